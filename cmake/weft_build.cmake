@@ -1,0 +1,73 @@
+# How every room is built: one static library from its sources, one test program from its *_test.cc files, and
+# (in the fuzz preset) one libFuzzer program per *_fuzz.cc file.
+
+set(CMAKE_CXX_STANDARD 23)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)  # every room may end up inside a drop-in library
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+option(WEFT_WERROR "Treat warnings as errors" ON)
+option(WEFT_FUZZ "Build the libFuzzer programs (clang only)" OFF)
+set(WEFT_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
+
+find_program(WEFT_CCACHE ccache)
+if(WEFT_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${WEFT_CCACHE})
+endif()
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+add_library(weft_options INTERFACE)
+target_compile_options(weft_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wold-style-cast -Wswitch-enum -Wnon-virtual-dtor
+  $<$<BOOL:${WEFT_WERROR}>:-Werror>)
+target_include_directories(weft_options INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}/src)
+if(WEFT_SANITIZE)
+  target_compile_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE})
+endif()
+if(WEFT_FUZZ)
+  target_compile_options(weft_options INTERFACE -fsanitize=fuzzer-no-link,address)
+  target_link_options(weft_options INTERFACE -fsanitize=address)
+endif()
+
+# weft_room(NAME [DEPS room...] [LIBS library...])
+# The library weft_NAME holds every .cc of this folder but the tests, fuzzers and benchmarks. DEPS are the rooms that it
+# may include, LIBS are libraries from outside. tests of the room become weft_NAME_test.
+function(weft_room name)
+  cmake_parse_arguments(ROOM "" "" "DEPS;LIBS;TEST_LIBS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  file(GLOB headers CONFIGURE_DEPENDS *.h)
+  set(tests ${sources})
+  set(fuzzers ${sources})
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cc$|/main\\.cc$")
+  list(TRANSFORM ROOM_DEPS PREPEND weft_)
+  if(sources)
+    add_library(weft_${name} STATIC ${sources} ${headers})
+    target_link_libraries(weft_${name} PUBLIC weft_options ${ROOM_DEPS} ${ROOM_LIBS})
+  else()
+    add_library(weft_${name} INTERFACE)
+    target_link_libraries(weft_${name} INTERFACE weft_options ${ROOM_DEPS} ${ROOM_LIBS})
+  endif()
+  if(tests)
+    add_executable(weft_${name}_test ${tests})
+    target_link_libraries(weft_${name}_test PRIVATE weft_${name} ${ROOM_TEST_LIBS} GTest::gmock GTest::gtest_main)
+    gtest_discover_tests(weft_${name}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+  endif()
+  if(WEFT_FUZZ)
+    foreach(fuzzer ${fuzzers})
+      get_filename_component(target ${fuzzer} NAME_WE)
+      add_executable(weft_${name}_${target} ${fuzzer})
+      target_link_libraries(weft_${name}_${target} PRIVATE weft_${name})
+      target_link_options(weft_${name}_${target} PRIVATE -fsanitize=fuzzer)
+    endforeach()
+  endif()
+endfunction()

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cassert>
+
+namespace weft {
+
+/// A node that can be in at most one list; derive from `ListHook<Tag>` once per list the object may be in.
+template <class Tag>
+class ListHook {
+ public:
+  ListHook() = default;
+  ~ListHook() { assert(!is_linked() && "an object was destroyed while a list still holds it"); }
+  ListHook(const ListHook&) = delete;
+  ListHook& operator=(const ListHook&) = delete;
+
+  [[nodiscard]] bool is_linked() const { return next_ != nullptr; }
+
+ private:
+  template <class, class>
+  friend class IntrusiveList;
+
+  ListHook* next_ = nullptr;
+  ListHook* previous_ = nullptr;
+};
+
+/// A doubly linked list of objects that carry their own links: constant-time, no allocation.
+template <class T, class Tag>
+class IntrusiveList {
+ public:
+  IntrusiveList() { head_.next_ = head_.previous_ = &head_; }
+  ~IntrusiveList() {
+    while (!empty()) {
+      pop_front();
+    }
+    head_.next_ = head_.previous_ = nullptr;
+  }
+  IntrusiveList(const IntrusiveList&) = delete;
+  IntrusiveList& operator=(const IntrusiveList&) = delete;
+
+  [[nodiscard]] bool empty() const { return head_.next_ == &head_; }
+  [[nodiscard]] T& front() {
+    assert(!empty());
+    return static_cast<T&>(*head_.next_);
+  }
+
+  void push_back(T& object) {
+    ListHook<Tag>& hook = object;
+    assert(!hook.is_linked());
+    hook.next_ = &head_;
+    hook.previous_ = head_.previous_;
+    head_.previous_->next_ = &hook;
+    head_.previous_ = &hook;
+  }
+
+  static void remove(T& object) {
+    ListHook<Tag>& hook = object;
+    assert(hook.is_linked());
+    hook.previous_->next_ = hook.next_;
+    hook.next_->previous_ = hook.previous_;
+    hook.next_ = hook.previous_ = nullptr;
+  }
+
+  T& pop_front() {
+    T& object = front();
+    remove(object);
+    return object;
+  }
+
+  /// Calls `visit(object)` for each; `visit` may remove the object that it is given.
+  template <class Visit>
+  void for_each(Visit visit) {
+    for (ListHook<Tag>* hook = head_.next_; hook != &head_;) {
+      ListHook<Tag>* next = hook->next_;
+      visit(static_cast<T&>(*hook));
+      hook = next;
+    }
+  }
+
+ private:
+  ListHook<Tag> head_;
+};
+
+}  // namespace weft

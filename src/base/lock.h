@@ -1,0 +1,52 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace weft {
+
+/// Who may enter an object at the same time (DESIGN.md, decision 6): a single-threaded driver takes no locks, a threaded
+/// one spins, since every critical section of an engine is short and never sleeps.
+enum class LockPolicy : std::uint8_t { None, Spin };
+
+/// A lock that obeys the driver's policy. Meets the Lockable requirements.
+class PolicyLock {
+ public:
+  explicit PolicyLock(LockPolicy policy) : policy_(policy) {}
+  PolicyLock(const PolicyLock&) = delete;
+  PolicyLock& operator=(const PolicyLock&) = delete;
+
+  void lock() {
+    if (policy_ == LockPolicy::None) {
+      return;
+    }
+    while (taken_.exchange(true, std::memory_order_acquire)) {
+      while (taken_.load(std::memory_order_relaxed)) {
+        pause();
+      }
+    }
+  }
+
+  bool try_lock() {
+    return policy_ == LockPolicy::None ||
+           (!taken_.load(std::memory_order_relaxed) && !taken_.exchange(true, std::memory_order_acquire));
+  }
+
+  void unlock() {
+    if (policy_ != LockPolicy::None) {
+      taken_.store(false, std::memory_order_release);
+    }
+  }
+
+ private:
+  static void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+
+  LockPolicy policy_;
+  std::atomic<bool> taken_{false};
+};
+
+}  // namespace weft

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <utility>
+
+namespace weft {
+
+/// What kind of failure it is; `compat` maps each to one errno.
+enum class ErrorCode : std::uint8_t {
+  InvalidArgument,   ///< EINVAL
+  OutOfMemory,       ///< ENOMEM: a queue or table is full, or a device limit reached
+  Busy,              ///< EBUSY: the object is still in use
+  NotSupported,      ///< EOPNOTSUPP
+  NoSuchDevice,      ///< ENODEV: device, port or object is gone
+  NotFound,          ///< ENOENT
+  NoData,            ///< ENODATA
+  TryAgain,          ///< EAGAIN
+  PermissionDenied,  ///< EACCES
+  TimedOut,          ///< ETIMEDOUT
+  Refused,           ///< ECONNREFUSED: nobody listens, or the peer is gone
+  Io,                ///< EIO: what was read or received is malformed, or the operating system failed
+  Exists,            ///< EEXIST
+  BadAddress,        ///< EFAULT
+};
+
+/// A failure with its reason in words: which attribute broke which rule, and what would work (DESIGN.md, decision 14).
+struct [[nodiscard]] Error {
+  ErrorCode code{};
+  std::string reason;
+};
+
+template <class T>
+using Result = std::expected<T, Error>;
+
+/// `return fail(ErrorCode::InvalidArgument, "port {} is not in 1..{}", port, ports);`
+template <class... Arguments>
+[[nodiscard]] std::unexpected<Error> fail(ErrorCode code, fmt::format_string<Arguments...> format,
+                                          Arguments&&... arguments) {
+  return std::unexpected(Error{code, fmt::format(format, std::forward<Arguments>(arguments)...)});
+}
+
+}  // namespace weft

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cassert>
+#include <compare>
+#include <cstdint>
+#include <limits>
+
+namespace weft {
+
+/// A span of time in nanoseconds. Where it comes from (real or virtual clock) is the driver's business.
+class Duration {
+ public:
+  constexpr Duration() = default;
+
+  static constexpr Duration nanoseconds(std::int64_t count) { return Duration{count}; }
+  static constexpr Duration microseconds(std::int64_t count) { return Duration{count * 1'000}; }
+  static constexpr Duration milliseconds(std::int64_t count) { return Duration{count * 1'000'000}; }
+  static constexpr Duration seconds(std::int64_t count) { return Duration{count * 1'000'000'000}; }
+
+  [[nodiscard]] constexpr std::int64_t nanoseconds() const { return ns_; }
+  [[nodiscard]] constexpr std::int64_t microseconds() const { return ns_ / 1'000; }
+  [[nodiscard]] constexpr std::int64_t milliseconds() const { return ns_ / 1'000'000; }
+
+  friend constexpr Duration operator+(Duration a, Duration b) { return Duration{a.ns_ + b.ns_}; }
+  friend constexpr Duration operator-(Duration a, Duration b) { return Duration{a.ns_ - b.ns_}; }
+  friend constexpr Duration operator*(Duration a, std::int64_t factor) { return Duration{a.ns_ * factor}; }
+  friend constexpr Duration operator/(Duration a, std::int64_t divisor) { return Duration{a.ns_ / divisor}; }
+  friend constexpr auto operator<=>(Duration, Duration) = default;
+
+ private:
+  constexpr explicit Duration(std::int64_t ns) : ns_(ns) {}
+  std::int64_t ns_{};
+};
+
+/// A point in time of one driver's clock, in nanoseconds since that clock's start.
+class Instant {
+ public:
+  constexpr Instant() = default;
+  constexpr explicit Instant(Duration since_start) : since_start_(since_start) {}
+
+  static constexpr Instant never() {
+    return Instant{Duration::nanoseconds(std::numeric_limits<std::int64_t>::max())};
+  }
+
+  [[nodiscard]] constexpr Duration since_start() const { return since_start_; }
+
+  friend constexpr Instant operator+(Instant at, Duration span) { return Instant{at.since_start_ + span}; }
+  friend constexpr Instant operator-(Instant at, Duration span) { return Instant{at.since_start_ - span}; }
+  friend constexpr Duration operator-(Instant a, Instant b) { return a.since_start_ - b.since_start_; }
+  friend constexpr auto operator<=>(Instant, Instant) = default;
+
+ private:
+  Duration since_start_{};
+};
+
+/// The specification's exponential time: 4.096 us times 2^n, 5 bits; 0 means infinite where a timeout is meant.
+class TimeoutExponent {
+ public:
+  constexpr TimeoutExponent() = default;
+  constexpr explicit TimeoutExponent(std::uint8_t exponent) : exponent_(exponent) { assert(exponent < 32); }
+
+  [[nodiscard]] constexpr std::uint8_t value() const { return exponent_; }
+  [[nodiscard]] constexpr bool is_infinite() const { return exponent_ == 0; }
+  [[nodiscard]] constexpr Duration duration() const {
+    return Duration::nanoseconds(std::int64_t{4096} << exponent_);
+  }
+
+  friend constexpr auto operator<=>(TimeoutExponent, TimeoutExponent) = default;
+
+ private:
+  std::uint8_t exponent_{};
+};
+
+}  // namespace weft
