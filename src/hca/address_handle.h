@@ -1,0 +1,35 @@
+#pragma once
+
+#include "hca/memory_region.h"
+#include "hca/types.h"
+#include "wire/grh.h"
+
+namespace weft::hca {
+
+/// Link and global routing of packets to one destination, made once from AhAttributes and the
+/// port's tables: what goes into LRH and GRH.
+struct PacketRoute {
+  ServiceLevel sl;
+  Lid slid;
+  Lid dlid;
+  bool has_grh{};
+  wire::Grh grh;  // without lengths
+};
+
+/// Address handle (IBTA vol 1 §11.2.2). Immutable after creation.
+class AddressHandle {
+ public:
+  AddressHandle(ProtectionDomain& pd, const AhAttributes& attributes, const PacketRoute& route)
+      : pd_(pd), attributes_(attributes), route_(route) {}
+
+  [[nodiscard]] ProtectionDomain& pd() const { return pd_; }
+  [[nodiscard]] const AhAttributes& attributes() const { return attributes_; }
+  [[nodiscard]] const PacketRoute& route() const { return route_; }
+
+ private:
+  ProtectionDomain& pd_;
+  AhAttributes attributes_;
+  PacketRoute route_;
+};
+
+}  // namespace weft::hca

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/lock.h"
+#include "base/result.h"
+#include "hca/events.h"
+#include "hca/types.h"
+
+namespace weft::hca {
+
+/// Completion queue (IBTA vol 1 §11.2.8, R-RVT-13). Any thread may push, poll and arm; one lock,
+/// under the driver's policy.
+class CompletionQueue {
+ public:
+  CompletionQueue(std::uint32_t capacity, LockPolicy policy, HcaEvents& events);
+
+  /// Adds a completion; a solicited or failed one also fires a solicited-only arm. On overflow
+  /// nothing is added, the CQ is dead from then on and CqError is raised once; returns false.
+  bool push(const Wc& wc, bool solicited);
+
+  /// Takes up to `out.size()` completions, oldest first; returns how many.
+  std::size_t poll(std::span<Wc> out);
+
+  /// One-shot request for a completion event, for the next or the next solicited completion; arming
+  /// for all wins.
+  void arm(bool solicited_only);
+
+  /// Changes the capacity; refuses one below the number of completions held.
+  Result<void> resize(std::uint32_t capacity);
+
+  /// Removes what is left of a QP that goes to RESET or is destroyed.
+  void remove(Qpn qpn);
+
+  [[nodiscard]] bool is_empty() const { return size_.load(std::memory_order_relaxed) == 0; }
+  [[nodiscard]] bool is_dead() const { return dead_; }
+  [[nodiscard]] std::uint32_t capacity() const { return static_cast<std::uint32_t>(ring_.size()); }
+
+  void* user{};  ///< the driver's own object for this CQ
+  std::atomic<std::uint32_t>
+      uses{};  ///< QPs and work queues that refer to it; destroy is refused while not 0
+
+ private:
+  enum class Armed : std::uint8_t { No, Solicited, Any };
+
+  PolicyLock lock_;
+  HcaEvents& events_;
+  std::vector<Wc> ring_;
+  std::uint32_t head_{};
+  std::atomic<std::uint32_t> size_{};
+  Armed armed_{Armed::No};
+  bool dead_{};
+};
+
+}  // namespace weft::hca

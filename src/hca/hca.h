@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/lock.h"
+#include "base/result.h"
+#include "hca/address_handle.h"
+#include "hca/completion_queue.h"
+#include "hca/events.h"
+#include "hca/limits.h"
+#include "hca/memory_region.h"
+#include "hca/port.h"
+#include "hca/qp.h"
+#include "hca/receive_queue.h"
+#include "hca/types.h"
+
+namespace weft::hca {
+
+/// How the network under the engines behaves (DESIGN.md, decision 7).
+enum class CarrierKind : std::uint8_t {
+  Lossy,     ///< may lose silently: every expiry of the retry timer counts
+  Reliable,  ///< says what it dropped: an expiry counts only after report_loss()
+};
+
+struct HcaConfiguration {
+  DeviceLimits limits;
+  LockPolicy lock_policy{LockPolicy::None};
+  CarrierKind carrier{CarrierKind::Lossy};
+  std::uint64_t seed{};      ///< keys and whatever else must not be guessed
+  Qpn first_qpn{Qpn{0x10}};  ///< QPNs of this process: [first_qpn, first_qpn + limits.max_qp)
+  std::uint8_t port_count{1};
+  std::uint32_t max_train_bytes{16'384};  ///< policy; 0 for single packets
+};
+
+struct QpInit {
+  QpType type{QpType::Rc};
+  ProtectionDomain* pd{};
+  CompletionQueue* send_cq{};
+  CompletionQueue* recv_cq{};
+  SharedReceiveQueue* srq{};
+  bool signal_all{};
+  QpCapabilities capabilities;  ///< asked; the actual ones (at least as large) are in query()
+};
+
+/// One HCA as one process has it open: the verbs objects and their rules. The driver owns time,
+/// threads and the network: it feeds `handle_packet` and timers, drains `Qp::transmit`, and says
+/// what ports look like. Object creation and destruction may come from any thread under
+/// LockPolicy::Spin; a destroyed object must not be in use elsewhere, as the verbs documentation
+/// demands, except that packets for it may be under way (find_qp's answer is protected by
+/// `Reader`).
+class Hca {
+ public:
+  Hca(const HcaConfiguration& configuration, HcaEvents& events);
+  ~Hca();
+
+  [[nodiscard]] const HcaConfiguration& configuration() const;
+
+  /// Replaces what the subnet manager and the link say of a port; QPs take new P_Keys and SLIDs
+  /// from it.
+  void set_port(PortNumber port, const PortAttributes& attributes);
+  [[nodiscard]] PortAttributes port(PortNumber port) const;
+
+  // --- verbs: each refuses with a reason
+  // ---------------------------------------------------------------------------
+  Result<ProtectionDomain*> allocate_pd();
+  Result<void> deallocate_pd(ProtectionDomain& pd);
+  Result<MemoryRegion*> register_memory(ProtectionDomain& pd, std::uint64_t iova,
+                                        std::span<std::byte> memory, AccessFlags access);
+  Result<void> deregister_memory(MemoryRegion& region);
+  Result<CompletionQueue*> create_cq(std::uint32_t capacity);
+  Result<void> destroy_cq(CompletionQueue& cq);
+  Result<SharedReceiveQueue*> create_srq(ProtectionDomain& pd, std::uint32_t depth,
+                                         std::uint32_t max_sge, std::uint32_t limit);
+  Result<void> destroy_srq(SharedReceiveQueue& srq);
+  Result<AddressHandle*> create_ah(ProtectionDomain& pd, const AhAttributes& attributes);
+  Result<void> destroy_ah(AddressHandle& ah);
+  Result<Qp*> create_qp(const QpInit& init);
+  Result<void> destroy_qp(Qp& qp);
+  Result<void> attach_multicast(Qp& qp, const Gid& mgid, Lid mlid);  // R-RVT-21
+  Result<void> detach_multicast(Qp& qp, const Gid& mgid, Lid mlid);
+
+  // --- driver
+  // ------------------------------------------------------------------------------------------------------
+  /// Delivers a packet that arrived at `port` to its QP (or to all QPs of its multicast group). A
+  /// packet without a QP is dropped and counted, as on hardware. Returns the QP that took it, or
+  /// null (dropped, or multicast).
+  Qp* handle_packet(PortNumber port, const Packet& packet, Instant now);
+
+  /// All QPs, for a driver that has few (sim, tests); `visit` must not create or destroy any.
+  template <class Visit>
+  void for_each_qp(Visit visit) {
+    visit_qps([](void* context, Qp& qp) { (*static_cast<Visit*>(context))(qp); }, &visit);
+  }
+
+  struct Counters {
+    std::uint64_t no_qp{};  // packets for a QPN that nobody has
+    std::uint64_t pkey_violations{};
+    std::uint64_t qkey_violations{};
+    std::uint64_t malformed{};
+  };
+  [[nodiscard]] Counters counters() const;
+
+ private:
+  friend class Qp;
+  void visit_qps(void (*visit)(void*, Qp&), void* context);
+
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace weft::hca

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+
+namespace weft::hca {
+
+/// What a device promises and enforces (DESIGN.md, decision 15). All values are policy, not from
+/// the specification.
+struct DeviceLimits {
+  std::uint32_t max_qp = 16'384;  // per process and HCA: the index part of a QPN
+  std::uint32_t max_qp_wr = 16'384;
+  std::uint32_t max_sge = 32;
+  std::uint32_t max_inline_data = 1'024;  // bytes
+  std::uint32_t max_cq = 65'536;
+  std::uint32_t max_cqe = 4'194'303;
+  std::uint32_t max_mr = 65'536;
+  std::uint64_t max_mr_size = std::uint64_t{1} << 46;
+  std::uint32_t max_pd = 65'536;
+  std::uint32_t max_ah = 65'536;
+  std::uint32_t max_srq = 16'384;
+  std::uint32_t max_srq_wr = 32'767;
+  std::uint32_t max_srq_sge = 32;
+  std::uint32_t max_qp_rd_atomic = 128;        // responder resources a QP may have
+  std::uint32_t max_message_bytes = 1U << 31;  // IBTA vol 1 §9.7.1.. : 0 to 2^31
+  std::uint32_t max_mcast_groups = 8'192;
+  std::uint32_t max_mcast_qps_per_group = 240;
+};
+
+}  // namespace weft::hca

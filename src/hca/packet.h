@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/bytes.h"
+#include "base/identifiers.h"
+#include "base/keys.h"
+#include "base/serial.h"
+#include "wire/aeth.h"
+#include "wire/atomic_ack_eth.h"
+#include "wire/atomic_eth.h"
+#include "wire/deth.h"
+#include "wire/grh.h"
+#include "wire/opcode.h"
+#include "wire/reth.h"
+
+namespace weft::hca {
+
+/// The headers of one packet in parsed form, or of a *train*: `packet_count` consecutive packets of
+/// one message described once (DESIGN.md, decision 2). In a train, `opcode` and `psn` are the first
+/// packet's, `last_opcode` the last one's; all but the last carry exactly `path_mtu_bytes` of
+/// payload. RETH, AtomicETH and DETH belong to the first packet, the immediate or invalidated key
+/// and `ack_request` and `solicited` to the last; AETH to each that carries one. Which extension is
+/// meaningful follows from the opcodes (wire::opcode_info).
+struct PacketHeader {
+  wire::Opcode opcode{};
+  wire::Opcode last_opcode{};
+  bool solicited{};
+  bool ack_request{};
+  bool migrated{true};
+  bool has_grh{};
+  bool multicast_loopback{};  // never on the wire: this copy came back to the port that sent it
+  ServiceLevel sl;
+  std::uint16_t packet_count{1};
+  std::uint16_t path_mtu_bytes{};
+  PKey pkey;
+  Qpn dest_qp;
+  Psn psn;
+  Lid slid;
+  Lid dlid;
+  std::uint32_t immediate_or_rkey{};  // ImmDt or IETH
+  union Extension {
+    constexpr Extension() : reth{} {}
+    wire::Reth reth;
+    wire::AtomicEth atomic_eth;
+    wire::Deth deth;
+    struct {
+      wire::Aeth aeth;
+      wire::AtomicAckEth atomic_ack;
+    } response;
+  } extension;
+  wire::Grh grh;  // meaningful with has_grh; lengths and versions are made when bytes are
+};
+
+/// A packet or train as a receiver sees it. `payload` excludes pad bytes and may lie in memory that
+/// a hostile peer still writes: read each byte once.
+struct Packet {
+  PacketHeader header;
+  ByteSpan payload;
+};
+
+/// Which of a lane's rings a packet belongs to (DESIGN.md, decision 5).
+enum class Flow : std::uint8_t { Request, Response };
+
+/// Where engines put packets. Called under the QP's lock; copies what it needs before it returns.
+class TransmitSink {
+ public:
+  virtual ~TransmitSink() = default;
+
+  /// Longest train, in payload bytes, that the carrier takes at once; 0 or less than an MTU means
+  /// single packets only.
+  [[nodiscard]] virtual std::uint32_t max_train_bytes() const = 0;
+
+  /// Sends a packet or train whose payload is the concatenation of `gather`. False: no room now,
+  /// nothing was taken; the engine keeps its state and is asked again.
+  [[nodiscard]] virtual bool send(Flow flow, const PacketHeader& header,
+                                  std::span<const ByteSpan> gather) = 0;
+};
+
+}  // namespace weft::hca

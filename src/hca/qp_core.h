@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/time.h"
+#include "hca/completion_queue.h"
+#include "hca/events.h"
+#include "hca/limits.h"
+#include "hca/memory_region.h"
+#include "hca/packet.h"
+#include "hca/receive_queue.h"
+#include "hca/send_queue.h"
+#include "hca/types.h"
+
+namespace weft::hca {
+
+/// Pieces of registered memory (or inline data) that make up a stretch of a message, in order.
+class Gather {
+ public:
+  static constexpr std::size_t kMaxPieces = 64;  // max_sge of every device is below
+  void clear() { count_ = 0; }
+  void add(ByteSpan piece) { pieces_[count_++] = piece; }
+  [[nodiscard]] std::span<const ByteSpan> pieces() const { return {pieces_.data(), count_}; }
+
+ private:
+  std::array<ByteSpan, kMaxPieces> pieces_;
+  std::size_t count_{};
+};
+
+/// What every engine of one QP shares: identity, attributes, queues and the ways to complete, fail
+/// and flush. All of it is guarded by the QP's lock; nothing here calls out but HcaEvents.
+class QpCore {
+ public:
+  QpCore(QpType type, Qpn number, ProtectionDomain& pd, CompletionQueue& send_cq,
+         CompletionQueue& recv_cq, SharedReceiveQueue* srq, bool signal_all,
+         const QpCapabilities& capabilities, MemoryTable& memory, HcaEvents& events);
+
+  const QpType type;
+  const Qpn number;
+  ProtectionDomain& pd;
+  CompletionQueue& send_cq;
+  CompletionQueue& recv_cq;
+  SharedReceiveQueue* const srq;
+  const bool signal_all;
+  MemoryTable& memory;
+  HcaEvents& events;
+  class Qp* owner{};  ///< for events
+
+  QpAttributes attributes;  ///< attributes.state is the QP's state
+  PacketRoute route;        ///< connected QPs: made from attributes.address
+  PKey pkey;                ///< the value at attributes.pkey_index
+  SendQueue send_queue;
+  ReceiveQueue receive_queue;  ///< empty with an SRQ
+
+  [[nodiscard]] QpState state() const { return attributes.state; }
+  [[nodiscard]] std::uint32_t mtu_bytes() const { return wire::bytes(attributes.path_mtu); }
+
+  /// A header towards the connected peer: route, P_Key, destination QPN; one packet.
+  [[nodiscard]] PacketHeader header(wire::Opcode opcode, Psn psn) const;
+
+  /// Bytes [offset, offset + length) of the message of send WQE `index`, through its lkeys.
+  /// LocalProtectionError names the SGE to the explanations.
+  [[nodiscard]] WcStatus gather(std::uint64_t index, std::uint64_t offset, std::uint32_t length,
+                                Gather& into);
+
+  /// Writes `payload` at byte `offset` of a scatter list (needs LocalWrite). `last` asks for the
+  /// final bytes to land last.
+  [[nodiscard]] WcStatus scatter(std::span<const Sge> sges, std::uint64_t offset, ByteSpan payload);
+
+  /// Next receive WQE of the RQ or SRQ; false when there is none.
+  [[nodiscard]] bool take_receive_wqe(ReceiveWqe& into);
+
+  /// Ends the oldest send WQE: pushes its completion if it is signaled or failed, and retires it.
+  void complete_head(WcStatus status, std::uint32_t byte_length = 0);
+
+  /// Pushes a receive completion; wr_id, qpn and pkey index are filled in here.
+  void complete_receive(const ReceiveWqe& wqe, Wc wc, bool solicited);
+
+  /// Moves the QP to the error state and flushes: every send WQE from the head and every receive
+  /// WQE of its own RQ completes with WorkRequestFlushed, in order; with an SRQ QpLastWqeReached is
+  /// raised (R-RVT-14). No effect when the QP is in error or reset already.
+  void enter_error(std::string_view reason);
+
+  /// UC and UD: a send completes in error, the QP goes to SQE, what follows on the SQ is flushed
+  /// (IBTA vol 1 §10.3.1.x).
+  void enter_send_queue_error(std::string_view reason);
+
+  void raise(AsyncEventType type);
+
+  /// fmt-style reason for WEFT_EXPLAIN; costs nothing unless wanted.
+  template <class Make>
+  void explain(Make make) {
+    if (events.wants_explanations()) {
+      events.explain(make());
+    }
+  }
+};
+
+/// One QP type's protocol. Requester side (drains the SQ) and responder side (answers the peer).
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  /// A packet or train whose destination QPN, transport, P_Key and (connected) source were checked
+  /// by Qp.
+  virtual void handle_packet(const Packet& packet, Instant now) = 0;
+
+  /// Emits what may go now, at most `budget` calls of sink.send; true if more could go at once
+  /// (budget or no room).
+  virtual bool transmit(TransmitSink& sink, Instant now, unsigned budget) = 0;
+
+  [[nodiscard]] virtual bool wants_transmit() const = 0;
+  [[nodiscard]] virtual Instant deadline() const = 0;
+  virtual void handle_timeout(Instant now) = 0;
+
+  /// A send WQE was pushed / the state changed (attributes are already those of `to`).
+  virtual void on_post_send() = 0;
+  virtual void on_state_change(QpState from, QpState to) = 0;
+
+  /// The carrier dropped a packet of this QP, or one that answered it, or its peer is gone: timers
+  /// count from now on (DESIGN.md, decision 7). Drivers whose network loses silently (sim) say so
+  /// once by `Hca` configuration instead.
+  virtual void on_loss() = 0;
+
+  virtual void check_invariants() const = 0;
+};
+
+}  // namespace weft::hca

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "base/serial.h"
+#include "hca/address_handle.h"
+#include "hca/types.h"
+
+namespace weft::hca {
+
+/// A posted send work request. The first part is what was asked; the second belongs to the engine
+/// that executes it.
+struct SendWqe {
+  std::uint64_t wr_id{};
+  WrOpcode opcode{};
+  bool signaled{};  // the QP's sq_sig_all is folded in
+  bool solicited{};
+  bool fenced{};
+  bool is_inline{};
+  std::uint16_t sge_count{};
+  std::uint32_t length{};  // bytes of the whole message, 0..2^31
+  std::uint32_t immediate{};
+  std::uint64_t remote_address{};
+  RKey rkey{};
+  std::uint64_t compare_add{};
+  std::uint64_t swap{};
+  PacketRoute route;   // UD
+  Qpn remote_qpn;      // UD
+  QKey remote_qkey{};  // UD, already resolved to the one that goes on the wire
+
+  // Engine's part.
+  Psn first_psn;
+  std::uint32_t
+      packet_count{};   // PSNs that the request takes (for READ: its response packets), at least 1
+  std::uint32_t ssn{};  // send sequence number (IBTA vol 1 §9.7.7.2.1)
+  bool done{};          // its work is acknowledged; completed in order with those before it
+  WcStatus status{WcStatus::Success};
+  std::uint32_t bytes_done{};  // READ: response bytes placed so far
+};
+
+/// The send queue of one QP, under the QP's lock: WQEs [head, tail) by ever-growing index.
+/// Scatter/gather lists and inline data lie in storage made at creation, so posting allocates
+/// nothing.
+class SendQueue {
+ public:
+  SendQueue(std::uint32_t depth, std::uint32_t max_sge, std::uint32_t max_inline_bytes);
+
+  /// Copies the request in; the caller has checked it against the queue's limits and state.
+  SendWqe& push(const SendWr& wr);
+
+  [[nodiscard]] bool is_full() const { return tail_ - head_ == depth_; }
+  [[nodiscard]] bool is_empty() const { return tail_ == head_; }
+  [[nodiscard]] std::uint64_t head() const { return head_; }  ///< oldest not yet retired
+  [[nodiscard]] std::uint64_t tail() const { return tail_; }  ///< where the next is posted
+  [[nodiscard]] SendWqe& at(std::uint64_t index);
+  [[nodiscard]] std::span<const Sge> sges(std::uint64_t index) const;
+  [[nodiscard]] ByteSpan inline_data(std::uint64_t index) const;
+  void retire_head() { ++head_; }
+  void clear() { head_ = tail_; }
+
+  [[nodiscard]] std::uint32_t depth() const { return depth_; }
+  [[nodiscard]] std::uint32_t max_sge() const { return max_sge_; }
+  [[nodiscard]] std::uint32_t max_inline_bytes() const { return max_inline_bytes_; }
+
+ private:
+  std::uint32_t depth_;
+  std::uint32_t max_sge_;
+  std::uint32_t max_inline_bytes_;
+  std::uint64_t head_{};
+  std::uint64_t tail_{};
+  std::vector<SendWqe> wqes_;
+  std::vector<Sge> sges_;
+  std::vector<std::byte> inline_data_;
+};
+
+}  // namespace weft::hca
