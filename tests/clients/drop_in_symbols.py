@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""The drop-in library against Debian's: the same names and versions, and every installed client loads with it.
+
+    drop_in_symbols.py [--library FILE] [--json]
+
+Names@versions are compared both ways, but for the non-default @IBVERBS_1.0 duplicates that only programs linked before 2007
+ask for. Then each program and library of the system that is linked against libibverbs.so.1 is loaded with all symbols bound
+(as ldd -r does), with Debian's library and with ours: ours may not bring a complaint that Debian's does not.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import weft_clients
+
+SONAME = "libibverbs.so.1"
+PLACES = ("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/libexec")
+COMPLAINT = re.compile(r"undefined symbol|not found|cannot open|error while loading|version .* (?:required|not defined)")
+
+
+def exported(library):
+    """({(name, version)}, the non-default {(name, @IBVERBS_1.0)} among Debian's that nobody needs)."""
+    listing = subprocess.run(["objdump", "-T", library], capture_output=True, text=True, check=True).stdout
+    symbols, old = set(), set()
+    for line in listing.splitlines():
+        match = re.match(r"[0-9a-f]{8,}\s.{7}\s(\S+)\s+[0-9a-f]+\s+(\(?)([A-Z][A-Z0-9_.]+)\)?\s+(\S+)$", line)
+        if not match or match.group(1) in ("*UND*", "*ABS*"):
+            continue
+        _, not_default, version, name = match.groups()
+        (old if not_default and version == "IBVERBS_1.0" else symbols).add((name, version))
+    return symbols, old
+
+
+def real_library():
+    """Debian's, as the dynamic linker finds it without us."""
+    listing = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True,
+                             env={**os.environ, "PATH": os.environ["PATH"] + ":/sbin:/usr/sbin"}).stdout
+    paths = re.findall(rf"{re.escape(SONAME)} .*=> (\S+)", listing)
+    if not paths:
+        print(f"skipped: {SONAME} of Debian is not installed (scripts/bootstrap)")
+        sys.exit(weft_clients.SKIPPED)
+    return paths[0]
+
+
+def needs_library(path):
+    listing = subprocess.run(["objdump", "-p", path], capture_output=True, text=True)
+    return re.search(rf"NEEDED\s+{re.escape(SONAME)}$", listing.stdout, re.MULTILINE) is not None
+
+
+def clients():
+    """Every ELF file of the system that is linked against the library."""
+    places = [place for place in PLACES if pathlib.Path(place).is_dir()]
+    found = subprocess.run(["grep", "-rlIF", "--binary-files=text", "--", SONAME, *places], capture_output=True, text=True).stdout
+    paths = sorted({os.path.realpath(line) for line in found.splitlines()})
+    return [path for path in paths if pathlib.Path(path).read_bytes()[:4] == b"\x7fELF" and needs_library(path)
+            and not pathlib.Path(path).name.startswith("libibverbs.so")]
+
+
+def complaints(path, folder=None):
+    """(complaints of the dynamic linker with every symbol bound, the library it took)."""
+    environment = {**os.environ, "LC_ALL": "C"}
+    if folder:
+        environment["LD_LIBRARY_PATH"] = str(folder)
+    done = subprocess.run(["ldd", "-r", path], capture_output=True, text=True, env=environment, timeout=60)
+    output = done.stdout + done.stderr
+    taken = re.search(rf"{re.escape(SONAME)} => (\S+)", output)
+    lines = {re.sub(r"0x[0-9a-f]+|\s+\(\S+\)", "", line).replace(str(folder), "").strip()
+             for line in output.splitlines() if COMPLAINT.search(line)}
+    return lines, taken.group(1) if taken else None
+
+
+def compare(ours, real):
+    problems = []
+    have, have_old = exported(ours)
+    want, old = exported(real)
+    for name, version in sorted(want - have):
+        problems.append(f"missing: {name}@{version}")
+    for name, version in sorted((have | have_old) - want - old):
+        problems.append(f"exported, but not by Debian's: {name}@{version}")
+    return problems, len(want), len(old)
+
+
+def load_one(ours, path):
+    with_real, _ = complaints(path)
+    with_ours, taken = complaints(path, pathlib.Path(ours).parent)
+    problems = [f"{path}: {line}" for line in sorted(with_ours - with_real)]
+    if taken is None or not os.path.samefile(taken, ours):
+        problems.append(f"{path}: loads {taken} instead of ours")
+    return problems
+
+
+def load(ours, paths):
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return [problem for problems in pool.map(lambda path: load_one(ours, path), paths) for problem in problems]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--library", default=weft_clients.build_folder() / "src" / "compat" / "ibverbs" / SONAME)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    weft_clients.need_programs("objdump", "ldd", "grep")
+    real = real_library()
+    if not pathlib.Path(arguments.library).exists():
+        sys.exit(f"{arguments.library} is not there: build it first (scripts/weft --version does)")
+    problems, names, duplicates = compare(arguments.library, real)
+    paths = clients()
+    problems += load(arguments.library, paths)
+    if not paths:
+        problems.append("no client is installed (scripts/bootstrap)")
+    if arguments.json:
+        print(json.dumps({"names": names, "duplicates_left_out": duplicates, "clients": paths, "problems": problems}, indent=1))
+        return 1 if problems else 0
+    for problem in problems:
+        print(problem)
+    print(f"drop-in symbols: {names} names@versions (and {duplicates} @IBVERBS_1.0 duplicates left out), "
+          f"{len(paths)} programs and libraries loaded, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
