@@ -169,6 +169,14 @@ class PlantedViolations(unittest.TestCase):
         self.write("src/wire/bth.h", "#pragma once\n// clang-format off\nusing Wire = wire::Layout<12>;\n// clang-format on\n")
         self.assert_clean()
 
+    def test_a_document_that_names_a_file_that_is_gone(self):
+        self.write("docs/MAP.md", "see `src/hca/answer.h`, `src/cm` and [the map](MAP.md)\n")
+        self.assert_clean()
+        self.write("docs/MAP.md", "see\n`src/hca/question.h`\n")
+        self.assert_finds("dead-reference", "docs/MAP.md", 2)
+        self.write("docs/MAP.md", "see [it](OTHER.md)\n")
+        self.assert_finds("dead-reference", "docs/MAP.md", 1)
+
     def test_a_header_without_pragma_once(self):
         self.write("src/base/lid.h", "int x;\n")
         self.assert_finds("pragma-once", "src/base/lid.h")
