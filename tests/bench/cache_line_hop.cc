@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <ratio>
 #include <string>
 #include <thread>
 #include <vector>
