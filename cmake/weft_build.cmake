@@ -25,7 +25,7 @@ include(GoogleTest)
 
 add_library(weft_options INTERFACE)
 target_compile_options(weft_options INTERFACE
-  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wold-style-cast -Wswitch-enum -Wnon-virtual-dtor
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wold-style-cast -Wnon-virtual-dtor
   $<$<BOOL:${WEFT_WERROR}>:-Werror>)
 target_include_directories(weft_options INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}/src)
 if(WEFT_SANITIZE)

@@ -13,7 +13,9 @@ class Flags {
   using bits_type = std::underlying_type_t<Flag>;
 
   constexpr Flags() = default;
-  constexpr Flags(Flag flag) : bits_(std::to_underlying(flag)) {}  // NOLINT(google-explicit-constructor): a flag is a set of one
+  constexpr Flags(Flag flag)
+      : bits_(std::to_underlying(flag)) {
+  }  // NOLINT(google-explicit-constructor): a flag is a set of one
 
   static constexpr Flags from_bits(bits_type bits) {
     Flags flags;
@@ -22,8 +24,12 @@ class Flags {
   }
 
   [[nodiscard]] constexpr bits_type bits() const { return bits_; }
-  [[nodiscard]] constexpr bool has(Flag flag) const { return (bits_ & std::to_underlying(flag)) != 0; }
-  [[nodiscard]] constexpr bool has_all(Flags flags) const { return (bits_ & flags.bits_) == flags.bits_; }
+  [[nodiscard]] constexpr bool has(Flag flag) const {
+    return (bits_ & std::to_underlying(flag)) != 0;
+  }
+  [[nodiscard]] constexpr bool has_all(Flags flags) const {
+    return (bits_ & flags.bits_) == flags.bits_;
+  }
   [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
   [[nodiscard]] constexpr Flags without(Flags flags) const {
     return from_bits(static_cast<bits_type>(bits_ & ~flags.bits_));
@@ -34,7 +40,9 @@ class Flags {
     return *this;
   }
   friend constexpr Flags operator|(Flags a, Flags b) { return a |= b; }
-  friend constexpr Flags operator&(Flags a, Flags b) { return from_bits(static_cast<bits_type>(a.bits_ & b.bits_)); }
+  friend constexpr Flags operator&(Flags a, Flags b) {
+    return from_bits(static_cast<bits_type>(a.bits_ & b.bits_));
+  }
   friend constexpr bool operator==(Flags, Flags) = default;
 
  private:

@@ -9,7 +9,8 @@
 
 namespace weft {
 
-/// Local identifier (IBTA vol 1 §4.1.3). Held in 32 bits so that extended LIDs fit; an InfiniBand wire field has 16.
+/// Local identifier (IBTA vol 1 §4.1.3). Held in 32 bits so that extended LIDs fit; an InfiniBand
+/// wire field has 16.
 class Lid {
  public:
   using value_type = std::uint32_t;
@@ -36,8 +37,8 @@ using Guid = Ordered<struct GuidTag, std::uint64_t>;
 /// Queue pair number, 24 bits.
 using Qpn = Ordered<struct QpnTag, std::uint32_t>;
 
-inline constexpr Qpn kQp0{0};               ///< subnet management interface
-inline constexpr Qpn kQp1{1};               ///< general services interface
+inline constexpr Qpn kQp0{0};                  ///< subnet management interface
+inline constexpr Qpn kQp1{1};                  ///< general services interface
 inline constexpr Qpn kMulticastQpn{0xFFFFFF};  ///< destination of every multicast packet
 
 /// Service level, 4 bits; virtual lane, 4 bits.
@@ -47,7 +48,8 @@ using VirtualLane = Ordered<struct VirtualLaneTag, std::uint8_t>;
 /// Port of an HCA or switch. HCA ports count from 1; port 0 of a switch is its management port.
 using PortNumber = Ordered<struct PortNumberTag, std::uint8_t>;
 
-/// Global identifier (IBTA vol 1 §4.1.1): 64-bit subnet prefix, 64-bit interface identifier, in wire order.
+/// Global identifier (IBTA vol 1 §4.1.1): 64-bit subnet prefix, 64-bit interface identifier, in
+/// wire order.
 class Gid {
  public:
   static constexpr std::size_t kSize = 16;

@@ -4,7 +4,8 @@
 
 namespace weft {
 
-/// A node that can be in at most one list; derive from `ListHook<Tag>` once per list the object may be in.
+/// A node that can be in at most one list; derive from `ListHook<Tag>` once per list the object may
+/// be in.
 template <class Tag>
 class ListHook {
  public:

@@ -6,7 +6,8 @@
 
 namespace weft {
 
-/// Partition key (IBTA vol 1 §10.9): bit 15 says full membership, the low 15 bits name the partition.
+/// Partition key (IBTA vol 1 §10.9): bit 15 says full membership, the low 15 bits name the
+/// partition.
 class PKey {
  public:
   using value_type = std::uint16_t;
@@ -32,7 +33,8 @@ class PKey {
 
 inline constexpr PKey kDefaultPKey{0xFFFF};
 
-/// Queue key of datagram QPs, 32 bits. A Q_Key with bit 31 set is privileged: in a work request it means the QP's own.
+/// Queue key of datagram QPs, 32 bits. A Q_Key with bit 31 set is privileged: in a work request it
+/// means the QP's own.
 using QKey = Strong<struct QKeyTag, std::uint32_t>;
 
 inline constexpr QKey kGsiQKey{0x8001'0000};  ///< IBTA vol 1 §3.5.3: the Q_Key of QP1

@@ -5,8 +5,9 @@
 
 namespace weft {
 
-/// Who may enter an object at the same time (DESIGN.md, decision 6): a single-threaded driver takes no locks, a threaded
-/// one spins, since every critical section of an engine is short and never sleeps.
+/// Who may enter an object at the same time (DESIGN.md, decision 6): a single-threaded driver takes
+/// no locks, a threaded one spins, since every critical section of an engine is short and never
+/// sleeps.
 enum class LockPolicy : std::uint8_t { None, Spin };
 
 /// A lock that obeys the driver's policy. Meets the Lockable requirements.
@@ -28,8 +29,8 @@ class PolicyLock {
   }
 
   bool try_lock() {
-    return policy_ == LockPolicy::None ||
-           (!taken_.load(std::memory_order_relaxed) && !taken_.exchange(true, std::memory_order_acquire));
+    return policy_ == LockPolicy::None || (!taken_.load(std::memory_order_relaxed) &&
+                                           !taken_.exchange(true, std::memory_order_acquire));
   }
 
   void unlock() {

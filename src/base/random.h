@@ -5,7 +5,8 @@
 
 namespace weft {
 
-/// A seeded generator (SplitMix64): the same seed gives the same sequence everywhere. Not for secrets.
+/// A seeded generator (SplitMix64): the same seed gives the same sequence everywhere. Not for
+/// secrets.
 class Random {
  public:
   using result_type = std::uint64_t;
@@ -31,7 +32,9 @@ class Random {
   }
 
   /// True with probability `numerator / denominator`.
-  constexpr bool chance(std::uint64_t numerator, std::uint64_t denominator) { return below(denominator) < numerator; }
+  constexpr bool chance(std::uint64_t numerator, std::uint64_t denominator) {
+    return below(denominator) < numerator;
+  }
 
  private:
   std::uint64_t state_;

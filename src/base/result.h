@@ -22,12 +22,13 @@ enum class ErrorCode : std::uint8_t {
   PermissionDenied,  ///< EACCES
   TimedOut,          ///< ETIMEDOUT
   Refused,           ///< ECONNREFUSED: nobody listens, or the peer is gone
-  Io,                ///< EIO: what was read or received is malformed, or the operating system failed
-  Exists,            ///< EEXIST
-  BadAddress,        ///< EFAULT
+  Io,          ///< EIO: what was read or received is malformed, or the operating system failed
+  Exists,      ///< EEXIST
+  BadAddress,  ///< EFAULT
 };
 
-/// A failure with its reason in words: which attribute broke which rule, and what would work (DESIGN.md, decision 14).
+/// A failure with its reason in words: which attribute broke which rule, and what would work
+/// (DESIGN.md, decision 14).
 struct [[nodiscard]] Error {
   ErrorCode code{};
   std::string reason;

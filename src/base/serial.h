@@ -4,7 +4,8 @@
 
 namespace weft {
 
-/// A 24-bit serial number. Differences are taken modulo 2^24; there is no `<`, since serial order is not transitive.
+/// A 24-bit serial number. Differences are taken modulo 2^24; there is no `<`, since serial order
+/// is not transitive.
 template <class Tag>
 class Serial24 {
  public:
@@ -16,8 +17,12 @@ class Serial24 {
 
   [[nodiscard]] constexpr value_type value() const { return value_; }
 
-  friend constexpr Serial24 operator+(Serial24 serial, std::uint32_t count) { return Serial24{serial.value_ + count}; }
-  friend constexpr Serial24 operator-(Serial24 serial, std::uint32_t count) { return Serial24{serial.value_ - count}; }
+  friend constexpr Serial24 operator+(Serial24 serial, std::uint32_t count) {
+    return Serial24{serial.value_ + count};
+  }
+  friend constexpr Serial24 operator-(Serial24 serial, std::uint32_t count) {
+    return Serial24{serial.value_ - count};
+  }
   constexpr Serial24& operator++() { return *this = *this + 1; }
 
   friend constexpr bool operator==(Serial24, Serial24) = default;
@@ -26,7 +31,8 @@ class Serial24 {
   value_type value_{};
 };
 
-/// Steps from `from` to `to`, in -2^23 .. 2^23-1 (IBTA vol 1 §9.7.1: half of the space is ahead, half behind).
+/// Steps from `from` to `to`, in -2^23 .. 2^23-1 (IBTA vol 1 §9.7.1: half of the space is ahead,
+/// half behind).
 template <class Tag>
 [[nodiscard]] constexpr std::int32_t distance(Serial24<Tag> from, Serial24<Tag> to) {
   const std::uint32_t ahead = (to.value() - from.value()) & Serial24<Tag>::kMask;

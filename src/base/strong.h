@@ -6,8 +6,8 @@
 
 namespace weft {
 
-/// A number with a meaning: `Strong<struct QKeyTag, std::uint32_t>` never converts to or from another number by itself.
-/// Equality only; types whose values have an order opt in with `Ordered`.
+/// A number with a meaning: `Strong<struct QKeyTag, std::uint32_t>` never converts to or from
+/// another number by itself. Equality only; types whose values have an order opt in with `Ordered`.
 template <class Tag, class Value>
 class Strong {
  public:
@@ -45,7 +45,9 @@ class Ordered {
 
 template <class Tag, class Value>
 struct std::hash<weft::Strong<Tag, Value>> {
-  std::size_t operator()(weft::Strong<Tag, Value> strong) const noexcept { return std::hash<Value>{}(strong.value()); }
+  std::size_t operator()(weft::Strong<Tag, Value> strong) const noexcept {
+    return std::hash<Value>{}(strong.value());
+  }
 };
 
 template <class Tag, class Value>

@@ -7,7 +7,8 @@
 
 namespace weft {
 
-/// A span of time in nanoseconds. Where it comes from (real or virtual clock) is the driver's business.
+/// A span of time in nanoseconds. Where it comes from (real or virtual clock) is the driver's
+/// business.
 class Duration {
  public:
   constexpr Duration() = default;
@@ -23,8 +24,12 @@ class Duration {
 
   friend constexpr Duration operator+(Duration a, Duration b) { return Duration{a.ns_ + b.ns_}; }
   friend constexpr Duration operator-(Duration a, Duration b) { return Duration{a.ns_ - b.ns_}; }
-  friend constexpr Duration operator*(Duration a, std::int64_t factor) { return Duration{a.ns_ * factor}; }
-  friend constexpr Duration operator/(Duration a, std::int64_t divisor) { return Duration{a.ns_ / divisor}; }
+  friend constexpr Duration operator*(Duration a, std::int64_t factor) {
+    return Duration{a.ns_ * factor};
+  }
+  friend constexpr Duration operator/(Duration a, std::int64_t divisor) {
+    return Duration{a.ns_ / divisor};
+  }
   friend constexpr auto operator<=>(Duration, Duration) = default;
 
  private:
@@ -44,20 +49,29 @@ class Instant {
 
   [[nodiscard]] constexpr Duration since_start() const { return since_start_; }
 
-  friend constexpr Instant operator+(Instant at, Duration span) { return Instant{at.since_start_ + span}; }
-  friend constexpr Instant operator-(Instant at, Duration span) { return Instant{at.since_start_ - span}; }
-  friend constexpr Duration operator-(Instant a, Instant b) { return a.since_start_ - b.since_start_; }
+  friend constexpr Instant operator+(Instant at, Duration span) {
+    return Instant{at.since_start_ + span};
+  }
+  friend constexpr Instant operator-(Instant at, Duration span) {
+    return Instant{at.since_start_ - span};
+  }
+  friend constexpr Duration operator-(Instant a, Instant b) {
+    return a.since_start_ - b.since_start_;
+  }
   friend constexpr auto operator<=>(Instant, Instant) = default;
 
  private:
   Duration since_start_{};
 };
 
-/// The specification's exponential time: 4.096 us times 2^n, 5 bits; 0 means infinite where a timeout is meant.
+/// The specification's exponential time: 4.096 us times 2^n, 5 bits; 0 means infinite where a
+/// timeout is meant.
 class TimeoutExponent {
  public:
   constexpr TimeoutExponent() = default;
-  constexpr explicit TimeoutExponent(std::uint8_t exponent) : exponent_(exponent) { assert(exponent < 32); }
+  constexpr explicit TimeoutExponent(std::uint8_t exponent) : exponent_(exponent) {
+    assert(exponent < 32);
+  }
 
   [[nodiscard]] constexpr std::uint8_t value() const { return exponent_; }
   [[nodiscard]] constexpr bool is_infinite() const { return exponent_ == 0; }

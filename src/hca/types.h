@@ -104,7 +104,7 @@ enum class QpAttribute : std::uint32_t {
   State = 1U << 0,
   CurrentState = 1U << 1,
   EnableSqdAsyncNotify = 1U << 2,
-  AccessFlags = 1U << 3,
+  RemoteAccess = 1U << 3,
   PKeyIndex = 1U << 4,
   Port = 1U << 5,
   QKey = 1U << 6,

@@ -1,0 +1,299 @@
+#include "hca/rc_responder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <utility>
+
+#include "hca/train.h"
+#include "wire/encodings.h"
+#include "wire/opcode.h"
+
+namespace weft::hca {
+namespace {
+
+using wire::Operation;
+using wire::Position;
+
+[[nodiscard]] bool starts(const wire::OpcodeInfo& info) {
+  return info.position == Position::First || info.position == Position::Only;
+}
+
+/// PSNs that a request takes: a READ one for each of its response packets (§9.7.3.1).
+[[nodiscard]] std::uint32_t psns_of(const Packet& packet, std::uint32_t mtu) {
+  if (packet.header.opcode != wire::Opcode::RcRdmaReadRequest) {
+    return packet.header.packet_count;
+  }
+  const std::uint64_t length = packet.header.extension.reth.dma_length;
+  return static_cast<std::uint32_t>(std::max<std::uint64_t>(1, (length + mtu - 1) / mtu));
+}
+
+}  // namespace
+
+RcResponder::RcResponder(QpCore& core, const DeviceLimits& limits)
+    : core_(core),
+      pending_(std::size_t{limits.max_qp_rd_atomic} * 2),
+      atomics_(limits.max_qp_rd_atomic) {
+  receive_wqe_.sges.reserve(
+      std::max(core.attributes.capabilities.max_recv_sge, limits.max_srq_sge));
+}
+
+void RcResponder::start() {
+  expected_ = core_.attributes.rq_psn;
+  msn_ = Msn{0};
+  stop();
+  established_reported_ = false;
+}
+
+void RcResponder::stop() {
+  message_ = {};
+  has_receive_wqe_ = false;
+  gap_reported_ = closing_ = ack_due_ = nak_due_ = false;
+  pending_head_ = pending_count_ = 0;
+  for (AtomicRecord& record : atomics_) {
+    record.valid = false;
+  }
+}
+
+void RcResponder::enter_error() {
+  const bool keep_answers = closing_;
+  if (!keep_answers) {
+    stop();
+  }
+  message_ = {};
+  has_receive_wqe_ = false;
+}
+
+/// The PSN check (§9.7.4.1.2, Figure 86..): expected, duplicate or gap.
+void RcResponder::handle_request(const Packet& packet) {
+  const QpState state = core_.state();
+  if (state != QpState::Rtr && state != QpState::Rts && state != QpState::Sqd) {
+    return;
+  }
+  const std::int32_t offset = distance(expected_, packet.header.psn);
+  if (offset == 0) {
+    if (!established_reported_ && state == QpState::Rtr) {
+      core_.raise(AsyncEventType::CommunicationEstablished);  // R-RVT-16
+    }
+    established_reported_ = true;
+    handle_expected(packet);
+    return;
+  }
+  if (packet.header.packet_count > 1) {  // part of the train may be new
+    for (std::uint32_t i = 0; i < packet.header.packet_count; ++i) {
+      handle_request(single_of_train(packet, i));
+    }
+    return;
+  }
+  if (offset < 0) {
+    handle_duplicate(packet);
+  } else if (!gap_reported_) {
+    gap_reported_ = true;
+    note_nak(wire::Syndrome::nak(wire::NakCode::PsnSequenceError), expected_);
+  }
+}
+
+void RcResponder::handle_expected(const Packet& packet) {
+  const Refusal refusal = wire::opcode_info(packet.header.opcode) == nullptr
+                              ? Refusal{RcFault::OpcodeUnsupported, "a reserved opcode"}
+                              : check(packet);
+  if (refusal.fault == RcFault::None) {
+    gap_reported_ = false;
+    execute(packet);
+    return;
+  }
+  if (packet.header.packet_count > 1) {  // the packets before the offending one count
+    for (std::uint32_t i = 0; i < packet.header.packet_count; ++i) {
+      handle_request(single_of_train(packet, i));
+    }
+    return;
+  }
+  refuse(packet, refusal);
+}
+
+void RcResponder::refuse(const Packet& packet, const Refusal& refusal) {
+  core_.explain([&] {
+    return fmt::format("RC QP {:#x} refuses the request with PSN {}: {}", core_.number.value(),
+                       packet.header.psn.value(), refusal.reason);
+  });
+  if (refusal.fault == RcFault::ReceiverNotReady) {
+    gap_reported_ =
+        true;  // what follows the refused request is dropped in silence until it comes again
+    note_nak(wire::Syndrome::rnr(core_.attributes.min_rnr_timer), expected_);
+    return;
+  }
+  const RcFaultRow& row = rc_fault_row(refusal.fault);
+  note_nak(wire::Syndrome::nak(row.nak), expected_);
+  closing_ = row.is_fatal;
+  if (has_receive_wqe_) {
+    has_receive_wqe_ = false;
+    Wc wc;
+    wc.status = row.receive_completion;
+    wc.opcode = WcOpcode::Receive;
+    core_.complete_receive(receive_wqe_, wc, true);
+  } else {
+    core_.raise(row.event);
+  }
+  core_.enter_error(refusal.reason);
+}
+
+bool RcResponder::ensure_receive_wqe() {
+  if (!has_receive_wqe_) {
+    has_receive_wqe_ = core_.take_receive_wqe(receive_wqe_);
+  }
+  return has_receive_wqe_;
+}
+
+void RcResponder::execute(const Packet& packet) {
+  const wire::OpcodeInfo& first = *wire::opcode_info(packet.header.opcode);
+  const wire::OpcodeInfo& last = *wire::opcode_info(packet.header.last_opcode);
+  const bool ends = last.position == Position::Last || last.position == Position::Only;
+  const std::uint32_t psns = psns_of(packet, core_.mtu_bytes());
+  switch (first.operation) {
+    case Operation::Send:
+      execute_send(packet, first, ends);
+      break;
+    case Operation::RdmaWrite:
+      execute_write(packet, first, ends);
+      break;
+    case Operation::RdmaReadRequest:
+      execute_read(packet);
+      break;
+    default:
+      execute_atomic(packet, first);
+      break;
+  }
+  if (core_.state() == QpState::Err) {
+    return;
+  }
+  expected_ = expected_ + psns;
+  const bool answered_by_response =
+      first.operation != Operation::Send && first.operation != Operation::RdmaWrite;
+  if (packet.header.ack_request && !answered_by_response) {
+    note_acknowledge(expected_ - 1);
+  }
+}
+
+void RcResponder::execute_send(const Packet& packet, const wire::OpcodeInfo& first, bool ends) {
+  if (starts(first)) {
+    message_ = {.active = true, .is_write = false};
+  }
+  const WcStatus status = core_.scatter(receive_wqe_.sges, message_.bytes, packet.payload);
+  if (status != WcStatus::Success) {
+    message_ = {};
+    refuse(packet, {RcFault::LocalQpOperation,
+                    "the receive WQE's scatter list is not writable memory of this PD"});
+    return;
+  }
+  message_.bytes += packet.payload.size();
+  if (ends) {
+    msn_ = msn_ + 1;
+    complete_receive(packet, false);
+    message_ = {};
+  }
+}
+
+void RcResponder::execute_write(const Packet& packet, const wire::OpcodeInfo& first, bool ends) {
+  if (starts(first)) {
+    const wire::Reth reth = packet.header.extension.reth;
+    message_ = {.active = true,
+                .is_write = true,
+                .bytes = 0,
+                .address = reth.virtual_address,
+                .rkey = reth.rkey,
+                .length = reth.dma_length};
+  }
+  if (!packet.payload.empty()) {
+    const MemoryTable::Found found =
+        core_.memory.find(core_.pd, message_.rkey, message_.address + message_.bytes,
+                          packet.payload.size(), Access::RemoteWrite);
+    place_last_bytes_last(found.memory, packet.payload);
+    message_.bytes += packet.payload.size();
+  }
+  if (ends) {
+    msn_ = msn_ + 1;
+    if (wire::opcode_info(packet.header.last_opcode)
+            ->headers.has(wire::ExtensionHeader::Immediate)) {
+      complete_receive(packet, true);
+    }
+    message_ = {};
+  }
+}
+
+void RcResponder::complete_receive(const Packet& packet, bool with_write) {
+  const wire::OpcodeInfo& last = *wire::opcode_info(packet.header.last_opcode);
+  Wc wc;
+  wc.opcode = with_write ? WcOpcode::ReceiveRdmaWithImmediate : WcOpcode::Receive;
+  wc.byte_length = static_cast<std::uint32_t>(with_write ? message_.length : message_.bytes);
+  wc.src_qpn = core_.attributes.dest_qpn;
+  wc.slid = packet.header.slid;
+  wc.sl = packet.header.sl;
+  if (last.headers.has(wire::ExtensionHeader::Immediate)) {
+    wc.flags |= Completion::WithImmediate;
+    wc.immediate = packet.header.immediate_or_rkey;
+  }
+  if (last.headers.has(wire::ExtensionHeader::Ieth)) {
+    const RKey rkey{packet.header.immediate_or_rkey};
+    if (core_.memory.invalidate(core_.pd, rkey) != KeyFault::None) {
+      refuse(packet,
+             {RcFault::RKeyViolation, "SEND with invalidate names a key that is not this PD's"});
+      return;
+    }
+    wc.flags |= Completion::WithInvalidate;
+    wc.invalidated_rkey = rkey;
+  }
+  has_receive_wqe_ = false;
+  core_.complete_receive(receive_wqe_, wc, packet.header.solicited);
+}
+
+void RcResponder::execute_read(const Packet& packet) {
+  const wire::Reth reth = packet.header.extension.reth;
+  msn_ = msn_ + 1;
+  push_pending_back({.is_atomic = false,
+                     .psn = packet.header.psn,
+                     .bytes_left = reth.dma_length,
+                     .address = reth.virtual_address,
+                     .rkey = reth.rkey,
+                     .started = false,
+                     .msn = msn_,
+                     .original = 0});
+}
+
+/// Executed once, under the CPU's own atomics, so that this process and others that map the memory
+/// see it whole; the result is kept for a repeated request (§9.7.5.1.. responder resources).
+void RcResponder::execute_atomic(const Packet& packet, const wire::OpcodeInfo& info) {
+  const wire::AtomicEth eth = packet.header.extension.atomic_eth;
+  const MemoryTable::Found found =
+      core_.memory.find(core_.pd, eth.rkey, eth.virtual_address, 8, Access::RemoteAtomic);
+  void* const target = found.memory.data();
+  const std::atomic_ref<std::uint64_t> word{*static_cast<std::uint64_t*>(target)};
+  std::uint64_t original = eth.compare;
+  if (info.operation == Operation::CompareSwap) {
+    word.compare_exchange_strong(original, eth.swap_or_add);
+  } else {
+    original = word.fetch_add(eth.swap_or_add);
+  }
+  msn_ = msn_ + 1;
+  atomics_[next_atomic_] = {
+      .psn = packet.header.psn, .msn = msn_, .original = original, .valid = true};
+  next_atomic_ = (next_atomic_ + 1) % static_cast<std::uint32_t>(atomics_.size());
+  push_pending_back({.is_atomic = true,
+                     .psn = packet.header.psn,
+                     .bytes_left = 0,
+                     .address = 0,
+                     .rkey = {},
+                     .started = false,
+                     .msn = msn_,
+                     .original = original});
+}
+
+void RcResponder::check_invariants() const {
+  assert(pending_count_ <= pending_.size());
+  assert(!message_.active || message_.is_write || has_receive_wqe_ ||
+         core_.state() == QpState::Err);
+  assert(!message_.is_write || message_.bytes <= message_.length);
+}
+
+}  // namespace weft::hca

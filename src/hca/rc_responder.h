@@ -1,0 +1,131 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string_view>
+#include <vector>
+
+#include "base/serial.h"
+#include "hca/limits.h"
+#include "hca/packet.h"
+#include "hca/qp_core.h"
+#include "hca/rc_fault_table.h"
+
+namespace weft::hca {
+
+/// The responder half of an RC QP (IBTA vol 1 §9.7.4): checks each request in the specification's
+/// order, executes it, and keeps what must be answered as state that `transmit` drains, so that
+/// receiving never waits for sending (DESIGN.md, decision 5). Guarded by the QP's lock.
+class RcResponder {
+ public:
+  RcResponder(QpCore& core, const DeviceLimits& limits);
+
+  void start();  ///< the QP entered RTR
+  void stop();   ///< the QP entered RESET, or ERR by the consumer's will
+
+  /// In ERR nothing is received; after a fault of the peer its NAK, and the answers before it, still go out.
+  void enter_error();
+
+  void handle_request(const Packet& packet);
+  bool transmit(TransmitSink& sink, unsigned& budget);
+  [[nodiscard]] bool wants_transmit() const { return pending_count_ != 0 || ack_due_ || nak_due_; }
+  void check_invariants() const;
+
+ private:
+  /// A READ or atomic that is to be answered, or answered again.
+  struct Pending {
+    bool is_atomic{};
+    Psn psn;  // of the next response packet
+    std::uint32_t bytes_left{};
+    std::uint64_t address{};
+    RKey rkey{};
+    bool started{};  // the first response packet is out
+    Msn msn;
+    std::uint64_t original{};  // atomic
+  };
+  struct AtomicRecord {
+    Psn psn;
+    Msn msn;
+    std::uint64_t original{};
+    bool valid{};
+  };
+  struct Message {  // the SEND or WRITE under way
+    bool active{};
+    bool is_write{};
+    std::uint64_t bytes{};    // arrived
+    std::uint64_t address{};  // WRITE
+    RKey rkey{};
+    std::uint32_t length{};  // WRITE: DMALen
+  };
+
+  // Checks, in order; each looks and changes nothing (rc_responder_check.cc).
+  struct Refusal {
+    RcFault fault{RcFault::None};
+    std::string_view reason;
+  };
+  [[nodiscard]] Refusal check(const Packet& packet) const;
+  [[nodiscard]] Refusal check_sequence(const wire::OpcodeInfo& first) const;
+  [[nodiscard]] Refusal check_permission(const wire::OpcodeInfo& info) const;
+  [[nodiscard]] Refusal check_length(const Packet& packet, const wire::OpcodeInfo& first,
+                                     bool ends) const;
+  [[nodiscard]] Refusal check_key(const Packet& packet, const wire::OpcodeInfo& first) const;
+
+  // Execution (rc_responder.cc).
+  void handle_expected(const Packet& packet);
+  void refuse(const Packet& packet, const Refusal& refusal);
+  void execute(const Packet& packet);
+  void execute_send(const Packet& packet, const wire::OpcodeInfo& first, bool ends);
+  void execute_write(const Packet& packet, const wire::OpcodeInfo& first, bool ends);
+  void execute_read(const Packet& packet);
+  void execute_atomic(const Packet& packet, const wire::OpcodeInfo& info);
+  void complete_receive(const Packet& packet, bool with_write);
+  [[nodiscard]] bool ensure_receive_wqe();
+
+  // Duplicates (rc_responder_duplicate.cc).
+  void handle_duplicate(const Packet& packet);
+  void handle_duplicate_read(const Packet& packet);
+  void handle_duplicate_atomic(Psn psn);
+
+  // Answers (rc_responder_transmit.cc).
+  enum class Step : std::uint8_t { Sent, NoRoom, Failed };
+  Step transmit_read(TransmitSink& sink, Pending& pending);
+  Step transmit_atomic(TransmitSink& sink, const Pending& pending);
+  [[nodiscard]] bool transmit_acknowledge(TransmitSink& sink, wire::Syndrome syndrome, Psn psn);
+  [[nodiscard]] wire::Syndrome positive_syndrome() const;
+  void note_acknowledge(Psn psn);
+  void note_nak(wire::Syndrome syndrome, Psn psn);
+
+  Pending& pending_at(std::uint32_t index) {
+    return pending_[(pending_head_ + index) % static_cast<std::uint32_t>(pending_.size())];
+  }
+  void push_pending_back(const Pending& pending);
+  void push_pending_front(const Pending& pending);
+  void pop_pending();
+
+  QpCore& core_;
+  Psn expected_;
+  Msn msn_;
+  Message message_;
+  ReceiveWqe receive_wqe_;
+  mutable bool has_receive_wqe_{};
+  bool gap_reported_{};  ///< a NAK for the expected PSN is out: further gaps are silent
+                         ///< (§9.7.5.2.6.. once)
+  bool established_reported_{};
+  bool closing_{};  ///< in error by a fault of the peer: only the answers before the NAK and it go
+                    ///< out
+
+  std::vector<Pending>
+      pending_;  ///< ring: twice the responder resources, so that repeats have room
+  std::uint32_t pending_head_{};
+  std::uint32_t pending_count_{};
+  std::vector<AtomicRecord> atomics_;
+  std::uint32_t next_atomic_{};
+
+  bool ack_due_{};
+  Psn ack_psn_;
+  bool nak_due_{};
+  wire::Syndrome nak_{};
+  Psn nak_psn_;
+};
+
+}  // namespace weft::hca

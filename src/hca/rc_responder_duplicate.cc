@@ -1,0 +1,73 @@
+#include "hca/rc_responder.h"
+#include "wire/opcode.h"
+
+namespace weft::hca {
+
+/// A request that was executed before (§9.7.4.1.2, §9.7.5.1.2): never executed again, but answered.
+void RcResponder::handle_duplicate(const Packet& packet) {
+  const wire::OpcodeInfo* info = wire::opcode_info(packet.header.opcode);
+  if (info == nullptr) {
+    return;
+  }
+  switch (info->operation) {
+    case wire::Operation::RdmaReadRequest:
+      handle_duplicate_read(packet);
+      return;
+    case wire::Operation::CompareSwap:
+    case wire::Operation::FetchAdd:
+      handle_duplicate_atomic(packet.header.psn);
+      return;
+    default:
+      break;
+  }
+  // SEND or WRITE: say again how far we are; the newest acknowledgement covers the repeated one.
+  note_acknowledge(expected_ - 1);
+}
+
+/// A READ, or the rest of one from its middle: read again, with the key checked again.
+void RcResponder::handle_duplicate_read(const Packet& packet) {
+  const wire::Reth reth = packet.header.extension.reth;
+  const Psn psn = packet.header.psn;
+  for (std::uint32_t i = 0; i < pending_count_; ++i) {
+    if (!pending_at(i).is_atomic && pending_at(i).psn == psn &&
+        pending_at(i).bytes_left == reth.dma_length) {
+      return;  // the answer is still to come
+    }
+  }
+  const std::uint32_t mtu = core_.mtu_bytes();
+  const std::uint64_t packets =
+      reth.dma_length == 0 ? 1 : (std::uint64_t{reth.dma_length} + mtu - 1) / mtu;
+  const auto behind = static_cast<std::uint64_t>(-std::int64_t{distance(expected_, psn)});
+  if (packets > behind || !core_.attributes.access.has(Access::RemoteRead) ||
+      core_.memory
+              .find(core_.pd, reth.rkey, reth.virtual_address, reth.dma_length, Access::RemoteRead)
+              .fault != KeyFault::None) {
+    return;  // no repetition of anything that we answered: dropped
+  }
+  push_pending_front({.is_atomic = false,
+                      .psn = psn,
+                      .bytes_left = reth.dma_length,
+                      .address = reth.virtual_address,
+                      .rkey = reth.rkey,
+                      .started = false,
+                      .msn = msn_,
+                      .original = 0});
+}
+
+void RcResponder::handle_duplicate_atomic(Psn psn) {
+  for (const AtomicRecord& record : atomics_) {
+    if (record.valid && record.psn == psn) {
+      push_pending_front({.is_atomic = true,
+                          .psn = psn,
+                          .bytes_left = 0,
+                          .address = 0,
+                          .rkey = {},
+                          .started = false,
+                          .msn = record.msn,
+                          .original = record.original});
+      return;
+    }
+  }
+}
+
+}  // namespace weft::hca

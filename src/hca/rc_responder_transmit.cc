@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "hca/rc_responder.h"
+#include "wire/encodings.h"
+#include "wire/opcode.h"
+
+namespace weft::hca {
+
+void RcResponder::push_pending_back(const Pending& pending) {
+  assert(pending_count_ < pending_.size());
+  pending_at(pending_count_) = pending;
+  ++pending_count_;
+}
+
+/// A repeated answer goes first: the requester waits for it and ignores what is newer. Without room
+/// it is dropped, and the requester asks once more.
+void RcResponder::push_pending_front(const Pending& pending) {
+  const auto size = static_cast<std::uint32_t>(pending_.size());
+  // Keep room for the requests that may legally come.
+  if (pending_count_ + core_.attributes.max_dest_rd_atomic >= size) {
+    return;
+  }
+  pending_head_ = (pending_head_ + size - 1) % size;
+  pending_[pending_head_] = pending;
+  ++pending_count_;
+}
+
+void RcResponder::pop_pending() {
+  pending_head_ = (pending_head_ + 1) % static_cast<std::uint32_t>(pending_.size());
+  --pending_count_;
+}
+
+/// Acknowledgements coalesce: the newest says all that the older ones said (§9.7.5.1.3).
+void RcResponder::note_acknowledge(Psn psn) {
+  ack_due_ = true;
+  ack_psn_ = psn;
+}
+
+void RcResponder::note_nak(wire::Syndrome syndrome, Psn psn) {
+  nak_due_ = true;
+  nak_ = syndrome;
+  nak_psn_ = psn;
+  ack_due_ = false;  // the NAK acknowledges everything before its PSN
+}
+
+/// R-RVT-9: credits from the free receive WQEs; with an SRQ there is no count to give.
+wire::Syndrome RcResponder::positive_syndrome() const {
+  if (core_.srq != nullptr) {
+    return wire::Syndrome::ack(wire::kUnlimitedCredits);
+  }
+  return wire::Syndrome::ack(wire::credit_code(core_.receive_queue.size()));
+}
+
+bool RcResponder::transmit(TransmitSink& sink, unsigned& budget) {
+  while (wants_transmit()) {
+    if (budget == 0) {
+      return true;
+    }
+    --budget;
+    if (pending_count_ != 0) {
+      Pending& pending = pending_at(0);
+      const Step step =
+          pending.is_atomic ? transmit_atomic(sink, pending) : transmit_read(sink, pending);
+      if (step == Step::NoRoom) {
+        return true;
+      }
+      if (step == Step::Failed) {
+        pop_pending();
+      }
+      continue;
+    }
+    if (nak_due_) {
+      if (!transmit_acknowledge(sink, nak_, nak_psn_)) {
+        return true;
+      }
+      nak_due_ = false;
+      continue;
+    }
+    if (!transmit_acknowledge(sink, positive_syndrome(), ack_psn_)) {
+      return true;
+    }
+    ack_due_ = false;
+  }
+  return false;
+}
+
+bool RcResponder::transmit_acknowledge(TransmitSink& sink, wire::Syndrome syndrome, Psn psn) {
+  PacketHeader header = core_.header(wire::Opcode::RcAcknowledge, psn);
+  header.extension.response.aeth = wire::Aeth{.syndrome = syndrome, .msn = msn_};
+  return sink.send(Flow::Response, header, {});
+}
+
+RcResponder::Step RcResponder::transmit_atomic(TransmitSink& sink, const Pending& pending) {
+  PacketHeader header = core_.header(wire::Opcode::RcAtomicAcknowledge, pending.psn);
+  header.extension.response.aeth = wire::Aeth{.syndrome = positive_syndrome(), .msn = pending.msn};
+  header.extension.response.atomic_ack = wire::AtomicAckEth{.original = pending.original};
+  if (!sink.send(Flow::Response, header, {})) {
+    return Step::NoRoom;
+  }
+  pop_pending();
+  return Step::Sent;
+}
+
+/// The next response packet or train of a READ. The memory is looked up each time: it may have been
+/// deregistered since the request came, and then the requester gets a NAK (§9.7.5.2.4..).
+RcResponder::Step RcResponder::transmit_read(TransmitSink& sink, Pending& pending) {
+  const std::uint32_t mtu = core_.mtu_bytes();
+  const std::uint32_t train = std::max<std::uint32_t>(mtu, sink.max_train_bytes() / mtu * mtu);
+  const std::uint32_t bytes = std::min(pending.bytes_left, train);
+  const MemoryTable::Found found =
+      core_.memory.find(core_.pd, pending.rkey, pending.address, bytes, Access::RemoteRead);
+  if (found.fault != KeyFault::None) {
+    note_nak(wire::Syndrome::nak(wire::NakCode::RemoteAccessError), pending.psn);
+    core_.raise(AsyncEventType::QpAccessError);
+    core_.enter_error("memory that a READ was reading is gone");
+    return Step::Failed;
+  }
+  const std::uint32_t count = std::max<std::uint32_t>(1, (bytes + mtu - 1) / mtu);
+  const bool first = !pending.started;
+  const bool last = bytes == pending.bytes_left;
+  const auto opcode = [](bool starts, bool ends) {
+    return starts ? (ends ? wire::Opcode::RcRdmaReadResponseOnly
+                          : wire::Opcode::RcRdmaReadResponseFirst)
+                  : (ends ? wire::Opcode::RcRdmaReadResponseLast
+                          : wire::Opcode::RcRdmaReadResponseMiddle);
+  };
+  PacketHeader header = core_.header(opcode(first, last && count == 1), pending.psn);
+  header.last_opcode = count == 1 ? header.opcode : opcode(false, last);
+  header.packet_count = static_cast<std::uint16_t>(count);
+  header.path_mtu_bytes = static_cast<std::uint16_t>(mtu);
+  header.extension.response.aeth = wire::Aeth{.syndrome = positive_syndrome(), .msn = pending.msn};
+  const std::array<ByteSpan, 1> gather{ByteSpan{found.memory}};
+  if (!sink.send(Flow::Response, header,
+                 bytes == 0 ? std::span<const ByteSpan>{} : std::span<const ByteSpan>{gather})) {
+    return Step::NoRoom;
+  }
+  pending.started = true;
+  pending.psn = pending.psn + count;
+  pending.address += bytes;
+  pending.bytes_left -= bytes;
+  if (last) {
+    pop_pending();
+  }
+  return Step::Sent;
+}
+
+}  // namespace weft::hca

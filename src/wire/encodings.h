@@ -1,0 +1,50 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace weft::wire {
+
+/// Path MTU (SEED-INVENTORY 32.19).
+enum class Mtu : std::uint8_t { Mtu256 = 1, Mtu512 = 2, Mtu1024 = 3, Mtu2048 = 4, Mtu4096 = 5 };
+
+[[nodiscard]] constexpr std::uint32_t bytes(Mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
+
+/// End-to-end credits an AETH may name (IBTA vol 1 Table 45, R-RVT-9); code 31 is without limit.
+inline constexpr std::array<std::uint16_t, 31> kCreditTable = {
+    0,   1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,  192,
+    256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
+inline constexpr std::uint8_t kUnlimitedCredits = 31;
+
+[[nodiscard]] constexpr std::uint32_t credit_count(std::uint8_t code) {
+  return code < kCreditTable.size() ? kCreditTable[code] : 0;
+}
+
+/// The largest code whose count is not above `free_wqes`.
+[[nodiscard]] constexpr std::uint8_t credit_code(std::uint32_t free_wqes) {
+  std::uint8_t low = 0;
+  std::uint8_t high = kCreditTable.size() - 1;
+  while (low < high) {
+    const auto middle = static_cast<std::uint8_t>((low + high + 1) / 2);
+    if (kCreditTable[middle] <= free_wqes) {
+      low = middle;
+    } else {
+      high = static_cast<std::uint8_t>(middle - 1);
+    }
+  }
+  return low;
+}
+
+/// RNR NAK timer codes in microseconds (IBTA vol 1 Table 46, R-RVT-11).
+inline constexpr std::array<std::uint32_t, 32> kRnrTimerMicroseconds = {
+    655360, 10,    20,    30,    40,    60,     80,     120,    160,    240,   320,
+    480,    640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240, 15360,
+    20480,  30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520};
+
+[[nodiscard]] constexpr Duration rnr_timer(std::uint8_t code) {
+  return Duration::microseconds(kRnrTimerMicroseconds[code & 0x1F]);
+}
+
+}  // namespace weft::wire

@@ -1,0 +1,283 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include "base/random.h"
+#include "base/result.h"
+
+/// One description per structure (STYLE: wire formats). A structure lists its fields in wire order
+/// with their widths in bits; offsets follow. Pack, unpack, printing, comparison and arbitrary
+/// values all come from that list.
+namespace weft::wire {
+
+/// A field's or structure's name as a template argument.
+template <std::size_t kLength>
+struct Name {
+  char text[kLength]{};
+  consteval Name(const char (&literal)[kLength]) {
+    std::copy_n(literal, kLength, text);
+  }  // NOLINT(google-explicit-constructor)
+  [[nodiscard]] constexpr std::string_view view() const { return {text, kLength - 1}; }
+};
+
+namespace internal {
+
+template <class Member>
+struct MemberOf;
+template <class Struct, class T>
+struct MemberOf<T Struct::*> {
+  using Type = T;
+};
+
+template <class T>
+concept HasValue = requires(const T& strong) {
+  typename T::value_type;
+  strong.value();
+};
+
+/// Numbers of any kind (integer, bool, enumeration, strong type) as 64 bits and back.
+template <class T>
+[[nodiscard]] constexpr std::uint64_t to_bits(const T& value) {
+  if constexpr (HasValue<T>) {
+    return static_cast<std::uint64_t>(value.value());
+  } else {
+    return static_cast<std::uint64_t>(value);
+  }
+}
+
+template <class T>
+[[nodiscard]] constexpr T from_bits(std::uint64_t bits) {
+  if constexpr (HasValue<T>) {
+    return T{static_cast<typename T::value_type>(bits)};
+  } else {
+    return static_cast<T>(bits);
+  }
+}
+
+[[nodiscard]] constexpr std::uint64_t mask_of(unsigned bits) {
+  return bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+}
+
+/// Reads `width` (<= 64) bits at bit offset `at`, counted from the most significant bit of byte 0
+/// (big-endian).
+[[nodiscard]] constexpr std::uint64_t read_bits(const std::byte* bytes, std::size_t at,
+                                                unsigned width) {
+  std::uint64_t value = 0;
+  unsigned left = width;
+  while (left != 0) {
+    const auto in_byte = static_cast<unsigned>(at % 8);
+    const unsigned take = std::min(left, 8 - in_byte);
+    const auto octet = std::to_integer<std::uint64_t>(bytes[at / 8]);
+    value = value << take | (octet >> (8 - in_byte - take) & mask_of(take));
+    at += take;
+    left -= take;
+  }
+  return value;
+}
+
+constexpr void write_bits(std::byte* bytes, std::size_t at, unsigned width, std::uint64_t value) {
+  unsigned left = width;
+  while (left != 0) {
+    const auto in_byte = static_cast<unsigned>(at % 8);
+    const unsigned take = std::min(left, 8 - in_byte);
+    const unsigned shift = 8 - in_byte - take;
+    const auto part = static_cast<std::uint8_t>((value >> (left - take) & mask_of(take)) << shift);
+    const auto keep = static_cast<std::uint8_t>(~(mask_of(take) << shift));
+    bytes[at / 8] =
+        static_cast<std::byte>((std::to_integer<std::uint8_t>(bytes[at / 8]) & keep) | part);
+    at += take;
+    left -= take;
+  }
+}
+
+}  // namespace internal
+
+/// A number of at most 64 bits.
+template <Name kFieldName, unsigned kWidth, auto kMember>
+struct Field {
+  static_assert(kWidth >= 1 && kWidth <= 64, "wider fields are Octets or Nested");
+  static constexpr std::size_t kBits = kWidth;
+  using Type = typename internal::MemberOf<decltype(kMember)>::Type;
+
+  template <class Struct>
+  static constexpr void pack(const Struct& from, std::byte* to, std::size_t at) {
+    internal::write_bits(to, at, kWidth, internal::to_bits(from.*kMember));
+  }
+  template <class Struct>
+  static constexpr void unpack(Struct& to, const std::byte* from, std::size_t at) {
+    to.*kMember = internal::from_bits<Type>(internal::read_bits(from, at, kWidth));
+  }
+  template <class Struct, class Visitor>
+  static constexpr void visit(const Struct& from, Visitor& visitor) {
+    visitor.number(kFieldName.view(), kWidth, internal::to_bits(from.*kMember));
+  }
+  template <class Struct>
+  static constexpr void randomise(Struct& to, Random& random) {
+    to.*kMember = internal::from_bits<Type>(random() & internal::mask_of(kWidth));
+  }
+};
+
+/// Sent as zero, ignored on receipt.
+template <unsigned kWidth>
+struct Reserved {
+  static constexpr std::size_t kBits = kWidth;
+  template <class Struct>
+  static constexpr void pack(const Struct&, std::byte* to, std::size_t at) {
+    for (unsigned done = 0; done < kWidth;) {
+      const unsigned part = std::min(64U, kWidth - done);
+      internal::write_bits(to, at + done, part, 0);
+      done += part;
+    }
+  }
+  template <class Struct>
+  static constexpr void unpack(Struct&, const std::byte*, std::size_t) {}
+  template <class Struct, class Visitor>
+  static constexpr void visit(const Struct&, Visitor&) {}
+  template <class Struct>
+  static constexpr void randomise(Struct&, Random&) {}
+};
+
+namespace internal {
+template <class T>
+concept OctetHolder = requires(const T& holder) { holder.octets(); };
+
+template <class T>
+[[nodiscard]] constexpr const auto& octets_of(const T& holder) {
+  if constexpr (OctetHolder<T>) {
+    return holder.octets();
+  } else {
+    return holder;
+  }
+}
+}  // namespace internal
+
+/// A byte string: a std::array<std::byte, n> or a type with `octets()` and a constructor from such
+/// an array (Gid).
+template <Name kFieldName, std::size_t kBytes, auto kMember>
+struct Octets {
+  static constexpr std::size_t kBits = kBytes * 8;
+  using Type = typename internal::MemberOf<decltype(kMember)>::Type;
+
+  template <class Struct>
+  static constexpr void pack(const Struct& from, std::byte* to, std::size_t at) {
+    const auto& octets = internal::octets_of(from.*kMember);
+    static_assert(std::tuple_size_v<std::remove_cvref_t<decltype(octets)>> == kBytes);
+    std::copy(octets.begin(), octets.end(), to + at / 8);
+  }
+  template <class Struct>
+  static constexpr void unpack(Struct& to, const std::byte* from, std::size_t at) {
+    std::array<std::byte, kBytes> octets{};
+    std::copy_n(from + at / 8, kBytes, octets.begin());
+    to.*kMember = Type{octets};
+  }
+  template <class Struct, class Visitor>
+  static constexpr void visit(const Struct& from, Visitor& visitor) {
+    visitor.octets(kFieldName.view(),
+                   std::span<const std::byte>{internal::octets_of(from.*kMember)});
+  }
+  template <class Struct>
+  static constexpr void randomise(Struct& to, Random& random) {
+    std::array<std::byte, kBytes> octets{};
+    for (std::byte& octet : octets) {
+      octet = static_cast<std::byte>(random());
+    }
+    to.*kMember = Type{octets};
+  }
+};
+
+/// The fields of a structure; their widths must add up to `kBytesOnWire` bytes, byte strings must
+/// be byte-aligned (T-PACK-3).
+template <std::size_t kBytesOnWire, class... Fields>
+struct Layout {
+  static constexpr std::size_t kSize = kBytesOnWire;
+
+  [[nodiscard]] static constexpr bool tiles() {
+    return (Fields::kBits + ... + 0) == kBytesOnWire * 8;
+  }
+  [[nodiscard]] static constexpr bool is_aligned() {
+    std::size_t at = 0;
+    bool aligned = true;
+    ((aligned = aligned && (Fields::kBits <= 64 || at % 8 == 0), at += Fields::kBits), ...);
+    return aligned;
+  }
+
+  template <class Struct>
+  static constexpr void pack(const Struct& from, std::byte* to) {
+    static_assert(tiles(), "fields must tile the header exactly");
+    static_assert(is_aligned(), "fields of more than 64 bits must start at a byte");
+    std::size_t at = 0;
+    ((Fields::pack(from, to, at), at += Fields::kBits), ...);
+  }
+  template <class Struct>
+  static constexpr void unpack(Struct& to, const std::byte* from) {
+    static_assert(tiles(), "fields must tile the header exactly");
+    std::size_t at = 0;
+    ((Fields::unpack(to, from, at), at += Fields::kBits), ...);
+  }
+  template <class Struct, class Visitor>
+  static constexpr void visit(const Struct& from, Visitor& visitor) {
+    (Fields::visit(from, visitor), ...);
+  }
+  template <class Struct>
+  static constexpr void randomise(Struct& to, Random& random) {
+    (Fields::randomise(to, random), ...);
+  }
+};
+
+template <class T>
+concept WireType = requires { typename T::Wire; };
+
+template <WireType T>
+inline constexpr std::size_t kSizeOf = T::Wire::kSize;
+
+template <WireType T>
+constexpr void pack(const T& value, std::span<std::byte, kSizeOf<T>> out) {
+  T::Wire::pack(value, out.data());
+}
+
+template <WireType T>
+[[nodiscard]] constexpr std::array<std::byte, kSizeOf<T>> pack(const T& value) {
+  std::array<std::byte, kSizeOf<T>> out{};
+  T::Wire::pack(value, out.data());
+  return out;
+}
+
+template <WireType T>
+[[nodiscard]] constexpr T unpack(std::span<const std::byte, kSizeOf<T>> in) {
+  T value{};
+  T::Wire::unpack(value, in.data());
+  return value;
+}
+
+/// From bytes of any length: refuses too few; more are left alone.
+template <WireType T>
+[[nodiscard]] Result<T> parse(std::span<const std::byte> in) {
+  if (in.size() < kSizeOf<T>) {
+    return fail(ErrorCode::Io, "{} needs {} bytes, {} are left", T::kName, kSizeOf<T>, in.size());
+  }
+  return unpack<T>(in.first<kSizeOf<T>>());
+}
+
+/// Calls visitor.number(name, bits, value) or visitor.octets(name, bytes) for each named field in
+/// wire order.
+template <WireType T, class Visitor>
+constexpr void visit(const T& value, Visitor&& visitor) {
+  T::Wire::visit(value, visitor);
+}
+
+/// A value with every field random within its width.
+template <WireType T>
+[[nodiscard]] constexpr T arbitrary(Random& random) {
+  T value{};
+  T::Wire::randomise(value, random);
+  return value;
+}
+
+}  // namespace weft::wire
