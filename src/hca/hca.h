@@ -105,6 +105,13 @@ class Hca {
 
  private:
   friend class Qp;
+  [[nodiscard]] Result<PacketRoute> make_route(const AhAttributes& attributes) const;
+  [[nodiscard]] Result<PKey> pkey_at(PortNumber port, std::uint16_t index) const;
+  void count_pkey_violation();
+  void deliver_multicast(const Packet& packet, Instant now);
+  Result<Qpn> reserve_qpn();
+  void fence_qps();
+  [[nodiscard]] Result<void> check_qp_init(const QpInit& init) const;
   void visit_qps(void (*visit)(void*, Qp&), void* context);
 
   struct State;

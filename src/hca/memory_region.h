@@ -52,6 +52,9 @@ enum class KeyFault : std::uint8_t {
 class MemoryTable {
  public:
   MemoryTable(std::uint32_t capacity, std::uint64_t seed, LockPolicy policy);
+  ~MemoryTable();
+  MemoryTable(const MemoryTable&) = delete;
+  MemoryTable& operator=(const MemoryTable&) = delete;
 
   /// Registers; refuses remote write or atomic without local write, a wrapping range, a full table.
   Result<MemoryRegion*> add(ProtectionDomain& pd, std::uint64_t iova, std::span<std::byte> memory,
@@ -78,6 +81,7 @@ class MemoryTable {
  private:
   struct Slot {
     std::atomic<MemoryRegion*> region{};
+    std::uint8_t key_part{};  // of the newest key
   };
   [[nodiscard]] Found check(const ProtectionDomain& pd, std::uint32_t key, std::uint64_t address,
                             std::uint64_t length, AccessFlags needed) const;

@@ -66,6 +66,7 @@ class Qp {
  private:
   friend class Hca;
   void publish_hints();
+  void change_state(QpState from, QpState to);
 
   Hca& hca_;
   PolicyLock lock_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -46,7 +47,8 @@ class QpCore {
   const bool signal_all;
   MemoryTable& memory;
   HcaEvents& events;
-  class Qp* owner{};  ///< for events
+  class Qp* owner{};             ///< for events
+  class Transport* transport{};  ///< told of state changes
 
   QpAttributes attributes;  ///< attributes.state is the QP's state
   PacketRoute route;        ///< connected QPs: made from attributes.address
@@ -82,6 +84,9 @@ class QpCore {
   /// WQE of its own RQ completes with WorkRequestFlushed, in order; with an SRQ QpLastWqeReached is
   /// raised (R-RVT-14). No effect when the QP is in error or reset already.
   void enter_error(std::string_view reason);
+
+  /// Completes all that waits with WorkRequestFlushed, sends first.
+  void flush();
 
   /// UC and UD: a send completes in error, the QP goes to SQE, what follows on the SQ is flushed
   /// (IBTA vol 1 §10.3.1.x).

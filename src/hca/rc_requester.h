@@ -32,7 +32,7 @@ class RcRequester {
   [[nodiscard]] bool wants_transmit() const;
   [[nodiscard]] Instant deadline() const { return retry_at_ < rnr_until_ ? retry_at_ : rnr_until_; }
 
-  void drain();   ///< the QP entered SQD
+  void drain();  ///< the QP entered SQD
 
   /// In SQD: raises SqDrained once everything sent is acknowledged.
   void notify_if_drained();

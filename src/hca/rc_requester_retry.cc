@@ -109,7 +109,8 @@ void RcRequester::drain() {
 }
 
 void RcRequester::notify_if_drained() {
-  if (core_.state() != QpState::Sqd || drained_reported_ || cursor_ < next_new_ || outstanding_packets() != 0) {
+  if (core_.state() != QpState::Sqd || drained_reported_ || cursor_ < next_new_ ||
+      outstanding_packets() != 0) {
     return;
   }
   drained_reported_ = true;

@@ -23,7 +23,8 @@ class RcResponder {
   void start();  ///< the QP entered RTR
   void stop();   ///< the QP entered RESET, or ERR by the consumer's will
 
-  /// In ERR nothing is received; after a fault of the peer its NAK, and the answers before it, still go out.
+  /// In ERR nothing is received; after a fault of the peer its NAK, and the answers before it,
+  /// still go out.
   void enter_error();
 
   void handle_request(const Packet& packet);

@@ -34,6 +34,7 @@ class ReceiveQueue {
   [[nodiscard]] std::uint32_t depth() const;
   [[nodiscard]] std::uint32_t max_sge() const;
   void clear();
+  void move_to(ReceiveQueue& other);  ///< oldest first; `other` has room
 
  private:
   std::vector<ReceiveWqe> ring_;

@@ -1,0 +1,90 @@
+#include "hca/completion_queue.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace weft::hca {
+
+CompletionQueue::CompletionQueue(std::uint32_t capacity, LockPolicy policy, HcaEvents& events)
+    : lock_(policy), events_(events), ring_(capacity) {}
+
+bool CompletionQueue::push(const Wc& wc, bool solicited) {
+  const std::lock_guard guard{lock_};
+  if (dead_) {
+    return false;
+  }
+  const std::uint32_t size = size_.load(std::memory_order_relaxed);
+  if (size == ring_.size()) {
+    dead_ = true;
+    events_.async_event(
+        {.type = AsyncEventType::CqError, .qp = nullptr, .cq = this, .srq = nullptr, .port = {}});
+    return false;
+  }
+  std::uint64_t tail = std::uint64_t{head_} + size;
+  if (tail >= ring_.size()) {
+    tail -= ring_.size();
+  }
+  ring_[tail] = wc;
+  size_.store(size + 1, std::memory_order_release);
+  const bool counts = solicited || wc.status != WcStatus::Success;
+  if (armed_ == Armed::Any || (armed_ == Armed::Solicited && counts)) {
+    armed_ = Armed::No;
+    events_.completion_event(*this);
+  }
+  return true;
+}
+
+std::size_t CompletionQueue::poll(std::span<Wc> out) {
+  if (is_empty()) {
+    return 0;  // the common case of a busy poller takes no lock
+  }
+  const std::lock_guard guard{lock_};
+  const std::uint32_t size = size_.load(std::memory_order_relaxed);
+  const std::size_t count = std::min<std::size_t>(out.size(), size);
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = ring_[head_];
+    head_ = head_ + 1 == ring_.size() ? 0 : head_ + 1;
+  }
+  size_.store(size - static_cast<std::uint32_t>(count), std::memory_order_release);
+  return count;
+}
+
+void CompletionQueue::arm(bool solicited_only) {
+  const std::lock_guard guard{lock_};
+  if (armed_ != Armed::Any) {
+    armed_ = solicited_only ? Armed::Solicited : Armed::Any;
+  }
+}
+
+Result<void> CompletionQueue::resize(std::uint32_t capacity) {
+  const std::lock_guard guard{lock_};
+  const std::uint32_t size = size_.load(std::memory_order_relaxed);
+  if (capacity < size) {
+    return fail(ErrorCode::InvalidArgument,
+                "the CQ holds {} completions, more than the new capacity {}; poll it first", size,
+                capacity);
+  }
+  std::vector<Wc> ring(capacity);
+  for (std::uint32_t i = 0; i < size; ++i) {
+    ring[i] = ring_[(head_ + i) % ring_.size()];
+  }
+  ring_.swap(ring);
+  head_ = 0;
+  return {};
+}
+
+void CompletionQueue::remove(Qpn qpn) {
+  const std::lock_guard guard{lock_};
+  const std::uint32_t size = size_.load(std::memory_order_relaxed);
+  std::uint32_t kept = 0;
+  for (std::uint32_t i = 0; i < size; ++i) {
+    const Wc wc = ring_[(head_ + i) % ring_.size()];
+    if (wc.qpn != qpn) {
+      ring_[(head_ + kept) % ring_.size()] = wc;
+      ++kept;
+    }
+  }
+  size_.store(kept, std::memory_order_release);
+}
+
+}  // namespace weft::hca

@@ -1,0 +1,150 @@
+#include "hca/hca.h"
+
+#include <cassert>
+#include <mutex>
+
+#include "hca/hca_state.h"
+
+namespace weft::hca {
+
+namespace {
+
+/// Entering the readers' side of the QP table: while one is inside, no QP is freed.
+class Reader {
+ public:
+  explicit Reader(std::atomic<std::uint32_t>& readers) : readers_(readers) {
+    readers_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  ~Reader() { readers_.fetch_sub(1, std::memory_order_release); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+ private:
+  std::atomic<std::uint32_t>& readers_;
+};
+
+}  // namespace
+
+Hca::Hca(const HcaConfiguration& configuration, HcaEvents& events)
+    : state_(std::make_unique<State>(configuration, events)) {
+  assert(configuration.port_count >= 1 && configuration.port_count <= 2);
+}
+
+Hca::~Hca() {
+  for (auto& slot : state_->qps) {
+    delete slot.load(std::memory_order_relaxed);
+  }
+}
+
+const HcaConfiguration& Hca::configuration() const { return state_->configuration; }
+
+void Hca::set_port(PortNumber port, const PortAttributes& attributes) {
+  assert(port.value() >= 1 && port.value() <= state_->configuration.port_count);
+  const std::lock_guard guard{state_->objects};
+  state_->ports[port.value()] = attributes;
+}
+
+PortAttributes Hca::port(PortNumber port) const {
+  const std::lock_guard guard{state_->objects};
+  return port.value() < state_->ports.size() ? state_->ports[port.value()] : PortAttributes{};
+}
+
+Result<PKey> Hca::pkey_at(PortNumber port, std::uint16_t index) const {
+  const PortAttributes attributes = this->port(port);
+  if (index >= attributes.pkeys.size() || !attributes.pkeys[index].is_valid()) {
+    return fail(ErrorCode::InvalidArgument,
+                "P_Key index {} of port {} is empty (the table holds {})", index, port.value(),
+                attributes.pkeys.size());
+  }
+  return attributes.pkeys[index];
+}
+
+Result<PacketRoute> Hca::make_route(const AhAttributes& attributes) const {
+  if (attributes.port.value() == 0 || attributes.port.value() > state_->configuration.port_count) {
+    return fail(ErrorCode::InvalidArgument, "port {} is not in 1..{}", attributes.port.value(),
+                state_->configuration.port_count);
+  }
+  const PortAttributes port_attributes = port(attributes.port);
+  if (attributes.sl.value() > 15) {
+    return fail(ErrorCode::InvalidArgument, "service level {} is not in 0..15",
+                attributes.sl.value());
+  }
+  PacketRoute route;
+  route.sl = attributes.sl;
+  route.slid = Lid{port_attributes.lid.value() |
+                   (attributes.source_path_bits & ((1U << port_attributes.lmc) - 1))};
+  route.dlid = attributes.dlid;
+  if (attributes.is_global) {
+    const GlobalRoute& global = attributes.grh;
+    if (global.sgid_index >= port_attributes.gids.size()) {
+      return fail(ErrorCode::InvalidArgument, "GID index {} is outside port {}'s table of {}",
+                  global.sgid_index, attributes.port.value(), port_attributes.gids.size());
+    }
+    route.has_grh = true;
+    route.grh.traffic_class = global.traffic_class;
+    route.grh.flow_label = global.flow_label & 0xF'FFFF;
+    route.grh.hop_limit = global.hop_limit;
+    route.grh.sgid = port_attributes.gids[global.sgid_index];
+    route.grh.dgid = global.dgid;
+  }
+  return route;
+}
+
+void Hca::count_pkey_violation() {
+  state_->pkey_violations.fetch_add(1, std::memory_order_relaxed);
+}
+
+Hca::Counters Hca::counters() const {
+  return {.no_qp = state_->no_qp.load(std::memory_order_relaxed),
+          .pkey_violations = state_->pkey_violations.load(std::memory_order_relaxed),
+          .malformed = state_->malformed.load(std::memory_order_relaxed)};
+}
+
+Qp* Hca::handle_packet(PortNumber port, const Packet& packet, Instant now) {
+  const Reader reader{state_->readers};
+  static_cast<void>(port);
+  if (packet.header.dest_qp == kMulticastQpn) {
+    deliver_multicast(packet, now);
+    return nullptr;
+  }
+  const std::uint32_t index =
+      packet.header.dest_qp.value() - state_->configuration.first_qpn.value();
+  Qp* qp =
+      index < state_->qps.size() ? state_->qps[index].load(std::memory_order_seq_cst) : nullptr;
+  if (qp == nullptr) {
+    state_->no_qp.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  qp->handle_packet(packet, now);
+  return qp;
+}
+
+void Hca::deliver_multicast(const Packet& packet, Instant now) {
+  if (!packet.header.has_grh) {
+    state_->malformed.fetch_add(1,
+                                std::memory_order_relaxed);  // §9.x: a multicast packet has a GRH
+    return;
+  }
+  const std::lock_guard guard{state_->objects};
+  for (const State::Group& group : state_->groups) {
+    if (group.mgid == packet.header.grh.dgid && group.mlid == packet.header.dlid) {
+      for (Qp* qp : group.members) {
+        // The sender's own QP gets no copy of what it sent.
+        if (qp->number() != packet.header.extension.deth.src_qp ||
+            !packet.header.multicast_loopback) {
+          qp->handle_packet(packet, now);
+        }
+      }
+    }
+  }
+}
+
+void Hca::visit_qps(void (*visit)(void*, Qp&), void* context) {
+  for (auto& slot : state_->qps) {
+    if (Qp* qp = slot.load(std::memory_order_acquire); qp != nullptr) {
+      visit(context, *qp);
+    }
+  }
+}
+
+}  // namespace weft::hca

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "hca/hca.h"
+
+namespace weft::hca {
+
+/// Objects by kind. `objects` guards creation, destruction and everything here but the data path's
+/// QP slots: a slot is read without a lock, and destroy_qp waits for readers by their count (few:
+/// one for each thread that delivers packets).
+struct Hca::State {
+  State(const HcaConfiguration& configuration_, HcaEvents& events_)
+      : configuration(configuration_),
+        events(events_),
+        objects(configuration_.lock_policy),
+        memory(configuration_.limits.max_mr, configuration_.seed, configuration_.lock_policy),
+        qps(configuration_.limits.max_qp) {}
+
+  HcaConfiguration configuration;
+  HcaEvents& events;
+  mutable PolicyLock objects;
+  MemoryTable memory;
+  std::array<PortAttributes, 3> ports;  // by number; an HCA has one or two
+
+  std::vector<std::atomic<Qp*>> qps;  // by QPN - first_qpn
+  std::atomic<std::uint32_t> readers{0};
+  std::uint32_t next_qp{};
+  std::uint32_t qp_count{};
+  std::uint32_t cq_count{};
+  std::uint32_t srq_count{};
+  std::uint32_t pd_count{};
+  std::uint32_t ah_count{};
+  std::uint32_t mr_count{};
+
+  struct Group {
+    Gid mgid;
+    Lid mlid;
+    std::vector<Qp*> members;
+  };
+  std::vector<Group> groups;
+
+  std::atomic<std::uint64_t> no_qp{0};
+  std::atomic<std::uint64_t> pkey_violations{0};
+  std::atomic<std::uint64_t> malformed{0};
+};
+
+}  // namespace weft::hca

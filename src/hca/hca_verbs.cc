@@ -1,0 +1,316 @@
+#include <algorithm>
+#include <cassert>
+#include <mutex>
+#include <utility>
+
+#include "hca/hca.h"
+#include "hca/hca_state.h"
+#include "hca/rc_transport.h"
+#include "hca/uc_transport.h"
+#include "hca/ud_transport.h"
+
+namespace weft::hca {
+namespace {
+
+Result<void> take_one(std::uint32_t& count, std::uint32_t limit, std::string_view what) {
+  if (count >= limit) {
+    return fail(ErrorCode::OutOfMemory, "the device's {} {} are all in use", limit, what);
+  }
+  ++count;
+  return {};
+}
+
+Result<void> refuse_if_used(const std::atomic<std::uint32_t>& uses, std::string_view what,
+                            std::string_view by) {
+  if (const std::uint32_t count = uses.load(std::memory_order_acquire); count != 0) {
+    return fail(ErrorCode::Busy, "the {} is still used by {} {}; destroy those first", what, count,
+                by);
+  }
+  return {};
+}
+
+[[nodiscard]] std::unique_ptr<Transport> make_transport(QpCore& core,
+                                                        const HcaConfiguration& configuration) {
+  switch (core.type) {
+    case QpType::Rc:
+      return make_rc_transport(core, configuration.carrier, configuration.limits);
+    case QpType::Uc:
+      return make_uc_transport(core);
+    case QpType::Ud:
+      return make_ud_transport(core);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Result<ProtectionDomain*> Hca::allocate_pd() {
+  const std::lock_guard guard{state_->objects};
+  if (auto taken =
+          take_one(state_->pd_count, state_->configuration.limits.max_pd, "protection domains");
+      !taken) {
+    return std::unexpected(taken.error());
+  }
+  return new ProtectionDomain;
+}
+
+Result<void> Hca::deallocate_pd(ProtectionDomain& pd) {
+  if (auto free =
+          refuse_if_used(pd.uses, "protection domain", "QPs, regions, SRQs or address handles");
+      !free) {
+    return free;  // R-PD-2
+  }
+  const std::lock_guard guard{state_->objects};
+  --state_->pd_count;
+  delete &pd;
+  return {};
+}
+
+Result<MemoryRegion*> Hca::register_memory(ProtectionDomain& pd, std::uint64_t iova,
+                                           std::span<std::byte> memory, AccessFlags access) {
+  if (memory.size() > state_->configuration.limits.max_mr_size) {
+    return fail(ErrorCode::InvalidArgument, "a region of {} bytes; the device allows {}",
+                memory.size(), state_->configuration.limits.max_mr_size);
+  }
+  auto region = state_->memory.add(pd, iova, memory, access);
+  if (region) {
+    pd.uses.fetch_add(1, std::memory_order_relaxed);
+  }
+  return region;
+}
+
+Result<void> Hca::deregister_memory(MemoryRegion& region) {
+  ProtectionDomain* const pd = region.pd;
+  const std::unique_ptr<MemoryRegion> removed = state_->memory.remove(region);
+  fence_qps();
+  pd->uses.fetch_sub(1, std::memory_order_release);
+  return {};
+}
+
+/// Nobody is in the middle of using what was just taken out of a table.
+void Hca::fence_qps() {
+  for_each_qp([](Qp& qp) { qp.pass_through(); });
+}
+
+Result<CompletionQueue*> Hca::create_cq(std::uint32_t capacity) {
+  const DeviceLimits& limits = state_->configuration.limits;
+  if (capacity == 0 || capacity > limits.max_cqe) {
+    return fail(ErrorCode::InvalidArgument, "a CQ of {} entries; the device allows 1..{}", capacity,
+                limits.max_cqe);
+  }
+  const std::lock_guard guard{state_->objects};
+  if (auto taken = take_one(state_->cq_count, limits.max_cq, "completion queues"); !taken) {
+    return std::unexpected(taken.error());
+  }
+  return new CompletionQueue(capacity, state_->configuration.lock_policy, state_->events);
+}
+
+Result<void> Hca::destroy_cq(CompletionQueue& cq) {
+  if (auto free = refuse_if_used(cq.uses, "completion queue", "QPs"); !free) {
+    return free;
+  }
+  const std::lock_guard guard{state_->objects};
+  --state_->cq_count;
+  delete &cq;
+  return {};
+}
+
+Result<SharedReceiveQueue*> Hca::create_srq(ProtectionDomain& pd, std::uint32_t depth,
+                                            std::uint32_t max_sge, std::uint32_t limit) {
+  const DeviceLimits& limits = state_->configuration.limits;
+  if (depth == 0 || depth > limits.max_srq_wr || max_sge > limits.max_srq_sge) {
+    return fail(ErrorCode::InvalidArgument,
+                "an SRQ of {} WQEs with {} SGEs; the device allows 1..{} with up to {}", depth,
+                max_sge, limits.max_srq_wr, limits.max_srq_sge);
+  }
+  const std::lock_guard guard{state_->objects};
+  if (auto taken = take_one(state_->srq_count, limits.max_srq, "shared receive queues"); !taken) {
+    return std::unexpected(taken.error());
+  }
+  pd.uses.fetch_add(1, std::memory_order_relaxed);
+  return new SharedReceiveQueue(pd, depth, max_sge, limit, state_->configuration.lock_policy,
+                                state_->events);
+}
+
+Result<void> Hca::destroy_srq(SharedReceiveQueue& srq) {
+  if (auto free = refuse_if_used(srq.uses, "shared receive queue", "QPs"); !free) {
+    return free;
+  }
+  const std::lock_guard guard{state_->objects};
+  --state_->srq_count;
+  srq.pd().uses.fetch_sub(1, std::memory_order_release);
+  delete &srq;
+  return {};
+}
+
+Result<AddressHandle*> Hca::create_ah(ProtectionDomain& pd, const AhAttributes& attributes) {
+  auto route = make_route(attributes);  // T-AH-2: port, GID index
+  if (!route) {
+    return std::unexpected(route.error());
+  }
+  const std::lock_guard guard{state_->objects};
+  if (auto taken =
+          take_one(state_->ah_count, state_->configuration.limits.max_ah, "address handles");
+      !taken) {
+    return std::unexpected(taken.error());
+  }
+  pd.uses.fetch_add(1, std::memory_order_relaxed);
+  return new AddressHandle(pd, attributes, *route);
+}
+
+Result<void> Hca::destroy_ah(AddressHandle& ah) {
+  const std::lock_guard guard{state_->objects};
+  --state_->ah_count;
+  ah.pd().uses.fetch_sub(1, std::memory_order_release);
+  delete &ah;
+  return {};
+}
+
+Result<void> Hca::check_qp_init(const QpInit& init) const {
+  const DeviceLimits& limits = state_->configuration.limits;
+  const QpCapabilities& asked = init.capabilities;
+  if (init.pd == nullptr || init.send_cq == nullptr || init.recv_cq == nullptr) {
+    return fail(ErrorCode::InvalidArgument, "a QP needs a PD, a send CQ and a receive CQ");
+  }
+  if (asked.max_send_wr > limits.max_qp_wr || asked.max_recv_wr > limits.max_qp_wr) {
+    return fail(ErrorCode::InvalidArgument, "{} send and {} receive WRs; the device allows {} each",
+                asked.max_send_wr, asked.max_recv_wr, limits.max_qp_wr);
+  }
+  if (asked.max_send_sge > limits.max_sge || asked.max_recv_sge > limits.max_sge) {
+    return fail(ErrorCode::InvalidArgument,
+                "{} send and {} receive SGEs; the device allows {} each", asked.max_send_sge,
+                asked.max_recv_sge, limits.max_sge);
+  }
+  if (asked.max_inline_data > limits.max_inline_data) {
+    return fail(ErrorCode::InvalidArgument, "{} bytes of inline data; the device allows {}",
+                asked.max_inline_data, limits.max_inline_data);
+  }
+  return {};
+}
+
+/// Round robin, so that a number is not used again soon: late packets for a destroyed QP find
+/// nobody.
+Result<Qpn> Hca::reserve_qpn() {
+  State& state = *state_;
+  const auto size = static_cast<std::uint32_t>(state.qps.size());
+  if (state.qp_count >= size) {
+    return fail(ErrorCode::OutOfMemory, "the device's {} QPs are all in use", size);
+  }
+  while (state.qps[state.next_qp].load(std::memory_order_relaxed) != nullptr) {
+    state.next_qp = (state.next_qp + 1) % size;
+  }
+  const Qpn qpn{state.configuration.first_qpn.value() + state.next_qp};
+  state.next_qp = (state.next_qp + 1) % size;
+  ++state.qp_count;
+  return qpn;
+}
+
+Result<Qp*> Hca::create_qp(const QpInit& init) {
+  if (auto checked = check_qp_init(init); !checked) {
+    return std::unexpected(checked.error());
+  }
+  QpCapabilities actual = init.capabilities;  // R-QP-1: at least what was asked
+  actual.max_send_wr = std::max(actual.max_send_wr, 1U);
+  actual.max_send_sge = std::max(actual.max_send_sge, 1U);
+  actual.max_recv_wr = init.srq != nullptr ? 0 : actual.max_recv_wr;
+  const std::lock_guard guard{state_->objects};
+  const auto qpn = reserve_qpn();
+  if (!qpn) {
+    return std::unexpected(qpn.error());
+  }
+  auto core =
+      std::make_unique<QpCore>(init.type, *qpn, *init.pd, *init.send_cq, *init.recv_cq, init.srq,
+                               init.signal_all, actual, state_->memory, state_->events);
+  auto transport = make_transport(*core, state_->configuration);
+  auto qp = std::make_unique<Qp>(*this, state_->configuration.lock_policy, std::move(core),
+                                 std::move(transport));
+  init.pd->uses.fetch_add(1, std::memory_order_relaxed);
+  init.send_cq->uses.fetch_add(1, std::memory_order_relaxed);
+  init.recv_cq->uses.fetch_add(1, std::memory_order_relaxed);
+  if (init.srq != nullptr) {
+    init.srq->uses.fetch_add(1, std::memory_order_relaxed);
+  }
+  Qp* const raw = qp.release();
+  state_->qps[qpn->value() - state_->configuration.first_qpn.value()].store(
+      raw, std::memory_order_release);
+  return raw;
+}
+
+Result<void> Hca::destroy_qp(Qp& qp) {
+  QpCore& core = *qp.core_;
+  {
+    const std::lock_guard guard{state_->objects};
+    for (const State::Group& group : state_->groups) {
+      if (std::ranges::find(group.members, &qp) != group.members.end()) {
+        return fail(ErrorCode::Busy,
+                    "QP {:#x} is still attached to a multicast group; detach it first",
+                    qp.number().value());
+      }
+    }
+    state_->qps[core.number.value() - state_->configuration.first_qpn.value()].store(
+        nullptr, std::memory_order_seq_cst);
+    --state_->qp_count;
+  }
+  while (state_->readers.load(std::memory_order_seq_cst) != 0) {
+    // Somebody delivers a packet, perhaps to this QP: short, and it never waits for us.
+  }
+  core.send_cq.remove(core.number);
+  core.recv_cq.remove(core.number);
+  core.pd.uses.fetch_sub(1, std::memory_order_release);
+  core.send_cq.uses.fetch_sub(1, std::memory_order_release);
+  core.recv_cq.uses.fetch_sub(1, std::memory_order_release);
+  if (core.srq != nullptr) {
+    core.srq->uses.fetch_sub(1, std::memory_order_release);
+  }
+  delete &qp;
+  return {};
+}
+
+/// R-RVT-21: a group is an MGID with one MLID; attaching twice changes nothing.
+Result<void> Hca::attach_multicast(Qp& qp, const Gid& mgid, Lid mlid) {
+  if (qp.type() != QpType::Ud) {
+    return fail(ErrorCode::InvalidArgument, "only UD QPs can be attached to a multicast group");
+  }
+  if (!mgid.is_multicast() || !mlid.is_multicast()) {
+    return fail(ErrorCode::InvalidArgument, "not a multicast GID and LID {}", mlid.value());
+  }
+  const std::lock_guard guard{state_->objects};
+  auto group = std::ranges::find(state_->groups, mgid, &State::Group::mgid);
+  if (group == state_->groups.end()) {
+    if (state_->groups.size() >= state_->configuration.limits.max_mcast_groups) {
+      return fail(ErrorCode::OutOfMemory, "the device's {} multicast groups are all in use",
+                  state_->configuration.limits.max_mcast_groups);
+    }
+    state_->groups.push_back({.mgid = mgid, .mlid = mlid, .members = {}});
+    group = std::prev(state_->groups.end());
+  }
+  if (group->mlid != mlid) {
+    return fail(ErrorCode::InvalidArgument, "the group has MLID {}, not {}", group->mlid.value(),
+                mlid.value());
+  }
+  if (std::ranges::find(group->members, &qp) != group->members.end()) {
+    return {};
+  }
+  if (group->members.size() >= state_->configuration.limits.max_mcast_qps_per_group) {
+    return fail(ErrorCode::OutOfMemory, "the group has {} QPs, as many as the device allows",
+                group->members.size());
+  }
+  group->members.push_back(&qp);
+  return {};
+}
+
+Result<void> Hca::detach_multicast(Qp& qp, const Gid& mgid, Lid mlid) {
+  const std::lock_guard guard{state_->objects};
+  for (auto group = state_->groups.begin(); group != state_->groups.end(); ++group) {
+    if (group->mgid == mgid && group->mlid == mlid && std::erase(group->members, &qp) != 0) {
+      if (group->members.empty()) {
+        state_->groups.erase(group);
+      }
+      return {};
+    }
+  }
+  return fail(ErrorCode::InvalidArgument, "QP {:#x} is not attached to that group",
+              qp.number().value());
+}
+
+}  // namespace weft::hca

@@ -1,0 +1,158 @@
+#include "hca/memory_region.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <mutex>
+
+namespace weft::hca {
+namespace {
+
+constexpr unsigned kIndexShift = 8;
+constexpr std::size_t kWord = 8;
+
+[[nodiscard]] bool is_aligned(const std::byte* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % kWord == 0;  // the address as a number
+}
+
+}  // namespace
+
+MemoryTable::MemoryTable(std::uint32_t capacity, std::uint64_t seed, LockPolicy policy)
+    : lock_(policy), random_(seed), slots_(std::size_t{capacity} + 1) {
+  free_.reserve(capacity);
+  for (std::uint32_t index = capacity; index > 0; --index) {  // index 0 is no key
+    free_.push_back(index);
+  }
+}
+
+Result<MemoryRegion*> MemoryTable::add(ProtectionDomain& pd, std::uint64_t iova,
+                                       std::span<std::byte> memory, AccessFlags access) {
+  if ((access.has(Access::RemoteWrite) || access.has(Access::RemoteAtomic)) &&
+      !access.has(Access::LocalWrite)) {
+    return fail(ErrorCode::InvalidArgument,
+                "remote write and remote atomic need local write as well (access flags {:#x})",
+                access.bits());
+  }
+  if (iova + memory.size() < iova) {
+    return fail(ErrorCode::InvalidArgument,
+                "a region of {} bytes at {:#x} wraps around the address space", memory.size(),
+                iova);
+  }
+  const std::lock_guard guard{lock_};
+  if (free_.empty()) {
+    return fail(ErrorCode::OutOfMemory, "the device's {} memory regions are all in use",
+                slots_.size() - 1);
+  }
+  // Slots are reused last in, first out; the random low byte, never the one before, keeps a stale
+  // key from working.
+  const std::uint32_t index = free_.back();
+  free_.pop_back();
+  Slot& slot = slots_[index];
+  slot.key_part = static_cast<std::uint8_t>(slot.key_part + 1 + random_.below(255));
+  const std::uint32_t key = index << kIndexShift | slot.key_part;
+  auto region = std::make_unique<MemoryRegion>(MemoryRegion{.pd = &pd,
+                                                            .iova = iova,
+                                                            .length = memory.size(),
+                                                            .memory = memory.data(),
+                                                            .access = access,
+                                                            .lkey = LKey{key},
+                                                            .rkey = RKey{key},
+                                                            .invalidated = false});
+  MemoryRegion* const raw = region.release();
+  slot.region.store(raw, std::memory_order_release);
+  return raw;
+}
+
+std::unique_ptr<MemoryRegion> MemoryTable::remove(MemoryRegion& region) {
+  const std::lock_guard guard{lock_};
+  const std::uint32_t index = region.lkey.value() >> kIndexShift;
+  assert(slots_[index].region.load(std::memory_order_relaxed) == &region);
+  slots_[index].region.store(nullptr, std::memory_order_release);
+  free_.push_back(index);
+  return std::unique_ptr<MemoryRegion>{&region};
+}
+
+MemoryTable::~MemoryTable() {
+  for (Slot& slot : slots_) {
+    delete slot.region.load(std::memory_order_relaxed);
+  }
+}
+
+MemoryTable::Found MemoryTable::check(const ProtectionDomain& pd, std::uint32_t key,
+                                      std::uint64_t address, std::uint64_t length,
+                                      AccessFlags needed) const {
+  if (length == 0) {
+    return {};
+  }
+  const std::uint32_t index = key >> kIndexShift;
+  const MemoryRegion* region =
+      index < slots_.size() ? slots_[index].region.load(std::memory_order_acquire) : nullptr;
+  if (region == nullptr || region->lkey.value() != key) {
+    return {.fault = KeyFault::NoSuchKey, .memory = {}};
+  }
+  if (region->pd != &pd) {
+    return {.fault = KeyFault::OtherPd, .memory = {}};
+  }
+  if (region->invalidated) {
+    return {.fault = KeyFault::Invalidated, .memory = {}};
+  }
+  if (address < region->iova || length > region->length ||
+      address - region->iova > region->length - length) {
+    return {.fault = KeyFault::OutOfRange, .memory = {}};
+  }
+  if (!region->access.has_all(needed)) {
+    return {.fault = KeyFault::MissingAccess, .memory = {}};
+  }
+  return {
+      .fault = KeyFault::None, .memory = {region->memory + (address - region->iova), length}
+  };
+}
+
+MemoryTable::Found MemoryTable::find(const ProtectionDomain& pd, LKey lkey, std::uint64_t address,
+                                     std::uint64_t length, AccessFlags needed) const {
+  return check(pd, lkey.value(), address, length, needed);
+}
+
+MemoryTable::Found MemoryTable::find(const ProtectionDomain& pd, RKey rkey, std::uint64_t address,
+                                     std::uint64_t length, AccessFlags needed) const {
+  return check(pd, rkey.value(), address, length, needed);
+}
+
+KeyFault MemoryTable::invalidate(const ProtectionDomain& pd, RKey rkey) {
+  const std::lock_guard guard{lock_};
+  const std::uint32_t index = rkey.value() >> kIndexShift;
+  MemoryRegion* region =
+      index < slots_.size() ? slots_[index].region.load(std::memory_order_acquire) : nullptr;
+  if (region == nullptr || region->rkey != rkey) {
+    return KeyFault::NoSuchKey;
+  }
+  if (region->pd != &pd) {
+    return KeyFault::OtherPd;
+  }
+  region->invalidated = true;
+  return KeyFault::None;
+}
+
+void place_last_bytes_last(std::span<std::byte> to, ByteSpan from) {
+  assert(to.size() >= from.size());
+  if (from.size() >= kWord && is_aligned(to.data() + from.size() - kWord)) {
+    const std::size_t body = from.size() - kWord;
+    std::uint64_t tail = 0;
+    std::memcpy(&tail, from.data() + body, kWord);
+    copy_bytes(to, from.first(body));
+    void* const place = to.data() + body;
+    std::atomic_ref<std::uint64_t>{*static_cast<std::uint64_t*>(place)}.store(
+        tail, std::memory_order_release);
+    return;
+  }
+  if (from.empty()) {
+    return;
+  }
+  const std::size_t body = from.size() - 1;  // an unaligned end: its last byte alone
+  copy_bytes(to, from.first(body));
+  void* const place = to.data() + body;
+  std::atomic_ref<unsigned char>{*static_cast<unsigned char*>(place)}.store(
+      std::to_integer<unsigned char>(from[body]), std::memory_order_release);
+}
+
+}  // namespace weft::hca

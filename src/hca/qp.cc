@@ -1,0 +1,215 @@
+#include "hca/qp.h"
+
+#include <cassert>
+#include <limits>
+
+#include "hca/hca.h"
+#include "hca/qp_state_table.h"
+#include "wire/opcode.h"
+
+namespace weft::hca {
+namespace {
+
+[[nodiscard]] bool is_atomic(WrOpcode opcode) {
+  return opcode == WrOpcode::CompareSwap || opcode == WrOpcode::FetchAdd;
+}
+
+/// Which work requests a QP type offers (IBTA vol 1 Table 84..).
+[[nodiscard]] bool is_offered(QpType type, WrOpcode opcode) {
+  const bool plain_send = opcode == WrOpcode::Send || opcode == WrOpcode::SendWithImmediate;
+  switch (type) {
+    case QpType::Ud:
+      return plain_send;
+    case QpType::Uc:
+      return plain_send || opcode == WrOpcode::RdmaWrite ||
+             opcode == WrOpcode::RdmaWriteWithImmediate;
+    case QpType::Rc:
+      return opcode != WrOpcode::BindMemoryWindow;
+  }
+  return false;
+}
+
+[[nodiscard]] wire::Transport wire_transport(QpType type) {
+  switch (type) {
+    case QpType::Rc:
+      return wire::Transport::Rc;
+    case QpType::Uc:
+      return wire::Transport::Uc;
+    case QpType::Ud:
+      return wire::Transport::Ud;
+  }
+  return wire::Transport::Rc;
+}
+
+[[nodiscard]] std::uint64_t total_length(std::span<const Sge> sges) {
+  std::uint64_t length = 0;
+  for (const Sge& sge : sges) {
+    length += sge.length;
+  }
+  return length;
+}
+
+Result<void> check_lengths(const QpCore& core, const SendWr& wr, const DeviceLimits& limits) {
+  const std::uint64_t length = total_length(wr.sges);
+  if (wr.flags.has(Send::Inline)) {
+    if (wr.opcode == WrOpcode::RdmaRead || is_atomic(wr.opcode)) {
+      return fail(ErrorCode::InvalidArgument,
+                  "a READ or atomic brings data back; it cannot be inline");
+    }
+    if (length > core.send_queue.max_inline_bytes()) {
+      return fail(ErrorCode::InvalidArgument,
+                  "{} bytes inline, the QP was created with max_inline_data {}", length,
+                  core.send_queue.max_inline_bytes());
+    }
+  } else if (wr.sges.size() > core.send_queue.max_sge()) {
+    return fail(ErrorCode::InvalidArgument, "{} SGEs, the QP was created with max_send_sge {}",
+                wr.sges.size(), core.send_queue.max_sge());
+  }
+  const std::uint64_t most = core.type == QpType::Ud ? core.mtu_bytes() : limits.max_message_bytes;
+  if (length > most) {
+    return fail(ErrorCode::InvalidArgument,
+                "a message of {} bytes; a {} QP here carries at most {}", length, name(core.type),
+                most);
+  }
+  if (is_atomic(wr.opcode) && length != 8) {
+    return fail(ErrorCode::InvalidArgument,
+                "an atomic's SGE must take the 8 bytes of the original value, not {}", length);
+  }
+  return {};
+}
+
+Result<void> check_send(const QpCore& core, const SendWr& wr, const DeviceLimits& limits) {
+  const QpState state = core.state();
+  if (state == QpState::Reset || state == QpState::Init || state == QpState::Rtr) {
+    return fail(ErrorCode::InvalidArgument,
+                "a send cannot be posted in {}: move the QP to RTS first", name(state));
+  }
+  if (!is_offered(core.type, wr.opcode)) {
+    return fail(ErrorCode::InvalidArgument, "a {} QP does not offer work request opcode {}",
+                name(core.type), static_cast<unsigned>(wr.opcode));
+  }
+  if (core.send_queue.is_full()) {
+    return fail(ErrorCode::OutOfMemory,
+                "the send queue is full: {} work requests are not complete yet",
+                core.send_queue.depth());
+  }
+  if (core.type == QpType::Ud) {
+    if (wr.ah == nullptr) {
+      return fail(ErrorCode::InvalidArgument, "a UD send needs an address handle");
+    }
+    if (&wr.ah->pd() != &core.pd) {
+      return fail(ErrorCode::InvalidArgument,
+                  "the address handle belongs to another PD than the QP");
+    }
+  }
+  return check_lengths(core, wr, limits);
+}
+
+}  // namespace
+
+Qp::Qp(Hca& hca, LockPolicy policy, std::unique_ptr<QpCore> core,
+       std::unique_ptr<Transport> transport)
+    : hca_(hca), lock_(policy), core_(std::move(core)), transport_(std::move(transport)) {
+  core_->owner = this;
+  core_->transport = transport_.get();
+}
+
+Qp::~Qp() = default;
+
+Result<void> Qp::post_send(const SendWr& wr) {
+  const std::lock_guard guard{lock_};
+  if (auto checked = check_send(*core_, wr, hca_.configuration().limits); !checked) {
+    return checked;
+  }
+  SendWqe& wqe = core_->send_queue.push(wr);
+  if ((wqe.remote_qkey.value() & 0x8000'0000) != 0) {  // R-QP-7, IBTA vol 1 §10.2.5
+    wqe.remote_qkey = core_->attributes.qkey;
+  }
+  if (core_->state() == QpState::Err || core_->state() == QpState::Sqe) {
+    while (!core_->send_queue.is_empty()) {
+      core_->complete_head(WcStatus::WorkRequestFlushed);
+    }
+    transport_->on_state_change(core_->state(), core_->state());
+  } else {
+    transport_->on_post_send();
+  }
+  publish_hints();
+  return {};
+}
+
+Result<void> Qp::post_recv(const RecvWr& wr) {
+  const std::lock_guard guard{lock_};
+  if (core_->srq != nullptr) {
+    return fail(ErrorCode::InvalidArgument, "the QP takes its receives from an SRQ: post there");
+  }
+  if (core_->state() == QpState::Reset) {
+    return fail(ErrorCode::InvalidArgument,
+                "a receive cannot be posted in RESET: move the QP to INIT first");
+  }
+  if (auto pushed = core_->receive_queue.push(wr); !pushed) {
+    return pushed;
+  }
+  if (core_->state() == QpState::Err) {
+    core_->flush();
+  }
+  return {};
+}
+
+QpAttributes Qp::query() {
+  const std::lock_guard guard{lock_};
+  QpAttributes attributes = core_->attributes;
+  attributes.current_state = attributes.state;
+  return attributes;
+}
+
+void Qp::handle_packet(const Packet& packet, Instant now) {
+  const std::lock_guard guard{lock_};
+  const wire::OpcodeInfo* info = wire::opcode_info(packet.header.opcode);
+  if (info != nullptr && info->transport != wire_transport(core_->type)) {
+    return;
+  }
+  // §9.6.1.1: P_Key, then for a connection the peer's address.
+  if (!core_->pkey.matches(packet.header.pkey)) {
+    hca_.count_pkey_violation();
+    return;
+  }
+  if (core_->type != QpType::Ud) {
+    const AhAttributes& address = core_->attributes.address;
+    if (packet.header.slid != core_->route.dlid || (address.is_global && packet.header.has_grh &&
+                                                    packet.header.grh.sgid != address.grh.dgid)) {
+      return;
+    }
+  }
+  transport_->handle_packet(packet, now);
+  publish_hints();
+}
+
+void Qp::handle_timeout(Instant now) {
+  const std::lock_guard guard{lock_};
+  transport_->handle_timeout(now);
+  publish_hints();
+}
+
+bool Qp::transmit(TransmitSink& sink, Instant now, unsigned budget) {
+  const std::lock_guard guard{lock_};
+  const bool more = transport_->transmit(sink, now, budget);
+  publish_hints();
+  return more;
+}
+
+void Qp::report_loss() {
+  const std::lock_guard guard{lock_};
+  transport_->on_loss();
+}
+
+void Qp::check_invariants() {
+  const std::lock_guard guard{lock_};
+  transport_->check_invariants();
+}
+
+void Qp::publish_hints() {
+  wants_transmit_.store(transport_->wants_transmit(), std::memory_order_release);
+  deadline_ns_.store(transport_->deadline().since_start().nanoseconds(), std::memory_order_relaxed);
+}
+
+}  // namespace weft::hca

@@ -1,0 +1,210 @@
+#include "hca/qp_core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+
+namespace weft::hca {
+namespace {
+
+[[nodiscard]] std::uint32_t receive_depth(const QpCapabilities& capabilities,
+                                          const SharedReceiveQueue* srq) {
+  return srq != nullptr ? 0 : capabilities.max_recv_wr;
+}
+
+[[nodiscard]] WcOpcode completion_opcode(WrOpcode opcode) {
+  switch (opcode) {
+    case WrOpcode::RdmaWrite:
+    case WrOpcode::RdmaWriteWithImmediate:
+      return WcOpcode::RdmaWrite;
+    case WrOpcode::Send:
+    case WrOpcode::SendWithImmediate:
+    case WrOpcode::SendWithInvalidate:
+      return WcOpcode::Send;
+    case WrOpcode::RdmaRead:
+      return WcOpcode::RdmaRead;
+    case WrOpcode::CompareSwap:
+      return WcOpcode::CompareSwap;
+    case WrOpcode::FetchAdd:
+      return WcOpcode::FetchAdd;
+    case WrOpcode::LocalInvalidate:
+      return WcOpcode::LocalInvalidate;
+    case WrOpcode::BindMemoryWindow:
+      return WcOpcode::BindMemoryWindow;
+  }
+  return WcOpcode::Send;
+}
+
+}  // namespace
+
+QpCore::QpCore(QpType type_, Qpn number_, ProtectionDomain& pd_, CompletionQueue& send_cq_,
+               CompletionQueue& recv_cq_, SharedReceiveQueue* srq_, bool signal_all_,
+               const QpCapabilities& capabilities, MemoryTable& memory_, HcaEvents& events_)
+    : type(type_),
+      number(number_),
+      pd(pd_),
+      send_cq(send_cq_),
+      recv_cq(recv_cq_),
+      srq(srq_),
+      signal_all(signal_all_),
+      memory(memory_),
+      events(events_),
+      send_queue(capabilities.max_send_wr, capabilities.max_send_sge, capabilities.max_inline_data),
+      receive_queue(receive_depth(capabilities, srq_), capabilities.max_recv_sge) {
+  attributes.capabilities = capabilities;
+}
+
+PacketHeader QpCore::header(wire::Opcode opcode, Psn psn) const {
+  PacketHeader header;
+  header.opcode = header.last_opcode = opcode;
+  header.sl = route.sl;
+  header.slid = route.slid;
+  header.dlid = route.dlid;
+  header.has_grh = route.has_grh;
+  if (route.has_grh) {
+    header.grh = route.grh;
+  }
+  header.pkey = pkey;
+  header.dest_qp = attributes.dest_qpn;
+  header.psn = psn;
+  header.path_mtu_bytes = static_cast<std::uint16_t>(mtu_bytes());
+  return header;
+}
+
+WcStatus QpCore::gather(std::uint64_t index, std::uint64_t offset, std::uint32_t length,
+                        Gather& into) {
+  into.clear();
+  if (length == 0) {
+    return WcStatus::Success;
+  }
+  if (send_queue.at(index).is_inline) {
+    into.add(send_queue.inline_data(index).subspan(offset, length));
+    return WcStatus::Success;
+  }
+  std::uint64_t skip = offset;
+  std::uint64_t left = length;
+  for (const Sge& sge : send_queue.sges(index)) {
+    if (skip >= sge.length) {
+      skip -= sge.length;
+      continue;
+    }
+    const std::uint64_t take = std::min<std::uint64_t>(left, sge.length - skip);
+    const MemoryTable::Found found =
+        memory.find(pd, sge.lkey, sge.address + skip, take, AccessFlags{});
+    if (found.fault != KeyFault::None) {
+      explain([&] {
+        return fmt::format("QP {:#x}: no local access through L_Key {:#x} to {} bytes at {:#x}",
+                           number.value(), sge.lkey.value(), take, sge.address + skip);
+      });
+      return WcStatus::LocalProtectionError;
+    }
+    into.add(found.memory);
+    left -= take;
+    skip = 0;
+    if (left == 0) {
+      return WcStatus::Success;
+    }
+  }
+  return left == 0 ? WcStatus::Success : WcStatus::LocalLengthError;
+}
+
+WcStatus QpCore::scatter(std::span<const Sge> sges, std::uint64_t offset, ByteSpan payload) {
+  std::uint64_t skip = offset;
+  for (const Sge& sge : sges) {
+    if (payload.empty()) {
+      break;
+    }
+    if (skip >= sge.length) {
+      skip -= sge.length;
+      continue;
+    }
+    const std::size_t take = std::min<std::size_t>(payload.size(), sge.length - skip);
+    const MemoryTable::Found found =
+        memory.find(pd, sge.lkey, sge.address + skip, take, Access::LocalWrite);
+    if (found.fault != KeyFault::None) {
+      explain([&] {
+        return fmt::format("QP {:#x}: no local write through L_Key {:#x} to {} bytes at {:#x}",
+                           number.value(), sge.lkey.value(), take, sge.address + skip);
+      });
+      return WcStatus::LocalProtectionError;
+    }
+    place_last_bytes_last(found.memory, payload.first(take));
+    payload = payload.subspan(take);
+    skip = 0;
+  }
+  return payload.empty() ? WcStatus::Success : WcStatus::LocalLengthError;
+}
+
+bool QpCore::take_receive_wqe(ReceiveWqe& into) {
+  return srq != nullptr ? srq->take(into) : receive_queue.take(into);
+}
+
+void QpCore::complete_head(WcStatus status, std::uint32_t byte_length) {
+  const SendWqe& wqe = send_queue.at(send_queue.head());
+  if (wqe.signaled || signal_all || status != WcStatus::Success) {
+    Wc wc;
+    wc.wr_id = wqe.wr_id;
+    wc.status = status;
+    wc.opcode = completion_opcode(wqe.opcode);
+    wc.byte_length = byte_length;
+    wc.qpn = number;
+    send_cq.push(wc, false);
+  }
+  send_queue.retire_head();
+}
+
+void QpCore::complete_receive(const ReceiveWqe& wqe, Wc wc, bool solicited) {
+  wc.wr_id = wqe.wr_id;
+  wc.qpn = number;
+  wc.pkey_index = attributes.pkey_index;
+  recv_cq.push(wc, solicited);
+}
+
+void QpCore::flush() {
+  while (!send_queue.is_empty()) {
+    complete_head(WcStatus::WorkRequestFlushed);
+  }
+  ReceiveWqe wqe;
+  while (srq == nullptr && receive_queue.take(wqe)) {
+    Wc wc;
+    wc.status = WcStatus::WorkRequestFlushed;
+    wc.opcode = WcOpcode::Receive;
+    complete_receive(wqe, wc, false);
+  }
+}
+
+void QpCore::enter_error(std::string_view reason) {
+  if (attributes.state == QpState::Err || attributes.state == QpState::Reset) {
+    return;
+  }
+  const QpState from = attributes.state;
+  explain(
+      [&] { return fmt::format("QP {:#x} goes to the error state: {}", number.value(), reason); });
+  attributes.state = QpState::Err;
+  flush();
+  transport->on_state_change(from, QpState::Err);
+  if (srq != nullptr) {
+    raise(AsyncEventType::QpLastWqeReached);
+  }
+}
+
+void QpCore::enter_send_queue_error(std::string_view reason) {
+  const QpState from = attributes.state;
+  if (from != QpState::Rts && from != QpState::Sqd) {
+    return;
+  }
+  explain(
+      [&] { return fmt::format("QP {:#x} goes to the SQE state: {}", number.value(), reason); });
+  attributes.state = QpState::Sqe;
+  while (!send_queue.is_empty()) {
+    complete_head(WcStatus::WorkRequestFlushed);
+  }
+  transport->on_state_change(from, QpState::Sqe);
+}
+
+void QpCore::raise(AsyncEventType event) {
+  events.async_event({.type = event, .qp = owner, .cq = nullptr, .srq = nullptr, .port = {}});
+}
+
+}  // namespace weft::hca

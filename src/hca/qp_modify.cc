@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <mutex>
+
+#include "hca/hca.h"
+#include "hca/qp.h"
+#include "hca/qp_state_table.h"
+
+namespace weft::hca {
+namespace {
+
+using A = QpAttribute;
+
+Result<void> check_values(const QpAttributes& asked, QpAttributeMask mask, const Hca& hca) {
+  const HcaConfiguration& configuration = hca.configuration();
+  const auto bad_port = [&](PortNumber port) {
+    return port.value() == 0 || port.value() > configuration.port_count;
+  };
+  if (mask.has(A::Port) && bad_port(asked.port)) {
+    return fail(ErrorCode::InvalidArgument, "port {} is not in 1..{}", asked.port.value(),
+                configuration.port_count);
+  }
+  if (mask.has(A::MaxDestRdAtomic) &&
+      asked.max_dest_rd_atomic > configuration.limits.max_qp_rd_atomic) {
+    return fail(ErrorCode::InvalidArgument, "max_dest_rd_atomic {} exceeds the device's {}",
+                asked.max_dest_rd_atomic, configuration.limits.max_qp_rd_atomic);
+  }
+  if (mask.has(A::MaxQpRdAtomic) && asked.max_rd_atomic > configuration.limits.max_qp_rd_atomic) {
+    return fail(ErrorCode::InvalidArgument, "max_rd_atomic {} exceeds the device's {}",
+                asked.max_rd_atomic, configuration.limits.max_qp_rd_atomic);
+  }
+  if (mask.has(A::RetryCount) && asked.retry_count > 7) {
+    return fail(ErrorCode::InvalidArgument, "retry count {} is not in 0..7", asked.retry_count);
+  }
+  if (mask.has(A::RnrRetry) && asked.rnr_retry > 7) {
+    return fail(ErrorCode::InvalidArgument, "RNR retry count {} is not in 0..7", asked.rnr_retry);
+  }
+  if (mask.has(A::MinRnrTimer) && asked.min_rnr_timer > 31) {
+    return fail(ErrorCode::InvalidArgument, "minimum RNR timer {} is not in 0..31",
+                asked.min_rnr_timer);
+  }
+  if (mask.has(A::PathMtu) &&
+      (asked.path_mtu < wire::Mtu::Mtu256 || asked.path_mtu > wire::Mtu::Mtu4096)) {
+    return fail(ErrorCode::InvalidArgument, "path MTU code {} is not in 1..5",
+                static_cast<unsigned>(asked.path_mtu));
+  }
+  if (mask.has(A::AlternatePath) && bad_port(asked.alternate_port)) {
+    return fail(ErrorCode::InvalidArgument, "alternate port {} is not in 1..{}",
+                asked.alternate_port.value(), configuration.port_count);
+  }
+  return {};
+}
+
+/// Copies the attributes that the mask names.
+void take(QpAttributes& into, const QpAttributes& asked, QpAttributeMask mask) {
+  const auto copy = [&](A attribute, auto member) {
+    if (mask.has(attribute)) {
+      into.*member = asked.*member;
+    }
+  };
+  copy(A::EnableSqdAsyncNotify, &QpAttributes::enable_sqd_async_notify);
+  copy(A::RemoteAccess, &QpAttributes::access);
+  copy(A::PKeyIndex, &QpAttributes::pkey_index);
+  copy(A::Port, &QpAttributes::port);
+  copy(A::QKey, &QpAttributes::qkey);
+  copy(A::AddressVector, &QpAttributes::address);
+  copy(A::PathMtu, &QpAttributes::path_mtu);
+  copy(A::Timeout, &QpAttributes::timeout);
+  copy(A::RetryCount, &QpAttributes::retry_count);
+  copy(A::RnrRetry, &QpAttributes::rnr_retry);
+  copy(A::RqPsn, &QpAttributes::rq_psn);
+  copy(A::MaxQpRdAtomic, &QpAttributes::max_rd_atomic);
+  copy(A::AlternatePath, &QpAttributes::alternate_address);
+  copy(A::AlternatePath, &QpAttributes::alternate_port);
+  copy(A::AlternatePath, &QpAttributes::alternate_timeout);
+  copy(A::AlternatePath, &QpAttributes::alternate_pkey_index);
+  copy(A::MinRnrTimer, &QpAttributes::min_rnr_timer);
+  copy(A::SqPsn, &QpAttributes::sq_psn);
+  copy(A::MaxDestRdAtomic, &QpAttributes::max_dest_rd_atomic);
+  copy(A::PathMigrationState, &QpAttributes::migration);
+  copy(A::DestQpn, &QpAttributes::dest_qpn);
+}
+
+}  // namespace
+
+/// All or nothing: a refused modify leaves every attribute as it was (R-QP-3).
+Result<void> Qp::modify(const QpAttributes& asked, QpAttributeMask mask) {
+  const std::lock_guard guard{lock_};
+  const QpState from = core_->state();
+  const QpState to = mask.has(A::State) ? asked.state : from;
+  if (mask.has(A::CurrentState) && asked.current_state != from) {
+    return fail(ErrorCode::InvalidArgument, "the QP is in {}, not in {} as the modify says",
+                name(from), name(asked.current_state));
+  }
+  if (auto checked = check_qp_transition(core_->type, from, to, mask); !checked) {
+    return checked;
+  }
+  if (auto checked = check_values(asked, mask, hca_); !checked) {
+    return checked;
+  }
+  QpAttributes next = core_->attributes;
+  take(next, asked, mask);
+  PacketRoute route = core_->route;
+  if (mask.has(A::AddressVector)) {
+    AhAttributes address = next.address;
+    if (address.port.value() == 0) {
+      address.port = next.port;
+    }
+    auto made = hca_.make_route(address);
+    if (!made) {
+      return std::unexpected(made.error());
+    }
+    route = *made;
+  }
+  PKey pkey = core_->pkey;
+  if (mask.has(A::PKeyIndex) || mask.has(A::Port)) {
+    const auto found = hca_.pkey_at(next.port, next.pkey_index);
+    if (!found) {
+      return std::unexpected(found.error());
+    }
+    pkey = *found;
+  }
+  if (mask.has(A::PathMtu) && next.path_mtu > hca_.port(next.port).active_mtu) {
+    return fail(ErrorCode::InvalidArgument, "path MTU {} exceeds the port's active MTU {}",
+                wire::bytes(next.path_mtu), wire::bytes(hca_.port(next.port).active_mtu));
+  }
+  next.state = from;
+  core_->attributes = next;
+  core_->route = route;
+  core_->pkey = pkey;
+  if (core_->type == QpType::Ud && (mask.has(A::Port) || to == QpState::Rtr)) {
+    core_->attributes.path_mtu =
+        hca_.port(next.port).active_mtu;  // a datagram may fill the port's MTU
+  }
+  change_state(from, to);
+  publish_hints();
+  return {};
+}
+
+void Qp::change_state(QpState from, QpState to) {
+  if (to == QpState::Err) {
+    core_->enter_error("the consumer asked for it");
+    return;
+  }
+  core_->attributes.state = to;
+  if (to == QpState::Reset) {
+    core_->send_queue.clear();
+    core_->receive_queue.clear();
+    core_->send_cq.remove(core_->number);
+    core_->recv_cq.remove(core_->number);
+    const QpCapabilities capabilities = core_->attributes.capabilities;
+    core_->attributes = QpAttributes{};
+    core_->attributes.capabilities = capabilities;
+  }
+  if (from != to || to == QpState::Reset) {
+    transport_->on_state_change(from, to);
+  }
+}
+
+}  // namespace weft::hca

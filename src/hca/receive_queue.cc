@@ -1,0 +1,133 @@
+#include "hca/receive_queue.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+namespace weft::hca {
+
+ReceiveQueue::ReceiveQueue(std::uint32_t depth, std::uint32_t max_sge)
+    : ring_(depth), max_sge_(max_sge) {
+  for (ReceiveWqe& wqe : ring_) {
+    wqe.sges.reserve(max_sge);
+  }
+}
+
+Result<void> ReceiveQueue::push(const RecvWr& wr) {
+  if (wr.sges.size() > max_sge_) {
+    return fail(ErrorCode::InvalidArgument, "a receive with {} SGEs, the queue allows {}",
+                wr.sges.size(), max_sge_);
+  }
+  if (size_ == ring_.size()) {
+    return fail(ErrorCode::OutOfMemory, "the receive queue is full: all {} WQEs wait for messages",
+                ring_.size());
+  }
+  ReceiveWqe& wqe = ring_[(head_ + size_) % ring_.size()];
+  wqe.wr_id = wr.wr_id;
+  wqe.sges.assign(wr.sges.begin(), wr.sges.end());
+  std::uint64_t length = 0;
+  for (const Sge& sge : wr.sges) {
+    length += sge.length;
+  }
+  wqe.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(length, 0xFFFF'FFFF));
+  ++size_;
+  return {};
+}
+
+bool ReceiveQueue::take(ReceiveWqe& into) {
+  if (size_ == 0) {
+    return false;
+  }
+  ReceiveWqe& wqe = ring_[head_];
+  into.wr_id = wqe.wr_id;
+  into.length = wqe.length;
+  std::swap(into.sges, wqe.sges);
+  wqe.sges.clear();
+  if (wqe.sges.capacity() < max_sge_) {
+    wqe.sges.reserve(max_sge_);  // only when the taker brought smaller storage, the first time
+  }
+  head_ = head_ + 1 == ring_.size() ? 0 : head_ + 1;
+  --size_;
+  return true;
+}
+
+std::uint32_t ReceiveQueue::size() const { return size_; }
+std::uint32_t ReceiveQueue::depth() const { return static_cast<std::uint32_t>(ring_.size()); }
+std::uint32_t ReceiveQueue::max_sge() const { return max_sge_; }
+void ReceiveQueue::clear() { head_ = size_ = 0; }
+
+void ReceiveQueue::move_to(ReceiveQueue& other) {
+  ReceiveWqe wqe;
+  while (take(wqe)) {
+    const auto pushed = other.push({.wr_id = wqe.wr_id, .sges = wqe.sges});
+    static_cast<void>(pushed);  // the caller made the other queue large enough
+  }
+}
+
+SharedReceiveQueue::SharedReceiveQueue(ProtectionDomain& pd, std::uint32_t depth,
+                                       std::uint32_t max_sge, std::uint32_t limit,
+                                       LockPolicy policy, HcaEvents& events)
+    : lock_(policy), pd_(pd), events_(events), queue_(depth, max_sge), limit_(limit) {}
+
+Result<void> SharedReceiveQueue::post(const RecvWr& wr) {
+  const std::lock_guard guard{lock_};
+  return queue_.push(wr);
+}
+
+bool SharedReceiveQueue::take(ReceiveWqe& into) {
+  const std::lock_guard guard{lock_};
+  if (!queue_.take(into)) {
+    return false;
+  }
+  if (limit_ != 0 && queue_.size() < limit_) {
+    limit_ = 0;  // one event an arming (R-RVT-15)
+    events_.async_event({.type = AsyncEventType::SrqLimitReached,
+                         .qp = nullptr,
+                         .cq = nullptr,
+                         .srq = this,
+                         .port = {}});
+  }
+  return true;
+}
+
+std::uint32_t SharedReceiveQueue::size() {
+  const std::lock_guard guard{lock_};
+  return queue_.size();
+}
+
+Result<void> SharedReceiveQueue::set_limit(std::uint32_t limit) {
+  const std::lock_guard guard{lock_};
+  if (limit > queue_.depth()) {
+    return fail(ErrorCode::InvalidArgument, "an SRQ limit of {} exceeds its depth {}", limit,
+                queue_.depth());
+  }
+  limit_ = limit;
+  return {};
+}
+
+Result<void> SharedReceiveQueue::resize(std::uint32_t depth) {
+  const std::lock_guard guard{lock_};
+  if (depth < queue_.size()) {
+    return fail(ErrorCode::InvalidArgument, "the SRQ holds {} receives, more than the new depth {}",
+                queue_.size(), depth);
+  }
+  ReceiveQueue larger{depth, queue_.max_sge()};
+  queue_.move_to(larger);
+  queue_ = std::move(larger);
+  return {};
+}
+
+std::uint32_t SharedReceiveQueue::limit() {
+  const std::lock_guard guard{lock_};
+  return limit_;
+}
+std::uint32_t SharedReceiveQueue::depth() {
+  const std::lock_guard guard{lock_};
+  return queue_.depth();
+}
+std::uint32_t SharedReceiveQueue::max_sge() {
+  const std::lock_guard guard{lock_};
+  return queue_.max_sge();
+}
+
+}  // namespace weft::hca

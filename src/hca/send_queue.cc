@@ -1,0 +1,81 @@
+#include "hca/send_queue.h"
+
+#include <cassert>
+#include <cstring>
+
+namespace weft::hca {
+
+SendQueue::SendQueue(std::uint32_t depth, std::uint32_t max_sge, std::uint32_t max_inline_bytes)
+    : depth_(depth),
+      max_sge_(max_sge),
+      max_inline_bytes_(max_inline_bytes),
+      wqes_(depth),
+      sges_(std::size_t{depth} * max_sge),
+      inline_data_(std::size_t{depth} * max_inline_bytes) {}
+
+SendWqe& SendQueue::push(const SendWr& wr) {
+  assert(!is_full());
+  const std::size_t slot = tail_ % depth_;
+  SendWqe& wqe = wqes_[slot];
+  wqe.wr_id = wr.wr_id;
+  wqe.opcode = wr.opcode;
+  wqe.signaled = wr.flags.has(Send::Signaled);
+  wqe.solicited = wr.flags.has(Send::Solicited);
+  wqe.fenced = wr.flags.has(Send::Fence);
+  wqe.is_inline = wr.flags.has(Send::Inline);
+  wqe.immediate = wr.immediate;
+  wqe.remote_address = wr.remote_address;
+  wqe.rkey = wr.rkey;
+  wqe.compare_add = wr.compare_add;
+  wqe.swap = wr.swap;
+  wqe.remote_qpn = wr.remote_qpn;
+  wqe.remote_qkey = wr.remote_qkey;
+  if (wr.ah != nullptr) {
+    wqe.route = wr.ah->route();
+  }
+  wqe.done = false;
+  wqe.status = WcStatus::Success;
+  wqe.packet_count = 0;
+  wqe.bytes_done = 0;
+  std::uint64_t length = 0;
+  if (wqe.is_inline) {
+    assert(wqe.is_inline);
+    wqe.sge_count = 0;
+    std::byte* to = inline_data_.data() + slot * max_inline_bytes_;
+    for (const Sge& sge : wr.sges) {
+      if (sge.length != 0) {
+        std::memcpy(to + length, reinterpret_cast<const void*>(sge.address),
+                    sge.length);  // the caller's own memory
+      }
+      length += sge.length;
+    }
+  } else {
+    wqe.sge_count = static_cast<std::uint16_t>(wr.sges.size());
+    Sge* to = sges_.data() + slot * max_sge_;
+    for (const Sge& sge : wr.sges) {
+      *to++ = sge;
+      length += sge.length;
+    }
+  }
+  wqe.length = static_cast<std::uint32_t>(length);
+  ++tail_;
+  return wqe;
+}
+
+SendWqe& SendQueue::at(std::uint64_t index) {
+  assert(index >= head_ && index < tail_);
+  return wqes_[index % depth_];
+}
+
+std::span<const Sge> SendQueue::sges(std::uint64_t index) const {
+  const std::size_t slot = index % depth_;
+  return {sges_.data() + slot * max_sge_, wqes_[slot].sge_count};
+}
+
+ByteSpan SendQueue::inline_data(std::uint64_t index) const {
+  const std::size_t slot = index % depth_;
+  return {inline_data_.data() + slot * max_inline_bytes_,
+          wqes_[slot].is_inline ? wqes_[slot].length : 0};
+}
+
+}  // namespace weft::hca

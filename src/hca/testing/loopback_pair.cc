@@ -1,0 +1,203 @@
+#include "hca/testing/loopback_pair.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace weft::hca::testing {
+
+class LoopbackPair::Sink final : public TransmitSink {
+ public:
+  Sink(LoopbackPair& pair, int from) : pair_(pair), from_(from) {}
+  [[nodiscard]] std::uint32_t max_train_bytes() const override {
+    return pair_.options_.train_bytes;
+  }
+  [[nodiscard]] bool send(Flow flow, const PacketHeader& header,
+                          std::span<const ByteSpan> gather) override {
+    Flight flight{.to = 1 - from_, .flow = flow, .header = header, .payload = {}};
+    for (const ByteSpan piece : gather) {
+      flight.payload.insert(flight.payload.end(), piece.begin(), piece.end());
+    }
+    pair_.sent.push_back(flight);
+    if (!pair_.filter || pair_.filter(flight)) {
+      pair_.wire.push_back(std::move(flight));
+    }
+    return true;
+  }
+
+ private:
+  LoopbackPair& pair_;
+  int from_;
+};
+
+LoopbackPair::LoopbackPair(const PairOptions& options) : options_(options) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    HcaConfiguration configuration;
+    configuration.carrier = options.carrier;
+    configuration.seed = 7 + i;
+    configuration.limits.max_qp = 64;
+    configuration.limits.max_mr = 64;
+    configuration.first_qpn = Qpn{static_cast<std::uint32_t>(0x100 * (i + 1))};
+    sides_[i] = std::make_unique<Side>(configuration);
+    Side& side = *sides_[i];
+    PortAttributes port;
+    port.state = PortState::Active;
+    port.lid = Lid{static_cast<std::uint32_t>(i + 1)};
+    port.gids = {
+        Gid{kDefaultGidPrefix, Guid{0x10 + i}}
+    };
+    port.pkeys = {kDefaultPKey};
+    side.hca.set_port(PortNumber{1}, port);
+    side.pd = *side.hca.allocate_pd();
+    side.send_cq = *side.hca.create_cq(options.cq_depth);
+    side.recv_cq = *side.hca.create_cq(options.cq_depth);
+    if (options.shared_receive_queue) {
+      side.srq = *side.hca.create_srq(*side.pd, options.depth, 4, 0);
+    }
+    side.memory.resize(options.memory_bytes);
+    side.region =
+        *side.hca.register_memory(*side.pd, 0x10000 * (i + 1), side.memory, options.region_access);
+    side.qp = *side.hca.create_qp({
+        .type = options.type,
+        .pd = side.pd,
+        .send_cq = side.send_cq,
+        .recv_cq = side.recv_cq,
+        .srq = side.srq,
+        .signal_all = false,
+        .capabilities = {.max_send_wr = options.depth,
+                         .max_recv_wr = options.depth,
+                         .max_send_sge = 4,
+                         .max_recv_sge = 4,
+                         .max_inline_data = 256}
+    });
+  }
+}
+
+void LoopbackPair::to_init(Side& side) {
+  QpAttributes attributes;
+  attributes.state = QpState::Init;
+  attributes.port = PortNumber{1};
+  attributes.access = options_.qp_access;
+  attributes.qkey = options_.qkey;
+  const QpAttributeMask last =
+      options_.type == QpType::Ud ? QpAttribute::QKey : QpAttribute::RemoteAccess;
+  const auto modified =
+      side.qp->modify(attributes, QpAttributeMask{QpAttribute::State} | QpAttribute::PKeyIndex |
+                                      QpAttribute::Port | last);
+  assert(modified);
+  static_cast<void>(modified);
+}
+
+void LoopbackPair::to_rtr(Side& side, const Side& peer) {
+  QpAttributes attributes;
+  attributes.state = QpState::Rtr;
+  attributes.path_mtu = options_.mtu;
+  attributes.dest_qpn = peer.qp->number();
+  attributes.rq_psn = options_.first_psn;
+  attributes.max_dest_rd_atomic = options_.max_rd_atomic;
+  attributes.min_rnr_timer = options_.min_rnr_timer;
+  attributes.address.dlid = Lid{&peer == sides_[0].get() ? 1U : 2U};
+  attributes.address.port = PortNumber{1};
+  QpAttributeMask mask = QpAttribute::State;
+  if (options_.type != QpType::Ud) {
+    mask |= QpAttributeMask{QpAttribute::AddressVector} | QpAttribute::PathMtu |
+            QpAttribute::DestQpn | QpAttribute::RqPsn;
+  }
+  if (options_.type == QpType::Rc) {
+    mask |= QpAttributeMask{QpAttribute::MaxDestRdAtomic} | QpAttribute::MinRnrTimer;
+  }
+  const auto modified = side.qp->modify(attributes, mask);
+  assert(modified);
+  static_cast<void>(modified);
+}
+
+void LoopbackPair::to_rts(Side& side) {
+  QpAttributes attributes;
+  attributes.state = QpState::Rts;
+  attributes.sq_psn = options_.first_psn;
+  attributes.timeout = TimeoutExponent{options_.timeout};
+  attributes.retry_count = options_.retry_count;
+  attributes.rnr_retry = options_.rnr_retry;
+  attributes.max_rd_atomic = options_.max_rd_atomic;
+  QpAttributeMask mask = QpAttributeMask{QpAttribute::State} | QpAttribute::SqPsn;
+  if (options_.type == QpType::Rc) {
+    mask |= QpAttributeMask{QpAttribute::Timeout} | QpAttribute::RetryCount |
+            QpAttribute::RnrRetry | QpAttribute::MaxQpRdAtomic;
+  }
+  const auto modified = side.qp->modify(attributes, mask);
+  assert(modified);
+  static_cast<void>(modified);
+}
+
+void LoopbackPair::connect() {
+  for (auto& side : sides_) {
+    to_init(*side);
+  }
+  to_rtr(a(), b());
+  to_rtr(b(), a());
+  to_rts(a());
+  to_rts(b());
+}
+
+void LoopbackPair::collect() {
+  for (int i = 0; i < 2; ++i) {
+    Sink sink{*this, i};
+    Side& from = side(i);
+    from.hca.for_each_qp([&](Qp& qp) {
+      while (qp.wants_transmit() && qp.transmit(sink, now_, 16)) {
+      }
+      qp.check_invariants();
+    });
+  }
+}
+
+bool LoopbackPair::deliver_one() {
+  if (wire.empty()) {
+    return false;
+  }
+  const Flight flight = std::move(wire.front());
+  wire.pop_front();
+  side(flight.to).hca.handle_packet(PortNumber{1}, flight.packet(), now_);
+  return true;
+}
+
+bool LoopbackPair::fire_next_timer() {
+  Instant next = Instant::never();
+  for (auto& side : sides_) {
+    side->hca.for_each_qp([&](Qp& qp) { next = std::min(next, qp.deadline()); });
+  }
+  if (next == Instant::never()) {
+    return false;
+  }
+  now_ = std::max(now_, next);
+  for (auto& side : sides_) {
+    side->hca.for_each_qp([&](Qp& qp) {
+      if (qp.deadline() <= now_) {
+        qp.handle_timeout(now_);
+      }
+    });
+  }
+  return true;
+}
+
+bool LoopbackPair::run(Duration until) {
+  const Instant end = now_ + until;
+  while (now_ < end) {
+    collect();
+    if (deliver_one()) {
+      now_ = now_ + Duration::microseconds(1);
+      continue;
+    }
+    if (!fire_next_timer()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::vector<Wc> LoopbackPair::poll(CompletionQueue& cq) {
+  std::vector<Wc> all(cq.capacity());
+  all.resize(cq.poll(all));
+  return all;
+}
+
+}  // namespace weft::hca::testing

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "hca/hca.h"
+#include "hca/train.h"
+
+/// Two HCAs joined by a wire in memory, with virtual time: what the engines' tests stand on.
+namespace weft::hca::testing {
+
+/// Writes down what an HCA tells its driver.
+class RecordedEvents final : public HcaEvents {
+ public:
+  void completion_event(CompletionQueue& cq) override { completions.push_back(&cq); }
+  void async_event(const AsyncEvent& event) override { events.push_back(event); }
+  [[nodiscard]] bool wants_explanations() const override { return true; }
+  void explain(std::string_view reason) override { reasons.emplace_back(reason); }
+
+  [[nodiscard]] std::size_t count(AsyncEventType type) const {
+    std::size_t count = 0;
+    for (const AsyncEvent& event : events) {
+      count += event.type == type ? 1 : 0;
+    }
+    return count;
+  }
+
+  std::vector<CompletionQueue*> completions;
+  std::vector<AsyncEvent> events;
+  std::vector<std::string> reasons;
+};
+
+/// A packet under way, with payload of its own.
+struct Flight {
+  int to{};
+  Flow flow{};
+  PacketHeader header;
+  std::vector<std::byte> payload;
+  [[nodiscard]] Packet packet() const { return {.header = header, .payload = payload}; }
+};
+
+/// One side: an HCA with PD, CQs, one QP and registered memory.
+struct Side {
+  explicit Side(const HcaConfiguration& configuration) : hca(configuration, events) {}
+
+  RecordedEvents events;
+  Hca hca;
+  ProtectionDomain* pd{};
+  CompletionQueue* send_cq{};
+  CompletionQueue* recv_cq{};
+  SharedReceiveQueue* srq{};
+  Qp* qp{};
+  std::vector<std::byte> memory;
+  MemoryRegion* region{};
+
+  [[nodiscard]] std::uint64_t address(std::size_t offset = 0) const {
+    return region->iova + offset;
+  }
+  [[nodiscard]] Sge sge(std::size_t offset, std::uint32_t length) const {
+    return {.address = address(offset), .length = length, .lkey = region->lkey};
+  }
+};
+
+struct PairOptions {
+  QpType type{QpType::Rc};
+  CarrierKind carrier{CarrierKind::Lossy};
+  wire::Mtu mtu{wire::Mtu::Mtu256};
+  std::uint32_t train_bytes{0};
+  std::uint32_t depth{64};
+  std::uint32_t cq_depth{1024};
+  std::size_t memory_bytes{1U << 16};
+  bool shared_receive_queue{};
+  AccessFlags region_access{AccessFlags{Access::LocalWrite} | Access::RemoteWrite |
+                            Access::RemoteRead | Access::RemoteAtomic};
+  AccessFlags qp_access{AccessFlags{Access::RemoteWrite} | Access::RemoteRead |
+                        Access::RemoteAtomic};
+  Psn first_psn{Psn{0x100}};
+  std::uint8_t max_rd_atomic{4};
+  std::uint8_t timeout{14};
+  std::uint8_t retry_count{7};
+  std::uint8_t rnr_retry{7};
+  std::uint8_t min_rnr_timer{12};
+  QKey qkey{QKey{0x1111}};
+};
+
+class LoopbackPair {
+ public:
+  explicit LoopbackPair(const PairOptions& options = {});
+
+  Side& a() { return *sides_[0]; }
+  Side& b() { return *sides_[1]; }
+  Side& side(int index) { return *sides_[static_cast<std::size_t>(index)]; }
+
+  /// INIT, RTR and RTS on both sides with the options' attributes.
+  void connect();
+  void to_init(Side& side);
+  void to_rtr(Side& side, const Side& peer);
+  void to_rts(Side& side);
+
+  /// Lets both sides send into the wire; delivers what is in it, oldest first; fires timers when
+  /// nothing else moves. Ends when nothing is left to do or `until` virtual time passed. True when
+  /// it ended by itself.
+  bool run(Duration until = Duration::seconds(100));
+
+  /// Only lets QPs send, without delivering.
+  void collect();
+  /// Delivers the oldest packet in the wire; false when there is none.
+  bool deliver_one();
+  /// Moves to the next timer and fires it; false when there is none.
+  bool fire_next_timer();
+
+  [[nodiscard]] Instant now() const { return now_; }
+
+  /// Looks at each packet as it enters the wire: false drops it. May change it.
+  std::function<bool(Flight&)> filter;
+  /// Everything that ever entered the wire (before the filter), for tests that count packets.
+  std::vector<Flight> sent;
+  std::deque<Flight> wire;
+
+  std::vector<Wc> poll(CompletionQueue& cq);
+
+ private:
+  class Sink;
+  PairOptions options_;
+  std::array<std::unique_ptr<Side>, 2> sides_;
+  Instant now_{Duration::milliseconds(1)};
+};
+
+}  // namespace weft::hca::testing

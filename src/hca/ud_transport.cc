@@ -1,0 +1,159 @@
+#include "hca/ud_transport.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cassert>
+
+#include "wire/grh.h"
+#include "wire/opcode.h"
+
+namespace weft::hca {
+namespace {
+
+class UdTransport final : public Transport {
+ public:
+  explicit UdTransport(QpCore& core) : core_(core) {
+    receive_wqe_.sges.reserve(core.attributes.capabilities.max_recv_sge);
+  }
+
+  void handle_packet(const Packet& packet, Instant /*now*/) override {
+    const QpState state = core_.state();
+    if (state != QpState::Rtr && state != QpState::Rts && state != QpState::Sqd &&
+        state != QpState::Sqe) {
+      return;
+    }
+    if (packet.header.packet_count != 1 || packet.payload.size() > core_.mtu_bytes()) {
+      return;  // no datagram is longer than one packet
+    }
+    if (packet.header.extension.deth.qkey != core_.attributes.qkey) {
+      core_.explain([&] {
+        return fmt::format("UD QP {:#x} drops a packet from QP {:#x}: Q_Key {:#x}, not {:#x}",
+                           core_.number.value(), packet.header.extension.deth.src_qp.value(),
+                           packet.header.extension.deth.qkey.value(),
+                           core_.attributes.qkey.value());
+      });
+      return;
+    }
+    if (!core_.take_receive_wqe(receive_wqe_)) {
+      core_.explain([&] {
+        return fmt::format("UD QP {:#x} drops a packet: no receive WQE", core_.number.value());
+      });
+      return;
+    }
+    deliver(packet);
+  }
+
+  bool transmit(TransmitSink& sink, Instant /*now*/, unsigned budget) override {
+    while (wants_transmit()) {
+      if (budget-- == 0 || !send_one(sink)) {
+        return core_.state() == QpState::Rts;
+      }
+    }
+    return false;
+  }
+
+  [[nodiscard]] bool wants_transmit() const override {
+    return core_.state() == QpState::Rts && !core_.send_queue.is_empty();
+  }
+  [[nodiscard]] Instant deadline() const override { return Instant::never(); }
+  void handle_timeout(Instant /*now*/) override {}
+  void on_post_send() override {}
+  void on_loss() override {}
+  void check_invariants() const override {}
+
+  void on_state_change(QpState from, QpState to) override {
+    if (to == QpState::Rts && from == QpState::Rtr) {
+      next_psn_ = core_.attributes.sq_psn;
+    }
+    if (to == QpState::Sqd && core_.attributes.enable_sqd_async_notify) {
+      core_.raise(AsyncEventType::SqDrained);  // a datagram is done when it is sent
+    }
+  }
+
+ private:
+  void deliver(const Packet& packet) {
+    Wc wc;
+    wc.opcode = WcOpcode::Receive;
+    const std::uint64_t needed = kGrhBytes + packet.payload.size();
+    if (needed > receive_wqe_.length) {
+      wc.status = WcStatus::LocalLengthError;
+      core_.explain([&] {
+        return fmt::format(
+            "UD QP {:#x}: a receive buffer of {} bytes for {} bytes of GRH and payload",
+            core_.number.value(), receive_wqe_.length, needed);
+      });
+      core_.complete_receive(receive_wqe_, wc, true);
+      core_.enter_error("a datagram is longer than its receive buffer");
+      return;
+    }
+    std::array<std::byte, kGrhBytes> grh{};
+    if (packet.header.has_grh) {
+      wire::Grh whole = packet.header.grh;
+      whole.payload_length =
+          static_cast<std::uint16_t>(packet.payload.size() + 24 + 4);  // BTH, DETH, ICRC
+      grh = wire::pack(whole);
+      wc.flags |= Completion::Grh;
+    }
+    WcStatus status = core_.scatter(receive_wqe_.sges, 0, grh);
+    if (status == WcStatus::Success) {
+      status = core_.scatter(receive_wqe_.sges, kGrhBytes, packet.payload);
+    }
+    wc.status = status;
+    wc.byte_length = static_cast<std::uint32_t>(needed);
+    wc.src_qpn = packet.header.extension.deth.src_qp;
+    wc.slid = packet.header.slid;
+    wc.sl = packet.header.sl;
+    if (packet.header.opcode == wire::Opcode::UdSendOnlyWithImmediate) {
+      wc.flags |= Completion::WithImmediate;
+      wc.immediate = packet.header.immediate_or_rkey;
+    }
+    core_.complete_receive(receive_wqe_, wc, packet.header.solicited);
+    if (status != WcStatus::Success) {
+      core_.enter_error("a receive WQE's scatter list is not writable memory of this PD");
+    }
+  }
+
+  /// False when the sink has no room.
+  bool send_one(TransmitSink& sink) {
+    const std::uint64_t index = core_.send_queue.head();
+    const SendWqe& wqe = core_.send_queue.at(index);
+    Gather gather;
+    if (const WcStatus status = core_.gather(index, 0, wqe.length, gather);
+        status != WcStatus::Success) {
+      core_.complete_head(status);
+      core_.enter_send_queue_error("a datagram's gather list is not readable memory of this PD");
+      return true;
+    }
+    const bool immediate = wqe.opcode == WrOpcode::SendWithImmediate;
+    PacketHeader header = core_.header(
+        immediate ? wire::Opcode::UdSendOnlyWithImmediate : wire::Opcode::UdSendOnly, next_psn_);
+    header.sl = wqe.route.sl;
+    header.slid = wqe.route.slid;
+    header.dlid = wqe.route.dlid;
+    header.has_grh = wqe.route.has_grh;
+    header.grh = wqe.route.grh;
+    header.dest_qp = wqe.remote_qpn;
+    header.solicited = wqe.solicited;
+    header.immediate_or_rkey = wqe.immediate;
+    header.extension.deth = wire::Deth{.qkey = wqe.remote_qkey, .src_qp = core_.number};
+    if (!sink.send(Flow::Request, header, gather.pieces())) {
+      return false;
+    }
+    ++next_psn_;
+    core_.complete_head(WcStatus::Success, wqe.length);
+    return true;
+  }
+
+  QpCore& core_;
+  Psn next_psn_;
+  ReceiveWqe receive_wqe_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_ud_transport(QpCore& core) {
+  return std::make_unique<UdTransport>(core);
+}
+
+}  // namespace weft::hca
