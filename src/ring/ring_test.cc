@@ -1,0 +1,216 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "ring/doorbell.h"
+#include "ring/lane.h"
+#include "ring/spsc_ring.h"
+
+namespace weft::ring {
+namespace {
+
+struct Memory {
+  explicit Memory(std::size_t bytes) : lines((bytes + 63) / 64) {}
+  struct alignas(64) Line {
+    std::array<std::byte, 64> octets{};
+  };
+  std::vector<Line> lines;
+  std::span<std::byte> span(std::size_t bytes) { return {lines.front().octets.data(), bytes}; }
+};
+
+bool put(Producer<>& producer, std::uint64_t seed, std::size_t bytes) {
+  const auto room = producer.reserve(bytes);
+  if (room.size() != bytes || (bytes != 0 && room.data() == nullptr)) {
+    return false;
+  }
+  if (bytes == 0 && room.data() == nullptr) {
+    return false;
+  }
+  for (std::size_t i = 0; i < bytes; ++i) {
+    room[i] = static_cast<std::byte>(seed + i);
+  }
+  producer.commit();
+  return true;
+}
+
+bool is_body(std::span<const std::byte> body, std::uint64_t seed, std::size_t bytes) {
+  if (body.size() != bytes) {
+    return false;
+  }
+  for (std::size_t i = 0; i < bytes; ++i) {
+    if (body[i] != static_cast<std::byte>(seed + i)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+constexpr std::size_t kCapacity = 4096;
+
+TEST(SpscRing, GivesRecordsBackInOrderOverManyLaps) {
+  Memory memory{ring_bytes(kCapacity)};
+  Producer<> producer{memory.span(ring_bytes(kCapacity))};
+  Consumer<> consumer{memory.span(ring_bytes(kCapacity))};
+  Random sizes{1};
+  Random again{1};
+  Random coin{2};
+  std::uint64_t written = 0;
+  std::uint64_t read = 0;
+  std::size_t next_size = sizes.below(1500);
+  while (read < 20'000) {
+    if (coin.chance(1, 2) && put(producer, written, next_size)) {
+      ++written;
+      next_size = sizes.below(1500);
+    }
+    if (coin.chance(1, 2)) {
+      const auto front = consumer.front();
+      ASSERT_NE(front.state, Consumer<>::State::Corrupt);
+      if (front.state == Consumer<>::State::Record) {
+        ASSERT_LT(read, written);
+        ASSERT_TRUE(is_body(front.body, read, again.below(1500)));
+        consumer.pop();
+        ++read;
+      } else {
+        ASSERT_EQ(read, written);
+      }
+    }
+  }
+}
+
+TEST(SpscRing, RefusesWhenFullAndTakesMoreAfterwards) {
+  Memory memory{ring_bytes(kCapacity)};
+  Producer<> producer{memory.span(ring_bytes(kCapacity))};
+  Consumer<> consumer{memory.span(ring_bytes(kCapacity))};
+  int records = 0;
+  while (put(producer, 1, 40)) {
+    ++records;
+  }
+  EXPECT_EQ(records, 63);  // one slot stays free
+  EXPECT_FALSE(producer.is_drained());
+  for (int i = 0; i < records; ++i) {
+    ASSERT_EQ(consumer.front().state, Consumer<>::State::Record);
+    consumer.pop();
+  }
+  EXPECT_EQ(consumer.front().state, Consumer<>::State::Empty);
+  EXPECT_TRUE(producer.is_drained());
+  EXPECT_TRUE(put(producer, 1, max_body_bytes(kCapacity)));
+}
+
+TEST(SpscRing, PassesRecordsBetweenThreads) {
+  constexpr std::size_t kLarge = 1U << 16;
+  constexpr std::uint64_t kRecords = 200'000;
+  Memory memory{ring_bytes(kLarge)};
+  std::thread thread{[&] {
+    Producer<> producer{memory.span(ring_bytes(kLarge))};
+    Random sizes{9};
+    for (std::uint64_t i = 0; i < kRecords; ++i) {
+      const std::size_t bytes = sizes.below(300);
+      while (!put(producer, i, bytes)) {
+        std::this_thread::yield();
+      }
+    }
+  }};
+  Consumer<> consumer{memory.span(ring_bytes(kLarge))};
+  Random sizes{9};
+  std::uint64_t bad = 0;
+  for (std::uint64_t i = 0; i < kRecords;) {
+    const auto front = consumer.front();
+    if (front.state != Consumer<>::State::Record) {
+      std::this_thread::yield();
+      continue;
+    }
+    bad += is_body(front.body, i, sizes.below(300)) ? 0 : 1;
+    consumer.pop();
+    ++i;
+  }
+  thread.join();
+  EXPECT_EQ(bad, 0U);
+}
+
+TEST(SpscRing, StaysInBoundsWhateverTheMemorySays) {
+  Random random{3};
+  for (int round = 0; round < 2000; ++round) {
+    Memory memory{ring_bytes(kCapacity)};
+    const auto bytes = memory.span(ring_bytes(kCapacity));
+    Consumer<> consumer{bytes};
+    Producer<> producer{bytes};
+    for (std::size_t i = 0; i < bytes.size();
+         i += kSlotBytes) {  // lies in every place where a word is believed
+      const std::uint64_t lie = random.chance(1, 3) ? random() : random.below(200);
+      std::memcpy(bytes.data() + i, &lie, 4);
+    }
+    std::size_t sum = 0;
+    for (int i = 0; i < 200; ++i) {
+      const auto front = consumer.front();
+      if (front.state != Consumer<>::State::Record) {
+        break;
+      }
+      ASSERT_GE(front.body.data(), bytes.data());
+      ASSERT_LE(front.body.data() + front.body.size(), bytes.data() + bytes.size());
+      sum += front.body.size();
+      consumer.pop();
+    }
+    for (int i = 0; i < 100 && put(producer, 1, random.below(1900)); ++i) {
+    }
+    ASSERT_LE(sum, 200U * kCapacity);
+  }
+}
+
+TEST(Lane, JoinsBothDirections) {
+  const LaneShape shape{.request_capacity = 4096, .response_capacity = 4096};
+  Memory memory{lane_bytes(shape)};
+  LaneEnds a = lane_ends(memory.span(lane_bytes(shape)), shape, LaneSide::A);
+  LaneEnds b = lane_ends(memory.span(lane_bytes(shape)), shape, LaneSide::B);
+  EXPECT_TRUE(put(a.request_out, 1, 10));
+  EXPECT_TRUE(put(a.response_out, 2, 20));
+  EXPECT_TRUE(put(b.request_out, 3, 30));
+  EXPECT_TRUE(put(b.response_out, 4, 40));
+  EXPECT_TRUE(is_body(b.request_in.front().body, 1, 10));
+  EXPECT_TRUE(is_body(b.response_in.front().body, 2, 20));
+  EXPECT_TRUE(is_body(a.request_in.front().body, 3, 30));
+  EXPECT_TRUE(is_body(a.response_in.front().body, 4, 40));
+}
+
+TEST(Attention, LosesNoWake) {
+  // A consumer that only looks when it was told: were one wake lost, it would wait for ever on the
+  // counter.
+  Attention attention;
+  std::atomic<std::uint32_t> published{0};
+  std::atomic<std::uint32_t> wakes{0};
+  constexpr std::uint32_t kRounds = 100'000;
+  std::thread producer{[&] {
+    for (std::uint32_t i = 1; i <= kRounds; ++i) {
+      published.store(i, std::memory_order_release);
+      if (must_wake(attention)) {
+        wakes.fetch_add(1, std::memory_order_release);
+        wakes.notify_one();
+      }
+    }
+  }};
+  std::uint32_t seen = 0;
+  std::uint32_t woken = 0;
+  while (seen < kRounds) {
+    announce_sleep(attention);
+    const std::uint32_t now = published.load(std::memory_order_acquire);
+    if (now != seen) {
+      if (attention.sleeping.exchange(0) == 0) {
+        wakes.wait(woken,
+                   std::memory_order_acquire);  // the producer took the flag and is about to tell
+        ++woken;
+      }
+      seen = now;
+      continue;
+    }
+    wakes.wait(woken, std::memory_order_acquire);
+    ++woken;
+    seen = published.load(std::memory_order_acquire);
+  }
+  producer.join();
+  EXPECT_EQ(seen, kRounds);
+}
+
+}  // namespace
+}  // namespace weft::ring

@@ -1,0 +1,228 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+namespace weft::ring {
+
+/// A ring of variable-size records in shared memory, one producer, one consumer, perhaps in
+/// different processes, perhaps hostile to each other (DESIGN.md, decisions 2, 3, 11).
+///
+/// Memory: one line with the consumer's position, then `capacity` bytes of 64-byte slots. A record
+/// fills whole slots: an 8-byte record header, then the body, so that a body of up to 56 bytes
+/// costs one cache line. The header's first word says that the record is there and how long its
+/// body is (body + 1; 0 is nothing yet). The producer publishes a record with one release store of
+/// that word, and the consumer polls only that word.
+///
+/// Old bodies never look like records: before a record is published, the word where the *next*
+/// record will begin is set to 0, and the consumer never looks further than that. A record that
+/// would wrap leaves a skip mark and begins at slot 0.
+inline constexpr std::size_t kSlotBytes = 64;
+inline constexpr std::size_t kRecordHeaderBytes = 8;
+inline constexpr std::uint32_t kSkipMark = 0xFFFF'FFFF;
+
+/// Smallest and largest capacity in bytes; a power of two. Policy, not from any specification.
+inline constexpr std::size_t kMinCapacity = 1U << 12;
+inline constexpr std::size_t kMaxCapacity = 1U << 22;
+
+[[nodiscard]] constexpr bool is_ring_capacity(std::size_t capacity) {
+  return std::has_single_bit(capacity) && capacity >= kMinCapacity && capacity <= kMaxCapacity;
+}
+
+/// Bytes of memory for a ring: the position line and the slots.
+[[nodiscard]] constexpr std::size_t ring_bytes(std::size_t capacity) {
+  return kSlotBytes + capacity;
+}
+
+/// Longest body: a record and its skip must fit beside what is unread, or a producer could wait for
+/// ever.
+[[nodiscard]] constexpr std::size_t max_body_bytes(std::size_t capacity) {
+  return capacity / 2 - kRecordHeaderBytes - kSlotBytes;
+}
+
+/// The atomics that rings use; tests put their own in its place.
+struct RealAtomics {
+  static std::uint32_t load(const std::byte* word, std::memory_order order) {
+    return std::atomic_ref<std::uint32_t>{word_at(word)}.load(order);
+  }
+  static void store(std::byte* word, std::uint32_t value, std::memory_order order) {
+    std::atomic_ref<std::uint32_t>{word_at(word)}.store(value, order);
+  }
+  static void copy(std::byte* to, const std::byte* from, std::size_t count) {
+    if (count != 0) {
+      std::memcpy(to, from, count);
+    }
+  }
+
+ private:
+  static std::uint32_t& word_at(const std::byte* word) {
+    void* const address = const_cast<std::byte*>(word);
+    return *static_cast<std::uint32_t*>(address);
+  }
+};
+
+namespace internal {
+[[nodiscard]] constexpr std::size_t slots_of(std::size_t body) {
+  return (body + kRecordHeaderBytes + kSlotBytes - 1) / kSlotBytes;
+}
+}  // namespace internal
+
+/// The producing end. One thread at a time.
+template <class Atomics = RealAtomics>
+class Producer {
+ public:
+  Producer() = default;
+
+  /// `memory` is ring_bytes(capacity) bytes, 64-byte aligned, all zero when the ring is new.
+  explicit Producer(std::span<std::byte> memory)
+      : head_line_(memory.data()),
+        slots_(memory.data() + kSlotBytes),
+        slot_count_(static_cast<std::uint32_t>((memory.size() - kSlotBytes) / kSlotBytes)) {
+    assert(is_ring_capacity(memory.size() - kSlotBytes));
+  }
+
+  /// Room for a body of `bytes`, contiguous; empty when the ring is too full now. Never waits.
+  [[nodiscard]] std::span<std::byte> reserve(std::size_t bytes) {
+    assert(bytes <= max_body_bytes(std::size_t{slot_count_} * kSlotBytes));
+    const auto needed = static_cast<std::uint32_t>(internal::slots_of(bytes));
+    const std::uint32_t at = tail_ & (slot_count_ - 1);
+    const std::uint32_t skip = at + needed > slot_count_ ? slot_count_ - at : 0;
+    // One slot stays free, so that the word behind the record is never one that the consumer still
+    // reads.
+    if (free_slots() < skip + needed + 1) {
+      refresh_head();
+      if (free_slots() < skip + needed + 1) {
+        return {};
+      }
+    }
+    skip_ = skip;
+    reserved_bytes_ = static_cast<std::uint32_t>(bytes);
+    return {slot((tail_ + skip) & (slot_count_ - 1)) + kRecordHeaderBytes, bytes};
+  }
+
+  /// Publishes what was written to the last reservation.
+  void commit() {
+    const auto needed = static_cast<std::uint32_t>(internal::slots_of(reserved_bytes_));
+    const std::uint32_t begin = tail_ + skip_;
+    const std::uint32_t next = begin + needed;
+    Atomics::store(slot(next & (slot_count_ - 1)), 0, std::memory_order_relaxed);
+    Atomics::store(slot(begin & (slot_count_ - 1)), reserved_bytes_ + 1,
+                   skip_ == 0 ? std::memory_order_release : std::memory_order_relaxed);
+    if (skip_ != 0) {
+      Atomics::store(slot(tail_ & (slot_count_ - 1)), kSkipMark, std::memory_order_release);
+    }
+    tail_ = next;
+  }
+
+  /// Whether the consumer has said that it read everything. Its word may lag behind or lie; a lie
+  /// costs only the liar.
+  [[nodiscard]] bool is_drained() {
+    refresh_head();
+    return head_ == tail_;
+  }
+
+ private:
+  [[nodiscard]] std::byte* slot(std::uint32_t index) const {
+    return slots_ + std::size_t{index} * kSlotBytes;
+  }
+  [[nodiscard]] std::uint32_t free_slots() const { return slot_count_ - (tail_ - head_); }
+
+  void refresh_head() {
+    const std::uint32_t said = Atomics::load(head_line_, std::memory_order_acquire);
+    if (tail_ - said <= slot_count_) {  // anything else is no position that the consumer can have
+      head_ = said;
+    }
+  }
+
+  std::byte* head_line_{};
+  std::byte* slots_{};
+  std::uint32_t slot_count_{};
+  std::uint32_t tail_{};  // in slots, ever growing
+  std::uint32_t head_{};  // what the consumer last said
+  std::uint32_t skip_{};
+  std::uint32_t reserved_bytes_{};
+};
+
+/// The consuming end. One thread at a time.
+template <class Atomics = RealAtomics>
+class Consumer {
+ public:
+  Consumer() = default;
+  explicit Consumer(std::span<std::byte> memory)
+      : head_line_(memory.data()),
+        slots_(memory.data() + kSlotBytes),
+        slot_count_(static_cast<std::uint32_t>((memory.size() - kSlotBytes) / kSlotBytes)) {
+    assert(is_ring_capacity(memory.size() - kSlotBytes));
+  }
+
+  enum class State : std::uint8_t { Empty, Record, Corrupt };
+
+  struct Front {
+    State state{State::Empty};
+    std::span<const std::byte> body;
+  };
+
+  /// The oldest record. Corrupt when the producer wrote what no producer writes; it stays so.
+  [[nodiscard]] Front front() {
+    for (int step = 0; step < 2; ++step) {
+      const std::uint32_t at = head_ & (slot_count_ - 1);
+      const std::uint32_t word = corrupt_ ? 0 : Atomics::load(slot(at), std::memory_order_acquire);
+      if (word == 0) {
+        say_where_we_are(true);
+        return {.state = corrupt_ ? State::Corrupt : State::Empty, .body = {}};
+      }
+      if (word == kSkipMark && at != 0 && step == 0) {
+        head_ += slot_count_ - at;
+        continue;
+      }
+      const std::size_t bytes = std::size_t{word} - 1;
+      const std::size_t needed = internal::slots_of(bytes);
+      if (word == kSkipMark || bytes > max_body_bytes(std::size_t{slot_count_} * kSlotBytes) ||
+          at + needed > slot_count_) {
+        break;
+      }
+      front_slots_ = static_cast<std::uint32_t>(needed);
+      return {
+          .state = State::Record, .body = {slot(at) + kRecordHeaderBytes, bytes}
+      };
+    }
+    corrupt_ = true;
+    return {.state = State::Corrupt, .body = {}};
+  }
+
+  /// Ends the use of front()'s record.
+  void pop() {
+    head_ += front_slots_;
+    say_where_we_are(false);
+  }
+
+ private:
+  [[nodiscard]] std::byte* slot(std::uint32_t index) const {
+    return slots_ + std::size_t{index} * kSlotBytes;
+  }
+
+  /// The producer's view of our position costs a cache line to change: told every quarter of the
+  /// ring and when it runs dry.
+  void say_where_we_are(bool dry) {
+    if (head_ != said_ && (dry || head_ - said_ >= slot_count_ / 4)) {
+      said_ = head_;
+      Atomics::store(head_line_, said_, std::memory_order_release);
+    }
+  }
+
+  std::byte* head_line_{};
+  std::byte* slots_{};
+  std::uint32_t slot_count_{};
+  std::uint32_t head_{};
+  std::uint32_t said_{};
+  std::uint32_t front_slots_{};
+  bool corrupt_{};
+};
+
+}  // namespace weft::ring
