@@ -1,0 +1,97 @@
+#pragma once
+
+// What a link does to packets besides carrying them (DESIGN.md, decision 8): rate, delay, the
+// head-of-queue lifetime, and the faults that a simulation or a test gives it. Arithmetic only: who
+// keeps a delayed packet, and where the shared clock lies, is the driver's business.
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/random.h"
+#include "base/result.h"
+#include "base/time.h"
+
+namespace weft::fabric {
+
+struct LinkRate {
+  std::uint32_t megabits_per_second{};  // 0: as fast as memory
+
+  /// Time on the wire of `bytes`, rounded up to a nanosecond.
+  [[nodiscard]] Duration duration(std::uint64_t bytes) const;
+};
+
+/// When a packet leaves and arrives.
+struct Transit {
+  Instant starts;   // its first bit leaves
+  Instant departs;  // its last bit has left: the link is free again
+  Instant arrives;  // its last bit is there
+};
+
+/// `free_at`: when the link is done with what was sent before.
+[[nodiscard]] Transit transit(Instant now, Instant free_at, std::uint64_t bytes, LinkRate rate,
+                              Duration delay);
+
+/// The departure clock of one link direction, shared by every process that sends on it (plain
+/// atomic in shared memory, zero at first). A hostile value can delay packets of that link by at
+/// most `kMaxBacklog`; later is taken for never and ignored.
+class DepartureClock {
+ public:
+  static constexpr Duration kMaxBacklog = Duration::seconds(10);  // policy
+
+  [[nodiscard]] Transit reserve(Instant now, std::uint64_t bytes, LinkRate rate, Duration delay);
+
+ private:
+  std::atomic<std::int64_t> free_at_ns_{};
+};
+
+/// PortInfo HOQLife (IBTA vol 1 §14.2.5.6, §18.2.5.4): how long a packet may stand at the head of a
+/// queue; 4.096 us times 2^n, 20 and above without limit.
+class HeadOfQueueLife {
+ public:
+  constexpr explicit HeadOfQueueLife(std::uint8_t exponent = kDefault) : exponent_(exponent) {}
+
+  [[nodiscard]] constexpr bool is_infinite() const { return exponent_ >= 20; }
+  [[nodiscard]] Instant deadline(Instant reached_head) const;
+  [[nodiscard]] bool must_discard(Instant reached_head, Instant now) const;
+
+ private:
+  static constexpr std::uint8_t kDefault = 18;  // 1.07 s, what OpenSM programs for HCA links
+  std::uint8_t exponent_;
+};
+
+/// How often a link misbehaves, in parts per million of packets. Independent of each other, but a
+/// lost packet is only lost.
+struct FaultRule {
+  static constexpr std::uint32_t kAlways = 1'000'000;
+
+  std::uint32_t loss_ppm{};
+  std::uint32_t duplication_ppm{};
+  std::uint32_t corruption_ppm{};
+  std::uint32_t reordering_ppm{};  // held back by up to reordering_window
+  std::uint32_t delay_ppm{};       // held back by up to extra_delay
+  Duration reordering_window;
+  Duration extra_delay;
+
+  bool operator==(const FaultRule&) const = default;
+  [[nodiscard]] bool is_quiet() const;
+  [[nodiscard]] Result<void> validate() const;
+};
+
+/// What happens to one packet.
+struct FaultDecision {
+  bool lost{};
+  bool duplicated{};
+  bool corrupted{};
+  bool reordered{};
+  std::uint64_t corruption_seed{};  // which bits: the carrier's choice from this number
+  Duration held_back;
+  Duration duplicate_held_back;  // of the second copy
+
+  bool operator==(const FaultDecision&) const = default;
+};
+
+/// Draws the same number of random values whatever it decides, so that changing one probability
+/// leaves the rest of a seeded run in step.
+[[nodiscard]] FaultDecision decide(const FaultRule& rule, Random& random);
+
+}  // namespace weft::fabric

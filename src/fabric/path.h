@@ -1,0 +1,95 @@
+#pragma once
+
+// Where a packet goes, found by walking the switches' own forwarding tables as programmed
+// (DESIGN.md, decision 1): a sender resolves a path once per routing generation and caches it.
+// Pure functions; results are values.
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/identifiers.h"
+#include "base/time.h"
+#include "fabric/tables.h"
+#include "wire/encodings.h"
+
+namespace weft::fabric {
+
+/// More links than any sensible path; beyond it a packet is taken to run in circles (policy, not
+/// from the specification, whose SwitchLifeTimeValue ends such packets by time).
+inline constexpr std::size_t kMaxHops = 64;
+
+enum class PathOutcome : std::uint8_t {
+  Delivered,    // reaches a port that owns the DLID; P_Keys are the receiver's business
+  SourceDown,   // the source port is not Active
+  NoCable,      // an egress port has no cable
+  LinkDown,     // an egress port is not Active, or its peer does not take data
+  NoRoute,      // a switch has no forwarding entry for the DLID, or one for a port it lacks
+  Loop,         // longer than kMaxHops, or sent back where it came from
+  NotTheOwner,  // ends at an HCA port or switch that does not answer to the DLID
+  InvalidDlid,  // 0, the permissive LID, or above the unicast range
+};
+
+/// What a dropped packet counts as, and at which port (IBTA vol 1 §16.1.3.5).
+enum class PathEnd : std::uint8_t {
+  Delivered,
+  XmitDiscard,       // PortXmitDiscards of the egress port
+  SwitchRelayError,  // PortRcvSwitchRelayErrors of the ingress port
+  RcvError,          // PortRcvErrors of the ingress port
+};
+
+/// One cable, crossed from `egress` to `ingress`.
+struct Hop {
+  PortIndex egress;
+  PortIndex ingress;
+  bool operator==(const Hop&) const = default;
+};
+
+struct Path {
+  PathOutcome outcome{PathOutcome::InvalidDlid};
+  PathEnd end{PathEnd::XmitDiscard};
+  bool is_multicast{};
+  bool is_tapped{};  // a port crossed, or for a loopback the source itself, has a capture
+  wire::Mtu mtu{wire::Mtu::Mtu4096};  // smallest active MTU
+  std::uint64_t generation{};
+  PortIndex source;
+  PortIndex destination{kNoPort};  // the owner of the DLID if Delivered
+  PortIndex stopped_at{kNoPort};   // else the port at which packets are counted as dropped
+  std::uint32_t rate_mbps{};       // of the slowest link; 0: as fast as memory
+  Duration delay;                  // of all cables
+  std::vector<Hop> hops;           // the cables crossed, in order; none inside one port
+
+  [[nodiscard]] bool is_delivered() const { return outcome == PathOutcome::Delivered; }
+};
+
+/// The way from an HCA port (or port 0 of a switch) to `dlid`.
+[[nodiscard]] Path resolve(const TablesView& view, PortIndex source, Lid dlid);
+
+/// The same path for packets that are lost on link `hop`: it ends in a discard at that link's
+/// egress port.
+[[nodiscard]] Path discarded_at(const Path& path, std::size_t hop);
+
+/// Where a multicast packet goes. An edge is crossed once, however many members lie behind it.
+struct MulticastTree {
+  PathOutcome outcome{PathOutcome::InvalidDlid};
+  bool is_tapped{};
+  wire::Mtu mtu{wire::Mtu::Mtu4096};
+  std::uint64_t generation{};
+  PortIndex source;
+  PortIndex stopped_at{kNoPort};      // if not Delivered
+  std::vector<PortIndex> members;     // HCA ports and switch ports 0 reached, without the source
+  std::vector<Hop> edges;             // parents before children
+  std::vector<PortIndex> dropped_at;  // egress ports named by an MFT whose link is down
+};
+
+/// Replicates along the multicast forwarding tables from `source`, as a switch does: to every port
+/// of the mask but the one the packet came in by. Delivered even if nobody is reached. The sender's
+/// own members (loopback of multicast inside its HCA) are the engine's business.
+[[nodiscard]] MulticastTree resolve_multicast(const TablesView& view, PortIndex source, Lid mlid);
+
+[[nodiscard]] std::string_view name_of(PathOutcome outcome);
+
+/// `h1:1 -> s1:1, s1:2 -> h2:1: Delivered`, for messages.
+[[nodiscard]] std::string describe(const TablesView& view, const Path& path);
+
+}  // namespace weft::fabric

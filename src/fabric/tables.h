@@ -1,0 +1,240 @@
+#pragma once
+
+// The fabric as it runs: one immutable, position-independent image per routing generation
+// (DESIGN.md, decision 1). The daemon builds it, puts it into sealed memory and every process maps
+// it read-only; positions are indices and offsets, never addresses. PortIndex, NodeIndex and
+// HcaIndex of a thing stay the same over all generations of one fabric.
+//
+// Threading: a TablesView is a value over immutable bytes, free for any thread. A TablesBuilder
+// belongs to one thread.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/flags.h"
+#include "base/identifiers.h"
+#include "base/keys.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "fabric/topology.h"
+#include "wire/encodings.h"
+
+namespace weft::fabric {
+
+using PortIndex = Ordered<struct PortIndexTag, std::uint32_t>;
+using NodeIndex = Ordered<struct NodeIndexTag, std::uint32_t>;
+using HcaIndex = Ordered<struct HcaIndexTag, std::uint32_t>;
+
+inline constexpr std::uint32_t kNoIndex = 0xFFFF'FFFF;
+inline constexpr PortIndex kNoPort{kNoIndex};
+inline constexpr NodeIndex kNoNode{kNoIndex};
+inline constexpr HcaIndex kNoHca{kNoIndex};
+
+/// Entry of a linear forwarding table that drops the packet (IBTA vol 1 §14.2.5.11).
+inline constexpr PortNumber kNoRoute{0xFF};
+
+/// PortInfo PortState (IBTA vol 1 §14.2.5.6).
+enum class PortState : std::uint8_t { Down = 1, Initialize = 2, Armed = 3, Active = 4 };
+
+enum class PortFlag : std::uint8_t {
+  Tapped = 1,  // a capture listens: who crosses this port shows it each packet
+};
+
+/// One port. `state` is the port's own; a link carries data if both its ports allow it. PortInfo
+/// encodings for width (1 1x, 2 4x, 4 8x, 8 12x) and speed (1 2.5, 2 5, 4 10 Gb/s a lane).
+struct PortRecord {
+  Guid guid;
+  std::int64_t delay_ns{};  // of the cable, one way
+  NodeIndex node;
+  HcaIndex hca{kNoHca};  // none: the port of a switch
+  PortIndex peer{kNoPort};
+  Lid lid;
+  std::uint32_t rate_mbps{};  // 0: as fast as memory
+  std::uint32_t first_gid{};
+  std::uint32_t first_pkey{};
+  std::uint16_t gid_count{};
+  std::uint16_t pkey_count{};
+  PortNumber number;
+  std::uint8_t lmc{};
+  PortState state{PortState::Down};
+  wire::Mtu max_mtu{wire::Mtu::Mtu4096};  // MTUCap
+  wire::Mtu active_mtu{wire::Mtu::Mtu4096};
+  LinkLayer link_layer{LinkLayer::InfiniBand};
+  std::uint8_t active_width{};
+  std::uint8_t active_speed{};
+  std::uint8_t active_speed_extended{};  // LinkSpeedExtActive: 1 FDR, 2 EDR, 4 HDR, 8 NDR
+  Flags<PortFlag> flags;
+  std::array<std::uint8_t, 6> reserved{};
+
+  [[nodiscard]] bool is_switch_port() const { return hca == kNoHca; }
+  [[nodiscard]] bool is_tapped() const { return flags.has(PortFlag::Tapped); }
+  [[nodiscard]] Duration delay() const { return Duration::nanoseconds(delay_ns); }
+  /// The port answers to `destination`: its LID with any path bits.
+  [[nodiscard]] bool owns(Lid destination) const {
+    return lid != Lid{} && destination >= lid && destination.value() - lid.value() < 1U << lmc;
+  }
+};
+
+/// A host or a switch. A host's ports are those of its HCAs, one HCA after the other; a switch's
+/// ports are 0 .. port_count-1, so `first_port` is its management port.
+struct NodeRecord {
+  Guid guid;  // NodeInfo NodeGUID of a switch; system image GUID of a host
+  std::uint64_t forwarding_offset{};
+  std::uint64_t multicast_offset{};
+  std::uint32_t forwarding_count{};  // LinearFDBTop + 1, or 0
+  std::uint32_t multicast_count{};   // MLIDs 0xC000 .. 0xC000 + multicast_count - 1
+  std::uint32_t name_offset{};
+  std::uint32_t name_bytes{};
+  PortIndex first_port;
+  std::uint32_t port_count{};
+  HcaIndex first_hca;
+  std::uint32_t hca_count{};
+  NodeKind kind{NodeKind::Host};
+  std::array<std::uint8_t, 7> reserved{};
+
+  /// Bytes of one multicast port mask: bit n of the mask is port n.
+  [[nodiscard]] std::uint32_t mask_bytes() const { return (port_count + 7) / 8; }
+};
+
+struct HcaRecord {
+  Guid guid;               // NodeInfo NodeGUID
+  Guid system_image_guid;  // the same for all HCAs of a host
+  NodeIndex node;
+  std::uint32_t name_offset{};
+  std::uint32_t name_bytes{};
+  PortIndex first_port;  // its port 1
+  std::uint32_t port_count{};
+  std::uint32_t reserved{};
+};
+
+/// A checked view of an image; `bytes` must outlive it and not change (sealed memory).
+class TablesView {
+ public:
+  /// Checks every offset, index and enumerator once, so that no accessor below can leave the
+  /// image. `bytes` must be aligned to 8, as mappings and vectors are.
+  [[nodiscard]] static Result<TablesView> open(ByteSpan bytes);
+
+  [[nodiscard]] std::uint64_t generation() const { return generation_; }
+  [[nodiscard]] std::uint64_t subnet_prefix() const { return subnet_prefix_; }
+
+  [[nodiscard]] std::span<const NodeRecord> nodes() const { return nodes_; }
+  [[nodiscard]] std::span<const HcaRecord> hcas() const { return hcas_; }
+  [[nodiscard]] std::span<const PortRecord> ports() const { return ports_; }
+
+  /// The index must be one of this fabric (asserted); `peer` and the like may be followed blindly
+  /// once they are not the kNo... value.
+  [[nodiscard]] const NodeRecord& node(NodeIndex index) const;
+  [[nodiscard]] const HcaRecord& hca(HcaIndex index) const;
+  [[nodiscard]] const PortRecord& port(PortIndex index) const;
+
+  [[nodiscard]] std::string_view name(const NodeRecord& node) const;
+  [[nodiscard]] std::string_view name(const HcaRecord& hca) const;
+  [[nodiscard]] std::span<const Gid> gids(const PortRecord& port) const;
+  [[nodiscard]] std::span<const PKey> pkeys(const PortRecord& port) const;
+  [[nodiscard]] std::span<const HcaRecord> hcas_of(const NodeRecord& node) const;
+  [[nodiscard]] std::span<const PortRecord> ports_of(const NodeRecord& node) const;
+  [[nodiscard]] std::span<const PortRecord> ports_of(const HcaRecord& hca) const;
+
+  [[nodiscard]] std::optional<NodeIndex> find_node(std::string_view name) const;
+  /// Port `number` of a switch, or of a host's `hca` (counted from 0 within the host).
+  [[nodiscard]] std::optional<PortIndex> find_port(NodeIndex node, PortNumber number,
+                                                   std::uint32_t hca = 0) const;
+  /// The port that owns `lid`, or kNoPort: what an omniscient observer knows, not a route.
+  [[nodiscard]] PortIndex owner_of(Lid lid) const;
+  /// The port in whose GID table `gid` stands, or kNoPort. Binary search.
+  [[nodiscard]] PortIndex owner_of(const Gid& gid) const;
+
+  /// Linear forwarding table of a switch; kNoRoute above LinearFDBTop.
+  [[nodiscard]] PortNumber forward(const NodeRecord& node, Lid dlid) const;
+  /// Multicast forwarding of a switch.
+  [[nodiscard]] bool forwards_multicast(const NodeRecord& node, Lid mlid, PortNumber port) const;
+
+ private:
+  TablesView() = default;
+  friend class TablesValidator;
+
+  std::uint64_t generation_{};
+  std::uint64_t subnet_prefix_{};
+  std::span<const NodeRecord> nodes_;
+  std::span<const HcaRecord> hcas_;
+  std::span<const PortRecord> ports_;
+  std::span<const Gid> gids_;
+  std::span<const std::uint32_t> ports_by_gid_;  // (gid position) sorted by GID
+  std::span<const std::uint32_t> gid_owners_;    // port of each GID
+  std::span<const PKey> pkeys_;
+  std::span<const PortIndex> lid_owners_;
+  std::span<const char> names_;
+  std::span<const std::uint8_t> forwarding_;
+  std::span<const std::uint8_t> multicast_;
+};
+
+/// What the fabric's owner changes between generations: states, LIDs, forwarding, taps.
+class TablesBuilder {
+ public:
+  /// `topology` must be valid (fabric::validate). Every port starts Down, without LID and route.
+  explicit TablesBuilder(const Topology& topology);
+
+  [[nodiscard]] std::span<const NodeRecord> nodes() const { return nodes_; }
+  [[nodiscard]] std::span<const HcaRecord> hcas() const { return hcas_; }
+  [[nodiscard]] std::span<const PortRecord> ports() const { return ports_; }
+  [[nodiscard]] const PortRecord& port(PortIndex index) const { return ports_.at(index.value()); }
+  [[nodiscard]] const NodeRecord& node(NodeIndex index) const { return nodes_.at(index.value()); }
+  [[nodiscard]] PortIndex port_of(const EndPoint& end_point) const;
+  [[nodiscard]] std::span<const PKey> pkeys(PortIndex port) const;
+
+  void set_state(PortIndex port, PortState state);
+  /// Both ends of a cable at once; a port without a cable stays Down.
+  void set_link_state(PortIndex port, PortState state);
+  /// `lid` is a multiple of 2^lmc.
+  void set_lid(PortIndex port, Lid lid, std::uint8_t lmc);
+  void set_active_mtu(PortIndex port, wire::Mtu mtu);
+  void set_tapped(PortIndex port, bool tapped);
+  void set_pkeys(PortIndex port, std::span<const PKey> pkeys);
+  void set_gids(PortIndex port, std::span<const Gid> gids);
+  /// The link's rate (0: as fast as memory) and one-way delay, on both of its ports.
+  void set_link(PortIndex port, std::uint32_t rate_mbps, Duration delay);
+
+  /// kNoRoute removes the entry. `switch_node` must be a switch, `port` one of it.
+  void set_forwarding(NodeIndex switch_node, Lid lid, PortNumber port);
+  void clear_forwarding(NodeIndex switch_node);
+  void set_multicast(NodeIndex switch_node, Lid mlid, PortNumber port, bool forward);
+  void clear_multicast(NodeIndex switch_node, Lid mlid);
+
+  /// The image of the fabric as it stands now; the same state gives the same bytes.
+  [[nodiscard]] std::vector<std::byte> build(std::uint64_t generation) const;
+
+ private:
+  void add_host(const Topology& topology, std::uint32_t position);
+  void add_switch(const Topology& topology, std::uint32_t position);
+  void add_link(const LinkDescription& link);
+  std::uint32_t add_name(std::string_view name);
+  PortRecord& mutable_port(PortIndex index) { return ports_.at(index.value()); }
+
+  std::uint64_t subnet_prefix_;
+  std::uint32_t host_count_{};
+  std::vector<NodeRecord> nodes_;
+  std::vector<HcaRecord> hcas_;
+  std::vector<PortRecord> ports_;
+  std::vector<char> names_;
+  std::vector<std::vector<PKey>> pkeys_;               // by port; empty for switch ports but 0
+  std::vector<std::vector<Gid>> gids_;                 // by port; the default GID first
+  std::vector<std::vector<std::uint8_t>> forwarding_;  // by node
+  std::vector<std::vector<std::uint8_t>> multicast_;   // by node
+};
+
+/// As `weft status` prints it: nodes, ports, states, LIDs and cables.
+[[nodiscard]] std::string show(const TablesView& view);
+
+/// `h1:1`, `h1/weft1:2`, `s1:36`.
+[[nodiscard]] std::string port_name(const TablesView& view, PortIndex port);
+
+/// PortState in the specification's spelling.
+[[nodiscard]] std::string_view name_of(PortState state);
+
+}  // namespace weft::fabric

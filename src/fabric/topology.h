@@ -1,0 +1,138 @@
+#pragma once
+
+// The description of a fabric, as a person writes it: hosts with their HCAs, switches, cables. It
+// says what exists, not how it runs: LIDs, routes and port states live in fabric/tables.h.
+// Values without behaviour; no threading rule. Text goes in and out as strings: files are the
+// caller's.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/identifiers.h"
+#include "base/keys.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "wire/encodings.h"
+
+namespace weft::fabric {
+
+enum class LinkLayer : std::uint8_t { InfiniBand = 1, Ethernet = 2 };
+
+enum class NodeKind : std::uint8_t { Host = 1, Switch = 2 };
+
+/// Limits, all policy, not from the specification, but the last two.
+inline constexpr std::uint32_t kMaxNodes = 0xF'FFFF;  // hosts and switches apart
+inline constexpr std::uint32_t kMaxHcasPerHost = 254;
+inline constexpr std::uint32_t kMaxPortsPerHca = 2;
+inline constexpr std::uint32_t kMaxPKeysPerPort = 128;
+inline constexpr std::uint32_t kMaxNameBytes = 63;
+inline constexpr std::uint32_t kMaxPortsPerSwitch = 254;  // IBTA vol 1 §14.2.5.3: 255 is reserved
+inline constexpr std::uint8_t kMaxLmc = 7;                // IBTA vol 1 §4.1.3: three bits
+
+struct HcaPortDescription {
+  LinkLayer link_layer{LinkLayer::InfiniBand};
+  std::uint8_t lmc{};  // the port answers to 2^lmc LIDs
+  wire::Mtu max_mtu{wire::Mtu::Mtu4096};
+  std::vector<PKey> pkeys{kDefaultPKey};  // never empty
+  bool operator==(const HcaPortDescription&) const = default;
+};
+
+struct HcaDescription {
+  std::string name;  // weft0, weft1, ... within its host
+  std::vector<HcaPortDescription> ports;
+  bool operator==(const HcaDescription&) const = default;
+};
+
+struct HostDescription {
+  std::string name;
+  std::vector<std::string> addresses;  // besides 127.77.x.y (DESIGN.md, decision 16)
+  std::vector<HcaDescription> hcas;
+  bool operator==(const HostDescription&) const = default;
+};
+
+struct SwitchDescription {
+  std::string name;
+  std::uint8_t port_count{};  // external ports, 1..port_count; port 0 is always there
+  bool operator==(const SwitchDescription&) const = default;
+};
+
+/// Where a cable ends: a position in Topology::hosts or Topology::switches. `hca` counts from 0
+/// and is 0 for a switch; `port` counts from 1.
+struct EndPoint {
+  NodeKind kind{NodeKind::Host};
+  std::uint32_t node{};
+  std::uint8_t hca{};
+  PortNumber port;
+  bool operator==(const EndPoint&) const = default;
+};
+
+struct LinkDescription {
+  EndPoint a;
+  EndPoint b;
+  std::optional<double> rate_gbps;  // nothing: as fast as memory
+  Duration delay;                   // one way
+  bool operator==(const LinkDescription&) const = default;
+};
+
+struct Topology {
+  std::uint64_t subnet_prefix{kDefaultGidPrefix};
+  std::vector<HostDescription> hosts;
+  std::vector<SwitchDescription> switches;
+  std::vector<LinkDescription> links;
+  bool operator==(const Topology&) const = default;
+};
+
+/// A host with `hca_count` HCAs (weft0, weft1, ...) of `ports_per_hca` ports each.
+[[nodiscard]] HostDescription make_host(std::string name, std::uint32_t hca_count = 1,
+                                        std::uint32_t ports_per_hca = 1);
+
+/// Names unique and well-formed, every number within its limit, every port cabled at most once.
+[[nodiscard]] Result<void> validate(const Topology& topology);
+
+/// The TOML form, described at the top of topology_toml.cc. `origin` names the text in
+/// errors, which say the line and what would work. What is read is valid.
+[[nodiscard]] Result<Topology> read_topology(std::string_view toml,
+                                             std::string_view origin = "topology");
+
+/// TOML that read_topology() reads back to an equal value.
+[[nodiscard]] std::string write_topology(const Topology& topology);
+
+/// h1 and h2 back to back.
+[[nodiscard]] Topology generate_pair();
+
+/// h1 .. hN on switch s1, 2 <= N <= 254; hN is on port N.
+[[nodiscard]] Result<Topology> generate_star(std::uint32_t hosts);
+
+/// k-ary fat tree, k even. Two levels: k leaves s1 .. sk with k/2 hosts each (ports 1 .. k/2), k/2
+/// spines with k ports; leaf L reaches spine S from its port k/2+S on the spine's port L. Three
+/// levels: k pods of k/2 leaves and k/2 aggregation switches, k^2/4 core switches, k^3/4 hosts.
+/// Switches are numbered leaves first, then aggregation by pod, then core; hosts by leaf.
+[[nodiscard]] Result<Topology> generate_fat_tree(std::uint32_t k, std::uint32_t levels = 2);
+
+/// `pair`, `star:4` (or `star 4`), `fat-tree:4:2`: the forms that a command line takes.
+[[nodiscard]] Result<Topology> generate(std::string_view description);
+
+/// True if generate() would recognise the kind, so that a caller can tell it from a file name.
+[[nodiscard]] bool names_a_generator(std::string_view description);
+
+/// As `weft topology show` prints it: nodes, HCAs, ports, GUIDs and cables.
+[[nodiscard]] std::string show(const Topology& topology);
+
+/// `h1:1`, `h1/weft1:2`, `s1:36`: how files and messages write an end point. The HCA is left out
+/// when it is the host's first.
+[[nodiscard]] std::string to_string(const Topology& topology, const EndPoint& end_point);
+
+/// GUIDs follow from kind and position (policy, not from the specification): 24 bits of a locally
+/// administered prefix, 4 bits kind, 20 bits position counted from 1, 8 bits HCA, 8 bits port, of
+/// which 0 is the node itself. Stable as long as nodes are only appended.
+[[nodiscard]] constexpr Guid make_guid(NodeKind kind, std::uint32_t node, std::uint32_t hca,
+                                       std::uint32_t port) {
+  constexpr std::uint64_t kPrefix = 0x02'5746;
+  return Guid{kPrefix << 40 | std::uint64_t{static_cast<std::uint8_t>(kind)} << 36 |
+              std::uint64_t{node + 1} << 16 | std::uint64_t{hca} << 8 | port};
+}
+
+}  // namespace weft::fabric
