@@ -36,6 +36,7 @@ class CompletionQueue {
   void remove(Qpn qpn);
 
   [[nodiscard]] bool is_empty() const { return size_.load(std::memory_order_relaxed) == 0; }
+  [[nodiscard]] std::uint32_t size() const { return size_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool is_dead() const { return dead_; }
   [[nodiscard]] std::uint32_t capacity() const { return static_cast<std::uint32_t>(ring_.size()); }
 

@@ -1,4 +1,5 @@
 #include "hca/memory_region.h"
+#include "hca/planted_bug.h"
 
 #include <algorithm>
 #include <cassert>
@@ -96,6 +97,11 @@ MemoryTable::Found MemoryTable::check(const ProtectionDomain& pd, std::uint32_t 
   if (region->invalidated) {
     return {.fault = KeyFault::Invalidated, .memory = {}};
   }
+  if (planted(PlantedBug::KeyRangeNotChecked)) {
+    return {
+        .fault = KeyFault::None, .memory = {region->memory + (address - region->iova), length}
+    };
+  }
   if (address < region->iova || length > region->length ||
       address - region->iova > region->length - length) {
     return {.fault = KeyFault::OutOfRange, .memory = {}};
@@ -135,6 +141,10 @@ KeyFault MemoryTable::invalidate(const ProtectionDomain& pd, RKey rkey) {
 
 void place_last_bytes_last(std::span<std::byte> to, ByteSpan from) {
   assert(to.size() >= from.size());
+  if (planted(PlantedBug::LastByteNotPlaced) && !from.empty()) {
+    copy_bytes(to, from.first(from.size() - 1));
+    return;
+  }
   if (from.size() >= kWord && is_aligned(to.data() + from.size() - kWord)) {
     const std::size_t body = from.size() - kWord;
     std::uint64_t tail = 0;

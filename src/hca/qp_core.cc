@@ -1,4 +1,5 @@
 #include "hca/qp_core.h"
+#include "hca/planted_bug.h"
 
 #include <fmt/format.h>
 
@@ -53,6 +54,7 @@ QpCore::QpCore(QpType type_, Qpn number_, ProtectionDomain& pd_, CompletionQueue
       send_queue(capabilities.max_send_wr, capabilities.max_send_sge, capabilities.max_inline_data),
       receive_queue(receive_depth(capabilities, srq_), capabilities.max_recv_sge) {
   attributes.capabilities = capabilities;
+  current_receive.sges.reserve(srq != nullptr ? srq->max_sge() : capabilities.max_recv_sge);
 }
 
 PacketHeader QpCore::header(wire::Opcode opcode, Psn psn) const {
@@ -142,7 +144,9 @@ bool QpCore::take_receive_wqe(ReceiveWqe& into) {
 
 void QpCore::complete_head(WcStatus status, std::uint32_t byte_length) {
   const SendWqe& wqe = send_queue.at(send_queue.head());
-  if (wqe.signaled || signal_all || status != WcStatus::Success) {
+  const bool lost = planted(PlantedBug::CompletionLost) && wqe.wr_id % 16 == 15;
+  const bool reported = wqe.signaled || signal_all || planted(PlantedBug::UnsignaledCompletes);
+  if ((reported || status != WcStatus::Success) && !lost) {
     Wc wc;
     wc.wr_id = wqe.wr_id;
     wc.status = status;
@@ -165,12 +169,19 @@ void QpCore::flush() {
   while (!send_queue.is_empty()) {
     complete_head(WcStatus::WorkRequestFlushed);
   }
-  ReceiveWqe wqe;
-  while (srq == nullptr && receive_queue.take(wqe)) {
+  const auto flush_receive = [&](const ReceiveWqe& wqe) {
     Wc wc;
     wc.status = WcStatus::WorkRequestFlushed;
     wc.opcode = WcOpcode::Receive;
     complete_receive(wqe, wc, false);
+  };
+  if (has_current_receive) {  // R-RVT-14: the one in use comes first
+    has_current_receive = false;
+    flush_receive(current_receive);
+  }
+  ReceiveWqe wqe;
+  while (srq == nullptr && receive_queue.take(wqe)) {
+    flush_receive(wqe);
   }
 }
 
@@ -182,6 +193,9 @@ void QpCore::enter_error(std::string_view reason) {
   explain(
       [&] { return fmt::format("QP {:#x} goes to the error state: {}", number.value(), reason); });
   attributes.state = QpState::Err;
+  if (planted(PlantedBug::FlushForgotten)) {
+    send_queue.clear();
+  }
   flush();
   transport->on_state_change(from, QpState::Err);
   if (srq != nullptr) {

@@ -54,6 +54,9 @@ class QpCore {
   PacketRoute route;        ///< connected QPs: made from attributes.address
   PKey pkey;                ///< the value at attributes.pkey_index
   SendQueue send_queue;
+  ReceiveWqe
+      current_receive;  ///< the receive WQE that a message is filling, with has_current_receive
+  bool has_current_receive{};
   ReceiveQueue receive_queue;  ///< empty with an SRQ
 
   [[nodiscard]] QpState state() const { return attributes.state; }

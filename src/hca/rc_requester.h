@@ -92,7 +92,6 @@ class RcRequester {
   bool drained_reported_{};
   Instant retry_at_{Instant::never()};
   Instant rnr_until_{Instant::never()};
-  Psn rnr_psn_;
 };
 
 }  // namespace weft::hca

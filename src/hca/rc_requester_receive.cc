@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "hca/planted_bug.h"
 #include "hca/rc_requester.h"
 #include "wire/encodings.h"
 #include "wire/opcode.h"
@@ -86,6 +87,12 @@ bool RcRequester::acknowledge_before(Psn psn) {
       break;
     }
     if (takes_response(wqe.opcode)) {
+      if (!wqe.done && planted(PlantedBug::LostReadResponseAccepted)) {
+        wqe.done = true;
+        --reads_outstanding_;
+        unacknowledged_ = wqe.first_psn + wqe.packet_count;
+        continue;
+      }
       if (!wqe.done) {
         return false;
       }
@@ -201,11 +208,6 @@ void RcRequester::handle_rnr(Psn psn, std::uint8_t timer_code, Instant now) {
       return;
     }
   }
-  if (!complete) {
-    retry_from(unacknowledged_, now,
-               "an RNR NAK came, but not the READ or atomic response before it");
-    return;
-  }
   if (core_.attributes.rnr_retry != 7) {  // 7: without end (§9.7.5.2.8)
     if (rnr_retries_left_ == 0) {
       fail_head(WcStatus::RnrRetryExceeded,
@@ -215,9 +217,10 @@ void RcRequester::handle_rnr(Psn psn, std::uint8_t timer_code, Instant now) {
     }
     --rnr_retries_left_;
   }
-  rewind_to(psn);
-  rnr_psn_ = psn;
-  rnr_until_ = now + wire::rnr_timer(timer_code);
+  // A READ or atomic response before it may have been lost as well: that is asked for again after
+  // the wait.
+  rewind_to(complete ? psn : unacknowledged_);
+  rnr_until_ = planted(PlantedBug::RnrTimerIgnored) ? now : now + wire::rnr_timer(timer_code);
   retry_at_ = Instant::never();
 }
 
@@ -284,8 +287,9 @@ void RcRequester::handle_read_response(const Packet& packet, Instant now) {
     fail_head(WcStatus::BadResponse, "a READ response has another length than was asked for");
     return;
   }
-  const WcStatus status =
-      core_.scatter(core_.send_queue.sges(index), wqe->bytes_done, packet.payload);
+  const WcStatus status = core_.scatter(
+      core_.send_queue.sges(index),
+      planted(PlantedBug::ReadResponseMisplaced) ? 0 : wqe->bytes_done, packet.payload);
   if (status != WcStatus::Success) {
     wqe->done = true;
     wqe->status = status;

@@ -2,6 +2,7 @@
 
 #include <cassert>
 
+#include "hca/planted_bug.h"
 #include "hca/rc_requester.h"
 
 namespace weft::hca {
@@ -31,6 +32,9 @@ void RcRequester::stop() {
 
 void RcRequester::arm_retry_timer(Instant now) {
   // §9.7.6.1.3: between one and four times the attribute; once it. 0 is without end.
+  if (planted(PlantedBug::RetryTimerForgotten)) {
+    return;
+  }
   retry_at_ = core_.attributes.timeout.is_infinite() ? Instant::never()
                                                      : now + core_.attributes.timeout.duration();
 }
@@ -58,9 +62,11 @@ bool RcRequester::retry_from(Psn psn, Instant now, std::string_view why) {
     fail_head(WcStatus::RetryExceeded, why);
     return false;
   }
-  --retries_left_;
+  retries_left_ = planted(PlantedBug::RetriesWithoutEnd)
+                      ? retries_left_
+                      : static_cast<std::uint8_t>(retries_left_ - 1);
   rewound_ = true;
-  rewind_to(psn);
+  rewind_to(planted(PlantedBug::RewindTooShort) ? psn + 1 : psn);
   arm_retry_timer(now);
   return true;
 }

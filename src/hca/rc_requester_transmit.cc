@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "hca/planted_bug.h"
 #include "hca/rc_requester.h"
 #include "wire/opcode.h"
 
@@ -196,6 +197,12 @@ RcRequester::Step RcRequester::send_message_part(TransmitSink& sink, SendWqe& wq
   }
   if (!sink.send(Flow::Request, header, gather.pieces())) {
     return Step::NoRoom;
+  }
+  if (last && planted(PlantedBug::CompletionBeforeAcknowledge)) {
+    wqe.done = true;
+    unacknowledged_ = wqe.first_psn + wqe.packet_count;
+    finish_in_order();
+    return Step::Sent;
   }
   cursor_packet_ += count;
   advance_cursor();

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <utility>
 
+#include "hca/planted_bug.h"
 #include "hca/train.h"
 #include "wire/encodings.h"
 #include "wire/opcode.h"
@@ -35,10 +36,7 @@ using wire::Position;
 RcResponder::RcResponder(QpCore& core, const DeviceLimits& limits)
     : core_(core),
       pending_(std::size_t{limits.max_qp_rd_atomic} * 2),
-      atomics_(limits.max_qp_rd_atomic) {
-  receive_wqe_.sges.reserve(
-      std::max(core.attributes.capabilities.max_recv_sge, limits.max_srq_sge));
-}
+      atomics_(limits.max_qp_rd_atomic) {}
 
 void RcResponder::start() {
   expected_ = core_.attributes.rq_psn;
@@ -49,7 +47,7 @@ void RcResponder::start() {
 
 void RcResponder::stop() {
   message_ = {};
-  has_receive_wqe_ = false;
+  core_.has_current_receive = false;
   gap_reported_ = closing_ = ack_due_ = nak_due_ = false;
   pending_head_ = pending_count_ = 0;
   for (AtomicRecord& record : atomics_) {
@@ -63,7 +61,7 @@ void RcResponder::enter_error() {
     stop();
   }
   message_ = {};
-  has_receive_wqe_ = false;
+  core_.has_current_receive = false;
 }
 
 /// The PSN check (§9.7.4.1.2, Figure 86..): expected, duplicate or gap.
@@ -73,7 +71,10 @@ void RcResponder::handle_request(const Packet& packet) {
     return;
   }
   const std::int32_t offset = distance(expected_, packet.header.psn);
-  if (offset == 0) {
+  if (offset == 0 || planted(PlantedBug::ExpectedPsnCheckSkipped)) {
+    if (planted(PlantedBug::ExpectedPsnCheckSkipped)) {
+      expected_ = packet.header.psn;
+    }
     if (!established_reported_ && state == QpState::Rtr) {
       core_.raise(AsyncEventType::CommunicationEstablished);  // R-RVT-16
     }
@@ -91,6 +92,10 @@ void RcResponder::handle_request(const Packet& packet) {
     handle_duplicate(packet);
   } else if (!gap_reported_) {
     gap_reported_ = true;
+    if (planted(PlantedBug::SequenceErrorNakLost)) {
+      expected_ = packet.header.psn;
+      return;
+    }
     note_nak(wire::Syndrome::nak(wire::NakCode::PsnSequenceError), expected_);
   }
 }
@@ -127,12 +132,12 @@ void RcResponder::refuse(const Packet& packet, const Refusal& refusal) {
   const RcFaultRow& row = rc_fault_row(refusal.fault);
   note_nak(wire::Syndrome::nak(row.nak), expected_);
   closing_ = row.is_fatal;
-  if (has_receive_wqe_) {
-    has_receive_wqe_ = false;
+  if (core_.has_current_receive) {
+    core_.has_current_receive = false;
     Wc wc;
     wc.status = row.receive_completion;
     wc.opcode = WcOpcode::Receive;
-    core_.complete_receive(receive_wqe_, wc, true);
+    core_.complete_receive(core_.current_receive, wc, true);
   } else {
     core_.raise(row.event);
   }
@@ -140,10 +145,10 @@ void RcResponder::refuse(const Packet& packet, const Refusal& refusal) {
 }
 
 bool RcResponder::ensure_receive_wqe() {
-  if (!has_receive_wqe_) {
-    has_receive_wqe_ = core_.take_receive_wqe(receive_wqe_);
+  if (!core_.has_current_receive) {
+    core_.has_current_receive = core_.take_receive_wqe(core_.current_receive);
   }
-  return has_receive_wqe_;
+  return core_.has_current_receive;
 }
 
 void RcResponder::execute(const Packet& packet) {
@@ -172,7 +177,7 @@ void RcResponder::execute(const Packet& packet) {
   const bool answered_by_response =
       first.operation != Operation::Send && first.operation != Operation::RdmaWrite;
   if (packet.header.ack_request && !answered_by_response) {
-    note_acknowledge(expected_ - 1);
+    note_acknowledge(planted(PlantedBug::AcknowledgedTooFar) ? expected_ : expected_ - 1);
   }
 }
 
@@ -180,7 +185,7 @@ void RcResponder::execute_send(const Packet& packet, const wire::OpcodeInfo& fir
   if (starts(first)) {
     message_ = {.active = true, .is_write = false};
   }
-  const WcStatus status = core_.scatter(receive_wqe_.sges, message_.bytes, packet.payload);
+  const WcStatus status = core_.scatter(core_.current_receive.sges, message_.bytes, packet.payload);
   if (status != WcStatus::Success) {
     message_ = {};
     refuse(packet, {RcFault::LocalQpOperation,
@@ -209,7 +214,9 @@ void RcResponder::execute_write(const Packet& packet, const wire::OpcodeInfo& fi
     const MemoryTable::Found found =
         core_.memory.find(core_.pd, message_.rkey, message_.address + message_.bytes,
                           packet.payload.size(), Access::RemoteWrite);
-    place_last_bytes_last(found.memory, packet.payload);
+    if (!planted(PlantedBug::UnplacedWriteAcknowledged)) {
+      place_last_bytes_last(found.memory, packet.payload);
+    }
     message_.bytes += packet.payload.size();
   }
   if (ends) {
@@ -244,8 +251,8 @@ void RcResponder::complete_receive(const Packet& packet, bool with_write) {
     wc.flags |= Completion::WithInvalidate;
     wc.invalidated_rkey = rkey;
   }
-  has_receive_wqe_ = false;
-  core_.complete_receive(receive_wqe_, wc, packet.header.solicited);
+  core_.has_current_receive = planted(PlantedBug::ReceiveWqeUsedTwice);
+  core_.complete_receive(core_.current_receive, wc, packet.header.solicited);
 }
 
 void RcResponder::execute_read(const Packet& packet) {
@@ -291,7 +298,7 @@ void RcResponder::execute_atomic(const Packet& packet, const wire::OpcodeInfo& i
 
 void RcResponder::check_invariants() const {
   assert(pending_count_ <= pending_.size());
-  assert(!message_.active || message_.is_write || has_receive_wqe_ ||
+  assert(!message_.active || message_.is_write || core_.has_current_receive ||
          core_.state() == QpState::Err);
   assert(!message_.is_write || message_.bytes <= message_.length);
 }

@@ -107,8 +107,6 @@ class RcResponder {
   Psn expected_;
   Msn msn_;
   Message message_;
-  ReceiveWqe receive_wqe_;
-  mutable bool has_receive_wqe_{};
   bool gap_reported_{};  ///< a NAK for the expected PSN is out: further gaps are silent
                          ///< (§9.7.5.2.6.. once)
   bool established_reported_{};

@@ -101,7 +101,7 @@ RcResponder::Refusal RcResponder::check_length(const Packet& packet, const wire:
   }
   const std::uint64_t before = starts(first) ? 0 : message_.bytes;
   if (first.operation == Operation::Send) {
-    return before + bytes <= receive_wqe_.length
+    return before + bytes <= core_.current_receive.length
                ? Refusal{}
                : Refusal{RcFault::Length, "the message is longer than the receive WQE's buffers"};
   }

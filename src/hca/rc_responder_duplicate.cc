@@ -1,3 +1,4 @@
+#include "hca/planted_bug.h"
 #include "hca/rc_responder.h"
 #include "wire/opcode.h"
 
@@ -15,10 +16,18 @@ void RcResponder::handle_duplicate(const Packet& packet) {
       return;
     case wire::Operation::CompareSwap:
     case wire::Operation::FetchAdd:
+      if (planted(PlantedBug::AtomicExecutedTwice)) {
+        execute_atomic(packet, *info);
+        return;
+      }
       handle_duplicate_atomic(packet.header.psn);
       return;
     default:
       break;
+  }
+  if (planted(PlantedBug::DuplicateSendExecuted) && check(packet).fault == RcFault::None) {
+    execute(packet);
+    return;
   }
   // SEND or WRITE: say again how far we are; the newest acknowledgement covers the repeated one.
   note_acknowledge(expected_ - 1);
@@ -47,7 +56,8 @@ void RcResponder::handle_duplicate_read(const Packet& packet) {
   push_pending_front({.is_atomic = false,
                       .psn = psn,
                       .bytes_left = reth.dma_length,
-                      .address = reth.virtual_address,
+                      .address = reth.virtual_address -
+                                 (planted(PlantedBug::RepeatedReadFromItsStart) ? 256U : 0U),
                       .rkey = reth.rkey,
                       .started = false,
                       .msn = msn_,

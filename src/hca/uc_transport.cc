@@ -21,9 +21,7 @@ using wire::Position;
 
 class UcTransport final : public Transport {
  public:
-  explicit UcTransport(QpCore& core) : core_(core) {
-    receive_wqe_.sges.reserve(core.attributes.capabilities.max_recv_sge);
-  }
+  explicit UcTransport(QpCore& core) : core_(core) {}
 
   // --- responder (§9.8.2.2)
   // ------------------------------------------------------------------------------------------
@@ -58,13 +56,15 @@ class UcTransport final : public Transport {
   void handle_timeout(Instant /*now*/) override {}
   void on_post_send() override {}
   void on_loss() override {}
-  void check_invariants() const override { assert(!in_message_ || is_write_ || has_receive_wqe_); }
+  void check_invariants() const override {
+    assert(!in_message_ || is_write_ || core_.has_current_receive);
+  }
 
   void on_state_change(QpState from, QpState to) override {
     if (to == QpState::Rtr) {
       expected_ = core_.attributes.rq_psn;
       abandon_message();
-      has_receive_wqe_ = false;
+      core_.has_current_receive = false;
     }
     if (to == QpState::Rts && from == QpState::Rtr) {
       next_psn_ = core_.attributes.sq_psn;
@@ -75,7 +75,7 @@ class UcTransport final : public Transport {
     }
     if (to == QpState::Err || to == QpState::Reset) {
       abandon_message();
-      has_receive_wqe_ = false;
+      core_.has_current_receive = false;
     }
     if (to == QpState::Sqd) {
       notify_if_drained();
@@ -139,9 +139,9 @@ class UcTransport final : public Transport {
         return false;
       }
       reth_ = reth;
-    } else if (!has_receive_wqe_) {
-      has_receive_wqe_ = core_.take_receive_wqe(receive_wqe_);
-      if (!has_receive_wqe_) {
+    } else if (!core_.has_current_receive) {
+      core_.has_current_receive = core_.take_receive_wqe(core_.current_receive);
+      if (!core_.has_current_receive) {
         return false;  // no receive WQE: the message is dropped in silence
       }
     }
@@ -154,12 +154,12 @@ class UcTransport final : public Transport {
   bool place_send(const Packet& packet) {
     Wc wc;
     wc.opcode = WcOpcode::Receive;
-    wc.status = bytes_ + packet.payload.size() > receive_wqe_.length
+    wc.status = bytes_ + packet.payload.size() > core_.current_receive.length
                     ? WcStatus::LocalLengthError
-                    : core_.scatter(receive_wqe_.sges, bytes_, packet.payload);
+                    : core_.scatter(core_.current_receive.sges, bytes_, packet.payload);
     if (wc.status != WcStatus::Success) {
-      in_message_ = has_receive_wqe_ = false;
-      core_.complete_receive(receive_wqe_, wc, true);
+      in_message_ = core_.has_current_receive = false;
+      core_.complete_receive(core_.current_receive, wc, true);
       core_.enter_error("a message does not fit its receive WQE");
       return false;
     }
@@ -173,9 +173,9 @@ class UcTransport final : public Transport {
       abandon_message();
       return false;
     }
-    if (info.headers.has(wire::ExtensionHeader::Immediate) && !has_receive_wqe_) {
-      has_receive_wqe_ = core_.take_receive_wqe(receive_wqe_);
-      if (!has_receive_wqe_) {
+    if (info.headers.has(wire::ExtensionHeader::Immediate) && !core_.has_current_receive) {
+      core_.has_current_receive = core_.take_receive_wqe(core_.current_receive);
+      if (!core_.has_current_receive) {
         abandon_message();
         return false;
       }
@@ -210,8 +210,8 @@ class UcTransport final : public Transport {
       wc.flags |= Completion::WithImmediate;
       wc.immediate = packet.header.immediate_or_rkey;
     }
-    has_receive_wqe_ = false;
-    core_.complete_receive(receive_wqe_, wc, packet.header.solicited);
+    core_.has_current_receive = false;
+    core_.complete_receive(core_.current_receive, wc, packet.header.solicited);
   }
 
   /// One packet or train of the oldest message; false when the sink has no room.
@@ -274,10 +274,8 @@ class UcTransport final : public Transport {
   Psn expected_;
   bool in_message_{};
   bool is_write_{};
-  bool has_receive_wqe_{};
   std::uint64_t bytes_{};
   wire::Reth reth_;
-  ReceiveWqe receive_wqe_;
 };
 
 }  // namespace

@@ -1,0 +1,7 @@
+#include "hca/planted_bug.h"
+
+#ifdef WEFT_PLANTED_BUGS
+namespace weft::hca {
+thread_local PlantedBug planted_bug = PlantedBug::None;
+}
+#endif

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+
+/// Mistakes that the simulator must find. They exist only in the library variant that
+/// tests/planted_bugs builds with WEFT_PLANTED_BUGS; everywhere else `planted` is false at compile
+/// time and costs nothing.
+namespace weft::hca {
+
+enum class PlantedBug : std::uint8_t {
+  None,
+  ExpectedPsnCheckSkipped,
+  CompletionBeforeAcknowledge,
+  AtomicExecutedTwice,
+  UnplacedWriteAcknowledged,
+  ReadResponseMisplaced,
+  RnrTimerIgnored,
+  FlushForgotten,
+  DuplicateSendExecuted,
+  RepeatedReadFromItsStart,
+  LostReadResponseAccepted,
+  UnsignaledCompletes,
+  CompletionLost,
+  RetriesWithoutEnd,
+  RetryTimerForgotten,
+  RewindTooShort,
+  LastByteNotPlaced,
+  AcknowledgedTooFar,
+  ReceiveWqeUsedTwice,
+  KeyRangeNotChecked,
+  SequenceErrorNakLost,
+};
+
+inline constexpr std::uint8_t kPlantedBugCount = 20;
+
+#ifdef WEFT_PLANTED_BUGS
+extern thread_local PlantedBug planted_bug;
+[[nodiscard]] inline bool planted(PlantedBug bug) { return planted_bug == bug; }
+#else
+[[nodiscard]] constexpr bool planted(PlantedBug /*bug*/) { return false; }
+#endif
+
+}  // namespace weft::hca

@@ -1,0 +1,401 @@
+#include "sim/rc_end.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace weft::sim {
+namespace {
+
+using hca::QpAttribute;
+using hca::QpAttributeMask;
+using hca::WcStatus;
+using hca::WrOpcode;
+
+enum Stream : std::uint64_t {
+  kSendStream = 1,
+  kWriteStream = 2,
+  kSourceStream = 3,
+  kGuardStream = 4
+};
+
+constexpr std::uint32_t kQueueDepth =
+    6;  // fewer than slots: a slot is free when its turn comes again
+
+}  // namespace
+
+RcEnd::RcEnd(hca::Hca& hca, hca::ProtectionDomain& pd, std::uint64_t seed, std::uint32_t operations,
+             std::uint32_t max_message_bytes, Verdict& verdict)
+    : hca_(hca),
+      random_(seed),
+      verdict_(verdict),
+      left_(operations),
+      max_message_bytes_(max_message_bytes),
+      memory_(MemoryPlan::kSize),
+      seed_(seed) {
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    memory_[i] = pattern(kGuardStream, 0, i);
+  }
+  for (std::size_t i = 0; i < 2 * MemoryPlan::kSlot; ++i) {
+    memory_[MemoryPlan::kSourceAt + i] = pattern(kSourceStream, 0, i);
+  }
+  std::memset(memory_.data() + MemoryPlan::kWordAt, 0, 8);
+  using hca::Access;
+  region_ =
+      *hca.register_memory(pd, 0x1000'0000, std::span{memory_}.first(MemoryPlan::kRegisteredEnd),
+                           hca::AccessFlags{Access::LocalWrite} | Access::RemoteWrite |
+                               Access::RemoteRead | Access::RemoteAtomic);
+  send_cq_ = *hca.create_cq(64);
+  recv_cq_ = *hca.create_cq(64);
+  qp_ = *hca.create_qp({
+      .type = hca::QpType::Rc,
+      .pd = &pd,
+      .send_cq = send_cq_,
+      .recv_cq = recv_cq_,
+      .srq = nullptr,
+      .signal_all = false,
+      .capabilities = {.max_send_wr = kQueueDepth,
+                       .max_recv_wr = kQueueDepth,
+                       .max_send_sge = 3,
+                       .max_recv_sge = 2,
+                       .max_inline_data = 64}
+  });
+}
+
+std::byte RcEnd::pattern(std::uint64_t stream, std::uint64_t number, std::size_t at) const {
+  const std::uint64_t mixed =
+      (seed_ + stream * 0x9E37'79B9 + number * 0x85EB'CA6B + at / 4) * 0xFF51'AFD7'ED55'8CCD;
+  return static_cast<std::byte>(mixed >> 32 ^ at);
+}
+
+void RcEnd::fill(std::size_t at, std::uint32_t length, std::uint64_t stream, std::uint64_t number) {
+  for (std::size_t i = 0; i < length; ++i) {
+    memory_[at + i] = pattern(stream, number, i);
+  }
+}
+
+bool RcEnd::holds(const RcEnd& end, std::size_t at, std::uint32_t length, std::uint64_t stream,
+                  std::uint64_t number) const {
+  for (std::size_t i = 0; i < length; ++i) {
+    if (end.memory_[at + i] != pattern(stream, number, i)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::uint64_t RcEnd::word_of(const RcEnd& end, std::size_t at) const {
+  std::uint64_t word = 0;
+  std::memcpy(&word, end.memory_.data() + at, 8);
+  return word;
+}
+
+void RcEnd::introduce(RcEnd& peer, Lid own, Lid other) {
+  peer_ = &peer;
+  own_ = own;
+  other_ = other;
+}
+
+void RcEnd::connect() {
+  hca::QpAttributes attributes;
+  attributes.state = hca::QpState::Init;
+  attributes.port = PortNumber{1};
+  attributes.access = hca::AccessFlags{hca::Access::RemoteWrite} | hca::Access::RemoteRead |
+                      hca::Access::RemoteAtomic;
+  const auto step = [&](QpAttributeMask mask) {
+    if (const auto modified = qp_->modify(attributes, mask | QpAttribute::State); !modified) {
+      complain(modified.error().reason);
+    }
+  };
+  step(QpAttributeMask{QpAttribute::PKeyIndex} | QpAttribute::Port | QpAttribute::RemoteAccess);
+  attributes.state = hca::QpState::Rtr;
+  attributes.path_mtu = wire::Mtu::Mtu256;
+  attributes.dest_qpn = peer_->qp_->number();
+  attributes.address.dlid = other_;
+  attributes.rq_psn = Psn{static_cast<std::uint32_t>(peer_->seed_ * 77)};
+  attributes.max_dest_rd_atomic = 3;
+  attributes.min_rnr_timer = 12;
+  step(QpAttributeMask{QpAttribute::AddressVector} | QpAttribute::PathMtu | QpAttribute::DestQpn |
+       QpAttribute::RqPsn | QpAttribute::MaxDestRdAtomic | QpAttribute::MinRnrTimer);
+  attributes.state = hca::QpState::Rts;
+  attributes.sq_psn = Psn{static_cast<std::uint32_t>(seed_ * 77)};
+  attributes.timeout = TimeoutExponent{12};
+  attributes.retry_count = 7;
+  attributes.rnr_retry = 7;
+  attributes.max_rd_atomic = 3;
+  step(QpAttributeMask{QpAttribute::SqPsn} | QpAttribute::Timeout | QpAttribute::RetryCount |
+       QpAttribute::RnrRetry | QpAttribute::MaxQpRdAtomic);
+}
+
+void RcEnd::act() {
+  if (failed_) {
+    return;
+  }
+  if (random_.chance(1, 2) && receives_posted_ - receives_done_ < kQueueDepth) {
+    post_receive();
+  }
+  if (left_ != 0 && in_flight_.size() < kQueueDepth && random_.chance(1, 2)) {
+    post_operation();
+  }
+}
+
+void RcEnd::post_receive() {
+  const std::size_t at = slot_at(MemoryPlan::kReceiveAt, receives_posted_ % MemoryPlan::kSlots);
+  const std::uint32_t first = static_cast<std::uint32_t>(random_.below(MemoryPlan::kSlot));
+  const std::array sges{
+      hca::Sge{.address = region_->iova + at,         .length = first,          .lkey = region_->lkey},
+      hca::Sge{.address = region_->iova + at + first,
+               .length = static_cast<std::uint32_t>(MemoryPlan::kSlot) - first,
+               .lkey = region_->lkey                                                                 }
+  };
+  if (const auto posted = qp_->post_recv({.wr_id = receives_posted_, .sges = sges}); !posted) {
+    complain("post_recv: " + posted.error().reason);
+    return;
+  }
+  ++receives_posted_;
+}
+
+void RcEnd::post_operation() {
+  --left_;
+  static constexpr std::array kKinds = {
+      WrOpcode::Send,      WrOpcode::Send,     WrOpcode::SendWithImmediate, WrOpcode::RdmaWrite,
+      WrOpcode::RdmaWrite, WrOpcode::RdmaRead, WrOpcode::RdmaRead,          WrOpcode::FetchAdd};
+  Operation operation;
+  operation.number = next_number_++;
+  operation.opcode = kKinds[random_.below(kKinds.size())];
+  operation.slot = operation.number % MemoryPlan::kSlots;
+  operation.length = static_cast<std::uint32_t>(random_.below(max_message_bytes_ + 1));
+  // Every third at the latest: silent WQEs free the queue unseen, so an application must ask now
+  // and then.
+  operation.signaled = random_.chance(3, 4) || left_ == 0 || operation.number % 3 == 0;
+  operation.must_fail = left_ == 0 && random_.chance(1, 3);
+  hca::SendWr wr;
+  wr.wr_id = operation.number;
+  wr.rkey = peer_->region_->rkey;
+  std::size_t local = slot_at(MemoryPlan::kSendAt, operation.slot);
+  if (operation.must_fail) {
+    operation.opcode = WrOpcode::RdmaWrite;
+    operation.length = 100;
+    wr.remote_address = peer_->region_->iova + MemoryPlan::kRegisteredEnd - 50;
+  } else if (operation.opcode == WrOpcode::RdmaWrite) {
+    wr.remote_address = peer_->region_->iova + slot_at(MemoryPlan::kWriteAt, operation.slot);
+  } else if (operation.opcode == WrOpcode::RdmaRead) {
+    operation.read_offset = random_.below(MemoryPlan::kSlot);
+    wr.remote_address = peer_->region_->iova + MemoryPlan::kSourceAt + operation.read_offset;
+    local = slot_at(MemoryPlan::kReadAt, operation.slot);
+  } else if (operation.opcode == WrOpcode::FetchAdd) {
+    operation.length = 8;
+    operation.sequence = atomic_sum_;
+    wr.compare_add = 1 + random_.below(1000);
+    atomic_sum_ += wr.compare_add;
+    wr.remote_address = peer_->region_->iova + MemoryPlan::kWordAt;
+    local = MemoryPlan::kResultAt + operation.slot * 64;
+  }
+  const bool is_send =
+      operation.opcode == WrOpcode::Send || operation.opcode == WrOpcode::SendWithImmediate;
+  if (is_send) {
+    operation.sequence = sends_posted_++;
+    wr.immediate = static_cast<std::uint32_t>(operation.sequence);
+    send_lengths_.push_back(operation.length);
+    fill(local, operation.length, kSendStream, operation.sequence);
+  } else if (operation.opcode == WrOpcode::RdmaWrite) {
+    fill(local, operation.length, kWriteStream, operation.number);
+  }
+  wr.opcode = operation.opcode;
+  if (operation.signaled) {
+    wr.flags |= hca::Send::Signaled;
+  }
+  if (random_.chance(1, 5)) {
+    wr.flags |= hca::Send::Fence;
+  }
+  const std::uint32_t half = operation.length / 2;
+  const std::array sges{
+      hca::Sge{.address = region_->iova + local,        .length = half, .lkey = region_->lkey},
+      hca::Sge{.address = region_->iova + local + half,
+               .length = operation.length - half,
+               .lkey = region_->lkey                                                         }
+  };
+  wr.sges = operation.opcode == WrOpcode::FetchAdd ? std::span{sges}.last(1)
+                                                   : std::span<const hca::Sge>{sges};
+  const hca::Sge word{.address = region_->iova + local, .length = 8, .lkey = region_->lkey};
+  if (operation.opcode == WrOpcode::FetchAdd) {
+    wr.sges = {&word, 1};
+  }
+  expects_failure_ = expects_failure_ || operation.must_fail;
+  if (const auto posted = qp_->post_send(wr); !posted) {
+    complain("post_send: " + posted.error().reason);
+    return;
+  }
+  in_flight_.push_back(operation);
+}
+
+void RcEnd::poll() {
+  std::array<hca::Wc, 16> completions;
+  for (std::size_t i = 0, count = send_cq_->poll(completions); i < count; ++i) {
+    check_completion(completions[i]);
+  }
+  for (std::size_t i = 0, count = recv_cq_->poll(completions); i < count; ++i) {
+    check_receive(completions[i]);
+  }
+}
+
+void RcEnd::check_completion(const hca::Wc& wc) {
+  ++completions_;
+  digest_ = (digest_ ^ wc.wr_id ^ static_cast<std::uint64_t>(wc.status) << 32) * 0x100'0000'01B3;
+  // Unsignaled WQEs that succeeded are passed over in silence.
+  while (!in_flight_.empty() && in_flight_.front().number != wc.wr_id &&
+         !in_flight_.front().signaled && !failed_) {
+    check_success(in_flight_.front());
+    in_flight_.pop_front();
+  }
+  if (in_flight_.empty() || in_flight_.front().number != wc.wr_id) {
+    complain(fmt::format("completion of WQE {} out of order, twice, or of none", wc.wr_id));
+    return;
+  }
+  const Operation operation = in_flight_.front();
+  in_flight_.pop_front();
+  if (wc.status == WcStatus::Success) {
+    if (!operation.signaled) {
+      complain("an unsignaled WQE completed with success");
+    }
+    if (operation.must_fail) {
+      complain("a WRITE beyond the region succeeded");
+    }
+    check_success(operation);
+    return;
+  }
+  const bool may_fail = expects_failure_ || peer_is_dead_ || peer_->expects_failure_;
+  // The NAK may be lost, and a responder in error is silent: then the retries run out.
+  const bool is_refusal =
+      wc.status == WcStatus::RemoteAccessError || wc.status == WcStatus::RetryExceeded;
+  if (!failed_ && operation.must_fail && !is_refusal && !peer_is_dead_ &&
+      !peer_->expects_failure_) {
+    complain(fmt::format("a WRITE beyond the region ended in status {}",
+                         static_cast<unsigned>(wc.status)));
+  }
+  if (failed_ && wc.status != WcStatus::WorkRequestFlushed) {
+    complain("a second WQE ended in an error other than flush");
+  }
+  if (!may_fail) {
+    complain(fmt::format("WQE {} ended in status {} without cause", wc.wr_id,
+                         static_cast<unsigned>(wc.status)));
+  }
+  failed_ = true;
+}
+
+/// A completion means: it is done at the peer, now.
+void RcEnd::check_success(const Operation& operation) {
+  if (peer_is_dead_) {
+    return;
+  }
+  switch (operation.opcode) {
+    case WrOpcode::Send:
+    case WrOpcode::SendWithImmediate: {
+      const std::uint64_t arrived = peer_->sends_received_ + peer_->recv_cq_unpolled();
+      if (arrived <= operation.sequence) {
+        complain("a SEND completed before it arrived");
+      }
+      break;
+    }
+    case WrOpcode::RdmaWrite:
+      if (!holds(*peer_, slot_at(MemoryPlan::kWriteAt, operation.slot), operation.length,
+                 kWriteStream, operation.number)) {
+        complain("a WRITE completed, and its data is not in place");
+      }
+      break;
+    case WrOpcode::RdmaRead:
+      for (std::size_t i = 0; i < operation.length; ++i) {
+        if (memory_[slot_at(MemoryPlan::kReadAt, operation.slot) + i] !=
+            peer_->pattern(kSourceStream, 0, operation.read_offset + i)) {
+          complain("a READ brought wrong data");
+          break;
+        }
+      }
+      break;
+    case WrOpcode::FetchAdd:
+      if (word_of(*this, MemoryPlan::kResultAt + operation.slot * 64) != operation.sequence) {
+        complain("an atomic returned another original than it must");
+      }
+      break;
+    case WrOpcode::RdmaWriteWithImmediate:
+    case WrOpcode::CompareSwap:
+    case WrOpcode::LocalInvalidate:
+    case WrOpcode::BindMemoryWindow:
+    case WrOpcode::SendWithInvalidate:
+      break;
+  }
+}
+
+void RcEnd::check_receive(const hca::Wc& wc) {
+  ++completions_;
+  digest_ =
+      (digest_ ^ wc.wr_id << 8 ^ static_cast<std::uint64_t>(wc.status) << 40) * 0x100'0000'01B3;
+  if (wc.wr_id != receives_done_) {
+    complain(fmt::format("receive WQE {} completed, {} was next", wc.wr_id, receives_done_));
+    return;
+  }
+  ++receives_done_;
+  if (wc.status != WcStatus::Success) {
+    if (!expects_failure_ && !peer_is_dead_ && !peer_->expects_failure_) {
+      complain(fmt::format("a receive ended in status {} without cause",
+                           static_cast<unsigned>(wc.status)));
+    }
+    failed_ = true;
+    return;
+  }
+  if (peer_is_dead_) {
+    return;  // what it sent before it died cannot be asked any more
+  }
+  if (peer_->send_lengths_.empty()) {
+    complain("a message arrived that nobody sent, or one that arrived before");
+    return;
+  }
+  const std::uint32_t length = peer_->send_lengths_.front();
+  peer_->send_lengths_.pop_front();
+  const std::size_t at = slot_at(MemoryPlan::kReceiveAt, wc.wr_id % MemoryPlan::kSlots);
+  if (wc.byte_length != length) {
+    complain(fmt::format("a message of {} bytes arrived with {}", length, wc.byte_length));
+  } else if (!peer_->holds(*this, at, length, kSendStream, sends_received_)) {
+    complain("a message arrived with other bytes than were sent, or out of order");
+  }
+  if (wc.flags.has(hca::Completion::WithImmediate) &&
+      wc.immediate != static_cast<std::uint32_t>(sends_received_)) {
+    complain("a message arrived with another's immediate");
+  }
+  ++sends_received_;
+}
+
+std::uint64_t RcEnd::recv_cq_unpolled() const { return recv_cq_->size(); }
+
+void RcEnd::check_at_end(bool peer_alive) {
+  if (!is_finished()) {
+    complain(fmt::format("stuck: {} WQEs never completed, {} operations were never posted",
+                         in_flight_.size(), left_));
+  }
+  const auto guard_is_whole = [&](std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i) {
+      if (memory_[i] != pattern(kGuardStream, 0, i)) {
+        complain(fmt::format("byte {} outside every message was written", i));
+        return;
+      }
+    }
+  };
+  guard_is_whole(0, MemoryPlan::kGuard);
+  for (const std::size_t base :
+       {MemoryPlan::kReceiveAt, MemoryPlan::kWriteAt, MemoryPlan::kReadAt}) {
+    for (std::size_t slot = 0; slot < MemoryPlan::kSlots; ++slot) {
+      guard_is_whole(slot_at(base, slot) + MemoryPlan::kSlot, slot_at(base, slot + 1));
+    }
+  }
+  guard_is_whole(MemoryPlan::kRegisteredEnd, MemoryPlan::kSize);
+  if (peer_alive && !failed_ && !peer_->failed_ &&
+      word_of(*peer_, MemoryPlan::kWordAt) != atomic_sum_) {
+    complain("the sum at the peer is not what the atomics added");
+  }
+}
+
+void RcEnd::complain(const std::string& what) {
+  verdict_.fail(fmt::format("LID {} QP {:#x}: {}", own_.value(), qp_->number().value(), what));
+}
+
+}  // namespace weft::sim

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "hca/hca.h"
+
+namespace weft::sim {
+
+/// Tells a checker's verdict; the first one stays.
+class Verdict {
+ public:
+  void fail(std::string what) {
+    if (failure_.empty()) {
+      failure_ = std::move(what);
+    }
+  }
+  [[nodiscard]] bool ok() const { return failure_.empty(); }
+  [[nodiscard]] const std::string& failure() const { return failure_; }
+
+ private:
+  std::string failure_;
+};
+
+/// How one end's memory is laid out, in bytes. Everything between the parts is guard and must never
+/// change.
+struct MemoryPlan {
+  static constexpr std::size_t kGuard = 64;
+  static constexpr std::size_t kSlot = 4096;  // one message
+  static constexpr std::size_t kSlots = 8;    // of each kind
+  static constexpr std::size_t kSendAt = kGuard;
+  static constexpr std::size_t kReceiveAt = kSendAt + kSlots * (kSlot + kGuard);
+  static constexpr std::size_t kWriteAt =
+      kReceiveAt + kSlots * (kSlot + kGuard);  // target of the peer's WRITEs
+  static constexpr std::size_t kReadAt =
+      kWriteAt + kSlots * (kSlot + kGuard);  // where our READs land
+  static constexpr std::size_t kSourceAt =
+      kReadAt + kSlots * (kSlot + kGuard);  // what the peer READs; constant
+  static constexpr std::size_t kWordAt =
+      kSourceAt + 2 * kSlot + kGuard;  // the peer's atomics act here
+  static constexpr std::size_t kResultAt = kWordAt + kGuard;
+  static constexpr std::size_t kRegisteredEnd = kResultAt + kSlots * 64;
+  static constexpr std::size_t kSize = kRegisteredEnd + kSlot;  // beyond the region: never touched
+};
+
+/// One end of a connection: an application that posts random operations and checks all that it
+/// sees. The ends of a pair know each other, since only then can the checks be exact.
+class RcEnd {
+  struct Operation {
+    std::uint64_t number{};
+    hca::WrOpcode opcode{};
+    std::size_t slot{};
+    std::uint32_t length{};
+    bool signaled{};
+    bool must_fail{};
+    std::uint64_t sequence{};  // of SENDs, of atomics' sums
+    std::uint64_t read_offset{};
+  };
+
+ public:
+  RcEnd(hca::Hca& hca, hca::ProtectionDomain& pd, std::uint64_t seed, std::uint32_t operations,
+        std::uint32_t max_message_bytes, Verdict& verdict);
+
+  void introduce(RcEnd& peer, Lid own, Lid other);
+  void connect();
+
+  /// Posts one more operation or a few receives if the dice say so and there is room.
+  void act();
+
+  /// Takes completions and checks them.
+  void poll();
+
+  /// Nothing more is to come: everything posted is completed and no operations are left.
+  /// After a failure, unsignaled WQEs that had succeeded in silence may stand before it.
+  [[nodiscard]] bool is_finished() const {
+    const bool silent = failed_ && std::ranges::none_of(in_flight_, &Operation::signaled);
+    return silent || (in_flight_.empty() && left_ == 0);
+  }
+  [[nodiscard]] bool failed() const { return failed_; }
+
+  /// The peer's process is gone: errors are right from now on.
+  void peer_died() { peer_is_dead_ = true; }
+
+  void check_at_end(bool peer_alive);
+
+  [[nodiscard]] hca::Qp& qp() { return *qp_; }
+  [[nodiscard]] std::uint64_t completions() const { return completions_; }
+  [[nodiscard]] std::uint64_t digest() const { return digest_; }
+
+ private:
+  [[nodiscard]] std::uint64_t recv_cq_unpolled() const;
+  void post_operation();
+  void post_receive();
+  void check_completion(const hca::Wc& wc);
+  void check_success(const Operation& operation);
+  void check_receive(const hca::Wc& wc);
+  void complain(const std::string& what);
+  [[nodiscard]] std::byte pattern(std::uint64_t stream, std::uint64_t number, std::size_t at) const;
+  void fill(std::size_t at, std::uint32_t length, std::uint64_t stream, std::uint64_t number);
+  [[nodiscard]] bool holds(const RcEnd& end, std::size_t at, std::uint32_t length,
+                           std::uint64_t stream, std::uint64_t number) const;
+  [[nodiscard]] std::size_t slot_at(std::size_t base, std::size_t slot) const {
+    return base + slot * (MemoryPlan::kSlot + MemoryPlan::kGuard);
+  }
+  [[nodiscard]] std::uint64_t word_of(const RcEnd& end, std::size_t at) const;
+
+  hca::Hca& hca_;
+  Random random_;
+  Verdict& verdict_;
+  std::uint32_t left_;
+  std::uint32_t max_message_bytes_;
+  std::vector<std::byte> memory_;
+  hca::MemoryRegion* region_{};
+  hca::CompletionQueue* send_cq_{};
+  hca::CompletionQueue* recv_cq_{};
+  hca::Qp* qp_{};
+  RcEnd* peer_{};
+  Lid own_;
+  Lid other_;
+  std::uint64_t seed_;
+
+  std::deque<Operation> in_flight_;
+  std::uint64_t next_number_{};
+  std::uint64_t sends_posted_{};
+  std::uint64_t sends_received_{};
+  std::deque<std::uint32_t> send_lengths_;  // of SENDs that the peer has not received
+  std::uint64_t receives_posted_{};
+  std::uint64_t receives_done_{};
+  std::uint64_t atomic_sum_{};  // all that we added at the peer
+  std::uint64_t completions_{};
+  std::uint64_t digest_{0xCBF2'9CE4'8422'2325};
+  bool failed_{};
+  bool expects_failure_{};
+  bool peer_is_dead_{};
+};
+
+}  // namespace weft::sim

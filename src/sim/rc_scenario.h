@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/time.h"
+#include "sim/network.h"
+
+namespace weft::sim {
+
+/// What a run of mixed RC operations is made of; all of it follows from the seed.
+struct RcScenario {
+  std::uint64_t seed{};
+  FaultOptions faults;
+  std::uint32_t nodes{3};
+  std::uint32_t pairs{4};
+  std::uint32_t operations_per_side{40};
+  std::uint32_t max_message_bytes{3000};
+  bool a_node_dies{};
+
+  /// The standard mix for a seed: 1 % loss, duplication and corruption, reordering, a death in one
+  /// of ten.
+  static RcScenario of_seed(std::uint64_t seed);
+
+  /// In words, enough to run it again.
+  [[nodiscard]] std::string describe() const;
+};
+
+struct RcOutcome {
+  bool ok{true};
+  std::string failure;  ///< what a checker saw, empty when ok
+  std::uint64_t packets{};
+  std::uint64_t completions{};
+  std::uint64_t digest{};  ///< of everything on the wire and in the completions, with times: equal
+                           ///< for equal runs
+  Duration took;           ///< virtual
+};
+
+/// Runs to the end and checks: SENDs arrive exactly once and in order, one completion for each
+/// signalled WQE in order, no completion before placement, atomics executed once, no byte outside
+/// what was asked for, RNR waits kept, no QP lost or stuck.
+[[nodiscard]] RcOutcome run(const RcScenario& scenario);
+
+}  // namespace weft::sim
