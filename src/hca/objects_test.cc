@@ -1,0 +1,258 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "hca/completion_queue.h"
+#include "hca/hca.h"
+#include "hca/memory_region.h"
+#include "hca/qp.h"
+#include "hca/qp_core.h"
+#include "hca/qp_state_table.h"
+#include "hca/receive_queue.h"
+#include "hca/send_queue.h"
+#include "hca/testing/loopback_pair.h"
+#include "hca/uc_transport.h"
+#include "hca/ud_transport.h"
+
+namespace weft::hca {
+namespace {
+
+using testing::Flight;
+using testing::LoopbackPair;
+using testing::RecordedEvents;
+
+constexpr std::array kStates = {QpState::Reset, QpState::Init, QpState::Rtr, QpState::Rts,
+                                QpState::Sqd,   QpState::Sqe,  QpState::Err};
+
+TEST(QpStateTable, AcceptsExactlyRequiredAndOptionalAttributes) {  // T-QP-1
+  for (const QpType type : {QpType::Rc, QpType::Uc, QpType::Ud}) {
+    for (const QpState from : kStates) {
+      for (const QpState to : kStates) {
+        const QpTransition* transition = qp_transition(type, from, to);
+        if (transition == nullptr) {
+          EXPECT_FALSE(check_qp_transition(type, from, to, QpAttribute::State));
+          continue;
+        }
+        const QpAttributeMask whole =
+            transition->required | transition->optional | QpAttribute::State;
+        EXPECT_TRUE(check_qp_transition(type, from, to, transition->required));
+        EXPECT_TRUE(check_qp_transition(type, from, to, whole));
+        for (unsigned bit = 0; bit < 26; ++bit) {
+          const auto attribute = static_cast<QpAttribute>(1U << bit);
+          if (transition->required.has(attribute)) {
+            EXPECT_FALSE(check_qp_transition(type, from, to, whole.without(attribute)));
+          } else if (!whole.has(attribute)) {
+            EXPECT_FALSE(check_qp_transition(type, from, to, whole | attribute));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(QpStateTable, HasTheTransitionsOfTheSpecificationAndNoOthers) {
+  EXPECT_EQ(qp_transition(QpType::Rc, QpState::Reset, QpState::Rtr), nullptr);
+  EXPECT_EQ(qp_transition(QpType::Rc, QpState::Sqe, QpState::Rts), nullptr);
+  EXPECT_NE(qp_transition(QpType::Ud, QpState::Sqe, QpState::Rts), nullptr);
+  EXPECT_EQ(qp_transition(QpType::Rc, QpState::Reset, QpState::Err), nullptr);
+  EXPECT_NE(qp_transition(QpType::Rc, QpState::Rts, QpState::Err), nullptr);
+  EXPECT_TRUE(qp_transition(QpType::Rc, QpState::Init, QpState::Rtr)
+                  ->required.has(QpAttribute::MinRnrTimer));
+  EXPECT_FALSE(qp_transition(QpType::Uc, QpState::Init, QpState::Rtr)
+                   ->required.has(QpAttribute::MinRnrTimer));
+}
+
+TEST(Qp, KeepsItsAttributesWhenAModifyIsRefused) {  // R-QP-3
+  LoopbackPair pair;
+  pair.to_init(pair.a());
+  QpAttributes attributes;
+  attributes.state = QpState::Rtr;
+  attributes.path_mtu = wire::Mtu::Mtu1024;
+  EXPECT_FALSE(
+      pair.a().qp->modify(attributes, QpAttributeMask{QpAttribute::State} | QpAttribute::PathMtu));
+  EXPECT_EQ(pair.a().qp->query().state, QpState::Init);
+  EXPECT_EQ(pair.a().qp->query().path_mtu, wire::Mtu::Mtu256);
+}
+
+TEST(Qp, RefusesPostsThatItsStateOrLimitsForbid) {
+  LoopbackPair pair{{.depth = 2}};
+  const std::array sges{pair.a().sge(0, 8)};
+  SendWr wr;
+  wr.sges = sges;
+  EXPECT_FALSE(pair.a().qp->post_send(wr));
+  EXPECT_FALSE(pair.a().qp->post_recv({.wr_id = 1, .sges = sges}));
+  pair.connect();
+  const std::vector<Sge> five(5, pair.a().sge(0, 8));
+  wr.sges = five;
+  EXPECT_EQ(pair.a().qp->post_send(wr).error().code, ErrorCode::InvalidArgument);
+  const std::array long_inline{pair.a().sge(0, 257)};
+  wr.sges = long_inline;
+  wr.flags = Send::Inline;
+  EXPECT_EQ(pair.a().qp->post_send(wr).error().code, ErrorCode::InvalidArgument);
+  wr.flags = {};
+  wr.sges = sges;
+  EXPECT_TRUE(pair.a().qp->post_send(wr));
+  EXPECT_TRUE(pair.a().qp->post_send(wr));
+  EXPECT_EQ(pair.a().qp->post_send(wr).error().code, ErrorCode::OutOfMemory);
+}
+
+TEST(MemoryTable, FindsByKeyOnlyWhatTheKeyAllows) {  // T-RVT-1
+  ProtectionDomain pd;
+  ProtectionDomain other;
+  MemoryTable table{8, 1, LockPolicy::None};
+  std::array<std::byte, 100> memory{};
+  MemoryRegion& region =
+      **table.add(pd, 1000, memory, AccessFlags{Access::LocalWrite} | Access::RemoteWrite);
+  const auto fault = [&](RKey key, std::uint64_t at, std::uint64_t length, AccessFlags needed,
+                         const ProtectionDomain& domain) {
+    return table.find(domain, key, at, length, needed).fault;
+  };
+  EXPECT_EQ(fault(region.rkey, 1000, 100, Access::RemoteWrite, pd), KeyFault::None);
+  EXPECT_EQ(fault(region.rkey, 1001, 100, Access::RemoteWrite, pd), KeyFault::OutOfRange);
+  EXPECT_EQ(fault(region.rkey, 999, 1, Access::RemoteWrite, pd), KeyFault::OutOfRange);
+  EXPECT_EQ(fault(region.rkey, ~std::uint64_t{0}, 2, Access::RemoteWrite, pd),
+            KeyFault::OutOfRange);
+  EXPECT_EQ(fault(region.rkey, 1000, 1, Access::RemoteRead, pd), KeyFault::MissingAccess);
+  EXPECT_EQ(fault(region.rkey, 1000, 1, Access::RemoteWrite, other), KeyFault::OtherPd);
+  EXPECT_EQ(fault(RKey{region.rkey.value() ^ 1}, 1000, 1, Access::RemoteWrite, pd),
+            KeyFault::NoSuchKey);
+  EXPECT_EQ(fault(RKey{region.rkey.value() ^ 0x100}, 1000, 1, Access::RemoteWrite, pd),
+            KeyFault::NoSuchKey);
+  EXPECT_EQ(fault(RKey{0xFFFFFFFF}, 1000, 1, Access::RemoteWrite, pd), KeyFault::NoSuchKey);
+  EXPECT_EQ(fault(RKey{0xFFFFFFFF}, 7, 0, Access::RemoteWrite, pd), KeyFault::None);  // C9-88
+  EXPECT_EQ(table.invalidate(other, region.rkey), KeyFault::OtherPd);
+  EXPECT_EQ(table.invalidate(pd, region.rkey), KeyFault::None);
+  EXPECT_EQ(fault(region.rkey, 1000, 1, Access::RemoteWrite, pd), KeyFault::Invalidated);
+  const RKey stale = region.rkey;
+  table.remove(region);
+  MemoryRegion& again = **table.add(pd, 1000, memory, Access::LocalWrite);
+  EXPECT_NE(again.rkey, stale);
+}
+
+TEST(MemoryTable, RefusesRemoteWriteWithoutLocalWrite) {
+  ProtectionDomain pd;
+  MemoryTable table{1, 1, LockPolicy::None};
+  std::array<std::byte, 8> memory{};
+  EXPECT_FALSE(table.add(pd, 0, memory, Access::RemoteWrite));
+  EXPECT_TRUE(table.add(pd, 0, memory, Access::RemoteRead));
+  EXPECT_EQ(table.add(pd, 0, memory, Access::RemoteRead).error().code, ErrorCode::OutOfMemory);
+}
+
+TEST(CompletionQueue, DiesOnOverflowAndSaysSoOnce) {  // T-RVT-6
+  RecordedEvents events;
+  CompletionQueue cq{4, LockPolicy::None, events};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_TRUE(cq.push({}, false));
+  }
+  EXPECT_FALSE(cq.push({}, false));
+  EXPECT_FALSE(cq.push({}, false));
+  EXPECT_EQ(events.count(AsyncEventType::CqError), 1U);
+}
+
+TEST(CompletionQueue, FiresOnceForWhatItWasArmedFor) {
+  RecordedEvents events;
+  CompletionQueue cq{16, LockPolicy::None, events};
+  cq.push({}, true);
+  EXPECT_EQ(events.completions.size(), 0U);
+  cq.arm(true);
+  cq.push({}, false);
+  EXPECT_EQ(events.completions.size(), 0U);
+  Wc failed;
+  failed.status = WcStatus::Fatal;
+  cq.push(failed, false);  // an error counts as solicited
+  cq.push({}, true);
+  EXPECT_EQ(events.completions.size(), 1U);
+}
+
+TEST(SharedReceiveQueue, RaisesItsLimitOnce) {
+  RecordedEvents events;
+  ProtectionDomain pd;
+  SharedReceiveQueue srq{pd, 8, 2, 2, LockPolicy::None, events};
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    EXPECT_TRUE(srq.post({.wr_id = i, .sges = {}}));
+  }
+  ReceiveWqe wqe;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(srq.take(wqe));
+    EXPECT_EQ(wqe.wr_id, i);
+    EXPECT_EQ(events.count(AsyncEventType::SrqLimitReached), i < 2 ? 0U : 1U);
+  }
+  EXPECT_FALSE(srq.take(wqe));
+}
+
+TEST(Hca, RefusesToDestroyWhatIsInUse) {  // T-PD-1
+  LoopbackPair pair;
+  EXPECT_EQ(pair.a().hca.deallocate_pd(*pair.a().pd).error().code, ErrorCode::Busy);
+  EXPECT_EQ(pair.a().hca.destroy_cq(*pair.a().send_cq).error().code, ErrorCode::Busy);
+  EXPECT_TRUE(pair.a().hca.destroy_qp(*pair.a().qp));
+  EXPECT_TRUE(pair.a().hca.destroy_cq(*pair.a().send_cq));
+  EXPECT_TRUE(pair.a().hca.deregister_memory(*pair.a().region));
+  EXPECT_TRUE(pair.a().hca.deallocate_pd(*pair.a().pd));
+}
+
+TEST(Hca, RefusesAddressHandlesWithoutPortOrGid) {  // T-AH-2
+  LoopbackPair pair;
+  AhAttributes attributes;
+  EXPECT_FALSE(pair.a().hca.create_ah(*pair.a().pd, attributes));
+  attributes.port = PortNumber{1};
+  EXPECT_TRUE(pair.a().hca.create_ah(*pair.a().pd, attributes));
+  attributes.is_global = true;
+  attributes.grh.sgid_index = 9;
+  EXPECT_FALSE(pair.a().hca.create_ah(*pair.a().pd, attributes));
+}
+
+TEST(Uc, DeliversWholeMessagesAndDropsThoseWithAGap) {
+  for (const bool lose : {false, true}) {
+    LoopbackPair pair{{.type = QpType::Uc}};
+    pair.connect();
+    std::ranges::fill(pair.a().memory, std::byte{0x5A});
+    int packets = 0;
+    pair.filter = [&](Flight&) { return !(lose && ++packets == 2); };
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      const std::array receive{pair.b().sge(0x1000 * (i + 1), 1000)};
+      ASSERT_TRUE(pair.b().qp->post_recv({.wr_id = i, .sges = receive}));
+      const std::array sges{pair.a().sge(0, 900)};
+      SendWr wr;
+      wr.sges = sges;
+      wr.flags = Send::Signaled;
+      ASSERT_TRUE(pair.a().qp->post_send(wr));
+    }
+    ASSERT_TRUE(pair.run());
+    EXPECT_EQ(pair.poll(*pair.a().send_cq).size(), 2U);
+    EXPECT_EQ(pair.poll(*pair.b().recv_cq).size(), lose ? 1U : 2U);
+  }
+}
+
+TEST(Ud, PutsFortyBytesBeforeThePayloadAndChecksTheQKey) {
+  LoopbackPair pair{{.type = QpType::Ud}};
+  pair.connect();
+  pair.a().memory[0] = std::byte{0x77};
+  AhAttributes address;
+  address.dlid = Lid{2};
+  address.port = PortNumber{1};
+  AddressHandle* ah = *pair.a().hca.create_ah(*pair.a().pd, address);
+  for (const std::uint32_t qkey :
+       {0x2222U, 0x1111U, 0x8000'0000U}) {  // wrong, right, "the QP's own"
+    const std::array receive{pair.b().sge(0x1000, 500)};
+    ASSERT_TRUE(pair.b().qp->post_recv({.wr_id = 1, .sges = receive}));
+    const std::array sges{pair.a().sge(0, 16)};
+    SendWr wr;
+    wr.sges = sges;
+    wr.ah = ah;
+    wr.remote_qpn = pair.b().qp->number();
+    wr.remote_qkey = QKey{qkey};
+    ASSERT_TRUE(pair.a().qp->post_send(wr));
+    ASSERT_TRUE(pair.run());
+    const auto received = pair.poll(*pair.b().recv_cq);
+    ASSERT_EQ(received.size(), qkey == 0x2222U ? 0U : 1U);
+    if (!received.empty()) {
+      EXPECT_EQ(received[0].byte_length, 56U);
+      EXPECT_EQ(received[0].src_qpn, pair.a().qp->number());
+      EXPECT_EQ(pair.b().memory[0x1000 + kGrhBytes], std::byte{0x77});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::hca
