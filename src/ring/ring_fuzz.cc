@@ -6,7 +6,9 @@
 
 /// A ring image written by a liar: the consumer stays inside it.
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  using namespace weft::ring;  // NOLINT(google-build-using-namespace): one function
+  using weft::ring::Consumer;
+  using weft::ring::kMinCapacity;
+  using weft::ring::ring_bytes;
   alignas(64) static std::array<std::byte, ring_bytes(kMinCapacity)> memory;
   memory.fill(std::byte{0});
   std::memcpy(memory.data(), data, std::min(size, memory.size()));

@@ -201,6 +201,10 @@ void RcEnd::post_operation() {
   } else if (operation.opcode == WrOpcode::RdmaWrite) {
     fill(local, operation.length, kWriteStream, operation.number);
   }
+  post(operation, wr, local);
+}
+
+void RcEnd::post(const Operation& operation, hca::SendWr& wr, std::size_t local) {
   wr.opcode = operation.opcode;
   if (operation.signaled) {
     wr.flags |= hca::Send::Signaled;

@@ -95,6 +95,7 @@ class RcEnd {
  private:
   [[nodiscard]] std::uint64_t recv_cq_unpolled() const;
   void post_operation();
+  void post(const Operation& operation, hca::SendWr& wr, std::size_t local);
   void post_receive();
   void check_completion(const hca::Wc& wc);
   void check_success(const Operation& operation);
