@@ -52,11 +52,12 @@ struct PortCounters {
 /// Words of PortXmitData for a packet of `bytes` from LRH to ICRC.
 [[nodiscard]] constexpr std::uint64_t data_words(std::uint64_t bytes) { return bytes / 4; }
 
-/// One entry as it lies in the page. The four counts mean:
-/// packets: crossed every hop, then ended as `end` says; `data` is theirs.
+/// One entry as it lies in the page, a cache line of its own. What the counts mean:
+/// packets: crossed every hop, then ended as the path ends; `words` are theirs.
 /// discarded: crossed every hop but the last and were discarded at its egress port.
 /// damaged: of `packets`, those that arrived unusable (PortRcvErrors of the last ingress port).
-class PathEntry {
+/// For a multicast tree only count() has a meaning: a tree has no last hop.
+class alignas(64) PathEntry {
  public:
   /// Packets that crossed the whole path (or, of a path that ends in a drop, got as far as it).
   void count(std::uint64_t packets, std::uint64_t words) {
@@ -79,8 +80,13 @@ class PathEntry {
   friend class CounterPage;
   friend class CounterPageView;
 
-  static void bump(std::atomic<std::uint64_t>& counter, std::uint64_t by) {
-    counter.store(counter.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
+  /// A published entry has one writer; the overflow entry, never published, has any number.
+  void bump(std::atomic<std::uint64_t>& counter, std::uint64_t by) {
+    if (shape_.load(std::memory_order_relaxed) == 0) {
+      counter.fetch_add(by, std::memory_order_relaxed);
+    } else {
+      counter.store(counter.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
+    }
   }
 
   std::atomic<std::uint64_t> packets_{};
@@ -92,10 +98,9 @@ class PathEntry {
   std::atomic<std::uint32_t> source_{};
   std::atomic<std::uint32_t> stopped_at_{};
   std::atomic<std::uint32_t> first_hop_{};
-  std::atomic<std::uint32_t> hop_count_{};
-  std::atomic<std::uint32_t> kind_{};  // 0: not published; else PathEnd + 1, bit 8 multicast
-  std::atomic<std::uint32_t> reserved_{};
+  std::atomic<std::uint32_t> shape_{};  // 0: not published; else end, multicast, count of hops
 };
+static_assert(sizeof(PathEntry) == 64);
 
 /// How large a page is; both are policy, not from the specification.
 struct CounterPageLimits {
@@ -108,7 +113,8 @@ class CounterPage {
  public:
   [[nodiscard]] static std::size_t bytes_needed(CounterPageLimits limits = {});
 
-  /// Makes an empty page of `memory`, which is bytes_needed() long, aligned to 64 and zero.
+  /// Makes an empty page of `memory`, which is bytes_needed() long, aligned to 64 and zero. Only
+  /// what is used later is touched, so a large page costs little.
   [[nodiscard]] static CounterPage format(MutableByteSpan memory, CounterPageLimits limits = {});
 
   /// A new entry for `path`; drops included. When the page is full: the overflow entry, which
@@ -122,8 +128,14 @@ class CounterPage {
 
  private:
   CounterPage() = default;
-  PathEntry& publish(PortIndex source, PortIndex stopped_at, std::uint32_t kind,
-                     std::span<const Hop> hops);
+  struct Shape {
+    PortIndex source;
+    PortIndex stopped_at;
+    PathEnd end;
+    bool is_multicast;
+  };
+  PathEntry& publish(const Shape& shape, std::span<const Hop> hops,
+                     std::span<const PortIndex> dropped_at);
 
   std::span<PathEntry> entries_;  // the first is the overflow entry
   std::span<std::atomic<std::uint32_t>> hops_;

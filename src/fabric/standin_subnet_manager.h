@@ -45,6 +45,9 @@ class StandInSubnetManager {
 
   [[nodiscard]] Result<void> assign_lids();
   void map_switches();
+  /// Breadth first from what `queue` holds; `distance` is kNoIndex where not known yet.
+  void measure_distances(std::vector<std::uint32_t>& distance,
+                         std::vector<std::uint32_t>& queue) const;
   void route_unicast();
   void route_to_switch(std::uint32_t position);
   void grow_tree();

@@ -165,8 +165,8 @@ class TablesView {
   std::span<const HcaRecord> hcas_;
   std::span<const PortRecord> ports_;
   std::span<const Gid> gids_;
-  std::span<const std::uint32_t> ports_by_gid_;  // (gid position) sorted by GID
-  std::span<const std::uint32_t> gid_owners_;    // port of each GID
+  std::span<const PortIndex> gid_owners_;     // port of each GID
+  std::span<const std::uint32_t> gid_order_;  // positions in gids_, sorted by GID
   std::span<const PKey> pkeys_;
   std::span<const PortIndex> lid_owners_;
   std::span<const char> names_;

@@ -1,0 +1,363 @@
+#include "fabric/counters.h"
+
+#include <array>
+#include <bit>
+#include <cassert>
+#include <type_traits>
+#include <unordered_set>
+
+namespace weft::fabric {
+namespace {
+
+constexpr std::uint64_t kPageMagic = 0x3152'544E'5543'5457;  // policy
+constexpr std::size_t kAlignment = 64;
+
+// A shape: bits 0..2 PathEnd + 1, bit 3 multicast, bits 4..31 count of hops.
+constexpr std::uint32_t kEndMask = 0x7;
+constexpr std::uint32_t kMulticastBit = 0x8;
+constexpr std::uint32_t kHopCountShift = 4;
+
+/// A hop is an egress port; with this bit the packet did not cross its cable but was discarded at
+/// the port (one branch of a multicast tree).
+constexpr std::uint32_t kDiscardedBit = 0x8000'0000;
+
+struct PageHead {
+  std::uint64_t magic;
+  std::uint32_t entries;
+  std::uint32_t hops;
+};
+
+/// Entries start a cache line after the head, hops after the entries.
+constexpr std::size_t entries_offset() { return kAlignment; }
+constexpr std::size_t hops_offset(std::uint64_t entries) {
+  return entries_offset() + entries * sizeof(PathEntry);
+}
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+
+constexpr std::array<std::uint64_t PortCounters::*, 12> kAllCounters = {
+    &PortCounters::xmit_packets,
+    &PortCounters::xmit_data,
+    &PortCounters::rcv_packets,
+    &PortCounters::rcv_data,
+    &PortCounters::unicast_xmit_packets,
+    &PortCounters::unicast_rcv_packets,
+    &PortCounters::multicast_xmit_packets,
+    &PortCounters::multicast_rcv_packets,
+    &PortCounters::xmit_discards,
+    &PortCounters::xmit_wait,
+    &PortCounters::rcv_errors,
+    &PortCounters::rcv_switch_relay_errors};
+static_assert(sizeof(PortCounters) == kAllCounters.size() * sizeof(std::uint64_t));
+
+bool is_aligned(const std::byte* address) {
+  return std::bit_cast<std::uintptr_t>(address) % kAlignment == 0;
+}
+
+/// Zero bytes are unused entries and hops: nothing is constructed, so that pages of memory not yet
+/// used stay untouched.
+template <class T, class Byte>
+std::span<T> array_at(std::span<Byte> memory, std::size_t offset, std::size_t count) {
+  static_assert(std::is_trivially_destructible_v<T> && std::is_standard_layout_v<T>);
+  using Address = std::conditional_t<std::is_const_v<Byte>, const void*, void*>;
+  const Address first = memory.data() + offset;
+  return {static_cast<T*>(first), count};
+}
+
+struct CrossedHop {
+  PortIndex egress;
+  bool is_discarded;
+};
+
+/// An entry read once, so that what is checked is what is used.
+struct EntrySnapshot {
+  std::uint64_t packets;
+  std::uint64_t words;
+  std::uint64_t discarded_packets;
+  std::uint64_t discarded_words;
+  std::uint64_t damaged_packets;
+  std::uint64_t wait_ns;
+  PortIndex source;
+  PortIndex stopped_at;
+  PathEnd end;
+  bool is_multicast;
+  std::vector<CrossedHop> hops;
+};
+
+/// Whether a packet of `owner` can be at the node of `egress`: for a unicast path it is where the
+/// last cable led, for a tree any node that an earlier cable led to.
+class Reach {
+ public:
+  Reach(const TablesView& view, const EntrySnapshot& entry, NodeIndex owner)
+      : view_(view), entry_(entry), owner_(owner), last_(owner) {}
+
+  [[nodiscard]] bool starts_at(PortIndex egress) const {
+    const NodeIndex node = view_.port(egress).node;
+    if (node == owner_ && view_.node(owner_).kind == NodeKind::Host) {
+      return last_ == owner_ && egress == entry_.source;
+    }
+    return entry_.is_multicast ? node == owner_ || reached_.contains(node.value()) : node == last_;
+  }
+
+  void cross(PortIndex egress) {
+    last_ = view_.port(view_.port(egress).peer).node;
+    if (view_.node(last_).kind == NodeKind::Switch) {
+      reached_.insert(last_.value());
+    }
+  }
+
+  [[nodiscard]] NodeIndex last() const { return last_; }
+
+ private:
+  const TablesView& view_;
+  const EntrySnapshot& entry_;
+  NodeIndex owner_;
+  NodeIndex last_;
+  std::unordered_set<std::uint32_t> reached_;
+};
+
+/// The ports exist, start at a port of `owner` and hang together.
+bool is_possible(const EntrySnapshot& entry, const TablesView& view, NodeIndex owner) {
+  const std::size_t ports = view.ports().size();
+  if (entry.source.value() >= ports || view.port(entry.source).node != owner) {
+    return false;
+  }
+  Reach reach{view, entry, owner};
+  for (const CrossedHop& hop : entry.hops) {
+    if (hop.egress.value() >= ports || !reach.starts_at(hop.egress)) {
+      return false;
+    }
+    if (hop.is_discarded) {
+      continue;
+    }
+    if (view.port(hop.egress).peer == kNoPort) {
+      return false;
+    }
+    reach.cross(hop.egress);
+  }
+  return entry.end == PathEnd::Delivered ||
+         (entry.stopped_at.value() < ports && view.port(entry.stopped_at).node == reach.last());
+}
+
+void count_hop(CounterSum& sum, const TablesView& view, PortIndex egress, std::uint64_t packets,
+               std::uint64_t words, bool is_multicast) {
+  PortCounters& sender = sum.ports[egress.value()];
+  PortCounters& receiver = sum.ports[view.port(egress).peer.value()];
+  sender.xmit_packets += packets;
+  sender.xmit_data += words;
+  receiver.rcv_packets += packets;
+  receiver.rcv_data += words;
+  (is_multicast ? sender.multicast_xmit_packets : sender.unicast_xmit_packets) += packets;
+  (is_multicast ? receiver.multicast_rcv_packets : receiver.unicast_rcv_packets) += packets;
+}
+
+void count_end(CounterSum& sum, const EntrySnapshot& entry) {
+  PortCounters* port =
+      entry.end == PathEnd::Delivered ? nullptr : &sum.ports[entry.stopped_at.value()];
+  switch (entry.end) {
+    case PathEnd::Delivered:
+      break;
+    case PathEnd::XmitDiscard:
+      port->xmit_discards += entry.packets;
+      break;
+    case PathEnd::SwitchRelayError:
+      port->rcv_switch_relay_errors += entry.packets;
+      break;
+    case PathEnd::RcvError:
+      port->rcv_errors += entry.packets;
+      break;
+  }
+}
+
+void add_entry(CounterSum& sum, const TablesView& view, const EntrySnapshot& entry) {
+  PortIndex last_egress = entry.source;
+  for (std::size_t i = 0; i < entry.hops.size(); ++i) {
+    const auto& [egress, is_discarded] = entry.hops[i];
+    if (is_discarded) {
+      sum.ports[egress.value()].xmit_discards += entry.packets;
+      continue;
+    }
+    const bool is_last = i + 1 == entry.hops.size();
+    count_hop(sum, view, egress, entry.packets + (is_last ? 0 : entry.discarded_packets),
+              entry.words + (is_last ? 0 : entry.discarded_words), entry.is_multicast);
+    last_egress = egress;
+  }
+  count_end(sum, entry);
+  sum.ports[last_egress.value()].xmit_discards += entry.discarded_packets;
+  sum.ports[last_egress.value()].xmit_wait += entry.wait_ns;
+  const PortIndex last_ingress = entry.hops.empty() ? entry.source : view.port(last_egress).peer;
+  if (last_ingress != kNoPort) {
+    sum.ports[last_ingress.value()].rcv_errors += entry.damaged_packets;
+  }
+}
+
+void add_sum(CounterSum& to, const CounterSum& from) {
+  for (std::size_t i = 0; i < to.ports.size(); ++i) {
+    to.ports[i] += from.ports[i];
+  }
+  to.overflow_packets += from.overflow_packets;
+  to.overflow_data += from.overflow_data;
+  to.refused_entries += from.refused_entries;
+}
+
+}  // namespace
+
+PortCounters& PortCounters::operator+=(const PortCounters& other) {
+  for (const auto counter : kAllCounters) {
+    this->*counter += other.*counter;
+  }
+  return *this;
+}
+
+PortCounters& PortCounters::operator-=(const PortCounters& other) {
+  for (const auto counter : kAllCounters) {
+    this->*counter -= other.*counter;
+  }
+  return *this;
+}
+
+std::size_t CounterPage::bytes_needed(CounterPageLimits limits) {
+  return hops_offset(limits.entries) + std::size_t{limits.hops} * sizeof(std::uint32_t);
+}
+
+CounterPage CounterPage::format(MutableByteSpan memory, CounterPageLimits limits) {
+  assert(memory.size() >= bytes_needed(limits) && limits.entries >= 1);
+  assert(is_aligned(memory.data()));
+  CounterPage page;
+  page.entries_ = array_at<PathEntry>(memory, entries_offset(), limits.entries);
+  page.hops_ =
+      array_at<std::atomic<std::uint32_t>>(memory, hops_offset(limits.entries), limits.hops);
+  const PageHead head{kPageMagic, limits.entries, limits.hops};
+  copy_bytes(memory, bytes_of(head));
+  return page;
+}
+
+PathEntry& CounterPage::publish(const Shape& shape, std::span<const Hop> hops,
+                                std::span<const PortIndex> dropped_at) {
+  const std::size_t count = hops.size() + dropped_at.size();
+  if (is_full() || count > hops_.size() - used_hops_) {
+    return overflow();
+  }
+  PathEntry& entry = entries_[used_entries_++];
+  entry.source_.store(shape.source.value(), std::memory_order_relaxed);
+  entry.stopped_at_.store(shape.stopped_at.value(), std::memory_order_relaxed);
+  entry.first_hop_.store(static_cast<std::uint32_t>(used_hops_), std::memory_order_relaxed);
+  for (const Hop& hop : hops) {
+    hops_[used_hops_++].store(hop.egress.value(), std::memory_order_relaxed);
+  }
+  for (const PortIndex port : dropped_at) {
+    hops_[used_hops_++].store(port.value() | kDiscardedBit, std::memory_order_relaxed);
+  }
+  entry.shape_.store((static_cast<std::uint32_t>(shape.end) + 1) |
+                         (shape.is_multicast ? kMulticastBit : 0U) |
+                         static_cast<std::uint32_t>(count) << kHopCountShift,
+                     std::memory_order_release);
+  return entry;
+}
+
+PathEntry& CounterPage::open(const Path& path) {
+  return publish({path.source, path.stopped_at, path.end, false}, path.hops, {});
+}
+
+PathEntry& CounterPage::open(const MulticastTree& tree) {
+  const bool is_delivered = tree.outcome == PathOutcome::Delivered;
+  const PathEnd end = is_delivered ? PathEnd::Delivered : PathEnd::XmitDiscard;
+  return publish({tree.source, tree.stopped_at, end, true}, tree.edges, tree.dropped_at);
+}
+
+Result<CounterPageView> CounterPageView::open(ByteSpan memory) {
+  PageHead head{};
+  if (memory.size() < entries_offset() || !is_aligned(memory.data())) {
+    return fail(ErrorCode::Io, "a counter page of {} bytes is too short, or not aligned",
+                memory.size());
+  }
+  copy_bytes(std::as_writable_bytes(std::span{&head, 1}), memory.first(sizeof head));
+  if (head.magic != kPageMagic || head.entries == 0 ||
+      memory.size() < CounterPage::bytes_needed({head.entries, head.hops})) {
+    return fail(ErrorCode::Io, "a counter page of {} bytes is none, or too short for its {} paths",
+                memory.size(), head.entries);
+  }
+  CounterPageView page;
+  page.entries_ = array_at<const PathEntry>(memory, entries_offset(), head.entries);
+  page.hops_ =
+      array_at<const std::atomic<std::uint32_t>>(memory, hops_offset(head.entries), head.hops);
+  return page;
+}
+
+void CounterPageView::add_to(CounterSum& sum, const TablesView& view, NodeIndex owner) const {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  sum.ports.resize(view.ports().size());
+  sum.overflow_packets += entries_[0].packets_.load(kRelaxed);
+  sum.overflow_packets += entries_[0].discarded_packets_.load(kRelaxed);
+  sum.overflow_data += entries_[0].words_.load(kRelaxed);
+  sum.overflow_data += entries_[0].discarded_words_.load(kRelaxed);
+  for (const PathEntry& entry : entries_.subspan(1)) {
+    const std::uint32_t shape = entry.shape_.load(std::memory_order_acquire);
+    if (shape == 0) {
+      break;  // entries are published in order
+    }
+    const std::uint32_t end = (shape & kEndMask) - 1;  // 0 wraps to what is refused
+    const std::uint32_t first_hop = entry.first_hop_.load(kRelaxed);
+    const std::uint32_t hop_count = shape >> kHopCountShift;
+    const bool is_multicast = (shape & kMulticastBit) != 0;
+    const std::size_t most_hops = is_multicast ? view.ports().size() : kMaxHops;
+    if (end > static_cast<std::uint32_t>(PathEnd::RcvError) || first_hop > hops_.size() ||
+        hop_count > hops_.size() - first_hop || hop_count > most_hops) {
+      ++sum.refused_entries;
+      continue;
+    }
+    EntrySnapshot snapshot{entry.packets_.load(kRelaxed),
+                           entry.words_.load(kRelaxed),
+                           entry.discarded_packets_.load(kRelaxed),
+                           entry.discarded_words_.load(kRelaxed),
+                           entry.damaged_packets_.load(kRelaxed),
+                           entry.wait_ns_.load(kRelaxed),
+                           PortIndex{entry.source_.load(kRelaxed)},
+                           PortIndex{entry.stopped_at_.load(kRelaxed)},
+                           static_cast<PathEnd>(end),
+                           is_multicast,
+                           {}};
+    snapshot.hops.reserve(hop_count);
+    for (const auto& stored : hops_.subspan(first_hop, hop_count)) {
+      const std::uint32_t hop = stored.load(kRelaxed);
+      snapshot.hops.push_back({PortIndex{hop & ~kDiscardedBit}, (hop & kDiscardedBit) != 0});
+    }
+    if (is_possible(snapshot, view, owner)) {
+      add_entry(sum, view, snapshot);
+    } else {
+      ++sum.refused_entries;
+    }
+  }
+}
+
+CounterLedger::CounterLedger(std::size_t port_count) : baseline_(port_count) {
+  folded_.ports.resize(port_count);
+}
+
+void CounterLedger::fold(const TablesView& view, const OwnedCounterPage& page) {
+  CounterSum sum;
+  page.page.add_to(sum, view, page.owner);
+  assert(sum.ports.size() == folded_.ports.size());
+  add_sum(folded_, sum);
+}
+
+CounterSum CounterLedger::read(const TablesView& view,
+                               std::span<const OwnedCounterPage> live) const {
+  assert(view.ports().size() == folded_.ports.size());
+  CounterSum sum = folded_;
+  for (const OwnedCounterPage& page : live) {
+    page.page.add_to(sum, view, page.owner);
+  }
+  for (std::size_t i = 0; i < sum.ports.size(); ++i) {
+    sum.ports[i] -= baseline_[i];
+  }
+  return sum;
+}
+
+void CounterLedger::set(PortIndex port, const PortCounters& now, const PortCounters& value) {
+  baseline_.at(port.value()) += now;
+  baseline_.at(port.value()) -= value;
+}
+
+}  // namespace weft::fabric

@@ -1,0 +1,399 @@
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "fabric/tables.h"
+#include "fabric/tables_image.h"
+
+namespace weft::fabric {
+namespace {
+
+/// What PortInfo says of a link that carries `rate_mbps`: the smallest standard width and speed
+/// that reach it, 4x EDR (100 Gb/s) if it has no limit.
+struct LinkEncoding {
+  std::uint32_t rate_mbps;
+  std::uint8_t width;
+  std::uint8_t speed;
+  std::uint8_t extended;
+};
+
+constexpr std::array<LinkEncoding, 8> kLinkEncodings = {
+    {
+     {2'500, 1, 1, 0},    // 1x SDR
+        {10'000, 2, 1, 0},   // 4x SDR
+        {20'000, 2, 2, 0},   // 4x DDR
+        {40'000, 2, 4, 0},   // 4x QDR
+        {56'000, 2, 4, 1},   // 4x FDR
+        {100'000, 2, 4, 2},  // 4x EDR
+        {200'000, 2, 4, 4},  // 4x HDR
+        {400'000, 2, 4, 8},  // 4x NDR
+    }
+};
+constexpr std::size_t kUnlimitedEncoding = 5;
+
+LinkEncoding encode_rate(std::uint32_t rate_mbps) {
+  if (rate_mbps == 0) {
+    return kLinkEncodings[kUnlimitedEncoding];
+  }
+  const auto* found =
+      std::find_if(kLinkEncodings.begin(), kLinkEncodings.end(),
+                   [&](const LinkEncoding& row) { return row.rate_mbps >= rate_mbps; });
+  return found == kLinkEncodings.end() ? kLinkEncodings.back() : *found;
+}
+
+std::uint32_t megabits(const std::optional<double>& gigabits) {
+  return gigabits ? static_cast<std::uint32_t>(std::lround(*gigabits * 1000)) : 0;
+}
+
+/// Appends sections to an image, each aligned to 8.
+class ImageWriter {
+ public:
+  ImageWriter() : bytes_(sizeof(ImageHeader)) {}
+
+  template <class T>
+  void section(SectionId id, std::span<const T> elements) {
+    bytes_.resize((bytes_.size() + 7) / 8 * 8);
+    header_.sections[static_cast<std::size_t>(id)] = {bytes_.size(), elements.size()};
+    append(std::as_bytes(elements));
+  }
+
+  void append(ByteSpan more) { bytes_.insert(bytes_.end(), more.begin(), more.end()); }
+
+  std::vector<std::byte> finish(std::uint64_t generation, std::uint64_t subnet_prefix) {
+    bytes_.resize((bytes_.size() + 7) / 8 * 8);
+    header_.generation = generation;
+    header_.subnet_prefix = subnet_prefix;
+    header_.image_bytes = bytes_.size();
+    copy_bytes(bytes_, bytes_of(header_));
+    return std::move(bytes_);
+  }
+
+ private:
+  ImageHeader header_;
+  std::vector<std::byte> bytes_;
+};
+
+/// P_Key tables: equal ones are stored once, since nearly all ports have the same.
+class PKeyPool {
+ public:
+  std::uint32_t add(const std::vector<PKey>& table) {
+    std::vector<std::uint16_t> key;
+    key.reserve(table.size());
+    for (const PKey pkey : table) {
+      key.push_back(pkey.value());
+    }
+    const auto [found, is_new] =
+        offsets_.emplace(std::move(key), static_cast<std::uint32_t>(pool_.size()));
+    if (is_new) {
+      pool_.insert(pool_.end(), table.begin(), table.end());
+    }
+    return found->second;
+  }
+  [[nodiscard]] std::span<const PKey> pool() const { return pool_; }
+
+ private:
+  std::map<std::vector<std::uint16_t>, std::uint32_t> offsets_;
+  std::vector<PKey> pool_;
+};
+
+std::vector<PortIndex> owners_by_lid(std::span<const PortRecord> ports) {
+  std::size_t top = 0;
+  for (const PortRecord& port : ports) {
+    if (port.lid != Lid{}) {
+      top = std::max<std::size_t>(top, port.lid.value() + (std::size_t{1} << port.lmc));
+    }
+  }
+  std::vector<PortIndex> owners(top, kNoPort);
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    if (ports[i].lid == Lid{}) {
+      continue;
+    }
+    for (std::size_t offset = 0; offset < std::size_t{1} << ports[i].lmc; ++offset) {
+      owners[ports[i].lid.value() + offset] = PortIndex{static_cast<std::uint32_t>(i)};
+    }
+  }
+  return owners;
+}
+
+std::vector<std::uint32_t> sorted_by_gid(std::span<const Gid> gids) {
+  std::vector<std::uint32_t> order(gids.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::stable_sort(order, [&](auto a, auto b) { return gids[a] < gids[b]; });
+  return order;
+}
+
+/// Pools the tables of all nodes and notes in each record where its own lies.
+std::vector<std::uint8_t> pool_tables(std::span<NodeRecord> nodes,
+                                      std::span<const std::vector<std::uint8_t>> tables,
+                                      std::uint64_t NodeRecord::* offset) {
+  std::size_t total = 0;
+  for (const auto& table : tables) {
+    total += table.size();
+  }
+  std::vector<std::uint8_t> pool;
+  pool.reserve(total);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    nodes[i].*offset = pool.size();
+    pool.insert(pool.end(), tables[i].begin(), tables[i].end());
+  }
+  return pool;
+}
+
+}  // namespace
+
+TablesBuilder::TablesBuilder(const Topology& topology)
+    : subnet_prefix_(topology.subnet_prefix),
+      host_count_(static_cast<std::uint32_t>(topology.hosts.size())) {
+  assert(validate(topology));
+  nodes_.reserve(topology.hosts.size() + topology.switches.size());
+  for (std::uint32_t host = 0; host < topology.hosts.size(); ++host) {
+    add_host(topology, host);
+  }
+  for (std::uint32_t node = 0; node < topology.switches.size(); ++node) {
+    add_switch(topology, node);
+  }
+  forwarding_.resize(nodes_.size());
+  multicast_.resize(nodes_.size());
+  for (const LinkDescription& link : topology.links) {
+    add_link(link);
+  }
+}
+
+std::uint32_t TablesBuilder::add_name(std::string_view name) {
+  const auto offset = static_cast<std::uint32_t>(names_.size());
+  names_.insert(names_.end(), name.begin(), name.end());
+  return offset;
+}
+
+void TablesBuilder::add_host(const Topology& topology, std::uint32_t position) {
+  const HostDescription& host = topology.hosts[position];
+  const NodeIndex node_index{static_cast<std::uint32_t>(nodes_.size())};
+  NodeRecord node;
+  node.kind = NodeKind::Host;
+  node.guid = make_guid(NodeKind::Host, position, 0, 0);
+  node.name_offset = add_name(host.name);
+  node.name_bytes = static_cast<std::uint32_t>(host.name.size());
+  node.first_port = PortIndex{static_cast<std::uint32_t>(ports_.size())};
+  node.first_hca = HcaIndex{static_cast<std::uint32_t>(hcas_.size())};
+  node.hca_count = static_cast<std::uint32_t>(host.hcas.size());
+  for (std::uint32_t i = 0; i < host.hcas.size(); ++i) {
+    const HcaDescription& description = host.hcas[i];
+    const HcaIndex hca_index{static_cast<std::uint32_t>(hcas_.size())};
+    HcaRecord& hca = hcas_.emplace_back();
+    hca.guid = make_guid(NodeKind::Host, position, i, 0);
+    hca.system_image_guid = node.guid;
+    hca.node = node_index;
+    hca.name_offset = add_name(description.name);
+    hca.name_bytes = static_cast<std::uint32_t>(description.name.size());
+    hca.first_port = PortIndex{static_cast<std::uint32_t>(ports_.size())};
+    hca.port_count = static_cast<std::uint32_t>(description.ports.size());
+    for (std::uint32_t number = 1; number <= description.ports.size(); ++number) {
+      const HcaPortDescription& port_description = description.ports[number - 1];
+      PortRecord& port = ports_.emplace_back();
+      port.guid = make_guid(NodeKind::Host, position, i, number);
+      port.node = node_index;
+      port.hca = hca_index;
+      port.number = PortNumber{static_cast<std::uint8_t>(number)};
+      port.lmc = port_description.lmc;
+      port.max_mtu = port.active_mtu = port_description.max_mtu;
+      port.link_layer = port_description.link_layer;
+      pkeys_.push_back(port_description.pkeys);
+      gids_.push_back({
+          Gid{subnet_prefix_, port.guid}
+      });
+      ++node.port_count;
+    }
+  }
+  nodes_.push_back(node);
+}
+
+void TablesBuilder::add_switch(const Topology& topology, std::uint32_t position) {
+  const SwitchDescription& description = topology.switches[position];
+  const NodeIndex node_index{static_cast<std::uint32_t>(nodes_.size())};
+  NodeRecord& node = nodes_.emplace_back();
+  node.kind = NodeKind::Switch;
+  node.guid = make_guid(NodeKind::Switch, position, 0, 0);
+  node.name_offset = add_name(description.name);
+  node.name_bytes = static_cast<std::uint32_t>(description.name.size());
+  node.first_port = PortIndex{static_cast<std::uint32_t>(ports_.size())};
+  node.port_count = description.port_count + 1U;
+  node.first_hca = HcaIndex{static_cast<std::uint32_t>(hcas_.size())};
+  for (std::uint32_t number = 0; number <= description.port_count; ++number) {
+    PortRecord& port = ports_.emplace_back();
+    port.guid = node.guid;  // IBTA vol 1 §14.2.5.3: all ports of a switch share its port GUID
+    port.node = node_index;
+    port.number = PortNumber{static_cast<std::uint8_t>(number)};
+    const bool is_management_port = number == 0;
+    pkeys_.push_back(is_management_port ? std::vector{kDefaultPKey} : std::vector<PKey>{});
+    gids_.push_back(is_management_port ? std::vector{Gid{subnet_prefix_, port.guid}}
+                                       : std::vector<Gid>{});
+  }
+}
+
+void TablesBuilder::add_link(const LinkDescription& link) {
+  const PortIndex a = port_of(link.a);
+  const PortIndex b = port_of(link.b);
+  mutable_port(a).peer = b;
+  mutable_port(b).peer = a;
+  const wire::Mtu mtu = std::min(port(a).max_mtu, port(b).max_mtu);
+  set_active_mtu(a, mtu);
+  set_active_mtu(b, mtu);
+  set_link(a, megabits(link.rate_gbps), link.delay);
+}
+
+PortIndex TablesBuilder::port_of(const EndPoint& end_point) const {
+  if (end_point.kind == NodeKind::Switch) {
+    const NodeRecord& node = nodes_.at(host_count_ + end_point.node);
+    assert(end_point.port.value() < node.port_count);
+    return PortIndex{node.first_port.value() + end_point.port.value()};
+  }
+  const NodeRecord& node = nodes_.at(end_point.node);
+  assert(end_point.hca < node.hca_count);
+  const HcaRecord& hca = hcas_.at(node.first_hca.value() + end_point.hca);
+  assert(end_point.port.value() >= 1 && end_point.port.value() <= hca.port_count);
+  return PortIndex{hca.first_port.value() + end_point.port.value() - 1};
+}
+
+std::span<const PKey> TablesBuilder::pkeys(PortIndex port) const { return pkeys_.at(port.value()); }
+
+void TablesBuilder::set_state(PortIndex port, PortState state) { mutable_port(port).state = state; }
+
+void TablesBuilder::set_link_state(PortIndex port, PortState state) {
+  const PortIndex peer = this->port(port).peer;
+  if (peer != kNoPort) {
+    set_state(port, state);
+    set_state(peer, state);
+  }
+}
+
+void TablesBuilder::set_lid(PortIndex port, Lid lid, std::uint8_t lmc) {
+  assert(lmc <= kMaxLmc);
+  assert(lid.value() % (1U << lmc) == 0);
+  assert(lid == Lid{} || (lid.is_unicast() && Lid{lid.value() + (1U << lmc) - 1}.is_unicast()));
+  mutable_port(port).lid = lid;
+  mutable_port(port).lmc = lmc;
+}
+
+void TablesBuilder::set_active_mtu(PortIndex port, wire::Mtu mtu) {
+  mutable_port(port).active_mtu = mtu;
+}
+
+void TablesBuilder::set_tapped(PortIndex port, bool tapped) {
+  Flags<PortFlag>& flags = mutable_port(port).flags;
+  flags = tapped ? flags | PortFlag::Tapped : flags.without(PortFlag::Tapped);
+}
+
+void TablesBuilder::set_pkeys(PortIndex port, std::span<const PKey> pkeys) {
+  assert(pkeys.size() <= kMaxPKeysPerPort);
+  pkeys_.at(port.value()).assign(pkeys.begin(), pkeys.end());
+}
+
+void TablesBuilder::set_gids(PortIndex port, std::span<const Gid> gids) {
+  assert(gids.size() <= 0xFFFF);
+  gids_.at(port.value()).assign(gids.begin(), gids.end());
+}
+
+void TablesBuilder::set_link(PortIndex port, std::uint32_t rate_mbps, Duration delay) {
+  const LinkEncoding encoding = encode_rate(rate_mbps);
+  for (const PortIndex end : {port, this->port(port).peer}) {
+    if (end == kNoPort) {
+      continue;
+    }
+    PortRecord& record = mutable_port(end);
+    record.rate_mbps = rate_mbps;
+    record.delay_ns = delay.nanoseconds();
+    record.active_width = encoding.width;
+    record.active_speed = encoding.speed;
+    record.active_speed_extended = encoding.extended;
+  }
+}
+
+void TablesBuilder::set_forwarding(NodeIndex switch_node, Lid lid, PortNumber port) {
+  assert(lid.is_unicast());
+  assert(port == kNoRoute || port.value() < node(switch_node).port_count);
+  assert(node(switch_node).kind == NodeKind::Switch);
+  std::vector<std::uint8_t>& table = forwarding_[switch_node.value()];
+  if (lid.value() >= table.size()) {
+    if (port == kNoRoute) {
+      return;
+    }
+    table.resize(lid.value() + 1, kNoRoute.value());
+  }
+  table[lid.value()] = port.value();
+}
+
+void TablesBuilder::clear_forwarding(NodeIndex switch_node) {
+  forwarding_.at(switch_node.value()).clear();
+}
+
+void TablesBuilder::set_multicast(NodeIndex switch_node, Lid mlid, PortNumber port, bool forward) {
+  const NodeRecord& record = node(switch_node);
+  assert(record.kind == NodeKind::Switch);
+  assert(mlid.is_multicast() && port.value() < record.port_count);
+  std::vector<std::uint8_t>& table = multicast_[switch_node.value()];
+  const std::size_t begin = std::size_t{mlid.value() - kFirstMlid} * record.mask_bytes();
+  if (begin >= table.size()) {
+    if (!forward) {
+      return;
+    }
+    table.resize(begin + record.mask_bytes());
+  }
+  std::uint8_t& byte = table[begin + port.value() / 8];
+  const auto bit = static_cast<std::uint8_t>(1U << port.value() % 8);
+  byte = static_cast<std::uint8_t>(forward ? byte | bit : byte & ~bit);
+}
+
+void TablesBuilder::clear_multicast(NodeIndex switch_node, Lid mlid) {
+  const NodeRecord& record = node(switch_node);
+  std::vector<std::uint8_t>& table = multicast_[switch_node.value()];
+  const std::size_t begin = std::size_t{mlid.value() - kFirstMlid} * record.mask_bytes();
+  if (begin < table.size()) {
+    std::fill_n(table.begin() + static_cast<std::ptrdiff_t>(begin), record.mask_bytes(),
+                std::uint8_t{0});
+  }
+}
+
+std::vector<std::byte> TablesBuilder::build(std::uint64_t generation) const {
+  std::vector<NodeRecord> nodes = nodes_;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    nodes[i].forwarding_count = static_cast<std::uint32_t>(forwarding_[i].size());
+    nodes[i].multicast_count =
+        multicast_[i].empty()
+            ? 0
+            : static_cast<std::uint32_t>(multicast_[i].size() / nodes[i].mask_bytes());
+  }
+  const auto forwarding = pool_tables(nodes, forwarding_, &NodeRecord::forwarding_offset);
+  const auto multicast = pool_tables(nodes, multicast_, &NodeRecord::multicast_offset);
+
+  std::vector<PortRecord> ports = ports_;
+  PKeyPool pkeys;
+  std::vector<Gid> gids;
+  std::vector<PortIndex> gid_owners;
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    ports[i].first_pkey = pkeys.add(pkeys_[i]);
+    ports[i].pkey_count = static_cast<std::uint16_t>(pkeys_[i].size());
+    ports[i].first_gid = static_cast<std::uint32_t>(gids.size());
+    ports[i].gid_count = static_cast<std::uint16_t>(gids_[i].size());
+    gids.insert(gids.end(), gids_[i].begin(), gids_[i].end());
+    gid_owners.insert(gid_owners.end(), gids_[i].size(), PortIndex{static_cast<std::uint32_t>(i)});
+  }
+
+  ImageWriter image;
+  image.section<NodeRecord>(SectionId::Nodes, nodes);
+  image.section<HcaRecord>(SectionId::Hcas, hcas_);
+  image.section<PortRecord>(SectionId::Ports, ports);
+  image.section<Gid>(SectionId::Gids, gids);
+  image.section<PortIndex>(SectionId::GidOwners, gid_owners);
+  image.section<std::uint32_t>(SectionId::GidOrder, sorted_by_gid(gids));
+  image.section<PKey>(SectionId::PKeys, pkeys.pool());
+  image.section<PortIndex>(SectionId::LidOwners, owners_by_lid(ports));
+  image.section<char>(SectionId::Names, names_);
+  image.section<std::uint8_t>(SectionId::Forwarding, forwarding);
+  image.section<std::uint8_t>(SectionId::Multicast, multicast);
+  return image.finish(generation, subnet_prefix_);
+}
+
+}  // namespace weft::fabric
