@@ -38,9 +38,9 @@ void expect_consistent(const TablesView& view, const Path& path) {
   }
 }
 
-class EveryGenerator : public ::testing::TestWithParam<const char*> {};
+class EveryTopology : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(EveryGenerator, EveryPortReachesEveryLidAndTheWayBackIsAsLong) {
+TEST_P(EveryTopology, EveryPortReachesEveryLidAndTheWayBackIsAsLong) {
   const RunningFabric fabric{generated(GetParam())};
   const TablesView view = fabric.view();
   const std::vector<PortIndex> ports = fabric.hca_ports();
@@ -57,7 +57,7 @@ TEST_P(EveryGenerator, EveryPortReachesEveryLidAndTheWayBackIsAsLong) {
   }
 }
 
-TEST_P(EveryGenerator, EverySwitchIsReachedAtItsPortZeroAndAnswers) {
+TEST_P(EveryTopology, EverySwitchIsReachedAtItsPortZeroAndAnswers) {
   const RunningFabric fabric{generated(GetParam())};
   const TablesView view = fabric.view();
   const PortIndex host = fabric.hca_ports().front();
@@ -74,7 +74,7 @@ TEST_P(EveryGenerator, EverySwitchIsReachedAtItsPortZeroAndAnswers) {
   }
 }
 
-TEST_P(EveryGenerator, BroadcastReachesAllOthersOnceWithoutCrossingACableTwice) {
+TEST_P(EveryTopology, BroadcastReachesAllOthersOnceWithoutCrossingACableTwice) {
   const RunningFabric fabric{generated(GetParam())};
   const TablesView view = fabric.view();
   const std::vector<PortIndex> ports = fabric.hca_ports();
@@ -93,7 +93,7 @@ TEST_P(EveryGenerator, BroadcastReachesAllOthersOnceWithoutCrossingACableTwice) 
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Topologies, EveryGenerator,
+INSTANTIATE_TEST_SUITE_P(Topologies, EveryTopology,
                          ::testing::Values("pair", "star:2", "star:17", "fat-tree:2:2",
                                            "fat-tree:4:2", "fat-tree:8:2", "fat-tree:2:3",
                                            "fat-tree:4:3", "fat-tree:6:3"));

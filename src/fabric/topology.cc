@@ -2,29 +2,36 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <iterator>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
+#include "fabric/topology_check.h"
+
 namespace weft::fabric {
+namespace internal {
 namespace {
+
+bool is_digit(char character) { return character >= '0' && character <= '9'; }
 
 bool is_name_character(char character) {
   return (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z') ||
-         (character >= '0' && character <= '9') || character == '-' || character == '_' ||
-         character == '.';
+         is_digit(character) || character == '-' || character == '_' || character == '.';
 }
 
+bool is_address_character(char character) {
+  return is_digit(character) || (character >= 'a' && character <= 'f') ||
+         (character >= 'A' && character <= 'F') || character == '.' || character == ':';
+}
+
+}  // namespace
+
 Result<void> check_name(std::string_view what, std::string_view name) {
-  bool is_good =
-      !name.empty() && name.size() <= kMaxNameBytes && name.front() != '-' && name.front() != '.';
-  for (const char character : name) {
-    is_good = is_good && is_name_character(character);
-  }
-  if (!is_good) {
+  if (name.empty() || name.size() > kMaxNameBytes || name.front() == '-' || name.front() == '.' ||
+      !std::ranges::all_of(name, is_name_character)) {
     return fail(ErrorCode::InvalidArgument,
                 "{} name '{}' will not do: 1 to {} letters, digits, '-', '_' or '.', the first a "
                 "letter, digit or '_'",
@@ -32,6 +39,21 @@ Result<void> check_name(std::string_view what, std::string_view name) {
   }
   return {};
 }
+
+Result<void> check_address(std::string_view address) {
+  constexpr std::size_t kLongest = 45;  // an IPv6 literal with an IPv4 tail
+  if (address.empty() || address.size() > kLongest ||
+      !std::ranges::all_of(address, is_address_character)) {
+    return fail(ErrorCode::InvalidArgument, "'{}' is no IPv4 or IPv6 address", address);
+  }
+  return {};
+}
+
+}  // namespace internal
+
+namespace {
+
+using internal::check_name;
 
 Result<void> check_port(const HostDescription& host, const HcaDescription& hca,
                         const HcaPortDescription& port) {
@@ -61,6 +83,11 @@ Result<void> check_host(const HostDescription& host) {
   if (host.hcas.empty() || host.hcas.size() > kMaxHcasPerHost) {
     return fail(ErrorCode::InvalidArgument, "host {} has {} HCAs; 1 to {} are possible", host.name,
                 host.hcas.size(), kMaxHcasPerHost);
+  }
+  for (const std::string& address : host.addresses) {
+    if (auto checked = internal::check_address(address); !checked) {
+      return checked;
+    }
   }
   std::unordered_set<std::string_view> names;
   for (const HcaDescription& hca : host.hcas) {

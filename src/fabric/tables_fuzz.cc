@@ -1,0 +1,77 @@
+// Foreign bytes as tables, and foreign bytes as a counter page of a good fabric: refused, or safe
+// to use in every way.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "fabric/counters.h"
+#include "fabric/path.h"
+#include "fabric/standin_subnet_manager.h"
+#include "fabric/tables.h"
+#include "fabric/topology.h"
+
+namespace weft::fabric {
+namespace {
+
+/// Copies into memory aligned as mappings are.
+struct alignas(64) Line {
+  std::byte bytes[64];  // NOLINT(modernize-avoid-c-arrays): an aligned unit of storage
+};
+
+void use_tables(const TablesView& view) {
+  (void)show(view);
+  for (std::uint32_t i = 0; i < view.ports().size() && i < 64; ++i) {
+    const PortRecord& port = view.ports()[i];
+    if (port.is_switch_port() && port.number != PortNumber{}) {
+      continue;
+    }
+    for (std::uint32_t lid = 0; lid < 16; ++lid) {
+      (void)describe(view, resolve(view, PortIndex{i}, Lid{lid}));
+    }
+    (void)resolve_multicast(view, PortIndex{i}, kBroadcastMlid);
+  }
+}
+
+const std::vector<std::byte>& good_tables() {
+  static const std::vector<std::byte> tables = [] {
+    TablesBuilder builder{generate_fat_tree(4, 2).value()};
+    (void)StandInSubnetManager{builder}.bring_up();
+    return builder.build(1);
+  }();
+  return tables;
+}
+
+/// The mutations of one good image: bytes of the input overwrite bytes of it.
+void use_mutation(ByteSpan input) {
+  std::vector<std::byte> image = good_tables();
+  for (std::size_t i = 0; i + 4 <= input.size(); i += 4) {
+    const std::size_t at = std::to_integer<std::size_t>(input[i]) |
+                           std::to_integer<std::size_t>(input[i + 1]) << 8 |
+                           std::to_integer<std::size_t>(input[i + 2]) << 16;
+    image[at % image.size()] = input[i + 3];
+  }
+  if (const auto view = TablesView::open(image)) {
+    use_tables(*view);
+  }
+}
+
+}  // namespace
+}  // namespace weft::fabric
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const weft::ByteSpan input = std::as_bytes(std::span{data, size});
+  std::vector<weft::fabric::Line> lines(size / sizeof(weft::fabric::Line) + 1);
+  const auto memory = std::as_writable_bytes(std::span{lines});
+  weft::copy_bytes(memory, input);
+  if (const auto view = weft::fabric::TablesView::open(memory.first(size))) {
+    weft::fabric::use_tables(*view);
+  }
+  const auto view = weft::fabric::TablesView::open(weft::fabric::good_tables());
+  if (const auto page = weft::fabric::CounterPageView::open(memory.first(size))) {
+    weft::fabric::CounterSum sum;
+    page->add_to(sum, *view, weft::fabric::NodeIndex{0});
+  }
+  weft::fabric::use_mutation(input);
+  return 0;
+}

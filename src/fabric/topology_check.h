@@ -1,0 +1,17 @@
+#pragma once
+
+// Checks that the file reader makes early, where it still knows the line, and validate() again.
+
+#include <string_view>
+
+#include "base/result.h"
+
+namespace weft::fabric::internal {
+
+/// `what`: "host", "switch" or "HCA".
+[[nodiscard]] Result<void> check_name(std::string_view what, std::string_view name);
+
+/// An IPv4 or IPv6 literal, as far as its characters say.
+[[nodiscard]] Result<void> check_address(std::string_view address);
+
+}  // namespace weft::fabric::internal

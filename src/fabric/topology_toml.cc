@@ -1,0 +1,519 @@
+// Topology files. All of the format:
+//
+//   subnet_prefix = "0xfe80000000000000"   # optional
+//
+//   [[host]]
+//   name = "h1"                            # one HCA, weft0, with one port
+//
+//   [[host]]
+//   name = "h2"
+//   addresses = ["10.0.0.2"]               # besides 127.77.0.2
+//   [[host.hca]]
+//   name = "weft0"                         # default: weft and its number
+//   ports = 2                              # default 1; or one [[host.hca.port]] each
+//   [[host.hca]]
+//   [[host.hca.port]]
+//   lmc = 1                                # 0..7, default 0
+//   mtu = 2048                             # 256 .. 4096, default 4096
+//   pkeys = [0xFFFF, 0x8001]               # default [0xFFFF]
+//   link_layer = "InfiniBand"              # the only one yet
+//
+//   [[switch]]
+//   name = "s1"
+//   ports = 36                             # 1..254
+//
+//   [[link]]
+//   a = "h1:1"                             # NODE:PORT or HOST/HCA:PORT
+//   b = "s1:1"
+//   rate_gbps = 100                        # default: as fast as memory
+//   delay_ns = 500                         # default 0
+//
+// Unknown keys are refused, since a misspelt one would silently do nothing.
+
+#define TOML_HEADER_ONLY 1
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <span>
+#include <unordered_map>
+#include <utility>
+
+#include "fabric/topology.h"
+#include "fabric/topology_check.h"
+
+namespace weft::fabric {
+namespace {
+
+/// Steps of inserting, deleting or changing one letter.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t column = 0; column <= b.size(); ++column) {
+    row[column] = column;
+  }
+  for (std::size_t line = 1; line <= a.size(); ++line) {
+    std::size_t diagonal = std::exchange(row[0], line);
+    for (std::size_t column = 1; column <= b.size(); ++column) {
+      const std::size_t changed = diagonal + (a[line - 1] == b[column - 1] ? 0 : 1);
+      diagonal = row[column];
+      row[column] = std::min({changed, row[column] + 1, row[column - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string_view nearest(std::string_view wrong, std::span<const std::string_view> known) {
+  constexpr std::size_t kLongestCompared = 64;  // policy: longer words are not misspelt keys
+  const std::string_view head = wrong.substr(0, kLongestCompared);
+  return *std::ranges::min_element(known, {},
+                                   [&](std::string_view key) { return edit_distance(head, key); });
+}
+
+std::optional<std::uint64_t> read_integer(std::string_view text) {
+  int base = 10;
+  if (text.starts_with("0x")) {
+    text.remove_prefix(2);
+    base = 16;
+  }
+  std::uint64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, number, base);
+  return failure == std::errc{} && stop == end ? std::optional{number} : std::nullopt;
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string_view origin) : origin_(origin) {}
+
+  Result<Topology> read(std::string_view text) {
+    const toml::parse_result parsed = toml::parse(text);
+    if (!parsed) {
+      return fail(ErrorCode::InvalidArgument, "{}:{}: {}", origin_,
+                  parsed.error().source().begin.line, parsed.error().description());
+    }
+    if (!read_table(parsed.table())) {
+      return std::unexpected(std::move(error_));
+    }
+    if (auto valid = validate(topology_); !valid) {
+      return fail(valid.error().code, "{}: {}", origin_, valid.error().reason);
+    }
+    return std::move(topology_);
+  }
+
+ private:
+  // Each of these says false after noting the first error.
+  template <class... Arguments>
+  bool refuse(const toml::node& at, fmt::format_string<Arguments...> format,
+              Arguments&&... arguments) {
+    error_.code = ErrorCode::InvalidArgument;
+    error_.reason = fmt::format("{}:{}: {}", origin_, at.source().begin.line,
+                                fmt::format(format, std::forward<Arguments>(arguments)...));
+    return false;
+  }
+
+  bool check_keys(const toml::table& table, std::string_view what,
+                  std::span<const std::string_view> known) {
+    for (const auto& [key, value] : table) {
+      if (std::ranges::find(known, key.str()) == known.end()) {
+        return refuse(value, "{} has no key '{}'; did you mean '{}'? (known: {})", what, key.str(),
+                      nearest(key.str(), known), fmt::join(known, ", "));
+      }
+    }
+    return true;
+  }
+
+  /// An integer of lowest..highest if the key is there.
+  template <class T>
+  bool read_number(const toml::table& table, std::string_view key, std::int64_t lowest,
+                   std::int64_t highest, T& target) {
+    const toml::node* node = table.get(key);
+    if (node == nullptr) {
+      return true;
+    }
+    const auto* integer = node->as_integer();
+    if (integer == nullptr || integer->get() < lowest || integer->get() > highest) {
+      return refuse(*node, "'{}' must be a whole number in {}..{}", key, lowest, highest);
+    }
+    target = static_cast<T>(integer->get());
+    return true;
+  }
+
+  bool read_string(const toml::table& table, std::string_view key, std::string& target) {
+    const toml::node* node = table.get(key);
+    if (node == nullptr) {
+      return true;
+    }
+    const auto* string = node->as_string();
+    if (string == nullptr) {
+      return refuse(*node, "'{}' must be a string, in quotes", key);
+    }
+    target = string->get();
+    return true;
+  }
+
+  /// Calls `read(table)` for each table of an array of tables, if there is one.
+  template <class Read>
+  bool read_each(const toml::table& parent, std::string_view key, Read read) {
+    const toml::node* node = parent.get(key);
+    if (node == nullptr) {
+      return true;
+    }
+    const auto* array = node->as_array();
+    if (array == nullptr) {
+      return refuse(*node, "'{}' must be an array of tables: [[{}]]", key, key);
+    }
+    for (const toml::node& element : *array) {
+      const auto* table = element.as_table();
+      if (table == nullptr) {
+        return refuse(element, "'{}' must be an array of tables: [[{}]]", key, key);
+      }
+      if (!read(*table)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool read_name(const toml::table& table, std::string_view what, std::string& name) {
+    if (!read_string(table, "name", name)) {
+      return false;
+    }
+    if (name.empty()) {
+      return refuse(table, "a {} needs a name, as in name = \"{}1\"", what, what.substr(0, 1));
+    }
+    if (const auto checked = internal::check_name(what, name); !checked) {
+      return refuse(*table.get("name"), "{}", checked.error().reason);
+    }
+    return true;
+  }
+
+  bool remember_node(const toml::table& table, const std::string& name, NodeKind kind,
+                     std::size_t position) {
+    const auto [found, is_new] =
+        nodes_.try_emplace(name, kind, static_cast<std::uint32_t>(position));
+    return is_new || refuse(table, "a second node is named '{}'", name);
+  }
+
+  bool read_table(const toml::table& root) {
+    static constexpr std::array<std::string_view, 4> kKnown = {"subnet_prefix", "host", "switch",
+                                                               "link"};
+    return check_keys(root, "a topology", kKnown) && read_prefix(root) &&
+           read_each(root, "host", [&](const auto& table) { return read_host(table); }) &&
+           read_each(root, "switch", [&](const auto& table) { return read_switch(table); }) &&
+           read_each(root, "link", [&](const auto& table) { return read_link(table); });
+  }
+
+  bool read_prefix(const toml::table& root) {
+    std::string text;
+    if (!read_string(root, "subnet_prefix", text)) {
+      return false;
+    }
+    if (text.empty() && root.get("subnet_prefix") == nullptr) {
+      return true;
+    }
+    const auto prefix = read_integer(text);
+    if (!prefix) {
+      return refuse(*root.get("subnet_prefix"),
+                    "'{}' is no subnet prefix: 64 bits in hex, as in \"0xfe80000000000000\"", text);
+    }
+    topology_.subnet_prefix = *prefix;
+    return true;
+  }
+
+  bool read_host(const toml::table& table) {
+    static constexpr std::array<std::string_view, 3> kKnown = {"name", "addresses", "hca"};
+    HostDescription host;
+    if (!check_keys(table, "a host", kKnown) || !read_name(table, "host", host.name) ||
+        !remember_node(table, host.name, NodeKind::Host, topology_.hosts.size()) ||
+        !read_addresses(table, host) ||
+        !read_each(table, "hca", [&](const auto& hca) { return read_hca(hca, host); })) {
+      return false;
+    }
+    if (host.hcas.empty()) {
+      host.hcas = make_host(host.name).hcas;
+    }
+    topology_.hosts.push_back(std::move(host));
+    return true;
+  }
+
+  bool read_addresses(const toml::table& table, HostDescription& host) {
+    const toml::node* node = table.get("addresses");
+    if (node == nullptr) {
+      return true;
+    }
+    const auto* array = node->as_array();
+    if (array == nullptr) {
+      return refuse(*node, "'addresses' must be an array of strings");
+    }
+    for (const toml::node& element : *array) {
+      const auto* address = element.as_string();
+      if (address == nullptr) {
+        return refuse(element, "'addresses' must be an array of strings");
+      }
+      if (const auto checked = internal::check_address(address->get()); !checked) {
+        return refuse(element, "{}", checked.error().reason);
+      }
+      host.addresses.push_back(address->get());
+    }
+    return true;
+  }
+
+  bool read_hca(const toml::table& table, HostDescription& host) {
+    static constexpr std::array<std::string_view, 3> kKnown = {"name", "ports", "port"};
+    if (host.hcas.size() == kMaxHcasPerHost) {
+      return refuse(table, "a host has at most {} HCAs", kMaxHcasPerHost);
+    }
+    HcaDescription hca;
+    hca.name = fmt::format("weft{}", host.hcas.size());
+    std::uint32_t count = 1;
+    if (!check_keys(table, "an HCA", kKnown) || !read_name(table, "HCA", hca.name) ||
+        !read_number(table, "ports", 1, kMaxPortsPerHca, count) ||
+        !read_each(table, "port", [&](const auto& port) { return read_port(port, hca); })) {
+      return false;
+    }
+    for (const HcaDescription& other : host.hcas) {
+      if (other.name == hca.name) {
+        return refuse(table, "a second HCA of host {} is named '{}'", host.name, hca.name);
+      }
+    }
+    if (hca.ports.empty()) {
+      hca.ports.resize(count);
+    } else if (table.get("ports") != nullptr) {
+      return refuse(*table.get("ports"), "give either 'ports' or [[host.hca.port]], not both");
+    } else if (hca.ports.size() > kMaxPortsPerHca) {
+      return refuse(table, "an HCA has at most {} ports", kMaxPortsPerHca);
+    }
+    host.hcas.push_back(std::move(hca));
+    return true;
+  }
+
+  bool read_port(const toml::table& table, HcaDescription& hca) {
+    static constexpr std::array<std::string_view, 4> kKnown = {"lmc", "mtu", "pkeys", "link_layer"};
+    HcaPortDescription port;
+    std::string link_layer = "InfiniBand";
+    if (!check_keys(table, "a port", kKnown) || !read_number(table, "lmc", 0, kMaxLmc, port.lmc) ||
+        !read_mtu(table, port) || !read_pkeys(table, port) ||
+        !read_string(table, "link_layer", link_layer)) {
+      return false;
+    }
+    if (link_layer != "InfiniBand") {
+      return refuse(*table.get("link_layer"),
+                    "link layer '{}' is not possible yet; \"InfiniBand\" is", link_layer);
+    }
+    hca.ports.push_back(std::move(port));
+    return true;
+  }
+
+  bool read_mtu(const toml::table& table, HcaPortDescription& port) {
+    std::uint32_t mtu = bytes(port.max_mtu);
+    if (!read_number(table, "mtu", 256, 4096, mtu)) {
+      return false;
+    }
+    if (!std::has_single_bit(mtu)) {
+      return refuse(*table.get("mtu"), "'mtu' must be 256, 512, 1024, 2048 or 4096");
+    }
+    port.max_mtu = static_cast<wire::Mtu>(std::countr_zero(mtu) - 7);
+    return true;
+  }
+
+  bool read_pkeys(const toml::table& table, HcaPortDescription& port) {
+    const toml::node* node = table.get("pkeys");
+    if (node == nullptr) {
+      return true;
+    }
+    const auto* array = node->as_array();
+    if (array == nullptr || array->empty() || array->size() > kMaxPKeysPerPort) {
+      return refuse(*node, "'pkeys' must be an array of 1 to {} numbers", kMaxPKeysPerPort);
+    }
+    port.pkeys.clear();
+    for (const toml::node& element : *array) {
+      const auto* integer = element.as_integer();
+      if (integer == nullptr || integer->get() < 1 || integer->get() > 0xFFFF ||
+          integer->get() == 0x8000) {
+        return refuse(element,
+                      "a P_Key is in 0x0001..0xFFFF and not 0x8000; bit 15 is full membership");
+      }
+      port.pkeys.emplace_back(static_cast<std::uint16_t>(integer->get()));
+    }
+    return true;
+  }
+
+  bool read_switch(const toml::table& table) {
+    static constexpr std::array<std::string_view, 2> kKnown = {"name", "ports"};
+    SwitchDescription description;
+    if (!check_keys(table, "a switch", kKnown) || !read_name(table, "switch", description.name) ||
+        !remember_node(table, description.name, NodeKind::Switch, topology_.switches.size()) ||
+        !read_number(table, "ports", 1, kMaxPortsPerSwitch, description.port_count)) {
+      return false;
+    }
+    if (description.port_count == 0) {
+      return refuse(table, "switch {} needs its count of ports, as in ports = 36",
+                    description.name);
+    }
+    topology_.switches.push_back(std::move(description));
+    return true;
+  }
+
+  bool read_link(const toml::table& table) {
+    static constexpr std::array<std::string_view, 4> kKnown = {"a", "b", "rate_gbps", "delay_ns"};
+    LinkDescription link;
+    std::int64_t delay_ns = 0;
+    if (!check_keys(table, "a link", kKnown) || !read_end(table, "a", link.a) ||
+        !read_end(table, "b", link.b) ||
+        !read_number(table, "delay_ns", 0, 1'000'000'000, delay_ns)) {
+      return false;
+    }
+    link.delay = Duration::nanoseconds(delay_ns);
+    if (const toml::node* node = table.get("rate_gbps")) {
+      link.rate_gbps = node->value<double>();
+      if (!link.rate_gbps || !std::isfinite(*link.rate_gbps) || *link.rate_gbps <= 0) {
+        return refuse(*node, "'rate_gbps' must be a number above 0; leave it out for no limit");
+      }
+    }
+    topology_.links.push_back(link);
+    return true;
+  }
+
+  bool read_end(const toml::table& table, std::string_view key, EndPoint& end) {
+    std::string text;
+    if (!read_string(table, key, text)) {
+      return false;
+    }
+    const toml::node* node = table.get(key);
+    if (node == nullptr) {
+      return refuse(table, "a link needs both ends, as in a = \"h1:1\" and b = \"s1:1\"");
+    }
+    const std::size_t colon = text.rfind(':');
+    const std::size_t slash = text.find('/');
+    const auto number = colon == std::string::npos
+                            ? std::nullopt
+                            : read_integer(std::string_view{text}.substr(colon + 1));
+    if (!number || (slash != std::string::npos && slash > colon)) {
+      return refuse(*node, "'{}' is no end of a link: NODE:PORT or HOST/HCA:PORT is", text);
+    }
+    const std::string name = text.substr(0, std::min(colon, slash));
+    const auto found = nodes_.find(name);
+    if (found == nodes_.end()) {
+      return refuse(*node, "no host or switch is named '{}'", name);
+    }
+    end.kind = found->second.first;
+    end.node = found->second.second;
+    if (slash != std::string::npos &&
+        !find_hca(*node, std::string_view{text}.substr(slash + 1, colon - slash - 1), end)) {
+      return false;
+    }
+    return take_port(*node, *number, end);
+  }
+
+  bool find_hca(const toml::node& at, std::string_view name, EndPoint& end) {
+    if (end.kind == NodeKind::Switch) {
+      return refuse(at, "a switch has no HCAs: NODE:PORT names its ports");
+    }
+    const HostDescription& host = topology_.hosts[end.node];
+    for (std::size_t i = 0; i < host.hcas.size(); ++i) {
+      if (host.hcas[i].name == name) {
+        end.hca = static_cast<std::uint8_t>(i);
+        return true;
+      }
+    }
+    return refuse(at, "host {} has no HCA named '{}'", host.name, name);
+  }
+
+  bool take_port(const toml::node& at, std::uint64_t number, EndPoint& end) {
+    const std::size_t ports = end.kind == NodeKind::Switch
+                                  ? topology_.switches[end.node].port_count
+                                  : topology_.hosts[end.node].hcas[end.hca].ports.size();
+    if (number == 0 || number > ports) {
+      return refuse(at, "there is no port {} there: the ports are 1..{}", number, ports);
+    }
+    end.port = PortNumber{static_cast<std::uint8_t>(number)};
+    const std::string text = to_string(topology_, end);
+    const auto [used, is_free] = cables_.try_emplace(text, at.source().begin.line);
+    return is_free ||
+           refuse(at, "{} has a cable already, in line {}", text, std::as_const(used->second));
+  }
+
+  std::string_view origin_;
+  Error error_;
+  Topology topology_;
+  std::unordered_map<std::string, std::pair<NodeKind, std::uint32_t>> nodes_;
+  std::unordered_map<std::string, std::uint32_t> cables_;  // end point and its line
+};
+
+void write_port(std::string& text, const HcaPortDescription& port) {
+  const auto out = std::back_inserter(text);
+  const HcaPortDescription usual;
+  text += "[[host.hca.port]]\n";
+  if (port.lmc != usual.lmc) {
+    fmt::format_to(out, "lmc = {}\n", port.lmc);
+  }
+  if (port.max_mtu != usual.max_mtu) {
+    fmt::format_to(out, "mtu = {}\n", bytes(port.max_mtu));
+  }
+  if (port.pkeys != usual.pkeys) {
+    std::vector<std::string> keys;
+    for (const PKey pkey : port.pkeys) {
+      keys.push_back(fmt::format("{:#06x}", pkey.value()));
+    }
+    fmt::format_to(out, "pkeys = [{}]\n", fmt::join(keys, ", "));
+  }
+}
+
+void write_host(std::string& text, const HostDescription& host) {
+  const auto out = std::back_inserter(text);
+  fmt::format_to(out, "\n[[host]]\nname = \"{}\"\n", host.name);
+  if (!host.addresses.empty()) {
+    fmt::format_to(out, "addresses = [\"{}\"]\n", fmt::join(host.addresses, "\", \""));
+  }
+  if (host.hcas == make_host(host.name).hcas) {
+    return;
+  }
+  for (const HcaDescription& hca : host.hcas) {
+    fmt::format_to(out, "[[host.hca]]\nname = \"{}\"\n", hca.name);
+    if (std::ranges::all_of(hca.ports,
+                            [](const auto& port) { return port == HcaPortDescription{}; })) {
+      fmt::format_to(out, "ports = {}\n", hca.ports.size());
+      continue;
+    }
+    for (const HcaPortDescription& port : hca.ports) {
+      write_port(text, port);
+    }
+  }
+}
+
+}  // namespace
+
+Result<Topology> read_topology(std::string_view toml, std::string_view origin) {
+  return Reader{origin}.read(toml);
+}
+
+std::string write_topology(const Topology& topology) {
+  std::string text = fmt::format("subnet_prefix = \"{:#018x}\"\n", topology.subnet_prefix);
+  const auto out = std::back_inserter(text);
+  for (const HostDescription& host : topology.hosts) {
+    write_host(text, host);
+  }
+  for (const SwitchDescription& node : topology.switches) {
+    fmt::format_to(out, "\n[[switch]]\nname = \"{}\"\nports = {}\n", node.name, node.port_count);
+  }
+  for (const LinkDescription& link : topology.links) {
+    fmt::format_to(out, "\n[[link]]\na = \"{}\"\nb = \"{}\"\n", to_string(topology, link.a),
+                   to_string(topology, link.b));
+    if (link.rate_gbps) {
+      fmt::format_to(out, "rate_gbps = {}\n", *link.rate_gbps);
+    }
+    if (link.delay != Duration{}) {
+      fmt::format_to(out, "delay_ns = {}\n", link.delay.nanoseconds());
+    }
+  }
+  return text;
+}
+
+}  // namespace weft::fabric
