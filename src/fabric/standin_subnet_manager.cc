@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace weft::fabric {
 namespace {
@@ -202,8 +203,11 @@ void StandInSubnetManager::grow_tree() {
   for (std::uint32_t position = 0; position < switches_.size(); ++position) {
     roots[position] = position;
   }
-  std::ranges::stable_sort(roots, [&](auto a, auto b) {
-    return (level_[a] == kFar ? 0 : level_[a] + 1) > (level_[b] == kFar ? 0 : level_[b] + 1);
+  const auto height = [&](std::uint32_t position) {
+    return level_[position] == kFar ? 0 : level_[position] + 1;
+  };
+  std::ranges::sort(roots, [&](std::uint32_t a, std::uint32_t b) {
+    return std::pair{height(b), a} < std::pair{height(a), b};
   });
   std::vector<bool> is_in_tree(switches_.size());
   for (const std::uint32_t root : roots) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 #include "fabric/tables.h"
 #include "fabric/tables_image.h"
@@ -121,7 +122,8 @@ std::vector<PortIndex> owners_by_lid(std::span<const PortRecord> ports) {
 std::vector<std::uint32_t> sorted_by_gid(std::span<const Gid> gids) {
   std::vector<std::uint32_t> order(gids.size());
   std::iota(order.begin(), order.end(), 0U);
-  std::ranges::stable_sort(order, [&](auto a, auto b) { return gids[a] < gids[b]; });
+  std::ranges::sort(order,
+                    [&](auto a, auto b) { return std::tie(gids[a], a) < std::tie(gids[b], b); });
   return order;
 }
 

@@ -1,0 +1,92 @@
+#include "fabric/topology.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "fabric/testing/running_fabric.h"
+
+namespace weft::fabric {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string reason_of(std::string_view toml) {
+  const auto topology = read_topology(toml, "lab.toml");
+  return topology ? "it was read" : topology.error().reason;
+}
+
+TEST(TopologyFile, RoundTripsEverythingThatCanBeSaid) {
+  Topology topology = testing::many_ports();
+  topology.subnet_prefix = 0xFEC0'0000'0000'0001;
+  topology.hosts[0].addresses = {"10.0.0.1", "fd00::1"};
+  topology.hosts[0].hcas[1].name = "storage";
+  topology.hosts[0].hcas[1].ports[1].pkeys = {kDefaultPKey, PKey{0x8001}, PKey{0x0002}};
+  topology.hosts[1].hcas[0].ports[0].max_mtu = wire::Mtu::Mtu512;
+  topology.links[0].rate_gbps = 12.5;
+  topology.links[0].delay = Duration::nanoseconds(1500);
+  topology.links[1].rate_gbps = 100;
+  const auto again = read_topology(write_topology(topology));
+  ASSERT_TRUE(again) << again.error().reason;
+  EXPECT_EQ(*again, topology);
+}
+
+TEST(TopologyFile, GivesAHostOneHcaWithOnePortUnlessToldOtherwise) {
+  const auto topology = read_topology(R"(
+[[link]]
+a = "h1:1"
+b = "h2/weft1:2"
+[[host]]
+name = "h1"
+[[host]]
+name = "h2"
+[[host.hca]]
+[[host.hca]]
+ports = 2
+)");
+  ASSERT_TRUE(topology) << topology.error().reason;
+  EXPECT_EQ(topology->hosts[0], make_host("h1"));
+  EXPECT_EQ(topology->hosts[1].hcas[1].name, "weft1");
+  EXPECT_EQ(topology->links[0].b, (EndPoint{NodeKind::Host, 1, 1, PortNumber{2}}));
+}
+
+TEST(TopologyFile, RefusesAMisspeltKeyWithItsLineAndTheNearestOne) {
+  EXPECT_THAT(reason_of("[[host]]\nname = \"h1\"\n[[switch]]\nname = \"s1\"\nport = 4\n"),
+              AllOf(HasSubstr("lab.toml:5: "), HasSubstr("did you mean 'ports'?")));
+  EXPECT_THAT(reason_of("[[hosts]]\nname = \"h1\"\n"), HasSubstr("did you mean 'host'?"));
+}
+
+TEST(TopologyFile, ErrorsNameTheLineAndWhatWouldWork) {
+  const std::string h1 = "[[host]]\nname = \"h1\"\n";
+  const std::string pair = h1 + "[[host]]\nname = \"h2\"\n";  // 4 lines
+  EXPECT_THAT(reason_of(""), HasSubstr("at least one host"));
+  EXPECT_THAT(reason_of("host = 3"), HasSubstr("[[host]]"));
+  EXPECT_THAT(reason_of("[[host]]\n"), HasSubstr("lab.toml:1: a host needs a name"));
+  EXPECT_THAT(reason_of("[[host]]\nname = 5"), HasSubstr("in quotes"));
+  EXPECT_THAT(reason_of("[[host]\n"), HasSubstr("lab.toml:1: "));
+  EXPECT_THAT(reason_of("[[host]]\nname = \"a b\""), HasSubstr("lab.toml:2: "));
+  EXPECT_THAT(reason_of(h1 + h1), HasSubstr("second node is named 'h1'"));
+  EXPECT_THAT(reason_of(h1 + "[[host.hca]]\nports = 3\n"), HasSubstr("1..2"));
+  EXPECT_THAT(reason_of(h1 + "[[host.hca]]\n[[host.hca.port]]\nlmc = 8\n"), HasSubstr("0..7"));
+  EXPECT_THAT(reason_of(h1 + "[[host.hca]]\n[[host.hca.port]]\nmtu = 1500\n"), HasSubstr("2048"));
+  EXPECT_THAT(reason_of(h1 + "[[host.hca]]\n[[host.hca.port]]\npkeys = [0x8000]\n"),
+              HasSubstr("bit 15"));
+  EXPECT_THAT(reason_of(h1 + "[[switch]]\nname = \"s1\"\nports = 255\n"), HasSubstr("1..254"));
+  EXPECT_THAT(reason_of(h1 + "[[switch]]\nname = \"s1\"\n"), HasSubstr("ports = 36"));
+  EXPECT_THAT(reason_of(pair + "[[link]]\na = \"h1:1\"\n"), HasSubstr("both ends"));
+  EXPECT_THAT(reason_of(pair + "[[link]]\na = \"h1:1\"\nb = \"h3:1\"\n"),
+              HasSubstr("lab.toml:7: no host or switch is named 'h3'"));
+  EXPECT_THAT(reason_of(pair + "[[link]]\na = \"h1:1\"\nb = \"h2:2\"\n"), HasSubstr("1..1"));
+  EXPECT_THAT(reason_of(pair + "[[link]]\na = \"h1\"\nb = \"h2:2\"\n"), HasSubstr("NODE:PORT"));
+  EXPECT_THAT(reason_of(pair + "[[link]]\na = \"h1:1\"\nb = \"h1:1\"\n"),
+              HasSubstr("lab.toml:7: h1:1 has a cable already, in line 6"));
+  EXPECT_THAT(reason_of(pair + "[[link]]\na = \"h1:1\"\nb = \"h2:1\"\nrate_gbps = 0\n"),
+              HasSubstr("above 0"));
+  EXPECT_THAT(reason_of("subnet_prefix = \"fabric\"\n" + h1), HasSubstr("64 bits in hex"));
+  EXPECT_THAT(reason_of(h1 + "addresses = [\"localhost\"]\n"), HasSubstr("no IPv4 or IPv6"));
+}
+
+}  // namespace
+}  // namespace weft::fabric
