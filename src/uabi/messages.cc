@@ -1,0 +1,202 @@
+#include "uabi/messages.h"
+
+#include <array>
+#include <cassert>
+#include <concepts>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+namespace weft::uabi {
+namespace {
+
+// Each message is described once, by the order in which `describe` hands its members to an
+// archive; Writer and Reader are the two archives.
+void describe(Hello& m, auto& archive) { archive(m.version, m.host); }
+void describe(OpenLane& m, auto& archive) { archive(m.peer); }
+void describe(JoinGroup& m, auto& archive) { archive(m.port, m.mlid); }
+void describe(LeaveGroup& m, auto& archive) { archive(m.port, m.mlid); }
+void describe(TapReady& m, auto& archive) { archive(m.capture); }
+void describe(Welcome& m, auto& archive) { archive(m.version, m.self); }
+void describe(Refused& m, auto& archive) { archive(m.reason); }
+void describe(Lane& m, auto& archive) { archive(m.peer, m.side); }
+void describe(NoSuchProcess& m, auto& archive) { archive(m.peer); }
+void describe(LaneClosed& m, auto& archive) { archive(m.peer); }
+void describe(TablesChanged&, auto&) {}
+void describe(GroupMembers& m, auto& archive) { archive(m.mlid, m.members); }
+void describe(OpenTap& m, auto& archive) { archive(m.capture, m.port); }
+void describe(CloseTap& m, auto& archive) { archive(m.capture); }
+void describe(Query& m, auto& archive) { archive(m.version, m.kind); }
+void describe(StartCapture& m, auto& archive) { archive(m.version, m.port); }
+void describe(Down& m, auto& archive) { archive(m.version); }
+void describe(Text& m, auto& archive) { archive(m.is_last, m.text); }
+void describe(CaptureLive& m, auto& archive) { archive(m.port); }
+void describe(CaptureSource& m, auto& archive) { archive(m.process); }
+
+template <class T>
+concept Number = std::unsigned_integral<T> || std::is_enum_v<T>;
+
+class Writer {
+ public:
+  explicit Writer(std::vector<std::byte>& out) : out_(out) {}
+
+  void operator()(auto&... members) { (put(members), ...); }
+
+ private:
+  void put(const Number auto& value) {
+    const ByteSpan bytes = bytes_of(value);
+    out_.insert(out_.end(), bytes.begin(), bytes.end());
+  }
+  void put(Lid lid) { put(lid.value()); }
+  void put(const ProcessAddress& address) {
+    put(address.node);
+    put(address.slot);
+  }
+  void put(const std::string& text) {
+    assert(text.size() <= kMaxTextBytes);
+    put(static_cast<std::uint32_t>(text.size()));
+    const ByteSpan bytes = std::as_bytes(std::span{text});
+    out_.insert(out_.end(), bytes.begin(), bytes.end());
+  }
+  void put(const std::vector<ProcessAddress>& members) {
+    assert(members.size() <= kMaxGroupMembers);
+    put(static_cast<std::uint32_t>(members.size()));
+    for (const ProcessAddress& member : members) {
+      put(member);
+    }
+  }
+
+  std::vector<std::byte>& out_;
+};
+
+class Reader {
+ public:
+  explicit Reader(ByteSpan in) : in_(in) {}
+
+  void operator()(auto&... members) { (get(members), ...); }
+  [[nodiscard]] bool is_whole() const { return !failed_ && in_.empty(); }
+
+ private:
+  void get(Number auto& value) {
+    std::remove_reference_t<decltype(value)> read{};
+    if (in_.size() < sizeof read) {
+      failed_ = true;
+      return;
+    }
+    std::memcpy(&read, in_.data(), sizeof read);
+    in_ = in_.subspan(sizeof read);
+    value = read;
+  }
+  void get(bool& value) {
+    std::uint8_t octet{};
+    get(octet);
+    failed_ = failed_ || octet > 1;
+    value = octet == 1;
+  }
+  void get(QueryKind& value) {
+    std::uint8_t octet{};
+    get(octet);
+    failed_ = failed_ || octet < 1 || octet > 2;
+    value = failed_ ? QueryKind::Status : static_cast<QueryKind>(octet);
+  }
+  void get(Lid& lid) {
+    std::uint32_t value{};
+    get(value);
+    lid = Lid{value};
+  }
+  void get(ProcessAddress& address) {
+    get(address.node);
+    get(address.slot);
+    failed_ = failed_ || address.slot >= kSlotCount;
+  }
+  void get(std::string& text) {
+    std::uint32_t size{};
+    get(size);
+    if (failed_ || size > in_.size() || size > kMaxTextBytes) {
+      failed_ = true;
+      return;
+    }
+    text.resize(size);
+    copy_bytes(std::as_writable_bytes(std::span{text}), in_.first(size));
+    in_ = in_.subspan(size);
+  }
+  void get(std::vector<ProcessAddress>& members) {
+    std::uint32_t count{};
+    get(count);
+    if (failed_ || count > kMaxGroupMembers || count * sizeof(ProcessAddress) > in_.size()) {
+      failed_ = true;
+      return;
+    }
+    members.resize(count);
+    for (ProcessAddress& member : members) {
+      get(member);
+    }
+  }
+
+  ByteSpan in_;
+  bool failed_{};
+};
+
+template <std::size_t kIndex>
+Result<Message> decode_as(ByteSpan body) {
+  std::variant_alternative_t<kIndex, Message> message;
+  Reader reader{body};
+  describe(message, reader);
+  if (!reader.is_whole()) {
+    return fail(ErrorCode::Io, "control message {} of {} bytes is malformed", kIndex, body.size());
+  }
+  return Message{std::in_place_index<kIndex>, std::move(message)};
+}
+
+using Decoder = Result<Message> (*)(ByteSpan);
+template <std::size_t... kIndices>
+constexpr auto make_decoders(std::index_sequence<kIndices...>) {
+  return std::array<Decoder, sizeof...(kIndices)>{&decode_as<kIndices>...};
+}
+constexpr auto kDecoders = make_decoders(std::make_index_sequence<std::variant_size_v<Message>>{});
+
+struct DescriptorCount {
+  std::size_t operator()(const Welcome&) const { return kWelcomeDescriptors; }
+  std::size_t operator()(const Lane&) const { return kLaneDescriptors; }
+  std::size_t operator()(const TablesChanged&) const { return 1; }
+  std::size_t operator()(const OpenTap&) const { return 1; }
+  std::size_t operator()(const CaptureSource&) const { return 1; }
+  std::size_t operator()(const auto&) const { return 0; }
+};
+
+}  // namespace
+
+std::size_t descriptors_of(const Message& message) {
+  return std::visit(DescriptorCount{}, message);
+}
+
+std::vector<std::byte> encode(const Message& message) {
+  std::vector<std::byte> bytes;
+  Writer writer{bytes};
+  auto type = static_cast<std::uint32_t>(message.index());
+  writer(type);
+  std::visit(
+      [&](const auto& alternative) {
+        auto copy = alternative;
+        describe(copy, writer);
+      },
+      message);
+  assert(bytes.size() <= kMaxMessageBytes);
+  return bytes;
+}
+
+Result<Message> decode(ByteSpan bytes) {
+  std::uint32_t type{};
+  if (bytes.size() < sizeof type || bytes.size() > kMaxMessageBytes) {
+    return fail(ErrorCode::Io, "a control message has 4 to {} bytes, not {}", kMaxMessageBytes,
+                bytes.size());
+  }
+  std::memcpy(&type, bytes.data(), sizeof type);
+  if (type >= kDecoders.size()) {
+    return fail(ErrorCode::Io, "control message type {} is unknown: the two ends differ in version",
+                type);
+  }
+  return kDecoders[type](bytes.subspan(sizeof type));
+}
+
+}  // namespace weft::uabi

@@ -1,0 +1,174 @@
+#pragma once
+
+// The control protocol between a program (or the command) and the fabric daemon: one message per
+// datagram of an AF_UNIX SOCK_SEQPACKET connection, native-endian, both ends on one machine. A
+// connection begins with Hello (a program on a simulated host) or Query / StartCapture / Down (a
+// command). Descriptors travel beside the bytes; each message says how many belong to it.
+//
+// Both sides take the other's bytes as foreign: decode() checks lengths, counts, enumerators and
+// text before anybody looks at them.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/identifiers.h"
+#include "base/result.h"
+
+namespace weft::uabi {
+
+/// Raised with every change of a message; both ends refuse any other.
+inline constexpr std::uint32_t kVersion = 1;
+
+/// All policy, not from any specification.
+inline constexpr std::size_t kMaxMessageBytes = 32'768;
+inline constexpr std::size_t kMaxTextBytes = kMaxMessageBytes - 64;
+inline constexpr std::size_t kMaxDescriptors = 4;
+inline constexpr std::size_t kMaxGroupMembers = 2'048;
+
+/// A QPN names its process: 10 bits of slot, 14 bits of index (DESIGN.md, decision 17). Slot 0 is
+/// the daemon's, which answers for QP0 and QP1.
+inline constexpr unsigned kQpnIndexBits = 14;
+inline constexpr std::uint32_t kSlotCount = 1U << (24 - kQpnIndexBits);
+[[nodiscard]] constexpr std::uint32_t slot_of(Qpn qpn) { return qpn.value() >> kQpnIndexBits; }
+[[nodiscard]] constexpr Qpn first_qpn_of(std::uint32_t slot) { return Qpn{slot << kQpnIndexBits}; }
+
+/// A process of the fabric: its host, as index of the node in the tables, and its slot there.
+struct ProcessAddress {
+  std::uint32_t node{};
+  std::uint32_t slot{};
+  auto operator<=>(const ProcessAddress&) const = default;
+};
+
+// --- program to daemon
+
+/// First message of a program. The daemon knows the process by its credentials.
+struct Hello {
+  std::uint32_t version{kVersion};
+  std::string host;
+};
+
+/// Asks for the lane to a process; answered by Lane or NoSuchProcess.
+struct OpenLane {
+  ProcessAddress peer;
+};
+
+/// A QP of this program joined or left a multicast group on a port of its host (an index in the
+/// tables). Counted: the port leaves with its last QP.
+struct JoinGroup {
+  std::uint32_t port{};
+  Lid mlid;
+};
+struct LeaveGroup {
+  std::uint32_t port{};
+  Lid mlid;
+};
+
+/// The program shows what it sends to this capture from now on.
+struct TapReady {
+  std::uint32_t capture{};
+};
+
+// --- daemon to program
+
+/// Answer to Hello. Descriptors: tables image, counter page, attention page.
+struct Welcome {
+  std::uint32_t version{kVersion};
+  ProcessAddress self;
+};
+inline constexpr std::size_t kWelcomeDescriptors = 3;
+
+/// Answer instead of any other: the reason in words.
+struct Refused {
+  std::string reason;
+};
+
+/// A lane, to both of its processes, asked for or not. Descriptors: lane memory, the peer's
+/// attention page.
+struct Lane {
+  ProcessAddress peer;
+  std::uint8_t side{};  // 0 or 1: ring::LaneSide
+};
+inline constexpr std::size_t kLaneDescriptors = 2;
+
+struct NoSuchProcess {
+  ProcessAddress peer;
+};
+
+/// The peer is gone; what it sent before lies in the rings still.
+struct LaneClosed {
+  ProcessAddress peer;
+};
+
+/// A new generation of the tables. Descriptor: the image.
+struct TablesChanged {};
+
+/// The processes with members in a group now: all of them, each time one comes or goes.
+struct GroupMembers {
+  Lid mlid;
+  std::vector<ProcessAddress> members;
+};
+
+/// Show each packet that crosses the tapped port. Descriptor: a capture ring that this process
+/// fills.
+struct OpenTap {
+  std::uint32_t capture{};
+  std::uint32_t port{};
+};
+struct CloseTap {
+  std::uint32_t capture{};
+};
+
+// --- command to daemon
+
+enum class QueryKind : std::uint8_t { Status = 1, Counters = 2 };
+struct Query {
+  std::uint32_t version{kVersion};
+  QueryKind kind{QueryKind::Status};
+};
+
+/// `port` as people write it: `h1`, `h1:1`, `s1:3`.
+struct StartCapture {
+  std::uint32_t version{kVersion};
+  std::string port;
+};
+
+struct Down {
+  std::uint32_t version{kVersion};
+};
+
+// --- daemon to command
+
+/// A piece of a long answer.
+struct Text {
+  bool is_last{};
+  std::string text;
+};
+
+/// Every program that was there shows its packets by now.
+struct CaptureLive {
+  std::uint32_t port{};
+};
+
+/// One more ring to read. Descriptor: its memory.
+struct CaptureSource {
+  ProcessAddress process;
+};
+
+using Message = std::variant<Hello, OpenLane, JoinGroup, LeaveGroup, TapReady, Welcome, Refused,
+                             Lane, NoSuchProcess, LaneClosed, TablesChanged, GroupMembers, OpenTap,
+                             CloseTap, Query, StartCapture, Down, Text, CaptureLive, CaptureSource>;
+
+/// How many descriptors come with a message; a receiver refuses any other number.
+[[nodiscard]] std::size_t descriptors_of(const Message& message);
+
+/// The bytes of a message; at most kMaxMessageBytes (asserted).
+[[nodiscard]] std::vector<std::byte> encode(const Message& message);
+
+[[nodiscard]] Result<Message> decode(ByteSpan bytes);
+
+}  // namespace weft::uabi

@@ -1,0 +1,98 @@
+#include "uabi/messages.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+
+namespace weft::uabi {
+namespace {
+
+std::vector<Message> one_of_each() {
+  return {Hello{.host = "h1"},
+          OpenLane{{7, 3}},
+          JoinGroup{4, Lid{0xC001}},
+          LeaveGroup{4, Lid{0xC001}},
+          TapReady{9},
+          Welcome{.self = {1, 2}},
+          Refused{"no host h9: the fabric has h1 and h2"},
+          Lane{
+                  {1, 5},
+                  1
+          },
+          NoSuchProcess{{1, 5}},
+          LaneClosed{{1, 5}},
+          TablesChanged{},
+          GroupMembers{Lid{0xC000}, {{0, 1}, {1, 1}}},
+          OpenTap{1, 2},
+          CloseTap{1},
+          Query{.kind = QueryKind::Counters},
+          StartCapture{.port = "s1:3"},
+          Down{},
+          Text{true, "{}"},
+          CaptureLive{6},
+          CaptureSource{{1, 1}}};
+}
+
+TEST(Messages, ComeBackAsTheyWere) {
+  const std::vector<Message> messages = one_of_each();
+  ASSERT_EQ(messages.size(), std::variant_size_v<Message>);
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const Message& message = messages[i];
+    EXPECT_EQ(message.index(), i);
+    const auto bytes = encode(message);
+    const auto decoded = decode(bytes);
+    ASSERT_TRUE(decoded) << message.index() << ": " << decoded.error().reason;
+    EXPECT_EQ(encode(*decoded), bytes);
+  }
+}
+
+TEST(Messages, RefuseEveryTruncationAndEveryTrailingByte) {
+  for (const Message& message : one_of_each()) {
+    auto bytes = encode(message);
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+      EXPECT_FALSE(decode(ByteSpan{bytes}.first(size))) << message.index() << " at " << size;
+    }
+    bytes.push_back(std::byte{0});
+    EXPECT_FALSE(decode(bytes)) << message.index();
+  }
+}
+
+TEST(Messages, NeverCrashOnForeignBytes) {
+  Random random{1};
+  for (int round = 0; round < 20'000; ++round) {
+    std::vector<std::byte> bytes(random.below(64));
+    for (std::byte& octet : bytes) {
+      octet = static_cast<std::byte>(random());
+    }
+    if (bytes.size() >= 4) {
+      bytes[0] = static_cast<std::byte>(random.below(std::variant_size_v<Message>));
+      bytes[1] = bytes[2] = bytes[3] = std::byte{0};
+    }
+    static_cast<void>(decode(bytes));
+  }
+}
+
+TEST(Messages, RefuseWhatNoSenderMeans) {
+  auto lane = encode(Message{Lane{
+      {1, kSlotCount - 1},
+      1
+  }});
+  EXPECT_TRUE(decode(lane));
+  lane[9] = std::byte{0xFF};  // slot beyond 10 bits
+  EXPECT_FALSE(decode(lane));
+  auto query = encode(Message{Query{}});
+  query.back() = std::byte{7};
+  EXPECT_FALSE(decode(query));
+  auto text = encode(Message{Text{true, "x"}});
+  text[4] = std::byte{2};  // no bool
+  EXPECT_FALSE(decode(text));
+}
+
+TEST(Qpn, NamesItsProcess) {
+  EXPECT_EQ(slot_of(Qpn{0}), 0U);
+  EXPECT_EQ(slot_of(first_qpn_of(1023)), 1023U);
+  EXPECT_EQ(slot_of(Qpn{first_qpn_of(5).value() + 16'383}), 5U);
+}
+
+}  // namespace
+}  // namespace weft::uabi
