@@ -3,11 +3,31 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "hca/hca.h"
 
 namespace weft::hca {
+
+/// Objects of one kind: handed out as raw pointers, freed at the latest with the HCA, as closing a
+/// device does.
+template <class T>
+class ObjectPool {
+ public:
+  T* add(std::unique_ptr<T> object) {
+    T* const raw = object.get();
+    objects_.emplace(raw, std::move(object));
+    return raw;
+  }
+  void free(T& object) { objects_.erase(&object); }
+  [[nodiscard]] std::size_t size() const { return objects_.size(); }
+
+ private:
+  std::unordered_map<T*, std::unique_ptr<T>> objects_;
+};
 
 /// Objects by kind. `objects` guards creation, destruction and everything here but the data path's
 /// QP slots: a slot is read without a lock, and destroy_qp waits for readers by their count (few:
@@ -30,11 +50,10 @@ struct Hca::State {
   std::atomic<std::uint32_t> readers{0};
   std::uint32_t next_qp{};
   std::uint32_t qp_count{};
-  std::uint32_t cq_count{};
-  std::uint32_t srq_count{};
-  std::uint32_t pd_count{};
-  std::uint32_t ah_count{};
-  std::uint32_t mr_count{};
+  ObjectPool<ProtectionDomain> pds;
+  ObjectPool<CompletionQueue> cqs;
+  ObjectPool<SharedReceiveQueue> srqs;
+  ObjectPool<AddressHandle> ahs;
 
   struct Group {
     Gid mgid;

@@ -12,11 +12,10 @@
 namespace weft::hca {
 namespace {
 
-Result<void> take_one(std::uint32_t& count, std::uint32_t limit, std::string_view what) {
+Result<void> refuse_if_full(std::size_t count, std::uint32_t limit, std::string_view what) {
   if (count >= limit) {
     return fail(ErrorCode::OutOfMemory, "the device's {} {} are all in use", limit, what);
   }
-  ++count;
   return {};
 }
 
@@ -46,12 +45,12 @@ Result<void> refuse_if_used(const std::atomic<std::uint32_t>& uses, std::string_
 
 Result<ProtectionDomain*> Hca::allocate_pd() {
   const std::lock_guard guard{state_->objects};
-  if (auto taken =
-          take_one(state_->pd_count, state_->configuration.limits.max_pd, "protection domains");
-      !taken) {
-    return std::unexpected(taken.error());
+  if (auto room = refuse_if_full(state_->pds.size(), state_->configuration.limits.max_pd,
+                                 "protection domains");
+      !room) {
+    return std::unexpected(room.error());
   }
-  return new ProtectionDomain;
+  return state_->pds.add(std::make_unique<ProtectionDomain>());
 }
 
 Result<void> Hca::deallocate_pd(ProtectionDomain& pd) {
@@ -61,8 +60,7 @@ Result<void> Hca::deallocate_pd(ProtectionDomain& pd) {
     return free;  // R-PD-2
   }
   const std::lock_guard guard{state_->objects};
-  --state_->pd_count;
-  delete &pd;
+  state_->pds.free(pd);
   return {};
 }
 
@@ -99,10 +97,11 @@ Result<CompletionQueue*> Hca::create_cq(std::uint32_t capacity) {
                 limits.max_cqe);
   }
   const std::lock_guard guard{state_->objects};
-  if (auto taken = take_one(state_->cq_count, limits.max_cq, "completion queues"); !taken) {
-    return std::unexpected(taken.error());
+  if (auto room = refuse_if_full(state_->cqs.size(), limits.max_cq, "completion queues"); !room) {
+    return std::unexpected(room.error());
   }
-  return new CompletionQueue(capacity, state_->configuration.lock_policy, state_->events);
+  return state_->cqs.add(std::make_unique<CompletionQueue>(
+      capacity, state_->configuration.lock_policy, state_->events));
 }
 
 Result<void> Hca::destroy_cq(CompletionQueue& cq) {
@@ -110,8 +109,7 @@ Result<void> Hca::destroy_cq(CompletionQueue& cq) {
     return free;
   }
   const std::lock_guard guard{state_->objects};
-  --state_->cq_count;
-  delete &cq;
+  state_->cqs.free(cq);
   return {};
 }
 
@@ -124,12 +122,13 @@ Result<SharedReceiveQueue*> Hca::create_srq(ProtectionDomain& pd, std::uint32_t 
                 max_sge, limits.max_srq_wr, limits.max_srq_sge);
   }
   const std::lock_guard guard{state_->objects};
-  if (auto taken = take_one(state_->srq_count, limits.max_srq, "shared receive queues"); !taken) {
-    return std::unexpected(taken.error());
+  if (auto room = refuse_if_full(state_->srqs.size(), limits.max_srq, "shared receive queues");
+      !room) {
+    return std::unexpected(room.error());
   }
   pd.uses.fetch_add(1, std::memory_order_relaxed);
-  return new SharedReceiveQueue(pd, depth, max_sge, limit, state_->configuration.lock_policy,
-                                state_->events);
+  return state_->srqs.add(std::make_unique<SharedReceiveQueue>(
+      pd, depth, max_sge, limit, state_->configuration.lock_policy, state_->events));
 }
 
 Result<void> Hca::destroy_srq(SharedReceiveQueue& srq) {
@@ -137,9 +136,8 @@ Result<void> Hca::destroy_srq(SharedReceiveQueue& srq) {
     return free;
   }
   const std::lock_guard guard{state_->objects};
-  --state_->srq_count;
   srq.pd().uses.fetch_sub(1, std::memory_order_release);
-  delete &srq;
+  state_->srqs.free(srq);
   return {};
 }
 
@@ -149,20 +147,19 @@ Result<AddressHandle*> Hca::create_ah(ProtectionDomain& pd, const AhAttributes& 
     return std::unexpected(route.error());
   }
   const std::lock_guard guard{state_->objects};
-  if (auto taken =
-          take_one(state_->ah_count, state_->configuration.limits.max_ah, "address handles");
-      !taken) {
-    return std::unexpected(taken.error());
+  if (auto room = refuse_if_full(state_->ahs.size(), state_->configuration.limits.max_ah,
+                                 "address handles");
+      !room) {
+    return std::unexpected(room.error());
   }
   pd.uses.fetch_add(1, std::memory_order_relaxed);
-  return new AddressHandle(pd, attributes, *route);
+  return state_->ahs.add(std::make_unique<AddressHandle>(pd, attributes, *route));
 }
 
 Result<void> Hca::destroy_ah(AddressHandle& ah) {
   const std::lock_guard guard{state_->objects};
-  --state_->ah_count;
   ah.pd().uses.fetch_sub(1, std::memory_order_release);
-  delete &ah;
+  state_->ahs.free(ah);
   return {};
 }
 
