@@ -1,0 +1,57 @@
+#include "hca/wire_length.h"
+
+#include <array>
+#include <utility>
+
+#include "wire/layout.h"
+#include "wire/lrh.h"
+#include "wire/bth.h"
+#include "wire/rdeth.h"
+#include "wire/xrceth.h"
+#include "wire/immdt.h"
+#include "wire/ieth.h"
+#include "wire/opcode.h"
+
+namespace weft::hca {
+namespace {
+
+using wire::ExtensionHeader;
+
+constexpr std::array<std::pair<ExtensionHeader, std::size_t>, 9> kExtensions{
+    {{ExtensionHeader::Rdeth, wire::kSizeOf<wire::Rdeth>},
+     {ExtensionHeader::Deth, wire::kSizeOf<wire::Deth>},
+     {ExtensionHeader::Xrceth, wire::kSizeOf<wire::Xrceth>},
+     {ExtensionHeader::Reth, wire::kSizeOf<wire::Reth>},
+     {ExtensionHeader::AtomicEth, wire::kSizeOf<wire::AtomicEth>},
+     {ExtensionHeader::Aeth, wire::kSizeOf<wire::Aeth>},
+     {ExtensionHeader::AtomicAckEth, wire::kSizeOf<wire::AtomicAckEth>},
+     {ExtensionHeader::Immediate, wire::kSizeOf<wire::ImmDt>},
+     {ExtensionHeader::Ieth, wire::kSizeOf<wire::Ieth>}}
+};
+
+[[nodiscard]] std::size_t extension_words(wire::Opcode opcode) {
+  const wire::OpcodeInfo* const info = wire::opcode_info(opcode);
+  std::size_t bytes = 0;
+  for (const auto& [extension, size] : kExtensions) {
+    bytes += info != nullptr && info->headers.has(extension) ? size : 0;
+  }
+  return bytes / 4;
+}
+
+}  // namespace
+
+std::uint64_t packet_length_words(const PacketHeader& header, std::size_t payload_bytes) {
+  constexpr std::size_t kIcrcBytes = 4;
+  constexpr std::size_t kFixed =
+      (wire::kSizeOf<wire::Lrh> + wire::kSizeOf<wire::Bth> + kIcrcBytes) / 4;
+  const std::size_t each = kFixed + (header.has_grh ? wire::kSizeOf<wire::Grh> / 4 : 0);
+  // Only the last packet of a train can need padding; MTUs are whole words.
+  std::uint64_t words = each * header.packet_count + (payload_bytes + 3) / 4;
+  words += extension_words(header.opcode);
+  if (header.packet_count > 1) {
+    words += extension_words(header.last_opcode);
+  }
+  return words;
+}
+
+}  // namespace weft::hca

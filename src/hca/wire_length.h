@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "hca/packet.h"
+
+namespace weft::hca {
+
+/// What a packet or train with `payload_bytes` of payload counts in PortXmitData: the sum over its
+/// packets of the LRH's PktLen, in 4-byte words from LRH to ICRC (IBTA vol 1 §7.7.8, §16.1.3.5).
+[[nodiscard]] std::uint64_t packet_length_words(const PacketHeader& header,
+                                                std::size_t payload_bytes);
+
+}  // namespace weft::hca

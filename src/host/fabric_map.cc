@@ -1,0 +1,77 @@
+#include "host/fabric_map.h"
+
+#include <utility>
+
+namespace weft::host {
+namespace {
+
+[[nodiscard]] std::optional<fabric::PortIndex> port_of(const fabric::TablesView& view,
+                                                       std::uint32_t node, Lid lid) {
+  const fabric::PortIndex owner = view.owner_of(lid);
+  if (owner == fabric::kNoPort || view.port(owner).node.value() != node) {
+    return std::nullopt;
+  }
+  return owner;
+}
+
+}  // namespace
+
+Result<void> FabricMap::replace(Mapping image) {
+  auto view = fabric::TablesView::open(image.bytes());
+  if (!view) {
+    return std::unexpected(view.error());
+  }
+  const std::lock_guard guard{lock_};
+  if (view_ && view->generation() <= view_->generation()) {
+    return fail(ErrorCode::Io, "fabric tables of generation {} after {}", view->generation(),
+                view_->generation());
+  }
+  view_ = *view;
+  image_ = std::move(image);
+  generation_.store(view_->generation(), std::memory_order_release);
+  return {};
+}
+
+fabric::Path FabricMap::resolve(std::uint32_t node, Lid slid, Lid dlid) const {
+  const std::lock_guard guard{lock_};
+  if (const auto source = port_of(*view_, node, slid)) {
+    return fabric::resolve(*view_, *source, dlid);
+  }
+  fabric::Path path;  // not ours, or the port has lost this LID
+  path.outcome = fabric::PathOutcome::SourceDown;
+  path.generation = view_->generation();
+  path.source = path.stopped_at = view_->node(fabric::NodeIndex{node}).first_port;
+  return path;
+}
+
+fabric::MulticastTree FabricMap::resolve_multicast(std::uint32_t node, Lid slid, Lid mlid) const {
+  const std::lock_guard guard{lock_};
+  if (const auto source = port_of(*view_, node, slid)) {
+    return fabric::resolve_multicast(*view_, *source, mlid);
+  }
+  fabric::MulticastTree tree;
+  tree.outcome = fabric::PathOutcome::SourceDown;
+  tree.generation = view_->generation();
+  tree.source = tree.stopped_at = view_->node(fabric::NodeIndex{node}).first_port;
+  return tree;
+}
+
+std::optional<std::uint32_t> FabricMap::node_of(Lid lid) const {
+  const std::lock_guard guard{lock_};
+  const fabric::PortIndex owner = view_->owner_of(lid);
+  return owner == fabric::kNoPort ? std::nullopt
+                                  : std::optional{view_->port(owner).node.value()};
+}
+
+std::optional<FabricMap::LocalPort> FabricMap::local_port(std::uint32_t node, Lid lid) const {
+  const std::lock_guard guard{lock_};
+  const auto owner = port_of(*view_, node, lid);
+  if (!owner || view_->port(*owner).is_switch_port()) {
+    return std::nullopt;
+  }
+  const fabric::PortRecord& port = view_->port(*owner);
+  const fabric::NodeRecord& host = view_->node(port.node);
+  return LocalPort{.hca = port.hca.value() - host.first_hca.value(), .port = port.number};
+}
+
+}  // namespace weft::host

@@ -1,0 +1,60 @@
+#pragma once
+
+// This process's view of the fabric: the newest tables, and the questions that lanes ask of them.
+// Answers are cached by generation by whoever asks, so the lock here is off the data path.
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "base/identifiers.h"
+#include "base/lock.h"
+#include "base/result.h"
+#include "fabric/path.h"
+#include "fabric/tables.h"
+#include "host/shared_memory.h"
+
+namespace weft::host {
+
+class FabricMap {
+ public:
+  /// Replaces the tables; refuses an image that is not well-formed or not newer.
+  [[nodiscard]] Result<void> replace(Mapping image);
+
+  [[nodiscard]] std::uint64_t generation() const {
+    return generation_.load(std::memory_order_acquire);
+  }
+
+  /// Calls `ask(const fabric::TablesView&)` and returns its answer; the view is valid inside only.
+  template <class Ask>
+  auto ask(Ask ask) const {
+    const std::lock_guard guard{lock_};
+    return ask(*view_);
+  }
+
+  /// The path from the port of `node` that owns `slid`; without one, an undeliverable path.
+  [[nodiscard]] fabric::Path resolve(std::uint32_t node, Lid slid, Lid dlid) const;
+  [[nodiscard]] fabric::MulticastTree resolve_multicast(std::uint32_t node, Lid slid,
+                                                        Lid mlid) const;
+
+  /// The node whose port owns `lid`.
+  [[nodiscard]] std::optional<std::uint32_t> node_of(Lid lid) const;
+
+  /// Which HCA (counted from 0 within its host) and port of `node` own `lid`.
+  struct LocalPort {
+    std::uint32_t hca{};
+    PortNumber port;
+  };
+  [[nodiscard]] std::optional<LocalPort> local_port(std::uint32_t node, Lid lid) const;
+
+ private:
+  mutable std::mutex lock_;
+  Mapping image_;
+  std::optional<fabric::TablesView> view_;
+  std::atomic<std::uint64_t> generation_{};
+};
+
+}  // namespace weft::host

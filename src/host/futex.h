@@ -1,0 +1,17 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace weft::host {
+
+/// Waits while `word` holds `expected`, for at most `longest`, or for a spurious reason. Shared
+/// between processes.
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, Duration longest);
+
+/// Wakes everybody who waits for `word`.
+void futex_wake(std::atomic<std::uint32_t>& word);
+
+}  // namespace weft::host

@@ -1,0 +1,271 @@
+#include "host/lane.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "hca/packet_record.h"
+#include "hca/wire_length.h"
+#include "host/clock.h"
+#include "host/futex.h"
+
+namespace weft::host {
+namespace {
+
+/// The head at the start of lane memory. Its words are atomics that live as long as the mapping.
+[[nodiscard]] LaneHead* head_of(MutableByteSpan memory) {
+  void* const start = memory.data();
+  return static_cast<LaneHead*>(start);
+}
+
+}  // namespace
+
+Lane::Lane(uabi::ProcessAddress self_address, uabi::ProcessAddress peer_address,
+           const FabricMap& map, TapSet& taps)
+    : self(self_address), peer(peer_address), map_(map), taps_(taps) {}
+
+void Lane::open(Mapping memory, Mapping attention, ring::LaneSide side) {
+  memory_ = std::move(memory);
+  attention_ = std::move(attention);
+  void* const page = attention_.bytes().data();
+  peer_attention_ = static_cast<AttentionPage*>(page);
+  my_side_ = side == ring::LaneSide::A ? 0 : 1;
+  peer_side_ = 1 - my_side_;
+  head_ = head_of(memory_.bytes());
+  const auto ends =
+      ring::lane_ends(memory_.bytes().subspan(sizeof(LaneHead)), kLaneShape, side);
+  const std::lock_guard guard{out_lock};
+  request_in = ends.request_in;
+  response_in = ends.response_in;
+  request_out_ = ends.request_out;
+  response_out_ = ends.response_out;
+  state_.store(LaneState::Open, std::memory_order_release);
+}
+
+void Lane::open_to_self() {
+  constexpr std::size_t kAlignment = 64;
+  std::size_t space = kLaneMemoryBytes + kAlignment;
+  private_memory_ = std::make_unique<std::byte[]>(space);
+  void* start = private_memory_.get();
+  std::align(kAlignment, kLaneMemoryBytes, start, space);
+  const MutableByteSpan memory{static_cast<std::byte*>(start), kLaneMemoryBytes};
+  head_ = std::construct_at(head_of(memory));
+  const auto a = ring::lane_ends(memory.subspan(sizeof(LaneHead)), kLaneShape, ring::LaneSide::A);
+  const auto b = ring::lane_ends(memory.subspan(sizeof(LaneHead)), kLaneShape, ring::LaneSide::B);
+  request_out_ = a.request_out;
+  response_out_ = a.response_out;
+  request_in = b.request_in;
+  response_in = b.response_in;
+  state_.store(LaneState::Open, std::memory_order_release);
+}
+
+void Lane::close(Lane& heir) {
+  const std::scoped_lock guard{out_lock, heir.out_lock};
+  state_.store(LaneState::Dead, std::memory_order_release);
+  died_at_ns_.store(now().since_start().nanoseconds(), std::memory_order_relaxed);
+  head_ = nullptr;
+  peer_attention_ = nullptr;
+  memory_ = {};
+  attention_ = {};
+  while (!waiting.empty()) {
+    QpCarrier& carrier = waiting.pop_front();
+    carrier.waiting_on.store(&heir);
+    heir.waiting.push_back(carrier);
+  }
+}
+
+bool Lane::try_reopen() {
+  const std::int64_t dead_ns =
+      now().since_start().nanoseconds() - died_at_ns_.load(std::memory_order_relaxed);
+  LaneState dead = LaneState::Dead;
+  return dead_ns > kReopenAfter.nanoseconds() &&
+         state_.compare_exchange_strong(dead, LaneState::Opening);
+}
+
+Route& Lane::route(const hca::PacketHeader& header, fabric::CounterPage& page,
+                   PolicyLock& page_lock) {
+  const std::uint64_t generation = map_.generation();
+  const auto is_it = [&](const Route& route) {
+    return route.slid == header.slid && route.dlid == header.dlid;
+  };
+  if (newest_route_ == nullptr || !is_it(*newest_route_)) {
+    const auto found = std::ranges::find_if(routes_, [&](const auto& r) { return is_it(*r); });
+    if (found == routes_.end()) {
+      routes_.push_back(std::make_unique<Route>());
+      newest_route_ = routes_.back().get();
+      newest_route_->slid = header.slid;
+      newest_route_->dlid = header.dlid;
+    } else {
+      newest_route_ = found->get();
+    }
+  }
+  Route& route = *newest_route_;
+  if (route.generation != generation) {
+    fabric::Path path = map_.resolve(self.node, header.slid, header.dlid);
+    const bool same_way = route.counter != nullptr && path.outcome == route.path.outcome &&
+                          path.hops == route.path.hops &&
+                          path.stopped_at == route.path.stopped_at;
+    if (!same_way) {
+      const std::lock_guard guard{page_lock};
+      route.counter = &page.open(path);
+    }
+    route.path = std::move(path);
+    route.generation = generation;
+  }
+  return route;
+}
+
+/// A full ring holds a packet up to the head-of-queue lifetime (DESIGN.md, decision 8). A reliable
+/// connection waits: its peer is alive and will read (decision 7).
+bool Lane::may_discard(const hca::PacketHeader& header) {
+  const Instant at = now();
+  if (full_since_ == Instant::never()) {
+    full_since_ = at;
+  }
+  const wire::OpcodeInfo* const info = wire::opcode_info(header.opcode);
+  return info != nullptr && info->transport != wire::Transport::Rc &&
+         at - full_since_ > kHeadOfQueueLifetime;
+}
+
+SendOutcome Lane::send(hca::Flow flow, const hca::PacketHeader& header,
+                       std::span<const ByteSpan> gather, fabric::CounterPage& page,
+                       PolicyLock& page_lock) {
+  std::array<std::byte, hca::kMaxRecordHeaderBytes> encoded;
+  const std::size_t header_bytes = hca::encode_record_header(header, encoded);
+  std::size_t payload_bytes = 0;
+  for (const ByteSpan piece : gather) {
+    payload_bytes += piece.size();
+  }
+  const std::lock_guard guard{out_lock};
+  Route& route = this->route(header, page, page_lock);
+  const std::uint64_t words = hca::packet_length_words(header, payload_bytes);
+  if (!route.path.is_delivered()) {
+    route.counter->count(header.packet_count, words);
+    return SendOutcome::Lost;
+  }
+  const LaneState state = this->state();
+  if (state == LaneState::Opening) {
+    return SendOutcome::NoRoom;
+  }
+  if (state == LaneState::Dead) {
+    // The receiving HCA has no such QP any more: the packet crosses the fabric and ends there.
+    route.counter->count(header.packet_count, words);
+    return SendOutcome::Lost;
+  }
+  ring::Producer<>& out = flow == hca::Flow::Request ? request_out_ : response_out_;
+  MutableByteSpan room = out.reserve(header_bytes + payload_bytes);
+  const ByteSpan header_span = ByteSpan{encoded}.first(header_bytes);
+  if (room.empty()) {
+    if (!may_discard(header)) {
+      return SendOutcome::NoRoom;
+    }
+    route.counter->count_discarded(header.packet_count, words);
+    return SendOutcome::Lost;
+  }
+  if (route.path.is_tapped && !taps_.show(route.path.hops, header_span, gather)) {
+    return SendOutcome::NoRoom;
+  }
+  full_since_ = Instant::never();
+  copy_bytes(room, header_span);
+  room = room.subspan(header_bytes);
+  for (const ByteSpan piece : gather) {
+    copy_bytes(room, piece);
+    room = room.subspan(piece.size());
+  }
+  out.commit();
+  route.counter->count(header.packet_count, words);
+  return SendOutcome::Sent;
+}
+
+bool Lane::send_copy(hca::PacketHeader header, std::span<const ByteSpan> gather) {
+  header.multicast_loopback = peer.node == self.node;
+  std::array<std::byte, hca::kMaxRecordHeaderBytes> encoded;
+  const std::size_t header_bytes = hca::encode_record_header(header, encoded);
+  std::size_t payload_bytes = 0;
+  for (const ByteSpan piece : gather) {
+    payload_bytes += piece.size();
+  }
+  const std::lock_guard guard{out_lock};
+  if (state() != LaneState::Open) {
+    return false;
+  }
+  MutableByteSpan room = request_out_.reserve(header_bytes + payload_bytes);
+  if (room.empty()) {
+    return false;
+  }
+  copy_bytes(room, ByteSpan{encoded}.first(header_bytes));
+  room = room.subspan(header_bytes);
+  for (const ByteSpan piece : gather) {
+    copy_bytes(room, piece);
+    room = room.subspan(piece.size());
+  }
+  request_out_.commit();
+  return true;
+}
+
+void Lane::wake_peer() {
+  peer_attention_->wake.fetch_add(1, std::memory_order_release);
+  futex_wake(peer_attention_->wake);
+}
+
+bool Lane::ring_doorbell() {
+  if (peer == self) {
+    return true;
+  }
+  const std::lock_guard guard{out_lock};
+  if (head_ != nullptr && ring::must_wake(head_->attention[peer_side_])) {
+    wake_peer();
+  }
+  return false;
+}
+
+bool Lane::is_drained() {
+  const std::lock_guard guard{out_lock};
+  return state() == LaneState::Dead ||
+         (state() == LaneState::Open && request_out_.is_drained());
+}
+
+void Lane::say_that_room_is_wanted() {
+  if (head_ != nullptr) {
+    head_->wants_room[my_side_].value.store(1, std::memory_order_seq_cst);
+  }
+}
+
+void Lane::tell_room() {
+  if (peer == self) {
+    return;
+  }
+  std::atomic<std::uint32_t>& wanted = head_->wants_room[peer_side_].value;
+  if (wanted.load(std::memory_order_relaxed) != 0 &&
+      wanted.exchange(0, std::memory_order_relaxed) != 0) {
+    wake_peer();
+  }
+}
+
+bool Lane::has_arrivals() {
+  using State = ring::Consumer<>::State;
+  return state() == LaneState::Open && (request_in.front().state == State::Record ||
+                                        response_in.front().state == State::Record);
+}
+
+void Lane::announce_sleep() { ring::announce_sleep(head_->attention[my_side_]); }
+void Lane::announce_awake() { ring::announce_awake(head_->attention[my_side_]); }
+
+const FabricMap::LocalPort* Lane::arrival(hca::Flow flow, const hca::PacketHeader& header) {
+  Arrival& arrival = arrivals_[flow == hca::Flow::Response ? 1 : 0];
+  const std::uint64_t generation = map_.generation();
+  if (arrival.slid != header.slid || arrival.dlid != header.dlid ||
+      arrival.generation != generation) {
+    arrival.slid = header.slid;
+    arrival.dlid = header.dlid;
+    arrival.generation = generation;
+    arrival.port = map_.node_of(header.slid) == peer.node
+                       ? map_.local_port(self.node, header.dlid)
+                       : std::nullopt;
+  }
+  return arrival.port ? &*arrival.port : nullptr;
+}
+
+}  // namespace weft::host

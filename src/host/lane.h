@@ -1,0 +1,165 @@
+#pragma once
+
+// One lane as this process has it (DESIGN.md, decision 3): where packets to one other process go
+// out, and where that process's packets come in.
+//
+// Threading: what is under `out_lock` serves any thread that sends; each of the two incoming rings
+// belongs to whoever holds the process's ownership of requests or of responses.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/intrusive_list.h"
+#include "base/lock.h"
+#include "base/time.h"
+#include "fabric/counters.h"
+#include "fabric/path.h"
+#include "hca/packet.h"
+#include "hca/qp.h"
+#include "host/fabric_map.h"
+#include "host/lane_memory.h"
+#include "host/shared_memory.h"
+#include "host/tap_set.h"
+#include "ring/lane.h"
+#include "uabi/messages.h"
+
+namespace weft::host {
+
+class Lane;
+
+/// What the driver keeps of a QP; Qp::carrier points to it.
+struct QpCarrier : ListHook<struct WaitingForRoom> {
+  hca::Qp* qp{};
+  std::uint32_t hca{};            // counted from 0 within the host
+  std::atomic<Lane*> lane{};      // of a connected QP, from RTR on
+  std::atomic<std::int64_t> armed_ns{kNotArmed};  // its entry in the timer heap
+  std::atomic<Lane*> waiting_on{};  // the lane in whose list it stands; changed under its out_lock
+
+  // Of a UD QP, under the QP's lock: the lane of the newest destination.
+  Lid newest_dlid;
+  std::uint32_t newest_slot{};
+  std::uint64_t newest_generation{};
+  Lane* newest_lane{};
+
+  static constexpr std::int64_t kNotArmed = Instant::never().since_start().nanoseconds();
+};
+
+/// A resolved path of this lane and its counter: one SLID and DLID in one generation.
+struct Route {
+  Lid slid;
+  Lid dlid;
+  std::uint64_t generation{};
+  fabric::Path path;
+  fabric::PathEntry* counter{};
+};
+
+enum class LaneState : std::uint8_t {
+  Opening,  // the daemon was asked; packets wait
+  Open,
+  Dead,  // no such process, or it is gone; packets are lost
+};
+
+/// What became of a packet that was handed to a lane.
+enum class SendOutcome : std::uint8_t { Sent, Lost, NoRoom };
+
+class Lane {
+ public:
+  static constexpr Duration kHeadOfQueueLifetime = Duration::milliseconds(1'074);  // HOQLife 18
+  static constexpr Duration kReopenAfter = Duration::milliseconds(100);            // policy
+
+  Lane(uabi::ProcessAddress self, uabi::ProcessAddress peer, const FabricMap& map, TapSet& taps);
+
+  const uabi::ProcessAddress self;
+  const uabi::ProcessAddress peer;
+
+  // --- sending
+
+  PolicyLock out_lock{LockPolicy::Spin};
+  IntrusiveList<QpCarrier, WaitingForRoom> waiting;  // under out_lock
+
+  [[nodiscard]] LaneState state() const { return state_.load(std::memory_order_acquire); }
+
+  /// Puts a packet or train into the ring, or loses it as its path says. `page` opens counters.
+  /// Takes out_lock.
+  [[nodiscard]] SendOutcome send(hca::Flow flow, const hca::PacketHeader& header,
+                                 std::span<const ByteSpan> gather, fabric::CounterPage& page,
+                                 PolicyLock& page_lock);
+
+  /// A multicast copy: no path, no counter, no waiting. False: no room, or nobody there.
+  [[nodiscard]] bool send_copy(hca::PacketHeader header, std::span<const ByteSpan> gather);
+
+  /// After the last packet of a series: wakes the peer if it sleeps. True if the peer is this very
+  /// process and its thread must be woken.
+  [[nodiscard]] bool ring_doorbell();
+
+  /// Whether the peer has read, and so answered, all that was sent to it. A dead peer has.
+  [[nodiscard]] bool is_drained();
+
+  void say_that_room_is_wanted();
+
+  // --- life
+
+  /// The lane's memory and the peer's attention page; from now on packets flow.
+  void open(Mapping memory, Mapping attention, ring::LaneSide side);
+  /// A lane to this process itself, in private memory.
+  void open_to_self();
+  /// Whoever calls holds both ownerships and has drained what came in. What waited for room goes
+  /// to `heir`.
+  void close(Lane& heir);
+  void close_for_ever() { state_.store(LaneState::Dead, std::memory_order_release); }
+  /// Dead for a while: true if the daemon should be asked again.
+  [[nodiscard]] bool try_reopen();
+
+  // --- receiving
+
+  /// Valid while the lane is open and the caller has the ownership of the ring.
+  ring::Consumer<> request_in;
+  ring::Consumer<> response_in;
+
+  /// After records were taken: wakes a peer that waits for room.
+  void tell_room();
+  [[nodiscard]] bool has_arrivals();
+  void announce_sleep();
+  void announce_awake();
+
+  /// The port at which a packet from this lane arrives, if its addresses are what the lane's owner
+  /// may use: SLID of the peer's node, DLID of ours (DESIGN.md, decision 11).
+  [[nodiscard]] const FabricMap::LocalPort* arrival(hca::Flow flow,
+                                                    const hca::PacketHeader& header);
+
+ private:
+  [[nodiscard]] Route& route(const hca::PacketHeader& header, fabric::CounterPage& page,
+                             PolicyLock& page_lock);
+  [[nodiscard]] bool may_discard(const hca::PacketHeader& header);
+  void wake_peer();
+
+  const FabricMap& map_;
+  TapSet& taps_;
+  std::atomic<LaneState> state_{LaneState::Opening};
+  Mapping memory_;
+  Mapping attention_;
+  std::unique_ptr<std::byte[]> private_memory_;
+  LaneHead* head_{};
+  AttentionPage* peer_attention_{};
+  std::size_t my_side_{};
+  std::size_t peer_side_{};
+  ring::Producer<> request_out_;
+  ring::Producer<> response_out_;
+  std::vector<std::unique_ptr<Route>> routes_;  // under out_lock
+  Route* newest_route_{};
+  Instant full_since_{Instant::never()};
+  std::atomic<std::int64_t> died_at_ns_{};
+
+  struct Arrival {
+    Lid slid;
+    Lid dlid;
+    std::uint64_t generation{};
+    std::optional<FabricMap::LocalPort> port;
+  };
+  std::array<Arrival, 2> arrivals_;  // of requests, of responses: each under its ownership
+};
+
+}  // namespace weft::host

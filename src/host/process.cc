@@ -1,0 +1,164 @@
+#include "host/process.h"
+
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+
+#include "host/clock.h"
+#include "host/futex.h"
+#include "host/process_impl.h"
+#include "host/run_directory.h"
+
+namespace weft::host {
+namespace {
+
+/// Rank variables of launchers, for programs that run as one rank a host.
+[[nodiscard]] std::string host_of_rank() {
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    if (const char* rank = std::getenv(variable); rank != nullptr && *rank != '\0') {
+      return fmt::format("h{}", std::strtoul(rank, nullptr, 10) + 1);
+    }
+  }
+  return "h1";
+}
+
+}  // namespace
+
+ProcessOptions options_of_environment() {
+  const char* const host = std::getenv("WEFT_HOST");
+  return {.run = run_directory_path(),
+          .fabric = fabric_of_environment(),
+          .host = host != nullptr && *host != '\0' ? std::string{host} : host_of_rank(),
+          .limits = {}};
+}
+
+Process::Process(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Process::~Process() {
+  if (!is_child_of_fork()) {
+    impl_->stop_threads();
+  }
+}
+
+Process::Impl::~Impl() {
+  for (const auto& [qp, carrier] : carriers) {
+    forget_waiting(*carrier);
+  }
+}
+
+Result<std::unique_ptr<Process>> Process::open(const ProcessOptions& options,
+                                               ProcessEvents& events) {
+  auto impl = std::make_unique<Impl>(events);
+  if (auto attached = impl->attach(options); !attached) {
+    return std::unexpected(attached.error());
+  }
+  mark_fork_boundary();
+  return std::unique_ptr<Process>{new Process{std::move(impl)}};
+}
+
+uabi::ProcessAddress Process::address() const { return impl_->self; }
+std::span<const HostHca> Process::hcas() const { return impl_->hcas; }
+
+fabric::PortRecord Process::port_record(std::uint32_t hca, PortNumber port) const {
+  impl_->pump_control();
+  return impl_->map.ask([&](const fabric::TablesView& view) {
+    const fabric::NodeRecord& node = view.node(fabric::NodeIndex{impl_->self.node});
+    const auto index = view.find_port(fabric::NodeIndex{impl_->self.node}, port, hca);
+    return view.port(index.value_or(node.first_port));
+  });
+}
+
+Result<hca::Qp*> Process::create_qp(std::uint32_t hca, const hca::QpInit& init) {
+  impl_->start_threads();
+  auto qp = impl_->slots.at(hca)->engine->create_qp(init);
+  if (!qp) {
+    return qp;
+  }
+  auto carrier = std::make_unique<QpCarrier>();
+  carrier->qp = *qp;
+  carrier->hca = hca;
+  const std::lock_guard guard{impl_->qps_lock};
+  (*qp)->carrier = carrier.get();
+  impl_->carriers.emplace(*qp, std::move(carrier));
+  return qp;
+}
+
+Result<void> Process::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
+  // With both ownerships nobody is in the middle of delivering to it, carrying for it or timing it.
+  const std::scoped_lock owners{impl_->request_owner, impl_->response_owner};
+  auto* const carrier = static_cast<QpCarrier*>(qp.carrier);
+  if (auto destroyed = impl_->slots.at(hca)->engine->destroy_qp(qp); !destroyed) {
+    return destroyed;
+  }
+  impl_->forget_waiting(*carrier);
+  impl_->timers.remove(*carrier);
+  const std::lock_guard guard{impl_->qps_lock};
+  impl_->carriers.erase(&qp);
+  return {};
+}
+
+Result<void> Process::modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes,
+                                hca::QpAttributeMask mask) {
+  if (auto modified = qp.modify(attributes, mask); !modified) {
+    return modified;
+  }
+  auto* const carrier = static_cast<QpCarrier*>(qp.carrier);
+  if (mask.has(hca::QpAttribute::DestQpn) || mask.has(hca::QpAttribute::AddressVector)) {
+    impl_->bind(*carrier);
+  }
+  impl_->settle(*carrier);
+  return {};
+}
+
+Result<void> Process::attach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid& mgid, Lid mlid) {
+  if (auto attached = impl_->slots.at(hca)->engine->attach_multicast(qp, mgid, mlid); !attached) {
+    return attached;
+  }
+  const PortNumber port = std::max(qp.query().port, PortNumber{1});
+  const auto index = impl_->map.ask([&](const fabric::TablesView& view) {
+    return view.find_port(fabric::NodeIndex{impl_->self.node}, port, hca);
+  });
+  if (index) {
+    impl_->post(uabi::JoinGroup{.port = index->value(), .mlid = mlid});
+  }
+  return {};
+}
+
+Result<void> Process::detach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid& mgid, Lid mlid) {
+  if (auto detached = impl_->slots.at(hca)->engine->detach_multicast(qp, mgid, mlid); !detached) {
+    return detached;
+  }
+  const PortNumber port = std::max(qp.query().port, PortNumber{1});
+  const auto index = impl_->map.ask([&](const fabric::TablesView& view) {
+    return view.find_port(fabric::NodeIndex{impl_->self.node}, port, hca);
+  });
+  if (index) {
+    impl_->post(uabi::LeaveGroup{.port = index->value(), .mlid = mlid});
+  }
+  return {};
+}
+
+void Process::kick(hca::Qp& qp) { impl_->settle(*static_cast<QpCarrier*>(qp.carrier)); }
+
+std::size_t Process::poll(hca::CompletionQueue& cq, std::span<hca::Wc> out) {
+  if (!cq.is_empty()) {
+    return cq.poll(out);
+  }
+  Impl& impl = *impl_;
+  impl.polls.store(impl.polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (impl.lease_ended.load(std::memory_order_relaxed)) {
+    impl.lease_ended.store(false, std::memory_order_relaxed);
+  }
+  impl.progress(Impl::Taker::Application, true);
+  return cq.poll(out);
+}
+
+void Process::application_will_wait() {
+  impl_->lease_ended.store(true, std::memory_order_seq_cst);
+  if (impl_->thread_naps.load(std::memory_order_seq_cst)) {
+    impl_->attention->wake.fetch_add(1, std::memory_order_release);
+    futex_wake(impl_->attention->wake);
+  }
+}
+
+}  // namespace weft::host

@@ -1,0 +1,110 @@
+#pragma once
+
+// The driver of one program: attaches it to a fabric as a process of one simulated host, runs an
+// hca::Hca for each HCA of that host, and carries packets between them and the lanes (DESIGN.md,
+// decisions 3 to 5, 7, 9).
+//
+// Any thread may call anything; objects of verbs follow the rules of verbs. A child of fork() must
+// call nothing (is_child_of_fork()).
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "fabric/tables.h"
+#include "hca/hca.h"
+#include "uabi/messages.h"
+
+namespace weft::host {
+
+/// What a process tells its owner; `hca` counts from 0 within the host. Called with locks of verbs
+/// objects held: record it and return. Port events come from the control thread.
+class ProcessEvents {
+ public:
+  virtual ~ProcessEvents() = default;
+  virtual void completion_event(std::uint32_t hca, hca::CompletionQueue& cq) = 0;
+  virtual void async_event(std::uint32_t hca, const hca::AsyncEvent& event) = 0;
+  [[nodiscard]] virtual bool wants_explanations() const = 0;
+  virtual void explain(std::string_view reason) = 0;
+};
+
+struct ProcessOptions {
+  std::string run;     // run directory
+  std::string fabric;  // name of the fabric
+  std::string host;    // name of the simulated host, as in the topology
+  hca::DeviceLimits limits;
+};
+
+/// WEFT_RUN, WEFT_FABRIC and WEFT_HOST (else, under MPI and Slurm, the host of the rank; else h1).
+[[nodiscard]] ProcessOptions options_of_environment();
+
+/// An HCA of this process's host, as the topology describes it.
+struct HostHca {
+  std::string name;
+  Guid node_guid;
+  Guid system_image_guid;
+  std::uint8_t port_count{};
+  hca::Hca* engine{};
+};
+
+class Process {
+ public:
+  /// Attaches to the fabric's daemon. Starts no thread yet.
+  [[nodiscard]] static Result<std::unique_ptr<Process>> open(const ProcessOptions& options,
+                                                             ProcessEvents& events);
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  [[nodiscard]] uabi::ProcessAddress address() const;
+  [[nodiscard]] std::span<const HostHca> hcas() const;
+
+  /// The port as its record in the tables has it, and its tables' contents.
+  [[nodiscard]] fabric::PortRecord port_record(std::uint32_t hca, PortNumber port) const;
+
+  // --- QPs: made and changed through the driver, so that it can carry for them
+
+  [[nodiscard]] Result<hca::Qp*> create_qp(std::uint32_t hca, const hca::QpInit& init);
+  [[nodiscard]] Result<void> destroy_qp(std::uint32_t hca, hca::Qp& qp);
+  [[nodiscard]] Result<void> modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes,
+                                       hca::QpAttributeMask mask);
+  /// attach / detach: also joins the port to the group's tree while any QP is attached.
+  [[nodiscard]] Result<void> attach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid& mgid,
+                                              Lid mlid);
+  [[nodiscard]] Result<void> detach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid& mgid,
+                                              Lid mlid);
+
+  // --- the data path
+
+  /// After one or more Qp::post_send, or Qp::post_recv in a state that completes at once: carries
+  /// what may go.
+  void kick(hca::Qp& qp);
+
+  /// CompletionQueue::poll; when there is nothing, looks at the lanes and polls again.
+  [[nodiscard]] std::size_t poll(hca::CompletionQueue& cq, std::span<hca::Wc> out);
+
+  /// The application armed a CQ or is about to wait: the progress thread takes over at once.
+  void application_will_wait();
+
+  /// Policy (DESIGN.md, decision 4).
+  static constexpr Duration kSpinBudget = Duration::microseconds(20);
+  static constexpr Duration kNap = Duration::microseconds(50);
+  static constexpr Duration kPollingLease = Duration::microseconds(200);
+  static constexpr Duration kFreshPoll = Duration::nanoseconds(500);
+
+  struct Impl;
+
+ private:
+  explicit Process(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// True in a child of fork() once mark_fork_boundary() was called in the parent: the child has no
+/// verbs objects (DESIGN.md, decision 9).
+[[nodiscard]] bool is_child_of_fork();
+void mark_fork_boundary();
+
+}  // namespace weft::host

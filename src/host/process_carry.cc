@@ -1,0 +1,265 @@
+// Packets out: which lane, and what happens when it has no room.
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "hca/packet_record.h"
+#include "hca/wire_length.h"
+#include "host/clock.h"
+#include "host/futex.h"
+#include "host/process_impl.h"
+
+namespace weft::host {
+namespace {
+
+constexpr unsigned kPostBudget = 64;   // trains; policy
+constexpr unsigned kResumeBudget = 4;  // trains a QP before the next one has its turn; policy
+
+}  // namespace
+
+/// Where the packets of one Qp::transmit call go. Remembers which bells to ring, what was lost and
+/// where there was no room.
+class LaneSink final : public hca::TransmitSink {
+ public:
+  LaneSink(Process::Impl* process, QpCarrier& carrier) : process_(process), carrier_(carrier) {}
+
+  [[nodiscard]] std::uint32_t max_train_bytes() const override { return kMaxTrainBytes; }
+
+  [[nodiscard]] bool send(hca::Flow flow, const hca::PacketHeader& header,
+                          std::span<const ByteSpan> gather) override;
+
+  void ring_doorbells();
+  [[nodiscard]] bool has_lost() const { return has_lost_; }
+  [[nodiscard]] Lane* blocked() const { return blocked_; }
+
+ private:
+  Process::Impl* process_;
+  QpCarrier& carrier_;
+  Lane* rung_{};  // the lane whose bell is due
+  Lane* blocked_{};
+  bool has_lost_{};
+};
+
+bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
+                    std::span<const ByteSpan> gather) {
+  if (header.dlid.is_multicast()) {
+    return process_->send_multicast(header, gather);
+  }
+  Lane* lane = carrier_.lane.load(std::memory_order_acquire);
+  if (lane == nullptr) {
+    lane = &process_->lane_of_packet(carrier_, header);
+  }
+  switch (lane->send(flow, header, gather, *process_->counters, process_->counters_lock)) {
+    case SendOutcome::Sent:
+      if (rung_ != nullptr && rung_ != lane) {
+        ring_doorbells();
+      }
+      rung_ = lane;
+      return true;
+    case SendOutcome::Lost:
+      has_lost_ = true;
+      return true;
+    case SendOutcome::NoRoom:
+      blocked_ = lane;
+      return false;
+  }
+  return false;
+}
+
+void LaneSink::ring_doorbells() {
+  if (rung_ != nullptr && rung_->ring_doorbell()) {
+    process_->wake_thread();
+  }
+  rung_ = nullptr;
+}
+
+/// The lane of a connected QP: to the process that its destination QPN names, on the node that owns
+/// its DLID now.
+void Process::Impl::bind(QpCarrier& carrier) {
+  if (carrier.qp->type() == hca::QpType::Ud) {
+    return;
+  }
+  const hca::QpAttributes attributes = carrier.qp->query();
+  const auto node = map.node_of(attributes.address.dlid);
+  forget_waiting(carrier);
+  Lane& lane = node ? lane_to({*node, uabi::slot_of(attributes.dest_qpn)}) : *nowhere;
+  carrier.lane.store(&lane, std::memory_order_release);
+}
+
+/// Under the lock of the carrier's QP.
+Lane& Process::Impl::lane_of_packet(QpCarrier& carrier, const hca::PacketHeader& header) {
+  const std::uint64_t generation = map.generation();
+  const std::uint32_t slot = uabi::slot_of(header.dest_qp);
+  if (carrier.newest_lane == nullptr || carrier.newest_dlid != header.dlid ||
+      carrier.newest_slot != slot || carrier.newest_generation != generation ||
+      carrier.newest_lane->state() == LaneState::Dead) {
+    const auto node = map.node_of(header.dlid);
+    carrier.newest_lane = node ? &lane_to({*node, slot}) : nowhere;
+    carrier.newest_dlid = header.dlid;
+    carrier.newest_slot = slot;
+    carrier.newest_generation = generation;
+  }
+  return *carrier.newest_lane;
+}
+
+void Process::Impl::carry(QpCarrier& carrier, Instant at, unsigned budget) {
+  if (!carrier.qp->wants_transmit()) {
+    return;
+  }
+  LaneSink sink{this, carrier};
+  const bool has_more = carrier.qp->transmit(sink, at, budget);
+  sink.ring_doorbells();
+  if (sink.has_lost()) {
+    carrier.qp->report_loss();
+  }
+  if (!has_more) {
+    return;
+  }
+  // Out of budget, it stands in the line that every pass looks at.
+  Lane* const blocked = sink.blocked();
+  Lane& lane = blocked != nullptr && blocked->state() != LaneState::Dead ? *blocked : *nowhere;
+  const std::lock_guard guard{lane.out_lock};
+  if (Lane* none = nullptr; carrier.waiting_on.compare_exchange_strong(none, &lane)) {
+    lane.waiting.push_back(carrier);
+    waiting_count.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (blocked != nullptr) {
+    lane.say_that_room_is_wanted();
+  }
+}
+
+/// After every call of a QP that may have given it something to send or a new deadline.
+void Process::Impl::settle(QpCarrier& carrier) {
+  if (carrier.qp->wants_transmit()) {
+    carry(carrier, now(), kPostBudget);
+    if (waiting_count.load(std::memory_order_relaxed) != 0) {
+      wake_thread();
+    }
+  }
+  arm(carrier);
+}
+
+void Process::Impl::arm(QpCarrier& carrier) {
+  const Instant deadline = carrier.qp->deadline();
+  const std::int64_t deadline_ns = deadline.since_start().nanoseconds();
+  const std::int64_t armed_ns = carrier.armed_ns.load(std::memory_order_relaxed);
+  if (deadline_ns >= armed_ns) {
+    return;
+  }
+  carrier.armed_ns.store(deadline_ns, std::memory_order_relaxed);
+  if (armed_ns != QpCarrier::kNotArmed) {
+    timers.remove(carrier);
+  }
+  if (timers.arm(carrier, deadline) &&
+      deadline_ns < thread_wakes_at_ns.load(std::memory_order_relaxed)) {
+    wake_thread();
+  }
+}
+
+void Process::Impl::resume_waiting() {
+  const std::lock_guard owner{response_owner};
+  resume_waiting_as_owner();
+}
+
+/// Each QP that waited gets a turn; those that still find no room stand in line again.
+void Process::Impl::resume_waiting_as_owner() {
+  if (waiting_count.load(std::memory_order_relaxed) == 0) {
+    return;
+  }
+  const Instant at = now();
+  const std::size_t count = lane_count.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < count; ++i) {
+    Lane& lane = *lanes[i];
+    std::size_t turns = 0;
+    {
+      const std::lock_guard guard{lane.out_lock};
+      lane.waiting.for_each([&](QpCarrier&) { ++turns; });
+    }
+    for (; turns != 0; --turns) {
+      QpCarrier* carrier = nullptr;
+      {
+        const std::lock_guard guard{lane.out_lock};
+        if (lane.waiting.empty()) {
+          break;
+        }
+        carrier = &lane.waiting.pop_front();
+        carrier->waiting_on.store(nullptr);
+        waiting_count.fetch_sub(1, std::memory_order_relaxed);
+      }
+      carry(*carrier, at, kResumeBudget);
+      arm(*carrier);
+    }
+  }
+}
+
+void Process::Impl::forget_waiting(QpCarrier& carrier) {
+  while (Lane* const lane = carrier.waiting_on.load()) {
+    const std::lock_guard guard{lane->out_lock};
+    if (carrier.waiting_on.load() == lane) {
+      IntrusiveList<QpCarrier, WaitingForRoom>::remove(carrier);
+      carrier.waiting_on.store(nullptr);
+      waiting_count.fetch_sub(1, std::memory_order_relaxed);
+    }
+  }
+}
+
+/// One copy for each process with members on a port that the tree reaches; our own host's members
+/// get theirs inside the HCA. Unreliable: a process whose ring is full misses it.
+bool Process::Impl::send_multicast(const hca::PacketHeader& header,
+                                   std::span<const ByteSpan> gather) {
+  const fabric::MulticastTree tree = map.resolve_multicast(self.node, header.slid, header.dlid);
+  std::size_t payload_bytes = 0;
+  for (const ByteSpan piece : gather) {
+    payload_bytes += piece.size();
+  }
+  {
+    const std::lock_guard guard{multicast_lock};
+    auto& [generation, entry] = multicast_counters[{header.slid, header.dlid}];
+    if (entry == nullptr || generation != tree.generation) {
+      const std::lock_guard page_guard{counters_lock};
+      entry = &counters->open(tree);
+      generation = tree.generation;
+    }
+    entry->count(1, hca::packet_length_words(header, payload_bytes));
+    if (tree.is_tapped) {
+      std::array<std::byte, hca::kMaxRecordHeaderBytes> encoded;
+      const std::size_t bytes = hca::encode_record_header(header, encoded);
+      if (!taps.show(tree.edges, ByteSpan{encoded}.first(bytes), gather)) {
+        return true;  // the packet is lost rather than unseen
+      }
+    }
+  }
+  std::vector<std::uint32_t> nodes = map.ask([&](const fabric::TablesView& view) {
+    std::vector<std::uint32_t> reached{self.node};
+    for (const fabric::PortIndex member : tree.members) {
+      reached.push_back(view.port(member).node.value());
+    }
+    return reached;
+  });
+  std::vector<uabi::ProcessAddress> members;
+  {
+    const std::lock_guard guard{lanes_lock};
+    if (const auto group = groups.find(header.dlid); group != groups.end()) {
+      members = group->second;
+    }
+  }
+  for (const uabi::ProcessAddress& member : members) {
+    if (std::ranges::find(nodes, member.node) != nodes.end()) {
+      Lane& lane = lane_to(member);
+      if (lane.send_copy(header, gather) && lane.ring_doorbell()) {
+        wake_thread();
+      }
+    }
+  }
+  return true;
+}
+
+void Process::Impl::wake_thread() {
+  if (thread_sleeps.load(std::memory_order_seq_cst)) {
+    attention->wake.fetch_add(1, std::memory_order_release);
+    futex_wake(attention->wake);
+  }
+}
+
+}  // namespace weft::host

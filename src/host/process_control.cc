@@ -1,0 +1,383 @@
+// How a process deals with its daemon: attaching, lanes, tables, captures, groups.
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <mutex>
+#include <utility>
+
+#include "host/futex.h"
+#include "host/process_impl.h"
+#include "host/run_directory.h"
+
+namespace weft::host {
+namespace {
+
+/// Policy: the daemon answers within microseconds; this much only if the machine is in trouble.
+constexpr Duration kDaemonPatience = Duration::seconds(10);
+constexpr std::size_t kMaxTablesBytes = std::size_t{1} << 32;
+
+[[nodiscard]] std::uint64_t secret() {
+  std::uint64_t value{};
+  if (getrandom(&value, sizeof value, 0) != sizeof value) {
+    value = static_cast<std::uint64_t>(getpid()) * 0x9E37'79B9'7F4A'7C15;
+  }
+  return value;
+}
+
+/// A thread that takes none of the program's signals (DROPIN-ABI 2.13).
+template <class Body>
+[[nodiscard]] std::thread quiet_thread(Body body) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread{body};
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+[[nodiscard]] hca::PortAttributes attributes_of(const fabric::TablesView& view,
+                                                const fabric::PortRecord& port) {
+  const auto gids = view.gids(port);
+  const auto pkeys = view.pkeys(port);
+  return {.state = static_cast<hca::PortState>(port.state),
+          .lid = port.lid,
+          .lmc = port.lmc,
+          .sm_lid = port.lid,
+          .sm_sl = {},
+          .max_mtu = port.max_mtu,
+          .active_mtu = port.active_mtu,
+          .active_width = port.active_width,
+          .active_speed = port.active_speed,
+          .gids = {gids.begin(), gids.end()},
+          .pkeys = {pkeys.begin(), pkeys.end()}};
+}
+
+}  // namespace
+
+Result<void> Process::Impl::attach(const ProcessOptions& options) {
+  auto connected = ControlSocket::connect(control_path(options.run, options.fabric));
+  if (!connected) {
+    return std::unexpected(connected.error());
+  }
+  control = std::move(*connected);
+  if (auto sent = control.send(uabi::Hello{.host = options.host}); !sent) {
+    return sent;
+  }
+  auto answer = control.receive(kDaemonPatience);
+  if (!answer) {
+    return std::unexpected(answer.error());
+  }
+  if (const auto* refused = std::get_if<uabi::Refused>(&answer->message)) {
+    return fail(ErrorCode::Refused, "{}", refused->reason);
+  }
+  const auto* welcome = std::get_if<uabi::Welcome>(&answer->message);
+  if (welcome == nullptr || welcome->version != uabi::kVersion || welcome->self.slot == 0) {
+    return fail(ErrorCode::Io, "the fabric daemon speaks another version: restart the fabric");
+  }
+  self = welcome->self;
+  auto tables = map_published(answer->descriptors[0], kMaxTablesBytes);
+  auto page = map_shared(answer->descriptors[1], Protection::ReadWrite,
+                         fabric::CounterPage::bytes_needed(), fabric::CounterPage::bytes_needed());
+  auto attention_page = map_shared(answer->descriptors[2], Protection::ReadWrite,
+                                   kAttentionPageBytes, kAttentionPageBytes);
+  for (const auto* mapping : {&tables, &page, &attention_page}) {
+    if (!*mapping) {
+      return std::unexpected(mapping->error());
+    }
+  }
+  if (auto replaced = map.replace(std::move(*tables)); !replaced) {
+    return replaced;
+  }
+  counter_memory = std::move(*page);
+  counters = fabric::CounterPage::format(counter_memory.bytes());
+  attention_memory = std::move(*attention_page);
+  void* const start = attention_memory.bytes().data();
+  attention = static_cast<AttentionPage*>(start);
+  control_wake = UniqueFd{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+
+  map.ask([&](const fabric::TablesView& view) {
+    const fabric::NodeRecord& node = view.node(fabric::NodeIndex{self.node});
+    for (const fabric::HcaRecord& record : view.hcas_of(node)) {
+      const auto number = static_cast<std::uint32_t>(slots.size());
+      auto slot = std::make_unique<HcaSlot>(number, events);
+      hca::HcaConfiguration configuration{.limits = options.limits,
+                                          .lock_policy = LockPolicy::Spin,
+                                          .carrier = hca::CarrierKind::Reliable,
+                                          .seed = secret(),
+                                          .first_qpn = uabi::first_qpn_of(self.slot),
+                                          .port_count = static_cast<std::uint8_t>(record.port_count),
+                                          .max_train_bytes = kMaxTrainBytes};
+      slot->engine = std::make_unique<hca::Hca>(configuration, slot->events);
+      slot->ports.resize(record.port_count);
+      hcas.push_back({.name = std::string{view.name(record)},
+                      .node_guid = record.guid,
+                      .system_image_guid = record.system_image_guid,
+                      .port_count = static_cast<std::uint8_t>(record.port_count),
+                      .engine = slot->engine.get()});
+      slots.push_back(std::move(slot));
+    }
+  });
+  refresh_ports(false);
+  {
+    const std::lock_guard guard{lanes_lock};
+    nowhere = add_lane({fabric::kNoIndex, 0});
+    nowhere->close_for_ever();
+    add_lane(self)->open_to_self();
+  }
+  return {};
+}
+
+void Process::Impl::start_threads() {
+  const std::lock_guard guard{threads_lock};
+  if (!control_thread.joinable()) {
+    control_thread = quiet_thread([this] { run_control(); });
+    progress_thread = quiet_thread([this] { run_progress(); });
+  }
+}
+
+void Process::Impl::stop_threads() {
+  stopping.store(true);
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(control_wake.get(), &one, sizeof one));
+  const std::lock_guard guard{threads_lock};
+  if (control_thread.joinable()) {
+    attention->wake.fetch_add(1);
+    futex_wake(attention->wake);
+    control_thread.join();
+    progress_thread.join();
+  }
+}
+
+void Process::Impl::post(uabi::Message message) {
+  {
+    const std::lock_guard guard{control_lock};
+    control_out.push_back(std::move(message));
+  }
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(control_wake.get(), &one, sizeof one));
+}
+
+void Process::Impl::run_control() {
+  while (!stopping.load()) {
+    bool has_more = false;
+    {
+      const std::lock_guard guard{control_lock};
+      while (!control_out.empty()) {
+        const auto sent = control.send(control_out.front());
+        if (!sent && sent.error().code == ErrorCode::TryAgain) {
+          has_more = true;
+          break;
+        }
+        control_out.pop_front();
+      }
+    }
+    auto received = control.receive();
+    if (received) {
+      handle(std::move(*received));
+      continue;
+    }
+    if (received.error().code == ErrorCode::Refused) {
+      handle_daemon_gone();
+      return;
+    }
+    std::array<pollfd, 2> waits{
+        pollfd{.fd = control.fd(),
+               .events = static_cast<short>(POLLIN | (has_more ? POLLOUT : 0)),
+               .revents = 0},
+        pollfd{.fd = control_wake.get(), .events = POLLIN, .revents = 0}
+    };
+    ::poll(waits.data(), waits.size(), -1);
+    std::uint64_t count{};
+    static_cast<void>(!::read(control_wake.get(), &count, sizeof count));
+  }
+}
+
+/// Before the first QP there is no control thread; whoever asks for a port reads the news itself.
+void Process::Impl::pump_control() {
+  const std::lock_guard guard{threads_lock};
+  if (control_thread.joinable()) {
+    return;
+  }
+  while (true) {
+    auto received = control.receive();
+    if (!received) {
+      return;
+    }
+    handle(std::move(*received));
+  }
+}
+
+void Process::Impl::handle(Received received) {
+  if (const auto* lane = std::get_if<uabi::Lane>(&received.message)) {
+    handle_lane(*lane, received.descriptors);
+  } else if (const auto* nobody = std::get_if<uabi::NoSuchProcess>(&received.message)) {
+    handle_gone(nobody->peer);
+  } else if (const auto* closed = std::get_if<uabi::LaneClosed>(&received.message)) {
+    handle_gone(closed->peer);
+  } else if (std::holds_alternative<uabi::TablesChanged>(received.message)) {
+    handle_tables(received.descriptors[0]);
+  } else if (const auto* group = std::get_if<uabi::GroupMembers>(&received.message)) {
+    const std::lock_guard guard{lanes_lock};
+    groups[group->mlid] = group->members;
+  } else if (const auto* tap = std::get_if<uabi::OpenTap>(&received.message)) {
+    handle_tap(*tap, received.descriptors[0]);
+  } else if (const auto* untap = std::get_if<uabi::CloseTap>(&received.message)) {
+    taps.close(untap->capture);
+    resume_waiting();
+  }
+}
+
+/// With lanes_lock held; null when there are too many.
+Lane* Process::Impl::add_lane(uabi::ProcessAddress peer) {
+  const std::size_t count = lane_count.load(std::memory_order_relaxed);
+  if (count == kMaxLanes) {
+    return nullptr;
+  }
+  lanes[count] = std::make_unique<Lane>(self, peer, map, taps);
+  lane_of[peer] = lanes[count].get();
+  lane_count.store(count + 1, std::memory_order_release);
+  return lanes[count].get();
+}
+
+Lane& Process::Impl::lane_to(uabi::ProcessAddress peer) {
+  const std::lock_guard guard{lanes_lock};
+  if (const auto found = lane_of.find(peer); found != lane_of.end()) {
+    Lane& lane = *found->second;
+    if (&lane != nowhere && lane.state() == LaneState::Dead && lane.try_reopen()) {
+      post(uabi::OpenLane{.peer = peer});
+    }
+    return lane;
+  }
+  Lane* const lane = add_lane(peer);
+  if (lane == nullptr) {
+    return *nowhere;
+  }
+  post(uabi::OpenLane{.peer = peer});
+  return *lane;
+}
+
+void Process::Impl::handle_lane(const uabi::Lane& message, std::vector<UniqueFd>& descriptors) {
+  auto memory = map_shared(descriptors[0], Protection::ReadWrite, kLaneMemoryBytes,
+                           kLaneMemoryBytes);
+  auto peer_page = map_shared(descriptors[1], Protection::ReadWrite, kAttentionPageBytes,
+                              kAttentionPageBytes);
+  if (!memory || !peer_page || message.side > 1 || message.peer == self) {
+    return;
+  }
+  {
+    const std::lock_guard guard{lanes_lock};
+    const auto found = lane_of.find(message.peer);
+    Lane* const lane = found == lane_of.end() ? add_lane(message.peer) : found->second;
+    if (lane == nullptr || lane->state() == LaneState::Open) {
+      return;
+    }
+    // Nobody looks at its rings before it is open.
+    lane->open(std::move(*memory), std::move(*peer_page),
+               message.side == 0 ? ring::LaneSide::A : ring::LaneSide::B);
+  }
+  resume_waiting();
+  wake_thread();  // what the peer sent before this was mapped rang no bell here
+}
+
+void Process::Impl::close_lane(Lane& lane) {
+  const std::scoped_lock owners{request_owner, response_owner};
+  if (lane.state() == LaneState::Open) {
+    // What it sent before it went away counts.
+    while (drain(lane, hca::Flow::Response, false, false) +
+               drain(lane, hca::Flow::Request, false, false) !=
+           0) {
+    }
+  }
+  lane.close(*nowhere);
+}
+
+void Process::Impl::handle_gone(uabi::ProcessAddress peer) {
+  Lane* lane = nullptr;
+  {
+    const std::lock_guard guard{lanes_lock};
+    if (const auto found = lane_of.find(peer); found != lane_of.end() && peer != self) {
+      lane = found->second;
+    }
+  }
+  if (lane != nullptr) {
+    close_lane(*lane);
+    resume_waiting();
+    wake_thread();
+  }
+}
+
+void Process::Impl::handle_daemon_gone() {
+  std::vector<Lane*> open;
+  {
+    const std::lock_guard guard{lanes_lock};
+    for (const auto& [peer, lane] : lane_of) {
+      if (peer != self) {
+        open.push_back(lane);
+      }
+    }
+  }
+  for (Lane* lane : open) {
+    close_lane(*lane);
+  }
+  resume_waiting();
+  wake_thread();
+  events.explain("the fabric's daemon is gone: the fabric was taken down, or weftd was killed");
+  for (std::uint32_t i = 0; i < slots.size(); ++i) {
+    hca::AsyncEvent fatal;
+    fatal.type = hca::AsyncEventType::DeviceFatal;
+    events.async_event(i, fatal);
+  }
+}
+
+void Process::Impl::handle_tables(const UniqueFd& file) {
+  auto image = map_published(file, kMaxTablesBytes);
+  if (image && map.replace(std::move(*image))) {
+    refresh_ports(true);
+    resume_waiting();
+  }
+}
+
+void Process::Impl::handle_tap(const uabi::OpenTap& tap, const UniqueFd& file) {
+  constexpr std::size_t kBytes = ring::ring_bytes(kTapRingCapacity);
+  auto memory = map_shared(file, Protection::ReadWrite, kBytes, kBytes);
+  if (memory) {
+    taps.open(tap.capture, tap.port, std::move(*memory));
+    post(uabi::TapReady{.capture = tap.capture});
+  }
+}
+
+void Process::Impl::refresh_ports(bool tell) {
+  for (std::uint32_t i = 0; i < slots.size(); ++i) {
+    HcaSlot& slot = *slots[i];
+    for (std::uint8_t number = 1; number <= slot.ports.size(); ++number) {
+      const auto fresh = map.ask([&](const fabric::TablesView& view) {
+        const auto index = view.find_port(fabric::NodeIndex{self.node}, PortNumber{number}, i);
+        return attributes_of(view, view.port(*index));
+      });
+      hca::PortAttributes& known = slot.ports[number - 1U];
+      const bool was_active = known.state == hca::PortState::Active;
+      const bool is_active = fresh.state == hca::PortState::Active;
+      const bool new_lid = known.lid != fresh.lid;
+      known = fresh;
+      slot.engine->set_port(PortNumber{number}, fresh);
+      hca::AsyncEvent event;
+      event.port = PortNumber{number};
+      if (tell && was_active != is_active) {
+        event.type =
+            is_active ? hca::AsyncEventType::PortActive : hca::AsyncEventType::PortError;
+        events.async_event(i, event);
+      }
+      if (tell && new_lid) {
+        event.type = hca::AsyncEventType::LidChange;
+        events.async_event(i, event);
+      }
+    }
+  }
+}
+
+}  // namespace weft::host

@@ -1,0 +1,147 @@
+#pragma once
+
+// The inside of host::Process, in four parts: process.cc (objects), process_control.cc (the daemon
+// and lanes), process_carry.cc (packets out), process_progress.cc (packets in, timers, the thread).
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "fabric/counters.h"
+#include "host/control_socket.h"
+#include "host/fabric_map.h"
+#include "host/lane.h"
+#include "host/process.h"
+#include "host/tap_set.h"
+#include "host/timer_heap.h"
+
+namespace weft::host {
+
+/// Policy: processes that one process can talk to; more are refused with a reason.
+inline constexpr std::size_t kMaxLanes = 4'096;
+
+/// Hands one HCA's events on with its number.
+class HcaEventsOf final : public hca::HcaEvents {
+ public:
+  HcaEventsOf(std::uint32_t hca, ProcessEvents& events) : hca_(hca), events_(events) {}
+  void completion_event(hca::CompletionQueue& cq) override { events_.completion_event(hca_, cq); }
+  void async_event(const hca::AsyncEvent& event) override { events_.async_event(hca_, event); }
+  [[nodiscard]] bool wants_explanations() const override { return events_.wants_explanations(); }
+  void explain(std::string_view reason) override { events_.explain(reason); }
+
+ private:
+  std::uint32_t hca_;
+  ProcessEvents& events_;
+};
+
+struct Process::Impl {
+  struct HcaSlot {
+    HcaSlot(std::uint32_t number, ProcessEvents& process_events) : events(number, process_events) {}
+    HcaEventsOf events;
+    std::unique_ptr<hca::Hca> engine;
+    std::vector<hca::PortAttributes> ports;  // as told last, by port number - 1
+  };
+
+  explicit Impl(ProcessEvents& process_events) : events(process_events) {}
+  ~Impl();
+
+  ProcessEvents& events;
+  uabi::ProcessAddress self;
+  FabricMap map;
+  TapSet taps;
+  Mapping counter_memory;
+  std::optional<fabric::CounterPage> counters;
+  PolicyLock counters_lock{LockPolicy::Spin};
+  Mapping attention_memory;
+  AttentionPage* attention{};
+  std::vector<std::unique_ptr<HcaSlot>> slots;
+  std::vector<HostHca> hcas;
+
+  // --- QPs
+  std::mutex qps_lock;
+  std::unordered_map<hca::Qp*, std::unique_ptr<QpCarrier>> carriers;
+  TimerHeap<QpCarrier> timers;
+
+  // --- lanes: an array that only grows, so that looking needs no lock
+  std::mutex lanes_lock;
+  std::map<uabi::ProcessAddress, Lane*> lane_of;
+  std::vector<std::unique_ptr<Lane>> lanes = std::vector<std::unique_ptr<Lane>>(kMaxLanes);
+  std::atomic<std::size_t> lane_count{0};
+  Lane* nowhere{};  // always dead: where packets without a destination are counted
+  std::map<Lid, std::vector<uabi::ProcessAddress>> groups;  // under lanes_lock
+  std::atomic<std::uint32_t> waiting_count{0};              // carriers in waiting lists
+
+  // --- control
+  ControlSocket control;
+  std::mutex control_lock;  // what is to be sent
+  std::deque<uabi::Message> control_out;
+  UniqueFd control_wake;  // eventfd
+  std::atomic<bool> stopping{false};
+  std::mutex threads_lock;
+  std::thread control_thread;
+  std::thread progress_thread;
+
+  // --- who looks at rings (DESIGN.md, decision 4)
+  PolicyLock request_owner{LockPolicy::Spin};
+  PolicyLock response_owner{LockPolicy::Spin};
+  std::atomic<std::uint64_t> polls{0};
+  std::atomic<bool> lease_ended{true};
+  std::atomic<bool> thread_is_hot{false};
+  std::atomic<bool> thread_sleeps{false};  // until something arrives or is posted
+  std::atomic<bool> thread_naps{false};    // while the application polls
+  std::atomic<std::int64_t> thread_wakes_at_ns{0};
+
+  // process_control.cc
+  Result<void> attach(const ProcessOptions& options);
+  void start_threads();
+  void stop_threads();
+  void run_control();
+  void handle(Received received);
+  void handle_lane(const uabi::Lane& message, std::vector<UniqueFd>& descriptors);
+  void handle_gone(uabi::ProcessAddress peer);
+  void handle_tables(const UniqueFd& file);
+  void handle_tap(const uabi::OpenTap& tap, const UniqueFd& file);
+  void handle_daemon_gone();
+  void close_lane(Lane& lane);
+  void post(uabi::Message message);
+  void refresh_ports(bool tell);
+  void pump_control();  // without a control thread: what the daemon sent so far
+  Lane& lane_to(uabi::ProcessAddress peer);
+  Lane* add_lane(uabi::ProcessAddress peer);
+
+  // process_carry.cc
+  void bind(QpCarrier& carrier);
+  void carry(QpCarrier& carrier, Instant at, unsigned budget);
+  void settle(QpCarrier& carrier);
+  void arm(QpCarrier& carrier);
+  void resume_waiting();
+  void resume_waiting_as_owner();  // of responses
+  void forget_waiting(QpCarrier& carrier);
+  Lane& lane_of_packet(QpCarrier& carrier, const hca::PacketHeader& header);
+  [[nodiscard]] bool send_multicast(const hca::PacketHeader& header,
+                                    std::span<const ByteSpan> gather);
+  std::map<std::pair<Lid, Lid>, std::pair<std::uint64_t, fabric::PathEntry*>> multicast_counters;
+  std::mutex multicast_lock;
+
+  // process_progress.cc
+  enum class Taker : std::uint8_t { Application, Thread };
+  std::size_t progress(Taker taker, bool application_is_active);
+  std::size_t take_requests(Taker taker, bool application_is_active);
+  std::size_t take_responses();
+  std::size_t drain(Lane& lane, hca::Flow flow, bool only_one_sided, bool leave_one_sided);
+  void deliver(Lane& lane, hca::Flow flow, ByteSpan record, std::span<QpCarrier*> touched,
+               std::size_t& touched_count);
+  void handle_timers(Instant at);
+  void run_progress();
+  void sleep_until_woken(Instant at);
+  [[nodiscard]] bool anything_arrived();
+  void wake_thread();
+};
+
+}  // namespace weft::host

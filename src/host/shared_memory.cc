@@ -1,0 +1,114 @@
+#include "host/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace weft::host {
+namespace {
+
+constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+Result<UniqueFd> create(const char* name, std::size_t size) {
+  UniqueFd file{memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (!file || ftruncate(file.get(), static_cast<off_t>(size)) != 0) {
+    return fail(ErrorCode::OutOfMemory, "{} bytes of shared memory for {}: {}", size, name,
+                std::strerror(errno));
+  }
+  return file;
+}
+
+Result<void> seal(const UniqueFd& file, int seals) {
+  if (fcntl(file.get(), F_ADD_SEALS, seals) != 0) {
+    return fail(ErrorCode::Io, "sealing shared memory: {}", std::strerror(errno));
+  }
+  return {};
+}
+
+Result<Mapping> map(const UniqueFd& file, int protection, int needed_seals, std::size_t least,
+                    std::size_t most) {
+  const int seals = fcntl(file.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & needed_seals) != needed_seals) {
+    return fail(ErrorCode::Io, "shared memory that is not sealed as it must be is refused");
+  }
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0) {
+    return fail(ErrorCode::Io, "shared memory: {}", std::strerror(errno));
+  }
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size < least || size > most || size == 0) {
+    return fail(ErrorCode::Io, "shared memory of {} bytes where {} to {} are expected", size, least,
+                most);
+  }
+  void* const address = mmap(nullptr, size, protection, MAP_SHARED, file.get(), 0);
+  if (address == MAP_FAILED) {
+    return fail(ErrorCode::OutOfMemory, "mapping {} bytes of shared memory: {}", size,
+                std::strerror(errno));
+  }
+  madvise(address, size, MADV_DONTFORK);  // DESIGN.md, decision 9
+  return Mapping{static_cast<std::byte*>(address), size};
+}
+
+}  // namespace
+
+Mapping::Mapping(Mapping&& other) noexcept
+    : address_(std::exchange(other.address_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  std::swap(address_, other.address_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Mapping::~Mapping() {
+  if (address_ != nullptr) {
+    munmap(address_, size_);
+  }
+}
+
+Result<UniqueFd> create_shared_memory(const char* name, std::size_t size) {
+  auto file = create(name, size);
+  if (file) {
+    if (auto sealed = seal(*file, kSizeSeals); !sealed) {
+      return std::unexpected(sealed.error());
+    }
+  }
+  return file;
+}
+
+Result<UniqueFd> publish_memory(const char* name, ByteSpan contents) {
+  auto file = create(name, contents.size());
+  if (!file) {
+    return file;
+  }
+  for (std::size_t done = 0; done < contents.size();) {
+    const ssize_t wrote =
+        pwrite(file->get(), contents.data() + done, contents.size() - done,
+               static_cast<off_t>(done));
+    if (wrote <= 0) {
+      return fail(ErrorCode::OutOfMemory, "writing {}: {}", name, std::strerror(errno));
+    }
+    done += static_cast<std::size_t>(wrote);
+  }
+  if (auto sealed = seal(*file, kSizeSeals | F_SEAL_WRITE); !sealed) {
+    return std::unexpected(sealed.error());
+  }
+  return file;
+}
+
+Result<Mapping> map_shared(const UniqueFd& file, Protection protection, std::size_t least,
+                           std::size_t most) {
+  const int access = protection == Protection::ReadWrite ? PROT_READ | PROT_WRITE : PROT_READ;
+  return map(file, access, F_SEAL_SHRINK | F_SEAL_GROW, least, most);
+}
+
+Result<Mapping> map_published(const UniqueFd& file, std::size_t most) {
+  return map(file, PROT_READ, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, 1, most);
+}
+
+}  // namespace weft::host

@@ -1,0 +1,50 @@
+#pragma once
+
+// Memory that processes share: anonymous files, sealed so that nobody can shrink or grow them under
+// another's mapping (DESIGN.md, decision 11).
+
+#include <cstddef>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "host/unique_fd.h"
+
+namespace weft::host {
+
+/// A mapping of a whole anonymous file.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(std::byte* address, std::size_t size) : address_(address), size_(size) {}
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping();
+
+  [[nodiscard]] MutableByteSpan bytes() const { return {address_, size_}; }
+  [[nodiscard]] explicit operator bool() const { return address_ != nullptr; }
+
+ private:
+  std::byte* address_{};
+  std::size_t size_{};
+};
+
+/// A new anonymous file of `size` zero bytes, sealed against shrinking and growing. `name` shows in
+/// /proc/<pid>/maps.
+[[nodiscard]] Result<UniqueFd> create_shared_memory(const char* name, std::size_t size);
+
+/// A new anonymous file holding `contents`, sealed against every change.
+[[nodiscard]] Result<UniqueFd> publish_memory(const char* name, ByteSpan contents);
+
+enum class Protection : bool { ReadOnly, ReadWrite };
+
+/// Maps the whole file. Refuses one that is not sealed against shrinking and growing, or is not
+/// between `least` and `most` bytes long. Not inherited by a child of fork().
+[[nodiscard]] Result<Mapping> map_shared(const UniqueFd& file, Protection protection,
+                                         std::size_t least, std::size_t most);
+
+/// The same, and sealed against writing by anybody.
+[[nodiscard]] Result<Mapping> map_published(const UniqueFd& file, std::size_t most);
+
+}  // namespace weft::host

@@ -1,0 +1,79 @@
+#include "node/fabric.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace weft::node {
+namespace {
+
+using ::testing::ElementsAre;
+
+std::unique_ptr<Fabric> make(std::string_view kind) {
+  auto fabric = Fabric::create(*fabric::generate(kind));
+  EXPECT_TRUE(fabric);
+  return std::move(*fabric);
+}
+
+TEST(Fabric, AttachesProcessesToHostsByName) {
+  const auto fabric = make("pair");
+  const auto a = fabric->attach("h1", Instant{});
+  const auto b = fabric->attach("h1", Instant{});
+  const auto c = fabric->attach("h2", Instant{});
+  ASSERT_TRUE(a && b && c);
+  EXPECT_EQ(a->host, b->host);
+  EXPECT_NE(a->slot, b->slot);
+  EXPECT_NE(a->host, c->host);
+  const auto nobody = fabric->attach("h9", Instant{});
+  ASSERT_FALSE(nobody);
+  EXPECT_EQ(nobody.error().code, ErrorCode::NotFound);
+}
+
+TEST(Fabric, TellsThePeersOfTheDead) {
+  const auto fabric = make("pair");
+  const ProcessId a = *fabric->attach("h1", Instant{});
+  const ProcessId b = *fabric->attach("h2", Instant{});
+  EXPECT_TRUE(*fabric->join_lane(a, b));
+  EXPECT_FALSE(*fabric->join_lane(b, a)) << "one lane for both directions";
+  EXPECT_FALSE(fabric->join_lane(a, a));
+  EXPECT_THAT(fabric->detach(a, Instant{}).peers, ElementsAre(b));
+  EXPECT_FALSE(fabric->has(a));
+  EXPECT_FALSE(fabric->join_lane(b, a)) << "the dead cannot be joined";
+  EXPECT_TRUE(fabric->detach(b, Instant{}).peers.empty());
+}
+
+TEST(Fabric, CountsMembersOfGroupsAndForgetsThoseOfTheDead) {
+  const auto fabric = make("star:3");
+  const ProcessId a = *fabric->attach("h1", Instant{});
+  const ProcessId b = *fabric->attach("h2", Instant{});
+  const auto port_a = fabric->find_ports("h1:1")->front();
+  const auto port_b = fabric->find_ports("h2:1")->front();
+  constexpr Lid kGroup{0xC005};
+  EXPECT_TRUE(*fabric->join_group(a, port_a, kGroup));
+  EXPECT_FALSE(*fabric->join_group(a, port_a, kGroup)) << "a second QP of the same process";
+  EXPECT_TRUE(*fabric->join_group(b, port_b, kGroup));
+  EXPECT_FALSE(fabric->join_group(a, port_b, kGroup)) << "another host's port";
+  EXPECT_THAT(fabric->members(kGroup), ElementsAre(a, b));
+  EXPECT_FALSE(*fabric->leave_group(a, port_a, kGroup));
+  EXPECT_TRUE(*fabric->leave_group(a, port_a, kGroup));
+  EXPECT_THAT(fabric->members(kGroup), ElementsAre(b));
+  EXPECT_THAT(fabric->detach(b, Instant{}).groups, ElementsAre(kGroup));
+  EXPECT_TRUE(fabric->groups().empty());
+}
+
+TEST(Fabric, ShowsThePacketsOfAPortWhileItIsTapped) {
+  const auto fabric = make("star:3");
+  const auto ports = fabric->find_ports("s1");
+  ASSERT_TRUE(ports);
+  EXPECT_EQ(ports->size(), 3U);
+  EXPECT_FALSE(fabric->find_ports("s1:9"));
+  const auto port = fabric->find_ports("s1:2")->front();
+  fabric->tap(port);
+  fabric->tap(port);
+  fabric->untap(port);
+  EXPECT_TRUE(fabric->builder().port(port).is_tapped());
+  fabric->untap(port);
+  EXPECT_FALSE(fabric->builder().port(port).is_tapped());
+}
+
+}  // namespace
+}  // namespace weft::node

@@ -1,0 +1,27 @@
+#include "node/process_slots.h"
+
+#include <cassert>
+
+namespace weft::node {
+
+Result<std::uint32_t> ProcessSlots::take(Instant now) {
+  for (std::uint32_t tried = 1; tried < kCount; ++tried) {
+    const std::uint32_t slot = next_;
+    next_ = next_ + 1 == kCount ? 1 : next_ + 1;
+    const bool rests = slots_[slot].released && now - *slots_[slot].released < kQuietTime;
+    if (!slots_[slot].taken && !rests) {
+      slots_[slot].taken = true;
+      return slot;
+    }
+  }
+  return fail(ErrorCode::OutOfMemory,
+              "the host has {} processes, as many as it can: end one, or use another host",
+              kCount - 1);
+}
+
+void ProcessSlots::release(std::uint32_t slot, Instant now) {
+  assert(is_taken(slot));
+  slots_[slot] = {.taken = false, .released = now};
+}
+
+}  // namespace weft::node
