@@ -248,12 +248,13 @@ Lane& Process::Impl::lane_to(uabi::ProcessAddress peer) {
   const std::lock_guard guard{lanes_lock};
   if (const auto found = lane_of.find(peer); found != lane_of.end()) {
     Lane& lane = *found->second;
-    if (&lane != nowhere && lane.state() == LaneState::Dead && lane.try_reopen()) {
+    if (&lane != nowhere && !daemon_is_gone && lane.state() == LaneState::Dead &&
+        lane.try_reopen()) {
       post(uabi::OpenLane{.peer = peer});
     }
     return lane;
   }
-  Lane* const lane = add_lane(peer);
+  Lane* const lane = daemon_is_gone ? nullptr : add_lane(peer);
   if (lane == nullptr) {
     return *nowhere;
   }
@@ -315,8 +316,9 @@ void Process::Impl::handle_daemon_gone() {
   std::vector<Lane*> open;
   {
     const std::lock_guard guard{lanes_lock};
+    daemon_is_gone = true;
     for (const auto& [peer, lane] : lane_of) {
-      if (peer != self) {
+      if (peer != self && lane != nowhere) {
         open.push_back(lane);
       }
     }

@@ -73,7 +73,8 @@ struct Process::Impl {
   std::map<uabi::ProcessAddress, Lane*> lane_of;
   std::vector<std::unique_ptr<Lane>> lanes = std::vector<std::unique_ptr<Lane>>(kMaxLanes);
   std::atomic<std::size_t> lane_count{0};
-  Lane* nowhere{};  // always dead: where packets without a destination are counted
+  bool daemon_is_gone{};  // nobody makes lanes any more
+  Lane* nowhere{};        // always dead: where packets without a destination are counted
   std::map<Lid, std::vector<uabi::ProcessAddress>> groups;  // under lanes_lock
   std::atomic<std::uint32_t> waiting_count{0};              // carriers in waiting lists
 

@@ -1,0 +1,40 @@
+#pragma once
+
+// weftd: keeps one fabric alive. It owns the tables, gives programs their place on simulated hosts,
+// joins them by lanes, notices their death and answers the `weft` command. It is not on the data
+// path and sleeps while nothing changes (DESIGN.md, decisions 9, 17).
+
+#include <string>
+
+#include "base/result.h"
+#include "fabric/topology.h"
+#include "host/unique_fd.h"
+
+namespace weft::daemon {
+
+struct DaemonOptions {
+  std::string run;     // run directory, which exists and is private
+  std::string fabric;  // checked name
+  fabric::Topology topology;
+  host::UniqueFd lifeline;  // optional: the fabric ends when the other end of this pipe closes
+};
+
+/// Takes the fabric's directory and socket. Clears what a dead daemon left; refuses (Exists) while
+/// another lives.
+class Daemon {
+ public:
+  [[nodiscard]] static Result<Daemon> create(DaemonOptions options);
+  Daemon(Daemon&&) noexcept;
+  Daemon& operator=(Daemon&&) noexcept;
+  ~Daemon();
+
+  /// Serves until Down, SIGTERM, SIGINT or the end of the lifeline; then removes the directory.
+  void run();
+
+ private:
+  class Impl;
+  explicit Daemon(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weft::daemon

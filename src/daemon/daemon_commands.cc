@@ -1,0 +1,120 @@
+// What the daemon does for the `weft` command: answers and captures.
+
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+#include <utility>
+
+#include "daemon/daemon_impl.h"
+#include "daemon/status.h"
+#include "host/shared_memory.h"
+#include "host/tap_record.h"
+#include "ring/spsc_ring.h"
+
+namespace weft::daemon {
+namespace {
+
+/// Policy: a program that is stopped cannot say that it shows its packets; it sends none either.
+constexpr std::chrono::milliseconds kTapPatience{300};
+
+}  // namespace
+
+void Daemon::Impl::query(Client& client, const uabi::Query& request) {
+  std::vector<ProgramStatus> programs;
+  std::vector<fabric::OwnedCounterPage> pages;
+  for (const auto& [process, program] : programs_) {
+    programs.push_back({.process = process, .pid = program->pid()});
+    pages.push_back({.page = *program->counters, .owner = process.host});
+  }
+  std::string answer;
+  if (request.kind == uabi::QueryKind::Counters) {
+    const fabric::CounterSum sum = ledger_.read(view(), pages);
+    answer = status_json(options_.fabric, view(), programs, &sum);
+  } else {
+    answer = status_json(options_.fabric, view(), programs, nullptr);
+  }
+  std::string_view rest = answer;
+  do {
+    const std::string_view piece = rest.substr(0, uabi::kMaxTextBytes);
+    rest.remove_prefix(piece.size());
+    client.send(uabi::Text{.is_last = rest.empty(), .text = std::string{piece}});
+  } while (!rest.empty());
+}
+
+void Daemon::Impl::start_capture(Client& client, const uabi::StartCapture& request) {
+  const auto ports = fabric_->find_ports(request.port);
+  if (!ports) {
+    client.send(uabi::Refused{ports.error().reason});
+    return;
+  }
+  for (const fabric::PortIndex port : *ports) {
+    const std::uint32_t id = next_capture_++;
+    Capture& capture = captures_[id];
+    capture.reader = &client;
+    capture.port = port;
+    fabric_->tap(port);
+    for (const auto& [process, program] : programs_) {
+      add_source(id, capture, *program);
+    }
+  }
+  publish();
+  auto timer = std::make_unique<asio::steady_timer>(loop_, kTapPatience);
+  timer->async_wait([this, reader = &client](const std::error_code& error) {
+    if (!error) {
+      say_live_if_ready(*reader, true);
+    }
+  });
+  not_live_[&client] = std::move(timer);
+  say_live_if_ready(client, false);
+}
+
+void Daemon::Impl::add_source(std::uint32_t id, Capture& capture, Client& program) {
+  auto memory =
+      host::create_shared_memory("weft-tap", ring::ring_bytes(host::kTapRingCapacity));
+  if (!memory) {
+    return;
+  }
+  const auto file = std::make_shared<const host::UniqueFd>(std::move(*memory));
+  capture.not_ready.insert(&program);
+  program.send(uabi::OpenTap{.capture = id, .port = capture.port.value()}, {file});
+  capture.reader->send(uabi::CaptureSource{.process = address_of(*program.process)}, {file});
+}
+
+void Daemon::Impl::tap_ready(Client& client, std::uint32_t id) {
+  const auto found = captures_.find(id);
+  if (found != captures_.end() && found->second.not_ready.erase(&client) != 0) {
+    say_live_if_ready(*found->second.reader, false);
+  }
+}
+
+void Daemon::Impl::say_live_if_ready(Client& reader, bool time_is_up) {
+  const bool all_ready = std::ranges::none_of(captures_, [&](const auto& entry) {
+    return entry.second.reader == &reader && !entry.second.not_ready.empty();
+  });
+  if (not_live_.contains(&reader) && (all_ready || time_is_up)) {
+    const auto capture = std::ranges::find_if(
+        captures_, [&](const auto& entry) { return entry.second.reader == &reader; });
+    reader.send(uabi::CaptureLive{.port = capture->second.port.value()});
+    not_live_.erase(&reader);
+  }
+}
+
+void Daemon::Impl::end_captures(Client& reader) {
+  not_live_.erase(&reader);
+  const bool had_some = std::erase_if(captures_, [&](const auto& entry) {
+    const auto& [id, capture] = entry;
+    if (capture.reader != &reader) {
+      return false;
+    }
+    fabric_->untap(capture.port);
+    for (const auto& [process, program] : programs_) {
+      program->send(uabi::CloseTap{.capture = id});
+    }
+    return true;
+  }) != 0;
+  if (had_some) {
+    publish();
+  }
+}
+
+}  // namespace weft::daemon

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <asio/signal_set.hpp>
+#include <asio/steady_timer.hpp>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/client.h"
+#include "daemon/daemon.h"
+#include "fabric/counters.h"
+#include "node/fabric.h"
+
+namespace weft::daemon {
+
+/// A capture of one port, for one `weft capture`.
+struct Capture {
+  Client* reader{};
+  fabric::PortIndex port;
+  std::set<Client*> not_ready;  // programs that do not show their packets yet
+};
+
+class Daemon::Impl {
+ public:
+  Impl(DaemonOptions options, std::unique_ptr<node::Fabric> fabric, host::UniqueFd lock,
+       host::UniqueFd listener);
+  ~Impl();
+  void run();
+
+ private:
+  using Handler = void (Impl::*)(Client&, const uabi::Message&);
+
+  void accept();
+  void handle(Client& client, host::Received received);
+  void handle_end(Client& client);
+
+  // --- programs (daemon_programs.cc)
+  void hello(Client& client, const uabi::Hello& hello);
+  [[nodiscard]] Result<void> admit(Client& client, const uabi::Hello& hello);
+  void open_lane(Client& client, const uabi::OpenLane& request);
+  void join_group(Client& client, const uabi::JoinGroup& request);
+  void leave_group(Client& client, const uabi::LeaveGroup& request);
+  void tell_members(Lid mlid);
+  void publish();
+  void forget_program(Client& client);
+  [[nodiscard]] Client* client_of(node::ProcessId process) const;
+
+  // --- commands (daemon_commands.cc)
+  void query(Client& client, const uabi::Query& request);
+  void start_capture(Client& client, const uabi::StartCapture& request);
+  void add_source(std::uint32_t id, Capture& capture, Client& program);
+  void tap_ready(Client& client, std::uint32_t id);
+  void say_live_if_ready(Client& reader, bool time_is_up);
+  void end_captures(Client& reader);
+  void stop();
+
+  [[nodiscard]] const fabric::TablesView& view() const { return *view_; }
+
+  DaemonOptions options_;
+  std::string directory_;
+  std::unique_ptr<node::Fabric> fabric_;
+  host::UniqueFd lock_;
+  asio::io_context loop_;
+  asio::posix::stream_descriptor listener_;
+  asio::posix::stream_descriptor lifeline_;
+  asio::signal_set signals_;
+  SharedFd tables_;
+  std::vector<std::byte> image_;
+  std::optional<fabric::TablesView> view_;
+  fabric::CounterLedger ledger_;
+  std::set<std::shared_ptr<Client>> clients_;
+  std::map<node::ProcessId, Client*> programs_;
+  std::map<std::uint32_t, Capture> captures_;
+  std::map<Client*, std::unique_ptr<asio::steady_timer>> not_live_;  // readers that wait
+  std::uint32_t next_capture_{1};
+};
+
+[[nodiscard]] inline uabi::ProcessAddress address_of(node::ProcessId process) {
+  return {.node = process.host.value(), .slot = process.slot};
+}
+[[nodiscard]] inline node::ProcessId process_of(uabi::ProcessAddress address) {
+  return {.host = fabric::NodeIndex{address.node}, .slot = address.slot};
+}
+
+}  // namespace weft::daemon

@@ -1,0 +1,166 @@
+// What the daemon does for programs: their place, their lanes, their groups, their death.
+
+#include <utility>
+
+#include "daemon/daemon_impl.h"
+#include "host/clock.h"
+#include "host/lane_memory.h"
+#include "host/shared_memory.h"
+
+namespace weft::daemon {
+
+Client* Daemon::Impl::client_of(node::ProcessId process) const {
+  const auto found = programs_.find(process);
+  return found == programs_.end() ? nullptr : found->second;
+}
+
+void Daemon::Impl::hello(Client& client, const uabi::Hello& hello) {
+  if (auto admitted = admit(client, hello); !admitted) {
+    client.send(uabi::Refused{admitted.error().reason});
+    client.end();
+  }
+}
+
+Result<void> Daemon::Impl::admit(Client& client, const uabi::Hello& hello) {
+  if (hello.version != uabi::kVersion) {
+    return fail(ErrorCode::NotSupported,
+                "the program's Weft speaks version {} of the control protocol, this daemon {}",
+                hello.version, uabi::kVersion);
+  }
+  const std::size_t page_bytes = fabric::CounterPage::bytes_needed();
+  auto page = host::create_shared_memory("weft-counters", page_bytes);
+  auto attention = host::create_shared_memory("weft-attention", host::kAttentionPageBytes);
+  if (!page || !attention) {
+    return std::unexpected(page ? attention.error() : page.error());
+  }
+  // Formatted here as well, so that reading is possible before the program wrote anything.
+  auto memory = host::map_shared(*page, host::Protection::ReadWrite, page_bytes, page_bytes);
+  if (!memory) {
+    return std::unexpected(memory.error());
+  }
+  static_cast<void>(fabric::CounterPage::format(memory->bytes()));
+  auto counters = fabric::CounterPageView::open(memory->bytes());
+  if (!counters) {
+    return std::unexpected(counters.error());
+  }
+  const auto process = fabric_->attach(hello.host, host::now());
+  if (!process) {
+    return std::unexpected(process.error());
+  }
+  client.process = *process;
+  client.counter_memory = std::move(*memory);
+  client.counters = *counters;
+  client.attention = std::make_shared<const host::UniqueFd>(std::move(*attention));
+  programs_[*process] = &client;
+  const auto page_fd = std::make_shared<const host::UniqueFd>(std::move(*page));
+  client.send(uabi::Welcome{.self = address_of(*process)}, {tables_, page_fd, client.attention});
+  for (auto& [id, capture] : captures_) {
+    add_source(id, capture, client);
+  }
+  for (const Lid mlid : fabric_->groups()) {
+    uabi::GroupMembers group{.mlid = mlid, .members = {}};
+    for (const node::ProcessId member : fabric_->members(mlid)) {
+      group.members.push_back(address_of(member));
+    }
+    client.send(group);
+  }
+  return {};
+}
+
+void Daemon::Impl::open_lane(Client& client, const uabi::OpenLane& request) {
+  const node::ProcessId peer = process_of(request.peer);
+  Client* const other = client_of(peer);
+  const auto is_new = fabric_->join_lane(*client.process, peer);
+  if (!is_new || other == nullptr) {
+    client.send(uabi::NoSuchProcess{.peer = request.peer});
+    return;
+  }
+  if (!*is_new) {
+    return;  // both have it, or it is on its way to them
+  }
+  auto memory = host::create_shared_memory("weft-lane", host::kLaneMemoryBytes);
+  if (!memory) {
+    client.send(uabi::NoSuchProcess{.peer = request.peer});
+    return;
+  }
+  const auto lane = std::make_shared<const host::UniqueFd>(std::move(*memory));
+  client.send(uabi::Lane{.peer = request.peer, .side = 0}, {lane, other->attention});
+  other->send(uabi::Lane{.peer = address_of(*client.process), .side = 1},
+              {lane, client.attention});
+}
+
+void Daemon::Impl::join_group(Client& client, const uabi::JoinGroup& request) {
+  const auto changed =
+      fabric_->join_group(*client.process, fabric::PortIndex{request.port}, request.mlid);
+  if (changed && *changed) {
+    publish();
+    tell_members(request.mlid);
+  }
+}
+
+void Daemon::Impl::leave_group(Client& client, const uabi::LeaveGroup& request) {
+  const auto changed =
+      fabric_->leave_group(*client.process, fabric::PortIndex{request.port}, request.mlid);
+  if (changed && *changed) {
+    publish();
+    tell_members(request.mlid);
+  }
+}
+
+void Daemon::Impl::tell_members(Lid mlid) {
+  uabi::GroupMembers group{.mlid = mlid, .members = {}};
+  for (const node::ProcessId member : fabric_->members(mlid)) {
+    if (group.members.size() < uabi::kMaxGroupMembers) {
+      group.members.push_back(address_of(member));
+    }
+  }
+  for (const auto& [process, program] : programs_) {
+    program->send(group);
+  }
+}
+
+/// A new generation of the tables, for everybody.
+void Daemon::Impl::publish() {
+  std::vector<std::byte> image = fabric_->next_tables();
+  auto file = host::publish_memory("weft-tables", image);
+  auto view = fabric::TablesView::open(image);
+  if (!file || !view) {
+    return;  // out of memory: programs go on with the tables that they have
+  }
+  image_ = std::move(image);
+  view_ = *fabric::TablesView::open(image_);
+  tables_ = std::make_shared<const host::UniqueFd>(std::move(*file));
+  for (const auto& [process, program] : programs_) {
+    program->send(uabi::TablesChanged{}, {tables_});
+  }
+}
+
+/// What a kernel does when a process dies (DESIGN.md, decision 9): its QPNs rest, its groups shrink,
+/// its peers learn that nobody will answer, its counts are kept.
+void Daemon::Impl::forget_program(Client& client) {
+  if (!client.process) {
+    return;
+  }
+  const node::ProcessId process = *client.process;
+  programs_.erase(process);
+  ledger_.fold(view(), {.page = *client.counters, .owner = process.host});
+  const node::Departure departure = fabric_->detach(process, host::now());
+  for (const node::ProcessId peer : departure.peers) {
+    if (Client* const other = client_of(peer)) {
+      other->send(uabi::LaneClosed{.peer = address_of(process)});
+    }
+  }
+  if (!departure.groups.empty()) {
+    publish();
+    for (const Lid mlid : departure.groups) {
+      tell_members(mlid);
+    }
+  }
+  for (auto& [id, capture] : captures_) {
+    if (capture.not_ready.erase(&client) != 0) {
+      say_live_if_ready(*capture.reader, false);
+    }
+  }
+}
+
+}  // namespace weft::daemon

@@ -1,0 +1,314 @@
+#include "daemon/daemon.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <thread>
+
+#include "hca/hca.h"
+#include "host/clock.h"
+#include "host/process.h"
+
+namespace weft::daemon {
+namespace {
+
+using hca::QpAttribute;
+using hca::QpState;
+
+/// A daemon in a thread of this test, with a run directory of its own.
+class LiveFabric {
+ public:
+  explicit LiveFabric(std::string_view kind) {
+    char pattern[] = "/tmp/weft-test-XXXXXX";
+    run_ = mkdtemp(pattern);
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    lifeline_ = host::UniqueFd{ends[1]};
+    auto daemon = Daemon::create({.run = run_,
+                                  .fabric = "test",
+                                  .topology = *fabric::generate(kind),
+                                  .lifeline = host::UniqueFd{ends[0]}});
+    EXPECT_TRUE(daemon) << daemon.error().reason;
+    daemon_ = std::make_unique<Daemon>(std::move(*daemon));
+    thread_ = std::thread{[this] { daemon_->run(); }};
+  }
+  ~LiveFabric() {
+    end();
+    std::filesystem::remove_all(run_);
+  }
+  void end() {
+    lifeline_.reset();
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+    daemon_.reset();
+  }
+
+  [[nodiscard]] host::ProcessOptions on(std::string host) const {
+    return {.run = run_, .fabric = "test", .host = std::move(host), .limits = {}};
+  }
+
+ private:
+  std::string run_;
+  host::UniqueFd lifeline_;
+  std::unique_ptr<Daemon> daemon_;
+  std::thread thread_;
+};
+
+class NoEvents final : public host::ProcessEvents {
+ public:
+  void completion_event(std::uint32_t, hca::CompletionQueue&) override {}
+  void async_event(std::uint32_t, const hca::AsyncEvent&) override {}
+  [[nodiscard]] bool wants_explanations() const override { return true; }
+  void explain(std::string_view reason) override { reasons += std::string{reason} + "\n"; }
+  std::string reasons;
+};
+
+/// A program with one RC QP and registered memory.
+struct Program {
+  explicit Program(const host::ProcessOptions& options)
+      : process(std::move(*host::Process::open(options, events))),
+        engine(*process->hcas().front().engine),
+        memory(1 << 20) {
+    pd = *engine.allocate_pd();
+    cq = *engine.create_cq(256);
+    region = *engine.register_memory(*pd, address(), memory,
+                                     hca::AccessFlags{hca::Access::LocalWrite} |
+                                         hca::Access::RemoteWrite | hca::Access::RemoteRead |
+                                         hca::Access::RemoteAtomic);
+    hca::QpInit init;
+    init.pd = pd;
+    init.send_cq = init.recv_cq = cq;
+    init.signal_all = true;
+    init.capabilities = {.max_send_wr = 64,
+                         .max_recv_wr = 64,
+                         .max_send_sge = 1,
+                         .max_recv_sge = 1,
+                         .max_inline_data = 64};
+    qp = *process->create_qp(0, init);
+  }
+  ~Program() { EXPECT_TRUE(process->destroy_qp(0, *qp)); }
+
+  [[nodiscard]] std::uint64_t address() const {
+    std::uint64_t value{};
+    const std::byte* const start = memory.data();
+    std::memcpy(&value, &start, sizeof value);
+    return value;
+  }
+  [[nodiscard]] Lid lid() const { return engine.port(PortNumber{1}).lid; }
+
+  void connect(Lid peer_lid, Qpn peer, std::uint8_t timeout = 14, std::uint8_t retries = 7) {
+    hca::QpAttributes to;
+    to.state = QpState::Init;
+    to.port = PortNumber{1};
+    to.access = hca::AccessFlags{hca::Access::RemoteWrite} | hca::Access::RemoteRead |
+                hca::Access::RemoteAtomic;
+    modify(to, hca::QpAttributeMask{QpAttribute::State} | QpAttribute::PKeyIndex |
+                   QpAttribute::Port | QpAttribute::RemoteAccess);
+    to.state = QpState::Rtr;
+    to.path_mtu = wire::Mtu::Mtu4096;
+    to.dest_qpn = peer;
+    to.max_dest_rd_atomic = 4;
+    to.min_rnr_timer = 1;
+    to.address.dlid = peer_lid;
+    to.address.port = PortNumber{1};
+    modify(to, hca::QpAttributeMask{QpAttribute::State} | QpAttribute::AddressVector |
+                   QpAttribute::PathMtu | QpAttribute::DestQpn | QpAttribute::RqPsn |
+                   QpAttribute::MaxDestRdAtomic | QpAttribute::MinRnrTimer);
+    to.state = QpState::Rts;
+    to.timeout = TimeoutExponent{timeout};
+    to.retry_count = retries;
+    to.rnr_retry = 7;
+    to.max_rd_atomic = 4;
+    modify(to, hca::QpAttributeMask{QpAttribute::State} | QpAttribute::Timeout |
+                   QpAttribute::RetryCount | QpAttribute::RnrRetry | QpAttribute::SqPsn |
+                   QpAttribute::MaxQpRdAtomic);
+  }
+  void modify(const hca::QpAttributes& to, hca::QpAttributeMask mask) {
+    const auto modified = process->modify_qp(*qp, to, mask);
+    EXPECT_TRUE(modified) << modified.error().reason;
+  }
+
+  void post(hca::WrOpcode opcode, std::size_t offset, std::uint32_t length,
+            std::uint64_t remote_address = 0, RKey rkey = {}) {
+    const hca::Sge sge{.address = address() + offset, .length = length, .lkey = region->lkey};
+    hca::SendWr wr;
+    wr.opcode = opcode;
+    wr.sges = {&sge, 1};
+    wr.remote_address = remote_address;
+    wr.rkey = rkey;
+    const auto posted = qp->post_send(wr);
+    EXPECT_TRUE(posted) << posted.error().reason;
+    process->kick(*qp);
+  }
+  void receive(std::size_t offset, std::uint32_t length) {
+    const hca::Sge sge{.address = address() + offset, .length = length, .lkey = region->lkey};
+    EXPECT_TRUE(qp->post_recv({
+        .wr_id = 1, .sges = {&sge, 1}
+    }));
+  }
+
+  /// The next completion, within a bound.
+  hca::Wc wait() {
+    hca::Wc wc;
+    wc.status = hca::WcStatus::GeneralError;
+    const Instant deadline = host::now() + Duration::seconds(20);
+    while (process->poll(*cq, {&wc, 1}) == 0) {
+      if (host::now() > deadline) {
+        ADD_FAILURE() << "no completion within 20 s\n" << events.reasons;
+        break;
+      }
+    }
+    return wc;
+  }
+
+  NoEvents events;
+  std::unique_ptr<host::Process> process;
+  hca::Hca& engine;
+  std::vector<std::byte> memory;
+  hca::ProtectionDomain* pd{};
+  hca::CompletionQueue* cq{};
+  hca::MemoryRegion* region{};
+  hca::Qp* qp{};
+};
+
+void fill(std::span<std::byte> bytes) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<std::byte>(i * 7 + i / 251);
+  }
+}
+
+TEST(Live, TwoProgramsSendWriteAndReadAcrossThePair) {
+  LiveFabric fabric{"pair"};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  EXPECT_NE(a.lid(), b.lid());
+  a.connect(b.lid(), b.qp->number());
+  b.connect(a.lid(), a.qp->number());
+  constexpr std::uint32_t kLong = 300'000;
+  fill(std::span{a.memory}.first(kLong));
+  b.receive(500'000, kLong);
+  a.post(hca::WrOpcode::Send, 0, kLong);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  const hca::Wc received = b.wait();
+  EXPECT_EQ(received.status, hca::WcStatus::Success);
+  EXPECT_EQ(received.byte_length, kLong);
+  EXPECT_EQ(std::memcmp(a.memory.data(), b.memory.data() + 500'000, kLong), 0);
+  a.post(hca::WrOpcode::RdmaWrite, 0, kLong, b.address(), b.region->rkey);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  EXPECT_EQ(std::memcmp(a.memory.data(), b.memory.data(), kLong), 0);
+  a.post(hca::WrOpcode::RdmaRead, 400'000, kLong, b.address(), b.region->rkey);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  EXPECT_EQ(std::memcmp(a.memory.data() + 400'000, b.memory.data(), kLong), 0);
+}
+
+TEST(Live, AProgramTalksToItself) {
+  LiveFabric fabric{"pair"};
+  Program a{fabric.on("h1")};
+  a.connect(a.lid(), a.qp->number());
+  fill(std::span{a.memory}.first(5'000));
+  a.post(hca::WrOpcode::RdmaWrite, 0, 5'000, a.address() + 10'000, a.region->rkey);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  EXPECT_EQ(std::memcmp(a.memory.data(), a.memory.data() + 10'000, 5'000), 0);
+}
+
+TEST(Live, AProgramThatDoesNotPollIsServedAllTheSame) {
+  LiveFabric fabric{"pair"};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  a.connect(b.lid(), b.qp->number());
+  b.connect(a.lid(), a.qp->number());
+  for (int round = 0; round < 5; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its thread is asleep by now
+    a.post(hca::WrOpcode::RdmaRead, 0, 8, b.address(), b.region->rkey);
+    EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  }
+}
+
+TEST(Live, RetriesEndWhenThePeerQpDoesNotExist) {
+  LiveFabric fabric{"pair"};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  a.connect(b.lid(), Qpn{b.qp->number().value() + 5}, 10, 1);
+  a.post(hca::WrOpcode::RdmaWrite, 0, 8, b.address(), b.region->rkey);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::RetryExceeded);
+}
+
+TEST(Live, RetriesEndWhenNoSuchProcessExists) {
+  LiveFabric fabric{"pair"};
+  Program a{fabric.on("h1")};
+  a.connect(Lid{a.lid().value() + 1}, Qpn{(900U << 14) + 3}, 10, 1);
+  a.post(hca::WrOpcode::RdmaWrite, 0, 8, 0, RKey{1});
+  EXPECT_EQ(a.wait().status, hca::WcStatus::RetryExceeded);
+}
+
+TEST(Live, AKilledPeerEndsInRetryExceededAndHurtsNobodyElse) {
+  LiveFabric fabric{"star:3"};
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    Program victim{fabric.on("h3")};
+    victim.connect(Lid{1}, Qpn{(1U << 14)});
+    const std::uint32_t told[2] = {victim.lid().value(), victim.qp->number().value()};
+    static_cast<void>(!write(ready[1], told, sizeof told));
+    pause();
+    _exit(0);
+  }
+  std::uint32_t told[2]{};
+  ASSERT_EQ(read(ready[0], told, sizeof told), static_cast<ssize_t>(sizeof told));
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  Program c{fabric.on("h1")};
+  a.connect(Lid{told[0]}, Qpn{told[1]}, 12, 2);
+  b.connect(c.lid(), c.qp->number());
+  c.connect(b.lid(), b.qp->number());
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  a.post(hca::WrOpcode::RdmaWrite, 0, 8, 0, RKey{1});
+  EXPECT_EQ(a.wait().status, hca::WcStatus::RetryExceeded);
+  b.post(hca::WrOpcode::RdmaWrite, 0, 8, c.address(), c.region->rkey);
+  EXPECT_EQ(b.wait().status, hca::WcStatus::Success);
+}
+
+TEST(Live, ProgramsSurviveTheEndOfTheFabric) {
+  LiveFabric fabric{"pair"};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  a.connect(b.lid(), b.qp->number(), 10, 1);
+  b.connect(a.lid(), a.qp->number());
+  a.post(hca::WrOpcode::RdmaWrite, 0, 8, b.address(), b.region->rkey);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  fabric.end();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  a.post(hca::WrOpcode::RdmaWrite, 0, 8, b.address(), b.region->rkey);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::RetryExceeded);
+}
+
+TEST(Daemon, RefusesASecondOneButClearsWhatADeadOneLeft) {
+  char pattern[] = "/tmp/weft-test-XXXXXX";
+  const std::string run = mkdtemp(pattern);
+  std::filesystem::create_directory(run + "/x");
+  {
+    std::ofstream{run + "/x/control"};
+  }
+  auto first = Daemon::create(
+      {.run = run, .fabric = "x", .topology = fabric::generate_pair(), .lifeline = {}});
+  ASSERT_TRUE(first) << first.error().reason;
+  const auto second = Daemon::create(
+      {.run = run, .fabric = "x", .topology = fabric::generate_pair(), .lifeline = {}});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::Exists);
+  std::filesystem::remove_all(run);
+}
+
+}  // namespace
+}  // namespace weft::daemon

@@ -1,0 +1,86 @@
+#include "daemon/status.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace weft::daemon {
+namespace {
+
+using nlohmann::json;
+
+[[nodiscard]] json counters_json(const fabric::PortCounters& counters) {
+  return {
+      {"xmit_packets",             counters.xmit_packets           },
+      {"xmit_data",                counters.xmit_data              },
+      {"rcv_packets",              counters.rcv_packets            },
+      {"rcv_data",                 counters.rcv_data               },
+      {"unicast_xmit_packets",     counters.unicast_xmit_packets   },
+      {"unicast_rcv_packets",      counters.unicast_rcv_packets    },
+      {"multicast_xmit_packets",   counters.multicast_xmit_packets },
+      {"multicast_rcv_packets",    counters.multicast_rcv_packets  },
+      {"xmit_discards",            counters.xmit_discards          },
+      {"xmit_wait",                counters.xmit_wait              },
+      {"rcv_errors",               counters.rcv_errors             },
+      {"rcv_switch_relay_errors",  counters.rcv_switch_relay_errors}
+  };
+}
+
+[[nodiscard]] json name_json(const fabric::TablesView& view, fabric::PortIndex index) {
+  const fabric::PortRecord& port = view.port(index);
+  return {
+      {"node", view.name(view.node(port.node))},
+      {"port", port.number.value()            }
+  };
+}
+
+[[nodiscard]] json port_json(const fabric::TablesView& view, fabric::PortIndex index) {
+  const fabric::PortRecord& port = view.port(index);
+  json entry = name_json(view, index);
+  entry["kind"] = port.is_switch_port() ? "switch" : "host";
+  entry["name"] = fabric::port_name(view, index);
+  if (!port.is_switch_port()) {
+    entry["hca"] = view.name(view.hca(port.hca));
+  }
+  entry["guid"] = fmt::format("{:#018x}", port.guid.value());
+  entry["state"] = fabric::name_of(port.state);
+  entry["lid"] = port.lid.value();
+  entry["lmc"] = port.lmc;
+  entry["mtu"] = wire::bytes(port.active_mtu);
+  entry["peer"] = port.peer == fabric::kNoPort ? json{} : name_json(view, port.peer);
+  return entry;
+}
+
+}  // namespace
+
+std::string status_json(std::string_view fabric, const fabric::TablesView& view,
+                        std::span<const ProgramStatus> programs,
+                        const fabric::CounterSum* counters) {
+  json status{
+      {"fabric",     fabric           },
+      {"generation", view.generation()},
+      {"ports",      json::array()    },
+      {"programs",   json::array()    }
+  };
+  for (std::uint32_t i = 0; i < view.ports().size(); ++i) {
+    json entry = port_json(view, fabric::PortIndex{i});
+    if (counters != nullptr) {
+      entry["counters"] = counters_json(counters->ports.at(i));
+    }
+    status["ports"].push_back(std::move(entry));
+  }
+  for (const ProgramStatus& program : programs) {
+    status["programs"].push_back({
+        {"host", view.name(view.node(program.process.host))},
+        {"slot", program.process.slot                      },
+        {"pid",  program.pid                               }
+    });
+  }
+  if (counters != nullptr) {
+    status["unattributed_packets"] = counters->overflow_packets;
+    status["refused_counter_entries"] = counters->refused_entries;
+  }
+  return status.dump();
+}
+
+}  // namespace weft::daemon

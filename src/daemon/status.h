@@ -1,0 +1,25 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <span>
+#include <string>
+
+#include "fabric/counters.h"
+#include "fabric/tables.h"
+#include "node/fabric.h"
+
+namespace weft::daemon {
+
+struct ProgramStatus {
+  node::ProcessId process;
+  pid_t pid{};
+};
+
+/// What `weft status --json` prints: fabric, nodes with ports, programs; with `counters`, those of
+/// every port under the names of PortCounters.
+[[nodiscard]] std::string status_json(std::string_view fabric, const fabric::TablesView& view,
+                                      std::span<const ProgramStatus> programs,
+                                      const fabric::CounterSum* counters);
+
+}  // namespace weft::daemon
