@@ -1,0 +1,151 @@
+#pragma once
+
+// The C objects that programs hold, each the first member of ours, so that one pointer is both.
+// Nothing here knows a protocol: verbs are translated and handed to host::Process and hca::Hca.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "compat/ibverbs/abi.h"
+#include "hca/hca.h"
+#include "host/event_queue.h"
+#include "host/process.h"
+
+namespace weft::compat {
+
+struct CompletionQueueObject;
+struct Context;
+
+/// A device as a program sees it. What stands behind `device` must look like rdma-core's own
+/// verbs_device: libmlx5 and libefa compare the pointer behind it with theirs (DROPIN-ABI 1.1).
+struct Device {
+  ibv_device device{};
+  const void* driver_operations{};
+  std::atomic<int> references{1};
+  void* list[2]{};
+  void* sysfs{};
+  std::uint64_t core_support{};
+  std::uint32_t hca{};  // counted from 0 within the host
+  Guid guid;
+};
+static_assert(offsetof(Device, driver_operations) == 664);
+
+struct AsyncEventRecord {
+  ibv_async_event event;
+};
+
+/// An open device.
+struct Context {
+  host::Process* process{};
+  hca::Hca* engine{};
+  std::uint32_t hca{};
+  Device* device{};
+  host::EventQueue<AsyncEventRecord> async_events;
+  verbs_context verbs{};  // the program holds &verbs.context
+};
+
+struct CompletionChannel {
+  ibv_comp_channel channel{};
+  host::EventQueue<CompletionQueueObject*> events;
+};
+
+struct ProtectionDomainObject {
+  ibv_pd pd{};
+  hca::ProtectionDomain* engine{};
+};
+
+struct MemoryRegionObject {
+  ibv_mr mr{};
+  hca::MemoryRegion* engine{};
+  std::uint64_t iova{};
+  unsigned access{};
+};
+
+struct AddressHandleObject {
+  ibv_ah ah{};
+  hca::AddressHandle* engine{};
+};
+
+struct CompletionQueueObject {
+  ibv_cq_ex cq{};
+  hca::CompletionQueue* engine{};
+  Context* context{};
+  std::uint32_t completion_events{};  // handed to the program; under cq.mutex
+  std::uint32_t asynchronous_events{};
+  hca::Wc current;  // of an extended poll
+};
+
+struct SharedReceiveQueueObject {
+  ibv_srq srq{};
+  hca::SharedReceiveQueue* engine{};
+  Context* context{};
+  std::uint32_t asynchronous_events{};
+};
+
+/// One work request that an extended post is building.
+struct PendingWr {
+  hca::SendWr wr;
+  std::size_t first_sge{};
+  std::size_t sge_count{};
+  std::size_t first_inline_byte{};
+  std::size_t inline_bytes{};
+  bool is_inline{};
+};
+
+struct QpObject {
+  ibv_qp_ex qp{};
+  hca::Qp* engine{};
+  Context* context{};
+  bool has_send_operations{};
+  bool signal_all{};
+  std::uint32_t asynchronous_events{};
+  // Between wr_start and wr_complete; they keep their capacity, so that posting allocates nothing.
+  std::vector<PendingWr> pending;
+  std::vector<hca::Sge> pending_sges;
+  std::vector<std::byte> pending_bytes;
+  int pending_error{};
+};
+
+/// Our object of a C object. Both begin at the same address.
+template <class Object, class Front>
+[[nodiscard]] Object& object_of(Front* front) {
+  return *static_cast<Object*>(static_cast<void*>(front));
+}
+
+[[nodiscard]] inline Context& context_of(ibv_context* context) {
+  return *static_cast<Context*>(static_cast<void*>(verbs_get_ctx(context)->priv));
+}
+
+/// False in a child of fork(), which has no verbs objects, and for what an earlier attachment left.
+[[nodiscard]] bool is_alive(const Context& context);
+
+/// The attachment of this program, made on first use; null with a message on standard error when
+/// there is no fabric to attach to.
+[[nodiscard]] host::Process* process();
+
+[[nodiscard]] int to_errno(ErrorCode code);
+
+/// Sets errno and returns it; says why with WEFT_EXPLAIN=1.
+int refuse(const Error& error);
+int refuse(int error_number, std::string_view reason);
+
+[[nodiscard]] bool wants_explanations();
+void explain(std::string_view reason);
+
+/// The operations of a context, by subject.
+void set_completion_operations(verbs_context& verbs);
+void set_qp_operations(verbs_context& verbs);
+void set_srq_operations(verbs_context& verbs);
+void set_device_operations(verbs_context& verbs);
+void set_send_operations(QpObject& object);
+
+[[nodiscard]] hca::AhAttributes to_engine(const ibv_ah_attr& attributes);
+[[nodiscard]] ibv_ah_attr from_engine(const hca::AhAttributes& attributes);
+[[nodiscard]] Gid to_engine(const ibv_gid& gid);
+[[nodiscard]] ibv_gid from_engine(const Gid& gid);
+[[nodiscard]] ibv_wc from_engine(const hca::Wc& wc);
+
+}  // namespace weft::compat

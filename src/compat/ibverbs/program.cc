@@ -1,0 +1,172 @@
+// This program's attachment to its fabric, and how it says no.
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+#include "compat/ibverbs/objects.h"
+
+namespace weft::compat {
+namespace {
+
+/// Hands the engine's events to the queues that programs wait on.
+class Events final : public host::ProcessEvents {
+ public:
+  void completion_event(std::uint32_t, hca::CompletionQueue& cq) override {
+    auto* const object = static_cast<CompletionQueueObject*>(cq.user);
+    if (object != nullptr && object->cq.channel != nullptr) {
+      object_of<CompletionChannel>(object->cq.channel).events.push(object);
+    }
+  }
+
+  void async_event(std::uint32_t hca, const hca::AsyncEvent& event) override;
+
+  [[nodiscard]] bool wants_explanations() const override { return compat::wants_explanations(); }
+  void explain(std::string_view reason) override { compat::explain(reason); }
+
+  std::mutex contexts_lock;
+  std::vector<Context*> contexts;
+};
+
+Events events;
+std::mutex attach_lock;
+std::atomic<host::Process*> attached{nullptr};
+
+/// In the order of hca::AsyncEventType.
+constexpr ibv_event_type kEventTypes[] = {
+    IBV_EVENT_CQ_ERR,          IBV_EVENT_QP_FATAL,         IBV_EVENT_QP_REQ_ERR,
+    IBV_EVENT_QP_ACCESS_ERR,   IBV_EVENT_COMM_EST,         IBV_EVENT_SQ_DRAINED,
+    IBV_EVENT_PATH_MIG,        IBV_EVENT_PATH_MIG_ERR,     IBV_EVENT_DEVICE_FATAL,
+    IBV_EVENT_PORT_ACTIVE,     IBV_EVENT_PORT_ERR,         IBV_EVENT_LID_CHANGE,
+    IBV_EVENT_PKEY_CHANGE,     IBV_EVENT_SM_CHANGE,        IBV_EVENT_SRQ_ERR,
+    IBV_EVENT_SRQ_LIMIT_REACHED, IBV_EVENT_QP_LAST_WQE_REACHED, IBV_EVENT_CLIENT_REREGISTER,
+    IBV_EVENT_GID_CHANGE};
+
+void Events::async_event(std::uint32_t hca, const hca::AsyncEvent& event) {
+  AsyncEventRecord record{};
+  record.event.event_type = kEventTypes[static_cast<std::size_t>(event.type)];
+  Context* context = nullptr;
+  if (event.qp != nullptr) {
+    auto* const object = static_cast<QpObject*>(event.qp->user);
+    if (object == nullptr) {
+      return;  // between creation and its first use nothing can happen to it
+    }
+    record.event.element.qp = &object->qp.qp_base;
+    context = object->context;
+  } else if (event.cq != nullptr) {
+    auto* const object = static_cast<CompletionQueueObject*>(event.cq->user);
+    record.event.element.cq = ibv_cq_ex_to_cq(&object->cq);
+    context = object->context;
+  } else if (event.srq != nullptr) {
+    auto* const object = static_cast<SharedReceiveQueueObject*>(event.srq->user);
+    record.event.element.srq = &object->srq;
+    context = object->context;
+  } else {
+    record.event.element.port_num = event.port.value();
+  }
+  if (context != nullptr) {
+    context->async_events.push(record);
+    return;
+  }
+  const std::lock_guard guard{contexts_lock};
+  for (Context* const open : contexts) {
+    if (open->hca == hca) {
+      open->async_events.push(record);
+    }
+  }
+}
+
+}  // namespace
+
+void add_context(Context& context) {
+  const std::lock_guard guard{events.contexts_lock};
+  events.contexts.push_back(&context);
+}
+
+void remove_context(Context& context) {
+  const std::lock_guard guard{events.contexts_lock};
+  std::erase(events.contexts, &context);
+}
+
+host::Process* process() {
+  const std::lock_guard guard{attach_lock};
+  // A child of fork() attaches anew; what it inherited is its parent's and stays untouched.
+  if (attached.load() == nullptr || host::is_child_of_fork()) {
+    auto opened = host::Process::open(host::options_of_environment(), events);
+    if (!opened) {
+      std::fprintf(stderr, "weft: %s\n", opened.error().reason.c_str());
+      return nullptr;
+    }
+    attached.store(opened->release());
+  }
+  return attached.load();
+}
+
+bool is_alive(const Context& context) {
+  return context.process == attached.load(std::memory_order_relaxed) && !host::is_child_of_fork();
+}
+
+bool wants_explanations() {
+  static const bool wanted = [] {
+    const char* const value = std::getenv("WEFT_EXPLAIN");
+    return value != nullptr && *value != '\0' && *value != '0';
+  }();
+  return wanted;
+}
+
+void explain(std::string_view reason) {
+  if (wants_explanations()) {
+    std::fprintf(stderr, "weft: %.*s\n", static_cast<int>(reason.size()), reason.data());
+  }
+}
+
+int to_errno(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::InvalidArgument:
+      return EINVAL;
+    case ErrorCode::OutOfMemory:
+      return ENOMEM;
+    case ErrorCode::Busy:
+      return EBUSY;
+    case ErrorCode::NotSupported:
+      return EOPNOTSUPP;
+    case ErrorCode::NoSuchDevice:
+      return ENODEV;
+    case ErrorCode::NotFound:
+      return ENOENT;
+    case ErrorCode::NoData:
+      return ENODATA;
+    case ErrorCode::TryAgain:
+      return EAGAIN;
+    case ErrorCode::PermissionDenied:
+      return EACCES;
+    case ErrorCode::TimedOut:
+      return ETIMEDOUT;
+    case ErrorCode::Refused:
+      return ECONNREFUSED;
+    case ErrorCode::Io:
+      return EIO;
+    case ErrorCode::Exists:
+      return EEXIST;
+    case ErrorCode::BadAddress:
+      return EFAULT;
+  }
+  return EINVAL;
+}
+
+int refuse(const Error& error) {
+  explain(error.reason);
+  errno = to_errno(error.code);
+  return errno;
+}
+
+int refuse(int error_number, std::string_view reason) {
+  explain(reason);
+  errno = error_number;
+  return errno;
+}
+
+}  // namespace weft::compat

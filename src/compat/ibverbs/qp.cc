@@ -1,0 +1,427 @@
+// Queue pairs: creating, changing, posting.
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+
+#include "compat/ibverbs/objects.h"
+#include "compat/ibverbs/work_request.h"
+
+namespace {
+
+using namespace weft;
+using namespace weft::compat;
+
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
+  auto& object = object_of<QpObject>(qp);
+  if (!is_alive(*object.context)) {
+    *bad_wr = wr;
+    return EIO;
+  }
+  int status = 0;
+  for (; wr != nullptr; wr = wr->next) {
+    SgeList sges;
+    auto posted = sges.take(wr->sg_list, wr->num_sge);
+    if (posted) {
+      hca::SendWr out;
+      out.wr_id = wr->wr_id;
+      out.opcode = static_cast<hca::WrOpcode>(wr->opcode);  // numbers are the same (hca/types.h)
+      out.flags = hca::SendFlags::from_bits(wr->send_flags & 0xF);
+      out.sges = sges.get();
+      switch (wr->opcode) {
+        case IBV_WR_SEND_WITH_INV:
+        case IBV_WR_LOCAL_INV:
+          out.rkey = RKey{wr->invalidate_rkey};
+          break;
+        case IBV_WR_ATOMIC_CMP_AND_SWP:
+        case IBV_WR_ATOMIC_FETCH_AND_ADD:
+          out.remote_address = wr->wr.atomic.remote_addr;
+          out.compare_add = wr->wr.atomic.compare_add;
+          out.swap = wr->wr.atomic.swap;
+          out.rkey = RKey{wr->wr.atomic.rkey};
+          break;
+        default:
+          out.immediate = ntohl(wr->imm_data);
+          out.remote_address = wr->wr.rdma.remote_addr;
+          out.rkey = RKey{wr->wr.rdma.rkey};
+          break;
+      }
+      if (qp->qp_type == IBV_QPT_UD) {
+        out.remote_address = 0;
+        out.rkey = RKey{};
+        out.ah = wr->wr.ud.ah == nullptr ? nullptr
+                                         : object_of<AddressHandleObject>(wr->wr.ud.ah).engine;
+        out.remote_qpn = Qpn{wr->wr.ud.remote_qpn & 0xFF'FFFF};
+        out.remote_qkey = QKey{wr->wr.ud.remote_qkey};
+      }
+      posted = object.engine->post_send(out);
+    }
+    if (!posted) {
+      *bad_wr = wr;
+      status = refuse(posted.error());
+      break;
+    }
+  }
+  object.context->process->kick(*object.engine);
+  return status;
+}
+
+int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
+  auto& object = object_of<QpObject>(qp);
+  if (!is_alive(*object.context)) {
+    *bad_wr = wr;
+    return EIO;
+  }
+  for (; wr != nullptr; wr = wr->next) {
+    SgeList sges;
+    auto posted = sges.take(wr->sg_list, wr->num_sge);
+    if (posted) {
+      posted = object.engine->post_recv({.wr_id = wr->wr_id, .sges = sges.get()});
+    }
+    if (!posted) {
+      *bad_wr = wr;
+      return refuse(posted.error());
+    }
+  }
+  return 0;
+}
+
+int bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) noexcept {
+  return refuse(EOPNOTSUPP, "there are no memory windows yet");
+}
+ibv_mw* alloc_mw(ibv_pd*, ibv_mw_type) noexcept {
+  refuse(EOPNOTSUPP, "there are no memory windows yet");
+  return nullptr;
+}
+int dealloc_mw(ibv_mw*) noexcept {
+  return refuse(EOPNOTSUPP, "there are no memory windows yet");
+}
+
+[[nodiscard]] Result<hca::QpType> type_of(ibv_qp_type type) {
+  switch (type) {
+    case IBV_QPT_RC:
+      return hca::QpType::Rc;
+    case IBV_QPT_UC:
+      return hca::QpType::Uc;
+    case IBV_QPT_UD:
+      return hca::QpType::Ud;
+    default:
+      return fail(ErrorCode::NotSupported, "QPs of type {} do not exist here; RC, UC and UD do",
+                  static_cast<int>(type));
+  }
+}
+
+[[nodiscard]] ibv_qp_cap from_engine(const hca::QpCapabilities& capabilities) {
+  return {.max_send_wr = capabilities.max_send_wr,
+          .max_recv_wr = capabilities.max_recv_wr,
+          .max_send_sge = capabilities.max_send_sge,
+          .max_recv_sge = capabilities.max_recv_sge,
+          .max_inline_data = capabilities.max_inline_data};
+}
+
+Result<QpObject*> make_qp(const ibv_qp_init_attr_ex& attributes) {
+  Context& context = context_of(attributes.pd->context);
+  if (!is_alive(context)) {
+    return fail(ErrorCode::Io, "a child of fork() has none of its parent's objects");
+  }
+  const auto type = type_of(attributes.qp_type);
+  if (!type) {
+    return std::unexpected(type.error());
+  }
+  if (attributes.send_cq == nullptr || attributes.recv_cq == nullptr) {
+    return fail(ErrorCode::InvalidArgument, "a QP needs a send CQ and a receive CQ");
+  }
+  hca::QpInit init;
+  init.type = *type;
+  init.pd = object_of<ProtectionDomainObject>(attributes.pd).engine;
+  init.send_cq = object_of<CompletionQueueObject>(attributes.send_cq).engine;
+  init.recv_cq = object_of<CompletionQueueObject>(attributes.recv_cq).engine;
+  init.srq = attributes.srq == nullptr
+                 ? nullptr
+                 : object_of<SharedReceiveQueueObject>(attributes.srq).engine;
+  init.signal_all = attributes.sq_sig_all != 0;
+  init.capabilities = {.max_send_wr = attributes.cap.max_send_wr,
+                       .max_recv_wr = attributes.cap.max_recv_wr,
+                       .max_send_sge = attributes.cap.max_send_sge,
+                       .max_recv_sge = attributes.cap.max_recv_sge,
+                       .max_inline_data = attributes.cap.max_inline_data};
+  auto object = std::make_unique<QpObject>();
+  auto engine = context.process->create_qp(context.hca, init);
+  if (!engine) {
+    return std::unexpected(engine.error());
+  }
+  object->engine = *engine;
+  object->context = &context;
+  object->signal_all = init.signal_all;
+  ibv_qp& qp = object->qp.qp_base;
+  qp.context = attributes.pd->context;
+  qp.qp_context = attributes.qp_context;
+  qp.pd = attributes.pd;
+  qp.send_cq = attributes.send_cq;
+  qp.recv_cq = attributes.recv_cq;
+  qp.srq = attributes.srq;
+  qp.qp_num = (*engine)->number().value();
+  qp.handle = qp.qp_num;
+  qp.state = IBV_QPS_RESET;
+  qp.qp_type = attributes.qp_type;
+  pthread_mutex_init(&qp.mutex, nullptr);
+  pthread_cond_init(&qp.cond, nullptr);
+  (*engine)->user = object.get();
+  return object.release();
+}
+
+/// Send operations that the type offers; any other bit is refused (DROPIN-ABI 2.7).
+[[nodiscard]] Result<void> check_send_operations(hca::QpType type, std::uint64_t flags) {
+  std::uint64_t offered = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+  if (type != hca::QpType::Ud) {
+    offered |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+  }
+  if (type == hca::QpType::Rc) {
+    offered |= IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+               IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |
+               IBV_QP_EX_WITH_SEND_WITH_INV;
+  }
+  if ((flags & ~offered) != 0) {
+    return fail(ErrorCode::NotSupported, "send operations {:#x}: this QP type offers {:#x}", flags,
+                offered);
+  }
+  return {};
+}
+
+ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attributes) noexcept {
+  constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+                                   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  const auto has = [&](std::uint32_t bit) { return (attributes->comp_mask & bit) != 0; };
+  if ((attributes->comp_mask & ~kKnown) != 0 ||
+      (has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attributes->create_flags != 0)) {
+    refuse(EOPNOTSUPP, fmt::format("QP creation mask {:#x}: only {:#x} is known, without flags",
+                                   attributes->comp_mask, kKnown));
+    return nullptr;
+  }
+  if (!has(IBV_QP_INIT_ATTR_PD) || attributes->pd == nullptr) {
+    refuse(EINVAL, "a QP needs a PD");
+    return nullptr;
+  }
+  const auto type = type_of(attributes->qp_type);
+  auto checked = type ? Result<void>{} : Result<void>{std::unexpected(type.error())};
+  if (checked && has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)) {
+    checked = check_send_operations(*type, attributes->send_ops_flags);
+  }
+  if (!checked) {
+    refuse(checked.error());
+    return nullptr;
+  }
+  auto object = make_qp(*attributes);
+  if (!object) {
+    refuse(object.error());
+    return nullptr;
+  }
+  attributes->cap = from_engine((*object)->engine->query().capabilities);
+  if (has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)) {
+    (*object)->has_send_operations = true;
+    set_send_operations(**object);
+  }
+  return &(*object)->qp.qp_base;
+}
+
+[[nodiscard]] Result<hca::QpAttributes> to_engine(const ibv_qp_attr& in, unsigned mask) {
+  const auto has = [&](unsigned bit) { return (mask & bit) != 0; };
+  if ((has(IBV_QP_STATE) && in.qp_state > IBV_QPS_ERR) ||
+      (has(IBV_QP_CUR_STATE) && in.cur_qp_state > IBV_QPS_ERR)) {
+    return fail(ErrorCode::InvalidArgument, "there is no such QP state");
+  }
+  if (has(IBV_QP_PATH_MTU) && (in.path_mtu < IBV_MTU_256 || in.path_mtu > IBV_MTU_4096)) {
+    return fail(ErrorCode::InvalidArgument, "path MTU {} is not in 1..5 (256 to 4096 bytes)",
+                static_cast<int>(in.path_mtu));
+  }
+  if ((has(IBV_QP_TIMEOUT) && in.timeout > 31) || (has(IBV_QP_ALT_PATH) && in.alt_timeout > 31)) {
+    return fail(ErrorCode::InvalidArgument, "a timeout exponent is in 0..31");
+  }
+  hca::QpAttributes out;
+  const auto when = [&](unsigned bit, auto set) {
+    if (has(bit)) {
+      set();
+    }
+  };
+  when(IBV_QP_STATE, [&] { out.state = static_cast<hca::QpState>(in.qp_state); });
+  when(IBV_QP_CUR_STATE,
+       [&] { out.current_state = static_cast<hca::QpState>(in.cur_qp_state); });
+  when(IBV_QP_EN_SQD_ASYNC_NOTIFY,
+       [&] { out.enable_sqd_async_notify = in.en_sqd_async_notify != 0; });
+  when(IBV_QP_ACCESS_FLAGS, [&] { out.access = hca::AccessFlags::from_bits(in.qp_access_flags); });
+  when(IBV_QP_PKEY_INDEX, [&] { out.pkey_index = in.pkey_index; });
+  when(IBV_QP_PORT, [&] { out.port = PortNumber{in.port_num}; });
+  when(IBV_QP_QKEY, [&] { out.qkey = QKey{in.qkey}; });
+  when(IBV_QP_AV, [&] { out.address = compat::to_engine(in.ah_attr); });
+  when(IBV_QP_PATH_MTU, [&] { out.path_mtu = static_cast<wire::Mtu>(in.path_mtu); });
+  when(IBV_QP_TIMEOUT, [&] { out.timeout = TimeoutExponent{in.timeout}; });
+  when(IBV_QP_RETRY_CNT, [&] { out.retry_count = in.retry_cnt; });
+  when(IBV_QP_RNR_RETRY, [&] { out.rnr_retry = in.rnr_retry; });
+  when(IBV_QP_RQ_PSN, [&] { out.rq_psn = Psn{in.rq_psn & 0xFF'FFFF}; });
+  when(IBV_QP_MAX_QP_RD_ATOMIC, [&] { out.max_rd_atomic = in.max_rd_atomic; });
+  when(IBV_QP_ALT_PATH, [&] {
+    out.alternate_address = compat::to_engine(in.alt_ah_attr);
+    out.alternate_pkey_index = in.alt_pkey_index;
+    out.alternate_port = PortNumber{in.alt_port_num};
+    out.alternate_timeout = TimeoutExponent{in.alt_timeout};
+  });
+  when(IBV_QP_MIN_RNR_TIMER, [&] { out.min_rnr_timer = in.min_rnr_timer; });
+  when(IBV_QP_SQ_PSN, [&] { out.sq_psn = Psn{in.sq_psn & 0xFF'FFFF}; });
+  when(IBV_QP_MAX_DEST_RD_ATOMIC, [&] { out.max_dest_rd_atomic = in.max_dest_rd_atomic; });
+  when(IBV_QP_PATH_MIG_STATE,
+       [&] { out.migration = static_cast<hca::MigrationState>(in.path_mig_state); });
+  when(IBV_QP_DEST_QPN, [&] { out.dest_qpn = Qpn{in.dest_qp_num & 0xFF'FFFF}; });
+  return out;
+}
+
+}  // namespace
+
+void weft::compat::set_qp_operations(verbs_context& verbs) {
+  ibv_context_ops& operations = verbs.context.ops;
+  operations.post_send = post_send;
+  operations.post_recv = post_recv;
+  operations.alloc_mw = alloc_mw;
+  operations.bind_mw = bind_mw;
+  operations.dealloc_mw = dealloc_mw;
+  verbs.create_qp_ex = create_qp_ex;
+}
+
+extern "C" {
+
+WEFT_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) noexcept {
+  ibv_qp_init_attr_ex extended{};
+  extended.qp_context = attributes->qp_context;
+  extended.send_cq = attributes->send_cq;
+  extended.recv_cq = attributes->recv_cq;
+  extended.srq = attributes->srq;
+  extended.cap = attributes->cap;
+  extended.qp_type = attributes->qp_type;
+  extended.sq_sig_all = attributes->sq_sig_all;
+  extended.comp_mask = IBV_QP_INIT_ATTR_PD;
+  extended.pd = pd;
+  ibv_qp* const qp = create_qp_ex(pd->context, &extended);
+  if (qp != nullptr) {
+    attributes->cap = extended.cap;
+  }
+  return qp;
+}
+
+WEFT_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) noexcept {
+  auto& object = object_of<QpObject>(qp);
+  return object.has_send_operations ? &object.qp : nullptr;
+}
+
+WEFT_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) noexcept {
+  auto& object = object_of<QpObject>(qp);
+  if (!is_alive(*object.context)) {
+    return refuse(EIO, "a child of fork() has none of its parent's objects");
+  }
+  const auto to = to_engine(*attributes, static_cast<unsigned>(mask));
+  if (!to) {
+    return refuse(to.error());
+  }
+  const auto bits = hca::QpAttributeMask::from_bits(static_cast<std::uint32_t>(mask));
+  if (auto modified = object.context->process->modify_qp(*object.engine, *to, bits); !modified) {
+    return refuse(modified.error());
+  }
+  if ((mask & IBV_QP_STATE) != 0) {
+    qp->state = attributes->qp_state;
+  }
+  return 0;
+}
+
+WEFT_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* out, int,
+                             ibv_qp_init_attr* init) noexcept {
+  auto& object = object_of<QpObject>(qp);
+  if (!is_alive(*object.context)) {
+    return refuse(EIO, "a child of fork() has none of its parent's objects");
+  }
+  const hca::QpAttributes in = object.engine->query();
+  *out = {};
+  out->qp_state = static_cast<ibv_qp_state>(in.state);
+  out->cur_qp_state = out->qp_state;
+  out->path_mtu = static_cast<ibv_mtu>(in.path_mtu);
+  out->path_mig_state = static_cast<ibv_mig_state>(in.migration);
+  out->qkey = in.qkey.value();
+  out->rq_psn = in.rq_psn.value();
+  out->sq_psn = in.sq_psn.value();
+  out->dest_qp_num = in.dest_qpn.value();
+  out->qp_access_flags = in.access.bits();
+  out->cap = from_engine(in.capabilities);
+  out->ah_attr = compat::from_engine(in.address);
+  out->alt_ah_attr = compat::from_engine(in.alternate_address);
+  out->pkey_index = in.pkey_index;
+  out->alt_pkey_index = in.alternate_pkey_index;
+  out->en_sqd_async_notify = in.enable_sqd_async_notify ? 1 : 0;
+  out->sq_draining = in.sq_draining ? 1 : 0;
+  out->max_rd_atomic = in.max_rd_atomic;
+  out->max_dest_rd_atomic = in.max_dest_rd_atomic;
+  out->min_rnr_timer = in.min_rnr_timer;
+  out->port_num = in.port.value();
+  out->timeout = in.timeout.value();
+  out->retry_cnt = in.retry_count;
+  out->rnr_retry = in.rnr_retry;
+  out->alt_port_num = in.alternate_port.value();
+  out->alt_timeout = in.alternate_timeout.value();
+  qp->state = out->qp_state;
+  *init = {.qp_context = qp->qp_context,
+           .send_cq = qp->send_cq,
+           .recv_cq = qp->recv_cq,
+           .srq = qp->srq,
+           .cap = out->cap,
+           .qp_type = qp->qp_type,
+           .sq_sig_all = object.signal_all ? 1 : 0};
+  return 0;
+}
+
+WEFT_EXPORT int ibv_destroy_qp(ibv_qp* qp) noexcept {
+  auto& object = object_of<QpObject>(qp);
+  Context& context = *object.context;
+  if (is_alive(context)) {
+    if (auto destroyed = context.process->destroy_qp(context.hca, *object.engine); !destroyed) {
+      return refuse(destroyed.error());
+    }
+    context.async_events.purge([&](const AsyncEventRecord& record) {
+      switch (record.event.event_type) {
+        case IBV_EVENT_QP_FATAL:
+        case IBV_EVENT_QP_REQ_ERR:
+        case IBV_EVENT_QP_ACCESS_ERR:
+        case IBV_EVENT_COMM_EST:
+        case IBV_EVENT_SQ_DRAINED:
+        case IBV_EVENT_PATH_MIG:
+        case IBV_EVENT_PATH_MIG_ERR:
+        case IBV_EVENT_QP_LAST_WQE_REACHED:
+          return record.event.element.qp == qp;
+        default:
+          return false;
+      }
+    });
+    pthread_mutex_lock(&qp->mutex);
+    while (qp->events_completed != object.asynchronous_events) {
+      pthread_cond_wait(&qp->cond, &qp->mutex);
+    }
+    pthread_mutex_unlock(&qp->mutex);
+  }
+  delete &object;
+  return 0;
+}
+
+/// The engine places a message's last bytes last, and what comes before in no order that it
+/// promises.
+WEFT_EXPORT int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t) noexcept {
+  return 0;
+}
+
+WEFT_EXPORT int ibv_query_ece(ibv_qp*, ibv_ece* ece) noexcept {
+  *ece = {};
+  return 0;
+}
+WEFT_EXPORT int ibv_set_ece(ibv_qp*, ibv_ece* ece) noexcept {
+  return ece->vendor_id == 0 ? 0 : refuse(EOPNOTSUPP, "there are no vendor's enhancements");
+}
+
+}  // extern "C"
