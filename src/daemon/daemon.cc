@@ -55,8 +55,8 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
                                        std::move(*listener))};
 }
 
-Daemon::Impl::Impl(DaemonOptions options, std::unique_ptr<node::Fabric> fabric,
-                   host::UniqueFd lock, host::UniqueFd listener)
+Daemon::Impl::Impl(DaemonOptions options, std::unique_ptr<node::Fabric> fabric, host::UniqueFd lock,
+                   host::UniqueFd listener)
     : options_(std::move(options)),
       directory_(host::fabric_directory(options_.run, options_.fabric)),
       fabric_(std::move(fabric)),
@@ -110,12 +110,11 @@ void Daemon::Impl::accept() {
       if (!known || peer.uid != getuid()) {
         continue;  // the directory is closed to others; who got in anyway is not served
       }
-      auto client =
-          std::make_shared<Client>(loop_, host::ControlSocket{std::move(fd)}, peer.pid);
+      auto client = std::make_shared<Client>(loop_, host::ControlSocket{std::move(fd)}, peer.pid);
       clients_.insert(client);
-      client->start([this](Client& from, host::Received received) {
-        handle(from, std::move(received));
-      }, [this](Client& from) { handle_end(from); });
+      client->start(
+          [this](Client& from, host::Received received) { handle(from, std::move(received)); },
+          [this](Client& from) { handle_end(from); });
     }
     accept();
   });

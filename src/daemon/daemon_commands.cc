@@ -69,8 +69,7 @@ void Daemon::Impl::start_capture(Client& client, const uabi::StartCapture& reque
 }
 
 void Daemon::Impl::add_source(std::uint32_t id, Capture& capture, Client& program) {
-  auto memory =
-      host::create_shared_memory("weft-tap", ring::ring_bytes(host::kTapRingCapacity));
+  auto memory = host::create_shared_memory("weft-tap", ring::ring_bytes(host::kTapRingCapacity));
   if (!memory) {
     return;
   }
@@ -102,16 +101,16 @@ void Daemon::Impl::say_live_if_ready(Client& reader, bool time_is_up) {
 void Daemon::Impl::end_captures(Client& reader) {
   not_live_.erase(&reader);
   const bool had_some = std::erase_if(captures_, [&](const auto& entry) {
-    const auto& [id, capture] = entry;
-    if (capture.reader != &reader) {
-      return false;
-    }
-    fabric_->untap(capture.port);
-    for (const auto& [process, program] : programs_) {
-      program->send(uabi::CloseTap{.capture = id});
-    }
-    return true;
-  }) != 0;
+                          const auto& [id, capture] = entry;
+                          if (capture.reader != &reader) {
+                            return false;
+                          }
+                          fabric_->untap(capture.port);
+                          for (const auto& [process, program] : programs_) {
+                            program->send(uabi::CloseTap{.capture = id});
+                          }
+                          return true;
+                        }) != 0;
   if (had_some) {
     publish();
   }

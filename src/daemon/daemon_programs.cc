@@ -85,8 +85,7 @@ void Daemon::Impl::open_lane(Client& client, const uabi::OpenLane& request) {
   }
   const auto lane = std::make_shared<const host::UniqueFd>(std::move(*memory));
   client.send(uabi::Lane{.peer = request.peer, .side = 0}, {lane, other->attention});
-  other->send(uabi::Lane{.peer = address_of(*client.process), .side = 1},
-              {lane, client.attention});
+  other->send(uabi::Lane{.peer = address_of(*client.process), .side = 1}, {lane, client.attention});
 }
 
 void Daemon::Impl::join_group(Client& client, const uabi::JoinGroup& request) {
@@ -135,8 +134,8 @@ void Daemon::Impl::publish() {
   }
 }
 
-/// What a kernel does when a process dies (DESIGN.md, decision 9): its QPNs rest, its groups shrink,
-/// its peers learn that nobody will answer, its counts are kept.
+/// What a kernel does when a process dies (DESIGN.md, decision 9): its QPNs rest, its groups
+/// shrink, its peers learn that nobody will answer, its counts are kept.
 void Daemon::Impl::forget_program(Client& client) {
   if (!client.process) {
     return;

@@ -11,18 +11,18 @@ using nlohmann::json;
 
 [[nodiscard]] json counters_json(const fabric::PortCounters& counters) {
   return {
-      {"xmit_packets",             counters.xmit_packets           },
-      {"xmit_data",                counters.xmit_data              },
-      {"rcv_packets",              counters.rcv_packets            },
-      {"rcv_data",                 counters.rcv_data               },
-      {"unicast_xmit_packets",     counters.unicast_xmit_packets   },
-      {"unicast_rcv_packets",      counters.unicast_rcv_packets    },
-      {"multicast_xmit_packets",   counters.multicast_xmit_packets },
-      {"multicast_rcv_packets",    counters.multicast_rcv_packets  },
-      {"xmit_discards",            counters.xmit_discards          },
-      {"xmit_wait",                counters.xmit_wait              },
-      {"rcv_errors",               counters.rcv_errors             },
-      {"rcv_switch_relay_errors",  counters.rcv_switch_relay_errors}
+      {"xmit_packets",            counters.xmit_packets           },
+      {"xmit_data",               counters.xmit_data              },
+      {"rcv_packets",             counters.rcv_packets            },
+      {"rcv_data",                counters.rcv_data               },
+      {"unicast_xmit_packets",    counters.unicast_xmit_packets   },
+      {"unicast_rcv_packets",     counters.unicast_rcv_packets    },
+      {"multicast_xmit_packets",  counters.multicast_xmit_packets },
+      {"multicast_rcv_packets",   counters.multicast_rcv_packets  },
+      {"xmit_discards",           counters.xmit_discards          },
+      {"xmit_wait",               counters.xmit_wait              },
+      {"rcv_errors",              counters.rcv_errors             },
+      {"rcv_switch_relay_errors", counters.rcv_switch_relay_errors}
   };
 }
 

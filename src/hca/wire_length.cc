@@ -3,14 +3,14 @@
 #include <array>
 #include <utility>
 
+#include "wire/bth.h"
+#include "wire/ieth.h"
+#include "wire/immdt.h"
 #include "wire/layout.h"
 #include "wire/lrh.h"
-#include "wire/bth.h"
+#include "wire/opcode.h"
 #include "wire/rdeth.h"
 #include "wire/xrceth.h"
-#include "wire/immdt.h"
-#include "wire/ieth.h"
-#include "wire/opcode.h"
 
 namespace weft::hca {
 namespace {

@@ -59,8 +59,7 @@ fabric::MulticastTree FabricMap::resolve_multicast(std::uint32_t node, Lid slid,
 std::optional<std::uint32_t> FabricMap::node_of(Lid lid) const {
   const std::lock_guard guard{lock_};
   const fabric::PortIndex owner = view_->owner_of(lid);
-  return owner == fabric::kNoPort ? std::nullopt
-                                  : std::optional{view_->port(owner).node.value()};
+  return owner == fabric::kNoPort ? std::nullopt : std::optional{view_->port(owner).node.value()};
 }
 
 std::optional<FabricMap::LocalPort> FabricMap::local_port(std::uint32_t node, Lid lid) const {

@@ -34,8 +34,7 @@ void Lane::open(Mapping memory, Mapping attention, ring::LaneSide side) {
   my_side_ = side == ring::LaneSide::A ? 0 : 1;
   peer_side_ = 1 - my_side_;
   head_ = head_of(memory_.bytes());
-  const auto ends =
-      ring::lane_ends(memory_.bytes().subspan(sizeof(LaneHead)), kLaneShape, side);
+  const auto ends = ring::lane_ends(memory_.bytes().subspan(sizeof(LaneHead)), kLaneShape, side);
   const std::lock_guard guard{out_lock};
   request_in = ends.request_in;
   response_in = ends.response_in;
@@ -105,8 +104,7 @@ Route& Lane::route(const hca::PacketHeader& header, fabric::CounterPage& page,
   if (route.generation != generation) {
     fabric::Path path = map_.resolve(self.node, header.slid, header.dlid);
     const bool same_way = route.counter != nullptr && path.outcome == route.path.outcome &&
-                          path.hops == route.path.hops &&
-                          path.stopped_at == route.path.stopped_at;
+                          path.hops == route.path.hops && path.stopped_at == route.path.stopped_at;
     if (!same_way) {
       const std::lock_guard guard{page_lock};
       route.counter = &page.open(path);
@@ -223,8 +221,7 @@ bool Lane::ring_doorbell() {
 
 bool Lane::is_drained() {
   const std::lock_guard guard{out_lock};
-  return state() == LaneState::Dead ||
-         (state() == LaneState::Open && request_out_.is_drained());
+  return state() == LaneState::Dead || (state() == LaneState::Open && request_out_.is_drained());
 }
 
 void Lane::say_that_room_is_wanted() {
@@ -246,8 +243,8 @@ void Lane::tell_room() {
 
 bool Lane::has_arrivals() {
   using State = ring::Consumer<>::State;
-  return state() == LaneState::Open && (request_in.front().state == State::Record ||
-                                        response_in.front().state == State::Record);
+  return state() == LaneState::Open &&
+         (request_in.front().state == State::Record || response_in.front().state == State::Record);
 }
 
 void Lane::announce_sleep() { ring::announce_sleep(head_->attention[my_side_]); }
@@ -261,9 +258,8 @@ const FabricMap::LocalPort* Lane::arrival(hca::Flow flow, const hca::PacketHeade
     arrival.slid = header.slid;
     arrival.dlid = header.dlid;
     arrival.generation = generation;
-    arrival.port = map_.node_of(header.slid) == peer.node
-                       ? map_.local_port(self.node, header.dlid)
-                       : std::nullopt;
+    arrival.port = map_.node_of(header.slid) == peer.node ? map_.local_port(self.node, header.dlid)
+                                                          : std::nullopt;
   }
   return arrival.port ? &*arrival.port : nullptr;
 }

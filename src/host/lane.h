@@ -33,8 +33,8 @@ class Lane;
 /// What the driver keeps of a QP; Qp::carrier points to it.
 struct QpCarrier : ListHook<struct WaitingForRoom> {
   hca::Qp* qp{};
-  std::uint32_t hca{};            // counted from 0 within the host
-  std::atomic<Lane*> lane{};      // of a connected QP, from RTR on
+  std::uint32_t hca{};                            // counted from 0 within the host
+  std::atomic<Lane*> lane{};                      // of a connected QP, from RTR on
   std::atomic<std::int64_t> armed_ns{kNotArmed};  // its entry in the timer heap
   std::atomic<Lane*> waiting_on{};  // the lane in whose list it stands; changed under its out_lock
 

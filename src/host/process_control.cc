@@ -44,17 +44,19 @@ template <class Body>
                                                 const fabric::PortRecord& port) {
   const auto gids = view.gids(port);
   const auto pkeys = view.pkeys(port);
-  return {.state = static_cast<hca::PortState>(port.state),
-          .lid = port.lid,
-          .lmc = port.lmc,
-          .sm_lid = port.lid,
-          .sm_sl = {},
-          .max_mtu = port.max_mtu,
-          .active_mtu = port.active_mtu,
-          .active_width = port.active_width,
-          .active_speed = port.active_speed,
-          .gids = {gids.begin(), gids.end()},
-          .pkeys = {pkeys.begin(), pkeys.end()}};
+  return {
+      .state = static_cast<hca::PortState>(port.state),
+      .lid = port.lid,
+      .lmc = port.lmc,
+      .sm_lid = port.lid,
+      .sm_sl = {},
+      .max_mtu = port.max_mtu,
+      .active_mtu = port.active_mtu,
+      .active_width = port.active_width,
+      .active_speed = port.active_speed,
+      .gids = {gids.begin(), gids.end()},
+      .pkeys = {pkeys.begin(), pkeys.end()}
+  };
 }
 
 }  // namespace
@@ -105,13 +107,14 @@ Result<void> Process::Impl::attach(const ProcessOptions& options) {
     for (const fabric::HcaRecord& record : view.hcas_of(node)) {
       const auto number = static_cast<std::uint32_t>(slots.size());
       auto slot = std::make_unique<HcaSlot>(number, events);
-      hca::HcaConfiguration configuration{.limits = options.limits,
-                                          .lock_policy = LockPolicy::Spin,
-                                          .carrier = hca::CarrierKind::Reliable,
-                                          .seed = secret(),
-                                          .first_qpn = uabi::first_qpn_of(self.slot),
-                                          .port_count = static_cast<std::uint8_t>(record.port_count),
-                                          .max_train_bytes = kMaxTrainBytes};
+      hca::HcaConfiguration configuration{
+          .limits = options.limits,
+          .lock_policy = LockPolicy::Spin,
+          .carrier = hca::CarrierKind::Reliable,
+          .seed = secret(),
+          .first_qpn = uabi::first_qpn_of(self.slot),
+          .port_count = static_cast<std::uint8_t>(record.port_count),
+          .max_train_bytes = kMaxTrainBytes};
       slot->engine = std::make_unique<hca::Hca>(configuration, slot->events);
       slot->ports.resize(record.port_count);
       hcas.push_back({.name = std::string{view.name(record)},
@@ -188,8 +191,8 @@ void Process::Impl::run_control() {
     std::array<pollfd, 2> waits{
         pollfd{.fd = control.fd(),
                .events = static_cast<short>(POLLIN | (has_more ? POLLOUT : 0)),
-               .revents = 0},
-        pollfd{.fd = control_wake.get(), .events = POLLIN, .revents = 0}
+               .revents = 0                                                                 },
+        pollfd{.fd = control_wake.get(), .events = POLLIN,                      .revents = 0}
     };
     ::poll(waits.data(), waits.size(), -1);
     std::uint64_t count{};
@@ -263,10 +266,10 @@ Lane& Process::Impl::lane_to(uabi::ProcessAddress peer) {
 }
 
 void Process::Impl::handle_lane(const uabi::Lane& message, std::vector<UniqueFd>& descriptors) {
-  auto memory = map_shared(descriptors[0], Protection::ReadWrite, kLaneMemoryBytes,
-                           kLaneMemoryBytes);
-  auto peer_page = map_shared(descriptors[1], Protection::ReadWrite, kAttentionPageBytes,
-                              kAttentionPageBytes);
+  auto memory =
+      map_shared(descriptors[0], Protection::ReadWrite, kLaneMemoryBytes, kLaneMemoryBytes);
+  auto peer_page =
+      map_shared(descriptors[1], Protection::ReadWrite, kAttentionPageBytes, kAttentionPageBytes);
   if (!memory || !peer_page || message.side > 1 || message.peer == self) {
     return;
   }
@@ -370,8 +373,7 @@ void Process::Impl::refresh_ports(bool tell) {
       hca::AsyncEvent event;
       event.port = PortNumber{number};
       if (tell && was_active != is_active) {
-        event.type =
-            is_active ? hca::AsyncEventType::PortActive : hca::AsyncEventType::PortError;
+        event.type = is_active ? hca::AsyncEventType::PortActive : hca::AsyncEventType::PortError;
         events.async_event(i, event);
       }
       if (tell && new_lid) {

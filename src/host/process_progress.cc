@@ -32,8 +32,9 @@ void pause() {
 /// record's first byte; a record that lies about it is refused when it is decoded.
 [[nodiscard]] bool is_one_sided(ByteSpan record) {
   const wire::OpcodeInfo* const info =
-      record.empty() ? nullptr
-                     : wire::opcode_info(static_cast<wire::Opcode>(std::to_integer<int>(record[0])));
+      record.empty()
+          ? nullptr
+          : wire::opcode_info(static_cast<wire::Opcode>(std::to_integer<int>(record[0])));
   if (info == nullptr) {
     return false;
   }

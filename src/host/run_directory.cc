@@ -29,7 +29,7 @@ Result<std::string> run_directory() {
     return fail(ErrorCode::Io, "run directory {}: {}; WEFT_RUN names another", path,
                 std::strerror(errno));
   }
-  struct stat status {};
+  struct stat status{};
   if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
     return fail(ErrorCode::Io, "run directory {} is no directory; WEFT_RUN names another", path);
   }

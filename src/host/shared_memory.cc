@@ -36,7 +36,7 @@ Result<Mapping> map(const UniqueFd& file, int protection, int needed_seals, std:
   if (seals < 0 || (seals & needed_seals) != needed_seals) {
     return fail(ErrorCode::Io, "shared memory that is not sealed as it must be is refused");
   }
-  struct stat status {};
+  struct stat status{};
   if (fstat(file.get(), &status) != 0) {
     return fail(ErrorCode::Io, "shared memory: {}", std::strerror(errno));
   }
@@ -87,9 +87,8 @@ Result<UniqueFd> publish_memory(const char* name, ByteSpan contents) {
     return file;
   }
   for (std::size_t done = 0; done < contents.size();) {
-    const ssize_t wrote =
-        pwrite(file->get(), contents.data() + done, contents.size() - done,
-               static_cast<off_t>(done));
+    const ssize_t wrote = pwrite(file->get(), contents.data() + done, contents.size() - done,
+                                 static_cast<off_t>(done));
     if (wrote <= 0) {
       return fail(ErrorCode::OutOfMemory, "writing {}: {}", name, std::strerror(errno));
     }

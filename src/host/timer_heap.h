@@ -12,8 +12,8 @@
 namespace weft::host {
 
 /// Deadlines of many objects, lazily: an object stands in the heap at most once, at a time not
-/// later than its deadline. Deadlines that only move into the future, as those of a busy QP do, cost
-/// one store. Any thread.
+/// later than its deadline. Deadlines that only move into the future, as those of a busy QP do,
+/// cost one store. Any thread.
 template <class Object>
 class TimerHeap {
  public:

@@ -82,7 +82,7 @@ class Fabric {
   fabric::StandInSubnetManager subnet_manager_;
   std::uint64_t generation_{};
   std::map<fabric::NodeIndex, ProcessSlots> slots_;
-  std::map<ProcessId, std::set<ProcessId>> processes_;      // and those they are joined to
+  std::map<ProcessId, std::set<ProcessId>> processes_;         // and those they are joined to
   std::map<Lid, std::map<Membership, std::uint32_t>> groups_;  // and how many QPs
   std::map<fabric::PortIndex, std::uint32_t> taps_;
 };

@@ -8,29 +8,28 @@ namespace weft::uabi {
 namespace {
 
 std::vector<Message> one_of_each() {
-  return {Hello{.host = "h1"},
-          OpenLane{{7, 3}},
-          JoinGroup{4, Lid{0xC001}},
-          LeaveGroup{4, Lid{0xC001}},
-          TapReady{9},
-          Welcome{.self = {1, 2}},
-          Refused{"no host h9: the fabric has h1 and h2"},
-          Lane{
-                  {1, 5},
-                  1
-          },
-          NoSuchProcess{{1, 5}},
-          LaneClosed{{1, 5}},
-          TablesChanged{},
-          GroupMembers{Lid{0xC000}, {{0, 1}, {1, 1}}},
-          OpenTap{1, 2},
-          CloseTap{1},
-          Query{.kind = QueryKind::Counters},
-          StartCapture{.port = "s1:3"},
-          Down{},
-          Text{true, "{}"},
-          CaptureLive{6},
-          CaptureSource{{1, 1}}};
+  return {
+      Hello{.host = "h1"},
+      OpenLane{{7, 3}},
+      JoinGroup{4, Lid{0xC001}},
+      LeaveGroup{4, Lid{0xC001}},
+      TapReady{9},
+      Welcome{.self = {1, 2}},
+      Refused{"no host h9: the fabric has h1 and h2"},
+      Lane{{1, 5}, 1},
+      NoSuchProcess{{1, 5}},
+      LaneClosed{{1, 5}},
+      TablesChanged{},
+      GroupMembers{Lid{0xC000}, {{0, 1}, {1, 1}}},
+      OpenTap{1, 2},
+      CloseTap{1},
+      Query{.kind = QueryKind::Counters},
+      StartCapture{.port = "s1:3"},
+      Down{},
+      Text{true, "{}"},
+      CaptureLive{6},
+      CaptureSource{{1, 1}}
+  };
 }
 
 TEST(Messages, ComeBackAsTheyWere) {
@@ -73,17 +72,18 @@ TEST(Messages, NeverCrashOnForeignBytes) {
 }
 
 TEST(Messages, RefuseWhatNoSenderMeans) {
-  auto lane = encode(Message{Lane{
-      {1, kSlotCount - 1},
-      1
-  }});
+  auto lane = encode(Message{
+      Lane{{1, kSlotCount - 1}, 1}
+  });
   EXPECT_TRUE(decode(lane));
   lane[9] = std::byte{0xFF};  // slot beyond 10 bits
   EXPECT_FALSE(decode(lane));
   auto query = encode(Message{Query{}});
   query.back() = std::byte{7};
   EXPECT_FALSE(decode(query));
-  auto text = encode(Message{Text{true, "x"}});
+  auto text = encode(Message{
+      Text{true, "x"}
+  });
   text[4] = std::byte{2};  // no bool
   EXPECT_FALSE(decode(text));
 }

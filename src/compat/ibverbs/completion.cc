@@ -134,9 +134,8 @@ ibv_cq_ex* create_cq_ex(ibv_context* c, ibv_cq_init_attr_ex* attributes) noexcep
     return nullptr;
   }
   if ((attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&
-      (attributes->flags & ~static_cast<std::uint32_t>(
-                               IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
-                               IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)) != 0) {
+      (attributes->flags & ~static_cast<std::uint32_t>(IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
+                                                       IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)) != 0) {
     refuse(EINVAL, "unknown flags of an extended CQ");
     return nullptr;
   }
@@ -160,8 +159,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* c, ibv_cq_init_attr_ex* attributes) noexcep
   cq.read_src_qp = wants(IBV_WC_EX_WITH_SRC_QP) ? read_src_qp : nullptr;
   cq.read_slid = wants(IBV_WC_EX_WITH_SLID) ? read_slid : nullptr;
   cq.read_sl = wants(IBV_WC_EX_WITH_SL) ? read_sl : nullptr;
-  cq.read_dlid_path_bits =
-      wants(IBV_WC_EX_WITH_DLID_PATH_BITS) ? read_dlid_path_bits : nullptr;
+  cq.read_dlid_path_bits = wants(IBV_WC_EX_WITH_DLID_PATH_BITS) ? read_dlid_path_bits : nullptr;
   return &cq;
 }
 
@@ -196,15 +194,14 @@ WEFT_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) noexcept {
 
 WEFT_EXPORT ibv_cq* ibv_create_cq(ibv_context* c, int cqe, void* cq_context,
                                   ibv_comp_channel* channel, int vector) noexcept {
-  CompletionQueueObject* const object =
-      make_cq(context_of(c), cqe, cq_context, channel, vector);
+  CompletionQueueObject* const object = make_cq(context_of(c), cqe, cq_context, channel, vector);
   return object == nullptr ? nullptr : ibv_cq_ex_to_cq(&object->cq);
 }
 
 WEFT_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) noexcept {
   auto& object = cq_of(cq);
-  if (cqe <= 0 || static_cast<std::uint32_t>(cqe) >
-                      object.context->engine->configuration().limits.max_cqe) {
+  if (cqe <= 0 ||
+      static_cast<std::uint32_t>(cqe) > object.context->engine->configuration().limits.max_cqe) {
     return refuse(EINVAL, "the device has no CQs of that size");
   }
   if (auto resized = object.engine->resize(static_cast<std::uint32_t>(cqe)); !resized) {
@@ -222,8 +219,9 @@ WEFT_EXPORT int ibv_destroy_cq(ibv_cq* cq) noexcept {
       return refuse(destroyed.error());
     }
     if (cq->channel != nullptr) {
-      object_of<CompletionChannel>(cq->channel)
-          .events.purge([&](CompletionQueueObject* event) { return event == &object; });
+      object_of<CompletionChannel>(cq->channel).events.purge([&](CompletionQueueObject* event) {
+        return event == &object;
+      });
     }
     context.async_events.purge([&](const AsyncEventRecord& record) {
       return record.event.event_type == IBV_EVENT_CQ_ERR && record.event.element.cq == cq;

@@ -64,8 +64,8 @@ std::vector<Device*> list_devices() {
       device->device.transport_type = IBV_TRANSPORT_IB;
       copy_text(device->device.name, hca.name);
       copy_text(device->device.dev_name, fmt::format("uverbs{}", number));
-      copy_text(device->device.dev_path, sysfs_path() + "/class/infiniband_verbs/" +
-                                             device->device.dev_name);
+      copy_text(device->device.dev_path,
+                sysfs_path() + "/class/infiniband_verbs/" + device->device.dev_name);
       copy_text(device->device.ibdev_path, sysfs_path() + "/class/infiniband/" + hca.name);
       device->hca = number++;
       device->guid = hca.node_guid;
@@ -126,8 +126,8 @@ void copy_clamped(void* to, std::size_t to_size, const void* from, std::size_t f
   return out;
 }
 
-int query_device_ex(ibv_context* c, const ibv_query_device_ex_input*, ibv_device_attr_ex* attributes,
-                    std::size_t size) noexcept {
+int query_device_ex(ibv_context* c, const ibv_query_device_ex_input*,
+                    ibv_device_attr_ex* attributes, std::size_t size) noexcept {
   ibv_device_attr_ex out{};
   out.orig_attr = device_attributes(context_of(c));
   out.device_cap_flags_ex = out.orig_attr.device_cap_flags;
@@ -142,20 +142,18 @@ int query_device_ex(ibv_context* c, const ibv_query_device_ex_input*, ibv_device
 }
 
 [[nodiscard]] ibv_port_attr port_attributes(const Context& context, std::uint8_t number) {
-  const fabric::PortRecord port =
-      context.process->port_record(context.hca, PortNumber{number});
+  const fabric::PortRecord port = context.process->port_record(context.hca, PortNumber{number});
   ibv_port_attr out{};
   out.state = static_cast<ibv_port_state>(port.state);  // PortInfo PortState both
   out.max_mtu = static_cast<ibv_mtu>(port.max_mtu);
   out.active_mtu = static_cast<ibv_mtu>(port.active_mtu);
   out.gid_tbl_len = kGidTableLength;
-  out.port_cap_flags = IBV_PORT_SL_MAP_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CM_SUP |
-                       IBV_PORT_CLIENT_REG_SUP;
+  out.port_cap_flags =
+      IBV_PORT_SL_MAP_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CM_SUP | IBV_PORT_CLIENT_REG_SUP;
   out.max_msg_sz = context.engine->configuration().limits.max_message_bytes;
   out.pkey_tbl_len = port.pkey_count;
   out.lid = static_cast<std::uint16_t>(port.lid.value());
-  out.sm_lid = static_cast<std::uint16_t>(
-      context.engine->port(PortNumber{number}).sm_lid.value());
+  out.sm_lid = static_cast<std::uint16_t>(context.engine->port(PortNumber{number}).sm_lid.value());
   out.lmc = port.lmc;
   out.max_vl_num = 4;  // encoding of VL0-VL7 (IBTA vol 1 §14.2.5.6)
   out.subnet_timeout = 18;
@@ -195,8 +193,7 @@ extern "C" {
 
 WEFT_EXPORT ibv_device** ibv_get_device_list(int* count) noexcept {
   const std::vector<Device*> found = list_devices();
-  auto** const list =
-      static_cast<ibv_device**>(std::calloc(found.size() + 1, sizeof(ibv_device*)));
+  auto** const list = static_cast<ibv_device**>(std::calloc(found.size() + 1, sizeof(ibv_device*)));
   if (list == nullptr) {
     refuse(ENOMEM, "no memory for the list of devices");
     return nullptr;
@@ -278,8 +275,7 @@ WEFT_EXPORT int ibv_query_port(ibv_context* c, std::uint8_t port,
   return query_port(c, port, static_cast<ibv_port_attr*>(out), kOldSize);
 }
 
-WEFT_EXPORT int ibv_query_gid(ibv_context* c, std::uint8_t port, int index,
-                              ibv_gid* gid) noexcept {
+WEFT_EXPORT int ibv_query_gid(ibv_context* c, std::uint8_t port, int index, ibv_gid* gid) noexcept {
   Context& context = context_of(c);
   if (!has_port(context, port) || index < 0 || index >= kGidTableLength) {
     refuse(EINVAL, fmt::format("no GID {} at port {}", index, port));
@@ -346,8 +342,8 @@ WEFT_EXPORT int ibv_query_gid_type(ibv_context* c, std::uint8_t port, unsigned i
 WEFT_EXPORT int ibv_query_pkey(ibv_context* c, std::uint8_t port, int index,
                                __be16* pkey) noexcept {
   Context& context = context_of(c);
-  const auto pkeys = has_port(context, port) ? context.engine->port(PortNumber{port}).pkeys
-                                             : std::vector<PKey>{};
+  const auto pkeys =
+      has_port(context, port) ? context.engine->port(PortNumber{port}).pkeys : std::vector<PKey>{};
   if (index < 0 || static_cast<std::size_t>(index) >= pkeys.size()) {
     refuse(EINVAL, fmt::format("no P_Key {} at port {}", index, port));
     return -1;

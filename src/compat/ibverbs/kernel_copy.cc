@@ -65,13 +65,13 @@ WEFT_EXPORT void ibv_copy_path_rec_from_kern(ibv_sa_path_rec* to, ib_user_path_r
   to->raw_traffic = static_cast<int>(from->raw_traffic);
   to->flow_label = from->flow_label;
   to->hop_limit = static_cast<std::uint8_t>(from->hop_limit);
-  to->traffic_class = from->traffic_class;
+  to->traffic_class = static_cast<std::uint8_t>(from->traffic_class);
   to->reversible = static_cast<int>(from->reversible);
   to->numb_path = from->numb_path;
   to->pkey = from->pkey;
   to->sl = from->sl;
   to->mtu_selector = from->mtu_selector;
-  to->mtu = from->mtu;
+  to->mtu = static_cast<std::uint8_t>(from->mtu);
   to->rate_selector = from->rate_selector;
   to->rate = from->rate;
   to->packet_life_time_selector = from->packet_life_time_selector;

@@ -3,8 +3,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -51,9 +51,9 @@ Result<hca::MemoryRegion*> register_range(ibv_pd* pd, void* address, std::size_t
   }
   access &= ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
   if ((access & ~kKnownAccess) != 0) {
-    return fail((access & IBV_ACCESS_ON_DEMAND) != 0 ? ErrorCode::NotSupported
-                                                     : ErrorCode::InvalidArgument,
-                "access flags {:#x}: only {:#x} are known here", access, kKnownAccess);
+    return fail(
+        (access & IBV_ACCESS_ON_DEMAND) != 0 ? ErrorCode::NotSupported : ErrorCode::InvalidArgument,
+        "access flags {:#x}: only {:#x} are known here", access, kKnownAccess);
   }
   if (length == 0 || address == nullptr || !is_mapped(address, length)) {
     return fail(length == 0 ? ErrorCode::InvalidArgument : ErrorCode::BadAddress,

@@ -36,14 +36,25 @@ std::mutex attach_lock;
 std::atomic<host::Process*> attached{nullptr};
 
 /// In the order of hca::AsyncEventType.
-constexpr ibv_event_type kEventTypes[] = {
-    IBV_EVENT_CQ_ERR,          IBV_EVENT_QP_FATAL,         IBV_EVENT_QP_REQ_ERR,
-    IBV_EVENT_QP_ACCESS_ERR,   IBV_EVENT_COMM_EST,         IBV_EVENT_SQ_DRAINED,
-    IBV_EVENT_PATH_MIG,        IBV_EVENT_PATH_MIG_ERR,     IBV_EVENT_DEVICE_FATAL,
-    IBV_EVENT_PORT_ACTIVE,     IBV_EVENT_PORT_ERR,         IBV_EVENT_LID_CHANGE,
-    IBV_EVENT_PKEY_CHANGE,     IBV_EVENT_SM_CHANGE,        IBV_EVENT_SRQ_ERR,
-    IBV_EVENT_SRQ_LIMIT_REACHED, IBV_EVENT_QP_LAST_WQE_REACHED, IBV_EVENT_CLIENT_REREGISTER,
-    IBV_EVENT_GID_CHANGE};
+constexpr ibv_event_type kEventTypes[] = {IBV_EVENT_CQ_ERR,
+                                          IBV_EVENT_QP_FATAL,
+                                          IBV_EVENT_QP_REQ_ERR,
+                                          IBV_EVENT_QP_ACCESS_ERR,
+                                          IBV_EVENT_COMM_EST,
+                                          IBV_EVENT_SQ_DRAINED,
+                                          IBV_EVENT_PATH_MIG,
+                                          IBV_EVENT_PATH_MIG_ERR,
+                                          IBV_EVENT_DEVICE_FATAL,
+                                          IBV_EVENT_PORT_ACTIVE,
+                                          IBV_EVENT_PORT_ERR,
+                                          IBV_EVENT_LID_CHANGE,
+                                          IBV_EVENT_PKEY_CHANGE,
+                                          IBV_EVENT_SM_CHANGE,
+                                          IBV_EVENT_SRQ_ERR,
+                                          IBV_EVENT_SRQ_LIMIT_REACHED,
+                                          IBV_EVENT_QP_LAST_WQE_REACHED,
+                                          IBV_EVENT_CLIENT_REREGISTER,
+                                          IBV_EVENT_GID_CHANGE};
 
 void Events::async_event(std::uint32_t hca, const hca::AsyncEvent& event) {
   AsyncEventRecord record{};

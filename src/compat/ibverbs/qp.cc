@@ -53,8 +53,8 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
       if (qp->qp_type == IBV_QPT_UD) {
         out.remote_address = 0;
         out.rkey = RKey{};
-        out.ah = wr->wr.ud.ah == nullptr ? nullptr
-                                         : object_of<AddressHandleObject>(wr->wr.ud.ah).engine;
+        out.ah =
+            wr->wr.ud.ah == nullptr ? nullptr : object_of<AddressHandleObject>(wr->wr.ud.ah).engine;
         out.remote_qpn = Qpn{wr->wr.ud.remote_qpn & 0xFF'FFFF};
         out.remote_qkey = QKey{wr->wr.ud.remote_qkey};
       }
@@ -97,9 +97,7 @@ ibv_mw* alloc_mw(ibv_pd*, ibv_mw_type) noexcept {
   refuse(EOPNOTSUPP, "there are no memory windows yet");
   return nullptr;
 }
-int dealloc_mw(ibv_mw*) noexcept {
-  return refuse(EOPNOTSUPP, "there are no memory windows yet");
-}
+int dealloc_mw(ibv_mw*) noexcept { return refuse(EOPNOTSUPP, "there are no memory windows yet"); }
 
 [[nodiscard]] Result<hca::QpType> type_of(ibv_qp_type type) {
   switch (type) {
@@ -140,9 +138,8 @@ Result<QpObject*> make_qp(const ibv_qp_init_attr_ex& attributes) {
   init.pd = object_of<ProtectionDomainObject>(attributes.pd).engine;
   init.send_cq = object_of<CompletionQueueObject>(attributes.send_cq).engine;
   init.recv_cq = object_of<CompletionQueueObject>(attributes.recv_cq).engine;
-  init.srq = attributes.srq == nullptr
-                 ? nullptr
-                 : object_of<SharedReceiveQueueObject>(attributes.srq).engine;
+  init.srq = attributes.srq == nullptr ? nullptr
+                                       : object_of<SharedReceiveQueueObject>(attributes.srq).engine;
   init.signal_all = attributes.sq_sig_all != 0;
   init.capabilities = {.max_send_wr = attributes.cap.max_send_wr,
                        .max_recv_wr = attributes.cap.max_recv_wr,
@@ -193,8 +190,8 @@ Result<QpObject*> make_qp(const ibv_qp_init_attr_ex& attributes) {
 }
 
 ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attributes) noexcept {
-  constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-                                   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  constexpr std::uint32_t kKnown =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   const auto has = [&](std::uint32_t bit) { return (attributes->comp_mask & bit) != 0; };
   if ((attributes->comp_mask & ~kKnown) != 0 ||
       (has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attributes->create_flags != 0)) {
@@ -248,8 +245,7 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attributes) noexcept {
     }
   };
   when(IBV_QP_STATE, [&] { out.state = static_cast<hca::QpState>(in.qp_state); });
-  when(IBV_QP_CUR_STATE,
-       [&] { out.current_state = static_cast<hca::QpState>(in.cur_qp_state); });
+  when(IBV_QP_CUR_STATE, [&] { out.current_state = static_cast<hca::QpState>(in.cur_qp_state); });
   when(IBV_QP_EN_SQD_ASYNC_NOTIFY,
        [&] { out.enable_sqd_async_notify = in.en_sqd_async_notify != 0; });
   when(IBV_QP_ACCESS_FLAGS, [&] { out.access = hca::AccessFlags::from_bits(in.qp_access_flags); });
@@ -334,8 +330,7 @@ WEFT_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) noe
   return 0;
 }
 
-WEFT_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* out, int,
-                             ibv_qp_init_attr* init) noexcept {
+WEFT_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* out, int, ibv_qp_init_attr* init) noexcept {
   auto& object = object_of<QpObject>(qp);
   if (!is_alive(*object.context)) {
     return refuse(EIO, "a child of fork() has none of its parent's objects");

@@ -20,27 +20,27 @@ struct Rate {
 };
 
 constexpr std::array kRates = {
-    Rate{IBV_RATE_2_5_GBPS, 1,   2'500  },
-    Rate{IBV_RATE_5_GBPS,   2,   5'000  },
-    Rate{IBV_RATE_10_GBPS,  4,   10'000 },
-    Rate{IBV_RATE_20_GBPS,  8,   20'000 },
-    Rate{IBV_RATE_30_GBPS,  12,  30'000 },
-    Rate{IBV_RATE_40_GBPS,  16,  40'000 },
-    Rate{IBV_RATE_60_GBPS,  24,  60'000 },
-    Rate{IBV_RATE_80_GBPS,  32,  80'000 },
-    Rate{IBV_RATE_120_GBPS, 48,  120'000},
-    Rate{IBV_RATE_14_GBPS,  0,   14'062 },
-    Rate{IBV_RATE_56_GBPS,  0,   56'250 },
-    Rate{IBV_RATE_112_GBPS, 0,   112'500},
-    Rate{IBV_RATE_168_GBPS, 0,   168'750},
-    Rate{IBV_RATE_25_GBPS,  0,   25'781 },
-    Rate{IBV_RATE_100_GBPS, 0,   103'125},
-    Rate{IBV_RATE_200_GBPS, 0,   206'250},
-    Rate{IBV_RATE_300_GBPS, 0,   309'375},
-    Rate{IBV_RATE_28_GBPS,  0,   28'125 },
-    Rate{IBV_RATE_50_GBPS,  0,   53'125 },
-    Rate{IBV_RATE_400_GBPS, 0,   425'000},
-    Rate{IBV_RATE_600_GBPS, 0,   637'500},
+    Rate{IBV_RATE_2_5_GBPS, 1,  2'500  },
+    Rate{IBV_RATE_5_GBPS,   2,  5'000  },
+    Rate{IBV_RATE_10_GBPS,  4,  10'000 },
+    Rate{IBV_RATE_20_GBPS,  8,  20'000 },
+    Rate{IBV_RATE_30_GBPS,  12, 30'000 },
+    Rate{IBV_RATE_40_GBPS,  16, 40'000 },
+    Rate{IBV_RATE_60_GBPS,  24, 60'000 },
+    Rate{IBV_RATE_80_GBPS,  32, 80'000 },
+    Rate{IBV_RATE_120_GBPS, 48, 120'000},
+    Rate{IBV_RATE_14_GBPS,  0,  14'062 },
+    Rate{IBV_RATE_56_GBPS,  0,  56'250 },
+    Rate{IBV_RATE_112_GBPS, 0,  112'500},
+    Rate{IBV_RATE_168_GBPS, 0,  168'750},
+    Rate{IBV_RATE_25_GBPS,  0,  25'781 },
+    Rate{IBV_RATE_100_GBPS, 0,  103'125},
+    Rate{IBV_RATE_200_GBPS, 0,  206'250},
+    Rate{IBV_RATE_300_GBPS, 0,  309'375},
+    Rate{IBV_RATE_28_GBPS,  0,  28'125 },
+    Rate{IBV_RATE_50_GBPS,  0,  53'125 },
+    Rate{IBV_RATE_400_GBPS, 0,  425'000},
+    Rate{IBV_RATE_600_GBPS, 0,  637'500},
 };
 
 }  // namespace
@@ -48,15 +48,16 @@ constexpr std::array kRates = {
 extern "C" {
 
 WEFT_EXPORT const char* ibv_node_type_str(ibv_node_type node_type) noexcept {
-  static constexpr std::array kNames{"unknown",       "InfiniBand channel adapter",
+  static constexpr std::array kNames{"unknown",           "InfiniBand channel adapter",
                                      "InfiniBand switch", "InfiniBand router",
-                                     "iWARP NIC",     "usNIC", "usNIC UDP", "unspecified"};
+                                     "iWARP NIC",         "usNIC",
+                                     "usNIC UDP",         "unspecified"};
   return at(kNames, static_cast<unsigned>(node_type), "unknown");
 }
 
 WEFT_EXPORT const char* ibv_port_state_str(ibv_port_state port_state) noexcept {
-  static constexpr std::array kNames{"no state change (NOP)", "down",   "init",
-                                     "armed",                 "active", "active defer"};
+  static constexpr std::array kNames{"no state change (NOP)", "down", "init", "armed", "active",
+                                     "active defer"};
   return at(kNames, static_cast<unsigned>(port_state), "unknown");
 }
 

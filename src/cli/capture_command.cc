@@ -1,0 +1,270 @@
+// weft capture: every packet that crosses a port, as it would be on the wire, in ERF records (link
+// type 197), which tshark dissects.
+
+#include <fmt/format.h>
+#include <pcap/pcap.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/fabric_client.h"
+#include "cli/terminal.h"
+#include "hca/packet_record.h"
+#include "hca/packet_wire.h"
+#include "hca/train.h"
+#include "host/run_directory.h"
+#include "host/shared_memory.h"
+#include "host/tap_record.h"
+#include "ring/spsc_ring.h"
+
+namespace weft::cli {
+namespace {
+
+constexpr int kLinkTypeErf = 197;
+constexpr int kSnapBytes = 65'535;
+constexpr std::uint8_t kErfInfiniBand = 21;
+constexpr std::uint8_t kErfVaryingLength = 4;
+constexpr std::size_t kErfHeaderBytes = 16;
+
+volatile std::sig_atomic_t interrupted = 0;
+
+/// One program's packets.
+struct Source {
+  host::Mapping memory;
+  ring::Consumer<> ring;
+};
+
+struct CapturedPacket {
+  std::int64_t time_ns{};
+  std::vector<std::byte> record;  // ERF
+};
+
+/// ERF: time as 32.32 fixed point, little-endian; the rest big-endian.
+[[nodiscard]] std::vector<std::byte> erf_record(std::int64_t time_ns, bool is_in,
+                                                std::span<const std::byte> packet) {
+  constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
+  const auto seconds = static_cast<std::uint64_t>(time_ns / kNanosecondsPerSecond);
+  const auto rest = static_cast<std::uint64_t>(time_ns % kNanosecondsPerSecond);
+  const std::uint64_t stamp = seconds << 32 | (rest << 32) / kNanosecondsPerSecond;
+  std::vector<std::byte> record(kErfHeaderBytes);
+  for (std::size_t i = 0; i < 8; ++i) {
+    record[i] = static_cast<std::byte>(stamp >> (8 * i));
+  }
+  const std::size_t length = kErfHeaderBytes + packet.size();
+  record[8] = std::byte{kErfInfiniBand};
+  record[9] = static_cast<std::byte>(kErfVaryingLength | (is_in ? 1 : 0));  // capture interface
+  record[10] = static_cast<std::byte>(length >> 8);
+  record[11] = static_cast<std::byte>(length);
+  record[14] = static_cast<std::byte>(packet.size() >> 8);
+  record[15] = static_cast<std::byte>(packet.size());
+  record.insert(record.end(), packet.begin(), packet.end());
+  return record;
+}
+
+/// Takes what lies in a program's ring: each train as its single packets.
+std::size_t drain(Source& source, std::vector<CapturedPacket>& into) {
+  constexpr std::size_t kBatch = 1'024;
+  std::size_t taken = 0;
+  std::vector<std::byte> bytes;
+  for (; taken < kBatch; ++taken) {
+    const auto front = source.ring.front();
+    if (front.state != ring::Consumer<>::State::Record) {
+      break;
+    }
+    host::TapRecord tap;
+    if (front.body.size() > sizeof tap) {
+      std::memcpy(&tap, front.body.data(), sizeof tap);
+      if (const auto train = hca::decode_record(front.body.subspan(sizeof tap))) {
+        for (std::uint32_t i = 0; i < train->header.packet_count; ++i) {
+          bytes.clear();
+          hca::to_wire(hca::single_of_train(*train, i), bytes);
+          into.push_back({.time_ns = tap.time_of_day_ns,
+                          .record = erf_record(tap.time_of_day_ns,
+                                               tap.direction == host::TapDirection::In, bytes)});
+        }
+      }
+    }
+    source.ring.pop();
+  }
+  return taken;
+}
+
+class CaptureFile {
+ public:
+  explicit CaptureFile(const std::string& path)
+      : pcap_(pcap_open_dead_with_tstamp_precision(kLinkTypeErf, kSnapBytes,
+                                                   PCAP_TSTAMP_PRECISION_NANO)),
+        file_(pcap_dump_open(pcap_, path.c_str())) {}
+  ~CaptureFile() {
+    if (file_ != nullptr) {
+      pcap_dump_close(file_);
+    }
+    pcap_close(pcap_);
+  }
+  CaptureFile(const CaptureFile&) = delete;
+  CaptureFile& operator=(const CaptureFile&) = delete;
+
+  [[nodiscard]] bool is_open() const { return file_ != nullptr; }
+  [[nodiscard]] std::string error() const { return pcap_geterr(pcap_); }
+  void flush() { pcap_dump_flush(file_); }
+  void write(const CapturedPacket& packet) {
+    constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
+    pcap_pkthdr header{};
+    header.ts.tv_sec = packet.time_ns / kNanosecondsPerSecond;
+    header.ts.tv_usec = packet.time_ns % kNanosecondsPerSecond;  // nanoseconds, as opened
+    header.caplen = header.len = static_cast<bpf_u_int32>(packet.record.size());
+    auto* const out = static_cast<unsigned char*>(static_cast<void*>(file_));
+    const void* const bytes = packet.record.data();
+    pcap_dump(out, &header, static_cast<const unsigned char*>(bytes));
+  }
+
+ private:
+  pcap_t* pcap_;
+  pcap_dumper_t* file_;
+};
+
+struct CaptureOptions {
+  std::string fabric;
+  std::string port;
+  std::string path;
+  std::uint64_t count{};  // packets to end after; 0: none
+};
+
+class CaptureSession {
+ public:
+  CaptureSession(host::ControlSocket socket, CaptureOptions options)
+      : socket_(std::move(socket)), options_(std::move(options)) {}
+
+  Result<void> run();
+
+ private:
+  Result<void> handle_messages();
+  void take_packets();
+
+  host::ControlSocket socket_;
+  CaptureOptions options_;
+  std::vector<Source> sources_;
+  std::unique_ptr<CaptureFile> file_;
+  std::vector<CapturedPacket> packets_;
+  std::uint64_t written_{};
+  bool ended_{};
+  std::size_t taken_{};
+};
+
+Result<void> CaptureSession::handle_messages() {
+  while (true) {
+    auto received = socket_.receive();
+    if (!received) {
+      ended_ = received.error().code == ErrorCode::Refused;
+      return {};
+    }
+    if (const auto* refused = std::get_if<uabi::Refused>(&received->message)) {
+      return fail(ErrorCode::Refused, "{}", refused->reason);
+    }
+    if (std::holds_alternative<uabi::CaptureSource>(received->message)) {
+      constexpr std::size_t kBytes = ring::ring_bytes(host::kTapRingCapacity);
+      auto memory =
+          host::map_shared(received->descriptors[0], host::Protection::ReadWrite, kBytes, kBytes);
+      if (memory) {
+        Source& source = sources_.emplace_back();
+        source.ring = ring::Consumer<>{memory->bytes()};
+        source.memory = std::move(*memory);
+      }
+    }
+    if (std::holds_alternative<uabi::CaptureLive>(received->message)) {
+      file_ = std::make_unique<CaptureFile>(options_.path);
+      if (!file_->is_open()) {
+        return fail(ErrorCode::Io, "{}: {}", options_.path, file_->error());
+      }
+      file_->flush();  // the header says that the capture is live
+      fmt::print(stderr, "capturing {} into {}; interrupt to end\n", options_.port, options_.path);
+    }
+  }
+}
+
+/// Programs' rings are merged by time, as far as they lie there now.
+void CaptureSession::take_packets() {
+  packets_.clear();
+  taken_ = 0;
+  for (Source& source : sources_) {
+    taken_ += drain(source, packets_);
+  }
+  std::ranges::stable_sort(packets_, {}, &CapturedPacket::time_ns);
+  for (const CapturedPacket& packet : packets_) {
+    if (options_.count == 0 || written_ < options_.count) {
+      file_->write(packet);
+      ++written_;
+    }
+  }
+}
+
+Result<void> CaptureSession::run() {
+  if (auto sent = socket_.send(uabi::StartCapture{.port = options_.port}); !sent) {
+    return sent;
+  }
+  while (true) {
+    if (auto handled = handle_messages(); !handled) {
+      return handled;
+    }
+    if (file_ != nullptr) {
+      take_packets();
+    }
+    const bool is_full = options_.count != 0 && written_ >= options_.count;
+    if ((interrupted != 0 || ended_ || is_full) && taken_ == 0) {
+      break;
+    }
+    if (taken_ == 0) {
+      if (file_ != nullptr) {
+        file_->flush();
+      }
+      constexpr int kIdleMilliseconds = 1;  // policy: rings hold far more than that
+      pollfd wait{.fd = socket_.fd(), .events = POLLIN, .revents = 0};
+      poll(&wait, 1, file_ == nullptr ? 100 : kIdleMilliseconds);
+    }
+  }
+  if (file_ == nullptr) {
+    return fail(ErrorCode::Refused, "the capture ended before it began");
+  }
+  file_->flush();
+  fmt::print(stderr, "{} packets\n", written_);
+  return {};
+}
+
+int capture(const CaptureOptions& options) {
+  auto socket = connect_to(options.fabric);
+  if (!socket) {
+    return complain(socket.error());
+  }
+  struct sigaction action{};
+  action.sa_handler = [](int) { interrupted = 1; };
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  CaptureSession session{std::move(*socket), options};
+  const auto done = session.run();
+  return done ? 0 : complain(done.error());
+}
+
+}  // namespace
+
+void add_capture(CLI::App& app, Outcome& outcome) {
+  auto* const command = app.add_subcommand(
+      "capture", "Write every packet that crosses a port to a file for tshark, until interrupted");
+  auto options = std::make_shared<CaptureOptions>();
+  options->fabric = host::fabric_of_environment();
+  command->add_option("port", options->port, "h1, h1:1, s1:3; a node alone means all its ports")
+      ->required();
+  command->add_option("-o,--output", options->path, "The file")->required();
+  command->add_option("-c,--count", options->count, "End after so many packets");
+  command->add_option("--name", options->fabric, "Name of the fabric")->capture_default_str();
+  command->callback([=, &outcome] { outcome.status = capture(*options); });
+}
+
+}  // namespace weft::cli

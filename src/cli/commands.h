@@ -1,0 +1,28 @@
+#pragma once
+
+// The subcommands of `weft`. Each registers itself with its options; what it returns becomes the
+// exit status. Statuses: 0 done, 1 it failed (the reason is on standard error), 2 wrong usage;
+// `exec` and `run` end with the program's own.
+
+#include <CLI/CLI.hpp>
+
+namespace weft::cli {
+
+inline constexpr int kFailed = 1;
+inline constexpr int kWrongUsage = 2;
+
+/// Set by the chosen subcommand.
+struct Outcome {
+  int status{};
+};
+
+void add_up(CLI::App& app, Outcome& outcome);
+void add_down(CLI::App& app, Outcome& outcome);
+void add_status(CLI::App& app, Outcome& outcome);
+void add_exec(CLI::App& app, Outcome& outcome);
+void add_run(CLI::App& app, Outcome& outcome);
+void add_topology(CLI::App& app, Outcome& outcome);
+void add_capture(CLI::App& app, Outcome& outcome);
+void add_decode(CLI::App& app, Outcome& outcome);
+
+}  // namespace weft::cli

@@ -1,0 +1,100 @@
+#include "cli/daemon_process.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "daemon/daemon.h"
+#include "host/run_directory.h"
+
+namespace weft::cli {
+namespace {
+
+struct Pipe {
+  host::UniqueFd read;
+  host::UniqueFd write;
+};
+
+[[nodiscard]] Result<Pipe> make_pipe() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return fail(ErrorCode::Io, "pipe: {}", std::strerror(errno));
+  }
+  return Pipe{host::UniqueFd{ends[0]}, host::UniqueFd{ends[1]}};
+}
+
+/// In the new process. Says "ok" or the reason through `report`, then serves.
+[[noreturn]] void serve(daemon::DaemonOptions options, host::UniqueFd report) {
+  setsid();
+  signal(SIGHUP, SIG_IGN);
+  prctl(PR_SET_NAME, "weftd");
+  auto daemon = daemon::Daemon::create(std::move(options));
+  const std::string said = daemon ? "ok" : daemon.error().reason;
+  // From here on nobody reads what a daemon prints.
+  const host::UniqueFd null{open("/dev/null", O_RDWR | O_CLOEXEC)};
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    dup2(null.get(), standard);
+  }
+  static_cast<void>(!write(report.get(), said.data(), said.size()));
+  report.reset();
+  if (daemon) {
+    daemon->run();
+  }
+  {
+    auto ended = std::move(daemon);  // removes the fabric's directory
+  }
+  _exit(0);
+}
+
+}  // namespace
+
+Result<DaemonProcess> start_daemon(const std::string& name, const fabric::Topology& topology,
+                                   bool is_bound) {
+  const auto run = host::run_directory();
+  if (!run) {
+    return std::unexpected(run.error());
+  }
+  auto report = make_pipe();
+  auto lifeline = make_pipe();
+  if (!report || !lifeline) {
+    return std::unexpected(report ? lifeline.error() : report.error());
+  }
+  const pid_t child = fork();
+  if (child < 0) {
+    return fail(ErrorCode::Io, "fork: {}", std::strerror(errno));
+  }
+  if (child == 0) {
+    report->read.reset();
+    lifeline->write.reset();
+    serve({.run = *run,
+           .fabric = name,
+           .topology = topology,
+           .lifeline = is_bound ? std::move(lifeline->read) : host::UniqueFd{}},
+          std::move(report->write));
+  }
+  report->write.reset();
+  lifeline->read.reset();
+  std::string said;
+  std::array<char, 512> buffer{};
+  while (true) {
+    const ssize_t count = read(report->read.get(), buffer.data(), buffer.size());
+    if (count <= 0) {
+      break;
+    }
+    said.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  if (said != "ok") {
+    waitpid(child, nullptr, 0);
+    return fail(ErrorCode::Io, "{}", said.empty() ? "the fabric daemon died at its start" : said);
+  }
+  return DaemonProcess{.pid = child,
+                       .lifeline = is_bound ? std::move(lifeline->write) : host::UniqueFd{}};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,137 @@
+// weft decode: prints the packets of a capture file.
+
+#include <fmt/format.h>
+#include <pcap/pcap.h>
+
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "cli/commands.h"
+#include "cli/terminal.h"
+#include "wire/print.h"
+
+namespace weft::cli {
+namespace {
+
+constexpr int kLinkTypeEthernet = 1;
+constexpr int kLinkTypeErf = 197;
+constexpr int kLinkTypeInfiniBand = 247;
+
+struct DecodeOptions {
+  std::string path;
+  bool as_json{};
+  bool summary_only{};
+};
+
+/// The packet inside an ERF record: behind the header and its extensions, each announced by the top
+/// bit of the type before it.
+[[nodiscard]] Result<std::span<const std::byte>> inside_erf(std::span<const std::byte> record) {
+  constexpr std::size_t kHeaderBytes = 16;
+  constexpr std::size_t kExtensionBytes = 8;
+  constexpr std::byte kInfiniBand{21};
+  constexpr std::byte kMore{0x80};
+  if (record.size() < kHeaderBytes) {
+    return fail(ErrorCode::Io, "an ERF record of {} bytes is too short", record.size());
+  }
+  if ((record[8] & ~kMore) != kInfiniBand) {
+    return fail(ErrorCode::Io, "ERF type {} is not InfiniBand",
+                std::to_integer<unsigned>(record[8] & ~kMore));
+  }
+  bool more = (record[8] & kMore) != std::byte{};
+  std::size_t at = kHeaderBytes;
+  while (more) {
+    if (record.size() < at + kExtensionBytes) {
+      return fail(ErrorCode::Io, "an ERF extension header is cut short");
+    }
+    more = (record[at] & kMore) != std::byte{};
+    at += kExtensionBytes;
+  }
+  return record.subspan(at);
+}
+
+[[nodiscard]] Result<wire::PrintedPacket> take_apart(int link_type,
+                                                     std::span<const std::byte> bytes) {
+  if (link_type == kLinkTypeEthernet) {
+    if (!wire::is_roce_v2(bytes)) {
+      return fail(ErrorCode::NotSupported, "not RoCE v2, {} bytes", bytes.size());
+    }
+    const auto packet = wire::parse_roce_packet(bytes, wire::CrcCheck::Verify);
+    if (!packet) {
+      return std::unexpected(packet.error());
+    }
+    return wire::printed(*packet);
+  }
+  auto inside = link_type == kLinkTypeErf ? inside_erf(bytes) : bytes;
+  if (!inside) {
+    return std::unexpected(inside.error());
+  }
+  const auto packet = wire::parse_ib_packet(*inside, wire::CrcCheck::Verify);
+  if (!packet) {
+    return std::unexpected(packet.error());
+  }
+  return wire::printed(*packet);
+}
+
+int decode(const DecodeOptions& options) {
+  std::array<char, PCAP_ERRBUF_SIZE> reason{};
+  const std::unique_ptr<pcap_t, decltype(&pcap_close)> file{
+      pcap_open_offline(options.path.c_str(), reason.data()), &pcap_close};
+  if (file == nullptr) {
+    return complain({ErrorCode::Io, fmt::format("{}: {}", options.path, reason.data())});
+  }
+  const int link_type = pcap_datalink(file.get());
+  if (link_type != kLinkTypeEthernet && link_type != kLinkTypeErf &&
+      link_type != kLinkTypeInfiniBand) {
+    return complain({ErrorCode::NotSupported,
+                     fmt::format("{}: link type {}; Ethernet (1), ERF (197) and InfiniBand (247) "
+                                 "can be decoded",
+                                 options.path, link_type)});
+  }
+  pcap_pkthdr* header = nullptr;
+  const unsigned char* data = nullptr;
+  std::size_t number = 0;
+  std::size_t bad = 0;
+  int status = 0;
+  while ((status = pcap_next_ex(file.get(), &header, &data)) == 1) {
+    ++number;
+    const void* const start = data;
+    const std::span bytes{static_cast<const std::byte*>(start), header->caplen};
+    const auto packet = take_apart(link_type, bytes);
+    if (!packet) {
+      bad += packet.error().code == ErrorCode::NotSupported ? 0 : 1;
+      if (options.as_json) {
+        fmt::print("{{\"number\":{},\"error\":\"{}\"}}\n", number, packet.error().reason);
+      } else {
+        fmt::print("{} {}\n", number, packet.error().reason);
+      }
+    } else if (options.as_json) {
+      fmt::print("{}\n", wire::to_json(*packet));
+    } else {
+      fmt::print("{} {}", number,
+                 options.summary_only ? packet->summary + "\n" : wire::to_text(*packet));
+    }
+  }
+  if (status == PCAP_ERROR) {
+    return complain({ErrorCode::Io, fmt::format("{}: {}", options.path, pcap_geterr(file.get()))});
+  }
+  if (bad != 0) {
+    fmt::print(stderr, "weft: {} of {} packets are malformed\n", bad, number);
+  }
+  return bad == 0 ? 0 : kFailed;
+}
+
+}  // namespace
+
+void add_decode(CLI::App& app, Outcome& outcome) {
+  auto* const command = app.add_subcommand(
+      "decode", "Print the packets of a capture (InfiniBand in ERF, or RoCE v2) and check them");
+  auto options = std::make_shared<DecodeOptions>();
+  command->add_option("file", options->path, "A pcap file")->required();
+  command->add_flag("--json", options->as_json, "One JSON object a line");
+  command->add_flag("-s,--summary", options->summary_only, "One line a packet");
+  command->callback([=, &outcome] { outcome.status = decode(*options); });
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,77 @@
+#include "cli/fabric_client.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "host/run_directory.h"
+
+namespace weft::cli {
+
+Result<host::ControlSocket> connect_to(const std::string& fabric) {
+  if (auto named = host::check_fabric_name(fabric); !named) {
+    return std::unexpected(named.error());
+  }
+  const std::string run = host::run_directory_path();
+  auto socket = host::ControlSocket::connect(host::control_path(run, fabric));
+  if (!socket && socket.error().code == ErrorCode::Refused) {
+    const auto others = host::list_fabrics(run);
+    return fail(ErrorCode::Refused, "fabric {} is not up; {}", fabric,
+                others.empty() ? std::string{"`weft up` starts one"}
+                               : fmt::format("known here: {}", fmt::join(others, ", ")));
+  }
+  return socket;
+}
+
+Result<std::string> ask(const std::string& fabric, uabi::QueryKind kind) {
+  auto socket = connect_to(fabric);
+  if (!socket) {
+    return std::unexpected(socket.error());
+  }
+  if (auto sent = socket->send(uabi::Query{.kind = kind}); !sent) {
+    return std::unexpected(sent.error());
+  }
+  std::string answer;
+  while (true) {
+    auto received = socket->receive(kPatience);
+    if (!received) {
+      return std::unexpected(received.error());
+    }
+    if (const auto* refused = std::get_if<uabi::Refused>(&received->message)) {
+      return fail(ErrorCode::Refused, "{}", refused->reason);
+    }
+    if (const auto* text = std::get_if<uabi::Text>(&received->message)) {
+      answer += text->text;
+      if (text->is_last) {
+        return answer;
+      }
+    }
+  }
+}
+
+Result<fabric::Topology> topology_from(const std::vector<std::string>& words) {
+  const std::string description = fmt::format("{}", fmt::join(words, " "));
+  if (words.empty()) {
+    return fabric::generate_pair();
+  }
+  if (fabric::names_a_generator(description)) {
+    return fabric::generate(description);
+  }
+  if (words.size() != 1) {
+    return fail(ErrorCode::InvalidArgument,
+                "'{}' is no topology: pair, star N, fat-tree K [LEVELS], or a TOML file",
+                description);
+  }
+  std::ifstream file{words.front()};
+  if (!file) {
+    return fail(ErrorCode::NotFound,
+                "{} cannot be read, and is no generator: pair, star N, fat-tree K [LEVELS]",
+                words.front());
+  }
+  const std::string text{std::istreambuf_iterator<char>{file}, {}};
+  return fabric::read_topology(text, words.front());
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "fabric/topology.h"
+#include "host/control_socket.h"
+#include "uabi/messages.h"
+
+namespace weft::cli {
+
+/// A connection to the daemon of a fabric that is up.
+[[nodiscard]] Result<host::ControlSocket> connect_to(const std::string& fabric);
+
+/// The daemon's answer as JSON text.
+[[nodiscard]] Result<std::string> ask(const std::string& fabric, uabi::QueryKind kind);
+
+/// A generator's name with its numbers, or a TOML file.
+[[nodiscard]] Result<fabric::Topology> topology_from(const std::vector<std::string>& words);
+
+/// Policy: how long the command waits for a daemon.
+inline constexpr Duration kPatience = Duration::seconds(10);
+
+}  // namespace weft::cli

@@ -1,0 +1,157 @@
+// weft up, down, exec and topology.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/daemon_process.h"
+#include "cli/environment.h"
+#include "cli/fabric_client.h"
+#include "cli/terminal.h"
+#include "host/run_directory.h"
+
+namespace weft::cli {
+namespace {
+
+int up(const std::vector<std::string>& words, const std::string& name) {
+  const auto topology = topology_from(words);
+  if (!topology) {
+    return complain(topology.error());
+  }
+  const auto daemon = start_daemon(name, *topology, false);
+  if (!daemon) {
+    return complain(daemon.error());
+  }
+  fmt::print("fabric {} is up: {} hosts, {} switches (weftd, process {})\n", name,
+             topology->hosts.size(), topology->switches.size(), daemon->pid);
+  return 0;
+}
+
+int down(const std::string& name) {
+  auto socket = connect_to(name);
+  if (!socket) {
+    return complain(socket.error());
+  }
+  if (auto sent = socket->send(uabi::Down{}); !sent) {
+    return complain(sent.error());
+  }
+  while (true) {  // the daemon closes the connection when it is done
+    const auto received = socket->receive(kPatience);
+    if (!received) {
+      if (received.error().code == ErrorCode::Refused) {
+        break;
+      }
+      return complain(received.error());
+    }
+  }
+  fmt::print("fabric {} is down\n", name);
+  return 0;
+}
+
+/// Whether the fabric has the host; the reason otherwise.
+Result<void> check_host(const std::string& fabric, const std::string& host) {
+  const auto answer = ask(fabric, uabi::QueryKind::Status);
+  if (!answer) {
+    return std::unexpected(answer.error());
+  }
+  const nlohmann::json status = nlohmann::json::parse(*answer);
+  std::vector<std::string> hosts;
+  for (const auto& port : status["ports"]) {
+    const std::string node = port["node"];
+    if (port["kind"] == "host" && (hosts.empty() || hosts.back() != node)) {
+      hosts.push_back(node);
+    }
+  }
+  if (std::ranges::find(hosts, host) == hosts.end()) {
+    return fail(ErrorCode::NotFound, "fabric {} has no host {}; it has {} to {}", fabric, host,
+                hosts.front(), hosts.back());
+  }
+  return {};
+}
+
+int exec(const std::string& fabric, const std::string& host, std::vector<std::string> command) {
+  if (auto checked = check_host(fabric, host); !checked) {
+    return complain(checked.error());
+  }
+  if (auto entered = enter(fabric, host); !entered) {
+    return complain(entered.error());
+  }
+  std::vector<char*> arguments;
+  for (std::string& word : command) {
+    arguments.push_back(word.data());
+  }
+  arguments.push_back(nullptr);
+  execvp(arguments.front(), arguments.data());
+  constexpr int kNotFound = 127;  // as shells say it
+  std::fprintf(stderr, "weft: %s: %s\n", command.front().c_str(), std::strerror(errno));
+  return kNotFound;
+}
+
+}  // namespace
+
+void add_up(CLI::App& app, Outcome& outcome) {
+  auto* const command = app.add_subcommand("up", "Bring a fabric up; it stays until `weft down`");
+  auto words = std::make_shared<std::vector<std::string>>();
+  auto name = std::make_shared<std::string>(host::fabric_of_environment());
+  command->add_option("topology", *words,
+                      "pair (the default), star N, fat-tree K [LEVELS], or a TOML file");
+  command->add_option("--name", *name, "Name of the fabric, to have several")
+      ->capture_default_str();
+  command->callback([=, &outcome] { outcome.status = up(*words, *name); });
+}
+
+void add_down(CLI::App& app, Outcome& outcome) {
+  auto* const command = app.add_subcommand("down", "Take a fabric down");
+  auto name = std::make_shared<std::string>(host::fabric_of_environment());
+  command->add_option("--name", *name, "Name of the fabric")->capture_default_str();
+  command->callback([=, &outcome] { outcome.status = down(*name); });
+}
+
+void add_exec(CLI::App& app, Outcome& outcome) {
+  auto* const command = app.add_subcommand(
+      "exec", "Run a program on a simulated host, as `weft exec h1 -- ibv_devinfo`");
+  auto host = std::make_shared<std::string>();
+  auto words = std::make_shared<std::vector<std::string>>();
+  auto name = std::make_shared<std::string>(host::fabric_of_environment());
+  command->add_option("host", *host, "The host, as h1")->required();
+  command->add_option("command", *words, "The program and its arguments, behind --")->required();
+  command->add_option("--name", *name, "Name of the fabric")->capture_default_str();
+  command->callback([=, &outcome] { outcome.status = exec(*name, *host, *words); });
+}
+
+void add_topology(CLI::App& app, Outcome& outcome) {
+  auto* const command = app.add_subcommand("topology", "Make and look at topology files");
+  command->require_subcommand(1);
+  auto words = std::make_shared<std::vector<std::string>>();
+  auto* const generate =
+      command->add_subcommand("generate", "Write a topology file to standard output");
+  generate->add_option("kind", *words, "pair, star N, or fat-tree K [LEVELS]")->required();
+  generate->callback([=, &outcome] {
+    const auto topology = fabric::generate(fmt::format("{}", fmt::join(*words, " ")));
+    if (!topology) {
+      outcome.status = complain(topology.error());
+      return;
+    }
+    fmt::print("{}", fabric::write_topology(*topology));
+  });
+  auto* const show = command->add_subcommand("show", "Print a topology as text");
+  show->add_option("topology", *words, "A TOML file, or what `generate` takes")->required();
+  show->callback([=, &outcome] {
+    const auto topology = topology_from(*words);
+    if (!topology) {
+      outcome.status = complain(topology.error());
+      return;
+    }
+    fmt::print("{}", fabric::show(*topology));
+  });
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,92 @@
+// weft status.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/fabric_client.h"
+#include "cli/terminal.h"
+#include "host/run_directory.h"
+
+namespace weft::cli {
+namespace {
+
+using nlohmann::json;
+
+[[nodiscard]] std::string peer_of(const json& port) {
+  const json& peer = port["peer"];
+  return peer.is_null()
+             ? std::string{"-"}
+             : fmt::format("{}:{}", peer["node"].get<std::string>(), peer["port"].get<int>());
+}
+
+[[nodiscard]] std::string state_of(const json& port) {
+  constexpr unsigned kRed = 0;
+  constexpr unsigned kGreen = 1;
+  const std::string state = port["state"];
+  const std::string padded = fmt::format("{:<8}", state);
+  return coloured(padded, state == "Active" ? kGreen : kRed, STDOUT_FILENO);
+}
+
+void print_ports(const json& status, bool counters) {
+  fmt::print("{:<14} {:<8} {:>5} {:<14}", "PORT", "STATE", "LID", "PEER");
+  if (counters) {
+    fmt::print(" {:>12} {:>14} {:>12} {:>14} {:>8} {:>8}", "XmitPkts", "XmitData", "RcvPkts",
+               "RcvData", "Discards", "RcvErrs");
+  }
+  fmt::print("\n");
+  for (const json& port : status["ports"]) {
+    if (port["kind"] == "switch" && port["port"] == 0) {
+      continue;
+    }
+    fmt::print("{:<14} {} {:>5} {:<14}", port["name"].get<std::string>(), state_of(port),
+               port["lid"].get<int>(), peer_of(port));
+    if (counters) {
+      const json& c = port["counters"];
+      const auto number = [&](const char* name) { return c[name].get<std::uint64_t>(); };
+      fmt::print(" {:>12} {:>14} {:>12} {:>14} {:>8} {:>8}", number("xmit_packets"),
+                 number("xmit_data"), number("rcv_packets"), number("rcv_data"),
+                 number("xmit_discards"), number("rcv_errors"));
+    }
+    fmt::print("\n");
+  }
+}
+
+int status(const std::string& name, bool counters, bool as_json) {
+  const auto answer = ask(name, counters ? uabi::QueryKind::Counters : uabi::QueryKind::Status);
+  if (!answer) {
+    return complain(answer.error());
+  }
+  if (as_json) {
+    fmt::print("{}\n", *answer);
+    return 0;
+  }
+  const json parsed = json::parse(*answer);
+  fmt::print("fabric {}, {} programs\n", parsed["fabric"].get<std::string>(),
+             parsed["programs"].size());
+  for (const json& program : parsed["programs"]) {
+    fmt::print("  {} slot {} process {}\n", program["host"].get<std::string>(),
+               program["slot"].get<int>(), program["pid"].get<int>());
+  }
+  print_ports(parsed, counters);
+  return 0;
+}
+
+}  // namespace
+
+void add_status(CLI::App& app, Outcome& outcome) {
+  auto* const command = app.add_subcommand("status", "Show nodes, ports, programs and counters");
+  auto name = std::make_shared<std::string>(host::fabric_of_environment());
+  auto counters = std::make_shared<bool>(false);
+  auto as_json = std::make_shared<bool>(false);
+  command->add_option("--name", *name, "Name of the fabric")->capture_default_str();
+  command->add_flag("--counters", *counters, "Packets and data (in 4-byte words) of every port");
+  command->add_flag("--json", *as_json, "For scripts");
+  command->callback([=, &outcome] { outcome.status = status(*name, *counters, *as_json); });
+}
+
+}  // namespace weft::cli
