@@ -27,6 +27,7 @@ bool CompletionQueue::push(const Wc& wc, bool solicited) {
   ring_[tail] = wc;
   size_.store(size + 1, std::memory_order_release);
   const bool counts = solicited || wc.status != WcStatus::Success;
+  since_solicited_ = counts ? 0 : since_solicited_ + 1;
   if (armed_ == Armed::Any || (armed_ == Armed::Solicited && counts)) {
     armed_ = Armed::No;
     events_.completion_event(*this);
@@ -51,7 +52,11 @@ std::size_t CompletionQueue::poll(std::span<Wc> out) {
 
 void CompletionQueue::arm(bool solicited_only) {
   const std::lock_guard guard{lock_};
-  if (armed_ != Armed::Any) {
+  const std::uint32_t size = size_.load(std::memory_order_relaxed);
+  if (size != 0 && (!solicited_only || since_solicited_ < size)) {
+    armed_ = Armed::No;
+    events_.completion_event(*this);
+  } else if (armed_ != Armed::Any) {
     armed_ = solicited_only ? Armed::Solicited : Armed::Any;
   }
 }

@@ -26,7 +26,8 @@ class CompletionQueue {
   std::size_t poll(std::span<Wc> out);
 
   /// One-shot request for a completion event, for the next or the next solicited completion; arming
-  /// for all wins.
+  /// for all wins. Completions of that kind that were not polled yet fire at once, as on HCAs whose
+  /// arm carries the consumer's position: programs that poll a part and wait again rely on it.
   void arm(bool solicited_only);
 
   /// Changes the capacity; refuses one below the number of completions held.
@@ -53,6 +54,7 @@ class CompletionQueue {
   std::uint32_t head_{};
   std::atomic<std::uint32_t> size_{};
   Armed armed_{Armed::No};
+  std::uint64_t since_solicited_{};  // completions pushed after the newest solicited one
   bool dead_{};
 };
 

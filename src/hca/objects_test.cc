@@ -153,9 +153,8 @@ TEST(CompletionQueue, DiesOnOverflowAndSaysSoOnce) {  // T-RVT-6
 TEST(CompletionQueue, FiresOnceForWhatItWasArmedFor) {
   RecordedEvents events;
   CompletionQueue cq{16, LockPolicy::None, events};
-  cq.push({}, true);
-  EXPECT_EQ(events.completions.size(), 0U);
   cq.arm(true);
+  EXPECT_EQ(events.completions.size(), 0U);
   cq.push({}, false);
   EXPECT_EQ(events.completions.size(), 0U);
   Wc failed;
@@ -163,6 +162,26 @@ TEST(CompletionQueue, FiresOnceForWhatItWasArmedFor) {
   cq.push(failed, false);  // an error counts as solicited
   cq.push({}, true);
   EXPECT_EQ(events.completions.size(), 1U);
+}
+
+TEST(CompletionQueue, FiresAtOnceForWhatWasNotPolledYet) {
+  RecordedEvents events;
+  CompletionQueue cq{16, LockPolicy::None, events};
+  cq.push({}, true);
+  cq.push({}, false);
+  cq.arm(false);
+  EXPECT_EQ(events.completions.size(), 1U);
+  cq.arm(true);
+  EXPECT_EQ(events.completions.size(), 2U) << "a solicited one is still there";
+  Wc wc;
+  EXPECT_EQ(cq.poll({&wc, 1}), 1U);
+  cq.arm(true);
+  EXPECT_EQ(events.completions.size(), 2U) << "the solicited one has been polled";
+  EXPECT_EQ(cq.poll({&wc, 1}), 1U);
+  cq.arm(false);
+  EXPECT_EQ(events.completions.size(), 2U);
+  cq.push({}, false);
+  EXPECT_EQ(events.completions.size(), 3U);
 }
 
 TEST(SharedReceiveQueue, RaisesItsLimitOnce) {
