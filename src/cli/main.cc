@@ -3,7 +3,6 @@
 #include "cli/commands.h"
 
 int main(int count, char** arguments) {
-  using namespace weft::cli;
   CLI::App app{
       "An InfiniBand fabric in software: unmodified RDMA programs on simulated hosts, without "
       "hardware, kernel module or root."};
@@ -13,19 +12,19 @@ int main(int count, char** arguments) {
   app.footer(
       "Try:  weft run -- ib_write_bw\n"
       "      weft up star 4;  weft exec h1 -- ibv_devinfo;  weft status --counters;  weft down");
-  Outcome outcome;
-  add_run(app, outcome);
-  add_up(app, outcome);
-  add_down(app, outcome);
-  add_status(app, outcome);
-  add_exec(app, outcome);
-  add_topology(app, outcome);
-  add_capture(app, outcome);
-  add_decode(app, outcome);
+  weft::cli::Outcome outcome;
+  weft::cli::add_run(app, outcome);
+  weft::cli::add_up(app, outcome);
+  weft::cli::add_down(app, outcome);
+  weft::cli::add_status(app, outcome);
+  weft::cli::add_exec(app, outcome);
+  weft::cli::add_topology(app, outcome);
+  weft::cli::add_capture(app, outcome);
+  weft::cli::add_decode(app, outcome);
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kWrongUsage;
+    return app.exit(error) == 0 ? 0 : weft::cli::kWrongUsage;
   }
   return outcome.status;
 }

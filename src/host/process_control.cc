@@ -61,6 +61,55 @@ template <class Body>
 
 }  // namespace
 
+/// What came with Welcome: tables, counter page, attention page.
+Result<void> Process::Impl::map_memory(const std::vector<UniqueFd>& descriptors) {
+  auto tables = map_published(descriptors[0], kMaxTablesBytes);
+  auto page = map_shared(descriptors[1], Protection::ReadWrite, fabric::CounterPage::bytes_needed(),
+                         fabric::CounterPage::bytes_needed());
+  auto attention_page =
+      map_shared(descriptors[2], Protection::ReadWrite, kAttentionPageBytes, kAttentionPageBytes);
+  for (const auto* mapping : {&tables, &page, &attention_page}) {
+    if (!*mapping) {
+      return std::unexpected(mapping->error());
+    }
+  }
+  if (auto replaced = map.replace(std::move(*tables)); !replaced) {
+    return replaced;
+  }
+  counter_memory = std::move(*page);
+  counters = fabric::CounterPage::format(counter_memory.bytes());
+  attention_memory = std::move(*attention_page);
+  void* const start = attention_memory.bytes().data();
+  attention = static_cast<AttentionPage*>(start);
+  return {};
+}
+
+void Process::Impl::make_hcas(const hca::DeviceLimits& limits) {
+  map.ask([&](const fabric::TablesView& view) {
+    const fabric::NodeRecord& node = view.node(fabric::NodeIndex{self.node});
+    for (const fabric::HcaRecord& record : view.hcas_of(node)) {
+      const auto number = static_cast<std::uint32_t>(slots.size());
+      auto slot = std::make_unique<HcaSlot>(number, events);
+      hca::HcaConfiguration configuration{
+          .limits = limits,
+          .lock_policy = LockPolicy::Spin,
+          .carrier = hca::CarrierKind::Reliable,
+          .seed = secret(),
+          .first_qpn = uabi::first_qpn_of(self.slot),
+          .port_count = static_cast<std::uint8_t>(record.port_count),
+          .max_train_bytes = kMaxTrainBytes};
+      slot->engine = std::make_unique<hca::Hca>(configuration, slot->events);
+      slot->ports.resize(record.port_count);
+      hcas.push_back({.name = std::string{view.name(record)},
+                      .node_guid = record.guid,
+                      .system_image_guid = record.system_image_guid,
+                      .port_count = static_cast<std::uint8_t>(record.port_count),
+                      .engine = slot->engine.get()});
+      slots.push_back(std::move(slot));
+    }
+  });
+}
+
 Result<void> Process::Impl::attach(const ProcessOptions& options) {
   auto connected = ControlSocket::connect(control_path(options.run, options.fabric));
   if (!connected) {
@@ -82,49 +131,12 @@ Result<void> Process::Impl::attach(const ProcessOptions& options) {
     return fail(ErrorCode::Io, "the fabric daemon speaks another version: restart the fabric");
   }
   self = welcome->self;
-  auto tables = map_published(answer->descriptors[0], kMaxTablesBytes);
-  auto page = map_shared(answer->descriptors[1], Protection::ReadWrite,
-                         fabric::CounterPage::bytes_needed(), fabric::CounterPage::bytes_needed());
-  auto attention_page = map_shared(answer->descriptors[2], Protection::ReadWrite,
-                                   kAttentionPageBytes, kAttentionPageBytes);
-  for (const auto* mapping : {&tables, &page, &attention_page}) {
-    if (!*mapping) {
-      return std::unexpected(mapping->error());
-    }
+  if (auto mapped = map_memory(answer->descriptors); !mapped) {
+    return mapped;
   }
-  if (auto replaced = map.replace(std::move(*tables)); !replaced) {
-    return replaced;
-  }
-  counter_memory = std::move(*page);
-  counters = fabric::CounterPage::format(counter_memory.bytes());
-  attention_memory = std::move(*attention_page);
-  void* const start = attention_memory.bytes().data();
-  attention = static_cast<AttentionPage*>(start);
   control_wake = UniqueFd{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 
-  map.ask([&](const fabric::TablesView& view) {
-    const fabric::NodeRecord& node = view.node(fabric::NodeIndex{self.node});
-    for (const fabric::HcaRecord& record : view.hcas_of(node)) {
-      const auto number = static_cast<std::uint32_t>(slots.size());
-      auto slot = std::make_unique<HcaSlot>(number, events);
-      hca::HcaConfiguration configuration{
-          .limits = options.limits,
-          .lock_policy = LockPolicy::Spin,
-          .carrier = hca::CarrierKind::Reliable,
-          .seed = secret(),
-          .first_qpn = uabi::first_qpn_of(self.slot),
-          .port_count = static_cast<std::uint8_t>(record.port_count),
-          .max_train_bytes = kMaxTrainBytes};
-      slot->engine = std::make_unique<hca::Hca>(configuration, slot->events);
-      slot->ports.resize(record.port_count);
-      hcas.push_back({.name = std::string{view.name(record)},
-                      .node_guid = record.guid,
-                      .system_image_guid = record.system_image_guid,
-                      .port_count = static_cast<std::uint8_t>(record.port_count),
-                      .engine = slot->engine.get()});
-      slots.push_back(std::move(slot));
-    }
-  });
+  make_hcas(options.limits);
   refresh_ports(false);
   {
     const std::lock_guard guard{lanes_lock};

@@ -100,6 +100,8 @@ struct Process::Impl {
 
   // process_control.cc
   Result<void> attach(const ProcessOptions& options);
+  Result<void> map_memory(const std::vector<UniqueFd>& descriptors);
+  void make_hcas(const hca::DeviceLimits& limits);
   void start_threads();
   void stop_threads();
   void run_control();

@@ -1,0 +1,388 @@
+// The verbs API on two simulated hosts, called as any program calls it. What Debian's programs do
+// not reach: limits, refusals, odd sizes of structures, fork().
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "daemon/daemon.h"
+
+namespace {
+
+/// One fabric for all tests of this program, which is a program on h1.
+class Fabric : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    char pattern[] = "/tmp/weft-verbs-XXXXXX";
+    run_ = mkdtemp(pattern);
+    setenv("WEFT_RUN", run_.c_str(), 1);
+    setenv("WEFT_FABRIC", "verbs", 1);
+    setenv("WEFT_HOST", "h1", 1);
+    std::array<int, 2> ends{};
+    ASSERT_EQ(pipe(ends.data()), 0);
+    lifeline_ = weft::host::UniqueFd{ends[1]};
+    auto daemon = weft::daemon::Daemon::create({.run = run_,
+                                                .fabric = "verbs",
+                                                .topology = weft::fabric::generate_pair(),
+                                                .lifeline = weft::host::UniqueFd{ends[0]}});
+    ASSERT_TRUE(daemon) << daemon.error().reason;
+    thread_ = std::thread{[owned = std::move(*daemon)]() mutable { owned.run(); }};
+  }
+  void TearDown() override {
+    lifeline_.reset();
+    thread_.join();
+    std::filesystem::remove_all(run_);
+  }
+
+ private:
+  std::string run_;
+  weft::host::UniqueFd lifeline_;
+  std::thread thread_;
+};
+
+const auto* const kFabric = ::testing::AddGlobalTestEnvironment(new Fabric);
+
+class Verbs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int count = 0;
+    list_ = ibv_get_device_list(&count);
+    ASSERT_NE(list_, nullptr);
+    ASSERT_EQ(count, 1);
+    context_ = ibv_open_device(list_[0]);
+    ASSERT_NE(context_, nullptr);
+    pd_ = ibv_alloc_pd(context_);
+    ASSERT_NE(pd_, nullptr);
+  }
+  void TearDown() override {
+    EXPECT_EQ(ibv_dealloc_pd(pd_), 0);
+    EXPECT_EQ(ibv_close_device(context_), 0);
+    ibv_free_device_list(list_);
+  }
+
+  [[nodiscard]] ibv_qp_init_attr qp_attributes(ibv_cq* cq, ibv_qp_type type = IBV_QPT_RC) const {
+    ibv_qp_init_attr attributes{};
+    attributes.send_cq = attributes.recv_cq = cq;
+    attributes.qp_type = type;
+    attributes.cap = {.max_send_wr = 8,
+                      .max_recv_wr = 8,
+                      .max_send_sge = 2,
+                      .max_recv_sge = 2,
+                      .max_inline_data = 0};
+    return attributes;
+  }
+
+  /// An RC QP connected to itself: the whole path through a lane, in one program.
+  void connect_to_itself(ibv_qp* qp) const {
+    ibv_port_attr port{};
+    ASSERT_EQ(ibv_query_port(context_, 1, &port), 0);
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_INIT;
+    attributes.port_num = 1;
+    attributes.qp_access_flags =
+        IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    ASSERT_EQ(ibv_modify_qp(qp, &attributes,
+                            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+              0);
+    attributes.qp_state = IBV_QPS_RTR;
+    attributes.path_mtu = IBV_MTU_1024;
+    attributes.dest_qp_num = qp->qp_num;
+    attributes.max_dest_rd_atomic = 1;
+    attributes.min_rnr_timer = 1;
+    attributes.ah_attr.dlid = port.lid;
+    attributes.ah_attr.port_num = 1;
+    ASSERT_EQ(ibv_modify_qp(qp, &attributes,
+                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+              0);
+    attributes.qp_state = IBV_QPS_RTS;
+    attributes.timeout = 14;
+    attributes.retry_cnt = 7;
+    attributes.rnr_retry = 7;
+    attributes.max_rd_atomic = 1;
+    ASSERT_EQ(ibv_modify_qp(qp, &attributes,
+                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+              0);
+  }
+
+  ibv_wc wait(ibv_cq* cq) const {
+    ibv_wc wc{};
+    wc.status = IBV_WC_GENERAL_ERR;
+    for (int i = 0; i < 20'000; ++i) {
+      if (ibv_poll_cq(cq, 1, &wc) != 0) {
+        return wc;
+      }
+      usleep(100);
+    }
+    ADD_FAILURE() << "no completion";
+    return wc;
+  }
+
+  ibv_device** list_{};
+  ibv_context* context_{};
+  ibv_pd* pd_{};
+};
+
+TEST_F(Verbs, NameTheDeviceAndItsPort) {
+  EXPECT_STREQ(ibv_get_device_name(list_[0]), "weft0");
+  EXPECT_NE(ibv_get_device_guid(list_[0]), 0U);
+  ibv_port_attr port{};
+  ASSERT_EQ(ibv_query_port(context_, 1, &port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+  EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_INFINIBAND);
+  EXPECT_NE(port.lid, 0);
+  EXPECT_EQ(ibv_query_port(context_, 2, &port), EINVAL);
+}
+
+TEST_F(Verbs, WriteNoMoreOfAPortThanTheCallersHeaderKnows) {
+  constexpr std::size_t kOldSize = 48;
+  struct {
+    ibv_port_attr port;
+  } guarded;
+  std::memset(&guarded, 0x5A, sizeof guarded);
+  auto* const verbs = verbs_get_ctx(context_);
+  ASSERT_EQ(verbs->query_port(context_, 1, &guarded.port, kOldSize), 0);
+  const auto* const bytes = static_cast<const unsigned char*>(static_cast<const void*>(&guarded));
+  for (std::size_t i = kOldSize; i < sizeof guarded; ++i) {
+    EXPECT_EQ(bytes[i], 0x5A) << i;
+  }
+  std::vector<unsigned char> longer(sizeof(ibv_port_attr) + 8, 0x5A);
+  void* const start = longer.data();
+  ASSERT_EQ(verbs->query_port(context_, 1, static_cast<ibv_port_attr*>(start), longer.size()), 0);
+  EXPECT_EQ(longer.back(), 0) << "what this library does not know is zero";
+}
+
+TEST_F(Verbs, AnswerEmptyGidSlotsAsDocumented) {
+  ibv_gid gid{};
+  EXPECT_EQ(ibv_query_gid(context_, 1, 0, &gid), 0);
+  EXPECT_NE(gid.global.interface_id, 0U);
+  EXPECT_EQ(ibv_query_gid(context_, 1, 5, &gid), 0);
+  EXPECT_EQ(gid.global.interface_id, 0U);
+  ibv_gid_entry entry{};
+  EXPECT_EQ(ibv_query_gid_ex(context_, 1, 0, &entry, 0), 0);
+  EXPECT_EQ(ibv_query_gid_ex(context_, 1, 5, &entry, 0), ENODATA);
+  EXPECT_EQ(ibv_query_gid_ex(context_, 1, 0, &entry, 1), EINVAL);
+  EXPECT_LT(ibv_query_gid(context_, 1, 999, &gid), 0);
+  std::array<ibv_gid_entry, 4> entries{};
+  EXPECT_EQ(ibv_query_gid_table(context_, entries.data(), entries.size(), 0), 1);
+  __be16 pkey{};
+  EXPECT_EQ(ibv_query_pkey(context_, 1, 0, &pkey), 0);
+  EXPECT_EQ(pkey, 0xFFFF);
+  EXPECT_LT(ibv_query_pkey(context_, 1, 77, &pkey), 0);
+  EXPECT_EQ(ibv_get_pkey_index(context_, 1, 0xFFFF), 0);
+}
+
+TEST_F(Verbs, RefuseRegionsThatCannotBe) {
+  std::array<char, 64> memory{};
+  EXPECT_EQ(ibv_reg_mr(pd_, memory.data(), memory.size(), IBV_ACCESS_REMOTE_WRITE), nullptr);
+  EXPECT_EQ(errno, EINVAL) << "remote write without local write";
+  EXPECT_EQ(ibv_reg_mr(pd_, memory.data(), memory.size(), 1 << 15), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  void* const hole =
+      mmap(nullptr, 8'192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  munmap(hole, 8'192);
+  EXPECT_EQ(ibv_reg_mr(pd_, hole, 8'192, IBV_ACCESS_LOCAL_WRITE), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+  ibv_mr* const mr = ibv_reg_mr(pd_, memory.data(), memory.size(),
+                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);
+  ASSERT_NE(mr, nullptr) << "optional flags are hints";
+  EXPECT_EQ(ibv_dealloc_pd(pd_), EBUSY);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
+
+TEST_F(Verbs, RefuseQpsBeyondTheDevicesLimits) {
+  ibv_device_attr device{};
+  ASSERT_EQ(ibv_query_device(context_, &device), 0);
+  ibv_cq* const cq = ibv_create_cq(context_, 16, nullptr, nullptr, 0);
+  ASSERT_NE(cq, nullptr);
+  auto attributes = qp_attributes(cq);
+  attributes.cap.max_send_wr = static_cast<std::uint32_t>(device.max_qp_wr) + 1;
+  EXPECT_EQ(ibv_create_qp(pd_, &attributes), nullptr);
+  attributes = qp_attributes(cq);
+  attributes.cap.max_inline_data = 1 << 20;
+  EXPECT_EQ(ibv_create_qp(pd_, &attributes), nullptr);
+  attributes = qp_attributes(cq, IBV_QPT_RAW_PACKET);
+  EXPECT_EQ(ibv_create_qp(pd_, &attributes), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(ibv_create_cq(context_, 0, nullptr, nullptr, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_create_cq(context_, device.max_cqe + 1, nullptr, nullptr, 0), nullptr);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
+TEST_F(Verbs, RefuseUnknownSendOperationsRatherThanLeaveThemNull) {
+  ibv_cq* const cq = ibv_create_cq(context_, 16, nullptr, nullptr, 0);
+  ibv_qp_init_attr_ex attributes{};
+  attributes.send_cq = attributes.recv_cq = cq;
+  attributes.qp_type = IBV_QPT_RC;
+  attributes.cap = {.max_send_wr = 8,
+                    .max_recv_wr = 8,
+                    .max_send_sge = 1,
+                    .max_recv_sge = 1,
+                    .max_inline_data = 0};
+  attributes.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  attributes.pd = pd_;
+  attributes.send_ops_flags = IBV_QP_EX_WITH_TSO;
+  EXPECT_EQ(ibv_create_qp_ex(context_, &attributes), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  attributes.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE;
+  ibv_qp* const extended = ibv_create_qp_ex(context_, &attributes);
+  ASSERT_NE(extended, nullptr);
+  EXPECT_NE(ibv_qp_to_qp_ex(extended), nullptr);
+  EXPECT_EQ(ibv_destroy_qp(extended), 0);
+  auto plain_attributes = qp_attributes(cq);
+  ibv_qp* const plain = ibv_create_qp(pd_, &plain_attributes);
+  ASSERT_NE(plain, nullptr);
+  EXPECT_EQ(ibv_qp_to_qp_ex(plain), nullptr);
+  EXPECT_EQ(ibv_destroy_qp(plain), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
+TEST_F(Verbs, RefusePostsInTheWrongStateAndNameTheBadRequest) {
+  ibv_cq* const cq = ibv_create_cq(context_, 16, nullptr, nullptr, 0);
+  auto attributes = qp_attributes(cq);
+  ibv_qp* const qp = ibv_create_qp(pd_, &attributes);
+  ASSERT_NE(qp, nullptr);
+  ibv_send_wr send{};
+  send.opcode = IBV_WR_SEND;
+  ibv_send_wr* bad_send = nullptr;
+  EXPECT_EQ(ibv_post_send(qp, &send, &bad_send), EINVAL);
+  EXPECT_EQ(bad_send, &send);
+  ibv_recv_wr receive{};
+  ibv_recv_wr* bad_receive = nullptr;
+  EXPECT_EQ(ibv_post_recv(qp, &receive, &bad_receive), EINVAL);
+  EXPECT_EQ(bad_receive, &receive);
+  EXPECT_EQ(ibv_destroy_cq(cq), EBUSY);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
+TEST_F(Verbs, WriteThenReadThenAddThroughALane) {
+  ibv_cq* const cq = ibv_create_cq(context_, 16, nullptr, nullptr, 0);
+  auto attributes = qp_attributes(cq);
+  ibv_qp* const qp = ibv_create_qp(pd_, &attributes);
+  ASSERT_NE(qp, nullptr);
+  connect_to_itself(qp);
+  alignas(8) std::array<std::uint64_t, 1'024> memory{};
+  ibv_mr* const mr = ibv_reg_mr(pd_, memory.data(), sizeof memory,
+                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+  ASSERT_NE(mr, nullptr);
+  memory[0] = 41;
+  ibv_sge sge{.addr = std::bit_cast<std::uint64_t>(memory.data()), .length = 8, .lkey = mr->lkey};
+  ibv_send_wr wr{};
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.wr.rdma.remote_addr = sge.addr + 512;
+  wr.wr.rdma.rkey = mr->rkey;
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(qp, &wr, &bad), 0);
+  EXPECT_EQ(wait(cq).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(memory[64], 41U);
+  wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+  wr.wr.atomic = {.remote_addr = sge.addr + 512, .compare_add = 1, .swap = 0, .rkey = mr->rkey};
+  ASSERT_EQ(ibv_post_send(qp, &wr, &bad), 0);
+  const ibv_wc added = wait(cq);
+  EXPECT_EQ(added.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(added.opcode, IBV_WC_FETCH_ADD);
+  EXPECT_EQ(memory[64], 42U);
+  wr.opcode = IBV_WR_RDMA_READ;
+  wr.wr.rdma = {.remote_addr = sge.addr + 512, .rkey = mr->rkey ^ 1};
+  ASSERT_EQ(ibv_post_send(qp, &wr, &bad), 0);
+  // The QP is its own peer: what comes first is the refusal or the flush of the refuser.
+  EXPECT_NE(wait(cq).status, IBV_WC_SUCCESS);
+  ibv_qp_attr state{};
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(qp, &state, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(state.qp_state, IBV_QPS_ERR);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
+TEST_F(Verbs, DeliverCompletionEventsOnceAnArmed) {
+  ibv_comp_channel* const channel = ibv_create_comp_channel(context_);
+  ASSERT_NE(channel, nullptr);
+  ASSERT_EQ(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+  ibv_cq* const cq = ibv_create_cq(context_, 16, this, channel, 0);
+  EXPECT_EQ(ibv_destroy_comp_channel(channel), EBUSY);
+  auto attributes = qp_attributes(cq);
+  ibv_qp* const qp = ibv_create_qp(pd_, &attributes);
+  connect_to_itself(qp);
+  ibv_cq* event_cq = nullptr;
+  void* event_context = nullptr;
+  EXPECT_EQ(ibv_get_cq_event(channel, &event_cq, &event_context), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(qp, &wr, &bad), 0);
+  pollfd readable{.fd = channel->fd, .events = POLLIN, .revents = 0};
+  ASSERT_EQ(poll(&readable, 1, 10'000), 1) << "nobody polls: the progress thread completes it";
+  ASSERT_EQ(ibv_get_cq_event(channel, &event_cq, &event_context), 0);
+  EXPECT_EQ(event_cq, cq);
+  EXPECT_EQ(event_context, this);
+  ibv_ack_cq_events(cq, 1);
+  EXPECT_EQ(wait(cq).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
+}
+
+TEST_F(Verbs, AnswerAChildOfForkWithAnErrorAndLeaveTheParentAlone) {
+  ibv_cq* const cq = ibv_create_cq(context_, 16, nullptr, nullptr, 0);
+  auto attributes = qp_attributes(cq);
+  ibv_qp* const qp = ibv_create_qp(pd_, &attributes);
+  connect_to_itself(qp);
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  const pid_t child = fork();
+  if (child == 0) {
+    ibv_wc wc{};
+    const bool refused = ibv_post_send(qp, &wr, &bad) != 0 && ibv_poll_cq(cq, 1, &wc) < 0 &&
+                         ibv_alloc_pd(context_) == nullptr;
+    _exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_EQ(ibv_post_send(qp, &wr, &bad), 0);
+  EXPECT_EQ(wait(cq).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
+TEST_F(Verbs, RefuseWhatIsMissingWithTheDocumentedErrno) {
+  ibv_xrcd_init_attr xrcd{};
+  EXPECT_EQ(ibv_open_xrcd(context_, &xrcd), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(ibv_alloc_mw(pd_, IBV_MW_TYPE_1), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  ibv_alloc_dm_attr dm{};
+  EXPECT_EQ(ibv_alloc_dm(context_, &dm), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(ibv_reg_dmabuf_mr(pd_, 0, 4'096, 0, 0, 0), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+}  // namespace
