@@ -27,10 +27,12 @@ bool CompletionQueue::push(const Wc& wc, bool solicited) {
   ring_[tail] = wc;
   size_.store(size + 1, std::memory_order_release);
   const bool counts = solicited || wc.status != WcStatus::Success;
-  since_solicited_ = counts ? 0 : since_solicited_ + 1;
+  ++pushed_;
+  if (counts) {
+    newest_solicited_ = pushed_;
+  }
   if (armed_ == Armed::Any || (armed_ == Armed::Solicited && counts)) {
-    armed_ = Armed::No;
-    events_.completion_event(*this);
+    fire();
   }
   return true;
 }
@@ -47,18 +49,26 @@ std::size_t CompletionQueue::poll(std::span<Wc> out) {
     head_ = head_ + 1 == ring_.size() ? 0 : head_ + 1;
   }
   size_.store(size - static_cast<std::uint32_t>(count), std::memory_order_release);
+  polled_since_event_ = true;
   return count;
 }
 
 void CompletionQueue::arm(bool solicited_only) {
   const std::lock_guard guard{lock_};
-  const std::uint32_t size = size_.load(std::memory_order_relaxed);
-  if (size != 0 && (!solicited_only || since_solicited_ < size)) {
-    armed_ = Armed::No;
-    events_.completion_event(*this);
+  const std::uint64_t newest = solicited_only ? newest_solicited_ : pushed_;
+  const std::uint64_t polled = pushed_ - size_.load(std::memory_order_relaxed);
+  if (newest > polled && (newest > notified_ || polled_since_event_)) {
+    fire();
   } else if (armed_ != Armed::Any) {
     armed_ = solicited_only ? Armed::Solicited : Armed::Any;
   }
+}
+
+void CompletionQueue::fire() {
+  armed_ = Armed::No;
+  notified_ = pushed_;
+  polled_since_event_ = false;
+  events_.completion_event(*this);
 }
 
 Result<void> CompletionQueue::resize(std::uint32_t capacity) {

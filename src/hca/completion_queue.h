@@ -26,8 +26,10 @@ class CompletionQueue {
   std::size_t poll(std::span<Wc> out);
 
   /// One-shot request for a completion event, for the next or the next solicited completion; arming
-  /// for all wins. Completions of that kind that were not polled yet fire at once, as on HCAs whose
-  /// arm carries the consumer's position: programs that poll a part and wait again rely on it.
+  /// for all wins. It fires at once for completions that came after the last event, and for those
+  /// that a poll since then left behind: HCAs, whose arm carries the consumer's position, do, and
+  /// programs that take a part and wait again rely on it. A completion that made an event and was
+  /// not polled yet makes no second one: others rely on that.
   void arm(bool solicited_only);
 
   /// Changes the capacity; refuses one below the number of completions held.
@@ -47,6 +49,7 @@ class CompletionQueue {
 
  private:
   enum class Armed : std::uint8_t { No, Solicited, Any };
+  void fire();
 
   PolicyLock lock_;
   HcaEvents& events_;
@@ -54,7 +57,11 @@ class CompletionQueue {
   std::uint32_t head_{};
   std::atomic<std::uint32_t> size_{};
   Armed armed_{Armed::No};
-  std::uint64_t since_solicited_{};  // completions pushed after the newest solicited one
+  bool polled_since_event_{};
+  // Positions in all that was ever pushed, counted from 1.
+  std::uint64_t pushed_{};
+  std::uint64_t newest_solicited_{};
+  std::uint64_t notified_{};  // the newest when the last event was made
   bool dead_{};
 };
 

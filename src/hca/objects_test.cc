@@ -164,22 +164,41 @@ TEST(CompletionQueue, FiresOnceForWhatItWasArmedFor) {
   EXPECT_EQ(events.completions.size(), 1U);
 }
 
-TEST(CompletionQueue, FiresAtOnceForWhatWasNotPolledYet) {
+TEST(CompletionQueue, FiresAtOnceForWhatCameAfterTheLastEvent) {
   RecordedEvents events;
   CompletionQueue cq{16, LockPolicy::None, events};
-  cq.push({}, true);
-  cq.push({}, false);
   cq.arm(false);
-  EXPECT_EQ(events.completions.size(), 1U);
-  cq.arm(true);
-  EXPECT_EQ(events.completions.size(), 2U) << "a solicited one is still there";
+  cq.push({}, true);
+  ASSERT_EQ(events.completions.size(), 1U);
+  cq.arm(false);
+  EXPECT_EQ(events.completions.size(), 1U) << "it made its event already";
+  CompletionQueue late{16, LockPolicy::None, events};
+  late.arm(false);
+  late.push({}, false);
+  late.push({}, false);  // after the event, before the next arm
+  ASSERT_EQ(events.completions.size(), 2U);
+  late.arm(true);
+  EXPECT_EQ(events.completions.size(), 2U) << "none of them is solicited";
+  late.arm(false);
+  EXPECT_EQ(events.completions.size(), 3U);
+}
+
+TEST(CompletionQueue, FiresAtOnceForWhatAPollLeftBehind) {
+  RecordedEvents events;
+  CompletionQueue cq{16, LockPolicy::None, events};
+  for (int i = 0; i < 3; ++i) {
+    cq.push({}, false);
+  }
+  cq.arm(false);
+  ASSERT_EQ(events.completions.size(), 1U);
   Wc wc;
   EXPECT_EQ(cq.poll({&wc, 1}), 1U);
-  cq.arm(true);
-  EXPECT_EQ(events.completions.size(), 2U) << "the solicited one has been polled";
-  EXPECT_EQ(cq.poll({&wc, 1}), 1U);
   cq.arm(false);
-  EXPECT_EQ(events.completions.size(), 2U);
+  EXPECT_EQ(events.completions.size(), 2U) << "two are left";
+  std::array<Wc, 4> rest;
+  EXPECT_EQ(cq.poll(rest), 2U);
+  cq.arm(false);
+  EXPECT_EQ(events.completions.size(), 2U) << "nothing is left";
   cq.push({}, false);
   EXPECT_EQ(events.completions.size(), 3U);
 }
