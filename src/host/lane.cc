@@ -72,6 +72,8 @@ void Lane::close(Lane& heir) {
     QpCarrier& carrier = waiting.pop_front();
     carrier.waiting_on.store(&heir);
     heir.waiting.push_back(carrier);
+    line_length.fetch_sub(1, std::memory_order_relaxed);
+    heir.line_length.fetch_add(1, std::memory_order_relaxed);
   }
 }
 

@@ -78,7 +78,9 @@ class Lane {
   // --- sending
 
   PolicyLock out_lock{LockPolicy::Spin};
-  IntrusiveList<QpCarrier, WaitingForRoom> waiting;  // under out_lock
+  IntrusiveList<QpCarrier, WaitingForRoom> waiting;  // the line, under out_lock
+  std::atomic<std::uint32_t> line_length{0};
+  [[nodiscard]] bool has_line() const { return line_length.load(std::memory_order_relaxed) != 0; }
 
   [[nodiscard]] LaneState state() const { return state_.load(std::memory_order_acquire); }
 

@@ -31,6 +31,7 @@ class LaneSink final : public hca::TransmitSink {
 
   void ring_doorbells();
   [[nodiscard]] bool has_lost() const { return has_lost_; }
+  [[nodiscard]] bool has_sent() const { return has_sent_; }
   [[nodiscard]] Lane* blocked() const { return blocked_; }
 
  private:
@@ -39,6 +40,7 @@ class LaneSink final : public hca::TransmitSink {
   Lane* rung_{};  // the lane whose bell is due
   Lane* blocked_{};
   bool has_lost_{};
+  bool has_sent_{};
 };
 
 bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
@@ -56,6 +58,7 @@ bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
         ring_doorbells();
       }
       rung_ = lane;
+      has_sent_ = true;
       return true;
     case SendOutcome::Lost:
       has_lost_ = true;
@@ -103,30 +106,54 @@ Lane& Process::Impl::lane_of_packet(QpCarrier& carrier, const hca::PacketHeader&
   return *carrier.newest_lane;
 }
 
-void Process::Impl::carry(QpCarrier& carrier, Instant at, unsigned budget) {
-  if (!carrier.qp->wants_transmit()) {
-    return;
-  }
+Process::Impl::Attempt Process::Impl::attempt(QpCarrier& carrier, Instant at, unsigned budget) {
   LaneSink sink{this, carrier};
   const bool has_more = carrier.qp->transmit(sink, at, budget);
   sink.ring_doorbells();
   if (sink.has_lost()) {
     carrier.qp->report_loss();
   }
-  if (!has_more) {
+  return {.has_more = has_more, .has_sent = sink.has_sent(), .blocked = sink.blocked()};
+}
+
+/// Lets a QP send, unless others wait for the same lane: then it joins their line, or who is asked
+/// most often would take all the room.
+void Process::Impl::carry(QpCarrier& carrier, Instant at, unsigned budget) {
+  if (!carrier.qp->wants_transmit()) {
     return;
   }
-  // Out of budget, it stands in the line that every pass looks at.
-  Lane* const blocked = sink.blocked();
-  Lane& lane = blocked != nullptr && blocked->state() != LaneState::Dead ? *blocked : *nowhere;
+  Lane* const lane = carrier.lane.load(std::memory_order_acquire);
+  if (lane != nullptr && lane->state() == LaneState::Open && lane->has_line()) {
+    join_line(carrier, *lane, false);
+    return;
+  }
+  const Attempt made = attempt(carrier, at, budget);
+  if (made.has_more) {
+    Lane* const line = made.blocked != nullptr ? made.blocked : lane;
+    join_line(carrier, line != nullptr ? *line : *nowhere, made.blocked != nullptr);
+  }
+}
+
+/// The line of a dead lane is that of `nowhere`, which every pass looks at.
+void Process::Impl::join_line(QpCarrier& carrier, Lane& wanted, bool wants_room) {
+  Lane& lane = wanted.state() != LaneState::Dead ? wanted : *nowhere;
   const std::lock_guard guard{lane.out_lock};
   if (Lane* none = nullptr; carrier.waiting_on.compare_exchange_strong(none, &lane)) {
     lane.waiting.push_back(carrier);
+    lane.line_length.fetch_add(1, std::memory_order_relaxed);
     waiting_count.fetch_add(1, std::memory_order_relaxed);
   }
-  if (blocked != nullptr) {
+  if (wants_room) {
     lane.say_that_room_is_wanted();
   }
+}
+
+/// With the lane's out_lock.
+void Process::Impl::leave_line(QpCarrier& carrier, Lane& lane) {
+  IntrusiveList<QpCarrier, WaitingForRoom>::remove(carrier);
+  carrier.waiting_on.store(nullptr);
+  lane.line_length.fetch_sub(1, std::memory_order_relaxed);
+  waiting_count.fetch_sub(1, std::memory_order_relaxed);
 }
 
 /// After every call of a QP that may have given it something to send or a new deadline.
@@ -162,7 +189,6 @@ void Process::Impl::resume_waiting() {
   resume_waiting_as_owner();
 }
 
-/// Each QP that waited gets a turn; those that still find no room stand in line again.
 void Process::Impl::resume_waiting_as_owner() {
   if (waiting_count.load(std::memory_order_relaxed) == 0) {
     return;
@@ -170,25 +196,44 @@ void Process::Impl::resume_waiting_as_owner() {
   const Instant at = now();
   const std::size_t count = lane_count.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < count; ++i) {
-    Lane& lane = *lanes[i];
-    std::size_t turns = 0;
+    if (lanes[i]->has_line()) {
+      serve_line(*lanes[i], at);
+    }
+  }
+}
+
+/// Each QP of the line gets a turn, from its head, until there is no room: who has sent something
+/// goes to the end, who found no room keeps its place.
+void Process::Impl::serve_line(Lane& lane, Instant at) {
+  for (std::uint32_t turns = lane.line_length.load(std::memory_order_relaxed); turns != 0;
+       --turns) {
+    QpCarrier* carrier = nullptr;
     {
       const std::lock_guard guard{lane.out_lock};
-      lane.waiting.for_each([&](QpCarrier&) { ++turns; });
-    }
-    for (; turns != 0; --turns) {
-      QpCarrier* carrier = nullptr;
-      {
-        const std::lock_guard guard{lane.out_lock};
-        if (lane.waiting.empty()) {
-          break;
-        }
-        carrier = &lane.waiting.pop_front();
-        carrier->waiting_on.store(nullptr);
-        waiting_count.fetch_sub(1, std::memory_order_relaxed);
+      if (lane.waiting.empty()) {
+        return;
       }
-      carry(*carrier, at, kResumeBudget);
-      arm(*carrier);
+      carrier = &lane.waiting.front();
+    }
+    const Attempt made = attempt(*carrier, at, kResumeBudget);
+    arm(*carrier);
+    {
+      const std::lock_guard guard{lane.out_lock};
+      if (carrier->waiting_on.load() != &lane) {
+        continue;  // taken out of the line meanwhile
+      }
+      const bool waits_here = made.blocked == &lane;
+      if (waits_here && !made.has_sent) {
+        lane.say_that_room_is_wanted();
+        return;
+      }
+      leave_line(*carrier, lane);
+    }
+    if (made.has_more) {
+      join_line(*carrier, made.blocked != nullptr ? *made.blocked : lane, made.blocked != nullptr);
+    }
+    if (made.blocked == &lane) {
+      return;
     }
   }
 }
@@ -197,9 +242,7 @@ void Process::Impl::forget_waiting(QpCarrier& carrier) {
   while (Lane* const lane = carrier.waiting_on.load()) {
     const std::lock_guard guard{lane->out_lock};
     if (carrier.waiting_on.load() == lane) {
-      IntrusiveList<QpCarrier, WaitingForRoom>::remove(carrier);
-      carrier.waiting_on.store(nullptr);
-      waiting_count.fetch_sub(1, std::memory_order_relaxed);
+      leave_line(carrier, *lane);
     }
   }
 }

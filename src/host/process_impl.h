@@ -120,7 +120,17 @@ struct Process::Impl {
 
   // process_carry.cc
   void bind(QpCarrier& carrier);
+  /// What came of letting a QP transmit.
+  struct Attempt {
+    bool has_more{};
+    bool has_sent{};
+    Lane* blocked{};  // where there was no room
+  };
+  [[nodiscard]] Attempt attempt(QpCarrier& carrier, Instant at, unsigned budget);
   void carry(QpCarrier& carrier, Instant at, unsigned budget);
+  void join_line(QpCarrier& carrier, Lane& wanted, bool wants_room);
+  void leave_line(QpCarrier& carrier, Lane& lane);
+  void serve_line(Lane& lane, Instant at);
   void settle(QpCarrier& carrier);
   void arm(QpCarrier& carrier);
   void resume_waiting();
