@@ -108,7 +108,7 @@ void add_run(CLI::App& app, Outcome& outcome) {
   command
       ->add_option("--on", options->on,
                    "Host and shell command; each starts once those before it listen")
-      ->expected(2)
+      ->allow_extra_args(false)  // one pair each time
       ->type_name("HOST CMD");
   command->add_option("--delay", options->delay_seconds,
                       "Seconds between starts, instead of waiting until the earlier listen");

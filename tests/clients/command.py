@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""The weft command itself: what it prints, how it refuses, which exit status it has.
+
+    command.py
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import weft_clients
+
+GOLDEN = weft_clients.ROOT / "tests" / "golden" / "pcaps"
+
+
+def weft(*arguments, timeout=60, **environment):
+    return subprocess.run([weft_clients.weft_command(), *arguments], capture_output=True, text=True, timeout=timeout,
+                          stdin=subprocess.DEVNULL, env={**os.environ, **environment})
+
+
+class Command(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.run_directory = str(pathlib.Path(self.folder.name) / "run")
+
+    def weft(self, *arguments, **environment):
+        return weft(*arguments, WEFT_RUN=self.run_directory, WEFT_FABRIC="test", **environment)
+
+    def test_help_names_every_subcommand_and_usage_errors_are_status_2(self):
+        done = self.weft("--help")
+        self.assertEqual(done.returncode, 0)
+        for name in ("run", "up", "down", "status", "exec", "topology", "capture", "decode"):
+            self.assertIn(name, done.stdout)
+        self.assertEqual(self.weft("fly").returncode, 2)
+        self.assertEqual(self.weft().returncode, 2)
+
+    def test_a_fabric_goes_up_and_down(self):
+        self.assertEqual(self.weft("up", "star", "3").returncode, 0)
+        self.addCleanup(self.weft, "down")
+        again = self.weft("up")
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("is up already", again.stderr)
+        status = json.loads(self.weft("status", "--counters", "--json").stdout)
+        self.assertEqual({port["node"] for port in status["ports"]}, {"h1", "h2", "h3", "s1"})
+        self.assertIn("Active", self.weft("status").stdout)
+        self.assertEqual(self.weft("exec", "h2", "--", "sh", "-c", "test $WEFT_HOST = h2 && exit 7").returncode, 7)
+        self.assertEqual(self.weft("exec", "h2", "--", "no-such-program").returncode, 127)
+        nobody = self.weft("exec", "h9", "--", "true")
+        self.assertEqual(nobody.returncode, 1)
+        self.assertIn("h1 to h3", nobody.stderr)
+        refused = self.weft("capture", "h9", "-o", os.devnull)
+        self.assertEqual(refused.returncode, 1)
+        self.assertEqual(self.weft("down").returncode, 0)
+        self.assertEqual(os.listdir(self.run_directory), [], "nothing is left behind")
+        self.assertIn("weft up", self.weft("status").stderr)
+
+    def test_run_labels_output_and_ends_with_the_last_programs_status(self):
+        done = self.weft("run", "--on", "h1", "echo one; exit 3", "--on", "h2", "echo two; exit 4", "--delay", "0.1")
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("h1 | one", done.stdout)
+        self.assertIn("h2 | two", done.stdout)
+        self.assertEqual(os.listdir(self.run_directory), [])
+
+    def test_run_ends_servers_that_would_wait_for_ever(self):
+        done = self.weft("run", "--on", "h1", "sleep 1000", "--on", "h2", "true", "--delay", "0")
+        self.assertEqual(done.returncode, 0)
+
+    def test_run_of_one_program_passes_its_output_and_status(self):
+        done = self.weft("run", "--", "sh", "-c", "echo $WEFT_HOST; exit 5")
+        self.assertEqual((done.stdout, done.returncode), ("h1\n", 5))
+        self.assertEqual(self.weft("run").returncode, 2)
+        self.assertEqual(self.weft("run", "--on", "h9", "true").returncode, 1)
+
+    def test_topologies_round_trip_through_files(self):
+        generated = self.weft("topology", "generate", "fat-tree", "4")
+        self.assertEqual(generated.returncode, 0)
+        path = pathlib.Path(self.folder.name) / "tree.toml"
+        path.write_text(generated.stdout)
+        self.assertEqual(self.weft("topology", "show", str(path)).stdout, self.weft("topology", "show", "fat-tree", "4").stdout)
+        path.write_text("hosts = 7\n")
+        broken = self.weft("topology", "show", str(path))
+        self.assertEqual(broken.returncode, 1)
+        self.assertIn("tree.toml", broken.stderr)
+
+    def test_decode_prints_captures_of_the_linux_kernel(self):
+        captures = sorted(GOLDEN.glob("*.pcap"))
+        self.assertTrue(captures)
+        decoded = 0
+        for capture in captures:
+            done = self.weft("decode", "--summary", str(capture))
+            self.assertIn(done.returncode, (0, 1), capture)
+            decoded += done.stdout.count("RoCEv2 ")
+        self.assertGreater(decoded, 100)
+        self.assertEqual(self.weft("decode", "/etc/hostname").returncode, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=1))
