@@ -104,6 +104,7 @@ template <Name kFieldName, unsigned kWidth, auto kMember>
 struct Field {
   static_assert(kWidth >= 1 && kWidth <= 64, "wider fields are Octets or Nested");
   static constexpr std::size_t kBits = kWidth;
+  static constexpr bool kNeedsWholeBytes = false;
   using Type = typename internal::MemberOf<decltype(kMember)>::Type;
 
   template <class Struct>
@@ -118,6 +119,10 @@ struct Field {
   static constexpr void visit(const Struct& from, Visitor& visitor) {
     visitor.number(kFieldName.view(), kWidth, internal::to_bits(from.*kMember));
   }
+  template <class Struct, class Visitor>
+  static void locate(const Struct& in, Visitor& visitor, std::size_t at) {
+    visitor.number(kFieldName.view(), at, kWidth, std::as_bytes(std::span{&(in.*kMember), 1}));
+  }
   template <class Struct>
   static constexpr void randomise(Struct& to, Random& random) {
     to.*kMember = internal::from_bits<Type>(random() & internal::mask_of(kWidth));
@@ -128,6 +133,7 @@ struct Field {
 template <unsigned kWidth>
 struct Reserved {
   static constexpr std::size_t kBits = kWidth;
+  static constexpr bool kNeedsWholeBytes = false;
   template <class Struct>
   static constexpr void pack(const Struct&, std::byte* to, std::size_t at) {
     for (unsigned done = 0; done < kWidth;) {
@@ -140,6 +146,10 @@ struct Reserved {
   static constexpr void unpack(Struct&, const std::byte*, std::size_t) {}
   template <class Struct, class Visitor>
   static constexpr void visit(const Struct&, Visitor&) {}
+  template <class Struct, class Visitor>
+  static void locate(const Struct&, Visitor& visitor, std::size_t at) {
+    visitor.reserved(at, kWidth);
+  }
   template <class Struct>
   static constexpr void randomise(Struct&, Random&) {}
 };
@@ -163,6 +173,7 @@ template <class T>
 template <Name kFieldName, std::size_t kBytes, auto kMember>
 struct Octets {
   static constexpr std::size_t kBits = kBytes * 8;
+  static constexpr bool kNeedsWholeBytes = true;
   using Type = typename internal::MemberOf<decltype(kMember)>::Type;
 
   template <class Struct>
@@ -182,6 +193,11 @@ struct Octets {
     visitor.octets(kFieldName.view(),
                    std::span<const std::byte>{internal::octets_of(from.*kMember)});
   }
+  template <class Struct, class Visitor>
+  static void locate(const Struct& in, Visitor& visitor, std::size_t at) {
+    visitor.octets(kFieldName.view(), at,
+                   std::span<const std::byte>{internal::octets_of(in.*kMember)});
+  }
   template <class Struct>
   static constexpr void randomise(Struct& to, Random& random) {
     std::array<std::byte, kBytes> octets{};
@@ -192,8 +208,38 @@ struct Octets {
   }
 };
 
-/// The fields of a structure; their widths must add up to `kBytesOnWire` bytes, byte strings must
-/// be byte-aligned (T-PACK-3).
+/// A structure inside another, byte-aligned. Visitors see its fields as if they were listed here.
+template <auto kMember>
+struct Nested {
+  using Type = typename internal::MemberOf<decltype(kMember)>::Type;
+  using Inner = typename Type::Wire;
+  static constexpr std::size_t kBits = Inner::kSize * 8;
+  static constexpr bool kNeedsWholeBytes = true;
+
+  template <class Struct>
+  static constexpr void pack(const Struct& from, std::byte* to, std::size_t at) {
+    Inner::pack(from.*kMember, to + at / 8);
+  }
+  template <class Struct>
+  static constexpr void unpack(Struct& to, const std::byte* from, std::size_t at) {
+    Inner::unpack(to.*kMember, from + at / 8);
+  }
+  template <class Struct, class Visitor>
+  static constexpr void visit(const Struct& from, Visitor& visitor) {
+    Inner::visit(from.*kMember, visitor);
+  }
+  template <class Struct, class Visitor>
+  static void locate(const Struct& in, Visitor& visitor, std::size_t at) {
+    Inner::locate(in.*kMember, visitor, at);
+  }
+  template <class Struct>
+  static constexpr void randomise(Struct& to, Random& random) {
+    Inner::randomise(to.*kMember, random);
+  }
+};
+
+/// The fields of a structure; their widths must add up to `kBytesOnWire` bytes, byte strings and
+/// structures must be byte-aligned (T-PACK-3).
 template <std::size_t kBytesOnWire, class... Fields>
 struct Layout {
   static constexpr std::size_t kSize = kBytesOnWire;
@@ -204,14 +250,14 @@ struct Layout {
   [[nodiscard]] static constexpr bool is_aligned() {
     std::size_t at = 0;
     bool aligned = true;
-    ((aligned = aligned && (Fields::kBits <= 64 || at % 8 == 0), at += Fields::kBits), ...);
+    ((aligned = aligned && (!Fields::kNeedsWholeBytes || at % 8 == 0), at += Fields::kBits), ...);
     return aligned;
   }
 
   template <class Struct>
   static constexpr void pack(const Struct& from, std::byte* to) {
     static_assert(tiles(), "fields must tile the header exactly");
-    static_assert(is_aligned(), "fields of more than 64 bits must start at a byte");
+    static_assert(is_aligned(), "byte strings and structures must start at a byte");
     std::size_t at = 0;
     ((Fields::pack(from, to, at), at += Fields::kBits), ...);
   }
@@ -224,6 +270,11 @@ struct Layout {
   template <class Struct, class Visitor>
   static constexpr void visit(const Struct& from, Visitor& visitor) {
     (Fields::visit(from, visitor), ...);
+  }
+  template <class Struct, class Visitor>
+  static void locate(const Struct& in, Visitor& visitor, std::size_t start = 0) {
+    std::size_t at = start;
+    ((Fields::locate(in, visitor, at), at += Fields::kBits), ...);
   }
   template <class Struct>
   static constexpr void randomise(Struct& to, Random& random) {
@@ -270,6 +321,14 @@ template <WireType T>
 template <WireType T, class Visitor>
 constexpr void visit(const T& value, Visitor&& visitor) {
   T::Wire::visit(value, visitor);
+}
+
+/// Tells where each field is, reserved ones too, in wire order: visitor.number(name, bit offset,
+/// bits, member), visitor.octets(name, bit offset, member) or visitor.reserved(bit offset, bits).
+/// `member` is the native storage inside `value`.
+template <WireType T, class Visitor>
+void locate(const T& value, Visitor&& visitor) {
+  T::Wire::locate(value, visitor);
 }
 
 /// A value with every field random within its width.

@@ -54,7 +54,6 @@ TYPED_TEST(WireStructure, RefusesTooFewBytes) {
 }
 
 struct Wide {
-  static constexpr std::string_view kName = "Wide";
   std::array<std::byte, 16> octets{};
   std::uint8_t lead{};
 };

@@ -13,7 +13,7 @@ using namespace weft::compat;
 
 extern "C" {
 
-WEFT_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) noexcept {
+WEFT_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
   Context& context = context_of(pd->context);
   if (!is_alive(context)) {
     refuse(EIO, "a child of fork() has none of its parent's objects");
@@ -32,7 +32,7 @@ WEFT_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) noexcept 
   return &object.release()->ah;
 }
 
-WEFT_EXPORT int ibv_destroy_ah(ibv_ah* ah) noexcept {
+WEFT_EXPORT int ibv_destroy_ah(ibv_ah* ah) {
   auto& object = object_of<AddressHandleObject>(ah);
   Context& context = context_of(ah->context);
   if (is_alive(context)) {
@@ -45,7 +45,7 @@ WEFT_EXPORT int ibv_destroy_ah(ibv_ah* ah) noexcept {
 }
 
 WEFT_EXPORT int ibv_init_ah_from_wc(ibv_context* c, std::uint8_t port, ibv_wc* wc, ibv_grh* grh,
-                                    ibv_ah_attr* attributes) noexcept {
+                                    ibv_ah_attr* attributes) {
   *attributes = {};
   attributes->dlid = wc->slid;
   attributes->sl = wc->sl;
@@ -77,8 +77,7 @@ WEFT_EXPORT int ibv_init_ah_from_wc(ibv_context* c, std::uint8_t port, ibv_wc* w
   return 0;
 }
 
-WEFT_EXPORT ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh,
-                                          std::uint8_t port) noexcept {
+WEFT_EXPORT ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t port) {
   ibv_ah_attr attributes;
   if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attributes) != 0) {
     return nullptr;
@@ -86,14 +85,14 @@ WEFT_EXPORT ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh,
   return ibv_create_ah(pd, &attributes);
 }
 
-WEFT_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) noexcept {
+WEFT_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
   auto& object = object_of<QpObject>(qp);
   auto attached = object.context->process->attach_multicast(object.context->hca, *object.engine,
                                                             to_engine(*gid), Lid{lid});
   return attached ? 0 : refuse(attached.error());
 }
 
-WEFT_EXPORT int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) noexcept {
+WEFT_EXPORT int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
   auto& object = object_of<QpObject>(qp);
   auto detached = object.context->process->detach_multicast(object.context->hca, *object.engine,
                                                             to_engine(*gid), Lid{lid});

@@ -173,7 +173,7 @@ void weft::compat::set_completion_operations(verbs_context& verbs) {
 
 extern "C" {
 
-WEFT_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* c) noexcept {
+WEFT_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* c) {
   auto channel = std::make_unique<CompletionChannel>();
   if (channel->events.fd() < 0) {
     refuse(EMFILE, "no file descriptor left for a completion channel");
@@ -184,7 +184,7 @@ WEFT_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* c) noexcept {
   return &channel.release()->channel;
 }
 
-WEFT_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) noexcept {
+WEFT_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   if (channel->refcnt != 0) {
     return refuse(EBUSY, "CQs still use the completion channel; destroy those first");
   }
@@ -193,12 +193,12 @@ WEFT_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) noexcept {
 }
 
 WEFT_EXPORT ibv_cq* ibv_create_cq(ibv_context* c, int cqe, void* cq_context,
-                                  ibv_comp_channel* channel, int vector) noexcept {
+                                  ibv_comp_channel* channel, int vector) {
   CompletionQueueObject* const object = make_cq(context_of(c), cqe, cq_context, channel, vector);
   return object == nullptr ? nullptr : ibv_cq_ex_to_cq(&object->cq);
 }
 
-WEFT_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) noexcept {
+WEFT_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) {
   auto& object = cq_of(cq);
   if (cqe <= 0 ||
       static_cast<std::uint32_t>(cqe) > object.context->engine->configuration().limits.max_cqe) {
@@ -211,7 +211,7 @@ WEFT_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) noexcept {
   return 0;
 }
 
-WEFT_EXPORT int ibv_destroy_cq(ibv_cq* cq) noexcept {
+WEFT_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
   auto& object = cq_of(cq);
   Context& context = *object.context;
   if (is_alive(context)) {
@@ -243,8 +243,7 @@ WEFT_EXPORT int ibv_destroy_cq(ibv_cq* cq) noexcept {
   return 0;
 }
 
-WEFT_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq,
-                                 void** cq_context) noexcept {
+WEFT_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
   auto event = object_of<CompletionChannel>(channel).events.take();
   if (!event) {
     return -1;  // errno is read()'s
@@ -258,14 +257,14 @@ WEFT_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq,
   return 0;
 }
 
-WEFT_EXPORT void ibv_ack_cq_events(ibv_cq* cq, unsigned count) noexcept {
+WEFT_EXPORT void ibv_ack_cq_events(ibv_cq* cq, unsigned count) {
   pthread_mutex_lock(&cq->mutex);
   cq->comp_events_completed += count;
   pthread_cond_signal(&cq->cond);
   pthread_mutex_unlock(&cq->mutex);
 }
 
-WEFT_EXPORT int ibv_get_async_event(ibv_context* c, ibv_async_event* event) noexcept {
+WEFT_EXPORT int ibv_get_async_event(ibv_context* c, ibv_async_event* event) {
   auto record = context_of(c).async_events.take();
   if (!record) {
     return -1;
@@ -307,7 +306,7 @@ WEFT_EXPORT int ibv_get_async_event(ibv_context* c, ibv_async_event* event) noex
   return 0;
 }
 
-WEFT_EXPORT void ibv_ack_async_event(ibv_async_event* event) noexcept {
+WEFT_EXPORT void ibv_ack_async_event(ibv_async_event* event) {
   const auto acknowledge = [](pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& count) {
     pthread_mutex_lock(&mutex);
     ++count;

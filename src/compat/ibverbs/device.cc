@@ -191,7 +191,7 @@ using namespace weft::compat;
 
 extern "C" {
 
-WEFT_EXPORT ibv_device** ibv_get_device_list(int* count) noexcept {
+WEFT_EXPORT ibv_device** ibv_get_device_list(int* count) {
   const std::vector<Device*> found = list_devices();
   auto** const list = static_cast<ibv_device**>(std::calloc(found.size() + 1, sizeof(ibv_device*)));
   if (list == nullptr) {
@@ -208,19 +208,19 @@ WEFT_EXPORT ibv_device** ibv_get_device_list(int* count) noexcept {
   return list;
 }
 
-WEFT_EXPORT void ibv_free_device_list(ibv_device** list) noexcept { std::free(list); }
+WEFT_EXPORT void ibv_free_device_list(ibv_device** list) { std::free(list); }
 
-WEFT_EXPORT const char* ibv_get_device_name(ibv_device* device) noexcept { return device->name; }
+WEFT_EXPORT const char* ibv_get_device_name(ibv_device* device) { return device->name; }
 
-WEFT_EXPORT __be64 ibv_get_device_guid(ibv_device* device) noexcept {
+WEFT_EXPORT __be64 ibv_get_device_guid(ibv_device* device) {
   return htobe64(object_of<Device>(device).guid.value());
 }
 
-WEFT_EXPORT int ibv_get_device_index(ibv_device* device) noexcept {
+WEFT_EXPORT int ibv_get_device_index(ibv_device* device) {
   return static_cast<int>(object_of<Device>(device).hca);
 }
 
-WEFT_EXPORT ibv_context* ibv_open_device(ibv_device* d) noexcept {
+WEFT_EXPORT ibv_context* ibv_open_device(ibv_device* d) {
   auto& device = object_of<Device>(d);
   host::Process* const program = process();
   if (program == nullptr || device.hca >= program->hcas().size()) {
@@ -253,7 +253,7 @@ WEFT_EXPORT ibv_context* ibv_open_device(ibv_device* d) noexcept {
   return &context.release()->verbs.context;
 }
 
-WEFT_EXPORT int ibv_close_device(ibv_context* c) noexcept {
+WEFT_EXPORT int ibv_close_device(ibv_context* c) {
   Context& context = context_of(c);
   if (is_alive(context)) {
     remove_context(context);
@@ -262,20 +262,20 @@ WEFT_EXPORT int ibv_close_device(ibv_context* c) noexcept {
   return 0;
 }
 
-WEFT_EXPORT int ibv_query_device(ibv_context* c, ibv_device_attr* attributes) noexcept {
+WEFT_EXPORT int ibv_query_device(ibv_context* c, ibv_device_attr* attributes) {
   *attributes = device_attributes(context_of(c));
   return 0;
 }
 
 /// The exported function is the old one, for headers that knew less of a port (DROPIN-ABI 2.3).
 WEFT_EXPORT int ibv_query_port(ibv_context* c, std::uint8_t port,
-                               _compat_ibv_port_attr* attributes) noexcept {
+                               _compat_ibv_port_attr* attributes) {
   constexpr std::size_t kOldSize = 48;
   void* const out = attributes;
   return query_port(c, port, static_cast<ibv_port_attr*>(out), kOldSize);
 }
 
-WEFT_EXPORT int ibv_query_gid(ibv_context* c, std::uint8_t port, int index, ibv_gid* gid) noexcept {
+WEFT_EXPORT int ibv_query_gid(ibv_context* c, std::uint8_t port, int index, ibv_gid* gid) {
   Context& context = context_of(c);
   if (!has_port(context, port) || index < 0 || index >= kGidTableLength) {
     refuse(EINVAL, fmt::format("no GID {} at port {}", index, port));
@@ -289,7 +289,7 @@ WEFT_EXPORT int ibv_query_gid(ibv_context* c, std::uint8_t port, int index, ibv_
 
 WEFT_EXPORT int _ibv_query_gid_ex(ibv_context* c, std::uint32_t port, std::uint32_t index,
                                   ibv_gid_entry* entry, std::uint32_t flags,
-                                  std::size_t entry_size) noexcept {
+                                  std::size_t entry_size) {
   Context& context = context_of(c);
   if (flags != 0 || !has_port(context, port) || index >= kGidTableLength) {
     return refuse(EINVAL, fmt::format("no GID {} at port {}", index, port));
@@ -308,7 +308,7 @@ WEFT_EXPORT int _ibv_query_gid_ex(ibv_context* c, std::uint32_t port, std::uint3
 }
 
 WEFT_EXPORT ssize_t _ibv_query_gid_table(ibv_context* c, ibv_gid_entry* entries, std::size_t most,
-                                         std::uint32_t flags, std::size_t entry_size) noexcept {
+                                         std::uint32_t flags, std::size_t entry_size) {
   Context& context = context_of(c);
   if (flags != 0) {
     return -refuse(EINVAL, "unknown flags of query_gid_table");
@@ -330,7 +330,7 @@ WEFT_EXPORT ssize_t _ibv_query_gid_table(ibv_context* c, ibv_gid_entry* entries,
 
 /// The kernel's numbers: 0 is InfiniBand or RoCE v1.
 WEFT_EXPORT int ibv_query_gid_type(ibv_context* c, std::uint8_t port, unsigned index,
-                                   unsigned* type) noexcept {
+                                   unsigned* type) {
   if (!has_port(context_of(c), port) || index >= kGidTableLength) {
     refuse(EINVAL, fmt::format("no GID {} at port {}", index, port));
     return -1;
@@ -339,8 +339,7 @@ WEFT_EXPORT int ibv_query_gid_type(ibv_context* c, std::uint8_t port, unsigned i
   return 0;
 }
 
-WEFT_EXPORT int ibv_query_pkey(ibv_context* c, std::uint8_t port, int index,
-                               __be16* pkey) noexcept {
+WEFT_EXPORT int ibv_query_pkey(ibv_context* c, std::uint8_t port, int index, __be16* pkey) {
   Context& context = context_of(c);
   const auto pkeys =
       has_port(context, port) ? context.engine->port(PortNumber{port}).pkeys : std::vector<PKey>{};
@@ -352,7 +351,7 @@ WEFT_EXPORT int ibv_query_pkey(ibv_context* c, std::uint8_t port, int index,
   return 0;
 }
 
-WEFT_EXPORT int ibv_get_pkey_index(ibv_context* c, std::uint8_t port, __be16 pkey) noexcept {
+WEFT_EXPORT int ibv_get_pkey_index(ibv_context* c, std::uint8_t port, __be16 pkey) {
   Context& context = context_of(c);
   if (has_port(context, port)) {
     const auto pkeys = context.engine->port(PortNumber{port}).pkeys;
@@ -366,28 +365,28 @@ WEFT_EXPORT int ibv_get_pkey_index(ibv_context* c, std::uint8_t port, __be16 pke
   return -1;
 }
 
-WEFT_EXPORT ibv_context* ibv_import_device(int) noexcept {
+WEFT_EXPORT ibv_context* ibv_import_device(int) {
   refuse(EOPNOTSUPP, "devices cannot be imported yet");
   return nullptr;
 }
-WEFT_EXPORT ibv_pd* ibv_import_pd(ibv_context*, std::uint32_t) noexcept {
+WEFT_EXPORT ibv_pd* ibv_import_pd(ibv_context*, std::uint32_t) {
   refuse(EOPNOTSUPP, "protection domains cannot be imported yet");
   return nullptr;
 }
-WEFT_EXPORT void ibv_unimport_pd(ibv_pd*) noexcept {}
-WEFT_EXPORT ibv_mr* ibv_import_mr(ibv_pd*, std::uint32_t) noexcept {
+WEFT_EXPORT void ibv_unimport_pd(ibv_pd*) {}
+WEFT_EXPORT ibv_mr* ibv_import_mr(ibv_pd*, std::uint32_t) {
   refuse(EOPNOTSUPP, "memory regions cannot be imported yet");
   return nullptr;
 }
-WEFT_EXPORT void ibv_unimport_mr(ibv_mr*) noexcept {}
-WEFT_EXPORT ibv_dm* ibv_import_dm(ibv_context*, std::uint32_t) noexcept {
+WEFT_EXPORT void ibv_unimport_mr(ibv_mr*) {}
+WEFT_EXPORT ibv_dm* ibv_import_dm(ibv_context*, std::uint32_t) {
   refuse(EOPNOTSUPP, "there is no device memory");
   return nullptr;
 }
-WEFT_EXPORT void ibv_unimport_dm(ibv_dm*) noexcept {}
+WEFT_EXPORT void ibv_unimport_dm(ibv_dm*) {}
 
 WEFT_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr*, std::uint8_t*,
-                                            std::uint16_t*) noexcept {
+                                            std::uint16_t*) {
   refuse(EOPNOTSUPP, "an InfiniBand port has no Ethernet address");
   return -1;
 }

@@ -12,7 +12,7 @@
 
 extern "C" {
 
-WEFT_EXPORT void ibv_copy_ah_attr_from_kern(ibv_ah_attr* to, ib_uverbs_ah_attr* from) noexcept {
+WEFT_EXPORT void ibv_copy_ah_attr_from_kern(ibv_ah_attr* to, ib_uverbs_ah_attr* from) {
   std::memcpy(to->grh.dgid.raw, from->grh.dgid, sizeof to->grh.dgid);
   to->grh.flow_label = from->grh.flow_label;
   to->grh.sgid_index = from->grh.sgid_index;
@@ -26,7 +26,7 @@ WEFT_EXPORT void ibv_copy_ah_attr_from_kern(ibv_ah_attr* to, ib_uverbs_ah_attr* 
   to->port_num = from->port_num;
 }
 
-WEFT_EXPORT void ibv_copy_qp_attr_from_kern(ibv_qp_attr* to, ib_uverbs_qp_attr* from) noexcept {
+WEFT_EXPORT void ibv_copy_qp_attr_from_kern(ibv_qp_attr* to, ib_uverbs_qp_attr* from) {
   to->cur_qp_state = static_cast<ibv_qp_state>(from->cur_qp_state);
   to->path_mtu = static_cast<ibv_mtu>(from->path_mtu);
   to->path_mig_state = static_cast<ibv_mig_state>(from->path_mig_state);
@@ -57,7 +57,7 @@ WEFT_EXPORT void ibv_copy_qp_attr_from_kern(ibv_qp_attr* to, ib_uverbs_qp_attr* 
   to->alt_timeout = from->alt_timeout;
 }
 
-WEFT_EXPORT void ibv_copy_path_rec_from_kern(ibv_sa_path_rec* to, ib_user_path_rec* from) noexcept {
+WEFT_EXPORT void ibv_copy_path_rec_from_kern(ibv_sa_path_rec* to, ib_user_path_rec* from) {
   std::memcpy(to->dgid.raw, from->dgid, sizeof to->dgid);
   std::memcpy(to->sgid.raw, from->sgid, sizeof to->sgid);
   to->dlid = from->dlid;
@@ -79,7 +79,7 @@ WEFT_EXPORT void ibv_copy_path_rec_from_kern(ibv_sa_path_rec* to, ib_user_path_r
   to->preference = static_cast<std::uint8_t>(from->preference);
 }
 
-WEFT_EXPORT void ibv_copy_path_rec_to_kern(ib_user_path_rec* to, ibv_sa_path_rec* from) noexcept {
+WEFT_EXPORT void ibv_copy_path_rec_to_kern(ib_user_path_rec* to, ibv_sa_path_rec* from) {
   std::memcpy(to->dgid, from->dgid.raw, sizeof to->dgid);
   std::memcpy(to->sgid, from->sgid.raw, sizeof to->sgid);
   to->dlid = from->dlid;

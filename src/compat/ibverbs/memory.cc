@@ -94,7 +94,7 @@ ibv_mr* make_region(ibv_pd* pd, void* address, std::size_t length, std::uint64_t
 
 extern "C" {
 
-WEFT_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* c) noexcept {
+WEFT_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* c) {
   Context& context = context_of(c);
   if (!is_alive(context)) {
     refuse(EIO, "a child of fork() has none of its parent's objects");
@@ -111,7 +111,7 @@ WEFT_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* c) noexcept {
   return &object.release()->pd;
 }
 
-WEFT_EXPORT int ibv_dealloc_pd(ibv_pd* pd) noexcept {
+WEFT_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
   auto& object = object_of<ProtectionDomainObject>(pd);
   Context& context = context_of(pd->context);
   if (is_alive(context)) {
@@ -123,28 +123,28 @@ WEFT_EXPORT int ibv_dealloc_pd(ibv_pd* pd) noexcept {
   return 0;
 }
 
-WEFT_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) noexcept {
+WEFT_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
   const std::uint64_t iova = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : number_of(address);
   return make_region(pd, address, length, iova, static_cast<unsigned>(access));
 }
 
 WEFT_EXPORT ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, std::size_t length,
-                                    std::uint64_t iova, int access) noexcept {
+                                    std::uint64_t iova, int access) {
   return make_region(pd, address, length, iova, static_cast<unsigned>(access));
 }
 
 WEFT_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length,
-                                     std::uint64_t iova, unsigned access) noexcept {
+                                     std::uint64_t iova, unsigned access) {
   return make_region(pd, address, length, iova, access);
 }
 
 WEFT_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int,
-                                      int) noexcept {
+                                      int) {
   refuse(EOPNOTSUPP, "dmabuf regions are not supported");
   return nullptr;
 }
 
-WEFT_EXPORT int ibv_dereg_mr(ibv_mr* mr) noexcept {
+WEFT_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
   auto& object = object_of<MemoryRegionObject>(mr);
   Context& context = context_of(mr->context);
   if (is_alive(context)) {
@@ -157,7 +157,7 @@ WEFT_EXPORT int ibv_dereg_mr(ibv_mr* mr) noexcept {
 }
 
 WEFT_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t length,
-                             int access) noexcept {
+                             int access) {
   auto& object = object_of<MemoryRegionObject>(mr);
   Context& context = context_of(mr->context);
   if ((flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 || flags == 0) {
@@ -196,12 +196,12 @@ WEFT_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, s
   return 0;
 }
 
-WEFT_EXPORT int ibv_dontfork_range(void*, std::size_t) noexcept { return 0; }
-WEFT_EXPORT int ibv_dofork_range(void*, std::size_t) noexcept { return 0; }
+WEFT_EXPORT int ibv_dontfork_range(void*, std::size_t) { return 0; }
+WEFT_EXPORT int ibv_dofork_range(void*, std::size_t) { return 0; }
 
 // Nothing is pinned: the parent's registrations keep naming the parent's memory, whatever a child
 // does (DESIGN.md, decision 9).
-WEFT_EXPORT int ibv_fork_init() noexcept { return 0; }
-WEFT_EXPORT ibv_fork_status ibv_is_fork_initialized() noexcept { return IBV_FORK_UNNEEDED; }
+WEFT_EXPORT int ibv_fork_init() { return 0; }
+WEFT_EXPORT ibv_fork_status ibv_is_fork_initialized() { return IBV_FORK_UNNEEDED; }
 
 }  // extern "C"

@@ -24,9 +24,9 @@ void* refuse_object() {
 
 // The real functions have many shapes; none of their arguments is looked at.
 #define WEFT_REFUSED_COMMAND(name) \
-  extern "C" WEFT_EXPORT int name() noexcept { return refuse(); }
+  extern "C" WEFT_EXPORT int name() { return refuse(); }
 #define WEFT_REFUSED_OBJECT(name) \
-  extern "C" WEFT_EXPORT void* name() noexcept { return refuse_object(); }
+  extern "C" WEFT_EXPORT void* name() { return refuse_object(); }
 
 WEFT_REFUSED_COMMAND(__ioctl_final_num_attrs)
 WEFT_REFUSED_OBJECT(_verbs_init_and_alloc_context)
@@ -95,19 +95,19 @@ WEFT_REFUSED_OBJECT(verbs_open_device)
 
 extern "C" {
 
-WEFT_EXPORT void verbs_register_driver_34(const void*) noexcept {}
-WEFT_EXPORT void ibv_register_driver(const char*, void*) noexcept {}
-WEFT_EXPORT void verbs_set_ops(void*, const void*) noexcept {}
-WEFT_EXPORT void verbs_uninit_context(void*) noexcept {}
-WEFT_EXPORT void __verbs_log(void*, std::uint32_t, const char*, ...) noexcept {}
+WEFT_EXPORT void verbs_register_driver_34(const void*) {}
+WEFT_EXPORT void ibv_register_driver(const char*, void*) {}
+WEFT_EXPORT void verbs_set_ops(void*, const void*) {}
+WEFT_EXPORT void verbs_uninit_context(void*) {}
+WEFT_EXPORT void __verbs_log(void*, std::uint32_t, const char*, ...) {}
 
-WEFT_EXPORT int ibv_read_ibdev_sysfs_file(char*, std::size_t, void*, const char*, ...) noexcept {
+WEFT_EXPORT int ibv_read_ibdev_sysfs_file(char*, std::size_t, void*, const char*, ...) {
   errno = EOPNOTSUPP;
   return -1;
 }
 
 WEFT_EXPORT void verbs_init_cq(ibv_cq* cq, ibv_context* context, ibv_comp_channel* channel,
-                               void* cq_context) noexcept {
+                               void* cq_context) {
   cq->context = context;
   cq->channel = channel;
   cq->cq_context = cq_context;

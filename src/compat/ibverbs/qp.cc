@@ -288,7 +288,7 @@ void weft::compat::set_qp_operations(verbs_context& verbs) {
 
 extern "C" {
 
-WEFT_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) noexcept {
+WEFT_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
   ibv_qp_init_attr_ex extended{};
   extended.qp_context = attributes->qp_context;
   extended.send_cq = attributes->send_cq;
@@ -306,12 +306,12 @@ WEFT_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) noex
   return qp;
 }
 
-WEFT_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) noexcept {
+WEFT_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
   auto& object = object_of<QpObject>(qp);
   return object.has_send_operations ? &object.qp : nullptr;
 }
 
-WEFT_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) noexcept {
+WEFT_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
   auto& object = object_of<QpObject>(qp);
   if (!is_alive(*object.context)) {
     return refuse(EIO, "a child of fork() has none of its parent's objects");
@@ -330,7 +330,7 @@ WEFT_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) noe
   return 0;
 }
 
-WEFT_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* out, int, ibv_qp_init_attr* init) noexcept {
+WEFT_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* out, int, ibv_qp_init_attr* init) {
   auto& object = object_of<QpObject>(qp);
   if (!is_alive(*object.context)) {
     return refuse(EIO, "a child of fork() has none of its parent's objects");
@@ -373,7 +373,7 @@ WEFT_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* out, int, ibv_qp_init_attr
   return 0;
 }
 
-WEFT_EXPORT int ibv_destroy_qp(ibv_qp* qp) noexcept {
+WEFT_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
   auto& object = object_of<QpObject>(qp);
   Context& context = *object.context;
   if (is_alive(context)) {
@@ -407,15 +407,13 @@ WEFT_EXPORT int ibv_destroy_qp(ibv_qp* qp) noexcept {
 
 /// The engine places a message's last bytes last, and what comes before in no order that it
 /// promises.
-WEFT_EXPORT int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t) noexcept {
-  return 0;
-}
+WEFT_EXPORT int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t) { return 0; }
 
-WEFT_EXPORT int ibv_query_ece(ibv_qp*, ibv_ece* ece) noexcept {
+WEFT_EXPORT int ibv_query_ece(ibv_qp*, ibv_ece* ece) {
   *ece = {};
   return 0;
 }
-WEFT_EXPORT int ibv_set_ece(ibv_qp*, ibv_ece* ece) noexcept {
+WEFT_EXPORT int ibv_set_ece(ibv_qp*, ibv_ece* ece) {
   return ece->vendor_id == 0 ? 0 : refuse(EOPNOTSUPP, "there are no vendor's enhancements");
 }
 

@@ -87,11 +87,11 @@ void weft::compat::set_srq_operations(verbs_context& verbs) {
 
 extern "C" {
 
-WEFT_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) noexcept {
+WEFT_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
   return make_srq(pd, attributes->srq_context, attributes->attr);
 }
 
-WEFT_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) noexcept {
+WEFT_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) {
   auto& object = object_of<SharedReceiveQueueObject>(srq);
   if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0) {
     return refuse(EINVAL, "unknown attributes of an SRQ");
@@ -109,7 +109,7 @@ WEFT_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask)
   return 0;
 }
 
-WEFT_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attributes) noexcept {
+WEFT_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attributes) {
   auto& object = object_of<SharedReceiveQueueObject>(srq);
   attributes->max_wr = object.engine->depth();
   attributes->max_sge = object.engine->max_sge();
@@ -117,7 +117,7 @@ WEFT_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attributes) noexcept {
   return 0;
 }
 
-WEFT_EXPORT int ibv_destroy_srq(ibv_srq* srq) noexcept {
+WEFT_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
   auto& object = object_of<SharedReceiveQueueObject>(srq);
   Context& context = *object.context;
   if (is_alive(context)) {

@@ -47,7 +47,7 @@ constexpr std::array kRates = {
 
 extern "C" {
 
-WEFT_EXPORT const char* ibv_node_type_str(ibv_node_type node_type) noexcept {
+WEFT_EXPORT const char* ibv_node_type_str(ibv_node_type node_type) {
   static constexpr std::array kNames{"unknown",           "InfiniBand channel adapter",
                                      "InfiniBand switch", "InfiniBand router",
                                      "iWARP NIC",         "usNIC",
@@ -55,13 +55,13 @@ WEFT_EXPORT const char* ibv_node_type_str(ibv_node_type node_type) noexcept {
   return at(kNames, static_cast<unsigned>(node_type), "unknown");
 }
 
-WEFT_EXPORT const char* ibv_port_state_str(ibv_port_state port_state) noexcept {
+WEFT_EXPORT const char* ibv_port_state_str(ibv_port_state port_state) {
   static constexpr std::array kNames{"no state change (NOP)", "down", "init", "armed", "active",
                                      "active defer"};
   return at(kNames, static_cast<unsigned>(port_state), "unknown");
 }
 
-WEFT_EXPORT const char* ibv_event_type_str(ibv_event_type event) noexcept {
+WEFT_EXPORT const char* ibv_event_type_str(ibv_event_type event) {
   static constexpr std::array kNames{"CQ error",
                                      "local work queue catastrophic error",
                                      "invalid request local work queue error",
@@ -85,7 +85,7 @@ WEFT_EXPORT const char* ibv_event_type_str(ibv_event_type event) noexcept {
   return at(kNames, static_cast<unsigned>(event), "unknown");
 }
 
-WEFT_EXPORT const char* ibv_wc_status_str(ibv_wc_status status) noexcept {
+WEFT_EXPORT const char* ibv_wc_status_str(ibv_wc_status status) {
   static constexpr std::array kNames{"success",
                                      "local length error",
                                      "local QP operation error",
@@ -113,7 +113,7 @@ WEFT_EXPORT const char* ibv_wc_status_str(ibv_wc_status status) noexcept {
   return at(kNames, static_cast<unsigned>(status), "unknown");
 }
 
-WEFT_EXPORT int ibv_rate_to_mult(ibv_rate rate) noexcept {
+WEFT_EXPORT int ibv_rate_to_mult(ibv_rate rate) {
   for (const Rate& known : kRates) {
     if (known.rate == rate && known.multiple != 0) {
       return known.multiple;
@@ -122,7 +122,7 @@ WEFT_EXPORT int ibv_rate_to_mult(ibv_rate rate) noexcept {
   return -1;
 }
 
-WEFT_EXPORT ibv_rate mult_to_ibv_rate(int multiple) noexcept {
+WEFT_EXPORT ibv_rate mult_to_ibv_rate(int multiple) {
   for (const Rate& known : kRates) {
     if (known.multiple == multiple && multiple != 0) {
       return known.rate;
@@ -131,7 +131,7 @@ WEFT_EXPORT ibv_rate mult_to_ibv_rate(int multiple) noexcept {
   return IBV_RATE_MAX;
 }
 
-WEFT_EXPORT int ibv_rate_to_mbps(ibv_rate rate) noexcept {
+WEFT_EXPORT int ibv_rate_to_mbps(ibv_rate rate) {
   for (const Rate& known : kRates) {
     if (known.rate == rate) {
       return known.mbps;
@@ -140,7 +140,7 @@ WEFT_EXPORT int ibv_rate_to_mbps(ibv_rate rate) noexcept {
   return -1;
 }
 
-WEFT_EXPORT ibv_rate mbps_to_ibv_rate(int mbps) noexcept {
+WEFT_EXPORT ibv_rate mbps_to_ibv_rate(int mbps) {
   for (const Rate& known : kRates) {
     if (known.mbps == mbps) {
       return known.rate;

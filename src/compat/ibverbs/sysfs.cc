@@ -65,13 +65,13 @@ void write_sysfs(std::span<const host::HostHca> hcas) {
 
 extern "C" {
 
-WEFT_EXPORT const char* ibv_get_sysfs_path() noexcept {
+WEFT_EXPORT const char* ibv_get_sysfs_path() {
   static const std::string path = weft::compat::sysfs_path();
   return path.c_str();
 }
 
 WEFT_EXPORT int ibv_read_sysfs_file(const char* folder, const char* file, char* buffer,
-                                    std::size_t size) noexcept {
+                                    std::size_t size) {
   const std::string path = fmt::format("{}/{}", folder, file);
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
