@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cli/commands.h"
@@ -44,6 +45,7 @@ struct Source {
 
 struct CapturedPacket {
   std::int64_t time_ns{};
+  std::size_t order{};            // among those taken at once
   std::vector<std::byte> record;  // ERF
 };
 
@@ -87,6 +89,7 @@ std::size_t drain(Source& source, std::vector<CapturedPacket>& into) {
           bytes.clear();
           hca::to_wire(hca::single_of_train(*train, i), bytes);
           into.push_back({.time_ns = tap.time_of_day_ns,
+                          .order = into.size(),
                           .record = erf_record(tap.time_of_day_ns,
                                                tap.direction == host::TapDirection::In, bytes)});
         }
@@ -197,7 +200,9 @@ void CaptureSession::take_packets() {
   for (Source& source : sources_) {
     taken_ += drain(source, packets_);
   }
-  std::ranges::stable_sort(packets_, {}, &CapturedPacket::time_ns);
+  std::ranges::sort(packets_, {}, [](const CapturedPacket& packet) {
+    return std::pair{packet.time_ns, packet.order};  // those of one train stay in order
+  });
   for (const CapturedPacket& packet : packets_) {
     if (options_.count == 0 || written_ < options_.count) {
       file_->write(packet);

@@ -12,7 +12,7 @@ namespace {
 class RcTransport final : public Transport {
  public:
   RcTransport(QpCore& core, CarrierKind carrier, const DeviceLimits& limits)
-      : core_(core), requester_(core, carrier), responder_(core, limits) {}
+      : requester_(core, carrier), responder_(core, limits) {}
 
   void handle_packet(const Packet& packet, Instant now) override {
     const wire::OpcodeInfo* info = wire::opcode_info(packet.header.opcode);
@@ -78,7 +78,6 @@ class RcTransport final : public Transport {
   }
 
  private:
-  QpCore& core_;
   RcRequester requester_;
   RcResponder responder_;
 };

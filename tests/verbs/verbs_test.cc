@@ -188,17 +188,17 @@ TEST_F(Verbs, AnswerEmptyGidSlotsAsDocumented) {
 
 TEST_F(Verbs, RefuseRegionsThatCannotBe) {
   std::array<char, 64> memory{};
-  EXPECT_EQ(ibv_reg_mr(pd_, memory.data(), memory.size(), IBV_ACCESS_REMOTE_WRITE), nullptr);
+  EXPECT_EQ(ibv_reg_mr(pd_, memory.data(), memory.size(), int{IBV_ACCESS_REMOTE_WRITE}), nullptr);
   EXPECT_EQ(errno, EINVAL) << "remote write without local write";
   EXPECT_EQ(ibv_reg_mr(pd_, memory.data(), memory.size(), 1 << 15), nullptr);
   EXPECT_EQ(errno, EINVAL);
   void* const hole =
       mmap(nullptr, 8'192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   munmap(hole, 8'192);
-  EXPECT_EQ(ibv_reg_mr(pd_, hole, 8'192, IBV_ACCESS_LOCAL_WRITE), nullptr);
+  EXPECT_EQ(ibv_reg_mr(pd_, hole, 8'192, int{IBV_ACCESS_LOCAL_WRITE}), nullptr);
   EXPECT_EQ(errno, EFAULT);
   ibv_mr* const mr = ibv_reg_mr(pd_, memory.data(), memory.size(),
-                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);
+                                int{IBV_ACCESS_LOCAL_WRITE} | int{IBV_ACCESS_RELAXED_ORDERING});
   ASSERT_NE(mr, nullptr) << "optional flags are hints";
   EXPECT_EQ(ibv_dealloc_pd(pd_), EBUSY);
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
