@@ -3,10 +3,13 @@
 #include <atomic>
 #include <cstdint>
 
+#include "ring/spsc_ring.h"
+
 namespace weft::ring {
 
-/// Where a process sleeps, in memory that its peers share (DESIGN.md, decision 4). `sleeping` is
-/// the futex word.
+/// Whether a process sleeps, in memory that its peers share (DESIGN.md, decision 4). The futex word
+/// is `sleeping` itself, or a counter of wakes that the consumer read before it announced its
+/// sleep.
 ///
 /// The protocol, and why no wake is lost: a producer publishes a record, makes a full fence, then
 /// reads `sleeping`; the consumer sets `sleeping`, makes a full fence, then looks at every ring
@@ -20,22 +23,25 @@ static_assert(sizeof(Attention) == 64);
 
 /// Producer, after it published: whether it must wake the consumer. At most one of several
 /// producers is told so.
-[[nodiscard]] inline bool must_wake(Attention& attention) {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  return attention.sleeping.load(std::memory_order_relaxed) != 0 &&
-         attention.sleeping.exchange(0, std::memory_order_relaxed) != 0;
+template <class Atomics = RealAtomics>
+[[nodiscard]] bool must_wake(Attention& attention) {
+  Atomics::fence();
+  return Atomics::load(attention.sleeping, std::memory_order_relaxed) != 0 &&
+         Atomics::exchange(attention.sleeping, 0, std::memory_order_relaxed) != 0;
 }
 
 /// Consumer: announces that it will sleep. It must look at all its rings after this and before it
 /// waits on the futex.
-inline void announce_sleep(Attention& attention) {
-  attention.sleeping.store(1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+template <class Atomics = RealAtomics>
+void announce_sleep(Attention& attention) {
+  Atomics::store(attention.sleeping, 1, std::memory_order_relaxed);
+  Atomics::fence();
 }
 
 /// Consumer: awake, or found something at its last look.
-inline void announce_awake(Attention& attention) {
-  attention.sleeping.store(0, std::memory_order_relaxed);
+template <class Atomics = RealAtomics>
+void announce_awake(Attention& attention) {
+  Atomics::store(attention.sleeping, 0, std::memory_order_relaxed);
 }
 
 }  // namespace weft::ring

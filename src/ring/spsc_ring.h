@@ -46,7 +46,7 @@ inline constexpr std::size_t kMaxCapacity = 1U << 22;
   return capacity / 2 - kRecordHeaderBytes - kSlotBytes;
 }
 
-/// The atomics that rings use; tests put their own in its place.
+/// The atomics that rings and doorbells use; tests put their own in its place.
 struct RealAtomics {
   static std::uint32_t load(const std::byte* word, std::memory_order order) {
     return std::atomic_ref<std::uint32_t>{word_at(word)}.load(order);
@@ -59,6 +59,19 @@ struct RealAtomics {
       std::memcpy(to, from, count);
     }
   }
+
+  static std::uint32_t load(const std::atomic<std::uint32_t>& word, std::memory_order order) {
+    return word.load(order);
+  }
+  static void store(std::atomic<std::uint32_t>& word, std::uint32_t value,
+                    std::memory_order order) {
+    word.store(value, order);
+  }
+  static std::uint32_t exchange(std::atomic<std::uint32_t>& word, std::uint32_t value,
+                                std::memory_order order) {
+    return word.exchange(value, order);
+  }
+  static void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
  private:
   static std::uint32_t& word_at(const std::byte* word) {

@@ -1,0 +1,323 @@
+#pragma once
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ring/testing/choices.h"
+#include "ring/testing/memory_model.h"
+
+namespace weft::ring::testing {
+
+/// Runs a small scenario of a few fibers over shared words in many interleavings (DESIGN.md,
+/// decision 13), where every load, store, exchange, fence and copy that goes through
+/// ExploredAtomics is a step at which another fiber may go on, and every load may see any value
+/// that MemoryModel allows.
+///
+/// A run that always lets the same fiber go on and always sees the newest value deviates from
+/// nothing; each switch that is not forced and each old value seen is a deviation. `every()` tries
+/// all runs of at most so many deviations, depth first; `at_random()` has no such bound. Whatever a
+/// run does follows from its choices, so a failure repeats.
+///
+/// A scenario is a function that is called for each run: it makes new memory, names what is shared,
+/// and adds fibers. Accesses outside fibers go to the memory itself. Fibers hold nothing on their
+/// stack that wants to be destroyed, since a run that failed is abandoned where it stands. One
+/// explorer at a time in a process.
+class Explorer {
+ public:
+  using Scenario = std::function<void(Explorer&)>;
+  struct Limits {
+    std::size_t deviations;
+    std::uint64_t runs;
+  };
+  struct Report {
+    std::uint64_t runs{};
+    bool is_complete{};   // every run within the bound was tried
+    std::string failure;  // the first one and the run that led to it; empty when all went well
+  };
+
+  [[nodiscard]] static Report every(const Scenario& scenario, Limits limits) {
+    return Explorer{Choices::every(limits.deviations)}.explore(scenario, limits.runs);
+  }
+  [[nodiscard]] static Report at_random(const Scenario& scenario, std::uint64_t seed,
+                                        std::uint64_t runs) {
+    return Explorer{Choices::at_random(seed)}.explore(scenario, runs);
+  }
+
+  // For scenarios.
+  void share(std::string_view name, std::span<const std::byte> memory) {
+    shared_.push_back({name, memory});
+  }
+  void share(std::string_view name, const std::atomic<std::uint32_t>& word) {
+    share(name, std::as_bytes(std::span{&word, 1}));
+  }
+  void add_fiber(std::string_view name, std::function<void()> body) {
+    assert(fibers_.size() < kMaxFibers);
+    fibers_.emplace_back().name = name;
+    fibers_.back().body = std::move(body);
+  }
+
+  // For fibers.
+  static Explorer* running() { return running_; }
+
+  void check(bool holds, std::string_view claim) {
+    if (!holds) {
+      fail("not so: ", claim);
+    }
+  }
+
+  /// There is nothing to do before somebody stores something.
+  void pause() { block(State::Paused); }
+
+  /// The futex call: sleeps until wake(word), unless the word holds something else now.
+  void sleep_while(const void* word, std::uint32_t value) {
+    step();
+    const std::uint32_t now = memory_.newest(word);
+    note("asks to sleep, if unchanged", word, {.value = now, .age = 0, .rival = {}});
+    if (now == value) {
+      fibers_[current_].sleeps_on = word;
+      block(State::Asleep);
+    }
+  }
+  void wake(const void* word) {
+    step();
+    note("wakes who sleeps on", word, MemoryModel::Access{});
+    for (Fiber& fiber : fibers_) {
+      if (fiber.state == State::Asleep && fiber.sleeps_on == word) {
+        fiber.state = State::Ready;
+      }
+    }
+  }
+
+  // For ExploredAtomics.
+  std::uint32_t load(const void* word, std::memory_order order) {
+    step();
+    const auto pick = [this](std::size_t count) { return choices_.choose(count, false); };
+    return note("loads", word, memory_.load(current_, word, order, pick));
+  }
+  void store(const void* word, std::uint32_t value, std::memory_order order) {
+    step();
+    note(order == std::memory_order_relaxed ? "stores relaxed" : "stores", word,
+         memory_.store(current_, word, value, order));
+    ++stores_;
+    end_pauses();
+  }
+  std::uint32_t exchange(const void* word, std::uint32_t value, std::memory_order order) {
+    step();
+    ++stores_;
+    end_pauses();
+    return note("exchanges", word, memory_.exchange(current_, word, value, order));
+  }
+  void fence() {
+    step();
+    memory_.fence(current_);
+  }
+  /// Copies whole words into or out of shared memory.
+  void copy(std::byte* to, const std::byte* from, std::size_t count) {
+    assert(count % sizeof(std::uint32_t) == 0 &&
+           (region_of(to) == nullptr) != (region_of(from) == nullptr));
+    step();
+    const bool is_write = region_of(to) != nullptr;
+    for (std::size_t at = 0; at < count; at += sizeof(std::uint32_t)) {
+      std::uint32_t value = 0;
+      if (is_write) {
+        std::memcpy(&value, from + at, sizeof value);
+        note("writes", to + at, memory_.write_plain(current_, to + at, value));
+      } else {
+        value = note("reads", from + at, memory_.read_plain(current_, from + at));
+        std::memcpy(to + at, &value, sizeof value);
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kStackBytes = std::size_t{1} << 16U;
+  static constexpr std::size_t kMaxSteps = 10'000;  // of a run; policy
+  static constexpr std::size_t kOutside = kMaxFibers;
+
+  enum class State : std::uint8_t { Ready, Paused, Asleep, Finished };
+  struct Fiber {
+    std::string_view name;
+    std::function<void()> body;
+    State state{State::Ready};
+    const void* sleeps_on{};
+  };
+  struct Region {
+    std::string_view name;
+    std::span<const std::byte> memory;
+  };
+  struct Event {
+    std::size_t fiber;
+    std::string_view what;
+    const void* word;
+    MemoryModel::Access access;
+  };
+
+  explicit Explorer(Choices choices)
+      : stacks_(kMaxFibers, std::vector<std::byte>(kStackBytes)), choices_(std::move(choices)) {}
+
+  Report explore(const Scenario& scenario, std::uint64_t runs) {
+    Report report;
+    do {
+      report.failure = run(scenario);
+      ++report.runs;
+      report.is_complete = !choices_.go_on();
+    } while (report.failure.empty() && !report.is_complete && report.runs < runs);
+    return report;
+  }
+
+  std::string run(const Scenario& scenario) {
+    fibers_.clear();
+    shared_.clear();
+    events_.clear();
+    failure_.clear();
+    memory_ = {};
+    steps_ = stores_ = revealed_ = 0;
+    scenario(*this);
+    for (std::size_t i = 0; i < fibers_.size(); ++i) {
+      ucontext_t& context = contexts_[i];
+      getcontext(&context);
+      context.uc_stack.ss_sp = stacks_[i].data();
+      context.uc_stack.ss_size = kStackBytes;
+      makecontext(&context, &Explorer::enter, 0);
+    }
+    running_ = this;
+    switch_to(next_ready());
+    running_ = nullptr;
+    for (const Fiber& fiber : fibers_) {
+      if (failure_.empty() && fiber.state != State::Finished) {
+        failure_ = std::string{fiber.name} +
+                   (fiber.state == State::Asleep ? " sleeps for ever" : " waits for ever");
+      }
+    }
+    return failure_.empty() ? "" : failure_ + "\n" + story();
+  }
+
+  static void enter() {
+    Explorer& self = *running_;
+    self.fibers_[self.current_].body();
+    self.block(State::Finished);
+  }
+
+  /// Another fiber may go on here.
+  void step() {
+    if (++steps_ > kMaxSteps) {
+      fail("the run does not end", "");
+    }
+    std::array<std::size_t, kMaxFibers> ready{current_};
+    std::size_t count = 1;
+    for (std::size_t i = 0; i < fibers_.size(); ++i) {
+      if (i != current_ && fibers_[i].state == State::Ready) {
+        ready.at(count++) = i;
+      }
+    }
+    switch_to(ready.at(choices_.choose(count, false)));
+  }
+
+  void block(State state) {
+    fibers_[current_].state = state;
+    switch_to(next_ready());
+  }
+
+  std::size_t next_ready() {
+    std::vector<std::size_t> ready;
+    const auto collect = [&] {
+      for (std::size_t i = 0; i < fibers_.size(); ++i) {
+        if (fibers_[i].state == State::Ready) {
+          ready.push_back(i);
+        }
+      }
+    };
+    collect();
+    if (ready.empty() && revealed_ != stores_) {
+      revealed_ = stores_;
+      memory_.reveal();
+      end_pauses();
+      collect();
+    }
+    return ready.empty() ? kOutside : ready[choices_.choose(ready.size(), true)];
+  }
+
+  void switch_to(std::size_t next) {
+    if (next != current_) {
+      const std::size_t before = std::exchange(current_, next);
+      swapcontext(&contexts_.at(before), &contexts_.at(next));
+    }
+  }
+
+  /// Ends the run; does not come back.
+  void fail(std::string_view what, std::string_view details) {
+    failure_.assign(what).append(details);
+    switch_to(kOutside);
+  }
+
+  void end_pauses() {
+    for (Fiber& fiber : fibers_) {
+      fiber.state = fiber.state == State::Paused ? State::Ready : fiber.state;
+    }
+  }
+
+  [[nodiscard]] const Region* region_of(const void* word) const {
+    const auto* const byte = static_cast<const std::byte*>(word);
+    const auto found = std::ranges::find_if(shared_, [byte](const Region& region) {
+      const auto begin = region.memory.data();
+      return std::less_equal<>{}(begin, byte) && std::less<>{}(byte, begin + region.memory.size());
+    });
+    return found == shared_.end() ? nullptr : &*found;
+  }
+
+  std::uint32_t note(std::string_view what, const void* word, MemoryModel::Access access) {
+    assert(region_of(word) != nullptr);
+    events_.push_back({.fiber = current_, .what = what, .word = word, .access = access});
+    if (access.rival) {
+      fail("a data race with ", fibers_[*access.rival].name);
+    }
+    return access.value;
+  }
+
+  /// What happened, a line for each step.
+  [[nodiscard]] std::string story() const {
+    std::string text;
+    for (const Event& event : events_) {
+      const Region& region = *region_of(event.word);
+      const auto at = static_cast<const std::byte*>(event.word) - region.memory.data();
+      text.append("  ").append(fibers_[event.fiber].name).append(" ").append(event.what);
+      text.append(" ").append(region.name).append("+").append(std::to_string(at));
+      text.append(": ").append(std::to_string(event.access.value));
+      text += event.access.age == 0 ? "\n" : ", an old value\n";
+    }
+    return text;
+  }
+
+  static inline Explorer* running_ = nullptr;
+
+  // Of the exploration.
+  std::vector<std::vector<std::byte>> stacks_;
+  std::array<ucontext_t, kMaxFibers + 1> contexts_{};
+  Choices choices_;
+
+  // Of this run.
+  std::vector<Fiber> fibers_;
+  std::vector<Region> shared_;
+  std::vector<Event> events_;
+  MemoryModel memory_;
+  std::string failure_;
+  std::size_t current_{kOutside};
+  std::size_t steps_{};
+  std::uint64_t stores_{};
+  std::uint64_t revealed_{};  // stores_ when all stores were last made visible
+};
+
+}  // namespace weft::ring::testing

@@ -1,0 +1,203 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace weft::ring::testing {
+
+inline constexpr std::size_t kMaxFibers = 4;
+
+/// How many steps of each fiber have happened before some point, as C++ defines it.
+struct Clock {
+  std::array<std::uint32_t, kMaxFibers> steps{};
+
+  void join(const Clock& other) {
+    for (std::size_t i = 0; i < kMaxFibers; ++i) {
+      steps[i] = std::max(steps[i], other.steps[i]);
+    }
+  }
+};
+
+/// What fibers may see of each other's stores to 32-bit words, weaker than any processor of today.
+///
+/// Every word keeps all its writes in order. A load may see any write that is not older than one
+/// that the fiber must know of: its own, one that it saw in this word before, one that happened
+/// before (a release store seen by an acquire load carries its fiber's knowledge along), or one
+/// that precedes a sequentially consistent fence which precedes a fence of the loading fiber. So a
+/// relaxed store, or one that waits in a store buffer, may be seen late or after later ones, and a
+/// load that acquires nothing may see the past.
+///
+/// Plain accesses (the bodies of records) must be ordered with everything that conflicts with
+/// them; where they are not, the access names its rival: a data race.
+///
+/// Not modelled: loads that see stores of the future (but what a missing release does to a body
+/// that is still being read is a race, which is found), writes to one word that become visible in
+/// another order than they were made, the acquire and release sides of fences. The last makes the
+/// model weaker than C++: it could blame correct code that relied on them, never spare wrong code.
+class MemoryModel {
+ public:
+  struct Access {
+    std::uint32_t value{};
+    std::size_t age{};                 // how many newer writes a load did not see
+    std::optional<std::size_t> rival;  // the fiber that this access races with
+  };
+
+  /// `pick(n)` chooses among the n writes that may be seen; 0 is the newest.
+  template <class Pick>
+  Access load(std::size_t fiber, const void* word, std::memory_order order, Pick pick) {
+    Cell& cell = begin_step(fiber, word);
+    const std::size_t newest = cell.writes.size() - 1;
+    const std::size_t age = pick(newest - oldest_visible(fiber, cell) + 1);
+    const Write& seen = cell.writes[newest - age];
+    cell.seen[fiber] = newest - age;
+    if (order != std::memory_order_relaxed) {
+      known_[fiber].join(seen.carried);
+    }
+    const auto rival = rival_of(fiber, cell, {.is_plain = false, .is_write = false});
+    cell.atomic_read[fiber] = known_[fiber].steps[fiber];
+    return {.value = seen.value, .age = age, .rival = rival};
+  }
+
+  Access store(std::size_t fiber, const void* word, std::uint32_t value, std::memory_order order) {
+    return write(fiber, begin_step(fiber, word), value, order, {});
+  }
+
+  /// Sees the newest value, as every read-modify-write does, and goes on with its release sequence.
+  Access exchange(std::size_t fiber, const void* word, std::uint32_t value,
+                  std::memory_order order) {
+    Cell& cell = begin_step(fiber, word);
+    const Write old = cell.writes.back();
+    if (order == std::memory_order_acquire || order == std::memory_order_acq_rel) {
+      known_[fiber].join(old.carried);
+    }
+    Access access = write(fiber, cell, value, order, old.carried);
+    access.value = old.value;
+    return access;
+  }
+
+  Access read_plain(std::size_t fiber, const void* word) {
+    Cell& cell = begin_step(fiber, word);
+    const auto rival = rival_of(fiber, cell, {.is_plain = true, .is_write = false});
+    cell.plain_read[fiber] = known_[fiber].steps[fiber];
+    return {.value = cell.writes.back().value, .age = 0, .rival = rival};
+  }
+
+  Access write_plain(std::size_t fiber, const void* word, std::uint32_t value) {
+    Cell& cell = begin_step(fiber, word);
+    const auto rival = rival_of(fiber, cell, {.is_plain = true, .is_write = true});
+    append(fiber, cell, value, {}, true);
+    return {.value = value, .age = 0, .rival = rival};
+  }
+
+  /// std::atomic_thread_fence(std::memory_order_seq_cst), as far as it orders fences.
+  void fence(std::size_t fiber) {
+    before_fences_.join(known_[fiber]);
+    fenced_[fiber] = before_fences_;
+  }
+
+  [[nodiscard]] std::uint32_t newest(const void* word) { return cell_of(word).writes.back().value; }
+
+  /// Stores become visible in finite time: from now on nobody sees an older value.
+  void reveal() {
+    for (auto& [word, cell] : cells_) {
+      cell.seen.fill(cell.writes.size() - 1);
+    }
+  }
+
+ private:
+  struct Write {
+    std::uint32_t value{};
+    std::size_t fiber{};
+    std::uint32_t step{};  // of its fiber; 0 was there from the beginning
+    Clock carried;         // what an acquire load of it learns
+    bool is_plain{};
+  };
+  struct Cell {
+    std::vector<Write> writes;
+    std::array<std::size_t, kMaxFibers> seen{};           // by each fiber: index of a write
+    std::array<std::uint32_t, kMaxFibers> plain_read{};   // each fiber's last such step
+    std::array<std::uint32_t, kMaxFibers> atomic_read{};  // likewise
+  };
+  struct Kind {
+    bool is_plain;
+    bool is_write;
+  };
+
+  Cell& cell_of(const void* word) {
+    Cell& cell = cells_[word];
+    if (cell.writes.empty()) {
+      Write initial;
+      std::memcpy(&initial.value, word, sizeof initial.value);
+      cell.writes.push_back(initial);
+    }
+    return cell;
+  }
+
+  Cell& begin_step(std::size_t fiber, const void* word) {
+    ++known_[fiber].steps[fiber];
+    return cell_of(word);
+  }
+
+  Access write(std::size_t fiber, Cell& cell, std::uint32_t value, std::memory_order order,
+               Clock carried) {
+    const auto rival = rival_of(fiber, cell, {.is_plain = false, .is_write = true});
+    if (order == std::memory_order_release || order == std::memory_order_acq_rel) {
+      carried.join(known_[fiber]);
+    }
+    append(fiber, cell, value, carried, false);
+    return {.value = value, .age = 0, .rival = rival};
+  }
+
+  void append(std::size_t fiber, Cell& cell, std::uint32_t value, const Clock& carried,
+              bool is_plain) {
+    cell.seen[fiber] = cell.writes.size();
+    cell.writes.push_back({.value = value,
+                           .fiber = fiber,
+                           .step = known_[fiber].steps[fiber],
+                           .carried = carried,
+                           .is_plain = is_plain});
+  }
+
+  [[nodiscard]] std::size_t oldest_visible(std::size_t fiber, const Cell& cell) const {
+    for (std::size_t i = cell.writes.size() - 1; i > cell.seen[fiber]; --i) {
+      const Write& write = cell.writes[i];
+      if (write.step <= known_[fiber].steps[write.fiber] ||
+          write.step <= fenced_[fiber].steps[write.fiber]) {
+        return i;
+      }
+    }
+    return cell.seen[fiber];
+  }
+
+  /// A fiber whose conflicting access is not known to have happened before.
+  [[nodiscard]] std::optional<std::size_t> rival_of(std::size_t fiber, const Cell& cell,
+                                                    Kind kind) const {
+    const Clock& known = known_[fiber];
+    for (const Write& write : cell.writes) {
+      if ((kind.is_plain || write.is_plain) && write.step > known.steps[write.fiber]) {
+        return write.fiber;
+      }
+    }
+    for (std::size_t other = 0; kind.is_write && other < kMaxFibers; ++other) {
+      if (cell.plain_read[other] > known.steps[other] ||
+          (kind.is_plain && cell.atomic_read[other] > known.steps[other])) {
+        return other;
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::unordered_map<const void*, Cell> cells_;
+  std::array<Clock, kMaxFibers> known_{};
+  std::array<Clock, kMaxFibers> fenced_{};  // what stood before the fences before its last fence
+  Clock before_fences_;
+};
+
+}  // namespace weft::ring::testing
