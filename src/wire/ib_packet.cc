@@ -48,20 +48,6 @@ Result<void> check_payload(const OpcodeInfo& info, std::size_t payload) {
   return {};
 }
 
-Result<void> check_crcs(std::span<const std::byte> bytes, bool has_grh) {
-  const std::size_t icrc_at = bytes.size() - kVcrcBytes - kIcrcBytes;
-  if (!std::ranges::equal(icrc_of(bytes.first(icrc_at), has_grh),
-                          bytes.subspan(icrc_at, kIcrcBytes))) {
-    return fail(ErrorCode::Io, "the ICRC is wrong");
-  }
-  Vcrc vcrc;
-  vcrc.add(bytes.first(bytes.size() - kVcrcBytes));
-  if (!std::ranges::equal(vcrc.bytes(), bytes.last(kVcrcBytes))) {
-    return fail(ErrorCode::Io, "the VCRC is wrong");
-  }
-  return {};
-}
-
 }  // namespace
 
 std::size_t link_bytes(const IbPacket& packet) {
@@ -97,6 +83,15 @@ void serialise(const IbPacket& packet, std::vector<std::byte>& out) {
   Vcrc vcrc;
   vcrc.add(bytes.first(total));
   std::ranges::copy(vcrc.bytes(), bytes.begin() + static_cast<std::ptrdiff_t>(total));
+}
+
+PacketCrcs expected_crcs(const IbPacket& packet, std::span<const std::byte> bytes) {
+  assert(bytes.size() == link_bytes(packet) + kVcrcBytes);
+  const std::size_t total = bytes.size() - kVcrcBytes;
+  Vcrc vcrc;
+  vcrc.add(bytes.first(total));
+  return {.icrc = icrc_of(bytes.first(total - kIcrcBytes), packet.grh.has_value()),
+          .vcrc = vcrc.bytes()};
 }
 
 Result<IbPacket> parse_ib_packet(std::span<const std::byte> bytes, CrcCheck check) {
@@ -155,8 +150,12 @@ Result<IbPacket> parse_ib_packet(std::span<const std::byte> bytes, CrcCheck chec
     return std::unexpected(allowed.error());
   }
   if (check == CrcCheck::Verify) {
-    if (auto right = check_crcs(bytes, packet.grh.has_value()); !right) {
-      return std::unexpected(right.error());
+    const PacketCrcs expected = expected_crcs(packet, bytes);
+    if (!std::ranges::equal(expected.icrc, bytes.subspan(total - kIcrcBytes, kIcrcBytes))) {
+      return fail(ErrorCode::Io, "the ICRC is wrong");
+    }
+    if (!std::ranges::equal(expected.vcrc, bytes.last(kVcrcBytes))) {
+      return fail(ErrorCode::Io, "the VCRC is wrong");
     }
   }
   return packet;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -35,5 +36,15 @@ enum class CrcCheck : bool { Skip, Verify };
 /// wrong: lengths that do not add up, versions, next headers, opcodes, payload sizes that the
 /// opcode forbids, and (Verify) wrong CRCs.
 [[nodiscard]] Result<IbPacket> parse_ib_packet(std::span<const std::byte> bytes, CrcCheck check);
+
+/// The CRCs as they should stand in a packet.
+struct PacketCrcs {
+  std::array<std::byte, 4> icrc;
+  std::array<std::byte, 2> vcrc;
+};
+
+/// The CRCs that `bytes` should end with, of which parse_ib_packet made `packet`. The VCRC is over
+/// the ICRC that is there.
+[[nodiscard]] PacketCrcs expected_crcs(const IbPacket& packet, std::span<const std::byte> bytes);
 
 }  // namespace weft::wire

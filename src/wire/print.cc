@@ -1,143 +1,256 @@
 #include "wire/print.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
-#include <cstdint>
-#include <string_view>
 #include <variant>
 
-#include "wire/layout.h"
+#include "wire/address_text.h"
+#include "wire/encodings.h"
 #include "wire/opcode.h"
+#include "wire/smp.h"
 
 namespace weft::wire {
 namespace {
 
-/// Fields that people compare in decimal; every other number is an identifier or key: hex.
-[[nodiscard]] bool is_decimal(std::string_view name, unsigned bits) {
-  static constexpr std::array<std::string_view, 18> kDecimal{
-      "DLID",   "SLID",   "PSN",    "MSN",  "PktLen", "PadCnt", "VL",     "LVer",    "SL",
-      "PayLen", "HopLmt", "DMALen", "TVer", "IPVer",  "TTL",    "Length", "SrcPort", "DstPort"};
-  for (const std::string_view decimal : kDecimal) {
-    if (name == decimal) {
-      return true;
-    }
-  }
-  return bits <= 4;
+/// Numbers that people count or compare in decimal although they are wider than an octet.
+constexpr auto kDecimalNames = std::to_array<std::string_view>(
+    {"DLID", "SLID", "DrDLID", "DrSLID", "PSN", "MSN", "PktLen", "PayLen", "DMALen", "VID",
+     "TotalLength", "PayloadLength", "Length", "SourcePort", "DestinationPort", "FragmentOffset"});
+
+/// Octets that are bits rather than a count.
+constexpr auto kHexNames = std::to_array<std::string_view>({"TClass", "TrafficClass", "ToS"});
+
+[[nodiscard]] ValueStyle style_of(std::string_view name, unsigned bits) {
+  const bool is_decimal = bits <= 8 ? std::ranges::find(kHexNames, name) == kHexNames.end()
+                                    : std::ranges::find(kDecimalNames, name) != kDecimalNames.end();
+  return is_decimal ? ValueStyle::Decimal : ValueStyle::Hex;
 }
 
-/// Collects visit()'s fields as text.
-class FieldPrinter {
- public:
-  explicit FieldPrinter(PrintedHeader& into) : into_(into) {}
-
-  void number(std::string_view name, unsigned bits, std::uint64_t value) {
-    std::string text;
-    if (name == "OpCode") {
-      const OpcodeInfo* const info = opcode_info(static_cast<Opcode>(value));
-      text = fmt::format("{} ({:#04x})", info != nullptr ? info->name : "reserved", value);
-    } else if (is_decimal(name, bits)) {
-      text = fmt::format("{}", value);
-    } else {
-      text = fmt::format("{:#0{}x}", value, 2 + (bits + 3) / 4);
-    }
-    into_.fields.emplace_back(name, std::move(text));
-  }
-
-  void octets(std::string_view name, std::span<const std::byte> bytes) {
-    std::string text;
-    const std::size_t group = bytes.size() == 16 ? 2 : 1;  // GIDs and IPv6 in pairs, else octets
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-      text += fmt::format("{}{:02x}", i != 0 && i % group == 0 ? ":" : "",
-                          std::to_integer<unsigned>(bytes[i]));
-    }
-    into_.fields.emplace_back(name, std::move(text));
-  }
-
- private:
-  PrintedHeader& into_;
-};
-
-template <class Header>
-void add(PrintedPacket& packet, const Header& header) {
-  PrintedHeader& into = packet.headers.emplace_back();
-  into.name = Header::kName;
-  visit(header, FieldPrinter{into});
+[[nodiscard]] std::string_view name_of(LinkNextHeader lnh) {
+  static constexpr std::array<std::string_view, 4> kNames = {"raw", "raw IPv6", "local", "global"};
+  return kNames[static_cast<std::size_t>(lnh) % kNames.size()];
 }
 
-[[nodiscard]] std::string transport_summary(const TransportHeaders& transport,
-                                            std::size_t payload_bytes) {
+[[nodiscard]] std::string_view name_of(NakCode code) {
+  switch (code) {
+    case NakCode::PsnSequenceError:
+      return "PSN Sequence Error";
+    case NakCode::InvalidRequest:
+      return "Invalid Request";
+    case NakCode::RemoteAccessError:
+      return "Remote Access Error";
+    case NakCode::RemoteOperationalError:
+      return "Remote Operational Error";
+    case NakCode::InvalidRdRequest:
+      return "Invalid RD Request";
+  }
+  return "reserved code";
+}
+
+/// IBTA vol 1 §9.7.5.2: what an acknowledgement says.
+[[nodiscard]] std::string text_of(Syndrome syndrome) {
+  switch (syndrome.kind()) {
+    case SyndromeKind::Ack:
+      return syndrome.code() == kUnlimitedCredits
+                 ? "ACK without credit limit"
+                 : fmt::format("ACK {} credits", credit_count(syndrome.code()));
+    case SyndromeKind::RnrNak:
+      return fmt::format("RNR NAK {} us", kRnrTimerMicroseconds[syndrome.code()]);
+    case SyndromeKind::Nak:
+      return fmt::format("NAK {}", name_of(static_cast<NakCode>(syndrome.code())));
+    case SyndromeKind::Reserved:
+      break;
+  }
+  return "reserved";
+}
+
+[[nodiscard]] std::string_view ether_type_name(std::uint64_t ether_type) {
+  switch (ether_type) {
+    case kEtherTypeIpv4:
+      return "IPv4";
+    case kEtherTypeIpv6:
+      return "IPv6";
+    case kEtherTypeVlan:
+      return "VLAN";
+    default:
+      return {};
+  }
+}
+
+[[nodiscard]] std::string_view next_header_name(std::uint64_t next_header) {
+  constexpr std::uint64_t kUdp = 17;
+  constexpr std::uint64_t kIbaTransport = 0x1B;
+  return next_header == kUdp ? "UDP" : next_header == kIbaTransport ? "IBA transport" : "";
+}
+
+/// `source -> destination`.
+[[nodiscard]] std::string addresses_text(const std::variant<Ipv4, Ipv6>& ip) {
+  return std::visit(
+      [](const auto& header) {
+        return fmt::format("{} -> {}", address_text(std::span{header.source}),
+                           address_text(std::span{header.destination}));
+      },
+      ip);
+}
+
+/// `name` or, of a number without one, the number.
+[[nodiscard]] std::string name_or_hex(std::string_view name, unsigned number) {
+  return name.empty() ? fmt::format("{:#x}", number) : std::string{name};
+}
+
+/// `SubnAdm Get PathRecord`, and the status unless it is ok.
+[[nodiscard]] std::string mad_summary(const MadHeader& mad) {
+  std::uint16_t status = mad.status;
+  if (mad.mgmt_class == ManagementClass::SubnDirectedRoute) {
+    status &= 0x7FFF;  // D
+  }
+  return fmt::format(
+      "{} {} {}{}", name_or_hex(name_of(mad.mgmt_class), static_cast<unsigned>(mad.mgmt_class)),
+      name_or_hex(name_of(mad.method), static_cast<unsigned>(mad.method)),
+      name_or_hex(attribute_name(mad.mgmt_class, mad.attribute_id), mad.attribute_id),
+      status == 0 ? "" : fmt::format(" ({})", status_text(mad.mgmt_class, status)));
+}
+
+/// The MAD of a UD packet to QP0 or QP1: its header, of an SMP all of it.
+void add_mad(PrintedPacket& packet, std::span<const std::byte> payload) {
+  const auto mad = parse<MadHeader>(payload);
+  if (!mad) {
+    packet.summary += ", too short for a MAD";
+    return;
+  }
+  packet.summary += ", " + mad_summary(*mad);
+  if (payload.size() >= kMadBytes && mad->mgmt_class == ManagementClass::SubnDirectedRoute) {
+    packet.headers.push_back(printed_header(unpack<SmpDirected>(payload.first<kMadBytes>())));
+  } else if (payload.size() >= kMadBytes && mad->mgmt_class == ManagementClass::SubnLidRouted) {
+    packet.headers.push_back(printed_header(unpack<SmpLidRouted>(payload.first<kMadBytes>())));
+  } else {
+    packet.headers.push_back(printed_header(*mad));
+  }
+}
+
+/// The transport headers, the summary's second half and what the payload is known to be.
+void add_transport(PrintedPacket& packet, const TransportHeaders& transport,
+                   std::span<const std::byte> payload) {
+  for_each_header(transport, [&packet](const auto& header) {
+    packet.headers.push_back(printed_header(header));
+  });
+  packet.payload_bytes = payload.size();
   const OpcodeInfo* const info = opcode_info(transport.bth.opcode);
-  return fmt::format("{} DestQP {:#x} PSN {} {} bytes", info != nullptr ? info->name : "reserved",
-                     transport.bth.dest_qp.value(), transport.bth.psn.value(), payload_bytes);
-}
-
-[[nodiscard]] std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-    }
-    out += c;  // names and numbers: nothing below a space
+  packet.summary +=
+      fmt::format(" {} DestQP {:#x} PSN {} {} bytes", info != nullptr ? info->name : "reserved",
+                  transport.bth.dest_qp.value(), transport.bth.psn.value(), payload.size());
+  if (info != nullptr && info->transport == Transport::Ud &&
+      (transport.bth.dest_qp == kQp0 || transport.bth.dest_qp == kQp1)) {
+    add_mad(packet, payload);
   }
-  return out;
 }
 
 }  // namespace
 
+std::string FieldPrinter::meaning_of(std::string_view name, std::uint64_t value) const {
+  if (name == "OpCode") {
+    const OpcodeInfo* const info = opcode_info(static_cast<Opcode>(value));
+    return std::string{info != nullptr ? info->name : "reserved"};
+  }
+  if (name == "LNH") {
+    return std::string{name_of(static_cast<LinkNextHeader>(value))};
+  }
+  if (name == "Syndrome") {
+    return text_of(Syndrome{static_cast<std::uint8_t>(value)});
+  }
+  if (name == "EtherType") {
+    return std::string{ether_type_name(value)};
+  }
+  if (name == "NxtHdr" || name == "NextHeader" || name == "Protocol") {
+    return std::string{next_header_name(value)};
+  }
+  if (name == "MgmtClass") {
+    return std::string{name_of(static_cast<ManagementClass>(value))};
+  }
+  if (name == "Method") {
+    return std::string{name_of(static_cast<MadMethod>(value))};
+  }
+  if (name == "Status") {
+    return status_text(mgmt_class_, static_cast<std::uint16_t>(value));
+  }
+  if (name == "AttributeID") {
+    return std::string{attribute_name(mgmt_class_, static_cast<std::uint16_t>(value))};
+  }
+  return {};
+}
+
+void FieldPrinter::number(std::string_view name, unsigned bits, std::uint64_t value) {
+  if (name == "MgmtClass") {
+    mgmt_class_ = static_cast<ManagementClass>(value);
+  }
+  PrintedField field{.name = name,
+                     .style = style_of(name, bits),
+                     .number = value,
+                     .meaning = meaning_of(name, value),
+                     .text = {}};
+  const std::string digits =
+      field.style == ValueStyle::Decimal ? fmt::format("{}", value) : fmt::format("{:#x}", value);
+  field.text = field.meaning.empty() ? digits : fmt::format("{}({})", field.meaning, digits);
+  into_.fields.push_back(std::move(field));
+}
+
+void FieldPrinter::octets(std::string_view name, std::span<const std::byte> octets) {
+  constexpr std::size_t kMacBytes = 6;
+  std::string text;
+  if (octets.size() == 16) {
+    text = address_text(octets.first<16>());
+  } else if (octets.size() == 4) {
+    text = address_text(octets.first<4>());
+  } else {
+    text = hex_text(octets, octets.size() == kMacBytes ? ":" : "");
+  }
+  into_.fields.push_back({.name = name,
+                          .style = ValueStyle::Octets,
+                          .number = 0,
+                          .meaning = {},
+                          .text = std::move(text)});
+}
+
+std::string to_text(const PrintedHeader& header) {
+  std::string text{header.name};
+  for (const PrintedField& field : header.fields) {
+    text += fmt::format(" {}={}", field.name, field.text);
+  }
+  return text;
+}
+
 PrintedPacket printed(const IbPacket& packet) {
   PrintedPacket out;
-  add(out, packet.lrh);
+  out.summary = fmt::format("LID {} -> {}", packet.lrh.slid.value(), packet.lrh.dlid.value());
+  out.headers.push_back(printed_header(packet.lrh));
   if (packet.grh) {
-    add(out, *packet.grh);
+    out.headers.push_back(printed_header(*packet.grh));
   }
-  for_each_header(packet.transport, [&](const auto& header) { add(out, header); });
-  out.payload_bytes = packet.payload.size();
-  out.summary = fmt::format("LID {} -> {} {}", packet.lrh.slid.value(), packet.lrh.dlid.value(),
-                            transport_summary(packet.transport, packet.payload.size()));
+  add_transport(out, packet.transport, packet.payload);
   return out;
 }
 
 PrintedPacket printed(const RocePacket& packet) {
   PrintedPacket out;
-  add(out, packet.ethernet);
+  out.summary = "RoCEv2 " + addresses_text(packet.ip);
+  out.headers.push_back(printed_header(packet.ethernet));
   if (packet.vlan) {
-    add(out, *packet.vlan);
+    out.headers.push_back(printed_header(*packet.vlan));
   }
-  std::visit([&](const auto& ip) { add(out, ip); }, packet.ip);
-  add(out, packet.udp);
-  for_each_header(packet.transport, [&](const auto& header) { add(out, header); });
-  out.payload_bytes = packet.payload.size();
-  out.summary =
-      fmt::format("RoCEv2 {}", transport_summary(packet.transport, packet.payload.size()));
+  std::visit([&out](const auto& ip) { out.headers.push_back(printed_header(ip)); }, packet.ip);
+  out.headers.push_back(printed_header(packet.udp));
+  add_transport(out, packet.transport, packet.payload);
   return out;
 }
 
 std::string to_text(const PrintedPacket& packet) {
   std::string text = packet.summary + "\n";
   for (const PrintedHeader& header : packet.headers) {
-    text += fmt::format("  {:<12}", header.name);
-    for (const auto& [name, value] : header.fields) {
-      text += fmt::format(" {}={}", name, value);
-    }
-    text += "\n";
+    text += "  " + to_text(header) + "\n";
   }
   return text;
-}
-
-std::string to_json(const PrintedPacket& packet) {
-  std::vector<std::string> headers;
-  for (const PrintedHeader& header : packet.headers) {
-    std::vector<std::string> fields;
-    for (const auto& [name, value] : header.fields) {
-      fields.push_back(fmt::format("\"{}\":\"{}\"", escaped(name), escaped(value)));
-    }
-    headers.push_back(
-        fmt::format("{{\"header\":\"{}\",{}}}", escaped(header.name), fmt::join(fields, ",")));
-  }
-  return fmt::format("{{\"summary\":\"{}\",\"headers\":[{}],\"payload_bytes\":{}}}",
-                     escaped(packet.summary), fmt::join(headers, ","), packet.payload_bytes);
 }
 
 }  // namespace weft::wire

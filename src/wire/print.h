@@ -1,29 +1,76 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
-#include "base/result.h"
 #include "wire/ib_packet.h"
+#include "wire/layout.h"
+#include "wire/mad.h"
 #include "wire/roce_packet.h"
 
-/// What people read: headers by the specification's names. P_Keys, QPNs, keys and addresses in hex,
-/// LIDs and PSNs decimal.
+/// What people read: headers and fields by the specification's names. P_Keys, QPNs, keys and
+/// addresses in hex, LIDs and PSNs decimal, codes with what they mean: `OpCode=RC SEND Only(4)`.
 namespace weft::wire {
 
-/// One header: its name and its fields in wire order.
-struct PrintedHeader {
-  std::string name;
-  std::vector<std::pair<std::string, std::string>> fields;
+/// How a value is shown, which also decides its kind in JSON.
+enum class ValueStyle : std::uint8_t { Decimal, Hex, Octets };
+
+struct PrintedField {
+  std::string_view name;  ///< of the layout, so it lives as long as the program
+  ValueStyle style{};
+  std::uint64_t number{};  ///< 0 for octets
+  std::string meaning;     ///< of a code; empty when there is none, or none is known
+  std::string text;        ///< all of it, as in `name=text`
 };
+
+struct PrintedHeader {
+  std::string_view name;
+  std::size_t bytes{};  ///< on the wire
+  std::vector<PrintedField> fields;
+};
+
+/// Collects what visit() shows of one header. The meaning of a MAD's Status and AttributeID depends
+/// on the MgmtClass before them.
+class FieldPrinter {
+ public:
+  explicit FieldPrinter(PrintedHeader& into) : into_(into) {}
+
+  void number(std::string_view name, unsigned bits, std::uint64_t value);
+  void octets(std::string_view name, std::span<const std::byte> octets);
+
+ private:
+  [[nodiscard]] std::string meaning_of(std::string_view name, std::uint64_t value) const;
+
+  PrintedHeader& into_;
+  ManagementClass mgmt_class_{};
+};
+
+template <WireType T>
+[[nodiscard]] PrintedHeader printed_header(const T& header) {
+  PrintedHeader out{.name = T::kName, .bytes = kSizeOf<T>, .fields = {}};
+  visit(header, FieldPrinter{out});
+  return out;
+}
+
+/// One line without its end: `BTH OpCode=RC SEND Only(4) SE=0 ...`.
+[[nodiscard]] std::string to_text(const PrintedHeader& header);
+
+template <WireType T>
+[[nodiscard]] std::string to_text(const T& header) {
+  return to_text(printed_header(header));
+}
 
 /// A packet taken apart for printing.
 struct PrintedPacket {
-  std::string summary;  // one line
-  std::vector<PrintedHeader> headers;
-  std::size_t payload_bytes{};
+  std::string summary;                 ///< one line without its end
+  std::vector<PrintedHeader> headers;  ///< LRH or Ethernet first; a UD packet to QP0 or QP1 ends
+                                       ///< with its MAD header or SMP
+  std::size_t payload_bytes{};         ///< behind the transport headers, without pad
 };
 
 [[nodiscard]] PrintedPacket printed(const IbPacket& packet);
@@ -32,7 +79,8 @@ struct PrintedPacket {
 /// The summary, then a line for each header.
 [[nodiscard]] std::string to_text(const PrintedPacket& packet);
 
-/// One JSON object; values are strings as printed.
+/// One JSON object in one line. A decimal is a number, everything else a string as printed, a code
+/// with a meaning an object of `value` and `name`.
 [[nodiscard]] std::string to_json(const PrintedPacket& packet);
 
 }  // namespace weft::wire

@@ -32,8 +32,8 @@ void add_ip(Icrc& icrc, const std::variant<Ipv4, Ipv6>& ip) {
 }
 
 /// `transport` is BTH through pad.
-[[nodiscard]] std::array<std::byte, 4> icrc_of(const RocePacket& packet,
-                                               std::span<const std::byte> transport) {
+[[nodiscard]] std::array<std::byte, 4> icrc_over(const RocePacket& packet,
+                                                 std::span<const std::byte> transport) {
   std::array<std::byte, kSizeOf<Lrh>> missing_lrh{};
   missing_lrh.fill(kOnes);
   Icrc icrc;
@@ -88,9 +88,11 @@ Result<RocePacket> parse_outer(std::span<const std::byte>& in) {
     if (!ip) {
       return std::unexpected(ip.error());
     }
-    if (ip->version != 4 || ip->header_dwords != 5 || ip->more_fragments ||
-        ip->fragment_offset != 0) {
-      return fail(ErrorCode::Io, "IPv4 with options or in fragments carries no RoCE");
+    if (ip->version != 4) {
+      return fail(ErrorCode::Io, "IPv4 Version is {}", ip->version);
+    }
+    if (ip->header_dwords != 5 || ip->more_fragments || ip->fragment_offset != 0) {
+      return fail(ErrorCode::NotSupported, "IPv4 with options or in fragments carries no RoCE");
     }
     packet.ip = *ip;
     protocol = ip->protocol;
@@ -102,10 +104,10 @@ Result<RocePacket> parse_outer(std::span<const std::byte>& in) {
     packet.ip = *ip;
     protocol = ip->next_header;
   } else {
-    return fail(ErrorCode::Io, "EtherType {:#06x} is neither IPv4 nor IPv6", ether_type);
+    return fail(ErrorCode::NotSupported, "EtherType {:#06x} is neither IPv4 nor IPv6", ether_type);
   }
   if (protocol != 17) {
-    return fail(ErrorCode::Io, "IP protocol {} is not UDP", protocol);
+    return fail(ErrorCode::NotSupported, "IP Protocol {} is not UDP", protocol);
   }
   const auto udp = take<Udp>(in);
   if (!udp) {
@@ -113,7 +115,7 @@ Result<RocePacket> parse_outer(std::span<const std::byte>& in) {
   }
   packet.udp = *udp;
   if (udp->destination_port != kRoceUdpPort) {
-    return fail(ErrorCode::Io, "UDP destination port {} is not {}", udp->destination_port,
+    return fail(ErrorCode::NotSupported, "UDP DestinationPort {} is not {}", udp->destination_port,
                 kRoceUdpPort);
   }
   if (udp->length < kSizeOf<Udp> || udp->length - kSizeOf<Udp> > in.size()) {
@@ -157,7 +159,7 @@ void serialise(const RocePacket& packet, std::vector<std::byte>& out) {
              headers.begin() + static_cast<std::ptrdiff_t>(header_bytes));
   out.insert(out.end(), packet.payload.begin(), packet.payload.end());
   out.insert(out.end(), transport.bth.pad_count, std::byte{0});
-  const auto icrc = icrc_of(packet, std::span{out}.subspan(transport_at));
+  const auto icrc = icrc_over(packet, std::span{out}.subspan(transport_at));
   out.insert(out.end(), icrc.begin(), icrc.end());
 }
 
@@ -189,11 +191,26 @@ Result<RocePacket> parse_roce_packet(std::span<const std::byte> frame, CrcCheck 
     return fail(ErrorCode::Io, "{} carries no payload, but {} bytes are there", info.name,
                 packet->payload.size());
   }
-  if (check == CrcCheck::Verify &&
-      !std::ranges::equal(icrc_of(*packet, covered), in.last(kIcrcBytes))) {
-    return fail(ErrorCode::Io, "the ICRC is wrong");
+  if (check == CrcCheck::Verify) {
+    const RoceIcrc icrc = icrc_of(*packet, frame);
+    if (icrc.found != icrc.expected) {
+      return fail(ErrorCode::Io, "the ICRC is wrong");
+    }
   }
   return packet;
+}
+
+RoceIcrc icrc_of(const RocePacket& packet, std::span<const std::byte> frame) {
+  const std::size_t ip_bytes =
+      std::visit([]<class Ip>(const Ip&) { return kSizeOf<Ip>; }, packet.ip);
+  const std::size_t transport_at =
+      kSizeOf<Ethernet> + (packet.vlan ? kSizeOf<Vlan> : 0) + ip_bytes + kSizeOf<Udp>;
+  const std::size_t transport_bytes = packet.udp.length - kSizeOf<Udp>;
+  assert(transport_at + transport_bytes <= frame.size());
+  const auto transport = frame.subspan(transport_at, transport_bytes - kIcrcBytes);
+  RoceIcrc icrc{.found = {}, .expected = icrc_over(packet, transport)};
+  std::ranges::copy(frame.subspan(transport_at + transport.size(), kIcrcBytes), icrc.found.begin());
+  return icrc;
 }
 
 }  // namespace weft::wire

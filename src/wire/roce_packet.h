@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
 #include <variant>
@@ -40,8 +41,17 @@ void serialise(const RocePacket& packet, std::vector<std::byte>& out);
 [[nodiscard]] bool is_roce_v2(std::span<const std::byte> frame);
 
 /// Dissects a frame; `payload` points into it. Bytes after the UDP datagram (Ethernet padding) are
-/// left out.
+/// left out. Another protocol is refused as NotSupported, a malformed packet as Io.
 [[nodiscard]] Result<RocePacket> parse_roce_packet(std::span<const std::byte> frame,
                                                    CrcCheck check);
+
+/// The ICRC of a frame and as it should be.
+struct RoceIcrc {
+  std::array<std::byte, 4> found;
+  std::array<std::byte, 4> expected;
+};
+
+/// Of the frame that parse_roce_packet made `packet` of.
+[[nodiscard]] RoceIcrc icrc_of(const RocePacket& packet, std::span<const std::byte> frame);
 
 }  // namespace weft::wire

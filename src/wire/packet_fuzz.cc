@@ -1,0 +1,84 @@
+// Foreign bytes as an InfiniBand packet and as an Ethernet frame: refused with a reason, or taken
+// apart, printed in every way, and made again.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+#include "base/bytes.h"
+#include "wire/dissect.h"
+
+namespace weft::wire {
+namespace {
+
+void require(bool holds) {
+  if (!holds) {
+    std::abort();
+  }
+}
+
+void print(const Result<Dissection>& dissection) {
+  if (!dissection) {
+    require(!dissection.error().reason.empty());
+    return;
+  }
+  require(!summary(*dissection).empty());
+  require(!describe(*dissection).empty());
+  require(!to_text(dissection->packet).empty());
+  require(!to_json(*dissection).empty());
+}
+
+void use_infiniband(ByteSpan bytes) {
+  const auto dissection = dissect_infiniband(bytes);
+  print(dissection);
+  const auto packet = parse_ib_packet(bytes, CrcCheck::Verify);
+  require(!packet || (dissection && dissection->icrc.is_right() && dissection->vcrc->is_right()));
+  if (dissection) {
+    std::vector<std::byte> again;
+    const auto unchecked = parse_ib_packet(bytes, CrcCheck::Skip);
+    serialise(*unchecked, again);
+    require(again.size() == bytes.size());
+    const auto twice = parse_ib_packet(again, CrcCheck::Verify);
+    require(twice.has_value() && twice->transport == unchecked->transport &&
+            std::ranges::equal(twice->payload, unchecked->payload));
+  }
+}
+
+void use_ethernet(ByteSpan frame) {
+  const auto dissection = dissect_ethernet(frame);
+  print(dissection);
+  require(is_roce_v2(frame) || !dissection);
+  const auto packet = parse_roce_packet(frame, CrcCheck::Verify);
+  require(!packet || (dissection && dissection->icrc.is_right()));
+  if (dissection) {
+    std::vector<std::byte> again;
+    serialise(*parse_roce_packet(frame, CrcCheck::Skip), again);
+    require(parse_roce_packet(again, CrcCheck::Verify).has_value());
+  }
+}
+
+/// Gives an InfiniBand packet the length that it has, so that a fuzzer gets past the first check.
+std::vector<std::byte> with_right_length(ByteSpan bytes) {
+  std::vector<std::byte> packet(bytes.begin(), bytes.end());
+  packet.resize(std::min<std::size_t>((packet.size() + 3) / 4 * 4, 4 * 0x7FF));
+  if (packet.size() >= kSizeOf<Lrh>) {
+    Lrh lrh = unpack<Lrh>(std::span{packet}.first<kSizeOf<Lrh>>());
+    lrh.link_version = 0;
+    lrh.packet_length = static_cast<std::uint16_t>(packet.size() / 4);
+    pack(lrh, std::span{packet}.first<kSizeOf<Lrh>>());
+  }
+  packet.resize(packet.size() + 2);
+  return packet;
+}
+
+}  // namespace
+}  // namespace weft::wire
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const weft::ByteSpan input = std::as_bytes(std::span{data, size});
+  weft::wire::use_infiniband(input);
+  weft::wire::use_infiniband(weft::wire::with_right_length(input));
+  weft::wire::use_ethernet(input);
+  return 0;
+}
