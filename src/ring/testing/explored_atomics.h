@@ -35,7 +35,12 @@ struct ExploredAtomics {
   }
   static std::uint32_t exchange(std::atomic<std::uint32_t>& word, std::uint32_t value,
                                 std::memory_order order) {
-    return Explorer::running()->exchange(&word, value, order);
+    return Explorer::running()->modify(&word, [value](std::uint32_t) { return value; }, order);
+  }
+  static std::uint32_t fetch_add(std::atomic<std::uint32_t>& word, std::uint32_t value,
+                                 std::memory_order order) {
+    return Explorer::running()->modify(
+        &word, [value](std::uint32_t old) { return old + value; }, order);
   }
   static void fence() { Explorer::running()->fence(); }
 };

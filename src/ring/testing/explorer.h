@@ -114,11 +114,12 @@ class Explorer {
     ++stores_;
     end_pauses();
   }
-  std::uint32_t exchange(const void* word, std::uint32_t value, std::memory_order order) {
+  template <class Change>
+  std::uint32_t modify(const void* word, Change change, std::memory_order order) {
     step();
     ++stores_;
     end_pauses();
-    return note("exchanges", word, memory_.exchange(current_, word, value, order));
+    return note("changes", word, memory_.modify(current_, word, change, order));
   }
   void fence() {
     step();

@@ -70,14 +70,14 @@ class MemoryModel {
   }
 
   /// Sees the newest value, as every read-modify-write does, and goes on with its release sequence.
-  Access exchange(std::size_t fiber, const void* word, std::uint32_t value,
-                  std::memory_order order) {
+  template <class Change>
+  Access modify(std::size_t fiber, const void* word, Change change, std::memory_order order) {
     Cell& cell = begin_step(fiber, word);
     const Write old = cell.writes.back();
     if (order == std::memory_order_acquire || order == std::memory_order_acq_rel) {
       known_[fiber].join(old.carried);
     }
-    Access access = write(fiber, cell, value, order, old.carried);
+    Access access = write(fiber, cell, change(old.value), order, old.carried);
     access.value = old.value;
     return access;
   }
