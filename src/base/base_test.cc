@@ -4,6 +4,7 @@
 #include "base/intrusive_list.h"
 #include "base/keys.h"
 #include "base/lock.h"
+#include "base/process_slot.h"
 #include "base/random.h"
 #include "base/result.h"
 #include "base/serial.h"
@@ -90,6 +91,12 @@ TEST(IntrusiveList, KeepsOrderAndForgetsRemoved) {
   EXPECT_EQ(list.pop_front().number, 1);
   EXPECT_EQ(list.pop_front().number, 3);
   EXPECT_TRUE(list.empty());
+}
+
+TEST(Qpn, NamesItsProcess) {
+  EXPECT_EQ(slot_of(Qpn{0}), 0U);
+  EXPECT_EQ(slot_of(first_qpn_of(1023)), 1023U);
+  EXPECT_EQ(slot_of(Qpn{first_qpn_of(5).value() + 16'383}), 5U);
 }
 
 }  // namespace

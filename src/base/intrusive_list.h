@@ -67,6 +67,10 @@ class IntrusiveList {
     return object;
   }
 
+  /// Moves all of `other` in front of this list's objects, or behind them, in their order.
+  void splice_front(IntrusiveList& other) { splice(head_.next_, other); }
+  void splice_back(IntrusiveList& other) { splice(&head_, other); }
+
   /// Calls `visit(object)` for each; `visit` may remove the object that it is given.
   template <class Visit>
   void for_each(Visit visit) {
@@ -78,6 +82,19 @@ class IntrusiveList {
   }
 
  private:
+  void splice(ListHook<Tag>* before, IntrusiveList& other) {
+    if (other.empty()) {
+      return;
+    }
+    ListHook<Tag>* const first = other.head_.next_;
+    ListHook<Tag>* const last = other.head_.previous_;
+    first->previous_ = before->previous_;
+    before->previous_->next_ = first;
+    last->next_ = before;
+    before->previous_ = last;
+    other.head_.next_ = other.head_.previous_ = &other.head_;
+  }
+
   ListHook<Tag> head_;
 };
 

@@ -72,7 +72,7 @@ class NoEvents final : public host::ProcessEvents {
   std::string reasons;
 };
 
-/// A program with one RC QP and registered memory.
+/// A program with registered memory and two RC QPs, of which most tests use one.
 struct Program {
   explicit Program(const host::ProcessOptions& options)
       : process(std::move(*host::Process::open(options, events))),
@@ -84,7 +84,6 @@ struct Program {
                                      hca::AccessFlags{hca::Access::LocalWrite} |
                                          hca::Access::RemoteWrite | hca::Access::RemoteRead |
                                          hca::Access::RemoteAtomic);
-    hca::QpInit init;
     init.pd = pd;
     init.send_cq = init.recv_cq = cq;
     init.signal_all = true;
@@ -94,8 +93,12 @@ struct Program {
                          .max_recv_sge = 1,
                          .max_inline_data = 64};
     qp = *process->create_qp(0, init);
+    bulk_qp = *process->create_qp(0, init);
   }
-  ~Program() { EXPECT_TRUE(process->destroy_qp(0, *qp)); }
+  ~Program() {
+    EXPECT_TRUE(process->destroy_qp(0, *qp));
+    EXPECT_TRUE(process->destroy_qp(0, *bulk_qp));
+  }
 
   [[nodiscard]] std::uint64_t address() const {
     std::uint64_t value{};
@@ -106,6 +109,13 @@ struct Program {
   [[nodiscard]] Lid lid() const { return engine.port(PortNumber{1}).lid; }
 
   void connect(Lid peer_lid, Qpn peer, std::uint8_t timeout = 14, std::uint8_t retries = 7) {
+    connect(*qp, peer_lid, peer, timeout, retries);
+  }
+  void connect(hca::Qp& which, Lid peer_lid, Qpn peer, std::uint8_t timeout, std::uint8_t retries) {
+    const auto modify = [&](const hca::QpAttributes& to, hca::QpAttributeMask mask) {
+      const auto modified = process->modify_qp(which, to, mask);
+      EXPECT_TRUE(modified) << modified.error().reason;
+    };
     hca::QpAttributes to;
     to.state = QpState::Init;
     to.port = PortNumber{1};
@@ -132,12 +142,12 @@ struct Program {
                    QpAttribute::RetryCount | QpAttribute::RnrRetry | QpAttribute::SqPsn |
                    QpAttribute::MaxQpRdAtomic);
   }
-  void modify(const hca::QpAttributes& to, hca::QpAttributeMask mask) {
-    const auto modified = process->modify_qp(*qp, to, mask);
-    EXPECT_TRUE(modified) << modified.error().reason;
-  }
 
   void post(hca::WrOpcode opcode, std::size_t offset, std::uint32_t length,
+            std::uint64_t remote_address = 0, RKey rkey = {}) {
+    post(*qp, opcode, offset, length, remote_address, rkey);
+  }
+  void post(hca::Qp& which, hca::WrOpcode opcode, std::size_t offset, std::uint32_t length,
             std::uint64_t remote_address = 0, RKey rkey = {}) {
     const hca::Sge sge{.address = address() + offset, .length = length, .lkey = region->lkey};
     hca::SendWr wr;
@@ -145,9 +155,9 @@ struct Program {
     wr.sges = {&sge, 1};
     wr.remote_address = remote_address;
     wr.rkey = rkey;
-    const auto posted = qp->post_send(wr);
+    const auto posted = which.post_send(wr);
     EXPECT_TRUE(posted) << posted.error().reason;
-    process->kick(*qp);
+    process->kick(which);
   }
   void receive(std::size_t offset, std::uint32_t length) {
     const hca::Sge sge{.address = address() + offset, .length = length, .lkey = region->lkey};
@@ -177,7 +187,9 @@ struct Program {
   hca::ProtectionDomain* pd{};
   hca::CompletionQueue* cq{};
   hca::MemoryRegion* region{};
+  hca::QpInit init;
   hca::Qp* qp{};
+  hca::Qp* bulk_qp{};
 };
 
 void fill(std::span<std::byte> bytes) {
@@ -230,6 +242,40 @@ TEST(Live, AProgramThatDoesNotPollIsServedAllTheSame) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its thread is asleep by now
     a.post(hca::WrOpcode::RdmaRead, 0, 8, b.address(), b.region->rkey);
     EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  }
+}
+
+/// What a program has received is acknowledged, though its own requests fill the lane and it ends
+/// at once.
+TEST(Live, AcknowledgementsWaitForNobodysRequests) {
+  LiveFabric fabric{"pair"};
+  Program a{fabric.on("h1")};
+  for (int round = 0; round < 20; ++round) {
+    Program b{fabric.on("h2")};
+    hca::QpAttributes reset;
+    reset.state = QpState::Reset;
+    EXPECT_TRUE(a.process->modify_qp(*a.qp, reset, QpAttribute::State));
+    EXPECT_TRUE(a.process->modify_qp(*a.bulk_qp, reset, QpAttribute::State));
+    a.connect(b.lid(), b.qp->number());
+    b.connect(a.lid(), a.qp->number());
+    a.connect(*a.bulk_qp, b.lid(), b.bulk_qp->number(), 14, 7);
+    b.connect(*b.bulk_qp, a.lid(), a.bulk_qp->number(), 14, 7);
+    b.receive(0, 64);
+    for (int i = 0; i < 16; ++i) {
+      b.post(*b.bulk_qp, hca::WrOpcode::RdmaWrite, 0, 1 << 20, a.address(), a.region->rkey);
+    }
+    std::thread sender{[&a] {
+      a.post(hca::WrOpcode::Send, 0, 64);
+      EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+    }};
+    hca::Wc wc = b.wait();
+    while (wc.opcode != hca::WcOpcode::Receive && wc.status == hca::WcStatus::Success) {
+      wc = b.wait();
+    }
+    EXPECT_EQ(wc.status, hca::WcStatus::Success);
+    EXPECT_TRUE(b.process->destroy_qp(0, *b.qp));
+    b.qp = *b.process->create_qp(0, b.init);
+    sender.join();
   }
 }
 

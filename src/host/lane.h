@@ -81,6 +81,7 @@ class Lane {
   IntrusiveList<QpCarrier, WaitingForRoom> waiting;  // the line, under out_lock
   std::atomic<std::uint32_t> line_length{0};
   [[nodiscard]] bool has_line() const { return line_length.load(std::memory_order_relaxed) != 0; }
+  std::atomic<bool> responses_wait{false};  // a response found no room; somewhere in the line
 
   [[nodiscard]] LaneState state() const { return state_.load(std::memory_order_acquire); }
 

@@ -87,6 +87,7 @@ Result<void> Process::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
   // With both ownerships nobody is in the middle of delivering to it, carrying for it or timing it.
   const std::scoped_lock owners{impl_->request_owner, impl_->response_owner};
   auto* const carrier = static_cast<QpCarrier*>(qp.carrier);
+  impl_->send_what_is_owed(*carrier);
   if (auto destroyed = impl_->slots.at(hca)->engine->destroy_qp(qp); !destroyed) {
     return destroyed;
   }

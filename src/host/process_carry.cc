@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/process_slot.h"
 #include "hca/packet_record.h"
 #include "hca/wire_length.h"
 #include "host/clock.h"
@@ -22,7 +23,8 @@ constexpr unsigned kResumeBudget = 4;  // trains a QP before the next one has it
 /// where there was no room.
 class LaneSink final : public hca::TransmitSink {
  public:
-  LaneSink(Process::Impl* process, QpCarrier& carrier) : process_(process), carrier_(carrier) {}
+  LaneSink(Process::Impl* process, QpCarrier& carrier, Process::Impl::Allowed allowed)
+      : process_(process), carrier_(carrier), allowed_(allowed) {}
 
   [[nodiscard]] std::uint32_t max_train_bytes() const override { return kMaxTrainBytes; }
 
@@ -37,6 +39,7 @@ class LaneSink final : public hca::TransmitSink {
  private:
   Process::Impl* process_;
   QpCarrier& carrier_;
+  Process::Impl::Allowed allowed_;
   Lane* rung_{};  // the lane whose bell is due
   Lane* blocked_{};
   bool has_lost_{};
@@ -45,6 +48,9 @@ class LaneSink final : public hca::TransmitSink {
 
 bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
                     std::span<const ByteSpan> gather) {
+  if (flow == hca::Flow::Request && allowed_ == Process::Impl::Allowed::OnlyResponses) {
+    return false;
+  }
   if (header.dlid.is_multicast()) {
     return process_->send_multicast(header, gather);
   }
@@ -65,6 +71,9 @@ bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
       return true;
     case SendOutcome::NoRoom:
       blocked_ = lane;
+      if (flow == hca::Flow::Response) {
+        lane->responses_wait.store(true, std::memory_order_relaxed);
+      }
       return false;
   }
   return false;
@@ -86,14 +95,14 @@ void Process::Impl::bind(QpCarrier& carrier) {
   const hca::QpAttributes attributes = carrier.qp->query();
   const auto node = map.node_of(attributes.address.dlid);
   forget_waiting(carrier);
-  Lane& lane = node ? lane_to({*node, uabi::slot_of(attributes.dest_qpn)}) : *nowhere;
+  Lane& lane = node ? lane_to({*node, slot_of(attributes.dest_qpn)}) : *nowhere;
   carrier.lane.store(&lane, std::memory_order_release);
 }
 
 /// Under the lock of the carrier's QP.
 Lane& Process::Impl::lane_of_packet(QpCarrier& carrier, const hca::PacketHeader& header) {
   const std::uint64_t generation = map.generation();
-  const std::uint32_t slot = uabi::slot_of(header.dest_qp);
+  const std::uint32_t slot = slot_of(header.dest_qp);
   if (carrier.newest_lane == nullptr || carrier.newest_dlid != header.dlid ||
       carrier.newest_slot != slot || carrier.newest_generation != generation ||
       carrier.newest_lane->state() == LaneState::Dead) {
@@ -106,8 +115,9 @@ Lane& Process::Impl::lane_of_packet(QpCarrier& carrier, const hca::PacketHeader&
   return *carrier.newest_lane;
 }
 
-Process::Impl::Attempt Process::Impl::attempt(QpCarrier& carrier, Instant at, unsigned budget) {
-  LaneSink sink{this, carrier};
+Process::Impl::Attempt Process::Impl::attempt(QpCarrier& carrier, Instant at, unsigned budget,
+                                              Allowed allowed) {
+  LaneSink sink{this, carrier, allowed};
   const bool has_more = carrier.qp->transmit(sink, at, budget);
   sink.ring_doorbells();
   if (sink.has_lost()) {
@@ -116,21 +126,28 @@ Process::Impl::Attempt Process::Impl::attempt(QpCarrier& carrier, Instant at, un
   return {.has_more = has_more, .has_sent = sink.has_sent(), .blocked = sink.blocked()};
 }
 
-/// Lets a QP send, unless others wait for the same lane: then it joins their line, or who is asked
-/// most often would take all the room.
+/// Lets a QP send. While others wait for the same lane its requests join their line, or who is
+/// asked most often would take all the room; what it answers waits for nobody's requests.
 void Process::Impl::carry(QpCarrier& carrier, Instant at, unsigned budget) {
   if (!carrier.qp->wants_transmit()) {
     return;
   }
   Lane* const lane = carrier.lane.load(std::memory_order_acquire);
-  if (lane != nullptr && lane->state() == LaneState::Open && lane->has_line()) {
-    join_line(carrier, *lane, false);
-    return;
-  }
-  const Attempt made = attempt(carrier, at, budget);
+  const bool has_line = lane != nullptr && lane->state() == LaneState::Open && lane->has_line();
+  const Attempt made =
+      attempt(carrier, at, budget, has_line ? Allowed::OnlyResponses : Allowed::Everything);
   if (made.has_more) {
     Lane* const line = made.blocked != nullptr ? made.blocked : lane;
     join_line(carrier, line != nullptr ? *line : *nowhere, made.blocked != nullptr);
+  }
+}
+
+/// Before a QP goes: acknowledgements of what it has received already, or the peer would take for
+/// lost what its program has. With the ownership of both flows.
+void Process::Impl::send_what_is_owed(QpCarrier& carrier) {
+  Attempt made{.has_more = true, .has_sent = true, .blocked = nullptr};
+  while (made.has_more && made.has_sent && made.blocked == nullptr) {
+    made = attempt(carrier, now(), kPostBudget, Allowed::OnlyResponses);
   }
 }
 
@@ -203,39 +220,54 @@ void Process::Impl::resume_waiting_as_owner() {
 }
 
 /// Each QP of the line gets a turn, from its head, until there is no room: who has sent something
-/// goes to the end, who found no room keeps its place.
+/// goes to the end, who found no room keeps its place. Past a request without room only responses
+/// have a turn.
 void Process::Impl::serve_line(Lane& lane, Instant at) {
+  IntrusiveList<QpCarrier, WaitingForRoom> kept;
+  IntrusiveList<QpCarrier, WaitingForRoom> served;
+  Allowed allowed = Allowed::Everything;
+  const bool responses_waited = lane.responses_wait.exchange(false, std::memory_order_relaxed);
   for (std::uint32_t turns = lane.line_length.load(std::memory_order_relaxed); turns != 0;
        --turns) {
     QpCarrier* carrier = nullptr;
     {
       const std::lock_guard guard{lane.out_lock};
       if (lane.waiting.empty()) {
-        return;
+        break;
       }
-      carrier = &lane.waiting.front();
+      carrier = &lane.waiting.pop_front();
+      kept.push_back(*carrier);
     }
-    const Attempt made = attempt(*carrier, at, kResumeBudget);
+    const Attempt made = attempt(*carrier, at, kResumeBudget, allowed);
     arm(*carrier);
+    const bool waits_elsewhere = made.blocked != nullptr && made.blocked != &lane;
     {
       const std::lock_guard guard{lane.out_lock};
       if (carrier->waiting_on.load() != &lane) {
         continue;  // taken out of the line meanwhile
       }
-      const bool waits_here = made.blocked == &lane;
-      if (waits_here && !made.has_sent) {
-        lane.say_that_room_is_wanted();
-        return;
+      if (!made.has_more || waits_elsewhere) {
+        leave_line(*carrier, lane);
+      } else if (made.has_sent) {
+        IntrusiveList<QpCarrier, WaitingForRoom>::remove(*carrier);
+        served.push_back(*carrier);
       }
-      leave_line(*carrier, lane);
+      if (made.blocked == &lane) {
+        lane.say_that_room_is_wanted();
+      }
     }
-    if (made.has_more) {
-      join_line(*carrier, made.blocked != nullptr ? *made.blocked : lane, made.blocked != nullptr);
-    }
-    if (made.blocked == &lane) {
-      return;
+    if (waits_elsewhere) {
+      join_line(*carrier, *made.blocked, true);
+    } else if (made.blocked == &lane) {
+      allowed = Allowed::OnlyResponses;
+      if (!responses_waited) {
+        break;
+      }
     }
   }
+  const std::lock_guard guard{lane.out_lock};
+  lane.waiting.splice_front(kept);
+  lane.waiting.splice_back(served);
 }
 
 void Process::Impl::forget_waiting(QpCarrier& carrier) {

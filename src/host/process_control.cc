@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/process_slot.h"
 #include "host/futex.h"
 #include "host/process_impl.h"
 #include "host/run_directory.h"
@@ -95,7 +96,7 @@ void Process::Impl::make_hcas(const hca::DeviceLimits& limits) {
           .lock_policy = LockPolicy::Spin,
           .carrier = hca::CarrierKind::Reliable,
           .seed = secret(),
-          .first_qpn = uabi::first_qpn_of(self.slot),
+          .first_qpn = first_qpn_of(self.slot),
           .port_count = static_cast<std::uint8_t>(record.port_count),
           .max_train_bytes = kMaxTrainBytes};
       slot->engine = std::make_unique<hca::Hca>(configuration, slot->events);

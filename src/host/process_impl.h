@@ -126,7 +126,10 @@ struct Process::Impl {
     bool has_sent{};
     Lane* blocked{};  // where there was no room
   };
-  [[nodiscard]] Attempt attempt(QpCarrier& carrier, Instant at, unsigned budget);
+  /// Responses go whenever there is room for them; requests wait in line (decision 3).
+  enum class Allowed : std::uint8_t { Everything, OnlyResponses };
+  [[nodiscard]] Attempt attempt(QpCarrier& carrier, Instant at, unsigned budget, Allowed allowed);
+  void send_what_is_owed(QpCarrier& carrier);
   void carry(QpCarrier& carrier, Instant at, unsigned budget);
   void join_line(QpCarrier& carrier, Lane& wanted, bool wants_room);
   void leave_line(QpCarrier& carrier, Lane& lane);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "base/process_slot.h"
 #include "hca/packet_record.h"
 #include "host/clock.h"
 #include "host/futex.h"
@@ -77,7 +78,7 @@ void Process::Impl::deliver(Lane& lane, hca::Flow flow, ByteSpan record,
   const Instant at = now();
   const bool is_ud = header.opcode == wire::Opcode::UdSendOnly ||
                      header.opcode == wire::Opcode::UdSendOnlyWithImmediate;
-  if (is_ud && uabi::slot_of(header.extension.deth.src_qp) != lane.peer.slot) {
+  if (is_ud && slot_of(header.extension.deth.src_qp) != lane.peer.slot) {
     return;  // it speaks for another process
   }
   if (header.dlid.is_multicast()) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/process_slot.h"
 #include "base/result.h"
 #include "base/time.h"
 
@@ -14,7 +15,7 @@ namespace weft::node {
 
 class ProcessSlots {
  public:
-  static constexpr std::uint32_t kCount = 1'024;
+  static constexpr std::uint32_t kCount = kSlotCount;
 
   /// How long a slot rests after its process is gone, so that late packets for the old QPNs find
   /// nobody (policy; the time-wait of QPNs in a kernel has the same purpose).

@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/process_slot.h"
+
 namespace weft::uabi {
 namespace {
 

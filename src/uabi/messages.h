@@ -30,13 +30,6 @@ inline constexpr std::size_t kMaxTextBytes = kMaxMessageBytes - 64;
 inline constexpr std::size_t kMaxDescriptors = 4;
 inline constexpr std::size_t kMaxGroupMembers = 2'048;
 
-/// A QPN names its process: 10 bits of slot, 14 bits of index (DESIGN.md, decision 17). Slot 0 is
-/// the daemon's, which answers for QP0 and QP1.
-inline constexpr unsigned kQpnIndexBits = 14;
-inline constexpr std::uint32_t kSlotCount = 1U << (24 - kQpnIndexBits);
-[[nodiscard]] constexpr std::uint32_t slot_of(Qpn qpn) { return qpn.value() >> kQpnIndexBits; }
-[[nodiscard]] constexpr Qpn first_qpn_of(std::uint32_t slot) { return Qpn{slot << kQpnIndexBits}; }
-
 /// A process of the fabric: its host, as index of the node in the tables, and its slot there.
 struct ProcessAddress {
   std::uint32_t node{};

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/process_slot.h"
 #include "base/random.h"
 
 namespace weft::uabi {
@@ -86,12 +87,6 @@ TEST(Messages, RefuseWhatNoSenderMeans) {
   });
   text[4] = std::byte{2};  // no bool
   EXPECT_FALSE(decode(text));
-}
-
-TEST(Qpn, NamesItsProcess) {
-  EXPECT_EQ(slot_of(Qpn{0}), 0U);
-  EXPECT_EQ(slot_of(first_qpn_of(1023)), 1023U);
-  EXPECT_EQ(slot_of(Qpn{first_qpn_of(5).value() + 16'383}), 5U);
 }
 
 }  // namespace
