@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cstring>
 
 namespace weft::sim {
@@ -21,6 +22,21 @@ enum Stream : std::uint64_t {
 
 constexpr std::uint32_t kQueueDepth =
     6;  // fewer than slots: a slot is free when its turn comes again
+
+constexpr std::uint32_t kInlineBytes = 64;
+
+bool is_send(WrOpcode opcode) {
+  return opcode == WrOpcode::Send || opcode == WrOpcode::SendWithImmediate;
+}
+bool is_write(WrOpcode opcode) {
+  return opcode == WrOpcode::RdmaWrite || opcode == WrOpcode::RdmaWriteWithImmediate;
+}
+bool is_atomic(WrOpcode opcode) {
+  return opcode == WrOpcode::FetchAdd || opcode == WrOpcode::CompareSwap;
+}
+bool takes_receive(WrOpcode opcode) {
+  return is_send(opcode) || opcode == WrOpcode::RdmaWriteWithImmediate;
+}
 
 }  // namespace
 
@@ -58,7 +74,7 @@ RcEnd::RcEnd(hca::Hca& hca, hca::ProtectionDomain& pd, std::uint64_t seed, std::
                        .max_recv_wr = kQueueDepth,
                        .max_send_sge = 3,
                        .max_recv_sge = 2,
-                       .max_inline_data = 64}
+                       .max_inline_data = kInlineBytes}
   });
 }
 
@@ -155,80 +171,117 @@ void RcEnd::post_receive() {
   ++receives_posted_;
 }
 
-void RcEnd::post_operation() {
-  --left_;
-  static constexpr std::array kKinds = {
-      WrOpcode::Send,      WrOpcode::Send,     WrOpcode::SendWithImmediate, WrOpcode::RdmaWrite,
-      WrOpcode::RdmaWrite, WrOpcode::RdmaRead, WrOpcode::RdmaRead,          WrOpcode::FetchAdd};
+RcEnd::Operation RcEnd::choose_operation() {
+  static constexpr std::array kKinds = {WrOpcode::Send,      WrOpcode::Send,
+                                        WrOpcode::RdmaWrite, WrOpcode::SendWithImmediate,
+                                        WrOpcode::RdmaWrite, WrOpcode::RdmaWriteWithImmediate,
+                                        WrOpcode::RdmaRead,  WrOpcode::RdmaRead,
+                                        WrOpcode::FetchAdd,  WrOpcode::CompareSwap};
   Operation operation;
   operation.number = next_number_++;
   operation.opcode = kKinds[random_.below(kKinds.size())];
   operation.slot = operation.number % MemoryPlan::kSlots;
-  operation.length = static_cast<std::uint32_t>(random_.below(max_message_bytes_ + 1));
+  operation.length = static_cast<std::uint32_t>(
+      random_.below(random_.chance(1, 8) ? kInlineBytes : max_message_bytes_ + 1));
   // Every third at the latest: silent WQEs free the queue unseen, so an application must ask now
   // and then.
   operation.signaled = random_.chance(3, 4) || left_ == 0 || operation.number % 3 == 0;
   operation.must_fail = left_ == 0 && random_.chance(1, 3);
-  hca::SendWr wr;
-  wr.wr_id = operation.number;
-  wr.rkey = peer_->region_->rkey;
-  std::size_t local = slot_at(MemoryPlan::kSendAt, operation.slot);
   if (operation.must_fail) {
     operation.opcode = WrOpcode::RdmaWrite;
     operation.length = 100;
-    wr.remote_address = peer_->region_->iova + MemoryPlan::kRegisteredEnd - 50;
-  } else if (operation.opcode == WrOpcode::RdmaWrite) {
-    wr.remote_address = peer_->region_->iova + slot_at(MemoryPlan::kWriteAt, operation.slot);
+  } else if (is_atomic(operation.opcode)) {
+    operation.length = 8;
+    operation.sequence = word_;
   } else if (operation.opcode == WrOpcode::RdmaRead) {
     operation.read_offset = random_.below(MemoryPlan::kSlot);
-    wr.remote_address = peer_->region_->iova + MemoryPlan::kSourceAt + operation.read_offset;
-    local = slot_at(MemoryPlan::kReadAt, operation.slot);
-  } else if (operation.opcode == WrOpcode::FetchAdd) {
-    operation.length = 8;
-    operation.sequence = atomic_sum_;
-    wr.compare_add = 1 + random_.below(1000);
-    atomic_sum_ += wr.compare_add;
-    wr.remote_address = peer_->region_->iova + MemoryPlan::kWordAt;
-    local = MemoryPlan::kResultAt + operation.slot * 64;
+  } else if (takes_receive(operation.opcode)) {
+    operation.sequence = messages_posted_++;
+    under_way_.push_back(
+        {.opcode = operation.opcode, .number = operation.number, .length = operation.length});
   }
-  const bool is_send =
-      operation.opcode == WrOpcode::Send || operation.opcode == WrOpcode::SendWithImmediate;
-  if (is_send) {
-    operation.sequence = sends_posted_++;
-    wr.immediate = static_cast<std::uint32_t>(operation.sequence);
-    send_lengths_.push_back(operation.length);
-    fill(local, operation.length, kSendStream, operation.sequence);
-  } else if (operation.opcode == WrOpcode::RdmaWrite) {
-    fill(local, operation.length, kWriteStream, operation.number);
-  }
-  post(operation, wr, local);
+  return operation;
 }
 
-void RcEnd::post(const Operation& operation, hca::SendWr& wr, std::size_t local) {
+std::size_t RcEnd::local_at(const Operation& operation) const {
+  switch (operation.opcode) {
+    case WrOpcode::RdmaRead:
+      return slot_at(MemoryPlan::kReadAt, operation.slot);
+    case WrOpcode::FetchAdd:
+    case WrOpcode::CompareSwap:
+      return MemoryPlan::kResultAt + operation.slot * 64;
+    default:
+      return slot_at(MemoryPlan::kSendAt, operation.slot);
+  }
+}
+
+/// Where it acts at the peer, and with which operands.
+void RcEnd::aim(Operation& operation, hca::SendWr& wr) {
+  wr.rkey = peer_->region_->rkey;
+  wr.immediate = static_cast<std::uint32_t>(operation.sequence);
+  std::size_t remote = slot_at(MemoryPlan::kWriteAt, operation.slot);
+  if (operation.must_fail) {
+    remote = MemoryPlan::kRegisteredEnd - 50;
+  } else if (operation.opcode == WrOpcode::RdmaRead) {
+    remote = MemoryPlan::kSourceAt + operation.read_offset;
+  } else if (operation.opcode == WrOpcode::FetchAdd) {
+    remote = MemoryPlan::kWordAt;
+    wr.compare_add = 1 + random_.below(1000);
+    word_ += wr.compare_add;
+  } else if (operation.opcode == WrOpcode::CompareSwap) {
+    remote = MemoryPlan::kWordAt;
+    const bool matches = random_.chance(3, 4);
+    wr.compare_add = matches ? word_ : word_ + 1;
+    wr.swap = random_();
+    word_ = matches ? wr.swap : word_;
+  }
+  wr.remote_address = peer_->region_->iova + remote;
+}
+
+void RcEnd::post_operation() {
+  --left_;
+  Operation operation = choose_operation();
+  hca::SendWr wr;
+  wr.wr_id = operation.number;
   wr.opcode = operation.opcode;
+  aim(operation, wr);
+  if (is_send(operation.opcode)) {
+    fill(local_at(operation), operation.length, kSendStream, operation.number);
+  } else if (is_write(operation.opcode)) {
+    fill(local_at(operation), operation.length, kWriteStream, operation.number);
+  }
+  expects_failure_ = expects_failure_ || operation.must_fail;
+  post(operation, wr);
+}
+
+void RcEnd::post(const Operation& operation, hca::SendWr& wr) {
   if (operation.signaled) {
     wr.flags |= hca::Send::Signaled;
   }
   if (random_.chance(1, 5)) {
     wr.flags |= hca::Send::Fence;
   }
-  const std::uint32_t half = operation.length / 2;
-  const std::array sges{
-      hca::Sge{.address = region_->iova + local,        .length = half, .lkey = region_->lkey},
-      hca::Sge{.address = region_->iova + local + half,
-               .length = operation.length - half,
-               .lkey = region_->lkey                                                         }
-  };
-  wr.sges = operation.opcode == WrOpcode::FetchAdd ? std::span{sges}.last(1)
-                                                   : std::span<const hca::Sge>{sges};
-  const hca::Sge word{.address = region_->iova + local, .length = 8, .lkey = region_->lkey};
-  if (operation.opcode == WrOpcode::FetchAdd) {
-    wr.sges = {&word, 1};
+  const std::size_t local = local_at(operation);
+  const bool carries_data = is_send(operation.opcode) || is_write(operation.opcode);
+  const bool is_inline = carries_data && operation.length <= kInlineBytes && random_.chance(1, 2);
+  std::uint64_t address = region_->iova + local;
+  if (is_inline) {
+    wr.flags |= hca::Send::Inline;
+    address = std::bit_cast<std::uint64_t>(&memory_[local]);
   }
-  expects_failure_ = expects_failure_ || operation.must_fail;
+  const std::uint32_t first = is_atomic(operation.opcode) ? 0 : operation.length / 2;
+  const std::array sges{
+      hca::Sge{.address = address,         .length = first,                    .lkey = region_->lkey},
+      hca::Sge{
+               .address = address + first, .length = operation.length - first, .lkey = region_->lkey}
+  };
+  wr.sges = std::span{sges}.last(is_atomic(operation.opcode) ? 1 : 2);
   if (const auto posted = qp_->post_send(wr); !posted) {
     complain("post_send: " + posted.error().reason);
     return;
+  }
+  if (is_inline) {  // the buffer is ours again
+    std::memset(&memory_[local], 0, operation.length);
   }
   in_flight_.push_back(operation);
 }
@@ -268,11 +321,11 @@ void RcEnd::check_completion(const hca::Wc& wc) {
     check_success(operation);
     return;
   }
-  const bool may_fail = expects_failure_ || peer_is_dead_ || peer_->expects_failure_;
+  const bool may_fail = expects_failure_ || peer_may_be_silent_ || peer_->expects_failure_;
   // The NAK may be lost, and a responder in error is silent: then the retries run out.
   const bool is_refusal =
       wc.status == WcStatus::RemoteAccessError || wc.status == WcStatus::RetryExceeded;
-  if (!failed_ && operation.must_fail && !is_refusal && !peer_is_dead_ &&
+  if (!failed_ && operation.must_fail && !is_refusal && !peer_may_be_silent_ &&
       !peer_->expects_failure_) {
     complain(fmt::format("a WRITE beyond the region ended in status {}",
                          static_cast<unsigned>(wc.status)));
@@ -289,44 +342,27 @@ void RcEnd::check_completion(const hca::Wc& wc) {
 
 /// A completion means: it is done at the peer, now.
 void RcEnd::check_success(const Operation& operation) {
-  if (peer_is_dead_) {
-    return;
-  }
-  switch (operation.opcode) {
-    case WrOpcode::Send:
-    case WrOpcode::SendWithImmediate: {
-      const std::uint64_t arrived = peer_->sends_received_ + peer_->recv_cq_unpolled();
-      if (arrived <= operation.sequence) {
-        complain("a SEND completed before it arrived");
-      }
-      break;
+  if (takes_receive(operation.opcode)) {
+    const std::uint64_t arrived = peer_->messages_received_ + peer_->recv_cq_unpolled();
+    if (arrived <= operation.sequence) {
+      complain("a message completed before it arrived");
     }
-    case WrOpcode::RdmaWrite:
-      if (!holds(*peer_, slot_at(MemoryPlan::kWriteAt, operation.slot), operation.length,
-                 kWriteStream, operation.number)) {
-        complain("a WRITE completed, and its data is not in place");
+  }
+  if (is_write(operation.opcode) && !holds(*peer_, slot_at(MemoryPlan::kWriteAt, operation.slot),
+                                           operation.length, kWriteStream, operation.number)) {
+    complain("a WRITE completed, and its data is not in place");
+  }
+  if (operation.opcode == WrOpcode::RdmaRead) {
+    for (std::size_t i = 0; i < operation.length; ++i) {
+      if (memory_[local_at(operation) + i] !=
+          peer_->pattern(kSourceStream, 0, operation.read_offset + i)) {
+        complain("a READ brought wrong data");
+        break;
       }
-      break;
-    case WrOpcode::RdmaRead:
-      for (std::size_t i = 0; i < operation.length; ++i) {
-        if (memory_[slot_at(MemoryPlan::kReadAt, operation.slot) + i] !=
-            peer_->pattern(kSourceStream, 0, operation.read_offset + i)) {
-          complain("a READ brought wrong data");
-          break;
-        }
-      }
-      break;
-    case WrOpcode::FetchAdd:
-      if (word_of(*this, MemoryPlan::kResultAt + operation.slot * 64) != operation.sequence) {
-        complain("an atomic returned another original than it must");
-      }
-      break;
-    case WrOpcode::RdmaWriteWithImmediate:
-    case WrOpcode::CompareSwap:
-    case WrOpcode::LocalInvalidate:
-    case WrOpcode::BindMemoryWindow:
-    case WrOpcode::SendWithInvalidate:
-      break;
+    }
+  }
+  if (is_atomic(operation.opcode) && word_of(*this, local_at(operation)) != operation.sequence) {
+    complain("an atomic returned another original than it must");
   }
 }
 
@@ -340,33 +376,36 @@ void RcEnd::check_receive(const hca::Wc& wc) {
   }
   ++receives_done_;
   if (wc.status != WcStatus::Success) {
-    if (!expects_failure_ && !peer_is_dead_ && !peer_->expects_failure_) {
+    if (!expects_failure_ && !peer_may_be_silent_ && !peer_->expects_failure_) {
       complain(fmt::format("a receive ended in status {} without cause",
                            static_cast<unsigned>(wc.status)));
     }
     failed_ = true;
     return;
   }
-  if (peer_is_dead_) {
-    return;  // what it sent before it died cannot be asked any more
-  }
-  if (peer_->send_lengths_.empty()) {
+  if (peer_->under_way_.empty()) {
     complain("a message arrived that nobody sent, or one that arrived before");
     return;
   }
-  const std::uint32_t length = peer_->send_lengths_.front();
-  peer_->send_lengths_.pop_front();
-  const std::size_t at = slot_at(MemoryPlan::kReceiveAt, wc.wr_id % MemoryPlan::kSlots);
-  if (wc.byte_length != length) {
-    complain(fmt::format("a message of {} bytes arrived with {}", length, wc.byte_length));
-  } else if (!peer_->holds(*this, at, length, kSendStream, sends_received_)) {
+  const Message message = peer_->under_way_.front();
+  peer_->under_way_.pop_front();
+  const bool is_write = message.opcode == WrOpcode::RdmaWriteWithImmediate;
+  const std::size_t at = is_write
+                             ? slot_at(MemoryPlan::kWriteAt, message.number % MemoryPlan::kSlots)
+                             : slot_at(MemoryPlan::kReceiveAt, wc.wr_id % MemoryPlan::kSlots);
+  if (wc.byte_length != message.length) {
+    complain(fmt::format("a message of {} bytes arrived with {}", message.length, wc.byte_length));
+  } else if (!peer_->holds(*this, at, message.length, is_write ? kWriteStream : kSendStream,
+                           message.number)) {
     complain("a message arrived with other bytes than were sent, or out of order");
   }
-  if (wc.flags.has(hca::Completion::WithImmediate) &&
-      wc.immediate != static_cast<std::uint32_t>(sends_received_)) {
+  if (wc.flags.has(hca::Completion::WithImmediate) != (message.opcode != WrOpcode::Send)) {
+    complain("a message arrived with an immediate and was sent without, or the reverse");
+  } else if (message.opcode != WrOpcode::Send &&
+             wc.immediate != static_cast<std::uint32_t>(messages_received_)) {
     complain("a message arrived with another's immediate");
   }
-  ++sends_received_;
+  ++messages_received_;
 }
 
 std::uint64_t RcEnd::recv_cq_unpolled() const { return recv_cq_->size(); }
@@ -392,9 +431,8 @@ void RcEnd::check_at_end(bool peer_alive) {
     }
   }
   guard_is_whole(MemoryPlan::kRegisteredEnd, MemoryPlan::kSize);
-  if (peer_alive && !failed_ && !peer_->failed_ &&
-      word_of(*peer_, MemoryPlan::kWordAt) != atomic_sum_) {
-    complain("the sum at the peer is not what the atomics added");
+  if (peer_alive && !failed_ && !peer_->failed_ && word_of(*peer_, MemoryPlan::kWordAt) != word_) {
+    complain("the word at the peer is not what the atomics made of it");
   }
 }
 

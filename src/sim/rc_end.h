@@ -51,6 +51,11 @@ struct MemoryPlan {
 /// One end of a connection: an application that posts random operations and checks all that it
 /// sees. The ends of a pair know each other, since only then can the checks be exact.
 class RcEnd {
+  struct Message {  // that takes a receive at the peer
+    hca::WrOpcode opcode{};
+    std::uint64_t number{};  // of its operation
+    std::uint32_t length{};
+  };
   struct Operation {
     std::uint64_t number{};
     hca::WrOpcode opcode{};
@@ -58,7 +63,7 @@ class RcEnd {
     std::uint32_t length{};
     bool signaled{};
     bool must_fail{};
-    std::uint64_t sequence{};  // of SENDs, of atomics' sums
+    std::uint64_t sequence{};  // of messages that take a receive; an atomic's original
     std::uint64_t read_offset{};
   };
 
@@ -83,8 +88,8 @@ class RcEnd {
   }
   [[nodiscard]] bool failed() const { return failed_; }
 
-  /// The peer's process is gone: errors are right from now on.
-  void peer_died() { peer_is_dead_ = true; }
+  /// The peer died or cannot be reached: errors are right from now on.
+  void peer_may_fall_silent() { peer_may_be_silent_ = true; }
 
   void check_at_end(bool peer_alive);
 
@@ -95,7 +100,10 @@ class RcEnd {
  private:
   [[nodiscard]] std::uint64_t recv_cq_unpolled() const;
   void post_operation();
-  void post(const Operation& operation, hca::SendWr& wr, std::size_t local);
+  [[nodiscard]] Operation choose_operation();
+  void aim(Operation& operation, hca::SendWr& wr);
+  void post(const Operation& operation, hca::SendWr& wr);
+  [[nodiscard]] std::size_t local_at(const Operation& operation) const;
   void post_receive();
   void check_completion(const hca::Wc& wc);
   void check_success(const Operation& operation);
@@ -127,17 +135,17 @@ class RcEnd {
 
   std::deque<Operation> in_flight_;
   std::uint64_t next_number_{};
-  std::uint64_t sends_posted_{};
-  std::uint64_t sends_received_{};
-  std::deque<std::uint32_t> send_lengths_;  // of SENDs that the peer has not received
+  std::uint64_t messages_posted_{};
+  std::uint64_t messages_received_{};
+  std::deque<Message> under_way_;  // what the peer has not received yet
   std::uint64_t receives_posted_{};
   std::uint64_t receives_done_{};
-  std::uint64_t atomic_sum_{};  // all that we added at the peer
+  std::uint64_t word_{};  // at the peer, where only our atomics act
   std::uint64_t completions_{};
   std::uint64_t digest_{0xCBF2'9CE4'8422'2325};
   bool failed_{};
   bool expects_failure_{};
-  bool peer_is_dead_{};
+  bool peer_may_be_silent_{};
 };
 
 }  // namespace weft::sim

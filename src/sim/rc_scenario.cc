@@ -6,10 +6,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "hca/packet_wire.h"
 #include "hca/train.h"
+#include "node/fabric.h"
+#include "sim/process.h"
 #include "sim/rc_end.h"
 #include "wire/encodings.h"
 
@@ -17,51 +21,14 @@ namespace weft::sim {
 namespace {
 
 constexpr Duration kVirtualBound = Duration::seconds(60);
+/// Longer than the retry timer of these QPs times their retries.
+constexpr Duration kOutlastsRetries = Duration::seconds(2);
 constexpr Duration kActInterval = Duration::microseconds(20);
 
-/// A simulated process with one HCA; it may die.
-class Node final : public hca::HcaEvents {
- public:
-  Node(Lid lid, std::uint64_t seed)
-      : lid_(lid), hca_(std::make_unique<hca::Hca>(configuration(lid, seed), *this)) {
-    hca::PortAttributes port;
-    port.state = hca::PortState::Active;
-    port.lid = lid;
-    port.gids = {
-        Gid{kDefaultGidPrefix, Guid{lid.value()}}
-    };
-    port.pkeys = {kDefaultPKey};
-    hca_->set_port(PortNumber{1}, port);
-    pd_ = *hca_->allocate_pd();
-  }
-
-  void completion_event(hca::CompletionQueue& /*cq*/) override {}
-  void async_event(const hca::AsyncEvent& /*event*/) override {}
-  [[nodiscard]] bool wants_explanations() const override { return false; }
-  void explain(std::string_view /*reason*/) override {}
-
-  [[nodiscard]] Lid lid() const { return lid_; }
-  [[nodiscard]] hca::Hca& hca() { return *hca_; }
-  [[nodiscard]] hca::ProtectionDomain& pd() { return *pd_; }
-  [[nodiscard]] bool alive() const { return alive_; }
-  void die() { alive_ = false; }
-
- private:
-  static hca::HcaConfiguration configuration(Lid lid, std::uint64_t seed) {
-    hca::HcaConfiguration configuration;
-    configuration.seed = seed ^ lid.value();
-    configuration.limits.max_qp = 16;
-    configuration.limits.max_mr = 16;
-    configuration.limits.max_qp_rd_atomic = 8;
-    configuration.first_qpn = Qpn{lid.value() << 14};
-    return configuration;
-  }
-
-  Lid lid_;
-  std::unique_ptr<hca::Hca> hca_;
-  hca::ProtectionDomain* pd_{};
-  bool alive_{true};
-};
+/// When something happens to the fabric: soon enough to be in the middle of the operations.
+Instant some_time(Random& random) {
+  return Instant{} + Duration::microseconds(static_cast<std::int64_t>(50 + random.below(1500)));
+}
 
 class World {
  public:
@@ -69,16 +36,21 @@ class World {
       : scenario_(scenario),
         random_(scenario.seed * 3 + 1),
         network_(scenario.seed * 5 + 2, scenario.faults) {
-    for (std::uint32_t i = 0; i < scenario.nodes; ++i) {
-      nodes_.push_back(std::make_unique<Node>(Lid{i + 1}, scenario.seed));
+    fabric_ = std::move(*node::Fabric::create(*fabric::generate_star(scenario.hosts)));
+    for (std::uint32_t i = 0; i < scenario.processes; ++i) {
+      attach(i % scenario.hosts);
     }
     for (std::uint32_t i = 0; i < scenario.pairs; ++i) {
-      make_pair(i);
+      const std::size_t first = random_.below(processes_.size());
+      const std::size_t other = 1 + random_.below(processes_.size() - 1);
+      make_pair(*processes_[first], *processes_[(first + other) % processes_.size()]);
     }
-    if (scenario.a_node_dies) {
-      victim_ = random_.below(nodes_.size());
-      death_at_ =
-          Instant{} + Duration::microseconds(static_cast<std::int64_t>(50 + random_.below(1500)));
+    if (scenario.a_process_dies) {
+      victim_ = random_.below(processes_.size());
+      death_at_ = some_time(random_);
+    }
+    if (scenario.partition != Duration{}) {
+      cut_at_ = some_time(random_);
     }
   }
 
@@ -88,8 +60,8 @@ class World {
     }
     for (Ends& ends : ends_) {
       for (std::size_t i = 0; i < 2 && verdict_.ok(); ++i) {
-        if (ends.node[i]->alive()) {
-          ends.end[i]->check_at_end(ends.node[1 - i]->alive());
+        if (ends.process[i]->is_alive()) {
+          ends.end[i]->check_at_end(ends.process[1 - i]->is_alive());
         }
       }
     }
@@ -110,14 +82,15 @@ class World {
 
  private:
   struct Ends {
-    std::array<Node*, 2> node{};
+    std::array<Process*, 2> process{};
     std::array<std::unique_ptr<RcEnd>, 2> end;
   };
 
-  /// Takes packets from one node's engines, checks RNR waits, and gives the bytes to the network.
+  /// Takes packets from one process's engines, checks RNR waits, and gives the bytes to the
+  /// network.
   class Sink final : public hca::TransmitSink {
    public:
-    Sink(World& world, Node& node) : world_(world), node_(node) {}
+    Sink(World& world, Process& process) : world_(world), process_(process) {}
     [[nodiscard]] std::uint32_t max_train_bytes() const override { return 1024; }
     [[nodiscard]] bool send(hca::Flow flow, const hca::PacketHeader& header,
                             std::span<const ByteSpan> gather) override {
@@ -127,28 +100,35 @@ class World {
       }
       const hca::Packet train{.header = header, .payload = payload};
       for (std::uint32_t i = 0; i < header.packet_count; ++i) {
-        world_.put_on_wire(node_, flow, hca::single_of_train(train, i));
+        world_.put_on_wire(process_, flow, hca::single_of_train(train, i));
       }
       return true;
     }
 
    private:
     World& world_;
-    Node& node_;
+    Process& process_;
   };
 
-  void make_pair(std::uint32_t number) {
+  Process& attach(std::uint32_t host) {
+    const std::string name = fmt::format("h{}", host + 1);
+    const node::ProcessId id = *fabric_->attach(name, now_);
+    const Lid lid = fabric_->builder().port(fabric_->find_ports(name)->front()).lid;
+    return *processes_.emplace_back(std::make_unique<Process>(id, lid, scenario_.seed));
+  }
+
+  void make_pair(Process& first, Process& second) {
+    const std::uint64_t number = ends_.size();
     Ends ends;
-    const std::size_t first = random_.below(nodes_.size());
-    const std::size_t second = (first + 1 + random_.below(nodes_.size() - 1)) % nodes_.size();
-    ends.node = {nodes_[first].get(), nodes_[second].get()};
+    ends.process = {&first, &second};
+    static_cast<void>(fabric_->join_lane(first.id(), second.id()));
     for (std::size_t i = 0; i < 2; ++i) {
       ends.end[i] = std::make_unique<RcEnd>(
-          ends.node[i]->hca(), ends.node[i]->pd(), scenario_.seed * 1000 + number * 2 + i,
+          ends.process[i]->hca(), ends.process[i]->pd(), scenario_.seed * 1000 + number * 2 + i,
           scenario_.operations_per_side, scenario_.max_message_bytes, verdict_);
     }
     for (std::size_t i = 0; i < 2; ++i) {
-      ends.end[i]->introduce(*ends.end[1 - i], ends.node[i]->lid(), ends.node[1 - i]->lid());
+      ends.end[i]->introduce(*ends.end[1 - i], ends.process[i]->lid(), ends.process[1 - i]->lid());
     }
     ends.end[0]->connect();
     ends.end[1]->connect();
@@ -156,15 +136,18 @@ class World {
   }
 
   void step() {
-    Instant next = std::min({next_act_, network_.next_arrival(), death_at_});
-    for (auto& node : nodes_) {
-      if (node->alive()) {
-        node->hca().for_each_qp([&](hca::Qp& qp) { next = std::min(next, qp.deadline()); });
+    Instant next = std::min({next_act_, network_.next_arrival(), death_at_, cut_at_, heal_at_});
+    for (auto& process : processes_) {
+      if (process->is_alive()) {
+        process->hca().for_each_qp([&](hca::Qp& qp) { next = std::min(next, qp.deadline()); });
       }
     }
     now_ = std::max(now_, next);
     if (death_at_ <= now_) {
       kill();
+    }
+    if (cut_at_ <= now_ || heal_at_ <= now_) {
+      partition();
     }
     if (network_.next_arrival() <= now_) {
       deliver(network_.take());
@@ -172,9 +155,9 @@ class World {
     if (next_act_ <= now_) {
       let_applications_act();
     }
-    for (auto& node : nodes_) {
-      if (node->alive()) {
-        drive(*node);
+    for (auto& process : processes_) {
+      if (process->is_alive()) {
+        drive(*process);
       }
     }
   }
@@ -183,7 +166,7 @@ class World {
     next_act_ = now_ + kActInterval;
     for (Ends& ends : ends_) {
       for (std::size_t i = 0; i < 2; ++i) {
-        if (ends.node[i]->alive()) {
+        if (ends.process[i]->is_alive()) {
           ends.end[i]->act();
           ends.end[i]->poll();
         }
@@ -191,9 +174,9 @@ class World {
     }
   }
 
-  void drive(Node& node) {
-    Sink sink{*this, node};
-    node.hca().for_each_qp([&](hca::Qp& qp) {
+  void drive(Process& process) {
+    Sink sink{*this, process};
+    process.hca().for_each_qp([&](hca::Qp& qp) {
       if (qp.deadline() <= now_) {
         qp.handle_timeout(now_);
       }
@@ -203,9 +186,9 @@ class World {
     });
   }
 
-  void put_on_wire(Node& node, hca::Flow flow, const hca::Packet& packet) {
+  void put_on_wire(Process& process, hca::Flow flow, const hca::Packet& packet) {
     if (flow == hca::Flow::Request) {
-      const auto waits = rnr_waits_.find({node.lid().value(), packet.header.dest_qp.value()});
+      const auto waits = rnr_waits_.find({packet.header.dlid, packet.header.dest_qp});
       if (waits != rnr_waits_.end() && now_ < waits->second) {
         verdict_.fail("a request was sent before the RNR timer ran out");
       }
@@ -215,29 +198,36 @@ class World {
       digest_ = (digest_ ^ std::to_integer<std::uint64_t>(octet)) * 0x100'0000'01B3;
     }
     digest_ ^= static_cast<std::uint64_t>(now_.since_start().nanoseconds());
-    network_.send(node.lid(), packet.header.dlid, bytes_, now_);
+    network_.send(process.lid(), packet.header.dlid, bytes_, now_);
   }
 
   void deliver(const Network::Arrival& arrival) {
-    Node& node = *nodes_[arrival.to.value() - 1];
     const auto packet = hca::from_wire(arrival.bytes);
-    if (!node.alive() || !packet) {
-      return;  // nobody, or damaged: the CRCs caught it
+    if (!packet) {
+      return;  // damaged: the CRCs caught it
     }
-    const std::optional<Instant> before = deadline_if_rnr_nak(node, *packet);
-    hca::Qp* qp = node.hca().handle_packet(PortNumber{1}, *packet, now_);
+    const auto found = std::ranges::find_if(processes_, [&](const auto& process) {
+      return process->has(arrival.to, packet->header.dest_qp);
+    });
+    if (found == processes_.end()) {
+      return;  // a packet for the dead
+    }
+    Process& process = **found;
+    const std::optional<Instant> before = deadline_if_rnr_nak(process, *packet);
+    hca::Qp* qp = process.hca().handle_packet(PortNumber{1}, *packet, now_);
     if (before && qp != nullptr) {
-      note_rnr_wait(node, *qp, *packet, *before);
+      note_rnr_wait(*qp, *packet, *before);
     }
   }
 
-  [[nodiscard]] std::optional<Instant> deadline_if_rnr_nak(Node& node, const hca::Packet& packet) {
+  [[nodiscard]] std::optional<Instant> deadline_if_rnr_nak(Process& process,
+                                                           const hca::Packet& packet) {
     if (packet.header.opcode != wire::Opcode::RcAcknowledge ||
         packet.header.extension.response.aeth.syndrome.kind() != wire::SyndromeKind::RnrNak) {
       return std::nullopt;
     }
     Instant deadline;
-    node.hca().for_each_qp([&](hca::Qp& qp) {
+    process.hca().for_each_qp([&](hca::Qp& qp) {
       deadline = qp.number() == packet.header.dest_qp ? qp.deadline() : deadline;
     });
     return deadline;
@@ -245,22 +235,58 @@ class World {
 
   /// IBTA vol 1 §9.7.5.2.8: after an RNR NAK a requester is silent for the timer's time. One that
   /// changed no deadline was a ghost and binds nobody.
-  void note_rnr_wait(Node& node, hca::Qp& qp, const hca::Packet& packet, Instant before) {
+  void note_rnr_wait(hca::Qp& qp, const hca::Packet& packet, Instant before) {
     const hca::QpAttributes attributes = qp.query();
     if (qp.deadline() != before && attributes.state == hca::QpState::Rts) {
-      rnr_waits_[{node.lid().value(), attributes.dest_qpn.value()}] =
+      rnr_waits_[{attributes.address.dlid, attributes.dest_qpn}] =
           now_ + wire::rnr_timer(packet.header.extension.response.aeth.syndrome.code());
     }
   }
 
+  /// A process ends without a word. Its peers hear of it through the fabric; another process
+  /// starts on its host and takes up its connections.
   void kill() {
     death_at_ = Instant::never();
-    nodes_[victim_]->die();
+    Process& victim = *processes_[victim_];
+    victim.die();
+    const node::Departure departure = fabric_->detach(victim.id(), now_);
+    const std::set<node::ProcessId> told{departure.peers.begin(), departure.peers.end()};
+    std::set<node::ProcessId> concerned;
+    std::vector<Process*> survivors;
     for (Ends& ends : ends_) {
       for (std::size_t i = 0; i < 2; ++i) {
-        if (!ends.node[i]->alive()) {
-          ends.end[1 - i]->peer_died();
+        if (ends.process[i] == &victim) {
+          concerned.insert(ends.process[1 - i]->id());
+          survivors.push_back(ends.process[1 - i]);
+          ends.end[1 - i]->peer_may_fall_silent();
         }
+      }
+    }
+    if (told != concerned) {
+      verdict_.fail("others than its peers were told of a death");
+    }
+    Process& successor = attach(victim.id().host.value());
+    if (successor.id() == victim.id()) {
+      verdict_.fail("QPNs of the dead came back before their quiet time");
+    }
+    for (Process* const survivor : survivors) {
+      make_pair(successor, *survivor);
+    }
+  }
+
+  /// h1 and h2 lose sight of each other, or find each other again.
+  void partition() {
+    const bool begins = cut_at_ <= now_;
+    heal_at_ = begins ? now_ + scenario_.partition : Instant::never();
+    cut_at_ = Instant::never();
+    const Lid a = processes_[0]->lid();
+    const Lid b = processes_[1]->lid();
+    network_.partition(a, b, begins);
+    for (Ends& ends : ends_) {
+      const std::set<Lid> lids{ends.process[0]->lid(), ends.process[1]->lid()};
+      if (begins && lids == std::set{a, b} && scenario_.partition >= kOutlastsRetries) {
+        ends.end[0]->peer_may_fall_silent();
+        ends.end[1]->peer_may_fall_silent();
       }
     }
   }
@@ -269,8 +295,8 @@ class World {
   /// from it.
   [[nodiscard]] bool is_finished() const {
     return death_at_ == Instant::never() && std::ranges::all_of(ends_, [](const Ends& ends) {
-             const bool a = !ends.node[0]->alive() || ends.end[0]->is_finished();
-             const bool b = !ends.node[1]->alive() || ends.end[1]->is_finished();
+             const bool a = !ends.process[0]->is_alive() || ends.end[0]->is_finished();
+             const bool b = !ends.process[1]->is_alive() || ends.end[1]->is_finished();
              return a && b;
            });
   }
@@ -279,12 +305,15 @@ class World {
   Random random_;
   Network network_;
   Verdict verdict_;
-  std::vector<std::unique_ptr<Node>> nodes_;
+  std::unique_ptr<node::Fabric> fabric_;
+  std::vector<std::unique_ptr<Process>> processes_;
   std::vector<Ends> ends_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Instant> rnr_waits_;
+  std::map<std::pair<Lid, Qpn>, Instant> rnr_waits_;  // until when nothing may be asked of a QP
   std::vector<std::byte> bytes_;
   std::size_t victim_{};
   Instant death_at_{Instant::never()};
+  Instant cut_at_{Instant::never()};
+  Instant heal_at_{Instant::never()};
   Instant next_act_;
   Instant now_;
   std::uint64_t digest_{0xCBF2'9CE4'8422'2325};
@@ -297,18 +326,22 @@ RcScenario RcScenario::of_seed(std::uint64_t seed) {
   scenario.seed = seed;
   scenario.faults = {.loss = 100, .duplication = 100, .corruption = 100};
   scenario.faults.delay_max = Duration::microseconds(static_cast<std::int64_t>(2 + seed % 40));
-  scenario.a_node_dies = seed % 10 == 9;
+  scenario.a_process_dies = seed % 10 == 9;
+  if (seed % 10 == 4) {
+    scenario.partition = Duration::milliseconds(static_cast<std::int64_t>(1 + seed % 40));
+  } else if (seed % 20 == 7) {
+    scenario.partition = kOutlastsRetries;
+  }
   return scenario;
 }
 
 std::string RcScenario::describe() const {
   return fmt::format(
-      "seed {}: {} nodes, {} pairs, {} operations a side of up to {} bytes, loss {} duplication {} "
-      "corruption {} of "
-      "10000, delay up to {} us, {}",
-      seed, nodes, pairs, operations_per_side, max_message_bytes, faults.loss, faults.duplication,
-      faults.corruption, faults.delay_max.microseconds(),
-      a_node_dies ? "a node dies" : "nobody dies");
+      "seed {}: {} hosts, {} processes, {} pairs, {} operations a side of up to {} bytes, loss {} "
+      "duplication {} corruption {} of 10000, delay up to {} us, a partition of {} us, {}",
+      seed, hosts, processes, pairs, operations_per_side, max_message_bytes, faults.loss,
+      faults.duplication, faults.corruption, faults.delay_max.microseconds(),
+      partition.microseconds(), a_process_dies ? "a process dies" : "nobody dies");
 }
 
 RcOutcome run(const RcScenario& scenario) { return World{scenario}.run(); }

@@ -12,14 +12,16 @@ namespace weft::sim {
 struct RcScenario {
   std::uint64_t seed{};
   FaultOptions faults;
-  std::uint32_t nodes{3};
+  std::uint32_t hosts{3};
+  std::uint32_t processes{4};  ///< more than hosts: some share one
   std::uint32_t pairs{4};
   std::uint32_t operations_per_side{40};
   std::uint32_t max_message_bytes{3000};
-  bool a_node_dies{};
+  bool a_process_dies{};  ///< and another takes its place on the host
+  Duration partition;     ///< two hosts lose sight of each other for so long; zero: never
 
-  /// The standard mix for a seed: 1 % loss, duplication and corruption, reordering, a death in one
-  /// of ten.
+  /// The standard mix for a seed: 1 % loss, duplication and corruption, reordering; a death in one
+  /// of ten, a partition that retries outlast in one of ten, one that they do not in one of twenty.
   static RcScenario of_seed(std::uint64_t seed);
 
   /// In words, enough to run it again.
@@ -38,7 +40,8 @@ struct RcOutcome {
 
 /// Runs to the end and checks: SENDs arrive exactly once and in order, one completion for each
 /// signalled WQE in order, no completion before placement, atomics executed once, no byte outside
-/// what was asked for, RNR waits kept, no QP lost or stuck.
+/// what was asked for, RNR waits kept, no QP lost or stuck; the peers of the dead, and only they,
+/// are told.
 [[nodiscard]] RcOutcome run(const RcScenario& scenario);
 
 }  // namespace weft::sim

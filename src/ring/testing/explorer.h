@@ -188,11 +188,7 @@ class Explorer {
     steps_ = stores_ = revealed_ = 0;
     scenario(*this);
     for (std::size_t i = 0; i < fibers_.size(); ++i) {
-      ucontext_t& context = contexts_[i];
-      getcontext(&context);
-      context.uc_stack.ss_sp = stacks_[i].data();
-      context.uc_stack.ss_size = kStackBytes;
-      makecontext(&context, &Explorer::enter, 0);
+      make_context(contexts_[i], stacks_[i]);
     }
     running_ = this;
     switch_to(next_ready());
@@ -204,6 +200,14 @@ class Explorer {
       }
     }
     return failure_.empty() ? "" : failure_ + "\n" + story();
+  }
+
+  /// A function of its own: getcontext() returns twice, which asks for care with what surrounds it.
+  [[gnu::noinline]] static void make_context(ucontext_t& context, std::span<std::byte> stack) {
+    getcontext(&context);
+    context.uc_stack.ss_sp = stack.data();
+    context.uc_stack.ss_size = stack.size();
+    makecontext(&context, &Explorer::enter, 0);
   }
 
   static void enter() {
