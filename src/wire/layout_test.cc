@@ -25,7 +25,7 @@ static_assert(!Layout<18, Field<"Lead", 8, &Wide::lead>,
                       Octets<"Octets", 16, &Wide::octets>>::tiles());  // T-PACK-3
 
 struct Inner {
-  static constexpr std::string_view kName = "Inner";
+  [[maybe_unused]] static constexpr std::string_view kName = "Inner";
   std::uint8_t high{};
   std::uint16_t low{};
   bool operator==(const Inner&) const = default;
@@ -35,7 +35,7 @@ struct Inner {
 };
 
 struct Outer {
-  static constexpr std::string_view kName = "Outer";
+  [[maybe_unused]] static constexpr std::string_view kName = "Outer";
   std::uint8_t lead{};
   Inner inner;
   std::uint64_t tail{};
