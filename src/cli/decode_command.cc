@@ -5,12 +5,13 @@
 
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 
 #include "cli/commands.h"
 #include "cli/terminal.h"
-#include "wire/print.h"
+#include "wire/dissect.h"
 
 namespace weft::cli {
 namespace {
@@ -51,27 +52,40 @@ struct DecodeOptions {
   return record.subspan(at);
 }
 
-[[nodiscard]] Result<wire::PrintedPacket> take_apart(int link_type,
-                                                     std::span<const std::byte> bytes) {
+[[nodiscard]] Result<wire::Dissection> take_apart(int link_type, std::span<const std::byte> bytes) {
   if (link_type == kLinkTypeEthernet) {
-    if (!wire::is_roce_v2(bytes)) {
-      return fail(ErrorCode::NotSupported, "not RoCE v2, {} bytes", bytes.size());
+    return wire::dissect_ethernet(bytes);
+  }
+  const auto inside = link_type == kLinkTypeErf ? inside_erf(bytes) : bytes;
+  return inside ? wire::dissect_infiniband(*inside) : std::unexpected(inside.error());
+}
+
+[[nodiscard]] bool is_intact(const wire::Dissection& packet) {
+  return packet.icrc.is_right() && (!packet.vcrc || packet.vcrc->is_right());
+}
+
+void print_packet(std::size_t number, const wire::Dissection& packet,
+                  const DecodeOptions& options) {
+  if (options.as_json) {
+    fmt::print("{}\n", wire::to_json(packet));
+  } else if (options.summary_only) {
+    fmt::print("{} {}\n", number, wire::summary(packet));
+  } else {
+    fmt::print("{} {}", number, wire::describe(packet));
+  }
+}
+
+void print_refusal(std::size_t number, const std::string& reason, const DecodeOptions& options) {
+  if (options.as_json) {
+    fmt::print("{}\n",
+               nlohmann::json{
+                   {"number", number},
+                   {"error",  reason}
     }
-    const auto packet = wire::parse_roce_packet(bytes, wire::CrcCheck::Verify);
-    if (!packet) {
-      return std::unexpected(packet.error());
-    }
-    return wire::printed(*packet);
+                   .dump());
+  } else {
+    fmt::print("{} {}\n", number, reason);
   }
-  auto inside = link_type == kLinkTypeErf ? inside_erf(bytes) : bytes;
-  if (!inside) {
-    return std::unexpected(inside.error());
-  }
-  const auto packet = wire::parse_ib_packet(*inside, wire::CrcCheck::Verify);
-  if (!packet) {
-    return std::unexpected(packet.error());
-  }
-  return wire::printed(*packet);
 }
 
 int decode(const DecodeOptions& options) {
@@ -99,25 +113,19 @@ int decode(const DecodeOptions& options) {
     const void* const start = data;
     const std::span bytes{static_cast<const std::byte*>(start), header->caplen};
     const auto packet = take_apart(link_type, bytes);
-    if (!packet) {
-      bad += packet.error().code == ErrorCode::NotSupported ? 0 : 1;
-      if (options.as_json) {
-        fmt::print("{{\"number\":{},\"error\":\"{}\"}}\n", number, packet.error().reason);
-      } else {
-        fmt::print("{} {}\n", number, packet.error().reason);
-      }
-    } else if (options.as_json) {
-      fmt::print("{}\n", wire::to_json(*packet));
+    if (packet) {
+      bad += is_intact(*packet) ? 0 : 1;
+      print_packet(number, *packet, options);
     } else {
-      fmt::print("{} {}", number,
-                 options.summary_only ? packet->summary + "\n" : wire::to_text(*packet));
+      bad += packet.error().code == ErrorCode::NotSupported ? 0 : 1;
+      print_refusal(number, packet.error().reason, options);
     }
   }
   if (status == PCAP_ERROR) {
     return complain({ErrorCode::Io, fmt::format("{}: {}", options.path, pcap_geterr(file.get()))});
   }
   if (bad != 0) {
-    fmt::print(stderr, "weft: {} of {} packets are malformed\n", bad, number);
+    fmt::print(stderr, "weft: {} of {} packets are malformed or have a wrong CRC\n", bad, number);
   }
   return bad == 0 ? 0 : kFailed;
 }

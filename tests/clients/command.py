@@ -92,10 +92,19 @@ class Command(unittest.TestCase):
         decoded = 0
         for capture in captures:
             done = self.weft("decode", "--summary", str(capture))
-            self.assertIn(done.returncode, (0, 1), capture)
+            self.assertEqual(done.returncode, 0, (capture, done.stderr))
             decoded += done.stdout.count("RoCEv2 ")
         self.assertGreater(decoded, 100)
         self.assertEqual(self.weft("decode", "/etc/hostname").returncode, 1)
+
+    def test_decode_finds_a_damaged_packet(self):
+        whole = sorted(GOLDEN.glob("*.pcap"))[0].read_bytes()
+        damaged = pathlib.Path(self.folder.name) / "damaged.pcap"
+        damaged.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))  # of the last packet's ICRC
+        done = self.weft("decode", "--summary", str(damaged))
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stdout.count("ICRC wrong"), 1)
+        self.assertIn("1 of ", done.stderr)
 
 
 if __name__ == "__main__":
