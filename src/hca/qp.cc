@@ -88,11 +88,6 @@ Result<void> check_send(const QpCore& core, const SendWr& wr, const DeviceLimits
     return fail(ErrorCode::InvalidArgument, "a {} QP does not offer work request opcode {}",
                 name(core.type), static_cast<unsigned>(wr.opcode));
   }
-  if (core.send_queue.is_full()) {
-    return fail(ErrorCode::OutOfMemory,
-                "the send queue is full: {} work requests are not complete yet",
-                core.send_queue.depth());
-  }
   if (core.type == QpType::Ud) {
     if (wr.ah == nullptr) {
       return fail(ErrorCode::InvalidArgument, "a UD send needs an address handle");
@@ -116,14 +111,26 @@ Qp::Qp(Hca& hca, LockPolicy policy, std::unique_ptr<QpCore> core,
 
 Qp::~Qp() = default;
 
-Result<void> Qp::post_send(const SendWr& wr) {
+Result<void> Qp::post_send(const SendWr& wr) { return post_send({&wr, 1}); }
+
+Result<void> Qp::post_send(std::span<const SendWr> wrs) {
   const std::lock_guard guard{lock_};
-  if (auto checked = check_send(*core_, wr, hca_.configuration().limits); !checked) {
-    return checked;
+  for (const SendWr& wr : wrs) {
+    if (auto checked = check_send(*core_, wr, hca_.configuration().limits); !checked) {
+      return checked;
+    }
   }
-  SendWqe& wqe = core_->send_queue.push(wr);
-  if ((wqe.remote_qkey.value() & 0x8000'0000) != 0) {  // R-QP-7, IBTA vol 1 §10.2.5
-    wqe.remote_qkey = core_->attributes.qkey;
+  if (wrs.size() > core_->send_queue.room()) {
+    return fail(ErrorCode::OutOfMemory,
+                "the send queue has no room for {} work requests: {} of {} are not complete yet",
+                wrs.size(), core_->send_queue.depth() - core_->send_queue.room(),
+                core_->send_queue.depth());
+  }
+  for (const SendWr& wr : wrs) {
+    SendWqe& wqe = core_->send_queue.push(wr);
+    if ((wqe.remote_qkey.value() & 0x8000'0000) != 0) {  // R-QP-7, IBTA vol 1 §10.2.5
+      wqe.remote_qkey = core_->attributes.qkey;
+    }
   }
   if (core_->state() == QpState::Err || core_->state() == QpState::Sqe) {
     while (!core_->send_queue.is_empty()) {

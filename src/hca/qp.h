@@ -31,6 +31,8 @@ class Qp {
   // --- verbs
   // -------------------------------------------------------------------------------------------------------
   Result<void> post_send(const SendWr& wr);
+  /// Several at once: all of them, or none when one is refused.
+  Result<void> post_send(std::span<const SendWr> wrs);
   Result<void> post_recv(const RecvWr& wr);
   Result<void> modify(const QpAttributes& attributes, QpAttributeMask mask);
   [[nodiscard]] QpAttributes query();

@@ -63,6 +63,9 @@ class SendQueue {
   void clear() { head_ = tail_; }
 
   [[nodiscard]] std::uint32_t depth() const { return depth_; }
+  [[nodiscard]] std::uint32_t room() const {
+    return depth_ - static_cast<std::uint32_t>(tail_ - head_);
+  }
   [[nodiscard]] std::uint32_t max_sge() const { return max_sge_; }
   [[nodiscard]] std::uint32_t max_inline_bytes() const { return max_inline_bytes_; }
 

@@ -271,6 +271,52 @@ TEST_F(Verbs, RefusePostsInTheWrongStateAndNameTheBadRequest) {
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
 
+TEST_F(Verbs, PostASeriesOfRequestsWholeOrNotAtAll) {
+  ibv_cq* const cq = ibv_create_cq(context_, 16, nullptr, nullptr, 0);
+  auto plain = qp_attributes(cq);
+  ibv_qp_init_attr_ex attributes{};
+  attributes.send_cq = attributes.recv_cq = cq;
+  attributes.cap = plain.cap;
+  attributes.cap.max_send_wr = 4;
+  attributes.qp_type = IBV_QPT_RC;
+  attributes.sq_sig_all = 1;
+  attributes.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  attributes.pd = pd_;
+  attributes.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE;
+  ibv_qp* const qp = ibv_create_qp_ex(context_, &attributes);
+  ASSERT_NE(qp, nullptr);
+  connect_to_itself(qp);
+  alignas(8) std::array<std::uint64_t, 64> memory{};
+  ibv_mr* const mr = ibv_reg_mr(pd_, memory.data(), sizeof memory,
+                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  ASSERT_NE(mr, nullptr);
+  const auto start = std::bit_cast<std::uint64_t>(memory.data());
+  ibv_qp_ex* const ex = ibv_qp_to_qp_ex(qp);
+  const auto post = [&](std::uint32_t count, std::uint32_t longest) {
+    ibv_wr_start(ex);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      ex->wr_id = i;
+      ex->wr_flags = IBV_SEND_SIGNALED;
+      ibv_wr_rdma_write(ex, mr->rkey, start + 256);
+      ibv_wr_set_sge(ex, mr->lkey, start, i + 1 == count ? longest : 8);
+    }
+    return ibv_wr_complete(ex);
+  };
+  EXPECT_EQ(post(5, 8), ENOMEM) << "one more than the queue holds";
+  EXPECT_EQ(post(3, 0xFFFF'FFFF), EINVAL) << "the last is too long";
+  ibv_wc wc{};
+  EXPECT_EQ(ibv_poll_cq(cq, 1, &wc), 0) << "nothing of either was posted";
+  EXPECT_EQ(post(4, 8), 0);
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    wc = wait(cq);
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wc.wr_id, i);
+  }
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
 TEST_F(Verbs, WriteThenReadThenAddThroughALane) {
   ibv_cq* const cq = ibv_create_cq(context_, 16, nullptr, nullptr, 0);
   auto attributes = qp_attributes(cq);

@@ -105,6 +105,7 @@ struct QpObject {
   // Between wr_start and wr_complete; they keep their capacity, so that posting allocates nothing.
   std::vector<PendingWr> pending;
   std::vector<hca::Sge> pending_sges;
+  std::vector<hca::SendWr> series;  // as wr_complete() posts it
   std::vector<std::byte> pending_bytes;
   int pending_error{};
 };

@@ -158,29 +158,34 @@ void wr_abort(ibv_qp_ex* qp) noexcept {
   return sge;
 }
 
+/// All of the series or nothing.
+[[nodiscard]] int post_series(QpObject& object) {
+  for (PendingWr& pending : object.pending) {
+    if (pending.is_inline) {
+      pending.first_sge = object.pending_sges.size();
+      pending.sge_count = 1;
+      pending.wr.flags |= hca::Send::Inline;
+      object.pending_sges.push_back(local(object.pending_bytes, pending));
+    }
+  }
+  object.series.clear();
+  for (PendingWr& pending : object.pending) {
+    pending.wr.sges = std::span{object.pending_sges}.subspan(pending.first_sge, pending.sge_count);
+    object.series.push_back(pending.wr);
+  }
+  if (auto posted = object.engine->post_send(std::span<const hca::SendWr>{object.series});
+      !posted) {
+    return refuse(posted.error());
+  }
+  object.context->process->kick(*object.engine);
+  return 0;
+}
+
 int wr_complete(ibv_qp_ex* qp) noexcept {
   QpObject& object = qp_of(qp);
   int status = object.pending_error;
-  if (status == 0 && !is_alive(*object.context)) {
-    status = EIO;
-  }
   if (status == 0) {
-    std::vector<hca::Sge>& sges = object.pending_sges;
-    for (PendingWr& pending : object.pending) {
-      hca::Sge inlined;
-      if (pending.is_inline) {
-        inlined = local(object.pending_bytes, pending);
-        pending.wr.sges = {&inlined, 1};
-        pending.wr.flags |= hca::Send::Inline;
-      } else {
-        pending.wr.sges = std::span{sges}.subspan(pending.first_sge, pending.sge_count);
-      }
-      if (auto posted = object.engine->post_send(pending.wr); !posted) {
-        status = refuse(posted.error());
-        break;
-      }
-    }
-    object.context->process->kick(*object.engine);
+    status = is_alive(*object.context) ? post_series(object) : EIO;
   }
   wr_abort(qp);
   return status;
