@@ -32,6 +32,11 @@ class LaneSink final : public hca::TransmitSink {
                           std::span<const ByteSpan> gather) override;
 
   void ring_doorbells();
+  [[nodiscard]] bool is_allowed(hca::Flow flow, bool has_payload) const {
+    using Allowed = Process::Impl::Allowed;
+    return allowed_ == Allowed::Everything ||
+           (flow == hca::Flow::Response && (allowed_ == Allowed::OnlyResponses || !has_payload));
+  }
   [[nodiscard]] bool has_lost() const { return has_lost_; }
   [[nodiscard]] bool has_sent() const { return has_sent_; }
   [[nodiscard]] Lane* blocked() const { return blocked_; }
@@ -48,13 +53,16 @@ class LaneSink final : public hca::TransmitSink {
 
 bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
                     std::span<const ByteSpan> gather) {
-  if (flow == hca::Flow::Request && allowed_ == Process::Impl::Allowed::OnlyResponses) {
+  Lane* lane = carrier_.lane.load(std::memory_order_acquire);
+  if (!is_allowed(flow, !gather.empty())) {
+    if (flow == hca::Flow::Response && lane != nullptr) {
+      lane->responses_wait.store(true, std::memory_order_relaxed);
+    }
     return false;
   }
   if (header.dlid.is_multicast()) {
     return process_->send_multicast(header, gather);
   }
-  Lane* lane = carrier_.lane.load(std::memory_order_acquire);
   if (lane == nullptr) {
     lane = &process_->lane_of_packet(carrier_, header);
   }
@@ -126,8 +134,8 @@ Process::Impl::Attempt Process::Impl::attempt(QpCarrier& carrier, Instant at, un
   return {.has_more = has_more, .has_sent = sink.has_sent(), .blocked = sink.blocked()};
 }
 
-/// Lets a QP send. While others wait for the same lane its requests join their line, or who is
-/// asked most often would take all the room; what it answers waits for nobody's requests.
+/// Lets a QP send. While others wait for the same lane it joins their line with all but its
+/// acknowledgements, or who is asked most often would take all the room.
 void Process::Impl::carry(QpCarrier& carrier, Instant at, unsigned budget) {
   if (!carrier.qp->wants_transmit()) {
     return;
@@ -135,7 +143,7 @@ void Process::Impl::carry(QpCarrier& carrier, Instant at, unsigned budget) {
   Lane* const lane = carrier.lane.load(std::memory_order_acquire);
   const bool has_line = lane != nullptr && lane->state() == LaneState::Open && lane->has_line();
   const Attempt made =
-      attempt(carrier, at, budget, has_line ? Allowed::OnlyResponses : Allowed::Everything);
+      attempt(carrier, at, budget, has_line ? Allowed::OnlyAcknowledgements : Allowed::Everything);
   if (made.has_more) {
     Lane* const line = made.blocked != nullptr ? made.blocked : lane;
     join_line(carrier, line != nullptr ? *line : *nowhere, made.blocked != nullptr);

@@ -126,8 +126,9 @@ struct Process::Impl {
     bool has_sent{};
     Lane* blocked{};  // where there was no room
   };
-  /// Responses go whenever there is room for them; requests wait in line (decision 3).
-  enum class Allowed : std::uint8_t { Everything, OnlyResponses };
+  /// What a QP may send now. No response waits for requests to find room (decision 3);
+  /// acknowledgements, which are short, need not even wait for their turn.
+  enum class Allowed : std::uint8_t { Everything, OnlyResponses, OnlyAcknowledgements };
   [[nodiscard]] Attempt attempt(QpCarrier& carrier, Instant at, unsigned budget, Allowed allowed);
   void send_what_is_owed(QpCarrier& carrier);
   void carry(QpCarrier& carrier, Instant at, unsigned budget);
