@@ -71,8 +71,8 @@ void check_with_byte_positions(const UdHeader& header, std::size_t payload) {  /
   const std::size_t all = wire.size() + padded + 4;  // ICRC
   std::size_t at = 0;
   if (header.lrh) {
-    EXPECT_EQ(bytes.at(0, 1), header.lrh->vl.value() << 4U);
-    EXPECT_EQ(bytes.at(1, 1), header.lrh->sl.value() << 4U | (header.grh ? 3U : 2U));
+    EXPECT_EQ(bytes.at(0, 1), std::uint32_t{header.lrh->vl.value()} << 4U);
+    EXPECT_EQ(bytes.at(1, 1), std::uint32_t{header.lrh->sl.value()} << 4U | (header.grh ? 3U : 2U));
     EXPECT_EQ(bytes.at(2, 2), header.lrh->dlid.value());
     EXPECT_EQ(bytes.at(6, 2), header.lrh->slid.value());
     at = 8;
