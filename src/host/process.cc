@@ -143,14 +143,16 @@ void Process::kick(hca::Qp& qp) { impl_->settle(*static_cast<QpCarrier*>(qp.carr
 
 std::size_t Process::poll(hca::CompletionQueue& cq, std::span<hca::Wc> out) {
   if (!cq.is_empty()) {
-    return cq.poll(out);
+    return cq.poll(out);  // what others delivered
   }
   Impl& impl = *impl_;
   impl.polls.store(impl.polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (impl.lease_ended.load(std::memory_order_relaxed)) {
     impl.lease_ended.store(false, std::memory_order_relaxed);
   }
-  impl.progress(Impl::Taker::Application, true);
+  if (impl.progress(Impl::Taker::Application, true) == 0) {
+    impl.let_others_run();
+  }
   return cq.poll(out);
 }
 

@@ -92,6 +92,8 @@ struct Process::Impl {
   PolicyLock request_owner{LockPolicy::Spin};
   PolicyLock response_owner{LockPolicy::Spin};
   std::atomic<std::uint64_t> polls{0};
+  std::atomic<std::uint64_t> polls_when_found{0};  // when a poll last found something
+  std::atomic<std::uint64_t> polls_before_yield{1};
   std::atomic<bool> lease_ended{true};
   std::atomic<bool> thread_is_hot{false};
   std::atomic<bool> thread_sleeps{false};  // until something arrives or is posted
@@ -155,6 +157,7 @@ struct Process::Impl {
   void deliver(Lane& lane, hca::Flow flow, ByteSpan record, std::span<QpCarrier*> touched,
                std::size_t& touched_count);
   void handle_timers(Instant at);
+  void let_others_run();
   void run_progress();
   void sleep_until_woken(Instant at);
   [[nodiscard]] bool anything_arrived();

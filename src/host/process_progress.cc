@@ -19,6 +19,10 @@ namespace {
 constexpr std::size_t kBatch = 32;
 constexpr unsigned kAnswerBudget = 4;
 
+/// Polls in vain, of some 50 ns each, before a CPU is offered to others; policy.
+constexpr std::uint64_t kPollsBeforeYield = 256;
+constexpr std::uint64_t kPollsBeforeYieldOnFewCpus = 16;
+
 /// While senders wait for room, how long the thread sleeps at most should a wake be missed.
 constexpr Duration kRoomPatience = Duration::milliseconds(1);
 constexpr Duration kLongestSleep = Duration::seconds(3'600);
@@ -57,12 +61,11 @@ void pause() {
 }
 
 /// Spinning pays only when everybody who spins has a CPU: two programs with two threads each.
-[[nodiscard]] Duration spin_budget() {
+[[nodiscard]] bool has_cpus_to_spin() {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   constexpr int kEnough = 4;
-  const bool enough = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) >= kEnough;
-  return enough ? Process::kSpinBudget : Duration{};
+  return sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) >= kEnough;
 }
 
 }  // namespace
@@ -181,6 +184,9 @@ std::size_t Process::Impl::progress(Taker taker, bool application_is_active) {
     taken += take_responses();
   }
   taken += take_requests(taker, application_is_active);
+  if (taken != 0) {
+    polls_when_found.store(polls.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
   return taken;
 }
 
@@ -198,6 +204,16 @@ void Process::Impl::handle_timers(Instant at) {
       carry(*carrier, at, kAnswerBudget);
     }
     arm(*carrier);
+  }
+}
+
+/// After a poll that found nothing. Where programs outnumber CPUs, the peer that this one waits for
+/// may be waiting for this very CPU.
+void Process::Impl::let_others_run() {
+  const std::uint64_t in_vain =
+      polls.load(std::memory_order_relaxed) - polls_when_found.load(std::memory_order_relaxed);
+  if (in_vain != 0 && in_vain % polls_before_yield.load(std::memory_order_relaxed) == 0) {
+    sched_yield();
   }
 }
 
@@ -245,7 +261,10 @@ void Process::Impl::sleep_until_woken(Instant at) {
 }
 
 void Process::Impl::run_progress() {
-  const Duration budget = spin_budget();
+  const bool spins = has_cpus_to_spin();
+  const Duration budget = spins ? Process::kSpinBudget : Duration{};
+  polls_before_yield.store(spins ? kPollsBeforeYield : kPollsBeforeYieldOnFewCpus,
+                           std::memory_order_relaxed);
   std::uint64_t seen_polls = polls.load(std::memory_order_relaxed);
   Instant polled_at{};  // when a new poll of the application was last seen
   Instant worked_at = now();
