@@ -48,7 +48,7 @@ inline constexpr auto kRcFaultTable = std::to_array<RcFaultRow>({
      AsyncEventType::QpRequestError                                                                                                           },
     {RcFault::ReceiverNotReady,  wire::NakCode::PsnSequenceError,       WcStatus::Success,               false,
      AsyncEventType::QpRequestError                                                                                                           },
-    {RcFault::RKeyViolation,     wire::NakCode::RemoteAccessError,      WcStatus::LocalProtectionError,  true,
+    {RcFault::RKeyViolation,     wire::NakCode::RemoteAccessError,      WcStatus::LocalAccessError,      true,
      AsyncEventType::QpAccessError                                                                                                            },
     {RcFault::LocalQpOperation,  wire::NakCode::RemoteOperationalError,
      WcStatus::LocalProtectionError,                                                                     true,  AsyncEventType::QpFatal       },

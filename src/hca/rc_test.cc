@@ -319,6 +319,88 @@ TEST(RcResponder, RefusesAMessageLongerThanTheReceiveBuffer) {
   EXPECT_EQ(only_status(pair, *pair.b().recv_cq), WcStatus::LocalLengthError);
 }
 
+TEST(RcResponder, EndsInRemoteOperationErrorWhenItsOwnReceiveIsBad) {
+  LoopbackPair pair;
+  pair.connect();
+  const Sge bad{.address = pair.b().address(), .length = 64, .lkey = LKey{0x999}};
+  ASSERT_TRUE(pair.b().qp->post_recv({
+      .wr_id = 1, .sges = {&bad, 1}
+  }));
+  const std::array sges{pair.a().sge(0, 64)};
+  post(pair.a(), send(sges));
+  ASSERT_TRUE(pair.run());
+  EXPECT_EQ(only_status(pair, *pair.a().send_cq), WcStatus::RemoteOperationError);
+  EXPECT_EQ(only_status(pair, *pair.b().recv_cq), WcStatus::LocalProtectionError);
+}
+
+TEST(RcResponder, EndsAReceiveInLocalQpOperationErrorWhenAMessageBreaksOff) {
+  LoopbackPair pair;
+  pair.connect();
+  post_receive(pair.b(), 0, 1000);
+  pair.filter = [](Flight& flight) {
+    if (flight.header.opcode == wire::Opcode::RcSendLast) {
+      flight.header.opcode = flight.header.last_opcode = wire::Opcode::RcRdmaWriteLast;
+    }
+    return true;
+  };
+  const std::array sges{pair.a().sge(0, 400)};
+  post(pair.a(), send(sges));
+  ASSERT_TRUE(pair.run());
+  EXPECT_EQ(only_status(pair, *pair.a().send_cq), WcStatus::RemoteInvalidRequest);
+  EXPECT_EQ(only_status(pair, *pair.b().recv_cq), WcStatus::LocalQpOperationError);
+}
+
+TEST(RcResponder, EndsAReceiveInLocalAccessErrorWhenAWriteWithImmediateMayNotGoWhereItAims) {
+  LoopbackPair pair;
+  pair.connect();
+  post_receive(pair.b(), 0, 0);
+  const std::array sges{pair.a().sge(0, 64)};
+  SendWr wr = send(sges, WrOpcode::RdmaWriteWithImmediate);
+  wr.remote_address = pair.b().address();
+  wr.rkey = RKey{pair.b().region->rkey.value() ^ 1U};
+  post(pair.a(), wr);
+  ASSERT_TRUE(pair.run());
+  EXPECT_EQ(only_status(pair, *pair.a().send_cq), WcStatus::RemoteAccessError);
+  EXPECT_EQ(only_status(pair, *pair.b().recv_cq), WcStatus::LocalAccessError);
+}
+
+TEST(RcRequester, EndsInBadResponseWhenAReadIsAnsweredWithAnotherLength) {
+  LoopbackPair pair;
+  pair.connect();
+  pair.filter = [](Flight& flight) {
+    if (flight.header.opcode == wire::Opcode::RcRdmaReadResponseOnly) {
+      flight.payload.resize(flight.payload.size() - 4);
+    }
+    return true;
+  };
+  const std::array sges{pair.a().sge(0, 64)};
+  SendWr wr = send(sges, WrOpcode::RdmaRead);
+  wr.remote_address = pair.b().address();
+  wr.rkey = pair.b().region->rkey;
+  post(pair.a(), wr);
+  ASSERT_TRUE(pair.run());
+  EXPECT_EQ(only_status(pair, *pair.a().send_cq), WcStatus::BadResponse);
+  EXPECT_EQ(pair.a().qp->query().state, QpState::Err);
+}
+
+TEST(RcRequester, EndsInBadResponseWhenAnAtomicIsAnsweredAsARead) {
+  LoopbackPair pair;
+  pair.connect();
+  pair.filter = [](Flight& flight) {
+    if (flight.header.opcode == wire::Opcode::RcAtomicAcknowledge) {
+      flight.header.opcode = flight.header.last_opcode = wire::Opcode::RcRdmaReadResponseOnly;
+    }
+    return true;
+  };
+  const std::array sges{pair.a().sge(0, 8)};
+  SendWr wr = send(sges, WrOpcode::FetchAdd);
+  wr.remote_address = pair.b().address();
+  wr.rkey = pair.b().region->rkey;
+  post(pair.a(), wr);
+  ASSERT_TRUE(pair.run());
+  EXPECT_EQ(only_status(pair, *pair.a().send_cq), WcStatus::BadResponse);
+}
+
 TEST(RcRequester, FailsLocallyWithoutSendingWhenAnLKeyIsBad) {
   LoopbackPair pair;
   pair.connect();
