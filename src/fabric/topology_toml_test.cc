@@ -66,6 +66,7 @@ TEST(TopologyFile, ErrorsNameTheLineAndWhatWouldWork) {
   EXPECT_THAT(reason_of("[[host]]\n"), HasSubstr("lab.toml:1: a host needs a name"));
   EXPECT_THAT(reason_of("[[host]]\nname = 5"), HasSubstr("in quotes"));
   EXPECT_THAT(reason_of("[[host]\n"), HasSubstr("lab.toml:1: "));
+  EXPECT_THAT(reason_of("\n[&"), HasSubstr("lab.toml:2: "));  // found by topology_fuzz
   EXPECT_THAT(reason_of("[[host]]\nname = \"a b\""), HasSubstr("lab.toml:2: "));
   EXPECT_THAT(reason_of(h1 + h1), HasSubstr("second node is named 'h1'"));
   EXPECT_THAT(reason_of(h1 + "[[host.hca]]\nports = 3\n"), HasSubstr("1..2"));
