@@ -19,9 +19,7 @@ using nlohmann::json;
 
 [[nodiscard]] std::string peer_of(const json& port) {
   const json& peer = port["peer"];
-  return peer.is_null()
-             ? std::string{"-"}
-             : fmt::format("{}:{}", peer["node"].get<std::string>(), peer["port"].get<int>());
+  return peer.is_null() ? std::string{"-"} : peer["name"].get<std::string>();
 }
 
 [[nodiscard]] std::string state_of(const json& port) {

@@ -30,7 +30,8 @@ using nlohmann::json;
   const fabric::PortRecord& port = view.port(index);
   return {
       {"node", view.name(view.node(port.node))},
-      {"port", port.number.value()            }
+      {"port", port.number.value()},
+      {"name", fabric::port_name(view, index)}
   };
 }
 
@@ -38,7 +39,6 @@ using nlohmann::json;
   const fabric::PortRecord& port = view.port(index);
   json entry = name_json(view, index);
   entry["kind"] = port.is_switch_port() ? "switch" : "host";
-  entry["name"] = fabric::port_name(view, index);
   if (!port.is_switch_port()) {
     entry["hca"] = view.name(view.hca(port.hca));
   }

@@ -13,6 +13,22 @@ import unittest
 
 import weft_clients
 
+TWO_HCAS = """
+[[host]]
+name = "h1"
+[[host.hca]]
+[[host.hca]]
+ports = 2
+[[host]]
+name = "h2"
+[[host.hca]]
+[[host.hca.port]]
+lmc = 2
+[[switch]]
+name = "s1"
+ports = 4
+""" + "".join(f'[[link]]\na = "{host}"\nb = "s1:{port}"\n' for port, host in enumerate(("h1:1", "h1/weft1:1", "h1/weft1:2", "h2:1"), 1))
+
 GOLDEN = weft_clients.ROOT / "tests" / "golden" / "pcaps"
 
 
@@ -57,6 +73,25 @@ class Command(unittest.TestCase):
         self.assertEqual(self.weft("down").returncode, 0)
         self.assertEqual(os.listdir(self.run_directory), [], "nothing is left behind")
         self.assertIn("weft up", self.weft("status").stderr)
+
+    def test_hosts_may_have_several_hcas_and_ports_several_lids(self):
+        topology = pathlib.Path(self.folder.name) / "two.toml"
+        topology.write_text(TWO_HCAS)
+        self.assertEqual(self.weft("up", str(topology)).returncode, 0)
+        self.addCleanup(self.weft, "down")
+        status = json.loads(self.weft("status", "--json").stdout)
+        peers = {port["name"]: port["peer"] and port["peer"]["name"] for port in status["ports"]}
+        self.assertEqual(peers["s1:3"], "h1/weft1:2")
+        self.assertEqual(peers["h2:1"], "s1:4")
+        self.assertEqual([port["lmc"] for port in status["ports"] if port["name"] == "h2:1"], [2])
+        devices = self.weft("exec", "h1", "--", "ibv_devinfo").stdout
+        self.assertEqual(devices.count("hca_id:"), 2)
+        self.assertEqual(devices.count("PORT_ACTIVE"), 3)
+        port = str(20_000 + os.getpid() % 10_000)
+        done = self.weft("run", "--fabric", str(topology), "--on", "h1", f"ibv_rc_pingpong -c -d weft1 -i 2 -p {port}",
+                         "--on", "h2", f"ibv_rc_pingpong -c -p {port} 127.77.0.1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("1000 iters in"), 2)
 
     def test_run_labels_output_and_ends_with_the_last_programs_status(self):
         done = self.weft("run", "--on", "h1", "echo one; exit 3", "--on", "h2", "echo two; exit 4", "--delay", "0.1")
