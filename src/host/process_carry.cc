@@ -209,31 +209,34 @@ void Process::Impl::arm(QpCarrier& carrier) {
   }
 }
 
-void Process::Impl::resume_waiting() {
+bool Process::Impl::resume_waiting() {
   const std::lock_guard owner{response_owner};
-  resume_waiting_as_owner();
+  return resume_waiting_as_owner();
 }
 
-void Process::Impl::resume_waiting_as_owner() {
+bool Process::Impl::resume_waiting_as_owner() {
   if (waiting_count.load(std::memory_order_relaxed) == 0) {
-    return;
+    return false;
   }
+  bool has_sent = false;
   const Instant at = now();
   const std::size_t count = lane_count.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < count; ++i) {
     if (lanes[i]->has_line()) {
-      serve_line(*lanes[i], at);
+      has_sent = serve_line(*lanes[i], at) || has_sent;
     }
   }
+  return has_sent;
 }
 
 /// Each QP of the line gets a turn, from its head, until there is no room: who has sent something
 /// goes to the end, who found no room keeps its place. Past a request without room only responses
-/// have a turn.
-void Process::Impl::serve_line(Lane& lane, Instant at) {
+/// have a turn. True when something was sent.
+bool Process::Impl::serve_line(Lane& lane, Instant at) {
   IntrusiveList<QpCarrier, WaitingForRoom> kept;
   IntrusiveList<QpCarrier, WaitingForRoom> served;
   Allowed allowed = Allowed::Everything;
+  bool has_sent = false;
   const bool responses_waited = lane.responses_wait.exchange(false, std::memory_order_relaxed);
   for (std::uint32_t turns = lane.line_length.load(std::memory_order_relaxed); turns != 0;
        --turns) {
@@ -248,6 +251,7 @@ void Process::Impl::serve_line(Lane& lane, Instant at) {
     }
     const Attempt made = attempt(*carrier, at, kResumeBudget, allowed);
     arm(*carrier);
+    has_sent = has_sent || made.has_sent;
     const bool waits_elsewhere = made.blocked != nullptr && made.blocked != &lane;
     {
       const std::lock_guard guard{lane.out_lock};
@@ -276,6 +280,7 @@ void Process::Impl::serve_line(Lane& lane, Instant at) {
   const std::lock_guard guard{lane.out_lock};
   lane.waiting.splice_front(kept);
   lane.waiting.splice_back(served);
+  return has_sent;
 }
 
 void Process::Impl::forget_waiting(QpCarrier& carrier) {

@@ -136,11 +136,12 @@ struct Process::Impl {
   void carry(QpCarrier& carrier, Instant at, unsigned budget);
   void join_line(QpCarrier& carrier, Lane& wanted, bool wants_room);
   void leave_line(QpCarrier& carrier, Lane& lane);
-  void serve_line(Lane& lane, Instant at);
+  bool serve_line(Lane& lane, Instant at);
   void settle(QpCarrier& carrier);
   void arm(QpCarrier& carrier);
-  void resume_waiting();
-  void resume_waiting_as_owner();  // of responses
+  // True when something was sent.
+  bool resume_waiting();
+  bool resume_waiting_as_owner();  // of responses
   void forget_waiting(QpCarrier& carrier);
   Lane& lane_of_packet(QpCarrier& carrier, const hca::PacketHeader& header);
   [[nodiscard]] bool send_multicast(const hca::PacketHeader& header,

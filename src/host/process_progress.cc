@@ -11,6 +11,7 @@
 #include "host/clock.h"
 #include "host/futex.h"
 #include "host/process_impl.h"
+#include "host/schedule.h"
 
 namespace weft::host {
 namespace {
@@ -23,7 +24,7 @@ constexpr unsigned kAnswerBudget = 4;
 constexpr std::uint64_t kPollsBeforeYield = 256;
 constexpr std::uint64_t kPollsBeforeYieldOnFewCpus = 16;
 
-/// While senders wait for room, how long the thread sleeps at most should a wake be missed.
+/// While senders wait for room, how long the thread sleeps at most: their peers may be stopped.
 constexpr Duration kRoomPatience = Duration::milliseconds(1);
 constexpr Duration kLongestSleep = Duration::seconds(3'600);
 
@@ -140,6 +141,9 @@ std::size_t Process::Impl::drain(Lane& lane, hca::Flow flow, bool only_one_sided
       carry(*touched[i], at, kAnswerBudget);
       arm(*touched[i]);
     }
+  }
+  // After a pass in vain too: who found no room may have said so just after the last record went.
+  if (taken != 0 || flow == hca::Flow::Response) {
     lane.tell_room();
   }
   return taken;
@@ -241,7 +245,10 @@ void Process::Impl::sleep_until_woken(Instant at) {
       }
     }
   };
-  for_each_open([](Lane& lane) { lane.announce_sleep(); });
+  for_each_open([](Lane& lane) {
+    lane.announce_sleep();
+    lane.tell_room();
+  });
   Duration longest = kLongestSleep;
   if (waiting_count.load(std::memory_order_relaxed) != 0) {
     longest = kRoomPatience;
@@ -252,7 +259,9 @@ void Process::Impl::sleep_until_woken(Instant at) {
   }
   thread_wakes_at_ns.store((at + longest).since_start().nanoseconds(), std::memory_order_seq_cst);
   const bool late = timers.earliest() < at + longest;
-  if (!late && !stopping.load() && !anything_arrived() && longest > Duration{}) {
+  // The last look at rings, in and out, comes after all was announced: that is why no wake is lost.
+  if (!late && !stopping.load() && !anything_arrived() && !resume_waiting() &&
+      longest > Duration{}) {
     futex_wait(attention->wake, seen, longest);
   }
   thread_sleeps.store(false, std::memory_order_relaxed);
@@ -261,6 +270,7 @@ void Process::Impl::sleep_until_woken(Instant at) {
 }
 
 void Process::Impl::run_progress() {
+  ask_to_run_promptly();
   const bool spins = has_cpus_to_spin();
   const Duration budget = spins ? Process::kSpinBudget : Duration{};
   polls_before_yield.store(spins ? kPollsBeforeYield : kPollsBeforeYieldOnFewCpus,

@@ -1,0 +1,23 @@
+#include "host/schedule.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <thread>
+
+namespace weft::host {
+namespace {
+
+TEST(Schedule, KeepsPolicyAndNiceOfTheThread) {
+  std::thread{[] {
+    const int policy = sched_getscheduler(0);
+    const int nice = getpriority(PRIO_PROCESS, 0);
+    ask_to_run_promptly();
+    EXPECT_EQ(sched_getscheduler(0), policy);
+    EXPECT_EQ(getpriority(PRIO_PROCESS, 0), nice);
+  }}.join();
+}
+
+}  // namespace
+}  // namespace weft::host
