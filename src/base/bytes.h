@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <type_traits>
@@ -18,12 +19,40 @@ template <class T>
   return std::as_bytes(std::span{&value, 1});
 }
 
+/// memcpy of a count that is small and not known at compile time, without the call: one or two
+/// moves up to 32 bytes.
+inline void copy_few(std::byte* to, const std::byte* from, std::size_t count) {
+  const auto ends = [&]<class Word>(Word) {  // both ends, which may overlap
+    Word head;
+    Word tail;
+    std::memcpy(&head, from, sizeof head);
+    std::memcpy(&tail, from + count - sizeof tail, sizeof tail);
+    std::memcpy(to, &head, sizeof head);
+    std::memcpy(to + count - sizeof tail, &tail, sizeof tail);
+  };
+  struct Pair {
+    std::uint64_t low;
+    std::uint64_t high;
+  };
+  if (count > 2 * sizeof(Pair)) {
+    std::memcpy(to, from, count);
+  } else if (count >= sizeof(Pair)) {
+    ends(Pair{});
+  } else if (count >= sizeof(std::uint64_t)) {
+    ends(std::uint64_t{});
+  } else if (count >= sizeof(std::uint32_t)) {
+    ends(std::uint32_t{});
+  } else {
+    for (std::size_t i = 0; i < count; ++i) {
+      to[i] = from[i];
+    }
+  }
+}
+
 /// memcpy for spans; the destination must hold the source. An empty source is fine whatever its
 /// pointer.
 inline void copy_bytes(MutableByteSpan to, ByteSpan from) {
-  if (!from.empty()) {
-    std::memcpy(to.data(), from.data(), from.size());
-  }
+  copy_few(to.data(), from.data(), from.size());
 }
 
 }  // namespace weft

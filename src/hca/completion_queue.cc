@@ -37,22 +37,6 @@ bool CompletionQueue::push(const Wc& wc, bool solicited) {
   return true;
 }
 
-std::size_t CompletionQueue::poll(std::span<Wc> out) {
-  if (is_empty()) {
-    return 0;  // the common case of a busy poller takes no lock
-  }
-  const std::lock_guard guard{lock_};
-  const std::uint32_t size = size_.load(std::memory_order_relaxed);
-  const std::size_t count = std::min<std::size_t>(out.size(), size);
-  for (std::size_t i = 0; i < count; ++i) {
-    out[i] = ring_[head_];
-    head_ = head_ + 1 == ring_.size() ? 0 : head_ + 1;
-  }
-  size_.store(size - static_cast<std::uint32_t>(count), std::memory_order_release);
-  polled_since_event_ = true;
-  return count;
-}
-
 void CompletionQueue::arm(bool solicited_only) {
   const std::lock_guard guard{lock_};
   const std::uint64_t newest = solicited_only ? newest_solicited_ : pushed_;

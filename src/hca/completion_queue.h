@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -23,7 +25,28 @@ class CompletionQueue {
   bool push(const Wc& wc, bool solicited);
 
   /// Takes up to `out.size()` completions, oldest first; returns how many.
-  std::size_t poll(std::span<Wc> out);
+  std::size_t poll(std::span<Wc> out) {
+    auto to = out.begin();
+    return consume(out.size(), [&](const Wc& wc) { *to++ = wc; });
+  }
+
+  /// The same without a copy: hands each to `take(const Wc&)`, which must not call back.
+  template <class Take>
+  std::size_t consume(std::size_t most, Take take) {
+    if (is_empty()) {
+      return 0;  // the common case of a busy poller takes no lock
+    }
+    const std::lock_guard guard{lock_};
+    const std::uint32_t size = size_.load(std::memory_order_relaxed);
+    const std::size_t count = std::min<std::size_t>(most, size);
+    for (std::size_t i = 0; i < count; ++i) {
+      take(ring_[head_]);
+      head_ = head_ + 1 == ring_.size() ? 0 : head_ + 1;
+    }
+    size_.store(size - static_cast<std::uint32_t>(count), std::memory_order_release);
+    polled_since_event_ = true;
+    return count;
+  }
 
   /// One-shot request for a completion event, for the next or the next solicited completion; arming
   /// for all wins. It fires at once for completions that came after the last event, and for those

@@ -7,24 +7,6 @@
 
 namespace weft::hca {
 
-namespace {
-
-/// Entering the readers' side of the QP table: while one is inside, no QP is freed.
-class Reader {
- public:
-  explicit Reader(std::atomic<std::uint32_t>& readers) : readers_(readers) {
-    readers_.fetch_add(1, std::memory_order_seq_cst);
-  }
-  ~Reader() { readers_.fetch_sub(1, std::memory_order_release); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
-
- private:
-  std::atomic<std::uint32_t>& readers_;
-};
-
-}  // namespace
-
 Hca::Hca(const HcaConfiguration& configuration, HcaEvents& events)
     : state_(std::make_unique<State>(configuration, events)) {
   assert(configuration.port_count >= 1 && configuration.port_count <= 2);
@@ -101,7 +83,6 @@ Hca::Counters Hca::counters() const {
 }
 
 Qp* Hca::handle_packet(PortNumber port, const Packet& packet, Instant now) {
-  const Reader reader{state_->readers};
   static_cast<void>(port);
   if (packet.header.dest_qp == kMulticastQpn) {
     deliver_multicast(packet, now);
@@ -110,7 +91,7 @@ Qp* Hca::handle_packet(PortNumber port, const Packet& packet, Instant now) {
   const std::uint32_t index =
       packet.header.dest_qp.value() - state_->configuration.first_qpn.value();
   Qp* qp =
-      index < state_->qps.size() ? state_->qps[index].load(std::memory_order_seq_cst) : nullptr;
+      index < state_->qps.size() ? state_->qps[index].load(std::memory_order_acquire) : nullptr;
   if (qp == nullptr) {
     state_->no_qp.fetch_add(1, std::memory_order_relaxed);
     return nullptr;

@@ -49,8 +49,8 @@ struct QpInit {
 /// threads and the network: it feeds `handle_packet` and timers, drains `Qp::transmit`, and says
 /// what ports look like. Object creation and destruction may come from any thread under
 /// LockPolicy::Spin; a destroyed object must not be in use elsewhere, as the verbs documentation
-/// demands, except that packets for it may be under way (find_qp's answer is protected by
-/// `Reader`).
+/// demands. Packets for a QP may be under way when it goes, so the driver calls handle_packet and
+/// destroy_qp one after the other, never at the same time.
 class Hca {
  public:
   Hca(const HcaConfiguration& configuration, HcaEvents& events);

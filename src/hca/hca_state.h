@@ -30,8 +30,7 @@ class ObjectPool {
 };
 
 /// Objects by kind. `objects` guards creation, destruction and everything here but the data path's
-/// QP slots: a slot is read without a lock, and destroy_qp waits for readers by their count (few:
-/// one for each thread that delivers packets).
+/// QP slots: a slot is read without a lock, since the driver keeps deliveries and destroy_qp apart.
 struct Hca::State {
   State(const HcaConfiguration& configuration_, HcaEvents& events_)
       : configuration(configuration_),
@@ -47,7 +46,6 @@ struct Hca::State {
   std::array<PortAttributes, 3> ports;  // by number; an HCA has one or two
 
   std::vector<std::atomic<Qp*>> qps;  // by QPN - first_qpn
-  std::atomic<std::uint32_t> readers{0};
   std::uint32_t next_qp{};
   std::uint32_t qp_count{};
   ObjectPool<ProtectionDomain> pds;

@@ -245,11 +245,8 @@ Result<void> Hca::destroy_qp(Qp& qp) {
       }
     }
     state_->qps[core.number.value() - state_->configuration.first_qpn.value()].store(
-        nullptr, std::memory_order_seq_cst);
+        nullptr, std::memory_order_release);
     --state_->qp_count;
-  }
-  while (state_->readers.load(std::memory_order_seq_cst) != 0) {
-    // Somebody delivers a packet, perhaps to this QP: short, and it never waits for us.
   }
   core.send_cq.remove(core.number);
   core.recv_cq.remove(core.number);

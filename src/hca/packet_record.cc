@@ -1,5 +1,7 @@
 #include "hca/packet_record.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
 #include <cstring>
@@ -38,38 +40,51 @@ struct FixedPart {
 };
 static_assert(sizeof(FixedPart) == 24);
 
-class Writer {
- public:
-  explicit Writer(std::span<std::byte> out) : out_(out) {}
-  template <class T>
-  void put(const T& value) {
-    std::memcpy(out_.data() + at_, &value, sizeof value);
-    at_ += sizeof value;
-  }
-  [[nodiscard]] std::size_t size() const { return at_; }
-
- private:
-  std::span<std::byte> out_;
-  std::size_t at_{};
+/// What a record has besides its fixed part, by opcode.
+struct RecordShape {
+  const wire::OpcodeInfo* info{};  // null: a reserved opcode
+  std::uint8_t extension_bytes{};  // of PacketHeader::extension, the first so many
+  bool has_tail_word{};            // ImmDt or IETH
 };
 
-class Reader {
- public:
-  explicit Reader(ByteSpan in) : in_(in) {}
-  template <class T>
-  bool get(T& value) {
-    if (in_.size() < sizeof value) {
-      return false;
-    }
-    std::memcpy(&value, in_.data(), sizeof value);
-    in_ = in_.subspan(sizeof value);
-    return true;
+[[nodiscard]] RecordShape shape_of(wire::Opcode opcode) {
+  RecordShape shape{.info = wire::opcode_info(opcode)};
+  if (shape.info == nullptr) {
+    return shape;
   }
-  [[nodiscard]] ByteSpan rest() const { return in_; }
+  const wire::ExtensionHeaders headers = shape.info->headers;
+  using Extension = PacketHeader::Extension;
+  const std::size_t bytes = headers.has(ExtensionHeader::Reth)        ? sizeof(Extension::reth)
+                            : headers.has(ExtensionHeader::AtomicEth) ? sizeof(wire::AtomicEth)
+                            : headers.has(ExtensionHeader::Deth)      ? sizeof(wire::Deth)
+                            : headers.has(ExtensionHeader::AtomicAckEth)
+                                ? sizeof(Extension::response)
+                            : headers.has(ExtensionHeader::Aeth) ? sizeof(wire::Aeth)
+                                                                 : 0;
+  shape.extension_bytes = static_cast<std::uint8_t>(bytes);
+  shape.has_tail_word =
+      headers.has(ExtensionHeader::Immediate) || headers.has(ExtensionHeader::Ieth);
+  return shape;
+}
 
- private:
-  ByteSpan in_;
-};
+const std::array<RecordShape, 256> kShapes = [] {
+  std::array<RecordShape, 256> shapes;
+  for (std::size_t opcode = 0; opcode < shapes.size(); ++opcode) {
+    shapes[opcode] = shape_of(static_cast<wire::Opcode>(opcode));
+  }
+  return shapes;
+}();
+
+[[nodiscard]] const RecordShape& shape(wire::Opcode opcode) {
+  return kShapes[static_cast<std::uint8_t>(opcode)];
+}
+
+/// Of a train: a READ response has its AETH in the first packet or in the last; both say the same.
+[[nodiscard]] std::size_t extension_bytes(const RecordShape& first, const RecordShape& last) {
+  return std::max(first.extension_bytes, last.info->headers.has(ExtensionHeader::Aeth)
+                                             ? last.extension_bytes
+                                             : std::uint8_t{0});
+}
 
 /// Whether first and last opcode can be the ends of one train.
 [[nodiscard]] bool is_train(const wire::OpcodeInfo& first, const wire::OpcodeInfo& last) {
@@ -79,126 +94,99 @@ class Reader {
          ends_train;
 }
 
-Result<void> check_payload(const wire::OpcodeInfo& last, const PacketHeader& header,
-                           std::size_t payload) {
+[[nodiscard]] std::string_view check_payload(const wire::OpcodeInfo& last,
+                                             const PacketHeader& header, std::size_t payload) {
   const std::size_t mtu = header.path_mtu_bytes;
   if (!std::has_single_bit(mtu) || mtu < 256 || mtu > 4096 || header.packet_count == 0) {
-    return fail(ErrorCode::Io, "a record with MTU {} and {} packets", mtu, header.packet_count);
+    return "an MTU that does not exist, or no packets";
   }
   const std::size_t before_last = mtu * (header.packet_count - 1U);
   if (payload < before_last || payload - before_last > mtu) {
-    return fail(ErrorCode::Io, "{} bytes are no payload of {} packets of {} bytes", payload,
-                header.packet_count, mtu);
+    return "its bytes are no payload of that many packets";
   }
   const std::size_t in_last = payload - before_last;
   const bool fits = last.payload == wire::PayloadRule::None       ? in_last == 0
                     : last.payload == wire::PayloadRule::FullMtu  ? in_last == mtu
                     : last.payload == wire::PayloadRule::OneToMtu ? in_last != 0
                                                                   : true;
-  if (!fits) {
-    return fail(ErrorCode::Io, "{} with {} bytes", last.name, in_last);
-  }
-  return {};
-}
-
-[[nodiscard]] bool read_extension(Reader& reader, const wire::OpcodeInfo& first, bool has_aeth,
-                                  PacketHeader& header) {
-  if (first.headers.has(ExtensionHeader::Reth)) {
-    return reader.get(header.extension.reth);
-  }
-  if (first.headers.has(ExtensionHeader::AtomicEth)) {
-    return reader.get(header.extension.atomic_eth);
-  }
-  if (first.headers.has(ExtensionHeader::Deth)) {
-    return reader.get(header.extension.deth);
-  }
-  if (has_aeth) {
-    header.extension.response = {};
-    return reader.get(header.extension.response.aeth) &&
-           (!first.headers.has(ExtensionHeader::AtomicAckEth) ||
-            reader.get(header.extension.response.atomic_ack));
-  }
-  return true;
-}
-
-[[nodiscard]] bool has_aeth(const wire::OpcodeInfo& first, const wire::OpcodeInfo& last) {
-  return first.headers.has(ExtensionHeader::Aeth) || last.headers.has(ExtensionHeader::Aeth);
-}
-
-[[nodiscard]] bool has_tail_word(const wire::OpcodeInfo& last) {
-  return last.headers.has(ExtensionHeader::Immediate) || last.headers.has(ExtensionHeader::Ieth);
+  return fits ? "" : "a payload that the opcode does not have";
 }
 
 }  // namespace
 
-std::size_t encode_record_header(const PacketHeader& header,
-                                 std::span<std::byte, kMaxRecordHeaderBytes> out) {
-  const wire::OpcodeInfo* first = wire::opcode_info(header.opcode);
-  const wire::OpcodeInfo* last = wire::opcode_info(header.last_opcode);
-  assert(first != nullptr && last != nullptr);
-  const auto flag = [](bool set, std::uint8_t bit) { return set ? bit : std::uint8_t{0}; };
-  Writer writer{out};
-  writer.put(
-      FixedPart{.opcode = static_cast<std::uint8_t>(header.opcode),
-                .last_opcode = static_cast<std::uint8_t>(header.last_opcode),
-                .flags = static_cast<std::uint8_t>(
-                    flag(header.solicited, kSolicited) | flag(header.ack_request, kAckRequest) |
-                    flag(header.migrated, kMigrated) | flag(header.has_grh, kHasGrh) |
-                    flag(header.multicast_loopback, kLoopback)),
-                .sl = header.sl.value(),
-                .packet_count = header.packet_count,
-                .path_mtu_bytes = header.path_mtu_bytes,
-                .pkey = header.pkey.value(),
-                .slid = static_cast<std::uint16_t>(header.slid.value()),
-                .dlid = static_cast<std::uint16_t>(header.dlid.value()),
-                .reserved = 0,
-                .dest_qp = header.dest_qp.value(),
-                .psn = header.psn.value()});
-  if (first->headers.has(ExtensionHeader::Reth)) {
-    writer.put(header.extension.reth);
-  } else if (first->headers.has(ExtensionHeader::AtomicEth)) {
-    writer.put(header.extension.atomic_eth);
-  } else if (first->headers.has(ExtensionHeader::Deth)) {
-    writer.put(header.extension.deth);
-  } else if (has_aeth(*first, *last)) {
-    writer.put(header.extension.response.aeth);
-    if (first->headers.has(ExtensionHeader::AtomicAckEth)) {
-      writer.put(header.extension.response.atomic_ack);
-    }
-  }
-  if (has_tail_word(*last)) {
-    writer.put(header.immediate_or_rkey);
-  }
-  if (header.has_grh) {
-    writer.put(header.grh);
-  }
-  return writer.size();
+std::size_t record_header_bytes(const PacketHeader& header) {
+  const RecordShape& last = shape(header.last_opcode);
+  return sizeof(FixedPart) + extension_bytes(shape(header.opcode), last) +
+         (last.has_tail_word ? sizeof header.immediate_or_rkey : 0) +
+         (header.has_grh ? sizeof header.grh : 0);
 }
 
-Result<Packet> decode_record(ByteSpan record) {
-  Reader reader{record};
-  FixedPart fixed{};
-  if (!reader.get(fixed)) {
-    return fail(ErrorCode::Io, "a record of {} bytes is too short", record.size());
+std::size_t encode_record_header(const PacketHeader& header, MutableByteSpan out) {
+  const RecordShape& first = shape(header.opcode);
+  const RecordShape& last = shape(header.last_opcode);
+  assert(first.info != nullptr && last.info != nullptr &&
+         out.size() >= record_header_bytes(header));
+  const auto flag = [](bool set, std::uint8_t bit) { return set ? bit : std::uint8_t{0}; };
+  const FixedPart fixed{
+      .opcode = static_cast<std::uint8_t>(header.opcode),
+      .last_opcode = static_cast<std::uint8_t>(header.last_opcode),
+      .flags = static_cast<std::uint8_t>(
+          flag(header.solicited, kSolicited) | flag(header.ack_request, kAckRequest) |
+          flag(header.migrated, kMigrated) | flag(header.has_grh, kHasGrh) |
+          flag(header.multicast_loopback, kLoopback)),
+      .sl = header.sl.value(),
+      .packet_count = header.packet_count,
+      .path_mtu_bytes = header.path_mtu_bytes,
+      .pkey = header.pkey.value(),
+      .slid = static_cast<std::uint16_t>(header.slid.value()),
+      .dlid = static_cast<std::uint16_t>(header.dlid.value()),
+      .reserved = 0,
+      .dest_qp = header.dest_qp.value(),
+      .psn = header.psn.value()};
+  std::byte* to = out.data();
+  const auto put = [&to](const void* from, std::size_t bytes) {
+    copy_few(to, static_cast<const std::byte*>(from), bytes);
+    to += bytes;
+  };
+  put(&fixed, sizeof fixed);
+  put(&header.extension, extension_bytes(first, last));
+  if (last.has_tail_word) {
+    put(&header.immediate_or_rkey, sizeof header.immediate_or_rkey);
   }
-  const wire::OpcodeInfo* first = wire::opcode_info(static_cast<wire::Opcode>(fixed.opcode));
-  const wire::OpcodeInfo* last = wire::opcode_info(static_cast<wire::Opcode>(fixed.last_opcode));
-  if (first == nullptr || last == nullptr) {
-    return fail(ErrorCode::Io, "opcodes {:#x} and {:#x} are not both known", fixed.opcode,
-                fixed.last_opcode);
+  if (header.has_grh) {
+    put(&header.grh, sizeof header.grh);
   }
-  if (fixed.packet_count == 1 ? first != last : !is_train(*first, *last)) {
-    return fail(ErrorCode::Io, "{} to {} is no train of {} packets", first->name, last->name,
-                fixed.packet_count);
+  return static_cast<std::size_t>(to - out.data());
+}
+
+std::string_view read_record(ByteSpan record, Packet& packet) {
+  const auto get = [&record](void* to, std::size_t bytes) {
+    if (record.size() < bytes) {
+      return false;
+    }
+    copy_few(static_cast<std::byte*>(to), record.data(), bytes);
+    record = record.subspan(bytes);
+    return true;
+  };
+  FixedPart fixed;
+  if (!get(&fixed, sizeof fixed)) {
+    return "it is too short";
+  }
+  const RecordShape& first = kShapes[fixed.opcode];
+  const RecordShape& last = kShapes[fixed.last_opcode];
+  if (first.info == nullptr || last.info == nullptr) {
+    return "an opcode that does not exist";
+  }
+  if (fixed.packet_count == 1 ? &first != &last : !is_train(*first.info, *last.info)) {
+    return "its first and last opcode are not those of one message";
   }
   if ((fixed.flags & ~kAllFlags) != 0 || fixed.sl > 15 || fixed.dest_qp > 0xFF'FFFF ||
       fixed.psn > 0xFF'FFFF) {
-    return fail(ErrorCode::Io, "a field exceeds its width");
+    return "a field exceeds its width";
   }
-  Packet packet;
   PacketHeader& header = packet.header;
-  header.opcode = first->opcode;
-  header.last_opcode = last->opcode;
+  header.opcode = static_cast<wire::Opcode>(fixed.opcode);
+  header.last_opcode = static_cast<wire::Opcode>(fixed.last_opcode);
   header.solicited = (fixed.flags & kSolicited) != 0;
   header.ack_request = (fixed.flags & kAckRequest) != 0;
   header.migrated = (fixed.flags & kMigrated) != 0;
@@ -212,15 +200,19 @@ Result<Packet> decode_record(ByteSpan record) {
   header.dlid = Lid{fixed.dlid};
   header.dest_qp = Qpn{fixed.dest_qp};
   header.psn = Psn{fixed.psn};
-  if (!read_extension(reader, *first, has_aeth(*first, *last), header) ||
-      (has_tail_word(*last) && !reader.get(header.immediate_or_rkey)) ||
-      (header.has_grh && !reader.get(header.grh))) {
-    return fail(ErrorCode::Io, "a record of {} bytes lacks a header of {}", record.size(),
-                first->name);
+  if (!get(&header.extension, extension_bytes(first, last)) ||
+      (last.has_tail_word && !get(&header.immediate_or_rkey, sizeof header.immediate_or_rkey)) ||
+      (header.has_grh && !get(&header.grh, sizeof header.grh))) {
+    return "it lacks a header of its opcode";
   }
-  packet.payload = reader.rest();
-  if (auto fits = check_payload(*last, header, packet.payload.size()); !fits) {
-    return std::unexpected(fits.error());
+  packet.payload = record;
+  return check_payload(*last.info, header, record.size());
+}
+
+Result<Packet> decode_record(ByteSpan record) {
+  Packet packet;
+  if (const std::string_view broken = read_record(record, packet); !broken.empty()) {
+    return fail(ErrorCode::Io, "a record of {} bytes: {}", record.size(), broken);
   }
   return packet;
 }

@@ -115,6 +115,23 @@ Result<void> Qp::post_send(const SendWr& wr) { return post_send({&wr, 1}); }
 
 Result<void> Qp::post_send(std::span<const SendWr> wrs) {
   const std::lock_guard guard{lock_};
+  auto pushed = push(wrs);
+  publish_hints();
+  return pushed;
+}
+
+Result<bool> Qp::post_and_transmit(const SendWr& wr, TransmitSink& sink, Instant now,
+                                   unsigned budget) {
+  const std::lock_guard guard{lock_};
+  if (auto pushed = push({&wr, 1}); !pushed) {
+    return std::unexpected(std::move(pushed.error()));
+  }
+  const bool more = transport_->transmit(sink, now, budget);
+  publish_hints();
+  return more;
+}
+
+Result<void> Qp::push(std::span<const SendWr> wrs) {
   for (const SendWr& wr : wrs) {
     if (auto checked = check_send(*core_, wr, hca_.configuration().limits); !checked) {
       return checked;
@@ -140,7 +157,6 @@ Result<void> Qp::post_send(std::span<const SendWr> wrs) {
   } else {
     transport_->on_post_send();
   }
-  publish_hints();
   return {};
 }
 

@@ -33,6 +33,9 @@ class Qp {
   Result<void> post_send(const SendWr& wr);
   /// Several at once: all of them, or none when one is refused.
   Result<void> post_send(std::span<const SendWr> wrs);
+  /// post_send, then transmit, as one step. True when it could send more.
+  Result<bool> post_and_transmit(const SendWr& wr, TransmitSink& sink, Instant now,
+                                 unsigned budget);
   Result<void> post_recv(const RecvWr& wr);
   Result<void> modify(const QpAttributes& attributes, QpAttributeMask mask);
   [[nodiscard]] QpAttributes query();
@@ -67,6 +70,7 @@ class Qp {
 
  private:
   friend class Hca;
+  Result<void> push(std::span<const SendWr> wrs);
   void publish_hints();
   void change_state(QpState from, QpState to);
 

@@ -57,31 +57,25 @@ QpCore::QpCore(QpType type_, Qpn number_, ProtectionDomain& pd_, CompletionQueue
   current_receive.sges.reserve(srq != nullptr ? srq->max_sge() : capabilities.max_recv_sge);
 }
 
-PacketHeader QpCore::header(wire::Opcode opcode, Psn psn) const {
-  PacketHeader header;
-  header.opcode = header.last_opcode = opcode;
-  header.sl = route.sl;
-  header.slid = route.slid;
-  header.dlid = route.dlid;
-  header.has_grh = route.has_grh;
-  if (route.has_grh) {
-    header.grh = route.grh;
-  }
-  header.pkey = pkey;
-  header.dest_qp = attributes.dest_qpn;
-  header.psn = psn;
-  header.path_mtu_bytes = static_cast<std::uint16_t>(mtu_bytes());
-  return header;
+void QpCore::refresh_header() {
+  header_ = PacketHeader{};
+  header_.sl = route.sl;
+  header_.slid = route.slid;
+  header_.dlid = route.dlid;
+  header_.has_grh = route.has_grh;
+  header_.grh = route.grh;
+  header_.pkey = pkey;
+  header_.dest_qp = attributes.dest_qpn;
+  header_.path_mtu_bytes = static_cast<std::uint16_t>(mtu_bytes());
 }
 
-WcStatus QpCore::gather(std::uint64_t index, std::uint64_t offset, std::uint32_t length,
-                        Gather& into) {
-  into.clear();
+WcStatus QpCore::gather(std::uint64_t index, std::uint64_t offset, std::uint32_t length) {
+  gathered.clear();
   if (length == 0) {
     return WcStatus::Success;
   }
   if (send_queue.at(index).is_inline) {
-    into.add(send_queue.inline_data(index).subspan(offset, length));
+    gathered.add(send_queue.inline_data(index).subspan(offset, length));
     return WcStatus::Success;
   }
   std::uint64_t skip = offset;
@@ -101,7 +95,7 @@ WcStatus QpCore::gather(std::uint64_t index, std::uint64_t offset, std::uint32_t
       });
       return WcStatus::LocalProtectionError;
     }
-    into.add(found.memory);
+    gathered.add(found.memory);
     left -= take;
     skip = 0;
     if (left == 0) {

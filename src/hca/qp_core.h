@@ -18,6 +18,7 @@
 namespace weft::hca {
 
 /// Pieces of registered memory (or inline data) that make up a stretch of a message, in order.
+/// Keep one: making it writes a kilobyte.
 class Gather {
  public:
   static constexpr std::size_t kMaxPieces = 64;  // max_sge of every device is below
@@ -63,12 +64,21 @@ class QpCore {
   [[nodiscard]] std::uint32_t mtu_bytes() const { return wire::bytes(attributes.path_mtu); }
 
   /// A header towards the connected peer: route, P_Key, destination QPN; one packet.
-  [[nodiscard]] PacketHeader header(wire::Opcode opcode, Psn psn) const;
+  [[nodiscard]] PacketHeader header(wire::Opcode opcode, Psn psn) const {
+    PacketHeader header = header_;
+    header.opcode = header.last_opcode = opcode;
+    header.psn = psn;
+    return header;
+  }
+
+  /// After a change of the route, the P_Key, the path MTU or the destination QPN.
+  void refresh_header();
+
+  Gather gathered;  ///< by the newest gather()
 
   /// Bytes [offset, offset + length) of the message of send WQE `index`, through its lkeys.
   /// LocalProtectionError names the SGE to the explanations.
-  [[nodiscard]] WcStatus gather(std::uint64_t index, std::uint64_t offset, std::uint32_t length,
-                                Gather& into);
+  [[nodiscard]] WcStatus gather(std::uint64_t index, std::uint64_t offset, std::uint32_t length);
 
   /// Writes `payload` at byte `offset` of a scatter list (needs LocalWrite). `last` asks for the
   /// final bytes to land last.
@@ -104,6 +114,9 @@ class QpCore {
       events.explain(make());
     }
   }
+
+ private:
+  PacketHeader header_;
 };
 
 /// One QP type's protocol. Requester side (drains the SQ) and responder side (answers the peer).

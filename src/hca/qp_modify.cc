@@ -131,6 +131,7 @@ Result<void> Qp::modify(const QpAttributes& asked, QpAttributeMask mask) {
     core_->attributes.path_mtu =
         hca_.port(next.port).active_mtu;  // a datagram may fill the port's MTU
   }
+  core_->refresh_header();
   change_state(from, to);
   publish_hints();
   return {};

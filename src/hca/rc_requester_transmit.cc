@@ -174,9 +174,7 @@ RcRequester::Step RcRequester::send_message_part(TransmitSink& sink, SendWqe& wq
   const auto bytes = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(std::uint64_t{count} * mtu, wqe.length - offset));
 
-  Gather gather;
-  if (const WcStatus status = core_.gather(cursor_, offset, bytes, gather);
-      status != WcStatus::Success) {
+  if (const WcStatus status = core_.gather(cursor_, offset, bytes); status != WcStatus::Success) {
     return stall(wqe, status);
   }
   PacketHeader header =
@@ -195,7 +193,7 @@ RcRequester::Step RcRequester::send_message_part(TransmitSink& sink, SendWqe& wq
     header.immediate_or_rkey =
         wqe.opcode == WrOpcode::SendWithInvalidate ? wqe.rkey.value() : wqe.immediate;
   }
-  if (!sink.send(Flow::Request, header, gather.pieces())) {
+  if (!sink.send(Flow::Request, header, core_.gathered.pieces())) {
     return Step::NoRoom;
   }
   if (last && planted(PlantedBug::CompletionBeforeAcknowledge)) {

@@ -1,13 +1,14 @@
 #include "hca/receive_queue.h"
 
 #include <algorithm>
+#include <bit>
 #include <mutex>
 #include <utility>
 
 namespace weft::hca {
 
 ReceiveQueue::ReceiveQueue(std::uint32_t depth, std::uint32_t max_sge)
-    : ring_(depth), max_sge_(max_sge) {
+    : ring_(std::bit_ceil(depth)), depth_(depth), max_sge_(max_sge) {
   for (ReceiveWqe& wqe : ring_) {
     wqe.sges.reserve(max_sge);
   }
@@ -18,11 +19,11 @@ Result<void> ReceiveQueue::push(const RecvWr& wr) {
     return fail(ErrorCode::InvalidArgument, "a receive with {} SGEs, the queue allows {}",
                 wr.sges.size(), max_sge_);
   }
-  if (size_ == ring_.size()) {
+  if (size_ == depth_) {
     return fail(ErrorCode::OutOfMemory, "the receive queue is full: all {} WQEs wait for messages",
-                ring_.size());
+                depth_);
   }
-  ReceiveWqe& wqe = ring_[(head_ + size_) % ring_.size()];
+  ReceiveWqe& wqe = at(head_ + size_);
   wqe.wr_id = wr.wr_id;
   wqe.sges.assign(wr.sges.begin(), wr.sges.end());
   std::uint64_t length = 0;
@@ -38,7 +39,7 @@ bool ReceiveQueue::take(ReceiveWqe& into) {
   if (size_ == 0) {
     return false;
   }
-  ReceiveWqe& wqe = ring_[head_];
+  ReceiveWqe& wqe = at(head_);
   into.wr_id = wqe.wr_id;
   into.length = wqe.length;
   std::swap(into.sges, wqe.sges);
@@ -46,13 +47,13 @@ bool ReceiveQueue::take(ReceiveWqe& into) {
   if (wqe.sges.capacity() < max_sge_) {
     wqe.sges.reserve(max_sge_);  // only when the taker brought smaller storage, the first time
   }
-  head_ = head_ + 1 == ring_.size() ? 0 : head_ + 1;
+  ++head_;
   --size_;
   return true;
 }
 
 std::uint32_t ReceiveQueue::size() const { return size_; }
-std::uint32_t ReceiveQueue::depth() const { return static_cast<std::uint32_t>(ring_.size()); }
+std::uint32_t ReceiveQueue::depth() const { return depth_; }
 std::uint32_t ReceiveQueue::max_sge() const { return max_sge_; }
 void ReceiveQueue::clear() { head_ = size_ = 0; }
 

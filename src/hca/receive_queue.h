@@ -37,9 +37,12 @@ class ReceiveQueue {
   void move_to(ReceiveQueue& other);  ///< oldest first; `other` has room
 
  private:
-  std::vector<ReceiveWqe> ring_;
+  [[nodiscard]] ReceiveWqe& at(std::uint32_t index) { return ring_[index & (ring_.size() - 1)]; }
+
+  std::vector<ReceiveWqe> ring_;  // a power of two of them, at least depth_
+  std::uint32_t depth_;
   std::uint32_t max_sge_;
-  std::uint32_t head_{};
+  std::uint32_t head_{};  // ever growing
   std::uint32_t size_{};
 };
 

@@ -1,7 +1,7 @@
 #include "hca/send_queue.h"
 
+#include <bit>
 #include <cassert>
-#include <cstring>
 
 namespace weft::hca {
 
@@ -9,14 +9,14 @@ SendQueue::SendQueue(std::uint32_t depth, std::uint32_t max_sge, std::uint32_t m
     : depth_(depth),
       max_sge_(max_sge),
       max_inline_bytes_(max_inline_bytes),
-      wqes_(depth),
-      sges_(std::size_t{depth} * max_sge),
-      inline_data_(std::size_t{depth} * max_inline_bytes) {}
+      wqes_(std::bit_ceil(depth)),
+      sges_(wqes_.size() * max_sge),
+      inline_data_(wqes_.size() * max_inline_bytes) {}
 
 SendWqe& SendQueue::push(const SendWr& wr) {
   assert(!is_full());
-  const std::size_t slot = tail_ % depth_;
-  SendWqe& wqe = wqes_[slot];
+  const std::size_t place = slot(tail_);
+  SendWqe& wqe = wqes_[place];
   wqe.wr_id = wr.wr_id;
   wqe.opcode = wr.opcode;
   wqe.signaled = wr.flags.has(Send::Signaled);
@@ -39,19 +39,16 @@ SendWqe& SendQueue::push(const SendWr& wr) {
   wqe.bytes_done = 0;
   std::uint64_t length = 0;
   if (wqe.is_inline) {
-    assert(wqe.is_inline);
     wqe.sge_count = 0;
-    std::byte* to = inline_data_.data() + slot * max_inline_bytes_;
+    std::byte* to = inline_data_.data() + place * max_inline_bytes_;
     for (const Sge& sge : wr.sges) {
-      if (sge.length != 0) {
-        std::memcpy(to + length, reinterpret_cast<const void*>(sge.address),
-                    sge.length);  // the caller's own memory
-      }
+      copy_few(to + length, reinterpret_cast<const std::byte*>(sge.address),
+               sge.length);  // the caller's own memory
       length += sge.length;
     }
   } else {
     wqe.sge_count = static_cast<std::uint16_t>(wr.sges.size());
-    Sge* to = sges_.data() + slot * max_sge_;
+    Sge* to = sges_.data() + place * max_sge_;
     for (const Sge& sge : wr.sges) {
       *to++ = sge;
       length += sge.length;
@@ -62,20 +59,15 @@ SendWqe& SendQueue::push(const SendWr& wr) {
   return wqe;
 }
 
-SendWqe& SendQueue::at(std::uint64_t index) {
-  assert(index >= head_ && index < tail_);
-  return wqes_[index % depth_];
-}
-
 std::span<const Sge> SendQueue::sges(std::uint64_t index) const {
-  const std::size_t slot = index % depth_;
-  return {sges_.data() + slot * max_sge_, wqes_[slot].sge_count};
+  const std::size_t place = slot(index);
+  return {sges_.data() + place * max_sge_, wqes_[place].sge_count};
 }
 
 ByteSpan SendQueue::inline_data(std::uint64_t index) const {
-  const std::size_t slot = index % depth_;
-  return {inline_data_.data() + slot * max_inline_bytes_,
-          wqes_[slot].is_inline ? wqes_[slot].length : 0};
+  const std::size_t place = slot(index);
+  return {inline_data_.data() + place * max_inline_bytes_,
+          wqes_[place].is_inline ? wqes_[place].length : 0};
 }
 
 }  // namespace weft::hca

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -56,7 +57,10 @@ class SendQueue {
   [[nodiscard]] bool is_empty() const { return tail_ == head_; }
   [[nodiscard]] std::uint64_t head() const { return head_; }  ///< oldest not yet retired
   [[nodiscard]] std::uint64_t tail() const { return tail_; }  ///< where the next is posted
-  [[nodiscard]] SendWqe& at(std::uint64_t index);
+  [[nodiscard]] SendWqe& at(std::uint64_t index) {
+    assert(index >= head_ && index < tail_);
+    return wqes_[slot(index)];
+  }
   [[nodiscard]] std::span<const Sge> sges(std::uint64_t index) const;
   [[nodiscard]] ByteSpan inline_data(std::uint64_t index) const;
   void retire_head() { ++head_; }
@@ -70,12 +74,14 @@ class SendQueue {
   [[nodiscard]] std::uint32_t max_inline_bytes() const { return max_inline_bytes_; }
 
  private:
+  [[nodiscard]] std::size_t slot(std::uint64_t index) const { return index & (wqes_.size() - 1); }
+
   std::uint32_t depth_;
   std::uint32_t max_sge_;
   std::uint32_t max_inline_bytes_;
   std::uint64_t head_{};
   std::uint64_t tail_{};
-  std::vector<SendWqe> wqes_;
+  std::vector<SendWqe> wqes_;  // a power of two of them, at least depth_
   std::vector<Sge> sges_;
   std::vector<std::byte> inline_data_;
 };

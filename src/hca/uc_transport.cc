@@ -226,9 +226,7 @@ class UcTransport final : public Transport {
     const std::uint64_t offset = std::uint64_t{sent_packets_} * mtu;
     const auto bytes = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(std::uint64_t{count} * mtu, wqe.length - offset));
-    Gather gather;
-    if (const WcStatus status = core_.gather(index, offset, bytes, gather);
-        status != WcStatus::Success) {
+    if (const WcStatus status = core_.gather(index, offset, bytes); status != WcStatus::Success) {
       core_.complete_head(status);
       core_.enter_send_queue_error("a message's gather list is not readable memory of this PD");
       return true;
@@ -255,7 +253,7 @@ class UcTransport final : public Transport {
       header.extension.reth = wire::Reth{
           .virtual_address = wqe.remote_address, .rkey = wqe.rkey, .dma_length = wqe.length};
     }
-    if (!sink.send(Flow::Request, header, gather.pieces())) {
+    if (!sink.send(Flow::Request, header, core_.gathered.pieces())) {
       return false;
     }
     next_psn_ = next_psn_ + count;

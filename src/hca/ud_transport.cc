@@ -118,9 +118,7 @@ class UdTransport final : public Transport {
   bool send_one(TransmitSink& sink) {
     const std::uint64_t index = core_.send_queue.head();
     const SendWqe& wqe = core_.send_queue.at(index);
-    Gather gather;
-    if (const WcStatus status = core_.gather(index, 0, wqe.length, gather);
-        status != WcStatus::Success) {
+    if (const WcStatus status = core_.gather(index, 0, wqe.length); status != WcStatus::Success) {
       core_.complete_head(status);
       core_.enter_send_queue_error("a datagram's gather list is not readable memory of this PD");
       return true;
@@ -137,7 +135,7 @@ class UdTransport final : public Transport {
     header.solicited = wqe.solicited;
     header.immediate_or_rkey = wqe.immediate;
     header.extension.deth = wire::Deth{.qkey = wqe.remote_qkey, .src_qp = core_.number};
-    if (!sink.send(Flow::Request, header, gather.pieces())) {
+    if (!sink.send(Flow::Request, header, core_.gathered.pieces())) {
       return false;
     }
     ++next_psn_;

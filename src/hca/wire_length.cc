@@ -38,6 +38,15 @@ constexpr std::array<std::pair<ExtensionHeader, std::size_t>, 9> kExtensions{
   return bytes / 4;
 }
 
+/// By opcode: looked up for every packet.
+const std::array<std::uint8_t, 256> kExtensionWords = [] {
+  std::array<std::uint8_t, 256> words{};
+  for (std::size_t opcode = 0; opcode < words.size(); ++opcode) {
+    words[opcode] = static_cast<std::uint8_t>(extension_words(static_cast<wire::Opcode>(opcode)));
+  }
+  return words;
+}();
+
 }  // namespace
 
 std::uint64_t packet_length_words(const PacketHeader& header, std::size_t payload_bytes) {
@@ -47,9 +56,9 @@ std::uint64_t packet_length_words(const PacketHeader& header, std::size_t payloa
   const std::size_t each = kFixed + (header.has_grh ? wire::kSizeOf<wire::Grh> / 4 : 0);
   // Only the last packet of a train can need padding; MTUs are whole words.
   std::uint64_t words = each * header.packet_count + (payload_bytes + 3) / 4;
-  words += extension_words(header.opcode);
+  words += kExtensionWords[static_cast<std::uint8_t>(header.opcode)];
   if (header.packet_count > 1) {
-    words += extension_words(header.last_opcode);
+    words += kExtensionWords[static_cast<std::uint8_t>(header.last_opcode)];
   }
   return words;
 }

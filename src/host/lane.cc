@@ -20,11 +20,19 @@ namespace {
   return static_cast<LaneHead*>(start);
 }
 
+[[nodiscard]] std::size_t total(std::span<const ByteSpan> gather) {
+  std::size_t bytes = 0;
+  for (const ByteSpan piece : gather) {
+    bytes += piece.size();
+  }
+  return bytes;
+}
+
 }  // namespace
 
-Lane::Lane(uabi::ProcessAddress self_address, uabi::ProcessAddress peer_address,
-           const FabricMap& map, TapSet& taps)
-    : self(self_address), peer(peer_address), map_(map), taps_(taps) {}
+Lane::Lane(std::uint32_t lane_number, uabi::ProcessAddress self_address,
+           uabi::ProcessAddress peer_address, const FabricMap& map, TapSet& taps)
+    : number(lane_number), self(self_address), peer(peer_address), map_(map), taps_(taps) {}
 
 void Lane::open(Mapping memory, Mapping attention, ring::LaneSide side) {
   memory_ = std::move(memory);
@@ -34,6 +42,7 @@ void Lane::open(Mapping memory, Mapping attention, ring::LaneSide side) {
   my_side_ = side == ring::LaneSide::A ? 0 : 1;
   peer_side_ = 1 - my_side_;
   head_ = head_of(memory_.bytes());
+  head_->bell[my_side_].value.store(number, std::memory_order_relaxed);
   const auto ends = ring::lane_ends(memory_.bytes().subspan(sizeof(LaneHead)), kLaneShape, side);
   const std::lock_guard guard{out_lock};
   request_in = ends.request_in;
@@ -129,50 +138,53 @@ bool Lane::may_discard(const hca::PacketHeader& header) {
          at - full_since_ > kHeadOfQueueLifetime;
 }
 
+/// The whole record, not committed yet; empty without room.
+MutableByteSpan Lane::write(ring::Producer<>& out, const hca::PacketHeader& header,
+                            std::span<const ByteSpan> gather, std::size_t payload_bytes) {
+  const MutableByteSpan record = out.reserve(hca::record_header_bytes(header) + payload_bytes);
+  if (record.empty()) {
+    return record;
+  }
+  MutableByteSpan room = record.subspan(hca::encode_record_header(header, record));
+  for (const ByteSpan piece : gather) {
+    copy_bytes(room, piece);
+    room = room.subspan(piece.size());
+  }
+  return record;
+}
+
 SendOutcome Lane::send(hca::Flow flow, const hca::PacketHeader& header,
                        std::span<const ByteSpan> gather, fabric::CounterPage& page,
                        PolicyLock& page_lock) {
-  std::array<std::byte, hca::kMaxRecordHeaderBytes> encoded;
-  const std::size_t header_bytes = hca::encode_record_header(header, encoded);
-  std::size_t payload_bytes = 0;
-  for (const ByteSpan piece : gather) {
-    payload_bytes += piece.size();
-  }
-  const std::lock_guard guard{out_lock};
+  const std::size_t payload_bytes = total(gather);
   Route& route = this->route(header, page, page_lock);
   const std::uint64_t words = hca::packet_length_words(header, payload_bytes);
-  if (!route.path.is_delivered()) {
+  const LaneState state = this->state();
+  if (!route.path.is_delivered() || state == LaneState::Dead) {
+    // Without a process there is no such QP in the receiving HCA any more: the packet crosses the
+    // fabric and ends there.
     route.counter->count(header.packet_count, words);
     return SendOutcome::Lost;
   }
-  const LaneState state = this->state();
   if (state == LaneState::Opening) {
     return SendOutcome::NoRoom;
   }
-  if (state == LaneState::Dead) {
-    // The receiving HCA has no such QP any more: the packet crosses the fabric and ends there.
-    route.counter->count(header.packet_count, words);
-    return SendOutcome::Lost;
-  }
   ring::Producer<>& out = flow == hca::Flow::Request ? request_out_ : response_out_;
-  MutableByteSpan room = out.reserve(header_bytes + payload_bytes);
-  const ByteSpan header_span = ByteSpan{encoded}.first(header_bytes);
-  if (room.empty()) {
+  const MutableByteSpan record = write(out, header, gather, payload_bytes);
+  if (record.empty()) {
     if (!may_discard(header)) {
       return SendOutcome::NoRoom;
     }
     route.counter->count_discarded(header.packet_count, words);
     return SendOutcome::Lost;
   }
-  if (route.path.is_tapped && !taps_.show(route.path.hops, header_span, gather)) {
+  if (route.path.is_tapped &&
+      !taps_.show(route.path.hops, record.first(record.size() - payload_bytes), gather)) {
     return SendOutcome::NoRoom;
   }
-  full_since_ = Instant::never();
-  copy_bytes(room, header_span);
-  room = room.subspan(header_bytes);
-  for (const ByteSpan piece : gather) {
-    copy_bytes(room, piece);
-    room = room.subspan(piece.size());
+  if (full_since_ != Instant::never()) {
+    route.counter->count_wait(now() - full_since_);
+    full_since_ = Instant::never();
   }
   out.commit();
   route.counter->count(header.packet_count, words);
@@ -181,25 +193,8 @@ SendOutcome Lane::send(hca::Flow flow, const hca::PacketHeader& header,
 
 bool Lane::send_copy(hca::PacketHeader header, std::span<const ByteSpan> gather) {
   header.multicast_loopback = peer.node == self.node;
-  std::array<std::byte, hca::kMaxRecordHeaderBytes> encoded;
-  const std::size_t header_bytes = hca::encode_record_header(header, encoded);
-  std::size_t payload_bytes = 0;
-  for (const ByteSpan piece : gather) {
-    payload_bytes += piece.size();
-  }
-  const std::lock_guard guard{out_lock};
-  if (state() != LaneState::Open) {
+  if (state() != LaneState::Open || write(request_out_, header, gather, total(gather)).empty()) {
     return false;
-  }
-  MutableByteSpan room = request_out_.reserve(header_bytes + payload_bytes);
-  if (room.empty()) {
-    return false;
-  }
-  copy_bytes(room, ByteSpan{encoded}.first(header_bytes));
-  room = room.subspan(header_bytes);
-  for (const ByteSpan piece : gather) {
-    copy_bytes(room, piece);
-    room = room.subspan(piece.size());
   }
   request_out_.commit();
   return true;
@@ -210,15 +205,12 @@ void Lane::wake_peer() {
   futex_wake(peer_attention_->wake);
 }
 
-bool Lane::ring_doorbell() {
-  if (peer == self) {
-    return true;
-  }
-  const std::lock_guard guard{out_lock};
-  if (head_ != nullptr && ring::must_wake(head_->attention[peer_side_])) {
+void Lane::ring_doorbell(bool is_urgent) {
+  if (head_ != nullptr && !is_to_self() &&
+      ring::must_wake(head_->attention[peer_side_], is_urgent)) {
+    peer_attention_->rung.add(head_->bell[peer_side_].value.load(std::memory_order_relaxed));
     wake_peer();
   }
-  return false;
 }
 
 bool Lane::is_drained() {
@@ -233,7 +225,7 @@ void Lane::say_that_room_is_wanted() {
 }
 
 void Lane::tell_room() {
-  if (peer == self) {
+  if (is_to_self()) {
     return;
   }
   std::atomic<std::uint32_t>& wanted = head_->wants_room[peer_side_].value;
@@ -249,8 +241,13 @@ bool Lane::has_arrivals() {
          (request_in.front().state == State::Record || response_in.front().state == State::Record);
 }
 
-void Lane::announce_sleep() { ring::announce_sleep(head_->attention[my_side_]); }
+void Lane::announce_sleep(ring::Sleep sleep) {
+  ring::announce_sleep(head_->attention[my_side_], sleep);
+}
 void Lane::announce_awake() { ring::announce_awake(head_->attention[my_side_]); }
+bool Lane::was_rung() const {
+  return head_->attention[my_side_].sleeping.load(std::memory_order_relaxed) == 0;
+}
 
 const FabricMap::LocalPort* Lane::arrival(hca::Flow flow, const hca::PacketHeader& header) {
   Arrival& arrival = arrivals_[flow == hca::Flow::Response ? 1 : 0];

@@ -70,8 +70,10 @@ class Lane {
   static constexpr Duration kHeadOfQueueLifetime = Duration::milliseconds(1'074);  // HOQLife 18
   static constexpr Duration kReopenAfter = Duration::milliseconds(100);            // policy
 
-  Lane(uabi::ProcessAddress self, uabi::ProcessAddress peer, const FabricMap& map, TapSet& taps);
+  Lane(std::uint32_t number, uabi::ProcessAddress self, uabi::ProcessAddress peer,
+       const FabricMap& map, TapSet& taps);
 
+  const std::uint32_t number;  // among the lanes of this process
   const uabi::ProcessAddress self;
   const uabi::ProcessAddress peer;
 
@@ -86,17 +88,20 @@ class Lane {
   [[nodiscard]] LaneState state() const { return state_.load(std::memory_order_acquire); }
 
   /// Puts a packet or train into the ring, or loses it as its path says. `page` opens counters.
-  /// Takes out_lock.
+  /// With out_lock.
   [[nodiscard]] SendOutcome send(hca::Flow flow, const hca::PacketHeader& header,
                                  std::span<const ByteSpan> gather, fabric::CounterPage& page,
                                  PolicyLock& page_lock);
 
-  /// A multicast copy: no path, no counter, no waiting. False: no room, or nobody there.
+  /// A multicast copy: no path, no counter, no waiting. False: no room, or nobody there. With
+  /// out_lock.
   [[nodiscard]] bool send_copy(hca::PacketHeader header, std::span<const ByteSpan> gather);
 
-  /// After the last packet of a series: wakes the peer if it sleeps. True if the peer is this very
-  /// process and its thread must be woken.
-  [[nodiscard]] bool ring_doorbell();
+  /// After the last packet of a series, with the same hold of out_lock: wakes the peer if it does
+  /// not look. `is_urgent`: a one-sided request was among them, which wakes one who naps, too.
+  void ring_doorbell(bool is_urgent);
+
+  [[nodiscard]] bool is_to_self() const { return peer == self; }
 
   /// Whether the peer has read, and so answered, all that was sent to it. A dead peer has.
   [[nodiscard]] bool is_drained();
@@ -125,8 +130,10 @@ class Lane {
   /// After records were taken: wakes a peer that waits for room.
   void tell_room();
   [[nodiscard]] bool has_arrivals();
-  void announce_sleep();
+  void announce_sleep(ring::Sleep sleep);
   void announce_awake();
+  /// Nobody here looks at this lane, and the peer has said since that somebody must.
+  [[nodiscard]] bool was_rung() const;
 
   /// The port at which a packet from this lane arrives, if its addresses are what the lane's owner
   /// may use: SLID of the peer's node, DLID of ours (DESIGN.md, decision 11).
@@ -137,6 +144,8 @@ class Lane {
   [[nodiscard]] Route& route(const hca::PacketHeader& header, fabric::CounterPage& page,
                              PolicyLock& page_lock);
   [[nodiscard]] bool may_discard(const hca::PacketHeader& header);
+  [[nodiscard]] MutableByteSpan write(ring::Producer<>& out, const hca::PacketHeader& header,
+                                      std::span<const ByteSpan> gather, std::size_t payload_bytes);
   void wake_peer();
 
   const FabricMap& map_;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ring/bell_board.h"
 #include "ring/doorbell.h"
 #include "ring/lane.h"
 
@@ -25,15 +26,19 @@ struct LaneHead {
     std::atomic<std::uint32_t> value{};
   };
   std::array<Word, 2> wants_room;  // [side]: that side waits for room in what it sends
+  std::array<Word, 2> bell;        // [side]: this lane's number on that side's board
 };
 
 inline constexpr std::size_t kLaneMemoryBytes = sizeof(LaneHead) + ring::lane_bytes(kLaneShape);
 
-/// A process's attention page: peers wake it by changing the word and waking its waiters. They all
-/// may write it; the worst that a liar can do is to wake in vain.
+/// A process's attention page: peers wake it by ringing their lane's bell, changing the word and
+/// waking its waiters. They all may write it; the worst that a liar can do is to wake in vain, or
+/// to hide a bell for kLongestSleep.
 struct AttentionPage {
   std::atomic<std::uint32_t> wake{};
+  ring::BellBoard rung;
 };
 inline constexpr std::size_t kAttentionPageBytes = 4'096;
+static_assert(sizeof(AttentionPage) <= kAttentionPageBytes);
 
 }  // namespace weft::host

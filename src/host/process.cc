@@ -141,10 +141,11 @@ Result<void> Process::detach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid
 
 void Process::kick(hca::Qp& qp) { impl_->settle(*static_cast<QpCarrier*>(qp.carrier)); }
 
-std::size_t Process::poll(hca::CompletionQueue& cq, std::span<hca::Wc> out) {
-  if (!cq.is_empty()) {
-    return cq.poll(out);  // what others delivered
-  }
+Result<void> Process::post_send(hca::Qp& qp, const hca::SendWr& wr) {
+  return impl_->post(*static_cast<QpCarrier*>(qp.carrier), wr);
+}
+
+void Process::make_progress() {
   Impl& impl = *impl_;
   impl.polls.store(impl.polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (impl.lease_ended.load(std::memory_order_relaxed)) {
@@ -153,7 +154,6 @@ std::size_t Process::poll(hca::CompletionQueue& cq, std::span<hca::Wc> out) {
   if (impl.progress(Impl::Taker::Application, true) == 0) {
     impl.let_others_run();
   }
-  return cq.poll(out);
 }
 
 void Process::application_will_wait() {

@@ -79,12 +79,14 @@ class Process {
 
   // --- the data path
 
-  /// After one or more Qp::post_send, or Qp::post_recv in a state that completes at once: carries
-  /// what may go.
+  /// Qp::post_send, and carries what may go.
+  [[nodiscard]] Result<void> post_send(hca::Qp& qp, const hca::SendWr& wr);
+
+  /// After Qp::post_send: carries what may go.
   void kick(hca::Qp& qp);
 
-  /// CompletionQueue::poll; when there is nothing, looks at the lanes and polls again.
-  [[nodiscard]] std::size_t poll(hca::CompletionQueue& cq, std::span<hca::Wc> out);
+  /// The application polls a CQ that is empty: looks at the lanes and serves what came.
+  void make_progress();
 
   /// The application armed a CQ or is about to wait: the progress thread takes over at once.
   void application_will_wait();

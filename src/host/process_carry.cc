@@ -19,37 +19,70 @@ constexpr unsigned kResumeBudget = 4;  // trains a QP before the next one has it
 
 }  // namespace
 
-/// Where the packets of one Qp::transmit call go. Remembers which bells to ring, what was lost and
-/// where there was no room.
+/// Where the packets of one Qp::transmit call go. Holds on to the lane that it sends on, so that a
+/// series costs one lock and one bell. Remembers what was lost and where there was no room.
 class LaneSink final : public hca::TransmitSink {
  public:
   LaneSink(Process::Impl* process, QpCarrier& carrier, Process::Impl::Allowed allowed)
       : process_(process), carrier_(carrier), allowed_(allowed) {}
+  ~LaneSink() override { let_go(); }
+  LaneSink(const LaneSink&) = delete;
+  LaneSink& operator=(const LaneSink&) = delete;
 
   [[nodiscard]] std::uint32_t max_train_bytes() const override { return kMaxTrainBytes; }
 
   [[nodiscard]] bool send(hca::Flow flow, const hca::PacketHeader& header,
                           std::span<const ByteSpan> gather) override;
 
-  void ring_doorbells();
-  [[nodiscard]] bool is_allowed(hca::Flow flow, bool has_payload) const {
-    using Allowed = Process::Impl::Allowed;
-    return allowed_ == Allowed::Everything ||
-           (flow == hca::Flow::Response && (allowed_ == Allowed::OnlyResponses || !has_payload));
-  }
+  /// Rings the bell of what was sent since the last call, if any, and gives the lane free.
+  void let_go();
+
   [[nodiscard]] bool has_lost() const { return has_lost_; }
   [[nodiscard]] bool has_sent() const { return has_sent_; }
   [[nodiscard]] Lane* blocked() const { return blocked_; }
 
  private:
+  void hold(Lane& lane);
+  [[nodiscard]] bool is_allowed(hca::Flow flow, bool has_payload) const {
+    using Allowed = Process::Impl::Allowed;
+    return allowed_ == Allowed::Everything ||
+           (flow == hca::Flow::Response && (allowed_ == Allowed::OnlyResponses || !has_payload));
+  }
+
   Process::Impl* process_;
   QpCarrier& carrier_;
   Process::Impl::Allowed allowed_;
-  Lane* rung_{};  // the lane whose bell is due
+  Lane* held_{};  // its out_lock is ours
   Lane* blocked_{};
+  bool is_rung_{true};  // nothing was sent on the held lane since its bell
+  bool is_urgent_{};    // what was sent since then includes a one-sided request
   bool has_lost_{};
   bool has_sent_{};
 };
+
+void LaneSink::hold(Lane& lane) {
+  if (held_ != &lane) {
+    let_go();
+    lane.out_lock.lock();
+    held_ = &lane;
+  }
+}
+
+void LaneSink::let_go() {
+  if (held_ == nullptr) {
+    return;
+  }
+  Lane& lane = *std::exchange(held_, nullptr);
+  const bool is_due = !std::exchange(is_rung_, true);
+  if (is_due) {
+    lane.ring_doorbell(std::exchange(is_urgent_, false));
+  }
+  lane.out_lock.unlock();
+  if (is_due && lane.is_to_self()) {
+    process_->watch(lane);
+    process_->wake_thread();
+  }
+}
 
 bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
                     std::span<const ByteSpan> gather) {
@@ -61,18 +94,24 @@ bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
     return false;
   }
   if (header.dlid.is_multicast()) {
+    let_go();
     return process_->send_multicast(header, gather);
   }
   if (lane == nullptr) {
+    if (!process_->knows_lane(carrier_, header)) {
+      let_go();
+    }
     lane = &process_->lane_of_packet(carrier_, header);
   }
+  hold(*lane);
   switch (lane->send(flow, header, gather, *process_->counters, process_->counters_lock)) {
     case SendOutcome::Sent:
-      if (rung_ != nullptr && rung_ != lane) {
-        ring_doorbells();
-      }
-      rung_ = lane;
+      is_rung_ = false;
+      is_urgent_ = is_urgent_ || is_one_sided(header.opcode);
       has_sent_ = true;
+      if (header.packet_count > 1) {
+        let_go();  // copying took a while: others have their turn, and the peer may begin
+      }
       return true;
     case SendOutcome::Lost:
       has_lost_ = true;
@@ -85,13 +124,6 @@ bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
       return false;
   }
   return false;
-}
-
-void LaneSink::ring_doorbells() {
-  if (rung_ != nullptr && rung_->ring_doorbell()) {
-    process_->wake_thread();
-  }
-  rung_ = nullptr;
 }
 
 /// The lane of a connected QP: to the process that its destination QPN names, on the node that owns
@@ -107,47 +139,80 @@ void Process::Impl::bind(QpCarrier& carrier) {
   carrier.lane.store(&lane, std::memory_order_release);
 }
 
+/// Whether lane_of_packet remembers the answer. Under the lock of the carrier's QP.
+bool Process::Impl::knows_lane(const QpCarrier& carrier, const hca::PacketHeader& header) const {
+  return carrier.newest_lane != nullptr && carrier.newest_dlid == header.dlid &&
+         carrier.newest_slot == slot_of(header.dest_qp) &&
+         carrier.newest_generation == map.generation() &&
+         carrier.newest_lane->state() != LaneState::Dead;
+}
+
 /// Under the lock of the carrier's QP.
 Lane& Process::Impl::lane_of_packet(QpCarrier& carrier, const hca::PacketHeader& header) {
-  const std::uint64_t generation = map.generation();
-  const std::uint32_t slot = slot_of(header.dest_qp);
-  if (carrier.newest_lane == nullptr || carrier.newest_dlid != header.dlid ||
-      carrier.newest_slot != slot || carrier.newest_generation != generation ||
-      carrier.newest_lane->state() == LaneState::Dead) {
+  if (!knows_lane(carrier, header)) {
+    const std::uint64_t generation = map.generation();
     const auto node = map.node_of(header.dlid);
-    carrier.newest_lane = node ? &lane_to({*node, slot}) : nowhere;
+    carrier.newest_slot = slot_of(header.dest_qp);
+    carrier.newest_lane = node ? &lane_to({*node, carrier.newest_slot}) : nowhere;
     carrier.newest_dlid = header.dlid;
-    carrier.newest_slot = slot;
     carrier.newest_generation = generation;
   }
   return *carrier.newest_lane;
 }
 
-Process::Impl::Attempt Process::Impl::attempt(QpCarrier& carrier, Instant at, unsigned budget,
-                                              Allowed allowed) {
-  LaneSink sink{this, carrier, allowed};
-  const bool has_more = carrier.qp->transmit(sink, at, budget);
-  sink.ring_doorbells();
+/// What a QP may send on its lane: while others wait for it, nothing but acknowledgements. The rest
+/// joins their line, or who is asked most often would take all the room.
+Process::Impl::Allowed Process::Impl::allowed_now(const QpCarrier& carrier) {
+  const Lane* const lane = carrier.lane.load(std::memory_order_acquire);
+  return lane != nullptr && lane->has_line() && lane->state() == LaneState::Open
+             ? Allowed::OnlyAcknowledgements
+             : Allowed::Everything;
+}
+
+/// What a QP's transmit came to.
+Process::Impl::Attempt Process::Impl::conclude(QpCarrier& carrier, LaneSink& sink, bool has_more) {
+  sink.let_go();
   if (sink.has_lost()) {
     carrier.qp->report_loss();
   }
   return {.has_more = has_more, .has_sent = sink.has_sent(), .blocked = sink.blocked()};
 }
 
-/// Lets a QP send. While others wait for the same lane it joins their line with all but its
-/// acknowledgements, or who is asked most often would take all the room.
+Process::Impl::Attempt Process::Impl::attempt(QpCarrier& carrier, Instant at, unsigned budget,
+                                              Allowed allowed) {
+  LaneSink sink{this, carrier, allowed};
+  const bool has_more = carrier.qp->transmit(sink, at, budget);
+  return conclude(carrier, sink, has_more);
+}
+
+void Process::Impl::wait_for_turn(QpCarrier& carrier, const Attempt& made) {
+  Lane* const line = made.blocked != nullptr ? made.blocked : carrier.lane.load();
+  join_line(carrier, line != nullptr ? *line : *nowhere, made.blocked != nullptr);
+}
+
 void Process::Impl::carry(QpCarrier& carrier, Instant at, unsigned budget) {
   if (!carrier.qp->wants_transmit()) {
     return;
   }
-  Lane* const lane = carrier.lane.load(std::memory_order_acquire);
-  const bool has_line = lane != nullptr && lane->state() == LaneState::Open && lane->has_line();
-  const Attempt made =
-      attempt(carrier, at, budget, has_line ? Allowed::OnlyAcknowledgements : Allowed::Everything);
+  const Attempt made = attempt(carrier, at, budget, allowed_now(carrier));
   if (made.has_more) {
-    Lane* const line = made.blocked != nullptr ? made.blocked : lane;
-    join_line(carrier, line != nullptr ? *line : *nowhere, made.blocked != nullptr);
+    wait_for_turn(carrier, made);
   }
+}
+
+Result<void> Process::Impl::post(QpCarrier& carrier, const hca::SendWr& wr) {
+  LaneSink sink{this, carrier, allowed_now(carrier)};
+  const auto has_more = carrier.qp->post_and_transmit(wr, sink, clock.read(), kPostBudget);
+  if (!has_more) {
+    return std::unexpected(has_more.error());
+  }
+  const Attempt made = conclude(carrier, sink, *has_more);
+  if (made.has_more) {
+    wait_for_turn(carrier, made);
+    wake_thread();
+  }
+  arm(carrier);
+  return {};
 }
 
 /// Before a QP goes: acknowledgements of what it has received already, or the peer would take for
@@ -155,7 +220,7 @@ void Process::Impl::carry(QpCarrier& carrier, Instant at, unsigned budget) {
 void Process::Impl::send_what_is_owed(QpCarrier& carrier) {
   Attempt made{.has_more = true, .has_sent = true, .blocked = nullptr};
   while (made.has_more && made.has_sent && made.blocked == nullptr) {
-    made = attempt(carrier, now(), kPostBudget, Allowed::OnlyResponses);
+    made = attempt(carrier, clock.read(), kPostBudget, Allowed::OnlyResponses);
   }
 }
 
@@ -184,7 +249,7 @@ void Process::Impl::leave_line(QpCarrier& carrier, Lane& lane) {
 /// After every call of a QP that may have given it something to send or a new deadline.
 void Process::Impl::settle(QpCarrier& carrier) {
   if (carrier.qp->wants_transmit()) {
-    carry(carrier, now(), kPostBudget);
+    carry(carrier, clock.read(), kPostBudget);
     if (waiting_count.load(std::memory_order_relaxed) != 0) {
       wake_thread();
     }
@@ -335,12 +400,23 @@ bool Process::Impl::send_multicast(const hca::PacketHeader& header,
   for (const uabi::ProcessAddress& member : members) {
     if (std::ranges::find(nodes, member.node) != nodes.end()) {
       Lane& lane = lane_to(member);
-      if (lane.send_copy(header, gather) && lane.ring_doorbell()) {
-        wake_thread();
+      const std::lock_guard guard{lane.out_lock};
+      if (lane.send_copy(header, gather)) {
+        lane.ring_doorbell(false);
+        if (lane.is_to_self()) {
+          watch(lane);
+          wake_thread();
+        }
       }
     }
   }
   return true;
+}
+
+void Process::Impl::watch(const Lane& lane) {
+  if (!watched.has(lane.number)) {
+    watched.add(lane.number);
+  }
 }
 
 void Process::Impl::wake_thread() {

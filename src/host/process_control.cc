@@ -254,7 +254,7 @@ Lane* Process::Impl::add_lane(uabi::ProcessAddress peer) {
   if (count == kMaxLanes) {
     return nullptr;
   }
-  lanes[count] = std::make_unique<Lane>(self, peer, map, taps);
+  lanes[count] = std::make_unique<Lane>(static_cast<std::uint32_t>(count), self, peer, map, taps);
   lane_of[peer] = lanes[count].get();
   lane_count.store(count + 1, std::memory_order_release);
   return lanes[count].get();
@@ -296,6 +296,7 @@ void Process::Impl::handle_lane(const uabi::Lane& message, std::vector<UniqueFd>
     // Nobody looks at its rings before it is open.
     lane->open(std::move(*memory), std::move(*peer_page),
                message.side == 0 ? ring::LaneSide::A : ring::LaneSide::B);
+    watch(*lane);
   }
   resume_waiting();
   wake_thread();  // what the peer sent before this was mapped rang no bell here
@@ -310,6 +311,7 @@ void Process::Impl::close_lane(Lane& lane) {
            0) {
     }
   }
+  watched.remove(lane.number);
   lane.close(*nowhere);
 }
 

@@ -14,12 +14,15 @@
 #include <vector>
 
 #include "fabric/counters.h"
+#include "host/clock.h"
 #include "host/control_socket.h"
 #include "host/fabric_map.h"
 #include "host/lane.h"
 #include "host/process.h"
 #include "host/tap_set.h"
 #include "host/timer_heap.h"
+#include "ring/bell_board.h"
+#include "wire/opcode.h"
 
 namespace weft::host {
 
@@ -39,6 +42,11 @@ class HcaEventsOf final : public hca::HcaEvents {
   std::uint32_t hca_;
   ProcessEvents& events_;
 };
+
+class LaneSink;
+
+/// What the responder answers without the application: WRITE, READ, atomics.
+[[nodiscard]] bool is_one_sided(wire::Opcode opcode);
 
 struct Process::Impl {
   struct HcaSlot {
@@ -88,17 +96,21 @@ struct Process::Impl {
   std::thread control_thread;
   std::thread progress_thread;
 
-  // --- who looks at rings (DESIGN.md, decision 4)
-  PolicyLock request_owner{LockPolicy::Spin};
-  PolicyLock response_owner{LockPolicy::Spin};
-  std::atomic<std::uint64_t> polls{0};
+  // --- who looks at rings (DESIGN.md, decision 4); apart by who writes, since cache lines are
+  // what latency is made of
+  RecentClock clock;
+  ring::BellBoard watched;  // lanes whose rings are looked at; the others ring when something came
+  alignas(64) PolicyLock request_owner{LockPolicy::Spin};
+  alignas(64) PolicyLock response_owner{LockPolicy::Spin};
+  alignas(64) std::atomic<std::uint64_t> polls{0};
   std::atomic<std::uint64_t> polls_when_found{0};  // when a poll last found something
-  std::atomic<std::uint64_t> polls_before_yield{1};
   std::atomic<bool> lease_ended{true};
-  std::atomic<bool> thread_is_hot{false};
+  alignas(64) std::atomic<bool> thread_is_hot{false};
+  std::atomic<bool> sends_wait{false};     // the hot thread leaves a SEND to the application
   std::atomic<bool> thread_sleeps{false};  // until something arrives or is posted
   std::atomic<bool> thread_naps{false};    // while the application polls
   std::atomic<std::int64_t> thread_wakes_at_ns{0};
+  std::atomic<std::uint64_t> polls_before_yield{1};
 
   // process_control.cc
   Result<void> attach(const ProcessOptions& options);
@@ -131,7 +143,11 @@ struct Process::Impl {
   /// What a QP may send now. No response waits for requests to find room (decision 3);
   /// acknowledgements, which are short, need not even wait for their turn.
   enum class Allowed : std::uint8_t { Everything, OnlyResponses, OnlyAcknowledgements };
+  [[nodiscard]] static Allowed allowed_now(const QpCarrier& carrier);
   [[nodiscard]] Attempt attempt(QpCarrier& carrier, Instant at, unsigned budget, Allowed allowed);
+  [[nodiscard]] static Attempt conclude(QpCarrier& carrier, LaneSink& sink, bool has_more);
+  void wait_for_turn(QpCarrier& carrier, const Attempt& made);
+  Result<void> post(QpCarrier& carrier, const hca::SendWr& wr);
   void send_what_is_owed(QpCarrier& carrier);
   void carry(QpCarrier& carrier, Instant at, unsigned budget);
   void join_line(QpCarrier& carrier, Lane& wanted, bool wants_room);
@@ -143,6 +159,7 @@ struct Process::Impl {
   bool resume_waiting();
   bool resume_waiting_as_owner();  // of responses
   void forget_waiting(QpCarrier& carrier);
+  [[nodiscard]] bool knows_lane(const QpCarrier& carrier, const hca::PacketHeader& header) const;
   Lane& lane_of_packet(QpCarrier& carrier, const hca::PacketHeader& header);
   [[nodiscard]] bool send_multicast(const hca::PacketHeader& header,
                                     std::span<const ByteSpan> gather);
@@ -154,14 +171,22 @@ struct Process::Impl {
   std::size_t progress(Taker taker, bool application_is_active);
   std::size_t take_requests(Taker taker, bool application_is_active);
   std::size_t take_responses();
+  template <class Visit>
+  void for_each_watched(Visit visit) {
+    watched.for_each([&](std::uint32_t number) { visit(*lanes[number]); });
+  }
+  void watch(const Lane& lane);
+  void answer_bells();
+  void look_at_all();
   std::size_t drain(Lane& lane, hca::Flow flow, bool only_one_sided, bool leave_one_sided);
-  void deliver(Lane& lane, hca::Flow flow, ByteSpan record, std::span<QpCarrier*> touched,
-               std::size_t& touched_count);
+  void deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant at,
+               std::span<QpCarrier*> touched, std::size_t& touched_count);
   void handle_timers(Instant at);
   void let_others_run();
   void run_progress();
   void sleep_until_woken(Instant at);
-  [[nodiscard]] bool anything_arrived();
+  [[nodiscard]] bool stop_looking();
+  void nap();
   void wake_thread();
 };
 

@@ -26,7 +26,16 @@ constexpr std::uint64_t kPollsBeforeYieldOnFewCpus = 16;
 
 /// While senders wait for room, how long the thread sleeps at most: their peers may be stopped.
 constexpr Duration kRoomPatience = Duration::milliseconds(1);
-constexpr Duration kLongestSleep = Duration::seconds(3'600);
+
+/// Bells are hints (ring::BellBoard): who sleeps looks at everything this often.
+constexpr Duration kLongestSleep = Duration::seconds(1);
+
+/// Of the spinning thread; policy.
+constexpr unsigned kRoundsBetweenLooks = 16;
+
+/// While the thread is hot, the application looks for SENDs that it left only so often, unless
+/// told.
+constexpr std::uint64_t kPollsBetweenLooks = 16;
 
 void pause() {
 #if defined(__x86_64__)
@@ -34,13 +43,25 @@ void pause() {
 #endif
 }
 
-/// What the responder answers without the application: WRITE, READ, atomics. The opcode is the
-/// record's first byte; a record that lies about it is refused when it is decoded.
+/// The opcode is the record's first byte; a record that lies about it is refused when it is
+/// decoded.
 [[nodiscard]] bool is_one_sided(ByteSpan record) {
-  const wire::OpcodeInfo* const info =
-      record.empty()
-          ? nullptr
-          : wire::opcode_info(static_cast<wire::Opcode>(std::to_integer<int>(record[0])));
+  return !record.empty() &&
+         host::is_one_sided(static_cast<wire::Opcode>(std::to_integer<std::uint8_t>(record[0])));
+}
+
+/// Spinning pays only when everybody who spins has a CPU: two programs with two threads each.
+[[nodiscard]] bool has_cpus_to_spin() {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  constexpr int kEnough = 4;
+  return sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) >= kEnough;
+}
+
+}  // namespace
+
+bool is_one_sided(wire::Opcode opcode) {
+  const wire::OpcodeInfo* const info = wire::opcode_info(opcode);
   if (info == nullptr) {
     return false;
   }
@@ -61,25 +82,14 @@ void pause() {
   return false;
 }
 
-/// Spinning pays only when everybody who spins has a CPU: two programs with two threads each.
-[[nodiscard]] bool has_cpus_to_spin() {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  constexpr int kEnough = 4;
-  return sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) >= kEnough;
-}
-
-}  // namespace
-
 /// A record of another process: copied, checked, and delivered where its addresses say.
-void Process::Impl::deliver(Lane& lane, hca::Flow flow, ByteSpan record,
+void Process::Impl::deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant at,
                             std::span<QpCarrier*> touched, std::size_t& touched_count) {
-  const auto packet = hca::decode_record(record);
-  if (!packet) {
+  hca::Packet packet;
+  if (!hca::read_record(record, packet).empty()) {
     return;
   }
-  const hca::PacketHeader& header = packet->header;
-  const Instant at = now();
+  const hca::PacketHeader& header = packet.header;
   const bool is_ud = header.opcode == wire::Opcode::UdSendOnly ||
                      header.opcode == wire::Opcode::UdSendOnlyWithImmediate;
   if (is_ud && slot_of(header.extension.deth.src_qp) != lane.peer.slot) {
@@ -88,7 +98,7 @@ void Process::Impl::deliver(Lane& lane, hca::Flow flow, ByteSpan record,
   if (header.dlid.is_multicast()) {
     if (map.node_of(header.slid) == lane.peer.node) {
       for (const auto& slot : slots) {
-        static_cast<void>(slot->engine->handle_packet(PortNumber{1}, *packet, at));
+        static_cast<void>(slot->engine->handle_packet(PortNumber{1}, packet, at));
       }
     }
     return;
@@ -97,7 +107,7 @@ void Process::Impl::deliver(Lane& lane, hca::Flow flow, ByteSpan record,
   if (port == nullptr || port->hca >= slots.size()) {
     return;
   }
-  hca::Qp* const qp = slots[port->hca]->engine->handle_packet(port->port, *packet, at);
+  hca::Qp* const qp = slots[port->hca]->engine->handle_packet(port->port, packet, at);
   if (qp == nullptr) {
     return;
   }
@@ -120,6 +130,7 @@ std::size_t Process::Impl::drain(Lane& lane, hca::Flow flow, bool only_one_sided
   std::array<QpCarrier*, kBatch> touched;
   std::size_t touched_count = 0;
   std::size_t taken = 0;
+  Instant at;
   while (taken < kBatch) {
     const auto front = in.front();
     if (front.state != ring::Consumer<>::State::Record) {
@@ -127,16 +138,24 @@ std::size_t Process::Impl::drain(Lane& lane, hca::Flow flow, bool only_one_sided
     }
     if (only_one_sided || leave_one_sided) {
       const bool one_sided = is_one_sided(front.body);
-      if ((only_one_sided && !one_sided) || (leave_one_sided && one_sided)) {
+      if (only_one_sided && !one_sided) {
+        if (!sends_wait.load(std::memory_order_relaxed)) {
+          sends_wait.store(true, std::memory_order_relaxed);
+        }
+        break;
+      }
+      if (leave_one_sided && one_sided) {
         break;
       }
     }
-    deliver(lane, flow, front.body, touched, touched_count);
+    if (taken == 0) {
+      at = clock.read();
+    }
+    deliver(lane, flow, front.body, at, touched, touched_count);
     in.pop();
     ++taken;
   }
   if (taken != 0) {
-    const Instant at = now();
     for (std::size_t i = 0; i < touched_count; ++i) {
       carry(*touched[i], at, kAnswerBudget);
       arm(*touched[i]);
@@ -150,18 +169,25 @@ std::size_t Process::Impl::drain(Lane& lane, hca::Flow flow, bool only_one_sided
 }
 
 std::size_t Process::Impl::take_requests(Taker taker, bool application_is_active) {
+  const bool leave_one_sided =
+      taker == Taker::Application && thread_is_hot.load(std::memory_order_relaxed);
+  if (leave_one_sided) {
+    // The thread has the ring. Its lock's cache line is left alone until there is something here.
+    if (!sends_wait.load(std::memory_order_relaxed) &&
+        polls.load(std::memory_order_relaxed) % kPollsBetweenLooks != 0) {
+      return 0;
+    }
+    sends_wait.store(false, std::memory_order_relaxed);
+  }
   if (!request_owner.try_lock()) {
     return 0;
   }
   const std::lock_guard owner{request_owner, std::adopt_lock};
   const bool only_one_sided = taker == Taker::Thread && application_is_active;
-  const bool leave_one_sided =
-      taker == Taker::Application && thread_is_hot.load(std::memory_order_relaxed);
   std::size_t taken = 0;
-  const std::size_t count = lane_count.load(std::memory_order_acquire);
-  for (std::size_t i = 0; i < count; ++i) {
-    taken += drain(*lanes[i], hca::Flow::Request, only_one_sided, leave_one_sided);
-  }
+  for_each_watched([&](Lane& lane) {
+    taken += drain(lane, hca::Flow::Request, only_one_sided, leave_one_sided);
+  });
   return taken;
 }
 
@@ -171,24 +197,46 @@ std::size_t Process::Impl::take_responses() {
   }
   const std::lock_guard owner{response_owner, std::adopt_lock};
   std::size_t taken = 0;
-  const std::size_t count = lane_count.load(std::memory_order_acquire);
-  for (std::size_t i = 0; i < count; ++i) {
-    taken += drain(*lanes[i], hca::Flow::Response, false, false);
+  for_each_watched([&](Lane& lane) { taken += drain(lane, hca::Flow::Response, false, false); });
+  if (waiting_count.load(std::memory_order_relaxed) != 0) {
+    resume_waiting_as_owner();
   }
-  resume_waiting_as_owner();
   if (timers.earliest() != Instant::never()) {
-    handle_timers(now());
+    handle_timers(clock.read());
   }
   return taken;
 }
 
+/// Lanes that were rung are looked at from now on.
+void Process::Impl::answer_bells() {
+  if (!attention->rung.is_quiet()) {
+    attention->rung.take([this](std::uint32_t number) {
+      if (number < lane_count.load(std::memory_order_acquire)) {
+        watch(*lanes[number]);
+      }
+    });
+  }
+}
+
+/// A bell can get lost by somebody's malice only; what was rung shows in the lane itself, too.
+void Process::Impl::look_at_all() {
+  const std::scoped_lock owners{request_owner, response_owner};
+  const std::size_t count = lane_count.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (lanes[i]->state() == LaneState::Open && (lanes[i]->is_to_self() || lanes[i]->was_rung())) {
+      watch(*lanes[i]);
+    }
+  }
+}
+
 std::size_t Process::Impl::progress(Taker taker, bool application_is_active) {
+  answer_bells();
   std::size_t taken = 0;
   if (taker == Taker::Application || !application_is_active) {
     taken += take_responses();
   }
   taken += take_requests(taker, application_is_active);
-  if (taken != 0) {
+  if (taken != 0 && taker == Taker::Application) {
     polls_when_found.store(polls.load(std::memory_order_relaxed), std::memory_order_relaxed);
   }
   return taken;
@@ -221,34 +269,32 @@ void Process::Impl::let_others_run() {
   }
 }
 
-bool Process::Impl::anything_arrived() {
+/// Every lane that was looked at is asked to ring from now on; those that have something already
+/// are looked at again. True if there are such.
+bool Process::Impl::stop_looking() {
+  // Lanes close only under both ownerships; take them, so that no memory goes away meanwhile.
   const std::scoped_lock owners{request_owner, response_owner};
-  const std::size_t count = lane_count.load(std::memory_order_acquire);
-  for (std::size_t i = 0; i < count; ++i) {
-    if (lanes[i]->has_arrivals()) {
-      return true;
+  bool anything = false;
+  watched.take([&](std::uint32_t number) {
+    Lane& lane = *lanes[number];
+    if (lane.state() != LaneState::Open) {
+      return;
     }
-  }
-  return false;
+    lane.announce_sleep(ring::Sleep::Sound);
+    lane.tell_room();
+    if (lane.has_arrivals()) {
+      lane.announce_awake();
+      watched.add(number);
+      anything = true;
+    }
+  });
+  return anything;
 }
 
 void Process::Impl::sleep_until_woken(Instant at) {
   const std::uint32_t seen = attention->wake.load(std::memory_order_acquire);
   thread_sleeps.store(true, std::memory_order_seq_cst);
-  const auto for_each_open = [this](auto act) {
-    // Lanes close only under both ownerships; take them, so that no memory goes away meanwhile.
-    const std::scoped_lock owners{request_owner, response_owner};
-    const std::size_t count = lane_count.load(std::memory_order_acquire);
-    for (std::size_t i = 0; i < count; ++i) {
-      if (lanes[i]->state() == LaneState::Open) {
-        act(*lanes[i]);
-      }
-    }
-  };
-  for_each_open([](Lane& lane) {
-    lane.announce_sleep();
-    lane.tell_room();
-  });
+  const bool anything = stop_looking();
   Duration longest = kLongestSleep;
   if (waiting_count.load(std::memory_order_relaxed) != 0) {
     longest = kRoomPatience;
@@ -260,12 +306,45 @@ void Process::Impl::sleep_until_woken(Instant at) {
   thread_wakes_at_ns.store((at + longest).since_start().nanoseconds(), std::memory_order_seq_cst);
   const bool late = timers.earliest() < at + longest;
   // The last look at rings, in and out, comes after all was announced: that is why no wake is lost.
-  if (!late && !stopping.load() && !anything_arrived() && !resume_waiting() &&
+  bool has_slept = false;
+  if (!late && !anything && !stopping.load() && attention->rung.is_quiet() && !resume_waiting() &&
       longest > Duration{}) {
     futex_wait(attention->wake, seen, longest);
+    has_slept = true;
   }
   thread_sleeps.store(false, std::memory_order_relaxed);
   thread_wakes_at_ns.store(0, std::memory_order_relaxed);
+  if (has_slept && attention->rung.is_quiet()) {
+    look_at_all();
+  }
+}
+
+/// While the application polls, the thread rests for a moment. A one-sided request, which the
+/// application does not take, ends it.
+void Process::Impl::nap() {
+  const std::uint32_t seen = attention->wake.load(std::memory_order_acquire);
+  thread_naps.store(true, std::memory_order_seq_cst);
+  const auto for_each_open = [this](auto act) {
+    if (request_owner.try_lock()) {  // else the application is at it
+      const std::lock_guard owner{request_owner, std::adopt_lock};
+      for_each_watched([&](Lane& lane) {
+        if (lane.state() == LaneState::Open && !lane.is_to_self()) {
+          act(lane);
+        }
+      });
+    }
+  };
+  bool anything = false;
+  for_each_open([&](Lane& lane) {
+    lane.announce_sleep(ring::Sleep::Napping);
+    const auto front = lane.request_in.front();
+    anything =
+        anything || (front.state == ring::Consumer<>::State::Record && is_one_sided(front.body));
+  });
+  if (!anything && !lease_ended.load(std::memory_order_seq_cst) && !stopping.load()) {
+    futex_wait(attention->wake, seen, Process::kNap);
+  }
+  thread_naps.store(false, std::memory_order_relaxed);
   for_each_open([](Lane& lane) { lane.announce_awake(); });
 }
 
@@ -278,17 +357,23 @@ void Process::Impl::run_progress() {
   std::uint64_t seen_polls = polls.load(std::memory_order_relaxed);
   Instant polled_at{};  // when a new poll of the application was last seen
   Instant worked_at = now();
-  while (!stopping.load(std::memory_order_relaxed)) {
-    const Instant at = now();
-    if (const std::uint64_t count = polls.load(std::memory_order_relaxed); count != seen_polls) {
-      seen_polls = count;
-      polled_at = at;
+  bool has_lease = false;
+  bool is_active = false;
+  for (unsigned round = 0; !stopping.load(std::memory_order_relaxed); ++round) {
+    const Instant at = clock.read();
+    if (round % kRoundsBetweenLooks == 0) {  // the application writes that line: not every round
+      if (const std::uint64_t count = polls.load(std::memory_order_relaxed); count != seen_polls) {
+        seen_polls = count;
+        polled_at = at;
+      }
+      has_lease = !lease_ended.load(std::memory_order_seq_cst);
+      is_active = has_lease && at - polled_at < kFreshPoll;
     }
-    const bool has_lease = !lease_ended.load(std::memory_order_seq_cst);
-    const bool is_active = has_lease && at - polled_at < kFreshPoll;
     if (progress(Taker::Thread, is_active) != 0) {
       worked_at = at;
-      thread_is_hot.store(budget > Duration{}, std::memory_order_relaxed);
+      if (!thread_is_hot.load(std::memory_order_relaxed)) {
+        thread_is_hot.store(budget > Duration{}, std::memory_order_relaxed);
+      }
       continue;
     }
     if (at - worked_at < budget) {
@@ -297,15 +382,11 @@ void Process::Impl::run_progress() {
     }
     thread_is_hot.store(false, std::memory_order_relaxed);
     if (has_lease && at - polled_at < kPollingLease) {
-      const std::uint32_t seen = attention->wake.load(std::memory_order_acquire);
-      thread_naps.store(true, std::memory_order_seq_cst);
-      if (!lease_ended.load(std::memory_order_seq_cst) && !stopping.load()) {
-        futex_wait(attention->wake, seen, kNap);
-      }
-      thread_naps.store(false, std::memory_order_relaxed);
+      nap();
     } else {
-      sleep_until_woken(at);
+      sleep_until_woken(now());
     }
+    round = kRoundsBetweenLooks - 1;
   }
 }
 

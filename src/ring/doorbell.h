@@ -7,34 +7,42 @@
 
 namespace weft::ring {
 
-/// Whether a process sleeps, in memory that its peers share (DESIGN.md, decision 4). The futex word
-/// is `sleeping` itself, or a counter of wakes that the consumer read before it announced its
-/// sleep.
+/// Whether a consumer looks at its rings, in memory that it shares with their producer (DESIGN.md,
+/// decision 4). The futex word is `sleeping` itself, or a counter of wakes that the consumer read
+/// before it announced its sleep.
 ///
 /// The protocol, and why no wake is lost: a producer publishes a record, makes a full fence, then
 /// reads `sleeping`; the consumer sets `sleeping`, makes a full fence, then looks at every ring
 /// once more before it waits. One of the two sees the other's store. The futex call itself is the
 /// driver's.
 struct alignas(64) Attention {
-  std::atomic<std::uint32_t> sleeping{0};
+  std::atomic<std::uint32_t> sleeping{0};  // a Sleep
+};
+
+/// What a consumer that does not look wants to be woken for.
+enum class Sleep : std::uint32_t {
+  None = 0,    // it looks
+  Sound = 1,   // nobody looks: wake it for anything
+  Napping = 2  // somebody looks now and then: wake it only for what cannot wait
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(sizeof(Attention) == 64);
 
 /// Producer, after it published: whether it must wake the consumer. At most one of several
-/// producers is told so.
+/// producers is told so. `is_urgent`: it wakes one who naps, too.
 template <class Atomics = RealAtomics>
-[[nodiscard]] bool must_wake(Attention& attention) {
+[[nodiscard]] bool must_wake(Attention& attention, bool is_urgent = true) {
   Atomics::fence();
-  return Atomics::load(attention.sleeping, std::memory_order_relaxed) != 0 &&
+  const std::uint32_t sleep = Atomics::load(attention.sleeping, std::memory_order_relaxed);
+  return sleep != 0 && (is_urgent || sleep != static_cast<std::uint32_t>(Sleep::Napping)) &&
          Atomics::exchange(attention.sleeping, 0, std::memory_order_relaxed) != 0;
 }
 
 /// Consumer: announces that it will sleep. It must look at all its rings after this and before it
 /// waits on the futex.
 template <class Atomics = RealAtomics>
-void announce_sleep(Attention& attention) {
-  Atomics::store(attention.sleeping, 1, std::memory_order_relaxed);
+void announce_sleep(Attention& attention, Sleep sleep = Sleep::Sound) {
+  Atomics::store(attention.sleeping, static_cast<std::uint32_t>(sleep), std::memory_order_relaxed);
   Atomics::fence();
 }
 

@@ -174,6 +174,21 @@ TEST(Lane, JoinsBothDirections) {
   EXPECT_TRUE(is_body(a.response_in.front().body, 4, 40));
 }
 
+/// Who naps is woken for what is urgent only, and once.
+TEST(Attention, LeavesWhoNapsAloneUnlessItIsUrgent) {
+  Attention attention;
+  EXPECT_FALSE(must_wake(attention));
+  announce_sleep(attention, Sleep::Napping);
+  EXPECT_FALSE(must_wake(attention, false));
+  EXPECT_TRUE(must_wake(attention, true));
+  EXPECT_FALSE(must_wake(attention, true));
+  announce_sleep(attention);
+  EXPECT_TRUE(must_wake(attention, false));
+  announce_sleep(attention);
+  announce_awake(attention);
+  EXPECT_FALSE(must_wake(attention));
+}
+
 TEST(Attention, LosesNoWake) {
   // A consumer that only looks when it was told: were one wake lost, it would wait for ever on the
   // counter.

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <memory>
 
@@ -23,20 +22,12 @@ int poll_cq(ibv_cq* cq, int count, ibv_wc* out) noexcept {
   if (!is_alive(*object.context) || count < 0) {
     return -1;
   }
-  std::array<hca::Wc, 16> wcs;
-  int done = 0;
-  while (done < count) {
-    const auto wanted = std::min(wcs.size(), static_cast<std::size_t>(count - done));
-    const std::size_t got =
-        object.context->process->poll(*object.engine, std::span{wcs}.first(wanted));
-    for (std::size_t i = 0; i < got; ++i) {
-      out[done++] = from_engine(wcs[i]);
-    }
-    if (got < wanted) {
-      break;
-    }
+  if (object.engine->is_empty()) {
+    object.context->process->make_progress();
   }
-  return object.engine->is_dead() && done == 0 ? -1 : done;
+  const std::size_t done = object.engine->consume(
+      static_cast<std::size_t>(count), [&out](const hca::Wc& wc) { *out++ = from_engine(wc); });
+  return done == 0 && object.engine->is_dead() ? -1 : static_cast<int>(done);
 }
 
 int req_notify_cq(ibv_cq* cq, int solicited_only) noexcept {
@@ -60,7 +51,10 @@ int next_poll(ibv_cq_ex* cq) noexcept {
   if (!is_alive(*object.context)) {
     return EIO;
   }
-  if (object.context->process->poll(*object.engine, {&object.current, 1}) == 0) {
+  if (object.engine->is_empty()) {
+    object.context->process->make_progress();
+  }
+  if (object.engine->poll({&object.current, 1}) == 0) {
     return object.engine->is_dead() ? EIO : ENOENT;
   }
   cq->wr_id = object.current.wr_id;

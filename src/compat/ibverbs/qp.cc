@@ -16,58 +16,59 @@ namespace {
 using namespace weft;
 using namespace weft::compat;
 
+[[nodiscard]] hca::SendWr to_engine(const ibv_send_wr& wr, ibv_qp_type type) {
+  hca::SendWr out;
+  out.wr_id = wr.wr_id;
+  out.opcode = static_cast<hca::WrOpcode>(wr.opcode);  // numbers are the same (hca/types.h)
+  out.flags = hca::SendFlags::from_bits(wr.send_flags & 0xF);
+  out.sges = sges_of(wr.sg_list, wr.num_sge);
+  if (type == IBV_QPT_UD) {
+    out.immediate = ntohl(wr.imm_data);
+    out.ah = wr.wr.ud.ah == nullptr ? nullptr : object_of<AddressHandleObject>(wr.wr.ud.ah).engine;
+    out.remote_qpn = Qpn{wr.wr.ud.remote_qpn & 0xFF'FFFF};
+    out.remote_qkey = QKey{wr.wr.ud.remote_qkey};
+    return out;
+  }
+  switch (wr.opcode) {
+    case IBV_WR_SEND_WITH_INV:
+    case IBV_WR_LOCAL_INV:
+      out.rkey = RKey{wr.invalidate_rkey};
+      break;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      out.remote_address = wr.wr.atomic.remote_addr;
+      out.compare_add = wr.wr.atomic.compare_add;
+      out.swap = wr.wr.atomic.swap;
+      out.rkey = RKey{wr.wr.atomic.rkey};
+      break;
+    default:
+      out.immediate = ntohl(wr.imm_data);
+      out.remote_address = wr.wr.rdma.remote_addr;
+      out.rkey = RKey{wr.wr.rdma.rkey};
+      break;
+  }
+  return out;
+}
+
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
   auto& object = object_of<QpObject>(qp);
   if (!is_alive(*object.context)) {
     *bad_wr = wr;
     return EIO;
   }
-  int status = 0;
   for (; wr != nullptr; wr = wr->next) {
-    SgeList sges;
-    auto posted = sges.take(wr->sg_list, wr->num_sge);
-    if (posted) {
-      hca::SendWr out;
-      out.wr_id = wr->wr_id;
-      out.opcode = static_cast<hca::WrOpcode>(wr->opcode);  // numbers are the same (hca/types.h)
-      out.flags = hca::SendFlags::from_bits(wr->send_flags & 0xF);
-      out.sges = sges.get();
-      switch (wr->opcode) {
-        case IBV_WR_SEND_WITH_INV:
-        case IBV_WR_LOCAL_INV:
-          out.rkey = RKey{wr->invalidate_rkey};
-          break;
-        case IBV_WR_ATOMIC_CMP_AND_SWP:
-        case IBV_WR_ATOMIC_FETCH_AND_ADD:
-          out.remote_address = wr->wr.atomic.remote_addr;
-          out.compare_add = wr->wr.atomic.compare_add;
-          out.swap = wr->wr.atomic.swap;
-          out.rkey = RKey{wr->wr.atomic.rkey};
-          break;
-        default:
-          out.immediate = ntohl(wr->imm_data);
-          out.remote_address = wr->wr.rdma.remote_addr;
-          out.rkey = RKey{wr->wr.rdma.rkey};
-          break;
-      }
-      if (qp->qp_type == IBV_QPT_UD) {
-        out.remote_address = 0;
-        out.rkey = RKey{};
-        out.ah =
-            wr->wr.ud.ah == nullptr ? nullptr : object_of<AddressHandleObject>(wr->wr.ud.ah).engine;
-        out.remote_qpn = Qpn{wr->wr.ud.remote_qpn & 0xFF'FFFF};
-        out.remote_qkey = QKey{wr->wr.ud.remote_qkey};
-      }
-      posted = object.engine->post_send(out);
-    }
+    const hca::SendWr out = to_engine(*wr, qp->qp_type);
+    // The last of a list sets all of it off.
+    const auto posted = wr->next != nullptr
+                            ? object.engine->post_send(out)
+                            : object.context->process->post_send(*object.engine, out);
     if (!posted) {
       *bad_wr = wr;
-      status = refuse(posted.error());
-      break;
+      object.context->process->kick(*object.engine);  // those before it
+      return refuse(posted.error());
     }
   }
-  object.context->process->kick(*object.engine);
-  return status;
+  return 0;
 }
 
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
@@ -77,11 +78,8 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
     return EIO;
   }
   for (; wr != nullptr; wr = wr->next) {
-    SgeList sges;
-    auto posted = sges.take(wr->sg_list, wr->num_sge);
-    if (posted) {
-      posted = object.engine->post_recv({.wr_id = wr->wr_id, .sges = sges.get()});
-    }
+    const auto posted =
+        object.engine->post_recv({.wr_id = wr->wr_id, .sges = sges_of(wr->sg_list, wr->num_sge)});
     if (!posted) {
       *bad_wr = wr;
       return refuse(posted.error());

@@ -19,11 +19,8 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept 
     return EIO;
   }
   for (; wr != nullptr; wr = wr->next) {
-    SgeList sges;
-    auto posted = sges.take(wr->sg_list, wr->num_sge);
-    if (posted) {
-      posted = object.engine->post({.wr_id = wr->wr_id, .sges = sges.get()});
-    }
+    const auto posted =
+        object.engine->post({.wr_id = wr->wr_id, .sges = sges_of(wr->sg_list, wr->num_sge)});
     if (!posted) {
       *bad_wr = wr;
       return refuse(posted.error());

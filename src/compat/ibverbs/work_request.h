@@ -1,35 +1,22 @@
 #pragma once
 
-#include <array>
+#include <algorithm>
+#include <cstddef>
 #include <span>
 
-#include "base/result.h"
 #include "compat/ibverbs/abi.h"
 #include "hca/types.h"
 
 namespace weft::compat {
 
-/// A scatter/gather list in the engine's form, on the stack.
-class SgeList {
- public:
-  static constexpr std::size_t kMost = 64;
+static_assert(sizeof(ibv_sge) == sizeof(hca::Sge) &&
+              offsetof(ibv_sge, addr) == offsetof(hca::Sge, address) &&
+              offsetof(ibv_sge, length) == offsetof(hca::Sge, length) &&
+              offsetof(ibv_sge, lkey) == offsetof(hca::Sge, lkey));
 
-  [[nodiscard]] Result<void> take(const ibv_sge* sges, int count) {
-    if (count < 0 || static_cast<std::size_t>(count) > kMost) {
-      return fail(ErrorCode::InvalidArgument, "{} SGEs; no device here takes more than {}", count,
-                  kMost);
-    }
-    count_ = static_cast<std::size_t>(count);
-    for (std::size_t i = 0; i < count_; ++i) {
-      sges_[i] = {.address = sges[i].addr, .length = sges[i].length, .lkey = LKey{sges[i].lkey}};
-    }
-    return {};
-  }
-  [[nodiscard]] std::span<const hca::Sge> get() const { return {sges_.data(), count_}; }
-
- private:
-  std::array<hca::Sge, kMost> sges_;
-  std::size_t count_{};
-};
+/// A scatter/gather list where it lies: both types have one layout. A negative count is none.
+[[nodiscard]] inline std::span<const hca::Sge> sges_of(const ibv_sge* list, int count) {
+  return {reinterpret_cast<const hca::Sge*>(list), static_cast<std::size_t>(std::max(count, 0))};
+}
 
 }  // namespace weft::compat

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace weft::ring {
+
+/// A set of small numbers that any thread or process may add to: the doorbell bitmap of a process
+/// (DESIGN.md, decision 3), which says which of its lanes were rung, and the set of lanes that it
+/// looks at. Adding costs one or two atomic operations, and asking an empty board one load.
+///
+/// In shared memory everybody who rings may write it, so it is a hint: a liar can make others look
+/// in vain, or hide a bell, and who waits looks at everything now and then.
+class BellBoard {
+ public:
+  static constexpr std::size_t kBells = 64 * 64;
+
+  /// After this, a take() that begins finds `number`. Numbers that do not exist are left out.
+  void add(std::uint32_t number) {
+    if (number < kBells) {
+      words_[number / 64].fetch_or(std::uint64_t{1} << number % 64);
+      summary_.fetch_or(std::uint64_t{1} << number / 64);
+    }
+  }
+
+  void remove(std::uint32_t number) {
+    if (number < kBells) {
+      words_[number / 64].fetch_and(~(std::uint64_t{1} << number % 64));
+    }
+  }
+
+  [[nodiscard]] bool has(std::uint32_t number) const {
+    return number < kBells && (words_[number / 64].load() >> number % 64 & 1) != 0;
+  }
+
+  [[nodiscard]] bool is_quiet() const { return summary_.load(std::memory_order_acquire) == 0; }
+
+  /// Calls `visit(number)` for each and removes them. The summary goes first: who adds meanwhile
+  /// sets it again.
+  template <class Visit>
+  void take(Visit visit) {
+    const std::uint64_t words = summary_.exchange(0);
+    each_bit(words, [&](std::uint32_t word) {
+      each_bit(words_[word].exchange(0), [&](std::uint32_t bit) { visit(word * 64 + bit); });
+    });
+  }
+
+  /// Calls `visit(number)` for each and leaves them.
+  template <class Visit>
+  void for_each(Visit visit) const {
+    each_bit(summary_.load(std::memory_order_acquire), [&](std::uint32_t word) {
+      each_bit(words_[word].load(std::memory_order_acquire),
+               [&](std::uint32_t bit) { visit(word * 64 + bit); });
+    });
+  }
+
+ private:
+  template <class Visit>
+  static void each_bit(std::uint64_t bits, Visit visit) {
+    for (; bits != 0; bits &= bits - 1) {
+      visit(static_cast<std::uint32_t>(std::countr_zero(bits)));
+    }
+  }
+
+  alignas(64) std::atomic<std::uint64_t> summary_{};  // a bit for each word with bits, or more
+  alignas(64) std::array<std::atomic<std::uint64_t>, 64> words_{};
+};
+
+}  // namespace weft::ring

@@ -1,0 +1,76 @@
+#include "ring/bell_board.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace weft::ring {
+namespace {
+
+std::set<std::uint32_t> take_all(BellBoard& board) {
+  std::set<std::uint32_t> taken;
+  board.take([&](std::uint32_t number) { EXPECT_TRUE(taken.insert(number).second); });
+  return taken;
+}
+
+TEST(BellBoard, HandsOutEachNumberOnce) {
+  BellBoard board;
+  EXPECT_TRUE(board.is_quiet());
+  for (const std::uint32_t number : {0U, 63U, 64U, 1'000U, 4'095U, 64U}) {
+    board.add(number);
+  }
+  EXPECT_FALSE(board.is_quiet());
+  EXPECT_TRUE(board.has(1'000));
+  board.remove(1'000);
+  EXPECT_FALSE(board.has(1'000));
+  std::set<std::uint32_t> seen;
+  board.for_each([&](std::uint32_t number) { seen.insert(number); });
+  EXPECT_EQ(seen, (std::set<std::uint32_t>{0, 63, 64, 4'095}));
+  EXPECT_EQ(take_all(board), seen);
+  EXPECT_TRUE(board.is_quiet());
+  EXPECT_TRUE(take_all(board).empty());
+}
+
+/// A number comes out of memory that a liar may have written.
+TEST(BellBoard, LeavesOutNumbersThatDoNotExist) {
+  BellBoard board;
+  board.add(BellBoard::kBells);
+  board.add(0xFFFF'FFFF);
+  board.remove(BellBoard::kBells);
+  EXPECT_FALSE(board.has(BellBoard::kBells));
+  EXPECT_TRUE(board.is_quiet());
+}
+
+/// Whatever is added while another thread takes is taken then or by the next.
+TEST(BellBoard, LosesNothingBetweenThreads) {
+  constexpr std::uint32_t kRounds = 20'000;
+  BellBoard board;
+  std::vector<std::atomic<std::uint32_t>> added(3);
+  std::vector<std::thread> ringers;
+  for (std::uint32_t i = 0; i < added.size(); ++i) {
+    ringers.emplace_back([&, i] {
+      for (std::uint32_t round = 0; round < kRounds; ++round) {
+        added[i].fetch_add(1);
+        board.add(i * 100);
+      }
+    });
+  }
+  std::vector<std::uint32_t> known(added.size());
+  std::uint64_t looks = 0;
+  while (known != std::vector<std::uint32_t>(added.size(), kRounds)) {
+    board.take([&](std::uint32_t number) { known[number / 100] = added[number / 100].load(); });
+    ASSERT_LT(++looks, 1'000'000'000U);
+  }
+  for (std::thread& ringer : ringers) {
+    ringer.join();
+  }
+  take_all(board);
+  EXPECT_TRUE(board.is_quiet());
+}
+
+}  // namespace
+}  // namespace weft::ring
