@@ -11,9 +11,11 @@
 
 namespace weft::host {
 
-/// A ring of 64 KiB gives full bandwidth (DESIGN.md, decision 3).
+/// A ring of 64 KiB gives full bandwidth; few need it (DESIGN.md, decision 3).
 inline constexpr ring::LaneShape kLaneShape{.request_capacity = 1U << 16,
-                                            .response_capacity = 1U << 16};
+                                            .response_capacity = 1U << 16,
+                                            .first_request_capacity = 1U << 14,
+                                            .first_response_capacity = 1U << 12};
 
 /// Longest train, in payload bytes: two records of it fit in a ring.
 inline constexpr std::uint32_t kMaxTrainBytes = 16'384;

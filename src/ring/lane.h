@@ -9,15 +9,18 @@
 
 namespace weft::ring {
 
-/// A lane joins two processes: a request ring and a response ring each way (DESIGN.md, decision 3).
-/// Its memory is four rings one after the other, each a page and some lines from the last, so that
-/// their position lines do not share cache sets.
+/// A lane joins two processes: a request ring and a response ring each way (DESIGN.md, decision 3),
+/// which begin small and grow to their capacity. Its memory is four rings one after the other, each
+/// a page and some lines from the last, so that their position lines do not share cache sets.
 struct LaneShape {
   std::size_t request_capacity{1U << 17};
   std::size_t response_capacity{1U << 17};
+  std::size_t first_request_capacity{request_capacity};
+  std::size_t first_response_capacity{response_capacity};
 
   [[nodiscard]] constexpr bool is_valid() const {
-    return is_ring_capacity(request_capacity) && is_ring_capacity(response_capacity);
+    return is_ring_capacity(request_capacity) && is_ring_capacity(response_capacity) &&
+           is_ring_capacity(first_request_capacity) && is_ring_capacity(first_response_capacity);
   }
 };
 
@@ -54,10 +57,14 @@ struct LaneEnds {
   const auto b_requests = next(shape.request_capacity);
   const auto b_responses = next(shape.response_capacity);
   const bool is_a = side == LaneSide::A;
-  return {.request_out = Producer<>{is_a ? a_requests : b_requests},
-          .response_out = Producer<>{is_a ? a_responses : b_responses},
-          .request_in = Consumer<>{is_a ? b_requests : a_requests},
-          .response_in = Consumer<>{is_a ? b_responses : a_responses}};
+  const std::size_t requests = shape.first_request_capacity;
+  const std::size_t responses = shape.first_response_capacity;
+  return {
+      .request_out = Producer<>{is_a ? a_requests : b_requests,   requests },
+      .response_out = Producer<>{is_a ? a_responses : b_responses, responses},
+      .request_in = Consumer<>{is_a ? b_requests : a_requests,   requests },
+      .response_in = Consumer<>{is_a ? b_responses : a_responses, responses}
+  };
 }
 
 }  // namespace weft::ring

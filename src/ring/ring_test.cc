@@ -50,17 +50,18 @@ bool is_body(std::span<const std::byte> body, std::uint64_t seed, std::size_t by
 
 constexpr std::size_t kCapacity = 4096;
 
-TEST(SpscRing, GivesRecordsBackInOrderOverManyLaps) {
-  Memory memory{ring_bytes(kCapacity)};
-  Producer<> producer{memory.span(ring_bytes(kCapacity))};
-  Consumer<> consumer{memory.span(ring_bytes(kCapacity))};
-  Random sizes{1};
-  Random again{1};
-  Random coin{2};
+/// Of so many slots of memory, begun with kCapacity; `coin` tells how eager the producer is.
+void pass_records(std::size_t capacity, std::uint64_t seed, std::uint64_t records) {
+  Memory memory{ring_bytes(capacity)};
+  Producer<> producer{memory.span(ring_bytes(capacity)), kCapacity};
+  Consumer<> consumer{memory.span(ring_bytes(capacity)), kCapacity};
+  Random sizes{seed};
+  Random again{seed};
+  Random coin{seed + 1};
   std::uint64_t written = 0;
   std::uint64_t read = 0;
   std::size_t next_size = sizes.below(1500);
-  while (read < 20'000) {
+  while (read < records) {
     if (coin.chance(1, 2) && put(producer, written, next_size)) {
       ++written;
       next_size = sizes.below(1500);
@@ -78,6 +79,37 @@ TEST(SpscRing, GivesRecordsBackInOrderOverManyLaps) {
       }
     }
   }
+}
+
+TEST(SpscRing, GivesRecordsBackInOrderOverManyLaps) { pass_records(kCapacity, 1, 20'000); }
+
+TEST(SpscRing, GivesRecordsBackInOrderWhileItGrows) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    pass_records(4 * kCapacity, seed, 500);
+    pass_records(16 * kCapacity, seed, 500);
+  }
+}
+
+TEST(SpscRing, GrowsRatherThanRefuse) {
+  constexpr std::size_t kMost = 16 * kCapacity;
+  Memory memory{ring_bytes(kMost)};
+  Producer<> producer{memory.span(ring_bytes(kMost)), kCapacity};
+  Consumer<> consumer{memory.span(ring_bytes(kMost)), kCapacity};
+  EXPECT_TRUE(put(producer, 0, max_body_bytes(kMost)));  // two steps at once
+  EXPECT_EQ(consumer.front().body.size(), max_body_bytes(kMost));
+  consumer.pop();
+  EXPECT_EQ(consumer.front().state, Consumer<>::State::Empty);
+  EXPECT_TRUE(producer.is_drained());
+  int records = 0;
+  while (put(producer, 1, 40)) {
+    ++records;
+  }
+  EXPECT_GT(records, 1'000);
+  for (; records > 0; --records) {
+    ASSERT_TRUE(is_body(consumer.front().body, 1, 40));
+    consumer.pop();
+  }
+  EXPECT_EQ(consumer.front().state, Consumer<>::State::Empty);
 }
 
 TEST(SpscRing, RefusesWhenFullAndTakesMoreAfterwards) {
@@ -133,13 +165,15 @@ TEST(SpscRing, PassesRecordsBetweenThreads) {
 TEST(SpscRing, StaysInBoundsWhateverTheMemorySays) {
   Random random{3};
   for (int round = 0; round < 2000; ++round) {
-    Memory memory{ring_bytes(kCapacity)};
-    const auto bytes = memory.span(ring_bytes(kCapacity));
-    Consumer<> consumer{bytes};
-    Producer<> producer{bytes};
+    Memory memory{ring_bytes(4 * kCapacity)};
+    const auto bytes = memory.span(ring_bytes(4 * kCapacity));
+    Consumer<> consumer{bytes, kCapacity};
+    Producer<> producer{bytes, kCapacity};
     for (std::size_t i = 0; i < bytes.size();
          i += kSlotBytes) {  // lies in every place where a word is believed
-      const std::uint64_t lie = random.chance(1, 3) ? random() : random.below(200);
+      const std::uint64_t lie = random.chance(1, 3)   ? random()
+                                : random.chance(1, 9) ? kGrowMark + random.below(8)
+                                                      : random.below(200);
       std::memcpy(bytes.data() + i, &lie, 4);
     }
     std::size_t sum = 0;
@@ -155,7 +189,7 @@ TEST(SpscRing, StaysInBoundsWhateverTheMemorySays) {
     }
     for (int i = 0; i < 100 && put(producer, 1, random.below(1900)); ++i) {
     }
-    ASSERT_LE(sum, 200U * kCapacity);
+    ASSERT_LE(sum, 200U * 4 * kCapacity);
   }
 }
 

@@ -23,9 +23,17 @@ namespace weft::ring {
 /// Old bodies never look like records: before a record is published, the word where the *next*
 /// record will begin is set to 0, and the consumer never looks further than that. A record that
 /// would wrap leaves a skip mark and begins at slot 0.
+///
+/// A ring may begin with fewer slots than it has memory for, so that many rings that carry little
+/// touch little (memory that nobody touched costs nothing). When a record finds no room, the
+/// producer leaves a grow mark and begins again behind the slots in use: positions move on to where
+/// the larger ring has that slot, at least one lap of the smaller ring on, so that the old slots
+/// are written again only after the consumer has passed the mark.
 inline constexpr std::size_t kSlotBytes = 64;
 inline constexpr std::size_t kRecordHeaderBytes = 8;
 inline constexpr std::uint32_t kSkipMark = 0xFFFF'FFFF;
+inline constexpr std::uint32_t kGrowMark = 0xFFFF'FFF0;  // plus how often the ring grows fourfold
+inline constexpr std::uint32_t kMostGrowths = 5;
 
 /// Smallest and largest capacity in bytes; a power of two. Policy, not from any specification.
 inline constexpr std::size_t kMinCapacity = 1U << 12;
@@ -84,6 +92,15 @@ namespace internal {
 [[nodiscard]] constexpr std::size_t slots_of(std::size_t body) {
   return (body + kRecordHeaderBytes + kSlotBytes - 1) / kSlotBytes;
 }
+
+/// The first position in a ring that grows from `count` slots to `grown`: the next one, seen from
+/// `position`, that is a lap of the smaller ring away and at slot `count` of the larger one.
+[[nodiscard]] constexpr std::uint32_t grown_position(std::uint32_t position, std::uint32_t count,
+                                                     std::uint32_t grown) {
+  const std::uint32_t next_lap = (position + count - 1) & ~(count - 1);
+  const std::uint32_t earliest = next_lap + count;
+  return earliest + ((count - earliest) & (grown - 1));
+}
 }  // namespace internal
 
 /// The producing end. One thread at a time.
@@ -92,17 +109,24 @@ class Producer {
  public:
   Producer() = default;
 
-  /// `memory` is ring_bytes(capacity) bytes, 64-byte aligned, all zero when the ring is new.
-  explicit Producer(std::span<std::byte> memory)
+  /// `memory` is ring_bytes(capacity) bytes, 64-byte aligned, all zero when the ring is new. The
+  /// ring begins with `first_capacity` of it, which the consumer knows, too.
+  explicit Producer(std::span<std::byte> memory) : Producer(memory, memory.size() - kSlotBytes) {}
+  Producer(std::span<std::byte> memory, std::size_t first_capacity)
       : head_line_(memory.data()),
         slots_(memory.data() + kSlotBytes),
-        slot_count_(static_cast<std::uint32_t>((memory.size() - kSlotBytes) / kSlotBytes)) {
-    assert(is_ring_capacity(memory.size() - kSlotBytes));
+        slot_count_(static_cast<std::uint32_t>(first_capacity / kSlotBytes)),
+        most_slots_(static_cast<std::uint32_t>((memory.size() - kSlotBytes) / kSlotBytes)) {
+    assert(is_ring_capacity(memory.size() - kSlotBytes) && is_ring_capacity(first_capacity));
   }
 
   /// Room for a body of `bytes`, contiguous; empty when the ring is too full now. Never waits.
   [[nodiscard]] std::span<std::byte> reserve(std::size_t bytes) {
-    assert(bytes <= max_body_bytes(std::size_t{slot_count_} * kSlotBytes));
+    assert(bytes <= max_body_bytes(std::size_t{most_slots_} * kSlotBytes));
+    growths_ = 0;
+    if (bytes > max_body_bytes(std::size_t{slot_count_} * kSlotBytes)) {
+      return reserve_in_larger(bytes);
+    }
     const auto needed = static_cast<std::uint32_t>(internal::slots_of(bytes));
     const std::uint32_t at = tail_ & (slot_count_ - 1);
     const std::uint32_t skip = at + needed > slot_count_ ? slot_count_ - at : 0;
@@ -111,7 +135,7 @@ class Producer {
     if (free_slots() < skip + needed + 1) {
       refresh_head();
       if (free_slots() < skip + needed + 1) {
-        return {};
+        return reserve_in_larger(bytes);
       }
     }
     skip_ = skip;
@@ -124,12 +148,16 @@ class Producer {
     const auto needed = static_cast<std::uint32_t>(internal::slots_of(reserved_bytes_));
     const std::uint32_t begin = tail_ + skip_;
     const std::uint32_t next = begin + needed;
+    std::byte* const mark = slot(tail_ & (slot_count_ - 1));
+    slot_count_ <<= 2 * growths_;
     Atomics::store(slot(next & (slot_count_ - 1)), 0, std::memory_order_relaxed);
     Atomics::store(slot(begin & (slot_count_ - 1)), reserved_bytes_ + 1,
                    skip_ == 0 ? std::memory_order_release : std::memory_order_relaxed);
     if (skip_ != 0) {
-      Atomics::store(slot(tail_ & (slot_count_ - 1)), kSkipMark, std::memory_order_release);
+      Atomics::store(mark, growths_ == 0 ? kSkipMark : kGrowMark + growths_,
+                     std::memory_order_release);
     }
+    growths_ = 0;
     tail_ = next;
   }
 
@@ -144,7 +172,29 @@ class Producer {
   [[nodiscard]] std::byte* slot(std::uint32_t index) const {
     return slots_ + std::size_t{index} * kSlotBytes;
   }
-  [[nodiscard]] std::uint32_t free_slots() const { return slot_count_ - (tail_ - head_); }
+  /// Just after the ring grew, more positions than it has slots can lie between the two ends.
+  [[nodiscard]] std::uint32_t free_slots() const {
+    const std::uint32_t used = tail_ - head_;
+    return used < slot_count_ ? slot_count_ - used : 0;
+  }
+
+  /// Slots that were never used: no need to look how far the consumer is.
+  [[nodiscard]] std::span<std::byte> reserve_in_larger(std::size_t bytes) {
+    std::uint32_t grown = slot_count_;
+    std::uint32_t growths = 0;
+    do {
+      grown *= 4;
+      ++growths;
+      if (grown > most_slots_) {
+        return {};
+      }
+    } while (bytes > max_body_bytes(std::size_t{grown} * kSlotBytes));
+    const std::uint32_t begin = internal::grown_position(tail_, slot_count_, grown);
+    skip_ = begin - tail_;
+    growths_ = growths;
+    reserved_bytes_ = static_cast<std::uint32_t>(bytes);
+    return {slot(begin & (grown - 1)) + kRecordHeaderBytes, bytes};
+  }
 
   void refresh_head() {
     const std::uint32_t said = Atomics::load(head_line_, std::memory_order_acquire);
@@ -156,9 +206,12 @@ class Producer {
   std::byte* head_line_{};
   std::byte* slots_{};
   std::uint32_t slot_count_{};
+  std::uint32_t most_slots_{};
   std::uint32_t tail_{};  // in slots, ever growing
   std::uint32_t head_{};  // what the consumer last said
+  // Of the last reservation:
   std::uint32_t skip_{};
+  std::uint32_t growths_{};
   std::uint32_t reserved_bytes_{};
 };
 
@@ -167,11 +220,13 @@ template <class Atomics = RealAtomics>
 class Consumer {
  public:
   Consumer() = default;
-  explicit Consumer(std::span<std::byte> memory)
+  explicit Consumer(std::span<std::byte> memory) : Consumer(memory, memory.size() - kSlotBytes) {}
+  Consumer(std::span<std::byte> memory, std::size_t first_capacity)
       : head_line_(memory.data()),
         slots_(memory.data() + kSlotBytes),
-        slot_count_(static_cast<std::uint32_t>((memory.size() - kSlotBytes) / kSlotBytes)) {
-    assert(is_ring_capacity(memory.size() - kSlotBytes));
+        slot_count_(static_cast<std::uint32_t>(first_capacity / kSlotBytes)),
+        most_slots_(static_cast<std::uint32_t>((memory.size() - kSlotBytes) / kSlotBytes)) {
+    assert(is_ring_capacity(memory.size() - kSlotBytes) && is_ring_capacity(first_capacity));
   }
 
   enum class State : std::uint8_t { Empty, Record, Corrupt };
@@ -192,6 +247,13 @@ class Consumer {
       }
       if (word == kSkipMark && at != 0 && step == 0) {
         head_ += slot_count_ - at;
+        continue;
+      }
+      if (const std::uint32_t growths = word - kGrowMark;
+          growths - 1 < kMostGrowths && step == 0 && most_slots_ >> 2 * growths >= slot_count_) {
+        const std::uint32_t grown = slot_count_ << 2 * growths;
+        head_ = internal::grown_position(head_, slot_count_, grown);
+        slot_count_ = grown;
         continue;
       }
       const std::size_t bytes = std::size_t{word} - 1;
@@ -232,6 +294,7 @@ class Consumer {
   std::byte* head_line_{};
   std::byte* slots_{};
   std::uint32_t slot_count_{};
+  std::uint32_t most_slots_{};
   std::uint32_t head_{};
   std::uint32_t said_{};
   std::uint32_t front_slots_{};

@@ -36,6 +36,7 @@ struct Plan {
   std::vector<std::size_t> bodies;  // bytes, a multiple of 4
   bool asks_if_drained{true};       // the producer, until it is so
   bool pops_early{};                // planted: the consumer reads a body that it has given back
+  bool grows{};                     // the memory is four times as large as the ring is at first
 };
 
 /// A plan of the second lap, where old bodies lie ahead.
@@ -56,11 +57,15 @@ std::vector<std::size_t> probes_of(std::size_t bytes) {
 
 template <class ProducerAtomics, class ConsumerAtomics>
 struct Conversation {
-  alignas(kSlotBytes) std::array<std::byte, ring_bytes(kCapacity)> memory{};
-  Producer<ProducerAtomics> producer{memory};
+  explicit Conversation(bool grows)
+      : ring(std::span{memory}.first(ring_bytes(grows ? 4 * kCapacity : kCapacity))) {}
+
+  alignas(kSlotBytes) std::array<std::byte, ring_bytes(4 * kCapacity)> memory{};
+  std::span<std::byte> ring;
+  Producer<ProducerAtomics> producer{ring, kCapacity};
   using State = Consumer<ConsumerAtomics>::State;
 
-  Consumer<ConsumerAtomics> consumer{memory};
+  Consumer<ConsumerAtomics> consumer{ring, kCapacity};
   std::vector<std::vector<std::size_t>> probes;
   std::uint32_t written{};
   std::uint32_t read{};
@@ -134,13 +139,13 @@ struct Conversation {
 template <class ProducerAtomics = ExploredAtomics, class ConsumerAtomics = ExploredAtomics>
 Explorer::Scenario conversation(const Plan& plan) {
   return [plan](Explorer& explorer) {
-    const auto talk = std::make_shared<Conversation<ProducerAtomics, ConsumerAtomics>>();
+    const auto talk = std::make_shared<Conversation<ProducerAtomics, ConsumerAtomics>>(plan.grows);
     talk->advance(plan.start);
     for (const std::size_t bytes : plan.bodies) {
       talk->probes.push_back(probes_of(bytes));
     }
-    explorer.share("head", std::span{talk->memory}.first(kSlotBytes));
-    explorer.share("slots", std::span{talk->memory}.subspan(kSlotBytes));
+    explorer.share("head", talk->ring.first(kSlotBytes));
+    explorer.share("slots", talk->ring.subspan(kSlotBytes));
     explorer.add_fiber("producer", [&plan, talk] {
       for (const std::size_t bytes : plan.bodies) {
         talk->send(bytes);
@@ -215,6 +220,29 @@ TEST(SpscRingInterleaving, AFullRingIsReusedOnlyOnceItWasRead) {
   expect_sound(from_slot(0, {kLarge, kLarge, kLarge, 4}), 3);
 }
 
+/// A full ring that may grow, with the mark in its middle and at its very end; one too small for a
+/// record; what lies in the old slots is reused only once it was read.
+TEST(SpscRingInterleaving, AFullRingGrowsWithoutWaiting) {
+  for (const std::size_t start : {std::size_t{0}, std::size_t{3}, kSlots - 56, kSlots - 1}) {
+    Plan plan = from_slot(start, {kLarge, kLarge, kLarge, 4});
+    plan.grows = true;
+    expect_sound(plan, 3);
+  }
+}
+
+TEST(SpscRingInterleaving, ARecordThatIsTooLongForARingLetsItGrowInEveryRunThereIs) {
+  Plan plan = from_slot(5, {kCapacity});
+  plan.grows = true;
+  expect_sound(plan, kUnbounded);
+}
+
+TEST(SpscRingInterleaving, OldSlotsOfARingThatGrewAreReusedOnlyOnceTheyWereRead) {
+  constexpr std::size_t kThird = 80 * kSlotBytes - kRecordHeaderBytes;
+  Plan plan = from_slot(0, {kLarge, kLarge, kThird, kThird, kThird, 4});
+  plan.grows = true;
+  expect_sound(plan, 3);
+}
+
 /// Planted: every store is relaxed.
 struct RelaxedStores : ExploredAtomics {
   static void store(std::byte* word, std::uint32_t value, std::memory_order /*order*/) {
@@ -254,6 +282,12 @@ TEST(SpscRingInterleaving, FindsAProducerThatDoesNotRelease) {
   expect_found<RelaxedStores>(from_slot(kSlots - 1, {100}), kRaceWithProducer);
   // Without a body nothing races, but what lay behind the record may still be seen there.
   expect_found<RelaxedStores>(from_slot(8, {0}), kArrivesTwice);
+}
+
+TEST(SpscRingInterleaving, FindsAProducerThatDoesNotReleaseItsGrowMark) {
+  Plan plan = from_slot(5, {kCapacity});
+  plan.grows = true;
+  expect_found<RelaxedStores>(plan, kRaceWithProducer);
 }
 
 TEST(SpscRingInterleaving, FindsAConsumerThatDoesNotAcquire) {
