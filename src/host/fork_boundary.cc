@@ -8,12 +8,13 @@ namespace weft::host {
 namespace {
 
 /// A page that the kernel empties in children: a forked process sees 0 where its parent wrote 1.
-std::atomic<const volatile char*> boundary{nullptr};
+std::atomic<volatile char*> boundary{nullptr};
 
 }  // namespace
 
 void mark_fork_boundary() {
-  if (boundary.load(std::memory_order_acquire) != nullptr) {
+  if (volatile char* const known = boundary.load(std::memory_order_acquire)) {
+    *known = 1;  // a child that attached anew is nobody's child any more
     return;
   }
   constexpr std::size_t kPage = 4'096;
@@ -23,7 +24,7 @@ void mark_fork_boundary() {
     return;  // an old kernel: children are not told apart
   }
   *static_cast<char*>(page) = 1;
-  boundary.store(static_cast<const char*>(page), std::memory_order_release);
+  boundary.store(static_cast<char*>(page), std::memory_order_release);
 }
 
 bool is_child_of_fork() {

@@ -105,7 +105,7 @@ class Process {
 };
 
 /// True in a child of fork() once mark_fork_boundary() was called in the parent: the child has no
-/// verbs objects (DESIGN.md, decision 9).
+/// verbs objects (DESIGN.md, decision 9) until it opens a Process of its own, which marks anew.
 [[nodiscard]] bool is_child_of_fork();
 void mark_fork_boundary();
 

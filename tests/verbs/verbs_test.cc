@@ -418,6 +418,36 @@ TEST_F(Verbs, AnswerAChildOfForkWithAnErrorAndLeaveTheParentAlone) {
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
 
+/// In the child: a device of its own, beside which the parent's stays refused.
+[[nodiscard]] bool works_anew(ibv_context* of_parent) {
+  int count = 0;
+  ibv_device** const list = ibv_get_device_list(&count);
+  ibv_context* const context = count == 1 ? ibv_open_device(list[0]) : nullptr;
+  ibv_pd* const pd = context != nullptr ? ibv_alloc_pd(context) : nullptr;
+  ibv_cq* const cq = pd != nullptr ? ibv_create_cq(context, 4, nullptr, nullptr, 0) : nullptr;
+  if (cq == nullptr || ibv_alloc_pd(of_parent) != nullptr) {
+    return false;
+  }
+  ibv_qp_init_attr attributes{};
+  attributes.send_cq = attributes.recv_cq = cq;
+  attributes.qp_type = IBV_QPT_RC;
+  attributes.cap.max_send_wr = attributes.cap.max_recv_wr = 1;
+  attributes.cap.max_send_sge = attributes.cap.max_recv_sge = 1;
+  ibv_qp* const qp = ibv_create_qp(pd, &attributes);
+  return qp != nullptr && ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(cq) == 0 &&
+         ibv_dealloc_pd(pd) == 0 && ibv_close_device(context) == 0;
+}
+
+TEST_F(Verbs, LetAChildOfForkOpenADeviceOfItsOwn) {
+  const pid_t child = fork();
+  if (child == 0) {
+    _exit(works_anew(context_) ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(Verbs, RefuseWhatIsMissingWithTheDocumentedErrno) {
   ibv_xrcd_init_attr xrcd{};
   EXPECT_EQ(ibv_open_xrcd(context_, &xrcd), nullptr);

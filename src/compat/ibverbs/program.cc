@@ -84,7 +84,7 @@ void Events::async_event(std::uint32_t hca, const hca::AsyncEvent& event) {
   }
   const std::lock_guard guard{contexts_lock};
   for (Context* const open : contexts) {
-    if (open->hca == hca) {
+    if (open->hca == hca && is_alive(*open)) {  // not those that a parent had before fork()
       open->async_events.push(record);
     }
   }
