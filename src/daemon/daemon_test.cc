@@ -6,10 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <numeric>
 #include <thread>
 
@@ -66,10 +68,23 @@ class LiveFabric {
 class NoEvents final : public host::ProcessEvents {
  public:
   void completion_event(std::uint32_t, hca::CompletionQueue&) override {}
-  void async_event(std::uint32_t, const hca::AsyncEvent&) override {}
+  void async_event(std::uint32_t, const hca::AsyncEvent& event) override {
+    device_fatal += event.type == hca::AsyncEventType::DeviceFatal ? 1 : 0;
+  }
   [[nodiscard]] bool wants_explanations() const override { return true; }
   void explain(std::string_view reason) override { reasons += std::string{reason} + "\n"; }
+  void fabric_gone(std::string_view reason) override {
+    const std::lock_guard guard{lock};
+    gone.emplace_back(reason);
+  }
+  [[nodiscard]] std::vector<std::string> told_gone() {
+    const std::lock_guard guard{lock};
+    return gone;
+  }
   std::string reasons;
+  std::mutex lock;
+  std::vector<std::string> gone;
+  std::atomic<int> device_fatal{0};
 };
 
 /// A program with registered memory and two RC QPs, of which most tests use one.
@@ -326,7 +341,8 @@ TEST(Live, AKilledPeerEndsInRetryExceededAndHurtsNobodyElse) {
   EXPECT_EQ(b.wait().status, hca::WcStatus::Success);
 }
 
-TEST(Live, ProgramsSurviveTheEndOfTheFabric) {
+/// As an HCA that fails as a whole: what is posted is flushed, once, and what is posted then too.
+TEST(Live, TheEndOfTheFabricFlushesAllWorkAndIsToldOnce) {
   LiveFabric fabric{"pair"};
   Program a{fabric.on("h1")};
   Program b{fabric.on("h2")};
@@ -334,10 +350,46 @@ TEST(Live, ProgramsSurviveTheEndOfTheFabric) {
   b.connect(a.lid(), a.qp->number());
   a.post(hca::WrOpcode::RdmaWrite, 0, 8, b.address(), b.region->rkey);
   EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  b.receive(0, 64);
+  b.receive(64, 64);
   fabric.end();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  for (int receive = 0; receive < 2; ++receive) {
+    EXPECT_EQ(b.wait().status, hca::WcStatus::WorkRequestFlushed);
+  }
+  while (a.events.device_fatal == 0 || b.events.device_fatal == 0) {
+    std::this_thread::yield();  // ctest bounds it
+  }
+  EXPECT_EQ(a.qp->query().state, QpState::Err);
   a.post(hca::WrOpcode::RdmaWrite, 0, 8, b.address(), b.region->rkey);
-  EXPECT_EQ(a.wait().status, hca::WcStatus::RetryExceeded);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::WorkRequestFlushed);
+  for (Program* program : {&a, &b}) {
+    const auto told = program->events.told_gone();
+    ASSERT_EQ(told.size(), 1U);
+    EXPECT_NE(told[0].find("fabric test is gone"), std::string::npos) << told[0];
+    EXPECT_NE(told[0].find("weft up --name test"), std::string::npos) << told[0];
+    EXPECT_EQ(program->events.device_fatal, 1);
+  }
+}
+
+TEST(Live, NothingNewBeginsAfterTheEndOfTheFabric) {
+  LiveFabric fabric{"pair"};
+  Program a{fabric.on("h1")};
+  fabric.end();
+  while (a.events.device_fatal == 0) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(a.process->create_qp(0, a.init).error().code, ErrorCode::Io);
+  hca::QpAttributes to;  // the QP was in RESET, which has no way to the error state
+  to.state = QpState::Init;
+  to.port = PortNumber{1};
+  const auto modified =
+      a.process->modify_qp(*a.qp, to,
+                           hca::QpAttributeMask{QpAttribute::State} | QpAttribute::PKeyIndex |
+                               QpAttribute::Port | QpAttribute::RemoteAccess);
+  ASSERT_FALSE(modified);
+  EXPECT_NE(modified.error().reason.find("fabric test is gone"), std::string::npos);
+  to.state = QpState::Reset;
+  EXPECT_TRUE(a.process->modify_qp(*a.qp, to, QpAttribute::State)) << "what is there can be ended";
 }
 
 TEST(Daemon, RefusesASecondOneButClearsWhatADeadOneLeft) {

@@ -69,6 +69,9 @@ fabric::PortRecord Process::port_record(std::uint32_t hca, PortNumber port) cons
 }
 
 Result<hca::Qp*> Process::create_qp(std::uint32_t hca, const hca::QpInit& init) {
+  if (impl_->daemon_is_gone.load()) {
+    return std::unexpected(impl_->gone());
+  }
   impl_->start_threads();
   auto qp = impl_->slots.at(hca)->engine->create_qp(init);
   if (!qp) {
@@ -108,6 +111,15 @@ Result<void> Process::modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes
     impl_->bind(*carrier);
   }
   impl_->settle(*carrier);
+  if (impl_->daemon_is_gone.load()) {
+    hca::QpAttributes error;
+    error.state = hca::QpState::Err;
+    const bool was_usable = qp.query().state != hca::QpState::Err &&
+                            qp.modify(error, hca::QpAttribute::State).has_value();
+    if (was_usable) {
+      return std::unexpected(impl_->gone());
+    }
+  }
   return {};
 }
 

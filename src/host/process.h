@@ -27,6 +27,9 @@ class ProcessEvents {
   virtual ~ProcessEvents() = default;
   virtual void completion_event(std::uint32_t hca, hca::CompletionQueue& cq) = 0;
   virtual void async_event(std::uint32_t hca, const hca::AsyncEvent& event) = 0;
+  /// The daemon has ended: every QP is about to fail, and nothing works any more but to destroy.
+  /// `reason` is for the person who runs the program. Called once, without locks.
+  virtual void fabric_gone(std::string_view reason) = 0;
   [[nodiscard]] virtual bool wants_explanations() const = 0;
   virtual void explain(std::string_view reason) = 0;
 };

@@ -117,12 +117,13 @@ Result<void> Process::Impl::attach(const ProcessOptions& options) {
     return std::unexpected(connected.error());
   }
   control = std::move(*connected);
+  fabric = options.fabric;
   if (auto sent = control.send(uabi::Hello{.host = options.host}); !sent) {
-    return sent;
+    return std::unexpected(gone());
   }
   auto answer = control.receive(kDaemonPatience);
   if (!answer) {
-    return std::unexpected(answer.error());
+    return std::unexpected(answer.error().code == ErrorCode::Refused ? gone() : answer.error());
   }
   if (const auto* refused = std::get_if<uabi::Refused>(&answer->message)) {
     return fail(ErrorCode::Refused, "{}", refused->reason);
@@ -330,11 +331,34 @@ void Process::Impl::handle_gone(uabi::ProcessAddress peer) {
   }
 }
 
+Error Process::Impl::gone() const {
+  return {
+      ErrorCode::Io,
+      fmt::format("fabric {} is gone: its daemon, weftd, has ended, and every connection with it; "
+                  "`weft up --name {}` or `weft run` makes a new one for programs started then",
+                  fabric, fabric)};
+}
+
+/// Every QP to the error state, as on an HCA that fails as a whole (IBTA vol 1 §10.10.2.3, local
+/// catastrophic error): what is posted completes as flushed. With both ownerships no QP is being
+/// destroyed; one that is made or changed later asks for `daemon_is_gone` itself.
+void Process::Impl::fail_qps() {
+  hca::QpAttributes error;
+  error.state = hca::QpState::Err;
+  const std::scoped_lock owners{request_owner, response_owner};
+  const std::lock_guard guard{qps_lock};
+  for (const auto& [qp, carrier] : carriers) {
+    static_cast<void>(qp->modify(error, hca::QpAttribute::State));  // refused in RESET: no work
+  }
+}
+
+/// The person is told first: a program may end at its first flushed completion.
 void Process::Impl::handle_daemon_gone() {
+  events.fabric_gone(gone().reason);
   std::vector<Lane*> open;
   {
     const std::lock_guard guard{lanes_lock};
-    daemon_is_gone = true;
+    daemon_is_gone.store(true);
     for (const auto& [peer, lane] : lane_of) {
       if (peer != self && lane != nowhere) {
         open.push_back(lane);
@@ -344,9 +368,9 @@ void Process::Impl::handle_daemon_gone() {
   for (Lane* lane : open) {
     close_lane(*lane);
   }
+  fail_qps();
   resume_waiting();
   wake_thread();
-  events.explain("the fabric's daemon is gone: the fabric was taken down, or weftd was killed");
   for (std::uint32_t i = 0; i < slots.size(); ++i) {
     hca::AsyncEvent fatal;
     fatal.type = hca::AsyncEventType::DeviceFatal;

@@ -61,6 +61,7 @@ struct Process::Impl {
 
   ProcessEvents& events;
   uabi::ProcessAddress self;
+  std::string fabric;  // its name
   FabricMap map;
   TapSet taps;
   Mapping counter_memory;
@@ -81,8 +82,8 @@ struct Process::Impl {
   std::map<uabi::ProcessAddress, Lane*> lane_of;
   std::vector<std::unique_ptr<Lane>> lanes = std::vector<std::unique_ptr<Lane>>(kMaxLanes);
   std::atomic<std::size_t> lane_count{0};
-  bool daemon_is_gone{};  // nobody makes lanes any more
-  Lane* nowhere{};        // always dead: where packets without a destination are counted
+  std::atomic<bool> daemon_is_gone{false};  // changed under lanes_lock: nobody makes lanes any more
+  Lane* nowhere{};  // always dead: where packets without a destination are counted
   std::map<Lid, std::vector<uabi::ProcessAddress>> groups;  // under lanes_lock
   std::atomic<std::uint32_t> waiting_count{0};              // carriers in waiting lists
 
@@ -125,6 +126,8 @@ struct Process::Impl {
   void handle_tables(const UniqueFd& file);
   void handle_tap(const uabi::OpenTap& tap, const UniqueFd& file);
   void handle_daemon_gone();
+  void fail_qps();
+  [[nodiscard]] Error gone() const;  // why nothing works without a daemon
   void close_lane(Lane& lane);
   void post(uabi::Message message);
   void refresh_ports(bool tell);

@@ -24,6 +24,11 @@ class Events final : public host::ProcessEvents {
 
   void async_event(std::uint32_t hca, const hca::AsyncEvent& event) override;
 
+  /// Whoever runs the program must learn it: all that the program itself sees is an error.
+  void fabric_gone(std::string_view reason) override {
+    std::fprintf(stderr, "weft: %.*s\n", static_cast<int>(reason.size()), reason.data());
+  }
+
   [[nodiscard]] bool wants_explanations() const override { return compat::wants_explanations(); }
   void explain(std::string_view reason) override { compat::explain(reason); }
 
