@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "cli/fabric_client.h"
 #include "daemon/daemon.h"
 #include "host/run_directory.h"
 
@@ -60,6 +61,7 @@ Result<DaemonProcess> start_daemon(const std::string& name, const fabric::Topolo
   if (!run) {
     return std::unexpected(run.error());
   }
+  clear_dead_fabrics();
   auto report = make_pipe();
   auto lifeline = make_pipe();
   if (!report || !lifeline) {

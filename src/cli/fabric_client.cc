@@ -10,7 +10,17 @@
 
 namespace weft::cli {
 
+void clear_dead_fabrics() {
+  for (const std::string& fabric : host::clear_dead_fabrics(host::run_directory_path())) {
+    fmt::print(
+        stderr,
+        "weft: cleared what fabric {} left behind: its daemon, weftd, did not take it down\n",
+        fabric);
+  }
+}
+
 Result<host::ControlSocket> connect_to(const std::string& fabric) {
+  clear_dead_fabrics();
   if (auto named = host::check_fabric_name(fabric); !named) {
     return std::unexpected(named.error());
   }

@@ -9,6 +9,10 @@
 
 namespace weft::cli {
 
+/// Removes what dead daemons left in the run directory, and says so on standard error. Every
+/// command that deals with fabrics begins with it.
+void clear_dead_fabrics();
+
 /// A connection to the daemon of a fabric that is up.
 [[nodiscard]] Result<host::ControlSocket> connect_to(const std::string& fabric);
 

@@ -286,10 +286,12 @@ int run_programs(std::vector<Program> programs, double delay_seconds) {
   return group.run(delay_seconds);
 }
 
+bool has_ended(pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; }
+
 void wait_for_end(pid_t pid) {
   const auto until = Clock::now() + kEndPatience;
   while (Clock::now() < until) {
-    if (waitpid(pid, nullptr, WNOHANG) != 0) {
+    if (has_ended(pid)) {
       return;
     }
     poll(nullptr, 0, 5);

@@ -19,6 +19,9 @@ struct Program {
 /// the others with it. Returns the last one's exit status (128 + signal when it was killed).
 [[nodiscard]] int run_programs(std::vector<Program> programs, double delay_seconds);
 
+/// Whether a child has ended; then it is reaped.
+[[nodiscard]] bool has_ended(pid_t pid);
+
 /// Waits, within a bound, for a child to end; kills it then.
 void wait_for_end(pid_t pid);
 

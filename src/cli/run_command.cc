@@ -91,6 +91,11 @@ int run(const RunOptions& options) {
     return complain(entered.error());
   }
   const int status = run_programs(std::move(programs), options.delay_seconds);
+  if (has_ended(daemon->pid)) {
+    fmt::print(stderr, "weft: weftd, the daemon of this run, ended before its programs did\n");
+    clear_dead_fabrics();
+    return status == 0 ? kFailed : status;
+  }
   daemon->lifeline.reset();
   wait_for_end(daemon->pid);
   return status;

@@ -3,6 +3,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <asio/post.hpp>
+#include <cerrno>
 #include <utility>
 
 namespace weft::daemon {
@@ -26,6 +28,8 @@ void Client::start(OnMessage on_message, OnEnd on_end) {
                           self->end();
                         }
                       });
+  } else if (errno == ESRCH) {  // it died before it was noticed; a child may hold the connection
+    asio::post(readable_.get_executor(), [self = shared_from_this()] { self->end(); });
   }
   wait_for_messages();
 }

@@ -20,6 +20,31 @@ namespace weft::daemon {
 
 using asio::posix::stream_descriptor;
 
+namespace {
+
+/// The fabric's directory with its lock, which dies with its holder: a directory whose lock is free
+/// belongs to nobody.
+[[nodiscard]] Result<host::UniqueFd> take_directory(const DaemonOptions& options) {
+  const auto guard = host::lock_run_directory(options.run);
+  if (!guard) {
+    return std::unexpected(guard.error());
+  }
+  const std::string directory = host::fabric_directory(options.run, options.fabric);
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    return fail(ErrorCode::Io, "{}: {}", directory, std::strerror(errno));
+  }
+  const std::string path = host::lock_path(options.run, options.fabric);
+  host::UniqueFd lock{open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+  if (!lock || flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    return fail(ErrorCode::Exists,
+                "fabric {} is up already; `weft down --name {}` ends it, --name chooses another",
+                options.fabric, options.fabric);
+  }
+  return lock;
+}
+
+}  // namespace
+
 Daemon::Daemon(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Daemon::Daemon(Daemon&&) noexcept = default;
 Daemon& Daemon::operator=(Daemon&&) noexcept = default;
@@ -30,16 +55,9 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
   if (auto named = host::check_fabric_name(options.fabric); !named) {
     return std::unexpected(named.error());
   }
-  const std::string directory = host::fabric_directory(options.run, options.fabric);
-  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
-    return fail(ErrorCode::Io, "{}: {}", directory, std::strerror(errno));
-  }
-  // The lock dies with its holder, so a directory whose lock is free belongs to nobody.
-  host::UniqueFd lock{open((directory + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
-  if (!lock || flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    return fail(ErrorCode::Exists,
-                "fabric {} is up already; `weft down --name {}` ends it, --name chooses another",
-                options.fabric, options.fabric);
+  auto lock = take_directory(options);
+  if (!lock) {
+    return std::unexpected(lock.error());
   }
   auto fabric = node::Fabric::create(options.topology);
   if (!fabric) {
@@ -51,7 +69,7 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
   if (!listener) {
     return std::unexpected(listener.error());
   }
-  return Daemon{std::make_unique<Impl>(std::move(options), std::move(*fabric), std::move(lock),
+  return Daemon{std::make_unique<Impl>(std::move(options), std::move(*fabric), std::move(*lock),
                                        std::move(*listener))};
 }
 
@@ -69,6 +87,7 @@ Daemon::Impl::Impl(DaemonOptions options, std::unique_ptr<node::Fabric> fabric, 
 }
 
 Daemon::Impl::~Impl() {
+  const auto guard = host::lock_run_directory(options_.run);
   std::error_code ignored;
   std::filesystem::remove_all(directory_, ignored);
 }

@@ -1,10 +1,13 @@
 #include "host/run_directory.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +15,32 @@
 #include <system_error>
 
 namespace weft::host {
+namespace {
+
+/// Everything that a daemon and its programs put into a fabric's directory.
+constexpr std::array<std::string_view, 3> kFilesOfFabric{"control", "lock", "sys"};
+
+/// A directory of ours whose daemon is dead: the lock dies with its holder. The directory of a
+/// daemon that is just starting has no file yet.
+[[nodiscard]] bool is_dead(const std::string& run, const std::string& fabric) {
+  std::error_code error;
+  bool has_files = false;
+  for (const auto& entry :
+       std::filesystem::directory_iterator{fabric_directory(run, fabric), error}) {
+    has_files = true;
+    const std::string name = entry.path().filename().string();
+    if (std::ranges::find(kFilesOfFabric, name) == kFilesOfFabric.end()) {
+      return false;  // somebody else's
+    }
+  }
+  if (error || !has_files) {
+    return false;
+  }
+  const UniqueFd lock{open(lock_path(run, fabric).c_str(), O_RDWR | O_CLOEXEC)};
+  return lock ? flock(lock.get(), LOCK_EX | LOCK_NB) == 0 : errno == ENOENT;
+}
+
+}  // namespace
 
 std::string run_directory_path() {
   if (const char* run = std::getenv("WEFT_RUN"); run != nullptr && *run != '\0') {
@@ -61,6 +90,34 @@ std::string fabric_directory(const std::string& run, std::string_view fabric) {
 
 std::string control_path(const std::string& run, std::string_view fabric) {
   return fmt::format("{}/{}/control", run, fabric);
+}
+
+std::string lock_path(const std::string& run, std::string_view fabric) {
+  return fmt::format("{}/{}/lock", run, fabric);
+}
+
+Result<UniqueFd> lock_run_directory(const std::string& run) {
+  UniqueFd directory{open(run.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (!directory || flock(directory.get(), LOCK_EX) != 0) {
+    return fail(ErrorCode::Io, "run directory {}: {}", run, std::strerror(errno));
+  }
+  return directory;
+}
+
+std::vector<std::string> clear_dead_fabrics(const std::string& run) {
+  std::vector<std::string> cleared;
+  const auto guard = lock_run_directory(run);
+  if (!guard) {
+    return cleared;  // there is none yet
+  }
+  for (const std::string& fabric : list_fabrics(run)) {
+    std::error_code error;
+    if (is_dead(run, fabric) &&
+        std::filesystem::remove_all(fabric_directory(run, fabric), error) != 0 && !error) {
+      cleared.push_back(fabric);
+    }
+  }
+  return cleared;
 }
 
 std::vector<std::string> list_fabrics(const std::string& run) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "host/unique_fd.h"
 
 namespace weft::host {
 
@@ -25,9 +26,18 @@ inline constexpr std::string_view kDefaultFabric = "default";
 
 [[nodiscard]] std::string fabric_directory(const std::string& run, std::string_view fabric);
 [[nodiscard]] std::string control_path(const std::string& run, std::string_view fabric);
+/// A file that the daemon keeps locked (flock) as long as it lives.
+[[nodiscard]] std::string lock_path(const std::string& run, std::string_view fabric);
 
 /// Names of all fabrics that have a directory, whether their daemon lives or not.
 [[nodiscard]] std::vector<std::string> list_fabrics(const std::string& run);
+
+/// While it is held nobody else makes, clears or removes a fabric's directory.
+[[nodiscard]] Result<UniqueFd> lock_run_directory(const std::string& run);
+
+/// Removes what daemons that died left behind, and nothing else that may lie in the run directory.
+/// Returns the names of those fabrics.
+[[nodiscard]] std::vector<std::string> clear_dead_fabrics(const std::string& run);
 
 /// $WEFT_FABRIC, or the default name.
 [[nodiscard]] std::string fabric_of_environment();

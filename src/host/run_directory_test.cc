@@ -1,10 +1,14 @@
 #include "host/run_directory.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
+#include <initializer_list>
 
 namespace weft::host {
 namespace {
@@ -46,6 +50,32 @@ TEST_F(RunDirectory, ListsFabrics) {
   std::filesystem::create_directory(*run + "/a");
   EXPECT_EQ(list_fabrics(*run), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(control_path(*run, "a"), *run + "/a/control");
+}
+
+TEST_F(RunDirectory, LosesWhatDeadDaemonsLeftAndNothingElse) {
+  const std::string run = *run_directory();
+  const auto make = [&](const std::string& fabric, std::initializer_list<const char*> files) {
+    std::filesystem::create_directory(run + "/" + fabric);
+    for (const char* file : files) {
+      std::ofstream{run + "/" + fabric + "/" + file};
+    }
+  };
+  make("dead", {"control", "lock"});
+  std::filesystem::create_directories(run + "/dead/sys/h1");
+  make("unlocked", {"control"});
+  make("alive", {"control", "lock"});
+  make("starting", {});
+  make("letters", {"lock", "diary"});
+  const UniqueFd daemon{open(lock_path(run, "alive").c_str(), O_RDWR | O_CLOEXEC)};
+  ASSERT_EQ(flock(daemon.get(), LOCK_EX | LOCK_NB), 0);
+  EXPECT_EQ(clear_dead_fabrics(run), (std::vector<std::string>{"dead", "unlocked"}));
+  EXPECT_EQ(list_fabrics(run), (std::vector<std::string>{"alive", "letters", "starting"}));
+  EXPECT_TRUE(clear_dead_fabrics(run).empty());
+}
+
+TEST_F(RunDirectory, IsNotMadeByClearing) {
+  EXPECT_TRUE(clear_dead_fabrics(base_ + "/none").empty());
+  EXPECT_FALSE(std::filesystem::exists(base_ + "/none"));
 }
 
 TEST(FabricName, HasNoSlashesAndNoLeadingDot) {
