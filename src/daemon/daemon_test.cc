@@ -371,6 +371,45 @@ TEST(Live, TheEndOfTheFabricFlushesAllWorkAndIsToldOnce) {
   }
 }
 
+TEST(Live, TheEndOfTheFabricFlushesASharedReceiveQueueToo) {
+  LiveFabric fabric{"pair"};
+  Program a{fabric.on("h1")};
+  hca::SharedReceiveQueue* const srq = *a.engine.create_srq(*a.pd, 4, 1, 0);
+  hca::QpInit init = a.init;
+  init.srq = srq;
+  hca::Qp* const qp = *a.process->create_qp(0, init);
+  hca::Qp* const unused = *a.process->create_qp(0, init);
+  a.connect(*qp, a.lid(), qp->number(), 14, 7);
+  const hca::Sge sge{.address = a.address(), .length = 64, .lkey = a.region->lkey};
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    ASSERT_TRUE(srq->post({
+        .wr_id = id, .sges = {&sge, 1}
+    }));
+  }
+  EXPECT_TRUE(a.process->destroy_qp(0, *unused));
+  fabric.end();
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    const hca::Wc wc = a.wait();
+    EXPECT_EQ(wc.status, hca::WcStatus::WorkRequestFlushed);
+    EXPECT_EQ(wc.wr_id, id);
+    EXPECT_EQ(wc.qpn, qp->number());
+  }
+  EXPECT_TRUE(a.process->destroy_qp(0, *qp));
+  EXPECT_TRUE(a.engine.destroy_srq(*srq));
+}
+
+TEST(Live, AProgramThatEndsLearnsOnceThatItsFabricWentFirst) {
+  LiveFabric fabric{"pair"};
+  NoEvents events;
+  const auto process = std::move(*host::Process::open(fabric.on("h1"), events));  // no thread yet
+  process->tell_if_fabric_is_gone();
+  EXPECT_TRUE(events.told_gone().empty());
+  fabric.end();
+  process->tell_if_fabric_is_gone();
+  process->tell_if_fabric_is_gone();
+  EXPECT_EQ(events.told_gone().size(), 1U);
+}
+
 TEST(Live, NothingNewBeginsAfterTheEndOfTheFabric) {
   LiveFabric fabric{"pair"};
   Program a{fabric.on("h1")};

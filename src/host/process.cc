@@ -82,6 +82,9 @@ Result<hca::Qp*> Process::create_qp(std::uint32_t hca, const hca::QpInit& init) 
   carrier->hca = hca;
   const std::lock_guard guard{impl_->qps_lock};
   (*qp)->carrier = carrier.get();
+  if (init.srq != nullptr) {
+    impl_->shared_receives[*qp] = {.queue = init.srq, .cq = init.recv_cq};
+  }
   impl_->carriers.emplace(*qp, std::move(carrier));
   return qp;
 }
@@ -97,6 +100,7 @@ Result<void> Process::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
   impl_->forget_waiting(*carrier);
   impl_->timers.remove(*carrier);
   const std::lock_guard guard{impl_->qps_lock};
+  impl_->shared_receives.erase(&qp);
   impl_->carriers.erase(&qp);
   return {};
 }

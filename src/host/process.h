@@ -91,6 +91,9 @@ class Process {
   /// The application polls a CQ that is empty: looks at the lanes and serves what came.
   void make_progress();
 
+  /// For a program that ends: if the fabric went first and it was not told yet, it is now.
+  void tell_if_fabric_is_gone();
+
   /// The application armed a CQ or is about to wait: the progress thread takes over at once.
   void application_will_wait();
 

@@ -348,13 +348,37 @@ void Process::Impl::fail_qps() {
   const std::scoped_lock owners{request_owner, response_owner};
   const std::lock_guard guard{qps_lock};
   for (const auto& [qp, carrier] : carriers) {
-    static_cast<void>(qp->modify(error, hca::QpAttribute::State));  // refused in RESET: no work
+    const bool failed = qp->modify(error, hca::QpAttribute::State).has_value();  // not from RESET
+    const auto shared = shared_receives.find(qp);
+    hca::ReceiveWqe wqe;
+    // Policy: a QP that fails alone leaves its SRQ's receives to others; here there are none.
+    while (failed && shared != shared_receives.end() && shared->second.queue->take(wqe)) {
+      hca::Wc wc;
+      wc.wr_id = wqe.wr_id;
+      wc.status = hca::WcStatus::WorkRequestFlushed;
+      wc.opcode = hca::WcOpcode::Receive;
+      wc.qpn = qp->number();
+      shared->second.cq->push(wc, false);
+    }
+  }
+}
+
+void Process::Impl::tell_gone() {
+  if (!gone_is_told.exchange(true)) {
+    events.fabric_gone(gone().reason);
+  }
+}
+
+void Process::tell_if_fabric_is_gone() {
+  pollfd ended{.fd = impl_->control.fd(), .events = 0, .revents = 0};
+  if (::poll(&ended, 1, 0) == 1 && (ended.revents & POLLHUP) != 0) {
+    impl_->tell_gone();
   }
 }
 
 /// The person is told first: a program may end at its first flushed completion.
 void Process::Impl::handle_daemon_gone() {
-  events.fabric_gone(gone().reason);
+  tell_gone();
   std::vector<Lane*> open;
   {
     const std::lock_guard guard{lanes_lock};

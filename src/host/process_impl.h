@@ -75,6 +75,11 @@ struct Process::Impl {
   // --- QPs
   std::mutex qps_lock;
   std::unordered_map<hca::Qp*, std::unique_ptr<QpCarrier>> carriers;
+  struct SharedReceives {
+    hca::SharedReceiveQueue* queue{};
+    hca::CompletionQueue* cq{};
+  };
+  std::unordered_map<hca::Qp*, SharedReceives> shared_receives;  // of QPs with an SRQ
   TimerHeap<QpCarrier> timers;
 
   // --- lanes: an array that only grows, so that looking needs no lock
@@ -93,6 +98,7 @@ struct Process::Impl {
   std::deque<uabi::Message> control_out;
   UniqueFd control_wake;  // eventfd
   std::atomic<bool> stopping{false};
+  std::atomic<bool> gone_is_told{false};
   std::mutex threads_lock;
   std::thread control_thread;
   std::thread progress_thread;
@@ -128,6 +134,7 @@ struct Process::Impl {
   void handle_daemon_gone();
   void fail_qps();
   [[nodiscard]] Error gone() const;  // why nothing works without a daemon
+  void tell_gone();
   void close_lane(Lane& lane);
   void post(uabi::Message message);
   void refresh_ports(bool tell);

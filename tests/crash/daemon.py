@@ -20,7 +20,8 @@ import weft_clients
 
 END_SECONDS = 5         # what a user is promised
 MOMENTS_SECONDS = 0.4   # policy: kills are spread over so long after the first packets
-NEXT_COMMANDS = (["status"], ["up", "pair"], ["exec", "h1", "--", "true"], ["down"], ["run", "--", "true"], ["capture", "h1", "-o", os.devnull])
+NEXT_COMMANDS = (["status"], ["up", "pair"], ["exec", "h1", "--", "true"], ["down"], ["run", "--", "true"],
+                 ["capture", "h1", "-o", os.devnull])
 WRONG_STATUS = re.compile(r"Failed status (?!5\b)\d+|transport retry counter exceeded")
 
 
@@ -61,7 +62,8 @@ class Waiter:
 def workloads():
     return ((TwoSided, ["ib_write_bw", "-D", "30"]), (TwoSided, ["ib_send_bw", "-D", "30"]),
             (TwoSided, ["ibv_rc_pingpong", "-e", "-n", "10000000"]), (Waiter, [crash.program("wait_for_receive")]),
-            (TwoSided, ["ib_send_bw", "-n", "2000000", "-e", "-b"]), (TwoSided, ["ib_write_bw", "-D", "30", "-b"]))
+            (TwoSided, ["ibv_srq_pingpong", "-e", "-n", "10000000"]), (TwoSided, ["ib_send_bw", "-n", "2000000", "-e", "-b"]),
+            (TwoSided, ["ibv_ud_pingpong", "-n", "10000000"]), (TwoSided, ["ib_write_bw", "-D", "30", "-b"]))
 
 
 def clears(fabric, command):
@@ -142,7 +144,7 @@ def test(arguments):
 
 
 if __name__ == "__main__":
-    weft_clients.need_programs("ib_write_bw", "ib_send_bw", "ibv_rc_pingpong")
-    chosen = crash.arguments(__doc__, count=(50, 6))
+    weft_clients.need_programs("ib_write_bw", "ib_send_bw", "ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong")
+    chosen = crash.arguments(__doc__, count=(50, 8))
     print(f"seed {chosen.seed}", flush=True)
     sys.exit(crash.main(lambda: test(chosen)))

@@ -36,9 +36,19 @@ class Events final : public host::ProcessEvents {
   std::vector<Context*> contexts;
 };
 
-Events events;
+Events& events = *new Events;  // never destroyed: threads of ours run until the program is gone
 std::mutex attach_lock;
 std::atomic<host::Process*> attached{nullptr};
+
+/// A program may end, for an error that it saw, before our thread has come to say what happened.
+struct LastWord {
+  ~LastWord() {
+    if (host::Process* const program = attached.load(); program && !host::is_child_of_fork()) {
+      program->tell_if_fabric_is_gone();
+    }
+  }
+};
+const LastWord last_word;
 
 /// In the order of hca::AsyncEventType.
 constexpr ibv_event_type kEventTypes[] = {IBV_EVENT_CQ_ERR,
