@@ -34,10 +34,10 @@ class Rank {
         qps_(count) {}
 
   int run() {
-    crash::say("%u", end_.lid);
+    crash::say(end_.lid);
     for (unsigned peer = 0; peer < count_; ++peer) {
       qps_[peer] = peer == rank_ ? nullptr : end_.make_qp(messages_);
-      crash::say(" %u", qps_[peer] == nullptr ? 0 : qps_[peer]->qp_num);
+      crash::say(" ", qps_[peer] == nullptr ? 0 : qps_[peer]->qp_num);
     }
     crash::say("\n");
     for (unsigned peer = 0; peer < count_; ++peer) {

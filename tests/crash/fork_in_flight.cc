@@ -29,8 +29,8 @@ int be_target() {
   std::vector<std::uint8_t> memory(kBytes);
   ibv_mr* const region = end.share(memory);
   ibv_qp* const qp = end.make_qp(1);
-  crash::say("%u %u %llu %u\n", end.lid, qp->qp_num,
-             static_cast<unsigned long long>(crash::number_of(memory.data())), region->rkey);
+  crash::say(end.lid, " ", qp->qp_num, " ", crash::number_of(memory.data()), " ", region->rkey,
+             "\n");
   crash::End::connect(qp, crash::read_peer());
   crash::say("connected\n");
   crash::wait_for_the_end();
@@ -40,7 +40,7 @@ int be_target() {
 class Parent {
  public:
   Parent() : region_(end_.share(memory_)), qp_(end_.make_qp(4)) {
-    crash::say("%u %u\n", end_.lid, qp_->qp_num);
+    crash::say(end_.lid, " ", qp_->qp_num, "\n");
     const crash::Peer peer = crash::read_peer();
     unsigned long long address = 0;
     crash::require(std::scanf("%llu %u", &address, &rkey_) == 2, "memory of the target");
@@ -60,7 +60,7 @@ class Parent {
           alarm(kLongestLife);
           pause();
         });
-        crash::say("sleeper %d\n", sleeper);
+        crash::say("sleeper ", sleeper, "\n");
       } else if (round == kFirstFork + 2 * kRoundsBetween) {
         other_program = fork_child([] { execlp("true", "true", nullptr); });
         crash::require(has_succeeded(prober), "the child that tried its parent's objects");

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
 #include <vector>
 
 namespace crash {
@@ -138,11 +139,10 @@ class End {
   unsigned lid{};
 };
 
-/// A line for the test; it waits for it.
+/// A line for the test, or a part of one; it waits for it.
 template <class... Values>
-void say(const char* format, Values... values) {
-  std::printf(format, values...);  // NOLINT(cppcoreguidelines-pro-type-vararg)
-  std::fflush(stdout);
+void say(const Values&... values) {
+  (std::cout << ... << values) << std::flush;
 }
 
 [[nodiscard]] inline Peer read_peer() {

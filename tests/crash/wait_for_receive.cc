@@ -23,7 +23,7 @@ int main() {
   ibv_async_event event{};
   crash::require(ibv_get_async_event(end.context, &event) == 0, "ibv_get_async_event");
   ibv_ack_async_event(&event);
-  crash::say("%s; %s\n", ibv_wc_status_str(wc.status), ibv_event_type_str(event.event_type));
+  crash::say(ibv_wc_status_str(wc.status), "; ", ibv_event_type_str(event.event_type), "\n");
   const bool expected =
       wc.status == IBV_WC_WR_FLUSH_ERR && event.event_type == IBV_EVENT_DEVICE_FATAL;
   return expected && ibv_destroy_qp(qp) == 0 ? 0 : 1;
