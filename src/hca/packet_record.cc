@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cassert>
 #include <cstring>
+#include <type_traits>
 
 #include "wire/opcode.h"
 
@@ -23,22 +23,27 @@ enum RecordFlag : std::uint8_t {
 };
 constexpr std::uint8_t kAllFlags = 31;
 
-/// 24 bytes: three words that every packet has.
+/// What every record begins with: three words, made and taken apart in registers. Bit ranges are
+/// offset and width.
 struct FixedPart {
-  std::uint8_t opcode;
-  std::uint8_t last_opcode;
-  std::uint8_t flags;
-  std::uint8_t sl;
-  std::uint16_t packet_count;
-  std::uint16_t path_mtu_bytes;
-  std::uint16_t pkey;
-  std::uint16_t slid;
-  std::uint16_t dlid;
-  std::uint16_t reserved;
-  std::uint32_t dest_qp;
-  std::uint32_t psn;
+  std::uint64_t
+      first;  // opcode 0:8, last opcode 8:8, flags 16:8, SL 24:8, packets 32:16, MTU 48:16
+  std::uint64_t second;  // P_Key 0:16, SLID 16:16, DLID 32:16
+  std::uint64_t third;   // destination QP 0:32, PSN 32:32
 };
 static_assert(sizeof(FixedPart) == 24);
+
+template <class T>
+[[nodiscard]] std::uint64_t at_bit(unsigned offset, T value) {
+  return static_cast<std::uint64_t>(value) << offset;
+}
+
+template <unsigned kOffset, unsigned kWidth>
+[[nodiscard]] auto bits(std::uint64_t word) {
+  using Value = std::conditional_t<kWidth == 8, std::uint8_t,
+                                   std::conditional_t<kWidth == 16, std::uint16_t, std::uint32_t>>;
+  return static_cast<Value>(word >> kOffset);
+}
 
 /// What a record has besides its fixed part, by opcode.
 struct RecordShape {
@@ -97,7 +102,7 @@ const std::array<RecordShape, 256> kShapes = [] {
 [[nodiscard]] std::string_view check_payload(const wire::OpcodeInfo& last,
                                              const PacketHeader& header, std::size_t payload) {
   const std::size_t mtu = header.path_mtu_bytes;
-  if (!std::has_single_bit(mtu) || mtu < 256 || mtu > 4096 || header.packet_count == 0) {
+  if ((mtu & (mtu - 1)) != 0 || mtu < 256 || mtu > 4096 || header.packet_count == 0) {
     return "an MTU that does not exist, or no packets";
   }
   const std::size_t before_last = mtu * (header.packet_count - 1U);
@@ -127,28 +132,26 @@ std::size_t encode_record_header(const PacketHeader& header, MutableByteSpan out
   assert(first.info != nullptr && last.info != nullptr &&
          out.size() >= record_header_bytes(header));
   const auto flag = [](bool set, std::uint8_t bit) { return set ? bit : std::uint8_t{0}; };
+  const auto flags = static_cast<std::uint8_t>(
+      flag(header.solicited, kSolicited) | flag(header.ack_request, kAckRequest) |
+      flag(header.migrated, kMigrated) | flag(header.has_grh, kHasGrh) |
+      flag(header.multicast_loopback, kLoopback));
   const FixedPart fixed{
-      .opcode = static_cast<std::uint8_t>(header.opcode),
-      .last_opcode = static_cast<std::uint8_t>(header.last_opcode),
-      .flags = static_cast<std::uint8_t>(
-          flag(header.solicited, kSolicited) | flag(header.ack_request, kAckRequest) |
-          flag(header.migrated, kMigrated) | flag(header.has_grh, kHasGrh) |
-          flag(header.multicast_loopback, kLoopback)),
-      .sl = header.sl.value(),
-      .packet_count = header.packet_count,
-      .path_mtu_bytes = header.path_mtu_bytes,
-      .pkey = header.pkey.value(),
-      .slid = static_cast<std::uint16_t>(header.slid.value()),
-      .dlid = static_cast<std::uint16_t>(header.dlid.value()),
-      .reserved = 0,
-      .dest_qp = header.dest_qp.value(),
-      .psn = header.psn.value()};
+      .first = at_bit(0, static_cast<std::uint8_t>(header.opcode)) |
+               at_bit(8, static_cast<std::uint8_t>(header.last_opcode)) | at_bit(16, flags) |
+               at_bit(24, header.sl.value()) | at_bit(32, header.packet_count) |
+               at_bit(48, header.path_mtu_bytes),
+      .second = at_bit(0, header.pkey.value()) |
+                at_bit(16, static_cast<std::uint16_t>(header.slid.value())) |
+                at_bit(32, static_cast<std::uint16_t>(header.dlid.value())),
+      .third = at_bit(0, header.dest_qp.value()) | at_bit(32, header.psn.value())};
   std::byte* to = out.data();
   const auto put = [&to](const void* from, std::size_t bytes) {
     copy_few(to, static_cast<const std::byte*>(from), bytes);
     to += bytes;
   };
-  put(&fixed, sizeof fixed);
+  std::memcpy(to, &fixed, sizeof fixed);
+  to += sizeof fixed;
   put(&header.extension, extension_bytes(first, last));
   if (last.has_tail_word) {
     put(&header.immediate_or_rkey, sizeof header.immediate_or_rkey);
@@ -169,37 +172,43 @@ std::string_view read_record(ByteSpan record, Packet& packet) {
     return true;
   };
   FixedPart fixed;
-  if (!get(&fixed, sizeof fixed)) {
+  if (record.size() < sizeof fixed) {
     return "it is too short";
   }
-  const RecordShape& first = kShapes[fixed.opcode];
-  const RecordShape& last = kShapes[fixed.last_opcode];
+  std::memcpy(&fixed, record.data(), sizeof fixed);
+  record = record.subspan(sizeof fixed);
+  const auto opcode = bits<0, 8>(fixed.first);
+  const auto last_opcode = bits<8, 8>(fixed.first);
+  const auto flags = bits<16, 8>(fixed.first);
+  const auto packet_count = bits<32, 16>(fixed.first);
+  const RecordShape& first = kShapes[opcode];
+  const RecordShape& last = kShapes[last_opcode];
   if (first.info == nullptr || last.info == nullptr) {
     return "an opcode that does not exist";
   }
-  if (fixed.packet_count == 1 ? &first != &last : !is_train(*first.info, *last.info)) {
+  if (packet_count == 1 ? &first != &last : !is_train(*first.info, *last.info)) {
     return "its first and last opcode are not those of one message";
   }
-  if ((fixed.flags & ~kAllFlags) != 0 || fixed.sl > 15 || fixed.dest_qp > 0xFF'FFFF ||
-      fixed.psn > 0xFF'FFFF) {
+  if ((flags & ~kAllFlags) != 0 || bits<24, 8>(fixed.first) > 15 ||
+      bits<0, 32>(fixed.third) > 0xFF'FFFF || bits<32, 32>(fixed.third) > 0xFF'FFFF) {
     return "a field exceeds its width";
   }
   PacketHeader& header = packet.header;
-  header.opcode = static_cast<wire::Opcode>(fixed.opcode);
-  header.last_opcode = static_cast<wire::Opcode>(fixed.last_opcode);
-  header.solicited = (fixed.flags & kSolicited) != 0;
-  header.ack_request = (fixed.flags & kAckRequest) != 0;
-  header.migrated = (fixed.flags & kMigrated) != 0;
-  header.has_grh = (fixed.flags & kHasGrh) != 0;
-  header.multicast_loopback = (fixed.flags & kLoopback) != 0;
-  header.sl = ServiceLevel{fixed.sl};
-  header.packet_count = fixed.packet_count;
-  header.path_mtu_bytes = fixed.path_mtu_bytes;
-  header.pkey = PKey{fixed.pkey};
-  header.slid = Lid{fixed.slid};
-  header.dlid = Lid{fixed.dlid};
-  header.dest_qp = Qpn{fixed.dest_qp};
-  header.psn = Psn{fixed.psn};
+  header.opcode = static_cast<wire::Opcode>(opcode);
+  header.last_opcode = static_cast<wire::Opcode>(last_opcode);
+  header.solicited = (flags & kSolicited) != 0;
+  header.ack_request = (flags & kAckRequest) != 0;
+  header.migrated = (flags & kMigrated) != 0;
+  header.has_grh = (flags & kHasGrh) != 0;
+  header.multicast_loopback = (flags & kLoopback) != 0;
+  header.sl = ServiceLevel{bits<24, 8>(fixed.first)};
+  header.packet_count = packet_count;
+  header.path_mtu_bytes = bits<48, 16>(fixed.first);
+  header.pkey = PKey{bits<0, 16>(fixed.second)};
+  header.slid = Lid{bits<16, 16>(fixed.second)};
+  header.dlid = Lid{bits<32, 16>(fixed.second)};
+  header.dest_qp = Qpn{bits<0, 32>(fixed.third)};
+  header.psn = Psn{bits<32, 32>(fixed.third)};
   if (!get(&header.extension, extension_bytes(first, last)) ||
       (last.has_tail_word && !get(&header.immediate_or_rkey, sizeof header.immediate_or_rkey)) ||
       (header.has_grh && !get(&header.grh, sizeof header.grh))) {

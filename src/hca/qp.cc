@@ -127,7 +127,7 @@ Result<bool> Qp::post_and_transmit(const SendWr& wr, TransmitSink& sink, Instant
     return std::unexpected(std::move(pushed.error()));
   }
   const bool more = transport_->transmit(sink, now, budget);
-  publish_hints();
+  publish_hints(more);
   return more;
 }
 
@@ -144,9 +144,10 @@ Result<void> Qp::push(std::span<const SendWr> wrs) {
                 core_->send_queue.depth());
   }
   for (const SendWr& wr : wrs) {
-    SendWqe& wqe = core_->send_queue.push(wr);
-    if ((wqe.remote_qkey.value() & 0x8000'0000) != 0) {  // R-QP-7, IBTA vol 1 §10.2.5
-      wqe.remote_qkey = core_->attributes.qkey;
+    core_->send_queue.push(wr);
+    if ((wr.remote_qkey.value() & 0x8000'0000) != 0 &&
+        core_->type == QpType::Ud) {  // R-QP-7, IBTA vol 1 §10.2.5
+      core_->send_queue.address(core_->send_queue.tail() - 1).remote_qkey = core_->attributes.qkey;
     }
   }
   if (core_->state() == QpState::Err || core_->state() == QpState::Sqe) {
@@ -216,7 +217,7 @@ void Qp::handle_timeout(Instant now) {
 bool Qp::transmit(TransmitSink& sink, Instant now, unsigned budget) {
   const std::lock_guard guard{lock_};
   const bool more = transport_->transmit(sink, now, budget);
-  publish_hints();
+  publish_hints(more);
   return more;
 }
 
@@ -230,9 +231,15 @@ void Qp::check_invariants() {
   transport_->check_invariants();
 }
 
-void Qp::publish_hints() {
-  wants_transmit_.store(transport_->wants_transmit(), std::memory_order_release);
-  deadline_ns_.store(transport_->deadline().since_start().nanoseconds(), std::memory_order_relaxed);
+/// Others read them all the time: written only when they change.
+void Qp::publish_hints(bool wants_transmit) {
+  if (wants_transmit_.load(std::memory_order_relaxed) != wants_transmit) {
+    wants_transmit_.store(wants_transmit, std::memory_order_release);
+  }
+  const std::int64_t deadline_ns = transport_->deadline().since_start().nanoseconds();
+  if (deadline_ns_.load(std::memory_order_relaxed) != deadline_ns) {
+    deadline_ns_.store(deadline_ns, std::memory_order_relaxed);
+  }
 }
 
 }  // namespace weft::hca

@@ -71,7 +71,8 @@ class Qp {
  private:
   friend class Hca;
   Result<void> push(std::span<const SendWr> wrs);
-  void publish_hints();
+  void publish_hints() { publish_hints(transport_->wants_transmit()); }
+  void publish_hints(bool wants_transmit);
   void change_state(QpState from, QpState to);
 
   Hca& hca_;

@@ -51,7 +51,8 @@ QpCore::QpCore(QpType type_, Qpn number_, ProtectionDomain& pd_, CompletionQueue
       signal_all(signal_all_),
       memory(memory_),
       events(events_),
-      send_queue(capabilities.max_send_wr, capabilities.max_send_sge, capabilities.max_inline_data),
+      send_queue(capabilities.max_send_wr, capabilities.max_send_sge, capabilities.max_inline_data,
+                 type_ == QpType::Ud),
       receive_queue(receive_depth(capabilities, srq_), capabilities.max_recv_sge) {
   attributes.capabilities = capabilities;
   current_receive.sges.reserve(srq != nullptr ? srq->max_sge() : capabilities.max_recv_sge);

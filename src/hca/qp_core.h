@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -62,6 +63,13 @@ class QpCore {
 
   [[nodiscard]] QpState state() const { return attributes.state; }
   [[nodiscard]] std::uint32_t mtu_bytes() const { return wire::bytes(attributes.path_mtu); }
+  [[nodiscard]] std::uint32_t packets(std::uint64_t message_bytes) const {
+    return wire::packets(message_bytes, attributes.path_mtu);
+  }
+  /// Whole packets of `bytes`, at least one.
+  [[nodiscard]] std::uint32_t train_packets(std::uint32_t bytes) const {
+    return std::max(1U, bytes >> wire::log2_bytes(attributes.path_mtu));
+  }
 
   /// A header towards the connected peer: route, P_Key, destination QPN; one packet.
   [[nodiscard]] PacketHeader header(wire::Opcode opcode, Psn psn) const {

@@ -264,7 +264,8 @@ void RcRequester::handle_read_response(const Packet& packet, Instant now) {
     return;
   }
   const std::uint32_t mtu = core_.mtu_bytes();
-  const Psn expected = wqe->first_psn + wqe->bytes_done / mtu;
+  const Psn expected =
+      wqe->first_psn + (wqe->bytes_done >> wire::log2_bytes(core_.attributes.path_mtu));
   const std::int32_t gap = distance(expected, packet.header.psn);
   if (gap < 0) {
     return;  // seen already

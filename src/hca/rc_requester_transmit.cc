@@ -111,8 +111,7 @@ bool RcRequester::may_start(const SendWqe& wqe) const {
   if (wqe.opcode == WrOpcode::LocalInvalidate) {
     return !(wqe.fenced && reads_outstanding_ > 0);
   }
-  const std::uint32_t mtu = core_.mtu_bytes();
-  const std::uint32_t packets = std::max<std::uint32_t>(1, (wqe.length + mtu - 1) / mtu);
+  const std::uint32_t packets = core_.packets(wqe.length);
   if (outstanding_packets() != 0 && outstanding_packets() + packets > kPsnWindow) {
     return false;
   }
@@ -142,9 +141,7 @@ void RcRequester::begin(SendWqe& wqe) {
     wqe.packet_count = 0;
     return;
   }
-  const std::uint32_t mtu = core_.mtu_bytes();
-  const bool atomic = is_atomic(wqe.opcode);
-  wqe.packet_count = atomic || wqe.length == 0 ? 1 : (wqe.length + (mtu - 1)) / mtu;
+  wqe.packet_count = is_atomic(wqe.opcode) ? 1 : core_.packets(wqe.length);
   next_psn_ = next_psn_ + wqe.packet_count;
   ssn_ = (ssn_ + 1) & Msn::kMask;
   wqe.ssn = ssn_;
@@ -165,9 +162,8 @@ void RcRequester::advance_cursor() {
 
 RcRequester::Step RcRequester::send_message_part(TransmitSink& sink, SendWqe& wqe, Instant now) {
   const std::uint32_t mtu = core_.mtu_bytes();
-  const std::uint32_t train_packets = std::max<std::uint32_t>(1, sink.max_train_bytes() / mtu);
   const std::uint32_t left = wqe.packet_count - cursor_packet_;
-  const std::uint32_t count = std::min(left, train_packets);
+  const std::uint32_t count = std::min(left, core_.train_packets(sink.max_train_bytes()));
   const std::uint64_t offset = std::uint64_t{cursor_packet_} * mtu;
   const bool first = cursor_packet_ == 0;
   const bool last = count == left;
@@ -213,7 +209,7 @@ RcRequester::Step RcRequester::send_message_part(TransmitSink& sink, SendWqe& wq
 /// A READ request is one packet whatever it asks for; a repeated one asks only for what has not
 /// arrived (C9-...: from its middle, at a packet boundary).
 RcRequester::Step RcRequester::send_read(TransmitSink& sink, SendWqe& wqe, Instant now) {
-  const std::uint32_t arrived = wqe.bytes_done / core_.mtu_bytes();
+  const std::uint32_t arrived = wqe.bytes_done >> wire::log2_bytes(core_.attributes.path_mtu);
   PacketHeader header = core_.header(wire::Opcode::RcRdmaReadRequest, wqe.first_psn + arrived);
   header.ack_request = true;
   header.path_mtu_bytes = static_cast<std::uint16_t>(core_.mtu_bytes());

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cassert>
 #include <utility>
@@ -23,12 +22,10 @@ using wire::Position;
 }
 
 /// PSNs that a request takes: a READ one for each of its response packets (§9.7.3.1).
-[[nodiscard]] std::uint32_t psns_of(const Packet& packet, std::uint32_t mtu) {
-  if (packet.header.opcode != wire::Opcode::RcRdmaReadRequest) {
-    return packet.header.packet_count;
-  }
-  const std::uint64_t length = packet.header.extension.reth.dma_length;
-  return static_cast<std::uint32_t>(std::max<std::uint64_t>(1, (length + mtu - 1) / mtu));
+[[nodiscard]] std::uint32_t psns_of(const Packet& packet, wire::Mtu mtu) {
+  return packet.header.opcode == wire::Opcode::RcRdmaReadRequest
+             ? wire::packets(packet.header.extension.reth.dma_length, mtu)
+             : packet.header.packet_count;
 }
 
 }  // namespace
@@ -155,7 +152,7 @@ void RcResponder::execute(const Packet& packet) {
   const wire::OpcodeInfo& first = *wire::opcode_info(packet.header.opcode);
   const wire::OpcodeInfo& last = *wire::opcode_info(packet.header.last_opcode);
   const bool ends = last.position == Position::Last || last.position == Position::Only;
-  const std::uint32_t psns = psns_of(packet, core_.mtu_bytes());
+  const std::uint32_t psns = psns_of(packet, core_.attributes.path_mtu);
   switch (first.operation) {
     case Operation::Send:
       execute_send(packet, first, ends);

@@ -107,7 +107,7 @@ RcResponder::Step RcResponder::transmit_atomic(TransmitSink& sink, const Pending
 /// deregistered since the request came, and then the requester gets a NAK (§9.7.5.2.4..).
 RcResponder::Step RcResponder::transmit_read(TransmitSink& sink, Pending& pending) {
   const std::uint32_t mtu = core_.mtu_bytes();
-  const std::uint32_t train = std::max<std::uint32_t>(mtu, sink.max_train_bytes() / mtu * mtu);
+  const std::uint32_t train = core_.train_packets(sink.max_train_bytes()) * mtu;
   const std::uint32_t bytes = std::min(pending.bytes_left, train);
   const MemoryTable::Found found =
       core_.memory.find(core_.pd, pending.rkey, pending.address, bytes, Access::RemoteRead);
@@ -117,7 +117,7 @@ RcResponder::Step RcResponder::transmit_read(TransmitSink& sink, Pending& pendin
     core_.enter_error("memory that a READ was reading is gone");
     return Step::Failed;
   }
-  const std::uint32_t count = std::max<std::uint32_t>(1, (bytes + mtu - 1) / mtu);
+  const std::uint32_t count = core_.packets(bytes);
   const bool first = !pending.started;
   const bool last = bytes == pending.bytes_left;
   const auto opcode = [](bool starts, bool ends) {

@@ -5,11 +5,13 @@
 
 namespace weft::hca {
 
-SendQueue::SendQueue(std::uint32_t depth, std::uint32_t max_sge, std::uint32_t max_inline_bytes)
+SendQueue::SendQueue(std::uint32_t depth, std::uint32_t max_sge, std::uint32_t max_inline_bytes,
+                     bool has_datagrams)
     : depth_(depth),
       max_sge_(max_sge),
       max_inline_bytes_(max_inline_bytes),
       wqes_(std::bit_ceil(depth)),
+      addresses_(has_datagrams ? wqes_.size() : 0),
       sges_(wqes_.size() * max_sge),
       inline_data_(wqes_.size() * max_inline_bytes) {}
 
@@ -28,10 +30,9 @@ SendWqe& SendQueue::push(const SendWr& wr) {
   wqe.rkey = wr.rkey;
   wqe.compare_add = wr.compare_add;
   wqe.swap = wr.swap;
-  wqe.remote_qpn = wr.remote_qpn;
-  wqe.remote_qkey = wr.remote_qkey;
-  if (wr.ah != nullptr) {
-    wqe.route = wr.ah->route();
+  if (wr.ah != nullptr && !addresses_.empty()) {
+    addresses_[place] = {
+        .route = wr.ah->route(), .remote_qpn = wr.remote_qpn, .remote_qkey = wr.remote_qkey};
   }
   wqe.done = false;
   wqe.status = WcStatus::Success;

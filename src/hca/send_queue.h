@@ -29,9 +29,6 @@ struct SendWqe {
   RKey rkey{};
   std::uint64_t compare_add{};
   std::uint64_t swap{};
-  PacketRoute route;   // UD
-  Qpn remote_qpn;      // UD
-  QKey remote_qkey{};  // UD, already resolved to the one that goes on the wire
 
   // Engine's part.
   Psn first_psn;
@@ -43,12 +40,21 @@ struct SendWqe {
   std::uint32_t bytes_done{};  // READ: response bytes placed so far
 };
 
+/// Where a datagram goes.
+struct DatagramAddress {
+  PacketRoute route;
+  Qpn remote_qpn;
+  QKey remote_qkey{};  // already resolved to the one that goes on the wire
+};
+
 /// The send queue of one QP, under the QP's lock: WQEs [head, tail) by ever-growing index.
 /// Scatter/gather lists and inline data lie in storage made at creation, so posting allocates
 /// nothing.
 class SendQueue {
  public:
-  SendQueue(std::uint32_t depth, std::uint32_t max_sge, std::uint32_t max_inline_bytes);
+  /// `has_datagrams`: each WQE has an address of its own.
+  SendQueue(std::uint32_t depth, std::uint32_t max_sge, std::uint32_t max_inline_bytes,
+            bool has_datagrams);
 
   /// Copies the request in; the caller has checked it against the queue's limits and state.
   SendWqe& push(const SendWr& wr);
@@ -61,6 +67,7 @@ class SendQueue {
     assert(index >= head_ && index < tail_);
     return wqes_[slot(index)];
   }
+  [[nodiscard]] DatagramAddress& address(std::uint64_t index) { return addresses_[slot(index)]; }
   [[nodiscard]] std::span<const Sge> sges(std::uint64_t index) const;
   [[nodiscard]] ByteSpan inline_data(std::uint64_t index) const;
   void retire_head() { ++head_; }
@@ -81,7 +88,8 @@ class SendQueue {
   std::uint32_t max_inline_bytes_;
   std::uint64_t head_{};
   std::uint64_t tail_{};
-  std::vector<SendWqe> wqes_;  // a power of two of them, at least depth_
+  std::vector<SendWqe> wqes_;               // a power of two of them, at least depth_
+  std::vector<DatagramAddress> addresses_;  // UD
   std::vector<Sge> sges_;
   std::vector<std::byte> inline_data_;
 };

@@ -126,15 +126,16 @@ class UdTransport final : public Transport {
     const bool immediate = wqe.opcode == WrOpcode::SendWithImmediate;
     PacketHeader header = core_.header(
         immediate ? wire::Opcode::UdSendOnlyWithImmediate : wire::Opcode::UdSendOnly, next_psn_);
-    header.sl = wqe.route.sl;
-    header.slid = wqe.route.slid;
-    header.dlid = wqe.route.dlid;
-    header.has_grh = wqe.route.has_grh;
-    header.grh = wqe.route.grh;
-    header.dest_qp = wqe.remote_qpn;
+    const DatagramAddress& to = core_.send_queue.address(index);
+    header.sl = to.route.sl;
+    header.slid = to.route.slid;
+    header.dlid = to.route.dlid;
+    header.has_grh = to.route.has_grh;
+    header.grh = to.route.grh;
+    header.dest_qp = to.remote_qpn;
     header.solicited = wqe.solicited;
     header.immediate_or_rkey = wqe.immediate;
-    header.extension.deth = wire::Deth{.qkey = wqe.remote_qkey, .src_qp = core_.number};
+    header.extension.deth = wire::Deth{.qkey = to.remote_qkey, .src_qp = core_.number};
     if (!sink.send(Flow::Request, header, core_.gathered.pieces())) {
       return false;
     }

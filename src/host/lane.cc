@@ -35,6 +35,7 @@ Lane::Lane(std::uint32_t lane_number, uabi::ProcessAddress self_address,
     : number(lane_number), self(self_address), peer(peer_address), map_(map), taps_(taps) {}
 
 void Lane::open(Mapping memory, Mapping attention, ring::LaneSide side) {
+  const std::lock_guard guard{out_lock};  // who waits for this lane looks at it already
   memory_ = std::move(memory);
   attention_ = std::move(attention);
   void* const page = attention_.bytes().data();
@@ -44,7 +45,6 @@ void Lane::open(Mapping memory, Mapping attention, ring::LaneSide side) {
   head_ = head_of(memory_.bytes());
   head_->bell[my_side_].value.store(number, std::memory_order_relaxed);
   const auto ends = ring::lane_ends(memory_.bytes().subspan(sizeof(LaneHead)), kLaneShape, side);
-  const std::lock_guard guard{out_lock};
   request_in = ends.request_in;
   response_in = ends.response_in;
   request_out_ = ends.request_out;

@@ -3,6 +3,7 @@
 // The inside of host::Process, in four parts: process.cc (objects), process_control.cc (the daemon
 // and lanes), process_carry.cc (packets out), process_progress.cc (packets in, timers, the thread).
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -189,6 +190,7 @@ struct Process::Impl {
   void answer_bells();
   void look_at_all();
   std::size_t drain(Lane& lane, hca::Flow flow, bool only_one_sided, bool leave_one_sided);
+  std::array<hca::Packet, 2> arriving;  // of requests, of responses: each under its ownership
   void deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant at,
                std::span<QpCarrier*> touched, std::size_t& touched_count);
   void handle_timers(Instant at);
@@ -196,7 +198,7 @@ struct Process::Impl {
   void run_progress();
   void sleep_until_woken(Instant at);
   [[nodiscard]] bool stop_looking();
-  void nap();
+  [[nodiscard]] bool nap();
   void wake_thread();
 };
 

@@ -30,6 +30,9 @@ constexpr Duration kRoomPatience = Duration::milliseconds(1);
 /// Bells are hints (ring::BellBoard): who sleeps looks at everything this often.
 constexpr Duration kLongestSleep = Duration::seconds(1);
 
+/// How long a thread spins whose naps do not last; policy.
+constexpr Duration kLongestSpin = Duration::microseconds(320);
+
 /// Of the spinning thread; policy.
 constexpr unsigned kRoundsBetweenLooks = 16;
 
@@ -85,7 +88,7 @@ bool is_one_sided(wire::Opcode opcode) {
 /// A record of another process: copied, checked, and delivered where its addresses say.
 void Process::Impl::deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant at,
                             std::span<QpCarrier*> touched, std::size_t& touched_count) {
-  hca::Packet packet;
+  hca::Packet& packet = arriving[flow == hca::Flow::Response ? 1 : 0];
   if (!hca::read_record(record, packet).empty()) {
     return;
   }
@@ -272,8 +275,13 @@ void Process::Impl::let_others_run() {
 /// Every lane that was looked at is asked to ring from now on; those that have something already
 /// are looked at again. True if there are such.
 bool Process::Impl::stop_looking() {
-  // Lanes close only under both ownerships; take them, so that no memory goes away meanwhile.
-  const std::scoped_lock owners{request_owner, response_owner};
+  // Lanes close only under both ownerships; take them, so that no memory goes away meanwhile. Who
+  // has one is at work on the rings, and might wait for this CPU.
+  if (std::try_lock(request_owner, response_owner) != -1) {
+    sched_yield();
+    return true;
+  }
+  const std::scoped_lock owners{std::adopt_lock, request_owner, response_owner};
   bool anything = false;
   watched.take([&](std::uint32_t number) {
     Lane& lane = *lanes[number];
@@ -320,8 +328,8 @@ void Process::Impl::sleep_until_woken(Instant at) {
 }
 
 /// While the application polls, the thread rests for a moment. A one-sided request, which the
-/// application does not take, ends it.
-void Process::Impl::nap() {
+/// application does not take, ends it; true if one did.
+bool Process::Impl::nap() {
   const std::uint32_t seen = attention->wake.load(std::memory_order_acquire);
   thread_naps.store(true, std::memory_order_seq_cst);
   const auto for_each_open = [this](auto act) {
@@ -346,12 +354,14 @@ void Process::Impl::nap() {
   }
   thread_naps.store(false, std::memory_order_relaxed);
   for_each_open([](Lane& lane) { lane.announce_awake(); });
+  return anything || attention->wake.load(std::memory_order_relaxed) != seen;
 }
 
 void Process::Impl::run_progress() {
   ask_to_run_promptly();
   const bool spins = has_cpus_to_spin();
-  const Duration budget = spins ? Process::kSpinBudget : Duration{};
+  const Duration least_budget = spins ? Process::kSpinBudget : Duration{};
+  Duration budget = least_budget;
   polls_before_yield.store(spins ? kPollsBeforeYield : kPollsBeforeYieldOnFewCpus,
                            std::memory_order_relaxed);
   std::uint64_t seen_polls = polls.load(std::memory_order_relaxed);
@@ -382,7 +392,9 @@ void Process::Impl::run_progress() {
     }
     thread_is_hot.store(false, std::memory_order_relaxed);
     if (has_lease && at - polled_at < kPollingLease) {
-      nap();
+      // Work during a nap: waking took longer than waiting would have, and if the other side naps
+      // for the same reason, each wakes the other for ever.
+      budget = nap() ? std::min(budget * 2, kLongestSpin) : least_budget;
     } else {
       sleep_until_woken(now());
     }

@@ -10,7 +10,15 @@ namespace weft::wire {
 /// Path MTU (SEED-INVENTORY 32.19).
 enum class Mtu : std::uint8_t { Mtu256 = 1, Mtu512 = 2, Mtu1024 = 3, Mtu2048 = 4, Mtu4096 = 5 };
 
-[[nodiscard]] constexpr std::uint32_t bytes(Mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
+[[nodiscard]] constexpr unsigned log2_bytes(Mtu mtu) { return 7 + static_cast<unsigned>(mtu); }
+[[nodiscard]] constexpr std::uint32_t bytes(Mtu mtu) { return 1U << log2_bytes(mtu); }
+
+/// Packets of a message of so many bytes; an empty one has one. Not a division: those are slow.
+[[nodiscard]] constexpr std::uint32_t packets(std::uint64_t message_bytes, Mtu mtu) {
+  return message_bytes == 0
+             ? 1
+             : static_cast<std::uint32_t>((message_bytes + bytes(mtu) - 1) >> log2_bytes(mtu));
+}
 
 /// End-to-end credits an AETH may name (IBTA vol 1 Table 45, R-RVT-9); code 31 is without limit.
 inline constexpr std::array<std::uint16_t, 31> kCreditTable = {
