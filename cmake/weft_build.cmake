@@ -1,5 +1,5 @@
-# How every room is built: one static library from its sources, one test program from its *_test.cc files, and
-# (in the fuzz preset) one libFuzzer program per *_fuzz.cc file.
+# How every room is built: one static library from its sources, one test program from its *_test.cc files, and one program
+# per *_fuzz.cc file: a libFuzzer program in the fuzz preset, elsewhere one that replays the inputs in tests/corpora.
 
 set(CMAKE_CXX_STANDARD 23)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -11,6 +11,7 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 
 option(WEFT_WERROR "Treat warnings as errors" ON)
 option(WEFT_FUZZ "Build the libFuzzer programs (clang only)" OFF)
+option(WEFT_COVERAGE "Say which lines the libFuzzer programs reach (clang only)" OFF)
 set(WEFT_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
 
 option(WEFT_PCH "Precompile the standard library, fmt and GoogleTest: half the time to build; includes may then be incomplete unseen" OFF)
@@ -35,8 +36,11 @@ if(WEFT_SANITIZE)
   target_link_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE})
 endif()
 if(WEFT_FUZZ)
-  target_compile_options(weft_options INTERFACE -fsanitize=fuzzer-no-link,address)
-  target_link_options(weft_options INTERFACE -fsanitize=address)
+  target_compile_options(weft_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+if(WEFT_COVERAGE)
+  target_compile_options(weft_options INTERFACE -fprofile-instr-generate -fcoverage-mapping)
+  target_link_options(weft_options INTERFACE -fprofile-instr-generate)
 endif()
 
 # One for libraries and one for programs, whose code is positioned differently. weft_precompile(TARGET) uses them.
@@ -93,12 +97,23 @@ function(weft_room name)
     weft_precompile(weft_${name}_test)
     gtest_discover_tests(weft_${name}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
   endif()
+  foreach(fuzzer ${fuzzers})
+    weft_fuzzer(${name} ${fuzzer})
+  endforeach()
+endfunction()
+
+# The program weft_ROOM_THING_fuzz of src/ROOM/THING_fuzz.cc; its inputs are tests/corpora/weft_ROOM_THING_fuzz.
+function(weft_fuzzer room source)
+  get_filename_component(name ${source} NAME_WE)
+  set(target weft_${room}_${name})
+  set(corpus ${PROJECT_SOURCE_DIR}/tests/corpora/${target})
+  add_executable(${target} ${source})
+  target_link_libraries(${target} PRIVATE weft_${room})
   if(WEFT_FUZZ)
-    foreach(fuzzer ${fuzzers})
-      get_filename_component(target ${fuzzer} NAME_WE)
-      add_executable(weft_${name}_${target} ${fuzzer})
-      target_link_libraries(weft_${name}_${target} PRIVATE weft_${name})
-      target_link_options(weft_${name}_${target} PRIVATE -fsanitize=fuzzer)
-    endforeach()
+    target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+  else()
+    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests/corpora/replay.cc)
+    add_test(NAME ${room}.${name}.replay COMMAND ${target} ${corpus})
+    set_tests_properties(${room}.${name}.replay PROPERTIES TIMEOUT 300)
   endif()
 endfunction()

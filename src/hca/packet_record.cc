@@ -50,6 +50,8 @@ struct RecordShape {
   const wire::OpcodeInfo* info{};  // null: a reserved opcode
   std::uint8_t extension_bytes{};  // of PacketHeader::extension, the first so many
   bool has_tail_word{};            // ImmDt or IETH
+  bool has_deth{};
+  bool has_aeth{};
 };
 
 [[nodiscard]] RecordShape shape_of(wire::Opcode opcode) {
@@ -69,6 +71,8 @@ struct RecordShape {
   shape.extension_bytes = static_cast<std::uint8_t>(bytes);
   shape.has_tail_word =
       headers.has(ExtensionHeader::Immediate) || headers.has(ExtensionHeader::Ieth);
+  shape.has_deth = headers.has(ExtensionHeader::Deth);
+  shape.has_aeth = headers.has(ExtensionHeader::Aeth);
   return shape;
 }
 
@@ -86,9 +90,17 @@ const std::array<RecordShape, 256> kShapes = [] {
 
 /// Of a train: a READ response has its AETH in the first packet or in the last; both say the same.
 [[nodiscard]] std::size_t extension_bytes(const RecordShape& first, const RecordShape& last) {
-  return std::max(first.extension_bytes, last.info->headers.has(ExtensionHeader::Aeth)
-                                             ? last.extension_bytes
-                                             : std::uint8_t{0});
+  return std::max(first.extension_bytes, last.has_aeth ? last.extension_bytes : std::uint8_t{0});
+}
+
+/// What has fewer bits on the wire than here, and what makes a GRH InfiniBand's.
+[[nodiscard]] bool extensions_fit(const PacketHeader& header, const RecordShape& first,
+                                  const RecordShape& last) {
+  const auto fits = [](std::uint32_t value, unsigned width) { return value >> width == 0; };
+  return (!first.has_deth || fits(header.extension.deth.src_qp.value(), 24)) &&
+         (!(first.has_aeth || last.has_aeth) ||
+          fits(header.extension.response.aeth.msn.value(), 24)) &&
+         (!header.has_grh || (header.grh.ip_version == 6 && fits(header.grh.flow_label, 20)));
 }
 
 /// Whether first and last opcode can be the ends of one train.
@@ -150,8 +162,7 @@ std::size_t encode_record_header(const PacketHeader& header, MutableByteSpan out
     copy_few(to, static_cast<const std::byte*>(from), bytes);
     to += bytes;
   };
-  std::memcpy(to, &fixed, sizeof fixed);
-  to += sizeof fixed;
+  put(&fixed, sizeof fixed);
   put(&header.extension, extension_bytes(first, last));
   if (last.has_tail_word) {
     put(&header.immediate_or_rkey, sizeof header.immediate_or_rkey);
@@ -172,11 +183,9 @@ std::string_view read_record(ByteSpan record, Packet& packet) {
     return true;
   };
   FixedPart fixed;
-  if (record.size() < sizeof fixed) {
+  if (!get(&fixed, sizeof fixed)) {
     return "it is too short";
   }
-  std::memcpy(&fixed, record.data(), sizeof fixed);
-  record = record.subspan(sizeof fixed);
   const auto opcode = bits<0, 8>(fixed.first);
   const auto last_opcode = bits<8, 8>(fixed.first);
   const auto flags = bits<16, 8>(fixed.first);
@@ -213,6 +222,9 @@ std::string_view read_record(ByteSpan record, Packet& packet) {
       (last.has_tail_word && !get(&header.immediate_or_rkey, sizeof header.immediate_or_rkey)) ||
       (header.has_grh && !get(&header.grh, sizeof header.grh))) {
     return "it lacks a header of its opcode";
+  }
+  if (!extensions_fit(header, first, last)) {
+    return "a field of a header exceeds its width";
   }
   packet.payload = record;
   return check_payload(*last.info, header, record.size());

@@ -1,18 +1,70 @@
+// Whatever a record says, decoding it is safe, and what is accepted is what a record of the same packet says, and can be
+// taken apart into packets with wire forms that mean the same.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstdlib>
+#include <span>
+#include <vector>
 
 #include "hca/packet_record.h"
 #include "hca/packet_wire.h"
 #include "hca/train.h"
+#include "wire/opcode.h"
 
-/// Whatever a record says, decoding it is safe, and what is accepted can be taken apart into
-/// packets that have wire forms.
-extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  const auto packet = weft::hca::decode_record(std::as_bytes(std::span{data, size}));
-  if (packet) {
-    std::vector<std::byte> bytes;
-    for (std::uint32_t i = 0; i < packet->header.packet_count; ++i) {
-      weft::hca::to_wire(weft::hca::single_of_train(*packet, i), bytes);
-    }
+namespace weft::hca {
+namespace {
+
+void require(bool holds) {
+  if (!holds) {
+    std::abort();
   }
+}
+
+void require_wire_form(const Packet& single) {
+  static std::vector<std::byte> bytes;
+  to_wire(single, bytes);
+  const auto again = from_wire(bytes);
+  require(again.has_value());
+  const PacketHeader& before = single.header;
+  const PacketHeader& after = again->header;
+  require(after.opcode == before.opcode && after.dest_qp == before.dest_qp &&
+          after.psn == before.psn && after.slid == before.slid && after.dlid == before.dlid &&
+          after.pkey == before.pkey && after.sl == before.sl && after.has_grh == before.has_grh &&
+          after.solicited == before.solicited && after.ack_request == before.ack_request);
+  require(std::ranges::equal(again->payload, single.payload));
+  const wire::ExtensionHeaders headers = wire::opcode_info(before.opcode)->headers;
+  require(!headers.has(wire::ExtensionHeader::Reth) ||
+          after.extension.reth == before.extension.reth);
+  require(!headers.has(wire::ExtensionHeader::AtomicEth) ||
+          after.extension.atomic_eth == before.extension.atomic_eth);
+  require(!headers.has(wire::ExtensionHeader::Deth) ||
+          after.extension.deth == before.extension.deth);
+  require(!headers.has(wire::ExtensionHeader::Aeth) ||
+          after.extension.response.aeth == before.extension.response.aeth);
+}
+
+void use(ByteSpan record) {
+  const auto packet = decode_record(record);
+  if (!packet) {
+    require(!packet.error().reason.empty());
+    return;
+  }
+  std::array<std::byte, kMaxRecordHeaderBytes> header;
+  const std::size_t header_bytes = encode_record_header(packet->header, header);
+  require(header_bytes + packet->payload.size() == record.size());
+  const auto again = decode_record(record);
+  require(again && again->header.psn == packet->header.psn);
+  for (std::uint32_t i = 0; i < packet->header.packet_count; ++i) {
+    require_wire_form(single_of_train(*packet, i));
+  }
+}
+
+}  // namespace
+}  // namespace weft::hca
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  weft::hca::use(std::as_bytes(std::span{data, size}));
   return 0;
 }

@@ -1,28 +1,101 @@
+// A liar at the other end of a ring: whatever it writes, the consumer stays inside the ring, and so does the producer.
+
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
 #include "ring/spsc_ring.h"
 
-/// A ring image written by a liar: the consumer stays inside it.
-extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  using weft::ring::Consumer;
-  using weft::ring::kMinCapacity;
-  using weft::ring::ring_bytes;
-  alignas(64) static std::array<std::byte, ring_bytes(kMinCapacity)> memory;
-  memory.fill(std::byte{0});
-  std::memcpy(memory.data(), data, std::min(size, memory.size()));
-  Consumer<> consumer{memory};
-  for (int i = 0; i < 256; ++i) {
-    const auto front = consumer.front();
-    if (front.state != Consumer<>::State::Record) {
-      break;
-    }
-    if (front.body.data() < memory.data() ||
-        front.body.data() + front.body.size() > memory.data() + memory.size()) {
-      std::abort();
-    }
+namespace weft::ring {
+namespace {
+
+alignas(64) std::array<std::byte, ring_bytes(kMinCapacity)> memory;
+
+void require(bool holds) {
+  if (!holds) {
+    std::abort();
+  }
+}
+
+void require_inside(std::span<const std::byte> part) {
+  require(part.data() >= memory.data() + kSlotBytes + kRecordHeaderBytes &&
+          part.data() + part.size() <= memory.data() + memory.size());
+}
+
+/// One look at the ring; false when it has no record.
+bool consume(Consumer<>& consumer, bool pops) {
+  const auto front = consumer.front();
+  if (front.state == Consumer<>::State::Corrupt) {
+    require(consumer.front().state == Consumer<>::State::Corrupt);
+  }
+  if (front.state != Consumer<>::State::Record) {
+    return false;
+  }
+  require_inside(front.body);
+  require(front.body.size() <= max_body_bytes(kMinCapacity));
+  if (pops) {
     consumer.pop();
+  }
+  return true;
+}
+
+/// The input is what lies in the ring.
+void read_image(std::span<const std::uint8_t> input) {
+  memory.fill(std::byte{0});
+  std::memcpy(memory.data(), input.data(), std::min(input.size(), memory.size()));
+  Consumer<> consumer{memory};
+  for (int i = 0; i < 256 && consume(consumer, true); ++i) {
+  }
+}
+
+/// The input says what a producer, a consumer and a liar who writes any word do in turn.
+void run_script(std::span<const std::uint8_t> input) {
+  memory.fill(std::byte{0});
+  Producer<> producer{memory};
+  Consumer<> consumer{memory};
+  constexpr std::size_t kStepBytes = 4;
+  for (; input.size() >= kStepBytes; input = input.subspan(kStepBytes)) {
+    const std::uint8_t what = input[0];
+    const std::size_t number = input[1] + std::size_t{input[2]} * 256;
+    switch (what & 3) {
+      case 0: {  // the liar: a word at the start of a slot, or the consumer's position
+        const std::uint32_t word =
+            (what & 4) != 0 ? std::uint32_t{0} - input[3] : std::uint32_t{input[3]} << (what >> 4);
+        std::byte* const at = memory.data() + number * kSlotBytes % memory.size();
+        std::memcpy(at, &word, sizeof word);
+        break;
+      }
+      case 1:
+        consume(consumer, (what & 4) != 0);
+        break;
+      case 2:
+        if (const auto room = producer.reserve(number % (max_body_bytes(kMinCapacity) + 1));
+            room.data() != nullptr) {
+          require_inside(room);
+          std::ranges::fill(room, std::byte{input[3]});
+          if ((what & 4) != 0) {
+            producer.commit();
+          }
+        }
+        break;
+      default:
+        static_cast<void>(producer.is_drained());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::ring
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::span input{data, size};
+  if (size != 0 && data[0] % 2 != 0) {
+    weft::ring::run_script(input.subspan(1));
+  } else {
+    weft::ring::read_image(input);
   }
   return 0;
 }

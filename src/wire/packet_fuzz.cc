@@ -18,20 +18,33 @@ void require(bool holds) {
   }
 }
 
-void print(const Result<Dissection>& dissection) {
+/// In one way of four or, more often, not at all: printing takes most of the time.
+void print(const Result<Dissection>& dissection, unsigned way) {
   if (!dissection) {
     require(!dissection.error().reason.empty());
     return;
   }
-  require(!summary(*dissection).empty());
-  require(!describe(*dissection).empty());
-  require(!to_text(dissection->packet).empty());
-  require(!to_json(*dissection).empty());
+  switch (way) {
+    case 0:
+      require(!summary(*dissection).empty());
+      break;
+    case 1:
+      require(!describe(*dissection).empty());
+      break;
+    case 2:
+      require(!to_text(dissection->packet).empty());
+      break;
+    case 3:
+      require(!to_json(*dissection).empty());
+      break;
+    default:
+      break;
+  }
 }
 
-void use_infiniband(ByteSpan bytes) {
+void use_infiniband(ByteSpan bytes, unsigned way) {
   const auto dissection = dissect_infiniband(bytes);
-  print(dissection);
+  print(dissection, way);
   const auto packet = parse_ib_packet(bytes, CrcCheck::Verify);
   require(!packet || (dissection && dissection->icrc.is_right() && dissection->vcrc->is_right()));
   if (dissection) {
@@ -45,9 +58,9 @@ void use_infiniband(ByteSpan bytes) {
   }
 }
 
-void use_ethernet(ByteSpan frame) {
+void use_ethernet(ByteSpan frame, unsigned way) {
   const auto dissection = dissect_ethernet(frame);
-  print(dissection);
+  print(dissection, way);
   require(is_roce_v2(frame) || !dissection);
   const auto packet = parse_roce_packet(frame, CrcCheck::Verify);
   require(!packet || (dissection && dissection->icrc.is_right()));
@@ -75,10 +88,22 @@ std::vector<std::byte> with_right_length(ByteSpan bytes) {
 }  // namespace
 }  // namespace weft::wire
 
+/// The first octet says what the others are taken for.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const weft::ByteSpan input = std::as_bytes(std::span{data, size});
-  weft::wire::use_infiniband(input);
-  weft::wire::use_infiniband(weft::wire::with_right_length(input));
-  weft::wire::use_ethernet(input);
+  if (size == 0) {
+    return 0;
+  }
+  const weft::ByteSpan input = std::as_bytes(std::span{data, size}.subspan(1));
+  const unsigned way = data[0] >> 2;  // 0 to 63
+  switch (data[0] % 4) {
+    case 0:
+      weft::wire::use_infiniband(input, way);
+      break;
+    case 1:
+      weft::wire::use_infiniband(weft::wire::with_right_length(input), way);
+      break;
+    default:
+      weft::wire::use_ethernet(input, way);
+  }
   return 0;
 }

@@ -1,0 +1,340 @@
+// A peer that may send whatever decodes as a record to a QP of any type, in any state of its work: the engines end, keep
+// their invariants and stay inside registered memory.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+#include "hca/hca.h"
+#include "hca/packet_record.h"
+#include "hca/qp.h"
+
+namespace weft::hca {
+namespace {
+
+constexpr Psn kFirstPsn{0xFF'FFF8};  // wraps soon
+constexpr QKey kQKey{0x1111};
+constexpr Lid kOwnLid{1};
+constexpr Lid kPeerLid{2};
+constexpr std::uint64_t kIova = 0x10000;
+constexpr std::size_t kMemoryBytes = 8'192;
+constexpr std::size_t kGuardBytes = 64;
+constexpr std::uint16_t kMtuBytes = 256;
+
+void require(bool holds) {
+  if (!holds) {
+    std::abort();
+  }
+}
+
+class Nobody final : public HcaEvents {
+ public:
+  void completion_event(CompletionQueue&) override {}
+  void async_event(const AsyncEvent&) override {}
+  [[nodiscard]] bool wants_explanations() const override { return true; }
+  void explain(std::string_view reason) override { require(!reason.empty()); }
+};
+
+/// A carrier that may have no room, and forgets what it takes.
+class Void final : public TransmitSink {
+ public:
+  explicit Void(unsigned room) : room_(room) {}
+  [[nodiscard]] std::uint32_t max_train_bytes() const override { return 2 * kMtuBytes; }
+  [[nodiscard]] bool send(Flow, const PacketHeader& header,
+                          std::span<const ByteSpan> gather) override {
+    std::size_t bytes = 0;
+    for (const ByteSpan piece : gather) {
+      bytes += piece.size();
+    }
+    require(header.packet_count != 0 &&
+            bytes <= std::size_t{header.packet_count} * header.path_mtu_bytes);
+    return room_ != 0 && room_-- != 0;
+  }
+
+ private:
+  unsigned room_;
+};
+
+/// The input, read from its front; zeros follow its end.
+class Script {
+ public:
+  explicit Script(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
+  [[nodiscard]] bool is_over() const { return bytes_.empty(); }
+  std::uint8_t next() {
+    if (bytes_.empty()) {
+      return 0;
+    }
+    const std::uint8_t octet = bytes_.front();
+    bytes_ = bytes_.subspan(1);
+    return octet;
+  }
+  std::uint32_t next_word() {
+    std::uint32_t word = next();
+    for (int i = 0; i < 3; ++i) {
+      word = word << 8 | next();
+    }
+    return word;
+  }
+
+ private:
+  std::span<const std::uint8_t> bytes_;
+};
+
+/// An HCA that lives as long as the program; its QPs live for one input.
+struct Target {
+  Target() : hca(configuration(), events) {
+    PortAttributes port;
+    port.state = PortState::Active;
+    port.lid = kOwnLid;
+    port.gids = {
+        Gid{kDefaultGidPrefix, Guid{1}}
+    };
+    port.pkeys = {kDefaultPKey};
+    hca.set_port(PortNumber{1}, port);
+    pd = *hca.allocate_pd();
+    cq = *hca.create_cq(64);
+    memory.assign(kMemoryBytes + 2 * kGuardBytes, std::byte{0x5A});
+    region = *hca.register_memory(
+        *pd, kIova, std::span{memory}.subspan(kGuardBytes, kMemoryBytes),
+        AccessFlags{Access::LocalWrite} | Access::RemoteWrite | Access::RemoteRead |
+            Access::RemoteAtomic);
+    AhAttributes to;
+    to.dlid = kPeerLid;
+    to.port = PortNumber{1};
+    ah = *hca.create_ah(*pd, to);
+  }
+
+  static HcaConfiguration configuration() {
+    HcaConfiguration configuration;
+    configuration.carrier = CarrierKind::Reliable;
+    configuration.seed = 1;
+    configuration.limits.max_qp = 64;
+    configuration.limits.max_mr = 4;
+    configuration.first_qpn = Qpn{0x4000};
+    configuration.max_train_bytes = 2 * kMtuBytes;
+    return configuration;
+  }
+
+  Nobody events;
+  Hca hca;
+  ProtectionDomain* pd{};
+  CompletionQueue* cq{};
+  MemoryRegion* region{};
+  AddressHandle* ah{};
+  std::vector<std::byte> memory;
+};
+
+void require_done(const Result<void>& done) { require(done.has_value()); }
+
+void bring_up(Qp& qp) {
+  QpAttributes to;
+  to.state = QpState::Init;
+  to.port = PortNumber{1};
+  to.access = AccessFlags{Access::RemoteWrite} | Access::RemoteRead | Access::RemoteAtomic;
+  to.qkey = kQKey;
+  to.path_mtu = wire::Mtu::Mtu256;
+  to.dest_qpn = Qpn{0x8001};
+  to.rq_psn = to.sq_psn = kFirstPsn;
+  to.max_dest_rd_atomic = to.max_rd_atomic = 2;
+  to.min_rnr_timer = 1;
+  to.address.dlid = kPeerLid;
+  to.address.port = PortNumber{1};
+  to.timeout = TimeoutExponent{14};
+  to.retry_count = to.rnr_retry = 2;
+  using A = QpAttribute;
+  const bool is_ud = qp.type() == QpType::Ud;
+  const bool is_rc = qp.type() == QpType::Rc;
+  QpAttributeMask mask = QpAttributeMask{A::State} | A::PKeyIndex | A::Port;
+  mask |= is_ud ? A::QKey : A::RemoteAccess;
+  require_done(qp.modify(to, mask));
+  to.state = QpState::Rtr;
+  mask = A::State;
+  if (!is_ud) {
+    mask |= QpAttributeMask{A::AddressVector} | A::PathMtu | A::DestQpn | A::RqPsn;
+  }
+  if (is_rc) {
+    mask |= QpAttributeMask{A::MaxDestRdAtomic} | A::MinRnrTimer;
+  }
+  require_done(qp.modify(to, mask));
+  to.state = QpState::Rts;
+  mask = QpAttributeMask{A::State} | A::SqPsn;
+  if (is_rc) {
+    mask |= QpAttributeMask{A::Timeout} | A::RetryCount | A::RnrRetry | A::MaxQpRdAtomic;
+  }
+  require_done(qp.modify(to, mask));
+}
+
+class Attack {
+ public:
+  Attack(Target& target, Script script) : target_(target), script_(script) {
+    constexpr std::array kTypes{QpType::Rc, QpType::Rc, QpType::Uc, QpType::Ud};
+    QpInit init;
+    init.type = kTypes[script_.next() % kTypes.size()];
+    init.pd = target.pd;
+    init.send_cq = init.recv_cq = target.cq;
+    init.capabilities = {.max_send_wr = 8,
+                         .max_recv_wr = 8,
+                         .max_send_sge = 1,
+                         .max_recv_sge = 1,
+                         .max_inline_data = 0};
+    qp_ = *target.hca.create_qp(init);
+    bring_up(*qp_);
+  }
+
+  void run() {
+    while (!script_.is_over()) {
+      step(script_.next());
+    }
+    require_done(target_.hca.destroy_qp(*qp_));
+    poll();
+    const auto is_untouched = [](std::byte octet) { return octet == std::byte{0x5A}; };
+    require(std::ranges::all_of(std::span{target_.memory}.first(kGuardBytes), is_untouched));
+    require(std::ranges::all_of(std::span{target_.memory}.last(kGuardBytes), is_untouched));
+  }
+
+ private:
+  void step(std::uint8_t what) {
+    Qp& qp = *qp_;
+    switch (what & 7) {
+      case 0:
+        post_send(qp);
+        break;
+      case 1:
+        post_receive(qp);
+        break;
+      case 2: {
+        Void sink{script_.next()};
+        static_cast<void>(qp.transmit(sink, now_, 4));
+        break;
+      }
+      case 3:
+        now_ = now_ + Duration::milliseconds(script_.next());
+        if ((what & 0x80) != 0) {
+          qp.report_loss();
+        }
+        if (qp.deadline() <= now_) {
+          qp.handle_timeout(now_);
+        }
+        poll();
+        break;
+      default:
+        receive(qp, (what & 0x80) != 0);
+    }
+    qp.check_invariants();
+  }
+
+  void poll() {
+    std::array<Wc, 16> completions;
+    while (target_.cq->poll(completions) != 0) {
+    }
+  }
+
+  [[nodiscard]] Sge sge() {
+    return {.address = kIova + script_.next() * 16U,
+            .length = script_.next() * 8U,
+            .lkey = target_.region->lkey};
+  }
+
+  void post_send(Qp& qp) {
+    SendWr wr;
+    wr.opcode = static_cast<WrOpcode>(script_.next() % 10);
+    wr.flags = Send::Signaled;
+    const Sge part = sge();
+    wr.sges = {&part, 1};
+    wr.remote_address = kIova;
+    wr.rkey = RKey{script_.next()};
+    wr.ah = target_.ah;
+    wr.remote_qpn = Qpn{0x8001};
+    wr.remote_qkey = kQKey;
+    static_cast<void>(qp.post_send(wr));
+  }
+
+  void post_receive(Qp& qp) {
+    const Sge part = sge();
+    RecvWr wr;
+    wr.sges = {&part, 1};
+    static_cast<void>(qp.post_recv(wr));
+  }
+
+  /// Headers that a QP looks at twice, unless the script wants others.
+  void aim(Qp& qp, bool anything, PacketHeader& header) {
+    const wire::ExtensionHeaders headers = wire::opcode_info(header.opcode)->headers;
+    header.slid = anything ? Lid{script_.next()} : kPeerLid;
+    header.dlid = kOwnLid;
+    header.pkey = anything ? PKey{script_.next()} : kDefaultPKey;
+    header.dest_qp = qp.number();
+    header.psn = anything ? Psn{script_.next_word()} : kFirstPsn + script_.next() % 32;
+    const std::uint8_t bits = script_.next();
+    header.ack_request = (bits & 1) != 0;
+    header.solicited = (bits & 2) != 0;
+    header.has_grh = (bits & 4) != 0;
+    header.immediate_or_rkey = (bits & 8) != 0 ? target_.region->rkey.value() : bits;
+    const RKey rkey = (bits & 16) != 0 ? RKey{bits} : target_.region->rkey;
+    const std::uint64_t address =
+        kIova + ((bits & 32) != 0 ? script_.next_word() : script_.next() * 16U);
+    if (headers.has(wire::ExtensionHeader::Reth)) {
+      header.extension.reth.virtual_address = address;
+      header.extension.reth.rkey = rkey;
+      header.extension.reth.dma_length =
+          (bits & 64) != 0 ? script_.next_word() : script_.next() * 8U;
+    } else if (headers.has(wire::ExtensionHeader::AtomicEth)) {
+      header.extension.atomic_eth.virtual_address = address;
+      header.extension.atomic_eth.rkey = rkey;
+    } else if (headers.has(wire::ExtensionHeader::Deth)) {
+      header.extension.deth.qkey = (bits & 64) != 0 ? QKey{bits} : kQKey;
+      header.extension.deth.src_qp = Qpn{script_.next_word() & 0xFF'FFFF};
+    } else {
+      header.extension.response = {};
+      header.extension.response.aeth.syndrome = wire::Syndrome{script_.next()};
+      header.extension.response.aeth.msn = Msn{script_.next()};
+    }
+  }
+
+  void receive(Qp& qp, bool anything) {
+    const auto table = wire::opcode_table();
+    PacketHeader header;
+    header.opcode = header.last_opcode = table[script_.next() % table.size()].opcode;
+    header.path_mtu_bytes = kMtuBytes;
+    const std::uint8_t shape = script_.next();
+    if ((shape & 1) != 0) {
+      header.last_opcode = table[script_.next() % table.size()].opcode;
+      header.packet_count = static_cast<std::uint16_t>(2 + (shape >> 1) % 3);
+    }
+    if (anything && (shape & 0x80) != 0) {
+      header.path_mtu_bytes = 1024;
+    }
+    aim(qp, anything, header);
+    const wire::PayloadRule rule = wire::opcode_info(header.last_opcode)->payload;
+    const std::size_t last = rule == wire::PayloadRule::None      ? 0U
+                             : rule == wire::PayloadRule::FullMtu ? header.path_mtu_bytes
+                             : (shape & 0x40) != 0                ? kMtuBytes
+                                                                  : script_.next() % kMtuBytes;
+    const std::size_t payload =
+        std::size_t{header.path_mtu_bytes} * (header.packet_count - 1U) + last;
+    static std::array<std::byte, kMaxRecordHeaderBytes + 8'192> record{};
+    const std::size_t header_bytes =
+        encode_record_header(header, std::span{record}.first<kMaxRecordHeaderBytes>());
+    const auto packet = decode_record(ByteSpan{record}.first(header_bytes + payload));
+    if (packet) {
+      static_cast<void>(target_.hca.handle_packet(PortNumber{1}, *packet, now_));
+    }
+  }
+
+  Target& target_;
+  Script script_;
+  Qp* qp_{};
+  Instant now_{Duration::milliseconds(1)};
+};
+
+}  // namespace
+}  // namespace weft::hca
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static weft::hca::Target target;
+  weft::hca::Attack{target, weft::hca::Script{{data, size}}}.run();
+  return 0;
+}
