@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,6 +36,12 @@ struct Pipe {
   setsid();
   signal(SIGHUP, SIG_IGN);
   prctl(PR_SET_NAME, "weftd");
+  // A program costs it some descriptors, and a fabric may have thousands.
+  rlimit descriptors{};
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
+    descriptors.rlim_cur = descriptors.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &descriptors);
+  }
   auto daemon = daemon::Daemon::create(std::move(options));
   const std::string said = daemon ? "ok" : daemon.error().reason;
   // From here on nobody reads what a daemon prints.

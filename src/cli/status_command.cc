@@ -70,6 +70,11 @@ int status(const std::string& name, bool counters, bool as_json) {
     fmt::print("  {} slot {} process {}\n", program["host"].get<std::string>(),
                program["slot"].get<int>(), program["pid"].get<int>());
   }
+  for (const json& offence : parsed["offences"]) {
+    fmt::print("  {} {} (process {}): {} {}\n", coloured("offence:", 0, STDOUT_FILENO),
+               offence["host"].get<std::string>(), offence["pid"].get<int>(),
+               offence["count"].get<std::uint64_t>(), offence["what"].get<std::string>());
+  }
   print_ports(parsed, counters);
   return 0;
 }

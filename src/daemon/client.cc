@@ -1,30 +1,48 @@
 #include "daemon/client.h"
 
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <asio/post.hpp>
 #include <cerrno>
+#include <chrono>
 #include <utility>
+
+#include "host/clock.h"
 
 namespace weft::daemon {
 
 using asio::posix::stream_descriptor;
 
-Client::Client(asio::io_context& loop, host::ControlSocket socket, pid_t pid)
-    : readable_(loop), death_(loop), socket_(std::move(socket)), pid_(pid) {}
+namespace {
 
-void Client::start(OnMessage on_message, OnEnd on_end) {
-  on_message_ = std::move(on_message);
-  on_end_ = std::move(on_end);
+constexpr std::chrono::milliseconds kBudgetPause{20};  // policy
+
+}  // namespace
+
+Client::Client(asio::io_context& loop, host::ControlSocket socket,
+               std::shared_ptr<Requester> requester)
+    : readable_(loop),
+      death_(loop),
+      timer_(loop),
+      socket_(std::move(socket)),
+      requester_(std::move(requester)) {
+  ++requester_->connections;
+}
+
+Client::~Client() { --requester_->connections; }
+
+void Client::start(Handlers handlers) {
+  handlers_ = std::move(handlers);
   readable_.assign(dup(socket_.fd()));
-  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
+  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid(), 0));
   if (pidfd >= 0) {
     death_.assign(pidfd);
     death_.async_wait(stream_descriptor::wait_read,
                       [self = shared_from_this()](const std::error_code& error) {
                         if (!error) {
-                          self->receive_all();  // what it said before it died
+                          self->receive(kLastWords, false);
                           self->end();
                         }
                       });
@@ -37,41 +55,98 @@ void Client::start(OnMessage on_message, OnEnd on_end) {
 void Client::wait_for_messages() {
   readable_.async_wait(stream_descriptor::wait_read,
                        [self = shared_from_this()](const std::error_code& error) {
-                         if (!error && !self->ended_) {
-                           self->receive_all();
-                           if (!self->ended_) {
-                             self->wait_for_messages();
-                           }
+                         if (error || self->ended_) {
+                           return;
+                         }
+                         self->receive(kTurn, true);
+                         if (self->ended_) {
+                           return;
+                         }
+                         if (self->queue_.size() > kMaxUnread) {
+                           self->waits_for_flush_ = true;
+                         } else if (self->requester_->budget.is_empty(host::now())) {
+                           self->wait_for_budget();
+                         } else {
+                           self->wait_for_messages();
                          }
                        });
 }
 
-void Client::receive_all() {
-  while (!ended_) {
+void Client::wait_for_budget() {
+  handlers_.on_offence(*this, "times more requests than a process may make");
+  timer_.expires_after(kBudgetPause);
+  timer_.async_wait([self = shared_from_this()](const std::error_code& error) {
+    if (!error && !self->ended_) {
+      self->wait_for_messages();
+    }
+  });
+}
+
+void Client::receive(std::size_t most, bool within_budget) {
+  for (std::size_t i = 0; i < most && !ended_; ++i) {
+    if (within_budget && (queue_.size() > kMaxUnread || requester_->budget.is_empty(host::now()))) {
+      return;
+    }
     auto received = socket_.receive();
     if (received) {
-      on_message_(*this, std::move(*received));
+      spend(1);
+      handlers_.on_message(*this, std::move(*received));
     } else if (received.error().code == ErrorCode::TryAgain) {
       return;
     } else if (received.error().code == ErrorCode::Refused) {
       end();
-    } else {  // malformed: say so and let it go
-      send(uabi::Refused{received.error().reason});
-      end();
+    } else {
+      handlers_.on_offence(*this, "malformed messages");
+      refuse(received.error().reason);
     }
   }
+}
+
+void Client::spend(std::int64_t cost) { requester_->budget.spend(cost, host::now()); }
+
+/// A program that does not read for a while needs only the newest of these.
+void Client::forget_superseded(const uabi::Message& message) {
+  const auto* const group = std::get_if<uabi::GroupMembers>(&message);
+  if (group == nullptr && !std::holds_alternative<uabi::TablesChanged>(message)) {
+    return;
+  }
+  std::erase_if(queue_, [&](const Outgoing& old) {
+    const auto* const old_group = std::get_if<uabi::GroupMembers>(&old.message);
+    return group != nullptr ? old_group != nullptr && old_group->mlid == group->mlid
+                            : std::holds_alternative<uabi::TablesChanged>(old.message);
+  });
 }
 
 void Client::send(uabi::Message message, std::vector<SharedFd> descriptors) {
   if (ended_) {
     return;
   }
+  forget_superseded(message);
   queue_.push_back({std::move(message), std::move(descriptors)});
   if (queue_.size() > kMaxQueued) {
+    handlers_.on_offence(*this, "times too many messages left unread");
     end();
     return;
   }
   flush();
+}
+
+void Client::refuse(std::string reason) {
+  if (reason.size() > uabi::kMaxTextBytes) {
+    reason.resize(uabi::kMaxTextBytes);
+  }
+  send(uabi::Refused{std::move(reason)});
+  if (!ended_) {
+    // What it said meanwhile is read and forgotten: closing a connection with unread messages would
+    // hide the reason.
+    shutdown(socket_.fd(), SHUT_RD);
+    for (std::size_t i = 0; i < kLastWords; ++i) {
+      if (const auto rest = socket_.receive(); !rest && rest.error().code != ErrorCode::Io) {
+        break;
+      }
+    }
+    end();
+  }
 }
 
 void Client::flush() {
@@ -86,6 +161,10 @@ void Client::flush() {
       return;
     }
     queue_.pop_front();  // sent, or nobody is there: the end is noticed by reading
+  }
+  if (waits_for_flush_) {
+    waits_for_flush_ = false;
+    wait_for_messages();
   }
 }
 
@@ -112,10 +191,9 @@ void Client::end() {
   std::error_code ignored;
   readable_.close(ignored);
   death_.close(ignored);
+  timer_.cancel();
   socket_.close();
-  if (on_end_) {
-    on_end_(*this);
-  }
+  handlers_.on_end(*this);
 }
 
 }  // namespace weft::daemon

@@ -11,9 +11,11 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "daemon/daemon_impl.h"
+#include "host/clock.h"
 #include "host/run_directory.h"
 
 namespace weft::daemon {
@@ -42,6 +44,7 @@ namespace {
   }
   return lock;
 }
+constexpr int kAcceptsInTurn = 64;  // policy
 
 }  // namespace
 
@@ -79,11 +82,14 @@ Daemon::Impl::Impl(DaemonOptions options, std::unique_ptr<node::Fabric> fabric, 
       directory_(host::fabric_directory(options_.run, options_.fabric)),
       fabric_(std::move(fabric)),
       lock_(std::move(lock)),
+      spare_(open("/dev/null", O_RDONLY | O_CLOEXEC)),
+      log_(directory_ + "/log"),
       listener_(loop_, listener.release()),
       lifeline_(loop_),
       signals_(loop_, SIGTERM, SIGINT),
       ledger_(fabric_->builder().ports().size()) {
   publish();
+  log_.write(fmt::format("fabric {} is up: {} nodes", options_.fabric, view().nodes().size()));
 }
 
 Daemon::Impl::~Impl() {
@@ -118,25 +124,92 @@ void Daemon::Impl::accept() {
     if (error) {
       return;
     }
-    while (true) {
-      host::UniqueFd fd{accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC)};
-      if (!fd) {
-        break;
-      }
-      ucred peer{};
-      socklen_t size = sizeof peer;
-      const bool known = getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
-      if (!known || peer.uid != getuid()) {
-        continue;  // the directory is closed to others; who got in anyway is not served
-      }
-      auto client = std::make_shared<Client>(loop_, host::ControlSocket{std::move(fd)}, peer.pid);
-      clients_.insert(client);
-      client->start(
-          [this](Client& from, host::Received received) { handle(from, std::move(received)); },
-          [this](Client& from) { handle_end(from); });
+    for (int turn = 0; turn < kAcceptsInTurn && accept_one(); ++turn) {
     }
     accept();
   });
+}
+
+/// False when nobody is waiting.
+bool Daemon::Impl::accept_one() {
+  host::UniqueFd fd{accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC)};
+  if (!fd && (errno == EMFILE || errno == ENFILE)) {
+    // Whoever waits is let in and sent away, or the loop would spin on it.
+    spare_.reset();
+    fd = host::UniqueFd{accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC)};
+    fd.reset();
+    spare_ = host::UniqueFd{open("/dev/null", O_RDONLY | O_CLOEXEC)};
+    if (const auto line = offences_.add({.pid = getpid(), .program = "weftd", .host = {}},
+                                        "connections refused for want of descriptors")) {
+      log_.write(*line);
+    }
+    return true;
+  }
+  if (!fd) {
+    return false;
+  }
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  const bool known = getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+  if (known && peer.uid == getuid()) {  // the directory is closed to others
+    serve(std::move(fd), peer.pid);
+  }
+  return true;
+}
+
+void Daemon::Impl::serve(host::UniqueFd connection, pid_t pid) {
+  const auto requester = requester_of(pid);
+  auto client =
+      std::make_shared<Client>(loop_, host::ControlSocket{std::move(connection)}, requester);
+  clients_.insert(client);
+  client->start({
+      .on_message = [this](Client& from,
+                           host::Received received) { handle(from, std::move(received)); },
+      .on_offence = [this](Client& from, std::string_view what) { note(from, what); },
+      .on_end = [this](Client& from) { handle_end(from); },
+  });
+  if (requester->connections > Requester::kMaxConnections) {
+    note(*client, "connections too many");
+    client->refuse(
+        fmt::format("a process may have {} connections to the daemon", Requester::kMaxConnections));
+  }
+}
+
+/// What is known of a process, by its id; forgotten when it has nothing to do with us any more.
+std::shared_ptr<Requester> Daemon::Impl::requester_of(pid_t pid) {
+  constexpr std::size_t kMany = 1'024;  // policy
+  if (requesters_.size() > kMany) {
+    std::erase_if(requesters_, [](const auto& entry) {
+      return entry.second->connections == 0 && entry.second->budget.is_full(host::now());
+    });
+  }
+  auto& requester = requesters_[pid];
+  if (!requester || requester->connections == 0) {
+    std::string name;
+    std::getline(std::ifstream{fmt::format("/proc/{}/comm", pid)}, name);
+    if (!requester) {
+      requester = std::make_shared<Requester>();
+    }
+    requester->pid = pid;
+    requester->program = name;
+  }
+  return requester;
+}
+
+ProgramName Daemon::Impl::name_of(const Client& client) const {
+  ProgramName name{.pid = client.pid(), .program = client.program(), .host = {}};
+  if (client.process) {
+    name.host = view().name(view().node(client.process->host));
+    name.slot = client.process->slot;
+  }
+  return name;
+}
+
+/// One more of these; a line in the log if it is one of the few that deserve it.
+void Daemon::Impl::note(const Client& offender, std::string_view what, std::uint64_t from) {
+  if (const auto line = offences_.add(name_of(offender), what, 1, from)) {
+    log_.write(*line);
+  }
 }
 
 void Daemon::Impl::handle(Client& client, host::Received received) {
@@ -152,6 +225,9 @@ void Daemon::Impl::handle(Client& client, host::Received received) {
     leave_group(client, *leave);
   } else if (const auto* ready = std::get_if<uabi::TapReady>(&message); ready && is_program) {
     tap_ready(client, ready->capture);
+  } else if (const auto* report = std::get_if<uabi::PeerMisbehaves>(&message);
+             report && is_program) {
+    peer_misbehaves(client, *report);
   } else if (const auto* query_ = std::get_if<uabi::Query>(&message); query_ && !is_program) {
     query(client, *query_);
   } else if (const auto* capture = std::get_if<uabi::StartCapture>(&message);
@@ -161,8 +237,8 @@ void Daemon::Impl::handle(Client& client, host::Received received) {
     client.send(uabi::Text{.is_last = true, .text = "down"});
     stop();
   } else {
-    client.send(uabi::Refused{"a message that this client may not send"});
-    client.end();
+    note(client, "messages that it may not send");
+    client.refuse("a message that this client may not send");
   }
 }
 

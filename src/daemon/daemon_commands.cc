@@ -17,21 +17,25 @@ namespace {
 /// Policy: a program that is stopped cannot say that it shows its packets; it sends none either.
 constexpr std::chrono::milliseconds kTapPatience{300};
 
+/// Policy: what a request costs beyond one (RequestBudget).
+constexpr std::int64_t kAnswerCost = 32;
+
 }  // namespace
 
 void Daemon::Impl::query(Client& client, const uabi::Query& request) {
+  client.spend(kAnswerCost);
   std::vector<ProgramStatus> programs;
   std::vector<fabric::OwnedCounterPage> pages;
   for (const auto& [process, program] : programs_) {
-    programs.push_back({.process = process, .pid = program->pid()});
+    programs.push_back({.process = process, .pid = program->pid(), .program = program->program()});
     pages.push_back({.page = *program->counters, .owner = process.host});
   }
   std::string answer;
   if (request.kind == uabi::QueryKind::Counters) {
     const fabric::CounterSum sum = ledger_.read(view(), pages);
-    answer = status_json(options_.fabric, view(), programs, &sum);
+    answer = status_json(options_.fabric, log_.path(), view(), programs, offences_.all(), &sum);
   } else {
-    answer = status_json(options_.fabric, view(), programs, nullptr);
+    answer = status_json(options_.fabric, log_.path(), view(), programs, offences_.all(), nullptr);
   }
   std::string_view rest = answer;
   do {

@@ -2,6 +2,7 @@
 
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -10,6 +11,8 @@
 
 #include "daemon/client.h"
 #include "daemon/daemon.h"
+#include "daemon/log.h"
+#include "daemon/offences.h"
 #include "fabric/counters.h"
 #include "node/fabric.h"
 
@@ -30,9 +33,10 @@ class Daemon::Impl {
   void run();
 
  private:
-  using Handler = void (Impl::*)(Client&, const uabi::Message&);
-
   void accept();
+  bool accept_one();
+  void serve(host::UniqueFd connection, pid_t pid);
+  [[nodiscard]] std::shared_ptr<Requester> requester_of(pid_t pid);
   void handle(Client& client, host::Received received);
   void handle_end(Client& client);
 
@@ -42,10 +46,13 @@ class Daemon::Impl {
   void open_lane(Client& client, const uabi::OpenLane& request);
   void join_group(Client& client, const uabi::JoinGroup& request);
   void leave_group(Client& client, const uabi::LeaveGroup& request);
+  void peer_misbehaves(Client& reporter, const uabi::PeerMisbehaves& report);
   void tell_members(Lid mlid);
   void publish();
   void forget_program(Client& client);
   [[nodiscard]] Client* client_of(node::ProcessId process) const;
+  [[nodiscard]] ProgramName name_of(const Client& client) const;
+  void note(const Client& offender, std::string_view what, std::uint64_t from = 1);
 
   // --- commands (daemon_commands.cc)
   void query(Client& client, const uabi::Query& request);
@@ -62,6 +69,9 @@ class Daemon::Impl {
   std::string directory_;
   std::unique_ptr<node::Fabric> fabric_;
   host::UniqueFd lock_;
+  host::UniqueFd spare_;  // given up for a moment when there are no descriptors left
+  Log log_;
+  Offences offences_;
   asio::io_context loop_;
   asio::posix::stream_descriptor listener_;
   asio::posix::stream_descriptor lifeline_;
@@ -71,7 +81,9 @@ class Daemon::Impl {
   std::optional<fabric::TablesView> view_;
   fabric::CounterLedger ledger_;
   std::set<std::shared_ptr<Client>> clients_;
+  std::map<pid_t, std::shared_ptr<Requester>> requesters_;
   std::map<node::ProcessId, Client*> programs_;
+  std::deque<std::pair<node::ProcessId, ProgramName>> departed_;  // the newest last
   std::map<std::uint32_t, Capture> captures_;
   std::map<Client*, std::unique_ptr<asio::steady_timer>> not_live_;  // readers that wait
   std::uint32_t next_capture_{1};

@@ -1,13 +1,31 @@
 // What the daemon does for programs: their place, their lanes, their groups, their death.
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "daemon/daemon_impl.h"
+#include "hca/limits.h"
 #include "host/clock.h"
 #include "host/lane_memory.h"
 #include "host/shared_memory.h"
 
 namespace weft::daemon {
+namespace {
+
+/// What requests cost beyond one (RequestBudget); policy.
+constexpr std::int64_t kPlaceCost = 32;
+constexpr std::int64_t kGroupCost = 32;  // a new generation of the tables, for everybody
+constexpr std::int64_t kReportCost = 16;
+
+/// More memberships than a device offers are nobody's need; many questions for nobody are no race.
+constexpr std::size_t kMaxGroups = hca::DeviceLimits{}.max_mcast_groups;
+constexpr std::uint64_t kManyNobodies = 1'000;  // policy
+
+constexpr std::size_t kMaxDeparted = 64;  // whose names are kept for late reports; policy
+
+}  // namespace
 
 Client* Daemon::Impl::client_of(node::ProcessId process) const {
   const auto found = programs_.find(process);
@@ -15,9 +33,9 @@ Client* Daemon::Impl::client_of(node::ProcessId process) const {
 }
 
 void Daemon::Impl::hello(Client& client, const uabi::Hello& hello) {
+  client.spend(kPlaceCost);
   if (auto admitted = admit(client, hello); !admitted) {
-    client.send(uabi::Refused{admitted.error().reason});
-    client.end();
+    client.refuse(admitted.error().reason);
   }
 }
 
@@ -72,6 +90,7 @@ void Daemon::Impl::open_lane(Client& client, const uabi::OpenLane& request) {
   Client* const other = client_of(peer);
   const auto is_new = fabric_->join_lane(*client.process, peer);
   if (!is_new || other == nullptr) {
+    note(client, "requests for lanes to nobody", kManyNobodies);
     client.send(uabi::NoSuchProcess{.peer = request.peer});
     return;
   }
@@ -89,20 +108,53 @@ void Daemon::Impl::open_lane(Client& client, const uabi::OpenLane& request) {
 }
 
 void Daemon::Impl::join_group(Client& client, const uabi::JoinGroup& request) {
+  client.spend(kGroupCost);
+  if (client.groups >= kMaxGroups) {
+    note(client, "multicast groups too many");
+    return;
+  }
   const auto changed =
       fabric_->join_group(*client.process, fabric::PortIndex{request.port}, request.mlid);
+  if (!changed && changed.error().code == ErrorCode::InvalidArgument) {
+    note(client, "requests for groups or ports that it cannot have");
+  }
   if (changed && *changed) {
+    ++client.groups;
     publish();
     tell_members(request.mlid);
   }
 }
 
 void Daemon::Impl::leave_group(Client& client, const uabi::LeaveGroup& request) {
+  client.spend(kGroupCost);
   const auto changed =
       fabric_->leave_group(*client.process, fabric::PortIndex{request.port}, request.mlid);
   if (changed && *changed) {
+    --client.groups;
     publish();
     tell_members(request.mlid);
+  }
+}
+
+/// What one program says of another. It may lie: the log says who said it.
+void Daemon::Impl::peer_misbehaves(Client& reporter, const uabi::PeerMisbehaves& report) {
+  reporter.spend(kReportCost);
+  const node::ProcessId process = process_of(report.peer);
+  const auto departed =
+      std::ranges::find_if(departed_, [&](const auto& entry) { return entry.first == process; });
+  ProgramName offender;
+  if (const Client* const peer = client_of(process)) {
+    offender = name_of(*peer);
+  } else if (departed != departed_.end()) {
+    offender = departed->second;
+  } else {
+    note(reporter, "reports of processes that do not exist");
+    return;
+  }
+  if (const auto line =
+          offences_.hear(offender, fmt::format("records {}", uabi::words(report.what)),
+                         report.count, name_of(reporter))) {
+    log_.write(*line);
   }
 }
 
@@ -141,6 +193,10 @@ void Daemon::Impl::forget_program(Client& client) {
     return;
   }
   const node::ProcessId process = *client.process;
+  departed_.emplace_back(process, name_of(client));
+  if (departed_.size() > kMaxDeparted) {
+    departed_.pop_front();
+  }
   programs_.erase(process);
   ledger_.fold(view(), {.page = *client.counters, .owner = process.host});
   const node::Departure departure = fabric_->detach(process, host::now());

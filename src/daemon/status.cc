@@ -53,14 +53,16 @@ using nlohmann::json;
 
 }  // namespace
 
-std::string status_json(std::string_view fabric, const fabric::TablesView& view,
-                        std::span<const ProgramStatus> programs,
-                        const fabric::CounterSum* counters) {
+std::string status_json(std::string_view fabric, std::string_view log,
+                        const fabric::TablesView& view, std::span<const ProgramStatus> programs,
+                        std::span<const Offence> offences, const fabric::CounterSum* counters) {
   json status{
       {"fabric",     fabric           },
+      {"log",        log              },
       {"generation", view.generation()},
       {"ports",      json::array()    },
-      {"programs",   json::array()    }
+      {"programs",   json::array()    },
+      {"offences",   json::array()    }
   };
   for (std::uint32_t i = 0; i < view.ports().size(); ++i) {
     json entry = port_json(view, fabric::PortIndex{i});
@@ -73,14 +75,26 @@ std::string status_json(std::string_view fabric, const fabric::TablesView& view,
     status["programs"].push_back({
         {"host", view.name(view.node(program.process.host))},
         {"slot", program.process.slot                      },
-        {"pid",  program.pid                               }
+        {"pid",  program.pid                               },
+        {"name", program.program                           }
+    });
+  }
+  for (const Offence& offence : offences) {
+    status["offences"].push_back({
+        {"host",    offence.offender.host   },
+        {"slot",    offence.offender.slot   },
+        {"pid",     offence.offender.pid    },
+        {"name",    offence.offender.program},
+        {"what",    offence.what            },
+        {"count",   offence.count           },
+        {"said_by", offence.said_by         }
     });
   }
   if (counters != nullptr) {
     status["unattributed_packets"] = counters->overflow_packets;
     status["refused_counter_entries"] = counters->refused_entries;
   }
-  return status.dump();
+  return status.dump(-1, ' ', true, json::error_handler_t::replace);  // names are foreign text
 }
 
 }  // namespace weft::daemon

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "daemon/offences.h"
 #include "fabric/counters.h"
 #include "fabric/tables.h"
 #include "node/fabric.h"
@@ -14,12 +15,15 @@ namespace weft::daemon {
 struct ProgramStatus {
   node::ProcessId process;
   pid_t pid{};
+  std::string program;  // foreign text
 };
 
-/// What `weft status --json` prints: fabric, nodes with ports, programs; with `counters`, those of
-/// every port under the names of PortCounters.
-[[nodiscard]] std::string status_json(std::string_view fabric, const fabric::TablesView& view,
+/// What `weft status --json` prints: fabric, nodes with ports, programs, offences; with `counters`,
+/// those of every port under the names of PortCounters.
+[[nodiscard]] std::string status_json(std::string_view fabric, std::string_view log,
+                                      const fabric::TablesView& view,
                                       std::span<const ProgramStatus> programs,
+                                      std::span<const Offence> offences,
                                       const fabric::CounterSum* counters);
 
 }  // namespace weft::daemon

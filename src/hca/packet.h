@@ -58,6 +58,7 @@ struct PacketHeader {
 struct Packet {
   PacketHeader header;
   ByteSpan payload;
+  std::uint32_t source_slot{};  // of the process it came from, if the carrier knows; else 0
 };
 
 /// Which of a lane's rings a packet belongs to (DESIGN.md, decision 5).

@@ -1,5 +1,5 @@
-// Whatever a record says, decoding it is safe, and what is accepted is what a record of the same packet says, and can be
-// taken apart into packets with wire forms that mean the same.
+// Whatever a record says, decoding it is safe, and what is accepted is what a record of the same
+// packet says, and can be taken apart into packets with wire forms that mean the same.
 
 #include <algorithm>
 #include <array>

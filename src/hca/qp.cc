@@ -3,6 +3,7 @@
 #include <cassert>
 #include <limits>
 
+#include "base/process_slot.h"
 #include "hca/hca.h"
 #include "hca/qp_state_table.h"
 #include "wire/opcode.h"
@@ -199,6 +200,9 @@ void Qp::handle_packet(const Packet& packet, Instant now) {
   }
   if (core_->type != QpType::Ud) {
     const AhAttributes& address = core_->attributes.address;
+    if (packet.source_slot != 0 && packet.source_slot != slot_of(core_->attributes.dest_qpn)) {
+      return;  // of the peer's host, but not of its process
+    }
     if (packet.header.slid != core_->route.dlid || (address.is_global && packet.header.has_grh &&
                                                     packet.header.grh.sgid != address.grh.dgid)) {
       return;

@@ -1,5 +1,6 @@
 #include "host/fabric_map.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace weft::host {
@@ -60,6 +61,20 @@ std::optional<std::uint32_t> FabricMap::node_of(Lid lid) const {
   const std::lock_guard guard{lock_};
   const fabric::PortIndex owner = view_->owner_of(lid);
   return owner == fabric::kNoPort ? std::nullopt : std::optional{view_->port(owner).node.value()};
+}
+
+std::optional<uabi::Misbehaviour> FabricMap::lie_about_source(std::uint32_t node, Lid slid,
+                                                              PKey pkey, const Gid* sgid) const {
+  const std::lock_guard guard{lock_};
+  const auto port = port_of(*view_, node, slid);
+  if (!port || (sgid != nullptr && view_->owner_of(*sgid) != *port)) {
+    return uabi::Misbehaviour::ForgedSource;
+  }
+  if (std::ranges::find(view_->pkeys(view_->port(*port)), pkey) ==
+      view_->pkeys(view_->port(*port)).end()) {
+    return uabi::Misbehaviour::ForgedPKey;
+  }
+  return std::nullopt;
 }
 
 std::optional<FabricMap::LocalPort> FabricMap::local_port(std::uint32_t node, Lid lid) const {

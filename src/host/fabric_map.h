@@ -11,11 +11,13 @@
 #include <optional>
 
 #include "base/identifiers.h"
+#include "base/keys.h"
 #include "base/lock.h"
 #include "base/result.h"
 #include "fabric/path.h"
 #include "fabric/tables.h"
 #include "host/shared_memory.h"
+#include "uabi/messages.h"
 
 namespace weft::host {
 
@@ -42,6 +44,12 @@ class FabricMap {
 
   /// The node whose port owns `lid`.
   [[nodiscard]] std::optional<std::uint32_t> node_of(Lid lid) const;
+
+  /// What no process of `node` sends truthfully about these addresses; nothing if it may. `sgid`
+  /// may be null.
+  [[nodiscard]] std::optional<uabi::Misbehaviour> lie_about_source(std::uint32_t node, Lid slid,
+                                                                   PKey pkey,
+                                                                   const Gid* sgid) const;
 
   /// Which HCA (counted from 0 within its host) and port of `node` own `lid`.
   struct LocalPort {

@@ -253,14 +253,27 @@ const FabricMap::LocalPort* Lane::arrival(hca::Flow flow, const hca::PacketHeade
   Arrival& arrival = arrivals_[flow == hca::Flow::Response ? 1 : 0];
   const std::uint64_t generation = map_.generation();
   if (arrival.slid != header.slid || arrival.dlid != header.dlid ||
-      arrival.generation != generation) {
+      arrival.generation != generation || arrival.pkey != header.pkey ||
+      (header.has_grh && arrival.sgid != header.grh.sgid)) {
     arrival.slid = header.slid;
     arrival.dlid = header.dlid;
+    arrival.pkey = header.pkey;
+    arrival.sgid = header.has_grh ? std::optional{header.grh.sgid} : std::nullopt;
     arrival.generation = generation;
-    arrival.port = map_.node_of(header.slid) == peer.node ? map_.local_port(self.node, header.dlid)
-                                                          : std::nullopt;
+    const auto lie = map_.lie_about_source(peer.node, header.slid, header.pkey,
+                                           header.has_grh ? &header.grh.sgid : nullptr);
+    arrival.port = lie ? std::nullopt : map_.local_port(self.node, header.dlid);
+    arrival.lie = lie.value_or(uabi::Misbehaviour::WrongDestination);
   }
   return arrival.port ? &*arrival.port : nullptr;
+}
+
+std::optional<uabi::Misbehaviour> Lane::lie_of_multicast(const hca::PacketHeader& header) const {
+  if (header.dest_qp != kMulticastQpn) {
+    return uabi::Misbehaviour::WrongDestination;
+  }
+  return map_.lie_about_source(peer.node, header.slid, header.pkey,
+                               header.has_grh ? &header.grh.sgid : nullptr);
 }
 
 }  // namespace weft::host

@@ -21,6 +21,7 @@
 #include "hca/qp.h"
 #include "host/fabric_map.h"
 #include "host/lane_memory.h"
+#include "host/refusals.h"
 #include "host/shared_memory.h"
 #include "host/tap_set.h"
 #include "ring/lane.h"
@@ -136,9 +137,17 @@ class Lane {
   [[nodiscard]] bool was_rung() const;
 
   /// The port at which a packet from this lane arrives, if its addresses are what the lane's owner
-  /// may use: SLID of the peer's node, DLID of ours (DESIGN.md, decision 11).
+  /// may use: SLID, SGID and P_Key of the peer's node, DLID of ours (DESIGN.md, decision 11).
   [[nodiscard]] const FabricMap::LocalPort* arrival(hca::Flow flow,
                                                     const hca::PacketHeader& header);
+  /// Why arrival() just said no.
+  [[nodiscard]] uabi::Misbehaviour lie(hca::Flow flow) const {
+    return arrivals_[flow == hca::Flow::Response ? 1 : 0].lie;
+  }
+  [[nodiscard]] std::optional<uabi::Misbehaviour> lie_of_multicast(
+      const hca::PacketHeader& header) const;
+
+  Refusals refusals;
 
  private:
   [[nodiscard]] Route& route(const hca::PacketHeader& header, fabric::CounterPage& page,
@@ -168,8 +177,11 @@ class Lane {
   struct Arrival {
     Lid slid;
     Lid dlid;
+    PKey pkey;
+    std::optional<Gid> sgid;
     std::uint64_t generation{};
     std::optional<FabricMap::LocalPort> port;
+    uabi::Misbehaviour lie{uabi::Misbehaviour::ForgedSource};
   };
   std::array<Arrival, 2> arrivals_;  // of requests, of responses: each under its ownership
 };

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/process_slot.h"
+#include "host/clock.h"
 #include "host/futex.h"
 #include "host/process_impl.h"
 #include "host/run_directory.h"
@@ -377,6 +378,13 @@ void Process::tell_if_fabric_is_gone() {
 }
 
 /// The person is told first: a program may end at its first flushed completion.
+/// A record of that peer was refused: counts it, and tells the daemon now and then.
+void Process::Impl::refuse(Lane& lane, uabi::Misbehaviour what) {
+  if (const auto count = lane.refusals.count(what, now()); count && lane.peer != self) {
+    post(uabi::PeerMisbehaves{.peer = lane.peer, .what = what, .count = *count});
+  }
+}
+
 void Process::Impl::handle_daemon_gone() {
   tell_gone();
   std::vector<Lane*> open;

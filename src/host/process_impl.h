@@ -139,6 +139,7 @@ struct Process::Impl {
   void close_lane(Lane& lane);
   void post(uabi::Message message);
   void refresh_ports(bool tell);
+  void refuse(Lane& lane, uabi::Misbehaviour what);
   void pump_control();  // without a control thread: what the daemon sent so far
   Lane& lane_to(uabi::ProcessAddress peer);
   Lane* add_lane(uabi::ProcessAddress peer);

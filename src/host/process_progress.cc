@@ -90,31 +90,44 @@ void Process::Impl::deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant
                             std::span<QpCarrier*> touched, std::size_t& touched_count) {
   hca::Packet& packet = arriving[flow == hca::Flow::Response ? 1 : 0];
   if (!hca::read_record(record, packet).empty()) {
+    refuse(lane, uabi::Misbehaviour::MalformedRecord);
     return;
   }
+  packet.source_slot = lane.peer.slot;
   const hca::PacketHeader& header = packet.header;
   const bool is_ud = header.opcode == wire::Opcode::UdSendOnly ||
                      header.opcode == wire::Opcode::UdSendOnlyWithImmediate;
   if (is_ud && slot_of(header.extension.deth.src_qp) != lane.peer.slot) {
-    return;  // it speaks for another process
+    refuse(lane, uabi::Misbehaviour::ForgedQpn);
+    return;
   }
   if (header.dlid.is_multicast()) {
-    if (map.node_of(header.slid) == lane.peer.node) {
-      for (const auto& slot : slots) {
-        static_cast<void>(slot->engine->handle_packet(PortNumber{1}, packet, at));
-      }
+    if (const auto lie = lane.lie_of_multicast(header)) {
+      refuse(lane, *lie);
+      return;
+    }
+    for (const auto& slot : slots) {
+      static_cast<void>(slot->engine->handle_packet(PortNumber{1}, packet, at));
     }
     return;
   }
   const FabricMap::LocalPort* const port = lane.arrival(flow, header);
   if (port == nullptr || port->hca >= slots.size()) {
+    refuse(lane, lane.lie(flow));
     return;
   }
   hca::Qp* const qp = slots[port->hca]->engine->handle_packet(port->port, packet, at);
   if (qp == nullptr) {
+    refuse(lane, header.dest_qp == kQp0 || header.dest_qp == kQp1
+                     ? uabi::Misbehaviour::ManagementQpn
+                     : uabi::Misbehaviour::NobodyThere);
     return;
   }
   auto* const carrier = static_cast<QpCarrier*>(qp->carrier);
+  if (!is_ud && carrier != nullptr && carrier->lane.load(std::memory_order_relaxed) != &lane) {
+    refuse(lane, uabi::Misbehaviour::OthersConnection);  // the QP has dropped it
+    return;
+  }
   if (carrier != nullptr &&
       std::find(touched.begin(), touched.begin() + static_cast<std::ptrdiff_t>(touched_count),
                 carrier) == touched.begin() + static_cast<std::ptrdiff_t>(touched_count)) {
@@ -137,6 +150,9 @@ std::size_t Process::Impl::drain(Lane& lane, hca::Flow flow, bool only_one_sided
   while (taken < kBatch) {
     const auto front = in.front();
     if (front.state != ring::Consumer<>::State::Record) {
+      if (front.state == ring::Consumer<>::State::Corrupt) {
+        refuse(lane, uabi::Misbehaviour::CorruptRing);
+      }
       break;
     }
     if (only_one_sided || leave_one_sided) {

@@ -1,4 +1,5 @@
-// A liar at the other end of a ring: whatever it writes, the consumer stays inside the ring, and so does the producer.
+// A liar at the other end of a ring: whatever it writes, the consumer stays inside the ring, and so
+// does the producer.
 
 #include <algorithm>
 #include <array>

@@ -19,6 +19,7 @@ void describe(OpenLane& m, auto& archive) { archive(m.peer); }
 void describe(JoinGroup& m, auto& archive) { archive(m.port, m.mlid); }
 void describe(LeaveGroup& m, auto& archive) { archive(m.port, m.mlid); }
 void describe(TapReady& m, auto& archive) { archive(m.capture); }
+void describe(PeerMisbehaves& m, auto& archive) { archive(m.peer, m.what, m.count); }
 void describe(Welcome& m, auto& archive) { archive(m.version, m.self); }
 void describe(Refused& m, auto& archive) { archive(m.reason); }
 void describe(Lane& m, auto& archive) { archive(m.peer, m.side); }
@@ -101,6 +102,12 @@ class Reader {
     failed_ = failed_ || octet < 1 || octet > 2;
     value = failed_ ? QueryKind::Status : static_cast<QueryKind>(octet);
   }
+  void get(Misbehaviour& value) {
+    std::uint8_t octet{};
+    get(octet);
+    failed_ = failed_ || octet < 1 || octet > kMisbehaviourCount;
+    value = failed_ ? Misbehaviour::CorruptRing : static_cast<Misbehaviour>(octet);
+  }
   void get(Lid& lid) {
     std::uint32_t value{};
     get(value);
@@ -167,6 +174,30 @@ struct DescriptorCount {
 };
 
 }  // namespace
+
+std::string_view words(Misbehaviour what) {
+  switch (what) {
+    case Misbehaviour::CorruptRing:
+      return "whose lengths fit into no ring";
+    case Misbehaviour::MalformedRecord:
+      return "that are no packets";
+    case Misbehaviour::ForgedSource:
+      return "with a forged source address";
+    case Misbehaviour::ForgedPKey:
+      return "with a P_Key that its port does not have";
+    case Misbehaviour::ForgedQpn:
+      return "with the source QP of another process";
+    case Misbehaviour::WrongDestination:
+      return "for an address that is not the receiver's";
+    case Misbehaviour::ManagementQpn:
+      return "for QP0 or QP1";
+    case Misbehaviour::OthersConnection:
+      return "for connections of other processes";
+    case Misbehaviour::NobodyThere:
+      return "for QPs that do not exist";
+  }
+  return "";
+}
 
 std::size_t descriptors_of(const Message& message) {
   return std::visit(DescriptorCount{}, message);

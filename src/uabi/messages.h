@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -22,7 +23,7 @@
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 
 /// All policy, not from any specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
@@ -64,6 +65,31 @@ struct LeaveGroup {
 /// The program shows what it sends to this capture from now on.
 struct TapReady {
   std::uint32_t capture{};
+};
+
+/// What is wrong with a record that a process refused (DESIGN.md, decision 11).
+enum class Misbehaviour : std::uint8_t {
+  CorruptRing = 1,   // lengths that no producer writes
+  MalformedRecord,   // not a packet
+  ForgedSource,      // an SLID or SGID that the sender's host does not have
+  ForgedPKey,        // a P_Key that the sender's port does not have
+  ForgedQpn,         // a datagram of a QPN that is not the sender's
+  WrongDestination,  // a DLID that is not the receiver's
+  ManagementQpn,     // to QP0 or QP1, which no ring leads to
+  OthersConnection,  // to a QP that is connected to another process
+  NobodyThere,       // to a QP that does not exist
+};
+inline constexpr std::size_t kMisbehaviourCount = 9;
+
+/// As in "400 records ...".
+[[nodiscard]] std::string_view words(Misbehaviour what);
+
+/// A process that shares a lane with this program put records there that were refused. `count` is
+/// how many so far. A statement, no proof: the daemon says whose it is.
+struct PeerMisbehaves {
+  ProcessAddress peer;
+  Misbehaviour what{Misbehaviour::CorruptRing};
+  std::uint64_t count{};
 };
 
 // --- daemon to program
@@ -152,9 +178,10 @@ struct CaptureSource {
   ProcessAddress process;
 };
 
-using Message = std::variant<Hello, OpenLane, JoinGroup, LeaveGroup, TapReady, Welcome, Refused,
-                             Lane, NoSuchProcess, LaneClosed, TablesChanged, GroupMembers, OpenTap,
-                             CloseTap, Query, StartCapture, Down, Text, CaptureLive, CaptureSource>;
+using Message =
+    std::variant<Hello, OpenLane, JoinGroup, LeaveGroup, TapReady, PeerMisbehaves, Welcome, Refused,
+                 Lane, NoSuchProcess, LaneClosed, TablesChanged, GroupMembers, OpenTap, CloseTap,
+                 Query, StartCapture, Down, Text, CaptureLive, CaptureSource>;
 
 /// How many descriptors come with a message; a receiver refuses any other number.
 [[nodiscard]] std::size_t descriptors_of(const Message& message);

@@ -1,3 +1,6 @@
+// Foreign bytes as a control message: refused with a reason, or a message of which there is one form.
+
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -5,14 +8,27 @@
 
 #include "uabi/messages.h"
 
-/// Whatever decodes must encode to the same bytes: there is one form of each message.
+namespace {
+
+void require(bool holds) {
+  if (!holds) {
+    std::abort();
+  }
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto bytes = std::as_bytes(std::span{data, size});
-  if (const auto message = weft::uabi::decode(bytes)) {
-    const auto again = weft::uabi::encode(*message);
-    if (!std::equal(again.begin(), again.end(), bytes.begin(), bytes.end())) {
-      std::abort();
-    }
+  const auto message = weft::uabi::decode(bytes);
+  if (!message) {
+    require(!message.error().reason.empty());
+    return 0;
+  }
+  require(weft::uabi::descriptors_of(*message) <= weft::uabi::kMaxDescriptors);
+  require(std::ranges::equal(weft::uabi::encode(*message), bytes));
+  if (const auto* report = std::get_if<weft::uabi::PeerMisbehaves>(&*message)) {
+    require(!weft::uabi::words(report->what).empty());
   }
   return 0;
 }

@@ -15,6 +15,7 @@ std::vector<Message> one_of_each() {
       JoinGroup{4, Lid{0xC001}},
       LeaveGroup{4, Lid{0xC001}},
       TapReady{9},
+      PeerMisbehaves{{1, 3}, Misbehaviour::ForgedSource, 4'096},
       Welcome{.self = {1, 2}},
       Refused{"no host h9: the fabric has h1 and h2"},
       Lane{{1, 5}, 1},
@@ -82,11 +83,25 @@ TEST(Messages, RefuseWhatNoSenderMeans) {
   auto query = encode(Message{Query{}});
   query.back() = std::byte{7};
   EXPECT_FALSE(decode(query));
+  auto report = encode(Message{
+      PeerMisbehaves{{1, 3}, Misbehaviour::NobodyThere, 1}
+  });
+  EXPECT_TRUE(decode(report));
+  report[12] = static_cast<std::byte>(kMisbehaviourCount + 1);
+  EXPECT_FALSE(decode(report));
+  report[12] = std::byte{0};
+  EXPECT_FALSE(decode(report));
   auto text = encode(Message{
       Text{true, "x"}
   });
   text[4] = std::byte{2};  // no bool
   EXPECT_FALSE(decode(text));
+}
+
+TEST(Misbehaviours, AreAllToldInWords) {
+  for (std::size_t i = 1; i <= kMisbehaviourCount; ++i) {
+    EXPECT_FALSE(words(static_cast<Misbehaviour>(i)).empty()) << i;
+  }
 }
 
 }  // namespace

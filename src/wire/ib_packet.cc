@@ -129,6 +129,10 @@ Result<IbPacket> parse_ib_packet(std::span<const std::byte> bytes, CrcCheck chec
     }
     packet.grh = *grh;
     at += kSizeOf<Grh>;
+    if (total < at + kSizeOf<Bth> + kIcrcBytes) {
+      return fail(ErrorCode::Io, "{} bytes after the GRH are too few for a BTH and an ICRC",
+                  total - at);
+    }
   }
   const auto transport = parse_transport_headers(bytes.first(total - kIcrcBytes).subspan(at));
   if (!transport) {

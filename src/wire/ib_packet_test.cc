@@ -77,6 +77,25 @@ TEST(IbPacket, RoundTripsEveryOpcodeWithAndWithoutGrh) {
   }
 }
 
+TEST(IbPacket, RefusesWhatEndsWithItsGrh) {
+  IbPacket packet;
+  packet.transport.bth.opcode = Opcode::RcSendOnly;
+  packet.grh = Grh{};
+  std::vector<std::byte> bytes;
+  serialise(packet, bytes);
+  constexpr std::size_t kTotal = kSizeOf<Lrh> + kSizeOf<Grh>;
+  bytes.resize(kTotal + kVcrcBytes);
+  Lrh lrh = unpack<Lrh>(std::span{bytes}.first<kSizeOf<Lrh>>());
+  lrh.packet_length = kTotal / 4;
+  pack(lrh, std::span{bytes}.first<kSizeOf<Lrh>>());
+  Grh grh = unpack<Grh>(std::span{bytes}.subspan<kSizeOf<Lrh>, kSizeOf<Grh>>());
+  grh.payload_length = 0;
+  pack(grh, std::span{bytes}.subspan<kSizeOf<Lrh>, kSizeOf<Grh>>());
+  const auto refused = parse_ib_packet(bytes, CrcCheck::Skip);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().reason.find("after the GRH"), std::string::npos);
+}
+
 TEST(IbPacket, SurvivesAnyBytes) {
   Random random{4};
   for (int i = 0; i < 20'000; ++i) {

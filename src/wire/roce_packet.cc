@@ -182,6 +182,9 @@ Result<RocePacket> parse_roce_packet(std::span<const std::byte> frame, CrcCheck 
   packet->transport = *transport;
   const OpcodeInfo& info = *opcode_info(transport->bth.opcode);
   const std::span<const std::byte> padded = covered.subspan(transport_header_bytes(info));
+  if (padded.size() % 4 != 0) {  // IBTA vol 1 §9.2.3: what PadCnt is for
+    return fail(ErrorCode::Io, "{} bytes of payload with pad are no multiple of 4", padded.size());
+  }
   if (transport->bth.pad_count > padded.size()) {
     return fail(ErrorCode::Io, "BTH PadCnt is {}, the payload with pad has {} bytes",
                 transport->bth.pad_count, padded.size());

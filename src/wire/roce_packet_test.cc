@@ -54,6 +54,22 @@ TEST(RocePacket, RefusesAWrongIcrc) {
   EXPECT_TRUE(tried);
 }
 
+TEST(RocePacket, RefusesAPayloadWhosePadIsMissing) {
+  bool tried = false;
+  for_each_frame(golden_captures().front(), [&](std::span<const std::byte> frame) {
+    if (tried || !is_roce_v2(frame)) {
+      return;
+    }
+    tried = true;
+    std::vector<std::byte> odd(frame.begin(), frame.end());
+    odd[39] = std::byte(std::to_integer<unsigned>(odd[39]) - 1);  // UDP Length behind IPv4
+    const auto refused = parse_roce_packet(odd, CrcCheck::Skip);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().reason.find("multiple of 4"), std::string::npos);
+  });
+  EXPECT_TRUE(tried);
+}
+
 TEST(RocePacket, IsToldApartFromOtherProtocols) {
   bool tried = false;
   for_each_frame(golden_captures().front(), [&](std::span<const std::byte> frame) {

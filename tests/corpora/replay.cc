@@ -1,5 +1,5 @@
-// Hands each file of the folders and files named to the entry point of a fuzzer, so that what fuzzing once found is tried
-// by every compiler and sanitizer.
+// Hands each file of the folders and files named to the entry point of a fuzzer, so that what
+// fuzzing once found is tried by every compiler and sanitizer.
 
 #include <cstdint>
 #include <cstdio>

@@ -1,0 +1,73 @@
+#include "daemon/offences.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace weft::daemon {
+namespace {
+
+/// How many lines a count is worth: one at `from`, one more at each ten times that.
+[[nodiscard]] unsigned lines_for(std::uint64_t count, std::uint64_t from) {
+  unsigned lines = 0;
+  for (std::uint64_t rest = count / from; rest != 0; rest /= 10) {
+    ++lines;
+  }
+  return lines;
+}
+
+[[nodiscard]] std::string line_of(const Offence& offence) {
+  std::string line =
+      fmt::format("{}: {} {}", to_string(offence.offender), offence.count, offence.what);
+  if (!offence.said_by.empty()) {
+    line += fmt::format(", says {}", offence.said_by);
+  }
+  return line;
+}
+
+}  // namespace
+
+std::string to_string(const ProgramName& name) {
+  if (name.host.empty()) {
+    return fmt::format("process {} ({})", name.pid, name.program);
+  }
+  return fmt::format("{} process {} ({}), slot {}", name.host, name.pid, name.program, name.slot);
+}
+
+Offence& Offences::find(const ProgramName& offender, std::string_view what,
+                        std::string_view said_by) {
+  const auto found = std::ranges::find_if(offences_, [&](const Offence& offence) {
+    return offence.offender.pid == offender.pid && offence.what == what &&
+           offence.said_by == said_by;
+  });
+  if (found != offences_.end()) {
+    found->offender = offender;  // it may have a place by now
+    return *found;
+  }
+  if (offences_.size() < kMax) {
+    return offences_.emplace_back(offender, std::string{what}, std::string{said_by});
+  }
+  if (offences_.size() == kMax) {
+    offences_.emplace_back(ProgramName{.pid = 0, .program = "others", .host = {}},
+                           "further offences of any kind");
+  }
+  return offences_.back();
+}
+
+std::optional<std::string> Offences::add(const ProgramName& offender, std::string_view what,
+                                         std::uint64_t more, std::uint64_t from) {
+  Offence& offence = find(offender, what, {});
+  const unsigned before = lines_for(offence.count, from);
+  offence.count += more;
+  return lines_for(offence.count, from) > before ? std::optional{line_of(offence)} : std::nullopt;
+}
+
+std::optional<std::string> Offences::hear(const ProgramName& offender, std::string_view what,
+                                          std::uint64_t count, const ProgramName& reporter) {
+  Offence& offence = find(offender, what, to_string(reporter));
+  const unsigned before = lines_for(offence.count, 1);
+  offence.count = std::max(offence.count, count);
+  return lines_for(offence.count, 1) > before ? std::optional{line_of(offence)} : std::nullopt;
+}
+
+}  // namespace weft::daemon

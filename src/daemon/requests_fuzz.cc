@@ -1,0 +1,143 @@
+// What a client may make of the daemon's state by its messages: streams of requests of three programs, decoded as they come
+// from a socket and applied to the fabric as the daemon does, without sockets. The fabric, the budgets and the log of
+// offences keep their promises whatever is asked, and nothing is left when everybody is gone.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <span>
+
+#include "daemon/offences.h"
+#include "daemon/request_budget.h"
+#include "node/fabric.h"
+#include "uabi/messages.h"
+
+namespace weft::daemon {
+namespace {
+
+void require(bool holds) {
+  if (!holds) {
+    std::abort();
+  }
+}
+
+node::Fabric& fabric() {
+  static const auto fabric = *node::Fabric::create(*fabric::generate("star:3"));
+  return *fabric;
+}
+
+struct Program {
+  std::optional<node::ProcessId> process;
+  RequestBudget budget;
+  ProgramName name;
+};
+
+class Desk {
+ public:
+  void handle(Program& program, ByteSpan bytes) {
+    now_ = now_ + Duration::microseconds(50);
+    program.budget.spend(1, now_);
+    const auto message = uabi::decode(bytes);
+    if (!message) {
+      static_cast<void>(offences_.add(program.name, "malformed messages"));
+      leave(program);
+      return;
+    }
+    std::visit([&](const auto& request) { apply(program, request); }, *message);
+    require(offences_.all().size() <= Offences::kMax + 1);
+  }
+
+  void leave(Program& program) {
+    if (program.process) {
+      const node::Departure departure = fabric().detach(*program.process, now_);
+      for (const node::ProcessId peer : departure.peers) {
+        require(peer != *program.process && fabric().has(peer));
+      }
+      require(!fabric().has(*program.process));
+      program.process.reset();
+    }
+  }
+
+  void pass_time(Duration time) { now_ = now_ + time; }
+
+ private:
+  void apply(Program& program, const uabi::Hello& hello) {
+    if (!program.process) {
+      if (const auto process = fabric().attach(hello.host, now_)) {
+        program.process = *process;
+      } else {
+        require(!process.error().reason.empty());
+      }
+    }
+  }
+  void apply(Program& program, const uabi::OpenLane& request) {
+    const node::ProcessId peer{fabric::NodeIndex{request.peer.node}, request.peer.slot};
+    if (program.process) {
+      const auto joined = fabric().join_lane(*program.process, peer);
+      require(!joined || (fabric().has(peer) && peer != *program.process));
+    }
+  }
+  void apply(Program& program, const uabi::JoinGroup& request) {
+    if (program.process) {
+      const auto joined = fabric().join_group(*program.process, fabric::PortIndex{request.port},
+                                              request.mlid);
+      const auto members = fabric().members(request.mlid);
+      require(!joined || std::ranges::find(members, *program.process) != members.end());
+    }
+  }
+  void apply(Program& program, const uabi::LeaveGroup& request) {
+    if (program.process) {
+      static_cast<void>(!fabric().leave_group(
+          *program.process, fabric::PortIndex{request.port}, request.mlid));
+    }
+  }
+  void apply(Program& program, const uabi::PeerMisbehaves& report) {
+    static_cast<void>(
+        offences_.hear(program.name, uabi::words(report.what), report.count, program.name));
+  }
+  void apply(Program& program, const uabi::StartCapture& request) {
+    if (const auto ports = fabric().find_ports(request.port); ports && !program.process) {
+      for (const fabric::PortIndex port : *ports) {
+        fabric().tap(port);
+      }
+      for (const fabric::PortIndex port : *ports) {
+        fabric().untap(port);
+      }
+    }
+  }
+  void apply(Program& program, const auto&) {
+    static_cast<void>(offences_.add(program.name, "messages that it may not send"));
+    leave(program);
+  }
+
+  Offences offences_;
+  // Slots rest for a while after their processes are gone.
+  static inline Instant now_{Duration::seconds(1)};
+};
+
+}  // namespace
+}  // namespace weft::daemon
+
+/// Pieces of the input: an octet that says which program, one that says how long, and a message.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using weft::daemon::Desk;
+  using weft::daemon::Program;
+  std::array<Program, 3> programs;
+  Desk desk;
+  std::span input{data, size};
+  while (input.size() >= 2) {
+    const std::size_t who = input[0] % programs.size();
+    const std::size_t length = std::min<std::size_t>(input[1], input.size() - 2);
+    programs.at(who).name.pid = static_cast<pid_t>(who + 1);
+    desk.handle(programs.at(who), std::as_bytes(input.subspan(2, length)));
+    input = input.subspan(2 + length);
+  }
+  for (Program& program : programs) {
+    desk.leave(program);
+  }
+  weft::daemon::require(weft::daemon::fabric().groups().empty());
+  desk.pass_time(weft::Duration::milliseconds(20));
+  return 0;
+}

@@ -1,0 +1,207 @@
+// Lies to the daemon.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "liar.h"
+
+namespace weft::hostile {
+namespace {
+
+constexpr int kBurst = 512;  // messages before the daemon's answers are read
+
+/// Bytes as they are, with any descriptors.
+bool send_raw(const host::ControlSocket& socket, ByteSpan bytes, std::span<const int> descriptors) {
+  std::vector<std::byte> control(CMSG_SPACE(descriptors.size_bytes()));
+  iovec part{.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+    std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
+  }
+  return sendmsg(socket.fd(), &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+}
+
+/// A program that was thrown out comes back.
+void stay(Liar& liar) {
+  if (!liar.is_attached()) {
+    liar.attach();
+  }
+}
+
+template <class Make>
+void burst(Liar& liar, Make make) {
+  stay(liar);
+  for (int i = 0; i < kBurst; ++i) {
+    if (!liar.control_.send(make())) {
+      break;  // the daemon does not read us now
+    }
+    ++liar.done;
+  }
+  liar.pump();
+}
+
+void nobodies(Liar& liar) {
+  burst(liar, [&] {
+    const auto any = static_cast<std::uint32_t>(liar.random());
+    return uabi::Message{uabi::OpenLane{.peer = {.node = any >> 16, .slot = 200 + any % 800}}};
+  });
+}
+
+void groups(Liar& liar) {
+  const std::uint32_t port = liar.view->node(fabric::NodeIndex{liar.self.node}).first_port.value();
+  burst(liar, [&] {
+    const Lid mlid{0xC001 + static_cast<std::uint32_t>(liar.random.below(64))};
+    return liar.random.below(2) == 0 ? uabi::Message{uabi::JoinGroup{.port = port, .mlid = mlid}}
+                                     : uabi::Message{uabi::LeaveGroup{.port = port, .mlid = mlid}};
+  });
+}
+
+void ports_of_others(Liar& liar) {
+  burst(liar, [&] {
+    const auto any = static_cast<std::uint32_t>(liar.random());
+    return uabi::Message{
+        uabi::JoinGroup{.port = any % 2 == 0 ? any : any % 16, .mlid = Lid{any >> 8}}
+    };
+  });
+}
+
+/// Random bytes, too long, cut off in the middle, or none at all.
+void malformed(Liar& liar) {
+  const host::ControlSocket socket = liar.connect();
+  if (!socket) {
+    return;
+  }
+  std::vector<std::byte> bytes = uabi::encode(uabi::Hello{.host = "h1"});
+  switch (liar.random.below(4)) {
+    case 0:
+      bytes.resize(liar.random.below(300));
+      for (std::byte& octet : bytes) {
+        octet = static_cast<std::byte>(liar.random());
+      }
+      break;
+    case 1:
+      bytes.resize(uabi::kMaxMessageBytes + 1 + liar.random.below(100'000));
+      break;
+    case 2:
+      bytes.resize(liar.random.below(bytes.size()));
+      break;
+    default:
+      bytes.at(liar.random.below(bytes.size())) = static_cast<std::byte>(liar.random());
+  }
+  send_raw(socket, bytes, {});
+  static_cast<void>(socket.receive(Duration::milliseconds(50)));
+  ++liar.done;
+}
+
+/// Good messages with descriptors that nobody asked for.
+void descriptors(Liar& liar) {
+  const host::ControlSocket socket = liar.connect();
+  if (!socket) {
+    return;
+  }
+  const host::UniqueFd file{open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  const std::vector<int> many(1 + liar.random.below(253), file.get());
+  send_raw(socket, uabi::encode(uabi::Hello{.host = "h1"}), many);
+  static_cast<void>(socket.receive(Duration::milliseconds(50)));
+  ++liar.done;
+}
+
+/// What only the daemon says.
+void daemons_words(Liar& liar) {
+  const host::ControlSocket socket = liar.connect();
+  static_cast<void>(!socket.send(uabi::LaneClosed{
+      .peer = {.node = 0, .slot = 1}
+  }));
+  static_cast<void>(socket.receive(Duration::milliseconds(50)));
+  ++liar.done;
+}
+
+void connections(Liar& liar) {
+  std::vector<host::ControlSocket> open;
+  for (int i = 0; i < 900; ++i) {
+    if (auto socket = liar.connect(); socket) {
+      open.push_back(std::move(socket));
+      ++liar.done;
+    }
+  }
+}
+
+/// Long answers that nobody reads.
+void queries(Liar& liar) {
+  static host::ControlSocket socket = liar.connect();
+  for (int i = 0; i < kBurst; ++i) {
+    if (socket.send(uabi::Query{.kind = uabi::QueryKind::Counters})) {
+      ++liar.done;
+    }
+  }
+}
+
+/// Comes and goes.
+void places(Liar& liar) {
+  stay(liar);
+  liar.detach();
+  ++liar.done;
+}
+
+void accusations(Liar& liar) {
+  burst(liar, [&] {
+    const auto any = static_cast<std::uint32_t>(liar.random());
+    return uabi::Message{
+        uabi::PeerMisbehaves{
+                             .peer = {.node = any % 3, .slot = 1 + (any >> 8) % 32},
+                             .what = static_cast<uabi::Misbehaviour>(1 + (any >> 16) % uabi::kMisbehaviourCount),
+                             .count = liar.random()}
+    };
+  });
+}
+
+/// Random numbers as counters.
+void counters(Liar& liar) {
+  stay(liar);
+  auto page =
+      host::map_shared(liar.counters_file, host::Protection::ReadWrite, 1, std::size_t{1} << 30);
+  if (page) {
+    const auto bytes = page->bytes();
+    for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes.size();
+         at += sizeof(std::uint64_t)) {
+      const std::uint64_t word = liar.random.below(4) == 0 ? liar.random() : liar.random.below(16);
+      std::memcpy(bytes.data() + at, &word, sizeof word);
+    }
+    ++liar.done;
+  }
+  liar.pump();
+}
+
+constexpr std::array kAttacks{
+    Attack{.name = "nobodies", .act_alone = nobodies},
+    Attack{.name = "groups", .act_alone = groups},
+    Attack{.name = "ports-of-others", .act_alone = ports_of_others},
+    Attack{.name = "malformed", .act_alone = malformed, .attaches = false},
+    Attack{.name = "descriptors", .act_alone = descriptors, .attaches = false},
+    Attack{.name = "daemons-words", .act_alone = daemons_words, .attaches = false},
+    Attack{.name = "connections", .act_alone = connections, .attaches = false},
+    Attack{.name = "queries", .act_alone = queries, .attaches = false},
+    Attack{.name = "places", .act_alone = places},
+    Attack{.name = "accusations", .act_alone = accusations},
+    Attack{.name = "counters", .act_alone = counters},
+};
+
+}  // namespace
+
+std::span<const Attack> control_attacks() { return kAttacks; }
+
+}  // namespace weft::hostile
