@@ -184,13 +184,13 @@ std::shared_ptr<Requester> Daemon::Impl::requester_of(pid_t pid) {
     });
   }
   auto& requester = requesters_[pid];
-  if (!requester || requester->connections == 0) {
-    std::string name;
-    std::getline(std::ifstream{fmt::format("/proc/{}/comm", pid)}, name);
-    if (!requester) {
-      requester = std::make_shared<Requester>();
-    }
+  if (!requester) {
+    requester = std::make_shared<Requester>();
     requester->pid = pid;
+  }
+  // Asked each time: `weft exec` connects before it becomes the program.
+  std::ifstream file{fmt::format("/proc/{}/comm", pid)};
+  if (std::string name; std::getline(file, name)) {
     requester->program = name;
   }
   return requester;

@@ -1,6 +1,7 @@
-// What a client may make of the daemon's state by its messages: streams of requests of three programs, decoded as they come
-// from a socket and applied to the fabric as the daemon does, without sockets. The fabric, the budgets and the log of
-// offences keep their promises whatever is asked, and nothing is left when everybody is gone.
+// What a client may make of the daemon's state by its messages: streams of requests of three
+// programs, decoded as they come from a socket and applied to the fabric as the daemon does,
+// without sockets. The fabric, the budgets and the log of offences keep their promises whatever is
+// asked, and nothing is left when everybody is gone.
 
 #include <algorithm>
 #include <array>
@@ -16,6 +17,8 @@
 
 namespace weft::daemon {
 namespace {
+
+constexpr std::int64_t kCost = RequestBudget::kBurst / 8;  // so that short inputs see the end of it
 
 void require(bool holds) {
   if (!holds) {
@@ -38,7 +41,11 @@ class Desk {
  public:
   void handle(Program& program, ByteSpan bytes) {
     now_ = now_ + Duration::microseconds(50);
-    program.budget.spend(1, now_);
+    if (program.budget.is_empty(now_)) {
+      return;  // not read now
+    }
+    program.budget.spend(kCost, now_);
+    require(!program.budget.is_full(now_));
     const auto message = uabi::decode(bytes);
     if (!message) {
       static_cast<void>(offences_.add(program.name, "malformed messages"));
@@ -67,6 +74,7 @@ class Desk {
     if (!program.process) {
       if (const auto process = fabric().attach(hello.host, now_)) {
         program.process = *process;
+        program.name.host = hello.host;
       } else {
         require(!process.error().reason.empty());
       }
@@ -81,16 +89,16 @@ class Desk {
   }
   void apply(Program& program, const uabi::JoinGroup& request) {
     if (program.process) {
-      const auto joined = fabric().join_group(*program.process, fabric::PortIndex{request.port},
-                                              request.mlid);
+      const auto joined =
+          fabric().join_group(*program.process, fabric::PortIndex{request.port}, request.mlid);
       const auto members = fabric().members(request.mlid);
       require(!joined || std::ranges::find(members, *program.process) != members.end());
     }
   }
   void apply(Program& program, const uabi::LeaveGroup& request) {
     if (program.process) {
-      static_cast<void>(!fabric().leave_group(
-          *program.process, fabric::PortIndex{request.port}, request.mlid));
+      static_cast<void>(
+          !fabric().leave_group(*program.process, fabric::PortIndex{request.port}, request.mlid));
     }
   }
   void apply(Program& program, const uabi::PeerMisbehaves& report) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <span>
 
+#include "ring/doorbell.h"
 #include "ring/spsc_ring.h"
 
 namespace weft::ring {
@@ -57,6 +58,7 @@ void run_script(std::span<const std::uint8_t> input) {
   memory.fill(std::byte{0});
   Producer<> producer{memory};
   Consumer<> consumer{memory};
+  Attention attention;
   constexpr std::size_t kStepBytes = 4;
   for (; input.size() >= kStepBytes; input = input.subspan(kStepBytes)) {
     const std::uint8_t what = input[0];
@@ -84,6 +86,13 @@ void run_script(std::span<const std::uint8_t> input) {
         break;
       default:
         static_cast<void>(producer.is_drained());
+        attention.sleeping.store(input[3]);  // the liar again
+        if ((what & 4) != 0) {
+          announce_sleep(attention);
+        } else {
+          announce_awake(attention);
+        }
+        require(must_wake(attention) == ((what & 4) != 0));
     }
   }
 }

@@ -1,4 +1,5 @@
-// Foreign bytes as a control message: refused with a reason, or a message of which there is one form.
+// Foreign bytes as a control message: refused with a reason, or a message of which there is one
+// form.
 
 #include <algorithm>
 #include <cstddef>

@@ -98,11 +98,5 @@ TEST(Messages, RefuseWhatNoSenderMeans) {
   EXPECT_FALSE(decode(text));
 }
 
-TEST(Misbehaviours, AreAllToldInWords) {
-  for (std::size_t i = 1; i <= kMisbehaviourCount; ++i) {
-    EXPECT_FALSE(words(static_cast<Misbehaviour>(i)).empty()) << i;
-  }
-}
-
 }  // namespace
 }  // namespace weft::uabi

@@ -64,6 +64,13 @@ void use_ethernet(ByteSpan frame, unsigned way) {
   require(is_roce_v2(frame) || !dissection);
   const auto packet = parse_roce_packet(frame, CrcCheck::Verify);
   require(!packet || (dissection && dissection->icrc.is_right()));
+  if (packet) {
+    if (const auto* ip = std::get_if<Ipv4>(&packet->ip)) {
+      Ipv4 right = *ip;
+      right.checksum = ipv4_checksum(*ip);
+      require(ipv4_checksum(right) == right.checksum);
+    }
+  }
   if (dissection) {
     std::vector<std::byte> again;
     serialise(*parse_roce_packet(frame, CrcCheck::Skip), again);

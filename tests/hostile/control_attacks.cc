@@ -157,13 +157,14 @@ void places(Liar& liar) {
   ++liar.done;
 }
 
-void accusations(Liar& liar) {
+/// Complaints about an innocent.
+void accusations(Liar& liar, Victim& victim) {
   burst(liar, [&] {
     const auto any = static_cast<std::uint32_t>(liar.random());
     return uabi::Message{
         uabi::PeerMisbehaves{
-                             .peer = {.node = any % 3, .slot = 1 + (any >> 8) % 32},
-                             .what = static_cast<uabi::Misbehaviour>(1 + (any >> 16) % uabi::kMisbehaviourCount),
+                             .peer = victim.address,
+                             .what = static_cast<uabi::Misbehaviour>(1 + any % uabi::kMisbehaviourCount),
                              .count = liar.random()}
     };
   });
@@ -196,7 +197,7 @@ constexpr std::array kAttacks{
     Attack{.name = "connections", .act_alone = connections, .attaches = false},
     Attack{.name = "queries", .act_alone = queries, .attaches = false},
     Attack{.name = "places", .act_alone = places},
-    Attack{.name = "accusations", .act_alone = accusations},
+    Attack{.name = "accusations", .act = accusations},
     Attack{.name = "counters", .act_alone = counters},
 };
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <vector>
 
 #include "host/clock.h"
 #include "host/process.h"
@@ -42,8 +43,14 @@ void lie(Liar& liar, const Attack& attack, weft::Instant until) {
       continue;
     }
     liar.look_around();
-    for (auto& [address, victim] : liar.victims) {
-      attack.act(liar, victim);
+    std::vector<weft::uabi::ProcessAddress> now_there;
+    for (const auto& [address, victim] : liar.victims) {
+      now_there.push_back(address);
+    }
+    for (const auto address : now_there) {
+      if (const auto found = liar.victims.find(address); found != liar.victims.end()) {
+        attack.act(liar, found->second);
+      }
     }
     if (liar.victims.empty()) {
       usleep(1'000);

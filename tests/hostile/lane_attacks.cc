@@ -171,13 +171,19 @@ void positions(Liar& liar, Victim& victim) {
   liar.wake(victim);
 }
 
-/// Wakes in vain, and takes back the wakes of others.
 void wakes(Liar& liar, Victim& victim) {
   for (int i = 0; i < kBurst; ++i) {
+    liar.wake(victim);
+  }
+  ++liar.done;
+}
+
+/// Takes back the wakes of others, so that a sleeper misses them.
+void lost_wakes(Liar& liar, Victim& victim) {
+  for (int i = 0; i < 100 * kBurst; ++i) {
     const std::uint32_t seen = victim.attention().wake.load();
     victim.attention().wake.store(seen);
   }
-  liar.wake(victim);
   ++liar.done;
 }
 
@@ -225,6 +231,7 @@ constexpr std::array kAttacks{
     Attack{.name = "flood",       .act = flood      },
     Attack{.name = "positions",   .act = positions  },
     Attack{.name = "wakes",       .act = wakes      },
+    Attack{.name = "lost-wakes",  .act = lost_wakes },
     Attack{.name = "seals",       .act = seals      },
 };
 

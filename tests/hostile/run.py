@@ -35,6 +35,7 @@ EXPECTED = {
     "flood": "for QPs that do not exist",
     "positions": None,
     "wakes": None,
+    "lost-wakes": None,
     "seals": None,
     "nobodies": "requests for lanes to nobody",
     "groups": "times more requests than a process may make",
@@ -74,10 +75,12 @@ def log_of(fabric):
     return status, path.read_text(encoding="utf-8").splitlines()
 
 
-def judge_log(name, pid, lines):
+def judge_log(name, host, pid, lines):
     """Why the log is not what it must be, or None."""
     mine = [line for line in lines if f"process {pid} (weft_hostile_p" in line]
     wanted = EXPECTED[name]
+    if name == "accusations":  # the innocent are named, and who accuses them
+        mine = [line for line in lines if f"says {host} process {pid} (weft_hostile_p" in line]
     if wanted is not None and not any(wanted in line for line in mine):
         return f"the log does not name the liar {pid} with '{wanted}': {mine[-3:]}"
     kinds = {}
@@ -115,7 +118,7 @@ def attack(fabric, name, arguments, cases):
         _, lines = log_of(fabric)
     except (RuntimeError, subprocess.TimeoutExpired, OSError) as problem:
         return "FAILED", f"the daemon: {problem}"
-    problem = judge_log(name, pid, lines)
+    problem = judge_log(name, where, pid, lines)
     return ("FAILED", problem) if problem else ("ok", f"{len([line for line in lines if f'process {pid} (' in line])} lines in the log")
 
 
@@ -123,6 +126,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true", help="a short run of each")
     parser.add_argument("--attack", action="append", choices=sorted(EXPECTED), metavar="NAME", help="only this one")
+    parser.add_argument("--log", action="store_true", help="print the daemon's log")
     parser.add_argument("--list", action="store_true", help="print the attacks")
     parser.add_argument("--hosts", nargs=2, default=("h1", "h2"), metavar="HOST", help="of the victims (default h1 h2)")
     parser.add_argument("--liar", default="h3", metavar="HOST", help="of the liar (default h3)")
@@ -148,7 +152,7 @@ def main():
         if status["programs"]:
             failed += 1
             print(f"FAILED: programs are left: {status['programs']}")
-        print(f"the log has {len(lines)} lines")
+        print("\n".join(lines) if arguments.log else f"the log has {len(lines)} lines")
     print(f"hostile: {len(names)} attacks, {failed} failed")
     return 1 if failed else 0
 
