@@ -12,12 +12,16 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <iterator>
 #include <numeric>
 #include <thread>
 
+#include "daemon/client.h"
 #include "hca/hca.h"
 #include "host/clock.h"
+#include "host/control_socket.h"
 #include "host/process.h"
+#include "host/run_directory.h"
 
 namespace weft::daemon {
 namespace {
@@ -429,6 +433,65 @@ TEST(Live, NothingNewBeginsAfterTheEndOfTheFabric) {
   EXPECT_NE(modified.error().reason.find("fabric test is gone"), std::string::npos);
   to.state = QpState::Reset;
   EXPECT_TRUE(a.process->modify_qp(*a.qp, to, QpAttribute::State)) << "what is there can be ended";
+}
+
+/// Sends `message` on a new connection; the reason of the refusal, after which the connection ends.
+std::string refusal_of(const LiveFabric& fabric, const uabi::Message& message) {
+  const auto socket = host::ControlSocket::connect(host::control_path(fabric.on("h1").run, "test"));
+  EXPECT_TRUE(socket);
+  EXPECT_TRUE(socket->send(message));
+  const auto answer = socket->receive(Duration::seconds(10));
+  EXPECT_TRUE(answer);
+  const auto* const refused = answer ? std::get_if<uabi::Refused>(&answer->message) : nullptr;
+  EXPECT_NE(refused, nullptr);
+  EXPECT_EQ(socket->receive(Duration::seconds(10)).error().code, ErrorCode::Refused);
+  return refused != nullptr ? refused->reason : "";
+}
+
+std::string log_of(const LiveFabric& fabric) {
+  std::ifstream file{host::fabric_directory(fabric.on("h1").run, "test") + "/log"};
+  return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+TEST(Daemon, NamesAClientThatBreaksTheProtocolAndTellsItWhy) {
+  const LiveFabric fabric{"pair"};
+  EXPECT_NE(refusal_of(fabric,
+                       uabi::LaneClosed{
+                           {0, 1}
+  })
+                .find("may not send"),
+            std::string::npos);
+  EXPECT_NE(log_of(fabric).find(fmt::format("process {} (", getpid())), std::string::npos);
+  EXPECT_NE(log_of(fabric).find("1 messages that it may not send"), std::string::npos);
+}
+
+TEST(Daemon, LogsWhatOneProgramSaysOfAnotherAndWhoSaidIt) {
+  LiveFabric fabric{"pair"};
+  const Program a{fabric.on("h1")};
+  const auto socket = host::ControlSocket::connect(host::control_path(fabric.on("h1").run, "test"));
+  ASSERT_TRUE(socket->send(uabi::Hello{.host = "h2"}));
+  ASSERT_TRUE(socket->receive(Duration::seconds(10)));
+  ASSERT_TRUE(socket->send(uabi::PeerMisbehaves{
+      .peer = a.process->address(), .what = uabi::Misbehaviour::ForgedSource, .count = 12}));
+  // The daemon answers in order.
+  ASSERT_TRUE(socket->send(uabi::OpenLane{
+      .peer = {0, 700}
+  }));
+  ASSERT_TRUE(socket->receive(Duration::seconds(10)));
+  const std::string log = log_of(fabric);
+  EXPECT_NE(log.find("h1 process"), std::string::npos);
+  EXPECT_NE(log.find("12 records with a forged source address, says h2 process"), std::string::npos)
+      << log;
+}
+
+TEST(Daemon, LetsAProcessHaveAFewConnectionsOnly) {
+  const LiveFabric fabric{"pair"};
+  std::vector<host::ControlSocket> open;
+  for (unsigned i = 0; i < Requester::kMaxConnections; ++i) {
+    open.push_back(*host::ControlSocket::connect(host::control_path(fabric.on("h1").run, "test")));
+  }
+  EXPECT_NE(refusal_of(fabric, uabi::Query{}).find("may have"), std::string::npos);
+  open.clear();
 }
 
 TEST(Daemon, RefusesASecondOneButClearsWhatADeadOneLeft) {

@@ -84,7 +84,7 @@ TEST(IbPacket, RefusesWhatEndsWithItsGrh) {
   std::vector<std::byte> bytes;
   serialise(packet, bytes);
   constexpr std::size_t kTotal = kSizeOf<Lrh> + kSizeOf<Grh>;
-  bytes.resize(kTotal + kVcrcBytes);
+  bytes.resize(kTotal + 2);  // and a VCRC
   Lrh lrh = unpack<Lrh>(std::span{bytes}.first<kSizeOf<Lrh>>());
   lrh.packet_length = kTotal / 4;
   pack(lrh, std::span{bytes}.first<kSizeOf<Lrh>>());

@@ -37,7 +37,7 @@ void lie(Liar& liar, const Attack& attack, weft::Instant until) {
   }
   fmt::print("pid {}\n", getpid());
   std::fflush(stdout);
-  while (weft::host::now() < until) {
+  while (weft::host::now() < until && liar.broken.empty()) {
     if (attack.act_alone != nullptr) {
       attack.act_alone(liar);
       continue;
