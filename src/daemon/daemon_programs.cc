@@ -16,7 +16,7 @@ namespace {
 
 /// What requests cost beyond one (RequestBudget); policy.
 constexpr std::int64_t kPlaceCost = 32;
-constexpr std::int64_t kGroupCost = 32;  // a new generation of the tables, for everybody
+constexpr std::int64_t kGroupCost = 128;  // a new generation of the tables, for everybody
 constexpr std::int64_t kReportCost = 16;
 
 /// More memberships than a device offers are nobody's need; many questions for nobody are no race.

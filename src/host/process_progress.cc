@@ -39,6 +39,8 @@ constexpr unsigned kRoundsBetweenLooks = 16;
 /// While the thread is hot, the application looks for SENDs that it left only so often, unless
 /// told.
 constexpr std::uint64_t kPollsBetweenLooks = 16;
+/// A liar among the peers may take back a wake of the others (AttentionPage): for this long.
+constexpr Duration kLongestSleep = Duration::seconds(1);
 
 void pause() {
 #if defined(__x86_64__)
