@@ -100,7 +100,9 @@ const std::array<RecordShape, 256> kShapes = [] {
   return (!first.has_deth || fits(header.extension.deth.src_qp.value(), 24)) &&
          (!(first.has_aeth || last.has_aeth) ||
           fits(header.extension.response.aeth.msn.value(), 24)) &&
-         (!header.has_grh || (header.grh.ip_version == 6 && fits(header.grh.flow_label, 20)));
+         (!header.has_grh ||
+          (header.grh.ip_version == 6 && header.grh.next_header == wire::Grh{}.next_header &&
+           fits(header.grh.flow_label, 20)));
 }
 
 /// Whether first and last opcode can be the ends of one train.
