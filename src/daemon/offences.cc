@@ -67,7 +67,19 @@ std::optional<std::string> Offences::hear(const ProgramName& offender, std::stri
   Offence& offence = find(offender, what, to_string(reporter));
   const unsigned before = lines_for(offence.count, 1);
   offence.count = std::max(offence.count, count);
-  return lines_for(offence.count, 1) > before ? std::optional{line_of(offence)} : std::nullopt;
+  if (lines_for(offence.count, 1) == before) {
+    return std::nullopt;
+  }
+  if (heard_.size() > kMax) {
+    heard_.clear();
+  }
+  const unsigned told = ++heard_[reporter.pid];
+  if (told > kMaxHeard) {
+    return std::nullopt;
+  }
+  return told < kMaxHeard
+             ? line_of(offence)
+             : fmt::format("{}: nothing more of what it says is told", to_string(reporter));
 }
 
 }  // namespace weft::daemon

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,6 +37,8 @@ class Offences {
  public:
   /// Policy: beyond this many offenders and rules, new ones are counted together.
   static constexpr std::size_t kMax = 256;
+  /// Policy: lines that what one process says of others is worth; it may lie about everybody.
+  static constexpr unsigned kMaxHeard = 32;
 
   /// `more` more. `from`: how many there must be before anybody is told.
   [[nodiscard]] std::optional<std::string> add(const ProgramName& offender, std::string_view what,
@@ -51,6 +54,7 @@ class Offences {
                               std::string_view said_by);
 
   std::vector<Offence> offences_;
+  std::map<pid_t, unsigned> heard_;  // lines, by who said it
 };
 
 }  // namespace weft::daemon

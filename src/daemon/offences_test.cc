@@ -33,6 +33,17 @@ TEST(Offences, TellAFloodInAFewLines) {
   EXPECT_FALSE(offences.hear(kLiar, "records", 4, kVictim)) << "a count never falls";
 }
 
+TEST(Offences, TellALimitedPartOfWhatOneProcessSays) {
+  Offences offences;
+  unsigned lines = 0;
+  for (pid_t pid = 1; pid < 200; ++pid) {
+    const ProgramName innocent{.pid = pid, .program = "innocent", .host = "h1"};
+    lines += offences.hear(innocent, "records", 5, kLiar) ? 1U : 0U;
+  }
+  EXPECT_EQ(lines, Offences::kMaxHeard);
+  EXPECT_TRUE(offences.hear(kLiar, "records", 5, kVictim));
+}
+
 TEST(Offences, LetSmallNumbersPassWhereTheyAreNoSin) {
   Offences offences;
   for (int i = 1; i < 100; ++i) {
