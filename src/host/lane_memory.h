@@ -34,11 +34,8 @@ struct LaneHead {
 inline constexpr std::size_t kLaneMemoryBytes = sizeof(LaneHead) + ring::lane_bytes(kLaneShape);
 
 /// A process's attention page: peers wake it by ringing their lane's bell, changing the word and
-/// waking its waiters. They all may write it; the worst that a liar can do is to wake in vain, or
-/// to hide a bell for kLongestSleep.
-/// A process's attention page: peers wake it by changing the word and waking its waiters. They all
-/// may write it: a liar can wake in vain, and take back a wake of others just before the sleep, so
-/// no sleep is long.
+/// waking its waiters. They all may write it: a liar can wake in vain, hide a bell, and take back a
+/// wake of others just before the sleep, so no sleep is long.
 struct AttentionPage {
   std::atomic<std::uint32_t> wake{};
   ring::BellBoard rung;

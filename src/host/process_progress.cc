@@ -27,7 +27,8 @@ constexpr std::uint64_t kPollsBeforeYieldOnFewCpus = 16;
 /// While senders wait for room, how long the thread sleeps at most: their peers may be stopped.
 constexpr Duration kRoomPatience = Duration::milliseconds(1);
 
-/// Bells are hints (ring::BellBoard): who sleeps looks at everything this often.
+/// Bells and wakes are hints, which a liar among the peers may take back (AttentionPage): who
+/// sleeps looks at everything this often.
 constexpr Duration kLongestSleep = Duration::seconds(1);
 
 /// How long a thread spins whose naps do not last; policy.
@@ -39,8 +40,6 @@ constexpr unsigned kRoundsBetweenLooks = 16;
 /// While the thread is hot, the application looks for SENDs that it left only so often, unless
 /// told.
 constexpr std::uint64_t kPollsBetweenLooks = 16;
-/// A liar among the peers may take back a wake of the others (AttentionPage): for this long.
-constexpr Duration kLongestSleep = Duration::seconds(1);
 
 void pause() {
 #if defined(__x86_64__)
