@@ -11,8 +11,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
 #include <iterator>
+#include <mutex>
 #include <numeric>
 #include <thread>
 

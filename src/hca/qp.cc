@@ -103,33 +103,101 @@ Result<void> check_send(const QpCore& core, const SendWr& wr, const DeviceLimits
 
 }  // namespace
 
+/// The lock of one half, or of both where they do not stand apart. When it goes, a failure that the
+/// half found is carried out, with both.
+class Qp::Hold {
+ public:
+  Hold(Qp& qp, Half half) : qp_(qp), half_(half) {
+    if (half == Half::Requester || !qp.has_halves_) {
+      qp.requester_lock_.lock();
+    }
+    if (half == Half::Responder || !qp.has_halves_) {
+      qp.responder_lock_.lock();
+    }
+  }
+  ~Hold() {
+    const bool is_failing = qp_.core_->is_failing(half_);
+    if (half_ == Half::Responder || !qp_.has_halves_) {
+      qp_.responder_lock_.unlock();
+    }
+    if (half_ == Half::Requester || !qp_.has_halves_) {
+      qp_.requester_lock_.unlock();
+    }
+    if (is_failing) {
+      qp_.enter_error_if_failing();
+    }
+  }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+ private:
+  Qp& qp_;
+  const Half half_;
+};
+
 Qp::Qp(Hca& hca, LockPolicy policy, std::unique_ptr<QpCore> core,
        std::unique_ptr<Transport> transport)
-    : hca_(hca), lock_(policy), core_(std::move(core)), transport_(std::move(transport)) {
+    : hca_(hca),
+      core_(std::move(core)),
+      transport_(std::move(transport)),
+      has_halves_(transport_->has_halves()),
+      requester_lock_(policy),
+      responder_lock_(policy) {
   core_->owner = this;
   core_->transport = transport_.get();
 }
 
 Qp::~Qp() = default;
 
+void Qp::enter_error_if_failing() {
+  const std::scoped_lock guard{requester_lock_, responder_lock_};
+  core_->enter_error_if_failing();
+  publish_hints();
+}
+
 Result<void> Qp::post_send(const SendWr& wr) { return post_send({&wr, 1}); }
 
 Result<void> Qp::post_send(std::span<const SendWr> wrs) {
-  const std::lock_guard guard{lock_};
-  auto pushed = push(wrs);
-  publish_hints();
-  return pushed;
+  {
+    const Hold hold{*this, Half::Requester};
+    auto pushed = push(wrs);
+    publish_requester(transport_->wants_transmit());
+    if (!pushed || !flushes_) {
+      return pushed;
+    }
+  }
+  flush_posted();
+  return {};
 }
 
 Result<bool> Qp::post_and_transmit(const SendWr& wr, TransmitSink& sink, Instant now,
                                    unsigned budget) {
-  const std::lock_guard guard{lock_};
-  if (auto pushed = push({&wr, 1}); !pushed) {
-    return std::unexpected(std::move(pushed.error()));
+  {
+    const Hold hold{*this, Half::Requester};
+    if (auto pushed = push({&wr, 1}); !pushed) {
+      return std::unexpected(std::move(pushed.error()));
+    }
+    if (!flushes_) {
+      const bool more = transport_->transmit(sink, now, budget);
+      publish_requester(more);
+      return more;
+    }
   }
-  const bool more = transport_->transmit(sink, now, budget);
-  publish_hints(more);
-  return more;
+  flush_posted();
+  return false;
+}
+
+/// What was posted in ERR or SQE completes at once, as flushed (IBTA vol 1 §10.3.1).
+void Qp::flush_posted() {
+  const std::scoped_lock guard{requester_lock_, responder_lock_};
+  if (core_->state() == QpState::Err || core_->state() == QpState::Sqe) {
+    while (!core_->send_queue.is_empty()) {
+      core_->complete_head(WcStatus::WorkRequestFlushed);
+    }
+    transport_->on_state_change(core_->state(), core_->state());
+  }
+  flushes_ = false;
+  publish_hints();
 }
 
 Result<void> Qp::push(std::span<const SendWr> wrs) {
@@ -151,29 +219,31 @@ Result<void> Qp::push(std::span<const SendWr> wrs) {
       core_->send_queue.address(core_->send_queue.tail() - 1).remote_qkey = core_->attributes.qkey;
     }
   }
-  if (core_->state() == QpState::Err || core_->state() == QpState::Sqe) {
-    while (!core_->send_queue.is_empty()) {
-      core_->complete_head(WcStatus::WorkRequestFlushed);
-    }
-    transport_->on_state_change(core_->state(), core_->state());
-  } else {
+  flushes_ = core_->state() == QpState::Err || core_->state() == QpState::Sqe;
+  if (!flushes_) {
     transport_->on_post_send();
   }
   return {};
 }
 
 Result<void> Qp::post_recv(const RecvWr& wr) {
-  const std::lock_guard guard{lock_};
-  if (core_->srq != nullptr) {
-    return fail(ErrorCode::InvalidArgument, "the QP takes its receives from an SRQ: post there");
+  {
+    const Hold hold{*this, Half::Responder};
+    if (core_->srq != nullptr) {
+      return fail(ErrorCode::InvalidArgument, "the QP takes its receives from an SRQ: post there");
+    }
+    if (core_->state() == QpState::Reset) {
+      return fail(ErrorCode::InvalidArgument,
+                  "a receive cannot be posted in RESET: move the QP to INIT first");
+    }
+    if (auto pushed = core_->receive_queue.push(wr); !pushed) {
+      return pushed;
+    }
+    if (core_->state() != QpState::Err) {
+      return {};
+    }
   }
-  if (core_->state() == QpState::Reset) {
-    return fail(ErrorCode::InvalidArgument,
-                "a receive cannot be posted in RESET: move the QP to INIT first");
-  }
-  if (auto pushed = core_->receive_queue.push(wr); !pushed) {
-    return pushed;
-  }
+  const std::scoped_lock guard{requester_lock_, responder_lock_};
   if (core_->state() == QpState::Err) {
     core_->flush();
   }
@@ -181,15 +251,17 @@ Result<void> Qp::post_recv(const RecvWr& wr) {
 }
 
 QpAttributes Qp::query() {
-  const std::lock_guard guard{lock_};
+  const std::scoped_lock guard{requester_lock_, responder_lock_};
   QpAttributes attributes = core_->attributes;
   attributes.current_state = attributes.state;
   return attributes;
 }
 
 void Qp::handle_packet(const Packet& packet, Instant now) {
-  const std::lock_guard guard{lock_};
   const wire::OpcodeInfo* info = wire::opcode_info(packet.header.opcode);
+  const Half half = info != nullptr && wire::is_response(info->operation) ? Half::Requester
+                                                                          : Half::Responder;
+  const Hold hold{*this, half};
   if (info != nullptr && info->transport != wire_transport(core_->type)) {
     return;
   }
@@ -209,40 +281,62 @@ void Qp::handle_packet(const Packet& packet, Instant now) {
     }
   }
   transport_->handle_packet(packet, now);
-  publish_hints();
+  if (half == Half::Requester || !has_halves_) {
+    publish_requester(transport_->wants_transmit());
+  }
+  if (half == Half::Responder) {
+    publish_responder(transport_->wants_to_answer());
+  }
 }
 
 void Qp::handle_timeout(Instant now) {
-  const std::lock_guard guard{lock_};
+  const Hold hold{*this, Half::Requester};
   transport_->handle_timeout(now);
-  publish_hints();
+  publish_requester(transport_->wants_transmit());
+}
+
+bool Qp::answer(TransmitSink& sink, unsigned budget) {
+  const Hold hold{*this, Half::Responder};
+  const bool more = transport_->transmit_answers(sink, budget);
+  publish_responder(more);
+  return more;
 }
 
 bool Qp::transmit(TransmitSink& sink, Instant now, unsigned budget) {
-  const std::lock_guard guard{lock_};
-  const bool more = transport_->transmit(sink, now, budget);
-  publish_hints(more);
+  bool more = wants_to_answer() && answer(sink, budget);
+  if (wants_transmit_.load(std::memory_order_acquire)) {
+    const Hold hold{*this, Half::Requester};
+    const bool more_requests = transport_->transmit(sink, now, budget);
+    publish_requester(more_requests);
+    more = more || more_requests;
+  }
   return more;
 }
 
 void Qp::report_loss() {
-  const std::lock_guard guard{lock_};
+  const Hold hold{*this, Half::Requester};
   transport_->on_loss();
 }
 
 void Qp::check_invariants() {
-  const std::lock_guard guard{lock_};
+  const std::scoped_lock guard{requester_lock_, responder_lock_};
   transport_->check_invariants();
 }
 
-/// Others read them all the time: written only when they change.
-void Qp::publish_hints(bool wants_transmit) {
+/// Others read hints all the time: written only when they change.
+void Qp::publish_requester(bool wants_transmit) {
   if (wants_transmit_.load(std::memory_order_relaxed) != wants_transmit) {
     wants_transmit_.store(wants_transmit, std::memory_order_release);
   }
   const std::int64_t deadline_ns = transport_->deadline().since_start().nanoseconds();
   if (deadline_ns_.load(std::memory_order_relaxed) != deadline_ns) {
     deadline_ns_.store(deadline_ns, std::memory_order_relaxed);
+  }
+}
+
+void Qp::publish_responder(bool wants_to_answer) {
+  if (wants_to_answer_.load(std::memory_order_relaxed) != wants_to_answer) {
+    wants_to_answer_.store(wants_to_answer, std::memory_order_release);
   }
 }
 

@@ -18,7 +18,8 @@ namespace weft::hca {
 class Hca;
 
 /// Queue pair: the object that serialises (DESIGN.md, decision 6). Every public member takes the
-/// QP's lock; its two engines and their shared core live inside. Created and destroyed by Hca.
+/// lock of the half that it concerns, or both, the requester's first; the two engines and their
+/// shared core live inside. Created and destroyed by Hca.
 class Qp {
  public:
   Qp(Hca& hca, LockPolicy policy, std::unique_ptr<QpCore> core,
@@ -48,11 +49,17 @@ class Qp {
 
   /// Lets the QP send; false when it has nothing more to send now.
   bool transmit(TransmitSink& sink, Instant now, unsigned budget);
+  /// The same for its answers alone, after packets came: touches nothing of the requester's.
+  bool answer(TransmitSink& sink, unsigned budget);
 
   /// Cheap hints, valid after each call above: whether transmit would do something, and when
   /// handle_timeout is due.
+  [[nodiscard]] bool wants_to_answer() const {
+    return wants_to_answer_.load(std::memory_order_acquire);
+  }
   [[nodiscard]] bool wants_transmit() const {
-    return wants_transmit_.load(std::memory_order_acquire);
+    return wants_transmit_.load(std::memory_order_acquire) ||
+           wants_to_answer();
   }
   [[nodiscard]] Instant deadline() const {
     return Instant{Duration::nanoseconds(deadline_ns_.load(std::memory_order_relaxed))};
@@ -61,7 +68,7 @@ class Qp {
   void report_loss();
 
   /// Waits until no call that started before is inside (deregistration's fence).
-  void pass_through() { const std::lock_guard guard{lock_}; }
+  void pass_through() { const std::scoped_lock guard{requester_lock_, responder_lock_}; }
 
   void check_invariants();
 
@@ -71,16 +78,28 @@ class Qp {
  private:
   friend class Hca;
   Result<void> push(std::span<const SendWr> wrs);
-  void publish_hints() { publish_hints(transport_->wants_transmit()); }
-  void publish_hints(bool wants_transmit);
+  class Hold;
+  void publish_requester(bool wants_transmit);
+  void publish_responder(bool wants_to_answer);
+  void publish_hints() {
+    publish_requester(transport_->wants_transmit());
+    publish_responder(transport_->wants_to_answer());
+  }
+  void enter_error_if_failing();
+  void flush_posted();
   void change_state(QpState from, QpState to);
 
   Hca& hca_;
-  PolicyLock lock_;
   std::unique_ptr<QpCore> core_;
   std::unique_ptr<Transport> transport_;
+  const bool has_halves_;
+  // By who writes, on cache lines of their own.
+  alignas(64) PolicyLock requester_lock_;
+  bool flushes_{};  // what was posted last completes as flushed
   std::atomic<bool> wants_transmit_{false};
   std::atomic<std::int64_t> deadline_ns_{Instant::never().since_start().nanoseconds()};
+  alignas(64) PolicyLock responder_lock_;
+  std::atomic<bool> wants_to_answer_{false};
 };
 
 }  // namespace weft::hca

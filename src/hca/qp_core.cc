@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace weft::hca {
 namespace {
@@ -177,6 +178,15 @@ void QpCore::flush() {
   ReceiveWqe wqe;
   while (srq == nullptr && receive_queue.take(wqe)) {
     flush_receive(wqe);
+  }
+}
+
+void QpCore::enter_error_if_failing() {
+  for (std::string_view& failure : failures_) {
+    const std::string_view reason = std::exchange(failure, {});
+    if (!reason.empty()) {
+      enter_error(reason);
+    }
   }
 }
 

@@ -32,8 +32,15 @@ class Gather {
   std::size_t count_{};
 };
 
+/// The two halves of a QP (IBTA vol 1 §9.7): what executes the send queue and takes the answers, and
+/// what takes requests and answers them. Those of RC run at the same time, each under its own lock,
+/// since the thread that serves a one-sided request is seldom the one that posts.
+enum class Half : std::uint8_t { Requester, Responder };
+
 /// What every engine of one QP shares: identity, attributes, queues and the ways to complete, fail
-/// and flush. All of it is guarded by the QP's lock; nothing here calls out but HcaEvents.
+/// and flush. The send queue and what completes it belong to the requester, the receive queue and
+/// what completes it to the responder; attributes, route and state change with both locks held.
+/// Nothing here calls out but HcaEvents.
 class QpCore {
  public:
   QpCore(QpType type, Qpn number, ProtectionDomain& pd, CompletionQueue& send_cq,
@@ -101,6 +108,17 @@ class QpCore {
   /// Pushes a receive completion; wr_id, qpn and pkey index are filled in here.
   void complete_receive(const ReceiveWqe& wqe, Wc wc, bool solicited);
 
+  /// One half found that the QP must go to the error state, which concerns the other, too: Qp calls
+  /// enter_error before long, with both locks. Until then this half does nothing more.
+  void fail(Half half, std::string_view reason) {
+    failures_[static_cast<std::size_t>(half)] = reason;
+  }
+  [[nodiscard]] bool is_failing(Half half) const {
+    return !failures_[static_cast<std::size_t>(half)].empty();
+  }
+  /// With both locks.
+  void enter_error_if_failing();
+
   /// Moves the QP to the error state and flushes: every send WQE from the head and every receive
   /// WQE of its own RQ completes with WorkRequestFlushed, in order; with an SRQ QpLastWqeReached is
   /// raised (R-RVT-14). No effect when the QP is in error or reset already.
@@ -125,6 +143,7 @@ class QpCore {
 
  private:
   PacketHeader header_;
+  std::array<std::string_view, 2> failures_;  // by half; empty: none
 };
 
 /// One QP type's protocol. Requester side (drains the SQ) and responder side (answers the peer).
@@ -132,14 +151,19 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
+  /// Whether the halves stand apart, each under its own lock; else every call holds both.
+  [[nodiscard]] virtual bool has_halves() const { return false; }
+
   /// A packet or train whose destination QPN, transport, P_Key and (connected) source were checked
-  /// by Qp.
+  /// by Qp. With the lock of the half whose packet it is.
   virtual void handle_packet(const Packet& packet, Instant now) = 0;
 
   /// Emits what may go now, at most `budget` calls of sink.send; true if more could go at once
-  /// (budget or no room).
-  virtual bool transmit(TransmitSink& sink, Instant now, unsigned budget) = 0;
+  /// (budget or no room). Answers by the responder, requests by the requester.
+  virtual bool transmit_answers(TransmitSink& /*sink*/, unsigned& /*budget*/) { return false; }
+  virtual bool transmit(TransmitSink& sink, Instant now, unsigned& budget) = 0;
 
+  [[nodiscard]] virtual bool wants_to_answer() const { return false; }
   [[nodiscard]] virtual bool wants_transmit() const = 0;
   [[nodiscard]] virtual Instant deadline() const = 0;
   virtual void handle_timeout(Instant now) = 0;

@@ -84,7 +84,8 @@ void take(QpAttributes& into, const QpAttributes& asked, QpAttributeMask mask) {
 
 /// All or nothing: a refused modify leaves every attribute as it was (R-QP-3).
 Result<void> Qp::modify(const QpAttributes& asked, QpAttributeMask mask) {
-  const std::lock_guard guard{lock_};
+  const std::scoped_lock guard{requester_lock_, responder_lock_};
+  core_->enter_error_if_failing();
   const QpState from = core_->state();
   const QpState to = mask.has(A::State) ? asked.state : from;
   if (mask.has(A::CurrentState) && asked.current_state != from) {

@@ -67,6 +67,7 @@ class RcRequester {
   [[nodiscard]] SendWqe* wqe_of(Psn psn, std::uint64_t& index);
 
   // Retrying and failing (rc_requester_retry.cc).
+  [[nodiscard]] bool is_failing() const { return core_.is_failing(Half::Requester); }
   void rewind_to(Psn psn);
   bool retry_from(Psn psn, Instant now, std::string_view why);
   void arm_retry_timer(Instant now);

@@ -36,7 +36,7 @@ namespace {
 
 void RcRequester::handle_response(const Packet& packet, Instant now) {
   const QpState state = core_.state();
-  if (state != QpState::Rts && state != QpState::Sqd) {
+  if ((state != QpState::Rts && state != QpState::Sqd) || is_failing()) {
     return;
   }
   // Only a PSN between the oldest unacknowledged and the newest sent says anything (§9.7.5.1.1:
@@ -131,7 +131,7 @@ void RcRequester::finish_in_order() {
 /// is outstanding.
 void RcRequester::progressed(Instant now) {
   finish_in_order();
-  if (core_.state() == QpState::Err) {
+  if (is_failing()) {
     return;
   }
   // What is acknowledged need not be sent again, even if a retry had gone back to it.
@@ -182,7 +182,7 @@ void RcRequester::handle_acknowledge(const Packet& packet, Instant now) {
       if (unacknowledged_ != before) {
         progressed(now);
       }
-      if (!complete && core_.state() != QpState::Err) {
+      if (!complete && !is_failing()) {
         retry_from(unacknowledged_, now,
                    "an acknowledgement came, but not the READ or atomic response before it");
       }
@@ -204,7 +204,7 @@ void RcRequester::handle_rnr(Psn psn, std::uint8_t timer_code, Instant now) {
   const bool complete = acknowledge_before(psn);
   if (unacknowledged_ != before) {
     progressed(now);
-    if (core_.state() == QpState::Err) {
+    if (is_failing()) {
       return;
     }
   }
@@ -230,7 +230,7 @@ void RcRequester::handle_nak(Psn psn, wire::Syndrome syndrome, Instant now) {
   const bool complete = acknowledge_before(psn);
   if (unacknowledged_ != before) {
     progressed(now);
-    if (core_.state() == QpState::Err) {
+    if (is_failing()) {
       return;
     }
   }

@@ -72,6 +72,9 @@ bool RcRequester::retry_from(Psn psn, Instant now, std::string_view why) {
 }
 
 void RcRequester::handle_timeout(Instant now) {
+  if (is_failing()) {
+    return;
+  }
   if (rnr_until_ <= now) {
     rnr_until_ = Instant::never();
     rewound_ = false;
@@ -105,7 +108,7 @@ void RcRequester::fail_head(WcStatus status, std::string_view reason) {
   if (!core_.send_queue.is_empty()) {
     core_.complete_head(status);
   }
-  core_.enter_error(reason);
+  core_.fail(Half::Requester, reason);
 }
 
 void RcRequester::drain() {

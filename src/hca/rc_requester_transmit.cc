@@ -53,7 +53,7 @@ constexpr std::uint32_t kAckRequestInterval = 128;
 
 bool RcRequester::wants_transmit() const {
   const QpState state = core_.state();
-  if ((state != QpState::Rts && state != QpState::Sqd) || stalled_ ||
+  if ((state != QpState::Rts && state != QpState::Sqd) || stalled_ || is_failing() ||
       rnr_until_ != Instant::never()) {
     return false;
   }

@@ -64,7 +64,8 @@ void RcResponder::enter_error() {
 /// The PSN check (§9.7.4.1.2, Figure 86..): expected, duplicate or gap.
 void RcResponder::handle_request(const Packet& packet) {
   const QpState state = core_.state();
-  if (state != QpState::Rtr && state != QpState::Rts && state != QpState::Sqd) {
+  if ((state != QpState::Rtr && state != QpState::Rts && state != QpState::Sqd) ||
+      core_.is_failing(Half::Responder)) {
     return;
   }
   const std::int32_t offset = distance(expected_, packet.header.psn);
@@ -138,7 +139,7 @@ void RcResponder::refuse(const Packet& packet, const Refusal& refusal) {
   } else {
     core_.raise(row.event);
   }
-  core_.enter_error(refusal.reason);
+  core_.fail(Half::Responder, refusal.reason);
 }
 
 bool RcResponder::ensure_receive_wqe() {
@@ -167,7 +168,7 @@ void RcResponder::execute(const Packet& packet) {
       execute_atomic(packet, first);
       break;
   }
-  if (core_.state() == QpState::Err) {
+  if (core_.is_failing(Half::Responder)) {
     return;
   }
   expected_ = expected_ + psns;

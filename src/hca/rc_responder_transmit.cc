@@ -114,7 +114,7 @@ RcResponder::Step RcResponder::transmit_read(TransmitSink& sink, Pending& pendin
   if (found.fault != KeyFault::None) {
     note_nak(wire::Syndrome::nak(wire::NakCode::RemoteAccessError), pending.psn);
     core_.raise(AsyncEventType::QpAccessError);
-    core_.enter_error("memory that a READ was reading is gone");
+    core_.fail(Half::Responder, "memory that a READ was reading is gone");
     return Step::Failed;
   }
   const std::uint32_t count = core_.packets(bytes);

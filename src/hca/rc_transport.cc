@@ -16,27 +16,27 @@ class RcTransport final : public Transport {
 
   void handle_packet(const Packet& packet, Instant now) override {
     const wire::OpcodeInfo* info = wire::opcode_info(packet.header.opcode);
-    const bool is_response =
-        info != nullptr && (info->operation == wire::Operation::Acknowledge ||
-                            info->operation == wire::Operation::AtomicAcknowledge ||
-                            info->operation == wire::Operation::RdmaReadResponse);
-    if (is_response) {
+    if (info != nullptr && wire::is_response(info->operation)) {
       requester_.handle_response(packet, now);
     } else {
       responder_.handle_request(packet);
     }
   }
 
-  bool transmit(TransmitSink& sink, Instant now, unsigned budget) override {
-    const bool more_responses = responder_.transmit(sink, budget);
-    const bool more_requests = requester_.transmit(sink, now, budget);
-    requester_.notify_if_drained();
-    return more_responses || more_requests;
+  [[nodiscard]] bool has_halves() const override { return true; }
+
+  bool transmit_answers(TransmitSink& sink, unsigned& budget) override {
+    return responder_.transmit(sink, budget);
   }
 
-  [[nodiscard]] bool wants_transmit() const override {
-    return responder_.wants_transmit() || requester_.wants_transmit();
+  bool transmit(TransmitSink& sink, Instant now, unsigned& budget) override {
+    const bool more = requester_.transmit(sink, now, budget);
+    requester_.notify_if_drained();
+    return more;
   }
+
+  [[nodiscard]] bool wants_to_answer() const override { return responder_.wants_transmit(); }
+  [[nodiscard]] bool wants_transmit() const override { return requester_.wants_transmit(); }
 
   [[nodiscard]] Instant deadline() const override { return requester_.deadline(); }
   void handle_timeout(Instant now) override { requester_.handle_timeout(now); }
@@ -78,8 +78,9 @@ class RcTransport final : public Transport {
   }
 
  private:
-  RcRequester requester_;
-  RcResponder responder_;
+  // On cache lines of their own: two threads may be at work on them.
+  alignas(64) RcRequester requester_;
+  alignas(64) RcResponder responder_;
 };
 
 }  // namespace

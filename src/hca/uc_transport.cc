@@ -38,11 +38,12 @@ class UcTransport final : public Transport {
 
   // --- requester (§9.8.2.1)
   // ------------------------------------------------------------------------------------------
-  bool transmit(TransmitSink& sink, Instant /*now*/, unsigned budget) override {
+  bool transmit(TransmitSink& sink, Instant /*now*/, unsigned& budget) override {
     while (wants_transmit()) {
-      if (budget-- == 0 || !send_part(sink)) {
+      if (budget == 0 || !send_part(sink)) {
         return core_.state() == QpState::Rts;
       }
+      --budget;
     }
     return false;
   }

@@ -44,11 +44,12 @@ class UdTransport final : public Transport {
     deliver(packet);
   }
 
-  bool transmit(TransmitSink& sink, Instant /*now*/, unsigned budget) override {
+  bool transmit(TransmitSink& sink, Instant /*now*/, unsigned& budget) override {
     while (wants_transmit()) {
-      if (budget-- == 0 || !send_one(sink)) {
+      if (budget == 0 || !send_one(sink)) {
         return core_.state() == QpState::Rts;
       }
+      --budget;
     }
     return false;
   }

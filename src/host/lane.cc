@@ -35,7 +35,8 @@ Lane::Lane(std::uint32_t lane_number, uabi::ProcessAddress self_address,
     : number(lane_number), self(self_address), peer(peer_address), map_(map), taps_(taps) {}
 
 void Lane::open(Mapping memory, Mapping attention, ring::LaneSide side) {
-  const std::lock_guard guard{out_lock};  // who waits for this lane looks at it already
+  // Who waits for this lane looks at it already.
+  const std::scoped_lock guard{outs_[0].lock, outs_[1].lock, line_lock};
   memory_ = std::move(memory);
   attention_ = std::move(attention);
   void* const page = attention_.bytes().data();
@@ -47,8 +48,8 @@ void Lane::open(Mapping memory, Mapping attention, ring::LaneSide side) {
   const auto ends = ring::lane_ends(memory_.bytes().subspan(sizeof(LaneHead)), kLaneShape, side);
   request_in = ends.request_in;
   response_in = ends.response_in;
-  request_out_ = ends.request_out;
-  response_out_ = ends.response_out;
+  outs_[0].ring = ends.request_out;
+  outs_[1].ring = ends.response_out;
   state_.store(LaneState::Open, std::memory_order_release);
 }
 
@@ -62,15 +63,15 @@ void Lane::open_to_self() {
   head_ = std::construct_at(head_of(memory));
   const auto a = ring::lane_ends(memory.subspan(sizeof(LaneHead)), kLaneShape, ring::LaneSide::A);
   const auto b = ring::lane_ends(memory.subspan(sizeof(LaneHead)), kLaneShape, ring::LaneSide::B);
-  request_out_ = a.request_out;
-  response_out_ = a.response_out;
+  outs_[0].ring = a.request_out;
+  outs_[1].ring = a.response_out;
   request_in = b.request_in;
   response_in = b.response_in;
   state_.store(LaneState::Open, std::memory_order_release);
 }
 
 void Lane::close(Lane& heir) {
-  const std::scoped_lock guard{out_lock, heir.out_lock};
+  const std::scoped_lock guard{outs_[0].lock, outs_[1].lock, line_lock, heir.line_lock};
   state_.store(LaneState::Dead, std::memory_order_release);
   died_at_ns_.store(now().since_start().nanoseconds(), std::memory_order_relaxed);
   head_ = nullptr;
@@ -94,24 +95,24 @@ bool Lane::try_reopen() {
          state_.compare_exchange_strong(dead, LaneState::Opening);
 }
 
-Route& Lane::route(const hca::PacketHeader& header, fabric::CounterPage& page,
+Route& Lane::route(Out& out, const hca::PacketHeader& header, fabric::CounterPage& page,
                    PolicyLock& page_lock) {
   const std::uint64_t generation = map_.generation();
   const auto is_it = [&](const Route& route) {
     return route.slid == header.slid && route.dlid == header.dlid;
   };
-  if (newest_route_ == nullptr || !is_it(*newest_route_)) {
-    const auto found = std::ranges::find_if(routes_, [&](const auto& r) { return is_it(*r); });
-    if (found == routes_.end()) {
-      routes_.push_back(std::make_unique<Route>());
-      newest_route_ = routes_.back().get();
-      newest_route_->slid = header.slid;
-      newest_route_->dlid = header.dlid;
+  if (out.newest_route == nullptr || !is_it(*out.newest_route)) {
+    const auto found = std::ranges::find_if(out.routes, [&](const auto& r) { return is_it(*r); });
+    if (found == out.routes.end()) {
+      out.routes.push_back(std::make_unique<Route>());
+      out.newest_route = out.routes.back().get();
+      out.newest_route->slid = header.slid;
+      out.newest_route->dlid = header.dlid;
     } else {
-      newest_route_ = found->get();
+      out.newest_route = found->get();
     }
   }
-  Route& route = *newest_route_;
+  Route& route = *out.newest_route;
   if (route.generation != generation) {
     fabric::Path path = map_.resolve(self.node, header.slid, header.dlid);
     const bool same_way = route.counter != nullptr && path.outcome == route.path.outcome &&
@@ -128,14 +129,14 @@ Route& Lane::route(const hca::PacketHeader& header, fabric::CounterPage& page,
 
 /// A full ring holds a packet up to the head-of-queue lifetime (DESIGN.md, decision 8). A reliable
 /// connection waits: its peer is alive and will read (decision 7).
-bool Lane::may_discard(const hca::PacketHeader& header) {
+bool Lane::may_discard(Out& out, const hca::PacketHeader& header) {
   const Instant at = now();
-  if (full_since_ == Instant::never()) {
-    full_since_ = at;
+  if (out.full_since == Instant::never()) {
+    out.full_since = at;
   }
   const wire::OpcodeInfo* const info = wire::opcode_info(header.opcode);
   return info != nullptr && info->transport != wire::Transport::Rc &&
-         at - full_since_ > kHeadOfQueueLifetime;
+         at - out.full_since > kHeadOfQueueLifetime;
 }
 
 /// The whole record, not committed yet; empty without room.
@@ -157,7 +158,8 @@ SendOutcome Lane::send(hca::Flow flow, const hca::PacketHeader& header,
                        std::span<const ByteSpan> gather, fabric::CounterPage& page,
                        PolicyLock& page_lock) {
   const std::size_t payload_bytes = total(gather);
-  Route& route = this->route(header, page, page_lock);
+  Out& out = this->out(flow);
+  Route& route = this->route(out, header, page, page_lock);
   const std::uint64_t words = hca::packet_length_words(header, payload_bytes);
   const LaneState state = this->state();
   if (!route.path.is_delivered() || state == LaneState::Dead) {
@@ -169,10 +171,9 @@ SendOutcome Lane::send(hca::Flow flow, const hca::PacketHeader& header,
   if (state == LaneState::Opening) {
     return SendOutcome::NoRoom;
   }
-  ring::Producer<>& out = flow == hca::Flow::Request ? request_out_ : response_out_;
-  const MutableByteSpan record = write(out, header, gather, payload_bytes);
+  const MutableByteSpan record = write(out.ring, header, gather, payload_bytes);
   if (record.empty()) {
-    if (!may_discard(header)) {
+    if (!may_discard(out, header)) {
       return SendOutcome::NoRoom;
     }
     route.counter->count_discarded(header.packet_count, words);
@@ -182,21 +183,21 @@ SendOutcome Lane::send(hca::Flow flow, const hca::PacketHeader& header,
       !taps_.show(route.path.hops, record.first(record.size() - payload_bytes), gather)) {
     return SendOutcome::NoRoom;
   }
-  if (full_since_ != Instant::never()) {
-    route.counter->count_wait(now() - full_since_);
-    full_since_ = Instant::never();
+  if (out.full_since != Instant::never()) {
+    route.counter->count_wait(now() - out.full_since);
+    out.full_since = Instant::never();
   }
-  out.commit();
+  out.ring.commit();
   route.counter->count(header.packet_count, words);
   return SendOutcome::Sent;
 }
 
 bool Lane::send_copy(hca::PacketHeader header, std::span<const ByteSpan> gather) {
   header.multicast_loopback = peer.node == self.node;
-  if (state() != LaneState::Open || write(request_out_, header, gather, total(gather)).empty()) {
+  if (state() != LaneState::Open || write(outs_[0].ring, header, gather, total(gather)).empty()) {
     return false;
   }
-  request_out_.commit();
+  outs_[0].ring.commit();
   return true;
 }
 
@@ -214,8 +215,8 @@ void Lane::ring_doorbell(bool is_urgent) {
 }
 
 bool Lane::is_drained() {
-  const std::lock_guard guard{out_lock};
-  return state() == LaneState::Dead || (state() == LaneState::Open && request_out_.is_drained());
+  const std::lock_guard guard{outs_[0].lock};
+  return state() == LaneState::Dead || (state() == LaneState::Open && outs_[0].ring.is_drained());
 }
 
 void Lane::say_that_room_is_wanted() {

@@ -3,7 +3,8 @@
 // One lane as this process has it (DESIGN.md, decision 3): where packets to one other process go
 // out, and where that process's packets come in.
 //
-// Threading: what is under `out_lock` serves any thread that sends; each of the two incoming rings
+// Threading: each of the two outgoing rings has a lock, since requests and answers often come from
+// different threads; so has the line of those who wait. Each of the two incoming rings
 // belongs to whoever holds the process's ownership of requests or of responses.
 
 #include <atomic>
@@ -37,7 +38,7 @@ struct QpCarrier : ListHook<struct WaitingForRoom> {
   std::uint32_t hca{};                            // counted from 0 within the host
   std::atomic<Lane*> lane{};                      // of a connected QP, from RTR on
   std::atomic<std::int64_t> armed_ns{kNotArmed};  // its entry in the timer heap
-  std::atomic<Lane*> waiting_on{};  // the lane in whose list it stands; changed under its out_lock
+  std::atomic<Lane*> waiting_on{};  // the lane in whose list it stands; changed under its line_lock
 
   // Of a UD QP, under the QP's lock: the lane of the newest destination.
   Lid newest_dlid;
@@ -80,8 +81,10 @@ class Lane {
 
   // --- sending
 
-  PolicyLock out_lock{LockPolicy::Spin};
-  IntrusiveList<QpCarrier, WaitingForRoom> waiting;  // the line, under out_lock
+  PolicyLock& out_lock(hca::Flow flow) { return out(flow).lock; }
+
+  PolicyLock line_lock{LockPolicy::Spin};
+  IntrusiveList<QpCarrier, WaitingForRoom> waiting;  // the line
   std::atomic<std::uint32_t> line_length{0};
   [[nodiscard]] bool has_line() const { return line_length.load(std::memory_order_relaxed) != 0; }
   std::atomic<bool> responses_wait{false};  // a response found no room; somewhere in the line
@@ -89,16 +92,16 @@ class Lane {
   [[nodiscard]] LaneState state() const { return state_.load(std::memory_order_acquire); }
 
   /// Puts a packet or train into the ring, or loses it as its path says. `page` opens counters.
-  /// With out_lock.
+  /// With the flow's out_lock.
   [[nodiscard]] SendOutcome send(hca::Flow flow, const hca::PacketHeader& header,
                                  std::span<const ByteSpan> gather, fabric::CounterPage& page,
                                  PolicyLock& page_lock);
 
-  /// A multicast copy: no path, no counter, no waiting. False: no room, or nobody there. With
-  /// out_lock.
+  /// A multicast copy: no path, no counter, no waiting. False: no room, or nobody there. With the
+  /// out_lock of requests.
   [[nodiscard]] bool send_copy(hca::PacketHeader header, std::span<const ByteSpan> gather);
 
-  /// After the last packet of a series, with the same hold of out_lock: wakes the peer if it does
+  /// After the last packet of a series, with the same hold of an out_lock: wakes the peer if it does
   /// not look. `is_urgent`: a one-sided request was among them, which wakes one who naps, too.
   void ring_doorbell(bool is_urgent);
 
@@ -107,6 +110,7 @@ class Lane {
   /// Whether the peer has read, and so answered, all that was sent to it. A dead peer has.
   [[nodiscard]] bool is_drained();
 
+  /// With line_lock.
   void say_that_room_is_wanted();
 
   // --- life
@@ -125,8 +129,8 @@ class Lane {
   // --- receiving
 
   /// Valid while the lane is open and the caller has the ownership of the ring.
-  ring::Consumer<> request_in;
-  ring::Consumer<> response_in;
+  alignas(64) ring::Consumer<> request_in;
+  alignas(64) ring::Consumer<> response_in;
 
   /// After records were taken: wakes a peer that waits for room.
   void tell_room();
@@ -150,9 +154,19 @@ class Lane {
   Refusals refusals;
 
  private:
-  [[nodiscard]] Route& route(const hca::PacketHeader& header, fabric::CounterPage& page,
+  /// One outgoing ring. The routes and counters of its packets are its own, so that the senders of
+  /// the two share no cache line.
+  struct alignas(64) Out {
+    PolicyLock lock{LockPolicy::Spin};
+    ring::Producer<> ring;
+    Route* newest_route{};
+    Instant full_since{Instant::never()};
+    std::vector<std::unique_ptr<Route>> routes;
+  };
+  [[nodiscard]] Out& out(hca::Flow flow) { return outs_[flow == hca::Flow::Request ? 0 : 1]; }
+  [[nodiscard]] Route& route(Out& out, const hca::PacketHeader& header, fabric::CounterPage& page,
                              PolicyLock& page_lock);
-  [[nodiscard]] bool may_discard(const hca::PacketHeader& header);
+  [[nodiscard]] static bool may_discard(Out& out, const hca::PacketHeader& header);
   [[nodiscard]] MutableByteSpan write(ring::Producer<>& out, const hca::PacketHeader& header,
                                       std::span<const ByteSpan> gather, std::size_t payload_bytes);
   void wake_peer();
@@ -167,11 +181,7 @@ class Lane {
   AttentionPage* peer_attention_{};
   std::size_t my_side_{};
   std::size_t peer_side_{};
-  ring::Producer<> request_out_;
-  ring::Producer<> response_out_;
-  std::vector<std::unique_ptr<Route>> routes_;  // under out_lock
-  Route* newest_route_{};
-  Instant full_since_{Instant::never()};
+  std::array<Out, 2> outs_;  // requests, responses
   std::atomic<std::int64_t> died_at_ns_{};
 
   struct Arrival {

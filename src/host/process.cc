@@ -167,7 +167,7 @@ void Process::make_progress() {
   if (impl.lease_ended.load(std::memory_order_relaxed)) {
     impl.lease_ended.store(false, std::memory_order_relaxed);
   }
-  if (impl.progress(Impl::Taker::Application, true) == 0) {
+  if (impl.progress(Impl::Taker::Application, {}) == 0) {
     impl.let_others_run();
   }
 }

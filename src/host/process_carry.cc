@@ -42,7 +42,7 @@ class LaneSink final : public hca::TransmitSink {
   [[nodiscard]] Lane* blocked() const { return blocked_; }
 
  private:
-  void hold(Lane& lane);
+  void hold(Lane& lane, hca::Flow flow);
   [[nodiscard]] bool is_allowed(hca::Flow flow, bool has_payload) const {
     using Allowed = Process::Impl::Allowed;
     return allowed_ == Allowed::Everything ||
@@ -52,7 +52,8 @@ class LaneSink final : public hca::TransmitSink {
   Process::Impl* process_;
   QpCarrier& carrier_;
   Process::Impl::Allowed allowed_;
-  Lane* held_{};  // its out_lock is ours
+  Lane* held_{};  // its out_lock of this flow is ours
+  hca::Flow held_flow_{};
   Lane* blocked_{};
   bool is_rung_{true};  // nothing was sent on the held lane since its bell
   bool is_urgent_{};    // what was sent since then includes a one-sided request
@@ -60,11 +61,12 @@ class LaneSink final : public hca::TransmitSink {
   bool has_sent_{};
 };
 
-void LaneSink::hold(Lane& lane) {
-  if (held_ != &lane) {
+void LaneSink::hold(Lane& lane, hca::Flow flow) {
+  if (held_ != &lane || held_flow_ != flow) {
     let_go();
-    lane.out_lock.lock();
+    lane.out_lock(flow).lock();
     held_ = &lane;
+    held_flow_ = flow;
   }
 }
 
@@ -77,7 +79,7 @@ void LaneSink::let_go() {
   if (is_due) {
     lane.ring_doorbell(std::exchange(is_urgent_, false));
   }
-  lane.out_lock.unlock();
+  lane.out_lock(held_flow_).unlock();
   if (is_due && lane.is_to_self()) {
     process_->watch(lane);
     process_->wake_thread();
@@ -103,7 +105,7 @@ bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
     }
     lane = &process_->lane_of_packet(carrier_, header);
   }
-  hold(*lane);
+  hold(*lane, flow);
   switch (lane->send(flow, header, gather, *process_->counters, process_->counters_lock)) {
     case SendOutcome::Sent:
       is_rung_ = false;
@@ -190,6 +192,19 @@ void Process::Impl::wait_for_turn(QpCarrier& carrier, const Attempt& made) {
   join_line(carrier, line != nullptr ? *line : *nowhere, made.blocked != nullptr);
 }
 
+/// After requests came.
+void Process::Impl::answer(QpCarrier& carrier, unsigned budget) {
+  if (!carrier.qp->wants_to_answer()) {
+    return;
+  }
+  LaneSink sink{this, carrier, allowed_now(carrier)};
+  const bool has_more = carrier.qp->answer(sink, budget);
+  const Attempt made = conclude(carrier, sink, has_more);
+  if (made.has_more) {
+    wait_for_turn(carrier, made);
+  }
+}
+
 void Process::Impl::carry(QpCarrier& carrier, Instant at, unsigned budget) {
   if (!carrier.qp->wants_transmit()) {
     return;
@@ -227,7 +242,7 @@ void Process::Impl::send_what_is_owed(QpCarrier& carrier) {
 /// The line of a dead lane is that of `nowhere`, which every pass looks at.
 void Process::Impl::join_line(QpCarrier& carrier, Lane& wanted, bool wants_room) {
   Lane& lane = wanted.state() != LaneState::Dead ? wanted : *nowhere;
-  const std::lock_guard guard{lane.out_lock};
+  const std::lock_guard guard{lane.line_lock};
   if (Lane* none = nullptr; carrier.waiting_on.compare_exchange_strong(none, &lane)) {
     lane.waiting.push_back(carrier);
     lane.line_length.fetch_add(1, std::memory_order_relaxed);
@@ -238,7 +253,7 @@ void Process::Impl::join_line(QpCarrier& carrier, Lane& wanted, bool wants_room)
   }
 }
 
-/// With the lane's out_lock.
+/// With the lane's line_lock.
 void Process::Impl::leave_line(QpCarrier& carrier, Lane& lane) {
   IntrusiveList<QpCarrier, WaitingForRoom>::remove(carrier);
   carrier.waiting_on.store(nullptr);
@@ -307,7 +322,7 @@ bool Process::Impl::serve_line(Lane& lane, Instant at) {
        --turns) {
     QpCarrier* carrier = nullptr;
     {
-      const std::lock_guard guard{lane.out_lock};
+      const std::lock_guard guard{lane.line_lock};
       if (lane.waiting.empty()) {
         break;
       }
@@ -319,7 +334,7 @@ bool Process::Impl::serve_line(Lane& lane, Instant at) {
     has_sent = has_sent || made.has_sent;
     const bool waits_elsewhere = made.blocked != nullptr && made.blocked != &lane;
     {
-      const std::lock_guard guard{lane.out_lock};
+      const std::lock_guard guard{lane.line_lock};
       if (carrier->waiting_on.load() != &lane) {
         continue;  // taken out of the line meanwhile
       }
@@ -342,7 +357,7 @@ bool Process::Impl::serve_line(Lane& lane, Instant at) {
       }
     }
   }
-  const std::lock_guard guard{lane.out_lock};
+  const std::lock_guard guard{lane.line_lock};
   lane.waiting.splice_front(kept);
   lane.waiting.splice_back(served);
   return has_sent;
@@ -350,7 +365,7 @@ bool Process::Impl::serve_line(Lane& lane, Instant at) {
 
 void Process::Impl::forget_waiting(QpCarrier& carrier) {
   while (Lane* const lane = carrier.waiting_on.load()) {
-    const std::lock_guard guard{lane->out_lock};
+    const std::lock_guard guard{lane->line_lock};
     if (carrier.waiting_on.load() == lane) {
       leave_line(carrier, *lane);
     }
@@ -400,7 +415,7 @@ bool Process::Impl::send_multicast(const hca::PacketHeader& header,
   for (const uabi::ProcessAddress& member : members) {
     if (std::ranges::find(nodes, member.node) != nodes.end()) {
       Lane& lane = lane_to(member);
-      const std::lock_guard guard{lane.out_lock};
+      const std::lock_guard guard{lane.out_lock(hca::Flow::Request)};
       if (lane.send_copy(header, gather)) {
         lane.ring_doorbell(false);
         if (lane.is_to_self()) {

@@ -162,6 +162,7 @@ struct Process::Impl {
   Result<void> post(QpCarrier& carrier, const hca::SendWr& wr);
   void send_what_is_owed(QpCarrier& carrier);
   void carry(QpCarrier& carrier, Instant at, unsigned budget);
+  void answer(QpCarrier& carrier, unsigned budget);
   void join_line(QpCarrier& carrier, Lane& wanted, bool wants_room);
   void leave_line(QpCarrier& carrier, Lane& lane);
   bool serve_line(Lane& lane, Instant at);
@@ -180,7 +181,12 @@ struct Process::Impl {
 
   // process_progress.cc
   enum class Taker : std::uint8_t { Application, Thread };
-  std::size_t progress(Taker taker, bool application_is_active);
+  /// How lately the application polled, as the thread sees it.
+  struct Activity {
+    bool polls_now{};   // SENDs are its business
+    bool polled_lately{};  // so are answers
+  };
+  std::size_t progress(Taker taker, Activity application);
   std::size_t take_requests(Taker taker, bool application_is_active);
   std::size_t take_responses();
   template <class Visit>
@@ -191,7 +197,10 @@ struct Process::Impl {
   void answer_bells();
   void look_at_all();
   std::size_t drain(Lane& lane, hca::Flow flow, bool only_one_sided, bool leave_one_sided);
-  std::array<hca::Packet, 2> arriving;  // of requests, of responses: each under its ownership
+  struct alignas(64) Arriving {
+    hca::Packet packet;
+  };
+  std::array<Arriving, 2> arriving;  // of requests, of responses: each under its ownership
   void deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant at,
                std::span<QpCarrier*> touched, std::size_t& touched_count);
   void handle_timers(Instant at);

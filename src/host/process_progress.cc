@@ -41,6 +41,10 @@ constexpr unsigned kRoundsBetweenLooks = 16;
 /// told.
 constexpr std::uint64_t kPollsBetweenLooks = 16;
 
+/// Answers to an application that polled so lately are left to it: it is the one that waits for
+/// them, and what they change lies in its cache; policy.
+constexpr Duration kPatienceWithAnswers = Duration::microseconds(5);
+
 void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -89,7 +93,7 @@ bool is_one_sided(wire::Opcode opcode) {
 /// A record of another process: copied, checked, and delivered where its addresses say.
 void Process::Impl::deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant at,
                             std::span<QpCarrier*> touched, std::size_t& touched_count) {
-  hca::Packet& packet = arriving[flow == hca::Flow::Response ? 1 : 0];
+  hca::Packet& packet = arriving[flow == hca::Flow::Response ? 1 : 0].packet;
   if (!hca::read_record(record, packet).empty()) {
     refuse(lane, uabi::Misbehaviour::MalformedRecord);
     return;
@@ -177,8 +181,12 @@ std::size_t Process::Impl::drain(Lane& lane, hca::Flow flow, bool only_one_sided
   }
   if (taken != 0) {
     for (std::size_t i = 0; i < touched_count; ++i) {
-      carry(*touched[i], at, kAnswerBudget);
-      arm(*touched[i]);
+      if (flow == hca::Flow::Request) {
+        answer(*touched[i], kAnswerBudget);
+      } else {
+        carry(*touched[i], at, kAnswerBudget);
+        arm(*touched[i]);
+      }
     }
   }
   // After a pass in vain too: who found no room may have said so just after the last record went.
@@ -249,13 +257,13 @@ void Process::Impl::look_at_all() {
   }
 }
 
-std::size_t Process::Impl::progress(Taker taker, bool application_is_active) {
+std::size_t Process::Impl::progress(Taker taker, Activity application) {
   answer_bells();
   std::size_t taken = 0;
-  if (taker == Taker::Application || !application_is_active) {
+  if (taker == Taker::Application || !application.polled_lately) {
     taken += take_responses();
   }
-  taken += take_requests(taker, application_is_active);
+  taken += take_requests(taker, application.polls_now);
   if (taken != 0 && taker == Taker::Application) {
     polls_when_found.store(polls.load(std::memory_order_relaxed), std::memory_order_relaxed);
   }
@@ -385,7 +393,7 @@ void Process::Impl::run_progress() {
   Instant polled_at{};  // when a new poll of the application was last seen
   Instant worked_at = now();
   bool has_lease = false;
-  bool is_active = false;
+  Activity application;
   for (unsigned round = 0; !stopping.load(std::memory_order_relaxed); ++round) {
     const Instant at = clock.read();
     if (round % kRoundsBetweenLooks == 0) {  // the application writes that line: not every round
@@ -394,9 +402,10 @@ void Process::Impl::run_progress() {
         polled_at = at;
       }
       has_lease = !lease_ended.load(std::memory_order_seq_cst);
-      is_active = has_lease && at - polled_at < kFreshPoll;
+      application = {.polls_now = has_lease && at - polled_at < kFreshPoll,
+                     .polled_lately = has_lease && at - polled_at < kPatienceWithAnswers};
     }
-    if (progress(Taker::Thread, is_active) != 0) {
+    if (progress(Taker::Thread, application) != 0) {
       worked_at = at;
       if (!thread_is_hot.load(std::memory_order_relaxed)) {
         thread_is_hot.store(budget > Duration{}, std::memory_order_relaxed);

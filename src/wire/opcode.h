@@ -88,6 +88,12 @@ enum class Operation : std::uint8_t {
   CongestionNotification,
 };
 
+/// What a responder sends; the rest are requests (and congestion notifications).
+[[nodiscard]] constexpr bool is_response(Operation operation) {
+  return operation == Operation::RdmaReadResponse || operation == Operation::Acknowledge ||
+         operation == Operation::AtomicAcknowledge;
+}
+
 /// Place of the packet in its message.
 enum class Position : std::uint8_t { First, Middle, Last, Only };
 
