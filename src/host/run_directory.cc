@@ -18,7 +18,7 @@ namespace weft::host {
 namespace {
 
 /// Everything that a daemon and its programs put into a fabric's directory.
-constexpr std::array<std::string_view, 3> kFilesOfFabric{"control", "lock", "sys"};
+constexpr std::array<std::string_view, 4> kFilesOfFabric{"control", "lock", "log", "sys"};
 
 /// A directory of ours whose daemon is dead: the lock dies with its holder. The directory of a
 /// daemon that is just starting has no file yet.

@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "tests" / "clients"))
 import weft_clients  # noqa: E402  (it lies in the folder above)
 
 SETTLE_SECONDS = 5      # policy: how long the daemon may take to forget a program
-FILES_OF_FABRIC = {"control", "lock", "sys"}
+FILES_OF_FABRIC = {"control", "lock", "log", "sys"}
 CHARACTERS_SHOWN = 1500
 
 

@@ -59,7 +59,7 @@ def liar_program():
 
 def victims(smoke):
     """Programs whose contents or exit status say whether they were hurt."""
-    few = 1 if smoke else 20
+    few = 4 if smoke else 20
     return [
         weft_clients.Case("ibv_rc_pingpong", ["-c", "-n", str(4_000 * few)], timeout_seconds=60),
         weft_clients.Case("ibv_ud_pingpong", ["-c", "-n", str(1_000 * few)], timeout_seconds=60),
