@@ -1,6 +1,5 @@
 #include "hca/packet_record.h"
 
-#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cstring>
@@ -89,8 +88,8 @@ const std::array<RecordShape, 256> kShapes = [] {
 }
 
 /// Of a train: a READ response has its AETH in the first packet or in the last; both say the same.
-[[nodiscard]] std::size_t extension_bytes(const RecordShape& first, const RecordShape& last) {
-  return std::max(first.extension_bytes, last.has_aeth ? last.extension_bytes : std::uint8_t{0});
+[[nodiscard]] std::uint8_t extension_bytes(const RecordShape& first, const RecordShape& last) {
+  return last.has_aeth ? last.extension_bytes : first.extension_bytes;
 }
 
 /// What has fewer bits on the wire than here, and what makes a GRH InfiniBand's.
@@ -133,18 +132,19 @@ const std::array<RecordShape, 256> kShapes = [] {
 
 }  // namespace
 
-std::size_t record_header_bytes(const PacketHeader& header) {
-  const RecordShape& last = shape(header.last_opcode);
-  return sizeof(FixedPart) + extension_bytes(shape(header.opcode), last) +
-         (last.has_tail_word ? sizeof header.immediate_or_rkey : 0) +
-         (header.has_grh ? sizeof header.grh : 0);
-}
-
-std::size_t encode_record_header(const PacketHeader& header, MutableByteSpan out) {
+RecordHeader::RecordHeader(const PacketHeader& header) : header_(header) {
   const RecordShape& first = shape(header.opcode);
   const RecordShape& last = shape(header.last_opcode);
-  assert(first.info != nullptr && last.info != nullptr &&
-         out.size() >= record_header_bytes(header));
+  assert(first.info != nullptr && last.info != nullptr);
+  extension_bytes_ = extension_bytes(first, last);
+  has_tail_word_ = last.has_tail_word;
+  bytes_ = static_cast<std::uint16_t>(sizeof(FixedPart) + extension_bytes_ +
+                                      (has_tail_word_ ? sizeof header.immediate_or_rkey : 0) +
+                                      (header.has_grh ? sizeof header.grh : 0));
+}
+
+void RecordHeader::write(std::byte* to) const {
+  const PacketHeader& header = header_;
   const auto flag = [](bool set, std::uint8_t bit) { return set ? bit : std::uint8_t{0}; };
   const auto flags = static_cast<std::uint8_t>(
       flag(header.solicited, kSolicited) | flag(header.ack_request, kAckRequest) |
@@ -159,20 +159,25 @@ std::size_t encode_record_header(const PacketHeader& header, MutableByteSpan out
                 at_bit(16, static_cast<std::uint16_t>(header.slid.value())) |
                 at_bit(32, static_cast<std::uint16_t>(header.dlid.value())),
       .third = at_bit(0, header.dest_qp.value()) | at_bit(32, header.psn.value())};
-  std::byte* to = out.data();
   const auto put = [&to](const void* from, std::size_t bytes) {
     copy_few(to, static_cast<const std::byte*>(from), bytes);
     to += bytes;
   };
   put(&fixed, sizeof fixed);
-  put(&header.extension, extension_bytes(first, last));
-  if (last.has_tail_word) {
+  put(&header.extension, extension_bytes_);
+  if (has_tail_word_) {
     put(&header.immediate_or_rkey, sizeof header.immediate_or_rkey);
   }
   if (header.has_grh) {
     put(&header.grh, sizeof header.grh);
   }
-  return static_cast<std::size_t>(to - out.data());
+}
+
+std::size_t encode_record_header(const PacketHeader& header, MutableByteSpan out) {
+  const RecordHeader record{header};
+  assert(out.size() >= record.bytes());
+  record.write(out.data());
+  return record.bytes();
 }
 
 std::string_view read_record(ByteSpan record, Packet& packet) {

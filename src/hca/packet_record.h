@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -16,10 +17,24 @@ inline constexpr std::size_t kMaxRecordHeaderBytes = 104;
 /// How a packet or train lies in a shared-memory ring: a native-endian header of only those parts
 /// that the opcodes have, then the payload. Small messages stay within one cache line (SEND of 8
 /// bytes: 36; WRITE: 52).
-[[nodiscard]] std::size_t record_header_bytes(const PacketHeader& header);
+class RecordHeader {
+ public:
+  /// Of `header`, which outlives this.
+  explicit RecordHeader(const PacketHeader& header);
 
-/// Writes the header to the first record_header_bytes() of `out`, returns how many those are; the
-/// caller appends the payload.
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+  /// Writes bytes() bytes; the caller appends the payload.
+  void write(std::byte* to) const;
+
+ private:
+  const PacketHeader& header_;
+  std::uint8_t extension_bytes_;
+  bool has_tail_word_;
+  std::uint16_t bytes_;
+};
+
+/// The same at once: writes the header to the front of `out`, returns its bytes.
 std::size_t encode_record_header(const PacketHeader& header, MutableByteSpan out);
 
 /// Reads a record that another process wrote, who may lie: every value is copied once and checked

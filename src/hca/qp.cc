@@ -259,8 +259,8 @@ QpAttributes Qp::query() {
 
 void Qp::handle_packet(const Packet& packet, Instant now) {
   const wire::OpcodeInfo* info = wire::opcode_info(packet.header.opcode);
-  const Half half = info != nullptr && wire::is_response(info->operation) ? Half::Requester
-                                                                          : Half::Responder;
+  const Half half =
+      info != nullptr && wire::is_response(info->operation) ? Half::Requester : Half::Responder;
   const Hold hold{*this, half};
   if (info != nullptr && info->transport != wire_transport(core_->type)) {
     return;

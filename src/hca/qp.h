@@ -58,8 +58,7 @@ class Qp {
     return wants_to_answer_.load(std::memory_order_acquire);
   }
   [[nodiscard]] bool wants_transmit() const {
-    return wants_transmit_.load(std::memory_order_acquire) ||
-           wants_to_answer();
+    return wants_transmit_.load(std::memory_order_acquire) || wants_to_answer();
   }
   [[nodiscard]] Instant deadline() const {
     return Instant{Duration::nanoseconds(deadline_ns_.load(std::memory_order_relaxed))};

@@ -60,15 +60,18 @@ QpCore::QpCore(QpType type_, Qpn number_, ProtectionDomain& pd_, CompletionQueue
 }
 
 void QpCore::refresh_header() {
-  header_ = PacketHeader{};
-  header_.sl = route.sl;
-  header_.slid = route.slid;
-  header_.dlid = route.dlid;
-  header_.has_grh = route.has_grh;
-  header_.grh = route.grh;
-  header_.pkey = pkey;
-  header_.dest_qp = attributes.dest_qpn;
-  header_.path_mtu_bytes = static_cast<std::uint16_t>(mtu_bytes());
+  for (Kept& kept : headers_) {
+    PacketHeader& header = kept.header;
+    header = PacketHeader{};
+    header.sl = route.sl;
+    header.slid = route.slid;
+    header.dlid = route.dlid;
+    header.has_grh = route.has_grh;
+    header.grh = route.grh;
+    header.pkey = pkey;
+    header.dest_qp = attributes.dest_qpn;
+    header.path_mtu_bytes = static_cast<std::uint16_t>(mtu_bytes());
+  }
 }
 
 WcStatus QpCore::gather(std::uint64_t index, std::uint64_t offset, std::uint32_t length) {

@@ -32,9 +32,9 @@ class Gather {
   std::size_t count_{};
 };
 
-/// The two halves of a QP (IBTA vol 1 §9.7): what executes the send queue and takes the answers, and
-/// what takes requests and answers them. Those of RC run at the same time, each under its own lock,
-/// since the thread that serves a one-sided request is seldom the one that posts.
+/// The two halves of a QP (IBTA vol 1 §9.7): what executes the send queue and takes the answers,
+/// and what takes requests and answers them. Those of RC run at the same time, each under its own
+/// lock, since the thread that serves a one-sided request is seldom the one that posts.
 enum class Half : std::uint8_t { Requester, Responder };
 
 /// What every engine of one QP shares: identity, attributes, queues and the ways to complete, fail
@@ -78,10 +78,14 @@ class QpCore {
     return std::max(1U, bytes >> wire::log2_bytes(attributes.path_mtu));
   }
 
-  /// A header towards the connected peer: route, P_Key, destination QPN; one packet.
-  [[nodiscard]] PacketHeader header(wire::Opcode opcode, Psn psn) const {
-    PacketHeader header = header_;
+  /// A header towards the connected peer: route, P_Key, destination QPN; one packet. It is the
+  /// half's own and kept from packet to packet, since most of it stays as it is; extensions, and
+  /// what a datagram changes, are the caller's.
+  [[nodiscard]] PacketHeader& header(Half half, wire::Opcode opcode, Psn psn) {
+    PacketHeader& header = headers_[static_cast<std::size_t>(half)].header;
     header.opcode = header.last_opcode = opcode;
+    header.packet_count = 1;
+    header.solicited = header.ack_request = false;
     header.psn = psn;
     return header;
   }
@@ -142,7 +146,10 @@ class QpCore {
   }
 
  private:
-  PacketHeader header_;
+  struct alignas(64) Kept {
+    PacketHeader header;
+  };
+  std::array<Kept, 2> headers_;               // by half
   std::array<std::string_view, 2> failures_;  // by half; empty: none
 };
 

@@ -2,6 +2,7 @@
 
 #include <cassert>
 
+#include "hca/invariant.h"
 #include "hca/planted_bug.h"
 #include "hca/rc_requester.h"
 
@@ -131,13 +132,14 @@ void RcRequester::notify_if_drained() {
 
 void RcRequester::check_invariants() const {
   const SendQueue& queue = core_.send_queue;
-  assert(queue.head() <= next_new_ && next_new_ <= queue.tail());
-  assert(queue.head() <= cursor_ && cursor_ <= next_new_);
-  assert(distance(unacknowledged_, next_psn_) >= 0);
+  invariant(queue.head() <= next_new_ && next_new_ <= queue.tail(),
+            "queue.head() <= next_new_ && next_new_ <= queue.tail()");
+  invariant(queue.head() <= cursor_ && cursor_ <= next_new_,
+            "queue.head() <= cursor_ && cursor_ <= next_new_");
+  invariant(distance(unacknowledged_, next_psn_) >= 0, "distance(unacknowledged_, next_psn_) >= 0");
   const bool running = core_.state() == QpState::Rts || core_.state() == QpState::Sqd;
-  assert(running || (retry_at_ == Instant::never() && rnr_until_ == Instant::never()));
-  static_cast<void>(queue);
-  static_cast<void>(running);
+  invariant(running || (retry_at_ == Instant::never() && rnr_until_ == Instant::never()),
+            "running || (retry_at_ == Instant::never() && rnr_until_ == Instant::never())");
 }
 
 }  // namespace weft::hca

@@ -173,8 +173,9 @@ RcRequester::Step RcRequester::send_message_part(TransmitSink& sink, SendWqe& wq
   if (const WcStatus status = core_.gather(cursor_, offset, bytes); status != WcStatus::Success) {
     return stall(wqe, status);
   }
-  PacketHeader header =
-      core_.header(request_opcode(wqe, first, last && count == 1), wqe.first_psn + cursor_packet_);
+  PacketHeader& header =
+      core_.header(Half::Requester, request_opcode(wqe, first, last && count == 1),
+                   wqe.first_psn + cursor_packet_);
   header.last_opcode = count == 1 ? header.opcode : request_opcode(wqe, false, last);
   header.packet_count = static_cast<std::uint16_t>(count);
   header.path_mtu_bytes = static_cast<std::uint16_t>(mtu);
@@ -210,7 +211,8 @@ RcRequester::Step RcRequester::send_message_part(TransmitSink& sink, SendWqe& wq
 /// arrived (C9-...: from its middle, at a packet boundary).
 RcRequester::Step RcRequester::send_read(TransmitSink& sink, SendWqe& wqe, Instant now) {
   const std::uint32_t arrived = wqe.bytes_done >> wire::log2_bytes(core_.attributes.path_mtu);
-  PacketHeader header = core_.header(wire::Opcode::RcRdmaReadRequest, wqe.first_psn + arrived);
+  PacketHeader& header =
+      core_.header(Half::Requester, wire::Opcode::RcRdmaReadRequest, wqe.first_psn + arrived);
   header.ack_request = true;
   header.path_mtu_bytes = static_cast<std::uint16_t>(core_.mtu_bytes());
   header.extension.reth = wire::Reth{.virtual_address = wqe.remote_address + wqe.bytes_done,
@@ -229,8 +231,9 @@ RcRequester::Step RcRequester::send_read(TransmitSink& sink, SendWqe& wqe, Insta
 
 RcRequester::Step RcRequester::send_atomic(TransmitSink& sink, SendWqe& wqe, Instant now) {
   const bool compare_swap = wqe.opcode == WrOpcode::CompareSwap;
-  PacketHeader header = core_.header(
-      compare_swap ? wire::Opcode::RcCompareSwap : wire::Opcode::RcFetchAdd, wqe.first_psn);
+  PacketHeader& header = core_.header(
+      Half::Requester, compare_swap ? wire::Opcode::RcCompareSwap : wire::Opcode::RcFetchAdd,
+      wqe.first_psn);
   header.ack_request = true;
   header.path_mtu_bytes = static_cast<std::uint16_t>(core_.mtu_bytes());
   header.extension.atomic_eth =

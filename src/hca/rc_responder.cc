@@ -6,6 +6,7 @@
 #include <cassert>
 #include <utility>
 
+#include "hca/invariant.h"
 #include "hca/planted_bug.h"
 #include "hca/train.h"
 #include "wire/encodings.h"
@@ -295,10 +296,13 @@ void RcResponder::execute_atomic(const Packet& packet, const wire::OpcodeInfo& i
 }
 
 void RcResponder::check_invariants() const {
-  assert(pending_count_ <= pending_.size());
-  assert(!message_.active || message_.is_write || core_.has_current_receive ||
-         core_.state() == QpState::Err);
-  assert(!message_.is_write || message_.bytes <= message_.length);
+  invariant(pending_count_ <= pending_.size(), "pending_count_ <= pending_.size()");
+  invariant(!message_.active || message_.is_write || core_.has_current_receive ||
+                core_.state() == QpState::Err,
+            "!message_.active || message_.is_write || core_.has_current_receive || core_.state() "
+            "== QpState::Err");
+  invariant(!message_.is_write || message_.bytes <= message_.length,
+            "!message_.is_write || message_.bytes <= message_.length");
 }
 
 }  // namespace weft::hca

@@ -87,13 +87,14 @@ bool RcResponder::transmit(TransmitSink& sink, unsigned& budget) {
 }
 
 bool RcResponder::transmit_acknowledge(TransmitSink& sink, wire::Syndrome syndrome, Psn psn) {
-  PacketHeader header = core_.header(wire::Opcode::RcAcknowledge, psn);
+  PacketHeader& header = core_.header(Half::Responder, wire::Opcode::RcAcknowledge, psn);
   header.extension.response.aeth = wire::Aeth{.syndrome = syndrome, .msn = msn_};
   return sink.send(Flow::Response, header, {});
 }
 
 RcResponder::Step RcResponder::transmit_atomic(TransmitSink& sink, const Pending& pending) {
-  PacketHeader header = core_.header(wire::Opcode::RcAtomicAcknowledge, pending.psn);
+  PacketHeader& header =
+      core_.header(Half::Responder, wire::Opcode::RcAtomicAcknowledge, pending.psn);
   header.extension.response.aeth = wire::Aeth{.syndrome = positive_syndrome(), .msn = pending.msn};
   header.extension.response.atomic_ack = wire::AtomicAckEth{.original = pending.original};
   if (!sink.send(Flow::Response, header, {})) {
@@ -126,7 +127,8 @@ RcResponder::Step RcResponder::transmit_read(TransmitSink& sink, Pending& pendin
                   : (ends ? wire::Opcode::RcRdmaReadResponseLast
                           : wire::Opcode::RcRdmaReadResponseMiddle);
   };
-  PacketHeader header = core_.header(opcode(first, last && count == 1), pending.psn);
+  PacketHeader& header =
+      core_.header(Half::Responder, opcode(first, last && count == 1), pending.psn);
   header.last_opcode = count == 1 ? header.opcode : opcode(false, last);
   header.packet_count = static_cast<std::uint16_t>(count);
   header.path_mtu_bytes = static_cast<std::uint16_t>(mtu);

@@ -8,7 +8,10 @@
 namespace weft::hca {
 
 ReceiveQueue::ReceiveQueue(std::uint32_t depth, std::uint32_t max_sge)
-    : ring_(std::bit_ceil(depth)), depth_(depth), max_sge_(max_sge) {
+    : ring_(std::bit_ceil(depth)),
+      mask_(std::bit_ceil(depth) - 1),
+      depth_(depth),
+      max_sge_(max_sge) {
   for (ReceiveWqe& wqe : ring_) {
     wqe.sges.reserve(max_sge);
   }

@@ -37,9 +37,10 @@ class ReceiveQueue {
   void move_to(ReceiveQueue& other);  ///< oldest first; `other` has room
 
  private:
-  [[nodiscard]] ReceiveWqe& at(std::uint32_t index) { return ring_[index & (ring_.size() - 1)]; }
+  [[nodiscard]] ReceiveWqe& at(std::uint32_t index) { return ring_[index & mask_]; }
 
   std::vector<ReceiveWqe> ring_;  // a power of two of them, at least depth_
+  std::uint32_t mask_;
   std::uint32_t depth_;
   std::uint32_t max_sge_;
   std::uint32_t head_{};  // ever growing

@@ -10,6 +10,7 @@ SendQueue::SendQueue(std::uint32_t depth, std::uint32_t max_sge, std::uint32_t m
     : depth_(depth),
       max_sge_(max_sge),
       max_inline_bytes_(max_inline_bytes),
+      mask_(std::bit_ceil(depth) - 1),
       wqes_(std::bit_ceil(depth)),
       addresses_(has_datagrams ? wqes_.size() : 0),
       sges_(wqes_.size() * max_sge),

@@ -81,13 +81,14 @@ class SendQueue {
   [[nodiscard]] std::uint32_t max_inline_bytes() const { return max_inline_bytes_; }
 
  private:
-  [[nodiscard]] std::size_t slot(std::uint64_t index) const { return index & (wqes_.size() - 1); }
+  [[nodiscard]] std::size_t slot(std::uint64_t index) const { return index & mask_; }
 
   std::uint32_t depth_;
   std::uint32_t max_sge_;
   std::uint32_t max_inline_bytes_;
   std::uint64_t head_{};
   std::uint64_t tail_{};
+  std::uint64_t mask_;                      // of the places below
   std::vector<SendWqe> wqes_;               // a power of two of them, at least depth_
   std::vector<DatagramAddress> addresses_;  // UD
   std::vector<Sge> sges_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "hca/invariant.h"
 #include "hca/train.h"
 #include "wire/opcode.h"
 
@@ -58,7 +59,8 @@ class UcTransport final : public Transport {
   void on_post_send() override {}
   void on_loss() override {}
   void check_invariants() const override {
-    assert(!in_message_ || is_write_ || core_.has_current_receive);
+    invariant(!in_message_ || is_write_ || core_.has_current_receive,
+              "!in_message_ || is_write_ || core_.has_current_receive");
   }
 
   void on_state_change(QpState from, QpState to) override {
@@ -245,7 +247,8 @@ class UcTransport final : public Transport {
     };
     const bool first = sent_packets_ == 0;
     const bool last = count == left;
-    PacketHeader header = core_.header(opcode(first, last && count == 1), next_psn_);
+    PacketHeader& header =
+        core_.header(Half::Requester, opcode(first, last && count == 1), next_psn_);
     header.last_opcode = count == 1 ? header.opcode : opcode(false, last);
     header.packet_count = static_cast<std::uint16_t>(count);
     header.solicited = last && wqe.solicited;

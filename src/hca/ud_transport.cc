@@ -125,7 +125,8 @@ class UdTransport final : public Transport {
       return true;
     }
     const bool immediate = wqe.opcode == WrOpcode::SendWithImmediate;
-    PacketHeader header = core_.header(
+    PacketHeader& header = core_.header(
+        Half::Requester,
         immediate ? wire::Opcode::UdSendOnlyWithImmediate : wire::Opcode::UdSendOnly, next_psn_);
     const DatagramAddress& to = core_.send_queue.address(index);
     header.sl = to.route.sl;

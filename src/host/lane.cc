@@ -142,11 +142,13 @@ bool Lane::may_discard(Out& out, const hca::PacketHeader& header) {
 /// The whole record, not committed yet; empty without room.
 MutableByteSpan Lane::write(ring::Producer<>& out, const hca::PacketHeader& header,
                             std::span<const ByteSpan> gather, std::size_t payload_bytes) {
-  const MutableByteSpan record = out.reserve(hca::record_header_bytes(header) + payload_bytes);
+  const hca::RecordHeader head{header};
+  const MutableByteSpan record = out.reserve(head.bytes() + payload_bytes);
   if (record.empty()) {
     return record;
   }
-  MutableByteSpan room = record.subspan(hca::encode_record_header(header, record));
+  head.write(record.data());
+  MutableByteSpan room = record.subspan(head.bytes());
   for (const ByteSpan piece : gather) {
     copy_bytes(room, piece);
     room = room.subspan(piece.size());
