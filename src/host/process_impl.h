@@ -183,7 +183,7 @@ struct Process::Impl {
   enum class Taker : std::uint8_t { Application, Thread };
   /// How lately the application polled, as the thread sees it.
   struct Activity {
-    bool polls_now{};   // SENDs are its business
+    bool polls_now{};      // SENDs are its business
     bool polled_lately{};  // so are answers
   };
   std::size_t progress(Taker taker, Activity application);

@@ -179,7 +179,8 @@ bool Liar::put(Victim& victim, hca::Flow flow, const hca::PacketHeader& header,
   return true;
 }
 
-/// Rings more bells than are ours: among them is the one of this lane, wherever the victim keeps it.
+/// Rings more bells than are ours: among them is the one of this lane, wherever the victim keeps
+/// it.
 void Liar::wake(Victim& victim) {
   constexpr std::uint32_t kBells = 64;
   for (std::uint32_t bell = 0; bell < kBells; ++bell) {
