@@ -6,13 +6,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <mutex>
+#include <new>
 #include <numeric>
 #include <thread>
 
@@ -22,6 +26,32 @@
 #include "host/control_socket.h"
 #include "host/process.h"
 #include "host/run_directory.h"
+
+namespace {
+
+/// What this thread takes from the heap while it counts.
+thread_local bool counts_allocations = false;
+thread_local std::uint64_t allocations = 0;
+
+void* take(std::size_t bytes, std::size_t alignment) {
+  allocations += counts_allocations ? 1 : 0;
+  const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + alignment - 1) & ~(alignment - 1);
+  if (void* const memory = std::aligned_alloc(alignment, rounded)) {
+    return memory;
+  }
+  throw std::bad_alloc{};
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return take(bytes, alignof(std::max_align_t)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return take(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace weft::daemon {
 namespace {
@@ -240,6 +270,36 @@ TEST(Live, TwoProgramsSendWriteAndReadAcrossThePair) {
   a.post(hca::WrOpcode::RdmaRead, 400'000, kLong, b.address(), b.region->rkey);
   EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
   EXPECT_EQ(std::memcmp(a.memory.data() + 400'000, b.memory.data(), kLong), 0);
+}
+
+/// DESIGN.md, decision 3: everything was made before, at the latest with the first packets.
+TEST(Live, TheDataPathOfPollingProgramsAllocatesNothing) {
+  LiveFabric fabric{"pair"};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  a.connect(b.lid(), b.qp->number());
+  b.connect(a.lid(), a.qp->number());
+  const auto exchange = [&](std::uint32_t bytes) {
+    b.receive(0, bytes);
+    a.post(hca::WrOpcode::Send, 0, bytes);
+    EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+    EXPECT_EQ(b.wait().status, hca::WcStatus::Success);
+    for (const auto opcode : {hca::WrOpcode::RdmaWrite, hca::WrOpcode::RdmaRead}) {
+      a.post(opcode, 0, bytes, b.address(), b.region->rkey);
+      EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+    }
+  };
+  const auto exchanges = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      exchange(8);
+      exchange(50'000);
+    }
+  };
+  exchanges(50);
+  counts_allocations = true;
+  exchanges(500);
+  counts_allocations = false;
+  EXPECT_EQ(allocations, 0U);
 }
 
 TEST(Live, AProgramTalksToItself) {

@@ -101,8 +101,8 @@ class Lane {
   /// out_lock of requests.
   [[nodiscard]] bool send_copy(hca::PacketHeader header, std::span<const ByteSpan> gather);
 
-  /// After the last packet of a series, with the same hold of an out_lock: wakes the peer if it does
-  /// not look. `is_urgent`: a one-sided request was among them, which wakes one who naps, too.
+  /// After the last packet of a series, with the same hold of an out_lock: wakes the peer if it
+  /// does not look. `is_urgent`: a one-sided request was among them, which wakes one who naps, too.
   void ring_doorbell(bool is_urgent);
 
   [[nodiscard]] bool is_to_self() const { return peer == self; }

@@ -2,9 +2,11 @@
 // decision 4).
 
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "base/process_slot.h"
 #include "hca/packet_record.h"
@@ -22,7 +24,7 @@ constexpr unsigned kAnswerBudget = 4;
 
 /// Polls in vain, of some 50 ns each, before a CPU is offered to others; policy.
 constexpr std::uint64_t kPollsBeforeYield = 256;
-constexpr std::uint64_t kPollsBeforeYieldOnFewCpus = 16;
+constexpr std::uint64_t kPollsBeforeYieldInACrowd = 16;  // or on few CPUs
 
 /// While senders wait for room, how long the thread sleeps at most: their peers may be stopped.
 constexpr Duration kRoomPatience = Duration::milliseconds(1);
@@ -65,6 +67,27 @@ void pause() {
   constexpr int kEnough = 4;
   return sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) >= kEnough;
 }
+
+/// Whether this thread loses its CPU to others: spinning beside them costs all of them. Asked when
+/// a spin has ended without work, which makes a system call anyway.
+class Crowding {
+ public:
+  [[nodiscard]] bool is_crowded(Instant at) {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    const long lost = usage.ru_nivcsw - std::exchange(switches_, usage.ru_nivcsw);
+    if (lost >= kLostForCrowd) {
+      crowded_until_ = at + kCrowdedFor;
+    }
+    return at < crowded_until_;
+  }
+
+ private:
+  static constexpr long kLostForCrowd = 2;  // since the last time; policy
+  static constexpr Duration kCrowdedFor = Duration::milliseconds(100);  // policy
+  long switches_{};
+  Instant crowded_until_{};
+};
 
 }  // namespace
 
@@ -387,7 +410,8 @@ void Process::Impl::run_progress() {
   const bool spins = has_cpus_to_spin();
   const Duration least_budget = spins ? Process::kSpinBudget : Duration{};
   Duration budget = least_budget;
-  polls_before_yield.store(spins ? kPollsBeforeYield : kPollsBeforeYieldOnFewCpus,
+  Crowding crowding;
+  polls_before_yield.store(spins ? kPollsBeforeYield : kPollsBeforeYieldInACrowd,
                            std::memory_order_relaxed);
   std::uint64_t seen_polls = polls.load(std::memory_order_relaxed);
   Instant polled_at{};  // when a new poll of the application was last seen
@@ -417,6 +441,7 @@ void Process::Impl::run_progress() {
       continue;
     }
     thread_is_hot.store(false, std::memory_order_relaxed);
+    const bool is_crowded = crowding.is_crowded(at);
     if (has_lease && at - polled_at < kPollingLease) {
       // Work during a nap: waking took longer than waiting would have, and if the other side naps
       // for the same reason, each wakes the other for ever.
@@ -424,6 +449,9 @@ void Process::Impl::run_progress() {
     } else {
       sleep_until_woken(now());
     }
+    budget = is_crowded ? Duration{} : std::max(budget, least_budget);
+    polls_before_yield.store(spins && !is_crowded ? kPollsBeforeYield : kPollsBeforeYieldInACrowd,
+                             std::memory_order_relaxed);
     round = kRoundsBetweenLooks - 1;
   }
 }
