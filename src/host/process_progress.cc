@@ -73,20 +73,26 @@ void pause() {
 class Crowding {
  public:
   [[nodiscard]] bool is_crowded(Instant at) {
-    rusage usage{};
-    getrusage(RUSAGE_THREAD, &usage);
-    const long lost = usage.ru_nivcsw - std::exchange(switches_, usage.ru_nivcsw);
-    if (lost >= kLostForCrowd) {
-      crowded_until_ = at + kCrowdedFor;
+    const Duration passed = at - asked_at_;
+    if (passed > kPeriod) {
+      rusage usage{};
+      getrusage(RUSAGE_THREAD, &usage);
+      const long lost = usage.ru_nivcsw - std::exchange(switches_, usage.ru_nivcsw);
+      crowded_ = lost >= kLeast && passed < kBetweenSwitches * lost;
+      asked_at_ = at;
     }
-    return at < crowded_until_;
+    return crowded_;
   }
 
  private:
-  static constexpr long kLostForCrowd = 2;  // since the last time; policy
-  static constexpr Duration kCrowdedFor = Duration::milliseconds(100);  // policy
+  // Policy: so often only a thread is switched that shares its CPU with others that are woken all
+  // the time; one that loses a time slice now and then is better off spinning.
+  static constexpr Duration kPeriod = Duration::milliseconds(50);
+  static constexpr Duration kBetweenSwitches = Duration::milliseconds(2);
+  static constexpr long kLeast = 4;
   long switches_{};
-  Instant crowded_until_{};
+  Instant asked_at_{};
+  bool crowded_{};
 };
 
 }  // namespace
@@ -445,7 +451,7 @@ void Process::Impl::run_progress() {
     if (has_lease && at - polled_at < kPollingLease) {
       // Work during a nap: waking took longer than waiting would have, and if the other side naps
       // for the same reason, each wakes the other for ever.
-      budget = nap() ? std::min(budget * 2, kLongestSpin) : least_budget;
+      budget = nap() ? std::min(budget * 2, kLongestSpin) : budget / 2;
     } else {
       sleep_until_woken(now());
     }
