@@ -90,11 +90,51 @@ std::optional<std::uint64_t> read_integer(std::string_view text) {
   return failure == std::errc{} && stop == end ? std::optional{number} : std::nullopt;
 }
 
+/// The line of the first octet beyond ASCII outside strings and comments, where TOML 1.0 has none.
+/// Asked before toml++ parses, which takes some of them for bare keys and then ends the program.
+std::optional<std::size_t> line_of_foreign_octet(std::string_view text) {
+  std::size_t line = 1;
+  char quote = 0;        // of the string that we are in
+  bool is_long = false;  // three quotes, or one
+  bool in_comment = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    const bool triple = text.substr(at, 3) == std::string(3, c);
+    if (c == '\n') {
+      ++line;
+      in_comment = false;
+      quote = is_long ? quote : char{0};  // only a long string goes on
+    } else if (in_comment) {
+      continue;
+    } else if (quote == '"' && c == '\\') {
+      ++at;
+    } else if (quote != 0) {
+      if (c == quote && (!is_long || triple)) {
+        at += is_long ? 2 : 0;
+        quote = 0;
+      }
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+      is_long = triple;
+      at += is_long ? 2 : 0;
+    } else if (c == '#') {
+      in_comment = true;
+    } else if (static_cast<unsigned char>(c) >= 0x80) {
+      return line;
+    }
+  }
+  return std::nullopt;
+}
+
 class Reader {
  public:
   explicit Reader(std::string_view origin) : origin_(origin) {}
 
   Result<Topology> read(std::string_view text) {
+    if (const auto line = line_of_foreign_octet(text)) {
+      return fail(ErrorCode::InvalidArgument,
+                  "{}:{}: only ASCII may stand outside of strings and comments", origin_, *line);
+    }
     const toml::parse_result parsed = toml::parse(text);
     if (!parsed) {
       return fail(ErrorCode::InvalidArgument, "{}:{}: {}", origin_,

@@ -58,6 +58,17 @@ TEST(TopologyFile, RefusesAMisspeltKeyWithItsLineAndTheNearestOne) {
   EXPECT_THAT(reason_of("[[hosts]]\nname = \"h1\"\n"), HasSubstr("did you mean 'host'?"));
 }
 
+/// toml++ would end the program for some of them; found by topology_fuzz.
+TEST(TopologyFile, RefusesForeignLettersOutsideStringsAndComments) {
+  EXPECT_THAT(reason_of("\n[[host\u0417]]\n"), HasSubstr("lab.toml:2: only ASCII"));
+  EXPECT_THAT(reason_of("h\u00F6st = 1"), HasSubstr("lab.toml:1: only ASCII"));
+  const std::string h1 = "# K\u00F6ln, \"half\n[[host]]\nname = \"h1\"  # it's h1\n";
+  EXPECT_THAT(reason_of(h1 + "[[host]]\nname = \"h\u00F6\"\n"), HasSubstr("lab.toml:5: "));
+  EXPECT_THAT(
+      reason_of(h1 + "addresses = ['\u00F6', \"\\\"\u00F6\", \"\"\"a\"\n\u00F6\"\"\"]\n\u00F6"),
+      HasSubstr("lab.toml:6: only ASCII"));
+}
+
 TEST(TopologyFile, ErrorsNameTheLineAndWhatWouldWork) {
   const std::string h1 = "[[host]]\nname = \"h1\"\n";
   const std::string pair = h1 + "[[host]]\nname = \"h2\"\n";  // 4 lines
