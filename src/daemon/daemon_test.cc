@@ -327,6 +327,29 @@ TEST(Live, AProgramThatDoesNotPollIsServedAllTheSame) {
 
 /// What a program has received is acknowledged, though its own requests fill the lane and it ends
 /// at once.
+/// A polling lease ends: SENDs, and the answers to its own requests, are then the thread's
+/// business. Planted and found: a lease that is never stale.
+TEST(Live, AProgramThatStoppedPollingIsServedAllTheSame) {
+  LiveFabric fabric{"pair"};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  a.connect(b.lid(), b.qp->number());
+  b.connect(a.lid(), a.qp->number());
+  for (int round = 0; round < 5; ++round) {
+    b.receive(0, 8);
+    b.post(hca::WrOpcode::RdmaWrite, 0, 8, a.address(), a.region->rkey);
+    b.process->make_progress();  // the last that it does
+    a.post(hca::WrOpcode::Send, 0, 8);
+    EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+    const Instant deadline = host::now() + Duration::seconds(20);
+    while (b.cq->size() < 2 && host::now() < deadline) {
+    }
+    EXPECT_EQ(b.cq->size(), 2U) << "the end of its WRITE, and of its receive";
+    EXPECT_EQ(b.wait().status, hca::WcStatus::Success);
+    EXPECT_EQ(b.wait().status, hca::WcStatus::Success);
+  }
+}
+
 TEST(Live, AcknowledgementsWaitForNobodysRequests) {
   LiveFabric fabric{"pair"};
   Program a{fabric.on("h1")};
