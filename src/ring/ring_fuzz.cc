@@ -14,7 +14,9 @@
 namespace weft::ring {
 namespace {
 
-alignas(64) std::array<std::byte, ring_bytes(kMinCapacity)> memory;
+/// A ring that begins with a quarter of it.
+constexpr std::size_t kCapacity = 4 * kMinCapacity;
+alignas(64) std::array<std::byte, ring_bytes(kCapacity)> memory;
 
 void require(bool holds) {
   if (!holds) {
@@ -37,7 +39,7 @@ bool consume(Consumer<>& consumer, bool pops) {
     return false;
   }
   require_inside(front.body);
-  require(front.body.size() <= max_body_bytes(kMinCapacity));
+  require(front.body.size() <= max_body_bytes(kCapacity));
   if (pops) {
     consumer.pop();
   }
@@ -48,7 +50,7 @@ bool consume(Consumer<>& consumer, bool pops) {
 void read_image(std::span<const std::uint8_t> input) {
   memory.fill(std::byte{0});
   std::memcpy(memory.data(), input.data(), std::min(input.size(), memory.size()));
-  Consumer<> consumer{memory};
+  Consumer<> consumer{memory, kMinCapacity};
   for (int i = 0; i < 256 && consume(consumer, true); ++i) {
   }
 }
@@ -56,8 +58,8 @@ void read_image(std::span<const std::uint8_t> input) {
 /// The input says what a producer, a consumer and a liar who writes any word do in turn.
 void run_script(std::span<const std::uint8_t> input) {
   memory.fill(std::byte{0});
-  Producer<> producer{memory};
-  Consumer<> consumer{memory};
+  Producer<> producer{memory, kMinCapacity};
+  Consumer<> consumer{memory, kMinCapacity};
   Attention attention;
   constexpr std::size_t kStepBytes = 4;
   for (; input.size() >= kStepBytes; input = input.subspan(kStepBytes)) {
@@ -75,7 +77,7 @@ void run_script(std::span<const std::uint8_t> input) {
         consume(consumer, (what & 4) != 0);
         break;
       case 2:
-        if (const auto room = producer.reserve(number % (max_body_bytes(kMinCapacity) + 1));
+        if (const auto room = producer.reserve(number % (max_body_bytes(kCapacity) + 1));
             room.data() != nullptr) {
           require_inside(room);
           std::ranges::fill(room, std::byte{input[3]});
