@@ -33,32 +33,18 @@ namespace {
 thread_local bool counts_allocations = false;
 thread_local std::uint64_t allocations = 0;
 
-void* take(std::size_t bytes, std::size_t alignment) {
-  allocations += counts_allocations ? 1 : 0;
-  const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + alignment - 1) & ~(alignment - 1);
-  if (void* const memory = std::aligned_alloc(alignment, rounded)) {
-    return memory;
-  }
-  throw std::bad_alloc{};
-}
-
 }  // namespace
 
 // Not inlined, or g++ takes the one half of a pair for a mistake.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
-  return take(bytes, alignof(std::max_align_t));
-}
-[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return take(bytes, static_cast<std::size_t>(alignment));
+  allocations += counts_allocations ? 1 : 0;
+  if (void* const memory = std::malloc(std::max<std::size_t>(bytes, 1))) {
+    return memory;
+  }
+  throw std::bad_alloc{};
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
 
 namespace weft::daemon {
 namespace {

@@ -365,7 +365,9 @@ void Process::Impl::fail_qps() {
 }
 
 void Process::Impl::tell_gone() {
-  if (!gone_is_told.exchange(true)) {
+  // Under the lock to its last letter: a program that ends meanwhile waits for it.
+  const std::lock_guard guard{gone_lock};
+  if (!std::exchange(gone_is_told, true)) {
     events.fabric_gone(gone().reason);
   }
 }

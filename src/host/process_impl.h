@@ -99,7 +99,8 @@ struct Process::Impl {
   std::deque<uabi::Message> control_out;
   UniqueFd control_wake;  // eventfd
   std::atomic<bool> stopping{false};
-  std::atomic<bool> gone_is_told{false};
+  std::mutex gone_lock;
+  bool gone_is_told{};
   std::mutex threads_lock;
   std::thread control_thread;
   std::thread progress_thread;
