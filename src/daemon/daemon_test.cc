@@ -318,8 +318,6 @@ TEST(Live, AProgramThatDoesNotPollIsServedAllTheSame) {
   }
 }
 
-/// What a program has received is acknowledged, though its own requests fill the lane and it ends
-/// at once.
 /// A polling lease ends: SENDs, and the answers to its own requests, are then the thread's
 /// business. Planted and found: a lease that is never stale.
 TEST(Live, AProgramThatStoppedPollingIsServedAllTheSame) {
@@ -343,6 +341,8 @@ TEST(Live, AProgramThatStoppedPollingIsServedAllTheSame) {
   }
 }
 
+/// What a program has received is acknowledged, though its own requests fill the lane and it ends
+/// at once.
 TEST(Live, AcknowledgementsWaitForNobodysRequests) {
   LiveFabric fabric{"pair"};
   Program a{fabric.on("h1")};
