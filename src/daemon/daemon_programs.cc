@@ -97,7 +97,7 @@ void Daemon::Impl::open_lane(Client& client, const uabi::OpenLane& request) {
   if (!*is_new) {
     return;  // both have it, or it is on its way to them
   }
-  auto memory = host::create_shared_memory("weft-lane", host::kLaneMemoryBytes);
+  auto memory = host::create_shared_memory("weft-lanes", host::kPairMemoryBytes);
   if (!memory) {
     client.send(uabi::NoSuchProcess{.peer = request.peer});
     return;

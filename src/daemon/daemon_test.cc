@@ -121,7 +121,7 @@ struct Program {
         engine(*process->hcas().front().engine),
         memory(1 << 20) {
     pd = *engine.allocate_pd();
-    cq = *engine.create_cq(256);
+    cq = *process->create_cq(0, 256);
     region = *engine.register_memory(*pd, address(), memory,
                                      hca::AccessFlags{hca::Access::LocalWrite} |
                                          hca::Access::RemoteWrite | hca::Access::RemoteRead |
@@ -214,7 +214,7 @@ struct Program {
     wc.status = hca::WcStatus::GeneralError;
     const Instant deadline = host::now() + Duration::seconds(20);
     while (cq->poll({&wc, 1}) == 0) {
-      process->make_progress();
+      process->make_progress(*cq);
       if (host::now() > deadline) {
         ADD_FAILURE() << "no completion within 20 s\n" << events.reasons;
         break;
@@ -329,7 +329,7 @@ TEST(Live, AProgramThatStoppedPollingIsServedAllTheSame) {
   for (int round = 0; round < 5; ++round) {
     b.receive(0, 8);
     b.post(hca::WrOpcode::RdmaWrite, 0, 8, a.address(), a.region->rkey);
-    b.process->make_progress();  // the last that it does
+    b.process->make_progress(*b.cq);  // the last that it does
     a.post(hca::WrOpcode::Send, 0, 8);
     EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
     const Instant deadline = host::now() + Duration::seconds(20);

@@ -66,7 +66,8 @@ class CompletionQueue {
   [[nodiscard]] bool is_dead() const { return dead_; }
   [[nodiscard]] std::uint32_t capacity() const { return static_cast<std::uint32_t>(ring_.size()); }
 
-  void* user{};  ///< the driver's own object for this CQ
+  void* user{};     ///< the interface's own object for this CQ
+  void* carrier{};  ///< the driver's
   std::atomic<std::uint32_t>
       uses{};  ///< QPs and work queues that refer to it; destroy is refused while not 0
 

@@ -14,12 +14,6 @@
 namespace weft::host {
 namespace {
 
-/// The head at the start of lane memory. Its words are atomics that live as long as the mapping.
-[[nodiscard]] LaneHead* head_of(MutableByteSpan memory) {
-  void* const start = memory.data();
-  return static_cast<LaneHead*>(start);
-}
-
 [[nodiscard]] std::size_t total(std::span<const ByteSpan> gather) {
   std::size_t bytes = 0;
   for (const ByteSpan piece : gather) {
@@ -30,43 +24,56 @@ namespace {
 
 }  // namespace
 
-Lane::Lane(std::uint32_t lane_number, uabi::ProcessAddress self_address,
+Lane::Lane(std::uint32_t lane_number, std::uint32_t lane_index, uabi::ProcessAddress self_address,
            uabi::ProcessAddress peer_address, const FabricMap& map, TapSet& taps)
-    : number(lane_number), self(self_address), peer(peer_address), map_(map), taps_(taps) {}
+    : number(lane_number),
+      index(lane_index),
+      self(self_address),
+      peer(peer_address),
+      map_(map),
+      taps_(taps) {}
 
-void Lane::open(Mapping memory, Mapping attention, ring::LaneSide side) {
+/// Neighbouring QPNs of one of the two, always the same one, lie on different lanes.
+std::uint32_t Lane::index_for(uabi::ProcessAddress self, Qpn own, uabi::ProcessAddress peer,
+                              Qpn other) {
+  const Qpn decides = self == peer ? std::min(own, other) : (self < peer ? own : other);
+  return decides.value() % kLanesPerPair;
+}
+
+void Lane::take_ends(const ring::LaneEnds& out, const ring::LaneEnds& in) {
+  outs_[0].ring = out.request_out;
+  outs_[1].ring = out.response_out;
+  ins_[0].ring = in.request_in;
+  ins_[1].ring = in.response_in;
+  ins_[0].show_next_word();
+  ins_[1].show_next_word();
+}
+
+void Lane::open(const PairMemory& memory, ring::LaneSide side) {
   // Who waits for this lane looks at it already.
-  const std::scoped_lock guard{outs_[0].lock, outs_[1].lock, line_lock};
-  memory_ = std::move(memory);
-  attention_ = std::move(attention);
-  void* const page = attention_.bytes().data();
-  peer_attention_ = static_cast<AttentionPage*>(page);
+  const std::scoped_lock guard{outs_[0].lock, outs_[1].lock, line_lock, ins_[0].owner,
+                               ins_[1].owner};
+  peer_attention_ = &memory.attention();
   my_side_ = side == ring::LaneSide::A ? 0 : 1;
   peer_side_ = 1 - my_side_;
-  head_ = head_of(memory_.bytes());
-  head_->bell[my_side_].value.store(number, std::memory_order_relaxed);
-  const auto ends = ring::lane_ends(memory_.bytes().subspan(sizeof(LaneHead)), kLaneShape, side);
-  request_in = ends.request_in;
-  response_in = ends.response_in;
-  outs_[0].ring = ends.request_out;
-  outs_[1].ring = ends.response_out;
+  LaneHead& head = lane_head(memory.lanes(), index);
+  head.bell[my_side_].value.store(number, std::memory_order_seq_cst);  // before any sleep
+  head_.store(&head, std::memory_order_release);
+  const auto ends = ring::lane_ends(lane_rings(memory.lanes(), index), kLaneShape, side);
+  take_ends(ends, ends);
   state_.store(LaneState::Open, std::memory_order_release);
 }
 
 void Lane::open_to_self() {
   constexpr std::size_t kAlignment = 64;
-  std::size_t space = kLaneMemoryBytes + kAlignment;
+  constexpr std::size_t kBytes = ring::lane_bytes(kLaneShape);
+  std::size_t space = kBytes + kAlignment;
   private_memory_ = std::make_unique<std::byte[]>(space);
   void* start = private_memory_.get();
-  std::align(kAlignment, kLaneMemoryBytes, start, space);
-  const MutableByteSpan memory{static_cast<std::byte*>(start), kLaneMemoryBytes};
-  head_ = std::construct_at(head_of(memory));
-  const auto a = ring::lane_ends(memory.subspan(sizeof(LaneHead)), kLaneShape, ring::LaneSide::A);
-  const auto b = ring::lane_ends(memory.subspan(sizeof(LaneHead)), kLaneShape, ring::LaneSide::B);
-  outs_[0].ring = a.request_out;
-  outs_[1].ring = a.response_out;
-  request_in = b.request_in;
-  response_in = b.response_in;
+  std::align(kAlignment, kBytes, start, space);
+  const MutableByteSpan memory{static_cast<std::byte*>(start), kBytes};
+  take_ends(ring::lane_ends(memory, kLaneShape, ring::LaneSide::A),
+            ring::lane_ends(memory, kLaneShape, ring::LaneSide::B));
   state_.store(LaneState::Open, std::memory_order_release);
 }
 
@@ -74,10 +81,6 @@ void Lane::close(Lane& heir) {
   const std::scoped_lock guard{outs_[0].lock, outs_[1].lock, line_lock, heir.line_lock};
   state_.store(LaneState::Dead, std::memory_order_release);
   died_at_ns_.store(now().since_start().nanoseconds(), std::memory_order_relaxed);
-  head_ = nullptr;
-  peer_attention_ = nullptr;
-  memory_ = {};
-  attention_ = {};
   while (!waiting.empty()) {
     QpCarrier& carrier = waiting.pop_front();
     carrier.waiting_on.store(&heir);
@@ -209,9 +212,9 @@ void Lane::wake_peer() {
 }
 
 void Lane::ring_doorbell(bool is_urgent) {
-  if (head_ != nullptr && !is_to_self() &&
-      ring::must_wake(head_->attention[peer_side_], is_urgent)) {
-    peer_attention_->rung.add(head_->bell[peer_side_].value.load(std::memory_order_relaxed));
+  if (LaneHead* const head = head_.load(std::memory_order_relaxed);
+      head != nullptr && ring::must_wake(head->attention[peer_side_], is_urgent)) {
+    peer_attention_->rung.add(head->bell[peer_side_].value.load(std::memory_order_relaxed));
     wake_peer();
   }
 }
@@ -222,38 +225,38 @@ bool Lane::is_drained() {
 }
 
 void Lane::say_that_room_is_wanted() {
-  if (head_ != nullptr) {
-    head_->wants_room[my_side_].value.store(1, std::memory_order_seq_cst);
+  if (LaneHead* const head = head_.load(std::memory_order_relaxed)) {
+    head->wants_room[my_side_].value.store(1, std::memory_order_seq_cst);
   }
 }
 
 void Lane::tell_room() {
-  if (is_to_self()) {
-    return;
-  }
-  std::atomic<std::uint32_t>& wanted = head_->wants_room[peer_side_].value;
-  if (wanted.load(std::memory_order_relaxed) != 0 &&
-      wanted.exchange(0, std::memory_order_relaxed) != 0) {
+  if (room_is_wanted() && head_.load(std::memory_order_relaxed)
+                                  ->wants_room[peer_side_]
+                                  .value.exchange(0, std::memory_order_relaxed) != 0) {
     wake_peer();
   }
 }
 
-bool Lane::has_arrivals() {
-  using State = ring::Consumer<>::State;
-  return state() == LaneState::Open &&
-         (request_in.front().state == State::Record || response_in.front().state == State::Record);
+void Lane::announce_sleep(ring::Sleep sleep) {
+  if (LaneHead* const head = head_.load(std::memory_order_relaxed)) {
+    ring::announce_sleep(head->attention[my_side_], sleep);
+  }
 }
 
-void Lane::announce_sleep(ring::Sleep sleep) {
-  ring::announce_sleep(head_->attention[my_side_], sleep);
+void Lane::announce_awake() {
+  if (LaneHead* const head = head_.load(std::memory_order_relaxed)) {
+    ring::announce_awake(head->attention[my_side_]);
+  }
 }
-void Lane::announce_awake() { ring::announce_awake(head_->attention[my_side_]); }
+
 bool Lane::was_rung() const {
-  return head_->attention[my_side_].sleeping.load(std::memory_order_relaxed) == 0;
+  const LaneHead* const head = head_.load(std::memory_order_relaxed);
+  return head == nullptr || head->attention[my_side_].sleeping.load(std::memory_order_relaxed) == 0;
 }
 
 const FabricMap::LocalPort* Lane::arrival(hca::Flow flow, const hca::PacketHeader& header) {
-  Arrival& arrival = arrivals_[flow == hca::Flow::Response ? 1 : 0];
+  Arrival& arrival = arrivals_[index_of(flow)];
   const std::uint64_t generation = map_.generation();
   if (arrival.slid != header.slid || arrival.dlid != header.dlid ||
       arrival.generation != generation || arrival.pkey != header.pkey ||

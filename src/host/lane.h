@@ -1,11 +1,11 @@
 #pragma once
 
-// One lane as this process has it (DESIGN.md, decision 3): where packets to one other process go
-// out, and where that process's packets come in.
+// One lane as this process has it (DESIGN.md, decision 3): where packets of some of the QPs that
+// are connected to one other process go out, and where that process's packets for them come in.
 //
 // Threading: each of the two outgoing rings has a lock, since requests and answers often come from
-// different threads; so has the line of those who wait. Each of the two incoming rings
-// belongs to whoever holds the process's ownership of requests or of responses.
+// different threads; so has the line of those who wait. Each of the two incoming rings has an
+// owner: one who takes from it, at a time.
 
 #include <atomic>
 #include <cstdint>
@@ -22,8 +22,8 @@
 #include "hca/qp.h"
 #include "host/fabric_map.h"
 #include "host/lane_memory.h"
+#include "host/pair_memory.h"
 #include "host/refusals.h"
-#include "host/shared_memory.h"
 #include "host/tap_set.h"
 #include "ring/lane.h"
 #include "uabi/messages.h"
@@ -32,17 +32,26 @@ namespace weft::host {
 
 class Lane;
 
+/// What the driver keeps of a CQ; CompletionQueue::carrier points to it. Who polls the CQ looks at
+/// the lanes that can complete something there, and says at each that it does.
+struct CqCarrier {
+  ring::BellBoard lanes;                 // of the connected QPs that complete there
+  std::atomic<bool> takes_all{false};    // datagrams come by any lane
+  std::atomic<std::uint32_t> in_vain{};  // polls since one found something
+};
+
 /// What the driver keeps of a QP; Qp::carrier points to it.
 struct QpCarrier : ListHook<struct WaitingForRoom> {
   hca::Qp* qp{};
   std::uint32_t hca{};                            // counted from 0 within the host
+  std::array<CqCarrier*, 2> cqs{};                // where it completes
   std::atomic<Lane*> lane{};                      // of a connected QP, from RTR on
   std::atomic<std::int64_t> armed_ns{kNotArmed};  // its entry in the timer heap
   std::atomic<Lane*> waiting_on{};  // the lane in whose list it stands; changed under its line_lock
 
   // Of a UD QP, under the QP's lock: the lane of the newest destination.
   Lid newest_dlid;
-  std::uint32_t newest_slot{};
+  Qpn newest_qpn;
   std::uint64_t newest_generation{};
   Lane* newest_lane{};
 
@@ -72,10 +81,16 @@ class Lane {
   static constexpr Duration kHeadOfQueueLifetime = Duration::milliseconds(1'074);  // HOQLife 18
   static constexpr Duration kReopenAfter = Duration::milliseconds(100);            // policy
 
-  Lane(std::uint32_t number, uabi::ProcessAddress self, uabi::ProcessAddress peer,
-       const FabricMap& map, TapSet& taps);
+  /// `index`: among the lanes of the pair.
+  Lane(std::uint32_t number, std::uint32_t index, uabi::ProcessAddress self,
+       uabi::ProcessAddress peer, const FabricMap& map, TapSet& taps);
+
+  /// Which of its pair's lanes a QP pair is bound to: both processes find the same.
+  [[nodiscard]] static std::uint32_t index_for(uabi::ProcessAddress self, Qpn own,
+                                               uabi::ProcessAddress peer, Qpn other);
 
   const std::uint32_t number;  // among the lanes of this process
+  const std::uint32_t index;
   const uabi::ProcessAddress self;
   const uabi::ProcessAddress peer;
 
@@ -115,12 +130,12 @@ class Lane {
 
   // --- life
 
-  /// The lane's memory and the peer's attention page; from now on packets flow.
-  void open(Mapping memory, Mapping attention, ring::LaneSide side);
+  /// From now on packets flow, by memory that is joined and outlives this.
+  void open(const PairMemory& memory, ring::LaneSide side);
   /// A lane to this process itself, in private memory.
   void open_to_self();
-  /// Whoever calls holds both ownerships and has drained what came in. What waited for room goes
-  /// to `heir`.
+  /// Whoever calls owns both incoming rings and has drained them. What waited for room goes to
+  /// `heir`.
   void close(Lane& heir);
   void close_for_ever() { state_.store(LaneState::Dead, std::memory_order_release); }
   /// Dead for a while: true if the daemon should be asked again.
@@ -128,13 +143,51 @@ class Lane {
 
   // --- receiving
 
-  /// Valid while the lane is open and the caller has the ownership of the ring.
-  alignas(64) ring::Consumer<> request_in;
-  alignas(64) ring::Consumer<> response_in;
+  /// A ring that packets come in by, and whose it is. What lies here is the owner's, of a lane that
+  /// is open.
+  struct alignas(64) In {
+    PolicyLock owner{LockPolicy::Spin};
+    ring::Consumer<> ring;
+    hca::Packet packet;  // the one that is being delivered
 
-  /// After records were taken: wakes a peer that waits for room.
+    /// Whether something lies in the ring: for anybody, who then becomes the owner and looks again.
+    [[nodiscard]] bool has_news() const {
+      const std::byte* const word = next_word_.load(std::memory_order_acquire);
+      return word != nullptr &&
+             ring::RealAtomics::load(word, std::memory_order_relaxed) != ring::kNoRecord;
+    }
+    /// The owner has taken something, or has made the ring: where the news will be from now on.
+    void show_next_word() { next_word_.store(ring.next_word(), std::memory_order_release); }
+
+   private:
+    std::atomic<const std::byte*> next_word_{};  // in memory that stays (PairMemory)
+  };
+  [[nodiscard]] In& in(hca::Flow flow) { return ins_[index_of(flow)]; }
+  [[nodiscard]] bool has_news() const { return ins_[0].has_news() || ins_[1].has_news(); }
+  /// The peer waits for room in one of these rings; a hint, for anybody.
+  [[nodiscard]] bool room_is_wanted() const {
+    const LaneHead* const head = head_.load(std::memory_order_acquire);
+    return head != nullptr &&
+           head->wants_room[peer_side_].value.load(std::memory_order_relaxed) != 0;
+  }
+
+  /// Who takes what comes by this lane (DESIGN.md, decision 4).
+  struct Turns {
+    alignas(64) std::atomic<std::uint64_t> polls{0};  // of the application, for what comes by here
+    alignas(64) std::atomic<bool> thread_is_hot{false};
+    std::atomic<bool> sends_wait{false};  // the hot thread leaves a SEND to the application
+    // What the thread saw of `polls` when it looked last; its own.
+    std::uint64_t seen_polls{};
+    Instant polled_at{};
+    bool polls_now{};      // SENDs are the application's business
+    bool polled_lately{};  // so are answers
+  };
+  Turns turns;
+
+  // What follows is for owners.
+
+  /// After records were taken, or none were there: wakes a peer that waits for room.
   void tell_room();
-  [[nodiscard]] bool has_arrivals();
   void announce_sleep(ring::Sleep sleep);
   void announce_awake();
   /// Nobody here looks at this lane, and the peer has said since that somebody must.
@@ -146,7 +199,7 @@ class Lane {
                                                     const hca::PacketHeader& header);
   /// Why arrival() just said no.
   [[nodiscard]] uabi::Misbehaviour lie(hca::Flow flow) const {
-    return arrivals_[flow == hca::Flow::Response ? 1 : 0].lie;
+    return arrivals_[index_of(flow)].lie;
   }
   [[nodiscard]] std::optional<uabi::Misbehaviour> lie_of_multicast(
       const hca::PacketHeader& header) const;
@@ -163,7 +216,11 @@ class Lane {
     Instant full_since{Instant::never()};
     std::vector<std::unique_ptr<Route>> routes;
   };
-  [[nodiscard]] Out& out(hca::Flow flow) { return outs_[flow == hca::Flow::Request ? 0 : 1]; }
+  [[nodiscard]] static constexpr std::size_t index_of(hca::Flow flow) {
+    return flow == hca::Flow::Request ? 0 : 1;
+  }
+  [[nodiscard]] Out& out(hca::Flow flow) { return outs_[index_of(flow)]; }
+  void take_ends(const ring::LaneEnds& out, const ring::LaneEnds& in);
   [[nodiscard]] Route& route(Out& out, const hca::PacketHeader& header, fabric::CounterPage& page,
                              PolicyLock& page_lock);
   [[nodiscard]] static bool may_discard(Out& out, const hca::PacketHeader& header);
@@ -174,14 +231,13 @@ class Lane {
   const FabricMap& map_;
   TapSet& taps_;
   std::atomic<LaneState> state_{LaneState::Opening};
-  Mapping memory_;
-  Mapping attention_;
   std::unique_ptr<std::byte[]> private_memory_;
-  LaneHead* head_{};
+  std::atomic<LaneHead*> head_{};  // once open, for good; none to self
   AttentionPage* peer_attention_{};
   std::size_t my_side_{};
   std::size_t peer_side_{};
   std::array<Out, 2> outs_;  // requests, responses
+  std::array<In, 2> ins_;
   std::atomic<std::int64_t> died_at_ns_{};
 
   struct Arrival {
@@ -193,7 +249,7 @@ class Lane {
     std::optional<FabricMap::LocalPort> port;
     uabi::Misbehaviour lie{uabi::Misbehaviour::ForgedSource};
   };
-  std::array<Arrival, 2> arrivals_;  // of requests, of responses: each under its ownership
+  std::array<Arrival, 2> arrivals_;
 };
 
 }  // namespace weft::host

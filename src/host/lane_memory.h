@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/bytes.h"
 #include "ring/bell_board.h"
 #include "ring/doorbell.h"
 #include "ring/lane.h"
@@ -31,7 +32,26 @@ struct LaneHead {
   std::array<Word, 2> bell;        // [side]: this lane's number on that side's board
 };
 
-inline constexpr std::size_t kLaneMemoryBytes = sizeof(LaneHead) + ring::lane_bytes(kLaneShape);
+/// A pair of processes is joined by so many lanes (DESIGN.md, decision 3): QP pairs are spread over
+/// them, so that threads with QPs of their own do not meet on one ring. A lane that carries nothing
+/// costs no memory; policy.
+inline constexpr std::uint32_t kLanesPerPair = 4;
+
+/// The heads of all lanes of a pair lie together, since each is touched when the pair is joined;
+/// the rings follow, lane by lane.
+inline constexpr std::size_t kPairHeadBytes = kLanesPerPair * sizeof(LaneHead);
+inline constexpr std::size_t kPairMemoryBytes =
+    kPairHeadBytes + kLanesPerPair * ring::lane_bytes(kLaneShape);
+
+/// The head of lane `index` of a pair. Its words are atomics that live as long as the memory.
+[[nodiscard]] inline LaneHead& lane_head(MutableByteSpan pair_memory, std::uint32_t index) {
+  void* const start = pair_memory.data() + index * sizeof(LaneHead);
+  return *static_cast<LaneHead*>(start);
+}
+[[nodiscard]] inline MutableByteSpan lane_rings(MutableByteSpan pair_memory, std::uint32_t index) {
+  return pair_memory.subspan(kPairHeadBytes + index * ring::lane_bytes(kLaneShape),
+                             ring::lane_bytes(kLaneShape));
+}
 
 /// A process's attention page: peers wake it by ringing their lane's bell, changing the word and
 /// waking its waiters. They all may write it: a liar can wake in vain, hide a bell, and take back a

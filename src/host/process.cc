@@ -68,6 +68,26 @@ fabric::PortRecord Process::port_record(std::uint32_t hca, PortNumber port) cons
   });
 }
 
+Result<hca::CompletionQueue*> Process::create_cq(std::uint32_t hca, std::uint32_t capacity) {
+  auto cq = impl_->slots.at(hca)->engine->create_cq(capacity);
+  if (cq) {
+    auto carrier = std::make_unique<CqCarrier>();
+    (*cq)->carrier = carrier.get();
+    const std::lock_guard guard{impl_->qps_lock};
+    impl_->cq_carriers.emplace(*cq, std::move(carrier));
+  }
+  return cq;
+}
+
+Result<void> Process::destroy_cq(std::uint32_t hca, hca::CompletionQueue& cq) {
+  if (auto destroyed = impl_->slots.at(hca)->engine->destroy_cq(cq); !destroyed) {
+    return destroyed;
+  }
+  const std::lock_guard guard{impl_->qps_lock};
+  impl_->cq_carriers.erase(&cq);
+  return {};
+}
+
 Result<hca::Qp*> Process::create_qp(std::uint32_t hca, const hca::QpInit& init) {
   if (impl_->daemon_is_gone.load()) {
     return std::unexpected(impl_->gone());
@@ -80,6 +100,13 @@ Result<hca::Qp*> Process::create_qp(std::uint32_t hca, const hca::QpInit& init) 
   auto carrier = std::make_unique<QpCarrier>();
   carrier->qp = *qp;
   carrier->hca = hca;
+  carrier->cqs = {static_cast<CqCarrier*>(init.send_cq->carrier),
+                  static_cast<CqCarrier*>(init.recv_cq->carrier)};
+  if (init.type == hca::QpType::Ud) {
+    for (CqCarrier* const cq : carrier->cqs) {
+      cq->takes_all.store(true, std::memory_order_relaxed);
+    }
+  }
   const std::lock_guard guard{impl_->qps_lock};
   (*qp)->carrier = carrier.get();
   if (init.srq != nullptr) {
@@ -90,8 +117,8 @@ Result<hca::Qp*> Process::create_qp(std::uint32_t hca, const hca::QpInit& init) 
 }
 
 Result<void> Process::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
-  // With both ownerships nobody is in the middle of delivering to it, carrying for it or timing it.
-  const std::scoped_lock owners{impl_->request_owner, impl_->response_owner};
+  // Nobody is in the middle of delivering to it, carrying for it or timing it.
+  const Standstill standstill{*impl_};
   auto* const carrier = static_cast<QpCarrier*>(qp.carrier);
   impl_->send_what_is_owed(*carrier);
   if (auto destroyed = impl_->slots.at(hca)->engine->destroy_qp(qp); !destroyed) {
@@ -161,15 +188,8 @@ Result<void> Process::post_send(hca::Qp& qp, const hca::SendWr& wr) {
   return impl_->post(*static_cast<QpCarrier*>(qp.carrier), wr);
 }
 
-void Process::make_progress() {
-  Impl& impl = *impl_;
-  impl.polls.store(impl.polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (impl.lease_ended.load(std::memory_order_relaxed)) {
-    impl.lease_ended.store(false, std::memory_order_relaxed);
-  }
-  if (impl.progress(Impl::Taker::Application, {}) == 0) {
-    impl.let_others_run();
-  }
+void Process::make_progress(hca::CompletionQueue& cq) {
+  impl_->poll(*static_cast<CqCarrier*>(cq.carrier));
 }
 
 void Process::application_will_wait() {

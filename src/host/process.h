@@ -68,7 +68,10 @@ class Process {
   /// The port as its record in the tables has it, and its tables' contents.
   [[nodiscard]] fabric::PortRecord port_record(std::uint32_t hca, PortNumber port) const;
 
-  // --- QPs: made and changed through the driver, so that it can carry for them
+  // --- CQs and QPs: made and changed through the driver, so that it can carry for them
+
+  [[nodiscard]] Result<hca::CompletionQueue*> create_cq(std::uint32_t hca, std::uint32_t capacity);
+  [[nodiscard]] Result<void> destroy_cq(std::uint32_t hca, hca::CompletionQueue& cq);
 
   [[nodiscard]] Result<hca::Qp*> create_qp(std::uint32_t hca, const hca::QpInit& init);
   [[nodiscard]] Result<void> destroy_qp(std::uint32_t hca, hca::Qp& qp);
@@ -88,8 +91,9 @@ class Process {
   /// After Qp::post_send: carries what may go.
   void kick(hca::Qp& qp);
 
-  /// The application polls a CQ that is empty: looks at the lanes and serves what came.
-  void make_progress();
+  /// The application polls a CQ that is empty: looks at the lanes that can complete something there
+  /// and serves what came.
+  void make_progress(hca::CompletionQueue& cq);
 
   /// For a program that ends: if the fabric went first and it was not told yet, it is now.
   void tell_if_fabric_is_gone();

@@ -137,15 +137,21 @@ void Process::Impl::bind(QpCarrier& carrier) {
   const hca::QpAttributes attributes = carrier.qp->query();
   const auto node = map.node_of(attributes.address.dlid);
   forget_waiting(carrier);
-  Lane& lane = node ? lane_to({*node, slot_of(attributes.dest_qpn)}) : *nowhere;
+  Lane& lane = node ? lane_to({*node, slot_of(attributes.dest_qpn)}, carrier.qp->number(),
+                              attributes.dest_qpn)
+                    : *nowhere;
+  for (CqCarrier* const cq : carrier.cqs) {
+    if (!cq->lanes.has(lane.number)) {
+      cq->lanes.add(lane.number);
+    }
+  }
   carrier.lane.store(&lane, std::memory_order_release);
 }
 
 /// Whether lane_of_packet remembers the answer. Under the lock of the carrier's QP.
 bool Process::Impl::knows_lane(const QpCarrier& carrier, const hca::PacketHeader& header) const {
   return carrier.newest_lane != nullptr && carrier.newest_dlid == header.dlid &&
-         carrier.newest_slot == slot_of(header.dest_qp) &&
-         carrier.newest_generation == map.generation() &&
+         carrier.newest_qpn == header.dest_qp && carrier.newest_generation == map.generation() &&
          carrier.newest_lane->state() != LaneState::Dead;
 }
 
@@ -154,8 +160,10 @@ Lane& Process::Impl::lane_of_packet(QpCarrier& carrier, const hca::PacketHeader&
   if (!knows_lane(carrier, header)) {
     const std::uint64_t generation = map.generation();
     const auto node = map.node_of(header.dlid);
-    carrier.newest_slot = slot_of(header.dest_qp);
-    carrier.newest_lane = node ? &lane_to({*node, carrier.newest_slot}) : nowhere;
+    carrier.newest_qpn = header.dest_qp;
+    carrier.newest_lane =
+        node ? &lane_to({*node, slot_of(header.dest_qp)}, carrier.qp->number(), header.dest_qp)
+             : nowhere;
     carrier.newest_dlid = header.dlid;
     carrier.newest_generation = generation;
   }
@@ -231,7 +239,7 @@ Result<void> Process::Impl::post(QpCarrier& carrier, const hca::SendWr& wr) {
 }
 
 /// Before a QP goes: acknowledgements of what it has received already, or the peer would take for
-/// lost what its program has. With the ownership of both flows.
+/// lost what its program has. During a standstill.
 void Process::Impl::send_what_is_owed(QpCarrier& carrier) {
   Attempt made{.has_more = true, .has_sent = true, .blocked = nullptr};
   while (made.has_more && made.has_sent && made.blocked == nullptr) {
@@ -290,7 +298,7 @@ void Process::Impl::arm(QpCarrier& carrier) {
 }
 
 bool Process::Impl::resume_waiting() {
-  const std::lock_guard owner{response_owner};
+  const std::lock_guard owner{upkeep_owner};
   return resume_waiting_as_owner();
 }
 
@@ -414,7 +422,7 @@ bool Process::Impl::send_multicast(const hca::PacketHeader& header,
   }
   for (const uabi::ProcessAddress& member : members) {
     if (std::ranges::find(nodes, member.node) != nodes.end()) {
-      Lane& lane = lane_to(member);
+      Lane& lane = lane_to(member, kMulticastQpn, kMulticastQpn);
       const std::lock_guard guard{lane.out_lock(hca::Flow::Request)};
       if (lane.send_copy(header, gather)) {
         lane.ring_doorbell(false);

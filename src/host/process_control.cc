@@ -143,9 +143,9 @@ Result<void> Process::Impl::attach(const ProcessOptions& options) {
   refresh_ports(false);
   {
     const std::lock_guard guard{lanes_lock};
-    nowhere = add_lane({fabric::kNoIndex, 0});
-    nowhere->close_for_ever();
-    add_lane(self)->open_to_self();
+    nowhere = add_pair({fabric::kNoIndex, 0})->first;
+    for_each_lane(pairs.at(nowhere->peer), [](Lane& lane) { lane.close_for_ever(); });
+    for_each_lane(*add_pair(self), [](Lane& lane) { lane.open_to_self(); });
   }
   return {};
 }
@@ -251,61 +251,82 @@ void Process::Impl::handle(Received received) {
 }
 
 /// With lanes_lock held; null when there are too many.
-Lane* Process::Impl::add_lane(uabi::ProcessAddress peer) {
+Process::Impl::Pair* Process::Impl::add_pair(uabi::ProcessAddress peer) {
   const std::size_t count = lane_count.load(std::memory_order_relaxed);
-  if (count == kMaxLanes) {
+  if (count + kLanesPerPair > kMaxLanes) {
     return nullptr;
   }
-  lanes[count] = std::make_unique<Lane>(static_cast<std::uint32_t>(count), self, peer, map, taps);
-  lane_of[peer] = lanes[count].get();
-  lane_count.store(count + 1, std::memory_order_release);
-  return lanes[count].get();
+  for (std::uint32_t index = 0; index < kLanesPerPair; ++index) {
+    lanes[count + index] = std::make_unique<Lane>(static_cast<std::uint32_t>(count) + index, index,
+                                                  self, peer, map, taps);
+  }
+  lane_count.store(count + kLanesPerPair, std::memory_order_release);
+  Pair& pair = pairs[peer];
+  pair.first = lanes[count].get();
+  return &pair;
 }
 
-Lane& Process::Impl::lane_to(uabi::ProcessAddress peer) {
+/// The lane for that pair of QPs; the daemon is asked for it if need be.
+Lane& Process::Impl::lane_to(uabi::ProcessAddress peer, Qpn own, Qpn other) {
   const std::lock_guard guard{lanes_lock};
-  if (const auto found = lane_of.find(peer); found != lane_of.end()) {
-    Lane& lane = *found->second;
-    if (&lane != nowhere && !daemon_is_gone && lane.state() == LaneState::Dead &&
-        lane.try_reopen()) {
-      post(uabi::OpenLane{.peer = peer});
-    }
-    return lane;
+  const auto found = pairs.find(peer);
+  Pair* pair = found != pairs.end() ? &found->second : nullptr;
+  const bool is_new = pair == nullptr && !daemon_is_gone;
+  if (is_new) {
+    pair = add_pair(peer);
   }
-  Lane* const lane = daemon_is_gone ? nullptr : add_lane(peer);
-  if (lane == nullptr) {
+  if (pair == nullptr) {
     return *nowhere;
   }
-  post(uabi::OpenLane{.peer = peer});
-  return *lane;
+  Lane& lane = *lanes[pair->first->number + Lane::index_for(self, own, peer, other)];
+  // They live and die together.
+  const auto reopens = [&] {
+    bool any = false;
+    for_each_lane(*pair, [&](Lane& each) { any = each.try_reopen() || any; });
+    return any;
+  };
+  if (is_new ||
+      (pair->first != nowhere && !daemon_is_gone && lane.state() == LaneState::Dead && reopens())) {
+    post(uabi::OpenLane{.peer = peer});
+  }
+  return lane;
 }
 
 void Process::Impl::handle_lane(const uabi::Lane& message, std::vector<UniqueFd>& descriptors) {
-  auto memory =
-      map_shared(descriptors[0], Protection::ReadWrite, kLaneMemoryBytes, kLaneMemoryBytes);
-  auto peer_page =
-      map_shared(descriptors[1], Protection::ReadWrite, kAttentionPageBytes, kAttentionPageBytes);
-  if (!memory || !peer_page || message.side > 1 || message.peer == self) {
+  if (message.side > 1 || message.peer == self) {
     return;
   }
+  const std::lock_guard joining{joining_lock};
   {
     const std::lock_guard guard{lanes_lock};
-    const auto found = lane_of.find(message.peer);
-    Lane* const lane = found == lane_of.end() ? add_lane(message.peer) : found->second;
-    if (lane == nullptr || lane->state() == LaneState::Open) {
+    const auto found = pairs.find(message.peer);
+    Pair* const pair = found == pairs.end() ? add_pair(message.peer) : &found->second;
+    if (pair == nullptr || pair->first->state() == LaneState::Open) {
       return;
     }
-    // Nobody looks at its rings before it is open.
-    lane->open(std::move(*memory), std::move(*peer_page),
-               message.side == 0 ? ring::LaneSide::A : ring::LaneSide::B);
-    watch(*lane);
+    if (pair->memory == nullptr) {
+      auto memory = PairMemory::reserve();
+      pair->memory = memory ? std::move(*memory) : nullptr;
+    }
+    if (pair->memory == nullptr || !pair->memory->join(descriptors[0], descriptors[1])) {
+      return;
+    }
+    // Nobody looks at its rings before a lane is open.
+    for_each_lane(*pair, [&](Lane& lane) {
+      lane.open(*pair->memory, message.side == 0 ? ring::LaneSide::A : ring::LaneSide::B);
+      lane.announce_sleep(ring::Sleep::Sound);
+      if (lane.has_news()) {  // what the peer sent before this was mapped rang no bell here
+        watch(lane);
+      }
+    });
   }
   resume_waiting();
-  wake_thread();  // what the peer sent before this was mapped rang no bell here
+  wake_thread();
 }
 
 void Process::Impl::close_lane(Lane& lane) {
-  const std::scoped_lock owners{request_owner, response_owner};
+  const std::scoped_lock owners{lane.in(hca::Flow::Request).owner,
+                                lane.in(hca::Flow::Response).owner};
   if (lane.state() == LaneState::Open) {
     // What it sent before it went away counts.
     while (drain(lane, hca::Flow::Response, false, false) +
@@ -317,19 +338,28 @@ void Process::Impl::close_lane(Lane& lane) {
   lane.close(*nowhere);
 }
 
-void Process::Impl::handle_gone(uabi::ProcessAddress peer) {
-  Lane* lane = nullptr;
+/// The peer is gone, or the daemon that joined us.
+void Process::Impl::part(uabi::ProcessAddress peer) {
+  Pair* pair = nullptr;
   {
     const std::lock_guard guard{lanes_lock};
-    if (const auto found = lane_of.find(peer); found != lane_of.end() && peer != self) {
-      lane = found->second;
+    if (const auto found = pairs.find(peer);
+        found != pairs.end() && peer != self && found->second.first != nowhere) {
+      pair = &found->second;  // a node of a map stays where it is
     }
   }
-  if (lane != nullptr) {
-    close_lane(*lane);
-    resume_waiting();
-    wake_thread();
+  if (pair != nullptr) {
+    for_each_lane(*pair, [this](Lane& lane) { close_lane(lane); });
+    if (pair->memory != nullptr) {
+      pair->memory->part();
+    }
   }
+}
+
+void Process::Impl::handle_gone(uabi::ProcessAddress peer) {
+  part(peer);
+  resume_waiting();
+  wake_thread();
 }
 
 Error Process::Impl::gone() const {
@@ -341,12 +371,12 @@ Error Process::Impl::gone() const {
 }
 
 /// Every QP to the error state, as on an HCA that fails as a whole (IBTA vol 1 §10.10.2.3, local
-/// catastrophic error): what is posted completes as flushed. With both ownerships no QP is being
+/// catastrophic error): what is posted completes as flushed. During a standstill no QP is being
 /// destroyed; one that is made or changed later asks for `daemon_is_gone` itself.
 void Process::Impl::fail_qps() {
   hca::QpAttributes error;
   error.state = hca::QpState::Err;
-  const std::scoped_lock owners{request_owner, response_owner};
+  const Standstill standstill{*this};
   const std::lock_guard guard{qps_lock};
   for (const auto& [qp, carrier] : carriers) {
     const bool failed = qp->modify(error, hca::QpAttribute::State).has_value();  // not from RESET
@@ -379,7 +409,6 @@ void Process::tell_if_fabric_is_gone() {
   }
 }
 
-/// The person is told first: a program may end at its first flushed completion.
 /// A record of that peer was refused: counts it, and tells the daemon now and then.
 void Process::Impl::refuse(Lane& lane, uabi::Misbehaviour what) {
   if (const auto count = lane.refusals.count(what, now()); count && lane.peer != self) {
@@ -387,20 +416,19 @@ void Process::Impl::refuse(Lane& lane, uabi::Misbehaviour what) {
   }
 }
 
+/// The person is told first: a program may end at its first flushed completion.
 void Process::Impl::handle_daemon_gone() {
   tell_gone();
-  std::vector<Lane*> open;
+  std::vector<uabi::ProcessAddress> peers;
   {
     const std::lock_guard guard{lanes_lock};
     daemon_is_gone.store(true);
-    for (const auto& [peer, lane] : lane_of) {
-      if (peer != self && lane != nowhere) {
-        open.push_back(lane);
-      }
+    for (const auto& [peer, pair] : pairs) {
+      peers.push_back(peer);
     }
   }
-  for (Lane* lane : open) {
-    close_lane(*lane);
+  for (const uabi::ProcessAddress& peer : peers) {
+    part(peer);
   }
   fail_qps();
   resume_waiting();

@@ -1,7 +1,8 @@
 #pragma once
 
-// The inside of host::Process, in four parts: process.cc (objects), process_control.cc (the daemon
-// and lanes), process_carry.cc (packets out), process_progress.cc (packets in, timers, the thread).
+// The inside of host::Process, in five parts: process.cc (objects), process_control.cc (the daemon
+// and lanes), process_carry.cc (packets out), process_receive.cc (packets in), process_progress.cc
+// (who looks, and when).
 
 #include <array>
 #include <atomic>
@@ -27,8 +28,9 @@
 
 namespace weft::host {
 
-/// Policy: processes that one process can talk to; more are refused with a reason.
-inline constexpr std::size_t kMaxLanes = 4'096;
+/// Of all pairs that a process belongs to, 1,023; what is sent to more is lost. As many as a board
+/// has bells.
+inline constexpr std::size_t kMaxLanes = ring::BellBoard::kBells;
 
 /// Hands one HCA's events on with its number.
 class HcaEventsOf final : public hca::HcaEvents {
@@ -46,8 +48,13 @@ class HcaEventsOf final : public hca::HcaEvents {
 
 class LaneSink;
 
+/// Trains that a QP may send when something came for it, before others have their turn; policy.
+inline constexpr unsigned kAnswerBudget = 4;
+
 /// What the responder answers without the application: WRITE, READ, atomics.
 [[nodiscard]] bool is_one_sided(wire::Opcode opcode);
+/// Whether the oldest request in a ring is such; for its owner.
+[[nodiscard]] bool has_one_sided_request(Lane::In& requests);
 
 struct Process::Impl {
   struct HcaSlot {
@@ -81,13 +88,20 @@ struct Process::Impl {
     hca::CompletionQueue* cq{};
   };
   std::unordered_map<hca::Qp*, SharedReceives> shared_receives;  // of QPs with an SRQ
+  std::unordered_map<hca::CompletionQueue*, std::unique_ptr<CqCarrier>> cq_carriers;
   TimerHeap<QpCarrier> timers;
 
-  // --- lanes: an array that only grows, so that looking needs no lock
+  // --- lanes: an array that only grows, so that looking needs no lock; those of a pair lie
+  // together
+  struct Pair {
+    Lane* first{};
+    std::unique_ptr<PairMemory> memory;  // once joined, for good
+  };
   std::mutex lanes_lock;
-  std::map<uabi::ProcessAddress, Lane*> lane_of;
+  std::map<uabi::ProcessAddress, Pair> pairs;
   std::vector<std::unique_ptr<Lane>> lanes = std::vector<std::unique_ptr<Lane>>(kMaxLanes);
   std::atomic<std::size_t> lane_count{0};
+  std::mutex joining_lock;                  // lanes open only under it; before the owners of rings
   std::atomic<bool> daemon_is_gone{false};  // changed under lanes_lock: nobody makes lanes any more
   Lane* nowhere{};  // always dead: where packets without a destination are counted
   std::map<Lid, std::vector<uabi::ProcessAddress>> groups;  // under lanes_lock
@@ -109,17 +123,12 @@ struct Process::Impl {
   // what latency is made of
   RecentClock clock;
   ring::BellBoard watched;  // lanes whose rings are looked at; the others ring when something came
-  alignas(64) PolicyLock request_owner{LockPolicy::Spin};
-  alignas(64) PolicyLock response_owner{LockPolicy::Spin};
-  alignas(64) std::atomic<std::uint64_t> polls{0};
-  std::atomic<std::uint64_t> polls_when_found{0};  // when a poll last found something
-  std::atomic<bool> lease_ended{true};
-  alignas(64) std::atomic<bool> thread_is_hot{false};
-  std::atomic<bool> sends_wait{false};     // the hot thread leaves a SEND to the application
-  std::atomic<bool> thread_sleeps{false};  // until something arrives or is posted
-  std::atomic<bool> thread_naps{false};    // while the application polls
+  alignas(64) PolicyLock upkeep_owner{LockPolicy::Spin};  // of lines and timers
+  std::atomic<bool> lease_ended{true};                    // the application is about to wait
+  alignas(64) std::atomic<bool> thread_sleeps{false};     // until something arrives or is posted
+  std::atomic<bool> thread_naps{false};                   // while the application polls
   std::atomic<std::int64_t> thread_wakes_at_ns{0};
-  std::atomic<std::uint64_t> polls_before_yield{1};
+  std::atomic<std::uint32_t> polls_before_yield{1};
 
   // process_control.cc
   Result<void> attach(const ProcessOptions& options);
@@ -138,12 +147,19 @@ struct Process::Impl {
   [[nodiscard]] Error gone() const;  // why nothing works without a daemon
   void tell_gone();
   void close_lane(Lane& lane);
+  void part(uabi::ProcessAddress peer);
   void post(uabi::Message message);
   void refresh_ports(bool tell);
   void refuse(Lane& lane, uabi::Misbehaviour what);
   void pump_control();  // without a control thread: what the daemon sent so far
-  Lane& lane_to(uabi::ProcessAddress peer);
-  Lane* add_lane(uabi::ProcessAddress peer);
+  Lane& lane_to(uabi::ProcessAddress peer, Qpn own, Qpn other);
+  Pair* add_pair(uabi::ProcessAddress peer);
+  template <class Act>
+  void for_each_lane(const Pair& pair, Act act) {
+    for (std::uint32_t index = 0; index < kLanesPerPair; ++index) {
+      act(*lanes[pair.first->number + index]);
+    }
+  }
 
   // process_carry.cc
   void bind(QpCarrier& carrier);
@@ -171,7 +187,7 @@ struct Process::Impl {
   void arm(QpCarrier& carrier);
   // True when something was sent.
   bool resume_waiting();
-  bool resume_waiting_as_owner();  // of responses
+  bool resume_waiting_as_owner();  // of the upkeep
   void forget_waiting(QpCarrier& carrier);
   [[nodiscard]] bool knows_lane(const QpCarrier& carrier, const hca::PacketHeader& header) const;
   Lane& lane_of_packet(QpCarrier& carrier, const hca::PacketHeader& header);
@@ -180,16 +196,17 @@ struct Process::Impl {
   std::map<std::pair<Lid, Lid>, std::pair<std::uint64_t, fabric::PathEntry*>> multicast_counters;
   std::mutex multicast_lock;
 
+  // process_receive.cc
+  std::size_t take_requests(Lane& lane, bool only_one_sided, bool leave_one_sided);
+  std::size_t take_responses(Lane& lane);
+  std::size_t drain(Lane& lane, hca::Flow flow, bool only_one_sided, bool leave_one_sided);
+  void deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant at,
+               std::span<QpCarrier*> touched, std::size_t& touched_count);
+
   // process_progress.cc
-  enum class Taker : std::uint8_t { Application, Thread };
-  /// How lately the application polled, as the thread sees it.
-  struct Activity {
-    bool polls_now{};      // SENDs are its business
-    bool polled_lately{};  // so are answers
-  };
-  std::size_t progress(Taker taker, Activity application);
-  std::size_t take_requests(Taker taker, bool application_is_active);
-  std::size_t take_responses();
+  void poll(CqCarrier& cq);
+  std::size_t look_for_application(Lane& lane, std::uint32_t in_vain);
+  std::size_t look_for_thread(Lane& lane, bool spins);
   template <class Visit>
   void for_each_watched(Visit visit) {
     watched.for_each([&](std::uint32_t number) { visit(*lanes[number]); });
@@ -197,20 +214,30 @@ struct Process::Impl {
   void watch(const Lane& lane);
   void answer_bells();
   void look_at_all();
-  std::size_t drain(Lane& lane, hca::Flow flow, bool only_one_sided, bool leave_one_sided);
-  struct alignas(64) Arriving {
-    hca::Packet packet;
-  };
-  std::array<Arriving, 2> arriving;  // of requests, of responses: each under its ownership
-  void deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant at,
-               std::span<QpCarrier*> touched, std::size_t& touched_count);
+  void keep_up();
   void handle_timers(Instant at);
-  void let_others_run();
+  void let_others_run(std::uint32_t in_vain);
   void run_progress();
+  [[nodiscard]] Instant look_at_polls(Instant at);
+  enum class Rest : std::uint8_t { Asleep, HasNews, Owned };
+  [[nodiscard]] Rest rest(Lane& lane, ring::Sleep sleep);
   void sleep_until_woken(Instant at);
   [[nodiscard]] bool stop_looking();
   [[nodiscard]] bool nap();
   void wake_thread();
+};
+
+/// While this exists, nobody takes from a ring, serves a line or a timer, or opens a lane.
+class Standstill {
+ public:
+  explicit Standstill(Process::Impl& process);
+  ~Standstill();
+  Standstill(const Standstill&) = delete;
+  Standstill& operator=(const Standstill&) = delete;
+
+ private:
+  Process::Impl& process_;
+  std::size_t lane_count_;
 };
 
 }  // namespace weft::host

@@ -1,5 +1,5 @@
-// Packets in, timers, and the thread that serves an application which does not poll (DESIGN.md,
-// decision 4).
+// Who looks at rings, and when: the application that polls, the thread that serves one which does
+// not (DESIGN.md, decision 4), and what both keep up: lines and timers.
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -18,13 +18,9 @@
 namespace weft::host {
 namespace {
 
-/// Records of one ring before the others have their turn; policy.
-constexpr std::size_t kBatch = 32;
-constexpr unsigned kAnswerBudget = 4;
-
 /// Polls in vain, of some 50 ns each, before a CPU is offered to others; policy.
-constexpr std::uint64_t kPollsBeforeYield = 256;
-constexpr std::uint64_t kPollsBeforeYieldInACrowd = 16;  // or on few CPUs
+constexpr std::uint32_t kPollsBeforeYield = 256;
+constexpr std::uint32_t kPollsBeforeYieldInACrowd = 16;  // or on few CPUs
 
 /// While senders wait for room, how long the thread sleeps at most: their peers may be stopped.
 constexpr Duration kRoomPatience = Duration::milliseconds(1);
@@ -39,9 +35,9 @@ constexpr Duration kLongestSpin = Duration::microseconds(320);
 /// Of the spinning thread; policy.
 constexpr unsigned kRoundsBetweenLooks = 16;
 
-/// While the thread is hot, the application looks for SENDs that it left only so often, unless
-/// told.
-constexpr std::uint64_t kPollsBetweenLooks = 16;
+/// While the thread is hot, the application looks for requests only when it was told that there is
+/// a SEND, or after so many polls in vain: then the thread has much to do.
+constexpr std::uint32_t kPollsBetweenLooks = 16;
 
 /// Answers to an application that polled so lately are left to it: it is the one that waits for
 /// them, and what they change lies in its cache; policy.
@@ -51,13 +47,6 @@ void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
-}
-
-/// The opcode is the record's first byte; a record that lies about it is refused when it is
-/// decoded.
-[[nodiscard]] bool is_one_sided(ByteSpan record) {
-  return !record.empty() &&
-         host::is_one_sided(static_cast<wire::Opcode>(std::to_integer<std::uint8_t>(record[0])));
 }
 
 /// Spinning pays only when everybody who spins has a CPU: two programs with two threads each.
@@ -97,171 +86,77 @@ class Crowding {
 
 }  // namespace
 
-bool is_one_sided(wire::Opcode opcode) {
-  const wire::OpcodeInfo* const info = wire::opcode_info(opcode);
-  if (info == nullptr) {
-    return false;
+/// What the application looks at when it polls a CQ.
+std::size_t Process::Impl::look_for_application(Lane& lane, std::uint32_t in_vain) {
+  Lane::Turns& turns = lane.turns;
+  turns.polls.store(turns.polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  const std::size_t responses = take_responses(lane);
+  bool leave_one_sided = false;
+  if (turns.thread_is_hot.load(std::memory_order_relaxed)) {
+    // The thread has the ring. Its cache lines are left alone until there is something for us.
+    leave_one_sided = turns.sends_wait.load(std::memory_order_relaxed);
+    if (leave_one_sided) {
+      turns.sends_wait.store(false, std::memory_order_relaxed);
+    } else if (in_vain % kPollsBetweenLooks != kPollsBetweenLooks - 1) {
+      return responses;
+    }
   }
-  switch (info->operation) {
-    case wire::Operation::RdmaWrite:
-      return !info->headers.has(wire::ExtensionHeader::Immediate);
-    case wire::Operation::RdmaReadRequest:
-    case wire::Operation::CompareSwap:
-    case wire::Operation::FetchAdd:
-      return true;
-    case wire::Operation::Send:
-    case wire::Operation::RdmaReadResponse:
-    case wire::Operation::Acknowledge:
-    case wire::Operation::AtomicAcknowledge:
-    case wire::Operation::CongestionNotification:
-      return false;
-  }
-  return false;
+  return responses + take_requests(lane, false, leave_one_sided);
 }
 
-/// A record of another process: copied, checked, and delivered where its addresses say.
-void Process::Impl::deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant at,
-                            std::span<QpCarrier*> touched, std::size_t& touched_count) {
-  hca::Packet& packet = arriving[flow == hca::Flow::Response ? 1 : 0].packet;
-  if (!hca::read_record(record, packet).empty()) {
-    refuse(lane, uabi::Misbehaviour::MalformedRecord);
-    return;
+void Process::Impl::poll(CqCarrier& cq) {
+  if (lease_ended.load(std::memory_order_relaxed)) {
+    lease_ended.store(false, std::memory_order_relaxed);
   }
-  packet.source_slot = lane.peer.slot;
-  const hca::PacketHeader& header = packet.header;
-  const bool is_ud = header.opcode == wire::Opcode::UdSendOnly ||
-                     header.opcode == wire::Opcode::UdSendOnlyWithImmediate;
-  if (is_ud && slot_of(header.extension.deth.src_qp) != lane.peer.slot) {
-    refuse(lane, uabi::Misbehaviour::ForgedQpn);
-    return;
-  }
-  if (header.dlid.is_multicast()) {
-    if (const auto lie = lane.lie_of_multicast(header)) {
-      refuse(lane, *lie);
-      return;
-    }
-    for (const auto& slot : slots) {
-      static_cast<void>(slot->engine->handle_packet(PortNumber{1}, packet, at));
-    }
-    return;
-  }
-  const FabricMap::LocalPort* const port = lane.arrival(flow, header);
-  if (port == nullptr || port->hca >= slots.size()) {
-    refuse(lane, lane.lie(flow));
-    return;
-  }
-  hca::Qp* const qp = slots[port->hca]->engine->handle_packet(port->port, packet, at);
-  if (qp == nullptr) {
-    refuse(lane, header.dest_qp == kQp0 || header.dest_qp == kQp1
-                     ? uabi::Misbehaviour::ManagementQpn
-                     : uabi::Misbehaviour::NobodyThere);
-    return;
-  }
-  auto* const carrier = static_cast<QpCarrier*>(qp->carrier);
-  if (!is_ud && carrier != nullptr && carrier->lane.load(std::memory_order_relaxed) != &lane) {
-    refuse(lane, uabi::Misbehaviour::OthersConnection);  // the QP has dropped it
-    return;
-  }
-  if (carrier != nullptr &&
-      std::find(touched.begin(), touched.begin() + static_cast<std::ptrdiff_t>(touched_count),
-                carrier) == touched.begin() + static_cast<std::ptrdiff_t>(touched_count)) {
-    touched[touched_count++] = carrier;
-  }
-}
-
-/// Takes what lies in one ring, at most a batch, then lets the QPs concerned answer: one ACK for
-/// many packets. The caller owns the ring.
-std::size_t Process::Impl::drain(Lane& lane, hca::Flow flow, bool only_one_sided,
-                                 bool leave_one_sided) {
-  if (lane.state() != LaneState::Open) {
-    return 0;
-  }
-  ring::Consumer<>& in = flow == hca::Flow::Request ? lane.request_in : lane.response_in;
-  std::array<QpCarrier*, kBatch> touched;
-  std::size_t touched_count = 0;
+  answer_bells();
+  const std::uint32_t in_vain = cq.in_vain.load(std::memory_order_relaxed);
   std::size_t taken = 0;
-  Instant at;
-  while (taken < kBatch) {
-    const auto front = in.front();
-    if (front.state != ring::Consumer<>::State::Record) {
-      if (front.state == ring::Consumer<>::State::Corrupt) {
-        refuse(lane, uabi::Misbehaviour::CorruptRing);
+  const auto look = [&](std::uint32_t number) {
+    taken += look_for_application(*lanes[number], in_vain);
+  };
+  if (cq.takes_all.load(std::memory_order_relaxed)) {
+    watched.for_each(look);
+  } else {
+    cq.lanes.for_each([&](std::uint32_t number) {
+      if (watched.has(number)) {
+        look(number);
       }
-      break;
-    }
-    if (only_one_sided || leave_one_sided) {
-      const bool one_sided = is_one_sided(front.body);
-      if (only_one_sided && !one_sided) {
-        if (!sends_wait.load(std::memory_order_relaxed)) {
-          sends_wait.store(true, std::memory_order_relaxed);
-        }
-        break;
-      }
-      if (leave_one_sided && one_sided) {
-        break;
-      }
-    }
-    if (taken == 0) {
-      at = clock.read();
-    }
-    deliver(lane, flow, front.body, at, touched, touched_count);
-    in.pop();
+    });
+  }
+  keep_up();
+  if (taken == 0) {
+    cq.in_vain.store(in_vain + 1, std::memory_order_relaxed);
+    let_others_run(in_vain + 1);
+  } else if (in_vain != 0) {
+    cq.in_vain.store(0, std::memory_order_relaxed);
+  }
+}
+
+/// What the thread looks at: what the application does not see to.
+std::size_t Process::Impl::look_for_thread(Lane& lane, bool spins) {
+  Lane::Turns& turns = lane.turns;
+  std::size_t taken = turns.polled_lately ? 0 : take_responses(lane);
+  if (take_requests(lane, turns.polls_now, false) != 0) {
     ++taken;
-  }
-  if (taken != 0) {
-    for (std::size_t i = 0; i < touched_count; ++i) {
-      if (flow == hca::Flow::Request) {
-        answer(*touched[i], kAnswerBudget);
-      } else {
-        carry(*touched[i], at, kAnswerBudget);
-        arm(*touched[i]);
-      }
+    if (spins && !turns.thread_is_hot.load(std::memory_order_relaxed)) {
+      turns.thread_is_hot.store(true, std::memory_order_relaxed);
     }
-  }
-  // After a pass in vain too: who found no room may have said so just after the last record went.
-  if (taken != 0 || flow == hca::Flow::Response) {
-    lane.tell_room();
   }
   return taken;
 }
 
-std::size_t Process::Impl::take_requests(Taker taker, bool application_is_active) {
-  const bool leave_one_sided =
-      taker == Taker::Application && thread_is_hot.load(std::memory_order_relaxed);
-  if (leave_one_sided) {
-    // The thread has the ring. Its lock's cache line is left alone until there is something here.
-    if (!sends_wait.load(std::memory_order_relaxed) &&
-        polls.load(std::memory_order_relaxed) % kPollsBetweenLooks != 0) {
-      return 0;
-    }
-    sends_wait.store(false, std::memory_order_relaxed);
+/// Whoever looks at rings serves lines and timers, too.
+void Process::Impl::keep_up() {
+  const bool has_lines = waiting_count.load(std::memory_order_relaxed) != 0;
+  const Instant earliest = timers.earliest();
+  if (!has_lines && (earliest == Instant::never() || clock.read() < earliest)) {
+    return;
   }
-  if (!request_owner.try_lock()) {
-    return 0;
-  }
-  const std::lock_guard owner{request_owner, std::adopt_lock};
-  const bool only_one_sided = taker == Taker::Thread && application_is_active;
-  std::size_t taken = 0;
-  for_each_watched([&](Lane& lane) {
-    taken += drain(lane, hca::Flow::Request, only_one_sided, leave_one_sided);
-  });
-  return taken;
-}
-
-std::size_t Process::Impl::take_responses() {
-  if (!response_owner.try_lock()) {
-    return 0;
-  }
-  const std::lock_guard owner{response_owner, std::adopt_lock};
-  std::size_t taken = 0;
-  for_each_watched([&](Lane& lane) { taken += drain(lane, hca::Flow::Response, false, false); });
-  if (waiting_count.load(std::memory_order_relaxed) != 0) {
+  if (upkeep_owner.try_lock()) {
+    const std::lock_guard owner{upkeep_owner, std::adopt_lock};
     resume_waiting_as_owner();
-  }
-  if (timers.earliest() != Instant::never()) {
     handle_timers(clock.read());
   }
-  return taken;
 }
 
 /// Lanes that were rung are looked at from now on.
@@ -277,26 +172,12 @@ void Process::Impl::answer_bells() {
 
 /// A bell can get lost by somebody's malice only; what was rung shows in the lane itself, too.
 void Process::Impl::look_at_all() {
-  const std::scoped_lock owners{request_owner, response_owner};
   const std::size_t count = lane_count.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < count; ++i) {
-    if (lanes[i]->state() == LaneState::Open && (lanes[i]->is_to_self() || lanes[i]->was_rung())) {
+    if (lanes[i]->state() == LaneState::Open && lanes[i]->was_rung()) {
       watch(*lanes[i]);
     }
   }
-}
-
-std::size_t Process::Impl::progress(Taker taker, Activity application) {
-  answer_bells();
-  std::size_t taken = 0;
-  if (taker == Taker::Application || !application.polled_lately) {
-    taken += take_responses();
-  }
-  taken += take_requests(taker, application.polls_now);
-  if (taken != 0 && taker == Taker::Application) {
-    polls_when_found.store(polls.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  }
-  return taken;
 }
 
 /// A descheduled peer is not a lost packet: an expiry counts only once the peer has read all that
@@ -318,38 +199,43 @@ void Process::Impl::handle_timers(Instant at) {
 
 /// After a poll that found nothing. Where programs outnumber CPUs, the peer that this one waits for
 /// may be waiting for this very CPU.
-void Process::Impl::let_others_run() {
-  const std::uint64_t in_vain =
-      polls.load(std::memory_order_relaxed) - polls_when_found.load(std::memory_order_relaxed);
-  if (in_vain != 0 && in_vain % polls_before_yield.load(std::memory_order_relaxed) == 0) {
+void Process::Impl::let_others_run(std::uint32_t in_vain) {
+  if (in_vain % polls_before_yield.load(std::memory_order_relaxed) == 0) {
     sched_yield();
   }
+}
+
+/// Asks the peer to ring from now on. Who owns a ring right now might wait for this CPU.
+Process::Impl::Rest Process::Impl::rest(Lane& lane, ring::Sleep sleep) {
+  Lane::In& requests = lane.in(hca::Flow::Request);
+  Lane::In& responses = lane.in(hca::Flow::Response);
+  if (std::try_lock(requests.owner, responses.owner) != -1) {
+    return Rest::Owned;
+  }
+  const std::scoped_lock owners{std::adopt_lock, requests.owner, responses.owner};
+  lane.announce_sleep(sleep);
+  if (sleep == ring::Sleep::Napping) {
+    return has_one_sided_request(requests) ? Rest::HasNews : Rest::Asleep;
+  }
+  lane.tell_room();
+  return lane.has_news() ? Rest::HasNews : Rest::Asleep;
 }
 
 /// Every lane that was looked at is asked to ring from now on; those that have something already
 /// are looked at again. True if there are such.
 bool Process::Impl::stop_looking() {
-  // Lanes close only under both ownerships; take them, so that no memory goes away meanwhile. Who
-  // has one is at work on the rings, and might wait for this CPU.
-  if (std::try_lock(request_owner, response_owner) != -1) {
-    sched_yield();
-    return true;
-  }
-  const std::scoped_lock owners{std::adopt_lock, request_owner, response_owner};
   bool anything = false;
   watched.take([&](std::uint32_t number) {
     Lane& lane = *lanes[number];
-    if (lane.state() != LaneState::Open) {
-      return;
-    }
-    lane.announce_sleep(ring::Sleep::Sound);
-    lane.tell_room();
-    if (lane.has_arrivals()) {
+    if (lane.state() == LaneState::Open && rest(lane, ring::Sleep::Sound) != Rest::Asleep) {
       lane.announce_awake();
       watched.add(number);
       anything = true;
     }
   });
+  if (anything) {
+    sched_yield();
+  }
   return anything;
 }
 
@@ -382,33 +268,43 @@ void Process::Impl::sleep_until_woken(Instant at) {
 }
 
 /// While the application polls, the thread rests for a moment. A one-sided request, which the
-/// application does not take, ends it; true if one did.
+/// application does not take, ends it, and whatever comes where the application does not look; true
+/// if something did.
 bool Process::Impl::nap() {
   const std::uint32_t seen = attention->wake.load(std::memory_order_acquire);
   thread_naps.store(true, std::memory_order_seq_cst);
-  const auto for_each_open = [this](auto act) {
-    if (request_owner.try_lock()) {  // else the application is at it
-      const std::lock_guard owner{request_owner, std::adopt_lock};
-      for_each_watched([&](Lane& lane) {
-        if (lane.state() == LaneState::Open && !lane.is_to_self()) {
-          act(lane);
-        }
-      });
-    }
-  };
   bool anything = false;
-  for_each_open([&](Lane& lane) {
-    lane.announce_sleep(ring::Sleep::Napping);
-    const auto front = lane.request_in.front();
-    anything =
-        anything || (front.state == ring::Consumer<>::State::Record && is_one_sided(front.body));
+  for_each_watched([&](Lane& lane) {
+    if (lane.state() == LaneState::Open) {
+      const auto sleep = lane.turns.polled_lately ? ring::Sleep::Napping : ring::Sleep::Sound;
+      anything = rest(lane, sleep) == Rest::HasNews || anything;
+    }
   });
   if (!anything && !lease_ended.load(std::memory_order_seq_cst) && !stopping.load()) {
     futex_wait(attention->wake, seen, Process::kNap);
   }
   thread_naps.store(false, std::memory_order_relaxed);
-  for_each_open([](Lane& lane) { lane.announce_awake(); });
+  for_each_watched([](Lane& lane) { lane.announce_awake(); });
   return anything || attention->wake.load(std::memory_order_relaxed) != seen;
+}
+
+/// Which lanes the application looks at; when it last looked at any. It writes those lines: not
+/// every round.
+Instant Process::Impl::look_at_polls(Instant at) {
+  const bool has_lease = !lease_ended.load(std::memory_order_seq_cst);
+  Instant newest{};
+  for_each_watched([&](Lane& lane) {
+    Lane::Turns& turns = lane.turns;
+    const std::uint64_t polls = turns.polls.load(std::memory_order_relaxed);
+    if (polls != turns.seen_polls) {
+      turns.seen_polls = polls;
+      turns.polled_at = at;
+    }
+    turns.polls_now = has_lease && at - turns.polled_at < Process::kFreshPoll;
+    turns.polled_lately = has_lease && at - turns.polled_at < kPatienceWithAnswers;
+    newest = std::max(newest, turns.polled_at);
+  });
+  return has_lease ? newest : Instant{};
 }
 
 void Process::Impl::run_progress() {
@@ -419,36 +315,34 @@ void Process::Impl::run_progress() {
   Crowding crowding;
   polls_before_yield.store(spins ? kPollsBeforeYield : kPollsBeforeYieldInACrowd,
                            std::memory_order_relaxed);
-  std::uint64_t seen_polls = polls.load(std::memory_order_relaxed);
   Instant polled_at{};  // when a new poll of the application was last seen
   Instant worked_at = now();
-  bool has_lease = false;
-  Activity application;
   for (unsigned round = 0; !stopping.load(std::memory_order_relaxed); ++round) {
     const Instant at = clock.read();
-    if (round % kRoundsBetweenLooks == 0) {  // the application writes that line: not every round
-      if (const std::uint64_t count = polls.load(std::memory_order_relaxed); count != seen_polls) {
-        seen_polls = count;
-        polled_at = at;
-      }
-      has_lease = !lease_ended.load(std::memory_order_seq_cst);
-      application = {.polls_now = has_lease && at - polled_at < kFreshPoll,
-                     .polled_lately = has_lease && at - polled_at < kPatienceWithAnswers};
+    answer_bells();
+    if (round % kRoundsBetweenLooks == 0) {
+      polled_at = look_at_polls(at);
     }
-    if (progress(Taker::Thread, application) != 0) {
+    std::size_t taken = 0;
+    for_each_watched([&](Lane& lane) { taken += look_for_thread(lane, budget > Duration{}); });
+    if (at - polled_at >= kPatienceWithAnswers) {
+      keep_up();
+    }
+    if (taken != 0) {
       worked_at = at;
-      if (!thread_is_hot.load(std::memory_order_relaxed)) {
-        thread_is_hot.store(budget > Duration{}, std::memory_order_relaxed);
-      }
       continue;
     }
     if (at - worked_at < budget) {
       pause();
       continue;
     }
-    thread_is_hot.store(false, std::memory_order_relaxed);
+    for_each_watched([](Lane& lane) {
+      if (lane.turns.thread_is_hot.load(std::memory_order_relaxed)) {
+        lane.turns.thread_is_hot.store(false, std::memory_order_relaxed);
+      }
+    });
     const bool is_crowded = crowding.is_crowded(at);
-    if (has_lease && at - polled_at < kPollingLease) {
+    if (at - polled_at < kPollingLease) {
       // Work during a nap: waking took longer than waiting would have, and if the other side naps
       // for the same reason, each wakes the other for ever.
       budget = nap() ? std::min(budget * 2, kLongestSpin) : budget / 2;
@@ -460,6 +354,25 @@ void Process::Impl::run_progress() {
                              std::memory_order_relaxed);
     round = kRoundsBetweenLooks - 1;
   }
+}
+
+Standstill::Standstill(Process::Impl& process) : process_(process) {
+  process_.joining_lock.lock();
+  lane_count_ = process_.lane_count.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < lane_count_; ++i) {
+    process_.lanes[i]->in(hca::Flow::Request).owner.lock();
+    process_.lanes[i]->in(hca::Flow::Response).owner.lock();
+  }
+  process_.upkeep_owner.lock();
+}
+
+Standstill::~Standstill() {
+  process_.upkeep_owner.unlock();
+  for (std::size_t i = 0; i < lane_count_; ++i) {
+    process_.lanes[i]->in(hca::Flow::Request).owner.unlock();
+    process_.lanes[i]->in(hca::Flow::Response).owner.unlock();
+  }
+  process_.joining_lock.unlock();
 }
 
 }  // namespace weft::host

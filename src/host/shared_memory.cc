@@ -30,8 +30,9 @@ Result<void> seal(const UniqueFd& file, int seals) {
   return {};
 }
 
-Result<Mapping> map(const UniqueFd& file, int protection, int needed_seals, std::size_t least,
-                    std::size_t most) {
+/// The size of a file that is sealed as it must be.
+Result<std::size_t> checked_size(const UniqueFd& file, int needed_seals, std::size_t least,
+                                 std::size_t most) {
   const int seals = fcntl(file.get(), F_GET_SEALS);
   if (seals < 0 || (seals & needed_seals) != needed_seals) {
     return fail(ErrorCode::Io, "shared memory that is not sealed as it must be is refused");
@@ -45,14 +46,30 @@ Result<Mapping> map(const UniqueFd& file, int protection, int needed_seals, std:
     return fail(ErrorCode::Io, "shared memory of {} bytes where {} to {} are expected", size, least,
                 most);
   }
-  void* const address = mmap(nullptr, size, protection, MAP_SHARED, file.get(), 0);
+  return size;
+}
+
+/// mmap, of memory that a child of fork() has not (DESIGN.md, decision 9).
+Result<Mapping> map_at(std::byte* place, std::size_t size, int protection, int flags, int file) {
+  void* const address = mmap(place, size, protection, flags, file, 0);
   if (address == MAP_FAILED) {
-    return fail(ErrorCode::OutOfMemory, "mapping {} bytes of shared memory: {}", size,
+    return fail(ErrorCode::OutOfMemory, "mapping {} bytes of memory: {}", size,
                 std::strerror(errno));
   }
-  madvise(address, size, MADV_DONTFORK);  // DESIGN.md, decision 9
+  madvise(address, size, MADV_DONTFORK);
   return Mapping{static_cast<std::byte*>(address), size};
 }
+
+Result<Mapping> map(const UniqueFd& file, int protection, int needed_seals, std::size_t least,
+                    std::size_t most) {
+  const auto size = checked_size(file, needed_seals, least, most);
+  if (!size) {
+    return std::unexpected(size.error());
+  }
+  return map_at(nullptr, *size, protection, MAP_SHARED, file.get());
+}
+
+constexpr int kReserved = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 }  // namespace
 
@@ -108,6 +125,31 @@ Result<Mapping> map_shared(const UniqueFd& file, Protection protection, std::siz
 
 Result<Mapping> map_published(const UniqueFd& file, std::size_t most) {
   return map(file, PROT_READ, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, 1, most);
+}
+
+Result<Mapping> reserve_memory(std::size_t size) {
+  return map_at(nullptr, size, PROT_READ | PROT_WRITE, kReserved, -1);
+}
+
+Result<void> map_shared_at(MutableByteSpan place, const UniqueFd& file) {
+  const auto size = checked_size(file, F_SEAL_SHRINK | F_SEAL_GROW, place.size(), place.size());
+  if (!size) {
+    return std::unexpected(size.error());
+  }
+  auto mapped =
+      map_at(place.data(), *size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get());
+  if (!mapped) {
+    return std::unexpected(mapped.error());
+  }
+  mapped->release();
+  return {};
+}
+
+void clear_reserved(MutableByteSpan place) {
+  if (auto mapped =
+          map_at(place.data(), place.size(), PROT_READ | PROT_WRITE, kReserved | MAP_FIXED, -1)) {
+    mapped->release();
+  }
 }
 
 }  // namespace weft::host

@@ -24,6 +24,8 @@ class Mapping {
 
   [[nodiscard]] MutableByteSpan bytes() const { return {address_, size_}; }
   [[nodiscard]] explicit operator bool() const { return address_ != nullptr; }
+  /// It stays mapped; the place belongs to somebody else.
+  void release() { address_ = nullptr; }
 
  private:
   std::byte* address_{};
@@ -46,5 +48,15 @@ enum class Protection : bool { ReadOnly, ReadWrite };
 
 /// The same, and sealed against writing by anybody.
 [[nodiscard]] Result<Mapping> map_published(const UniqueFd& file, std::size_t most);
+
+/// A place of private zero pages, which cost nothing until they are written, for map_shared_at().
+[[nodiscard]] Result<Mapping> reserve_memory(std::size_t size);
+
+/// As map_shared(), readable and writable, in a reserved place and of just its size, instead of
+/// what lies there; others may read there at the same time.
+[[nodiscard]] Result<void> map_shared_at(MutableByteSpan place, const UniqueFd& file);
+
+/// Zero pages again in a reserved place, which begins and ends with a page.
+void clear_reserved(MutableByteSpan place);
 
 }  // namespace weft::host

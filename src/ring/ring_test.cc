@@ -67,6 +67,8 @@ void pass_records(std::size_t capacity, std::uint64_t seed, std::uint64_t record
       next_size = sizes.below(1500);
     }
     if (coin.chance(1, 2)) {
+      ASSERT_EQ(RealAtomics::load(consumer.next_word(), std::memory_order_relaxed) != kNoRecord,
+                read < written);
       const auto front = consumer.front();
       ASSERT_NE(front.state, Consumer<>::State::Corrupt);
       if (front.state == Consumer<>::State::Record) {
@@ -180,6 +182,7 @@ TEST(SpscRing, StaysInBoundsWhateverTheMemorySays) {
     for (int i = 0; i < 200; ++i) {
       const auto front = consumer.front();
       if (front.state != Consumer<>::State::Record) {
+        ASSERT_EQ(consumer.next_word() == nullptr, front.state == Consumer<>::State::Corrupt);
         break;
       }
       ASSERT_GE(front.body.data(), bytes.data());

@@ -31,6 +31,7 @@ namespace weft::ring {
 /// are written again only after the consumer has passed the mark.
 inline constexpr std::size_t kSlotBytes = 64;
 inline constexpr std::size_t kRecordHeaderBytes = 8;
+inline constexpr std::uint32_t kNoRecord = 0;
 inline constexpr std::uint32_t kSkipMark = 0xFFFF'FFFF;
 inline constexpr std::uint32_t kGrowMark = 0xFFFF'FFF0;  // plus how often the ring grows fourfold
 inline constexpr std::uint32_t kMostGrowths = 5;
@@ -150,7 +151,7 @@ class Producer {
     const std::uint32_t next = begin + needed;
     std::byte* const mark = slot(tail_ & (slot_count_ - 1));
     slot_count_ <<= 2 * growths_;
-    Atomics::store(slot(next & (slot_count_ - 1)), 0, std::memory_order_relaxed);
+    Atomics::store(slot(next & (slot_count_ - 1)), kNoRecord, std::memory_order_relaxed);
     Atomics::store(slot(begin & (slot_count_ - 1)), reserved_bytes_ + 1,
                    skip_ == 0 ? std::memory_order_release : std::memory_order_relaxed);
     if (skip_ != 0) {
@@ -240,8 +241,9 @@ class Consumer {
   [[nodiscard]] Front front() {
     for (int step = 0; step < 2; ++step) {
       const std::uint32_t at = head_ & (slot_count_ - 1);
-      const std::uint32_t word = corrupt_ ? 0 : Atomics::load(slot(at), std::memory_order_acquire);
-      if (word == 0) {
+      const std::uint32_t word =
+          corrupt_ ? kNoRecord : Atomics::load(slot(at), std::memory_order_acquire);
+      if (word == kNoRecord) {
         say_where_we_are(true);
         return {.state = corrupt_ ? State::Corrupt : State::Empty, .body = {}};
       }
@@ -269,6 +271,11 @@ class Consumer {
     }
     corrupt_ = true;
     return {.state = State::Corrupt, .body = {}};
+  }
+
+  /// The word that is kNoRecord until the next record is there, or a mark; null if none will come.
+  [[nodiscard]] const std::byte* next_word() const {
+    return corrupt_ ? nullptr : slot(head_ & (slot_count_ - 1));
   }
 
   /// Ends the use of front()'s record.

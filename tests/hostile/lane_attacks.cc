@@ -46,7 +46,7 @@ void garbage(Liar& liar, Victim& victim) {
 void lengths(Liar& liar, Victim& victim) {
   constexpr std::array<std::uint32_t, 6> kLies{0xFFFF'FFFF, 0xFFFF'FFFE, 0x8000'0000,
                                                1U << 16,    1U << 15,    40'000};
-  const auto room = victim.ends.request_out.reserve(8);
+  const auto room = victim.any(liar.random).request_out.reserve(8);
   if (!room.empty()) {
     const std::uint32_t lie = kLies[liar.random.below(kLies.size())];
     std::memcpy(room.data() - ring::kRecordHeaderBytes, &lie, sizeof lie);
@@ -59,7 +59,8 @@ void lengths(Liar& liar, Victim& victim) {
 void records(Liar& liar, Victim& victim) {
   burst(liar, victim, [&] {
     const Flow flow = liar.random.below(2) == 0 ? Flow::Request : Flow::Response;
-    auto& out = flow == Flow::Request ? victim.ends.request_out : victim.ends.response_out;
+    auto& out = flow == Flow::Request ? victim.any(liar.random).request_out
+                                      : victim.any(liar.random).response_out;
     const auto room = out.reserve(liar.random.below(300));
     if (room.data() == nullptr) {
       return false;
@@ -154,11 +155,12 @@ void positions(Liar& liar, Victim& victim) {
     return static_cast<std::uint32_t>(liar.random.below(2) == 0 ? liar.random()
                                                                 : liar.random.below(3));
   };
+  const auto lane = static_cast<std::uint32_t>(liar.random.below(host::kLanesPerPair));
   for (std::size_t side = 0; side < 2; ++side) {
-    victim.head().attention[side].sleeping.store(number());
-    victim.head().wants_room[side].value.store(number());
+    victim.head(lane).attention[side].sleeping.store(number());
+    victim.head(lane).wants_room[side].value.store(number());
   }
-  const auto rings = victim.memory.bytes().subspan(sizeof(host::LaneHead));
+  const auto rings = host::lane_rings(victim.memory.bytes(), lane);
   std::size_t at = 0;
   for (const std::size_t capacity :
        {host::kLaneShape.request_capacity, host::kLaneShape.response_capacity,

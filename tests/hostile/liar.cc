@@ -27,9 +27,12 @@ constexpr std::uint32_t kQpsTried = 4;
 
 }  // namespace
 
-host::LaneHead& Victim::head() const {
-  void* const start = memory.bytes().data();
-  return *static_cast<host::LaneHead*>(start);
+host::LaneHead& Victim::head(std::uint32_t lane) const {
+  return host::lane_head(memory.bytes(), lane);
+}
+
+ring::LaneEnds& Victim::any(Random& random) {
+  return ends[static_cast<std::size_t>(random.below(ends.size()))];
 }
 
 host::AttentionPage& Victim::attention() const {
@@ -111,7 +114,7 @@ void Liar::pump() {
 
 void Liar::take_lane(const uabi::Lane& lane, std::vector<host::UniqueFd>& descriptors) {
   auto memory = host::map_shared(descriptors[0], host::Protection::ReadWrite,
-                                 host::kLaneMemoryBytes, host::kLaneMemoryBytes);
+                                 host::kPairMemoryBytes, host::kPairMemoryBytes);
   auto page = host::map_shared(descriptors[1], host::Protection::ReadWrite,
                                host::kAttentionPageBytes, host::kAttentionPageBytes);
   if (!memory || !page) {
@@ -124,9 +127,11 @@ void Liar::take_lane(const uabi::Lane& lane, std::vector<host::UniqueFd>& descri
   victim.memory = std::move(*memory);
   victim.page = std::move(*page);
   victim.side = lane.side;
-  victim.ends =
-      ring::lane_ends(victim.memory.bytes().subspan(sizeof(host::LaneHead)), host::kLaneShape,
-                      lane.side == 0 ? ring::LaneSide::A : ring::LaneSide::B);
+  for (std::uint32_t index = 0; index < host::kLanesPerPair; ++index) {
+    victim.ends[index] =
+        ring::lane_ends(host::lane_rings(victim.memory.bytes(), index), host::kLaneShape,
+                        lane.side == 0 ? ring::LaneSide::A : ring::LaneSide::B);
+  }
 }
 
 Lid Liar::lid_of(std::uint32_t node) const {
@@ -168,7 +173,7 @@ bool Liar::put(Victim& victim, hca::Flow flow, const hca::PacketHeader& header,
   std::array<std::byte, hca::kMaxRecordHeaderBytes> encoded;
   const std::size_t header_bytes = hca::encode_record_header(header, encoded);
   ring::Producer<>& out =
-      flow == hca::Flow::Request ? victim.ends.request_out : victim.ends.response_out;
+      flow == hca::Flow::Request ? victim.any(random).request_out : victim.any(random).response_out;
   const auto room = out.reserve(header_bytes + payload_bytes);
   if (room.empty()) {
     return false;

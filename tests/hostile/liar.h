@@ -3,6 +3,7 @@
 // A process of a fabric that knows the protocols and keeps to none of them. It attaches as programs
 // do, and gets lanes to every process that it finds; what it then does is an Attack.
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -22,17 +23,18 @@
 
 namespace weft::hostile {
 
-/// The lane to one victim.
+/// The lanes to one victim.
 struct Victim {
   uabi::ProcessAddress address;
   host::UniqueFd file;
   host::UniqueFd page_file;
   host::Mapping memory;
   host::Mapping page;
-  ring::LaneEnds ends;
+  std::array<ring::LaneEnds, host::kLanesPerPair> ends;
   std::size_t side{};
 
-  [[nodiscard]] host::LaneHead& head() const;
+  [[nodiscard]] host::LaneHead& head(std::uint32_t lane) const;
+  [[nodiscard]] ring::LaneEnds& any(Random& random);  // of its lanes
   [[nodiscard]] host::AttentionPage& attention() const;
 };
 

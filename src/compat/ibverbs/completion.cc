@@ -23,7 +23,7 @@ int poll_cq(ibv_cq* cq, int count, ibv_wc* out) noexcept {
     return -1;
   }
   if (object.engine->is_empty()) {
-    object.context->process->make_progress();
+    object.context->process->make_progress(*object.engine);
   }
   const std::size_t done = object.engine->consume(
       static_cast<std::size_t>(count), [&out](const hca::Wc& wc) { *out++ = from_engine(wc); });
@@ -52,7 +52,7 @@ int next_poll(ibv_cq_ex* cq) noexcept {
     return EIO;
   }
   if (object.engine->is_empty()) {
-    object.context->process->make_progress();
+    object.context->process->make_progress(*object.engine);
   }
   if (object.engine->poll({&object.current, 1}) == 0) {
     return object.engine->is_dead() ? EIO : ENOENT;
@@ -97,7 +97,7 @@ CompletionQueueObject* make_cq(Context& context, int cqe, void* cq_context,
     refuse(EINVAL, "a CQ needs at least one entry, and a completion vector that exists");
     return nullptr;
   }
-  auto engine = context.engine->create_cq(static_cast<std::uint32_t>(cqe));
+  auto engine = context.process->create_cq(context.hca, static_cast<std::uint32_t>(cqe));
   if (!engine) {
     refuse(engine.error());
     return nullptr;
@@ -209,7 +209,7 @@ WEFT_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
   auto& object = cq_of(cq);
   Context& context = *object.context;
   if (is_alive(context)) {
-    if (auto destroyed = context.engine->destroy_cq(*object.engine); !destroyed) {
+    if (auto destroyed = context.process->destroy_cq(context.hca, *object.engine); !destroyed) {
       return refuse(destroyed.error());
     }
     if (cq->channel != nullptr) {

@@ -1,0 +1,186 @@
+// Packets in: from a ring to the QP that they are for.
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+#include "base/process_slot.h"
+#include "hca/packet_record.h"
+#include "host/process_impl.h"
+
+namespace weft::host {
+namespace {
+
+/// Records of one ring before the others have their turn; policy.
+constexpr std::size_t kBatch = 32;
+
+/// The opcode is the record's first byte; a record that lies about it is refused when it is
+/// decoded.
+[[nodiscard]] bool is_one_sided(ByteSpan record) {
+  return !record.empty() &&
+         host::is_one_sided(static_cast<wire::Opcode>(std::to_integer<std::uint8_t>(record[0])));
+}
+
+/// The peer of a connection, by whatever lane.
+[[nodiscard]] bool is_bound_to(const QpCarrier& carrier, const Lane& lane) {
+  const Lane* const bound = carrier.lane.load(std::memory_order_relaxed);
+  return bound == &lane || (bound != nullptr && bound->peer == lane.peer);
+}
+
+}  // namespace
+
+bool is_one_sided(wire::Opcode opcode) {
+  const wire::OpcodeInfo* const info = wire::opcode_info(opcode);
+  if (info == nullptr) {
+    return false;
+  }
+  switch (info->operation) {
+    case wire::Operation::RdmaWrite:
+      return !info->headers.has(wire::ExtensionHeader::Immediate);
+    case wire::Operation::RdmaReadRequest:
+    case wire::Operation::CompareSwap:
+    case wire::Operation::FetchAdd:
+      return true;
+    case wire::Operation::Send:
+    case wire::Operation::RdmaReadResponse:
+    case wire::Operation::Acknowledge:
+    case wire::Operation::AtomicAcknowledge:
+    case wire::Operation::CongestionNotification:
+      return false;
+  }
+  return false;
+}
+
+bool has_one_sided_request(Lane::In& requests) {
+  const auto front = requests.ring.front();
+  return front.state == ring::Consumer<>::State::Record && is_one_sided(front.body);
+}
+
+/// A record of another process: copied, checked, and delivered where its addresses say.
+void Process::Impl::deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant at,
+                            std::span<QpCarrier*> touched, std::size_t& touched_count) {
+  hca::Packet& packet = lane.in(flow).packet;
+  if (!hca::read_record(record, packet).empty()) {
+    refuse(lane, uabi::Misbehaviour::MalformedRecord);
+    return;
+  }
+  packet.source_slot = lane.peer.slot;
+  const hca::PacketHeader& header = packet.header;
+  const bool is_ud = header.opcode == wire::Opcode::UdSendOnly ||
+                     header.opcode == wire::Opcode::UdSendOnlyWithImmediate;
+  if (is_ud && slot_of(header.extension.deth.src_qp) != lane.peer.slot) {
+    refuse(lane, uabi::Misbehaviour::ForgedQpn);
+    return;
+  }
+  if (header.dlid.is_multicast()) {
+    if (const auto lie = lane.lie_of_multicast(header)) {
+      refuse(lane, *lie);
+      return;
+    }
+    for (const auto& slot : slots) {
+      static_cast<void>(slot->engine->handle_packet(PortNumber{1}, packet, at));
+    }
+    return;
+  }
+  const FabricMap::LocalPort* const port = lane.arrival(flow, header);
+  if (port == nullptr || port->hca >= slots.size()) {
+    refuse(lane, lane.lie(flow));
+    return;
+  }
+  hca::Qp* const qp = slots[port->hca]->engine->handle_packet(port->port, packet, at);
+  if (qp == nullptr) {
+    refuse(lane, header.dest_qp == kQp0 || header.dest_qp == kQp1
+                     ? uabi::Misbehaviour::ManagementQpn
+                     : uabi::Misbehaviour::NobodyThere);
+    return;
+  }
+  auto* const carrier = static_cast<QpCarrier*>(qp->carrier);
+  if (!is_ud && carrier != nullptr && !is_bound_to(*carrier, lane)) {
+    refuse(lane, uabi::Misbehaviour::OthersConnection);  // the QP has dropped it
+    return;
+  }
+  if (carrier != nullptr &&
+      std::find(touched.begin(), touched.begin() + static_cast<std::ptrdiff_t>(touched_count),
+                carrier) == touched.begin() + static_cast<std::ptrdiff_t>(touched_count)) {
+    touched[touched_count++] = carrier;
+  }
+}
+
+/// Takes what lies in one ring, at most a batch, then lets the QPs concerned answer: one ACK for
+/// many packets. The caller owns the ring.
+std::size_t Process::Impl::drain(Lane& lane, hca::Flow flow, bool only_one_sided,
+                                 bool leave_one_sided) {
+  if (lane.state() != LaneState::Open) {
+    return 0;
+  }
+  Lane::In& in = lane.in(flow);
+  std::array<QpCarrier*, kBatch> touched;
+  std::size_t touched_count = 0;
+  std::size_t taken = 0;
+  Instant at;
+  while (taken < kBatch) {
+    const auto front = in.ring.front();
+    if (front.state != ring::Consumer<>::State::Record) {
+      if (front.state == ring::Consumer<>::State::Corrupt) {
+        refuse(lane, uabi::Misbehaviour::CorruptRing);
+      }
+      break;
+    }
+    if (only_one_sided || leave_one_sided) {
+      const bool one_sided = is_one_sided(front.body);
+      if (only_one_sided && !one_sided) {
+        if (!lane.turns.sends_wait.load(std::memory_order_relaxed)) {
+          lane.turns.sends_wait.store(true, std::memory_order_relaxed);
+        }
+        break;
+      }
+      if (leave_one_sided && one_sided) {
+        break;
+      }
+    }
+    if (taken == 0) {
+      at = clock.read();
+    }
+    deliver(lane, flow, front.body, at, touched, touched_count);
+    in.ring.pop();
+    ++taken;
+  }
+  if (taken == kBatch) {
+    static_cast<void>(in.ring.front());  // if that was all, the peer is told how far we are
+  }
+  in.show_next_word();
+  if (taken != 0) {
+    for (std::size_t i = 0; i < touched_count; ++i) {
+      if (flow == hca::Flow::Request) {
+        answer(*touched[i], kAnswerBudget);
+      } else {
+        carry(*touched[i], at, kAnswerBudget);
+        arm(*touched[i]);
+      }
+    }
+  }
+  lane.tell_room();
+  return taken;
+}
+
+std::size_t Process::Impl::take_requests(Lane& lane, bool only_one_sided, bool leave_one_sided) {
+  Lane::In& in = lane.in(hca::Flow::Request);
+  if (!in.has_news() || !in.owner.try_lock()) {
+    return 0;
+  }
+  const std::lock_guard owner{in.owner, std::adopt_lock};
+  return drain(lane, hca::Flow::Request, only_one_sided, leave_one_sided);
+}
+
+/// Also when nothing came, if the peer wants room: it may have said so just after the last record
+/// went.
+std::size_t Process::Impl::take_responses(Lane& lane) {
+  Lane::In& in = lane.in(hca::Flow::Response);
+  if ((!in.has_news() && !lane.room_is_wanted()) || !in.owner.try_lock()) {
+    return 0;
+  }
+  const std::lock_guard owner{in.owner, std::adopt_lock};
+  return drain(lane, hca::Flow::Response, false, false);
+}
+
+}  // namespace weft::host
