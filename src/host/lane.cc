@@ -64,16 +64,10 @@ void Lane::open(const PairMemory& memory, ring::LaneSide side) {
   state_.store(LaneState::Open, std::memory_order_release);
 }
 
-void Lane::open_to_self() {
-  constexpr std::size_t kAlignment = 64;
-  constexpr std::size_t kBytes = ring::lane_bytes(kLaneShape);
-  std::size_t space = kBytes + kAlignment;
-  private_memory_ = std::make_unique<std::byte[]>(space);
-  void* start = private_memory_.get();
-  std::align(kAlignment, kBytes, start, space);
-  const MutableByteSpan memory{static_cast<std::byte*>(start), kBytes};
-  take_ends(ring::lane_ends(memory, kLaneShape, ring::LaneSide::A),
-            ring::lane_ends(memory, kLaneShape, ring::LaneSide::B));
+void Lane::open_to_self(const PairMemory& memory) {
+  const MutableByteSpan rings = lane_rings(memory.lanes(), index);
+  take_ends(ring::lane_ends(rings, kLaneShape, ring::LaneSide::A),
+            ring::lane_ends(rings, kLaneShape, ring::LaneSide::B));
   state_.store(LaneState::Open, std::memory_order_release);
 }
 

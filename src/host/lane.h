@@ -112,6 +112,10 @@ class Lane {
                                  std::span<const ByteSpan> gather, fabric::CounterPage& page,
                                  PolicyLock& page_lock);
 
+  /// There was no room: true if the ring may grow from now on, and did not so far. With the flow's
+  /// out_lock.
+  [[nodiscard]] bool let_grow(hca::Flow flow) { return out(flow).ring.let_grow(); }
+
   /// A multicast copy: no path, no counter, no waiting. False: no room, or nobody there. With the
   /// out_lock of requests.
   [[nodiscard]] bool send_copy(hca::PacketHeader header, std::span<const ByteSpan> gather);
@@ -132,8 +136,8 @@ class Lane {
 
   /// From now on packets flow, by memory that is joined and outlives this.
   void open(const PairMemory& memory, ring::LaneSide side);
-  /// A lane to this process itself, in private memory.
-  void open_to_self();
+  /// A lane to this process itself, in memory that was not joined.
+  void open_to_self(const PairMemory& memory);
   /// Whoever calls owns both incoming rings and has drained them. What waited for room goes to
   /// `heir`.
   void close(Lane& heir);
@@ -231,7 +235,6 @@ class Lane {
   const FabricMap& map_;
   TapSet& taps_;
   std::atomic<LaneState> state_{LaneState::Opening};
-  std::unique_ptr<std::byte[]> private_memory_;
   std::atomic<LaneHead*> head_{};  // once open, for good; none to self
   AttentionPage* peer_attention_{};
   std::size_t my_side_{};

@@ -12,11 +12,14 @@
 
 namespace weft::host {
 
-/// A ring of 64 KiB gives full bandwidth; few need it (DESIGN.md, decision 3).
-inline constexpr ring::LaneShape kLaneShape{.request_capacity = 1U << 16,
+/// A ring of 64 KiB gives full bandwidth; few need it (DESIGN.md, decision 3). Where threads share
+/// a CPU it is the room for what one can do before the other has its turn, and turns are long: a
+/// ring that takes a message of a mebibyte at once spares many.
+inline constexpr ring::LaneShape kLaneShape{.request_capacity = 1U << 22,
                                             .response_capacity = 1U << 16,
                                             .first_request_capacity = 1U << 14,
-                                            .first_response_capacity = 1U << 12};
+                                            .first_response_capacity = 1U << 12,
+                                            .usual_request_capacity = 1U << 16};
 
 /// Longest train, in payload bytes: two records of it fit in a ring.
 inline constexpr std::uint32_t kMaxTrainBytes = 16'384;

@@ -106,7 +106,15 @@ bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
     lane = &process_->lane_of_packet(carrier_, header);
   }
   hold(*lane, flow);
-  switch (lane->send(flow, header, gather, *process_->counters, process_->counters_lock)) {
+  const auto send = [&] {
+    return lane->send(flow, header, gather, *process_->counters, process_->counters_lock);
+  };
+  SendOutcome outcome = send();
+  if (outcome == SendOutcome::NoRoom && process_->shares_cpus.load(std::memory_order_relaxed) &&
+      lane->let_grow(flow)) {
+    outcome = send();
+  }
+  switch (outcome) {
     case SendOutcome::Sent:
       is_rung_ = false;
       is_urgent_ = is_urgent_ || is_one_sided(header.opcode);

@@ -141,11 +141,17 @@ Result<void> Process::Impl::attach(const ProcessOptions& options) {
 
   make_hcas(options.limits);
   refresh_ports(false);
+  auto own_memory = PairMemory::reserve();
+  if (!own_memory) {
+    return std::unexpected(own_memory.error());
+  }
   {
     const std::lock_guard guard{lanes_lock};
     nowhere = add_pair({fabric::kNoIndex, 0})->first;
     for_each_lane(pairs.at(nowhere->peer), [](Lane& lane) { lane.close_for_ever(); });
-    for_each_lane(*add_pair(self), [](Lane& lane) { lane.open_to_self(); });
+    Pair& own = *add_pair(self);
+    own.memory = std::move(*own_memory);
+    for_each_lane(own, [&](Lane& lane) { lane.open_to_self(*own.memory); });
   }
   return {};
 }

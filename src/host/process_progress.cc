@@ -200,7 +200,8 @@ void Process::Impl::handle_timers(Instant at) {
 /// After a poll that found nothing. Where programs outnumber CPUs, the peer that this one waits for
 /// may be waiting for this very CPU.
 void Process::Impl::let_others_run(std::uint32_t in_vain) {
-  if (in_vain % polls_before_yield.load(std::memory_order_relaxed) == 0) {
+  const bool is_crowded = shares_cpus.load(std::memory_order_relaxed);
+  if (in_vain % (is_crowded ? kPollsBeforeYieldInACrowd : kPollsBeforeYield) == 0) {
     sched_yield();
   }
 }
@@ -313,8 +314,7 @@ void Process::Impl::run_progress() {
   const Duration least_budget = spins ? Process::kSpinBudget : Duration{};
   Duration budget = least_budget;
   Crowding crowding;
-  polls_before_yield.store(spins ? kPollsBeforeYield : kPollsBeforeYieldInACrowd,
-                           std::memory_order_relaxed);
+  shares_cpus.store(!spins, std::memory_order_relaxed);
   Instant polled_at{};  // when a new poll of the application was last seen
   Instant worked_at = now();
   for (unsigned round = 0; !stopping.load(std::memory_order_relaxed); ++round) {
@@ -350,8 +350,7 @@ void Process::Impl::run_progress() {
       sleep_until_woken(now());
     }
     budget = is_crowded ? Duration{} : std::max(budget, least_budget);
-    polls_before_yield.store(spins && !is_crowded ? kPollsBeforeYield : kPollsBeforeYieldInACrowd,
-                             std::memory_order_relaxed);
+    shares_cpus.store(!spins || is_crowded, std::memory_order_relaxed);
     round = kRoundsBetweenLooks - 1;
   }
 }

@@ -10,13 +10,15 @@
 namespace weft::ring {
 
 /// A lane joins two processes: a request ring and a response ring each way (DESIGN.md, decision 3),
-/// which begin small and grow to their capacity. Its memory is four rings one after the other, each
+/// which begin small and grow: requests to the usual capacity, and to all of it when they are let
+/// (Producer::let_grow). Its memory is four rings one after the other, each
 /// a page and some lines from the last, so that their position lines do not share cache sets.
 struct LaneShape {
   std::size_t request_capacity{1U << 17};
   std::size_t response_capacity{1U << 17};
   std::size_t first_request_capacity{request_capacity};
   std::size_t first_response_capacity{response_capacity};
+  std::size_t usual_request_capacity{request_capacity};
 
   [[nodiscard]] constexpr bool is_valid() const {
     return is_ring_capacity(request_capacity) && is_ring_capacity(response_capacity) &&
@@ -59,10 +61,11 @@ struct LaneEnds {
   const bool is_a = side == LaneSide::A;
   const std::size_t requests = shape.first_request_capacity;
   const std::size_t responses = shape.first_response_capacity;
+  const std::size_t usual = shape.usual_request_capacity;
   return {
-      .request_out = Producer<>{is_a ? a_requests : b_requests,   requests },
+      .request_out = Producer<>{is_a ? a_requests : b_requests, requests, usual},
       .response_out = Producer<>{is_a ? a_responses : b_responses, responses},
-      .request_in = Consumer<>{is_a ? b_requests : a_requests,   requests },
+      .request_in = Consumer<>{is_a ? b_requests : a_requests, requests},
       .response_in = Consumer<>{is_a ? b_responses : a_responses, responses}
   };
 }

@@ -114,6 +114,31 @@ TEST(SpscRing, GrowsRatherThanRefuse) {
   EXPECT_EQ(consumer.front().state, Consumer<>::State::Empty);
 }
 
+TEST(SpscRing, GrowsBeyondTheUsualOnlyWhenLet) {
+  constexpr std::size_t kMost = 16 * kCapacity;
+  Memory memory{ring_bytes(kMost)};
+  Producer<> producer{memory.span(ring_bytes(kMost)), kCapacity, 4 * kCapacity};
+  Consumer<> consumer{memory.span(ring_bytes(kMost)), kCapacity};
+  // What fits once the consumer has followed.
+  const auto fill = [&] {
+    std::size_t records = 0;
+    for (int round = 0; round < 4; ++round) {
+      for (records = 0; put(producer, 1, 40); ++records) {
+      }
+      for (std::size_t i = 0; i < records; ++i) {
+        EXPECT_TRUE(is_body(consumer.front().body, 1, 40));
+        consumer.pop();
+      }
+      EXPECT_EQ(consumer.front().state, Consumer<>::State::Empty);
+    }
+    return records;
+  };
+  EXPECT_EQ(fill(), 4 * kCapacity / kSlotBytes - 1);
+  EXPECT_TRUE(producer.let_grow());
+  EXPECT_FALSE(producer.let_grow()) << "it could already";
+  EXPECT_EQ(fill(), kMost / kSlotBytes - 1);
+}
+
 TEST(SpscRing, RefusesWhenFullAndTakesMoreAfterwards) {
   Memory memory{ring_bytes(kCapacity)};
   Producer<> producer{memory.span(ring_bytes(kCapacity))};

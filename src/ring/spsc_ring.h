@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <utility>
 
 namespace weft::ring {
 
@@ -114,16 +115,24 @@ class Producer {
   /// ring begins with `first_capacity` of it, which the consumer knows, too.
   explicit Producer(std::span<std::byte> memory) : Producer(memory, memory.size() - kSlotBytes) {}
   Producer(std::span<std::byte> memory, std::size_t first_capacity)
+      : Producer(memory, first_capacity, memory.size() - kSlotBytes) {}
+  /// One that grows to `usual_capacity` by itself, beyond only when let_grow() was called.
+  Producer(std::span<std::byte> memory, std::size_t first_capacity, std::size_t usual_capacity)
       : head_line_(memory.data()),
         slots_(memory.data() + kSlotBytes),
         slot_count_(static_cast<std::uint32_t>(first_capacity / kSlotBytes)),
+        usual_slots_(static_cast<std::uint32_t>(usual_capacity / kSlotBytes)),
         most_slots_(static_cast<std::uint32_t>((memory.size() - kSlotBytes) / kSlotBytes)) {
-    assert(is_ring_capacity(memory.size() - kSlotBytes) && is_ring_capacity(first_capacity));
+    assert(is_ring_capacity(memory.size() - kSlotBytes) && is_ring_capacity(first_capacity) &&
+           usual_slots_ <= most_slots_);
   }
+
+  /// From now on the ring may grow to all of its memory. False if it could already.
+  bool let_grow() { return std::exchange(usual_slots_, most_slots_) != most_slots_; }
 
   /// Room for a body of `bytes`, contiguous; empty when the ring is too full now. Never waits.
   [[nodiscard]] std::span<std::byte> reserve(std::size_t bytes) {
-    assert(bytes <= max_body_bytes(std::size_t{most_slots_} * kSlotBytes));
+    assert(bytes <= max_body_bytes(std::size_t{usual_slots_} * kSlotBytes));
     growths_ = 0;
     if (bytes > max_body_bytes(std::size_t{slot_count_} * kSlotBytes)) {
       return reserve_in_larger(bytes);
@@ -186,7 +195,7 @@ class Producer {
     do {
       grown *= 4;
       ++growths;
-      if (grown > most_slots_) {
+      if (grown > usual_slots_) {
         return {};
       }
     } while (bytes > max_body_bytes(std::size_t{grown} * kSlotBytes));
@@ -207,6 +216,7 @@ class Producer {
   std::byte* head_line_{};
   std::byte* slots_{};
   std::uint32_t slot_count_{};
+  std::uint32_t usual_slots_{};  // as far as it may grow now
   std::uint32_t most_slots_{};
   std::uint32_t tail_{};  // in slots, ever growing
   std::uint32_t head_{};  // what the consumer last said
