@@ -199,11 +199,11 @@ void seals(Liar& liar, Victim& victim) {
   };
   for (const auto* file : {&victim.file, &victim.page_file, &liar.counters_file}) {
     must_fail("shrinking shared memory", ftruncate(file->get(), 0) == 0);
-    must_fail("growing shared memory", ftruncate(file->get(), 1 << 22) == 0);
+    must_fail("growing shared memory", ftruncate(file->get(), 1 << 30) == 0);
     must_fail("sealing shared memory", fcntl(file->get(), F_ADD_SEALS, F_SEAL_WRITE) == 0);
     must_fail("sealing shared memory against new mappings",
               fcntl(file->get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0);
-    must_fail("punching a hole beyond the end", fallocate(file->get(), 0, 0, 1 << 22) == 0);
+    must_fail("punching a hole beyond the end", fallocate(file->get(), 0, 0, 1 << 30) == 0);
   }
   const int tables = liar.tables_file.get();
   must_fail("shrinking tables", ftruncate(tables, 0) == 0);
