@@ -7,9 +7,12 @@
 namespace weft::hca {
 
 /// Link and global routing of packets to one destination, made once from AhAttributes and the
-/// port's tables: what goes into LRH and GRH.
+/// port's tables: what goes into LRH and GRH. `slid` is the port's of that time; QPs follow the
+/// port (QpCore::source_lid).
 struct PacketRoute {
   ServiceLevel sl;
+  PortNumber source_port;
+  std::uint8_t source_path_bits{};
   Lid slid;
   Lid dlid;
   bool has_grh{};

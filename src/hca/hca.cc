@@ -22,23 +22,31 @@ const HcaConfiguration& Hca::configuration() const { return state_->configuratio
 
 void Hca::set_port(PortNumber port, const PortAttributes& attributes) {
   assert(port.value() >= 1 && port.value() <= state_->configuration.port_count);
-  const std::lock_guard guard{state_->objects};
-  state_->ports[port.value()] = attributes;
+  const std::lock_guard guard{state_->objects};  // no QP comes or goes meanwhile
+  {
+    const std::lock_guard ports_guard{state_->ports_lock};
+    PortAttributes& known = state_->ports[port.value()];
+    if (known == attributes) {
+      return;
+    }
+    known = attributes;
+  }
+  for_each_qp([&](Qp& qp) { qp.take_port(port, attributes); });
 }
 
 PortAttributes Hca::port(PortNumber port) const {
-  const std::lock_guard guard{state_->objects};
+  const std::lock_guard guard{state_->ports_lock};
   return port.value() < state_->ports.size() ? state_->ports[port.value()] : PortAttributes{};
 }
 
 Result<PKey> Hca::pkey_at(PortNumber port, std::uint16_t index) const {
   const PortAttributes attributes = this->port(port);
-  if (index >= attributes.pkeys.size() || !attributes.pkeys[index].is_valid()) {
+  if (!attributes.pkey(index).is_valid()) {
     return fail(ErrorCode::InvalidArgument,
                 "P_Key index {} of port {} is empty (the table holds {})", index, port.value(),
                 attributes.pkeys.size());
   }
-  return attributes.pkeys[index];
+  return attributes.pkey(index);
 }
 
 Result<PacketRoute> Hca::make_route(const AhAttributes& attributes) const {
@@ -53,8 +61,9 @@ Result<PacketRoute> Hca::make_route(const AhAttributes& attributes) const {
   }
   PacketRoute route;
   route.sl = attributes.sl;
-  route.slid = Lid{port_attributes.lid.value() |
-                   (attributes.source_path_bits & ((1U << port_attributes.lmc) - 1))};
+  route.source_port = attributes.port;
+  route.source_path_bits = attributes.source_path_bits;
+  route.slid = port_attributes.source_lid(attributes.source_path_bits);
   route.dlid = attributes.dlid;
   if (attributes.is_global) {
     const GlobalRoute& global = attributes.grh;

@@ -58,8 +58,9 @@ class Hca {
 
   [[nodiscard]] const HcaConfiguration& configuration() const;
 
-  /// Replaces what the subnet manager and the link say of a port; QPs take new P_Keys and SLIDs
-  /// from it.
+  /// Replaces what the subnet manager and the link say of a port. QPs follow at once, connected or
+  /// not: the P_Key at their index, the source LID with their path bits, a datagram's longest
+  /// payload. A QP whose P_Key is gone sends and takes nothing.
   void set_port(PortNumber port, const PortAttributes& attributes);
   [[nodiscard]] PortAttributes port(PortNumber port) const;
 

@@ -29,20 +29,23 @@ class ObjectPool {
   std::unordered_map<T*, std::unique_ptr<T>> objects_;
 };
 
-/// Objects by kind. `objects` guards creation, destruction and everything here but the data path's
-/// QP slots: a slot is read without a lock, since the driver keeps deliveries and destroy_qp apart.
+/// Objects by kind. `objects` guards creation, destruction and everything here but the ports and
+/// the data path's QP slots: a slot is read without a lock, since the driver keeps deliveries and
+/// destroy_qp apart. A QP's locks come after `objects` and before `ports_lock`.
 struct Hca::State {
   State(const HcaConfiguration& configuration_, HcaEvents& events_)
       : configuration(configuration_),
         events(events_),
         objects(configuration_.lock_policy),
         memory(configuration_.limits.max_mr, configuration_.seed, configuration_.lock_policy),
+        ports_lock(configuration_.lock_policy),
         qps(configuration_.limits.max_qp) {}
 
   HcaConfiguration configuration;
   HcaEvents& events;
   mutable PolicyLock objects;
   MemoryTable memory;
+  mutable PolicyLock ports_lock;  // held for nothing else, so that a QP's lock may be held before
   std::array<PortAttributes, 3> ports;  // by number; an HCA has one or two
 
   std::vector<std::atomic<Qp*>> qps;  // by QPN - first_qpn

@@ -87,6 +87,7 @@ Result<void> Hca::deregister_memory(MemoryRegion& region) {
 
 /// Nobody is in the middle of using what was just taken out of a table.
 void Hca::fence_qps() {
+  const std::lock_guard guard{state_->objects};  // no QP goes meanwhile
   for_each_qp([](Qp& qp) { qp.pass_through(); });
 }
 
@@ -221,6 +222,9 @@ Result<Qp*> Hca::create_qp(const QpInit& init) {
   auto transport = make_transport(*core, state_->configuration);
   auto qp = std::make_unique<Qp>(*this, state_->configuration.lock_policy, std::move(core),
                                  std::move(transport));
+  for (std::uint8_t port = 1; port <= state_->configuration.port_count; ++port) {
+    qp->take_port(PortNumber{port}, state_->ports[port]);
+  }
   init.pd->uses.fetch_add(1, std::memory_order_relaxed);
   init.send_cq->uses.fetch_add(1, std::memory_order_relaxed);
   init.recv_cq->uses.fetch_add(1, std::memory_order_relaxed);

@@ -26,6 +26,16 @@ struct PortAttributes {
   std::uint8_t active_speed{};  // PortInfo LinkSpeedActive encoding
   std::vector<Gid> gids;
   std::vector<PKey> pkeys;
+  bool operator==(const PortAttributes&) const = default;
+
+  /// The source LID with these path bits, of which LMC counts (IBTA vol 1 §4.1.3).
+  [[nodiscard]] Lid source_lid(std::uint8_t path_bits) const {
+    return Lid{lid.value() | (path_bits & ((1U << lmc) - 1))};
+  }
+  /// Entry `index` of the P_Key table; not valid where the table has none.
+  [[nodiscard]] PKey pkey(std::uint16_t index) const {
+    return index < pkeys.size() ? pkeys[index] : PKey{};
+  }
 };
 
 }  // namespace weft::hca

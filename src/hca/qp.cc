@@ -101,6 +101,24 @@ Result<void> check_send(const QpCore& core, const SendWr& wr, const DeviceLimits
   return check_lengths(core, wr, limits);
 }
 
+/// Where the packets of a QP without a valid P_Key go: none may leave (IBTA vol 1 §10.9.2), and to
+/// its engine they are lost.
+class Discard final : public TransmitSink {
+ public:
+  explicit Discard(const TransmitSink& instead_of)
+      : max_train_bytes_(instead_of.max_train_bytes()) {}
+  [[nodiscard]] std::uint32_t max_train_bytes() const override { return max_train_bytes_; }
+  [[nodiscard]] bool send(Flow /*flow*/, const PacketHeader& /*header*/,
+                          std::span<const ByteSpan> /*gather*/) override {
+    return has_lost_ = true;
+  }
+  [[nodiscard]] bool has_lost() const { return has_lost_; }
+
+ private:
+  std::uint32_t max_train_bytes_;
+  bool has_lost_{};
+};
+
 }  // namespace
 
 /// The lock of one half, or of both where they do not stand apart. When it goes, a failure that the
@@ -178,7 +196,7 @@ Result<bool> Qp::post_and_transmit(const SendWr& wr, TransmitSink& sink, Instant
       return std::unexpected(std::move(pushed.error()));
     }
     if (!flushes_) {
-      const bool more = transport_->transmit(sink, now, budget);
+      const bool more = transmit_requests(sink, now, budget);
       publish_requester(more);
       return more;
     }
@@ -295,9 +313,29 @@ void Qp::handle_timeout(Instant now) {
   publish_requester(transport_->wants_transmit());
 }
 
+bool Qp::transmit_requests(TransmitSink& sink, Instant now, unsigned budget) {
+  if (core_->pkey.is_valid()) [[likely]] {
+    return transport_->transmit(sink, now, budget);
+  }
+  Discard discard{sink};
+  const bool more = transport_->transmit(discard, now, budget);
+  if (discard.has_lost()) {
+    transport_->on_loss();
+  }
+  return more;
+}
+
+bool Qp::transmit_answers(TransmitSink& sink, unsigned budget) {
+  if (core_->pkey.is_valid()) [[likely]] {
+    return transport_->transmit_answers(sink, budget);
+  }
+  Discard discard{sink};
+  return transport_->transmit_answers(discard, budget);
+}
+
 bool Qp::answer(TransmitSink& sink, unsigned budget) {
   const Hold hold{*this, Half::Responder};
-  const bool more = transport_->transmit_answers(sink, budget);
+  const bool more = transmit_answers(sink, budget);
   publish_responder(more);
   return more;
 }
@@ -306,7 +344,7 @@ bool Qp::transmit(TransmitSink& sink, Instant now, unsigned budget) {
   bool more = wants_to_answer() && answer(sink, budget);
   if (wants_transmit_.load(std::memory_order_acquire)) {
     const Hold hold{*this, Half::Requester};
-    const bool more_requests = transport_->transmit(sink, now, budget);
+    const bool more_requests = transmit_requests(sink, now, budget);
     publish_requester(more_requests);
     more = more || more_requests;
   }

@@ -66,6 +66,9 @@ class Qp {
 
   void report_loss();
 
+  /// The port's LID, P_Key table or link is not what it was.
+  void take_port(PortNumber port, const PortAttributes& attributes);
+
   /// Waits until no call that started before is inside (deregistration's fence).
   void pass_through() { const std::scoped_lock guard{requester_lock_, responder_lock_}; }
 
@@ -77,6 +80,8 @@ class Qp {
  private:
   friend class Hca;
   Result<void> push(std::span<const SendWr> wrs);
+  bool transmit_requests(TransmitSink& sink, Instant now, unsigned budget);
+  bool transmit_answers(TransmitSink& sink, unsigned budget);
   class Hold;
   void publish_requester(bool wants_transmit);
   void publish_responder(bool wants_to_answer);

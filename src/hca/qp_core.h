@@ -61,7 +61,12 @@ class QpCore {
 
   QpAttributes attributes;  ///< attributes.state is the QP's state
   PacketRoute route;        ///< connected QPs: made from attributes.address
-  PKey pkey;                ///< the value at attributes.pkey_index
+  PKey pkey;                ///< the value at attributes.pkey_index; not valid: none any more
+  struct PortSource {
+    Lid lid;
+    std::uint8_t path_mask{};
+  };
+  std::array<PortSource, 3> sources;  ///< by port number
   SendQueue send_queue;
   ReceiveWqe
       current_receive;  ///< the receive WQE that a message is filling, with has_current_receive
@@ -88,6 +93,11 @@ class QpCore {
     header.solicited = header.ack_request = false;
     header.psn = psn;
     return header;
+  }
+
+  [[nodiscard]] Lid source_lid(const PacketRoute& to) const {
+    const PortSource& source = sources[to.source_port.value()];
+    return Lid{source.lid.value() | (to.source_path_bits & source.path_mask)};
   }
 
   /// After a change of the route, the P_Key, the path MTU or the destination QPN.

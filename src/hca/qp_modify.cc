@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "hca/hca.h"
 #include "hca/qp.h"
@@ -136,6 +139,33 @@ Result<void> Qp::modify(const QpAttributes& asked, QpAttributeMask mask) {
   change_state(from, to);
   publish_hints();
   return {};
+}
+
+/// A QP names its P_Key by index, so a change of the table is a change of the QP (IBTA vol 1
+/// §10.9.2). With both locks, as for a modify.
+void Qp::take_port(PortNumber port, const PortAttributes& now) {
+  const std::scoped_lock guard{requester_lock_, responder_lock_};
+  QpAttributes& attributes = core_->attributes;
+  core_->sources[port.value()] = {.lid = now.lid,
+                                  .path_mask = static_cast<std::uint8_t>((1U << now.lmc) - 1)};
+  if (core_->route.source_port == port) {
+    core_->route.slid = core_->source_lid(core_->route);
+  }
+  if (attributes.port == port) {
+    const PKey before = std::exchange(core_->pkey, now.pkey(attributes.pkey_index));
+    if (before.is_valid() && !core_->pkey.is_valid()) {
+      core_->explain([&] {
+        return fmt::format(
+            "QP {:#x} neither sends nor receives any more: the P_Key at its index {} was taken "
+            "out of port {}'s table",
+            core_->number.value(), attributes.pkey_index, port.value());
+      });
+    }
+    if (core_->type == QpType::Ud) {
+      attributes.path_mtu = now.active_mtu;
+    }
+  }
+  core_->refresh_header();
 }
 
 void Qp::change_state(QpState from, QpState to) {

@@ -130,7 +130,7 @@ class UdTransport final : public Transport {
         immediate ? wire::Opcode::UdSendOnlyWithImmediate : wire::Opcode::UdSendOnly, next_psn_);
     const DatagramAddress& to = core_.send_queue.address(index);
     header.sl = to.route.sl;
-    header.slid = to.route.slid;
+    header.slid = core_.source_lid(to.route);
     header.dlid = to.route.dlid;
     header.has_grh = to.route.has_grh;
     header.grh = to.route.grh;

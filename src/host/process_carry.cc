@@ -142,18 +142,40 @@ void Process::Impl::bind(QpCarrier& carrier) {
   if (carrier.qp->type() == hca::QpType::Ud) {
     return;
   }
+  const std::lock_guard guard{bind_lock};  // or an answer of older tables could come to stay
   const hca::QpAttributes attributes = carrier.qp->query();
   const auto node = map.node_of(attributes.address.dlid);
-  forget_waiting(carrier);
   Lane& lane = node ? lane_to({*node, slot_of(attributes.dest_qpn)}, carrier.qp->number(),
                               attributes.dest_qpn)
                     : *nowhere;
+  if (carrier.lane.load(std::memory_order_relaxed) == &lane) {
+    return;
+  }
+  forget_waiting(carrier);
   for (CqCarrier* const cq : carrier.cqs) {
     if (!cq->lanes.has(lane.number)) {
       cq->lanes.add(lane.number);
     }
   }
   carrier.lane.store(&lane, std::memory_order_release);
+}
+
+/// The tables changed: a LID may have come, or gone to another node. In a standstill no QP is being
+/// destroyed.
+void Process::Impl::bind_again() {
+  const Standstill standstill{*this};
+  const std::lock_guard guard{qps_lock};
+  for (const auto& [qp, carrier] : carriers) {
+    const hca::QpState state = qp->query().state;
+    if (state == hca::QpState::Reset || state == hca::QpState::Init) {
+      continue;  // connected to nobody
+    }
+    const Lane* const before = carrier->lane.load(std::memory_order_relaxed);
+    bind(*carrier);
+    if (carrier->lane.load(std::memory_order_relaxed) != before) {
+      settle(*carrier);
+    }
+  }
 }
 
 /// Whether lane_of_packet remembers the answer. Under the lock of the carrier's QP.

@@ -450,6 +450,7 @@ void Process::Impl::handle_tables(const UniqueFd& file) {
   auto image = map_published(file, kMaxTablesBytes);
   if (image && map.replace(std::move(*image))) {
     refresh_ports(true);
+    bind_again();
     resume_waiting();
   }
 }
@@ -475,6 +476,7 @@ void Process::Impl::refresh_ports(bool tell) {
       const bool was_active = known.state == hca::PortState::Active;
       const bool is_active = fresh.state == hca::PortState::Active;
       const bool new_lid = known.lid != fresh.lid;
+      const bool new_pkeys = known.pkeys != fresh.pkeys;
       known = fresh;
       slot.engine->set_port(PortNumber{number}, fresh);
       hca::AsyncEvent event;
@@ -485,6 +487,10 @@ void Process::Impl::refresh_ports(bool tell) {
       }
       if (tell && new_lid) {
         event.type = hca::AsyncEventType::LidChange;
+        events.async_event(i, event);
+      }
+      if (tell && new_pkeys) {
+        event.type = hca::AsyncEventType::PKeyChange;
         events.async_event(i, event);
       }
     }

@@ -162,7 +162,9 @@ struct Process::Impl {
   }
 
   // process_carry.cc
+  std::mutex bind_lock;
   void bind(QpCarrier& carrier);
+  void bind_again();
   /// What came of letting a QP transmit.
   struct Attempt {
     bool has_more{};

@@ -97,6 +97,7 @@ void LoopbackPair::to_rtr(Side& side, const Side& peer) {
   attributes.min_rnr_timer = options_.min_rnr_timer;
   attributes.address.dlid = Lid{&peer == sides_[0].get() ? 1U : 2U};
   attributes.address.port = PortNumber{1};
+  attributes.address.source_path_bits = options_.source_path_bits;
   QpAttributeMask mask = QpAttribute::State;
   if (options_.type != QpType::Ud) {
     mask |= QpAttributeMask{QpAttribute::AddressVector} | QpAttribute::PathMtu |

@@ -86,6 +86,7 @@ struct PairOptions {
   std::uint8_t rnr_retry{7};
   std::uint8_t min_rnr_timer{12};
   QKey qkey{QKey{0x1111}};
+  std::uint8_t source_path_bits{};
 };
 
 class LoopbackPair {
