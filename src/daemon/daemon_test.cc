@@ -21,6 +21,7 @@
 #include <thread>
 
 #include "daemon/client.h"
+#include "daemon/testing/live_fabric.h"
 #include "hca/hca.h"
 #include "host/clock.h"
 #include "host/control_socket.h"
@@ -51,46 +52,7 @@ namespace {
 
 using hca::QpAttribute;
 using hca::QpState;
-
-/// A daemon in a thread of this test, with a run directory of its own.
-class LiveFabric {
- public:
-  explicit LiveFabric(std::string_view kind) {
-    char pattern[] = "/tmp/weft-test-XXXXXX";
-    run_ = mkdtemp(pattern);
-    int ends[2];
-    EXPECT_EQ(pipe(ends), 0);
-    lifeline_ = host::UniqueFd{ends[1]};
-    auto daemon = Daemon::create({.run = run_,
-                                  .fabric = "test",
-                                  .topology = *fabric::generate(kind),
-                                  .lifeline = host::UniqueFd{ends[0]}});
-    EXPECT_TRUE(daemon) << daemon.error().reason;
-    daemon_ = std::make_unique<Daemon>(std::move(*daemon));
-    thread_ = std::thread{[this] { daemon_->run(); }};
-  }
-  ~LiveFabric() {
-    end();
-    std::filesystem::remove_all(run_);
-  }
-  void end() {
-    lifeline_.reset();
-    if (thread_.joinable()) {
-      thread_.join();
-    }
-    daemon_.reset();
-  }
-
-  [[nodiscard]] host::ProcessOptions on(std::string host) const {
-    return {.run = run_, .fabric = "test", .host = std::move(host), .limits = {}};
-  }
-
- private:
-  std::string run_;
-  host::UniqueFd lifeline_;
-  std::unique_ptr<Daemon> daemon_;
-  std::thread thread_;
-};
+using testing::LiveFabric;
 
 class NoEvents final : public host::ProcessEvents {
  public:

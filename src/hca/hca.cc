@@ -92,9 +92,8 @@ Hca::Counters Hca::counters() const {
 }
 
 Qp* Hca::handle_packet(PortNumber port, const Packet& packet, Instant now) {
-  static_cast<void>(port);
   if (packet.header.dest_qp == kMulticastQpn) {
-    deliver_multicast(packet, now);
+    deliver_multicast(port, packet, now);
     return nullptr;
   }
   const std::uint32_t index =
@@ -109,7 +108,9 @@ Qp* Hca::handle_packet(PortNumber port, const Packet& packet, Instant now) {
   return qp;
 }
 
-void Hca::deliver_multicast(const Packet& packet, Instant now) {
+/// R-RVT-21: to each QP that is attached on that port, once. The sender's own QP gets no copy of
+/// what it sent; who has its number on another HCA does.
+void Hca::deliver_multicast(PortNumber port, const Packet& packet, Instant now) {
   if (!packet.header.has_grh) {
     state_->malformed.fetch_add(1,
                                 std::memory_order_relaxed);  // §9.x: a multicast packet has a GRH
@@ -119,9 +120,9 @@ void Hca::deliver_multicast(const Packet& packet, Instant now) {
   for (const State::Group& group : state_->groups) {
     if (group.mgid == packet.header.grh.dgid && group.mlid == packet.header.dlid) {
       for (Qp* qp : group.members) {
-        // The sender's own QP gets no copy of what it sent.
-        if (qp->number() != packet.header.extension.deth.src_qp ||
-            !packet.header.multicast_loopback) {
+        const bool is_sender =
+            packet.is_loopback && qp->number() == packet.header.extension.deth.src_qp;
+        if (qp->port() == port && !is_sender) {
           qp->handle_packet(packet, now);
         }
       }

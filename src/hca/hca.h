@@ -85,7 +85,8 @@ class Hca {
 
   // --- driver
   // ------------------------------------------------------------------------------------------------------
-  /// Delivers a packet that arrived at `port` to its QP (or to all QPs of its multicast group). A
+  /// Delivers a packet that arrived at `port` to its QP (or to all QPs of that port that are
+  /// attached to its multicast group). A
   /// packet without a QP is dropped and counted, as on hardware. Returns the QP that took it, or
   /// null (dropped, or multicast).
   Qp* handle_packet(PortNumber port, const Packet& packet, Instant now);
@@ -109,7 +110,7 @@ class Hca {
   [[nodiscard]] Result<PacketRoute> make_route(const AhAttributes& attributes) const;
   [[nodiscard]] Result<PKey> pkey_at(PortNumber port, std::uint16_t index) const;
   void count_pkey_violation();
-  void deliver_multicast(const Packet& packet, Instant now);
+  void deliver_multicast(PortNumber port, const Packet& packet, Instant now);
   Result<Qpn> reserve_qpn();
   void fence_qps();
   [[nodiscard]] Result<void> check_qp_init(const QpInit& init) const;

@@ -30,7 +30,6 @@ struct PacketHeader {
   bool ack_request{};
   bool migrated{true};
   bool has_grh{};
-  bool multicast_loopback{};  // never on the wire: this copy came back to the port that sent it
   ServiceLevel sl;
   std::uint16_t packet_count{1};
   std::uint16_t path_mtu_bytes{};
@@ -59,6 +58,7 @@ struct Packet {
   PacketHeader header;
   ByteSpan payload;
   std::uint32_t source_slot{};  // of the process it came from, if the carrier knows; else 0
+  bool is_loopback{};           // a multicast copy, for the members on the port that sent it
 };
 
 /// Which of a lane's rings a packet belongs to (DESIGN.md, decision 5).

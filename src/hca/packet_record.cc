@@ -13,14 +13,8 @@ namespace {
 using wire::ExtensionHeader;
 using wire::Position;
 
-enum RecordFlag : std::uint8_t {
-  kSolicited = 1,
-  kAckRequest = 2,
-  kMigrated = 4,
-  kHasGrh = 8,
-  kLoopback = 16
-};
-constexpr std::uint8_t kAllFlags = 31;
+enum RecordFlag : std::uint8_t { kSolicited = 1, kAckRequest = 2, kMigrated = 4, kHasGrh = 8 };
+constexpr std::uint8_t kAllFlags = 15;
 
 /// What every record begins with: three words, made and taken apart in registers. Bit ranges are
 /// offset and width.
@@ -148,8 +142,7 @@ void RecordHeader::write(std::byte* to) const {
   const auto flag = [](bool set, std::uint8_t bit) { return set ? bit : std::uint8_t{0}; };
   const auto flags = static_cast<std::uint8_t>(
       flag(header.solicited, kSolicited) | flag(header.ack_request, kAckRequest) |
-      flag(header.migrated, kMigrated) | flag(header.has_grh, kHasGrh) |
-      flag(header.multicast_loopback, kLoopback));
+      flag(header.migrated, kMigrated) | flag(header.has_grh, kHasGrh));
   const FixedPart fixed{
       .first = at_bit(0, static_cast<std::uint8_t>(header.opcode)) |
                at_bit(8, static_cast<std::uint8_t>(header.last_opcode)) | at_bit(16, flags) |
@@ -216,7 +209,6 @@ std::string_view read_record(ByteSpan record, Packet& packet) {
   header.ack_request = (flags & kAckRequest) != 0;
   header.migrated = (flags & kMigrated) != 0;
   header.has_grh = (flags & kHasGrh) != 0;
-  header.multicast_loopback = (flags & kLoopback) != 0;
   header.sl = ServiceLevel{bits<24, 8>(fixed.first)};
   header.packet_count = packet_count;
   header.path_mtu_bytes = bits<48, 16>(fixed.first);

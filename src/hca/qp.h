@@ -40,6 +40,10 @@ class Qp {
   Result<void> post_recv(const RecvWr& wr);
   Result<void> modify(const QpAttributes& attributes, QpAttributeMask mask);
   [[nodiscard]] QpAttributes query();
+  /// Where its packets come and go; 0 in RESET.
+  [[nodiscard]] PortNumber port() const {
+    return PortNumber{port_.load(std::memory_order_acquire)};
+  }
 
   // --- driver
   // ------------------------------------------------------------------------------------------------------
@@ -97,6 +101,7 @@ class Qp {
   std::unique_ptr<QpCore> core_;
   std::unique_ptr<Transport> transport_;
   const bool has_halves_;
+  std::atomic<std::uint8_t> port_{0};  // attributes.port, for those without a lock
   // By who writes, on cache lines of their own.
   alignas(64) PolicyLock requester_lock_;
   bool flushes_{};  // what was posted last completes as flushed

@@ -137,6 +137,7 @@ Result<void> Qp::modify(const QpAttributes& asked, QpAttributeMask mask) {
   }
   core_->refresh_header();
   change_state(from, to);
+  port_.store(core_->attributes.port.value(), std::memory_order_release);
   publish_hints();
   return {};
 }

@@ -15,6 +15,11 @@ namespace {
   return owner;
 }
 
+[[nodiscard]] FabricMap::LocalPort local(const fabric::TablesView& view,
+                                         const fabric::PortRecord& port) {
+  return {.hca = port.hca.value() - view.node(port.node).first_hca.value(), .port = port.number};
+}
+
 }  // namespace
 
 Result<void> FabricMap::replace(Mapping image) {
@@ -83,9 +88,30 @@ std::optional<FabricMap::LocalPort> FabricMap::local_port(std::uint32_t node, Li
   if (!owner || view_->port(*owner).is_switch_port()) {
     return std::nullopt;
   }
-  const fabric::PortRecord& port = view_->port(*owner);
-  const fabric::NodeRecord& host = view_->node(port.node);
-  return LocalPort{.hca = port.hca.value() - host.first_hca.value(), .port = port.number};
+  return local(*view_, view_->port(*owner));
+}
+
+std::vector<FabricMap::MulticastArrival> FabricMap::multicast_arrivals(std::uint32_t node,
+                                                                       std::uint32_t sender,
+                                                                       Lid slid, Lid mlid) const {
+  const std::lock_guard guard{lock_};
+  std::vector<MulticastArrival> arrivals;
+  const auto source = port_of(*view_, sender, slid);
+  if (!source) {
+    return arrivals;
+  }
+  const fabric::MulticastTree tree = fabric::resolve_multicast(*view_, *source, mlid);
+  const fabric::PortRecord& from = view_->port(*source);
+  if (sender == node && !from.is_switch_port() && from.state == fabric::PortState::Active) {
+    arrivals.push_back({.at = local(*view_, from), .is_sender = true});
+  }
+  for (const fabric::PortIndex member : tree.members) {
+    const fabric::PortRecord& port = view_->port(member);
+    if (port.node.value() == node && !port.is_switch_port()) {
+      arrivals.push_back({.at = local(*view_, port), .is_sender = false});
+    }
+  }
+  return arrivals;
 }
 
 }  // namespace weft::host

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "base/identifiers.h"
 #include "base/keys.h"
@@ -55,8 +56,20 @@ class FabricMap {
   struct LocalPort {
     std::uint32_t hca{};
     PortNumber port;
+    bool operator==(const LocalPort&) const = default;
   };
   [[nodiscard]] std::optional<LocalPort> local_port(std::uint32_t node, Lid lid) const;
+
+  /// A port of `node` that a multicast packet reaches; the one that sent it is among them, for the
+  /// members that it has itself.
+  struct MulticastArrival {
+    LocalPort at;
+    bool is_sender{};
+    bool operator==(const MulticastArrival&) const = default;
+  };
+  [[nodiscard]] std::vector<MulticastArrival> multicast_arrivals(std::uint32_t node,
+                                                                 std::uint32_t sender, Lid slid,
+                                                                 Lid mlid) const;
 
  private:
   mutable std::mutex lock_;

@@ -191,8 +191,7 @@ SendOutcome Lane::send(hca::Flow flow, const hca::PacketHeader& header,
   return SendOutcome::Sent;
 }
 
-bool Lane::send_copy(hca::PacketHeader header, std::span<const ByteSpan> gather) {
-  header.multicast_loopback = peer.node == self.node;
+bool Lane::send_copy(const hca::PacketHeader& header, std::span<const ByteSpan> gather) {
   if (state() != LaneState::Open || write(outs_[0].ring, header, gather, total(gather)).empty()) {
     return false;
   }
@@ -249,31 +248,53 @@ bool Lane::was_rung() const {
   return head == nullptr || head->attention[my_side_].sleeping.load(std::memory_order_relaxed) == 0;
 }
 
+/// False if these are the addresses of before, in the same tables: the answer is known.
+bool Lane::remember(Addresses& known, const hca::PacketHeader& header) const {
+  const std::uint64_t generation = map_.generation();
+  if (known.slid == header.slid && known.dlid == header.dlid && known.generation == generation &&
+      known.pkey == header.pkey && (!header.has_grh || known.sgid == header.grh.sgid)) {
+    return false;
+  }
+  known.slid = header.slid;
+  known.dlid = header.dlid;
+  known.pkey = header.pkey;
+  known.sgid = header.has_grh ? std::optional{header.grh.sgid} : std::nullopt;
+  known.generation = generation;
+  return true;
+}
+
+std::optional<uabi::Misbehaviour> Lane::lie_about(const hca::PacketHeader& header) const {
+  return map_.lie_about_source(peer.node, header.slid, header.pkey,
+                               header.has_grh ? &header.grh.sgid : nullptr);
+}
+
 const FabricMap::LocalPort* Lane::arrival(hca::Flow flow, const hca::PacketHeader& header) {
   Arrival& arrival = arrivals_[index_of(flow)];
-  const std::uint64_t generation = map_.generation();
-  if (arrival.slid != header.slid || arrival.dlid != header.dlid ||
-      arrival.generation != generation || arrival.pkey != header.pkey ||
-      (header.has_grh && arrival.sgid != header.grh.sgid)) {
-    arrival.slid = header.slid;
-    arrival.dlid = header.dlid;
-    arrival.pkey = header.pkey;
-    arrival.sgid = header.has_grh ? std::optional{header.grh.sgid} : std::nullopt;
-    arrival.generation = generation;
-    const auto lie = map_.lie_about_source(peer.node, header.slid, header.pkey,
-                                           header.has_grh ? &header.grh.sgid : nullptr);
+  if (remember(arrival, header)) {
+    const auto lie = lie_about(header);
     arrival.port = lie ? std::nullopt : map_.local_port(self.node, header.dlid);
     arrival.lie = lie.value_or(uabi::Misbehaviour::WrongDestination);
   }
   return arrival.port ? &*arrival.port : nullptr;
 }
 
-std::optional<uabi::Misbehaviour> Lane::lie_of_multicast(const hca::PacketHeader& header) const {
+const std::vector<FabricMap::MulticastArrival>* Lane::multicast_arrivals(
+    const hca::PacketHeader& header) {
   if (header.dest_qp != kMulticastQpn) {
-    return uabi::Misbehaviour::WrongDestination;
+    multicast_arrival_ = {};
+    multicast_arrival_.lie = uabi::Misbehaviour::WrongDestination;
+    return nullptr;
   }
-  return map_.lie_about_source(peer.node, header.slid, header.pkey,
-                               header.has_grh ? &header.grh.sgid : nullptr);
+  if (remember(multicast_arrival_, header)) {
+    const auto lie = lie_about(header);
+    multicast_arrival_.ports.reset();
+    multicast_arrival_.lie = lie.value_or(uabi::Misbehaviour::WrongDestination);
+    if (!lie) {
+      multicast_arrival_.ports =
+          map_.multicast_arrivals(self.node, peer.node, header.slid, header.dlid);
+    }
+  }
+  return multicast_arrival_.ports ? &*multicast_arrival_.ports : nullptr;
 }
 
 }  // namespace weft::host

@@ -40,6 +40,13 @@ struct CqCarrier {
   std::atomic<std::uint32_t> in_vain{};  // polls since one found something
 };
 
+/// A multicast group that a QP is attached to, and the port that joined the group's tree for it.
+struct Membership {
+  Gid mgid;
+  Lid mlid;
+  fabric::PortIndex port;
+};
+
 /// What the driver keeps of a QP; Qp::carrier points to it.
 struct QpCarrier : ListHook<struct WaitingForRoom> {
   hca::Qp* qp{};
@@ -54,6 +61,8 @@ struct QpCarrier : ListHook<struct WaitingForRoom> {
   Qpn newest_qpn;
   std::uint64_t newest_generation{};
   Lane* newest_lane{};
+
+  std::vector<Membership> memberships;  // of a UD QP, under qps_lock
 
   static constexpr std::int64_t kNotArmed = Instant::never().since_start().nanoseconds();
 };
@@ -118,7 +127,7 @@ class Lane {
 
   /// A multicast copy: no path, no counter, no waiting. False: no room, or nobody there. With the
   /// out_lock of requests.
-  [[nodiscard]] bool send_copy(hca::PacketHeader header, std::span<const ByteSpan> gather);
+  [[nodiscard]] bool send_copy(const hca::PacketHeader& header, std::span<const ByteSpan> gather);
 
   /// After the last packet of a series, with the same hold of an out_lock: wakes the peer if it
   /// does not look. `is_urgent`: a one-sided request was among them, which wakes one who naps, too.
@@ -205,8 +214,11 @@ class Lane {
   [[nodiscard]] uabi::Misbehaviour lie(hca::Flow flow) const {
     return arrivals_[index_of(flow)].lie;
   }
-  [[nodiscard]] std::optional<uabi::Misbehaviour> lie_of_multicast(
-      const hca::PacketHeader& header) const;
+  /// The ports at which a multicast packet from this lane arrives, with the ownership of requests;
+  /// nothing, and lie_of_multicast() says why, if its owner may not send it.
+  [[nodiscard]] const std::vector<FabricMap::MulticastArrival>* multicast_arrivals(
+      const hca::PacketHeader& header);
+  [[nodiscard]] uabi::Misbehaviour lie_of_multicast() const { return multicast_arrival_.lie; }
 
   Refusals refusals;
 
@@ -243,16 +255,26 @@ class Lane {
   std::array<In, 2> ins_;
   std::atomic<std::int64_t> died_at_ns_{};
 
-  struct Arrival {
+  /// What was found out about the newest addresses.
+  struct Addresses {
     Lid slid;
     Lid dlid;
     PKey pkey;
     std::optional<Gid> sgid;
     std::uint64_t generation{};
-    std::optional<FabricMap::LocalPort> port;
     uabi::Misbehaviour lie{uabi::Misbehaviour::ForgedSource};
   };
+  struct Arrival : Addresses {
+    std::optional<FabricMap::LocalPort> port;
+  };
+  struct Arrivals : Addresses {
+    std::optional<std::vector<FabricMap::MulticastArrival>> ports;
+  };
+  [[nodiscard]] bool remember(Addresses& known, const hca::PacketHeader& header) const;
+  [[nodiscard]] std::optional<uabi::Misbehaviour> lie_about(const hca::PacketHeader& header) const;
+
   std::array<Arrival, 2> arrivals_;
+  Arrivals multicast_arrival_;  // of requests
 };
 
 }  // namespace weft::host

@@ -141,6 +141,9 @@ Result<void> Process::modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes
   if (mask.has(hca::QpAttribute::DestQpn) || mask.has(hca::QpAttribute::AddressVector)) {
     impl_->bind(*carrier);
   }
+  if (mask.has(hca::QpAttribute::Port)) {
+    impl_->move_memberships(*carrier);
+  }
   impl_->settle(*carrier);
   if (impl_->daemon_is_gone.load()) {
     hca::QpAttributes error;
@@ -150,34 +153,6 @@ Result<void> Process::modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes
     if (was_usable) {
       return std::unexpected(impl_->gone());
     }
-  }
-  return {};
-}
-
-Result<void> Process::attach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid& mgid, Lid mlid) {
-  if (auto attached = impl_->slots.at(hca)->engine->attach_multicast(qp, mgid, mlid); !attached) {
-    return attached;
-  }
-  const PortNumber port = std::max(qp.query().port, PortNumber{1});
-  const auto index = impl_->map.ask([&](const fabric::TablesView& view) {
-    return view.find_port(fabric::NodeIndex{impl_->self.node}, port, hca);
-  });
-  if (index) {
-    impl_->post(uabi::JoinGroup{.port = index->value(), .mlid = mlid});
-  }
-  return {};
-}
-
-Result<void> Process::detach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid& mgid, Lid mlid) {
-  if (auto detached = impl_->slots.at(hca)->engine->detach_multicast(qp, mgid, mlid); !detached) {
-    return detached;
-  }
-  const PortNumber port = std::max(qp.query().port, PortNumber{1});
-  const auto index = impl_->map.ask([&](const fabric::TablesView& view) {
-    return view.find_port(fabric::NodeIndex{impl_->self.node}, port, hca);
-  });
-  if (index) {
-    impl_->post(uabi::LeaveGroup{.port = index->value(), .mlid = mlid});
   }
   return {};
 }

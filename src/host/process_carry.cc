@@ -410,62 +410,6 @@ void Process::Impl::forget_waiting(QpCarrier& carrier) {
   }
 }
 
-/// One copy for each process with members on a port that the tree reaches; our own host's members
-/// get theirs inside the HCA. Unreliable: a process whose ring is full misses it.
-bool Process::Impl::send_multicast(const hca::PacketHeader& header,
-                                   std::span<const ByteSpan> gather) {
-  const fabric::MulticastTree tree = map.resolve_multicast(self.node, header.slid, header.dlid);
-  std::size_t payload_bytes = 0;
-  for (const ByteSpan piece : gather) {
-    payload_bytes += piece.size();
-  }
-  {
-    const std::lock_guard guard{multicast_lock};
-    auto& [generation, entry] = multicast_counters[{header.slid, header.dlid}];
-    if (entry == nullptr || generation != tree.generation) {
-      const std::lock_guard page_guard{counters_lock};
-      entry = &counters->open(tree);
-      generation = tree.generation;
-    }
-    entry->count(1, hca::packet_length_words(header, payload_bytes));
-    if (tree.is_tapped) {
-      std::array<std::byte, hca::kMaxRecordHeaderBytes> encoded;
-      const std::size_t bytes = hca::encode_record_header(header, encoded);
-      if (!taps.show(tree.edges, ByteSpan{encoded}.first(bytes), gather)) {
-        return true;  // the packet is lost rather than unseen
-      }
-    }
-  }
-  std::vector<std::uint32_t> nodes = map.ask([&](const fabric::TablesView& view) {
-    std::vector<std::uint32_t> reached{self.node};
-    for (const fabric::PortIndex member : tree.members) {
-      reached.push_back(view.port(member).node.value());
-    }
-    return reached;
-  });
-  std::vector<uabi::ProcessAddress> members;
-  {
-    const std::lock_guard guard{lanes_lock};
-    if (const auto group = groups.find(header.dlid); group != groups.end()) {
-      members = group->second;
-    }
-  }
-  for (const uabi::ProcessAddress& member : members) {
-    if (std::ranges::find(nodes, member.node) != nodes.end()) {
-      Lane& lane = lane_to(member, kMulticastQpn, kMulticastQpn);
-      const std::lock_guard guard{lane.out_lock(hca::Flow::Request)};
-      if (lane.send_copy(header, gather)) {
-        lane.ring_doorbell(false);
-        if (lane.is_to_self()) {
-          watch(lane);
-          wake_thread();
-        }
-      }
-    }
-  }
-  return true;
-}
-
 void Process::Impl::watch(const Lane& lane) {
   if (!watched.has(lane.number)) {
     watched.add(lane.number);

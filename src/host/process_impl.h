@@ -1,8 +1,8 @@
 #pragma once
 
-// The inside of host::Process, in five parts: process.cc (objects), process_control.cc (the daemon
+// The inside of host::Process, in six parts: process.cc (objects), process_control.cc (the daemon
 // and lanes), process_carry.cc (packets out), process_receive.cc (packets in), process_progress.cc
-// (who looks, and when).
+// (who looks, and when), process_multicast.cc (groups).
 
 #include <array>
 #include <atomic>
@@ -193,8 +193,13 @@ struct Process::Impl {
   void forget_waiting(QpCarrier& carrier);
   [[nodiscard]] bool knows_lane(const QpCarrier& carrier, const hca::PacketHeader& header) const;
   Lane& lane_of_packet(QpCarrier& carrier, const hca::PacketHeader& header);
+
+  // process_multicast.cc
+  [[nodiscard]] std::optional<fabric::PortIndex> port_index_of(const QpCarrier& carrier) const;
+  void move_memberships(QpCarrier& carrier);
   [[nodiscard]] bool send_multicast(const hca::PacketHeader& header,
                                     std::span<const ByteSpan> gather);
+  void deliver_multicast(Lane& lane, hca::Packet& packet, Instant at);
   std::map<std::pair<Lid, Lid>, std::pair<std::uint64_t, fabric::PathEntry*>> multicast_counters;
   std::mutex multicast_lock;
 

@@ -73,13 +73,7 @@ void Process::Impl::deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant
     return;
   }
   if (header.dlid.is_multicast()) {
-    if (const auto lie = lane.lie_of_multicast(header)) {
-      refuse(lane, *lie);
-      return;
-    }
-    for (const auto& slot : slots) {
-      static_cast<void>(slot->engine->handle_packet(PortNumber{1}, packet, at));
-    }
+    deliver_multicast(lane, packet, at);
     return;
   }
   const FabricMap::LocalPort* const port = lane.arrival(flow, header);

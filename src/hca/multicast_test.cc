@@ -1,0 +1,126 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+
+#include "hca/testing/loopback_pair.h"
+
+/// Which QPs of an HCA with two ports a multicast packet reaches.
+namespace weft::hca {
+namespace {
+
+constexpr Lid kMlid{0xC001};
+const Gid kMgid{0xFF12'4000'0000'0000, Guid{1}};
+
+class Multicast : public ::testing::Test {
+ protected:
+  Multicast() : hca_(two_ports(), events_) {
+    for (std::uint8_t number = 1; number <= 2; ++number) {
+      PortAttributes port;
+      port.lid = Lid{number};
+      port.pkeys = {kDefaultPKey};
+      hca_.set_port(PortNumber{number}, port);
+    }
+    pd_ = *hca_.allocate_pd();
+    region_ = *hca_.register_memory(*pd_, 0, memory_, Access::LocalWrite);
+  }
+
+  static HcaConfiguration two_ports() {
+    HcaConfiguration configuration;
+    configuration.port_count = 2;
+    return configuration;
+  }
+
+  /// In RTR on a port, attached, with receives.
+  Qp& member(std::uint8_t port) {
+    CompletionQueue* const cq = *hca_.create_cq(16);
+    QpInit init;
+    init.type = QpType::Ud;
+    init.pd = pd_;
+    init.send_cq = init.recv_cq = cq;
+    init.capabilities.max_recv_wr = 8;
+    init.capabilities.max_recv_sge = 1;
+    Qp* const qp = *hca_.create_qp(init);
+    cqs_[qp] = cq;
+    move_to(*qp, port);
+    EXPECT_TRUE(hca_.attach_multicast(*qp, kMgid, kMlid));
+    return *qp;
+  }
+
+  void move_to(Qp& qp, std::uint8_t port) {
+    QpAttributes to;
+    EXPECT_TRUE(qp.modify(to, QpAttribute::State));
+    to.state = QpState::Init;
+    to.port = PortNumber{port};
+    EXPECT_TRUE(qp.modify(to, QpAttributeMask{QpAttribute::State} | QpAttribute::PKeyIndex |
+                                  QpAttribute::Port | QpAttribute::QKey));
+    to.state = QpState::Rtr;
+    EXPECT_TRUE(qp.modify(to, QpAttribute::State));
+    const Sge into{.address = 0, .length = 64, .lkey = region_->lkey};
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_TRUE(qp.post_recv({
+          .wr_id = 1, .sges = {&into, 1}
+      }));
+    }
+  }
+
+  void arrive(std::uint8_t port, Qpn from, bool is_loopback) {
+    Packet packet;
+    packet.header.opcode = packet.header.last_opcode = wire::Opcode::UdSendOnly;
+    packet.header.pkey = kDefaultPKey;
+    packet.header.dest_qp = kMulticastQpn;
+    packet.header.dlid = kMlid;
+    packet.header.has_grh = true;
+    packet.header.grh.dgid = kMgid;
+    packet.header.extension.deth = wire::Deth{.qkey = QKey{}, .src_qp = from};
+    packet.is_loopback = is_loopback;
+    hca_.handle_packet(PortNumber{port}, packet, Instant{});
+  }
+
+  std::size_t received(const Qp& qp) {
+    std::array<Wc, 16> completions;
+    return cqs_.at(&qp)->poll(completions);
+  }
+
+  testing::RecordedEvents events_;
+  Hca hca_;
+  std::array<std::byte, 64> memory_{};
+  ProtectionDomain* pd_{};
+  MemoryRegion* region_{};
+  std::map<const Qp*, CompletionQueue*> cqs_;
+};
+
+TEST_F(Multicast, ReachesEachMemberOfThePortOnce) {
+  Qp& first = member(1);
+  Qp& first_too = member(1);
+  Qp& second = member(2);
+  arrive(2, Qpn{0x999}, false);
+  EXPECT_EQ(received(first) + received(first_too), 0U);
+  EXPECT_EQ(received(second), 1U);
+  arrive(1, Qpn{0x999}, false);
+  EXPECT_EQ(received(first), 1U);
+  EXPECT_EQ(received(first_too), 1U);
+  EXPECT_EQ(received(second), 0U);
+}
+
+TEST_F(Multicast, FollowsAMemberToItsNewPort) {
+  Qp& member = this->member(1);
+  move_to(member, 2);
+  arrive(1, Qpn{0x999}, false);
+  EXPECT_EQ(received(member), 0U);
+  arrive(2, Qpn{0x999}, false);
+  EXPECT_EQ(received(member), 1U);
+}
+
+TEST_F(Multicast, GivesTheSenderNoCopyButWhoHasItsNumberElsewhere) {
+  Qp& sender = member(1);
+  Qp& other = member(1);
+  arrive(1, sender.number(), true);
+  EXPECT_EQ(received(sender), 0U);
+  EXPECT_EQ(received(other), 1U);
+  arrive(1, sender.number(), false);  // another HCA's QP of the same number
+  EXPECT_EQ(received(sender), 1U);
+}
+
+}  // namespace
+}  // namespace weft::hca
