@@ -292,5 +292,35 @@ TEST(Ud, PutsFortyBytesBeforeThePayloadAndChecksTheQKey) {
   }
 }
 
+/// IBTA vol 1 §8.3.1: its PayLen counts immediate, padding and ICRC as it did on the wire.
+TEST(Ud, PutsTheGrhBeforeThePayloadAsItWasOnTheWire) {
+  LoopbackPair pair{{.type = QpType::Ud}};
+  pair.connect();
+  AhAttributes address;
+  address.dlid = Lid{2};
+  address.port = PortNumber{1};
+  address.is_global = true;
+  AddressHandle* ah = *pair.a().hca.create_ah(*pair.a().pd, address);
+  const std::array receive{pair.b().sge(0x1000, 500)};
+  ASSERT_TRUE(pair.b().qp->post_recv({.wr_id = 1, .sges = receive}));
+  const std::array sges{pair.a().sge(0, 13)};
+  SendWr wr;
+  wr.opcode = WrOpcode::SendWithImmediate;
+  wr.sges = sges;
+  wr.ah = ah;
+  wr.remote_qpn = pair.b().qp->number();
+  wr.remote_qkey = QKey{0x1111};
+  ASSERT_TRUE(pair.a().qp->post_send(wr));
+  ASSERT_TRUE(pair.run());
+  const auto received = pair.poll(*pair.b().recv_cq);
+  ASSERT_EQ(received.size(), 1U);
+  EXPECT_TRUE(received[0].flags.has(Completion::Grh));
+  constexpr std::size_t kPayLenAt = 4;
+  constexpr unsigned kBthDethImmediatePaddedIcrc = 12 + 8 + 4 + 16 + 4;
+  EXPECT_EQ(std::to_integer<unsigned>(pair.b().memory[0x1000 + kPayLenAt]), 0U);
+  EXPECT_EQ(std::to_integer<unsigned>(pair.b().memory[0x1000 + kPayLenAt + 1]),
+            kBthDethImmediatePaddedIcrc);
+}
+
 }  // namespace
 }  // namespace weft::hca

@@ -5,7 +5,10 @@
 #include <array>
 #include <cassert>
 
+#include "hca/wire_length.h"
 #include "wire/grh.h"
+#include "wire/layout.h"
+#include "wire/lrh.h"
 #include "wire/opcode.h"
 
 namespace weft::hca {
@@ -91,8 +94,10 @@ class UdTransport final : public Transport {
     std::array<std::byte, kGrhBytes> grh{};
     if (packet.header.has_grh) {
       wire::Grh whole = packet.header.grh;
+      // §8.3.1: PayLen counts all from the BTH to the ICRC.
       whole.payload_length =
-          static_cast<std::uint16_t>(packet.payload.size() + 24 + 4);  // BTH, DETH, ICRC
+          static_cast<std::uint16_t>(4 * packet_length_words(packet.header, packet.payload.size()) -
+                                     wire::kSizeOf<wire::Lrh> - wire::kSizeOf<wire::Grh>);
       grh = wire::pack(whole);
       wc.flags |= Completion::Grh;
     }
