@@ -29,9 +29,24 @@ enum class PlantedBug : std::uint8_t {
   ReceiveWqeUsedTwice,
   KeyRangeNotChecked,
   SequenceErrorNakLost,
+  // of UC
+  UcPsnNotChecked,
+  UcLostMiddleCompletes,
+  UcRestOfMessageIsMessage,
+  UcReceiveLostWithMessage,
+  UcWritePastItsKey,
+  // of UD
+  UdQKeyNotChecked,
+  UdReceiveLostToWrongQKey,
+  UdGrhFlagMissing,
+  UdPayloadWithoutItsOffset,
+  UdTooLongSucceeds,
+  UdPsnRepeated,
 };
 
-inline constexpr std::uint8_t kPlantedBugCount = 20;
+inline constexpr PlantedBug kFirstUcBug = PlantedBug::UcPsnNotChecked;
+inline constexpr PlantedBug kFirstUdBug = PlantedBug::UdQKeyNotChecked;
+inline constexpr PlantedBug kLastBug = PlantedBug::UdPsnRepeated;
 
 #ifdef WEFT_PLANTED_BUGS
 extern thread_local PlantedBug planted_bug;

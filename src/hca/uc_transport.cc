@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "hca/invariant.h"
+#include "hca/planted_bug.h"
 #include "hca/train.h"
 #include "wire/opcode.h"
 
@@ -93,7 +94,16 @@ class UcTransport final : public Transport {
     }
   }
 
-  void abandon_message() { in_message_ = false; }
+  void abandon_message() {
+    if (planted(PlantedBug::UcReceiveLostWithMessage) && in_message_) {
+      core_.has_current_receive = false;
+    }
+    if (planted(PlantedBug::UcRestOfMessageIsMessage)) {
+      bytes_ = 0;
+      return;
+    }
+    in_message_ = false;
+  }
 
   void handle_single(const Packet& packet) {
     const wire::OpcodeInfo* info = wire::opcode_info(packet.header.opcode);
@@ -101,7 +111,8 @@ class UcTransport final : public Transport {
         (info->operation != Operation::Send && info->operation != Operation::RdmaWrite)) {
       return;
     }
-    const bool gap = packet.header.psn != expected_;
+    const bool gap = packet.header.psn != expected_ && !planted(PlantedBug::UcPsnNotChecked) &&
+                     !(planted(PlantedBug::UcLostMiddleCompletes) && ends(*info));
     expected_ = packet.header.psn + 1;
     if (gap) {
       abandon_message();  // the rest of a message with a gap is dropped; the next First or Only
@@ -133,10 +144,7 @@ class UcTransport final : public Transport {
     if (is_write) {
       const wire::Reth reth = packet.header.extension.reth;
       if (!core_.attributes.access.has(Access::RemoteWrite) ||
-          core_.memory
-                  .find(core_.pd, reth.rkey, reth.virtual_address, reth.dma_length,
-                        Access::RemoteWrite)
-                  .fault != KeyFault::None) {
+          writable(reth, 0, reth.dma_length).fault != KeyFault::None) {
         core_.explain(
             [] { return std::string{"a UC WRITE without the right to write there is dropped"}; });
         return false;
@@ -152,6 +160,20 @@ class UcTransport final : public Transport {
     is_write_ = is_write;
     bytes_ = 0;
     return true;
+  }
+
+  /// Bytes [offset, offset + length) of what a WRITE names, if its key allows writing them.
+  [[nodiscard]] MemoryTable::Found writable(const wire::Reth& reth, std::uint64_t offset,
+                                            std::uint64_t length) const {
+    if (planted(PlantedBug::UcWritePastItsKey) && length != 0) {
+      const MemoryTable::Found first =
+          core_.memory.find(core_.pd, reth.rkey, reth.virtual_address, 1, Access::RemoteWrite);
+      return {
+          .fault = first.fault, .memory = {first.memory.data() + offset, length}
+      };
+    }
+    return core_.memory.find(core_.pd, reth.rkey, reth.virtual_address + offset, length,
+                             Access::RemoteWrite);
   }
 
   bool place_send(const Packet& packet) {
@@ -183,9 +205,7 @@ class UcTransport final : public Transport {
         return false;
       }
     }
-    const MemoryTable::Found found =
-        core_.memory.find(core_.pd, reth_.rkey, reth_.virtual_address + bytes_,
-                          packet.payload.size(), Access::RemoteWrite);
+    const MemoryTable::Found found = writable(reth_, bytes_, packet.payload.size());
     if (found.fault != KeyFault::None) {
       abandon_message();
       return false;

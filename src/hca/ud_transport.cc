@@ -5,6 +5,7 @@
 #include <array>
 #include <cassert>
 
+#include "hca/planted_bug.h"
 #include "hca/wire_length.h"
 #include "wire/grh.h"
 #include "wire/layout.h"
@@ -29,7 +30,11 @@ class UdTransport final : public Transport {
     if (packet.header.packet_count != 1 || packet.payload.size() > core_.mtu_bytes()) {
       return;  // no datagram is longer than one packet
     }
-    if (packet.header.extension.deth.qkey != core_.attributes.qkey) {
+    if (packet.header.extension.deth.qkey != core_.attributes.qkey &&
+        !planted(PlantedBug::UdQKeyNotChecked)) {
+      if (planted(PlantedBug::UdReceiveLostToWrongQKey)) {
+        static_cast<void>(core_.take_receive_wqe(receive_wqe_));
+      }
       core_.explain([&] {
         return fmt::format("UD QP {:#x} drops a packet from QP {:#x}: Q_Key {:#x}, not {:#x}",
                            core_.number.value(), packet.header.extension.deth.src_qp.value(),
@@ -80,7 +85,7 @@ class UdTransport final : public Transport {
     Wc wc;
     wc.opcode = WcOpcode::Receive;
     const std::uint64_t needed = kGrhBytes + packet.payload.size();
-    if (needed > receive_wqe_.length) {
+    if (needed > receive_wqe_.length && !planted(PlantedBug::UdTooLongSucceeds)) {
       wc.status = WcStatus::LocalLengthError;
       core_.explain([&] {
         return fmt::format(
@@ -99,11 +104,18 @@ class UdTransport final : public Transport {
           static_cast<std::uint16_t>(4 * packet_length_words(packet.header, packet.payload.size()) -
                                      wire::kSizeOf<wire::Lrh> - wire::kSizeOf<wire::Grh>);
       grh = wire::pack(whole);
-      wc.flags |= Completion::Grh;
+      if (!planted(PlantedBug::UdGrhFlagMissing)) {
+        wc.flags |= Completion::Grh;
+      }
     }
     WcStatus status = core_.scatter(receive_wqe_.sges, 0, grh);
     if (status == WcStatus::Success) {
-      status = core_.scatter(receive_wqe_.sges, kGrhBytes, packet.payload);
+      const bool is_moved =
+          planted(PlantedBug::UdPayloadWithoutItsOffset) && !packet.header.has_grh;
+      status = core_.scatter(receive_wqe_.sges, is_moved ? 0 : kGrhBytes, packet.payload);
+    }
+    if (planted(PlantedBug::UdTooLongSucceeds)) {
+      status = WcStatus::Success;
     }
     wc.status = status;
     wc.byte_length = static_cast<std::uint32_t>(needed);
@@ -146,7 +158,9 @@ class UdTransport final : public Transport {
     if (!sink.send(Flow::Request, header, core_.gathered.pieces())) {
       return false;
     }
-    ++next_psn_;
+    if (!planted(PlantedBug::UdPsnRepeated) || next_psn_.value() % 16 != 0) {
+      ++next_psn_;
+    }
     core_.complete_head(WcStatus::Success, wqe.length);
     return true;
   }

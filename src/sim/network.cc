@@ -28,9 +28,12 @@ void Network::send(Lid from, Lid to, const std::vector<std::byte>& bytes, Instan
 void Network::schedule(Lid to, const std::vector<std::byte>& bytes, Instant now) {
   const auto spread =
       static_cast<std::uint64_t>((faults_.delay_max - faults_.delay_min).nanoseconds());
-  const Duration delay =
-      faults_.delay_min +
-      Duration::nanoseconds(static_cast<std::int64_t>(random_.below(spread + 1)));
+  Duration delay = faults_.delay_min +
+                   Duration::nanoseconds(static_cast<std::int64_t>(random_.below(spread + 1)));
+  if (faults_.lateness != 0 && random_.chance(faults_.lateness, 10'000)) {
+    delay = delay + Duration::nanoseconds(static_cast<std::int64_t>(random_.below(
+                        static_cast<std::uint64_t>(faults_.late_by.nanoseconds()) + 1)));
+  }
   heap_.push({.at = now + delay, .order = order_++, .to = to, .bytes = bytes});
 }
 

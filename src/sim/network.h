@@ -12,11 +12,13 @@
 namespace weft::sim {
 
 /// What a network does to packets, in parts of 10,000; delays are uniform in [delay_min,
-/// delay_max], which also reorders.
+/// delay_max], which also reorders unless they are the same.
 struct FaultOptions {
   std::uint32_t loss{};
   std::uint32_t duplication{};
   std::uint32_t corruption{};
+  std::uint32_t lateness{};  ///< up to `late_by` more, so that others overtake
+  Duration late_by{};
   Duration delay_min{Duration::nanoseconds(500)};
   Duration delay_max{Duration::microseconds(5)};
 };

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "sim/outcome.h"
+
 namespace weft::sim {
 namespace {
 
@@ -79,9 +81,7 @@ RcEnd::RcEnd(hca::Hca& hca, hca::ProtectionDomain& pd, std::uint64_t seed, std::
 }
 
 std::byte RcEnd::pattern(std::uint64_t stream, std::uint64_t number, std::size_t at) const {
-  const std::uint64_t mixed =
-      (seed_ + stream * 0x9E37'79B9 + number * 0x85EB'CA6B + at / 4) * 0xFF51'AFD7'ED55'8CCD;
-  return static_cast<std::byte>(mixed >> 32 ^ at);
+  return sim::pattern(seed_, stream, number, at);
 }
 
 void RcEnd::fill(std::size_t at, std::uint32_t length, std::uint64_t stream, std::uint64_t number) {

@@ -9,23 +9,9 @@
 
 #include "base/random.h"
 #include "hca/hca.h"
+#include "sim/verdict.h"
 
 namespace weft::sim {
-
-/// Tells a checker's verdict; the first one stays.
-class Verdict {
- public:
-  void fail(std::string what) {
-    if (failure_.empty()) {
-      failure_ = std::move(what);
-    }
-  }
-  [[nodiscard]] bool ok() const { return failure_.empty(); }
-  [[nodiscard]] const std::string& failure() const { return failure_; }
-
- private:
-  std::string failure_;
-};
 
 /// How one end's memory is laid out, in bytes. Everything between the parts is guard and must never
 /// change.

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "hca/packet_wire.h"
-#include "hca/train.h"
 #include "node/fabric.h"
 #include "sim/process.h"
 #include "sim/rc_end.h"
+#include "sim/single_sink.h"
 #include "wire/encodings.h"
 
 namespace weft::sim {
@@ -54,7 +54,7 @@ class World {
     }
   }
 
-  RcOutcome run() {
+  Outcome run() {
     while (verdict_.ok() && now_.since_start() < kVirtualBound && !is_finished()) {
       step();
     }
@@ -65,11 +65,11 @@ class World {
         }
       }
     }
-    RcOutcome outcome;
+    Outcome outcome;
     outcome.ok = verdict_.ok();
     outcome.failure = verdict_.failure();
     outcome.packets = network_.sent();
-    outcome.digest = digest_;
+    outcome.digest = digest_.value();
     for (Ends& ends : ends_) {
       for (auto& end : ends.end) {
         outcome.completions += end->completions();
@@ -86,26 +86,16 @@ class World {
     std::array<std::unique_ptr<RcEnd>, 2> end;
   };
 
-  /// Takes packets from one process's engines, checks RNR waits, and gives the bytes to the
-  /// network.
-  class Sink final : public hca::TransmitSink {
+  /// Takes packets from one process's engines.
+  class Sink final : public SingleSink {
    public:
     Sink(World& world, Process& process) : world_(world), process_(process) {}
-    [[nodiscard]] std::uint32_t max_train_bytes() const override { return 1024; }
-    [[nodiscard]] bool send(hca::Flow flow, const hca::PacketHeader& header,
-                            std::span<const ByteSpan> gather) override {
-      std::vector<std::byte> payload;
-      for (const ByteSpan piece : gather) {
-        payload.insert(payload.end(), piece.begin(), piece.end());
-      }
-      const hca::Packet train{.header = header, .payload = payload};
-      for (std::uint32_t i = 0; i < header.packet_count; ++i) {
-        world_.put_on_wire(process_, flow, hca::single_of_train(train, i));
-      }
-      return true;
-    }
 
    private:
+    void put_on_wire(hca::Flow flow, const hca::Packet& single) override {
+      world_.put_on_wire(process_, flow, single);
+    }
+
     World& world_;
     Process& process_;
   };
@@ -186,6 +176,7 @@ class World {
     });
   }
 
+  /// Checks RNR waits, and gives the bytes to the network.
   void put_on_wire(Process& process, hca::Flow flow, const hca::Packet& packet) {
     if (flow == hca::Flow::Request) {
       const auto waits = rnr_waits_.find({packet.header.dlid, packet.header.dest_qp});
@@ -194,10 +185,8 @@ class World {
       }
     }
     hca::to_wire(packet, bytes_);
-    for (const std::byte octet : bytes_) {
-      digest_ = (digest_ ^ std::to_integer<std::uint64_t>(octet)) * 0x100'0000'01B3;
-    }
-    digest_ ^= static_cast<std::uint64_t>(now_.since_start().nanoseconds());
+    digest_.add(bytes_);
+    digest_.add(static_cast<std::uint64_t>(now_.since_start().nanoseconds()));
     network_.send(process.lid(), packet.header.dlid, bytes_, now_);
   }
 
@@ -316,7 +305,7 @@ class World {
   Instant heal_at_{Instant::never()};
   Instant next_act_;
   Instant now_;
-  std::uint64_t digest_{0xCBF2'9CE4'8422'2325};
+  Digest digest_;
 };
 
 }  // namespace
@@ -344,6 +333,6 @@ std::string RcScenario::describe() const {
       partition.microseconds(), a_process_dies ? "a process dies" : "nobody dies");
 }
 
-RcOutcome run(const RcScenario& scenario) { return World{scenario}.run(); }
+Outcome run(const RcScenario& scenario) { return World{scenario}.run(); }
 
 }  // namespace weft::sim

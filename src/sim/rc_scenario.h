@@ -5,6 +5,7 @@
 
 #include "base/time.h"
 #include "sim/network.h"
+#include "sim/outcome.h"
 
 namespace weft::sim {
 
@@ -28,20 +29,10 @@ struct RcScenario {
   [[nodiscard]] std::string describe() const;
 };
 
-struct RcOutcome {
-  bool ok{true};
-  std::string failure;  ///< what a checker saw, empty when ok
-  std::uint64_t packets{};
-  std::uint64_t completions{};
-  std::uint64_t digest{};  ///< of everything on the wire and in the completions, with times: equal
-                           ///< for equal runs
-  Duration took;           ///< virtual
-};
-
 /// Runs to the end and checks: SENDs arrive exactly once and in order, one completion for each
 /// signalled WQE in order, no completion before placement, atomics executed once, no byte outside
 /// what was asked for, RNR waits kept, no QP lost or stuck; the peers of the dead, and only they,
 /// are told.
-[[nodiscard]] RcOutcome run(const RcScenario& scenario);
+[[nodiscard]] Outcome run(const RcScenario& scenario);
 
 }  // namespace weft::sim

@@ -2,21 +2,35 @@
 
 #include "hca/planted_bug.h"
 #include "sim/rc_scenario.h"
+#include "sim/unreliable_scenario.h"
 
 namespace weft::sim {
 namespace {
 
+using hca::PlantedBug;
+using hca::QpType;
+
 constexpr std::uint64_t kSeeds = 60;
+constexpr QpType kTypes[] = {QpType::Rc, QpType::Uc, QpType::Ud};
+
+Outcome run_seed(QpType type, std::uint64_t seed) {
+  return type == QpType::Rc ? run(RcScenario::of_seed(seed))
+                            : run(UnreliableScenario::of_seed(type, seed));
+}
+
+QpType type_of(PlantedBug bug) {
+  return bug >= hca::kFirstUdBug ? QpType::Ud : bug >= hca::kFirstUcBug ? QpType::Uc : QpType::Rc;
+}
 
 class Planted : public ::testing::TestWithParam<int> {
  protected:
-  void TearDown() override { hca::planted_bug = hca::PlantedBug::None; }
+  void TearDown() override { hca::planted_bug = PlantedBug::None; }
 };
 
 TEST_P(Planted, IsFoundBySimulation) {
-  hca::planted_bug = static_cast<hca::PlantedBug>(GetParam());
+  hca::planted_bug = static_cast<PlantedBug>(GetParam());
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const RcOutcome outcome = run(RcScenario::of_seed(seed));
+    const Outcome outcome = run_seed(type_of(hca::planted_bug), seed);
     if (!outcome.ok) {
       RecordProperty("found", outcome.failure);
       return;
@@ -25,12 +39,14 @@ TEST_P(Planted, IsFoundBySimulation) {
   FAIL() << "no check noticed it in " << kSeeds << " seeds";
 }
 
-INSTANTIATE_TEST_SUITE_P(Bugs, Planted, ::testing::Range(1, hca::kPlantedBugCount + 1));
+INSTANTIATE_TEST_SUITE_P(Bugs, Planted, ::testing::Range(1, static_cast<int>(hca::kLastBug) + 1));
 
 TEST(Unplanted, NothingIsFoundWhenNothingIsPlanted) {
-  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const RcOutcome outcome = run(RcScenario::of_seed(seed));
-    ASSERT_TRUE(outcome.ok) << outcome.failure;
+  for (const QpType type : kTypes) {
+    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+      const Outcome outcome = run_seed(type, seed);
+      ASSERT_TRUE(outcome.ok) << outcome.failure;
+    }
   }
 }
 

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/time.h"
+
+namespace weft::sim {
+
+/// What a run of a scenario came to.
+struct Outcome {
+  bool ok{true};
+  std::string failure;  ///< what a checker saw, empty when ok
+  std::uint64_t packets{};
+  std::uint64_t completions{};
+  std::uint64_t delivered{};  ///< messages of UC and UD that arrived
+  std::uint64_t digest{};  ///< of everything on the wire and in the completions, with times: equal
+                           ///< for equal runs
+  Duration took;           ///< virtual
+};
+
+/// A running digest (FNV-1a).
+class Digest {
+ public:
+  void add(std::uint64_t value) { value_ = (value_ ^ value) * 0x100'0000'01B3; }
+  void add(ByteSpan bytes) {
+    for (const std::byte octet : bytes) {
+      add(std::to_integer<std::uint64_t>(octet));
+    }
+  }
+  [[nodiscard]] std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_{0xCBF2'9CE4'8422'2325};
+};
+
+/// Byte `at` of message `number` of a stream: every message has bytes of its own, so that one in
+/// the place of another shows.
+[[nodiscard]] constexpr std::byte pattern(std::uint64_t seed, std::uint64_t stream,
+                                          std::uint64_t number, std::size_t at) {
+  const std::uint64_t mixed =
+      (seed + stream * 0x9E37'79B9 + number * 0x85EB'CA6B + at / 4) * 0xFF51'AFD7'ED55'8CCD;
+  return static_cast<std::byte>(mixed >> 32 ^ at);
+}
+
+}  // namespace weft::sim
