@@ -21,7 +21,8 @@ template <class T>
 
 /// memcpy of a count that is small and not known at compile time, without the call: one or two
 /// moves up to 32 bytes.
-inline void copy_few(std::byte* to, const std::byte* from, std::size_t count) {
+[[gnu::always_inline]] inline void copy_few(std::byte* to, const std::byte* from,
+                                            std::size_t count) {
   const auto ends = [&]<class Word>(Word) {  // both ends, which may overlap
     Word head;
     Word tail;

@@ -133,42 +133,46 @@ class Producer {
   /// Room for a body of `bytes`, contiguous; empty when the ring is too full now. Never waits.
   [[nodiscard]] std::span<std::byte> reserve(std::size_t bytes) {
     assert(bytes <= max_body_bytes(std::size_t{usual_slots_} * kSlotBytes));
-    growths_ = 0;
     if (bytes > max_body_bytes(std::size_t{slot_count_} * kSlotBytes)) {
       return reserve_in_larger(bytes);
     }
     const auto needed = static_cast<std::uint32_t>(internal::slots_of(bytes));
     const std::uint32_t at = tail_ & (slot_count_ - 1);
-    const std::uint32_t skip = at + needed > slot_count_ ? slot_count_ - at : 0;
+    const bool wraps = at + needed > slot_count_;
+    const std::uint32_t skip = wraps ? slot_count_ - at : 0;
     // One slot stays free, so that the word behind the record is never one that the consumer still
     // reads.
-    if (free_slots() < skip + needed + 1) {
+    if (!has_free(skip + needed + 1)) {
       refresh_head();
-      if (free_slots() < skip + needed + 1) {
+      if (!has_free(skip + needed + 1)) {
         return reserve_in_larger(bytes);
       }
     }
     skip_ = skip;
+    growths_ = 0;
     reserved_bytes_ = static_cast<std::uint32_t>(bytes);
-    return {slot((tail_ + skip) & (slot_count_ - 1)) + kRecordHeaderBytes, bytes};
+    return {slot(wraps ? 0 : at) + kRecordHeaderBytes, bytes};
   }
 
   /// Publishes what was written to the last reservation.
   void commit() {
-    const auto needed = static_cast<std::uint32_t>(internal::slots_of(reserved_bytes_));
     const std::uint32_t begin = tail_ + skip_;
-    const std::uint32_t next = begin + needed;
+    const std::uint32_t next =
+        begin + static_cast<std::uint32_t>(internal::slots_of(reserved_bytes_));
+    const std::uint32_t word = reserved_bytes_ + 1;
     std::byte* const mark = slot(tail_ & (slot_count_ - 1));
+    tail_ = next;
+    if (skip_ == 0) {
+      Atomics::store(slot(next & (slot_count_ - 1)), kNoRecord, std::memory_order_relaxed);
+      Atomics::store(mark, word, std::memory_order_release);
+      return;
+    }
     slot_count_ <<= 2 * growths_;
     Atomics::store(slot(next & (slot_count_ - 1)), kNoRecord, std::memory_order_relaxed);
-    Atomics::store(slot(begin & (slot_count_ - 1)), reserved_bytes_ + 1,
-                   skip_ == 0 ? std::memory_order_release : std::memory_order_relaxed);
-    if (skip_ != 0) {
-      Atomics::store(mark, growths_ == 0 ? kSkipMark : kGrowMark + growths_,
-                     std::memory_order_release);
-    }
+    Atomics::store(slot(begin & (slot_count_ - 1)), word, std::memory_order_relaxed);
+    Atomics::store(mark, growths_ == 0 ? kSkipMark : kGrowMark + growths_,
+                   std::memory_order_release);
     growths_ = 0;
-    tail_ = next;
   }
 
   /// Whether the consumer has said that it read everything. Its word may lag behind or lie; a lie
@@ -183,13 +187,12 @@ class Producer {
     return slots_ + std::size_t{index} * kSlotBytes;
   }
   /// Just after the ring grew, more positions than it has slots can lie between the two ends.
-  [[nodiscard]] std::uint32_t free_slots() const {
-    const std::uint32_t used = tail_ - head_;
-    return used < slot_count_ ? slot_count_ - used : 0;
+  [[nodiscard]] bool has_free(std::uint32_t slots) const {
+    return tail_ - head_ + slots <= slot_count_;
   }
 
   /// Slots that were never used: no need to look how far the consumer is.
-  [[nodiscard]] std::span<std::byte> reserve_in_larger(std::size_t bytes) {
+  [[nodiscard, gnu::noinline]] std::span<std::byte> reserve_in_larger(std::size_t bytes) {
     std::uint32_t grown = slot_count_;
     std::uint32_t growths = 0;
     do {
@@ -246,6 +249,12 @@ class Consumer {
     State state{State::Empty};
     std::span<const std::byte> body;
   };
+
+  /// Nothing new since a front() that said Empty: the cheapest look.
+  [[nodiscard]] bool is_idle() const {
+    return head_ == said_ && !corrupt_ &&
+           Atomics::load(slot(head_ & (slot_count_ - 1)), std::memory_order_acquire) == 0;
+  }
 
   /// The oldest record. Corrupt when the producer wrote what no producer writes; it stays so.
   [[nodiscard]] Front front() {
