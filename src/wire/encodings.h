@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/time.h"
@@ -30,19 +33,15 @@ inline constexpr std::uint8_t kUnlimitedCredits = 31;
   return code < kCreditTable.size() ? kCreditTable[code] : 0;
 }
 
-/// The largest code whose count is not above `free_wqes`.
+/// The largest code whose count is not above `free_wqes`. From 2 on the counts are the powers of
+/// two and what lies halfway between them: two codes for each bit of the count.
 [[nodiscard]] constexpr std::uint8_t credit_code(std::uint32_t free_wqes) {
-  std::uint8_t low = 0;
-  std::uint8_t high = kCreditTable.size() - 1;
-  while (low < high) {
-    const auto middle = static_cast<std::uint8_t>((low + high + 1) / 2);
-    if (kCreditTable[middle] <= free_wqes) {
-      low = middle;
-    } else {
-      high = static_cast<std::uint8_t>(middle - 1);
-    }
+  if (free_wqes < 2) {
+    return static_cast<std::uint8_t>(free_wqes);
   }
-  return low;
+  const auto log2 = static_cast<unsigned>(std::bit_width(free_wqes)) - 1;
+  const unsigned code = 2 * log2 + (free_wqes >> (log2 - 1) & 1);
+  return static_cast<std::uint8_t>(std::min<std::size_t>(code, kCreditTable.size() - 1));
 }
 
 /// RNR NAK timer codes in microseconds (IBTA vol 1 Table 46, R-RVT-11).

@@ -200,24 +200,17 @@ constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
      Operation::Send,                                                                                                         Position::Only,   Headers{H::Xrceth} | H::Ieth,                PayloadRule::UpToMtu },
 });
 
-constexpr std::uint8_t kUnknown = 0xFF;
-static_assert(kOpcodes.size() < kUnknown);
-
-constexpr std::array<std::uint8_t, 256> kRowOf = [] {
-  std::array<std::uint8_t, 256> rows{};
-  rows.fill(kUnknown);
-  for (std::size_t row = 0; row < kOpcodes.size(); ++row) {
-    rows[static_cast<std::uint8_t>(kOpcodes[row].opcode)] = static_cast<std::uint8_t>(row);
+constexpr std::array<const OpcodeInfo*, 256> kRowOf = [] {
+  std::array<const OpcodeInfo*, 256> rows{};
+  for (const OpcodeInfo& row : kOpcodes) {
+    rows[static_cast<std::uint8_t>(row.opcode)] = &row;
   }
   return rows;
 }();
 
 }  // namespace
 
-const OpcodeInfo* opcode_info(Opcode opcode) {
-  const std::uint8_t row = kRowOf[static_cast<std::uint8_t>(opcode)];
-  return row == kUnknown ? nullptr : &kOpcodes[row];
-}
+const OpcodeInfo* opcode_info(Opcode opcode) { return kRowOf[static_cast<std::uint8_t>(opcode)]; }
 
 std::span<const OpcodeInfo> opcode_table() { return kOpcodes; }
 
