@@ -24,18 +24,19 @@ namespace weft::hca {
 /// and `ack_request` and `solicited` to the last; AETH to each that carries one. Which extension is
 /// meaningful follows from the opcodes (wire::opcode_info).
 struct PacketHeader {
+  // In the order of a record's first words (packet_record.cc), which are copied whole.
   wire::Opcode opcode{};
   wire::Opcode last_opcode{};
-  bool solicited{};
-  bool ack_request{};
-  bool migrated{true};
-  bool has_grh{};
+  bool solicited : 1 {};
+  bool ack_request : 1 {};
+  bool migrated : 1 {true};
+  bool has_grh : 1 {};
   ServiceLevel sl;
   std::uint16_t packet_count{1};
   std::uint16_t path_mtu_bytes{};
-  PKey pkey;
   Qpn dest_qp;
   Psn psn;
+  PKey pkey;
   Lid slid;
   Lid dlid;
   std::uint32_t immediate_or_rkey{};  // ImmDt or IETH

@@ -2,50 +2,22 @@
 
 #include <array>
 #include <cassert>
-#include <cstring>
-#include <type_traits>
+#include <cstddef>
 
 #include "wire/opcode.h"
 
 namespace weft::hca {
 namespace {
 
+using internal::RecordShape;
+using internal::shape;
 using wire::ExtensionHeader;
 using wire::Position;
 
-enum RecordFlag : std::uint8_t { kSolicited = 1, kAckRequest = 2, kMigrated = 4, kHasGrh = 8 };
-constexpr std::uint8_t kAllFlags = 15;
-
-/// What every record begins with: three words, made and taken apart in registers. Bit ranges are
-/// offset and width.
-struct FixedPart {
-  std::uint64_t
-      first;  // opcode 0:8, last opcode 8:8, flags 16:8, SL 24:8, packets 32:16, MTU 48:16
-  std::uint64_t second;  // P_Key 0:16, SLID 16:16, DLID 32:16
-  std::uint64_t third;   // destination QP 0:32, PSN 32:32
-};
-static_assert(sizeof(FixedPart) == 24);
-
-template <class T>
-[[nodiscard]] std::uint64_t at_bit(unsigned offset, T value) {
-  return static_cast<std::uint64_t>(value) << offset;
-}
-
-template <unsigned kOffset, unsigned kWidth>
-[[nodiscard]] auto bits(std::uint64_t word) {
-  using Value = std::conditional_t<kWidth == 8, std::uint8_t,
-                                   std::conditional_t<kWidth == 16, std::uint16_t, std::uint32_t>>;
-  return static_cast<Value>(word >> kOffset);
-}
-
-/// What a record has besides its fixed part, by opcode.
-struct RecordShape {
-  const wire::OpcodeInfo* info{};  // null: a reserved opcode
-  std::uint8_t extension_bytes{};  // of PacketHeader::extension, the first so many
-  bool has_tail_word{};            // ImmDt or IETH
-  bool has_deth{};
-  bool has_aeth{};
-};
+/// Bits of the first and the third word that no header has: flags, SL, QPN and PSN are narrower
+/// than their place.
+constexpr std::uint64_t kNeverInFirst = 0xF0F0'0000;
+constexpr std::uint64_t kNeverInThird = 0xFF00'0000'FF00'0000;
 
 [[nodiscard]] RecordShape shape_of(wire::Opcode opcode) {
   RecordShape shape{.info = wire::opcode_info(opcode)};
@@ -62,28 +34,12 @@ struct RecordShape {
                             : headers.has(ExtensionHeader::Aeth) ? sizeof(wire::Aeth)
                                                                  : 0;
   shape.extension_bytes = static_cast<std::uint8_t>(bytes);
-  shape.has_tail_word =
-      headers.has(ExtensionHeader::Immediate) || headers.has(ExtensionHeader::Ieth);
+  if (headers.has(ExtensionHeader::Immediate) || headers.has(ExtensionHeader::Ieth)) {
+    shape.tail_word_bytes = sizeof(PacketHeader::immediate_or_rkey);
+  }
   shape.has_deth = headers.has(ExtensionHeader::Deth);
   shape.has_aeth = headers.has(ExtensionHeader::Aeth);
   return shape;
-}
-
-const std::array<RecordShape, 256> kShapes = [] {
-  std::array<RecordShape, 256> shapes;
-  for (std::size_t opcode = 0; opcode < shapes.size(); ++opcode) {
-    shapes[opcode] = shape_of(static_cast<wire::Opcode>(opcode));
-  }
-  return shapes;
-}();
-
-[[nodiscard]] const RecordShape& shape(wire::Opcode opcode) {
-  return kShapes[static_cast<std::uint8_t>(opcode)];
-}
-
-/// Of a train: a READ response has its AETH in the first packet or in the last; both say the same.
-[[nodiscard]] std::uint8_t extension_bytes(const RecordShape& first, const RecordShape& last) {
-  return last.has_aeth ? last.extension_bytes : first.extension_bytes;
 }
 
 /// What has fewer bits on the wire than here, and what makes a GRH InfiniBand's.
@@ -126,45 +82,13 @@ const std::array<RecordShape, 256> kShapes = [] {
 
 }  // namespace
 
-RecordHeader::RecordHeader(const PacketHeader& header) : header_(header) {
-  const RecordShape& first = shape(header.opcode);
-  const RecordShape& last = shape(header.last_opcode);
-  assert(first.info != nullptr && last.info != nullptr);
-  extension_bytes_ = extension_bytes(first, last);
-  has_tail_word_ = last.has_tail_word;
-  bytes_ = static_cast<std::uint16_t>(sizeof(FixedPart) + extension_bytes_ +
-                                      (has_tail_word_ ? sizeof header.immediate_or_rkey : 0) +
-                                      (header.has_grh ? sizeof header.grh : 0));
-}
-
-void RecordHeader::write(std::byte* to) const {
-  const PacketHeader& header = header_;
-  const auto flag = [](bool set, std::uint8_t bit) { return set ? bit : std::uint8_t{0}; };
-  const auto flags = static_cast<std::uint8_t>(
-      flag(header.solicited, kSolicited) | flag(header.ack_request, kAckRequest) |
-      flag(header.migrated, kMigrated) | flag(header.has_grh, kHasGrh));
-  const FixedPart fixed{
-      .first = at_bit(0, static_cast<std::uint8_t>(header.opcode)) |
-               at_bit(8, static_cast<std::uint8_t>(header.last_opcode)) | at_bit(16, flags) |
-               at_bit(24, header.sl.value()) | at_bit(32, header.packet_count) |
-               at_bit(48, header.path_mtu_bytes),
-      .second = at_bit(0, header.pkey.value()) |
-                at_bit(16, static_cast<std::uint16_t>(header.slid.value())) |
-                at_bit(32, static_cast<std::uint16_t>(header.dlid.value())),
-      .third = at_bit(0, header.dest_qp.value()) | at_bit(32, header.psn.value())};
-  const auto put = [&to](const void* from, std::size_t bytes) {
-    copy_few(to, static_cast<const std::byte*>(from), bytes);
-    to += bytes;
-  };
-  put(&fixed, sizeof fixed);
-  put(&header.extension, extension_bytes_);
-  if (has_tail_word_) {
-    put(&header.immediate_or_rkey, sizeof header.immediate_or_rkey);
+const std::array<RecordShape, 256> internal::kShapes = [] {
+  std::array<RecordShape, 256> shapes;
+  for (std::size_t opcode = 0; opcode < shapes.size(); ++opcode) {
+    shapes[opcode] = shape_of(static_cast<wire::Opcode>(opcode));
   }
-  if (header.has_grh) {
-    put(&header.grh, sizeof header.grh);
-  }
-}
+  return shapes;
+}();
 
 std::size_t encode_record_header(const PacketHeader& header, MutableByteSpan out) {
   const RecordHeader record{header};
@@ -175,52 +99,46 @@ std::size_t encode_record_header(const PacketHeader& header, MutableByteSpan out
 
 std::string_view read_record(ByteSpan record, Packet& packet) {
   const auto get = [&record](void* to, std::size_t bytes) {
-    if (record.size() < bytes) {
-      return false;
-    }
     copy_few(static_cast<std::byte*>(to), record.data(), bytes);
     record = record.subspan(bytes);
-    return true;
   };
-  FixedPart fixed;
-  if (!get(&fixed, sizeof fixed)) {
+  if (record.size() < internal::kFixedBytes) {
     return "it is too short";
   }
-  const auto opcode = bits<0, 8>(fixed.first);
-  const auto last_opcode = bits<8, 8>(fixed.first);
-  const auto flags = bits<16, 8>(fixed.first);
-  const auto packet_count = bits<32, 16>(fixed.first);
-  const RecordShape& first = kShapes[opcode];
-  const RecordShape& last = kShapes[last_opcode];
+  PacketHeader& header = packet.header;
+  std::array<std::uint64_t, 3> fixed;  // read once: the owner of the ring may still write it
+  get(fixed.data(), sizeof fixed);
+  void* const start = &header;
+  std::byte* const to = static_cast<std::byte*>(start);
+  copy_few(to + internal::kFirstAt, bytes_of(fixed[0]).data(), internal::kWordBytes);
+  copy_few(to + internal::kThirdAt, bytes_of(fixed[2]).data(), internal::kWordBytes);
+  const RecordShape& first = shape(header.opcode);
+  const RecordShape& last = shape(header.last_opcode);
   if (first.info == nullptr || last.info == nullptr) {
     return "an opcode that does not exist";
   }
-  if (packet_count == 1 ? &first != &last : !is_train(*first.info, *last.info)) {
+  if (header.packet_count == 1 ? &first != &last : !is_train(*first.info, *last.info)) {
     return "its first and last opcode are not those of one message";
   }
-  if ((flags & ~kAllFlags) != 0 || bits<24, 8>(fixed.first) > 15 ||
-      bits<0, 32>(fixed.third) > 0xFF'FFFF || bits<32, 32>(fixed.third) > 0xFF'FFFF) {
+  if ((fixed[0] & kNeverInFirst) != 0 || (fixed[2] & kNeverInThird) != 0) {
     return "a field exceeds its width";
   }
-  PacketHeader& header = packet.header;
-  header.opcode = static_cast<wire::Opcode>(opcode);
-  header.last_opcode = static_cast<wire::Opcode>(last_opcode);
-  header.solicited = (flags & kSolicited) != 0;
-  header.ack_request = (flags & kAckRequest) != 0;
-  header.migrated = (flags & kMigrated) != 0;
-  header.has_grh = (flags & kHasGrh) != 0;
-  header.sl = ServiceLevel{bits<24, 8>(fixed.first)};
-  header.packet_count = packet_count;
-  header.path_mtu_bytes = bits<48, 16>(fixed.first);
-  header.pkey = PKey{bits<0, 16>(fixed.second)};
-  header.slid = Lid{bits<16, 16>(fixed.second)};
-  header.dlid = Lid{bits<32, 16>(fixed.second)};
-  header.dest_qp = Qpn{bits<0, 32>(fixed.third)};
-  header.psn = Psn{bits<32, 32>(fixed.third)};
-  if (!get(&header.extension, extension_bytes(first, last)) ||
-      (last.has_tail_word && !get(&header.immediate_or_rkey, sizeof header.immediate_or_rkey)) ||
-      (header.has_grh && !get(&header.grh, sizeof header.grh))) {
+  header.pkey = PKey{static_cast<std::uint16_t>(fixed[1])};
+  header.slid = Lid{static_cast<std::uint16_t>(fixed[1] >> 16)};
+  header.dlid = Lid{static_cast<std::uint16_t>(fixed[1] >> 32)};
+  const std::uint32_t extension = internal::extension_bytes(first, last);
+  if (record.size() <
+      extension + last.tail_word_bytes + (header.has_grh ? sizeof header.grh : std::size_t{0})) {
     return "it lacks a header of its opcode";
+  }
+  if (extension != 0) {
+    get(&header.extension, extension);
+  }
+  if (last.tail_word_bytes != 0) {
+    get(&header.immediate_or_rkey, sizeof header.immediate_or_rkey);
+  }
+  if (header.has_grh) {
+    get(&header.grh, sizeof header.grh);
   }
   if (!extensions_fit(header, first, last)) {
     return "a field of a header exceeds its width";

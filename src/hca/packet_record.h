@@ -1,37 +1,101 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 #include "base/bytes.h"
 #include "base/result.h"
 #include "hca/packet.h"
+#include "wire/opcode.h"
 
 namespace weft::hca {
 
 /// Longest header in a ring record: fixed part, the longest extension, ImmDt, GRH.
 inline constexpr std::size_t kMaxRecordHeaderBytes = 104;
 
+namespace internal {
+/// What every record begins with: three words. The first and the third are bytes of a PacketHeader
+/// as they lie there, from `opcode` and from `dest_qp` on:
+///   opcode 0:8, last opcode 8:8, flags 16:5, SL 24:4, packets 32:16, MTU 48:16
+///   P_Key 0:16, SLID 16:16, DLID 32:16
+///   destination QP 0:24, PSN 32:24
+inline constexpr std::size_t kWordBytes = 8;
+inline constexpr std::size_t kFixedBytes = 3 * kWordBytes;
+inline constexpr std::size_t kFirstAt = offsetof(PacketHeader, opcode);
+inline constexpr std::size_t kThirdAt = offsetof(PacketHeader, dest_qp);
+static_assert(kFirstAt == 0 && offsetof(PacketHeader, last_opcode) == 1 &&
+              offsetof(PacketHeader, sl) == 3 && offsetof(PacketHeader, packet_count) == 4 &&
+              offsetof(PacketHeader, path_mtu_bytes) == 6);
+static_assert(offsetof(PacketHeader, psn) == kThirdAt + 4);
+
+/// What a record has besides its fixed part, by opcode.
+struct RecordShape {
+  const wire::OpcodeInfo* info{};  // null: a reserved opcode
+  std::uint8_t extension_bytes{};  // of PacketHeader::extension, the first so many
+  std::uint8_t tail_word_bytes{};  // ImmDt or IETH
+  bool has_deth{};
+  bool has_aeth{};
+};
+extern const std::array<RecordShape, 256> kShapes;
+
+[[nodiscard]] inline const RecordShape& shape(wire::Opcode opcode) {
+  return kShapes[static_cast<std::uint8_t>(opcode)];
+}
+
+/// Of a train: a READ response has its AETH in the first packet or in the last; both say the same.
+[[nodiscard]] inline std::uint32_t extension_bytes(const RecordShape& first,
+                                                   const RecordShape& last) {
+  return std::max(first.extension_bytes, last.extension_bytes);
+}
+}  // namespace internal
+
 /// How a packet or train lies in a shared-memory ring: a native-endian header of only those parts
 /// that the opcodes have, then the payload. Small messages stay within one cache line (SEND of 8
-/// bytes: 36; WRITE: 52).
+/// bytes: 32; WRITE: 48).
 class RecordHeader {
  public:
   /// Of `header`, which outlives this.
-  explicit RecordHeader(const PacketHeader& header);
+  explicit RecordHeader(const PacketHeader& header)
+      : header_(header),
+        extension_bytes_(internal::extension_bytes(internal::shape(header.opcode),
+                                                   internal::shape(header.last_opcode))),
+        tail_word_bytes_(internal::shape(header.last_opcode).tail_word_bytes) {}
 
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] std::size_t bytes() const {
+    return internal::kFixedBytes + extension_bytes_ + tail_word_bytes_ +
+           (header_.has_grh ? sizeof header_.grh : 0);
+  }
 
   /// Writes bytes() bytes; the caller appends the payload.
-  void write(std::byte* to) const;
+  void write(std::byte* to) const {
+    const auto put = [&to](const void* from, std::size_t bytes) {
+      copy_few(to, static_cast<const std::byte*>(from), bytes);
+      to += bytes;
+    };
+    put(bytes_of(header_).data() + internal::kFirstAt, internal::kWordBytes);
+    const std::uint64_t second = std::uint64_t{header_.pkey.value()} |
+                                 std::uint64_t{header_.slid.value() & 0xFFFF} << 16 |
+                                 std::uint64_t{header_.dlid.value() & 0xFFFF} << 32;
+    put(&second, sizeof second);
+    put(bytes_of(header_).data() + internal::kThirdAt, internal::kWordBytes);
+    if (extension_bytes_ != 0) {
+      put(&header_.extension, extension_bytes_);
+    }
+    if (tail_word_bytes_ != 0) {
+      put(&header_.immediate_or_rkey, sizeof header_.immediate_or_rkey);
+    }
+    if (header_.has_grh) {
+      put(&header_.grh, sizeof header_.grh);
+    }
+  }
 
  private:
   const PacketHeader& header_;
-  std::uint8_t extension_bytes_;
-  bool has_tail_word_;
-  std::uint16_t bytes_;
+  const std::uint32_t extension_bytes_;
+  const std::uint32_t tail_word_bytes_;
 };
 
 /// The same at once: writes the header to the front of `out`, returns its bytes.

@@ -6,29 +6,11 @@
 #include "base/process_slot.h"
 #include "hca/hca.h"
 #include "hca/qp_state_table.h"
+#include "hca/wr_kind.h"
 #include "wire/opcode.h"
 
 namespace weft::hca {
 namespace {
-
-[[nodiscard]] bool is_atomic(WrOpcode opcode) {
-  return opcode == WrOpcode::CompareSwap || opcode == WrOpcode::FetchAdd;
-}
-
-/// Which work requests a QP type offers (IBTA vol 1 Table 84..).
-[[nodiscard]] bool is_offered(QpType type, WrOpcode opcode) {
-  const bool plain_send = opcode == WrOpcode::Send || opcode == WrOpcode::SendWithImmediate;
-  switch (type) {
-    case QpType::Ud:
-      return plain_send;
-    case QpType::Uc:
-      return plain_send || opcode == WrOpcode::RdmaWrite ||
-             opcode == WrOpcode::RdmaWriteWithImmediate;
-    case QpType::Rc:
-      return opcode != WrOpcode::BindMemoryWindow;
-  }
-  return false;
-}
 
 [[nodiscard]] wire::Transport wire_transport(QpType type) {
   switch (type) {
@@ -53,7 +35,7 @@ namespace {
 Result<void> check_lengths(const QpCore& core, const SendWr& wr, const DeviceLimits& limits) {
   const std::uint64_t length = total_length(wr.sges);
   if (wr.flags.has(Send::Inline)) {
-    if (wr.opcode == WrOpcode::RdmaRead || is_atomic(wr.opcode)) {
+    if (has(wr.opcode, WrTrait::TakesResponse)) {
       return fail(ErrorCode::InvalidArgument,
                   "a READ or atomic brings data back; it cannot be inline");
     }
@@ -72,7 +54,7 @@ Result<void> check_lengths(const QpCore& core, const SendWr& wr, const DeviceLim
                 "a message of {} bytes; a {} QP here carries at most {}", length, name(core.type),
                 most);
   }
-  if (is_atomic(wr.opcode) && length != 8) {
+  if (has(wr.opcode, WrTrait::Atomic) && length != 8) {
     return fail(ErrorCode::InvalidArgument,
                 "an atomic's SGE must take the 8 bytes of the original value, not {}", length);
   }
@@ -238,9 +220,6 @@ Result<void> Qp::push(std::span<const SendWr> wrs) {
     }
   }
   flushes_ = core_->state() == QpState::Err || core_->state() == QpState::Sqe;
-  if (!flushes_) {
-    transport_->on_post_send();
-  }
   return {};
 }
 

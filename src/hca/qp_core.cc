@@ -1,5 +1,6 @@
 #include "hca/qp_core.h"
 #include "hca/planted_bug.h"
+#include "hca/wr_kind.h"
 
 #include <fmt/format.h>
 
@@ -13,29 +14,6 @@ namespace {
 [[nodiscard]] std::uint32_t receive_depth(const QpCapabilities& capabilities,
                                           const SharedReceiveQueue* srq) {
   return srq != nullptr ? 0 : capabilities.max_recv_wr;
-}
-
-[[nodiscard]] WcOpcode completion_opcode(WrOpcode opcode) {
-  switch (opcode) {
-    case WrOpcode::RdmaWrite:
-    case WrOpcode::RdmaWriteWithImmediate:
-      return WcOpcode::RdmaWrite;
-    case WrOpcode::Send:
-    case WrOpcode::SendWithImmediate:
-    case WrOpcode::SendWithInvalidate:
-      return WcOpcode::Send;
-    case WrOpcode::RdmaRead:
-      return WcOpcode::RdmaRead;
-    case WrOpcode::CompareSwap:
-      return WcOpcode::CompareSwap;
-    case WrOpcode::FetchAdd:
-      return WcOpcode::FetchAdd;
-    case WrOpcode::LocalInvalidate:
-      return WcOpcode::LocalInvalidate;
-    case WrOpcode::BindMemoryWindow:
-      return WcOpcode::BindMemoryWindow;
-  }
-  return WcOpcode::Send;
 }
 
 }  // namespace
@@ -56,7 +34,7 @@ QpCore::QpCore(QpType type_, Qpn number_, ProtectionDomain& pd_, CompletionQueue
                  type_ == QpType::Ud),
       receive_queue(receive_depth(capabilities, srq_), capabilities.max_recv_sge) {
   attributes.capabilities = capabilities;
-  current_receive.sges.reserve(srq != nullptr ? srq->max_sge() : capabilities.max_recv_sge);
+  current_receive.list = ScatterList{srq != nullptr ? srq->max_sge() : capabilities.max_recv_sge};
 }
 
 void QpCore::refresh_header() {
@@ -74,12 +52,21 @@ void QpCore::refresh_header() {
   }
 }
 
+WcStatus QpCore::no_access(std::string_view kind, LKey lkey, std::uint64_t address,
+                           std::uint64_t bytes) {
+  explain([&] {
+    return fmt::format("QP {:#x}: no local {} through L_Key {:#x} to {} bytes at {:#x}",
+                       number.value(), kind, lkey.value(), bytes, address);
+  });
+  return WcStatus::LocalProtectionError;
+}
+
 WcStatus QpCore::gather(std::uint64_t index, std::uint64_t offset, std::uint32_t length) {
   gathered.clear();
   if (length == 0) {
     return WcStatus::Success;
   }
-  if (send_queue.at(index).is_inline) {
+  if (send_queue.at(index).flags.has(Send::Inline)) {
     gathered.add(send_queue.inline_data(index).subspan(offset, length));
     return WcStatus::Success;
   }
@@ -94,11 +81,7 @@ WcStatus QpCore::gather(std::uint64_t index, std::uint64_t offset, std::uint32_t
     const MemoryTable::Found found =
         memory.find(pd, sge.lkey, sge.address + skip, take, AccessFlags{});
     if (found.fault != KeyFault::None) {
-      explain([&] {
-        return fmt::format("QP {:#x}: no local access through L_Key {:#x} to {} bytes at {:#x}",
-                           number.value(), sge.lkey.value(), take, sge.address + skip);
-      });
-      return WcStatus::LocalProtectionError;
+      return no_access("access", sge.lkey, sge.address + skip, take);
     }
     gathered.add(found.memory);
     left -= take;
@@ -124,11 +107,7 @@ WcStatus QpCore::scatter(std::span<const Sge> sges, std::uint64_t offset, ByteSp
     const MemoryTable::Found found =
         memory.find(pd, sge.lkey, sge.address + skip, take, Access::LocalWrite);
     if (found.fault != KeyFault::None) {
-      explain([&] {
-        return fmt::format("QP {:#x}: no local write through L_Key {:#x} to {} bytes at {:#x}",
-                           number.value(), sge.lkey.value(), take, sge.address + skip);
-      });
-      return WcStatus::LocalProtectionError;
+      return no_access("write", sge.lkey, sge.address + skip, take);
     }
     place_last_bytes_last(found.memory, payload.first(take));
     payload = payload.subspan(take);
@@ -144,12 +123,13 @@ bool QpCore::take_receive_wqe(ReceiveWqe& into) {
 void QpCore::complete_head(WcStatus status, std::uint32_t byte_length) {
   const SendWqe& wqe = send_queue.at(send_queue.head());
   const bool lost = planted(PlantedBug::CompletionLost) && wqe.wr_id % 16 == 15;
-  const bool reported = wqe.signaled || signal_all || planted(PlantedBug::UnsignaledCompletes);
+  const bool reported =
+      wqe.flags.has(Send::Signaled) || signal_all || planted(PlantedBug::UnsignaledCompletes);
   if ((reported || status != WcStatus::Success) && !lost) {
     Wc wc;
     wc.wr_id = wqe.wr_id;
     wc.status = status;
-    wc.opcode = completion_opcode(wqe.opcode);
+    wc.opcode = kind_of(wqe.opcode).completion;
     wc.byte_length = byte_length;
     wc.qpn = number;
     send_cq.push(wc, false);

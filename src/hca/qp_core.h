@@ -156,6 +156,9 @@ class QpCore {
   }
 
  private:
+  [[gnu::cold, gnu::noinline]] WcStatus no_access(std::string_view kind, LKey lkey,
+                                                  std::uint64_t address, std::uint64_t bytes);
+
   struct alignas(64) Kept {
     PacketHeader header;
   };
@@ -185,8 +188,7 @@ class Transport {
   [[nodiscard]] virtual Instant deadline() const = 0;
   virtual void handle_timeout(Instant now) = 0;
 
-  /// A send WQE was pushed / the state changed (attributes are already those of `to`).
-  virtual void on_post_send() = 0;
+  /// The state changed (attributes are already those of `to`).
   virtual void on_state_change(QpState from, QpState to) = 0;
 
   /// The carrier dropped a packet of this QP, or one that answered it, or its peer is gone: timers

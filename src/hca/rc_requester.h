@@ -46,21 +46,28 @@ class RcRequester {
   Step transmit_one(TransmitSink& sink, Instant now);
   [[nodiscard]] bool may_start(const SendWqe& wqe) const;
   void begin(SendWqe& wqe);
+  /// What one packet or train carries of a message.
+  struct Part {
+    std::uint32_t packets{};
+    bool is_first{};
+    bool is_last{};
+  };
   Step send_message_part(TransmitSink& sink, SendWqe& wqe, Instant now);
-  Step send_read(TransmitSink& sink, SendWqe& wqe, Instant now);
-  Step send_atomic(TransmitSink& sink, SendWqe& wqe, Instant now);
-  Step invalidate_locally(SendWqe& wqe);
-  Step stall(SendWqe& wqe, WcStatus status);
+  [[gnu::always_inline]] Step send_part(TransmitSink& sink, SendWqe& wqe, Instant now, Part part);
+  [[gnu::noinline]] Step send_read(TransmitSink& sink, SendWqe& wqe, Instant now);
+  [[gnu::noinline]] Step send_atomic(TransmitSink& sink, SendWqe& wqe, Instant now);
+  [[gnu::noinline]] Step invalidate_locally(SendWqe& wqe);
+  [[gnu::cold, gnu::noinline]] Step stall(SendWqe& wqe, WcStatus status);
   void advance_cursor();
   [[nodiscard]] std::uint32_t outstanding_packets() const;
 
   // Responses (rc_requester_receive.cc).
   bool acknowledge_before(Psn psn);
   void handle_acknowledge(const Packet& packet, Instant now);
-  void handle_read_response(const Packet& packet, Instant now);
-  void handle_atomic_response(const Packet& packet, Instant now);
-  void handle_rnr(Psn psn, std::uint8_t timer_code, Instant now);
-  void handle_nak(Psn psn, wire::Syndrome syndrome, Instant now);
+  [[gnu::noinline]] void handle_read_response(const Packet& packet, Instant now);
+  [[gnu::noinline]] void handle_atomic_response(const Packet& packet, Instant now);
+  [[gnu::cold, gnu::noinline]] void handle_rnr(Psn psn, std::uint8_t timer_code, Instant now);
+  [[gnu::cold, gnu::noinline]] void handle_nak(Psn psn, wire::Syndrome syndrome, Instant now);
   void take_credits(const wire::Aeth& aeth);
   void finish_in_order();
   void progressed(Instant now);
@@ -69,9 +76,9 @@ class RcRequester {
   // Retrying and failing (rc_requester_retry.cc).
   [[nodiscard]] bool is_failing() const { return core_.is_failing(Half::Requester); }
   void rewind_to(Psn psn);
-  bool retry_from(Psn psn, Instant now, std::string_view why);
+  [[gnu::cold, gnu::noinline]] bool retry_from(Psn psn, Instant now, std::string_view why);
   void arm_retry_timer(Instant now);
-  void fail_head(WcStatus status, std::string_view reason);
+  [[gnu::cold, gnu::noinline]] void fail_head(WcStatus status, std::string_view reason);
 
   QpCore& core_;
   const CarrierKind carrier_;

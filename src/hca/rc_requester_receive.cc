@@ -5,16 +5,12 @@
 
 #include "hca/planted_bug.h"
 #include "hca/rc_requester.h"
+#include "hca/wr_kind.h"
 #include "wire/encodings.h"
 #include "wire/opcode.h"
 
 namespace weft::hca {
 namespace {
-
-[[nodiscard]] bool takes_response(WrOpcode opcode) {
-  return opcode == WrOpcode::RdmaRead || opcode == WrOpcode::CompareSwap ||
-         opcode == WrOpcode::FetchAdd;
-}
 
 [[nodiscard]] std::string_view nak_name(wire::NakCode code) {
   switch (code) {
@@ -86,7 +82,7 @@ bool RcRequester::acknowledge_before(Psn psn) {
     if (covered <= 0) {
       break;
     }
-    if (takes_response(wqe.opcode)) {
+    if (has(wqe.opcode, WrTrait::TakesResponse)) {
       if (!wqe.done && planted(PlantedBug::LostReadResponseAccepted)) {
         wqe.done = true;
         --reads_outstanding_;
@@ -138,7 +134,7 @@ void RcRequester::progressed(Instant now) {
   if (cursor_ < next_new_) {
     const SendWqe& wqe = core_.send_queue.at(cursor_);
     const std::int32_t known = distance(wqe.first_psn + cursor_packet_, unacknowledged_);
-    if (known > 0 && !takes_response(wqe.opcode)) {
+    if (known > 0 && !has(wqe.opcode, WrTrait::TakesResponse)) {
       cursor_packet_ += static_cast<std::uint32_t>(known);
       assert(cursor_packet_ < wqe.packet_count);
     }

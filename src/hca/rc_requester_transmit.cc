@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 
 #include "hca/planted_bug.h"
 #include "hca/rc_requester.h"
+#include "hca/wr_kind.h"
 #include "wire/opcode.h"
 
 namespace weft::hca {
@@ -18,40 +20,40 @@ constexpr std::uint32_t kPsnWindow = 1U << 23;
 /// from their beginning. Policy, not from the specification.
 constexpr std::uint32_t kAckRequestInterval = 128;
 
-[[nodiscard]] bool is_atomic(WrOpcode opcode) {
-  return opcode == WrOpcode::CompareSwap || opcode == WrOpcode::FetchAdd;
-}
-
-[[nodiscard]] bool takes_response(WrOpcode opcode) {
-  return opcode == WrOpcode::RdmaRead || is_atomic(opcode);
-}
-
-/// Whether the message consumes a receive WQE of the peer, which is what end-to-end credits count
-/// (§9.7.7.2).
-[[nodiscard]] bool needs_credit(WrOpcode opcode) {
-  return opcode == WrOpcode::Send || opcode == WrOpcode::SendWithImmediate ||
-         opcode == WrOpcode::SendWithInvalidate || opcode == WrOpcode::RdmaWriteWithImmediate;
-}
-
-[[nodiscard]] bool is_write(WrOpcode opcode) {
-  return opcode == WrOpcode::RdmaWrite || opcode == WrOpcode::RdmaWriteWithImmediate;
-}
-
-[[nodiscard]] wire::Opcode request_opcode(const SendWqe& wqe, bool first, bool last) {
+[[nodiscard]] wire::Opcode request_opcode(const WrKind& kind, bool first, bool last) {
   const wire::Position position = first ? (last ? wire::Position::Only : wire::Position::First)
                                         : (last ? wire::Position::Last : wire::Position::Middle);
-  const bool immediate = last && (wqe.opcode == WrOpcode::SendWithImmediate ||
-                                  wqe.opcode == WrOpcode::RdmaWriteWithImmediate);
-  const bool invalidate = last && wqe.opcode == WrOpcode::SendWithInvalidate;
   return wire::make_opcode(
       wire::Transport::Rc,
-      is_write(wqe.opcode) ? wire::Operation::RdmaWrite : wire::Operation::Send, position,
-      immediate, invalidate);
+      kind.traits.has(WrTrait::Write) ? wire::Operation::RdmaWrite : wire::Operation::Send,
+      position, last && kind.traits.has(WrTrait::Immediate),
+      last && kind.traits.has(WrTrait::Invalidate));
+}
+
+/// By work request, first or not, last or not: looked up for every packet.
+const auto kRequestOpcodes = [] {
+  std::array<std::array<std::array<wire::Opcode, 2>, 2>, kWrKindCount> opcodes{};
+  for (std::size_t row = 0; row < kWrKindCount; ++row) {
+    for (const bool first : {false, true}) {
+      for (const bool last : {false, true}) {
+        opcodes[row][first ? 1 : 0][last ? 1 : 0] =
+            request_opcode(kind_of(static_cast<WrOpcode>(row)), first, last);
+      }
+    }
+  }
+  return opcodes;
+}();
+
+[[nodiscard]] wire::Opcode request_opcode(const SendWqe& wqe, bool first, bool last) {
+  return kRequestOpcodes[static_cast<std::size_t>(wqe.opcode)][first ? 1 : 0][last ? 1 : 0];
 }
 
 }  // namespace
 
 bool RcRequester::wants_transmit() const {
+  if (cursor_ == core_.send_queue.tail()) {
+    return false;  // the most frequent answer
+  }
   const QpState state = core_.state();
   if ((state != QpState::Rts && state != QpState::Sqd) || stalled_ || is_failing() ||
       rnr_until_ != Instant::never()) {
@@ -60,8 +62,7 @@ bool RcRequester::wants_transmit() const {
   if (cursor_ < next_new_) {
     return true;  // something to send again, or the rest of a message
   }
-  return state == QpState::Rts && cursor_ < core_.send_queue.tail() &&
-         may_start(core_.send_queue.at(cursor_));
+  return state == QpState::Rts && may_start(core_.send_queue.at(cursor_));
 }
 
 bool RcRequester::transmit(TransmitSink& sink, Instant now, unsigned& budget) {
@@ -92,10 +93,11 @@ RcRequester::Step RcRequester::transmit_one(TransmitSink& sink, Instant now) {
     advance_cursor();
     return Step::Sent;
   }
-  if (wqe.opcode == WrOpcode::LocalInvalidate) {
+  const WrTraits traits = kind_of(wqe.opcode).traits;
+  if (traits.has(WrTrait::Local)) {
     return invalidate_locally(wqe);
   }
-  if (takes_response(wqe.opcode)) {
+  if (traits.has(WrTrait::TakesResponse)) {
     return wqe.opcode == WrOpcode::RdmaRead ? send_read(sink, wqe, now)
                                             : send_atomic(sink, wqe, now);
   }
@@ -108,21 +110,22 @@ std::uint32_t RcRequester::outstanding_packets() const {
 
 /// Whether a WQE without PSNs may take its own now.
 bool RcRequester::may_start(const SendWqe& wqe) const {
-  if (wqe.opcode == WrOpcode::LocalInvalidate) {
-    return !(wqe.fenced && reads_outstanding_ > 0);
-  }
-  const std::uint32_t packets = core_.packets(wqe.length);
-  if (outstanding_packets() != 0 && outstanding_packets() + packets > kPsnWindow) {
+  const WrTraits traits = kind_of(wqe.opcode).traits;
+  if (wqe.flags.has(Send::Fence) && reads_outstanding_ > 0) {
     return false;
   }
-  if (wqe.fenced && reads_outstanding_ > 0) {
+  if (traits.has(WrTrait::Local)) {
+    return true;
+  }
+  const std::uint32_t outstanding = outstanding_packets();
+  if (outstanding != 0 && outstanding + core_.packets(wqe.length) > kPsnWindow) {
     return false;
   }
-  if (takes_response(wqe.opcode) && core_.attributes.max_rd_atomic != 0 &&
+  if (traits.has(WrTrait::TakesResponse) && core_.attributes.max_rd_atomic != 0 &&
       reads_outstanding_ >= core_.attributes.max_rd_atomic) {
     return false;
   }
-  if (needs_credit(wqe.opcode) && !unlimited_credits_) {
+  if (traits.has(WrTrait::NeedsCredit) && !unlimited_credits_) {
     return distance(Msn{ssn_ + 1}, Msn{lsn_ + 1}) >= 0;  // R-RVT-10: SSN <= LSN + 1
   }
   return true;
@@ -131,24 +134,22 @@ bool RcRequester::may_start(const SendWqe& wqe) const {
 /// Gives a WQE its PSNs and its send sequence number.
 void RcRequester::begin(SendWqe& wqe) {
   assert(cursor_ == next_new_);
+  const WrTraits traits = kind_of(wqe.opcode).traits;
   wqe.first_psn = next_psn_;
-  wqe.done = false;
-  wqe.bytes_done = 0;
-  wqe.status = WcStatus::Success;
   cursor_packet_ = 0;
   ++next_new_;
-  if (wqe.opcode == WrOpcode::LocalInvalidate) {
+  if (traits.has(WrTrait::Local)) {
     wqe.packet_count = 0;
     return;
   }
-  wqe.packet_count = is_atomic(wqe.opcode) ? 1 : core_.packets(wqe.length);
+  wqe.packet_count = traits.has(WrTrait::Atomic) ? 1 : core_.packets(wqe.length);
   next_psn_ = next_psn_ + wqe.packet_count;
   ssn_ = (ssn_ + 1) & Msn::kMask;
   wqe.ssn = ssn_;
-  if (!unlimited_credits_ && !needs_credit(wqe.opcode)) {
+  if (!unlimited_credits_ && !traits.has(WrTrait::NeedsCredit)) {
     lsn_ = (lsn_ + 1) & Msn::kMask;  // takes an SSN but no receive WQE
   }
-  if (takes_response(wqe.opcode)) {
+  if (traits.has(WrTrait::TakesResponse)) {
     ++reads_outstanding_;
   }
 }
@@ -160,51 +161,60 @@ void RcRequester::advance_cursor() {
   }
 }
 
-RcRequester::Step RcRequester::send_message_part(TransmitSink& sink, SendWqe& wqe, Instant now) {
-  const std::uint32_t mtu = core_.mtu_bytes();
-  const std::uint32_t left = wqe.packet_count - cursor_packet_;
-  const std::uint32_t count = std::min(left, core_.train_packets(sink.max_train_bytes()));
-  const std::uint64_t offset = std::uint64_t{cursor_packet_} * mtu;
-  const bool first = cursor_packet_ == 0;
-  const bool last = count == left;
-  const auto bytes = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(std::uint64_t{count} * mtu, wqe.length - offset));
-
+/// `part` is known to the compiler where it is called for a message of one packet.
+inline RcRequester::Step RcRequester::send_part(TransmitSink& sink, SendWqe& wqe, Instant now,
+                                                Part part) {
+  const std::uint32_t packet = part.is_first ? 0 : cursor_packet_;
+  const std::uint64_t offset = std::uint64_t{packet} << wire::log2_bytes(core_.attributes.path_mtu);
+  const std::uint32_t bytes = part.is_last
+                                  ? static_cast<std::uint32_t>(wqe.length - offset)
+                                  : part.packets << wire::log2_bytes(core_.attributes.path_mtu);
   if (const WcStatus status = core_.gather(cursor_, offset, bytes); status != WcStatus::Success) {
     return stall(wqe, status);
   }
+  const bool is_one = part.packets == 1;
   PacketHeader& header =
-      core_.header(Half::Requester, request_opcode(wqe, first, last && count == 1),
-                   wqe.first_psn + cursor_packet_);
-  header.last_opcode = count == 1 ? header.opcode : request_opcode(wqe, false, last);
-  header.packet_count = static_cast<std::uint16_t>(count);
-  header.path_mtu_bytes = static_cast<std::uint16_t>(mtu);
-  header.solicited = last && wqe.solicited;
-  header.ack_request = last || (cursor_packet_ / kAckRequestInterval) !=
-                                   ((cursor_packet_ + count) / kAckRequestInterval);
-  if (first && is_write(wqe.opcode)) {
+      core_.header(Half::Requester, request_opcode(wqe, part.is_first, part.is_last && is_one),
+                   wqe.first_psn + packet);
+  header.last_opcode = is_one ? header.opcode : request_opcode(wqe, false, part.is_last);
+  header.packet_count = static_cast<std::uint16_t>(part.packets);
+  header.solicited = part.is_last && wqe.flags.has(Send::Solicited);
+  header.ack_request = part.is_last || (packet / kAckRequestInterval) !=
+                                           ((packet + part.packets) / kAckRequestInterval);
+  const WrTraits traits = kind_of(wqe.opcode).traits;
+  if (part.is_first && traits.has(WrTrait::Write)) {
     header.extension.reth = wire::Reth{
         .virtual_address = wqe.remote_address, .rkey = wqe.rkey, .dma_length = wqe.length};
   }
-  if (last) {
-    header.immediate_or_rkey =
-        wqe.opcode == WrOpcode::SendWithInvalidate ? wqe.rkey.value() : wqe.immediate;
+  if (part.is_last) {
+    header.immediate_or_rkey = traits.has(WrTrait::Invalidate) ? wqe.rkey.value() : wqe.immediate;
   }
   if (!sink.send(Flow::Request, header, core_.gathered.pieces())) {
     return Step::NoRoom;
   }
-  if (last && planted(PlantedBug::CompletionBeforeAcknowledge)) {
+  if (part.is_last && planted(PlantedBug::CompletionBeforeAcknowledge)) {
     wqe.done = true;
     unacknowledged_ = wqe.first_psn + wqe.packet_count;
     finish_in_order();
     return Step::Sent;
   }
-  cursor_packet_ += count;
+  cursor_packet_ = packet + part.packets;
   advance_cursor();
   if (retry_at_ == Instant::never()) {
     arm_retry_timer(now);
   }
   return Step::Sent;
+}
+
+RcRequester::Step RcRequester::send_message_part(TransmitSink& sink, SendWqe& wqe, Instant now) {
+  if (wqe.packet_count == 1) {
+    return send_part(sink, wqe, now, {.packets = 1, .is_first = true, .is_last = true});
+  }
+  const std::uint32_t left = wqe.packet_count - cursor_packet_;
+  const std::uint32_t packets = std::min(left, core_.train_packets(sink.max_train_bytes()));
+  return send_part(
+      sink, wqe, now,
+      {.packets = packets, .is_first = cursor_packet_ == 0, .is_last = packets == left});
 }
 
 /// A READ request is one packet whatever it asks for; a repeated one asks only for what has not
@@ -214,7 +224,6 @@ RcRequester::Step RcRequester::send_read(TransmitSink& sink, SendWqe& wqe, Insta
   PacketHeader& header =
       core_.header(Half::Requester, wire::Opcode::RcRdmaReadRequest, wqe.first_psn + arrived);
   header.ack_request = true;
-  header.path_mtu_bytes = static_cast<std::uint16_t>(core_.mtu_bytes());
   header.extension.reth = wire::Reth{.virtual_address = wqe.remote_address + wqe.bytes_done,
                                      .rkey = wqe.rkey,
                                      .dma_length = wqe.length - wqe.bytes_done};
@@ -235,7 +244,6 @@ RcRequester::Step RcRequester::send_atomic(TransmitSink& sink, SendWqe& wqe, Ins
       Half::Requester, compare_swap ? wire::Opcode::RcCompareSwap : wire::Opcode::RcFetchAdd,
       wqe.first_psn);
   header.ack_request = true;
-  header.path_mtu_bytes = static_cast<std::uint16_t>(core_.mtu_bytes());
   header.extension.atomic_eth =
       wire::AtomicEth{.virtual_address = wqe.remote_address,
                       .rkey = wqe.rkey,

@@ -81,10 +81,18 @@ void RcResponder::handle_request(const Packet& packet) {
     handle_expected(packet);
     return;
   }
+  handle_unexpected(packet, offset);
+}
+
+void RcResponder::handle_singles_of(const Packet& train) {
+  for (std::uint32_t i = 0; i < train.header.packet_count; ++i) {
+    handle_request(single_of_train(train, i));
+  }
+}
+
+void RcResponder::handle_unexpected(const Packet& packet, std::int32_t offset) {
   if (packet.header.packet_count > 1) {  // part of the train may be new
-    for (std::uint32_t i = 0; i < packet.header.packet_count; ++i) {
-      handle_request(single_of_train(packet, i));
-    }
+    handle_singles_of(packet);
     return;
   }
   if (offset < 0) {
@@ -109,9 +117,7 @@ void RcResponder::handle_expected(const Packet& packet) {
     return;
   }
   if (packet.header.packet_count > 1) {  // the packets before the offending one count
-    for (std::uint32_t i = 0; i < packet.header.packet_count; ++i) {
-      handle_request(single_of_train(packet, i));
-    }
+    handle_singles_of(packet);
     return;
   }
   refuse(packet, refusal);
@@ -184,7 +190,8 @@ void RcResponder::execute_send(const Packet& packet, const wire::OpcodeInfo& fir
   if (starts(first)) {
     message_ = {.active = true, .is_write = false};
   }
-  const WcStatus status = core_.scatter(core_.current_receive.sges, message_.bytes, packet.payload);
+  const WcStatus status =
+      core_.scatter(core_.current_receive.list.sges(), message_.bytes, packet.payload);
   if (status != WcStatus::Success) {
     message_ = {};
     refuse(packet, {RcFault::LocalQpOperation,

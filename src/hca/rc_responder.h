@@ -73,12 +73,14 @@ class RcResponder {
 
   // Execution (rc_responder.cc).
   void handle_expected(const Packet& packet);
-  void refuse(const Packet& packet, const Refusal& refusal);
+  [[gnu::cold, gnu::noinline]] void handle_singles_of(const Packet& train);
+  [[gnu::cold, gnu::noinline]] void handle_unexpected(const Packet& packet, std::int32_t offset);
+  [[gnu::cold, gnu::noinline]] void refuse(const Packet& packet, const Refusal& refusal);
   void execute(const Packet& packet);
   void execute_send(const Packet& packet, const wire::OpcodeInfo& first, bool ends);
   void execute_write(const Packet& packet, const wire::OpcodeInfo& first, bool ends);
-  void execute_read(const Packet& packet);
-  void execute_atomic(const Packet& packet, const wire::OpcodeInfo& info);
+  [[gnu::noinline]] void execute_read(const Packet& packet);
+  [[gnu::noinline]] void execute_atomic(const Packet& packet, const wire::OpcodeInfo& info);
   void complete_receive(const Packet& packet, bool with_write);
   [[nodiscard]] bool ensure_receive_wqe();
 
@@ -89,8 +91,8 @@ class RcResponder {
 
   // Answers (rc_responder_transmit.cc).
   enum class Step : std::uint8_t { Sent, NoRoom, Failed };
-  Step transmit_read(TransmitSink& sink, Pending& pending);
-  Step transmit_atomic(TransmitSink& sink, const Pending& pending);
+  [[gnu::noinline]] Step transmit_read(TransmitSink& sink, Pending& pending);
+  [[gnu::noinline]] Step transmit_atomic(TransmitSink& sink, const Pending& pending);
   [[nodiscard]] bool transmit_acknowledge(TransmitSink& sink, wire::Syndrome syndrome, Psn psn);
   [[nodiscard]] wire::Syndrome positive_syndrome() const;
   void note_acknowledge(Psn psn);

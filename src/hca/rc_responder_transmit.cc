@@ -131,7 +131,6 @@ RcResponder::Step RcResponder::transmit_read(TransmitSink& sink, Pending& pendin
       core_.header(Half::Responder, opcode(first, last && count == 1), pending.psn);
   header.last_opcode = count == 1 ? header.opcode : opcode(false, last);
   header.packet_count = static_cast<std::uint16_t>(count);
-  header.path_mtu_bytes = static_cast<std::uint16_t>(mtu);
   header.extension.response.aeth = wire::Aeth{.syndrome = positive_syndrome(), .msn = pending.msn};
   const std::array<ByteSpan, 1> gather{ByteSpan{found.memory}};
   if (!sink.send(Flow::Response, header,

@@ -40,7 +40,6 @@ class RcTransport final : public Transport {
 
   [[nodiscard]] Instant deadline() const override { return requester_.deadline(); }
   void handle_timeout(Instant now) override { requester_.handle_timeout(now); }
-  void on_post_send() override {}
 
   void on_state_change(QpState from, QpState to) override {
     switch (to) {

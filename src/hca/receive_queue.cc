@@ -13,7 +13,7 @@ ReceiveQueue::ReceiveQueue(std::uint32_t depth, std::uint32_t max_sge)
       depth_(depth),
       max_sge_(max_sge) {
   for (ReceiveWqe& wqe : ring_) {
-    wqe.sges.reserve(max_sge);
+    wqe.list = ScatterList{max_sge};
   }
 }
 
@@ -28,7 +28,7 @@ Result<void> ReceiveQueue::push(const RecvWr& wr) {
   }
   ReceiveWqe& wqe = at(head_ + size_);
   wqe.wr_id = wr.wr_id;
-  wqe.sges.assign(wr.sges.begin(), wr.sges.end());
+  wqe.list.assign(wr.sges);
   std::uint64_t length = 0;
   for (const Sge& sge : wr.sges) {
     length += sge.length;
@@ -45,10 +45,9 @@ bool ReceiveQueue::take(ReceiveWqe& into) {
   ReceiveWqe& wqe = at(head_);
   into.wr_id = wqe.wr_id;
   into.length = wqe.length;
-  std::swap(into.sges, wqe.sges);
-  wqe.sges.clear();
-  if (wqe.sges.capacity() < max_sge_) {
-    wqe.sges.reserve(max_sge_);  // only when the taker brought smaller storage, the first time
+  std::swap(into.list, wqe.list);
+  if (wqe.list.most() < max_sge_) {
+    wqe.list = ScatterList{max_sge_};  // the taker brought smaller storage, the first time
   }
   ++head_;
   --size_;
@@ -63,7 +62,7 @@ void ReceiveQueue::clear() { head_ = size_ = 0; }
 void ReceiveQueue::move_to(ReceiveQueue& other) {
   ReceiveWqe wqe;
   while (take(wqe)) {
-    const auto pushed = other.push({.wr_id = wqe.wr_id, .sges = wqe.sges});
+    const auto pushed = other.push({.wr_id = wqe.wr_id, .sges = wqe.list.sges()});
     static_cast<void>(pushed);  // the caller made the other queue large enough
   }
 }

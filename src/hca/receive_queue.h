@@ -1,7 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -13,12 +14,33 @@
 
 namespace weft::hca {
 
-/// A receive work request as it waits: its scatter list lies in `sges` of the queue that it was
-/// taken from.
+/// Storage for a scatter list of up to so many elements. Receive WQEs hand it on: nothing is
+/// allocated or copied when one is taken.
+class ScatterList {
+ public:
+  ScatterList() = default;
+  explicit ScatterList(std::uint32_t most) : sges_(std::make_unique<Sge[]>(most)), most_(most) {}
+
+  [[nodiscard]] std::uint32_t most() const { return most_; }
+  [[nodiscard]] std::span<const Sge> sges() const { return {sges_.get(), count_}; }
+
+  /// Of at most most().
+  void assign(std::span<const Sge> sges) {
+    count_ = static_cast<std::uint32_t>(sges.size());
+    std::ranges::copy(sges, sges_.get());
+  }
+
+ private:
+  std::unique_ptr<Sge[]> sges_;
+  std::uint32_t most_{};
+  std::uint32_t count_{};
+};
+
+/// A receive work request as it waits, or as it is filled.
 struct ReceiveWqe {
   std::uint64_t wr_id{};
   std::uint32_t length{};  // sum of the scatter list, bytes (saturated at 2^32-1)
-  std::vector<Sge> sges;   // reserved once to max_sge: taking a WQE swaps storage, never allocates
+  ScatterList list;
 };
 
 /// Bounded first-in first-out queue of receive WQEs: the RQ of a QP (under the QP's lock) or the

@@ -22,10 +22,7 @@ SendWqe& SendQueue::push(const SendWr& wr) {
   SendWqe& wqe = wqes_[place];
   wqe.wr_id = wr.wr_id;
   wqe.opcode = wr.opcode;
-  wqe.signaled = wr.flags.has(Send::Signaled);
-  wqe.solicited = wr.flags.has(Send::Solicited);
-  wqe.fenced = wr.flags.has(Send::Fence);
-  wqe.is_inline = wr.flags.has(Send::Inline);
+  wqe.flags = wr.flags;
   wqe.immediate = wr.immediate;
   wqe.remote_address = wr.remote_address;
   wqe.rkey = wr.rkey;
@@ -40,7 +37,7 @@ SendWqe& SendQueue::push(const SendWr& wr) {
   wqe.packet_count = 0;
   wqe.bytes_done = 0;
   std::uint64_t length = 0;
-  if (wqe.is_inline) {
+  if (wqe.flags.has(Send::Inline)) {
     wqe.sge_count = 0;
     std::byte* to = inline_data_.data() + place * max_inline_bytes_;
     for (const Sge& sge : wr.sges) {
@@ -49,7 +46,7 @@ SendWqe& SendQueue::push(const SendWr& wr) {
       length += sge.length;
     }
   } else {
-    wqe.sge_count = static_cast<std::uint16_t>(wr.sges.size());
+    wqe.sge_count = static_cast<std::uint32_t>(wr.sges.size());
     Sge* to = sges_.data() + place * max_sge_;
     for (const Sge& sge : wr.sges) {
       *to++ = sge;
@@ -69,7 +66,7 @@ std::span<const Sge> SendQueue::sges(std::uint64_t index) const {
 ByteSpan SendQueue::inline_data(std::uint64_t index) const {
   const std::size_t place = slot(index);
   return {inline_data_.data() + place * max_inline_bytes_,
-          wqes_[place].is_inline ? wqes_[place].length : 0};
+          wqes_[place].flags.has(Send::Inline) ? wqes_[place].length : 0};
 }
 
 }  // namespace weft::hca

@@ -18,11 +18,8 @@ namespace weft::hca {
 struct SendWqe {
   std::uint64_t wr_id{};
   WrOpcode opcode{};
-  bool signaled{};  // the QP's sq_sig_all is folded in
-  bool solicited{};
-  bool fenced{};
-  bool is_inline{};
-  std::uint16_t sge_count{};
+  SendFlags flags;
+  std::uint32_t sge_count{};
   std::uint32_t length{};  // bytes of the whole message, 0..2^31
   std::uint32_t immediate{};
   std::uint64_t remote_address{};

@@ -57,7 +57,6 @@ class UcTransport final : public Transport {
   }
   [[nodiscard]] Instant deadline() const override { return Instant::never(); }
   void handle_timeout(Instant /*now*/) override {}
-  void on_post_send() override {}
   void on_loss() override {}
   void check_invariants() const override {
     invariant(!in_message_ || is_write_ || core_.has_current_receive,
@@ -181,7 +180,7 @@ class UcTransport final : public Transport {
     wc.opcode = WcOpcode::Receive;
     wc.status = bytes_ + packet.payload.size() > core_.current_receive.length
                     ? WcStatus::LocalLengthError
-                    : core_.scatter(core_.current_receive.sges, bytes_, packet.payload);
+                    : core_.scatter(core_.current_receive.list.sges(), bytes_, packet.payload);
     if (wc.status != WcStatus::Success) {
       in_message_ = core_.has_current_receive = false;
       core_.complete_receive(core_.current_receive, wc, true);
@@ -271,7 +270,7 @@ class UcTransport final : public Transport {
         core_.header(Half::Requester, opcode(first, last && count == 1), next_psn_);
     header.last_opcode = count == 1 ? header.opcode : opcode(false, last);
     header.packet_count = static_cast<std::uint16_t>(count);
-    header.solicited = last && wqe.solicited;
+    header.solicited = last && wqe.flags.has(Send::Solicited);
     header.immediate_or_rkey = wqe.immediate;
     if (first && is_write) {
       header.extension.reth = wire::Reth{

@@ -18,7 +18,7 @@ namespace {
 class UdTransport final : public Transport {
  public:
   explicit UdTransport(QpCore& core) : core_(core) {
-    receive_wqe_.sges.reserve(core.attributes.capabilities.max_recv_sge);
+    receive_wqe_.list = ScatterList{core.attributes.capabilities.max_recv_sge};
   }
 
   void handle_packet(const Packet& packet, Instant /*now*/) override {
@@ -67,7 +67,6 @@ class UdTransport final : public Transport {
   }
   [[nodiscard]] Instant deadline() const override { return Instant::never(); }
   void handle_timeout(Instant /*now*/) override {}
-  void on_post_send() override {}
   void on_loss() override {}
   void check_invariants() const override {}
 
@@ -108,11 +107,11 @@ class UdTransport final : public Transport {
         wc.flags |= Completion::Grh;
       }
     }
-    WcStatus status = core_.scatter(receive_wqe_.sges, 0, grh);
+    WcStatus status = core_.scatter(receive_wqe_.list.sges(), 0, grh);
     if (status == WcStatus::Success) {
       const bool is_moved =
           planted(PlantedBug::UdPayloadWithoutItsOffset) && !packet.header.has_grh;
-      status = core_.scatter(receive_wqe_.sges, is_moved ? 0 : kGrhBytes, packet.payload);
+      status = core_.scatter(receive_wqe_.list.sges(), is_moved ? 0 : kGrhBytes, packet.payload);
     }
     if (planted(PlantedBug::UdTooLongSucceeds)) {
       status = WcStatus::Success;
@@ -152,7 +151,7 @@ class UdTransport final : public Transport {
     header.has_grh = to.route.has_grh;
     header.grh = to.route.grh;
     header.dest_qp = to.remote_qpn;
-    header.solicited = wqe.solicited;
+    header.solicited = wqe.flags.has(Send::Solicited);
     header.immediate_or_rkey = wqe.immediate;
     header.extension.deth = wire::Deth{.qkey = to.remote_qkey, .src_qp = core_.number};
     if (!sink.send(Flow::Request, header, core_.gathered.pieces())) {

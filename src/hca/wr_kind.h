@@ -1,0 +1,85 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/flags.h"
+#include "hca/types.h"
+
+namespace weft::hca {
+
+enum class WrTrait : std::uint16_t {
+  OfferedByRc = 1U << 0,  // which QP types take it (IBTA vol 1 Table 84..)
+  OfferedByUc = 1U << 1,
+  OfferedByUd = 1U << 2,
+  Write = 1U << 3,
+  Atomic = 1U << 4,
+  TakesResponse = 1U << 5,  // completes by a READ or atomic response, not by an acknowledgement
+  NeedsCredit = 1U << 6,    // consumes a receive WQE of the peer: end-to-end credits count those
+                            // (IBTA vol 1 §9.7.7.2)
+  Immediate = 1U << 7,
+  Invalidate = 1U << 8,  // of a key of the peer's
+  Local = 1U << 9,       // sends nothing
+};
+using WrTraits = Flags<WrTrait>;
+
+/// What a kind of work request is, looked up for every one posted.
+struct WrKind {
+  WrOpcode opcode{};
+  WcOpcode completion{};
+  WrTraits traits;
+};
+
+namespace internal {
+inline constexpr auto kWrKinds = [] {
+  using enum WrTrait;
+  constexpr WrTraits kRc{OfferedByRc};
+  constexpr WrTraits kRcUc = kRc | OfferedByUc;
+  constexpr WrTraits kAll = kRcUc | OfferedByUd;
+  return std::to_array<WrKind>({
+      {WrOpcode::RdmaWrite,              WcOpcode::RdmaWrite,        kRcUc | Write                 },
+      {WrOpcode::RdmaWriteWithImmediate, WcOpcode::RdmaWrite,
+       kRcUc | Write | NeedsCredit | Immediate                                                     },
+      {WrOpcode::Send,                   WcOpcode::Send,             kAll | NeedsCredit            },
+      {WrOpcode::SendWithImmediate,      WcOpcode::Send,             kAll | NeedsCredit | Immediate},
+      {WrOpcode::RdmaRead,               WcOpcode::RdmaRead,         kRc | TakesResponse           },
+      {WrOpcode::CompareSwap,            WcOpcode::CompareSwap,      kRc | TakesResponse | Atomic  },
+      {WrOpcode::FetchAdd,               WcOpcode::FetchAdd,         kRc | TakesResponse | Atomic  },
+      {WrOpcode::LocalInvalidate,        WcOpcode::LocalInvalidate,  kRc | Local                   },
+      {WrOpcode::BindMemoryWindow,       WcOpcode::BindMemoryWindow, Local                         },
+      {WrOpcode::SendWithInvalidate,     WcOpcode::Send,             kRc | NeedsCredit | Invalidate},
+  });
+}();
+inline constexpr bool kRowsAreByOpcode = [] {
+  for (std::size_t row = 0; row < kWrKinds.size(); ++row) {
+    if (static_cast<std::size_t>(kWrKinds[row].opcode) != row) {
+      return false;
+    }
+  }
+  return true;
+}();
+static_assert(kRowsAreByOpcode);
+}  // namespace internal
+
+inline constexpr std::size_t kWrKindCount = internal::kWrKinds.size();
+
+/// Of an opcode that exists.
+[[nodiscard]] constexpr const WrKind& kind_of(WrOpcode opcode) {
+  return internal::kWrKinds[static_cast<std::size_t>(opcode)];
+}
+
+[[nodiscard]] constexpr bool has(WrOpcode opcode, WrTrait trait) {
+  return kind_of(opcode).traits.has(trait);
+}
+
+/// Whether QPs of `type` take it; `opcode` may be any number.
+[[nodiscard]] constexpr bool is_offered(QpType type, WrOpcode opcode) {
+  constexpr unsigned kFirstType = static_cast<unsigned>(QpType::Rc);
+  static_assert(static_cast<unsigned>(WrTrait::OfferedByRc) == 1 &&
+                static_cast<unsigned>(QpType::Ud) == kFirstType + 2);
+  return static_cast<std::size_t>(opcode) < kWrKindCount &&
+         has(opcode, static_cast<WrTrait>(1U << (static_cast<unsigned>(type) - kFirstType)));
+}
+
+}  // namespace weft::hca
