@@ -94,20 +94,26 @@ bool Lane::try_reopen() {
 
 Route& Lane::route(Out& out, const hca::PacketHeader& header, fabric::CounterPage& page,
                    PolicyLock& page_lock) {
+  Route* const newest = out.newest_route;
+  return newest != nullptr && newest->slid == header.slid && newest->dlid == header.dlid &&
+                 newest->generation == map_.generation()
+             ? *newest
+             : find_route(out, header, page, page_lock);
+}
+
+Route& Lane::find_route(Out& out, const hca::PacketHeader& header, fabric::CounterPage& page,
+                        PolicyLock& page_lock) {
   const std::uint64_t generation = map_.generation();
-  const auto is_it = [&](const Route& route) {
-    return route.slid == header.slid && route.dlid == header.dlid;
-  };
-  if (out.newest_route == nullptr || !is_it(*out.newest_route)) {
-    const auto found = std::ranges::find_if(out.routes, [&](const auto& r) { return is_it(*r); });
-    if (found == out.routes.end()) {
-      out.routes.push_back(std::make_unique<Route>());
-      out.newest_route = out.routes.back().get();
-      out.newest_route->slid = header.slid;
-      out.newest_route->dlid = header.dlid;
-    } else {
-      out.newest_route = found->get();
-    }
+  const auto found = std::ranges::find_if(out.routes, [&](const auto& route) {
+    return route->slid == header.slid && route->dlid == header.dlid;
+  });
+  if (found == out.routes.end()) {
+    out.routes.push_back(std::make_unique<Route>());
+    out.newest_route = out.routes.back().get();
+    out.newest_route->slid = header.slid;
+    out.newest_route->dlid = header.dlid;
+  } else {
+    out.newest_route = found->get();
   }
   Route& route = *out.newest_route;
   if (route.generation != generation) {
@@ -137,46 +143,56 @@ bool Lane::may_discard(Out& out, const hca::PacketHeader& header) {
 }
 
 /// The whole record, not committed yet; empty without room.
-MutableByteSpan Lane::write(ring::Producer<>& out, const hca::PacketHeader& header,
-                            std::span<const ByteSpan> gather, std::size_t payload_bytes) {
+inline MutableByteSpan Lane::write(ring::Producer<>& out, const hca::PacketHeader& header,
+                                   std::span<const ByteSpan> gather, std::size_t payload_bytes) {
   const hca::RecordHeader head{header};
   const MutableByteSpan record = out.reserve(head.bytes() + payload_bytes);
-  if (record.empty()) {
-    return record;
-  }
-  head.write(record.data());
-  MutableByteSpan room = record.subspan(head.bytes());
-  for (const ByteSpan piece : gather) {
-    copy_bytes(room, piece);
-    room = room.subspan(piece.size());
+  if (!record.empty()) {
+    head.write(record.data());
+    std::byte* to = record.data() + head.bytes();
+    for (const ByteSpan piece : gather) {
+      copy_few(to, piece.data(), piece.size());
+      to += piece.size();
+    }
   }
   return record;
 }
 
-SendOutcome Lane::send(hca::Flow flow, const hca::PacketHeader& header,
-                       std::span<const ByteSpan> gather, fabric::CounterPage& page,
-                       PolicyLock& page_lock) {
-  const std::size_t payload_bytes = total(gather);
-  Out& out = this->out(flow);
-  Route& route = this->route(out, header, page, page_lock);
-  const std::uint64_t words = hca::packet_length_words(header, payload_bytes);
-  const LaneState state = this->state();
-  if (!route.path.is_delivered() || state == LaneState::Dead) {
-    // Without a process there is no such QP in the receiving HCA any more: the packet crosses the
-    // fabric and ends there.
-    route.counter->count(header.packet_count, words);
-    return SendOutcome::Lost;
-  }
-  if (state == LaneState::Opening) {
+/// A packet that does not reach its lane's ring: for want of a path, of a process there, or of the
+/// daemon's answer.
+SendOutcome Lane::send_astray(LaneState state, const Route& route, const hca::PacketHeader& header,
+                              std::size_t payload_bytes) {
+  if (route.path.is_delivered() && state == LaneState::Opening) {
     return SendOutcome::NoRoom;
+  }
+  // Without a process there is no such QP in the receiving HCA any more: the packet crosses the
+  // fabric and ends there.
+  route.counter->count(header.packet_count, hca::packet_length_words(header, payload_bytes));
+  return SendOutcome::Lost;
+}
+
+SendOutcome Lane::find_no_room(Out& out, const Route& route, const hca::PacketHeader& header,
+                               std::size_t payload_bytes) {
+  if (!may_discard(out, header)) {
+    return SendOutcome::NoRoom;
+  }
+  route.counter->count_discarded(header.packet_count,
+                                 hca::packet_length_words(header, payload_bytes));
+  return SendOutcome::Lost;
+}
+
+SendOutcome Lane::send_on(Out& out, const hca::PacketHeader& header,
+                          std::span<const ByteSpan> gather, fabric::CounterPage& page,
+                          PolicyLock& page_lock) {
+  const std::size_t payload_bytes = total(gather);
+  const Route& route = this->route(out, header, page, page_lock);
+  const LaneState state = this->state();
+  if (state != LaneState::Open || !route.path.is_delivered()) {
+    return send_astray(state, route, header, payload_bytes);
   }
   const MutableByteSpan record = write(out.ring, header, gather, payload_bytes);
   if (record.empty()) {
-    if (!may_discard(out, header)) {
-      return SendOutcome::NoRoom;
-    }
-    route.counter->count_discarded(header.packet_count, words);
-    return SendOutcome::Lost;
+    return find_no_room(out, route, header, payload_bytes);
   }
   if (route.path.is_tapped &&
       !taps_.show(route.path.hops, record.first(record.size() - payload_bytes), gather)) {
@@ -187,7 +203,7 @@ SendOutcome Lane::send(hca::Flow flow, const hca::PacketHeader& header,
     out.full_since = Instant::never();
   }
   out.ring.commit();
-  route.counter->count(header.packet_count, words);
+  route.counter->count(header.packet_count, hca::packet_length_words(header, payload_bytes));
   return SendOutcome::Sent;
 }
 

@@ -119,7 +119,9 @@ class Lane {
   /// With the flow's out_lock.
   [[nodiscard]] SendOutcome send(hca::Flow flow, const hca::PacketHeader& header,
                                  std::span<const ByteSpan> gather, fabric::CounterPage& page,
-                                 PolicyLock& page_lock);
+                                 PolicyLock& page_lock) {
+    return send_on(out(flow), header, gather, page, page_lock);
+  }
 
   /// There was no room: true if the ring may grow from now on, and did not so far. With the flow's
   /// out_lock.
@@ -237,11 +239,24 @@ class Lane {
   }
   [[nodiscard]] Out& out(hca::Flow flow) { return outs_[index_of(flow)]; }
   void take_ends(const ring::LaneEnds& out, const ring::LaneEnds& in);
+  [[nodiscard, gnu::noinline]] SendOutcome send_on(Out& out, const hca::PacketHeader& header,
+                                                   std::span<const ByteSpan> gather,
+                                                   fabric::CounterPage& page,
+                                                   PolicyLock& page_lock);
   [[nodiscard]] Route& route(Out& out, const hca::PacketHeader& header, fabric::CounterPage& page,
                              PolicyLock& page_lock);
+  [[nodiscard, gnu::noinline]] Route& find_route(Out& out, const hca::PacketHeader& header,
+                                                 fabric::CounterPage& page, PolicyLock& page_lock);
   [[nodiscard]] static bool may_discard(Out& out, const hca::PacketHeader& header);
-  [[nodiscard]] MutableByteSpan write(ring::Producer<>& out, const hca::PacketHeader& header,
-                                      std::span<const ByteSpan> gather, std::size_t payload_bytes);
+  [[nodiscard, gnu::noinline]] static SendOutcome send_astray(LaneState state, const Route& route,
+                                                              const hca::PacketHeader& header,
+                                                              std::size_t payload_bytes);
+  [[nodiscard, gnu::noinline]] static SendOutcome find_no_room(Out& out, const Route& route,
+                                                               const hca::PacketHeader& header,
+                                                               std::size_t payload_bytes);
+  [[nodiscard, gnu::always_inline]] static inline MutableByteSpan write(
+      ring::Producer<>& out, const hca::PacketHeader& header, std::span<const ByteSpan> gather,
+      std::size_t payload_bytes);
   void wake_peer();
 
   const FabricMap& map_;

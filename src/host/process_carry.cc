@@ -35,7 +35,11 @@ class LaneSink final : public hca::TransmitSink {
                           std::span<const ByteSpan> gather) override;
 
   /// Rings the bell of what was sent since the last call, if any, and gives the lane free.
-  void let_go();
+  void let_go() {
+    if (held_ != nullptr) {
+      release(*std::exchange(held_, nullptr));
+    }
+  }
 
   [[nodiscard]] bool has_lost() const { return has_lost_; }
   [[nodiscard]] bool has_sent() const { return has_sent_; }
@@ -43,6 +47,10 @@ class LaneSink final : public hca::TransmitSink {
 
  private:
   void hold(Lane& lane, hca::Flow flow);
+  void release(Lane& lane);
+  [[gnu::noinline]] Lane& lane_of_datagram(const hca::PacketHeader& header);
+  [[gnu::noinline]] bool send_multicast(const hca::PacketHeader& header,
+                                        std::span<const ByteSpan> gather);
   [[nodiscard]] bool is_allowed(hca::Flow flow, bool has_payload) const {
     using Allowed = Process::Impl::Allowed;
     return allowed_ == Allowed::Everything ||
@@ -70,11 +78,7 @@ void LaneSink::hold(Lane& lane, hca::Flow flow) {
   }
 }
 
-void LaneSink::let_go() {
-  if (held_ == nullptr) {
-    return;
-  }
-  Lane& lane = *std::exchange(held_, nullptr);
+void LaneSink::release(Lane& lane) {
   const bool is_due = !std::exchange(is_rung_, true);
   if (is_due) {
     lane.ring_doorbell(std::exchange(is_urgent_, false));
@@ -84,6 +88,18 @@ void LaneSink::let_go() {
     process_->watch(lane);
     process_->wake_thread();
   }
+}
+
+bool LaneSink::send_multicast(const hca::PacketHeader& header, std::span<const ByteSpan> gather) {
+  let_go();
+  return process_->send_multicast(header, gather);
+}
+
+Lane& LaneSink::lane_of_datagram(const hca::PacketHeader& header) {
+  if (!process_->knows_lane(carrier_, header)) {
+    let_go();
+  }
+  return process_->lane_of_packet(carrier_, header);
 }
 
 bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
@@ -96,14 +112,10 @@ bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
     return false;
   }
   if (header.dlid.is_multicast()) {
-    let_go();
-    return process_->send_multicast(header, gather);
+    return send_multicast(header, gather);
   }
   if (lane == nullptr) {
-    if (!process_->knows_lane(carrier_, header)) {
-      let_go();
-    }
-    lane = &process_->lane_of_packet(carrier_, header);
+    lane = &lane_of_datagram(header);
   }
   hold(*lane, flow);
   const auto send = [&] {

@@ -14,6 +14,33 @@ namespace {
 /// Records of one ring before the others have their turn; policy.
 constexpr std::size_t kBatch = 32;
 
+[[nodiscard]] bool is_one_sided(const wire::OpcodeInfo& info) {
+  switch (info.operation) {
+    case wire::Operation::RdmaWrite:
+      return !info.headers.has(wire::ExtensionHeader::Immediate);
+    case wire::Operation::RdmaReadRequest:
+    case wire::Operation::CompareSwap:
+    case wire::Operation::FetchAdd:
+      return true;
+    case wire::Operation::Send:
+    case wire::Operation::RdmaReadResponse:
+    case wire::Operation::Acknowledge:
+    case wire::Operation::AtomicAcknowledge:
+    case wire::Operation::CongestionNotification:
+      return false;
+  }
+  return false;
+}
+
+/// By opcode: looked up for every packet.
+const std::array<bool, 256> kIsOneSided = [] {
+  std::array<bool, 256> rows{};
+  for (const wire::OpcodeInfo& info : wire::opcode_table()) {
+    rows[static_cast<std::uint8_t>(info.opcode)] = is_one_sided(info);
+  }
+  return rows;
+}();
+
 /// The opcode is the record's first byte; a record that lies about it is refused when it is
 /// decoded.
 [[nodiscard]] bool is_one_sided(ByteSpan record) {
@@ -29,27 +56,7 @@ constexpr std::size_t kBatch = 32;
 
 }  // namespace
 
-bool is_one_sided(wire::Opcode opcode) {
-  const wire::OpcodeInfo* const info = wire::opcode_info(opcode);
-  if (info == nullptr) {
-    return false;
-  }
-  switch (info->operation) {
-    case wire::Operation::RdmaWrite:
-      return !info->headers.has(wire::ExtensionHeader::Immediate);
-    case wire::Operation::RdmaReadRequest:
-    case wire::Operation::CompareSwap:
-    case wire::Operation::FetchAdd:
-      return true;
-    case wire::Operation::Send:
-    case wire::Operation::RdmaReadResponse:
-    case wire::Operation::Acknowledge:
-    case wire::Operation::AtomicAcknowledge:
-    case wire::Operation::CongestionNotification:
-      return false;
-  }
-  return false;
-}
+bool is_one_sided(wire::Opcode opcode) { return kIsOneSided[static_cast<std::uint8_t>(opcode)]; }
 
 bool has_one_sided_request(Lane::In& requests) {
   const auto front = requests.ring.front();

@@ -250,12 +250,6 @@ class Consumer {
     std::span<const std::byte> body;
   };
 
-  /// Nothing new since a front() that said Empty: the cheapest look.
-  [[nodiscard]] bool is_idle() const {
-    return head_ == said_ && !corrupt_ &&
-           Atomics::load(slot(head_ & (slot_count_ - 1)), std::memory_order_acquire) == 0;
-  }
-
   /// The oldest record. Corrupt when the producer wrote what no producer writes; it stays so.
   [[nodiscard]] Front front() {
     for (int step = 0; step < 2; ++step) {
