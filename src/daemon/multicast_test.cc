@@ -71,7 +71,7 @@ class Endpoint {
     pd_ = *engine_.allocate_pd();
     std::memcpy(&address_, &start_, sizeof address_);
     region_ = *engine_.register_memory(*pd_, address_, memory_, hca::Access::LocalWrite);
-    cq_ = *engine_.create_cq(64);
+    cq_ = *process_.create_cq(hca_, 64);
     hca::QpInit init;
     init.type = hca::QpType::Ud;
     init.pd = pd_;
@@ -137,7 +137,7 @@ class Endpoint {
 
   /// What has arrived so far.
   std::size_t count() {
-    process_.make_progress();
+    process_.make_progress(*cq_);
     std::array<hca::Wc, 16> completions;
     for (std::size_t i = 0, taken = cq_->poll(completions); i < taken; ++i) {
       EXPECT_EQ(completions[i].status, hca::WcStatus::Success);

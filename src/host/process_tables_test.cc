@@ -99,7 +99,7 @@ class TablesOfAProcess : public ::testing::Test {
     hca::Hca& engine = *process_->hcas().front().engine;
     hca::QpInit init;
     init.pd = *engine.allocate_pd();
-    init.send_cq = init.recv_cq = *engine.create_cq(16);
+    init.send_cq = init.recv_cq = *process_->create_cq(0, 16);
     init.capabilities.max_inline_data = 8;
     qp_ = *process_->create_qp(0, init);
     connect();
