@@ -21,7 +21,7 @@
 #include <thread>
 
 #include "daemon/client.h"
-#include "daemon/testing/live_fabric.h"
+#include "daemon/testing/live_program.h"
 #include "hca/hca.h"
 #include "host/clock.h"
 #include "host/control_socket.h"
@@ -52,156 +52,10 @@ namespace {
 
 using hca::QpAttribute;
 using hca::QpState;
+using testing::fill;
 using testing::LiveFabric;
-
-class NoEvents final : public host::ProcessEvents {
- public:
-  void completion_event(std::uint32_t, hca::CompletionQueue&) override {}
-  void async_event(std::uint32_t, const hca::AsyncEvent& event) override {
-    device_fatal += event.type == hca::AsyncEventType::DeviceFatal ? 1 : 0;
-  }
-  [[nodiscard]] bool wants_explanations() const override { return true; }
-  void explain(std::string_view reason) override { reasons += std::string{reason} + "\n"; }
-  void fabric_gone(std::string_view reason) override {
-    const std::lock_guard guard{lock};
-    gone.emplace_back(reason);
-  }
-  [[nodiscard]] std::vector<std::string> told_gone() {
-    const std::lock_guard guard{lock};
-    return gone;
-  }
-  std::string reasons;
-  std::mutex lock;
-  std::vector<std::string> gone;
-  std::atomic<int> device_fatal{0};
-};
-
-/// A program with registered memory and two RC QPs, of which most tests use one.
-struct Program {
-  explicit Program(const host::ProcessOptions& options)
-      : process(std::move(*host::Process::open(options, events))),
-        engine(*process->hcas().front().engine),
-        memory(1 << 20) {
-    pd = *engine.allocate_pd();
-    cq = *process->create_cq(0, 256);
-    region = *engine.register_memory(*pd, address(), memory,
-                                     hca::AccessFlags{hca::Access::LocalWrite} |
-                                         hca::Access::RemoteWrite | hca::Access::RemoteRead |
-                                         hca::Access::RemoteAtomic);
-    init.pd = pd;
-    init.send_cq = init.recv_cq = cq;
-    init.signal_all = true;
-    init.capabilities = {.max_send_wr = 64,
-                         .max_recv_wr = 64,
-                         .max_send_sge = 1,
-                         .max_recv_sge = 1,
-                         .max_inline_data = 64};
-    qp = *process->create_qp(0, init);
-    bulk_qp = *process->create_qp(0, init);
-  }
-  ~Program() {
-    EXPECT_TRUE(process->destroy_qp(0, *qp));
-    EXPECT_TRUE(process->destroy_qp(0, *bulk_qp));
-  }
-
-  [[nodiscard]] std::uint64_t address() const {
-    std::uint64_t value{};
-    const std::byte* const start = memory.data();
-    std::memcpy(&value, &start, sizeof value);
-    return value;
-  }
-  [[nodiscard]] Lid lid() const { return engine.port(PortNumber{1}).lid; }
-
-  void connect(Lid peer_lid, Qpn peer, std::uint8_t timeout = 14, std::uint8_t retries = 7) {
-    connect(*qp, peer_lid, peer, timeout, retries);
-  }
-  void connect(hca::Qp& which, Lid peer_lid, Qpn peer, std::uint8_t timeout, std::uint8_t retries) {
-    const auto modify = [&](const hca::QpAttributes& to, hca::QpAttributeMask mask) {
-      const auto modified = process->modify_qp(which, to, mask);
-      EXPECT_TRUE(modified) << modified.error().reason;
-    };
-    hca::QpAttributes to;
-    to.state = QpState::Init;
-    to.port = PortNumber{1};
-    to.access = hca::AccessFlags{hca::Access::RemoteWrite} | hca::Access::RemoteRead |
-                hca::Access::RemoteAtomic;
-    modify(to, hca::QpAttributeMask{QpAttribute::State} | QpAttribute::PKeyIndex |
-                   QpAttribute::Port | QpAttribute::RemoteAccess);
-    to.state = QpState::Rtr;
-    to.path_mtu = wire::Mtu::Mtu4096;
-    to.dest_qpn = peer;
-    to.max_dest_rd_atomic = 4;
-    to.min_rnr_timer = 1;
-    to.address.dlid = peer_lid;
-    to.address.port = PortNumber{1};
-    modify(to, hca::QpAttributeMask{QpAttribute::State} | QpAttribute::AddressVector |
-                   QpAttribute::PathMtu | QpAttribute::DestQpn | QpAttribute::RqPsn |
-                   QpAttribute::MaxDestRdAtomic | QpAttribute::MinRnrTimer);
-    to.state = QpState::Rts;
-    to.timeout = TimeoutExponent{timeout};
-    to.retry_count = retries;
-    to.rnr_retry = 7;
-    to.max_rd_atomic = 4;
-    modify(to, hca::QpAttributeMask{QpAttribute::State} | QpAttribute::Timeout |
-                   QpAttribute::RetryCount | QpAttribute::RnrRetry | QpAttribute::SqPsn |
-                   QpAttribute::MaxQpRdAtomic);
-  }
-
-  void post(hca::WrOpcode opcode, std::size_t offset, std::uint32_t length,
-            std::uint64_t remote_address = 0, RKey rkey = {}) {
-    post(*qp, opcode, offset, length, remote_address, rkey);
-  }
-  void post(hca::Qp& which, hca::WrOpcode opcode, std::size_t offset, std::uint32_t length,
-            std::uint64_t remote_address = 0, RKey rkey = {}) {
-    const hca::Sge sge{.address = address() + offset, .length = length, .lkey = region->lkey};
-    hca::SendWr wr;
-    wr.opcode = opcode;
-    wr.sges = {&sge, 1};
-    wr.remote_address = remote_address;
-    wr.rkey = rkey;
-    const auto posted = which.post_send(wr);
-    EXPECT_TRUE(posted) << posted.error().reason;
-    process->kick(which);
-  }
-  void receive(std::size_t offset, std::uint32_t length) {
-    const hca::Sge sge{.address = address() + offset, .length = length, .lkey = region->lkey};
-    EXPECT_TRUE(qp->post_recv({
-        .wr_id = 1, .sges = {&sge, 1}
-    }));
-  }
-
-  /// The next completion, within a bound.
-  hca::Wc wait() {
-    hca::Wc wc;
-    wc.status = hca::WcStatus::GeneralError;
-    const Instant deadline = host::now() + Duration::seconds(20);
-    while (cq->poll({&wc, 1}) == 0) {
-      process->make_progress(*cq);
-      if (host::now() > deadline) {
-        ADD_FAILURE() << "no completion within 20 s\n" << events.reasons;
-        break;
-      }
-    }
-    return wc;
-  }
-
-  NoEvents events;
-  std::unique_ptr<host::Process> process;
-  hca::Hca& engine;
-  std::vector<std::byte> memory;
-  hca::ProtectionDomain* pd{};
-  hca::CompletionQueue* cq{};
-  hca::MemoryRegion* region{};
-  hca::QpInit init;
-  hca::Qp* qp{};
-  hca::Qp* bulk_qp{};
-};
-
-void fill(std::span<std::byte> bytes) {
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = static_cast<std::byte>(i * 7 + i / 251);
-  }
-}
+using testing::NoEvents;
+using testing::Program;
 
 TEST(Live, TwoProgramsSendWriteAndReadAcrossThePair) {
   LiveFabric fabric{"pair"};
@@ -290,7 +144,7 @@ TEST(Live, AProgramThatStoppedPollingIsServedAllTheSame) {
   b.connect(a.lid(), a.qp->number());
   for (int round = 0; round < 5; ++round) {
     b.receive(0, 8);
-    b.post(hca::WrOpcode::RdmaWrite, 0, 8, a.address(), a.region->rkey);
+    b.post(hca::WrOpcode::RdmaWrite, 64, 8, a.address() + 64, a.region->rkey);
     b.process->make_progress(*b.cq);  // the last that it does
     a.post(hca::WrOpcode::Send, 0, 8);
     EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
@@ -306,6 +160,7 @@ TEST(Live, AProgramThatStoppedPollingIsServedAllTheSame) {
 /// What a program has received is acknowledged, though its own requests fill the lane and it ends
 /// at once.
 TEST(Live, AcknowledgementsWaitForNobodysRequests) {
+  constexpr std::uint32_t kBulk = (1U << 20) - 64;  // beside what is sent
   LiveFabric fabric{"pair"};
   Program a{fabric.on("h1")};
   for (int round = 0; round < 20; ++round) {
@@ -320,7 +175,7 @@ TEST(Live, AcknowledgementsWaitForNobodysRequests) {
     b.connect(*b.bulk_qp, a.lid(), a.bulk_qp->number(), 14, 7);
     b.receive(0, 64);
     for (int i = 0; i < 16; ++i) {
-      b.post(*b.bulk_qp, hca::WrOpcode::RdmaWrite, 0, 1 << 20, a.address(), a.region->rkey);
+      b.post(*b.bulk_qp, hca::WrOpcode::RdmaWrite, 64, kBulk, a.address() + 64, a.region->rkey);
     }
     std::thread sender{[&a] {
       a.post(hca::WrOpcode::Send, 0, 64);
@@ -355,18 +210,27 @@ TEST(Live, RetriesEndWhenNoSuchProcessExists) {
 }
 
 TEST(Live, AKilledPeerEndsInRetryExceededAndHurtsNobodyElse) {
-  LiveFabric fabric{"star:3"};
+  int run[2];
   int ready[2];
+  ASSERT_EQ(pipe(run), 0);
   ASSERT_EQ(pipe(ready), 0);
-  const pid_t child = fork();
+  const pid_t child = fork();  // before there are threads: the sanitizer for them demands it
   if (child == 0) {
-    Program victim{fabric.on("h3")};
+    host::ProcessOptions options{
+        .run = std::string(64, '\0'), .fabric = "test", .host = "h3", .limits = {}};
+    options.run.resize(
+        static_cast<std::size_t>(read(run[0], options.run.data(), options.run.size())));
+    Program victim{options};
     victim.connect(Lid{1}, Qpn{(1U << 14)});
     const std::uint32_t told[2] = {victim.lid().value(), victim.qp->number().value()};
     static_cast<void>(!write(ready[1], told, sizeof told));
     pause();
     _exit(0);
   }
+  LiveFabric fabric{"star:3"};
+  const std::string directory = fabric.on("h3").run;
+  ASSERT_EQ(write(run[1], directory.data(), directory.size()),
+            static_cast<ssize_t>(directory.size()));
   std::uint32_t told[2]{};
   ASSERT_EQ(read(ready[0], told, sizeof told), static_cast<ssize_t>(sizeof told));
   Program a{fabric.on("h1")};

@@ -16,26 +16,29 @@ Result<std::unique_ptr<PairMemory>> PairMemory::reserve() {
   return std::unique_ptr<PairMemory>{new PairMemory{std::move(*place)}};
 }
 
-MutableByteSpan PairMemory::attention_bytes() const {
-  return place_.bytes().subspan(kAttentionAt, kAttentionPageBytes);
-}
+PairMemory::PairMemory(Mapping place) : place_(std::move(place)) { part(); }
 
 AttentionPage& PairMemory::attention() const {
-  void* const start = attention_bytes().data();
+  void* const start = attention_.data();
   return *static_cast<AttentionPage*>(start);
 }
 
 Result<void> PairMemory::join(const UniqueFd& lanes, const UniqueFd& attention) {
-  if (auto put = map_shared_at(this->lanes(), lanes); !put) {
-    return put;
-  }
-  auto put = map_shared_at(attention_bytes(), attention);
-  if (!put) {
+  const auto joined_lanes = map_shared_at(lanes_, lanes);
+  const auto joined_attention = joined_lanes ? map_shared_at(attention_, attention) : joined_lanes;
+  if (!joined_attention) {
     part();
+    return std::unexpected(joined_attention.error());
   }
-  return put;
+  lanes_ = *joined_lanes;
+  attention_ = *joined_attention;
+  return {};
 }
 
-void PairMemory::part() { clear_reserved(place_.bytes()); }
+void PairMemory::part() {
+  clear_reserved(place_.bytes());
+  lanes_ = place_.bytes().first(kPairMemoryBytes);
+  attention_ = place_.bytes().subspan(kAttentionAt, kAttentionPageBytes);
+}
 
 }  // namespace weft::host

@@ -23,14 +23,15 @@ class PairMemory {
   [[nodiscard]] Result<void> join(const UniqueFd& lanes, const UniqueFd& attention);
   void part();
 
-  [[nodiscard]] MutableByteSpan lanes() const { return place_.bytes().first(kPairMemoryBytes); }
+  [[nodiscard]] MutableByteSpan lanes() const { return lanes_; }
   [[nodiscard]] AttentionPage& attention() const;
 
  private:
-  explicit PairMemory(Mapping place) : place_(std::move(place)) {}
-  [[nodiscard]] MutableByteSpan attention_bytes() const;
+  explicit PairMemory(Mapping place);
 
   Mapping place_;
+  MutableByteSpan lanes_;
+  MutableByteSpan attention_;
 };
 
 }  // namespace weft::host

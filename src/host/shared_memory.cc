@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "host/tsan_mapping.h"
+
 namespace weft::host {
 namespace {
 
@@ -30,9 +32,9 @@ Result<void> seal(const UniqueFd& file, int seals) {
   return {};
 }
 
-/// The size of a file that is sealed as it must be.
-Result<std::size_t> checked_size(const UniqueFd& file, int needed_seals, std::size_t least,
-                                 std::size_t most) {
+/// What is known of a file that is sealed as it must be.
+Result<struct stat> checked(const UniqueFd& file, int needed_seals, std::size_t least,
+                            std::size_t most) {
   const int seals = fcntl(file.get(), F_GET_SEALS);
   if (seals < 0 || (seals & needed_seals) != needed_seals) {
     return fail(ErrorCode::Io, "shared memory that is not sealed as it must be is refused");
@@ -46,12 +48,11 @@ Result<std::size_t> checked_size(const UniqueFd& file, int needed_seals, std::si
     return fail(ErrorCode::Io, "shared memory of {} bytes where {} to {} are expected", size, least,
                 most);
   }
-  return size;
+  return status;
 }
 
-/// mmap, of memory that a child of fork() has not (DESIGN.md, decision 9).
-Result<Mapping> map_at(std::byte* place, std::size_t size, int protection, int flags, int file) {
-  void* const address = mmap(place, size, protection, flags, file, 0);
+/// What mmap said, of memory that a child of fork() is not to have (DESIGN.md, decision 9).
+Result<Mapping> own(void* address, std::size_t size) {
   if (address == MAP_FAILED) {
     return fail(ErrorCode::OutOfMemory, "mapping {} bytes of memory: {}", size,
                 std::strerror(errno));
@@ -62,11 +63,24 @@ Result<Mapping> map_at(std::byte* place, std::size_t size, int protection, int f
 
 Result<Mapping> map(const UniqueFd& file, int protection, int needed_seals, std::size_t least,
                     std::size_t most) {
-  const auto size = checked_size(file, needed_seals, least, most);
-  if (!size) {
-    return std::unexpected(size.error());
+  const auto status = checked(file, needed_seals, least, most);
+  if (!status) {
+    return std::unexpected(status.error());
   }
-  return map_at(nullptr, *size, protection, MAP_SHARED, file.get());
+  const auto size = static_cast<std::size_t>(status->st_size);
+#ifdef __SANITIZE_THREAD__
+  return own(tsan::mappings().map(file.get(), *status, protection), size);
+#else
+  return own(mmap(nullptr, size, protection, MAP_SHARED, file.get(), 0), size);
+#endif
+}
+
+void unmap(void* address, std::size_t size) {
+#ifdef __SANITIZE_THREAD__
+  tsan::mappings().unmap(address, size);
+#else
+  munmap(address, size);
+#endif
 }
 
 constexpr int kReserved = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -84,7 +98,7 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 
 Mapping::~Mapping() {
   if (address_ != nullptr) {
-    munmap(address_, size_);
+    unmap(address_, size_);
   }
 }
 
@@ -128,27 +142,35 @@ Result<Mapping> map_published(const UniqueFd& file, std::size_t most) {
 }
 
 Result<Mapping> reserve_memory(std::size_t size) {
-  return map_at(nullptr, size, PROT_READ | PROT_WRITE, kReserved, -1);
+  return own(mmap(nullptr, size, PROT_READ | PROT_WRITE, kReserved, -1, 0), size);
 }
 
-Result<void> map_shared_at(MutableByteSpan place, const UniqueFd& file) {
-  const auto size = checked_size(file, F_SEAL_SHRINK | F_SEAL_GROW, place.size(), place.size());
-  if (!size) {
-    return std::unexpected(size.error());
+Result<MutableByteSpan> map_shared_at(MutableByteSpan place, const UniqueFd& file) {
+  const auto status = checked(file, F_SEAL_SHRINK | F_SEAL_GROW, place.size(), place.size());
+  if (!status) {
+    return std::unexpected(status.error());
   }
+#ifdef __SANITIZE_THREAD__
   auto mapped =
-      map_at(place.data(), *size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get());
+      own(tsan::mappings().map(file.get(), *status, PROT_READ | PROT_WRITE), place.size());
+#else
+  auto mapped = own(mmap(place.data(), place.size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                         file.get(), 0),
+                    place.size());
+#endif
   if (!mapped) {
     return std::unexpected(mapped.error());
   }
+  const MutableByteSpan bytes = mapped->bytes();
   mapped->release();
-  return {};
+  return bytes;
 }
 
 void clear_reserved(MutableByteSpan place) {
-  if (auto mapped =
-          map_at(place.data(), place.size(), PROT_READ | PROT_WRITE, kReserved | MAP_FIXED, -1)) {
-    mapped->release();
+  if (auto cleared = own(
+          mmap(place.data(), place.size(), PROT_READ | PROT_WRITE, kReserved | MAP_FIXED, -1, 0),
+          place.size())) {
+    cleared->release();
   }
 }
 

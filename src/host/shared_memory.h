@@ -53,8 +53,9 @@ enum class Protection : bool { ReadOnly, ReadWrite };
 [[nodiscard]] Result<Mapping> reserve_memory(std::size_t size);
 
 /// As map_shared(), readable and writable, in a reserved place and of just its size, instead of
-/// what lies there; others may read there at the same time.
-[[nodiscard]] Result<void> map_shared_at(MutableByteSpan place, const UniqueFd& file);
+/// what lies there; others may read there at the same time. Returns that place; for the thread
+/// sanitizer (tsan_mapping.h) another, which stays for good.
+[[nodiscard]] Result<MutableByteSpan> map_shared_at(MutableByteSpan place, const UniqueFd& file);
 
 /// Zero pages again in a reserved place, which begins and ends with a page.
 void clear_reserved(MutableByteSpan place);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -391,6 +392,71 @@ TEST_F(Verbs, DeliverCompletionEventsOnceAnArmed) {
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
   EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
+}
+
+/// A QP for each of several threads; one CQ, which all of them poll, and one SRQ, which all refill.
+TEST_F(Verbs, LetThreadsShareACqAndAnSrq) {
+  constexpr std::size_t kThreads = 4;
+  constexpr std::uint64_t kMessages = 300;  // of each thread
+  constexpr std::uint64_t kAll = kThreads * kMessages;
+  ibv_cq* const cq = ibv_create_cq(context_, 256, nullptr, nullptr, 0);
+  ibv_srq_init_attr srq_attributes{};
+  srq_attributes.attr = {.max_wr = 64, .max_sge = 1, .srq_limit = 0};
+  ibv_srq* const srq = ibv_create_srq(pd_, &srq_attributes);
+  auto attributes = qp_attributes(cq);
+  attributes.srq = srq;
+  attributes.sq_sig_all = 1;
+  std::vector<ibv_qp*> qps;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    qps.push_back(ibv_create_qp(pd_, &attributes));
+    connect_to_itself(qps.back());
+  }
+  std::vector<std::atomic<int>> sent(kAll);
+  std::atomic<std::uint64_t> received{0};
+  std::atomic<std::uint64_t> done{0};  // of both kinds
+  const auto receive = [&] {
+    ibv_recv_wr wr{};
+    ibv_recv_wr* bad = nullptr;
+    EXPECT_EQ(ibv_post_srq_recv(srq, &wr, &bad), 0);
+  };
+  const auto run = [&](std::size_t which) {
+    std::uint64_t posted = 0;
+    for (int polls = 0; done < 2 * kAll && polls < 50'000'000; ++polls) {
+      ibv_send_wr wr{};
+      wr.wr_id = which * kMessages + posted;
+      wr.opcode = IBV_WR_SEND;
+      ibv_send_wr* bad = nullptr;
+      posted += posted < kMessages && ibv_post_send(qps[which], &wr, &bad) == 0 ? 1 : 0;
+      ibv_wc wc{};
+      if (ibv_poll_cq(cq, 1, &wc) == 1) {
+        EXPECT_EQ(wc.status, IBV_WC_SUCCESS) << wc.opcode;
+        if (wc.opcode == IBV_WC_RECV) {
+          ++received;
+          receive();
+        } else {
+          EXPECT_EQ(sent.at(wc.wr_id)++, 0) << "one completion for a request";
+        }
+        ++done;
+      }
+    }
+  };
+  for (int i = 0; i < 32; ++i) {
+    receive();
+  }
+  std::vector<std::thread> threads;
+  for (std::size_t which = 0; which < kThreads; ++which) {
+    threads.emplace_back(run, which);
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(received, kAll);
+  EXPECT_EQ(done, 2 * kAll);
+  for (ibv_qp* const qp : qps) {
+    EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  }
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
 
 TEST_F(Verbs, AnswerAChildOfForkWithAnErrorAndLeaveTheParentAlone) {
