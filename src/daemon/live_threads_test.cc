@@ -47,7 +47,7 @@ void poll(Program& program, hca::CompletionQueue& cq, Take take) {
   for (std::size_t i = 0; i < count; ++i) {
     take(completions[i]);
   }
-  program.process->make_progress();
+  program.process->make_progress(cq);
 }
 
 [[nodiscard]] bool post(Program& program, hca::Qp& qp, hca::WrOpcode opcode, std::uint64_t wr_id,

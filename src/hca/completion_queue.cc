@@ -1,5 +1,7 @@
 #include "hca/completion_queue.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <mutex>
 
@@ -16,6 +18,11 @@ bool CompletionQueue::push(const Wc& wc, bool solicited) {
   const std::uint32_t size = size_.load(std::memory_order_relaxed);
   if (size == ring_.size()) {
     dead_ = true;
+    if (events_.wants_explanations()) {
+      events_.explain(fmt::format(
+          "a CQ of {} entries overran: QP {:#x} completed one more before the program polled",
+          ring_.size(), wc.qpn.value()));
+    }
     events_.async_event(
         {.type = AsyncEventType::CqError, .qp = nullptr, .cq = this, .srq = nullptr, .port = {}});
     return false;

@@ -47,7 +47,7 @@ void RcResponder::stop() {
   message_ = {};
   core_.has_current_receive = false;
   gap_reported_ = closing_ = ack_due_ = nak_due_ = false;
-  pending_head_ = pending_count_ = 0;
+  pending_head_ = pending_count_ = repeats_ = 0;
   for (AtomicRecord& record : atomics_) {
     record.valid = false;
   }

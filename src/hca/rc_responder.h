@@ -36,7 +36,8 @@ class RcResponder {
   /// A READ or atomic that is to be answered, or answered again.
   struct Pending {
     bool is_atomic{};
-    Psn psn;  // of the next response packet
+    bool is_repeat{};  // of a request that was executed before: takes no responder resources
+    Psn psn;           // of the next response packet
     std::uint32_t bytes_left{};
     std::uint64_t address{};
     RKey rkey{};
@@ -119,6 +120,7 @@ class RcResponder {
       pending_;  ///< ring: twice the responder resources, so that repeats have room
   std::uint32_t pending_head_{};
   std::uint32_t pending_count_{};
+  std::uint32_t repeats_{};  ///< of those pending
   std::vector<AtomicRecord> atomics_;
   std::uint32_t next_atomic_{};
 

@@ -33,7 +33,7 @@ RcResponder::Refusal RcResponder::check(const Packet& packet) const {
     return refusal;
   }
   if (first->operation == Operation::RdmaReadRequest || !is_message(first->operation)) {
-    if (pending_count_ >= core_.attributes.max_dest_rd_atomic) {
+    if (pending_count_ - repeats_ >= core_.attributes.max_dest_rd_atomic) {
       return {RcFault::TooManyReads, "more READs and atomics outstanding than max_dest_rd_atomic"};
     }
   }

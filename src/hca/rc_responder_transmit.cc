@@ -18,16 +18,20 @@ void RcResponder::push_pending_back(const Pending& pending) {
 /// it is dropped, and the requester asks once more.
 void RcResponder::push_pending_front(const Pending& pending) {
   const auto size = static_cast<std::uint32_t>(pending_.size());
-  // Keep room for the requests that may legally come.
+  // Keep room for the requests that may legally come: the requester may have its answer by now, and
+  // then its next request follows this one.
   if (pending_count_ + core_.attributes.max_dest_rd_atomic >= size) {
     return;
   }
   pending_head_ = (pending_head_ + size - 1) % size;
   pending_[pending_head_] = pending;
+  pending_[pending_head_].is_repeat = true;
   ++pending_count_;
+  ++repeats_;
 }
 
 void RcResponder::pop_pending() {
+  repeats_ -= pending_at(0).is_repeat ? 1 : 0;
   pending_head_ = (pending_head_ + 1) % static_cast<std::uint32_t>(pending_.size());
   --pending_count_;
 }

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/live_bug.h"
 #include "hca/packet_record.h"
 #include "hca/wire_length.h"
 #include "host/clock.h"
@@ -223,7 +224,9 @@ void Lane::wake_peer() {
 void Lane::ring_doorbell(bool is_urgent) {
   if (LaneHead* const head = head_.load(std::memory_order_relaxed);
       head != nullptr && ring::must_wake(head->attention[peer_side_], is_urgent)) {
-    peer_attention_->rung.add(head->bell[peer_side_].value.load(std::memory_order_relaxed));
+    if (!planted(LiveBug::BellNotAdded)) {
+      peer_attention_->rung.add(head->bell[peer_side_].value.load(std::memory_order_relaxed));
+    }
     wake_peer();
   }
 }
@@ -240,6 +243,9 @@ void Lane::say_that_room_is_wanted() {
 }
 
 void Lane::tell_room() {
+  if (planted(LiveBug::RoomNotTold)) {
+    return;
+  }
   if (room_is_wanted() && head_.load(std::memory_order_relaxed)
                                   ->wants_room[peer_side_]
                                   .value.exchange(0, std::memory_order_relaxed) != 0) {

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/live_bug.h"
 #include "base/process_slot.h"
 #include "hca/packet_record.h"
 #include "hca/wire_length.h"
@@ -383,12 +384,15 @@ bool Process::Impl::serve_line(Lane& lane, Instant at) {
     arm(*carrier);
     has_sent = has_sent || made.has_sent;
     const bool waits_elsewhere = made.blocked != nullptr && made.blocked != &lane;
+    const bool forgets = planted_late(LiveBug::LeavesLineForGood);
+    bool leaves = false;
     {
       const std::lock_guard guard{lane.line_lock};
       if (carrier->waiting_on.load() != &lane) {
         continue;  // taken out of the line meanwhile
       }
-      if (!made.has_more || waits_elsewhere) {
+      leaves = !made.has_more || waits_elsewhere;
+      if (leaves) {
         leave_line(*carrier, lane);
       } else if (made.has_sent) {
         IntrusiveList<QpCarrier, WaitingForRoom>::remove(*carrier);
@@ -400,9 +404,14 @@ bool Process::Impl::serve_line(Lane& lane, Instant at) {
     }
     if (waits_elsewhere) {
       join_line(*carrier, *made.blocked, true);
+    } else if (leaves) {
+      // Who found something to send since, found the QP in the line still and left it at that.
+      if (carrier->qp->wants_transmit() && !forgets) {
+        join_line(*carrier, lane, false);
+      }
     } else if (made.blocked == &lane) {
       allowed = Allowed::OnlyResponses;
-      if (!responses_waited) {
+      if (!responses_waited || planted(LiveBug::ResponsesWaitForRequests)) {
         break;
       }
     }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/live_bug.h"
 #include "base/process_slot.h"
 #include "host/clock.h"
 #include "host/futex.h"
@@ -321,7 +322,9 @@ void Process::Impl::handle_lane(const uabi::Lane& message, std::vector<UniqueFd>
     for_each_lane(*pair, [&](Lane& lane) {
       lane.open(*pair->memory, message.side == 0 ? ring::LaneSide::A : ring::LaneSide::B);
       lane.announce_sleep(ring::Sleep::Sound);
-      if (lane.has_news()) {  // what the peer sent before this was mapped rang no bell here
+      if (lane.has_news() &&
+          !planted(LiveBug::NewLaneNotWatched)) {  // what the peer sent before this was mapped rang
+                                                   // no bell here
         watch(lane);
       }
     });
@@ -333,7 +336,7 @@ void Process::Impl::handle_lane(const uabi::Lane& message, std::vector<UniqueFd>
 void Process::Impl::close_lane(Lane& lane) {
   const std::scoped_lock owners{lane.in(hca::Flow::Request).owner,
                                 lane.in(hca::Flow::Response).owner};
-  if (lane.state() == LaneState::Open) {
+  if (lane.state() == LaneState::Open && !planted(LiveBug::DeadLaneNotDrained)) {
     // What it sent before it went away counts.
     while (drain(lane, hca::Flow::Response, false, false) +
                drain(lane, hca::Flow::Request, false, false) !=

@@ -128,7 +128,7 @@ struct Process::Impl {
   alignas(64) std::atomic<bool> thread_sleeps{false};     // until something arrives or is posted
   std::atomic<bool> thread_naps{false};                   // while the application polls
   std::atomic<std::int64_t> thread_wakes_at_ns{0};
-  std::atomic<bool> shares_cpus{true};  // programs and their threads outnumber them
+  std::atomic<bool> shares_cpus{false};  // programs and their threads outnumber them
 
   // process_control.cc
   Result<void> attach(const ProcessOptions& options);

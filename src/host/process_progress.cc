@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/live_bug.h"
 #include "base/process_slot.h"
 #include "hca/packet_record.h"
 #include "host/clock.h"
@@ -187,7 +188,7 @@ void Process::Impl::handle_timers(Instant at) {
     carrier->armed_ns.store(QpCarrier::kNotArmed, std::memory_order_relaxed);
     if (carrier->qp->deadline() <= at) {
       Lane* const lane = carrier->lane.load(std::memory_order_acquire);
-      if (lane == nullptr || lane->is_drained()) {
+      if (lane == nullptr || lane->is_drained() || planted(LiveBug::StoppedPeerCounted)) {
         carrier->qp->report_loss();
       }
       carrier->qp->handle_timeout(at);
@@ -214,12 +215,20 @@ Process::Impl::Rest Process::Impl::rest(Lane& lane, ring::Sleep sleep) {
     return Rest::Owned;
   }
   const std::scoped_lock owners{std::adopt_lock, requests.owner, responses.owner};
-  lane.announce_sleep(sleep);
-  if (sleep == ring::Sleep::Napping) {
-    return has_one_sided_request(requests) ? Rest::HasNews : Rest::Asleep;
+  if (!planted(LiveBug::SleepAnnouncedLate)) {
+    lane.announce_sleep(sleep);
   }
-  lane.tell_room();
-  return lane.has_news() ? Rest::HasNews : Rest::Asleep;
+  bool has_news = false;
+  if (sleep == ring::Sleep::Napping) {
+    has_news = has_one_sided_request(requests);
+  } else {
+    lane.tell_room();
+    has_news = lane.has_news();
+  }
+  if (planted_late(LiveBug::SleepAnnouncedLate)) {
+    lane.announce_sleep(sleep);
+  }
+  return has_news ? Rest::HasNews : Rest::Asleep;
 }
 
 /// Every lane that was looked at is asked to ring from now on; those that have something already
@@ -228,7 +237,9 @@ bool Process::Impl::stop_looking() {
   bool anything = false;
   watched.take([&](std::uint32_t number) {
     Lane& lane = *lanes[number];
-    if (lane.state() == LaneState::Open && rest(lane, ring::Sleep::Sound) != Rest::Asleep) {
+    const bool looks = !planted_late(LiveBug::LastLookLeftOut);
+    if (lane.state() == LaneState::Open && rest(lane, ring::Sleep::Sound) != Rest::Asleep &&
+        looks) {
       lane.announce_awake();
       watched.add(number);
       anything = true;
@@ -244,9 +255,9 @@ void Process::Impl::sleep_until_woken(Instant at) {
   const std::uint32_t seen = attention->wake.load(std::memory_order_acquire);
   thread_sleeps.store(true, std::memory_order_seq_cst);
   const bool anything = stop_looking();
-  Duration longest = kLongestSleep;
+  Duration longest = bounded_by(SafetyNet::LongestSleep, kLongestSleep);
   if (waiting_count.load(std::memory_order_relaxed) != 0) {
-    longest = kRoomPatience;
+    longest = bounded_by(SafetyNet::RoomPatience, kRoomPatience);
   }
   const Instant due = timers.earliest();
   if (due != Instant::never()) {
@@ -263,7 +274,7 @@ void Process::Impl::sleep_until_woken(Instant at) {
   }
   thread_sleeps.store(false, std::memory_order_relaxed);
   thread_wakes_at_ns.store(0, std::memory_order_relaxed);
-  if (has_slept && attention->rung.is_quiet()) {
+  if (has_slept && attention->rung.is_quiet() && has(SafetyNet::LookAtAll)) {
     look_at_all();
   }
 }
@@ -282,7 +293,7 @@ bool Process::Impl::nap() {
     }
   });
   if (!anything && !lease_ended.load(std::memory_order_seq_cst) && !stopping.load()) {
-    futex_wait(attention->wake, seen, Process::kNap);
+    futex_wait(attention->wake, seen, bounded_by(SafetyNet::Nap, Process::kNap));
   }
   thread_naps.store(false, std::memory_order_relaxed);
   for_each_watched([](Lane& lane) { lane.announce_awake(); });
@@ -297,7 +308,7 @@ Instant Process::Impl::look_at_polls(Instant at) {
   for_each_watched([&](Lane& lane) {
     Lane::Turns& turns = lane.turns;
     const std::uint64_t polls = turns.polls.load(std::memory_order_relaxed);
-    if (polls != turns.seen_polls) {
+    if (polls != turns.seen_polls || planted(LiveBug::LeaseNeverStale)) {
       turns.seen_polls = polls;
       turns.polled_at = at;
     }
@@ -328,7 +339,7 @@ void Process::Impl::run_progress() {
     if (at - polled_at >= kPatienceWithAnswers) {
       keep_up();
     }
-    if (taken != 0) {
+    if (taken != 0 && !planted_late(LiveBug::DeadLaneNotDrained)) {
       worked_at = at;
       continue;
     }

@@ -2,13 +2,19 @@
 
 #include <cassert>
 
+#include "base/live_bug.h"
+
 namespace weft::node {
 
 Result<std::uint32_t> ProcessSlots::take(Instant now) {
+  if (planted(LiveBug::SlotReusedAtOnce)) {
+    next_ = 1;
+  }
   for (std::uint32_t tried = 1; tried < kCount; ++tried) {
     const std::uint32_t slot = next_;
     next_ = next_ + 1 == kCount ? 1 : next_ + 1;
-    const bool rests = slots_[slot].released && now - *slots_[slot].released < kQuietTime;
+    const bool rests = !planted(LiveBug::SlotReusedAtOnce) && slots_[slot].released &&
+                       now - *slots_[slot].released < kQuietTime;
     if (!slots_[slot].taken && !rests) {
       slots_[slot].taken = true;
       return slot;

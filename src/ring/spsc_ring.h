@@ -10,6 +10,8 @@
 #include <span>
 #include <utility>
 
+#include "base/live_bug.h"
+
 namespace weft::ring {
 
 /// A ring of variable-size records in shared memory, one producer, one consumer, perhaps in
@@ -211,7 +213,9 @@ class Producer {
 
   void refresh_head() {
     const std::uint32_t said = Atomics::load(head_line_, std::memory_order_acquire);
-    if (tail_ - said <= slot_count_) {  // anything else is no position that the consumer can have
+    if (tail_ - said <= slot_count_ &&
+        !planted(
+            LiveBug::FullForEver)) {  // anything else is no position that the consumer can have
       head_ = said;
     }
   }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -22,12 +23,19 @@ namespace weft::daemon::testing {
 
 class NoEvents final : public host::ProcessEvents {
  public:
-  void completion_event(std::uint32_t, hca::CompletionQueue&) override {}
+  void completion_event(std::uint32_t, hca::CompletionQueue&) override {
+    if (at_completion) {
+      at_completion();
+    }
+  }
   void async_event(std::uint32_t, const hca::AsyncEvent& event) override {
     device_fatal += event.type == hca::AsyncEventType::DeviceFatal ? 1 : 0;
   }
   [[nodiscard]] bool wants_explanations() const override { return true; }
-  void explain(std::string_view reason) override { reasons += std::string{reason} + "\n"; }
+  void explain(std::string_view reason) override {
+    const std::lock_guard guard{lock};
+    reasons += std::string{reason} + "\n";
+  }
   void fabric_gone(std::string_view reason) override {
     const std::lock_guard guard{lock};
     gone.emplace_back(reason);
@@ -36,6 +44,7 @@ class NoEvents final : public host::ProcessEvents {
     const std::lock_guard guard{lock};
     return gone;
   }
+  std::function<void()> at_completion;  // set before a CQ is armed
   std::string reasons;
   std::mutex lock;
   std::vector<std::string> gone;
@@ -49,7 +58,7 @@ struct Program {
         engine(*process->hcas().front().engine),
         memory(1 << 20) {
     pd = *engine.allocate_pd();
-    cq = *process->create_cq(0, 256);
+    cq = *process->create_cq(0, 1'024);  // more than all QPs of a test have under way
     region = *engine.register_memory(*pd, address(), memory,
                                      hca::AccessFlags{hca::Access::LocalWrite} |
                                          hca::Access::RemoteWrite | hca::Access::RemoteRead |

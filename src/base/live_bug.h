@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+
+/// Mistakes of lanes, threads and sleeps that tests/planted_bugs must find. They exist only in the
+/// library variant that it builds with WEFT_PLANTED_LIVE_BUGS, for all threads of a program at
+/// once; everywhere else `planted` is false at compile time and costs nothing.
+namespace weft {
+
+enum class LiveBug : std::uint8_t {
+  None,
+  LeaseNeverStale,           // the thread believes for ever that the application polls
+  StoppedPeerCounted,        // a retry timer counts while the peer has not read the request
+  LastLookLeftOut,           // the thread sleeps without a last look at its rings
+  SleepAnnouncedLate,        // as without a fence: the last look precedes its announcement
+  BellNotAdded,              // the peer is woken, but the board does not say for which lane
+  NewLaneNotWatched,         // what came before the lane was mapped rang no bell
+  RoomNotTold,               // who waits for room is not woken
+  FullForEver,               // a producer never reads again how far the consumer is
+  LeavesLineForGood,         // what a QP in line was given to send meanwhile is forgotten
+  ResponsesWaitForRequests,  // a response stands in line behind requests without room
+  DeadLaneNotDrained,        // the last messages of a process that is gone are lost
+  SlotReusedAtOnce,          // a new process gets the QPNs of one that has just gone
+};
+
+/// What bounds the harm of a lost bell or wake, so that such mistakes hide behind it.
+enum class SafetyNet : std::uint8_t { LongestSleep, RoomPatience, Nap, LookAtAll };
+
+#ifdef WEFT_PLANTED_LIVE_BUGS
+
+[[nodiscard]] bool planted(LiveBug bug);
+/// After a pause: the interleaving in which the mistake shows, made likely.
+[[nodiscard]] bool planted_late(LiveBug bug);
+[[nodiscard]] bool has(SafetyNet net);
+
+#else
+
+[[nodiscard]] constexpr bool planted(LiveBug /*bug*/) { return false; }
+[[nodiscard]] constexpr bool planted_late(LiveBug /*bug*/) { return false; }
+[[nodiscard]] constexpr bool has(SafetyNet /*net*/) { return true; }
+
+#endif
+
+/// How long a sleep that `net` bounds may be.
+[[nodiscard]] inline Duration bounded_by(SafetyNet net, Duration bound) {
+  return has(net) ? bound : Duration::seconds(3'600);
+}
+
+}  // namespace weft
