@@ -33,6 +33,14 @@ struct HcaConfiguration {
   Qpn first_qpn{Qpn{0x10}};  ///< QPNs of this process: [first_qpn, first_qpn + limits.max_qp)
   std::uint8_t port_count{1};
   std::uint32_t max_train_bytes{16'384};  ///< policy; 0 for single packets
+  UserMemory* user_memory{};              ///< outlives the HCA; null: every page is present
+};
+
+/// How pages of on-demand regions are brought in ahead of their use.
+struct Prefetch {
+  bool for_writing{};
+  bool fault{true};     ///< false: only what is present already counts, nothing is brought in
+  bool must_succeed{};  ///< the caller waits for the outcome; otherwise this is but advice
 };
 
 struct QpInit {
@@ -70,7 +78,18 @@ class Hca {
   Result<void> deallocate_pd(ProtectionDomain& pd);
   Result<MemoryRegion*> register_memory(ProtectionDomain& pd, std::uint64_t iova,
                                         std::span<std::byte> memory, AccessFlags access);
+  /// All of the program's address space at its own addresses, paged on demand (R-ODP-2).
+  Result<MemoryRegion*> register_address_space(ProtectionDomain& pd, AccessFlags access);
+  /// The null region: local reads give zeros, local writes are discarded; peers have no access.
+  Result<MemoryRegion*> register_null(ProtectionDomain& pd);
+  /// Changes a region in place: its keys stay. Returns what stands for it from now on; on refusal
+  /// the region is as it was (IBTA vol 1 §11.2.8.8).
+  Result<MemoryRegion*> reregister_memory(MemoryRegion& region, ProtectionDomain& pd,
+                                          std::uint64_t iova, std::span<std::byte> memory,
+                                          AccessFlags access);
   Result<void> deregister_memory(MemoryRegion& region);
+  /// Makes pages of on-demand regions present before they are needed (T-ODP-5).
+  Result<void> prefetch(const ProtectionDomain& pd, std::span<const Sge> ranges, Prefetch how);
   Result<CompletionQueue*> create_cq(std::uint32_t capacity);
   Result<void> destroy_cq(CompletionQueue& cq);
   Result<SharedReceiveQueue*> create_srq(ProtectionDomain& pd, std::uint32_t depth,
@@ -113,6 +132,7 @@ class Hca {
   void deliver_multicast(PortNumber port, const Packet& packet, Instant now);
   Result<Qpn> reserve_qpn();
   void fence_qps();
+  [[nodiscard]] Result<void> check_size(std::uint64_t bytes) const;  // of a region
   [[nodiscard]] Result<void> check_qp_init(const QpInit& init) const;
   void visit_qps(void (*visit)(void*, Qp&), void* context);
 

@@ -37,7 +37,8 @@ struct Hca::State {
       : configuration(configuration_),
         events(events_),
         objects(configuration_.lock_policy),
-        memory(configuration_.limits.max_mr, configuration_.seed, configuration_.lock_policy),
+        memory(configuration_.limits.max_mr, configuration_.seed, configuration_.lock_policy,
+               configuration_.user_memory),
         ports_lock(configuration_.lock_policy),
         qps(configuration_.limits.max_qp) {}
 

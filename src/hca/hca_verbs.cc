@@ -64,33 +64,6 @@ Result<void> Hca::deallocate_pd(ProtectionDomain& pd) {
   return {};
 }
 
-Result<MemoryRegion*> Hca::register_memory(ProtectionDomain& pd, std::uint64_t iova,
-                                           std::span<std::byte> memory, AccessFlags access) {
-  if (memory.size() > state_->configuration.limits.max_mr_size) {
-    return fail(ErrorCode::InvalidArgument, "a region of {} bytes; the device allows {}",
-                memory.size(), state_->configuration.limits.max_mr_size);
-  }
-  auto region = state_->memory.add(pd, iova, memory, access);
-  if (region) {
-    pd.uses.fetch_add(1, std::memory_order_relaxed);
-  }
-  return region;
-}
-
-Result<void> Hca::deregister_memory(MemoryRegion& region) {
-  ProtectionDomain* const pd = region.pd;
-  const std::unique_ptr<MemoryRegion> removed = state_->memory.remove(region);
-  fence_qps();
-  pd->uses.fetch_sub(1, std::memory_order_release);
-  return {};
-}
-
-/// Nobody is in the middle of using what was just taken out of a table.
-void Hca::fence_qps() {
-  const std::lock_guard guard{state_->objects};  // no QP goes meanwhile
-  for_each_qp([](Qp& qp) { qp.pass_through(); });
-}
-
 Result<CompletionQueue*> Hca::create_cq(std::uint32_t capacity) {
   const DeviceLimits& limits = state_->configuration.limits;
   if (capacity == 0 || capacity > limits.max_cqe) {

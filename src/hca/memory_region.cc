@@ -2,6 +2,8 @@
 #include "hca/planted_bug.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cassert>
 #include <cstring>
 #include <mutex>
@@ -12,14 +14,35 @@ namespace {
 constexpr unsigned kIndexShift = 8;
 constexpr std::size_t kWord = 8;
 
+/// What the null region reads as; a train is the most that is looked up at once. Never written.
+constinit std::array<std::byte, 65'536> zeros{};
+
+constexpr AccessFlags kWrites =
+    AccessFlags{Access::LocalWrite} | Access::RemoteWrite | Access::RemoteAtomic;
+
+Result<void> check_region(std::uint64_t iova, std::size_t length, AccessFlags access) {
+  if ((access.has(Access::RemoteWrite) || access.has(Access::RemoteAtomic)) &&
+      !access.has(Access::LocalWrite)) {
+    return fail(ErrorCode::InvalidArgument,
+                "remote write and remote atomic need local write as well (access flags {:#x})",
+                access.bits());
+  }
+  if (iova + length < iova) {
+    return fail(ErrorCode::InvalidArgument,
+                "a region of {} bytes at {:#x} wraps around the address space", length, iova);
+  }
+  return {};
+}
+
 [[nodiscard]] bool is_aligned(const std::byte* address) {
   return reinterpret_cast<std::uintptr_t>(address) % kWord == 0;  // the address as a number
 }
 
 }  // namespace
 
-MemoryTable::MemoryTable(std::uint32_t capacity, std::uint64_t seed, LockPolicy policy)
-    : lock_(policy), random_(seed), slots_(std::size_t{capacity} + 1) {
+MemoryTable::MemoryTable(std::uint32_t capacity, std::uint64_t seed, LockPolicy policy,
+                         UserMemory* user_memory)
+    : user_memory_(user_memory), lock_(policy), random_(seed), slots_(std::size_t{capacity} + 1) {
   free_.reserve(capacity);
   for (std::uint32_t index = capacity; index > 0; --index) {  // index 0 is no key
     free_.push_back(index);
@@ -27,17 +50,10 @@ MemoryTable::MemoryTable(std::uint32_t capacity, std::uint64_t seed, LockPolicy 
 }
 
 Result<MemoryRegion*> MemoryTable::add(ProtectionDomain& pd, std::uint64_t iova,
-                                       std::span<std::byte> memory, AccessFlags access) {
-  if ((access.has(Access::RemoteWrite) || access.has(Access::RemoteAtomic)) &&
-      !access.has(Access::LocalWrite)) {
-    return fail(ErrorCode::InvalidArgument,
-                "remote write and remote atomic need local write as well (access flags {:#x})",
-                access.bits());
-  }
-  if (iova + memory.size() < iova) {
-    return fail(ErrorCode::InvalidArgument,
-                "a region of {} bytes at {:#x} wraps around the address space", memory.size(),
-                iova);
+                                       std::span<std::byte> memory, AccessFlags access,
+                                       Backing backing) {
+  if (auto checked = check_region(iova, memory.size(), access); !checked) {
+    return std::unexpected(checked.error());
   }
   const std::lock_guard guard{lock_};
   if (free_.empty()) {
@@ -51,17 +67,47 @@ Result<MemoryRegion*> MemoryTable::add(ProtectionDomain& pd, std::uint64_t iova,
   Slot& slot = slots_[index];
   slot.key_part = static_cast<std::uint8_t>(slot.key_part + 1 + random_.below(255));
   const std::uint32_t key = index << kIndexShift | slot.key_part;
-  auto region = std::make_unique<MemoryRegion>(MemoryRegion{.pd = &pd,
-                                                            .iova = iova,
-                                                            .length = memory.size(),
-                                                            .memory = memory.data(),
-                                                            .access = access,
-                                                            .lkey = LKey{key},
-                                                            .rkey = RKey{key},
-                                                            .invalidated = false});
+  auto region = std::make_unique<MemoryRegion>(
+      MemoryRegion{.pd = &pd,
+                   .iova = iova,
+                   .length = backing == Backing::Range ? memory.size() : ~std::uint64_t{0},
+                   .memory = memory.data(),
+                   .access = access,
+                   .lkey = LKey{key},
+                   .rkey = RKey{key},
+                   .backing = backing,
+                   .invalidated = false});
   MemoryRegion* const raw = region.release();
   slot.region.store(raw, std::memory_order_release);
   return raw;
+}
+
+Result<MemoryTable::Replaced> MemoryTable::replace(MemoryRegion& region, ProtectionDomain& pd,
+                                                   std::uint64_t iova, std::span<std::byte> memory,
+                                                   AccessFlags access) {
+  if (auto checked = check_region(iova, memory.size(), access); !checked) {
+    return std::unexpected(checked.error());
+  }
+  auto next = std::make_unique<MemoryRegion>(region);
+  next->pd = &pd;
+  next->iova = iova;
+  next->memory = memory.data();
+  next->length = memory.size();
+  next->access = access;
+  next->invalidated = false;
+  const std::lock_guard guard{lock_};
+  auto& slot = slots_[region.lkey.value() >> kIndexShift].region;
+  assert(slot.load(std::memory_order_relaxed) == &region);
+  slot.store(next.get(), std::memory_order_release);
+  return Replaced{.now = next.release(), .before = std::unique_ptr<MemoryRegion>{&region}};
+}
+
+std::optional<MemoryRegion> MemoryTable::describe(LKey lkey) {
+  const std::lock_guard guard{lock_};
+  const std::uint32_t index = lkey.value() >> kIndexShift;
+  const MemoryRegion* const region =
+      index < slots_.size() ? slots_[index].region.load(std::memory_order_relaxed) : nullptr;
+  return region == nullptr || region->lkey != lkey ? std::nullopt : std::optional{*region};
 }
 
 std::unique_ptr<MemoryRegion> MemoryTable::remove(MemoryRegion& region) {
@@ -109,9 +155,33 @@ MemoryTable::Found MemoryTable::check(const ProtectionDomain& pd, std::uint32_t 
   if (!region->access.has_all(needed)) {
     return {.fault = KeyFault::MissingAccess, .memory = {}};
   }
+  if (region->access.has(Access::OnDemand) || region->backing != Backing::Range) [[unlikely]] {
+    return on_demand(*region, address, length, needed);
+  }
   return {
       .fault = KeyFault::None, .memory = {region->memory + (address - region->iova), length}
   };
+}
+
+MemoryTable::Found MemoryTable::on_demand(const MemoryRegion& region, std::uint64_t address,
+                                          std::uint64_t length, AccessFlags needed) const {
+  if (region.backing == Backing::Nothing) {
+    if (length > zeros.size()) {
+      return {.fault = KeyFault::OutOfRange, .memory = {}};
+    }
+    return {.fault = KeyFault::None,
+            .memory = std::span{zeros}.first(length),
+            .discards = needed.has(Access::LocalWrite)};
+  }
+  std::byte* const first = region.backing == Backing::AddressSpace
+                               ? std::bit_cast<std::byte*>(address)
+                               : region.memory + (address - region.iova);
+  const std::span memory{first, length};
+  const bool for_writing = (needed & kWrites).bits() != 0;
+  if (!bring_in(memory, for_writing)) {
+    return {.fault = KeyFault::OutOfRange, .memory = {}};
+  }
+  return {.fault = KeyFault::None, .memory = memory};
 }
 
 MemoryTable::Found MemoryTable::find(const ProtectionDomain& pd, LKey lkey, std::uint64_t address,

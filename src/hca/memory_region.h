@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "base/random.h"
 #include "base/result.h"
 #include "hca/types.h"
+#include "hca/user_memory.h"
 
 namespace weft::hca {
 
@@ -19,6 +21,13 @@ namespace weft::hca {
 struct ProtectionDomain {
   std::atomic<std::uint32_t>
       uses{};  ///< objects inside; deallocation is refused while not 0 (R-PD-2)
+};
+
+/// What lies behind a region.
+enum class Backing : std::uint8_t {
+  Range,         ///< memory of the program
+  AddressSpace,  ///< all of it, at the program's own addresses: the implicit region of R-ODP-2
+  Nothing,       ///< the null region: reads as zeros, discards what is written
 };
 
 /// A registered memory region. `iova` is the address that work requests and peers use; `memory` is
@@ -32,6 +41,7 @@ struct MemoryRegion {
   AccessFlags access;
   LKey lkey{};
   RKey rkey{};
+  Backing backing{Backing::Range};
   bool invalidated{};
 };
 
@@ -41,7 +51,7 @@ enum class KeyFault : std::uint8_t {
   NoSuchKey,
   OtherPd,
   Invalidated,
-  OutOfRange,
+  OutOfRange,  ///< also: the program has no memory there (on-demand paging)
   MissingAccess
 };
 
@@ -51,14 +61,25 @@ enum class KeyFault : std::uint8_t {
 /// does), so the data path needs no reference counts.
 class MemoryTable {
  public:
-  MemoryTable(std::uint32_t capacity, std::uint64_t seed, LockPolicy policy);
+  /// Without `user_memory` every page is taken to be present.
+  MemoryTable(std::uint32_t capacity, std::uint64_t seed, LockPolicy policy,
+              UserMemory* user_memory = nullptr);
   ~MemoryTable();
   MemoryTable(const MemoryTable&) = delete;
   MemoryTable& operator=(const MemoryTable&) = delete;
 
   /// Registers; refuses remote write or atomic without local write, a wrapping range, a full table.
   Result<MemoryRegion*> add(ProtectionDomain& pd, std::uint64_t iova, std::span<std::byte> memory,
-                            AccessFlags access);
+                            AccessFlags access, Backing backing = Backing::Range);
+
+  /// Puts a region with other attributes in the place of one, under the same key; hands out the new
+  /// one and the old, which the caller frees after it fenced. Refuses what add() does.
+  struct Replaced {
+    MemoryRegion* now{};
+    std::unique_ptr<MemoryRegion> before;
+  };
+  Result<Replaced> replace(MemoryRegion& region, ProtectionDomain& pd, std::uint64_t iova,
+                           std::span<std::byte> memory, AccessFlags access);
 
   /// Takes the region out of the table; the caller fences and then frees it.
   std::unique_ptr<MemoryRegion> remove(MemoryRegion& region);
@@ -68,6 +89,7 @@ class MemoryTable {
   struct Found {
     KeyFault fault{KeyFault::None};
     std::span<std::byte> memory;
+    bool discards{};  // the null region: nothing may be written to `memory`, which holds zeros
   };
   [[nodiscard]] Found find(const ProtectionDomain& pd, LKey lkey, std::uint64_t address,
                            std::uint64_t length, AccessFlags needed) const;
@@ -78,6 +100,13 @@ class MemoryTable {
   /// R-RVT-8).
   [[nodiscard]] KeyFault invalidate(const ProtectionDomain& pd, RKey rkey);
 
+  /// What an lkey stands for at this moment, for verbs that hold no QP's lock.
+  [[nodiscard]] std::optional<MemoryRegion> describe(LKey lkey);
+
+  [[nodiscard]] bool bring_in(std::span<std::byte> range, bool for_writing) const {
+    return user_memory_ == nullptr || user_memory_->bring_in(range, for_writing);
+  }
+
  private:
   struct Slot {
     std::atomic<MemoryRegion*> region{};
@@ -85,7 +114,10 @@ class MemoryTable {
   };
   [[nodiscard]] Found check(const ProtectionDomain& pd, std::uint32_t key, std::uint64_t address,
                             std::uint64_t length, AccessFlags needed) const;
+  [[nodiscard]] Found on_demand(const MemoryRegion& region, std::uint64_t address,
+                                std::uint64_t length, AccessFlags needed) const;
 
+  UserMemory* user_memory_;
   PolicyLock lock_;
   Random random_;
   std::vector<Slot> slots_;

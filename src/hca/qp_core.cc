@@ -109,7 +109,9 @@ WcStatus QpCore::scatter(std::span<const Sge> sges, std::uint64_t offset, ByteSp
     if (found.fault != KeyFault::None) {
       return no_access("write", sge.lkey, sge.address + skip, take);
     }
-    place_last_bytes_last(found.memory, payload.first(take));
+    if (!found.discards) {
+      place_last_bytes_last(found.memory, payload.first(take));
+    }
     payload = payload.subspan(take);
     skip = 0;
   }

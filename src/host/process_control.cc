@@ -15,6 +15,7 @@
 #include "host/futex.h"
 #include "host/process_impl.h"
 #include "host/run_directory.h"
+#include "host/user_memory.h"
 
 namespace weft::host {
 namespace {
@@ -100,7 +101,8 @@ void Process::Impl::make_hcas(const hca::DeviceLimits& limits) {
           .seed = secret(),
           .first_qpn = first_qpn_of(self.slot),
           .port_count = static_cast<std::uint8_t>(record.port_count),
-          .max_train_bytes = kMaxTrainBytes};
+          .max_train_bytes = kMaxTrainBytes,
+          .user_memory = &process_memory()};
       slot->engine = std::make_unique<hca::Hca>(configuration, slot->events);
       slot->ports.resize(record.port_count);
       hcas.push_back({.name = std::string{view.name(record)},

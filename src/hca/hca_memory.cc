@@ -1,0 +1,118 @@
+// The verbs of memory regions.
+
+#include <bit>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "hca/hca.h"
+#include "hca/hca_state.h"
+
+namespace weft::hca {
+
+Result<void> Hca::check_size(std::uint64_t bytes) const {
+  const std::uint64_t most = state_->configuration.limits.max_mr_size;
+  if (bytes > most) {
+    return fail(ErrorCode::InvalidArgument, "a region of {} bytes; the device allows {}", bytes,
+                most);
+  }
+  return {};
+}
+
+Result<MemoryRegion*> Hca::register_memory(ProtectionDomain& pd, std::uint64_t iova,
+                                           std::span<std::byte> memory, AccessFlags access) {
+  if (auto checked = check_size(memory.size()); !checked) {
+    return std::unexpected(checked.error());
+  }
+  auto region = state_->memory.add(pd, iova, memory, access);
+  if (region) {
+    pd.uses.fetch_add(1, std::memory_order_relaxed);
+  }
+  return region;
+}
+
+Result<MemoryRegion*> Hca::register_address_space(ProtectionDomain& pd, AccessFlags access) {
+  auto region = state_->memory.add(pd, 0, {}, access, Backing::AddressSpace);
+  if (region) {
+    pd.uses.fetch_add(1, std::memory_order_relaxed);
+  }
+  return region;
+}
+
+Result<MemoryRegion*> Hca::register_null(ProtectionDomain& pd) {
+  auto region = state_->memory.add(pd, 0, {}, Access::LocalWrite, Backing::Nothing);
+  if (region) {
+    pd.uses.fetch_add(1, std::memory_order_relaxed);
+  }
+  return region;
+}
+
+Result<MemoryRegion*> Hca::reregister_memory(MemoryRegion& region, ProtectionDomain& pd,
+                                             std::uint64_t iova, std::span<std::byte> memory,
+                                             AccessFlags access) {
+  if (region.backing != Backing::Range) {
+    return fail(ErrorCode::NotSupported,
+                "only a region of a range of memory can be registered anew");
+  }
+  if (auto checked = check_size(memory.size()); !checked) {
+    return std::unexpected(checked.error());
+  }
+  ProtectionDomain* const before = region.pd;
+  auto replaced = state_->memory.replace(region, pd, iova, memory, access);
+  if (!replaced) {
+    return std::unexpected(replaced.error());
+  }
+  fence_qps();  // and only now may what was before be freed
+  pd.uses.fetch_add(1, std::memory_order_relaxed);
+  before->uses.fetch_sub(1, std::memory_order_release);
+  return replaced->now;
+}
+
+Result<void> Hca::prefetch(const ProtectionDomain& pd, std::span<const Sge> ranges, Prefetch how) {
+  for (const Sge& range : ranges) {
+    const std::optional<MemoryRegion> region = state_->memory.describe(range.lkey);
+    if (!region) {
+      return fail(ErrorCode::NotFound, "no region has L_Key {:#x}", range.lkey.value());
+    }
+    if (region->pd != &pd || (how.for_writing && !region->access.has(Access::LocalWrite))) {
+      return fail(ErrorCode::PermissionDenied,
+                  "the region with L_Key {:#x} is of another PD, or without local write",
+                  range.lkey.value());
+    }
+    if (!region->access.has(Access::OnDemand)) {
+      return fail(ErrorCode::InvalidArgument,
+                  "the region with L_Key {:#x} is not paged on demand: nothing to prefetch",
+                  range.lkey.value());
+    }
+    if (range.address < region->iova || range.length > region->length ||
+        range.address - region->iova > region->length - range.length) {
+      return fail(ErrorCode::BadAddress, "{} bytes at {:#x} are not inside the region",
+                  range.length, range.address);
+    }
+    std::byte* const first = region->backing == Backing::AddressSpace
+                                 ? std::bit_cast<std::byte*>(range.address)
+                                 : region->memory + (range.address - region->iova);
+    if (how.fault && !state_->memory.bring_in({first, range.length}, how.for_writing) &&
+        how.must_succeed) {
+      return fail(ErrorCode::BadAddress, "the program has no such memory: {} bytes at {:#x}",
+                  range.length, range.address);
+    }
+  }
+  return {};
+}
+
+Result<void> Hca::deregister_memory(MemoryRegion& region) {
+  ProtectionDomain* const pd = region.pd;
+  const std::unique_ptr<MemoryRegion> removed = state_->memory.remove(region);
+  fence_qps();
+  pd->uses.fetch_sub(1, std::memory_order_release);
+  return {};
+}
+
+/// Nobody is in the middle of using what was just taken out of a table.
+void Hca::fence_qps() {
+  const std::lock_guard guard{state_->objects};  // no QP goes meanwhile
+  for_each_qp([](Qp& qp) { qp.pass_through(); });
+}
+
+}  // namespace weft::hca
