@@ -29,6 +29,7 @@ WEFT_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
   object->ah.context = pd->context;
   object->ah.pd = pd;
   object->engine = *ah;
+  hold(pd);
   return &object.release()->ah;
 }
 
@@ -40,6 +41,7 @@ WEFT_EXPORT int ibv_destroy_ah(ibv_ah* ah) {
       return refuse(destroyed.error());
     }
   }
+  let_go(ah->pd);
   delete &object;
   return 0;
 }

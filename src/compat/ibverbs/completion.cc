@@ -88,7 +88,7 @@ std::uint8_t read_dlid_path_bits(ibv_cq_ex* cq) noexcept {
 }
 
 CompletionQueueObject* make_cq(Context& context, int cqe, void* cq_context,
-                               ibv_comp_channel* channel, int vector) {
+                               ibv_comp_channel* channel, int vector, ibv_pd* domain) {
   if (!is_alive(context)) {
     refuse(EIO, "a child of fork() has none of its parent's objects");
     return nullptr;
@@ -97,12 +97,15 @@ CompletionQueueObject* make_cq(Context& context, int cqe, void* cq_context,
     refuse(EINVAL, "a CQ needs at least one entry, and a completion vector that exists");
     return nullptr;
   }
+  auto object = make_object<CompletionQueueObject>(domain);
+  if (!object) {
+    return nullptr;
+  }
   auto engine = context.process->create_cq(context.hca, static_cast<std::uint32_t>(cqe));
   if (!engine) {
     refuse(engine.error());
     return nullptr;
   }
-  auto object = std::make_unique<CompletionQueueObject>();
   object->engine = *engine;
   object->context = &context;
   object->cq.context = &context.verbs.context;
@@ -121,7 +124,7 @@ CompletionQueueObject* make_cq(Context& context, int cqe, void* cq_context,
 }
 
 ibv_cq_ex* create_cq_ex(ibv_context* c, ibv_cq_init_attr_ex* attributes) noexcept {
-  constexpr std::uint32_t kKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+  constexpr std::uint32_t kKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
   if ((attributes->comp_mask & ~kKnown) != 0 ||
       (attributes->wc_flags & ~static_cast<std::uint64_t>(IBV_WC_STANDARD_FLAGS)) != 0) {
     refuse(EOPNOTSUPP, "an extended CQ here has the standard fields, no timestamps, VLANs or tags");
@@ -133,9 +136,15 @@ ibv_cq_ex* create_cq_ex(ibv_context* c, ibv_cq_init_attr_ex* attributes) noexcep
     refuse(EINVAL, "unknown flags of an extended CQ");
     return nullptr;
   }
+  ibv_pd* const domain =
+      (attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 ? attributes->parent_domain : nullptr;
+  if (domain != nullptr && (domain->context != c || !is_parent_domain(domain))) {
+    refuse(EINVAL, "the domain of a CQ is a parent domain of the same context");
+    return nullptr;
+  }
   CompletionQueueObject* const object =
       make_cq(context_of(c), static_cast<int>(attributes->cqe), attributes->cq_context,
-              attributes->channel, static_cast<int>(attributes->comp_vector));
+              attributes->channel, static_cast<int>(attributes->comp_vector), domain);
   if (object == nullptr) {
     return nullptr;
   }
@@ -188,7 +197,8 @@ WEFT_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
 
 WEFT_EXPORT ibv_cq* ibv_create_cq(ibv_context* c, int cqe, void* cq_context,
                                   ibv_comp_channel* channel, int vector) {
-  CompletionQueueObject* const object = make_cq(context_of(c), cqe, cq_context, channel, vector);
+  CompletionQueueObject* const object =
+      make_cq(context_of(c), cqe, cq_context, channel, vector, nullptr);
   return object == nullptr ? nullptr : ibv_cq_ex_to_cq(&object->cq);
 }
 
@@ -233,7 +243,7 @@ WEFT_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
     --cq->channel->refcnt;
     pthread_mutex_unlock(&context.verbs.context.mutex);
   }
-  delete &object;
+  destroy_object(object);
   return 0;
 }
 

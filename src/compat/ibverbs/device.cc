@@ -1,4 +1,4 @@
-// Devices: listing, opening, and what they say of themselves and their ports.
+// Devices: listing, opening, and what they say of themselves.
 
 #include <endian.h>
 #include <fmt/format.h>
@@ -26,9 +26,6 @@ namespace {
 constexpr std::uint32_t kVendorId = 0x5746;
 constexpr std::uint32_t kVendorPart = 1;
 constexpr const char* kFirmware = "1.0.0";
-
-/// Policy: as many entries as the tables of a port can come to hold.
-constexpr int kGidTableLength = 8;
 
 [[nodiscard]] std::uint32_t number_from(const char* variable, std::uint32_t otherwise) {
   const char* const text = std::getenv(variable);
@@ -79,12 +76,6 @@ std::vector<Device*> list_devices() {
   return current;
 }
 
-/// Copies at most what the caller's header knows (DROPIN-ABI 2.3, 2.4).
-void copy_clamped(void* to, std::size_t to_size, const void* from, std::size_t from_size) {
-  std::memset(to, 0, to_size);
-  std::memcpy(to, from, std::min(to_size, from_size));
-}
-
 [[nodiscard]] ibv_device_attr device_attributes(const Context& context) {
   const hca::DeviceLimits& limits = context.engine->configuration().limits;
   const host::HostHca& hca = context.process->hcas()[context.hca];
@@ -126,63 +117,35 @@ void copy_clamped(void* to, std::size_t to_size, const void* from, std::size_t f
   return out;
 }
 
+/// Every access goes through one table of regions, so that each may find a region paged on demand.
+[[nodiscard]] ibv_odp_caps odp_capabilities() {
+  constexpr std::uint32_t kMessages =
+      IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+  ibv_odp_caps out{};
+  out.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+  out.per_transport_caps.rc_odp_caps =
+      kMessages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+  out.per_transport_caps.uc_odp_caps = kMessages | IBV_ODP_SUPPORT_WRITE;
+  out.per_transport_caps.ud_odp_caps = kMessages;
+  return out;
+}
+
 int query_device_ex(ibv_context* c, const ibv_query_device_ex_input*,
                     ibv_device_attr_ex* attributes, std::size_t size) noexcept {
   ibv_device_attr_ex out{};
   out.orig_attr = device_attributes(context_of(c));
   out.device_cap_flags_ex = out.orig_attr.device_cap_flags;
+  out.odp_caps = odp_capabilities();
+  out.max_dm_size = kMaxDeviceMemory;
   out.phys_port_cnt_ex = out.orig_attr.phys_port_cnt;
   out.pci_atomic_caps = {};
   copy_clamped(attributes, size, &out, sizeof out);
   return 0;
 }
 
-[[nodiscard]] bool has_port(const Context& context, unsigned port) {
-  return port >= 1 && port <= context.process->hcas()[context.hca].port_count;
-}
-
-[[nodiscard]] ibv_port_attr port_attributes(const Context& context, std::uint8_t number) {
-  const fabric::PortRecord port = context.process->port_record(context.hca, PortNumber{number});
-  ibv_port_attr out{};
-  out.state = static_cast<ibv_port_state>(port.state);  // PortInfo PortState both
-  out.max_mtu = static_cast<ibv_mtu>(port.max_mtu);
-  out.active_mtu = static_cast<ibv_mtu>(port.active_mtu);
-  out.gid_tbl_len = kGidTableLength;
-  out.port_cap_flags =
-      IBV_PORT_SL_MAP_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CM_SUP | IBV_PORT_CLIENT_REG_SUP;
-  out.max_msg_sz = context.engine->configuration().limits.max_message_bytes;
-  out.pkey_tbl_len = port.pkey_count;
-  out.lid = static_cast<std::uint16_t>(port.lid.value());
-  out.sm_lid = static_cast<std::uint16_t>(context.engine->port(PortNumber{number}).sm_lid.value());
-  out.lmc = port.lmc;
-  out.max_vl_num = 4;  // encoding of VL0-VL7 (IBTA vol 1 §14.2.5.6)
-  out.subnet_timeout = 18;
-  out.active_width = port.active_width;
-  out.active_speed = port.active_speed_extended != 0
-                         ? static_cast<std::uint8_t>(port.active_speed_extended << 4)
-                         : port.active_speed;
-  out.phys_state = port.state == fabric::PortState::Down ? 3 : 5;  // Disabled, LinkUp
-  out.link_layer = IBV_LINK_LAYER_INFINIBAND;
-  return out;
-}
-
-int query_port(ibv_context* c, std::uint8_t number, ibv_port_attr* attributes,
-               std::size_t size) noexcept {
-  Context& context = context_of(c);
-  if (!has_port(context, number)) {
-    return refuse(EINVAL, fmt::format("port {} is not one of this HCA's", number));
-  }
-  const ibv_port_attr out = port_attributes(context, number);
-  copy_clamped(attributes, size, &out, sizeof out);
-  return 0;
-}
-
 }  // namespace
 
-void set_device_operations(verbs_context& verbs) {
-  verbs.query_port = query_port;
-  verbs.query_device_ex = query_device_ex;
-}
+void set_device_operations(verbs_context& verbs) { verbs.query_device_ex = query_device_ex; }
 
 }  // namespace weft::compat
 
@@ -246,6 +209,10 @@ WEFT_EXPORT ibv_context* ibv_open_device(ibv_device* d) {
   verbs.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
   pthread_mutex_init(&verbs.context.mutex, nullptr);
   set_device_operations(verbs);
+  set_port_operations(verbs);
+  set_domain_operations(verbs);
+  set_memory_operations(verbs);
+  set_device_memory_operations(verbs);
   set_completion_operations(verbs);
   set_qp_operations(verbs);
   set_srq_operations(verbs);
@@ -265,130 +232,6 @@ WEFT_EXPORT int ibv_close_device(ibv_context* c) {
 WEFT_EXPORT int ibv_query_device(ibv_context* c, ibv_device_attr* attributes) {
   *attributes = device_attributes(context_of(c));
   return 0;
-}
-
-/// The exported function is the old one, for headers that knew less of a port (DROPIN-ABI 2.3).
-WEFT_EXPORT int ibv_query_port(ibv_context* c, std::uint8_t port,
-                               _compat_ibv_port_attr* attributes) {
-  constexpr std::size_t kOldSize = 48;
-  void* const out = attributes;
-  return query_port(c, port, static_cast<ibv_port_attr*>(out), kOldSize);
-}
-
-WEFT_EXPORT int ibv_query_gid(ibv_context* c, std::uint8_t port, int index, ibv_gid* gid) {
-  Context& context = context_of(c);
-  if (!has_port(context, port) || index < 0 || index >= kGidTableLength) {
-    refuse(EINVAL, fmt::format("no GID {} at port {}", index, port));
-    return -1;
-  }
-  const auto& gids = context.engine->port(PortNumber{port}).gids;
-  const auto at = static_cast<std::size_t>(index);
-  *gid = at < gids.size() ? from_engine(gids[at]) : ibv_gid{};
-  return 0;
-}
-
-WEFT_EXPORT int _ibv_query_gid_ex(ibv_context* c, std::uint32_t port, std::uint32_t index,
-                                  ibv_gid_entry* entry, std::uint32_t flags,
-                                  std::size_t entry_size) {
-  Context& context = context_of(c);
-  if (flags != 0 || !has_port(context, port) || index >= kGidTableLength) {
-    return refuse(EINVAL, fmt::format("no GID {} at port {}", index, port));
-  }
-  const auto gids = context.engine->port(PortNumber{static_cast<std::uint8_t>(port)}).gids;
-  if (index >= gids.size()) {
-    return refuse(ENODATA, fmt::format("GID {} of port {} is empty", index, port));
-  }
-  ibv_gid_entry out{};
-  out.gid = from_engine(gids[index]);
-  out.gid_index = index;
-  out.port_num = port;
-  out.gid_type = IBV_GID_TYPE_IB;
-  copy_clamped(entry, entry_size, &out, sizeof out);
-  return 0;
-}
-
-WEFT_EXPORT ssize_t _ibv_query_gid_table(ibv_context* c, ibv_gid_entry* entries, std::size_t most,
-                                         std::uint32_t flags, std::size_t entry_size) {
-  Context& context = context_of(c);
-  if (flags != 0) {
-    return -refuse(EINVAL, "unknown flags of query_gid_table");
-  }
-  std::size_t count = 0;
-  auto* to = static_cast<char*>(static_cast<void*>(entries));
-  for (unsigned port = 1; has_port(context, port); ++port) {
-    for (std::uint32_t index = 0; index < kGidTableLength && count < most; ++index) {
-      const auto& gids = context.engine->port(PortNumber{static_cast<std::uint8_t>(port)}).gids;
-      if (index < gids.size()) {
-        void* const entry = to + count * entry_size;
-        _ibv_query_gid_ex(c, port, index, static_cast<ibv_gid_entry*>(entry), 0, entry_size);
-        ++count;
-      }
-    }
-  }
-  return static_cast<ssize_t>(count);
-}
-
-/// The kernel's numbers: 0 is InfiniBand or RoCE v1.
-WEFT_EXPORT int ibv_query_gid_type(ibv_context* c, std::uint8_t port, unsigned index,
-                                   unsigned* type) {
-  if (!has_port(context_of(c), port) || index >= kGidTableLength) {
-    refuse(EINVAL, fmt::format("no GID {} at port {}", index, port));
-    return -1;
-  }
-  *type = 0;
-  return 0;
-}
-
-WEFT_EXPORT int ibv_query_pkey(ibv_context* c, std::uint8_t port, int index, __be16* pkey) {
-  Context& context = context_of(c);
-  const auto pkeys =
-      has_port(context, port) ? context.engine->port(PortNumber{port}).pkeys : std::vector<PKey>{};
-  if (index < 0 || static_cast<std::size_t>(index) >= pkeys.size()) {
-    refuse(EINVAL, fmt::format("no P_Key {} at port {}", index, port));
-    return -1;
-  }
-  *pkey = htobe16(pkeys[static_cast<std::size_t>(index)].value());
-  return 0;
-}
-
-WEFT_EXPORT int ibv_get_pkey_index(ibv_context* c, std::uint8_t port, __be16 pkey) {
-  Context& context = context_of(c);
-  if (has_port(context, port)) {
-    const auto pkeys = context.engine->port(PortNumber{port}).pkeys;
-    for (std::size_t i = 0; i < pkeys.size(); ++i) {
-      if (pkeys[i].value() == be16toh(pkey)) {
-        return static_cast<int>(i);
-      }
-    }
-  }
-  refuse(EINVAL, "the port's table has no such P_Key");
-  return -1;
-}
-
-WEFT_EXPORT ibv_context* ibv_import_device(int) {
-  refuse(EOPNOTSUPP, "devices cannot be imported yet");
-  return nullptr;
-}
-WEFT_EXPORT ibv_pd* ibv_import_pd(ibv_context*, std::uint32_t) {
-  refuse(EOPNOTSUPP, "protection domains cannot be imported yet");
-  return nullptr;
-}
-WEFT_EXPORT void ibv_unimport_pd(ibv_pd*) {}
-WEFT_EXPORT ibv_mr* ibv_import_mr(ibv_pd*, std::uint32_t) {
-  refuse(EOPNOTSUPP, "memory regions cannot be imported yet");
-  return nullptr;
-}
-WEFT_EXPORT void ibv_unimport_mr(ibv_mr*) {}
-WEFT_EXPORT ibv_dm* ibv_import_dm(ibv_context*, std::uint32_t) {
-  refuse(EOPNOTSUPP, "there is no device memory");
-  return nullptr;
-}
-WEFT_EXPORT void ibv_unimport_dm(ibv_dm*) {}
-
-WEFT_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr*, std::uint8_t*,
-                                            std::uint16_t*) {
-  refuse(EOPNOTSUPP, "an InfiniBand port has no Ethernet address");
-  return -1;
 }
 
 }  // extern "C"

@@ -1,87 +1,140 @@
-// Protection domains and memory regions.
+// Memory regions.
 
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <memory>
-#include <vector>
+#include <span>
 
 #include "compat/ibverbs/objects.h"
+#include "compat/ibverbs/work_request.h"
+#include "host/user_memory.h"
 
 namespace {
 
 using namespace weft;
 using namespace weft::compat;
 
-/// Whether every page of a range exists. Registering pins pages on hardware and fails with EFAULT
-/// where there are none.
-[[nodiscard]] bool is_mapped(void* address, std::size_t length) {
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  auto* at = static_cast<char*>(address);
-  std::size_t misaligned = 0;
-  std::memcpy(&misaligned, &at, sizeof misaligned);
-  misaligned %= page;
-  at -= misaligned;
-  std::size_t left = length + misaligned;
-  constexpr std::size_t kPagesAtOnce = 4'096;
-  std::vector<unsigned char> resident(kPagesAtOnce);
-  while (left != 0) {
-    const std::size_t part = std::min(left, kPagesAtOnce * page);
-    if (mincore(at, part, resident.data()) != 0 && errno == ENOMEM) {
-      return false;
-    }
-    at += part;
-    left -= part;
-  }
-  return true;
-}
-
 constexpr unsigned kKnownAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                                  IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB;
+                                  IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+                                  IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
+
+/// Registering pins pages on hardware and fails with EFAULT where there are none; a region that is
+/// paged on demand may come before its memory.
+[[nodiscard]] Result<void> check_range(void* address, std::size_t length, unsigned access) {
+  const std::span range{static_cast<const std::byte*>(address), length};
+  if (length == 0) {
+    return fail(ErrorCode::InvalidArgument, "a region has at least one byte");
+  }
+  if ((access & IBV_ACCESS_ON_DEMAND) == 0 && (address == nullptr || !host::is_mapped(range))) {
+    return fail(ErrorCode::BadAddress, "a region of {} bytes must be memory that exists", length);
+  }
+  return {};
+}
+
+[[nodiscard]] Result<void> check_access(const Context& context, unsigned access) {
+  if (!is_alive(context)) {
+    return fail(ErrorCode::NoSuchDevice, "a child of fork() has none of its parent's objects");
+  }
+  if ((access & ~kKnownAccess) != 0) {
+    return fail(ErrorCode::InvalidArgument, "access flags {:#x}: only {:#x} are known here", access,
+                kKnownAccess);
+  }
+  return {};
+}
+
+/// Without the flags that a library may ignore, such as relaxed ordering: we never reorder.
+[[nodiscard]] unsigned needed_access(unsigned access) {
+  return access & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
+}
+
+/// All of the address space: an on-demand region that begins at null and has every length.
+[[nodiscard]] bool is_implicit(void* address, std::size_t length, unsigned access) {
+  return address == nullptr && length == SIZE_MAX && (access & IBV_ACCESS_ON_DEMAND) != 0;
+}
 
 Result<hca::MemoryRegion*> register_range(ibv_pd* pd, void* address, std::size_t length,
                                           std::uint64_t iova, unsigned access) {
   Context& context = context_of(pd->context);
-  if (!is_alive(context)) {
-    return fail(ErrorCode::NoSuchDevice, "a child of fork() has none of its parent's objects");
+  if (auto known = check_access(context, access); !known) {
+    return std::unexpected(known.error());
   }
-  access &= ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
-  if ((access & ~kKnownAccess) != 0) {
-    return fail(
-        (access & IBV_ACCESS_ON_DEMAND) != 0 ? ErrorCode::NotSupported : ErrorCode::InvalidArgument,
-        "access flags {:#x}: only {:#x} are known here", access, kKnownAccess);
+  hca::ProtectionDomain& domain = *object_of<ProtectionDomainObject>(pd).engine;
+  const auto flags = hca::AccessFlags::from_bits(access);
+  if (is_implicit(address, length, access)) {
+    return context.engine->register_address_space(domain, flags);
   }
-  if (length == 0 || address == nullptr || !is_mapped(address, length)) {
-    return fail(length == 0 ? ErrorCode::InvalidArgument : ErrorCode::BadAddress,
-                "a region of {} bytes must be memory that exists", length);
+  if (auto there = check_range(address, length, access); !there) {
+    return std::unexpected(there.error());
   }
-  return context.engine->register_memory(*object_of<ProtectionDomainObject>(pd).engine, iova,
-                                         {static_cast<std::byte*>(address), length},
-                                         hca::AccessFlags::from_bits(access));
+  return context.engine->register_memory(domain, iova, {static_cast<std::byte*>(address), length},
+                                         flags);
 }
 
 ibv_mr* make_region(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
-                    unsigned access) {
+                    unsigned all_access) {
+  const unsigned access = needed_access(all_access);
   auto region = register_range(pd, address, length, iova, access);
   if (!region) {
     refuse(region.error());
     return nullptr;
   }
-  auto object = std::make_unique<MemoryRegionObject>();
-  object->engine = *region;
+  MemoryRegionObject* const object = new_region_object(pd, **region);
   object->iova = iova;
   object->access = access;
-  object->mr.context = pd->context;
-  object->mr.pd = pd;
   object->mr.addr = address;
   object->mr.length = length;
-  object->mr.lkey = (*region)->lkey.value();
-  object->mr.rkey = (*region)->rkey.value();
-  return &object.release()->mr;
+  return &object->mr;
+}
+
+int to_advise_errno(const Error& error) {
+  // Its manual page names EPERM where others say EACCES.
+  return error.code == ErrorCode::PermissionDenied ? refuse(EPERM, error.reason) : refuse(error);
+}
+
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* sges,
+              std::uint32_t count) noexcept {
+  Context& context = context_of(pd->context);
+  if (!is_alive(context)) {
+    return refuse(EIO, "a child of fork() has none of its parent's objects");
+  }
+  if ((flags & ~static_cast<std::uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH)) != 0 || count == 0) {
+    return refuse(EINVAL, "advice has one or more ranges, and FLUSH for its only flag");
+  }
+  hca::Prefetch how{.must_succeed = (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0};
+  switch (advice) {
+    case IBV_ADVISE_MR_ADVICE_PREFETCH:
+      break;
+    case IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE:
+      how.for_writing = true;
+      break;
+    case IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT:
+      how.fault = false;
+      break;
+    default:
+      return refuse(ENOTSUP, "the advices known here are those about prefetching");
+  }
+  const auto done = context.engine->prefetch(*object_of<ProtectionDomainObject>(pd).engine,
+                                             sges_of(sges, static_cast<int>(count)), how);
+  return done ? 0 : to_advise_errno(done.error());
+}
+
+ibv_mr* alloc_null_mr(ibv_pd* pd) noexcept {
+  Context& context = context_of(pd->context);
+  if (!is_alive(context)) {
+    refuse(EIO, "a child of fork() has none of its parent's objects");
+    return nullptr;
+  }
+  auto region = context.engine->register_null(*object_of<ProtectionDomainObject>(pd).engine);
+  if (!region) {
+    refuse(region.error());
+    return nullptr;
+  }
+  MemoryRegionObject* const object = new_region_object(pd, **region);
+  object->mr.length = SIZE_MAX;
+  object->mr.rkey = 0;  // no peer may use it
+  return &object->mr;
 }
 
 [[nodiscard]] std::uint64_t number_of(void* address) {
@@ -92,36 +145,23 @@ ibv_mr* make_region(ibv_pd* pd, void* address, std::size_t length, std::uint64_t
 
 }  // namespace
 
+MemoryRegionObject* weft::compat::new_region_object(ibv_pd* pd, hca::MemoryRegion& region) {
+  auto object = std::make_unique<MemoryRegionObject>();
+  object->engine = &region;
+  object->mr.context = pd->context;
+  object->mr.pd = pd;
+  object->mr.lkey = region.lkey.value();
+  object->mr.rkey = region.rkey.value();
+  hold(pd);
+  return object.release();
+}
+
+void weft::compat::set_memory_operations(verbs_context& verbs) {
+  verbs.advise_mr = advise_mr;
+  verbs.alloc_null_mr = alloc_null_mr;
+}
+
 extern "C" {
-
-WEFT_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* c) {
-  Context& context = context_of(c);
-  if (!is_alive(context)) {
-    refuse(EIO, "a child of fork() has none of its parent's objects");
-    return nullptr;
-  }
-  auto pd = context.engine->allocate_pd();
-  if (!pd) {
-    refuse(pd.error());
-    return nullptr;
-  }
-  auto object = std::make_unique<ProtectionDomainObject>();
-  object->pd.context = c;
-  object->engine = *pd;
-  return &object.release()->pd;
-}
-
-WEFT_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
-  auto& object = object_of<ProtectionDomainObject>(pd);
-  Context& context = context_of(pd->context);
-  if (is_alive(context)) {
-    if (auto freed = context.engine->deallocate_pd(*object.engine); !freed) {
-      return refuse(freed.error());
-    }
-  }
-  delete &object;
-  return 0;
-}
 
 WEFT_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
   const std::uint64_t iova = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : number_of(address);
@@ -140,7 +180,10 @@ WEFT_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t leng
 
 WEFT_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int,
                                       int) {
-  refuse(EOPNOTSUPP, "dmabuf regions are not supported");
+  refuse(
+      EOPNOTSUPP,
+      "a DMA-BUF is memory of another device, and no device of this fabric can reach it; register "
+      "a mapping of it instead");
   return nullptr;
 }
 
@@ -152,6 +195,10 @@ WEFT_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
       return refuse(gone.error());
     }
   }
+  if (object.device_memory != nullptr) {
+    --object.device_memory->uses;
+  }
+  let_go(mr->pd);
   delete &object;
   return 0;
 }
@@ -168,6 +215,10 @@ WEFT_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, s
     refuse(EINVAL, "a new translation needs an address and a length");
     return IBV_REREG_MR_ERR_INPUT;
   }
+  if (object.device_memory != nullptr) {
+    refuse(EOPNOTSUPP, "a region of device memory cannot be registered anew");
+    return IBV_REREG_MR_ERR_CMD;
+  }
   if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 && pd == nullptr) {
     refuse(EINVAL, "a new PD is asked for, but none is given");
     return IBV_REREG_MR_ERR_INPUT;
@@ -176,23 +227,33 @@ WEFT_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, s
   const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   void* const new_address = moves ? address : mr->addr;
   const std::size_t new_length = moves ? length : mr->length;
-  const unsigned new_access =
-      (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? static_cast<unsigned>(access) : object.access;
+  const unsigned new_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0
+                                  ? needed_access(static_cast<unsigned>(access))
+                                  : object.access;
   const std::uint64_t new_iova = moves ? number_of(address) : object.iova;
-  auto region = register_range(new_pd, new_address, new_length, new_iova, new_access);
+  auto checked = check_access(context, new_access);
+  if (checked) {
+    checked = check_range(new_address, new_length, new_access);
+  }
+  if (!checked) {
+    refuse(checked.error());
+    return IBV_REREG_MR_ERR_CMD;
+  }
+  auto region = context.engine->reregister_memory(
+      *object.engine, *object_of<ProtectionDomainObject>(new_pd).engine, new_iova,
+      {static_cast<std::byte*>(new_address), new_length}, hca::AccessFlags::from_bits(new_access));
   if (!region) {
     refuse(region.error());
     return IBV_REREG_MR_ERR_CMD;
   }
-  static_cast<void>(context.engine->deregister_memory(*object.engine));
+  hold(new_pd);
+  let_go(mr->pd);
   object.engine = *region;
   object.access = new_access;
   object.iova = new_iova;
   mr->pd = new_pd;
   mr->addr = new_address;
   mr->length = new_length;
-  mr->lkey = (*region)->lkey.value();
-  mr->rkey = (*region)->rkey.value();
   return 0;
 }
 

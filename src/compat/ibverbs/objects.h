@@ -18,6 +18,7 @@ namespace weft::compat {
 
 struct CompletionQueueObject;
 struct Context;
+struct DeviceMemoryObject;
 
 /// A device as a program sees it. What stands behind `device` must look like rdma-core's own
 /// verbs_device: libmlx5 and libefa compare the pointer behind it with theirs (DROPIN-ABI 1.1).
@@ -33,6 +34,9 @@ struct Device {
 };
 static_assert(offsetof(Device, driver_operations) == 664);
 
+/// Policy: device memory of an open device, in bytes.
+inline constexpr std::uint64_t kMaxDeviceMemory = 1U << 20;
+
 struct AsyncEventRecord {
   ibv_async_event event;
 };
@@ -43,6 +47,7 @@ struct Context {
   hca::Hca* engine{};
   std::uint32_t hca{};
   Device* device{};
+  std::atomic<std::uint64_t> device_memory_used{};  // bytes
   host::EventQueue<AsyncEventRecord> async_events;
   verbs_context verbs{};  // the program holds &verbs.context
 };
@@ -52,9 +57,28 @@ struct CompletionChannel {
   host::EventQueue<CompletionQueueObject*> events;
 };
 
+struct ThreadDomainObject {
+  ibv_td td{};
+  std::atomic<std::uint32_t> uses{};
+};
+
+/// A protection domain, or a parent domain: the same PD under another name, for objects that a
+/// program's own allocator has memory for.
 struct ProtectionDomainObject {
   ibv_pd pd{};
   hca::ProtectionDomain* engine{};
+  std::atomic<std::uint32_t> uses{};  // objects made with this name of the PD
+  ProtectionDomainObject* below{};    // of a parent domain
+  ThreadDomainObject* thread_domain{};
+  void* (*allocate)(ibv_pd*, void*, std::size_t, std::size_t, std::uint64_t){};
+  void (*release)(ibv_pd*, void*, void*, std::uint64_t){};
+  void* allocator_context{};
+};
+
+/// Where an object's own memory comes from.
+struct ObjectHome {
+  ibv_pd* domain{};
+  bool is_the_programs{};  // the parent domain's allocator gave it
 };
 
 struct MemoryRegionObject {
@@ -62,6 +86,17 @@ struct MemoryRegionObject {
   hca::MemoryRegion* engine{};
   std::uint64_t iova{};
   unsigned access{};
+  DeviceMemoryObject* device_memory{};  // of a region of device memory
+};
+
+/// Device memory is memory of the process, handed out up to the device's limit.
+struct DeviceMemoryObject {
+  ibv_dm dm{};
+  Context* context{};
+  std::byte* memory{};
+  std::size_t length{};
+  std::size_t alignment{};
+  std::atomic<std::uint32_t> uses{};  // regions
 };
 
 struct AddressHandleObject {
@@ -75,6 +110,7 @@ struct CompletionQueueObject {
   Context* context{};
   std::uint32_t completion_events{};  // handed to the program; under cq.mutex
   std::uint32_t asynchronous_events{};
+  ObjectHome home;
   hca::Wc current;  // of an extended poll
 };
 
@@ -83,6 +119,7 @@ struct SharedReceiveQueueObject {
   hca::SharedReceiveQueue* engine{};
   Context* context{};
   std::uint32_t asynchronous_events{};
+  ObjectHome home;
 };
 
 /// One work request that an extended post is building.
@@ -102,6 +139,7 @@ struct QpObject {
   bool has_send_operations{};
   bool signal_all{};
   std::uint32_t asynchronous_events{};
+  ObjectHome home;
   // Between wr_start and wr_complete; they keep their capacity, so that posting allocates nothing.
   std::vector<PendingWr> pending;
   std::vector<hca::Sge> pending_sges;
@@ -136,12 +174,60 @@ int refuse(int error_number, std::string_view reason);
 [[nodiscard]] bool wants_explanations();
 void explain(std::string_view reason);
 
+/// Objects of a domain keep it from being deallocated.
+void hold(ibv_pd* pd);
+void let_go(ibv_pd* pd);
+[[nodiscard]] bool is_parent_domain(ibv_pd* pd);
+
+/// Memory for an object, from the allocator of its domain if that has one; null after refuse().
+[[nodiscard]] void* allocate_object(ObjectHome& home, std::size_t size, std::size_t alignment);
+void free_object(const ObjectHome& home, void* memory, std::size_t alignment);
+
+template <class Object>
+void destroy_object(Object& object) {
+  const ObjectHome home = object.home;
+  object.~Object();
+  free_object(home, &object, alignof(Object));
+}
+
+struct DestroyObject {
+  template <class Object>
+  void operator()(Object* object) const {
+    destroy_object(*object);
+  }
+};
+template <class Object>
+using ObjectPointer = std::unique_ptr<Object, DestroyObject>;
+
+/// An object of a domain (null for none); null after refuse().
+template <class Object>
+[[nodiscard]] ObjectPointer<Object> make_object(ibv_pd* domain) {
+  ObjectHome home{.domain = domain};
+  void* const memory = allocate_object(home, sizeof(Object), alignof(Object));
+  if (memory == nullptr) {
+    return nullptr;
+  }
+  auto* const object = new (memory) Object;
+  object->home = home;
+  return ObjectPointer<Object>{object};
+}
+
+/// What a program holds of a region; the caller adds what it knows of the memory.
+[[nodiscard]] MemoryRegionObject* new_region_object(ibv_pd* pd, hca::MemoryRegion& region);
+
 /// The operations of a context, by subject.
+void set_domain_operations(verbs_context& verbs);
+void set_memory_operations(verbs_context& verbs);
+void set_device_memory_operations(verbs_context& verbs);
 void set_completion_operations(verbs_context& verbs);
 void set_qp_operations(verbs_context& verbs);
 void set_srq_operations(verbs_context& verbs);
 void set_device_operations(verbs_context& verbs);
+void set_port_operations(verbs_context& verbs);
 void set_send_operations(QpObject& object);
+
+/// Copies at most what the caller's header knows (DROPIN-ABI 2.3, 2.4).
+void copy_clamped(void* to, std::size_t to_size, const void* from, std::size_t from_size);
 
 [[nodiscard]] hca::AhAttributes to_engine(const ibv_ah_attr& attributes);
 [[nodiscard]] ibv_ah_attr from_engine(const hca::AhAttributes& attributes);

@@ -91,7 +91,11 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
 int bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) noexcept {
   return refuse(EOPNOTSUPP, "there are no memory windows yet");
 }
-ibv_mw* alloc_mw(ibv_pd*, ibv_mw_type) noexcept {
+ibv_mw* alloc_mw(ibv_pd*, ibv_mw_type type) noexcept {
+  if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
+    refuse(EINVAL, "a memory window is of type 1 or 2");
+    return nullptr;
+  }
   refuse(EOPNOTSUPP, "there are no memory windows yet");
   return nullptr;
 }
@@ -144,7 +148,10 @@ Result<QpObject*> make_qp(const ibv_qp_init_attr_ex& attributes) {
                        .max_send_sge = attributes.cap.max_send_sge,
                        .max_recv_sge = attributes.cap.max_recv_sge,
                        .max_inline_data = attributes.cap.max_inline_data};
-  auto object = std::make_unique<QpObject>();
+  auto object = make_object<QpObject>(attributes.pd);
+  if (!object) {
+    return fail(ErrorCode::OutOfMemory, "no memory for a QP's object");
+  }
   auto engine = context.process->create_qp(context.hca, init);
   if (!engine) {
     return std::unexpected(engine.error());
@@ -399,7 +406,7 @@ WEFT_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
     }
     pthread_mutex_unlock(&qp->mutex);
   }
-  delete &object;
+  destroy_object(object);
   return 0;
 }
 

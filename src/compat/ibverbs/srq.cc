@@ -35,13 +35,16 @@ ibv_srq* make_srq(ibv_pd* pd, void* srq_context, ibv_srq_attr& attributes) {
     refuse(EIO, "a child of fork() has none of its parent's objects");
     return nullptr;
   }
+  auto object = make_object<SharedReceiveQueueObject>(pd);
+  if (!object) {
+    return nullptr;
+  }
   auto engine = context.engine->create_srq(*object_of<ProtectionDomainObject>(pd).engine,
                                            attributes.max_wr, attributes.max_sge, 0);
   if (!engine) {
     refuse(engine.error());
     return nullptr;
   }
-  auto object = std::make_unique<SharedReceiveQueueObject>();
   object->engine = *engine;
   object->context = &context;
   object->srq.context = pd->context;
@@ -132,7 +135,7 @@ WEFT_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
     }
     pthread_mutex_unlock(&srq->mutex);
   }
-  delete &object;
+  destroy_object(object);
   return 0;
 }
 

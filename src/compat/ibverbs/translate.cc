@@ -2,12 +2,18 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "compat/ibverbs/objects.h"
 
 namespace weft::compat {
+
+void copy_clamped(void* to, std::size_t to_size, const void* from, std::size_t from_size) {
+  std::memset(to, 0, to_size);
+  std::memcpy(to, from, std::min(to_size, from_size));
+}
 
 Gid to_engine(const ibv_gid& gid) {
   std::array<std::byte, Gid::kSize> octets;

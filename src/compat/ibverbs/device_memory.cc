@@ -1,0 +1,145 @@
+// Device memory: a part of the process's memory that the program reaches through copies alone.
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "compat/ibverbs/objects.h"
+
+namespace weft::compat {
+namespace {
+
+/// Policy: as on hardware, copies are of whole words.
+constexpr std::uint64_t kWord = 4;
+/// Policy: no more than a page, which is what devices offer.
+constexpr std::uint32_t kMaxLogAlignment = 12;
+
+[[nodiscard]] int check_copy(const DeviceMemoryObject& object, std::uint64_t offset,
+                             std::size_t length) {
+  if (offset % kWord != 0 || length % kWord != 0) {
+    return refuse(EINVAL, "copies to and from device memory begin and end at multiples of 4");
+  }
+  if (length > object.length || offset > object.length - length) {
+    return refuse(EINVAL, "the copy is not inside the device memory");
+  }
+  return 0;
+}
+
+int memcpy_to_dm(ibv_dm* dm, std::uint64_t offset, const void* from, std::size_t length) noexcept {
+  auto& object = object_of<DeviceMemoryObject>(dm);
+  if (const int error = check_copy(object, offset, length); error != 0) {
+    return error;
+  }
+  std::memcpy(object.memory + offset, from, length);
+  return 0;
+}
+
+int memcpy_from_dm(void* to, ibv_dm* dm, std::uint64_t offset, std::size_t length) noexcept {
+  auto& object = object_of<DeviceMemoryObject>(dm);
+  if (const int error = check_copy(object, offset, length); error != 0) {
+    return error;
+  }
+  std::memcpy(to, object.memory + offset, length);
+  return 0;
+}
+
+/// Takes bytes out of what the device has left.
+[[nodiscard]] bool reserve(Context& context, std::size_t length) {
+  std::uint64_t used = context.device_memory_used.load();
+  do {
+    if (length > kMaxDeviceMemory - used) {
+      return false;
+    }
+  } while (!context.device_memory_used.compare_exchange_weak(used, used + length));
+  return true;
+}
+
+/// A child of fork() may have some, too: nothing of it is in an engine until it is registered.
+ibv_dm* alloc_dm(ibv_context* c, ibv_alloc_dm_attr* attributes) noexcept {
+  Context& context = context_of(c);
+  if (attributes->comp_mask != 0 || attributes->length == 0 ||
+      attributes->log_align_req > kMaxLogAlignment) {
+    refuse(EINVAL, "device memory has a length, an alignment up to 2^12, and no other attribute");
+    return nullptr;
+  }
+  if (!reserve(context, attributes->length)) {
+    refuse(ENOMEM, "the device has not that much device memory left (max_dm_size)");
+    return nullptr;
+  }
+  auto object = std::make_unique<DeviceMemoryObject>();
+  object->alignment =
+      std::max<std::size_t>(std::size_t{1} << attributes->log_align_req, alignof(std::max_align_t));
+  object->length = attributes->length;
+  void* const memory =
+      ::operator new(object->length, std::align_val_t{object->alignment}, std::nothrow);
+  if (memory == nullptr) {
+    context.device_memory_used -= object->length;
+    refuse(ENOMEM, "no memory to be device memory");
+    return nullptr;
+  }
+  std::memset(memory, 0, object->length);
+  object->memory = static_cast<std::byte*>(memory);
+  object->context = &context;
+  object->dm.context = c;
+  object->dm.memcpy_to_dm = memcpy_to_dm;
+  object->dm.memcpy_from_dm = memcpy_from_dm;
+  return &object.release()->dm;
+}
+
+int free_dm(ibv_dm* dm) noexcept {
+  auto& object = object_of<DeviceMemoryObject>(dm);
+  if (object.uses.load() != 0) {
+    return refuse(EBUSY, "regions of the device memory still exist; deregister those first");
+  }
+  ::operator delete(object.memory, std::align_val_t{object.alignment});
+  object.context->device_memory_used -= object.length;
+  delete &object;
+  return 0;
+}
+
+ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, std::uint64_t offset, std::size_t length,
+                  unsigned access) noexcept {
+  constexpr unsigned kKnown = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                              IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                              IBV_ACCESS_ZERO_BASED;
+  auto& object = object_of<DeviceMemoryObject>(dm);
+  Context& context = context_of(pd->context);
+  access &= ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
+  if (!is_alive(context)) {
+    refuse(EIO, "a child of fork() has none of its parent's objects");
+    return nullptr;
+  }
+  if ((access & ~kKnown) != 0 || (access & IBV_ACCESS_ZERO_BASED) == 0) {
+    refuse(EINVAL, "a region of device memory is zero based, and neither bound nor paged");
+    return nullptr;
+  }
+  if (length > object.length || offset > object.length - length) {
+    refuse(EINVAL, "the region is not inside the device memory");
+    return nullptr;
+  }
+  auto region = context.engine->register_memory(*object_of<ProtectionDomainObject>(pd).engine, 0,
+                                                {object.memory + offset, length},
+                                                hca::AccessFlags::from_bits(access));
+  if (!region) {
+    refuse(region.error());
+    return nullptr;
+  }
+  MemoryRegionObject* const made = new_region_object(pd, **region);
+  made->access = access;
+  made->mr.length = length;
+  made->device_memory = &object;
+  ++object.uses;
+  return &made->mr;
+}
+
+}  // namespace
+
+void set_device_memory_operations(verbs_context& verbs) {
+  verbs.alloc_dm = alloc_dm;
+  verbs.free_dm = free_dm;
+  verbs.reg_dm_mr = reg_dm_mr;
+}
+
+}  // namespace weft::compat

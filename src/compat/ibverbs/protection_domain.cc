@@ -1,0 +1,173 @@
+// Protection domains, thread domains, and parent domains, which join one of each.
+
+#include <cerrno>
+#include <memory>
+#include <new>
+
+#include "compat/ibverbs/objects.h"
+
+namespace weft::compat {
+namespace {
+
+/// What a program's allocator is told to allocate for: the upper half is a driver's number in
+/// rdma-core, of which 0 is unknown, the lower half the driver's own (ibv_alloc_parent_domain(3)).
+/// Ours says: the object of a QP, CQ or SRQ.
+constexpr std::uint64_t kResource = 1;
+
+/// Nothing of ours is shared between objects of a thread domain, so that using them from one thread
+/// saves no lock; the domain is known all the same.
+ibv_td* alloc_td(ibv_context* c, ibv_td_init_attr* attributes) noexcept {
+  if (!is_alive(context_of(c))) {
+    refuse(EIO, "a child of fork() has none of its parent's objects");
+    return nullptr;
+  }
+  if (attributes->comp_mask != 0) {
+    refuse(EINVAL, "unknown attributes of a thread domain");
+    return nullptr;
+  }
+  auto object = std::make_unique<ThreadDomainObject>();
+  object->td.context = c;
+  return &object.release()->td;
+}
+
+int dealloc_td(ibv_td* td) noexcept {
+  auto& object = object_of<ThreadDomainObject>(td);
+  if (object.uses.load() != 0) {
+    return refuse(EBUSY, "parent domains still use the thread domain; deallocate those first");
+  }
+  delete &object;
+  return 0;
+}
+
+ibv_pd* alloc_parent_domain(ibv_context* c, ibv_parent_domain_init_attr* attributes) noexcept {
+  constexpr std::uint32_t kKnown =
+      IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+  const auto has = [&](std::uint32_t bit) { return (attributes->comp_mask & bit) != 0; };
+  if (attributes->pd == nullptr || attributes->pd->context != c ||
+      (attributes->td != nullptr && attributes->td->context != c)) {
+    refuse(EINVAL, "a parent domain needs a PD, and a thread domain if any, of its own context");
+    return nullptr;
+  }
+  if ((attributes->comp_mask & ~kKnown) != 0) {
+    refuse(EINVAL, "unknown attributes of a parent domain");
+    return nullptr;
+  }
+  if (has(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) &&
+      (attributes->alloc == nullptr || attributes->free == nullptr)) {
+    refuse(EINVAL, "an allocator of a parent domain comes with both functions");
+    return nullptr;
+  }
+  auto& below = object_of<ProtectionDomainObject>(attributes->pd);
+  auto object = std::make_unique<ProtectionDomainObject>();
+  object->pd.context = c;
+  object->engine = below.engine;
+  object->below = &below;
+  if (attributes->td != nullptr) {
+    object->thread_domain = &object_of<ThreadDomainObject>(attributes->td);
+    ++object->thread_domain->uses;
+  }
+  if (has(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS)) {
+    object->allocate = attributes->alloc;
+    object->release = attributes->free;
+  }
+  if (has(IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)) {
+    object->allocator_context = attributes->pd_context;
+  }
+  ++below.uses;
+  return &object.release()->pd;
+}
+
+}  // namespace
+
+void hold(ibv_pd* pd) { ++object_of<ProtectionDomainObject>(pd).uses; }
+void let_go(ibv_pd* pd) { --object_of<ProtectionDomainObject>(pd).uses; }
+
+bool is_parent_domain(ibv_pd* pd) { return object_of<ProtectionDomainObject>(pd).below != nullptr; }
+
+void* allocate_object(ObjectHome& home, std::size_t size, std::size_t alignment) {
+  void* memory = IBV_ALLOCATOR_USE_DEFAULT;
+  if (home.domain != nullptr) {
+    auto& domain = object_of<ProtectionDomainObject>(home.domain);
+    if (domain.allocate != nullptr) {
+      memory = domain.allocate(home.domain, domain.allocator_context, size, alignment, kResource);
+    }
+  }
+  home.is_the_programs = memory != IBV_ALLOCATOR_USE_DEFAULT;
+  if (!home.is_the_programs) {
+    memory = ::operator new(size, std::align_val_t{alignment}, std::nothrow);
+  }
+  if (memory == nullptr) {
+    refuse(ENOMEM, home.is_the_programs ? "the parent domain's allocator gave no memory"
+                                        : "no memory for a verbs object");
+  } else if (home.domain != nullptr) {
+    hold(home.domain);
+  }
+  return memory;
+}
+
+void free_object(const ObjectHome& home, void* memory, std::size_t alignment) {
+  if (home.is_the_programs) {
+    auto& domain = object_of<ProtectionDomainObject>(home.domain);
+    domain.release(home.domain, domain.allocator_context, memory, kResource);
+  } else {
+    ::operator delete(memory, std::align_val_t{alignment});
+  }
+  if (home.domain != nullptr) {
+    let_go(home.domain);
+  }
+}
+
+void set_domain_operations(verbs_context& verbs) {
+  verbs.alloc_td = alloc_td;
+  verbs.dealloc_td = dealloc_td;
+  verbs.alloc_parent_domain = alloc_parent_domain;
+}
+
+}  // namespace weft::compat
+
+using namespace weft;
+using namespace weft::compat;
+
+extern "C" {
+
+WEFT_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* c) {
+  Context& context = context_of(c);
+  if (!is_alive(context)) {
+    refuse(EIO, "a child of fork() has none of its parent's objects");
+    return nullptr;
+  }
+  auto pd = context.engine->allocate_pd();
+  if (!pd) {
+    refuse(pd.error());
+    return nullptr;
+  }
+  auto object = std::make_unique<ProtectionDomainObject>();
+  object->pd.context = c;
+  object->engine = *pd;
+  return &object.release()->pd;
+}
+
+WEFT_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
+  auto& object = object_of<ProtectionDomainObject>(pd);
+  Context& context = context_of(pd->context);
+  if (is_alive(context)) {
+    if (object.uses.load() != 0) {
+      return refuse(EBUSY, "objects of the domain still exist, or parent domains above it");
+    }
+    if (object.below == nullptr) {
+      if (auto freed = context.engine->deallocate_pd(*object.engine); !freed) {
+        return refuse(freed.error());
+      }
+    }
+  }
+  if (object.below != nullptr) {
+    --object.below->uses;
+  }
+  if (object.thread_domain != nullptr) {
+    --object.thread_domain->uses;
+  }
+  delete &object;
+  return 0;
+}
+
+}  // extern "C"
