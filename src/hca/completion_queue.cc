@@ -7,15 +7,24 @@
 
 namespace weft::hca {
 
-CompletionQueue::CompletionQueue(std::uint32_t capacity, LockPolicy policy, HcaEvents& events)
-    : lock_(policy), events_(events), ring_(capacity) {}
+CompletionQueue::CompletionQueue(std::uint32_t capacity, LockPolicy policy, HcaEvents& events,
+                                 const CompletionQueueOptions& options)
+    : lock_(policy),
+      events_(events),
+      options_(options),
+      ring_(capacity),
+      stamps_(options.clock == nullptr ? 0 : capacity) {}
 
 bool CompletionQueue::push(const Wc& wc, bool solicited) {
   const std::lock_guard guard{lock_};
   if (dead_) {
     return false;
   }
-  const std::uint32_t size = size_.load(std::memory_order_relaxed);
+  std::uint32_t size = size_.load(std::memory_order_relaxed);
+  if (size == ring_.size() && options_.ignore_overrun) {
+    head_ = head_ + 1 == ring_.size() ? 0 : head_ + 1;
+    --size;
+  }
   if (size == ring_.size()) {
     dead_ = true;
     if (events_.wants_explanations()) {
@@ -32,6 +41,9 @@ bool CompletionQueue::push(const Wc& wc, bool solicited) {
     tail -= ring_.size();
   }
   ring_[tail] = wc;
+  if (options_.clock != nullptr) {
+    stamps_[tail] = options_.clock();
+  }
   size_.store(size + 1, std::memory_order_release);
   const bool counts = solicited || wc.status != WcStatus::Success;
   ++pushed_;
@@ -41,6 +53,23 @@ bool CompletionQueue::push(const Wc& wc, bool solicited) {
   if (armed_ == Armed::Any || (armed_ == Armed::Solicited && counts)) {
     fire();
   }
+  return true;
+}
+
+bool CompletionQueue::poll_one(Wc& wc, std::uint64_t& stamp) {
+  if (is_empty()) {
+    return false;
+  }
+  const std::lock_guard guard{lock_};
+  const std::uint32_t size = size_.load(std::memory_order_relaxed);
+  if (size == 0) {
+    return false;
+  }
+  wc = ring_[head_];
+  stamp = stamps_.empty() ? 0 : stamps_[head_];
+  head_ = head_ + 1 == ring_.size() ? 0 : head_ + 1;
+  size_.store(size - 1, std::memory_order_release);
+  polled_since_event_ = true;
   return true;
 }
 
@@ -71,10 +100,16 @@ Result<void> CompletionQueue::resize(std::uint32_t capacity) {
                 capacity);
   }
   std::vector<Wc> ring(capacity);
+  std::vector<std::uint64_t> stamps(stamps_.empty() ? 0 : capacity);
   for (std::uint32_t i = 0; i < size; ++i) {
-    ring[i] = ring_[(head_ + i) % ring_.size()];
+    const std::size_t from = (head_ + i) % ring_.size();
+    ring[i] = ring_[from];
+    if (!stamps.empty()) {
+      stamps[i] = stamps_[from];
+    }
   }
   ring_.swap(ring);
+  stamps_.swap(stamps);
   head_ = 0;
   return {};
 }
@@ -84,9 +119,13 @@ void CompletionQueue::remove(Qpn qpn) {
   const std::uint32_t size = size_.load(std::memory_order_relaxed);
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < size; ++i) {
-    const Wc wc = ring_[(head_ + i) % ring_.size()];
-    if (wc.qpn != qpn) {
-      ring_[(head_ + kept) % ring_.size()] = wc;
+    const std::size_t from = (head_ + i) % ring_.size();
+    if (ring_[from].qpn != qpn) {
+      const std::size_t to = (head_ + kept) % ring_.size();
+      ring_[to] = ring_[from];
+      if (!stamps_.empty()) {
+        stamps_[to] = stamps_[from];
+      }
       ++kept;
     }
   }

@@ -14,11 +14,17 @@
 
 namespace weft::hca {
 
+struct CompletionQueueOptions {
+  bool ignore_overrun{};       ///< a full CQ loses its oldest completion and stays alive
+  std::uint64_t (*clock)(){};  ///< stamps every completion as it is added; null: no stamps
+};
+
 /// Completion queue (IBTA vol 1 §11.2.8, R-RVT-13). Any thread may push, poll and arm; one lock,
 /// under the driver's policy.
 class CompletionQueue {
  public:
-  CompletionQueue(std::uint32_t capacity, LockPolicy policy, HcaEvents& events);
+  CompletionQueue(std::uint32_t capacity, LockPolicy policy, HcaEvents& events,
+                  const CompletionQueueOptions& options = {});
 
   /// Adds a completion; a solicited or failed one also fires a solicited-only arm. On overflow
   /// nothing is added, the CQ is dead from then on and CqError is raised once; returns false.
@@ -47,6 +53,9 @@ class CompletionQueue {
     polled_since_event_ = true;
     return count;
   }
+
+  /// The oldest completion and when it was added; false when there is none.
+  bool poll_one(Wc& wc, std::uint64_t& stamp);
 
   /// One-shot request for a completion event, for the next or the next solicited completion; arming
   /// for all wins. It fires at once for completions that came after the last event, and for those
@@ -77,7 +86,9 @@ class CompletionQueue {
 
   PolicyLock lock_;
   HcaEvents& events_;
+  CompletionQueueOptions options_;
   std::vector<Wc> ring_;
+  std::vector<std::uint64_t> stamps_;  // beside ring_; empty without a clock
   std::uint32_t head_{};
   std::atomic<std::uint32_t> size_{};
   Armed armed_{Armed::No};

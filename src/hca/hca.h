@@ -90,7 +90,8 @@ class Hca {
   Result<void> deregister_memory(MemoryRegion& region);
   /// Makes pages of on-demand regions present before they are needed (T-ODP-5).
   Result<void> prefetch(const ProtectionDomain& pd, std::span<const Sge> ranges, Prefetch how);
-  Result<CompletionQueue*> create_cq(std::uint32_t capacity);
+  Result<CompletionQueue*> create_cq(std::uint32_t capacity,
+                                     const CompletionQueueOptions& options = {});
   Result<void> destroy_cq(CompletionQueue& cq);
   Result<SharedReceiveQueue*> create_srq(ProtectionDomain& pd, std::uint32_t depth,
                                          std::uint32_t max_sge, std::uint32_t limit);

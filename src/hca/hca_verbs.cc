@@ -64,7 +64,8 @@ Result<void> Hca::deallocate_pd(ProtectionDomain& pd) {
   return {};
 }
 
-Result<CompletionQueue*> Hca::create_cq(std::uint32_t capacity) {
+Result<CompletionQueue*> Hca::create_cq(std::uint32_t capacity,
+                                        const CompletionQueueOptions& options) {
   const DeviceLimits& limits = state_->configuration.limits;
   if (capacity == 0 || capacity > limits.max_cqe) {
     return fail(ErrorCode::InvalidArgument, "a CQ of {} entries; the device allows 1..{}", capacity,
@@ -75,7 +76,7 @@ Result<CompletionQueue*> Hca::create_cq(std::uint32_t capacity) {
     return std::unexpected(room.error());
   }
   return state_->cqs.add(std::make_unique<CompletionQueue>(
-      capacity, state_->configuration.lock_policy, state_->events));
+      capacity, state_->configuration.lock_policy, state_->events, options));
 }
 
 Result<void> Hca::destroy_cq(CompletionQueue& cq) {

@@ -150,6 +150,57 @@ TEST(CompletionQueue, DiesOnOverflowAndSaysSoOnce) {  // T-RVT-6
   EXPECT_EQ(events.count(AsyncEventType::CqError), 1U);
 }
 
+std::uint64_t counting_clock() {
+  static std::uint64_t time = 0;
+  return ++time;
+}
+
+TEST(CompletionQueue, KeepsEveryCompletionWithItsStamp) {
+  RecordedEvents events;
+  CompletionQueue cq{3, LockPolicy::None, events, {.clock = counting_clock}};
+  Wc wc;
+  std::uint64_t stamp = 0;
+  const auto push = [&](std::uint64_t id, std::uint32_t qpn) {
+    wc.wr_id = id;
+    wc.qpn = Qpn{qpn};
+    EXPECT_TRUE(cq.push(wc, false));
+  };
+  push(1, 7);
+  ASSERT_TRUE(cq.poll_one(wc, stamp));
+  const std::uint64_t first = stamp;
+  push(2, 7);
+  push(3, 8);
+  push(4, 7);  // wraps around
+  cq.remove(Qpn{8});
+  ASSERT_TRUE(cq.resize(5));
+  push(5, 7);
+  for (const auto& [id, after] : {
+           std::pair{2U, 1U},
+           {4U, 3U},
+           {5U, 4U}
+  }) {
+    ASSERT_TRUE(cq.poll_one(wc, stamp));
+    EXPECT_EQ(wc.wr_id, id);
+    EXPECT_EQ(stamp, first + after);
+  }
+  EXPECT_FALSE(cq.poll_one(wc, stamp));
+}
+
+TEST(CompletionQueue, LosesTheOldestWhereOverrunIsIgnored) {
+  RecordedEvents events;
+  CompletionQueue cq{2, LockPolicy::None, events, {.ignore_overrun = true}};
+  Wc wc;
+  for (wc.wr_id = 1; wc.wr_id <= 3; ++wc.wr_id) {
+    EXPECT_TRUE(cq.push(wc, false));
+  }
+  EXPECT_FALSE(cq.is_dead());
+  EXPECT_EQ(events.count(AsyncEventType::CqError), 0U);
+  std::array<Wc, 3> out;
+  ASSERT_EQ(cq.poll(out), 2U);
+  EXPECT_EQ(out[0].wr_id, 2U);
+  EXPECT_EQ(out[1].wr_id, 3U);
+}
+
 TEST(CompletionQueue, FiresOnceForWhatItWasArmedFor) {
   RecordedEvents events;
   CompletionQueue cq{16, LockPolicy::None, events};

@@ -68,8 +68,9 @@ fabric::PortRecord Process::port_record(std::uint32_t hca, PortNumber port) cons
   });
 }
 
-Result<hca::CompletionQueue*> Process::create_cq(std::uint32_t hca, std::uint32_t capacity) {
-  auto cq = impl_->slots.at(hca)->engine->create_cq(capacity);
+Result<hca::CompletionQueue*> Process::create_cq(std::uint32_t hca, std::uint32_t capacity,
+                                                 const hca::CompletionQueueOptions& options) {
+  auto cq = impl_->slots.at(hca)->engine->create_cq(capacity, options);
   if (cq) {
     auto carrier = std::make_unique<CqCarrier>();
     (*cq)->carrier = carrier.get();

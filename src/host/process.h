@@ -70,7 +70,8 @@ class Process {
 
   // --- CQs and QPs: made and changed through the driver, so that it can carry for them
 
-  [[nodiscard]] Result<hca::CompletionQueue*> create_cq(std::uint32_t hca, std::uint32_t capacity);
+  [[nodiscard]] Result<hca::CompletionQueue*> create_cq(
+      std::uint32_t hca, std::uint32_t capacity, const hca::CompletionQueueOptions& options = {});
   [[nodiscard]] Result<void> destroy_cq(std::uint32_t hca, hca::CompletionQueue& cq);
 
   [[nodiscard]] Result<hca::Qp*> create_qp(std::uint32_t hca, const hca::QpInit& init);

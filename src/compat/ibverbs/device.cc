@@ -137,6 +137,8 @@ int query_device_ex(ibv_context* c, const ibv_query_device_ex_input*,
   out.device_cap_flags_ex = out.orig_attr.device_cap_flags;
   out.odp_caps = odp_capabilities();
   out.max_dm_size = kMaxDeviceMemory;
+  out.completion_timestamp_mask = ~std::uint64_t{0};
+  out.hca_core_clock = 1'000'000;  // kHz: stamps count nanoseconds
   out.phys_port_cnt_ex = out.orig_attr.phys_port_cnt;
   out.pci_atomic_caps = {};
   copy_clamped(attributes, size, &out, sizeof out);
@@ -209,6 +211,7 @@ WEFT_EXPORT ibv_context* ibv_open_device(ibv_device* d) {
   verbs.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
   pthread_mutex_init(&verbs.context.mutex, nullptr);
   set_device_operations(verbs);
+  set_extended_completion_operations(verbs);
   set_port_operations(verbs);
   set_domain_operations(verbs);
   set_memory_operations(verbs);

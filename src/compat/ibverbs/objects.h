@@ -112,6 +112,7 @@ struct CompletionQueueObject {
   std::uint32_t asynchronous_events{};
   ObjectHome home;
   hca::Wc current;  // of an extended poll
+  std::uint64_t current_stamp{};
 };
 
 struct SharedReceiveQueueObject {
@@ -212,6 +213,11 @@ template <class Object>
   return ObjectPointer<Object>{object};
 }
 
+/// A CQ of a domain (null for none); null after refuse().
+[[nodiscard]] CompletionQueueObject* make_cq(Context& context, int cqe, void* cq_context,
+                                             ibv_comp_channel* channel, int vector, ibv_pd* domain,
+                                             const hca::CompletionQueueOptions& options);
+
 /// What a program holds of a region; the caller adds what it knows of the memory.
 [[nodiscard]] MemoryRegionObject* new_region_object(ibv_pd* pd, hca::MemoryRegion& region);
 
@@ -220,6 +226,7 @@ void set_domain_operations(verbs_context& verbs);
 void set_memory_operations(verbs_context& verbs);
 void set_device_memory_operations(verbs_context& verbs);
 void set_completion_operations(verbs_context& verbs);
+void set_extended_completion_operations(verbs_context& verbs);
 void set_qp_operations(verbs_context& verbs);
 void set_srq_operations(verbs_context& verbs);
 void set_device_operations(verbs_context& verbs);
