@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -104,6 +105,43 @@ TEST_F(Domains, TakeMemoryForTheirObjectsFromTheProgram) {
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
   EXPECT_EQ(allocator.freed, 2);
   EXPECT_EQ(ibv_dealloc_pd(parent), 0);
+}
+
+TEST_F(Verbs, GiveObjectsASecondNameInAnImportedContext) {
+  char memory[64] = "first name";
+  ibv_mr* const mr = ibv_reg_mr(pd_, memory, sizeof memory, int{IBV_ACCESS_LOCAL_WRITE});
+  ibv_alloc_dm_attr attributes{.length = 64, .log_align_req = 0, .comp_mask = 0};
+  ibv_dm* const dm = ibv_alloc_dm(context_, &attributes);
+  ASSERT_NE(dm, nullptr);
+  EXPECT_EQ(ibv_import_device(context_->cmd_fd), nullptr) << "not duplicated";
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_import_device(STDIN_FILENO), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  ibv_context* const second = ibv_import_device(dup(context_->cmd_fd));
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(ibv_import_pd(second, 12'345), nullptr);
+  EXPECT_EQ(errno, ENOENT);
+  ibv_pd* const pd = ibv_import_pd(second, pd_->handle);
+  ASSERT_NE(pd, nullptr);
+  ibv_mr* const same = ibv_import_mr(pd, mr->handle);
+  ASSERT_NE(same, nullptr);
+  EXPECT_EQ(same->rkey, mr->rkey);
+  EXPECT_EQ(same->addr, nullptr);
+  ibv_dm* const same_dm = ibv_import_dm(second, dm->handle);
+  ASSERT_NE(same_dm, nullptr);
+  std::uint32_t word = 0x1234;
+  EXPECT_EQ(ibv_memcpy_to_dm(dm, 8, &word, 4), 0);
+  word = 0;
+  EXPECT_EQ(ibv_memcpy_from_dm(&word, same_dm, 8, 4), 0);
+  EXPECT_EQ(word, 0x1234U);
+  ibv_unimport_dm(same_dm);
+  EXPECT_EQ(ibv_free_dm(dm), 0);
+  // Destroyed under one name, it is gone under the other, too.
+  EXPECT_EQ(ibv_dereg_mr(same), 0);
+  EXPECT_EQ(ibv_dereg_mr(mr), EINVAL);
+  ibv_unimport_mr(mr);
+  ibv_unimport_pd(pd);
+  EXPECT_EQ(ibv_close_device(second), 0);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <endian.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "compat/ibverbs/objects.h"
@@ -147,6 +149,45 @@ int query_device_ex(ibv_context* c, const ibv_query_device_ex_input*,
 
 }  // namespace
 
+ibv_context* new_context(Device& device, host::UniqueFd command, std::shared_ptr<Handles> handles) {
+  host::Process* const program = process();
+  if (program == nullptr || device.hca >= program->hcas().size()) {
+    refuse(ENODEV, "the device is not there any more");
+    return nullptr;
+  }
+  auto context = std::make_unique<Context>();
+  if (context->async_events.fd() < 0) {
+    refuse(EMFILE, "no file descriptor left for asynchronous events");
+    return nullptr;
+  }
+  context->process = program;
+  context->hca = device.hca;
+  context->engine = program->hcas()[device.hca].engine;
+  context->device = &device;
+  context->command = std::move(command);
+  context->handles = std::move(handles);
+  verbs_context& verbs = context->verbs;
+  verbs.sz = sizeof verbs;
+  verbs.priv = static_cast<verbs_ex_private*>(static_cast<void*>(context.get()));
+  verbs.context.device = &device.device;
+  verbs.context.cmd_fd = context->command.get();
+  verbs.context.async_fd = context->async_events.fd();
+  verbs.context.num_comp_vectors = 1;
+  verbs.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  pthread_mutex_init(&verbs.context.mutex, nullptr);
+  set_device_operations(verbs);
+  set_port_operations(verbs);
+  set_domain_operations(verbs);
+  set_memory_operations(verbs);
+  set_device_memory_operations(verbs);
+  set_completion_operations(verbs);
+  set_extended_completion_operations(verbs);
+  set_qp_operations(verbs);
+  set_srq_operations(verbs);
+  add_context(*context);
+  return &context.release()->verbs.context;
+}
+
 void set_device_operations(verbs_context& verbs) { verbs.query_device_ex = query_device_ex; }
 
 }  // namespace weft::compat
@@ -186,41 +227,12 @@ WEFT_EXPORT int ibv_get_device_index(ibv_device* device) {
 }
 
 WEFT_EXPORT ibv_context* ibv_open_device(ibv_device* d) {
-  auto& device = object_of<Device>(d);
-  host::Process* const program = process();
-  if (program == nullptr || device.hca >= program->hcas().size()) {
-    refuse(ENODEV, "the device is not there any more");
+  host::UniqueFd command{memfd_create("weft-device", MFD_CLOEXEC)};
+  if (!command) {
+    refuse(EMFILE, "no file descriptor left for the device");
     return nullptr;
   }
-  auto context = std::make_unique<Context>();
-  if (context->async_events.fd() < 0) {
-    refuse(EMFILE, "no file descriptor left for asynchronous events");
-    return nullptr;
-  }
-  context->process = program;
-  context->hca = device.hca;
-  context->engine = program->hcas()[device.hca].engine;
-  context->device = &device;
-  verbs_context& verbs = context->verbs;
-  verbs.sz = sizeof verbs;
-  verbs.priv = static_cast<verbs_ex_private*>(static_cast<void*>(context.get()));
-  verbs.context.device = d;
-  verbs.context.cmd_fd = -1;
-  verbs.context.async_fd = context->async_events.fd();
-  verbs.context.num_comp_vectors = 1;
-  verbs.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
-  pthread_mutex_init(&verbs.context.mutex, nullptr);
-  set_device_operations(verbs);
-  set_extended_completion_operations(verbs);
-  set_port_operations(verbs);
-  set_domain_operations(verbs);
-  set_memory_operations(verbs);
-  set_device_memory_operations(verbs);
-  set_completion_operations(verbs);
-  set_qp_operations(verbs);
-  set_srq_operations(verbs);
-  add_context(*context);
-  return &context.release()->verbs.context;
+  return new_context(object_of<Device>(d), std::move(command), std::make_shared<Handles>());
 }
 
 WEFT_EXPORT int ibv_close_device(ibv_context* c) {

@@ -1,10 +1,11 @@
 // Device memory: a part of the process's memory that the program reaches through copies alone.
 
-#include <bit>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "compat/ibverbs/objects.h"
 
@@ -21,7 +22,7 @@ constexpr std::uint32_t kMaxLogAlignment = 12;
   if (offset % kWord != 0 || length % kWord != 0) {
     return refuse(EINVAL, "copies to and from device memory begin and end at multiples of 4");
   }
-  if (length > object.length || offset > object.length - length) {
+  if (length > object.memory->length() || offset > object.memory->length() - length) {
     return refuse(EINVAL, "the copy is not inside the device memory");
   }
   return 0;
@@ -32,7 +33,7 @@ int memcpy_to_dm(ibv_dm* dm, std::uint64_t offset, const void* from, std::size_t
   if (const int error = check_copy(object, offset, length); error != 0) {
     return error;
   }
-  std::memcpy(object.memory + offset, from, length);
+  std::memcpy(object.memory->start() + offset, from, length);
   return 0;
 }
 
@@ -41,18 +42,18 @@ int memcpy_from_dm(void* to, ibv_dm* dm, std::uint64_t offset, std::size_t lengt
   if (const int error = check_copy(object, offset, length); error != 0) {
     return error;
   }
-  std::memcpy(to, object.memory + offset, length);
+  std::memcpy(to, object.memory->start() + offset, length);
   return 0;
 }
 
 /// Takes bytes out of what the device has left.
-[[nodiscard]] bool reserve(Context& context, std::size_t length) {
-  std::uint64_t used = context.device_memory_used.load();
+[[nodiscard]] bool reserve(Handles& handles, std::size_t length) {
+  std::uint64_t used = handles.device_memory_used.load();
   do {
     if (length > kMaxDeviceMemory - used) {
       return false;
     }
-  } while (!context.device_memory_used.compare_exchange_weak(used, used + length));
+  } while (!handles.device_memory_used.compare_exchange_weak(used, used + length));
   return true;
 }
 
@@ -64,37 +65,35 @@ ibv_dm* alloc_dm(ibv_context* c, ibv_alloc_dm_attr* attributes) noexcept {
     refuse(EINVAL, "device memory has a length, an alignment up to 2^12, and no other attribute");
     return nullptr;
   }
-  if (!reserve(context, attributes->length)) {
+  Handles& handles = *context.handles;
+  if (!reserve(handles, attributes->length)) {
     refuse(ENOMEM, "the device has not that much device memory left (max_dm_size)");
     return nullptr;
   }
-  auto object = std::make_unique<DeviceMemoryObject>();
-  object->alignment =
-      std::max<std::size_t>(std::size_t{1} << attributes->log_align_req, alignof(std::max_align_t));
-  object->length = attributes->length;
-  void* const memory =
-      ::operator new(object->length, std::align_val_t{object->alignment}, std::nothrow);
-  if (memory == nullptr) {
-    context.device_memory_used -= object->length;
+  auto memory = DeviceMemory::make(
+      attributes->length, std::max<std::size_t>(std::size_t{1} << attributes->log_align_req,
+                                                alignof(std::max_align_t)));
+  if (!memory) {
+    handles.device_memory_used -= attributes->length;
     refuse(ENOMEM, "no memory to be device memory");
     return nullptr;
   }
-  std::memset(memory, 0, object->length);
-  object->memory = static_cast<std::byte*>(memory);
-  object->context = &context;
-  object->dm.context = c;
-  object->dm.memcpy_to_dm = memcpy_to_dm;
-  object->dm.memcpy_from_dm = memcpy_from_dm;
-  return &object.release()->dm;
+  const std::uint32_t handle = handles.device_memories.add(memory);
+  ibv_dm* const dm = new_device_memory_object(c, std::move(memory));
+  dm->handle = handle;
+  return dm;
 }
 
 int free_dm(ibv_dm* dm) noexcept {
   auto& object = object_of<DeviceMemoryObject>(dm);
-  if (object.uses.load() != 0) {
+  Handles& handles = *context_of(dm->context).handles;
+  if (object.memory->regions.load() != 0) {
     return refuse(EBUSY, "regions of the device memory still exist; deregister those first");
   }
-  ::operator delete(object.memory, std::align_val_t{object.alignment});
-  object.context->device_memory_used -= object.length;
+  if (!handles.device_memories.remove(dm->handle)) {
+    return refuse(EINVAL, "the device memory was freed under another name: only unimport this one");
+  }
+  handles.device_memory_used -= object.memory->length();
   delete &object;
   return 0;
 }
@@ -115,26 +114,49 @@ ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, std::uint64_t offset, std::size_t leng
     refuse(EINVAL, "a region of device memory is zero based, and neither bound nor paged");
     return nullptr;
   }
-  if (length > object.length || offset > object.length - length) {
+  if (length > object.memory->length() || offset > object.memory->length() - length) {
     refuse(EINVAL, "the region is not inside the device memory");
     return nullptr;
   }
   auto region = context.engine->register_memory(*object_of<ProtectionDomainObject>(pd).engine, 0,
-                                                {object.memory + offset, length},
+                                                {object.memory->start() + offset, length},
                                                 hca::AccessFlags::from_bits(access));
   if (!region) {
     refuse(region.error());
     return nullptr;
   }
-  MemoryRegionObject* const made = new_region_object(pd, **region);
+  MemoryRegionObject* const made =
+      new_region_object(pd, {.engine = *region, .device_memory = object.memory});
   made->access = access;
   made->mr.length = length;
-  made->device_memory = &object;
-  ++object.uses;
+  ++object.memory->regions;
   return &made->mr;
 }
 
 }  // namespace
+
+std::shared_ptr<DeviceMemory> DeviceMemory::make(std::size_t length, std::size_t alignment) {
+  void* const start = ::operator new(length, std::align_val_t{alignment}, std::nothrow);
+  if (start == nullptr) {
+    return nullptr;
+  }
+  std::memset(start, 0, length);
+  return std::shared_ptr<DeviceMemory>{
+      new DeviceMemory{static_cast<std::byte*>(start), length, alignment}
+  };
+}
+
+DeviceMemory::~DeviceMemory() { ::operator delete(start_, std::align_val_t{alignment_}); }
+
+ibv_dm* new_device_memory_object(ibv_context* context, std::shared_ptr<DeviceMemory> memory) {
+  auto object = std::make_unique<DeviceMemoryObject>();
+  object->memory = std::move(memory);
+  object->dm.context = context;
+  object->dm.memcpy_to_dm = memcpy_to_dm;
+  object->dm.memcpy_from_dm = memcpy_from_dm;
+  object->dm.comp_mask = IBV_DM_MASK_HANDLE;
+  return &object.release()->dm;
+}
 
 void set_device_memory_operations(verbs_context& verbs) {
   verbs.alloc_dm = alloc_dm;

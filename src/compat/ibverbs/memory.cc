@@ -80,7 +80,7 @@ ibv_mr* make_region(ibv_pd* pd, void* address, std::size_t length, std::uint64_t
     refuse(region.error());
     return nullptr;
   }
-  MemoryRegionObject* const object = new_region_object(pd, **region);
+  MemoryRegionObject* const object = new_region_object(pd, {.engine = *region});
   object->iova = iova;
   object->access = access;
   object->mr.addr = address;
@@ -131,7 +131,7 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) noexcept {
     refuse(region.error());
     return nullptr;
   }
-  MemoryRegionObject* const object = new_region_object(pd, **region);
+  MemoryRegionObject* const object = new_region_object(pd, {.engine = *region});
   object->mr.length = SIZE_MAX;
   object->mr.rkey = 0;  // no peer may use it
   return &object->mr;
@@ -145,13 +145,18 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) noexcept {
 
 }  // namespace
 
-MemoryRegionObject* weft::compat::new_region_object(ibv_pd* pd, hca::MemoryRegion& region) {
+MemoryRegionObject* weft::compat::new_region_object(ibv_pd* pd, const RegionHandle& region) {
+  return new_region_name(pd, region, context_of(pd->context).handles->regions.add(region));
+}
+
+MemoryRegionObject* weft::compat::new_region_name(ibv_pd* pd, const RegionHandle& region,
+                                                  std::uint32_t handle) {
   auto object = std::make_unique<MemoryRegionObject>();
-  object->engine = &region;
   object->mr.context = pd->context;
   object->mr.pd = pd;
-  object->mr.lkey = region.lkey.value();
-  object->mr.rkey = region.rkey.value();
+  object->mr.handle = handle;
+  object->mr.lkey = region.engine->lkey.value();
+  object->mr.rkey = region.engine->rkey.value();
   hold(pd);
   return object.release();
 }
@@ -190,13 +195,17 @@ WEFT_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::
 WEFT_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
   auto& object = object_of<MemoryRegionObject>(mr);
   Context& context = context_of(mr->context);
+  const auto region = context.handles->regions.remove(mr->handle);
+  if (!region) {
+    return refuse(EINVAL, "the region was deregistered under another name: only unimport this one");
+  }
   if (is_alive(context)) {
-    if (auto gone = context.engine->deregister_memory(*object.engine); !gone) {
+    if (auto gone = context.engine->deregister_memory(*region->engine); !gone) {
       return refuse(gone.error());
     }
   }
-  if (object.device_memory != nullptr) {
-    --object.device_memory->uses;
+  if (region->device_memory) {
+    --region->device_memory->regions;
   }
   let_go(mr->pd);
   delete &object;
@@ -215,7 +224,12 @@ WEFT_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, s
     refuse(EINVAL, "a new translation needs an address and a length");
     return IBV_REREG_MR_ERR_INPUT;
   }
-  if (object.device_memory != nullptr) {
+  auto handle = context.handles->regions.find(mr->handle);
+  if (!handle) {
+    refuse(EINVAL, "the region was deregistered under another name");
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  if (handle->device_memory) {
     refuse(EOPNOTSUPP, "a region of device memory cannot be registered anew");
     return IBV_REREG_MR_ERR_CMD;
   }
@@ -240,7 +254,7 @@ WEFT_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, s
     return IBV_REREG_MR_ERR_CMD;
   }
   auto region = context.engine->reregister_memory(
-      *object.engine, *object_of<ProtectionDomainObject>(new_pd).engine, new_iova,
+      *handle->engine, *object_of<ProtectionDomainObject>(new_pd).engine, new_iova,
       {static_cast<std::byte*>(new_address), new_length}, hca::AccessFlags::from_bits(new_access));
   if (!region) {
     refuse(region.error());
@@ -248,7 +262,8 @@ WEFT_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, s
   }
   hold(new_pd);
   let_go(mr->pd);
-  object.engine = *region;
+  handle->engine = *region;
+  context.handles->regions.set(mr->handle, *handle);
   object.access = new_access;
   object.iova = new_iova;
   mr->pd = new_pd;

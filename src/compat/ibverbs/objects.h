@@ -10,15 +10,16 @@
 
 #include "base/result.h"
 #include "compat/ibverbs/abi.h"
+#include "compat/ibverbs/handles.h"
 #include "hca/hca.h"
 #include "host/event_queue.h"
 #include "host/process.h"
+#include "host/unique_fd.h"
 
 namespace weft::compat {
 
 struct CompletionQueueObject;
 struct Context;
-struct DeviceMemoryObject;
 
 /// A device as a program sees it. What stands behind `device` must look like rdma-core's own
 /// verbs_device: libmlx5 and libefa compare the pointer behind it with theirs (DROPIN-ABI 1.1).
@@ -47,7 +48,8 @@ struct Context {
   hca::Hca* engine{};
   std::uint32_t hca{};
   Device* device{};
-  std::atomic<std::uint64_t> device_memory_used{};  // bytes
+  host::UniqueFd command;  // names the open device to who imports it
+  std::shared_ptr<Handles> handles;
   host::EventQueue<AsyncEventRecord> async_events;
   verbs_context verbs{};  // the program holds &verbs.context
 };
@@ -83,20 +85,14 @@ struct ObjectHome {
 
 struct MemoryRegionObject {
   ibv_mr mr{};
-  hca::MemoryRegion* engine{};
   std::uint64_t iova{};
   unsigned access{};
-  DeviceMemoryObject* device_memory{};  // of a region of device memory
 };
 
 /// Device memory is memory of the process, handed out up to the device's limit.
 struct DeviceMemoryObject {
   ibv_dm dm{};
-  Context* context{};
-  std::byte* memory{};
-  std::size_t length{};
-  std::size_t alignment{};
-  std::atomic<std::uint32_t> uses{};  // regions
+  std::shared_ptr<DeviceMemory> memory;
 };
 
 struct AddressHandleObject {
@@ -219,7 +215,20 @@ template <class Object>
                                              const hca::CompletionQueueOptions& options);
 
 /// What a program holds of a region; the caller adds what it knows of the memory.
-[[nodiscard]] MemoryRegionObject* new_region_object(ibv_pd* pd, hca::MemoryRegion& region);
+[[nodiscard]] MemoryRegionObject* new_region_object(ibv_pd* pd, const RegionHandle& region);
+/// The same for a region that has a handle already.
+[[nodiscard]] MemoryRegionObject* new_region_name(ibv_pd* pd, const RegionHandle& region,
+                                                  std::uint32_t handle);
+[[nodiscard]] ibv_pd* new_domain_object(ibv_context* context, hca::ProtectionDomain& domain);
+[[nodiscard]] ibv_dm* new_device_memory_object(ibv_context* context,
+                                               std::shared_ptr<DeviceMemory> memory);
+
+/// A context of a device that stands open under a descriptor, which it then owns; null after
+/// refuse(). Handles are shared with those that it was imported from.
+[[nodiscard]] ibv_context* new_context(Device& device, host::UniqueFd command,
+                                       std::shared_ptr<Handles> handles);
+/// The open context that a descriptor belongs to; null when it is none of this program's.
+[[nodiscard]] Context* context_behind(int command);
 
 /// The operations of a context, by subject.
 void set_domain_operations(verbs_context& verbs);

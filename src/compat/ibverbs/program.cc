@@ -1,6 +1,7 @@
 // This program's attachment to its fabric, and how it says no.
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -115,6 +116,22 @@ void add_context(Context& context) {
 void remove_context(Context& context) {
   const std::lock_guard guard{events.contexts_lock};
   std::erase(events.contexts, &context);
+}
+
+Context* context_behind(int command) {
+  struct stat wanted{};
+  if (fstat(command, &wanted) != 0) {
+    return nullptr;
+  }
+  const std::lock_guard guard{events.contexts_lock};
+  for (Context* const open : events.contexts) {
+    struct stat own{};
+    if (is_alive(*open) && fstat(open->command.get(), &own) == 0 && own.st_dev == wanted.st_dev &&
+        own.st_ino == wanted.st_ino) {
+      return open;
+    }
+  }
+  return nullptr;
 }
 
 host::Process* process() {

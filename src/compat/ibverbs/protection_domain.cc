@@ -60,6 +60,7 @@ ibv_pd* alloc_parent_domain(ibv_context* c, ibv_parent_domain_init_attr* attribu
   auto& below = object_of<ProtectionDomainObject>(attributes->pd);
   auto object = std::make_unique<ProtectionDomainObject>();
   object->pd.context = c;
+  object->pd.handle = attributes->pd->handle;
   object->engine = below.engine;
   object->below = &below;
   if (attributes->td != nullptr) {
@@ -78,6 +79,13 @@ ibv_pd* alloc_parent_domain(ibv_context* c, ibv_parent_domain_init_attr* attribu
 }
 
 }  // namespace
+
+ibv_pd* new_domain_object(ibv_context* context, hca::ProtectionDomain& domain) {
+  auto object = std::make_unique<ProtectionDomainObject>();
+  object->pd.context = context;
+  object->engine = &domain;
+  return &object.release()->pd;
+}
 
 void hold(ibv_pd* pd) { ++object_of<ProtectionDomainObject>(pd).uses; }
 void let_go(ibv_pd* pd) { --object_of<ProtectionDomainObject>(pd).uses; }
@@ -141,10 +149,9 @@ WEFT_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* c) {
     refuse(pd.error());
     return nullptr;
   }
-  auto object = std::make_unique<ProtectionDomainObject>();
-  object->pd.context = c;
-  object->engine = *pd;
-  return &object.release()->pd;
+  ibv_pd* const made = new_domain_object(c, **pd);
+  made->handle = context.handles->domains.add(*pd);
+  return made;
 }
 
 WEFT_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
@@ -155,9 +162,13 @@ WEFT_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
       return refuse(EBUSY, "objects of the domain still exist, or parent domains above it");
     }
     if (object.below == nullptr) {
+      if (!context.handles->domains.find(pd->handle)) {
+        return refuse(EINVAL, "the PD was deallocated under another name: only unimport this one");
+      }
       if (auto freed = context.engine->deallocate_pd(*object.engine); !freed) {
         return refuse(freed.error());
       }
+      context.handles->domains.remove(pd->handle);
     }
   }
   if (object.below != nullptr) {

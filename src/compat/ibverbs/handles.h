@@ -1,0 +1,85 @@
+#pragma once
+
+// Objects by handle: what contexts of one open device, the opened one and those imported from its
+// command descriptor, have in common.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "hca/memory_region.h"
+
+namespace weft::compat {
+
+/// Values by the number under which a program knows them, which is never 0. Any thread.
+template <class Value>
+class HandleTable {
+ public:
+  std::uint32_t add(const Value& value) {
+    const std::lock_guard guard{lock_};
+    const std::uint32_t handle = ++newest_;
+    values_.emplace(handle, value);
+    return handle;
+  }
+  [[nodiscard]] std::optional<Value> find(std::uint32_t handle) const {
+    const std::lock_guard guard{lock_};
+    const auto found = values_.find(handle);
+    return found == values_.end() ? std::nullopt : std::optional{found->second};
+  }
+  void set(std::uint32_t handle, const Value& value) {
+    const std::lock_guard guard{lock_};
+    values_.insert_or_assign(handle, value);
+  }
+  /// Nothing when it was removed before, by whoever else had it.
+  std::optional<Value> remove(std::uint32_t handle) {
+    const std::lock_guard guard{lock_};
+    auto node = values_.extract(handle);
+    return node.empty() ? std::nullopt : std::optional{std::move(node.mapped())};
+  }
+
+ private:
+  mutable std::mutex lock_;
+  std::map<std::uint32_t, Value> values_;
+  std::uint32_t newest_{};
+};
+
+/// Memory handed out as device memory; it lives as long as somebody has a name for it.
+class DeviceMemory {
+ public:
+  /// Null when there is no memory.
+  static std::shared_ptr<DeviceMemory> make(std::size_t length, std::size_t alignment);
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  [[nodiscard]] std::byte* start() const { return start_; }
+  [[nodiscard]] std::size_t length() const { return length_; }
+
+  std::atomic<std::uint32_t> regions{};
+
+ private:
+  DeviceMemory(std::byte* start, std::size_t length, std::size_t alignment)
+      : start_(start), length_(length), alignment_(alignment) {}
+
+  std::byte* start_;
+  std::size_t length_;
+  std::size_t alignment_;
+};
+
+struct RegionHandle {
+  hca::MemoryRegion* engine{};
+  std::shared_ptr<DeviceMemory> device_memory{};  // of a region of such
+};
+
+struct Handles {
+  HandleTable<hca::ProtectionDomain*> domains;
+  HandleTable<RegionHandle> regions;
+  HandleTable<std::shared_ptr<DeviceMemory>> device_memories;
+  std::atomic<std::uint64_t> device_memory_used{};  // bytes
+};
+
+}  // namespace weft::compat
