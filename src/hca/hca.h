@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -95,6 +96,8 @@ class Hca {
   Result<void> destroy_cq(CompletionQueue& cq);
   Result<SharedReceiveQueue*> create_srq(ProtectionDomain& pd, std::uint32_t depth,
                                          std::uint32_t max_sge, std::uint32_t limit);
+  Result<void> modify_srq(SharedReceiveQueue& srq, std::optional<std::uint32_t> depth,
+                          std::optional<std::uint32_t> limit);
   Result<void> destroy_srq(SharedReceiveQueue& srq);
   Result<AddressHandle*> create_ah(ProtectionDomain& pd, const AhAttributes& attributes);
   Result<void> destroy_ah(AddressHandle& ah);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cassert>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "hca/hca.h"
@@ -104,6 +105,16 @@ Result<SharedReceiveQueue*> Hca::create_srq(ProtectionDomain& pd, std::uint32_t 
   pd.uses.fetch_add(1, std::memory_order_relaxed);
   return state_->srqs.add(std::make_unique<SharedReceiveQueue>(
       pd, depth, max_sge, limit, state_->configuration.lock_policy, state_->events));
+}
+
+Result<void> Hca::modify_srq(SharedReceiveQueue& srq, std::optional<std::uint32_t> depth,
+                             std::optional<std::uint32_t> limit) {
+  const std::uint32_t most = state_->configuration.limits.max_srq_wr;
+  if (depth && (*depth == 0 || *depth > most)) {
+    return fail(ErrorCode::InvalidArgument, "an SRQ of {} WQEs; the device allows 1..{}", *depth,
+                most);
+  }
+  return srq.modify(depth, limit);
 }
 
 Result<void> Hca::destroy_srq(SharedReceiveQueue& srq) {

@@ -254,6 +254,32 @@ TEST(CompletionQueue, FiresAtOnceForWhatAPollLeftBehind) {
   EXPECT_EQ(events.completions.size(), 3U);
 }
 
+TEST(SharedReceiveQueue, ChangesDepthAndLimitTogetherOrNotAtAll) {
+  RecordedEvents events;
+  Hca hca{{}, events};
+  ProtectionDomain& pd = **hca.allocate_pd();
+  SharedReceiveQueue& srq = **hca.create_srq(pd, 8, 1, 0);
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    EXPECT_TRUE(srq.post({.wr_id = i, .sges = {}}));
+  }
+  EXPECT_TRUE(hca.modify_srq(srq, std::nullopt, 6));
+  EXPECT_FALSE(hca.modify_srq(srq, 5, std::nullopt)) << "the limit would exceed the depth";
+  EXPECT_FALSE(hca.modify_srq(srq, 3, 1)) << "four receives wait";
+  EXPECT_FALSE(hca.modify_srq(srq, 20, 21));
+  EXPECT_FALSE(hca.modify_srq(srq, hca.configuration().limits.max_srq_wr + 1, std::nullopt));
+  EXPECT_FALSE(hca.modify_srq(srq, 0, std::nullopt));
+  EXPECT_EQ(srq.depth(), 8U);
+  EXPECT_EQ(srq.limit(), 6U);
+  EXPECT_TRUE(hca.modify_srq(srq, 5, 2));
+  EXPECT_EQ(srq.depth(), 5U);
+  ReceiveWqe wqe;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(srq.take(wqe));
+    EXPECT_EQ(wqe.wr_id, i);
+  }
+  EXPECT_EQ(events.count(AsyncEventType::SrqLimitReached), 1U);
+}
+
 TEST(SharedReceiveQueue, RaisesItsLimitOnce) {
   RecordedEvents events;
   ProtectionDomain pd;

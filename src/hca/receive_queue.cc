@@ -98,25 +98,25 @@ std::uint32_t SharedReceiveQueue::size() {
   return queue_.size();
 }
 
-Result<void> SharedReceiveQueue::set_limit(std::uint32_t limit) {
+Result<void> SharedReceiveQueue::modify(std::optional<std::uint32_t> depth,
+                                        std::optional<std::uint32_t> limit) {
   const std::lock_guard guard{lock_};
-  if (limit > queue_.depth()) {
-    return fail(ErrorCode::InvalidArgument, "an SRQ limit of {} exceeds its depth {}", limit,
-                queue_.depth());
-  }
-  limit_ = limit;
-  return {};
-}
-
-Result<void> SharedReceiveQueue::resize(std::uint32_t depth) {
-  const std::lock_guard guard{lock_};
-  if (depth < queue_.size()) {
+  const std::uint32_t new_depth = depth.value_or(queue_.depth());
+  const std::uint32_t new_limit = limit.value_or(limit_);
+  if (new_depth < queue_.size()) {
     return fail(ErrorCode::InvalidArgument, "the SRQ holds {} receives, more than the new depth {}",
-                queue_.size(), depth);
+                queue_.size(), new_depth);
   }
-  ReceiveQueue larger{depth, queue_.max_sge()};
-  queue_.move_to(larger);
-  queue_ = std::move(larger);
+  if (new_limit > new_depth) {
+    return fail(ErrorCode::InvalidArgument, "an SRQ limit of {} exceeds its depth {}", new_limit,
+                new_depth);
+  }
+  if (depth) {
+    ReceiveQueue other{new_depth, queue_.max_sge()};
+    queue_.move_to(other);
+    queue_ = std::move(other);
+  }
+  limit_ = new_limit;
   return {};
 }
 

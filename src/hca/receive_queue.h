@@ -79,8 +79,8 @@ class SharedReceiveQueue {
   Result<void> post(const RecvWr& wr);
   bool take(ReceiveWqe& into);
   [[nodiscard]] std::uint32_t size();
-  Result<void> set_limit(std::uint32_t limit);
-  Result<void> resize(std::uint32_t depth);
+  /// Both or neither; what is not given stays (IBTA vol 1 §11.2.3.3).
+  Result<void> modify(std::optional<std::uint32_t> depth, std::optional<std::uint32_t> limit);
   [[nodiscard]] std::uint32_t limit();
   [[nodiscard]] std::uint32_t depth();
   [[nodiscard]] std::uint32_t max_sge();

@@ -356,7 +356,7 @@ TEST_F(Verbs, AnswerAChildOfForkWithAnErrorAndLeaveTheParentAlone) {
   if (child == 0) {
     ibv_wc wc{};
     const bool refused = ibv_post_send(qp, &wr, &bad) != 0 && ibv_poll_cq(cq, 1, &wc) < 0 &&
-                         ibv_alloc_pd(context_) == nullptr;
+                         ibv_alloc_pd(context_) == nullptr && ibv_resize_cq(cq, 32) == EIO;
     _exit(refused ? 0 : 1);
   }
   int status = -1;

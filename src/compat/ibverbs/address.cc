@@ -89,6 +89,9 @@ WEFT_EXPORT ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, 
 
 WEFT_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
   auto& object = object_of<QpObject>(qp);
+  if (!is_alive(*object.context)) {
+    return refuse(EIO, "a child of fork() has none of its parent's objects");
+  }
   auto attached = object.context->process->attach_multicast(object.context->hca, *object.engine,
                                                             to_engine(*gid), Lid{lid});
   return attached ? 0 : refuse(attached.error());
@@ -96,6 +99,9 @@ WEFT_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t l
 
 WEFT_EXPORT int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
   auto& object = object_of<QpObject>(qp);
+  if (!is_alive(*object.context)) {
+    return refuse(EIO, "a child of fork() has none of its parent's objects");
+  }
   auto detached = object.context->process->detach_multicast(object.context->hca, *object.engine,
                                                             to_engine(*gid), Lid{lid});
   return detached ? 0 : refuse(detached.error());

@@ -112,6 +112,9 @@ WEFT_EXPORT ibv_cq* ibv_create_cq(ibv_context* c, int cqe, void* cq_context,
 
 WEFT_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) {
   auto& object = cq_of(cq);
+  if (!is_alive(*object.context)) {
+    return refuse(EIO, "a child of fork() has none of its parent's objects");
+  }
   if (cqe <= 0 ||
       static_cast<std::uint32_t>(cqe) > object.context->engine->configuration().limits.max_cqe) {
     return refuse(EINVAL, "the device has no CQs of that size");

@@ -1,8 +1,8 @@
 // Shared receive queues.
 
-#include <array>
 #include <cerrno>
 #include <memory>
+#include <optional>
 
 #include "compat/ibverbs/objects.h"
 #include "compat/ibverbs/work_request.h"
@@ -96,21 +96,23 @@ WEFT_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask)
   if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0) {
     return refuse(EINVAL, "unknown attributes of an SRQ");
   }
-  if ((mask & IBV_SRQ_MAX_WR) != 0) {
-    if (auto resized = object.engine->resize(attributes->max_wr); !resized) {
-      return refuse(resized.error());
-    }
+  if (!is_alive(*object.context)) {
+    return refuse(EIO, "a child of fork() has none of its parent's objects");
   }
-  if ((mask & IBV_SRQ_LIMIT) != 0) {
-    if (auto limited = object.engine->set_limit(attributes->srq_limit); !limited) {
-      return refuse(limited.error());
-    }
-  }
-  return 0;
+  const auto when = [&](int bit, std::uint32_t value) {
+    return (mask & bit) != 0 ? std::optional{value} : std::nullopt;
+  };
+  const auto modified =
+      object.context->engine->modify_srq(*object.engine, when(IBV_SRQ_MAX_WR, attributes->max_wr),
+                                         when(IBV_SRQ_LIMIT, attributes->srq_limit));
+  return modified ? 0 : refuse(modified.error());
 }
 
 WEFT_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attributes) {
   auto& object = object_of<SharedReceiveQueueObject>(srq);
+  if (!is_alive(*object.context)) {
+    return refuse(EIO, "a child of fork() has none of its parent's objects");
+  }
   attributes->max_wr = object.engine->depth();
   attributes->max_sge = object.engine->max_sge();
   attributes->srq_limit = object.engine->limit();
