@@ -402,6 +402,16 @@ TEST_F(Verbs, RefuseWhatIsMissingWithTheDocumentedErrno) {
   ibv_xrcd_init_attr xrcd{};
   EXPECT_EQ(ibv_open_xrcd(context_, &xrcd), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
+  // With the reason, which an operation that is not there could not give.
+  auto* const verbs = verbs_get_ctx(context_);
+  EXPECT_NE(verbs->open_xrcd, nullptr);
+  ibv_cq* const cq = ibv_create_cq(context_, 4, nullptr, nullptr, 0);
+  ibv_modify_cq_attr moderation{};
+  EXPECT_EQ(ibv_modify_cq(cq, &moderation), EOPNOTSUPP);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  ibv_wq_init_attr wq{};
+  EXPECT_EQ(ibv_create_wq(context_, &wq), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
   EXPECT_EQ(ibv_alloc_mw(pd_, IBV_MW_TYPE_1), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
   EXPECT_EQ(ibv_alloc_mw(pd_, static_cast<ibv_mw_type>(3)), nullptr);

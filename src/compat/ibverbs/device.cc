@@ -176,6 +176,7 @@ ibv_context* new_context(Device& device, host::UniqueFd command, std::shared_ptr
   pthread_mutex_init(&verbs.context.mutex, nullptr);
   set_device_operations(verbs);
   set_port_operations(verbs);
+  set_refused_operations(verbs);
   set_domain_operations(verbs);
   set_memory_operations(verbs);
   set_device_memory_operations(verbs);

@@ -240,6 +240,7 @@ void set_qp_operations(verbs_context& verbs);
 void set_srq_operations(verbs_context& verbs);
 void set_device_operations(verbs_context& verbs);
 void set_port_operations(verbs_context& verbs);
+void set_refused_operations(verbs_context& verbs);
 void set_send_operations(QpObject& object);
 
 /// Copies at most what the caller's header knows (DROPIN-ABI 2.3, 2.4).

@@ -1,0 +1,72 @@
+// Verbs that no device of ours has: each says why, where an empty slot would only say errno.
+
+#include <cerrno>
+
+#include "compat/ibverbs/objects.h"
+
+namespace weft::compat {
+namespace {
+
+constexpr const char* kEthernet =
+    "flows, counters of flows and indirection tables are for Ethernet ports; this one is "
+    "InfiniBand";
+
+template <class Object>
+Object* refuse_object(const char* reason) {
+  refuse(EOPNOTSUPP, reason);
+  return nullptr;
+}
+
+ibv_flow* create_flow(ibv_qp*, ibv_flow_attr*) noexcept {
+  return refuse_object<ibv_flow>(kEthernet);
+}
+ibv_flow_action* create_flow_action_esp(ibv_context*, ibv_flow_action_esp_attr*) noexcept {
+  return refuse_object<ibv_flow_action>(kEthernet);
+}
+ibv_counters* create_counters(ibv_context*, ibv_counters_init_attr*) noexcept {
+  return refuse_object<ibv_counters>(kEthernet);
+}
+ibv_rwq_ind_table* create_rwq_ind_table(ibv_context*, ibv_rwq_ind_table_init_attr*) noexcept {
+  return refuse_object<ibv_rwq_ind_table>(kEthernet);
+}
+ibv_wq* create_wq(ibv_context*, ibv_wq_init_attr*) noexcept {
+  return refuse_object<ibv_wq>(
+      "a work queue on its own is for an indirection table of an Ethernet "
+      "port; this one is InfiniBand");
+}
+ibv_xrcd* open_xrcd(ibv_context*, ibv_xrcd_init_attr*) noexcept {
+  return refuse_object<ibv_xrcd>("there are no XRC domains here (no XRC in the capability flags)");
+}
+ibv_qp* open_qp(ibv_context*, ibv_qp_open_attr*) noexcept {
+  return refuse_object<ibv_qp>(
+      "only an XRC target QP can be opened by another process, and there "
+      "are none here");
+}
+
+int modify_qp_rate_limit(ibv_qp*, ibv_qp_rate_limit_attr*) noexcept {
+  return refuse(EOPNOTSUPP, "packets are not paced (packet_pacing_caps is empty)");
+}
+int modify_cq(ibv_cq*, ibv_modify_cq_attr*) noexcept {
+  return refuse(EOPNOTSUPP, "completion events are not moderated (cq_mod_caps is empty)");
+}
+int post_srq_ops(ibv_srq*, ibv_ops_wr* wr, ibv_ops_wr** bad_wr) noexcept {
+  *bad_wr = wr;
+  return refuse(EOPNOTSUPP, "there is no tag matching (tm_caps is empty)");
+}
+
+}  // namespace
+
+void set_refused_operations(verbs_context& verbs) {
+  verbs.ibv_create_flow = create_flow;
+  verbs.create_flow_action_esp = create_flow_action_esp;
+  verbs.create_counters = create_counters;
+  verbs.create_rwq_ind_table = create_rwq_ind_table;
+  verbs.create_wq = create_wq;
+  verbs.open_xrcd = open_xrcd;
+  verbs.open_qp = open_qp;
+  verbs.modify_qp_rate_limit = modify_qp_rate_limit;
+  verbs.modify_cq = modify_cq;
+  verbs.post_srq_ops = post_srq_ops;
+}
+
+}  // namespace weft::compat
