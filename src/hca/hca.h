@@ -17,6 +17,7 @@
 #include "hca/qp.h"
 #include "hca/receive_queue.h"
 #include "hca/types.h"
+#include "hca/work_queue.h"
 
 namespace weft::hca {
 
@@ -99,6 +100,8 @@ class Hca {
   Result<void> modify_srq(SharedReceiveQueue& srq, std::optional<std::uint32_t> depth,
                           std::optional<std::uint32_t> limit);
   Result<void> destroy_srq(SharedReceiveQueue& srq);
+  Result<WorkQueue*> create_wq(const WorkQueue::Init& init);
+  Result<void> destroy_wq(WorkQueue& wq);
   Result<AddressHandle*> create_ah(ProtectionDomain& pd, const AhAttributes& attributes);
   Result<void> destroy_ah(AddressHandle& ah);
   Result<Qp*> create_qp(const QpInit& init);

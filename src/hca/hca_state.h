@@ -29,6 +29,10 @@ class ObjectPool {
   std::unordered_map<T*, std::unique_ptr<T>> objects_;
 };
 
+/// Numbers of work queues stand beside QPNs in completions. Those of a process slot are its QPs';
+/// of slot 0, a host's own, only QP0 and QP1 are taken (base/process_slot.h).
+inline constexpr std::uint32_t kFirstWorkQueue = 0x2000;
+
 /// Objects by kind. `objects` guards creation, destruction and everything here but the ports and
 /// the data path's QP slots: a slot is read without a lock, since the driver keeps deliveries and
 /// destroy_qp apart. A QP's locks come after `objects` and before `ports_lock`.
@@ -40,7 +44,8 @@ struct Hca::State {
         memory(configuration_.limits.max_mr, configuration_.seed, configuration_.lock_policy,
                configuration_.user_memory),
         ports_lock(configuration_.lock_policy),
-        qps(configuration_.limits.max_qp) {}
+        qps(configuration_.limits.max_qp),
+        wqs(configuration_.limits.max_wq) {}
 
   HcaConfiguration configuration;
   HcaEvents& events;
@@ -52,6 +57,7 @@ struct Hca::State {
   std::vector<std::atomic<Qp*>> qps;  // by QPN - first_qpn
   std::uint32_t next_qp{};
   std::uint32_t qp_count{};
+  std::vector<std::unique_ptr<WorkQueue>> wqs;  // by number - kFirstWorkQueue
   ObjectPool<ProtectionDomain> pds;
   ObjectPool<CompletionQueue> cqs;
   ObjectPool<SharedReceiveQueue> srqs;

@@ -127,6 +127,36 @@ Result<void> Hca::destroy_srq(SharedReceiveQueue& srq) {
   return {};
 }
 
+Result<WorkQueue*> Hca::create_wq(const WorkQueue::Init& init) {
+  const DeviceLimits& limits = state_->configuration.limits;
+  if (init.depth == 0 || init.depth > limits.max_qp_wr || init.max_sge > limits.max_sge) {
+    return fail(ErrorCode::InvalidArgument,
+                "a work queue of {} WRs with {} SGEs; the device allows 1..{} with up to {}",
+                init.depth, init.max_sge, limits.max_qp_wr, limits.max_sge);
+  }
+  const std::lock_guard guard{state_->objects};
+  const auto free = std::ranges::find_if(state_->wqs, [](const auto& wq) { return !wq; });
+  if (free == state_->wqs.end()) {
+    return fail(ErrorCode::OutOfMemory, "the device's {} work queues are all in use",
+                limits.max_wq);
+  }
+  const auto index = static_cast<std::uint32_t>(free - state_->wqs.begin());
+  *free = std::make_unique<WorkQueue>(init, Qpn{kFirstWorkQueue + index},
+                                      state_->configuration.lock_policy);
+  init.pd->uses.fetch_add(1, std::memory_order_relaxed);
+  init.cq->uses.fetch_add(1, std::memory_order_relaxed);
+  return free->get();
+}
+
+Result<void> Hca::destroy_wq(WorkQueue& wq) {
+  wq.cq().remove(wq.number());
+  wq.cq().uses.fetch_sub(1, std::memory_order_release);
+  wq.pd().uses.fetch_sub(1, std::memory_order_release);
+  const std::lock_guard guard{state_->objects};
+  state_->wqs[wq.number().value() - kFirstWorkQueue].reset();
+  return {};
+}
+
 Result<AddressHandle*> Hca::create_ah(ProtectionDomain& pd, const AhAttributes& attributes) {
   auto route = make_route(attributes);  // T-AH-2: port, GID index
   if (!route) {

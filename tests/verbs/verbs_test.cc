@@ -409,8 +409,8 @@ TEST_F(Verbs, RefuseWhatIsMissingWithTheDocumentedErrno) {
   ibv_modify_cq_attr moderation{};
   EXPECT_EQ(ibv_modify_cq(cq, &moderation), EOPNOTSUPP);
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
-  ibv_wq_init_attr wq{};
-  EXPECT_EQ(ibv_create_wq(context_, &wq), nullptr);
+  ibv_rwq_ind_table_init_attr table{};
+  EXPECT_EQ(ibv_create_rwq_ind_table(context_, &table), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
   EXPECT_EQ(ibv_alloc_mw(pd_, IBV_MW_TYPE_1), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);

@@ -138,6 +138,7 @@ int query_device_ex(ibv_context* c, const ibv_query_device_ex_input*,
   out.device_cap_flags_ex = out.orig_attr.device_cap_flags;
   out.odp_caps = odp_capabilities();
   out.max_dm_size = kMaxDeviceMemory;
+  out.max_wq_type_rq = context_of(c).engine->configuration().limits.max_wq;
   out.completion_timestamp_mask = ~std::uint64_t{0};
   out.hca_core_clock = 1'000'000;  // kHz: stamps count nanoseconds
   out.phys_port_cnt_ex = out.orig_attr.phys_port_cnt;
@@ -177,6 +178,7 @@ ibv_context* new_context(Device& device, host::UniqueFd command, std::shared_ptr
   set_device_operations(verbs);
   set_port_operations(verbs);
   set_refused_operations(verbs);
+  set_wq_operations(verbs);
   set_domain_operations(verbs);
   set_memory_operations(verbs);
   set_device_memory_operations(verbs);

@@ -119,6 +119,12 @@ struct SharedReceiveQueueObject {
   ObjectHome home;
 };
 
+struct WorkQueueObject {
+  ibv_wq wq{};
+  hca::WorkQueue* engine{};
+  Context* context{};
+};
+
 /// One work request that an extended post is building.
 struct PendingWr {
   hca::SendWr wr;
@@ -240,6 +246,7 @@ void set_qp_operations(verbs_context& verbs);
 void set_srq_operations(verbs_context& verbs);
 void set_device_operations(verbs_context& verbs);
 void set_port_operations(verbs_context& verbs);
+void set_wq_operations(verbs_context& verbs);
 void set_refused_operations(verbs_context& verbs);
 void set_send_operations(QpObject& object);
 

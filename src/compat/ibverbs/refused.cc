@@ -29,11 +29,6 @@ ibv_counters* create_counters(ibv_context*, ibv_counters_init_attr*) noexcept {
 ibv_rwq_ind_table* create_rwq_ind_table(ibv_context*, ibv_rwq_ind_table_init_attr*) noexcept {
   return refuse_object<ibv_rwq_ind_table>(kEthernet);
 }
-ibv_wq* create_wq(ibv_context*, ibv_wq_init_attr*) noexcept {
-  return refuse_object<ibv_wq>(
-      "a work queue on its own is for an indirection table of an Ethernet "
-      "port; this one is InfiniBand");
-}
 ibv_xrcd* open_xrcd(ibv_context*, ibv_xrcd_init_attr*) noexcept {
   return refuse_object<ibv_xrcd>("there are no XRC domains here (no XRC in the capability flags)");
 }
@@ -61,7 +56,6 @@ void set_refused_operations(verbs_context& verbs) {
   verbs.create_flow_action_esp = create_flow_action_esp;
   verbs.create_counters = create_counters;
   verbs.create_rwq_ind_table = create_rwq_ind_table;
-  verbs.create_wq = create_wq;
   verbs.open_xrcd = open_xrcd;
   verbs.open_qp = open_qp;
   verbs.modify_qp_rate_limit = modify_qp_rate_limit;
