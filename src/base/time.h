@@ -85,4 +85,34 @@ class TimeoutExponent {
   std::uint8_t exponent_{};
 };
 
+/// How long the specification's timeouts are in a driver's time: in a millionth of their length, so
+/// that a test need not wait for seconds. A span that was not empty does not become so.
+class TimeScale {
+ public:
+  static constexpr std::uint32_t kOne = 1'000'000;  // as the specification says
+  static constexpr std::uint32_t kLeast = 1'000;    // policy, as is kMost
+  static constexpr std::uint32_t kMost = 1'000'000'000;
+
+  constexpr TimeScale() = default;
+  constexpr explicit TimeScale(std::uint32_t millionths) : millionths_(millionths) {
+    assert(millionths >= kLeast && millionths <= kMost);
+  }
+
+  [[nodiscard]] constexpr std::uint32_t millionths() const { return millionths_; }
+
+  [[nodiscard]] constexpr Duration apply(Duration span) const {
+    if (millionths_ == kOne) {
+      return span;
+    }
+    const std::int64_t whole = span.nanoseconds() / kOne * millionths_;
+    const std::int64_t rest = span.nanoseconds() % kOne * millionths_;
+    return Duration::nanoseconds(whole + (rest + kOne - 1) / kOne);
+  }
+
+  friend constexpr bool operator==(TimeScale, TimeScale) = default;
+
+ private:
+  std::uint32_t millionths_{kOne};
+};
+
 }  // namespace weft

@@ -15,8 +15,10 @@
 #include <utility>
 
 #include "daemon/daemon_impl.h"
+#include "fabric/departure_clocks.h"
 #include "host/clock.h"
 #include "host/run_directory.h"
+#include "host/shared_memory.h"
 
 namespace weft::daemon {
 
@@ -72,21 +74,29 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
   if (!listener) {
     return std::unexpected(listener.error());
   }
-  return Daemon{std::make_unique<Impl>(std::move(options), std::move(*fabric), std::move(*lock),
-                                       std::move(*listener))};
+  auto clocks = host::create_shared_memory(
+      "weft-clocks", fabric::DepartureClocks::bytes_needed((*fabric)->builder().ports().size()));
+  if (!clocks) {
+    return std::unexpected(clocks.error());
+  }
+  return Daemon{
+      std::make_unique<Impl>(std::move(options), Impl::Parts{.fabric = std::move(*fabric),
+                                                             .lock = std::move(*lock),
+                                                             .listener = std::move(*listener),
+                                                             .clocks = std::move(*clocks)})};
 }
 
-Daemon::Impl::Impl(DaemonOptions options, std::unique_ptr<node::Fabric> fabric, host::UniqueFd lock,
-                   host::UniqueFd listener)
+Daemon::Impl::Impl(DaemonOptions options, Parts parts)
     : options_(std::move(options)),
       directory_(host::fabric_directory(options_.run, options_.fabric)),
-      fabric_(std::move(fabric)),
-      lock_(std::move(lock)),
+      fabric_(std::move(parts.fabric)),
+      lock_(std::move(parts.lock)),
       spare_(open("/dev/null", O_RDONLY | O_CLOEXEC)),
       log_(directory_ + "/log"),
-      listener_(loop_, listener.release()),
+      listener_(loop_, parts.listener.release()),
       lifeline_(loop_),
       signals_(loop_, SIGTERM, SIGINT),
+      clocks_(std::make_shared<const host::UniqueFd>(std::move(parts.clocks))),
       ledger_(fabric_->builder().ports().size()) {
   publish();
   log_.write(fmt::format("fabric {} is up: {} nodes", options_.fabric, view().nodes().size()));

@@ -27,8 +27,14 @@ struct Capture {
 
 class Daemon::Impl {
  public:
-  Impl(DaemonOptions options, std::unique_ptr<node::Fabric> fabric, host::UniqueFd lock,
-       host::UniqueFd listener);
+  /// What `create` has made.
+  struct Parts {
+    std::unique_ptr<node::Fabric> fabric;
+    host::UniqueFd lock;
+    host::UniqueFd listener;
+    host::UniqueFd clocks;
+  };
+  Impl(DaemonOptions options, Parts parts);
   ~Impl();
   void run();
 
@@ -77,6 +83,7 @@ class Daemon::Impl {
   asio::posix::stream_descriptor lifeline_;
   asio::signal_set signals_;
   SharedFd tables_;
+  SharedFd clocks_;  // departure clocks of all links
   std::vector<std::byte> image_;
   std::optional<fabric::TablesView> view_;
   fabric::CounterLedger ledger_;

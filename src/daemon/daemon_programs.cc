@@ -71,7 +71,9 @@ Result<void> Daemon::Impl::admit(Client& client, const uabi::Hello& hello) {
   client.attention = std::make_shared<const host::UniqueFd>(std::move(*attention));
   programs_[*process] = &client;
   const auto page_fd = std::make_shared<const host::UniqueFd>(std::move(*page));
-  client.send(uabi::Welcome{.self = address_of(*process)}, {tables_, page_fd, client.attention});
+  client.send(
+      uabi::Welcome{.self = address_of(*process), .time_scale = options_.topology.time_scale},
+      {tables_, page_fd, client.attention, clocks_});
   for (auto& [id, capture] : captures_) {
     add_source(id, capture, client);
   }

@@ -114,6 +114,9 @@ class Walk {
     path_.is_tapped |= egress.is_tapped() || ingress.is_tapped();
     path_.mtu = std::min({path_.mtu, egress.active_mtu, ingress.active_mtu});
     path_.rate_mbps = slower(path_.rate_mbps, egress.rate_mbps);
+    if (egress.rate_mbps != 0) {
+      path_.rated.push_back({.egress = index, .rate = {egress.rate_mbps}});
+    }
     path_.delay = path_.delay + egress.delay();
     return true;
   }
@@ -149,7 +152,7 @@ class Replication {
   Replication(const TablesView& view, Lid mlid, MulticastTree& tree)
       : view_(view), mlid_(mlid), tree_(tree) {}
 
-  void cross(PortIndex index) {
+  void cross(PortIndex index, std::uint32_t parent) {
     const PortRecord& egress = view_.port(index);
     if (obstacle(view_, egress)) {
       tree_.dropped_at.push_back(index);
@@ -160,6 +163,8 @@ class Replication {
     }
     const PortRecord& ingress = view_.port(egress.peer);
     tree_.edges.push_back({index, egress.peer});
+    tree_.timed.push_back({.rate = {egress.rate_mbps}, .delay = egress.delay(), .parent = parent});
+    is_timed_ |= egress.rate_mbps != 0 || egress.delay() != Duration{};
     tree_.is_tapped |= egress.is_tapped() || ingress.is_tapped();
     tree_.mtu = std::min({tree_.mtu, egress.active_mtu, ingress.active_mtu});
     if (!ingress.is_switch_port()) {
@@ -167,7 +172,7 @@ class Replication {
     }
   }
 
-  void relay(PortIndex ingress) {
+  void relay(PortIndex ingress, std::uint32_t parent) {
     const PortRecord& port = view_.port(ingress);
     const NodeRecord& node = view_.node(port.node);
     for (std::uint32_t number = 0; number < node.port_count; ++number) {
@@ -179,7 +184,7 @@ class Replication {
       if (number == 0) {
         reach(egress);
       } else {
-        cross(egress);
+        cross(egress, parent);
       }
     }
   }
@@ -188,8 +193,11 @@ class Replication {
     for (std::size_t i = 0; i < tree_.edges.size(); ++i) {
       const PortIndex ingress = tree_.edges[i].ingress;
       if (view_.port(ingress).is_switch_port()) {
-        relay(ingress);
+        relay(ingress, static_cast<std::uint32_t>(i));
       }
+    }
+    if (!is_timed_) {
+      tree_.timed.clear();
     }
   }
 
@@ -205,6 +213,7 @@ class Replication {
   MulticastTree& tree_;
   std::unordered_set<std::uint32_t> crossed_;
   std::unordered_set<std::uint32_t> reached_;
+  bool is_timed_{};
 };
 
 }  // namespace
@@ -238,7 +247,7 @@ MulticastTree resolve_multicast(const TablesView& view, PortIndex source, Lid ml
   Replication replication{view, mlid, tree};
   if (port.is_switch_port()) {
     assert(port.number == PortNumber{});
-    replication.relay(source);
+    replication.relay(source, kNoIndex);
   } else if (!sends_data(port)) {
     tree.outcome = PathOutcome::SourceDown;
     return tree;
@@ -246,7 +255,7 @@ MulticastTree resolve_multicast(const TablesView& view, PortIndex source, Lid ml
     tree.outcome = *failure;
     return tree;
   } else {
-    replication.cross(source);
+    replication.cross(source, kNoIndex);
   }
   replication.relay_all();
   tree.outcome = PathOutcome::Delivered;

@@ -10,6 +10,7 @@
 
 #include "base/identifiers.h"
 #include "base/time.h"
+#include "fabric/link_model.h"
 #include "fabric/tables.h"
 #include "wire/encodings.h"
 
@@ -45,6 +46,12 @@ struct Hop {
   bool operator==(const Hop&) const = default;
 };
 
+/// A link with a rate, named by the port that sends on it.
+struct RatedLink {
+  PortIndex egress;
+  LinkRate rate;
+};
+
 struct Path {
   PathOutcome outcome{PathOutcome::InvalidDlid};
   PathEnd end{PathEnd::XmitDiscard};
@@ -58,7 +65,10 @@ struct Path {
   std::uint32_t rate_mbps{};       // of the slowest link; 0: as fast as memory
   Duration delay;                  // of all cables
   std::vector<Hop> hops;           // the cables crossed, in order; none inside one port
+  std::vector<RatedLink> rated;    // those of them with a rate
 
+  /// Packets take time on it.
+  [[nodiscard]] bool is_timed() const { return !rated.empty() || delay != Duration{}; }
   [[nodiscard]] bool is_delivered() const { return outcome == PathOutcome::Delivered; }
 };
 
@@ -68,6 +78,13 @@ struct Path {
 /// The same path for packets that are lost on link `hop`: it ends in a discard at that link's
 /// egress port.
 [[nodiscard]] Path discarded_at(const Path& path, std::size_t hop);
+
+/// How long one cable of a multicast tree takes, and which one leads to it.
+struct TimedEdge {
+  LinkRate rate;
+  Duration delay;
+  std::uint32_t parent{kNoIndex};  // position among the edges; none: it leaves the source
+};
 
 /// Where a multicast packet goes. An edge is crossed once, however many members lie behind it.
 struct MulticastTree {
@@ -79,6 +96,7 @@ struct MulticastTree {
   PortIndex stopped_at{kNoPort};      // if not Delivered
   std::vector<PortIndex> members;     // HCA ports and switch ports 0 reached, without the source
   std::vector<Hop> edges;             // parents before children
+  std::vector<TimedEdge> timed;       // of each edge; empty if packets take no time on any
   std::vector<PortIndex> dropped_at;  // egress ports named by an MFT whose link is down
 };
 

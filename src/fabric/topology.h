@@ -29,6 +29,9 @@ inline constexpr std::uint32_t kMaxHcasPerHost = 254;
 inline constexpr std::uint32_t kMaxPortsPerHca = 2;
 inline constexpr std::uint32_t kMaxPKeysPerPort = 128;
 inline constexpr std::uint32_t kMaxNameBytes = 63;
+inline constexpr double kLeastRateGbps = 0.001;
+inline constexpr double kMostRateGbps = 100'000;
+inline constexpr Duration kLongestDelay = Duration::seconds(1);
 inline constexpr std::uint32_t kMaxPortsPerSwitch = 254;  // IBTA vol 1 §14.2.5.3: 255 is reserved
 inline constexpr std::uint8_t kMaxLmc = 7;                // IBTA vol 1 §4.1.3: three bits
 
@@ -79,6 +82,7 @@ struct LinkDescription {
 
 struct Topology {
   std::uint64_t subnet_prefix{kDefaultGidPrefix};
+  TimeScale time_scale;  // of the specification's timeouts on this fabric, not of its links
   std::vector<HostDescription> hosts;
   std::vector<SwitchDescription> switches;
   std::vector<LinkDescription> links;
@@ -99,6 +103,18 @@ struct Topology {
 
 /// TOML that read_topology() reads back to an equal value.
 [[nodiscard]] std::string write_topology(const Topology& topology);
+
+/// Of what a person writes, as 0.1 for timeouts of a tenth.
+[[nodiscard]] Result<TimeScale> time_scale_of(double factor);
+
+/// What a person says of all links at once.
+struct LinkDefaults {
+  std::optional<double> rate_gbps;
+  Duration delay;
+};
+
+/// For each link that says nothing itself. Refuses what read_topology() refuses.
+[[nodiscard]] Result<void> apply(const LinkDefaults& defaults, Topology& topology);
 
 /// h1 and h2 back to back.
 [[nodiscard]] Topology generate_pair();

@@ -1,6 +1,7 @@
 // Topology files. All of the format:
 //
 //   subnet_prefix = "0xfe80000000000000"   # optional
+//   time_scale = 0.1                       # of the specification's timeouts, default 1
 //
 //   [[host]]
 //   name = "h1"                            # one HCA, weft0, with one port
@@ -244,9 +245,9 @@ class Reader {
   }
 
   bool read_table(const toml::table& root) {
-    static constexpr std::array<std::string_view, 4> kKnown = {"subnet_prefix", "host", "switch",
-                                                               "link"};
-    return check_keys(root, "a topology", kKnown) && read_prefix(root) &&
+    static constexpr std::array<std::string_view, 5> kKnown = {"subnet_prefix", "time_scale",
+                                                               "host", "switch", "link"};
+    return check_keys(root, "a topology", kKnown) && read_prefix(root) && read_time_scale(root) &&
            read_each(root, "host", [&](const auto& table) { return read_host(table); }) &&
            read_each(root, "switch", [&](const auto& table) { return read_switch(table); }) &&
            read_each(root, "link", [&](const auto& table) { return read_link(table); });
@@ -266,6 +267,19 @@ class Reader {
                     "'{}' is no subnet prefix: 64 bits in hex, as in \"0xfe80000000000000\"", text);
     }
     topology_.subnet_prefix = *prefix;
+    return true;
+  }
+
+  bool read_time_scale(const toml::table& root) {
+    const toml::node* node = root.get("time_scale");
+    if (node == nullptr) {
+      return true;
+    }
+    const auto scale = time_scale_of(node->value<double>().value_or(0));
+    if (!scale) {
+      return refuse(*node, "{}", scale.error().reason);
+    }
+    topology_.time_scale = *scale;
     return true;
   }
 
@@ -409,14 +423,15 @@ class Reader {
     std::int64_t delay_ns = 0;
     if (!check_keys(table, "a link", kKnown) || !read_end(table, "a", link.a) ||
         !read_end(table, "b", link.b) ||
-        !read_number(table, "delay_ns", 0, 1'000'000'000, delay_ns)) {
+        !read_number(table, "delay_ns", 0, kLongestDelay.nanoseconds(), delay_ns)) {
       return false;
     }
     link.delay = Duration::nanoseconds(delay_ns);
     if (const toml::node* node = table.get("rate_gbps")) {
       link.rate_gbps = node->value<double>();
-      if (!link.rate_gbps || !std::isfinite(*link.rate_gbps) || *link.rate_gbps <= 0) {
-        return refuse(*node, "'rate_gbps' must be a number above 0; leave it out for no limit");
+      if (!link.rate_gbps || !internal::is_rate(*link.rate_gbps)) {
+        return refuse(*node, "'rate_gbps' must be a number in {}..{}; leave it out for no limit",
+                      kLeastRateGbps, kMostRateGbps);
       }
     }
     topology_.links.push_back(link);
@@ -539,6 +554,10 @@ Result<Topology> read_topology(std::string_view toml, std::string_view origin) {
 std::string write_topology(const Topology& topology) {
   std::string text = fmt::format("subnet_prefix = \"{:#018x}\"\n", topology.subnet_prefix);
   const auto out = std::back_inserter(text);
+  if (topology.time_scale != TimeScale{}) {
+    fmt::format_to(out, "time_scale = {}\n",
+                   static_cast<double>(topology.time_scale.millionths()) / TimeScale::kOne);
+  }
   for (const HostDescription& host : topology.hosts) {
     write_host(text, host);
   }

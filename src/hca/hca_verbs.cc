@@ -234,6 +234,7 @@ Result<Qp*> Hca::create_qp(const QpInit& init) {
   auto core =
       std::make_unique<QpCore>(init.type, *qpn, *init.pd, *init.send_cq, *init.recv_cq, init.srq,
                                init.signal_all, actual, state_->memory, state_->events);
+  core->time_scale = state_->configuration.time_scale;
   auto transport = make_transport(*core, state_->configuration);
   auto qp = std::make_unique<Qp>(*this, state_->configuration.lock_policy, std::move(core),
                                  std::move(transport));

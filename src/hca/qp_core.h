@@ -58,6 +58,7 @@ class QpCore {
   HcaEvents& events;
   class Qp* owner{};             ///< for events
   class Transport* transport{};  ///< told of state changes
+  TimeScale time_scale;          ///< of the retry and RNR timers
 
   QpAttributes attributes;  ///< attributes.state is the QP's state
   PacketRoute route;        ///< connected QPs: made from attributes.address

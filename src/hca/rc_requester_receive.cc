@@ -216,7 +216,9 @@ void RcRequester::handle_rnr(Psn psn, std::uint8_t timer_code, Instant now) {
   // A READ or atomic response before it may have been lost as well: that is asked for again after
   // the wait.
   rewind_to(complete ? psn : unacknowledged_);
-  rnr_until_ = planted(PlantedBug::RnrTimerIgnored) ? now : now + wire::rnr_timer(timer_code);
+  rnr_until_ = planted(PlantedBug::RnrTimerIgnored)
+                   ? now
+                   : now + core_.time_scale.apply(wire::rnr_timer(timer_code));
   retry_at_ = Instant::never();
 }
 

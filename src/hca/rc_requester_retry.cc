@@ -36,8 +36,9 @@ void RcRequester::arm_retry_timer(Instant now) {
   if (planted(PlantedBug::RetryTimerForgotten)) {
     return;
   }
-  retry_at_ = core_.attributes.timeout.is_infinite() ? Instant::never()
-                                                     : now + core_.attributes.timeout.duration();
+  retry_at_ = core_.attributes.timeout.is_infinite()
+                  ? Instant::never()
+                  : now + core_.time_scale.apply(core_.attributes.timeout.duration());
 }
 
 /// Sends again from `psn` on. WQEs before it are done; READs continue where their data ends.

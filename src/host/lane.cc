@@ -26,13 +26,14 @@ namespace {
 }  // namespace
 
 Lane::Lane(std::uint32_t lane_number, std::uint32_t lane_index, uabi::ProcessAddress self_address,
-           uabi::ProcessAddress peer_address, const FabricMap& map, TapSet& taps)
+           uabi::ProcessAddress peer_address, const FabricMap& map, TapSet& taps, LiveLinks& links)
     : number(lane_number),
       index(lane_index),
       self(self_address),
       peer(peer_address),
       map_(map),
-      taps_(taps) {}
+      taps_(taps),
+      links_(links) {}
 
 /// Neighbouring QPNs of one of the two, always the same one, lie on different lanes.
 std::uint32_t Lane::index_for(uabi::ProcessAddress self, Qpn own, uabi::ProcessAddress peer,
@@ -76,6 +77,7 @@ void Lane::close(Lane& heir) {
   const std::scoped_lock guard{outs_[0].lock, outs_[1].lock, line_lock, heir.line_lock};
   state_.store(LaneState::Dead, std::memory_order_release);
   died_at_ns_.store(now().since_start().nanoseconds(), std::memory_order_relaxed);
+  std::ranges::for_each(outs_, [this](Out& out) { forget_kept(out); });
   while (!waiting.empty()) {
     QpCarrier& carrier = waiting.pop_front();
     carrier.waiting_on.store(&heir);
@@ -127,20 +129,25 @@ Route& Lane::find_route(Out& out, const hca::PacketHeader& header, fabric::Count
     }
     route.path = std::move(path);
     route.generation = generation;
+    route.is_timed = route.path.is_timed() || route.delay != nullptr;
+    if (route.path.rate_mbps != 0) {
+      max_train_bytes_.store(std::min(max_train_bytes(), longest_train(route.path.rate_mbps)),
+                             std::memory_order_relaxed);
+    }
   }
   return route;
 }
 
 /// A full ring holds a packet up to the head-of-queue lifetime (DESIGN.md, decision 8). A reliable
 /// connection waits: its peer is alive and will read (decision 7).
-bool Lane::may_discard(Out& out, const hca::PacketHeader& header) {
+bool Lane::may_discard(Instant& full_since, wire::Opcode opcode) const {
   const Instant at = now();
-  if (out.full_since == Instant::never()) {
-    out.full_since = at;
+  if (full_since == Instant::never()) {
+    full_since = at;
   }
-  const wire::OpcodeInfo* const info = wire::opcode_info(header.opcode);
+  const wire::OpcodeInfo* const info = wire::opcode_info(opcode);
   return info != nullptr && info->transport != wire::Transport::Rc &&
-         at - out.full_since > kHeadOfQueueLifetime;
+         at - full_since > links_.time_scale.apply(kHeadOfQueueLifetime);
 }
 
 /// The whole record, not committed yet; empty without room.
@@ -174,7 +181,7 @@ SendOutcome Lane::send_astray(LaneState state, const Route& route, const hca::Pa
 
 SendOutcome Lane::find_no_room(Out& out, const Route& route, const hca::PacketHeader& header,
                                std::size_t payload_bytes) {
-  if (!may_discard(out, header)) {
+  if (!may_discard(out.full_since, header.opcode)) {
     return SendOutcome::NoRoom;
   }
   route.counter->count_discarded(header.packet_count,
@@ -186,10 +193,13 @@ SendOutcome Lane::send_on(Out& out, const hca::PacketHeader& header,
                           std::span<const ByteSpan> gather, fabric::CounterPage& page,
                           PolicyLock& page_lock) {
   const std::size_t payload_bytes = total(gather);
-  const Route& route = this->route(out, header, page, page_lock);
+  Route& route = this->route(out, header, page, page_lock);
   const LaneState state = this->state();
   if (state != LaneState::Open || !route.path.is_delivered()) {
     return send_astray(state, route, header, payload_bytes);
+  }
+  if (route.is_timed) [[unlikely]] {
+    return keep(out, route, header, gather);
   }
   const MutableByteSpan record = write(out.ring, header, gather, payload_bytes);
   if (record.empty()) {
@@ -233,7 +243,8 @@ void Lane::ring_doorbell(bool is_urgent) {
 
 bool Lane::is_drained() {
   const std::lock_guard guard{outs_[0].lock};
-  return state() == LaneState::Dead || (state() == LaneState::Open && outs_[0].ring.is_drained());
+  return state() == LaneState::Dead ||
+         (state() == LaneState::Open && outs_[0].kept == 0 && outs_[0].ring.is_drained());
 }
 
 void Lane::say_that_room_is_wanted() {

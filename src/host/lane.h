@@ -22,11 +22,13 @@
 #include "hca/qp.h"
 #include "host/fabric_map.h"
 #include "host/lane_memory.h"
+#include "host/live_links.h"
 #include "host/pair_memory.h"
 #include "host/refusals.h"
 #include "host/tap_set.h"
 #include "ring/lane.h"
 #include "uabi/messages.h"
+#include "wire/opcode.h"
 
 namespace weft::host {
 
@@ -46,6 +48,9 @@ struct Membership {
   Lid mlid;
   fabric::PortIndex port;
 };
+
+/// What the responder answers without the application: WRITE, READ, atomics.
+[[nodiscard]] bool is_one_sided(wire::Opcode opcode);
 
 /// What the driver keeps of a QP; Qp::carrier points to it.
 struct QpCarrier : ListHook<struct WaitingForRoom> {
@@ -74,6 +79,8 @@ struct Route {
   std::uint64_t generation{};
   fabric::Path path;
   fabric::PathEntry* counter{};
+  bool is_timed{};     // its packets take time, or such are under way still
+  LaneDelay* delay{};  // made with the first of them
 };
 
 enum class LaneState : std::uint8_t {
@@ -83,7 +90,12 @@ enum class LaneState : std::uint8_t {
 };
 
 /// What became of a packet that was handed to a lane.
-enum class SendOutcome : std::uint8_t { Sent, Lost, NoRoom };
+enum class SendOutcome : std::uint8_t {
+  Sent,  // it lies in the ring
+  Kept,  // it is under way, for as long as its path takes
+  Lost,
+  NoRoom,
+};
 
 class Lane {
  public:
@@ -92,7 +104,7 @@ class Lane {
 
   /// `index`: among the lanes of the pair.
   Lane(std::uint32_t number, std::uint32_t index, uabi::ProcessAddress self,
-       uabi::ProcessAddress peer, const FabricMap& map, TapSet& taps);
+       uabi::ProcessAddress peer, const FabricMap& map, TapSet& taps, LiveLinks& links);
 
   /// Which of its pair's lanes a QP pair is bound to: both processes find the same.
   [[nodiscard]] static std::uint32_t index_for(uabi::ProcessAddress self, Qpn own,
@@ -131,13 +143,29 @@ class Lane {
   /// out_lock of requests.
   [[nodiscard]] bool send_copy(const hca::PacketHeader& header, std::span<const ByteSpan> gather);
 
+  /// The same, of a copy that takes time.
+  [[nodiscard]] bool keep_copy(const hca::PacketHeader& header, std::span<const ByteSpan> gather,
+                               const fabric::Transit& transit);
+
+  /// Longest train that its paths should carry at once, as far as they are known.
+  [[nodiscard]] std::uint32_t max_train_bytes() const {
+    return max_train_bytes_.load(std::memory_order_relaxed);
+  }
+
+  /// Moves what has arrived by `now` into the ring; true if anything was. `delay` is one of this
+  /// lane's and was taken from LiveLinks::due.
+  bool release(LaneDelay& delay, Instant now);
+  /// Tries again where there was no room.
+  bool release_blocked(Instant now);
+
   /// After the last packet of a series, with the same hold of an out_lock: wakes the peer if it
   /// does not look. `is_urgent`: a one-sided request was among them, which wakes one who naps, too.
   void ring_doorbell(bool is_urgent);
 
   [[nodiscard]] bool is_to_self() const { return peer == self; }
 
-  /// Whether the peer has read, and so answered, all that was sent to it. A dead peer has.
+  /// Whether the peer has read, and so answered, all that was sent to it; what is under way it has
+  /// not. A dead peer has.
   [[nodiscard]] bool is_drained();
 
   /// With line_lock.
@@ -233,6 +261,10 @@ class Lane {
     Route* newest_route{};
     Instant full_since{Instant::never()};
     std::vector<std::unique_ptr<Route>> routes;
+    std::vector<std::unique_ptr<LaneDelay>> delays;
+    LaneDelay* copies{};                    // of multicast packets
+    std::size_t kept{};                     // packets in all of them
+    std::atomic<std::uint32_t> blocked{0};  // so many of them are; changed under the lock
   };
   [[nodiscard]] static constexpr std::size_t index_of(hca::Flow flow) {
     return flow == hca::Flow::Request ? 0 : 1;
@@ -247,13 +279,20 @@ class Lane {
                              PolicyLock& page_lock);
   [[nodiscard, gnu::noinline]] Route& find_route(Out& out, const hca::PacketHeader& header,
                                                  fabric::CounterPage& page, PolicyLock& page_lock);
-  [[nodiscard]] static bool may_discard(Out& out, const hca::PacketHeader& header);
+  [[nodiscard]] bool may_discard(Instant& full_since, wire::Opcode opcode) const;
+  [[nodiscard, gnu::noinline]] SendOutcome keep(Out& out, Route& route,
+                                                const hca::PacketHeader& header,
+                                                std::span<const ByteSpan> gather);
+  [[nodiscard]] LaneDelay& new_delay(Out& out, hca::Flow flow);
+  void commit_kept(Out& out, LaneDelay& delay, const KeptPacket& packet);
+  bool release_arrived(Out& out, LaneDelay& delay, Instant now);
+  void forget_kept(Out& out);
   [[nodiscard, gnu::noinline]] static SendOutcome send_astray(LaneState state, const Route& route,
                                                               const hca::PacketHeader& header,
                                                               std::size_t payload_bytes);
-  [[nodiscard, gnu::noinline]] static SendOutcome find_no_room(Out& out, const Route& route,
-                                                               const hca::PacketHeader& header,
-                                                               std::size_t payload_bytes);
+  [[nodiscard, gnu::noinline]] SendOutcome find_no_room(Out& out, const Route& route,
+                                                        const hca::PacketHeader& header,
+                                                        std::size_t payload_bytes);
   [[nodiscard, gnu::always_inline]] static inline MutableByteSpan write(
       ring::Producer<>& out, const hca::PacketHeader& header, std::span<const ByteSpan> gather,
       std::size_t payload_bytes);
@@ -261,6 +300,8 @@ class Lane {
 
   const FabricMap& map_;
   TapSet& taps_;
+  LiveLinks& links_;
+  std::atomic<std::uint32_t> max_train_bytes_{kMaxTrainBytes};
   std::atomic<LaneState> state_{LaneState::Opening};
   std::atomic<LaneHead*> head_{};  // once open, for good; none to self
   AttentionPage* peer_attention_{};

@@ -36,6 +36,7 @@ Process::Process(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Process::~Process() {
   if (!is_child_of_fork()) {
+    impl_->finish_sending();
     impl_->stop_threads();
   }
 }
@@ -163,6 +164,8 @@ void Process::kick(hca::Qp& qp) { impl_->settle(*static_cast<QpCarrier*>(qp.carr
 Result<void> Process::post_send(hca::Qp& qp, const hca::SendWr& wr) {
   return impl_->post(*static_cast<QpCarrier*>(qp.carrier), wr);
 }
+
+void Process::finish_sending() { impl_->finish_sending(); }
 
 void Process::make_progress(hca::CompletionQueue& cq) {
   impl_->poll(*static_cast<CqCarrier*>(cq.carrier));

@@ -96,6 +96,9 @@ class Process {
   /// and serves what came.
   void make_progress(hca::CompletionQueue& cq);
 
+  /// For a program that ends: waits, not for long, until what it has sent has arrived.
+  void finish_sending();
+
   /// For a program that ends: if the fabric went first and it was not told yet, it is now.
   void tell_if_fabric_is_gone();
 

@@ -30,7 +30,10 @@ class LaneSink final : public hca::TransmitSink {
   LaneSink(const LaneSink&) = delete;
   LaneSink& operator=(const LaneSink&) = delete;
 
-  [[nodiscard]] std::uint32_t max_train_bytes() const override { return kMaxTrainBytes; }
+  [[nodiscard]] std::uint32_t max_train_bytes() const override {
+    const Lane* const lane = carrier_.lane.load(std::memory_order_relaxed);
+    return lane != nullptr ? lane->max_train_bytes() : kMaxTrainBytes;
+  }
 
   [[nodiscard]] bool send(hca::Flow flow, const hca::PacketHeader& header,
                           std::span<const ByteSpan> gather) override;
@@ -68,6 +71,7 @@ class LaneSink final : public hca::TransmitSink {
   bool is_urgent_{};    // what was sent since then includes a one-sided request
   bool has_lost_{};
   bool has_sent_{};
+  bool has_kept_{};  // and nobody was told yet
 };
 
 void LaneSink::hold(Lane& lane, hca::Flow flow) {
@@ -88,6 +92,9 @@ void LaneSink::release(Lane& lane) {
   if (is_due && lane.is_to_self()) {
     process_->watch(lane);
     process_->wake_thread();
+  }
+  if (std::exchange(has_kept_, false)) {
+    process_->mind_kept();
   }
 }
 
@@ -135,6 +142,9 @@ bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
       if (header.packet_count > 1) {
         let_go();  // copying took a while: others have their turn, and the peer may begin
       }
+      return true;
+    case SendOutcome::Kept:
+      has_sent_ = has_kept_ = true;
       return true;
     case SendOutcome::Lost:
       has_lost_ = true;

@@ -65,14 +65,16 @@ template <class Body>
 
 }  // namespace
 
-/// What came with Welcome: tables, counter page, attention page.
+/// What came with Welcome: tables, counter page, attention page, departure clocks.
 Result<void> Process::Impl::map_memory(const std::vector<UniqueFd>& descriptors) {
   auto tables = map_published(descriptors[0], kMaxTablesBytes);
   auto page = map_shared(descriptors[1], Protection::ReadWrite, fabric::CounterPage::bytes_needed(),
                          fabric::CounterPage::bytes_needed());
   auto attention_page =
       map_shared(descriptors[2], Protection::ReadWrite, kAttentionPageBytes, kAttentionPageBytes);
-  for (const auto* mapping : {&tables, &page, &attention_page}) {
+  auto clocks = map_shared(descriptors[3], Protection::ReadWrite,
+                           fabric::DepartureClocks::bytes_needed(1), kMaxTablesBytes);
+  for (const auto* mapping : {&tables, &page, &attention_page, &clocks}) {
     if (!*mapping) {
       return std::unexpected(mapping->error());
     }
@@ -82,6 +84,8 @@ Result<void> Process::Impl::map_memory(const std::vector<UniqueFd>& descriptors)
   }
   counter_memory = std::move(*page);
   counters = fabric::CounterPage::format(counter_memory.bytes());
+  clock_memory = std::move(*clocks);
+  links.clocks = fabric::DepartureClocks::open(clock_memory.bytes());
   attention_memory = std::move(*attention_page);
   void* const start = attention_memory.bytes().data();
   attention = static_cast<AttentionPage*>(start);
@@ -102,6 +106,7 @@ void Process::Impl::make_hcas(const hca::DeviceLimits& limits) {
           .first_qpn = first_qpn_of(self.slot),
           .port_count = static_cast<std::uint8_t>(record.port_count),
           .max_train_bytes = kMaxTrainBytes,
+          .time_scale = links.time_scale,
           .user_memory = &process_memory()};
       slot->engine = std::make_unique<hca::Hca>(configuration, slot->events);
       slot->ports.resize(record.port_count);
@@ -137,6 +142,7 @@ Result<void> Process::Impl::attach(const ProcessOptions& options) {
     return fail(ErrorCode::Io, "the fabric daemon speaks another version: restart the fabric");
   }
   self = welcome->self;
+  links.time_scale = welcome->time_scale;
   if (auto mapped = map_memory(answer->descriptors); !mapped) {
     return mapped;
   }
@@ -267,7 +273,7 @@ Process::Impl::Pair* Process::Impl::add_pair(uabi::ProcessAddress peer) {
   }
   for (std::uint32_t index = 0; index < kLanesPerPair; ++index) {
     lanes[count + index] = std::make_unique<Lane>(static_cast<std::uint32_t>(count) + index, index,
-                                                  self, peer, map, taps);
+                                                  self, peer, map, taps, links);
   }
   lane_count.store(count + kLanesPerPair, std::memory_order_release);
   Pair& pair = pairs[peer];

@@ -1,9 +1,11 @@
 #pragma once
 
-// The inside of host::Process, in six parts: process.cc (objects), process_control.cc (the daemon
-// and lanes), process_carry.cc (packets out), process_receive.cc (packets in), process_progress.cc
-// (who looks, and when), process_multicast.cc (groups).
+// The inside of host::Process, in seven parts: process.cc (objects), process_control.cc (the daemon
+// and lanes), process_carry.cc (packets out), process_links.cc (packets under way),
+// process_receive.cc (packets in), process_progress.cc (who looks, and when), process_multicast.cc
+// (groups).
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -51,8 +53,6 @@ class LaneSink;
 /// Trains that a QP may send when something came for it, before others have their turn; policy.
 inline constexpr unsigned kAnswerBudget = 4;
 
-/// What the responder answers without the application: WRITE, READ, atomics.
-[[nodiscard]] bool is_one_sided(wire::Opcode opcode);
 /// Whether the oldest request in a ring is such; for its owner.
 [[nodiscard]] bool has_one_sided_request(Lane::In& requests);
 
@@ -72,6 +72,8 @@ struct Process::Impl {
   std::string fabric;  // its name
   FabricMap map;
   TapSet taps;
+  Mapping clock_memory;
+  LiveLinks links;
   Mapping counter_memory;
   std::optional<fabric::CounterPage> counters;
   PolicyLock counters_lock{LockPolicy::Spin};
@@ -203,6 +205,20 @@ struct Process::Impl {
   std::map<std::pair<Lid, Lid>, std::pair<std::uint64_t, fabric::PathEntry*>> multicast_counters;
   std::mutex multicast_lock;
 
+  Instant multicast_departs;  // the newest; under multicast_lock
+
+  // process_links.cc
+  /// Packets that have arrived by now go into their rings; true if any did.
+  bool release_arrived();
+  bool release_blocked(Instant at);
+  /// After packets were kept: the thread must not sleep for longer.
+  void mind_kept();
+  void send_multicast_copies(const hca::PacketHeader& header, std::span<const ByteSpan> gather,
+                             const fabric::MulticastTree& tree);
+  void send_multicast_copy(const uabi::ProcessAddress& member, const hca::PacketHeader& header,
+                           std::span<const ByteSpan> gather, const fabric::Transit* transit);
+  void finish_sending();
+
   // process_receive.cc
   std::size_t take_requests(Lane& lane, bool only_one_sided, bool leave_one_sided);
   std::size_t take_responses(Lane& lane);
@@ -231,6 +247,9 @@ struct Process::Impl {
   void sleep_until_woken(Instant at);
   [[nodiscard]] bool stop_looking();
   [[nodiscard]] bool nap();
+  [[nodiscard]] Instant next_deadline() const {
+    return std::min(timers.earliest(), links.due.earliest());
+  }
   void wake_thread();
 };
 

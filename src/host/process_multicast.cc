@@ -5,6 +5,7 @@
 
 #include "hca/packet_record.h"
 #include "hca/wire_length.h"
+#include "host/clock.h"
 #include "host/process_impl.h"
 
 namespace weft::host {
@@ -63,7 +64,8 @@ void Process::Impl::move_memberships(QpCarrier& carrier) {
 }
 
 /// One copy for each process with members on a host that the tree reaches, or on our own; it finds
-/// out at which of its ports it arrives. Unreliable: a process whose ring is full misses it.
+/// out at which of its ports it arrives. Unreliable: a process whose ring is full misses it. False:
+/// the links are busy.
 bool Process::Impl::send_multicast(const hca::PacketHeader& header,
                                    std::span<const ByteSpan> gather) {
   const fabric::MulticastTree tree = map.resolve_multicast(self.node, header.slid, header.dlid);
@@ -73,6 +75,9 @@ bool Process::Impl::send_multicast(const hca::PacketHeader& header,
   }
   {
     const std::lock_guard guard{multicast_lock};
+    if (!tree.timed.empty() && multicast_departs > now() + kAheadOfLink) {
+      return false;
+    }
     auto& [generation, entry] = multicast_counters[{header.slid, header.dlid}];
     if (entry == nullptr || generation != tree.generation) {
       const std::lock_guard page_guard{counters_lock};
@@ -88,33 +93,7 @@ bool Process::Impl::send_multicast(const hca::PacketHeader& header,
       }
     }
   }
-  std::vector<std::uint32_t> nodes = map.ask([&](const fabric::TablesView& view) {
-    std::vector<std::uint32_t> reached{self.node};
-    for (const fabric::PortIndex member : tree.members) {
-      reached.push_back(view.port(member).node.value());
-    }
-    return reached;
-  });
-  std::vector<uabi::ProcessAddress> members;
-  {
-    const std::lock_guard guard{lanes_lock};
-    if (const auto group = groups.find(header.dlid); group != groups.end()) {
-      members = group->second;
-    }
-  }
-  for (const uabi::ProcessAddress& member : members) {
-    if (std::ranges::find(nodes, member.node) != nodes.end()) {
-      Lane& lane = lane_to(member, kMulticastQpn, kMulticastQpn);
-      const std::lock_guard guard{lane.out_lock(hca::Flow::Request)};
-      if (lane.send_copy(header, gather)) {
-        lane.ring_doorbell(false);
-        if (lane.is_to_self()) {
-          watch(lane);
-          wake_thread();
-        }
-      }
-    }
-  }
+  send_multicast_copies(header, gather, tree);
   return true;
 }
 

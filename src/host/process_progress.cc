@@ -146,8 +146,14 @@ std::size_t Process::Impl::look_for_thread(Lane& lane, bool spins) {
   return taken;
 }
 
-/// Whoever looks at rings serves lines and timers, too.
+/// Whoever looks at rings serves lines and timers, too, and lets arrive what is under way.
 void Process::Impl::keep_up() {
+  if (links.due.earliest() != Instant::never()) [[unlikely]] {
+    release_arrived();
+  }
+  if (links.blocked.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    release_blocked(now());
+  }
   const bool has_lines = waiting_count.load(std::memory_order_relaxed) != 0;
   const Instant earliest = timers.earliest();
   if (!has_lines && (earliest == Instant::never() || clock.read() < earliest)) {
@@ -256,18 +262,20 @@ void Process::Impl::sleep_until_woken(Instant at) {
   thread_sleeps.store(true, std::memory_order_seq_cst);
   const bool anything = stop_looking();
   Duration longest = bounded_by(SafetyNet::LongestSleep, kLongestSleep);
-  if (waiting_count.load(std::memory_order_relaxed) != 0) {
+  if (waiting_count.load(std::memory_order_relaxed) != 0 ||
+      links.blocked.load(std::memory_order_relaxed) != 0) {
     longest = bounded_by(SafetyNet::RoomPatience, kRoomPatience);
   }
-  const Instant due = timers.earliest();
+  const Instant due = next_deadline();
   if (due != Instant::never()) {
     longest = std::min(longest, std::max(due - at, Duration{}));
   }
   thread_wakes_at_ns.store((at + longest).since_start().nanoseconds(), std::memory_order_seq_cst);
-  const bool late = timers.earliest() < at + longest;
+  const bool late = next_deadline() < at + longest;
   // The last look at rings, in and out, comes after all was announced: that is why no wake is lost.
   bool has_slept = false;
   if (!late && !anything && !stopping.load() && attention->rung.is_quiet() && !resume_waiting() &&
+      (links.blocked.load(std::memory_order_relaxed) == 0 || !release_blocked(now())) &&
       longest > Duration{}) {
     futex_wait(attention->wake, seen, longest);
     has_slept = true;
@@ -293,7 +301,9 @@ bool Process::Impl::nap() {
     }
   });
   if (!anything && !lease_ended.load(std::memory_order_seq_cst) && !stopping.load()) {
-    futex_wait(attention->wake, seen, bounded_by(SafetyNet::Nap, Process::kNap));
+    const Instant at = now();
+    const Instant end = std::min(at + bounded_by(SafetyNet::Nap, Process::kNap), std::max(at, links.due.earliest()));
+    futex_wait(attention->wake, seen, end - at);
   }
   thread_naps.store(false, std::memory_order_relaxed);
   for_each_watched([](Lane& lane) { lane.announce_awake(); });
@@ -343,7 +353,7 @@ void Process::Impl::run_progress() {
       worked_at = at;
       continue;
     }
-    if (at - worked_at < budget) {
+    if (at - worked_at < budget || links.due.earliest() - at < budget) {
       pause();
       continue;
     }

@@ -20,7 +20,7 @@ void describe(JoinGroup& m, auto& archive) { archive(m.port, m.mlid); }
 void describe(LeaveGroup& m, auto& archive) { archive(m.port, m.mlid); }
 void describe(TapReady& m, auto& archive) { archive(m.capture); }
 void describe(PeerMisbehaves& m, auto& archive) { archive(m.peer, m.what, m.count); }
-void describe(Welcome& m, auto& archive) { archive(m.version, m.self); }
+void describe(Welcome& m, auto& archive) { archive(m.version, m.self, m.time_scale); }
 void describe(Refused& m, auto& archive) { archive(m.reason); }
 void describe(Lane& m, auto& archive) { archive(m.peer, m.side); }
 void describe(NoSuchProcess& m, auto& archive) { archive(m.peer); }
@@ -51,6 +51,7 @@ class Writer {
     out_.insert(out_.end(), bytes.begin(), bytes.end());
   }
   void put(Lid lid) { put(lid.value()); }
+  void put(TimeScale scale) { put(scale.millionths()); }
   void put(const ProcessAddress& address) {
     put(address.node);
     put(address.slot);
@@ -112,6 +113,12 @@ class Reader {
     std::uint32_t value{};
     get(value);
     lid = Lid{value};
+  }
+  void get(TimeScale& scale) {
+    std::uint32_t value{};
+    get(value);
+    failed_ = failed_ || value < TimeScale::kLeast || value > TimeScale::kMost;
+    scale = failed_ ? TimeScale{} : TimeScale{value};
   }
   void get(ProcessAddress& address) {
     get(address.node);

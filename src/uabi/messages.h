@@ -19,11 +19,12 @@
 #include "base/bytes.h"
 #include "base/identifiers.h"
 #include "base/result.h"
+#include "base/time.h"
 
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 
 /// All policy, not from any specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
@@ -94,12 +95,14 @@ struct PeerMisbehaves {
 
 // --- daemon to program
 
-/// Answer to Hello. Descriptors: tables image, counter page, attention page.
+/// Answer to Hello. Descriptors: tables image, counter page, attention page, the departure clocks
+/// of the fabric's links.
 struct Welcome {
   std::uint32_t version{kVersion};
   ProcessAddress self;
+  TimeScale time_scale;
 };
-inline constexpr std::size_t kWelcomeDescriptors = 3;
+inline constexpr std::size_t kWelcomeDescriptors = 4;
 
 /// Answer instead of any other: the reason in words.
 struct Refused {

@@ -16,7 +16,7 @@ std::vector<Message> one_of_each() {
       LeaveGroup{4, Lid{0xC001}},
       TapReady{9},
       PeerMisbehaves{{1, 3}, Misbehaviour::ForgedSource, 4'096},
-      Welcome{.self = {1, 2}},
+      Welcome{.self = {1, 2}, .time_scale = TimeScale{100'000}},
       Refused{"no host h9: the fabric has h1 and h2"},
       Lane{{1, 5}, 1},
       NoSuchProcess{{1, 5}},
@@ -91,6 +91,10 @@ TEST(Messages, RefuseWhatNoSenderMeans) {
   EXPECT_FALSE(decode(report));
   report[12] = std::byte{0};
   EXPECT_FALSE(decode(report));
+  auto welcome = encode(Message{Welcome{.self = {1, 2}}});
+  EXPECT_TRUE(decode(welcome));
+  welcome[welcome.size() - 3] = welcome[welcome.size() - 2] = std::byte{0};  // a millionth of time
+  EXPECT_FALSE(decode(welcome));
   auto text = encode(Message{
       Text{true, "x"}
   });

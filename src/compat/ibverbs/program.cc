@@ -41,11 +41,13 @@ Events& events = *new Events;  // never destroyed: threads of ours run until the
 std::mutex attach_lock;
 std::atomic<host::Process*> attached{nullptr};
 
-/// A program may end, for an error that it saw, before our thread has come to say what happened.
+/// A program may end before our thread has come to say what happened, if it saw an error, or while
+/// what it sent is under way.
 struct LastWord {
   ~LastWord() {
     if (host::Process* const program = attached.load(); program && !host::is_child_of_fork()) {
       program->tell_if_fabric_is_gone();
+      program->finish_sending();
     }
   }
 };

@@ -1,0 +1,54 @@
+#include "fabric/departure_clocks.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace weft::fabric {
+
+std::size_t DepartureClocks::bytes_needed(std::size_t ports) { return ports * sizeof(Slot); }
+
+DepartureClocks DepartureClocks::open(MutableByteSpan memory) {
+  DepartureClocks clocks;
+  void* const start = memory.data();
+  clocks.slots_ = {static_cast<Slot*>(start), memory.size() / sizeof(Slot)};
+  return clocks;
+}
+
+Transit DepartureClocks::reserve_link(Instant now, std::uint64_t bytes, PortIndex egress,
+                                      LinkRate rate) {
+  return egress.value() < slots_.size()
+             ? slots_[egress.value()].clock.reserve(now, bytes, rate, Duration{})
+             : transit(now, now, bytes, rate, Duration{});
+}
+
+Transit DepartureClocks::reserve(Instant now, std::uint64_t bytes, const Path& path) {
+  Transit whole{.starts = now, .departs = now, .arrives = now};
+  for (const RatedLink& link : path.rated) {
+    const Transit one = reserve_link(now, bytes, link.egress, link.rate);
+    whole.starts = std::max(whole.starts, one.starts);
+    whole.departs = std::max(whole.departs, one.departs);
+  }
+  whole.arrives = whole.departs + path.delay;
+  return whole;
+}
+
+std::vector<Transit> DepartureClocks::reserve(Instant now, std::uint64_t bytes,
+                                              const MulticastTree& tree) {
+  assert(tree.timed.size() == tree.edges.size());
+  std::vector<Transit> ends;
+  ends.reserve(tree.edges.size());
+  for (std::size_t i = 0; i < tree.edges.size(); ++i) {
+    const TimedEdge& edge = tree.timed[i];
+    const Transit one = reserve_link(now, bytes, tree.edges[i].egress, edge.rate);
+    const Transit before = edge.parent < i ? ends[edge.parent]
+                                           : Transit{.starts = now, .departs = now, .arrives = now};
+    const Duration delay = before.arrives - before.departs + edge.delay;
+    Transit& end = ends.emplace_back();
+    end.starts = std::max(before.starts, one.starts);
+    end.departs = std::max(before.departs, one.departs);
+    end.arrives = end.departs + delay;
+  }
+  return ends;
+}
+
+}  // namespace weft::fabric

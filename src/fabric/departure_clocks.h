@@ -1,0 +1,58 @@
+#pragma once
+
+// The departure clocks of a whole fabric: one for each directed link, named by the port that sends
+// on it, in memory that every process of the fabric may write (DESIGN.md, decision 8). Only links
+// with a rate use theirs; a liar can delay what others send over a link by at most
+// DepartureClock::kMaxBacklog.
+//
+// Switches are taken to cut through, as those of InfiniBand do: a packet's bits are on several
+// links at once. So a packet needs its time on each link of its way, and arrives when the last of
+// them is done with it, plus the delay of all cables: alone, the time on the slowest link. Every
+// link sees the load of all flows that cross it, counted from when they are sent: a link never
+// stands idle because a packet that waits elsewhere will need it.
+//
+// Threading: any.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/time.h"
+#include "fabric/link_model.h"
+#include "fabric/path.h"
+
+namespace weft::fabric {
+
+class DepartureClocks {
+ public:
+  /// For a fabric with so many ports.
+  [[nodiscard]] static std::size_t bytes_needed(std::size_t ports);
+
+  /// No clocks: every link is free at any time.
+  DepartureClocks() = default;
+
+  /// `memory` is aligned to 64, zero when the fabric is new, and outlives this.
+  [[nodiscard]] static DepartureClocks open(MutableByteSpan memory);
+
+  /// A packet or train of `bytes` on the wire goes along `path` now.
+  [[nodiscard]] Transit reserve(Instant now, std::uint64_t bytes, const Path& path);
+
+  /// A multicast packet goes along `tree` now: when it is at the end of each edge. The tree's edges
+  /// are timed.
+  [[nodiscard]] std::vector<Transit> reserve(Instant now, std::uint64_t bytes,
+                                             const MulticastTree& tree);
+
+ private:
+  struct alignas(64) Slot {  // apart, since different processes send on different links
+    DepartureClock clock;
+  };
+
+  [[nodiscard]] Transit reserve_link(Instant now, std::uint64_t bytes, PortIndex egress,
+                                     LinkRate rate);
+
+  std::span<Slot> slots_;
+};
+
+}  // namespace weft::fabric

@@ -1,0 +1,206 @@
+// Packets that take time: the sender keeps them until they arrive (DESIGN.md, decision 8).
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "hca/packet_record.h"
+#include "hca/wire_length.h"
+#include "host/clock.h"
+#include "host/lane.h"
+
+namespace weft::host {
+namespace {
+
+/// Records before the peer's bell is rung and others have the lane; policy.
+constexpr unsigned kBatch = 32;
+
+/// The opcode is a record's first byte.
+[[nodiscard]] wire::Opcode opcode_of(ByteSpan record) {
+  return static_cast<wire::Opcode>(std::to_integer<std::uint8_t>(record[0]));
+}
+
+[[nodiscard]] std::size_t total(std::span<const ByteSpan> gather) {
+  std::size_t bytes = 0;
+  for (const ByteSpan piece : gather) {
+    bytes += piece.size();
+  }
+  return bytes;
+}
+
+/// The whole record, not committed yet; empty without room.
+[[nodiscard]] MutableByteSpan write_record(DelayLine& line, const hca::PacketHeader& header,
+                                           std::span<const ByteSpan> gather) {
+  const hca::RecordHeader head{header};
+  const MutableByteSpan record = line.reserve(head.bytes() + total(gather));
+  if (record.empty()) {
+    return record;
+  }
+  head.write(record.data());
+  MutableByteSpan room = record.subspan(head.bytes());
+  for (const ByteSpan piece : gather) {
+    copy_bytes(room, piece);
+    room = room.subspan(piece.size());
+  }
+  return record;
+}
+
+}  // namespace
+
+LaneDelay& Lane::new_delay(Out& out, hca::Flow flow) {
+  return *out.delays.emplace_back(std::make_unique<LaneDelay>(*this, flow));
+}
+
+void Lane::commit_kept(Out& out, LaneDelay& delay, const KeptPacket& packet) {
+  delay.line.commit(packet);
+  ++out.kept;
+  links_.kept.fetch_add(1, std::memory_order_relaxed);
+  if (!delay.is_due_somewhere && !delay.is_blocked) {
+    delay.is_due_somewhere = true;
+    links_.due.arm(delay, delay.line.next_event());
+  }
+}
+
+/// The clock of each link crossed is asked for once the packet surely goes. What waits for its
+/// departure is bounded as by a full ring; acknowledgements, which are short, do not count.
+SendOutcome Lane::keep(Out& out, Route& route, const hca::PacketHeader& header,
+                       std::span<const ByteSpan> gather) {
+  const hca::Flow flow = &out == outs_.data() ? hca::Flow::Request : hca::Flow::Response;
+  if (route.delay == nullptr) {
+    route.delay = &new_delay(out, flow);
+  }
+  DelayLine& line = route.delay->line;
+  const Instant at = now();
+  const std::uint64_t bytes = hca::packet_length_words(header, total(gather)) * 4;
+  const std::uint64_t ahead = line.bytes_to_depart(at);
+  const bool is_short = flow == hca::Flow::Response && gather.empty();
+  const bool may_go = is_short || ahead == 0 || ahead + bytes <= most_ahead(route.path.rate_mbps);
+  const MutableByteSpan record = may_go ? write_record(line, header, gather) : MutableByteSpan{};
+  if (record.empty()) {
+    return may_discard(out.full_since, header.opcode) ? SendOutcome::Lost : SendOutcome::NoRoom;
+  }
+  const std::size_t head_bytes = record.size() - total(gather);
+  if (route.path.is_tapped && !taps_.show(route.path.hops, record.first(head_bytes), gather)) {
+    return SendOutcome::NoRoom;
+  }
+  if (out.full_since != Instant::never()) {
+    route.counter->count_wait(at - out.full_since);
+    out.full_since = Instant::never();
+  }
+  const fabric::Transit transit = links_.clocks.reserve(at, bytes, route.path);
+  commit_kept(out, *route.delay,
+              {.departs = transit.departs,
+               .arrives = transit.arrives,
+               .wire_bytes = bytes,
+               .packets = header.packet_count,
+               .counter = route.counter});
+  return SendOutcome::Kept;
+}
+
+bool Lane::keep_copy(const hca::PacketHeader& header, std::span<const ByteSpan> gather,
+                     const fabric::Transit& transit) {
+  Out& out = outs_[0];
+  if (state() != LaneState::Open) {
+    return false;
+  }
+  if (out.copies == nullptr) {
+    out.copies = &new_delay(out, hca::Flow::Request);
+  }
+  if (write_record(out.copies->line, header, gather).empty()) {
+    return false;
+  }
+  commit_kept(out, *out.copies,
+              {.departs = transit.departs,
+               .arrives = transit.arrives,
+               .wire_bytes = hca::packet_length_words(header, total(gather)) * 4,
+               .packets = 1,
+               .counter = nullptr});
+  return true;
+}
+
+bool Lane::release(LaneDelay& delay, Instant now) {
+  const std::lock_guard guard{out_lock(delay.flow)};
+  delay.is_due_somewhere = false;
+  return release_arrived(out(delay.flow), delay, now);
+}
+
+bool Lane::release_blocked(Instant now) {
+  bool has_released = false;
+  for (Out& out : outs_) {
+    if (out.blocked.load(std::memory_order_relaxed) == 0) {
+      continue;
+    }
+    const std::lock_guard guard{out.lock};
+    for (const auto& delay : out.delays) {
+      if (delay->is_blocked) {
+        has_released = release_arrived(out, *delay, now) || has_released;
+      }
+    }
+  }
+  return has_released;
+}
+
+/// With the lock of `out`.
+bool Lane::release_arrived(Out& out, LaneDelay& delay, Instant now) {
+  DelayLine& line = delay.line;
+  const auto set_blocked = [&](bool is_blocked) {
+    if (std::exchange(delay.is_blocked, is_blocked) != is_blocked) {
+      const std::uint32_t step = is_blocked ? 1U : ~0U;
+      out.blocked.fetch_add(step, std::memory_order_relaxed);
+      links_.blocked.fetch_add(step, std::memory_order_relaxed);
+    }
+  };
+  set_blocked(false);
+  static_cast<void>(line.bytes_to_depart(now));
+  bool has_released = false;
+  bool is_urgent = false;
+  for (unsigned turn = 0; turn < kBatch && !line.is_empty() && line.front().arrives <= now;
+       ++turn) {
+    const KeptPacket& packet = line.front();
+    const ByteSpan record = line.front_record();
+    const wire::Opcode opcode = opcode_of(record);
+    const MutableByteSpan room = out.ring.reserve(record.size());
+    const std::uint64_t words = packet.wire_bytes / 4;
+    if (!room.empty()) {
+      copy_bytes(room, record);
+      out.ring.commit();
+      has_released = true;
+      is_urgent = is_urgent || is_one_sided(opcode);
+      if (packet.counter != nullptr) {
+        packet.counter->count(packet.packets, words);
+      }
+    } else if (!may_discard(delay.blocked_since, opcode)) {
+      set_blocked(true);
+      say_that_room_is_wanted();
+      break;
+    } else if (packet.counter != nullptr) {
+      packet.counter->count_discarded(packet.packets, words);
+    }
+    delay.blocked_since = room.empty() ? delay.blocked_since : Instant::never();
+    line.pop();
+    --out.kept;
+    links_.kept.fetch_sub(1, std::memory_order_relaxed);
+  }
+  if (has_released) {
+    ring_doorbell(is_urgent);
+  }
+  if (!line.is_empty() && !delay.is_blocked && !delay.is_due_somewhere) {
+    delay.is_due_somewhere = true;
+    links_.due.arm(delay, line.next_event());
+  }
+  return has_released;
+}
+
+/// Of a lane that closes: what is under way arrives nowhere.
+void Lane::forget_kept(Out& out) {
+  links_.kept.fetch_sub(static_cast<std::uint32_t>(std::exchange(out.kept, 0)),
+                        std::memory_order_relaxed);
+  links_.blocked.fetch_sub(out.blocked.exchange(0, std::memory_order_relaxed),
+                           std::memory_order_relaxed);
+  for (const auto& delay : out.delays) {
+    delay->line.clear();
+    delay->is_blocked = false;
+  }
+}
+
+}  // namespace weft::host

@@ -1,0 +1,67 @@
+#pragma once
+
+// What the lanes of a process know of the links that their packets take time on (DESIGN.md,
+// decisions 7 and 8). On a fabric without rates and delays nothing of it is ever used.
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "base/time.h"
+#include "fabric/departure_clocks.h"
+#include "fabric/path.h"
+#include "hca/packet.h"
+#include "host/delay_line.h"
+#include "host/lane_memory.h"
+#include "host/timer_heap.h"
+
+namespace weft::host {
+
+class Lane;
+
+/// What is under way on one path of a lane. Under the out_lock of its flow.
+struct LaneDelay {
+  LaneDelay(Lane& owner, hca::Flow its_flow) : lane(owner), flow(its_flow) {}
+
+  Lane& lane;
+  const hca::Flow flow;
+  DelayLine line;
+  bool is_due_somewhere{};  // it stands in LiveLinks::due
+  bool is_blocked{};        // what has arrived finds no room in the ring
+  Instant blocked_since{Instant::never()};
+};
+
+struct LiveLinks {
+  fabric::DepartureClocks clocks;
+  TimerHeap<LaneDelay> due;
+  std::atomic<std::uint32_t> kept{0};     // packets under way, of all lanes
+  std::atomic<std::uint32_t> blocked{0};  // lines whose packets find no room
+  TimeScale time_scale;
+
+  [[nodiscard]] bool has_any() const { return kept.load(std::memory_order_relaxed) != 0; }
+};
+
+/// How far a sender is ahead of its slowest link, and how long a train occupies one. Policy: enough
+/// that a sender who sleeps wakes before the link is idle, and little enough that others who share
+/// the link get their part and wait no longer than behind a few packets.
+inline constexpr Duration kAheadOfLink = Duration::microseconds(200);
+inline constexpr Duration kLongestTrain = Duration::microseconds(100);
+
+/// Bytes that a link carries in that time; without a rate, any number.
+[[nodiscard]] constexpr std::uint64_t bytes_in(Duration time, std::uint32_t rate_mbps) {
+  return static_cast<std::uint64_t>(time.microseconds()) * rate_mbps / 8;
+}
+
+/// Bytes on the wire that may wait for their departure on a path of this rate.
+[[nodiscard]] constexpr std::uint64_t most_ahead(std::uint32_t rate_mbps) {
+  return std::max<std::uint64_t>(kMaxTrainBytes, bytes_in(kAheadOfLink, rate_mbps));
+}
+
+/// The longest train on such a path, in payload bytes.
+[[nodiscard]] constexpr std::uint32_t longest_train(std::uint32_t rate_mbps) {
+  return rate_mbps == 0 ? kMaxTrainBytes
+                        : static_cast<std::uint32_t>(std::min<std::uint64_t>(
+                              kMaxTrainBytes, bytes_in(kLongestTrain, rate_mbps)));
+}
+
+}  // namespace weft::host
