@@ -42,6 +42,11 @@ TEST(Gid, KeepsPrefixAndInterfaceIdInWireOrder) {
 TEST(TimeoutExponent, IsFourMicrosecondsTimesAPowerOfTwo) {
   EXPECT_EQ(TimeoutExponent{14}.duration().nanoseconds(), 67'108'864);
   EXPECT_TRUE(TimeoutExponent{0}.is_infinite());
+  EXPECT_EQ(TimeScale{}.apply(TimeoutExponent{31}.duration()), TimeoutExponent{31}.duration());
+  EXPECT_EQ(TimeScale{100'000}.apply(TimeoutExponent{14}.duration()).nanoseconds(), 6'710'887);
+  EXPECT_EQ(TimeScale{TimeScale::kLeast}.apply(Duration::nanoseconds(1)).nanoseconds(), 1);
+  EXPECT_EQ(TimeScale{TimeScale::kMost}.apply(TimeoutExponent{31}.duration()),
+            TimeoutExponent{31}.duration() * 1'000);
 }
 
 TEST(Random, SameSeedSameSequenceAndBelowStaysBelow) {

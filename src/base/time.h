@@ -99,6 +99,7 @@ class TimeScale {
   }
 
   [[nodiscard]] constexpr std::uint32_t millionths() const { return millionths_; }
+  [[nodiscard]] constexpr double factor() const { return millionths_ / double{kOne}; }
 
   [[nodiscard]] constexpr Duration apply(Duration span) const {
     if (millionths_ == kOne) {

@@ -61,7 +61,9 @@ Result<std::string> ask(const std::string& fabric, uabi::QueryKind kind) {
   }
 }
 
-Result<fabric::Topology> topology_from(const std::vector<std::string>& words) {
+namespace {
+
+[[nodiscard]] Result<fabric::Topology> topology_of(const std::vector<std::string>& words) {
   const std::string description = fmt::format("{}", fmt::join(words, " "));
   if (words.empty()) {
     return fabric::generate_pair();
@@ -82,6 +84,19 @@ Result<fabric::Topology> topology_from(const std::vector<std::string>& words) {
   }
   const std::string text{std::istreambuf_iterator<char>{file}, {}};
   return fabric::read_topology(text, words.front());
+}
+
+}  // namespace
+
+Result<fabric::Topology> topology_from(const std::vector<std::string>& words,
+                                       const LinkOptions& links) {
+  auto topology = topology_of(words);
+  if (topology) {
+    if (auto applied = apply(links, *topology); !applied) {
+      return std::unexpected(applied.error());
+    }
+  }
+  return topology;
 }
 
 }  // namespace weft::cli

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "cli/link_options.h"
 #include "fabric/topology.h"
 #include "host/control_socket.h"
 #include "uabi/messages.h"
@@ -19,8 +20,10 @@ void clear_dead_fabrics();
 /// The daemon's answer as JSON text.
 [[nodiscard]] Result<std::string> ask(const std::string& fabric, uabi::QueryKind kind);
 
-/// A generator's name with its numbers, or a TOML file.
-[[nodiscard]] Result<fabric::Topology> topology_from(const std::vector<std::string>& words);
+/// A generator's name with its numbers, or a TOML file; and what the command line says of its
+/// links.
+[[nodiscard]] Result<fabric::Topology> topology_from(const std::vector<std::string>& words,
+                                                     const LinkOptions& links);
 
 /// Policy: how long the command waits for a daemon.
 inline constexpr Duration kPatience = Duration::seconds(10);

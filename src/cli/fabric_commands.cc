@@ -21,8 +21,8 @@
 namespace weft::cli {
 namespace {
 
-int up(const std::vector<std::string>& words, const std::string& name) {
-  const auto topology = topology_from(words);
+int up(const std::vector<std::string>& words, const LinkOptions& links, const std::string& name) {
+  const auto topology = topology_from(words, links);
   if (!topology) {
     return complain(topology.error());
   }
@@ -105,7 +105,9 @@ void add_up(CLI::App& app, Outcome& outcome) {
                       "pair (the default), star N, fat-tree K [LEVELS], or a TOML file");
   command->add_option("--name", *name, "Name of the fabric, to have several")
       ->capture_default_str();
-  command->callback([=, &outcome] { outcome.status = up(*words, *name); });
+  auto links = std::make_shared<LinkOptions>();
+  add_link_options(*command, links);
+  command->callback([=, &outcome] { outcome.status = up(*words, *links, *name); });
 }
 
 void add_down(CLI::App& app, Outcome& outcome) {
@@ -134,8 +136,15 @@ void add_topology(CLI::App& app, Outcome& outcome) {
   auto* const generate =
       command->add_subcommand("generate", "Write a topology file to standard output");
   generate->add_option("kind", *words, "pair, star N, or fat-tree K [LEVELS]")->required();
+  auto links = std::make_shared<LinkOptions>();
+  add_link_options(*generate, links);
   generate->callback([=, &outcome] {
-    const auto topology = fabric::generate(fmt::format("{}", fmt::join(*words, " ")));
+    auto topology = fabric::generate(fmt::format("{}", fmt::join(*words, " ")));
+    if (topology) {
+      if (auto applied = apply(*links, *topology); !applied) {
+        topology = std::unexpected(applied.error());
+      }
+    }
     if (!topology) {
       outcome.status = complain(topology.error());
       return;
@@ -145,7 +154,7 @@ void add_topology(CLI::App& app, Outcome& outcome) {
   auto* const show = command->add_subcommand("show", "Print a topology as text");
   show->add_option("topology", *words, "A TOML file, or what `generate` takes")->required();
   show->callback([=, &outcome] {
-    const auto topology = topology_from(*words);
+    const auto topology = topology_from(*words, {});
     if (!topology) {
       outcome.status = complain(topology.error());
       return;

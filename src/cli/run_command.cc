@@ -28,6 +28,7 @@ struct RunOptions {
   std::vector<std::pair<std::string, std::string>> on;  // host, shell command
   std::vector<std::string> command;
   double delay_seconds{-1};
+  std::shared_ptr<LinkOptions> links = std::make_shared<LinkOptions>();
 };
 
 /// Programs that are a server without an argument and a client with the server's address behind.
@@ -64,7 +65,7 @@ struct RunOptions {
 }
 
 int run(const RunOptions& options) {
-  const auto topology = topology_from(options.fabric);
+  const auto topology = topology_from(options.fabric, *options.links);
   if (!topology) {
     return complain(topology.error());
   }
@@ -110,6 +111,7 @@ void add_run(CLI::App& app, Outcome& outcome) {
   command->add_option("--fabric", options->fabric,
                       "pair (the default), star:N, fat-tree:K[:LEVELS], or a TOML file");
   command->get_option("--fabric")->expected(1);
+  add_link_options(*command, options->links);
   command
       ->add_option("--on", options->on,
                    "Host and shell command; each starts once those before it listen")

@@ -22,6 +22,19 @@ using nlohmann::json;
   return peer.is_null() ? std::string{"-"} : peer["name"].get<std::string>();
 }
 
+/// As ", 0.1 Gb/s, 200000 ns"; empty for a link as fast as memory.
+[[nodiscard]] std::string times_of(const json& port) {
+  std::string text;
+  if (const auto rate = port["rate_mbps"].get<std::uint64_t>(); rate != 0) {
+    constexpr double kMegabits = 1'000;
+    text += fmt::format(", {} Gb/s", static_cast<double>(rate) / kMegabits);
+  }
+  if (const auto delay = port["delay_ns"].get<std::int64_t>(); delay != 0) {
+    text += fmt::format(", {} ns", delay);
+  }
+  return text;
+}
+
 [[nodiscard]] std::string state_of(const json& port) {
   constexpr unsigned kRed = 0;
   constexpr unsigned kGreen = 1;
@@ -50,7 +63,7 @@ void print_ports(const json& status, bool counters) {
                  number("xmit_data"), number("rcv_packets"), number("rcv_data"),
                  number("xmit_discards"), number("rcv_errors"));
     }
-    fmt::print("\n");
+    fmt::print("{}\n", times_of(port));
   }
 }
 

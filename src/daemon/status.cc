@@ -47,6 +47,8 @@ using nlohmann::json;
   entry["lid"] = port.lid.value();
   entry["lmc"] = port.lmc;
   entry["mtu"] = wire::bytes(port.active_mtu);
+  entry["rate_mbps"] = port.rate_mbps;
+  entry["delay_ns"] = port.delay_ns;
   entry["peer"] = port.peer == fabric::kNoPort ? json{} : name_json(view, port.peer);
   return entry;
 }

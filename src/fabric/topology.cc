@@ -313,6 +313,9 @@ std::string show(const Topology& topology) {
   std::string text = fmt::format("{} hosts, {} switches, {} links, subnet prefix {:#018x}\n",
                                  topology.hosts.size(), topology.switches.size(),
                                  topology.links.size(), topology.subnet_prefix);
+  if (topology.time_scale != TimeScale{}) {
+    fmt::format_to(std::back_inserter(text), "timeouts times {}\n", topology.time_scale.factor());
+  }
   const PeerMap peers = map_peers(topology);
   for (std::uint32_t host = 0; host < topology.hosts.size(); ++host) {
     show_host(text, topology, peers, host);

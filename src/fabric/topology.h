@@ -29,9 +29,6 @@ inline constexpr std::uint32_t kMaxHcasPerHost = 254;
 inline constexpr std::uint32_t kMaxPortsPerHca = 2;
 inline constexpr std::uint32_t kMaxPKeysPerPort = 128;
 inline constexpr std::uint32_t kMaxNameBytes = 63;
-inline constexpr double kLeastRateGbps = 0.001;
-inline constexpr double kMostRateGbps = 100'000;
-inline constexpr Duration kLongestDelay = Duration::seconds(1);
 inline constexpr std::uint32_t kMaxPortsPerSwitch = 254;  // IBTA vol 1 §14.2.5.3: 255 is reserved
 inline constexpr std::uint8_t kMaxLmc = 7;                // IBTA vol 1 §4.1.3: three bits
 
@@ -113,7 +110,7 @@ struct LinkDefaults {
   Duration delay;
 };
 
-/// For each link that says nothing itself. Refuses what read_topology() refuses.
+/// For each link that says nothing itself. Refuses what validate() does.
 [[nodiscard]] Result<void> apply(const LinkDefaults& defaults, Topology& topology);
 
 /// h1 and h2 back to back.

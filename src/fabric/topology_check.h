@@ -14,7 +14,4 @@ namespace weft::fabric::internal {
 /// An IPv4 or IPv6 literal, as far as its characters say.
 [[nodiscard]] Result<void> check_address(std::string_view address);
 
-/// Whether a link may have this rate.
-[[nodiscard]] bool is_rate(double gbps);
-
 }  // namespace weft::fabric::internal

@@ -5,17 +5,8 @@
 #include <cmath>
 
 #include "fabric/topology.h"
-#include "fabric/topology_check.h"
 
 namespace weft::fabric {
-
-namespace internal {
-
-bool is_rate(double gbps) {  // false for NaN, too
-  return gbps >= kLeastRateGbps && gbps <= kMostRateGbps;
-}
-
-}  // namespace internal
 
 Result<TimeScale> time_scale_of(double factor) {
   constexpr double kLeast = static_cast<double>(TimeScale::kLeast) / TimeScale::kOne;
@@ -30,14 +21,6 @@ Result<TimeScale> time_scale_of(double factor) {
 }
 
 Result<void> apply(const LinkDefaults& defaults, Topology& topology) {
-  if (defaults.rate_gbps && !internal::is_rate(*defaults.rate_gbps)) {
-    return fail(ErrorCode::InvalidArgument, "a link has {}..{} Gb/s, or no limit", kLeastRateGbps,
-                kMostRateGbps);
-  }
-  if (defaults.delay < Duration{} || defaults.delay > kLongestDelay) {
-    return fail(ErrorCode::InvalidArgument, "a link's delay is 0 to {} ns",
-                kLongestDelay.nanoseconds());
-  }
   for (LinkDescription& link : topology.links) {
     if (!link.rate_gbps) {
       link.rate_gbps = defaults.rate_gbps;
@@ -46,7 +29,7 @@ Result<void> apply(const LinkDefaults& defaults, Topology& topology) {
       link.delay = defaults.delay;
     }
   }
-  return {};
+  return validate(topology);
 }
 
 }  // namespace weft::fabric

@@ -21,6 +21,7 @@ std::string reason_of(std::string_view toml) {
 TEST(TopologyFile, RoundTripsEverythingThatCanBeSaid) {
   Topology topology = testing::many_ports();
   topology.subnet_prefix = 0xFEC0'0000'0000'0001;
+  topology.time_scale = TimeScale{12'345};
   topology.hosts[0].addresses = {"10.0.0.1", "fd00::1"};
   topology.hosts[0].hcas[1].name = "storage";
   topology.hosts[0].hcas[1].ports[1].pkeys = {kDefaultPKey, PKey{0x8001}, PKey{0x0002}};
@@ -96,6 +97,8 @@ TEST(TopologyFile, ErrorsNameTheLineAndWhatWouldWork) {
               HasSubstr("lab.toml:7: h1:1 has a cable already, in line 6"));
   EXPECT_THAT(reason_of(pair + "[[link]]\na = \"h1:1\"\nb = \"h2:1\"\nrate_gbps = 0\n"),
               HasSubstr("above 0"));
+  EXPECT_THAT(reason_of("time_scale = 0\n" + h1), HasSubstr("lab.toml:1: a time scale is"));
+  EXPECT_THAT(reason_of("time_scale = \"fast\"\n" + h1), HasSubstr("0.1 for timeouts of a tenth"));
   EXPECT_THAT(reason_of("subnet_prefix = \"fabric\"\n" + h1), HasSubstr("64 bits in hex"));
   EXPECT_THAT(reason_of(h1 + "addresses = [\"localhost\"]\n"), HasSubstr("no IPv4 or IPv6"));
 }

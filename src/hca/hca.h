@@ -36,7 +36,7 @@ struct HcaConfiguration {
   Qpn first_qpn{Qpn{0x10}};  ///< QPNs of this process: [first_qpn, first_qpn + limits.max_qp)
   std::uint8_t port_count{1};
   std::uint32_t max_train_bytes{16'384};  ///< policy; 0 for single packets
-  TimeScale time_scale;                   ///< of the retry and RNR timers
+  TimeScale time_scale{};                 ///< of the retry and RNR timers
   UserMemory* user_memory{};              ///< outlives the HCA; null: every page is present
 };
 

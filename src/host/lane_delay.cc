@@ -77,7 +77,7 @@ SendOutcome Lane::keep(Out& out, Route& route, const hca::PacketHeader& header,
   const bool may_go = is_short || ahead == 0 || ahead + bytes <= most_ahead(route.path.rate_mbps);
   const MutableByteSpan record = may_go ? write_record(line, header, gather) : MutableByteSpan{};
   if (record.empty()) {
-    return may_discard(out.full_since, header.opcode) ? SendOutcome::Lost : SendOutcome::NoRoom;
+    return find_no_room(out, route, header, total(gather));
   }
   const std::size_t head_bytes = record.size() - total(gather);
   if (route.path.is_tapped && !taps_.show(route.path.hops, record.first(head_bytes), gather)) {

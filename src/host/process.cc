@@ -165,6 +165,10 @@ Result<void> Process::post_send(hca::Qp& qp, const hca::SendWr& wr) {
   return impl_->post(*static_cast<QpCarrier*>(qp.carrier), wr);
 }
 
+std::uint32_t Process::packets_under_way() const {
+  return impl_->links.kept.load(std::memory_order_relaxed);
+}
+
 void Process::finish_sending() { impl_->finish_sending(); }
 
 void Process::make_progress(hca::CompletionQueue& cq) {

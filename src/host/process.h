@@ -96,6 +96,9 @@ class Process {
   /// and serves what came.
   void make_progress(hca::CompletionQueue& cq);
 
+  /// Packets that were sent and have not arrived, on links that take time.
+  [[nodiscard]] std::uint32_t packets_under_way() const;
+
   /// For a program that ends: waits, not for long, until what it has sent has arrived.
   void finish_sending();
 

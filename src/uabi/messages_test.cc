@@ -91,7 +91,9 @@ TEST(Messages, RefuseWhatNoSenderMeans) {
   EXPECT_FALSE(decode(report));
   report[12] = std::byte{0};
   EXPECT_FALSE(decode(report));
-  auto welcome = encode(Message{Welcome{.self = {1, 2}}});
+  auto welcome = encode(Message{
+      Welcome{.self = {1, 2}, .time_scale = {}}
+  });
   EXPECT_TRUE(decode(welcome));
   welcome[welcome.size() - 3] = welcome[welcome.size() - 2] = std::byte{0};  // a millionth of time
   EXPECT_FALSE(decode(welcome));

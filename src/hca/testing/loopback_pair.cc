@@ -34,6 +34,7 @@ LoopbackPair::LoopbackPair(const PairOptions& options) : options_(options) {
     HcaConfiguration configuration;
     configuration.carrier = options.carrier;
     configuration.seed = 7 + i;
+    configuration.time_scale = options.time_scale;
     configuration.limits.max_qp = 64;
     configuration.limits.max_mr = 64;
     configuration.first_qpn = Qpn{static_cast<std::uint32_t>(0x100 * (i + 1))};

@@ -87,6 +87,7 @@ struct PairOptions {
   std::uint8_t min_rnr_timer{12};
   QKey qkey{QKey{0x1111}};
   std::uint8_t source_path_bits{};
+  TimeScale time_scale{};
 };
 
 class LoopbackPair {

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "base/result.h"
+#include "fabric/topology.h"
+
+namespace weft::cli {
+
+/// What a command line says of all links, and of time.
+struct LinkOptions {
+  std::optional<double> rate_gbps;
+  std::int64_t delay_ns{};
+  std::optional<double> time_scale;
+};
+
+/// --link-rate, --link-delay and --time-scale.
+void add_link_options(CLI::App& command, const std::shared_ptr<LinkOptions>& options);
+
+/// Into a topology: what its links say themselves holds, but a time scale of the command line goes
+/// before that of a file.
+[[nodiscard]] Result<void> apply(const LinkOptions& options, fabric::Topology& topology);
+
+}  // namespace weft::cli
