@@ -75,7 +75,14 @@ SendOutcome Lane::keep(Out& out, Route& route, const hca::PacketHeader& header,
   const std::uint64_t ahead = line.bytes_to_depart(at);
   const bool is_short = flow == hca::Flow::Response && gather.empty();
   const bool may_go = is_short || ahead == 0 || ahead + bytes <= most_ahead(route.path.rate_mbps);
+  Readiness& readiness = route.delay->readiness;
+  if (!may_go) {
+    readiness.must_wait(at);
+  }
   const MutableByteSpan record = may_go ? write_record(line, header, gather) : MutableByteSpan{};
+  if (may_go && record.empty()) {
+    readiness.forget();
+  }
   if (record.empty()) {
     return find_no_room(out, route, header, total(gather));
   }
@@ -87,7 +94,8 @@ SendOutcome Lane::keep(Out& out, Route& route, const hca::PacketHeader& header,
     route.counter->count_wait(at - out.full_since);
     out.full_since = Instant::never();
   }
-  const fabric::Transit transit = links_.clocks.reserve(at, bytes, route.path);
+  const fabric::Transit transit =
+      links_.clocks.reserve(readiness.of_packet(at, has_line()), bytes, route.path);
   commit_kept(out, *route.delay,
               {.departs = transit.departs,
                .arrives = transit.arrives,

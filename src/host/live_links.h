@@ -19,6 +19,27 @@ namespace weft::host {
 
 class Lane;
 
+/// Since when packets stand ready for a link that is busy. A sender that lost its CPU comes too
+/// late to keep the link busy; what stood ready departs when it would have, at most so long ago.
+class Readiness {
+ public:
+  static constexpr Duration kMostLateness = Duration::milliseconds(20);  // policy
+
+  /// A packet must wait for the link.
+  void must_wait(Instant at) { since_ = std::min(since_, at); }
+  /// Something else keeps packets from the link.
+  void forget() { since_ = Instant::never(); }
+  /// When the packet that is sent `at` stood ready. `is_waiting`: it comes from the line of those
+  /// who wait for room.
+  [[nodiscard]] Instant of_packet(Instant at, bool is_waiting) {
+    since_ = is_waiting ? std::min(since_, at) : Instant::never();
+    return std::min(at, std::max(since_, at - kMostLateness));
+  }
+
+ private:
+  Instant since_{Instant::never()};
+};
+
 /// What is under way on one path of a lane. Under the out_lock of its flow.
 struct LaneDelay {
   LaneDelay(Lane& owner, hca::Flow its_flow) : lane(owner), flow(its_flow) {}
@@ -29,6 +50,7 @@ struct LaneDelay {
   bool is_due_somewhere{};  // it stands in LiveLinks::due
   bool is_blocked{};        // what has arrived finds no room in the ring
   Instant blocked_since{Instant::never()};
+  Readiness readiness;
 };
 
 struct LiveLinks {
