@@ -197,6 +197,99 @@ TEST(Links, ARetryTimerCountsNothingWhileThePacketIsUnderWay) {
   EXPECT_GE(host::now() - start, kDelay);
 }
 
+/// A UD QP of a program that is a member of a group and sends to it.
+struct Member {
+  static constexpr QKey kQKey{0x11};
+
+  Member(Program& its_program, const Gid& its_mgid, Lid its_mlid)
+      : program(its_program), mgid(its_mgid), mlid(its_mlid) {
+    hca::QpInit init = program.init;
+    init.type = hca::QpType::Ud;
+    qp = *program.process->create_qp(0, init);
+    hca::QpAttributes to;
+    to.state = hca::QpState::Init;
+    to.port = PortNumber{1};
+    to.qkey = kQKey;
+    modify(to, hca::QpAttributeMask{hca::QpAttribute::State} | hca::QpAttribute::PKeyIndex |
+                   hca::QpAttribute::Port | hca::QpAttribute::QKey);
+    to.state = hca::QpState::Rtr;
+    modify(to, hca::QpAttribute::State);
+    to.state = hca::QpState::Rts;
+    modify(to, hca::QpAttributeMask{hca::QpAttribute::State} | hca::QpAttribute::SqPsn);
+    EXPECT_TRUE(program.process->attach_multicast(0, *qp, mgid, mlid));
+    const hca::AhAttributes attributes{
+        .dlid = mlid, .sl = {}, .port = PortNumber{1}, .is_global = true, .grh = {.dgid = mgid}};
+    ah = *program.engine.create_ah(*program.pd, attributes);
+  }
+  ~Member() {
+    EXPECT_TRUE(program.process->detach_multicast(0, *qp, mgid, mlid));
+    EXPECT_TRUE(program.process->destroy_qp(0, *qp));
+    EXPECT_TRUE(program.engine.destroy_ah(*ah));
+  }
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  void modify(const hca::QpAttributes& to, hca::QpAttributeMask mask) const {
+    const auto modified = program.process->modify_qp(*qp, to, mask);
+    EXPECT_TRUE(modified) << modified.error().reason;
+  }
+  void send() const {
+    const hca::Sge sge{.address = program.address(), .length = 8, .lkey = program.region->lkey};
+    hca::SendWr wr;
+    wr.sges = {&sge, 1};
+    wr.ah = ah;
+    wr.remote_qpn = kMulticastQpn;
+    wr.remote_qkey = kQKey;
+    EXPECT_TRUE(program.process->post_send(*qp, wr));
+  }
+  void receive() const {
+    const hca::Sge sge{
+        .address = program.address() + 4'096, .length = 64, .lkey = program.region->lkey};
+    EXPECT_TRUE(qp->post_recv({
+        .wr_id = 1, .sges = {&sge, 1}
+    }));
+  }
+
+  Program& program;
+  const Gid mgid;
+  const Lid mlid;
+  hca::Qp* qp{};
+  hca::AddressHandle* ah{};
+};
+
+TEST(Links, AMulticastCopyTakesTheTimeOfItsWay) {
+  constexpr Duration kDelay = Duration::milliseconds(5);
+  const Gid mgid{0xFF12'401B'FFFF'0000, Guid{7}};
+  LiveFabric fabric{timed("star:2", 10, kDelay)};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  const Member sender{a, mgid, Lid{0xC005}};
+  const Member receiver{b, mgid, Lid{0xC005}};
+  const auto send = [&](std::byte first) {
+    a.memory[0] = first;
+    sender.send();
+    EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  };
+  const Instant start = host::now();
+  for (int i = 0; i < 60; ++i) {
+    receiver.receive();
+  }
+  while (b.cq->size() == 0 && host::now() - start < Duration::seconds(20)) {
+    b.process->make_progress(*b.cq);
+    if (a.process->packets_under_way() == 0) {
+      send(std::byte{1});  // lost until the members are known and lanes are open
+    }
+  }
+  constexpr std::size_t kFirst = 4'096 + 40;  // behind the GRH
+  const Instant sent = host::now();
+  send(std::byte{2});
+  while (b.memory[kFirst] != std::byte{2} && host::now() - start < Duration::seconds(20)) {
+    EXPECT_EQ(b.wait().status, hca::WcStatus::Success);
+  }
+  EXPECT_EQ(b.memory[kFirst], std::byte{2});
+  EXPECT_GE(host::now() - sent, kDelay * 2);
+}
+
 /// 8.6 s by the specification.
 TEST(Timeouts, AreAsMuchShorterAsTheTimeScaleSays) {
   fabric::Topology topology = fabric::generate_pair();

@@ -121,6 +121,23 @@ class Command(unittest.TestCase):
         self.assertEqual(broken.returncode, 1)
         self.assertIn("tree.toml", broken.stderr)
 
+    def test_links_and_time_are_as_the_command_line_says(self):
+        options = ["--link-rate", "0.1", "--link-delay", "200us", "--time-scale", "0.5"]
+        generated = self.weft("topology", "generate", "pair", *options)
+        for line in ("rate_gbps = 0.1", "delay_ns = 200000", "time_scale = 0.5"):
+            self.assertIn(line, generated.stdout.splitlines())
+        path = pathlib.Path(self.folder.name) / "slow.toml"
+        path.write_text(generated.stdout)
+        self.assertIn("timeouts times 0.5", self.weft("topology", "show", str(path)).stdout)
+        self.assertEqual(self.weft("up", str(path)).returncode, 0)
+        self.addCleanup(self.weft, "down")
+        ports = json.loads(self.weft("status", "--json").stdout)["ports"]
+        self.assertEqual({(port["rate_mbps"], port["delay_ns"]) for port in ports}, {(100, 200_000)})
+        self.assertIn("0.1 Gb/s, 200000 ns", self.weft("status").stdout)
+        for wrong in (["--link-rate", "0"], ["--link-delay", "2s"], ["--time-scale", "0"]):
+            self.assertEqual(self.weft("run", *wrong, "--", "true").returncode, 1, wrong)
+        self.assertEqual(self.weft("run", "--link-delay", "5", "--", "true").returncode, 2, "a time has a unit")
+
     def test_decode_prints_captures_of_the_linux_kernel(self):
         captures = sorted(GOLDEN.glob("*.pcap"))
         self.assertTrue(captures)
