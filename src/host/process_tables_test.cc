@@ -12,6 +12,7 @@
 
 #include "base/process_slot.h"
 #include "fabric/counters.h"
+#include "fabric/departure_clocks.h"
 #include "fabric/standin_subnet_manager.h"
 #include "hca/packet_record.h"
 #include "host/clock.h"
@@ -86,7 +87,7 @@ class TablesOfAProcess : public ::testing::Test {
       control_ = ControlSocket{UniqueFd{accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)}};
       EXPECT_TRUE(control_.receive(kPatience));
       const UniqueFd tables = next_tables();
-      const std::array descriptors{tables.get(), page_.get(), attention_.get()};
+      const std::array descriptors{tables.get(), page_.get(), attention_.get(), clocks_.get()};
       uabi::Welcome welcome;
       welcome.self = {.node = 0, .slot = 1};
       EXPECT_TRUE(control_.send(welcome, descriptors));
@@ -188,6 +189,8 @@ class TablesOfAProcess : public ::testing::Test {
   fabric::PortIndex peer_port_;
   UniqueFd page_;
   UniqueFd attention_;
+  UniqueFd clocks_ =
+      std::move(*create_shared_memory("clocks", fabric::DepartureClocks::bytes_needed(64)));
   ControlSocket control_;
   Mapping lane_;
   RecordedEvents events_;
