@@ -302,7 +302,8 @@ bool Process::Impl::nap() {
   });
   if (!anything && !lease_ended.load(std::memory_order_seq_cst) && !stopping.load()) {
     const Instant at = now();
-    const Instant end = std::min(at + bounded_by(SafetyNet::Nap, Process::kNap), std::max(at, links.due.earliest()));
+    const Instant end = std::min(at + bounded_by(SafetyNet::Nap, Process::kNap),
+                                 std::max(at, links.due.earliest()));
     futex_wait(attention->wake, seen, end - at);
   }
   thread_naps.store(false, std::memory_order_relaxed);
