@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -84,6 +85,8 @@ class TablesOfAProcess : public ::testing::Test {
 
   void start() {
     std::thread daemon{[this] {
+      pollfd called{.fd = listener_.get(), .events = POLLIN, .revents = 0};
+      EXPECT_EQ(poll(&called, 1, static_cast<int>(kPatience.milliseconds())), 1);
       control_ = ControlSocket{UniqueFd{accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)}};
       EXPECT_TRUE(control_.receive(kPatience));
       const UniqueFd tables = next_tables();
@@ -200,7 +203,7 @@ class TablesOfAProcess : public ::testing::Test {
 
 TEST_F(TablesOfAProcess, AQpFindsItsLaneWhenItsPeersLidBecomesKnown) {
   builder_.set_lid(peer_port_, Lid{}, 0);
-  start();
+  ASSERT_NO_FATAL_FAILURE(start());
   EXPECT_FALSE(asks_for_lane(Duration::milliseconds(100)));
   builder_.set_lid(peer_port_, kPeerLid, 0);
   send_tables();
@@ -211,7 +214,7 @@ TEST_F(TablesOfAProcess, AQpFindsItsLaneWhenItsPeersLidBecomesKnown) {
 
 TEST_F(TablesOfAProcess, AConnectedQpSendsWithItsPortsNewPKeyAndLid) {
   builder_.set_lid(peer_port_, kPeerLid, 0);
-  start();
+  ASSERT_NO_FATAL_FAILURE(start());
   ASSERT_TRUE(asks_for_lane(kPatience));
   constexpr PKey kNewPKey{0x8123};
   constexpr Lid kNewLid{0x55};
