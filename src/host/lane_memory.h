@@ -21,8 +21,9 @@ inline constexpr ring::LaneShape kLaneShape{.request_capacity = 1U << 22,
                                             .first_response_capacity = 1U << 12,
                                             .usual_request_capacity = 1U << 16};
 
-/// Longest train, in payload bytes: two records of it fit in a ring.
-inline constexpr std::uint32_t kMaxTrainBytes = 16'384;
+/// Longest train, in payload bytes. Half as long costs more headers, twice as long lets the reader
+/// wait for the writer: both are slower; policy.
+inline constexpr std::uint32_t kMaxTrainBytes = 8'192;
 
 /// What stands before the rings of a lane. Each word is written by one side for the other; a liar
 /// can only disturb this lane.
