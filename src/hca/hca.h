@@ -92,6 +92,8 @@ class Hca {
                                           std::uint64_t iova, std::span<std::byte> memory,
                                           AccessFlags access);
   Result<void> deregister_memory(MemoryRegion& region);
+  Result<MemoryWindow*> allocate_window(ProtectionDomain& pd, WindowType type);
+  void deallocate_window(MemoryWindow& window);  // bound or not
   /// Makes pages of on-demand regions present before they are needed (T-ODP-5).
   Result<void> prefetch(const ProtectionDomain& pd, std::span<const Sge> ranges, Prefetch how);
   Result<CompletionQueue*> create_cq(std::uint32_t capacity,

@@ -1,4 +1,4 @@
-// The verbs of memory regions.
+// The verbs of memory regions and windows.
 
 #include <bit>
 #include <memory>
@@ -7,6 +7,7 @@
 
 #include "hca/hca.h"
 #include "hca/hca_state.h"
+#include "hca/memory_window.h"
 
 namespace weft::hca {
 
@@ -103,10 +104,28 @@ Result<void> Hca::prefetch(const ProtectionDomain& pd, std::span<const Sge> rang
 
 Result<void> Hca::deregister_memory(MemoryRegion& region) {
   ProtectionDomain* const pd = region.pd;
-  const std::unique_ptr<MemoryRegion> removed = state_->memory.remove(region);
+  const auto removed = state_->memory.remove(region);
+  if (!removed) {
+    return std::unexpected(removed.error());
+  }
   fence_qps();
   pd->uses.fetch_sub(1, std::memory_order_release);
   return {};
+}
+
+Result<MemoryWindow*> Hca::allocate_window(ProtectionDomain& pd, WindowType type) {
+  auto window = state_->memory.add_window(pd, type);
+  if (window) {
+    pd.uses.fetch_add(1, std::memory_order_relaxed);
+  }
+  return window;
+}
+
+void Hca::deallocate_window(MemoryWindow& window) {
+  ProtectionDomain& pd = window.pd();
+  const std::unique_ptr<MemoryWindow> removed = state_->memory.remove_window(window);
+  fence_qps();
+  pd.uses.fetch_sub(1, std::memory_order_release);
 }
 
 /// Nobody is in the middle of using what was just taken out of a table.

@@ -42,7 +42,7 @@ struct Hca::State {
         events(events_),
         objects(configuration_.lock_policy),
         memory(configuration_.limits.max_mr, configuration_.seed, configuration_.lock_policy,
-               configuration_.user_memory),
+               configuration_.user_memory, configuration_.limits.max_mw),
         ports_lock(configuration_.lock_policy),
         qps(configuration_.limits.max_qp),
         wqs(configuration_.limits.max_wq) {}

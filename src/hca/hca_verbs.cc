@@ -55,8 +55,8 @@ Result<ProtectionDomain*> Hca::allocate_pd() {
 }
 
 Result<void> Hca::deallocate_pd(ProtectionDomain& pd) {
-  if (auto free =
-          refuse_if_used(pd.uses, "protection domain", "QPs, regions, SRQs or address handles");
+  if (auto free = refuse_if_used(pd.uses, "protection domain",
+                                 "QPs, regions, windows, SRQs or address handles");
       !free) {
     return free;  // R-PD-2
   }

@@ -14,6 +14,7 @@ struct DeviceLimits {
   std::uint32_t max_cq = 65'536;
   std::uint32_t max_cqe = 4'194'303;
   std::uint32_t max_mr = 65'536;
+  std::uint32_t max_mw = 16'384;
   std::uint64_t max_mr_size = std::uint64_t{1} << 46;
   std::uint32_t max_pd = 65'536;
   std::uint32_t max_ah = 65'536;

@@ -1,4 +1,5 @@
 #include "hca/memory_region.h"
+#include "hca/memory_window.h"
 #include "hca/planted_bug.h"
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 namespace weft::hca {
 namespace {
 
-constexpr unsigned kIndexShift = 8;
 constexpr std::size_t kWord = 8;
 
 /// What the null region reads as; a train is the most that is looked up at once. Never written.
@@ -34,6 +34,16 @@ Result<void> check_region(std::uint64_t iova, std::size_t length, AccessFlags ac
   return {};
 }
 
+/// Windows show parts of a region: it must stay what it is (IBTA vol 1 §10.6.7.2.5).
+Result<void> refuse_if_windowed(const MemoryRegion& region) {
+  if (region.windows != 0) {
+    return fail(ErrorCode::Busy,
+                "{} memory windows are bound to the region; invalidate or deallocate those first",
+                region.windows);
+  }
+  return {};
+}
+
 [[nodiscard]] bool is_aligned(const std::byte* address) {
   return reinterpret_cast<std::uintptr_t>(address) % kWord == 0;  // the address as a number
 }
@@ -41,11 +51,19 @@ Result<void> check_region(std::uint64_t iova, std::size_t length, AccessFlags ac
 }  // namespace
 
 MemoryTable::MemoryTable(std::uint32_t capacity, std::uint64_t seed, LockPolicy policy,
-                         UserMemory* user_memory)
-    : user_memory_(user_memory), lock_(policy), random_(seed), slots_(std::size_t{capacity} + 1) {
+                         UserMemory* user_memory, std::uint32_t window_capacity)
+    : user_memory_(user_memory),
+      lock_(policy),
+      random_(seed),
+      slots_(std::size_t{capacity} + 1),
+      windows_(window_capacity) {
   free_.reserve(capacity);
   for (std::uint32_t index = capacity; index > 0; --index) {  // index 0 is no key
     free_.push_back(index);
+  }
+  free_windows_.reserve(window_capacity);
+  for (std::uint32_t index = window_capacity; index > 0; --index) {
+    free_windows_.push_back(index - 1);
   }
 }
 
@@ -66,7 +84,7 @@ Result<MemoryRegion*> MemoryTable::add(ProtectionDomain& pd, std::uint64_t iova,
   free_.pop_back();
   Slot& slot = slots_[index];
   slot.key_part = static_cast<std::uint8_t>(slot.key_part + 1 + random_.below(255));
-  const std::uint32_t key = index << kIndexShift | slot.key_part;
+  const std::uint32_t key = index << kKeyIndexShift | slot.key_part;
   auto region = std::make_unique<MemoryRegion>(
       MemoryRegion{.pd = &pd,
                    .iova = iova,
@@ -96,7 +114,10 @@ Result<MemoryTable::Replaced> MemoryTable::replace(MemoryRegion& region, Protect
   next->access = access;
   next->invalidated = false;
   const std::lock_guard guard{lock_};
-  auto& slot = slots_[region.lkey.value() >> kIndexShift].region;
+  if (auto free = refuse_if_windowed(region); !free) {
+    return std::unexpected(free.error());
+  }
+  auto& slot = slots_[region.lkey.value() >> kKeyIndexShift].region;
   assert(slot.load(std::memory_order_relaxed) == &region);
   slot.store(next.get(), std::memory_order_release);
   return Replaced{.now = next.release(), .before = std::unique_ptr<MemoryRegion>{&region}};
@@ -104,15 +125,18 @@ Result<MemoryTable::Replaced> MemoryTable::replace(MemoryRegion& region, Protect
 
 std::optional<MemoryRegion> MemoryTable::describe(LKey lkey) {
   const std::lock_guard guard{lock_};
-  const std::uint32_t index = lkey.value() >> kIndexShift;
+  const std::uint32_t index = lkey.value() >> kKeyIndexShift;
   const MemoryRegion* const region =
       index < slots_.size() ? slots_[index].region.load(std::memory_order_relaxed) : nullptr;
   return region == nullptr || region->lkey != lkey ? std::nullopt : std::optional{*region};
 }
 
-std::unique_ptr<MemoryRegion> MemoryTable::remove(MemoryRegion& region) {
+Result<std::unique_ptr<MemoryRegion>> MemoryTable::remove(MemoryRegion& region) {
   const std::lock_guard guard{lock_};
-  const std::uint32_t index = region.lkey.value() >> kIndexShift;
+  if (auto free = refuse_if_windowed(region); !free) {
+    return std::unexpected(free.error());
+  }
+  const std::uint32_t index = region.lkey.value() >> kKeyIndexShift;
   assert(slots_[index].region.load(std::memory_order_relaxed) == &region);
   slots_[index].region.store(nullptr, std::memory_order_release);
   free_.push_back(index);
@@ -123,6 +147,9 @@ MemoryTable::~MemoryTable() {
   for (Slot& slot : slots_) {
     delete slot.region.load(std::memory_order_relaxed);
   }
+  for (auto& window : windows_) {
+    delete window.load(std::memory_order_relaxed);
+  }
 }
 
 MemoryTable::Found MemoryTable::check(const ProtectionDomain& pd, std::uint32_t key,
@@ -131,7 +158,7 @@ MemoryTable::Found MemoryTable::check(const ProtectionDomain& pd, std::uint32_t 
   if (length == 0) {
     return {};
   }
-  const std::uint32_t index = key >> kIndexShift;
+  const std::uint32_t index = key >> kKeyIndexShift;
   const MemoryRegion* region =
       index < slots_.size() ? slots_[index].region.load(std::memory_order_acquire) : nullptr;
   if (region == nullptr || region->lkey.value() != key) {
@@ -143,23 +170,28 @@ MemoryTable::Found MemoryTable::check(const ProtectionDomain& pd, std::uint32_t 
   if (region->invalidated) {
     return {.fault = KeyFault::Invalidated, .memory = {}};
   }
+  return within(*region, address, length, needed);
+}
+
+inline MemoryTable::Found MemoryTable::within(const MemoryRegion& region, std::uint64_t address,
+                                              std::uint64_t length, AccessFlags needed) const {
   if (planted(PlantedBug::KeyRangeNotChecked)) {
     return {
-        .fault = KeyFault::None, .memory = {region->memory + (address - region->iova), length}
+        .fault = KeyFault::None, .memory = {region.memory + (address - region.iova), length}
     };
   }
-  if (address < region->iova || length > region->length ||
-      address - region->iova > region->length - length) {
+  if (address < region.iova || length > region.length ||
+      address - region.iova > region.length - length) {
     return {.fault = KeyFault::OutOfRange, .memory = {}};
   }
-  if (!region->access.has_all(needed)) {
+  if (!region.access.has_all(needed)) {
     return {.fault = KeyFault::MissingAccess, .memory = {}};
   }
-  if (region->access.has(Access::OnDemand) || region->backing != Backing::Range) [[unlikely]] {
-    return on_demand(*region, address, length, needed);
+  if (region.access.has(Access::OnDemand) || region.backing != Backing::Range) [[unlikely]] {
+    return on_demand(region, address, length, needed);
   }
   return {
-      .fault = KeyFault::None, .memory = {region->memory + (address - region->iova), length}
+      .fault = KeyFault::None, .memory = {region.memory + (address - region.iova), length}
   };
 }
 
@@ -190,20 +222,28 @@ MemoryTable::Found MemoryTable::find(const ProtectionDomain& pd, LKey lkey, std:
 }
 
 MemoryTable::Found MemoryTable::find(const ProtectionDomain& pd, RKey rkey, std::uint64_t address,
-                                     std::uint64_t length, AccessFlags needed) const {
+                                     std::uint64_t length, AccessFlags needed, Qpn qpn) const {
+  if (rkey.value() >> kKeyIndexShift >= slots_.size() && length != 0) [[unlikely]] {
+    return find_in_window(pd, qpn, rkey, address, length, needed);
+  }
   return check(pd, rkey.value(), address, length, needed);
 }
 
-KeyFault MemoryTable::invalidate(const ProtectionDomain& pd, RKey rkey) {
+KeyFault MemoryTable::invalidate(const ProtectionDomain& pd, RKey rkey, Qpn qpn) {
   const std::lock_guard guard{lock_};
-  const std::uint32_t index = rkey.value() >> kIndexShift;
-  MemoryRegion* region =
-      index < slots_.size() ? slots_[index].region.load(std::memory_order_acquire) : nullptr;
+  const std::uint32_t index = rkey.value() >> kKeyIndexShift;
+  if (index >= slots_.size()) {
+    return invalidate_window(pd, qpn, rkey);
+  }
+  MemoryRegion* const region = slots_[index].region.load(std::memory_order_acquire);
   if (region == nullptr || region->rkey != rkey) {
     return KeyFault::NoSuchKey;
   }
   if (region->pd != &pd) {
     return KeyFault::OtherPd;
+  }
+  if (region->windows != 0) {
+    return KeyFault::CannotInvalidate;
   }
   region->invalidated = true;
   return KeyFault::None;

@@ -6,9 +6,11 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/identifiers.h"
 #include "base/lock.h"
 #include "base/random.h"
 #include "base/result.h"
@@ -16,6 +18,12 @@
 #include "hca/user_memory.h"
 
 namespace weft::hca {
+
+class MemoryWindow;
+enum class WindowType : std::uint8_t;
+
+/// Where the index begins in a key; below it is the key part.
+inline constexpr unsigned kKeyIndexShift = 8;
 
 /// Protection domain: an identity that objects share (IBTA vol 1 §10.2.3).
 struct ProtectionDomain {
@@ -43,6 +51,7 @@ struct MemoryRegion {
   RKey rkey{};
   Backing backing{Backing::Range};
   bool invalidated{};
+  std::uint32_t windows{};  ///< bound to it; under the table's lock
 };
 
 /// Why a key or a range was refused; each maps to one rule of IBTA vol 1 §10.6.3 / C9-88.
@@ -50,20 +59,22 @@ enum class KeyFault : std::uint8_t {
   None,
   NoSuchKey,
   OtherPd,
+  OtherQp,  ///< a window of type 2 that is bound to another one
   Invalidated,
   OutOfRange,  ///< also: the program has no memory there (on-demand paging)
-  MissingAccess
+  MissingAccess,
+  CannotInvalidate,  ///< a window of type 1, or a region with windows bound to it
 };
 
-/// The keys of one HCA in one process: the upper 24 bits index, the low 8 are a random part, so
-/// that stale and guessed keys fail. Look-ups are made under a QP's lock and stay valid until that
-/// lock is released: deregistration removes the slot and then passes through every QP's lock (Hca
-/// does), so the data path needs no reference counts.
+/// The keys of one HCA in one process, of its regions and its windows: the upper 24 bits index, the
+/// low 8 are a random part, so that stale and guessed keys fail. Look-ups are made under a QP's
+/// lock and stay valid until that lock is released: deregistration removes the slot and then passes
+/// through every QP's lock (Hca does), so the data path needs no reference counts.
 class MemoryTable {
  public:
   /// Without `user_memory` every page is taken to be present.
   MemoryTable(std::uint32_t capacity, std::uint64_t seed, LockPolicy policy,
-              UserMemory* user_memory = nullptr);
+              UserMemory* user_memory = nullptr, std::uint32_t window_capacity = 0);
   ~MemoryTable();
   MemoryTable(const MemoryTable&) = delete;
   MemoryTable& operator=(const MemoryTable&) = delete;
@@ -73,7 +84,8 @@ class MemoryTable {
                             AccessFlags access, Backing backing = Backing::Range);
 
   /// Puts a region with other attributes in the place of one, under the same key; hands out the new
-  /// one and the old, which the caller frees after it fenced. Refuses what add() does.
+  /// one and the old, which the caller frees after it fenced. Refuses what add() does, and while
+  /// windows are bound to it.
   struct Replaced {
     MemoryRegion* now{};
     std::unique_ptr<MemoryRegion> before;
@@ -81,11 +93,23 @@ class MemoryTable {
   Result<Replaced> replace(MemoryRegion& region, ProtectionDomain& pd, std::uint64_t iova,
                            std::span<std::byte> memory, AccessFlags access);
 
-  /// Takes the region out of the table; the caller fences and then frees it.
-  std::unique_ptr<MemoryRegion> remove(MemoryRegion& region);
+  /// Takes the region out of the table; the caller fences and then frees it. Refused while windows
+  /// are bound to it (IBTA vol 1 §10.6.7.2.5).
+  Result<std::unique_ptr<MemoryRegion>> remove(MemoryRegion& region);
+
+  /// A window that shows nothing yet.
+  Result<MemoryWindow*> add_window(ProtectionDomain& pd, WindowType type);
+
+  /// Takes the window, bound or not, out of the table; the caller fences and then frees it.
+  std::unique_ptr<MemoryWindow> remove_window(MemoryWindow& window);
+
+  /// What a bind work request of QP `qpn` asks for. Empty when it is done, else why not.
+  [[nodiscard]] std::string_view bind(const ProtectionDomain& pd, Qpn qpn,
+                                      const WindowBinding& binding);
 
   /// Local access through an lkey, or remote access through an rkey: on success `memory` is the
-  /// bytes [address, address + length). A zero length is never checked (C9-88).
+  /// bytes [address, address + length). A zero length is never checked (C9-88). A window of type 2
+  /// is found only by a request to the QP that it is bound to.
   struct Found {
     KeyFault fault{KeyFault::None};
     std::span<std::byte> memory;
@@ -94,11 +118,11 @@ class MemoryTable {
   [[nodiscard]] Found find(const ProtectionDomain& pd, LKey lkey, std::uint64_t address,
                            std::uint64_t length, AccessFlags needed) const;
   [[nodiscard]] Found find(const ProtectionDomain& pd, RKey rkey, std::uint64_t address,
-                           std::uint64_t length, AccessFlags needed) const;
+                           std::uint64_t length, AccessFlags needed, Qpn qpn = {}) const;
 
-  /// Ends the validity of a key until it is registered again (LOCAL_INV, SEND with invalidate;
-  /// R-RVT-8).
-  [[nodiscard]] KeyFault invalidate(const ProtectionDomain& pd, RKey rkey);
+  /// Ends the validity of a key until it is registered or bound again (LOCAL_INV, SEND with
+  /// invalidate; R-RVT-8).
+  [[nodiscard]] KeyFault invalidate(const ProtectionDomain& pd, RKey rkey, Qpn qpn = {});
 
   /// What an lkey stands for at this moment, for verbs that hold no QP's lock.
   [[nodiscard]] std::optional<MemoryRegion> describe(LKey lkey);
@@ -114,14 +138,25 @@ class MemoryTable {
   };
   [[nodiscard]] Found check(const ProtectionDomain& pd, std::uint32_t key, std::uint64_t address,
                             std::uint64_t length, AccessFlags needed) const;
+  [[nodiscard]] Found within(const MemoryRegion& region, std::uint64_t address,
+                             std::uint64_t length, AccessFlags needed) const;
   [[nodiscard]] Found on_demand(const MemoryRegion& region, std::uint64_t address,
                                 std::uint64_t length, AccessFlags needed) const;
+
+  // Windows (memory_window.cc).
+  [[nodiscard]] MemoryWindow* window_at(std::uint32_t key) const;
+  [[nodiscard]] KeyFault invalidate_window(const ProtectionDomain& pd, Qpn qpn, RKey rkey);
+  [[gnu::noinline]] Found find_in_window(const ProtectionDomain& pd, Qpn qpn, RKey rkey,
+                                         std::uint64_t address, std::uint64_t length,
+                                         AccessFlags needed) const;
 
   UserMemory* user_memory_;
   PolicyLock lock_;
   Random random_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
+  std::vector<std::atomic<MemoryWindow*>> windows_;  // their key indices follow those of slots_
+  std::vector<std::uint32_t> free_windows_;          // counted in windows_
 };
 
 /// Copies so that a poller of the last bytes sees everything before them: the body first, then the

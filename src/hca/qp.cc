@@ -80,6 +80,10 @@ Result<void> check_send(const QpCore& core, const SendWr& wr, const DeviceLimits
                   "the address handle belongs to another PD than the QP");
     }
   }
+  if ((wr.binding != nullptr) != (wr.opcode == WrOpcode::BindMemoryWindow)) {
+    return fail(ErrorCode::InvalidArgument,
+                "a bind work request, and no other, says what its window shall show");
+  }
   return check_lengths(core, wr, limits);
 }
 

@@ -16,6 +16,19 @@ namespace {
   return srq != nullptr ? 0 : capabilities.max_recv_wr;
 }
 
+[[nodiscard]] std::string_view why_not_invalidated(KeyFault fault) {
+  switch (fault) {
+    case KeyFault::OtherPd:
+      return "belongs to another PD";
+    case KeyFault::OtherQp:
+      return "is a window's that another QP bound";
+    case KeyFault::CannotInvalidate:
+      return "is a window's of type 1, or a region's with windows bound to it";
+    default:
+      return "is nobody's";
+  }
+}
+
 }  // namespace
 
 QpCore::QpCore(QpType type_, Qpn number_, ProtectionDomain& pd_, CompletionQueue& send_cq_,
@@ -91,6 +104,29 @@ WcStatus QpCore::gather(std::uint64_t index, std::uint64_t offset, std::uint32_t
     }
   }
   return left == 0 ? WcStatus::Success : WcStatus::LocalLengthError;
+}
+
+WcStatus QpCore::perform_locally(const SendWqe& wqe) {
+  if (wqe.opcode == WrOpcode::LocalInvalidate) {
+    const KeyFault fault = memory.invalidate(pd, wqe.rkey, number);
+    if (fault == KeyFault::None) {
+      return WcStatus::Success;
+    }
+    explain([&] {
+      return fmt::format("LOCAL_INV by QP {:#x}: key {:#x} {}", number.value(), wqe.rkey.value(),
+                         why_not_invalidated(fault));
+    });
+    return WcStatus::LocalProtectionError;
+  }
+  const std::string_view refusal = memory.bind(pd, number, wqe.binding());
+  if (refusal.empty()) {
+    return WcStatus::Success;
+  }
+  explain([&] {
+    return fmt::format("QP {:#x} binds no window with R_Key {:#x}: {}", number.value(),
+                       wqe.rkey.value(), refusal);
+  });
+  return WcStatus::MemoryWindowBindError;
 }
 
 WcStatus QpCore::scatter(std::span<const Sge> sges, std::uint64_t offset, ByteSpan payload) {

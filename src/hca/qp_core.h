@@ -110,6 +110,15 @@ class QpCore {
   /// LocalProtectionError names the SGE to the explanations.
   [[nodiscard]] WcStatus gather(std::uint64_t index, std::uint64_t offset, std::uint32_t length);
 
+  /// Carries out a work request that sends nothing: LOCAL_INV or the binding of a window.
+  [[nodiscard]] [[gnu::noinline]] WcStatus perform_locally(const SendWqe& wqe);
+
+  /// Memory that a request of the peer names.
+  [[nodiscard]] MemoryTable::Found find_for_peer(RKey rkey, std::uint64_t address,
+                                                 std::uint64_t length, AccessFlags needed) const {
+    return memory.find(pd, rkey, address, length, needed, number);
+  }
+
   /// Writes `payload` at byte `offset` of a scatter list (needs LocalWrite). `last` asks for the
   /// final bytes to land last.
   [[nodiscard]] WcStatus scatter(std::span<const Sge> sges, std::uint64_t offset, ByteSpan payload);

@@ -95,7 +95,7 @@ RcRequester::Step RcRequester::transmit_one(TransmitSink& sink, Instant now) {
   }
   const WrTraits traits = kind_of(wqe.opcode).traits;
   if (traits.has(WrTrait::Local)) {
-    return invalidate_locally(wqe);
+    return perform_locally(wqe);
   }
   if (traits.has(WrTrait::TakesResponse)) {
     return wqe.opcode == WrOpcode::RdmaRead ? send_read(sink, wqe, now)
@@ -260,14 +260,12 @@ RcRequester::Step RcRequester::send_atomic(TransmitSink& sink, SendWqe& wqe, Ins
   return Step::Sent;
 }
 
-RcRequester::Step RcRequester::invalidate_locally(SendWqe& wqe) {
-  wqe.done = true;
-  if (core_.memory.invalidate(core_.pd, wqe.rkey) != KeyFault::None) {
-    core_.explain([&] {
-      return fmt::format("LOCAL_INV: key {:#x} is no valid key of this QP's PD", wqe.rkey.value());
-    });
-    return stall(wqe, WcStatus::LocalProtectionError);
+/// In the order of the send queue, so that what is posted after it finds it done.
+RcRequester::Step RcRequester::perform_locally(SendWqe& wqe) {
+  if (const WcStatus status = core_.perform_locally(wqe); status != WcStatus::Success) {
+    return stall(wqe, status);
   }
+  wqe.done = true;
   advance_cursor();
   finish_in_order();
   return Step::Sent;

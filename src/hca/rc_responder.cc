@@ -149,6 +149,12 @@ void RcResponder::refuse(const Packet& packet, const Refusal& refusal) {
   core_.fail(Half::Responder, refusal.reason);
 }
 
+/// The key was good when the request was checked, and another thread took it away since.
+void RcResponder::refuse_lost_key(const Packet& packet) {
+  message_ = {};
+  refuse(packet, {RcFault::RKeyViolation, "the R_Key was invalidated"});
+}
+
 bool RcResponder::ensure_receive_wqe() {
   if (!core_.has_current_receive) {
     core_.has_current_receive = core_.take_receive_wqe(core_.current_receive);
@@ -218,8 +224,12 @@ void RcResponder::execute_write(const Packet& packet, const wire::OpcodeInfo& fi
   }
   if (!packet.payload.empty()) {
     const MemoryTable::Found found =
-        core_.memory.find(core_.pd, message_.rkey, message_.address + message_.bytes,
-                          packet.payload.size(), Access::RemoteWrite);
+        core_.find_for_peer(message_.rkey, message_.address + message_.bytes, packet.payload.size(),
+                            Access::RemoteWrite);
+    if (found.fault != KeyFault::None) {
+      refuse_lost_key(packet);
+      return;
+    }
     if (!planted(PlantedBug::UnplacedWriteAcknowledged)) {
       place_last_bytes_last(found.memory, packet.payload);
     }
@@ -249,9 +259,9 @@ void RcResponder::complete_receive(const Packet& packet, bool with_write) {
   }
   if (last.headers.has(wire::ExtensionHeader::Ieth)) {
     const RKey rkey{packet.header.immediate_or_rkey};
-    if (core_.memory.invalidate(core_.pd, rkey) != KeyFault::None) {
-      refuse(packet,
-             {RcFault::RKeyViolation, "SEND with invalidate names a key that is not this PD's"});
+    if (core_.memory.invalidate(core_.pd, rkey, core_.number) != KeyFault::None) {
+      refuse(packet, {RcFault::RKeyViolation,
+                      "SEND with invalidate names a key that this QP may not invalidate"});
       return;
     }
     wc.flags |= Completion::WithInvalidate;
@@ -279,7 +289,11 @@ void RcResponder::execute_read(const Packet& packet) {
 void RcResponder::execute_atomic(const Packet& packet, const wire::OpcodeInfo& info) {
   const wire::AtomicEth eth = packet.header.extension.atomic_eth;
   const MemoryTable::Found found =
-      core_.memory.find(core_.pd, eth.rkey, eth.virtual_address, 8, Access::RemoteAtomic);
+      core_.find_for_peer(eth.rkey, eth.virtual_address, 8, Access::RemoteAtomic);
+  if (found.fault != KeyFault::None) {
+    refuse_lost_key(packet);
+    return;
+  }
   void* const target = found.memory.data();
   const std::atomic_ref<std::uint64_t> word{*static_cast<std::uint64_t*>(target)};
   std::uint64_t original = eth.compare;

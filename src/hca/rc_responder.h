@@ -77,6 +77,7 @@ class RcResponder {
   [[gnu::cold, gnu::noinline]] void handle_singles_of(const Packet& train);
   [[gnu::cold, gnu::noinline]] void handle_unexpected(const Packet& packet, std::int32_t offset);
   [[gnu::cold, gnu::noinline]] void refuse(const Packet& packet, const Refusal& refusal);
+  [[gnu::cold, gnu::noinline]] void refuse_lost_key(const Packet& packet);
   void execute(const Packet& packet);
   void execute_send(const Packet& packet, const wire::OpcodeInfo& first, bool ends);
   void execute_write(const Packet& packet, const wire::OpcodeInfo& first, bool ends);

@@ -125,10 +125,14 @@ RcResponder::Refusal RcResponder::check_key(const Packet& packet,
         return Refusal{RcFault::RKeyViolation, "the R_Key belongs to another PD than the QP"};
       case KeyFault::Invalidated:
         return Refusal{RcFault::RKeyViolation, "the R_Key was invalidated"};
+      case KeyFault::OtherQp:
+        return Refusal{RcFault::RKeyViolation, "the R_Key is a window's that another QP bound"};
       case KeyFault::OutOfRange:
-        return Refusal{RcFault::RKeyViolation, "the range leaves the memory region"};
+        return Refusal{RcFault::RKeyViolation, "the range leaves the memory region or window"};
       case KeyFault::MissingAccess:
-        return Refusal{RcFault::RKeyViolation, "the region's access flags lack the operation"};
+        return Refusal{RcFault::RKeyViolation, "the access flags of region or window lack it"};
+      case KeyFault::CannotInvalidate:
+        break;
     }
     return Refusal{};
   };
@@ -139,9 +143,9 @@ RcResponder::Refusal RcResponder::check_key(const Packet& packet,
       const std::uint64_t address =
           begins ? reth.virtual_address : message_.address + message_.bytes;
       const std::uint64_t length = begins ? reth.dma_length : packet.payload.size();
-      return refused(core_.memory
-                         .find(core_.pd, begins ? reth.rkey : message_.rkey, address, length,
-                               Access::RemoteWrite)
+      return refused(core_
+                         .find_for_peer(begins ? reth.rkey : message_.rkey, address, length,
+                                        Access::RemoteWrite)
                          .fault);
     }
     case Operation::RdmaReadRequest: {
@@ -150,8 +154,7 @@ RcResponder::Refusal RcResponder::check_key(const Packet& packet,
         return {RcFault::Length, "a READ of more than 2^31 bytes"};
       }
       return refused(
-          core_.memory
-              .find(core_.pd, reth.rkey, reth.virtual_address, reth.dma_length, Access::RemoteRead)
+          core_.find_for_peer(reth.rkey, reth.virtual_address, reth.dma_length, Access::RemoteRead)
               .fault);
     }
     case Operation::CompareSwap:
@@ -161,8 +164,7 @@ RcResponder::Refusal RcResponder::check_key(const Packet& packet,
         return {RcFault::MisalignedAtomic, "an atomic's address is not a multiple of 8"};
       }
       return refused(
-          core_.memory.find(core_.pd, eth.rkey, eth.virtual_address, 8, Access::RemoteAtomic)
-              .fault);
+          core_.find_for_peer(eth.rkey, eth.virtual_address, 8, Access::RemoteAtomic).fault);
     }
     default:
       return {};

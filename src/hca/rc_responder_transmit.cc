@@ -115,7 +115,7 @@ RcResponder::Step RcResponder::transmit_read(TransmitSink& sink, Pending& pendin
   const std::uint32_t train = core_.train_packets(sink.max_train_bytes()) * mtu;
   const std::uint32_t bytes = std::min(pending.bytes_left, train);
   const MemoryTable::Found found =
-      core_.memory.find(core_.pd, pending.rkey, pending.address, bytes, Access::RemoteRead);
+      core_.find_for_peer(pending.rkey, pending.address, bytes, Access::RemoteRead);
   if (found.fault != KeyFault::None) {
     note_nak(wire::Syndrome::nak(wire::NakCode::RemoteAccessError), pending.psn);
     core_.raise(AsyncEventType::QpAccessError);

@@ -16,6 +16,21 @@ SendQueue::SendQueue(std::uint32_t depth, std::uint32_t max_sge, std::uint32_t m
       sges_(wqes_.size() * max_sge),
       inline_data_(wqes_.size() * max_inline_bytes) {}
 
+void SendWqe::set_binding(const WindowBinding& binding) {
+  rkey = binding.rkey;
+  remote_address = binding.address;
+  compare_add = binding.length;
+  swap = std::uint64_t{binding.access.bits()} << 32 | binding.lkey.value();
+}
+
+WindowBinding SendWqe::binding() const {
+  return {.rkey = rkey,
+          .lkey = LKey{static_cast<std::uint32_t>(swap)},
+          .address = remote_address,
+          .length = compare_add,
+          .access = AccessFlags::from_bits(static_cast<std::uint32_t>(swap >> 32))};
+}
+
 SendWqe& SendQueue::push(const SendWr& wr) {
   assert(!is_full());
   const std::size_t place = slot(tail_);
@@ -28,6 +43,9 @@ SendWqe& SendQueue::push(const SendWr& wr) {
   wqe.rkey = wr.rkey;
   wqe.compare_add = wr.compare_add;
   wqe.swap = wr.swap;
+  if (wr.binding != nullptr) [[unlikely]] {
+    wqe.set_binding(*wr.binding);
+  }
   if (wr.ah != nullptr && !addresses_.empty()) {
     addresses_[place] = {
         .route = wr.ah->route(), .remote_qpn = wr.remote_qpn, .remote_qkey = wr.remote_qkey};

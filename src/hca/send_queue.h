@@ -27,6 +27,10 @@ struct SendWqe {
   std::uint64_t compare_add{};
   std::uint64_t swap{};
 
+  /// Of BindMemoryWindow; it lies in the fields above.
+  void set_binding(const WindowBinding& binding);
+  [[nodiscard]] WindowBinding binding() const;
+
   // Engine's part.
   Psn first_psn;
   std::uint32_t

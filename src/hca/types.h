@@ -46,8 +46,8 @@ enum class WcOpcode : std::uint8_t {
 };
 
 /// Completion status (SEED-INVENTORY 32.19). rc_test.cc has a cause for each that RC, UC and UD can
-/// end in. The others: those of EE contexts and RDDs, RemoteInvalidReadRequest and RemoteAborted
-/// belong to RD, which is not offered; MemoryWindowBindError waits for memory windows; Fatal,
+/// end in, memory_window_test.cc for MemoryWindowBindError. The others: those of EE contexts and
+/// RDDs, RemoteInvalidReadRequest and RemoteAborted belong to RD, which is not offered; Fatal,
 /// ResponseTimeout and GeneralError are for hardware that fails.
 enum class WcStatus : std::uint8_t {
   Success = 0,
@@ -162,7 +162,18 @@ struct AhAttributes {
 
 class AddressHandle;
 
-/// A send-queue work request. Spans are read during the posting call only.
+/// What a memory window shall show: `length` bytes at `address` of the region with `lkey`, to peers
+/// that have `access`. The upper 24 bits of `rkey` are the window's, the key part is the
+/// consumer's.
+struct WindowBinding {
+  RKey rkey{};
+  LKey lkey{};
+  std::uint64_t address{};
+  std::uint64_t length{};  // 0: a window of type 1 shows nothing any more
+  AccessFlags access;
+};
+
+/// A send-queue work request. Spans and the binding are read during the posting call only.
 struct SendWr {
   std::uint64_t wr_id{};
   WrOpcode opcode{WrOpcode::Send};
@@ -173,9 +184,10 @@ struct SendWr {
   RKey rkey{};  // RDMA, atomics; the key to invalidate for SendWithInvalidate, LocalInvalidate
   std::uint64_t compare_add{};  // atomics
   std::uint64_t swap{};
-  const AddressHandle* ah{};  // UD
-  Qpn remote_qpn{};           // UD
-  QKey remote_qkey{};         // UD; the QP's own when bit 31 is set (IBTA vol 1 §10.2.5)
+  const WindowBinding* binding{};  // BindMemoryWindow
+  const AddressHandle* ah{};       // UD
+  Qpn remote_qpn{};                // UD
+  QKey remote_qkey{};              // UD; the QP's own when bit 31 is set (IBTA vol 1 §10.2.5)
 };
 
 struct RecvWr {

@@ -6,6 +6,7 @@
 #include "hca/invariant.h"
 #include "hca/planted_bug.h"
 #include "hca/train.h"
+#include "hca/wr_kind.h"
 #include "wire/opcode.h"
 
 namespace weft::hca {
@@ -166,13 +167,13 @@ class UcTransport final : public Transport {
                                             std::uint64_t length) const {
     if (planted(PlantedBug::UcWritePastItsKey) && length != 0) {
       const MemoryTable::Found first =
-          core_.memory.find(core_.pd, reth.rkey, reth.virtual_address, 1, Access::RemoteWrite);
+          core_.find_for_peer(reth.rkey, reth.virtual_address, 1, Access::RemoteWrite);
       return {
           .fault = first.fault, .memory = {first.memory.data() + offset, length}
       };
     }
-    return core_.memory.find(core_.pd, reth.rkey, reth.virtual_address + offset, length,
-                             Access::RemoteWrite);
+    return core_.find_for_peer(reth.rkey, reth.virtual_address + offset, length,
+                               Access::RemoteWrite);
   }
 
   bool place_send(const Packet& packet) {
@@ -236,10 +237,22 @@ class UcTransport final : public Transport {
     core_.complete_receive(core_.current_receive, wc, packet.header.solicited);
   }
 
+  void perform_locally(const SendWqe& wqe) {
+    const WcStatus status = core_.perform_locally(wqe);
+    core_.complete_head(status);
+    if (status != WcStatus::Success) {
+      core_.enter_send_queue_error("a local operation on a key failed");
+    }
+  }
+
   /// One packet or train of the oldest message; false when the sink has no room.
   bool send_part(TransmitSink& sink) {
     const std::uint64_t index = core_.send_queue.head();
     const SendWqe& wqe = core_.send_queue.at(index);
+    if (has(wqe.opcode, WrTrait::Local)) {
+      perform_locally(wqe);
+      return true;
+    }
     const std::uint32_t mtu = core_.mtu_bytes();
     const std::uint32_t packets = wqe.length == 0 ? 1 : (wqe.length + (mtu - 1)) / mtu;
     const std::uint32_t left = packets - sent_packets_;

@@ -46,8 +46,8 @@ inline constexpr auto kWrKinds = [] {
       {WrOpcode::RdmaRead,               WcOpcode::RdmaRead,         kRc | TakesResponse           },
       {WrOpcode::CompareSwap,            WcOpcode::CompareSwap,      kRc | TakesResponse | Atomic  },
       {WrOpcode::FetchAdd,               WcOpcode::FetchAdd,         kRc | TakesResponse | Atomic  },
-      {WrOpcode::LocalInvalidate,        WcOpcode::LocalInvalidate,  kRc | Local                   },
-      {WrOpcode::BindMemoryWindow,       WcOpcode::BindMemoryWindow, Local                         },
+      {WrOpcode::LocalInvalidate,        WcOpcode::LocalInvalidate,  kRcUc | Local                 },
+      {WrOpcode::BindMemoryWindow,       WcOpcode::BindMemoryWindow, kRcUc | Local                 },
       {WrOpcode::SendWithInvalidate,     WcOpcode::Send,             kRc | NeedsCredit | Invalidate},
   });
 }();

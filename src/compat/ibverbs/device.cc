@@ -94,12 +94,14 @@ std::vector<Device*> list_devices() {
   out.max_qp_wr = static_cast<int>(limits.max_qp_wr);
   out.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
                          IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-                         IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+                         IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_MGT_EXTENSIONS |
+                         IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
   out.max_sge = static_cast<int>(limits.max_sge);
   out.max_sge_rd = static_cast<int>(limits.max_sge);
   out.max_cq = static_cast<int>(limits.max_cq);
   out.max_cqe = static_cast<int>(limits.max_cqe);
   out.max_mr = static_cast<int>(limits.max_mr);
+  out.max_mw = static_cast<int>(limits.max_mw);
   out.max_pd = static_cast<int>(limits.max_pd);
   out.max_qp_rd_atom = static_cast<int>(limits.max_qp_rd_atomic);
   out.max_res_rd_atom = static_cast<int>(limits.max_qp_rd_atomic * limits.max_qp);
@@ -181,6 +183,7 @@ ibv_context* new_context(Device& device, host::UniqueFd command, std::shared_ptr
   set_wq_operations(verbs);
   set_domain_operations(verbs);
   set_memory_operations(verbs);
+  set_memory_window_operations(verbs);
   set_device_memory_operations(verbs);
   set_completion_operations(verbs);
   set_extended_completion_operations(verbs);

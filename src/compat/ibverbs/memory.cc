@@ -201,6 +201,7 @@ WEFT_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
   }
   if (is_alive(context)) {
     if (auto gone = context.engine->deregister_memory(*region->engine); !gone) {
+      context.handles->regions.set(mr->handle, *region);
       return refuse(gone.error());
     }
   }

@@ -89,6 +89,11 @@ struct MemoryRegionObject {
   unsigned access{};
 };
 
+struct MemoryWindowObject {
+  ibv_mw mw{};
+  hca::MemoryWindow* engine{};
+};
+
 /// Device memory is memory of the process, handed out up to the device's limit.
 struct DeviceMemoryObject {
   ibv_dm dm{};
@@ -128,6 +133,7 @@ struct WorkQueueObject {
 /// One work request that an extended post is building.
 struct PendingWr {
   hca::SendWr wr;
+  hca::WindowBinding binding;  // of one that binds a window
   std::size_t first_sge{};
   std::size_t sge_count{};
   std::size_t first_inline_byte{};
@@ -239,6 +245,7 @@ template <class Object>
 /// The operations of a context, by subject.
 void set_domain_operations(verbs_context& verbs);
 void set_memory_operations(verbs_context& verbs);
+void set_memory_window_operations(verbs_context& verbs);
 void set_device_memory_operations(verbs_context& verbs);
 void set_completion_operations(verbs_context& verbs);
 void set_extended_completion_operations(verbs_context& verbs);

@@ -34,6 +34,8 @@ using namespace weft::compat;
     case IBV_WR_LOCAL_INV:
       out.rkey = RKey{wr.invalidate_rkey};
       break;
+    case IBV_WR_BIND_MW:
+      break;  // add_binding()
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       out.remote_address = wr.wr.atomic.remote_addr;
@@ -50,18 +52,38 @@ using namespace weft::compat;
   return out;
 }
 
+/// A bind's particulars, which `out` is made to name; other work requests have none.
+[[nodiscard]] Result<void> add_binding(const ibv_send_wr& wr, hca::WindowBinding& binding,
+                                       hca::SendWr& out) {
+  if (wr.opcode != IBV_WR_BIND_MW) [[likely]] {
+    return {};
+  }
+  const auto made = compat::to_engine(*wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info);
+  if (!made) {
+    return std::unexpected(made.error());
+  }
+  binding = *made;
+  out.sges = {};
+  out.flags = out.flags.without(hca::Send::Inline);
+  out.binding = &binding;
+  return {};
+}
+
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
   auto& object = object_of<QpObject>(qp);
   if (!is_alive(*object.context)) {
     *bad_wr = wr;
     return EIO;
   }
+  hca::WindowBinding binding;
   for (; wr != nullptr; wr = wr->next) {
-    const hca::SendWr out = to_engine(*wr, qp->qp_type);
-    // The last of a list sets all of it off.
-    const auto posted = wr->next != nullptr
-                            ? object.engine->post_send(out)
-                            : object.context->process->post_send(*object.engine, out);
+    hca::SendWr out = to_engine(*wr, qp->qp_type);
+    auto posted = add_binding(*wr, binding, out);
+    if (posted) {
+      // The last of a list sets all of it off.
+      posted = wr->next != nullptr ? object.engine->post_send(out)
+                                   : object.context->process->post_send(*object.engine, out);
+    }
     if (!posted) {
       *bad_wr = wr;
       object.context->process->kick(*object.engine);  // those before it
@@ -87,19 +109,6 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
   }
   return 0;
 }
-
-int bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) noexcept {
-  return refuse(EOPNOTSUPP, "there are no memory windows yet");
-}
-ibv_mw* alloc_mw(ibv_pd*, ibv_mw_type type) noexcept {
-  if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
-    refuse(EINVAL, "a memory window is of type 1 or 2");
-    return nullptr;
-  }
-  refuse(EOPNOTSUPP, "there are no memory windows yet");
-  return nullptr;
-}
-int dealloc_mw(ibv_mw*) noexcept { return refuse(EOPNOTSUPP, "there are no memory windows yet"); }
 
 [[nodiscard]] Result<hca::QpType> type_of(ibv_qp_type type) {
   switch (type) {
@@ -180,12 +189,12 @@ Result<QpObject*> make_qp(const ibv_qp_init_attr_ex& attributes) {
 [[nodiscard]] Result<void> check_send_operations(hca::QpType type, std::uint64_t flags) {
   std::uint64_t offered = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
   if (type != hca::QpType::Ud) {
-    offered |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+    offered |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+               IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
   }
   if (type == hca::QpType::Rc) {
     offered |= IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-               IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |
-               IBV_QP_EX_WITH_SEND_WITH_INV;
+               IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
   }
   if ((flags & ~offered) != 0) {
     return fail(ErrorCode::NotSupported, "send operations {:#x}: this QP type offers {:#x}", flags,
@@ -285,9 +294,6 @@ void weft::compat::set_qp_operations(verbs_context& verbs) {
   ibv_context_ops& operations = verbs.context.ops;
   operations.post_send = post_send;
   operations.post_recv = post_recv;
-  operations.alloc_mw = alloc_mw;
-  operations.bind_mw = bind_mw;
-  operations.dealloc_mw = dealloc_mw;
   verbs.create_qp_ex = create_qp_ex;
 }
 

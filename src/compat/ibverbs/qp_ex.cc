@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "compat/ibverbs/objects.h"
+#include "compat/ibverbs/work_request.h"
 
 namespace {
 
@@ -57,6 +58,15 @@ void wr_send_inv(ibv_qp_ex* qp, std::uint32_t rkey) noexcept {
 }
 void wr_local_inv(ibv_qp_ex* qp, std::uint32_t rkey) noexcept {
   begin(qp, hca::WrOpcode::LocalInvalidate).rkey = RKey{rkey};
+}
+void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, std::uint32_t rkey,
+                const ibv_mw_bind_info* info) noexcept {
+  begin(qp, hca::WrOpcode::BindMemoryWindow);
+  if (const auto binding = to_engine(*mw, rkey, *info)) {
+    qp_of(qp).pending.back().binding = *binding;
+  } else {
+    qp_of(qp).pending_error = refuse(binding.error());
+  }
 }
 void wr_rdma_read(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address) noexcept {
   hca::SendWr& wr = begin(qp, hca::WrOpcode::RdmaRead);
@@ -171,6 +181,9 @@ void wr_abort(ibv_qp_ex* qp) noexcept {
   object.series.clear();
   for (PendingWr& pending : object.pending) {
     pending.wr.sges = std::span{object.pending_sges}.subspan(pending.first_sge, pending.sge_count);
+    if (pending.wr.opcode == hca::WrOpcode::BindMemoryWindow) {
+      pending.wr.binding = &pending.binding;
+    }
     object.series.push_back(pending.wr);
   }
   if (auto posted = object.engine->post_send(std::span<const hca::SendWr>{object.series});
@@ -202,6 +215,7 @@ void weft::compat::set_send_operations(QpObject& object) {
   qp.wr_send_imm = wr_send_imm;
   qp.wr_send_inv = wr_send_inv;
   qp.wr_local_inv = wr_local_inv;
+  qp.wr_bind_mw = wr_bind_mw;
   qp.wr_rdma_write = wr_rdma_write;
   qp.wr_rdma_write_imm = wr_rdma_write_imm;
   qp.wr_rdma_read = wr_rdma_read;

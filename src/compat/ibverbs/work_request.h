@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
+#include "base/result.h"
 #include "compat/ibverbs/abi.h"
 #include "hca/types.h"
 
@@ -18,5 +20,9 @@ static_assert(sizeof(ibv_sge) == sizeof(hca::Sge) &&
 [[nodiscard]] inline std::span<const hca::Sge> sges_of(const ibv_sge* list, int count) {
   return {reinterpret_cast<const hca::Sge*>(list), static_cast<std::size_t>(std::max(count, 0))};
 }
+
+/// What a work request that binds a window of type 2 asks for.
+[[nodiscard]] Result<hca::WindowBinding> to_engine(const ibv_mw& mw, std::uint32_t rkey,
+                                                   const ibv_mw_bind_info& info);
 
 }  // namespace weft::compat
