@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "hca/hca.h"
+#include "hca/memory_window.h"
 #include "hca/packet_record.h"
 #include "hca/qp.h"
 
@@ -101,7 +102,8 @@ struct Target {
     memory.assign(kMemoryBytes + 2 * kGuardBytes, std::byte{0x5A});
     region = *hca.register_memory(*pd, kIova, std::span{memory}.subspan(kGuardBytes, kMemoryBytes),
                                   AccessFlags{Access::LocalWrite} | Access::RemoteWrite |
-                                      Access::RemoteRead | Access::RemoteAtomic);
+                                      Access::RemoteRead | Access::RemoteAtomic |
+                                      Access::MemoryWindowBind);
     AhAttributes to;
     to.dlid = kPeerLid;
     to.port = PortNumber{1};
@@ -184,6 +186,7 @@ class Attack {
                          .max_recv_sge = 1,
                          .max_inline_data = 0};
     qp_ = *target.hca.create_qp(init);
+    window_ = *target.hca.allocate_window(*target.pd, WindowType::Type2);
     bring_up(*qp_);
   }
 
@@ -192,6 +195,7 @@ class Attack {
       step(script_.next());
     }
     require_done(target_.hca.destroy_qp(*qp_));
+    target_.hca.deallocate_window(*window_);
     poll();
     const auto is_untouched = [](std::byte octet) { return octet == std::byte{0x5A}; };
     require(std::ranges::all_of(std::span{target_.memory}.first(kGuardBytes), is_untouched));
@@ -249,6 +253,16 @@ class Attack {
     wr.sges = {&part, 1};
     wr.remote_address = kIova;
     wr.rkey = RKey{script_.next()};
+    const WindowBinding binding{.rkey = window_->rkey(),
+                                .lkey = target_.region->lkey,
+                                .address = part.address,
+                                .length = part.length,
+                                .access = AccessFlags::from_bits(wr.rkey.value() % 64)};
+    if (wr.opcode == WrOpcode::BindMemoryWindow) {
+      wr.binding = &binding;
+    } else if (wr.opcode == WrOpcode::LocalInvalidate) {
+      wr.rkey = window_->rkey();
+    }
     wr.ah = target_.ah;
     wr.remote_qpn = Qpn{0x8001};
     wr.remote_qkey = kQKey;
@@ -274,8 +288,9 @@ class Attack {
     header.ack_request = (bits & 1) != 0;
     header.solicited = (bits & 2) != 0;
     header.has_grh = (bits & 4) != 0;
-    header.immediate_or_rkey = (bits & 8) != 0 ? target_.region->rkey.value() : bits;
-    const RKey rkey = (bits & 16) != 0 ? RKey{bits} : target_.region->rkey;
+    const RKey known = (bits & 24) == 24 ? window_->rkey() : target_.region->rkey;
+    header.immediate_or_rkey = (bits & 8) != 0 ? known.value() : bits;
+    const RKey rkey = (bits & 24) == 16 ? RKey{bits} : known;
     const std::uint64_t address =
         kIova + ((bits & 32) != 0 ? script_.next_word() : script_.next() * 16U);
     if (headers.has(wire::ExtensionHeader::Reth)) {
@@ -329,6 +344,7 @@ class Attack {
   Target& target_;
   Script script_;
   Qp* qp_{};
+  MemoryWindow* window_{};
   Instant now_{Duration::milliseconds(1)};
 };
 

@@ -319,6 +319,29 @@ TEST(MemoryWindow, IsBoundInTheOrderOfTheSendQueue) {
   EXPECT_TRUE(test.window.is_bound());
 }
 
+TEST(MemoryWindow, IsReadAgainWhenTheAnswerWasLost) {
+  WindowPair test;
+  Side& a = test.pair.a();
+  test.binding.access = Access::RemoteRead;
+  ASSERT_EQ(test.outcome(test.pair.b(), WrOpcode::BindMemoryWindow), WcStatus::Success);
+  int lost = 0;
+  test.pair.filter = [&](const testing::Flight& flight) {
+    return flight.flow != Flow::Response || ++lost > 1;
+  };
+  SendWr wr;
+  wr.opcode = WrOpcode::RdmaRead;
+  wr.flags = Send::Signaled;
+  const std::array sges{a.sge(0, 16)};
+  wr.sges = sges;
+  wr.remote_address = test.binding.address;
+  wr.rkey = test.binding.rkey;
+  ASSERT_TRUE(a.qp->post_send(wr));
+  const auto completions = test.finish(a);
+  ASSERT_EQ(completions.size(), 1U);
+  EXPECT_EQ(completions[0].status, WcStatus::Success);
+  EXPECT_EQ(a.memory[0], test.pair.b().memory[0x100]);
+}
+
 TEST(MemoryWindow, KeepsItsDomainAndLetsGoOfItsRegion) {
   WindowPair test;
   Side& b = test.pair.b();

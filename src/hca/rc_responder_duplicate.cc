@@ -48,8 +48,7 @@ void RcResponder::handle_duplicate_read(const Packet& packet) {
       reth.dma_length == 0 ? 1 : (std::uint64_t{reth.dma_length} + mtu - 1) / mtu;
   const auto behind = static_cast<std::uint64_t>(-std::int64_t{distance(expected_, psn)});
   if (packets > behind || !core_.attributes.access.has(Access::RemoteRead) ||
-      core_.memory
-              .find(core_.pd, reth.rkey, reth.virtual_address, reth.dma_length, Access::RemoteRead)
+      core_.find_for_peer(reth.rkey, reth.virtual_address, reth.dma_length, Access::RemoteRead)
               .fault != KeyFault::None) {
     return;  // no repetition of anything that we answered: dropped
   }
