@@ -54,6 +54,9 @@ Result<void> check_lengths(const QpCore& core, const SendWr& wr, const DeviceLim
                 "a message of {} bytes; a {} QP here carries at most {}", length, name(core.type),
                 most);
   }
+  if (wr.opcode == WrOpcode::AtomicWrite && !wr.sges.empty()) {
+    return fail(ErrorCode::InvalidArgument, "an ATOMIC WRITE carries its eight bytes itself");
+  }
   if (has(wr.opcode, WrTrait::Atomic) && length != 8) {
     return fail(ErrorCode::InvalidArgument,
                 "an atomic's SGE must take the 8 bytes of the original value, not {}", length);

@@ -253,8 +253,8 @@ void RcRequester::handle_read_response(const Packet& packet, Instant now) {
   if (wqe == nullptr || wqe->done) {
     return;
   }
-  if (wqe->opcode != WrOpcode::RdmaRead) {
-    fail_head(WcStatus::BadResponse, "a READ response came for a request that is not a READ");
+  if (wqe->opcode != WrOpcode::RdmaRead && wqe->opcode != WrOpcode::AtomicWrite) {
+    fail_head(WcStatus::BadResponse, "a READ response came for a request that takes none");
     return;
   }
   if (!acknowledge_before(wqe->first_psn)) {

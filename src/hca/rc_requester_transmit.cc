@@ -98,8 +98,9 @@ RcRequester::Step RcRequester::transmit_one(TransmitSink& sink, Instant now) {
     return perform_locally(wqe);
   }
   if (traits.has(WrTrait::TakesResponse)) {
-    return wqe.opcode == WrOpcode::RdmaRead ? send_read(sink, wqe, now)
-                                            : send_atomic(sink, wqe, now);
+    return wqe.opcode == WrOpcode::RdmaRead      ? send_read(sink, wqe, now)
+           : wqe.opcode == WrOpcode::AtomicWrite ? send_atomic_write(sink, wqe, now)
+                                                 : send_atomic(sink, wqe, now);
   }
   return send_message_part(sink, wqe, now);
 }
@@ -250,6 +251,24 @@ RcRequester::Step RcRequester::send_atomic(TransmitSink& sink, SendWqe& wqe, Ins
                       .swap_or_add = compare_swap ? wqe.swap : wqe.compare_add,
                       .compare = compare_swap ? wqe.compare_add : 0};
   if (!sink.send(Flow::Request, header, {})) {
+    return Step::NoRoom;
+  }
+  cursor_packet_ = 1;
+  advance_cursor();
+  if (retry_at_ == Instant::never()) {
+    arm_retry_timer(now);
+  }
+  return Step::Sent;
+}
+
+/// A WRITE in its packet, a READ in its answer, which is empty (IBTA vol 1 annex A19).
+RcRequester::Step RcRequester::send_atomic_write(TransmitSink& sink, SendWqe& wqe, Instant now) {
+  PacketHeader& header = core_.header(Half::Requester, wire::Opcode::RcAtomicWrite, wqe.first_psn);
+  header.ack_request = true;
+  header.extension.reth = wire::Reth{
+      .virtual_address = wqe.remote_address, .rkey = wqe.rkey, .dma_length = sizeof wqe.swap};
+  const std::array<ByteSpan, 1> gather{bytes_of(wqe.swap)};
+  if (!sink.send(Flow::Request, header, gather)) {
     return Step::NoRoom;
   }
   cursor_packet_ = 1;

@@ -177,6 +177,9 @@ void RcResponder::execute(const Packet& packet) {
     case Operation::RdmaReadRequest:
       execute_read(packet);
       break;
+    case Operation::AtomicWrite:
+      execute_atomic_write(packet);
+      break;
     default:
       execute_atomic(packet, first);
       break;
@@ -279,6 +282,28 @@ void RcResponder::execute_read(const Packet& packet) {
                      .bytes_left = reth.dma_length,
                      .address = reth.virtual_address,
                      .rkey = reth.rkey,
+                     .started = false,
+                     .msn = msn_,
+                     .original = 0});
+}
+
+/// All eight bytes at once, behind what came before; its answer is that of a READ of nothing
+/// (IBTA vol 1 annex A19).
+void RcResponder::execute_atomic_write(const Packet& packet) {
+  const wire::Reth reth = packet.header.extension.reth;
+  const MemoryTable::Found found = core_.find_for_peer(reth.rkey, reth.virtual_address,
+                                                       packet.payload.size(), Access::RemoteWrite);
+  if (found.fault != KeyFault::None) {
+    refuse_lost_key(packet);
+    return;
+  }
+  place_last_bytes_last(found.memory, packet.payload);
+  msn_ = msn_ + 1;
+  push_pending_back({.is_atomic = false,
+                     .psn = packet.header.psn,
+                     .bytes_left = 0,
+                     .address = 0,
+                     .rkey = {},
                      .started = false,
                      .msn = msn_,
                      .original = 0});

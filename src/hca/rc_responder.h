@@ -82,6 +82,7 @@ class RcResponder {
   void execute_send(const Packet& packet, const wire::OpcodeInfo& first, bool ends);
   void execute_write(const Packet& packet, const wire::OpcodeInfo& first, bool ends);
   [[gnu::noinline]] void execute_read(const Packet& packet);
+  [[gnu::noinline]] void execute_atomic_write(const Packet& packet);
   [[gnu::noinline]] void execute_atomic(const Packet& packet, const wire::OpcodeInfo& info);
   void complete_receive(const Packet& packet, bool with_write);
   [[nodiscard]] bool ensure_receive_wqe();
@@ -90,6 +91,7 @@ class RcResponder {
   void handle_duplicate(const Packet& packet);
   void handle_duplicate_read(const Packet& packet);
   void handle_duplicate_atomic(Psn psn);
+  void handle_duplicate_atomic_write(Psn psn);
 
   // Answers (rc_responder_transmit.cc).
   enum class Step : std::uint8_t { Sent, NoRoom, Failed };

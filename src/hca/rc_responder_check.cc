@@ -9,6 +9,8 @@ namespace {
 using wire::Operation;
 using wire::Position;
 
+constexpr std::uint32_t kAtomicBytes = 8;
+
 [[nodiscard]] bool starts(const wire::OpcodeInfo& info) {
   return info.position == Position::First || info.position == Position::Only;
 }
@@ -69,6 +71,7 @@ RcResponder::Refusal RcResponder::check_permission(const wire::OpcodeInfo& info)
     case Operation::Send:
       return {};
     case Operation::RdmaWrite:
+    case Operation::AtomicWrite:
       return access.has(Access::RemoteWrite)
                  ? Refusal{}
                  : Refusal{RcFault::NotPermitted, "the QP's access flags lack remote write"};
@@ -90,6 +93,11 @@ RcResponder::Refusal RcResponder::check_length(const Packet& packet, const wire:
                                                bool ends) const {
   const std::size_t mtu = core_.mtu_bytes();
   const std::size_t bytes = packet.payload.size();
+  if (first.operation == Operation::AtomicWrite) {
+    return bytes == kAtomicBytes && packet.header.extension.reth.dma_length == kAtomicBytes
+               ? Refusal{}
+               : Refusal{RcFault::Length, "an ATOMIC WRITE of another length than 8 bytes"};
+  }
   if (!is_message(first.operation)) {
     return bytes == 0 ? Refusal{}
                       : Refusal{RcFault::Length, "a READ or atomic request with a payload"};
@@ -155,6 +163,15 @@ RcResponder::Refusal RcResponder::check_key(const Packet& packet,
       }
       return refused(
           core_.find_for_peer(reth.rkey, reth.virtual_address, reth.dma_length, Access::RemoteRead)
+              .fault);
+    }
+    case Operation::AtomicWrite: {
+      const wire::Reth reth = packet.header.extension.reth;
+      if (reth.virtual_address % kAtomicBytes != 0) {
+        return {RcFault::MisalignedAtomic, "an ATOMIC WRITE's address is not a multiple of 8"};
+      }
+      return refused(
+          core_.find_for_peer(reth.rkey, reth.virtual_address, kAtomicBytes, Access::RemoteWrite)
               .fault);
     }
     case Operation::CompareSwap:

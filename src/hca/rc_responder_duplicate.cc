@@ -14,6 +14,9 @@ void RcResponder::handle_duplicate(const Packet& packet) {
     case wire::Operation::RdmaReadRequest:
       handle_duplicate_read(packet);
       return;
+    case wire::Operation::AtomicWrite:
+      handle_duplicate_atomic_write(packet.header.psn);
+      return;
     case wire::Operation::CompareSwap:
     case wire::Operation::FetchAdd:
       if (planted(PlantedBug::AtomicExecutedTwice)) {
@@ -58,6 +61,23 @@ void RcResponder::handle_duplicate_read(const Packet& packet) {
                       .address = reth.virtual_address -
                                  (planted(PlantedBug::RepeatedReadFromItsStart) ? 256U : 0U),
                       .rkey = reth.rkey,
+                      .started = false,
+                      .msn = msn_,
+                      .original = 0});
+}
+
+/// Somebody else may have written there since: it is only answered.
+void RcResponder::handle_duplicate_atomic_write(Psn psn) {
+  for (std::uint32_t i = 0; i < pending_count_; ++i) {
+    if (!pending_at(i).is_atomic && pending_at(i).psn == psn) {
+      return;  // the answer is still to come
+    }
+  }
+  push_pending_front({.is_atomic = false,
+                      .psn = psn,
+                      .bytes_left = 0,
+                      .address = 0,
+                      .rkey = {},
                       .started = false,
                       .msn = msn_,
                       .original = 0});

@@ -31,6 +31,7 @@ enum class WrOpcode : std::uint8_t {
   LocalInvalidate,
   BindMemoryWindow,
   SendWithInvalidate,
+  AtomicWrite = 15,  // what lies between is not offered
 };
 
 enum class WcOpcode : std::uint8_t {
@@ -41,6 +42,7 @@ enum class WcOpcode : std::uint8_t {
   FetchAdd = 4,
   BindMemoryWindow = 5,
   LocalInvalidate = 6,
+  AtomicWrite = 9,
   Receive = 128,
   ReceiveRdmaWithImmediate = 129,
 };
@@ -183,7 +185,7 @@ struct SendWr {
   std::uint64_t remote_address{};  // RDMA and atomics
   RKey rkey{};  // RDMA, atomics; the key to invalidate for SendWithInvalidate, LocalInvalidate
   std::uint64_t compare_add{};  // atomics
-  std::uint64_t swap{};
+  std::uint64_t swap{};         // CompareSwap; AtomicWrite: the eight bytes as they lie in memory
   const WindowBinding* binding{};  // BindMemoryWindow
   const AddressHandle* ah{};       // UD
   Qpn remote_qpn{};                // UD

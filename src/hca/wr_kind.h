@@ -37,6 +37,9 @@ inline constexpr auto kWrKinds = [] {
   constexpr WrTraits kRc{OfferedByRc};
   constexpr WrTraits kRcUc = kRc | OfferedByUc;
   constexpr WrTraits kAll = kRcUc | OfferedByUd;
+  constexpr auto not_offered = [](unsigned opcode) {
+    return WrKind{static_cast<WrOpcode>(opcode), WcOpcode::Send, {}};
+  };
   return std::to_array<WrKind>({
       {WrOpcode::RdmaWrite,              WcOpcode::RdmaWrite,        kRcUc | Write                 },
       {WrOpcode::RdmaWriteWithImmediate, WcOpcode::RdmaWrite,
@@ -49,6 +52,12 @@ inline constexpr auto kWrKinds = [] {
       {WrOpcode::LocalInvalidate,        WcOpcode::LocalInvalidate,  kRcUc | Local                 },
       {WrOpcode::BindMemoryWindow,       WcOpcode::BindMemoryWindow, kRcUc | Local                 },
       {WrOpcode::SendWithInvalidate,     WcOpcode::Send,             kRc | NeedsCredit | Invalidate},
+      not_offered(10),
+      not_offered(11),
+      not_offered(12),
+      not_offered(13),
+      not_offered(14),
+      {WrOpcode::AtomicWrite,            WcOpcode::AtomicWrite,      kRc | TakesResponse           },
   });
 }();
 inline constexpr bool kRowsAreByOpcode = [] {

@@ -21,6 +21,7 @@ constexpr std::size_t kBatch = 32;
     case wire::Operation::RdmaReadRequest:
     case wire::Operation::CompareSwap:
     case wire::Operation::FetchAdd:
+    case wire::Operation::AtomicWrite:
       return true;
     case wire::Operation::Send:
     case wire::Operation::RdmaReadResponse:

@@ -10,7 +10,8 @@ namespace {
 using H = ExtensionHeader;
 using Headers = ExtensionHeaders;
 
-// IBTA vol 1 Table 38 (OpCode field), and the XRC annex A14: requests carry an XRCETH.
+// IBTA vol 1 Table 38 (OpCode field), the XRC annex A14: requests carry an XRCETH, and A19 of
+// ATOMIC WRITE.
 constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
     {Opcode::RcSendFirst,
      "RC SEND First",                                                             Transport::Rc,
@@ -87,6 +88,8 @@ constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
      Operation::Send,                                                                                                         Position::Last,   H::Ieth,                                     PayloadRule::OneToMtu},
     {Opcode::RcSendOnlyWithInvalidate,      "RC SEND Only with Invalidate",       Transport::Rc,
      Operation::Send,                                                                                                         Position::Only,   H::Ieth,                                     PayloadRule::UpToMtu },
+    {Opcode::RcAtomicWrite,                 "RC ATOMIC WRITE",                    Transport::Rc,  Operation::AtomicWrite,
+     Position::Only,                                                                                                                            H::Reth,                                     PayloadRule::UpToMtu },
     {Opcode::UcSendFirst,
      "UC SEND First",                                                             Transport::Uc,
      Operation::Send,
@@ -250,6 +253,9 @@ Opcode make_opcode(Transport transport, Operation operation, Position position, 
       break;
     case Operation::FetchAdd:
       number = 0x14;
+      break;
+    case Operation::AtomicWrite:
+      number = 0x1D;
       break;
     case Operation::CongestionNotification:
       number = 0x01;

@@ -36,6 +36,7 @@ enum class Opcode : std::uint8_t {
   RcFetchAdd,
   RcSendLastWithInvalidate = 0x16,
   RcSendOnlyWithInvalidate,
+  RcAtomicWrite = 0x1D,  // annex A19
   UcSendFirst = 0x20,
   UcSendMiddle,
   UcSendLast,
@@ -85,6 +86,7 @@ enum class Operation : std::uint8_t {
   AtomicAcknowledge,
   CompareSwap,
   FetchAdd,
+  AtomicWrite,
   CongestionNotification,
 };
 

@@ -18,6 +18,8 @@ TEST(OpcodeTable, NamesEachOpcodeAsItsPartsDo) {
     }
   }
   EXPECT_EQ(opcode_info(static_cast<Opcode>(0x15)), nullptr);
+  EXPECT_EQ(make_opcode(Transport::Rc, Operation::AtomicWrite, Position::Only, false, false),
+            static_cast<Opcode>(0x1D));
   EXPECT_EQ(opcode_info(static_cast<Opcode>(0x40)), nullptr);
 }
 

@@ -194,7 +194,8 @@ Result<QpObject*> make_qp(const ibv_qp_init_attr_ex& attributes) {
   }
   if (type == hca::QpType::Rc) {
     offered |= IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-               IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+               IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
+               IBV_QP_EX_WITH_ATOMIC_WRITE;
   }
   if ((flags & ~offered) != 0) {
     return fail(ErrorCode::NotSupported, "send operations {:#x}: this QP type offers {:#x}", flags,

@@ -89,6 +89,14 @@ void wr_atomic_fetch_add(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t addres
   wr.compare_add = add;
 }
 
+void wr_atomic_write(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address,
+                     const void* eight_bytes) noexcept {
+  hca::SendWr& wr = begin(qp, hca::WrOpcode::AtomicWrite);
+  wr.rkey = RKey{rkey};
+  wr.remote_address = address;
+  std::memcpy(&wr.swap, eight_bytes, sizeof wr.swap);
+}
+
 void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey) noexcept {
   if (PendingWr* const pending = newest(qp)) {
     pending->wr.ah = ah == nullptr ? nullptr : object_of<AddressHandleObject>(ah).engine;
@@ -221,6 +229,7 @@ void weft::compat::set_send_operations(QpObject& object) {
   qp.wr_rdma_read = wr_rdma_read;
   qp.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
   qp.wr_atomic_fetch_add = wr_atomic_fetch_add;
+  qp.wr_atomic_write = wr_atomic_write;
   qp.wr_set_ud_addr = wr_set_ud_addr;
   qp.wr_set_sge = wr_set_sge;
   qp.wr_set_sge_list = wr_set_sge_list;
