@@ -19,6 +19,7 @@
 #include "hca/receive_queue.h"
 #include "hca/types.h"
 #include "hca/work_queue.h"
+#include "hca/xrc.h"
 
 namespace weft::hca {
 
@@ -47,12 +48,15 @@ struct Prefetch {
   bool must_succeed{};  ///< the caller waits for the outcome; otherwise this is but advice
 };
 
+/// An XRC initiator has no `recv_cq` and no SRQ; a target has none of the next four, but an
+/// `xrcd`. What is there nevertheless is ignored, as rdma-core does.
 struct QpInit {
   QpType type{QpType::Rc};
   ProtectionDomain* pd{};
   CompletionQueue* send_cq{};
   CompletionQueue* recv_cq{};
   SharedReceiveQueue* srq{};
+  XrcDomain* xrcd{};
   bool signal_all{};
   QpCapabilities capabilities;  ///< asked; the actual ones (at least as large) are in query()
 };
@@ -104,6 +108,12 @@ class Hca {
   Result<void> modify_srq(SharedReceiveQueue& srq, std::optional<std::uint32_t> depth,
                           std::optional<std::uint32_t> limit);
   Result<void> destroy_srq(SharedReceiveQueue& srq);
+  Result<XrcDomain*> open_xrc_domain();
+  Result<void> close_xrc_domain(XrcDomain& domain);
+  /// An SRQ for the target QPs of a domain; what it receives completes in `cq`.
+  Result<SharedReceiveQueue*> create_xrc_srq(ProtectionDomain& pd, XrcDomain& domain,
+                                             CompletionQueue& cq, std::uint32_t depth,
+                                             std::uint32_t max_sge);
   Result<WorkQueue*> create_wq(const WorkQueue::Init& init);
   Result<void> destroy_wq(WorkQueue& wq);
   Result<AddressHandle*> create_ah(ProtectionDomain& pd, const AhAttributes& attributes);
@@ -142,9 +152,13 @@ class Hca {
   void count_pkey_violation();
   void deliver_multicast(PortNumber port, const Packet& packet, Instant now);
   Result<Qpn> reserve_qpn();
+  Result<SharedReceiveQueue*> make_srq(ProtectionDomain& pd, std::uint32_t depth,
+                                       std::uint32_t max_sge, std::uint32_t limit, XrcSrqInit xrc);
+  Result<void> withdraw_xrc_srq(SharedReceiveQueue& srq);
   void fence_qps();
   [[nodiscard]] Result<void> check_size(std::uint64_t bytes) const;  // of a region
   [[nodiscard]] Result<void> check_qp_init(const QpInit& init) const;
+  [[nodiscard]] Result<QpInit> actual_init(const QpInit& asked) const;
   void visit_qps(void (*visit)(void*, Qp&), void* context);
 
   struct State;

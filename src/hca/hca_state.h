@@ -45,7 +45,8 @@ struct Hca::State {
                configuration_.user_memory, configuration_.limits.max_mw),
         ports_lock(configuration_.lock_policy),
         qps(configuration_.limits.max_qp),
-        wqs(configuration_.limits.max_wq) {}
+        wqs(configuration_.limits.max_wq),
+        xrc_srqs(configuration_.limits.max_srq) {}
 
   HcaConfiguration configuration;
   HcaEvents& events;
@@ -58,6 +59,8 @@ struct Hca::State {
   std::uint32_t next_qp{};
   std::uint32_t qp_count{};
   std::vector<std::unique_ptr<WorkQueue>> wqs;  // by number - kFirstWorkQueue
+  XrcSrqTable xrc_srqs;
+  ObjectPool<XrcDomain> xrc_domains;
   ObjectPool<ProtectionDomain> pds;
   ObjectPool<CompletionQueue> cqs;
   ObjectPool<SharedReceiveQueue> srqs;

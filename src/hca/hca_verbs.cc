@@ -33,6 +33,8 @@ Result<void> refuse_if_used(const std::atomic<std::uint32_t>& uses, std::string_
                                                         const HcaConfiguration& configuration) {
   switch (core.type) {
     case QpType::Rc:
+    case QpType::XrcInitiator:
+    case QpType::XrcTarget:
       return make_rc_transport(core, configuration.carrier, configuration.limits);
     case QpType::Uc:
       return make_uc_transport(core);
@@ -91,6 +93,12 @@ Result<void> Hca::destroy_cq(CompletionQueue& cq) {
 
 Result<SharedReceiveQueue*> Hca::create_srq(ProtectionDomain& pd, std::uint32_t depth,
                                             std::uint32_t max_sge, std::uint32_t limit) {
+  return make_srq(pd, depth, max_sge, limit, {});
+}
+
+Result<SharedReceiveQueue*> Hca::make_srq(ProtectionDomain& pd, std::uint32_t depth,
+                                          std::uint32_t max_sge, std::uint32_t limit,
+                                          XrcSrqInit xrc) {
   const DeviceLimits& limits = state_->configuration.limits;
   if (depth == 0 || depth > limits.max_srq_wr || max_sge > limits.max_srq_sge) {
     return fail(ErrorCode::InvalidArgument,
@@ -102,9 +110,20 @@ Result<SharedReceiveQueue*> Hca::create_srq(ProtectionDomain& pd, std::uint32_t 
       !room) {
     return std::unexpected(room.error());
   }
+  if (xrc.domain != nullptr) {
+    const auto number = state_->xrc_srqs.reserve();
+    if (!number) {
+      return std::unexpected(number.error());
+    }
+    xrc.number = *number;
+  }
   pd.uses.fetch_add(1, std::memory_order_relaxed);
-  return state_->srqs.add(std::make_unique<SharedReceiveQueue>(
-      pd, depth, max_sge, limit, state_->configuration.lock_policy, state_->events));
+  SharedReceiveQueue* const srq = state_->srqs.add(std::make_unique<SharedReceiveQueue>(
+      pd, depth, max_sge, limit, state_->configuration.lock_policy, state_->events, xrc));
+  if (xrc.domain != nullptr) {
+    state_->xrc_srqs.set(xrc.number, srq);
+  }
+  return srq;
 }
 
 Result<void> Hca::modify_srq(SharedReceiveQueue& srq, std::optional<std::uint32_t> depth,
@@ -118,7 +137,11 @@ Result<void> Hca::modify_srq(SharedReceiveQueue& srq, std::optional<std::uint32_
 }
 
 Result<void> Hca::destroy_srq(SharedReceiveQueue& srq) {
-  if (auto free = refuse_if_used(srq.uses, "shared receive queue", "QPs"); !free) {
+  if (srq.xrc().domain != nullptr) {
+    if (auto withdrawn = withdraw_xrc_srq(srq); !withdrawn) {
+      return withdrawn;
+    }
+  } else if (auto free = refuse_if_used(srq.uses, "shared receive queue", "QPs"); !free) {
     return free;
   }
   const std::lock_guard guard{state_->objects};
@@ -182,8 +205,19 @@ Result<void> Hca::destroy_ah(AddressHandle& ah) {
 Result<void> Hca::check_qp_init(const QpInit& init) const {
   const DeviceLimits& limits = state_->configuration.limits;
   const QpCapabilities& asked = init.capabilities;
-  if (init.pd == nullptr || init.send_cq == nullptr || init.recv_cq == nullptr) {
-    return fail(ErrorCode::InvalidArgument, "a QP needs a PD, a send CQ and a receive CQ");
+  if (init.type == QpType::XrcTarget) {
+    return init.xrcd != nullptr
+               ? Result<void>{}
+               : fail(ErrorCode::InvalidArgument, "an XRC target QP needs an XRC domain");
+  }
+  const bool receives = init.type != QpType::XrcInitiator;
+  if (init.pd == nullptr || init.send_cq == nullptr || (receives && init.recv_cq == nullptr)) {
+    return fail(ErrorCode::InvalidArgument, "a QP needs a PD, a send CQ{}",
+                receives ? " and a receive CQ" : "");
+  }
+  if (receives && init.srq != nullptr && init.srq->xrc().domain != nullptr) {
+    return fail(ErrorCode::InvalidArgument,
+                "an XRC SRQ is for the target QPs of its domain, and for no other QP");
   }
   if (asked.max_send_wr > limits.max_qp_wr || asked.max_recv_wr > limits.max_qp_wr) {
     return fail(ErrorCode::InvalidArgument, "{} send and {} receive WRs; the device allows {} each",
@@ -218,34 +252,54 @@ Result<Qpn> Hca::reserve_qpn() {
   return qpn;
 }
 
-Result<Qp*> Hca::create_qp(const QpInit& init) {
-  if (auto checked = check_qp_init(init); !checked) {
+/// Without what the type does not have; capabilities are the actual ones (R-QP-1: at least what was
+/// asked).
+Result<QpInit> Hca::actual_init(const QpInit& asked) const {
+  if (auto checked = check_qp_init(asked); !checked) {
     return std::unexpected(checked.error());
   }
-  QpCapabilities actual = init.capabilities;  // R-QP-1: at least what was asked
+  QpInit init = asked;
+  QpCapabilities& actual = init.capabilities;
   actual.max_send_wr = std::max(actual.max_send_wr, 1U);
   actual.max_send_sge = std::max(actual.max_send_sge, 1U);
+  if (is_xrc(init.type)) {
+    init.recv_cq = nullptr;
+    init.srq = nullptr;
+    actual.max_recv_wr = actual.max_recv_sge = 0;
+  }
+  if (init.type == QpType::XrcTarget) {
+    init.pd = &init.xrcd->nothing;
+    init.send_cq = nullptr;
+    actual = {};
+  } else {
+    init.xrcd = nullptr;
+  }
   actual.max_recv_wr = init.srq != nullptr ? 0 : actual.max_recv_wr;
+  return init;
+}
+
+Result<Qp*> Hca::create_qp(const QpInit& asked) {
+  const auto init = actual_init(asked);
+  if (!init) {
+    return std::unexpected(init.error());
+  }
   const std::lock_guard guard{state_->objects};
   const auto qpn = reserve_qpn();
   if (!qpn) {
     return std::unexpected(qpn.error());
   }
-  auto core =
-      std::make_unique<QpCore>(init.type, *qpn, *init.pd, *init.send_cq, *init.recv_cq, init.srq,
-                               init.signal_all, actual, state_->memory, state_->events);
+  auto core = std::make_unique<QpCore>(init->type, *qpn, *init->pd, init->send_cq, init->recv_cq,
+                                       init->srq, init->signal_all, init->capabilities,
+                                       state_->memory, state_->events);
   core->time_scale = state_->configuration.time_scale;
+  core->xrcd = init->xrcd;
+  core->xrc_srqs = &state_->xrc_srqs;
   auto transport = make_transport(*core, state_->configuration);
+  core->count_uses(1);
   auto qp = std::make_unique<Qp>(*this, state_->configuration.lock_policy, std::move(core),
                                  std::move(transport));
   for (std::uint8_t port = 1; port <= state_->configuration.port_count; ++port) {
     qp->take_port(PortNumber{port}, state_->ports[port]);
-  }
-  init.pd->uses.fetch_add(1, std::memory_order_relaxed);
-  init.send_cq->uses.fetch_add(1, std::memory_order_relaxed);
-  init.recv_cq->uses.fetch_add(1, std::memory_order_relaxed);
-  if (init.srq != nullptr) {
-    init.srq->uses.fetch_add(1, std::memory_order_relaxed);
   }
   Qp* const raw = qp.release();
   state_->qps[qpn->value() - state_->configuration.first_qpn.value()].store(
@@ -268,14 +322,9 @@ Result<void> Hca::destroy_qp(Qp& qp) {
         nullptr, std::memory_order_release);
     --state_->qp_count;
   }
-  core.send_cq.remove(core.number);
-  core.recv_cq.remove(core.number);
-  core.pd.uses.fetch_sub(1, std::memory_order_release);
-  core.send_cq.uses.fetch_sub(1, std::memory_order_release);
-  core.recv_cq.uses.fetch_sub(1, std::memory_order_release);
-  if (core.srq != nullptr) {
-    core.srq->uses.fetch_sub(1, std::memory_order_release);
-  }
+  core.forget_receive();
+  core.remove_completions();
+  core.count_uses(-1);
   delete &qp;
   return {};
 }

@@ -22,6 +22,7 @@ struct DeviceLimits {
   std::uint32_t max_srq_wr = 32'767;
   std::uint32_t max_srq_sge = 32;
   std::uint32_t max_wq = 4'096;
+  std::uint32_t max_xrcd = 4'096;
   std::uint32_t max_qp_rd_atomic = 128;        // responder resources a QP may have
   std::uint32_t max_message_bytes = 1U << 31;  // IBTA vol 1 §9.7.1.. : 0 to 2^31
   std::uint32_t max_mcast_groups = 8'192;

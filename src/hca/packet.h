@@ -51,6 +51,7 @@ struct PacketHeader {
     } response;
   } extension;
   wire::Grh grh;  // meaningful with has_grh; lengths and versions are made when bytes are
+  std::uint32_t xrc_srqn{};  // XRCETH: of every request packet of XRC
 };
 
 /// A packet or train as a receiver sees it. `payload` excludes pad bytes and may lie in memory that

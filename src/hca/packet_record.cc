@@ -37,6 +37,9 @@ constexpr std::uint64_t kNeverInThird = 0xFF00'0000'FF00'0000;
   if (headers.has(ExtensionHeader::Immediate) || headers.has(ExtensionHeader::Ieth)) {
     shape.tail_word_bytes = sizeof(PacketHeader::immediate_or_rkey);
   }
+  if (headers.has(ExtensionHeader::Xrceth)) {
+    shape.xrceth_bytes = sizeof(PacketHeader::xrc_srqn);
+  }
   shape.has_deth = headers.has(ExtensionHeader::Deth);
   shape.has_aeth = headers.has(ExtensionHeader::Aeth);
   return shape;
@@ -46,7 +49,8 @@ constexpr std::uint64_t kNeverInThird = 0xFF00'0000'FF00'0000;
 [[nodiscard]] bool extensions_fit(const PacketHeader& header, const RecordShape& first,
                                   const RecordShape& last) {
   const auto fits = [](std::uint32_t value, unsigned width) { return value >> width == 0; };
-  return (!first.has_deth || fits(header.extension.deth.src_qp.value(), 24)) &&
+  return (first.xrceth_bytes == 0 || fits(header.xrc_srqn, 24)) &&
+         (!first.has_deth || fits(header.extension.deth.src_qp.value(), 24)) &&
          (!(first.has_aeth || last.has_aeth) ||
           fits(header.extension.response.aeth.msn.value(), 24)) &&
          (!header.has_grh ||
@@ -127,8 +131,8 @@ std::string_view read_record(ByteSpan record, Packet& packet) {
   header.slid = Lid{static_cast<std::uint16_t>(fixed[1] >> 16)};
   header.dlid = Lid{static_cast<std::uint16_t>(fixed[1] >> 32)};
   const std::uint32_t extension = internal::extension_bytes(first, last);
-  if (record.size() <
-      extension + last.tail_word_bytes + (header.has_grh ? sizeof header.grh : std::size_t{0})) {
+  if (record.size() < extension + last.tail_word_bytes + first.xrceth_bytes +
+                          (header.has_grh ? sizeof header.grh : std::size_t{0})) {
     return "it lacks a header of its opcode";
   }
   if (extension != 0) {
@@ -136,6 +140,9 @@ std::string_view read_record(ByteSpan record, Packet& packet) {
   }
   if (last.tail_word_bytes != 0) {
     get(&header.immediate_or_rkey, sizeof header.immediate_or_rkey);
+  }
+  if (first.xrceth_bytes != 0) {
+    get(&header.xrc_srqn, sizeof header.xrc_srqn);
   }
   if (header.has_grh) {
     get(&header.grh, sizeof header.grh);

@@ -13,7 +13,8 @@
 
 namespace weft::hca {
 
-/// Longest header in a ring record: fixed part, the longest extension, ImmDt, GRH.
+/// Longest header in a ring record: fixed part, the longest extension, ImmDt or XRCETH (an atomic
+/// has no ImmDt, and both beside a RETH are shorter), GRH.
 inline constexpr std::size_t kMaxRecordHeaderBytes = 104;
 
 namespace internal {
@@ -36,6 +37,7 @@ struct RecordShape {
   const wire::OpcodeInfo* info{};  // null: a reserved opcode
   std::uint8_t extension_bytes{};  // of PacketHeader::extension, the first so many
   std::uint8_t tail_word_bytes{};  // ImmDt or IETH
+  std::uint8_t xrceth_bytes{};
   bool has_deth{};
   bool has_aeth{};
 };
@@ -62,10 +64,11 @@ class RecordHeader {
       : header_(header),
         extension_bytes_(internal::extension_bytes(internal::shape(header.opcode),
                                                    internal::shape(header.last_opcode))),
-        tail_word_bytes_(internal::shape(header.last_opcode).tail_word_bytes) {}
+        tail_word_bytes_(internal::shape(header.last_opcode).tail_word_bytes),
+        xrceth_bytes_(internal::shape(header.opcode).xrceth_bytes) {}
 
   [[nodiscard]] std::size_t bytes() const {
-    return internal::kFixedBytes + extension_bytes_ + tail_word_bytes_ +
+    return internal::kFixedBytes + extension_bytes_ + tail_word_bytes_ + xrceth_bytes_ +
            (header_.has_grh ? sizeof header_.grh : 0);
   }
 
@@ -87,6 +90,9 @@ class RecordHeader {
     if (tail_word_bytes_ != 0) {
       put(&header_.immediate_or_rkey, sizeof header_.immediate_or_rkey);
     }
+    if (xrceth_bytes_ != 0) {
+      put(&header_.xrc_srqn, sizeof header_.xrc_srqn);
+    }
     if (header_.has_grh) {
       put(&header_.grh, sizeof header_.grh);
     }
@@ -96,6 +102,7 @@ class RecordHeader {
   const PacketHeader& header_;
   const std::uint32_t extension_bytes_;
   const std::uint32_t tail_word_bytes_;
+  const std::uint32_t xrceth_bytes_;
 };
 
 /// The same at once: writes the header to the front of `out`, returns its bytes.

@@ -35,6 +35,7 @@ void require_wire_form(const Packet& single) {
           after.solicited == before.solicited && after.ack_request == before.ack_request);
   require(std::ranges::equal(again->payload, single.payload));
   const wire::ExtensionHeaders headers = wire::opcode_info(before.opcode)->headers;
+  require(!headers.has(wire::ExtensionHeader::Xrceth) || after.xrc_srqn == before.xrc_srqn);
   require(!headers.has(wire::ExtensionHeader::Reth) ||
           after.extension.reth == before.extension.reth);
   require(!headers.has(wire::ExtensionHeader::AtomicEth) ||

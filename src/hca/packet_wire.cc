@@ -43,6 +43,7 @@ void to_wire(const Packet& single, std::vector<std::byte>& out) {
   if (extensions.has(wire::ExtensionHeader::AtomicAckEth)) {
     transport.atomic_ack_eth = header.extension.response.atomic_ack;
   }
+  transport.xrceth.xrc_srqn = header.xrc_srqn;
   transport.immdt.immediate = header.immediate_or_rkey;
   transport.ieth.rkey = RKey{header.immediate_or_rkey};
   packet.payload = single.payload;
@@ -84,6 +85,7 @@ Result<Packet> from_wire(std::span<const std::byte> bytes) {
   header.immediate_or_rkey = extensions.has(wire::ExtensionHeader::Ieth)
                                  ? transport.ieth.rkey.value()
                                  : transport.immdt.immediate;
+  header.xrc_srqn = transport.xrceth.xrc_srqn;
   packet.payload = parsed->payload;
   return packet;
 }

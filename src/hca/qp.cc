@@ -20,6 +20,9 @@ namespace {
       return wire::Transport::Uc;
     case QpType::Ud:
       return wire::Transport::Ud;
+    case QpType::XrcInitiator:
+    case QpType::XrcTarget:
+      return wire::Transport::Xrc;
   }
   return wire::Transport::Rc;
 }
@@ -233,6 +236,11 @@ Result<void> Qp::push(std::span<const SendWr> wrs) {
 Result<void> Qp::post_recv(const RecvWr& wr) {
   {
     const Hold hold{*this, Half::Responder};
+    if (is_xrc(core_->type)) {
+      return fail(ErrorCode::InvalidArgument,
+                  "an {} QP has no receive queue: post to the XRC SRQ that senders name",
+                  name(core_->type));
+    }
     if (core_->srq != nullptr) {
       return fail(ErrorCode::InvalidArgument, "the QP takes its receives from an SRQ: post there");
     }
@@ -268,6 +276,9 @@ void Qp::handle_packet(const Packet& packet, Instant now) {
   const Hold hold{*this, half};
   if (info != nullptr && info->transport != wire_transport(core_->type)) {
     return;
+  }
+  if (core_->type == (half == Half::Responder ? QpType::XrcInitiator : QpType::XrcTarget)) {
+    return;  // annex A14: it has no such half
   }
   // §9.6.1.1: P_Key, then for a connection the peer's address.
   if (!core_->pkey.matches(packet.header.pkey)) {

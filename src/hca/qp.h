@@ -28,6 +28,8 @@ class Qp {
 
   [[nodiscard]] Qpn number() const { return core_->number; }
   [[nodiscard]] QpType type() const { return core_->type; }
+  /// Of an XRC target, else null.
+  [[nodiscard]] const XrcDomain* xrc_domain() const { return core_->xrcd; }
 
   // --- verbs
   // -------------------------------------------------------------------------------------------------------

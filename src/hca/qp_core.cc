@@ -31,8 +31,8 @@ namespace {
 
 }  // namespace
 
-QpCore::QpCore(QpType type_, Qpn number_, ProtectionDomain& pd_, CompletionQueue& send_cq_,
-               CompletionQueue& recv_cq_, SharedReceiveQueue* srq_, bool signal_all_,
+QpCore::QpCore(QpType type_, Qpn number_, ProtectionDomain& pd_, CompletionQueue* send_cq_,
+               CompletionQueue* recv_cq_, SharedReceiveQueue* srq_, bool signal_all_,
                const QpCapabilities& capabilities, MemoryTable& memory_, HcaEvents& events_)
     : type(type_),
       number(number_),
@@ -45,7 +45,10 @@ QpCore::QpCore(QpType type_, Qpn number_, ProtectionDomain& pd_, CompletionQueue
       events(events_),
       send_queue(capabilities.max_send_wr, capabilities.max_send_sge, capabilities.max_inline_data,
                  type_ == QpType::Ud),
-      receive_queue(receive_depth(capabilities, srq_), capabilities.max_recv_sge) {
+      receive_queue(receive_depth(capabilities, srq_), capabilities.max_recv_sge),
+      transport_bits_(is_xrc(type_) ? static_cast<std::uint8_t>(
+                                          static_cast<unsigned>(wire::Transport::Xrc) << 5)
+                                    : 0) {
   attributes.capabilities = capabilities;
   current_receive.list = ScatterList{srq != nullptr ? srq->max_sge() : capabilities.max_recv_sge};
 }
@@ -129,7 +132,8 @@ WcStatus QpCore::perform_locally(const SendWqe& wqe) {
   return WcStatus::MemoryWindowBindError;
 }
 
-WcStatus QpCore::scatter(std::span<const Sge> sges, std::uint64_t offset, ByteSpan payload) {
+WcStatus QpCore::scatter(const ProtectionDomain& of, std::span<const Sge> sges,
+                         std::uint64_t offset, ByteSpan payload) {
   std::uint64_t skip = offset;
   for (const Sge& sge : sges) {
     if (payload.empty()) {
@@ -141,7 +145,7 @@ WcStatus QpCore::scatter(std::span<const Sge> sges, std::uint64_t offset, ByteSp
     }
     const std::size_t take = std::min<std::size_t>(payload.size(), sge.length - skip);
     const MemoryTable::Found found =
-        memory.find(pd, sge.lkey, sge.address + skip, take, Access::LocalWrite);
+        memory.find(of, sge.lkey, sge.address + skip, take, Access::LocalWrite);
     if (found.fault != KeyFault::None) {
       return no_access("write", sge.lkey, sge.address + skip, take);
     }
@@ -170,7 +174,7 @@ void QpCore::complete_head(WcStatus status, std::uint32_t byte_length) {
     wc.opcode = kind_of(wqe.opcode).completion;
     wc.byte_length = byte_length;
     wc.qpn = number;
-    send_cq.push(wc, false);
+    send_cq->push(wc, false);
   }
   send_queue.retire_head();
 }
@@ -179,7 +183,48 @@ void QpCore::complete_receive(const ReceiveWqe& wqe, Wc wc, bool solicited) {
   wc.wr_id = wqe.wr_id;
   wc.qpn = number;
   wc.pkey_index = attributes.pkey_index;
-  recv_cq.push(wc, solicited);
+  CompletionQueue* const cq = current_xrc_srq != nullptr ? current_xrc_srq->xrc().cq : recv_cq;
+  cq->push(wc, solicited);
+  if (current_xrc_srq != nullptr) {
+    std::exchange(current_xrc_srq, nullptr)->uses.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+bool QpCore::take_current_receive(SharedReceiveQueue& from) {
+  if (!from.take(current_receive)) {
+    return false;
+  }
+  from.uses.fetch_add(1, std::memory_order_relaxed);
+  current_xrc_srq = &from;
+  return true;
+}
+
+void QpCore::forget_receive() {
+  has_current_receive = false;
+  if (current_xrc_srq != nullptr) {
+    std::exchange(current_xrc_srq, nullptr)->uses.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+void QpCore::remove_completions() {
+  for (CompletionQueue* const cq : {send_cq, recv_cq}) {
+    if (cq != nullptr) {
+      cq->remove(number);
+    }
+  }
+}
+
+void QpCore::count_uses(int by) {
+  const auto count = [by](auto* object) {
+    if (object != nullptr) {
+      object->uses.fetch_add(static_cast<std::uint32_t>(by), std::memory_order_acq_rel);
+    }
+  };
+  count(&pd);
+  count(send_cq);
+  count(recv_cq);
+  count(srq);
+  count(xrcd);
 }
 
 void QpCore::flush() {

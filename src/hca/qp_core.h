@@ -15,6 +15,7 @@
 #include "hca/receive_queue.h"
 #include "hca/send_queue.h"
 #include "hca/types.h"
+#include "hca/xrc.h"
 
 namespace weft::hca {
 
@@ -43,15 +44,15 @@ enum class Half : std::uint8_t { Requester, Responder };
 /// Nothing here calls out but HcaEvents.
 class QpCore {
  public:
-  QpCore(QpType type, Qpn number, ProtectionDomain& pd, CompletionQueue& send_cq,
-         CompletionQueue& recv_cq, SharedReceiveQueue* srq, bool signal_all,
+  QpCore(QpType type, Qpn number, ProtectionDomain& pd, CompletionQueue* send_cq,
+         CompletionQueue* recv_cq, SharedReceiveQueue* srq, bool signal_all,
          const QpCapabilities& capabilities, MemoryTable& memory, HcaEvents& events);
 
   const QpType type;
   const Qpn number;
   ProtectionDomain& pd;
-  CompletionQueue& send_cq;
-  CompletionQueue& recv_cq;
+  CompletionQueue* const send_cq;  ///< null: an XRC target, which has no send queue
+  CompletionQueue* const recv_cq;  ///< null: XRC, which has no receive queue
   SharedReceiveQueue* const srq;
   const bool signal_all;
   MemoryTable& memory;
@@ -59,6 +60,8 @@ class QpCore {
   class Qp* owner{};             ///< for events
   class Transport* transport{};  ///< told of state changes
   TimeScale time_scale;          ///< of the retry and RNR timers
+  XrcDomain* xrcd{};             ///< of an XRC target, else null
+  const XrcSrqTable* xrc_srqs{};
 
   QpAttributes attributes;  ///< attributes.state is the QP's state
   PacketRoute route;        ///< connected QPs: made from attributes.address
@@ -72,7 +75,8 @@ class QpCore {
   ReceiveWqe
       current_receive;  ///< the receive WQE that a message is filling, with has_current_receive
   bool has_current_receive{};
-  ReceiveQueue receive_queue;  ///< empty with an SRQ
+  SharedReceiveQueue* current_xrc_srq{};  ///< that `current_receive` is of, and so stays
+  ReceiveQueue receive_queue;             ///< empty with an SRQ
 
   [[nodiscard]] QpState state() const { return attributes.state; }
   [[nodiscard]] std::uint32_t mtu_bytes() const { return wire::bytes(attributes.path_mtu); }
@@ -84,12 +88,18 @@ class QpCore {
     return std::max(1U, bytes >> wire::log2_bytes(attributes.path_mtu));
   }
 
+  /// An opcode of RC as this QP sends it: the reliable transports differ in the upper three bits
+  /// only, which are 0 for RC (Table 38). Those of other engines stay as they are.
+  [[nodiscard]] wire::Opcode opcode(wire::Opcode rc) const {
+    return static_cast<wire::Opcode>(static_cast<std::uint8_t>(rc) | transport_bits_);
+  }
+
   /// A header towards the connected peer: route, P_Key, destination QPN; one packet. It is the
   /// half's own and kept from packet to packet, since most of it stays as it is; extensions, and
   /// what a datagram changes, are the caller's.
   [[nodiscard]] PacketHeader& header(Half half, wire::Opcode opcode, Psn psn) {
     PacketHeader& header = headers_[static_cast<std::size_t>(half)].header;
-    header.opcode = header.last_opcode = opcode;
+    header.opcode = header.last_opcode = this->opcode(opcode);
     header.packet_count = 1;
     header.solicited = header.ack_request = false;
     header.psn = psn;
@@ -116,15 +126,35 @@ class QpCore {
   /// Memory that a request of the peer names.
   [[nodiscard]] MemoryTable::Found find_for_peer(RKey rkey, std::uint64_t address,
                                                  std::uint64_t length, AccessFlags needed) const {
-    return memory.find(pd, rkey, address, length, needed, number);
+    return find_for_peer(pd, rkey, address, length, needed);
+  }
+  /// The same of another PD: an XRC SRQ's.
+  [[nodiscard]] MemoryTable::Found find_for_peer(const ProtectionDomain& of, RKey rkey,
+                                                 std::uint64_t address, std::uint64_t length,
+                                                 AccessFlags needed) const {
+    return memory.find(of, rkey, address, length, needed, number);
   }
 
   /// Writes `payload` at byte `offset` of a scatter list (needs LocalWrite). `last` asks for the
   /// final bytes to land last.
-  [[nodiscard]] WcStatus scatter(std::span<const Sge> sges, std::uint64_t offset, ByteSpan payload);
+  [[nodiscard]] WcStatus scatter(std::span<const Sge> sges, std::uint64_t offset,
+                                 ByteSpan payload) {
+    return scatter(pd, sges, offset, payload);
+  }
+  /// The same for memory of another PD: an XRC SRQ's.
+  [[nodiscard]] WcStatus scatter(const ProtectionDomain& of, std::span<const Sge> sges,
+                                 std::uint64_t offset, ByteSpan payload);
 
   /// Next receive WQE of the RQ or SRQ; false when there is none.
   [[nodiscard]] bool take_receive_wqe(ReceiveWqe& into);
+  /// The same into `current_receive`, of an XRC SRQ.
+  [[nodiscard]] bool take_current_receive(SharedReceiveQueue& from);
+  /// Without a completion: nobody fills `current_receive` any more.
+  void forget_receive();
+  /// What is left of this QP in its CQs goes.
+  void remove_completions();
+  /// Its PD, CQs, SRQ and XRC domain may not be destroyed (1); they may again (-1).
+  void count_uses(int by);
 
   /// Ends the oldest send WQE: pushes its completion if it is signaled or failed, and retires it.
   void complete_head(WcStatus status, std::uint32_t byte_length = 0);
@@ -172,6 +202,7 @@ class QpCore {
   struct alignas(64) Kept {
     PacketHeader header;
   };
+  const std::uint8_t transport_bits_;         // of XRC, else 0
   std::array<Kept, 2> headers_;               // by half
   std::array<std::string_view, 2> failures_;  // by half; empty: none
 };

@@ -178,8 +178,7 @@ void Qp::change_state(QpState from, QpState to) {
   if (to == QpState::Reset) {
     core_->send_queue.clear();
     core_->receive_queue.clear();
-    core_->send_cq.remove(core_->number);
-    core_->recv_cq.remove(core_->number);
+    core_->remove_completions();
     const QpCapabilities capabilities = core_->attributes.capabilities;
     core_->attributes = QpAttributes{};
     core_->attributes.capabilities = capabilities;

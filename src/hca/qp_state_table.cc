@@ -57,6 +57,23 @@ constexpr auto kRows = std::to_array<Row>({
     {S::Sqd,   S::Sqd,  {kNone, kSqdRc},         {kNone, kSqdUc},         {kNone, kRtrDatagramOptional}},
 });
 
+/// XRC where an initiator differs from UC, or a target from RC (annex A14; R-QP-3): each half has
+/// but the attributes of its own.
+struct XrcRow {
+  QpState from;
+  QpState to;
+  QpTransition initiator;
+  QpTransition target;
+};
+constexpr Mask kRtsTarget = set(A::Timeout, A::SqPsn);
+constexpr Mask kSqdInitiator =
+    kSqdUc | set(A::Port, A::Timeout, A::RetryCount, A::RnrRetry, A::MaxQpRdAtomic);
+constexpr Mask kSqdTarget = kSqdUc | set(A::Port, A::Timeout, A::MaxDestRdAtomic, A::MinRnrTimer);
+constexpr auto kXrcRows = std::to_array<XrcRow>({
+    {S::Rtr, S::Rts, {kRtsRc, kRtsUcOptional}, {kRtsTarget, kRtsRcOptional}},
+    {S::Sqd, S::Sqd, {kNone, kSqdInitiator},   {kNone, kSqdTarget}         },
+});
+
 // SQE is left for RTS by UC and UD only; RC has no SQE.
 constexpr QpTransition kSqeUc{kNone, set(A::CurrentState, A::RemoteAccess)};
 constexpr QpTransition kSqeUd{kNone, set(A::CurrentState, A::QKey)};
@@ -83,9 +100,15 @@ const QpTransition* qp_transition(QpType type, QpState from, QpState to) {
   if (from == S::Sqe && to == S::Rts) {
     return type == QpType::Uc ? &kSqeUc : type == QpType::Ud ? &kSqeUd : nullptr;
   }
+  for (const XrcRow& row : kXrcRows) {
+    if (is_xrc(type) && row.from == from && row.to == to) {
+      return type == QpType::XrcInitiator ? &row.initiator : &row.target;
+    }
+  }
   for (const Row& row : kRows) {
     if (row.from == from && row.to == to) {
-      return type == QpType::Rc ? &row.rc : type == QpType::Uc ? &row.uc : &row.ud;
+      const bool as_rc = type == QpType::Rc || type == QpType::XrcTarget;
+      return as_rc ? &row.rc : type == QpType::Ud ? &row.ud : &row.uc;
     }
   }
   return nullptr;
@@ -137,6 +160,10 @@ std::string_view name(QpType type) {
       return "UC";
     case QpType::Ud:
       return "UD";
+    case QpType::XrcInitiator:
+      return "XRC initiator";
+    case QpType::XrcTarget:
+      return "XRC target";
   }
   return "no type";
 }

@@ -14,6 +14,7 @@ enum class RcFault : std::uint8_t {
   None,
   OpcodeSequence,     ///< First/Middle/Last do not follow each other
   OpcodeUnsupported,  ///< reserved or unknown operation
+  InvalidXrceth,      ///< no XRC SRQ of the target QP's domain has that number (annex A14)
   NotPermitted,       ///< the QP's access flags lack the operation
   TooManyReads,       ///< more READs and atomics outstanding than responder resources
   MisalignedAtomic,   ///< address not a multiple of 8
@@ -38,6 +39,9 @@ inline constexpr auto kRcFaultTable = std::to_array<RcFaultRow>({
      AsyncEventType::QpRequestError                                                                                                           },
     {RcFault::OpcodeUnsupported, wire::NakCode::InvalidRequest,         WcStatus::LocalQpOperationError,
      true,                                                                                                      AsyncEventType::QpRequestError},
+    // As an R_Key that is not the PD's: something that exists may not be reached from here.
+    {RcFault::InvalidXrceth,     wire::NakCode::RemoteAccessError,      WcStatus::LocalQpOperationError,
+     true,                                                                                                      AsyncEventType::QpAccessError },
     {RcFault::NotPermitted,      wire::NakCode::InvalidRequest,         WcStatus::LocalQpOperationError, true,
      AsyncEventType::QpRequestError                                                                                                           },
     {RcFault::TooManyReads,      wire::NakCode::InvalidRequest,         WcStatus::LocalQpOperationError, true,

@@ -52,6 +52,7 @@ class RcRequester {
     bool is_first{};
     bool is_last{};
   };
+  void name_srq(PacketHeader& header, const SendWqe& wqe) const;
   Step send_message_part(TransmitSink& sink, SendWqe& wqe, Instant now);
   [[gnu::always_inline]] Step send_part(TransmitSink& sink, SendWqe& wqe, Instant now, Part part);
   [[gnu::noinline]] Step send_read(TransmitSink& sink, SendWqe& wqe, Instant now);

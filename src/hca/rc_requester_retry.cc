@@ -16,7 +16,7 @@ void RcRequester::start() {
   reads_outstanding_ = 0;
   ssn_ = 0;
   lsn_ = 0;
-  unlimited_credits_ = false;
+  unlimited_credits_ = is_xrc(core_.type);  // the receive WQEs are an SRQ's: nobody counts them
   retries_left_ = core_.attributes.retry_count;
   rnr_retries_left_ = core_.attributes.rnr_retry;
   loss_known_ = rewound_ = stalled_ = drained_reported_ = false;

@@ -162,6 +162,13 @@ void RcRequester::advance_cursor() {
   }
 }
 
+/// Annex A14: every request of XRC has an XRCETH, those that take no receive WQE as well.
+inline void RcRequester::name_srq(PacketHeader& header, const SendWqe& wqe) const {
+  if (is_xrc(core_.type)) {
+    header.xrc_srqn = wqe.xrc_srqn;
+  }
+}
+
 /// `part` is known to the compiler where it is called for a message of one packet.
 inline RcRequester::Step RcRequester::send_part(TransmitSink& sink, SendWqe& wqe, Instant now,
                                                 Part part) {
@@ -177,11 +184,13 @@ inline RcRequester::Step RcRequester::send_part(TransmitSink& sink, SendWqe& wqe
   PacketHeader& header =
       core_.header(Half::Requester, request_opcode(wqe, part.is_first, part.is_last && is_one),
                    wqe.first_psn + packet);
-  header.last_opcode = is_one ? header.opcode : request_opcode(wqe, false, part.is_last);
+  header.last_opcode =
+      is_one ? header.opcode : core_.opcode(request_opcode(wqe, false, part.is_last));
   header.packet_count = static_cast<std::uint16_t>(part.packets);
   header.solicited = part.is_last && wqe.flags.has(Send::Solicited);
   header.ack_request = part.is_last || (packet / kAckRequestInterval) !=
                                            ((packet + part.packets) / kAckRequestInterval);
+  name_srq(header, wqe);
   const WrTraits traits = kind_of(wqe.opcode).traits;
   if (part.is_first && traits.has(WrTrait::Write)) {
     header.extension.reth = wire::Reth{
@@ -224,6 +233,7 @@ RcRequester::Step RcRequester::send_read(TransmitSink& sink, SendWqe& wqe, Insta
   const std::uint32_t arrived = wqe.bytes_done >> wire::log2_bytes(core_.attributes.path_mtu);
   PacketHeader& header =
       core_.header(Half::Requester, wire::Opcode::RcRdmaReadRequest, wqe.first_psn + arrived);
+  name_srq(header, wqe);
   header.ack_request = true;
   header.extension.reth = wire::Reth{.virtual_address = wqe.remote_address + wqe.bytes_done,
                                      .rkey = wqe.rkey,
@@ -244,6 +254,7 @@ RcRequester::Step RcRequester::send_atomic(TransmitSink& sink, SendWqe& wqe, Ins
   PacketHeader& header = core_.header(
       Half::Requester, compare_swap ? wire::Opcode::RcCompareSwap : wire::Opcode::RcFetchAdd,
       wqe.first_psn);
+  name_srq(header, wqe);
   header.ack_request = true;
   header.extension.atomic_eth =
       wire::AtomicEth{.virtual_address = wqe.remote_address,

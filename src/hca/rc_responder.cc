@@ -24,7 +24,7 @@ using wire::Position;
 
 /// PSNs that a request takes: a READ one for each of its response packets (§9.7.3.1).
 [[nodiscard]] std::uint32_t psns_of(const Packet& packet, wire::Mtu mtu) {
-  return packet.header.opcode == wire::Opcode::RcRdmaReadRequest
+  return wire::opcode_info(packet.header.opcode)->operation == Operation::RdmaReadRequest
              ? wire::packets(packet.header.extension.reth.dma_length, mtu)
              : packet.header.packet_count;
 }
@@ -33,8 +33,15 @@ using wire::Position;
 
 RcResponder::RcResponder(QpCore& core, const DeviceLimits& limits)
     : core_(core),
+      target_{.pd = &core.pd, .xrc_srq = nullptr},
       pending_(std::size_t{limits.max_qp_rd_atomic} * 2),
       atomics_(limits.max_qp_rd_atomic) {}
+
+RcResponder::Target RcResponder::target_of(std::uint32_t xrc_srqn) const {
+  SharedReceiveQueue* const srq =
+      core_.xrcd != nullptr ? core_.xrc_srqs->find(xrc_srqn, *core_.xrcd) : nullptr;
+  return {.pd = srq != nullptr ? &srq->pd() : &core_.pd, .xrc_srq = srq};
+}
 
 void RcResponder::start() {
   expected_ = core_.attributes.rq_psn;
@@ -45,7 +52,7 @@ void RcResponder::start() {
 
 void RcResponder::stop() {
   message_ = {};
-  core_.has_current_receive = false;
+  core_.forget_receive();
   gap_reported_ = closing_ = ack_due_ = nak_due_ = false;
   pending_head_ = pending_count_ = repeats_ = 0;
   for (AtomicRecord& record : atomics_) {
@@ -59,7 +66,7 @@ void RcResponder::enter_error() {
     stop();
   }
   message_ = {};
-  core_.has_current_receive = false;
+  core_.forget_receive();
 }
 
 /// The PSN check (§9.7.4.1.2, Figure 86..): expected, duplicate or gap.
@@ -68,6 +75,9 @@ void RcResponder::handle_request(const Packet& packet) {
   if ((state != QpState::Rtr && state != QpState::Rts && state != QpState::Sqd) ||
       core_.is_failing(Half::Responder)) {
     return;
+  }
+  if (core_.xrcd != nullptr) {
+    target_ = target_of(packet.header.xrc_srqn);
   }
   const std::int32_t offset = distance(expected_, packet.header.psn);
   if (offset == 0 || planted(PlantedBug::ExpectedPsnCheckSkipped)) {
@@ -157,7 +167,9 @@ void RcResponder::refuse_lost_key(const Packet& packet) {
 
 bool RcResponder::ensure_receive_wqe() {
   if (!core_.has_current_receive) {
-    core_.has_current_receive = core_.take_receive_wqe(core_.current_receive);
+    core_.has_current_receive = target_.xrc_srq != nullptr
+                                    ? core_.take_current_receive(*target_.xrc_srq)
+                                    : core_.take_receive_wqe(core_.current_receive);
   }
   return core_.has_current_receive;
 }
@@ -197,10 +209,10 @@ void RcResponder::execute(const Packet& packet) {
 
 void RcResponder::execute_send(const Packet& packet, const wire::OpcodeInfo& first, bool ends) {
   if (starts(first)) {
-    message_ = {.active = true, .is_write = false};
+    message_ = {.active = true, .is_write = false, .xrc_srqn = packet.header.xrc_srqn};
   }
   const WcStatus status =
-      core_.scatter(core_.current_receive.list.sges(), message_.bytes, packet.payload);
+      core_.scatter(*target_.pd, core_.current_receive.list.sges(), message_.bytes, packet.payload);
   if (status != WcStatus::Success) {
     message_ = {};
     refuse(packet, {RcFault::LocalQpOperation,
@@ -223,12 +235,13 @@ void RcResponder::execute_write(const Packet& packet, const wire::OpcodeInfo& fi
                 .bytes = 0,
                 .address = reth.virtual_address,
                 .rkey = reth.rkey,
-                .length = reth.dma_length};
+                .length = reth.dma_length,
+                .xrc_srqn = packet.header.xrc_srqn};
   }
   if (!packet.payload.empty()) {
     const MemoryTable::Found found =
-        core_.find_for_peer(message_.rkey, message_.address + message_.bytes, packet.payload.size(),
-                            Access::RemoteWrite);
+        core_.find_for_peer(*target_.pd, message_.rkey, message_.address + message_.bytes,
+                            packet.payload.size(), Access::RemoteWrite);
     if (found.fault != KeyFault::None) {
       refuse_lost_key(packet);
       return;
@@ -262,7 +275,7 @@ void RcResponder::complete_receive(const Packet& packet, bool with_write) {
   }
   if (last.headers.has(wire::ExtensionHeader::Ieth)) {
     const RKey rkey{packet.header.immediate_or_rkey};
-    if (core_.memory.invalidate(core_.pd, rkey, core_.number) != KeyFault::None) {
+    if (core_.memory.invalidate(*target_.pd, rkey, core_.number) != KeyFault::None) {
       refuse(packet, {RcFault::RKeyViolation,
                       "SEND with invalidate names a key that this QP may not invalidate"});
       return;
@@ -282,6 +295,7 @@ void RcResponder::execute_read(const Packet& packet) {
                      .bytes_left = reth.dma_length,
                      .address = reth.virtual_address,
                      .rkey = reth.rkey,
+                     .xrc_srqn = packet.header.xrc_srqn,
                      .started = false,
                      .msn = msn_,
                      .original = 0});
@@ -291,7 +305,7 @@ void RcResponder::execute_read(const Packet& packet) {
 /// (IBTA vol 1 annex A19).
 void RcResponder::execute_atomic_write(const Packet& packet) {
   const wire::Reth reth = packet.header.extension.reth;
-  const MemoryTable::Found found = core_.find_for_peer(reth.rkey, reth.virtual_address,
+  const MemoryTable::Found found = core_.find_for_peer(*target_.pd, reth.rkey, reth.virtual_address,
                                                        packet.payload.size(), Access::RemoteWrite);
   if (found.fault != KeyFault::None) {
     refuse_lost_key(packet);
@@ -314,7 +328,7 @@ void RcResponder::execute_atomic_write(const Packet& packet) {
 void RcResponder::execute_atomic(const Packet& packet, const wire::OpcodeInfo& info) {
   const wire::AtomicEth eth = packet.header.extension.atomic_eth;
   const MemoryTable::Found found =
-      core_.find_for_peer(eth.rkey, eth.virtual_address, 8, Access::RemoteAtomic);
+      core_.find_for_peer(*target_.pd, eth.rkey, eth.virtual_address, 8, Access::RemoteAtomic);
   if (found.fault != KeyFault::None) {
     refuse_lost_key(packet);
     return;
@@ -336,6 +350,7 @@ void RcResponder::execute_atomic(const Packet& packet, const wire::OpcodeInfo& i
                      .bytes_left = 0,
                      .address = 0,
                      .rkey = {},
+                     .xrc_srqn = packet.header.xrc_srqn,
                      .started = false,
                      .msn = msn_,
                      .original = original});

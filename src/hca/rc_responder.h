@@ -41,6 +41,7 @@ class RcResponder {
     std::uint32_t bytes_left{};
     std::uint64_t address{};
     RKey rkey{};
+    std::uint32_t xrc_srqn{};
     bool started{};  // the first response packet is out
     Msn msn;
     std::uint64_t original{};  // atomic
@@ -58,7 +59,16 @@ class RcResponder {
     std::uint64_t address{};  // WRITE
     RKey rkey{};
     std::uint32_t length{};  // WRITE: DMALen
+    std::uint32_t xrc_srqn{};
   };
+
+  /// Whose receive WQEs and whose memory a request may use: the QP's, or, of XRC, those of the SRQ
+  /// that its XRCETH names (annex A14). Looked up once for each packet, since the SRQ may go.
+  struct Target {
+    const ProtectionDomain* pd{};
+    SharedReceiveQueue* xrc_srq{};
+  };
+  [[nodiscard]] Target target_of(std::uint32_t xrc_srqn) const;
 
   // Checks, in order; each looks and changes nothing (rc_responder_check.cc).
   struct Refusal {
@@ -67,6 +77,7 @@ class RcResponder {
   };
   [[nodiscard]] Refusal check(const Packet& packet) const;
   [[nodiscard]] Refusal check_sequence(const wire::OpcodeInfo& first) const;
+  [[nodiscard]] Refusal check_xrceth(const Packet& packet) const;
   [[nodiscard]] Refusal check_permission(const wire::OpcodeInfo& info) const;
   [[nodiscard]] Refusal check_length(const Packet& packet, const wire::OpcodeInfo& first,
                                      bool ends) const;
@@ -113,6 +124,7 @@ class RcResponder {
   Psn expected_;
   Msn msn_;
   Message message_;
+  Target target_;        ///< of the request that is being handled
   bool gap_reported_{};  ///< a NAK for the expected PSN is out: further gaps are silent
                          ///< (§9.7.5.2.6.. once)
   bool established_reported_{};

@@ -31,6 +31,9 @@ RcResponder::Refusal RcResponder::check(const Packet& packet) const {
   if (const Refusal refusal = check_sequence(*first); refusal.fault != RcFault::None) {
     return refusal;
   }
+  if (const Refusal refusal = check_xrceth(packet); refusal.fault != RcFault::None) {
+    return refusal;
+  }
   if (const Refusal refusal = check_permission(*first); refusal.fault != RcFault::None) {
     return refusal;
   }
@@ -63,6 +66,19 @@ RcResponder::Refusal RcResponder::check_sequence(const wire::OpcodeInfo& first) 
   return continues
              ? Refusal{}
              : Refusal{RcFault::OpcodeSequence, "another request before the message's last packet"};
+}
+
+RcResponder::Refusal RcResponder::check_xrceth(const Packet& packet) const {
+  if (core_.xrcd == nullptr) {
+    return {};
+  }
+  if (target_.xrc_srq == nullptr) {
+    return {RcFault::InvalidXrceth,
+            "no XRC SRQ of the target QP's XRC domain has the number in the XRCETH"};
+  }
+  return message_.active && message_.xrc_srqn != packet.header.xrc_srqn
+             ? Refusal{RcFault::InvalidXrceth, "the packets of one message name different XRC SRQs"}
+             : Refusal{};
 }
 
 RcResponder::Refusal RcResponder::check_permission(const wire::OpcodeInfo& info) const {
@@ -152,8 +168,8 @@ RcResponder::Refusal RcResponder::check_key(const Packet& packet,
           begins ? reth.virtual_address : message_.address + message_.bytes;
       const std::uint64_t length = begins ? reth.dma_length : packet.payload.size();
       return refused(core_
-                         .find_for_peer(begins ? reth.rkey : message_.rkey, address, length,
-                                        Access::RemoteWrite)
+                         .find_for_peer(*target_.pd, begins ? reth.rkey : message_.rkey, address,
+                                        length, Access::RemoteWrite)
                          .fault);
     }
     case Operation::RdmaReadRequest: {
@@ -161,18 +177,20 @@ RcResponder::Refusal RcResponder::check_key(const Packet& packet,
       if (reth.dma_length > (1U << 31)) {
         return {RcFault::Length, "a READ of more than 2^31 bytes"};
       }
-      return refused(
-          core_.find_for_peer(reth.rkey, reth.virtual_address, reth.dma_length, Access::RemoteRead)
-              .fault);
+      return refused(core_
+                         .find_for_peer(*target_.pd, reth.rkey, reth.virtual_address,
+                                        reth.dma_length, Access::RemoteRead)
+                         .fault);
     }
     case Operation::AtomicWrite: {
       const wire::Reth reth = packet.header.extension.reth;
       if (reth.virtual_address % kAtomicBytes != 0) {
         return {RcFault::MisalignedAtomic, "an ATOMIC WRITE's address is not a multiple of 8"};
       }
-      return refused(
-          core_.find_for_peer(reth.rkey, reth.virtual_address, kAtomicBytes, Access::RemoteWrite)
-              .fault);
+      return refused(core_
+                         .find_for_peer(*target_.pd, reth.rkey, reth.virtual_address, kAtomicBytes,
+                                        Access::RemoteWrite)
+                         .fault);
     }
     case Operation::CompareSwap:
     case Operation::FetchAdd: {
@@ -181,7 +199,8 @@ RcResponder::Refusal RcResponder::check_key(const Packet& packet,
         return {RcFault::MisalignedAtomic, "an atomic's address is not a multiple of 8"};
       }
       return refused(
-          core_.find_for_peer(eth.rkey, eth.virtual_address, 8, Access::RemoteAtomic).fault);
+          core_.find_for_peer(*target_.pd, eth.rkey, eth.virtual_address, 8, Access::RemoteAtomic)
+              .fault);
     }
     default:
       return {};

@@ -51,7 +51,8 @@ void RcResponder::handle_duplicate_read(const Packet& packet) {
       reth.dma_length == 0 ? 1 : (std::uint64_t{reth.dma_length} + mtu - 1) / mtu;
   const auto behind = static_cast<std::uint64_t>(-std::int64_t{distance(expected_, psn)});
   if (packets > behind || !core_.attributes.access.has(Access::RemoteRead) ||
-      core_.find_for_peer(reth.rkey, reth.virtual_address, reth.dma_length, Access::RemoteRead)
+      core_.find_for_peer(*target_.pd, reth.rkey, reth.virtual_address, reth.dma_length,
+                          Access::RemoteRead)
               .fault != KeyFault::None) {
     return;  // no repetition of anything that we answered: dropped
   }
@@ -61,6 +62,7 @@ void RcResponder::handle_duplicate_read(const Packet& packet) {
                       .address = reth.virtual_address -
                                  (planted(PlantedBug::RepeatedReadFromItsStart) ? 256U : 0U),
                       .rkey = reth.rkey,
+                      .xrc_srqn = packet.header.xrc_srqn,
                       .started = false,
                       .msn = msn_,
                       .original = 0});
@@ -91,6 +93,7 @@ void RcResponder::handle_duplicate_atomic(Psn psn) {
                           .bytes_left = 0,
                           .address = 0,
                           .rkey = {},
+                          .xrc_srqn = 0,
                           .started = false,
                           .msn = record.msn,
                           .original = record.original});

@@ -51,7 +51,7 @@ void RcResponder::note_nak(wire::Syndrome syndrome, Psn psn) {
 
 /// R-RVT-9: credits from the free receive WQEs; with an SRQ there is no count to give.
 wire::Syndrome RcResponder::positive_syndrome() const {
-  if (core_.srq != nullptr) {
+  if (core_.srq != nullptr || core_.xrcd != nullptr) {
     return wire::Syndrome::ack(wire::kUnlimitedCredits);
   }
   return wire::Syndrome::ack(wire::credit_code(core_.receive_queue.size()));
@@ -114,8 +114,8 @@ RcResponder::Step RcResponder::transmit_read(TransmitSink& sink, Pending& pendin
   const std::uint32_t mtu = core_.mtu_bytes();
   const std::uint32_t train = core_.train_packets(sink.max_train_bytes()) * mtu;
   const std::uint32_t bytes = std::min(pending.bytes_left, train);
-  const MemoryTable::Found found =
-      core_.find_for_peer(pending.rkey, pending.address, bytes, Access::RemoteRead);
+  const MemoryTable::Found found = core_.find_for_peer(
+      *target_of(pending.xrc_srqn).pd, pending.rkey, pending.address, bytes, Access::RemoteRead);
   if (found.fault != KeyFault::None) {
     note_nak(wire::Syndrome::nak(wire::NakCode::RemoteAccessError), pending.psn);
     core_.raise(AsyncEventType::QpAccessError);
@@ -133,7 +133,7 @@ RcResponder::Step RcResponder::transmit_read(TransmitSink& sink, Pending& pendin
   };
   PacketHeader& header =
       core_.header(Half::Responder, opcode(first, last && count == 1), pending.psn);
-  header.last_opcode = count == 1 ? header.opcode : opcode(false, last);
+  header.last_opcode = count == 1 ? header.opcode : core_.opcode(opcode(false, last));
   header.packet_count = static_cast<std::uint16_t>(count);
   header.extension.response.aeth = wire::Aeth{.syndrome = positive_syndrome(), .msn = pending.msn};
   const std::array<ByteSpan, 1> gather{ByteSpan{found.memory}};

@@ -69,8 +69,8 @@ void ReceiveQueue::move_to(ReceiveQueue& other) {
 
 SharedReceiveQueue::SharedReceiveQueue(ProtectionDomain& pd, std::uint32_t depth,
                                        std::uint32_t max_sge, std::uint32_t limit,
-                                       LockPolicy policy, HcaEvents& events)
-    : lock_(policy), pd_(pd), events_(events), queue_(depth, max_sge), limit_(limit) {}
+                                       LockPolicy policy, HcaEvents& events, const XrcSrqInit& xrc)
+    : lock_(policy), pd_(pd), events_(events), queue_(depth, max_sge), limit_(limit), xrc_(xrc) {}
 
 Result<void> SharedReceiveQueue::post(const RecvWr& wr) {
   const std::lock_guard guard{lock_};

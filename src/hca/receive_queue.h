@@ -14,6 +14,8 @@
 
 namespace weft::hca {
 
+class XrcDomain;
+
 /// Storage for a scatter list of up to so many elements. Receive WQEs hand it on: nothing is
 /// allocated or copied when one is taken.
 class ScatterList {
@@ -69,12 +71,20 @@ class ReceiveQueue {
   std::uint32_t size_{};
 };
 
+/// Of an XRC SRQ (IBTA vol 1 annex A14): where it belongs, and where its receives complete.
+struct XrcSrqInit {
+  XrcDomain* domain{};  // null: no XRC SRQ
+  CompletionQueue* cq{};
+  std::uint32_t number{};  // 24 bits
+};
+
 /// Shared receive queue (IBTA vol 1 §10.2.9.x): any thread; one lock under the driver's policy.
 /// Crossing below the limit raises SrqLimitReached once, then the limit is 0 again (R-RVT-15).
 class SharedReceiveQueue {
  public:
   SharedReceiveQueue(ProtectionDomain& pd, std::uint32_t depth, std::uint32_t max_sge,
-                     std::uint32_t limit, LockPolicy policy, HcaEvents& events);
+                     std::uint32_t limit, LockPolicy policy, HcaEvents& events,
+                     const XrcSrqInit& xrc = {});
 
   Result<void> post(const RecvWr& wr);
   bool take(ReceiveWqe& into);
@@ -85,9 +95,10 @@ class SharedReceiveQueue {
   [[nodiscard]] std::uint32_t depth();
   [[nodiscard]] std::uint32_t max_sge();
   [[nodiscard]] ProtectionDomain& pd() const { return pd_; }
+  [[nodiscard]] const XrcSrqInit& xrc() const { return xrc_; }
 
   void* user{};
-  std::atomic<std::uint32_t> uses{};
+  std::atomic<std::uint32_t> uses{};  ///< QPs; of an XRC SRQ, messages that fill a receive of it
 
  private:
   PolicyLock lock_;
@@ -95,6 +106,7 @@ class SharedReceiveQueue {
   HcaEvents& events_;
   ReceiveQueue queue_;
   std::uint32_t limit_{};
+  const XrcSrqInit xrc_;
 };
 
 }  // namespace weft::hca

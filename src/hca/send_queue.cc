@@ -41,6 +41,7 @@ SendWqe& SendQueue::push(const SendWr& wr) {
   wqe.immediate = wr.immediate;
   wqe.remote_address = wr.remote_address;
   wqe.rkey = wr.rkey;
+  wqe.xrc_srqn = wr.xrc_srqn;
   wqe.compare_add = wr.compare_add;
   wqe.swap = wr.swap;
   if (wr.binding != nullptr) [[unlikely]] {

@@ -24,6 +24,7 @@ struct SendWqe {
   std::uint32_t immediate{};
   std::uint64_t remote_address{};
   RKey rkey{};
+  std::uint32_t xrc_srqn{};
   std::uint64_t compare_add{};
   std::uint64_t swap{};
 

@@ -14,7 +14,13 @@
 /// has one, so that a C front end translates by value.
 namespace weft::hca {
 
-enum class QpType : std::uint8_t { Rc = 2, Uc = 3, Ud = 4 };
+enum class QpType : std::uint8_t { Rc = 2, Uc = 3, Ud = 4, XrcInitiator = 9, XrcTarget = 10 };
+
+/// XRC (IBTA vol 1 annex A14) is RC with halves in QPs of their own: an initiator has but a send
+/// queue, a target none at all; what a target receives goes to the SRQ that each request names.
+[[nodiscard]] constexpr bool is_xrc(QpType type) {
+  return type == QpType::XrcInitiator || type == QpType::XrcTarget;
+}
 
 enum class QpState : std::uint8_t { Reset, Init, Rtr, Rts, Sqd, Sqe, Err };
 
@@ -184,6 +190,7 @@ struct SendWr {
   std::uint32_t immediate{};       // as a number, i.e. after conversion from network order
   std::uint64_t remote_address{};  // RDMA and atomics
   RKey rkey{};  // RDMA, atomics; the key to invalidate for SendWithInvalidate, LocalInvalidate
+  std::uint32_t xrc_srqn{};     // XRC: the peer's SRQ, 24 bits
   std::uint64_t compare_add{};  // atomics
   std::uint64_t swap{};         // CompareSwap; AtomicWrite: the eight bytes as they lie in memory
   const WindowBinding* binding{};  // BindMemoryWindow

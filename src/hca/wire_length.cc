@@ -38,6 +38,13 @@ constexpr std::array<std::pair<ExtensionHeader, std::size_t>, 9> kExtensions{
   return bytes / 4;
 }
 
+/// Of the packets between a train's first and last: only requests of XRC have an extension there.
+[[nodiscard]] std::size_t middle_words(wire::Opcode opcode) {
+  const wire::OpcodeInfo* const info = wire::opcode_info(opcode);
+  const bool has_xrceth = info != nullptr && info->headers.has(ExtensionHeader::Xrceth);
+  return has_xrceth ? wire::kSizeOf<wire::Xrceth> / 4 : 0;
+}
+
 /// By opcode: looked up for every packet.
 const std::array<std::uint8_t, 256> kExtensionWords = [] {
   std::array<std::uint8_t, 256> words{};
@@ -59,6 +66,7 @@ std::uint64_t packet_length_words(const PacketHeader& header, std::size_t payloa
   words += kExtensionWords[static_cast<std::uint8_t>(header.opcode)];
   if (header.packet_count > 1) {
     words += kExtensionWords[static_cast<std::uint8_t>(header.last_opcode)];
+    words += middle_words(header.opcode) * (header.packet_count - 2U);
   }
   return words;
 }

@@ -10,7 +10,7 @@
 namespace weft::hca {
 
 enum class WrTrait : std::uint16_t {
-  OfferedByRc = 1U << 0,  // which QP types take it (IBTA vol 1 Table 84..)
+  OfferedByRc = 1U << 0,  // which QP types take it (IBTA vol 1 Table 84..); XRC's initiator as RC
   OfferedByUc = 1U << 1,
   OfferedByUd = 1U << 2,
   Write = 1U << 3,
@@ -87,8 +87,15 @@ inline constexpr std::size_t kWrKindCount = internal::kWrKinds.size();
   constexpr unsigned kFirstType = static_cast<unsigned>(QpType::Rc);
   static_assert(static_cast<unsigned>(WrTrait::OfferedByRc) == 1 &&
                 static_cast<unsigned>(QpType::Ud) == kFirstType + 2);
+  if (type == QpType::XrcTarget) {
+    return false;  // it has no send queue (annex A14)
+  }
+  if (type == QpType::XrcInitiator && opcode == WrOpcode::AtomicWrite) {
+    return false;  // of annex A19 only RC's is carried here
+  }
+  const QpType like = type == QpType::XrcInitiator ? QpType::Rc : type;
   return static_cast<std::size_t>(opcode) < kWrKindCount &&
-         has(opcode, static_cast<WrTrait>(1U << (static_cast<unsigned>(type) - kFirstType)));
+         has(opcode, static_cast<WrTrait>(1U << (static_cast<unsigned>(like) - kFirstType)));
 }
 
 }  // namespace weft::hca

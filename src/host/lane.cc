@@ -147,6 +147,7 @@ bool Lane::may_discard(Instant& full_since, wire::Opcode opcode) const {
   }
   const wire::OpcodeInfo* const info = wire::opcode_info(opcode);
   return info != nullptr && info->transport != wire::Transport::Rc &&
+         info->transport != wire::Transport::Xrc &&
          at - full_since > links_.time_scale.apply(kHeadOfQueueLifetime);
 }
 

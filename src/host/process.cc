@@ -90,6 +90,28 @@ Result<void> Process::destroy_cq(std::uint32_t hca, hca::CompletionQueue& cq) {
   return {};
 }
 
+Result<hca::SharedReceiveQueue*> Process::create_xrc_srq(
+    std::uint32_t hca, hca::ProtectionDomain& pd, hca::XrcDomain& domain, hca::CompletionQueue& cq,
+    std::uint32_t depth, std::uint32_t max_sge) {
+  auto srq = impl_->slots.at(hca)->engine->create_xrc_srq(pd, domain, cq, depth, max_sge);
+  if (srq) {
+    static_cast<CqCarrier*>(cq.carrier)->takes_all.store(true, std::memory_order_relaxed);
+    const std::lock_guard guard{impl_->qps_lock};
+    impl_->xrc_srqs.insert(*srq);
+  }
+  return srq;
+}
+
+Result<void> Process::destroy_xrc_srq(std::uint32_t hca, hca::SharedReceiveQueue& srq) {
+  const Standstill standstill{*impl_};  // or fail_qps could be at it
+  if (auto destroyed = impl_->slots.at(hca)->engine->destroy_srq(srq); !destroyed) {
+    return destroyed;
+  }
+  const std::lock_guard guard{impl_->qps_lock};
+  impl_->xrc_srqs.erase(&srq);
+  return {};
+}
+
 Result<hca::Qp*> Process::create_qp(std::uint32_t hca, const hca::QpInit& init) {
   if (impl_->daemon_is_gone.load()) {
     return std::unexpected(impl_->gone());
@@ -102,8 +124,14 @@ Result<hca::Qp*> Process::create_qp(std::uint32_t hca, const hca::QpInit& init) 
   auto carrier = std::make_unique<QpCarrier>();
   carrier->qp = *qp;
   carrier->hca = hca;
-  carrier->cqs = {static_cast<CqCarrier*>(init.send_cq->carrier),
-                  static_cast<CqCarrier*>(init.recv_cq->carrier)};
+  // XRC: a target has none of its own, and an initiator but the first (annex A14).
+  const auto carrier_of = [](const hca::CompletionQueue* cq) {
+    return cq != nullptr ? static_cast<CqCarrier*>(cq->carrier) : nullptr;
+  };
+  if (init.type != hca::QpType::XrcTarget) {
+    carrier->cqs = {carrier_of(init.send_cq),
+                    hca::is_xrc(init.type) ? nullptr : carrier_of(init.recv_cq)};
+  }
   if (init.type == hca::QpType::Ud) {
     for (CqCarrier* const cq : carrier->cqs) {
       cq->takes_all.store(true, std::memory_order_relaxed);
@@ -111,7 +139,7 @@ Result<hca::Qp*> Process::create_qp(std::uint32_t hca, const hca::QpInit& init) 
   }
   const std::lock_guard guard{impl_->qps_lock};
   (*qp)->carrier = carrier.get();
-  if (init.srq != nullptr) {
+  if (init.srq != nullptr && !hca::is_xrc(init.type)) {
     impl_->shared_receives[*qp] = {.queue = init.srq, .cq = init.recv_cq};
   }
   impl_->carriers.emplace(*qp, std::move(carrier));

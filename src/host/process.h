@@ -74,6 +74,12 @@ class Process {
       std::uint32_t hca, std::uint32_t capacity, const hca::CompletionQueueOptions& options = {});
   [[nodiscard]] Result<void> destroy_cq(std::uint32_t hca, hca::CompletionQueue& cq);
 
+  /// XRC SRQs as well: what comes for them comes by the lanes of any target QP of their domain.
+  [[nodiscard]] Result<hca::SharedReceiveQueue*> create_xrc_srq(
+      std::uint32_t hca, hca::ProtectionDomain& pd, hca::XrcDomain& domain,
+      hca::CompletionQueue& cq, std::uint32_t depth, std::uint32_t max_sge);
+  [[nodiscard]] Result<void> destroy_xrc_srq(std::uint32_t hca, hca::SharedReceiveQueue& srq);
+
   [[nodiscard]] Result<hca::Qp*> create_qp(std::uint32_t hca, const hca::QpInit& init);
   [[nodiscard]] Result<void> destroy_qp(std::uint32_t hca, hca::Qp& qp);
   [[nodiscard]] Result<void> modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes,

@@ -176,7 +176,7 @@ void Process::Impl::bind(QpCarrier& carrier) {
   }
   forget_waiting(carrier);
   for (CqCarrier* const cq : carrier.cqs) {
-    if (!cq->lanes.has(lane.number)) {
+    if (cq != nullptr && !cq->lanes.has(lane.number)) {
       cq->lanes.add(lane.number);
     }
   }

@@ -387,6 +387,22 @@ Error Process::Impl::gone() const {
                   fabric, fabric)};
 }
 
+namespace {
+
+void flush(hca::SharedReceiveQueue& queue, hca::CompletionQueue& cq, Qpn qpn) {
+  hca::ReceiveWqe wqe;
+  while (queue.take(wqe)) {
+    hca::Wc wc;
+    wc.wr_id = wqe.wr_id;
+    wc.status = hca::WcStatus::WorkRequestFlushed;
+    wc.opcode = hca::WcOpcode::Receive;
+    wc.qpn = qpn;
+    cq.push(wc, false);
+  }
+}
+
+}  // namespace
+
 /// Every QP to the error state, as on an HCA that fails as a whole (IBTA vol 1 §10.10.2.3, local
 /// catastrophic error): what is posted completes as flushed. During a standstill no QP is being
 /// destroyed; one that is made or changed later asks for `daemon_is_gone` itself.
@@ -397,16 +413,17 @@ void Process::Impl::fail_qps() {
   const std::lock_guard guard{qps_lock};
   for (const auto& [qp, carrier] : carriers) {
     const bool failed = qp->modify(error, hca::QpAttribute::State).has_value();  // not from RESET
-    const auto shared = shared_receives.find(qp);
-    hca::ReceiveWqe wqe;
+    if (!failed) {
+      continue;
+    }
     // Policy: a QP that fails alone leaves its SRQ's receives to others; here there are none.
-    while (failed && shared != shared_receives.end() && shared->second.queue->take(wqe)) {
-      hca::Wc wc;
-      wc.wr_id = wqe.wr_id;
-      wc.status = hca::WcStatus::WorkRequestFlushed;
-      wc.opcode = hca::WcOpcode::Receive;
-      wc.qpn = qp->number();
-      shared->second.cq->push(wc, false);
+    if (const auto shared = shared_receives.find(qp); shared != shared_receives.end()) {
+      flush(*shared->second.queue, *shared->second.cq, qp->number());
+    }
+    for (hca::SharedReceiveQueue* const srq : xrc_srqs) {
+      if (srq->xrc().domain == qp->xrc_domain()) {
+        flush(*srq, *srq->xrc().cq, qp->number());
+      }
     }
   }
 }

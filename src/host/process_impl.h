@@ -15,6 +15,7 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "fabric/counters.h"
@@ -90,6 +91,7 @@ struct Process::Impl {
     hca::CompletionQueue* cq{};
   };
   std::unordered_map<hca::Qp*, SharedReceives> shared_receives;  // of QPs with an SRQ
+  std::unordered_set<hca::SharedReceiveQueue*> xrc_srqs;
   std::unordered_map<hca::CompletionQueue*, std::unique_ptr<CqCarrier>> cq_carriers;
   TimerHeap<QpCarrier> timers;
 

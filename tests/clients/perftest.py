@@ -32,9 +32,9 @@ def accepts(text, option):
 
 
 def transports(text):
-    """Of those that Weft has: RC, UC, UD, as the program's help offers them."""
+    """Of those that Weft has: RC, UC, UD and XRC, as the program's help offers them."""
     offered = re.search(r"--connection=<([^>]*)>", text)
-    return [name for name in ("RC", "UC", "UD") if offered and name in offered.group(1).split("/")]
+    return [name for name in ("RC", "UC", "UD", "XRC") if offered and name in offered.group(1).split("/")]
 
 
 def rows_at_least(count):

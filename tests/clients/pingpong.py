@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Debian's ibv_{rc,uc,ud,srq}_pingpong between two hosts, over every combination of -e, -c, -m and -s that they accept.
+"""Debian's ibv_{rc,uc,ud,srq,xsrq}_pingpong between two hosts, over every combination of -e, -c, -m and -s that they accept.
 
     pingpong.py [--smoke] [--fabric TOPOLOGY] [--hosts h1 h4] [--jobs N] [--json FILE]
 """
@@ -11,7 +11,7 @@ import sys
 
 import weft_clients
 
-PROGRAMS = ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong")
+PROGRAMS = ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong", "ibv_xsrq_pingpong")
 MTUS = (256, 512, 1024, 2048, 4096)
 SIZES = (1, 2, 7, 64, 255, 256, 257, 1000, 2048, 4095, 4096, 4097, 65_536, 300_001, 1_000_000)
 PORT_MTU = 4096                 # of every simulated port; a datagram holds no more (IBTA vol 1 §9.8.3)

@@ -95,7 +95,7 @@ std::vector<Device*> list_devices() {
   out.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
                          IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
                          IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_MGT_EXTENSIONS |
-                         IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+                         IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC;
   out.max_sge = static_cast<int>(limits.max_sge);
   out.max_sge_rd = static_cast<int>(limits.max_sge);
   out.max_cq = static_cast<int>(limits.max_cq);
@@ -139,6 +139,7 @@ int query_device_ex(ibv_context* c, const ibv_query_device_ex_input*,
   out.orig_attr = device_attributes(context_of(c));
   out.device_cap_flags_ex = out.orig_attr.device_cap_flags;
   out.odp_caps = odp_capabilities();
+  out.xrc_odp_caps = out.odp_caps.per_transport_caps.rc_odp_caps;  // the same engine
   out.max_dm_size = kMaxDeviceMemory;
   out.max_wq_type_rq = context_of(c).engine->configuration().limits.max_wq;
   out.completion_timestamp_mask = ~std::uint64_t{0};
@@ -181,6 +182,7 @@ ibv_context* new_context(Device& device, host::UniqueFd command, std::shared_ptr
   set_port_operations(verbs);
   set_refused_operations(verbs);
   set_wq_operations(verbs);
+  set_xrc_operations(verbs);
   set_domain_operations(verbs);
   set_memory_operations(verbs);
   set_memory_window_operations(verbs);

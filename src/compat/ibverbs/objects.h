@@ -116,9 +116,17 @@ struct CompletionQueueObject {
   std::uint64_t current_stamp{};
 };
 
+/// One of the times that an XRC domain is open.
+struct XrcDomainObject {
+  ibv_xrcd xrcd{};
+  hca::XrcDomain* engine{};
+  std::atomic<std::uint32_t> uses{};  // objects made with it
+};
+
 struct SharedReceiveQueueObject {
   ibv_srq srq{};
   hca::SharedReceiveQueue* engine{};
+  XrcDomainObject* xrcd{};  // of an XRC SRQ
   Context* context{};
   std::uint32_t asynchronous_events{};
   ObjectHome home;
@@ -141,9 +149,11 @@ struct PendingWr {
   bool is_inline{};
 };
 
+/// A QP; of an XRC target QP, which programs may open again, one of its handles.
 struct QpObject {
   ibv_qp_ex qp{};
   hca::Qp* engine{};
+  XrcDomainObject* xrcd{};  // of an XRC target QP
   Context* context{};
   bool has_send_operations{};
   bool signal_all{};
@@ -242,6 +252,13 @@ template <class Object>
 /// The open context that a descriptor belongs to; null when it is none of this program's.
 [[nodiscard]] Context* context_behind(int command);
 
+/// What all QPs have, whatever made them.
+void init_qp_object(QpObject& object, ibv_context* context, hca::Qp& engine);
+/// A handle of a target QP comes, goes (true: it was the last), is told.
+void add_target(QpObject& object, XrcDomainObject& domain);
+[[nodiscard]] bool remove_target(QpObject& object);
+void push_to_targets(const hca::Qp& engine, AsyncEventRecord record);
+
 /// The operations of a context, by subject.
 void set_domain_operations(verbs_context& verbs);
 void set_memory_operations(verbs_context& verbs);
@@ -253,6 +270,7 @@ void set_qp_operations(verbs_context& verbs);
 void set_srq_operations(verbs_context& verbs);
 void set_device_operations(verbs_context& verbs);
 void set_port_operations(verbs_context& verbs);
+void set_xrc_operations(verbs_context& verbs);
 void set_wq_operations(verbs_context& verbs);
 void set_refused_operations(verbs_context& verbs);
 void set_send_operations(QpObject& object);

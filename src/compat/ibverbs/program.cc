@@ -78,6 +78,10 @@ void Events::async_event(std::uint32_t hca, const hca::AsyncEvent& event) {
   AsyncEventRecord record{};
   record.event.event_type = kEventTypes[static_cast<std::size_t>(event.type)];
   Context* context = nullptr;
+  if (event.qp != nullptr && event.qp->type() == hca::QpType::XrcTarget) {
+    push_to_targets(*event.qp, record);
+    return;
+  }
   if (event.qp != nullptr) {
     auto* const object = static_cast<QpObject*>(event.qp->user);
     if (object == nullptr) {

@@ -29,6 +29,9 @@ using namespace weft::compat;
     out.remote_qkey = QKey{wr.wr.ud.remote_qkey};
     return out;
   }
+  if (type == IBV_QPT_XRC_SEND) {
+    out.xrc_srqn = wr.qp_type.xrc.remote_srqn & 0xFF'FFFF;
+  }
   switch (wr.opcode) {
     case IBV_WR_SEND_WITH_INV:
     case IBV_WR_LOCAL_INV:
@@ -118,8 +121,13 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
       return hca::QpType::Uc;
     case IBV_QPT_UD:
       return hca::QpType::Ud;
+    case IBV_QPT_XRC_SEND:
+      return hca::QpType::XrcInitiator;
+    case IBV_QPT_XRC_RECV:
+      return hca::QpType::XrcTarget;
     default:
-      return fail(ErrorCode::NotSupported, "QPs of type {} do not exist here; RC, UC and UD do",
+      return fail(ErrorCode::NotSupported,
+                  "QPs of type {} do not exist here; RC, UC, UD and XRC do",
                   static_cast<int>(type));
   }
 }
@@ -132,70 +140,87 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
           .max_inline_data = capabilities.max_inline_data};
 }
 
-Result<QpObject*> make_qp(const ibv_qp_init_attr_ex& attributes) {
-  Context& context = context_of(attributes.pd->context);
-  if (!is_alive(context)) {
-    return fail(ErrorCode::Io, "a child of fork() has none of its parent's objects");
-  }
-  const auto type = type_of(attributes.qp_type);
-  if (!type) {
-    return std::unexpected(type.error());
-  }
-  if (attributes.send_cq == nullptr || attributes.recv_cq == nullptr) {
-    return fail(ErrorCode::InvalidArgument, "a QP needs a send CQ and a receive CQ");
+/// The engine's part of what a program asks for.
+[[nodiscard]] Result<hca::QpInit> to_engine(const ibv_qp_init_attr_ex& attributes,
+                                            hca::QpType type) {
+  const auto cq_of = [](ibv_cq* cq) {
+    return cq == nullptr ? nullptr : object_of<CompletionQueueObject>(cq).engine;
+  };
+  const bool has_xrcd = (attributes.comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0;
+  if (type == hca::QpType::XrcTarget && (!has_xrcd || attributes.xrcd == nullptr)) {
+    return fail(ErrorCode::InvalidArgument,
+                "an XRC target QP needs an XRC domain (IBV_QP_INIT_ATTR_XRCD)");
   }
   hca::QpInit init;
-  init.type = *type;
-  init.pd = object_of<ProtectionDomainObject>(attributes.pd).engine;
-  init.send_cq = object_of<CompletionQueueObject>(attributes.send_cq).engine;
-  init.recv_cq = object_of<CompletionQueueObject>(attributes.recv_cq).engine;
-  init.srq = attributes.srq == nullptr ? nullptr
-                                       : object_of<SharedReceiveQueueObject>(attributes.srq).engine;
+  init.type = type;
   init.signal_all = attributes.sq_sig_all != 0;
   init.capabilities = {.max_send_wr = attributes.cap.max_send_wr,
                        .max_recv_wr = attributes.cap.max_recv_wr,
                        .max_send_sge = attributes.cap.max_send_sge,
                        .max_recv_sge = attributes.cap.max_recv_sge,
                        .max_inline_data = attributes.cap.max_inline_data};
-  auto object = make_object<QpObject>(attributes.pd);
+  if (type == hca::QpType::XrcTarget) {
+    init.xrcd = object_of<XrcDomainObject>(attributes.xrcd).engine;
+    return init;
+  }
+  init.pd = object_of<ProtectionDomainObject>(attributes.pd).engine;
+  init.send_cq = cq_of(attributes.send_cq);
+  init.recv_cq = cq_of(attributes.recv_cq);
+  init.srq = attributes.srq == nullptr ? nullptr
+                                       : object_of<SharedReceiveQueueObject>(attributes.srq).engine;
+  return init;
+}
+
+Result<QpObject*> make_qp(ibv_context* c, const ibv_qp_init_attr_ex& attributes, hca::QpType type) {
+  Context& context = context_of(c);
+  if (!is_alive(context)) {
+    return fail(ErrorCode::Io, "a child of fork() has none of its parent's objects");
+  }
+  const auto init = to_engine(attributes, type);
+  if (!init) {
+    return std::unexpected(init.error());
+  }
+  const bool is_target = type == hca::QpType::XrcTarget;
+  auto object = make_object<QpObject>(is_target ? nullptr : attributes.pd);
   if (!object) {
     return fail(ErrorCode::OutOfMemory, "no memory for a QP's object");
   }
-  auto engine = context.process->create_qp(context.hca, init);
+  auto engine = context.process->create_qp(context.hca, *init);
   if (!engine) {
     return std::unexpected(engine.error());
   }
-  object->engine = *engine;
-  object->context = &context;
-  object->signal_all = init.signal_all;
+  object->signal_all = init->signal_all;
   ibv_qp& qp = object->qp.qp_base;
-  qp.context = attributes.pd->context;
   qp.qp_context = attributes.qp_context;
-  qp.pd = attributes.pd;
-  qp.send_cq = attributes.send_cq;
-  qp.recv_cq = attributes.recv_cq;
-  qp.srq = attributes.srq;
-  qp.qp_num = (*engine)->number().value();
-  qp.handle = qp.qp_num;
   qp.state = IBV_QPS_RESET;
   qp.qp_type = attributes.qp_type;
-  pthread_mutex_init(&qp.mutex, nullptr);
-  pthread_cond_init(&qp.cond, nullptr);
+  init_qp_object(*object, c, **engine);
+  if (is_target) {
+    add_target(*object, object_of<XrcDomainObject>(attributes.xrcd));
+  } else {
+    qp.pd = attributes.pd;
+    qp.send_cq = attributes.send_cq;
+    qp.recv_cq = attributes.recv_cq;
+    qp.srq = attributes.srq;
+  }
   (*engine)->user = object.get();
   return object.release();
 }
 
 /// Send operations that the type offers; any other bit is refused (DROPIN-ABI 2.7).
 [[nodiscard]] Result<void> check_send_operations(hca::QpType type, std::uint64_t flags) {
-  std::uint64_t offered = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-  if (type != hca::QpType::Ud) {
+  std::uint64_t offered =
+      type == hca::QpType::XrcTarget ? 0 : IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+  if (offered != 0 && type != hca::QpType::Ud) {
     offered |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
   }
-  if (type == hca::QpType::Rc) {
+  if (type == hca::QpType::Rc || type == hca::QpType::XrcInitiator) {
     offered |= IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-               IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
-               IBV_QP_EX_WITH_ATOMIC_WRITE;
+               IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+  }
+  if (type == hca::QpType::Rc) {
+    offered |= IBV_QP_EX_WITH_ATOMIC_WRITE;
   }
   if ((flags & ~offered) != 0) {
     return fail(ErrorCode::NotSupported, "send operations {:#x}: this QP type offers {:#x}", flags,
@@ -204,9 +229,9 @@ Result<QpObject*> make_qp(const ibv_qp_init_attr_ex& attributes) {
   return {};
 }
 
-ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attributes) noexcept {
-  constexpr std::uint32_t kKnown =
-      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+ibv_qp* create_qp_ex(ibv_context* c, ibv_qp_init_attr_ex* attributes) noexcept {
+  constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+                                   IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   const auto has = [&](std::uint32_t bit) { return (attributes->comp_mask & bit) != 0; };
   if ((attributes->comp_mask & ~kKnown) != 0 ||
       (has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attributes->create_flags != 0)) {
@@ -214,7 +239,8 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attributes) noexcept {
                                    attributes->comp_mask, kKnown));
     return nullptr;
   }
-  if (!has(IBV_QP_INIT_ATTR_PD) || attributes->pd == nullptr) {
+  const bool is_target = attributes->qp_type == IBV_QPT_XRC_RECV;
+  if (!is_target && (!has(IBV_QP_INIT_ATTR_PD) || attributes->pd == nullptr)) {
     refuse(EINVAL, "a QP needs a PD");
     return nullptr;
   }
@@ -227,7 +253,7 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attributes) noexcept {
     refuse(checked.error());
     return nullptr;
   }
-  auto object = make_qp(*attributes);
+  auto object = make_qp(c, *attributes, *type);
   if (!object) {
     refuse(object.error());
     return nullptr;
@@ -290,6 +316,17 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attributes) noexcept {
 }
 
 }  // namespace
+
+void weft::compat::init_qp_object(QpObject& object, ibv_context* context, hca::Qp& engine) {
+  object.engine = &engine;
+  object.context = &context_of(context);
+  ibv_qp& qp = object.qp.qp_base;
+  qp.context = context;
+  qp.qp_num = engine.number().value();
+  qp.handle = qp.qp_num;
+  pthread_mutex_init(&qp.mutex, nullptr);
+  pthread_cond_init(&qp.cond, nullptr);
+}
 
 void weft::compat::set_qp_operations(verbs_context& verbs) {
   ibv_context_ops& operations = verbs.context.ops;
@@ -388,8 +425,12 @@ WEFT_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* out, int, ibv_qp_init_attr
 WEFT_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
   auto& object = object_of<QpObject>(qp);
   Context& context = *object.context;
+  const bool is_last = object.xrcd == nullptr || remove_target(object);
   if (is_alive(context)) {
-    if (auto destroyed = context.process->destroy_qp(context.hca, *object.engine); !destroyed) {
+    if (!is_last) {
+      // Another handle of the target QP keeps it.
+    } else if (auto destroyed = context.process->destroy_qp(context.hca, *object.engine);
+               !destroyed) {
       return refuse(destroyed.error());
     }
     context.async_events.purge([&](const AsyncEventRecord& record) {
@@ -412,6 +453,9 @@ WEFT_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
       pthread_cond_wait(&qp->cond, &qp->mutex);
     }
     pthread_mutex_unlock(&qp->mutex);
+  }
+  if (object.xrcd != nullptr) {
+    --object.xrcd->uses;
   }
   destroy_object(object);
   return 0;

@@ -105,6 +105,12 @@ void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t qpn, std::uint32_t 
   }
 }
 
+void wr_set_xrc_srqn(ibv_qp_ex* qp, std::uint32_t remote_srqn) noexcept {
+  if (PendingWr* const pending = newest(qp)) {
+    pending->wr.xrc_srqn = remote_srqn & 0xFF'FFFF;
+  }
+}
+
 void add_sge(ibv_qp_ex* qp, PendingWr& pending, const ibv_sge& sge) {
   qp_of(qp).pending_sges.push_back(
       {.address = sge.addr, .length = sge.length, .lkey = LKey{sge.lkey}});
@@ -231,6 +237,7 @@ void weft::compat::set_send_operations(QpObject& object) {
   qp.wr_atomic_fetch_add = wr_atomic_fetch_add;
   qp.wr_atomic_write = wr_atomic_write;
   qp.wr_set_ud_addr = wr_set_ud_addr;
+  qp.wr_set_xrc_srqn = wr_set_xrc_srqn;
   qp.wr_set_sge = wr_set_sge;
   qp.wr_set_sge_list = wr_set_sge_list;
   qp.wr_set_inline_data = wr_set_inline_data;

@@ -29,14 +29,6 @@ ibv_counters* create_counters(ibv_context*, ibv_counters_init_attr*) noexcept {
 ibv_rwq_ind_table* create_rwq_ind_table(ibv_context*, ibv_rwq_ind_table_init_attr*) noexcept {
   return refuse_object<ibv_rwq_ind_table>(kEthernet);
 }
-ibv_xrcd* open_xrcd(ibv_context*, ibv_xrcd_init_attr*) noexcept {
-  return refuse_object<ibv_xrcd>("there are no XRC domains here (no XRC in the capability flags)");
-}
-ibv_qp* open_qp(ibv_context*, ibv_qp_open_attr*) noexcept {
-  return refuse_object<ibv_qp>(
-      "only an XRC target QP can be opened by another process, and there "
-      "are none here");
-}
 
 int modify_qp_rate_limit(ibv_qp*, ibv_qp_rate_limit_attr*) noexcept {
   return refuse(EOPNOTSUPP, "packets are not paced (packet_pacing_caps is empty)");
@@ -56,8 +48,6 @@ void set_refused_operations(verbs_context& verbs) {
   verbs.create_flow_action_esp = create_flow_action_esp;
   verbs.create_counters = create_counters;
   verbs.create_rwq_ind_table = create_rwq_ind_table;
-  verbs.open_xrcd = open_xrcd;
-  verbs.open_qp = open_qp;
   verbs.modify_qp_rate_limit = modify_qp_rate_limit;
   verbs.modify_cq = modify_cq;
   verbs.post_srq_ops = post_srq_ops;

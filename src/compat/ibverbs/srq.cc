@@ -29,7 +29,13 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept 
   return 0;
 }
 
-ibv_srq* make_srq(ibv_pd* pd, void* srq_context, ibv_srq_attr& attributes) {
+/// Of an XRC SRQ, which is what `domain` makes it.
+struct XrcPlace {
+  XrcDomainObject* domain{};
+  CompletionQueueObject* cq{};
+};
+
+ibv_srq* make_srq(ibv_pd* pd, void* srq_context, ibv_srq_attr& attributes, XrcPlace xrc) {
   Context& context = context_of(pd->context);
   if (!is_alive(context)) {
     refuse(EIO, "a child of fork() has none of its parent's objects");
@@ -39,14 +45,22 @@ ibv_srq* make_srq(ibv_pd* pd, void* srq_context, ibv_srq_attr& attributes) {
   if (!object) {
     return nullptr;
   }
-  auto engine = context.engine->create_srq(*object_of<ProtectionDomainObject>(pd).engine,
-                                           attributes.max_wr, attributes.max_sge, 0);
+  hca::ProtectionDomain& domain = *object_of<ProtectionDomainObject>(pd).engine;
+  auto engine =
+      xrc.domain == nullptr
+          ? context.engine->create_srq(domain, attributes.max_wr, attributes.max_sge, 0)
+          : context.process->create_xrc_srq(context.hca, domain, *xrc.domain->engine,
+                                            *xrc.cq->engine, attributes.max_wr, attributes.max_sge);
   if (!engine) {
     refuse(engine.error());
     return nullptr;
   }
   object->engine = *engine;
   object->context = &context;
+  if (xrc.domain != nullptr) {
+    object->xrcd = xrc.domain;
+    ++xrc.domain->uses;
+  }
   object->srq.context = pd->context;
   object->srq.srq_context = srq_context;
   object->srq.pd = pd;
@@ -58,23 +72,44 @@ ibv_srq* make_srq(ibv_pd* pd, void* srq_context, ibv_srq_attr& attributes) {
   return &object.release()->srq;
 }
 
-ibv_srq* create_srq_ex(ibv_context*, ibv_srq_init_attr_ex* attributes) noexcept {
-  constexpr std::uint32_t kKnown = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
-  const bool is_basic = (attributes->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 ||
-                        attributes->srq_type == IBV_SRQT_BASIC;
-  if ((attributes->comp_mask & ~kKnown) != 0 || !is_basic) {
-    refuse(EOPNOTSUPP, "only basic SRQs exist here, no XRC and no tag matching");
+ibv_srq* create_srq_ex(ibv_context* c, ibv_srq_init_attr_ex* attributes) noexcept {
+  constexpr std::uint32_t kXrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+  const auto has = [&](std::uint32_t bits) { return (attributes->comp_mask & bits) == bits; };
+  const ibv_srq_type type = has(IBV_SRQ_INIT_ATTR_TYPE) ? attributes->srq_type : IBV_SRQT_BASIC;
+  const bool is_xrc = type == IBV_SRQT_XRC;
+  const std::uint32_t known =
+      IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | (is_xrc ? kXrc : std::uint32_t{0});
+  if ((attributes->comp_mask & ~known) != 0 || (type != IBV_SRQT_BASIC && !is_xrc)) {
+    refuse(EOPNOTSUPP, "basic and XRC SRQs exist here, without tag matching");
     return nullptr;
   }
-  if ((attributes->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attributes->pd == nullptr) {
+  if (!has(IBV_SRQ_INIT_ATTR_PD) || attributes->pd == nullptr) {
     refuse(EINVAL, "an SRQ needs a PD");
     return nullptr;
   }
-  return make_srq(attributes->pd, attributes->srq_context, attributes->attr);
+  if (!is_xrc) {
+    return make_srq(attributes->pd, attributes->srq_context, attributes->attr, {});
+  }
+  if (!has(kXrc) || attributes->xrcd == nullptr || attributes->cq == nullptr ||
+      attributes->xrcd->context != c || attributes->cq->context != c) {
+    refuse(EINVAL, "an XRC SRQ needs an XRC domain and a CQ of its context");
+    return nullptr;
+  }
+  return make_srq(attributes->pd, attributes->srq_context, attributes->attr,
+                  {.domain = &object_of<XrcDomainObject>(attributes->xrcd),
+                   .cq = &object_of<CompletionQueueObject>(attributes->cq)});
 }
 
-int get_srq_num(ibv_srq*, std::uint32_t*) noexcept {
-  return refuse(EOPNOTSUPP, "only an XRC SRQ has a number");
+int get_srq_num(ibv_srq* srq, std::uint32_t* number) noexcept {
+  const auto& object = object_of<SharedReceiveQueueObject>(srq);
+  if (object.xrcd == nullptr) {
+    return refuse(EOPNOTSUPP, "only an XRC SRQ has a number");
+  }
+  if (!is_alive(*object.context)) {
+    return refuse(EIO, "a child of fork() has none of its parent's objects");
+  }
+  *number = object.engine->xrc().number;
+  return 0;
 }
 
 }  // namespace
@@ -88,7 +123,7 @@ void weft::compat::set_srq_operations(verbs_context& verbs) {
 extern "C" {
 
 WEFT_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
-  return make_srq(pd, attributes->srq_context, attributes->attr);
+  return make_srq(pd, attributes->srq_context, attributes->attr, {});
 }
 
 WEFT_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) {
@@ -123,7 +158,10 @@ WEFT_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
   auto& object = object_of<SharedReceiveQueueObject>(srq);
   Context& context = *object.context;
   if (is_alive(context)) {
-    if (auto destroyed = context.engine->destroy_srq(*object.engine); !destroyed) {
+    const auto destroyed = object.xrcd == nullptr
+                               ? context.engine->destroy_srq(*object.engine)
+                               : context.process->destroy_xrc_srq(context.hca, *object.engine);
+    if (!destroyed) {
       return refuse(destroyed.error());
     }
     context.async_events.purge([&](const AsyncEventRecord& record) {
@@ -136,6 +174,9 @@ WEFT_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
       pthread_cond_wait(&srq->cond, &srq->mutex);
     }
     pthread_mutex_unlock(&srq->mutex);
+  }
+  if (object.xrcd != nullptr) {
+    --object.xrcd->uses;
   }
   destroy_object(object);
   return 0;

@@ -51,6 +51,11 @@ LoopbackPair::LoopbackPair(const PairOptions& options) : options_(options) {
     side.pd = *side.hca.allocate_pd();
     side.send_cq = *side.hca.create_cq(options.cq_depth);
     side.recv_cq = *side.hca.create_cq(options.cq_depth);
+    const bool is_target = options.type == QpType::XrcInitiator && i == 1;
+    if (is_target) {
+      side.xrcd = *side.hca.open_xrc_domain();
+      side.srq = *side.hca.create_xrc_srq(*side.pd, *side.xrcd, *side.recv_cq, options.depth, 4);
+    }
     if (options.shared_receive_queue) {
       side.srq = *side.hca.create_srq(*side.pd, options.depth, 4, 0);
     }
@@ -58,11 +63,12 @@ LoopbackPair::LoopbackPair(const PairOptions& options) : options_(options) {
     side.region =
         *side.hca.register_memory(*side.pd, 0x10000 * (i + 1), side.memory, options.region_access);
     side.qp = *side.hca.create_qp({
-        .type = options.type,
+        .type = is_target ? QpType::XrcTarget : options.type,
         .pd = side.pd,
         .send_cq = side.send_cq,
         .recv_cq = side.recv_cq,
         .srq = side.srq,
+        .xrcd = side.xrcd,
         .signal_all = false,
         .capabilities = {.max_send_wr = options.depth,
                          .max_recv_wr = options.depth,
@@ -104,7 +110,7 @@ void LoopbackPair::to_rtr(Side& side, const Side& peer) {
     mask |= QpAttributeMask{QpAttribute::AddressVector} | QpAttribute::PathMtu |
             QpAttribute::DestQpn | QpAttribute::RqPsn;
   }
-  if (options_.type == QpType::Rc) {
+  if (side.qp->type() == QpType::Rc || side.qp->type() == QpType::XrcTarget) {
     mask |= QpAttributeMask{QpAttribute::MaxDestRdAtomic} | QpAttribute::MinRnrTimer;
   }
   const auto modified = side.qp->modify(attributes, mask);
@@ -121,9 +127,11 @@ void LoopbackPair::to_rts(Side& side) {
   attributes.rnr_retry = options_.rnr_retry;
   attributes.max_rd_atomic = options_.max_rd_atomic;
   QpAttributeMask mask = QpAttributeMask{QpAttribute::State} | QpAttribute::SqPsn;
-  if (options_.type == QpType::Rc) {
+  if (side.qp->type() == QpType::Rc || side.qp->type() == QpType::XrcInitiator) {
     mask |= QpAttributeMask{QpAttribute::Timeout} | QpAttribute::RetryCount |
             QpAttribute::RnrRetry | QpAttribute::MaxQpRdAtomic;
+  } else if (side.qp->type() == QpType::XrcTarget) {
+    mask |= QpAttribute::Timeout;
   }
   const auto modified = side.qp->modify(attributes, mask);
   assert(modified);

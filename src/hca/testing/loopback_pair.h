@@ -54,6 +54,7 @@ struct Side {
   CompletionQueue* send_cq{};
   CompletionQueue* recv_cq{};
   SharedReceiveQueue* srq{};
+  XrcDomain* xrcd{};
   Qp* qp{};
   std::vector<std::byte> memory;
   MemoryRegion* region{};
@@ -67,7 +68,7 @@ struct Side {
 };
 
 struct PairOptions {
-  QpType type{QpType::Rc};
+  QpType type{QpType::Rc};  // XrcInitiator: of side a; side b has a target QP and an XRC SRQ
   CarrierKind carrier{CarrierKind::Lossy};
   wire::Mtu mtu{wire::Mtu::Mtu256};
   std::uint32_t train_bytes{0};
