@@ -99,6 +99,8 @@ struct Target {
     hca.set_port(PortNumber{1}, port);
     pd = *hca.allocate_pd();
     cq = *hca.create_cq(64);
+    xrcd = *hca.open_xrc_domain();
+    xrc_srq = *hca.create_xrc_srq(*pd, *xrcd, *cq, 8, 1);
     memory.assign(kMemoryBytes + 2 * kGuardBytes, std::byte{0x5A});
     region = *hca.register_memory(*pd, kIova, std::span{memory}.subspan(kGuardBytes, kMemoryBytes),
                                   AccessFlags{Access::LocalWrite} | Access::RemoteWrite |
@@ -125,6 +127,8 @@ struct Target {
   Hca hca;
   ProtectionDomain* pd{};
   CompletionQueue* cq{};
+  XrcDomain* xrcd{};
+  SharedReceiveQueue* xrc_srq{};
   MemoryRegion* region{};
   AddressHandle* ah{};
   std::vector<std::byte> memory;
@@ -149,7 +153,8 @@ void bring_up(Qp& qp) {
   to.retry_count = to.rnr_retry = 2;
   using A = QpAttribute;
   const bool is_ud = qp.type() == QpType::Ud;
-  const bool is_rc = qp.type() == QpType::Rc;
+  const bool requests = qp.type() == QpType::Rc || qp.type() == QpType::XrcInitiator;
+  const bool responds = qp.type() == QpType::Rc || qp.type() == QpType::XrcTarget;
   QpAttributeMask mask = QpAttributeMask{A::State} | A::PKeyIndex | A::Port;
   mask |= is_ud ? A::QKey : A::RemoteAccess;
   require_done(qp.modify(to, mask));
@@ -158,14 +163,16 @@ void bring_up(Qp& qp) {
   if (!is_ud) {
     mask |= QpAttributeMask{A::AddressVector} | A::PathMtu | A::DestQpn | A::RqPsn;
   }
-  if (is_rc) {
+  if (responds) {
     mask |= QpAttributeMask{A::MaxDestRdAtomic} | A::MinRnrTimer;
   }
   require_done(qp.modify(to, mask));
   to.state = QpState::Rts;
   mask = QpAttributeMask{A::State} | A::SqPsn;
-  if (is_rc) {
+  if (requests) {
     mask |= QpAttributeMask{A::Timeout} | A::RetryCount | A::RnrRetry | A::MaxQpRdAtomic;
+  } else if (responds) {
+    mask |= A::Timeout;
   }
   require_done(qp.modify(to, mask));
 }
@@ -173,13 +180,15 @@ void bring_up(Qp& qp) {
 class Attack {
  public:
   Attack(Target& target, Script script) : target_(target), script_(script) {
-    constexpr std::array kTypes{QpType::Rc, QpType::Rc, QpType::Uc, QpType::Ud};
+    constexpr std::array kTypes{QpType::Rc,           QpType::Rc,        QpType::Uc, QpType::Ud,
+                                QpType::XrcInitiator, QpType::XrcTarget, QpType::Uc, QpType::Ud};
     QpInit init;
     const std::uint8_t choice = script_.next();
     init.type = kTypes[choice % kTypes.size()];
     target.events.listens = choice >= 0xF0;  // words take most of the time
     init.pd = target.pd;
     init.send_cq = init.recv_cq = target.cq;
+    init.xrcd = target.xrcd;
     init.capabilities = {.max_send_wr = 8,
                          .max_recv_wr = 8,
                          .max_send_sge = 1,
@@ -197,6 +206,10 @@ class Attack {
     require_done(target_.hca.destroy_qp(*qp_));
     target_.hca.deallocate_window(*window_);
     poll();
+    require(target_.xrc_srq->uses.load() == 0);
+    ReceiveWqe left;
+    while (target_.xrc_srq->take(left)) {
+    }
     const auto is_untouched = [](std::byte octet) { return octet == std::byte{0x5A}; };
     require(std::ranges::all_of(std::span{target_.memory}.first(kGuardBytes), is_untouched));
     require(std::ranges::all_of(std::span{target_.memory}.last(kGuardBytes), is_untouched));
@@ -273,7 +286,8 @@ class Attack {
     const Sge part = sge();
     RecvWr wr;
     wr.sges = {&part, 1};
-    static_cast<void>(qp.post_recv(wr));
+    static_cast<void>(qp.type() == QpType::XrcTarget ? target_.xrc_srq->post(wr)
+                                                     : qp.post_recv(wr));
   }
 
   /// Headers that a QP looks at twice, unless the script wants others.
@@ -291,6 +305,9 @@ class Attack {
     const RKey known = (bits & 24) == 24 ? window_->rkey() : target_.region->rkey;
     header.immediate_or_rkey = (bits & 8) != 0 ? known.value() : bits;
     const RKey rkey = (bits & 24) == 16 ? RKey{bits} : known;
+    if (headers.has(wire::ExtensionHeader::Xrceth)) {
+      header.xrc_srqn = anything ? script_.next() : target_.xrc_srq->xrc().number;
+    }
     const std::uint64_t address =
         kIova + ((bits & 32) != 0 ? script_.next_word() : script_.next() * 16U);
     if (headers.has(wire::ExtensionHeader::Reth)) {

@@ -21,18 +21,18 @@ LARGE, LARGE_ITERATIONS = 65_536, 100  # policy: 1,000 exchanges of 1 MB say not
 def accepts(program, option):
     """Whether the program's own usage text names the option."""
     usage = subprocess.run([program, "--help"], capture_output=True, text=True)
-    return re.search(rf"^\s+{option}, ", usage.stdout + usage.stderr, re.MULTILINE) is not None
+    return re.search(rf"^\s+{option}\b", usage.stdout + usage.stderr, re.MULTILINE) is not None
 
 
 def finished(output):
-    return None if re.search(r"^\d+ iters in ", output, re.MULTILINE) else "no result line"
+    return None if re.search(r"^(\d+ iters in |success$)", output, re.MULTILINE) else "no result line"
 
 
 def cases(smoke):
     found = []
     for program in PROGRAMS:
         events = ([], ["-e"]) if accepts(program, "-e") else ([],)
-        checks = ([], ["-c"]) if accepts(program, "-c") else ([],)
+        checks = ([], ["-c"]) if accepts(program, "-c, --chk") else ([],)
         mtus = [["-m", str(mtu)] for mtu in MTUS] if accepts(program, "-m") else [[]]
         for event, check, mtu, size in itertools.product(events, checks, mtus, SIZES):
             if smoke and (size not in (1, 4096, 1_000_000) or (mtu and mtu[1] not in ("256", "4096")) or bool(event) == bool(check)):

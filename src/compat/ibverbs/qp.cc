@@ -315,6 +315,16 @@ ibv_qp* create_qp_ex(ibv_context* c, ibv_qp_init_attr_ex* attributes) noexcept {
   return out;
 }
 
+/// Programs give both QPs of an XRC pair one set of attributes. As in Linux's user verbs, those of
+/// the half that a QP does not have are left out; the engine is as strict as R-QP-3.
+[[nodiscard]] unsigned mask_for(ibv_qp_type type, unsigned mask) {
+  constexpr unsigned kTargets = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  constexpr unsigned kInitiators = IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
+  return type == IBV_QPT_XRC_SEND   ? mask & ~kTargets
+         : type == IBV_QPT_XRC_RECV ? mask & ~kInitiators
+                                    : mask;
+}
+
 }  // namespace
 
 void weft::compat::init_qp_object(QpObject& object, ibv_context* context, hca::Qp& engine) {
@@ -360,16 +370,17 @@ WEFT_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
   return object.has_send_operations ? &object.qp : nullptr;
 }
 
-WEFT_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
+WEFT_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int asked) {
   auto& object = object_of<QpObject>(qp);
   if (!is_alive(*object.context)) {
     return refuse(EIO, "a child of fork() has none of its parent's objects");
   }
-  const auto to = to_engine(*attributes, static_cast<unsigned>(mask));
+  const unsigned mask = mask_for(qp->qp_type, static_cast<unsigned>(asked));
+  const auto to = to_engine(*attributes, mask);
   if (!to) {
     return refuse(to.error());
   }
-  const auto bits = hca::QpAttributeMask::from_bits(static_cast<std::uint32_t>(mask));
+  const auto bits = hca::QpAttributeMask::from_bits(mask);
   if (auto modified = object.context->process->modify_qp(*object.engine, *to, bits); !modified) {
     return refuse(modified.error());
   }
