@@ -304,6 +304,38 @@ TEST(Live, TheEndOfTheFabricFlushesASharedReceiveQueueToo) {
   EXPECT_TRUE(a.engine.destroy_srq(*srq));
 }
 
+/// Through the target QPs of its domain, of which it learns when they fail.
+TEST(Live, TheEndOfTheFabricFlushesAnXrcSrqToo) {
+  LiveFabric fabric{"pair"};
+  Program a{fabric.on("h1")};
+  hca::XrcDomain* const domain = *a.engine.open_xrc_domain();
+  hca::SharedReceiveQueue* const srq =
+      *a.process->create_xrc_srq(0, *a.pd, *domain, *a.init.recv_cq, 4, 1);
+  hca::QpInit init;
+  init.type = hca::QpType::XrcTarget;
+  init.xrcd = domain;
+  hca::Qp* const target = *a.process->create_qp(0, init);
+  hca::QpAttributes attributes;
+  attributes.state = QpState::Init;
+  attributes.port = PortNumber{1};
+  using A = hca::QpAttribute;
+  ASSERT_TRUE(a.process->modify_qp(
+      *target, attributes,
+      hca::QpAttributeMask{A::State} | A::PKeyIndex | A::Port | A::RemoteAccess));
+  const hca::Sge sge{.address = a.address(), .length = 64, .lkey = a.region->lkey};
+  ASSERT_TRUE(srq->post({
+      .wr_id = 3, .sges = {&sge, 1}
+  }));
+  fabric.end();
+  const hca::Wc wc = a.wait();
+  EXPECT_EQ(wc.status, hca::WcStatus::WorkRequestFlushed);
+  EXPECT_EQ(wc.wr_id, 3U);
+  EXPECT_EQ(wc.qpn, target->number());
+  EXPECT_TRUE(a.process->destroy_qp(0, *target));
+  EXPECT_TRUE(a.process->destroy_xrc_srq(0, *srq));
+  EXPECT_TRUE(a.engine.close_xrc_domain(*domain));
+}
+
 TEST(Live, AProgramThatEndsLearnsOnceThatItsFabricWentFirst) {
   LiveFabric fabric{"pair"};
   NoEvents events;
