@@ -38,7 +38,7 @@ class Lane;
 /// the lanes that can complete something there, and says at each that it does.
 struct CqCarrier {
   ring::BellBoard lanes;                 // of the connected QPs that complete there
-  std::atomic<bool> takes_all{false};    // datagrams come by any lane
+  std::atomic<bool> takes_all{false};    // datagrams come by any lane, and what XRC SRQs receive
   std::atomic<std::uint32_t> in_vain{};  // polls since one found something
 };
 

@@ -43,7 +43,7 @@ bool takes_receive(WrOpcode opcode) {
 }  // namespace
 
 RcEnd::RcEnd(hca::Hca& hca, hca::ProtectionDomain& pd, std::uint64_t seed, std::uint32_t operations,
-             std::uint32_t max_message_bytes, Verdict& verdict)
+             std::uint32_t max_message_bytes, bool over_xrc, Verdict& verdict)
     : hca_(hca),
       random_(seed),
       verdict_(verdict),
@@ -65,19 +65,23 @@ RcEnd::RcEnd(hca::Hca& hca, hca::ProtectionDomain& pd, std::uint64_t seed, std::
                                Access::RemoteRead | Access::RemoteAtomic);
   send_cq_ = *hca.create_cq(64);
   recv_cq_ = *hca.create_cq(64);
-  qp_ = *hca.create_qp({
-      .type = hca::QpType::Rc,
-      .pd = &pd,
-      .send_cq = send_cq_,
-      .recv_cq = recv_cq_,
-      .srq = nullptr,
-      .signal_all = false,
-      .capabilities = {.max_send_wr = kQueueDepth,
+  hca::QpInit init;
+  init.type = over_xrc ? hca::QpType::XrcInitiator : hca::QpType::Rc;
+  init.pd = &pd;
+  init.send_cq = send_cq_;
+  init.recv_cq = recv_cq_;
+  init.capabilities = {.max_send_wr = kQueueDepth,
                        .max_recv_wr = kQueueDepth,
                        .max_send_sge = 3,
                        .max_recv_sge = 2,
-                       .max_inline_data = kInlineBytes}
-  });
+                       .max_inline_data = kInlineBytes};
+  qp_ = target_ = *hca.create_qp(init);
+  if (over_xrc) {
+    init.type = hca::QpType::XrcTarget;
+    init.xrcd = *hca.open_xrc_domain();
+    xrc_srq_ = *hca.create_xrc_srq(pd, *init.xrcd, *recv_cq_, kQueueDepth, 2);
+    target_ = *hca.create_qp(init);
+  }
 }
 
 std::byte RcEnd::pattern(std::uint64_t stream, std::uint64_t number, std::size_t at) const {
@@ -113,34 +117,59 @@ void RcEnd::introduce(RcEnd& peer, Lid own, Lid other) {
 }
 
 void RcEnd::connect() {
+  bring_up(*qp_, *peer_->target_);
+  if (target_ != qp_) {
+    bring_up(*target_, *peer_->qp_);
+  }
+}
+
+void RcEnd::bring_up(hca::Qp& qp, const hca::Qp& to) {
+  const bool requests = qp.type() != hca::QpType::XrcTarget;
+  const bool responds = qp.type() != hca::QpType::XrcInitiator;
   hca::QpAttributes attributes;
   attributes.state = hca::QpState::Init;
   attributes.port = PortNumber{1};
   attributes.access = hca::AccessFlags{hca::Access::RemoteWrite} | hca::Access::RemoteRead |
                       hca::Access::RemoteAtomic;
   const auto step = [&](QpAttributeMask mask) {
-    if (const auto modified = qp_->modify(attributes, mask | QpAttribute::State); !modified) {
+    if (const auto modified = qp.modify(attributes, mask | QpAttribute::State); !modified) {
       complain(modified.error().reason);
     }
   };
   step(QpAttributeMask{QpAttribute::PKeyIndex} | QpAttribute::Port | QpAttribute::RemoteAccess);
   attributes.state = hca::QpState::Rtr;
   attributes.path_mtu = wire::Mtu::Mtu256;
-  attributes.dest_qpn = peer_->qp_->number();
+  attributes.dest_qpn = to.number();
   attributes.address.dlid = other_;
   attributes.rq_psn = Psn{static_cast<std::uint32_t>(peer_->seed_ * 77)};
   attributes.max_dest_rd_atomic = 3;
   attributes.min_rnr_timer = 12;
+  const QpAttributeMask as_responder =
+      QpAttributeMask{QpAttribute::MaxDestRdAtomic} | QpAttribute::MinRnrTimer;
   step(QpAttributeMask{QpAttribute::AddressVector} | QpAttribute::PathMtu | QpAttribute::DestQpn |
-       QpAttribute::RqPsn | QpAttribute::MaxDestRdAtomic | QpAttribute::MinRnrTimer);
+       QpAttribute::RqPsn | (responds ? as_responder : QpAttributeMask{}));
   attributes.state = hca::QpState::Rts;
   attributes.sq_psn = Psn{static_cast<std::uint32_t>(seed_ * 77)};
   attributes.timeout = TimeoutExponent{12};
   attributes.retry_count = 7;
   attributes.rnr_retry = 7;
   attributes.max_rd_atomic = 3;
-  step(QpAttributeMask{QpAttribute::SqPsn} | QpAttribute::Timeout | QpAttribute::RetryCount |
-       QpAttribute::RnrRetry | QpAttribute::MaxQpRdAtomic);
+  const QpAttributeMask as_requester =
+      QpAttributeMask{QpAttribute::RetryCount} | QpAttribute::RnrRetry | QpAttribute::MaxQpRdAtomic;
+  step(QpAttributeMask{QpAttribute::SqPsn} | QpAttribute::Timeout |
+       (requests ? as_requester : QpAttributeMask{}));
+}
+
+/// Both QPs of an XRC end, as the one of RC has both halves in it.
+void RcEnd::fall() {
+  failed_ = true;
+  if (target_ != qp_) {
+    hca::QpAttributes error;
+    error.state = hca::QpState::Err;
+    for (hca::Qp* const qp : {qp_, target_}) {
+      static_cast<void>(qp->modify(error, QpAttribute::State));
+    }
+  }
 }
 
 void RcEnd::act() {
@@ -164,7 +193,9 @@ void RcEnd::post_receive() {
                .length = static_cast<std::uint32_t>(MemoryPlan::kSlot) - first,
                .lkey = region_->lkey                                                                 }
   };
-  if (const auto posted = qp_->post_recv({.wr_id = receives_posted_, .sges = sges}); !posted) {
+  const hca::RecvWr wr{.wr_id = receives_posted_, .sges = sges};
+  const auto posted = xrc_srq_ != nullptr ? xrc_srq_->post(wr) : qp_->post_recv(wr);
+  if (!posted) {
     complain("post_recv: " + posted.error().reason);
     return;
   }
@@ -276,6 +307,7 @@ void RcEnd::post(const Operation& operation, hca::SendWr& wr) {
                .address = address + first, .length = operation.length - first, .lkey = region_->lkey}
   };
   wr.sges = std::span{sges}.last(is_atomic(operation.opcode) ? 1 : 2);
+  wr.xrc_srqn = peer_->xrc_srq_ != nullptr ? peer_->xrc_srq_->xrc().number : 0;
   if (const auto posted = qp_->post_send(wr); !posted) {
     complain("post_send: " + posted.error().reason);
     return;
@@ -337,7 +369,7 @@ void RcEnd::check_completion(const hca::Wc& wc) {
     complain(fmt::format("WQE {} ended in status {} without cause", wc.wr_id,
                          static_cast<unsigned>(wc.status)));
   }
-  failed_ = true;
+  fall();
 }
 
 /// A completion means: it is done at the peer, now.
@@ -380,7 +412,7 @@ void RcEnd::check_receive(const hca::Wc& wc) {
       complain(fmt::format("a receive ended in status {} without cause",
                            static_cast<unsigned>(wc.status)));
     }
-    failed_ = true;
+    fall();
     return;
   }
   if (peer_->under_way_.empty()) {

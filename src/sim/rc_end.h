@@ -55,7 +55,7 @@ class RcEnd {
 
  public:
   RcEnd(hca::Hca& hca, hca::ProtectionDomain& pd, std::uint64_t seed, std::uint32_t operations,
-        std::uint32_t max_message_bytes, Verdict& verdict);
+        std::uint32_t max_message_bytes, bool over_xrc, Verdict& verdict);
 
   void introduce(RcEnd& peer, Lid own, Lid other);
   void connect();
@@ -94,6 +94,8 @@ class RcEnd {
   void check_completion(const hca::Wc& wc);
   void check_success(const Operation& operation);
   void check_receive(const hca::Wc& wc);
+  void bring_up(hca::Qp& qp, const hca::Qp& to);
+  void fall();
   void complain(const std::string& what);
   [[nodiscard]] std::byte pattern(std::uint64_t stream, std::uint64_t number, std::size_t at) const;
   void fill(std::size_t at, std::uint32_t length, std::uint64_t stream, std::uint64_t number);
@@ -113,7 +115,9 @@ class RcEnd {
   hca::MemoryRegion* region_{};
   hca::CompletionQueue* send_cq_{};
   hca::CompletionQueue* recv_cq_{};
-  hca::Qp* qp_{};
+  hca::Qp* qp_{};      // sends
+  hca::Qp* target_{};  // receives: the same, but over XRC
+  hca::SharedReceiveQueue* xrc_srq_{};
   RcEnd* peer_{};
   Lid own_;
   Lid other_;

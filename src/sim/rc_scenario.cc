@@ -115,7 +115,7 @@ class World {
     for (std::size_t i = 0; i < 2; ++i) {
       ends.end[i] = std::make_unique<RcEnd>(
           ends.process[i]->hca(), ends.process[i]->pd(), scenario_.seed * 1000 + number * 2 + i,
-          scenario_.operations_per_side, scenario_.max_message_bytes, verdict_);
+          scenario_.operations_per_side, scenario_.max_message_bytes, scenario_.over_xrc, verdict_);
     }
     for (std::size_t i = 0; i < 2; ++i) {
       ends.end[i]->introduce(*ends.end[1 - i], ends.process[i]->lid(), ends.process[1 - i]->lid());
@@ -211,7 +211,8 @@ class World {
 
   [[nodiscard]] std::optional<Instant> deadline_if_rnr_nak(Process& process,
                                                            const hca::Packet& packet) {
-    if (packet.header.opcode != wire::Opcode::RcAcknowledge ||
+    const wire::OpcodeInfo& info = *wire::opcode_info(packet.header.opcode);
+    if (info.operation != wire::Operation::Acknowledge ||
         packet.header.extension.response.aeth.syndrome.kind() != wire::SyndromeKind::RnrNak) {
       return std::nullopt;
     }
@@ -327,10 +328,11 @@ RcScenario RcScenario::of_seed(std::uint64_t seed) {
 std::string RcScenario::describe() const {
   return fmt::format(
       "seed {}: {} hosts, {} processes, {} pairs, {} operations a side of up to {} bytes, loss {} "
-      "duplication {} corruption {} of 10000, delay up to {} us, a partition of {} us, {}",
+      "duplication {} corruption {} of 10000, delay up to {} us, a partition of {} us, {}{}",
       seed, hosts, processes, pairs, operations_per_side, max_message_bytes, faults.loss,
       faults.duplication, faults.corruption, faults.delay_max.microseconds(),
-      partition.microseconds(), a_process_dies ? "a process dies" : "nobody dies");
+      partition.microseconds(), a_process_dies ? "a process dies" : "nobody dies",
+      over_xrc ? ", over XRC" : "");
 }
 
 Outcome run(const RcScenario& scenario) { return World{scenario}.run(); }

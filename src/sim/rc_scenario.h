@@ -18,6 +18,7 @@ struct RcScenario {
   std::uint32_t pairs{4};
   std::uint32_t operations_per_side{40};
   std::uint32_t max_message_bytes{3000};
+  bool over_xrc{};        ///< an initiator and a target at each end, with an XRC SRQ
   bool a_process_dies{};  ///< and another takes its place on the host
   Duration partition;     ///< two hosts lose sight of each other for so long; zero: never
 

@@ -21,6 +21,16 @@ TEST(RcSimulation, HoldsEveryCheckOverManySeeds) {
   EXPECT_GE(fewest_packets, 1000U);
 }
 
+TEST(RcSimulation, HoldsEveryCheckOverXrc) {
+  const testing::Seeds seeds = testing::seeds_of_environment();
+  for (std::uint64_t seed = seeds.first; seed < seeds.first + seeds.count; seed += 3) {
+    RcScenario scenario = RcScenario::of_seed(seed);
+    scenario.over_xrc = true;
+    const Outcome outcome = run(scenario);
+    ASSERT_TRUE(outcome.ok) << scenario.describe() << "\n" << outcome.failure;
+  }
+}
+
 TEST(RcSimulation, ReplaysASeedToTheByte) {
   for (const std::uint64_t seed : {3U, 9U, 19U}) {
     const Outcome first = run(RcScenario::of_seed(seed));
