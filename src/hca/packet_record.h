@@ -13,9 +13,9 @@
 
 namespace weft::hca {
 
-/// Longest header in a ring record: fixed part, the longest extension, ImmDt or XRCETH (an atomic
-/// has no ImmDt, and both beside a RETH are shorter), GRH.
-inline constexpr std::size_t kMaxRecordHeaderBytes = 104;
+/// Longest header in a ring record, whatever opcodes it names: fixed part, the longest extension,
+/// ImmDt, XRCETH, GRH.
+inline constexpr std::size_t kMaxRecordHeaderBytes = 108;
 
 namespace internal {
 /// What every record begins with: three words. The first and the third are bytes of a PacketHeader
