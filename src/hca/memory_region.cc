@@ -173,8 +173,8 @@ MemoryTable::Found MemoryTable::check(const ProtectionDomain& pd, std::uint32_t 
   return within(*region, address, length, needed);
 }
 
-inline MemoryTable::Found MemoryTable::within(const MemoryRegion& region, std::uint64_t address,
-                                              std::uint64_t length, AccessFlags needed) const {
+MemoryTable::Found MemoryTable::within(const MemoryRegion& region, std::uint64_t address,
+                                       std::uint64_t length, AccessFlags needed) const {
   if (planted(PlantedBug::KeyRangeNotChecked)) {
     return {
         .fault = KeyFault::None, .memory = {region.memory + (address - region.iova), length}

@@ -194,7 +194,7 @@ TEST_F(VerbsXrc, CarryMessagesBothWaysToPost) {
   std::uint32_t number = 0;
   ASSERT_EQ(ibv_get_srq_num(srq, &number), 0);
   std::array<char, 64> memory{"to the SRQ"};
-  ibv_mr* const mr = ibv_reg_mr(pd_, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE);
+  ibv_mr* const mr = ibv_reg_mr(pd_, memory.data(), memory.size(), int{IBV_ACCESS_LOCAL_WRITE});
   ibv_sge sge{
       .addr = std::bit_cast<std::uintptr_t>(memory.data() + 32), .length = 32, .lkey = mr->lkey};
   ibv_recv_wr receive{.wr_id = 7, .next = nullptr, .sg_list = &sge, .num_sge = 1};
