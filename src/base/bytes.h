@@ -11,6 +11,15 @@ namespace weft {
 using ByteSpan = std::span<const std::byte>;
 using MutableByteSpan = std::span<std::byte>;
 
+/// Of the concatenation of pieces.
+[[nodiscard]] inline std::size_t total_bytes(std::span<const ByteSpan> pieces) {
+  std::size_t bytes = 0;
+  for (const ByteSpan piece : pieces) {
+    bytes += piece.size();
+  }
+  return bytes;
+}
+
 /// Bytes as the object representation of a trivially copyable value (for rings and tests, never for
 /// wire formats).
 template <class T>

@@ -72,6 +72,16 @@ class RecordHeader {
            (header_.has_grh ? sizeof header_.grh : 0);
   }
 
+  /// Writes the record: bytes() bytes, then the concatenation of `gather`.
+  void write(std::byte* to, std::span<const ByteSpan> gather) const {
+    write(to);
+    to += bytes();
+    for (const ByteSpan piece : gather) {
+      copy_few(to, piece.data(), piece.size());
+      to += piece.size();
+    }
+  }
+
   /// Writes bytes() bytes; the caller appends the payload.
   void write(std::byte* to) const {
     const auto put = [&to](const void* from, std::size_t bytes) {

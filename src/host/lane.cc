@@ -13,18 +13,6 @@
 #include "host/futex.h"
 
 namespace weft::host {
-namespace {
-
-[[nodiscard]] std::size_t total(std::span<const ByteSpan> gather) {
-  std::size_t bytes = 0;
-  for (const ByteSpan piece : gather) {
-    bytes += piece.size();
-  }
-  return bytes;
-}
-
-}  // namespace
-
 Lane::Lane(std::uint32_t lane_number, std::uint32_t lane_index, uabi::ProcessAddress self_address,
            uabi::ProcessAddress peer_address, const FabricMap& map, TapSet& taps, LiveLinks& links)
     : number(lane_number),
@@ -157,12 +145,7 @@ inline MutableByteSpan Lane::write(ring::Producer<>& out, const hca::PacketHeade
   const hca::RecordHeader head{header};
   const MutableByteSpan record = out.reserve(head.bytes() + payload_bytes);
   if (!record.empty()) {
-    head.write(record.data());
-    std::byte* to = record.data() + head.bytes();
-    for (const ByteSpan piece : gather) {
-      copy_few(to, piece.data(), piece.size());
-      to += piece.size();
-    }
+    head.write(record.data(), gather);
   }
   return record;
 }
@@ -193,7 +176,7 @@ SendOutcome Lane::find_no_room(Out& out, const Route& route, const hca::PacketHe
 SendOutcome Lane::send_on(Out& out, const hca::PacketHeader& header,
                           std::span<const ByteSpan> gather, fabric::CounterPage& page,
                           PolicyLock& page_lock) {
-  const std::size_t payload_bytes = total(gather);
+  const std::size_t payload_bytes = total_bytes(gather);
   Route& route = this->route(out, header, page, page_lock);
   const LaneState state = this->state();
   if (state != LaneState::Open || !route.path.is_delivered()) {
@@ -220,7 +203,8 @@ SendOutcome Lane::send_on(Out& out, const hca::PacketHeader& header,
 }
 
 bool Lane::send_copy(const hca::PacketHeader& header, std::span<const ByteSpan> gather) {
-  if (state() != LaneState::Open || write(outs_[0].ring, header, gather, total(gather)).empty()) {
+  if (state() != LaneState::Open ||
+      write(outs_[0].ring, header, gather, total_bytes(gather)).empty()) {
     return false;
   }
   outs_[0].ring.commit();

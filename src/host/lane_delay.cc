@@ -20,27 +20,13 @@ constexpr unsigned kBatch = 32;
   return static_cast<wire::Opcode>(std::to_integer<std::uint8_t>(record[0]));
 }
 
-[[nodiscard]] std::size_t total(std::span<const ByteSpan> gather) {
-  std::size_t bytes = 0;
-  for (const ByteSpan piece : gather) {
-    bytes += piece.size();
-  }
-  return bytes;
-}
-
 /// The whole record, not committed yet; empty without room.
 [[nodiscard]] MutableByteSpan write_record(DelayLine& line, const hca::PacketHeader& header,
                                            std::span<const ByteSpan> gather) {
   const hca::RecordHeader head{header};
-  const MutableByteSpan record = line.reserve(head.bytes() + total(gather));
-  if (record.empty()) {
-    return record;
-  }
-  head.write(record.data());
-  MutableByteSpan room = record.subspan(head.bytes());
-  for (const ByteSpan piece : gather) {
-    copy_bytes(room, piece);
-    room = room.subspan(piece.size());
+  const MutableByteSpan record = line.reserve(head.bytes() + total_bytes(gather));
+  if (!record.empty()) {
+    head.write(record.data(), gather);
   }
   return record;
 }
@@ -71,7 +57,7 @@ SendOutcome Lane::keep(Out& out, Route& route, const hca::PacketHeader& header,
   }
   DelayLine& line = route.delay->line;
   const Instant at = now();
-  const std::uint64_t bytes = hca::packet_length_words(header, total(gather)) * 4;
+  const std::uint64_t bytes = hca::packet_length_words(header, total_bytes(gather)) * 4;
   const std::uint64_t ahead = line.bytes_to_depart(at);
   const bool is_short = flow == hca::Flow::Response && gather.empty();
   const bool may_go = is_short || ahead == 0 || ahead + bytes <= most_ahead(route.path.rate_mbps);
@@ -84,9 +70,9 @@ SendOutcome Lane::keep(Out& out, Route& route, const hca::PacketHeader& header,
     readiness.forget();
   }
   if (record.empty()) {
-    return find_no_room(out, route, header, total(gather));
+    return find_no_room(out, route, header, total_bytes(gather));
   }
-  const std::size_t head_bytes = record.size() - total(gather);
+  const std::size_t head_bytes = record.size() - total_bytes(gather);
   if (route.path.is_tapped && !taps_.show(route.path.hops, record.first(head_bytes), gather)) {
     return SendOutcome::NoRoom;
   }
@@ -120,7 +106,7 @@ bool Lane::keep_copy(const hca::PacketHeader& header, std::span<const ByteSpan> 
   commit_kept(out, *out.copies,
               {.departs = transit.departs,
                .arrives = transit.arrives,
-               .wire_bytes = hca::packet_length_words(header, total(gather)) * 4,
+               .wire_bytes = hca::packet_length_words(header, total_bytes(gather)) * 4,
                .packets = 1,
                .counter = nullptr});
   return true;

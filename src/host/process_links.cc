@@ -74,10 +74,7 @@ void Process::Impl::send_multicast_copy(const uabi::ProcessAddress& member,
 void Process::Impl::send_multicast_copies(const hca::PacketHeader& header,
                                           std::span<const ByteSpan> gather,
                                           const fabric::MulticastTree& tree) {
-  std::size_t payload_bytes = 0;
-  for (const ByteSpan piece : gather) {
-    payload_bytes += piece.size();
-  }
+  const std::size_t payload_bytes = total_bytes(gather);
   std::vector<fabric::Transit> ends;
   if (!tree.timed.empty()) {
     ends = links.clocks.reserve(now(), hca::packet_length_words(header, payload_bytes) * 4, tree);

@@ -69,10 +69,7 @@ void Process::Impl::move_memberships(QpCarrier& carrier) {
 bool Process::Impl::send_multicast(const hca::PacketHeader& header,
                                    std::span<const ByteSpan> gather) {
   const fabric::MulticastTree tree = map.resolve_multicast(self.node, header.slid, header.dlid);
-  std::size_t payload_bytes = 0;
-  for (const ByteSpan piece : gather) {
-    payload_bytes += piece.size();
-  }
+  const std::size_t payload_bytes = total_bytes(gather);
   {
     const std::lock_guard guard{multicast_lock};
     if (!tree.timed.empty() && multicast_departs > now() + kAheadOfLink) {

@@ -27,10 +27,7 @@ void TapSet::close(std::uint32_t capture) {
 
 bool TapSet::show(std::span<const fabric::Hop> hops, ByteSpan record_header,
                   std::span<const ByteSpan> payload) {
-  std::size_t payload_bytes = 0;
-  for (const ByteSpan piece : payload) {
-    payload_bytes += piece.size();
-  }
+  const std::size_t payload_bytes = total_bytes(payload);
   const std::lock_guard guard{lock_};
   writes_.clear();
   for (const auto& tap : taps_) {

@@ -38,7 +38,8 @@ class Verbs : public ::testing::Test {
   }
 
   /// An RC QP connected to itself: the whole path through a lane, in one program.
-  void connect_to_itself(ibv_qp* qp) const {
+  void connect_to_itself(ibv_qp* qp) const { connect(qp, qp); }
+  void connect(ibv_qp* qp, const ibv_qp* peer) const {
     ibv_port_attr port{};
     ASSERT_EQ(ibv_query_port(context_, 1, &port), 0);
     ibv_qp_attr attributes{};
@@ -51,7 +52,7 @@ class Verbs : public ::testing::Test {
               0);
     attributes.qp_state = IBV_QPS_RTR;
     attributes.path_mtu = IBV_MTU_1024;
-    attributes.dest_qp_num = qp->qp_num;
+    attributes.dest_qp_num = peer->qp_num;
     attributes.max_dest_rd_atomic = 1;
     attributes.min_rnr_timer = 1;
     attributes.ah_attr.dlid = port.lid;

@@ -69,38 +69,6 @@ class VerbsXrc : public Verbs {
     attributes.pd = pd_;
     return ibv_create_qp_ex(context_, &attributes);
   }
-  /// As perftest does: both QPs get all attributes, and each leaves out what it has no half for.
-  void connect(ibv_qp* qp, const ibv_qp* peer) const {
-    ibv_port_attr port{};
-    ASSERT_EQ(ibv_query_port(context_, 1, &port), 0);
-    ibv_qp_attr attributes{};
-    attributes.qp_state = IBV_QPS_INIT;
-    attributes.port_num = 1;
-    attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-    ASSERT_EQ(ibv_modify_qp(qp, &attributes,
-                            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-              0);
-    attributes.qp_state = IBV_QPS_RTR;
-    attributes.path_mtu = IBV_MTU_1024;
-    attributes.dest_qp_num = peer->qp_num;
-    attributes.max_dest_rd_atomic = 1;
-    attributes.min_rnr_timer = 1;
-    attributes.ah_attr.dlid = port.lid;
-    attributes.ah_attr.port_num = 1;
-    ASSERT_EQ(ibv_modify_qp(qp, &attributes,
-                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-              0);
-    attributes.qp_state = IBV_QPS_RTS;
-    attributes.timeout = 14;
-    attributes.retry_cnt = 7;
-    attributes.rnr_retry = 7;
-    attributes.max_rd_atomic = 1;
-    ASSERT_EQ(ibv_modify_qp(qp, &attributes,
-                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_SQ_PSN | IBV_QP_RETRY_CNT |
-                                IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC),
-              0);
-  }
 
   int file_{-1};
   ibv_xrcd* xrcd_{};
@@ -189,6 +157,7 @@ TEST_F(VerbsXrc, CarryMessagesBothWaysToPost) {
   ibv_qp* const target = make_target(xrcd_);
   ibv_qp* const initiator = make_initiator();
   ASSERT_TRUE(srq != nullptr && other != nullptr && target != nullptr && initiator != nullptr);
+  // As perftest does: both QPs get all attributes, and each leaves out what it has no half for.
   connect(target, initiator);
   connect(initiator, target);
   std::uint32_t number = 0;

@@ -7,6 +7,27 @@
 using namespace weft;
 using namespace weft::compat;
 
+Concerned compat::concerned(ibv_event_type type) {
+  switch (type) {
+    case IBV_EVENT_CQ_ERR:
+      return Concerned::CompletionQueue;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      return Concerned::QueuePair;
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      return Concerned::SharedReceiveQueue;
+    default:
+      return Concerned::PortOrDevice;
+  }
+}
+
 extern "C" {
 
 WEFT_EXPORT int ibv_get_async_event(ibv_context* c, ibv_async_event* event) {
@@ -15,38 +36,30 @@ WEFT_EXPORT int ibv_get_async_event(ibv_context* c, ibv_async_event* event) {
     return -1;
   }
   *event = record->event;
-  switch (event->event_type) {
-    case IBV_EVENT_CQ_ERR: {
+  switch (concerned(event->event_type)) {
+    case Concerned::CompletionQueue: {
       auto& object = object_of<CompletionQueueObject>(event->element.cq);
       pthread_mutex_lock(&object.cq.mutex);
       ++object.asynchronous_events;
       pthread_mutex_unlock(&object.cq.mutex);
       break;
     }
-    case IBV_EVENT_QP_FATAL:
-    case IBV_EVENT_QP_REQ_ERR:
-    case IBV_EVENT_QP_ACCESS_ERR:
-    case IBV_EVENT_COMM_EST:
-    case IBV_EVENT_SQ_DRAINED:
-    case IBV_EVENT_PATH_MIG:
-    case IBV_EVENT_PATH_MIG_ERR:
-    case IBV_EVENT_QP_LAST_WQE_REACHED: {
+    case Concerned::QueuePair: {
       auto& object = object_of<QpObject>(event->element.qp);
       pthread_mutex_lock(&object.qp.qp_base.mutex);
       ++object.asynchronous_events;
       pthread_mutex_unlock(&object.qp.qp_base.mutex);
       break;
     }
-    case IBV_EVENT_SRQ_ERR:
-    case IBV_EVENT_SRQ_LIMIT_REACHED: {
+    case Concerned::SharedReceiveQueue: {
       auto& object = object_of<SharedReceiveQueueObject>(event->element.srq);
       pthread_mutex_lock(&object.srq.mutex);
       ++object.asynchronous_events;
       pthread_mutex_unlock(&object.srq.mutex);
       break;
     }
-    default:
-      break;  // port and device events need no acknowledgement
+    case Concerned::PortOrDevice:
+      break;  // needs no acknowledgement
   }
   return 0;
 }
@@ -58,31 +71,23 @@ WEFT_EXPORT void ibv_ack_async_event(ibv_async_event* event) {
     pthread_cond_signal(&cond);
     pthread_mutex_unlock(&mutex);
   };
-  switch (event->event_type) {
-    case IBV_EVENT_CQ_ERR: {
+  switch (concerned(event->event_type)) {
+    case Concerned::CompletionQueue: {
       ibv_cq& cq = *event->element.cq;
       acknowledge(cq.mutex, cq.cond, cq.async_events_completed);
       break;
     }
-    case IBV_EVENT_QP_FATAL:
-    case IBV_EVENT_QP_REQ_ERR:
-    case IBV_EVENT_QP_ACCESS_ERR:
-    case IBV_EVENT_COMM_EST:
-    case IBV_EVENT_SQ_DRAINED:
-    case IBV_EVENT_PATH_MIG:
-    case IBV_EVENT_PATH_MIG_ERR:
-    case IBV_EVENT_QP_LAST_WQE_REACHED: {
+    case Concerned::QueuePair: {
       ibv_qp& qp = *event->element.qp;
       acknowledge(qp.mutex, qp.cond, qp.events_completed);
       break;
     }
-    case IBV_EVENT_SRQ_ERR:
-    case IBV_EVENT_SRQ_LIMIT_REACHED: {
+    case Concerned::SharedReceiveQueue: {
       ibv_srq& srq = *event->element.srq;
       acknowledge(srq.mutex, srq.cond, srq.events_completed);
       break;
     }
-    default:
+    case Concerned::PortOrDevice:
       break;
   }
 }

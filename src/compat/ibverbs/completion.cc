@@ -139,7 +139,8 @@ WEFT_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
       });
     }
     context.async_events.purge([&](const AsyncEventRecord& record) {
-      return record.event.event_type == IBV_EVENT_CQ_ERR && record.event.element.cq == cq;
+      return concerned(record.event.event_type) == Concerned::CompletionQueue &&
+             record.event.element.cq == cq;
     });
     // As documented: waits until every event that was handed out has been acknowledged.
     pthread_mutex_lock(&cq->mutex);

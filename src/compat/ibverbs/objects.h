@@ -42,6 +42,16 @@ struct AsyncEventRecord {
   ibv_async_event event;
 };
 
+/// What an asynchronous event is about, which is what its `element` names. The destruction of an
+/// object waits until the events about it are acknowledged.
+enum class Concerned : std::uint8_t {
+  PortOrDevice,
+  CompletionQueue,
+  QueuePair,
+  SharedReceiveQueue
+};
+[[nodiscard]] Concerned concerned(ibv_event_type type);
+
 /// An open device.
 struct Context {
   host::Process* process{};

@@ -102,15 +102,8 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
     *bad_wr = wr;
     return EIO;
   }
-  for (; wr != nullptr; wr = wr->next) {
-    const auto posted =
-        object.engine->post_recv({.wr_id = wr->wr_id, .sges = sges_of(wr->sg_list, wr->num_sge)});
-    if (!posted) {
-      *bad_wr = wr;
-      return refuse(posted.error());
-    }
-  }
-  return 0;
+  return post_each(wr, bad_wr,
+                   [&](const hca::RecvWr& one) { return object.engine->post_recv(one); });
 }
 
 [[nodiscard]] Result<hca::QpType> type_of(ibv_qp_type type) {
@@ -445,19 +438,8 @@ WEFT_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
       return refuse(destroyed.error());
     }
     context.async_events.purge([&](const AsyncEventRecord& record) {
-      switch (record.event.event_type) {
-        case IBV_EVENT_QP_FATAL:
-        case IBV_EVENT_QP_REQ_ERR:
-        case IBV_EVENT_QP_ACCESS_ERR:
-        case IBV_EVENT_COMM_EST:
-        case IBV_EVENT_SQ_DRAINED:
-        case IBV_EVENT_PATH_MIG:
-        case IBV_EVENT_PATH_MIG_ERR:
-        case IBV_EVENT_QP_LAST_WQE_REACHED:
-          return record.event.element.qp == qp;
-        default:
-          return false;
-      }
+      return concerned(record.event.event_type) == Concerned::QueuePair &&
+             record.event.element.qp == qp;
     });
     pthread_mutex_lock(&qp->mutex);
     while (qp->events_completed != object.asynchronous_events) {

@@ -18,15 +18,7 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept 
     *bad_wr = wr;
     return EIO;
   }
-  for (; wr != nullptr; wr = wr->next) {
-    const auto posted =
-        object.engine->post({.wr_id = wr->wr_id, .sges = sges_of(wr->sg_list, wr->num_sge)});
-    if (!posted) {
-      *bad_wr = wr;
-      return refuse(posted.error());
-    }
-  }
-  return 0;
+  return post_each(wr, bad_wr, [&](const hca::RecvWr& one) { return object.engine->post(one); });
 }
 
 /// Of an XRC SRQ, which is what `domain` makes it.
@@ -165,8 +157,7 @@ WEFT_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
       return refuse(destroyed.error());
     }
     context.async_events.purge([&](const AsyncEventRecord& record) {
-      return (record.event.event_type == IBV_EVENT_SRQ_ERR ||
-              record.event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED) &&
+      return concerned(record.event.event_type) == Concerned::SharedReceiveQueue &&
              record.event.element.srq == srq;
     });
     pthread_mutex_lock(&srq->mutex);

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "compat/ibverbs/abi.h"
+#include "compat/ibverbs/objects.h"
 #include "hca/types.h"
 
 namespace weft::compat {
@@ -19,6 +20,19 @@ static_assert(sizeof(ibv_sge) == sizeof(hca::Sge) &&
 /// A scatter/gather list where it lies: both types have one layout. A negative count is none.
 [[nodiscard]] inline std::span<const hca::Sge> sges_of(const ibv_sge* list, int count) {
   return {reinterpret_cast<const hca::Sge*>(list), static_cast<std::size_t>(std::max(count, 0))};
+}
+
+/// Hands each receive of a list to `post(const hca::RecvWr&)`, up to the first that is refused.
+template <class Post>
+[[nodiscard]] int post_each(ibv_recv_wr* wr, ibv_recv_wr** bad_wr, Post post) {
+  for (; wr != nullptr; wr = wr->next) {
+    const auto posted = post({.wr_id = wr->wr_id, .sges = sges_of(wr->sg_list, wr->num_sge)});
+    if (!posted) {
+      *bad_wr = wr;
+      return refuse(posted.error());
+    }
+  }
+  return 0;
 }
 
 /// What a work request that binds a window of type 2 asks for.

@@ -16,15 +16,7 @@ int post_recv(ibv_wq* wq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
     *bad_wr = wr;
     return EIO;
   }
-  for (; wr != nullptr; wr = wr->next) {
-    const auto posted =
-        object.engine->post({.wr_id = wr->wr_id, .sges = sges_of(wr->sg_list, wr->num_sge)});
-    if (!posted) {
-      *bad_wr = wr;
-      return refuse(posted.error());
-    }
-  }
-  return 0;
+  return post_each(wr, bad_wr, [&](const hca::RecvWr& one) { return object.engine->post(one); });
 }
 
 [[nodiscard]] Result<void> check_wq_attributes(const ibv_context* c,
