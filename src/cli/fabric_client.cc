@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "fabric/topology_net.h"
 #include "host/run_directory.h"
 
 namespace weft::cli {
@@ -72,18 +73,17 @@ namespace {
     return fabric::generate(description);
   }
   if (words.size() != 1) {
-    return fail(ErrorCode::InvalidArgument,
-                "'{}' is no topology: pair, star N, fat-tree K [LEVELS], or a TOML file",
-                description);
+    return fail(ErrorCode::InvalidArgument, "'{}' is no topology: {}, or a file", description,
+                fabric::kGeneratorForms);
   }
   std::ifstream file{words.front()};
   if (!file) {
-    return fail(ErrorCode::NotFound,
-                "{} cannot be read, and is no generator: pair, star N, fat-tree K [LEVELS]",
-                words.front());
+    return fail(ErrorCode::NotFound, "{} cannot be read, and is no generator: {}", words.front(),
+                fabric::kGeneratorForms);
   }
   const std::string text{std::istreambuf_iterator<char>{file}, {}};
-  return fabric::read_topology(text, words.front());
+  return fabric::looks_like_net(text) ? fabric::read_net(text, words.front())
+                                      : fabric::read_topology(text, words.front());
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ void clear_dead_fabrics();
 /// The daemon's answer as JSON text.
 [[nodiscard]] Result<std::string> ask(const std::string& fabric, uabi::QueryKind kind);
 
-/// A generator's name with its numbers, or a TOML file; and what the command line says of its
-/// links.
+/// A generator's name with its numbers, or a file, TOML or net; and what the command line says of
+/// its links.
 [[nodiscard]] Result<fabric::Topology> topology_from(const std::vector<std::string>& words,
                                                      const LinkOptions& links);
 

@@ -1,7 +1,6 @@
-// weft up, down, exec and topology.
+// weft up, down and exec.
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -102,7 +101,8 @@ void add_up(CLI::App& app, Outcome& outcome) {
   auto words = std::make_shared<std::vector<std::string>>();
   auto name = std::make_shared<std::string>(host::fabric_of_environment());
   command->add_option("topology", *words,
-                      "pair (the default), star N, fat-tree K [LEVELS], or a TOML file");
+                      "pair (the default), another generator with its numbers (see `weft topology "
+                      "generate --help`), or a file: TOML, or as ibnetdiscover and ibsim have it");
   command->add_option("--name", *name, "Name of the fabric, to have several")
       ->capture_default_str();
   auto links = std::make_shared<LinkOptions>();
@@ -127,40 +127,6 @@ void add_exec(CLI::App& app, Outcome& outcome) {
   command->add_option("command", *words, "The program and its arguments, behind --")->required();
   command->add_option("--name", *name, "Name of the fabric")->capture_default_str();
   command->callback([=, &outcome] { outcome.status = exec(*name, *host, *words); });
-}
-
-void add_topology(CLI::App& app, Outcome& outcome) {
-  auto* const command = app.add_subcommand("topology", "Make and look at topology files");
-  command->require_subcommand(1);
-  auto words = std::make_shared<std::vector<std::string>>();
-  auto* const generate =
-      command->add_subcommand("generate", "Write a topology file to standard output");
-  generate->add_option("kind", *words, "pair, star N, or fat-tree K [LEVELS]")->required();
-  auto links = std::make_shared<LinkOptions>();
-  add_link_options(*generate, links);
-  generate->callback([=, &outcome] {
-    auto topology = fabric::generate(fmt::format("{}", fmt::join(*words, " ")));
-    if (topology) {
-      if (auto applied = apply(*links, *topology); !applied) {
-        topology = std::unexpected(applied.error());
-      }
-    }
-    if (!topology) {
-      outcome.status = complain(topology.error());
-      return;
-    }
-    fmt::print("{}", fabric::write_topology(*topology));
-  });
-  auto* const show = command->add_subcommand("show", "Print a topology as text");
-  show->add_option("topology", *words, "A TOML file, or what `generate` takes")->required();
-  show->callback([=, &outcome] {
-    const auto topology = topology_from(*words, {});
-    if (!topology) {
-      outcome.status = complain(topology.error());
-      return;
-    }
-    fmt::print("{}", fabric::show(*topology));
-  });
 }
 
 }  // namespace weft::cli

@@ -175,7 +175,7 @@ void TablesBuilder::add_host(const Topology& topology, std::uint32_t position) {
   const NodeIndex node_index{static_cast<std::uint32_t>(nodes_.size())};
   NodeRecord node;
   node.kind = NodeKind::Host;
-  node.guid = make_guid(NodeKind::Host, position, 0, 0);
+  node.guid = guid_of(topology, {NodeKind::Host, position, 0, PortNumber{0}});
   node.name_offset = add_name(host.name);
   node.name_bytes = static_cast<std::uint32_t>(host.name.size());
   node.first_port = PortIndex{static_cast<std::uint32_t>(ports_.size())};
@@ -185,7 +185,8 @@ void TablesBuilder::add_host(const Topology& topology, std::uint32_t position) {
     const HcaDescription& description = host.hcas[i];
     const HcaIndex hca_index{static_cast<std::uint32_t>(hcas_.size())};
     HcaRecord& hca = hcas_.emplace_back();
-    hca.guid = make_guid(NodeKind::Host, position, i, 0);
+    EndPoint end{NodeKind::Host, position, static_cast<std::uint8_t>(i), PortNumber{0}};
+    hca.guid = guid_of(topology, end);
     hca.system_image_guid = node.guid;
     hca.node = node_index;
     hca.name_offset = add_name(description.name);
@@ -195,10 +196,10 @@ void TablesBuilder::add_host(const Topology& topology, std::uint32_t position) {
     for (std::uint32_t number = 1; number <= description.ports.size(); ++number) {
       const HcaPortDescription& port_description = description.ports[number - 1];
       PortRecord& port = ports_.emplace_back();
-      port.guid = make_guid(NodeKind::Host, position, i, number);
+      port.number = end.port = PortNumber{static_cast<std::uint8_t>(number)};
+      port.guid = guid_of(topology, end);
       port.node = node_index;
       port.hca = hca_index;
-      port.number = PortNumber{static_cast<std::uint8_t>(number)};
       port.lmc = port_description.lmc;
       port.max_mtu = port.active_mtu = port_description.max_mtu;
       port.link_layer = port_description.link_layer;
@@ -217,7 +218,7 @@ void TablesBuilder::add_switch(const Topology& topology, std::uint32_t position)
   const NodeIndex node_index{static_cast<std::uint32_t>(nodes_.size())};
   NodeRecord& node = nodes_.emplace_back();
   node.kind = NodeKind::Switch;
-  node.guid = make_guid(NodeKind::Switch, position, 0, 0);
+  node.guid = guid_of(topology, {NodeKind::Switch, position, 0, PortNumber{0}});
   node.name_offset = add_name(description.name);
   node.name_bytes = static_cast<std::uint32_t>(description.name.size());
   node.first_port = PortIndex{static_cast<std::uint32_t>(ports_.size())};

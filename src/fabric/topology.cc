@@ -229,6 +229,11 @@ void show_peer(std::string& text, const Topology& topology, const PeerMap& peers
   text += '\n';
 }
 
+EndPoint end(std::uint32_t host, std::uint32_t hca, std::uint32_t port) {
+  return {NodeKind::Host, host, static_cast<std::uint8_t>(hca),
+          PortNumber{static_cast<std::uint8_t>(port)}};
+}
+
 void show_host(std::string& text, const Topology& topology, const PeerMap& peers,
                std::uint32_t position) {
   const auto out = std::back_inserter(text);
@@ -240,11 +245,11 @@ void show_host(std::string& text, const Topology& topology, const PeerMap& peers
   text += '\n';
   for (std::uint32_t hca = 0; hca < host.hcas.size(); ++hca) {
     fmt::format_to(out, "  {} node GUID {:#018x}\n", host.hcas[hca].name,
-                   make_guid(NodeKind::Host, position, hca, 0).value());
+                   guid_of(topology, end(position, hca, 0)).value());
     for (std::uint32_t port = 1; port <= host.hcas[hca].ports.size(); ++port) {
       const HcaPortDescription& description = host.hcas[hca].ports[port - 1];
       fmt::format_to(out, "    port {} GUID {:#018x}", port,
-                     make_guid(NodeKind::Host, position, hca, port).value());
+                     guid_of(topology, end(position, hca, port)).value());
       if (description.lmc != 0) {
         fmt::format_to(out, " LMC {}", description.lmc);
       }
@@ -255,9 +260,7 @@ void show_host(std::string& text, const Topology& topology, const PeerMap& peers
         }
       }
       text += " -> ";
-      show_peer(text, topology, peers,
-                {NodeKind::Host, position, static_cast<std::uint8_t>(hca),
-                 PortNumber{static_cast<std::uint8_t>(port)}});
+      show_peer(text, topology, peers, end(position, hca, port));
     }
   }
 }
@@ -267,7 +270,7 @@ void show_switch(std::string& text, const Topology& topology, const PeerMap& pee
   const auto out = std::back_inserter(text);
   const SwitchDescription& node = topology.switches[position];
   fmt::format_to(out, "switch {} node GUID {:#018x}\n", node.name,
-                 make_guid(NodeKind::Switch, position, 0, 0).value());
+                 guid_of(topology, {NodeKind::Switch, position, 0, PortNumber{0}}).value());
   for (std::uint32_t port = 1; port <= node.port_count; ++port) {
     fmt::format_to(out, "    port {} -> ", port);
     show_peer(text, topology, peers,
@@ -281,8 +284,9 @@ HostDescription make_host(std::string name, std::uint32_t hca_count, std::uint32
   HostDescription host;
   host.name = std::move(name);
   for (std::uint32_t hca = 0; hca < hca_count; ++hca) {
-    host.hcas.push_back(
-        {fmt::format("weft{}", hca), std::vector<HcaPortDescription>(ports_per_hca)});
+    HcaDescription& description = host.hcas.emplace_back();
+    description.name = fmt::format("weft{}", hca);
+    description.ports.resize(ports_per_hca);
   }
   return host;
 }
@@ -293,6 +297,9 @@ Result<void> validate(const Topology& topology) {
                 topology.subnet_prefix);
   }
   if (auto checked = check_nodes(topology); !checked) {
+    return checked;
+  }
+  if (auto checked = internal::check_guids(topology); !checked) {
     return checked;
   }
   return check_links(topology);

@@ -37,12 +37,14 @@ struct HcaPortDescription {
   std::uint8_t lmc{};  // the port answers to 2^lmc LIDs
   wire::Mtu max_mtu{wire::Mtu::Mtu4096};
   std::vector<PKey> pkeys{kDefaultPKey};  // never empty
+  std::optional<Guid> guid{};             // nothing: see guid_of()
   bool operator==(const HcaPortDescription&) const = default;
 };
 
 struct HcaDescription {
   std::string name;  // weft0, weft1, ... within its host
   std::vector<HcaPortDescription> ports;
+  std::optional<Guid> guid{};  // of the node that the HCA is; nothing: see guid_of()
   bool operator==(const HcaDescription&) const = default;
 };
 
@@ -55,7 +57,8 @@ struct HostDescription {
 
 struct SwitchDescription {
   std::string name;
-  std::uint8_t port_count{};  // external ports, 1..port_count; port 0 is always there
+  std::uint8_t port_count{};   // external ports, 1..port_count; port 0 is always there
+  std::optional<Guid> guid{};  // nothing: see guid_of()
   bool operator==(const SwitchDescription&) const = default;
 };
 
@@ -125,7 +128,24 @@ struct LinkDefaults {
 /// Switches are numbered leaves first, then aggregation by pod, then core; hosts by leaf.
 [[nodiscard]] Result<Topology> generate_fat_tree(std::uint32_t k, std::uint32_t levels = 2);
 
-/// `pair`, `star:4` (or `star 4`), `fat-tree:4:2`: the forms that a command line takes.
+/// Torus of one to five dimensions of `sizes` switches, `hosts` on each (ports 1 .. hosts).
+/// Switches are numbered with the first dimension fastest. In dimension d (from 0), port hosts+2d+1
+/// leads to the next switch and hosts+2d+2 to the one before; a dimension of 2 has one cable, not
+/// two.
+[[nodiscard]] Result<Topology> generate_torus(const std::vector<std::uint32_t>& sizes,
+                                              std::uint32_t hosts = 1);
+
+/// Dragonfly, with the letters of Kim, Dally, Scott and Abts (ISCA 2008): groups of `a` switches,
+/// fully connected, each with `p` hosts (ports 1 .. p), a-1 cables within its group and `h` to
+/// other groups. `groups` is 2 .. a*h+1, and as many as possible unless told; with fewer, each pair
+/// of groups has the same count of cables, as many as fit.
+[[nodiscard]] Result<Topology> generate_dragonfly(std::uint32_t a, std::uint32_t p, std::uint32_t h,
+                                                  std::optional<std::uint32_t> groups = {});
+
+inline constexpr std::string_view kGeneratorForms =
+    "pair, star:N, fat-tree:K[:LEVELS], torus:AxBxC[:HOSTS] or dragonfly:A:P:H[:GROUPS]";
+
+/// One of kGeneratorForms, with spaces as good as colons: what a command line takes.
 [[nodiscard]] Result<Topology> generate(std::string_view description);
 
 /// True if generate() would recognise the kind, so that a caller can tell it from a file name.
@@ -147,5 +167,9 @@ struct LinkDefaults {
   return Guid{kPrefix << 40 | std::uint64_t{static_cast<std::uint8_t>(kind)} << 36 |
               std::uint64_t{node + 1} << 16 | std::uint64_t{hca} << 8 | port};
 }
+
+/// Of a port; of the HCA or switch as a node if the port is 0. What the description says, or an
+/// HCA's own GUID and its port's number, or make_guid().
+[[nodiscard]] Guid guid_of(const Topology& topology, const EndPoint& end_point);
 
 }  // namespace weft::fabric

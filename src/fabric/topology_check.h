@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "fabric/topology.h"
 
 namespace weft::fabric::internal {
 
@@ -13,5 +14,8 @@ namespace weft::fabric::internal {
 
 /// An IPv4 or IPv6 literal, as far as its characters say.
 [[nodiscard]] Result<void> check_address(std::string_view address);
+
+/// No GUID is zero, no two nodes and no two ports share one.
+[[nodiscard]] Result<void> check_guids(const Topology& topology);
 
 }  // namespace weft::fabric::internal

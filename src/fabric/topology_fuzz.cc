@@ -1,4 +1,5 @@
-// Any text as a topology file: refused with a reason, or valid and written back to an equal value.
+// Any text as a topology file, in either form: refused with a reason, or valid and written back to
+// an equal value.
 
 #include <cstddef>
 #include <cstdint>
@@ -6,6 +7,8 @@
 #include <string>
 
 #include "fabric/topology.h"
+#include "fabric/topology_graph.h"
+#include "fabric/topology_net.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(data, data + size);
@@ -21,6 +24,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     (void)weft::fabric::show(*topology);
   }
-  (void)weft::fabric::generate(text.substr(0, 12));
+  (void)weft::fabric::looks_like_net(text);
+  if (const auto net = weft::fabric::read_net(text)) {
+    const std::string written = weft::fabric::write_net(*net);
+    const auto again = weft::fabric::read_net(written);
+    if (!again || weft::fabric::write_net(*again) != written) {
+      std::abort();
+    }
+    (void)weft::fabric::write_dot(*net);
+  } else if (net.error().reason.empty()) {
+    std::abort();
+  }
+  (void)weft::fabric::generate(text.substr(0, 16));
   return 0;
 }

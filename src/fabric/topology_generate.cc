@@ -3,48 +3,29 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "fabric/topology.h"
+#include "fabric/topology_nodes.h"
 
 namespace weft::fabric {
+
+using internal::cable;
+using internal::cable_hosts;
+using internal::check_lids;
+using internal::host_end;
+using internal::make_nodes;
+using internal::switch_end;
+
 namespace {
-
-constexpr std::uint32_t kUnicastLids = 0xBFFF;  // IBTA vol 1 §4.1.3
-
-EndPoint host_end(std::uint32_t host) { return {NodeKind::Host, host, 0, PortNumber{1}}; }
-
-EndPoint switch_end(std::uint32_t node, std::uint32_t port) {
-  return {NodeKind::Switch, node, 0, PortNumber{static_cast<std::uint8_t>(port)}};
-}
-
-LinkDescription cable(EndPoint a, EndPoint b) { return {a, b, std::nullopt, Duration{}}; }
-
-Topology make_nodes(std::uint32_t hosts, std::uint32_t switches, std::uint32_t ports_per_switch) {
-  Topology topology;
-  topology.hosts.reserve(hosts);
-  for (std::uint32_t host = 1; host <= hosts; ++host) {
-    topology.hosts.push_back(make_host(fmt::format("h{}", host)));
-  }
-  topology.switches.reserve(switches);
-  for (std::uint32_t node = 1; node <= switches; ++node) {
-    topology.switches.push_back(
-        {fmt::format("s{}", node), static_cast<std::uint8_t>(ports_per_switch)});
-  }
-  return topology;
-}
-
-/// Hosts under leaves: host `leaf * half + i` on port i+1.
-void cable_hosts(Topology& topology, std::uint32_t leaves, std::uint32_t half) {
-  for (std::uint32_t host = 0; host < leaves * half; ++host) {
-    topology.links.push_back(cable(host_end(host), switch_end(host / half, host % half + 1)));
-  }
-}
 
 Topology two_levels(std::uint32_t k) {
   const std::uint32_t half = k / 2;
@@ -84,10 +65,10 @@ Topology three_levels(std::uint32_t k) {
   return topology;
 }
 
-std::vector<std::string_view> split(std::string_view text) {
+std::vector<std::string_view> split(std::string_view text, std::string_view separators) {
   std::vector<std::string_view> words;
   while (!text.empty()) {
-    const std::size_t end = text.find_first_of(": ");
+    const std::size_t end = text.find_first_of(separators);
     if (end != 0) {
       words.push_back(text.substr(0, end));
     }
@@ -141,28 +122,34 @@ Result<Topology> generate_fat_tree(std::uint32_t k, std::uint32_t levels) {
   }
   const std::uint32_t hosts = levels == 2 ? k * k / 2 : k * k * k / 4;
   const std::uint32_t switches = levels == 2 ? k + k / 2 : k * k + k * k / 4;
-  if (hosts + switches > kUnicastLids) {
-    return fail(ErrorCode::InvalidArgument,
-                "a fat tree of k {} and {} levels has {} hosts and {} switches, but a subnet has "
-                "{} unicast LIDs: with 3 levels, k is at most 56",
-                k, levels, hosts, switches, kUnicastLids);
+  if (auto checked =
+          check_lids(fmt::format("a fat tree of k {} and {} levels", k, levels), hosts, switches);
+      !checked) {
+    return fail(checked.error().code, "{}: with 3 levels, k is at most 56", checked.error().reason);
   }
   return levels == 2 ? two_levels(k) : three_levels(k);
 }
 
 bool names_a_generator(std::string_view description) {
-  const std::vector<std::string_view> words = split(description);
-  return !words.empty() && (words[0] == "pair" || words[0] == "star" || words[0] == "fat-tree");
+  constexpr std::array<std::string_view, 5> kKinds = {"pair", "star", "fat-tree", "torus",
+                                                      "dragonfly"};
+  const std::vector<std::string_view> words = split(description, ": ");
+  return !words.empty() && std::ranges::find(kKinds, words[0]) != kKinds.end();
 }
 
 Result<Topology> generate(std::string_view description) {
-  constexpr std::string_view kForms = "pair, star:N or fat-tree:K[:LEVELS]";
-  const std::vector<std::string_view> words = split(description);
+  const std::vector<std::string_view> words = split(description, ": ");
   if (!names_a_generator(description)) {
     return fail(ErrorCode::InvalidArgument, "'{}' is no known topology: {} are", description,
-                kForms);
+                kGeneratorForms);
   }
-  const auto numbers = read_numbers(std::span{words}.subspan(1));
+  const bool is_torus = words[0] == "torus" && words.size() > 1;
+  const auto sizes =
+      read_numbers(is_torus ? split(words[1], "x") : std::vector<std::string_view>{});
+  const auto numbers = read_numbers(std::span{words}.subspan(is_torus ? 2 : 1));
+  if (!sizes) {
+    return fail(ErrorCode::InvalidArgument, "topology '{}': {}", description, sizes.error().reason);
+  }
   if (!numbers) {
     return fail(ErrorCode::InvalidArgument, "topology '{}': {}", description,
                 numbers.error().reason);
@@ -176,8 +163,15 @@ Result<Topology> generate(std::string_view description) {
   if (words[0] == "fat-tree" && (numbers->size() == 1 || numbers->size() == 2)) {
     return generate_fat_tree((*numbers)[0], numbers->size() == 2 ? (*numbers)[1] : 2);
   }
+  if (is_torus && numbers->size() <= 1) {
+    return generate_torus(*sizes, numbers->empty() ? 1 : (*numbers)[0]);
+  }
+  if (words[0] == "dragonfly" && (numbers->size() == 3 || numbers->size() == 4)) {
+    const auto groups = numbers->size() == 4 ? std::optional{(*numbers)[3]} : std::nullopt;
+    return generate_dragonfly((*numbers)[0], (*numbers)[1], (*numbers)[2], groups);
+  }
   return fail(ErrorCode::InvalidArgument, "topology '{}' has the wrong count of numbers: {}",
-              description, kForms);
+              description, kGeneratorForms);
 }
 
 }  // namespace weft::fabric

@@ -24,7 +24,8 @@ TEST_P(EveryGenerator, IsValidAndReadsBackFromItsOwnToml) {
 
 INSTANTIATE_TEST_SUITE_P(Topologies, EveryGenerator,
                          ::testing::Values("pair", "star:2", "star 254", "fat-tree:2",
-                                           "fat-tree:4:2", "fat-tree 8 3"));
+                                           "fat-tree:4:2", "fat-tree 8 3", "torus:4x4:2",
+                                           "torus 2x3x4", "dragonfly:4:2:2", "dragonfly 2 1 1 2"));
 
 TEST(Generate, CountsAreThoseOfAFatTree) {
   const auto two = generate_fat_tree(8, 2);

@@ -12,6 +12,7 @@
 //   [[host.hca]]
 //   name = "weft0"                         # default: weft and its number
 //   ports = 2                              # default 1; or one [[host.hca.port]] each
+//   guid = "0x0008f10403960984"            # of the HCA as a node; ports too; default: by position
 //   [[host.hca]]
 //   [[host.hca.port]]
 //   lmc = 1                                # 0..7, default 0
@@ -21,7 +22,7 @@
 //
 //   [[switch]]
 //   name = "s1"
-//   ports = 36                             # 1..254
+//   ports = 36                             # 1..254; a guid is possible, as of an HCA
 //
 //   [[link]]
 //   a = "h1:1"                             # NODE:PORT or HOST/HCA:PORT
@@ -224,6 +225,24 @@ class Reader {
     return true;
   }
 
+  bool read_guid(const toml::table& table, std::optional<Guid>& guid) {
+    std::string text;
+    if (table.get("guid") == nullptr) {
+      return true;
+    }
+    if (!read_string(table, "guid", text)) {
+      return false;
+    }
+    const auto number = read_integer(text);
+    if (!number || *number == 0) {
+      return refuse(*table.get("guid"),
+                    "'{}' is no GUID: 64 bits in hex, not all 0, as in \"0x0008f10403960984\"",
+                    text);
+    }
+    guid = Guid{*number};
+    return true;
+  }
+
   bool read_name(const toml::table& table, std::string_view what, std::string& name) {
     if (!read_string(table, "name", name)) {
       return false;
@@ -322,7 +341,7 @@ class Reader {
   }
 
   bool read_hca(const toml::table& table, HostDescription& host) {
-    static constexpr std::array<std::string_view, 3> kKnown = {"name", "ports", "port"};
+    static constexpr std::array<std::string_view, 4> kKnown = {"name", "ports", "port", "guid"};
     if (host.hcas.size() == kMaxHcasPerHost) {
       return refuse(table, "a host has at most {} HCAs", kMaxHcasPerHost);
     }
@@ -330,7 +349,7 @@ class Reader {
     hca.name = fmt::format("weft{}", host.hcas.size());
     std::uint32_t count = 1;
     if (!check_keys(table, "an HCA", kKnown) || !read_name(table, "HCA", hca.name) ||
-        !read_number(table, "ports", 1, kMaxPortsPerHca, count) ||
+        !read_guid(table, hca.guid) || !read_number(table, "ports", 1, kMaxPortsPerHca, count) ||
         !read_each(table, "port", [&](const auto& port) { return read_port(port, hca); })) {
       return false;
     }
@@ -351,11 +370,12 @@ class Reader {
   }
 
   bool read_port(const toml::table& table, HcaDescription& hca) {
-    static constexpr std::array<std::string_view, 4> kKnown = {"lmc", "mtu", "pkeys", "link_layer"};
+    static constexpr std::array<std::string_view, 5> kKnown = {"lmc", "mtu", "pkeys", "link_layer",
+                                                               "guid"};
     HcaPortDescription port;
     std::string link_layer = "InfiniBand";
     if (!check_keys(table, "a port", kKnown) || !read_number(table, "lmc", 0, kMaxLmc, port.lmc) ||
-        !read_mtu(table, port) || !read_pkeys(table, port) ||
+        !read_mtu(table, port) || !read_pkeys(table, port) || !read_guid(table, port.guid) ||
         !read_string(table, "link_layer", link_layer)) {
       return false;
     }
@@ -402,10 +422,11 @@ class Reader {
   }
 
   bool read_switch(const toml::table& table) {
-    static constexpr std::array<std::string_view, 2> kKnown = {"name", "ports"};
+    static constexpr std::array<std::string_view, 3> kKnown = {"name", "ports", "guid"};
     SwitchDescription description;
     if (!check_keys(table, "a switch", kKnown) || !read_name(table, "switch", description.name) ||
         !remember_node(table, description.name, NodeKind::Switch, topology_.switches.size()) ||
+        !read_guid(table, description.guid) ||
         !read_number(table, "ports", 1, kMaxPortsPerSwitch, description.port_count)) {
       return false;
     }
@@ -503,76 +524,10 @@ class Reader {
   std::unordered_map<std::string, std::uint32_t> cables_;  // end point and its line
 };
 
-void write_port(std::string& text, const HcaPortDescription& port) {
-  const auto out = std::back_inserter(text);
-  const HcaPortDescription usual;
-  text += "[[host.hca.port]]\n";
-  if (port.lmc != usual.lmc) {
-    fmt::format_to(out, "lmc = {}\n", port.lmc);
-  }
-  if (port.max_mtu != usual.max_mtu) {
-    fmt::format_to(out, "mtu = {}\n", bytes(port.max_mtu));
-  }
-  if (port.pkeys != usual.pkeys) {
-    std::vector<std::string> keys;
-    for (const PKey pkey : port.pkeys) {
-      keys.push_back(fmt::format("{:#06x}", pkey.value()));
-    }
-    fmt::format_to(out, "pkeys = [{}]\n", fmt::join(keys, ", "));
-  }
-}
-
-void write_host(std::string& text, const HostDescription& host) {
-  const auto out = std::back_inserter(text);
-  fmt::format_to(out, "\n[[host]]\nname = \"{}\"\n", host.name);
-  if (!host.addresses.empty()) {
-    fmt::format_to(out, "addresses = [\"{}\"]\n", fmt::join(host.addresses, "\", \""));
-  }
-  if (host.hcas == make_host(host.name).hcas) {
-    return;
-  }
-  for (const HcaDescription& hca : host.hcas) {
-    fmt::format_to(out, "[[host.hca]]\nname = \"{}\"\n", hca.name);
-    if (std::ranges::all_of(hca.ports,
-                            [](const auto& port) { return port == HcaPortDescription{}; })) {
-      fmt::format_to(out, "ports = {}\n", hca.ports.size());
-      continue;
-    }
-    for (const HcaPortDescription& port : hca.ports) {
-      write_port(text, port);
-    }
-  }
-}
-
 }  // namespace
 
 Result<Topology> read_topology(std::string_view toml, std::string_view origin) {
   return Reader{origin}.read(toml);
-}
-
-std::string write_topology(const Topology& topology) {
-  std::string text = fmt::format("subnet_prefix = \"{:#018x}\"\n", topology.subnet_prefix);
-  const auto out = std::back_inserter(text);
-  if (topology.time_scale != TimeScale{}) {
-    fmt::format_to(out, "time_scale = {}\n", topology.time_scale.factor());
-  }
-  for (const HostDescription& host : topology.hosts) {
-    write_host(text, host);
-  }
-  for (const SwitchDescription& node : topology.switches) {
-    fmt::format_to(out, "\n[[switch]]\nname = \"{}\"\nports = {}\n", node.name, node.port_count);
-  }
-  for (const LinkDescription& link : topology.links) {
-    fmt::format_to(out, "\n[[link]]\na = \"{}\"\nb = \"{}\"\n", to_string(topology, link.a),
-                   to_string(topology, link.b));
-    if (link.rate_gbps) {
-      fmt::format_to(out, "rate_gbps = {}\n", *link.rate_gbps);
-    }
-    if (link.delay != Duration{}) {
-      fmt::format_to(out, "delay_ns = {}\n", link.delay.nanoseconds());
-    }
-  }
-  return text;
 }
 
 }  // namespace weft::fabric

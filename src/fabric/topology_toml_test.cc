@@ -29,6 +29,9 @@ TEST(TopologyFile, RoundTripsEverythingThatCanBeSaid) {
   topology.links[0].rate_gbps = 12.5;
   topology.links[0].delay = Duration::nanoseconds(1500);
   topology.links[1].rate_gbps = 100;
+  topology.hosts[0].hcas[0].guid = Guid{0x8'F104'0396'0984};
+  topology.hosts[0].hcas[0].ports[0].guid = Guid{0x8'F104'0396'0990};
+  topology.switches[0].guid = Guid{1};
   const auto again = read_topology(write_topology(topology));
   ASSERT_TRUE(again) << again.error().reason;
   EXPECT_EQ(*again, topology);

@@ -121,6 +121,17 @@ class Command(unittest.TestCase):
         self.assertEqual(broken.returncode, 1)
         self.assertIn("tree.toml", broken.stderr)
 
+    def test_topologies_are_written_in_every_form_and_read_back(self):
+        path = pathlib.Path(self.folder.name) / "torus.net"
+        path.write_text(self.weft("topology", "generate", "torus:3x3", "--to", "net").stdout)
+        self.assertEqual(self.weft("topology", "show", str(path)).stdout, self.weft("topology", "show", "torus:3x3").stdout)
+        self.assertEqual(self.weft("topology", "convert", str(path), "--to", "net").stdout, path.read_text())
+        self.assertTrue(self.weft("topology", "convert", str(path), "--to", "dot").stdout.startswith("graph fabric {"))
+        path.write_text("Ca 1 \"h1\"\n[1] \"h2\"[1]\n")
+        broken = self.weft("up", str(path))
+        self.assertEqual(broken.returncode, 1)
+        self.assertIn('torus.net:2: no node has the id "h2"', broken.stderr)
+
     def test_links_and_time_are_as_the_command_line_says(self):
         options = ["--link-rate", "0.1", "--link-delay", "200us", "--time-scale", "0.5"]
         generated = self.weft("topology", "generate", "pair", *options)

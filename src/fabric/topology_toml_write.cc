@@ -1,0 +1,94 @@
+// The form that the top of topology_toml.cc describes; what is usual is left out.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fabric/topology.h"
+
+namespace weft::fabric {
+namespace {
+
+void write_guid(std::string& text, const std::optional<Guid>& guid) {
+  if (guid) {
+    fmt::format_to(std::back_inserter(text), "guid = \"{:#018x}\"\n", guid->value());
+  }
+}
+
+void write_port(std::string& text, const HcaPortDescription& port) {
+  const auto out = std::back_inserter(text);
+  const HcaPortDescription usual;
+  text += "[[host.hca.port]]\n";
+  write_guid(text, port.guid);
+  if (port.lmc != usual.lmc) {
+    fmt::format_to(out, "lmc = {}\n", port.lmc);
+  }
+  if (port.max_mtu != usual.max_mtu) {
+    fmt::format_to(out, "mtu = {}\n", bytes(port.max_mtu));
+  }
+  if (port.pkeys != usual.pkeys) {
+    std::vector<std::string> keys;
+    for (const PKey pkey : port.pkeys) {
+      keys.push_back(fmt::format("{:#06x}", pkey.value()));
+    }
+    fmt::format_to(out, "pkeys = [{}]\n", fmt::join(keys, ", "));
+  }
+}
+
+void write_host(std::string& text, const HostDescription& host) {
+  const auto out = std::back_inserter(text);
+  fmt::format_to(out, "\n[[host]]\nname = \"{}\"\n", host.name);
+  if (!host.addresses.empty()) {
+    fmt::format_to(out, "addresses = [\"{}\"]\n", fmt::join(host.addresses, "\", \""));
+  }
+  if (host.hcas == make_host(host.name).hcas) {
+    return;
+  }
+  for (const HcaDescription& hca : host.hcas) {
+    fmt::format_to(out, "[[host.hca]]\nname = \"{}\"\n", hca.name);
+    write_guid(text, hca.guid);
+    if (std::ranges::all_of(hca.ports,
+                            [](const auto& port) { return port == HcaPortDescription{}; })) {
+      fmt::format_to(out, "ports = {}\n", hca.ports.size());
+      continue;
+    }
+    for (const HcaPortDescription& port : hca.ports) {
+      write_port(text, port);
+    }
+  }
+}
+
+}  // namespace
+
+std::string write_topology(const Topology& topology) {
+  std::string text = fmt::format("subnet_prefix = \"{:#018x}\"\n", topology.subnet_prefix);
+  const auto out = std::back_inserter(text);
+  if (topology.time_scale != TimeScale{}) {
+    fmt::format_to(out, "time_scale = {}\n", topology.time_scale.factor());
+  }
+  for (const HostDescription& host : topology.hosts) {
+    write_host(text, host);
+  }
+  for (const SwitchDescription& node : topology.switches) {
+    fmt::format_to(out, "\n[[switch]]\nname = \"{}\"\nports = {}\n", node.name, node.port_count);
+    write_guid(text, node.guid);
+  }
+  for (const LinkDescription& link : topology.links) {
+    fmt::format_to(out, "\n[[link]]\na = \"{}\"\nb = \"{}\"\n", to_string(topology, link.a),
+                   to_string(topology, link.b));
+    if (link.rate_gbps) {
+      fmt::format_to(out, "rate_gbps = {}\n", *link.rate_gbps);
+    }
+    if (link.delay != Duration{}) {
+      fmt::format_to(out, "delay_ns = {}\n", link.delay.nanoseconds());
+    }
+  }
+  return text;
+}
+
+}  // namespace weft::fabric
