@@ -107,7 +107,9 @@ std::vector<Device*> list_devices() {
   out.max_qp_rd_atom = static_cast<int>(limits.max_qp_rd_atomic);
   out.max_res_rd_atom = static_cast<int>(limits.max_qp_rd_atomic * limits.max_qp);
   out.max_qp_init_rd_atom = static_cast<int>(limits.max_qp_rd_atomic);
-  out.atomic_cap = IBV_ATOMIC_GLOB;  // real atomic instructions: the CPU's own see them too
+  // IBV_ATOMIC_GLOB would be true as well, but UCX 1.13 takes it for no atomics at all; that the
+  // CPU's own instructions see ours is in pci_atomic_caps, as adapters say it.
+  out.atomic_cap = IBV_ATOMIC_HCA;
   out.max_mcast_grp = static_cast<int>(limits.max_mcast_groups);
   out.max_mcast_qp_attach = static_cast<int>(limits.max_mcast_qps_per_group);
   out.max_total_mcast_qp_attach = out.max_mcast_grp * out.max_mcast_qp_attach;
@@ -146,7 +148,8 @@ int query_device_ex(ibv_context* c, const ibv_query_device_ex_input*,
   out.completion_timestamp_mask = ~std::uint64_t{0};
   out.hca_core_clock = 1'000'000;  // kHz: stamps count nanoseconds
   out.phys_port_cnt_ex = out.orig_attr.phys_port_cnt;
-  out.pci_atomic_caps = {};
+  out.pci_atomic_caps.fetch_add = IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP;
+  out.pci_atomic_caps.compare_swap = IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP;
   copy_clamped(attributes, size, &out, sizeof out);
   return 0;
 }

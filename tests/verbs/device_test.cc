@@ -1,4 +1,4 @@
-// What a program learns about the device nodes of the devices that it was given.
+// What decides whether programs use a device: its node, and what it says of atomics.
 
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -30,6 +30,15 @@ TEST_F(Verbs, OnlyNodesOfDevicesAreAnsweredFor) {
   EXPECT_NE(access("/dev/infinibanduverbs0", R_OK), 0);
   EXPECT_EQ(stat("/dev", &status), 0);
   EXPECT_TRUE(S_ISDIR(status.st_mode));
+}
+
+TEST_F(Verbs, AtomicsAreOfTheHcaAndTheCpuSeesThem) {
+  ibv_device_attr_ex attributes{};
+  ASSERT_EQ(ibv_query_device_ex(context_, nullptr, &attributes), 0);
+  EXPECT_EQ(attributes.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
+  EXPECT_EQ(attributes.pci_atomic_caps.fetch_add, IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP);
+  EXPECT_EQ(attributes.pci_atomic_caps.swap, 0);
+  EXPECT_EQ(attributes.pci_atomic_caps.compare_swap, IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP);
 }
 
 }  // namespace
