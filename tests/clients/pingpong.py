@@ -28,6 +28,15 @@ def finished(output):
     return None if re.search(r"^(\d+ iters in |success$)", output, re.MULTILINE) else "no result line"
 
 
+def describe(program, events, checks, mtus):
+    if program == "ibv_ud_pingpong":
+        sizes = f"1 to {PORT_MTU} octets, and more"
+    else:
+        sizes = "1 octet to 1 MB"
+    return ", ".join([sizes, *(["polling and events"] if events else []), *(["data checked"] if checks else []),
+                      *(["MTU 256 to 4096"] if mtus else [])])
+
+
 def cases(smoke):
     found = []
     for program in PROGRAMS:
@@ -41,7 +50,8 @@ def cases(smoke):
             if size >= LARGE:
                 arguments += ["-n", str(LARGE_ITERATIONS)]
             too_large = program == "ibv_ud_pingpong" and size > PORT_MTU
-            found.append(weft_clients.Case(program, arguments, refusal="larger than port MTU" if too_large else "", check=finished))
+            found.append(weft_clients.Case(program, arguments, refusal="larger than port MTU" if too_large else "", check=finished,
+                                           aspect=describe(program, len(events) > 1, len(checks) > 1, len(mtus) > 1)))
     return found
 
 

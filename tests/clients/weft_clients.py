@@ -16,6 +16,8 @@ import sys
 import threading
 import time
 
+import verdicts
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77                     # exit status: cannot run here, and the last line says why
 LISTEN_SECONDS = 20              # policy: how long a server may take until it listens
@@ -124,18 +126,22 @@ def somebody_listens(port):
 
 @dataclasses.dataclass
 class Case:
-    """One run of a two-sided program: PROGRAM -p PORT ARGUMENTS on the server, and the server's address behind it on the client."""
+    """One run of a two-sided program: PROGRAM -p PORT ARGUMENTS on the server, and the server's address behind it on the client,
+    which ARGUMENTS_OF_CLIENT follow."""
     program: str
     arguments: list
     environment: dict = dataclasses.field(default_factory=dict)
     timeout_seconds: float = 60
     refusal: str = ""            # what the program says when it does not accept these arguments; then that is expected
     check: object = None         # a function from the client's output to a reason of failure, or None
+    aspect: str = ""             # which row of docs/COMPATIBILITY.md this run belongs to, in words
+    port_option: str = "-p"
+    arguments_of_client: list = dataclasses.field(default_factory=list)
 
     @property
     def name(self):
         prefix = "".join(f"{key}={value} " for key, value in self.environment.items())
-        return prefix + " ".join([self.program, *self.arguments])
+        return prefix + " ".join([self.program, *self.arguments, *self.arguments_of_client])
 
 
 @dataclasses.dataclass
@@ -168,13 +174,13 @@ def communicate(child, deadline):
 def run_case(fabric, case, ports, hosts):
     """Server on hosts[0], client on hosts[1]; both must end with exit status 0."""
     port = ports.take()
-    command = [case.program, "-p", str(port), *case.arguments]
+    command = [case.program, case.port_option, str(port), *case.arguments]
     start = time.monotonic()
     deadline = start + case.timeout_seconds
     server = fabric.start(hosts[0], command, case.environment)
     if not wait_until_listening(server, port, min(deadline, start + LISTEN_SECONDS)):
         return judge_without_listener(case, server, start)
-    client = fabric.start(hosts[1], [*command, address_of(hosts[0])], case.environment)
+    client = fabric.start(hosts[1], [*command, address_of(hosts[0]), *case.arguments_of_client], case.environment)
     try:
         client_output, client_in_time = communicate(client, deadline)
         server_output, server_in_time = communicate(server, time.monotonic() + 10 if client_in_time else deadline)
@@ -209,6 +215,16 @@ def judge_without_listener(case, server, start):
     return Outcome(case, "FAILED", time.monotonic() - start, detail, output)
 
 
+def run_alone(fabric, case, host):
+    """A case of one program on one host, without a port and without a peer."""
+    start = time.monotonic()
+    child = fabric.start(host, [case.program, *case.arguments], case.environment)
+    output, in_time = communicate(child, start + case.timeout_seconds)
+    detail = ("did not end in time" if not in_time else f"exit status {child.returncode}" if child.returncode
+              else case.check(output) or "" if case.check else "")
+    return Outcome(case, "FAILED" if detail else "ok", time.monotonic() - start, detail, "", output)
+
+
 def run_cases(fabric, cases, hosts=("h1", "h2"), jobs=1, progress=True):
     ports, done, lock = Ports(), [0], threading.Lock()
 
@@ -229,8 +245,8 @@ def run_cases(fabric, cases, hosts=("h1", "h2"), jobs=1, progress=True):
 
 
 def as_json(outcomes):
-    return [{"command": outcome.case.name, "program": outcome.case.program, "arguments": outcome.case.arguments,
-             "environment": outcome.case.environment, "verdict": outcome.verdict, "seconds": round(outcome.seconds, 3),
+    return [{"command": outcome.case.name, "program": outcome.case.program, "aspect": outcome.case.aspect,
+             "arguments": outcome.case.arguments, "environment": outcome.case.environment, "verdict": outcome.verdict, "seconds": round(outcome.seconds, 3),
              "detail": outcome.detail} for outcome in outcomes]
 
 
@@ -272,8 +288,8 @@ def add_options(parser):
     return parser
 
 
-def main(suite, cases, arguments):
-    """What the suites have in common once they know their cases."""
+def main(suite, cases, arguments, extra=None):
+    """What the suites have in common once they know their cases; `extra` is a function from a fabric and hosts to more outcomes."""
     cases = [case for case in cases if not arguments.match or arguments.match in case.name]
     if arguments.list:
         print("\n".join(case.name for case in cases))
@@ -281,4 +297,7 @@ def main(suite, cases, arguments):
     need_programs(*{case.program for case in cases})
     with Fabric(arguments.fabric) as fabric:
         outcomes = run_cases(fabric, cases, arguments.hosts, arguments.jobs)
+        outcomes += extra(fabric, arguments.hosts) if extra and not arguments.match else []
+    if not arguments.match:
+        verdicts.store(build_folder(), suite, verdicts.summarize(outcomes), whole=not arguments.smoke)
     return report(outcomes, suite, arguments.json)
