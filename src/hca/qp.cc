@@ -201,10 +201,12 @@ Result<bool> Qp::post_and_transmit(const SendWr& wr, TransmitSink& sink, Instant
 void Qp::flush_posted() {
   const std::scoped_lock guard{requester_lock_, responder_lock_};
   if (core_->state() == QpState::Err || core_->state() == QpState::Sqe) {
+    core_->explain_flush();
     while (!core_->send_queue.is_empty()) {
       core_->complete_head(WcStatus::WorkRequestFlushed);
     }
     transport_->on_state_change(core_->state(), core_->state());
+    core_->enter_error_if_failing();
   }
   flushes_ = false;
   publish_hints();
@@ -257,6 +259,7 @@ Result<void> Qp::post_recv(const RecvWr& wr) {
   }
   const std::scoped_lock guard{requester_lock_, responder_lock_};
   if (core_->state() == QpState::Err) {
+    core_->explain_flush();
     core_->flush();
   }
   return {};

@@ -1,5 +1,6 @@
 #include "hca/qp_core.h"
 #include "hca/planted_bug.h"
+#include "hca/qp_state_table.h"
 #include "hca/wr_kind.h"
 
 #include <fmt/format.h>
@@ -174,7 +175,9 @@ void QpCore::complete_head(WcStatus status, std::uint32_t byte_length) {
     wc.opcode = kind_of(wqe.opcode).completion;
     wc.byte_length = byte_length;
     wc.qpn = number;
-    send_cq->push(wc, false);
+    if (!send_cq->push(wc, false)) [[unlikely]] {
+      fail_without_cq(Half::Requester);
+    }
   }
   send_queue.retire_head();
 }
@@ -184,10 +187,23 @@ void QpCore::complete_receive(const ReceiveWqe& wqe, Wc wc, bool solicited) {
   wc.qpn = number;
   wc.pkey_index = attributes.pkey_index;
   CompletionQueue* const cq = current_xrc_srq != nullptr ? current_xrc_srq->xrc().cq : recv_cq;
-  cq->push(wc, solicited);
+  if (!cq->push(wc, solicited)) [[unlikely]] {
+    if (current_xrc_srq != nullptr) {
+      current_xrc_srq->enter_error();
+    }
+    fail_without_cq(Half::Responder);
+  }
   if (current_xrc_srq != nullptr) {
     std::exchange(current_xrc_srq, nullptr)->uses.fetch_sub(1, std::memory_order_release);
   }
+}
+
+void QpCore::fail_without_cq(Half half) {
+  if (state() == QpState::Err || is_failing(half)) {
+    return;  // told already, or nothing is lost but flushes
+  }
+  raise(AsyncEventType::QpFatal);
+  fail(half, "its completion queue overran and takes no completions any more");
 }
 
 bool QpCore::take_current_receive(SharedReceiveQueue& from) {
@@ -245,6 +261,13 @@ void QpCore::flush() {
   while (srq == nullptr && receive_queue.take(wqe)) {
     flush_receive(wqe);
   }
+}
+
+void QpCore::explain_flush() {
+  explain([&] {
+    return fmt::format("QP {:#x} is in {}: what is posted there completes as flushed",
+                       number.value(), name(state()));
+  });
 }
 
 void QpCore::enter_error_if_failing() {

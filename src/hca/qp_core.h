@@ -156,6 +156,9 @@ class QpCore {
   /// Its PD, CQs, SRQ and XRC domain may not be destroyed (1); they may again (-1).
   void count_uses(int by);
 
+  // A half whose CQ takes no more completions fails: a local work queue catastrophic error (IBTA
+  // vol 1 §11.6.3.2), which QpFatal tells since no completion can.
+
   /// Ends the oldest send WQE: pushes its completion if it is signaled or failed, and retires it.
   void complete_head(WcStatus status, std::uint32_t byte_length = 0);
 
@@ -180,6 +183,8 @@ class QpCore {
 
   /// Completes all that waits with WorkRequestFlushed, sends first.
   void flush();
+  /// Why what is posted now does.
+  void explain_flush();
 
   /// UC and UD: a send completes in error, the QP goes to SQE, what follows on the SQ is flushed
   /// (IBTA vol 1 §10.3.1.x).
@@ -196,6 +201,7 @@ class QpCore {
   }
 
  private:
+  [[gnu::cold, gnu::noinline]] void fail_without_cq(Half half);
   [[gnu::cold, gnu::noinline]] WcStatus no_access(std::string_view kind, LKey lkey,
                                                   std::uint64_t address, std::uint64_t bytes);
 

@@ -102,6 +102,9 @@ Result<void> Qp::modify(const QpAttributes& asked, QpAttributeMask mask) {
     return checked;
   }
   QpAttributes next = core_->attributes;
+  if (to == QpState::Sqd && from != QpState::Sqd) {
+    next.enable_sqd_async_notify = false;  // asked for at each way there (T-QP-4)
+  }
   take(next, asked, mask);
   PacketRoute route = core_->route;
   if (mask.has(A::AddressVector)) {

@@ -33,7 +33,8 @@ struct RcFaultRow {
       event;  ///< raised when no receive completion tells of it (affiliated asynchronous error)
 };
 
-/// What each means (IBTA vol 1 §9.9.3, Table 59: responder error behaviour; R-RVT-20).
+/// What each means (IBTA vol 1 §9.9.3, Table 59: responder error behaviour; R-RVT-20). Which event:
+/// §11.6.3.2, "invalid request" is about opcodes, "local access violation" about what they ask for.
 inline constexpr auto kRcFaultTable = std::to_array<RcFaultRow>({
     {RcFault::OpcodeSequence,    wire::NakCode::InvalidRequest,         WcStatus::LocalQpOperationError, true,
      AsyncEventType::QpRequestError                                                                                                           },
@@ -45,11 +46,11 @@ inline constexpr auto kRcFaultTable = std::to_array<RcFaultRow>({
     {RcFault::NotPermitted,      wire::NakCode::InvalidRequest,         WcStatus::LocalQpOperationError, true,
      AsyncEventType::QpRequestError                                                                                                           },
     {RcFault::TooManyReads,      wire::NakCode::InvalidRequest,         WcStatus::LocalQpOperationError, true,
-     AsyncEventType::QpRequestError                                                                                                           },
+     AsyncEventType::QpAccessError                                                                                                            },
     {RcFault::MisalignedAtomic,  wire::NakCode::InvalidRequest,         WcStatus::LocalQpOperationError,
-     true,                                                                                                      AsyncEventType::QpRequestError},
+     true,                                                                                                      AsyncEventType::QpAccessError },
     {RcFault::Length,            wire::NakCode::InvalidRequest,         WcStatus::LocalLengthError,      true,
-     AsyncEventType::QpRequestError                                                                                                           },
+     AsyncEventType::QpAccessError                                                                                                            },
     {RcFault::ReceiverNotReady,  wire::NakCode::PsnSequenceError,       WcStatus::Success,               false,
      AsyncEventType::QpRequestError                                                                                                           },
     {RcFault::RKeyViolation,     wire::NakCode::RemoteAccessError,      WcStatus::LocalAccessError,      true,

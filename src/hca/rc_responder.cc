@@ -285,6 +285,10 @@ void RcResponder::complete_receive(const Packet& packet, bool with_write) {
   }
   core_.has_current_receive = planted(PlantedBug::ReceiveWqeUsedTwice);
   core_.complete_receive(core_.current_receive, wc, packet.header.solicited);
+  if (core_.is_failing(Half::Responder)) {  // its CQ is in error; a class A fault (§9.9.3)
+    note_nak(wire::Syndrome::nak(wire::NakCode::RemoteOperationalError), expected_);
+    closing_ = true;
+  }
 }
 
 void RcResponder::execute_read(const Packet& packet) {

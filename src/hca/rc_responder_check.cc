@@ -46,6 +46,9 @@ RcResponder::Refusal RcResponder::check(const Packet& packet) const {
                              (first->operation == Operation::RdmaWrite && ends &&
                               last->headers.has(wire::ExtensionHeader::Immediate));
   if (needs_receive && !const_cast<RcResponder*>(this)->ensure_receive_wqe()) {
+    if (target_.xrc_srq != nullptr && target_.xrc_srq->is_in_error()) {
+      return {RcFault::LocalQpOperation, "the XRC SRQ is in error: the CQ of its receives overran"};
+    }
     return {RcFault::ReceiverNotReady, "no receive WQE is posted"};
   }
   if (const Refusal refusal = check_length(packet, *first, ends); refusal.fault != RcFault::None) {

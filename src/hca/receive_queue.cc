@@ -74,12 +74,29 @@ SharedReceiveQueue::SharedReceiveQueue(ProtectionDomain& pd, std::uint32_t depth
 
 Result<void> SharedReceiveQueue::post(const RecvWr& wr) {
   const std::lock_guard guard{lock_};
+  if (in_error_) {
+    return fail(ErrorCode::InvalidArgument,
+                "the SRQ is in error since the CQ of its receives overran: destroy it");
+  }
   return queue_.push(wr);
+}
+
+void SharedReceiveQueue::enter_error() {
+  const std::lock_guard guard{lock_};
+  if (!std::exchange(in_error_, true)) {
+    events_.async_event(
+        {.type = AsyncEventType::SrqError, .qp = nullptr, .cq = nullptr, .srq = this, .port = {}});
+  }
+}
+
+bool SharedReceiveQueue::is_in_error() {
+  const std::lock_guard guard{lock_};
+  return in_error_;
 }
 
 bool SharedReceiveQueue::take(ReceiveWqe& into) {
   const std::lock_guard guard{lock_};
-  if (!queue_.take(into)) {
+  if (in_error_ || !queue_.take(into)) {
     return false;
   }
   if (limit_ != 0 && queue_.size() < limit_) {

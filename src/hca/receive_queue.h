@@ -88,6 +88,10 @@ class SharedReceiveQueue {
 
   Result<void> post(const RecvWr& wr);
   bool take(ReceiveWqe& into);
+  /// Its receives cannot complete any more (IBTA vol 1 §11.6.3.2, SRQ catastrophic error): it takes
+  /// and gives none from now on, and SrqError is raised once. It can only be destroyed.
+  void enter_error();
+  [[nodiscard]] bool is_in_error();
   [[nodiscard]] std::uint32_t size();
   /// Both or neither; what is not given stays (IBTA vol 1 §11.2.3.3).
   Result<void> modify(std::optional<std::uint32_t> depth, std::optional<std::uint32_t> limit);
@@ -106,6 +110,7 @@ class SharedReceiveQueue {
   HcaEvents& events_;
   ReceiveQueue queue_;
   std::uint32_t limit_{};
+  bool in_error_{};
   const XrcSrqInit xrc_;
 };
 

@@ -53,10 +53,8 @@ enum class WcOpcode : std::uint8_t {
   ReceiveRdmaWithImmediate = 129,
 };
 
-/// Completion status (SEED-INVENTORY 32.19). rc_test.cc has a cause for each that RC, UC and UD can
-/// end in, memory_window_test.cc for MemoryWindowBindError. The others: those of EE contexts and
-/// RDDs, RemoteInvalidReadRequest and RemoteAborted belong to RD, which is not offered; Fatal,
-/// ResponseTimeout and GeneralError are for hardware that fails.
+/// Completion status (SEED-INVENTORY 32.19). completion_status_test.cc has a cause for each, or why
+/// there is none.
 enum class WcStatus : std::uint8_t {
   Success = 0,
   LocalLengthError = 1,

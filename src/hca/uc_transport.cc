@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "hca/invariant.h"
 #include "hca/planted_bug.h"
@@ -54,7 +55,7 @@ class UcTransport final : public Transport {
   [[nodiscard]] bool wants_transmit() const override {
     const bool may_send =
         core_.state() == QpState::Rts || (core_.state() == QpState::Sqd && sent_packets_ != 0);
-    return may_send && !core_.send_queue.is_empty();
+    return may_send && !core_.send_queue.is_empty() && !core_.is_failing(Half::Requester);
   }
   [[nodiscard]] Instant deadline() const override { return Instant::never(); }
   void handle_timeout(Instant /*now*/) override {}
@@ -67,6 +68,7 @@ class UcTransport final : public Transport {
   void on_state_change(QpState from, QpState to) override {
     if (to == QpState::Rtr) {
       expected_ = core_.attributes.rq_psn;
+      established_reported_ = false;
       abandon_message();
       core_.has_current_receive = false;
     }
@@ -110,6 +112,9 @@ class UcTransport final : public Transport {
     if (info == nullptr ||
         (info->operation != Operation::Send && info->operation != Operation::RdmaWrite)) {
       return;
+    }
+    if (core_.state() == QpState::Rtr && !std::exchange(established_reported_, true)) {
+      core_.raise(AsyncEventType::CommunicationEstablished);  // R-RVT-16
     }
     const bool gap = packet.header.psn != expected_ && !planted(PlantedBug::UcPsnNotChecked) &&
                      !(planted(PlantedBug::UcLostMiddleCompletes) && ends(*info));
@@ -306,6 +311,7 @@ class UcTransport final : public Transport {
   Psn next_psn_;
   std::uint32_t sent_packets_{};  // of the message at the head
   Psn expected_;
+  bool established_reported_{};
   bool in_message_{};
   bool is_write_{};
   std::uint64_t bytes_{};

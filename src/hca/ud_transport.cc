@@ -63,7 +63,8 @@ class UdTransport final : public Transport {
   }
 
   [[nodiscard]] bool wants_transmit() const override {
-    return core_.state() == QpState::Rts && !core_.send_queue.is_empty();
+    return core_.state() == QpState::Rts && !core_.send_queue.is_empty() &&
+           !core_.is_failing(Half::Requester);
   }
   [[nodiscard]] Instant deadline() const override { return Instant::never(); }
   void handle_timeout(Instant /*now*/) override {}
