@@ -48,6 +48,9 @@ Result<void> StandInSubnetManager::bring_up() {
     if (!port.is_switch_port() && port.peer != kNoPort) {
       everyone.insert(index);
     }
+    if (port.lid != Lid{}) {
+      builder_.set_subnet_manager(index, builder_.ports().front().lid, {});
+    }
   }
   reroute();
   return {};

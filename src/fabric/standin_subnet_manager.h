@@ -24,9 +24,10 @@ class StandInSubnetManager {
   explicit StandInSubnetManager(TablesBuilder& builder);
 
   /// Makes every cabled port Active and gives LIDs: hosts first, in their order, then port 0 of
-  /// each switch. Routes are shortest paths, spread over equal ones by destination (in a fat tree:
-  /// by the destination's digits, so that each upward port serves as many hosts). LMC alternatives
-  /// of a port take different paths where there are any.
+  /// each switch. It passes for a subnet manager at the first host's first port. Routes are
+  /// shortest paths, spread over equal ones by destination (in a fat tree: by the destination's
+  /// digits, so that each upward port serves as many hosts). LMC alternatives of a port take
+  /// different paths where there are any.
   [[nodiscard]] Result<void> bring_up();
 
   /// Routes again after links changed state; LIDs stay.

@@ -70,7 +70,9 @@ struct PortRecord {
   std::uint8_t active_speed{};
   std::uint8_t active_speed_extended{};  // LinkSpeedExtActive: 1 FDR, 2 EDR, 4 HDR, 8 NDR
   Flags<PortFlag> flags;
-  std::array<std::uint8_t, 6> reserved{};
+  ServiceLevel sm_sl;              // PortInfo MasterSMSL
+  std::uint8_t reregistrations{};  // how often PortInfo ClientReregister was set, modulo 256
+  Lid sm_lid;                      // PortInfo MasterSMLID
 
   [[nodiscard]] bool is_switch_port() const { return hca == kNoHca; }
   [[nodiscard]] bool is_tapped() const { return flags.has(PortFlag::Tapped); }
@@ -193,6 +195,10 @@ class TablesBuilder {
   void set_link_state(PortIndex port, PortState state);
   /// `lid` is a multiple of 2^lmc.
   void set_lid(PortIndex port, Lid lid, std::uint8_t lmc);
+  /// Where the port's master subnet manager is.
+  void set_subnet_manager(PortIndex port, Lid lid, ServiceLevel sl);
+  /// The subnet manager asks the port's clients to register again (IBTA vol 1 §14.4.11).
+  void ask_to_reregister(PortIndex port);
   void set_active_mtu(PortIndex port, wire::Mtu mtu);
   void set_tapped(PortIndex port, bool tapped);
   void set_pkeys(PortIndex port, std::span<const PKey> pkeys);

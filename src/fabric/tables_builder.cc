@@ -280,6 +280,13 @@ void TablesBuilder::set_lid(PortIndex port, Lid lid, std::uint8_t lmc) {
   mutable_port(port).lmc = lmc;
 }
 
+void TablesBuilder::set_subnet_manager(PortIndex port, Lid lid, ServiceLevel sl) {
+  mutable_port(port).sm_lid = lid;
+  mutable_port(port).sm_sl = sl;
+}
+
+void TablesBuilder::ask_to_reregister(PortIndex port) { ++mutable_port(port).reregistrations; }
+
 void TablesBuilder::set_active_mtu(PortIndex port, wire::Mtu mtu) {
   mutable_port(port).active_mtu = mtu;
 }

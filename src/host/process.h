@@ -65,6 +65,9 @@ class Process {
   [[nodiscard]] uabi::ProcessAddress address() const;
   [[nodiscard]] std::span<const HostHca> hcas() const;
 
+  /// From now on events of ports and of the device come, QPs or not: a thread hears the daemon.
+  void hear_daemon();
+
   /// The port as its record in the tables has it, and its tables' contents.
   [[nodiscard]] fabric::PortRecord port_record(std::uint32_t hca, PortNumber port) const;
 

@@ -52,13 +52,13 @@ template <class Body>
       .state = static_cast<hca::PortState>(port.state),
       .lid = port.lid,
       .lmc = port.lmc,
-      .sm_lid = port.lid,
-      .sm_sl = {},
+      .sm_lid = port.sm_lid,
+      .sm_sl = port.sm_sl,
       .max_mtu = port.max_mtu,
       .active_mtu = port.active_mtu,
       .active_width = port.active_width,
       .active_speed = port.active_speed,
-      .gids = {gids.begin(), gids.end()},
+      .gids = {gids.begin(),  gids.end() },
       .pkeys = {pkeys.begin(), pkeys.end()}
   };
 }
@@ -165,24 +165,34 @@ Result<void> Process::Impl::attach(const ProcessOptions& options) {
   return {};
 }
 
-void Process::Impl::start_threads() {
+void Process::Impl::start_hearing() {
   const std::lock_guard guard{threads_lock};
   if (!control_thread.joinable()) {
     control_thread = quiet_thread([this] { run_control(); });
+  }
+}
+
+void Process::Impl::start_threads() {
+  start_hearing();
+  const std::lock_guard guard{threads_lock};
+  if (!progress_thread.joinable()) {
     progress_thread = quiet_thread([this] { run_progress(); });
   }
 }
+
+void Process::hear_daemon() { impl_->start_hearing(); }
 
 void Process::Impl::stop_threads() {
   stopping.store(true);
   const std::uint64_t one = 1;
   static_cast<void>(!::write(control_wake.get(), &one, sizeof one));
   const std::lock_guard guard{threads_lock};
-  if (control_thread.joinable()) {
-    attention->wake.fetch_add(1);
-    futex_wake(attention->wake);
-    control_thread.join();
-    progress_thread.join();
+  attention->wake.fetch_add(1);
+  futex_wake(attention->wake);
+  for (std::thread* const thread : {&control_thread, &progress_thread}) {
+    if (thread->joinable()) {
+      thread->join();
+    }
   }
 }
 
@@ -230,7 +240,7 @@ void Process::Impl::run_control() {
   }
 }
 
-/// Before the first QP there is no control thread; whoever asks for a port reads the news itself.
+/// Where nobody hears the daemon yet, whoever asks for a port reads the news itself.
 void Process::Impl::pump_control() {
   const std::lock_guard guard{threads_lock};
   if (control_thread.joinable()) {
@@ -496,33 +506,41 @@ void Process::Impl::refresh_ports(bool tell) {
   for (std::uint32_t i = 0; i < slots.size(); ++i) {
     HcaSlot& slot = *slots[i];
     for (std::uint8_t number = 1; number <= slot.ports.size(); ++number) {
-      const auto fresh = map.ask([&](const fabric::TablesView& view) {
+      const PortAsTold fresh = map.ask([&](const fabric::TablesView& view) {
         const auto index = view.find_port(fabric::NodeIndex{self.node}, PortNumber{number}, i);
-        return attributes_of(view, view.port(*index));
+        const fabric::PortRecord& record = view.port(*index);
+        return PortAsTold{.attributes = attributes_of(view, record),
+                          .reregistrations = record.reregistrations};
       });
-      hca::PortAttributes& known = slot.ports[number - 1U];
-      const bool was_active = known.state == hca::PortState::Active;
-      const bool is_active = fresh.state == hca::PortState::Active;
-      const bool new_lid = known.lid != fresh.lid;
-      const bool new_pkeys = known.pkeys != fresh.pkeys;
-      known = fresh;
-      slot.engine->set_port(PortNumber{number}, fresh);
-      hca::AsyncEvent event;
-      event.port = PortNumber{number};
-      if (tell && was_active != is_active) {
-        event.type = is_active ? hca::AsyncEventType::PortActive : hca::AsyncEventType::PortError;
-        events.async_event(i, event);
-      }
-      if (tell && new_lid) {
-        event.type = hca::AsyncEventType::LidChange;
-        events.async_event(i, event);
-      }
-      if (tell && new_pkeys) {
-        event.type = hca::AsyncEventType::PKeyChange;
-        events.async_event(i, event);
+      const PortAsTold known = std::exchange(slot.ports[number - 1U], fresh);
+      slot.engine->set_port(PortNumber{number}, fresh.attributes);
+      if (tell) {
+        tell_changes(i, PortNumber{number}, known, fresh);
       }
     }
   }
+}
+
+/// The unaffiliated asynchronous events of a port (IBTA vol 1 §11.6.3.3, ibv_get_async_event(3)).
+void Process::Impl::tell_changes(std::uint32_t hca, PortNumber port, const PortAsTold& from,
+                                 const PortAsTold& to) {
+  const hca::PortAttributes& before = from.attributes;
+  const hca::PortAttributes& now = to.attributes;
+  const bool was_active = before.state == hca::PortState::Active;
+  const bool is_active = now.state == hca::PortState::Active;
+  const auto tell_if = [&](bool changed, hca::AsyncEventType type) {
+    if (changed) {
+      events.async_event(
+          hca, {.type = type, .qp = nullptr, .cq = nullptr, .srq = nullptr, .port = port});
+    }
+  };
+  tell_if(was_active && !is_active, hca::AsyncEventType::PortError);
+  tell_if(before.lid != now.lid || before.lmc != now.lmc, hca::AsyncEventType::LidChange);
+  tell_if(before.pkeys != now.pkeys, hca::AsyncEventType::PKeyChange);
+  tell_if(before.gids != now.gids, hca::AsyncEventType::GidChange);
+  tell_if(before.sm_lid != now.sm_lid || before.sm_sl != now.sm_sl, hca::AsyncEventType::SmChange);
+  tell_if(!was_active && is_active, hca::AsyncEventType::PortActive);
+  tell_if(from.reregistrations != to.reregistrations, hca::AsyncEventType::ClientReregister);
 }
 
 }  // namespace weft::host

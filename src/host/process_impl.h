@@ -58,11 +58,16 @@ inline constexpr unsigned kAnswerBudget = 4;
 [[nodiscard]] bool has_one_sided_request(Lane::In& requests);
 
 struct Process::Impl {
+  /// A port as its newest tables have it, to tell what the next ones change.
+  struct PortAsTold {
+    hca::PortAttributes attributes;
+    std::uint8_t reregistrations{};
+  };
   struct HcaSlot {
     HcaSlot(std::uint32_t number, ProcessEvents& process_events) : events(number, process_events) {}
     HcaEventsOf events;
     std::unique_ptr<hca::Hca> engine;
-    std::vector<hca::PortAttributes> ports;  // as told last, by port number - 1
+    std::vector<PortAsTold> ports;  // by port number - 1
   };
 
   explicit Impl(ProcessEvents& process_events) : events(process_events) {}
@@ -138,6 +143,7 @@ struct Process::Impl {
   Result<void> attach(const ProcessOptions& options);
   Result<void> map_memory(const std::vector<UniqueFd>& descriptors);
   void make_hcas(const hca::DeviceLimits& limits);
+  void start_hearing();
   void start_threads();
   void stop_threads();
   void run_control();
@@ -154,6 +160,8 @@ struct Process::Impl {
   void part(uabi::ProcessAddress peer);
   void post(uabi::Message message);
   void refresh_ports(bool tell);
+  void tell_changes(std::uint32_t hca, PortNumber port, const PortAsTold& from,
+                    const PortAsTold& to);
   void refuse(Lane& lane, uabi::Misbehaviour what);
   void pump_control();  // without a control thread: what the daemon sent so far
   Lane& lane_to(uabi::ProcessAddress peer, Qpn own, Qpn other);

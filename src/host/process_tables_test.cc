@@ -1,39 +1,31 @@
-#include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <stdlib.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <mutex>
 #include <thread>
 #include <utility>
 
 #include "base/process_slot.h"
-#include "fabric/counters.h"
-#include "fabric/departure_clocks.h"
-#include "fabric/standin_subnet_manager.h"
 #include "hca/packet_record.h"
 #include "host/clock.h"
-#include "host/control_socket.h"
 #include "host/lane.h"
 #include "host/lane_memory.h"
 #include "host/process.h"
-#include "host/run_directory.h"
 #include "host/shared_memory.h"
+#include "host/testing/tables_daemon.h"
 
 /// What a program makes of new tables from its daemon, which here is the test: the fabric is a pair
-/// whose LIDs and P_Keys change as no daemon changes them yet.
+/// whose ports change as no daemon changes them yet.
 namespace weft::host {
 namespace {
 
 using hca::QpAttribute;
 using hca::QpAttributeMask;
+using testing::TablesDaemon;
 
-constexpr Duration kPatience = Duration::seconds(10);
-constexpr fabric::NodeIndex kPeerNode{1};
+constexpr Duration kPatience = TablesDaemon::kPatience;
+constexpr fabric::NodeIndex kPeerNode = TablesDaemon::kPeerNode;
 constexpr std::uint32_t kPeerSlot = 1;
 constexpr Lid kPeerLid{0x77};
 
@@ -51,6 +43,10 @@ class RecordedEvents final : public ProcessEvents {
     const std::lock_guard guard{lock_};
     return std::ranges::find(types_, type) != types_.end();
   }
+  [[nodiscard]] std::vector<hca::AsyncEventType> take() {
+    const std::lock_guard guard{lock_};
+    return std::exchange(types_, {});
+  }
 
  private:
   std::mutex lock_;
@@ -60,43 +56,16 @@ class RecordedEvents final : public ProcessEvents {
 /// A pair with one program, on h1, and a daemon that says what the test wants.
 class TablesOfAProcess : public ::testing::Test {
  protected:
-  TablesOfAProcess() : builder_(fabric::generate_pair()) {
-    char pattern[] = "/tmp/weft-test-XXXXXX";
-    run_ = mkdtemp(pattern);
-    std::filesystem::create_directories(fabric_directory(run_, "test"));
-    listener_ = std::move(*listen_at(control_path(run_, "test")));
-    EXPECT_TRUE(fabric::StandInSubnetManager{builder_}.bring_up());
-    own_port_ = builder_.node(fabric::NodeIndex{0}).first_port;
-    peer_port_ = builder_.node(kPeerNode).first_port;
-    page_ = std::move(*create_shared_memory("counters", fabric::CounterPage::bytes_needed()));
-    attention_ = std::move(*create_shared_memory("attention", kAttentionPageBytes));
-  }
   ~TablesOfAProcess() override {
     if (qp_ != nullptr) {
       EXPECT_TRUE(process_->destroy_qp(0, *qp_));
     }
-    process_.reset();
-    std::filesystem::remove_all(run_);
-  }
-
-  UniqueFd next_tables() {
-    return std::move(*publish_memory("tables", builder_.build(++generation_)));
   }
 
   void start() {
-    std::thread daemon{[this] {
-      pollfd called{.fd = listener_.get(), .events = POLLIN, .revents = 0};
-      EXPECT_EQ(poll(&called, 1, static_cast<int>(kPatience.milliseconds())), 1);
-      control_ = ControlSocket{UniqueFd{accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)}};
-      EXPECT_TRUE(control_.receive(kPatience));
-      const UniqueFd tables = next_tables();
-      const std::array descriptors{tables.get(), page_.get(), attention_.get(), clocks_.get()};
-      uabi::Welcome welcome;
-      welcome.self = {.node = 0, .slot = 1};
-      EXPECT_TRUE(control_.send(welcome, descriptors));
-    }};
+    std::thread daemon{[this] { daemon_.let_in(); }};
     auto process =
-        Process::open({.run = run_, .fabric = "test", .host = "h1", .limits = {}}, events_);
+        Process::open({.run = daemon_.run, .fabric = "test", .host = "h1", .limits = {}}, events_);
     daemon.join();
     ASSERT_TRUE(process) << process.error().reason;
     process_ = std::move(*process);
@@ -131,12 +100,6 @@ class TablesOfAProcess : public ::testing::Test {
                                   QpAttribute::MaxQpRdAtomic);
   }
 
-  void send_tables() {
-    const UniqueFd tables = next_tables();
-    const std::array descriptors{tables.get()};
-    EXPECT_TRUE(control_.send(uabi::TablesChanged{}, descriptors));
-  }
-
   void post() {
     hca::SendWr wr;
     wr.flags = hca::Send::Inline;
@@ -145,7 +108,7 @@ class TablesOfAProcess : public ::testing::Test {
 
   /// Whether the program asks for the lane to its peer.
   bool asks_for_lane(Duration patience) {
-    auto received = control_.receive(patience);
+    auto received = daemon_.control.receive(patience);
     const auto* const asked = received ? std::get_if<uabi::OpenLane>(&received->message) : nullptr;
     return asked != nullptr &&
            asked->peer == uabi::ProcessAddress{.node = kPeerNode.value(), .slot = kPeerSlot};
@@ -159,10 +122,10 @@ class TablesOfAProcess : public ::testing::Test {
     const std::uint32_t index =
         Lane::index_for(process_->address(), qp_->number(), peer, first_qpn_of(kPeerSlot));
     auto ends = ring::lane_ends(lane_rings(lane_.bytes(), index), kLaneShape, ring::LaneSide::B);
-    const std::array descriptors{lane.get(), attention_.get()};
+    const std::array descriptors{lane.get(), daemon_.attention.get()};
     uabi::Lane message;
     message.peer = peer;
-    EXPECT_TRUE(control_.send(message, descriptors));
+    EXPECT_TRUE(daemon_.control.send(message, descriptors));
     hca::Packet packet;
     const Instant deadline = now() + kPatience;
     while (ends.request_in.front().state != ring::Consumer<>::State::Record) {
@@ -184,17 +147,13 @@ class TablesOfAProcess : public ::testing::Test {
     return events_.has(type);
   }
 
-  std::string run_;
-  UniqueFd listener_;
-  fabric::TablesBuilder builder_;
-  std::uint64_t generation_{};
-  fabric::PortIndex own_port_;
-  fabric::PortIndex peer_port_;
-  UniqueFd page_;
-  UniqueFd attention_;
-  UniqueFd clocks_ =
-      std::move(*create_shared_memory("clocks", fabric::DepartureClocks::bytes_needed(64)));
-  ControlSocket control_;
+  /// Every event up to now; those of the tables sent last have come when the mark has.
+  std::vector<hca::AsyncEventType> seen() {
+    EXPECT_TRUE(comes(hca::AsyncEventType::ClientReregister));
+    return events_.take();
+  }
+
+  TablesDaemon daemon_;
   Mapping lane_;
   RecordedEvents events_;
   std::unique_ptr<Process> process_;
@@ -202,31 +161,94 @@ class TablesOfAProcess : public ::testing::Test {
 };
 
 TEST_F(TablesOfAProcess, AQpFindsItsLaneWhenItsPeersLidBecomesKnown) {
-  builder_.set_lid(peer_port_, Lid{}, 0);
+  daemon_.builder.set_lid(daemon_.peer_port, Lid{}, 0);
   ASSERT_NO_FATAL_FAILURE(start());
   EXPECT_FALSE(asks_for_lane(Duration::milliseconds(100)));
-  builder_.set_lid(peer_port_, kPeerLid, 0);
-  send_tables();
+  daemon_.builder.set_lid(daemon_.peer_port, kPeerLid, 0);
+  daemon_.send_tables();
   EXPECT_TRUE(asks_for_lane(kPatience));
   post();
   EXPECT_EQ(first_packet().dlid, kPeerLid);
 }
 
 TEST_F(TablesOfAProcess, AConnectedQpSendsWithItsPortsNewPKeyAndLid) {
-  builder_.set_lid(peer_port_, kPeerLid, 0);
+  daemon_.builder.set_lid(daemon_.peer_port, kPeerLid, 0);
   ASSERT_NO_FATAL_FAILURE(start());
   ASSERT_TRUE(asks_for_lane(kPatience));
   constexpr PKey kNewPKey{0x8123};
   constexpr Lid kNewLid{0x55};
-  builder_.set_pkeys(own_port_, {{kNewPKey}});
-  builder_.set_lid(own_port_, kNewLid, 0);
-  send_tables();
+  daemon_.builder.set_pkeys(daemon_.own_port, {{kNewPKey}});
+  daemon_.builder.set_lid(daemon_.own_port, kNewLid, 0);
+  daemon_.send_tables();
   EXPECT_TRUE(comes(hca::AsyncEventType::LidChange));
   EXPECT_TRUE(comes(hca::AsyncEventType::PKeyChange));
   post();
   const hca::PacketHeader header = first_packet();
   EXPECT_EQ(header.pkey, kNewPKey);
   EXPECT_EQ(header.slid, kNewLid);
+}
+
+struct PortEvent {
+  hca::AsyncEventType event;
+  void (*change)(fabric::TablesBuilder&, fabric::PortIndex);
+};
+/// The rows of hca/async_event_test.cc that are left to drivers, each with what raises it.
+constexpr auto kPortEvents = std::to_array<PortEvent>({
+    {hca::AsyncEventType::PortError,
+     [](fabric::TablesBuilder& builder, fabric::PortIndex port) {
+       builder.set_link_state(port, fabric::PortState::Down);
+     }},
+    {hca::AsyncEventType::PortActive,
+     [](fabric::TablesBuilder& builder, fabric::PortIndex port) {
+       builder.set_link_state(port, fabric::PortState::Active);
+     }},
+    {hca::AsyncEventType::LidChange,
+     [](fabric::TablesBuilder& builder, fabric::PortIndex port) {
+       builder.set_lid(port, Lid{0x44}, 2);
+     }},
+    {hca::AsyncEventType::PKeyChange,
+     [](fabric::TablesBuilder& builder, fabric::PortIndex port) {
+       builder.set_pkeys(port, std::array{PKey{0x8123}, kDefaultPKey});
+     }},
+    {hca::AsyncEventType::GidChange,
+     [](fabric::TablesBuilder& builder, fabric::PortIndex port) {
+       builder.set_gids(port, std::array{
+                                  Gid{                          kDefaultGidPrefix, Guid{1}}});
+     }      },
+    {hca::AsyncEventType::SmChange,
+     [](fabric::TablesBuilder& builder, fabric::PortIndex port) {
+       builder.set_subnet_manager(port, Lid{0x99}, ServiceLevel{3});
+     }},
+});
+
+TEST_F(TablesOfAProcess, EachChangeOfAPortIsToldByItsEventAndNoOther) {
+  ASSERT_NO_FATAL_FAILURE(start());
+  for (const PortEvent& row : kPortEvents) {
+    row.change(daemon_.builder, daemon_.own_port);
+    daemon_.builder.ask_to_reregister(daemon_.own_port);
+    daemon_.send_tables();
+    auto events = seen();
+    std::erase(events, hca::AsyncEventType::ClientReregister);
+    EXPECT_EQ(events, std::vector{row.event}) << "row " << &row - kPortEvents.data();
+  }
+  const hca::PortAttributes port = process_->hcas().front().engine->port(PortNumber{1});
+  EXPECT_EQ(port.sm_lid, Lid{0x99});
+  EXPECT_EQ(port.sm_sl, ServiceLevel{3});
+  daemon_.builder.ask_to_reregister(daemon_.own_port);
+  daemon_.send_tables();
+  EXPECT_EQ(seen(), std::vector{hca::AsyncEventType::ClientReregister});
+  daemon_.builder.set_tapped(daemon_.own_port, true);  // which is nobody's business
+  daemon_.builder.set_lid(daemon_.peer_port, kPeerLid, 0);
+  daemon_.builder.ask_to_reregister(daemon_.own_port);
+  daemon_.send_tables();
+  EXPECT_EQ(seen(), std::vector{hca::AsyncEventType::ClientReregister});
+}
+
+TEST_F(TablesOfAProcess, TheEndOfTheDaemonIsFatalToTheDevice) {
+  ASSERT_NO_FATAL_FAILURE(start());
+  daemon_.control = {};
+  EXPECT_TRUE(comes(hca::AsyncEventType::DeviceFatal));
+  EXPECT_EQ(qp_->query().state, hca::QpState::Err);
 }
 
 }  // namespace

@@ -203,6 +203,7 @@ ibv_context* new_context(Device& device, host::UniqueFd command, std::shared_ptr
   set_qp_operations(verbs);
   set_srq_operations(verbs);
   add_context(*context);
+  program->hear_daemon();
   return &context.release()->verbs.context;
 }
 

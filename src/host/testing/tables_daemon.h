@@ -1,0 +1,84 @@
+#pragma once
+
+// A daemon that says what a test wants: it lets one program in, on h1 of a pair, and sends it the
+// tables that the test makes. What no weftd changes while programs run, it can.
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "fabric/counters.h"
+#include "fabric/departure_clocks.h"
+#include "fabric/standin_subnet_manager.h"
+#include "host/control_socket.h"
+#include "host/lane.h"
+#include "host/run_directory.h"
+#include "host/shared_memory.h"
+
+namespace weft::host::testing {
+
+class TablesDaemon {
+ public:
+  static constexpr Duration kPatience = Duration::seconds(10);
+  static constexpr fabric::NodeIndex kPeerNode{1};
+
+  TablesDaemon() : builder(fabric::generate_pair()) {
+    char pattern[] = "/tmp/weft-test-XXXXXX";
+    run = mkdtemp(pattern);
+    std::filesystem::create_directories(fabric_directory(run, "test"));
+    listener_ = std::move(*listen_at(control_path(run, "test")));
+    EXPECT_TRUE(fabric::StandInSubnetManager{builder}.bring_up());
+    own_port = builder.node(fabric::NodeIndex{0}).first_port;
+    peer_port = builder.node(kPeerNode).first_port;
+    page_ = std::move(*create_shared_memory("counters", fabric::CounterPage::bytes_needed()));
+    attention = std::move(*create_shared_memory("attention", kAttentionPageBytes));
+    clocks_ = std::move(*create_shared_memory("clocks", fabric::DepartureClocks::bytes_needed(64)));
+  }
+  ~TablesDaemon() { std::filesystem::remove_all(run); }
+  TablesDaemon(const TablesDaemon&) = delete;
+  TablesDaemon& operator=(const TablesDaemon&) = delete;
+
+  /// Waits for the program, from a thread of its own.
+  void let_in() {
+    pollfd called{.fd = listener_.get(), .events = POLLIN, .revents = 0};
+    EXPECT_EQ(poll(&called, 1, static_cast<int>(kPatience.milliseconds())), 1);
+    control = ControlSocket{UniqueFd{accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)}};
+    EXPECT_TRUE(control.receive(kPatience));
+    const UniqueFd tables = next_tables();
+    const std::array descriptors{tables.get(), page_.get(), attention.get(), clocks_.get()};
+    uabi::Welcome welcome;
+    welcome.self = {.node = 0, .slot = 1};
+    EXPECT_TRUE(control.send(welcome, descriptors));
+  }
+
+  void send_tables() {
+    const UniqueFd tables = next_tables();
+    const std::array descriptors{tables.get()};
+    EXPECT_TRUE(control.send(uabi::TablesChanged{}, descriptors));
+  }
+
+  std::string run;
+  fabric::TablesBuilder builder;
+  fabric::PortIndex own_port;
+  fabric::PortIndex peer_port;
+  UniqueFd attention;
+  ControlSocket control;  // closed: the daemon has ended
+
+ private:
+  UniqueFd next_tables() {
+    return std::move(*publish_memory("tables", builder.build(++generation_)));
+  }
+
+  UniqueFd listener_;
+  std::uint64_t generation_{};
+  UniqueFd page_;
+  UniqueFd clocks_;
+};
+
+}  // namespace weft::host::testing
