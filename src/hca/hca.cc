@@ -6,6 +6,12 @@
 #include "hca/hca_state.h"
 
 namespace weft::hca {
+namespace {
+
+/// 1,200 Gb/s (ibv_rate; IBTA vol 1 §15.2.5.16, PathRecord Rate).
+constexpr std::uint8_t kLastStaticRate = 24;
+
+}  // namespace
 
 Hca::Hca(const HcaConfiguration& configuration, HcaEvents& events)
     : state_(std::make_unique<State>(configuration, events)) {
@@ -58,6 +64,10 @@ Result<PacketRoute> Hca::make_route(const AhAttributes& attributes) const {
   if (attributes.sl.value() > 15) {
     return fail(ErrorCode::InvalidArgument, "service level {} is not in 0..15",
                 attributes.sl.value());
+  }
+  if (attributes.static_rate == 1 || attributes.static_rate > kLastStaticRate) {
+    return fail(ErrorCode::InvalidArgument, "static rate {} is not a rate: 0 (none) or 2..{}",
+                attributes.static_rate, kLastStaticRate);  // R-RVT-4
   }
   PacketRoute route;
   route.sl = attributes.sl;

@@ -22,6 +22,7 @@ class Fabric : public ::testing::Environment {
     setenv("WEFT_RUN", run_.c_str(), 1);
     setenv("WEFT_FABRIC", "verbs", 1);
     setenv("WEFT_HOST", "h1", 1);
+    setenv("WEFT_EXPLAIN", "1", 1);
     std::array<int, 2> ends{};
     ASSERT_EQ(pipe(ends.data()), 0);
     lifeline_ = weft::host::UniqueFd{ends[1]};

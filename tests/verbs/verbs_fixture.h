@@ -37,19 +37,33 @@ class Verbs : public ::testing::Test {
     return attributes;
   }
 
+  /// What a connected QP may differ in.
+  struct Connection {
+    unsigned access{IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC};
+    std::uint8_t rnr_retry{7};
+  };
+
   /// An RC QP connected to itself: the whole path through a lane, in one program.
   void connect_to_itself(ibv_qp* qp) const { connect(qp, qp); }
-  void connect(ibv_qp* qp, const ibv_qp* peer) const {
-    ibv_port_attr port{};
-    ASSERT_EQ(ibv_query_port(context_, 1, &port), 0);
+  void connect(ibv_qp* qp, const ibv_qp* peer) const { connect(qp, peer, {}); }
+  void connect(ibv_qp* qp, const ibv_qp* peer, const Connection& how) const {
+    to_init(qp, how.access);
+    to_rtr(qp, peer);
+    to_rts(qp, how.rnr_retry);
+  }
+  void to_init(ibv_qp* qp, unsigned access) const {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_INIT;
     attributes.port_num = 1;
-    attributes.qp_access_flags =
-        IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    attributes.qp_access_flags = access;
     ASSERT_EQ(ibv_modify_qp(qp, &attributes,
                             IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
               0);
+  }
+  void to_rtr(ibv_qp* qp, const ibv_qp* peer) const {
+    ibv_port_attr port{};
+    ASSERT_EQ(ibv_query_port(context_, 1, &port), 0);
+    ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_RTR;
     attributes.path_mtu = IBV_MTU_1024;
     attributes.dest_qp_num = peer->qp_num;
@@ -61,10 +75,13 @@ class Verbs : public ::testing::Test {
                             IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                                 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
               0);
+  }
+  void to_rts(ibv_qp* qp, std::uint8_t rnr_retry = 7) const {
+    ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_RTS;
     attributes.timeout = 14;
     attributes.retry_cnt = 7;
-    attributes.rnr_retry = 7;
+    attributes.rnr_retry = rnr_retry;
     attributes.max_rd_atomic = 1;
     ASSERT_EQ(ibv_modify_qp(qp, &attributes,
                             IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |

@@ -1,5 +1,7 @@
 // Completion queues and channels.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <memory>
@@ -17,7 +19,12 @@ using namespace weft::compat;
 
 int poll_cq(ibv_cq* cq, int count, ibv_wc* out) noexcept {
   auto& object = cq_of(cq);
-  if (!is_alive(*object.context) || count < 0) {
+  if (!is_alive(*object.context)) {
+    refuse_child();
+    return -1;
+  }
+  if (count < 0) {
+    refuse(EINVAL, "a negative number of completions to poll");
     return -1;
   }
   if (object.engine->is_empty()) {
@@ -31,7 +38,7 @@ int poll_cq(ibv_cq* cq, int count, ibv_wc* out) noexcept {
 int req_notify_cq(ibv_cq* cq, int solicited_only) noexcept {
   auto& object = cq_of(cq);
   if (!is_alive(*object.context)) {
-    return EIO;
+    return refuse_child();
   }
   object.engine->arm(solicited_only != 0);
   object.context->process->application_will_wait();
@@ -47,8 +54,13 @@ CompletionQueueObject* weft::compat::make_cq(Context& context, int cqe, void* cq
     refuse(EIO, "a child of fork() has none of its parent's objects");
     return nullptr;
   }
-  if (cqe <= 0 || vector < 0 || vector >= context.verbs.context.num_comp_vectors) {
-    refuse(EINVAL, "a CQ needs at least one entry, and a completion vector that exists");
+  if (vector < 0 || vector >= context.verbs.context.num_comp_vectors) {
+    refuse(EINVAL, fmt::format("completion vector {} is not below num_comp_vectors, {}", vector,
+                               context.verbs.context.num_comp_vectors));
+    return nullptr;
+  }
+  if (cqe <= 0) {
+    refuse(EINVAL, fmt::format("a CQ of {} entries; it needs at least one", cqe));
     return nullptr;
   }
   auto object = make_object<CompletionQueueObject>(domain);
@@ -117,7 +129,8 @@ WEFT_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) {
   }
   if (cqe <= 0 ||
       static_cast<std::uint32_t>(cqe) > object.context->engine->configuration().limits.max_cqe) {
-    return refuse(EINVAL, "the device has no CQs of that size");
+    return refuse(EINVAL, fmt::format("a CQ of {} entries; the device allows 1..{}", cqe,
+                                      object.context->engine->configuration().limits.max_cqe));
   }
   if (auto resized = object.engine->resize(static_cast<std::uint32_t>(cqe)); !resized) {
     return refuse(resized.error());

@@ -28,7 +28,7 @@ constexpr std::uint64_t kKnownFields = IBV_WC_STANDARD_FLAGS | kStamps;
 int next_poll(ibv_cq_ex* cq) noexcept {
   auto& object = cq_of(cq);
   if (!is_alive(*object.context)) {
-    return EIO;
+    return refuse_child();
   }
   if (object.engine->is_empty()) {
     object.context->process->make_progress(*object.engine);
@@ -42,7 +42,8 @@ int next_poll(ibv_cq_ex* cq) noexcept {
 }
 
 int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attributes) noexcept {
-  return attributes->comp_mask != 0 ? EINVAL : next_poll(cq);
+  return attributes->comp_mask == 0 ? next_poll(cq)
+                                    : refuse(EINVAL, "unknown attributes of a poll (comp_mask)");
 }
 
 void end_poll(ibv_cq_ex*) noexcept {}

@@ -199,6 +199,8 @@ template <class Object, class Front>
 /// Sets errno and returns it; says why with WEFT_EXPLAIN=1.
 int refuse(const Error& error);
 int refuse(int error_number, std::string_view reason);
+/// What a child of fork() asks of its parent's objects; off the way of those who may.
+[[gnu::cold, gnu::noinline]] int refuse_child();
 
 [[nodiscard]] bool wants_explanations();
 void explain(std::string_view reason);

@@ -10,13 +10,12 @@
 
 namespace {
 
-int refuse() {
-  errno = EOPNOTSUPP;
-  return EOPNOTSUPP;
+int refuse_command() {
+  return weft::compat::refuse(EOPNOTSUPP, "there is no kernel driver behind this device");
 }
 
 void* refuse_object() {
-  errno = EOPNOTSUPP;
+  refuse_command();
   return nullptr;
 }
 
@@ -24,7 +23,7 @@ void* refuse_object() {
 
 // The real functions have many shapes; none of their arguments is looked at.
 #define WEFT_REFUSED_COMMAND(name) \
-  extern "C" WEFT_EXPORT int name() { return refuse(); }
+  extern "C" WEFT_EXPORT int name() { return refuse_command(); }
 #define WEFT_REFUSED_OBJECT(name) \
   extern "C" WEFT_EXPORT void* name() { return refuse_object(); }
 

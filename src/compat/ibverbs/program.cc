@@ -218,4 +218,6 @@ int refuse(int error_number, std::string_view reason) {
   return errno;
 }
 
+int refuse_child() { return refuse(EIO, "a child of fork() has none of its parent's objects"); }
+
 }  // namespace weft::compat

@@ -76,7 +76,7 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
   auto& object = object_of<QpObject>(qp);
   if (!is_alive(*object.context)) {
     *bad_wr = wr;
-    return EIO;
+    return refuse_child();
   }
   hca::WindowBinding binding;
   for (; wr != nullptr; wr = wr->next) {
@@ -100,7 +100,7 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
   auto& object = object_of<QpObject>(qp);
   if (!is_alive(*object.context)) {
     *bad_wr = wr;
-    return EIO;
+    return refuse_child();
   }
   return post_each(wr, bad_wr,
                    [&](const hca::RecvWr& one) { return object.engine->post_recv(one); });

@@ -1,6 +1,7 @@
 // The extended way to post: wr_start, one builder and setters per request, wr_complete.
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 
 #include <cerrno>
 #include <cstring>
@@ -31,7 +32,7 @@ hca::SendWr& begin(ibv_qp_ex* qp, hca::WrOpcode opcode) {
 PendingWr* newest(ibv_qp_ex* qp) {
   QpObject& object = qp_of(qp);
   if (object.pending.empty()) {
-    object.pending_error = EINVAL;
+    object.pending_error = refuse(EINVAL, "a setter without a work request before it");
     return nullptr;
   }
   return &object.pending.back();
@@ -132,12 +133,15 @@ void wr_set_sge_list(ibv_qp_ex* qp, std::size_t count, const ibv_sge* sges) noex
 
 /// Inline data is the program's again as soon as the setter returns, so it is copied here.
 void add_inline(ibv_qp_ex* qp, PendingWr& pending, const void* address, std::size_t length) {
+  const QpObject& object = qp_of(qp);
   auto& bytes = qp_of(qp).pending_bytes;
   const auto* const from = static_cast<const std::byte*>(address);
   pending.is_inline = true;
   pending.inline_bytes += length;
-  if (pending.inline_bytes > qp_of(qp).context->engine->configuration().limits.max_inline_data) {
-    qp_of(qp).pending_error = EINVAL;
+  if (pending.inline_bytes > object.context->engine->configuration().limits.max_inline_data) {
+    qp_of(qp).pending_error =
+        refuse(EINVAL, fmt::format("{} bytes inline; the device allows {}", pending.inline_bytes,
+                                   object.context->engine->configuration().limits.max_inline_data));
     return;
   }
   bytes.insert(bytes.end(), from, from + length);
@@ -212,7 +216,7 @@ int wr_complete(ibv_qp_ex* qp) noexcept {
   QpObject& object = qp_of(qp);
   int status = object.pending_error;
   if (status == 0) {
-    status = is_alive(*object.context) ? post_series(object) : EIO;
+    status = is_alive(*object.context) ? post_series(object) : refuse_child();
   }
   wr_abort(qp);
   return status;

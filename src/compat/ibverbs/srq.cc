@@ -16,7 +16,7 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept 
   auto& object = object_of<SharedReceiveQueueObject>(srq);
   if (!is_alive(*object.context)) {
     *bad_wr = wr;
-    return EIO;
+    return refuse_child();
   }
   return post_each(wr, bad_wr, [&](const hca::RecvWr& one) { return object.engine->post(one); });
 }
