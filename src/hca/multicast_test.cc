@@ -103,6 +103,48 @@ TEST_F(Multicast, ReachesEachMemberOfThePortOnce) {
   EXPECT_EQ(received(second), 0U);
 }
 
+TEST_F(Multicast, GivesEachOf64QpsOneCopy) {  // T-RVT-11
+  std::vector<Qp*> members;
+  for (int i = 0; i < 64; ++i) {
+    members.push_back(&member(1));
+    EXPECT_TRUE(hca_.attach_multicast(*members.back(), kMgid, kMlid)) << "again changes nothing";
+  }
+  arrive(1, Qpn{0x999}, false);
+  for (const Qp* const qp : members) {
+    EXPECT_EQ(received(*qp), 1U);
+  }
+}
+
+/// A group is an MGID with one MLID; an MLID may be that of several groups (R-RVT-21).
+TEST_F(Multicast, KnowsAGroupByItsMgidUnderOneMlid) {  // T-RVT-11
+  Qp& first = member(1);
+  const Gid other_mgid{0xFF12'4000'0000'0000, Guid{2}};
+  EXPECT_EQ(hca_.attach_multicast(first, kMgid, Lid{0xC002}).error().code,
+            ErrorCode::InvalidArgument);
+  EXPECT_TRUE(hca_.attach_multicast(first, other_mgid, kMlid));
+  arrive(1, Qpn{0x999}, false);
+  EXPECT_EQ(received(first), 1U) << "of the one group, not of both";
+  EXPECT_TRUE(hca_.detach_multicast(first, other_mgid, kMlid));
+  EXPECT_FALSE(hca_.detach_multicast(first, other_mgid, kMlid));
+}
+
+TEST_F(Multicast, RefusesMoreGroupsAndMembersThanTheDeviceHas) {  // T-RVT-11
+  HcaConfiguration configuration;
+  configuration.limits.max_mcast_groups = 1;
+  configuration.limits.max_mcast_qps_per_group = 1;
+  Hca small{configuration, events_};
+  QpInit init;
+  init.type = QpType::Ud;
+  init.pd = *small.allocate_pd();
+  init.send_cq = init.recv_cq = *small.create_cq(4);
+  Qp& one = **small.create_qp(init);
+  Qp& two = **small.create_qp(init);
+  EXPECT_TRUE(small.attach_multicast(one, kMgid, kMlid));
+  EXPECT_EQ(small.attach_multicast(two, kMgid, kMlid).error().code, ErrorCode::OutOfMemory);
+  const Gid other_mgid{0xFF12'4000'0000'0000, Guid{2}};
+  EXPECT_EQ(small.attach_multicast(one, other_mgid, kMlid).error().code, ErrorCode::OutOfMemory);
+}
+
 TEST_F(Multicast, FollowsAMemberToItsNewPort) {
   Qp& member = this->member(1);
   move_to(member, 2);

@@ -19,7 +19,18 @@ class WorkQueues : public ::testing::Test {
   WorkQueue& wq_ = **hca_.create_wq({.pd = &pd_, .cq = &cq_, .depth = 2, .max_sge = 1});
 };
 
-TEST_F(WorkQueues, TakeReceivesOnceReadyAndFlushThemInError) {
+/// R-WQ-1: at least what was asked for.
+TEST_F(WorkQueues, TakeAsManyReceivesAsTheyWereMadeFor) {  // T-WQ-1
+  WorkQueue& wq = **hca_.create_wq({.pd = &pd_, .cq = &cq_, .depth = 100, .max_sge = 3});
+  ASSERT_TRUE(wq.modify(std::nullopt, WorkQueueState::Ready));
+  const std::array<Sge, 3> sges{};
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    EXPECT_TRUE(wq.post({.wr_id = i, .sges = sges})) << i;
+  }
+  EXPECT_TRUE(hca_.destroy_wq(wq));
+}
+
+TEST_F(WorkQueues, TakeReceivesOnceReadyAndFlushThemInError) {  // T-WQ-3
   const RecvWr wr{.wr_id = 7, .sges = {}};
   EXPECT_EQ(wq_.post(wr).error().code, ErrorCode::InvalidArgument);
   ASSERT_TRUE(wq_.modify(WorkQueueState::Reset, WorkQueueState::Ready));

@@ -1,0 +1,134 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "hca/hca.h"
+
+/// One HCA under several threads, which only a driver has.
+namespace weft::host {
+namespace {
+
+class NoEvents final : public hca::HcaEvents {
+ public:
+  void completion_event(hca::CompletionQueue&) override {}
+  void async_event(const hca::AsyncEvent&) override {}
+  [[nodiscard]] bool wants_explanations() const override { return false; }
+  void explain(std::string_view) override {}
+};
+
+/// A program that polls the last byte sees all that was written before it, whether that byte comes
+/// with the word that it ends or alone.
+TEST(SharedMemory, ShowsTheLastByteOfAWriteLast) {  // T-RVT-8, R-RVT-18
+  constexpr std::size_t kSlots = 128;
+  constexpr std::uint32_t kRounds = 1'000'000 / kSlots;
+  constexpr std::size_t kSlotBytes = 64;
+  const auto bytes_of_slot = [](std::size_t slot) { return slot % 2 == 0 ? 40U : 41U; };
+  alignas(64) std::array<std::byte, kSlots * kSlotBytes> memory{};
+  std::atomic<std::uint32_t> seen{0};
+  std::thread writer{[&] {
+    std::array<std::byte, kSlotBytes> payload;
+    for (std::uint32_t round = 1; round <= kRounds; ++round) {
+      payload.fill(static_cast<std::byte>(round));
+      for (std::size_t slot = 0; slot < kSlots; ++slot) {
+        const std::size_t bytes = bytes_of_slot(slot);
+        hca::place_last_bytes_last(std::span{memory}.subspan(slot * kSlotBytes, bytes),
+                                   std::span{payload}.first(bytes));
+      }
+      while (seen.load(std::memory_order_acquire) != round) {
+        std::this_thread::yield();
+      }
+    }
+  }};
+  std::uint64_t early = 0;
+  for (std::uint32_t round = 1; round <= kRounds; ++round) {
+    const auto value = static_cast<std::byte>(round);
+    for (std::size_t slot = 0; slot < kSlots; ++slot) {
+      std::byte* const start = &memory[slot * kSlotBytes];
+      const std::size_t bytes = bytes_of_slot(slot);
+      const std::atomic_ref<std::byte> last{start[bytes - 1]};
+      for (int tries = 0; last.load(std::memory_order_acquire) != value; ++tries) {
+        if (tries > 1'000) {
+          std::this_thread::yield();
+        }
+      }
+      for (std::size_t i = 0; i + 1 < bytes; ++i) {
+        early += start[i] == value ? 0 : 1;
+      }
+    }
+    seen.store(round, std::memory_order_release);
+  }
+  writer.join();
+  EXPECT_EQ(early, 0U);
+}
+
+/// A change of a port visits every QP: each that was there all the time gets it, once.
+TEST(SharedHca, VisitsEveryQpWhileOthersComeAndGo) {  // T-RVT-9, R-RVT-19
+  constexpr std::size_t kLasting = 10'000;
+  constexpr int kRounds = 20;
+  NoEvents events;
+  hca::HcaConfiguration configuration;
+  configuration.lock_policy = LockPolicy::Spin;
+  hca::Hca engine{configuration, events};
+  hca::QpInit init;
+  init.type = hca::QpType::Ud;
+  init.pd = *engine.allocate_pd();
+  init.send_cq = init.recv_cq = *engine.create_cq(4);
+  const auto to_init = [](hca::Qp& qp) {
+    hca::QpAttributes to;
+    to.state = hca::QpState::Init;
+    to.port = PortNumber{1};
+    return qp.modify(to, hca::QpAttributeMask{hca::QpAttribute::State} |
+                             hca::QpAttribute::PKeyIndex | hca::QpAttribute::Port |
+                             hca::QpAttribute::QKey);
+  };
+  hca::PortAttributes port;
+  port.lid = Lid{1};
+  port.pkeys = {kDefaultPKey};
+  engine.set_port(PortNumber{1}, port);
+  std::vector<hca::Qp*> lasting;
+  for (std::size_t i = 0; i < kLasting; ++i) {
+    lasting.push_back(*engine.create_qp(init));
+    ASSERT_TRUE(to_init(*lasting.back()));
+  }
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> passing{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        hca::Qp* const qp = *engine.create_qp(init);
+        EXPECT_TRUE(to_init(*qp));
+        EXPECT_TRUE(engine.destroy_qp(*qp));
+        ++passing;
+      }
+    });
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    port.active_mtu = round % 2 == 0 ? wire::Mtu::Mtu512 : wire::Mtu::Mtu1024;
+    engine.set_port(PortNumber{1}, port);
+    for (hca::Qp* const qp : lasting) {
+      ASSERT_EQ(qp->query().path_mtu, port.active_mtu) << "round " << round;
+    }
+  }
+  stop = true;
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_GT(passing, 0U);
+  std::set<hca::Qp*> visited;
+  std::size_t visits = 0;
+  engine.for_each_qp([&](hca::Qp& qp) {
+    visited.insert(&qp);
+    ++visits;
+  });
+  EXPECT_EQ(visits, kLasting);
+  EXPECT_EQ(visited, std::set<hca::Qp*>(lasting.begin(), lasting.end()));
+}
+
+}  // namespace
+}  // namespace weft::host
