@@ -3,7 +3,6 @@
 #include <cassert>
 #include <limits>
 
-#include "base/process_slot.h"
 #include "hca/hca.h"
 #include "hca/qp_state_table.h"
 #include "hca/wr_kind.h"
@@ -162,6 +161,7 @@ Qp::~Qp() = default;
 void Qp::enter_error_if_failing() {
   const std::scoped_lock guard{requester_lock_, responder_lock_};
   core_->enter_error_if_failing();
+  publish_port();
   publish_hints();
 }
 
@@ -272,30 +272,42 @@ QpAttributes Qp::query() {
   return attributes;
 }
 
+/// A packet that says something of the path concerns both halves, and is then taken as it says.
 void Qp::handle_packet(const Packet& packet, Instant now) {
+  if (!take_packet(packet, now, false)) [[unlikely]] {
+    heed_migration(packet);
+    static_cast<void>(take_packet(packet, now, true));
+  }
+}
+
+/// False: nothing was done, since what its MigReq bit says must be heeded first.
+bool Qp::take_packet(const Packet& packet, Instant now, bool is_heeded) {
   const wire::OpcodeInfo* info = wire::opcode_info(packet.header.opcode);
   const Half half =
       info != nullptr && wire::is_response(info->operation) ? Half::Requester : Half::Responder;
   const Hold hold{*this, half};
   if (info != nullptr && info->transport != wire_transport(core_->type)) {
-    return;
+    return true;
   }
   if (core_->type == (half == Half::Responder ? QpType::XrcInitiator : QpType::XrcTarget)) {
-    return;  // annex A14: it has no such half
+    return true;  // annex A14: it has no such half
+  }
+  if (core_->is_news(packet.header) && !is_heeded) [[unlikely]] {
+    return false;
   }
   // §9.6.1.1: P_Key, then for a connection the peer's address.
   if (!core_->pkey.matches(packet.header.pkey)) {
     hca_.count_pkey_violation();
-    return;
+    return true;
   }
   if (core_->type != QpType::Ud) {
     const AhAttributes& address = core_->attributes.address;
-    if (packet.source_slot != 0 && packet.source_slot != slot_of(core_->attributes.dest_qpn)) {
-      return;  // of the peer's host, but not of its process
+    if (!is_of_peer(packet)) {
+      return true;
     }
     if (packet.header.slid != core_->route.dlid || (address.is_global && packet.header.has_grh &&
                                                     packet.header.grh.sgid != address.grh.dgid)) {
-      return;
+      return true;
     }
   }
   transport_->handle_packet(packet, now);
@@ -305,6 +317,7 @@ void Qp::handle_packet(const Packet& packet, Instant now) {
   if (half == Half::Responder) {
     publish_responder(transport_->wants_to_answer());
   }
+  return true;
 }
 
 void Qp::handle_timeout(Instant now) {

@@ -6,6 +6,7 @@
 
 #include "base/intrusive_list.h"
 #include "base/lock.h"
+#include "base/process_slot.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "hca/packet.h"
@@ -85,10 +86,17 @@ class Qp {
 
  private:
   friend class Hca;
+  [[nodiscard]] bool take_packet(const Packet& packet, Instant now, bool is_heeded);
+  [[gnu::cold, gnu::noinline]] void heed_migration(const Packet& packet);
   Result<void> push(std::span<const SendWr> wrs);
   bool transmit_requests(TransmitSink& sink, Instant now, unsigned budget);
   bool transmit_answers(TransmitSink& sink, unsigned budget);
   class Hold;
+  /// Of the peer's host, but perhaps not of its process.
+  [[nodiscard]] bool is_of_peer(const Packet& packet) const {
+    return packet.source_slot == 0 || packet.source_slot == slot_of(core_->attributes.dest_qpn);
+  }
+  void publish_port() { port_.store(core_->attributes.port.value(), std::memory_order_release); }
   void publish_requester(bool wants_transmit);
   void publish_responder(bool wants_to_answer);
   void publish_hints() {
@@ -98,6 +106,7 @@ class Qp {
   void enter_error_if_failing();
   void flush_posted();
   void change_state(QpState from, QpState to);
+  Result<void> load_alternate_path(QpAttributes& next, PacketRoute& route, PKey& pkey) const;
 
   Hca& hca_;
   std::unique_ptr<QpCore> core_;

@@ -66,6 +66,7 @@ void QpCore::refresh_header() {
     header.pkey = pkey;
     header.dest_qp = attributes.dest_qpn;
     header.path_mtu_bytes = static_cast<std::uint16_t>(mtu_bytes());
+    header.migrated = attributes.migration == MigrationState::Migrated;
   }
 }
 
@@ -273,7 +274,9 @@ void QpCore::explain_flush() {
 void QpCore::enter_error_if_failing() {
   for (std::string_view& failure : failures_) {
     const std::string_view reason = std::exchange(failure, {});
-    if (!reason.empty()) {
+    if (reason.data() == kMigrates.data()) {
+      migrate();
+    } else if (!reason.empty()) {
       enter_error(reason);
     }
   }

@@ -63,9 +63,11 @@ class QpCore {
   XrcDomain* xrcd{};             ///< of an XRC target, else null
   const XrcSrqTable* xrc_srqs{};
 
-  QpAttributes attributes;  ///< attributes.state is the QP's state
-  PacketRoute route;        ///< connected QPs: made from attributes.address
-  PKey pkey;                ///< the value at attributes.pkey_index; not valid: none any more
+  QpAttributes attributes;      ///< attributes.state is the QP's state
+  PacketRoute route;            ///< connected QPs: made from attributes.address
+  PKey pkey;                    ///< the value at attributes.pkey_index; not valid: none any more
+  PacketRoute alternate_route;  ///< made from attributes.alternate_address; of port 0: none
+  PKey alternate_pkey;          ///< at attributes.alternate_pkey_index
   struct PortSource {
     Lid lid;
     std::uint8_t path_mask{};
@@ -111,8 +113,28 @@ class QpCore {
     return Lid{source.lid.value() | (to.source_path_bits & source.path_mask)};
   }
 
-  /// After a change of the route, the P_Key, the path MTU or the destination QPN.
+  /// After a change of the route, the P_Key, the path MTU, the destination QPN or the migration
+  /// state.
   void refresh_header();
+
+  // --- automatic path migration (IBTA vol 1 §17.2.8; path_migration.cc)
+
+  [[nodiscard]] bool has_alternate_path() const { return alternate_route.source_port.value() != 0; }
+  /// The peer has said that it is ready, and there is somewhere to go.
+  [[nodiscard]] bool may_migrate() const {
+    return attributes.migration == MigrationState::Armed && alternate_pkey.is_valid();
+  }
+  /// Whether the MigReq bit of a packet may say something new; it is heed_migration() that knows.
+  [[nodiscard]] bool is_news(const PacketHeader& header) const {
+    return attributes.migration != MigrationState::Migrated &&
+           (header.migrated || attributes.migration == MigrationState::Rearm);
+  }
+  /// What a peer's packet says of the path, with both locks: it is armed, or has migrated.
+  void heed_migration(const PacketHeader& header);
+  /// The alternate path becomes the primary one, and the other way round. With both locks.
+  void migrate();
+  /// The requester found the primary path dead: as fail(), but migrate() is what happens.
+  void ask_to_migrate() { fail(Half::Requester, kMigrates); }
 
   Gather gathered;  ///< by the newest gather()
 
@@ -173,7 +195,7 @@ class QpCore {
   [[nodiscard]] bool is_failing(Half half) const {
     return !failures_[static_cast<std::size_t>(half)].empty();
   }
-  /// With both locks.
+  /// With both locks. Carries out ask_to_migrate() as well.
   void enter_error_if_failing();
 
   /// Moves the QP to the error state and flushes: every send WQE from the head and every receive
@@ -202,6 +224,9 @@ class QpCore {
 
  private:
   [[gnu::cold, gnu::noinline]] void fail_without_cq(Half half);
+  static constexpr std::string_view kMigrates = "the primary path is dead";
+  [[nodiscard]] bool comes_by(const PacketRoute& path, const AhAttributes& address, PKey key,
+                              const PacketHeader& header) const;
   [[gnu::cold, gnu::noinline]] WcStatus no_access(std::string_view kind, LKey lkey,
                                                   std::uint64_t address, std::uint64_t bytes);
 

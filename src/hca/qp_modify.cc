@@ -83,7 +83,67 @@ void take(QpAttributes& into, const QpAttributes& asked, QpAttributeMask mask) {
   copy(A::DestQpn, &QpAttributes::dest_qpn);
 }
 
+/// Of the three states, ARMED is reached by packets alone (IBTA vol 1 §17.2.8.1).
+Result<void> check_migration(const QpAttributes& asked, QpAttributeMask mask, const QpCore& core) {
+  const MigrationState from = core.attributes.migration;
+  switch (asked.migration) {
+    case MigrationState::Rearm:
+      return core.has_alternate_path() || mask.has(A::AlternatePath)
+                 ? Result<void>{}
+                 : fail(ErrorCode::InvalidArgument,
+                        "REARM needs an alternate path: none was loaded yet");
+    case MigrationState::Migrated:
+      return from != MigrationState::Rearm
+                 ? Result<void>{}
+                 : fail(ErrorCode::InvalidArgument,
+                        "the QP is in REARM: it migrates once the peer has rearmed, too, and a "
+                        "packet of it has made it ARMED");
+    case MigrationState::Armed:
+      break;
+  }
+  return fail(ErrorCode::InvalidArgument,
+              "a program asks for REARM or MIGRATED; ARMED follows by itself from REARM when the "
+              "peer has rearmed, too");
+}
+
+/// What is wrong already before anything is looked up.
+Result<void> check_modify(const QpAttributes& asked, QpAttributeMask mask, QpState to,
+                          const QpCore& core, const Hca& hca) {
+  if (mask.has(A::CurrentState) && asked.current_state != core.state()) {
+    return fail(ErrorCode::InvalidArgument, "the QP is in {}, not in {} as the modify says",
+                name(core.state()), name(asked.current_state));
+  }
+  if (auto checked = check_qp_transition(core.type, core.state(), to, mask); !checked) {
+    return checked;
+  }
+  if (auto checked = check_values(asked, mask, hca); !checked) {
+    return checked;
+  }
+  return mask.has(A::PathMigrationState) ? check_migration(asked, mask, core) : Result<void>{};
+}
+
 }  // namespace
+
+/// The way and the P_Key of the second path, which keeps the first one's MTU.
+Result<void> Qp::load_alternate_path(QpAttributes& next, PacketRoute& route, PKey& pkey) const {
+  next.alternate_address.port = next.alternate_port;
+  auto made = hca_.make_route(next.alternate_address);
+  if (!made) {
+    return std::unexpected(made.error());
+  }
+  const auto found = hca_.pkey_at(next.alternate_port, next.alternate_pkey_index);
+  if (!found) {
+    return std::unexpected(found.error());
+  }
+  if (next.path_mtu > hca_.port(next.alternate_port).active_mtu) {
+    return fail(ErrorCode::InvalidArgument,
+                "path MTU {} exceeds the active MTU {} of the alternate path's port",
+                wire::bytes(next.path_mtu), wire::bytes(hca_.port(next.alternate_port).active_mtu));
+  }
+  route = *made;
+  pkey = *found;
+  return {};
+}
 
 /// All or nothing: a refused modify leaves every attribute as it was (R-QP-3).
 Result<void> Qp::modify(const QpAttributes& asked, QpAttributeMask mask) {
@@ -91,16 +151,10 @@ Result<void> Qp::modify(const QpAttributes& asked, QpAttributeMask mask) {
   core_->enter_error_if_failing();
   const QpState from = core_->state();
   const QpState to = mask.has(A::State) ? asked.state : from;
-  if (mask.has(A::CurrentState) && asked.current_state != from) {
-    return fail(ErrorCode::InvalidArgument, "the QP is in {}, not in {} as the modify says",
-                name(from), name(asked.current_state));
-  }
-  if (auto checked = check_qp_transition(core_->type, from, to, mask); !checked) {
+  if (auto checked = check_modify(asked, mask, to, *core_, hca_); !checked) {
     return checked;
   }
-  if (auto checked = check_values(asked, mask, hca_); !checked) {
-    return checked;
-  }
+  const bool was_armed = core_->attributes.migration == MigrationState::Armed;
   QpAttributes next = core_->attributes;
   if (to == QpState::Sqd && from != QpState::Sqd) {
     next.enable_sqd_async_notify = false;  // asked for at each way there (T-QP-4)
@@ -130,8 +184,17 @@ Result<void> Qp::modify(const QpAttributes& asked, QpAttributeMask mask) {
     return fail(ErrorCode::InvalidArgument, "path MTU {} exceeds the port's active MTU {}",
                 wire::bytes(next.path_mtu), wire::bytes(hca_.port(next.port).active_mtu));
   }
+  PacketRoute alternate_route = core_->alternate_route;
+  PKey alternate_pkey = core_->alternate_pkey;
+  if (mask.has(A::AlternatePath)) {
+    if (auto loaded = load_alternate_path(next, alternate_route, alternate_pkey); !loaded) {
+      return loaded;
+    }
+  }
   next.state = from;
   core_->attributes = next;
+  core_->alternate_route = alternate_route;
+  core_->alternate_pkey = alternate_pkey;
   core_->route = route;
   core_->pkey = pkey;
   if (core_->type == QpType::Ud && (mask.has(A::Port) || to == QpState::Rtr)) {
@@ -139,8 +202,11 @@ Result<void> Qp::modify(const QpAttributes& asked, QpAttributeMask mask) {
         hca_.port(next.port).active_mtu;  // a datagram may fill the port's MTU
   }
   core_->refresh_header();
+  if (was_armed && next.migration == MigrationState::Migrated) {
+    core_->migrate();
+  }
   change_state(from, to);
-  port_.store(core_->attributes.port.value(), std::memory_order_release);
+  publish_port();
   publish_hints();
   return {};
 }
@@ -154,6 +220,10 @@ void Qp::take_port(PortNumber port, const PortAttributes& now) {
                                   .path_mask = static_cast<std::uint8_t>((1U << now.lmc) - 1)};
   if (core_->route.source_port == port) {
     core_->route.slid = core_->source_lid(core_->route);
+  }
+  if (core_->alternate_route.source_port == port) {
+    core_->alternate_route.slid = core_->source_lid(core_->alternate_route);
+    core_->alternate_pkey = now.pkey(attributes.alternate_pkey_index);
   }
   if (attributes.port == port) {
     const PKey before = std::exchange(core_->pkey, now.pkey(attributes.pkey_index));
@@ -185,6 +255,8 @@ void Qp::change_state(QpState from, QpState to) {
     const QpCapabilities capabilities = core_->attributes.capabilities;
     core_->attributes = QpAttributes{};
     core_->attributes.capabilities = capabilities;
+    core_->alternate_route = {};
+    core_->alternate_pkey = {};
   }
   if (from != to || to == QpState::Reset) {
     transport_->on_state_change(from, to);

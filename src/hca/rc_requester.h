@@ -78,6 +78,7 @@ class RcRequester {
   // Retrying and failing (rc_requester_retry.cc).
   [[nodiscard]] bool is_failing() const { return core_.is_failing(Half::Requester); }
   void rewind_to(Psn psn);
+  [[gnu::cold, gnu::noinline]] bool start_migration();
   [[gnu::cold, gnu::noinline]] bool retry_from(Psn psn, Instant now, std::string_view why);
   void arm_retry_timer(Instant now);
   [[gnu::cold, gnu::noinline]] void fail_head(WcStatus status, std::string_view reason);

@@ -55,12 +55,26 @@ void RcRequester::rewind_to(Psn psn) {
   cursor_packet_ = 0;
 }
 
+/// The retries that the primary path had are used up: the alternate one has its own (§17.2.8).
+bool RcRequester::start_migration() {
+  if (core_.attributes.migration != MigrationState::Armed) {
+    return false;
+  }
+  if (!core_.may_migrate()) {
+    core_.raise(AsyncEventType::PathMigrationError);
+    return false;
+  }
+  retries_left_ = static_cast<std::uint8_t>(core_.attributes.retry_count + 1);
+  core_.ask_to_migrate();
+  return true;
+}
+
 /// One transport retry (§9.7.6.1): false when they are used up, and the QP is in error then.
 bool RcRequester::retry_from(Psn psn, Instant now, std::string_view why) {
   if (rewound_) {
     return true;  // already under way; what arrives meanwhile was sent before it
   }
-  if (retries_left_ == 0) {
+  if (retries_left_ == 0 && !start_migration()) {
     fail_head(WcStatus::RetryExceeded, why);
     return false;
   }

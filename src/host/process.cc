@@ -162,8 +162,34 @@ Result<void> Process::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
   return {};
 }
 
+namespace {
+
+/// A connection migrates between paths of two HCAs: its lane, which stays, leads to one node
+/// (DESIGN.md, decision 3).
+[[nodiscard]] Result<void> check_alternate_path(const FabricMap& map, const hca::QpAttributes& now,
+                                                const hca::QpAttributes& asked,
+                                                hca::QpAttributeMask mask) {
+  if (!mask.has(hca::QpAttribute::AlternatePath)) {
+    return {};
+  }
+  const Lid primary = (mask.has(hca::QpAttribute::AddressVector) ? asked : now).address.dlid;
+  const Lid alternate = asked.alternate_address.dlid;
+  const auto primary_node = map.node_of(primary);
+  const auto alternate_node = map.node_of(alternate);
+  return !primary_node || !alternate_node || primary_node == alternate_node
+             ? Result<void>{}
+             : fail(ErrorCode::InvalidArgument,
+                    "LID {} of the alternate path is another node's than LID {} of the primary one",
+                    alternate.value(), primary.value());
+}
+
+}  // namespace
+
 Result<void> Process::modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes,
                                 hca::QpAttributeMask mask) {
+  if (auto checked = check_alternate_path(impl_->map, qp.query(), attributes, mask); !checked) {
+    return checked;
+  }
   if (auto modified = qp.modify(attributes, mask); !modified) {
     return modified;
   }

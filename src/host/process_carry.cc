@@ -167,7 +167,10 @@ void Process::Impl::bind(QpCarrier& carrier) {
   }
   const std::lock_guard guard{bind_lock};  // or an answer of older tables could come to stay
   const hca::QpAttributes attributes = carrier.qp->query();
-  const auto node = map.node_of(attributes.address.dlid);
+  auto node = map.node_of(attributes.address.dlid);
+  if (!node && attributes.alternate_port.value() != 0) {
+    node = map.node_of(attributes.alternate_address.dlid);  // the same, and it may go there
+  }
   Lane& lane = node ? lane_to({*node, slot_of(attributes.dest_qpn)}, carrier.qp->number(),
                               attributes.dest_qpn)
                     : *nowhere;

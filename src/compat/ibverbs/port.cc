@@ -25,8 +25,8 @@ constexpr int kGidTableLength = 8;
   out.max_mtu = static_cast<ibv_mtu>(port.max_mtu);
   out.active_mtu = static_cast<ibv_mtu>(port.active_mtu);
   out.gid_tbl_len = kGidTableLength;
-  out.port_cap_flags =
-      IBV_PORT_SL_MAP_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CM_SUP | IBV_PORT_CLIENT_REG_SUP;
+  out.port_cap_flags = IBV_PORT_AUTO_MIGR_SUP | IBV_PORT_SL_MAP_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP |
+                       IBV_PORT_CM_SUP | IBV_PORT_CLIENT_REG_SUP;
   out.max_msg_sz = context.engine->configuration().limits.max_message_bytes;
   out.pkey_tbl_len = port.pkey_count;
   out.lid = static_cast<std::uint16_t>(port.lid.value());

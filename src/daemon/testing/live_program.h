@@ -30,6 +30,7 @@ class NoEvents final : public host::ProcessEvents {
   }
   void async_event(std::uint32_t, const hca::AsyncEvent& event) override {
     device_fatal += event.type == hca::AsyncEventType::DeviceFatal ? 1 : 0;
+    path_migrated += event.type == hca::AsyncEventType::PathMigrated ? 1 : 0;
   }
   [[nodiscard]] bool wants_explanations() const override { return true; }
   void explain(std::string_view reason) override {
@@ -49,6 +50,7 @@ class NoEvents final : public host::ProcessEvents {
   std::mutex lock;
   std::vector<std::string> gone;
   std::atomic<int> device_fatal{0};
+  std::atomic<int> path_migrated{0};
 };
 
 /// A program with registered memory and two RC QPs, of which most tests use one.

@@ -37,17 +37,20 @@ LoopbackPair::LoopbackPair(const PairOptions& options) : options_(options) {
     configuration.time_scale = options.time_scale;
     configuration.limits.max_qp = 64;
     configuration.limits.max_mr = 64;
+    configuration.port_count = options.port_count;
     configuration.first_qpn = Qpn{static_cast<std::uint32_t>(0x100 * (i + 1))};
     sides_[i] = std::make_unique<Side>(configuration);
     Side& side = *sides_[i];
     PortAttributes port;
     port.state = PortState::Active;
-    port.lid = Lid{static_cast<std::uint32_t>(i + 1)};
-    port.gids = {
-        Gid{kDefaultGidPrefix, Guid{0x10 + i}}
-    };
     port.pkeys = {kDefaultPKey};
-    side.hca.set_port(PortNumber{1}, port);
+    for (std::uint8_t number = 1; number <= options.port_count; ++number) {
+      port.lid = lid_of(static_cast<int>(i), number);
+      port.gids = {
+          Gid{kDefaultGidPrefix, Guid{number * 0x10 + i}}
+      };
+      side.hca.set_port(PortNumber{number}, port);
+    }
     side.pd = *side.hca.allocate_pd();
     side.send_cq = *side.hca.create_cq(options.cq_depth);
     side.recv_cq = *side.hca.create_cq(options.cq_depth);
@@ -166,7 +169,8 @@ bool LoopbackPair::deliver_one() {
   }
   const Flight flight = std::move(wire.front());
   wire.pop_front();
-  side(flight.to).hca.handle_packet(PortNumber{1}, flight.packet(), now_);
+  const std::uint8_t port = flight.header.dlid.value() > 16 ? 2 : 1;
+  side(flight.to).hca.handle_packet(PortNumber{port}, flight.packet(), now_);
   return true;
 }
 

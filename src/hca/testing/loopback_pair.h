@@ -89,7 +89,13 @@ struct PairOptions {
   QKey qkey{QKey{0x1111}};
   std::uint8_t source_path_bits{};
   TimeScale time_scale{};
+  std::uint8_t port_count{1};
 };
+
+/// The LID of a side's port: 1 and 2, of second ports 17 and 18.
+[[nodiscard]] constexpr Lid lid_of(int side, std::uint8_t port = 1) {
+  return Lid{static_cast<std::uint32_t>(side + 1 + (port - 1) * 16)};
+}
 
 class LoopbackPair {
  public:
