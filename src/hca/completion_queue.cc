@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 namespace weft::hca {
 
@@ -50,10 +51,49 @@ bool CompletionQueue::push(const Wc& wc, bool solicited) {
   if (counts) {
     newest_solicited_ = pushed_;
   }
+  if (wc.status != WcStatus::Success) {
+    newest_failed_ = pushed_;
+  }
   if (armed_ == Armed::Any || (armed_ == Armed::Solicited && counts)) {
-    fire();
+    ++gathered_;
+    if (is_held_back(gathered_)) {
+      hold_back();
+    } else {
+      fire();
+    }
   }
   return true;
+}
+
+/// Whether so many completions that nobody was told of are too few for an event.
+bool CompletionQueue::is_held_back(std::uint32_t waiting) const {
+  const std::uint32_t size = size_.load(std::memory_order_relaxed);
+  return waiting < moderation_.count && size < ring_.size() && newest_failed_ <= pushed_ - size;
+}
+
+/// The period is that of the first.
+void CompletionQueue::hold_back() {
+  if (gathered_ == 1 && moderation_.period != Duration{}) {
+    events_.completion_event_held(*this, moderation_.period);
+  }
+}
+
+void CompletionQueue::moderate(const CompletionModeration& moderation) {
+  const std::lock_guard guard{lock_};
+  moderation_ = moderation;
+  tell_of_gathered();  // under the old rule
+}
+
+void CompletionQueue::end_period() {
+  const std::lock_guard guard{lock_};
+  tell_of_gathered();
+}
+
+/// Unless they were all polled meanwhile.
+void CompletionQueue::tell_of_gathered() {
+  if (std::exchange(gathered_, 0) != 0 && !is_empty()) {
+    fire();
+  }
 }
 
 bool CompletionQueue::poll_one(Wc& wc, std::uint64_t& stamp) {
@@ -78,14 +118,23 @@ void CompletionQueue::arm(bool solicited_only) {
   const std::uint64_t newest = solicited_only ? newest_solicited_ : pushed_;
   const std::uint64_t polled = pushed_ - size_.load(std::memory_order_relaxed);
   if (newest > polled && (newest > notified_ || polled_since_event_)) {
-    fire();
-  } else if (armed_ != Armed::Any) {
+    const std::uint32_t waiting = size_.load(std::memory_order_relaxed);
+    if (!is_held_back(waiting)) {
+      fire();
+      return;
+    }
+    if (std::exchange(gathered_, waiting) == 0 && moderation_.period != Duration{}) {
+      events_.completion_event_held(*this, moderation_.period);
+    }
+  }
+  if (armed_ != Armed::Any) {
     armed_ = solicited_only ? Armed::Solicited : Armed::Any;
   }
 }
 
 void CompletionQueue::fire() {
   armed_ = Armed::No;
+  gathered_ = 0;
   notified_ = pushed_;
   polled_since_event_ = false;
   events_.completion_event(*this);

@@ -19,6 +19,13 @@ struct CompletionQueueOptions {
   std::uint64_t (*clock)(){};  ///< stamps every completion as it is added; null: no stamps
 };
 
+/// How completions are gathered before an event tells of them: until there are `count`, or until
+/// `period` has passed since the first. 0 and 1: none waits for others; a period of 0 has no end.
+struct CompletionModeration {
+  std::uint32_t count{};
+  Duration period;
+};
+
 /// Completion queue (IBTA vol 1 §11.2.8, R-RVT-13). Any thread may push, poll and arm; one lock,
 /// under the driver's policy.
 class CompletionQueue {
@@ -64,6 +71,13 @@ class CompletionQueue {
   /// not polled yet makes no second one: others rely on that.
   void arm(bool solicited_only);
 
+  /// Counts from now on, for events alone: completions are there to be polled at once. One that
+  /// failed, and one that fills the CQ, waits for no others.
+  void moderate(const CompletionModeration& moderation);
+
+  /// The period of HcaEvents::completion_event_held() is over.
+  void end_period();
+
   /// Changes the capacity; refuses one below the number of completions held.
   Result<void> resize(std::uint32_t capacity);
 
@@ -83,6 +97,9 @@ class CompletionQueue {
  private:
   enum class Armed : std::uint8_t { No, Solicited, Any };
   void fire();
+  [[nodiscard]] bool is_held_back(std::uint32_t waiting) const;
+  void hold_back();
+  void tell_of_gathered();
 
   PolicyLock lock_;
   HcaEvents& events_;
@@ -92,10 +109,13 @@ class CompletionQueue {
   std::uint32_t head_{};
   std::atomic<std::uint32_t> size_{};
   Armed armed_{Armed::No};
+  CompletionModeration moderation_;
+  std::uint32_t gathered_{};  // completions that the armed event is held back for
   bool polled_since_event_{};
   // Positions in all that was ever pushed, counted from 1.
   std::uint64_t pushed_{};
   std::uint64_t newest_solicited_{};
+  std::uint64_t newest_failed_{};
   std::uint64_t notified_{};  // the newest when the last event was made
   bool dead_{};
 };

@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "base/time.h"
 #include "hca/types.h"
 
 namespace weft::hca {
@@ -28,6 +29,10 @@ class HcaEvents {
 
   /// An armed CQ received a completion that it was armed for (the arm is used up).
   virtual void completion_event(CompletionQueue& cq) = 0;
+
+  /// An armed CQ holds its event back for more completions: CompletionQueue::end_period() is due
+  /// after that time. Later calls replace it. For drivers that moderate CQs.
+  virtual void completion_event_held(CompletionQueue& /*cq*/, Duration /*period*/) {}
 
   virtual void async_event(const AsyncEvent& event) = 0;
 

@@ -40,6 +40,9 @@ struct CqCarrier {
   ring::BellBoard lanes;                 // of the connected QPs that complete there
   std::atomic<bool> takes_all{false};    // datagrams come by any lane, and what XRC SRQs receive
   std::atomic<std::uint32_t> in_vain{};  // polls since one found something
+  hca::CompletionQueue* cq{};
+  std::atomic<std::int64_t> event_due_ns{};  // of one that is held back
+  std::atomic<bool> is_timed{};              // it stands in the heap of those
 };
 
 /// A multicast group that a QP is attached to, and the port that joined the group's tree for it.

@@ -74,6 +74,7 @@ Result<hca::CompletionQueue*> Process::create_cq(std::uint32_t hca, std::uint32_
   auto cq = impl_->slots.at(hca)->engine->create_cq(capacity, options);
   if (cq) {
     auto carrier = std::make_unique<CqCarrier>();
+    carrier->cq = *cq;
     (*cq)->carrier = carrier.get();
     const std::lock_guard guard{impl_->qps_lock};
     impl_->cq_carriers.emplace(*cq, std::move(carrier));
@@ -82,9 +83,12 @@ Result<hca::CompletionQueue*> Process::create_cq(std::uint32_t hca, std::uint32_
 }
 
 Result<void> Process::destroy_cq(std::uint32_t hca, hca::CompletionQueue& cq) {
+  const std::lock_guard owner{impl_->upkeep_owner};  // or the end of a period could be at it
+  auto& carrier = *static_cast<CqCarrier*>(cq.carrier);
   if (auto destroyed = impl_->slots.at(hca)->engine->destroy_cq(cq); !destroyed) {
     return destroyed;
   }
+  impl_->held_events.remove(carrier);
   const std::lock_guard guard{impl_->qps_lock};
   impl_->cq_carriers.erase(&cq);
   return {};

@@ -97,7 +97,7 @@ void Process::Impl::make_hcas(const hca::DeviceLimits& limits) {
     const fabric::NodeRecord& node = view.node(fabric::NodeIndex{self.node});
     for (const fabric::HcaRecord& record : view.hcas_of(node)) {
       const auto number = static_cast<std::uint32_t>(slots.size());
-      auto slot = std::make_unique<HcaSlot>(number, events);
+      auto slot = std::make_unique<HcaSlot>(number, *this);
       hca::HcaConfiguration configuration{
           .limits = limits,
           .lock_policy = LockPolicy::Spin,

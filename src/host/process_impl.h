@@ -1,9 +1,9 @@
 #pragma once
 
-// The inside of host::Process, in seven parts: process.cc (objects), process_control.cc (the daemon
+// The inside of host::Process, in eight parts: process.cc (objects), process_control.cc (the daemon
 // and lanes), process_carry.cc (packets out), process_links.cc (packets under way),
 // process_receive.cc (packets in), process_progress.cc (who looks, and when), process_multicast.cc
-// (groups).
+// (groups), process_moderation.cc (completion events that wait).
 
 #include <algorithm>
 #include <array>
@@ -38,14 +38,17 @@ inline constexpr std::size_t kMaxLanes = ring::BellBoard::kBells;
 /// Hands one HCA's events on with its number.
 class HcaEventsOf final : public hca::HcaEvents {
  public:
-  HcaEventsOf(std::uint32_t hca, ProcessEvents& events) : hca_(hca), events_(events) {}
+  HcaEventsOf(std::uint32_t hca, Process::Impl& process, ProcessEvents& events)
+      : hca_(hca), process_(process), events_(events) {}
   void completion_event(hca::CompletionQueue& cq) override { events_.completion_event(hca_, cq); }
+  void completion_event_held(hca::CompletionQueue& cq, Duration period) override;
   void async_event(const hca::AsyncEvent& event) override { events_.async_event(hca_, event); }
   [[nodiscard]] bool wants_explanations() const override { return events_.wants_explanations(); }
   void explain(std::string_view reason) override { events_.explain(reason); }
 
  private:
   std::uint32_t hca_;
+  Process::Impl& process_;
   ProcessEvents& events_;
 };
 
@@ -64,7 +67,7 @@ struct Process::Impl {
     std::uint8_t reregistrations{};
   };
   struct HcaSlot {
-    HcaSlot(std::uint32_t number, ProcessEvents& process_events) : events(number, process_events) {}
+    HcaSlot(std::uint32_t number, Impl& process) : events(number, process, process.events) {}
     HcaEventsOf events;
     std::unique_ptr<hca::Hca> engine;
     std::vector<PortAsTold> ports;  // by port number - 1
@@ -99,6 +102,7 @@ struct Process::Impl {
   std::unordered_set<hca::SharedReceiveQueue*> xrc_srqs;
   std::unordered_map<hca::CompletionQueue*, std::unique_ptr<CqCarrier>> cq_carriers;
   TimerHeap<QpCarrier> timers;
+  TimerHeap<CqCarrier> held_events;
 
   // --- lanes: an array that only grows, so that looking needs no lock; those of a pair lie
   // together
@@ -236,6 +240,10 @@ struct Process::Impl {
   void deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant at,
                std::span<QpCarrier*> touched, std::size_t& touched_count);
 
+  // process_moderation.cc
+  void hold_event(CqCarrier& cq, Instant due);
+  void tell_held_events(Instant at);
+
   // process_progress.cc
   void poll(CqCarrier& cq);
   std::size_t look_for_application(Lane& lane, std::uint32_t in_vain);
@@ -258,7 +266,7 @@ struct Process::Impl {
   [[nodiscard]] bool stop_looking();
   [[nodiscard]] bool nap();
   [[nodiscard]] Instant next_deadline() const {
-    return std::min(timers.earliest(), links.due.earliest());
+    return std::min({timers.earliest(), links.due.earliest(), held_events.earliest()});
   }
   void wake_thread();
 };

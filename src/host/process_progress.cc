@@ -302,8 +302,9 @@ bool Process::Impl::nap() {
   });
   if (!anything && !lease_ended.load(std::memory_order_seq_cst) && !stopping.load()) {
     const Instant at = now();
-    const Instant end = std::min(at + bounded_by(SafetyNet::Nap, Process::kNap),
-                                 std::max(at, links.due.earliest()));
+    const Instant end =
+        std::min(at + bounded_by(SafetyNet::Nap, Process::kNap),
+                 std::max(at, std::min(links.due.earliest(), held_events.earliest())));
     futex_wait(attention->wake, seen, end - at);
   }
   thread_naps.store(false, std::memory_order_relaxed);
@@ -350,6 +351,7 @@ void Process::Impl::run_progress() {
     if (at - polled_at >= kPatienceWithAnswers) {
       keep_up();
     }
+    tell_held_events(at);
     if (taken != 0 && !planted_late(LiveBug::DeadLaneNotDrained)) {
       worked_at = at;
       continue;

@@ -136,6 +136,20 @@ ibv_cq_ex* create_cq_ex(ibv_context* c, ibv_cq_init_attr_ex* attributes) noexcep
   return &cq;
 }
 
+/// After so many completions, or so many microseconds after the first of them (ibv_modify_cq(3)).
+int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attributes) noexcept {
+  auto& object = object_of<CompletionQueueObject>(cq);
+  if (!is_alive(*object.context)) {
+    return refuse(EIO, "a child of fork() has none of its parent's objects");
+  }
+  if (attributes->attr_mask != IBV_CQ_ATTR_MODERATE) {
+    return refuse(EINVAL, "of a CQ, only the moderation of its events can be modified");
+  }
+  object.engine->moderate({.count = attributes->moderate.cq_count,
+                           .period = Duration::microseconds(attributes->moderate.cq_period)});
+  return 0;
+}
+
 /// Now, as the stamps of completions say it.
 int query_rt_values(ibv_context*, ibv_values_ex* values) noexcept {
   const bool wanted = (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) != 0;
@@ -151,4 +165,5 @@ int query_rt_values(ibv_context*, ibv_values_ex* values) noexcept {
 void weft::compat::set_extended_completion_operations(verbs_context& verbs) {
   verbs.create_cq_ex = create_cq_ex;
   verbs.query_rt_values = query_rt_values;
+  verbs.modify_cq = modify_cq;
 }

@@ -151,6 +151,7 @@ int query_device_ex(ibv_context* c, const ibv_query_device_ex_input*,
   out.phys_port_cnt_ex = out.orig_attr.phys_port_cnt;
   out.pci_atomic_caps.fetch_add = IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP;
   out.pci_atomic_caps.compare_swap = IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP;
+  out.cq_mod_caps = {.max_cq_count = 0xFFFF, .max_cq_period = 0xFFFF};  // all that the verb can say
   copy_clamped(attributes, size, &out, sizeof out);
   return 0;
 }

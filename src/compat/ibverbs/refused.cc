@@ -33,9 +33,6 @@ ibv_rwq_ind_table* create_rwq_ind_table(ibv_context*, ibv_rwq_ind_table_init_att
 int modify_qp_rate_limit(ibv_qp*, ibv_qp_rate_limit_attr*) noexcept {
   return refuse(EOPNOTSUPP, "packets are not paced (packet_pacing_caps is empty)");
 }
-int modify_cq(ibv_cq*, ibv_modify_cq_attr*) noexcept {
-  return refuse(EOPNOTSUPP, "completion events are not moderated (cq_mod_caps is empty)");
-}
 int post_srq_ops(ibv_srq*, ibv_ops_wr* wr, ibv_ops_wr** bad_wr) noexcept {
   *bad_wr = wr;
   return refuse(EOPNOTSUPP, "there is no tag matching (tm_caps is empty)");
@@ -49,7 +46,6 @@ void set_refused_operations(verbs_context& verbs) {
   verbs.create_counters = create_counters;
   verbs.create_rwq_ind_table = create_rwq_ind_table;
   verbs.modify_qp_rate_limit = modify_qp_rate_limit;
-  verbs.modify_cq = modify_cq;
   verbs.post_srq_ops = post_srq_ops;
 }
 

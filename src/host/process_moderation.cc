@@ -1,0 +1,42 @@
+// Completion events that wait for more completions, and when they have waited for long enough. The
+// progress thread sees to it: an application that polls needs no events.
+
+#include <mutex>
+
+#include "host/clock.h"
+#include "host/process_impl.h"
+
+namespace weft::host {
+
+void HcaEventsOf::completion_event_held(hca::CompletionQueue& cq, Duration period) {
+  process_.hold_event(*static_cast<CqCarrier*>(cq.carrier), now() + period);
+}
+
+/// With the CQ's lock.
+void Process::Impl::hold_event(CqCarrier& cq, Instant due) {
+  cq.event_due_ns.store(due.since_start().nanoseconds());
+  if (!cq.is_timed.exchange(true) && held_events.arm(cq, due)) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // before who sleeps is looked at
+    if (due.since_start().nanoseconds() < thread_wakes_at_ns.load(std::memory_order_seq_cst)) {
+      wake_thread();
+    }
+  }
+}
+
+void Process::Impl::tell_held_events(Instant at) {
+  if (at < held_events.earliest() || !upkeep_owner.try_lock()) {
+    return;
+  }
+  const std::lock_guard owner{upkeep_owner, std::adopt_lock};
+  while (CqCarrier* const cq = held_events.take_due(at)) {
+    cq->is_timed.store(false);
+    const Instant due{Duration::nanoseconds(cq->event_due_ns.load())};
+    if (due <= at) {
+      cq->cq->end_period();
+    } else if (!cq->is_timed.exchange(true)) {
+      held_events.arm(*cq, due);  // an event went out since, and the next one waits
+    }
+  }
+}
+
+}  // namespace weft::host
