@@ -1,19 +1,25 @@
 // Four or more ranks pass buffers around a ring and sum them up, and check every word that arrives.
 //
-// One line of rank 0 says "ring and all-reduce of N ranks: correct"; a wrong word ends the program with status 1.
+// One line of rank 0 says "ring and all-reduce of N ranks: correct"; a wrong word ends the program
+// with status 1.
 
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { kSmallest = 1, kLargest = 1 << 18, kRounds = 3 };  // words of 8 octets: eager and rendezvous protocols
+enum {
+  kSmallest = 1,
+  kLargest = 1 << 18,
+  kRounds = 3
+};  // words of 8 octets: eager and rendezvous protocols
 
 static int64_t word(int rank, int round, int index) {
   return (int64_t)rank * 1000003 + (int64_t)round * 10007 + index;
 }
 
-// Sends to the right, receives from the left; after as many rounds as there are ranks, every buffer is home.
+// Sends to the right, receives from the left; after as many rounds as there are ranks, every buffer
+// is home.
 static long ring(int rank, int ranks, int64_t* out, int64_t* in, int count) {
   long wrong = 0;
   const int right = (rank + 1) % ranks;
@@ -22,8 +28,8 @@ static long ring(int rank, int ranks, int64_t* out, int64_t* in, int count) {
     out[i] = word(rank, 0, i);
   }
   for (int step = 1; step <= ranks; ++step) {
-    MPI_Sendrecv(out, count, MPI_INT64_T, right, step, in, count, MPI_INT64_T, left, step, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(out, count, MPI_INT64_T, right, step, in, count, MPI_INT64_T, left, step,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     const int origin = (rank + ranks - step) % ranks;
     for (int i = 0; i < count; ++i) {
       wrong += in[i] != word(origin, 0, i);
@@ -54,7 +60,8 @@ static long one_sided(int rank, int ranks) {
   int64_t* base = NULL;
   MPI_Win window;
   long wrong = 0;
-  MPI_Win_allocate((MPI_Aint)sizeof(int64_t) * (ranks + 1), sizeof(int64_t), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+  MPI_Win_allocate((MPI_Aint)sizeof(int64_t) * (ranks + 1), sizeof(int64_t), MPI_INFO_NULL,
+                   MPI_COMM_WORLD, &base, &window);
   for (int i = 0; i <= ranks; ++i) {
     base[i] = -1;
   }
@@ -100,7 +107,8 @@ int main(int argc, char** argv) {
   long total = 0;
   MPI_Allreduce(&wrong, &total, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
   if (rank == 0) {
-    printf("ring, all-reduce and windows of %d ranks: %s\n", ranks, total == 0 ? "correct" : "WRONG");
+    printf("ring, all-reduce and windows of %d ranks: %s\n", ranks,
+           total == 0 ? "correct" : "WRONG");
   }
   MPI_Finalize();
   return total == 0 ? 0 : 1;

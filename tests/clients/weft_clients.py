@@ -183,7 +183,9 @@ def run_case(fabric, case, ports, hosts):
     client = fabric.start(hosts[1], [*command, address_of(hosts[0]), *case.arguments_of_client], case.environment)
     try:
         client_output, client_in_time = communicate(client, deadline)
-        server_output, server_in_time = communicate(server, time.monotonic() + 10 if client_in_time else deadline)
+        # Who refuses as the client may leave its server waiting.
+        patience = 1 if case.refusal and case.refusal in client_output else 10
+        server_output, server_in_time = communicate(server, time.monotonic() + patience if client_in_time else deadline)
     finally:
         for child in (client, server):
             if child.poll() is None:
