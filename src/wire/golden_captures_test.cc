@@ -12,15 +12,33 @@
 
 namespace weft::wire {
 
-std::vector<std::string> golden_captures() {
+namespace {
+
+std::vector<std::string> captures_in(const char* folder) {
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(WEFT_GOLDEN_PCAPS)) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() == ".pcap") {
       files.push_back(entry.path().string());
     }
   }
   std::ranges::sort(files);
   return files;
+}
+
+}  // namespace
+
+std::vector<std::string> golden_captures() { return captures_in(WEFT_GOLDEN_PCAPS); }
+
+std::vector<std::vector<std::byte>> golden_management_packets() {
+  constexpr std::size_t kErfHeaderBytes = 16;
+  std::vector<std::vector<std::byte>> packets;
+  for (const auto& file : captures_in(WEFT_GOLDEN_MANAGEMENT)) {
+    for_each_frame(file, [&](ByteSpan record) {
+      const ByteSpan packet = record.subspan(kErfHeaderBytes);
+      packets.emplace_back(packet.begin(), packet.end());
+    });
+  }
+  return packets;
 }
 
 bool for_each_frame(const std::string& path, const std::function<void(ByteSpan)>& visit) {

@@ -42,10 +42,18 @@ concept HasValue = requires(const T& strong) {
   strong.value();
 };
 
-/// Numbers of any kind (integer, bool, enumeration, strong type) as 64 bits and back.
+template <class T>
+concept HasBits = requires(const T& flags) {
+  typename T::bits_type;
+  flags.bits();
+};
+
+/// Numbers of any kind (integer, bool, enumeration, strong type, flags) as 64 bits and back.
 template <class T>
 [[nodiscard]] constexpr std::uint64_t to_bits(const T& value) {
-  if constexpr (HasValue<T>) {
+  if constexpr (HasBits<T>) {
+    return static_cast<std::uint64_t>(value.bits());
+  } else if constexpr (HasValue<T>) {
     return static_cast<std::uint64_t>(value.value());
   } else {
     return static_cast<std::uint64_t>(value);
@@ -54,7 +62,9 @@ template <class T>
 
 template <class T>
 [[nodiscard]] constexpr T from_bits(std::uint64_t bits) {
-  if constexpr (HasValue<T>) {
+  if constexpr (HasBits<T>) {
+    return T::from_bits(static_cast<typename T::bits_type>(bits));
+  } else if constexpr (HasValue<T>) {
     return T{static_cast<typename T::value_type>(bits)};
   } else {
     return static_cast<T>(bits);
@@ -123,6 +133,10 @@ struct Field {
   static void locate(const Struct& in, Visitor& visitor, std::size_t at) {
     visitor.number(kFieldName.view(), at, kWidth, std::as_bytes(std::span{&(in.*kMember), 1}));
   }
+  template <class Visitor>
+  static constexpr void describe(Visitor& visitor, std::size_t at) {
+    visitor(kFieldName.view(), at, kWidth);
+  }
   template <class Struct>
   static constexpr void randomise(Struct& to, Random& random) {
     to.*kMember = internal::from_bits<Type>(random() & internal::mask_of(kWidth));
@@ -149,6 +163,10 @@ struct Reserved {
   template <class Struct, class Visitor>
   static void locate(const Struct&, Visitor& visitor, std::size_t at) {
     visitor.reserved(at, kWidth);
+  }
+  template <class Visitor>
+  static constexpr void describe(Visitor& visitor, std::size_t at) {
+    visitor(std::string_view{}, at, kWidth);
   }
   template <class Struct>
   static constexpr void randomise(Struct&, Random&) {}
@@ -198,6 +216,10 @@ struct Octets {
     visitor.octets(kFieldName.view(), at,
                    std::span<const std::byte>{internal::octets_of(in.*kMember)});
   }
+  template <class Visitor>
+  static constexpr void describe(Visitor& visitor, std::size_t at) {
+    visitor(kFieldName.view(), at, kBits);
+  }
   template <class Struct>
   static constexpr void randomise(Struct& to, Random& random) {
     std::array<std::byte, kBytes> octets{};
@@ -231,6 +253,10 @@ struct Nested {
   template <class Struct, class Visitor>
   static void locate(const Struct& in, Visitor& visitor, std::size_t at) {
     Inner::locate(in.*kMember, visitor, at);
+  }
+  template <class Visitor>
+  static constexpr void describe(Visitor& visitor, std::size_t at) {
+    Inner::describe(visitor, at);
   }
   template <class Struct>
   static constexpr void randomise(Struct& to, Random& random) {
@@ -275,6 +301,11 @@ struct Layout {
   static void locate(const Struct& in, Visitor& visitor, std::size_t start = 0) {
     std::size_t at = start;
     ((Fields::locate(in, visitor, at), at += Fields::kBits), ...);
+  }
+  template <class Visitor>
+  static constexpr void describe(Visitor& visitor, std::size_t start = 0) {
+    std::size_t at = start;
+    ((Fields::describe(visitor, at), at += Fields::kBits), ...);
   }
   template <class Struct>
   static constexpr void randomise(Struct& to, Random& random) {
@@ -329,6 +360,13 @@ constexpr void visit(const T& value, Visitor&& visitor) {
 template <WireType T, class Visitor>
 void locate(const T& value, Visitor&& visitor) {
   T::Wire::locate(value, visitor);
+}
+
+/// Calls visitor(name, bit offset, bits) for each field in wire order, elements of arrays one by
+/// one; the name of a reserved field is empty. Known at compile time.
+template <WireType T, class Visitor>
+constexpr void describe(Visitor&& visitor) {
+  T::Wire::describe(visitor);
 }
 
 /// A value with every field random within its width.

@@ -60,10 +60,11 @@ constexpr auto kCmAttributes = std::to_array<AttributeName>({
 
 // IBTA vol 1 §16.1.
 constexpr auto kPerfAttributes = std::to_array<AttributeName>({
-    {0x10, "PortSamplesControl"  },
-    {0x11, "PortSamplesResult"   },
-    {0x12, "PortCounters"        },
-    {0x1D, "PortCountersExtended"},
+    {0x10, "PortSamplesControl"       },
+    {0x11, "PortSamplesResult"        },
+    {0x12, "PortCounters"             },
+    {0x1D, "PortCountersExtended"     },
+    {0x1E, "PortSamplesResultExtended"},
 });
 
 // IBTA vol 1 §16.3.

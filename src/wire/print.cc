@@ -8,8 +8,8 @@
 
 #include "wire/address_text.h"
 #include "wire/encodings.h"
+#include "wire/mad_print.h"
 #include "wire/opcode.h"
-#include "wire/smp.h"
 
 namespace weft::wire {
 namespace {
@@ -23,8 +23,9 @@ constexpr auto kDecimalNames = std::to_array<std::string_view>(
 constexpr auto kHexNames = std::to_array<std::string_view>({"TClass", "TrafficClass", "ToS"});
 
 [[nodiscard]] ValueStyle style_of(std::string_view name, unsigned bits) {
-  const bool is_decimal = bits <= 8 ? std::ranges::find(kHexNames, name) == kHexNames.end()
-                                    : std::ranges::find(kDecimalNames, name) != kDecimalNames.end();
+  const bool is_decimal =
+      bits <= 8 ? std::ranges::find(kHexNames, name) == kHexNames.end()
+                : std::ranges::find(kDecimalNames, name) != kDecimalNames.end() || is_counter(name);
   return is_decimal ? ValueStyle::Decimal : ValueStyle::Hex;
 }
 
@@ -100,6 +101,19 @@ constexpr auto kHexNames = std::to_array<std::string_view>({"TClass", "TrafficCl
   return name.empty() ? fmt::format("{:#x}", number) : std::string{name};
 }
 
+/// Text up to its first zero; what is not printable ASCII as a question mark.
+[[nodiscard]] std::string quoted(std::span<const std::byte> octets) {
+  std::string text = "\"";
+  for (const std::byte octet : octets) {
+    const auto character = std::to_integer<char>(octet);
+    if (character == 0) {
+      break;
+    }
+    text += character >= ' ' && character <= '~' && character != '"' ? character : '?';
+  }
+  return text + "\"";
+}
+
 /// `SubnAdm Get PathRecord`, and the status unless it is ok.
 [[nodiscard]] std::string mad_summary(const MadHeader& mad) {
   std::uint16_t status = mad.status;
@@ -113,7 +127,7 @@ constexpr auto kHexNames = std::to_array<std::string_view>({"TClass", "TrafficCl
       status == 0 ? "" : fmt::format(" ({})", status_text(mad.mgmt_class, status)));
 }
 
-/// The MAD of a UD packet to QP0 or QP1: its header, of an SMP all of it.
+/// The MAD of a UD packet to QP0 or QP1.
 void add_mad(PrintedPacket& packet, std::span<const std::byte> payload) {
   const auto mad = parse<MadHeader>(payload);
   if (!mad) {
@@ -121,12 +135,8 @@ void add_mad(PrintedPacket& packet, std::span<const std::byte> payload) {
     return;
   }
   packet.summary += ", " + mad_summary(*mad);
-  if (payload.size() >= kMadBytes && mad->mgmt_class == ManagementClass::SubnDirectedRoute) {
-    packet.headers.push_back(printed_header(unpack<SmpDirected>(payload.first<kMadBytes>())));
-  } else if (payload.size() >= kMadBytes && mad->mgmt_class == ManagementClass::SubnLidRouted) {
-    packet.headers.push_back(printed_header(unpack<SmpLidRouted>(payload.first<kMadBytes>())));
-  } else {
-    packet.headers.push_back(printed_header(*mad));
+  for (PrintedHeader& header : printed_mad(payload)) {
+    packet.headers.push_back(std::move(header));
   }
 }
 
@@ -178,14 +188,14 @@ std::string FieldPrinter::meaning_of(std::string_view name, std::uint64_t value)
   if (name == "AttributeID") {
     return std::string{attribute_name(mgmt_class_, static_cast<std::uint16_t>(value))};
   }
-  return {};
+  return std::string{attribute_code_meaning(name, value)};
 }
 
 void FieldPrinter::number(std::string_view name, unsigned bits, std::uint64_t value) {
   if (name == "MgmtClass") {
     mgmt_class_ = static_cast<ManagementClass>(value);
   }
-  PrintedField field{.name = name,
+  PrintedField field{.name = named(name),
                      .style = style_of(name, bits),
                      .number = value,
                      .meaning = meaning_of(name, value),
@@ -196,6 +206,10 @@ void FieldPrinter::number(std::string_view name, unsigned bits, std::uint64_t va
   into_.fields.push_back(std::move(field));
 }
 
+std::string FieldPrinter::named(std::string_view name) const {
+  return element_ ? fmt::format("{}[{}]", name, *element_) : std::string{name};
+}
+
 void FieldPrinter::octets(std::string_view name, std::span<const std::byte> octets) {
   constexpr std::size_t kMacBytes = 6;
   std::string text;
@@ -203,10 +217,12 @@ void FieldPrinter::octets(std::string_view name, std::span<const std::byte> octe
     text = address_text(octets.first<16>());
   } else if (octets.size() == 4) {
     text = address_text(octets.first<4>());
+  } else if (name == "NodeString" || name == "ServiceName") {
+    text = quoted(octets);
   } else {
     text = hex_text(octets, octets.size() == kMacBytes ? ":" : "");
   }
-  into_.fields.push_back({.name = name,
+  into_.fields.push_back({.name = named(name),
                           .style = ValueStyle::Octets,
                           .number = 0,
                           .meaning = {},

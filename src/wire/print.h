@@ -21,7 +21,7 @@ namespace weft::wire {
 enum class ValueStyle : std::uint8_t { Decimal, Hex, Octets };
 
 struct PrintedField {
-  std::string_view name;  ///< of the layout, so it lives as long as the program
+  std::string name;  ///< of the layout; of an element of an array with its index behind it
   ValueStyle style{};
   std::uint64_t number{};  ///< 0 for octets
   std::string meaning;     ///< of a code; empty when there is none, or none is known
@@ -42,12 +42,16 @@ class FieldPrinter {
 
   void number(std::string_view name, unsigned bits, std::uint64_t value);
   void octets(std::string_view name, std::span<const std::byte> octets);
+  void element(std::size_t index) { element_ = index; }
+  void no_element() { element_.reset(); }
 
  private:
+  [[nodiscard]] std::string named(std::string_view name) const;
   [[nodiscard]] std::string meaning_of(std::string_view name, std::uint64_t value) const;
 
   PrintedHeader& into_;
   ManagementClass mgmt_class_{};
+  std::optional<std::size_t> element_;
 };
 
 template <WireType T>
@@ -69,7 +73,7 @@ template <WireType T>
 struct PrintedPacket {
   std::string summary;                 ///< one line without its end
   std::vector<PrintedHeader> headers;  ///< LRH or Ethernet first; a UD packet to QP0 or QP1 ends
-                                       ///< with its MAD header or SMP
+                                       ///< with its MAD and its attributes
   std::size_t payload_bytes{};         ///< behind the transport headers, without pad
 };
 

@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;  // headers and fields stay in wire order
 [[nodiscard]] Json json_of(const PrintedHeader& header) {
   Json fields = Json::object();
   for (const PrintedField& field : header.fields) {
-    fields[std::string{field.name}] = json_of(field);
+    fields[field.name] = json_of(field);
   }
   return Json{
       {"header", header.name      },

@@ -159,7 +159,8 @@ TEST(Print, ShowsTheWholeSmpOfAPacketToQp0) {
   const auto payload = pack(smp);
   const PrintedPacket packet = printed(mad_packet(kQp0, payload));
   EXPECT_THAT(packet.summary, EndsWith(", Subn directed route GetResp NodeInfo"));
-  EXPECT_THAT(to_text(packet.headers.back()),
+  EXPECT_EQ(packet.headers.back().name, "NodeInfo");
+  EXPECT_THAT(to_text(*(packet.headers.end() - 2)),
               HasSubstr("D=1 Status=ok(0x0) HopPointer=0 HopCount=3"));
 
   SmpLidRouted routed;

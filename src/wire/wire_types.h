@@ -4,19 +4,41 @@
 #include "wire/atomic_ack_eth.h"
 #include "wire/atomic_eth.h"
 #include "wire/bth.h"
+#include "wire/class_port_info.h"
 #include "wire/deth.h"
 #include "wire/ethernet.h"
+#include "wire/forwarding_tables.h"
 #include "wire/grh.h"
 #include "wire/ieth.h"
 #include "wire/immdt.h"
+#include "wire/inform_info.h"
 #include "wire/ipv4.h"
 #include "wire/ipv6.h"
 #include "wire/lrh.h"
 #include "wire/mad.h"
+#include "wire/mc_member_record.h"
+#include "wire/multi_path_record.h"
+#include "wire/node_info.h"
+#include "wire/notice.h"
+#include "wire/notice_details.h"
+#include "wire/path_record.h"
+#include "wire/perf_mad.h"
+#include "wire/port_counters.h"
+#include "wire/port_info.h"
+#include "wire/port_samples.h"
+#include "wire/port_tables.h"
 #include "wire/rdeth.h"
 #include "wire/reth.h"
+#include "wire/rmpp.h"
+#include "wire/sa_mad.h"
+#include "wire/sa_table_records.h"
+#include "wire/service_record.h"
+#include "wire/sm_info.h"
 #include "wire/smp.h"
+#include "wire/switch_info.h"
+#include "wire/trace_record.h"
 #include "wire/udp.h"
+#include "wire/vendor_mad.h"
 #include "wire/vlan.h"
 #include "wire/xrceth.h"
 
@@ -37,8 +59,20 @@ struct TypeList {
   static constexpr std::size_t kCount = sizeof...(Types);
 };
 
-using AllWireTypes = TypeList<Lrh, Grh, Bth, Rdeth, Deth, Xrceth, Reth, AtomicEth, Aeth,
-                              AtomicAckEth, ImmDt, Ieth, Ethernet, Vlan, Ipv4, Ipv6, Udp, MadHeader,
-                              Mad, SmpLidRouted, SmpDirectedHeader, SmpDirected>;
+using AllWireTypes = TypeList<
+    Lrh, Grh, Bth, Rdeth, Deth, Xrceth, Reth, AtomicEth, Aeth, AtomicAckEth, ImmDt, Ieth, Ethernet,
+    Vlan, Ipv4, Ipv6, Udp, MadHeader, Mad, SmpLidRouted, SmpDirectedHeader, SmpDirected, NodeInfo,
+    NodeDescription, SwitchInfo, PortInfo, GuidInfo, PKeyTable, SlToVlMappingTable,
+    VlArbitrationEntry, VlArbitrationTable, LinearForwardingTable, RandomForwardingEntry,
+    RandomForwardingTable, MulticastForwardingTable, SmInfo, VendorDiag, LedInfo, ClassPortInfo,
+    Notice, SaNotice, GidNoticeDetails, LinkStateNoticeDetails, PortNoticeDetails,
+    CapabilityNoticeDetails, SystemImageGuidNoticeDetails, BadMKeyNoticeDetails,
+    BadKeyNoticeDetails, SwitchBadPKeyNoticeDetails, InformInfo, PerfMad, PortSamplesControl,
+    PortSamplesResult, PortSamplesResultExtended, PortCounters, PortCountersExtended, Rmpp,
+    VendorMad, SaHeader, SaMad, NodeRecord, PortInfoRecord, SlToVlMappingTableRecord,
+    SwitchInfoRecord, LinearForwardingTableRecord, RandomForwardingTableRecord,
+    MulticastForwardingTableRecord, SmInfoRecord, LinkRecord, GuidInfoRecord, ServiceRecord,
+    ServiceAssociationRecord, PKeyTableRecord, PathRecord, VlArbitrationTableRecord, McMemberRecord,
+    TraceRecord, MultiPathRecord, InformInfoRecord>;
 
 }  // namespace weft::wire
