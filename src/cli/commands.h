@@ -22,6 +22,7 @@ void add_status(CLI::App& app, Outcome& outcome);
 void add_exec(CLI::App& app, Outcome& outcome);
 void add_run(CLI::App& app, Outcome& outcome);
 void add_topology(CLI::App& app, Outcome& outcome);
+void add_fault(CLI::App& app, Outcome& outcome);
 void add_capture(CLI::App& app, Outcome& outcome);
 void add_decode(CLI::App& app, Outcome& outcome);
 

@@ -37,11 +37,15 @@ Result<host::ControlSocket> connect_to(const std::string& fabric) {
 }
 
 Result<std::string> ask(const std::string& fabric, uabi::QueryKind kind) {
+  return ask(fabric, uabi::Query{.kind = kind});
+}
+
+Result<std::string> ask(const std::string& fabric, const uabi::Message& message) {
   auto socket = connect_to(fabric);
   if (!socket) {
     return std::unexpected(socket.error());
   }
-  if (auto sent = socket->send(uabi::Query{.kind = kind}); !sent) {
+  if (auto sent = socket->send(message); !sent) {
     return std::unexpected(sent.error());
   }
   std::string answer;

@@ -20,6 +20,9 @@ void clear_dead_fabrics();
 /// The daemon's answer as JSON text.
 [[nodiscard]] Result<std::string> ask(const std::string& fabric, uabi::QueryKind kind);
 
+/// The daemon's answer to any message that it answers with text.
+[[nodiscard]] Result<std::string> ask(const std::string& fabric, const uabi::Message& message);
+
 /// A generator's name with its numbers, or a file, TOML or net; and what the command line says of
 /// its links.
 [[nodiscard]] Result<fabric::Topology> topology_from(const std::vector<std::string>& words,

@@ -1,5 +1,7 @@
 #include "cli/link_options.h"
 
+#include <fmt/format.h>
+
 #include <map>
 #include <string>
 
@@ -27,6 +29,18 @@ void add_link_options(CLI::App& command, const std::shared_ptr<LinkOptions>& opt
       ->type_name("TIME");
   command
       .add_option_function<double>(
+          "--link-loss", [options](const double& loss) { options->loss = loss; },
+          "Probability with which every link loses a packet, as 0.01")
+      ->type_name("PROBABILITY");
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--fault", [options](const std::vector<std::string>& rules) { options->faults = rules; },
+          "A rule of faults, as 'drop every=100 out=h1:1'; may be repeated. `weft fault add` adds "
+          "more while the fabric runs, and its help says what a rule is")
+      ->type_name("RULE")
+      ->allow_extra_args(false);
+  command
+      .add_option_function<double>(
           "--time-scale", [options](const double& scale) { options->time_scale = scale; },
           "Factor of the specification's timeouts, as 0.1 for a tenth; links keep their times")
       ->type_name("FACTOR");
@@ -39,6 +53,17 @@ Result<void> apply(const LinkOptions& options, fabric::Topology& topology) {
       return std::unexpected(scale.error());
     }
     topology.time_scale = *scale;
+  }
+  std::vector<std::string> rules = options.faults;
+  if (options.loss) {
+    rules.push_back(fmt::format("drop p={}", *options.loss));
+  }
+  for (const std::string& rule : rules) {
+    const auto fault = fabric::read_fault(rule);
+    if (!fault) {
+      return std::unexpected(fault.error());
+    }
+    topology.faults.push_back(*fault);
   }
   return fabric::apply(
       {.rate_gbps = options.rate_gbps, .delay = Duration::nanoseconds(options.delay_ns)}, topology);

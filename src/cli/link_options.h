@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "fabric/topology.h"
@@ -14,10 +16,12 @@ namespace weft::cli {
 struct LinkOptions {
   std::optional<double> rate_gbps;
   std::int64_t delay_ns{};
+  std::optional<double> loss;
+  std::vector<std::string> faults;  // rules
   std::optional<double> time_scale;
 };
 
-/// --link-rate, --link-delay and --time-scale.
+/// --link-rate, --link-delay, --link-loss, --fault and --time-scale.
 void add_link_options(CLI::App& command, const std::shared_ptr<LinkOptions>& options);
 
 /// Into a topology: what its links say themselves holds, but a time scale of the command line goes

@@ -19,6 +19,7 @@ int main(int count, char** arguments) {
   weft::cli::add_status(app, outcome);
   weft::cli::add_exec(app, outcome);
   weft::cli::add_topology(app, outcome);
+  weft::cli::add_fault(app, outcome);
   weft::cli::add_capture(app, outcome);
   weft::cli::add_decode(app, outcome);
   try {

@@ -46,8 +46,8 @@ using nlohmann::json;
 void print_ports(const json& status, bool counters) {
   fmt::print("{:<14} {:<8} {:>5} {:<14}", "PORT", "STATE", "LID", "PEER");
   if (counters) {
-    fmt::print(" {:>12} {:>14} {:>12} {:>14} {:>8} {:>8}", "XmitPkts", "XmitData", "RcvPkts",
-               "RcvData", "Discards", "RcvErrs");
+    fmt::print(" {:>12} {:>14} {:>12} {:>14} {:>8} {:>8} {:>6}", "XmitPkts", "XmitData", "RcvPkts",
+               "RcvData", "Discards", "RcvErrs", "Downed");
   }
   fmt::print("\n");
   for (const json& port : status["ports"]) {
@@ -59,9 +59,9 @@ void print_ports(const json& status, bool counters) {
     if (counters) {
       const json& c = port["counters"];
       const auto number = [&](const char* name) { return c[name].get<std::uint64_t>(); };
-      fmt::print(" {:>12} {:>14} {:>12} {:>14} {:>8} {:>8}", number("xmit_packets"),
+      fmt::print(" {:>12} {:>14} {:>12} {:>14} {:>8} {:>8} {:>6}", number("xmit_packets"),
                  number("xmit_data"), number("rcv_packets"), number("rcv_data"),
-                 number("xmit_discards"), number("rcv_errors"));
+                 number("xmit_discards"), number("rcv_errors"), number("link_downed"));
     }
     fmt::print("{}\n", times_of(port));
   }

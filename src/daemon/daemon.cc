@@ -79,11 +79,27 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
   if (!clocks) {
     return std::unexpected(clocks.error());
   }
-  return Daemon{
-      std::make_unique<Impl>(std::move(options), Impl::Parts{.fabric = std::move(*fabric),
-                                                             .lock = std::move(*lock),
-                                                             .listener = std::move(*listener),
-                                                             .clocks = std::move(*clocks)})};
+  constexpr std::size_t kFaultBytes = fabric::FaultCounters::bytes_needed();
+  auto fault_counters = host::create_shared_memory("weft-faults", kFaultBytes);
+  if (!fault_counters) {
+    return std::unexpected(fault_counters.error());
+  }
+  auto fault_memory =
+      host::map_shared(*fault_counters, host::Protection::ReadWrite, kFaultBytes, kFaultBytes);
+  if (!fault_memory) {
+    return std::unexpected(fault_memory.error());
+  }
+  Impl::Parts parts{.fabric = std::move(*fabric),
+                    .lock = std::move(*lock),
+                    .listener = std::move(*listener),
+                    .clocks = std::move(*clocks),
+                    .fault_counters = std::move(*fault_counters),
+                    .fault_memory = std::move(*fault_memory)};
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(parts));
+  if (auto begun = impl->begin_faults(); !begun) {
+    return std::unexpected(begun.error());
+  }
+  return Daemon{std::move(impl)};
 }
 
 Daemon::Impl::Impl(DaemonOptions options, Parts parts)
@@ -97,6 +113,10 @@ Daemon::Impl::Impl(DaemonOptions options, Parts parts)
       lifeline_(loop_),
       signals_(loop_, SIGTERM, SIGINT),
       clocks_(std::make_shared<const host::UniqueFd>(std::move(parts.clocks))),
+      fault_counters_(std::make_shared<const host::UniqueFd>(std::move(parts.fault_counters))),
+      fault_memory_(std::move(parts.fault_memory)),
+      faults_hit_(fabric::FaultCounters::open(fault_memory_.bytes())),
+      fault_timer_(loop_),
       ledger_(fabric_->builder().ports().size()) {
   publish();
   log_.write(fmt::format("fabric {} is up: {} nodes", options_.fabric, view().nodes().size()));
@@ -243,6 +263,10 @@ void Daemon::Impl::handle(Client& client, host::Received received) {
   } else if (const auto* capture = std::get_if<uabi::StartCapture>(&message);
              capture && !is_program) {
     start_capture(client, *capture);
+  } else if (const auto* fault = std::get_if<uabi::AddFault>(&message); fault && !is_program) {
+    add_fault(client, *fault);
+  } else if (const auto* faults = std::get_if<uabi::ClearFaults>(&message); faults && !is_program) {
+    clear_faults(client, *faults);
   } else if (std::holds_alternative<uabi::Down>(message) && !is_program) {
     client.send(uabi::Text{.is_last = true, .text = "down"});
     stop();

@@ -30,14 +30,23 @@ void Daemon::Impl::query(Client& client, const uabi::Query& request) {
     programs.push_back({.process = process, .pid = program->pid(), .program = program->program()});
     pages.push_back({.page = *program->counters, .owner = process.host});
   }
-  std::string answer;
+  if (request.kind == uabi::QueryKind::Faults) {
+    answer(client, faults_json(view(), fabric_->faults().all(), faults_hit_));
+    return;
+  }
+  std::string status;
   if (request.kind == uabi::QueryKind::Counters) {
     const fabric::CounterSum sum = ledger_.read(view(), pages);
-    answer = status_json(options_.fabric, log_.path(), view(), programs, offences_.all(), &sum);
+    status = status_json(options_.fabric, log_.path(), view(), programs, offences_.all(), &sum);
   } else {
-    answer = status_json(options_.fabric, log_.path(), view(), programs, offences_.all(), nullptr);
+    status = status_json(options_.fabric, log_.path(), view(), programs, offences_.all(), nullptr);
   }
-  std::string_view rest = answer;
+  answer(client, status);
+}
+
+/// In as many pieces as it takes.
+void Daemon::Impl::answer(Client& client, std::string_view text) {
+  std::string_view rest = text;
   do {
     const std::string_view piece = rest.substr(0, uabi::kMaxTextBytes);
     rest.remove_prefix(piece.size());

@@ -14,6 +14,7 @@
 #include "daemon/log.h"
 #include "daemon/offences.h"
 #include "fabric/counters.h"
+#include "fabric/faults.h"
 #include "node/fabric.h"
 
 namespace weft::daemon {
@@ -33,9 +34,13 @@ class Daemon::Impl {
     host::UniqueFd lock;
     host::UniqueFd listener;
     host::UniqueFd clocks;
+    host::UniqueFd fault_counters;
+    host::Mapping fault_memory;
   };
   Impl(DaemonOptions options, Parts parts);
   ~Impl();
+  /// Those of the topology.
+  [[nodiscard]] Result<void> begin_faults();
   void run();
 
  private:
@@ -65,6 +70,11 @@ class Daemon::Impl {
   void start_capture(Client& client, const uabi::StartCapture& request);
   void add_source(std::uint32_t id, Capture& capture, Client& program);
   void tap_ready(Client& client, std::uint32_t id);
+  void add_fault(Client& client, const uabi::AddFault& request);
+  void clear_faults(Client& client, const uabi::ClearFaults& request);
+  [[nodiscard]] Result<std::uint32_t> begin_fault(const fabric::FaultDescription& fault);
+  void wait_for_end_of_faults();
+  void answer(Client& client, std::string_view text);
   void say_live_if_ready(Client& reader, bool time_is_up);
   void end_captures(Client& reader);
   void stop();
@@ -84,6 +94,10 @@ class Daemon::Impl {
   asio::signal_set signals_;
   SharedFd tables_;
   SharedFd clocks_;  // departure clocks of all links
+  SharedFd fault_counters_;
+  host::Mapping fault_memory_;
+  fabric::FaultCounters faults_hit_;
+  asio::steady_timer fault_timer_;  // until the next rule ends
   std::vector<std::byte> image_;
   std::optional<fabric::TablesView> view_;
   fabric::CounterLedger ledger_;

@@ -73,7 +73,7 @@ Result<void> Daemon::Impl::admit(Client& client, const uabi::Hello& hello) {
   const auto page_fd = std::make_shared<const host::UniqueFd>(std::move(*page));
   client.send(
       uabi::Welcome{.self = address_of(*process), .time_scale = options_.topology.time_scale},
-      {tables_, page_fd, client.attention, clocks_});
+      {tables_, page_fd, client.attention, clocks_, fault_counters_});
   for (auto& [id, capture] : captures_) {
     add_source(id, capture, client);
   }

@@ -22,7 +22,8 @@ using nlohmann::json;
       {"xmit_discards",           counters.xmit_discards          },
       {"xmit_wait",               counters.xmit_wait              },
       {"rcv_errors",              counters.rcv_errors             },
-      {"rcv_switch_relay_errors", counters.rcv_switch_relay_errors}
+      {"rcv_switch_relay_errors", counters.rcv_switch_relay_errors},
+      {"link_downed",             counters.link_downed            }
   };
 }
 
@@ -97,6 +98,32 @@ std::string status_json(std::string_view fabric, std::string_view log,
     status["refused_counter_entries"] = counters->refused_entries;
   }
   return status.dump(-1, ' ', true, json::error_handler_t::replace);  // names are foreign text
+}
+
+std::string faults_json(const fabric::TablesView& view, std::span<const node::FaultRule> rules,
+                        const fabric::FaultCounters& counters) {
+  json list = json::array();
+  for (const node::FaultRule& rule : rules) {
+    const fabric::FaultCount count = counters.read(rule.slot);
+    json links = json::array();
+    for (const fabric::PortIndex egress : rule.egresses) {
+      links.push_back({
+          {"from", fabric::port_name(view, egress)                },
+          {"to",   fabric::port_name(view, view.port(egress).peer)}
+      });
+    }
+    list.push_back({
+        {"number",    rule.number                                                       },
+        {"rule",      fabric::to_string(rule.description)                               },
+        {"kind",      fabric::name_of(rule.description.kind)                            },
+        {"links",     links                                                             },
+        {"has_ended", rule.has_ended                                                    },
+        {"is_spent",  rule.description.count != 0 && count.hit >= rule.description.count},
+        {"matched",   count.matched                                                     },
+        {"hit",       count.hit                                                         }
+    });
+  }
+  return list.dump(-1, ' ', true, json::error_handler_t::replace);
 }
 
 }  // namespace weft::daemon

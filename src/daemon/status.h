@@ -7,6 +7,7 @@
 
 #include "daemon/offences.h"
 #include "fabric/counters.h"
+#include "fabric/faults.h"
 #include "fabric/tables.h"
 #include "node/fabric.h"
 
@@ -25,5 +26,11 @@ struct ProgramStatus {
                                       std::span<const ProgramStatus> programs,
                                       std::span<const Offence> offences,
                                       const fabric::CounterSum* counters);
+
+/// What `weft fault list --json` prints: each rule, the ports whose links it is on, and how many
+/// packets it has met and hit.
+[[nodiscard]] std::string faults_json(const fabric::TablesView& view,
+                                      std::span<const node::FaultRule> rules,
+                                      const fabric::FaultCounters& counters);
 
 }  // namespace weft::daemon

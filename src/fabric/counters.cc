@@ -36,7 +36,7 @@ constexpr std::size_t hops_offset(std::uint64_t entries) {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
-constexpr std::array<std::uint64_t PortCounters::*, 12> kAllCounters = {
+constexpr std::array<std::uint64_t PortCounters::*, 13> kAllCounters = {
     &PortCounters::xmit_packets,
     &PortCounters::xmit_data,
     &PortCounters::rcv_packets,
@@ -48,7 +48,8 @@ constexpr std::array<std::uint64_t PortCounters::*, 12> kAllCounters = {
     &PortCounters::xmit_discards,
     &PortCounters::xmit_wait,
     &PortCounters::rcv_errors,
-    &PortCounters::rcv_switch_relay_errors};
+    &PortCounters::rcv_switch_relay_errors,
+    &PortCounters::link_downed};
 static_assert(sizeof(PortCounters) == kAllCounters.size() * sizeof(std::uint64_t));
 
 bool is_aligned(const std::byte* address) {

@@ -43,6 +43,7 @@ struct PortCounters {
   std::uint64_t xmit_wait{};  // nanoseconds; our tick
   std::uint64_t rcv_errors{};
   std::uint64_t rcv_switch_relay_errors{};
+  std::uint64_t link_downed{};
 
   bool operator==(const PortCounters&) const = default;
   PortCounters& operator+=(const PortCounters& other);

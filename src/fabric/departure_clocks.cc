@@ -32,11 +32,10 @@ Transit DepartureClocks::reserve(Instant now, std::uint64_t bytes, const Path& p
   return whole;
 }
 
-std::vector<Transit> DepartureClocks::reserve(Instant now, std::uint64_t bytes,
-                                              const MulticastTree& tree) {
+void DepartureClocks::reserve(Instant now, std::uint64_t bytes, const MulticastTree& tree,
+                              std::vector<Transit>& ends) {
   assert(tree.timed.size() == tree.edges.size());
-  std::vector<Transit> ends;
-  ends.reserve(tree.edges.size());
+  ends.clear();
   for (std::size_t i = 0; i < tree.edges.size(); ++i) {
     const TimedEdge& edge = tree.timed[i];
     const Transit one = reserve_link(now, bytes, tree.edges[i].egress, edge.rate);
@@ -48,7 +47,6 @@ std::vector<Transit> DepartureClocks::reserve(Instant now, std::uint64_t bytes,
     end.departs = std::max(before.departs, one.departs);
     end.arrives = end.departs + delay;
   }
-  return ends;
 }
 
 }  // namespace weft::fabric

@@ -39,10 +39,10 @@ class DepartureClocks {
   /// A packet or train of `bytes` on the wire goes along `path` now.
   [[nodiscard]] Transit reserve(Instant now, std::uint64_t bytes, const Path& path);
 
-  /// A multicast packet goes along `tree` now: when it is at the end of each edge. The tree's edges
-  /// are timed.
-  [[nodiscard]] std::vector<Transit> reserve(Instant now, std::uint64_t bytes,
-                                             const MulticastTree& tree);
+  /// A multicast packet goes along `tree` now: `ends` says when it is at the end of each edge. The
+  /// tree's edges are timed.
+  void reserve(Instant now, std::uint64_t bytes, const MulticastTree& tree,
+               std::vector<Transit>& ends);
 
  private:
   struct alignas(64) Slot {  // apart, since different processes send on different links

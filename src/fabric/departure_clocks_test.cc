@@ -84,7 +84,8 @@ TEST_F(Clocks, AMulticastPacketCrossesEachLinkOnce) {
   const MulticastTree tree = resolve_multicast(fabric.view(), fabric.port("h1", 1), kBroadcastMlid);
   ASSERT_EQ(tree.edges.size(), 4U);
   ASSERT_EQ(tree.timed.size(), 4U);
-  const auto ends = clocks.reserve(at(0), 1000, tree);
+  std::vector<Transit> ends;
+  clocks.reserve(at(0), 1000, tree, ends);
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const Hop& hop = tree.edges[i];
     if (hop.egress == fabric.port("h1", 1)) {

@@ -1,14 +1,12 @@
 #pragma once
 
-// What a link does to packets besides carrying them (DESIGN.md, decision 8): rate, delay, the
-// head-of-queue lifetime, and the faults that a simulation or a test gives it. Arithmetic only: who
-// keeps a delayed packet, and where the shared clock lies, is the driver's business.
+// What a link does to packets besides carrying them (DESIGN.md, decision 8): rate, delay and the
+// head-of-queue lifetime; faults are in fabric/faults.h. Arithmetic only: who keeps a delayed
+// packet, and where the shared clock lies, is the driver's business.
 
 #include <atomic>
 #include <cstdint>
 
-#include "base/random.h"
-#include "base/result.h"
 #include "base/time.h"
 
 namespace weft::fabric {
@@ -58,40 +56,5 @@ class HeadOfQueueLife {
   static constexpr std::uint8_t kDefault = 18;  // 1.07 s, what OpenSM programs for HCA links
   std::uint8_t exponent_;
 };
-
-/// How often a link misbehaves, in parts per million of packets. Independent of each other, but a
-/// lost packet is only lost.
-struct FaultRule {
-  static constexpr std::uint32_t kAlways = 1'000'000;
-
-  std::uint32_t loss_ppm{};
-  std::uint32_t duplication_ppm{};
-  std::uint32_t corruption_ppm{};
-  std::uint32_t reordering_ppm{};  // held back by up to reordering_window
-  std::uint32_t delay_ppm{};       // held back by up to extra_delay
-  Duration reordering_window;
-  Duration extra_delay;
-
-  bool operator==(const FaultRule&) const = default;
-  [[nodiscard]] bool is_quiet() const;
-  [[nodiscard]] Result<void> validate() const;
-};
-
-/// What happens to one packet.
-struct FaultDecision {
-  bool lost{};
-  bool duplicated{};
-  bool corrupted{};
-  bool reordered{};
-  std::uint64_t corruption_seed{};  // which bits: the carrier's choice from this number
-  Duration held_back;
-  Duration duplicate_held_back;  // of the second copy
-
-  bool operator==(const FaultDecision&) const = default;
-};
-
-/// Draws the same number of random values whatever it decides, so that changing one probability
-/// leaves the rest of a seeded run in step.
-[[nodiscard]] FaultDecision decide(const FaultRule& rule, Random& random);
 
 }  // namespace weft::fabric

@@ -37,6 +37,16 @@ PortIndex port_of_switch(const NodeRecord& node, PortNumber number) {
   return PortIndex{node.first_port.value() + number.value()};
 }
 
+/// The rules on the link that `egress` sends on, which is hop or edge `hop`.
+void take_faults(const TablesView& view, PortIndex egress, std::size_t hop,
+                 std::vector<LinkFault>& faults) {
+  for (const FaultRecord& rule : view.faults()) {
+    if (rule.egress == kNoPort || rule.egress == egress) {
+      faults.push_back({.hop = static_cast<std::uint32_t>(hop), .rule = rule});
+    }
+  }
+}
+
 /// Walks from port to port, keeping the path's sums.
 class Walk {
  public:
@@ -110,6 +120,7 @@ class Walk {
       return false;
     }
     const PortRecord& ingress = view_.port(egress.peer);
+    take_faults(view_, index, path_.hops.size(), path_.faults);
     path_.hops.push_back({index, egress.peer});
     path_.is_tapped |= egress.is_tapped() || ingress.is_tapped();
     path_.mtu = std::min({path_.mtu, egress.active_mtu, ingress.active_mtu});
@@ -162,6 +173,7 @@ class Replication {
       return;
     }
     const PortRecord& ingress = view_.port(egress.peer);
+    take_faults(view_, index, tree_.edges.size(), tree_.faults);
     tree_.edges.push_back({index, egress.peer});
     tree_.timed.push_back({.rate = {egress.rate_mbps}, .delay = egress.delay(), .parent = parent});
     is_timed_ |= egress.rate_mbps != 0 || egress.delay() != Duration{};
@@ -196,7 +208,7 @@ class Replication {
         relay(ingress, static_cast<std::uint32_t>(i));
       }
     }
-    if (!is_timed_) {
+    if (!is_timed_ && tree_.faults.empty()) {
       tree_.timed.clear();
     }
   }
@@ -230,6 +242,17 @@ Path discarded_at(const Path& path, std::size_t hop) {
   shorter.end = PathEnd::XmitDiscard;
   shorter.destination = kNoPort;
   shorter.stopped_at = path.hops[hop].egress;
+  return shorter;
+}
+
+Path damaged_at(const Path& path, std::size_t hop) {
+  assert(hop < path.hops.size());
+  Path shorter = path;
+  shorter.hops.resize(hop + 1);
+  shorter.outcome = PathOutcome::LinkDown;
+  shorter.end = PathEnd::RcvError;
+  shorter.destination = kNoPort;
+  shorter.stopped_at = path.hops[hop].ingress;
   return shorter;
 }
 

@@ -52,6 +52,12 @@ struct RatedLink {
   LinkRate rate;
 };
 
+/// A rule of faults and the link of a path, or edge of a tree, that it is on.
+struct LinkFault {
+  std::uint32_t hop{};  // position among the hops or edges
+  FaultRecord rule;
+};
+
 struct Path {
   PathOutcome outcome{PathOutcome::InvalidDlid};
   PathEnd end{PathEnd::XmitDiscard};
@@ -66,6 +72,7 @@ struct Path {
   Duration delay;                  // of all cables
   std::vector<Hop> hops;           // the cables crossed, in order; none inside one port
   std::vector<RatedLink> rated;    // those of them with a rate
+  std::vector<LinkFault> faults;   // by hop, then in the order of the rules
 
   /// Packets take time on it.
   [[nodiscard]] bool is_timed() const { return !rated.empty() || delay != Duration{}; }
@@ -78,6 +85,10 @@ struct Path {
 /// The same path for packets that are lost on link `hop`: it ends in a discard at that link's
 /// egress port.
 [[nodiscard]] Path discarded_at(const Path& path, std::size_t hop);
+
+/// The same path for packets that link `hop` damages: the port at its far end receives them with an
+/// error (PortRcvErrors) and discards them.
+[[nodiscard]] Path damaged_at(const Path& path, std::size_t hop);
 
 /// How long one cable of a multicast tree takes, and which one leads to it.
 struct TimedEdge {
@@ -96,7 +107,8 @@ struct MulticastTree {
   PortIndex stopped_at{kNoPort};      // if not Delivered
   std::vector<PortIndex> members;     // HCA ports and switch ports 0 reached, without the source
   std::vector<Hop> edges;             // parents before children
-  std::vector<TimedEdge> timed;       // of each edge; empty if packets take no time on any
+  std::vector<TimedEdge> timed;       // of each edge; empty if none takes time or has faults
+  std::vector<LinkFault> faults;      // by edge, then in the order of the rules
   std::vector<PortIndex> dropped_at;  // egress ports named by an MFT whose link is down
 };
 

@@ -86,7 +86,7 @@ class TablesValidator {
            take(SectionId::GidOrder, view_.gid_order_) && take(SectionId::PKeys, view_.pkeys_) &&
            take(SectionId::LidOwners, view_.lid_owners_) && take(SectionId::Names, view_.names_) &&
            take(SectionId::Forwarding, view_.forwarding_) &&
-           take(SectionId::Multicast, view_.multicast_);
+           take(SectionId::Multicast, view_.multicast_) && take(SectionId::Faults, view_.faults_);
   }
 
   bool check_records() {
@@ -95,6 +95,8 @@ class TablesValidator {
            std::ranges::all_of(view_.ports_, [&](const auto& port) { return is_good(port); }) &&
            std::ranges::all_of(view_.lid_owners_,
                                [&](auto port) { return is_port_or_none(port); }) &&
+           view_.faults_.size() <= kMaxFaultRecords &&
+           std::ranges::all_of(view_.faults_, [&](const auto& fault) { return is_good(fault); }) &&
            view_.gid_owners_.size() == view_.gids_.size() &&
            view_.gid_order_.size() == view_.gids_.size() &&
            std::ranges::all_of(view_.gid_owners_, [&](auto port) { return is_port(port); }) &&
@@ -144,6 +146,13 @@ class TablesValidator {
            is_within(port.first_pkey, port.pkey_count, view_.pkeys_.size()) &&
            (port.hca == kNoHca || port.hca.value() < view_.hcas_.size()) &&
            (port.peer == kNoPort || is_port(port.peer));
+  }
+
+  [[nodiscard]] bool is_good(const FaultRecord& fault) const {
+    return fault.kind >= FaultKind::Drop && fault.kind < FaultKind::Down && fault.every >= 1 &&
+           fault.parts_per_million <= FaultDescription::kAlways && fault.slot < kMaxFaultRules &&
+           fault.hold_ns >= 0 && fault.hold() <= FaultDescription::kLongestHold &&
+           is_port_or_none(fault.egress);
   }
 
   /// Ports, HCAs and nodes agree on who owns whom, and cables have two ends. This is what lets

@@ -22,6 +22,7 @@
 #include "base/keys.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "fabric/fault_description.h"
 #include "fabric/topology.h"
 #include "wire/encodings.h"
 
@@ -115,6 +116,35 @@ struct HcaRecord {
   std::uint32_t reserved{};
 };
 
+/// One rule of faults on one direction of a link, or of all links (fabric/faults.h).
+struct FaultRecord {
+  static constexpr Qpn kAnyQpn{0xFFFF'FFFF};
+
+  std::array<std::uint64_t, 4> opcodes{};  // bit n: opcode n matches
+  std::uint64_t seed{};
+  std::uint64_t after{};
+  std::uint64_t every{1};
+  std::uint64_t count{};  // 0: without end
+  std::int64_t hold_ns{};
+  PortIndex egress{kNoPort};  // sends on the link; none: every link
+  std::uint32_t slot{};       // of the rule's counts, which its records share
+  std::uint32_t parts_per_million{FaultDescription::kAlways};
+  Lid slid;  // 0: any
+  Lid dlid;  // 0: any
+  Qpn dest_qp{kAnyQpn};
+  std::uint32_t first_psn{};
+  std::uint32_t psn_count{};  // 0: any PSN
+  FaultKind kind{FaultKind::Drop};
+  std::array<std::uint8_t, 7> reserved{};
+
+  [[nodiscard]] Duration hold() const { return Duration::nanoseconds(hold_ns); }
+  bool operator==(const FaultRecord&) const = default;
+};
+
+/// Rules that a fabric may have at a time, and records of them all; policy.
+inline constexpr std::uint32_t kMaxFaultRules = 256;
+inline constexpr std::size_t kMaxFaultRecords = 16'384;
+
 /// A checked view of an image; `bytes` must outlive it and not change (sealed memory).
 class TablesView {
  public:
@@ -128,6 +158,7 @@ class TablesView {
   [[nodiscard]] std::span<const NodeRecord> nodes() const { return nodes_; }
   [[nodiscard]] std::span<const HcaRecord> hcas() const { return hcas_; }
   [[nodiscard]] std::span<const PortRecord> ports() const { return ports_; }
+  [[nodiscard]] std::span<const FaultRecord> faults() const { return faults_; }
 
   /// The index must be one of this fabric (asserted); `peer` and the like may be followed blindly
   /// once they are not the kNo... value.
@@ -174,9 +205,10 @@ class TablesView {
   std::span<const char> names_;
   std::span<const std::uint8_t> forwarding_;
   std::span<const std::uint8_t> multicast_;
+  std::span<const FaultRecord> faults_;
 };
 
-/// What the fabric's owner changes between generations: states, LIDs, forwarding, taps.
+/// What the fabric's owner changes between generations: states, LIDs, forwarding, taps, faults.
 class TablesBuilder {
  public:
   /// `topology` must be valid (fabric::validate). Every port starts Down, without LID and route.
@@ -212,6 +244,9 @@ class TablesBuilder {
   void set_multicast(NodeIndex switch_node, Lid mlid, PortNumber port, bool forward);
   void clear_multicast(NodeIndex switch_node, Lid mlid);
 
+  /// All rules of faults, instead of those before: at most kMaxFaultRecords, none of kind Down.
+  void set_faults(std::vector<FaultRecord> faults);
+
   /// The image of the fabric as it stands now; the same state gives the same bytes.
   [[nodiscard]] std::vector<std::byte> build(std::uint64_t generation) const;
 
@@ -232,6 +267,7 @@ class TablesBuilder {
   std::vector<std::vector<Gid>> gids_;                 // by port; the default GID first
   std::vector<std::vector<std::uint8_t>> forwarding_;  // by node
   std::vector<std::vector<std::uint8_t>> multicast_;   // by node
+  std::vector<FaultRecord> faults_;
 };
 
 /// As `weft status` prints it: nodes, ports, states, LIDs and cables.

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "fabric/tables.h"
 #include "fabric/tables_image.h"
@@ -366,6 +367,11 @@ void TablesBuilder::clear_multicast(NodeIndex switch_node, Lid mlid) {
   }
 }
 
+void TablesBuilder::set_faults(std::vector<FaultRecord> faults) {
+  assert(faults.size() <= kMaxFaultRecords);
+  faults_ = std::move(faults);
+}
+
 std::vector<std::byte> TablesBuilder::build(std::uint64_t generation) const {
   std::vector<NodeRecord> nodes = nodes_;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -403,6 +409,7 @@ std::vector<std::byte> TablesBuilder::build(std::uint64_t generation) const {
   image.section<char>(SectionId::Names, names_);
   image.section<std::uint8_t>(SectionId::Forwarding, forwarding);
   image.section<std::uint8_t>(SectionId::Multicast, multicast);
+  image.section<FaultRecord>(SectionId::Faults, faults_);
   return image.finish(generation, subnet_prefix_);
 }
 

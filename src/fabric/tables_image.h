@@ -13,7 +13,7 @@
 namespace weft::fabric {
 
 inline constexpr std::uint64_t kImageMagic = 0x3142'4146'5446'4557;  // "WEFTFAB1"
-inline constexpr std::uint32_t kImageVersion = 1;
+inline constexpr std::uint32_t kImageVersion = 2;
 inline constexpr std::uint32_t kFirstMlid = 0xC000;
 
 enum class SectionId : std::uint8_t {
@@ -28,8 +28,9 @@ enum class SectionId : std::uint8_t {
   Names,
   Forwarding,
   Multicast,
+  Faults,
 };
-inline constexpr std::size_t kSectionCount = 11;
+inline constexpr std::size_t kSectionCount = 12;
 
 struct Section {
   std::uint64_t offset{};  // bytes from the image's start, a multiple of 8
@@ -51,6 +52,7 @@ static_assert(std::has_unique_object_representations_v<ImageHeader>);
 static_assert(std::has_unique_object_representations_v<NodeRecord>);
 static_assert(std::has_unique_object_representations_v<HcaRecord>);
 static_assert(std::has_unique_object_representations_v<PortRecord>);
+static_assert(std::has_unique_object_representations_v<FaultRecord>);
 static_assert(sizeof(PortRecord) == 64 && sizeof(NodeRecord) == 64 && sizeof(HcaRecord) == 40);
 
 }  // namespace weft::fabric

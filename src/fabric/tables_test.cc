@@ -123,6 +123,29 @@ TEST(Tables, OfAPeerThatDoesNotPointBackAreRefused) {
   EXPECT_FALSE(TablesView::open(image));
 }
 
+TEST(Tables, OfFaultsThatNoRuleCanHaveAreRefused) {
+  RunningFabric fabric{*generate_star(3)};
+  const auto opens_with = [&](const FaultRecord& record) {
+    fabric.builder.set_faults({record});
+    return TablesView::open(fabric.builder.build(1)).has_value();
+  };
+  const FaultRecord good;
+  EXPECT_TRUE(opens_with(good));
+  const auto refuses = [&](auto change) {
+    FaultRecord bad = good;
+    change(bad);
+    EXPECT_FALSE(opens_with(bad));
+  };
+  refuses([](FaultRecord& bad) { bad.kind = FaultKind::Down; });
+  refuses([](FaultRecord& bad) { bad.kind = FaultKind{}; });
+  refuses([](FaultRecord& bad) { bad.every = 0; });
+  refuses([](FaultRecord& bad) { bad.parts_per_million = FaultDescription::kAlways + 1; });
+  refuses([](FaultRecord& bad) { bad.slot = kMaxFaultRules; });
+  refuses([](FaultRecord& bad) { bad.hold_ns = -1; });
+  refuses([](FaultRecord& bad) { bad.hold_ns = Duration::seconds(2).nanoseconds(); });
+  refuses([](FaultRecord& bad) { bad.egress = PortIndex{99}; });
+}
+
 TEST(Tables, OfElevenThousandHostsAreSmall) {
   const auto topology = generate_fat_tree(36, 3);
   ASSERT_EQ(topology->hosts.size(), 11'664U);

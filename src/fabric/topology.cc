@@ -302,7 +302,10 @@ Result<void> validate(const Topology& topology) {
   if (auto checked = internal::check_guids(topology); !checked) {
     return checked;
   }
-  return check_links(topology);
+  if (auto checked = check_links(topology); !checked) {
+    return checked;
+  }
+  return internal::check_faults(topology);
 }
 
 std::string to_string(const Topology& topology, const EndPoint& end_point) {
@@ -329,6 +332,9 @@ std::string show(const Topology& topology) {
   }
   for (std::uint32_t node = 0; node < topology.switches.size(); ++node) {
     show_switch(text, topology, peers, node);
+  }
+  for (const FaultDescription& fault : topology.faults) {
+    fmt::format_to(std::back_inserter(text), "fault {}\n", to_string(fault));
   }
   return text;
 }

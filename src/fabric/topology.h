@@ -15,6 +15,7 @@
 #include "base/keys.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "fabric/fault_description.h"
 #include "wire/encodings.h"
 
 namespace weft::fabric {
@@ -86,6 +87,7 @@ struct Topology {
   std::vector<HostDescription> hosts;
   std::vector<SwitchDescription> switches;
   std::vector<LinkDescription> links;
+  std::vector<FaultDescription> faults;  // from the beginning on; each has an end by time or none
   bool operator==(const Topology&) const = default;
 };
 
@@ -150,6 +152,11 @@ inline constexpr std::string_view kGeneratorForms =
 
 /// True if generate() would recognise the kind, so that a caller can tell it from a file name.
 [[nodiscard]] bool names_a_generator(std::string_view description);
+
+/// The cabled ports that a person names: `h1:1`, `h1/weft1:2`, `s1:3` one, `h1` or `s1` all of the
+/// node. Never empty.
+[[nodiscard]] Result<std::vector<EndPoint>> cabled_ports(const Topology& topology,
+                                                         std::string_view name);
 
 /// As `weft topology show` prints it: nodes, HCAs, ports, GUIDs and cables.
 [[nodiscard]] std::string show(const Topology& topology);

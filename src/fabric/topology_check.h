@@ -18,4 +18,7 @@ namespace weft::fabric::internal {
 /// No GUID is zero, no two nodes and no two ports share one.
 [[nodiscard]] Result<void> check_guids(const Topology& topology);
 
+/// The links of all rules exist.
+[[nodiscard]] Result<void> check_faults(const Topology& topology);
+
 }  // namespace weft::fabric::internal

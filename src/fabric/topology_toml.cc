@@ -2,6 +2,7 @@
 //
 //   subnet_prefix = "0xfe80000000000000"   # optional
 //   time_scale = 0.1                       # of the specification's timeouts, default 1
+//   faults = ["drop p=0.01 link=s1:1"]     # rules of fabric/fault_description.h
 //
 //   [[host]]
 //   name = "h1"                            # one HCA, weft0, with one port
@@ -264,9 +265,10 @@ class Reader {
   }
 
   bool read_table(const toml::table& root) {
-    static constexpr std::array<std::string_view, 5> kKnown = {"subnet_prefix", "time_scale",
-                                                               "host", "switch", "link"};
+    static constexpr std::array<std::string_view, 6> kKnown = {
+        "subnet_prefix", "time_scale", "faults", "host", "switch", "link"};
     return check_keys(root, "a topology", kKnown) && read_prefix(root) && read_time_scale(root) &&
+           read_faults(root) &&
            read_each(root, "host", [&](const auto& table) { return read_host(table); }) &&
            read_each(root, "switch", [&](const auto& table) { return read_switch(table); }) &&
            read_each(root, "link", [&](const auto& table) { return read_link(table); });
@@ -299,6 +301,22 @@ class Reader {
       return refuse(*node, "{}", scale.error().reason);
     }
     topology_.time_scale = *scale;
+    return true;
+  }
+
+  bool read_faults(const toml::table& root) {
+    const toml::node* node = root.get("faults");
+    const auto* array = node != nullptr ? node->as_array() : nullptr;
+    if (node != nullptr && array == nullptr) {
+      return refuse(*node, "'faults' must be an array of strings, as [\"drop p=0.01\"]");
+    }
+    for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
+      const auto fault = read_fault((*array)[i].value_or(std::string_view{}));
+      if (!fault) {
+        return refuse((*array)[i], "{}", fault.error().reason);
+      }
+      topology_.faults.push_back(*fault);
+    }
     return true;
   }
 

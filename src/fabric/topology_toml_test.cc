@@ -32,6 +32,7 @@ TEST(TopologyFile, RoundTripsEverythingThatCanBeSaid) {
   topology.hosts[0].hcas[0].guid = Guid{0x8'F104'0396'0984};
   topology.hosts[0].hcas[0].ports[0].guid = Guid{0x8'F104'0396'0990};
   topology.switches[0].guid = Guid{1};
+  topology.faults = {*read_fault("drop p=0.01"), *read_fault("down link=h1/storage:1 for=5ms")};
   const auto again = read_topology(write_topology(topology));
   ASSERT_TRUE(again) << again.error().reason;
   EXPECT_EQ(*again, topology);
@@ -102,6 +103,10 @@ TEST(TopologyFile, ErrorsNameTheLineAndWhatWouldWork) {
               HasSubstr("above 0"));
   EXPECT_THAT(reason_of("time_scale = 0\n" + h1), HasSubstr("lab.toml:1: a time scale is"));
   EXPECT_THAT(reason_of("time_scale = \"fast\"\n" + h1), HasSubstr("0.1 for timeouts of a tenth"));
+  EXPECT_THAT(reason_of("faults = \"drop\"\n" + h1), HasSubstr("an array of strings"));
+  EXPECT_THAT(reason_of("faults = [\"drop\",\n 5]\n" + h1), HasSubstr("lab.toml:2: fault"));
+  EXPECT_THAT(reason_of("faults = [\"lose\"]\n" + h1), HasSubstr("'lose' is no kind"));
+  EXPECT_THAT(reason_of("faults = [\"drop out=h1:1\"]\n" + h1), HasSubstr("no cabled port h1:1"));
   EXPECT_THAT(reason_of("subnet_prefix = \"fabric\"\n" + h1), HasSubstr("64 bits in hex"));
   EXPECT_THAT(reason_of(h1 + "addresses = [\"localhost\"]\n"), HasSubstr("no IPv4 or IPv6"));
 }

@@ -71,6 +71,13 @@ std::string write_topology(const Topology& topology) {
   if (topology.time_scale != TimeScale{}) {
     fmt::format_to(out, "time_scale = {}\n", topology.time_scale.factor());
   }
+  if (!topology.faults.empty()) {
+    text += "faults = [\n";
+    for (const FaultDescription& fault : topology.faults) {
+      fmt::format_to(out, "  \"{}\",\n", to_string(fault));
+    }
+    text += "]\n";
+  }
   for (const HostDescription& host : topology.hosts) {
     write_host(text, host);
   }

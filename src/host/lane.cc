@@ -114,10 +114,12 @@ Route& Lane::find_route(Out& out, const hca::PacketHeader& header, fabric::Count
     if (!same_way) {
       const std::lock_guard guard{page_lock};
       route.counter = &page.open(path);
+      route.losses.clear();
     }
     route.path = std::move(path);
     route.generation = generation;
-    route.is_timed = route.path.is_timed() || route.delay != nullptr;
+    open_losses(route, page, page_lock);
+    route.is_timed = takes_time(route);
     if (route.path.rate_mbps != 0) {
       max_train_bytes_.store(std::min(max_train_bytes(), longest_train(route.path.rate_mbps)),
                              std::memory_order_relaxed);
@@ -183,7 +185,10 @@ SendOutcome Lane::send_on(Out& out, const hca::PacketHeader& header,
     return send_astray(state, route, header, payload_bytes);
   }
   if (route.is_timed) [[unlikely]] {
-    return keep(out, route, header, gather);
+    route.is_timed = takes_time(route);
+    if (route.is_timed) {
+      return keep(out, route, header, gather);
+    }
   }
   const MutableByteSpan record = write(out.ring, header, gather, payload_bytes);
   if (record.empty()) {
@@ -194,8 +199,7 @@ SendOutcome Lane::send_on(Out& out, const hca::PacketHeader& header,
     return SendOutcome::NoRoom;
   }
   if (out.full_since != Instant::never()) {
-    route.counter->count_wait(now() - out.full_since);
-    out.full_since = Instant::never();
+    count_wait(out, route, now());
   }
   out.ring.commit();
   route.counter->count(header.packet_count, hca::packet_length_words(header, payload_bytes));
@@ -230,6 +234,13 @@ bool Lane::is_drained() {
   const std::lock_guard guard{outs_[0].lock};
   return state() == LaneState::Dead ||
          (state() == LaneState::Open && outs_[0].kept == 0 && outs_[0].ring.is_drained());
+}
+
+bool Lane::may_have_lost(QpCarrier& carrier) {
+  const LaneHead* const head = head_.load(std::memory_order_relaxed);
+  const std::uint32_t answers =
+      head != nullptr ? head->lost_answers[peer_side_].value.load(std::memory_order_relaxed) : 0;
+  return std::exchange(carrier.seen_lost_answers, answers) != answers || is_drained();
 }
 
 void Lane::say_that_room_is_wanted() {

@@ -70,9 +70,17 @@ struct QpCarrier : ListHook<struct WaitingForRoom> {
   std::uint64_t newest_generation{};
   Lane* newest_lane{};
 
+  std::uint32_t seen_lost_answers{};  // when a timer of it expired last; the upkeep's owner's
+
   std::vector<Membership> memberships;  // of a UD QP, under qps_lock
 
   static constexpr std::int64_t kNotArmed = Instant::never().since_start().nanoseconds();
+};
+
+/// Counters of what is lost or damaged on one hop of a path; none where no rule does that.
+struct HopLosses {
+  fabric::PathEntry* lost{};
+  fabric::PathEntry* damaged{};
 };
 
 /// A resolved path of this lane and its counter: one SLID and DLID in one generation.
@@ -82,8 +90,10 @@ struct Route {
   std::uint64_t generation{};
   fabric::Path path;
   fabric::PathEntry* counter{};
-  bool is_timed{};     // its packets take time, or such are under way still
+  bool is_timed{};     // its packets take time or meet faults, or such are under way still
   LaneDelay* delay{};  // made with the first of them
+  LaneDelay* late{};   // of packets that a fault holds back, so that others overtake them
+  std::vector<HopLosses> losses;  // by hop, of a path with faults
 };
 
 enum class LaneState : std::uint8_t {
@@ -94,8 +104,9 @@ enum class LaneState : std::uint8_t {
 
 /// What became of a packet that was handed to a lane.
 enum class SendOutcome : std::uint8_t {
-  Sent,  // it lies in the ring
-  Kept,  // it is under way, for as long as its path takes
+  Sent,        // it lies in the ring
+  Kept,        // it is under way, for as long as its path takes
+  KeptInPart,  // so are some packets of a train, or copies; others are lost
   Lost,
   NoRoom,
 };
@@ -146,9 +157,9 @@ class Lane {
   /// out_lock of requests.
   [[nodiscard]] bool send_copy(const hca::PacketHeader& header, std::span<const ByteSpan> gather);
 
-  /// The same, of a copy that takes time.
+  /// The same, of a copy that takes time, and is held back for more of it.
   [[nodiscard]] bool keep_copy(const hca::PacketHeader& header, std::span<const ByteSpan> gather,
-                               const fabric::Transit& transit);
+                               const fabric::Transit& transit, Duration held_back);
 
   /// Longest train that its paths should carry at once, as far as they are known.
   [[nodiscard]] std::uint32_t max_train_bytes() const {
@@ -170,6 +181,10 @@ class Lane {
   /// Whether the peer has read, and so answered, all that was sent to it; what is under way it has
   /// not. A dead peer has.
   [[nodiscard]] bool is_drained();
+
+  /// Whether a packet of this QP, or an answer to one, may be lost: all was read and nothing has
+  /// come, or answers on this lane were lost since it was asked last.
+  [[nodiscard]] bool may_have_lost(QpCarrier& carrier);
 
   /// With line_lock.
   void say_that_room_is_wanted();
@@ -268,6 +283,7 @@ class Lane {
     std::vector<std::unique_ptr<Route>> routes;
     std::vector<std::unique_ptr<LaneDelay>> delays;
     LaneDelay* copies{};                    // of multicast packets
+    LaneDelay* late_copies{};               // those that a fault holds back
     std::size_t kept{};                     // packets in all of them
     std::atomic<std::uint32_t> blocked{0};  // so many of them are; changed under the lock
   };
@@ -288,6 +304,19 @@ class Lane {
   [[nodiscard, gnu::noinline]] SendOutcome keep(Out& out, Route& route,
                                                 const hca::PacketHeader& header,
                                                 std::span<const ByteSpan> gather);
+  [[nodiscard]] SendOutcome keep_singles(Out& out, Route& route, const hca::PacketHeader& header,
+                                         std::span<const ByteSpan> gather);
+  struct Singles;
+  void keep_single(Out& out, Route& route, const hca::Packet& single, Singles& made);
+  void show(const Route& route, const fabric::Fate& fate, const hca::Packet& single);
+  void open_losses(Route& route, fabric::CounterPage& page, PolicyLock& page_lock) const;
+  [[nodiscard]] static bool takes_time(const Route& route);
+  static void count_wait(Out& out, const Route& route, Instant at) {
+    if (out.full_since != Instant::never()) {
+      route.counter->count_wait(at - out.full_since);
+      out.full_since = Instant::never();
+    }
+  }
   [[nodiscard]] LaneDelay& new_delay(Out& out, hca::Flow flow);
   void commit_kept(Out& out, LaneDelay& delay, const KeptPacket& packet);
   bool release_arrived(Out& out, LaneDelay& delay, Instant now);

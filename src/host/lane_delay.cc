@@ -20,9 +20,10 @@ constexpr unsigned kBatch = 32;
   return static_cast<wire::Opcode>(std::to_integer<std::uint8_t>(record[0]));
 }
 
-/// The whole record, not committed yet; empty without room.
-[[nodiscard]] MutableByteSpan write_record(DelayLine& line, const hca::PacketHeader& header,
-                                           std::span<const ByteSpan> gather) {
+}  // namespace
+
+MutableByteSpan write_record(DelayLine& line, const hca::PacketHeader& header,
+                             std::span<const ByteSpan> gather) {
   const hca::RecordHeader head{header};
   const MutableByteSpan record = line.reserve(head.bytes() + total_bytes(gather));
   if (!record.empty()) {
@@ -31,7 +32,14 @@ constexpr unsigned kBatch = 32;
   return record;
 }
 
-}  // namespace
+/// Otherwise packets may lie in the ring at once, as before the path took time.
+bool Lane::takes_time(const Route& route) {
+  const auto has_any = [](const LaneDelay* delay) {
+    return delay != nullptr && !delay->line.is_empty();
+  };
+  return route.path.is_timed() || !route.path.faults.empty() || has_any(route.delay) ||
+         has_any(route.late);
+}
 
 LaneDelay& Lane::new_delay(Out& out, hca::Flow flow) {
   return *out.delays.emplace_back(std::make_unique<LaneDelay>(*this, flow));
@@ -65,6 +73,9 @@ SendOutcome Lane::keep(Out& out, Route& route, const hca::PacketHeader& header,
   if (!may_go) {
     readiness.must_wait(at);
   }
+  if (may_go && !route.path.faults.empty()) {
+    return keep_singles(out, route, header, gather);
+  }
   const MutableByteSpan record = may_go ? write_record(line, header, gather) : MutableByteSpan{};
   if (may_go && record.empty()) {
     readiness.forget();
@@ -76,10 +87,7 @@ SendOutcome Lane::keep(Out& out, Route& route, const hca::PacketHeader& header,
   if (route.path.is_tapped && !taps_.show(route.path.hops, record.first(head_bytes), gather)) {
     return SendOutcome::NoRoom;
   }
-  if (out.full_since != Instant::never()) {
-    route.counter->count_wait(at - out.full_since);
-    out.full_since = Instant::never();
-  }
+  count_wait(out, route, at);
   const fabric::Transit transit =
       links_.clocks.reserve(readiness.of_packet(at, has_line()), bytes, route.path);
   commit_kept(out, *route.delay,
@@ -92,20 +100,21 @@ SendOutcome Lane::keep(Out& out, Route& route, const hca::PacketHeader& header,
 }
 
 bool Lane::keep_copy(const hca::PacketHeader& header, std::span<const ByteSpan> gather,
-                     const fabric::Transit& transit) {
+                     const fabric::Transit& transit, Duration held_back) {
   Out& out = outs_[0];
   if (state() != LaneState::Open) {
     return false;
   }
-  if (out.copies == nullptr) {
-    out.copies = &new_delay(out, hca::Flow::Request);
+  LaneDelay*& copies = held_back == Duration{} ? out.copies : out.late_copies;
+  if (copies == nullptr) {
+    copies = &new_delay(out, hca::Flow::Request);
   }
-  if (write_record(out.copies->line, header, gather).empty()) {
+  if (write_record(copies->line, header, gather).empty()) {
     return false;
   }
-  commit_kept(out, *out.copies,
+  commit_kept(out, *copies,
               {.departs = transit.departs,
-               .arrives = transit.arrives,
+               .arrives = transit.arrives + held_back,
                .wire_bytes = hca::packet_length_words(header, total_bytes(gather)) * 4,
                .packets = 1,
                .counter = nullptr});

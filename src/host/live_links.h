@@ -1,14 +1,17 @@
 #pragma once
 
 // What the lanes of a process know of the links that their packets take time on (DESIGN.md,
-// decisions 7 and 8). On a fabric without rates and delays nothing of it is ever used.
+// decisions 7 and 8), or that have faults. On a fabric without any of it nothing here is ever used.
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <span>
 
+#include "base/bytes.h"
 #include "base/time.h"
 #include "fabric/departure_clocks.h"
+#include "fabric/faults.h"
 #include "fabric/path.h"
 #include "hca/packet.h"
 #include "host/delay_line.h"
@@ -55,6 +58,7 @@ struct LaneDelay {
 
 struct LiveLinks {
   fabric::DepartureClocks clocks;
+  fabric::FaultCounters faults;
   TimerHeap<LaneDelay> due;
   std::atomic<std::uint32_t> kept{0};     // packets under way, of all lanes
   std::atomic<std::uint32_t> blocked{0};  // lines whose packets find no room
@@ -62,6 +66,11 @@ struct LiveLinks {
 
   [[nodiscard]] bool has_any() const { return kept.load(std::memory_order_relaxed) != 0; }
 };
+
+/// Writes the whole record of a packet or train to a line, which commit() then keeps; empty without
+/// room.
+[[nodiscard]] MutableByteSpan write_record(DelayLine& line, const hca::PacketHeader& header,
+                                           std::span<const ByteSpan> gather);
 
 /// How far a sender is ahead of its slowest link, and how long a train occupies one. Policy: enough
 /// that a sender who sleeps wakes before the link is idle, and little enough that others who share

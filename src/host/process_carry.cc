@@ -146,6 +146,9 @@ bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
     case SendOutcome::Kept:
       has_sent_ = has_kept_ = true;
       return true;
+    case SendOutcome::KeptInPart:
+      has_sent_ = has_kept_ = has_lost_ = true;
+      return true;
     case SendOutcome::Lost:
       has_lost_ = true;
       return true;

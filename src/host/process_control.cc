@@ -65,7 +65,7 @@ template <class Body>
 
 }  // namespace
 
-/// What came with Welcome: tables, counter page, attention page, departure clocks.
+/// What came with Welcome: tables, counter page, attention page, departure clocks, fault counters.
 Result<void> Process::Impl::map_memory(const std::vector<UniqueFd>& descriptors) {
   auto tables = map_published(descriptors[0], kMaxTablesBytes);
   auto page = map_shared(descriptors[1], Protection::ReadWrite, fabric::CounterPage::bytes_needed(),
@@ -74,7 +74,9 @@ Result<void> Process::Impl::map_memory(const std::vector<UniqueFd>& descriptors)
       map_shared(descriptors[2], Protection::ReadWrite, kAttentionPageBytes, kAttentionPageBytes);
   auto clocks = map_shared(descriptors[3], Protection::ReadWrite,
                            fabric::DepartureClocks::bytes_needed(1), kMaxTablesBytes);
-  for (const auto* mapping : {&tables, &page, &attention_page, &clocks}) {
+  constexpr std::size_t kFaultBytes = fabric::FaultCounters::bytes_needed();
+  auto faults = map_shared(descriptors[4], Protection::ReadWrite, kFaultBytes, kFaultBytes);
+  for (const auto* mapping : {&tables, &page, &attention_page, &clocks, &faults}) {
     if (!*mapping) {
       return std::unexpected(mapping->error());
     }
@@ -86,6 +88,8 @@ Result<void> Process::Impl::map_memory(const std::vector<UniqueFd>& descriptors)
   counters = fabric::CounterPage::format(counter_memory.bytes());
   clock_memory = std::move(*clocks);
   links.clocks = fabric::DepartureClocks::open(clock_memory.bytes());
+  fault_memory = std::move(*faults);
+  links.faults = fabric::FaultCounters::open(fault_memory.bytes());
   attention_memory = std::move(*attention_page);
   void* const start = attention_memory.bytes().data();
   attention = static_cast<AttentionPage*>(start);
@@ -267,6 +271,7 @@ void Process::Impl::handle(Received received) {
   } else if (const auto* group = std::get_if<uabi::GroupMembers>(&received.message)) {
     const std::lock_guard guard{lanes_lock};
     groups[group->mlid] = group->members;
+    groups_generation.fetch_add(1, std::memory_order_release);
   } else if (const auto* tap = std::get_if<uabi::OpenTap>(&received.message)) {
     handle_tap(*tap, received.descriptors[0]);
   } else if (const auto* untap = std::get_if<uabi::CloseTap>(&received.message)) {

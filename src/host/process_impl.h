@@ -1,9 +1,9 @@
 #pragma once
 
-// The inside of host::Process, in eight parts: process.cc (objects), process_control.cc (the daemon
+// The inside of host::Process, in its parts: process.cc (objects), process_control.cc (the daemon
 // and lanes), process_carry.cc (packets out), process_links.cc (packets under way),
 // process_receive.cc (packets in), process_progress.cc (who looks, and when), process_multicast.cc
-// (groups), process_moderation.cc (completion events that wait).
+// (groups), multicast_sender.cc (copies out), process_moderation.cc (completion events that wait).
 
 #include <algorithm>
 #include <array>
@@ -23,6 +23,7 @@
 #include "host/control_socket.h"
 #include "host/fabric_map.h"
 #include "host/lane.h"
+#include "host/multicast_route.h"
 #include "host/process.h"
 #include "host/tap_set.h"
 #include "host/timer_heap.h"
@@ -82,6 +83,7 @@ struct Process::Impl {
   FabricMap map;
   TapSet taps;
   Mapping clock_memory;
+  Mapping fault_memory;
   LiveLinks links;
   Mapping counter_memory;
   std::optional<fabric::CounterPage> counters;
@@ -118,6 +120,7 @@ struct Process::Impl {
   std::atomic<bool> daemon_is_gone{false};  // changed under lanes_lock: nobody makes lanes any more
   Lane* nowhere{};  // always dead: where packets without a destination are counted
   std::map<Lid, std::vector<uabi::ProcessAddress>> groups;  // under lanes_lock
+  std::atomic<std::uint64_t> groups_generation{0};          // changes with them, after them
   std::atomic<std::uint32_t> waiting_count{0};              // carriers in waiting lists
 
   // --- control
@@ -213,12 +216,20 @@ struct Process::Impl {
   // process_multicast.cc
   [[nodiscard]] std::optional<fabric::PortIndex> port_index_of(const QpCarrier& carrier) const;
   void move_memberships(QpCarrier& carrier);
+  void deliver_multicast(Lane& lane, hca::Packet& packet, Instant at);
+
+  // multicast_sender.cc
   [[nodiscard]] bool send_multicast(const hca::PacketHeader& header,
                                     std::span<const ByteSpan> gather);
-  void deliver_multicast(Lane& lane, hca::Packet& packet, Instant at);
-  std::map<std::pair<Lid, Lid>, std::pair<std::uint64_t, fabric::PathEntry*>> multicast_counters;
+  [[nodiscard]] MulticastRoute& multicast_route(const hca::PacketHeader& header);
+  void find_copies(MulticastRoute& route, Lid mlid);
+  void meet_faults(MulticastRoute& route, const hca::PacketHeader& header, std::uint64_t words);
+  void show_multicast(const MulticastRoute& route, const hca::PacketHeader& header,
+                      std::span<const ByteSpan> gather);
+  void send_copy(const MulticastRoute& route, const MulticastRoute::Copy& copy,
+                 const hca::PacketHeader& header, std::span<const ByteSpan> gather);
   std::mutex multicast_lock;
-
+  std::map<std::pair<Lid, Lid>, MulticastRoute> multicast_routes;  // under multicast_lock
   Instant multicast_departs;  // the newest; under multicast_lock
 
   // process_links.cc
@@ -227,10 +238,6 @@ struct Process::Impl {
   bool release_blocked(Instant at);
   /// After packets were kept: the thread must not sleep for longer.
   void mind_kept();
-  void send_multicast_copies(const hca::PacketHeader& header, std::span<const ByteSpan> gather,
-                             const fabric::MulticastTree& tree);
-  void send_multicast_copy(const uabi::ProcessAddress& member, const hca::PacketHeader& header,
-                           std::span<const ByteSpan> gather, const fabric::Transit* transit);
   void finish_sending();
 
   // process_receive.cc

@@ -1,11 +1,8 @@
-// Multicast: which QPs are in which group by which port, copies out, copies in.
+// Multicast: which QPs are in which group by which port, and copies in.
 
 #include <algorithm>
 #include <mutex>
 
-#include "hca/packet_record.h"
-#include "hca/wire_length.h"
-#include "host/clock.h"
 #include "host/process_impl.h"
 
 namespace weft::host {
@@ -61,37 +58,6 @@ void Process::Impl::move_memberships(QpCarrier& carrier) {
       membership.port = *port;
     }
   }
-}
-
-/// One copy for each process with members on a host that the tree reaches, or on our own; it finds
-/// out at which of its ports it arrives. Unreliable: a process whose ring is full misses it. False:
-/// the links are busy.
-bool Process::Impl::send_multicast(const hca::PacketHeader& header,
-                                   std::span<const ByteSpan> gather) {
-  const fabric::MulticastTree tree = map.resolve_multicast(self.node, header.slid, header.dlid);
-  const std::size_t payload_bytes = total_bytes(gather);
-  {
-    const std::lock_guard guard{multicast_lock};
-    if (!tree.timed.empty() && multicast_departs > now() + kAheadOfLink) {
-      return false;
-    }
-    auto& [generation, entry] = multicast_counters[{header.slid, header.dlid}];
-    if (entry == nullptr || generation != tree.generation) {
-      const std::lock_guard page_guard{counters_lock};
-      entry = &counters->open(tree);
-      generation = tree.generation;
-    }
-    entry->count(1, hca::packet_length_words(header, payload_bytes));
-    if (tree.is_tapped) {
-      std::array<std::byte, hca::kMaxRecordHeaderBytes> encoded;
-      const std::size_t bytes = hca::encode_record_header(header, encoded);
-      if (!taps.show(tree.edges, ByteSpan{encoded}.first(bytes), gather)) {
-        return true;  // the packet is lost rather than unseen
-      }
-    }
-  }
-  send_multicast_copies(header, gather, tree);
-  return true;
 }
 
 /// To the members on each port that the sender's tree reaches, whatever their HCA: the tables say

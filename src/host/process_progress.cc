@@ -188,13 +188,15 @@ void Process::Impl::look_at_all() {
 }
 
 /// A descheduled peer is not a lost packet: an expiry counts only once the peer has read all that
-/// was sent to it and still has not answered, or is gone (DESIGN.md, decision 7).
+/// was sent to it and still has not answered, or is gone, or links lose answers (DESIGN.md,
+/// decision 7).
 void Process::Impl::handle_timers(Instant at) {
   while (QpCarrier* const carrier = timers.take_due(at)) {
     carrier->armed_ns.store(QpCarrier::kNotArmed, std::memory_order_relaxed);
     if (carrier->qp->deadline() <= at) {
       Lane* const lane = carrier->lane.load(std::memory_order_acquire);
-      if (lane == nullptr || lane->is_drained() || planted(LiveBug::StoppedPeerCounted)) {
+      if (lane == nullptr || lane->may_have_lost(*carrier) ||
+          planted(LiveBug::StoppedPeerCounted)) {
         carrier->qp->report_loss();
       }
       carrier->qp->handle_timeout(at);

@@ -1,8 +1,8 @@
 #include "host/tap_set.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
 #include "host/clock.h"
@@ -25,10 +25,8 @@ void TapSet::close(std::uint32_t capture) {
   std::erase_if(taps_, [&](const auto& tap) { return tap->capture == capture; });
 }
 
-bool TapSet::show(std::span<const fabric::Hop> hops, ByteSpan record_header,
-                  std::span<const ByteSpan> payload) {
-  const std::size_t payload_bytes = total_bytes(payload);
-  const std::lock_guard guard{lock_};
+/// Room for one record in each capture that sees the packet, in writes_.
+bool TapSet::reserve(std::span<const fabric::Hop> hops, std::size_t bytes) {
   writes_.clear();
   for (const auto& tap : taps_) {
     for (const fabric::Hop& hop : hops) {
@@ -36,8 +34,7 @@ bool TapSet::show(std::span<const fabric::Hop> hops, ByteSpan record_header,
       if (!is_out && hop.ingress.value() != tap->port) {
         continue;
       }
-      const MutableByteSpan room =
-          tap->producer.reserve(sizeof(TapRecord) + record_header.size() + payload_bytes);
+      const MutableByteSpan room = tap->producer.reserve(bytes);
       if (room.empty()) {
         return false;
       }
@@ -45,6 +42,20 @@ bool TapSet::show(std::span<const fabric::Hop> hops, ByteSpan record_header,
       break;  // a path crosses a port once
     }
   }
+  return true;
+}
+
+bool TapSet::show(std::span<const fabric::Hop> hops, ByteSpan record_header,
+                  std::span<const ByteSpan> payload) {
+  const std::size_t bytes = sizeof(TapRecord) + record_header.size() + total_bytes(payload);
+  return with_room(hops, bytes, [&] { show_now(hops, record_header, payload); });
+}
+
+void TapSet::show_now(std::span<const fabric::Hop> hops, ByteSpan record_header,
+                      std::span<const ByteSpan> payload) {
+  const bool has_room =
+      reserve(hops, sizeof(TapRecord) + record_header.size() + total_bytes(payload));
+  assert(has_room);
   const std::int64_t time = time_of_day().nanoseconds();
   for (const Write& write : writes_) {
     const TapRecord record{
@@ -59,7 +70,6 @@ bool TapSet::show(std::span<const fabric::Hop> hops, ByteSpan record_header,
     std::ranges::for_each(payload, put);
     write.tap->producer.commit();
   }
-  return true;
 }
 
 }  // namespace weft::host

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,25 @@ class TapSet {
   void open(std::uint32_t capture, std::uint32_t port, Mapping memory);
   void close(std::uint32_t capture);
 
+  /// Calls `act`, which shows packets of a path by show_now(), once every capture of a port among
+  /// `hops` has room for records of `bytes` together; false, and nothing is done, if one has not.
+  /// So it may be found out there how far each packet comes.
+  template <class Act>
+  [[nodiscard]] bool with_room(std::span<const fabric::Hop> hops, std::size_t bytes, Act act) {
+    const std::lock_guard guard{lock_};
+    if (!reserve(hops, bytes)) {
+      return false;
+    }
+    act();
+    return true;
+  }
+  /// What a packet needs of that room.
+  [[nodiscard]] static std::size_t bytes_for(std::size_t record_bytes) {
+    return sizeof(TapRecord) + record_bytes + 2 * ring::kSlotBytes;  // its head, and rounding up
+  }
+  void show_now(std::span<const fabric::Hop> hops, ByteSpan record_header,
+                std::span<const ByteSpan> payload);
+
   /// Shows one packet to every capture of a port among `hops`: all of them, or (no room) none.
   [[nodiscard]] bool show(std::span<const fabric::Hop> hops, ByteSpan record_header,
                           std::span<const ByteSpan> payload);
@@ -39,6 +59,8 @@ class TapSet {
     TapDirection direction{};
     MutableByteSpan room;
   };
+
+  [[nodiscard]] bool reserve(std::span<const fabric::Hop> hops, std::size_t bytes);
 
   PolicyLock lock_{LockPolicy::Spin};
   std::vector<std::unique_ptr<Tap>> taps_;

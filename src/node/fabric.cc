@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace weft::node {
 
 Fabric::Fabric(const fabric::Topology& topology)
-    : topology_(topology), builder_(topology_), subnet_manager_(builder_) {}
+    : topology_(topology), builder_(topology_), subnet_manager_(builder_), faults_(builder_) {}
 
 Result<std::unique_ptr<Fabric>> Fabric::create(const fabric::Topology& topology) {
   std::unique_ptr<Fabric> fabric{new Fabric{topology}};
@@ -142,25 +143,27 @@ std::vector<Lid> Fabric::groups() const {
 }
 
 Result<std::vector<fabric::PortIndex>> Fabric::find_ports(std::string_view name) const {
-  const std::string_view node_name = name.substr(0, name.find(':'));
-  std::vector<fabric::PortIndex> found;
-  const auto consider = [&](const fabric::EndPoint& end) {
-    const std::string full = to_string(topology_, end);
-    if (full == name || full.substr(0, full.find(':')) == name) {
-      found.push_back(builder_.port_of(end));
-    }
-  };
-  for (const fabric::LinkDescription& link : topology_.links) {
-    consider(link.a);
-    consider(link.b);
+  const auto ends = fabric::cabled_ports(topology_, name);
+  if (!ends) {
+    return std::unexpected(ends.error());
   }
-  if (found.empty()) {
-    return fail(ErrorCode::NotFound,
-                "no cabled port {}: name a node of the fabric ({}?) or one of its ports, as h1, "
-                "h1:1 or s1:3",
-                name, node_name);
+  std::vector<fabric::PortIndex> found;
+  for (const fabric::EndPoint& end : *ends) {
+    found.push_back(builder_.port_of(end));
   }
   return found;
+}
+
+Result<std::uint32_t> Fabric::add_fault(const fabric::FaultDescription& fault, Instant now) {
+  std::vector<fabric::PortIndex> ports;
+  if (!fault.port.empty()) {
+    auto named = find_ports(fault.port);
+    if (!named) {
+      return std::unexpected(named.error());
+    }
+    ports = std::move(*named);
+  }
+  return faults_.add(fault, ports, now);
 }
 
 void Fabric::tap(fabric::PortIndex port) {

@@ -18,6 +18,7 @@
 #include "fabric/standin_subnet_manager.h"
 #include "fabric/tables.h"
 #include "fabric/topology.h"
+#include "node/fault_rules.h"
 #include "node/process_slots.h"
 
 namespace weft::node {
@@ -63,6 +64,10 @@ class Fabric {
   /// `h1`, `h1:1`, `h1/weft1:2`, `s1`, `s1:3`: one port, or all cabled ports of the node.
   [[nodiscard]] Result<std::vector<fabric::PortIndex>> find_ports(std::string_view name) const;
 
+  /// A rule of faults; its number, by which it is known.
+  [[nodiscard]] Result<std::uint32_t> add_fault(const fabric::FaultDescription& fault, Instant now);
+  [[nodiscard]] FaultRules& faults() { return faults_; }
+
   /// Captures of a port, counted; the port shows its packets while there is one.
   void tap(fabric::PortIndex port);
   void untap(fabric::PortIndex port);
@@ -85,6 +90,7 @@ class Fabric {
   std::map<ProcessId, std::set<ProcessId>> processes_;         // and those they are joined to
   std::map<Lid, std::map<Membership, std::uint32_t>> groups_;  // and how many QPs
   std::map<fabric::PortIndex, std::uint32_t> taps_;
+  FaultRules faults_;
 };
 
 }  // namespace weft::node

@@ -31,6 +31,8 @@ void describe(OpenTap& m, auto& archive) { archive(m.capture, m.port); }
 void describe(CloseTap& m, auto& archive) { archive(m.capture); }
 void describe(Query& m, auto& archive) { archive(m.version, m.kind); }
 void describe(StartCapture& m, auto& archive) { archive(m.version, m.port); }
+void describe(AddFault& m, auto& archive) { archive(m.version, m.rule); }
+void describe(ClearFaults& m, auto& archive) { archive(m.version, m.number); }
 void describe(Down& m, auto& archive) { archive(m.version); }
 void describe(Text& m, auto& archive) { archive(m.is_last, m.text); }
 void describe(CaptureLive& m, auto& archive) { archive(m.port); }
@@ -100,7 +102,7 @@ class Reader {
   void get(QueryKind& value) {
     std::uint8_t octet{};
     get(octet);
-    failed_ = failed_ || octet < 1 || octet > 2;
+    failed_ = failed_ || octet < 1 || octet > 3;
     value = failed_ ? QueryKind::Status : static_cast<QueryKind>(octet);
   }
   void get(Misbehaviour& value) {

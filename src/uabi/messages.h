@@ -2,8 +2,9 @@
 
 // The control protocol between a program (or the command) and the fabric daemon: one message per
 // datagram of an AF_UNIX SOCK_SEQPACKET connection, native-endian, both ends on one machine. A
-// connection begins with Hello (a program on a simulated host) or Query / StartCapture / Down (a
-// command). Descriptors travel beside the bytes; each message says how many belong to it.
+// connection begins with Hello (a program on a simulated host) or Query / StartCapture / AddFault /
+// ClearFaults / Down (a command). Descriptors travel beside the bytes; each message says how many
+// belong to it.
 //
 // Both sides take the other's bytes as foreign: decode() checks lengths, counts, enumerators and
 // text before anybody looks at them.
@@ -24,12 +25,12 @@
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 3;
+inline constexpr std::uint32_t kVersion = 4;
 
 /// All policy, not from any specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
 inline constexpr std::size_t kMaxTextBytes = kMaxMessageBytes - 64;
-inline constexpr std::size_t kMaxDescriptors = 4;
+inline constexpr std::size_t kMaxDescriptors = 5;
 inline constexpr std::size_t kMaxGroupMembers = 2'048;
 
 /// A process of the fabric: its host, as index of the node in the tables, and its slot there.
@@ -96,13 +97,13 @@ struct PeerMisbehaves {
 // --- daemon to program
 
 /// Answer to Hello. Descriptors: tables image, counter page, attention page, the departure clocks
-/// of the fabric's links.
+/// of the fabric's links, the counters of its faults.
 struct Welcome {
   std::uint32_t version{kVersion};
   ProcessAddress self;
   TimeScale time_scale;
 };
-inline constexpr std::size_t kWelcomeDescriptors = 4;
+inline constexpr std::size_t kWelcomeDescriptors = 5;
 
 /// Answer instead of any other: the reason in words.
 struct Refused {
@@ -147,7 +148,7 @@ struct CloseTap {
 
 // --- command to daemon
 
-enum class QueryKind : std::uint8_t { Status = 1, Counters = 2 };
+enum class QueryKind : std::uint8_t { Status = 1, Counters = 2, Faults = 3 };
 struct Query {
   std::uint32_t version{kVersion};
   QueryKind kind{QueryKind::Status};
@@ -157,6 +158,18 @@ struct Query {
 struct StartCapture {
   std::uint32_t version{kVersion};
   std::string port;
+};
+
+/// A rule as people write it (fabric/fault_description.h); answered by its number as Text.
+struct AddFault {
+  std::uint32_t version{kVersion};
+  std::string rule;
+};
+
+/// One rule, or all for number 0; answered by an empty Text.
+struct ClearFaults {
+  std::uint32_t version{kVersion};
+  std::uint32_t number{};
 };
 
 struct Down {
@@ -181,10 +194,10 @@ struct CaptureSource {
   ProcessAddress process;
 };
 
-using Message =
-    std::variant<Hello, OpenLane, JoinGroup, LeaveGroup, TapReady, PeerMisbehaves, Welcome, Refused,
-                 Lane, NoSuchProcess, LaneClosed, TablesChanged, GroupMembers, OpenTap, CloseTap,
-                 Query, StartCapture, Down, Text, CaptureLive, CaptureSource>;
+using Message = std::variant<Hello, OpenLane, JoinGroup, LeaveGroup, TapReady, PeerMisbehaves,
+                             Welcome, Refused, Lane, NoSuchProcess, LaneClosed, TablesChanged,
+                             GroupMembers, OpenTap, CloseTap, Query, StartCapture, AddFault,
+                             ClearFaults, Down, Text, CaptureLive, CaptureSource>;
 
 /// How many descriptors come with a message; a receiver refuses any other number.
 [[nodiscard]] std::size_t descriptors_of(const Message& message);

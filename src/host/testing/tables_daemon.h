@@ -15,6 +15,7 @@
 
 #include "fabric/counters.h"
 #include "fabric/departure_clocks.h"
+#include "fabric/faults.h"
 #include "fabric/standin_subnet_manager.h"
 #include "host/control_socket.h"
 #include "host/lane.h"
@@ -39,6 +40,7 @@ class TablesDaemon {
     page_ = std::move(*create_shared_memory("counters", fabric::CounterPage::bytes_needed()));
     attention = std::move(*create_shared_memory("attention", kAttentionPageBytes));
     clocks_ = std::move(*create_shared_memory("clocks", fabric::DepartureClocks::bytes_needed(64)));
+    faults_ = std::move(*create_shared_memory("faults", fabric::FaultCounters::bytes_needed()));
   }
   ~TablesDaemon() { std::filesystem::remove_all(run); }
   TablesDaemon(const TablesDaemon&) = delete;
@@ -51,7 +53,8 @@ class TablesDaemon {
     control = ControlSocket{UniqueFd{accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)}};
     EXPECT_TRUE(control.receive(kPatience));
     const UniqueFd tables = next_tables();
-    const std::array descriptors{tables.get(), page_.get(), attention.get(), clocks_.get()};
+    const std::array descriptors{tables.get(), page_.get(), attention.get(), clocks_.get(),
+                                 faults_.get()};
     uabi::Welcome welcome;
     welcome.self = {.node = 0, .slot = 1};
     EXPECT_TRUE(control.send(welcome, descriptors));
@@ -79,6 +82,7 @@ class TablesDaemon {
   std::uint64_t generation_{};
   UniqueFd page_;
   UniqueFd clocks_;
+  UniqueFd faults_;
 };
 
 }  // namespace weft::host::testing

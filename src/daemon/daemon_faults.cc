@@ -1,0 +1,114 @@
+// Faults of links that are asked for: at the beginning, by the `weft fault` command, and their end.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "daemon/daemon_impl.h"
+#include "host/clock.h"
+
+namespace weft::daemon {
+namespace {
+
+/// Policy: what a change of the rules costs beyond a message (RequestBudget): a new generation of
+/// the tables, for everybody.
+constexpr std::int64_t kFaultCost = 128;
+
+[[nodiscard]] Result<void> check_version(std::uint32_t version) {
+  if (version != uabi::kVersion) {
+    return fail(ErrorCode::NotSupported,
+                "this weft speaks version {} of the control protocol, the daemon {}", version,
+                uabi::kVersion);
+  }
+  return {};
+}
+
+}  // namespace
+
+/// The tables are not published yet.
+Result<std::uint32_t> Daemon::Impl::begin_fault(const fabric::FaultDescription& fault) {
+  const auto number = fabric_->add_fault(fault, host::now());
+  if (!number) {
+    return number;
+  }
+  const node::FaultRule& rule = fabric_->faults().all().back();
+  faults_hit_.clear(rule.slot);
+  if (fault.kind == fabric::FaultKind::Down) {
+    for (const fabric::PortIndex port : fabric_->faults().links_of(rule)) {
+      ++ledger_.own(port).link_downed;
+      ++ledger_.own(view().port(port).peer).link_downed;
+      faults_hit_.count_outage(rule.slot);
+    }
+  }
+  log_.write(fmt::format("fault {}: {}", *number, fabric::to_string(fault)));
+  return number;
+}
+
+Result<void> Daemon::Impl::begin_faults() {
+  for (const fabric::FaultDescription& fault : options_.topology.faults) {
+    if (const auto begun = begin_fault(fault); !begun) {
+      return std::unexpected(begun.error());
+    }
+  }
+  if (!options_.topology.faults.empty()) {
+    publish();
+    wait_for_end_of_faults();
+  }
+  return {};
+}
+
+void Daemon::Impl::add_fault(Client& client, const uabi::AddFault& request) {
+  client.spend(kFaultCost);
+  if (const auto checked = check_version(request.version); !checked) {
+    client.refuse(checked.error().reason);
+    return;
+  }
+  const auto fault = fabric::read_fault(request.rule);
+  const auto number = fault ? begin_fault(*fault) : std::unexpected(fault.error());
+  if (!number) {
+    client.refuse(number.error().reason);
+    return;
+  }
+  publish();
+  wait_for_end_of_faults();
+  answer(client, fmt::format("{}", *number));
+}
+
+void Daemon::Impl::clear_faults(Client& client, const uabi::ClearFaults& request) {
+  client.spend(kFaultCost);
+  if (const auto checked = check_version(request.version); !checked) {
+    client.refuse(checked.error().reason);
+    return;
+  }
+  if (request.number == 0) {
+    fabric_->faults().remove_all();
+  } else if (const auto removed = fabric_->faults().remove(request.number); !removed) {
+    client.refuse(removed.error().reason);
+    return;
+  }
+  publish();
+  wait_for_end_of_faults();
+  answer(client, "");
+}
+
+void Daemon::Impl::wait_for_end_of_faults() {
+  const Instant next = fabric_->faults().next_end();
+  if (next == Instant::never()) {
+    fault_timer_.cancel();
+    return;
+  }
+  const Duration left = std::max(next - host::now(), Duration{});
+  fault_timer_.expires_after(std::chrono::nanoseconds{left.nanoseconds()});
+  fault_timer_.async_wait([this](const std::error_code& error) {
+    if (error) {
+      return;
+    }
+    if (fabric_->faults().end_due(host::now())) {
+      publish();
+    }
+    wait_for_end_of_faults();
+  });
+}
+
+}  // namespace weft::daemon

@@ -1,0 +1,474 @@
+// Faults of links on a live fabric (DESIGN.md, decision 8): caused on purpose, seen, survived.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "daemon/testing/live_member.h"
+#include "daemon/testing/live_program.h"
+#include "fabric/fault_description.h"
+#include "host/control_socket.h"
+#include "host/lane_memory.h"
+#include "host/run_directory.h"
+#include "host/shared_memory.h"
+#include "host/tap_record.h"
+#include "ring/spsc_ring.h"
+
+namespace weft::daemon {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testing::LiveFabric;
+using testing::Member;
+using testing::Program;
+
+constexpr std::uint8_t kShort = 10;  // 4 ms
+constexpr Duration kPatience = Duration::seconds(20);
+
+fabric::Topology faulty(std::string_view kind, std::initializer_list<std::string_view> rules) {
+  fabric::Topology topology = *fabric::generate(kind);
+  for (const std::string_view rule : rules) {
+    const auto fault = fabric::read_fault(rule);
+    EXPECT_TRUE(fault) << fault.error().reason;
+    topology.faults.push_back(*fault);
+  }
+  EXPECT_TRUE(fabric::validate(topology));
+  return topology;
+}
+
+void join(Program& a, Program& b, std::uint8_t timeout = kShort, std::uint8_t retries = 7) {
+  a.connect(b.lid(), b.qp->number(), timeout, retries);
+  b.connect(a.lid(), a.qp->number(), timeout, retries);
+}
+
+void write(Program& a, const Program& b, std::uint32_t bytes) {
+  a.post(hca::WrOpcode::RdmaWrite, 0, bytes, b.address(), b.region->rkey);
+}
+
+/// What the `weft` command asks the daemon, and its answer; a refusal's reason.
+std::string ask(const LiveFabric& fabric, const uabi::Message& message) {
+  const host::ProcessOptions options = fabric.on("h1");
+  auto socket = host::ControlSocket::connect(host::control_path(options.run, options.fabric));
+  EXPECT_TRUE(socket);
+  EXPECT_TRUE(socket->send(message));
+  std::string answer;
+  while (true) {
+    const auto received = socket->receive(kPatience);
+    if (!received) {
+      ADD_FAILURE() << received.error().reason;
+      return answer;
+    }
+    if (const auto* refused = std::get_if<uabi::Refused>(&received->message)) {
+      return refused->reason;
+    }
+    const auto& text = std::get<uabi::Text>(received->message);
+    answer += text.text;
+    if (text.is_last) {
+      return answer;
+    }
+  }
+}
+
+json faults_of(const LiveFabric& fabric) {
+  return json::parse(ask(fabric, uabi::Query{.kind = uabi::QueryKind::Faults}));
+}
+std::uint64_t hits(const LiveFabric& fabric, std::size_t rule = 0) {
+  return faults_of(fabric).at(rule)["hit"];
+}
+
+/// A counter of every port, by the port's name.
+std::map<std::string, std::uint64_t> counters(const LiveFabric& fabric, const char* name) {
+  const json status = json::parse(ask(fabric, uabi::Query{.kind = uabi::QueryKind::Counters}));
+  EXPECT_EQ(status["unattributed_packets"], 0);
+  EXPECT_EQ(status["refused_counter_entries"], 0);
+  std::map<std::string, std::uint64_t> values;
+  for (const json& port : status["ports"]) {
+    values[port["name"]] = port["counters"][name];
+  }
+  return values;
+}
+
+TEST(LinkFaults, ADroppedRequestIsSentAgainOnceTheTimeoutIsOver) {
+  LiveFabric fabric{faulty("pair", {"drop opcode=rc-rdma-write-only count=1"})};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  join(a, b);
+  const Instant start = host::now();
+  write(a, b, 8);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  EXPECT_GE(host::now() - start, TimeoutExponent{kShort}.duration());
+  EXPECT_EQ(hits(fabric), 1U);
+  EXPECT_EQ(counters(fabric, "xmit_discards")["h1:1"], 1U);
+  EXPECT_EQ(counters(fabric, "xmit_packets")["h1:1"], 1U);
+  EXPECT_EQ(counters(fabric, "rcv_packets")["h2:1"], 1U);
+}
+
+TEST(LinkFaults, ALostAcknowledgementIsAskedForAgain) {
+  LiveFabric fabric{faulty("pair", {"drop opcode=rc-acknowledge out=h2:1 count=1"})};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  join(a, b);
+  write(a, b, 8);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  EXPECT_EQ(hits(fabric), 1U);
+  EXPECT_EQ(counters(fabric, "xmit_discards")["h2:1"], 1U);
+  EXPECT_EQ(counters(fabric, "rcv_packets")["h2:1"], 2U);
+}
+
+/// The lane carries packets of another QP all the time, so it is never drained: only its peer can
+/// say that an answer was lost.
+TEST(LinkFaults, ALostAnswerIsAskedForAgainThoughOthersKeepTheLaneBusy) {
+  fabric::Topology topology = faulty("pair", {"drop opcode=rc-acknowledge out=h2:1 count=1"});
+  ASSERT_TRUE(fabric::apply({.rate_gbps = {}, .delay = Duration::milliseconds(20)}, topology));
+  LiveFabric fabric{topology};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  join(a, b);
+  std::vector<hca::Qp*> others;  // until one shares the lane
+  do {
+    others.push_back(*a.process->create_qp(0, a.init));
+  } while ((others.back()->number().value() - a.qp->number().value()) % host::kLanesPerPair != 0);
+  std::vector<hca::Qp*> peers;
+  do {
+    peers.push_back(*b.process->create_qp(0, b.init));
+  } while ((peers.back()->number().value() - b.qp->number().value()) % host::kLanesPerPair != 0);
+  a.connect(*others.back(), b.lid(), peers.back()->number(), 0, 7);
+  b.connect(*peers.back(), a.lid(), others.back()->number(), 0, 7);
+  write(a, b, 8);
+  const Instant start = host::now();
+  bool is_done = false;
+  Instant next = start;
+  while (!is_done && host::now() - start < Duration::seconds(10)) {
+    if (host::now() >= next) {
+      a.post(*others.back(), hca::WrOpcode::RdmaWrite, 0, 8, b.address(), b.region->rkey);
+      next = next + Duration::milliseconds(5);
+    }
+    a.process->make_progress(*a.cq);
+    hca::Wc wc;
+    while (a.cq->poll({&wc, 1}) != 0) {
+      EXPECT_EQ(wc.status, hca::WcStatus::Success);
+      is_done = is_done || wc.qpn == a.qp->number();
+    }
+  }
+  EXPECT_TRUE(is_done);
+  EXPECT_EQ(hits(fabric), 1U);
+  for (hca::Qp* const qp : others) {
+    EXPECT_TRUE(a.process->destroy_qp(0, *qp));
+  }
+  for (hca::Qp* const qp : peers) {
+    EXPECT_TRUE(b.process->destroy_qp(0, *qp));
+  }
+}
+
+TEST(LinkFaults, ALinkThatLosesEverythingEndsInRetryExceeded) {
+  LiveFabric fabric{faulty("pair", {"drop"})};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  join(a, b, kShort, 2);
+  write(a, b, 8);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::RetryExceeded);
+  EXPECT_EQ(hits(fabric), 3U) << "sent, and sent twice again";
+  EXPECT_EQ(counters(fabric, "rcv_packets")["h2:1"], 0U);
+}
+
+TEST(LinkFaults, ADamagedPacketIsCountedWhereItArrivesAndSentAgain) {
+  LiveFabric fabric{faulty("star:2", {"corrupt in=s1:1 count=1", "corrupt in=h2:1 count=2"})};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  join(a, b);
+  write(a, b, 8);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  EXPECT_EQ(hits(fabric, 0), 1U);
+  EXPECT_EQ(hits(fabric, 1), 2U);
+  auto errors = counters(fabric, "rcv_errors");
+  EXPECT_EQ(errors["s1:1"], 1U);
+  EXPECT_EQ(errors["h2:1"], 2U);
+  auto received = counters(fabric, "rcv_packets");
+  EXPECT_EQ(received["s1:1"], 4U);
+  EXPECT_EQ(received["h2:1"], 3U) << "those with errors included";
+}
+
+/// Everything at once: what RC promises holds, and what is sent as a train meets the rules singly.
+TEST(LinkFaults, AReliableConnectionDeliversEverythingOnceAndInOrder) {
+  LiveFabric fabric{faulty("star:2", {"drop p=0.02 seed=3", "corrupt p=0.01", "duplicate p=0.05",
+                                      "reorder p=0.05 by=200us"})};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  join(a, b);
+  testing::fill(a.memory);
+  constexpr std::uint32_t kBytes = 20'000;
+  constexpr std::size_t kCount = 50;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    b.receive(i * kBytes, kBytes);
+  }
+  for (std::size_t i = 0; i < kCount; ++i) {
+    a.post(hca::WrOpcode::Send, i * kBytes, kBytes);
+  }
+  for (std::size_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(b.wait().status, hca::WcStatus::Success);
+    ASSERT_EQ(a.wait().status, hca::WcStatus::Success);
+  }
+  const auto end = a.memory.begin() + kCount * kBytes;
+  EXPECT_TRUE(std::equal(a.memory.begin(), end, b.memory.begin()));
+  a.post(hca::WrOpcode::RdmaRead, 0, kBytes * 10, b.address() + kBytes, b.region->rkey);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  EXPECT_TRUE(
+      std::equal(a.memory.begin(), a.memory.begin() + kBytes * 10, b.memory.begin() + kBytes));
+  for (std::size_t rule = 0; rule < 4; ++rule) {
+    EXPECT_GT(hits(fabric, rule), 0U) << rule;
+  }
+  EXPECT_EQ(a.cq->size() + b.cq->size(), 0U);
+}
+
+TEST(LinkFaults, DuplicatesAreDeliveredOnce) {
+  LiveFabric fabric{faulty("pair", {"duplicate out=h1:1"})};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  join(a, b, 14);
+  for (int i = 0; i < 20; ++i) {
+    b.receive(0, 64);
+    a.post(hca::WrOpcode::Send, 0, 64);
+    EXPECT_EQ(b.wait().status, hca::WcStatus::Success);
+    EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  }
+  EXPECT_GE(hits(fabric), 20U);
+  EXPECT_EQ(b.cq->size(), 0U);
+  EXPECT_EQ(counters(fabric, "rcv_packets")["h2:1"], 2 * hits(fabric));
+}
+
+TEST(LinkFaults, APacketThatIsHeldBackIsOvertaken) {
+  LiveFabric fabric{
+      faulty("pair", {"reorder opcode=rc-rdma-write-only count=1 by=300ms out=h1:1"})};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  join(a, b, 20);
+  const Instant start = host::now();
+  a.memory[0] = std::byte{1};
+  a.post(hca::WrOpcode::RdmaWrite, 0, 1, b.address(), b.region->rkey);
+  a.post(hca::WrOpcode::RdmaWrite, 0, 1, b.address() + 1, b.region->rkey);
+  // The second is out of sequence: a NAK, and both are sent again at once.
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  EXPECT_LT(host::now() - start, Duration::milliseconds(300));
+  EXPECT_EQ(b.memory[1], std::byte{1});
+}
+
+constexpr Lid kMlid{0xC005};
+const Gid kMgid{0xFF12'401B'FFFF'0000, Guid{7}};
+
+TEST(LinkFaults, ADatagramIsLostForGood) {
+  LiveFabric fabric{faulty("pair", {"drop every=2 opcode=ud* slid=1"})};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  const Member sender{a, kMgid, kMlid};
+  const Member receiver{b, kMgid, kMlid};
+  hca::AddressHandle* const ah = *a.engine.create_ah(
+      *a.pd, {.dlid = b.lid(), .sl = {}, .port = PortNumber{1}, .is_global = false, .grh = {}});
+  for (int i = 0; i < 20; ++i) {
+    receiver.receive();
+  }
+  for (int i = 0; i < 20; ++i) {
+    sender.send_to(*ah, receiver.qp->number());
+    EXPECT_EQ(a.wait().status, hca::WcStatus::Success) << "an unreliable sender learns of nothing";
+  }
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(b.wait().status, hca::WcStatus::Success);
+  }
+  while (a.process->packets_under_way() != 0) {
+    a.process->make_progress(*a.cq);
+  }
+  b.process->make_progress(*b.cq);
+  EXPECT_EQ(b.cq->size(), 0U);
+  EXPECT_EQ(hits(fabric), 10U);
+  EXPECT_TRUE(a.engine.destroy_ah(*ah));
+}
+
+/// h2's link loses every second packet and damages every fourth; h3's doubles.
+TEST(LinkFaults, AMulticastCopyMeetsTheFaultsOfItsWay) {
+  LiveFabric fabric{
+      faulty("star:3", {"drop every=2 in=h2:1", "corrupt every=2 in=h2:1", "duplicate in=h3:1"})};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  Program c{fabric.on("h3")};
+  const Member sender{a, kMgid, kMlid};
+  const Member lossy{b, kMgid, kMlid};
+  const Member doubling{c, kMgid, kMlid};
+  for (int i = 0; i < 60; ++i) {
+    lossy.receive();
+    doubling.receive();
+  }
+  // Lost until the members are known and lanes are open.
+  const Instant start = host::now();
+  const auto send = [&] {
+    sender.send();
+    EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+    while (a.process->packets_under_way() != 0) {
+      a.process->make_progress(*a.cq);
+    }
+    b.process->make_progress(*b.cq);
+    c.process->make_progress(*c.cq);
+  };
+  while ((b.cq->size() == 0 || c.cq->size() == 0) && host::now() - start < kPatience) {
+    send();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  const auto drain = [](Program& program) {
+    hca::Wc wc;
+    std::size_t count = 0;
+    while (program.cq->poll({&wc, 1}) != 0) {
+      ++count;
+    }
+    return count;
+  };
+  drain(b);
+  drain(c);
+  const std::uint64_t lost = hits(fabric, 0);
+  const std::uint64_t damaged = hits(fabric, 1);
+  constexpr int kCount = 8;
+  for (int i = 0; i < kCount; ++i) {
+    send();
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  b.process->make_progress(*b.cq);
+  c.process->make_progress(*c.cq);
+  EXPECT_EQ(drain(c), 2U * kCount);
+  EXPECT_EQ(hits(fabric, 0) - lost, kCount / 2U);
+  EXPECT_EQ(hits(fabric, 1) - damaged, kCount / 4U);
+  EXPECT_EQ(drain(b), kCount / 4U);
+  EXPECT_EQ(counters(fabric, "xmit_discards")["s1:2"], hits(fabric, 0));
+  EXPECT_EQ(counters(fabric, "rcv_errors")["h2:1"], hits(fabric, 1));
+}
+
+TEST(LinkFaults, ComeAndGoWhileTheFabricRuns) {
+  LiveFabric fabric{"pair"};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  join(a, b);
+  write(a, b, 8);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  EXPECT_EQ(faults_of(fabric).size(), 0U);
+  EXPECT_EQ(ask(fabric, uabi::AddFault{.rule = "drop every=3 out=h1:1"}), "1");
+  const Instant start = host::now();
+  while (hits(fabric) < 3 && host::now() - start < kPatience) {
+    write(a, b, 8);
+    EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  }
+  const json fault = faults_of(fabric).at(0);
+  EXPECT_GE(fault["hit"], 3);
+  EXPECT_GE(fault["matched"], 9);
+  EXPECT_EQ(fault["rule"], "drop every=3 out=h1:1");
+  EXPECT_EQ(fault["links"][0]["from"], "h1:1");
+  EXPECT_EQ(fault["links"][0]["to"], "h2:1");
+  EXPECT_EQ(ask(fabric, uabi::ClearFaults{.number = 1}), "");
+  EXPECT_EQ(faults_of(fabric).size(), 0U);
+  bool is_direct = false;
+  while (!is_direct && host::now() - start < kPatience) {
+    write(a, b, 8);
+    is_direct = a.process->packets_under_way() == 0;  // as on a link that never had faults
+    EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  }
+  EXPECT_TRUE(is_direct);
+}
+
+TEST(LinkFaults, ALinkThatIsDownForATimeTellsItsPortsAndComesBack) {
+  LiveFabric fabric{"pair"};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  join(a, b, 14);  // 67 ms: enough retries for the time
+  EXPECT_EQ(ask(fabric, uabi::AddFault{.rule = "down link=h1:1 for=200ms"}), "1");
+  const Instant start = host::now();
+  const auto is_active = [&] {
+    return a.engine.port(PortNumber{1}).state == hca::PortState::Active;
+  };
+  while (is_active() && host::now() - start < kPatience) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  write(a, b, 8);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  EXPECT_GE(host::now() - start, Duration::milliseconds(150));
+  EXPECT_TRUE(is_active());
+  EXPECT_EQ(counters(fabric, "link_downed")["h1:1"], 1U);
+  EXPECT_EQ(counters(fabric, "link_downed")["h2:1"], 1U);
+  EXPECT_GE(counters(fabric, "xmit_discards")["h1:1"], 1U);
+  EXPECT_EQ(faults_of(fabric).at(0)["has_ended"], true);
+  EXPECT_EQ(hits(fabric), 1U);
+}
+
+TEST(LinkFaults, BadRulesAreRefusedWithWhatWouldWork) {
+  LiveFabric fabric{"pair"};
+  EXPECT_THAT(ask(fabric, uabi::AddFault{.rule = "lose"}), HasSubstr("KIND is drop, corrupt"));
+  EXPECT_THAT(ask(fabric, uabi::AddFault{.rule = "drop out=s1:1"}),
+              HasSubstr("no cabled port s1:1"));
+  EXPECT_THAT(ask(fabric, uabi::ClearFaults{.number = 9}), HasSubstr("there is no fault 9"));
+  EXPECT_THAT(ask(fabric, uabi::AddFault{.version = 1, .rule = "drop"}), HasSubstr("version"));
+  EXPECT_EQ(faults_of(fabric).size(), 0U);
+}
+
+/// A capture of `port` as `weft capture` makes it: how many packets went out there, and came in.
+class Tap {
+ public:
+  Tap(const LiveFabric& fabric, const std::string& port) {
+    const host::ProcessOptions options = fabric.on("h1");
+    socket_ =
+        std::move(*host::ControlSocket::connect(host::control_path(options.run, options.fabric)));
+    EXPECT_TRUE(socket_.send(uabi::StartCapture{.port = port}));
+    while (true) {
+      auto received = socket_.receive(kPatience);
+      if (!received || std::holds_alternative<uabi::CaptureLive>(received->message)) {
+        EXPECT_TRUE(received);
+        return;
+      }
+      constexpr std::size_t kBytes = ring::ring_bytes(host::kTapRingCapacity);
+      memory_.push_back(std::move(*host::map_shared(received->descriptors.at(0),
+                                                    host::Protection::ReadWrite, kBytes, kBytes)));
+      rings_.emplace_back(memory_.back().bytes());
+    }
+  }
+  struct Seen {
+    int out{};
+    int in{};
+    bool operator==(const Seen&) const = default;
+  };
+  Seen take(wire::Opcode opcode) {
+    Seen seen;
+    for (auto& ring : rings_) {
+      for (auto front = ring.front(); front.state == ring::Consumer<>::State::Record;
+           ring.pop(), front = ring.front()) {
+        host::TapRecord record;
+        std::memcpy(&record, front.body.data(), sizeof record);
+        if (front.body[sizeof record] == static_cast<std::byte>(opcode)) {
+          ++(record.direction == host::TapDirection::Out ? seen.out : seen.in);
+        }
+      }
+    }
+    return seen;
+  }
+
+ private:
+  host::ControlSocket socket_;
+  std::vector<host::Mapping> memory_;
+  std::vector<ring::Consumer<>> rings_;
+};
+
+TEST(LinkFaults, ACaptureShowsALostPacketWhereItWasSentOnly) {
+  LiveFabric fabric{faulty("pair", {"drop opcode=rc-rdma-write-only count=2",
+                                    "duplicate opcode=rc-acknowledge count=1 out=h2:1"})};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  join(a, b);
+  Tap sender{fabric, "h1"};
+  Tap receiver{fabric, "h2"};
+  write(a, b, 8);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  EXPECT_EQ(sender.take(wire::Opcode::RcRdmaWriteOnly), (Tap::Seen{.out = 3, .in = 0}));
+  EXPECT_EQ(receiver.take(wire::Opcode::RcRdmaWriteOnly), (Tap::Seen{.out = 0, .in = 1}));
+}
+
+}  // namespace
+}  // namespace weft::daemon

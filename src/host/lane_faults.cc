@@ -1,0 +1,157 @@
+// Packets on links with faults (DESIGN.md, decision 8): each packet of a train meets the rules by
+// itself. The sender, who carries it, does to it what its links would.
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <mutex>
+
+#include "fabric/faults.h"
+#include "hca/packet_record.h"
+#include "hca/train.h"
+#include "hca/wire_length.h"
+#include "host/clock.h"
+#include "host/lane.h"
+
+namespace weft::host {
+namespace {
+
+/// What a train of `packets` can come to, as so many records.
+[[nodiscard]] constexpr std::size_t most_records(std::size_t packets) {
+  return packets * fabric::Fates::kMostCopies;
+}
+
+[[nodiscard]] bool holds_back(const fabric::LinkFault& fault) {
+  return fault.rule.kind == fabric::FaultKind::Reorder;
+}
+
+}  // namespace
+
+/// What has become of the packets of a train so far.
+struct Lane::Singles {
+  Instant at;
+  unsigned kept{};
+  unsigned lost{};
+};
+
+/// Counters for what can be lost where.
+void Lane::open_losses(Route& route, fabric::CounterPage& page, PolicyLock& page_lock) const {
+  const fabric::Path& path = route.path;
+  if (path.faults.empty()) {
+    return;
+  }
+  const std::lock_guard guard{page_lock};
+  route.losses.resize(path.hops.size());
+  for (const fabric::LinkFault& fault : path.faults) {
+    HopLosses& losses = route.losses[fault.hop];
+    if (fault.rule.kind == fabric::FaultKind::Drop && losses.lost == nullptr) {
+      losses.lost = &page.open(fabric::discarded_at(path, fault.hop));
+    }
+    if (fault.rule.kind == fabric::FaultKind::Corrupt && losses.damaged == nullptr) {
+      losses.damaged = &page.open(fabric::damaged_at(path, fault.hop));
+    }
+  }
+}
+
+/// All of a train or nothing, as far as room goes: for every copy that rules could make, in the
+/// lines and in the captures.
+SendOutcome Lane::keep_singles(Out& out, Route& route, const hca::PacketHeader& header,
+                               std::span<const ByteSpan> gather) {
+  const hca::Flow flow = &out == outs_.data() ? hca::Flow::Request : hca::Flow::Response;
+  const std::size_t payload_bytes = total_bytes(gather);
+  std::array<std::byte, kMaxTrainBytes> payload;
+  assert(payload_bytes <= payload.size());
+  std::byte* end = payload.data();
+  for (const ByteSpan piece : gather) {
+    end = std::ranges::copy(piece, end).out;
+  }
+  const hca::Packet train{.header = header, .payload = ByteSpan{payload}.first(payload_bytes)};
+
+  const std::size_t records = most_records(header.packet_count);
+  const std::size_t bytes =
+      records * hca::kMaxRecordHeaderBytes + fabric::Fates::kMostCopies * payload_bytes;
+  const bool may_be_late = std::ranges::any_of(route.path.faults, holds_back);
+  if (may_be_late && route.late == nullptr) {
+    route.late = &new_delay(out, flow);
+  }
+  if (route.delay->line.reserve(bytes).empty() ||
+      (may_be_late && route.late->line.reserve(bytes).empty())) {
+    route.delay->readiness.forget();
+    return find_no_room(out, route, header, payload_bytes);
+  }
+  Singles made{.at = now()};
+  const auto keep_all = [&] {
+    for (std::uint32_t i = 0; i < header.packet_count; ++i) {
+      keep_single(out, route, hca::single_of_train(train, i), made);
+    }
+  };
+  if (!route.path.is_tapped) {
+    keep_all();
+  } else if (!taps_.with_room(route.path.hops, bytes + records * TapSet::bytes_for(0), keep_all)) {
+    return SendOutcome::NoRoom;
+  }
+  count_wait(out, route, made.at);
+  if (flow == hca::Flow::Response) {
+    // Nobody here waits for it: the peer learns that its timers count.
+    if (LaneHead* const head = head_.load(std::memory_order_relaxed);
+        head != nullptr && made.lost != 0) {
+      head->lost_answers[my_side_].value.fetch_add(1, std::memory_order_relaxed);
+    }
+    return SendOutcome::Kept;
+  }
+  return made.lost == 0   ? SendOutcome::Kept
+         : made.kept == 0 ? SendOutcome::Lost
+                          : SendOutcome::KeptInPart;
+}
+
+/// A packet that is lost on its way took time on the links before, and is taken to do so on those
+/// behind. A duplicate counts, and is captured, as a packet that was sent twice.
+void Lane::keep_single(Out& out, Route& route, const hca::Packet& single, Singles& made) {
+  const hca::PacketHeader& header = single.header;
+  const fabric::FaultSubject subject{.opcode = header.opcode,
+                                     .slid = header.slid,
+                                     .dlid = header.dlid,
+                                     .dest_qp = header.dest_qp,
+                                     .psn = header.psn};
+  const std::uint64_t words = hca::packet_length_words(header, single.payload.size());
+  const fabric::Fates fates = fabric::cross(route.path.faults, subject, links_.faults);
+  for (const fabric::Fate& fate : fates.all()) {
+    if (route.path.is_tapped) {
+      show(route, fate, single);
+    }
+    const fabric::Transit transit = links_.clocks.reserve(
+        route.delay->readiness.of_packet(made.at, has_line()), words * 4, route.path);
+    if (fate.end != fabric::Fate::End::Arrives) {
+      const HopLosses& losses = route.losses[fate.hop];
+      (fate.end == fabric::Fate::End::Lost ? losses.lost : losses.damaged)->count(1, words);
+      ++made.lost;
+      continue;
+    }
+    LaneDelay& delay = fate.held_back == Duration{} ? *route.delay : *route.late;
+    const bool has_room = !write_record(delay.line, header, {&single.payload, 1}).empty();
+    assert(has_room);
+    commit_kept(out, delay,
+                {.departs = transit.departs,
+                 .arrives = transit.arrives + fate.held_back,
+                 .wire_bytes = words * 4,
+                 .packets = 1,
+                 .counter = route.counter});
+    ++made.kept;
+  }
+}
+
+/// To captures of the ports that it crosses. Who receives it in error, discards it unseen.
+void Lane::show(const Route& route, const fabric::Fate& fate, const hca::Packet& single) {
+  std::array<fabric::Hop, fabric::kMaxHops> crossed;
+  const auto end = std::ranges::copy(route.path.hops, crossed.begin()).out;
+  std::span<const fabric::Hop> hops{crossed.begin(), end};
+  if (fate.end != fabric::Fate::End::Arrives) {
+    crossed[fate.hop].ingress = fabric::kNoPort;
+    hops = hops.first(fate.hop + 1);
+  }
+  std::array<std::byte, hca::kMaxRecordHeaderBytes> head;
+  const std::size_t head_bytes = hca::encode_record_header(single.header, head);
+  taps_.show_now(hops, ByteSpan{head}.first(head_bytes), {&single.payload, 1});
+}
+
+}  // namespace weft::host

@@ -1,0 +1,49 @@
+#pragma once
+
+// What a process knows of the way of its multicast packets from one of its LIDs to one group: found
+// once, until the tables or the members change, so that sending asks nobody and allocates nothing
+// (DESIGN.md, decisions 1 and 8).
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "base/time.h"
+#include "fabric/counters.h"
+#include "fabric/link_model.h"
+#include "fabric/path.h"
+#include "uabi/messages.h"
+
+namespace weft::host {
+
+struct MulticastRoute {
+  /// Where one packet is at the end of an edge: so many copies of it, none if it was lost before.
+  struct Crossing {
+    std::uint32_t copies{};
+    bool is_lost{};  // on this very edge
+    bool is_damaged{};
+    Duration held_back;
+  };
+  /// To a process of the group on a node that the tree reaches, or on the sender's own.
+  struct Copy {
+    uabi::ProcessAddress member;
+    std::vector<std::uint32_t> edges;  // to ports of its node; none: it is the sender's
+  };
+  using Shape = std::vector<bool>;  // by edge: whether it was crossed, and whether it lost
+
+  std::uint64_t generation{};  // of the tables
+  std::uint64_t groups_generation{};
+  fabric::MulticastTree tree;
+  fabric::PathEntry* counter{};
+  std::vector<Copy> copies;
+
+  // Of the packet that is just sent; kept for the next.
+  std::vector<fabric::Transit> ends;  // by edge, if the tree's edges take time
+  std::vector<Crossing> crossings;    // by edge, if there are faults
+
+  // With faults: the parts of the tree that were crossed so far, and damage by edge.
+  std::map<Shape, fabric::PathEntry*> parts;
+  std::map<std::uint32_t, fabric::PathEntry*> damage;
+};
+
+}  // namespace weft::host
