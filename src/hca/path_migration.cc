@@ -61,6 +61,7 @@ void QpCore::migrate() {
   std::swap(pkey, alternate_pkey);
   attributes.migration = MigrationState::Migrated;
   refresh_header();
+  transport->on_migration();
   raise(AsyncEventType::PathMigrated);
 }
 

@@ -179,6 +179,38 @@ TEST_F(PathMigration, OfBothEndsAtOnceIsOne) {
   }
 }
 
+/// The one that follows was about to give up.
+TEST_F(PathMigration, GivesBothEndsTheirRetriesAnew) {
+  arm();
+  cut_first_link();
+  const std::array into{pair_.a().sge(0x1000, 64)};
+  ASSERT_TRUE(pair_.a().qp->post_recv({.wr_id = 1, .sges = into}));
+  const std::array sges{pair_.b().sge(0, 64)};
+  SendWr wr;
+  wr.flags = Send::Signaled;
+  wr.sges = sges;
+  ASSERT_TRUE(pair_.b().qp->post_send(wr));
+  for (int expiries = 0; expiries <= 2; ++expiries) {  // the third is its last retry
+    pair_.collect();
+    ASSERT_EQ(state(1), MigrationState::Armed);
+    if (expiries != 2) {
+      ASSERT_TRUE(pair_.fire_next_timer());
+    }
+  }
+  ask(0, MigrationState::Migrated);
+  // The first packet by the new path makes b follow; what b sends by it is lost once.
+  bool is_lost = false;
+  pair_.filter = [&](const Flight& flight) {
+    const bool passes = flight.to == 1 || is_lost;
+    is_lost = is_lost || flight.to == 0;
+    return passes && flight.header.dlid.value() > 16;
+  };
+  EXPECT_EQ(send(0), WcStatus::Success);
+  const auto completions = pair_.poll(*pair_.b().send_cq);
+  ASSERT_EQ(completions.size(), 1U);
+  EXPECT_EQ(completions[0].status, WcStatus::Success);
+}
+
 TEST_F(PathMigration, HappensOnceForEachRearming) {
   arm();
   ask(0, MigrationState::Migrated);

@@ -268,6 +268,9 @@ class Transport {
   /// once by `Hca` configuration instead.
   virtual void on_loss() = 0;
 
+  /// The QP has another path from now on.
+  virtual void on_migration() {}
+
   virtual void check_invariants() const = 0;
 };
 

@@ -28,6 +28,8 @@ class RcRequester {
   void handle_timeout(Instant now);
   bool transmit(TransmitSink& sink, Instant now, unsigned& budget);
   void on_loss() { loss_known_ = true; }
+  /// What was tried on the path that was left does not count, whoever left it.
+  void on_migration() { retries_left_ = core_.attributes.retry_count; }
 
   [[nodiscard]] bool wants_transmit() const;
   [[nodiscard]] Instant deadline() const { return retry_at_ < rnr_until_ ? retry_at_ : rnr_until_; }

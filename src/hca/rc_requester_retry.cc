@@ -64,7 +64,6 @@ bool RcRequester::start_migration() {
     core_.raise(AsyncEventType::PathMigrationError);
     return false;
   }
-  retries_left_ = static_cast<std::uint8_t>(core_.attributes.retry_count + 1);
   core_.ask_to_migrate();
   return true;
 }
@@ -78,9 +77,9 @@ bool RcRequester::retry_from(Psn psn, Instant now, std::string_view why) {
     fail_head(WcStatus::RetryExceeded, why);
     return false;
   }
-  retries_left_ = planted(PlantedBug::RetriesWithoutEnd)
-                      ? retries_left_
-                      : static_cast<std::uint8_t>(retries_left_ - 1);
+  if (retries_left_ != 0 && !planted(PlantedBug::RetriesWithoutEnd)) {
+    --retries_left_;
+  }
   rewound_ = true;
   rewind_to(planted(PlantedBug::RewindTooShort) ? psn + 1 : psn);
   arm_retry_timer(now);

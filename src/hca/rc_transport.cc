@@ -70,6 +70,7 @@ class RcTransport final : public Transport {
   }
 
   void on_loss() override { requester_.on_loss(); }
+  void on_migration() override { requester_.on_migration(); }
 
   void check_invariants() const override {
     requester_.check_invariants();

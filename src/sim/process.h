@@ -8,6 +8,9 @@
 
 namespace weft::sim {
 
+/// The second port of each HCA hangs in a network of its own, whose LIDs follow from the first's.
+[[nodiscard]] constexpr Lid second_lid(Lid first) { return Lid{first.value() + 0x1000}; }
+
 /// A simulated process with one HCA of its host open; it may die.
 class Process final : public hca::HcaEvents {
  public:
@@ -15,12 +18,14 @@ class Process final : public hca::HcaEvents {
       : id_(id), lid_(lid), hca_(configuration(id, lid, seed), *this) {
     hca::PortAttributes port;
     port.state = hca::PortState::Active;
-    port.lid = lid;
-    port.gids = {
-        Gid{kDefaultGidPrefix, Guid{lid.value()}}
-    };
     port.pkeys = {kDefaultPKey};
-    hca_.set_port(PortNumber{1}, port);
+    for (const Lid each : {lid, second_lid(lid)}) {
+      port.lid = each;
+      port.gids = {
+          Gid{kDefaultGidPrefix, Guid{each.value()}}
+      };
+      hca_.set_port(port_of(each), port);
+    }
     pd_ = *hca_.allocate_pd();
   }
 
@@ -38,7 +43,10 @@ class Process final : public hca::HcaEvents {
 
   /// Whether a packet with these addresses is for this process.
   [[nodiscard]] bool has(Lid dlid, Qpn qpn) const {
-    return alive_ && lid_ == dlid && slot_of(qpn) == id_.slot;
+    return alive_ && (lid_ == dlid || second_lid(lid_) == dlid) && slot_of(qpn) == id_.slot;
+  }
+  [[nodiscard]] PortNumber port_of(Lid own) const {
+    return PortNumber{lid_ == own ? std::uint8_t{1} : std::uint8_t{2}};
   }
 
  private:
@@ -48,6 +56,7 @@ class Process final : public hca::HcaEvents {
     configuration.limits.max_qp = 16;
     configuration.limits.max_mr = 16;
     configuration.limits.max_qp_rd_atomic = 8;
+    configuration.port_count = 2;
     configuration.first_qpn = first_qpn_of(id.slot);
     return configuration;
   }

@@ -156,8 +156,21 @@ void RcEnd::bring_up(hca::Qp& qp, const hca::Qp& to) {
   attributes.max_rd_atomic = 3;
   const QpAttributeMask as_requester =
       QpAttributeMask{QpAttribute::RetryCount} | QpAttribute::RnrRetry | QpAttribute::MaxQpRdAtomic;
-  step(QpAttributeMask{QpAttribute::SqPsn} | QpAttribute::Timeout |
+  QpAttributeMask second_path;
+  if (second_other_ != Lid{}) {
+    attributes.alternate_address.dlid = second_other_;
+    attributes.alternate_port = PortNumber{2};
+    attributes.alternate_timeout = attributes.timeout;
+    attributes.migration = hca::MigrationState::Rearm;
+    second_path = QpAttributeMask{QpAttribute::AlternatePath} | QpAttribute::PathMigrationState;
+  }
+  step(QpAttributeMask{QpAttribute::SqPsn} | QpAttribute::Timeout | second_path |
        (requests ? as_requester : QpAttributeMask{}));
+}
+
+bool RcEnd::is_armed() const {
+  return qp_->query().migration == hca::MigrationState::Armed &&
+         target_->query().migration == hca::MigrationState::Armed;
 }
 
 /// Both QPs of an XRC end, as the one of RC has both halves in it.

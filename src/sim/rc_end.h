@@ -58,6 +58,8 @@ class RcEnd {
         std::uint32_t max_message_bytes, bool over_xrc, Verdict& verdict);
 
   void introduce(RcEnd& peer, Lid own, Lid other);
+  /// Before connect(): by the second port, to that LID.
+  void prepare_second_path(Lid other) { second_other_ = other; }
   void connect();
 
   /// Posts one more operation or a few receives if the dice say so and there is room.
@@ -73,6 +75,9 @@ class RcEnd {
     return silent || (in_flight_.empty() && left_ == 0);
   }
   [[nodiscard]] bool failed() const { return failed_; }
+
+  /// Its QPs may migrate to their second path.
+  [[nodiscard]] bool is_armed() const;
 
   /// The peer died or cannot be reached: errors are right from now on.
   void peer_may_fall_silent() { peer_may_be_silent_ = true; }
@@ -121,6 +126,7 @@ class RcEnd {
   RcEnd* peer_{};
   Lid own_;
   Lid other_;
+  Lid second_other_;  // 0: there is but one path
   std::uint64_t seed_;
 
   std::deque<Operation> in_flight_;

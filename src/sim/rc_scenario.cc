@@ -49,7 +49,7 @@ class World {
       victim_ = random_.below(processes_.size());
       death_at_ = some_time(random_);
     }
-    if (scenario.partition != Duration{}) {
+    if (scenario.partition != Duration{} || scenario.a_network_dies) {
       cut_at_ = some_time(random_);
     }
   }
@@ -86,18 +86,17 @@ class World {
     std::array<std::unique_ptr<RcEnd>, 2> end;
   };
 
-  /// Takes packets from one process's engines.
+  /// Takes packets from the engines.
   class Sink final : public SingleSink {
    public:
-    Sink(World& world, Process& process) : world_(world), process_(process) {}
+    explicit Sink(World& world) : world_(world) {}
 
    private:
     void put_on_wire(hca::Flow flow, const hca::Packet& single) override {
-      world_.put_on_wire(process_, flow, single);
+      world_.put_on_wire(flow, single);
     }
 
     World& world_;
-    Process& process_;
   };
 
   Process& attach(std::uint32_t host) {
@@ -119,6 +118,9 @@ class World {
     }
     for (std::size_t i = 0; i < 2; ++i) {
       ends.end[i]->introduce(*ends.end[1 - i], ends.process[i]->lid(), ends.process[1 - i]->lid());
+      if (scenario_.a_network_dies) {
+        ends.end[i]->prepare_second_path(second_lid(ends.process[1 - i]->lid()));
+      }
     }
     ends.end[0]->connect();
     ends.end[1]->connect();
@@ -136,7 +138,9 @@ class World {
     if (death_at_ <= now_) {
       kill();
     }
-    if (cut_at_ <= now_ || heal_at_ <= now_) {
+    if (cut_at_ <= now_ && scenario_.a_network_dies) {
+      cut_first_network();
+    } else if (cut_at_ <= now_ || heal_at_ <= now_) {
       partition();
     }
     if (network_.next_arrival() <= now_) {
@@ -165,7 +169,7 @@ class World {
   }
 
   void drive(Process& process) {
-    Sink sink{*this, process};
+    Sink sink{*this};
     process.hca().for_each_qp([&](hca::Qp& qp) {
       if (qp.deadline() <= now_) {
         qp.handle_timeout(now_);
@@ -177,7 +181,7 @@ class World {
   }
 
   /// Checks RNR waits, and gives the bytes to the network.
-  void put_on_wire(Process& process, hca::Flow flow, const hca::Packet& packet) {
+  void put_on_wire(hca::Flow flow, const hca::Packet& packet) {
     if (flow == hca::Flow::Request) {
       const auto waits = rnr_waits_.find({packet.header.dlid, packet.header.dest_qp});
       if (waits != rnr_waits_.end() && now_ < waits->second) {
@@ -187,7 +191,7 @@ class World {
     hca::to_wire(packet, bytes_);
     digest_.add(bytes_);
     digest_.add(static_cast<std::uint64_t>(now_.since_start().nanoseconds()));
-    network_.send(process.lid(), packet.header.dlid, bytes_, now_);
+    network_.send(packet.header.slid, packet.header.dlid, bytes_, now_);
   }
 
   void deliver(const Network::Arrival& arrival) {
@@ -203,7 +207,7 @@ class World {
     }
     Process& process = **found;
     const std::optional<Instant> before = deadline_if_rnr_nak(process, *packet);
-    hca::Qp* qp = process.hca().handle_packet(PortNumber{1}, *packet, now_);
+    hca::Qp* qp = process.hca().handle_packet(process.port_of(arrival.to), *packet, now_);
     if (before && qp != nullptr) {
       note_rnr_wait(*qp, *packet, *before);
     }
@@ -281,6 +285,22 @@ class World {
     }
   }
 
+  /// Nothing passes between first ports any more. Who was not armed by then is lost.
+  void cut_first_network() {
+    cut_at_ = Instant::never();
+    for (const auto& a : processes_) {
+      for (const auto& b : processes_) {
+        network_.partition(a->lid(), b->lid(), true);
+      }
+    }
+    for (Ends& ends : ends_) {
+      if (!ends.end[0]->is_armed() || !ends.end[1]->is_armed()) {
+        ends.end[0]->peer_may_fall_silent();
+        ends.end[1]->peer_may_fall_silent();
+      }
+    }
+  }
+
   /// A living end is done when its own operations are and its peer, if alive, needs nothing more
   /// from it.
   [[nodiscard]] bool is_finished() const {
@@ -328,11 +348,11 @@ RcScenario RcScenario::of_seed(std::uint64_t seed) {
 std::string RcScenario::describe() const {
   return fmt::format(
       "seed {}: {} hosts, {} processes, {} pairs, {} operations a side of up to {} bytes, loss {} "
-      "duplication {} corruption {} of 10000, delay up to {} us, a partition of {} us, {}{}",
+      "duplication {} corruption {} of 10000, delay up to {} us, a partition of {} us, {}{}{}",
       seed, hosts, processes, pairs, operations_per_side, max_message_bytes, faults.loss,
       faults.duplication, faults.corruption, faults.delay_max.microseconds(),
       partition.microseconds(), a_process_dies ? "a process dies" : "nobody dies",
-      over_xrc ? ", over XRC" : "");
+      over_xrc ? ", over XRC" : "", a_network_dies ? ", the first network dies" : "");
 }
 
 Outcome run(const RcScenario& scenario) { return World{scenario}.run(); }

@@ -20,6 +20,7 @@ struct RcScenario {
   std::uint32_t max_message_bytes{3000};
   bool over_xrc{};        ///< an initiator and a target at each end, with an XRC SRQ
   bool a_process_dies{};  ///< and another takes its place on the host
+  bool a_network_dies{};  ///< that of the first ports, for good; connections have both (APM)
   Duration partition;     ///< two hosts lose sight of each other for so long; zero: never
 
   /// The standard mix for a seed: 1 % loss, duplication and corruption, reordering; a death in one
@@ -33,7 +34,7 @@ struct RcScenario {
 /// Runs to the end and checks: SENDs arrive exactly once and in order, one completion for each
 /// signalled WQE in order, no completion before placement, atomics executed once, no byte outside
 /// what was asked for, RNR waits kept, no QP lost or stuck; the peers of the dead, and only they,
-/// are told.
+/// are told. Connections that are armed outlive the death of a network.
 [[nodiscard]] Outcome run(const RcScenario& scenario);
 
 }  // namespace weft::sim

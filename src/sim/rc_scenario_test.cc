@@ -31,6 +31,23 @@ TEST(RcSimulation, HoldsEveryCheckOverXrc) {
   }
 }
 
+/// Automatic path migration (IBTA vol 1 §17.2.8), of RC and over XRC in turn.
+TEST(RcSimulation, HoldsEveryCheckWhenANetworkDies) {
+  const testing::Seeds seeds = testing::seeds_of_environment();
+  std::uint64_t completions = 0;
+  for (std::uint64_t seed = seeds.first; seed < seeds.first + seeds.count; seed += 2) {
+    RcScenario scenario = RcScenario::of_seed(seed);
+    scenario.over_xrc = seed % 4 < 2;
+    scenario.partition = {};
+    scenario.a_process_dies = false;
+    scenario.a_network_dies = true;
+    const Outcome outcome = run(scenario);
+    ASSERT_TRUE(outcome.ok) << scenario.describe() << "\n" << outcome.failure;
+    completions += outcome.completions;
+  }
+  EXPECT_NE(completions, 0U);
+}
+
 TEST(RcSimulation, ReplaysASeedToTheByte) {
   for (const std::uint64_t seed : {3U, 9U, 19U}) {
     const Outcome first = run(RcScenario::of_seed(seed));
