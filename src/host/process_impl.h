@@ -21,6 +21,7 @@
 #include "fabric/counters.h"
 #include "host/clock.h"
 #include "host/control_socket.h"
+#include "host/deferred_events.h"
 #include "host/fabric_map.h"
 #include "host/lane.h"
 #include "host/multicast_route.h"
@@ -41,7 +42,9 @@ class HcaEventsOf final : public hca::HcaEvents {
  public:
   HcaEventsOf(std::uint32_t hca, Process::Impl& process, ProcessEvents& events)
       : hca_(hca), process_(process), events_(events) {}
-  void completion_event(hca::CompletionQueue& cq) override { events_.completion_event(hca_, cq); }
+  void completion_event(hca::CompletionQueue& cq) override {
+    DeferredEvents::tell(events_, hca_, cq);
+  }
   void completion_event_held(hca::CompletionQueue& cq, Duration period) override;
   void async_event(const hca::AsyncEvent& event) override { events_.async_event(hca_, event); }
   [[nodiscard]] bool wants_explanations() const override { return events_.wants_explanations(); }
@@ -246,6 +249,7 @@ struct Process::Impl {
   std::size_t drain(Lane& lane, hca::Flow flow, bool only_one_sided, bool leave_one_sided);
   void deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant at,
                std::span<QpCarrier*> touched, std::size_t& touched_count);
+  void take_earlier_responses(const Lane& lane);
 
   // process_moderation.cc
   void hold_event(CqCarrier& cq, Instant due);

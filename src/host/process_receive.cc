@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <optional>
 
 #include "base/process_slot.h"
 #include "hca/packet_record.h"
@@ -116,6 +117,10 @@ std::size_t Process::Impl::drain(Lane& lane, hca::Flow flow, bool only_one_sided
     return 0;
   }
   Lane::In& in = lane.in(flow);
+  std::optional<DeferredEvents> deferred;
+  if (flow == hca::Flow::Request) {
+    deferred.emplace();
+  }
   std::array<QpCarrier*, kBatch> touched;
   std::size_t touched_count = 0;
   std::size_t taken = 0;
@@ -162,7 +167,23 @@ std::size_t Process::Impl::drain(Lane& lane, hca::Flow flow, bool only_one_sided
     }
   }
   lane.tell_room();
+  if (deferred) {
+    deferred->stop();
+    if (deferred->has_any()) {
+      take_earlier_responses(lane);
+    }
+  }
   return taken;
+}
+
+/// What the peer answered before it sent what has just come, by whichever lane: a program that
+/// learns of the latter finds the former completed. A ring that another thread has is being seen
+/// to.
+void Process::Impl::take_earlier_responses(const Lane& lane) {
+  const std::uint32_t first = lane.number - lane.index;
+  for (std::uint32_t index = 0; index < kLanesPerPair; ++index) {
+    take_responses(*lanes[first + index]);
+  }
 }
 
 std::size_t Process::Impl::take_requests(Lane& lane, bool only_one_sided, bool leave_one_sided) {
