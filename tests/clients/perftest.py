@@ -50,7 +50,7 @@ def rows_at_least(count):
 
 def describe(text):
     """What the runs of a program vary, in words: the same for a part and for the whole."""
-    known = (("-e", "polling and events"), ("-q", "1 and 16 QPs"), ("-b", "one way and both"), ("-a", "every size to 8 MB"),
+    known = (("-e", "polling and events"), ("-q", "1 and 16 QPs"), ("-b", "one way and both"), ("-a", "every size (-a)"),
              ("-A", "fetch-add and compare-swap"))
     return ", ".join([f"MTU {', '.join(str(mtu) for mtu in MTUS)}", *(words for option, words in known if accepts(text, option))])
 

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 
+import verdicts
 import weft_clients
 
 SUITE = pathlib.Path("/usr/share/doc/rdma-core/tests")
@@ -161,10 +162,30 @@ def table(outcomes):
     files = {}
     for outcome in outcomes:
         files.setdefault(outcome.file, []).append(outcome.verdict)
-    for name, verdicts in [*sorted(files.items()), ("all", [outcome.verdict for outcome in outcomes])]:
-        ok, skipped, failed, error = (verdicts.count(verdict) for verdict in VERDICTS)
-        lines.append(f"{name:24} {len(verdicts):5} {ok:5} {skipped:8} {failed:7} {error:6}")
+    for name, found in [*sorted(files.items()), ("all", [outcome.verdict for outcome in outcomes])]:
+        ok, skipped, failed, error = (found.count(verdict) for verdict in VERDICTS)
+        lines.append(f"{name:24} {len(found):5} {ok:5} {skipped:8} {failed:7} {error:6}")
     return "\n".join(lines)
+
+
+def rows_of(outcomes, skips):
+    """For docs/COMPATIBILITY.md, by file. What a machine's own lack skips is no property of ours."""
+    files = {}
+    for outcome in outcomes:
+        files.setdefault(outcome.file, []).append(outcome)
+    rows = []
+    for name, tests in files.items():
+        counted = [test for test in tests if not skips.get(test.name, "").startswith(MACHINE)]
+        if not counted:
+            continue
+        if any(test.verdict in BAD for test in counted):
+            verdict = verdicts.FAILED
+        elif not any(test.verdict == "skipped" for test in counted):
+            verdict = verdicts.WORKS
+        else:
+            verdict = f"works in part, see {SKIPS.name}" if any(test.verdict == "ok" for test in counted) else f"not yet, see {SKIPS.name}"
+        rows.append(verdicts.Row("pyverbs", f"rdma-core's tests/{name}.py", verdict, verdicts.version_of_package("python3-pyverbs")))
+    return rows
 
 
 def become_ordinary(folder):
@@ -189,6 +210,8 @@ def main():
         return weft_clients.SKIPPED
     skips = read_skips(SKIPS)
     report = open(arguments.json, "w", encoding="utf-8") if arguments.json else None
+    whole = not arguments.match and not arguments.list
+    kept = verdicts.open_for(weft_clients.build_folder(), "pyverbs") if whole else None
     with tempfile.TemporaryDirectory(prefix="weft-pyverbs-") as name:
         folder = pathlib.Path(name)
         become_ordinary(folder)
@@ -207,6 +230,9 @@ def main():
                         print(f"{outcome.verdict:8} {outcome.name}" + (f": {outcome.detail}" if outcome.detail else ""), flush=True)
     if report:
         json.dump([dataclasses.asdict(outcome) for outcome in outcomes], report, indent=1)
+    if kept:
+        verdicts.write(kept, rows_of(outcomes, skips), whole)
+        kept.close()
     print("\n" + table(outcomes))
     found = complaints(outcomes, skips, not arguments.match)
     skipped = [outcome for outcome in outcomes if outcome.verdict == "skipped" and outcome.file != "test_rdmacm"]

@@ -30,10 +30,13 @@ def version_of(program):
     for name in dict.fromkeys((path, str(pathlib.Path(path).resolve()))):
         owner = subprocess.run(["dpkg-query", "--search", name], capture_output=True, text=True)
         if owner.returncode == 0:
-            package = owner.stdout.split(":")[0].split(",")[0]
-            shown = subprocess.run(["dpkg-query", "--show", package], capture_output=True, text=True)
-            return " ".join(shown.stdout.split("\n")[0].split())
+            return version_of_package(owner.stdout.split(":")[0].split(",")[0])
     return ""
+
+
+def version_of_package(package):
+    shown = subprocess.run(["dpkg-query", "--show", package], capture_output=True, text=True)
+    return " ".join(shown.stdout.split("\n")[0].split())
 
 
 def summarize(outcomes):
@@ -49,13 +52,24 @@ def summarize(outcomes):
     return rows
 
 
-def store(folder, suite, rows, whole):
-    """Keeps a suite's rows; `whole` when nothing of the suite was left out."""
-    versions = {client: version_of(client) for client in {row.client for row in rows}}
-    kept = [dataclasses.asdict(dataclasses.replace(row, version=row.version or versions[row.client])) for row in sorted(rows)]
+def open_for(folder, suite):
+    """The file that a suite's rows go to; for who gives up the right to open it later."""
     path = pathlib.Path(folder) / FOLDER / f"{suite}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"whole": whole, "rows": kept}, indent=1) + "\n", encoding="utf-8")
+    return open(path, "w", encoding="utf-8")
+
+
+def store(folder, suite, rows, whole):
+    """Keeps a suite's rows; `whole` when nothing of the suite was left out."""
+    with open_for(folder, suite) as file:
+        write(file, rows, whole)
+
+
+def write(file, rows, whole):
+    versions = {client: version_of(client) for client in {row.client for row in rows if not row.version}}
+    kept = [dataclasses.asdict(dataclasses.replace(row, version=row.version or versions[row.client])) for row in sorted(rows)]
+    json.dump({"whole": whole, "rows": kept}, file, indent=1)
+    file.write("\n")
 
 
 def load(folder):

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""docs/COMPATIBILITY.md: written from what the runners beside this found, and checked against it.
+
+    compatibility.py             the document says what the last runs found; exit status 1 when it does not
+    compatibility.py --write     writes it anew; every runner must have run as a whole (without --smoke) since
+    compatibility.py --rows      prints the rows of the last runs
+"""
+import argparse
+import pathlib
+import sys
+
+import verdicts
+import weft_clients
+
+DOCUMENT = weft_clients.ROOT / "docs" / "COMPATIBILITY.md"
+HEAD = """# Compatibility
+
+Programs of Debian 12, unmodified, between simulated hosts. Each row is a verdict of the runners in `tests/clients`, which write
+this page (`tests/clients/compatibility.py --write` after whole runs); `scripts/test` runs a part of each and fails when a verdict
+differs from what stands here. "Refused by the client itself" quotes what the client says on any InfiniBand network. Programs
+are started by `weft exec` or `weft run` as an ordinary program is, without any set-up but what a section names.
+"""
+SECTIONS = {
+    "tools": "ibverbs-utils: what lists and watches devices.",
+    "pingpong": "ibverbs-utils between two hosts, over every combination of events (`-e`), checked data (`-c`), MTU (`-m`) and size.",
+    "perftest": "Every combination of what a program's own help offers, by MTU 256, 1024 and 4096, on both of perftest's code paths "
+                "(`ibv_post_send`, and `ibv_wr_*` as on a ConnectX-5). perftest itself offers `-q` and `-b` only for bandwidths, no `-e` "
+                "for WRITE (its latency test polls memory), READ and atomics over RC and XRC alone, WRITE not over UD, and no option "
+                "for several SGEs: these combinations cannot be asked for.",
+    "qperf": "All tests of verbs, without RDMA-CM, with events and polling (`-cp1`), for several sizes of messages.",
+    "ucx": "`ucx_perftest` by UCP (`UCX_TLS` keeps it from shared memory, `UCX_NET_DEVICES=weft0:1` from TCP) with short, copied and "
+           "rendezvous messages, lists of buffers, unexpected messages, wake-ups and threads; and by UCT with short, copied and "
+           "zero-copy layouts. UCX finds the device by itself.",
+    "mpi": "Open MPI over UCX, each rank on a host of its own: `mpirun --mca plm isolated --mca pml ucx ... -np 1 weft exec h1 -- "
+           "PROGRAM : -np 1 weft exec h2 -- PROGRAM` (all options: `tests/clients/mpi.py`). The program, `mpi_ring.c`, checks every word.",
+    "pyverbs": "rdma-core's own test suite on one host, by file. Tests of other vendors' devices are left out; what is skipped, and why, is "
+               "in `tests/clients/pyverbs_skips.txt`.",
+}
+
+
+def document(suites):
+    return HEAD + verdicts.render(suites, SECTIONS)
+
+
+def check(text, suites):
+    """What is wrong with the document, in words."""
+    documented = verdicts.parse(text)
+    found = [] if document(documented) == text else ["the document is not as --write writes it: it is not edited by hand"]
+    found += [f"{suite}: has not run" for suite in SECTIONS if suite not in suites]
+    return found + verdicts.differences(documented, {suite: suites[suite] for suite in SECTIONS if suite in suites})
+
+
+def notes(text, suites):
+    """Packages of other versions than the document's: no fault, but worth a word."""
+    documented = {row.client: row.version for rows in verdicts.parse(text).values() for row in rows}
+    here = {row.client: row.version for _, rows in suites.values() for row in rows}
+    return [f"note: {client} is of {here[client]} here, of {version} in the document"
+            for client, version in documented.items() if client in here and here[client] != version]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--write", action="store_true", help="write the document from the last runs")
+    parser.add_argument("--rows", action="store_true", help="print the rows of the last runs")
+    arguments = parser.parse_args()
+    suites = verdicts.load(weft_clients.build_folder())
+    if arguments.rows:
+        for suite, (whole, rows) in suites.items():
+            for row in rows:
+                print(f"{suite}{'' if whole else ' (a part)'}: {row.client}: {row.what}: {row.verdict}")
+        return 0
+    if arguments.write:
+        lacking = [suite for suite in SECTIONS if not suites.get(suite, (False, []))[0]]
+        if lacking:
+            print(f"not written: no whole run of {', '.join(lacking)}")
+            return 1
+        DOCUMENT.write_text(document({suite: rows for suite, (_, rows) in suites.items()}), encoding="utf-8")
+        return 0
+    text = pathlib.Path(DOCUMENT).read_text(encoding="utf-8")
+    found = check(text, suites)
+    for line in (*notes(text, suites), *found):
+        print(line)
+    print(f"compatibility: {sum(len(rows) for _, rows in suites.values())} rows of {len(suites)} suites, {len(found)} differ from the document")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
