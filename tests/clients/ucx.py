@@ -42,7 +42,7 @@ def refused_by_uct(transport, test):
 
 
 def ucp_case(transports, test, options, iterations):
-    return weft_clients.Case(PROGRAM, ["-t", test, "-n", str(iterations), "-w", "50", *options],
+    return weft_clients.Case(PROGRAM, ["-t", test, "-n", str(iterations), "-w", "10", *options],
                              {"UCX_TLS": transports, "UCX_NET_DEVICES": DEVICE}, check=final_row, aspect=f"UCP, UCX_TLS={transports}: {test}")
 
 
@@ -51,8 +51,8 @@ def ucp_cases(smoke):
     for transports in UCP_TRANSPORTS:
         for test in (*UCP_MESSAGES, *UCP_MEMORY, *UCP_ATOMICS):
             sizes = (4, 8) if test in UCP_ATOMICS else UCP_SIZES
-            for size in sizes[-1:] if smoke else sizes:
-                found.append(ucp_case(transports, test, ["-s", str(size)], 100 if size > 100_000 else 500))
+            for size in sizes if not smoke else sizes[-1:] if test in UCP_ATOMICS else sizes[-2:-1]:
+                found.append(ucp_case(transports, test, ["-s", str(size)], 40 if size > 100_000 else 500))
             for way in () if smoke else UCP_WAYS.get(test, ()):
                 found.append(ucp_case(transports, test, way, 500))
     return found
@@ -66,7 +66,7 @@ def uct_cases(smoke):
             for layout in layouts[-1:] if smoke or refusal else layouts:
                 sizes = (8,) if test in ATOMICS else UCT_SIZES[layout]
                 for size in sizes[-1:] if smoke or refusal else sizes:
-                    arguments = ["-d", DEVICE, "-x", transport, "-t", test, "-D", layout, "-s", str(size), "-n", "500", "-w", "50"]
+                    arguments = ["-d", DEVICE, "-x", transport, "-t", test, "-D", layout, "-s", str(size), "-n", "500", "-w", "10"]
                     found.append(weft_clients.Case(PROGRAM, arguments, check=final_row, refusal=refusal,
                                                    aspect=f"UCT, {transport}: {test}"))
     return found
