@@ -57,8 +57,7 @@ class DeferredEvents {
   static inline thread_local constinit DeferredEvents* current_ = nullptr;
   DeferredEvents* outer_;
   std::size_t count_{};
-  std::array<Deferred, 32>
-      deferred_;  // policy: a CQ has one at a time, unless it is armed again meanwhile
+  std::array<Deferred, 32> deferred_;  // policy: a CQ has one, or more if it is armed meanwhile
 };
 
 }  // namespace weft::host
