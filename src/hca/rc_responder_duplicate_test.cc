@@ -44,6 +44,13 @@ TEST(RcResponder, CountsNoRepeatedReadAmongThoseOutstanding) {
   const auto completions = pair.poll(*pair.a().send_cq);
   ASSERT_EQ(completions.size(), 1U);
   EXPECT_EQ(completions[0].status, WcStatus::Success);
+
+  // Answered, the repeated one counts no more: neither for nor against the next.
+  post_read(pair, 128);
+  ASSERT_TRUE(pair.run());
+  const auto next = pair.poll(*pair.a().send_cq);
+  ASSERT_EQ(next.size(), 1U);
+  EXPECT_EQ(next[0].status, WcStatus::Success);
 }
 
 }  // namespace
