@@ -296,6 +296,33 @@ TEST(SharedReceiveQueue, RaisesItsLimitOnce) {
   EXPECT_FALSE(srq.take(wqe));
 }
 
+/// XRC: one target QP takes from SRQs of any width by turns. Each exchange of storage for smaller
+/// would have to be made good from the heap.
+TEST(SharedReceiveQueue, LeavesTheTakerItsLargerStorage) {
+  RecordedEvents events;
+  ProtectionDomain pd;
+  constexpr std::uint32_t kWide = 8;
+  SharedReceiveQueue narrow{pd, 4, 1, 0, LockPolicy::None, events};
+  SharedReceiveQueue wide{pd, 4, kWide, 0, LockPolicy::None, events};
+  const Sge one{.address = 1, .length = 10, .lkey = {}};
+  const std::vector<Sge> many(kWide, one);
+  ReceiveWqe wqe;
+  for (std::uint64_t round = 0; round < 10; ++round) {
+    ASSERT_TRUE(wide.post({.wr_id = round, .sges = many}));
+    ASSERT_TRUE(narrow.post({
+        .wr_id = round, .sges = {&one, 1}
+    }));
+    ASSERT_TRUE(wide.take(wqe));
+    EXPECT_EQ(wqe.length, 80U);
+    EXPECT_EQ(wqe.list.sges().size(), kWide);
+    ASSERT_TRUE(narrow.take(wqe));
+    EXPECT_EQ(wqe.length, 10U);
+    EXPECT_EQ(wqe.list.sges().size(), 1U);
+    EXPECT_EQ(wqe.list.sges()[0].address, 1U);
+    EXPECT_EQ(wqe.list.most(), kWide) << "what was made once stays";
+  }
+}
+
 TEST(Hca, RefusesToDestroyWhatIsInUse) {  // T-PD-1
   LoopbackPair pair;
   EXPECT_EQ(pair.a().hca.deallocate_pd(*pair.a().pd).error().code, ErrorCode::Busy);

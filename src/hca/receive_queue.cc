@@ -45,9 +45,13 @@ bool ReceiveQueue::take(ReceiveWqe& into) {
   ReceiveWqe& wqe = at(head_);
   into.wr_id = wqe.wr_id;
   into.length = wqe.length;
-  std::swap(into.list, wqe.list);
-  if (wqe.list.most() < max_sge_) {
-    wqe.list = ScatterList{max_sge_};  // the taker brought smaller storage, the first time
+  if (into.list.most() < max_sge_) {
+    into.list = ScatterList{max_sge_};  // for good: the taker's storage never becomes less
+  }
+  if (into.list.most() == max_sge_) {
+    std::swap(into.list, wqe.list);
+  } else {
+    into.list.assign(wqe.list.sges());
   }
   ++head_;
   --size_;

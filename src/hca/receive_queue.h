@@ -17,7 +17,7 @@ namespace weft::hca {
 class XrcDomain;
 
 /// Storage for a scatter list of up to so many elements. Receive WQEs hand it on: nothing is
-/// allocated or copied when one is taken.
+/// allocated when one is taken, nor copied unless the taker's is larger.
 class ScatterList {
  public:
   ScatterList() = default;
