@@ -53,7 +53,7 @@ bool TapSet::show(std::span<const fabric::Hop> hops, ByteSpan record_header,
 
 void TapSet::show_now(std::span<const fabric::Hop> hops, ByteSpan record_header,
                       std::span<const ByteSpan> payload) {
-  const bool has_room =
+  [[maybe_unused]] const bool has_room =
       reserve(hops, sizeof(TapRecord) + record_header.size() + total_bytes(payload));
   assert(has_room);
   const std::int64_t time = time_of_day().nanoseconds();
