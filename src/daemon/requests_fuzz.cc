@@ -115,6 +115,26 @@ class Desk {
       }
     }
   }
+  void apply(Program& program, const uabi::AddFault& request) {
+    const auto fault = fabric::read_fault(request.rule);
+    require(fault || !fault.error().reason.empty());
+    if (!fault || program.process) {
+      return;
+    }
+    require(fabric::read_fault(fabric::to_string(*fault)) == *fault);
+    if (const auto number = fabric().add_fault(*fault, now_)) {
+      require(fabric().faults().all().back().number == *number);
+      const std::vector<std::byte> image = fabric().next_tables();
+      require(fabric::TablesView::open(image).has_value());
+    }
+    static_cast<void>(fabric().faults().end_due(now_));
+    require(fabric().faults().next_end() > now_);
+  }
+  void apply(Program& program, const uabi::ClearFaults& request) {
+    if (!program.process) {
+      static_cast<void>(!fabric().faults().remove(request.number));
+    }
+  }
   void apply(Program& program, const auto&) {
     static_cast<void>(offences_.add(program.name, "messages that it may not send"));
     leave(program);
@@ -146,6 +166,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     desk.leave(program);
   }
   weft::daemon::require(weft::daemon::fabric().groups().empty());
+  weft::daemon::fabric().faults().remove_all();
+  for (const auto& port : weft::daemon::fabric().builder().ports()) {
+    using weft::fabric::PortState;  // whatever was down is up again
+    weft::daemon::require(port.peer == weft::fabric::kNoPort || port.state == PortState::Active);
+  }
   desk.pass_time(weft::Duration::milliseconds(20));
   return 0;
 }

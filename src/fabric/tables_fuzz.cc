@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "fabric/counters.h"
+#include "fabric/faults.h"
 #include "fabric/path.h"
 #include "fabric/standin_subnet_manager.h"
 #include "fabric/tables.h"
@@ -21,6 +23,12 @@ struct alignas(64) Line {
 
 void use_tables(const TablesView& view) {
   (void)show(view);
+  for (const FaultRecord& fault : view.faults()) {
+    (void)matches(fault, {.opcode = {}, .slid = {}, .dlid = {}, .dest_qp = {}, .psn = Psn{1}});
+    if (fault.egress != kNoPort) {
+      (void)port_name(view, fault.egress);
+    }
+  }
   for (std::uint32_t i = 0; i < view.ports().size() && i < 64; ++i) {
     const PortRecord& port = view.ports()[i];
     if (port.is_switch_port() && port.number != PortNumber{}) {
@@ -37,6 +45,10 @@ const std::vector<std::byte>& good_tables() {
   static const std::vector<std::byte> tables = [] {
     TablesBuilder builder{generate_fat_tree(4, 2).value()};
     (void)StandInSubnetManager{builder}.bring_up();
+    std::vector<FaultRecord> faults = records_of(*read_fault("drop p=0.5"), 0, {});
+    faults.push_back(faults.front());
+    faults.back().egress = PortIndex{3};
+    builder.set_faults(std::move(faults));
     return builder.build(1);
   }();
   return tables;
