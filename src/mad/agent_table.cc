@@ -1,0 +1,119 @@
+#include "mad/agent_table.h"
+
+#include <span>
+#include <utility>
+
+#include "wire/vendor_mad.h"
+
+namespace weft::mad {
+namespace {
+
+[[nodiscard]] unsigned number_of(wire::ManagementClass mgmt_class) {
+  return static_cast<unsigned>(mgmt_class);
+}
+
+[[nodiscard]] bool speaks(const Registration& registration, const wire::MadHeader& header,
+                          const MadBytes& mad) {
+  return registration.mgmt_class == header.mgmt_class &&
+         (!registration.oui || *registration.oui == wire::unpack<wire::VendorMad>(mad).oui);
+}
+
+}  // namespace
+
+bool belongs_to(wire::ManagementClass mgmt_class, InterfaceKind kind) {
+  const bool is_smp = mgmt_class == wire::ManagementClass::SubnLidRouted ||
+                      mgmt_class == wire::ManagementClass::SubnDirectedRoute;
+  return is_smp == (kind == InterfaceKind::Smi);
+}
+
+MethodSet methods(std::initializer_list<wire::MadMethod> list) {
+  MethodSet set;
+  for (const wire::MadMethod method : list) {
+    set.set(static_cast<std::uint8_t>(method) & ~unsigned{wire::kMethodResponseBit});
+  }
+  return set;
+}
+
+Result<void> AgentTable::check(const Registration& registration) const {
+  if (!belongs_to(registration.mgmt_class, kind_)) {
+    return fail(ErrorCode::InvalidArgument,
+                "class {:#x} does not belong to QP{}: SMPs go to QP0, all others to QP1",
+                number_of(registration.mgmt_class), kind_ == InterfaceKind::Smi ? 0 : 1);
+  }
+  const bool takes_oui = wire::is_vendor_with_oui(registration.mgmt_class);
+  if (registration.oui.has_value() != takes_oui) {
+    return fail(ErrorCode::InvalidArgument, "class {:#x} {}", number_of(registration.mgmt_class),
+                takes_oui ? "is a vendor's: name its OUI" : "has no OUI: only 0x30 to 0x4f have");
+  }
+  if (registration.oui && *registration.oui > 0xFF'FFFF) {
+    return fail(ErrorCode::InvalidArgument, "OUI {:#x} has more than 24 bits", *registration.oui);
+  }
+  for (const auto& [id, other] : agents_) {
+    const Registration& theirs = other.registration;
+    const MethodSet common = theirs.methods & registration.methods;
+    if (theirs.mgmt_class == registration.mgmt_class &&
+        theirs.class_version == registration.class_version && theirs.oui == registration.oui &&
+        common.any()) {
+      return fail(ErrorCode::Busy,
+                  "{} methods of class {:#x} version {} are agent {}'s ({}), which must be "
+                  "unregistered first",
+                  common.count(), number_of(registration.mgmt_class), registration.class_version,
+                  id.value(), theirs.name);
+    }
+  }
+  if (agents_.size() >= limit_) {
+    return fail(ErrorCode::OutOfMemory, "the interface has {} agents, which is its limit", limit_);
+  }
+  return {};
+}
+
+Result<AgentId> AgentTable::add(Registration registration, MadHandler* handler) {
+  if (const auto checked = check(registration); !checked) {
+    return std::unexpected(checked.error());
+  }
+  if (registration.methods.any() && handler == nullptr) {
+    return fail(ErrorCode::InvalidArgument, "an agent with methods needs a handler");
+  }
+  do {  // after 2^32 agents, past those that are still there
+    ++last_id_;
+  } while (last_id_ == 0 || agents_.contains(AgentId{last_id_}));
+  const AgentId id{last_id_};
+  agents_.emplace(id, Agent{.registration = std::move(registration), .handler = handler});
+  return id;
+}
+
+Result<void> AgentTable::remove(AgentId agent) {
+  if (agents_.erase(agent) == 0) {
+    return fail(ErrorCode::NotFound, "there is no agent {}", agent.value());
+  }
+  return {};
+}
+
+const Registration* AgentTable::registration(AgentId agent) const {
+  const auto found = agents_.find(agent);
+  return found == agents_.end() ? nullptr : &found->second.registration;
+}
+
+AgentTable::Lookup AgentTable::find(const MadBytes& mad) const {
+  const auto header =
+      wire::unpack<wire::MadHeader>(std::span{mad}.first<wire::kSizeOf<wire::MadHeader>>());
+  const auto method =
+      static_cast<std::uint8_t>(header.method) & ~unsigned{wire::kMethodResponseBit};
+  Verdict verdict = Verdict::NoClass;
+  for (const auto& [id, agent] : agents_) {
+    // An agent that only asks says nothing about what is answered here.
+    if (agent.registration.methods.none() || !speaks(agent.registration, header, mad)) {
+      continue;
+    }
+    if (agent.registration.class_version != header.class_version) {
+      verdict = verdict == Verdict::NoClass ? Verdict::NoVersion : verdict;
+    } else if (agent.registration.methods.test(method)) {
+      return {.verdict = Verdict::Found, .handler = agent.handler};
+    } else {
+      verdict = Verdict::NoMethod;
+    }
+  }
+  return {.verdict = verdict, .handler = nullptr};
+}
+
+}  // namespace weft::mad

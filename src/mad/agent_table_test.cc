@@ -1,0 +1,92 @@
+#include "mad/agent_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mad/testing/network.h"
+#include "wire/vendor_mad.h"
+
+namespace weft::mad {
+namespace {
+
+using ::testing::HasSubstr;
+using wire::MadMethod;
+using wire::ManagementClass;
+
+class AgentTableTest : public ::testing::Test {
+ protected:
+  AgentTable table{InterfaceKind::Gsi, 3};
+  TestAgent agent{[](MadRequest&) { return nullptr; }};
+};
+
+TEST_F(AgentTableTest, LetsTwoAgentsShareAClassByTheirMethods) {  // 29.6
+  ASSERT_TRUE(table.add(registration_of(ManagementClass::SubnAdm, {MadMethod::Get}), &agent));
+  EXPECT_TRUE(table.add(registration_of(ManagementClass::SubnAdm, {MadMethod::Report}), &agent));
+  const auto refused = table.add(
+      registration_of(ManagementClass::SubnAdm, {MadMethod::Set, MadMethod::Get}), &agent);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::Busy);
+  EXPECT_THAT(refused.error().reason, HasSubstr("agent 1's (test)"));
+}
+
+TEST_F(AgentTableTest, ForgetsWhatIsUnregistered) {
+  const auto id = table.add(registration_of(ManagementClass::Perf, {MadMethod::Get}), &agent);
+  ASSERT_TRUE(table.remove(*id));
+  EXPECT_FALSE(table.remove(*id));
+  EXPECT_TRUE(table.add(registration_of(ManagementClass::Perf, {MadMethod::Get}), &agent));
+}
+
+TEST_F(AgentTableTest, RefusesWhatCannotBe) {
+  EXPECT_FALSE(table.add(registration_of(ManagementClass::SubnLidRouted, {}), &agent));
+  EXPECT_FALSE(table.add(registration_of(ManagementClass::Perf, {MadMethod::Get}), nullptr));
+  Registration with_oui = registration_of(ManagementClass::Perf, {});
+  with_oui.oui = 1;
+  EXPECT_FALSE(table.add(with_oui, nullptr));
+  EXPECT_FALSE(table.add(registration_of(static_cast<ManagementClass>(0x30), {}), nullptr));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(table.add(registration_of(ManagementClass::Perf, {}), nullptr));
+  }
+  const auto refused = table.add(registration_of(ManagementClass::Perf, {}), nullptr);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::OutOfMemory);
+}
+
+TEST_F(AgentTableTest, TellsVendorsApartByTheirOui) {
+  TestAgent other{[](MadRequest&) { return nullptr; }};
+  constexpr auto kClass = static_cast<ManagementClass>(0x30);
+  Registration first = registration_of(kClass, {MadMethod::Get});
+  first.oui = 0x001405;
+  Registration second = first;
+  second.oui = 0x0002C9;
+  ASSERT_TRUE(table.add(first, &agent));
+  ASSERT_TRUE(table.add(second, &other));
+  wire::VendorMad mad;
+  mad.header.mgmt_class = kClass;
+  mad.header.method = MadMethod::Get;
+  mad.oui = 0x0002C9;
+  EXPECT_EQ(table.find(wire::pack(mad)).handler, &other);
+  mad.oui = 0x000001;
+  EXPECT_EQ(table.find(wire::pack(mad)).verdict, AgentTable::Verdict::NoClass);
+}
+
+TEST_F(AgentTableTest, SaysWhatIsMissing) {
+  ASSERT_TRUE(table.add(registration_of(ManagementClass::Perf, {MadMethod::Get}), &agent));
+  const auto verdict_of = [this](wire::MadHeader header) {
+    MadMessage message;
+    message.set_header(header);
+    return table.find(message.mad).verdict;
+  };
+  EXPECT_EQ(verdict_of({.mgmt_class = ManagementClass::Perf, .method = MadMethod::Get}),
+            AgentTable::Verdict::Found);
+  EXPECT_EQ(verdict_of({.mgmt_class = ManagementClass::Perf, .method = MadMethod::Set}),
+            AgentTable::Verdict::NoMethod);
+  EXPECT_EQ(
+      verdict_of(
+          {.mgmt_class = ManagementClass::Perf, .class_version = 2, .method = MadMethod::Get}),
+      AgentTable::Verdict::NoVersion);
+  EXPECT_EQ(verdict_of({.mgmt_class = ManagementClass::DevMgt, .method = MadMethod::Get}),
+            AgentTable::Verdict::NoClass);
+}
+
+}  // namespace
+}  // namespace weft::mad

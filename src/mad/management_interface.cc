@@ -1,0 +1,194 @@
+#include "mad/management_interface.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace weft::mad {
+
+std::optional<Deferral> MadRequest::defer() {
+  const bool has_room = interface_.served_ < interface_.limits_.served_exchanges ||
+                        interface_.exchanges_.contains(key_);
+  if (!has_room) {
+    ++interface_.counters_.discarded;
+    return std::nullopt;
+  }
+  const auto place = interface_.serve(key_, source);
+  place->second.phase = Exchange::Phase::Deferred;
+  interface_.arm(place, now + interface_.limits_.deferral);
+  return Deferral{.key = key_, .to = source};
+}
+
+ManagementInterface::ManagementInterface(InterfaceKind kind, const Limits& limits)
+    : kind_(kind),
+      limits_(limits),
+      agents_(kind, limits.agents),
+      pacer_(limits.mad_interval, limits.burst) {
+  assert(limits.in_flight != 0 && limits.rmpp_window != 0);
+}
+
+ManagementInterface::~ManagementInterface() {
+  is_closing_ = true;
+  while (!key_of_.empty()) {
+    const auto place = exchanges_.find(key_of_.begin()->second);
+    complete(place, {.status = TransactionStatus::Cancelled}, Instant{});
+  }
+}
+
+Result<AgentId> ManagementInterface::register_agent(Registration registration,
+                                                    MadHandler* handler) {
+  return agents_.add(std::move(registration), handler);
+}
+
+Result<void> ManagementInterface::unregister_agent(AgentId agent, Instant now) {
+  if (auto removed = agents_.remove(agent); !removed) {
+    return removed;
+  }
+  // A handler may begin and end others meanwhile, so each look starts again behind the last one.
+  TransactionId last;
+  for (auto next = key_of_.upper_bound(last); next != key_of_.end();
+       next = key_of_.upper_bound(last)) {
+    last = next->first;
+    const auto place = exchanges_.find(next->second);
+    if (place->second.agent == agent) {
+      ++counters_.cancelled;
+      complete(place, {.status = TransactionStatus::Cancelled}, now);
+    }
+  }
+  return {};
+}
+
+void ManagementInterface::set_subnet_manager(Lid lid, ServiceLevel sl) {
+  subnet_manager_.lid = lid;
+  subnet_manager_.sl = sl;
+}
+
+void ManagementInterface::transmit(const MadAddress& to, const MadBytes& mad) {
+  if (out_.size() >= limits_.queued_mads) {
+    ++counters_.discarded;  // whoever needs it asks again
+    return;
+  }
+  out_.push_back({.address = to, .bytes = mad});
+}
+
+void ManagementInterface::arm(Place place, Instant deadline) {
+  deadlines_.erase({place->second.deadline, place->first});
+  place->second.deadline = deadline;
+  if (deadline != Instant::never()) {
+    deadlines_.emplace(deadline, place->first);
+  }
+}
+
+void ManagementInterface::erase(Place place) {
+  arm(place, Instant::never());
+  if (place->second.receiver) {
+    receiving_bytes_ -= place->second.receiver->bytes_held();
+  }
+  if (place->first.side == Side::Server) {
+    --served_;
+  }
+  exchanges_.erase(place);
+}
+
+void ManagementInterface::expire(Place place, Instant now) {
+  Exchange& exchange = place->second;
+  switch (exchange.phase) {
+    case Phase::Waiting:
+      assert(false && "what waits has no deadline");
+      break;
+    case Phase::Sending:
+      exchange.sender->handle_timeout(now);
+      if (exchange.sender->state() == RmppSender::State::Failed) {
+        return sender_failed(place, now);
+      }
+      return send_segments(place, now);
+    case Phase::Asked:
+      return retry_or_give_up(place, now);
+    case Phase::Receiving: {
+      const std::size_t held = exchange.receiver->bytes_held();
+      const auto abort = exchange.receiver->handle_timeout(now);
+      receiving_bytes_ -= held - exchange.receiver->bytes_held();
+      assert(abort.has_value());
+      reply(exchange.peer, exchange.receiver->first(), *abort);
+      ++counters_.timed_out;
+      if (place->first.side == Side::Client) {
+        return complete(
+            place,
+            {.status = TransactionStatus::RmppFailed, .rmpp_status = exchange.receiver->failure()},
+            now);
+      }
+      return erase(place);
+    }
+    case Phase::Deferred:
+      ++counters_.timed_out;
+      return erase(place);
+    case Phase::Lingering:
+      return erase(place);
+  }
+}
+
+void ManagementInterface::handle_timeout(Instant now) {
+  // Whatever expires is over or armed for later than now, so this ends.
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const auto place = exchanges_.find(deadlines_.begin()->second);
+    arm(place, Instant::never());
+    expire(place, now);
+  }
+}
+
+std::optional<MadPacket> ManagementInterface::poll_transmit(Instant now) {
+  if (out_.empty() || !pacer_.may_pass(now)) {
+    return std::nullopt;
+  }
+  const MadPacket packet = out_.front();
+  out_.pop_front();
+  pacer_.pass(now);
+  ++counters_.sent;
+  snoop(Way::Sent, packet.address, packet.bytes);
+  return packet;
+}
+
+Instant ManagementInterface::deadline() const {
+  const Instant timer = deadlines_.empty() ? Instant::never() : deadlines_.begin()->first;
+  return out_.empty() ? timer : std::min(timer, pacer_.next());
+}
+
+std::uint32_t ManagementInterface::add_snooper(Snooper snooper) {
+  snoopers_.emplace(++last_snooper_, std::move(snooper));
+  return last_snooper_;
+}
+
+void ManagementInterface::snoop(Way way, const MadAddress& address, ByteSpan bytes) const {
+  for (const auto& [id, snooper] : snoopers_) {
+    snooper(way, address, bytes);
+  }
+}
+
+void ManagementInterface::check_invariants() const {
+  std::size_t in_flight = 0;
+  std::size_t served = 0;
+  std::size_t held = 0;
+  std::size_t armed = 0;
+  std::size_t open = 0;
+  for (const auto& [key, exchange] : exchanges_) {
+    const bool is_open = key.side == Side::Client && exchange.phase != Phase::Lingering;
+    open += is_open ? 1 : 0;
+    in_flight += is_open && exchange.phase != Phase::Waiting ? 1 : 0;
+    served += key.side == Side::Server ? 1 : 0;
+    held += exchange.receiver ? exchange.receiver->bytes_held() : 0;
+    armed += exchange.deadline != Instant::never() ? 1 : 0;
+    assert((exchange.deadline == Instant::never()) == (exchange.phase == Phase::Waiting));
+    assert(exchange.deadline == Instant::never() || deadlines_.contains({exchange.deadline, key}));
+    assert(exchange.phase != Phase::Sending || exchange.sender.has_value());
+    assert(exchange.phase != Phase::Receiving || exchange.receiver.has_value());
+    assert(!is_open || key_of_.at(exchange.transaction) == key);
+  }
+  assert(in_flight == in_flight_ && in_flight <= limits_.in_flight);
+  assert(served == served_ && served <= limits_.served_exchanges);
+  assert(held == receiving_bytes_);
+  assert(armed == deadlines_.size());
+  assert(open == key_of_.size() && open <= limits_.transactions);
+  assert(out_.size() <= limits_.queued_mads);
+}
+
+}  // namespace weft::mad

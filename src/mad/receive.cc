@@ -1,0 +1,194 @@
+// ManagementInterface as one who is spoken to: checks, agents and answers.
+
+#include <span>
+#include <utility>
+
+#include "mad/management_interface.h"
+
+namespace weft::mad {
+namespace {
+
+[[nodiscard]] wire::MadHeader header_of(const MadBytes& mad) {
+  return wire::unpack<wire::MadHeader>(std::span{mad}.first<wire::kSizeOf<wire::MadHeader>>());
+}
+
+[[nodiscard]] ExchangeKey key_from(const MadAddress& source, const wire::MadHeader& header) {
+  return {.side = is_answer(header) ? Side::Client : Side::Server,
+          .transaction_id = header.transaction_id,
+          .mgmt_class = header.mgmt_class,
+          .lid = source.global ? Lid{} : source.lid,
+          .gid = source.global ? source.global->gid : Gid{}};
+}
+
+}  // namespace
+
+void ManagementInterface::handle_mad(const MadAddress& source, ByteSpan bytes, Instant now) {
+  ++counters_.received;
+  snoop(Way::Received, source, bytes);
+  if (bytes.size() != wire::kMadBytes) {  // R-MI-5
+    ++counters_.wrong_size;
+    return;
+  }
+  MadBytes mad{};
+  copy_bytes(mad, bytes);
+  const wire::MadHeader header = header_of(mad);
+  if (header.base_version != wire::kMadBaseVersion) {
+    ++counters_.bad_version;
+    return refuse(source, mad, wire::kMadStatusBadVersion);
+  }
+  if (!belongs_to(header.mgmt_class, kind_)) {  // §13.5.1: never answered
+    ++counters_.unsupported_class;
+    return;
+  }
+  if (has_rmpp_header(header.mgmt_class) && rmpp_of(mad).is_active) {
+    return handle_rmpp(source, mad, now);
+  }
+  if (is_answer(header)) {
+    handle_answer(source, mad, now);
+  } else {
+    handle_request(source, mad, now);
+  }
+}
+
+/// What a MAD belongs to: by the exact address, or for a client by none, as directed requests go.
+ManagementInterface::Place ManagementInterface::find(const MadAddress& source,
+                                                     const wire::MadHeader& header) {
+  ExchangeKey key = key_from(source, header);
+  auto place = exchanges_.find(key);
+  if (place == exchanges_.end() && key.side == Side::Client && !source.global) {
+    key.lid = Lid{};
+    place = exchanges_.find(key);
+  }
+  return place;
+}
+
+void ManagementInterface::handle_answer(const MadAddress& source, const MadBytes& mad,
+                                        Instant now) {
+  const wire::MadHeader header = header_of(mad);
+  const auto place = find(source, header);
+  if (place == exchanges_.end() || place->second.phase == Phase::Lingering ||
+      place->second.phase == Phase::Waiting) {
+    ++counters_.unmatched_answers;
+    return;
+  }
+  const MadMessage answer{.mad = mad};
+  Exchange& exchange = place->second;
+  const std::uint16_t status = answer.status();
+  const bool may_ask_again = exchange.phase == Phase::Asked && !exchange.request.is_rmpp;
+  if ((status & wire::kMadStatusBusy) != 0 && may_ask_again &&
+      exchange.sends <= exchange.options.retries) {
+    // §13.4.7: the same request may be sent again; not at once, and not for ever.
+    ++counters_.busy;
+    return arm(place, now + patience(exchange));
+  }
+  if ((status & wire::kMadStatusRedirect) != 0 && may_ask_again && redirect(place, answer, now)) {
+    return;
+  }
+  complete(place, {.status = TransactionStatus::Answered, .answer = &answer, .source = source},
+           now);
+}
+
+/// The agent that answers a request; if there is none, that is counted and said.
+MadHandler* ManagementInterface::handler_for(const MadAddress& source, const MadBytes& mad) {
+  const AgentTable::Lookup lookup = agents_.find(mad);
+  switch (lookup.verdict) {
+    case AgentTable::Verdict::Found:
+      break;
+    case AgentTable::Verdict::NoClass:  // no status says so; the kernel's MAD layer takes this one
+      ++counters_.unsupported_class;
+      refuse(source, mad, wire::kMadStatusMethodAttributeUnsupported);
+      break;
+    case AgentTable::Verdict::NoVersion:
+      ++counters_.bad_version;
+      refuse(source, mad, wire::kMadStatusBadVersion);
+      break;
+    case AgentTable::Verdict::NoMethod:
+      ++counters_.unsupported_method;
+      refuse(source, mad, wire::kMadStatusMethodUnsupported);
+      break;
+  }
+  return lookup.handler;
+}
+
+void ManagementInterface::handle_request(const MadAddress& source, const MadBytes& mad,
+                                         Instant now) {
+  const ExchangeKey key = key_from(source, header_of(mad));
+  const auto place = exchanges_.find(key);
+  if (place != exchanges_.end()) {
+    if (place->second.phase != Phase::Lingering) {
+      ++counters_.duplicates;
+      return;
+    }
+    erase(place);
+  }
+  if (MadHandler* const handler = handler_for(source, mad)) {
+    deliver(*handler, key, source, {.mad = mad}, now);
+  }
+}
+
+void ManagementInterface::deliver(MadHandler& handler, const ExchangeKey& key,
+                                  const MadAddress& source, MadMessage request, Instant now) {
+  MadRequest in_hand{*this, key, source, std::move(request), now};
+  const MadMessage* const message = handler.handle(in_hand);
+  if (message != nullptr) {
+    answer(key, source, *message, now);
+  }
+}
+
+/// Sends an agent's answer, in segments if it is one of RMPP.
+void ManagementInterface::answer(const ExchangeKey& key, const MadAddress& to, MadMessage message,
+                                 Instant now) {
+  wire::MadHeader header = message.header();
+  header.mgmt_class = key.mgmt_class;
+  header.transaction_id = key.transaction_id;
+  message.set_header(header);
+  turn_into_response(message);
+  auto place = exchanges_.find(key);
+  if (message.is_rmpp && has_rmpp_header(key.mgmt_class) &&
+      message.data.size() <= limits_.rmpp_message_bytes &&
+      (place != exchanges_.end() || served_ < limits_.served_exchanges)) {
+    place = serve(key, to);
+    return start_sending(place, std::move(message), now);
+  }
+  if (place != exchanges_.end() && place->second.phase == Phase::Deferred) {
+    erase(place);
+  }
+  if (message.is_rmpp) {
+    ++counters_.discarded;
+    message.set_status(wire::kMadStatusBusy);
+  }
+  transmit(to, message.mad);
+}
+
+Result<void> ManagementInterface::respond(const Deferral& deferral, MadMessage message,
+                                          Instant now) {
+  const auto place = exchanges_.find(deferral.key);
+  if (place == exchanges_.end() || place->second.phase != Phase::Deferred) {
+    return fail(ErrorCode::NotFound, "transaction ID {:#x} was answered before, or given up",
+                deferral.key.transaction_id);
+  }
+  if (message.is_rmpp && !has_rmpp_header(deferral.key.mgmt_class)) {
+    return fail(ErrorCode::NotSupported, "MADs of class {:#x} have no RMPP header",
+                static_cast<unsigned>(deferral.key.mgmt_class));
+  }
+  answer(deferral.key, deferral.to, std::move(message), now);
+  return {};
+}
+
+/// Says what is not supported, to those who wait for an answer (IBTA vol 1 §13.4.7).
+void ManagementInterface::refuse(const MadAddress& source, const MadBytes& mad,
+                                 std::uint16_t status) {
+  MadMessage message{.mad = mad};
+  const wire::MadMethod method = message.header().method;
+  if (method == wire::MadMethod::Trap || !response_method(method)) {
+    return;
+  }
+  if (has_rmpp_header(message.header().mgmt_class)) {
+    set_rmpp(message.mad, {});
+  }
+  message.set_status(status);
+  turn_into_response(message);
+  transmit(source, message.mad);
+}
+
+}  // namespace weft::mad

@@ -1,0 +1,268 @@
+// ManagementInterface and messages of many segments (IBTA vol 1 §13.6).
+
+#include <span>
+#include <utility>
+
+#include "mad/management_interface.h"
+
+namespace weft::mad {
+namespace {
+
+[[nodiscard]] wire::MadHeader header_of(const MadBytes& mad) {
+  return wire::unpack<wire::MadHeader>(std::span{mad}.first<wire::kSizeOf<wire::MadHeader>>());
+}
+
+}  // namespace
+
+/// An ACK, STOP or ABORT has the R bit that the segment it speaks of has not, so whose exchange it
+/// belongs to follows from that bit as for every other MAD.
+void ManagementInterface::handle_rmpp(const MadAddress& source, const MadBytes& mad, Instant now) {
+  const wire::Rmpp rmpp = rmpp_of(mad);
+  const auto place = find(source, header_of(mad));
+  if (rmpp.version == wire::kRmppVersion && rmpp.type == wire::RmppType::Data) {
+    return handle_data(source, mad, now);
+  }
+  if (place == exchanges_.end() || place->second.phase == Phase::Waiting) {
+    ++counters_.unmatched_answers;
+    return;
+  }
+  if (rmpp.version != wire::kRmppVersion) {
+    return end_by_us(place, mad, wire::RmppStatus::UnsupportedVersion, now);
+  }
+  switch (rmpp.type) {
+    case wire::RmppType::Ack:
+      return handle_ack(place, mad, now);
+    case wire::RmppType::Stop:
+    case wire::RmppType::Abort:
+      return end_by_peer(place, rmpp.status, now);
+    case wire::RmppType::None:
+    case wire::RmppType::Data:
+      break;
+  }
+  end_by_us(place, mad, wire::RmppStatus::BadType, now);
+}
+
+RmppReceiver ManagementInterface::make_receiver(wire::ManagementClass mgmt_class,
+                                                Instant now) const {
+  return {
+      mgmt_class,
+      {.window = limits_.rmpp_window,
+        .message_bytes = limits_.rmpp_message_bytes,
+        .total_time = limits_.rmpp_total_time},
+      now
+  };
+}
+
+/// The exchange of a request by another, made if it is new. There must be room.
+ManagementInterface::Place ManagementInterface::serve(const ExchangeKey& key,
+                                                      const MadAddress& peer) {
+  const auto [place, is_new] = exchanges_.try_emplace(key);
+  if (is_new) {
+    ++served_;
+    place->second.peer = peer;
+  }
+  return place;
+}
+
+void ManagementInterface::handle_data(const MadAddress& source, const MadBytes& mad, Instant now) {
+  const wire::MadHeader header = header_of(mad);
+  auto place = find(source, header);
+  if (place != exchanges_.end() && place->second.phase != Phase::Waiting) {
+    return take_data(place, mad, now);
+  }
+  if (is_answer(header)) {
+    ++counters_.unmatched_answers;
+    return;
+  }
+  if (!rmpp_of(mad).is_first) {
+    ++counters_.discarded;  // the first segment was lost, or ours to forget
+    return;
+  }
+  if (handler_for(source, mad) == nullptr) {
+    return;
+  }
+  if (served_ >= limits_.served_exchanges) {
+    wire::Rmpp stop = make_receiver(header.mgmt_class, now).stop();
+    return reply(source, mad, stop);
+  }
+  place = serve({.side = Side::Server,
+                 .transaction_id = header.transaction_id,
+                 .mgmt_class = header.mgmt_class,
+                 .lid = source.global ? Lid{} : source.lid,
+                 .gid = source.global ? source.global->gid : Gid{}},
+                source);
+  place->second.phase = Phase::Receiving;
+  place->second.receiver = make_receiver(header.mgmt_class, now);
+  arm(place, place->second.receiver->deadline());
+  take_data(place, mad, now);
+}
+
+void ManagementInterface::take_data(Place place, const MadBytes& mad, Instant now) {
+  Exchange& exchange = place->second;
+  const bool is_client = place->first.side == Side::Client;
+  if (!exchange.receiver) {
+    if (!is_client || !rmpp_of(mad).is_first) {
+      ++counters_.duplicates;
+      return;
+    }
+    // The answer also says that the whole request arrived.
+    exchange.phase = Phase::Receiving;
+    exchange.sender.reset();
+    exchange.receiver = make_receiver(place->first.mgmt_class, now);
+    arm(place, exchange.receiver->deadline());
+  }
+  const bool was_receiving = exchange.receiver->state() == RmppReceiver::State::Receiving;
+  const std::size_t held = exchange.receiver->bytes_held();
+  const bool has_room = receiving_bytes_ + wire::kMadBytes <= limits_.rmpp_total_bytes;
+  const auto answer =
+      has_room || !was_receiving ? exchange.receiver->handle_data(mad) : exchange.receiver->stop();
+  receiving_bytes_ += exchange.receiver->bytes_held();
+  receiving_bytes_ -= held;
+  if (answer) {
+    reply(exchange.peer, mad, *answer);
+  }
+  if (!was_receiving || exchange.receiver->state() == RmppReceiver::State::Receiving) {
+    return;
+  }
+  if (exchange.receiver->state() == RmppReceiver::State::Failed) {
+    if (is_client) {
+      complete(
+          place,
+          {.status = TransactionStatus::RmppFailed, .rmpp_status = exchange.receiver->failure()},
+          now);
+    } else {
+      erase(place);
+    }
+    return;
+  }
+  receiving_bytes_ -= exchange.receiver->bytes_held();
+  MadMessage message = exchange.receiver->take();
+  if (is_client) {
+    const MadAddress source = exchange.peer;
+    return complete(
+        place, {.status = TransactionStatus::Answered, .answer = &message, .source = source}, now);
+  }
+  exchange.phase = Phase::Lingering;
+  arm(place, now + limits_.linger);
+  const ExchangeKey key = place->first;
+  const MadAddress source = exchange.peer;
+  if (MadHandler* const handler = handler_for(source, message.mad)) {
+    deliver(*handler, key, source, std::move(message), now);
+  }
+}
+
+void ManagementInterface::start_sending(Place place, MadMessage message, Instant now) {
+  Exchange& exchange = place->second;
+  const Duration wait =
+      place->first.side == Side::Client ? exchange.options.timeout : limits_.rmpp_response_time;
+  const unsigned retries =
+      place->first.side == Side::Client ? exchange.options.retries : limits_.rmpp_retries;
+  exchange.phase = Phase::Sending;
+  exchange.sender.emplace(std::move(message),
+                          RmppSender::Options{.response_time = wait,
+                                              .retries = retries,
+                                              .total_time = limits_.rmpp_total_time,
+                                              .window = limits_.rmpp_window},
+                          now);
+  send_segments(place, now);
+}
+
+void ManagementInterface::send_segments(Place place, Instant now) {
+  RmppSender& sender = *place->second.sender;
+  const std::uint32_t resent = sender.resent();
+  while (const auto segment = sender.next_segment(now)) {
+    transmit(place->second.peer, *segment);
+  }
+  counters_.resent += sender.resent() - resent;
+  arm(place, sender.deadline());
+}
+
+void ManagementInterface::handle_ack(Place place, const MadBytes& mad, Instant now) {
+  Exchange& exchange = place->second;
+  if (!exchange.sender) {
+    return;  // turns a two-sided exchange round, which needs nothing here: the window begins with 1
+  }
+  const bool is_client = place->first.side == Side::Client;
+  if (exchange.phase == Phase::Sending) {
+    exchange.sender->handle_ack(rmpp_of(mad), now);
+    if (exchange.sender->state() == RmppSender::State::Failed) {
+      return sender_failed(place, now);
+    }
+    if (exchange.sender->state() == RmppSender::State::Sending) {
+      return send_segments(place, now);
+    }
+    if (!is_client) {
+      if (!exchange.receiver) {
+        return erase(place);
+      }
+      exchange.sender.reset();
+      exchange.phase = Phase::Lingering;
+      return arm(place, now + limits_.linger);
+    }
+    if (!exchange.options.expects_answer) {
+      return complete(place, {.status = TransactionStatus::Sent}, now);
+    }
+    exchange.phase = Phase::Asked;
+    arm(place, now + exchange.options.timeout * (std::int64_t{exchange.options.retries} + 1));
+  }
+  if (is_client && exchange.phase == Phase::Asked) {
+    // §13.6.3: an ACK of segment 0 gives the other side its turn, again if this ACK came again.
+    wire::Rmpp turn = rmpp_reply(wire::RmppType::Ack, wire::RmppStatus::Normal);
+    turn.data2 = 1;
+    reply(exchange.peer, mad, turn);
+  }
+}
+
+/// Answers a segment or an ACK: its headers with the R bit turned, and no data.
+void ManagementInterface::reply(const MadAddress& to, const MadBytes& mad, const wire::Rmpp& rmpp) {
+  MadMessage message{.mad = mad};
+  wire::MadHeader header = message.header();
+  header.method = static_cast<wire::MadMethod>(static_cast<std::uint8_t>(header.method) ^
+                                               wire::kMethodResponseBit);
+  message.set_header(header);
+  set_rmpp(message.mad, rmpp);
+  const auto data = std::span{message.mad}.subspan(data_offset(header.mgmt_class));
+  std::ranges::fill(data, std::byte{});
+  counters_.rmpp_refused += rmpp.type == wire::RmppType::Ack ? 0 : 1;
+  transmit(to, message.mad);
+}
+
+void ManagementInterface::sender_failed(Place place, Instant now) {
+  Exchange& exchange = place->second;
+  const wire::RmppStatus status = exchange.sender->failure();
+  MadBytes mad = exchange.sender->header();
+  set_rmpp(mad, rmpp_reply(wire::RmppType::Abort, status));
+  ++counters_.rmpp_refused;
+  transmit(exchange.peer, mad);
+  if (place->first.side == Side::Server) {
+    return erase(place);
+  }
+  const bool is_timeout =
+      status == wire::RmppStatus::TooManyRetries || status == wire::RmppStatus::TotalTimeTooLong;
+  counters_.timed_out += is_timeout ? 1 : 0;
+  complete(place,
+           {.status = is_timeout ? TransactionStatus::TimedOut : TransactionStatus::RmppFailed,
+            .rmpp_status = status},
+           now);
+}
+
+void ManagementInterface::end_by_us(Place place, const MadBytes& mad, wire::RmppStatus status,
+                                    Instant now) {
+  reply(place->second.peer, mad, rmpp_reply(wire::RmppType::Abort, status));
+  end(place, status, now);
+}
+
+void ManagementInterface::end_by_peer(Place place, wire::RmppStatus status, Instant now) {
+  ++counters_.rmpp_ended_by_peer;
+  end(place, status, now);
+}
+
+void ManagementInterface::end(Place place, wire::RmppStatus status, Instant now) {
+  if (place->first.side == Side::Client && place->second.phase != Phase::Lingering) {
+    complete(place, {.status = TransactionStatus::RmppFailed, .rmpp_status = status}, now);
+  } else {
+    erase(place);
+  }
+}
+
+}  // namespace weft::mad

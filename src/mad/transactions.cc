@@ -1,0 +1,283 @@
+// ManagementInterface as one who asks: requests until they are answered, given up or cancelled.
+
+#include <algorithm>
+#include <cassert>
+#include <span>
+#include <utility>
+
+#include "mad/management_interface.h"
+#include "wire/class_port_info.h"
+
+namespace weft::mad {
+namespace {
+
+constexpr unsigned kHalf = 32;  // bits of a TID that name the agent
+
+[[nodiscard]] ExchangeKey key_of_request(const MadMessage& request, const MadAddress& to) {
+  const wire::MadHeader header = request.header();
+  ExchangeKey key{.side = Side::Client,
+                  .transaction_id = header.transaction_id,
+                  .mgmt_class = header.mgmt_class,
+                  .lid = {},
+                  .gid = {}};
+  if (to.global) {
+    key.gid = to.global->gid;
+  } else if (header.mgmt_class != wire::ManagementClass::SubnDirectedRoute &&
+             !to.lid.is_permissive()) {
+    key.lid = to.lid;
+  }
+  return key;
+}
+
+}  // namespace
+
+Result<void> ManagementInterface::check_request(AgentId agent, const MadMessage& message) const {
+  const Registration* const registration = agents_.registration(agent);
+  const wire::MadHeader header = message.header();
+  if (is_closing_) {
+    return fail(ErrorCode::NoSuchDevice, "the management interface is being destroyed");
+  }
+  if (registration == nullptr) {
+    return fail(ErrorCode::InvalidArgument, "there is no agent {}: register one", agent.value());
+  }
+  if (header.mgmt_class != registration->mgmt_class) {
+    return fail(ErrorCode::InvalidArgument, "a MAD of class {:#x} by an agent of class {:#x}",
+                static_cast<unsigned>(header.mgmt_class),
+                static_cast<unsigned>(registration->mgmt_class));
+  }
+  if (message.is_rmpp && !has_rmpp_header(header.mgmt_class)) {
+    return fail(ErrorCode::NotSupported, "MADs of class {:#x} have no RMPP header",
+                static_cast<unsigned>(header.mgmt_class));
+  }
+  if (message.data.size() > limits_.rmpp_message_bytes) {
+    return fail(ErrorCode::InvalidArgument, "a message of {} bytes; at most {} are possible",
+                message.data.size(), limits_.rmpp_message_bytes);
+  }
+  return {};
+}
+
+Result<TransactionId> ManagementInterface::send(AgentId agent, const MadAddress& to,
+                                                MadMessage request,
+                                                const TransactionOptions& options,
+                                                CompletionHandler handler, Instant now) {
+  if (const auto checked = check_request(agent, request); !checked) {
+    return std::unexpected(checked.error());
+  }
+  wire::MadHeader header = request.header();
+  if (is_answer(header)) {
+    return fail(ErrorCode::InvalidArgument, "method {:#x} is an answer: post it",
+                static_cast<unsigned>(header.method));
+  }
+  if (!options.expects_answer && !request.is_rmpp) {
+    return fail(ErrorCode::InvalidArgument,
+                "nothing would end a transaction without answer and without RMPP: post it");
+  }
+  if (options.timeout <= Duration{}) {
+    return fail(ErrorCode::InvalidArgument, "the timeout must be longer than nothing");
+  }
+  if (key_of_.size() >= limits_.transactions) {
+    return fail(ErrorCode::OutOfMemory, "{} transactions are in progress, which is the limit",
+                limits_.transactions);
+  }
+  header.transaction_id =
+      std::uint64_t{agent.value()} << kHalf | options.tid_low.value_or(++last_tid_);
+  request.set_header(header);
+  const ExchangeKey key = key_of_request(request, to);
+  if (const auto found = exchanges_.find(key); found != exchanges_.end()) {
+    if (found->second.phase != Phase::Lingering) {
+      return fail(ErrorCode::Busy, "transaction ID {:#x} is in use for this destination",
+                  header.transaction_id);
+    }
+    erase(found);
+  }
+  const TransactionId id{++last_transaction_};
+  const auto place = exchanges_.emplace(key, Exchange{}).first;
+  Exchange& exchange = place->second;
+  exchange.peer = to;
+  exchange.transaction = id;
+  exchange.agent = agent;
+  exchange.request = std::move(request);
+  exchange.options = options;
+  exchange.handler = std::move(handler);
+  key_of_.emplace(id, key);
+  if (in_flight_ < limits_.in_flight) {
+    start(place, now);
+  } else {
+    exchange.phase = Phase::Waiting;
+    waiting_.push_back(id);
+  }
+  return id;
+}
+
+void ManagementInterface::start(Place place, Instant now) {
+  ++in_flight_;
+  if (place->second.request.is_rmpp) {
+    place->second.sends = 1;
+    start_sending(place, place->second.request, now);
+  } else {
+    ask(place, now);
+  }
+}
+
+void ManagementInterface::start_waiting(Instant now) {
+  while (!waiting_.empty() && in_flight_ < limits_.in_flight) {
+    const auto place = exchanges_.find(key_of_.at(waiting_.front()));
+    waiting_.pop_front();
+    start(place, now);
+  }
+}
+
+/// How long the answer to the last request may take.
+Duration ManagementInterface::patience(const Exchange& exchange) const {
+  Duration span = exchange.options.timeout;
+  for (unsigned i = 1; exchange.options.doubles_timeout && i < exchange.sends; ++i) {
+    if (span >= limits_.longest_wait) {
+      break;
+    }
+    span = std::min(span * 2, std::max(limits_.longest_wait, exchange.options.timeout));
+  }
+  return span;
+}
+
+void ManagementInterface::ask(Place place, Instant now) {
+  Exchange& exchange = place->second;
+  counters_.resent += exchange.sends != 0 ? 1 : 0;
+  ++exchange.sends;
+  exchange.phase = Phase::Asked;
+  transmit(exchange.peer, exchange.request.mad);
+  arm(place, now + patience(exchange));
+}
+
+void ManagementInterface::retry_or_give_up(Place place, Instant now) {
+  // A request that went in segments was acknowledged: the other side has it, so it is not repeated.
+  if (!place->second.request.is_rmpp && place->second.sends <= place->second.options.retries) {
+    return ask(place, now);
+  }
+  ++counters_.timed_out;
+  complete(place, {.status = TransactionStatus::TimedOut}, now);
+}
+
+/// Ends a transaction. What it may still have to acknowledge lingers. The handler comes last: it
+/// may do anything.
+void ManagementInterface::complete(Place place, Completion completion, Instant now) {
+  Exchange& exchange = place->second;
+  const CompletionHandler handler = std::move(exchange.handler);
+  completion.transaction = exchange.transaction;
+  completion.sends = exchange.sends;
+  key_of_.erase(exchange.transaction);
+  if (exchange.phase == Phase::Waiting) {
+    std::erase(waiting_, exchange.transaction);
+  } else {
+    --in_flight_;
+  }
+  const bool lingers = completion.status == TransactionStatus::Answered && exchange.receiver &&
+                       exchange.receiver->state() == RmppReceiver::State::Complete;
+  if (lingers) {
+    exchange.phase = Phase::Lingering;
+    exchange.request = {};
+    exchange.sender.reset();
+    arm(place, now + limits_.linger);
+  } else {
+    erase(place);
+  }
+  if (!is_closing_) {
+    start_waiting(now);
+  }
+  if (handler) {
+    handler(completion);
+  }
+}
+
+Result<void> ManagementInterface::cancel(TransactionId transaction, Instant now) {
+  const auto found = key_of_.find(transaction);
+  if (found == key_of_.end()) {
+    return fail(ErrorCode::NotFound, "transaction {} is not in progress", transaction.value());
+  }
+  const auto place = exchanges_.find(found->second);
+  const Exchange& exchange = place->second;
+  if (exchange.phase == Phase::Sending || exchange.phase == Phase::Receiving) {
+    MadBytes mad = exchange.request.mad;
+    set_rmpp(mad, rmpp_reply(wire::RmppType::Abort, wire::RmppStatus::Unspecified));
+    ++counters_.rmpp_refused;
+    transmit(exchange.peer, mad);  // the other side need not wait for what does not come
+  }
+  ++counters_.cancelled;
+  complete(place, {.status = TransactionStatus::Cancelled}, now);
+  return {};
+}
+
+Result<void> ManagementInterface::set_timeout(TransactionId transaction, Duration timeout,
+                                              Instant now) {
+  const auto found = key_of_.find(transaction);
+  if (found == key_of_.end()) {
+    return fail(ErrorCode::NotFound, "transaction {} is not in progress", transaction.value());
+  }
+  if (timeout <= Duration{}) {
+    return fail(ErrorCode::InvalidArgument, "the timeout must be longer than nothing");
+  }
+  const auto place = exchanges_.find(found->second);
+  place->second.options.timeout = timeout;
+  if (place->second.phase == Phase::Asked) {
+    arm(place, now + timeout);
+  }
+  return {};
+}
+
+/// The class answers elsewhere (IBTA vol 1 §13.5.2): the answer is its ClassPortInfo. False when it
+/// names no LID, for then a path to its GID must be had first, by the user.
+bool ManagementInterface::redirect(Place place, const MadMessage& answer, Instant now) {
+  Exchange& exchange = place->second;
+  const std::size_t at = data_offset(place->first.mgmt_class);
+  const auto info = wire::parse<wire::ClassPortInfo>(ByteSpan{answer.mad}.subspan(at));
+  if (!exchange.options.follows_redirects || exchange.redirects >= limits_.redirects || !info ||
+      !info->redirect_lid.is_unicast()) {
+    return false;
+  }
+  MadAddress to{.lid = info->redirect_lid,
+                .sl = info->redirect_sl,
+                .qp = info->redirect_qp,
+                .qkey = info->redirect_qkey,
+                .pkey = info->redirect_pkey,
+                .path_bits = exchange.peer.path_bits};
+  const ExchangeKey key = key_of_request(exchange.request, to);
+  if (key != place->first && exchanges_.contains(key)) {
+    return false;
+  }
+  ++counters_.redirected;
+  ++exchange.redirects;
+  exchange.peer = to;
+  exchange.sends = 0;
+  arm(place, Instant::never());
+  auto node = exchanges_.extract(place);
+  node.key() = key;
+  const auto moved = exchanges_.insert(std::move(node)).position;
+  key_of_[moved->second.transaction] = key;
+  ask(moved, now);
+  return true;
+}
+
+Result<void> ManagementInterface::post(AgentId agent, const MadAddress& to, MadMessage message,
+                                       Instant now) {
+  if (auto checked = check_request(agent, message); !checked) {
+    return checked;
+  }
+  wire::MadHeader header = message.header();
+  if (is_answer(header)) {
+    ExchangeKey key = key_of_request(message, to);
+    key.side = Side::Server;
+    key.lid = to.global ? Lid{} : to.lid;
+    answer(key, to, std::move(message), now);
+    return {};
+  }
+  if (message.is_rmpp) {
+    return fail(ErrorCode::InvalidArgument,
+                "segments are acknowledged, so somebody waits for them: send the message");
+  }
+  const std::uint32_t low = static_cast<std::uint32_t>(header.transaction_id);
+  header.transaction_id = std::uint64_t{agent.value()} << kHalf | (low != 0 ? low : ++last_tid_);
+  message.set_header(header);
+  transmit(to, message.mad);
+  return {};
+}
+
+}  // namespace weft::mad
