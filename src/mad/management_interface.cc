@@ -7,9 +7,7 @@
 namespace weft::mad {
 
 std::optional<Deferral> MadRequest::defer() {
-  const bool has_room = interface_.served_ < interface_.limits_.served_exchanges ||
-                        interface_.exchanges_.contains(key_);
-  if (!has_room) {
+  if (!interface_.can_serve(key_)) {
     ++interface_.counters_.discarded;
     return std::nullopt;
   }
@@ -86,8 +84,25 @@ void ManagementInterface::erase(Place place) {
   }
   if (place->first.side == Side::Server) {
     --served_;
+  } else if (place->second.phase == Phase::Lingering) {
+    --lingering_;
   }
   exchanges_.erase(place);
+}
+
+/// Whether one more request can be served, or this one is already; what only lingers makes room.
+bool ManagementInterface::can_serve(const ExchangeKey& key) {
+  if (served_ < limits_.served_exchanges || exchanges_.contains(key)) {
+    return true;
+  }
+  for (auto place = exchanges_.lower_bound({.side = Side::Server}); place != exchanges_.end();
+       ++place) {
+    if (place->second.phase == Phase::Lingering) {
+      erase(place);
+      return true;
+    }
+  }
+  return false;
 }
 
 void ManagementInterface::expire(Place place, Instant now) {
@@ -170,9 +185,11 @@ void ManagementInterface::check_invariants() const {
   std::size_t held = 0;
   std::size_t armed = 0;
   std::size_t open = 0;
+  std::size_t lingering = 0;
   for (const auto& [key, exchange] : exchanges_) {
     const bool is_open = key.side == Side::Client && exchange.phase != Phase::Lingering;
     open += is_open ? 1 : 0;
+    lingering += key.side == Side::Client && !is_open ? 1 : 0;
     in_flight += is_open && exchange.phase != Phase::Waiting ? 1 : 0;
     served += key.side == Side::Server ? 1 : 0;
     held += exchange.receiver ? exchange.receiver->bytes_held() : 0;
@@ -186,6 +203,7 @@ void ManagementInterface::check_invariants() const {
   assert(in_flight == in_flight_ && in_flight <= limits_.in_flight);
   assert(served == served_ && served <= limits_.served_exchanges);
   assert(held == receiving_bytes_);
+  assert(lingering == lingering_ && lingering <= limits_.transactions);
   assert(armed == deadlines_.size());
   assert(open == key_of_.size() && open <= limits_.transactions);
   assert(out_.size() <= limits_.queued_mads);

@@ -134,6 +134,7 @@ class ManagementInterface {
   void transmit(const MadAddress& to, const MadBytes& mad);
   void arm(Place place, Instant deadline);
   void erase(Place place);
+  [[nodiscard]] bool can_serve(const ExchangeKey& key);
   void snoop(Way way, const MadAddress& address, ByteSpan bytes) const;
   void expire(Place place, Instant now);
 
@@ -187,6 +188,7 @@ class ManagementInterface {
   std::size_t receiving_bytes_{};  // held by all receivers
   std::size_t in_flight_{};
   std::size_t served_{};
+  std::size_t lingering_{};  // of clients
   std::uint64_t last_transaction_{};
   std::uint32_t last_tid_{};
   std::uint32_t last_snooper_{};

@@ -143,13 +143,11 @@ void ManagementInterface::answer(const ExchangeKey& key, const MadAddress& to, M
   header.transaction_id = key.transaction_id;
   message.set_header(header);
   turn_into_response(message);
-  auto place = exchanges_.find(key);
   if (message.is_rmpp && has_rmpp_header(key.mgmt_class) &&
-      message.data.size() <= limits_.rmpp_message_bytes &&
-      (place != exchanges_.end() || served_ < limits_.served_exchanges)) {
-    place = serve(key, to);
-    return start_sending(place, std::move(message), now);
+      message.data.size() <= limits_.rmpp_message_bytes && can_serve(key)) {
+    return start_sending(serve(key, to), std::move(message), now);
   }
+  const auto place = exchanges_.find(key);
   if (place != exchanges_.end() && place->second.phase == Phase::Deferred) {
     erase(place);
   }

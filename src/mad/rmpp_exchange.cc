@@ -81,16 +81,15 @@ void ManagementInterface::handle_data(const MadAddress& source, const MadBytes& 
   if (handler_for(source, mad) == nullptr) {
     return;
   }
-  if (served_ >= limits_.served_exchanges) {
-    wire::Rmpp stop = make_receiver(header.mgmt_class, now).stop();
-    return reply(source, mad, stop);
+  const ExchangeKey key{.side = Side::Server,
+                        .transaction_id = header.transaction_id,
+                        .mgmt_class = header.mgmt_class,
+                        .lid = source.global ? Lid{} : source.lid,
+                        .gid = source.global ? source.global->gid : Gid{}};
+  if (!can_serve(key)) {
+    return reply(source, mad, make_receiver(header.mgmt_class, now).stop());
   }
-  place = serve({.side = Side::Server,
-                 .transaction_id = header.transaction_id,
-                 .mgmt_class = header.mgmt_class,
-                 .lid = source.global ? Lid{} : source.lid,
-                 .gid = source.global ? source.global->gid : Gid{}},
-                source);
+  place = serve(key, source);
   place->second.phase = Phase::Receiving;
   place->second.receiver = make_receiver(header.mgmt_class, now);
   arm(place, place->second.receiver->deadline());

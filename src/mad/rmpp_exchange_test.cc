@@ -225,6 +225,20 @@ TEST(RmppExchange, AcksNeedNoAnswersWhenTheTransactionIsOver) {
   EXPECT_FALSE(pair.here.poll_transmit(pair.network.now));
 }
 
+TEST(RmppExchange, LetsWhatLingersMakeRoom) {
+  Pair pair{
+      {.transactions = 2, .served_exchanges = 2}
+  };
+  for (std::uint32_t i = 1; i <= 5; ++i) {
+    ASSERT_TRUE(pair.ask(i, MadMethod::GetMulti, 500));
+    pair.network.run(Instant{Duration::milliseconds(1) * i});
+  }
+  ASSERT_EQ(pair.listener.told.size(), 5U);
+  for (const Told& told : pair.listener.told) {
+    EXPECT_EQ(told.status, TransactionStatus::Answered);
+  }
+}
+
 TEST(RmppSoak, DeliversWholeMessagesOrSaysThatItDidNot) {  // many seeds
   unsigned answered = 0;
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {

@@ -79,10 +79,13 @@ Result<TransactionId> ManagementInterface::send(AgentId agent, const MadAddress&
     return fail(ErrorCode::OutOfMemory, "{} transactions are in progress, which is the limit",
                 limits_.transactions);
   }
-  header.transaction_id =
-      std::uint64_t{agent.value()} << kHalf | options.tid_low.value_or(++last_tid_);
-  request.set_header(header);
-  const ExchangeKey key = key_of_request(request, to);
+  ExchangeKey key;
+  do {  // past those that are in use, where the interface chooses
+    header.transaction_id =
+        std::uint64_t{agent.value()} << kHalf | (options.tid_low ? *options.tid_low : ++last_tid_);
+    request.set_header(header);
+    key = key_of_request(request, to);
+  } while (!options.tid_low && exchanges_.contains(key));
   if (const auto found = exchanges_.find(key); found != exchanges_.end()) {
     if (found->second.phase != Phase::Lingering) {
       return fail(ErrorCode::Busy, "transaction ID {:#x} is in use for this destination",
@@ -171,8 +174,10 @@ void ManagementInterface::complete(Place place, Completion completion, Instant n
     --in_flight_;
   }
   const bool lingers = completion.status == TransactionStatus::Answered && exchange.receiver &&
-                       exchange.receiver->state() == RmppReceiver::State::Complete;
+                       exchange.receiver->state() == RmppReceiver::State::Complete &&
+                       lingering_ < limits_.transactions;
   if (lingers) {
+    ++lingering_;
     exchange.phase = Phase::Lingering;
     exchange.request = {};
     exchange.sender.reset();

@@ -193,6 +193,15 @@ TEST_F(Transactions, HaveTheAgentInTheirIdAndNoneTwice) {  // R-MI-2
   EXPECT_EQ(refused.error().code, ErrorCode::Busy);
 }
 
+TEST_F(Transactions, ChooseAnIdThatNoneHas) {
+  TransactionOptions chosen = kOptions;
+  chosen.tid_low = 1;  // what the interface would begin with
+  ASSERT_TRUE(ask(chosen));
+  EXPECT_TRUE(ask());
+  EXPECT_TRUE(ask());
+  EXPECT_EQ(here.transactions(), 3U);
+}
+
 TEST_F(Transactions, WaitAndAskAgainWhenTheOtherIsBusy) {  // §25(d)
   int times = 0;
   TestAgent server{[&](MadRequest& request) {
