@@ -48,10 +48,10 @@ class DeferredEvents {
   }
 
  private:
-  struct Deferred {
-    ProcessEvents* events{};
-    std::uint32_t hca{};
-    hca::CompletionQueue* cq{};
+  struct Deferred {  // without initial values: this stands on the way of each message
+    ProcessEvents* events;
+    std::uint32_t hca;
+    hca::CompletionQueue* cq;
   };
 
   static inline thread_local constinit DeferredEvents* current_ = nullptr;
