@@ -202,7 +202,7 @@ struct Elsewhere {
   const char* where;
 };
 constexpr const char* kDriver = "the driver raises it: host/process_tables_test.cc";
-constexpr const char* kMigration = "path migration has tests of its own";
+constexpr const char* kMigration = "path_migration_test.cc";
 constexpr auto kElsewhere = std::to_array<Elsewhere>({
     {PathMigrated,       kMigration},
     {PathMigrationError, kMigration},

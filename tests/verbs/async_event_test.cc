@@ -173,8 +173,8 @@ struct Elsewhere {
 };
 constexpr const char* kPorts = "port_event_test.cc";
 constexpr auto kElsewhere = std::to_array<Elsewhere>({
-    {IBV_EVENT_PATH_MIG,          "path migration has tests of its own"                              },
-    {IBV_EVENT_PATH_MIG_ERR,      "path migration has tests of its own"                              },
+    {IBV_EVENT_PATH_MIG,          "path_migration_test.cc"                                           },
+    {IBV_EVENT_PATH_MIG_ERR,      "path_migration_test.cc"                                           },
     {IBV_EVENT_DEVICE_FATAL,      kPorts                                                             },
     {IBV_EVENT_PORT_ACTIVE,       kPorts                                                             },
     {IBV_EVENT_PORT_ERR,          kPorts                                                             },

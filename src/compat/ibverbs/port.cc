@@ -25,15 +25,15 @@ constexpr int kGidTableLength = 8;
   out.max_mtu = static_cast<ibv_mtu>(port.max_mtu);
   out.active_mtu = static_cast<ibv_mtu>(port.active_mtu);
   out.gid_tbl_len = kGidTableLength;
-  out.port_cap_flags = IBV_PORT_AUTO_MIGR_SUP | IBV_PORT_SL_MAP_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP |
-                       IBV_PORT_CM_SUP | IBV_PORT_CLIENT_REG_SUP;
+  out.port_cap_flags =
+      IBV_PORT_AUTO_MIGR_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CLIENT_REG_SUP;
   out.max_msg_sz = context.engine->configuration().limits.max_message_bytes;
   out.pkey_tbl_len = port.pkey_count;
   out.lid = static_cast<std::uint16_t>(port.lid.value());
   out.sm_lid = static_cast<std::uint16_t>(port.sm_lid.value());
   out.sm_sl = port.sm_sl.value();
   out.lmc = port.lmc;
-  out.max_vl_num = 4;  // encoding of VL0-VL7 (IBTA vol 1 §14.2.5.6)
+  out.max_vl_num = 1;  // encoding of VL0 alone (IBTA vol 1 §14.2.5.6)
   out.subnet_timeout = 18;
   out.active_width = port.active_width;
   out.active_speed = port.active_speed_extended != 0
