@@ -63,6 +63,16 @@ struct ExchangeKey {
   friend constexpr auto operator<=>(const ExchangeKey&, const ExchangeKey&) = default;
 };
 
+/// Of a MAD that came in.
+[[nodiscard]] inline ExchangeKey key_of_received(const MadAddress& source,
+                                                 const wire::MadHeader& header) {
+  return {.side = is_answer(header) ? Side::Client : Side::Server,
+          .transaction_id = header.transaction_id,
+          .mgmt_class = header.mgmt_class,
+          .lid = source.global ? Lid{} : source.lid,
+          .gid = source.global ? source.global->gid : Gid{}};
+}
+
 /// A request with all that belongs to it, until its answer was had or given.
 struct Exchange {
   enum class Phase : std::uint8_t {

@@ -12,14 +12,6 @@ namespace {
   return wire::unpack<wire::MadHeader>(std::span{mad}.first<wire::kSizeOf<wire::MadHeader>>());
 }
 
-[[nodiscard]] ExchangeKey key_from(const MadAddress& source, const wire::MadHeader& header) {
-  return {.side = is_answer(header) ? Side::Client : Side::Server,
-          .transaction_id = header.transaction_id,
-          .mgmt_class = header.mgmt_class,
-          .lid = source.global ? Lid{} : source.lid,
-          .gid = source.global ? source.global->gid : Gid{}};
-}
-
 }  // namespace
 
 void ManagementInterface::handle_mad(const MadAddress& source, ByteSpan bytes, Instant now) {
@@ -53,7 +45,7 @@ void ManagementInterface::handle_mad(const MadAddress& source, ByteSpan bytes, I
 /// What a MAD belongs to: by the exact address, or for a client by none, as directed requests go.
 ManagementInterface::Place ManagementInterface::find(const MadAddress& source,
                                                      const wire::MadHeader& header) {
-  ExchangeKey key = key_from(source, header);
+  ExchangeKey key = key_of_received(source, header);
   auto place = exchanges_.find(key);
   if (place == exchanges_.end() && key.side == Side::Client && !source.global) {
     key.lid = Lid{};
@@ -112,7 +104,7 @@ MadHandler* ManagementInterface::handler_for(const MadAddress& source, const Mad
 
 void ManagementInterface::handle_request(const MadAddress& source, const MadBytes& mad,
                                          Instant now) {
-  const ExchangeKey key = key_from(source, header_of(mad));
+  const ExchangeKey key = key_of_received(source, header_of(mad));
   const auto place = exchanges_.find(key);
   if (place != exchanges_.end()) {
     if (place->second.phase != Phase::Lingering) {

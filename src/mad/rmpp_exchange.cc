@@ -81,11 +81,7 @@ void ManagementInterface::handle_data(const MadAddress& source, const MadBytes& 
   if (handler_for(source, mad) == nullptr) {
     return;
   }
-  const ExchangeKey key{.side = Side::Server,
-                        .transaction_id = header.transaction_id,
-                        .mgmt_class = header.mgmt_class,
-                        .lid = source.global ? Lid{} : source.lid,
-                        .gid = source.global ? source.global->gid : Gid{}};
+  const ExchangeKey key = key_of_received(source, header);
   if (!can_serve(key)) {
     return reply(source, mad, make_receiver(header.mgmt_class, now).stop());
   }

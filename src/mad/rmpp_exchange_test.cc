@@ -153,10 +153,9 @@ TEST(RmppExchange, IsStoppedWhenThereIsNoRoom) {
   pair.there.check_invariants();
 }
 
-TEST(RmppExchange, TakesNoMoreThanItsLimitOfMemoryAndExchanges) {
-  Pair pair{
-      {.served_exchanges = 2, .rmpp_total_bytes = 600}
-  };
+/// What four senders of first segments are answered.
+std::vector<wire::RmppType> answers_to_four(const Limits& limits) {
+  Pair pair{limits};
   MadMessage request = request_of(ManagementClass::SubnAdm, MadMethod::GetMulti);
   for (std::uint64_t tid = 1; tid <= 4; ++tid) {
     wire::MadHeader header = request.header();
@@ -174,8 +173,14 @@ TEST(RmppExchange, TakesNoMoreThanItsLimitOfMemoryAndExchanges) {
   while (const auto packet = pair.there.poll_transmit({})) {
     answers.push_back(rmpp_of(packet->bytes).type);
   }
+  return answers;
+}
+
+TEST(RmppExchange, TakesNoMoreThanItsLimitOfMemoryOrOfExchanges) {
   using enum wire::RmppType;
-  EXPECT_EQ(answers, (std::vector<wire::RmppType>{Ack, Ack, Stop, Stop}));
+  const std::vector<wire::RmppType> expected = {Ack, Ack, Stop, Stop};
+  EXPECT_EQ(answers_to_four({.rmpp_total_bytes = 600}), expected);
+  EXPECT_EQ(answers_to_four({.served_exchanges = 2}), expected);
 }
 
 TEST(RmppExchange, TellsTheOtherSideWhenItIsCancelled) {
