@@ -29,7 +29,10 @@ class ScatterList {
   /// Of at most most().
   void assign(std::span<const Sge> sges) {
     count_ = static_cast<std::uint32_t>(sges.size());
-    std::ranges::copy(sges, sges_.get());
+    Sge* to = sges_.get();
+    for (const Sge& sge : sges) {  // mostly one: not worth a call
+      *to++ = sge;
+    }
   }
 
  private:
