@@ -238,6 +238,12 @@ class QpCore {
   std::array<std::string_view, 2> failures_;  // by half; empty: none
 };
 
+/// What a responder has to send. An acknowledgement says as much a moment later, and one may stand
+/// for many (IBTA vol 1 §9.7.5.1.2): one that nobody asked for can wait for long, one that was
+/// asked for until its requester would notice. A response or a NAK is what its requester goes on
+/// with.
+enum class Owed : std::uint8_t { Nothing, Acknowledgement, AskedAcknowledgement, Response };
+
 /// One QP type's protocol. Requester side (drains the SQ) and responder side (answers the peer).
 class Transport {
  public:
@@ -255,7 +261,15 @@ class Transport {
   virtual bool transmit_answers(TransmitSink& /*sink*/, unsigned& /*budget*/) { return false; }
   virtual bool transmit(TransmitSink& sink, Instant now, unsigned& budget) = 0;
 
-  [[nodiscard]] virtual bool wants_to_answer() const { return false; }
+  /// Posts and sends at once what most work requests are: a message of one packet, by a QP that has
+  /// nothing else to send. False when it is none of these: then nothing happened, and posting and
+  /// transmitting in general find out what is to be done.
+  [[nodiscard]] virtual bool post_single(const SendWr& /*wr*/, TransmitSink& /*sink*/,
+                                         Instant /*now*/) {
+    return false;
+  }
+
+  [[nodiscard]] virtual Owed owed() const { return Owed::Nothing; }
   [[nodiscard]] virtual bool wants_transmit() const = 0;
   [[nodiscard]] virtual Instant deadline() const = 0;
   virtual void handle_timeout(Instant now) = 0;

@@ -161,7 +161,8 @@ class World {
     for (Ends& ends : ends_) {
       for (std::size_t i = 0; i < 2; ++i) {
         if (ends.process[i]->is_alive()) {
-          ends.end[i]->act();
+          Sink sink{*this, *ends.process[i]};
+          ends.end[i]->act(sink, now_);
           ends.end[i]->poll();
         }
       }
