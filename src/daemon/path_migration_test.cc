@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+#include <variant>
+
 #include "daemon/testing/live_program.h"
+#include "host/control_socket.h"
+#include "host/run_directory.h"
 
 namespace weft::daemon {
 namespace {
@@ -138,6 +143,38 @@ TEST(LivePathMigration, HappensByItselfWhenPacketsAreLost) {
   exchange(a, b);
   EXPECT_EQ(a.events.path_migrated.load(), 1);
   EXPECT_EQ(b.events.path_migrated.load(), 1);
+  EXPECT_EQ(b.qp->port(), kSecond);
+}
+
+/// As `weft fault add` does.
+void add_fault(const LiveFabric& fabric, std::string rule) {
+  const host::ProcessOptions options = fabric.on("h1");
+  auto socket = host::ControlSocket::connect(host::control_path(options.run, options.fabric));
+  ASSERT_TRUE(socket);
+  ASSERT_TRUE(socket->send(uabi::AddFault{.rule = std::move(rule)}));
+  const auto answer = socket->receive(Duration::seconds(20));
+  ASSERT_TRUE(answer);
+  ASSERT_TRUE(std::holds_alternative<uabi::Text>(answer->message));
+}
+
+TEST(LivePathMigration, OutlivesALinkThatGoesDown) {
+  LiveFabric fabric{two_rails()};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  join(a, b);
+  rearm(a, lid_at(b, kSecond), kSecond);
+  rearm(b, lid_at(a, kSecond), kSecond);
+  exchange(a, b);
+  add_fault(fabric, "down link=h1:1 for=60s");
+  const Instant deadline = host::now() + Duration::seconds(20);
+  while (a.engine.port(kFirst).state == hca::PortState::Active && host::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  exchange(a, b);
+  exchange(b, a);
+  EXPECT_EQ(a.events.path_migrated.load(), 1);
+  EXPECT_EQ(b.events.path_migrated.load(), 1);
+  EXPECT_EQ(a.qp->port(), kSecond);
   EXPECT_EQ(b.qp->port(), kSecond);
 }
 
