@@ -192,6 +192,8 @@ class QpCore {
   void fail(Half half, std::string_view reason) {
     failures_[static_cast<std::size_t>(half)] = reason;
   }
+  /// A completion of this half found its CQ in error.
+  [[gnu::cold, gnu::noinline]] void fail_without_cq(Half half);
   [[nodiscard]] bool is_failing(Half half) const {
     return !failures_[static_cast<std::size_t>(half)].empty();
   }
@@ -223,7 +225,6 @@ class QpCore {
   }
 
  private:
-  [[gnu::cold, gnu::noinline]] void fail_without_cq(Half half);
   static constexpr std::string_view kMigrates = "the primary path is dead";
   [[nodiscard]] bool comes_by(const PacketRoute& path, const AhAttributes& address, PKey key,
                               const PacketHeader& header) const;

@@ -289,10 +289,15 @@ void RcResponder::complete_receive(const Packet& packet, bool with_write) {
   }
   core_.has_current_receive = planted(PlantedBug::ReceiveWqeUsedTwice);
   core_.complete_receive(core_.current_receive, wc, packet.header.solicited);
-  if (core_.is_failing(Half::Responder)) {  // its CQ is in error; a class A fault (§9.9.3)
-    note_nak(wire::Syndrome::nak(wire::NakCode::RemoteOperationalError), expected_);
-    closing_ = true;
+  if (core_.is_failing(Half::Responder)) {
+    refuse_without_cq();
   }
+}
+
+/// Its CQ is in error: a class A fault (IBTA vol 1 §9.9.3).
+void RcResponder::refuse_without_cq() {
+  note_nak(wire::Syndrome::nak(wire::NakCode::RemoteOperationalError), expected_);
+  closing_ = true;
 }
 
 void RcResponder::execute_read(const Packet& packet) {

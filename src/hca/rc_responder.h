@@ -95,6 +95,7 @@ class RcResponder {
   [[gnu::cold, gnu::noinline]] void handle_unexpected(const Packet& packet, std::int32_t offset);
   [[gnu::cold, gnu::noinline]] void refuse(const Packet& packet, const Refusal& refusal);
   [[gnu::cold, gnu::noinline]] void refuse_lost_key(const Packet& packet);
+  [[gnu::cold, gnu::noinline]] void refuse_without_cq();
   void execute(const Packet& packet);
   // What most requests are (rc_responder_single.cc).
   [[nodiscard]] bool execute_single(const Packet& packet);

@@ -22,6 +22,10 @@ bool RcResponder::execute_single(const Packet& packet) {
     return false;
   }
   gap_reported_ = false;
+  if (core_.is_failing(Half::Responder)) [[unlikely]] {
+    refuse_without_cq();
+    return true;
+  }
   note_acknowledge(expected_, packet.header.ack_request);
   expected_ = expected_ + 1;
   return true;
@@ -47,7 +51,7 @@ bool RcResponder::execute_single_send(const Packet& packet) {
   }
   msn_ = msn_ + 1;
   core_.has_current_receive = false;
-  core_.recv_cq->emplace(core_.number, packet.header.solicited, [&](Wc& wc) {
+  const auto fill = [&](Wc& wc) {
     wc.wr_id = wqe.wr_id;
     wc.opcode = WcOpcode::Receive;
     wc.byte_length = static_cast<std::uint32_t>(bytes);
@@ -55,7 +59,10 @@ bool RcResponder::execute_single_send(const Packet& packet) {
     wc.pkey_index = core_.attributes.pkey_index;
     wc.slid = packet.header.slid;
     wc.sl = packet.header.sl;
-  });
+  };
+  if (!core_.recv_cq->emplace(core_.number, packet.header.solicited, fill)) [[unlikely]] {
+    core_.fail_without_cq(Half::Responder);
+  }
   return true;
 }
 
