@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <cstring>
 #include <string_view>
 
 #include "base/bytes.h"
@@ -113,7 +113,7 @@ class RecordHeader {
       const std::byte* const extension = bytes_of(header_.extension).data();
       for (std::uint32_t at = 0; at < extension_bytes_; at += sizeof(std::uint32_t)) {
         std::uint32_t field = 0;
-        copy_few(std::as_writable_bytes(std::span{&field, 1}).data(), extension + at, sizeof field);
+        std::memcpy(&field, extension + at, sizeof field);
         field = apart(field);
         put(&field, sizeof field);
       }

@@ -184,10 +184,6 @@ Result<bool> Qp::post_and_transmit(const SendWr& wr, TransmitSink& sink, Instant
                                    unsigned budget) {
   {
     const Hold hold{*this, Half::Requester};
-    if (core_->pkey.is_valid() && transport_->post_single(wr, sink, now)) {
-      publish_requester(false);
-      return false;
-    }
     if (auto pushed = push({&wr, 1}); !pushed) {
       return std::unexpected(std::move(pushed.error()));
     }
@@ -319,7 +315,7 @@ bool Qp::take_packet(const Packet& packet, Instant now, bool is_heeded) {
     publish_requester(transport_->wants_transmit());
   }
   if (half == Half::Responder) {
-    publish_responder(transport_->owed());
+    publish_responder(transport_->wants_to_answer());
   }
   return true;
 }
@@ -353,7 +349,7 @@ bool Qp::transmit_answers(TransmitSink& sink, unsigned budget) {
 bool Qp::answer(TransmitSink& sink, unsigned budget) {
   const Hold hold{*this, Half::Responder};
   const bool more = transmit_answers(sink, budget);
-  publish_responder(transport_->owed());
+  publish_responder(more);
   return more;
 }
 
@@ -389,9 +385,9 @@ void Qp::publish_requester(bool wants_transmit) {
   }
 }
 
-void Qp::publish_responder(Owed owed) {
-  if (owed_.load(std::memory_order_relaxed) != owed) {
-    owed_.store(owed, std::memory_order_release);
+void Qp::publish_responder(bool wants_to_answer) {
+  if (wants_to_answer_.load(std::memory_order_relaxed) != wants_to_answer) {
+    wants_to_answer_.store(wants_to_answer, std::memory_order_release);
   }
 }
 

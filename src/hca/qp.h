@@ -61,8 +61,9 @@ class Qp {
 
   /// Cheap hints, valid after each call above: whether transmit would do something, and when
   /// handle_timeout is due.
-  [[nodiscard]] Owed owed() const { return owed_.load(std::memory_order_acquire); }
-  [[nodiscard]] bool wants_to_answer() const { return owed() != Owed::Nothing; }
+  [[nodiscard]] bool wants_to_answer() const {
+    return wants_to_answer_.load(std::memory_order_acquire);
+  }
   [[nodiscard]] bool wants_transmit() const {
     return wants_transmit_.load(std::memory_order_acquire) || wants_to_answer();
   }
@@ -97,10 +98,10 @@ class Qp {
   }
   void publish_port() { port_.store(core_->attributes.port.value(), std::memory_order_release); }
   void publish_requester(bool wants_transmit);
-  void publish_responder(Owed owed);
+  void publish_responder(bool wants_to_answer);
   void publish_hints() {
     publish_requester(transport_->wants_transmit());
-    publish_responder(transport_->owed());
+    publish_responder(transport_->wants_to_answer());
   }
   void enter_error_if_failing();
   void flush_posted();
@@ -118,7 +119,7 @@ class Qp {
   std::atomic<bool> wants_transmit_{false};
   std::atomic<std::int64_t> deadline_ns_{Instant::never().since_start().nanoseconds()};
   alignas(64) PolicyLock responder_lock_;
-  std::atomic<Owed> owed_{Owed::Nothing};
+  std::atomic<bool> wants_to_answer_{false};
 };
 
 }  // namespace weft::hca

@@ -192,8 +192,6 @@ class QpCore {
   void fail(Half half, std::string_view reason) {
     failures_[static_cast<std::size_t>(half)] = reason;
   }
-  /// A completion of this half found its CQ in error.
-  [[gnu::cold, gnu::noinline]] void fail_without_cq(Half half);
   [[nodiscard]] bool is_failing(Half half) const {
     return !failures_[static_cast<std::size_t>(half)].empty();
   }
@@ -225,6 +223,7 @@ class QpCore {
   }
 
  private:
+  [[gnu::cold, gnu::noinline]] void fail_without_cq(Half half);
   static constexpr std::string_view kMigrates = "the primary path is dead";
   [[nodiscard]] bool comes_by(const PacketRoute& path, const AhAttributes& address, PKey key,
                               const PacketHeader& header) const;
@@ -238,12 +237,6 @@ class QpCore {
   std::array<Kept, 2> headers_;               // by half
   std::array<std::string_view, 2> failures_;  // by half; empty: none
 };
-
-/// What a responder has to send. An acknowledgement says as much a moment later, and one may stand
-/// for many (IBTA vol 1 §9.7.5.1.2): one that nobody asked for can wait for long, one that was
-/// asked for until its requester would notice. A response or a NAK is what its requester goes on
-/// with.
-enum class Owed : std::uint8_t { Nothing, Acknowledgement, AskedAcknowledgement, Response };
 
 /// One QP type's protocol. Requester side (drains the SQ) and responder side (answers the peer).
 class Transport {
@@ -262,15 +255,7 @@ class Transport {
   virtual bool transmit_answers(TransmitSink& /*sink*/, unsigned& /*budget*/) { return false; }
   virtual bool transmit(TransmitSink& sink, Instant now, unsigned& budget) = 0;
 
-  /// Posts and sends at once what most work requests are: a message of one packet, by a QP that has
-  /// nothing else to send. False when it is none of these: then nothing happened, and posting and
-  /// transmitting in general find out what is to be done.
-  [[nodiscard]] virtual bool post_single(const SendWr& /*wr*/, TransmitSink& /*sink*/,
-                                         Instant /*now*/) {
-    return false;
-  }
-
-  [[nodiscard]] virtual Owed owed() const { return Owed::Nothing; }
+  [[nodiscard]] virtual bool wants_to_answer() const { return false; }
   [[nodiscard]] virtual bool wants_transmit() const = 0;
   [[nodiscard]] virtual Instant deadline() const = 0;
   virtual void handle_timeout(Instant now) = 0;

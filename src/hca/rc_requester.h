@@ -8,7 +8,6 @@
 #include "hca/hca.h"
 #include "hca/packet.h"
 #include "hca/qp_core.h"
-#include "hca/wr_kind.h"
 
 namespace weft::hca {
 
@@ -28,7 +27,6 @@ class RcRequester {
   void handle_response(const Packet& packet, Instant now);
   void handle_timeout(Instant now);
   bool transmit(TransmitSink& sink, Instant now, unsigned& budget);
-  [[nodiscard]] bool post_single(const SendWr& wr, TransmitSink& sink, Instant now);
   void on_loss() { loss_known_ = true; }
   /// What was tried on the path that was left does not count, whoever left it.
   void on_migration() { retries_left_ = core_.attributes.retry_count; }
@@ -46,15 +44,10 @@ class RcRequester {
  private:
   enum class Step : std::uint8_t { Sent, Nothing, NoRoom };
 
-  /// Half of the PSN space may be outstanding (IBTA vol 1 §9.7.1); one READ of 2^31 bytes at MTU
-  /// 256 takes all of it.
-  static constexpr std::uint32_t kPsnWindow = 1U << 23;
-
   // Transmitting (rc_requester_transmit.cc).
   Step transmit_one(TransmitSink& sink, Instant now);
   [[nodiscard]] bool may_start(const SendWqe& wqe) const;
   void begin(SendWqe& wqe);
-  void take_ssn(WrTraits traits);
   /// What one packet or train carries of a message.
   struct Part {
     std::uint32_t packets{};
@@ -70,15 +63,7 @@ class RcRequester {
   [[gnu::noinline]] Step perform_locally(SendWqe& wqe);
   [[gnu::cold, gnu::noinline]] Step stall(SendWqe& wqe, WcStatus status);
   void advance_cursor();
-  [[nodiscard]] std::uint32_t outstanding_packets() const {
-    return static_cast<std::uint32_t>(next_psn_.value() - unacknowledged_.value()) & Psn::kMask;
-  }
-  [[nodiscard]] bool has_credit(WrTraits traits) const;
-  [[nodiscard]] bool needs_acknowledgement(SendFlags flags, WrTraits traits, Msn ssn) const;
-
-  // Posting and sending in one step (rc_requester_single.cc).
-  [[nodiscard]] bool is_ready_for_single(const SendWr& wr) const;
-  [[nodiscard]] bool find_single(const SendWr& wr, ByteSpan& payload) const;
+  [[nodiscard]] std::uint32_t outstanding_packets() const;
 
   // Responses (rc_requester_receive.cc).
   bool acknowledge_before(Psn psn);

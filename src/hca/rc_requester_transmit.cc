@@ -12,13 +12,13 @@
 namespace weft::hca {
 namespace {
 
+/// Half of the PSN space may be outstanding (IBTA vol 1 §9.7.1); one READ of 2^31 bytes at MTU 256
+/// takes all of it.
+constexpr std::uint32_t kPsnWindow = 1U << 23;
+
 /// Long messages ask for an acknowledgement every so many packets, so that a retry need not start
 /// from their beginning. Policy, not from the specification.
 constexpr std::uint32_t kAckRequestInterval = 128;
-
-/// So many messages may go without asking; and with timers up to 2 ms, none: policy.
-constexpr std::uint32_t kUnaskedMessages = 16;
-constexpr std::uint8_t kLeastPatientTimeout = 10;
 
 [[nodiscard]] wire::Opcode request_opcode(const WrKind& kind, bool first, bool last) {
   const wire::Position position = first ? (last ? wire::Position::Only : wire::Position::First)
@@ -105,10 +105,8 @@ RcRequester::Step RcRequester::transmit_one(TransmitSink& sink, Instant now) {
   return send_message_part(sink, wqe, now);
 }
 
-/// R-RVT-10: SSN <= LSN + 1.
-bool RcRequester::has_credit(WrTraits traits) const {
-  return unlimited_credits_ || !traits.has(WrTrait::NeedsCredit) ||
-         distance(Msn{ssn_ + 1}, Msn{lsn_ + 1}) >= 0;
+std::uint32_t RcRequester::outstanding_packets() const {
+  return static_cast<std::uint32_t>(next_psn_.value() - unacknowledged_.value()) & Psn::kMask;
 }
 
 /// Whether a WQE without PSNs may take its own now.
@@ -128,26 +126,10 @@ bool RcRequester::may_start(const SendWqe& wqe) const {
       reads_outstanding_ >= core_.attributes.max_rd_atomic) {
     return false;
   }
-  return has_credit(traits);
-}
-
-/// Whether the last packet of a message asks for an acknowledgement. One that the program is not
-/// told of can do without for a while: the responder says of itself what it has. Not if this one is
-/// sent again, or the timer is short, or credits run low.
-bool RcRequester::needs_acknowledgement(SendFlags flags, WrTraits traits, Msn ssn) const {
-  const SendQueue& queue = core_.send_queue;
-  return flags.has(Send::Signaled) || core_.signal_all || ssn.value() % kUnaskedMessages == 0 ||
-         queue.room() < queue.depth() / 2 || rewound_ ||
-         core_.attributes.timeout.value() < kLeastPatientTimeout || core_.state() != QpState::Rts ||
-         (traits.has(WrTrait::NeedsCredit) && !unlimited_credits_ &&
-          distance(ssn, Msn{lsn_}) < static_cast<std::int32_t>(kUnaskedMessages));
-}
-
-void RcRequester::take_ssn(WrTraits traits) {
-  ssn_ = (ssn_ + 1) & Msn::kMask;
-  if (!unlimited_credits_ && !traits.has(WrTrait::NeedsCredit)) {
-    lsn_ = (lsn_ + 1) & Msn::kMask;  // takes an SSN but no receive WQE
+  if (traits.has(WrTrait::NeedsCredit) && !unlimited_credits_) {
+    return distance(Msn{ssn_ + 1}, Msn{lsn_ + 1}) >= 0;  // R-RVT-10: SSN <= LSN + 1
   }
+  return true;
 }
 
 /// Gives a WQE its PSNs and its send sequence number.
@@ -163,8 +145,11 @@ void RcRequester::begin(SendWqe& wqe) {
   }
   wqe.packet_count = traits.has(WrTrait::Atomic) ? 1 : core_.packets(wqe.length);
   next_psn_ = next_psn_ + wqe.packet_count;
-  take_ssn(traits);
+  ssn_ = (ssn_ + 1) & Msn::kMask;
   wqe.ssn = ssn_;
+  if (!unlimited_credits_ && !traits.has(WrTrait::NeedsCredit)) {
+    lsn_ = (lsn_ + 1) & Msn::kMask;  // takes an SSN but no receive WQE
+  }
   if (traits.has(WrTrait::TakesResponse)) {
     ++reads_outstanding_;
   }
@@ -203,12 +188,10 @@ inline RcRequester::Step RcRequester::send_part(TransmitSink& sink, SendWqe& wqe
       is_one ? header.opcode : core_.opcode(request_opcode(wqe, false, part.is_last));
   header.packet_count = static_cast<std::uint16_t>(part.packets);
   header.solicited = part.is_last && wqe.flags.has(Send::Solicited);
-  const WrTraits traits = kind_of(wqe.opcode).traits;
-  header.ack_request =
-      part.is_last
-          ? !is_one || !part.is_first || needs_acknowledgement(wqe.flags, traits, Msn{wqe.ssn})
-          : packet / kAckRequestInterval != (packet + part.packets) / kAckRequestInterval;
+  header.ack_request = part.is_last || (packet / kAckRequestInterval) !=
+                                           ((packet + part.packets) / kAckRequestInterval);
   name_srq(header, wqe);
+  const WrTraits traits = kind_of(wqe.opcode).traits;
   if (part.is_first && traits.has(WrTrait::Write)) {
     header.extension.reth = wire::Reth{
         .virtual_address = wqe.remote_address, .rkey = wqe.rkey, .dma_length = wqe.length};

@@ -53,7 +53,7 @@ void RcResponder::start() {
 void RcResponder::stop() {
   message_ = {};
   core_.forget_receive();
-  gap_reported_ = closing_ = ack_due_ = ack_asked_ = nak_due_ = false;
+  gap_reported_ = closing_ = ack_due_ = nak_due_ = false;
   pending_head_ = pending_count_ = repeats_ = 0;
   for (AtomicRecord& record : atomics_) {
     record.valid = false;
@@ -118,9 +118,6 @@ void RcResponder::handle_unexpected(const Packet& packet, std::int32_t offset) {
 }
 
 void RcResponder::handle_expected(const Packet& packet) {
-  if (execute_single(packet)) {
-    return;
-  }
   const Refusal refusal = wire::opcode_info(packet.header.opcode) == nullptr
                               ? Refusal{RcFault::OpcodeUnsupported, "a reserved opcode"}
                               : check(packet);
@@ -205,9 +202,8 @@ void RcResponder::execute(const Packet& packet) {
   expected_ = expected_ + psns;
   const bool answered_by_response =
       first.operation != Operation::Send && first.operation != Operation::RdmaWrite;
-  if ((packet.header.ack_request || ends) && !answered_by_response) {
-    note_acknowledge(planted(PlantedBug::AcknowledgedTooFar) ? expected_ : expected_ - 1,
-                     packet.header.ack_request);
+  if (packet.header.ack_request && !answered_by_response) {
+    note_acknowledge(planted(PlantedBug::AcknowledgedTooFar) ? expected_ : expected_ - 1);
   }
 }
 
@@ -289,15 +285,10 @@ void RcResponder::complete_receive(const Packet& packet, bool with_write) {
   }
   core_.has_current_receive = planted(PlantedBug::ReceiveWqeUsedTwice);
   core_.complete_receive(core_.current_receive, wc, packet.header.solicited);
-  if (core_.is_failing(Half::Responder)) {
-    refuse_without_cq();
+  if (core_.is_failing(Half::Responder)) {  // its CQ is in error; a class A fault (§9.9.3)
+    note_nak(wire::Syndrome::nak(wire::NakCode::RemoteOperationalError), expected_);
+    closing_ = true;
   }
-}
-
-/// Its CQ is in error: a class A fault (IBTA vol 1 §9.9.3).
-void RcResponder::refuse_without_cq() {
-  note_nak(wire::Syndrome::nak(wire::NakCode::RemoteOperationalError), expected_);
-  closing_ = true;
 }
 
 void RcResponder::execute_read(const Packet& packet) {

@@ -30,12 +30,6 @@ class RcResponder {
   void handle_request(const Packet& packet);
   bool transmit(TransmitSink& sink, unsigned& budget);
   [[nodiscard]] bool wants_transmit() const { return pending_count_ != 0 || ack_due_ || nak_due_; }
-  [[nodiscard]] Owed owed() const {
-    return pending_count_ != 0 || nak_due_ ? Owed::Response
-           : !ack_due_                     ? Owed::Nothing
-           : ack_asked_                    ? Owed::AskedAcknowledgement
-                                           : Owed::Acknowledgement;
-  }
   void check_invariants() const;
 
  private:
@@ -95,12 +89,7 @@ class RcResponder {
   [[gnu::cold, gnu::noinline]] void handle_unexpected(const Packet& packet, std::int32_t offset);
   [[gnu::cold, gnu::noinline]] void refuse(const Packet& packet, const Refusal& refusal);
   [[gnu::cold, gnu::noinline]] void refuse_lost_key(const Packet& packet);
-  [[gnu::cold, gnu::noinline]] void refuse_without_cq();
   void execute(const Packet& packet);
-  // What most requests are (rc_responder_single.cc).
-  [[nodiscard]] bool execute_single(const Packet& packet);
-  [[nodiscard]] bool execute_single_send(const Packet& packet);
-  [[nodiscard]] bool execute_single_write(const Packet& packet);
   void execute_send(const Packet& packet, const wire::OpcodeInfo& first, bool ends);
   void execute_write(const Packet& packet, const wire::OpcodeInfo& first, bool ends);
   [[gnu::noinline]] void execute_read(const Packet& packet);
@@ -121,7 +110,7 @@ class RcResponder {
   [[gnu::noinline]] Step transmit_atomic(TransmitSink& sink, const Pending& pending);
   [[nodiscard]] bool transmit_acknowledge(TransmitSink& sink, wire::Syndrome syndrome, Psn psn);
   [[nodiscard]] wire::Syndrome positive_syndrome() const;
-  void note_acknowledge(Psn psn, bool is_asked = true);
+  void note_acknowledge(Psn psn);
   void note_nak(wire::Syndrome syndrome, Psn psn);
 
   Pending& pending_at(std::uint32_t index) {
@@ -151,7 +140,6 @@ class RcResponder {
   std::uint32_t next_atomic_{};
 
   bool ack_due_{};
-  bool ack_asked_{};  ///< by one of the requests that it stands for
   Psn ack_psn_;
   bool nak_due_{};
   wire::Syndrome nak_{};

@@ -37,9 +37,8 @@ void RcResponder::pop_pending() {
 }
 
 /// Acknowledgements coalesce: the newest says all that the older ones said (§9.7.5.1.3).
-void RcResponder::note_acknowledge(Psn psn, bool is_asked) {
+void RcResponder::note_acknowledge(Psn psn) {
   ack_due_ = true;
-  ack_asked_ = ack_asked_ || is_asked;
   ack_psn_ = psn;
 }
 
@@ -47,7 +46,7 @@ void RcResponder::note_nak(wire::Syndrome syndrome, Psn psn) {
   nak_due_ = true;
   nak_ = syndrome;
   nak_psn_ = psn;
-  ack_due_ = ack_asked_ = false;  // the NAK acknowledges everything before its PSN
+  ack_due_ = false;  // the NAK acknowledges everything before its PSN
 }
 
 /// R-RVT-9: credits from the free receive WQEs; with an SRQ there is no count to give.
@@ -86,7 +85,7 @@ bool RcResponder::transmit(TransmitSink& sink, unsigned& budget) {
     if (!transmit_acknowledge(sink, positive_syndrome(), ack_psn_)) {
       return true;
     }
-    ack_due_ = ack_asked_ = false;
+    ack_due_ = false;
   }
   return false;
 }

@@ -35,11 +35,7 @@ class RcTransport final : public Transport {
     return more;
   }
 
-  [[nodiscard]] bool post_single(const SendWr& wr, TransmitSink& sink, Instant now) override {
-    return requester_.post_single(wr, sink, now);
-  }
-
-  [[nodiscard]] Owed owed() const override { return responder_.owed(); }
+  [[nodiscard]] bool wants_to_answer() const override { return responder_.wants_transmit(); }
   [[nodiscard]] bool wants_transmit() const override { return requester_.wants_transmit(); }
 
   [[nodiscard]] Instant deadline() const override { return requester_.deadline(); }

@@ -13,11 +13,6 @@
 
 namespace weft::hca {
 
-/// What an SGE of inline data means: the caller's own memory, whatever its L_Key.
-[[nodiscard]] inline ByteSpan local_bytes(const Sge& sge) {
-  return {reinterpret_cast<const std::byte*>(sge.address), sge.length};
-}
-
 /// A posted send work request. The first part is what was asked; the second belongs to the engine
 /// that executes it.
 struct SendWqe {

@@ -185,7 +185,7 @@ void RcEnd::fall() {
   }
 }
 
-void RcEnd::act(hca::TransmitSink& sink, Instant now) {
+void RcEnd::act() {
   if (failed_) {
     return;
   }
@@ -193,7 +193,7 @@ void RcEnd::act(hca::TransmitSink& sink, Instant now) {
     post_receive();
   }
   if (left_ != 0 && in_flight_.size() < kQueueDepth && random_.chance(1, 2)) {
-    post_operation(sink, now);
+    post_operation();
   }
 }
 
@@ -282,7 +282,7 @@ void RcEnd::aim(Operation& operation, hca::SendWr& wr) {
   wr.remote_address = peer_->region_->iova + remote;
 }
 
-void RcEnd::post_operation(hca::TransmitSink& sink, Instant now) {
+void RcEnd::post_operation() {
   --left_;
   Operation operation = choose_operation();
   hca::SendWr wr;
@@ -295,11 +295,10 @@ void RcEnd::post_operation(hca::TransmitSink& sink, Instant now) {
     fill(local_at(operation), operation.length, kWriteStream, operation.number);
   }
   expects_failure_ = expects_failure_ || operation.must_fail;
-  post(operation, wr, sink, now);
+  post(operation, wr);
 }
 
-void RcEnd::post(const Operation& operation, hca::SendWr& wr, hca::TransmitSink& sink,
-                 Instant now) {
+void RcEnd::post(const Operation& operation, hca::SendWr& wr) {
   if (operation.signaled) {
     wr.flags |= hca::Send::Signaled;
   }
@@ -314,23 +313,15 @@ void RcEnd::post(const Operation& operation, hca::SendWr& wr, hca::TransmitSink&
     wr.flags |= hca::Send::Inline;
     address = std::bit_cast<std::uint64_t>(&memory_[local]);
   }
-  const bool is_at_once = operation.number % 2 == 0;
-  const bool is_whole = is_at_once || is_atomic(operation.opcode);
-  const std::uint32_t first = is_whole ? 0 : operation.length / 2;
+  const std::uint32_t first = is_atomic(operation.opcode) ? 0 : operation.length / 2;
   const std::array sges{
       hca::Sge{.address = address,         .length = first,                    .lkey = region_->lkey},
       hca::Sge{
                .address = address + first, .length = operation.length - first, .lkey = region_->lkey}
   };
-  wr.sges = std::span{sges}.last(is_whole ? 1 : 2);
+  wr.sges = std::span{sges}.last(is_atomic(operation.opcode) ? 1 : 2);
   wr.xrc_srqn = peer_->xrc_srq_ != nullptr ? peer_->xrc_srq_->xrc().number : 0;
-  Result<void> posted;
-  if (!is_at_once) {
-    posted = qp_->post_send(wr);
-  } else if (const auto sent = qp_->post_and_transmit(wr, sink, now, 8); !sent) {
-    posted = std::unexpected(sent.error());
-  }
-  if (!posted) {
+  if (const auto posted = qp_->post_send(wr); !posted) {
     complain("post_send: " + posted.error().reason);
     return;
   }

@@ -62,9 +62,8 @@ class RcEnd {
   void prepare_second_path(Lid other) { second_other_ = other; }
   void connect();
 
-  /// Posts one more operation or a few receives if the dice say so and there is room. Every other
-  /// operation is sent as it is posted, from one SGE: into `sink`.
-  void act(hca::TransmitSink& sink, Instant now);
+  /// Posts one more operation or a few receives if the dice say so and there is room.
+  void act();
 
   /// Takes completions and checks them.
   void poll();
@@ -91,10 +90,10 @@ class RcEnd {
 
  private:
   [[nodiscard]] std::uint64_t recv_cq_unpolled() const;
-  void post_operation(hca::TransmitSink& sink, Instant now);
+  void post_operation();
   [[nodiscard]] Operation choose_operation();
   void aim(Operation& operation, hca::SendWr& wr);
-  void post(const Operation& operation, hca::SendWr& wr, hca::TransmitSink& sink, Instant now);
+  void post(const Operation& operation, hca::SendWr& wr);
   [[nodiscard]] std::size_t local_at(const Operation& operation) const;
   void post_receive();
   void check_completion(const hca::Wc& wc);

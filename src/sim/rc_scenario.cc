@@ -161,8 +161,7 @@ class World {
     for (Ends& ends : ends_) {
       for (std::size_t i = 0; i < 2; ++i) {
         if (ends.process[i]->is_alive()) {
-          Sink sink{*this};
-          ends.end[i]->act(sink, now_);
+          ends.end[i]->act();
           ends.end[i]->poll();
         }
       }

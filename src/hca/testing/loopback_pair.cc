@@ -151,12 +151,6 @@ void LoopbackPair::connect() {
   to_rts(b());
 }
 
-Result<void> LoopbackPair::post_at_once(Side& side, const SendWr& wr) {
-  Sink sink{*this, &side == sides_[0].get() ? 0 : 1};
-  const auto posted = side.qp->post_and_transmit(wr, sink, now_, 16);
-  return posted ? Result<void>{} : Result<void>{std::unexpected(posted.error())};
-}
-
 void LoopbackPair::collect() {
   for (int i = 0; i < 2; ++i) {
     Sink sink{*this, i};

@@ -116,9 +116,6 @@ class LoopbackPair {
   /// it ended by itself.
   bool run(Duration until = Duration::seconds(100));
 
-  /// Posts and lets the QP send in one step, as a driver does. Refused: the reason.
-  Result<void> post_at_once(Side& side, const SendWr& wr);
-
   /// Only lets QPs send, without delivering.
   void collect();
   /// Delivers the oldest packet in the wire; false when there is none.
