@@ -28,16 +28,6 @@ template <class T>
   return std::as_bytes(std::span{&value, 1});
 }
 
-/// A value that the compiler loads by itself. Neighbours that were stored one by one just now must
-/// not be loaded together: a CPU hands on what it has stored to a load that lies within one store,
-/// any other waits until all stores before have reached the cache, from which another CPU may have
-/// to give up the line first.
-template <class T>
-[[nodiscard, gnu::always_inline]] inline T apart(T value) {
-  __asm__("" : "+r"(value));
-  return value;
-}
-
 /// memcpy of a count that is small and not known at compile time, without the call: one or two
 /// moves up to 32 bytes.
 [[gnu::always_inline]] inline void copy_few(std::byte* to, const std::byte* from,

@@ -16,42 +16,59 @@ CompletionQueue::CompletionQueue(std::uint32_t capacity, LockPolicy policy, HcaE
       ring_(capacity),
       stamps_(options.clock == nullptr ? 0 : capacity) {}
 
-/// A dead CQ takes nothing. A full one loses its oldest completion, or is dead from now on.
-Wc* CompletionQueue::overrun(Qpn qpn) {
+bool CompletionQueue::push(const Wc& wc, bool solicited) {
+  const std::lock_guard guard{lock_};
   if (dead_) {
-    return nullptr;
+    return false;
   }
-  const std::uint32_t size = size_.load(std::memory_order_relaxed);
-  if (options_.ignore_overrun) {
+  std::uint32_t size = size_.load(std::memory_order_relaxed);
+  if (size == ring_.size() && options_.ignore_overrun) {
     head_ = head_ + 1 == ring_.size() ? 0 : head_ + 1;
-    size_.store(size - 1, std::memory_order_relaxed);
-    return &ring_[place_of(size - 1)];
+    --size;
   }
-  dead_ = true;
-  if (events_.wants_explanations()) {
-    events_.explain(fmt::format(
-        "a CQ of {} entries overran: QP {:#x} completed one more before the program polled",
-        ring_.size(), qpn.value()));
+  if (size == ring_.size()) {
+    dead_ = true;
+    if (events_.wants_explanations()) {
+      events_.explain(fmt::format(
+          "a CQ of {} entries overran: QP {:#x} completed one more before the program polled",
+          ring_.size(), wc.qpn.value()));
+    }
+    events_.async_event(
+        {.type = AsyncEventType::CqError, .qp = nullptr, .cq = this, .srq = nullptr, .port = {}});
+    return false;
   }
-  events_.async_event(
-      {.type = AsyncEventType::CqError, .qp = nullptr, .cq = this, .srq = nullptr, .port = {}});
-  return nullptr;
+  std::uint64_t tail = std::uint64_t{head_} + size;
+  if (tail >= ring_.size()) {
+    tail -= ring_.size();
+  }
+  ring_[tail] = wc;
+  if (options_.clock != nullptr) {
+    stamps_[tail] = options_.clock();
+  }
+  size_.store(size + 1, std::memory_order_release);
+  const bool counts = solicited || wc.status != WcStatus::Success;
+  ++pushed_;
+  if (counts) {
+    newest_solicited_ = pushed_;
+  }
+  if (wc.status != WcStatus::Success) {
+    newest_failed_ = pushed_;
+  }
+  if (armed_ == Armed::Any || (armed_ == Armed::Solicited && counts)) {
+    ++gathered_;
+    if (is_held_back(gathered_)) {
+      hold_back();
+    } else {
+      fire();
+    }
+  }
+  return true;
 }
 
 /// Whether so many completions that nobody was told of are too few for an event.
 bool CompletionQueue::is_held_back(std::uint32_t waiting) const {
   const std::uint32_t size = size_.load(std::memory_order_relaxed);
   return waiting < moderation_.count && size < ring_.size() && newest_failed_ <= pushed_ - size;
-}
-
-/// An armed CQ has one more that the program was not told of.
-void CompletionQueue::gather() {
-  ++gathered_;
-  if (is_held_back(gathered_)) {
-    hold_back();
-  } else {
-    fire();
-  }
 }
 
 /// The period is that of the first.

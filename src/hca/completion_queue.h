@@ -35,25 +35,7 @@ class CompletionQueue {
 
   /// Adds a completion; a solicited or failed one also fires a solicited-only arm. On overflow
   /// nothing is added, the CQ is dead from then on and CqError is raised once; returns false.
-  bool push(const Wc& wc, bool solicited) {
-    return emplace(wc.qpn, solicited, [&wc](Wc& to) { to = wc; });
-  }
-
-  /// The same without a copy, of a completion of QP `qpn`: `fill(Wc&)`, which must not call back,
-  /// sets what else differs from Wc{}.
-  template <class Fill>
-  bool emplace(Qpn qpn, bool solicited, Fill fill) {
-    const std::lock_guard guard{lock_};
-    Wc* const wc = make_room(qpn);
-    if (wc == nullptr) {
-      return false;
-    }
-    *wc = Wc{};
-    wc->qpn = qpn;
-    fill(*wc);
-    publish(*wc, solicited);
-    return true;
-  }
+  bool push(const Wc& wc, bool solicited);
 
   /// Takes up to `out.size()` completions, oldest first; returns how many.
   std::size_t poll(std::span<Wc> out) {
@@ -116,40 +98,8 @@ class CompletionQueue {
   enum class Armed : std::uint8_t { No, Solicited, Any };
   void fire();
   [[nodiscard]] bool is_held_back(std::uint32_t waiting) const;
-  void gather();
   void hold_back();
   void tell_of_gathered();
-  // With the lock: where the next completion goes, null without room; then it counts.
-  [[nodiscard]] Wc* make_room(Qpn qpn) {
-    const std::uint32_t size = size_.load(std::memory_order_relaxed);
-    if (size == ring_.size() || dead_) [[unlikely]] {
-      return overrun(qpn);
-    }
-    return &ring_[place_of(size)];
-  }
-  [[nodiscard, gnu::cold, gnu::noinline]] Wc* overrun(Qpn qpn);
-  void publish(const Wc& wc, bool solicited) {
-    const std::uint32_t size = size_.load(std::memory_order_relaxed);
-    if (options_.clock != nullptr) {
-      stamps_[place_of(size)] = options_.clock();
-    }
-    size_.store(size + 1, std::memory_order_release);
-    ++pushed_;
-    const bool failed = wc.status != WcStatus::Success;
-    if (solicited || failed) {
-      newest_solicited_ = pushed_;
-    }
-    if (failed) [[unlikely]] {
-      newest_failed_ = pushed_;
-    }
-    if (armed_ == Armed::Any || (armed_ == Armed::Solicited && (solicited || failed))) {
-      gather();
-    }
-  }
-  [[nodiscard]] std::size_t place_of(std::uint32_t index) const {
-    const std::size_t place = std::size_t{head_} + index;
-    return place < ring_.size() ? place : place - ring_.size();
-  }
 
   PolicyLock lock_;
   HcaEvents& events_;

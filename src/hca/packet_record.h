@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 
 #include "base/bytes.h"
@@ -33,9 +31,6 @@ static_assert(kFirstAt == 0 && offsetof(PacketHeader, last_opcode) == 1 &&
               offsetof(PacketHeader, sl) == 3 && offsetof(PacketHeader, packet_count) == 4 &&
               offsetof(PacketHeader, path_mtu_bytes) == 6);
 static_assert(offsetof(PacketHeader, psn) == kThirdAt + 4);
-static_assert(std::endian::native == std::endian::little);
-static_assert(sizeof(wire::Aeth) == 8 && offsetof(wire::Aeth, syndrome) == 0 &&
-              offsetof(wire::Aeth, msn) == 4);
 
 /// What a record has besides its fixed part, by opcode.
 struct RecordShape {
@@ -65,19 +60,12 @@ extern const std::array<RecordShape, 256> kShapes;
 class RecordHeader {
  public:
   /// Of `header`, which outlives this.
-  explicit RecordHeader(const PacketHeader& header) : header_(header) {
-    const internal::RecordShape& first = internal::shape(header.opcode);
-    extension_bytes_ = first.extension_bytes;
-    tail_word_bytes_ = first.tail_word_bytes;
-    xrceth_bytes_ = first.xrceth_bytes;
-    has_aeth_ = first.has_aeth;
-    if (header.last_opcode != header.opcode) {
-      const internal::RecordShape& last = internal::shape(header.last_opcode);
-      extension_bytes_ = internal::extension_bytes(first, last);
-      tail_word_bytes_ = last.tail_word_bytes;
-      has_aeth_ = has_aeth_ || last.has_aeth;
-    }
-  }
+  explicit RecordHeader(const PacketHeader& header)
+      : header_(header),
+        extension_bytes_(internal::extension_bytes(internal::shape(header.opcode),
+                                                   internal::shape(header.last_opcode))),
+        tail_word_bytes_(internal::shape(header.last_opcode).tail_word_bytes),
+        xrceth_bytes_(internal::shape(header.opcode).xrceth_bytes) {}
 
   [[nodiscard]] std::size_t bytes() const {
     return internal::kFixedBytes + extension_bytes_ + tail_word_bytes_ + xrceth_bytes_ +
@@ -85,7 +73,7 @@ class RecordHeader {
   }
 
   /// Writes the record: bytes() bytes, then the concatenation of `gather`.
-  [[gnu::always_inline]] void write(std::byte* to, std::span<const ByteSpan> gather) const {
+  void write(std::byte* to, std::span<const ByteSpan> gather) const {
     write(to);
     to += bytes();
     for (const ByteSpan piece : gather) {
@@ -94,29 +82,20 @@ class RecordHeader {
     }
   }
 
-  /// Writes bytes() bytes; the caller appends the payload. Most fields were set just now, so none
-  /// are loaded together (apart()).
-  [[gnu::always_inline]] void write(std::byte* to) const {
+  /// Writes bytes() bytes; the caller appends the payload.
+  void write(std::byte* to) const {
     const auto put = [&to](const void* from, std::size_t bytes) {
       copy_few(to, static_cast<const std::byte*>(from), bytes);
       to += bytes;
     };
-    const std::array<std::uint64_t, 3> fixed{first_word(), second_word(), third_word()};
-    for (const std::uint64_t word : fixed) {
-      put(&word, sizeof word);
-    }
-    if (has_aeth_) {
-      const std::uint64_t aeth = aeth_word();
-      put(&aeth, sizeof aeth);
-      put(&header_.extension.response.atomic_ack, extension_bytes_ - sizeof aeth);
-    } else {
-      const std::byte* const extension = bytes_of(header_.extension).data();
-      for (std::uint32_t at = 0; at < extension_bytes_; at += sizeof(std::uint32_t)) {
-        std::uint32_t field = 0;
-        std::memcpy(&field, extension + at, sizeof field);
-        field = apart(field);
-        put(&field, sizeof field);
-      }
+    put(bytes_of(header_).data() + internal::kFirstAt, internal::kWordBytes);
+    const std::uint64_t second = std::uint64_t{header_.pkey.value()} |
+                                 std::uint64_t{header_.slid.value() & 0xFFFF} << 16 |
+                                 std::uint64_t{header_.dlid.value() & 0xFFFF} << 32;
+    put(&second, sizeof second);
+    put(bytes_of(header_).data() + internal::kThirdAt, internal::kWordBytes);
+    if (extension_bytes_ != 0) {
+      put(&header_.extension, extension_bytes_);
     }
     if (tail_word_bytes_ != 0) {
       put(&header_.immediate_or_rkey, sizeof header_.immediate_or_rkey);
@@ -130,35 +109,10 @@ class RecordHeader {
   }
 
  private:
-  [[nodiscard]] std::uint64_t first_word() const {
-    const unsigned flags = (header_.solicited ? 1U : 0U) | (header_.ack_request ? 2U : 0U) |
-                           (header_.migrated ? 4U : 0U) | (header_.has_grh ? 8U : 0U);
-    return std::uint64_t{apart(static_cast<std::uint8_t>(header_.opcode))} |
-           std::uint64_t{apart(static_cast<std::uint8_t>(header_.last_opcode))} << 8 |
-           std::uint64_t{flags} << 16 | std::uint64_t{apart(header_.sl.value())} << 24 |
-           std::uint64_t{apart(header_.packet_count)} << 32 |
-           std::uint64_t{apart(header_.path_mtu_bytes)} << 48;
-  }
-  [[nodiscard]] std::uint64_t second_word() const {
-    return std::uint64_t{header_.pkey.value()} |
-           std::uint64_t{header_.slid.value() & 0xFFFF} << 16 |
-           std::uint64_t{header_.dlid.value() & 0xFFFF} << 32;
-  }
-  [[nodiscard]] std::uint64_t third_word() const {
-    return std::uint64_t{apart(header_.dest_qp.value())} | std::uint64_t{apart(header_.psn.value())}
-                                                               << 32;
-  }
-  [[nodiscard]] std::uint64_t aeth_word() const {
-    const wire::Aeth& aeth = header_.extension.response.aeth;
-    return std::uint64_t{apart(aeth.syndrome.value())} | std::uint64_t{apart(aeth.msn.value())}
-                                                             << 32;
-  }
-
   const PacketHeader& header_;
-  std::uint32_t extension_bytes_{};
-  std::uint32_t tail_word_bytes_{};
-  std::uint32_t xrceth_bytes_{};
-  bool has_aeth_{};
+  const std::uint32_t extension_bytes_;
+  const std::uint32_t tail_word_bytes_;
+  const std::uint32_t xrceth_bytes_;
 };
 
 /// The same at once: writes the header to the front of `out`, returns its bytes.

@@ -170,13 +170,13 @@ void QpCore::complete_head(WcStatus status, std::uint32_t byte_length) {
   const bool reported =
       wqe.flags.has(Send::Signaled) || signal_all || planted(PlantedBug::UnsignaledCompletes);
   if ((reported || status != WcStatus::Success) && !lost) {
-    const auto fill = [&](Wc& wc) {
-      wc.wr_id = wqe.wr_id;
-      wc.status = status;
-      wc.opcode = kind_of(wqe.opcode).completion;
-      wc.byte_length = byte_length;
-    };
-    if (!send_cq->emplace(number, false, fill)) [[unlikely]] {
+    Wc wc;
+    wc.wr_id = wqe.wr_id;
+    wc.status = status;
+    wc.opcode = kind_of(wqe.opcode).completion;
+    wc.byte_length = byte_length;
+    wc.qpn = number;
+    if (!send_cq->push(wc, false)) [[unlikely]] {
       fail_without_cq(Half::Requester);
     }
   }

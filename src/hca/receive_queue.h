@@ -29,10 +29,7 @@ class ScatterList {
   /// Of at most most().
   void assign(std::span<const Sge> sges) {
     count_ = static_cast<std::uint32_t>(sges.size());
-    Sge* to = sges_.get();
-    for (const Sge& sge : sges) {  // mostly one: not worth a call
-      *to++ = sge;
-    }
+    std::ranges::copy(sges, sges_.get());
   }
 
  private:

@@ -294,6 +294,6 @@ void copy_clamped(void* to, std::size_t to_size, const void* from, std::size_t f
 [[nodiscard]] ibv_ah_attr from_engine(const hca::AhAttributes& attributes);
 [[nodiscard]] Gid to_engine(const ibv_gid& gid);
 [[nodiscard]] ibv_gid from_engine(const Gid& gid);
-void from_engine(const hca::Wc& wc, ibv_wc& out);
+[[nodiscard]] ibv_wc from_engine(const hca::Wc& wc);
 
 }  // namespace weft::compat

@@ -61,25 +61,26 @@ ibv_ah_attr from_engine(const hca::AhAttributes& attributes) {
   return out;
 }
 
-/// Fields were set one by one just now, and are loaded so.
-void from_engine(const hca::Wc& wc, ibv_wc& out) {
+ibv_wc from_engine(const hca::Wc& wc) {
+  ibv_wc out{};
   out.wr_id = wc.wr_id;
   out.status = static_cast<ibv_wc_status>(wc.status);  // numbers are the same (hca/types.h)
   out.opcode = static_cast<ibv_wc_opcode>(wc.opcode);
   out.vendor_err = wc.vendor_error;
-  out.byte_len = apart(wc.byte_length);
+  out.byte_len = wc.byte_length;
   if (wc.flags.has(hca::Completion::WithInvalidate)) {
     out.invalidated_rkey = wc.invalidated_rkey.value();
   } else {
     out.imm_data = htonl(wc.immediate);
   }
-  out.qp_num = apart(wc.qpn.value());
-  out.src_qp = apart(wc.src_qpn.value());
+  out.qp_num = wc.qpn.value();
+  out.src_qp = wc.src_qpn.value();
   out.wc_flags = wc.flags.bits();
   out.pkey_index = wc.pkey_index;
   out.slid = static_cast<std::uint16_t>(wc.slid.value());
   out.sl = wc.sl.value();
   out.dlid_path_bits = wc.dlid_path_bits;
+  return out;
 }
 
 }  // namespace weft::compat
