@@ -85,16 +85,6 @@ struct RealAtomics {
   }
   static void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
-  // Hints: a line that the other side wrote or read last comes while this one does something else.
-  static void fetch_to_read(const std::byte* line) { __builtin_prefetch(line, 0); }
-  static void fetch_to_write(std::byte* line) {
-#if defined(__x86_64__)
-    __asm__("prefetchw %0" : : "m"(*line));  // what the builtin makes of it only brings it to read
-#else
-    __builtin_prefetch(line, 1);
-#endif
-  }
-
  private:
   static std::uint32_t& word_at(const std::byte* word) {
     void* const address = const_cast<std::byte*>(word);
@@ -177,8 +167,6 @@ class Producer {
     if (skip_ == 0) {
       Atomics::store(slot(next & (slot_count_ - 1)), kNoRecord, std::memory_order_relaxed);
       Atomics::store(mark, word, std::memory_order_release);
-      // The consumer looks at the next slot already; the one behind it is written next, too.
-      Atomics::fetch_to_write(slot((next + 1) & (slot_count_ - 1)));
       return;
     }
     slot_count_ <<= 2 * growths_;
@@ -294,9 +282,6 @@ class Consumer {
         break;
       }
       front_slots_ = static_cast<std::uint32_t>(needed);
-      // The producer has just written the word behind it, which is looked at as soon as this record
-      // is dealt with.
-      Atomics::fetch_to_read(slot((head_ + front_slots_) & (slot_count_ - 1)));
       return {
           .state = State::Record, .body = {slot(at) + kRecordHeaderBytes, bytes}
       };

@@ -43,9 +43,6 @@ struct ExploredAtomics {
         &word, [value](std::uint32_t old) { return old + value; }, order);
   }
   static void fence() { Explorer::running()->fence(); }
-
-  static void fetch_to_read(const std::byte* /*line*/) {}
-  static void fetch_to_write(std::byte* /*line*/) {}
 };
 
 }  // namespace weft::ring::testing
