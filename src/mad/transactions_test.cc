@@ -233,7 +233,7 @@ TEST_F(Transactions, HandBusyOverWhenRetriesAreSpent) {
 }
 
 TEST_F(Transactions, FollowARedirection) {  // 29.6
-  constexpr Lid kElsewhere{3};
+  static constexpr Lid kElsewhere{3};
   ManagementInterface elsewhere{InterfaceKind::Gsi};
   network.attach(kElsewhere, elsewhere);
   TestAgent redirector{[](MadRequest& request) {
