@@ -94,7 +94,7 @@ TEST_F(Capabilities, OfTheDeviceWork) {
   state.qp_state = state.cur_qp_state = IBV_QPS_RTS;
   EXPECT_EQ(ibv_modify_qp(a_, &state, IBV_QP_STATE | IBV_QP_CUR_STATE), 0);
   ASSERT_TRUE(has(IBV_DEVICE_MEM_MGT_EXTENSIONS));
-  ibv_mr* const mr = ibv_reg_mr(pd_, memory_.data(), 64, IBV_ACCESS_LOCAL_WRITE);
+  ibv_mr* const mr = ibv_reg_mr(pd_, memory_.data(), 64, int{IBV_ACCESS_LOCAL_WRITE});
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_LOCAL_INV;
   wr.invalidate_rkey = mr->rkey;
