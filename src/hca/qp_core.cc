@@ -274,7 +274,7 @@ void QpCore::explain_flush() {
 void QpCore::enter_error_if_failing() {
   for (std::string_view& failure : failures_) {
     const std::string_view reason = std::exchange(failure, {});
-    if (reason.data() == kMigrates.data()) {
+    if (reason == kMigrates) {
       migrate();
     } else if (!reason.empty()) {
       enter_error(reason);

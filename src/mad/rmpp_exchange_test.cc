@@ -41,11 +41,11 @@ struct Pair {
     return here.send(agent, {.lid = kThere}, request, kOptions, listener.handler(), network.now);
   }
 
+  Listener listener;  // hears of what the interfaces cancel when they end
   TestNetwork network;
   ManagementInterface here;
   ManagementInterface there;
   AgentId agent{};
-  Listener listener;
   std::size_t table_bytes{2'000};
   std::vector<MadMessage> requests{};
   MadMessage answer{};

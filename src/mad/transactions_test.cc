@@ -40,13 +40,13 @@ class Transactions : public ::testing::Test {
         registration_of(ManagementClass::SubnAdm, {MadMethod::Get, MadMethod::Set}), &server));
   }
 
+  Listener listener;  // hears of what the interfaces cancel when they end
   TestNetwork network;
   ManagementInterface here{
       InterfaceKind::Gsi, {.transactions = 8, .in_flight = 2}
   };
   ManagementInterface there{InterfaceKind::Gsi};
   AgentId agent;
-  Listener listener;
 };
 
 TEST_F(Transactions, TellTheirUserThatNobodyAnswered) {  // T-MI-1, R-MI-2
