@@ -20,7 +20,12 @@ namespace weft::host {
 /// For the owner of a ring: no CQ that has QPs or SRQs is destroyed meanwhile (Standstill).
 class DeferredEvents {
  public:
-  DeferredEvents() : outer_(current_) { current_ = this; }
+  /// Without `defers` nothing waits for its sake.
+  explicit DeferredEvents(bool defers) : outer_(current_) {
+    if (defers) {
+      current_ = this;
+    }
+  }
   ~DeferredEvents() {
     stop();
     for (std::size_t i = 0; i < count_; ++i) {

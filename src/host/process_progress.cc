@@ -19,7 +19,7 @@
 namespace weft::host {
 namespace {
 
-/// Polls in vain, of some 50 ns each, before a CPU is offered to others; policy.
+/// Polls in vain, of some 50 ns each, before a CPU is offered to others; policy. Powers of two.
 constexpr std::uint32_t kPollsBeforeYield = 256;
 constexpr std::uint32_t kPollsBeforeYieldInACrowd = 16;  // or on few CPUs
 
@@ -210,7 +210,7 @@ void Process::Impl::handle_timers(Instant at) {
 /// may be waiting for this very CPU.
 void Process::Impl::let_others_run(std::uint32_t in_vain) {
   const bool is_crowded = shares_cpus.load(std::memory_order_relaxed);
-  if (in_vain % (is_crowded ? kPollsBeforeYieldInACrowd : kPollsBeforeYield) == 0) {
+  if ((in_vain & ((is_crowded ? kPollsBeforeYieldInACrowd : kPollsBeforeYield) - 1)) == 0) {
     sched_yield();
   }
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
-#include <optional>
 
 #include "base/process_slot.h"
 #include "hca/packet_record.h"
@@ -117,10 +116,7 @@ std::size_t Process::Impl::drain(Lane& lane, hca::Flow flow, bool only_one_sided
     return 0;
   }
   Lane::In& in = lane.in(flow);
-  std::optional<DeferredEvents> deferred;
-  if (flow == hca::Flow::Request) {
-    deferred.emplace();
-  }
+  DeferredEvents deferred{flow == hca::Flow::Request};
   std::array<QpCarrier*, kBatch> touched;
   std::size_t touched_count = 0;
   std::size_t taken = 0;
@@ -167,11 +163,9 @@ std::size_t Process::Impl::drain(Lane& lane, hca::Flow flow, bool only_one_sided
     }
   }
   lane.tell_room();
-  if (deferred) {
-    deferred->stop();
-    if (deferred->has_any()) {
-      take_earlier_responses(lane);
-    }
+  deferred.stop();
+  if (deferred.has_any()) {
+    take_earlier_responses(lane);
   }
   return taken;
 }
