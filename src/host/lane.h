@@ -40,6 +40,7 @@ struct CqCarrier {
   ring::BellBoard lanes;                 // of the connected QPs that complete there
   std::atomic<bool> takes_all{false};    // datagrams come by any lane, and what XRC SRQs receive
   std::atomic<std::uint32_t> in_vain{};  // polls since one found something
+  std::atomic<std::uint32_t> polls{};    // a hint: two at a time may count as one
   hca::CompletionQueue* cq{};
   std::atomic<std::int64_t> event_due_ns{};  // of one that is held back
   std::atomic<bool> is_timed{};              // it stands in the heap of those

@@ -266,7 +266,7 @@ struct Process::Impl {
   void watch(const Lane& lane);
   void answer_bells();
   void look_at_all();
-  void keep_up();
+  void keep_up(bool timers_too);
   void handle_timers(Instant at);
   void let_others_run(std::uint32_t in_vain);
   void run_progress();

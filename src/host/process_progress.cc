@@ -40,6 +40,10 @@ constexpr unsigned kRoundsBetweenLooks = 16;
 /// a SEND, or after so many polls in vain: then the thread has much to do.
 constexpr std::uint32_t kPollsBetweenLooks = 16;
 
+/// Reading the clock costs as much as the rest of a look. A program that polls more seldom than the
+/// thread waits for it has its timers seen to by the thread.
+constexpr std::uint32_t kPollsBetweenTimers = 8;
+
 /// Answers to an application that polled so lately are left to it: it is the one that waits for
 /// them, and what they change lies in its cache; policy.
 constexpr Duration kPatienceWithAnswers = Duration::microseconds(5);
@@ -124,7 +128,9 @@ void Process::Impl::poll(CqCarrier& cq) {
       }
     });
   }
-  keep_up();
+  const std::uint32_t polls = cq.polls.load(std::memory_order_relaxed);
+  cq.polls.store(polls + 1, std::memory_order_relaxed);
+  keep_up(polls % kPollsBetweenTimers == 0);
   if (taken == 0) {
     cq.in_vain.store(in_vain + 1, std::memory_order_relaxed);
     let_others_run(in_vain + 1);
@@ -147,7 +153,7 @@ std::size_t Process::Impl::look_for_thread(Lane& lane, bool spins) {
 }
 
 /// Whoever looks at rings serves lines and timers, too, and lets arrive what is under way.
-void Process::Impl::keep_up() {
+void Process::Impl::keep_up(bool timers_too) {
   if (links.due.earliest() != Instant::never()) [[unlikely]] {
     release_arrived();
   }
@@ -155,7 +161,7 @@ void Process::Impl::keep_up() {
     release_blocked(now());
   }
   const bool has_lines = waiting_count.load(std::memory_order_relaxed) != 0;
-  const Instant earliest = timers.earliest();
+  const Instant earliest = timers_too ? timers.earliest() : Instant::never();
   if (!has_lines && (earliest == Instant::never() || clock.read() < earliest)) {
     return;
   }
@@ -351,7 +357,7 @@ void Process::Impl::run_progress() {
     std::size_t taken = 0;
     for_each_watched([&](Lane& lane) { taken += look_for_thread(lane, budget > Duration{}); });
     if (at - polled_at >= kPatienceWithAnswers) {
-      keep_up();
+      keep_up(true);
     }
     tell_held_events(at);
     if (taken != 0 && !planted_late(LiveBug::DeadLaneNotDrained)) {

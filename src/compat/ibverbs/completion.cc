@@ -31,7 +31,7 @@ int poll_cq(ibv_cq* cq, int count, ibv_wc* out) noexcept {
     object.context->process->make_progress(*object.engine);
   }
   const std::size_t done = object.engine->consume(
-      static_cast<std::size_t>(count), [&out](const hca::Wc& wc) { *out++ = from_engine(wc); });
+      static_cast<std::size_t>(count), [&out](const hca::Wc& wc) { from_engine(wc, *out++); });
   return done == 0 && object.engine->is_dead() ? -1 : static_cast<int>(done);
 }
 

@@ -294,6 +294,7 @@ void copy_clamped(void* to, std::size_t to_size, const void* from, std::size_t f
 [[nodiscard]] ibv_ah_attr from_engine(const hca::AhAttributes& attributes);
 [[nodiscard]] Gid to_engine(const ibv_gid& gid);
 [[nodiscard]] ibv_gid from_engine(const Gid& gid);
-[[nodiscard]] ibv_wc from_engine(const hca::Wc& wc);
+/// Where it is wanted: a completion that is made first and copied then costs twice.
+void from_engine(const hca::Wc& wc, ibv_wc& out);
 
 }  // namespace weft::compat

@@ -38,7 +38,7 @@ using namespace weft::compat;
       out.rkey = RKey{wr.invalidate_rkey};
       break;
     case IBV_WR_BIND_MW:
-      break;  // add_binding()
+      break;  // post_bind()
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       out.remote_address = wr.wr.atomic.remote_addr;
@@ -55,21 +55,23 @@ using namespace weft::compat;
   return out;
 }
 
-/// A bind's particulars, which `out` is made to name; other work requests have none.
-[[nodiscard]] Result<void> add_binding(const ibv_send_wr& wr, hca::WindowBinding& binding,
-                                       hca::SendWr& out) {
-  if (wr.opcode != IBV_WR_BIND_MW) [[likely]] {
-    return {};
+/// One work request of a list; the last sets all of it off.
+[[nodiscard]] Result<void> post_one(QpObject& object, const hca::SendWr& request, bool is_last) {
+  return is_last ? object.context->process->post_send(*object.engine, request)
+                 : object.engine->post_send(request);
+}
+
+/// A bind, whose particulars other work requests do not have and need not make room for.
+[[nodiscard, gnu::noinline]] Result<void> post_bind(QpObject& object, const ibv_send_wr& wr) {
+  const auto binding = compat::to_engine(*wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info);
+  if (!binding) {
+    return std::unexpected(binding.error());
   }
-  const auto made = compat::to_engine(*wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info);
-  if (!made) {
-    return std::unexpected(made.error());
-  }
-  binding = *made;
-  out.sges = {};
-  out.flags = out.flags.without(hca::Send::Inline);
-  out.binding = &binding;
-  return {};
+  hca::SendWr request = to_engine(wr, object.qp.qp_base.qp_type);
+  request.sges = {};
+  request.flags = request.flags.without(hca::Send::Inline);
+  request.binding = &*binding;
+  return post_one(object, request, wr.next == nullptr);
 }
 
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
@@ -78,15 +80,10 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
     *bad_wr = wr;
     return refuse_child();
   }
-  hca::WindowBinding binding;
   for (; wr != nullptr; wr = wr->next) {
-    hca::SendWr out = to_engine(*wr, qp->qp_type);
-    auto posted = add_binding(*wr, binding, out);
-    if (posted) {
-      // The last of a list sets all of it off.
-      posted = wr->next != nullptr ? object.engine->post_send(out)
-                                   : object.context->process->post_send(*object.engine, out);
-    }
+    const auto posted = wr->opcode == IBV_WR_BIND_MW
+                            ? post_bind(object, *wr)
+                            : post_one(object, to_engine(*wr, qp->qp_type), wr->next == nullptr);
     if (!posted) {
       *bad_wr = wr;
       object.context->process->kick(*object.engine);  // those before it

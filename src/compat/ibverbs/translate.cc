@@ -61,8 +61,7 @@ ibv_ah_attr from_engine(const hca::AhAttributes& attributes) {
   return out;
 }
 
-ibv_wc from_engine(const hca::Wc& wc) {
-  ibv_wc out{};
+void from_engine(const hca::Wc& wc, ibv_wc& out) {
   out.wr_id = wc.wr_id;
   out.status = static_cast<ibv_wc_status>(wc.status);  // numbers are the same (hca/types.h)
   out.opcode = static_cast<ibv_wc_opcode>(wc.opcode);
@@ -80,7 +79,6 @@ ibv_wc from_engine(const hca::Wc& wc) {
   out.slid = static_cast<std::uint16_t>(wc.slid.value());
   out.sl = wc.sl.value();
   out.dlid_path_bits = wc.dlid_path_bits;
-  return out;
 }
 
 }  // namespace weft::compat
