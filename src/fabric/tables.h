@@ -208,6 +208,18 @@ class TablesView {
   std::span<const FaultRecord> faults_;
 };
 
+/// LIDs of a block of a linear forwarding table (IBTA vol 1 §14.2.5.10).
+inline constexpr std::size_t kForwardingBlock = 64;
+
+/// A link as trained, in PortInfo's encodings.
+struct LinkSpeed {
+  std::uint32_t rate_mbps{};  // 0: as fast as memory
+  std::uint8_t width{};
+  std::uint8_t speed{};
+  std::uint8_t extended{};
+  bool operator==(const LinkSpeed&) const = default;
+};
+
 /// What the fabric's owner changes between generations: states, LIDs, forwarding, taps, faults.
 class TablesBuilder {
  public:
@@ -221,6 +233,9 @@ class TablesBuilder {
   [[nodiscard]] const NodeRecord& node(NodeIndex index) const { return nodes_.at(index.value()); }
   [[nodiscard]] PortIndex port_of(const EndPoint& end_point) const;
   [[nodiscard]] std::span<const PKey> pkeys(PortIndex port) const;
+  [[nodiscard]] std::span<const Gid> gids(PortIndex port) const;
+  [[nodiscard]] std::string_view name(const NodeRecord& node) const;
+  [[nodiscard]] std::string_view name(const HcaRecord& hca) const;
 
   void set_state(PortIndex port, PortState state);
   /// Both ends of a cable at once; a port without a cable stays Down.
@@ -237,12 +252,31 @@ class TablesBuilder {
   void set_gids(PortIndex port, std::span<const Gid> gids);
   /// The link's rate (0: as fast as memory) and one-way delay, on both of its ports.
   void set_link(PortIndex port, std::uint32_t rate_mbps, Duration delay);
+  /// What the link's training came to, on both of its ports; the delay stays.
+  void set_link_speed(PortIndex port, const LinkSpeed& speed);
 
   /// kNoRoute removes the entry. `switch_node` must be a switch, `port` one of it.
   void set_forwarding(NodeIndex switch_node, Lid lid, PortNumber port);
   void clear_forwarding(NodeIndex switch_node);
   void set_multicast(NodeIndex switch_node, Lid mlid, PortNumber port, bool forward);
   void clear_multicast(NodeIndex switch_node, Lid mlid);
+
+  /// As subnet management programs them (tables_blocks.cc). What is beyond the top is kept and not
+  /// forwarded (SwitchInfo LinearFDBTop); at first there is no top.
+  void set_forwarding_top(NodeIndex switch_node, Lid top);
+  /// As a packet meets it.
+  [[nodiscard]] PortNumber forward(NodeIndex switch_node, Lid dlid) const;
+  /// 64 LIDs from 64 times `block` on. A port that the switch lacks becomes kNoRoute; so do LIDs
+  /// that are not unicast. True: something changed.
+  bool set_forwarding_block(NodeIndex switch_node, std::uint32_t block,
+                            std::span<const std::byte, kForwardingBlock> ports);
+  void get_forwarding_block(NodeIndex switch_node, std::uint32_t block,
+                            std::span<std::byte, kForwardingBlock> ports) const;
+  /// Bit n is port 16 times `position` + n; ports that the switch lacks stay 0.
+  bool set_multicast_mask(NodeIndex switch_node, Lid mlid, std::uint32_t position,
+                          std::uint16_t mask);
+  [[nodiscard]] std::uint16_t multicast_mask(NodeIndex switch_node, Lid mlid,
+                                             std::uint32_t position) const;
 
   /// All rules of faults, instead of those before: at most kMaxFaultRecords, none of kind Down.
   void set_faults(std::vector<FaultRecord> faults);
@@ -266,6 +300,7 @@ class TablesBuilder {
   std::vector<std::vector<PKey>> pkeys_;               // by port; empty for switch ports but 0
   std::vector<std::vector<Gid>> gids_;                 // by port; the default GID first
   std::vector<std::vector<std::uint8_t>> forwarding_;  // by node
+  std::vector<std::uint32_t> forwarding_top_;          // by node
   std::vector<std::vector<std::uint8_t>> multicast_;   // by node
   std::vector<FaultRecord> faults_;
 };

@@ -160,6 +160,7 @@ TablesBuilder::TablesBuilder(const Topology& topology)
   }
   forwarding_.resize(nodes_.size());
   multicast_.resize(nodes_.size());
+  forwarding_top_.resize(nodes_.size(), kNoIndex);
   for (const LinkDescription& link : topology.links) {
     add_link(link);
   }
@@ -263,6 +264,16 @@ PortIndex TablesBuilder::port_of(const EndPoint& end_point) const {
 
 std::span<const PKey> TablesBuilder::pkeys(PortIndex port) const { return pkeys_.at(port.value()); }
 
+std::span<const Gid> TablesBuilder::gids(PortIndex port) const { return gids_.at(port.value()); }
+
+std::string_view TablesBuilder::name(const NodeRecord& node) const {
+  return std::string_view{names_.data(), names_.size()}.substr(node.name_offset, node.name_bytes);
+}
+
+std::string_view TablesBuilder::name(const HcaRecord& hca) const {
+  return std::string_view{names_.data(), names_.size()}.substr(hca.name_offset, hca.name_bytes);
+}
+
 void TablesBuilder::set_state(PortIndex port, PortState state) { mutable_port(port).state = state; }
 
 void TablesBuilder::set_link_state(PortIndex port, PortState state) {
@@ -310,15 +321,26 @@ void TablesBuilder::set_gids(PortIndex port, std::span<const Gid> gids) {
 void TablesBuilder::set_link(PortIndex port, std::uint32_t rate_mbps, Duration delay) {
   const LinkEncoding encoding = encode_rate(rate_mbps);
   for (const PortIndex end : {port, this->port(port).peer}) {
+    if (end != kNoPort) {
+      mutable_port(end).delay_ns = delay.nanoseconds();
+    }
+  }
+  set_link_speed(port, {.rate_mbps = rate_mbps,
+                        .width = encoding.width,
+                        .speed = encoding.speed,
+                        .extended = encoding.extended});
+}
+
+void TablesBuilder::set_link_speed(PortIndex port, const LinkSpeed& speed) {
+  for (const PortIndex end : {port, this->port(port).peer}) {
     if (end == kNoPort) {
       continue;
     }
     PortRecord& record = mutable_port(end);
-    record.rate_mbps = rate_mbps;
-    record.delay_ns = delay.nanoseconds();
-    record.active_width = encoding.width;
-    record.active_speed = encoding.speed;
-    record.active_speed_extended = encoding.extended;
+    record.rate_mbps = speed.rate_mbps;
+    record.active_width = speed.width;
+    record.active_speed = speed.speed;
+    record.active_speed_extended = speed.extended;
   }
 }
 
@@ -375,7 +397,8 @@ void TablesBuilder::set_faults(std::vector<FaultRecord> faults) {
 std::vector<std::byte> TablesBuilder::build(std::uint64_t generation) const {
   std::vector<NodeRecord> nodes = nodes_;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    nodes[i].forwarding_count = static_cast<std::uint32_t>(forwarding_[i].size());
+    nodes[i].forwarding_count = static_cast<std::uint32_t>(
+        std::min<std::size_t>(forwarding_[i].size(), std::size_t{forwarding_top_[i]} + 1));
     nodes[i].multicast_count =
         multicast_[i].empty()
             ? 0

@@ -14,6 +14,12 @@ namespace weft::wire {
 inline constexpr std::size_t kSmpDataBytes = 64;
 inline constexpr std::size_t kSmpPathEntries = 64;  ///< entry 0 is not used, so 63 hops at most
 
+/// Where the parts of an SMP lie (IBTA vol 1 §14.2.1), for who reads or writes them in place.
+inline constexpr std::size_t kSmpRouteAt = 24;  ///< SmpRoute
+inline constexpr std::size_t kSmpDataAt = 64;
+inline constexpr std::size_t kSmpInitialPathAt = 128;
+inline constexpr std::size_t kSmpReturnPathAt = 192;
+
 /// Attributes of subnet management (IBTA vol 1 §14.2.5).
 enum class SmpAttribute : std::uint16_t {
   Notice = 0x0002,
@@ -114,6 +120,23 @@ struct SmpDirected {
       Octets<"SMPData", kSmpDataBytes, &SmpDirected::data>,
       Octets<"InitialPath", kSmpPathEntries, &SmpDirected::initial_path>,
       Octets<"ReturnPath", kSmpPathEntries, &SmpDirected::return_path>>;
+  // clang-format on
+};
+
+/// What lies behind the common header of an SMP; of a LID routed one the M_Key alone.
+struct SmpRoute {
+  static constexpr std::string_view kName = "SMP M_Key and LIDs";
+
+  std::uint64_t mkey{};
+  Lid dr_slid{};
+  Lid dr_dlid{};
+  bool operator==(const SmpRoute&) const = default;
+
+  // clang-format off
+  using Wire = Layout<12,
+      Field<"M_Key", 64, &SmpRoute::mkey>,
+      Field<"DrSLID", 16, &SmpRoute::dr_slid>,
+      Field<"DrDLID", 16, &SmpRoute::dr_dlid>>;
   // clang-format on
 };
 

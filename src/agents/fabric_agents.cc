@@ -1,0 +1,83 @@
+#include "agents/fabric_agents.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "agents/link_speeds.h"
+
+namespace weft::agents {
+
+using fabric::PortIndex;
+using fabric::PortRecord;
+using wire::PortCapability;
+
+namespace {
+
+/// What every management port says of itself; a subnet manager may look for each.
+constexpr wire::PortCapabilities kCapabilities =
+    wire::PortCapabilities{PortCapability::IsTrapSupported} | PortCapability::IsSlMappingSupported |
+    PortCapability::IsLedInfoSupported | PortCapability::IsSystemImageGuidSupported |
+    PortCapability::IsExtendedSpeedsSupported | PortCapability::IsCapabilityMask2Supported |
+    PortCapability::IsCommunicationManagementSupported | PortCapability::IsDrNoticeSupported |
+    PortCapability::IsCapabilityMaskNoticeSupported |
+    PortCapability::IsClientReregistrationSupported |
+    PortCapability::IsOtherLocalChangesNoticeSupported;
+
+}  // namespace
+
+FabricAgents::FabricAgents(fabric::TablesBuilder& tables, TimeScale scale)
+    : tables_(tables), scale_(scale), ports_(tables.ports().size()) {
+  const auto nodes = tables.nodes();
+  first_switch_ = static_cast<std::uint32_t>(
+      std::distance(nodes.begin(),
+                    std::ranges::find(nodes, fabric::NodeKind::Switch, &fabric::NodeRecord::kind)));
+  switches_.resize(nodes.size() - first_switch_);
+  for (std::uint32_t i = 0; i < ports_.size(); ++i) {
+    const PortRecord& record = tables.port(PortIndex{i});
+    PortAgent& port = ports_[i];
+    if (!record.is_switch_port()) {
+      port.capabilities = kCapabilities | PortCapability::IsAutomaticMigrationSupported;
+    } else if (record.number == PortNumber{}) {
+      port.capabilities = kCapabilities;
+    }
+    if (!tables.gids(PortIndex{i}).empty()) {
+      port.gid_prefix = tables.gids(PortIndex{i}).front().prefix();
+    }
+    port.best = {.rate_mbps = record.rate_mbps,
+                 .width = record.active_width,
+                 .speed = record.active_speed,
+                 .extended = record.active_speed_extended};
+    if (record.peer == fabric::kNoPort) {
+      port.best = kUnlimitedLink;
+    }
+    port.width_enabled = supported_widths(port.best);
+    port.speed_enabled = supported_speeds(port.best);
+    port.extended_enabled = supported_extended_speeds(port.best);
+  }
+  power_on();
+}
+
+Outcome FabricAgents::handle(PortIndex at, mad::InterfaceKind kind, mad::MadBytes& mad,
+                             Instant now) {
+  const auto header =
+      wire::unpack<wire::MadHeader>(std::span{mad}.first<wire::kSizeOf<wire::MadHeader>>());
+  if (!mad::belongs_to(header.mgmt_class, kind)) {
+    return Outcome::Consumed;  // IBTA vol 1 §13.5.1: never answered
+  }
+  return kind == mad::InterfaceKind::Smi ? handle_smp(at, mad, now) : Outcome::NotMine;
+}
+
+PortIndex FabricAgents::management_port(PortIndex port) const {
+  const PortRecord& record = tables_.port(port);
+  return record.is_switch_port() ? tables_.node(record.node).first_port : port;
+}
+
+PortIndex FabricAgents::port_of_switch(fabric::NodeIndex node, PortNumber number) const {
+  const fabric::NodeRecord& record = tables_.node(node);
+  return number.value() < record.port_count ? PortIndex{record.first_port.value() + number.value()}
+                                            : fabric::kNoPort;
+}
+
+bool FabricAgents::take_tables_changed() { return std::exchange(tables_changed_, false); }
+
+}  // namespace weft::agents

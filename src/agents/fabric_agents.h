@@ -1,0 +1,203 @@
+#pragma once
+
+// What answers for the nodes of a fabric, as data: the SMA of every HCA and switch (IBTA vol 1
+// §14.2.5), and the training of their links. States, LIDs and forwarding are in the fabric's
+// tables, which it reads and writes; what else a port keeps is in port_agent.h. Pure. One thread.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "agents/port_agent.h"
+#include "agents/trap_sender.h"
+#include "base/identifiers.h"
+#include "base/keys.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "fabric/tables.h"
+#include "mad/agent_table.h"
+#include "mad/mad_address.h"
+#include "wire/mad.h"
+#include "wire/node_info.h"
+#include "wire/notice.h"
+#include "wire/port_info.h"
+#include "wire/smp.h"
+#include "wire/switch_info.h"
+
+namespace weft::agents {
+
+/// What became of a MAD that reached a node.
+enum class Outcome : std::uint8_t {
+  Answered,   // the MAD is the answer now
+  Consumed,   // and not answered
+  Discarded,  // not answered since it may not be: a wrong key
+  NotMine,    // for who else is behind the QP
+};
+
+/// What the agents saw; all only grow.
+struct AgentCounters {
+  std::uint64_t answered{};
+  std::uint64_t refused{};    // answered with a status that is not ok
+  std::uint64_t bad_mkeys{};  // not answered
+};
+
+/// A packet whose P_Key or Q_Key was wrong (traps 257 and 258).
+struct BadKey {
+  Lid source{};
+  Lid destination{};
+  ServiceLevel sl{};
+  Qpn source_qp{};
+  Qpn destination_qp{};
+  Gid source_gid{};
+  std::uint32_t key{};
+};
+
+class FabricAgents {
+ public:
+  /// As after power-on: every cabled link is trained and its ports are in Initialize, port 0 of
+  /// each switch is Active; nobody has a LID. `tables` must outlive it.
+  explicit FabricAgents(fabric::TablesBuilder& tables, TimeScale scale = {});
+
+  /// Any MAD that arrived at QP0 or QP1 of a port.
+  [[nodiscard]] Outcome handle(fabric::PortIndex at, mad::InterfaceKind kind, mad::MadBytes& mad,
+                               Instant now);
+  /// An SMP that arrived at `at`: an HCA's port, or the port of a switch that it came in by.
+  [[nodiscard]] Outcome handle_smp(fabric::PortIndex at, mad::MadBytes& mad, Instant now);
+
+  /// Where the SMA of the node is: the port itself, or port 0 of its switch.
+  [[nodiscard]] fabric::PortIndex management_port(fabric::PortIndex port) const;
+  [[nodiscard]] fabric::PortIndex port_of_switch(fabric::NodeIndex node, PortNumber number) const;
+
+  /// PortInfo as the owner of the fabric sees it: with the M_Key.
+  [[nodiscard]] wire::PortInfo port_info(fabric::PortIndex port) const;
+  [[nodiscard]] wire::NodeInfo node_info(fabric::PortIndex at) const;
+  [[nodiscard]] wire::NodeDescription node_description(fabric::PortIndex port) const;
+  [[nodiscard]] wire::SwitchInfo switch_info(fabric::NodeIndex node) const;
+  [[nodiscard]] const PortAgent& port_agent(fabric::PortIndex port) const {
+    return ports_.at(port.value());
+  }
+
+  // --- what happens to the hardware, besides management
+  /// Pulls the cable of `port` or puts it back (both ends).
+  void set_plugged(fabric::PortIndex port, bool is_plugged, Instant now);
+  /// A subnet manager runs at the port, or none; tells the subnet manager (trap 144).
+  void set_is_sm(fabric::PortIndex port, bool is_sm, Instant now);
+  [[nodiscard]] Result<void> set_node_description(fabric::PortIndex port, std::string_view text,
+                                                  Instant now);
+  void note_bad_pkey(fabric::PortIndex port, const BadKey& bad, Instant now);
+  void note_bad_qkey(fabric::PortIndex port, const BadKey& bad, Instant now);
+
+  /// Changes of links that a Set asked for: they wait until its answer has left (§14.2.5.6).
+  void finish_sets(Instant now);
+
+  [[nodiscard]] TrapSender& traps() { return traps_; }
+  [[nodiscard]] const TrapSender& traps() const { return traps_; }
+  [[nodiscard]] const AgentCounters& counters() const { return counters_; }
+  /// Whether the tables changed since the last time.
+  [[nodiscard]] bool take_tables_changed();
+
+ private:
+  /// A request in an attribute's hands.
+  struct Request {
+    fabric::PortIndex at;   // the port that it came in by
+    fabric::PortIndex own;  // that of the SMA
+    std::uint64_t mkey{};
+    std::uint32_t modifier{};
+    bool is_set{};
+    Instant now{};
+    std::span<std::byte, wire::kSmpDataBytes> data;
+  };
+  /// Reads or writes `data`; a status of §13.4.7, 0 when all is well (R-MI-6).
+  using Handler = std::uint16_t (FabricAgents::*)(Request&);
+  struct Attribute {
+    wire::SmpAttribute id;
+    bool is_of_switches;
+    Handler get;
+    Handler set;  // none: it cannot be written
+  };
+  static const std::array<Attribute, 12> kAttributes;
+
+  /// A change of a port's link that waits for finish_sets().
+  struct LinkChange {
+    fabric::PortIndex port;
+    wire::PhysicalState physical{};  // NoChange: its LinkDownDefaultState
+  };
+
+  PortAgent& agent(fabric::PortIndex port) { return ports_[port.value()]; }
+  [[nodiscard]] const PortAgent& agent(fabric::PortIndex port) const {
+    return ports_[port.value()];
+  }
+  [[nodiscard]] SwitchAgent& switch_agent(fabric::NodeIndex node) {
+    return switches_[node.value() - first_switch_];
+  }
+  [[nodiscard]] const SwitchAgent& switch_agent(fabric::NodeIndex node) const {
+    return switches_[node.value() - first_switch_];
+  }
+
+  // sma.cc
+  [[nodiscard]] bool admits(const Request& request, const mad::MadBytes& mad,
+                            const wire::MadHeader& header);
+  void note_bad_mkey(const Request& request, const mad::MadBytes& mad,
+                     const wire::MadHeader& header);
+  [[nodiscard]] std::uint16_t serve(Request& request, const wire::MadHeader& header);
+  void raise(fabric::PortIndex port, wire::NoticeType type, wire::Trap trap,
+             std::span<const std::byte, wire::kNoticeDetailsBytes> details, Instant now);
+
+  // sma_node.cc
+  [[nodiscard]] std::uint16_t get_node_info(Request& request);
+  [[nodiscard]] std::uint16_t get_node_description(Request& request);
+  [[nodiscard]] std::uint16_t set_node_description_attribute(Request& request);
+  [[nodiscard]] std::uint16_t get_switch_info(Request& request);
+  [[nodiscard]] std::uint16_t set_switch_info(Request& request);
+  [[nodiscard]] std::uint16_t get_led_info(Request& request);
+  [[nodiscard]] std::uint16_t set_led_info(Request& request);
+  [[nodiscard]] std::uint16_t get_vendor_diag(Request& request);
+  void tell_local_change(fabric::PortIndex port, bool node_description_changed, Instant now);
+
+  // sma_port_info.cc
+  [[nodiscard]] std::optional<fabric::PortIndex> port_named(const Request& request,
+                                                            std::uint32_t number) const;
+  [[nodiscard]] std::uint16_t get_port_info(Request& request);
+  [[nodiscard]] std::uint16_t set_port_info(Request& request);
+  void write_management_part(fabric::PortIndex port, const wire::PortInfo& wanted);
+  void write_link_part(fabric::PortIndex port, const wire::PortInfo& wanted);
+
+  // sma_tables.cc
+  [[nodiscard]] std::uint16_t get_pkey_table(Request& request);
+  [[nodiscard]] std::uint16_t set_pkey_table(Request& request);
+  [[nodiscard]] std::uint16_t get_guid_info(Request& request);
+  [[nodiscard]] std::uint16_t set_guid_info(Request& request);
+  [[nodiscard]] std::uint16_t get_sl_to_vl(Request& request);
+  [[nodiscard]] std::uint16_t set_sl_to_vl(Request& request);
+  [[nodiscard]] std::uint16_t get_vl_arbitration(Request& request);
+  [[nodiscard]] std::uint16_t set_vl_arbitration(Request& request);
+  [[nodiscard]] std::uint16_t get_linear_forwarding(Request& request);
+  [[nodiscard]] std::uint16_t set_linear_forwarding(Request& request);
+  [[nodiscard]] std::uint16_t get_multicast_forwarding(Request& request);
+  [[nodiscard]] std::uint16_t set_multicast_forwarding(Request& request);
+  [[nodiscard]] QosTables& qos_of(fabric::PortIndex port);
+
+  // link_training.cc
+  void power_on();
+  void take_down(fabric::PortIndex port, Instant now);
+  void train(fabric::PortIndex port, Instant now);
+  void note_link_change(fabric::PortIndex port, Instant now);
+
+  fabric::TablesBuilder& tables_;
+  TimeScale scale_;
+  std::uint32_t first_switch_{};
+  std::vector<PortAgent> ports_;
+  std::vector<SwitchAgent> switches_;  // by node, from first_switch_ on
+  std::map<fabric::PortIndex, wire::NodeDescription> descriptions_;  // that were written
+  std::vector<LinkChange> link_changes_;
+  TrapSender traps_;
+  AgentCounters counters_;
+  bool tables_changed_{true};
+};
+
+}  // namespace weft::agents

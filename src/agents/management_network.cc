@@ -1,0 +1,234 @@
+#include "agents/management_network.h"
+
+#include <algorithm>
+#include <cassert>
+#include <span>
+
+#include "fabric/path.h"
+
+namespace weft::agents {
+
+using fabric::PortIndex;
+using fabric::PortRecord;
+using fabric::PortState;
+using mad::InterfaceKind;
+
+namespace {
+
+constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::MadHeader>;
+
+[[nodiscard]] wire::ManagementClass class_of(const mad::MadBytes& mad) {
+  return wire::unpack<wire::MadHeader>(std::span{mad}.first<kHeaderBytes>()).mgmt_class;
+}
+
+}  // namespace
+
+ManagementNetwork::ManagementNetwork(fabric::TablesBuilder& tables, FabricAgents& agents,
+                                     MadSink& sink)
+    : tables_(tables), agents_(agents), sink_(sink), queued_of_(tables.ports().size()) {}
+
+void ManagementNetwork::send(PortIndex from, InterfaceKind kind, const mad::MadPacket& packet) {
+  assert(agents_.management_port(from) == from);
+  if (queued() >= kQueued || queued_of_[from.value()] >= kQueuedOfPort) {
+    ++counters_.queue_full;
+    return;
+  }
+  ++queued_of_[from.value()];
+  queue_.push_back({.from = from, .kind = kind, .packet = packet});
+}
+
+bool ManagementNetwork::run(std::size_t budget, Instant now) {
+  for (; budget != 0; --budget) {
+    if (const auto trap = agents_.traps().poll(now)) {
+      carry_trap(*trap, now);
+      continue;
+    }
+    if (queued() == 0) {
+      queue_.clear();
+      head_ = 0;
+      return false;
+    }
+    Parcel parcel = queue_[head_++];
+    --queued_of_[parcel.from.value()];
+    carry(parcel, now);
+    constexpr std::size_t kWorthMoving = 1024;
+    if (head_ >= kWorthMoving && head_ * 2 >= queue_.size()) {
+      queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(head_));
+      head_ = 0;
+    }
+  }
+  return queued() != 0 || agents_.traps().deadline() <= now;
+}
+
+Instant ManagementNetwork::deadline() const {
+  return queued() != 0 ? Instant{} : agents_.traps().deadline();
+}
+
+void ManagementNetwork::carry_trap(const DueTrap& trap, Instant now) {
+  const PortRecord& record = tables_.port(trap.port);
+  ++counters_.traps;
+  Parcel parcel{
+      .from = trap.port,
+      .kind = InterfaceKind::Smi,
+      .packet = {.address = {.lid = record.sm_lid, .sl = record.sm_sl, .qp = kQp0},
+                 .bytes = trap.mad}
+  };
+  carry(parcel, now);
+}
+
+/// Takes a MAD to where it goes, and the answer of an agent back.
+void ManagementNetwork::carry(Parcel& parcel, Instant now) {
+  constexpr int kLegs = 2;  // an answer is not answered
+  for (int leg = 0; leg < kLegs; ++leg) {
+    const auto arrival = travel(parcel, now);
+    if (!arrival) {
+      break;
+    }
+    ++counters_.carried;
+    const mad::MadAddress source = source_of(parcel, *arrival);
+    const PortIndex own = agents_.management_port(arrival->at);
+    const Outcome outcome = agents_.handle(arrival->at, parcel.kind, parcel.packet.bytes, now);
+    if (outcome == Outcome::NotMine) {
+      sink_.deliver(own, parcel.kind, source, parcel.packet.bytes, now);
+    }
+    if (outcome != Outcome::Answered) {
+      break;
+    }
+    parcel.from = own;
+    parcel.packet.address = source;
+  }
+  agents_.finish_sets(now);
+}
+
+std::optional<ManagementNetwork::Arrival> ManagementNetwork::travel(Parcel& parcel, Instant now) {
+  if (parcel.kind == InterfaceKind::Smi) {
+    if (class_of(parcel.packet.bytes) == wire::ManagementClass::SubnDirectedRoute) {
+      return travel_directed(parcel);
+    }
+    return travel_by_lid(parcel.from, parcel.packet.address.lid, parcel.kind);
+  }
+  if (parcel.packet.address.qp != kQp1) {
+    ++counters_.no_such_place;
+    return std::nullopt;
+  }
+  const auto arrival = travel_by_lid(parcel.from, parcel.packet.address.lid, parcel.kind);
+  return arrival && keys_pass(parcel, *arrival, now) ? arrival : std::nullopt;
+}
+
+/// The other side of the cable, if it takes the packet: VL15 passes in Initialize, data only from
+/// an Active port to one that is Armed at least (IBTA vol 1 §7.2.7).
+PortIndex ManagementNetwork::cross(PortIndex egress, InterfaceKind kind) const {
+  const PortRecord& from = tables_.port(egress);
+  if (from.peer == fabric::kNoPort) {
+    return fabric::kNoPort;
+  }
+  const PortRecord& to = tables_.port(from.peer);
+  const bool passes = kind == InterfaceKind::Smi
+                          ? from.state != PortState::Down && to.state != PortState::Down
+                          : from.state == PortState::Active && to.state >= PortState::Armed;
+  return passes ? from.peer : fabric::kNoPort;
+}
+
+std::optional<ManagementNetwork::Arrival> ManagementNetwork::travel_by_lid(PortIndex from, Lid dlid,
+                                                                           InterfaceKind kind) {
+  const auto dropped = [](std::uint64_t& counter) {
+    ++counter;
+    return std::nullopt;
+  };
+  const PortRecord& origin = tables_.port(from);
+  if (origin.owns(dlid)) {
+    return Arrival{.at = from, .source = from};
+  }
+  PortIndex at = from;
+  if (!origin.is_switch_port()) {
+    at = cross(from, kind);
+    if (at == fabric::kNoPort) {
+      return dropped(counters_.link_down);
+    }
+    if (dlid.is_permissive() && kind == InterfaceKind::Smi) {  // §4.1.3: the neighbour's QP0
+      return Arrival{.at = at, .source = from, .is_permissive = true};
+    }
+  }
+  if (!dlid.is_unicast()) {
+    return dropped(counters_.no_such_place);
+  }
+  for (std::size_t hops = 0; hops < fabric::kMaxHops; ++hops) {
+    const PortRecord& port = tables_.port(at);
+    if (!port.is_switch_port()) {
+      return port.owns(dlid) ? std::optional{Arrival{.at = at, .source = from}}
+                             : dropped(counters_.no_such_place);
+    }
+    const PortNumber out = tables_.forward(port.node, dlid);
+    if (out == fabric::kNoRoute) {
+      return dropped(counters_.no_route);
+    }
+    const PortIndex egress = agents_.port_of_switch(port.node, out);
+    if (out == PortNumber{}) {
+      return tables_.port(egress).owns(dlid)
+                 ? std::optional{Arrival{.at = at, .source = from}}
+                 : dropped(counters_.no_such_place);
+    }
+    at = cross(egress, kind);
+    if (at == fabric::kNoPort) {
+      return dropped(counters_.link_down);
+    }
+  }
+  return dropped(counters_.no_route);
+}
+
+/// P_Key and Q_Key of what comes to QP1 (IBTA vol 1 §10.9.3, §10.2.5). A sender can only have used
+/// a P_Key of its own table.
+bool ManagementNetwork::keys_pass(const Parcel& parcel, const Arrival& arrival, Instant now) {
+  const mad::MadAddress& address = parcel.packet.address;
+  const PortIndex own = agents_.management_port(arrival.at);
+  const auto has = [&](PortIndex port, auto test) {
+    return std::ranges::any_of(tables_.pkeys(port), test);
+  };
+  if (!has(parcel.from, [&](PKey pkey) { return pkey == address.pkey; })) {
+    ++counters_.bad_key;
+    return false;
+  }
+  const bool has_pkey = has(own, [&](PKey pkey) { return pkey.matches(address.pkey); });
+  if (has_pkey && address.qkey == kGsiQKey) {
+    return true;
+  }
+  ++counters_.bad_key;
+  BadKey bad{.source = tables_.port(arrival.source).lid,
+             .destination = address.lid,
+             .sl = address.sl,
+             .source_qp = kQp1,
+             .destination_qp = kQp1,
+             .source_gid = tables_.gids(arrival.source).front()};
+  if (!has_pkey) {
+    bad.key = address.pkey.value();
+    agents_.note_bad_pkey(own, bad, now);
+  } else {
+    bad.key = address.qkey.value();
+    agents_.note_bad_qkey(own, bad, now);
+  }
+  return false;
+}
+
+/// How the receiver sees the sender, and reaches it.
+mad::MadAddress ManagementNetwork::source_of(const Parcel& parcel, const Arrival& arrival) const {
+  const mad::MadAddress& to = parcel.packet.address;
+  const PortRecord& source = tables_.port(arrival.source);
+  const PortRecord& own = tables_.port(agents_.management_port(arrival.at));
+  const bool is_smi = parcel.kind == InterfaceKind::Smi;
+  mad::MadAddress from{
+      .lid = arrival.is_permissive ? kPermissiveLid : Lid{source.lid.value() + to.path_bits},
+      .sl = to.sl,
+      .qp = is_smi ? kQp0 : kQp1,
+      .qkey = is_smi ? QKey{} : kGsiQKey,
+      .pkey = to.pkey};
+  if (own.owns(to.lid)) {
+    from.path_bits = static_cast<std::uint8_t>(to.lid.value() - own.lid.value());
+  }
+  if (to.global) {
+    from.global = to.global;
+    from.global->gid = tables_.gids(arrival.source).front();
+  }
+  return from;
+}
+
+}  // namespace weft::agents

@@ -1,0 +1,179 @@
+// Attributes of a node as a whole: NodeInfo, NodeDescription, SwitchInfo, LedInfo, VendorDiag.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "agents/fabric_agents.h"
+#include "wire/notice_details.h"
+
+namespace weft::agents {
+
+using fabric::PortIndex;
+using fabric::PortRecord;
+
+namespace {
+
+constexpr std::byte kLedBit{0x80};  // LedMask, the first bit of LedInfo (§14.2.5.14)
+
+}  // namespace
+
+wire::NodeInfo FabricAgents::node_info(PortIndex at) const {
+  const PortRecord& port = tables_.port(at);
+  const fabric::NodeRecord& node = tables_.node(port.node);
+  wire::NodeInfo info{.partition_cap = kPartitionCap,
+                      .revision = 1,
+                      .local_port = port.number,
+                      .vendor_id = kVendorId};
+  if (port.is_switch_port()) {
+    info.node_type = wire::NodeType::Switch;
+    info.port_count = static_cast<std::uint8_t>(node.port_count - 1);
+    info.system_image_guid = info.node_guid = info.port_guid = node.guid;
+    info.device_id = kSwitchDeviceId;
+    return info;
+  }
+  const fabric::HcaRecord& hca = tables_.hcas()[port.hca.value()];
+  info.port_count = static_cast<std::uint8_t>(hca.port_count);
+  info.system_image_guid = hca.system_image_guid;
+  info.node_guid = hca.guid;
+  info.port_guid = port.guid;
+  info.device_id = kHcaDeviceId;
+  return info;
+}
+
+std::uint16_t FabricAgents::get_node_info(Request& request) {
+  std::ranges::fill(request.data, std::byte{});
+  wire::pack(node_info(request.at), request.data.first<wire::kSizeOf<wire::NodeInfo>>());
+  return 0;
+}
+
+/// Unless it was written: the switch's name, or as a kernel has it the host's and the HCA's.
+wire::NodeDescription FabricAgents::node_description(PortIndex port) const {
+  const PortIndex own = management_port(port);
+  if (const auto written = descriptions_.find(own); written != descriptions_.end()) {
+    return written->second;
+  }
+  const PortRecord& record = tables_.port(own);
+  const std::string_view name = tables_.name(tables_.node(record.node));
+  wire::NodeDescription description;
+  const auto write = [&](std::size_t at, std::string_view text) {
+    const std::size_t room = description.text.size() - at;
+    std::ranges::transform(text.substr(0, room),
+                           description.text.begin() + static_cast<std::ptrdiff_t>(at),
+                           [](char letter) { return static_cast<std::byte>(letter); });
+    return at + std::min(text.size(), room);
+  };
+  const std::size_t end = write(0, name);
+  if (!record.is_switch_port()) {
+    write(write(end, " "), tables_.name(tables_.hcas()[record.hca.value()]));
+  }
+  return description;
+}
+
+std::uint16_t FabricAgents::get_node_description(Request& request) {
+  wire::pack(node_description(request.own), request.data);
+  return 0;
+}
+
+std::uint16_t FabricAgents::set_node_description_attribute(Request& request) {
+  descriptions_[request.own] = wire::unpack<wire::NodeDescription>(request.data);
+  return get_node_description(request);
+}
+
+Result<void> FabricAgents::set_node_description(PortIndex port, std::string_view text,
+                                                Instant now) {
+  wire::NodeDescription description;
+  if (text.size() > description.text.size()) {
+    return fail(ErrorCode::InvalidArgument, "a node description has at most {} bytes, not {}",
+                description.text.size(), text.size());
+  }
+  std::ranges::transform(text, description.text.begin(),
+                         [](char letter) { return static_cast<std::byte>(letter); });
+  descriptions_[management_port(port)] = description;
+  tell_local_change(management_port(port), true, now);
+  return {};
+}
+
+void FabricAgents::set_is_sm(PortIndex port, bool is_sm, Instant now) {
+  PortAgent& own = agent(management_port(port));
+  if (own.capabilities.has(wire::PortCapability::IsSm) == is_sm) {
+    return;
+  }
+  own.capabilities = is_sm ? own.capabilities | wire::PortCapability::IsSm
+                           : own.capabilities.without(wire::PortCapability::IsSm);
+  tell_local_change(management_port(port), false, now);
+}
+
+/// Trap 144.
+void FabricAgents::tell_local_change(PortIndex port, bool node_description_changed, Instant now) {
+  const wire::CapabilityNoticeDetails details{.lid = tables_.port(port).lid,
+                                              .other_local_changes = node_description_changed,
+                                              .capability_mask = agent(port).capabilities.bits(),
+                                              .node_description_change = node_description_changed};
+  raise(port, wire::NoticeType::Informational, wire::Trap::CapabilityMaskChange,
+        wire::pack(details), now);
+}
+
+wire::SwitchInfo FabricAgents::switch_info(fabric::NodeIndex node) const {
+  const SwitchAgent& own = switch_agent(node);
+  return {.linear_fdb_cap = kLinearFdbCap,
+          .multicast_fdb_cap = kMulticastFdbCap,
+          .linear_fdb_top = own.linear_fdb_top,
+          .default_port = own.default_port,
+          .default_multicast_primary_port = own.default_multicast_primary_port,
+          .default_multicast_not_primary_port = own.default_multicast_not_primary_port,
+          .life_time_value = own.life_time,
+          .port_state_change = own.port_state_change};
+}
+
+std::uint16_t FabricAgents::get_switch_info(Request& request) {
+  std::ranges::fill(request.data, std::byte{});
+  wire::pack(switch_info(tables_.port(request.own).node),
+             request.data.first<wire::kSizeOf<wire::SwitchInfo>>());
+  return 0;
+}
+
+std::uint16_t FabricAgents::set_switch_info(Request& request) {
+  const auto wanted =
+      wire::unpack<wire::SwitchInfo>(request.data.first<wire::kSizeOf<wire::SwitchInfo>>());
+  const fabric::NodeIndex node = tables_.port(request.own).node;
+  if (wanted.linear_fdb_top >= kLinearFdbCap) {
+    static_cast<void>(get_switch_info(request));
+    return wire::kMadStatusInvalidField;
+  }
+  SwitchAgent& own = switch_agent(node);
+  if (own.linear_fdb_top != wanted.linear_fdb_top) {
+    own.linear_fdb_top = wanted.linear_fdb_top;
+    tables_.set_forwarding_top(node, Lid{wanted.linear_fdb_top});
+    tables_changed_ = true;
+  }
+  own.default_port = wanted.default_port;
+  own.default_multicast_primary_port = wanted.default_multicast_primary_port;
+  own.default_multicast_not_primary_port = wanted.default_multicast_not_primary_port;
+  own.life_time = wanted.life_time_value;
+  if (wanted.port_state_change) {  // writing one clears it
+    own.port_state_change = false;
+  }
+  return get_switch_info(request);
+}
+
+std::uint16_t FabricAgents::get_led_info(Request& request) {
+  std::ranges::fill(request.data, std::byte{});
+  request.data[0] = agent(request.own).flags.has(PortAgentFlag::Led) ? kLedBit : std::byte{};
+  return 0;
+}
+
+std::uint16_t FabricAgents::set_led_info(Request& request) {
+  Flags<PortAgentFlag>& flags = agent(request.own).flags;
+  const bool is_on = (request.data[0] & kLedBit) != std::byte{};
+  flags = is_on ? flags | PortAgentFlag::Led : flags.without(PortAgentFlag::Led);
+  return get_led_info(request);
+}
+
+/// Nothing to report: NextIndex and DiagData are zero (§14.2.5.15).
+std::uint16_t FabricAgents::get_vendor_diag(Request& request) {
+  std::ranges::fill(request.data, std::byte{});
+  return request.modifier == 0 ? 0 : wire::kMadStatusInvalidField;
+}
+
+}  // namespace weft::agents

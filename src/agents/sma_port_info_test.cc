@@ -1,0 +1,73 @@
+// PortInfo as a subnet manager reads and writes it by directed route (SEED-INVENTORY 29.2).
+
+#include <gtest/gtest.h>
+
+#include "agents/testing/managed_fabric.h"
+
+namespace weft::agents {
+namespace {
+
+using testing::ManagedFabric;
+using testing::star;
+using wire::LinkState;
+using wire::PortInfo;
+using wire::SmpAttribute;
+
+TEST(SmaPortInfo, ComesUpInInitializeWithoutLids) {
+  ManagedFabric fabric{star()};
+  const auto h1 = fabric.port("h1", 1);
+  const PortInfo hca = fabric.port_info(h1, {}, 1);
+  EXPECT_EQ(hca.port_state, LinkState::Init);
+  EXPECT_EQ(hca.physical_state, wire::PhysicalState::LinkUp);
+  EXPECT_EQ(hca.lid, Lid{});
+  EXPECT_EQ(fabric.port_info(h1, {1}, 0).port_state, LinkState::Active);
+  EXPECT_EQ(fabric.port_info(h1, {1}, 2).port_state, LinkState::Init);
+}
+
+TEST(SmaPortInfo, MovesAPortFromInitToActiveInOrderOnly) {
+  ManagedFabric fabric{star()};
+  const auto h1 = fabric.port("h1", 1);
+  PortInfo info = fabric.port_info(h1, {1}, 2);
+  const auto set = [&](LinkState state) {
+    info.port_state = state;
+    info.physical_state = wire::PhysicalState::NoChange;
+    return fabric.set(h1, {.attribute = SmpAttribute::PortInfo, .modifier = 2}, {1}, info)
+        ->status();
+  };
+  EXPECT_EQ(set(LinkState::Active), wire::kMadStatusInvalidField);
+  EXPECT_EQ(set(LinkState::Init), wire::kMadStatusInvalidField);
+  EXPECT_EQ(set(LinkState::Armed), 0);
+  EXPECT_EQ(set(LinkState::Active), 0);
+  EXPECT_EQ(set(LinkState::Armed), wire::kMadStatusInvalidField);
+  EXPECT_EQ(fabric.tables.port(fabric.port("s1", 2)).state, fabric::PortState::Active);
+  EXPECT_TRUE(fabric.agents.take_tables_changed());
+}
+
+TEST(SmaPortInfo, RefusesAPortInfoWholeAndAnswersWhatIsSo) {  // T-MI-4
+  ManagedFabric fabric{star()};
+  const auto h1 = fabric.port("h1", 1);
+  PortInfo info = fabric.port_info(h1, {}, 1);
+  info.port_state = LinkState::NoChange;
+  info.physical_state = wire::PhysicalState::NoChange;
+  info.lid = Lid{5};
+  info.master_sm_lid = Lid{0xC001};  // not unicast
+  const auto refused =
+      fabric.set(h1, {.attribute = SmpAttribute::PortInfo, .modifier = 1}, {}, info);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->status(), wire::kMadStatusInvalidField);
+  EXPECT_EQ(refused->data<PortInfo>().lid, Lid{});
+  EXPECT_EQ(fabric.tables.port(h1).lid, Lid{});
+
+  info.master_sm_lid = Lid{5};
+  info.client_reregister = true;
+  const auto taken = fabric.set(h1, {.attribute = SmpAttribute::PortInfo, .modifier = 1}, {}, info);
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->status(), 0);
+  EXPECT_TRUE(taken->data<PortInfo>().client_reregister);
+  EXPECT_FALSE(fabric.port_info(h1, {}, 1).client_reregister);
+  EXPECT_EQ(fabric.tables.port(h1).lid, Lid{5});
+  EXPECT_EQ(fabric.tables.port(h1).reregistrations, 1);
+}
+
+}  // namespace
+}  // namespace weft::agents
