@@ -57,6 +57,16 @@ struct BadKey {
   std::uint32_t key{};
 };
 
+/// What an administrator changes of a port; what is not named stays.
+struct PortSettings {
+  wire::LinkState state{};          // NoChange, Down, Armed or Active
+  wire::PhysicalState physical{};   // NoChange, Sleep, Polling or Disabled
+  std::uint8_t width_enabled{};     // bits as in PortInfo; 0: as it is
+  std::uint8_t speed_enabled{};     // likewise
+  std::uint8_t extended_enabled{};  // likewise; 0x1E: none
+  bool operator==(const PortSettings&) const = default;
+};
+
 class FabricAgents {
  public:
   /// As after power-on: every cabled link is trained and its ports are in Initialize, port 0 of
@@ -85,6 +95,9 @@ class FabricAgents {
   // --- what happens to the hardware, besides management
   /// Pulls the cable of `port` or puts it back (both ends).
   void set_plugged(fabric::PortIndex port, bool is_plugged, Instant now);
+  /// Sets a port as a Set(PortInfo) would, with the same checks, said in words.
+  [[nodiscard]] Result<void> configure(fabric::PortIndex port, const PortSettings& settings,
+                                       Instant now);
   /// A subnet manager runs at the port, or none; tells the subnet manager (trap 144).
   void set_is_sm(fabric::PortIndex port, bool is_sm, Instant now);
   [[nodiscard]] Result<void> set_node_description(fabric::PortIndex port, std::string_view text,

@@ -220,6 +220,37 @@ std::uint16_t FabricAgents::set_port_info(Request& request) {
   return status;
 }
 
+Result<void> FabricAgents::configure(PortIndex index, const PortSettings& settings, Instant now) {
+  const PortRecord& record = tables_.port(index);
+  if (record.is_switch_port() && record.number == PortNumber{}) {
+    return fail(ErrorCode::InvalidArgument,
+                "port 0 of a switch has no link; its ports count from 1");
+  }
+  PortInfo wanted = port_info(index);
+  if (!is_allowed_state(settings.state, record.state)) {
+    return fail(
+        ErrorCode::InvalidArgument,
+        "a port in {} cannot be set to {}: Initialize, Armed, Active is the order, and Down "
+        "is always possible",
+        name_of(record.state), name_of(static_cast<PortState>(settings.state)));
+  }
+  wanted.port_state = settings.state;
+  wanted.physical_state = settings.physical;
+  wanted.link_width_enabled = settings.width_enabled;
+  wanted.link_speed_enabled = settings.speed_enabled;
+  wanted.link_speed_ext_enabled = settings.extended_enabled;
+  if (!is_valid_link_part(wanted, record, agent(index))) {
+    return fail(ErrorCode::InvalidArgument,
+                "the port supports the widths {:#x}, speeds {:#x} and extended speeds {:#x} (bits "
+                "of PortInfo)",
+                supported_widths(agent(index).best), supported_speeds(agent(index).best),
+                supported_extended_speeds(agent(index).best));
+  }
+  write_link_part(index, wanted);
+  finish_sets(now);
+  return {};
+}
+
 void FabricAgents::write_management_part(PortIndex index, const PortInfo& wanted) {
   const PortRecord before = tables_.port(index);
   PortAgent& port = agent(index);

@@ -1,0 +1,142 @@
+#include "node/management_plane.h"
+
+#include <algorithm>
+
+namespace weft::node {
+
+using fabric::PortIndex;
+
+ManagementPlane::ManagementPlane(fabric::TablesBuilder& tables,
+                                 const ManagementPlaneOptions& options)
+    : tables_(tables),
+      limits_(options.limits),
+      agents_(tables, options.time_scale),
+      network_(tables, agents_, *this),
+      is_awake_(tables.ports().size()) {}
+
+ManagementPort& ManagementPlane::find_or_create(PortIndex own) {
+  std::unique_ptr<ManagementPort>& place = ports_[own];
+  if (!place) {
+    place = std::make_unique<ManagementPort>(own, limits_);
+  }
+  const fabric::PortRecord& record = tables_.port(own);
+  place->smi().set_subnet_manager(record.sm_lid, record.sm_sl);
+  place->gsi().set_subnet_manager(record.sm_lid, record.sm_sl);
+  return *place;
+}
+
+ManagementPort& ManagementPlane::port(PortIndex index) {
+  const PortIndex own = agents_.management_port(index);
+  ManagementPort& found = find_or_create(own);
+  wake(own);
+  return found;
+}
+
+void ManagementPlane::wake(PortIndex index) {
+  const PortIndex own = agents_.management_port(index);
+  if (!is_awake_[own.value()]) {
+    is_awake_[own.value()] = true;
+    awake_.push_back(own);
+  }
+}
+
+void ManagementPlane::deliver(PortIndex at, mad::InterfaceKind kind, const mad::MadAddress& source,
+                              const mad::MadBytes& mad, Instant now) {
+  find_or_create(at).interface(kind).handle_mad(source, mad, now);
+  wake(at);
+}
+
+void ManagementPlane::schedule(PortIndex index, Instant deadline) {
+  Instant& known = deadlines_.try_emplace(index, Instant::never()).first->second;
+  if (known == deadline) {
+    return;
+  }
+  schedule_.erase({known, index});
+  known = deadline;
+  if (deadline != Instant::never()) {
+    schedule_.emplace(deadline, index);
+  }
+}
+
+void ManagementPlane::handle_timeouts(Instant now) {
+  while (!schedule_.empty() && schedule_.begin()->first <= now) {
+    const PortIndex index = schedule_.begin()->second;
+    schedule(index, Instant::never());
+    ManagementPort& due = *ports_.at(index);
+    due.smi().handle_timeout(now);
+    due.gsi().handle_timeout(now);
+    wake(index);
+  }
+}
+
+/// True when the port has more to send than one turn allows.
+bool ManagementPlane::collect_from(ManagementPort& port, Instant now) {
+  bool has_more = false;
+  for (const mad::InterfaceKind kind : {mad::InterfaceKind::Smi, mad::InterfaceKind::Gsi}) {
+    std::size_t sent = 0;
+    while (sent < kMadsOfInterface) {
+      const auto packet = port.interface(kind).poll_transmit(now);
+      if (!packet) {
+        break;
+      }
+      network_.send(port.index(), kind, *packet);
+      ++sent;
+    }
+    has_more |= sent == kMadsOfInterface;
+  }
+  return has_more;
+}
+
+void ManagementPlane::collect(Instant now) {
+  const std::vector<PortIndex> turn = std::exchange(awake_, {});
+  for (const PortIndex index : turn) {
+    is_awake_[index.value()] = false;
+  }
+  for (const PortIndex index : turn) {
+    const auto found = ports_.find(index);
+    if (found == ports_.end()) {
+      continue;
+    }
+    if (collect_from(*found->second, now)) {
+      wake(index);
+    } else {
+      schedule(index, found->second->deadline());
+    }
+  }
+}
+
+bool ManagementPlane::run(Instant now) {
+  handle_timeouts(now);
+  bool network_has_more = false;
+  for (std::size_t carried = 0; carried < kMadsInTurn; carried += kMadsOfInterface) {
+    collect(now);
+    network_has_more = network_.run(kMadsOfInterface, now);
+    if (!network_has_more && awake_.empty()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Instant ManagementPlane::deadline() const {
+  if (!awake_.empty()) {
+    return Instant{};
+  }
+  const Instant timer = schedule_.empty() ? Instant::never() : schedule_.begin()->first;
+  return std::min(timer, network_.deadline());
+}
+
+Result<void> ManagementPlane::set_link(PortIndex port, bool is_up, Instant now) {
+  if (tables_.port(port).peer == fabric::kNoPort) {
+    return fail(ErrorCode::InvalidArgument, "the port has no cable");
+  }
+  agents_.set_plugged(port, is_up, now);
+  return {};
+}
+
+Result<void> ManagementPlane::configure(PortIndex port, const agents::PortSettings& settings,
+                                        Instant now) {
+  return agents_.configure(port, settings, now);
+}
+
+}  // namespace weft::node

@@ -1,0 +1,85 @@
+#pragma once
+
+// The management plane of a whole fabric: its agents, the network that carries MADs, and the
+// interfaces of those ports where somebody sends or listens. Pure: MADs move when run() is called.
+// One thread.
+
+#include <cstddef>
+#include <memory>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "agents/fabric_agents.h"
+#include "agents/management_network.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "fabric/tables.h"
+#include "mad/limits.h"
+#include "node/management_port.h"
+
+namespace weft::node {
+
+struct ManagementPlaneOptions {
+  TimeScale time_scale;  // of traps
+  mad::Limits limits;    // of each interface
+};
+
+class ManagementPlane final : private agents::MadSink {
+ public:
+  /// Work of one turn (policy): MADs carried in one run(), and sent by one interface before the
+  /// next one has its turn.
+  static constexpr std::size_t kMadsInTurn = 512;
+  static constexpr std::size_t kMadsOfInterface = 32;
+
+  /// Takes the fabric as after power-on (FabricAgents). `tables` must outlive it.
+  explicit ManagementPlane(fabric::TablesBuilder& tables,
+                           const ManagementPlaneOptions& options = {});
+
+  /// The port's interfaces, which live from now on; of any port of a switch those of its port 0.
+  /// Looked at in the next run(); who keeps a reference calls wake() after using it.
+  [[nodiscard]] ManagementPort& port(fabric::PortIndex index);
+  void wake(fabric::PortIndex index);
+
+  /// Moves MADs until all is quiet or the turn is over; true: there is more to do at once.
+  bool run(Instant now);
+  [[nodiscard]] Instant deadline() const;
+
+  /// Whether the tables changed since the last time: they are to be published.
+  [[nodiscard]] bool tables_changed() { return agents_.take_tables_changed(); }
+
+  /// A cable is pulled, or put back.
+  [[nodiscard]] Result<void> set_link(fabric::PortIndex port, bool is_up, Instant now);
+  /// As an administrator of the node would set the port.
+  [[nodiscard]] Result<void> configure(fabric::PortIndex port, const agents::PortSettings& settings,
+                                       Instant now);
+
+  [[nodiscard]] agents::FabricAgents& agents() { return agents_; }
+  [[nodiscard]] const agents::NetworkCounters& network_counters() const {
+    return network_.counters();
+  }
+
+ private:
+  using Ports = std::unordered_map<fabric::PortIndex, std::unique_ptr<ManagementPort>>;
+
+  void deliver(fabric::PortIndex at, mad::InterfaceKind kind, const mad::MadAddress& source,
+               const mad::MadBytes& mad, Instant now) override;
+  [[nodiscard]] ManagementPort& find_or_create(fabric::PortIndex own);
+  void handle_timeouts(Instant now);
+  void collect(Instant now);
+  [[nodiscard]] bool collect_from(ManagementPort& port, Instant now);
+  void schedule(fabric::PortIndex index, Instant deadline);
+
+  fabric::TablesBuilder& tables_;
+  mad::Limits limits_;
+  agents::FabricAgents agents_;
+  agents::ManagementNetwork network_;
+  Ports ports_;
+  std::unordered_map<fabric::PortIndex, Instant> deadlines_;
+  std::set<std::pair<Instant, fabric::PortIndex>> schedule_;
+  std::vector<fabric::PortIndex> awake_;  // to be asked what they send
+  std::vector<bool> is_awake_;            // by port
+};
+
+}  // namespace weft::node
