@@ -1,5 +1,6 @@
 #include "mad/agent_table.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -71,8 +72,9 @@ Result<AgentId> AgentTable::add(Registration registration, MadHandler* handler) 
   if (const auto checked = check(registration); !checked) {
     return std::unexpected(checked.error());
   }
-  if (registration.methods.any() && handler == nullptr) {
-    return fail(ErrorCode::InvalidArgument, "an agent with methods needs a handler");
+  if ((registration.methods.any() || registration.handles_segments) && handler == nullptr) {
+    return fail(ErrorCode::InvalidArgument,
+                "an agent with methods, or that handles segments, needs a handler");
   }
   do {  // after 2^32 agents, past those that are still there
     ++last_id_;
@@ -114,6 +116,24 @@ AgentTable::Lookup AgentTable::find(const MadBytes& mad) const {
     }
   }
   return {.verdict = verdict, .handler = nullptr};
+}
+
+MadHandler* AgentTable::find_segment_handler(const MadBytes& mad) const {
+  const auto header =
+      wire::unpack<wire::MadHeader>(std::span{mad}.first<wire::kSizeOf<wire::MadHeader>>());
+  if (!is_answer(header)) {
+    const Lookup lookup = find(mad);
+    const bool takes_it = std::ranges::any_of(agents_, [&](const auto& entry) {
+      return entry.second.handler == lookup.handler && entry.second.registration.handles_segments;
+    });
+    return lookup.verdict == Verdict::Found && takes_it ? lookup.handler : nullptr;
+  }
+  constexpr unsigned kHalf = 32;
+  const auto asker =
+      agents_.find(AgentId{static_cast<std::uint32_t>(header.transaction_id >> kHalf)});
+  return asker != agents_.end() && asker->second.registration.handles_segments
+             ? asker->second.handler
+             : nullptr;
 }
 
 }  // namespace weft::mad

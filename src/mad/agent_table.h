@@ -33,7 +33,9 @@ struct Registration {
   std::uint8_t class_version{1};
   std::optional<std::uint32_t> oui{};  ///< of the vendors' classes 0x30 to 0x4F
   MethodSet methods{};
-  std::string name{};  ///< for errors
+  bool sends_any_class{};   ///< of the interface, not only its own, as programs of umad may
+  bool handles_segments{};  ///< of RMPP: it is given each as it came, and sends each itself
+  std::string name{};       ///< for errors
 };
 
 /// From 1; the high 32 bits of the transaction IDs that the agent uses.
@@ -56,6 +58,9 @@ class AgentTable {
     MadHandler* handler{};
   };
   [[nodiscard]] Lookup find(const MadBytes& mad) const;
+
+  /// The agent that a segment is for, or an ACK of one, if it handles them itself; otherwise null.
+  [[nodiscard]] MadHandler* find_segment_handler(const MadBytes& mad) const;
 
  private:
   struct Agent {

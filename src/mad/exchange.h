@@ -44,7 +44,8 @@ struct TransactionOptions {
   unsigned retries{3};
   bool doubles_timeout{true};
   bool follows_redirects{true};
-  bool expects_answer{true};  ///< without one it must be RMPP, and ends with the last ACK
+  bool waits_when_busy{true};  ///< and asks again; otherwise the user reads that answer, too
+  bool expects_answer{true};   ///< without one it must be RMPP, and ends with the last ACK
   std::optional<std::uint32_t> tid_low{};  ///< for users that choose the low half of their TIDs
 };
 

@@ -10,7 +10,7 @@ namespace weft::mad {
 /// What a management interface holds at most (DESIGN.md, decision 15). The numbers are policy, not
 /// from the specification.
 struct Limits {
-  std::size_t agents{64};
+  std::size_t agents{1'024};
   std::size_t transactions{4096};  ///< begun and not completed; those above `in_flight` wait
   std::size_t in_flight{256};      ///< requests sent and not answered
   std::size_t served_exchanges{

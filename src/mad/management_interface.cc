@@ -17,6 +17,8 @@ std::optional<Deferral> MadRequest::defer() {
   return Deferral{.key = key_, .to = source};
 }
 
+void MadHandler::handle_segment(const MadAddress& /*source*/, const MadBytes& /*segment*/) {}
+
 ManagementInterface::ManagementInterface(InterfaceKind kind, const Limits& limits)
     : kind_(kind),
       limits_(limits),

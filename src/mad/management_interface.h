@@ -63,6 +63,9 @@ class MadHandler {
   /// The MAD to answer with, which may be `&request.message`, or null for none. There is no other
   /// status: what went wrong stands in the MAD (R-MI-6, R-MI-7).
   virtual const MadMessage* handle(MadRequest& request) = 0;
+
+  /// A segment that belongs to no open transaction, of an agent that handles them itself.
+  virtual void handle_segment(const MadAddress& source, const MadBytes& segment);
 };
 
 /// The management interface of a port on QP0 or QP1 (R-MI-1): agents answer what comes, users ask
@@ -155,6 +158,7 @@ class ManagementInterface {
                MadMessage request, Instant now);
   void answer(const ExchangeKey& key, const MadAddress& to, MadMessage message, Instant now);
   void refuse(const MadAddress& source, const MadBytes& mad, std::uint16_t status);
+  [[nodiscard]] bool hand_over_segment(const MadAddress& source, const MadBytes& mad, Instant now);
   [[nodiscard]] MadHandler* handler_for(const MadAddress& source, const MadBytes& mad);
   [[nodiscard]] Place find(const MadAddress& source, const wire::MadHeader& header);
 

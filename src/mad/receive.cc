@@ -33,7 +33,10 @@ void ManagementInterface::handle_mad(const MadAddress& source, ByteSpan bytes, I
     return;
   }
   if (has_rmpp_header(header.mgmt_class) && rmpp_of(mad).is_active) {
-    return handle_rmpp(source, mad, now);
+    if (!hand_over_segment(source, mad, now)) {
+      handle_rmpp(source, mad, now);
+    }
+    return;
   }
   if (is_answer(header)) {
     handle_answer(source, mad, now);
@@ -67,7 +70,7 @@ void ManagementInterface::handle_answer(const MadAddress& source, const MadBytes
   Exchange& exchange = place->second;
   const std::uint16_t status = answer.status();
   const bool may_ask_again = exchange.phase == Phase::Asked && !exchange.request.is_rmpp;
-  if ((status & wire::kMadStatusBusy) != 0 && may_ask_again &&
+  if ((status & wire::kMadStatusBusy) != 0 && may_ask_again && exchange.options.waits_when_busy &&
       exchange.sends <= exchange.options.retries) {
     // §13.4.7: the same request may be sent again; not at once, and not for ever.
     ++counters_.busy;
@@ -78,6 +81,26 @@ void ManagementInterface::handle_answer(const MadAddress& source, const MadBytes
   }
   complete(place, {.status = TransactionStatus::Answered, .answer = &answer, .source = source},
            now);
+}
+
+/// Segments and their ACKs for an agent that does RMPP itself. The first one of an answer ends the
+/// transaction, as a whole answer does.
+bool ManagementInterface::hand_over_segment(const MadAddress& source, const MadBytes& mad,
+                                            Instant now) {
+  MadHandler* const handler = agents_.find_segment_handler(mad);
+  if (handler == nullptr) {
+    return false;
+  }
+  const wire::MadHeader header = header_of(mad);
+  const auto place = find(source, header);
+  if (is_answer(header) && place != exchanges_.end() && place->second.phase == Phase::Asked) {
+    const MadMessage answer{.mad = mad};
+    complete(place, {.status = TransactionStatus::Answered, .answer = &answer, .source = source},
+             now);
+  } else {
+    handler->handle_segment(source, mad);
+  }
+  return true;
 }
 
 /// The agent that answers a request; if there is none, that is counted and said.

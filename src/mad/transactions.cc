@@ -40,7 +40,10 @@ Result<void> ManagementInterface::check_request(AgentId agent, const MadMessage&
   if (registration == nullptr) {
     return fail(ErrorCode::InvalidArgument, "there is no agent {}: register one", agent.value());
   }
-  if (header.mgmt_class != registration->mgmt_class) {
+  const bool may_send = registration->sends_any_class
+                            ? belongs_to(header.mgmt_class, kind_)
+                            : header.mgmt_class == registration->mgmt_class;
+  if (!may_send) {
     return fail(ErrorCode::InvalidArgument, "a MAD of class {:#x} by an agent of class {:#x}",
                 static_cast<unsigned>(header.mgmt_class),
                 static_cast<unsigned>(registration->mgmt_class));
