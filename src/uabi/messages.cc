@@ -37,9 +37,49 @@ void describe(Down& m, auto& archive) { archive(m.version); }
 void describe(Text& m, auto& archive) { archive(m.is_last, m.text); }
 void describe(CaptureLive& m, auto& archive) { archive(m.port); }
 void describe(CaptureSource& m, auto& archive) { archive(m.process); }
+void describe(ListUmadDevices& m, auto& archive) { archive(m.version, m.node); }
+void describe(DescribeUmadDevice& m, auto& archive) { archive(m.version, m.node, m.device); }
+void describe(FindIsSm& m, auto& archive) { archive(m.version, m.node, m.device, m.port); }
+void describe(OpenUmad& m, auto& archive) { archive(m.version, m.node, m.device, m.port); }
+void describe(RegisterUmadAgent& m, auto& archive) {
+  archive(m.mgmt_class, m.class_version, m.rmpp_version, m.does_rmpp, m.oui, m.methods[0],
+          m.methods[1]);
+}
+void describe(UnregisterUmadAgent& m, auto& archive) { archive(m.agent); }
+void describe(UmadDevices& m, auto& archive) { archive(m.names); }
+void describe(UmadPort& m, auto& archive) {
+  archive(m.number, m.state, m.physical_state, m.lmc, m.lid, m.sm_lid, m.sm_sl, m.is_infiniband,
+          m.gigabits, m.capability_mask, m.gid, m.pkeys);
+}
+void describe(UmadDevice& m, auto& archive) {
+  archive(m.is_switch, m.node_guid, m.system_image_guid, m.ports);
+}
+void describe(IsSm& m, auto& archive) { archive(m.path); }
+void describe(UmadOpened&, auto&) {}
+void describe(UmadAnswer& m, auto& archive) { archive(m.error, m.agent, m.reason); }
+void describe(UmadHeader& m, auto& archive) {
+  archive(m.agent, m.status, m.timeout_ms, m.retries, m.qpn, m.lid, m.sl, m.path_bits, m.pkey_index,
+          m.has_grh, m.hop_limit, m.traffic_class, m.flow_label, m.gid);
+}
+void describe(UmadMad& m, auto& archive) { archive(m.header, m.mad); }
+void describe(LongUmadMad& m, auto& archive) { archive(m.header, m.length); }
 
 template <class T>
 concept Number = std::unsigned_integral<T> || std::is_enum_v<T>;
+
+/// The most that a list may hold, by what it lists.
+template <class T>
+inline constexpr std::size_t kMost = 0;
+template <>
+inline constexpr std::size_t kMost<ProcessAddress> = kMaxGroupMembers;
+template <>
+inline constexpr std::size_t kMost<std::string> = kMaxUmadDevices;
+template <>
+inline constexpr std::size_t kMost<UmadPort> = kMaxUmadPorts;
+template <>
+inline constexpr std::size_t kMost<PKey> = 128;  // of one port
+template <>
+inline constexpr std::size_t kMost<std::byte> = kMaxMadBytesInMessage;
 
 class Writer {
  public:
@@ -64,11 +104,30 @@ class Writer {
     const ByteSpan bytes = std::as_bytes(std::span{text});
     out_.insert(out_.end(), bytes.begin(), bytes.end());
   }
-  void put(const std::vector<ProcessAddress>& members) {
-    assert(members.size() <= kMaxGroupMembers);
-    put(static_cast<std::uint32_t>(members.size()));
-    for (const ProcessAddress& member : members) {
-      put(member);
+  template <class Tag, class Value>
+  void put(Ordered<Tag, Value> number) {
+    put(number.value());
+  }
+  void put(PKey pkey) { put(pkey.value()); }
+  void put(const Gid& gid) { out_.insert(out_.end(), gid.octets().begin(), gid.octets().end()); }
+  void put(const UmadHeader& header) {
+    UmadHeader copy = header;
+    describe(copy, *this);
+  }
+  void put(const UmadPort& port) {
+    UmadPort copy = port;
+    describe(copy, *this);
+  }
+  template <class T>
+  void put(const std::vector<T>& list) {
+    assert(list.size() <= kMost<T>);
+    put(static_cast<std::uint32_t>(list.size()));
+    if constexpr (std::is_same_v<T, std::byte>) {
+      out_.insert(out_.end(), list.begin(), list.end());
+    } else {
+      for (const T& each : list) {
+        put(each);
+      }
     }
   }
 
@@ -138,16 +197,45 @@ class Reader {
     copy_bytes(std::as_writable_bytes(std::span{text}), in_.first(size));
     in_ = in_.subspan(size);
   }
-  void get(std::vector<ProcessAddress>& members) {
-    std::uint32_t count{};
-    get(count);
-    if (failed_ || count > kMaxGroupMembers || count * sizeof(ProcessAddress) > in_.size()) {
+  template <class Tag, class Value>
+  void get(Ordered<Tag, Value>& number) {
+    Value value{};
+    get(value);
+    number = Ordered<Tag, Value>{value};
+  }
+  void get(PKey& pkey) {
+    std::uint16_t value{};
+    get(value);
+    pkey = PKey{value};
+  }
+  void get(Gid& gid) {
+    std::array<std::byte, Gid::kSize> octets{};
+    if (in_.size() < octets.size()) {
       failed_ = true;
       return;
     }
-    members.resize(count);
-    for (ProcessAddress& member : members) {
-      get(member);
+    copy_bytes(octets, in_.first(octets.size()));
+    in_ = in_.subspan(octets.size());
+    gid = Gid{octets};
+  }
+  void get(UmadHeader& header) { describe(header, *this); }
+  void get(UmadPort& port) { describe(port, *this); }
+  template <class T>
+  void get(std::vector<T>& list) {
+    std::uint32_t count{};
+    get(count);
+    if (failed_ || count > kMost<T> || count > in_.size()) {  // each takes a byte at least
+      failed_ = true;
+      return;
+    }
+    list.resize(count);
+    if constexpr (std::is_same_v<T, std::byte>) {
+      copy_bytes(list, in_.first(count));
+      in_ = in_.subspan(count);
+    } else {
+      for (T& each : list) {
+        get(each);
+      }
     }
   }
 
@@ -179,6 +267,8 @@ struct DescriptorCount {
   std::size_t operator()(const TablesChanged&) const { return 1; }
   std::size_t operator()(const OpenTap&) const { return 1; }
   std::size_t operator()(const CaptureSource&) const { return 1; }
+  std::size_t operator()(const UmadOpened&) const { return 1; }
+  std::size_t operator()(const LongUmadMad&) const { return 1; }
   std::size_t operator()(const auto&) const { return 0; }
 };
 

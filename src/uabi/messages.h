@@ -2,9 +2,9 @@
 
 // The control protocol between a program (or the command) and the fabric daemon: one message per
 // datagram of an AF_UNIX SOCK_SEQPACKET connection, native-endian, both ends on one machine. A
-// connection begins with Hello (a program on a simulated host) or Query / StartCapture / AddFault /
-// ClearFaults / Down (a command). Descriptors travel beside the bytes; each message says how many
-// belong to it.
+// connection begins with Hello (a program on a simulated host), with one of umad_messages.h (a
+// program at the MADs of a node) or Query / StartCapture / AddFault / ClearFaults / Down (a
+// command). Descriptors travel beside the bytes; each message says how many belong to it.
 //
 // Both sides take the other's bytes as foreign: decode() checks lengths, counts, enumerators and
 // text before anybody looks at them.
@@ -21,11 +21,12 @@
 #include "base/identifiers.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "uabi/umad_messages.h"
 
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 4;
+inline constexpr std::uint32_t kVersion = 5;
 
 /// All policy, not from any specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
@@ -194,10 +195,13 @@ struct CaptureSource {
   ProcessAddress process;
 };
 
-using Message = std::variant<Hello, OpenLane, JoinGroup, LeaveGroup, TapReady, PeerMisbehaves,
-                             Welcome, Refused, Lane, NoSuchProcess, LaneClosed, TablesChanged,
-                             GroupMembers, OpenTap, CloseTap, Query, StartCapture, AddFault,
-                             ClearFaults, Down, Text, CaptureLive, CaptureSource>;
+using Message =
+    std::variant<Hello, OpenLane, JoinGroup, LeaveGroup, TapReady, PeerMisbehaves, Welcome, Refused,
+                 Lane, NoSuchProcess, LaneClosed, TablesChanged, GroupMembers, OpenTap, CloseTap,
+                 Query, StartCapture, AddFault, ClearFaults, Down, Text, CaptureLive, CaptureSource,
+                 ListUmadDevices, DescribeUmadDevice, FindIsSm, OpenUmad, RegisterUmadAgent,
+                 UnregisterUmadAgent, UmadDevices, UmadDevice, IsSm, UmadOpened, UmadAnswer,
+                 UmadMad, LongUmadMad>;
 
 /// How many descriptors come with a message; a receiver refuses any other number.
 [[nodiscard]] std::size_t descriptors_of(const Message& message);

@@ -8,6 +8,42 @@
 namespace weft::uabi {
 namespace {
 
+UmadPort port_of_device() {
+  return {
+      .number = 1,
+      .state = 4,
+      .physical_state = 5,
+      .lmc = 1,
+      .lid = Lid{2},
+      .sm_lid = Lid{1},
+      .sm_sl = ServiceLevel{3},
+      .is_infiniband = true,
+      .gigabits = 100,
+      .capability_mask = 2,
+      .gid = Gid{kDefaultGidPrefix, Guid{9}},
+      .pkeys = {PKey{0xFFFF}, PKey{0x8001}}
+  };
+}
+
+UmadHeader header_of_mad() {
+  return {
+      .agent = 3,
+      .status = 110,
+      .timeout_ms = 1'000,
+      .retries = 3,
+      .qpn = kQp1,
+      .lid = Lid{4},
+      .sl = ServiceLevel{1},
+      .path_bits = 1,
+      .pkey_index = 2,
+      .has_grh = true,
+      .hop_limit = 64,
+      .traffic_class = 5,
+      .flow_label = 0xFFFFF,
+      .gid = Gid{kDefaultGidPrefix, Guid{8}}
+  };
+}
+
 std::vector<Message> one_of_each() {
   return {
       Hello{.host = "h1"},
@@ -32,7 +68,20 @@ std::vector<Message> one_of_each() {
       Down{},
       Text{true, "{}"},
       CaptureLive{6},
-      CaptureSource{{1, 1}}
+      CaptureSource{{1, 1}},
+      ListUmadDevices{kVersion, "s1"},
+      DescribeUmadDevice{kVersion, "h1", "weft0"},
+      FindIsSm{kVersion, "h1", "weft0", 1},
+      OpenUmad{kVersion, "h1", "weft0", 1},
+      RegisterUmadAgent{0x03, 2, 1, false, 0x1405, {1U << 2, 1U << 1}},
+      UnregisterUmadAgent{31},
+      UmadDevices{{"weft0", "weft1"}},
+      UmadDevice{false, Guid{1}, Guid{2}, {port_of_device()}},
+      IsSm{"issm0"},
+      UmadOpened{},
+      UmadAnswer{13, 0, "the class is another's"},
+      UmadMad{header_of_mad(), std::vector<std::byte>(256, std::byte{3})},
+      LongUmadMad{header_of_mad(), 100'000}
   };
 }
 
@@ -99,6 +148,15 @@ TEST(Messages, RefuseWhatNoSenderMeans) {
   EXPECT_TRUE(decode(welcome));
   welcome[welcome.size() - 3] = welcome[welcome.size() - 2] = std::byte{0};  // a millionth of time
   EXPECT_FALSE(decode(welcome));
+  auto mad = encode(Message{
+      UmadMad{header_of_mad(), std::vector<std::byte>(kMaxMadBytesInMessage)}
+  });
+  ASSERT_TRUE(decode(mad));
+  const auto decoded = decode(mad);
+  EXPECT_EQ(std::get<UmadMad>(*decoded).header, header_of_mad());
+  mad.push_back(std::byte{});
+  mad[mad.size() - kMaxMadBytesInMessage - 5] = std::byte{1};  // one byte more than there may be
+  EXPECT_FALSE(decode(mad));
   auto text = encode(Message{
       Text{true, "x"}
   });
