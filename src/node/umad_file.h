@@ -1,0 +1,106 @@
+#pragma once
+
+// What the kernel does behind an open umad device (Documentation/infiniband/user_mad): agents, TIDs
+// of their own, retransmission, RMPP, and a queue of MADs to be read. It holds no protocol: that is
+// mad::ManagementInterface of the port. Pure; one thread, that of the interfaces.
+
+#include <array>
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "fabric/tables.h"
+#include "mad/management_interface.h"
+
+namespace weft::node {
+
+/// The port that a file is opened on; all of it outlives the file.
+struct UmadPortAccess {
+  mad::ManagementInterface& smi;
+  mad::ManagementInterface& gsi;
+  const fabric::TablesBuilder& tables;
+  fabric::PortIndex port;
+};
+
+/// As the kernel's request to register has it.
+struct UmadRegistration {
+  std::uint8_t mgmt_class{};  // 0: none, the agent only asks on QP1
+  std::uint8_t class_version{};
+  std::uint8_t rmpp_version{};
+  bool does_rmpp{};  // UMAD_USER_RMPP: the program does RMPP itself
+  std::uint32_t oui{};
+  mad::MethodSet methods{};
+};
+
+/// Where a MAD goes or came from, and what the program said of it.
+struct UmadEnvelope {
+  std::uint32_t agent{};
+  std::uint32_t timeout_ms{};  // for the answer; 0: none is expected
+  std::uint32_t retries{};
+  std::uint16_t pkey_index{};
+  mad::MadAddress address{};
+};
+
+/// A MAD for the program. `error` is an errno: why one that it sent comes back.
+struct UmadReceived {
+  UmadEnvelope envelope;
+  int error{};
+  std::vector<std::byte>
+      mad{};  // headers and all data of RMPP; the header alone of what comes back
+};
+
+class UmadFile {
+ public:
+  static constexpr std::size_t kMaxAgents = 32;
+  /// Limits of what is not read; policy, not from the specification.
+  static constexpr std::size_t kMaxQueued = 65'536;
+  static constexpr std::size_t kMaxQueuedBytes = std::size_t{48} << 20;
+
+  explicit UmadFile(const UmadPortAccess& access);
+  /// Unregisters all agents.
+  ~UmadFile();
+  UmadFile(const UmadFile&) = delete;
+  UmadFile& operator=(const UmadFile&) = delete;
+
+  /// The lowest number that is free.
+  [[nodiscard]] Result<std::uint32_t> register_agent(const UmadRegistration& registration);
+  [[nodiscard]] Result<void> unregister_agent(std::uint32_t agent, Instant now);
+  [[nodiscard]] std::size_t agents() const;
+
+  /// What cannot be sent comes back at once with the reason as errno.
+  void send(const UmadEnvelope& envelope, ByteSpan mad, Instant now);
+
+  [[nodiscard]] bool is_empty() const { return received_.empty(); }
+  [[nodiscard]] const UmadReceived& front() const { return received_.front(); }
+  void pop();
+  /// MADs for which there was no room.
+  [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
+
+ private:
+  class Agent;
+
+  [[nodiscard]] static Result<mad::Registration> check(const UmadRegistration& registration);
+  [[nodiscard]] Result<void> try_send(const UmadEnvelope& envelope, ByteSpan mad, Instant now);
+  [[nodiscard]] Result<mad::MadAddress> destination(const UmadEnvelope& envelope) const;
+  [[nodiscard]] Result<void> transact(Agent& agent, const UmadEnvelope& envelope,
+                                      mad::MadMessage message, Instant now);
+  void receive(std::uint32_t agent, const mad::MadAddress& source, const mad::MadMessage& message);
+  void hand_back(const UmadEnvelope& envelope, ByteSpan mad, int error);
+  void queue(UmadReceived received);
+
+  UmadPortAccess access_;
+  std::array<std::unique_ptr<Agent>, kMaxAgents> agents_;
+  std::deque<UmadReceived> received_;
+  std::size_t queued_bytes_{};
+  std::uint64_t dropped_{};
+  bool is_closing_{};
+};
+
+}  // namespace weft::node
