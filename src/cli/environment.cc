@@ -10,21 +10,47 @@
 
 namespace weft::cli {
 
-Result<std::string> drop_in_directory() {
+namespace {
+
+/// Where each drop-in library lies beside this program, before it is installed.
+struct DropIn {
+  const char* folder;
+  const char* library;
+};
+constexpr DropIn kDropIns[] = {
+    {"ibverbs", "libibverbs.so.1"},
+    {"ibumad",  "libibumad.so.3" },
+};
+
+}  // namespace
+
+Result<std::string> drop_in_path() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const auto bin = self.parent_path();
-  for (const auto& candidate : {bin / ".." / "compat" / "ibverbs", bin / ".." / "lib" / "weft"}) {
-    if (std::filesystem::exists(candidate / "libibverbs.so.1", error)) {
-      return std::filesystem::weakly_canonical(candidate, error).string();
+  const auto above = self.parent_path() / "..";
+  std::string path;
+  std::string last;
+  for (const DropIn& each : kDropIns) {
+    std::filesystem::path found;
+    for (const auto& candidate : {above / "compat" / each.folder, above / "lib" / "weft"}) {
+      if (found.empty() && std::filesystem::exists(candidate / each.library, error)) {
+        found = std::filesystem::weakly_canonical(candidate, error);
+      }
+    }
+    if (found.empty()) {
+      return fail(ErrorCode::NotFound, "no {} beside {}: build all of Weft", each.library,
+                  self.string());
+    }
+    if (found.string() != last) {  // all are in one folder once they are installed
+      last = found.string();
+      path += (path.empty() ? "" : ":") + last;
     }
   }
-  return fail(ErrorCode::NotFound, "no libibverbs.so.1 beside {}: build all of Weft",
-              self.string());
+  return path;
 }
 
 Result<void> enter(const std::string& fabric, const std::string& host) {
-  const auto library = drop_in_directory();
+  const auto library = drop_in_path();
   if (!library) {
     return std::unexpected(library.error());
   }

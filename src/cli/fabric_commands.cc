@@ -55,29 +55,31 @@ int down(const std::string& name) {
   return 0;
 }
 
-/// Whether the fabric has the host; the reason otherwise.
-Result<void> check_host(const std::string& fabric, const std::string& host) {
+/// Whether the fabric has the node; the reason otherwise.
+Result<void> check_node(const std::string& fabric, const std::string& name) {
   const auto answer = ask(fabric, uabi::QueryKind::Status);
   if (!answer) {
     return std::unexpected(answer.error());
   }
   const nlohmann::json status = nlohmann::json::parse(*answer);
-  std::vector<std::string> hosts;
+  std::string first;
+  std::string last;
   for (const auto& port : status["ports"]) {
     const std::string node = port["node"];
-    if (port["kind"] == "host" && (hosts.empty() || hosts.back() != node)) {
-      hosts.push_back(node);
+    if (node == name) {
+      return {};
+    }
+    if (port["kind"] == "host") {
+      first = first.empty() ? node : first;
+      last = node;
     }
   }
-  if (std::ranges::find(hosts, host) == hosts.end()) {
-    return fail(ErrorCode::NotFound, "fabric {} has no host {}; it has {} to {}", fabric, host,
-                hosts.front(), hosts.back());
-  }
-  return {};
+  return fail(ErrorCode::NotFound, "fabric {} has no host or switch {}; its hosts are {} to {}",
+              fabric, name, first, last);
 }
 
 int exec(const std::string& fabric, const std::string& host, std::vector<std::string> command) {
-  if (auto checked = check_host(fabric, host); !checked) {
+  if (auto checked = check_node(fabric, host); !checked) {
     return complain(checked.error());
   }
   if (auto entered = enter(fabric, host); !entered) {
@@ -118,12 +120,15 @@ void add_down(CLI::App& app, Outcome& outcome) {
 }
 
 void add_exec(CLI::App& app, Outcome& outcome) {
-  auto* const command = app.add_subcommand(
-      "exec", "Run a program on a simulated host, as `weft exec h1 -- ibv_devinfo`");
+  auto* const command =
+      app.add_subcommand("exec",
+                         "Run a program on a simulated host, as `weft exec h1 -- ibv_devinfo`; "
+                         "programs that only speak "
+                         "MADs run on switches, too, as `weft exec s1 -- ibnetdiscover`");
   auto host = std::make_shared<std::string>();
   auto words = std::make_shared<std::vector<std::string>>();
   auto name = std::make_shared<std::string>(host::fabric_of_environment());
-  command->add_option("host", *host, "The host, as h1")->required();
+  command->add_option("host", *host, "The host, as h1, or a switch")->required();
   command->add_option("command", *words, "The program and its arguments, behind --")->required();
   command->add_option("--name", *name, "Name of the fabric")->capture_default_str();
   command->callback([=, &outcome] { outcome.status = exec(*name, *host, *words); });

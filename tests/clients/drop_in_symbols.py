@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The drop-in library against Debian's: the same names and versions, and every installed client loads with it.
+"""The drop-in libraries against Debian's: the same names and versions, and every installed client loads with them.
 
-    drop_in_symbols.py [--library FILE] [--json]
+    drop_in_symbols.py [--library SONAME=FILE] [--json]
 
 Names@versions are compared both ways, but for the non-default @IBVERBS_1.0 duplicates that only programs linked before 2007
-ask for. Then each program and library of the system that is linked against libibverbs.so.1 is loaded with all symbols bound
+ask for. Then each program and library of the system that is linked against one of them is loaded with all symbols bound
 (as ldd -r does), with Debian's library and with ours: ours may not bring a complaint that Debian's does not.
 """
 import argparse
@@ -18,7 +18,7 @@ import sys
 
 import weft_clients
 
-SONAME = "libibverbs.so.1"
+FOLDERS = {"libibverbs.so.1": "ibverbs", "libibumad.so.3": "ibumad"}   # by soname, below src/compat
 PLACES = ("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/libexec")
 COMPLAINT = re.compile(r"undefined symbol|not found|cannot open|error while loading|version .* (?:required|not defined)")
 
@@ -36,39 +36,39 @@ def exported(library):
     return symbols, old
 
 
-def real_library():
+def real_library(soname):
     """Debian's, as the dynamic linker finds it without us."""
     listing = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True,
                              env={**os.environ, "PATH": os.environ["PATH"] + ":/sbin:/usr/sbin"}).stdout
-    paths = re.findall(rf"{re.escape(SONAME)} .*=> (\S+)", listing)
+    paths = re.findall(rf"{re.escape(soname)} .*=> (\S+)", listing)
     if not paths:
-        print(f"skipped: {SONAME} of Debian is not installed (scripts/bootstrap)")
+        print(f"skipped: {soname} of Debian is not installed (scripts/bootstrap)")
         sys.exit(weft_clients.SKIPPED)
     return paths[0]
 
 
-def needs_library(path):
+def needs_library(path, soname):
     listing = subprocess.run(["objdump", "-p", path], capture_output=True, text=True)
-    return re.search(rf"NEEDED\s+{re.escape(SONAME)}$", listing.stdout, re.MULTILINE) is not None
+    return re.search(rf"NEEDED\s+{re.escape(soname)}$", listing.stdout, re.MULTILINE) is not None
 
 
-def clients():
+def clients(soname):
     """Every ELF file of the system that is linked against the library."""
     places = [place for place in PLACES if pathlib.Path(place).is_dir()]
-    found = subprocess.run(["grep", "-rlIF", "--binary-files=text", "--", SONAME, *places], capture_output=True, text=True).stdout
+    found = subprocess.run(["grep", "-rlIF", "--binary-files=text", "--", soname, *places], capture_output=True, text=True).stdout
     paths = sorted({os.path.realpath(line) for line in found.splitlines()})
-    return [path for path in paths if pathlib.Path(path).read_bytes()[:4] == b"\x7fELF" and needs_library(path)
-            and not pathlib.Path(path).name.startswith("libibverbs.so")]
+    return [path for path in paths if pathlib.Path(path).read_bytes()[:4] == b"\x7fELF" and needs_library(path, soname)
+            and not pathlib.Path(path).name.startswith(soname.rsplit(".", 1)[0])]
 
 
-def complaints(path, folder=None):
+def complaints(path, soname, folder=None):
     """(complaints of the dynamic linker with every symbol bound, the library it took)."""
     environment = {**os.environ, "LC_ALL": "C"}
     if folder:
         environment["LD_LIBRARY_PATH"] = str(folder)
     done = subprocess.run(["ldd", "-r", path], capture_output=True, text=True, env=environment, timeout=60)
     output = done.stdout + done.stderr
-    taken = re.search(rf"{re.escape(SONAME)} => (\S+)", output)
+    taken = re.search(rf"{re.escape(soname)} => (\S+)", output)
     lines = {re.sub(r"0x[0-9a-f]+|\s+\(\S+\)", "", line).replace(str(folder), "").strip()
              for line in output.splitlines() if COMPLAINT.search(line)}
     return lines, taken.group(1) if taken else None
@@ -85,42 +85,49 @@ def compare(ours, real):
     return problems, len(want), len(old)
 
 
-def load_one(ours, path):
-    with_real, _ = complaints(path)
-    with_ours, taken = complaints(path, pathlib.Path(ours).parent)
+def load_one(ours, soname, path):
+    with_real, _ = complaints(path, soname)
+    with_ours, taken = complaints(path, soname, pathlib.Path(ours).parent)
     problems = [f"{path}: {line}" for line in sorted(with_ours - with_real)]
     if taken is None or not os.path.samefile(taken, ours):
         problems.append(f"{path}: loads {taken} instead of ours")
     return problems
 
 
-def load(ours, paths):
+def load(ours, soname, paths):
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return [problem for problems in pool.map(lambda path: load_one(ours, path), paths) for problem in problems]
+        return [problem for problems in pool.map(lambda path: load_one(ours, soname, path), paths) for problem in problems]
+
+
+def check(soname, ours):
+    if not pathlib.Path(ours).exists():
+        sys.exit(f"{ours} is not there: build it first (scripts/weft --version does)")
+    problems, names, duplicates = compare(ours, real_library(soname))
+    paths = clients(soname)
+    problems += load(ours, soname, paths)
+    if not paths:
+        problems.append(f"no client of {soname} is installed (scripts/bootstrap)")
+    return {"soname": soname, "names": names, "duplicates_left_out": duplicates, "clients": paths, "problems": problems}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--library", default=weft_clients.build_folder() / "src" / "compat" / "ibverbs" / SONAME)
+    parser.add_argument("--library", action="append", metavar="SONAME=FILE", help="only this one, there")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     weft_clients.need_programs("objdump", "ldd", "grep")
-    real = real_library()
-    if not pathlib.Path(arguments.library).exists():
-        sys.exit(f"{arguments.library} is not there: build it first (scripts/weft --version does)")
-    problems, names, duplicates = compare(arguments.library, real)
-    paths = clients()
-    problems += load(arguments.library, paths)
-    if not paths:
-        problems.append("no client is installed (scripts/bootstrap)")
+    built = {soname: weft_clients.build_folder() / "src" / "compat" / folder / soname for soname, folder in FOLDERS.items()}
+    chosen = dict(each.split("=", 1) for each in arguments.library) if arguments.library else built
+    results = [check(soname, file) for soname, file in chosen.items()]
     if arguments.json:
-        print(json.dumps({"names": names, "duplicates_left_out": duplicates, "clients": paths, "problems": problems}, indent=1))
-        return 1 if problems else 0
-    for problem in problems:
-        print(problem)
-    print(f"drop-in symbols: {names} names@versions (and {duplicates} @IBVERBS_1.0 duplicates left out), "
-          f"{len(paths)} programs and libraries loaded, {len(problems)} problems")
-    return 1 if problems else 0
+        print(json.dumps(results, indent=1))
+    else:
+        for result in results:
+            print("\n".join([*result["problems"],
+                             f"drop-in symbols of {result['soname']}: {result['names']} names@versions (and "
+                             f"{result['duplicates_left_out']} @IBVERBS_1.0 duplicates left out), {len(result['clients'])} programs "
+                             f"and libraries loaded, {len(result['problems'])} problems"]))
+    return 1 if any(result["problems"] for result in results) else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,12 @@
+#pragma once
+
+// rdma-core's public headers; what is exported says so.
+
+#include <infiniband/umad.h>
+#include <infiniband/umad_cm.h>
+#include <infiniband/umad_sa.h>
+#include <infiniband/umad_sm.h>
+#include <infiniband/umad_str.h>
+#include <infiniband/umad_types.h>
+
+#define WEFT_EXPORT __attribute__((visibility("default")))
