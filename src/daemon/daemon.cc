@@ -117,7 +117,13 @@ Daemon::Impl::Impl(DaemonOptions options, Parts parts)
       fault_memory_(std::move(parts.fault_memory)),
       faults_hit_(fabric::FaultCounters::open(fault_memory_.bytes())),
       fault_timer_(loop_),
-      ledger_(fabric_->builder().ports().size()) {
+      ledger_(fabric_->builder().ports().size()),
+      management_timer_(loop_),
+      publish_timer_(loop_),
+      is_sm_files_(loop_, [this](fabric::PortIndex port, bool is_sm) {
+        management().agents().set_is_sm(port, is_sm, host::now());
+        run_management();
+      }) {
   publish();
   log_.write(fmt::format("fabric {} is up: {} nodes", options_.fabric, view().nodes().size()));
 }
@@ -130,6 +136,7 @@ Daemon::Impl::~Impl() {
 
 void Daemon::Impl::run() {
   accept();
+  run_management();
   signals_.async_wait([this](const std::error_code& error, int) {
     if (!error) {
       stop();
@@ -270,7 +277,7 @@ void Daemon::Impl::handle(Client& client, host::Received received) {
   } else if (std::holds_alternative<uabi::Down>(message) && !is_program) {
     client.send(uabi::Text{.is_last = true, .text = "down"});
     stop();
-  } else {
+  } else if (is_program || !handle_umad(client, message)) {
     note(client, "messages that it may not send");
     client.refuse("a message that this client may not send");
   }
@@ -279,6 +286,7 @@ void Daemon::Impl::handle(Client& client, host::Received received) {
 void Daemon::Impl::handle_end(Client& client) {
   end_captures(client);
   forget_program(client);
+  close_umad(client);
   std::erase_if(clients_, [&](const auto& known) { return known.get() == &client; });
 }
 

@@ -11,8 +11,10 @@
 
 #include "daemon/client.h"
 #include "daemon/daemon.h"
+#include "daemon/is_sm_files.h"
 #include "daemon/log.h"
 #include "daemon/offences.h"
+#include "daemon/umad_channel.h"
 #include "fabric/counters.h"
 #include "fabric/faults.h"
 #include "node/fabric.h"
@@ -65,6 +67,25 @@ class Daemon::Impl {
   [[nodiscard]] ProgramName name_of(const Client& client) const;
   void note(const Client& offender, std::string_view what, std::uint64_t from = 1);
 
+  // --- MADs (daemon_management.cc)
+  [[nodiscard]] node::ManagementPlane& management() { return fabric_->management(); }
+  void run_management();
+  void wait_for_management();
+  void publish_soon();
+
+  // --- programs that speak MADs (daemon_umad.cc)
+  [[nodiscard]] bool handle_umad(Client& client, const uabi::Message& message);
+  [[nodiscard]] Result<fabric::NodeIndex> umad_node(std::uint32_t version,
+                                                    const std::string& name) const;
+  void list_umad_devices(Client& client, const uabi::ListUmadDevices& request);
+  void describe_umad_device(Client& client, const uabi::DescribeUmadDevice& request);
+  void find_is_sm(Client& client, const uabi::FindIsSm& request);
+  void open_umad(Client& client, const uabi::OpenUmad& request);
+  void register_umad_agent(Client& client, const uabi::RegisterUmadAgent& request);
+  void unregister_umad_agent(Client& client, const uabi::UnregisterUmadAgent& request);
+  void flush_open_ports();
+  void close_umad(Client& client);
+
   // --- commands (daemon_commands.cc)
   void query(Client& client, const uabi::Query& request);
   void start_capture(Client& client, const uabi::StartCapture& request);
@@ -104,6 +125,12 @@ class Daemon::Impl {
   std::set<std::shared_ptr<Client>> clients_;
   std::map<pid_t, std::shared_ptr<Requester>> requesters_;
   std::map<node::ProcessId, Client*> programs_;
+  asio::steady_timer management_timer_;
+  asio::steady_timer publish_timer_;
+  bool management_is_posted_{};
+  bool publish_is_due_{};
+  std::map<Client*, std::shared_ptr<UmadChannel>> open_ports_;
+  IsSmFiles is_sm_files_;
   std::deque<std::pair<node::ProcessId, ProgramName>> departed_;  // the newest last
   std::map<std::uint32_t, Capture> captures_;
   std::map<Client*, std::unique_ptr<asio::steady_timer>> not_live_;  // readers that wait

@@ -58,7 +58,9 @@ namespace {
 
 UmadChannel::UmadChannel(asio::io_context& loop, host::UniqueFd socket,
                          const node::UmadPortAccess& access)
-    : readiness_(loop), socket_(std::move(socket)), file_(access) {}
+    : readiness_(loop), socket_(std::move(socket)) {
+  file_.emplace(access);
+}
 
 void UmadChannel::start(Handlers handlers) {
   handlers_ = std::move(handlers);
@@ -101,7 +103,7 @@ bool UmadChannel::receive_one() {
 
 bool UmadChannel::take(const host::Received& received) {
   if (const auto* const whole = std::get_if<uabi::UmadMad>(&received.message)) {
-    file_.send(envelope_of(whole->header), whole->mad, host::now());
+    file_->send(envelope_of(whole->header), whole->mad, host::now());
     return true;
   }
   const auto* const elsewhere = std::get_if<uabi::LongUmadMad>(&received.message);
@@ -112,7 +114,7 @@ bool UmadChannel::take(const host::Received& received) {
   if (!mapped || mapped->bytes().size() != elsewhere->length) {
     return false;
   }
-  file_.send(envelope_of(elsewhere->header), mapped->bytes(), host::now());
+  file_->send(envelope_of(elsewhere->header), mapped->bytes(), host::now());
   return true;
 }
 
@@ -131,12 +133,12 @@ Result<void> UmadChannel::hand_over(const node::UmadReceived& received) {
 }
 
 void UmadChannel::flush() {
-  while (socket_ && !waits_for_room_ && !file_.is_empty()) {
-    if (const auto sent = hand_over(file_.front());
+  while (socket_ && !waits_for_room_ && !file_->is_empty()) {
+    if (const auto sent = hand_over(file_->front());
         !sent && sent.error().code == ErrorCode::TryAgain) {
       return wait_for_room();
     }
-    file_.pop();  // handed over, or lost as a MAD may be
+    file_->pop();  // handed over, or lost as a MAD may be
   }
 }
 
@@ -149,6 +151,11 @@ void UmadChannel::wait_for_room() {
                             self->flush();
                           }
                         });
+}
+
+void UmadChannel::end() {
+  close();
+  file_.reset();
 }
 
 void UmadChannel::close() {

@@ -4,6 +4,7 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "host/control_socket.h"
@@ -29,13 +30,15 @@ class UmadChannel : public std::enable_shared_from_this<UmadChannel> {
   UmadChannel& operator=(const UmadChannel&) = delete;
 
   void start(Handlers handlers);
-  [[nodiscard]] node::UmadFile& file() { return file_; }
+  [[nodiscard]] node::UmadFile& file() { return *file_; }
 
   /// Hands over what came for the program, as much as it has room for.
   void flush();
-  void close();
+  /// The file and its agents go, too.
+  void end();
 
  private:
+  void close();
   void wait_for_mads();
   void wait_for_room();
   [[nodiscard]] bool receive_one();
@@ -44,7 +47,7 @@ class UmadChannel : public std::enable_shared_from_this<UmadChannel> {
 
   asio::posix::stream_descriptor readiness_;
   host::ControlSocket socket_;
-  node::UmadFile file_;
+  std::optional<node::UmadFile> file_;  // until the end
   Handlers handlers_;
   bool waits_for_room_{};
 };

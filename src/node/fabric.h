@@ -19,6 +19,7 @@
 #include "fabric/tables.h"
 #include "fabric/topology.h"
 #include "node/fault_rules.h"
+#include "node/management_plane.h"
 #include "node/process_slots.h"
 
 namespace weft::node {
@@ -42,6 +43,8 @@ class Fabric {
   [[nodiscard]] static Result<std::unique_ptr<Fabric>> create(const fabric::Topology& topology);
 
   [[nodiscard]] const fabric::TablesBuilder& builder() const { return builder_; }
+
+  [[nodiscard]] ManagementPlane& management() { return management_; }
 
   /// The image of the next generation.
   [[nodiscard]] std::vector<std::byte> next_tables() { return builder_.build(++generation_); }
@@ -84,6 +87,7 @@ class Fabric {
 
   fabric::Topology topology_;
   fabric::TablesBuilder builder_;
+  ManagementPlane management_;
   fabric::StandInSubnetManager subnet_manager_;
   std::uint64_t generation_{};
   std::map<fabric::NodeIndex, ProcessSlots> slots_;

@@ -1,0 +1,65 @@
+// The management plane in the daemon's loop: MADs move, timers run, new tables are published.
+
+#include <asio/post.hpp>
+#include <chrono>
+
+#include "daemon/daemon_impl.h"
+#include "host/clock.h"
+
+namespace weft::daemon {
+namespace {
+
+/// Policy: a subnet manager writes many entries one after the other; programs get them together.
+constexpr std::chrono::milliseconds kPublishDelay{5};
+
+}  // namespace
+
+/// After anybody sent a MAD, and when a timer of the plane is due.
+void Daemon::Impl::run_management() {
+  const bool has_more = management().run(host::now());
+  flush_open_ports();
+  if (management().tables_changed()) {
+    publish_soon();
+  }
+  if (!has_more) {
+    return wait_for_management();
+  }
+  if (!management_is_posted_) {  // others have their turn first
+    management_is_posted_ = true;
+    asio::post(loop_, [this] {
+      management_is_posted_ = false;
+      run_management();
+    });
+  }
+}
+
+void Daemon::Impl::wait_for_management() {
+  const Instant deadline = management().deadline();
+  if (deadline == Instant::never()) {
+    management_timer_.cancel();
+    return;
+  }
+  const Duration wait = std::max(deadline - host::now(), Duration{});
+  management_timer_.expires_after(std::chrono::nanoseconds{wait.nanoseconds()});
+  management_timer_.async_wait([this](const std::error_code& error) {
+    if (!error) {
+      run_management();
+    }
+  });
+}
+
+void Daemon::Impl::publish_soon() {
+  if (publish_is_due_) {
+    return;
+  }
+  publish_is_due_ = true;
+  publish_timer_.expires_after(kPublishDelay);
+  publish_timer_.async_wait([this](const std::error_code& error) {
+    publish_is_due_ = false;
+    if (!error) {
+      publish();
+    }
+  });
+}
+
+}  // namespace weft::daemon

@@ -1,0 +1,187 @@
+// What the daemon does for programs that speak MADs: the devices of their node, open ports with
+// their agents, the files of subnet managers (libibumad; DROPIN-ABI §3).
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "daemon/daemon_impl.h"
+#include "daemon/umad_devices.h"
+#include "host/clock.h"
+
+namespace weft::daemon {
+namespace {
+
+/// Policy: what a request costs beyond one (RequestBudget).
+constexpr std::int64_t kQuestionCost = 4;
+constexpr std::int64_t kOpenCost = 32;
+
+}  // namespace
+
+/// True if the message was one of umad.
+bool Daemon::Impl::handle_umad(Client& client, const uabi::Message& message) {
+  if (const auto* const list = std::get_if<uabi::ListUmadDevices>(&message)) {
+    list_umad_devices(client, *list);
+  } else if (const auto* const question = std::get_if<uabi::DescribeUmadDevice>(&message)) {
+    describe_umad_device(client, *question);
+  } else if (const auto* const which = std::get_if<uabi::FindIsSm>(&message)) {
+    find_is_sm(client, *which);
+  } else if (const auto* const open = std::get_if<uabi::OpenUmad>(&message);
+             open != nullptr && !open_ports_.contains(&client)) {
+    open_umad(client, *open);
+  } else if (const auto* const agent = std::get_if<uabi::RegisterUmadAgent>(&message);
+             agent != nullptr && open_ports_.contains(&client)) {
+    register_umad_agent(client, *agent);
+  } else if (const auto* const gone = std::get_if<uabi::UnregisterUmadAgent>(&message);
+             gone != nullptr && open_ports_.contains(&client)) {
+    unregister_umad_agent(client, *gone);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+Result<fabric::NodeIndex> Daemon::Impl::umad_node(std::uint32_t version,
+                                                  const std::string& name) const {
+  if (version != uabi::kVersion) {
+    return fail(ErrorCode::NotSupported,
+                "the program's Weft speaks version {} of the control protocol, this daemon {}",
+                version, uabi::kVersion);
+  }
+  const auto node = view().find_node(name);
+  if (!node) {
+    return fail(ErrorCode::NotFound, "fabric {} has no host or switch {} (WEFT_HOST chooses)",
+                options_.fabric, name);
+  }
+  return *node;
+}
+
+void Daemon::Impl::list_umad_devices(Client& client, const uabi::ListUmadDevices& request) {
+  client.spend(kQuestionCost);
+  const auto node = umad_node(request.version, request.node);
+  if (!node) {
+    return client.refuse(node.error().reason);
+  }
+  client.send(uabi::UmadDevices{.names = umad_devices(view(), *node)});
+}
+
+void Daemon::Impl::describe_umad_device(Client& client, const uabi::DescribeUmadDevice& request) {
+  client.spend(kQuestionCost);
+  const auto node = umad_node(request.version, request.node);
+  const auto ports = node ? umad_ports(view(), *node, request.device)
+                          : Result<std::vector<fabric::PortIndex>>{std::unexpected(node.error())};
+  if (!ports) {
+    return client.refuse(ports.error().reason);
+  }
+  const wire::NodeInfo info = management().agents().node_info(ports->front());
+  uabi::UmadDevice device{.is_switch = view().port(ports->front()).is_switch_port(),
+                          .node_guid = info.node_guid,
+                          .system_image_guid = info.system_image_guid,
+                          .ports = {}};
+  for (const fabric::PortIndex port : *ports) {
+    device.ports.push_back(describe(fabric_->builder().port(port),
+                                    management().agents().port_info(port),
+                                    fabric_->builder().pkeys(port)));
+  }
+  client.send(std::move(device));
+}
+
+void Daemon::Impl::find_is_sm(Client& client, const uabi::FindIsSm& request) {
+  client.spend(kOpenCost);
+  const auto node = umad_node(request.version, request.node);
+  const auto port = node ? umad_port(view(), *node, request.device, PortNumber{request.port})
+                         : Result<fabric::PortIndex>{std::unexpected(node.error())};
+  if (!port) {
+    return client.refuse(port.error().reason);
+  }
+  const std::string path =
+      fmt::format("{}/sys/{}/issm-{}-{}", directory_, request.node, request.device, request.port);
+  if (const auto watched = is_sm_files_.watch(*port, path); !watched) {
+    return client.refuse(watched.error().reason);
+  }
+  client.send(uabi::IsSm{.path = path});
+}
+
+void Daemon::Impl::open_umad(Client& client, const uabi::OpenUmad& request) {
+  client.spend(kOpenCost);
+  const auto node = umad_node(request.version, request.node);
+  const auto port = node ? umad_port(view(), *node, request.device, PortNumber{request.port})
+                         : Result<fabric::PortIndex>{std::unexpected(node.error())};
+  if (!port) {
+    return client.refuse(port.error().reason);
+  }
+  std::array<int, 2> ends{-1, -1};
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return client.refuse(fmt::format("socketpair: {}", std::strerror(errno)));
+  }
+  host::UniqueFd ours{ends[0]};
+  auto theirs = std::make_shared<const host::UniqueFd>(ends[1]);
+  node::ManagementPort& management_port = management().port(*port);
+  const auto channel =
+      std::make_shared<UmadChannel>(loop_, std::move(ours),
+                                    node::UmadPortAccess{.smi = management_port.smi(),
+                                                         .gsi = management_port.gsi(),
+                                                         .tables = fabric_->builder(),
+                                                         .port = *port});
+  open_ports_[&client] = channel;
+  channel->start({.on_sent =
+                      [this, opened = *port] {
+                        management().wake(opened);
+                        run_management();
+                      },
+                  .on_offence = [this, &client](std::string_view what) { note(client, what); }});
+  client.send(uabi::UmadOpened{}, {std::move(theirs)});
+}
+
+void Daemon::Impl::register_umad_agent(Client& client, const uabi::RegisterUmadAgent& request) {
+  client.spend(kQuestionCost);
+  mad::MethodSet methods;
+  for (std::size_t method = 0; method < methods.size(); ++method) {
+    methods.set(method, (request.methods.at(method / 64) >> method % 64 & 1) != 0);
+  }
+  const auto agent =
+      open_ports_.at(&client)->file().register_agent({.mgmt_class = request.mgmt_class,
+                                                      .class_version = request.class_version,
+                                                      .rmpp_version = request.rmpp_version,
+                                                      .does_rmpp = request.does_rmpp,
+                                                      .oui = request.oui,
+                                                      .methods = methods});
+  if (agent) {
+    return client.send(uabi::UmadAnswer{.error = 0, .agent = *agent, .reason = {}});
+  }
+  const bool is_limit = agent.error().code == ErrorCode::OutOfMemory;
+  client.send(uabi::UmadAnswer{.error = static_cast<std::uint32_t>(is_limit ? ENOMEM : EINVAL),
+                               .agent = 0,
+                               .reason = agent.error().reason});
+}
+
+void Daemon::Impl::unregister_umad_agent(Client& client, const uabi::UnregisterUmadAgent& request) {
+  const auto done = open_ports_.at(&client)->file().unregister_agent(request.agent, host::now());
+  client.send(uabi::UmadAnswer{.error = done ? 0U : EINVAL,
+                               .agent = request.agent,
+                               .reason = done ? std::string{} : done.error().reason});
+  run_management();
+}
+
+/// Hands over what came for programs.
+void Daemon::Impl::flush_open_ports() {
+  for (const auto& [client, channel] : open_ports_) {
+    channel->flush();
+  }
+}
+
+void Daemon::Impl::close_umad(Client& client) {
+  const auto found = open_ports_.find(&client);
+  if (found == open_ports_.end()) {
+    return;
+  }
+  found->second->end();
+  open_ports_.erase(found);
+  run_management();
+}
+
+}  // namespace weft::daemon
