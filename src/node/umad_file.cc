@@ -166,8 +166,7 @@ Result<void> UmadFile::try_send(const UmadEnvelope& envelope, ByteSpan mad, Inst
   copy_bytes(message.mad, mad.first(std::min(mad.size(), message.mad.size())));
   const wire::ManagementClass mgmt_class = message.header().mgmt_class;
   if (agent.leaves_rmpp_to_us && mad::has_rmpp_header(mgmt_class)) {
-    const wire::Rmpp rmpp = mad::rmpp_of(message.mad);
-    message.is_rmpp = rmpp.is_active && rmpp.type == wire::RmppType::Data;
+    message.is_rmpp = mad::rmpp_of(message.mad).is_active;  // the rest of that header is ours
   }
   if (message.is_rmpp) {
     const std::size_t data_at = mad::data_offset(mgmt_class);

@@ -245,7 +245,7 @@ TEST_F(UmadFileTest, SegmentsAndReassemblesForAgentsOfRmppVersion1) {  // DROPIN
   mad::MadMessage header;
   copy_bytes(header.mad, table);
   mad::set_rmpp(header.mad, {.version = 1,
-                             .type = wire::RmppType::Data,
+                             .type = wire::RmppType::None,  // opensm says no more than "active"
                              .response_time = wire::kRmppNoResponseTime,
                              .is_last = false,
                              .is_first = false,
