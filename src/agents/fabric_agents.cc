@@ -25,8 +25,12 @@ constexpr wire::PortCapabilities kCapabilities =
 
 }  // namespace
 
-FabricAgents::FabricAgents(fabric::TablesBuilder& tables, TimeScale scale)
-    : tables_(tables), scale_(scale), ports_(tables.ports().size()) {
+FabricAgents::FabricAgents(fabric::TablesBuilder& tables, CounterSource& counters, TimeScale scale)
+    : tables_(tables),
+      scale_(scale),
+      ports_(tables.ports().size()),
+      port_counters_(counters),
+      pma_(tables, counters) {
   const auto nodes = tables.nodes();
   first_switch_ = static_cast<std::uint32_t>(
       std::distance(nodes.begin(),
@@ -64,7 +68,12 @@ Outcome FabricAgents::handle(PortIndex at, mad::InterfaceKind kind, mad::MadByte
   if (!mad::belongs_to(header.mgmt_class, kind)) {
     return Outcome::Consumed;  // IBTA vol 1 §13.5.1: never answered
   }
-  return kind == mad::InterfaceKind::Smi ? handle_smp(at, mad, now) : Outcome::NotMine;
+  if (kind == mad::InterfaceKind::Smi) {
+    return handle_smp(at, mad, now);
+  }
+  const bool is_answered = header.mgmt_class == wire::ManagementClass::Perf &&
+                           pma_.handle(management_port(at), mad, now);
+  return is_answered ? Outcome::Answered : Outcome::NotMine;
 }
 
 PortIndex FabricAgents::management_port(PortIndex port) const {

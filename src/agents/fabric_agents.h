@@ -1,9 +1,11 @@
 #pragma once
 
 // What answers for the nodes of a fabric, as data: the SMA of every HCA and switch (IBTA vol 1
-// §14.2.5), and the training of their links. States, LIDs and forwarding are in the fabric's
-// tables, which it reads and writes; what else a port keeps is in port_agent.h. Pure. One thread.
+// §14.2.5), its PMA (agents/pma.h), and the training of their links. States, LIDs and forwarding
+// are in the fabric's tables, which it reads and writes; what else a port keeps is in port_agent.h.
+// Pure. One thread.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "agents/counter_source.h"
+#include "agents/pma.h"
 #include "agents/port_agent.h"
 #include "agents/trap_sender.h"
 #include "base/identifiers.h"
@@ -70,8 +74,8 @@ struct PortSettings {
 class FabricAgents {
  public:
   /// As after power-on: every cabled link is trained and its ports are in Initialize, port 0 of
-  /// each switch is Active; nobody has a LID. `tables` must outlive it.
-  explicit FabricAgents(fabric::TablesBuilder& tables, TimeScale scale = {});
+  /// each switch is Active; nobody has a LID. Both must outlive it.
+  FabricAgents(fabric::TablesBuilder& tables, CounterSource& counters, TimeScale scale = {});
 
   /// Any MAD that arrived at QP0 or QP1 of a port.
   [[nodiscard]] Outcome handle(fabric::PortIndex at, mad::InterfaceKind kind, mad::MadBytes& mad,
@@ -104,6 +108,9 @@ class FabricAgents {
                                                   Instant now);
   void note_bad_pkey(fabric::PortIndex port, const BadKey& bad, Instant now);
   void note_bad_qkey(fabric::PortIndex port, const BadKey& bad, Instant now);
+
+  void handle_timeout(Instant now) { pma_.handle_timeout(now); }
+  [[nodiscard]] Instant deadline() const { return std::min(pma_.deadline(), traps_.deadline()); }
 
   /// Changes of links that a Set asked for: they wait until its answer has left (§14.2.5.6).
   void finish_sets(Instant now);
@@ -208,6 +215,8 @@ class FabricAgents {
   std::vector<SwitchAgent> switches_;  // by node, from first_switch_ on
   std::map<fabric::PortIndex, wire::NodeDescription> descriptions_;  // that were written
   std::vector<LinkChange> link_changes_;
+  CounterSource& port_counters_;
+  Pma pma_;
   TrapSender traps_;
   AgentCounters counters_;
   bool tables_changed_{true};

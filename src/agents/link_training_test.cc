@@ -55,7 +55,7 @@ TEST_F(LinkTraining, PullingACableTakesBothEndsDownAndTellsTheSubnetManager) {
   EXPECT_EQ(state("s1", 2), PortState::Down);
   EXPECT_EQ(state("h2", 1), PortState::Down);
   EXPECT_EQ(fabric.agents.port_info(fabric.port("s1", 2)).physical_state, PhysicalState::Polling);
-  EXPECT_EQ(fabric.agents.port_agent(fabric.port("s1", 2)).link_downed, 1U);
+  EXPECT_EQ(fabric.counters.ports[fabric.port("s1", 2).value()].link_downed, 1U);
   EXPECT_EQ(traps(128), 1U);
   EXPECT_TRUE(fabric.agents.switch_info(fabric.node("s1")).port_state_change);
   EXPECT_FALSE(fabric.ask(h1, {.attribute = SmpAttribute::NodeInfo}, {1, 2}));
@@ -81,7 +81,7 @@ TEST_F(LinkTraining, ADisabledPortStaysDownUntilItMayPollAgain) {
 TEST_F(LinkTraining, APortSetDownTrainsAgain) {
   EXPECT_EQ(set_port(2, [](PortInfo& info) { info.port_state = LinkState::Down; }), 0);
   EXPECT_EQ(state("s1", 2), PortState::Initialize);
-  EXPECT_EQ(fabric.agents.port_agent(fabric.port("h2", 1)).link_downed, 1U);
+  EXPECT_EQ(fabric.counters.ports[fabric.port("h2", 1).value()].link_downed, 1U);
 }
 
 TEST_F(LinkTraining, TheAnswerLeavesBeforeTheLinkThatItTakes) {

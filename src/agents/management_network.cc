@@ -38,6 +38,7 @@ void ManagementNetwork::send(PortIndex from, InterfaceKind kind, const mad::MadP
 }
 
 bool ManagementNetwork::run(std::size_t budget, Instant now) {
+  agents_.handle_timeout(now);
   for (; budget != 0; --budget) {
     if (const auto trap = agents_.traps().poll(now)) {
       carry_trap(*trap, now);
@@ -57,11 +58,11 @@ bool ManagementNetwork::run(std::size_t budget, Instant now) {
       head_ = 0;
     }
   }
-  return queued() != 0 || agents_.traps().deadline() <= now;
+  return queued() != 0 || agents_.deadline() <= now;
 }
 
 Instant ManagementNetwork::deadline() const {
-  return queued() != 0 ? Instant{} : agents_.traps().deadline();
+  return queued() != 0 ? Instant{} : agents_.deadline();
 }
 
 void ManagementNetwork::carry_trap(const DueTrap& trap, Instant now) {

@@ -57,7 +57,8 @@ class ManagementNetwork {
   /// From QP0 or QP1 of `from`: an HCA's port or port 0 of a switch.
   void send(fabric::PortIndex from, mad::InterfaceKind kind, const mad::MadPacket& packet);
 
-  /// Carries at most `budget` MADs and the traps that are due; true when there is more.
+  /// Carries at most `budget` MADs and the traps that are due; true when there is
+  /// more.
   bool run(std::size_t budget, Instant now);
 
   [[nodiscard]] Instant deadline() const;

@@ -51,8 +51,7 @@ struct PortAgent {
   Instant lease_ends{Instant::never()};  // of the M_Key, once somebody came without it
   std::unique_ptr<QosTables> qos;
   wire::PortCapabilities capabilities;
-  fabric::LinkSpeed best;  // that the cable carries when nobody restrains it
-  std::uint32_t link_downed{};
+  fabric::LinkSpeed best;             // that the cable carries when nobody restrains it
   std::uint16_t mkey_lease_period{};  // seconds
   std::uint16_t mkey_violations{};
   std::uint16_t pkey_violations{};

@@ -10,7 +10,9 @@ ManagementPlane::ManagementPlane(fabric::TablesBuilder& tables,
                                  const ManagementPlaneOptions& options)
     : tables_(tables),
       limits_(options.limits),
-      agents_(tables, options.time_scale),
+      own_counters_(options.counters == nullptr ? tables.ports().size() : 0),
+      agents_(tables, options.counters == nullptr ? own_counters_ : *options.counters,
+              options.time_scale),
       network_(tables, agents_, *this),
       is_awake_(tables.ports().size()) {}
 

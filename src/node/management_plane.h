@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "agents/counter_source.h"
 #include "agents/fabric_agents.h"
 #include "agents/management_network.h"
 #include "base/result.h"
@@ -22,8 +23,9 @@
 namespace weft::node {
 
 struct ManagementPlaneOptions {
-  TimeScale time_scale;  // of traps
-  mad::Limits limits;    // of each interface
+  TimeScale time_scale;               // of traps
+  mad::Limits limits;                 // of each interface
+  agents::CounterSource* counters{};  // of ports; none: they count downs of links alone
 };
 
 class ManagementPlane final : private agents::MadSink {
@@ -33,7 +35,8 @@ class ManagementPlane final : private agents::MadSink {
   static constexpr std::size_t kMadsInTurn = 512;
   static constexpr std::size_t kMadsOfInterface = 32;
 
-  /// Takes the fabric as after power-on (FabricAgents). `tables` must outlive it.
+  /// Takes the fabric as after power-on (FabricAgents). `tables` and the source of counters must
+  /// outlive it.
   explicit ManagementPlane(fabric::TablesBuilder& tables,
                            const ManagementPlaneOptions& options = {});
 
@@ -73,6 +76,7 @@ class ManagementPlane final : private agents::MadSink {
 
   fabric::TablesBuilder& tables_;
   mad::Limits limits_;
+  agents::PlainCounters own_counters_;
   agents::FabricAgents agents_;
   agents::ManagementNetwork network_;
   Ports ports_;

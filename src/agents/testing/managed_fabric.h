@@ -54,7 +54,11 @@ struct Ask {
 class ManagedFabric final : public MadSink {
  public:
   explicit ManagedFabric(const fabric::Topology& topology)
-      : topology_(topology), tables(topology_), agents(tables), network(tables, agents, *this) {}
+      : topology_(topology),
+        tables(topology_),
+        counters(tables.ports().size()),
+        agents(tables, counters),
+        network(tables, agents, *this) {}
 
   void deliver(PortIndex at, mad::InterfaceKind kind, const mad::MadAddress& source,
                const mad::MadBytes& mad, Instant /*now*/) override {
@@ -179,6 +183,7 @@ class ManagedFabric final : public MadSink {
 
  public:
   fabric::TablesBuilder tables;
+  PlainCounters counters;
   FabricAgents agents;
   ManagementNetwork network;
   std::vector<Delivered> delivered;

@@ -1,0 +1,225 @@
+#include "agents/pma.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "wire/class_port_info.h"
+#include "wire/port_counters.h"
+
+namespace weft::agents {
+
+using fabric::PortIndex;
+using wire::PortCounterExtendedSelect;
+using wire::PortCounterSelect;
+
+namespace {
+
+constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::MadHeader>;
+constexpr std::uint8_t kResponseTime = 18;  // as an exponent: about a second, policy
+
+/// Counters stop at their largest value (§16.1.3.5).
+template <class To>
+[[nodiscard]] To saturated(std::uint64_t value) {
+  return static_cast<To>(std::min<std::uint64_t>(value, std::numeric_limits<To>::max()));
+}
+
+[[nodiscard]] std::uint64_t ticks(std::uint64_t nanoseconds) {
+  return nanoseconds / static_cast<std::uint64_t>(Pma::kTickTime.nanoseconds());
+}
+[[nodiscard]] std::uint64_t nanoseconds(std::uint64_t ticks) {
+  return ticks * static_cast<std::uint64_t>(Pma::kTickTime.nanoseconds());
+}
+
+template <wire::WireType T>
+void answer_with(std::span<std::byte, wire::kPerfDataBytes> data, const T& value) {
+  std::ranges::fill(data, std::byte{});
+  wire::pack(value, data.template first<wire::kSizeOf<T>>());
+}
+template <wire::WireType T>
+[[nodiscard]] T taken_from(std::span<const std::byte, wire::kPerfDataBytes> data) {
+  return wire::unpack<T>(data.template first<wire::kSizeOf<T>>());
+}
+
+template <class Select>
+[[nodiscard]] bool has(std::uint16_t selected, Select counter) {
+  return (selected & static_cast<std::uint16_t>(counter)) != 0;
+}
+
+}  // namespace
+
+// Adding an attribute is adding a row.
+constexpr std::array<Pma::Attribute, 6> Pma::kAttributes = {
+    {
+     {wire::PerfAttribute::ClassPortInfo, &Pma::get_class_port_info, nullptr},
+     {wire::PerfAttribute::PortSamplesControl, &Pma::get_control, &Pma::set_control},
+     {wire::PerfAttribute::PortSamplesResult, &Pma::get_result, nullptr},
+     {wire::PerfAttribute::PortCounters, &Pma::get_counters, &Pma::set_counters},
+     {wire::PerfAttribute::PortCountersExtended, &Pma::get_extended, &Pma::set_extended},
+     {wire::PerfAttribute::PortSamplesResultExtended, &Pma::get_result_extended, nullptr},
+     }
+};
+
+Pma::Pma(const fabric::TablesBuilder& tables, CounterSource& counters)
+    : tables_(tables), counters_(counters) {}
+
+bool Pma::handle(PortIndex own, mad::MadBytes& mad, Instant now) {
+  auto header = wire::unpack<wire::MadHeader>(std::span{mad}.first<kHeaderBytes>());
+  const bool is_set = header.method == wire::MadMethod::Set;
+  if (!is_set && header.method != wire::MadMethod::Get) {
+    return false;
+  }
+  Request request{.own = own,
+                  .is_set = is_set,
+                  .now = now,
+                  .data = std::span{mad}.subspan<wire::kPerfDataAt, wire::kPerfDataBytes>()};
+  header.status = serve(request, header);
+  header.method = wire::MadMethod::GetResp;
+  wire::pack(header, std::span{mad}.first<kHeaderBytes>());
+  return true;
+}
+
+std::uint16_t Pma::serve(Request& request, const wire::MadHeader& header) {
+  if (header.base_version != wire::kMadBaseVersion || header.class_version != 1) {
+    return wire::kMadStatusBadVersion;
+  }
+  const auto* const row = std::ranges::find(
+      kAttributes, static_cast<wire::PerfAttribute>(header.attribute_id), &Attribute::id);
+  const Handler handler =
+      row == kAttributes.end() ? nullptr : (request.is_set ? row->set : row->get);
+  if (handler == nullptr) {
+    return wire::kMadStatusMethodAttributeUnsupported;
+  }
+  return header.attribute_modifier == 0 ? (this->*handler)(request) : wire::kMadStatusInvalidField;
+}
+
+/// All ports of the node for 0xFF; none: it has no such port. Port 0 of a switch has no link and
+/// counts nothing, but may be asked.
+std::vector<PortIndex> Pma::ports_named(PortIndex own, PortNumber select) const {
+  const fabric::PortRecord& record = tables_.port(own);
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+  std::uint32_t offset = select.value();
+  if (record.is_switch_port()) {
+    const fabric::NodeRecord& node = tables_.node(record.node);
+    first = node.first_port.value();
+    count = node.port_count;
+  } else {
+    const fabric::HcaRecord& hca = tables_.hcas()[record.hca.value()];
+    first = hca.first_port.value();
+    count = hca.port_count;
+    offset -= 1;  // an HCA's ports count from 1; there is no port 0
+  }
+  std::vector<PortIndex> ports;
+  if (select == kAllPorts) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      ports.emplace_back(first + i);
+    }
+  } else if (offset < count) {
+    ports.emplace_back(first + offset);
+  }
+  return ports;
+}
+
+fabric::PortCounters Pma::sum_of(std::span<const PortIndex> ports, Instant now) {
+  fabric::PortCounters sum;
+  for (const PortIndex port : ports) {
+    sum += counters_.read(port, now);
+  }
+  return sum;
+}
+
+std::uint16_t Pma::get_class_port_info(Request& request) {
+  answer_with(request.data,
+              wire::ClassPortInfo{.capability_mask = static_cast<std::uint16_t>(
+                                      wire::kPerfAllPortSelect | wire::kPerfExtendedWidth |
+                                      wire::kPerfPortXmitWait),
+                                  .resp_time_value = kResponseTime});
+  return 0;
+}
+
+std::uint16_t Pma::get_counters(Request& request) {
+  const auto asked = taken_from<wire::PortCounters>(request.data);
+  const std::vector<PortIndex> ports = ports_named(request.own, asked.port_select);
+  const fabric::PortCounters sum = sum_of(ports, request.now);
+  answer_with(request.data,
+              wire::PortCounters{.port_select = asked.port_select,
+                                 .counter_select = asked.counter_select,
+                                 .link_downed_counter = saturated<std::uint8_t>(sum.link_downed),
+                                 .port_rcv_errors = saturated<std::uint16_t>(sum.rcv_errors),
+                                 .port_rcv_switch_relay_errors =
+                                     saturated<std::uint16_t>(sum.rcv_switch_relay_errors),
+                                 .port_xmit_discards = saturated<std::uint16_t>(sum.xmit_discards),
+                                 .counter_select2 = asked.counter_select2,
+                                 .port_xmit_data = saturated<std::uint32_t>(sum.xmit_data),
+                                 .port_rcv_data = saturated<std::uint32_t>(sum.rcv_data),
+                                 .port_xmit_packets = saturated<std::uint32_t>(sum.xmit_packets),
+                                 .port_rcv_packets = saturated<std::uint32_t>(sum.rcv_packets),
+                                 .port_xmit_wait = saturated<std::uint32_t>(ticks(sum.xmit_wait))});
+  return ports.empty() ? wire::kMadStatusInvalidField : std::uint16_t{0};
+}
+
+std::uint16_t Pma::set_counters(Request& request) {
+  const auto wanted = taken_from<wire::PortCounters>(request.data);
+  for (const PortIndex port : ports_named(request.own, wanted.port_select)) {
+    fabric::PortCounters value = counters_.read(port, request.now);
+    const auto write = [&](PortCounterSelect select, std::uint64_t& counter, std::uint64_t to) {
+      counter = has(wanted.counter_select, select) ? to : counter;
+    };
+    write(PortCounterSelect::LinkDowned, value.link_downed, wanted.link_downed_counter);
+    write(PortCounterSelect::RcvErrors, value.rcv_errors, wanted.port_rcv_errors);
+    write(PortCounterSelect::RcvSwitchRelayErrors, value.rcv_switch_relay_errors,
+          wanted.port_rcv_switch_relay_errors);
+    write(PortCounterSelect::XmitDiscards, value.xmit_discards, wanted.port_xmit_discards);
+    write(PortCounterSelect::XmitData, value.xmit_data, wanted.port_xmit_data);
+    write(PortCounterSelect::RcvData, value.rcv_data, wanted.port_rcv_data);
+    write(PortCounterSelect::XmitPackets, value.xmit_packets, wanted.port_xmit_packets);
+    write(PortCounterSelect::RcvPackets, value.rcv_packets, wanted.port_rcv_packets);
+    if ((wanted.counter_select2 & wire::kSelectPortXmitWait) != 0) {
+      value.xmit_wait = nanoseconds(wanted.port_xmit_wait);
+    }
+    counters_.set(port, value, request.now);
+  }
+  return get_counters(request);
+}
+
+std::uint16_t Pma::get_extended(Request& request) {
+  const auto asked = taken_from<wire::PortCountersExtended>(request.data);
+  const std::vector<PortIndex> ports = ports_named(request.own, asked.port_select);
+  const fabric::PortCounters sum = sum_of(ports, request.now);
+  answer_with(request.data,
+              wire::PortCountersExtended{.port_select = asked.port_select,
+                                         .counter_select = asked.counter_select,
+                                         .port_xmit_data = sum.xmit_data,
+                                         .port_rcv_data = sum.rcv_data,
+                                         .port_xmit_packets = sum.xmit_packets,
+                                         .port_rcv_packets = sum.rcv_packets,
+                                         .port_unicast_xmit_packets = sum.unicast_xmit_packets,
+                                         .port_unicast_rcv_packets = sum.unicast_rcv_packets,
+                                         .port_multicast_xmit_packets = sum.multicast_xmit_packets,
+                                         .port_multicast_rcv_packets = sum.multicast_rcv_packets});
+  return ports.empty() ? wire::kMadStatusInvalidField : std::uint16_t{0};
+}
+
+std::uint16_t Pma::set_extended(Request& request) {
+  const auto wanted = taken_from<wire::PortCountersExtended>(request.data);
+  for (const PortIndex port : ports_named(request.own, wanted.port_select)) {
+    fabric::PortCounters value = counters_.read(port, request.now);
+    const auto write = [&](PortCounterExtendedSelect select, std::uint64_t& counter,
+                           std::uint64_t to) {
+      counter = has(wanted.counter_select, select) ? to : counter;
+    };
+    using enum PortCounterExtendedSelect;
+    write(XmitData, value.xmit_data, wanted.port_xmit_data);
+    write(RcvData, value.rcv_data, wanted.port_rcv_data);
+    write(XmitPackets, value.xmit_packets, wanted.port_xmit_packets);
+    write(RcvPackets, value.rcv_packets, wanted.port_rcv_packets);
+    write(UnicastXmitPackets, value.unicast_xmit_packets, wanted.port_unicast_xmit_packets);
+    write(UnicastRcvPackets, value.unicast_rcv_packets, wanted.port_unicast_rcv_packets);
+    write(MulticastXmitPackets, value.multicast_xmit_packets, wanted.port_multicast_xmit_packets);
+    write(MulticastRcvPackets, value.multicast_rcv_packets, wanted.port_multicast_rcv_packets);
+    counters_.set(port, value, request.now);
+  }
+  return get_extended(request);
+}
+
+}  // namespace weft::agents

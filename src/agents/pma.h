@@ -1,0 +1,96 @@
+#pragma once
+
+// The performance management agent of every node (IBTA vol 1 §16.1): counters of ports as MADs of
+// class 0x04 read and set them, and their sampling over an interval. Pure. One thread.
+//
+// Counters of errors that this fabric never makes (symbols, link recovery, constraints, integrity,
+// overruns) are always 0.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "agents/counter_source.h"
+#include "base/identifiers.h"
+#include "base/time.h"
+#include "fabric/counters.h"
+#include "fabric/tables.h"
+#include "mad/mad_address.h"
+#include "wire/mad.h"
+#include "wire/perf_mad.h"
+#include "wire/port_samples.h"
+
+namespace weft::agents {
+
+class Pma {
+ public:
+  /// PortSelect of all ports of a node together.
+  static constexpr PortNumber kAllPorts{0xFF};
+  /// A tick of PortXmitWait and of samples is a microsecond: (249 + 1) times 4 ns (§16.1.3.2).
+  static constexpr std::uint8_t kTick = 249;
+  static constexpr Duration kTickTime = Duration::microseconds(1);
+
+  Pma(const fabric::TablesBuilder& tables, CounterSource& counters);
+
+  /// A Get or Set that arrived at `own`, an HCA's port or port 0 of a switch: `mad` becomes the
+  /// answer. False: it is neither.
+  [[nodiscard]] bool handle(fabric::PortIndex own, mad::MadBytes& mad, Instant now);
+
+  void handle_timeout(Instant now);
+  [[nodiscard]] Instant deadline() const;
+
+ private:
+  static constexpr std::size_t kSampleCounters = 15;
+  using Data = std::span<std::byte, wire::kPerfDataBytes>;
+  struct Request {
+    fabric::PortIndex own;
+    bool is_set{};
+    Instant now{};
+    Data data;
+  };
+  using Handler = std::uint16_t (Pma::*)(Request&);
+  struct Attribute {
+    wire::PerfAttribute id;
+    Handler get;
+    Handler set;  // none: it cannot be written
+  };
+  static const std::array<Attribute, 6> kAttributes;
+
+  /// A node samples one port at a time, since a result does not say whose it is: asked for,
+  /// running from `starts` to `ends`, and what it came to.
+  struct Sampling {
+    fabric::PortIndex port{fabric::kNoPort};
+    wire::PortSamplesControl control;
+    Instant starts;
+    Instant ends;
+    fabric::PortCounters at_start;
+    std::array<std::uint64_t, kSampleCounters> results{};
+  };
+
+  [[nodiscard]] std::uint16_t serve(Request& request, const wire::MadHeader& header);
+  [[nodiscard]] std::uint16_t get_class_port_info(Request& request);
+  [[nodiscard]] std::uint16_t get_counters(Request& request);
+  [[nodiscard]] std::uint16_t set_counters(Request& request);
+  [[nodiscard]] std::uint16_t get_extended(Request& request);
+  [[nodiscard]] std::uint16_t set_extended(Request& request);
+  [[nodiscard]] std::uint16_t get_control(Request& request);
+  [[nodiscard]] std::uint16_t set_control(Request& request);
+  [[nodiscard]] std::uint16_t get_result(Request& request);
+  [[nodiscard]] std::uint16_t get_result_extended(Request& request);
+
+  [[nodiscard]] std::vector<fabric::PortIndex> ports_named(fabric::PortIndex own,
+                                                           PortNumber select) const;
+  [[nodiscard]] fabric::PortCounters sum_of(std::span<const fabric::PortIndex> ports, Instant now);
+
+  const fabric::TablesBuilder& tables_;
+  CounterSource& counters_;
+  std::map<fabric::PortIndex, Sampling> samplings_;  // by the agent's port
+  std::set<std::pair<Instant, fabric::PortIndex>> schedule_;
+};
+
+}  // namespace weft::agents
