@@ -62,8 +62,7 @@ struct Pipe {
 
 }  // namespace
 
-Result<DaemonProcess> start_daemon(const std::string& name, const fabric::Topology& topology,
-                                   bool is_bound) {
+Result<DaemonProcess> start_daemon(const DaemonStart& start, const fabric::Topology& topology) {
   const auto run = host::run_directory();
   if (!run) {
     return std::unexpected(run.error());
@@ -82,9 +81,10 @@ Result<DaemonProcess> start_daemon(const std::string& name, const fabric::Topolo
     report->read.reset();
     lifeline->write.reset();
     serve({.run = *run,
-           .fabric = name,
+           .fabric = start.name,
            .topology = topology,
-           .lifeline = is_bound ? std::move(lifeline->read) : host::UniqueFd{}},
+           .has_subnet_manager = start.has_subnet_manager,
+           .lifeline = start.is_bound ? std::move(lifeline->read) : host::UniqueFd{}},
           std::move(report->write));
   }
   report->write.reset();
@@ -103,7 +103,7 @@ Result<DaemonProcess> start_daemon(const std::string& name, const fabric::Topolo
     return fail(ErrorCode::Io, "{}", said.empty() ? "the fabric daemon died at its start" : said);
   }
   return DaemonProcess{.pid = child,
-                       .lifeline = is_bound ? std::move(lifeline->write) : host::UniqueFd{}};
+                       .lifeline = start.is_bound ? std::move(lifeline->write) : host::UniqueFd{}};
 }
 
 }  // namespace weft::cli

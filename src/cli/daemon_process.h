@@ -16,9 +16,14 @@ struct DaemonProcess {
   host::UniqueFd lifeline;
 };
 
-/// Starts the daemon of a fabric and waits until it serves. `is_bound` ties it to this process's
-/// life.
-[[nodiscard]] Result<DaemonProcess> start_daemon(const std::string& name,
-                                                 const fabric::Topology& topology, bool is_bound);
+struct DaemonStart {
+  std::string name;
+  bool is_bound{};  // to the life of this process
+  bool has_subnet_manager{true};
+};
+
+/// Starts the daemon of a fabric and waits until it serves.
+[[nodiscard]] Result<DaemonProcess> start_daemon(const DaemonStart& start,
+                                                 const fabric::Topology& topology);
 
 }  // namespace weft::cli

@@ -25,7 +25,8 @@ int up(const std::vector<std::string>& words, const LinkOptions& links, const st
   if (!topology) {
     return complain(topology.error());
   }
-  const auto daemon = start_daemon(name, *topology, false);
+  const auto daemon =
+      start_daemon({.name = name, .has_subnet_manager = links.has_subnet_manager}, *topology);
   if (!daemon) {
     return complain(daemon.error());
   }

@@ -44,6 +44,10 @@ void add_link_options(CLI::App& command, const std::shared_ptr<LinkOptions>& opt
           "--time-scale", [options](const double& scale) { options->time_scale = scale; },
           "Factor of the specification's timeouts, as 0.1 for a tenth; links keep their times")
       ->type_name("FACTOR");
+  command.add_flag_callback(
+      "--no-sm", [options] { options->has_subnet_manager = false; },
+      "No subnet manager of Weft's own: ports wait in Initialize for another, as `weft exec h1 -- "
+      "opensm`");
 }
 
 Result<void> apply(const LinkOptions& options, fabric::Topology& topology) {

@@ -12,16 +12,17 @@
 
 namespace weft::cli {
 
-/// What a command line says of all links, and of time.
+/// What a command line says of the whole fabric: of all links, of time, of its management.
 struct LinkOptions {
   std::optional<double> rate_gbps;
   std::int64_t delay_ns{};
   std::optional<double> loss;
   std::vector<std::string> faults;  // rules
   std::optional<double> time_scale;
+  bool has_subnet_manager{true};
 };
 
-/// --link-rate, --link-delay, --link-loss, --fault and --time-scale.
+/// --link-rate, --link-delay, --link-loss, --fault, --time-scale and --no-sm.
 void add_link_options(CLI::App& command, const std::shared_ptr<LinkOptions>& options);
 
 /// Into a topology: what its links say themselves holds, but a time scale of the command line goes

@@ -84,7 +84,9 @@ int run(const RunOptions& options) {
     }
   }
   const std::string name = fmt::format("run-{}", getpid());
-  auto daemon = start_daemon(name, *topology, true);
+  auto daemon = start_daemon(
+      {.name = name, .is_bound = true, .has_subnet_manager = options.links->has_subnet_manager},
+      *topology);
   if (!daemon) {
     return complain(daemon.error());
   }

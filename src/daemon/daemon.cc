@@ -64,7 +64,10 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
   if (!lock) {
     return std::unexpected(lock.error());
   }
-  auto fabric = node::Fabric::create(options.topology);
+  auto counters = std::make_unique<TrafficCounters>();
+  auto fabric = node::Fabric::create(
+      options.topology,
+      {.has_subnet_manager = options.has_subnet_manager, .counters = counters.get()});
   if (!fabric) {
     return std::unexpected(fabric.error());
   }
@@ -89,7 +92,8 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
   if (!fault_memory) {
     return std::unexpected(fault_memory.error());
   }
-  Impl::Parts parts{.fabric = std::move(*fabric),
+  Impl::Parts parts{.counters = std::move(counters),
+                    .fabric = std::move(*fabric),
                     .lock = std::move(*lock),
                     .listener = std::move(*listener),
                     .clocks = std::move(*clocks),
@@ -105,6 +109,7 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
 Daemon::Impl::Impl(DaemonOptions options, Parts parts)
     : options_(std::move(options)),
       directory_(host::fabric_directory(options_.run, options_.fabric)),
+      counters_(std::move(parts.counters)),
       fabric_(std::move(parts.fabric)),
       lock_(std::move(parts.lock)),
       spare_(open("/dev/null", O_RDONLY | O_CLOEXEC)),
@@ -117,13 +122,15 @@ Daemon::Impl::Impl(DaemonOptions options, Parts parts)
       fault_memory_(std::move(parts.fault_memory)),
       faults_hit_(fabric::FaultCounters::open(fault_memory_.bytes())),
       fault_timer_(loop_),
-      ledger_(fabric_->builder().ports().size()),
       management_timer_(loop_),
       publish_timer_(loop_),
       is_sm_files_(loop_, [this](fabric::PortIndex port, bool is_sm) {
         management().agents().set_is_sm(port, is_sm, host::now());
         run_management();
       }) {
+  counters_->begin(fabric_->builder().ports().size(), [this](const fabric::CounterLedger& ledger) {
+    return ledger.read(view(), counter_pages());
+  });
   publish();
   log_.write(fmt::format("fabric {} is up: {} nodes", options_.fabric, view().nodes().size()));
 }
@@ -274,6 +281,8 @@ void Daemon::Impl::handle(Client& client, host::Received received) {
     add_fault(client, *fault);
   } else if (const auto* faults = std::get_if<uabi::ClearFaults>(&message); faults && !is_program) {
     clear_faults(client, *faults);
+  } else if (const auto* change = std::get_if<uabi::ChangePort>(&message); change && !is_program) {
+    change_port(client, *change);
   } else if (std::holds_alternative<uabi::Down>(message) && !is_program) {
     client.send(uabi::Text{.is_last = true, .text = "down"});
     stop();

@@ -16,6 +16,7 @@ struct DaemonOptions {
   std::string run;     // run directory, which exists and is private
   std::string fabric;  // checked name
   fabric::Topology topology;
+  bool has_subnet_manager{true};  // without its own, ports wait in Initialize for another
   host::UniqueFd lifeline;  // optional: the fabric ends when the other end of this pipe closes
 };
 

@@ -25,10 +25,8 @@ constexpr std::int64_t kAnswerCost = 32;
 void Daemon::Impl::query(Client& client, const uabi::Query& request) {
   client.spend(kAnswerCost);
   std::vector<ProgramStatus> programs;
-  std::vector<fabric::OwnedCounterPage> pages;
   for (const auto& [process, program] : programs_) {
     programs.push_back({.process = process, .pid = program->pid(), .program = program->program()});
-    pages.push_back({.page = *program->counters, .owner = process.host});
   }
   if (request.kind == uabi::QueryKind::Faults) {
     answer(client, faults_json(view(), fabric_->faults().all(), faults_hit_));
@@ -36,12 +34,20 @@ void Daemon::Impl::query(Client& client, const uabi::Query& request) {
   }
   std::string status;
   if (request.kind == uabi::QueryKind::Counters) {
-    const fabric::CounterSum sum = ledger_.read(view(), pages);
+    const fabric::CounterSum sum = counters_->read_all();
     status = status_json(options_.fabric, log_.path(), view(), programs, offences_.all(), &sum);
   } else {
     status = status_json(options_.fabric, log_.path(), view(), programs, offences_.all(), nullptr);
   }
   answer(client, status);
+}
+
+std::vector<fabric::OwnedCounterPage> Daemon::Impl::counter_pages() const {
+  std::vector<fabric::OwnedCounterPage> pages;
+  for (const auto& [process, program] : programs_) {
+    pages.push_back({.page = *program->counters, .owner = process.host});
+  }
+  return pages;
 }
 
 /// In as many pieces as it takes.

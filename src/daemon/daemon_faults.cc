@@ -35,9 +35,7 @@ Result<std::uint32_t> Daemon::Impl::begin_fault(const fabric::FaultDescription& 
   const node::FaultRule& rule = fabric_->faults().all().back();
   faults_hit_.clear(rule.slot);
   if (fault.kind == fabric::FaultKind::Down) {
-    for (const fabric::PortIndex port : fabric_->faults().links_of(rule)) {
-      ++ledger_.own(port).link_downed;
-      ++ledger_.own(view().port(port).peer).link_downed;
+    for (std::size_t links = fabric_->faults().links_of(rule).size(); links != 0; --links) {
       faults_hit_.count_outage(rule.slot);
     }
   }
@@ -71,6 +69,7 @@ void Daemon::Impl::add_fault(Client& client, const uabi::AddFault& request) {
     return;
   }
   publish();
+  run_management();  // traps
   wait_for_end_of_faults();
   answer(client, fmt::format("{}", *number));
 }
@@ -82,12 +81,13 @@ void Daemon::Impl::clear_faults(Client& client, const uabi::ClearFaults& request
     return;
   }
   if (request.number == 0) {
-    fabric_->faults().remove_all();
-  } else if (const auto removed = fabric_->faults().remove(request.number); !removed) {
+    fabric_->faults().remove_all(host::now());
+  } else if (const auto removed = fabric_->faults().remove(request.number, host::now()); !removed) {
     client.refuse(removed.error().reason);
     return;
   }
   publish();
+  run_management();  // traps
   wait_for_end_of_faults();
   answer(client, "");
 }
@@ -106,6 +106,7 @@ void Daemon::Impl::wait_for_end_of_faults() {
     }
     if (fabric_->faults().end_due(host::now())) {
       publish();
+      run_management();
     }
     wait_for_end_of_faults();
   });

@@ -14,6 +14,7 @@
 #include "daemon/is_sm_files.h"
 #include "daemon/log.h"
 #include "daemon/offences.h"
+#include "daemon/traffic_counters.h"
 #include "daemon/umad_channel.h"
 #include "fabric/counters.h"
 #include "fabric/faults.h"
@@ -32,6 +33,7 @@ class Daemon::Impl {
  public:
   /// What `create` has made.
   struct Parts {
+    std::unique_ptr<TrafficCounters> counters;
     std::unique_ptr<node::Fabric> fabric;
     host::UniqueFd lock;
     host::UniqueFd listener;
@@ -93,6 +95,8 @@ class Daemon::Impl {
   void tap_ready(Client& client, std::uint32_t id);
   void add_fault(Client& client, const uabi::AddFault& request);
   void clear_faults(Client& client, const uabi::ClearFaults& request);
+  void change_port(Client& client, const uabi::ChangePort& request);
+  [[nodiscard]] std::vector<fabric::OwnedCounterPage> counter_pages() const;
   [[nodiscard]] Result<std::uint32_t> begin_fault(const fabric::FaultDescription& fault);
   void wait_for_end_of_faults();
   void answer(Client& client, std::string_view text);
@@ -104,6 +108,7 @@ class Daemon::Impl {
 
   DaemonOptions options_;
   std::string directory_;
+  std::unique_ptr<TrafficCounters> counters_;  // which the fabric's agents read
   std::unique_ptr<node::Fabric> fabric_;
   host::UniqueFd lock_;
   host::UniqueFd spare_;  // given up for a moment when there are no descriptors left
@@ -121,7 +126,6 @@ class Daemon::Impl {
   asio::steady_timer fault_timer_;  // until the next rule ends
   std::vector<std::byte> image_;
   std::optional<fabric::TablesView> view_;
-  fabric::CounterLedger ledger_;
   std::set<std::shared_ptr<Client>> clients_;
   std::map<pid_t, std::shared_ptr<Requester>> requesters_;
   std::map<node::ProcessId, Client*> programs_;

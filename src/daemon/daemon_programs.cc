@@ -200,7 +200,7 @@ void Daemon::Impl::forget_program(Client& client) {
     departed_.pop_front();
   }
   programs_.erase(process);
-  ledger_.fold(view(), {.page = *client.counters, .owner = process.host});
+  counters_->ledger().fold(view(), {.page = *client.counters, .owner = process.host});
   const node::Departure departure = fabric_->detach(process, host::now());
   for (const node::ProcessId peer : departure.peers) {
     if (Client* const other = client_of(peer)) {

@@ -2,17 +2,27 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstdlib>
 #include <utility>
 
 namespace weft::node {
 
-Fabric::Fabric(const fabric::Topology& topology)
-    : topology_(topology), builder_(topology_), management_(builder_), subnet_manager_(builder_), faults_(builder_) {}
+Fabric::Fabric(const fabric::Topology& topology, const FabricOptions& options)
+    : topology_(topology),
+      builder_(topology_),
+      management_(builder_, {.time_scale = topology_.time_scale, .counters = options.counters}),
+      has_subnet_manager_(options.has_subnet_manager),
+      subnet_manager_(builder_),
+      faults_(builder_,
+              [this](fabric::PortIndex link, bool, Instant now) { update_link(link, now); }) {}
 
-Result<std::unique_ptr<Fabric>> Fabric::create(const fabric::Topology& topology) {
-  std::unique_ptr<Fabric> fabric{new Fabric{topology}};
-  if (std::getenv("WEFT_NO_SM")) return fabric;
+Result<std::unique_ptr<Fabric>> Fabric::create(const fabric::Topology& topology,
+                                               const FabricOptions& options) {
+  std::unique_ptr<Fabric> fabric{
+      new Fabric{topology, options}
+  };
+  if (!options.has_subnet_manager) {
+    return fabric;
+  }
   if (auto up = fabric->subnet_manager_.bring_up(); !up) {
     return std::unexpected(up.error());
   }
@@ -166,6 +176,53 @@ Result<std::uint32_t> Fabric::add_fault(const fabric::FaultDescription& fault, I
     ports = std::move(*named);
   }
   return faults_.add(fault, ports, now);
+}
+
+/// A link is up unless somebody pulled its cable or a fault takes it down.
+void Fabric::update_link(fabric::PortIndex link, Instant now) {
+  const bool is_plugged = !unplugged_.contains(link) && !faults_.takes_down(link);
+  management_.agents().set_plugged(link, is_plugged, now);
+  activate(link);
+}
+
+/// What the stand-in does for a link that was trained again.
+void Fabric::activate(fabric::PortIndex link) {
+  const fabric::PortIndex peer = builder_.port(link).peer;
+  if (has_subnet_manager_ && peer != fabric::kNoPort &&
+      builder_.port(link).state == fabric::PortState::Initialize &&
+      builder_.port(peer).state == fabric::PortState::Initialize) {
+    builder_.set_link_state(link, fabric::PortState::Active);
+  }
+}
+
+Result<void> Fabric::change_port(fabric::PortIndex port, const PortChange& change, Instant now) {
+  const fabric::PortIndex peer = builder_.port(port).peer;
+  if (peer == fabric::kNoPort) {
+    return fail(ErrorCode::InvalidArgument, "the port has no cable");
+  }
+  const fabric::PortIndex link = std::min(port, peer);
+  if (change.is_plugged) {
+    if (*change.is_plugged) {
+      unplugged_.erase(link);
+    } else {
+      unplugged_.insert(link);
+    }
+    update_link(link, now);
+  }
+  agents::PortSettings settings = change.settings;
+  const wire::PhysicalState physical = management_.agents().port_agent(port).physical;
+  if (change.enables &&
+      (physical == wire::PhysicalState::Disabled || physical == wire::PhysicalState::Sleep)) {
+    settings.physical = wire::PhysicalState::Polling;
+  }
+  if (auto set = management_.configure(port, settings, now); !set) {
+    return set;
+  }
+  activate(link);
+  if (has_subnet_manager_) {
+    subnet_manager_.reroute();
+  }
+  return {};
 }
 
 void Fabric::tap(fabric::PortIndex port) {

@@ -20,6 +20,7 @@
 #include "fabric/topology.h"
 #include "node/fault_rules.h"
 #include "node/management_plane.h"
+#include "node/port_change.h"
 #include "node/process_slots.h"
 
 namespace weft::node {
@@ -37,10 +38,16 @@ struct Departure {
   std::vector<Lid> groups;       // whose membership changed
 };
 
+struct FabricOptions {
+  bool has_subnet_manager{true};      // its own; without one, ports wait in Initialize for another
+  agents::CounterSource* counters{};  // for performance management; must outlive the fabric
+};
+
 class Fabric {
  public:
-  /// Brings the whole fabric up. `topology` must be valid.
-  [[nodiscard]] static Result<std::unique_ptr<Fabric>> create(const fabric::Topology& topology);
+  /// Brings the whole fabric up, as far as it has a subnet manager. `topology` must be valid.
+  [[nodiscard]] static Result<std::unique_ptr<Fabric>> create(const fabric::Topology& topology,
+                                                              const FabricOptions& options = {});
 
   [[nodiscard]] const fabric::TablesBuilder& builder() const { return builder_; }
 
@@ -71,12 +78,18 @@ class Fabric {
   [[nodiscard]] Result<std::uint32_t> add_fault(const fabric::FaultDescription& fault, Instant now);
   [[nodiscard]] FaultRules& faults() { return faults_; }
 
+  /// Pulls the cable of a port or puts it back, or sets the port; the tables are to be published.
+  [[nodiscard]] Result<void> change_port(fabric::PortIndex port, const PortChange& change,
+                                         Instant now);
+
   /// Captures of a port, counted; the port shows its packets while there is one.
   void tap(fabric::PortIndex port);
   void untap(fabric::PortIndex port);
 
  private:
-  explicit Fabric(const fabric::Topology& topology);
+  Fabric(const fabric::Topology& topology, const FabricOptions& options);
+  void update_link(fabric::PortIndex link, Instant now);
+  void activate(fabric::PortIndex link);
   [[nodiscard]] Result<void> check_group(ProcessId process, fabric::PortIndex port, Lid mlid) const;
 
   struct Membership {
@@ -88,12 +101,14 @@ class Fabric {
   fabric::Topology topology_;
   fabric::TablesBuilder builder_;
   ManagementPlane management_;
+  bool has_subnet_manager_;
   fabric::StandInSubnetManager subnet_manager_;
   std::uint64_t generation_{};
   std::map<fabric::NodeIndex, ProcessSlots> slots_;
   std::map<ProcessId, std::set<ProcessId>> processes_;         // and those they are joined to
   std::map<Lid, std::map<Membership, std::uint32_t>> groups_;  // and how many QPs
   std::map<fabric::PortIndex, std::uint32_t> taps_;
+  std::set<fabric::PortIndex> unplugged_;  // links, by their lower port
   FaultRules faults_;
 };
 

@@ -48,7 +48,7 @@ Result<std::uint32_t> FaultRules::add(const fabric::FaultDescription& fault,
   rule.description = fault;
   rule.egresses = {egresses.begin(), egresses.end()};
   rule.ends = fault.lasts == Duration{} ? Instant::never() : now + fault.lasts;
-  begin(rule);
+  begin(rule, now);
   return rule.number;
 }
 
@@ -78,21 +78,19 @@ std::vector<PortIndex> FaultRules::links_of(const FaultRule& rule) const {
   return {links.begin(), links.end()};
 }
 
-void FaultRules::begin(const FaultRule& rule) {
+void FaultRules::begin(const FaultRule& rule, Instant now) {
   if (rule.description.kind != FaultKind::Down) {
     tell_tables();
     return;
   }
   for (const PortIndex link : links_of(rule)) {
-    Outage& outage = down_[link];
-    if (outage.rules++ == 0) {
-      outage.before = builder_.port(link).state;
-      builder_.set_link_state(link, fabric::PortState::Down);
+    if (down_[link]++ == 0) {
+      on_link_(link, true, now);
     }
   }
 }
 
-void FaultRules::end(FaultRule& rule) {
+void FaultRules::end(FaultRule& rule, Instant now) {
   if (std::exchange(rule.has_ended, true)) {
     return;
   }
@@ -101,10 +99,9 @@ void FaultRules::end(FaultRule& rule) {
     return;
   }
   for (const PortIndex link : links_of(rule)) {
-    Outage& outage = down_.at(link);
-    if (--outage.rules == 0) {
-      builder_.set_link_state(link, outage.before);
+    if (--down_.at(link) == 0) {
       down_.erase(link);
+      on_link_(link, false, now);
     }
   }
 }
@@ -124,19 +121,19 @@ std::vector<FaultRule>::iterator FaultRules::find(std::uint32_t number) {
   return std::ranges::find(rules_, number, &FaultRule::number);
 }
 
-Result<void> FaultRules::remove(std::uint32_t number) {
+Result<void> FaultRules::remove(std::uint32_t number, Instant now) {
   const auto found = find(number);
   if (found == rules_.end()) {
     return fail(ErrorCode::NotFound,
                 "there is no fault {}; `weft fault list` shows those there are", number);
   }
-  end(*found);
+  end(*found, now);
   rules_.erase(found);
   return {};
 }
 
-void FaultRules::remove_all() {
-  std::ranges::for_each(rules_, [this](FaultRule& rule) { end(rule); });
+void FaultRules::remove_all(Instant now) {
+  std::ranges::for_each(rules_, [&](FaultRule& rule) { end(rule, now); });
   rules_.clear();
 }
 
@@ -144,7 +141,7 @@ bool FaultRules::end_due(Instant now) {
   bool any = false;
   for (FaultRule& rule : rules_) {
     if (!rule.has_ended && rule.ends <= now) {
-      end(rule);
+      end(rule, now);
       any = true;
     }
   }

@@ -70,8 +70,9 @@ TEST_F(FaultsOfAFabric, EndByTimeAndKeepTheirPlaceUntilTheyAreForgotten) {
   const std::uint32_t other = add("corrupt");
   EXPECT_NE(other, number);
   EXPECT_NE(published().at(0).slot, fabric_->faults().all()[0].slot);
-  EXPECT_TRUE(fabric_->faults().remove(number));
-  EXPECT_THAT(fabric_->faults().remove(number).error().reason, HasSubstr("weft fault list"));
+  EXPECT_TRUE(fabric_->faults().remove(number, at(16)));
+  EXPECT_THAT(fabric_->faults().remove(number, at(16)).error().reason,
+              HasSubstr("weft fault list"));
   EXPECT_EQ(fabric_->faults().all().size(), 1U);
 }
 
@@ -82,7 +83,7 @@ TEST_F(FaultsOfAFabric, TakeTheWholeLinkDownUntilTheLastOfThemEnds) {
   EXPECT_EQ(state("h1:1"), fabric::PortState::Down);
   EXPECT_EQ(state("s1:1"), fabric::PortState::Down);
   EXPECT_EQ(state("s1:2"), fabric::PortState::Active);
-  EXPECT_TRUE(fabric_->faults().remove(first));
+  EXPECT_TRUE(fabric_->faults().remove(first, at(1)));
   EXPECT_EQ(state("h1:1"), fabric::PortState::Down);
   EXPECT_TRUE(fabric_->faults().end_due(at(9)));
   EXPECT_EQ(state("h1:1"), fabric::PortState::Active);
@@ -92,7 +93,7 @@ TEST_F(FaultsOfAFabric, TakeTheWholeLinkDownUntilTheLastOfThemEnds) {
 TEST_F(FaultsOfAFabric, OfKindDownWithoutALinkTakeAllDown) {
   add("down");
   EXPECT_EQ(state("s1:3"), fabric::PortState::Down);
-  fabric_->faults().remove_all();
+  fabric_->faults().remove_all(at(1));
   EXPECT_EQ(state("s1:3"), fabric::PortState::Active);
   EXPECT_TRUE(fabric_->faults().all().empty());
 }

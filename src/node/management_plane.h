@@ -24,7 +24,7 @@ namespace weft::node {
 
 struct ManagementPlaneOptions {
   TimeScale time_scale;               // of traps
-  mad::Limits limits;                 // of each interface
+  mad::Limits limits{};               // of each interface
   agents::CounterSource* counters{};  // of ports; none: they count downs of links alone
 };
 

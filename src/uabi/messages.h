@@ -26,7 +26,7 @@
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 5;
+inline constexpr std::uint32_t kVersion = 6;
 
 /// All policy, not from any specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
@@ -173,6 +173,13 @@ struct ClearFaults {
   std::uint32_t number{};
 };
 
+/// A change of one port as people write it (node/port_change.h); answered by an empty Text.
+struct ChangePort {
+  std::uint32_t version{kVersion};
+  std::string port;
+  std::string change;
+};
+
 struct Down {
   std::uint32_t version{kVersion};
 };
@@ -201,7 +208,7 @@ using Message =
                  Query, StartCapture, AddFault, ClearFaults, Down, Text, CaptureLive, CaptureSource,
                  ListUmadDevices, DescribeUmadDevice, FindIsSm, OpenUmad, RegisterUmadAgent,
                  UnregisterUmadAgent, UmadDevices, UmadDevice, IsSm, UmadOpened, UmadAnswer,
-                 UmadMad, LongUmadMad>;
+                 UmadMad, LongUmadMad, ChangePort>;
 
 /// How many descriptors come with a message; a receiver refuses any other number.
 [[nodiscard]] std::size_t descriptors_of(const Message& message);

@@ -1,0 +1,39 @@
+#pragma once
+
+// The counters of the fabric's ports, for performance management and for status: what programs that
+// live have counted, those that are gone, and what Sets took off (fabric/counters.h).
+
+#include <functional>
+#include <optional>
+
+#include "agents/counter_source.h"
+#include "fabric/counters.h"
+#include "fabric/tables.h"
+
+namespace weft::daemon {
+
+class TrafficCounters final : public agents::CounterSource {
+ public:
+  /// What all programs that live have counted, added to what the ledger holds.
+  using Reader = std::function<fabric::CounterSum(const fabric::CounterLedger&)>;
+
+  /// Before anybody asks; a fabric begins with all counters at zero.
+  void begin(std::size_t port_count, Reader reader);
+
+  [[nodiscard]] fabric::CounterLedger& ledger() { return *ledger_; }
+  [[nodiscard]] fabric::CounterSum read_all() const { return reader_(*ledger_); }
+
+  [[nodiscard]] fabric::PortCounters read(fabric::PortIndex port, Instant now) override;
+  void set(fabric::PortIndex port, const fabric::PortCounters& value, Instant now) override;
+  void count_link_downed(fabric::PortIndex port) override;
+
+ private:
+  void refresh(Instant now);
+
+  std::optional<fabric::CounterLedger> ledger_;
+  Reader reader_;
+  fabric::CounterSum sum_;  // as of `read_at_`
+  std::optional<Instant> read_at_;
+};
+
+}  // namespace weft::daemon

@@ -1,0 +1,52 @@
+#include "daemon/traffic_counters.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::daemon {
+namespace {
+
+constexpr fabric::PortIndex kPort{1};
+
+[[nodiscard]] Instant at_us(std::int64_t count) { return Instant{Duration::microseconds(count)}; }
+
+/// Two ports, of which programs count `live`.
+class TrafficCountersTest : public ::testing::Test {
+ protected:
+  TrafficCountersTest() {
+    counters.begin(2, [this](const fabric::CounterLedger&) {
+      ++readings;
+      fabric::CounterSum sum;
+      sum.ports = {{}, live};
+      sum.ports[1] -= taken_off;
+      return sum;
+    });
+  }
+  fabric::PortCounters live;
+  fabric::PortCounters taken_off;
+  int readings{};
+  TrafficCounters counters;
+};
+
+TEST_F(TrafficCountersTest, ReadOnceForManyQuestionsOfOneMoment) {
+  live.xmit_packets = 5;
+  EXPECT_EQ(counters.read(kPort, at_us(0)).xmit_packets, 5U);
+  live.xmit_packets = 6;
+  EXPECT_EQ(counters.read(kPort, at_us(999)).xmit_packets, 5U);
+  EXPECT_EQ(readings, 1);
+  EXPECT_EQ(counters.read(kPort, at_us(1'000)).xmit_packets, 6U);
+}
+
+TEST_F(TrafficCountersTest, AreSetAtOnce) {
+  live.xmit_packets = 5;
+  EXPECT_EQ(counters.read(kPort, at_us(0)).xmit_packets, 5U);
+  counters.set(kPort, {.xmit_packets = 1}, at_us(10));
+  EXPECT_EQ(counters.read(kPort, at_us(20)).xmit_packets, 1U);
+}
+
+TEST_F(TrafficCountersTest, CountLinksThatGoDown) {
+  counters.count_link_downed(kPort);
+  EXPECT_EQ(counters.ledger().own(kPort).link_downed, 1U);
+}
+
+}  // namespace
+}  // namespace weft::daemon
