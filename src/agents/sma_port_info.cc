@@ -27,6 +27,9 @@ constexpr std::uint8_t kEverySupportedSpeed = 0x0F;
 constexpr std::uint8_t kEverySupportedExtended = 0x1F;
 constexpr std::uint8_t kNoExtendedSpeed = 0x1E;
 
+/// AttributeModifier of a subnet manager that knows extended speeds; the rest names the port.
+constexpr std::uint32_t kSmSupportsExtendedSpeeds = 1U << 31;
+
 [[nodiscard]] bool is_management_port(const PortRecord& record) {
   return !record.is_switch_port() || record.number == PortNumber{};
 }
@@ -169,7 +172,7 @@ std::optional<PortIndex> FabricAgents::port_named(const Request& request,
 }
 
 std::uint16_t FabricAgents::get_port_info(Request& request) {
-  const auto port = port_named(request, request.modifier);
+  const auto port = port_named(request, request.modifier & ~kSmSupportsExtendedSpeeds);
   if (!port) {
     std::ranges::fill(request.data, std::byte{});
     return wire::kMadStatusInvalidField;
@@ -186,7 +189,7 @@ std::uint16_t FabricAgents::get_port_info(Request& request) {
 }
 
 std::uint16_t FabricAgents::set_port_info(Request& request) {
-  const auto port = port_named(request, request.modifier);
+  const auto port = port_named(request, request.modifier & ~kSmSupportsExtendedSpeeds);
   const auto wanted = wire::unpack<PortInfo>(request.data);
   const auto refuse = [&] {
     static_cast<void>(get_port_info(request));

@@ -69,5 +69,22 @@ TEST(SmaPortInfo, RefusesAPortInfoWholeAndAnswersWhatIsSo) {  // T-MI-4
   EXPECT_EQ(fabric.tables.port(h1).reregistrations, 1);
 }
 
+TEST(SmaPortInfo, IsAskedBySubnetManagersThatKnowExtendedSpeedsWithTheFirstBitOfTheModifier) {
+  ManagedFabric fabric{star()};
+  const auto h1 = fabric.port("h1", 1);
+  constexpr std::uint32_t kKnowsExtendedSpeeds = 1U << 31;
+  PortInfo info = fabric.port_info(h1, {1}, kKnowsExtendedSpeeds | 2);
+  EXPECT_EQ(info.port_state, LinkState::Init);
+  info.port_state = LinkState::Armed;
+  info.physical_state = wire::PhysicalState::NoChange;
+  EXPECT_EQ(
+      fabric
+          .set(h1, {.attribute = SmpAttribute::PortInfo, .modifier = kKnowsExtendedSpeeds | 2}, {1},
+               info)
+          ->status(),
+      0);
+  EXPECT_EQ(fabric.tables.port(fabric.port("s1", 2)).state, fabric::PortState::Armed);
+}
+
 }  // namespace
 }  // namespace weft::agents
