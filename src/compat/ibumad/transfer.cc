@@ -27,7 +27,7 @@ constexpr int kPauseMs = 200;
 /// The daemon is no more. Programs whose HCA is gone read on; that must not cost them a CPU.
 [[nodiscard]] int fabric_is_gone() {
   static const bool told = [] {
-    complain("the fabric's daemon has ended: no MAD is carried any more");
+    complain("the fabric's daemon has ended, or closed this port: no MAD is carried any more");
     return true;
   }();
   static_cast<void>(told);
