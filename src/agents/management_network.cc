@@ -216,8 +216,10 @@ mad::MadAddress ManagementNetwork::source_of(const Parcel& parcel, const Arrival
   const PortRecord& source = tables_.port(arrival.source);
   const PortRecord& own = tables_.port(agents_.management_port(arrival.at));
   const bool is_smi = parcel.kind == InterfaceKind::Smi;
+  // Path bits choose among the sender's own LIDs and reach no other's.
+  const std::uint32_t path_bits = to.path_bits & ((1U << source.lmc) - 1);
   mad::MadAddress from{
-      .lid = arrival.is_permissive ? kPermissiveLid : Lid{source.lid.value() + to.path_bits},
+      .lid = arrival.is_permissive ? kPermissiveLid : Lid{source.lid.value() + path_bits},
       .sl = to.sl,
       .qp = is_smi ? kQp0 : kQp1,
       .qkey = is_smi ? QKey{} : kGsiQKey,

@@ -80,6 +80,8 @@ struct PortAgent {
   }
 };
 
+static_assert(sizeof(PortAgent) <= 80, "a fabric has hundreds of thousands of ports");
+
 /// SwitchInfo as far as it is written, by switch.
 struct SwitchAgent {
   std::uint16_t linear_fdb_top{};

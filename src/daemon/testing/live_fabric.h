@@ -24,14 +24,17 @@ namespace weft::daemon::testing {
 class LiveFabric {
  public:
   explicit LiveFabric(std::string_view kind) : LiveFabric(*fabric::generate(kind)) {}
-  explicit LiveFabric(const fabric::Topology& topology) {
+  explicit LiveFabric(const fabric::Topology& topology, bool has_subnet_manager = true) {
     char pattern[] = "/tmp/weft-test-XXXXXX";
     run_ = mkdtemp(pattern);
     int ends[2];
     EXPECT_EQ(pipe(ends), 0);
     lifeline_ = host::UniqueFd{ends[1]};
-    auto daemon = Daemon::create(
-        {.run = run_, .fabric = "test", .topology = topology, .lifeline = host::UniqueFd{ends[0]}});
+    auto daemon = Daemon::create({.run = run_,
+                                  .fabric = "test",
+                                  .topology = topology,
+                                  .has_subnet_manager = has_subnet_manager,
+                                  .lifeline = host::UniqueFd{ends[0]}});
     EXPECT_TRUE(daemon) << daemon.error().reason;
     daemon_ = std::make_unique<Daemon>(std::move(*daemon));
     thread_ = std::thread{[this] { daemon_->run(); }};

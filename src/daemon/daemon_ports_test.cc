@@ -1,0 +1,149 @@
+// Cables and ports that people change while programs run (SEED-INVENTORY 29.1, 29.2).
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "daemon/testing/live_program.h"
+#include "host/control_socket.h"
+#include "host/run_directory.h"
+
+namespace weft::daemon {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testing::LiveFabric;
+using testing::Program;
+
+constexpr Duration kPatience = Duration::seconds(20);
+
+/// What the `weft` command asks the daemon, and its answer; a refusal's reason.
+std::string ask(const LiveFabric& fabric, const uabi::Message& message) {
+  const host::ProcessOptions options = fabric.on("h1");
+  auto socket = host::ControlSocket::connect(host::control_path(options.run, options.fabric));
+  EXPECT_TRUE(socket && socket->send(message));
+  std::string answer;
+  while (true) {
+    const auto received = socket->receive(kPatience);
+    if (!received) {
+      ADD_FAILURE() << received.error().reason;
+      return answer;
+    }
+    if (const auto* refused = std::get_if<uabi::Refused>(&received->message)) {
+      return refused->reason;
+    }
+    if (const auto* text = std::get_if<uabi::Text>(&received->message)) {
+      answer += text->text;
+      if (text->is_last) {
+        return answer;
+      }
+    }
+  }
+}
+
+std::string change(const LiveFabric& fabric, std::string port, std::string words) {
+  return ask(fabric, uabi::ChangePort{.port = std::move(port), .change = std::move(words)});
+}
+
+json port_status(const LiveFabric& fabric, std::string_view name) {
+  const json status = json::parse(ask(fabric, uabi::Query{.kind = uabi::QueryKind::Counters}));
+  for (const json& port : status["ports"]) {
+    if (port["name"] == name) {
+      return port;
+    }
+  }
+  ADD_FAILURE() << "no port " << name;
+  return {};
+}
+
+bool comes_true(const std::function<bool()>& condition) {
+  const Instant end = host::now() + kPatience;
+  while (!condition() && host::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return condition();
+}
+
+void write(Program& a, const Program& b) {
+  a.post(hca::WrOpcode::RdmaWrite, 0, 64, b.address(), b.region->rkey);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+}
+
+TEST(LivePorts, APulledCableIsSeenByProgramsAndDataTakesAnotherWay) {
+  LiveFabric fabric{"fat-tree:4:2"};
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h8")};
+  a.connect(b.lid(), b.qp->number(), 14, 7);
+  b.connect(a.lid(), a.qp->number(), 14, 7);
+  write(a, b);
+  const bool is_first_way = port_status(fabric, "s1:3")["counters"]["xmit_packets"] != 0;
+  const std::string first = is_first_way ? "s1:3" : "s1:4";
+  const std::string second = is_first_way ? "s1:4" : "s1:3";
+  EXPECT_EQ(port_status(fabric, second)["counters"]["xmit_packets"], 0);
+
+  EXPECT_EQ(change(fabric, first, "unplug"), "");
+  EXPECT_EQ(port_status(fabric, first)["state"], "Down");
+  write(a, b);
+  EXPECT_NE(port_status(fabric, second)["counters"]["xmit_packets"], 0);
+  EXPECT_EQ(port_status(fabric, first)["counters"]["link_downed"], 1);
+
+  EXPECT_EQ(change(fabric, first, "plug"), "");
+  EXPECT_EQ(port_status(fabric, first)["state"], "Active");
+  write(a, b);
+}
+
+TEST(LivePorts, ADisabledPortTellsItsPrograms) {
+  LiveFabric fabric{"star:2"};
+  Program a{fabric.on("h1")};
+  const auto has_state = [&](hca::PortState state) {
+    return comes_true([&] { return a.engine.port(PortNumber{1}).state == state; });
+  };
+  EXPECT_TRUE(has_state(hca::PortState::Active));
+  EXPECT_EQ(change(fabric, "s1:1", "disable"), "");
+  EXPECT_TRUE(has_state(hca::PortState::Down));
+  EXPECT_EQ(change(fabric, "s1:1", "enable"), "");
+  EXPECT_TRUE(has_state(hca::PortState::Active));
+}
+
+TEST(LivePorts, AgreeOnWhatBothEndsAllowAndCarryDataAtThatRate) {
+  LiveFabric fabric{"star:2"};
+  EXPECT_EQ(port_status(fabric, "h1:1")["rate_mbps"], 0);  // as fast as memory
+  EXPECT_EQ(change(fabric, "s1:1", "width=1x speed=sdr"), "");
+  EXPECT_EQ(port_status(fabric, "h1:1")["rate_mbps"], 2'500);
+  Program a{fabric.on("h1")};
+  Program b{fabric.on("h2")};
+  a.connect(b.lid(), b.qp->number(), 18, 7);
+  b.connect(a.lid(), a.qp->number(), 18, 7);
+  constexpr std::uint32_t kBytes = 1 << 20;
+  const Instant start = host::now();
+  a.post(hca::WrOpcode::RdmaWrite, 0, kBytes, b.address(), b.region->rkey);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  EXPECT_GE(host::now() - start, Duration::nanoseconds(kBytes * 8 / 5 * 2));  // at 2.5 Gb/s
+}
+
+TEST(LivePorts, WithoutASubnetManagerWaitForOne) {
+  LiveFabric fabric{*fabric::generate("star:2"), false};
+  EXPECT_EQ(port_status(fabric, "h1:1")["state"], "Initialize");
+  EXPECT_EQ(port_status(fabric, "h1:1")["lid"], 0);
+  EXPECT_EQ(change(fabric, "h1:1", "arm"), "");
+  EXPECT_EQ(port_status(fabric, "h1:1")["state"], "Armed");
+  EXPECT_EQ(change(fabric, "h1:1", "active"), "");
+  EXPECT_EQ(port_status(fabric, "h1:1")["state"], "Active");
+}
+
+TEST(LivePorts, SayWhatWouldWork) {
+  LiveFabric fabric{"star:2"};
+  EXPECT_THAT(change(fabric, "h1:1", "off"), HasSubstr("disable"));
+  EXPECT_THAT(change(fabric, "h9", "down"), HasSubstr("h9"));
+  EXPECT_THAT(change(fabric, "h1:1", "width=12x"), HasSubstr("h1:1: the port supports"));
+  EXPECT_THAT(ask(fabric, uabi::ChangePort{.version = 1, .port = "h1", .change = "down"}),
+              HasSubstr("version"));
+}
+
+}  // namespace
+}  // namespace weft::daemon
