@@ -44,8 +44,9 @@ struct Routing {
 [[nodiscard]] Result<Routing> route_fat_tree(const RoutingGraph& graph);
 
 /// Shortest paths, each link as little loaded as possible (a search for each destination that
-/// counts the paths before it); then each path gets the first of `vls` layers in which no cycle of
-/// dependencies is left (Domke, Hoefler, Nagel, IPDPS 2011). Refused when they are too few.
+/// counts the paths before it, as Domke, Hoefler and Nagel, IPDPS 2011); then each path gets the
+/// first of `vls` layers in which it closes no circle of dependencies. Refused when they are too
+/// few.
 [[nodiscard]] Result<Routing> route_deadlock_free(const RoutingGraph& graph, std::uint8_t vls);
 
 }  // namespace weft::subnet

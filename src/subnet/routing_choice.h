@@ -59,8 +59,11 @@ class LeastLoaded {
         return std::tuple{diversity_.shared(graph_.links[link]), load_[link], link};
       });
     } else {
+      std::uint32_t least = load_[best];
       for (const std::uint32_t link : candidates) {
-        best = load_[link] < load_[best] ? link : best;
+        const std::uint32_t load = load_[link];
+        best = load < least ? link : best;
+        least = std::min(load, least);
       }
     }
     diversity_.take(graph_.links[best]);

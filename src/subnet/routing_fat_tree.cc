@@ -19,6 +19,12 @@ class FatTree {
     }
     count_ports_up();
     order_hosts();
+    for (const std::uint64_t width : width_) {
+      std::vector<std::uint32_t>& digits = digits_.emplace_back();
+      for (const RoutingDestination& destination : graph.destinations) {
+        digits.push_back(static_cast<std::uint32_t>(number_of(destination) / width));
+      }
+    }
   }
 
   /// Ranks for RankedPaths: the top is 0.
@@ -32,23 +38,25 @@ class FatTree {
 
   [[nodiscard]] std::uint32_t choose(std::span<const std::uint32_t> candidates,
                                      const RoutingDestination& destination) const {
-    const std::uint64_t number = number_of(destination);
+    const auto which = static_cast<std::size_t>(&destination - graph_.destinations.data());
     const RoutingLink& first = graph_.links[candidates.front()];
     const std::uint32_t level = graph_.level[first.from];
     if (graph_.level[first.to] > level) {
-      return candidates[number / width_[level] % candidates.size()];
+      return candidates[digits_[level][which] % candidates.size()];
+    }
+    if (candidates.size() == 1) {
+      return candidates.front();
     }
     // Down by the cable that the lower switch would go up by for the same number: what was apart
     // on the way up stays apart.
-    const std::uint32_t below = graph_.level[first.to];
+    const std::uint32_t digits = digits_[graph_.level[first.to]][which];
     for (const std::uint32_t link : candidates) {
-      const std::uint32_t back = graph_.links[link].reverse;
       const std::uint32_t ports = ports_up_[graph_.links[link].to];
-      if (order_up_[back] == number / width_[below] % ports) {
+      if (order_up_[graph_.links[link].reverse] == digits % ports) {
         return link;
       }
     }
-    return candidates[number / width_[below] % candidates.size()];
+    return candidates[digits % candidates.size()];
   }
 
  private:
@@ -128,11 +136,12 @@ class FatTree {
 
   const RoutingGraph& graph_;
   std::uint32_t top_{};
-  std::vector<std::uint32_t> ports_up_;       // by position
-  std::vector<std::uint32_t> order_up_;       // by link: which of those upwards it is
-  std::vector<std::uint64_t> width_;          // by level: hosts that one port up there stands for
-  std::vector<std::uint32_t> first_number_;   // by position
-  std::vector<std::uint32_t> first_ordinal_;  // by position
+  std::vector<std::uint32_t> ports_up_;  // by position
+  std::vector<std::uint32_t> order_up_;  // by link: which of those upwards it is
+  std::vector<std::uint64_t> width_;     // by level: hosts that one port up there stands for
+  std::vector<std::vector<std::uint32_t>> digits_;  // by level and destination: those from there up
+  std::vector<std::uint32_t> first_number_;         // by position
+  std::vector<std::uint32_t> first_ordinal_;        // by position
 };
 
 Result<void> check_levels(const RoutingGraph& graph) {

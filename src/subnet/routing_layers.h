@@ -11,9 +11,9 @@
 
 namespace weft::subnet {
 
-/// Fills in `routing.sl` and `routing.vl_count`, at most `vls`: every path between two switches of
-/// which one has hosts gets a layer, and in no layer do the links wait for each other in a circle
-/// (Dally and Seitz 1987).
+/// Fills in `routing.sl` and `routing.vl_count`, at most `vls` (of 15): every path between two
+/// switches of which one has hosts gets a layer, and in no layer do the links wait for each other
+/// in a circle (Dally and Seitz 1987).
 [[nodiscard]] Result<void> assign_layers(const RoutingGraph& graph, std::uint8_t vls,
                                          Routing& routing);
 

@@ -4,9 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdio>
 #include <functional>
+#include <map>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "subnet/routing_graph.h"
+#include "subnet/routing_layers.h"
 #include "subnet/testing/route_checker.h"
 #include "subnet/testing/subnets.h"
 
@@ -132,6 +139,14 @@ TEST(Routing, DeadlockFreePathsAreAsShortAsMinHop) {
       EXPECT_EQ(a.walk(source, lid)->size(), b.walk(source, lid)->size());
     }
   }
+}
+
+TEST(Routing, LayersAreRefusedWhenThereAreTooFew) {
+  const Routed routed{testing::torus({5, 5}, 1)};
+  Routing routing = route_min_hop(routed.graph);
+  const auto refused = assign_layers(routed.graph, 1, routing);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().reason, HasSubstr("more than the 1 data VLs"));
 }
 
 TEST(Routing, TreesNeedOneLaneOnly) {
