@@ -36,6 +36,7 @@ struct Completion {
   MadAddress source{};         ///< of the answer
   unsigned sends{};            ///< of the request: 1 and the retries
   wire::RmppStatus rmpp_status{};
+  Instant now{};
 };
 using CompletionHandler = std::function<void(const Completion&)>;
 

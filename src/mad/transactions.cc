@@ -170,6 +170,7 @@ void ManagementInterface::complete(Place place, Completion completion, Instant n
   const CompletionHandler handler = std::move(exchange.handler);
   completion.transaction = exchange.transaction;
   completion.sends = exchange.sends;
+  completion.now = now;
   key_of_.erase(exchange.transaction);
   if (exchange.phase == Phase::Waiting) {
     std::erase(waiting_, exchange.transaction);

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "subnet/smp_client.h"
+#include "subnet/subnet.h"
+#include "wire/sm_info.h"
+
+namespace weft::subnet {
+
+/// Learns a subnet from the SM's own port on, cable by cable (IBTA vol 1 §14.4.3). It decides what
+/// to ask next and takes the answers, in any order; its owner sends. What SMAs say is not believed
+/// where it contradicts itself: such cables lead nowhere.
+class Discovery {
+ public:
+  /// Facts of `before` that only change when a node starts anew are not read again.
+  Discovery(std::uint64_t subnet_prefix, const Subnet* before);
+
+  [[nodiscard]] std::optional<SmpRequest> next();
+  void take(const SmpRequest& request, const SmpAnswer& answer);
+
+  /// Of the node whose request it is.
+  [[nodiscard]] DirectedRoute route_of(const SmpRequest& request) const;
+
+  struct Problems {
+    std::uint32_t unanswered{};
+    std::uint32_t refused{};
+    std::uint32_t duplicate_guids{};
+    std::uint32_t nonsense{};
+  };
+  [[nodiscard]] const Problems& problems() const { return problems_; }
+  /// None when not even the own node answered.
+  [[nodiscard]] std::optional<PortId> own_port() const { return own_port_; }
+  /// Ports that another subnet manager is behind, as PortInfo says.
+  [[nodiscard]] const std::vector<PortId>& managers() const { return managers_; }
+  /// HCA ports and switch ports 0 that had a LID before this, or not, were new.
+  [[nodiscard]] Subnet& subnet() { return subnet_; }
+
+ private:
+  void take_node_info(const SmpRequest& request, const SmpAnswer& answer);
+  void take_port_info(const SmpRequest& request, const SmpAnswer& answer);
+  void take_switch_info(const SmpRequest& request, const SmpAnswer& answer);
+  void take_pkeys(const SmpRequest& request, const SmpAnswer& answer);
+  void take_guids(const SmpRequest& request, const SmpAnswer& answer);
+  [[nodiscard]] std::optional<NodeId> enter(const wire::NodeInfo& info, const DirectedRoute& route);
+  void enter_port(PortId port, const wire::NodeInfo& info, const DirectedRoute& route);
+  void ask_about(NodeId node);
+  void ask(PortId to, wire::SmpAttribute attribute, std::uint32_t modifier = 0);
+  void read_or_remember(PortId port);
+  [[nodiscard]] bool is_sensible(const wire::NodeInfo& info) const;
+
+  const Subnet* before_;
+  Subnet subnet_;
+  std::deque<SmpRequest> queue_;
+  std::optional<PortId> own_port_;
+  std::vector<PortId> managers_;
+  Problems problems_;
+};
+
+}  // namespace weft::subnet

@@ -1,0 +1,272 @@
+// SubnetManager among others: who is master (IBTA vol 1 §14.4.1), and what is asked of it.
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "subnet/subnet_manager.h"
+#include "wire/notice.h"
+
+namespace weft::subnet {
+namespace {
+
+constexpr std::size_t kDataAt = 64;  // of SMPData in an SMP (IBTA vol 1 §14.2.1)
+
+template <wire::WireType T>
+[[nodiscard]] T data_of(const mad::MadMessage& message) {
+  return wire::unpack<T>(std::span{message.mad}.subspan<kDataAt, wire::kSizeOf<T>>());
+}
+
+}  // namespace
+
+wire::SmInfo SubnetManager::sm_info() const {
+  return {.guid = own_guid_,
+          .sm_key = options_.sm_key,
+          .act_count = act_count_,
+          .priority = options_.priority,
+          .state = state_};
+}
+
+const mad::MadMessage* SubnetManager::answer(mad::MadRequest& request) {
+  const wire::MadHeader header = request.message.header();
+  if (header.method == wire::MadMethod::Trap) {
+    return answer_trap(request);
+  }
+  if (header.attribute_id == static_cast<std::uint16_t>(wire::SmpAttribute::SmInfo)) {
+    return answer_sm_info(request);
+  }
+  request.message.set_status(wire::kMadStatusMethodAttributeUnsupported);
+  return &request.message;
+}
+
+/// The key is told to nobody: who may control us knows it.
+const mad::MadMessage* SubnetManager::answer_sm_info(mad::MadRequest& request) {
+  const wire::MadHeader header = request.message.header();
+  if (own_guid_ == Guid{}) {
+    return nullptr;  // not even our own name is known: ask again
+  }
+  std::optional<SmEvent> event;
+  if (header.method == wire::MadMethod::Set) {
+    const auto sender = data_of<wire::SmInfo>(request.message);
+    event = event_of(header.attribute_modifier);
+    if (!event || !may_control(*event, sender) || !transition(state_, *event)) {
+      ++counters_.refused_controls;
+      request.message.set_status(wire::kMadStatusInvalidField);
+      event.reset();
+    } else if (*event == SmEvent::HandoverReceived) {
+      handed_over_by_ = sender.guid;
+    }
+  }
+  if (event) {
+    apply(*event, request.now);
+  }
+  ++act_count_;
+  wire::SmInfo info = sm_info();
+  info.sm_key = 0;
+  wire::pack(info, std::span{request.message.mad}.subspan<kDataAt, wire::kSizeOf<wire::SmInfo>>());
+  return &request.message;
+}
+
+/// A standby listens to the master it stands by; a master takes the acknowledgement of whom it
+/// handed over to, and what another master hands over.
+bool SubnetManager::may_control(SmEvent event, const wire::SmInfo& sender) const {
+  if (sender.sm_key != options_.sm_key || sender.guid == Guid{} || sender.guid == own_guid_) {
+    return false;
+  }
+  if (event == SmEvent::Acknowledged) {
+    return handing_over_to_ == sender.guid;
+  }
+  if (state_ == wire::SmState::Standby) {
+    return !master_ || master_->info.guid == sender.guid;
+  }
+  return state_ != wire::SmState::Master ||
+         std::ranges::any_of(
+             others_, [&](const OtherManager& other) { return other.info.guid == sender.guid; });
+}
+
+/// Every trap of the subnet's ports is repressed (§14.4.10); some mean that it changed.
+const mad::MadMessage* SubnetManager::answer_trap(mad::MadRequest& request) {
+  const wire::MadHeader header = request.message.header();
+  const auto notice = data_of<wire::Notice>(request.message);
+  const auto issuer = subnet_.find_lid(request.source.lid);
+  if (state_ != wire::SmState::Master || !issuer ||
+      header.attribute_id != static_cast<std::uint16_t>(wire::SmpAttribute::Notice)) {
+    return nullptr;
+  }
+  ++counters_.traps;
+  if (notice.is_generic) {
+    switch (static_cast<wire::Trap>(notice.trap_number)) {
+      case wire::Trap::LinkStateChange:
+        sweep_wanted_ = true;
+        break;
+      case wire::Trap::CapabilityMaskChange:
+      case wire::Trap::SystemImageGuidChange:
+        subnet_.node(issuer->node).description = {};  // is read again
+        sweep_wanted_ = true;
+        break;
+      default:
+        break;
+    }
+  }
+  if (observer_ != nullptr) {
+    observer_->trap_received(notice, request.now);
+  }
+  if (sweep_wanted_ && (work_ == Work::Idle || work_ == Work::LightSweep)) {
+    rest(request.now);
+  }
+  auto repress = wire::unpack<wire::SmpLidRouted>(std::span{request.message.mad});
+  repress.mkey = options_.mkey;
+  request.message.mad = wire::pack(repress);
+  return &request.message;
+}
+
+void SubnetManager::note_manager(PortId port, const wire::SmInfo& info) {
+  if (info.guid == own_guid_) {
+    return;
+  }
+  const auto known = std::ranges::find(others_, port, &OtherManager::port);
+  if (known == others_.end()) {
+    others_.push_back({.port = port, .info = info});
+  } else {
+    known->info = info;
+  }
+}
+
+/// All managers have been asked: whose subnet is it?
+void SubnetManager::decide(Instant now) {
+  const OtherManager* better = nullptr;
+  for (const OtherManager& other : others_) {
+    const bool is_master = other.info.state == wire::SmState::Master;
+    const bool counts =
+        state_ == wire::SmState::Master
+            ? goes_before(other.info, sm_info()) && other.info.state != wire::SmState::NotActive &&
+                  other.info.state != wire::SmState::Discovering && !deaf_.contains(other.info.guid)
+            : is_master || (goes_before(other.info, sm_info()) &&
+                            other.info.state != wire::SmState::NotActive);
+    const bool is_better_yet = better == nullptr ||
+                               (is_master && better->info.state != wire::SmState::Master) ||
+                               (is_master == (better->info.state == wire::SmState::Master) &&
+                                goes_before(other.info, better->info));
+    if (counts && is_better_yet) {
+      better = &other;
+    }
+  }
+  if (state_ == wire::SmState::Master) {
+    return better != nullptr ? hand_over(*better, now) : set_up(now);
+  }
+  if (better != nullptr) {
+    master_ = *better;
+  }
+  apply(better != nullptr ? SmEvent::FoundBetter : SmEvent::FoundNone, now);
+}
+
+void SubnetManager::apply(SmEvent event, Instant now) {
+  const auto row = transition(state_, event);
+  if (!row) {
+    return;
+  }
+  const bool is_new_state = row->to != state_;
+  const Work work = work_;
+  state_ = row->to;
+  if (is_new_state) {
+    light_sweep_at_ = retry_at_ = poll_at_ = handover_until_ = Instant::never();
+    handing_over_to_.reset();
+  }
+  if (is_new_state && observer_ != nullptr) {
+    observer_->state_changed(state_, now);
+  }
+  switch (row->action) {
+    case SmAction::Nothing:
+      break;
+    case SmAction::Discover:
+      sweep_wanted_ = true;
+      client_->forget();
+      rest(now);
+      break;
+    case SmAction::TakeOver:
+      takes_over_ = true;
+      if (work == Work::AskManagers) {
+        set_up(now);
+      }
+      break;
+    case SmAction::Poll:
+      client_->forget();
+      work_ = Work::Idle;
+      sweep_wanted_ = false;
+      in_service_.clear();
+      missed_polls_ = 0;
+      poll_at_ = now + options_.polling_interval;
+      break;
+    case SmAction::TakeOverAndAck:
+      takes_over_ = true;
+      client_->forget();
+      work_ = Work::Idle;
+      acknowledge(now);
+      request_sweep(now);
+      break;
+    case SmAction::AckAndResweep:
+      acknowledge(now);
+      request_sweep(now);
+      break;
+    case SmAction::GoQuiet:
+      client_->forget();
+      work_ = Work::Idle;
+      master_.reset();
+      break;
+  }
+}
+
+/// Ours it was; `to` is asked to take it. Until it says so, nothing is written.
+void SubnetManager::hand_over(const OtherManager& to, Instant now) {
+  handing_over_to_ = to.info.guid;
+  handover_until_ = now + options_.handover_timeout;
+  master_ = to;
+  work_ = Work::Idle;
+  control(to.port, wire::SmInfoControl::Handover, now);
+}
+
+/// To whom it was that handed over: by the way that we know to its port.
+void SubnetManager::acknowledge(Instant now) {
+  if (const auto port = subnet_.find_port(std::exchange(handed_over_by_, Guid{}))) {
+    control(*port, wire::SmInfoControl::Acknowledge, now);
+  }
+}
+
+/// Outside of all work: SMInfo is repeated by the interface, and what it answers is not waited for.
+void SubnetManager::control(PortId to, wire::SmInfoControl what, Instant now) {
+  ++counters_.writes;
+  controls_->send(
+      subnet_.route_to(to),
+      {.to = to,
+       .attribute = wire::SmpAttribute::SmInfo,
+       .modifier = static_cast<std::uint32_t>(what),
+       .is_set = true},
+      smp_data(sm_info()), [](const SmpRequest&, const SmpAnswer&, Instant) {}, now);
+}
+
+void SubnetManager::poll_master(Instant now) {
+  if (state_ != wire::SmState::Standby || !master_) {
+    return;
+  }
+  ++counters_.reads;
+  controls_->send(
+      subnet_.route_to(master_->port),
+      {.to = master_->port, .attribute = wire::SmpAttribute::SmInfo}, {},
+      [this](const SmpRequest&, const SmpAnswer& answer, Instant at) { take_poll(answer, at); },
+      now);
+}
+
+/// A master that answers may go on; one that does not, or says that it is none, is gone soon.
+void SubnetManager::take_poll(const SmpAnswer& answer, Instant now) {
+  if (state_ != wire::SmState::Standby) {
+    return;
+  }
+  const bool is_master =
+      answer.is_good() && answer.as<wire::SmInfo>().state == wire::SmState::Master;
+  missed_polls_ = is_master ? 0 : missed_polls_ + 1;
+  if (missed_polls_ > options_.polling_retries) {
+    apply(SmEvent::MasterGone, now);
+  }
+}
+
+}  // namespace weft::subnet

@@ -1,0 +1,80 @@
+#include "subnet/smp_client.h"
+
+#include <utility>
+
+namespace weft::subnet {
+namespace {
+
+constexpr std::size_t kMaxHops = wire::kSmpPathEntries - 1;
+constexpr std::size_t kDataAt = 64;  // of SMPData in an SMP (IBTA vol 1 §14.2.1)
+
+/// IBTA vol 1 §14.2.2: from the SM's own port, all of the way by directed route.
+mad::MadMessage make_smp(const DirectedRoute& route, const SmpRequest& request, const SmpData& data,
+                         std::uint64_t mkey) {
+  wire::SmpDirected smp{.header = {},
+                        .mkey = mkey,
+                        .dr_slid = kPermissiveLid,
+                        .dr_dlid = kPermissiveLid,
+                        .data = data};
+  smp.header.method = request.is_set ? wire::MadMethod::Set : wire::MadMethod::Get;
+  smp.header.attribute_id = static_cast<std::uint16_t>(request.attribute);
+  smp.header.attribute_modifier = request.modifier;
+  std::size_t hops = 0;
+  for (const PortNumber port : route) {
+    smp.initial_path[++hops] = static_cast<std::byte>(port.value());
+  }
+  if (request.egress != PortNumber{}) {
+    smp.initial_path[++hops] = static_cast<std::byte>(request.egress.value());
+  }
+  smp.header.hop_count = static_cast<std::uint8_t>(hops);
+  return {.mad = wire::pack(smp), .is_rmpp = false, .data = {}};
+}
+
+}  // namespace
+
+void SmpClient::send(const DirectedRoute& route, const SmpRequest& request, const SmpData& data,
+                     Handler handler, Instant now) {
+  const std::size_t hops = route.size() + (request.egress != PortNumber{} ? 1 : 0);
+  ++in_flight_;
+  const mad::MadAddress to{.lid = kPermissiveLid, .qp = kQp0, .qkey = {}};
+  const mad::TransactionOptions options{.timeout = options_.smp_timeout,
+                                        .retries = options_.smp_retries,
+                                        .doubles_timeout = false,
+                                        .follows_redirects = false};
+  const std::uint64_t epoch = epoch_;
+  if (hops <= kMaxHops) {
+    const auto sent = interface_.send(
+        agent_, to, make_smp(route, request, data, options_.mkey), options,
+        [this, epoch, request, handler](const mad::Completion& completion) {
+          finish(epoch, request, handler, completion);
+        },
+        now);
+    if (sent) {
+      return;
+    }
+  }
+  --in_flight_;
+  handler(request, {}, now);
+}
+
+void SmpClient::finish(std::uint64_t epoch, const SmpRequest& request, const Handler& handler,
+                       const mad::Completion& completion) {
+  if (epoch != epoch_) {
+    return;
+  }
+  --in_flight_;
+  SmpAnswer answer;
+  if (completion.status == mad::TransactionStatus::Answered) {
+    answer.is_answered = true;
+    answer.status = completion.answer->status();
+    copy_bytes(answer.data, ByteSpan{completion.answer->mad}.subspan(kDataAt, wire::kSmpDataBytes));
+  }
+  handler(request, answer, completion.now);
+}
+
+void SmpClient::forget() {
+  ++epoch_;
+  in_flight_ = 0;
+}
+
+}  // namespace weft::subnet

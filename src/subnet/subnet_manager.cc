@@ -1,0 +1,297 @@
+#include "subnet/subnet_manager.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace weft::subnet {
+
+SubnetManager::SubnetManager(mad::ManagementInterface& smi, SubnetManagerOptions options,
+                             SubnetObserver* observer)
+    : smi_(smi), options_(std::move(options)), observer_(observer) {}
+
+SubnetManager::~SubnetManager() {
+  if (client_) {
+    client_->forget();
+    controls_->forget();
+  }
+  for (const auto& agent : {directed_, lid_routed_}) {
+    if (agent) {
+      static_cast<void>(smi_.unregister_agent(*agent, Instant{}));
+    }
+  }
+}
+
+Result<void> SubnetManager::start(Instant now) {
+  const mad::MethodSet requests =
+      mad::methods({wire::MadMethod::Get, wire::MadMethod::Set, wire::MadMethod::Trap});
+  for (auto [mgmt_class, agent] : {
+           std::pair{wire::ManagementClass::SubnDirectedRoute, &directed_  },
+           std::pair{wire::ManagementClass::SubnLidRouted,     &lid_routed_}
+  }) {
+    mad::Registration registration;
+    registration.mgmt_class = mgmt_class;
+    registration.methods = requests;
+    registration.name = "subnet manager";
+    const auto registered = smi_.register_agent(std::move(registration), &responder_);
+    if (!registered) {
+      return std::unexpected(registered.error());
+    }
+    *agent = *registered;
+  }
+  client_.emplace(smi_, *directed_, options_);
+  controls_.emplace(smi_, *directed_, options_);
+  begin_sweep(now);
+  return {};
+}
+
+bool SubnetManager::is_settled() const {
+  return state_ == wire::SmState::Master && work_ == Work::Idle && !sweep_wanted_ &&
+         !update_wanted_ && retry_at_ == Instant::never();
+}
+
+Instant SubnetManager::deadline() const {
+  return std::min({light_sweep_at_, retry_at_, poll_at_, handover_until_});
+}
+
+void SubnetManager::handle_timeout(Instant now) {
+  if (handover_until_ <= now) {  // nobody took it
+    handover_until_ = Instant::never();
+    deaf_.insert(*std::exchange(handing_over_to_, std::nullopt));
+    sweep_wanted_ = true;
+    rest(now);
+  }
+  if (poll_at_ <= now) {
+    poll_at_ = now + options_.polling_interval;
+    poll_master(now);
+  }
+  if (retry_at_ <= now) {
+    retry_at_ = Instant::never();
+    request_sweep(now);
+  }
+  if (light_sweep_at_ <= now) {
+    light_sweep_at_ = now + options_.sweep_interval;
+    if (work_ == Work::Idle && state_ == wire::SmState::Master) {
+      begin_light_sweep(now);
+    }
+  }
+}
+
+void SubnetManager::request_sweep(Instant now) {
+  sweep_wanted_ = true;
+  if (work_ == Work::Idle || work_ == Work::LightSweep) {
+    rest(now);
+  }
+}
+
+/// What is next when nothing is in hand.
+void SubnetManager::rest(Instant now) {
+  work_ = Work::Idle;
+  const bool may_work = state_ == wire::SmState::Master || state_ == wire::SmState::Discovering;
+  if (!may_work || handing_over_to_) {
+    return;
+  }
+  if (std::exchange(sweep_wanted_, false)) {
+    begin_sweep(now);
+  } else if (update_wanted_ && state_ == wire::SmState::Master && setup_) {
+    begin_update(now);
+  }
+}
+
+void SubnetManager::begin_sweep(Instant now) {
+  client_->forget();
+  retry_at_ = Instant::never();
+  work_ = Work::Discover;
+  const bool knows = state_ == wire::SmState::Master && !takes_over_ && setup_.has_value();
+  discovery_.emplace(options_.subnet_prefix, knows ? &subnet_ : nullptr);
+  pump(now);
+}
+
+void SubnetManager::begin_light_sweep(Instant now) {
+  client_->forget();
+  work_ = Work::LightSweep;
+  asks_.clear();
+  next_ask_ = 0;
+  for (std::uint32_t i = 0; i < subnet_.nodes().size(); ++i) {
+    if (subnet_.nodes()[i].is_switch()) {
+      asks_.push_back({
+          .to = {NodeId{i}, PortNumber{}},
+            .attribute = wire::SmpAttribute::SwitchInfo
+      });
+    }
+  }
+  for (const OtherManager& other : others_) {
+    asks_.push_back({.to = other.port, .attribute = wire::SmpAttribute::SmInfo});
+  }
+  pump(now);
+}
+
+void SubnetManager::begin_update(Instant now) {
+  update_wanted_ = false;
+  work_ = Work::Update;
+  setup_->plan_multicast(known_tables());
+  for (auto& [guid, guids] : guids_to_write_) {
+    if (const auto port = subnet_.find_port(guid)) {
+      setup_->plan_guids(*port, std::move(guids));
+    }
+  }
+  guids_to_write_.clear();
+  pump(now);
+}
+
+/// Sends as much as may be in flight; when all is answered, what comes next.
+void SubnetManager::pump(Instant now) {
+  if (std::exchange(is_pumping_, true)) {
+    return;
+  }
+  while (work_ != Work::Idle) {
+    const auto request = client_->has_room() ? next_request() : std::nullopt;
+    if (request) {
+      send(*request, now);
+    } else if (client_->is_idle()) {
+      is_pumping_ = false;  // what comes next may begin something
+      advance(now);
+      if (std::exchange(is_pumping_, true)) {
+        return;
+      }
+    } else {
+      break;
+    }
+  }
+  is_pumping_ = false;
+}
+
+std::optional<SmpRequest> SubnetManager::next_request() {
+  switch (work_) {
+    case Work::Idle:
+      return std::nullopt;
+    case Work::Discover:
+      return discovery_->next();
+    case Work::AskManagers:
+    case Work::LightSweep:
+      return next_ask_ < asks_.size() ? std::optional{asks_[next_ask_++]} : std::nullopt;
+    case Work::Tables:
+    case Work::Ports:
+    case Work::Active:
+    case Work::Update:
+      return setup_->next();
+  }
+  return std::nullopt;
+}
+
+void SubnetManager::send(const SmpRequest& request, Instant now) {
+  const bool is_found = work_ == Work::Discover;
+  ++(request.is_set ? counters_.writes : counters_.reads);
+  client_->send(
+      is_found ? discovery_->route_of(request) : subnet_.route_to(request.to), request,
+      request.is_set ? setup_->data_of(request) : SmpData{},
+      [this](const SmpRequest& asked, const SmpAnswer& answer, Instant at) {
+        take(asked, answer, at);
+        pump(at);
+      },
+      now);
+}
+
+void SubnetManager::take(const SmpRequest& request, const SmpAnswer& answer, Instant) {
+  switch (work_) {
+    case Work::Idle:
+      return;
+    case Work::Discover:
+      return discovery_->take(request, answer);
+    case Work::AskManagers:
+      if (answer.is_good()) {
+        note_manager(request.to, answer.as<wire::SmInfo>());
+      }
+      return;
+    case Work::LightSweep:
+      if (request.attribute == wire::SmpAttribute::SwitchInfo) {
+        const bool is_quiet = answer.is_good() && !answer.as<wire::SwitchInfo>().port_state_change;
+        sweep_wanted_ = sweep_wanted_ || !is_quiet;
+      } else if (answer.is_good()) {
+        note_manager(request.to, answer.as<wire::SmInfo>());
+      } else {
+        sweep_wanted_ = true;
+      }
+      return;
+    case Work::Tables:
+    case Work::Ports:
+    case Work::Active:
+    case Work::Update:
+      if (!answer.is_good()) {
+        uncertain_.insert(subnet_.node(request.to.node).info.node_guid);
+      }
+      return setup_->take(request, answer);
+  }
+}
+
+/// All of one kind of work is done.
+void SubnetManager::advance(Instant now) {
+  switch (work_) {
+    case Work::Idle:
+      return;
+    case Work::Discover:
+      return finish_discovery(now);
+    case Work::AskManagers:
+      return decide(now);
+    case Work::Tables:
+      work_ = Work::Ports;
+      return setup_->plan_ports();
+    case Work::Ports:
+      work_ = Work::Active;
+      return setup_->plan_active();
+    case Work::Active:
+      return finish_sweep(now);
+    case Work::Update:
+      return rest(now);
+    case Work::LightSweep:
+      return finish_light_sweep(now);
+  }
+}
+
+void SubnetManager::finish_discovery(Instant now) {
+  problems_ = discovery_->problems();
+  if (!discovery_->own_port()) {  // not even our own SMA: later, perhaps
+    retry_at_ = now + options_.retry_interval;
+    work_ = Work::Idle;
+    return;
+  }
+  work_ = Work::AskManagers;
+  others_.clear();
+  asks_.clear();
+  next_ask_ = 0;
+  adopt(std::move(discovery_->subnet()));
+  for (const PortId port : discovery_->managers()) {
+    asks_.push_back({.to = port, .attribute = wire::SmpAttribute::SmInfo});
+  }
+}
+
+void SubnetManager::finish_light_sweep(Instant now) {
+  ++counters_.light_sweeps;
+  for (const OtherManager& other : others_) {
+    sweep_wanted_ =
+        sweep_wanted_ || (goes_before(other.info, sm_info()) && !deaf_.contains(other.info.guid));
+  }
+  rest(now);
+}
+
+void SubnetManager::finish_sweep(Instant now) {
+  ++counters_.sweeps;
+  takes_over_ = false;
+  ++subnet_.generation;
+  light_sweep_at_ = now + options_.sweep_interval;
+  const bool is_clean = problems_.unanswered == 0 && setup_->failures() == 0;
+  retries_ = is_clean ? 0 : retries_ + 1;
+  if (!is_clean && retries_ <= options_.retries_of_sweep) {
+    retry_at_ = now + options_.retry_interval;
+  }
+  std::erase_if(deaf_, [&](Guid guid) {
+    return std::ranges::none_of(others_,
+                                [&](const OtherManager& other) { return other.info.guid == guid; });
+  });
+  work_ = Work::Idle;
+  tell_changes(now);
+  if (work_ == Work::Idle) {
+    rest(now);
+  }
+}
+
+}  // namespace weft::subnet

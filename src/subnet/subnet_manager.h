@@ -1,0 +1,190 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/identifiers.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "mad/management_interface.h"
+#include "subnet/routing.h"
+#include "subnet/routing_graph.h"
+#include "subnet/sm_discovery.h"
+#include "subnet/sm_lids.h"
+#include "subnet/sm_setup.h"
+#include "subnet/sm_states.h"
+#include "subnet/smp_client.h"
+#include "subnet/subnet.h"
+#include "subnet/subnet_control.h"
+#include "subnet/subnet_manager_options.h"
+
+namespace weft::subnet {
+
+/// What a manager did; all only grow.
+struct SubnetManagerCounters {
+  std::uint64_t sweeps{};            ///< heavy ones that came to their end
+  std::uint64_t light_sweeps{};      ///< likewise
+  std::uint64_t reads{};             ///< SMPs
+  std::uint64_t writes{};            ///< SMPs
+  std::uint64_t traps{};             ///< that were repressed
+  std::uint64_t refused_controls{};  ///< SMInfo Sets that nobody may ask for
+};
+
+/// A subnet manager (IBTA vol 1 §14.4; SEED-INVENTORY §29.3) on QP0 of one port. It speaks MADs and
+/// nothing else: finds what there is, gives LIDs, routes, brings ports to Active, and does so again
+/// when something changes, with as few writes as the change needs. It finds other managers and is
+/// master or standby by priority and GUID. Pure: MADs and time in, MADs and the next deadline out
+/// through its ManagementInterface. One thread.
+class SubnetManager final : public SubnetControl {
+ public:
+  /// All must outlive it; the observer may be null.
+  SubnetManager(mad::ManagementInterface& smi, SubnetManagerOptions options,
+                SubnetObserver* observer);
+  ~SubnetManager() override;
+
+  /// Refused when somebody else answers for subnet management at this port.
+  [[nodiscard]] Result<void> start(Instant now);
+  void handle_timeout(Instant now);
+  /// When handle_timeout is due; the interface has deadlines of its own.
+  [[nodiscard]] Instant deadline() const;
+
+  /// Sweep soon, as for a trap.
+  void request_sweep(Instant now);
+  /// Master, with nothing left to do but to wait.
+  [[nodiscard]] bool is_settled() const;
+  [[nodiscard]] const SubnetManagerCounters& counters() const { return counters_; }
+  [[nodiscard]] RoutingEngine engine() const { return routing_.engine; }
+  /// Why an engine that was preferred is not used, or ports have no LID; empty when all is well.
+  [[nodiscard]] const std::string& complaint() const { return complaint_; }
+  [[nodiscard]] const Discovery::Problems& problems() const { return problems_; }
+
+  // SubnetControl
+  [[nodiscard]] const Subnet& subnet() const override { return subnet_; }
+  [[nodiscard]] wire::SmState state() const override { return state_; }
+  [[nodiscard]] PortId sm_port() const override { return own_port_; }
+  [[nodiscard]] wire::SmInfo sm_info() const override;
+  [[nodiscard]] std::span<const OtherManager> other_managers() const override { return others_; }
+  [[nodiscard]] std::uint64_t sm_key() const override { return options_.sm_key; }
+  [[nodiscard]] std::uint64_t mkey() const override { return options_.mkey; }
+  [[nodiscard]] std::optional<PathFacts> path(Lid source, Lid destination) const override;
+  [[nodiscard]] std::uint32_t multicast_capacity() const override;
+  Result<void> set_multicast_members(Lid mlid, std::span<const MulticastMember> members,
+                                     Instant now) override;
+  Result<void> set_guids(PortId port, std::vector<Guid> guids, Instant now) override;
+
+ private:
+  /// What the SMPs in flight are for.
+  enum class Work : std::uint8_t {
+    Idle,
+    Discover,
+    AskManagers,
+    Tables,
+    Ports,
+    Active,
+    Update,      // multicast and GUIDs between sweeps
+    LightSweep,  // asks switches, then managers
+  };
+
+  class Responder final : public mad::MadHandler {
+   public:
+    explicit Responder(SubnetManager& manager) : manager_(manager) {}
+    const mad::MadMessage* handle(mad::MadRequest& request) override {
+      return manager_.answer(request);
+    }
+
+   private:
+    SubnetManager& manager_;
+  };
+
+  // subnet_manager.cc
+  void begin_sweep(Instant now);
+  void begin_light_sweep(Instant now);
+  void begin_update(Instant now);
+  void pump(Instant now);
+  [[nodiscard]] std::optional<SmpRequest> next_request();
+  void send(const SmpRequest& request, Instant now);
+  void take(const SmpRequest& request, const SmpAnswer& answer, Instant now);
+  void advance(Instant now);
+  void finish_discovery(Instant now);
+  void finish_light_sweep(Instant now);
+  void finish_sweep(Instant now);
+  void rest(Instant now);
+
+  // sm_take_over.cc
+  void set_up(Instant now);
+  void adopt(Subnet found);
+  void choose_routing();
+  [[nodiscard]] Setup::Known known_tables() const;
+  [[nodiscard]] std::set<Guid> ports_in_service() const;
+  void tell_changes(Instant now);
+
+  // sm_election.cc
+  [[nodiscard]] const mad::MadMessage* answer(mad::MadRequest& request);
+  [[nodiscard]] const mad::MadMessage* answer_sm_info(mad::MadRequest& request);
+  [[nodiscard]] const mad::MadMessage* answer_trap(mad::MadRequest& request);
+  [[nodiscard]] bool may_control(SmEvent event, const wire::SmInfo& sender) const;
+  void decide(Instant now);
+  void apply(SmEvent event, Instant now);
+  void acknowledge(Instant now);
+  void hand_over(const OtherManager& to, Instant now);
+  void control(PortId to, wire::SmInfoControl what, Instant now);
+  void poll_master(Instant now);
+  void take_poll(const SmpAnswer& answer, Instant now);
+  void note_manager(PortId port, const wire::SmInfo& info);
+
+  mad::ManagementInterface& smi_;
+  const SubnetManagerOptions options_;
+  SubnetObserver* observer_;
+  Responder responder_{*this};
+  std::optional<mad::AgentId> directed_;
+  std::optional<mad::AgentId> lid_routed_;
+  std::optional<SmpClient> client_;    // of sweeps
+  std::optional<SmpClient> controls_;  // of SMInfo besides them
+
+  wire::SmState state_{wire::SmState::Discovering};
+  Work work_{Work::Idle};
+  bool is_pumping_{};
+  bool sweep_wanted_{};
+  bool takes_over_{};  // the sweep is the first as master
+  std::uint32_t act_count_{};
+
+  Subnet subnet_;
+  PortId own_port_{};
+  Guid own_guid_{};
+  std::optional<Discovery> discovery_;
+  std::vector<SmpRequest> asks_;  // of AskManagers and LightSweep
+  std::size_t next_ask_{};
+  RoutingGraph graph_;
+  Routing routing_;
+  std::optional<Setup> setup_;
+  std::set<Guid> in_service_;  // ports as the observer was told
+  LidMemory lid_memory_;
+  std::set<Guid> uncertain_;  // nodes whose tables may be other than we think
+  MulticastGroups groups_;
+  std::map<Guid, std::vector<Guid>> guids_to_write_;  // by port GUID
+  bool update_wanted_{};
+  std::string complaint_;
+  Discovery::Problems problems_;
+
+  std::vector<OtherManager> others_;
+  std::optional<OtherManager> master_;  // that we stand by
+  std::optional<Guid> handing_over_to_;
+  Guid handed_over_by_{};
+  std::set<Guid> deaf_;  // managers that did not take what was handed over
+  unsigned missed_polls_{};
+  unsigned retries_{};
+
+  Instant light_sweep_at_{Instant::never()};
+  Instant retry_at_{Instant::never()};
+  Instant poll_at_{Instant::never()};
+  Instant handover_until_{Instant::never()};
+  SubnetManagerCounters counters_;
+};
+
+}  // namespace weft::subnet
