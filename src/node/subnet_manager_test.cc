@@ -1,0 +1,406 @@
+// The subnet manager against the whole management plane: it brings fabrics up through MADs alone
+// (DESIGN.md, decision 12; SEED-INVENTORY §29.3), and the tables are checked by the fabric's own
+// walk.
+
+#include "subnet/subnet_manager.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "fabric/topology.h"
+#include "node/testing/managed_fabric.h"
+
+namespace weft::node {
+namespace {
+
+using subnet::RoutingEngine;
+using subnet::SubnetManager;
+using subnet::SubnetManagerOptions;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::ManagedFabric;
+using ::testing::SizeIs;
+
+TEST(SubnetManager, BringsUpEveryKindOfFabric) {
+  for (const char* description : {"pair", "star:5", "fat-tree:4", "fat-tree:4:3", "torus:4x4",
+                                  "torus:3x3x3:2", "dragonfly:4:2:2"}) {
+    SCOPED_TRACE(description);
+    ManagedFabric fabric{*fabric::generate(description)};
+    SubnetManager& manager = fabric.add_manager("h1");
+    fabric.settle();
+    EXPECT_TRUE(manager.is_settled());
+    EXPECT_EQ(manager.state(), wire::SmState::Master);
+    EXPECT_EQ(manager.counters().sweeps, 1U);
+    EXPECT_THAT(fabric.unreachable(), IsEmpty());
+    EXPECT_EQ(fabric.builder.port(fabric.port("h1", 1)).lid, Lid{1});
+    EXPECT_EQ(fabric.builder.port(fabric.port("h2", 1)).lid, Lid{2});
+    EXPECT_EQ(fabric.builder.port(fabric.port("h2", 1)).sm_lid, Lid{1});
+    for (const fabric::PortRecord& port : fabric.builder.ports()) {
+      EXPECT_EQ(
+          port.state == fabric::PortState::Active,
+          port.peer != fabric::kNoPort || (port.is_switch_port() && port.number == PortNumber{}));
+    }
+  }
+}
+
+TEST(SubnetManager, RoutesByTheEngineThatIsAskedFor) {
+  for (const RoutingEngine engine : {RoutingEngine::MinHop, RoutingEngine::UpDown,
+                                     RoutingEngine::FatTree, RoutingEngine::DeadlockFree}) {
+    for (const char* description : {"fat-tree:4", "torus:4x4"}) {
+      SCOPED_TRACE(std::string{name_of(engine)} + " on " + description);
+      ManagedFabric fabric{*fabric::generate(description)};
+      SubnetManagerOptions options;
+      options.engines = {engine};
+      SubnetManager& manager = fabric.add_manager("h1", options);
+      fabric.settle();
+      EXPECT_TRUE(manager.is_settled());
+      EXPECT_THAT(fabric.unreachable(), IsEmpty());
+      const bool fits =
+          engine != RoutingEngine::FatTree || std::string{description} == "fat-tree:4";
+      EXPECT_EQ(manager.engine(), fits ? engine : RoutingEngine::UpDown);
+      EXPECT_EQ(manager.complaint().empty(), fits);
+    }
+  }
+}
+
+TEST(SubnetManager, LidsOfOnePortAreARangeThatEverybodyReaches) {
+  ManagedFabric fabric{*fabric::generate("fat-tree:4")};
+  SubnetManagerOptions options;
+  options.lmc = 2;
+  fabric.add_manager("h1", options);
+  fabric.settle();
+  EXPECT_THAT(fabric.unreachable(), IsEmpty());
+  EXPECT_EQ(fabric.builder.port(fabric.port("h1", 1)).lid, Lid{4});
+  EXPECT_EQ(fabric.builder.port(fabric.port("h1", 1)).lmc, 2);
+  EXPECT_EQ(fabric.builder.port(fabric.port("h2", 1)).lid, Lid{8});
+}
+
+TEST(SubnetManager, WritesNothingWhenNothingChanged) {
+  ManagedFabric fabric{*fabric::generate("fat-tree:4")};
+  SubnetManager& manager = fabric.add_manager("h1");
+  fabric.settle();
+  const std::uint64_t writes = manager.counters().writes;
+  manager.request_sweep(fabric.now);
+  fabric.plane.wake(fabric.port("h1", 1));
+  fabric.settle();
+  EXPECT_EQ(manager.counters().sweeps, 2U);
+  EXPECT_EQ(manager.counters().writes, writes);
+  fabric.run_for(Duration::seconds(30));
+  EXPECT_EQ(manager.counters().writes, writes);
+  EXPECT_EQ(manager.counters().sweeps, 2U);
+  EXPECT_GE(manager.counters().light_sweeps, 2U);
+}
+
+TEST(SubnetManager, ARestartKeepsTheLids) {
+  ManagedFabric fabric{*fabric::generate("fat-tree:4")};
+  fabric.add_manager("h3");
+  fabric.settle();
+  std::vector<Lid> before;
+  for (const fabric::PortRecord& port : fabric.builder.ports()) {
+    before.push_back(port.lid);
+  }
+  fabric.remove_manager("h3");
+  fabric.settle();
+  fabric.add_manager("h6");
+  fabric.settle();
+  std::vector<Lid> after;
+  for (const fabric::PortRecord& port : fabric.builder.ports()) {
+    after.push_back(port.lid);
+  }
+  EXPECT_EQ(before, after);
+  EXPECT_EQ(fabric.builder.port(fabric.port("h1", 1)).sm_lid,
+            fabric.builder.port(fabric.port("h6", 1)).lid);
+  EXPECT_THAT(fabric.unreachable(), IsEmpty());
+}
+
+// Acceptance of §29: one link cut re-routes.
+TEST(SubnetManager, ATrapOfACutLinkReroutesAndARepairBringsTheLinkBack) {
+  ManagedFabric fabric{*fabric::generate("fat-tree:4")};
+  SubnetManager& manager = fabric.add_manager("h1");
+  fabric.settle();
+  const fabric::PortIndex uplink = fabric.port("s1", 3);
+  ASSERT_TRUE(fabric.plane.set_link(uplink, false, fabric.now).has_value());
+  fabric.run_for(Duration::milliseconds(100));
+  EXPECT_EQ(fabric.builder.port(uplink).state, fabric::PortState::Down);
+  EXPECT_THAT(fabric.unreachable(), IsEmpty());
+  EXPECT_GE(manager.counters().traps, 1U);
+  ASSERT_TRUE(fabric.plane.set_link(uplink, true, fabric.now).has_value());
+  fabric.settle();
+  EXPECT_EQ(fabric.builder.port(uplink).state, fabric::PortState::Active);
+  EXPECT_THAT(fabric.unreachable(), IsEmpty());
+}
+
+TEST(SubnetManager, TablesAreWrittenOnlyWhereTheyChange) {
+  ManagedFabric fabric{*fabric::generate("fat-tree:8")};
+  SubnetManager& manager = fabric.add_manager("h1");
+  fabric.settle();
+  const std::uint64_t writes = manager.counters().writes;
+  // A host behind a leaf: no other route changes.
+  ASSERT_TRUE(fabric.plane.set_link(fabric.port("h9", 1), false, fabric.now).has_value());
+  fabric.settle();
+  EXPECT_LE(manager.counters().writes - writes, 12U * 2U + 4U);
+  EXPECT_THAT(fabric.unreachable(), IsEmpty());
+}
+
+// Acceptance of issue 5: 100 random failures and repairs of links and switches.
+TEST(SubnetManager, AllAliveHostsReachEachOtherAfterRandomFailuresAndRepairs) {
+  for (const char* description : {"fat-tree:4", "fat-tree:4:3", "torus:4x4", "dragonfly:3:1:1"}) {
+    SCOPED_TRACE(description);
+    const fabric::Topology topology = *fabric::generate(description);
+    ManagedFabric fabric{topology};
+    fabric.add_manager("h1");
+    fabric.settle();
+    Random random{7};
+    std::vector<bool> is_cut(topology.links.size());
+    const auto set_link = [&](std::size_t link, bool is_up) {
+      is_cut[link] = !is_up;
+      ASSERT_TRUE(
+          fabric.plane.set_link(fabric.builder.port_of(topology.links[link].a), is_up, fabric.now)
+              .has_value());
+    };
+    for (int round = 0; round < 100; ++round) {
+      for (std::uint64_t changes = 1 + random.below(4); changes != 0; --changes) {
+        const std::size_t link = random.below(topology.links.size());
+        const bool is_of_manager = topology.links[link].a.kind == fabric::NodeKind::Host &&
+                                   topology.links[link].a.node == 0;
+        if (random.chance(1, 4)) {  // a whole switch, with all of its cables
+          const auto which = static_cast<std::uint32_t>(random.below(topology.switches.size()));
+          const bool is_up = random.chance(1, 2);
+          for (std::size_t i = 0; i < topology.links.size(); ++i) {
+            const auto is_its = [&](const fabric::EndPoint& end) {
+              return end.kind == fabric::NodeKind::Switch && end.node == which;
+            };
+            if (which != 0 && (is_its(topology.links[i].a) || is_its(topology.links[i].b))) {
+              set_link(i, is_up);
+            }
+          }
+        } else if (!is_of_manager) {
+          set_link(link, is_cut[link]);
+        }
+        fabric.run_for(Duration::microseconds(static_cast<std::int64_t>(random.below(3000))));
+      }
+      fabric.run_for(Duration::seconds(20));
+      // Whom the manager cannot reach, it cannot route for: only its own part counts.
+      const auto lost = fabric.unreachable_with("h1");
+      ASSERT_THAT(lost, IsEmpty()) << "round " << round;
+    }
+  }
+}
+
+struct Recorder final : subnet::SubnetObserver {
+  std::set<Gid> present;
+  std::vector<wire::SmState> states;
+  unsigned traps{};
+  void subnet_changed(const Change& change, Instant) override {
+    for (const Gid& gid : change.appeared) {
+      EXPECT_TRUE(present.insert(gid).second);
+    }
+    for (const Gid& gid : change.disappeared) {
+      EXPECT_EQ(present.erase(gid), 1U);
+    }
+  }
+  void trap_received(const wire::Notice&, Instant) override { ++traps; }
+  void state_changed(wire::SmState state, Instant) override { states.push_back(state); }
+};
+
+TEST(SubnetManager, TellsWhatCameAndWent) {
+  ManagedFabric fabric{*fabric::generate("fat-tree:4")};
+  Recorder recorder;
+  fabric.add_manager("h1", {}, &recorder);
+  fabric.settle();
+  EXPECT_THAT(recorder.present, SizeIs(8 + 6));
+  EXPECT_EQ(recorder.states, std::vector{wire::SmState::Master});
+  ASSERT_TRUE(fabric.plane.set_link(fabric.port("h5", 1), false, fabric.now).has_value());
+  fabric.settle();
+  EXPECT_THAT(recorder.present, SizeIs(8 + 6 - 1));
+  EXPECT_GE(recorder.traps, 1U);
+  ASSERT_TRUE(fabric.plane.set_link(fabric.port("h5", 1), true, fabric.now).has_value());
+  fabric.settle();
+  EXPECT_THAT(recorder.present, SizeIs(8 + 6));
+}
+
+// SEED-INVENTORY §29.3: SM election, handover.
+TEST(SubnetManager, OfTwoTheOneWithTheHigherPriorityIsMaster) {
+  ManagedFabric fabric{*fabric::generate("fat-tree:4")};
+  SubnetManagerOptions high;
+  high.priority = 3;
+  SubnetManager& low = fabric.add_manager("h1");
+  fabric.settle();
+  EXPECT_EQ(low.state(), wire::SmState::Master);
+  SubnetManager& other = fabric.add_manager("h7", high);
+  fabric.run_for(Duration::seconds(30));
+  EXPECT_EQ(low.state(), wire::SmState::Standby);
+  EXPECT_EQ(other.state(), wire::SmState::Master);
+  EXPECT_EQ(fabric.builder.port(fabric.port("h2", 1)).sm_lid,
+            fabric.builder.port(fabric.port("h7", 1)).lid);
+  EXPECT_THAT(fabric.unreachable(), IsEmpty());
+}
+
+TEST(SubnetManager, OfEqualPriorityTheLowerGuidIsMaster) {
+  ManagedFabric fabric{*fabric::generate("fat-tree:4")};
+  SubnetManager& second = fabric.add_manager("h2");
+  SubnetManager& first = fabric.add_manager("h1");
+  fabric.run_for(Duration::seconds(60));
+  EXPECT_EQ(first.state(), wire::SmState::Master);
+  EXPECT_EQ(second.state(), wire::SmState::Standby);
+}
+
+TEST(SubnetManager, AStandbyTakesOverWhenTheMasterDies) {
+  ManagedFabric fabric{*fabric::generate("fat-tree:4")};
+  SubnetManagerOptions high;
+  high.priority = 3;
+  fabric.add_manager("h1", high);
+  fabric.settle();
+  Recorder recorder;
+  SubnetManager& standby = fabric.add_manager("h5", {}, &recorder);
+  fabric.settle();
+  EXPECT_EQ(standby.state(), wire::SmState::Standby);
+  fabric.remove_manager("h1");
+  fabric.run_for(Duration::seconds(120));
+  EXPECT_EQ(standby.state(), wire::SmState::Master);
+  EXPECT_EQ(recorder.states, (std::vector{wire::SmState::Standby, wire::SmState::Discovering,
+                                          wire::SmState::Master}));
+  EXPECT_THAT(fabric.unreachable(), IsEmpty());
+}
+
+TEST(SubnetManager, AMasterKeepsTheSubnetFromStrangersWithAnotherKey) {
+  ManagedFabric fabric{*fabric::generate("fat-tree:4")};
+  SubnetManagerOptions options;
+  options.sm_key = 42;
+  SubnetManager& master = fabric.add_manager("h1", options);
+  fabric.settle();
+  SubnetManagerOptions stranger;
+  stranger.priority = 15;  // would go first, but cannot acknowledge what it is handed
+  SubnetManager& other = fabric.add_manager("h4", stranger);
+  fabric.run_for(Duration::seconds(60));
+  EXPECT_EQ(master.state(), wire::SmState::Master);
+  EXPECT_EQ(other.state(), wire::SmState::Standby);
+}
+
+TEST(SubnetManager, MulticastReachesTheMembersThatAreNamed) {
+  ManagedFabric fabric{*fabric::generate("fat-tree:4")};
+  SubnetManager& manager = fabric.add_manager("h1");
+  fabric.settle();
+  const auto members_of = [&](const std::vector<std::string>& names) {
+    std::vector<subnet::MulticastMember> members;
+    for (const std::string& name : names) {
+      const Lid lid = fabric.builder.port(fabric.port(name, 1)).lid;
+      members.push_back({*manager.subnet().find_lid(lid), subnet::MulticastRole::Full});
+    }
+    return members;
+  };
+  const auto reached = [&](const std::string& from) {
+    const std::vector<std::byte> image = fabric.builder.build(1);
+    const auto view = fabric::TablesView::open(image);
+    return fabric::resolve_multicast(*view, fabric.port(from, 1), Lid{0xC001}).members.size();
+  };
+  ASSERT_TRUE(manager.set_multicast_members(Lid{0xC001}, members_of({"h1", "h4", "h8"}), fabric.now)
+                  .has_value());
+  fabric.plane.wake(fabric.port("h1", 1));
+  fabric.settle();
+  EXPECT_EQ(reached("h1"), 2U);
+  EXPECT_EQ(reached("h8"), 2U);
+  ASSERT_TRUE(
+      manager.set_multicast_members(Lid{0xC001}, members_of({"h1", "h4"}), fabric.now).has_value());
+  fabric.plane.wake(fabric.port("h1", 1));
+  fabric.settle();
+  EXPECT_EQ(reached("h4"), 1U);
+  ASSERT_TRUE(fabric.plane.set_link(fabric.port("s1", 3), false, fabric.now).has_value());
+  fabric.settle();
+  EXPECT_EQ(reached("h1"), 1U);
+  EXPECT_FALSE(manager.set_multicast_members(Lid{0xBFFF}, {}, fabric.now));
+}
+
+TEST(SubnetManager, PathsHaveTheFactsOfTheirLinks) {
+  ManagedFabric fabric{*fabric::generate("fat-tree:4")};
+  SubnetManager& manager = fabric.add_manager("h1");
+  fabric.settle();
+  const auto path = manager.path(Lid{1}, Lid{8});
+  ASSERT_TRUE(path.has_value());
+  EXPECT_THAT(path->steps, SizeIs(8));
+  EXPECT_EQ(path->mtu, wire::Mtu::Mtu4096);
+  EXPECT_NE(path->rate, 0);
+  EXPECT_EQ(manager.path(Lid{1}, Lid{1})->steps.size(), 0U);
+  EXPECT_TRUE(manager.path(Lid{1}, Lid{9}).has_value());  // a switch
+  EXPECT_FALSE(manager.path(Lid{1}, Lid{200}));
+}
+
+TEST(SubnetManager, PartitionsAreWrittenToThePorts) {
+  ManagedFabric fabric{*fabric::generate("fat-tree:4")};
+  SubnetManagerOptions options;
+  const Guid h2 = fabric.builder.port(fabric.port("h2", 1)).guid;
+  using Membership = subnet::Partition::Membership;
+  options.partitions = {
+      {.pkey = kDefaultPKey, .default_membership = Membership::Limited, .members = {}},
+      {.pkey = PKey{0x8123},
+       .default_membership = Membership::None,
+       .members = {{h2, Membership::Full}}                                           }
+  };
+  fabric.add_manager("h1", options);
+  fabric.settle();
+  const auto pkeys = [&](const std::string& name) {
+    const auto all = fabric.builder.pkeys(fabric.port(name, 1));
+    return std::vector<PKey>(all.begin(), all.end());
+  };
+  EXPECT_EQ(pkeys("h1"), std::vector{PKey{0x7FFF}});
+  EXPECT_EQ(pkeys("h2"), (std::vector{PKey{0x7FFF}, PKey{0x8123}}));
+}
+
+/// 5,832 hosts on 972 switches: three levels of 18 ports up and down.
+fabric::Topology large_tree() {
+  constexpr std::uint32_t kRadix = 18;
+  fabric::Topology topology;
+  const auto cable = [&](fabric::NodeKind kind, std::uint32_t node, std::uint32_t port,
+                         std::uint32_t to, std::uint32_t to_port) {
+    topology.links.push_back({
+        .a = {kind, node, 0, PortNumber{static_cast<std::uint8_t>(port)}},
+        .b = {fabric::NodeKind::Switch, to, 0, PortNumber{static_cast<std::uint8_t>(to_port)}},
+        .rate_gbps = {},
+        .delay = {}
+    });
+  };
+  const std::uint32_t level = kRadix * kRadix;
+  for (std::uint32_t i = 0; i < 3 * level; ++i) {
+    topology.switches.push_back(
+        {.name = "s" + std::to_string(i + 1), .port_count = 2 * kRadix, .guid = {}});
+  }
+  for (std::uint32_t i = 0; i < level * kRadix; ++i) {
+    topology.hosts.push_back(fabric::make_host("h" + std::to_string(i + 1)));
+    cable(fabric::NodeKind::Host, i, 1, i / kRadix, i % kRadix + 1);
+  }
+  for (std::uint32_t i = 0; i < level; ++i) {
+    for (std::uint32_t k = 0; k < kRadix; ++k) {
+      const std::uint32_t pod = i / kRadix;
+      cable(fabric::NodeKind::Switch, i, kRadix + 1 + k, level + pod * kRadix + k, i % kRadix + 1);
+      cable(fabric::NodeKind::Switch, level + i, kRadix + 1 + k,
+            2 * level + i % kRadix * kRadix + k, pod + 1);
+    }
+  }
+  return topology;
+}
+
+TEST(SubnetManager, ALargeFabricComesUp) {
+  using Clock = std::chrono::steady_clock;
+  ManagedFabric fabric{large_tree()};
+  const auto start = Clock::now();
+  SubnetManager& manager = fabric.add_manager("h1");
+  fabric.settle();
+  const auto taken = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
+  std::printf("5,832 hosts, 972 switches: %d ms, %d reads, %d writes, engine %s\n",
+              static_cast<int>(taken.count()), static_cast<int>(manager.counters().reads),
+              static_cast<int>(manager.counters().writes),
+              std::string{name_of(manager.engine())}.c_str());
+  EXPECT_TRUE(manager.is_settled());
+  EXPECT_EQ(manager.engine(), RoutingEngine::FatTree);
+  EXPECT_THAT(fabric.unreachable(9973), IsEmpty());
+}
+
+}  // namespace
+}  // namespace weft::node
