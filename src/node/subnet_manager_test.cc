@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -351,6 +352,190 @@ TEST(SubnetManager, PartitionsAreWrittenToThePorts) {
   };
   EXPECT_EQ(pkeys("h1"), std::vector{PKey{0x7FFF}});
   EXPECT_EQ(pkeys("h2"), (std::vector{PKey{0x7FFF}, PKey{0x8123}}));
+}
+
+TEST(SubnetManager, ReadsLanesForSaRecordsOnce) {
+  ManagedFabric fabric{*fabric::generate("star:3")};
+  SubnetManager& manager = fabric.add_manager("h1");
+  fabric.settle();
+  const subnet::SubnetPort& host = manager.subnet().port(*manager.subnet().find_lid(Lid{2}));
+  ASSERT_THAT(host.sl_to_vl, SizeIs(1));
+  EXPECT_EQ(host.sl_to_vl[0].vls[3], VirtualLane{3});
+  EXPECT_THAT(host.vl_arbitration, SizeIs(3));  // 8 entries each: no block 2 and 4
+  const subnet::SubnetPort& at = manager.subnet().port(host.peer);
+  EXPECT_THAT(at.sl_to_vl, SizeIs(4));  // from ports 0 to 3
+  const std::uint64_t reads = manager.counters().reads;
+  manager.request_sweep(fabric.now);
+  fabric.plane.wake(fabric.port("h1", 1));
+  fabric.settle();
+  EXPECT_LT(manager.counters().reads - reads, 20U);  // what cannot have changed is not read
+}
+
+TEST(SubnetManager, WritesTheLanesThatRoutesNeed) {
+  ManagedFabric fabric{*fabric::generate("torus:5x5")};
+  SubnetManagerOptions options;
+  options.engines = {RoutingEngine::DeadlockFree};
+  SubnetManager& manager = fabric.add_manager("h1", options);
+  fabric.settle();
+  std::set<unsigned> levels;
+  for (std::uint32_t lid = 2; lid <= 25; ++lid) {
+    levels.insert(manager.path(Lid{1}, Lid{lid})->sl.value());
+  }
+  const subnet::SubnetPort& host = manager.subnet().port(*manager.subnet().find_lid(Lid{2}));
+  for (const unsigned level : levels) {
+    EXPECT_EQ(host.sl_to_vl[0].vls[level], VirtualLane{static_cast<std::uint8_t>(level)});
+  }
+  EXPECT_GT(host.vl_arbitration[0].entries[1].weight, 0);
+  EXPECT_EQ(manager.subnet().port(host.peer).sl_to_vl.size(), 6U);
+}
+
+TEST(SubnetManager, AnHcaWithSeveralPortsHasLidsOnEachThatHasACable) {
+  fabric::Topology topology;
+  topology.hosts = {fabric::make_host("h1", 2, 2), fabric::make_host("h2")};
+  topology.switches = {
+      {.name = "s1", .port_count = 5, .guid = {}}
+  };
+  for (std::uint8_t i = 0; i < 4; ++i) {
+    topology.links.push_back({
+        .a = {fabric::NodeKind::Host, 0, static_cast<std::uint8_t>(i / 2),
+              PortNumber{static_cast<std::uint8_t>(i % 2 + 1)}},
+        .b = {fabric::NodeKind::Switch, 0, 0, PortNumber{static_cast<std::uint8_t>(i + 1)}},
+        .rate_gbps = {},
+        .delay = {}
+    });
+  }
+  topology.links.push_back({
+      .a = {fabric::NodeKind::Host, 1, 0, PortNumber{1}},
+      .b = {fabric::NodeKind::Switch, 0, 0, PortNumber{5}},
+      .rate_gbps = {},
+      .delay = {}
+  });
+  ManagedFabric fabric{topology};
+  SubnetManager& manager = fabric.add_manager("h1");
+  fabric.settle();
+  EXPECT_TRUE(manager.is_settled());
+  EXPECT_EQ(manager.subnet().nodes().size(), 4U);
+  EXPECT_EQ(manager.subnet().highest_lid(), Lid{6});
+  EXPECT_THAT(fabric.unreachable(), IsEmpty());
+}
+
+TEST(SubnetManager, ALinkWithoutASwitchComesBackWithTheNextLightSweep) {
+  ManagedFabric fabric{fabric::generate_pair()};
+  fabric.add_manager("h1");
+  fabric.settle();
+  const fabric::PortIndex port = fabric.port("h1", 1);
+  ASSERT_TRUE(fabric.plane.set_link(port, false, fabric.now).has_value());
+  fabric.run_for(Duration::seconds(30));
+  ASSERT_TRUE(fabric.plane.set_link(port, true, fabric.now).has_value());
+  fabric.run_for(Duration::seconds(30));
+  EXPECT_EQ(fabric.builder.port(port).state, fabric::PortState::Active);
+  EXPECT_EQ(fabric.builder.port(fabric.port("h2", 1)).lid, Lid{2});
+}
+
+TEST(SubnetManager, ReadsANameAgainThatChanged) {
+  ManagedFabric fabric{*fabric::generate("star:3")};
+  SubnetManager& manager = fabric.add_manager("h1");
+  fabric.settle();
+  ASSERT_TRUE(fabric.plane.agents()
+                  .set_node_description(fabric.port("h3", 1), "a new name", fabric.now)
+                  .has_value());
+  fabric.settle();
+  const subnet::PortId h3 = *manager.subnet().find_lid(Lid{3});
+  EXPECT_EQ(manager.subnet().node(h3.node).description.text[0], std::byte{'a'});
+}
+
+/// One who sends SMPs to the manager that it should not believe.
+class Stranger {
+ public:
+  Stranger(ManagedFabric& fabric, const std::string& host)
+      : fabric_(fabric), at_(fabric.port(host, 1)) {
+    mad::Registration registration;
+    registration.mgmt_class = wire::ManagementClass::SubnLidRouted;
+    registration.name = "stranger";
+    agent_ = *smi().register_agent(registration, nullptr);
+  }
+
+  /// The status of the answer, or none.
+  std::optional<std::uint16_t> ask(Lid to, wire::MadMethod method, wire::SmpAttribute attribute,
+                                   std::uint32_t modifier, const subnet::SmpData& data) {
+    wire::SmpLidRouted smp;
+    smp.header.method = method;
+    smp.header.attribute_id = static_cast<std::uint16_t>(attribute);
+    smp.header.attribute_modifier = modifier;
+    smp.data = data;
+    std::optional<std::uint16_t> status;
+    mad::MadMessage message;
+    message.mad = wire::pack(smp);
+    mad::MadAddress address;
+    address.lid = to;
+    address.qp = kQp0;
+    EXPECT_TRUE(smi()
+                    .send(
+                        agent_, address, message, {},
+                        [&](const mad::Completion& completion) {
+                          if (completion.status == mad::TransactionStatus::Answered) {
+                            status = completion.answer->status();
+                          }
+                        },
+                        fabric_.now)
+                    .has_value());
+    fabric_.plane.wake(at_);
+    fabric_.run_for(Duration::seconds(20));
+    return status;
+  }
+
+ private:
+  mad::ManagementInterface& smi() { return fabric_.plane.port(at_).smi(); }
+
+  ManagedFabric& fabric_;
+  fabric::PortIndex at_;
+  mad::AgentId agent_{};
+};
+
+TEST(SubnetManager, NobodyIsBelievedWhoPretendsToBeAManager) {
+  ManagedFabric fabric{*fabric::generate("fat-tree:4")};
+  SubnetManagerOptions high;
+  high.priority = 3;
+  SubnetManager& master = fabric.add_manager("h1", high);
+  SubnetManager& standby = fabric.add_manager("h2");
+  fabric.settle();
+  ASSERT_EQ(standby.state(), wire::SmState::Standby);
+  Stranger stranger{fabric, "h5"};
+  wire::SmInfo info;
+  info.guid = Guid{0xBAD};
+  info.priority = 15;
+  info.state = wire::SmState::Master;
+  for (std::uint32_t control = 0; control <= 7; ++control) {
+    for (const Lid manager : {Lid{1}, Lid{2}}) {
+      EXPECT_EQ(stranger.ask(manager, wire::MadMethod::Set, wire::SmpAttribute::SmInfo, control,
+                             subnet::smp_data(info)),
+                wire::kMadStatusInvalidField);
+    }
+  }
+  EXPECT_EQ(master.state(), wire::SmState::Master);
+  EXPECT_EQ(standby.state(), wire::SmState::Standby);
+  EXPECT_EQ(master.counters().refused_controls, 8U);
+  EXPECT_EQ(stranger.ask(Lid{1}, wire::MadMethod::Get, wire::SmpAttribute::SmInfo, 0, {}), 0);
+}
+
+TEST(SubnetManager, TrapsInTheNameOfOthersAreNotHeard) {
+  ManagedFabric fabric{*fabric::generate("fat-tree:4")};
+  SubnetManager& master = fabric.add_manager("h1");
+  fabric.settle();
+  Stranger stranger{fabric, "h5"};
+  wire::Notice notice;
+  notice.trap_number = static_cast<std::uint16_t>(wire::Trap::LinkStateChange);
+  notice.issuer_lid = Lid{9};  // a switch
+  const std::uint64_t sweeps = master.counters().sweeps;
+  stranger.ask(Lid{1}, wire::MadMethod::Trap, wire::SmpAttribute::Notice, 0,
+               subnet::smp_data(notice));
+  EXPECT_EQ(master.counters().sweeps, sweeps);
+  EXPECT_EQ(master.counters().traps, 0U);
+  notice.issuer_lid = Lid{5};  // its own
+  stranger.ask(Lid{1}, wire::MadMethod::Trap, wire::SmpAttribute::Notice, 0,
+               subnet::smp_data(notice));
+  EXPECT_GT(master.counters().sweeps, sweeps);
+  EXPECT_GE(master.counters().traps, 1U);
 }
 
 /// 5,832 hosts on 972 switches: three levels of 18 ports up and down.

@@ -172,10 +172,22 @@ void Discovery::take_port_info(const SmpRequest& request, const SmpAnswer& answe
     }
     read_or_remember(port);
   }
+  remember_lanes(port);
   const bool has_cable = port.number != PortNumber{} && record.is_up();
   if (has_cable && record.peer.node == kNoNode && (is_switch || is_own)) {
     const PortId via{port.node, is_switch ? PortNumber{} : port.number};
     queue_.push_back({.to = via, .egress = port.number, .attribute = wire::SmpAttribute::NodeInfo});
+  }
+}
+
+void Discovery::remember_lanes(PortId port) {
+  const Guid guid = subnet_.node(port.node).info.node_guid;
+  const auto known = before_ == nullptr ? std::nullopt : before_->find_node(guid);
+  if (known && port.number.value() < before_->node(*known).ports.size() &&
+      subnet_.port(port).info.port_state >= wire::LinkState::Armed) {
+    const SubnetPort& old = before_->port({*known, port.number});
+    subnet_.port(port).sl_to_vl = old.sl_to_vl;
+    subnet_.port(port).vl_arbitration = old.vl_arbitration;
   }
 }
 
@@ -188,8 +200,6 @@ void Discovery::read_or_remember(PortId port) {
     const SubnetPort& old = before_->port(*known);
     record.pkeys = old.pkeys;
     record.guids = old.guids;
-    record.sl_to_vl = old.sl_to_vl;
-    record.vl_arbitration = old.vl_arbitration;
     return;
   }
   if (subnet_.node(port.node).info.partition_cap != 0) {

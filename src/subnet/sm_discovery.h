@@ -37,7 +37,6 @@ class Discovery {
   [[nodiscard]] std::optional<PortId> own_port() const { return own_port_; }
   /// Ports that another subnet manager is behind, as PortInfo says.
   [[nodiscard]] const std::vector<PortId>& managers() const { return managers_; }
-  /// HCA ports and switch ports 0 that had a LID before this, or not, were new.
   [[nodiscard]] Subnet& subnet() { return subnet_; }
 
  private:
@@ -51,6 +50,7 @@ class Discovery {
   void ask_about(NodeId node);
   void ask(PortId to, wire::SmpAttribute attribute, std::uint32_t modifier = 0);
   void read_or_remember(PortId port);
+  void remember_lanes(PortId port);
   [[nodiscard]] bool is_sensible(const wire::NodeInfo& info) const;
 
   const Subnet* before_;

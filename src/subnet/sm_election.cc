@@ -89,7 +89,7 @@ const mad::MadMessage* SubnetManager::answer_trap(mad::MadRequest& request) {
   const wire::MadHeader header = request.message.header();
   const auto notice = data_of<wire::Notice>(request.message);
   const auto issuer = subnet_.find_lid(request.source.lid);
-  if (state_ != wire::SmState::Master || !issuer ||
+  if (state_ != wire::SmState::Master || !issuer || notice.issuer_lid != request.source.lid ||
       header.attribute_id != static_cast<std::uint16_t>(wire::SmpAttribute::Notice)) {
     return nullptr;
   }
@@ -101,7 +101,7 @@ const mad::MadMessage* SubnetManager::answer_trap(mad::MadRequest& request) {
         break;
       case wire::Trap::CapabilityMaskChange:
       case wire::Trap::SystemImageGuidChange:
-        subnet_.node(issuer->node).description = {};  // is read again
+        changed_nodes_.insert(subnet_.node(issuer->node).info.node_guid);
         sweep_wanted_ = true;
         break;
       default:
@@ -111,8 +111,8 @@ const mad::MadMessage* SubnetManager::answer_trap(mad::MadRequest& request) {
   if (observer_ != nullptr) {
     observer_->trap_received(notice, request.now);
   }
-  if (sweep_wanted_ && (work_ == Work::Idle || work_ == Work::LightSweep)) {
-    rest(request.now);
+  if (sweep_wanted_) {
+    request_sweep(request.now);
   }
   auto repress = wire::unpack<wire::SmpLidRouted>(std::span{request.message.mad});
   repress.mkey = options_.mkey;

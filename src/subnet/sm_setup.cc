@@ -106,7 +106,8 @@ void Setup::plan_forwarding(NodeId node, bool is_known) {
 
 wire::SwitchInfo Setup::wanted_switch_info(NodeId node) const {
   wire::SwitchInfo info = *subnet_.node(node).switch_info;
-  info.linear_fdb_top = static_cast<std::uint16_t>(graph_.lid_end - 1);
+  info.linear_fdb_top = static_cast<std::uint16_t>(
+      std::min<std::uint32_t>(graph_.lid_end, std::max<std::uint32_t>(info.linear_fdb_cap, 1)) - 1);
   info.life_time_value = options_.packet_life_time;
   return info;
 }
@@ -171,7 +172,8 @@ void Setup::plan_multicast(const Known& known) {
 
 void Setup::plan_multicast_of(NodeId node, bool is_known) {
   SubnetNode& record = subnet_.node(node);
-  const std::uint32_t capacity = record.switch_info->multicast_fdb_cap;
+  const std::uint32_t capacity = std::min<std::uint32_t>(
+      record.switch_info->multicast_fdb_cap, kPermissiveLid.value() - kFirstMulticastLid.value());
   const std::vector<PortMask>& wanted = masks_[graph_.position_of[node.value()]];
   const std::size_t groups = std::min<std::size_t>(
       capacity, is_known ? std::max(wanted.size(), record.multicast.size()) : capacity);

@@ -197,7 +197,7 @@ std::optional<PathFacts> SubnetManager::path(Lid source, Lid destination) const 
 std::uint32_t SubnetManager::multicast_capacity() const {
   std::uint32_t least = kPermissiveLid.value() - kFirstMulticastLid.value();
   for (const SubnetNode& node : subnet_.nodes()) {
-    if (node.switch_info) {
+    if (node.switch_info && node.switch_info->multicast_fdb_cap != 0) {
       least = std::min<std::uint32_t>(least, node.switch_info->multicast_fdb_cap);
     }
   }

@@ -4,6 +4,27 @@
 #include <utility>
 
 namespace weft::subnet {
+namespace {
+
+/// Blocks of VLArbitrationTable that a port has: low priority in 1 and 2, high in 3 and 4, 32
+/// entries each (IBTA vol 1 §14.2.5.9).
+std::vector<std::uint32_t> arbitration_blocks(const wire::PortInfo& info) {
+  constexpr std::uint8_t kEntries = 32;
+  std::vector<std::uint32_t> blocks;
+  const auto add = [&](std::uint32_t first, std::uint8_t entries) {
+    if (entries > 0) {
+      blocks.push_back(first);
+    }
+    if (entries > kEntries) {
+      blocks.push_back(first + 1);
+    }
+  };
+  add(1, info.vl_arbitration_low_cap);
+  add(3, info.vl_arbitration_high_cap);
+  return blocks;
+}
+
+}  // namespace
 
 SubnetManager::SubnetManager(mad::ManagementInterface& smi, SubnetManagerOptions options,
                              SubnetObserver* observer)
@@ -78,7 +99,7 @@ void SubnetManager::handle_timeout(Instant now) {
 
 void SubnetManager::request_sweep(Instant now) {
   sweep_wanted_ = true;
-  if (work_ == Work::Idle || work_ == Work::LightSweep) {
+  if (work_ == Work::Idle || work_ == Work::LightSweep || work_ == Work::Survey) {
     rest(now);
   }
 }
@@ -90,9 +111,13 @@ void SubnetManager::rest(Instant now) {
   if (!may_work || handing_over_to_) {
     return;
   }
-  if (std::exchange(sweep_wanted_, false)) {
-    begin_sweep(now);
-  } else if (update_wanted_ && state_ == wire::SmState::Master && setup_) {
+  const bool is_too_early = now < no_sweep_before_ && !takes_over_;
+  if (sweep_wanted_ && is_too_early) {
+    retry_at_ = std::min(retry_at_, no_sweep_before_);
+  } else if (std::exchange(sweep_wanted_, false)) {
+    return begin_sweep(now);
+  }
+  if (update_wanted_ && state_ == wire::SmState::Master && setup_) {
     begin_update(now);
   }
 }
@@ -101,6 +126,13 @@ void SubnetManager::begin_sweep(Instant now) {
   client_->forget();
   retry_at_ = Instant::never();
   work_ = Work::Discover;
+  sweep_wanted_ = false;
+  sweep_began_ = now;
+  for (const Guid guid : std::exchange(changed_nodes_, {})) {
+    if (const auto node = subnet_.find_node(guid)) {
+      subnet_.node(*node).description = {};  // is read again
+    }
+  }
   const bool knows = state_ == wire::SmState::Master && !takes_over_ && setup_.has_value();
   discovery_.emplace(options_.subnet_prefix, knows ? &subnet_ : nullptr);
   pump(now);
@@ -122,7 +154,64 @@ void SubnetManager::begin_light_sweep(Instant now) {
   for (const OtherManager& other : others_) {
     asks_.push_back({.to = other.port, .attribute = wire::SmpAttribute::SmInfo});
   }
+  if (own_port_.number != PortNumber{}) {  // an HCA sends no trap when its link changes
+    asks_.push_back({.to = own_port_,
+                     .attribute = wire::SmpAttribute::PortInfo,
+                     .modifier = own_port_.number.value()});
+  }
   pump(now);
+}
+
+/// SLtoVLMappingTable and VLArbitrationTable as they are, for SA's records; not where they would
+/// be very many, as of large switches: those are known when we wrote them.
+void SubnetManager::begin_survey(Instant now) {
+  constexpr std::size_t kMostRequests = 20'000;  // policy
+  asks_.clear();
+  next_ask_ = 0;
+  for (std::uint32_t i = 0; i < subnet_.nodes().size(); ++i) {
+    SubnetNode& node = subnet_.nodes()[i];
+    const auto inputs = static_cast<std::uint32_t>(node.is_switch() ? node.ports.size() : 1);
+    for (SubnetPort& port : node.ports) {
+      const bool has_lanes = port.is_up() && port.info.vl_cap > 1 &&
+                             port.sl_to_vl.size() < inputs &&
+                             (node.is_switch() ? port.number != PortNumber{} : port.guid != Guid{});
+      if (!has_lanes || asks_.size() + inputs + 4 > kMostRequests) {
+        continue;
+      }
+      const std::uint32_t number = node.is_switch() ? port.number.value() : 0U;
+      const PortId id{NodeId{i}, port.number};
+      for (std::uint32_t input = 0; input < inputs; ++input) {
+        asks_.push_back({.to = id,
+                         .attribute = wire::SmpAttribute::SlToVlMappingTable,
+                         .modifier = node.is_switch() ? input << 8 | number : 0});
+      }
+      for (const std::uint32_t block : arbitration_blocks(port.info)) {
+        asks_.push_back({.to = id,
+                         .attribute = wire::SmpAttribute::VlArbitrationTable,
+                         .modifier = block << 16 | number});
+      }
+    }
+  }
+  if (!asks_.empty()) {
+    work_ = Work::Survey;
+    pump(now);
+  }
+}
+
+void SubnetManager::take_survey(const SmpRequest& request, const SmpAnswer& answer) {
+  SubnetPort& port = subnet_.port(request.to);
+  if (!answer.is_good()) {
+    return;
+  }
+  if (request.attribute == wire::SmpAttribute::SlToVlMappingTable) {
+    const std::size_t input = request.modifier >> 8;
+    port.sl_to_vl.resize(std::max(port.sl_to_vl.size(), input + 1));
+    port.sl_to_vl[input] = answer.as<wire::SlToVlMappingTable>();
+  } else {
+    const std::size_t block = request.modifier >> 16;
+    port.vl_arbitration.resize(std::max(port.vl_arbitration.size(), block));
+    port.vl_arbitration[block - 1] = answer.as<wire::VlArbitrationTable>();
+  }
 }
 
 void SubnetManager::begin_update(Instant now) {
@@ -167,6 +256,7 @@ std::optional<SmpRequest> SubnetManager::next_request() {
     case Work::Discover:
       return discovery_->next();
     case Work::AskManagers:
+    case Work::Survey:
     case Work::LightSweep:
       return next_ask_ < asks_.size() ? std::optional{asks_[next_ask_++]} : std::nullopt;
     case Work::Tables:
@@ -202,16 +292,10 @@ void SubnetManager::take(const SmpRequest& request, const SmpAnswer& answer, Ins
         note_manager(request.to, answer.as<wire::SmInfo>());
       }
       return;
+    case Work::Survey:
+      return take_survey(request, answer);
     case Work::LightSweep:
-      if (request.attribute == wire::SmpAttribute::SwitchInfo) {
-        const bool is_quiet = answer.is_good() && !answer.as<wire::SwitchInfo>().port_state_change;
-        sweep_wanted_ = sweep_wanted_ || !is_quiet;
-      } else if (answer.is_good()) {
-        note_manager(request.to, answer.as<wire::SmInfo>());
-      } else {
-        sweep_wanted_ = true;
-      }
-      return;
+      return take_light_sweep(request, answer);
     case Work::Tables:
     case Work::Ports:
     case Work::Active:
@@ -221,6 +305,20 @@ void SubnetManager::take(const SmpRequest& request, const SmpAnswer& answer, Ins
       }
       return setup_->take(request, answer);
   }
+}
+
+/// Whatever is not as we know it is looked at by a sweep.
+void SubnetManager::take_light_sweep(const SmpRequest& request, const SmpAnswer& answer) {
+  bool is_quiet = answer.is_good();
+  if (request.attribute == wire::SmpAttribute::SwitchInfo) {
+    is_quiet = is_quiet && !answer.as<wire::SwitchInfo>().port_state_change;
+  } else if (request.attribute == wire::SmpAttribute::PortInfo) {
+    is_quiet = is_quiet &&
+               answer.as<wire::PortInfo>().port_state == subnet_.port(request.to).info.port_state;
+  } else if (is_quiet) {
+    note_manager(request.to, answer.as<wire::SmInfo>());
+  }
+  sweep_wanted_ = sweep_wanted_ || !is_quiet;
 }
 
 /// All of one kind of work is done.
@@ -241,6 +339,7 @@ void SubnetManager::advance(Instant now) {
     case Work::Active:
       return finish_sweep(now);
     case Work::Update:
+    case Work::Survey:
       return rest(now);
     case Work::LightSweep:
       return finish_light_sweep(now);
@@ -278,6 +377,7 @@ void SubnetManager::finish_sweep(Instant now) {
   takes_over_ = false;
   ++subnet_.generation;
   light_sweep_at_ = now + options_.sweep_interval;
+  no_sweep_before_ = now + (now - sweep_began_);
   const bool is_clean = problems_.unanswered == 0 && setup_->failures() == 0;
   retries_ = is_clean ? 0 : retries_ + 1;
   if (!is_clean && retries_ <= options_.retries_of_sweep) {
@@ -291,6 +391,9 @@ void SubnetManager::finish_sweep(Instant now) {
   tell_changes(now);
   if (work_ == Work::Idle) {
     rest(now);
+  }
+  if (work_ == Work::Idle) {
+    begin_survey(now);
   }
 }
 

@@ -54,7 +54,8 @@ class SubnetManager final : public SubnetControl {
   /// When handle_timeout is due; the interface has deadlines of its own.
   [[nodiscard]] Instant deadline() const;
 
-  /// Sweep soon, as for a trap.
+  /// Sweep soon, as for a trap: whoever sees the link of our own port change says so, since an HCA
+  /// sends no trap for that.
   void request_sweep(Instant now);
   /// Master, with nothing left to do but to wait.
   [[nodiscard]] bool is_settled() const;
@@ -88,7 +89,8 @@ class SubnetManager final : public SubnetControl {
     Ports,
     Active,
     Update,      // multicast and GUIDs between sweeps
-    LightSweep,  // asks switches, then managers
+    Survey,      // reads what only others want to know
+    LightSweep,  // asks switches, managers and our own port
   };
 
   class Responder final : public mad::MadHandler {
@@ -106,6 +108,9 @@ class SubnetManager final : public SubnetControl {
   void begin_sweep(Instant now);
   void begin_light_sweep(Instant now);
   void begin_update(Instant now);
+  void begin_survey(Instant now);
+  void take_survey(const SmpRequest& request, const SmpAnswer& answer);
+  void take_light_sweep(const SmpRequest& request, const SmpAnswer& answer);
   void pump(Instant now);
   [[nodiscard]] std::optional<SmpRequest> next_request();
   void send(const SmpRequest& request, Instant now);
@@ -158,14 +163,15 @@ class SubnetManager final : public SubnetControl {
   PortId own_port_{};
   Guid own_guid_{};
   std::optional<Discovery> discovery_;
-  std::vector<SmpRequest> asks_;  // of AskManagers and LightSweep
+  std::vector<SmpRequest> asks_;  // of AskManagers, Survey and LightSweep
   std::size_t next_ask_{};
   RoutingGraph graph_;
   Routing routing_;
   std::optional<Setup> setup_;
   std::set<Guid> in_service_;  // ports as the observer was told
   LidMemory lid_memory_;
-  std::set<Guid> uncertain_;  // nodes whose tables may be other than we think
+  std::set<Guid> changed_nodes_;  // that said so by a trap
+  std::set<Guid> uncertain_;      // nodes whose tables may be other than we think
   MulticastGroups groups_;
   std::map<Guid, std::vector<Guid>> guids_to_write_;  // by port GUID
   bool update_wanted_{};
@@ -184,6 +190,8 @@ class SubnetManager final : public SubnetControl {
   Instant retry_at_{Instant::never()};
   Instant poll_at_{Instant::never()};
   Instant handover_until_{Instant::never()};
+  Instant sweep_began_{};
+  Instant no_sweep_before_{};  // so that whoever sends many traps leaves time for others
   SubnetManagerCounters counters_;
 };
 
