@@ -111,10 +111,18 @@ class FatTree {
         most_hosts = std::max(most_hosts, graph_.host_ports[i]);
       }
     }
-    for (std::uint32_t height = 1; height < top_; ++height) {
-      const std::vector<std::uint32_t> part = parts_below(height);
-      std::ranges::stable_sort(leaves, {}, [&](std::uint32_t leaf) { return part[leaf]; });
+    std::vector<std::vector<std::uint32_t>> part;  // from the whole tree down
+    for (std::uint32_t height = top_; height-- > 1;) {
+      part.push_back(parts_below(height));
     }
+    std::ranges::sort(leaves, [&](std::uint32_t a, std::uint32_t b) {
+      for (const std::vector<std::uint32_t>& each : part) {
+        if (each[a] != each[b]) {
+          return each[a] < each[b];
+        }
+      }
+      return a < b;
+    });
     first_number_.assign(graph_.size(), 0);
     first_ordinal_.assign(graph_.size(), 0);
     for (std::uint32_t i = 0; i < leaves.size(); ++i) {

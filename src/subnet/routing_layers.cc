@@ -4,6 +4,7 @@
 #include <bit>
 #include <numeric>
 #include <span>
+#include <utility>
 
 namespace weft::subnet {
 namespace {
@@ -54,10 +55,10 @@ class Dependencies {
   [[nodiscard]] std::vector<std::uint32_t> places_of_a_tree() const {
     std::vector<std::uint32_t> order(graph_.links.size());
     std::iota(order.begin(), order.end(), 0U);
-    std::ranges::stable_sort(order, {}, [&](std::uint32_t link) -> std::uint64_t {
+    std::ranges::sort(order, {}, [&](std::uint32_t link) {
       const std::uint64_t from = graph_.level[graph_.links[link].from];
       const std::uint64_t to = graph_.level[graph_.links[link].to];
-      return to > from ? from : 2 * std::uint64_t{kFar} - from;
+      return std::pair{to > from ? from : 2 * std::uint64_t{kFar} - from, link};
     });
     std::vector<std::uint32_t> places(order.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) {

@@ -2,8 +2,11 @@
 
 // Paths that go up and then down, for any idea of what is up.
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "subnet/routing_choice.h"
@@ -20,7 +23,7 @@ class RankedPaths {
   RankedPaths(const RoutingGraph& graph, std::vector<std::uint32_t> rank)
       : graph_(graph), rank_(std::move(rank)), highest_first_(graph.size()) {
     std::iota(highest_first_.begin(), highest_first_.end(), 0U);
-    std::ranges::stable_sort(highest_first_, {}, [&](std::uint32_t i) { return rank_[i]; });
+    std::ranges::sort(highest_first_, {}, [&](std::uint32_t i) { return std::pair{rank_[i], i}; });
   }
 
   /// Calls visit(from, candidates) for each other switch; without candidates none leads there.

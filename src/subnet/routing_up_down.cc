@@ -1,5 +1,9 @@
+#include <functional>
+#include <numeric>
 #include <queue>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "subnet/routing.h"
 #include "subnet/routing_choice.h"
@@ -21,7 +25,7 @@ std::vector<std::uint32_t> connected_order(const RoutingGraph& graph) {
   std::vector<std::uint32_t> hops(graph.size(), kFar);
   std::vector<std::uint32_t> roots(graph.size());
   std::iota(roots.begin(), roots.end(), 0U);
-  std::ranges::stable_sort(roots, {}, [&](std::uint32_t i) { return depth(graph, i); });
+  std::ranges::sort(roots, {}, [&](std::uint32_t i) { return std::pair{depth(graph, i), i}; });
   std::uint32_t last = 0;
   for (const std::uint32_t root : roots) {  // one of each connected part
     if (rank[root] != kFar) {
