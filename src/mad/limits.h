@@ -15,11 +15,14 @@ struct Limits {
   std::size_t in_flight{256};      ///< requests sent and not answered
   std::size_t served_exchanges{
       256};  ///< requests of others that are received, deferred or answered in segments
+  std::size_t served_exchanges_of_peer{64};  ///< of those, so that one peer keeps nobody waiting
   std::size_t queued_mads{4096};  ///< to be sent; what is above is discarded, as a network does
   std::size_t rmpp_message_bytes{std::size_t{16} << 20};
   std::size_t rmpp_total_bytes{std::size_t{64} << 20};  ///< of all messages that are being received
-  std::uint32_t rmpp_window{64};                        ///< segments
-  unsigned redirects{3};                                ///< of one transaction
+  std::size_t sent_bytes_of_peer{std::size_t{32}
+                                 << 20};  ///< of answers that it has not acknowledged
+  std::uint32_t rmpp_window{64};          ///< segments
+  unsigned redirects{3};                  ///< of one transaction
 
   /// One MAD each `mad_interval` on average, `burst` at once; a zero interval is no limit.
   Duration mad_interval{};

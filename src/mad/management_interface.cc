@@ -92,8 +92,30 @@ void ManagementInterface::erase(Place place) {
   exchanges_.erase(place);
 }
 
+/// Whether a peer leaves others their room: one that never acknowledges what it asked for would
+/// hold all that there is.
+bool ManagementInterface::is_within_share(const ExchangeKey& key, std::size_t answer_bytes) const {
+  std::size_t exchanges = 0;
+  std::size_t bytes = answer_bytes;
+  for (auto place = exchanges_.lower_bound({.side = Side::Server}); place != exchanges_.end();
+       ++place) {
+    const auto& [other, exchange] = *place;
+    if (other == key || other.lid != key.lid || other.gid != key.gid ||
+        exchange.phase == Phase::Lingering) {
+      continue;
+    }
+    ++exchanges;
+    bytes += exchange.sender ? std::size_t{exchange.sender->segments()} * wire::kMadBytes : 0;
+  }
+  return exchanges < limits_.served_exchanges_of_peer &&
+         (exchanges == 0 || bytes <= limits_.sent_bytes_of_peer);
+}
+
 /// Whether one more request can be served, or this one is already; what only lingers makes room.
-bool ManagementInterface::can_serve(const ExchangeKey& key) {
+bool ManagementInterface::can_serve(const ExchangeKey& key, std::size_t answer_bytes) {
+  if (!is_within_share(key, answer_bytes)) {
+    return false;
+  }
   if (served_ < limits_.served_exchanges || exchanges_.contains(key)) {
     return true;
   }

@@ -137,7 +137,8 @@ class ManagementInterface {
   void transmit(const MadAddress& to, const MadBytes& mad);
   void arm(Place place, Instant deadline);
   void erase(Place place);
-  [[nodiscard]] bool can_serve(const ExchangeKey& key);
+  [[nodiscard]] bool can_serve(const ExchangeKey& key, std::size_t answer_bytes = 0);
+  [[nodiscard]] bool is_within_share(const ExchangeKey& key, std::size_t answer_bytes) const;
   void snoop(Way way, const MadAddress& address, ByteSpan bytes) const;
   void expire(Place place, Instant now);
 

@@ -159,7 +159,7 @@ void ManagementInterface::answer(const ExchangeKey& key, const MadAddress& to, M
   message.set_header(header);
   turn_into_response(message);
   if (message.is_rmpp && has_rmpp_header(key.mgmt_class) &&
-      message.data.size() <= limits_.rmpp_message_bytes && can_serve(key)) {
+      message.data.size() <= limits_.rmpp_message_bytes && can_serve(key, message.data.size())) {
     return start_sending(serve(key, to), std::move(message), now);
   }
   const auto place = exchanges_.find(key);

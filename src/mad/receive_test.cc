@@ -187,6 +187,59 @@ TEST_F(Receiving, GivesDeferredAnswersUpAndBoundsThem) {
   gsi.check_invariants();
 }
 
+/// An SA whose answers are tables of so many bytes, and what peers that never acknowledge are told.
+class Unacknowledged : public ::testing::Test {
+ protected:
+  explicit Unacknowledged(const Limits& limits = {.served_exchanges = 5,
+                                                  .served_exchanges_of_peer = 3,
+                                                  .sent_bytes_of_peer = 5'000})
+      : gsi(InterfaceKind::Gsi, limits) {
+    EXPECT_TRUE(gsi.register_agent(registration_of(ManagementClass::SubnAdm, {MadMethod::GetTable}),
+                                   &agent));
+  }
+  /// The status of the first MAD that answers.
+  std::uint16_t ask(Lid peer, std::size_t bytes) {
+    size = bytes;
+    MadMessage request = request_of(ManagementClass::SubnAdm, MadMethod::GetTable);
+    wire::MadHeader header = request.header();
+    header.transaction_id = ++tid;
+    request.set_header(header);
+    gsi.handle_mad({.lid = peer}, request.mad, now);
+    gsi.check_invariants();
+    const auto packet = gsi.poll_transmit(now);
+    EXPECT_TRUE(packet);
+    return packet ? MadMessage{.mad = packet->bytes}.status() : std::uint16_t{0xFFFF};
+  }
+  std::size_t size{};
+  std::uint64_t tid{};
+  Instant now{Duration::seconds(1)};
+  TestAgent agent{[this](MadRequest& request) {
+    request.message.is_rmpp = true;
+    request.message.data.resize(size);
+    return &request.message;
+  }};
+  ManagementInterface gsi;
+};
+
+TEST_F(Unacknowledged, AnswersOfOnePeerLeaveOthersTheirRoom) {
+  constexpr Lid kGreedy{7};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(ask(kGreedy, 100), 0);
+  }
+  EXPECT_EQ(ask(kGreedy, 100), wire::kMadStatusBusy);
+  EXPECT_EQ(ask(kPeer, 100), 0);
+  EXPECT_EQ(ask(kPeer, 100), 0);
+  EXPECT_EQ(ask(kPeer, 100), wire::kMadStatusBusy) << "the limit of all";
+}
+
+TEST_F(Unacknowledged, AnswersOfOnePeerHoldSoManyBytesAtMost) {
+  EXPECT_EQ(ask(kPeer, 8'000), 0) << "one is answered whatever its length";
+  EXPECT_EQ(ask(kPeer, 1), wire::kMadStatusBusy);
+  EXPECT_EQ(ask(Lid{10}, 2'000), 0);
+  EXPECT_EQ(ask(Lid{10}, 2'000), 0);
+  EXPECT_EQ(ask(Lid{10}, 2'000), wire::kMadStatusBusy);
+}
+
 TEST_F(Receiving, AnswersATrapWithTrapRepress) {
   TestAgent agent{[](MadRequest& request) { return &request.message; }};
   answer_with(agent, {MadMethod::Trap});
