@@ -3,7 +3,7 @@
 // For tests: a small subnet as an SM would have discovered it, its SA, and clients that ask it over
 // a network in virtual time.
 
-#include <cassert>
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "mad/testing/network.h"
+#include "mad/testing/script.h"
 #include "subnet/rate.h"
 #include "subnet/sa_administration.h"
 
@@ -179,7 +180,8 @@ class SaLab {
   static constexpr Lid kS2{8};
   static constexpr PKey kOtherPKey{0x8001};
 
-  explicit SaLab(const SaOptions& options = {}) : sa(control, server, options) {
+  explicit SaLab(const SaOptions& options = {}, const mad::Limits& limits = {})
+      : server(mad::InterfaceKind::Gsi, limits), sa(control, server, options) {
     Subnet& subnet = control.model;
     h1 = add_host(subnet, 1, kH1);
     h2 = add_host(subnet, 2, kH2);
@@ -207,7 +209,7 @@ class SaLab {
     subnet.node(s1).forwarding = ports({255, 1, 2, 255, 3, 4, 3, 0, 3});
     subnet.node(s2).forwarding = ports({255, 3, 4, 255, 1, 1, 2, 3, 0});
     subnet.generation = 1;
-    assert(sa.start());
+    mad::require(sa.start().has_value());
     network.attach(kH1, server);
     for (const Lid lid : {kH2, kH3, kH4, Lid{40}}) {
       auto [place, is_new] = clients.try_emplace(lid, mad::InterfaceKind::Gsi);
@@ -250,9 +252,11 @@ class SaLab {
     }
     mad::Listener listener;
     mad::ManagementInterface& client = from == kH1 ? server : clients.at(from);
-    assert(client.send(agents.at(from), {.lid = kH1}, std::move(request),
-                       {.timeout = Duration::milliseconds(50), .retries = 0}, listener.handler(),
-                       network.now));
+    mad::require(client
+                     .send(agents.at(from), {.lid = kH1}, std::move(request),
+                           {.timeout = Duration::milliseconds(50), .retries = 0},
+                           listener.handler(), network.now)
+                     .has_value());
     network.run(network.now + Duration::milliseconds(200));
     if (listener.told.empty() || listener.told[0].status != mad::TransactionStatus::Answered) {
       return {};
@@ -295,7 +299,7 @@ class SaLab {
   TestControl control;
   mad::TestNetwork network;
   std::map<Lid, ReportLog> reports;  // these outlive the interfaces
-  mad::ManagementInterface server{mad::InterfaceKind::Gsi};
+  mad::ManagementInterface server;
   std::map<Lid, mad::ManagementInterface> clients;
   std::map<Lid, mad::AgentId> agents;
   SubnetAdministration sa;
