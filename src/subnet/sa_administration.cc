@@ -77,7 +77,8 @@ SubnetAdministration::SubnetAdministration(SubnetControl& control, mad::Manageme
       options_(options),
       groups_(options.groups),
       services_(options.services),
-      subscriptions_(options.subscriptions) {}
+      subscriptions_(options.subscriptions),
+      budget_(options.budget) {}
 
 SubnetAdministration::~SubnetAdministration() {
   if (is_started_) {
@@ -136,11 +137,19 @@ const mad::MadMessage* SubnetAdministration::handle(mad::MadRequest& request) {
   const bool is_list =
       method != MadMethod::Get && method != MadMethod::Set && method != MadMethod::Delete;
   SaAnswer records{is_list ? options_.answer_bytes : 1, options_.answer_bytes};
+  const Guid asker = guid_of(*requester);
+  if (!budget_.may_ask(asker, request.now)) {
+    ++counters_.over_budget;
+    records.refuse(wire::kMadStatusBusy);
+    return respond(request.message, query, records);
+  }
+  const std::uint64_t reports = counters_.reports;
   answer(query, records);
   if (!is_list && records.count() == 0 && !records.is_over()) {
     records.refuse(wire::SaStatus::NoRecords);
   }
-  write_trees(request.now);
+  records.charge(write_trees(request.now) + static_cast<std::size_t>(counters_.reports - reports));
+  budget_.charge(asker, records.cost(), request.now);
   return respond(request.message, query, records);
 }
 
@@ -238,6 +247,7 @@ void SubnetAdministration::subnet_changed(const Change& change, Instant now) {
   directory_.refresh(control_.subnet());
   for (const Gid& gid : change.disappeared) {
     subscriptions_.remove_port(gid.interface_id());
+    budget_.forget(gid.interface_id());
     for (const Gid& mgid : groups_.remove_port(gid.interface_id())) {
       report_gid(wire::Trap::MulticastGroupDeleted, mgid, now);
     }

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "mad/management_interface.h"
+#include "subnet/sa_budget.h"
 #include "subnet/sa_directory.h"
 #include "subnet/sa_multicast_groups.h"
 #include "subnet/sa_query.h"
@@ -28,6 +29,7 @@ struct SaOptions {
   MulticastGroups::Limits groups{};
   Services::Limits services{};
   Subscriptions::Limits subscriptions{};
+  SaBudget::Limits budget{};
   std::size_t answer_bytes{std::size_t{12} << 20};  ///< longer ones are TooManyRecords
 
   /// The IPoIB broadcast group of the default partition (RFC 4391 §4), which is there from the
@@ -48,6 +50,7 @@ struct SaCounters {
   std::uint64_t wrong_sm_key{};       ///< not answered (§15.4.1.1)
   std::uint64_t unknown_requester{};  ///< not answered: no port of the subnet has that LID
   std::uint64_t refused{};            ///< answered with a status
+  std::uint64_t over_budget{};        ///< answered with BUSY
   std::uint64_t reports{};
   std::uint64_t reports_dropped{};  ///< the interface had no room
   std::uint64_t subscribers_gone{};
@@ -102,7 +105,7 @@ class SubnetAdministration final : public mad::MadHandler, public SubnetObserver
                                         PortId port, wire::McMemberRecord& made);
   void make_broadcast_group();
   void join_broadcast_group();
-  void write_trees(Instant now);
+  std::size_t write_trees(Instant now);
 
   // sa_service_records.cc
   void get_service_records(const SaQuery& query, SaAnswer& answer);
@@ -130,6 +133,7 @@ class SubnetAdministration final : public mad::MadHandler, public SubnetObserver
   MulticastGroups groups_;
   Services services_;
   Subscriptions subscriptions_;
+  SaBudget budget_;
   std::map<Lid, std::vector<MulticastMember>> trees_;  // as the SM was told last
   SaCounters counters_;
   mad::MadMessage response_;

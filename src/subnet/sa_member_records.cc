@@ -148,6 +148,7 @@ void SubnetAdministration::get_member_records(const SaQuery& query, SaAnswer& an
     return;
   }
   for (const auto& [mgid, group] : groups_.groups()) {
+    answer.charge();
     add_group(group);
   }
 }
@@ -321,11 +322,10 @@ void SubnetAdministration::join_broadcast_group() {
   }
 }
 
-/// Tells the SM which ports each tree that may be another now has to reach.
-void SubnetAdministration::write_trees(Instant now) {
-  if (!groups_.has_changes()) {
-    return;
-  }
+/// Tells the SM which ports each tree that may be another now has to reach. How many ports it
+/// looked at.
+std::size_t SubnetAdministration::write_trees(Instant now) {
+  std::size_t looks = 0;
   for (const Lid mlid : groups_.take_changed_mlids()) {
     std::vector<MulticastMember> members;
     for (const MulticastGroups::TreeMember& each : groups_.tree_members(mlid)) {
@@ -334,6 +334,7 @@ void SubnetAdministration::write_trees(Instant now) {
             {.port = *port, .role = each.receives ? MulticastRole::Full : MulticastRole::SendOnly});
       }
     }
+    looks += members.size();
     const auto same = [](const MulticastMember& a, const MulticastMember& b) {
       return a.port == b.port && a.role == b.role;
     };
@@ -350,6 +351,7 @@ void SubnetAdministration::write_trees(Instant now) {
       trees_[mlid] = std::move(members);
     }
   }
+  return looks;
 }
 
 }  // namespace weft::subnet

@@ -60,6 +60,7 @@ void add_paths(const SaQuery& query, const PathEnd& source, const PathEnd& desti
   for_each_lid_pair(query.subnet().port(source.port), source.lid,
                     query.subnet().port(destination.port), destination.lid,
                     [&](Lid slid, Lid dlid) {
+                      answer.charge();
                       auto path = find_path(query, source, destination, slid, dlid, request.wish);
                       if (path) {
                         path->set_service_id(request.service_id);

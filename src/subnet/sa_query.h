@@ -26,8 +26,11 @@ using SaStatusCode = std::uint16_t;
   return static_cast<SaStatusCode>(status);
 }
 
-/// The records that answer a request, or why there are none. Records start at multiples of 8 bytes
-/// (IBTA vol 1 §15.2.1.1).
+/// What looking at one record costs, in bytes of answers. Policy.
+inline constexpr std::size_t kLookCost = 64;
+
+/// The records that answer a request, or why there are none, and what it cost to find out. Records
+/// start at multiples of 8 bytes (IBTA vol 1 §15.2.1.1).
 class SaAnswer {
  public:
   SaAnswer(std::size_t record_limit, std::size_t byte_limit)
@@ -53,6 +56,10 @@ class SaAnswer {
     add(wire::pack(record));
   }
 
+  /// Work besides the records: so many were looked at.
+  void charge(std::size_t looks = 1) { looks_ += looks; }
+  [[nodiscard]] std::size_t cost() const { return bytes_.size() + looks_ * kLookCost; }
+
   /// Nothing that is added changes the answer any more.
   [[nodiscard]] bool is_over() const { return status_ != 0; }
   [[nodiscard]] std::size_t count() const { return count_; }
@@ -64,6 +71,7 @@ class SaAnswer {
   std::size_t byte_limit_;
   std::vector<std::byte> bytes_;
   std::size_t count_{};
+  std::size_t looks_{1};
   std::uint16_t offset_{};
   SaStatusCode status_{};
 };
@@ -104,7 +112,7 @@ struct SaQuery {
   /// Calls visit(PortId) for the ports with LIDs that it sees: for the one that answers to `lid`,
   /// if a query names one, else for all until the answer is over.
   template <class Visit>
-  void for_each_end_port(std::optional<Lid> lid, const SaAnswer& answer, Visit&& visit) const {
+  void for_each_end_port(std::optional<Lid> lid, SaAnswer& answer, Visit&& visit) const {
     if (lid) {
       const auto port = subnet().find_lid(*lid);
       if (port && sees(*port)) {
@@ -116,6 +124,7 @@ struct SaQuery {
       if (answer.is_over()) {
         return;
       }
+      answer.charge();
       if (sees(port)) {
         visit(port);
       }

@@ -31,6 +31,7 @@ void SubnetAdministration::get_inform_info_records(const SaQuery& query, SaAnswe
   const ComponentMatcher<Record> matcher{query.record<Record>(), query.mask()};
   std::map<Guid, std::uint16_t> enumeration;  // of each subscriber, in order of subscription
   for (const auto& [id, subscription] : subscriptions_.all()) {
+    answer.charge();
     const std::uint16_t number = enumeration[subscription.port]++;
     const auto port = query.subnet().find_port(subscription.port);
     if (port && query.sees(*port) && !answer.is_over()) {

@@ -62,6 +62,7 @@ void SubnetAdministration::get_service_records(const SaQuery& query, SaAnswer& a
     if (answer.is_over()) {
       return;
     }
+    answer.charge();
     if ((query.is_trusted || directory_.has_key(kind, service.record.service_pkey)) &&
         matcher.matches(service.record)) {
       answer.add(told(query, service));
