@@ -257,6 +257,9 @@ void SubnetAdministration::subnet_changed(const Change& change, Instant now) {
     join_broadcast_group();
   }
   groups_.mark_all_changed();  // the same ports may have other ids now
+  for (const auto& [mlid, members] : trees_) {
+    groups_.mark_changed(mlid);  // those of groups that were forgotten
+  }
   write_trees(now);
   for (const Gid& gid : change.appeared) {
     report_gid(wire::Trap::GidInService, gid, now);
@@ -275,10 +278,9 @@ void SubnetAdministration::state_changed(wire::SmState state, Instant now) {
 }
 
 void SubnetAdministration::forget_registrations() {
-  groups_ = MulticastGroups{options_.groups};
+  groups_ = SaGroups{options_.groups};
   services_ = Services{options_.services};
   subscriptions_ = Subscriptions{options_.subscriptions};
-  trees_.clear();
 }
 
 }  // namespace weft::subnet

@@ -14,7 +14,7 @@
 #include "mad/management_interface.h"
 #include "subnet/sa_budget.h"
 #include "subnet/sa_directory.h"
-#include "subnet/sa_multicast_groups.h"
+#include "subnet/sa_groups.h"
 #include "subnet/sa_query.h"
 #include "subnet/sa_services.h"
 #include "subnet/sa_subscriptions.h"
@@ -26,7 +26,7 @@ namespace weft::subnet {
 /// What it holds and gives at most (DESIGN.md, decision 15), and what the specification leaves
 /// open. The numbers are policy.
 struct SaOptions {
-  MulticastGroups::Limits groups{};
+  SaGroups::Limits groups{};
   Services::Limits services{};
   Subscriptions::Limits subscriptions{};
   SaBudget::Limits budget{};
@@ -78,7 +78,7 @@ class SubnetAdministration final : public mad::MadHandler, public SubnetObserver
   void handle_timeout(Instant now) { services_.handle_timeout(now); }
   [[nodiscard]] Instant deadline() const { return services_.deadline(); }
 
-  [[nodiscard]] const MulticastGroups& groups() const { return groups_; }
+  [[nodiscard]] const SaGroups& groups() const { return groups_; }
   [[nodiscard]] const Services& services() const { return services_; }
   [[nodiscard]] const Subscriptions& subscriptions() const { return subscriptions_; }
   [[nodiscard]] const SaCounters& counters() const { return counters_; }
@@ -130,7 +130,7 @@ class SubnetAdministration final : public mad::MadHandler, public SubnetObserver
   mad::AgentId agent_{};
   bool is_started_{};
   SaDirectory directory_;
-  MulticastGroups groups_;
+  SaGroups groups_;
   Services services_;
   Subscriptions subscriptions_;
   SaBudget budget_;

@@ -6,6 +6,7 @@
 
 #include "subnet/testing/sa_lab.h"
 #include "wire/class_port_info.h"
+#include "wire/mc_member_record.h"
 #include "wire/sa_table_records.h"
 
 namespace weft::subnet {
@@ -119,6 +120,31 @@ TEST(SubnetAdministration, ForgetsRegistrationsWhenItIsMasterNoMore) {
   lab.control.sm_state = wire::SmState::Standby;
   lab.sa.state_changed(wire::SmState::Standby, lab.network.now);
   EXPECT_TRUE(lab.sa.groups().groups().empty());
+}
+
+TEST(SubnetAdministration, AsMasterAgainTakesDownTreesOfGroupsThatItForgot) {
+  SaLab lab;
+  using Record = wire::McMemberRecord;
+  const Record record{
+      .mgid = Gid{0xFF12'0000'0000'0000, Guid{1}},
+      .port_gid = lab.gid(lab.h2),
+      .pkey = kDefaultPKey,
+      .join_state = wire::JoinState::FullMember
+  };
+  ASSERT_EQ(lab.set(SaLab::kH2, SaAttribute::McMemberRecord, record,
+                    wire::all_components<Record>() &
+                        ~(wire::kComponent<Record, "MtuSelector"> |
+                          wire::kComponent<Record, "RateSelector"> |
+                          wire::kComponent<Record, "PacketLifeTimeSelector"> |
+                          wire::kComponent<Record, "MLID">))
+                .status,
+            0);
+  EXPECT_EQ(lab.control.trees[Lid{0xC001}].size(), 1U);
+  lab.sa.state_changed(wire::SmState::Standby, lab.network.now);
+  EXPECT_EQ(lab.control.trees[Lid{0xC001}].size(), 1U) << "no business of a standby";
+  lab.sa.state_changed(wire::SmState::Master, lab.network.now);
+  EXPECT_TRUE(lab.control.trees[Lid{0xC001}].empty());
+  EXPECT_EQ(lab.control.trees[Lid{0xC000}].size(), 3U);
 }
 
 TEST(SubnetAdministration, TablesOfALargeSubnetComeByRmpp) {

@@ -173,7 +173,7 @@ class Game {
           std::span{packet->bytes}.first<wire::kSizeOf<wire::MadHeader>>());
       require(header.method == MadMethod::Report || wire::is_response(header.method));
     }
-    const MulticastGroups& groups = lab_.sa.groups();
+    const SaGroups& groups = lab_.sa.groups();
     require(groups.groups().size() <= kOptions.groups.groups);
     for (const auto& [mgid, group] : groups.groups()) {
       require(mgid == group.properties.mgid && mgid.is_multicast());

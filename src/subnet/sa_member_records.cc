@@ -67,7 +67,7 @@ constexpr std::uint64_t kToCreate = kToJoin | kComponent<Record, "Q_Key"> |
   return is_mtu(neighbor) ? neighbor : static_cast<std::uint8_t>(port.info.mtu_cap);
 }
 
-[[nodiscard]] Record record_of(const MulticastGroup& group, const GroupMember& member) {
+[[nodiscard]] Record record_of(const SaGroup& group, const GroupMember& member) {
   Record record = group.properties;
   record.port_gid = member.port_gid;
   record.join_state = member.join_state;
@@ -77,7 +77,7 @@ constexpr std::uint64_t kToCreate = kToJoin | kComponent<Record, "Q_Key"> |
 
 /// o15-0.2.1: who may change a membership: the port itself; of one by proxy, whoever is in the
 /// group's partition.
-[[nodiscard]] bool may_change(const SaQuery& query, const MulticastGroup& group, PortId port,
+[[nodiscard]] bool may_change(const SaQuery& query, const SaGroup& group, PortId port,
                               const GroupMember& member) {
   const PartitionKind kind = query.directory.kind_of(query.subnet(), query.requester);
   return query.is_trusted || query.requester == port ||
@@ -116,13 +116,13 @@ void SubnetAdministration::get_member_records(const SaQuery& query, SaAnswer& an
     const auto port = directory_.find_gid(query.subnet(), wanted.port_gid);
     named = port ? guid_of(*port) : wanted.port_gid.interface_id();
   }
-  const auto add_member = [&](const MulticastGroup& group, const GroupMember& member) {
+  const auto add_member = [&](const SaGroup& group, const GroupMember& member) {
     if ((!query.has<Record, "JoinState">() || member.join_state == wanted.join_state) &&
         (!query.has<Record, "ProxyJoin">() || member.is_proxy == wanted.proxy_join)) {
       answer.add(record_of(group, member));
     }
   };
-  const auto add_group = [&](const MulticastGroup& group) {
+  const auto add_group = [&](const SaGroup& group) {
     if ((!query.is_trusted && !directory_.has_key(kind, group.properties.pkey)) ||
         !fits(query, wanted, group.properties)) {
       return;
@@ -142,7 +142,7 @@ void SubnetAdministration::get_member_records(const SaQuery& query, SaAnswer& an
     }
   };
   if (query.has<Record, "MGID">()) {
-    if (const MulticastGroup* const group = groups_.find(wanted.mgid)) {
+    if (const SaGroup* const group = groups_.find(wanted.mgid)) {
       add_group(*group);
     }
     return;
@@ -218,7 +218,7 @@ void SubnetAdministration::join_group(const SaQuery& query, SaAnswer& answer) {
     return answer.refuse(SaStatus::RequestInvalid);
   }
   const Guid guid = guid_of(*port);
-  const MulticastGroup* group = groups_.find(wanted.mgid);
+  const SaGroup* group = groups_.find(wanted.mgid);
   const bool is_new = group == nullptr;
   Record properties = is_new ? Record{} : group->properties;
   if (is_new) {
@@ -268,7 +268,7 @@ void SubnetAdministration::leave_group(const SaQuery& query, SaAnswer& answer) {
     return;
   }
   const Guid guid = guid_of(*port);
-  const MulticastGroup* const group = groups_.find(wanted.mgid);
+  const SaGroup* const group = groups_.find(wanted.mgid);
   const auto member =
       group == nullptr ? decltype(group->members.end()){} : group->members.find(guid);
   if (group == nullptr || member == group->members.end() || wanted.join_state.empty() ||
@@ -328,7 +328,7 @@ std::size_t SubnetAdministration::write_trees(Instant now) {
   std::size_t looks = 0;
   for (const Lid mlid : groups_.take_changed_mlids()) {
     std::vector<MulticastMember> members;
-    for (const MulticastGroups::TreeMember& each : groups_.tree_members(mlid)) {
+    for (const SaGroups::TreeMember& each : groups_.tree_members(mlid)) {
       if (const auto port = control_.subnet().find_port(each.port)) {
         members.push_back(
             {.port = *port, .role = each.receives ? MulticastRole::Full : MulticastRole::SendOnly});
@@ -344,8 +344,7 @@ std::size_t SubnetAdministration::write_trees(Instant now) {
     }
     if (!control_.set_multicast_members(mlid, members, now)) {
       ++counters_.trees_refused;
-    }
-    if (members.empty()) {
+    } else if (members.empty()) {
       trees_.erase(mlid);
     } else {
       trees_[mlid] = std::move(members);

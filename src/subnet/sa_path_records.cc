@@ -96,8 +96,8 @@ using Record = wire::PathRecord;
 
 /// The group is what it is: a wish that it does not meet has no answer.
 void answer_multicast_path(const SaQuery& query, const wire::PathRecord& wanted,
-                           const MulticastGroups& groups, SaAnswer& answer) {
-  const MulticastGroup* const group = groups.find(wanted.dgid);
+                           const SaGroups& groups, SaAnswer& answer) {
+  const SaGroup* const group = groups.find(wanted.dgid);
   const auto sources = find_ends(query, source_name(query, wanted), answer);
   if (answer.is_over() || group == nullptr || sources.size() != 1) {
     return;
@@ -136,7 +136,7 @@ void answer_multicast_path(const SaQuery& query, const wire::PathRecord& wanted,
 
 }  // namespace
 
-void answer_path_records(const SaQuery& query, const MulticastGroups& groups, SaAnswer& answer) {
+void answer_path_records(const SaQuery& query, const SaGroups& groups, SaAnswer& answer) {
   const auto wanted = query.record<Record>();
   if (query.has<Record, "ServiceID8MSB">() != query.has<Record, "ServiceID56LSB">() ||
       !names_enough(query)) {

@@ -6,7 +6,7 @@
 
 #include "base/identifiers.h"
 #include "base/keys.h"
-#include "subnet/sa_multicast_groups.h"
+#include "subnet/sa_groups.h"
 #include "subnet/sa_query.h"
 #include "subnet/sa_rates.h"
 #include "wire/path_record.h"
@@ -63,7 +63,7 @@ void for_each_lid_pair(const SubnetPort& source, std::optional<Lid> slid,
 }
 
 /// Get and GetTable of PathRecord. A destination that is a multicast GID gives the group's values.
-void answer_path_records(const SaQuery& query, const MulticastGroups& groups, SaAnswer& answer);
+void answer_path_records(const SaQuery& query, const SaGroups& groups, SaAnswer& answer);
 
 /// GetMulti of MultiPathRecord: PathRecords between each source and each destination.
 void answer_multi_path_records(const SaQuery& query, SaAnswer& answer);

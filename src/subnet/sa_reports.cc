@@ -143,7 +143,7 @@ bool SubnetAdministration::may_see(const Subscription& subscription,
     case Trap::BadPKeyAtSwitch:
       return false;
     case Trap::MulticastGroupCreated: {
-      const MulticastGroup* const group = groups_.find(gid);
+      const SaGroup* const group = groups_.find(gid);
       return group != nullptr &&
              directory_.has_key(directory_.kind_of(subnet, *subscriber), group->properties.pkey);
     }

@@ -340,6 +340,7 @@ void SubnetManager::advance(Instant now) {
       return finish_sweep(now);
     case Work::Update:
     case Work::Survey:
+      ++subnet_.generation;
       return rest(now);
     case Work::LightSweep:
       return finish_light_sweep(now);

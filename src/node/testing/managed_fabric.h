@@ -14,6 +14,7 @@
 #include "fabric/tables.h"
 #include "fabric/topology.h"
 #include "node/management_plane.h"
+#include "node/subnet_services.h"
 #include "subnet/subnet_manager.h"
 
 namespace weft::node::testing {
@@ -39,6 +40,16 @@ class ManagedFabric {
     return *managers_.back().manager;
   }
 
+  /// A manager with its SA, at a host's first port.
+  SubnetServices& add_services(const std::string& host, subnet::SubnetManagerOptions options = {}) {
+    const fabric::PortIndex at = port(host, 1);
+    plane.agents().set_is_sm(at, true, now);
+    services_.push_back({at, std::make_unique<SubnetServices>(plane.port(at), std::move(options))});
+    EXPECT_TRUE(services_.back().services->start(now).has_value());
+    plane.wake(at);
+    return *services_.back().services;
+  }
+
   /// As by a kill: whoever asks it is told nothing any more.
   void remove_manager(const std::string& node) {
     const fabric::PortIndex at = port(node, node.front() == 's' ? 0 : 1);
@@ -56,6 +67,9 @@ class ManagedFabric {
       for (const Placed& placed : managers_) {
         next = std::min(next, placed.manager->deadline());
       }
+      for (const PlacedServices& placed : services_) {
+        next = std::min(next, placed.services->deadline());
+      }
       if (next > end) {
         break;
       }
@@ -63,6 +77,12 @@ class ManagedFabric {
       for (const Placed& placed : managers_) {
         if (placed.manager->deadline() <= now) {
           placed.manager->handle_timeout(now);
+          plane.wake(placed.at);
+        }
+      }
+      for (const PlacedServices& placed : services_) {
+        if (placed.services->deadline() <= now) {
+          placed.services->handle_timeout(now);
           plane.wake(placed.at);
         }
       }
@@ -161,7 +181,13 @@ class ManagedFabric {
     return part;
   }
 
+  struct PlacedServices {
+    fabric::PortIndex at;
+    std::unique_ptr<SubnetServices> services;
+  };
+
   std::vector<Placed> managers_;
+  std::vector<PlacedServices> services_;
 };
 
 }  // namespace weft::node::testing

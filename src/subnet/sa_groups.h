@@ -22,7 +22,7 @@ struct GroupMember {
   Guid asker{};     ///< the port that did, whose limits count; none of those that SA joined itself
 };
 
-struct MulticastGroup {
+struct SaGroup {
   /// What all members share; PortGID, JoinState and ProxyJoin say nothing here.
   wire::McMemberRecord properties{};
   bool is_permanent{};                    ///< stays without members
@@ -40,19 +40,19 @@ struct MulticastGroup {
 
 /// The multicast groups of a subnet, their members and MLIDs. Which groups a port may be in is
 /// their user's business; how many is theirs. Groups of one MLID share a tree.
-class MulticastGroups {
+class SaGroups {
  public:
   struct Limits {
     std::size_t mlids{16383};  ///< 0xC000 .. 0xFFFE; switches may have fewer
     std::size_t groups{16383};
     std::size_t memberships_of_asker{1024};  ///< policy, not from the specification
   };
-  explicit MulticastGroups(const Limits& limits) : limits_(limits) {}
+  explicit SaGroups(const Limits& limits) : limits_(limits) {}
 
   void set_mlid_limit(std::size_t mlids) { limits_.mlids = mlids; }
 
-  [[nodiscard]] const std::map<Gid, MulticastGroup>& groups() const { return groups_; }
-  [[nodiscard]] const MulticastGroup* find(const Gid& mgid) const;
+  [[nodiscard]] const std::map<Gid, SaGroup>& groups() const { return groups_; }
+  [[nodiscard]] const SaGroup* find(const Gid& mgid) const;
   [[nodiscard]] std::size_t memberships_asked_by(Guid asker) const;
 
   [[nodiscard]] bool has_room() const { return groups_.size() < limits_.groups; }
@@ -86,14 +86,15 @@ class MulticastGroups {
   /// MLIDs whose trees have to be made anew, since asked last.
   [[nodiscard]] std::set<Lid> take_changed_mlids();
   [[nodiscard]] bool has_changes() const { return !changed_.empty(); }
+  void mark_changed(Lid mlid) { changed_.insert(mlid); }
   void mark_all_changed();
 
  private:
-  void erase(std::map<Gid, MulticastGroup>::iterator group);
+  void erase(std::map<Gid, SaGroup>::iterator group);
   void forget_membership(Guid port, const Gid& mgid, Guid asker);
 
   Limits limits_;
-  std::map<Gid, MulticastGroup> groups_;
+  std::map<Gid, SaGroup> groups_;
   std::map<Lid, std::set<Gid>> groups_of_mlid_;
   std::map<Guid, std::set<Gid>> groups_of_port_;
   std::map<Guid, std::size_t> asked_by_;

@@ -1,4 +1,4 @@
-#include "subnet/sa_multicast_groups.h"
+#include "subnet/sa_groups.h"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ class Groups : public ::testing::Test {
   void join(std::uint64_t number, Guid port, Flags<JoinState> state, Guid asker = {}) {
     groups.join(mgid(number), port, {.join_state = state, .asker = asker});
   }
-  MulticastGroups groups{
+  SaGroups groups{
       {.mlids = 4, .groups = 6, .memberships_of_asker = 2}
   };
 };

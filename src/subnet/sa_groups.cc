@@ -1,4 +1,4 @@
-#include "subnet/sa_multicast_groups.h"
+#include "subnet/sa_groups.h"
 
 #include <cassert>
 
@@ -13,17 +13,17 @@ constexpr std::uint64_t kSaSignature = 0xA01B;
 
 }  // namespace
 
-const MulticastGroup* MulticastGroups::find(const Gid& mgid) const {
+const SaGroup* SaGroups::find(const Gid& mgid) const {
   const auto found = groups_.find(mgid);
   return found == groups_.end() ? nullptr : &found->second;
 }
 
-std::size_t MulticastGroups::memberships_asked_by(Guid asker) const {
+std::size_t SaGroups::memberships_asked_by(Guid asker) const {
   const auto found = asked_by_.find(asker);
   return found == asked_by_.end() ? 0 : found->second;
 }
 
-std::optional<Lid> MulticastGroups::free_mlid() const {
+std::optional<Lid> SaGroups::free_mlid() const {
   std::uint32_t mlid = kFirst;
   for (const auto& [taken, groups] : groups_of_mlid_) {  // in order: the first gap
     if (taken.value() != mlid) {
@@ -34,7 +34,7 @@ std::optional<Lid> MulticastGroups::free_mlid() const {
   return mlid < kFirst + limits_.mlids ? std::optional{Lid{mlid}} : std::nullopt;
 }
 
-bool MulticastGroups::may_use(Lid mlid, PKey pkey) const {
+bool SaGroups::may_use(Lid mlid, PKey pkey) const {
   if (!mlid.is_multicast() || mlid.value() >= kFirst + limits_.mlids) {
     return false;
   }
@@ -43,7 +43,7 @@ bool MulticastGroups::may_use(Lid mlid, PKey pkey) const {
          groups_.at(*found->second.begin()).properties.pkey.base() == pkey.base();
 }
 
-Gid MulticastGroups::make_mgid(std::uint64_t subnet_prefix, std::uint8_t scope) {
+Gid SaGroups::make_mgid(std::uint64_t subnet_prefix, std::uint8_t scope) {
   Gid mgid;
   do {
     const std::uint64_t high = std::uint64_t{0xFF} << 56 |
@@ -54,15 +54,14 @@ Gid MulticastGroups::make_mgid(std::uint64_t subnet_prefix, std::uint8_t scope) 
   return mgid;
 }
 
-void MulticastGroups::create(const wire::McMemberRecord& properties, bool is_permanent) {
+void SaGroups::create(const wire::McMemberRecord& properties, bool is_permanent) {
   assert(!groups_.contains(properties.mgid) && may_use(properties.mlid, properties.pkey));
-  groups_.emplace(properties.mgid,
-                  MulticastGroup{.properties = properties, .is_permanent = is_permanent});
+  groups_.emplace(properties.mgid, SaGroup{.properties = properties, .is_permanent = is_permanent});
   groups_of_mlid_[properties.mlid].insert(properties.mgid);
 }
 
-void MulticastGroups::join(const Gid& mgid, Guid port, const GroupMember& member) {
-  MulticastGroup& group = groups_.at(mgid);
+void SaGroups::join(const Gid& mgid, Guid port, const GroupMember& member) {
+  SaGroup& group = groups_.at(mgid);
   const auto [place, is_new] = group.members.try_emplace(port, member);
   const auto before = place->second.join_state;
   if (is_new) {
@@ -76,10 +75,10 @@ void MulticastGroups::join(const Gid& mgid, Guid port, const GroupMember& member
   }
 }
 
-bool MulticastGroups::leave(const Gid& mgid, Guid port, Flags<wire::JoinState> join_state) {
+bool SaGroups::leave(const Gid& mgid, Guid port, Flags<wire::JoinState> join_state) {
   const auto place = groups_.find(mgid);
   assert(place != groups_.end());
-  MulticastGroup& group = place->second;
+  SaGroup& group = place->second;
   GroupMember& member = group.members.at(port);
   const auto before = member.join_state;
   member.join_state = before.without(join_state);
@@ -102,7 +101,7 @@ bool MulticastGroups::leave(const Gid& mgid, Guid port, Flags<wire::JoinState> j
   return true;
 }
 
-std::vector<Gid> MulticastGroups::remove_port(Guid port) {
+std::vector<Gid> SaGroups::remove_port(Guid port) {
   std::vector<Gid> gone;
   const auto found = groups_of_port_.find(port);
   if (found == groups_of_port_.end()) {
@@ -117,7 +116,7 @@ std::vector<Gid> MulticastGroups::remove_port(Guid port) {
   return gone;
 }
 
-std::vector<MulticastGroups::TreeMember> MulticastGroups::tree_members(Lid mlid) const {
+std::vector<SaGroups::TreeMember> SaGroups::tree_members(Lid mlid) const {
   std::vector<TreeMember> members;
   const auto found = groups_of_mlid_.find(mlid);
   if (found == groups_of_mlid_.end()) {
@@ -136,19 +135,19 @@ std::vector<MulticastGroups::TreeMember> MulticastGroups::tree_members(Lid mlid)
   return members;
 }
 
-std::set<Lid> MulticastGroups::take_changed_mlids() {
+std::set<Lid> SaGroups::take_changed_mlids() {
   std::set<Lid> taken;
   taken.swap(changed_);
   return taken;
 }
 
-void MulticastGroups::mark_all_changed() {
+void SaGroups::mark_all_changed() {
   for (const auto& [mlid, groups] : groups_of_mlid_) {
     changed_.insert(mlid);
   }
 }
 
-void MulticastGroups::erase(std::map<Gid, MulticastGroup>::iterator group) {
+void SaGroups::erase(std::map<Gid, SaGroup>::iterator group) {
   const Gid mgid = group->first;
   const Lid mlid = group->second.properties.mlid;
   for (const auto& [port, member] : group->second.members) {
@@ -163,7 +162,7 @@ void MulticastGroups::erase(std::map<Gid, MulticastGroup>::iterator group) {
   changed_.insert(mlid);
 }
 
-void MulticastGroups::forget_membership(Guid port, const Gid& mgid, Guid asker) {
+void SaGroups::forget_membership(Guid port, const Gid& mgid, Guid asker) {
   const auto asked = asked_by_.find(asker);
   if (--asked->second == 0) {
     asked_by_.erase(asked);

@@ -1,0 +1,214 @@
+// The SA over a whole fabric: clients on other hosts ask it through the network that its own subnet
+// manager brought up (SEED-INVENTORY §29.3, §29.4).
+
+#include "node/subnet_services.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fabric/topology.h"
+#include "node/testing/managed_fabric.h"
+#include "wire/inform_info.h"
+#include "wire/mc_member_record.h"
+#include "wire/notice_details.h"
+#include "wire/path_record.h"
+#include "wire/sa_table_records.h"
+
+namespace weft::node {
+namespace {
+
+using testing::ManagedFabric;
+using wire::kComponent;
+using wire::MadMethod;
+using wire::SaAttribute;
+using wire::SaStatus;
+
+/// Who listens for reports, and answers them.
+class Reports final : public mad::MadHandler {
+ public:
+  const mad::MadMessage* handle(mad::MadRequest& request) override {
+    heard.push_back(*wire::parse<wire::SaNotice>(ByteSpan{request.message.mad}.subspan(56)));
+    return &request.message;
+  }
+  std::vector<wire::SaNotice> heard;
+};
+
+/// A client at the first port of a host.
+class Client {
+ public:
+  struct Answer {
+    bool is_answered{};
+    std::uint16_t status{};
+    std::uint16_t offset{};
+    std::vector<std::byte> data;
+
+    template <wire::WireType T>
+    [[nodiscard]] std::vector<T> records() const {
+      std::vector<T> all;
+      const std::size_t step = std::size_t{offset} * 8;
+      for (std::size_t at = 0; step != 0 && at + wire::kSizeOf<T> <= data.size(); at += step) {
+        all.push_back(*wire::parse<T>(ByteSpan{data}.subspan(at)));
+      }
+      return all;
+    }
+  };
+
+  Client(ManagedFabric& fabric, const std::string& host)
+      : fabric_(fabric), at_(fabric.port(host, 1)) {
+    agent_ = *gsi().register_agent({.mgmt_class = wire::ManagementClass::SubnAdm,
+                                    .class_version = wire::kSaClassVersion,
+                                    .methods = mad::methods({MadMethod::Report})},
+                                   &reports);
+  }
+
+  template <wire::WireType T>
+  [[nodiscard]] Answer ask(MadMethod method, SaAttribute attribute, const T& record = {},
+                           std::uint64_t mask = 0) {
+    mad::MadMessage request;
+    wire::SaHeader header{.component_mask = mask};
+    header.header.method = method;
+    header.header.attribute_id = static_cast<std::uint16_t>(attribute);
+    wire::pack(header, std::span{request.mad}.first<56>());
+    copy_bytes(std::span{request.mad}.subspan(56), wire::pack(record));
+    Answer answer;
+    const Lid sm = fabric_.builder.port(at_).sm_lid;
+    EXPECT_TRUE(
+        gsi()
+            .send(
+                agent_, {.lid = sm}, std::move(request), {},
+                [&](const mad::Completion& completion) {
+                  if (completion.answer != nullptr) {
+                    const mad::MadMessage& told = *completion.answer;
+                    const auto sa = wire::unpack<wire::SaHeader>(std::span{told.mad}.first<56>());
+                    answer = {.is_answered = true,
+                              .status = told.status(),
+                              .offset = sa.attribute_offset,
+                              .data = told.is_rmpp ? told.data
+                                                   : std::vector<std::byte>(told.mad.begin() + 56,
+                                                                            told.mad.end())};
+                  }
+                },
+                fabric_.now)
+            .has_value());
+    fabric_.plane.wake(at_);
+    fabric_.run_for(Duration::milliseconds(50));
+    return answer;
+  }
+
+  [[nodiscard]] Gid gid() const { return Gid{kDefaultGidPrefix, fabric_.builder.port(at_).guid}; }
+
+  Reports reports;
+
+ private:
+  [[nodiscard]] mad::ManagementInterface& gsi() { return fabric_.plane.port(at_).gsi(); }
+
+  ManagedFabric& fabric_;
+  fabric::PortIndex at_;
+  mad::AgentId agent_;
+};
+
+class SubnetServicesOnAFatTree : public ::testing::Test {
+ protected:
+  SubnetServicesOnAFatTree() {
+    fabric.add_services("h1");
+    fabric.settle();
+  }
+  ManagedFabric fabric{*fabric::generate("fat-tree:4")};
+};
+
+TEST_F(SubnetServicesOnAFatTree, TellAllNodesByRmpp) {
+  Client h3{fabric, "h3"};
+  const auto answer = h3.ask<wire::NodeRecord>(MadMethod::GetTable, SaAttribute::NodeRecord);
+  EXPECT_EQ(answer.status, 0);
+  const auto nodes = answer.records<wire::NodeRecord>();
+  EXPECT_EQ(nodes.size(), fabric.builder.nodes().size());
+  EXPECT_GT(answer.data.size(), wire::kSaDataBytes) << "more than one segment";
+  std::size_t switches = 0;
+  for (const wire::NodeRecord& node : nodes) {
+    switches += node.node_info.node_type == wire::NodeType::Switch ? 1 : 0;
+  }
+  EXPECT_EQ(nodes.size() - switches, 8U);
+}
+
+TEST_F(SubnetServicesOnAFatTree, TellPathsThatTheFabricWalks) {  // T-SA-1
+  Client h3{fabric, "h3"};
+  Client h8{fabric, "h8"};
+  const auto answer = h3.ask(
+      MadMethod::Get, SaAttribute::PathRecord, wire::PathRecord{.dgid = h8.gid(), .sgid = h3.gid()},
+      kComponent<wire::PathRecord, "DGID"> | kComponent<wire::PathRecord, "SGID">);
+  ASSERT_EQ(answer.status, 0);
+  const auto path = *wire::parse<wire::PathRecord>(answer.data);
+  EXPECT_EQ(path.slid, Lid{3});
+  EXPECT_EQ(path.dlid, Lid{8});
+  EXPECT_EQ(path.pkey, kDefaultPKey);
+  EXPECT_TRUE(path.reversible);
+  const auto image = fabric.builder.build(1);
+  const auto view = fabric::TablesView::open(image);
+  const fabric::Path walked = fabric::resolve(*view, fabric.port("h3", 1), path.dlid);
+  EXPECT_TRUE(walked.is_delivered());
+  EXPECT_EQ(walked.destination, fabric.port("h8", 1));
+}
+
+TEST_F(SubnetServicesOnAFatTree, JoinGroupsWhoseTreesCarry) {
+  using Record = wire::McMemberRecord;
+  constexpr auto kMask =
+      kComponent<Record, "MGID"> | kComponent<Record, "PortGID"> | kComponent<Record, "JoinState"> |
+      kComponent<Record, "Q_Key"> | kComponent<Record, "TClass"> | kComponent<Record, "P_Key"> |
+      kComponent<Record, "SL"> | kComponent<Record, "FlowLabel"> | kComponent<Record, "MLID">;
+  const auto join = [&](Client& client) {
+    return client.ask(MadMethod::Set, SaAttribute::McMemberRecord,
+                      Record{
+                          .mgid = Gid{0xFF12'0000'0000'0000, Guid{7}},
+                          .port_gid = client.gid(),
+                          .mlid = Lid{0xC005},
+                          .pkey = kDefaultPKey,
+                          .join_state = wire::JoinState::FullMember
+    },
+                      kMask);
+  };
+  Client h3{fabric, "h3"};
+  Client h8{fabric, "h8"};
+  const auto first = join(h3);
+  ASSERT_EQ(first.status, 0);
+  EXPECT_EQ(wire::parse<Record>(first.data)->mlid, Lid{0xC005});
+  ASSERT_EQ(join(h8).status, 0);
+  const auto reached = [&](Lid mlid, const std::string& from) {
+    const auto image = fabric.builder.build(1);
+    const auto view = fabric::TablesView::open(image);
+    return fabric::resolve_multicast(*view, fabric.port(from, 1), mlid).members;
+  };
+  EXPECT_THAT(reached(Lid{0xC005}, "h3"), ::testing::ElementsAre(fabric.port("h8", 1)));
+  EXPECT_THAT(reached(Lid{0xC000}, "h3"), ::testing::SizeIs(7)) << "the broadcast group";
+}
+
+TEST_F(SubnetServicesOnAFatTree, ReportLinksThatFail) {
+  Client h3{fabric, "h3"};
+  const wire::InformInfo info{.lid_range_begin = kPermissiveLid,
+                              .is_generic = 1,
+                              .subscribe = 1,
+                              .type = 0xFFFF,
+                              .trap_number = 0xFFFF,
+                              .producer_type = 0xFF'FFFF};
+  ASSERT_EQ(h3.ask(MadMethod::Set, SaAttribute::InformInfo, info).status, 0);
+  ASSERT_TRUE(fabric.plane.set_link(fabric.port("h8", 1), false, fabric.now).has_value());
+  fabric.settle();
+  bool has_link_state = false;
+  bool has_gone = false;
+  const Gid h8{kDefaultGidPrefix, fabric.builder.port(fabric.port("h8", 1)).guid};
+  for (const wire::SaNotice& notice : h3.reports.heard) {
+    has_link_state |= notice.notice.trap_number == 128;
+    has_gone |= notice.notice.trap_number == 65 &&
+                wire::unpack<wire::GidNoticeDetails>(notice.notice.details).gid == h8;
+  }
+  EXPECT_TRUE(has_link_state);
+  EXPECT_TRUE(has_gone);
+}
+
+}  // namespace
+}  // namespace weft::node
