@@ -9,10 +9,12 @@
 #include <cstdlib>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "daemon/offences.h"
 #include "daemon/request_budget.h"
 #include "node/fabric.h"
+#include "node/port_change.h"
 #include "uabi/messages.h"
 
 namespace weft::daemon {
@@ -25,6 +27,8 @@ void require(bool holds) {
     std::abort();
   }
 }
+
+bool has_changed_ports = false;  // by this input
 
 node::Fabric& fabric() {
   static const auto fabric = *node::Fabric::create(*fabric::generate("star:3"));
@@ -132,8 +136,22 @@ class Desk {
   }
   void apply(Program& program, const uabi::ClearFaults& request) {
     if (!program.process) {
-      static_cast<void>(!fabric().faults().remove(request.number));
+      static_cast<void>(!fabric().faults().remove(request.number, now_));
     }
+  }
+  void apply(Program& program, const uabi::ChangePort& request) {
+    const auto change = node::read_port_change(request.change);
+    require(change || !change.error().reason.empty());
+    const auto ports = fabric().find_ports(request.port);
+    if (!change || !ports || program.process) {
+      return;
+    }
+    for (const fabric::PortIndex port : *ports) {
+      static_cast<void>(!fabric().change_port(port, *change, now_));
+    }
+    const std::vector<std::byte> image = fabric().next_tables();
+    require(fabric::TablesView::open(image).has_value());
+    has_changed_ports = true;
   }
   void apply(Program& program, const auto&) {
     static_cast<void>(offences_.add(program.name, "messages that it may not send"));
@@ -144,6 +162,19 @@ class Desk {
   // Slots rest for a while after their processes are gone.
   static inline Instant now_{Duration::seconds(1)};
 };
+
+/// As the next input finds them.
+void repair_ports() {
+  if (!std::exchange(has_changed_ports, false)) {
+    return;
+  }
+  const auto repair = *node::read_port_change("plug width=all speed=all");
+  for (std::uint32_t i = 0; i < fabric().builder().ports().size(); ++i) {
+    if (fabric().builder().port(fabric::PortIndex{i}).peer != fabric::kNoPort) {
+      require(fabric().change_port(fabric::PortIndex{i}, repair, Instant{}).has_value());
+    }
+  }
+}
 
 }  // namespace
 }  // namespace weft::daemon
@@ -166,7 +197,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     desk.leave(program);
   }
   weft::daemon::require(weft::daemon::fabric().groups().empty());
-  weft::daemon::fabric().faults().remove_all();
+  weft::daemon::fabric().faults().remove_all(weft::Instant{});
+  weft::daemon::repair_ports();
   for (const auto& port : weft::daemon::fabric().builder().ports()) {
     using weft::fabric::PortState;  // whatever was down is up again
     weft::daemon::require(port.peer == weft::fabric::kNoPort || port.state == PortState::Active);

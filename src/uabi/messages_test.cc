@@ -81,7 +81,8 @@ std::vector<Message> one_of_each() {
       UmadOpened{},
       UmadAnswer{13, 0, "the class is another's"},
       UmadMad{header_of_mad(), std::vector<std::byte>(256, std::byte{3})},
-      LongUmadMad{header_of_mad(), 100'000}
+      LongUmadMad{header_of_mad(), 100'000},
+      ChangePort{.port = "s1:3", .change = "width=1x"}
   };
 }
 
