@@ -371,6 +371,37 @@ TEST(SubnetManager, ReadsLanesForSaRecordsOnce) {
   EXPECT_LT(manager.counters().reads - reads, 20U);  // what cannot have changed is not read
 }
 
+/// As SA does: the first thing is a group of everybody.
+struct GroupOfAll final : subnet::SubnetObserver {
+  SubnetManager* manager{};
+  void subnet_changed(const Change& change, Instant now) override {
+    std::vector<subnet::MulticastMember> members;
+    for (const Gid& gid : change.appeared) {
+      const subnet::PortId port = *manager->subnet().find_gid(gid);
+      if (!manager->subnet().node(port.node).is_switch()) {
+        members.push_back({port, subnet::MulticastRole::Full});
+      }
+    }
+    EXPECT_TRUE(manager->set_multicast_members(Lid{0xC000}, members, now).has_value());
+  }
+  void trap_received(const wire::Notice&, Instant) override {}
+  void state_changed(wire::SmState, Instant) override {}
+};
+
+TEST(SubnetManager, GroupsMadeAtOnceDoNotKeepItFromReadingLanes) {
+  ManagedFabric fabric{*fabric::generate("star:3")};
+  GroupOfAll observer;
+  SubnetManager& manager = fabric.add_manager("h1", {}, &observer);
+  observer.manager = &manager;
+  fabric.settle();
+  EXPECT_TRUE(manager.is_settled());
+  const std::vector<std::byte> image = fabric.builder.build(1);
+  const auto view = fabric::TablesView::open(image);
+  EXPECT_THAT(fabric::resolve_multicast(*view, fabric.port("h1", 1), Lid{0xC000}).members,
+              SizeIs(2));
+  EXPECT_THAT(manager.subnet().port(*manager.subnet().find_lid(Lid{2})).sl_to_vl, SizeIs(1));
+}
+
 TEST(SubnetManager, WritesTheLanesThatRoutesNeed) {
   ManagedFabric fabric{*fabric::generate("torus:5x5")};
   SubnetManagerOptions options;

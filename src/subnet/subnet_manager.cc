@@ -117,8 +117,13 @@ void SubnetManager::rest(Instant now) {
   } else if (std::exchange(sweep_wanted_, false)) {
     return begin_sweep(now);
   }
-  if (update_wanted_ && state_ == wire::SmState::Master && setup_) {
+  if (state_ != wire::SmState::Master || !setup_) {
+    return;
+  }
+  if (update_wanted_) {
     begin_update(now);
+  } else if (std::exchange(survey_wanted_, false)) {
+    begin_survey(now);
   }
 }
 
@@ -389,12 +394,10 @@ void SubnetManager::finish_sweep(Instant now) {
                                 [&](const OtherManager& other) { return other.info.guid == guid; });
   });
   work_ = Work::Idle;
+  survey_wanted_ = true;
   tell_changes(now);
   if (work_ == Work::Idle) {
     rest(now);
-  }
-  if (work_ == Work::Idle) {
-    begin_survey(now);
   }
 }
 

@@ -175,6 +175,7 @@ class SubnetManager final : public SubnetControl {
   MulticastGroups groups_;
   std::map<Guid, std::vector<Guid>> guids_to_write_;  // by port GUID
   bool update_wanted_{};
+  bool survey_wanted_{};
   std::string complaint_;
   Discovery::Problems problems_;
 
