@@ -66,7 +66,7 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
   }
   auto counters = std::make_unique<TrafficCounters>();
   auto fabric = node::Fabric::create(
-      options.topology,
+      options.topology, host::now(),
       {.has_subnet_manager = options.has_subnet_manager, .counters = counters.get()});
   if (!fabric) {
     return std::unexpected(fabric.error());

@@ -72,6 +72,7 @@ class Daemon::Impl {
   // --- MADs (daemon_management.cc)
   [[nodiscard]] node::ManagementPlane& management() { return fabric_->management(); }
   void run_management();
+  void settle_management();
   void wait_for_management();
   void publish_soon();
 

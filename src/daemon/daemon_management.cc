@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds kPublishDelay{5};
 
 /// After anybody sent a MAD, and when a timer of the plane is due.
 void Daemon::Impl::run_management() {
-  const bool has_more = management().run(host::now());
+  const bool has_more = fabric_->run_management(host::now());
   flush_open_ports();
   if (management().tables_changed()) {
     publish_soon();
@@ -33,8 +33,18 @@ void Daemon::Impl::run_management() {
   }
 }
 
+/// What was just asked for is in the tables when this returns, unless that takes many MADs: a
+/// program that has joined a group may be sent to at once.
+void Daemon::Impl::settle_management() {
+  constexpr int kTurns = 16;  // policy
+  for (int turn = 0; turn < kTurns && fabric_->run_management(host::now()); ++turn) {
+  }
+  publish();
+  run_management();
+}
+
 void Daemon::Impl::wait_for_management() {
-  const Instant deadline = management().deadline();
+  const Instant deadline = fabric_->management_deadline();
   if (deadline == Instant::never()) {
     management_timer_.cancel();
     return;

@@ -115,25 +115,25 @@ void Daemon::Impl::join_group(Client& client, const uabi::JoinGroup& request) {
     note(client, "multicast groups too many");
     return;
   }
-  const auto changed =
-      fabric_->join_group(*client.process, fabric::PortIndex{request.port}, request.mlid);
+  const auto changed = fabric_->join_group(*client.process, fabric::PortIndex{request.port},
+                                           request.mgid, request.mlid, host::now());
   if (!changed && changed.error().code == ErrorCode::InvalidArgument) {
     note(client, "requests for groups or ports that it cannot have");
   }
   if (changed && *changed) {
     ++client.groups;
-    publish();
+    settle_management();
     tell_members(request.mlid);
   }
 }
 
 void Daemon::Impl::leave_group(Client& client, const uabi::LeaveGroup& request) {
   client.spend(kGroupCost);
-  const auto changed =
-      fabric_->leave_group(*client.process, fabric::PortIndex{request.port}, request.mlid);
+  const auto changed = fabric_->leave_group(*client.process, fabric::PortIndex{request.port},
+                                            request.mgid, request.mlid, host::now());
   if (changed && *changed) {
     --client.groups;
-    publish();
+    settle_management();
     tell_members(request.mlid);
   }
 }
@@ -174,6 +174,7 @@ void Daemon::Impl::tell_members(Lid mlid) {
 
 /// A new generation of the tables, for everybody.
 void Daemon::Impl::publish() {
+  static_cast<void>(management().tables_changed());
   std::vector<std::byte> image = fabric_->next_tables();
   auto file = host::publish_memory("weft-tables", image);
   auto view = fabric::TablesView::open(image);

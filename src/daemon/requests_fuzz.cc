@@ -31,7 +31,7 @@ void require(bool holds) {
 bool has_changed_ports = false;  // by this input
 
 node::Fabric& fabric() {
-  static const auto fabric = *node::Fabric::create(*fabric::generate("star:3"));
+  static const auto fabric = *node::Fabric::create(*fabric::generate("star:3"), Instant{});
   return *fabric;
 }
 
@@ -93,16 +93,16 @@ class Desk {
   }
   void apply(Program& program, const uabi::JoinGroup& request) {
     if (program.process) {
-      const auto joined =
-          fabric().join_group(*program.process, fabric::PortIndex{request.port}, request.mlid);
+      const auto joined = fabric().join_group(*program.process, fabric::PortIndex{request.port},
+                                              request.mgid, request.mlid, now_);
       const auto members = fabric().members(request.mlid);
       require(!joined || std::ranges::find(members, *program.process) != members.end());
     }
   }
   void apply(Program& program, const uabi::LeaveGroup& request) {
     if (program.process) {
-      static_cast<void>(
-          !fabric().leave_group(*program.process, fabric::PortIndex{request.port}, request.mlid));
+      static_cast<void>(!fabric().leave_group(*program.process, fabric::PortIndex{request.port},
+                                              request.mgid, request.mlid, now_));
     }
   }
   void apply(Program& program, const uabi::PeerMisbehaves& report) {

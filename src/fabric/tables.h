@@ -40,6 +40,9 @@ inline constexpr HcaIndex kNoHca{kNoIndex};
 /// Entry of a linear forwarding table that drops the packet (IBTA vol 1 §14.2.5.11).
 inline constexpr PortNumber kNoRoute{0xFF};
 
+/// The IPoIB broadcast group's of the default partition, which every HCA port is a member of.
+inline constexpr Lid kBroadcastMlid{0xC000};
+
 /// PortInfo PortState (IBTA vol 1 §14.2.5.6).
 enum class PortState : std::uint8_t { Down = 1, Initialize = 2, Armed = 3, Active = 4 };
 

@@ -32,8 +32,8 @@ TEST(TablesBuilder, OfTheSameStateAreTheSameBytes) {
   const auto topology = generate_fat_tree(4, 2);
   TablesBuilder one{*topology};
   TablesBuilder other{*topology};
-  ASSERT_TRUE(StandInSubnetManager{one}.bring_up());
-  ASSERT_TRUE(StandInSubnetManager{other}.bring_up());
+  ASSERT_TRUE(testing::TestRoutes{one}.bring_up());
+  ASSERT_TRUE(testing::TestRoutes{other}.bring_up());
   EXPECT_EQ(one.build(7), other.build(7));
   EXPECT_NE(one.build(7), one.build(8));
 }

@@ -9,8 +9,8 @@
 #include "fabric/counters.h"
 #include "fabric/faults.h"
 #include "fabric/path.h"
-#include "fabric/standin_subnet_manager.h"
 #include "fabric/tables.h"
+#include "fabric/testing/test_routes.h"
 #include "fabric/topology.h"
 
 namespace weft::fabric {
@@ -44,7 +44,7 @@ void use_tables(const TablesView& view) {
 const std::vector<std::byte>& good_tables() {
   static const std::vector<std::byte> tables = [] {
     TablesBuilder builder{generate_fat_tree(4, 2).value()};
-    (void)StandInSubnetManager{builder}.bring_up();
+    (void)testing::TestRoutes{builder}.bring_up();
     std::vector<FaultRecord> faults = records_of(*read_fault("drop p=0.5"), 0, {});
     faults.push_back(faults.front());
     faults.back().egress = PortIndex{3};

@@ -150,7 +150,7 @@ TEST(Tables, OfElevenThousandHostsAreSmall) {
   const auto topology = generate_fat_tree(36, 3);
   ASSERT_EQ(topology->hosts.size(), 11'664U);
   TablesBuilder builder{*topology};
-  StandInSubnetManager manager{builder};
+  testing::TestRoutes manager{builder};
   ASSERT_TRUE(manager.bring_up());
   const std::vector<std::byte> image = builder.build(1);
   EXPECT_LT(image.size(), 40'000'000U);

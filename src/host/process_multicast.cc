@@ -27,7 +27,7 @@ Result<void> Process::attach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid
   const auto port = impl_->port_index_of(carrier);
   if (port && !is_member) {  // attaching twice changes nothing (R-RVT-21)
     carrier.memberships.push_back({.mgid = mgid, .mlid = mlid, .port = *port});
-    impl_->post(uabi::JoinGroup{.port = port->value(), .mlid = mlid});
+    impl_->post(uabi::JoinGroup{.port = port->value(), .mlid = mlid, .mgid = mgid});
   }
   return {};
 }
@@ -41,7 +41,7 @@ Result<void> Process::detach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid
   std::erase_if(carrier.memberships, [&](const Membership& known) {
     const bool ends = known.mgid == mgid && known.mlid == mlid;
     if (ends) {
-      impl_->post(uabi::LeaveGroup{.port = known.port.value(), .mlid = mlid});
+      impl_->post(uabi::LeaveGroup{.port = known.port.value(), .mlid = mlid, .mgid = mgid});
     }
     return ends;
   });
@@ -53,8 +53,10 @@ void Process::Impl::move_memberships(QpCarrier& carrier) {
   const std::lock_guard guard{qps_lock};
   for (Membership& membership : carrier.memberships) {
     if (const auto port = port_index_of(carrier); port && *port != membership.port) {
-      post(uabi::JoinGroup{.port = port->value(), .mlid = membership.mlid});
-      post(uabi::LeaveGroup{.port = membership.port.value(), .mlid = membership.mlid});
+      post(
+          uabi::JoinGroup{.port = port->value(), .mlid = membership.mlid, .mgid = membership.mgid});
+      post(uabi::LeaveGroup{
+          .port = membership.port.value(), .mlid = membership.mlid, .mgid = membership.mgid});
       membership.port = *port;
     }
   }

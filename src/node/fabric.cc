@@ -5,28 +5,143 @@
 #include <utility>
 
 namespace weft::node {
+namespace {
+
+constexpr std::uint32_t kEndOfUnicast = 0xC000;  // IBTA vol 1 §4.1.3
+
+/// Ports that cables and switches join.
+struct Island {
+  fabric::PortIndex first{fabric::kNoPort};  // of HCAs
+  std::uint32_t lids{};                      // that its ports need at most
+};
+
+void visit_island(const fabric::TablesBuilder& tables, fabric::PortIndex start,
+                  std::vector<bool>& seen, Island& island) {
+  std::vector<fabric::PortIndex> found{start};
+  seen[start.value()] = true;
+  const auto visit = [&](fabric::PortIndex port) {
+    if (!seen[port.value()]) {
+      seen[port.value()] = true;
+      found.push_back(port);
+    }
+  };
+  while (!found.empty()) {
+    const fabric::PortRecord& port = tables.port(found.back());
+    found.pop_back();
+    if (port.peer != fabric::kNoPort) {
+      visit(port.peer);
+    }
+    if (!port.is_switch_port()) {
+      island.lids += port.lmc == 0 ? 1U : 2U << port.lmc;  // with what aligning may cost
+      continue;
+    }
+    island.lids += port.number == PortNumber{} ? 1U : 0U;
+    const fabric::NodeRecord& node = tables.node(port.node);
+    for (std::uint32_t i = 0; i < node.port_count; ++i) {
+      visit(fabric::PortIndex{node.first_port.value() + i});
+    }
+  }
+}
+
+/// Those with HCAs, in the order of their first ports.
+[[nodiscard]] std::vector<Island> find_islands(const fabric::TablesBuilder& tables) {
+  std::vector<Island> islands;
+  std::vector<bool> seen(tables.ports().size());
+  for (std::uint32_t i = 0; i < tables.ports().size(); ++i) {
+    const fabric::PortRecord& port = tables.ports()[i];
+    if (!seen[i] && !port.is_switch_port() && port.peer != fabric::kNoPort) {
+      islands.push_back({.first = fabric::PortIndex{i}});
+      visit_island(tables, islands.back().first, seen, islands.back());
+    }
+  }
+  return islands;
+}
+
+}  // namespace
 
 Fabric::Fabric(const fabric::Topology& topology, const FabricOptions& options)
     : topology_(topology),
       builder_(topology_),
       management_(builder_, {.time_scale = topology_.time_scale, .counters = options.counters}),
-      has_subnet_manager_(options.has_subnet_manager),
-      subnet_manager_(builder_),
+      joins_(builder_, management_),
       faults_(builder_,
               [this](fabric::PortIndex link, bool, Instant now) { update_link(link, now); }) {}
 
-Result<std::unique_ptr<Fabric>> Fabric::create(const fabric::Topology& topology,
+Result<std::unique_ptr<Fabric>> Fabric::create(const fabric::Topology& topology, Instant now,
                                                const FabricOptions& options) {
   std::unique_ptr<Fabric> fabric{
       new Fabric{topology, options}
   };
-  if (!options.has_subnet_manager) {
-    return fabric;
-  }
-  if (auto up = fabric->subnet_manager_.bring_up(); !up) {
-    return std::unexpected(up.error());
+  if (options.has_subnet_manager) {
+    if (auto up = fabric->bring_up(now); !up) {
+      return std::unexpected(up.error());
+    }
   }
   return fabric;
+}
+
+/// A subnet manager for each part of the fabric that no cable joins to another, at its first HCA
+/// port; parts share no LID, so that counters and captures name one port by one. SMAs answer at
+/// once: no time passes.
+Result<void> Fabric::bring_up(Instant now) {
+  subnet::SubnetManagerOptions options;
+  options.subnet_prefix = topology_.subnet_prefix;
+  for (const fabric::PortRecord& port : builder_.ports()) {
+    if (port.lmc != 0) {
+      options.lmc_of_port[port.guid] = port.lmc;
+    }
+  }
+  for (const Island& island : find_islands(builder_)) {
+    if (options.first_lid.value() + island.lids > kEndOfUnicast) {
+      return fail(ErrorCode::OutOfMemory,
+                  "the fabric has more ports than the {} unicast LIDs of a subnet; lower LMCs or "
+                  "fewer nodes would fit",
+                  kEndOfUnicast - 1);
+    }
+    auto services = std::make_unique<SubnetServices>(management_.port(island.first), options);
+    if (auto started = services->start(now); !started) {
+      return started;
+    }
+    management_.agents().set_is_sm(island.first, true, now);
+    managers_.push_back({.port = island.first, .services = std::move(services)});
+    options.first_lid = Lid{options.first_lid.value() + island.lids};
+  }
+  while (run_management(now)) {
+  }
+  return {};
+}
+
+bool Fabric::run_management(Instant now) {
+  for (Manager& manager : managers_) {
+    tell_of_own_link(manager, now);
+    if (manager.services->deadline() <= now) {
+      manager.services->handle_timeout(now);
+      management_.wake(manager.port);
+    }
+  }
+  const bool has_more = management_.run(now);
+  return joins_.refresh(now) || has_more ||
+         std::ranges::any_of(managers_, [now](const Manager& manager) {
+           return manager.services->deadline() <= now;
+         });
+}
+
+/// A switch tells the subnet manager of its links (trap 128), an HCA does not: of the manager's own
+/// link, its host does.
+void Fabric::tell_of_own_link(Manager& manager, Instant now) {
+  const bool is_down = builder_.port(manager.port).state == fabric::PortState::Down;
+  if (std::exchange(manager.link_is_down, is_down) && !is_down) {
+    manager.services->manager().request_sweep(now);
+    management_.wake(manager.port);
+  }
+}
+
+Instant Fabric::management_deadline() const {
+  Instant deadline = management_.deadline();
+  for (const Manager& manager : managers_) {
+    deadline = std::min(deadline, manager.services->deadline());
+  }
+  return deadline;
 }
 
 Result<ProcessId> Fabric::attach(std::string_view host, Instant now) {
@@ -58,23 +173,15 @@ Departure Fabric::detach(ProcessId process, Instant now) {
   processes_.erase(found);
   slots_.at(process.host).release(process.slot, now);
   for (auto& [mlid, memberships] : groups_) {
-    std::set<fabric::PortIndex> ports;
-    std::erase_if(memberships, [&](const auto& entry) {
-      if (entry.first.process == process) {
-        ports.insert(entry.first.port);
-        return true;
+    const std::size_t left = std::erase_if(memberships, [&](const auto& entry) {
+      if (entry.first.process != process) {
+        return false;
       }
-      return false;
+      end_membership(entry.first, mlid, now);
+      return true;
     });
-    if (!ports.empty()) {
+    if (left != 0) {
       departure.groups.push_back(mlid);
-    }
-    for (const fabric::PortIndex port : ports) {
-      const bool others = std::ranges::any_of(
-          memberships, [&](const auto& entry) { return entry.first.port == port; });
-      if (!others && mlid != fabric::kBroadcastMlid) {
-        static_cast<void>(subnet_manager_.leave(mlid, port));
-      }
     }
   }
   std::erase_if(groups_, [](const auto& group) { return group.second.empty(); });
@@ -99,41 +206,41 @@ Result<void> Fabric::check_group(ProcessId process, fabric::PortIndex port, Lid 
   return {};
 }
 
-Result<bool> Fabric::join_group(ProcessId process, fabric::PortIndex port, Lid mlid) {
+Result<bool> Fabric::join_group(ProcessId process, fabric::PortIndex port, const Gid& mgid,
+                                Lid mlid, Instant now) {
   if (auto checked = check_group(process, port, mlid); !checked) {
     return std::unexpected(checked.error());
   }
-  auto& memberships = groups_[mlid];
-  const bool is_new = ++memberships[{process, port}] == 1;
-  if (is_new && mlid != fabric::kBroadcastMlid) {
-    if (auto joined = subnet_manager_.join(mlid, port); !joined) {
-      memberships.erase({process, port});
-      return std::unexpected(joined.error());
-    }
+  const bool is_new = ++groups_[mlid][{process, port, mgid}] == 1;
+  if (is_new && mlid != fabric::kBroadcastMlid) {  // of that one, every port is a member
+    joins_.join(port, mgid, mlid, now);
   }
   return is_new;
 }
 
-Result<bool> Fabric::leave_group(ProcessId process, fabric::PortIndex port, Lid mlid) {
+Result<bool> Fabric::leave_group(ProcessId process, fabric::PortIndex port, const Gid& mgid,
+                                 Lid mlid, Instant now) {
   const auto group = groups_.find(mlid);
   const auto membership = group == groups_.end() ? decltype(group->second.begin()){}
-                                                 : group->second.find({process, port});
+                                                 : group->second.find({process, port, mgid});
   if (group == groups_.end() || membership == group->second.end()) {
     return fail(ErrorCode::NotFound, "not a member of group {}", mlid.value());
   }
   if (--membership->second != 0) {
     return false;
   }
+  end_membership(membership->first, mlid, now);
   group->second.erase(membership);
-  const bool others = std::ranges::any_of(
-      group->second, [&](const auto& entry) { return entry.first.port == port; });
-  if (!others && mlid != fabric::kBroadcastMlid) {
-    static_cast<void>(subnet_manager_.leave(mlid, port));
-  }
   if (group->second.empty()) {
     groups_.erase(group);
   }
   return true;
+}
+
+void Fabric::end_membership(const Membership& membership, Lid mlid, Instant now) {
+  if (mlid != fabric::kBroadcastMlid) {
+    joins_.leave(membership.port, membership.mgid, now);
+  }
 }
 
 std::vector<ProcessId> Fabric::members(Lid mlid) const {
@@ -182,17 +289,6 @@ Result<std::uint32_t> Fabric::add_fault(const fabric::FaultDescription& fault, I
 void Fabric::update_link(fabric::PortIndex link, Instant now) {
   const bool is_plugged = !unplugged_.contains(link) && !faults_.takes_down(link);
   management_.agents().set_plugged(link, is_plugged, now);
-  activate(link);
-}
-
-/// What the stand-in does for a link that was trained again.
-void Fabric::activate(fabric::PortIndex link) {
-  const fabric::PortIndex peer = builder_.port(link).peer;
-  if (has_subnet_manager_ && peer != fabric::kNoPort &&
-      builder_.port(link).state == fabric::PortState::Initialize &&
-      builder_.port(peer).state == fabric::PortState::Initialize) {
-    builder_.set_link_state(link, fabric::PortState::Active);
-  }
 }
 
 Result<void> Fabric::change_port(fabric::PortIndex port, const PortChange& change, Instant now) {
@@ -215,14 +311,7 @@ Result<void> Fabric::change_port(fabric::PortIndex port, const PortChange& chang
       (physical == wire::PhysicalState::Disabled || physical == wire::PhysicalState::Sleep)) {
     settings.physical = wire::PhysicalState::Polling;
   }
-  if (auto set = management_.configure(port, settings, now); !set) {
-    return set;
-  }
-  activate(link);
-  if (has_subnet_manager_) {
-    subnet_manager_.reroute();
-  }
-  return {};
+  return management_.configure(port, settings, now);
 }
 
 void Fabric::tap(fabric::PortIndex port) {

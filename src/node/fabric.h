@@ -15,13 +15,14 @@
 #include "base/identifiers.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "fabric/standin_subnet_manager.h"
 #include "fabric/tables.h"
 #include "fabric/topology.h"
 #include "node/fault_rules.h"
 #include "node/management_plane.h"
+#include "node/multicast_joins.h"
 #include "node/port_change.h"
 #include "node/process_slots.h"
+#include "node/subnet_services.h"
 
 namespace weft::node {
 
@@ -45,13 +46,17 @@ struct FabricOptions {
 
 class Fabric {
  public:
-  /// Brings the whole fabric up, as far as it has a subnet manager. `topology` must be valid.
+  /// Brings the whole fabric up, if it has a subnet manager of its own. `topology` must be valid.
   [[nodiscard]] static Result<std::unique_ptr<Fabric>> create(const fabric::Topology& topology,
+                                                              Instant now,
                                                               const FabricOptions& options = {});
 
   [[nodiscard]] const fabric::TablesBuilder& builder() const { return builder_; }
 
   [[nodiscard]] ManagementPlane& management() { return management_; }
+  /// Moves MADs until all is quiet or a turn is over; true: there is more to do at once.
+  bool run_management(Instant now);
+  [[nodiscard]] Instant management_deadline() const;
 
   /// The image of the next generation.
   [[nodiscard]] std::vector<std::byte> next_tables() { return builder_.build(++generation_); }
@@ -66,8 +71,10 @@ class Fabric {
 
   /// A QP of `process` joined or left a group on a port of its host. True: the processes of the
   /// group changed.
-  [[nodiscard]] Result<bool> join_group(ProcessId process, fabric::PortIndex port, Lid mlid);
-  [[nodiscard]] Result<bool> leave_group(ProcessId process, fabric::PortIndex port, Lid mlid);
+  [[nodiscard]] Result<bool> join_group(ProcessId process, fabric::PortIndex port, const Gid& mgid,
+                                        Lid mlid, Instant now);
+  [[nodiscard]] Result<bool> leave_group(ProcessId process, fabric::PortIndex port, const Gid& mgid,
+                                         Lid mlid, Instant now);
   [[nodiscard]] std::vector<ProcessId> members(Lid mlid) const;
   [[nodiscard]] std::vector<Lid> groups() const;
 
@@ -87,22 +94,31 @@ class Fabric {
   void untap(fabric::PortIndex port);
 
  private:
-  Fabric(const fabric::Topology& topology, const FabricOptions& options);
-  void update_link(fabric::PortIndex link, Instant now);
-  void activate(fabric::PortIndex link);
-  [[nodiscard]] Result<void> check_group(ProcessId process, fabric::PortIndex port, Lid mlid) const;
-
   struct Membership {
     ProcessId process;
     fabric::PortIndex port;
+    Gid mgid;
     auto operator<=>(const Membership&) const = default;
   };
+  /// A subnet manager of the fabric's own.
+  struct Manager {
+    fabric::PortIndex port;
+    std::unique_ptr<SubnetServices> services;
+    bool link_is_down{};
+  };
+
+  Fabric(const fabric::Topology& topology, const FabricOptions& options);
+  void update_link(fabric::PortIndex link, Instant now);
+  [[nodiscard]] Result<void> bring_up(Instant now);
+  void tell_of_own_link(Manager& manager, Instant now);
+  void end_membership(const Membership& membership, Lid mlid, Instant now);
+  [[nodiscard]] Result<void> check_group(ProcessId process, fabric::PortIndex port, Lid mlid) const;
 
   fabric::Topology topology_;
   fabric::TablesBuilder builder_;
   ManagementPlane management_;
-  bool has_subnet_manager_;
-  fabric::StandInSubnetManager subnet_manager_;
+  MulticastJoins joins_;
+  std::vector<Manager> managers_;  // one for each part that no cable joins to another
   std::uint64_t generation_{};
   std::map<fabric::NodeIndex, ProcessSlots> slots_;
   std::map<ProcessId, std::set<ProcessId>> processes_;         // and those they are joined to

@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 
 std::unique_ptr<Fabric> make(std::string_view kind) {
-  auto fabric = Fabric::create(*fabric::generate(kind));
+  auto fabric = Fabric::create(*fabric::generate(kind), Instant{});
   EXPECT_TRUE(fabric);
   return std::move(*fabric);
 }
@@ -48,13 +48,15 @@ TEST(Fabric, CountsMembersOfGroupsAndForgetsThoseOfTheDead) {
   const auto port_a = fabric->find_ports("h1:1")->front();
   const auto port_b = fabric->find_ports("h2:1")->front();
   constexpr Lid kGroup{0xC005};
-  EXPECT_TRUE(*fabric->join_group(a, port_a, kGroup));
-  EXPECT_FALSE(*fabric->join_group(a, port_a, kGroup)) << "a second QP of the same process";
-  EXPECT_TRUE(*fabric->join_group(b, port_b, kGroup));
-  EXPECT_FALSE(fabric->join_group(a, port_b, kGroup)) << "another host's port";
+  constexpr Gid kMgid{0xFF0E'0000'0000'0000, Guid{5}};
+  EXPECT_TRUE(*fabric->join_group(a, port_a, kMgid, kGroup, Instant{}));
+  EXPECT_FALSE(*fabric->join_group(a, port_a, kMgid, kGroup, Instant{}))
+      << "a second QP of the same process";
+  EXPECT_TRUE(*fabric->join_group(b, port_b, kMgid, kGroup, Instant{}));
+  EXPECT_FALSE(fabric->join_group(a, port_b, kMgid, kGroup, Instant{})) << "another host's port";
   EXPECT_THAT(fabric->members(kGroup), ElementsAre(a, b));
-  EXPECT_FALSE(*fabric->leave_group(a, port_a, kGroup));
-  EXPECT_TRUE(*fabric->leave_group(a, port_a, kGroup));
+  EXPECT_FALSE(*fabric->leave_group(a, port_a, kMgid, kGroup, Instant{}));
+  EXPECT_TRUE(*fabric->leave_group(a, port_a, kMgid, kGroup, Instant{}));
   EXPECT_THAT(fabric->members(kGroup), ElementsAre(b));
   EXPECT_THAT(fabric->detach(b, Instant{}).groups, ElementsAre(kGroup));
   EXPECT_TRUE(fabric->groups().empty());

@@ -6,6 +6,7 @@
 #include "fabric/faults.h"
 #include "fabric/topology.h"
 #include "node/fabric.h"
+#include "node/testing/settle.h"
 
 namespace weft::node {
 namespace {
@@ -27,14 +28,18 @@ class FaultsOfAFabric : public ::testing::Test {
   }
   fabric::PortIndex port(std::string_view name) { return fabric_->find_ports(name)->front(); }
   fabric::PortState state(std::string_view name) {
+    testing::settle(*fabric_, settled_);
+    settled_ = settled_ + Duration::seconds(2);
     return fabric_->builder().port(port(name)).state;
   }
   static Instant at(std::int64_t milliseconds) {
     return Instant{Duration::milliseconds(milliseconds)};
   }
 
-  std::unique_ptr<Fabric> fabric_ = std::move(*Fabric::create(*fabric::generate_star(3)));
+  std::unique_ptr<Fabric> fabric_ =
+      std::move(*Fabric::create(*fabric::generate_star(3), Instant{}));
   std::vector<std::byte> image_;
+  Instant settled_{at(10'000)};  // the subnet manager's time, behind that of all rules
 };
 
 TEST_F(FaultsOfAFabric, AreOnTheDirectionsThatTheyName) {

@@ -5,6 +5,7 @@
 
 #include "fabric/topology.h"
 #include "node/fabric.h"
+#include "node/testing/settle.h"
 
 namespace weft::node {
 namespace {
@@ -37,16 +38,24 @@ TEST(PortChange, SaysWhichWordsThereAre) {
 class ChangedPorts : public ::testing::Test {
  protected:
   void make(bool has_subnet_manager) {
-    fabric_ = std::move(*Fabric::create(*fabric::generate_fat_tree(4, 2),
+    fabric_ = std::move(*Fabric::create(*fabric::generate_fat_tree(4, 2), Instant{},
                                         {.has_subnet_manager = has_subnet_manager}));
   }
   Result<void> change(std::string_view name, std::string_view words) {
-    return fabric_->change_port(port(name), *read_port_change(words), Instant{});
+    const auto changed = fabric_->change_port(port(name), *read_port_change(words), now_);
+    settle();
+    return changed;
   }
   fabric::PortIndex port(std::string_view name) { return fabric_->find_ports(name)->front(); }
   PortState state(std::string_view name) { return fabric_->builder().port(port(name)).state; }
 
+  void settle() {
+    testing::settle(*fabric_, now_);
+    now_ = now_ + Duration::seconds(2);
+  }
+
   std::unique_ptr<Fabric> fabric_;
+  Instant now_{};
 };
 
 TEST_F(ChangedPorts, TakeRoutesWithThem) {
@@ -90,7 +99,8 @@ TEST_F(ChangedPorts, StayDownAsLongAsAFaultOrAPulledCableSaysSo) {
   const auto fault = fabric_->add_fault(*fabric::read_fault("down link=h1:1"), Instant{});
   ASSERT_TRUE(fault);
   ASSERT_TRUE(change("h1:1", "unplug"));
-  ASSERT_TRUE(fabric_->faults().remove(*fault, Instant{}));
+  ASSERT_TRUE(fabric_->faults().remove(*fault, now_));
+  settle();
   EXPECT_EQ(state("h1:1"), PortState::Down);
   ASSERT_TRUE(change("s1:1", "plug"));  // the other end of the same cable
   EXPECT_EQ(state("h1:1"), PortState::Active);

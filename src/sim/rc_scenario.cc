@@ -36,7 +36,7 @@ class World {
       : scenario_(scenario),
         random_(scenario.seed * 3 + 1),
         network_(scenario.seed * 5 + 2, scenario.faults) {
-    fabric_ = std::move(*node::Fabric::create(*fabric::generate_star(scenario.hosts)));
+    fabric_ = std::move(*node::Fabric::create(*fabric::generate_star(scenario.hosts), Instant{}));
     for (std::uint32_t i = 0; i < scenario.processes; ++i) {
       attach(i % scenario.hosts);
     }

@@ -116,7 +116,8 @@ class Assignment {
     const std::uint32_t count = 1U << lmc;
     for (const bool spares_absent : {true, false}) {
       std::uint32_t& lid = next_[spares_absent ? 0 : 1].at(lmc);
-      for (lid = std::max(lid, count); lid + count <= kEndOfUnicast; lid += count) {
+      const std::uint32_t first = (options_.first_lid.value() + count - 1) / count * count;
+      for (lid = std::max(lid, first); lid + count <= kEndOfUnicast; lid += count) {
         bool is_good = is_free(Lid{lid}, count);
         for (std::uint32_t i = 0; is_good && spares_absent && i < count; ++i) {
           is_good = !absent_[lid + i];

@@ -32,6 +32,7 @@ struct SubnetManagerOptions {
   std::uint16_t mkey_lease_period{};  // seconds; 0: for ever
   std::uint8_t mkey_protect_bits{1};  // when there is an M_Key
   std::uint64_t subnet_prefix{kDefaultGidPrefix};
+  Lid first_lid{1};                            // ports that have none yet get it, or one above
   std::uint8_t lmc{};                          // of HCA ports
   std::map<Guid, std::uint8_t> lmc_of_port{};  // of those that want another
   std::vector<RoutingEngine> engines{RoutingEngine::FatTree, RoutingEngine::MinHop};  // by choice

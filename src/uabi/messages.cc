@@ -16,8 +16,8 @@ namespace {
 // archive; Writer and Reader are the two archives.
 void describe(Hello& m, auto& archive) { archive(m.version, m.host); }
 void describe(OpenLane& m, auto& archive) { archive(m.peer); }
-void describe(JoinGroup& m, auto& archive) { archive(m.port, m.mlid); }
-void describe(LeaveGroup& m, auto& archive) { archive(m.port, m.mlid); }
+void describe(JoinGroup& m, auto& archive) { archive(m.port, m.mlid, m.mgid); }
+void describe(LeaveGroup& m, auto& archive) { archive(m.port, m.mlid, m.mgid); }
 void describe(TapReady& m, auto& archive) { archive(m.capture); }
 void describe(PeerMisbehaves& m, auto& archive) { archive(m.peer, m.what, m.count); }
 void describe(Welcome& m, auto& archive) { archive(m.version, m.self, m.time_scale); }

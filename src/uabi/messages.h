@@ -26,7 +26,7 @@
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 6;
+inline constexpr std::uint32_t kVersion = 7;
 
 /// All policy, not from any specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
@@ -59,10 +59,12 @@ struct OpenLane {
 struct JoinGroup {
   std::uint32_t port{};
   Lid mlid;
+  Gid mgid;
 };
 struct LeaveGroup {
   std::uint32_t port{};
   Lid mlid;
+  Gid mgid;
 };
 
 /// The program shows what it sends to this capture from now on.

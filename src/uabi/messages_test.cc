@@ -48,8 +48,8 @@ std::vector<Message> one_of_each() {
   return {
       Hello{.host = "h1"},
       OpenLane{{7, 3}},
-      JoinGroup{4, Lid{0xC001}},
-      LeaveGroup{4, Lid{0xC001}},
+      JoinGroup{4, Lid{0xC001}, Gid{0xFF0E'0000'0000'0000, Guid{5}}},
+      LeaveGroup{4, Lid{0xC001}, Gid{0xFF0E'0000'0000'0000, Guid{5}}},
       TapReady{9},
       PeerMisbehaves{{1, 3}, Misbehaviour::ForgedSource, 4'096},
       Welcome{.self = {1, 2}, .time_scale = TimeScale{100'000}},

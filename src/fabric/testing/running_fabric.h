@@ -1,6 +1,6 @@
 #pragma once
 
-// What several tests of this room need: a fabric brought up by the stand-in, with its image.
+// What several tests of this room need: a fabric with LIDs and routes, and its image.
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "fabric/path.h"
-#include "fabric/standin_subnet_manager.h"
 #include "fabric/tables.h"
+#include "fabric/testing/test_routes.h"
 #include "fabric/topology.h"
 
 namespace weft::fabric::testing {
@@ -57,7 +57,7 @@ class RunningFabric {
   }
 
   TablesBuilder builder;
-  StandInSubnetManager manager;
+  TestRoutes manager;
 
  private:
   std::uint64_t generation_{};

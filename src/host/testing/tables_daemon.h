@@ -16,7 +16,7 @@
 #include "fabric/counters.h"
 #include "fabric/departure_clocks.h"
 #include "fabric/faults.h"
-#include "fabric/standin_subnet_manager.h"
+#include "fabric/testing/test_routes.h"
 #include "host/control_socket.h"
 #include "host/lane.h"
 #include "host/run_directory.h"
@@ -34,7 +34,7 @@ class TablesDaemon {
     run = mkdtemp(pattern);
     std::filesystem::create_directories(fabric_directory(run, "test"));
     listener_ = std::move(*listen_at(control_path(run, "test")));
-    EXPECT_TRUE(fabric::StandInSubnetManager{builder}.bring_up());
+    EXPECT_TRUE(fabric::testing::TestRoutes{builder}.bring_up());
     own_port = builder.node(fabric::NodeIndex{0}).first_port;
     peer_port = builder.node(kPeerNode).first_port;
     page_ = std::move(*create_shared_memory("counters", fabric::CounterPage::bytes_needed()));

@@ -1,29 +1,94 @@
-#include "fabric/standin_subnet_manager.h"
+#pragma once
+
+// LIDs and routes written straight into the tables, as no subnet manager can: for tests and fuzzers
+// of what lies below the management plane. One thread.
 
 #include <algorithm>
 #include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
 #include <utility>
+#include <vector>
 
-namespace weft::fabric {
-namespace {
+#include "base/identifiers.h"
+#include "base/result.h"
+#include "fabric/tables.h"
+
+namespace weft::fabric::testing {
+
+class TestRoutes {
+ public:
+  /// `builder` must outlive it.
+  explicit TestRoutes(TablesBuilder& builder);
+
+  /// Makes every cabled port Active and gives LIDs: hosts first, in their order, then port 0 of
+  /// each switch. It passes for a subnet manager at the first host's first port. Routes are
+  /// shortest paths, spread over equal ones by destination (in a fat tree: by the destination's
+  /// digits, so that each upward port serves as many hosts). LMC alternatives of a port take
+  /// different paths where there are any.
+  [[nodiscard]] Result<void> bring_up();
+
+  /// Routes again after links changed state; LIDs stay.
+  void reroute();
+
+  /// An HCA port joins or leaves a group; a group without members is forgotten. All groups share
+  /// one spanning tree.
+  [[nodiscard]] Result<void> join(Lid mlid, PortIndex port);
+  [[nodiscard]] Result<void> leave(Lid mlid, PortIndex port);
+
+ private:
+  struct Neighbour {
+    PortNumber port;         // of this switch
+    std::uint32_t position;  // of the other switch
+  };
+
+  [[nodiscard]] Result<void> assign_lids();
+  void map_switches();
+  /// Breadth first from what `queue` holds; `distance` is kNoIndex where not known yet.
+  void measure_distances(std::vector<std::uint32_t>& distance,
+                         std::vector<std::uint32_t>& queue) const;
+  void route_unicast();
+  void route_to_switch(std::uint32_t position);
+  void grow_tree();
+  void program_group(Lid mlid);
+  void clear_group(Lid mlid);
+  [[nodiscard]] bool carries_data(const PortRecord& port) const;
+
+  TablesBuilder& builder_;
+  std::vector<NodeIndex> switches_;                 // by position
+  std::vector<std::uint32_t> position_of_node_;     // by node; kNoIndex for hosts
+  std::vector<std::vector<Neighbour>> neighbours_;  // by position
+  std::vector<std::vector<PortIndex>> attached_;    // HCA ports by position
+  std::vector<std::uint32_t> level_;                // hops to the nearest switch with HCAs
+  std::vector<std::uint32_t> ordinal_of_port_;      // of HCA ports, by port
+  std::vector<std::uint32_t> tree_order_;           // positions, parents first
+  std::vector<std::uint32_t> tree_parent_;          // by position; kNoIndex for a root
+  std::vector<PortNumber> tree_port_to_parent_;     // by position
+  std::vector<PortNumber> tree_port_from_parent_;   // by position
+  std::map<Lid, std::set<PortIndex>> groups_;
+};
+
+namespace test_routes {
 
 /// How many groups the forwarding tables of a switch hold (MulticastFDBCap); policy.
-constexpr std::uint32_t kGroupsPerSwitch = 1024;
-constexpr std::uint32_t kEndOfUnicast = 0xC000;  // IBTA vol 1 §4.1.3
-constexpr std::uint32_t kFar = kNoIndex;
+inline constexpr std::uint32_t kGroupsPerSwitch = 1024;
+inline constexpr std::uint32_t kEndOfUnicast = 0xC000;  // IBTA vol 1 §4.1.3
+inline constexpr std::uint32_t kFar = kNoIndex;
 
 /// The digit of `ordinal` that a switch `level` steps above the leaves chooses its port by: leaves
 /// take the lowest, so that the switches above see all values of the next one.
-std::size_t choice(std::uint64_t ordinal, std::uint32_t level, std::size_t candidates) {
+inline std::size_t choice(std::uint64_t ordinal, std::uint32_t level, std::size_t candidates) {
   for (std::uint32_t i = 0; i < level && ordinal != 0; ++i) {
     ordinal /= candidates;
   }
   return ordinal % candidates;
 }
 
-}  // namespace
+}  // namespace test_routes
 
-StandInSubnetManager::StandInSubnetManager(TablesBuilder& builder)
+inline TestRoutes::TestRoutes(TablesBuilder& builder)
     : builder_(builder), position_of_node_(builder.nodes().size(), kNoIndex) {
   for (std::size_t i = 0; i < builder.nodes().size(); ++i) {
     if (builder.nodes()[i].kind == NodeKind::Switch) {
@@ -33,7 +98,7 @@ StandInSubnetManager::StandInSubnetManager(TablesBuilder& builder)
   }
 }
 
-Result<void> StandInSubnetManager::bring_up() {
+inline Result<void> TestRoutes::bring_up() {
   if (auto assigned = assign_lids(); !assigned) {
     return assigned;
   }
@@ -56,7 +121,7 @@ Result<void> StandInSubnetManager::bring_up() {
   return {};
 }
 
-Result<void> StandInSubnetManager::assign_lids() {
+inline Result<void> TestRoutes::assign_lids() {
   std::uint32_t next = 1;
   for (const bool for_switches : {false, true}) {
     for (std::size_t i = 0; i < builder_.ports().size(); ++i) {
@@ -69,11 +134,11 @@ Result<void> StandInSubnetManager::assign_lids() {
       }
       const std::uint32_t count = 1U << port.lmc;
       const std::uint32_t lid = (next + count - 1) / count * count;
-      if (lid + count > kEndOfUnicast) {
+      if (lid + count > test_routes::kEndOfUnicast) {
         return fail(ErrorCode::OutOfMemory,
                     "the fabric has more ports than the {} unicast LIDs of a subnet; lower LMCs or "
                     "fewer nodes would fit",
-                    kEndOfUnicast - 1);
+                    test_routes::kEndOfUnicast - 1);
       }
       builder_.set_lid(index, Lid{lid}, port.lmc);
       next = lid + count;
@@ -82,7 +147,7 @@ Result<void> StandInSubnetManager::assign_lids() {
   return {};
 }
 
-void StandInSubnetManager::reroute() {
+inline void TestRoutes::reroute() {
   map_switches();
   route_unicast();
   grow_tree();
@@ -96,15 +161,15 @@ void StandInSubnetManager::reroute() {
   }
 }
 
-bool StandInSubnetManager::carries_data(const PortRecord& port) const {
+inline bool TestRoutes::carries_data(const PortRecord& port) const {
   return port.peer != kNoPort && port.state == PortState::Active &&
          builder_.port(port.peer).state == PortState::Active;
 }
 
-void StandInSubnetManager::map_switches() {
+inline void TestRoutes::map_switches() {
   neighbours_.assign(switches_.size(), {});
   attached_.assign(switches_.size(), {});
-  level_.assign(switches_.size(), kFar);
+  level_.assign(switches_.size(), test_routes::kFar);
   ordinal_of_port_.assign(builder_.ports().size(), 0);
   std::uint32_t ordinal = 0;
   for (std::size_t i = 0; i < builder_.ports().size(); ++i) {
@@ -134,11 +199,11 @@ void StandInSubnetManager::map_switches() {
   measure_distances(level_, queue);
 }
 
-void StandInSubnetManager::measure_distances(std::vector<std::uint32_t>& distance,
-                                             std::vector<std::uint32_t>& queue) const {
+inline void TestRoutes::measure_distances(std::vector<std::uint32_t>& distance,
+                                          std::vector<std::uint32_t>& queue) const {
   for (std::size_t next = 0; next < queue.size(); ++next) {
     for (const Neighbour& neighbour : neighbours_[queue[next]]) {
-      if (distance[neighbour.position] == kFar) {
+      if (distance[neighbour.position] == test_routes::kFar) {
         distance[neighbour.position] = distance[queue[next]] + 1;
         queue.push_back(neighbour.position);
       }
@@ -146,7 +211,7 @@ void StandInSubnetManager::measure_distances(std::vector<std::uint32_t>& distanc
   }
 }
 
-void StandInSubnetManager::route_unicast() {
+inline void TestRoutes::route_unicast() {
   for (const NodeIndex node : switches_) {
     builder_.clear_forwarding(node);
   }
@@ -155,7 +220,7 @@ void StandInSubnetManager::route_unicast() {
   }
 }
 
-void StandInSubnetManager::route_to_switch(std::uint32_t position) {
+inline void TestRoutes::route_to_switch(std::uint32_t position) {
   struct Destination {
     Lid lid;
     std::uint64_t ordinal;
@@ -174,7 +239,7 @@ void StandInSubnetManager::route_to_switch(std::uint32_t position) {
     }
   }
 
-  std::vector<std::uint32_t> distance(switches_.size(), kFar);
+  std::vector<std::uint32_t> distance(switches_.size(), test_routes::kFar);
   std::vector<std::uint32_t> queue{position};
   distance[position] = 0;
   measure_distances(distance, queue);
@@ -192,12 +257,12 @@ void StandInSubnetManager::route_to_switch(std::uint32_t position) {
     for (const Destination& destination : destinations) {
       builder_.set_forwarding(
           switches_[from], destination.lid,
-          candidates[choice(destination.ordinal, level_[from], candidates.size())]);
+          candidates[test_routes::choice(destination.ordinal, level_[from], candidates.size())]);
     }
   }
 }
 
-void StandInSubnetManager::grow_tree() {
+inline void TestRoutes::grow_tree() {
   tree_order_.clear();
   tree_parent_.assign(switches_.size(), kNoIndex);
   tree_port_to_parent_.assign(switches_.size(), PortNumber{});
@@ -207,7 +272,7 @@ void StandInSubnetManager::grow_tree() {
     roots[position] = position;
   }
   const auto height = [&](std::uint32_t position) {
-    return level_[position] == kFar ? 0 : level_[position] + 1;
+    return level_[position] == test_routes::kFar ? 0 : level_[position] + 1;
   };
   std::ranges::sort(roots, [&](std::uint32_t a, std::uint32_t b) {
     return std::pair{height(b), a} < std::pair{height(a), b};
@@ -237,7 +302,7 @@ void StandInSubnetManager::grow_tree() {
   }
 }
 
-void StandInSubnetManager::clear_group(Lid mlid) {
+inline void TestRoutes::clear_group(Lid mlid) {
   for (const NodeIndex node : switches_) {
     builder_.clear_multicast(node, mlid);
   }
@@ -245,7 +310,7 @@ void StandInSubnetManager::clear_group(Lid mlid) {
 
 /// Each switch forwards up if members lie outside its branch, and down into each branch that has
 /// some; so whoever is on the tree, member or not, may send.
-void StandInSubnetManager::program_group(Lid mlid) {
+inline void TestRoutes::program_group(Lid mlid) {
   std::vector<std::uint32_t> below(switches_.size());
   for (const PortIndex index : groups_.at(mlid)) {
     const PortRecord& port = builder_.port(index);
@@ -277,10 +342,11 @@ void StandInSubnetManager::program_group(Lid mlid) {
   }
 }
 
-Result<void> StandInSubnetManager::join(Lid mlid, PortIndex port) {
-  if (!mlid.is_multicast() || mlid.value() - kBroadcastMlid.value() >= kGroupsPerSwitch) {
+inline Result<void> TestRoutes::join(Lid mlid, PortIndex port) {
+  if (!mlid.is_multicast() ||
+      mlid.value() - kBroadcastMlid.value() >= test_routes::kGroupsPerSwitch) {
     return fail(ErrorCode::InvalidArgument, "MLID {:#x} is not in {:#x}..{:#x}", mlid.value(),
-                kBroadcastMlid.value(), kBroadcastMlid.value() + kGroupsPerSwitch - 1);
+                kBroadcastMlid.value(), kBroadcastMlid.value() + test_routes::kGroupsPerSwitch - 1);
   }
   if (port.value() >= builder_.ports().size() || builder_.port(port).is_switch_port()) {
     return fail(ErrorCode::InvalidArgument, "port {} is no HCA port of this fabric", port.value());
@@ -291,7 +357,7 @@ Result<void> StandInSubnetManager::join(Lid mlid, PortIndex port) {
   return {};
 }
 
-Result<void> StandInSubnetManager::leave(Lid mlid, PortIndex port) {
+inline Result<void> TestRoutes::leave(Lid mlid, PortIndex port) {
   const auto group = groups_.find(mlid);
   if (group == groups_.end() || group->second.erase(port) == 0) {
     return fail(ErrorCode::NotFound, "port {} is no member of MLID {:#x}", port.value(),
@@ -306,4 +372,4 @@ Result<void> StandInSubnetManager::leave(Lid mlid, PortIndex port) {
   return {};
 }
 
-}  // namespace weft::fabric
+}  // namespace weft::fabric::testing
