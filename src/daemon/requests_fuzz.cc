@@ -7,12 +7,14 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "daemon/offences.h"
 #include "daemon/request_budget.h"
+#include "daemon/umad_channel.h"
 #include "node/fabric.h"
 #include "node/port_change.h"
 #include "uabi/messages.h"
@@ -39,6 +41,7 @@ struct Program {
   std::optional<node::ProcessId> process;
   RequestBudget budget;
   ProgramName name;
+  std::unique_ptr<node::UmadFile> file;  // its open port
 };
 
 class Desk {
@@ -61,6 +64,7 @@ class Desk {
   }
 
   void leave(Program& program) {
+    program.file.reset();
     if (program.process) {
       const node::Departure departure = fabric().detach(*program.process, now_);
       for (const node::ProcessId peer : departure.peers) {
@@ -72,6 +76,7 @@ class Desk {
   }
 
   void pass_time(Duration time) { now_ = now_ + time; }
+  [[nodiscard]] Instant now() const { return now_; }
 
  private:
   void apply(Program& program, const uabi::Hello& hello) {
@@ -139,6 +144,48 @@ class Desk {
       static_cast<void>(!fabric().faults().remove(request.number, now_));
     }
   }
+  void apply(Program& program, const uabi::OpenUmad& request) {
+    if (program.process || program.file) {
+      return;
+    }
+    node::ManagementPlane& plane = fabric().management();
+    const fabric::PortIndex port{request.port % 3U};
+    node::ManagementPort& interfaces = plane.port(port);
+    program.file =
+        std::make_unique<node::UmadFile>(node::UmadPortAccess{.smi = interfaces.smi(),
+                                                              .gsi = interfaces.gsi(),
+                                                              .tables = fabric().builder(),
+                                                              .port = port});
+  }
+  void apply(Program& program, const uabi::RegisterUmadAgent& request) {
+    if (program.file) {
+      const auto agent =
+          program.file->register_agent({.mgmt_class = request.mgmt_class,
+                                        .class_version = request.class_version,
+                                        .rmpp_version = request.rmpp_version,
+                                        .does_rmpp = request.does_rmpp,
+                                        .oui = request.oui,
+                                        .methods = mad::MethodSet{request.methods[0]}});
+      require(agent ? *agent < node::UmadFile::kMaxAgents : !agent.error().reason.empty());
+    }
+  }
+  void apply(Program& program, const uabi::UnregisterUmadAgent& request) {
+    if (program.file) {
+      static_cast<void>(!program.file->unregister_agent(request.agent, now_));
+    }
+  }
+  void apply(Program& program, const uabi::UmadMad& message) {
+    if (!program.file) {
+      return;
+    }
+    program.file->send(envelope_of(message.header), message.mad, now_);
+    static_cast<void>(fabric().run_management(now_));
+    while (!program.file->is_empty()) {
+      const node::UmadReceived& received = program.file->front();
+      require(received.error != 0 || received.mad.size() >= 56);
+      program.file->pop();
+    }
+  }
   void apply(Program& program, const uabi::ChangePort& request) {
     const auto change = node::read_port_change(request.change);
     require(change || !change.error().reason.empty());
@@ -199,6 +246,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   weft::daemon::require(weft::daemon::fabric().groups().empty());
   weft::daemon::fabric().faults().remove_all(weft::Instant{});
   weft::daemon::repair_ports();
+  weft::daemon::fabric().faults().remove_all(desk.now());
   for (const auto& port : weft::daemon::fabric().builder().ports()) {
     using weft::fabric::PortState;  // whatever was down is up again
     weft::daemon::require(port.peer == weft::fabric::kNoPort || port.state == PortState::Active);

@@ -14,27 +14,6 @@ using asio::posix::stream_descriptor;
 
 namespace {
 
-/// Numbers of a program's envelope: no more bits than the packet's fields have.
-[[nodiscard]] node::UmadEnvelope envelope_of(const uabi::UmadHeader& header) {
-  node::UmadEnvelope envelope{.agent = header.agent,
-                              .timeout_ms = header.timeout_ms,
-                              .retries = header.retries,
-                              .pkey_index = header.pkey_index,
-                              .address = {}};
-  mad::MadAddress& to = envelope.address;
-  to.lid = Lid{header.lid.value() & 0xFFFF};
-  to.sl = ServiceLevel{static_cast<std::uint8_t>(header.sl.value() & 0xF)};
-  to.qp = Qpn{header.qpn.value() & 0xFF'FFFF};
-  to.path_bits = header.path_bits & 0x7F;
-  if (header.has_grh) {
-    to.global = mad::GlobalRoute{.gid = header.gid,
-                                 .hop_limit = header.hop_limit,
-                                 .tclass = header.traffic_class,
-                                 .flow_label = header.flow_label & 0xF'FFFF};
-  }
-  return envelope;
-}
-
 [[nodiscard]] uabi::UmadHeader header_of(const node::UmadReceived& received) {
   const mad::MadAddress& from = received.envelope.address;
   const mad::GlobalRoute global = from.global.value_or(mad::GlobalRoute{});
@@ -55,6 +34,26 @@ namespace {
 }
 
 }  // namespace
+
+node::UmadEnvelope envelope_of(const uabi::UmadHeader& header) {
+  node::UmadEnvelope envelope{.agent = header.agent,
+                              .timeout_ms = header.timeout_ms,
+                              .retries = header.retries,
+                              .pkey_index = header.pkey_index,
+                              .address = {}};
+  mad::MadAddress& to = envelope.address;
+  to.lid = Lid{header.lid.value() & 0xFFFF};
+  to.sl = ServiceLevel{static_cast<std::uint8_t>(header.sl.value() & 0xF)};
+  to.qp = Qpn{header.qpn.value() & 0xFF'FFFF};
+  to.path_bits = header.path_bits & 0x7F;
+  if (header.has_grh) {
+    to.global = mad::GlobalRoute{.gid = header.gid,
+                                 .hop_limit = header.hop_limit,
+                                 .tclass = header.traffic_class,
+                                 .flow_label = header.flow_label & 0xF'FFFF};
+  }
+  return envelope;
+}
 
 UmadChannel::UmadChannel(asio::io_context& loop, host::UniqueFd socket,
                          const node::UmadPortAccess& access)

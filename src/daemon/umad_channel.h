@@ -12,6 +12,9 @@
 
 namespace weft::daemon {
 
+/// A program's envelope, cut to the bits that a packet has for each number.
+[[nodiscard]] node::UmadEnvelope envelope_of(const uabi::UmadHeader& header);
+
 /// An open port of a program: the file behind it, and the socket that carries its MADs. It never
 /// makes the daemon wait: what does not go out stays in the file, up to the file's limit.
 class UmadChannel : public std::enable_shared_from_this<UmadChannel> {
