@@ -10,6 +10,10 @@
 
 #include "mad/testing/script.h"
 #include "subnet/testing/sa_lab.h"
+#include "wire/inform_info.h"
+#include "wire/mc_member_record.h"
+#include "wire/path_record.h"
+#include "wire/service_record.h"
 
 namespace weft::subnet {
 namespace {
@@ -128,11 +132,77 @@ class Game {
         static_cast<std::uint16_t>(kAttributes[script_.next() % kAttributes.size()]);
     header.header.transaction_id = script_.next();
     header.header.attribute_modifier = script_.next() % 4 == 0 ? ~0U : 0U;
-    header.component_mask = mask();
+    const MutableByteSpan data = std::span{bytes}.subspan(56);
+    if (script_.next() % 2 == 0) {
+      header.component_mask = mask();
+      fill(data);
+    } else {
+      header.component_mask = fill_sensibly(header.header.attribute_id, data);
+    }
     wire::pack(header, std::span{bytes}.first<56>());
-    fill(std::span{bytes}.subspan(56));
     const Lid lids[] = {SaLab::kH1, SaLab::kH2, SaLab::kH3, SaLab::kH4, Lid{10}, Lid{14}, Lid{18}};
     lab_.server.handle_mad({.lid = lids[script_.next() % std::size(lids)]}, bytes, now_);
+  }
+
+  [[nodiscard]] Gid any_host() {
+    const std::array hosts = {lab_.h1, lab_.h2, lab_.h3, lab_.h4};
+    return lab_.gid(hosts[script_.next() % hosts.size()]);
+  }
+  [[nodiscard]] PKey any_pkey() {
+    return script_.next() % 2 == 0 ? kDefaultPKey : SaLab::kOtherPKey;
+  }
+
+  /// A record as a client would ask, of those that need much to be right, with a component more or
+  /// less; its mask.
+  [[nodiscard]] std::uint64_t fill_sensibly(std::uint16_t attribute, MutableByteSpan data) {
+    const std::uint64_t change = std::uint64_t{1} << script_.next() % 64;
+    switch (static_cast<SaAttribute>(attribute)) {
+      case SaAttribute::McMemberRecord: {
+        using Record = wire::McMemberRecord;
+        const std::uint8_t number = script_.next() % 4;
+        const Record record{
+            .mgid = number == 0 ? Gid{}
+                  : Gid{0xFF12'0000'0000'0000, Guid{number}},
+            .port_gid = any_host(),
+            .mlid = Lid{0xC000U + script_.next() % 7},
+            .pkey = any_pkey(),
+            .join_state = Flags<wire::JoinState>::from_bits(script_.next() % 16)
+        };
+        copy_bytes(data, wire::pack(record));
+        constexpr std::uint64_t kCreate = 0x1'30CF;  // without selectors
+        return kCreate & (script_.next() % 4 == 0 ? change : ~change);
+      }
+      case SaAttribute::InformInfo: {
+        const wire::InformInfo info{
+            .lid_range_begin = kPermissiveLid,
+            .is_generic = 1,
+            .subscribe = static_cast<std::uint8_t>(script_.next() % 2),
+            .type = 0xFFFF,
+            .trap_number = static_cast<std::uint16_t>(script_.next() % 2 == 0 ? 0xFFFF : 66),
+            .producer_type = 0xFF'FFFF};
+        copy_bytes(data, wire::pack(info));
+        return 0;
+      }
+      case SaAttribute::ServiceRecord: {
+        const wire::ServiceRecord record{
+            .service_id = script_.next() % 4U,
+            .service_gid = any_host(),
+            .service_pkey = any_pkey(),
+            .service_lease = script_.next() % 8U,
+            .service_key = {static_cast<std::byte>(script_.next() % 2)}};
+        copy_bytes(data, wire::pack(record));
+        return 0b11'0111 ^ change;
+      }
+      default:
+        break;
+    }
+    const wire::PathRecord record{
+        .dgid = script_.next() % 4 == 0 ? Gid{0xFF12'0000'0000'0000, Guid{1}}
+                : any_host(),
+        .sgid = any_host()
+    };
+    copy_bytes(data, wire::pack(record));
+    return 0b1100 ^ change;
   }
 
   /// Bytes of the script, with GIDs that mean something here and there.
@@ -173,7 +243,7 @@ class Game {
           std::span{packet->bytes}.first<wire::kSizeOf<wire::MadHeader>>());
       require(header.method == MadMethod::Report || wire::is_response(header.method));
     }
-    const MulticastGroups& groups = lab_.sa.groups();
+    const SaGroups& groups = lab_.sa.groups();
     require(groups.groups().size() <= kOptions.groups.groups);
     for (const auto& [mgid, group] : groups.groups()) {
       require(mgid == group.properties.mgid && mgid.is_multicast());
