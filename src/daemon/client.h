@@ -71,6 +71,8 @@ class Client : public std::enable_shared_from_this<Client> {
   [[nodiscard]] pid_t pid() const { return requester_->pid; }
   [[nodiscard]] const std::string& program() const { return requester_->program; }
   [[nodiscard]] bool is_flushed() const { return queue_.empty(); }
+  /// It leaves much unread: what others say to it may wait.
+  [[nodiscard]] bool is_behind() const { return queue_.size() > kMaxUnread; }
 
   // --- what the daemon knows of a program
   std::optional<node::ProcessId> process;

@@ -272,6 +272,14 @@ void Daemon::Impl::handle(Client& client, host::Received received) {
   } else if (const auto* report = std::get_if<uabi::PeerMisbehaves>(&message);
              report && is_program) {
     peer_misbehaves(client, *report);
+  } else if (const auto* domain = std::get_if<uabi::OpenXrcDomain>(&message);
+             domain && is_program) {
+    open_xrc_domain(client, *domain, std::move(received.descriptors[0]));
+  } else if (const auto* closed = std::get_if<uabi::CloseXrcDomain>(&message);
+             closed && is_program) {
+    close_xrc_domain(client, closed->domain);
+  } else if (const auto* word = std::get_if<uabi::XrcRelay>(&message); word && is_program) {
+    relay_xrc(client, *word);
   } else if (const auto* query_ = std::get_if<uabi::Query>(&message); query_ && !is_program) {
     query(client, *query_);
   } else if (const auto* capture = std::get_if<uabi::StartCapture>(&message);

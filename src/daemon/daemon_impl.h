@@ -19,6 +19,7 @@
 #include "fabric/counters.h"
 #include "fabric/faults.h"
 #include "node/fabric.h"
+#include "node/xrc_domains.h"
 
 namespace weft::daemon {
 
@@ -89,6 +90,14 @@ class Daemon::Impl {
   void flush_open_ports();
   void close_umad(Client& client);
 
+  // --- XRC domains of several processes (daemon_xrc.cc)
+  void open_xrc_domain(Client& client, const uabi::OpenXrcDomain& request, host::UniqueFd file);
+  void close_xrc_domain(Client& client, std::uint32_t domain);
+  void relay_xrc(Client& client, uabi::XrcRelay message);
+  void tell_xrc_members(node::ProcessId of, uabi::XrcRelay message);
+  void leave_xrc_domain(node::ProcessId process, std::uint32_t domain);
+  void leave_xrc_domains(node::ProcessId process);
+
   // --- commands (daemon_commands.cc)
   void query(Client& client, const uabi::Query& request);
   void start_capture(Client& client, const uabi::StartCapture& request);
@@ -137,6 +146,8 @@ class Daemon::Impl {
   std::map<Client*, std::shared_ptr<UmadChannel>> open_ports_;
   IsSmFiles is_sm_files_;
   std::deque<std::pair<node::ProcessId, ProgramName>> departed_;  // the newest last
+  node::XrcDomains xrc_domains_;
+  std::map<std::uint32_t, host::UniqueFd> xrc_files_;  // that name them
   std::map<std::uint32_t, Capture> captures_;
   std::map<Client*, std::unique_ptr<asio::steady_timer>> not_live_;  // readers that wait
   std::uint32_t next_capture_{1};

@@ -208,6 +208,7 @@ void Daemon::Impl::forget_program(Client& client) {
       other->send(uabi::LaneClosed{.peer = address_of(process)});
     }
   }
+  leave_xrc_domains(process);  // after that: what it sent before counts
   if (!departure.groups.empty()) {
     publish();
     for (const Lid mlid : departure.groups) {

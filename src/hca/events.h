@@ -2,8 +2,10 @@
 
 #include <string_view>
 
+#include "base/identifiers.h"
 #include "base/time.h"
 #include "hca/types.h"
+#include "wire/encodings.h"
 
 namespace weft::hca {
 
@@ -21,6 +23,28 @@ struct AsyncEvent {
   PortNumber port;
 };
 
+/// Of whom a deputy takes the place (hca/xrc_relay.h): what its completions name.
+struct XrcDeputyOf {
+  Qpn target;
+  Qpn source;  ///< the initiator
+  Lid slid;
+  ServiceLevel sl;
+};
+
+/// A target QP needs a deputy in the process `slot` of its host; Qp::handle_deputy answers, with
+/// `serial`. The deputy's connection begins with PSN 0.
+struct XrcDeputyRequest {
+  std::uint32_t slot{};
+  std::uint32_t serial{};
+  std::uint32_t domain{};  // its name
+  bool is_for_reads{};     // a target has one for them, and one for all else
+  XrcDeputyOf of;
+  PortNumber port;
+  std::uint16_t pkey_index{};
+  wire::Mtu path_mtu{};
+  std::uint8_t min_rnr_timer{};
+};
+
 /// What an HCA tells its driver. Called with the lock of the object concerned held: record it and
 /// return; never call back.
 class HcaEvents {
@@ -35,6 +59,11 @@ class HcaEvents {
   virtual void completion_event_held(CompletionQueue& /*cq*/, Duration /*period*/) {}
 
   virtual void async_event(const AsyncEvent& event) = 0;
+
+  /// For drivers whose processes share XRC domains (hca/xrc_relay.h). The second: none of the
+  /// target's deputies is needed any more.
+  virtual void xrc_deputy_wanted(const XrcDeputyRequest& /*request*/) {}
+  virtual void xrc_deputies_dismissed(std::uint32_t /*domain*/, Qpn /*target*/) {}
 
   /// Whether reasons of error completions are wanted (WEFT_EXPLAIN=1); asked before any text is
   /// made.

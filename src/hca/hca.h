@@ -59,6 +59,7 @@ struct QpInit {
   XrcDomain* xrcd{};
   bool signal_all{};
   QpCapabilities capabilities;  ///< asked; the actual ones (at least as large) are in query()
+  std::optional<XrcDeputyOf> deputy_of{};  ///< of a target QP that no program sees
 };
 
 /// One HCA as one process has it open: the verbs objects and their rules. The driver owns time,
@@ -108,12 +109,15 @@ class Hca {
   Result<void> modify_srq(SharedReceiveQueue& srq, std::optional<std::uint32_t> depth,
                           std::optional<std::uint32_t> limit);
   Result<void> destroy_srq(SharedReceiveQueue& srq);
-  Result<XrcDomain*> open_xrc_domain();
+  /// With a name: one that other processes have open under it, too.
+  Result<XrcDomain*> open_xrc_domain(std::uint32_t name = 0);
   Result<void> close_xrc_domain(XrcDomain& domain);
   /// An SRQ for the target QPs of a domain; what it receives completes in `cq`.
   Result<SharedReceiveQueue*> create_xrc_srq(ProtectionDomain& pd, XrcDomain& domain,
                                              CompletionQueue& cq, std::uint32_t depth,
                                              std::uint32_t max_sge);
+  /// The deputy of another process's target QP, ready to receive (hca/xrc_relay.h).
+  Result<Qp*> create_deputy(XrcDomain& domain, const XrcDeputyRequest& request);
   Result<WorkQueue*> create_wq(const WorkQueue::Init& init);
   Result<void> destroy_wq(WorkQueue& wq);
   Result<AddressHandle*> create_ah(ProtectionDomain& pd, const AhAttributes& attributes);

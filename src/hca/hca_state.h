@@ -46,7 +46,7 @@ struct Hca::State {
         ports_lock(configuration_.lock_policy),
         qps(configuration_.limits.max_qp),
         wqs(configuration_.limits.max_wq),
-        xrc_srqs(configuration_.limits.max_srq) {}
+        xrc_srqs(configuration.first_qpn.value(), configuration_.limits.max_srq) {}
 
   HcaConfiguration configuration;
   HcaEvents& events;

@@ -294,6 +294,7 @@ Result<Qp*> Hca::create_qp(const QpInit& asked) {
   core->time_scale = state_->configuration.time_scale;
   core->xrcd = init->xrcd;
   core->xrc_srqs = &state_->xrc_srqs;
+  core->deputy_of = init->deputy_of;
   auto transport = make_transport(*core, state_->configuration);
   core->count_uses(1);
   auto qp = std::make_unique<Qp>(*this, state_->configuration.lock_policy, std::move(core),
@@ -322,6 +323,7 @@ Result<void> Hca::destroy_qp(Qp& qp) {
         nullptr, std::memory_order_release);
     --state_->qp_count;
   }
+  core.transport->on_destruction();
   core.forget_receive();
   core.remove_completions();
   core.count_uses(-1);

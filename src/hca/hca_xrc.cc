@@ -6,13 +6,13 @@
 
 namespace weft::hca {
 
-Result<XrcDomain*> Hca::open_xrc_domain() {
+Result<XrcDomain*> Hca::open_xrc_domain(std::uint32_t name) {
   const std::lock_guard guard{state_->objects};
   if (state_->xrc_domains.size() >= state_->configuration.limits.max_xrcd) {
     return fail(ErrorCode::OutOfMemory, "the device's {} XRC domains are all in use",
                 state_->configuration.limits.max_xrcd);
   }
-  return state_->xrc_domains.add(std::make_unique<XrcDomain>());
+  return state_->xrc_domains.add(std::make_unique<XrcDomain>(name));
 }
 
 Result<void> Hca::close_xrc_domain(XrcDomain& domain) {
@@ -35,6 +35,44 @@ Result<SharedReceiveQueue*> Hca::create_xrc_srq(ProtectionDomain& pd, XrcDomain&
     cq.uses.fetch_add(1, std::memory_order_relaxed);
   }
   return srq;
+}
+
+/// Its connection: from the home's target QP, which checked what the target's own attributes say,
+/// over the port's own LID.
+Result<Qp*> Hca::create_deputy(XrcDomain& domain, const XrcDeputyRequest& request) {
+  QpInit init;
+  init.type = QpType::XrcTarget;
+  init.xrcd = &domain;
+  init.deputy_of = request.of;
+  auto made = create_qp(init);
+  if (!made) {
+    return made;
+  }
+  QpAttributes to;
+  to.state = QpState::Init;
+  to.port = request.port;
+  to.pkey_index = request.pkey_index;
+  to.access = AccessFlags{Access::RemoteWrite} | Access::RemoteRead | Access::RemoteAtomic;
+  auto modified = (*made)->modify(to, QpAttributeMask{QpAttribute::State} | QpAttribute::PKeyIndex |
+                                          QpAttribute::Port | QpAttribute::RemoteAccess);
+  if (modified) {
+    to.state = QpState::Rtr;
+    to.path_mtu = request.path_mtu;
+    to.dest_qpn = request.of.target;
+    to.max_dest_rd_atomic = 1;
+    to.min_rnr_timer = request.min_rnr_timer;
+    to.address.dlid = port(request.port).lid;
+    to.address.port = request.port;
+    modified =
+        (*made)->modify(to, QpAttributeMask{QpAttribute::State} | QpAttribute::AddressVector |
+                                QpAttribute::PathMtu | QpAttribute::DestQpn | QpAttribute::RqPsn |
+                                QpAttribute::MaxDestRdAtomic | QpAttribute::MinRnrTimer);
+  }
+  if (!modified) {
+    static_cast<void>(destroy_qp(**made));
+    return std::unexpected(modified.error());
+  }
+  return made;
 }
 
 /// No request finds it any more; refused, and found again, while a message is filling a receive of

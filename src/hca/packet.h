@@ -79,6 +79,12 @@ class TransmitSink {
   /// nothing was taken; the engine keeps its state and is asked again.
   [[nodiscard]] virtual bool send(Flow flow, const PacketHeader& header,
                                   std::span<const ByteSpan> gather) = 0;
+
+  /// A request of a connected QP to somebody else than its peer: where the header says.
+  [[nodiscard]] virtual bool send_aside(const PacketHeader& header,
+                                        std::span<const ByteSpan> gather) {
+    return send(Flow::Request, header, gather);
+  }
 };
 
 }  // namespace weft::hca

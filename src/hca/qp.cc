@@ -272,42 +272,58 @@ QpAttributes Qp::query() {
   return attributes;
 }
 
-/// A packet that says something of the path concerns both halves, and is then taken as it says.
 void Qp::handle_packet(const Packet& packet, Instant now) {
-  if (!take_packet(packet, now, false)) [[unlikely]] {
-    heed_migration(packet);
-    static_cast<void>(take_packet(packet, now, true));
+  if (const Taken taken = take_packet(packet, now, false); taken != Taken::Done) [[unlikely]] {
+    take_otherwise(taken, packet, now);
   }
 }
 
-/// False: nothing was done, since what its MigReq bit says must be heeded first.
-bool Qp::take_packet(const Packet& packet, Instant now, bool is_heeded) {
+/// A packet that says something of the path concerns both halves, and is then taken as it says. An
+/// answer to a target, which has no requester, is a deputy's and concerns the responder.
+void Qp::take_otherwise(Taken taken, const Packet& packet, Instant now) {
+  if (taken == Taken::Heed) {
+    heed_migration(packet);
+    static_cast<void>(take_packet(packet, now, true));
+    return;
+  }
+  const Hold hold{*this, Half::Responder};
+  if (!core_->pkey.matches(packet.header.pkey)) {
+    hca_.count_pkey_violation();
+    return;
+  }
+  transport_->handle_deputys_answer(packet);
+  publish_responder(transport_->wants_to_answer());
+}
+
+/// Heed: nothing was done, since what its MigReq bit says must be heeded first.
+Qp::Taken Qp::take_packet(const Packet& packet, Instant now, bool is_heeded) {
   const wire::OpcodeInfo* info = wire::opcode_info(packet.header.opcode);
   const Half half =
       info != nullptr && wire::is_response(info->operation) ? Half::Requester : Half::Responder;
   const Hold hold{*this, half};
   if (info != nullptr && info->transport != wire_transport(core_->type)) {
-    return true;
+    return Taken::Done;
   }
   if (core_->type == (half == Half::Responder ? QpType::XrcInitiator : QpType::XrcTarget)) {
-    return true;  // annex A14: it has no such half
+    // annex A14: it has no such half
+    return half == Half::Requester ? Taken::DeputysAnswer : Taken::Done;
   }
   if (core_->is_news(packet.header) && !is_heeded) [[unlikely]] {
-    return false;
+    return Taken::Heed;
   }
   // §9.6.1.1: P_Key, then for a connection the peer's address.
   if (!core_->pkey.matches(packet.header.pkey)) {
     hca_.count_pkey_violation();
-    return true;
+    return Taken::Done;
   }
   if (core_->type != QpType::Ud) {
     const AhAttributes& address = core_->attributes.address;
     if (!is_of_peer(packet)) {
-      return true;
+      return Taken::Done;
     }
     if (packet.header.slid != core_->route.dlid || (address.is_global && packet.header.has_grh &&
                                                     packet.header.grh.sgid != address.grh.dgid)) {
-      return true;
+      return Taken::Done;
     }
   }
   transport_->handle_packet(packet, now);
@@ -317,7 +333,7 @@ bool Qp::take_packet(const Packet& packet, Instant now, bool is_heeded) {
   if (half == Half::Responder) {
     publish_responder(transport_->wants_to_answer());
   }
-  return true;
+  return Taken::Done;
 }
 
 void Qp::handle_timeout(Instant now) {
@@ -367,6 +383,23 @@ bool Qp::transmit(TransmitSink& sink, Instant now, unsigned budget) {
 void Qp::report_loss() {
   const Hold hold{*this, Half::Requester};
   transport_->on_loss();
+}
+
+void Qp::handle_deputy(std::uint32_t slot, std::uint32_t serial, std::optional<Qpn> deputy) {
+  const Hold hold{*this, Half::Responder};
+  transport_->handle_deputy(slot, serial, deputy);
+  publish_responder(transport_->wants_to_answer());
+}
+
+void Qp::handle_owner_gone(std::uint32_t slot) {
+  const Hold hold{*this, Half::Responder};
+  transport_->handle_owner_gone(slot);
+  publish_responder(transport_->wants_to_answer());
+}
+
+bool Qp::has_deputy_in(std::uint32_t slot) {
+  const Hold hold{*this, Half::Responder};
+  return transport_->has_deputy_in(slot);
 }
 
 void Qp::check_invariants() {

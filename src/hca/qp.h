@@ -3,6 +3,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "base/intrusive_list.h"
 #include "base/lock.h"
@@ -73,6 +74,13 @@ class Qp {
 
   void report_loss();
 
+  // Of an XRC target (hca/xrc_relay.h).
+  /// What HcaEvents::xrc_deputy_wanted asked for with that serial; nothing: there is none.
+  void handle_deputy(std::uint32_t slot, std::uint32_t serial, std::optional<Qpn> deputy);
+  /// That process has the domain open no more.
+  void handle_owner_gone(std::uint32_t slot);
+  [[nodiscard]] bool has_deputy_in(std::uint32_t slot);
+
   /// The port's LID, P_Key table or link is not what it was.
   void take_port(PortNumber port, const PortAttributes& attributes);
 
@@ -86,7 +94,9 @@ class Qp {
 
  private:
   friend class Hca;
-  [[nodiscard]] bool take_packet(const Packet& packet, Instant now, bool is_heeded);
+  enum class Taken : std::uint8_t { Done, Heed, DeputysAnswer };
+  [[nodiscard]] Taken take_packet(const Packet& packet, Instant now, bool is_heeded);
+  [[gnu::cold, gnu::noinline]] void take_otherwise(Taken taken, const Packet& packet, Instant now);
   [[gnu::cold, gnu::noinline]] void heed_migration(const Packet& packet);
   Result<void> push(std::span<const SendWr> wrs);
   bool transmit_requests(TransmitSink& sink, Instant now, unsigned budget);

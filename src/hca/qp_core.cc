@@ -187,7 +187,16 @@ void QpCore::complete_receive(const ReceiveWqe& wqe, Wc wc, bool solicited) {
   wc.wr_id = wqe.wr_id;
   wc.qpn = number;
   wc.pkey_index = attributes.pkey_index;
-  CompletionQueue* const cq = current_xrc_srq != nullptr ? current_xrc_srq->xrc().cq : recv_cq;
+  CompletionQueue* cq = recv_cq;
+  if (current_xrc_srq != nullptr) {
+    cq = current_xrc_srq->xrc().cq;
+    if (deputy_of) {
+      wc.qpn = deputy_of->target;
+      wc.src_qpn = deputy_of->source;
+      wc.slid = deputy_of->slid;
+      wc.sl = deputy_of->sl;
+    }
+  }
   if (!cq->push(wc, solicited)) [[unlikely]] {
     if (current_xrc_srq != nullptr) {
       current_xrc_srq->enter_error();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -62,6 +63,7 @@ class QpCore {
   TimeScale time_scale;          ///< of the retry and RNR timers
   XrcDomain* xrcd{};             ///< of an XRC target, else null
   const XrcSrqTable* xrc_srqs{};
+  std::optional<XrcDeputyOf> deputy_of{};  ///< of a target's deputy
 
   QpAttributes attributes;      ///< attributes.state is the QP's state
   PacketRoute route;            ///< connected QPs: made from attributes.address
@@ -112,6 +114,9 @@ class QpCore {
     const PortSource& source = sources[to.source_port.value()];
     return Lid{source.lid.value() | (to.source_path_bits & source.path_mask)};
   }
+
+  /// The first of the LIDs of the port in use.
+  [[nodiscard]] Lid own_lid() const { return sources[route.source_port.value()].lid; }
 
   /// After a change of the route, the P_Key, the path MTU, the destination QPN or the migration
   /// state.
@@ -270,6 +275,16 @@ class Transport {
 
   /// The QP has another path from now on.
   virtual void on_migration() {}
+
+  // Of an XRC target whose domain other processes share (hca/xrc_relay.h), with the responder's
+  // lock: an answer of a deputy, that there is one or none, that a process has left the domain.
+  virtual void handle_deputys_answer(const Packet& /*packet*/) {}
+  virtual void handle_deputy(std::uint32_t /*slot*/, std::uint32_t /*serial*/,
+                             std::optional<Qpn> /*deputy*/) {}
+  virtual void handle_owner_gone(std::uint32_t /*slot*/) {}
+  [[nodiscard]] virtual bool has_deputy_in(std::uint32_t /*slot*/) { return false; }
+  /// The QP is being destroyed.
+  virtual void on_destruction() {}
 
   virtual void check_invariants() const = 0;
 };

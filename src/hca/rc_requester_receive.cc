@@ -90,7 +90,8 @@ bool RcRequester::acknowledge_before(Psn psn) {
         continue;
       }
       if (!wqe.done) {
-        return false;
+        // Complete up to there all the same if that is where its responses end: a NAK for the next.
+        return static_cast<std::uint32_t>(covered) < wqe.packet_count && unacknowledged_ == psn;
       }
       continue;
     }

@@ -6,6 +6,7 @@
 #include <cassert>
 #include <utility>
 
+#include "base/process_slot.h"
 #include "hca/invariant.h"
 #include "hca/planted_bug.h"
 #include "hca/train.h"
@@ -33,14 +34,20 @@ using wire::Position;
 
 RcResponder::RcResponder(QpCore& core, const DeviceLimits& limits)
     : core_(core),
-      target_{.pd = &core.pd, .xrc_srq = nullptr},
+      target_{.pd = &core.pd, .xrc_srq = nullptr, .owner_slot = 0},
       pending_(std::size_t{limits.max_qp_rd_atomic} * 2),
       atomics_(limits.max_qp_rd_atomic) {}
 
 RcResponder::Target RcResponder::target_of(std::uint32_t xrc_srqn) const {
-  SharedReceiveQueue* const srq =
-      core_.xrcd != nullptr ? core_.xrc_srqs->find(xrc_srqn, *core_.xrcd) : nullptr;
-  return {.pd = srq != nullptr ? &srq->pd() : &core_.pd, .xrc_srq = srq};
+  if (core_.xrcd == nullptr) {
+    return {.pd = &core_.pd, .xrc_srq = nullptr, .owner_slot = 0};
+  }
+  if (SharedReceiveQueue* const srq = core_.xrc_srqs->find(xrc_srqn, *core_.xrcd)) {
+    return {.pd = &srq->pd(), .xrc_srq = srq, .owner_slot = 0};
+  }
+  const std::uint32_t owner = slot_of(Qpn{xrc_srqn});
+  const bool is_others = core_.xrcd->name != 0 && owner != slot_of(core_.number);
+  return {.pd = &core_.pd, .xrc_srq = nullptr, .owner_slot = is_others ? owner : 0};
 }
 
 void RcResponder::start() {
@@ -53,6 +60,7 @@ void RcResponder::start() {
 void RcResponder::stop() {
   message_ = {};
   core_.forget_receive();
+  dismiss_deputies();
   gap_reported_ = closing_ = ack_due_ = nak_due_ = false;
   pending_head_ = pending_count_ = repeats_ = 0;
   for (AtomicRecord& record : atomics_) {
@@ -64,6 +72,8 @@ void RcResponder::enter_error() {
   const bool keep_answers = closing_;
   if (!keep_answers) {
     stop();
+  } else if (relay_ != nullptr) {
+    give_up_requests();
   }
   message_ = {};
   core_.forget_receive();
@@ -78,20 +88,28 @@ void RcResponder::handle_request(const Packet& packet) {
   }
   if (core_.xrcd != nullptr) {
     target_ = target_of(packet.header.xrc_srqn);
+    if (target_.owner_slot != 0 || (relay_ != nullptr && relay_->call.is_active)) [[unlikely]] {
+      relay_request(packet);
+      return;
+    }
   }
   const std::int32_t offset = distance(expected_, packet.header.psn);
   if (offset == 0 || planted(PlantedBug::ExpectedPsnCheckSkipped)) {
     if (planted(PlantedBug::ExpectedPsnCheckSkipped)) {
       expected_ = packet.header.psn;
     }
-    if (!established_reported_ && state == QpState::Rtr) {
-      core_.raise(AsyncEventType::CommunicationEstablished);  // R-RVT-16
-    }
-    established_reported_ = true;
+    note_established();
     handle_expected(packet);
     return;
   }
   handle_unexpected(packet, offset);
+}
+
+void RcResponder::note_established() {
+  if (!established_reported_ && core_.state() == QpState::Rtr) {
+    core_.raise(AsyncEventType::CommunicationEstablished);  // R-RVT-16
+  }
+  established_reported_ = true;
 }
 
 void RcResponder::handle_singles_of(const Packet& train) {
@@ -294,7 +312,7 @@ void RcResponder::complete_receive(const Packet& packet, bool with_write) {
 void RcResponder::execute_read(const Packet& packet) {
   const wire::Reth reth = packet.header.extension.reth;
   msn_ = msn_ + 1;
-  push_pending_back({.is_atomic = false,
+  push_pending_back({.answer = Answer::Read,
                      .psn = packet.header.psn,
                      .bytes_left = reth.dma_length,
                      .address = reth.virtual_address,
@@ -317,7 +335,7 @@ void RcResponder::execute_atomic_write(const Packet& packet) {
   }
   place_last_bytes_last(found.memory, packet.payload);
   msn_ = msn_ + 1;
-  push_pending_back({.is_atomic = false,
+  push_pending_back({.answer = Answer::Read,
                      .psn = packet.header.psn,
                      .bytes_left = 0,
                      .address = 0,
@@ -345,16 +363,20 @@ void RcResponder::execute_atomic(const Packet& packet, const wire::OpcodeInfo& i
   } else {
     original = word.fetch_add(eth.swap_or_add);
   }
+  note_atomic(packet.header, original);
+}
+
+/// Executed: its result is to be sent, and kept.
+void RcResponder::note_atomic(const PacketHeader& request, std::uint64_t original) {
   msn_ = msn_ + 1;
-  atomics_[next_atomic_] = {
-      .psn = packet.header.psn, .msn = msn_, .original = original, .valid = true};
+  atomics_[next_atomic_] = {.psn = request.psn, .msn = msn_, .original = original, .valid = true};
   next_atomic_ = (next_atomic_ + 1) % static_cast<std::uint32_t>(atomics_.size());
-  push_pending_back({.is_atomic = true,
-                     .psn = packet.header.psn,
+  push_pending_back({.answer = Answer::Atomic,
+                     .psn = request.psn,
                      .bytes_left = 0,
                      .address = 0,
                      .rkey = {},
-                     .xrc_srqn = packet.header.xrc_srqn,
+                     .xrc_srqn = request.xrc_srqn,
                      .started = false,
                      .msn = msn_,
                      .original = original});
@@ -362,10 +384,10 @@ void RcResponder::execute_atomic(const Packet& packet, const wire::OpcodeInfo& i
 
 void RcResponder::check_invariants() const {
   invariant(pending_count_ <= pending_.size(), "pending_count_ <= pending_.size()");
-  invariant(!message_.active || message_.is_write || core_.has_current_receive ||
-                core_.state() == QpState::Err,
-            "!message_.active || message_.is_write || core_.has_current_receive || core_.state() "
-            "== QpState::Err");
+  invariant(!message_.active || message_.is_write || message_.is_deputys ||
+                core_.has_current_receive || core_.state() == QpState::Err,
+            "!message_.active || message_.is_write || message_.is_deputys || "
+            "core_.has_current_receive || core_.state() == QpState::Err");
   invariant(!message_.is_write || message_.bytes <= message_.length,
             "!message_.is_write || message_.bytes <= message_.length");
 }

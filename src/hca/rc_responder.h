@@ -1,7 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "hca/packet.h"
 #include "hca/qp_core.h"
 #include "hca/rc_fault_table.h"
+#include "hca/xrc_relay.h"
 
 namespace weft::hca {
 
@@ -32,10 +34,24 @@ class RcResponder {
   [[nodiscard]] bool wants_transmit() const { return pending_count_ != 0 || ack_due_ || nak_due_; }
   void check_invariants() const;
 
+  // SRQs of other processes (hca/xrc_relay.h, rc_responder_relay.cc): of an XRC target.
+  void handle_deputys_answer(const Packet& packet);
+  void handle_deputy(std::uint32_t slot, std::uint32_t serial, std::optional<Qpn> deputy);
+  void handle_owner_gone(std::uint32_t slot);
+  void dismiss_deputies();
+  [[nodiscard]] bool has_deputy_in(std::uint32_t slot);
+  /// A request that a deputy is to have waits to be sent.
+  [[nodiscard]] bool wants_call() const;
+  /// After transmit: sends it. True: no room.
+  bool transmit_call(TransmitSink& sink);
+
  private:
+  /// What answers a request other than a SEND or WRITE.
+  enum class Answer : std::uint8_t { Read, Atomic, DeputysRead };
+
   /// A READ or atomic that is to be answered, or answered again.
   struct Pending {
-    bool is_atomic{};
+    Answer answer{};
     bool is_repeat{};  // of a request that was executed before: takes no responder resources
     Psn psn;           // of the next response packet
     std::uint32_t bytes_left{};
@@ -55,6 +71,7 @@ class RcResponder {
   struct Message {  // the SEND or WRITE under way
     bool active{};
     bool is_write{};
+    bool is_deputys{};        // whose state is the deputy's
     std::uint64_t bytes{};    // arrived
     std::uint64_t address{};  // WRITE
     RKey rkey{};
@@ -67,6 +84,7 @@ class RcResponder {
   struct Target {
     const ProtectionDomain* pd{};
     SharedReceiveQueue* xrc_srq{};
+    std::uint32_t owner_slot{};  // not 0: the SRQ is another process's, if it exists
   };
   [[nodiscard]] Target target_of(std::uint32_t xrc_srqn) const;
 
@@ -95,23 +113,44 @@ class RcResponder {
   [[gnu::noinline]] void execute_read(const Packet& packet);
   [[gnu::noinline]] void execute_atomic_write(const Packet& packet);
   [[gnu::noinline]] void execute_atomic(const Packet& packet, const wire::OpcodeInfo& info);
+  void note_atomic(const PacketHeader& request, std::uint64_t original);
   void complete_receive(const Packet& packet, bool with_write);
   [[nodiscard]] bool ensure_receive_wqe();
 
   // Duplicates (rc_responder_duplicate.cc).
   void handle_duplicate(const Packet& packet);
   void handle_duplicate_read(const Packet& packet);
+  [[nodiscard]] bool rewind_read(const Packet& packet);
   void handle_duplicate_atomic(Psn psn);
   void handle_duplicate_atomic_write(Psn psn);
 
+  // SRQs of other processes (rc_responder_relay.cc).
+  [[gnu::cold, gnu::noinline]] void relay_request(const Packet& packet);
+  [[nodiscard]] Refusal check_before_relaying(const Packet& packet) const;
+  void relay_expected(const Packet& packet);
+  void hold(const Packet& packet);
+  void begin_call(const PacketHeader& request, std::uint32_t slot, std::uint32_t packets,
+                  bool is_chunk);
+  void take_chunk(const Packet& packet);
+  void end_call(std::uint32_t executed);
+  void end_message_call(std::uint32_t executed);
+  void end_atomic_call(std::uint64_t original);
+  void fail_call(std::uint32_t executed, const Refusal& refusal);
+  void take_held();
+  void give_up_requests();
+
   // Answers (rc_responder_transmit.cc).
-  enum class Step : std::uint8_t { Sent, NoRoom, Failed };
+  enum class Step : std::uint8_t { Sent, NoRoom, Failed, Waits };
+  [[gnu::noinline]] Step transmit_deputys_read(TransmitSink& sink, Pending& pending);
   [[gnu::noinline]] Step transmit_read(TransmitSink& sink, Pending& pending);
   [[gnu::noinline]] Step transmit_atomic(TransmitSink& sink, const Pending& pending);
   [[nodiscard]] bool transmit_acknowledge(TransmitSink& sink, wire::Syndrome syndrome, Psn psn);
   [[nodiscard]] wire::Syndrome positive_syndrome() const;
   void note_acknowledge(Psn psn);
   void note_nak(wire::Syndrome syndrome, Psn psn);
+  void note_established();
+  [[nodiscard]] PacketHeader& read_response(const Pending& pending, std::uint32_t count, bool last);
+  void advance_read(Pending& pending, std::uint32_t bytes, std::uint32_t packets);
 
   Pending& pending_at(std::uint32_t index) {
     return pending_[(pending_head_ + index) % static_cast<std::uint32_t>(pending_.size())];
@@ -144,6 +183,8 @@ class RcResponder {
   bool nak_due_{};
   wire::Syndrome nak_{};
   Psn nak_psn_;
+
+  std::unique_ptr<XrcRelay> relay_;  ///< once an SRQ of another process was named
 };
 
 }  // namespace weft::hca

@@ -41,7 +41,7 @@ void RcResponder::handle_duplicate_read(const Packet& packet) {
   const wire::Reth reth = packet.header.extension.reth;
   const Psn psn = packet.header.psn;
   for (std::uint32_t i = 0; i < pending_count_; ++i) {
-    if (!pending_at(i).is_atomic && pending_at(i).psn == psn &&
+    if (pending_at(i).answer != Answer::Atomic && pending_at(i).psn == psn &&
         pending_at(i).bytes_left == reth.dma_length) {
       return;  // the answer is still to come
     }
@@ -51,12 +51,15 @@ void RcResponder::handle_duplicate_read(const Packet& packet) {
       reth.dma_length == 0 ? 1 : (std::uint64_t{reth.dma_length} + mtu - 1) / mtu;
   const auto behind = static_cast<std::uint64_t>(-std::int64_t{distance(expected_, psn)});
   if (packets > behind || !core_.attributes.access.has(Access::RemoteRead) ||
-      core_.find_for_peer(*target_.pd, reth.rkey, reth.virtual_address, reth.dma_length,
-                          Access::RemoteRead)
-              .fault != KeyFault::None) {
+      (target_.owner_slot == 0 && core_.find_for_peer(*target_.pd, reth.rkey, reth.virtual_address,
+                                                      reth.dma_length, Access::RemoteRead)
+                                          .fault != KeyFault::None)) {
     return;  // no repetition of anything that we answered: dropped
   }
-  push_pending_front({.is_atomic = false,
+  if (target_.owner_slot != 0 && rewind_read(packet)) {
+    return;
+  }
+  push_pending_front({.answer = target_.owner_slot != 0 ? Answer::DeputysRead : Answer::Read,
                       .psn = psn,
                       .bytes_left = reth.dma_length,
                       .address = reth.virtual_address -
@@ -68,14 +71,33 @@ void RcResponder::handle_duplicate_read(const Packet& packet) {
                       .original = 0});
 }
 
+/// One that is fetched piece by piece may still be at it: it goes on from there, and stays one of
+/// the READs that are outstanding.
+bool RcResponder::rewind_read(const Packet& packet) {
+  const wire::Reth reth = packet.header.extension.reth;
+  const Psn end = packet.header.psn + core_.packets(reth.dma_length);
+  for (std::uint32_t i = 0; i < pending_count_; ++i) {
+    Pending& pending = pending_at(i);
+    if (pending.answer == Answer::DeputysRead &&
+        pending.psn + core_.packets(pending.bytes_left) == end) {
+      pending.psn = packet.header.psn;
+      pending.bytes_left = reth.dma_length;
+      pending.address = reth.virtual_address;
+      pending.started = false;
+      return true;
+    }
+  }
+  return false;
+}
+
 /// Somebody else may have written there since: it is only answered.
 void RcResponder::handle_duplicate_atomic_write(Psn psn) {
   for (std::uint32_t i = 0; i < pending_count_; ++i) {
-    if (!pending_at(i).is_atomic && pending_at(i).psn == psn) {
+    if (pending_at(i).answer != Answer::Atomic && pending_at(i).psn == psn) {
       return;  // the answer is still to come
     }
   }
-  push_pending_front({.is_atomic = false,
+  push_pending_front({.answer = Answer::Read,
                       .psn = psn,
                       .bytes_left = 0,
                       .address = 0,
@@ -88,7 +110,7 @@ void RcResponder::handle_duplicate_atomic_write(Psn psn) {
 void RcResponder::handle_duplicate_atomic(Psn psn) {
   for (const AtomicRecord& record : atomics_) {
     if (record.valid && record.psn == psn) {
-      push_pending_front({.is_atomic = true,
+      push_pending_front({.answer = Answer::Atomic,
                           .psn = psn,
                           .bytes_left = 0,
                           .address = 0,

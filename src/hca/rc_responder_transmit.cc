@@ -65,8 +65,12 @@ bool RcResponder::transmit(TransmitSink& sink, unsigned& budget) {
     --budget;
     if (pending_count_ != 0) {
       Pending& pending = pending_at(0);
-      const Step step =
-          pending.is_atomic ? transmit_atomic(sink, pending) : transmit_read(sink, pending);
+      const Step step = pending.answer == Answer::Read     ? transmit_read(sink, pending)
+                        : pending.answer == Answer::Atomic ? transmit_atomic(sink, pending)
+                                                           : transmit_deputys_read(sink, pending);
+      if (step == Step::Waits) {
+        return false;
+      }
       if (step == Step::NoRoom) {
         return true;
       }
@@ -123,8 +127,19 @@ RcResponder::Step RcResponder::transmit_read(TransmitSink& sink, Pending& pendin
     return Step::Failed;
   }
   const std::uint32_t count = core_.packets(bytes);
+  PacketHeader& header = read_response(pending, count, bytes == pending.bytes_left);
+  const std::array<ByteSpan, 1> gather{ByteSpan{found.memory}};
+  if (!sink.send(Flow::Response, header,
+                 bytes == 0 ? std::span<const ByteSpan>{} : std::span<const ByteSpan>{gather})) {
+    return Step::NoRoom;
+  }
+  advance_read(pending, bytes, count);
+  return Step::Sent;
+}
+
+/// The header of the next `count` response packets; `last`: they end the READ.
+PacketHeader& RcResponder::read_response(const Pending& pending, std::uint32_t count, bool last) {
   const bool first = !pending.started;
-  const bool last = bytes == pending.bytes_left;
   const auto opcode = [](bool starts, bool ends) {
     return starts ? (ends ? wire::Opcode::RcRdmaReadResponseOnly
                           : wire::Opcode::RcRdmaReadResponseFirst)
@@ -136,19 +151,17 @@ RcResponder::Step RcResponder::transmit_read(TransmitSink& sink, Pending& pendin
   header.last_opcode = count == 1 ? header.opcode : core_.opcode(opcode(false, last));
   header.packet_count = static_cast<std::uint16_t>(count);
   header.extension.response.aeth = wire::Aeth{.syndrome = positive_syndrome(), .msn = pending.msn};
-  const std::array<ByteSpan, 1> gather{ByteSpan{found.memory}};
-  if (!sink.send(Flow::Response, header,
-                 bytes == 0 ? std::span<const ByteSpan>{} : std::span<const ByteSpan>{gather})) {
-    return Step::NoRoom;
-  }
+  return header;
+}
+
+void RcResponder::advance_read(Pending& pending, std::uint32_t bytes, std::uint32_t packets) {
   pending.started = true;
-  pending.psn = pending.psn + count;
+  pending.psn = pending.psn + packets;
   pending.address += bytes;
   pending.bytes_left -= bytes;
-  if (last) {
+  if (pending.bytes_left == 0) {
     pop_pending();
   }
-  return Step::Sent;
 }
 
 }  // namespace weft::hca

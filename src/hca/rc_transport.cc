@@ -9,7 +9,7 @@
 namespace weft::hca {
 namespace {
 
-class RcTransport final : public Transport {
+class RcTransport : public Transport {
  public:
   RcTransport(QpCore& core, CarrierKind carrier, const DeviceLimits& limits)
       : requester_(core, carrier), responder_(core, limits) {}
@@ -77,16 +77,44 @@ class RcTransport final : public Transport {
     responder_.check_invariants();
   }
 
- private:
+ protected:
   // On cache lines of their own: two threads may be at work on them.
   alignas(64) RcRequester requester_;
   alignas(64) RcResponder responder_;
+};
+
+/// Of a target, whose domain may be shared with other processes (hca/xrc_relay.h).
+class XrcTargetTransport final : public RcTransport {
+ public:
+  using RcTransport::RcTransport;
+
+  bool transmit_answers(TransmitSink& sink, unsigned& budget) override {
+    const bool more = responder_.transmit(sink, budget);
+    return responder_.transmit_call(sink) || more;
+  }
+  [[nodiscard]] bool wants_to_answer() const override {
+    return responder_.wants_transmit() || responder_.wants_call();
+  }
+  void handle_deputys_answer(const Packet& packet) override {
+    responder_.handle_deputys_answer(packet);
+  }
+  void handle_deputy(std::uint32_t slot, std::uint32_t serial, std::optional<Qpn> deputy) override {
+    responder_.handle_deputy(slot, serial, deputy);
+  }
+  void handle_owner_gone(std::uint32_t slot) override { responder_.handle_owner_gone(slot); }
+  [[nodiscard]] bool has_deputy_in(std::uint32_t slot) override {
+    return responder_.has_deputy_in(slot);
+  }
+  void on_destruction() override { responder_.dismiss_deputies(); }
 };
 
 }  // namespace
 
 std::unique_ptr<Transport> make_rc_transport(QpCore& core, CarrierKind carrier,
                                              const DeviceLimits& limits) {
+  if (core.type == QpType::XrcTarget) {
+    return std::make_unique<XrcTargetTransport>(core, carrier, limits);
+  }
   return std::make_unique<RcTransport>(core, carrier, limits);
 }
 

@@ -10,20 +10,20 @@ Result<std::uint32_t> XrcSrqTable::reserve() {
     const std::uint32_t index = next_;
     next_ = (next_ + 1) % size;
     if (slots_[index].load(std::memory_order_relaxed) == nullptr) {
-      return index + 1;
+      return first_ + index;
     }
   }
   return fail(ErrorCode::OutOfMemory, "the device's {} numbers of XRC SRQs are all in use", size);
 }
 
 void XrcSrqTable::set(std::uint32_t number, SharedReceiveQueue* srq) {
-  slots_[number - 1].store(srq, std::memory_order_release);
+  slots_[number - first_].store(srq, std::memory_order_release);
 }
 
 SharedReceiveQueue* XrcSrqTable::find(std::uint32_t number, const XrcDomain& domain) const {
-  SharedReceiveQueue* const srq = number == 0 || number > slots_.size()
-                                      ? nullptr
-                                      : slots_[number - 1].load(std::memory_order_acquire);
+  const std::uint32_t index = number - first_;
+  SharedReceiveQueue* const srq =
+      index < slots_.size() ? slots_[index].load(std::memory_order_acquire) : nullptr;
   return srq != nullptr && srq->xrc().domain == &domain ? srq : nullptr;
 }
 

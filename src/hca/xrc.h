@@ -11,10 +11,13 @@ namespace weft::hca {
 
 class SharedReceiveQueue;
 
-/// XRC domain (IBTA vol 1 annex A14): the XRC SRQs and target QPs that may meet. Domains are of one
-/// process: another one's memory could not be written from here (DESIGN.md, decision 10).
+/// XRC domain (IBTA vol 1 annex A14): the XRC SRQs and target QPs that may meet. One with a name is
+/// shared with other processes (hca/xrc_relay.h).
 class XrcDomain {
  public:
+  explicit XrcDomain(std::uint32_t its_name = 0) : name(its_name) {}
+
+  const std::uint32_t name;           ///< by which processes know it; 0: this one's alone
   std::atomic<std::uint32_t> uses{};  ///< XRC SRQs and target QPs; closing is refused while not 0
 
   /// What target QPs have for a PD. No memory is registered in it: the PD of the SRQ that a request
@@ -22,11 +25,12 @@ class XrcDomain {
   ProtectionDomain nothing;
 };
 
-/// The XRC SRQs of one HCA by number. Changed under one lock; looked up without, by responders,
-/// which hold what they find by SharedReceiveQueue::uses before they leave their QP's lock.
+/// The XRC SRQs of one HCA by number: from `first` on, as its QPs, so that a number says whose it
+/// is. Changed under one lock; looked up without, by responders, which hold what they find by
+/// SharedReceiveQueue::uses before they leave their QP's lock.
 class XrcSrqTable {
  public:
-  explicit XrcSrqTable(std::uint32_t most) : slots_(most) {}
+  XrcSrqTable(std::uint32_t first, std::uint32_t most) : first_(first), slots_(most) {}
 
   /// A free number, which is not used again soon.
   [[nodiscard]] Result<std::uint32_t> reserve();
@@ -36,7 +40,8 @@ class XrcSrqTable {
   [[nodiscard]] SharedReceiveQueue* find(std::uint32_t number, const XrcDomain& domain) const;
 
  private:
-  std::vector<std::atomic<SharedReceiveQueue*>> slots_;  // by number - 1: 0 is no XRC SRQ
+  const std::uint32_t first_;
+  std::vector<std::atomic<SharedReceiveQueue*>> slots_;  // by number - first_
   std::uint32_t next_{};
 };
 

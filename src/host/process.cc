@@ -125,8 +125,14 @@ Result<hca::Qp*> Process::create_qp(std::uint32_t hca, const hca::QpInit& init) 
   if (!qp) {
     return qp;
   }
+  static_cast<void>(impl_->carry_for(**qp, hca, init));
+  return qp;
+}
+
+QpCarrier& Process::Impl::carry_for(hca::Qp& qp, std::uint32_t hca, const hca::QpInit& init) {
   auto carrier = std::make_unique<QpCarrier>();
-  carrier->qp = *qp;
+  QpCarrier& made = *carrier;
+  carrier->qp = &qp;
   carrier->hca = hca;
   // XRC: a target has none of its own, and an initiator but the first (annex A14).
   const auto carrier_of = [](const hca::CompletionQueue* cq) {
@@ -141,28 +147,32 @@ Result<hca::Qp*> Process::create_qp(std::uint32_t hca, const hca::QpInit& init) 
       cq->takes_all.store(true, std::memory_order_relaxed);
     }
   }
-  const std::lock_guard guard{impl_->qps_lock};
-  (*qp)->carrier = carrier.get();
+  const std::lock_guard guard{qps_lock};
+  qp.carrier = carrier.get();
   if (init.srq != nullptr && !hca::is_xrc(init.type)) {
-    impl_->shared_receives[*qp] = {.queue = init.srq, .cq = init.recv_cq};
+    shared_receives[&qp] = {.queue = init.srq, .cq = init.recv_cq};
   }
-  impl_->carriers.emplace(*qp, std::move(carrier));
-  return qp;
+  carriers.emplace(&qp, std::move(carrier));
+  return made;
 }
 
 Result<void> Process::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
+  return impl_->destroy_qp(hca, qp);
+}
+
+Result<void> Process::Impl::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
   // Nobody is in the middle of delivering to it, carrying for it or timing it.
-  const Standstill standstill{*impl_};
+  const Standstill standstill{*this};
   auto* const carrier = static_cast<QpCarrier*>(qp.carrier);
-  impl_->send_what_is_owed(*carrier);
-  if (auto destroyed = impl_->slots.at(hca)->engine->destroy_qp(qp); !destroyed) {
+  send_what_is_owed(*carrier);
+  if (auto destroyed = slots.at(hca)->engine->destroy_qp(qp); !destroyed) {
     return destroyed;
   }
-  impl_->forget_waiting(*carrier);
-  impl_->timers.remove(*carrier);
-  const std::lock_guard guard{impl_->qps_lock};
-  impl_->shared_receives.erase(&qp);
-  impl_->carriers.erase(&qp);
+  forget_waiting(*carrier);
+  timers.remove(*carrier);
+  const std::lock_guard guard{qps_lock};
+  shared_receives.erase(&qp);
+  carriers.erase(&qp);
   return {};
 }
 

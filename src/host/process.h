@@ -83,6 +83,12 @@ class Process {
       hca::CompletionQueue& cq, std::uint32_t depth, std::uint32_t max_sge);
   [[nodiscard]] Result<void> destroy_xrc_srq(std::uint32_t hca, hca::SharedReceiveQueue& srq);
 
+  /// The XRC domain of the file under the descriptor, which all processes of the host share that
+  /// open it (hca/xrc_relay.h; ibv_open_xrcd(3)). Once a process.
+  [[nodiscard]] Result<hca::XrcDomain*> open_xrc_domain(std::uint32_t hca, int fd, bool creates,
+                                                        bool is_exclusive);
+  [[nodiscard]] Result<void> close_xrc_domain(std::uint32_t hca, hca::XrcDomain& domain);
+
   [[nodiscard]] Result<hca::Qp*> create_qp(std::uint32_t hca, const hca::QpInit& init);
   [[nodiscard]] Result<void> destroy_qp(std::uint32_t hca, hca::Qp& qp);
   [[nodiscard]] Result<void> modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes,

@@ -37,6 +37,8 @@ class LaneSink final : public hca::TransmitSink {
 
   [[nodiscard]] bool send(hca::Flow flow, const hca::PacketHeader& header,
                           std::span<const ByteSpan> gather) override;
+  [[nodiscard]] bool send_aside(const hca::PacketHeader& header,
+                                std::span<const ByteSpan> gather) override;
 
   /// Rings the bell of what was sent since the last call, if any, and gives the lane free.
   void let_go() {
@@ -50,6 +52,8 @@ class LaneSink final : public hca::TransmitSink {
   [[nodiscard]] Lane* blocked() const { return blocked_; }
 
  private:
+  [[nodiscard]] bool send_by(Lane& lane, hca::Flow flow, const hca::PacketHeader& header,
+                             std::span<const ByteSpan> gather);
   void hold(Lane& lane, hca::Flow flow);
   void release(Lane& lane);
   [[gnu::noinline]] Lane& lane_of_datagram(const hca::PacketHeader& header);
@@ -125,13 +129,22 @@ bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
   if (lane == nullptr) {
     lane = &lane_of_datagram(header);
   }
-  hold(*lane, flow);
+  return send_by(*lane, flow, header, gather);
+}
+
+bool LaneSink::send_aside(const hca::PacketHeader& header, std::span<const ByteSpan> gather) {
+  return send_by(lane_of_datagram(header), hca::Flow::Request, header, gather);
+}
+
+inline bool LaneSink::send_by(Lane& lane, hca::Flow flow, const hca::PacketHeader& header,
+                              std::span<const ByteSpan> gather) {
+  hold(lane, flow);
   const auto send = [&] {
-    return lane->send(flow, header, gather, *process_->counters, process_->counters_lock);
+    return lane.send(flow, header, gather, *process_->counters, process_->counters_lock);
   };
   SendOutcome outcome = send();
   if (outcome == SendOutcome::NoRoom && process_->shares_cpus.load(std::memory_order_relaxed) &&
-      lane->let_grow(flow)) {
+      lane.let_grow(flow)) {
     outcome = send();
   }
   switch (outcome) {
@@ -153,9 +166,9 @@ bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
       has_lost_ = true;
       return true;
     case SendOutcome::NoRoom:
-      blocked_ = lane;
+      blocked_ = &lane;
       if (flow == hca::Flow::Response) {
-        lane->responses_wait.store(true, std::memory_order_relaxed);
+        lane.responses_wait.store(true, std::memory_order_relaxed);
       }
       return false;
   }

@@ -200,10 +200,10 @@ void Process::Impl::stop_threads() {
   }
 }
 
-void Process::Impl::post(uabi::Message message) {
+void Process::Impl::post(uabi::Message message, UniqueFd descriptor) {
   {
     const std::lock_guard guard{control_lock};
-    control_out.push_back(std::move(message));
+    control_out.push_back({.message = std::move(message), .descriptor = std::move(descriptor)});
   }
   const std::uint64_t one = 1;
   static_cast<void>(!::write(control_wake.get(), &one, sizeof one));
@@ -215,7 +215,10 @@ void Process::Impl::run_control() {
     {
       const std::lock_guard guard{control_lock};
       while (!control_out.empty()) {
-        const auto sent = control.send(control_out.front());
+        const Outgoing& next = control_out.front();
+        const int descriptor = next.descriptor.get();
+        const auto sent = control.send(
+            next.message, next.descriptor ? std::span{&descriptor, 1} : std::span<const int>{});
         if (!sent && sent.error().code == ErrorCode::TryAgain) {
           has_more = true;
           break;
@@ -272,6 +275,10 @@ void Process::Impl::handle(Received received) {
     const std::lock_guard guard{lanes_lock};
     groups[group->mlid] = group->members;
     groups_generation.fetch_add(1, std::memory_order_release);
+  } else if (const auto* domain = std::get_if<uabi::XrcDomainOpened>(&received.message)) {
+    handle_xrc_domain(*domain);
+  } else if (const auto* word = std::get_if<uabi::XrcRelay>(&received.message)) {
+    handle_xrc_word(*word);
   } else if (const auto* tap = std::get_if<uabi::OpenTap>(&received.message)) {
     handle_tap(*tap, received.descriptors[0]);
   } else if (const auto* untap = std::get_if<uabi::CloseTap>(&received.message)) {
@@ -478,6 +485,10 @@ void Process::Impl::handle_daemon_gone() {
   }
   for (const uabi::ProcessAddress& peer : peers) {
     part(peer);
+  }
+  {
+    const std::lock_guard guard{xrc_lock};  // who waits for an answer has it
+    xrc_answered.notify_all();
   }
   fail_qps();
   resume_waiting();

@@ -3,11 +3,13 @@
 // The inside of host::Process, in its parts: process.cc (objects), process_control.cc (the daemon
 // and lanes), process_carry.cc (packets out), process_links.cc (packets under way),
 // process_receive.cc (packets in), process_progress.cc (who looks, and when), process_multicast.cc
-// (groups), multicast_sender.cc (copies out), process_moderation.cc (completion events that wait).
+// (groups), multicast_sender.cc (copies out), process_moderation.cc (completion events that wait),
+// process_xrc.cc (XRC domains of several processes).
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -47,6 +49,8 @@ class HcaEventsOf final : public hca::HcaEvents {
   }
   void completion_event_held(hca::CompletionQueue& cq, Duration period) override;
   void async_event(const hca::AsyncEvent& event) override { events_.async_event(hca_, event); }
+  void xrc_deputy_wanted(const hca::XrcDeputyRequest& request) override;
+  void xrc_deputies_dismissed(std::uint32_t domain, Qpn target) override;
   [[nodiscard]] bool wants_explanations() const override { return events_.wants_explanations(); }
   void explain(std::string_view reason) override { events_.explain(reason); }
 
@@ -128,8 +132,12 @@ struct Process::Impl {
 
   // --- control
   ControlSocket control;
+  struct Outgoing {
+    uabi::Message message;
+    UniqueFd descriptor;  // if the message has one
+  };
   std::mutex control_lock;  // what is to be sent
-  std::deque<uabi::Message> control_out;
+  std::deque<Outgoing> control_out;
   UniqueFd control_wake;  // eventfd
   std::atomic<bool> stopping{false};
   std::mutex gone_lock;
@@ -148,6 +156,10 @@ struct Process::Impl {
   std::atomic<bool> thread_naps{false};                   // while the application polls
   std::atomic<std::int64_t> thread_wakes_at_ns{0};
   std::atomic<bool> shares_cpus{false};  // programs and their threads outnumber them
+
+  // process.cc
+  [[nodiscard]] QpCarrier& carry_for(hca::Qp& qp, std::uint32_t hca, const hca::QpInit& init);
+  [[nodiscard]] Result<void> destroy_qp(std::uint32_t hca, hca::Qp& qp);
 
   // process_control.cc
   Result<void> attach(const ProcessOptions& options);
@@ -168,7 +180,7 @@ struct Process::Impl {
   void tell_gone();
   void close_lane(Lane& lane);
   void part(uabi::ProcessAddress peer);
-  void post(uabi::Message message);
+  void post(uabi::Message message, UniqueFd descriptor = UniqueFd{});
   void refresh_ports(bool tell);
   void tell_changes(std::uint32_t hca, PortNumber port, const PortAsTold& from,
                     const PortAsTold& to);
@@ -250,6 +262,35 @@ struct Process::Impl {
   void deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant at,
                std::span<QpCarrier*> touched, std::size_t& touched_count);
   void take_earlier_responses(const Lane& lane);
+
+  // process_xrc.cc
+  struct XrcDomainHere {
+    std::uint32_t hca{};
+    hca::XrcDomain* engine{};
+  };
+  struct Deputy {
+    std::uint32_t domain{};
+    std::uint32_t hca{};
+    uabi::ProcessAddress home;
+    Qpn target;
+    bool is_for_reads{};
+    hca::Qp* qp{};
+  };
+  std::mutex xrc_lock;
+  std::condition_variable xrc_answered;
+  std::map<std::uint32_t, XrcDomainHere>
+      xrc_domains;  // by name; under xrc_lock, as is what follows
+  std::map<std::uint32_t, std::optional<uabi::XrcDomainOpened>> xrc_requests;
+  std::uint32_t newest_xrc_request{};
+  std::vector<Deputy> deputies;
+  [[nodiscard]] Result<std::uint32_t> ask_for_xrc_domain(std::uint32_t hca, int fd, bool creates,
+                                                         bool is_exclusive);
+  void handle_xrc_domain(const uabi::XrcDomainOpened& answer);
+  void handle_xrc_word(const uabi::XrcRelay& message);
+  [[nodiscard]] uabi::XrcRelay make_deputy(const uabi::XrcRelay& message);
+  void tell_targets(const uabi::XrcRelay& message);
+  template <class Which>
+  void end_deputies(Which which);
 
   // process_moderation.cc
   void hold_event(CqCarrier& cq, Instant due);

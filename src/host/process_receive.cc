@@ -97,7 +97,8 @@ void Process::Impl::deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant
     return;
   }
   auto* const carrier = static_cast<QpCarrier*>(qp->carrier);
-  if (!is_ud && carrier != nullptr && !is_bound_to(*carrier, lane)) {
+  if (!is_ud && carrier != nullptr && !is_bound_to(*carrier, lane) &&
+      !(lane.peer.node == self.node && qp->has_deputy_in(lane.peer.slot))) {
     refuse(lane, uabi::Misbehaviour::OthersConnection);  // the QP has dropped it
     return;
   }

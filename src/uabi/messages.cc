@@ -64,6 +64,17 @@ void describe(UmadHeader& m, auto& archive) {
 }
 void describe(UmadMad& m, auto& archive) { archive(m.header, m.mad); }
 void describe(LongUmadMad& m, auto& archive) { archive(m.header, m.length); }
+void describe(OpenXrcDomain& m, auto& archive) {
+  archive(m.request, m.hca, m.creates, m.is_exclusive);
+}
+void describe(XrcDomainOpened& m, auto& archive) {
+  archive(m.request, m.domain, m.may_come, m.reason);
+}
+void describe(CloseXrcDomain& m, auto& archive) { archive(m.domain); }
+void describe(XrcRelay& m, auto& archive) {
+  archive(m.peer, m.domain, m.word, m.serial, m.target, m.deputy, m.is_for_reads, m.source, m.slid,
+          m.sl, m.port, m.pkey_index, m.path_mtu, m.min_rnr_timer);
+}
 
 template <class T>
 concept Number = std::unsigned_integral<T> || std::is_enum_v<T>;
@@ -94,6 +105,7 @@ class Writer {
     out_.insert(out_.end(), bytes.begin(), bytes.end());
   }
   void put(Lid lid) { put(lid.value()); }
+  void put(Qpn qpn) { put(qpn.value()); }
   void put(TimeScale scale) { put(scale.millionths()); }
   void put(const ProcessAddress& address) {
     put(address.node);
@@ -170,6 +182,18 @@ class Reader {
     get(octet);
     failed_ = failed_ || octet < 1 || octet > kMisbehaviourCount;
     value = failed_ ? Misbehaviour::CorruptRing : static_cast<Misbehaviour>(octet);
+  }
+  void get(XrcWord& value) {
+    std::uint8_t octet{};
+    get(octet);
+    failed_ = failed_ || octet < 1 || octet > static_cast<std::uint8_t>(XrcWord::Gone);
+    value = failed_ ? XrcWord::Gone : static_cast<XrcWord>(octet);
+  }
+  void get(Qpn& qpn) {
+    std::uint32_t value{};
+    get(value);
+    failed_ = failed_ || value > kMulticastQpn.value();
+    qpn = failed_ ? Qpn{} : Qpn{value};
   }
   void get(Lid& lid) {
     std::uint32_t value{};
@@ -270,6 +294,7 @@ struct DescriptorCount {
   std::size_t operator()(const CaptureSource&) const { return 1; }
   std::size_t operator()(const UmadOpened&) const { return 1; }
   std::size_t operator()(const LongUmadMad&) const { return 1; }
+  std::size_t operator()(const OpenXrcDomain&) const { return 1; }
   std::size_t operator()(const auto&) const { return 0; }
 };
 

@@ -26,7 +26,7 @@
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 7;
+inline constexpr std::uint32_t kVersion = 8;
 
 /// All policy, not from any specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
@@ -95,6 +95,54 @@ struct PeerMisbehaves {
   ProcessAddress peer;
   Misbehaviour what{Misbehaviour::CorruptRing};
   std::uint64_t count{};
+};
+
+// --- XRC domains of several processes (hca/xrc_relay.h)
+
+/// Opens the XRC domain of a file on an HCA of the host, counted from 0; answered by
+/// XrcDomainOpened with the same `request`. Descriptor: the file, which the daemon keeps.
+struct OpenXrcDomain {
+  std::uint32_t request{};
+  std::uint32_t hca{};
+  bool creates{};       // O_CREAT
+  bool is_exclusive{};  // O_EXCL
+};
+
+/// `domain` 0: refused, for the reason in words.
+struct XrcDomainOpened {
+  std::uint32_t request{};
+  std::uint32_t domain{};
+  bool may_come{};  // there is none yet (EAGAIN)
+  std::string reason;
+};
+struct CloseXrcDomain {
+  std::uint32_t domain{};
+};
+
+/// What processes that have one domain open say to each other, through the daemon.
+enum class XrcWord : std::uint8_t {
+  WantDeputy = 1,  // of `target`, which is the sender's
+  Deputy,          // there it is
+  NoDeputy,
+  Dismissed,  // the deputies of `target`, which is the sender's; to all
+  Gone,       // the daemon's: `peer` has the domain open no more
+};
+struct XrcRelay {
+  ProcessAddress peer;  // to whom; the daemon makes it from whom
+  std::uint32_t domain{};
+  XrcWord word{XrcWord::Gone};
+  std::uint32_t serial{};  // of the question
+  Qpn target;
+  Qpn deputy;
+  bool is_for_reads{};  // a target has one for them, and one for all else
+  // Of a deputy that is wanted: the initiator, and the target's attributes.
+  Qpn source;
+  Lid slid;
+  std::uint8_t sl{};
+  std::uint8_t port{};
+  std::uint16_t pkey_index{};
+  std::uint8_t path_mtu{};
+  std::uint8_t min_rnr_timer{};
 };
 
 // --- daemon to program
@@ -210,7 +258,9 @@ using Message =
                  Query, StartCapture, AddFault, ClearFaults, Down, Text, CaptureLive, CaptureSource,
                  ListUmadDevices, DescribeUmadDevice, FindIsSm, OpenUmad, RegisterUmadAgent,
                  UnregisterUmadAgent, UmadDevices, UmadDevice, IsSm, UmadOpened, UmadAnswer,
-                 UmadMad, LongUmadMad, ChangePort>;
+                 UmadMad, LongUmadMad, ChangePort,
+
+                 OpenXrcDomain, XrcDomainOpened, CloseXrcDomain, XrcRelay>;
 
 /// How many descriptors come with a message; a receiver refuses any other number.
 [[nodiscard]] std::size_t descriptors_of(const Message& message);

@@ -158,6 +158,13 @@ TEST(Messages, RefuseWhatNoSenderMeans) {
   mad.push_back(std::byte{});
   mad[mad.size() - kMaxMadBytesInMessage - 5] = std::byte{1};  // one byte more than there may be
   EXPECT_FALSE(decode(mad));
+  auto relay = encode(Message{XrcRelay{}});
+  EXPECT_TRUE(decode(relay));
+  relay[24] = std::byte{1};  // a QPN of 25 bits
+  EXPECT_FALSE(decode(relay));
+  relay[24] = std::byte{0};
+  relay[16] = std::byte{9};  // no word
+  EXPECT_FALSE(decode(relay));
   auto text = encode(Message{
       Text{true, "x"}
   });

@@ -1,5 +1,5 @@
-// XRC domains, the SRQs of which are in srq.cc, and handles of target QPs. A domain is of one
-// process: programs that open the same file each have a domain of their own.
+// XRC domains, the SRQs of which are in srq.cc, and handles of target QPs. Programs of one host
+// that open the same file share its domain (hca/xrc_relay.h).
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -15,9 +15,10 @@
 namespace weft::compat {
 namespace {
 
-/// A domain that is open under the name of a file's inode, once or several times.
+/// A file's domain that this program has open, once or several times.
 struct NamedDomain {
-  hca::Hca* hca{};
+  host::Process* process{};
+  std::uint32_t hca{};
   dev_t device{};
   ino_t inode{};
   hca::XrcDomain* engine{};
@@ -31,48 +32,51 @@ std::mutex targets_lock;  // may be taken with a QP's lock held, so that nothing
 std::vector<QpObject*> targets;
 
 /// The domain of the file under the descriptor, made if the flags say so (ibv_open_xrcd(3)).
-Result<hca::XrcDomain*> open_named(hca::Hca& hca, int fd, int oflags) {
+Result<hca::XrcDomain*> open_named(const Context& context, int fd, int oflags) {
   struct stat file{};
   if (fstat(fd, &file) != 0) {
     return fail(ErrorCode::InvalidArgument, "descriptor {} of an XRC domain is not open", fd);
   }
+  const bool is_exclusive = (oflags & O_EXCL) != 0;
   const std::lock_guard guard{named_lock};
   const auto found = std::ranges::find_if(named, [&](const NamedDomain& domain) {
-    return domain.hca == &hca && domain.device == file.st_dev && domain.inode == file.st_ino;
+    return domain.process == context.process && domain.hca == context.hca &&
+           domain.device == file.st_dev && domain.inode == file.st_ino;
   });
   if (found != named.end()) {
-    if ((oflags & O_EXCL) != 0) {
+    if (is_exclusive) {
       return fail(ErrorCode::InvalidArgument,
                   "the file's XRC domain is open already, and O_EXCL asks for a new one");
     }
     ++found->opens;
     return found->engine;
   }
-  if ((oflags & O_CREAT) == 0) {
-    return fail(ErrorCode::TryAgain,
-                "this process has no XRC domain of that file (those of other processes are out of "
-                "reach); O_CREAT makes one");
-  }
-  auto engine = hca.open_xrc_domain();
+  auto engine =
+      context.process->open_xrc_domain(context.hca, fd, (oflags & O_CREAT) != 0, is_exclusive);
   if (engine) {
-    named.push_back(
-        {.hca = &hca, .device = file.st_dev, .inode = file.st_ino, .engine = *engine, .opens = 1});
+    named.push_back({.process = context.process,
+                     .hca = context.hca,
+                     .device = file.st_dev,
+                     .inode = file.st_ino,
+                     .engine = *engine,
+                     .opens = 1});
   }
   return engine;
 }
 
-/// True: nobody has it open any more.
-[[nodiscard]] bool close_named(const hca::XrcDomain& engine) {
+/// Closed with the last of the times that this program has it open.
+[[nodiscard]] Result<void> close_domain(const Context& context, hca::XrcDomain& engine) {
   const std::lock_guard guard{named_lock};
   const auto found = std::ranges::find(named, &engine, &NamedDomain::engine);
-  if (found == named.end()) {
-    return true;  // it has no name
+  if (found != named.end() && found->opens > 1) {
+    --found->opens;
+    return {};
   }
-  if (--found->opens != 0) {
-    return false;
+  auto closed = context.process->close_xrc_domain(context.hca, engine);
+  if (closed && found != named.end()) {
+    named.erase(found);
   }
-  named.erase(found);
-  return true;
+  return closed;
 }
 
 ibv_xrcd* open_xrcd(ibv_context* c, ibv_xrcd_init_attr* attributes) noexcept {
@@ -89,7 +93,7 @@ ibv_xrcd* open_xrcd(ibv_context* c, ibv_xrcd_init_attr* attributes) noexcept {
   }
   const auto engine = attributes->fd == -1
                           ? context.engine->open_xrc_domain()
-                          : open_named(*context.engine, attributes->fd, attributes->oflags);
+                          : open_named(context, attributes->fd, attributes->oflags);
   if (!engine) {
     refuse(engine.error());
     return nullptr;
@@ -107,10 +111,8 @@ int close_xrcd(ibv_xrcd* xrcd) noexcept {
     if (object.uses.load() != 0) {
       return refuse(EBUSY, "XRC SRQs and target QPs of the domain still exist");
     }
-    if (close_named(*object.engine)) {
-      if (auto closed = context.engine->close_xrc_domain(*object.engine); !closed) {
-        return refuse(closed.error());
-      }
+    if (auto closed = close_domain(context, *object.engine); !closed) {
+      return refuse(closed.error());
     }
   }
   delete &object;

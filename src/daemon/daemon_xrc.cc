@@ -1,0 +1,110 @@
+// XRC domains of several processes: who has which one open, and what they say to each other
+// (hca/xrc_relay.h).
+
+#include <sys/stat.h>
+
+#include <memory>
+#include <utility>
+
+#include "daemon/daemon_impl.h"
+
+namespace weft::daemon {
+namespace {
+
+/// What requests cost beyond one (RequestBudget); policy.
+constexpr std::int64_t kOpenCost = 32;
+constexpr std::int64_t kRelayCost = 4;
+
+}  // namespace
+
+void Daemon::Impl::open_xrc_domain(Client& client, const uabi::OpenXrcDomain& request,
+                                   host::UniqueFd file) {
+  client.spend(kOpenCost);
+  const auto refuse = [&](const Error& error) {
+    client.send(uabi::XrcDomainOpened{.request = request.request,
+                                      .domain = 0,
+                                      .may_come = error.code == ErrorCode::TryAgain,
+                                      .reason = error.reason});
+  };
+  struct stat status{};
+  if (request.hca >= view().hcas_of(view().node(client.process->host)).size() ||
+      fstat(file.get(), &status) != 0) {
+    note(client, "XRC domains of HCAs or files that do not exist");
+    refuse({ErrorCode::InvalidArgument, "no such HCA, or no such file"});
+    return;
+  }
+  const auto opened = xrc_domains_.open(*client.process,
+                                        {.host = client.process->host,
+                                         .hca = request.hca,
+                                         .device = status.st_dev,
+                                         .inode = status.st_ino},
+                                        request.creates, request.is_exclusive);
+  if (!opened) {
+    refuse(opened.error());
+    return;
+  }
+  if (opened->is_new) {  // the file stays open, so that no other takes its number
+    xrc_files_[opened->domain] = std::move(file);
+  }
+  client.send(uabi::XrcDomainOpened{
+      .request = request.request, .domain = opened->domain, .may_come = false, .reason = {}});
+}
+
+void Daemon::Impl::close_xrc_domain(Client& client, std::uint32_t domain) {
+  if (!xrc_domains_.has(*client.process, domain)) {
+    note(client, "XRC domains closed that it has not open");
+    return;
+  }
+  leave_xrc_domain(*client.process, domain);
+}
+
+void Daemon::Impl::leave_xrc_domain(node::ProcessId process, std::uint32_t domain) {
+  if (xrc_domains_.close(process, domain)) {
+    xrc_files_.erase(domain);
+    return;
+  }
+  uabi::XrcRelay gone;
+  gone.domain = domain;
+  gone.word = uabi::XrcWord::Gone;
+  tell_xrc_members(process, gone);
+}
+
+/// To all but the process that it is of.
+void Daemon::Impl::tell_xrc_members(node::ProcessId of, uabi::XrcRelay message) {
+  message.peer = address_of(of);
+  for (const node::ProcessId member : xrc_domains_.members(message.domain)) {
+    if (Client* const other = client_of(member); other != nullptr && member != of) {
+      other->send(message);
+    }
+  }
+}
+
+/// Between processes that have the domain open, which is what the daemon vouches for.
+void Daemon::Impl::relay_xrc(Client& client, uabi::XrcRelay message) {
+  client.spend(kRelayCost);
+  if (!xrc_domains_.has(*client.process, message.domain) || message.word == uabi::XrcWord::Gone) {
+    note(client, "words about XRC domains that it has not open");
+    return;
+  }
+  if (message.word == uabi::XrcWord::Dismissed) {
+    tell_xrc_members(*client.process, message);
+    return;
+  }
+  const node::ProcessId peer = process_of(message.peer);
+  Client* const other = client_of(peer);
+  if (other != nullptr && xrc_domains_.has(peer, message.domain) && !other->is_behind()) {
+    message.peer = address_of(*client.process);
+    other->send(message);
+  } else if (message.word == uabi::XrcWord::WantDeputy) {
+    message.word = uabi::XrcWord::NoDeputy;
+    client.send(message);
+  }
+}
+
+void Daemon::Impl::leave_xrc_domains(node::ProcessId process) {
+  for (const std::uint32_t domain : xrc_domains_.of(process)) {
+    leave_xrc_domain(process, domain);
+  }
+}
+
+}  // namespace weft::daemon

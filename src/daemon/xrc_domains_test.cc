@@ -1,0 +1,533 @@
+// XRC domains of several processes, through a whole fabric (hca/xrc_relay.h): an initiator on h1, a
+// target QP at home in one process of h2, SRQs in others.
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "daemon/testing/live_program.h"
+
+namespace weft::daemon {
+namespace {
+
+using testing::LiveFabric;
+using testing::Program;
+
+constexpr std::size_t kReceives = 1U << 19;  // where they lie in a program's memory
+
+hca::QpInit xrc_init(const Program& program, hca::QpType type) {
+  hca::QpInit init = program.init;
+  init.type = type;
+  return init;
+}
+
+void modify(Program& program, hca::Qp& qp, const hca::QpAttributes& to, hca::QpAttributeMask mask) {
+  const auto modified = program.process->modify_qp(qp, to, mask);
+  ASSERT_TRUE(modified) << modified.error().reason;
+}
+
+void connect(Program& program, hca::Qp& qp, Lid lid, Qpn peer) {
+  using A = hca::QpAttribute;
+  const bool is_target = qp.type() == hca::QpType::XrcTarget;
+  hca::QpAttributes to;
+  to.state = hca::QpState::Init;
+  to.port = PortNumber{1};
+  to.access = hca::AccessFlags{hca::Access::RemoteWrite} | hca::Access::RemoteRead |
+              hca::Access::RemoteAtomic;
+  modify(program, qp, to,
+         hca::QpAttributeMask{A::State} | A::PKeyIndex | A::Port | A::RemoteAccess);
+  to.state = hca::QpState::Rtr;
+  to.path_mtu = wire::Mtu::Mtu1024;
+  to.dest_qpn = peer;
+  to.max_dest_rd_atomic = 4;
+  to.min_rnr_timer = 1;
+  to.address.dlid = lid;
+  to.address.port = PortNumber{1};
+  hca::QpAttributeMask mask =
+      hca::QpAttributeMask{A::State} | A::AddressVector | A::PathMtu | A::DestQpn | A::RqPsn;
+  if (is_target) {
+    mask |= hca::QpAttributeMask{A::MaxDestRdAtomic} | A::MinRnrTimer;
+  }
+  modify(program, qp, to, mask);
+  if (!is_target) {
+    to.state = hca::QpState::Rts;
+    to.timeout = TimeoutExponent{14};
+    to.retry_count = 3;
+    to.rnr_retry = 7;
+    to.max_rd_atomic = 4;
+    modify(program, qp, to,
+           hca::QpAttributeMask{A::State} | A::Timeout | A::RetryCount | A::RnrRetry | A::SqPsn |
+               A::MaxQpRdAtomic);
+  }
+}
+
+/// A program of h2 that has the file's domain open.
+struct Member {
+  Member(const LiveFabric& fabric, int file) : Member(fabric.on("h2"), file) {}
+  Member(const host::ProcessOptions& options, int file) : program(options) {
+    auto opened = program.process->open_xrc_domain(0, file, true, false);
+    EXPECT_TRUE(opened) << opened.error().reason;
+    domain = *opened;
+  }
+  ~Member() {
+    if (target != nullptr) {
+      EXPECT_TRUE(program.process->destroy_qp(0, *target));
+    }
+    if (srq != nullptr) {
+      EXPECT_TRUE(program.process->destroy_xrc_srq(0, *srq));
+    }
+    EXPECT_TRUE(program.process->close_xrc_domain(0, *domain));
+  }
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  void make_srq() {
+    srq = *program.process->create_xrc_srq(0, *program.pd, *domain, *program.cq, 64, 1);
+  }
+  void make_target() {
+    hca::QpInit init;
+    init.type = hca::QpType::XrcTarget;
+    init.xrcd = domain;
+    target = *program.process->create_qp(0, init);
+  }
+  void receive(std::uint64_t wr_id, std::uint32_t length) const {
+    const hca::Sge sge{
+        .address = program.address() + kReceives, .length = length, .lkey = program.region->lkey};
+    EXPECT_TRUE(srq->post({
+        .wr_id = wr_id, .sges = {&sge, 1}
+    }));
+  }
+  [[nodiscard]] std::uint32_t number() const { return srq->xrc().number; }
+
+  Program program;
+  hca::XrcDomain* domain{};
+  hca::SharedReceiveQueue* srq{};
+  hca::Qp* target{};
+};
+
+class LiveXrcDomain : public ::testing::Test {
+ protected:
+  LiveXrcDomain() {
+    home_->make_target();
+    owner_->make_srq();
+    initiator_ = *sender_.process->create_qp(0, xrc_init(sender_, hca::QpType::XrcInitiator));
+    connect(sender_, *initiator_, home_->program.lid(), home_->target->number());
+    connect(home_->program, *home_->target, sender_.lid(), initiator_->number());
+    testing::fill(std::span{sender_.memory}.first(kReceives));
+  }
+  ~LiveXrcDomain() override { EXPECT_TRUE(sender_.process->destroy_qp(0, *initiator_)); }
+
+  void post(hca::WrOpcode opcode, std::size_t offset, std::uint32_t length, std::uint32_t srqn,
+            std::uint64_t wr_id = 0) {
+    const hca::Sge sge{
+        .address = sender_.address() + offset, .length = length, .lkey = sender_.region->lkey};
+    hca::SendWr wr;
+    wr.wr_id = wr_id;
+    wr.opcode = opcode;
+    wr.flags = hca::Send::Signaled;
+    wr.sges = {&sge, 1};
+    wr.xrc_srqn = srqn;
+    wr.immediate = 77;
+    wr.compare_add = 5;
+    wr.swap = 9;
+    if (owner_) {
+      wr.remote_address = owner_->program.address();
+      wr.rkey = owner_->program.region->rkey;
+    }
+    const auto posted = sender_.process->post_send(*initiator_, wr);
+    ASSERT_TRUE(posted) << posted.error().reason;
+  }
+
+  int file_ = memfd_create("xrc", MFD_CLOEXEC);
+  LiveFabric fabric_{"pair"};
+  Program sender_{fabric_.on("h1")};
+  std::unique_ptr<Member> home_ = std::make_unique<Member>(fabric_, file_);
+  std::unique_ptr<Member> owner_ = std::make_unique<Member>(fabric_, file_);
+  hca::Qp* initiator_{};
+};
+
+TEST_F(LiveXrcDomain, DeliversToTheSrqOfAnotherProcess) {
+  owner_->receive(5, 10'000);
+  post(hca::WrOpcode::SendWithImmediate, 100, 10'000, owner_->number());
+  const hca::Wc received = owner_->program.wait();
+  EXPECT_EQ(received.status, hca::WcStatus::Success);
+  EXPECT_EQ(received.wr_id, 5U);
+  EXPECT_EQ(received.byte_length, 10'000U);
+  EXPECT_EQ(received.immediate, 77U);
+  EXPECT_EQ(received.qpn, home_->target->number());
+  EXPECT_EQ(received.src_qpn, initiator_->number());
+  EXPECT_EQ(received.slid, sender_.lid());
+  EXPECT_EQ(sender_.wait().status, hca::WcStatus::Success);
+  EXPECT_TRUE(std::equal(sender_.memory.begin() + 100, sender_.memory.begin() + 10'100,
+                         owner_->program.memory.begin() + kReceives));
+  EXPECT_TRUE(home_->program.cq->is_empty());
+}
+
+TEST_F(LiveXrcDomain, CarriesOutEveryOperationOnTheOwnersMemory) {
+  constexpr std::uint32_t kBytes = 100'000;
+  post(hca::WrOpcode::RdmaWrite, 64, kBytes, owner_->number());
+  EXPECT_EQ(sender_.wait().status, hca::WcStatus::Success);
+  EXPECT_TRUE(std::equal(sender_.memory.begin() + 64, sender_.memory.begin() + 64 + kBytes,
+                         owner_->program.memory.begin()));
+  post(hca::WrOpcode::RdmaRead, kReceives, kBytes, owner_->number());
+  EXPECT_EQ(sender_.wait().status, hca::WcStatus::Success);
+  EXPECT_TRUE(std::equal(sender_.memory.begin() + 64, sender_.memory.begin() + 64 + kBytes,
+                         sender_.memory.begin() + kReceives));
+  owner_->receive(6, 0);
+  post(hca::WrOpcode::RdmaWriteWithImmediate, 1'000, 5'000, owner_->number());
+  EXPECT_EQ(sender_.wait().status, hca::WcStatus::Success);
+  const hca::Wc written = owner_->program.wait();
+  EXPECT_EQ(written.opcode, hca::WcOpcode::ReceiveRdmaWithImmediate);
+  EXPECT_EQ(written.byte_length, 5'000U);
+  std::array<std::uint64_t, 3> word{40, 0, 0};
+  const auto owners = std::as_writable_bytes(std::span{word});
+  std::ranges::copy(owners.first(8), owner_->program.memory.begin());
+  post(hca::WrOpcode::FetchAdd, kReceives, 8, owner_->number());
+  EXPECT_EQ(sender_.wait().status, hca::WcStatus::Success);
+  post(hca::WrOpcode::CompareSwap, kReceives + 8, 8, owner_->number());
+  EXPECT_EQ(sender_.wait().status, hca::WcStatus::Success);
+  std::copy_n(sender_.memory.begin() + kReceives, 16, owners.begin());
+  std::copy_n(owner_->program.memory.begin(), 8, owners.begin() + 16);
+  EXPECT_EQ(word, (std::array<std::uint64_t, 3>{40, 45, 45}));
+}
+
+/// Messages to three processes in turns, the home's own among them: each SRQ has its own, in order.
+TEST_F(LiveXrcDomain, KeepsTheOrderOfMessagesToSrqsOfSeveralProcesses) {
+  Member third{fabric_, file_};
+  third.make_srq();
+  home_->make_srq();
+  const std::array<Member*, 3> owners{home_.get(), owner_.get(), &third};
+  constexpr std::uint64_t kMessages = 600;
+  const auto length_of = [](std::uint64_t message) {
+    return static_cast<std::uint32_t>(message * 131 % 40'000);
+  };
+  const auto owner_of = [&](std::uint64_t message) { return message * 7 / 3 % 3; };
+  std::array<std::uint64_t, 3> next{};  // that each expects
+  std::array<std::uint64_t, 3> given{};
+  const auto find_next = [&](std::size_t which, std::uint64_t from) {
+    while (from < kMessages && owner_of(from) != which) {
+      ++from;
+    }
+    return from;
+  };
+  for (std::size_t which = 0; which < 3; ++which) {
+    next[which] = given[which] = find_next(which, 0);
+  }
+  std::uint64_t posted = 0;
+  std::uint64_t sent = 0;
+  const Instant deadline = host::now() + Duration::seconds(60);
+  while (sent < kMessages && host::now() < deadline) {
+    for (std::size_t which = 0; which < 3; ++which) {
+      if (given[which] < kMessages && owners[which]->srq->size() < 4) {
+        owners[which]->receive(given[which], 40'000);
+        given[which] = find_next(which, given[which] + 1);
+      }
+      hca::Wc wc;
+      owners[which]->program.process->make_progress(*owners[which]->program.cq);
+      while (owners[which]->program.cq->poll({&wc, 1}) != 0) {
+        ASSERT_EQ(wc.status, hca::WcStatus::Success);
+        ASSERT_EQ(wc.wr_id, next[which]);
+        ASSERT_EQ(wc.byte_length, length_of(wc.wr_id));
+        next[which] = find_next(which, next[which] + 1);
+      }
+    }
+    if (posted < kMessages && posted - sent < 16) {
+      post(hca::WrOpcode::Send, posted % 1'000, length_of(posted),
+           owners[owner_of(posted)]->number(), posted);
+      ++posted;
+    }
+    hca::Wc wc;
+    sender_.process->make_progress(*sender_.cq);
+    while (sender_.cq->poll({&wc, 1}) != 0) {
+      ASSERT_EQ(wc.status, hca::WcStatus::Success) << sender_.events.reasons;
+      ASSERT_EQ(wc.wr_id, sent++);
+    }
+  }
+  EXPECT_EQ(sent, kMessages);
+  EXPECT_EQ(next, (std::array{kMessages, kMessages, kMessages}));
+}
+
+TEST_F(LiveXrcDomain, WaitsForAnOwnerThatIsNotReady) {
+  post(hca::WrOpcode::Send, 0, 3'000, owner_->number());
+  for (const Instant until = host::now() + Duration::milliseconds(20); host::now() < until;) {
+    sender_.process->make_progress(*sender_.cq);
+  }
+  EXPECT_TRUE(sender_.cq->is_empty());
+  owner_->receive(8, 3'000);
+  EXPECT_EQ(sender_.wait().status, hca::WcStatus::Success);
+  EXPECT_EQ(owner_->program.wait().wr_id, 8U);
+}
+
+TEST_F(LiveXrcDomain, RefusesWhatTheOwnerRefuses) {
+  owner_->receive(8, 10);
+  post(hca::WrOpcode::Send, 0, 3'000, owner_->number());
+  EXPECT_EQ(sender_.wait().status, hca::WcStatus::RemoteInvalidRequest);
+  EXPECT_EQ(owner_->program.wait().status, hca::WcStatus::LocalLengthError);
+  EXPECT_EQ(home_->target->query().state, hca::QpState::Err);
+}
+
+TEST_F(LiveXrcDomain, RefusesAnSrqThatNoMemberHas) {
+  post(hca::WrOpcode::Send, 0, 8, owner_->number() + 1);
+  EXPECT_EQ(sender_.wait().status, hca::WcStatus::RemoteAccessError);
+}
+
+/// The SRQ exists, but its process does not have this domain open: the daemon makes no deputy
+/// there.
+TEST_F(LiveXrcDomain, RefusesAnSrqOfAProcessOutsideTheDomain) {
+  const int other_file = memfd_create("other", MFD_CLOEXEC);
+  {
+    Member stranger{fabric_, other_file};
+    stranger.make_srq();
+    stranger.receive(1, 8);
+    post(hca::WrOpcode::Send, 0, 8, stranger.number());
+    EXPECT_EQ(sender_.wait().status, hca::WcStatus::RemoteAccessError);
+    EXPECT_EQ(stranger.srq->size(), 1U);
+  }
+  close(other_file);
+}
+
+TEST_F(LiveXrcDomain, RefusesAnSrqWhoseProcessHasClosedTheDomain) {
+  owner_->receive(5, 64);
+  const std::uint32_t number = owner_->number();
+  post(hca::WrOpcode::Send, 0, 64, number);
+  EXPECT_EQ(sender_.wait().status, hca::WcStatus::Success);
+  owner_.reset();  // with its SRQ and its deputy
+  post(hca::WrOpcode::Send, 0, 64, number);
+  EXPECT_EQ(sender_.wait().status, hca::WcStatus::RemoteAccessError);
+}
+
+/// A target that is connected anew has new deputies: PSNs and a message under way are of the old.
+TEST_F(LiveXrcDomain, BeginsAnewWithTheTargetsNextConnection) {
+  for (int round = 0; round < 3; ++round) {
+    owner_->receive(5, 8'000);
+    post(hca::WrOpcode::Send, 0, 8'000, owner_->number());
+    EXPECT_EQ(sender_.wait().status, hca::WcStatus::Success);
+    EXPECT_EQ(owner_->program.wait().status, hca::WcStatus::Success);
+    hca::QpAttributes reset;
+    modify(sender_, *initiator_, reset, hca::QpAttribute::State);
+    modify(home_->program, *home_->target, reset, hca::QpAttribute::State);
+    connect(sender_, *initiator_, home_->program.lid(), home_->target->number());
+    connect(home_->program, *home_->target, sender_.lid(), initiator_->number());
+  }
+}
+
+TEST_F(LiveXrcDomain, OpensAsItsFlagsSay) {
+  host::Process& process = *sender_.process;  // on h1, where nobody has it
+  EXPECT_EQ(process.open_xrc_domain(0, file_, false, false).error().code, ErrorCode::TryAgain);
+  EXPECT_EQ(owner_->program.process->open_xrc_domain(0, file_, true, true).error().code,
+            ErrorCode::InvalidArgument);
+  EXPECT_EQ(process.open_xrc_domain(0, 9'999, true, false).error().code,
+            ErrorCode::InvalidArgument);
+  const auto opened = process.open_xrc_domain(0, file_, true, true);
+  ASSERT_TRUE(opened);
+  EXPECT_NE((*opened)->name, owner_->domain->name);
+  EXPECT_TRUE(process.close_xrc_domain(0, **opened));
+  EXPECT_EQ(process.open_xrc_domain(0, file_, false, false).error().code, ErrorCode::TryAgain)
+      << "it went with the last who had it open";
+}
+
+// --- processes that are killed
+
+/// What a member in a process of its own tells: its SRQ, target and memory.
+struct Told {
+  std::uint32_t srqn{};
+  std::uint32_t target{};
+  std::uint32_t lid{};
+  std::uint32_t rkey{};
+  std::uint64_t address{};
+};
+
+/// A member in a process of its own, which is forked before there are threads.
+class Child {
+ public:
+  explicit Child(int file) {
+    std::array<int, 2> down{};
+    std::array<int, 2> up{};
+    EXPECT_TRUE(pipe(down.data()) == 0 && pipe(up.data()) == 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      run(file, down[0], up[1]);
+      _exit(0);
+    }
+    close(down[0]);
+    close(up[1]);
+    to_ = host::UniqueFd{down[1]};
+    from_ = host::UniqueFd{up[0]};
+  }
+  ~Child() { kill(); }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  Told start(const LiveFabric& fabric, Qpn initiator, Lid lid) {
+    const std::string run = fabric.on("h2").run;
+    Told told;
+    const std::array<std::uint32_t, 3> facts{static_cast<std::uint32_t>(run.size()),
+                                             initiator.value(), lid.value()};
+    EXPECT_EQ(write(to_.get(), facts.data(), sizeof facts), ssize_t{sizeof facts});
+    EXPECT_EQ(write(to_.get(), run.data(), run.size()), static_cast<ssize_t>(run.size()));
+    EXPECT_EQ(read(from_.get(), &told, sizeof told), ssize_t{sizeof told});
+    return told;
+  }
+  void kill() {
+    if (pid_ > 0) {
+      ::kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+      pid_ = -1;
+    }
+  }
+
+ private:
+  static void run(int file, int from, int to) {
+    std::array<std::uint32_t, 3> facts{};
+    if (read(from, facts.data(), sizeof facts) != ssize_t{sizeof facts}) {
+      return;
+    }
+    std::string run(facts[0], '\0');
+    if (read(from, run.data(), run.size()) != static_cast<ssize_t>(run.size())) {
+      return;
+    }
+    Member member{
+        {.run = run, .fabric = "test", .host = "h2", .limits = {}},
+        file
+    };
+    member.make_srq();
+    member.make_target();
+    connect(member.program, *member.target, Lid{facts[2]}, Qpn{facts[1]});
+    const Told told{.srqn = member.number(),
+                    .target = member.target->number().value(),
+                    .lid = member.program.lid().value(),
+                    .rkey = member.program.region->rkey.value(),
+                    .address = member.program.address()};
+    static_cast<void>(!write(to, &told, sizeof told));
+    while (true) {
+      pause();  // its threads serve
+    }
+  }
+
+  pid_t pid_{};
+  host::UniqueFd to_;
+  host::UniqueFd from_;
+};
+
+/// WRITEs until one fails; `until` is called after a few. Returns how the first one failed.
+template <class Until>
+hca::WcStatus write_until_failure(Program& sender, hca::Qp& initiator, std::uint32_t srqn,
+                                  std::uint64_t address, RKey rkey, Until until) {
+  std::uint64_t posted = 0;
+  std::uint64_t done = 0;
+  const Instant deadline = host::now() + Duration::seconds(30);
+  while (host::now() < deadline) {
+    if (posted - done < 8) {
+      const hca::Sge sge{
+          .address = sender.address(), .length = 60'000, .lkey = sender.region->lkey};
+      hca::SendWr wr;
+      wr.opcode = posted % 3 == 0 ? hca::WrOpcode::RdmaRead : hca::WrOpcode::RdmaWrite;
+      wr.flags = hca::Send::Signaled;
+      wr.sges = {&sge, 1};
+      wr.xrc_srqn = srqn;
+      wr.remote_address = address;
+      wr.rkey = rkey;
+      EXPECT_TRUE(sender.process->post_send(initiator, wr));
+      ++posted;
+    }
+    hca::Wc wc;
+    sender.process->make_progress(*sender.cq);
+    while (sender.cq->poll({&wc, 1}) != 0) {
+      if (wc.status != hca::WcStatus::Success) {
+        EXPECT_GE(done, 20U) << "too early\n" << sender.events.reasons;
+        for (hca::Wc rest; sender.cq->poll({&rest, 1}) != 0;) {
+        }
+        return wc.status;
+      }
+      if (++done == 20) {
+        until();
+      }
+    }
+  }
+  return hca::WcStatus::GeneralError;
+}
+
+TEST(KilledXrcMember, TakesItsSrqsAlong) {
+  const int file = memfd_create("xrc", MFD_CLOEXEC);
+  Child child{file};
+  const LiveFabric fabric{"pair"};
+  Program sender{fabric.on("h1")};
+  hca::Qp* const initiator =
+      *sender.process->create_qp(0, xrc_init(sender, hca::QpType::XrcInitiator));
+  const Told told = child.start(fabric, initiator->number(), sender.lid());
+  Member home{fabric.on("h2"), file};
+  home.make_target();
+  connect(sender, *initiator, home.program.lid(), home.target->number());
+  connect(home.program, *home.target, sender.lid(), initiator->number());
+  EXPECT_EQ(write_until_failure(sender, *initiator, told.srqn, told.address, RKey{told.rkey},
+                                [&] { child.kill(); }),
+            hca::WcStatus::RemoteAccessError)
+      << sender.events.reasons << home.program.events.reasons;
+  // The target and the domain live on, for others.
+  hca::QpAttributes reset;
+  modify(sender, *initiator, reset, hca::QpAttribute::State);
+  modify(home.program, *home.target, reset, hca::QpAttribute::State);
+  connect(sender, *initiator, home.program.lid(), home.target->number());
+  connect(home.program, *home.target, sender.lid(), initiator->number());
+  Member other{fabric.on("h2"), file};
+  other.make_srq();
+  int writes = 0;
+  EXPECT_NE(write_until_failure(sender, *initiator, other.number(), other.program.address(),
+                                other.program.region->rkey,
+                                [&] {
+                                  ++writes;
+                                  hca::QpAttributes error;
+                                  error.state = hca::QpState::Err;
+                                  modify(sender, *initiator, error, hca::QpAttribute::State);
+                                }),
+            hca::WcStatus::GeneralError);
+  EXPECT_EQ(writes, 1) << sender.events.reasons << home.program.events.reasons
+                       << other.program.events.reasons;
+  EXPECT_TRUE(sender.process->destroy_qp(0, *initiator));
+}
+
+TEST(KilledXrcMember, TakesItsTargetsAlongAndLeavesNothingWithTheOwner) {
+  const int file = memfd_create("xrc", MFD_CLOEXEC);
+  Child child{file};
+  const LiveFabric fabric{"pair"};
+  Program sender{fabric.on("h1")};
+  hca::Qp* const initiator =
+      *sender.process->create_qp(0, xrc_init(sender, hca::QpType::XrcInitiator));
+  const Told told = child.start(fabric, initiator->number(), sender.lid());
+  connect(sender, *initiator, Lid{told.lid}, Qpn{told.target});
+  {
+    Member owner{fabric.on("h2"), file};
+    owner.make_srq();
+    EXPECT_EQ(write_until_failure(sender, *initiator, owner.number(), owner.program.address(),
+                                  owner.program.region->rkey, [&] { child.kill(); }),
+              hca::WcStatus::RetryExceeded);
+  }  // whose SRQ and domain are nobody's any more, as soon as the daemon has heard
+  const Program later{fabric.on("h2")};
+  const auto exists = [&] {
+    const auto opened = later.process->open_xrc_domain(0, file, false, false);
+    if (opened) {
+      EXPECT_TRUE(later.process->close_xrc_domain(0, **opened));
+    } else {
+      EXPECT_EQ(opened.error().code, ErrorCode::TryAgain);
+    }
+    return opened.has_value();
+  };
+  const Instant deadline = host::now() + Duration::seconds(5);
+  while (exists() && host::now() < deadline) {
+  }
+  EXPECT_FALSE(exists());
+  EXPECT_TRUE(sender.process->destroy_qp(0, *initiator));
+}
+
+}  // namespace
+}  // namespace weft::daemon
