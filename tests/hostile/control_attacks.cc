@@ -65,8 +65,10 @@ void groups(Liar& liar) {
   const std::uint32_t port = liar.view->node(fabric::NodeIndex{liar.self.node}).first_port.value();
   burst(liar, [&] {
     const Lid mlid{0xC001 + static_cast<std::uint32_t>(liar.random.below(64))};
-    return liar.random.below(2) == 0 ? uabi::Message{uabi::JoinGroup{.port = port, .mlid = mlid}}
-                                     : uabi::Message{uabi::LeaveGroup{.port = port, .mlid = mlid}};
+    const Gid mgid{0xFF12'0000'0000'0000, Guid{liar.random.below(64)}};
+    return liar.random.below(2) == 0
+               ? uabi::Message{uabi::JoinGroup{.port = port, .mlid = mlid, .mgid = mgid}}
+               : uabi::Message{uabi::LeaveGroup{.port = port, .mlid = mlid, .mgid = mgid}};
   });
 }
 
@@ -74,7 +76,7 @@ void ports_of_others(Liar& liar) {
   burst(liar, [&] {
     const auto any = static_cast<std::uint32_t>(liar.random());
     return uabi::Message{
-        uabi::JoinGroup{.port = any % 2 == 0 ? any : any % 16, .mlid = Lid{any >> 8}}
+        uabi::JoinGroup{.port = any % 2 == 0 ? any : any % 16, .mlid = Lid{any >> 8}, .mgid = {}}
     };
   });
 }
