@@ -52,8 +52,9 @@ class LaneSink final : public hca::TransmitSink {
   [[nodiscard]] Lane* blocked() const { return blocked_; }
 
  private:
-  [[nodiscard]] bool send_by(Lane& lane, hca::Flow flow, const hca::PacketHeader& header,
-                             std::span<const ByteSpan> gather);
+  [[nodiscard, gnu::always_inline]] bool send_by(Lane& lane, hca::Flow flow,
+                                                 const hca::PacketHeader& header,
+                                                 std::span<const ByteSpan> gather);
   void hold(Lane& lane, hca::Flow flow);
   void release(Lane& lane);
   [[gnu::noinline]] Lane& lane_of_datagram(const hca::PacketHeader& header);
