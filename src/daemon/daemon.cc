@@ -125,7 +125,7 @@ Daemon::Impl::Impl(DaemonOptions options, Parts parts)
       management_timer_(loop_),
       publish_timer_(loop_),
       is_sm_files_(loop_, [this](fabric::PortIndex port, bool is_sm) {
-        management().agents().set_is_sm(port, is_sm, host::now());
+        management().agents().set_is_sm(port, is_sm || fabric_->is_managed_from(port), host::now());
         run_management();
       }) {
   counters_->begin(fabric_->builder().ports().size(), [this](const fabric::CounterLedger& ledger) {

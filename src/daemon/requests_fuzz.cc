@@ -17,6 +17,7 @@
 #include "daemon/umad_channel.h"
 #include "node/fabric.h"
 #include "node/port_change.h"
+#include "node/testing/settle.h"
 #include "uabi/messages.h"
 
 namespace weft::daemon {
@@ -244,9 +245,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     desk.leave(program);
   }
   weft::daemon::require(weft::daemon::fabric().groups().empty());
-  weft::daemon::fabric().faults().remove_all(weft::Instant{});
-  weft::daemon::repair_ports();
   weft::daemon::fabric().faults().remove_all(desk.now());
+  weft::daemon::repair_ports();
+  weft::node::testing::settle(weft::daemon::fabric(), desk.now());
+  desk.pass_time(weft::Duration::seconds(2));
   for (const auto& port : weft::daemon::fabric().builder().ports()) {
     using weft::fabric::PortState;  // whatever was down is up again
     weft::daemon::require(port.peer == weft::fabric::kNoPort || port.state == PortState::Active);

@@ -4,6 +4,7 @@
 // processes on each host, who is joined to whom, and what happens when one dies. Pure: it decides,
 // its owner carries messages and memory. One thread.
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -54,6 +55,11 @@ class Fabric {
   [[nodiscard]] const fabric::TablesBuilder& builder() const { return builder_; }
 
   [[nodiscard]] ManagementPlane& management() { return management_; }
+  /// A subnet manager of the fabric's own is at the port.
+  [[nodiscard]] bool is_managed_from(fabric::PortIndex port) const {
+    return std::ranges::find(managers_, port, &Manager::port) != managers_.end();
+  }
+
   /// Moves MADs until all is quiet or a turn is over; true: there is more to do at once.
   bool run_management(Instant now);
   [[nodiscard]] Instant management_deadline() const;

@@ -82,7 +82,23 @@ std::vector<Message> one_of_each() {
       UmadAnswer{13, 0, "the class is another's"},
       UmadMad{header_of_mad(), std::vector<std::byte>(256, std::byte{3})},
       LongUmadMad{header_of_mad(), 100'000},
-      ChangePort{.port = "s1:3", .change = "width=1x"}
+      ChangePort{.port = "s1:3", .change = "width=1x"},
+      OpenXrcDomain{1, 0, true, false},
+      XrcDomainOpened{1, 0, true, "no domain of that file is open"},
+      CloseXrcDomain{7},
+      XrcRelay{.peer = {0, 2},
+            .domain = 7,
+            .word = XrcWord::WantDeputy,
+            .serial = 3,
+            .target = Qpn{0x4001},
+            .deputy = {},
+            .source = Qpn{0x8001},
+            .slid = Lid{5},
+            .sl = 1,
+            .port = 1,
+            .pkey_index = 2,
+            .path_mtu = 5,
+            .min_rnr_timer = 12}
   };
 }
 
