@@ -319,7 +319,7 @@ WEFT_EXPORT int umad_sort_ca_device_list(umad_device_node** head, std::size_t si
   if (size != 0 && size != nodes.size()) {
     return EINVAL;
   }
-  std::ranges::stable_sort(
+  std::ranges::sort(
       nodes, [](const auto* a, const auto* b) { return std::strcmp(a->ca_name, b->ca_name) < 0; });
   umad_device_node** end = head;
   for (umad_device_node* const node : nodes) {

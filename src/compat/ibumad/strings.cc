@@ -3,6 +3,7 @@
 #include <endian.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <span>
 
 #include "compat/ibumad/abi.h"
