@@ -165,6 +165,8 @@ class FabricAgents {
   void note_bad_mkey(const Request& request, const mad::MadBytes& mad,
                      const wire::MadHeader& header);
   [[nodiscard]] std::uint16_t serve(Request& request, const wire::MadHeader& header);
+  void note_bad_key(fabric::PortIndex port, wire::Trap trap, std::uint16_t& violations,
+                    const BadKey& bad, Instant now);
   void raise(fabric::PortIndex port, wire::NoticeType type, wire::Trap trap,
              std::span<const std::byte, wire::kNoticeDetailsBytes> details, Instant now);
 

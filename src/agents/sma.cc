@@ -189,24 +189,17 @@ void FabricAgents::raise(PortIndex port, wire::NoticeType type, wire::Trap trap,
 }
 
 void FabricAgents::note_bad_pkey(PortIndex port, const BadKey& bad, Instant now) {
-  std::uint16_t& violations = agent(port).pkey_violations;
-  violations = static_cast<std::uint16_t>(std::min(violations + 1, 0xFFFF));
-  raise(port, wire::NoticeType::Security, wire::Trap::BadPKey,
-        wire::pack(wire::BadKeyNoticeDetails{.lid1 = bad.source,
-                                             .lid2 = bad.destination,
-                                             .key = bad.key,
-                                             .sl = bad.sl,
-                                             .qp1 = bad.source_qp,
-                                             .qp2 = bad.destination_qp,
-                                             .gid1 = bad.source_gid,
-                                             .gid2 = tables_.gids(port).front()}),
-        now);
+  note_bad_key(port, wire::Trap::BadPKey, agent(port).pkey_violations, bad, now);
 }
 
 void FabricAgents::note_bad_qkey(PortIndex port, const BadKey& bad, Instant now) {
-  std::uint16_t& violations = agent(port).qkey_violations;
+  note_bad_key(port, wire::Trap::BadQKey, agent(port).qkey_violations, bad, now);
+}
+
+void FabricAgents::note_bad_key(PortIndex port, wire::Trap trap, std::uint16_t& violations,
+                                const BadKey& bad, Instant now) {
   violations = static_cast<std::uint16_t>(std::min(violations + 1, 0xFFFF));
-  raise(port, wire::NoticeType::Security, wire::Trap::BadQKey,
+  raise(port, wire::NoticeType::Security, trap,
         wire::pack(wire::BadKeyNoticeDetails{.lid1 = bad.source,
                                              .lid2 = bad.destination,
                                              .key = bad.key,
