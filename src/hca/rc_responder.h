@@ -120,9 +120,9 @@ class RcResponder {
   // Duplicates (rc_responder_duplicate.cc).
   void handle_duplicate(const Packet& packet);
   void handle_duplicate_read(const Packet& packet);
-  [[nodiscard]] bool rewind_read(const Packet& packet);
   void handle_duplicate_atomic(Psn psn);
   void handle_duplicate_atomic_write(Psn psn);
+  [[nodiscard]] Pending* pending_until(Psn end);
 
   // SRQs of other processes (rc_responder_relay.cc).
   [[gnu::cold, gnu::noinline]] void relay_request(const Packet& packet);
@@ -156,7 +156,7 @@ class RcResponder {
     return pending_[(pending_head_ + index) % static_cast<std::uint32_t>(pending_.size())];
   }
   void push_pending_back(const Pending& pending);
-  void push_pending_front(const Pending& pending);
+  void push_repeat(const Pending& pending);
   void pop_pending();
 
   QpCore& core_;

@@ -40,12 +40,6 @@ void RcResponder::handle_duplicate(const Packet& packet) {
 void RcResponder::handle_duplicate_read(const Packet& packet) {
   const wire::Reth reth = packet.header.extension.reth;
   const Psn psn = packet.header.psn;
-  for (std::uint32_t i = 0; i < pending_count_; ++i) {
-    if (pending_at(i).answer != Answer::Atomic && pending_at(i).psn == psn &&
-        pending_at(i).bytes_left == reth.dma_length) {
-      return;  // the answer is still to come
-    }
-  }
   const std::uint32_t mtu = core_.mtu_bytes();
   const std::uint64_t packets =
       reth.dma_length == 0 ? 1 : (std::uint64_t{reth.dma_length} + mtu - 1) / mtu;
@@ -56,72 +50,76 @@ void RcResponder::handle_duplicate_read(const Packet& packet) {
                                           .fault != KeyFault::None)) {
     return;  // no repetition of anything that we answered: dropped
   }
-  if (target_.owner_slot != 0 && rewind_read(packet)) {
+  // Its answer may still be under way: it goes back to what is asked for, and stays one of the
+  // READs that are outstanding or a repeat, as it was. A second answer beside it would take a
+  // responder resource when the requester has had the first one and asks for more.
+  Pending* const under_way = pending_until(psn + core_.packets(reth.dma_length));
+  if (under_way != nullptr && under_way->answer != Answer::Atomic) {
+    if (under_way->psn != psn || under_way->bytes_left != reth.dma_length) {
+      under_way->psn = psn;
+      under_way->bytes_left = reth.dma_length;
+      under_way->address = reth.virtual_address;
+      under_way->rkey = reth.rkey;
+      under_way->started = false;
+    }
     return;
   }
-  push_pending_front({.answer = target_.owner_slot != 0 ? Answer::DeputysRead : Answer::Read,
-                      .psn = psn,
-                      .bytes_left = reth.dma_length,
-                      .address = reth.virtual_address -
-                                 (planted(PlantedBug::RepeatedReadFromItsStart) ? 256U : 0U),
-                      .rkey = reth.rkey,
-                      .xrc_srqn = packet.header.xrc_srqn,
-                      .started = false,
-                      .msn = msn_,
-                      .original = 0});
-}
-
-/// One that is fetched piece by piece may still be at it: it goes on from there, and stays one of
-/// the READs that are outstanding.
-bool RcResponder::rewind_read(const Packet& packet) {
-  const wire::Reth reth = packet.header.extension.reth;
-  const Psn end = packet.header.psn + core_.packets(reth.dma_length);
-  for (std::uint32_t i = 0; i < pending_count_; ++i) {
-    Pending& pending = pending_at(i);
-    if (pending.answer == Answer::DeputysRead &&
-        pending.psn + core_.packets(pending.bytes_left) == end) {
-      pending.psn = packet.header.psn;
-      pending.bytes_left = reth.dma_length;
-      pending.address = reth.virtual_address;
-      pending.started = false;
-      return true;
-    }
-  }
-  return false;
+  push_repeat({.answer = target_.owner_slot != 0 ? Answer::DeputysRead : Answer::Read,
+               .psn = psn,
+               .bytes_left = reth.dma_length,
+               .address = reth.virtual_address -
+                          (planted(PlantedBug::RepeatedReadFromItsStart) ? 256U : 0U),
+               .rkey = reth.rkey,
+               .xrc_srqn = packet.header.xrc_srqn,
+               .started = false,
+               .msn = msn_,
+               .original = 0});
 }
 
 /// Somebody else may have written there since: it is only answered.
 void RcResponder::handle_duplicate_atomic_write(Psn psn) {
-  for (std::uint32_t i = 0; i < pending_count_; ++i) {
-    if (pending_at(i).answer != Answer::Atomic && pending_at(i).psn == psn) {
-      return;  // the answer is still to come
-    }
+  if (pending_until(psn + 1) != nullptr) {
+    return;  // the answer is still to come
   }
-  push_pending_front({.answer = Answer::Read,
-                      .psn = psn,
-                      .bytes_left = 0,
-                      .address = 0,
-                      .rkey = {},
-                      .started = false,
-                      .msn = msn_,
-                      .original = 0});
+  push_repeat({.answer = Answer::Read,
+               .psn = psn,
+               .bytes_left = 0,
+               .address = 0,
+               .rkey = {},
+               .started = false,
+               .msn = msn_,
+               .original = 0});
 }
 
 void RcResponder::handle_duplicate_atomic(Psn psn) {
+  if (pending_until(psn + 1) != nullptr) {
+    return;  // the answer is still to come
+  }
   for (const AtomicRecord& record : atomics_) {
     if (record.valid && record.psn == psn) {
-      push_pending_front({.answer = Answer::Atomic,
-                          .psn = psn,
-                          .bytes_left = 0,
-                          .address = 0,
-                          .rkey = {},
-                          .xrc_srqn = 0,
-                          .started = false,
-                          .msn = record.msn,
-                          .original = record.original});
+      push_repeat({.answer = Answer::Atomic,
+                   .psn = psn,
+                   .bytes_left = 0,
+                   .address = 0,
+                   .rkey = {},
+                   .xrc_srqn = 0,
+                   .started = false,
+                   .msn = record.msn,
+                   .original = record.original});
       return;
     }
   }
+}
+
+/// What is to be answered with the responses that end before `end`.
+RcResponder::Pending* RcResponder::pending_until(Psn end) {
+  for (std::uint32_t i = 0; i < pending_count_; ++i) {
+    Pending& pending = pending_at(i);
+    if (pending.psn + core_.packets(pending.bytes_left) == end) {
+      return &pending;
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace weft::hca

@@ -11,8 +11,8 @@ using testing::Flight;
 using testing::LoopbackPair;
 using testing::Side;
 
-void post_read(LoopbackPair& pair, std::size_t offset) {
-  const std::array sges{pair.a().sge(offset, 64)};
+void post_read(LoopbackPair& pair, std::size_t offset, std::uint32_t length = 64) {
+  const std::array sges{pair.a().sge(offset, length)};
   SendWr read;
   read.opcode = WrOpcode::RdmaRead;
   read.flags = Send::Signaled;
@@ -51,6 +51,59 @@ TEST(RcResponder, CountsNoRepeatedReadAmongThoseOutstanding) {
   const auto next = pair.poll(*pair.a().send_cq);
   ASSERT_EQ(next.size(), 1U);
   EXPECT_EQ(next[0].status, WcStatus::Success);
+}
+
+/// A READ that is repeated while its answer is half out goes on from where it is asked for: with a
+/// second answer beside the rest of the first, that rest would be counted as outstanding when the
+/// requester has had all of it and reads on.
+TEST(RcResponder, AnswersAReadOnceThatIsRepeatedHalfWay) {
+  LoopbackPair pair{{.max_rd_atomic = 1}};
+  pair.connect();
+  post_read(pair, 0, 1024);  // 4 packets
+  pair.collect_from(0, 1);
+  ASSERT_EQ(pair.wire.size(), 1U);
+  const Flight request = pair.wire.front();
+  ASSERT_TRUE(pair.deliver_one());
+  pair.collect_from(1, 2);
+  ASSERT_EQ(pair.wire.size(), 2U);
+  pair.wire.clear();  // lost
+  pair.wire.push_back(request);
+  ASSERT_TRUE(pair.deliver_one());
+  pair.collect_from(1, 4);
+  ASSERT_EQ(pair.wire.size(), 4U);  // all of the repeated one, and no more
+  while (pair.deliver_one()) {
+  }
+  ASSERT_EQ(pair.poll(*pair.a().send_cq).size(), 1U);
+
+  post_read(pair, 1024);
+  ASSERT_TRUE(pair.run());
+  const auto next = pair.poll(*pair.a().send_cq);
+  ASSERT_EQ(next.size(), 1U);
+  EXPECT_EQ(next[0].status, WcStatus::Success);
+  EXPECT_EQ(pair.sent.size(), 1U + 2U + 4U + 1U + 1U);  // READ, lost, its answer, READ, its answer
+}
+
+/// The requester takes answers in the order of their PSNs only: what it asks for again is answered
+/// in that order, however much of it there is.
+TEST(RcResponder, AnswersRepeatedRequestsInTheirOrder) {
+  LoopbackPair pair{{.max_rd_atomic = 4}};
+  pair.connect();
+  for (std::size_t i = 0; i < 4; ++i) {
+    post_read(pair, i * 64);
+  }
+  pair.collect_from(0, 4);
+  const std::deque<Flight> requests = pair.wire;
+  ASSERT_EQ(requests.size(), 4U);
+  while (pair.deliver_one()) {
+  }
+  pair.collect_from(1, 4);
+  pair.wire = requests;  // every answer was lost
+  while (pair.deliver_one()) {
+  }
+  pair.collect_from(1, 4);
+  while (pair.deliver_one()) {
+  }
+  EXPECT_EQ(pair.poll(*pair.a().send_cq).size(), 4U);
 }
 
 }  // namespace

@@ -14,19 +14,22 @@ void RcResponder::push_pending_back(const Pending& pending) {
   ++pending_count_;
 }
 
-/// A repeated answer goes first: the requester waits for it and ignores what is newer. Without room
-/// it is dropped, and the requester asks once more.
-void RcResponder::push_pending_front(const Pending& pending) {
+/// A repeated answer goes before newer ones: the requester waits for it and ignores those. Without
+/// room it is dropped, and the requester asks once more.
+void RcResponder::push_repeat(const Pending& pending) {
   const auto size = static_cast<std::uint32_t>(pending_.size());
   // Keep room for the requests that may legally come: the requester may have its answer by now, and
   // then its next request follows this one.
   if (pending_count_ + core_.attributes.max_dest_rd_atomic >= size) {
     return;
   }
-  pending_head_ = (pending_head_ + size - 1) % size;
-  pending_[pending_head_] = pending;
-  pending_[pending_head_].is_repeat = true;
+  std::uint32_t place = pending_count_;
   ++pending_count_;
+  for (; place != 0 && distance(pending.psn, pending_at(place - 1).psn) > 0; --place) {
+    pending_at(place) = pending_at(place - 1);
+  }
+  pending_at(place) = pending;
+  pending_at(place).is_repeat = true;
   ++repeats_;
 }
 

@@ -163,6 +163,16 @@ void LoopbackPair::collect() {
   }
 }
 
+void LoopbackPair::collect_from(int side, unsigned packets) {
+  Sink sink{*this, side};
+  this->side(side).hca.for_each_qp([&](Qp& qp) {
+    if (qp.wants_transmit()) {
+      qp.transmit(sink, now_, packets);
+    }
+    qp.check_invariants();
+  });
+}
+
 bool LoopbackPair::deliver_one() {
   if (wire.empty()) {
     return false;

@@ -118,6 +118,8 @@ class LoopbackPair {
 
   /// Only lets QPs send, without delivering.
   void collect();
+  /// The same of one side, and no more than so many packets of a QP.
+  void collect_from(int side, unsigned packets);
   /// Delivers the oldest packet in the wire; false when there is none.
   bool deliver_one();
   /// Moves to the next timer and fires it; false when there is none.
