@@ -110,6 +110,9 @@ std::optional<wire::Rmpp> RmppReceiver::handle_data(const MadBytes& mad) {
   if (rmpp.data1 > window_last_) {
     return std::nullopt;  // not allowed yet: as if lost
   }
+  if (early_.contains(rmpp.data1)) {
+    return std::nullopt;  // it waits already, and what was checked of it stands
+  }
   if (std::size_t{rmpp.data1} * segment_bytes_ > options_.message_bytes + segment_bytes_ ||
       (rmpp.data1 == 1 && !rmpp.is_last && rmpp.data2 > options_.message_bytes)) {
     return refuse(wire::RmppStatus::ResourcesExhausted);

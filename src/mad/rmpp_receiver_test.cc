@@ -92,6 +92,26 @@ TEST(RmppReceiver, IgnoresWhatIsBehindTheWindow) {
   EXPECT_EQ(each.state(), RmppReceiver::State::Receiving);
 }
 
+/// A segment that waits behind a gap is what it was when it came: a repetition of it that calls
+/// itself the last one, whose length the waiting one does not have, changes nothing.
+TEST(RmppReceiver, KeepsAnEarlySegmentAsItCame) {
+  RmppReceiver each = receiver();
+  const auto segments = segments_of(1000);  // 5 of 200
+  // Its first segment does not say how long it is.
+  static_cast<void>(
+      each.handle_data(changed(segments[0], [](wire::Rmpp& rmpp) { rmpp.data2 = 0; })));
+  EXPECT_FALSE(each.handle_data(segments[2]));
+  EXPECT_FALSE(each.handle_data(changed(segments[2], [](wire::Rmpp& rmpp) {
+    rmpp.is_last = true;
+    rmpp.data2 = 20 + 200;
+  })));
+  for (const std::size_t i : {1U, 3U, 4U}) {
+    static_cast<void>(each.handle_data(segments[i]));
+  }
+  ASSERT_EQ(each.state(), RmppReceiver::State::Complete);
+  EXPECT_EQ(each.take().data, pattern(1000));
+}
+
 TEST(RmppReceiver, AbortsWhatContradictsItself) {
   const auto segments = segments_of(500);
   const auto status_after = [&](auto change, std::size_t which) {
