@@ -14,6 +14,7 @@
 
 #include "fabric/topology.h"
 #include "node/testing/managed_fabric.h"
+#include "node/testing/sa_client.h"
 #include "wire/inform_info.h"
 #include "wire/mc_member_record.h"
 #include "wire/notice_details.h"
@@ -24,94 +25,11 @@ namespace weft::node {
 namespace {
 
 using testing::ManagedFabric;
+using testing::SaClient;
 using wire::kComponent;
 using wire::MadMethod;
 using wire::SaAttribute;
 using wire::SaStatus;
-
-/// Who listens for reports, and answers them.
-class Reports final : public mad::MadHandler {
- public:
-  const mad::MadMessage* handle(mad::MadRequest& request) override {
-    heard.push_back(*wire::parse<wire::SaNotice>(ByteSpan{request.message.mad}.subspan(56)));
-    return &request.message;
-  }
-  std::vector<wire::SaNotice> heard;
-};
-
-/// A client at the first port of a host.
-class Client {
- public:
-  struct Answer {
-    bool is_answered{};
-    std::uint16_t status{};
-    std::uint16_t offset{};
-    std::vector<std::byte> data;
-
-    template <wire::WireType T>
-    [[nodiscard]] std::vector<T> records() const {
-      std::vector<T> all;
-      const std::size_t step = std::size_t{offset} * 8;
-      for (std::size_t at = 0; step != 0 && at + wire::kSizeOf<T> <= data.size(); at += step) {
-        all.push_back(*wire::parse<T>(ByteSpan{data}.subspan(at)));
-      }
-      return all;
-    }
-  };
-
-  Client(ManagedFabric& fabric, const std::string& host)
-      : fabric_(fabric), at_(fabric.port(host, 1)) {
-    agent_ = *gsi().register_agent({.mgmt_class = wire::ManagementClass::SubnAdm,
-                                    .class_version = wire::kSaClassVersion,
-                                    .methods = mad::methods({MadMethod::Report})},
-                                   &reports);
-  }
-
-  template <wire::WireType T>
-  [[nodiscard]] Answer ask(MadMethod method, SaAttribute attribute, const T& record = {},
-                           std::uint64_t mask = 0) {
-    mad::MadMessage request;
-    wire::SaHeader header{.component_mask = mask};
-    header.header.method = method;
-    header.header.attribute_id = static_cast<std::uint16_t>(attribute);
-    wire::pack(header, std::span{request.mad}.first<56>());
-    copy_bytes(std::span{request.mad}.subspan(56), wire::pack(record));
-    Answer answer;
-    const Lid sm = fabric_.builder.port(at_).sm_lid;
-    EXPECT_TRUE(
-        gsi()
-            .send(
-                agent_, {.lid = sm}, std::move(request), {},
-                [&](const mad::Completion& completion) {
-                  if (completion.answer != nullptr) {
-                    const mad::MadMessage& told = *completion.answer;
-                    const auto sa = wire::unpack<wire::SaHeader>(std::span{told.mad}.first<56>());
-                    answer = {.is_answered = true,
-                              .status = told.status(),
-                              .offset = sa.attribute_offset,
-                              .data = told.is_rmpp ? told.data
-                                                   : std::vector<std::byte>(told.mad.begin() + 56,
-                                                                            told.mad.end())};
-                  }
-                },
-                fabric_.now)
-            .has_value());
-    fabric_.plane.wake(at_);
-    fabric_.run_for(Duration::milliseconds(50));
-    return answer;
-  }
-
-  [[nodiscard]] Gid gid() const { return Gid{kDefaultGidPrefix, fabric_.builder.port(at_).guid}; }
-
-  Reports reports;
-
- private:
-  [[nodiscard]] mad::ManagementInterface& gsi() { return fabric_.plane.port(at_).gsi(); }
-
-  ManagedFabric& fabric_;
-  fabric::PortIndex at_;
-  mad::AgentId agent_;
-};
 
 class SubnetServicesOnAFatTree : public ::testing::Test {
  protected:
@@ -123,7 +41,7 @@ class SubnetServicesOnAFatTree : public ::testing::Test {
 };
 
 TEST_F(SubnetServicesOnAFatTree, TellAllNodesByRmpp) {
-  Client h3{fabric, "h3"};
+  SaClient h3{fabric, "h3"};
   const auto answer = h3.ask<wire::NodeRecord>(MadMethod::GetTable, SaAttribute::NodeRecord);
   EXPECT_EQ(answer.status, 0);
   const auto nodes = answer.records<wire::NodeRecord>();
@@ -137,8 +55,8 @@ TEST_F(SubnetServicesOnAFatTree, TellAllNodesByRmpp) {
 }
 
 TEST_F(SubnetServicesOnAFatTree, TellPathsThatTheFabricWalks) {  // T-SA-1
-  Client h3{fabric, "h3"};
-  Client h8{fabric, "h8"};
+  SaClient h3{fabric, "h3"};
+  SaClient h8{fabric, "h8"};
   const auto answer = h3.ask(
       MadMethod::Get, SaAttribute::PathRecord, wire::PathRecord{.dgid = h8.gid(), .sgid = h3.gid()},
       kComponent<wire::PathRecord, "DGID"> | kComponent<wire::PathRecord, "SGID">);
@@ -161,7 +79,7 @@ TEST_F(SubnetServicesOnAFatTree, JoinGroupsWhoseTreesCarry) {
       kComponent<Record, "MGID"> | kComponent<Record, "PortGID"> | kComponent<Record, "JoinState"> |
       kComponent<Record, "Q_Key"> | kComponent<Record, "TClass"> | kComponent<Record, "P_Key"> |
       kComponent<Record, "SL"> | kComponent<Record, "FlowLabel"> | kComponent<Record, "MLID">;
-  const auto join = [&](Client& client) {
+  const auto join = [&](SaClient& client) {
     return client.ask(MadMethod::Set, SaAttribute::McMemberRecord,
                       Record{
                           .mgid = Gid{0xFF12'0000'0000'0000, Guid{7}},
@@ -172,8 +90,8 @@ TEST_F(SubnetServicesOnAFatTree, JoinGroupsWhoseTreesCarry) {
     },
                       kMask);
   };
-  Client h3{fabric, "h3"};
-  Client h8{fabric, "h8"};
+  SaClient h3{fabric, "h3"};
+  SaClient h8{fabric, "h8"};
   const auto first = join(h3);
   ASSERT_EQ(first.status, 0);
   EXPECT_EQ(wire::parse<Record>(first.data)->mlid, Lid{0xC005});
@@ -188,7 +106,7 @@ TEST_F(SubnetServicesOnAFatTree, JoinGroupsWhoseTreesCarry) {
 }
 
 TEST_F(SubnetServicesOnAFatTree, ReportLinksThatFail) {
-  Client h3{fabric, "h3"};
+  SaClient h3{fabric, "h3"};
   const wire::InformInfo info{.lid_range_begin = kPermissiveLid,
                               .is_generic = 1,
                               .subscribe = 1,
