@@ -19,6 +19,7 @@
 #include "cli/fabric_client.h"
 #include "cli/program_group.h"
 #include "cli/terminal.h"
+#include "fabric/topology.h"
 
 namespace weft::cli {
 namespace {
@@ -111,7 +112,7 @@ void add_run(CLI::App& app, Outcome& outcome) {
       "run", "Run programs on a fabric that is made for them and ends with them");
   auto options = std::make_shared<RunOptions>();
   command->add_option("--fabric", options->fabric,
-                      "pair (the default), star:N, fat-tree:K[:LEVELS], or a TOML file");
+                      fmt::format("{}, or a TOML or net file; pair unless told", fabric::kGeneratorForms));
   command->get_option("--fabric")->expected(1);
   add_link_options(*command, options->links);
   command
