@@ -111,8 +111,9 @@ void add_run(CLI::App& app, Outcome& outcome) {
   auto* const command = app.add_subcommand(
       "run", "Run programs on a fabric that is made for them and ends with them");
   auto options = std::make_shared<RunOptions>();
-  command->add_option("--fabric", options->fabric,
-                      fmt::format("{}, or a TOML or net file; pair unless told", fabric::kGeneratorForms));
+  command->add_option(
+      "--fabric", options->fabric,
+      fmt::format("{}, or a TOML or net file; pair unless told", fabric::kGeneratorForms));
   command->get_option("--fabric")->expected(1);
   add_link_options(*command, options->links);
   command

@@ -8,6 +8,7 @@
 #include "hca/hca.h"
 #include "hca/packet.h"
 #include "hca/qp_core.h"
+#include "hca/rc_credits.h"
 
 namespace weft::hca {
 
@@ -72,7 +73,6 @@ class RcRequester {
   [[gnu::noinline]] void handle_atomic_response(const Packet& packet, Instant now);
   [[gnu::cold, gnu::noinline]] void handle_rnr(Psn psn, std::uint8_t timer_code, Instant now);
   [[gnu::cold, gnu::noinline]] void handle_nak(Psn psn, wire::Syndrome syndrome, Instant now);
-  void take_credits(const wire::Aeth& aeth);
   void finish_in_order();
   void progressed(Instant now);
   [[nodiscard]] SendWqe* wqe_of(Psn psn, std::uint64_t& index);
@@ -94,9 +94,7 @@ class RcRequester {
   std::uint64_t cursor_{};             ///< send WQE to transmit from
   std::uint32_t cursor_packet_{};      ///< packets of it that are out
   std::uint32_t reads_outstanding_{};  ///< READs and atomics begun and not done
-  std::uint32_t ssn_{};
-  std::uint32_t lsn_{};  ///< limit sequence number (§9.7.7.2)
-  bool unlimited_credits_{};
+  RcCredits credits_;
   std::uint8_t retries_left_{};
   std::uint8_t rnr_retries_left_{};
   bool loss_known_{};

@@ -149,25 +149,6 @@ void RcRequester::progressed(Instant now) {
   }
 }
 
-/// End-to-end credits (§9.7.7.2, R-RVT-10).
-void RcRequester::take_credits(const wire::Aeth& aeth) {
-  if (aeth.syndrome.kind() != wire::SyndromeKind::Ack) {
-    return;
-  }
-  const std::uint8_t code = aeth.syndrome.code();
-  if (code == wire::kUnlimitedCredits) {
-    unlimited_credits_ = true;
-    return;
-  }
-  if (unlimited_credits_) {
-    return;
-  }
-  const std::uint32_t limit = (aeth.msn.value() + wire::credit_count(code)) & Msn::kMask;
-  if (distance(Msn{lsn_}, Msn{limit}) > 0) {
-    lsn_ = limit;
-  }
-}
-
 void RcRequester::handle_acknowledge(const Packet& packet, Instant now) {
   const wire::Aeth aeth = packet.header.extension.response.aeth;
   const Psn psn = packet.header.psn;
@@ -175,7 +156,7 @@ void RcRequester::handle_acknowledge(const Packet& packet, Instant now) {
     case wire::SyndromeKind::Ack: {
       const Psn before = unacknowledged_;
       const bool complete = acknowledge_before(psn + 1);
-      take_credits(aeth);
+      credits_.take(aeth);
       if (unacknowledged_ != before) {
         progressed(now);
       }
@@ -302,7 +283,7 @@ void RcRequester::handle_read_response(const Packet& packet, Instant now) {
   if (is_end) {
     wqe->done = true;
     --reads_outstanding_;
-    take_credits(packet.header.extension.response.aeth);
+    credits_.take(packet.header.extension.response.aeth);
   }
   progressed(now);
 }
@@ -332,7 +313,7 @@ void RcRequester::handle_atomic_response(const Packet& packet, Instant now) {
   wqe->status = status;
   stalled_ = stalled_ || status != WcStatus::Success;
   unacknowledged_ = wqe->first_psn + 1;
-  take_credits(packet.header.extension.response.aeth);
+  credits_.take(packet.header.extension.response.aeth);
   progressed(now);
 }
 

@@ -14,9 +14,7 @@ void RcRequester::start() {
   next_new_ = cursor_ = core_.send_queue.head();
   cursor_packet_ = 0;
   reads_outstanding_ = 0;
-  ssn_ = 0;
-  lsn_ = 0;
-  unlimited_credits_ = is_xrc(core_.type);  // the receive WQEs are an SRQ's: nobody counts them
+  credits_.start(is_xrc(core_.type));  // whose receive WQEs are an SRQ's
   retries_left_ = core_.attributes.retry_count;
   rnr_retries_left_ = core_.attributes.rnr_retry;
   loss_known_ = rewound_ = stalled_ = drained_reported_ = false;

@@ -126,13 +126,10 @@ bool RcRequester::may_start(const SendWqe& wqe) const {
       reads_outstanding_ >= core_.attributes.max_rd_atomic) {
     return false;
   }
-  if (traits.has(WrTrait::NeedsCredit) && !unlimited_credits_) {
-    return distance(Msn{ssn_ + 1}, Msn{lsn_ + 1}) >= 0;  // R-RVT-10: SSN <= LSN + 1
-  }
-  return true;
+  return !traits.has(WrTrait::NeedsCredit) || credits_.allow_next();
 }
 
-/// Gives a WQE its PSNs and its send sequence number.
+/// Gives a WQE its PSNs, and its message a sequence number.
 void RcRequester::begin(SendWqe& wqe) {
   assert(cursor_ == next_new_);
   const WrTraits traits = kind_of(wqe.opcode).traits;
@@ -145,11 +142,7 @@ void RcRequester::begin(SendWqe& wqe) {
   }
   wqe.packet_count = traits.has(WrTrait::Atomic) ? 1 : core_.packets(wqe.length);
   next_psn_ = next_psn_ + wqe.packet_count;
-  ssn_ = (ssn_ + 1) & Msn::kMask;
-  wqe.ssn = ssn_;
-  if (!unlimited_credits_ && !traits.has(WrTrait::NeedsCredit)) {
-    lsn_ = (lsn_ + 1) & Msn::kMask;  // takes an SSN but no receive WQE
-  }
+  credits_.count(traits.has(WrTrait::NeedsCredit));
   if (traits.has(WrTrait::TakesResponse)) {
     ++reads_outstanding_;
   }

@@ -35,9 +35,8 @@ struct SendWqe {
   // Engine's part.
   Psn first_psn;
   std::uint32_t
-      packet_count{};   // PSNs that the request takes (for READ: its response packets), at least 1
-  std::uint32_t ssn{};  // send sequence number (IBTA vol 1 §9.7.7.2.1)
-  bool done{};          // its work is acknowledged; completed in order with those before it
+      packet_count{};  // PSNs that the request takes (for READ: its response packets), at least 1
+  bool done{};         // its work is acknowledged; completed in order with those before it
   WcStatus status{WcStatus::Success};
   std::uint32_t bytes_done{};  // READ: response bytes placed so far
 };

@@ -106,8 +106,8 @@ Result<void> Fabric::bring_up(Instant now) {
     managers_.push_back({.port = island.first, .services = std::move(services)});
     options.first_lid = Lid{options.first_lid.value() + island.lids};
   }
-  // Some turns for every port are many times what a sweep takes; whatever would need more goes on in
-  // the turns that the fabric has later.
+  // Some turns for every port are many times what a sweep takes; whatever would need more goes on
+  // in the turns that the fabric has later.
   const std::size_t most_turns = 1'000 + builder_.ports().size();
   for (std::size_t turn = 0; turn < most_turns && run_management(now); ++turn) {
   }
