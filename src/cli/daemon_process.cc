@@ -84,6 +84,7 @@ Result<DaemonProcess> start_daemon(const DaemonStart& start, const fabric::Topol
            .fabric = start.name,
            .topology = topology,
            .has_subnet_manager = start.has_subnet_manager,
+           .ibsim = start.ibsim,
            .lifeline = start.is_bound ? std::move(lifeline->read) : host::UniqueFd{}},
           std::move(report->write));
   }

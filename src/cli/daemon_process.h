@@ -20,6 +20,7 @@ struct DaemonStart {
   std::string name;
   bool is_bound{};  // to the life of this process
   bool has_subnet_manager{true};
+  std::string ibsim{};  // name of its sockets; empty: none
 };
 
 /// Starts the daemon of a fabric and waits until it serves.

@@ -2,10 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <map>
 #include <string>
 
 namespace weft::cli {
+namespace {
+
+[[nodiscard]] std::string ibsim_socket_name() {
+  const char* const name = std::getenv("IBSIM_SOCKNAME");
+  return name == nullptr || *name == '\0' ? "sim" : name;
+}
+
+}  // namespace
 
 void add_link_options(CLI::App& command, const std::shared_ptr<LinkOptions>& options) {
   static const std::map<std::string, std::int64_t> kUnits{
@@ -48,6 +57,10 @@ void add_link_options(CLI::App& command, const std::shared_ptr<LinkOptions>& opt
       "--no-sm", [options] { options->has_subnet_manager = false; },
       "No subnet manager of Weft's own: ports wait in Initialize for another, as `weft exec h1 -- "
       "opensm`");
+  command.add_flag_callback(
+      "--ibsim", [options] { options->ibsim = ibsim_socket_name(); },
+      "Be what ibsim is to programs preloaded with libumad2sim.so; as there, IBSIM_SOCKNAME names "
+      "the sockets and SIM_HOST the node");
 }
 
 Result<void> apply(const LinkOptions& options, fabric::Topology& topology) {

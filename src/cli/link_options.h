@@ -20,9 +20,10 @@ struct LinkOptions {
   std::vector<std::string> faults;  // rules
   std::optional<double> time_scale;
   bool has_subnet_manager{true};
+  std::string ibsim;  // name of its sockets
 };
 
-/// --link-rate, --link-delay, --link-loss, --fault, --time-scale and --no-sm.
+/// --link-rate, --link-delay, --link-loss, --fault, --time-scale, --no-sm and --ibsim.
 void add_link_options(CLI::App& command, const std::shared_ptr<LinkOptions>& options);
 
 /// Into a topology: what its links say themselves holds, but a time scale of the command line goes

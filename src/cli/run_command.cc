@@ -85,9 +85,11 @@ int run(const RunOptions& options) {
     }
   }
   const std::string name = fmt::format("run-{}", getpid());
-  auto daemon = start_daemon(
-      {.name = name, .is_bound = true, .has_subnet_manager = options.links->has_subnet_manager},
-      *topology);
+  auto daemon = start_daemon({.name = name,
+                              .is_bound = true,
+                              .has_subnet_manager = options.links->has_subnet_manager,
+                              .ibsim = options.links->ibsim},
+                             *topology);
   if (!daemon) {
     return complain(daemon.error());
   }

@@ -92,10 +92,19 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
   if (!fault_memory) {
     return std::unexpected(fault_memory.error());
   }
+  host::UniqueFd ibsim;
+  if (!options.ibsim.empty()) {
+    auto control = IbsimServer::take_name(options.ibsim);
+    if (!control) {
+      return std::unexpected(control.error());
+    }
+    ibsim = std::move(*control);
+  }
   Impl::Parts parts{.counters = std::move(counters),
                     .fabric = std::move(*fabric),
                     .lock = std::move(*lock),
                     .listener = std::move(*listener),
+                    .ibsim = std::move(ibsim),
                     .clocks = std::move(*clocks),
                     .fault_counters = std::move(*fault_counters),
                     .fault_memory = std::move(*fault_memory)};
@@ -124,13 +133,13 @@ Daemon::Impl::Impl(DaemonOptions options, Parts parts)
       fault_timer_(loop_),
       management_timer_(loop_),
       publish_timer_(loop_),
-      is_sm_files_(loop_, [this](fabric::PortIndex port, bool is_sm) {
-        management().agents().set_is_sm(port, is_sm || fabric_->is_managed_from(port), host::now());
-        run_management();
-      }) {
+      is_sm_files_(loop_, [this](fabric::PortIndex port) { update_is_sm(port); }) {
   counters_->begin(fabric_->builder().ports().size(), [this](const fabric::CounterLedger& ledger) {
     return ledger.read(view(), counter_pages());
   });
+  if (parts.ibsim) {
+    start_ibsim(std::move(parts.ibsim));
+  }
   publish();
   log_.write(fmt::format("fabric {} is up: {} nodes", options_.fabric, view().nodes().size()));
 }

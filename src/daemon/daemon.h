@@ -17,6 +17,7 @@ struct DaemonOptions {
   std::string fabric;  // checked name
   fabric::Topology topology;
   bool has_subnet_manager{true};  // without its own, ports wait in Initialize for another
+  std::string ibsim{};      // name of ibsim's sockets, for programs with libumad2sim; empty: none
   host::UniqueFd lifeline;  // optional: the fabric ends when the other end of this pipe closes
 };
 

@@ -11,6 +11,7 @@
 
 #include "daemon/client.h"
 #include "daemon/daemon.h"
+#include "daemon/ibsim_server.h"
 #include "daemon/is_sm_files.h"
 #include "daemon/log.h"
 #include "daemon/offences.h"
@@ -38,6 +39,7 @@ class Daemon::Impl {
     std::unique_ptr<node::Fabric> fabric;
     host::UniqueFd lock;
     host::UniqueFd listener;
+    host::UniqueFd ibsim;  // none: nobody speaks its protocol
     host::UniqueFd clocks;
     host::UniqueFd fault_counters;
     host::Mapping fault_memory;
@@ -89,6 +91,10 @@ class Daemon::Impl {
   void unregister_umad_agent(Client& client, const uabi::UnregisterUmadAgent& request);
   void flush_open_ports();
   void close_umad(Client& client);
+
+  // --- programs that speak ibsim's protocol (daemon_ibsim.cc)
+  void start_ibsim(host::UniqueFd control);
+  void update_is_sm(fabric::PortIndex port);
 
   // --- XRC domains of several processes (daemon_xrc.cc)
   void open_xrc_domain(Client& client, const uabi::OpenXrcDomain& request, host::UniqueFd file);
@@ -145,6 +151,7 @@ class Daemon::Impl {
   bool publish_is_due_{};
   std::map<Client*, std::shared_ptr<UmadChannel>> open_ports_;
   IsSmFiles is_sm_files_;
+  std::unique_ptr<IbsimServer> ibsim_;
   std::deque<std::pair<node::ProcessId, ProgramName>> departed_;  // the newest last
   node::XrcDomains xrc_domains_;
   std::map<std::uint32_t, host::UniqueFd> xrc_files_;  // that name them

@@ -172,6 +172,9 @@ void Daemon::Impl::flush_open_ports() {
   for (const auto& [client, channel] : open_ports_) {
     channel->flush();
   }
+  if (ibsim_) {
+    ibsim_->flush();
+  }
 }
 
 void Daemon::Impl::close_umad(Client& client) {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -47,6 +48,12 @@ Result<void> IsSmFiles::watch(fabric::PortIndex port, const std::string& path) {
   return {};
 }
 
+bool IsSmFiles::is_held(fabric::PortIndex port) const {
+  return std::ranges::any_of(files_, [port](const auto& entry) {
+    return entry.second.port == port && entry.second.held != nullptr;
+  });
+}
+
 void IsSmFiles::wait_for_openings() {
   openings_.async_wait(stream_descriptor::wait_read, [this](const std::error_code& error) {
     if (error) {
@@ -77,7 +84,7 @@ void IsSmFiles::look(File& file) {
     return;
   }
   file.held = std::make_unique<stream_descriptor>(loop_, fd);
-  on_change_(file.port, true);
+  on_change_(file.port);
   wait_for_end(file);
 }
 
@@ -91,7 +98,7 @@ void IsSmFiles::wait_for_end(File& file) {
       return wait_for_end(file);  // the next reader was there before the last one had gone
     }
     file.held.reset();
-    on_change_(file.port, false);
+    on_change_(file.port);
     look(file);
   });
 }

@@ -18,7 +18,7 @@ namespace weft::daemon {
 
 class IsSmFiles {
  public:
-  using Handler = std::function<void(fabric::PortIndex, bool)>;
+  using Handler = std::function<void(fabric::PortIndex)>;
 
   IsSmFiles(asio::io_context& loop, Handler on_change);
   IsSmFiles(const IsSmFiles&) = delete;
@@ -26,6 +26,8 @@ class IsSmFiles {
 
   /// Makes the file of a port, or finds it.
   [[nodiscard]] Result<void> watch(fabric::PortIndex port, const std::string& path);
+  /// A program has that of the port open.
+  [[nodiscard]] bool is_held(fabric::PortIndex port) const;
 
  private:
   struct File {

@@ -24,7 +24,8 @@ namespace weft::daemon::testing {
 class LiveFabric {
  public:
   explicit LiveFabric(std::string_view kind) : LiveFabric(*fabric::generate(kind)) {}
-  explicit LiveFabric(const fabric::Topology& topology, bool has_subnet_manager = true) {
+  explicit LiveFabric(const fabric::Topology& topology, bool has_subnet_manager = true,
+                      std::string ibsim = {}) {
     char pattern[] = "/tmp/weft-test-XXXXXX";
     run_ = mkdtemp(pattern);
     int ends[2];
@@ -34,6 +35,7 @@ class LiveFabric {
                                   .fabric = "test",
                                   .topology = topology,
                                   .has_subnet_manager = has_subnet_manager,
+                                  .ibsim = std::move(ibsim),
                                   .lifeline = host::UniqueFd{ends[0]}});
     EXPECT_TRUE(daemon) << daemon.error().reason;
     daemon_ = std::make_unique<Daemon>(std::move(*daemon));

@@ -1,0 +1,33 @@
+// What the daemon does for programs that speak ibsim's protocol.
+
+#include "daemon/daemon_impl.h"
+#include "host/clock.h"
+
+namespace weft::daemon {
+
+void Daemon::Impl::start_ibsim(host::UniqueFd control) {
+  ibsim_ = std::make_unique<IbsimServer>(
+      loop_, options_.ibsim, std::move(control), *fabric_,
+      IbsimServer::Handlers{.on_sent =
+                                [this](fabric::PortIndex port) {
+                                  management().wake(port);
+                                  run_management();
+                                },
+                            .on_sm = [this](fabric::PortIndex port) { update_is_sm(port); },
+                            .on_offence =
+                                [this](const ProgramName& program, std::string_view what) {
+                                  if (const auto line = offences_.add(program, what)) {
+                                    log_.write(*line);
+                                  }
+                                }});
+}
+
+/// A subnet manager began or ended at the port, or both in turn.
+void Daemon::Impl::update_is_sm(fabric::PortIndex port) {
+  const bool is_sm = fabric_->is_managed_from(port) || is_sm_files_.is_held(port) ||
+                     (ibsim_ && ibsim_->has_sm(port));
+  management().agents().set_is_sm(port, is_sm, host::now());
+  run_management();
+}
+
+}  // namespace weft::daemon
