@@ -19,7 +19,7 @@ import weft_clients
 
 TOPOLOGY = weft_clients.ROOT / "tests" / "golden" / "management" / "fat-tree.net"   # as ibnetdiscover printed it
 NODES = {"host": ("1", ("", "1")), "leaf": ("2", ("", "0", "1", "3")), "spine": ("6", ("", "2"))}    # LID, and ports
-OF_NODES, OF_PORTS = ("nodeinfo", "nodedesc", "switchinfo", "guids"), ("portinfo", "pkeys", "sl2vl", "vlarb", "mepi")
+OF_NODES, OF_PORTS = ("nodeinfo", "nodedesc", "switchinfo", "guidinfo"), ("portinfo", "pkeys", "sl2vl", "vlarb", "mepi")
 
 VENDOR = "ibsim takes the vendor of the file, or pretends to be one; Weft says who it is"
 ABLE = "what the hardware can do, of which each simulates its own"
