@@ -19,25 +19,29 @@ class CounterSource {
   CounterSource(const CounterSource&) = delete;
   CounterSource& operator=(const CounterSource&) = delete;
 
+  /// The fabric has so many ports: before anybody asks, and when it grows.
+  virtual void resize(std::size_t port_count) = 0;
   [[nodiscard]] virtual fabric::PortCounters read(fabric::PortIndex port, Instant now) = 0;
   /// From now on the port counts from `value`.
   virtual void set(fabric::PortIndex port, const fabric::PortCounters& value, Instant now) = 0;
-  /// The port's link went down.
-  virtual void count_link_downed(fabric::PortIndex port) = 0;
+  /// What the management plane itself counts at the port: its packets, downs of its link. Only
+  /// grows; the reference is for now.
+  [[nodiscard]] virtual fabric::PortCounters& own(fabric::PortIndex port) = 0;
 };
 
 /// Counters that are numbers, for who carries no data or counts it here.
 class PlainCounters final : public CounterSource {
  public:
-  explicit PlainCounters(std::size_t port_count) : ports(port_count) {}
-
+  void resize(std::size_t port_count) override { ports.resize(port_count); }
   [[nodiscard]] fabric::PortCounters read(fabric::PortIndex port, Instant /*now*/) override {
     return ports.at(port.value());
   }
   void set(fabric::PortIndex port, const fabric::PortCounters& value, Instant /*now*/) override {
     ports.at(port.value()) = value;
   }
-  void count_link_downed(fabric::PortIndex port) override { ++ports.at(port.value()).link_downed; }
+  [[nodiscard]] fabric::PortCounters& own(fabric::PortIndex port) override {
+    return ports[port.value()];
+  }
 
   std::vector<fabric::PortCounters> ports;
 };

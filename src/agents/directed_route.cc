@@ -117,7 +117,7 @@ std::optional<ManagementNetwork::Arrival> ManagementNetwork::travel_directed(Par
   }
   Arrival arrival{.at = parcel.from, .source = parcel.from, .is_permissive = true};
   const auto go_by_lid = [&](PortIndex from, Lid dlid) {
-    const auto landed = travel_by_lid(from, dlid, parcel.kind);
+    const auto landed = travel_by_lid(parcel, from, dlid);
     if (landed) {
       arrival.source = from;
       arrival.is_permissive = false;
@@ -148,9 +148,10 @@ std::optional<ManagementNetwork::Arrival> ManagementNetwork::travel_directed(Par
         arrival.at = smp.at;
         return arrival;
       case Step::Kind::Out: {
-        const PortIndex ingress = cross(next.egress, parcel.kind);
+        wire::pack(smp.header, std::span{mad}.first<kHeaderBytes>());  // as it is on the cable
+        const PortIndex ingress =
+            cross(parcel, next.egress, {.slid = kPermissiveLid, .dlid = kPermissiveLid});
         if (ingress == fabric::kNoPort) {
-          ++counters_.link_down;
           return std::nullopt;
         }
         smp.at = ingress;

@@ -31,6 +31,7 @@ FabricAgents::FabricAgents(fabric::TablesBuilder& tables, CounterSource& counter
       ports_(tables.ports().size()),
       port_counters_(counters),
       pma_(tables, counters) {
+  counters.resize(ports_.size());
   const auto nodes = tables.nodes();
   first_switch_ = static_cast<std::uint32_t>(
       std::distance(nodes.begin(),

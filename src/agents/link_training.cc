@@ -49,7 +49,7 @@ void FabricAgents::take_down(PortIndex port, Instant now) {
     }
     tables_.set_state(end, PortState::Down);
     tables_changed_ = true;
-    port_counters_.count_link_downed(end);
+    ++port_counters_.own(end).link_downed;
     if (!tables_.port(end).is_switch_port()) {
       traps_.forget(end);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <span>
+#include <utility>
 
 #include "fabric/path.h"
 
@@ -24,8 +25,13 @@ constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::MadHeader>;
 }  // namespace
 
 ManagementNetwork::ManagementNetwork(fabric::TablesBuilder& tables, FabricAgents& agents,
-                                     MadSink& sink)
-    : tables_(tables), agents_(agents), sink_(sink), queued_of_(tables.ports().size()) {}
+                                     MadSink& sink, const CableOptions& cables)
+    : tables_(tables),
+      agents_(agents),
+      sink_(sink),
+      queued_of_(tables.ports().size()),
+      cables_(tables, cables),
+      next_psn_(tables.ports().size()) {}
 
 void ManagementNetwork::send(PortIndex from, InterfaceKind kind, const mad::MadPacket& packet) {
   assert(agents_.management_port(from) == from);
@@ -40,6 +46,11 @@ void ManagementNetwork::send(PortIndex from, InterfaceKind kind, const mad::MadP
 bool ManagementNetwork::run(std::size_t budget, Instant now) {
   agents_.handle_timeout(now);
   for (; budget != 0; --budget) {
+    if (!late_.empty() && late_.begin()->first <= now) {
+      Late late = std::move(late_.extract(late_.begin()).mapped());
+      land(late.parcel, late.arrival, now);
+      continue;
+    }
     if (const auto trap = agents_.traps().poll(now)) {
       carry_trap(*trap, now);
       continue;
@@ -58,11 +69,14 @@ bool ManagementNetwork::run(std::size_t budget, Instant now) {
       head_ = 0;
     }
   }
-  return queued() != 0 || agents_.deadline() <= now;
+  return deadline() <= now;
 }
 
 Instant ManagementNetwork::deadline() const {
-  return queued() != 0 ? Instant{} : agents_.deadline();
+  if (queued() != 0) {
+    return Instant{};
+  }
+  return late_.empty() ? agents_.deadline() : std::min(agents_.deadline(), late_.begin()->first);
 }
 
 void ManagementNetwork::carry_trap(const DueTrap& trap, Instant now) {
@@ -79,24 +93,45 @@ void ManagementNetwork::carry_trap(const DueTrap& trap, Instant now) {
 
 /// Takes a MAD to where it goes, and the answer of an agent back.
 void ManagementNetwork::carry(Parcel& parcel, Instant now) {
-  constexpr int kLegs = 2;  // an answer is not answered
-  for (int leg = 0; leg < kLegs; ++leg) {
-    const auto arrival = travel(parcel, now);
-    if (!arrival) {
-      break;
-    }
-    ++counters_.carried;
-    const mad::MadAddress source = source_of(parcel, *arrival);
-    const PortIndex own = agents_.management_port(arrival->at);
-    const Outcome outcome = agents_.handle(arrival->at, parcel.kind, parcel.packet.bytes, now);
-    if (outcome == Outcome::NotMine) {
-      sink_.deliver(own, parcel.kind, source, parcel.packet.bytes, now);
-    }
-    if (outcome != Outcome::Answered) {
-      break;
-    }
+  Psn& next_psn = next_psn_[parcel.from.value()][parcel.kind == InterfaceKind::Smi ? 0 : 1];
+  parcel.psn = next_psn;
+  next_psn = next_psn + 1;
+  const auto arrival = travel(parcel, now);
+  if (!arrival) {
+    return;
+  }
+  if (parcel.held_back == Duration{}) {
+    land(parcel, *arrival, now);
+  } else if (late_.size() < kQueued) {
+    late_.emplace(now + parcel.held_back, Late{.parcel = parcel, .arrival = *arrival});
+  } else {
+    ++counters_.queue_full;
+  }
+}
+
+/// Each copy that has come so far.
+void ManagementNetwork::land(Parcel& parcel, const Arrival& arrival, Instant now) {
+  parcel.held_back = {};
+  for (std::uint32_t copies = std::exchange(parcel.copies, 1); copies > 1; --copies) {
+    Parcel copy = parcel;
+    receive(copy, arrival, now);
+  }
+  receive(parcel, arrival, now);
+}
+
+void ManagementNetwork::receive(Parcel& parcel, const Arrival& arrival, Instant now) {
+  ++counters_.carried;
+  const mad::MadAddress source = source_of(parcel, arrival);
+  const PortIndex own = agents_.management_port(arrival.at);
+  const Outcome outcome = agents_.handle(arrival.at, parcel.kind, parcel.packet.bytes, now);
+  if (outcome == Outcome::NotMine) {
+    sink_.deliver(own, parcel.kind, source, parcel.packet.bytes, now);
+  }
+  if (outcome == Outcome::Answered && !parcel.is_answer) {
     parcel.from = own;
     parcel.packet.address = source;
+    parcel.is_answer = true;
+    carry(parcel, now);
   }
   agents_.finish_sets(now);
 }
@@ -106,32 +141,59 @@ std::optional<ManagementNetwork::Arrival> ManagementNetwork::travel(Parcel& parc
     if (class_of(parcel.packet.bytes) == wire::ManagementClass::SubnDirectedRoute) {
       return travel_directed(parcel);
     }
-    return travel_by_lid(parcel.from, parcel.packet.address.lid, parcel.kind);
+    return travel_by_lid(parcel, parcel.from, parcel.packet.address.lid);
   }
   if (parcel.packet.address.qp != kQp1) {
     ++counters_.no_such_place;
     return std::nullopt;
   }
-  const auto arrival = travel_by_lid(parcel.from, parcel.packet.address.lid, parcel.kind);
+  const auto arrival = travel_by_lid(parcel, parcel.from, parcel.packet.address.lid);
   return arrival && keys_pass(parcel, *arrival, now) ? arrival : std::nullopt;
 }
 
-/// The other side of the cable, if it takes the packet: VL15 passes in Initialize, data only from
-/// an Active port to one that is Armed at least (IBTA vol 1 §7.2.7).
-PortIndex ManagementNetwork::cross(PortIndex egress, InterfaceKind kind) const {
+/// VL15 passes in Initialize, data only from an Active port to one that is Armed at least (IBTA vol
+/// 1 §7.2.7).
+bool ManagementNetwork::passes(PortIndex egress, InterfaceKind kind) const {
   const PortRecord& from = tables_.port(egress);
-  if (from.peer == fabric::kNoPort) {
-    return fabric::kNoPort;
-  }
   const PortRecord& to = tables_.port(from.peer);
-  const bool passes = kind == InterfaceKind::Smi
-                          ? from.state != PortState::Down && to.state != PortState::Down
-                          : from.state == PortState::Active && to.state >= PortState::Armed;
-  return passes ? from.peer : fabric::kNoPort;
+  return kind == InterfaceKind::Smi
+             ? from.state != PortState::Down && to.state != PortState::Down
+             : from.state == PortState::Active && to.state >= PortState::Armed;
 }
 
-std::optional<ManagementNetwork::Arrival> ManagementNetwork::travel_by_lid(PortIndex from, Lid dlid,
-                                                                           InterfaceKind kind) {
+/// The other side of the cable, if the packet gets there.
+PortIndex ManagementNetwork::cross(Parcel& parcel, PortIndex egress, const LinkAddress& address) {
+  const PortIndex ingress = tables_.port(egress).peer;
+  if (ingress == fabric::kNoPort) {
+    ++counters_.link_down;
+    return fabric::kNoPort;
+  }
+  if (!passes(egress, parcel.kind)) {
+    ++counters_.link_down;
+    cables_.discard(egress, parcel.copies);
+    return fabric::kNoPort;
+  }
+  const auto crossing = cables_.cross({.egress = egress, .ingress = ingress},
+                                      {.kind = parcel.kind,
+                                       .slid = address.slid,
+                                       .dlid = address.dlid,
+                                       .psn = parcel.psn,
+                                       .source = parcel.from,
+                                       .to = parcel.packet.address,
+                                       .bytes = parcel.packet.bytes},
+                                      parcel.copies);
+  parcel.copies = crossing.arrived;
+  parcel.held_back = parcel.held_back + crossing.held_back;
+  if (crossing.arrived == 0) {
+    ++counters_.lost;
+    return fabric::kNoPort;
+  }
+  return ingress;
+}
+
+std::optional<ManagementNetwork::Arrival> ManagementNetwork::travel_by_lid(Parcel& parcel,
+                                                                           PortIndex from,
+                                                                           Lid dlid) {
   const auto dropped = [](std::uint64_t& counter) {
     ++counter;
     return std::nullopt;
@@ -140,13 +202,16 @@ std::optional<ManagementNetwork::Arrival> ManagementNetwork::travel_by_lid(PortI
   if (origin.owns(dlid)) {
     return Arrival{.at = from, .source = from};
   }
+  const bool is_smi = parcel.kind == InterfaceKind::Smi;
+  const std::uint32_t path_bits = parcel.packet.address.path_bits & ((1U << origin.lmc) - 1);
+  const LinkAddress address{.slid = Lid{origin.lid.value() + path_bits}, .dlid = dlid};
   PortIndex at = from;
   if (!origin.is_switch_port()) {
-    at = cross(from, kind);
+    at = cross(parcel, from, address);
     if (at == fabric::kNoPort) {
-      return dropped(counters_.link_down);
+      return std::nullopt;
     }
-    if (dlid.is_permissive() && kind == InterfaceKind::Smi) {  // §4.1.3: the neighbour's QP0
+    if (dlid.is_permissive() && is_smi) {  // §4.1.3: the neighbour's QP0
       return Arrival{.at = at, .source = from, .is_permissive = true};
     }
   }
@@ -169,9 +234,9 @@ std::optional<ManagementNetwork::Arrival> ManagementNetwork::travel_by_lid(PortI
                  ? std::optional{Arrival{.at = at, .source = from}}
                  : dropped(counters_.no_such_place);
     }
-    at = cross(egress, kind);
+    at = cross(parcel, egress, address);
     if (at == fabric::kNoPort) {
-      return dropped(counters_.link_down);
+      return std::nullopt;
     }
   }
   return dropped(counters_.no_route);

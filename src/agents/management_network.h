@@ -3,14 +3,18 @@
 // Carries MADs between QP0 and QP1 of the fabric's ports over the fabric as it is: along their own
 // path (directed route SMPs, by the rules of the SMI, IBTA vol 1 §14.2.2), or by LID through the
 // switches' own forwarding tables. What arrives is answered by the node's agents, or handed to who
-// else is behind the QP. What a network drops is dropped, and counted. Pure. One thread.
+// else is behind the QP. What a network drops is dropped, and counted; what cables do to a MAD is
+// in agents/mad_cables.h. Pure. One thread.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
 #include "agents/fabric_agents.h"
+#include "agents/mad_cables.h"
 #include "base/identifiers.h"
 #include "base/time.h"
 #include "fabric/tables.h"
@@ -38,6 +42,7 @@ struct NetworkCounters {
   std::uint64_t carried{};        // that arrived, answers of agents included
   std::uint64_t no_route{};       // no forwarding entry, a wrong one, or a loop
   std::uint64_t link_down{};      // a port of the way does not carry it
+  std::uint64_t lost{};           // by rules of faults, damaged ones included
   std::uint64_t bad_path{};       // a directed route that the rules do not allow
   std::uint64_t bad_key{};        // P_Key or Q_Key
   std::uint64_t no_such_place{};  // nobody has that LID, or that QP
@@ -52,7 +57,11 @@ class ManagementNetwork {
   static constexpr std::size_t kQueued = 65'536;
 
   /// All must outlive it.
-  ManagementNetwork(fabric::TablesBuilder& tables, FabricAgents& agents, MadSink& sink);
+  ManagementNetwork(fabric::TablesBuilder& tables, FabricAgents& agents, MadSink& sink,
+                    const CableOptions& cables = {});
+
+  /// Sees the MADs that cross ports with a capture; must outlive the network.
+  void set_tap(MadTap* tap) { cables_.set_tap(tap); }
 
   /// From QP0 or QP1 of `from`: an HCA's port or port 0 of a switch.
   void send(fabric::PortIndex from, mad::InterfaceKind kind, const mad::MadPacket& packet);
@@ -70,12 +79,26 @@ class ManagementNetwork {
     fabric::PortIndex from;
     mad::InterfaceKind kind{};
     mad::MadPacket packet{};
+    bool is_answer{};         // of an agent: not answered in turn
+    Psn psn{};                // of the sending QP
+    std::uint32_t copies{1};  // that rules of faults made, while it travels
+    Duration held_back{};
   };
   /// Where a MAD got to: the node's port that it came in by, and the port whose LID it came from.
   struct Arrival {
     fabric::PortIndex at;
     fabric::PortIndex source;
     bool is_permissive{};  // its SLID was the permissive one
+  };
+  /// The LIDs of the LRH.
+  struct LinkAddress {
+    Lid slid;
+    Lid dlid;
+  };
+  /// A MAD that a rule holds back at the end of its way.
+  struct Late {
+    Parcel parcel;
+    Arrival arrival;
   };
   /// Where a directed route SMP goes from a node.
   struct Step {
@@ -97,16 +120,20 @@ class ManagementNetwork {
   };
 
   void carry(Parcel& parcel, Instant now);
+  void land(Parcel& parcel, const Arrival& arrival, Instant now);
+  void receive(Parcel& parcel, const Arrival& arrival, Instant now);
   void carry_trap(const DueTrap& trap, Instant now);
   [[nodiscard]] std::optional<Arrival> travel(Parcel& parcel, Instant now);
-  [[nodiscard]] std::optional<Arrival> travel_by_lid(fabric::PortIndex from, Lid dlid,
-                                                     mad::InterfaceKind kind);
+  [[nodiscard]] std::optional<Arrival> travel_by_lid(Parcel& parcel, fabric::PortIndex from,
+                                                     Lid dlid);
   [[nodiscard]] std::optional<Arrival> travel_directed(Parcel& parcel);
   [[nodiscard]] Step step(Directed& smp) const;
   [[nodiscard]] Step outbound_step(Directed& smp) const;
   [[nodiscard]] Step returning_step(Directed& smp) const;
   [[nodiscard]] Step out_of(fabric::PortIndex at, std::byte number) const;
-  [[nodiscard]] fabric::PortIndex cross(fabric::PortIndex egress, mad::InterfaceKind kind) const;
+  [[nodiscard]] fabric::PortIndex cross(Parcel& parcel, fabric::PortIndex egress,
+                                        const LinkAddress& address);
+  [[nodiscard]] bool passes(fabric::PortIndex egress, mad::InterfaceKind kind) const;
   [[nodiscard]] bool keys_pass(const Parcel& parcel, const Arrival& arrival, Instant now);
   [[nodiscard]] mad::MadAddress source_of(const Parcel& parcel, const Arrival& arrival) const;
 
@@ -116,6 +143,9 @@ class ManagementNetwork {
   std::vector<Parcel> queue_;  // from head_ on
   std::size_t head_{};
   std::vector<std::uint16_t> queued_of_;  // by port
+  std::multimap<Instant, Late> late_;
+  MadCables cables_;
+  std::vector<std::array<Psn, 2>> next_psn_;  // by port, of QP0 and QP1
   NetworkCounters counters_;
 };
 

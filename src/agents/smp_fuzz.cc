@@ -82,7 +82,7 @@ class Fabric {
   fabric::TablesBuilder tables{*fabric::generate_star(2)};
   std::array<PortIndex, 3> managed{tables.nodes()[0].first_port, tables.nodes()[1].first_port,
                                    tables.nodes()[2].first_port};
-  PlainCounters counters{tables.ports().size()};
+  PlainCounters counters;
   FabricAgents agents{tables, counters};
   CountingSink sink;
   ManagementNetwork network{tables, agents, sink};

@@ -64,10 +64,22 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
   if (!lock) {
     return std::unexpected(lock.error());
   }
+  constexpr std::size_t kFaultBytes = fabric::FaultCounters::bytes_needed();
+  auto fault_counters = host::create_shared_memory("weft-faults", kFaultBytes);
+  if (!fault_counters) {
+    return std::unexpected(fault_counters.error());
+  }
+  auto fault_memory =
+      host::map_shared(*fault_counters, host::Protection::ReadWrite, kFaultBytes, kFaultBytes);
+  if (!fault_memory) {
+    return std::unexpected(fault_memory.error());
+  }
   auto counters = std::make_unique<TrafficCounters>();
-  auto fabric = node::Fabric::create(
-      options.topology, host::now(),
-      {.has_subnet_manager = options.has_subnet_manager, .counters = counters.get()});
+  auto fabric =
+      node::Fabric::create(options.topology, host::now(),
+                           {.has_subnet_manager = options.has_subnet_manager,
+                            .counters = counters.get(),
+                            .faults = fabric::FaultCounters::open(fault_memory->bytes())});
   if (!fabric) {
     return std::unexpected(fabric.error());
   }
@@ -81,16 +93,6 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
       "weft-clocks", fabric::DepartureClocks::bytes_needed((*fabric)->builder().ports().size()));
   if (!clocks) {
     return std::unexpected(clocks.error());
-  }
-  constexpr std::size_t kFaultBytes = fabric::FaultCounters::bytes_needed();
-  auto fault_counters = host::create_shared_memory("weft-faults", kFaultBytes);
-  if (!fault_counters) {
-    return std::unexpected(fault_counters.error());
-  }
-  auto fault_memory =
-      host::map_shared(*fault_counters, host::Protection::ReadWrite, kFaultBytes, kFaultBytes);
-  if (!fault_memory) {
-    return std::unexpected(fault_memory.error());
   }
   host::UniqueFd ibsim;
   if (!options.ibsim.empty()) {
@@ -134,9 +136,8 @@ Daemon::Impl::Impl(DaemonOptions options, Parts parts)
       management_timer_(loop_),
       publish_timer_(loop_),
       is_sm_files_(loop_, [this](fabric::PortIndex port) { update_is_sm(port); }) {
-  counters_->begin(fabric_->builder().ports().size(), [this](const fabric::CounterLedger& ledger) {
-    return ledger.read(view(), counter_pages());
-  });
+  counters_->begin(
+      [this](const fabric::CounterLedger& ledger) { return ledger.read(view(), counter_pages()); });
   if (parts.ibsim) {
     start_ibsim(std::move(parts.ibsim));
   }

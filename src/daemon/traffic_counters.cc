@@ -1,7 +1,5 @@
 #include "daemon/traffic_counters.h"
 
-#include <utility>
-
 namespace weft::daemon {
 namespace {
 
@@ -10,9 +8,9 @@ constexpr Duration kFreshness = Duration::milliseconds(1);
 
 }  // namespace
 
-void TrafficCounters::begin(std::size_t port_count, Reader reader) {
-  ledger_.emplace(port_count);
-  reader_ = std::move(reader);
+void TrafficCounters::resize(std::size_t port_count) {
+  ledger_.resize(port_count);
+  read_at_.reset();
 }
 
 void TrafficCounters::refresh(Instant now) {
@@ -31,15 +29,8 @@ fabric::PortCounters TrafficCounters::read(fabric::PortIndex port, Instant now) 
 void TrafficCounters::set(fabric::PortIndex port, const fabric::PortCounters& value, Instant now) {
   refresh(now);
   fabric::PortCounters& known = sum_.ports.at(port.value());
-  ledger_->set(port, known, value);
+  ledger_.set(port, known, value);
   known = value;
-}
-
-void TrafficCounters::count_link_downed(fabric::PortIndex port) {
-  if (ledger_) {
-    ++ledger_->own(port).link_downed;
-    read_at_.reset();
-  }
 }
 
 }  // namespace weft::daemon

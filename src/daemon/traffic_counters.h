@@ -3,8 +3,10 @@
 // The counters of the fabric's ports, for performance management and for status: what programs that
 // live have counted, those that are gone, and what Sets took off (fabric/counters.h).
 
+#include <cstddef>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "agents/counter_source.h"
 #include "fabric/counters.h"
@@ -18,19 +20,22 @@ class TrafficCounters final : public agents::CounterSource {
   using Reader = std::function<fabric::CounterSum(const fabric::CounterLedger&)>;
 
   /// Before anybody asks; a fabric begins with all counters at zero.
-  void begin(std::size_t port_count, Reader reader);
+  void begin(Reader reader) { reader_ = std::move(reader); }
 
-  [[nodiscard]] fabric::CounterLedger& ledger() { return *ledger_; }
-  [[nodiscard]] fabric::CounterSum read_all() const { return reader_(*ledger_); }
+  [[nodiscard]] fabric::CounterLedger& ledger() { return ledger_; }
+  [[nodiscard]] fabric::CounterSum read_all() const { return reader_(ledger_); }
 
+  void resize(std::size_t port_count) override;
   [[nodiscard]] fabric::PortCounters read(fabric::PortIndex port, Instant now) override;
   void set(fabric::PortIndex port, const fabric::PortCounters& value, Instant now) override;
-  void count_link_downed(fabric::PortIndex port) override;
+  [[nodiscard]] fabric::PortCounters& own(fabric::PortIndex port) override {
+    return ledger_.own(port);
+  }
 
  private:
   void refresh(Instant now);
 
-  std::optional<fabric::CounterLedger> ledger_;
+  fabric::CounterLedger ledger_{0};
   Reader reader_;
   fabric::CounterSum sum_;  // as of `read_at_`
   std::optional<Instant> read_at_;

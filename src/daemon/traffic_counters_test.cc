@@ -13,7 +13,8 @@ constexpr fabric::PortIndex kPort{1};
 class TrafficCountersTest : public ::testing::Test {
  protected:
   TrafficCountersTest() {
-    counters.begin(2, [this](const fabric::CounterLedger&) {
+    counters.resize(2);
+    counters.begin([this](const fabric::CounterLedger&) {
       ++readings;
       fabric::CounterSum sum;
       sum.ports = {{}, live};
@@ -43,8 +44,10 @@ TEST_F(TrafficCountersTest, AreSetAtOnce) {
   EXPECT_EQ(counters.read(kPort, at_us(20)).xmit_packets, 1U);
 }
 
-TEST_F(TrafficCountersTest, CountLinksThatGoDown) {
-  counters.count_link_downed(kPort);
+TEST_F(TrafficCountersTest, GrowWithTheFabric) {
+  ++counters.own(kPort).link_downed;
+  counters.resize(3);
+  ++counters.own(fabric::PortIndex{2}).xmit_packets;
   EXPECT_EQ(counters.ledger().own(kPort).link_downed, 1U);
 }
 

@@ -1,5 +1,6 @@
 #include "fabric/counters.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cassert>
@@ -194,7 +195,7 @@ void add_entry(CounterSum& sum, const TablesView& view, const EntrySnapshot& ent
 }
 
 void add_sum(CounterSum& to, const CounterSum& from) {
-  for (std::size_t i = 0; i < to.ports.size(); ++i) {
+  for (std::size_t i = 0; i < from.ports.size(); ++i) {
     to.ports[i] += from.ports[i];
   }
   to.overflow_packets += from.overflow_packets;
@@ -288,7 +289,7 @@ Result<CounterPageView> CounterPageView::open(ByteSpan memory) {
 
 void CounterPageView::add_to(CounterSum& sum, const TablesView& view, NodeIndex owner) const {
   constexpr auto kRelaxed = std::memory_order_relaxed;
-  sum.ports.resize(view.ports().size());
+  sum.ports.resize(std::max(sum.ports.size(), view.ports().size()));
   sum.overflow_packets += entries_[0].packets_.load(kRelaxed);
   sum.overflow_packets += entries_[0].discarded_packets_.load(kRelaxed);
   sum.overflow_data += entries_[0].words_.load(kRelaxed);
@@ -332,20 +333,21 @@ void CounterPageView::add_to(CounterSum& sum, const TablesView& view, NodeIndex 
   }
 }
 
-CounterLedger::CounterLedger(std::size_t port_count) : baseline_(port_count) {
+void CounterLedger::resize(std::size_t port_count) {
+  baseline_.resize(port_count);
   folded_.ports.resize(port_count);
 }
 
 void CounterLedger::fold(const TablesView& view, const OwnedCounterPage& page) {
   CounterSum sum;
   page.page.add_to(sum, view, page.owner);
-  assert(sum.ports.size() == folded_.ports.size());
+  assert(sum.ports.size() <= folded_.ports.size());
   add_sum(folded_, sum);
 }
 
 CounterSum CounterLedger::read(const TablesView& view,
                                std::span<const OwnedCounterPage> live) const {
-  assert(view.ports().size() == folded_.ports.size());
+  assert(view.ports().size() <= folded_.ports.size());
   CounterSum sum = folded_;
   for (const OwnedCounterPage& page : live) {
     page.page.add_to(sum, view, page.owner);

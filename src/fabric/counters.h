@@ -178,7 +178,10 @@ struct OwnedCounterPage {
 /// performance management) took off.
 class CounterLedger {
  public:
-  explicit CounterLedger(std::size_t port_count);
+  explicit CounterLedger(std::size_t port_count) { resize(port_count); }
+
+  /// A fabric only grows; new ports begin at zero.
+  void resize(std::size_t port_count);
 
   /// Keeps a page's counts after its process is gone; the caller drops the page then.
   void fold(const TablesView& view, const OwnedCounterPage& page);

@@ -283,6 +283,9 @@ class TablesBuilder {
 
   /// All rules of faults, instead of those before: at most kMaxFaultRecords, none of kind Down.
   void set_faults(std::vector<FaultRecord> faults);
+  [[nodiscard]] std::span<const FaultRecord> faults() const { return faults_; }
+  /// Grows with each change of the rules.
+  [[nodiscard]] std::uint64_t fault_changes() const { return fault_changes_; }
 
   /// The image of the fabric as it stands now; the same state gives the same bytes.
   [[nodiscard]] std::vector<std::byte> build(std::uint64_t generation) const;
@@ -306,6 +309,7 @@ class TablesBuilder {
   std::vector<std::uint32_t> forwarding_top_;          // by node
   std::vector<std::vector<std::uint8_t>> multicast_;   // by node
   std::vector<FaultRecord> faults_;
+  std::uint64_t fault_changes_{};
 };
 
 /// As `weft status` prints it: nodes, ports, states, LIDs and cables.

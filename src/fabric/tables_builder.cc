@@ -392,6 +392,7 @@ void TablesBuilder::clear_multicast(NodeIndex switch_node, Lid mlid) {
 void TablesBuilder::set_faults(std::vector<FaultRecord> faults) {
   assert(faults.size() <= kMaxFaultRecords);
   faults_ = std::move(faults);
+  ++fault_changes_;
 }
 
 std::vector<std::byte> TablesBuilder::build(std::uint64_t generation) const {

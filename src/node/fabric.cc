@@ -62,7 +62,9 @@ void visit_island(const fabric::TablesBuilder& tables, fabric::PortIndex start,
 Fabric::Fabric(const fabric::Topology& topology, const FabricOptions& options)
     : topology_(topology),
       builder_(topology_),
-      management_(builder_, {.time_scale = topology_.time_scale, .counters = options.counters}),
+      management_(builder_, {.time_scale = topology_.time_scale,
+                             .counters = options.counters,
+                             .faults = options.faults}),
       joins_(builder_, management_),
       faults_(builder_,
               [this](fabric::PortIndex link, bool, Instant now) { update_link(link, now); }) {}

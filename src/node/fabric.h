@@ -43,6 +43,7 @@ struct Departure {
 struct FabricOptions {
   bool has_subnet_manager{true};      // its own; without one, ports wait in Initialize for another
   agents::CounterSource* counters{};  // for performance management; must outlive the fabric
+  fabric::FaultCounters faults{};     // of its rules, as all who send count; none: MADs meet none
 };
 
 class Fabric {

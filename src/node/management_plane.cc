@@ -10,10 +10,11 @@ ManagementPlane::ManagementPlane(fabric::TablesBuilder& tables,
                                  const ManagementPlaneOptions& options)
     : tables_(tables),
       limits_(options.limits),
-      own_counters_(options.counters == nullptr ? tables.ports().size() : 0),
       agents_(tables, options.counters == nullptr ? own_counters_ : *options.counters,
               options.time_scale),
-      network_(tables, agents_, *this),
+      network_(tables, agents_, *this,
+               {.counters = options.counters == nullptr ? &own_counters_ : options.counters,
+                .faults = options.faults}),
       is_awake_(tables.ports().size()) {}
 
 ManagementPort& ManagementPlane::find_or_create(PortIndex own) {

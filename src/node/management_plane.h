@@ -25,7 +25,8 @@ namespace weft::node {
 struct ManagementPlaneOptions {
   TimeScale time_scale;               // of traps
   mad::Limits limits{};               // of each interface
-  agents::CounterSource* counters{};  // of ports; none: they count downs of links alone
+  agents::CounterSource* counters{};  // of ports; none: those of the plane's own packets alone
+  fabric::FaultCounters faults{};     // of the rules in the tables; none: they hit no MAD
 };
 
 class ManagementPlane final : private agents::MadSink {
@@ -51,6 +52,9 @@ class ManagementPlane final : private agents::MadSink {
 
   /// Whether the tables changed since the last time: they are to be published.
   [[nodiscard]] bool tables_changed() { return agents_.take_tables_changed(); }
+
+  /// Sees the MADs that cross ports with a capture; must outlive the plane.
+  void set_tap(agents::MadTap* tap) { network_.set_tap(tap); }
 
   /// A cable is pulled, or put back.
   [[nodiscard]] Result<void> set_link(fabric::PortIndex port, bool is_up, Instant now);

@@ -53,12 +53,14 @@ struct Ask {
 
 class ManagedFabric final : public MadSink {
  public:
-  explicit ManagedFabric(const fabric::Topology& topology)
+  /// `faults`: which rules hit MADs, and then these count at the ports that they cross.
+  explicit ManagedFabric(const fabric::Topology& topology,
+                         std::optional<fabric::FaultCounters> faults = {})
       : topology_(topology),
         tables(topology_),
-        counters(tables.ports().size()),
         agents(tables, counters),
-        network(tables, agents, *this) {}
+        network(tables, agents, *this,
+                faults ? CableOptions{.counters = &counters, .faults = *faults} : CableOptions{}) {}
 
   void deliver(PortIndex at, mad::InterfaceKind kind, const mad::MadAddress& source,
                const mad::MadBytes& mad, Instant /*now*/) override {

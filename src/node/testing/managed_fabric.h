@@ -21,7 +21,8 @@ namespace weft::node::testing {
 
 class ManagedFabric {
  public:
-  explicit ManagedFabric(const fabric::Topology& topology) : builder(topology), plane(builder) {}
+  explicit ManagedFabric(const fabric::Topology& topology, fabric::FaultCounters faults = {})
+      : builder(topology), plane(builder, {.time_scale = {}, .faults = faults}) {}
 
   fabric::TablesBuilder builder;
   ManagementPlane plane;

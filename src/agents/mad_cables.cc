@@ -1,0 +1,115 @@
+#include "agents/mad_cables.h"
+
+#include <algorithm>
+
+#include "wire/bth.h"
+#include "wire/deth.h"
+#include "wire/grh.h"
+#include "wire/lrh.h"
+#include "wire/opcode.h"
+
+namespace weft::agents {
+
+using fabric::Fate;
+using fabric::Hop;
+using fabric::PortIndex;
+
+namespace {
+
+constexpr std::size_t kIcrcBytes = 4;
+constexpr std::size_t kLocalBytes = wire::kSizeOf<wire::Lrh> + wire::kSizeOf<wire::Bth> +
+                                    wire::kSizeOf<wire::Deth> + wire::kMadBytes + kIcrcBytes;
+
+/// LRH to ICRC.
+[[nodiscard]] std::uint64_t words_of(const MadOnCable& mad) {
+  return fabric::data_words(kLocalBytes + (mad.to.global ? wire::kSizeOf<wire::Grh> : 0));
+}
+
+}  // namespace
+
+std::span<const fabric::LinkFault> MadCables::rules_of(PortIndex egress) {
+  if (tables_.faults().empty()) {
+    return {};
+  }
+  if (rules_as_of_ != tables_.fault_changes()) {
+    rules_.clear();
+    rules_as_of_ = tables_.fault_changes();
+  }
+  const auto [place, is_new] = rules_.try_emplace(egress);
+  if (is_new) {
+    for (const fabric::FaultRecord& rule : tables_.faults()) {
+      if (rule.egress == fabric::kNoPort || rule.egress == egress) {
+        place->second.push_back({.hop = 0, .rule = rule});
+      }
+    }
+  }
+  return place->second;
+}
+
+void MadCables::count(const Hop& hop, std::uint64_t words, std::uint32_t packets) {
+  fabric::PortCounters& out = counters_->own(hop.egress);
+  out.xmit_packets += packets;
+  out.unicast_xmit_packets += packets;
+  out.xmit_data += words * packets;
+  fabric::PortCounters& in = counters_->own(hop.ingress);
+  in.rcv_packets += packets;
+  in.unicast_rcv_packets += packets;
+  in.rcv_data += words * packets;
+}
+
+void MadCables::show(const Hop& hop, const MadOnCable& mad) {
+  if (tap_ != nullptr &&
+      (tables_.port(hop.egress).is_tapped() ||
+       (hop.ingress != fabric::kNoPort && tables_.port(hop.ingress).is_tapped()))) {
+    tap_->show(hop, mad);
+  }
+}
+
+MadCables::Crossing MadCables::cross(const Hop& hop, const MadOnCable& mad, std::uint32_t copies) {
+  const std::span<const fabric::LinkFault> rules = rules_of(hop.egress);
+  Crossing crossing;
+  std::uint32_t crossed = 0;
+  const auto carry = [&](const Fate& fate) {
+    const Hop seen{hop.egress, fate.end == Fate::End::Arrives ? hop.ingress : fabric::kNoPort};
+    show(seen, mad);
+    switch (fate.end) {
+      case Fate::End::Arrives:
+        ++crossed;
+        crossing.arrived = std::min(crossing.arrived + 1, kMostCopies);
+        crossing.held_back = std::max(crossing.held_back, fate.held_back);
+        break;
+      case Fate::End::Damaged:
+        ++crossed;
+        if (counters_ != nullptr) {
+          ++counters_->own(hop.ingress).rcv_errors;
+        }
+        break;
+      case Fate::End::Lost:
+        discard(hop.egress, 1);
+        break;
+    }
+  };
+  const fabric::FaultSubject subject{.opcode = wire::Opcode::UdSendOnly,
+                                     .slid = mad.slid,
+                                     .dlid = mad.dlid,
+                                     .dest_qp = mad.to.qp,
+                                     .psn = mad.psn};
+  for (; copies != 0; --copies) {
+    const fabric::Fates fates = fabric::cross(rules, subject, faults_);
+    for (const Fate& fate : fates.all()) {
+      carry(fate);
+    }
+  }
+  if (counters_ != nullptr && crossed != 0) {
+    count(hop, words_of(mad), crossed);
+  }
+  return crossing;
+}
+
+void MadCables::discard(PortIndex egress, std::uint32_t copies) {
+  if (counters_ != nullptr) {
+    counters_->own(egress).xmit_discards += copies;
+  }
+}
+
+}  // namespace weft::agents

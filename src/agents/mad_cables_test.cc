@@ -1,0 +1,185 @@
+// MADs on cables: what ports count of them, and what rules of faults do to them.
+
+#include "agents/mad_cables.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "agents/testing/managed_fabric.h"
+
+namespace weft::agents {
+namespace {
+
+using fabric::FaultKind;
+using fabric::PortCounters;
+using testing::ManagedFabric;
+using testing::star;
+using wire::SmpAttribute;
+
+constexpr std::uint64_t kWords = 72;  // LRH, BTH, DETH, MAD and ICRC
+
+class MadsOnCables : public ::testing::Test {
+ protected:
+  MadsOnCables() { fabric.manage_star(); }
+
+  const PortCounters& at(const char* node, int number) {
+    return fabric.counters.ports[fabric.port(node, number).value()];
+  }
+  /// h1 asks h2 by way of s1.
+  bool asks_h2() {
+    return fabric.ask(h1, {.attribute = SmpAttribute::NodeInfo}, {1, 2}).has_value();
+  }
+  void add_rule(FaultKind kind, const char* node, int number, Duration hold = {}) {
+    fabric::FaultDescription rule;
+    rule.kind = kind;
+    rule.hold = hold;
+    const std::array egress{fabric.port(node, number)};
+    fabric.tables.set_faults(fabric::records_of(rule, 0, egress));
+  }
+
+  alignas(64) std::array<std::byte, fabric::FaultCounters::bytes_needed()> memory{};
+  fabric::FaultCounters faults{fabric::FaultCounters::open(memory)};
+  ManagedFabric fabric{star(), faults};
+  fabric::PortIndex h1{fabric.port("h1", 1)};
+};
+
+TEST_F(MadsOnCables, CountAtEveryPortThatTheyCross) {
+  ASSERT_TRUE(asks_h2());
+  for (const auto& [node, number] : {
+           std::pair{"h1", 1},
+           {"s1", 1},
+           {"s1", 2},
+           {"h2", 1}
+  }) {
+    const PortCounters expected{.xmit_packets = 1,
+                                .xmit_data = kWords,
+                                .rcv_packets = 1,
+                                .rcv_data = kWords,
+                                .unicast_xmit_packets = 1,
+                                .unicast_rcv_packets = 1};
+    EXPECT_EQ(at(node, number), expected) << node << ":" << number;
+  }
+  EXPECT_EQ(at("s1", 0), PortCounters{});  // it has no cable
+}
+
+TEST_F(MadsOnCables, HaveAGlobalRouteHeaderOnTheWireToo) {
+  fabric.network.send(h1, mad::InterfaceKind::Gsi,
+                      {
+                          .address = {.lid = Lid{2}, .global = mad::GlobalRoute{}},
+                            .bytes = {}
+  });
+  fabric.run();
+  EXPECT_EQ(at("h2", 1).rcv_data, kWords + 10);
+}
+
+TEST_F(MadsOnCables, AreDiscardedWhereALinkDoesNotCarryThem) {
+  fabric.tables.set_state(fabric.port("h2", 1), fabric::PortState::Down);
+  EXPECT_FALSE(asks_h2());
+  EXPECT_EQ(at("s1", 2).xmit_discards, 1U);
+  EXPECT_EQ(at("s1", 2).xmit_packets, 0U);
+}
+
+TEST_F(MadsOnCables, AreLostByRules) {
+  add_rule(FaultKind::Drop, "s1", 2);
+  EXPECT_FALSE(asks_h2());
+  EXPECT_EQ(at("s1", 2).xmit_discards, 1U);
+  EXPECT_EQ(at("s1", 2).xmit_packets, 0U);
+  EXPECT_EQ(at("s1", 1).rcv_packets, 1U);
+  EXPECT_EQ(fabric.network.counters().lost, 1U);
+  EXPECT_EQ(faults.read(0).hit, 1U);
+  fabric.tables.set_faults({});
+  EXPECT_TRUE(asks_h2());
+}
+
+TEST_F(MadsOnCables, MeetRulesThatNameThem) {
+  fabric::FaultDescription rule;
+  rule.kind = FaultKind::Drop;
+  rule.dest_qp = kQp0;
+  fabric.tables.set_faults(fabric::records_of(rule, 0, {}));
+  EXPECT_FALSE(asks_h2());
+  rule.dest_qp = kQp1;
+  fabric.tables.set_faults(fabric::records_of(rule, 0, {}));
+  EXPECT_TRUE(asks_h2());
+  rule.dest_qp = {};
+  rule.opcodes = {"rc-*"};
+  fabric.tables.set_faults(fabric::records_of(rule, 0, {}));
+  EXPECT_TRUE(asks_h2());
+}
+
+TEST_F(MadsOnCables, ArriveDamagedAndAreDiscardedThere) {
+  add_rule(FaultKind::Corrupt, "s1", 2);
+  EXPECT_FALSE(asks_h2());
+  EXPECT_EQ(at("s1", 2).xmit_packets, 1U);
+  EXPECT_EQ(at("h2", 1).rcv_packets, 1U);
+  EXPECT_EQ(at("h2", 1).rcv_errors, 1U);
+  EXPECT_EQ(at("h2", 1).xmit_packets, 0U);
+}
+
+TEST_F(MadsOnCables, AreAnsweredTwiceWhenTheyComeTwice) {
+  add_rule(FaultKind::Duplicate, "h1", 1);
+  EXPECT_TRUE(asks_h2());
+  EXPECT_EQ(fabric.delivered.size(), 2U);
+  EXPECT_EQ(at("h2", 1).rcv_packets, 2U);
+  EXPECT_EQ(at("h2", 1).xmit_packets, 2U);
+}
+
+TEST_F(MadsOnCables, WaitWhileARuleHoldsThemBack) {
+  add_rule(FaultKind::Reorder, "h1", 1, Duration::microseconds(100));
+  EXPECT_FALSE(asks_h2());
+  EXPECT_EQ(fabric.network.deadline(), fabric.now + Duration::microseconds(100));
+  fabric.now = fabric.now + Duration::microseconds(99);
+  fabric.run();
+  EXPECT_TRUE(fabric.delivered.empty());
+  fabric.now = fabric.now + Duration::microseconds(1);
+  fabric.run();
+  EXPECT_EQ(fabric.delivered.size(), 1U);
+}
+
+/// Keeps what it sees.
+struct Recorder final : MadTap {
+  struct Seen {
+    fabric::Hop hop;
+    Lid slid;
+    Lid dlid;
+    Psn psn;
+    std::uint8_t hop_pointer{};
+  };
+  void show(const fabric::Hop& hop, const MadOnCable& mad) override {
+    const auto header = wire::unpack<wire::SmpDirectedHeader>(std::span{mad.bytes}.first<24>());
+    seen.push_back({hop, mad.slid, mad.dlid, mad.psn, header.hop_pointer});
+  }
+  std::vector<Seen> seen;
+};
+
+TEST_F(MadsOnCables, AreShownAsTheyAreOnEachCableOfATappedPort) {
+  Recorder recorder;
+  fabric.network.set_tap(&recorder);
+  EXPECT_TRUE(asks_h2());
+  EXPECT_TRUE(recorder.seen.empty());
+  fabric.tables.set_tapped(fabric.port("s1", 2), true);
+  EXPECT_TRUE(asks_h2());
+  ASSERT_EQ(recorder.seen.size(), 2U);
+  EXPECT_EQ(recorder.seen[0].hop.egress, fabric.port("s1", 2));
+  EXPECT_EQ(recorder.seen[1].hop.egress, fabric.port("h2", 1));
+  EXPECT_EQ(recorder.seen[0].slid, kPermissiveLid);  // on every hop of a directed route
+  EXPECT_EQ(recorder.seen[0].dlid, kPermissiveLid);
+  EXPECT_EQ(recorder.seen[0].hop_pointer, 2);
+  EXPECT_EQ(recorder.seen[1].hop_pointer, 2);
+  EXPECT_EQ(recorder.seen[0].psn, Psn{1});  // the second of h1's QP0
+  add_rule(FaultKind::Drop, "s1", 2);
+  EXPECT_FALSE(asks_h2());
+  EXPECT_EQ(recorder.seen.back().hop.ingress, fabric::kNoPort);
+  fabric.tables.set_faults({});
+  EXPECT_TRUE(
+      fabric.send(h1, ManagedFabric::routed({.attribute = SmpAttribute::NodeInfo}), Lid{2}));
+  EXPECT_EQ(recorder.seen.back().slid, Lid{2});
+  EXPECT_EQ(recorder.seen.back().dlid, Lid{1});
+}
+
+}  // namespace
+}  // namespace weft::agents
