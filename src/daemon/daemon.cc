@@ -122,6 +122,7 @@ Daemon::Impl::Impl(DaemonOptions options, Parts parts)
       directory_(host::fabric_directory(options_.run, options_.fabric)),
       counters_(std::move(parts.counters)),
       fabric_(std::move(parts.fabric)),
+      mad_capture_(fabric_->builder()),
       lock_(std::move(parts.lock)),
       spare_(open("/dev/null", O_RDONLY | O_CLOEXEC)),
       log_(directory_ + "/log"),
@@ -138,6 +139,7 @@ Daemon::Impl::Impl(DaemonOptions options, Parts parts)
       is_sm_files_(loop_, [this](fabric::PortIndex port) { update_is_sm(port); }) {
   counters_->begin(
       [this](const fabric::CounterLedger& ledger) { return ledger.read(view(), counter_pages()); });
+  management().set_tap(&mad_capture_);
   if (parts.ibsim) {
     start_ibsim(std::move(parts.ibsim));
   }

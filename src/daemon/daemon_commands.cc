@@ -1,5 +1,7 @@
 // What the daemon does for the `weft` command: answers and captures.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <string_view>
@@ -72,6 +74,7 @@ void Daemon::Impl::start_capture(Client& client, const uabi::StartCapture& reque
     capture.reader = &client;
     capture.port = port;
     fabric_->tap(port);
+    add_mads(id, capture);
     for (const auto& [process, program] : programs_) {
       add_source(id, capture, *program);
     }
@@ -96,6 +99,17 @@ void Daemon::Impl::add_source(std::uint32_t id, Capture& capture, Client& progra
   capture.not_ready.insert(&program);
   program.send(uabi::OpenTap{.capture = id, .port = capture.port.value()}, {file});
   capture.reader->send(uabi::CaptureSource{.process = address_of(*program.process)}, {file});
+}
+
+/// Those that cross the port; the daemon carries them.
+void Daemon::Impl::add_mads(std::uint32_t id, Capture& capture) {
+  auto memory = mad_capture_.open(id, capture.port);
+  if (!memory) {
+    log_.write(fmt::format("no MADs in a capture: {}", memory.error().reason));
+    return;
+  }
+  const auto file = std::make_shared<const host::UniqueFd>(std::move(*memory));
+  capture.reader->send(uabi::CaptureSource{.process = {}}, {file});
 }
 
 void Daemon::Impl::tap_ready(Client& client, std::uint32_t id) {
@@ -125,12 +139,16 @@ void Daemon::Impl::end_captures(Client& reader) {
                             return false;
                           }
                           fabric_->untap(capture.port);
+                          mad_capture_.close(id);
                           for (const auto& [process, program] : programs_) {
                             program->send(uabi::CloseTap{.capture = id});
                           }
                           return true;
                         }) != 0;
   if (had_some) {
+    if (const std::uint64_t missed = mad_capture_.take_missed(); missed != 0) {
+      log_.write(fmt::format("captures have missed {} MADs since they were not read", missed));
+    }
     publish();
   }
 }

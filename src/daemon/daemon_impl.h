@@ -14,6 +14,7 @@
 #include "daemon/ibsim_server.h"
 #include "daemon/is_sm_files.h"
 #include "daemon/log.h"
+#include "daemon/mad_capture.h"
 #include "daemon/offences.h"
 #include "daemon/traffic_counters.h"
 #include "daemon/umad_channel.h"
@@ -108,6 +109,7 @@ class Daemon::Impl {
   void query(Client& client, const uabi::Query& request);
   void start_capture(Client& client, const uabi::StartCapture& request);
   void add_source(std::uint32_t id, Capture& capture, Client& program);
+  void add_mads(std::uint32_t id, Capture& capture);
   void tap_ready(Client& client, std::uint32_t id);
   void add_fault(Client& client, const uabi::AddFault& request);
   void clear_faults(Client& client, const uabi::ClearFaults& request);
@@ -126,6 +128,7 @@ class Daemon::Impl {
   std::string directory_;
   std::unique_ptr<TrafficCounters> counters_;  // which the fabric's agents read
   std::unique_ptr<node::Fabric> fabric_;
+  MadCapture mad_capture_;
   host::UniqueFd lock_;
   host::UniqueFd spare_;  // given up for a moment when there are no descriptors left
   Log log_;

@@ -80,17 +80,27 @@ TEST(LivePorts, APulledCableIsSeenByProgramsAndDataTakesAnotherWay) {
   Program b{fabric.on("h8")};
   a.connect(b.lid(), b.qp->number(), 14, 7);
   b.connect(a.lid(), a.qp->number(), 14, 7);
-  write(a, b);
-  const bool is_first_way = port_status(fabric, "s1:3")["counters"]["xmit_packets"] != 0;
+  const auto sent = [&](const std::string& port) -> std::uint64_t {
+    return port_status(fabric, port)["counters"]["xmit_packets"];
+  };
+  const std::uint64_t mads = sent("s1:3");
+  constexpr std::uint64_t kWrites = 1'000;  // far more than MADs meanwhile
+  const auto write_many = [&] {
+    for (std::uint64_t i = 0; i < kWrites; ++i) {
+      write(a, b);
+    }
+  };
+  write_many();
+  const bool is_first_way = sent("s1:3") - mads >= kWrites;
   const std::string first = is_first_way ? "s1:3" : "s1:4";
   const std::string second = is_first_way ? "s1:4" : "s1:3";
-  EXPECT_EQ(port_status(fabric, second)["counters"]["xmit_packets"], 0);
+  const std::uint64_t before = sent(second);
 
   EXPECT_EQ(change(fabric, first, "unplug"), "");
   EXPECT_EQ(port_status(fabric, first)["state"], "Down");
   EXPECT_TRUE(comes_true([&] {  // once the program has heard of it
-    write(a, b);
-    return port_status(fabric, second)["counters"]["xmit_packets"] != 0;
+    write_many();
+    return sent(second) - before >= kWrites;
   }));
   EXPECT_EQ(port_status(fabric, first)["counters"]["link_downed"], 1);
 

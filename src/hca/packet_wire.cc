@@ -8,7 +8,9 @@ void to_wire(const Packet& single, std::vector<std::byte>& out) {
   const PacketHeader& header = single.header;
   assert(header.packet_count == 1);
   wire::IbPacket packet;
-  packet.lrh.vl = VirtualLane{0};
+  const bool is_subnet_management =
+      header.dest_qp == kQp0 && header.opcode == wire::Opcode::UdSendOnly;
+  packet.lrh.vl = VirtualLane{is_subnet_management ? std::uint8_t{15} : std::uint8_t{0}};
   packet.lrh.sl = header.sl;
   packet.lrh.slid = header.slid;
   packet.lrh.dlid = header.dlid;

@@ -11,7 +11,7 @@
 namespace weft::hca {
 
 /// The bytes of one packet (not a train) as they are on a link, LRH through VCRC. The virtual lane
-/// is the service level: one data lane each until SLtoVL tables say otherwise.
+/// is 15 for a datagram to QP0 (IBTA vol 1 §7.6.1), else 0.
 void to_wire(const Packet& single, std::vector<std::byte>& out);
 
 /// The parsed form of a packet from a link. The payload points into `bytes`; CRCs are verified.

@@ -247,7 +247,7 @@ struct CaptureLive {
   std::uint32_t port{};
 };
 
-/// One more ring to read. Descriptor: its memory.
+/// One more ring to read: a program's, or MADs (of no process). Descriptor: its memory.
 struct CaptureSource {
   ProcessAddress process;
 };

@@ -43,9 +43,9 @@ class Counters(unittest.TestCase):
         ports = tree()
         for key, counter in ((("s1", 3), "xmit_packets"), (("s3", 1), "rcv_packets")):
             ports[key][counter] += 1
-        self.assertIn("s3: 13 packets came in, 12 went out, 0 were discarded", fat_tree.check_nodes(ports, HOSTS))
+        self.assertIn("s3: 13 packets came in, 12 went out, 0 were discarded", fat_tree.check_nodes(ports, HOSTS, 0))
         ports["s3", 2]["xmit_discards"] += 1
-        self.assertFalse([problem for problem in fat_tree.check_nodes(ports, HOSTS) if problem.startswith("s3")])
+        self.assertFalse([problem for problem in fat_tree.check_nodes(ports, HOSTS, 0) if problem.startswith("s3")])
 
     def test_traffic_at_a_host_that_has_none_is_found(self):
         self.assertIn("(h2, 1) has traffic", self.broken("h2", 1, rcv_packets=1))

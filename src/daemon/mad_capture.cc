@@ -1,0 +1,59 @@
+#include "daemon/mad_capture.h"
+
+#include <array>
+#include <span>
+
+#include "hca/packet_record.h"
+#include "host/shared_memory.h"
+#include "host/tap_record.h"
+#include "ring/spsc_ring.h"
+
+namespace weft::daemon {
+
+hca::Packet packet_of(const agents::MadOnCable& mad, const Gid& source_gid) {
+  const mad::MadAddress& to = mad.to;
+  const Qpn own = mad.kind == mad::InterfaceKind::Smi ? kQp0 : kQp1;
+  hca::Packet packet{.header = {}, .payload = mad.bytes};
+  hca::PacketHeader& header = packet.header;
+  header.opcode = header.last_opcode = wire::Opcode::UdSendOnly;
+  header.path_mtu_bytes = wire::kMadBytes;
+  header.sl = to.sl;
+  header.dest_qp = to.qp;
+  header.psn = mad.psn;
+  header.pkey = own == kQp0 ? kDefaultPKey : to.pkey;  // which QP0 ignores (§10.9.8)
+  header.slid = mad.slid;
+  header.dlid = mad.dlid;
+  header.extension.deth = {.qkey = own == kQp0 ? QKey{} : to.qkey, .src_qp = own};
+  if (to.global) {
+    header.has_grh = true;
+    header.grh.traffic_class = to.global->tclass;
+    header.grh.flow_label = to.global->flow_label;
+    header.grh.hop_limit = to.global->hop_limit;
+    header.grh.sgid = source_gid;
+    header.grh.dgid = to.global->gid;
+  }
+  return packet;
+}
+
+Result<host::UniqueFd> MadCapture::open(std::uint32_t capture, fabric::PortIndex port) {
+  constexpr std::size_t kBytes = ring::ring_bytes(host::kTapRingCapacity);
+  auto memory = host::create_shared_memory("weft-tap", kBytes);
+  if (!memory) {
+    return memory;
+  }
+  auto mapping = host::map_shared(*memory, host::Protection::ReadWrite, kBytes, kBytes);
+  if (!mapping) {
+    return std::unexpected(mapping.error());
+  }
+  taps_.open(capture, port.value(), std::move(*mapping));
+  return memory;
+}
+
+void MadCapture::show(const fabric::Hop& hop, const agents::MadOnCable& mad) {
+  const hca::Packet packet = packet_of(mad, tables_.gids(mad.source).front());
+  std::array<std::byte, hca::kMaxRecordHeaderBytes> head;
+  const std::size_t head_bytes = hca::encode_record_header(packet.header, head);
+  missed_ += taps_.show({&hop, 1}, ByteSpan{head}.first(head_bytes), {&packet.payload, 1}) ? 0 : 1;
+}
+
+}  // namespace weft::daemon

@@ -1,0 +1,100 @@
+#include "daemon/mad_capture.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "fabric/topology.h"
+#include "hca/packet_record.h"
+#include "hca/packet_wire.h"
+#include "wire/ib_packet.h"
+
+namespace weft::daemon {
+namespace {
+
+[[nodiscard]] std::vector<std::byte> wire_of(const agents::MadOnCable& mad) {
+  const hca::Packet packet = packet_of(mad, Gid{kDefaultGidPrefix, Guid{5}});
+  std::vector<std::byte> record(hca::kMaxRecordHeaderBytes);  // by way of a capture's ring
+  record.resize(hca::encode_record_header(packet.header, record));
+  record.insert(record.end(), packet.payload.begin(), packet.payload.end());
+  std::vector<std::byte> bytes;
+  if (const auto read = hca::decode_record(record)) {
+    hca::to_wire(*read, bytes);
+  }
+  return bytes;
+}
+
+TEST(MadCapture, ShowsSmpsOnVl15WithQp0OnBothEnds) {
+  const mad::MadBytes mad{std::byte{1}, std::byte{0x81}};
+  const mad::MadAddress to{.lid = kPermissiveLid, .qp = kQp0};
+  const auto bytes = wire_of({.kind = mad::InterfaceKind::Smi,
+                              .slid = kPermissiveLid,
+                              .dlid = kPermissiveLid,
+                              .psn = Psn{9},
+                              .source = fabric::PortIndex{},
+                              .to = to,
+                              .bytes = mad});
+  const auto packet = wire::parse_ib_packet(bytes, wire::CrcCheck::Verify);
+  ASSERT_TRUE(packet) << packet.error().reason;
+  EXPECT_EQ(packet->lrh.vl, VirtualLane{15});
+  EXPECT_EQ(packet->lrh.slid, kPermissiveLid);
+  EXPECT_EQ(packet->lrh.dlid, kPermissiveLid);
+  EXPECT_EQ(packet->transport.bth.opcode, wire::Opcode::UdSendOnly);
+  EXPECT_EQ(packet->transport.bth.dest_qp, kQp0);
+  EXPECT_EQ(packet->transport.bth.psn, Psn{9});
+  EXPECT_EQ(packet->transport.deth.src_qp, kQp0);
+  EXPECT_EQ(packet->transport.deth.qkey, QKey{});
+  EXPECT_EQ(packet->payload.size(), mad.size());
+}
+
+TEST(MadCapture, ShowsGeneralServicesAsOtherDatagrams) {
+  const mad::MadBytes mad{};
+  const mad::MadAddress to{.lid = Lid{7},
+                           .sl = ServiceLevel{2},
+                           .global = mad::GlobalRoute{.gid = Gid{kDefaultGidPrefix, Guid{6}}}};
+  const auto bytes = wire_of({.kind = mad::InterfaceKind::Gsi,
+                              .slid = Lid{3},
+                              .dlid = Lid{7},
+                              .psn = Psn{1},
+                              .source = fabric::PortIndex{},
+                              .to = to,
+                              .bytes = mad});
+  const auto packet = wire::parse_ib_packet(bytes, wire::CrcCheck::Verify);
+  ASSERT_TRUE(packet) << packet.error().reason;
+  EXPECT_EQ(packet->lrh.vl, VirtualLane{0});
+  EXPECT_EQ(packet->lrh.sl, ServiceLevel{2});
+  EXPECT_EQ(packet->transport.bth.dest_qp, kQp1);
+  EXPECT_EQ(packet->transport.deth.src_qp, kQp1);
+  EXPECT_EQ(packet->transport.deth.qkey, kGsiQKey);
+  ASSERT_TRUE(packet->grh);
+  EXPECT_EQ(packet->grh->sgid, (Gid{kDefaultGidPrefix, Guid{5}}));
+  EXPECT_EQ(packet->grh->dgid, (Gid{kDefaultGidPrefix, Guid{6}}));
+}
+
+TEST(MadCapture, WaitsForNoReader) {
+  fabric::TablesBuilder tables{fabric::generate_pair()};
+  MadCapture capture{tables};
+  const auto ring = capture.open(1, fabric::PortIndex{0});
+  ASSERT_TRUE(ring);
+  const mad::MadBytes mad{};
+  const mad::MadAddress to{};
+  const agents::MadOnCable shown{.kind = mad::InterfaceKind::Gsi,
+                                 .slid = {},
+                                 .dlid = {},
+                                 .psn = {},
+                                 .source = fabric::PortIndex{0},
+                                 .to = to,
+                                 .bytes = mad};
+  constexpr int kMore = 10'000;  // than a ring holds
+  for (int i = 0; i < kMore; ++i) {
+    capture.show({fabric::PortIndex{0}, fabric::PortIndex{1}}, shown);
+  }
+  const std::uint64_t missed = capture.take_missed();
+  EXPECT_GT(missed, 0U);
+  EXPECT_LT(missed, std::uint64_t{kMore});
+  EXPECT_EQ(capture.take_missed(), 0U);
+}
+
+}  // namespace
+}  // namespace weft::daemon
