@@ -93,7 +93,8 @@ std::uint16_t Pma::serve(Request& request, const wire::MadHeader& header) {
 }
 
 /// All ports of the node for 0xFF; none: it has no such port. Port 0 of a switch has no link and
-/// counts nothing, but may be asked.
+/// counts nothing, but may be asked. Of an HCA, whose ports count from 1, it means the port that
+/// was asked: `perfquery LID` names none, and ConnectX HCAs answer that.
 std::vector<PortIndex> Pma::ports_named(PortIndex own, PortNumber select) const {
   const fabric::PortRecord& record = tables_.port(own);
   std::uint32_t first = 0;
@@ -107,7 +108,7 @@ std::vector<PortIndex> Pma::ports_named(PortIndex own, PortNumber select) const 
     const fabric::HcaRecord& hca = tables_.hcas()[record.hca.value()];
     first = hca.first_port.value();
     count = hca.port_count;
-    offset -= 1;  // an HCA's ports count from 1; there is no port 0
+    offset = select == PortNumber{} ? own.value() - first : offset - 1;
   }
   std::vector<PortIndex> ports;
   if (select == kAllPorts) {

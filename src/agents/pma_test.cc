@@ -72,8 +72,17 @@ TEST_F(PmaTest, AddsUpAllPortsOfANode) {
       ask(Lid{3}, PerfAttribute::PortCounters, wire::PortCounters{.port_select = PortNumber{3}})
           .status,
       wire::kMadStatusInvalidField);
-  EXPECT_EQ(ask(Lid{2}, PerfAttribute::PortCounters, wire::PortCounters{}).status,
-            wire::kMadStatusInvalidField);  // an HCA has no port 0
+  EXPECT_EQ(
+      ask(Lid{2}, PerfAttribute::PortCounters, wire::PortCounters{.port_select = PortNumber{2}})
+          .status,
+      wire::kMadStatusInvalidField);
+}
+
+TEST_F(PmaTest, OfAnHcaPortZeroIsThePortThatIsAsked) {  // perfquery LID
+  counters("h2", 1).xmit_packets = 6;
+  const auto answer = ask(Lid{2}, PerfAttribute::PortCounters, wire::PortCounters{});
+  EXPECT_EQ(answer.status, 0);
+  EXPECT_EQ(answer.data.port_xmit_packets, 6U);
 }
 
 TEST_F(PmaTest, SaysWhatItCan) {

@@ -85,6 +85,8 @@ Result<DaemonProcess> start_daemon(const DaemonStart& start, const fabric::Topol
            .topology = topology,
            .has_subnet_manager = start.has_subnet_manager,
            .ibsim = start.ibsim,
+           .sm_priority = start.sm_priority,
+           .sm_port = start.sm_port,
            .lifeline = start.is_bound ? std::move(lifeline->read) : host::UniqueFd{}},
           std::move(report->write));
   }

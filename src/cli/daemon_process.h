@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 
 #include "base/result.h"
@@ -20,6 +21,8 @@ struct DaemonStart {
   std::string name;
   bool is_bound{};  // to the life of this process
   bool has_subnet_manager{true};
+  std::uint8_t sm_priority{};
+  std::string sm_port{};
   std::string ibsim{};  // name of its sockets; empty: none
 };
 

@@ -25,9 +25,12 @@ int up(const std::vector<std::string>& words, const LinkOptions& links, const st
   if (!topology) {
     return complain(topology.error());
   }
-  const auto daemon = start_daemon(
-      {.name = name, .has_subnet_manager = links.has_subnet_manager, .ibsim = links.ibsim},
-      *topology);
+  const auto daemon = start_daemon({.name = name,
+                                    .has_subnet_manager = links.has_subnet_manager,
+                                    .sm_priority = links.sm_priority,
+                                    .sm_port = links.sm_port,
+                                    .ibsim = links.ibsim},
+                                   *topology);
   if (!daemon) {
     return complain(daemon.error());
   }

@@ -61,6 +61,21 @@ void add_link_options(CLI::App& command, const std::shared_ptr<LinkOptions>& opt
       "--ibsim", [options] { options->ibsim = ibsim_socket_name(); },
       "Be what ibsim is to programs preloaded with libumad2sim.so; as there, IBSIM_SOCKNAME names "
       "the sockets and SIM_HOST the node");
+  command
+      .add_option_function<unsigned>(
+          "--sm-priority",
+          [options](const unsigned& priority) {
+            options->sm_priority = static_cast<std::uint8_t>(priority);
+          },
+          "Priority of Weft's own subnet manager among others, as of `opensm -p`: the highest is "
+          "master, then the lowest GUID")
+      ->check(CLI::Range(0, 15))
+      ->type_name("0..15");
+  command
+      .add_option_function<std::string>(
+          "--sm-port", [options](const std::string& port) { options->sm_port = port; },
+          "Where Weft's own subnet manager is, as h2:1; without it, the first port of the hosts")
+      ->type_name("PORT");
 }
 
 Result<void> apply(const LinkOptions& options, fabric::Topology& topology) {

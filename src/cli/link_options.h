@@ -20,10 +20,13 @@ struct LinkOptions {
   std::vector<std::string> faults;  // rules
   std::optional<double> time_scale;
   bool has_subnet_manager{true};
+  std::uint8_t sm_priority{};
+  std::string sm_port;
   std::string ibsim;  // name of its sockets
 };
 
-/// --link-rate, --link-delay, --link-loss, --fault, --time-scale, --no-sm and --ibsim.
+/// --link-rate, --link-delay, --link-loss, --fault, --time-scale, --no-sm, --sm-priority, --sm-port
+/// and --ibsim.
 void add_link_options(CLI::App& command, const std::shared_ptr<LinkOptions>& options);
 
 /// Into a topology: what its links say themselves holds, but a time scale of the command line goes

@@ -88,6 +88,8 @@ int run(const RunOptions& options) {
   auto daemon = start_daemon({.name = name,
                               .is_bound = true,
                               .has_subnet_manager = options.links->has_subnet_manager,
+                              .sm_priority = options.links->sm_priority,
+                              .sm_port = options.links->sm_port,
                               .ibsim = options.links->ibsim},
                              *topology);
   if (!daemon) {

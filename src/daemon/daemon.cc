@@ -78,6 +78,8 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
   auto fabric =
       node::Fabric::create(options.topology, host::now(),
                            {.has_subnet_manager = options.has_subnet_manager,
+                            .sm_priority = options.sm_priority,
+                            .sm_port = options.sm_port,
                             .counters = counters.get(),
                             .faults = fabric::FaultCounters::open(fault_memory->bytes())});
   if (!fabric) {

@@ -1,5 +1,7 @@
 // The management plane in the daemon's loop: MADs move, timers run, new tables are published.
 
+#include <fmt/format.h>
+
 #include <asio/post.hpp>
 #include <chrono>
 
@@ -18,6 +20,10 @@ constexpr std::chrono::milliseconds kPublishDelay{5};
 void Daemon::Impl::run_management() {
   const bool has_more = fabric_->run_management(host::now());
   flush_open_ports();
+  for (const Duration reroute : fabric_->take_reroutes()) {
+    log_.write(fmt::format("re-routed {:.3f} ms after the trap",
+                           static_cast<double>(reroute.nanoseconds()) / 1e6));
+  }
   if (management().tables_changed()) {
     publish_soon();
   }

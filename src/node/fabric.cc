@@ -11,8 +11,8 @@ constexpr std::uint32_t kEndOfUnicast = 0xC000;  // IBTA vol 1 §4.1.3
 
 /// Ports that cables and switches join.
 struct Island {
-  fabric::PortIndex first{fabric::kNoPort};  // of HCAs
-  std::uint32_t lids{};                      // that its ports need at most
+  fabric::PortIndex manager{fabric::kNoPort};  // where its subnet manager is to be
+  std::uint32_t lids{};                        // that its ports need at most
 };
 
 void visit_island(const fabric::TablesBuilder& tables, fabric::PortIndex start,
@@ -43,15 +43,20 @@ void visit_island(const fabric::TablesBuilder& tables, fabric::PortIndex start,
   }
 }
 
-/// Those with HCAs, in the order of their first ports.
-[[nodiscard]] std::vector<Island> find_islands(const fabric::TablesBuilder& tables) {
+/// Those with HCAs, in the order of their first ports; `manager` is of the island that it is in.
+[[nodiscard]] std::vector<Island> find_islands(const fabric::TablesBuilder& tables,
+                                               std::optional<fabric::PortIndex> manager) {
   std::vector<Island> islands;
   std::vector<bool> seen(tables.ports().size());
   for (std::uint32_t i = 0; i < tables.ports().size(); ++i) {
     const fabric::PortRecord& port = tables.ports()[i];
     if (!seen[i] && !port.is_switch_port() && port.peer != fabric::kNoPort) {
-      islands.push_back({.first = fabric::PortIndex{i}});
-      visit_island(tables, islands.back().first, seen, islands.back());
+      const bool had_manager = manager && seen[manager->value()];
+      Island& island = islands.emplace_back(fabric::PortIndex{i});
+      visit_island(tables, fabric::PortIndex{i}, seen, island);
+      if (manager && seen[manager->value()] && !had_manager) {
+        island.manager = *manager;
+      }
     }
   }
   return islands;
@@ -75,37 +80,59 @@ Result<std::unique_ptr<Fabric>> Fabric::create(const fabric::Topology& topology,
       new Fabric{topology, options}
   };
   if (options.has_subnet_manager) {
-    if (auto up = fabric->bring_up(now); !up) {
+    if (auto up = fabric->bring_up(options, now); !up) {
       return std::unexpected(up.error());
     }
   }
   return fabric;
 }
 
+/// Where a subnet manager is to be; none, if that is nobody's wish.
+Result<std::optional<fabric::PortIndex>> Fabric::find_manager_port(std::string_view name) const {
+  if (name.empty()) {
+    return std::nullopt;
+  }
+  const auto ports = find_ports(name);
+  if (!ports) {
+    return std::unexpected(ports.error());
+  }
+  const fabric::PortRecord& first = builder_.port(ports->front());
+  if (first.is_switch_port() || first.peer == fabric::kNoPort) {
+    return fail(ErrorCode::InvalidArgument,
+                "{} is no place for the subnet manager; a cabled port of a host is, as h1:1", name);
+  }
+  return ports->front();
+}
+
 /// A subnet manager for each part of the fabric that no cable joins to another, at its first HCA
-/// port; parts share no LID, so that counters and captures name one port by one. SMAs answer at
-/// once: no time passes.
-Result<void> Fabric::bring_up(Instant now) {
+/// port, or at the one that is wanted there; parts share no LID, so that counters and captures name
+/// one port by one. SMAs answer at once: no time passes.
+Result<void> Fabric::bring_up(const FabricOptions& wanted, Instant now) {
+  const auto wanted_port = find_manager_port(wanted.sm_port);
+  if (!wanted_port) {
+    return std::unexpected(wanted_port.error());
+  }
   subnet::SubnetManagerOptions options;
+  options.priority = wanted.sm_priority;
   options.subnet_prefix = topology_.subnet_prefix;
   for (const fabric::PortRecord& port : builder_.ports()) {
     if (port.lmc != 0) {
       options.lmc_of_port[port.guid] = port.lmc;
     }
   }
-  for (const Island& island : find_islands(builder_)) {
+  for (const Island& island : find_islands(builder_, *wanted_port)) {
     if (options.first_lid.value() + island.lids > kEndOfUnicast) {
       return fail(ErrorCode::OutOfMemory,
                   "the fabric has more ports than the {} unicast LIDs of a subnet; lower LMCs or "
                   "fewer nodes would fit",
                   kEndOfUnicast - 1);
     }
-    auto services = std::make_unique<SubnetServices>(management_.port(island.first), options);
+    auto services = std::make_unique<SubnetServices>(management_.port(island.manager), options);
     if (auto started = services->start(now); !started) {
       return started;
     }
-    management_.agents().set_is_sm(island.first, true, now);
-    managers_.push_back({.port = island.first, .services = std::move(services)});
+    management_.agents().set_is_sm(island.manager, true, now);
+    managers_.push_back({.port = island.manager, .services = std::move(services)});
     options.first_lid = Lid{options.first_lid.value() + island.lids};
   }
   // Some turns for every port are many times what a sweep takes; whatever would need more goes on
@@ -139,6 +166,17 @@ void Fabric::tell_of_own_link(Manager& manager, Instant now) {
     manager.services->manager().request_sweep(now);
     management_.wake(manager.port);
   }
+}
+
+std::vector<Duration> Fabric::take_reroutes() {
+  std::vector<Duration> taken;
+  for (Manager& manager : managers_) {
+    const subnet::SubnetManagerCounters& counters = manager.services->manager().counters();
+    if (std::exchange(manager.reroutes, counters.reroutes) != counters.reroutes) {
+      taken.push_back(counters.last_reroute);
+    }
+  }
+  return taken;
 }
 
 Instant Fabric::management_deadline() const {

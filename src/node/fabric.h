@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -42,6 +44,8 @@ struct Departure {
 
 struct FabricOptions {
   bool has_subnet_manager{true};      // its own; without one, ports wait in Initialize for another
+  std::uint8_t sm_priority{};         // 0 to 15
+  std::string sm_port{};              // as find_ports() names it; empty: the first HCA port
   agents::CounterSource* counters{};  // for performance management; must outlive the fabric
   fabric::FaultCounters faults{};     // of its rules, as all who send count; none: MADs meet none
 };
@@ -60,6 +64,9 @@ class Fabric {
   [[nodiscard]] bool is_managed_from(fabric::PortIndex port) const {
     return std::ranges::find(managers_, port, &Manager::port) != managers_.end();
   }
+
+  /// A manager wrote new routes because of a trap: how long after it. Since the last call.
+  [[nodiscard]] std::vector<Duration> take_reroutes();
 
   /// Moves MADs until all is quiet or a turn is over; true: there is more to do at once.
   bool run_management(Instant now);
@@ -112,11 +119,14 @@ class Fabric {
     fabric::PortIndex port;
     std::unique_ptr<SubnetServices> services;
     bool link_is_down{};
+    std::uint64_t reroutes{};  // that were taken
   };
 
   Fabric(const fabric::Topology& topology, const FabricOptions& options);
   void update_link(fabric::PortIndex link, Instant now);
-  [[nodiscard]] Result<void> bring_up(Instant now);
+  [[nodiscard]] Result<void> bring_up(const FabricOptions& wanted, Instant now);
+  [[nodiscard]] Result<std::optional<fabric::PortIndex>> find_manager_port(
+      std::string_view name) const;
   void tell_of_own_link(Manager& manager, Instant now);
   void end_membership(const Membership& membership, Lid mlid, Instant now);
   [[nodiscard]] Result<void> check_group(ProcessId process, fabric::PortIndex port, Lid mlid) const;

@@ -277,7 +277,7 @@ void SubnetAdministration::leave_group(const SaQuery& query, SaAnswer& answer) {
     return answer.refuse(SaStatus::RequestInvalid);
   }
   Record record = record_of(*group, member->second);
-  record.join_state = wanted.join_state;
+  record.join_state = member->second.join_state.without(wanted.join_state);  // what is left
   answer.add(record);
   if (groups_.leave(wanted.mgid, guid, wanted.join_state)) {
     report_gid(wire::Trap::MulticastGroupDeleted, wanted.mgid, query.now);

@@ -50,6 +50,35 @@ constexpr std::array<std::byte, 16> kNoKey{};
   return query.has<Record, "ServiceID">() && query.has<Record, "ServiceGID">();
 }
 
+/// The service that a Delete is of: the one that its RID names or, as osmtest asks, the only one of
+/// those which the requester may remove that its components fit. Refused otherwise.
+[[nodiscard]] const Service* find_service(const SaQuery& query, Guid requester,
+                                          const Services& services, SaAnswer& answer) {
+  const auto record = named_record(query);
+  if (query.mask() == 0) {
+    answer.refuse(SaStatus::RequestInsufficientComponents);
+    return nullptr;
+  }
+  const Service* found = names_service(query) ? services.find(name_of(record)) : nullptr;
+  if (!names_service(query)) {
+    const ComponentMatcher<Record> matcher{record, query.mask()};
+    for (const auto& [name, service] : services.all()) {
+      answer.charge();
+      if (matcher.matches(service.record) && may_change(query, requester, service, record)) {
+        if (found != nullptr) {
+          answer.refuse(SaStatus::TooManyRecords);
+          return nullptr;
+        }
+        found = &service;
+      }
+    }
+  }
+  if (found == nullptr) {
+    answer.refuse(SaStatus::NoRecords);
+  }
+  return found;
+}
+
 }  // namespace
 
 void SubnetAdministration::get_service_records(const SaQuery& query, SaAnswer& answer) {
@@ -94,24 +123,21 @@ void SubnetAdministration::set_service_record(const SaQuery& query, SaAnswer& an
     return answer.refuse(SaStatus::NoResources);
   }
   services_.set(record, owner, query.now);
-  answer.add(record);
+  answer.add(told(query, *services_.find(name_of(record))));
 }
 
 void SubnetAdministration::delete_service_record(const SaQuery& query, SaAnswer& answer) {
   services_.handle_timeout(query.now);
-  const auto record = named_record(query);
-  if (!names_service(query)) {
-    return answer.refuse(SaStatus::RequestInsufficientComponents);
-  }
-  const Service* const service = services_.find(name_of(record));
+  const Service* const service = find_service(query, guid_of(query.requester), services_, answer);
   if (service == nullptr) {
-    return answer.refuse(SaStatus::NoRecords);
+    return;
   }
-  if (!may_change(query, guid_of(query.requester), *service, record)) {
+  if (!may_change(query, guid_of(query.requester), *service, named_record(query))) {
     return answer.refuse(SaStatus::RequestDenied);
   }
+  const ServiceName name = name_of(service->record);
   answer.add(told(query, *service));
-  services_.remove(name_of(record));
+  services_.remove(name);
 }
 
 }  // namespace weft::subnet

@@ -74,8 +74,24 @@ TEST_F(SaServiceRecords, AreReplacedUnderTheirName) {
 TEST_F(SaServiceRecords, NeedAName) {
   EXPECT_EQ(set(SaLab::kH2, service(), kComponent<Record, "ServiceID">).status,
             code(SaStatus::RequestInsufficientComponents));
-  EXPECT_EQ(remove(SaLab::kH2, service(), kComponent<Record, "ServiceGID">).status,
-            code(SaStatus::RequestInsufficientComponents));
+  EXPECT_EQ(remove(SaLab::kH2, service(), 0).status, code(SaStatus::RequestInsufficientComponents));
+}
+
+TEST_F(SaServiceRecords, AreRemovedByWhatNamesOneOfTheRequesters) {  // osmtest -f s
+  Record record = service(1);
+  record.service_name[0] = std::byte{'x'};
+  Record other = service(2);
+  other.service_name[0] = std::byte{'y'};
+  ASSERT_EQ(set(SaLab::kH2, record, kName | kComponent<Record, "ServiceName">).status, 0);
+  ASSERT_EQ(set(SaLab::kH2, other, kName | kComponent<Record, "ServiceName">).status, 0);
+  EXPECT_EQ(remove(SaLab::kH2, record, kComponent<Record, "ServiceGID">).status,
+            code(SaStatus::TooManyRecords));
+  EXPECT_EQ(remove(SaLab::kH3, record, kComponent<Record, "ServiceName">).status,
+            code(SaStatus::NoRecords));
+  EXPECT_EQ(remove(SaLab::kH2, record, kComponent<Record, "ServiceName">).status, 0);
+  EXPECT_EQ(lab.sa.services().all().size(), 1U);
+  EXPECT_EQ(remove(SaLab::kH2, record, kComponent<Record, "ServiceName">).status,
+            code(SaStatus::NoRecords));
 }
 
 TEST_F(SaServiceRecords, BelongToAPartition) {
@@ -100,7 +116,9 @@ TEST_F(SaServiceRecords, WithoutAKeyAreTheirPortsOnly) {
 TEST_F(SaServiceRecords, WithAKeyAreWhoseWhoKnowsIt) {
   Record record = service();
   record.service_key[0] = std::byte{0x5E};
-  ASSERT_EQ(set(SaLab::kH2, record, kName | kKey).status, 0);
+  const auto told = set(SaLab::kH2, record, kName | kKey);
+  ASSERT_EQ(told.status, 0);
+  EXPECT_EQ(told.record<Record>().service_key[0], std::byte{});  // C15-0.1.14, osmtest -f s
   EXPECT_EQ(get(SaLab::kH3).record<Record>().service_key[0], std::byte{});
   EXPECT_EQ(get(SaLab::kH3, 1).record<Record>().service_key[0], std::byte{0x5E});
   EXPECT_EQ(remove(SaLab::kH2, record).status, code(SaStatus::RequestDenied))

@@ -11,20 +11,23 @@ namespace {
 template <wire::WireType T>
 class BlockAnswer {
  public:
-  BlockAnswer(const SaQuery& query, SaAnswer& answer)
+  /// `of_switches`: components that name ports of a switch. Tables of an HCA's port are named by
+  /// the LID alone, whatever such a component says (§15.2.5.4).
+  BlockAnswer(const SaQuery& query, SaAnswer& answer, std::uint64_t of_switches = 0)
       : query_(query),
         answer_(answer),
         wanted_(query.record<T>()),
-        matcher_(wanted_, query.mask() & ~wire::kComponent<T, "LID">) {}
+        matcher_(wanted_, query.mask() & ~wire::kComponent<T, "LID">),
+        matcher_of_hcas_(wanted_, query.mask() & ~(wire::kComponent<T, "LID"> | of_switches)) {}
 
   template <class Visit>
   void for_each_end_port(Visit&& visit) {
     const auto lid = query_.has<T, "LID">() ? std::optional{wanted_.lid} : std::nullopt;
     query_.for_each_end_port(lid, answer_, visit);
   }
-  void add(const T& record) {
+  void add(const T& record, bool is_of_switch = true) {
     const auto bytes = wire::pack(record);
-    if (matcher_.matches(bytes)) {
+    if ((is_of_switch ? matcher_ : matcher_of_hcas_).matches(bytes)) {
       answer_.add(bytes);
     }
   }
@@ -35,6 +38,7 @@ class BlockAnswer {
   SaAnswer& answer_;
   T wanted_;
   ComponentMatcher<T> matcher_;
+  ComponentMatcher<T> matcher_of_hcas_;
 };
 
 /// Blocks from..to-1 of a table, or the one that the query names.
@@ -62,16 +66,19 @@ void for_each_port(const Subnet& subnet, PortId id, Visit&& visit) {
 
 void answer_sl_to_vl_records(const SaQuery& query, SaAnswer& answer) {
   using Record = wire::SlToVlMappingTableRecord;
-  BlockAnswer<Record> blocks{query, answer};
+  BlockAnswer<Record> blocks{
+      query, answer,
+      wire::kComponent<Record, "InputPortNum"> | wire::kComponent<Record, "OutputPortNum">};
   blocks.for_each_end_port([&](PortId id) {
     const Lid lid = query.subnet().port(id).info.lid;
+    const bool is_switch = query.subnet().node(id.node).is_switch();
     for_each_port(query.subnet(), id, [&](const SubnetPort& port) {
       for (std::size_t i = 0; i < port.sl_to_vl.size(); ++i) {
-        const bool is_switch = query.subnet().node(id.node).is_switch();
         blocks.add({.lid = lid,
                     .input_port = PortNumber{static_cast<std::uint8_t>(is_switch ? i : 0)},
                     .output_port = port.number,
-                    .table = port.sl_to_vl[i]});
+                    .table = port.sl_to_vl[i]},
+                   is_switch);
       }
     });
   });
@@ -79,15 +86,23 @@ void answer_sl_to_vl_records(const SaQuery& query, SaAnswer& answer) {
 
 void answer_vl_arbitration_records(const SaQuery& query, SaAnswer& answer) {
   using Record = wire::VlArbitrationTableRecord;
-  BlockAnswer<Record> blocks{query, answer};
+  constexpr std::uint8_t kArbitrationBlocks = 4;
+  BlockAnswer<Record> blocks{query, answer, wire::kComponent<Record, "OutputPortNum">};
   blocks.for_each_end_port([&](PortId id) {
     const Lid lid = query.subnet().port(id).info.lid;
+    const bool is_switch = query.subnet().node(id.node).is_switch();
     for_each_port(query.subnet(), id, [&](const SubnetPort& port) {
-      for (std::size_t i = 0; i < port.vl_arbitration.size(); ++i) {
+      if (port.vl_arbitration.empty()) {
+        return;
+      }
+      // All four blocks: where a port has fewer entries, the rest has no weight (§14.2.5.9).
+      for (std::uint8_t block = 1; block <= kArbitrationBlocks; ++block) {
         blocks.add({.lid = lid,
                     .output_port = port.number,
-                    .block = static_cast<std::uint8_t>(i + 1),
-                    .table = port.vl_arbitration[i]});
+                    .block = block,
+                    .table = block <= port.vl_arbitration.size() ? port.vl_arbitration[block - 1U]
+                                                                 : wire::VlArbitrationTable{}},
+                   is_switch);
       }
     });
   });
@@ -156,9 +171,10 @@ void answer_pkey_table_records(const SaQuery& query, SaAnswer& answer) {
   if (!query.is_trusted) {
     return answer.refuse(wire::SaStatus::RequestDenied);
   }
-  BlockAnswer<Record> blocks{query, answer};
+  BlockAnswer<Record> blocks{query, answer, wire::kComponent<Record, "PortNum">};
   blocks.for_each_end_port([&](PortId id) {
     const Lid lid = query.subnet().port(id).info.lid;
+    const bool is_switch = query.subnet().node(id.node).is_switch();
     for_each_port(query.subnet(), id, [&](const SubnetPort& port) {
       constexpr std::size_t kKeys = wire::PKeyTable{}.pkeys.size();
       for (std::size_t first = 0; first < port.pkeys.size(); first += kKeys) {
@@ -166,7 +182,7 @@ void answer_pkey_table_records(const SaQuery& query, SaAnswer& answer) {
             .lid = lid, .block = static_cast<std::uint16_t>(first / kKeys), .port = port.number};
         std::copy_n(port.pkeys.begin() + static_cast<std::ptrdiff_t>(first),
                     std::min(kKeys, port.pkeys.size() - first), record.table.pkeys.begin());
-        blocks.add(record);
+        blocks.add(record, is_switch);
       }
     });
   });

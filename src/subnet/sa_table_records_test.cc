@@ -48,7 +48,33 @@ TEST(SaVlArbitrationRecords, CountBlocksFromOne) {
   EXPECT_EQ(record.record<Record>().table.entries[0].weight, 9);
   EXPECT_EQ(
       lab.table<Record>(SaLab::kH3, SaAttribute::VlArbitrationTableRecord).records<Record>().size(),
-      3U);
+      4U);  // also what the port has no entries for
+}
+
+/// §15.2.5.4: port numbers name those of switches; `osmtest -f q` asks HCAs for port 0.
+TEST(SaTableRecords, OfAnHcaAreNamedByItsLidAlone) {
+  SaLab lab;
+  lab.control.model.port(lab.h2).vl_arbitration.resize(1);
+  lab.control.model.port(lab.h2).sl_to_vl.resize(1);
+  using Arbitration = wire::VlArbitrationTableRecord;
+  EXPECT_EQ(lab.get(SaLab::kH3, SaAttribute::VlArbitrationTableRecord,
+                    Arbitration{.lid = SaLab::kH2, .block = 1},
+                    kComponent<Arbitration, "LID"> | kComponent<Arbitration, "OutputPortNum"> |
+                        kComponent<Arbitration, "BlockNum">)
+                .status,
+            0);
+  using Mapping = wire::SlToVlMappingTableRecord;
+  EXPECT_EQ(lab.get(SaLab::kH3, SaAttribute::SlToVlMappingTableRecord,
+                    Mapping{.lid = SaLab::kH2, .input_port = PortNumber{1}},
+                    kComponent<Mapping, "LID"> | kComponent<Mapping, "InputPortNum"> |
+                        kComponent<Mapping, "OutputPortNum">)
+                .status,
+            0);
+  using Keys = wire::PKeyTableRecord;
+  EXPECT_EQ(lab.get(SaLab::kH3, SaAttribute::PKeyTableRecord, Keys{.lid = SaLab::kH2},
+                    kComponent<Keys, "LID"> | kComponent<Keys, "PortNum">, 1)
+                .status,
+            0);
 }
 
 TEST(SaLinearForwardingRecords, AreTheSwitchsTables) {

@@ -39,7 +39,8 @@ const mad::MadMessage* SubnetManager::answer(mad::MadRequest& request) {
   return &request.message;
 }
 
-/// The key is told to nobody: who may control us knows it.
+/// The key is told to who knows the M_Key: OpenSM takes no SM seriously whose key is another than
+/// its own. Anybody else sees 0 (§14.2.5.13), and who may control us knows it anyway.
 const mad::MadMessage* SubnetManager::answer_sm_info(mad::MadRequest& request) {
   const wire::MadHeader header = request.message.header();
   if (own_guid_ == Guid{}) {
@@ -62,7 +63,8 @@ const mad::MadMessage* SubnetManager::answer_sm_info(mad::MadRequest& request) {
   }
   ++act_count_;
   wire::SmInfo info = sm_info();
-  info.sm_key = 0;
+  const auto asked = wire::unpack<wire::SmpLidRouted>(std::span{request.message.mad});
+  info.sm_key = asked.mkey == options_.mkey ? options_.sm_key : 0;
   wire::pack(info, std::span{request.message.mad}.subspan<kDataAt, wire::kSizeOf<wire::SmInfo>>());
   return &request.message;
 }
@@ -98,6 +100,7 @@ const mad::MadMessage* SubnetManager::answer_trap(mad::MadRequest& request) {
     switch (static_cast<wire::Trap>(notice.trap_number)) {
       case wire::Trap::LinkStateChange:
         sweep_wanted_ = true;
+        link_changed_at_ = std::min(link_changed_at_, request.now);
         break;
       case wire::Trap::CapabilityMaskChange:
       case wire::Trap::SystemImageGuidChange:
@@ -216,13 +219,23 @@ void SubnetManager::apply(SmEvent event, Instant now) {
   }
 }
 
-/// Ours it was; `to` is asked to take it. Until it says so, nothing is written.
+/// Ours it was; `to` is asked to take it. Until it says so, nothing is written. It says so by its
+/// answer, and perhaps by an ACKNOWLEDGE (§14.4.1), which OpenSM does not send.
 void SubnetManager::hand_over(const OtherManager& to, Instant now) {
   handing_over_to_ = to.info.guid;
   handover_until_ = now + options_.handover_timeout;
   master_ = to;
   work_ = Work::Idle;
   control(to.port, wire::SmInfoControl::Handover, now);
+}
+
+void SubnetManager::take_control_answer(const SmpRequest& request, const SmpAnswer& answer,
+                                        Instant now) {
+  const bool is_handover =
+      request.modifier == static_cast<std::uint32_t>(wire::SmInfoControl::Handover);
+  if (is_handover && answer.is_good() && handing_over_to_ == answer.as<wire::SmInfo>().guid) {
+    apply(SmEvent::Acknowledged, now);
+  }
 }
 
 /// To whom it was that handed over: by the way that we know to its port.
@@ -232,7 +245,7 @@ void SubnetManager::acknowledge(Instant now) {
   }
 }
 
-/// Outside of all work: SMInfo is repeated by the interface, and what it answers is not waited for.
+/// Outside of all work: SMInfo is repeated by the interface.
 void SubnetManager::control(PortId to, wire::SmInfoControl what, Instant now) {
   ++counters_.writes;
   controls_->send(
@@ -241,7 +254,11 @@ void SubnetManager::control(PortId to, wire::SmInfoControl what, Instant now) {
        .attribute = wire::SmpAttribute::SmInfo,
        .modifier = static_cast<std::uint32_t>(what),
        .is_set = true},
-      smp_data(sm_info()), [](const SmpRequest&, const SmpAnswer&, Instant) {}, now);
+      smp_data(sm_info()),
+      [this](const SmpRequest& request, const SmpAnswer& answer, Instant at) {
+        take_control_answer(request, answer, at);
+      },
+      now);
 }
 
 void SubnetManager::poll_master(Instant now) {

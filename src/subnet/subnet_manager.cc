@@ -336,6 +336,10 @@ void SubnetManager::advance(Instant now) {
     case Work::AskManagers:
       return decide(now);
     case Work::Tables:
+      if (link_changed_at_ <= sweep_began_) {
+        ++counters_.reroutes;
+        counters_.last_reroute = now - std::exchange(link_changed_at_, Instant::never());
+      }
       work_ = Work::Ports;
       return setup_->plan_ports();
     case Work::Ports:

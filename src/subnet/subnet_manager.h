@@ -34,6 +34,8 @@ struct SubnetManagerCounters {
   std::uint64_t writes{};            ///< SMPs
   std::uint64_t traps{};             ///< that were repressed
   std::uint64_t refused_controls{};  ///< SMInfo Sets that nobody may ask for
+  std::uint64_t reroutes{};          ///< sweeps after which tables are written that a trap wanted
+  Duration last_reroute{};           ///< from the first of those traps to the last table
 };
 
 /// A subnet manager (IBTA vol 1 §14.4; SEED-INVENTORY §29.3) on QP0 of one port. It speaks MADs and
@@ -139,6 +141,7 @@ class SubnetManager final : public SubnetControl {
   void acknowledge(Instant now);
   void hand_over(const OtherManager& to, Instant now);
   void control(PortId to, wire::SmInfoControl what, Instant now);
+  void take_control_answer(const SmpRequest& request, const SmpAnswer& answer, Instant now);
   void poll_master(Instant now);
   void take_poll(const SmpAnswer& answer, Instant now);
   void note_manager(PortId port, const wire::SmInfo& info);
@@ -192,6 +195,7 @@ class SubnetManager final : public SubnetControl {
   Instant poll_at_{Instant::never()};
   Instant handover_until_{Instant::never()};
   Instant sweep_began_{};
+  Instant link_changed_at_{Instant::never()};  // as the first trap says that no sweep has answered
   Instant no_sweep_before_{};  // so that whoever sends many traps leaves time for others
   SubnetManagerCounters counters_;
 };

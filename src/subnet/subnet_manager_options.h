@@ -27,7 +27,7 @@ struct Partition {
 
 struct SubnetManagerOptions {
   std::uint8_t priority{0};  // 0 to 15: the highest is master; then the lowest GUID
-  std::uint64_t sm_key{};
+  std::uint64_t sm_key{1};   // OpenSM's, so that they take each other's handover
   std::uint64_t mkey{};
   std::uint16_t mkey_lease_period{};  // seconds; 0: for ever
   std::uint8_t mkey_protect_bits{1};  // when there is an M_Key
@@ -48,12 +48,12 @@ struct SubnetManagerOptions {
   /// Enough for links that each lose a tenth: of eight crossed both ways together, four of ten SMPs
   /// come back. What is gone costs none: a port that is down is not asked.
   unsigned smp_retries{12};
-  Duration sweep_interval{Duration::seconds(10)};    // of light sweeps
-  Duration retry_interval{Duration::seconds(1)};     // after a sweep that missed something
-  unsigned retries_of_sweep{5};                      // in a row
-  Duration polling_interval{Duration::seconds(10)};  // of the master, by a standby
-  unsigned polling_retries{4};                       // then it is dead
-  Duration handover_timeout{Duration::seconds(1)};   // for the acknowledgement
+  Duration sweep_interval{Duration::seconds(10)};   // of light sweeps
+  Duration retry_interval{Duration::seconds(1)};    // after a sweep that missed something
+  unsigned retries_of_sweep{5};                     // in a row
+  Duration polling_interval{Duration::seconds(2)};  // of the master, by a standby
+  unsigned polling_retries{4};                      // then it is dead
+  Duration handover_timeout{Duration::seconds(1)};  // for the acknowledgement
 };
 
 }  // namespace weft::subnet

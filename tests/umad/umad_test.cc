@@ -8,6 +8,7 @@
 #include <infiniband/umad_sm.h>
 #include <infiniband/umad_types.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -330,6 +331,36 @@ TEST(Umad, EndsTheOpenPortOfAProgramThatTalksNonsense) {
   EXPECT_EQ(umad_recv(hostile.fd, buffer.umad(), &length, 0), -EIO);
   const Port good{"h1"};  // nobody else minds
   EXPECT_GE(umad_register(good.fd, UMAD_CLASS_PERF_MGMT, 1, 0, nullptr), 0);
+}
+
+/// pthread_cancel() unwinds the stack of whoever waits, with libgcc_s (osmtest's receivers end so).
+TEST(Umad, AThreadThatWaitsForAMadCanBeCancelled) {
+  for (const bool receives : {true, false}) {
+    const int port = umad_open_port(nullptr, 0);
+    ASSERT_GE(port, 0);
+    struct Wait {
+      int port;
+      bool receives;
+    } wait{port, receives};
+    pthread_t thread{};
+    ASSERT_EQ(pthread_create(
+                  &thread, nullptr,
+                  [](void* pointer) -> void* {
+                    const Wait& what = *static_cast<Wait*>(pointer);
+                    std::array<std::byte, 512> umad{};
+                    int length = 256;
+                    static_cast<void>(what.receives ? umad_recv(what.port, umad.data(), &length, -1)
+                                                    : umad_poll(what.port, -1));
+                    return nullptr;
+                  },
+                  &wait),
+              0);
+    ASSERT_EQ(pthread_cancel(thread), 0);
+    void* result = nullptr;
+    ASSERT_EQ(pthread_join(thread, &result), 0);
+    EXPECT_EQ(result, PTHREAD_CANCELED);
+    EXPECT_EQ(umad_close_port(port), 0);
+  }
 }
 
 }  // namespace
