@@ -84,9 +84,9 @@ Result<DaemonProcess> start_daemon(const DaemonStart& start, const fabric::Topol
            .fabric = start.name,
            .topology = topology,
            .has_subnet_manager = start.has_subnet_manager,
-           .ibsim = start.ibsim,
            .sm_priority = start.sm_priority,
            .sm_port = start.sm_port,
+           .ibsim = start.ibsim,
            .lifeline = start.is_bound ? std::move(lifeline->read) : host::UniqueFd{}},
           std::move(report->write));
   }
