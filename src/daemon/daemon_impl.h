@@ -152,6 +152,7 @@ class Daemon::Impl {
   asio::steady_timer publish_timer_;
   bool management_is_posted_{};
   bool publish_is_due_{};
+  Duration publishing_takes_{};  // as it did the last time
   std::map<Client*, std::shared_ptr<UmadChannel>> open_ports_;
   IsSmFiles is_sm_files_;
   std::unique_ptr<IbsimServer> ibsim_;

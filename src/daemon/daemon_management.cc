@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <asio/post.hpp>
 #include <chrono>
+#include <cstdint>
 
 #include "daemon/daemon_impl.h"
 #include "host/clock.h"
@@ -12,7 +14,9 @@ namespace weft::daemon {
 namespace {
 
 /// Policy: a subnet manager writes many entries one after the other; programs get them together.
-constexpr std::chrono::milliseconds kPublishDelay{5};
+/// The tables of a large fabric take their time, of which the manager has the most.
+constexpr Duration kPublishDelay = Duration::milliseconds(5);
+constexpr std::int64_t kPublishPause = 9;  // times what publishing takes
 
 }  // namespace
 
@@ -69,7 +73,8 @@ void Daemon::Impl::publish_soon() {
     return;
   }
   publish_is_due_ = true;
-  publish_timer_.expires_after(kPublishDelay);
+  const Duration wait = std::max(kPublishDelay, publishing_takes_ * kPublishPause);
+  publish_timer_.expires_after(std::chrono::nanoseconds{wait.nanoseconds()});
   publish_timer_.async_wait([this](const std::error_code& error) {
     publish_is_due_ = false;
     if (!error) {

@@ -174,6 +174,7 @@ void Daemon::Impl::tell_members(Lid mlid) {
 
 /// A new generation of the tables, for everybody.
 void Daemon::Impl::publish() {
+  const Instant start = host::now();
   static_cast<void>(management().tables_changed());
   std::vector<std::byte> image = fabric_->next_tables();
   auto file = host::publish_memory("weft-tables", image);
@@ -181,12 +182,13 @@ void Daemon::Impl::publish() {
   if (!file || !view) {
     return;  // out of memory: programs go on with the tables that they have
   }
-  image_ = std::move(image);
-  view_ = *fabric::TablesView::open(image_);
+  view_ = *view;
+  image_ = std::move(image);  // its bytes stay where they are
   tables_ = std::make_shared<const host::UniqueFd>(std::move(*file));
   for (const auto& [process, program] : programs_) {
     program->send(uabi::TablesChanged{}, {tables_});
   }
+  publishing_takes_ = host::now() - start;
 }
 
 /// What a kernel does when a process dies (DESIGN.md, decision 9): its QPNs rest, its groups

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include "host/clock.h"
 
@@ -94,8 +95,8 @@ Result<void> ControlSocket::send(const uabi::Message& message,
 }
 
 Result<Received> ControlSocket::receive() const {
-  std::vector<std::byte> bytes(uabi::kMaxMessageBytes);
-  iovec part{.iov_base = bytes.data(), .iov_len = bytes.size()};
+  const auto bytes = std::make_unique_for_overwrite<std::byte[]>(uabi::kMaxMessageBytes);
+  iovec part{.iov_base = bytes.get(), .iov_len = uabi::kMaxMessageBytes};
   alignas(cmsghdr) std::array<std::byte, kControlBytes> control{};
   msghdr header{};
   header.msg_iov = &part;
@@ -118,7 +119,7 @@ Result<Received> ControlSocket::receive() const {
   if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     return fail(ErrorCode::Io, "an oversized control message was refused");
   }
-  auto message = uabi::decode(ByteSpan{bytes}.first(static_cast<std::size_t>(count)));
+  auto message = uabi::decode({bytes.get(), static_cast<std::size_t>(count)});
   if (!message) {
     return std::unexpected(message.error());
   }
