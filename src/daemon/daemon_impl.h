@@ -153,6 +153,7 @@ class Daemon::Impl {
   bool management_is_posted_{};
   bool publish_is_due_{};
   Duration publishing_takes_{};  // as it did the last time
+  Instant published_at_{};
   std::map<Client*, std::shared_ptr<UmadChannel>> open_ports_;
   IsSmFiles is_sm_files_;
   std::unique_ptr<IbsimServer> ibsim_;

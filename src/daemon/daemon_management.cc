@@ -73,7 +73,8 @@ void Daemon::Impl::publish_soon() {
     return;
   }
   publish_is_due_ = true;
-  const Duration wait = std::max(kPublishDelay, publishing_takes_ * kPublishPause);
+  const Duration rested = host::now() - published_at_;
+  const Duration wait = std::max(kPublishDelay, publishing_takes_ * kPublishPause - rested);
   publish_timer_.expires_after(std::chrono::nanoseconds{wait.nanoseconds()});
   publish_timer_.async_wait([this](const std::error_code& error) {
     publish_is_due_ = false;

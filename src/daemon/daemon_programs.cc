@@ -188,7 +188,8 @@ void Daemon::Impl::publish() {
   for (const auto& [process, program] : programs_) {
     program->send(uabi::TablesChanged{}, {tables_});
   }
-  publishing_takes_ = host::now() - start;
+  published_at_ = host::now();
+  publishing_takes_ = published_at_ - start;
 }
 
 /// What a kernel does when a process dies (DESIGN.md, decision 9): its QPNs rest, its groups
