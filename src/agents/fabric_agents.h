@@ -26,12 +26,12 @@
 #include "fabric/tables.h"
 #include "mad/agent_table.h"
 #include "mad/mad_address.h"
-#include "wire/mad.h"
-#include "wire/node_info.h"
-#include "wire/notice.h"
-#include "wire/port_info.h"
-#include "wire/smp.h"
-#include "wire/switch_info.h"
+#include "wire/mad/mad.h"
+#include "wire/mad/node_info.h"
+#include "wire/mad/notice.h"
+#include "wire/mad/port_info.h"
+#include "wire/mad/smp.h"
+#include "wire/mad/switch_info.h"
 
 namespace weft::agents {
 

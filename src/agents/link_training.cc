@@ -2,7 +2,7 @@
 
 #include "agents/fabric_agents.h"
 #include "agents/link_speeds.h"
-#include "wire/notice_details.h"
+#include "wire/mad/notice_details.h"
 
 namespace weft::agents {
 

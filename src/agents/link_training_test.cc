@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "agents/testing/managed_fabric.h"
-#include "wire/switch_info.h"
+#include "wire/mad/switch_info.h"
 
 namespace weft::agents {
 namespace {

@@ -20,7 +20,7 @@
 #include "fabric/tables.h"
 #include "mad/agent_table.h"
 #include "mad/mad_address.h"
-#include "wire/smp.h"
+#include "wire/mad/smp.h"
 
 namespace weft::agents {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "wire/class_port_info.h"
-#include "wire/port_counters.h"
+#include "wire/mad/class_port_info.h"
+#include "wire/mad/port_counters.h"
 
 namespace weft::agents {
 

@@ -21,9 +21,9 @@
 #include "fabric/counters.h"
 #include "fabric/tables.h"
 #include "mad/mad_address.h"
-#include "wire/mad.h"
-#include "wire/perf_mad.h"
-#include "wire/port_samples.h"
+#include "wire/mad/mad.h"
+#include "wire/mad/perf_mad.h"
+#include "wire/mad/port_samples.h"
 
 namespace weft::agents {
 

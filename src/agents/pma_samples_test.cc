@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "agents/testing/perf_asker.h"
-#include "wire/port_samples.h"
+#include "wire/mad/port_samples.h"
 
 namespace weft::agents {
 namespace {

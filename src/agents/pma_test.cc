@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "agents/testing/perf_asker.h"
-#include "wire/class_port_info.h"
-#include "wire/port_counters.h"
+#include "wire/mad/class_port_info.h"
+#include "wire/mad/port_counters.h"
 
 namespace weft::agents {
 namespace {

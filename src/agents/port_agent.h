@@ -11,8 +11,8 @@
 #include "base/identifiers.h"
 #include "base/time.h"
 #include "fabric/tables.h"
-#include "wire/port_info.h"
-#include "wire/port_tables.h"
+#include "wire/mad/port_info.h"
+#include "wire/mad/port_tables.h"
 
 namespace weft::agents {
 

@@ -5,7 +5,7 @@
 
 #include "agents/fabric_agents.h"
 #include "mad/mad_message.h"
-#include "wire/notice_details.h"
+#include "wire/mad/notice_details.h"
 
 namespace weft::agents {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "agents/fabric_agents.h"
-#include "wire/notice_details.h"
+#include "wire/mad/notice_details.h"
 
 namespace weft::agents {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "agents/fabric_agents.h"
-#include "wire/forwarding_tables.h"
+#include "wire/mad/forwarding_tables.h"
 
 namespace weft::agents {
 

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "agents/testing/managed_fabric.h"
-#include "wire/port_tables.h"
-#include "wire/switch_info.h"
+#include "wire/mad/port_tables.h"
+#include "wire/mad/switch_info.h"
 
 namespace weft::agents {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "agents/testing/managed_fabric.h"
-#include "wire/notice_details.h"
+#include "wire/mad/notice_details.h"
 
 namespace weft::agents {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/bytes.h"
 #include "fabric/tables.h"
 #include "fabric/topology.h"
-#include "wire/smp.h"
+#include "wire/mad/smp.h"
 
 namespace weft::agents {
 namespace {

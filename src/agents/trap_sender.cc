@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "wire/mad.h"
-#include "wire/smp.h"
+#include "wire/mad/mad.h"
+#include "wire/mad/smp.h"
 
 namespace weft::agents {
 

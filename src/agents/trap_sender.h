@@ -16,7 +16,7 @@
 #include "base/time.h"
 #include "fabric/tables.h"
 #include "mad/mad_address.h"
-#include "wire/notice.h"
+#include "wire/mad/notice.h"
 
 namespace weft::agents {
 

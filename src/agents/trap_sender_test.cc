@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "wire/mad.h"
+#include "wire/mad/mad.h"
 
 namespace weft::agents {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "daemon/daemon_impl.h"
-#include "daemon/umad_devices.h"
+#include "daemon/umad/devices.h"
 #include "host/clock.h"
 
 namespace weft::daemon {

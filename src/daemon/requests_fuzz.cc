@@ -14,7 +14,7 @@
 
 #include "daemon/offences.h"
 #include "daemon/request_budget.h"
-#include "daemon/umad_channel.h"
+#include "daemon/umad/channel.h"
 #include "node/fabric.h"
 #include "node/port_change.h"
 #include "node/testing/settle.h"

@@ -6,7 +6,7 @@
 
 #include "hca/hca.h"
 #include "hca/hca_state.h"
-#include "hca/rc_transport.h"
+#include "hca/rc/transport.h"
 #include "hca/uc_transport.h"
 #include "hca/ud_transport.h"
 

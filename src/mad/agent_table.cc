@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "wire/vendor_mad.h"
+#include "wire/mad/vendor_mad.h"
 
 namespace weft::mad {
 namespace {

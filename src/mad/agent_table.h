@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "base/strong.h"
 #include "mad/mad_message.h"
-#include "wire/mad.h"
+#include "wire/mad/mad.h"
 
 namespace weft::mad {
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "mad/testing/network.h"
-#include "wire/vendor_mad.h"
+#include "wire/mad/vendor_mad.h"
 
 namespace weft::mad {
 namespace {

@@ -14,7 +14,7 @@
 #include "mad/mad_message.h"
 #include "mad/rmpp_receiver.h"
 #include "mad/rmpp_sender.h"
-#include "wire/rmpp.h"
+#include "wire/mad/rmpp.h"
 
 namespace weft::mad {
 

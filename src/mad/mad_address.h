@@ -7,7 +7,7 @@
 
 #include "base/identifiers.h"
 #include "base/keys.h"
-#include "wire/mad.h"
+#include "wire/mad/mad.h"
 
 namespace weft::mad {
 

@@ -2,9 +2,9 @@
 
 #include <span>
 
-#include "wire/perf_mad.h"
-#include "wire/sa_mad.h"
-#include "wire/vendor_mad.h"
+#include "wire/mad/perf_mad.h"
+#include "wire/mad/sa_mad.h"
+#include "wire/mad/vendor_mad.h"
 
 namespace weft::mad {
 namespace {

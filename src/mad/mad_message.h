@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "mad/mad_address.h"
-#include "wire/mad.h"
-#include "wire/rmpp.h"
+#include "wire/mad/mad.h"
+#include "wire/mad/rmpp.h"
 
 namespace weft::mad {
 

@@ -10,7 +10,7 @@
 #include "mad/rmpp_receiver.h"
 #include "mad/rmpp_sender.h"
 #include "mad/testing/script.h"
-#include "wire/sa_mad.h"
+#include "wire/mad/sa_mad.h"
 
 namespace weft::mad {
 namespace {

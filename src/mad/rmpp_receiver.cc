@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/bytes.h"
-#include "wire/sa_mad.h"
+#include "wire/mad/sa_mad.h"
 
 namespace weft::mad {
 namespace {

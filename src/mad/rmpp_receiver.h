@@ -8,7 +8,7 @@
 
 #include "base/time.h"
 #include "mad/mad_message.h"
-#include "wire/rmpp.h"
+#include "wire/mad/rmpp.h"
 
 namespace weft::mad {
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/bytes.h"
-#include "wire/sa_mad.h"
+#include "wire/mad/sa_mad.h"
 
 namespace weft::mad {
 

@@ -6,7 +6,7 @@
 
 #include "base/time.h"
 #include "mad/mad_message.h"
-#include "wire/rmpp.h"
+#include "wire/mad/rmpp.h"
 
 namespace weft::mad {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "mad/management_interface.h"
-#include "wire/class_port_info.h"
+#include "wire/mad/class_port_info.h"
 
 namespace weft::mad {
 namespace {

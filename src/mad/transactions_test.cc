@@ -8,8 +8,8 @@
 
 #include "mad/management_interface.h"
 #include "mad/testing/network.h"
-#include "wire/class_port_info.h"
-#include "wire/sa_mad.h"
+#include "wire/mad/class_port_info.h"
+#include "wire/mad/sa_mad.h"
 
 namespace weft::mad {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "fabric/topology.h"
 #include "mad/mad_message.h"
-#include "wire/mad.h"
-#include "wire/node_info.h"
-#include "wire/notice.h"
-#include "wire/port_info.h"
-#include "wire/smp.h"
+#include "wire/mad/mad.h"
+#include "wire/mad/node_info.h"
+#include "wire/mad/notice.h"
+#include "wire/mad/port_info.h"
+#include "wire/mad/smp.h"
 
 namespace weft::node {
 namespace {

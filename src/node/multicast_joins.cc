@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/bytes.h"
-#include "wire/component_mask.h"
-#include "wire/mc_member_record.h"
-#include "wire/sa_mad.h"
+#include "wire/mad/component_mask.h"
+#include "wire/mad/mc_member_record.h"
+#include "wire/mad/sa_mad.h"
 
 namespace weft::node {
 namespace {

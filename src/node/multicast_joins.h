@@ -14,7 +14,7 @@
 #include "fabric/tables.h"
 #include "mad/agent_table.h"
 #include "node/management_plane.h"
-#include "wire/mad.h"
+#include "wire/mad/mad.h"
 
 namespace weft::node {
 

@@ -5,7 +5,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "node/management_port.h"
-#include "subnet/sa_administration.h"
+#include "subnet/sa/administration.h"
 #include "subnet/subnet_manager.h"
 
 namespace weft::node {

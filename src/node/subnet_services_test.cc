@@ -15,11 +15,11 @@
 #include "fabric/topology.h"
 #include "node/testing/managed_fabric.h"
 #include "node/testing/sa_client.h"
-#include "wire/inform_info.h"
-#include "wire/mc_member_record.h"
-#include "wire/notice_details.h"
-#include "wire/path_record.h"
-#include "wire/sa_table_records.h"
+#include "wire/mad/inform_info.h"
+#include "wire/mad/mc_member_record.h"
+#include "wire/mad/notice_details.h"
+#include "wire/mad/path_record.h"
+#include "wire/mad/sa_table_records.h"
 
 namespace weft::node {
 namespace {

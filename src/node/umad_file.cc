@@ -5,9 +5,9 @@
 #include <span>
 #include <utility>
 
-#include "wire/mad.h"
-#include "wire/rmpp.h"
-#include "wire/vendor_mad.h"
+#include "wire/mad/mad.h"
+#include "wire/mad/rmpp.h"
+#include "wire/mad/vendor_mad.h"
 
 namespace weft::node {
 namespace {

@@ -8,7 +8,7 @@
 #include "fabric/topology.h"
 #include "node/testing/managed_fabric.h"
 #include "node/testing/sa_client.h"
-#include "wire/path_record.h"
+#include "wire/mad/path_record.h"
 
 namespace weft::node {
 namespace {

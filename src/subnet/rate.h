@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "wire/port_info.h"
+#include "wire/mad/port_info.h"
 
 namespace weft::subnet {
 

@@ -8,7 +8,7 @@
 
 #include "subnet/smp_client.h"
 #include "subnet/subnet.h"
-#include "wire/sm_info.h"
+#include "wire/mad/sm_info.h"
 
 namespace weft::subnet {
 

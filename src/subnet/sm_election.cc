@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "subnet/subnet_manager.h"
-#include "wire/notice.h"
+#include "wire/mad/notice.h"
 
 namespace weft::subnet {
 namespace {

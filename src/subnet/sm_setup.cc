@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "subnet/routing_multicast.h"
+#include "subnet/routing/multicast.h"
 
 namespace weft::subnet {
 namespace {

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "subnet/routing.h"
-#include "subnet/routing_graph.h"
+#include "subnet/routing/graph.h"
+#include "subnet/routing/routing.h"
 #include "subnet/smp_client.h"
 #include "subnet/subnet.h"
 #include "subnet/subnet_control.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/identifiers.h"
-#include "wire/sm_info.h"
+#include "wire/mad/sm_info.h"
 
 namespace weft::subnet {
 

@@ -12,7 +12,7 @@
 #include "subnet/subnet.h"
 #include "subnet/subnet_manager_options.h"
 #include "wire/layout.h"
-#include "wire/smp.h"
+#include "wire/mad/smp.h"
 
 namespace weft::subnet {
 

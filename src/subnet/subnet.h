@@ -14,11 +14,11 @@
 #include "base/identifiers.h"
 #include "base/keys.h"
 #include "base/strong.h"
-#include "wire/forwarding_tables.h"
-#include "wire/node_info.h"
-#include "wire/port_info.h"
-#include "wire/port_tables.h"
-#include "wire/switch_info.h"
+#include "wire/mad/forwarding_tables.h"
+#include "wire/mad/node_info.h"
+#include "wire/mad/port_info.h"
+#include "wire/mad/port_tables.h"
+#include "wire/mad/switch_info.h"
 
 namespace weft::subnet {
 

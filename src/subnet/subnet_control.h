@@ -13,8 +13,8 @@
 #include "base/time.h"
 #include "subnet/subnet.h"
 #include "wire/encodings.h"
-#include "wire/notice.h"
-#include "wire/sm_info.h"
+#include "wire/mad/notice.h"
+#include "wire/mad/sm_info.h"
 
 namespace weft::subnet {
 

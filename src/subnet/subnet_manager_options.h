@@ -11,7 +11,7 @@
 #include "base/identifiers.h"
 #include "base/keys.h"
 #include "base/time.h"
-#include "subnet/routing.h"
+#include "subnet/routing/routing.h"
 #include "wire/encodings.h"
 
 namespace weft::subnet {

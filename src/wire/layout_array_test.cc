@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "wire/port_tables.h"
+#include "wire/mad/port_tables.h"
 
 namespace weft::wire {
 namespace {

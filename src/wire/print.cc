@@ -8,7 +8,7 @@
 
 #include "wire/address_text.h"
 #include "wire/encodings.h"
-#include "wire/mad_print.h"
+#include "wire/mad/mad_print.h"
 #include "wire/opcode.h"
 
 namespace weft::wire {

@@ -10,7 +10,7 @@
 
 #include "wire/ib_packet.h"
 #include "wire/layout.h"
-#include "wire/mad.h"
+#include "wire/mad/mad.h"
 #include "wire/roce_packet.h"
 
 /// What people read: headers and fields by the specification's names. P_Keys, QPNs, keys and

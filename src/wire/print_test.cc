@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "wire/smp.h"
+#include "wire/mad/smp.h"
 #include "wire/wire_types.h"
 
 namespace weft::wire {

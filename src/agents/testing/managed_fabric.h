@@ -15,8 +15,8 @@
 #include "agents/management_network.h"
 #include "fabric/tables.h"
 #include "fabric/topology.h"
-#include "wire/forwarding_tables.h"
-#include "wire/smp.h"
+#include "wire/mad/forwarding_tables.h"
+#include "wire/mad/smp.h"
 
 namespace weft::agents::testing {
 

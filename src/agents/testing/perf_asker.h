@@ -9,7 +9,7 @@
 
 #include "agents/pma.h"
 #include "agents/testing/managed_fabric.h"
-#include "wire/perf_mad.h"
+#include "wire/mad/perf_mad.h"
 
 namespace weft::agents::testing {
 

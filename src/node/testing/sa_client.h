@@ -12,8 +12,8 @@
 
 #include "mad/management_interface.h"
 #include "node/testing/managed_fabric.h"
-#include "wire/notice_details.h"
-#include "wire/sa_mad.h"
+#include "wire/mad/notice_details.h"
+#include "wire/mad/sa_mad.h"
 
 namespace weft::node::testing {
 

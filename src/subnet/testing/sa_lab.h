@@ -15,7 +15,7 @@
 #include "mad/testing/network.h"
 #include "mad/testing/script.h"
 #include "subnet/rate.h"
-#include "subnet/sa_administration.h"
+#include "subnet/sa/administration.h"
 
 namespace weft::subnet {
 

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "base/result.h"
+#include "daemon/ibsim/client.h"
+#include "daemon/ibsim/messages.h"
+#include "fabric/tables.h"
+#include "host/unique_fd.h"
+
+namespace weft::daemon {
+
+/// The socket that carries the MADs of a program that is connected by ibsim's protocol. It never
+/// makes the daemon wait: what does not go out stays, up to the limits of an open umad device. A
+/// program that sends is always read, or it and its library would wait for each other.
+class IbsimConnection : public std::enable_shared_from_this<IbsimConnection> {
+ public:
+  static constexpr int kTurn = 64;  // MADs before others are read; policy
+
+  /// `on_sent`: the interfaces have something to do. `on_end`: the program is gone.
+  struct Handlers {
+    std::function<void()> on_sent;
+    std::function<void(std::string_view)> on_offence;
+    std::function<void()> on_end;
+  };
+
+  /// `socket` is connected to that of process `pid`.
+  IbsimConnection(asio::io_context& loop, host::UniqueFd socket, pid_t pid,
+                  const node::UmadPortAccess& access);
+  IbsimConnection(const IbsimConnection&) = delete;
+  IbsimConnection& operator=(const IbsimConnection&) = delete;
+
+  void start(Handlers handlers);
+  /// Hands over what came for the program, as much as it has room for.
+  void flush();
+  void end();
+
+  [[nodiscard]] IbsimClient& client() { return *client_; }
+  [[nodiscard]] const IbsimClient& client() const { return *client_; }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] fabric::PortIndex port() const { return port_; }
+
+ private:
+  void wait_for_mads();
+  void wait_for_room();
+  void wait_for_death();
+  [[nodiscard]] bool receive_one();
+  void ended_by_peer();
+
+  asio::posix::stream_descriptor socket_;
+  asio::posix::stream_descriptor death_;
+  pid_t pid_;
+  fabric::PortIndex port_;
+  std::optional<IbsimClient> client_;  // until the end
+  std::optional<IbsimPacket> unsent_;
+  Handlers handlers_;
+  bool waits_for_room_{};
+};
+
+}  // namespace weft::daemon

@@ -1,0 +1,90 @@
+#include "daemon/ibsim/socket.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace weft::daemon {
+namespace {
+
+struct Address {
+  sockaddr_un name{};
+  socklen_t size{};
+  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
+};
+
+[[nodiscard]] Result<Address> address_of(std::string_view name) {
+  Address address;
+  constexpr std::size_t kNuls = 2;  // before and behind
+  if (name.size() + kNuls > sizeof address.name.sun_path) {
+    return fail(ErrorCode::InvalidArgument, "{} is too long for the name of a socket", name);
+  }
+  address.name.sun_family = AF_UNIX;
+  std::ranges::copy(name, address.name.sun_path + 1);
+  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size() + kNuls);
+  return address;
+}
+
+}  // namespace
+
+Result<host::UniqueFd> bind_ibsim(std::string_view name) {
+  const auto address = address_of(name);
+  if (!address) {
+    return std::unexpected(address.error());
+  }
+  host::UniqueFd socket{::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  const int on = 1;
+  if (!socket || setsockopt(socket.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
+    return fail(ErrorCode::Io, "socket: {}", std::strerror(errno));
+  }
+  if (bind(socket.get(), address->get(), address->size) != 0) {
+    return fail(errno == EADDRINUSE ? ErrorCode::Exists : ErrorCode::Io, "bind @{}: {}", name,
+                std::strerror(errno));
+  }
+  return socket;
+}
+
+Result<void> connect_ibsim(const host::UniqueFd& socket, std::string_view name) {
+  const auto address = address_of(name);
+  if (!address) {
+    return std::unexpected(address.error());
+  }
+  if (connect(socket.get(), address->get(), address->size) != 0) {
+    return fail(ErrorCode::NotFound, "connect to @{}: {}", name, std::strerror(errno));
+  }
+  return {};
+}
+
+bool receive_ibsim(int socket, IbsimDatagram& datagram) {
+  iovec into{.iov_base = datagram.buffer.data(), .iov_len = datagram.buffer.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control{};
+  msghdr message{};
+  message.msg_name = &datagram.from;
+  message.msg_namelen = sizeof datagram.from;
+  message.msg_iov = &into;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t count = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (count < 0) {
+    return false;
+  }
+  datagram.size = static_cast<std::size_t>(count);
+  datagram.from_size = message.msg_namelen;
+  datagram.sender = {.pid = 0, .uid = static_cast<uid_t>(-1), .gid = static_cast<gid_t>(-1)};
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
+       part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_CREDENTIALS) {
+      std::memcpy(&datagram.sender, CMSG_DATA(part), sizeof datagram.sender);
+    }
+  }
+  return true;
+}
+
+void answer_ibsim(int socket, const IbsimDatagram& asked, ByteSpan bytes) {
+  static_cast<void>(!sendto(socket, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
+                            reinterpret_cast<const sockaddr*>(&asked.from), asked.from_size));
+}
+
+}  // namespace weft::daemon

@@ -1,0 +1,106 @@
+#include "daemon/umad/is_sm_files.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace weft::daemon {
+
+using asio::posix::stream_descriptor;
+
+IsSmFiles::IsSmFiles(asio::io_context& loop, Handler on_change)
+    : loop_(loop), on_change_(std::move(on_change)), openings_(loop) {}
+
+Result<void> IsSmFiles::watch(fabric::PortIndex port, const std::string& path) {
+  if (!openings_.is_open()) {
+    const int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (fd < 0) {
+      return fail(ErrorCode::Io, "inotify: {}", std::strerror(errno));
+    }
+    openings_.assign(fd);
+    wait_for_openings();
+  }
+  for (const auto& [watch, file] : files_) {
+    if (file.port == port) {
+      return {};
+    }
+  }
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path{path}.parent_path(), error);
+  if (error || (mkfifo(path.c_str(), 0600) != 0 && errno != EEXIST)) {
+    return fail(ErrorCode::Io, "{}: {}", path, error ? error.message() : std::strerror(errno));
+  }
+  const int number = inotify_add_watch(openings_.native_handle(), path.c_str(), IN_OPEN);
+  if (number < 0) {
+    return fail(ErrorCode::Io, "{}: {}", path, std::strerror(errno));
+  }
+  files_[number] = File{.port = port, .path = path, .held = {}};
+  return {};
+}
+
+bool IsSmFiles::is_held(fabric::PortIndex port) const {
+  return std::ranges::any_of(files_, [port](const auto& entry) {
+    return entry.second.port == port && entry.second.held != nullptr;
+  });
+}
+
+void IsSmFiles::wait_for_openings() {
+  openings_.async_wait(stream_descriptor::wait_read, [this](const std::error_code& error) {
+    if (error) {
+      return;
+    }
+    // No names come: what is watched are files.
+    std::array<inotify_event, 64> events{};
+    const ssize_t bytes = read(openings_.native_handle(), events.data(), sizeof events);
+    const std::size_t count =
+        bytes < 0 ? 0 : static_cast<std::size_t>(bytes) / sizeof(inotify_event);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (const auto found = files_.find(events.at(i).wd); found != files_.end()) {
+        look(found->second);
+      }
+    }
+    wait_for_openings();
+  });
+}
+
+/// A FIFO can be opened for writing without waiting while somebody reads it. Our own opening is
+/// seen as well, and found to be held already.
+void IsSmFiles::look(File& file) {
+  if (file.held) {
+    return;
+  }
+  const int fd = open(file.path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) {
+    return;
+  }
+  file.held = std::make_unique<stream_descriptor>(loop_, fd);
+  on_change_(file.port);
+  wait_for_end(file);
+}
+
+void IsSmFiles::wait_for_end(File& file) {
+  file.held->async_wait(stream_descriptor::wait_error, [this, &file](const std::error_code& error) {
+    if (error) {
+      return;
+    }
+    pollfd now{.fd = file.held->native_handle(), .events = 0, .revents = 0};
+    if (poll(&now, 1, 0) == 0 || (now.revents & POLLERR) == 0) {
+      return wait_for_end(file);  // the next reader was there before the last one had gone
+    }
+    file.held.reset();
+    on_change_(file.port);
+    look(file);
+  });
+}
+
+}  // namespace weft::daemon

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/serial.h"
+#include "base/time.h"
+#include "hca/hca.h"
+#include "hca/packet.h"
+#include "hca/qp_core.h"
+#include "hca/rc/credits.h"
+
+namespace weft::hca {
+
+/// The requester half of an RC QP (IBTA vol 1 §9.7.2, §9.7.5): turns send WQEs into request
+/// packets, and ACKs, NAKs and responses into completions, in the order of the send queue. Guarded
+/// by the QP's lock.
+///
+/// Send WQEs [head, next_new_) have PSNs; of these, everything before the cursor (cursor_,
+/// cursor_packet_) was sent. A retry moves the cursor back: there is no other retransmission state.
+class RcRequester {
+ public:
+  RcRequester(QpCore& core, CarrierKind carrier) : core_(core), carrier_(carrier) {}
+
+  void start();  ///< the QP entered RTS from RTR
+  void stop();   ///< the QP entered ERR or RESET
+
+  void handle_response(const Packet& packet, Instant now);
+  void handle_timeout(Instant now);
+  bool transmit(TransmitSink& sink, Instant now, unsigned& budget);
+  void on_loss() { loss_known_ = true; }
+  /// What was tried on the path that was left does not count, whoever left it.
+  void on_migration() { retries_left_ = core_.attributes.retry_count; }
+
+  [[nodiscard]] bool wants_transmit() const;
+  [[nodiscard]] Instant deadline() const { return retry_at_ < rnr_until_ ? retry_at_ : rnr_until_; }
+
+  void drain();  ///< the QP entered SQD
+
+  /// In SQD: raises SqDrained once everything sent is acknowledged.
+  void notify_if_drained();
+
+  void check_invariants() const;
+
+ private:
+  enum class Step : std::uint8_t { Sent, Nothing, NoRoom };
+
+  // Transmitting (rc_requester_transmit.cc).
+  Step transmit_one(TransmitSink& sink, Instant now);
+  [[nodiscard]] bool may_start(const SendWqe& wqe) const;
+  void begin(SendWqe& wqe);
+  /// What one packet or train carries of a message.
+  struct Part {
+    std::uint32_t packets{};
+    bool is_first{};
+    bool is_last{};
+  };
+  void name_srq(PacketHeader& header, const SendWqe& wqe) const;
+  Step send_message_part(TransmitSink& sink, SendWqe& wqe, Instant now);
+  [[gnu::always_inline]] Step send_part(TransmitSink& sink, SendWqe& wqe, Instant now, Part part);
+  [[gnu::noinline]] Step send_read(TransmitSink& sink, SendWqe& wqe, Instant now);
+  [[gnu::noinline]] Step send_atomic(TransmitSink& sink, SendWqe& wqe, Instant now);
+  [[gnu::noinline]] Step send_atomic_write(TransmitSink& sink, SendWqe& wqe, Instant now);
+  [[gnu::noinline]] Step perform_locally(SendWqe& wqe);
+  [[gnu::cold, gnu::noinline]] Step stall(SendWqe& wqe, WcStatus status);
+  void advance_cursor();
+  [[nodiscard]] std::uint32_t outstanding_packets() const;
+
+  // Responses (rc_requester_receive.cc).
+  bool acknowledge_before(Psn psn);
+  void handle_acknowledge(const Packet& packet, Instant now);
+  [[gnu::noinline]] void handle_read_response(const Packet& packet, Instant now);
+  [[gnu::noinline]] void handle_atomic_response(const Packet& packet, Instant now);
+  [[gnu::cold, gnu::noinline]] void handle_rnr(Psn psn, std::uint8_t timer_code, Instant now);
+  [[gnu::cold, gnu::noinline]] void handle_nak(Psn psn, wire::Syndrome syndrome, Instant now);
+  void finish_in_order();
+  void progressed(Instant now);
+  [[nodiscard]] SendWqe* wqe_of(Psn psn, std::uint64_t& index);
+
+  // Retrying and failing (rc_requester_retry.cc).
+  [[nodiscard]] bool is_failing() const { return core_.is_failing(Half::Requester); }
+  void rewind_to(Psn psn);
+  [[gnu::cold, gnu::noinline]] bool start_migration();
+  [[gnu::cold, gnu::noinline]] bool retry_from(Psn psn, Instant now, std::string_view why);
+  void arm_retry_timer(Instant now);
+  [[gnu::cold, gnu::noinline]] void fail_head(WcStatus status, std::string_view reason);
+
+  QpCore& core_;
+  const CarrierKind carrier_;
+
+  Psn next_psn_;                       ///< of the next WQE that begins
+  Psn unacknowledged_;                 ///< oldest PSN not known to have arrived
+  std::uint64_t next_new_{};           ///< first send WQE without PSNs
+  std::uint64_t cursor_{};             ///< send WQE to transmit from
+  std::uint32_t cursor_packet_{};      ///< packets of it that are out
+  std::uint32_t reads_outstanding_{};  ///< READs and atomics begun and not done
+  RcCredits credits_;
+  std::uint8_t retries_left_{};
+  std::uint8_t rnr_retries_left_{};
+  bool loss_known_{};
+  bool stalled_{};  ///< a WQE failed locally and waits to become the oldest
+  bool rewound_{};  ///< retrying since the last progress: a further gap says nothing new
+  bool drained_reported_{};
+  Instant retry_at_{Instant::never()};
+  Instant rnr_until_{Instant::never()};
+};
+
+}  // namespace weft::hca

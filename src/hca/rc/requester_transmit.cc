@@ -1,0 +1,307 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "hca/planted_bug.h"
+#include "hca/rc/requester.h"
+#include "hca/wr_kind.h"
+#include "wire/opcode.h"
+
+namespace weft::hca {
+namespace {
+
+/// Half of the PSN space may be outstanding (IBTA vol 1 §9.7.1); one READ of 2^31 bytes at MTU 256
+/// takes all of it.
+constexpr std::uint32_t kPsnWindow = 1U << 23;
+
+/// Long messages ask for an acknowledgement every so many packets, so that a retry need not start
+/// from their beginning. Policy, not from the specification.
+constexpr std::uint32_t kAckRequestInterval = 128;
+
+[[nodiscard]] wire::Opcode request_opcode(const WrKind& kind, bool first, bool last) {
+  const wire::Position position = first ? (last ? wire::Position::Only : wire::Position::First)
+                                        : (last ? wire::Position::Last : wire::Position::Middle);
+  return wire::make_opcode(
+      wire::Transport::Rc,
+      kind.traits.has(WrTrait::Write) ? wire::Operation::RdmaWrite : wire::Operation::Send,
+      position, last && kind.traits.has(WrTrait::Immediate),
+      last && kind.traits.has(WrTrait::Invalidate));
+}
+
+/// By work request, first or not, last or not: looked up for every packet.
+const auto kRequestOpcodes = [] {
+  std::array<std::array<std::array<wire::Opcode, 2>, 2>, kWrKindCount> opcodes{};
+  for (std::size_t row = 0; row < kWrKindCount; ++row) {
+    for (const bool first : {false, true}) {
+      for (const bool last : {false, true}) {
+        opcodes[row][first ? 1 : 0][last ? 1 : 0] =
+            request_opcode(kind_of(static_cast<WrOpcode>(row)), first, last);
+      }
+    }
+  }
+  return opcodes;
+}();
+
+[[nodiscard]] wire::Opcode request_opcode(const SendWqe& wqe, bool first, bool last) {
+  return kRequestOpcodes[static_cast<std::size_t>(wqe.opcode)][first ? 1 : 0][last ? 1 : 0];
+}
+
+}  // namespace
+
+bool RcRequester::wants_transmit() const {
+  if (cursor_ == core_.send_queue.tail()) {
+    return false;  // the most frequent answer
+  }
+  const QpState state = core_.state();
+  if ((state != QpState::Rts && state != QpState::Sqd) || stalled_ || is_failing() ||
+      rnr_until_ != Instant::never()) {
+    return false;
+  }
+  if (cursor_ < next_new_) {
+    return true;  // something to send again, or the rest of a message
+  }
+  return state == QpState::Rts && may_start(core_.send_queue.at(cursor_));
+}
+
+bool RcRequester::transmit(TransmitSink& sink, Instant now, unsigned& budget) {
+  while (wants_transmit()) {
+    if (budget == 0) {
+      return true;
+    }
+    --budget;
+    const Step step = transmit_one(sink, now);
+    if (step == Step::NoRoom) {
+      return true;
+    }
+    if (step == Step::Nothing) {
+      break;
+    }
+  }
+  return false;
+}
+
+RcRequester::Step RcRequester::transmit_one(TransmitSink& sink, Instant now) {
+  SendWqe& wqe = core_.send_queue.at(cursor_);
+  if (cursor_ == next_new_) {
+    begin(wqe);
+  }
+  if (wqe.done) {  // nothing of it is missing: a READ that a retry passed over, or a local
+                   // operation
+    cursor_packet_ = wqe.packet_count;
+    advance_cursor();
+    return Step::Sent;
+  }
+  const WrTraits traits = kind_of(wqe.opcode).traits;
+  if (traits.has(WrTrait::Local)) {
+    return perform_locally(wqe);
+  }
+  if (traits.has(WrTrait::TakesResponse)) {
+    return wqe.opcode == WrOpcode::RdmaRead      ? send_read(sink, wqe, now)
+           : wqe.opcode == WrOpcode::AtomicWrite ? send_atomic_write(sink, wqe, now)
+                                                 : send_atomic(sink, wqe, now);
+  }
+  return send_message_part(sink, wqe, now);
+}
+
+std::uint32_t RcRequester::outstanding_packets() const {
+  return static_cast<std::uint32_t>(next_psn_.value() - unacknowledged_.value()) & Psn::kMask;
+}
+
+/// Whether a WQE without PSNs may take its own now.
+bool RcRequester::may_start(const SendWqe& wqe) const {
+  const WrTraits traits = kind_of(wqe.opcode).traits;
+  if (wqe.flags.has(Send::Fence) && reads_outstanding_ > 0) {
+    return false;
+  }
+  if (traits.has(WrTrait::Local)) {
+    return true;
+  }
+  const std::uint32_t outstanding = outstanding_packets();
+  if (outstanding != 0 && outstanding + core_.packets(wqe.length) > kPsnWindow) {
+    return false;
+  }
+  if (traits.has(WrTrait::TakesResponse) && core_.attributes.max_rd_atomic != 0 &&
+      reads_outstanding_ >= core_.attributes.max_rd_atomic) {
+    return false;
+  }
+  return !traits.has(WrTrait::NeedsCredit) || credits_.allow_next();
+}
+
+/// Gives a WQE its PSNs, and its message a sequence number.
+void RcRequester::begin(SendWqe& wqe) {
+  assert(cursor_ == next_new_);
+  const WrTraits traits = kind_of(wqe.opcode).traits;
+  wqe.first_psn = next_psn_;
+  cursor_packet_ = 0;
+  ++next_new_;
+  if (traits.has(WrTrait::Local)) {
+    wqe.packet_count = 0;
+    return;
+  }
+  wqe.packet_count = traits.has(WrTrait::Atomic) ? 1 : core_.packets(wqe.length);
+  next_psn_ = next_psn_ + wqe.packet_count;
+  credits_.count(traits.has(WrTrait::NeedsCredit));
+  if (traits.has(WrTrait::TakesResponse)) {
+    ++reads_outstanding_;
+  }
+}
+
+void RcRequester::advance_cursor() {
+  if (cursor_packet_ >= core_.send_queue.at(cursor_).packet_count) {
+    ++cursor_;
+    cursor_packet_ = 0;
+  }
+}
+
+/// Annex A14: every request of XRC has an XRCETH, those that take no receive WQE as well.
+inline void RcRequester::name_srq(PacketHeader& header, const SendWqe& wqe) const {
+  if (is_xrc(core_.type)) {
+    header.xrc_srqn = wqe.xrc_srqn;
+  }
+}
+
+/// `part` is known to the compiler where it is called for a message of one packet.
+inline RcRequester::Step RcRequester::send_part(TransmitSink& sink, SendWqe& wqe, Instant now,
+                                                Part part) {
+  const std::uint32_t packet = part.is_first ? 0 : cursor_packet_;
+  const std::uint64_t offset = std::uint64_t{packet} << wire::log2_bytes(core_.attributes.path_mtu);
+  const std::uint32_t bytes = part.is_last
+                                  ? static_cast<std::uint32_t>(wqe.length - offset)
+                                  : part.packets << wire::log2_bytes(core_.attributes.path_mtu);
+  if (const WcStatus status = core_.gather(cursor_, offset, bytes); status != WcStatus::Success) {
+    return stall(wqe, status);
+  }
+  const bool is_one = part.packets == 1;
+  PacketHeader& header =
+      core_.header(Half::Requester, request_opcode(wqe, part.is_first, part.is_last && is_one),
+                   wqe.first_psn + packet);
+  header.last_opcode =
+      is_one ? header.opcode : core_.opcode(request_opcode(wqe, false, part.is_last));
+  header.packet_count = static_cast<std::uint16_t>(part.packets);
+  header.solicited = part.is_last && wqe.flags.has(Send::Solicited);
+  header.ack_request = part.is_last || (packet / kAckRequestInterval) !=
+                                           ((packet + part.packets) / kAckRequestInterval);
+  name_srq(header, wqe);
+  const WrTraits traits = kind_of(wqe.opcode).traits;
+  if (part.is_first && traits.has(WrTrait::Write)) {
+    header.extension.reth = wire::Reth{
+        .virtual_address = wqe.remote_address, .rkey = wqe.rkey, .dma_length = wqe.length};
+  }
+  if (part.is_last) {
+    header.immediate_or_rkey = traits.has(WrTrait::Invalidate) ? wqe.rkey.value() : wqe.immediate;
+  }
+  if (!sink.send(Flow::Request, header, core_.gathered.pieces())) {
+    return Step::NoRoom;
+  }
+  if (part.is_last && planted(PlantedBug::CompletionBeforeAcknowledge)) {
+    wqe.done = true;
+    unacknowledged_ = wqe.first_psn + wqe.packet_count;
+    finish_in_order();
+    return Step::Sent;
+  }
+  cursor_packet_ = packet + part.packets;
+  advance_cursor();
+  if (retry_at_ == Instant::never()) {
+    arm_retry_timer(now);
+  }
+  return Step::Sent;
+}
+
+RcRequester::Step RcRequester::send_message_part(TransmitSink& sink, SendWqe& wqe, Instant now) {
+  if (wqe.packet_count == 1) {
+    return send_part(sink, wqe, now, {.packets = 1, .is_first = true, .is_last = true});
+  }
+  const std::uint32_t left = wqe.packet_count - cursor_packet_;
+  const std::uint32_t packets = std::min(left, core_.train_packets(sink.max_train_bytes()));
+  return send_part(
+      sink, wqe, now,
+      {.packets = packets, .is_first = cursor_packet_ == 0, .is_last = packets == left});
+}
+
+/// A READ request is one packet whatever it asks for; a repeated one asks only for what has not
+/// arrived (C9-...: from its middle, at a packet boundary).
+RcRequester::Step RcRequester::send_read(TransmitSink& sink, SendWqe& wqe, Instant now) {
+  const std::uint32_t arrived = wqe.bytes_done >> wire::log2_bytes(core_.attributes.path_mtu);
+  PacketHeader& header =
+      core_.header(Half::Requester, wire::Opcode::RcRdmaReadRequest, wqe.first_psn + arrived);
+  name_srq(header, wqe);
+  header.ack_request = true;
+  header.extension.reth = wire::Reth{.virtual_address = wqe.remote_address + wqe.bytes_done,
+                                     .rkey = wqe.rkey,
+                                     .dma_length = wqe.length - wqe.bytes_done};
+  if (!sink.send(Flow::Request, header, {})) {
+    return Step::NoRoom;
+  }
+  cursor_packet_ = wqe.packet_count;
+  advance_cursor();
+  if (retry_at_ == Instant::never()) {
+    arm_retry_timer(now);
+  }
+  return Step::Sent;
+}
+
+RcRequester::Step RcRequester::send_atomic(TransmitSink& sink, SendWqe& wqe, Instant now) {
+  const bool compare_swap = wqe.opcode == WrOpcode::CompareSwap;
+  PacketHeader& header = core_.header(
+      Half::Requester, compare_swap ? wire::Opcode::RcCompareSwap : wire::Opcode::RcFetchAdd,
+      wqe.first_psn);
+  name_srq(header, wqe);
+  header.ack_request = true;
+  header.extension.atomic_eth =
+      wire::AtomicEth{.virtual_address = wqe.remote_address,
+                      .rkey = wqe.rkey,
+                      .swap_or_add = compare_swap ? wqe.swap : wqe.compare_add,
+                      .compare = compare_swap ? wqe.compare_add : 0};
+  if (!sink.send(Flow::Request, header, {})) {
+    return Step::NoRoom;
+  }
+  cursor_packet_ = 1;
+  advance_cursor();
+  if (retry_at_ == Instant::never()) {
+    arm_retry_timer(now);
+  }
+  return Step::Sent;
+}
+
+/// A WRITE in its packet, a READ in its answer, which is empty (IBTA vol 1 annex A19).
+RcRequester::Step RcRequester::send_atomic_write(TransmitSink& sink, SendWqe& wqe, Instant now) {
+  PacketHeader& header = core_.header(Half::Requester, wire::Opcode::RcAtomicWrite, wqe.first_psn);
+  header.ack_request = true;
+  header.extension.reth = wire::Reth{
+      .virtual_address = wqe.remote_address, .rkey = wqe.rkey, .dma_length = sizeof wqe.swap};
+  const std::array<ByteSpan, 1> gather{bytes_of(wqe.swap)};
+  if (!sink.send(Flow::Request, header, gather)) {
+    return Step::NoRoom;
+  }
+  cursor_packet_ = 1;
+  advance_cursor();
+  if (retry_at_ == Instant::never()) {
+    arm_retry_timer(now);
+  }
+  return Step::Sent;
+}
+
+/// In the order of the send queue, so that what is posted after it finds it done.
+RcRequester::Step RcRequester::perform_locally(SendWqe& wqe) {
+  if (const WcStatus status = core_.perform_locally(wqe); status != WcStatus::Success) {
+    return stall(wqe, status);
+  }
+  wqe.done = true;
+  advance_cursor();
+  finish_in_order();
+  return Step::Sent;
+}
+
+/// A local error: nothing more is sent. What went out before may still be acknowledged; the WQE
+/// fails once it is the oldest.
+RcRequester::Step RcRequester::stall(SendWqe& wqe, WcStatus status) {
+  stalled_ = true;
+  wqe.done = true;
+  wqe.status = status;
+  finish_in_order();
+  return Step::Nothing;
+}
+
+}  // namespace weft::hca

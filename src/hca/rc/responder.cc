@@ -1,0 +1,395 @@
+#include "hca/rc/responder.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cassert>
+#include <utility>
+
+#include "base/process_slot.h"
+#include "hca/invariant.h"
+#include "hca/planted_bug.h"
+#include "hca/train.h"
+#include "wire/encodings.h"
+#include "wire/opcode.h"
+
+namespace weft::hca {
+namespace {
+
+using wire::Operation;
+using wire::Position;
+
+[[nodiscard]] bool starts(const wire::OpcodeInfo& info) {
+  return info.position == Position::First || info.position == Position::Only;
+}
+
+/// PSNs that a request takes: a READ one for each of its response packets (§9.7.3.1).
+[[nodiscard]] std::uint32_t psns_of(const Packet& packet, wire::Mtu mtu) {
+  return wire::opcode_info(packet.header.opcode)->operation == Operation::RdmaReadRequest
+             ? wire::packets(packet.header.extension.reth.dma_length, mtu)
+             : packet.header.packet_count;
+}
+
+}  // namespace
+
+RcResponder::RcResponder(QpCore& core, const DeviceLimits& limits)
+    : core_(core),
+      target_{.pd = &core.pd, .xrc_srq = nullptr, .owner_slot = 0},
+      pending_(std::size_t{limits.max_qp_rd_atomic} * 2),
+      atomics_(limits.max_qp_rd_atomic) {}
+
+RcResponder::Target RcResponder::target_of(std::uint32_t xrc_srqn) const {
+  if (core_.xrcd == nullptr) {
+    return {.pd = &core_.pd, .xrc_srq = nullptr, .owner_slot = 0};
+  }
+  if (SharedReceiveQueue* const srq = core_.xrc_srqs->find(xrc_srqn, *core_.xrcd)) {
+    return {.pd = &srq->pd(), .xrc_srq = srq, .owner_slot = 0};
+  }
+  const std::uint32_t owner = slot_of(Qpn{xrc_srqn});
+  const bool is_others = core_.xrcd->name != 0 && owner != slot_of(core_.number);
+  return {.pd = &core_.pd, .xrc_srq = nullptr, .owner_slot = is_others ? owner : 0};
+}
+
+void RcResponder::start() {
+  expected_ = core_.attributes.rq_psn;
+  msn_ = Msn{0};
+  stop();
+  established_reported_ = false;
+}
+
+void RcResponder::stop() {
+  message_ = {};
+  core_.forget_receive();
+  dismiss_deputies();
+  gap_reported_ = closing_ = ack_due_ = nak_due_ = false;
+  pending_head_ = pending_count_ = repeats_ = 0;
+  for (AtomicRecord& record : atomics_) {
+    record.valid = false;
+  }
+}
+
+void RcResponder::enter_error() {
+  const bool keep_answers = closing_;
+  if (!keep_answers) {
+    stop();
+  } else if (relay_ != nullptr) {
+    give_up_requests();
+  }
+  message_ = {};
+  core_.forget_receive();
+}
+
+/// The PSN check (§9.7.4.1.2, Figure 86..): expected, duplicate or gap.
+void RcResponder::handle_request(const Packet& packet) {
+  const QpState state = core_.state();
+  if ((state != QpState::Rtr && state != QpState::Rts && state != QpState::Sqd) ||
+      core_.is_failing(Half::Responder)) {
+    return;
+  }
+  if (core_.xrcd != nullptr) {
+    target_ = target_of(packet.header.xrc_srqn);
+    if (target_.owner_slot != 0 || (relay_ != nullptr && relay_->call.is_active)) [[unlikely]] {
+      relay_request(packet);
+      return;
+    }
+  }
+  const std::int32_t offset = distance(expected_, packet.header.psn);
+  if (offset == 0 || planted(PlantedBug::ExpectedPsnCheckSkipped)) {
+    if (planted(PlantedBug::ExpectedPsnCheckSkipped)) {
+      expected_ = packet.header.psn;
+    }
+    note_established();
+    handle_expected(packet);
+    return;
+  }
+  handle_unexpected(packet, offset);
+}
+
+void RcResponder::note_established() {
+  if (!established_reported_ && core_.state() == QpState::Rtr) {
+    core_.raise(AsyncEventType::CommunicationEstablished);  // R-RVT-16
+  }
+  established_reported_ = true;
+}
+
+void RcResponder::handle_singles_of(const Packet& train) {
+  for (std::uint32_t i = 0; i < train.header.packet_count; ++i) {
+    handle_request(single_of_train(train, i));
+  }
+}
+
+void RcResponder::handle_unexpected(const Packet& packet, std::int32_t offset) {
+  if (packet.header.packet_count > 1) {  // part of the train may be new
+    handle_singles_of(packet);
+    return;
+  }
+  if (offset < 0) {
+    handle_duplicate(packet);
+  } else if (!gap_reported_) {
+    gap_reported_ = true;
+    if (planted(PlantedBug::SequenceErrorNakLost)) {
+      expected_ = packet.header.psn;
+      return;
+    }
+    note_nak(wire::Syndrome::nak(wire::NakCode::PsnSequenceError), expected_);
+  }
+}
+
+void RcResponder::handle_expected(const Packet& packet) {
+  const Refusal refusal = wire::opcode_info(packet.header.opcode) == nullptr
+                              ? Refusal{RcFault::OpcodeUnsupported, "a reserved opcode"}
+                              : check(packet);
+  if (refusal.fault == RcFault::None) {
+    gap_reported_ = false;
+    execute(packet);
+    return;
+  }
+  if (packet.header.packet_count > 1) {  // the packets before the offending one count
+    handle_singles_of(packet);
+    return;
+  }
+  refuse(packet, refusal);
+}
+
+void RcResponder::refuse(const Packet& packet, const Refusal& refusal) {
+  core_.explain([&] {
+    return fmt::format("RC QP {:#x} refuses the request with PSN {}: {}", core_.number.value(),
+                       packet.header.psn.value(), refusal.reason);
+  });
+  if (refusal.fault == RcFault::ReceiverNotReady) {
+    gap_reported_ =
+        true;  // what follows the refused request is dropped in silence until it comes again
+    note_nak(wire::Syndrome::rnr(core_.attributes.min_rnr_timer), expected_);
+    return;
+  }
+  const RcFaultRow& row = rc_fault_row(refusal.fault);
+  note_nak(wire::Syndrome::nak(row.nak), expected_);
+  closing_ = row.is_fatal;
+  if (core_.has_current_receive) {
+    core_.has_current_receive = false;
+    Wc wc;
+    wc.status = row.receive_completion;
+    wc.opcode = WcOpcode::Receive;
+    core_.complete_receive(core_.current_receive, wc, true);
+  } else {
+    core_.raise(row.event);
+  }
+  core_.fail(Half::Responder, refusal.reason);
+}
+
+/// The key was good when the request was checked, and another thread took it away since.
+void RcResponder::refuse_lost_key(const Packet& packet) {
+  message_ = {};
+  refuse(packet, {RcFault::RKeyViolation, "the R_Key was invalidated"});
+}
+
+bool RcResponder::ensure_receive_wqe() {
+  if (!core_.has_current_receive) {
+    core_.has_current_receive = target_.xrc_srq != nullptr
+                                    ? core_.take_current_receive(*target_.xrc_srq)
+                                    : core_.take_receive_wqe(core_.current_receive);
+  }
+  return core_.has_current_receive;
+}
+
+void RcResponder::execute(const Packet& packet) {
+  const wire::OpcodeInfo& first = *wire::opcode_info(packet.header.opcode);
+  const wire::OpcodeInfo& last = *wire::opcode_info(packet.header.last_opcode);
+  const bool ends = last.position == Position::Last || last.position == Position::Only;
+  const std::uint32_t psns = psns_of(packet, core_.attributes.path_mtu);
+  switch (first.operation) {
+    case Operation::Send:
+      execute_send(packet, first, ends);
+      break;
+    case Operation::RdmaWrite:
+      execute_write(packet, first, ends);
+      break;
+    case Operation::RdmaReadRequest:
+      execute_read(packet);
+      break;
+    case Operation::AtomicWrite:
+      execute_atomic_write(packet);
+      break;
+    default:
+      execute_atomic(packet, first);
+      break;
+  }
+  if (core_.is_failing(Half::Responder)) {
+    return;
+  }
+  expected_ = expected_ + psns;
+  const bool answered_by_response =
+      first.operation != Operation::Send && first.operation != Operation::RdmaWrite;
+  if (packet.header.ack_request && !answered_by_response) {
+    note_acknowledge(planted(PlantedBug::AcknowledgedTooFar) ? expected_ : expected_ - 1);
+  }
+}
+
+void RcResponder::execute_send(const Packet& packet, const wire::OpcodeInfo& first, bool ends) {
+  if (starts(first)) {
+    message_ = {.active = true, .is_write = false, .xrc_srqn = packet.header.xrc_srqn};
+  }
+  const WcStatus status =
+      core_.scatter(*target_.pd, core_.current_receive.list.sges(), message_.bytes, packet.payload);
+  if (status != WcStatus::Success) {
+    message_ = {};
+    refuse(packet, {RcFault::LocalQpOperation,
+                    "the receive WQE's scatter list is not writable memory of this PD"});
+    return;
+  }
+  message_.bytes += packet.payload.size();
+  if (ends) {
+    msn_ = msn_ + 1;
+    complete_receive(packet, false);
+    message_ = {};
+  }
+}
+
+void RcResponder::execute_write(const Packet& packet, const wire::OpcodeInfo& first, bool ends) {
+  if (starts(first)) {
+    const wire::Reth reth = packet.header.extension.reth;
+    message_ = {.active = true,
+                .is_write = true,
+                .bytes = 0,
+                .address = reth.virtual_address,
+                .rkey = reth.rkey,
+                .length = reth.dma_length,
+                .xrc_srqn = packet.header.xrc_srqn};
+  }
+  if (!packet.payload.empty()) {
+    const MemoryTable::Found found =
+        core_.find_for_peer(*target_.pd, message_.rkey, message_.address + message_.bytes,
+                            packet.payload.size(), Access::RemoteWrite);
+    if (found.fault != KeyFault::None) {
+      refuse_lost_key(packet);
+      return;
+    }
+    if (!planted(PlantedBug::UnplacedWriteAcknowledged)) {
+      place_last_bytes_last(found.memory, packet.payload);
+    }
+    message_.bytes += packet.payload.size();
+  }
+  if (ends) {
+    msn_ = msn_ + 1;
+    if (wire::opcode_info(packet.header.last_opcode)
+            ->headers.has(wire::ExtensionHeader::Immediate)) {
+      complete_receive(packet, true);
+    }
+    message_ = {};
+  }
+}
+
+void RcResponder::complete_receive(const Packet& packet, bool with_write) {
+  const wire::OpcodeInfo& last = *wire::opcode_info(packet.header.last_opcode);
+  Wc wc;
+  wc.opcode = with_write ? WcOpcode::ReceiveRdmaWithImmediate : WcOpcode::Receive;
+  wc.byte_length = static_cast<std::uint32_t>(with_write ? message_.length : message_.bytes);
+  wc.src_qpn = core_.attributes.dest_qpn;
+  wc.slid = packet.header.slid;
+  wc.sl = packet.header.sl;
+  if (last.headers.has(wire::ExtensionHeader::Immediate)) {
+    wc.flags |= Completion::WithImmediate;
+    wc.immediate = packet.header.immediate_or_rkey;
+  }
+  if (last.headers.has(wire::ExtensionHeader::Ieth)) {
+    const RKey rkey{packet.header.immediate_or_rkey};
+    if (core_.memory.invalidate(*target_.pd, rkey, core_.number) != KeyFault::None) {
+      refuse(packet, {RcFault::RKeyViolation,
+                      "SEND with invalidate names a key that this QP may not invalidate"});
+      return;
+    }
+    wc.flags |= Completion::WithInvalidate;
+    wc.invalidated_rkey = rkey;
+  }
+  core_.has_current_receive = planted(PlantedBug::ReceiveWqeUsedTwice);
+  core_.complete_receive(core_.current_receive, wc, packet.header.solicited);
+  if (core_.is_failing(Half::Responder)) {  // its CQ is in error; a class A fault (§9.9.3)
+    note_nak(wire::Syndrome::nak(wire::NakCode::RemoteOperationalError), expected_);
+    closing_ = true;
+  }
+}
+
+void RcResponder::execute_read(const Packet& packet) {
+  const wire::Reth reth = packet.header.extension.reth;
+  msn_ = msn_ + 1;
+  push_pending_back({.answer = Answer::Read,
+                     .psn = packet.header.psn,
+                     .bytes_left = reth.dma_length,
+                     .address = reth.virtual_address,
+                     .rkey = reth.rkey,
+                     .xrc_srqn = packet.header.xrc_srqn,
+                     .started = false,
+                     .msn = msn_,
+                     .original = 0});
+}
+
+/// All eight bytes at once, behind what came before; its answer is that of a READ of nothing
+/// (IBTA vol 1 annex A19).
+void RcResponder::execute_atomic_write(const Packet& packet) {
+  const wire::Reth reth = packet.header.extension.reth;
+  const MemoryTable::Found found = core_.find_for_peer(*target_.pd, reth.rkey, reth.virtual_address,
+                                                       packet.payload.size(), Access::RemoteWrite);
+  if (found.fault != KeyFault::None) {
+    refuse_lost_key(packet);
+    return;
+  }
+  place_last_bytes_last(found.memory, packet.payload);
+  msn_ = msn_ + 1;
+  push_pending_back({.answer = Answer::Read,
+                     .psn = packet.header.psn,
+                     .bytes_left = 0,
+                     .address = 0,
+                     .rkey = {},
+                     .started = false,
+                     .msn = msn_,
+                     .original = 0});
+}
+
+/// Executed once, under the CPU's own atomics, so that this process and others that map the memory
+/// see it whole; the result is kept for a repeated request (§9.7.5.1.. responder resources).
+void RcResponder::execute_atomic(const Packet& packet, const wire::OpcodeInfo& info) {
+  const wire::AtomicEth eth = packet.header.extension.atomic_eth;
+  const MemoryTable::Found found =
+      core_.find_for_peer(*target_.pd, eth.rkey, eth.virtual_address, 8, Access::RemoteAtomic);
+  if (found.fault != KeyFault::None) {
+    refuse_lost_key(packet);
+    return;
+  }
+  void* const target = found.memory.data();
+  const std::atomic_ref<std::uint64_t> word{*static_cast<std::uint64_t*>(target)};
+  std::uint64_t original = eth.compare;
+  if (info.operation == Operation::CompareSwap) {
+    word.compare_exchange_strong(original, eth.swap_or_add);
+  } else {
+    original = word.fetch_add(eth.swap_or_add);
+  }
+  note_atomic(packet.header, original);
+}
+
+/// Executed: its result is to be sent, and kept.
+void RcResponder::note_atomic(const PacketHeader& request, std::uint64_t original) {
+  msn_ = msn_ + 1;
+  atomics_[next_atomic_] = {.psn = request.psn, .msn = msn_, .original = original, .valid = true};
+  next_atomic_ = (next_atomic_ + 1) % static_cast<std::uint32_t>(atomics_.size());
+  push_pending_back({.answer = Answer::Atomic,
+                     .psn = request.psn,
+                     .bytes_left = 0,
+                     .address = 0,
+                     .rkey = {},
+                     .xrc_srqn = request.xrc_srqn,
+                     .started = false,
+                     .msn = msn_,
+                     .original = original});
+}
+
+void RcResponder::check_invariants() const {
+  invariant(pending_count_ <= pending_.size(), "pending_count_ <= pending_.size()");
+  invariant(!message_.active || message_.is_write || message_.is_deputys ||
+                core_.has_current_receive || core_.state() == QpState::Err,
+            "!message_.active || message_.is_write || message_.is_deputys || "
+            "core_.has_current_receive || core_.state() == QpState::Err");
+  invariant(!message_.is_write || message_.bytes <= message_.length,
+            "!message_.is_write || message_.bytes <= message_.length");
+}
+
+}  // namespace weft::hca

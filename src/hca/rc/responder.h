@@ -1,0 +1,190 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/serial.h"
+#include "hca/limits.h"
+#include "hca/packet.h"
+#include "hca/qp_core.h"
+#include "hca/rc/fault_table.h"
+#include "hca/xrc_relay.h"
+
+namespace weft::hca {
+
+/// The responder half of an RC QP (IBTA vol 1 §9.7.4): checks each request in the specification's
+/// order, executes it, and keeps what must be answered as state that `transmit` drains, so that
+/// receiving never waits for sending (DESIGN.md, decision 5). Guarded by the QP's lock.
+class RcResponder {
+ public:
+  RcResponder(QpCore& core, const DeviceLimits& limits);
+
+  void start();  ///< the QP entered RTR
+  void stop();   ///< the QP entered RESET, or ERR by the consumer's will
+
+  /// In ERR nothing is received; after a fault of the peer its NAK, and the answers before it,
+  /// still go out.
+  void enter_error();
+
+  void handle_request(const Packet& packet);
+  bool transmit(TransmitSink& sink, unsigned& budget);
+  [[nodiscard]] bool wants_transmit() const { return pending_count_ != 0 || ack_due_ || nak_due_; }
+  void check_invariants() const;
+
+  // SRQs of other processes (hca/xrc_relay.h, rc_responder_relay.cc): of an XRC target.
+  void handle_deputys_answer(const Packet& packet);
+  void handle_deputy(std::uint32_t slot, std::uint32_t serial, std::optional<Qpn> deputy);
+  void handle_owner_gone(std::uint32_t slot);
+  void dismiss_deputies();
+  [[nodiscard]] bool has_deputy_in(std::uint32_t slot);
+  /// A request that a deputy is to have waits to be sent.
+  [[nodiscard]] bool wants_call() const;
+  /// After transmit: sends it. True: no room.
+  bool transmit_call(TransmitSink& sink);
+
+ private:
+  /// What answers a request other than a SEND or WRITE.
+  enum class Answer : std::uint8_t { Read, Atomic, DeputysRead };
+
+  /// A READ or atomic that is to be answered, or answered again.
+  struct Pending {
+    Answer answer{};
+    bool is_repeat{};  // of a request that was executed before: takes no responder resources
+    Psn psn;           // of the next response packet
+    std::uint32_t bytes_left{};
+    std::uint64_t address{};
+    RKey rkey{};
+    std::uint32_t xrc_srqn{};
+    bool started{};  // the first response packet is out
+    Msn msn;
+    std::uint64_t original{};  // atomic
+  };
+  struct AtomicRecord {
+    Psn psn;
+    Msn msn;
+    std::uint64_t original{};
+    bool valid{};
+  };
+  struct Message {  // the SEND or WRITE under way
+    bool active{};
+    bool is_write{};
+    bool is_deputys{};        // whose state is the deputy's
+    std::uint64_t bytes{};    // arrived
+    std::uint64_t address{};  // WRITE
+    RKey rkey{};
+    std::uint32_t length{};  // WRITE: DMALen
+    std::uint32_t xrc_srqn{};
+  };
+
+  /// Whose receive WQEs and whose memory a request may use: the QP's, or, of XRC, those of the SRQ
+  /// that its XRCETH names (annex A14). Looked up once for each packet, since the SRQ may go.
+  struct Target {
+    const ProtectionDomain* pd{};
+    SharedReceiveQueue* xrc_srq{};
+    std::uint32_t owner_slot{};  // not 0: the SRQ is another process's, if it exists
+  };
+  [[nodiscard]] Target target_of(std::uint32_t xrc_srqn) const;
+
+  // Checks, in order; each looks and changes nothing (rc_responder_check.cc).
+  struct Refusal {
+    RcFault fault{RcFault::None};
+    std::string_view reason;
+  };
+  [[nodiscard]] Refusal check(const Packet& packet) const;
+  [[nodiscard]] Refusal check_sequence(const wire::OpcodeInfo& first) const;
+  [[nodiscard]] Refusal check_xrceth(const Packet& packet) const;
+  [[nodiscard]] Refusal check_permission(const wire::OpcodeInfo& info) const;
+  [[nodiscard]] Refusal check_length(const Packet& packet, const wire::OpcodeInfo& first,
+                                     bool ends) const;
+  [[nodiscard]] Refusal check_key(const Packet& packet, const wire::OpcodeInfo& first) const;
+
+  // Execution (rc_responder.cc).
+  void handle_expected(const Packet& packet);
+  [[gnu::cold, gnu::noinline]] void handle_singles_of(const Packet& train);
+  [[gnu::cold, gnu::noinline]] void handle_unexpected(const Packet& packet, std::int32_t offset);
+  [[gnu::cold, gnu::noinline]] void refuse(const Packet& packet, const Refusal& refusal);
+  [[gnu::cold, gnu::noinline]] void refuse_lost_key(const Packet& packet);
+  void execute(const Packet& packet);
+  void execute_send(const Packet& packet, const wire::OpcodeInfo& first, bool ends);
+  void execute_write(const Packet& packet, const wire::OpcodeInfo& first, bool ends);
+  [[gnu::noinline]] void execute_read(const Packet& packet);
+  [[gnu::noinline]] void execute_atomic_write(const Packet& packet);
+  [[gnu::noinline]] void execute_atomic(const Packet& packet, const wire::OpcodeInfo& info);
+  void note_atomic(const PacketHeader& request, std::uint64_t original);
+  void complete_receive(const Packet& packet, bool with_write);
+  [[nodiscard]] bool ensure_receive_wqe();
+
+  // Duplicates (rc_responder_duplicate.cc).
+  void handle_duplicate(const Packet& packet);
+  void handle_duplicate_read(const Packet& packet);
+  void handle_duplicate_atomic(Psn psn);
+  void handle_duplicate_atomic_write(Psn psn);
+  [[nodiscard]] Pending* pending_until(Psn end);
+
+  // SRQs of other processes (rc_responder_relay.cc).
+  [[gnu::cold, gnu::noinline]] void relay_request(const Packet& packet);
+  [[nodiscard]] Refusal check_before_relaying(const Packet& packet) const;
+  void relay_expected(const Packet& packet);
+  void hold(const Packet& packet);
+  void begin_call(const PacketHeader& request, std::uint32_t slot, std::uint32_t packets,
+                  bool is_chunk);
+  void take_chunk(const Packet& packet);
+  void end_call(std::uint32_t executed);
+  void end_message_call(std::uint32_t executed);
+  void end_atomic_call(std::uint64_t original);
+  void fail_call(std::uint32_t executed, const Refusal& refusal);
+  void take_held();
+  void give_up_requests();
+
+  // Answers (rc_responder_transmit.cc).
+  enum class Step : std::uint8_t { Sent, NoRoom, Failed, Waits };
+  [[gnu::noinline]] Step transmit_deputys_read(TransmitSink& sink, Pending& pending);
+  [[gnu::noinline]] Step transmit_read(TransmitSink& sink, Pending& pending);
+  [[gnu::noinline]] Step transmit_atomic(TransmitSink& sink, const Pending& pending);
+  [[nodiscard]] bool transmit_acknowledge(TransmitSink& sink, wire::Syndrome syndrome, Psn psn);
+  [[nodiscard]] wire::Syndrome positive_syndrome() const;
+  void note_acknowledge(Psn psn);
+  void note_nak(wire::Syndrome syndrome, Psn psn);
+  void note_established();
+  [[nodiscard]] PacketHeader& read_response(const Pending& pending, std::uint32_t count, bool last);
+  void advance_read(Pending& pending, std::uint32_t bytes, std::uint32_t packets);
+
+  Pending& pending_at(std::uint32_t index) {
+    return pending_[(pending_head_ + index) % static_cast<std::uint32_t>(pending_.size())];
+  }
+  void push_pending_back(const Pending& pending);
+  void push_repeat(const Pending& pending);
+  void pop_pending();
+
+  QpCore& core_;
+  Psn expected_;
+  Msn msn_;
+  Message message_;
+  Target target_;        ///< of the request that is being handled
+  bool gap_reported_{};  ///< a NAK for the expected PSN is out: further gaps are silent
+                         ///< (§9.7.5.2.6.. once)
+  bool established_reported_{};
+  bool closing_{};  ///< in error by a fault of the peer: only the answers before the NAK and it go
+                    ///< out
+
+  std::vector<Pending>
+      pending_;  ///< ring: twice the responder resources, so that repeats have room
+  std::uint32_t pending_head_{};
+  std::uint32_t pending_count_{};
+  std::uint32_t repeats_{};  ///< of those pending
+  std::vector<AtomicRecord> atomics_;
+  std::uint32_t next_atomic_{};
+
+  bool ack_due_{};
+  Psn ack_psn_;
+  bool nak_due_{};
+  wire::Syndrome nak_{};
+  Psn nak_psn_;
+
+  std::unique_ptr<XrcRelay> relay_;  ///< once an SRQ of another process was named
+};
+
+}  // namespace weft::hca

@@ -1,0 +1,125 @@
+#include "hca/planted_bug.h"
+#include "hca/rc/responder.h"
+#include "wire/opcode.h"
+
+namespace weft::hca {
+
+/// A request that was executed before (§9.7.4.1.2, §9.7.5.1.2): never executed again, but answered.
+void RcResponder::handle_duplicate(const Packet& packet) {
+  const wire::OpcodeInfo* info = wire::opcode_info(packet.header.opcode);
+  if (info == nullptr) {
+    return;
+  }
+  switch (info->operation) {
+    case wire::Operation::RdmaReadRequest:
+      handle_duplicate_read(packet);
+      return;
+    case wire::Operation::AtomicWrite:
+      handle_duplicate_atomic_write(packet.header.psn);
+      return;
+    case wire::Operation::CompareSwap:
+    case wire::Operation::FetchAdd:
+      if (planted(PlantedBug::AtomicExecutedTwice)) {
+        execute_atomic(packet, *info);
+        return;
+      }
+      handle_duplicate_atomic(packet.header.psn);
+      return;
+    default:
+      break;
+  }
+  if (planted(PlantedBug::DuplicateSendExecuted) && check(packet).fault == RcFault::None) {
+    execute(packet);
+    return;
+  }
+  // SEND or WRITE: say again how far we are; the newest acknowledgement covers the repeated one.
+  note_acknowledge(expected_ - 1);
+}
+
+/// A READ, or the rest of one from its middle: read again, with the key checked again.
+void RcResponder::handle_duplicate_read(const Packet& packet) {
+  const wire::Reth reth = packet.header.extension.reth;
+  const Psn psn = packet.header.psn;
+  const std::uint32_t mtu = core_.mtu_bytes();
+  const std::uint64_t packets =
+      reth.dma_length == 0 ? 1 : (std::uint64_t{reth.dma_length} + mtu - 1) / mtu;
+  const auto behind = static_cast<std::uint64_t>(-std::int64_t{distance(expected_, psn)});
+  if (packets > behind || !core_.attributes.access.has(Access::RemoteRead) ||
+      (target_.owner_slot == 0 && core_.find_for_peer(*target_.pd, reth.rkey, reth.virtual_address,
+                                                      reth.dma_length, Access::RemoteRead)
+                                          .fault != KeyFault::None)) {
+    return;  // no repetition of anything that we answered: dropped
+  }
+  // Its answer may still be under way: it goes back to what is asked for, and stays one of the
+  // READs that are outstanding or a repeat, as it was. A second answer beside it would take a
+  // responder resource when the requester has had the first one and asks for more.
+  Pending* const under_way = pending_until(psn + core_.packets(reth.dma_length));
+  if (under_way != nullptr && under_way->answer != Answer::Atomic) {
+    if (under_way->psn != psn || under_way->bytes_left != reth.dma_length) {
+      under_way->psn = psn;
+      under_way->bytes_left = reth.dma_length;
+      under_way->address = reth.virtual_address;
+      under_way->rkey = reth.rkey;
+      under_way->started = false;
+    }
+    return;
+  }
+  push_repeat({.answer = target_.owner_slot != 0 ? Answer::DeputysRead : Answer::Read,
+               .psn = psn,
+               .bytes_left = reth.dma_length,
+               .address = reth.virtual_address -
+                          (planted(PlantedBug::RepeatedReadFromItsStart) ? 256U : 0U),
+               .rkey = reth.rkey,
+               .xrc_srqn = packet.header.xrc_srqn,
+               .started = false,
+               .msn = msn_,
+               .original = 0});
+}
+
+/// Somebody else may have written there since: it is only answered.
+void RcResponder::handle_duplicate_atomic_write(Psn psn) {
+  if (pending_until(psn + 1) != nullptr) {
+    return;  // the answer is still to come
+  }
+  push_repeat({.answer = Answer::Read,
+               .psn = psn,
+               .bytes_left = 0,
+               .address = 0,
+               .rkey = {},
+               .started = false,
+               .msn = msn_,
+               .original = 0});
+}
+
+void RcResponder::handle_duplicate_atomic(Psn psn) {
+  if (pending_until(psn + 1) != nullptr) {
+    return;  // the answer is still to come
+  }
+  for (const AtomicRecord& record : atomics_) {
+    if (record.valid && record.psn == psn) {
+      push_repeat({.answer = Answer::Atomic,
+                   .psn = psn,
+                   .bytes_left = 0,
+                   .address = 0,
+                   .rkey = {},
+                   .xrc_srqn = 0,
+                   .started = false,
+                   .msn = record.msn,
+                   .original = record.original});
+      return;
+    }
+  }
+}
+
+/// What is to be answered with the responses that end before `end`.
+RcResponder::Pending* RcResponder::pending_until(Psn end) {
+  for (std::uint32_t i = 0; i < pending_count_; ++i) {
+    Pending& pending = pending_at(i);
+    if (pending.psn + core_.packets(pending.bytes_left) == end) {
+      return &pending;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace weft::hca

@@ -1,0 +1,458 @@
+// What the responder of an XRC target does about SRQs of other processes (hca/xrc_relay.h).
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/process_slot.h"
+#include "hca/rc/responder.h"
+#include "wire/encodings.h"
+#include "wire/opcode.h"
+
+namespace weft::hca {
+namespace {
+
+using wire::Operation;
+using wire::Position;
+
+[[nodiscard]] bool starts(const wire::OpcodeInfo& info) {
+  return info.position == Position::First || info.position == Position::Only;
+}
+
+[[nodiscard]] bool ends(const PacketHeader& header) {
+  const Position position = wire::opcode_info(header.last_opcode)->position;
+  return position == Position::Last || position == Position::Only;
+}
+
+[[nodiscard]] bool is_message(Operation operation) {
+  return operation == Operation::Send || operation == Operation::RdmaWrite;
+}
+
+/// The fault behind a deputy's NAK: the one that is answered in the same way.
+[[nodiscard]] RcFault fault_of(wire::NakCode code) {
+  switch (code) {
+    case wire::NakCode::InvalidRequest:
+      return RcFault::Length;
+    case wire::NakCode::RemoteAccessError:
+      return RcFault::RKeyViolation;
+    case wire::NakCode::RemoteOperationalError:
+      return RcFault::LocalQpOperation;
+    case wire::NakCode::PsnSequenceError:
+    case wire::NakCode::InvalidRdRequest:
+      break;
+  }
+  return RcFault::InvalidXrceth;  // no deputy of ours says that
+}
+
+}  // namespace
+
+/// A request for an SRQ of another process, or one that comes while a deputy is at work.
+void RcResponder::relay_request(const Packet& packet) {
+  if (relay_ == nullptr) {
+    relay_ = std::make_unique<XrcRelay>();
+  }
+  if (relay_->call.is_active) {
+    hold(packet);
+    return;
+  }
+  const std::int32_t offset = distance(expected_, packet.header.psn);
+  if (offset != 0) {
+    handle_unexpected(packet, offset);
+    return;
+  }
+  note_established();
+  const Refusal refusal = check_before_relaying(packet);
+  if (refusal.fault == RcFault::None) {
+    gap_reported_ = false;
+    relay_expected(packet);
+  } else if (packet.header.packet_count > 1) {
+    handle_singles_of(packet);
+  } else {
+    refuse(packet, refusal);
+  }
+}
+
+/// What does not depend on the SRQ; the deputy checks the rest.
+RcResponder::Refusal RcResponder::check_before_relaying(const Packet& packet) const {
+  const wire::OpcodeInfo* const info = wire::opcode_info(packet.header.opcode);
+  if (info == nullptr || info->operation == Operation::AtomicWrite) {
+    return {RcFault::OpcodeUnsupported, "the operation is no XRC request"};
+  }
+  if (const Refusal refusal = check_sequence(*info); refusal.fault != RcFault::None) {
+    return refusal;
+  }
+  if (message_.active && message_.xrc_srqn != packet.header.xrc_srqn) {
+    return {RcFault::InvalidXrceth, "the packets of one message name different XRC SRQs"};
+  }
+  if (const Refusal refusal = check_permission(*info); refusal.fault != RcFault::None) {
+    return refusal;
+  }
+  if (!is_message(info->operation) &&
+      pending_count_ - repeats_ >= core_.attributes.max_dest_rd_atomic) {
+    return {RcFault::TooManyReads, "more READs and atomics outstanding than max_dest_rd_atomic"};
+  }
+  return info->operation == Operation::RdmaReadRequest &&
+                 packet.header.extension.reth.dma_length > (1U << 31)
+             ? Refusal{RcFault::Length, "a READ of more than 2^31 bytes"}
+             : Refusal{};
+}
+
+void RcResponder::relay_expected(const Packet& packet) {
+  if (wire::opcode_info(packet.header.opcode)->operation == Operation::RdmaReadRequest) {
+    execute_read(packet);
+    pending_at(pending_count_ - 1).answer = Answer::DeputysRead;
+    expected_ = expected_ +
+                wire::packets(packet.header.extension.reth.dma_length, core_.attributes.path_mtu);
+    return;
+  }
+  if (packet.payload.size() > XrcRelay::kMaxCallBytes && packet.header.packet_count > 1) {
+    handle_singles_of(packet);
+    return;
+  }
+  begin_call(packet.header, target_.owner_slot, packet.header.packet_count, false);
+  relay_->call.payload.assign(packet.payload.begin(), packet.payload.end());
+}
+
+/// Copies: the packet lies in a ring. A repetition of what the deputy has may mean that it, or its
+/// answer, did not arrive.
+void RcResponder::hold(const Packet& packet) {
+  XrcRelay& relay = *relay_;
+  if (!relay.call.is_chunk && packet.header.psn == expected_) {
+    relay.call.is_sent = false;
+    return;
+  }
+  if (relay.held.size() >= XrcRelay::kMaxHeld ||
+      relay.held_bytes + packet.payload.size() > XrcRelay::kMaxHeldBytes) {
+    relay.has_dropped = true;
+    return;
+  }
+  relay.held.push_back({
+      .header = packet.header, .payload = {packet.payload.begin(), packet.payload.end()}
+  });
+  relay.held_bytes += packet.payload.size();
+}
+
+/// Those that were held, until a deputy is at work again.
+void RcResponder::take_held() {
+  XrcRelay& relay = *relay_;
+  while (!relay.call.is_active && !relay.held.empty()) {
+    const XrcRelay::Held next = std::move(relay.held.front());
+    relay.held.pop_front();
+    relay.held_bytes -= next.payload.size();
+    handle_request({.header = next.header, .payload = next.payload});
+  }
+  if (!relay.call.is_active && std::exchange(relay.has_dropped, false) && !gap_reported_ &&
+      !core_.is_failing(Half::Responder)) {
+    gap_reported_ = true;
+    note_nak(wire::Syndrome::nak(wire::NakCode::PsnSequenceError), expected_);
+  }
+}
+
+// --- a call: one request to a deputy, and its answer
+
+void RcResponder::begin_call(const PacketHeader& request, std::uint32_t slot, std::uint32_t packets,
+                             bool is_chunk) {
+  XrcRelay& relay = *relay_;
+  relay.call.is_active = true;
+  relay.call.is_sent = false;
+  relay.call.is_chunk = is_chunk;
+  relay.call.slot = slot;
+  relay.call.packets = packets;
+  relay.call.request = request;
+  relay.call.payload.clear();
+  if (relay.callee() != nullptr) {
+    return;
+  }
+  relay.owners.push_back({.slot = slot,
+                          .is_for_reads = is_chunk,
+                          .serial = ++relay.serial,
+                          .deputy = std::nullopt,
+                          .next = Psn{0}});
+  core_.events.xrc_deputy_wanted({
+      .slot = slot,
+      .serial = relay.serial,
+      .domain = core_.xrcd->name,
+      .is_for_reads = is_chunk,
+      .of = {.target = core_.number,
+             .source = core_.attributes.dest_qpn,
+             .slid = core_.route.dlid,
+             .sl = core_.route.sl},
+      .port = core_.attributes.port,
+      .pkey_index = core_.attributes.pkey_index,
+      .path_mtu = core_.attributes.path_mtu,
+      .min_rnr_timer = core_.attributes.min_rnr_timer,
+  });
+}
+
+bool RcResponder::wants_call() const {
+  if (relay_ == nullptr || !relay_->call.is_active || relay_->call.is_sent) {
+    return false;
+  }
+  const XrcRelay::Owner* const owner = relay_->callee();
+  return owner != nullptr && owner->deputy.has_value();
+}
+
+/// Both processes are of one host: from the port's LID to itself.
+bool RcResponder::transmit_call(TransmitSink& sink) {
+  if (closing_ && pending_count_ == 0) {
+    dismiss_deputies();
+  }
+  if (!wants_call()) {
+    return false;
+  }
+  XrcRelay::Call& call = relay_->call;
+  const XrcRelay::Owner& owner = *relay_->callee();
+  PacketHeader header = call.request;
+  header.slid = header.dlid = core_.own_lid();
+  header.sl = core_.route.sl;
+  header.has_grh = false;
+  header.pkey = core_.pkey;
+  header.migrated = true;
+  header.dest_qp = *owner.deputy;
+  header.psn = owner.next;
+  header.ack_request = true;
+  const std::array<ByteSpan, 1> gather{ByteSpan{call.payload}};
+  call.is_sent = sink.send_aside(header, call.payload.empty() ? std::span<const ByteSpan>{}
+                                                              : std::span<const ByteSpan>{gather});
+  return !call.is_sent;
+}
+
+void RcResponder::handle_deputy(std::uint32_t slot, std::uint32_t serial,
+                                std::optional<Qpn> deputy) {
+  if (relay_ == nullptr) {
+    return;
+  }
+  const auto owner = std::ranges::find(relay_->owners, serial, &XrcRelay::Owner::serial);
+  if (owner == relay_->owners.end() || owner->slot != slot || owner->deputy) {
+    return;  // the answer to an older question
+  }
+  if (deputy && slot_of(*deputy) == slot) {
+    owner->deputy = deputy;
+  } else {
+    handle_owner_gone(slot);
+  }
+}
+
+void RcResponder::handle_owner_gone(std::uint32_t slot) {
+  if (!has_deputy_in(slot)) {
+    return;
+  }
+  std::erase_if(relay_->owners, [slot](const auto& owner) { return owner.slot == slot; });
+  if (relay_->call.is_active && relay_->call.slot == slot) {
+    fail_call(0, {RcFault::InvalidXrceth,
+                  "no process of this host that has the XRC domain open has an SRQ of the number "
+                  "in the XRCETH"});
+    take_held();
+  }
+}
+
+bool RcResponder::has_deputy_in(std::uint32_t slot) {
+  return relay_ != nullptr &&
+         std::ranges::find(relay_->owners, slot, &XrcRelay::Owner::slot) != relay_->owners.end();
+}
+
+/// Foreign: only what answers the request that is out, from the process that has it, counts.
+void RcResponder::handle_deputys_answer(const Packet& packet) {
+  if (relay_ == nullptr || !relay_->call.is_active || !relay_->call.is_sent ||
+      packet.source_slot != relay_->call.slot || packet.header.slid != core_.own_lid()) {
+    return;
+  }
+  const XrcRelay::Call& call = relay_->call;
+  const auto offset = distance(relay_->callee()->next, packet.header.psn);
+  if (offset < 0 || static_cast<std::uint32_t>(offset) >= call.packets) {
+    return;
+  }
+  const auto executed = static_cast<std::uint32_t>(offset);
+  const Operation asked = wire::opcode_info(call.request.opcode)->operation;
+  const wire::Syndrome syndrome = packet.header.extension.response.aeth.syndrome;
+  switch (wire::opcode_info(packet.header.opcode)->operation) {
+    case Operation::Acknowledge:
+      if (syndrome.kind() == wire::SyndromeKind::RnrNak) {
+        fail_call(executed, {RcFault::ReceiverNotReady, "no receive WQE is posted"});
+      } else if (syndrome.kind() == wire::SyndromeKind::Nak) {
+        fail_call(executed, {fault_of(static_cast<wire::NakCode>(syndrome.code())),
+                             "the process that has the XRC SRQ refuses it"});
+      } else if (is_message(asked) && executed + 1 == call.packets) {
+        end_message_call(call.packets);
+      } else {
+        return;
+      }
+      break;
+    case Operation::RdmaReadResponse:
+      if (call.is_chunk) {
+        take_chunk(packet);
+      }
+      break;
+    case Operation::AtomicAcknowledge:
+      if (asked == Operation::CompareSwap || asked == Operation::FetchAdd) {
+        end_atomic_call(packet.header.extension.response.atomic_ack.original);
+      }
+      break;
+    default:
+      return;
+  }
+  take_held();
+}
+
+/// The deputy has executed so many packets of it, and will hear nothing more of it.
+void RcResponder::end_call(std::uint32_t executed) {
+  XrcRelay& relay = *relay_;
+  relay.call.is_active = false;
+  if (XrcRelay::Owner* const owner = relay.callee()) {
+    owner->next = owner->next + executed;
+  }
+}
+
+/// All of a SEND or WRITE packet or train, or its first packets.
+void RcResponder::end_message_call(std::uint32_t executed) {
+  const PacketHeader& request = relay_->call.request;
+  const wire::OpcodeInfo& first = *wire::opcode_info(request.opcode);
+  const bool is_whole = executed == request.packet_count;
+  end_call(executed);
+  if (starts(first) && executed != 0) {
+    message_ = {.active = true,
+                .is_write = first.operation == Operation::RdmaWrite,
+                .is_deputys = true,
+                .xrc_srqn = request.xrc_srqn};
+  }
+  expected_ = expected_ + executed;
+  if (!is_whole) {
+    return;
+  }
+  if (ends(request)) {
+    msn_ = msn_ + 1;
+    message_ = {};
+  }
+  if (request.ack_request) {
+    note_acknowledge(expected_ - 1);
+  }
+}
+
+void RcResponder::end_atomic_call(std::uint64_t original) {
+  end_call(1);
+  note_atomic(relay_->call.request, original);
+  expected_ = expected_ + 1;
+}
+
+void RcResponder::fail_call(std::uint32_t executed, const Refusal& refusal) {
+  const PacketHeader& request = relay_->call.request;
+  if (relay_->call.is_chunk) {
+    end_call(0);
+    relay_->chunk.state = XrcRelay::Chunk::State::Failed;
+    return;
+  }
+  if (is_message(wire::opcode_info(request.opcode)->operation)) {
+    end_message_call(executed);
+  } else {
+    end_call(0);
+  }
+  Packet refused{.header = request, .payload = {}};
+  refused.header.psn = expected_;
+  refuse(refused, refusal);
+}
+
+// --- READs
+
+void RcResponder::take_chunk(const Packet& packet) {
+  XrcRelay& relay = *relay_;
+  XrcRelay::Chunk& chunk = relay.chunk;
+  const std::uint32_t wanted = relay.call.request.extension.reth.dma_length;
+  const std::size_t before =
+      std::size_t{core_.mtu_bytes()} *
+      static_cast<std::uint32_t>(distance(relay.callee()->next, packet.header.psn));
+  if (chunk.bytes.size() != before || before + packet.payload.size() > wanted) {
+    return;
+  }
+  chunk.bytes.insert(chunk.bytes.end(), packet.payload.begin(), packet.payload.end());
+  if (chunk.bytes.size() == wanted && ends(packet.header)) {
+    end_call(relay.call.packets);
+    chunk.state = XrcRelay::Chunk::State::Whole;
+  }
+}
+
+/// The next piece of a READ: asked of the deputy first, then passed on.
+RcResponder::Step RcResponder::transmit_deputys_read(TransmitSink& sink, Pending& pending) {
+  using State = XrcRelay::Chunk::State;
+  XrcRelay& relay = *relay_;
+  XrcRelay::Chunk& chunk = relay.chunk;
+  const std::uint32_t most =
+      core_.train_packets(std::min(sink.max_train_bytes(), XrcRelay::kMaxCallBytes)) *
+      core_.mtu_bytes();
+  if (chunk.state == State::None || chunk.psn != pending.psn) {
+    if (relay.call.is_active) {
+      return Step::Waits;
+    }
+    const std::uint32_t bytes = std::min(pending.bytes_left, most);
+    PacketHeader request;
+    request.opcode = request.last_opcode = core_.opcode(wire::Opcode::RcRdmaReadRequest);
+    request.path_mtu_bytes = static_cast<std::uint16_t>(core_.mtu_bytes());
+    request.xrc_srqn = pending.xrc_srqn;
+    request.extension.reth = {
+        .virtual_address = pending.address, .rkey = pending.rkey, .dma_length = bytes};
+    chunk.state = State::Fetching;
+    chunk.psn = pending.psn;
+    chunk.bytes.clear();
+    begin_call(request, slot_of(Qpn{pending.xrc_srqn}), core_.packets(bytes), true);
+    return Step::Waits;
+  }
+  if (chunk.state == State::Fetching) {
+    return Step::Waits;
+  }
+  if (chunk.state == State::Failed) {
+    chunk.state = State::None;
+    note_nak(wire::Syndrome::nak(wire::NakCode::RemoteAccessError), pending.psn);
+    closing_ = true;
+    pending_count_ = 1;  // nothing goes out after the NAK
+    repeats_ = pending.is_repeat ? 1 : 0;
+    core_.raise(AsyncEventType::QpAccessError);
+    core_.fail(Half::Responder, "the process that has the XRC SRQ refuses a READ, or is gone");
+    return Step::Failed;
+  }
+  const auto bytes = static_cast<std::uint32_t>(chunk.bytes.size());
+  if (bytes > pending.bytes_left) {  // of another READ that began at this PSN
+    chunk.state = State::None;
+    return transmit_deputys_read(sink, pending);
+  }
+  const std::uint32_t count = core_.packets(bytes);
+  PacketHeader& header = read_response(pending, count, bytes == pending.bytes_left);
+  const std::array<ByteSpan, 1> gather{ByteSpan{chunk.bytes}};
+  if (!sink.send(Flow::Response, header,
+                 bytes == 0 ? std::span<const ByteSpan>{} : std::span<const ByteSpan>{gather})) {
+    return Step::NoRoom;
+  }
+  chunk.state = State::None;
+  advance_read(pending, bytes, count);
+  return Step::Sent;
+}
+
+// --- the end
+
+/// The connection ends with a NAK: READs before it are answered still, nothing else is begun.
+void RcResponder::give_up_requests() {
+  relay_->held.clear();
+  relay_->held_bytes = 0;
+  relay_->has_dropped = false;
+  if (!relay_->call.is_chunk) {
+    relay_->call.is_active = false;
+  }
+  if (pending_count_ == 0) {
+    dismiss_deputies();
+  }
+}
+
+void RcResponder::dismiss_deputies() {
+  if (relay_ == nullptr) {
+    return;
+  }
+  const bool had_any = !relay_->owners.empty();
+  const std::uint32_t serial = relay_->serial;
+  *relay_ = XrcRelay{};
+  relay_->serial = serial;
+  if (had_any) {
+    core_.events.xrc_deputies_dismissed(core_.xrcd->name, core_.number);
+  }
+}
+
+}  // namespace weft::hca

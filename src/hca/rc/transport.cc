@@ -1,0 +1,121 @@
+#include "hca/rc/transport.h"
+
+#include <algorithm>
+
+#include "hca/rc/requester.h"
+#include "hca/rc/responder.h"
+#include "wire/opcode.h"
+
+namespace weft::hca {
+namespace {
+
+class RcTransport : public Transport {
+ public:
+  RcTransport(QpCore& core, CarrierKind carrier, const DeviceLimits& limits)
+      : requester_(core, carrier), responder_(core, limits) {}
+
+  void handle_packet(const Packet& packet, Instant now) override {
+    const wire::OpcodeInfo* info = wire::opcode_info(packet.header.opcode);
+    if (info != nullptr && wire::is_response(info->operation)) {
+      requester_.handle_response(packet, now);
+    } else {
+      responder_.handle_request(packet);
+    }
+  }
+
+  [[nodiscard]] bool has_halves() const override { return true; }
+
+  bool transmit_answers(TransmitSink& sink, unsigned& budget) override {
+    return responder_.transmit(sink, budget);
+  }
+
+  bool transmit(TransmitSink& sink, Instant now, unsigned& budget) override {
+    const bool more = requester_.transmit(sink, now, budget);
+    requester_.notify_if_drained();
+    return more;
+  }
+
+  [[nodiscard]] bool wants_to_answer() const override { return responder_.wants_transmit(); }
+  [[nodiscard]] bool wants_transmit() const override { return requester_.wants_transmit(); }
+
+  [[nodiscard]] Instant deadline() const override { return requester_.deadline(); }
+  void handle_timeout(Instant now) override { requester_.handle_timeout(now); }
+
+  void on_state_change(QpState from, QpState to) override {
+    switch (to) {
+      case QpState::Reset:
+        requester_.stop();
+        responder_.stop();
+        return;
+      case QpState::Init:
+        return;
+      case QpState::Rtr:
+        responder_.start();
+        return;
+      case QpState::Rts:
+        if (from == QpState::Rtr) {
+          requester_.start();
+        }
+        return;
+      case QpState::Sqd:
+        requester_.drain();
+        return;
+      case QpState::Sqe:
+        return;
+      case QpState::Err:
+        requester_.stop();
+        responder_.enter_error();
+        return;
+    }
+  }
+
+  void on_loss() override { requester_.on_loss(); }
+  void on_migration() override { requester_.on_migration(); }
+
+  void check_invariants() const override {
+    requester_.check_invariants();
+    responder_.check_invariants();
+  }
+
+ protected:
+  // On cache lines of their own: two threads may be at work on them.
+  alignas(64) RcRequester requester_;
+  alignas(64) RcResponder responder_;
+};
+
+/// Of a target, whose domain may be shared with other processes (hca/xrc_relay.h).
+class XrcTargetTransport final : public RcTransport {
+ public:
+  using RcTransport::RcTransport;
+
+  bool transmit_answers(TransmitSink& sink, unsigned& budget) override {
+    const bool more = responder_.transmit(sink, budget);
+    return responder_.transmit_call(sink) || more;
+  }
+  [[nodiscard]] bool wants_to_answer() const override {
+    return responder_.wants_transmit() || responder_.wants_call();
+  }
+  void handle_deputys_answer(const Packet& packet) override {
+    responder_.handle_deputys_answer(packet);
+  }
+  void handle_deputy(std::uint32_t slot, std::uint32_t serial, std::optional<Qpn> deputy) override {
+    responder_.handle_deputy(slot, serial, deputy);
+  }
+  void handle_owner_gone(std::uint32_t slot) override { responder_.handle_owner_gone(slot); }
+  [[nodiscard]] bool has_deputy_in(std::uint32_t slot) override {
+    return responder_.has_deputy_in(slot);
+  }
+  void on_destruction() override { responder_.dismiss_deputies(); }
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_rc_transport(QpCore& core, CarrierKind carrier,
+                                             const DeviceLimits& limits) {
+  if (core.type == QpType::XrcTarget) {
+    return std::make_unique<XrcTargetTransport>(core, carrier, limits);
+  }
+  return std::make_unique<RcTransport>(core, carrier, limits);
+}
+
+}  // namespace weft::hca

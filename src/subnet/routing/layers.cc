@@ -1,0 +1,282 @@
+#include "subnet/routing/layers.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <span>
+#include <utility>
+
+namespace weft::subnet {
+namespace {
+
+/// A set of layers.
+using LayerMask = std::uint16_t;
+
+/// Which links wait for which in each layer: who holds the buffer at the end of `first` waits for
+/// room behind `second`. Each layer keeps its links in an order in which they only wait for later
+/// ones; a dependency that has no place in it would close a circle (Pearce and Kelly, 2006).
+class Dependencies {
+ public:
+  Dependencies(const RoutingGraph& graph, std::uint8_t layers) : graph_(graph) {
+    first_dependency_.push_back(0);
+    for (const RoutingLink& link : graph.links) {
+      first_dependency_.push_back(first_dependency_.back() +
+                                  static_cast<std::uint32_t>(graph.links_of(link.to).size()));
+    }
+    present_.assign(first_dependency_.back(), 0);
+    refused_.assign(first_dependency_.back(), 0);
+    place_.assign(layers, places_of_a_tree());
+    seen_.assign(graph.links.size(), false);
+  }
+
+  [[nodiscard]] std::uint32_t index(std::uint32_t first, std::uint32_t second) const {
+    return first_dependency_[first] + second - graph_.first_link[graph_.links[first].to];
+  }
+  [[nodiscard]] LayerMask present(std::uint32_t dependency) const { return present_[dependency]; }
+  [[nodiscard]] LayerMask refused(std::uint32_t dependency) const { return refused_[dependency]; }
+
+  /// False if it would close a circle; that is so for ever, since nothing is taken away.
+  bool add(std::uint32_t first, std::uint32_t second, std::uint8_t layer) {
+    const std::uint32_t dependency = index(first, second);
+    const auto bit = static_cast<LayerMask>(1U << layer);
+    if ((present_[dependency] & bit) != 0) {
+      return true;
+    }
+    if (place_[layer][first] > place_[layer][second] && !make_place(first, second, layer)) {
+      refused_[dependency] |= bit;
+      return false;
+    }
+    present_[dependency] |= bit;
+    return true;
+  }
+
+ private:
+  /// Places to start with: in a tree, links up from the lowest, then links down.
+  [[nodiscard]] std::vector<std::uint32_t> places_of_a_tree() const {
+    std::vector<std::uint32_t> order(graph_.links.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::ranges::sort(order, {}, [&](std::uint32_t link) {
+      const std::uint64_t from = graph_.level[graph_.links[link].from];
+      const std::uint64_t to = graph_.level[graph_.links[link].to];
+      return std::pair{to > from ? from : 2 * std::uint64_t{kFar} - from, link};
+    });
+    std::vector<std::uint32_t> places(order.size());
+    for (std::uint32_t i = 0; i < order.size(); ++i) {
+      places[order[i]] = i;
+    }
+    return places;
+  }
+
+  /// Moves what is behind `second` behind what leads to `first`.
+  bool make_place(std::uint32_t first, std::uint32_t second, std::uint8_t layer) {
+    std::vector<std::uint32_t>& place = place_[layer];
+    const auto bit = static_cast<LayerMask>(1U << layer);
+    const std::uint32_t lowest = place[second];
+    const std::uint32_t highest = place[first];
+    behind_.assign(1, second);
+    seen_[second] = true;
+    bool is_circle = false;
+    for (std::size_t i = 0; i < behind_.size() && !is_circle; ++i) {
+      const std::uint32_t via = graph_.links[behind_[i]].to;
+      for (std::uint32_t next = graph_.first_link[via]; next < graph_.first_link[via + 1]; ++next) {
+        if ((present_[index(behind_[i], next)] & bit) != 0 && place[next] <= highest &&
+            !seen_[next]) {
+          is_circle = is_circle || next == first;
+          seen_[next] = true;
+          behind_.push_back(next);
+        }
+      }
+    }
+    before_.clear();
+    if (!is_circle) {
+      before_.assign(1, first);
+      seen_[first] = true;
+    }
+    for (std::size_t i = 0; i < before_.size(); ++i) {
+      for (const RoutingLink& out : graph_.links_of(graph_.links[before_[i]].from)) {
+        const std::uint32_t previous = out.reverse;
+        if ((present_[index(previous, before_[i])] & bit) != 0 && place[previous] >= lowest &&
+            !seen_[previous]) {
+          seen_[previous] = true;
+          before_.push_back(previous);
+        }
+      }
+    }
+    forget();
+    if (!is_circle) {
+      reorder(place);
+    }
+    return !is_circle;
+  }
+
+  void forget() {
+    for (const std::vector<std::uint32_t>* list : {&behind_, &before_}) {
+      for (const std::uint32_t link : *list) {
+        seen_[link] = false;
+      }
+    }
+  }
+
+  void reorder(std::vector<std::uint32_t>& place) {
+    const auto by_place = [&](std::uint32_t link) { return place[link]; };
+    std::ranges::sort(before_, {}, by_place);
+    std::ranges::sort(behind_, {}, by_place);
+    before_.insert(before_.end(), behind_.begin(), behind_.end());
+    free_.clear();
+    for (const std::uint32_t link : before_) {
+      free_.push_back(place[link]);
+    }
+    std::ranges::sort(free_);
+    for (std::size_t i = 0; i < before_.size(); ++i) {
+      place[before_[i]] = free_[i];
+    }
+  }
+
+  const RoutingGraph& graph_;
+  std::vector<std::uint32_t> first_dependency_;    // by link, and one more
+  std::vector<LayerMask> present_;                 // by dependency
+  std::vector<LayerMask> refused_;                 // by dependency
+  std::vector<std::vector<std::uint32_t>> place_;  // by layer and link
+  std::vector<bool> seen_;                         // by link; all false between calls
+  std::vector<std::uint32_t> behind_;
+  std::vector<std::uint32_t> before_;
+  std::vector<std::uint32_t> free_;
+};
+
+/// Puts the paths to one LID after the other into layers.
+class Layers {
+ public:
+  Layers(const RoutingGraph& graph, std::uint8_t vls, Routing& routing)
+      : graph_(graph), vls_(vls), routing_(routing), dependencies_(graph, vls) {
+    link_of_port_.assign(std::size_t{graph.size()} * kPorts, kFar);
+    for (std::uint32_t i = 0; i < graph.links.size(); ++i) {
+      link_of_port_[graph.links[i].from * kPorts + graph.links[i].port.value()] = i;
+    }
+  }
+
+  Result<void> assign() {
+    routing_.sl.assign(graph_.size(), std::vector<std::uint8_t>(graph_.lid_end, 0));
+    for (const RoutingDestination& destination : graph_.destinations) {
+      if (!assign_paths_to(destination)) {
+        return fail(ErrorCode::NotSupported,
+                    "without deadlocks these shortest paths need more than the {} data VLs that "
+                    "every port has; up/down needs one",
+                    vls_);
+      }
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::size_t kPorts = 256;
+
+  bool assign_paths_to(const RoutingDestination& destination) {
+    sort_by_depth(destination);
+    const auto all = static_cast<LayerMask>((1U << vls_) - 1);
+    present_.assign(graph_.size(), all);  // layers that have the whole path already
+    refused_.assign(graph_.size(), 0);    // layers that can never have it
+    for (const std::uint32_t source : order_) {
+      const std::uint32_t link = next_[source];
+      if (link == kFar) {
+        continue;
+      }
+      const std::uint32_t via = graph_.links[link].to;
+      if (next_[via] != kFar) {
+        const std::uint32_t dependency = dependencies_.index(link, next_[via]);
+        present_[source] = present_[via] & dependencies_.present(dependency);
+        refused_[source] = refused_[via] | dependencies_.refused(dependency);
+      }
+      if (graph_.host_ports[source] == 0 && !destination.is_host) {
+        continue;
+      }
+      const int layer =
+          present_[source] != 0 ? std::countr_zero(present_[source]) : first_that_takes(source);
+      if (layer < 0) {
+        return false;
+      }
+      routing_.sl[source][destination.lid.value()] = static_cast<std::uint8_t>(layer);
+      routing_.vl_count = std::max(routing_.vl_count, static_cast<std::uint8_t>(layer + 1));
+    }
+    return true;
+  }
+
+  int first_that_takes(std::uint32_t source) {
+    for (std::uint8_t layer = 0; layer < vls_; ++layer) {
+      if ((refused_[source] >> layer & 1) == 0 && takes(source, layer)) {
+        return layer;
+      }
+    }
+    return -1;
+  }
+
+  /// From the far end on, so that what was added before a refusal is part of other paths.
+  bool takes(std::uint32_t source, std::uint8_t layer) {
+    way_.clear();
+    for (std::uint32_t link = next_[source]; link != kFar; link = next_[graph_.links[link].to]) {
+      way_.push_back(link);
+    }
+    for (std::size_t i = way_.size(); i-- > 1;) {
+      if (!dependencies_.add(way_[i - 1], way_[i], layer)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /// All switches that reach the destination, each behind the next one on its way.
+  void sort_by_depth(const RoutingDestination& destination) {
+    next_.resize(graph_.size());
+    depth_.assign(graph_.size(), kFar);
+    depth_[destination.at] = 0;
+    for (std::uint32_t i = 0; i < graph_.size(); ++i) {
+      const PortNumber port = routing_.forwarding[i][destination.lid.value()];
+      next_[i] = i == destination.at ? kFar : link_of_port_[i * kPorts + port.value()];
+    }
+    for (std::uint32_t start = 0; start < graph_.size(); ++start) {
+      way_.clear();
+      std::uint32_t at = start;
+      for (; depth_[at] == kFar && next_[at] != kFar; at = graph_.links[next_[at]].to) {
+        way_.push_back(at);
+      }
+      for (std::uint32_t depth = depth_[at]; depth != kFar && !way_.empty(); way_.pop_back()) {
+        depth_[way_.back()] = ++depth;
+      }
+    }
+    first_at_depth_.assign(graph_.size() + 2, 0);
+    std::uint32_t reached = 0;
+    for (const std::uint32_t depth : depth_) {
+      if (depth != kFar) {
+        ++first_at_depth_[depth + 1];
+        ++reached;
+      }
+    }
+    std::partial_sum(first_at_depth_.begin(), first_at_depth_.end(), first_at_depth_.begin());
+    order_.resize(reached);
+    for (std::uint32_t i = 0; i < graph_.size(); ++i) {
+      if (depth_[i] != kFar) {
+        order_[first_at_depth_[depth_[i]]++] = i;
+      }
+    }
+  }
+
+  const RoutingGraph& graph_;
+  std::uint8_t vls_;
+  Routing& routing_;
+  Dependencies dependencies_;
+  std::vector<std::uint32_t> link_of_port_;  // by position and port
+  std::vector<std::uint32_t> next_;          // by position: the link that is taken
+  std::vector<std::uint32_t> depth_;         // by position
+  std::vector<std::uint32_t> first_at_depth_;
+  std::vector<std::uint32_t> order_;
+  std::vector<std::uint32_t> way_;
+  std::vector<LayerMask> present_;  // by position
+  std::vector<LayerMask> refused_;  // by position
+};
+
+}  // namespace
+
+Result<void> assign_layers(const RoutingGraph& graph, std::uint8_t vls, Routing& routing) {
+  return Layers{graph, vls, routing}.assign();
+}
+
+}  // namespace weft::subnet

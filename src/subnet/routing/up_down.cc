@@ -1,0 +1,68 @@
+#include <functional>
+#include <numeric>
+#include <queue>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "subnet/routing/choice.h"
+#include "subnet/routing/ranked.h"
+#include "subnet/routing/routing.h"
+
+namespace weft::subnet {
+namespace {
+
+/// How far the level of a switch is from the highest: those that know no host are lowest.
+std::uint32_t depth(const RoutingGraph& graph, std::uint32_t position) {
+  return graph.level[position] == kFar ? kFar : kFar - 1 - graph.level[position];
+}
+
+/// The order of route_up_down(): grown from one switch, always by the highest of the neighbours.
+std::vector<std::uint32_t> connected_order(const RoutingGraph& graph) {
+  // Depth, hops from the first switch, position: the least comes next.
+  using Next = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
+  std::vector<std::uint32_t> rank(graph.size(), kFar);
+  std::vector<std::uint32_t> hops(graph.size(), kFar);
+  std::vector<std::uint32_t> roots(graph.size());
+  std::iota(roots.begin(), roots.end(), 0U);
+  std::ranges::sort(roots, {}, [&](std::uint32_t i) { return std::pair{depth(graph, i), i}; });
+  std::uint32_t last = 0;
+  for (const std::uint32_t root : roots) {  // one of each connected part
+    if (rank[root] != kFar) {
+      continue;
+    }
+    std::priority_queue<Next, std::vector<Next>, std::greater<>> frontier;
+    hops[root] = 0;
+    frontier.emplace(depth(graph, root), 0, root);
+    while (!frontier.empty()) {
+      const std::uint32_t position = std::get<2>(frontier.top());
+      frontier.pop();
+      rank[position] = last++;
+      for (const RoutingLink& link : graph.links_of(position)) {
+        if (hops[link.to] == kFar) {
+          hops[link.to] = hops[position] + 1;
+          frontier.emplace(depth(graph, link.to), hops[link.to], link.to);
+        }
+      }
+    }
+  }
+  return rank;
+}
+
+}  // namespace
+
+Routing route_up_down(const RoutingGraph& graph) {
+  Routing routing = start_routing(graph, RoutingEngine::UpDown);
+  LeastLoaded chooser{graph};
+  RankedPaths paths{graph, connected_order(graph)};
+  for (std::uint32_t to = 0; to < graph.size(); ++to) {
+    paths.for_destination(to, [&](std::uint32_t from, std::span<const std::uint32_t> candidates) {
+      if (!candidates.empty()) {
+        choose_links(graph, candidates, from, to, chooser, routing);
+      }
+    });
+  }
+  return routing;
+}
+
+}  // namespace weft::subnet

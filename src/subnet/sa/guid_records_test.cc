@@ -1,0 +1,101 @@
+// Alias GUIDs as ports ask for them (IBTA vol 1 §15.2.5.18).
+
+#include <gtest/gtest.h>
+
+#include "subnet/testing/sa_lab.h"
+#include "wire/mad/sa_table_records.h"
+
+namespace weft::subnet {
+namespace {
+
+using wire::kComponent;
+using Record = wire::GuidInfoRecord;
+using wire::SaAttribute;
+using wire::SaStatus;
+
+constexpr auto kBlock = kComponent<Record, "LID"> | kComponent<Record, "BlockNum">;
+constexpr auto guid_bit(unsigned index) { return kComponent<Record, "GUID"> << index; }
+
+class SaGuids : public ::testing::Test {
+ protected:
+  [[nodiscard]] static Record wanted(unsigned index, Guid guid, std::uint8_t block = 0) {
+    Record record{.lid = SaLab::kH3, .block = block};
+    record.guid_info.guids[index] = guid;
+    return record;
+  }
+  [[nodiscard]] Told set(Lid from, const Record& record, std::uint64_t mask,
+                         std::uint64_t sm_key = 0) {
+    return lab.set(from, SaAttribute::GuidInfoRecord, record, mask, sm_key);
+  }
+  [[nodiscard]] Guid alias(std::size_t index) const {
+    return lab.control.model.port(lab.h3).guids[index];
+  }
+  SaLab lab;
+};
+
+TEST_F(SaGuids, AreGivenAsAsked) {
+  const Told told = set(SaLab::kH3, wanted(1, Guid{0xA1}, 1), kBlock | guid_bit(1));
+  ASSERT_EQ(told.status, 0);
+  EXPECT_EQ(told.record<Record>().guid_info.guids[1], Guid{0xA1});
+  EXPECT_EQ(alias(9), Guid{0xA1});
+}
+
+TEST_F(SaGuids, AreChosenBySaWhenNoneIsNamed) {
+  const auto record =
+      set(SaLab::kH3, wanted(0, {}), kBlock | guid_bit(1) | guid_bit(2)).record<Record>();
+  EXPECT_NE(record.guid_info.guids[1], Guid{});
+  EXPECT_NE(record.guid_info.guids[2], Guid{});
+  EXPECT_NE(record.guid_info.guids[1], record.guid_info.guids[2]);
+  EXPECT_EQ(alias(1), record.guid_info.guids[1]);
+  EXPECT_EQ(record.guid_info.guids[0], Guid{kPortGuid + 3}) << "not asked for: as it is";
+}
+
+TEST_F(SaGuids, ThatOthersHaveAreDeclined) {
+  const Told told = set(SaLab::kH3, wanted(1, Guid{kPortGuid + 2}), kBlock | guid_bit(1));
+  EXPECT_EQ(told.status, 0);
+  EXPECT_EQ(told.record<Record>().guid_info.guids[1], Guid{});
+  EXPECT_EQ(alias(1), Guid{});
+  Record twice = wanted(1, Guid{0xA1});
+  twice.guid_info.guids[2] = Guid{0xA1};
+  const auto once =
+      set(SaLab::kH3, twice, kBlock | guid_bit(1) | guid_bit(2)).record<Record>().guid_info;
+  EXPECT_EQ(once.guids[1], Guid{0xA1});
+  EXPECT_EQ(once.guids[2], Guid{});
+}
+
+TEST_F(SaGuids, AreDeleted) {
+  ASSERT_EQ(set(SaLab::kH3, wanted(1, Guid{0xA1}), kBlock | guid_bit(1)).status, 0);
+  const Told told =
+      lab.remove(SaLab::kH3, SaAttribute::GuidInfoRecord, wanted(1, {}), kBlock | guid_bit(1));
+  EXPECT_EQ(told.status, 0);
+  EXPECT_EQ(alias(1), Guid{});
+}
+
+TEST_F(SaGuids, ArePortsOwnBusiness) {
+  EXPECT_EQ(set(SaLab::kH2, wanted(1, Guid{0xA1}), kBlock | guid_bit(1)).status,
+            code(SaStatus::RequestDenied));
+  EXPECT_EQ(set(SaLab::kH4, wanted(1, Guid{0xA1}), kBlock | guid_bit(1)).status,
+            code(SaStatus::NoRecords));
+  EXPECT_EQ(set(SaLab::kH2, wanted(1, Guid{0xA1}), kBlock | guid_bit(1), 1).status, 0);
+}
+
+TEST_F(SaGuids, AreWithinTheTableAndNeverTheFirst) {
+  EXPECT_EQ(set(SaLab::kH3, wanted(0, Guid{0xA1}), kBlock | guid_bit(0)).status,
+            code(SaStatus::RequestInvalid));
+  EXPECT_EQ(set(SaLab::kH3, wanted(1, Guid{0xA1}, 2), kBlock | guid_bit(1)).status,
+            code(SaStatus::RequestInvalid));
+  EXPECT_EQ(set(SaLab::kH3, wanted(1, Guid{0xA1}), guid_bit(1)).status,
+            code(SaStatus::RequestInsufficientComponents));
+  Record nobody = wanted(1, Guid{0xA1});
+  nobody.lid = Lid{99};
+  EXPECT_EQ(set(SaLab::kH3, nobody, kBlock | guid_bit(1)).status, code(SaStatus::NoRecords));
+}
+
+TEST_F(SaGuids, ThatThePortDoesNotTakeAreNoResources) {
+  lab.control.refuses_guids = true;
+  EXPECT_EQ(set(SaLab::kH3, wanted(1, Guid{0xA1}), kBlock | guid_bit(1)).status,
+            code(SaStatus::NoResources));
+}
+
+}  // namespace
+}  // namespace weft::subnet

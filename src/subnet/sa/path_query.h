@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "subnet/sa/path_records.h"
+#include "subnet/sa/query.h"
+#include "wire/mad/multi_path_record.h"
+#include "wire/mad/path_record.h"
+
+/// How the queries for paths are read; for sa_path_records.cc and sa_trace_records.cc.
+namespace weft::subnet {
+
+/// How a query names an end: by GID, by LID, by both or by neither.
+struct EndName {
+  std::optional<Gid> gid{};
+  std::optional<Lid> lid{};
+};
+
+[[nodiscard]] EndName source_name(const SaQuery& query, const wire::PathRecord& wanted);
+[[nodiscard]] EndName destination_name(const SaQuery& query, const wire::PathRecord& wanted);
+
+/// The ports that a name means and that the requester sees: one, none, or all. Refuses GIDs that no
+/// port can have, and a GID and a LID of different ports.
+[[nodiscard]] std::vector<PathEnd> find_ends(const SaQuery& query, const EndName& name,
+                                             SaAnswer& answer);
+
+/// A wish and what is repeated in every path.
+struct PathRequest {
+  PathWish wish{};
+  std::uint64_t service_id{};
+  std::uint32_t flow_label{};
+  std::uint8_t tclass{};
+  std::uint16_t qos_class{};
+  bool is_single{};  ///< the first path is the answer
+};
+
+/// A selector counts with the value beside it; "the best" needs none.
+template <wire::WireType T, wire::Name kSelector, wire::Name kValue>
+[[nodiscard]] Wanted wanted_of(const SaQuery& query, wire::Selector selector, std::uint8_t value) {
+  return query.has<T, kSelector>() && query.has<T, kValue>() ? Wanted{selector, value} : Wanted{};
+}
+
+template <wire::WireType T>
+[[nodiscard]] PathWish wish_of(const SaQuery& query, const T& wanted) {
+  constexpr unsigned kMostPaths = 127;  // NumbPath has 7 bits
+  PathWish wish{
+      .mtu = wanted_of<T, "MtuSelector", "Mtu">(query, wanted.mtu_selector, wanted.mtu),
+      .rate = wanted_of<T, "RateSelector", "Rate">(query, wanted.rate_selector, wanted.rate),
+      .life_time = wanted_of<T, "PacketLifeTimeSelector", "PacketLifeTime">(
+          query, wanted.packet_life_time_selector, wanted.packet_life_time),
+      .is_reversible = query.has<T, "Reversible">() && wanted.reversible};
+  if (query.has<T, "P_Key">()) {
+    wish.pkey = wanted.pkey;
+  }
+  if (query.has<T, "SL">()) {
+    wish.sl = wanted.sl;
+  }
+  const bool is_single = query.method() == wire::MadMethod::Get;
+  wish.path_count = is_single                    ? 1
+                    : query.has<T, "NumbPath">() ? std::max<unsigned>(wanted.path_count, 1)
+                                                 : kMostPaths;
+  return wish;
+}
+
+template <wire::WireType T>
+[[nodiscard]] PathRequest request_of(const SaQuery& query, const T& wanted) {
+  return {.wish = wish_of<T>(query, wanted),
+          .service_id = query.has<T, "ServiceID56LSB">() ? wanted.service_id() : 0,
+          .flow_label = query.has<T, "FlowLabel">() ? wanted.flow_label : 0,
+          .tclass = query.has<T, "TClass">() ? wanted.tclass : std::uint8_t{},
+          .qos_class = query.has<T, "QoSClass">() ? wanted.qos_class : std::uint16_t{},
+          .is_single = query.method() == wire::MadMethod::Get};
+}
+
+/// MTU and rate are codes that mean something.
+template <wire::WireType T>
+[[nodiscard]] bool values_are_valid(const SaQuery& query, const T& wanted) {
+  const Wanted mtu = wanted_of<T, "MtuSelector", "Mtu">(query, wanted.mtu_selector, wanted.mtu);
+  const Wanted rate =
+      wanted_of<T, "RateSelector", "Rate">(query, wanted.rate_selector, wanted.rate);
+  return (mtu.selector == wire::Selector::Best || is_mtu(mtu.value)) &&
+         (rate.selector == wire::Selector::Best || is_rate(rate.value)) &&
+         (!query.has<T, "P_Key">() || wanted.pkey.is_valid());
+}
+
+/// Adds the paths between two ends; between all of both lists.
+void add_paths(const SaQuery& query, const PathEnd& source, const PathEnd& destination,
+               const PathRequest& request, SaAnswer& answer);
+void add_paths_between(const SaQuery& query, std::span<const PathEnd> sources,
+                       std::span<const PathEnd> destinations, const PathRequest& request,
+                       SaAnswer& answer);
+
+}  // namespace weft::subnet

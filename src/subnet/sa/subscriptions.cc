@@ -1,0 +1,90 @@
+#include "subnet/sa/subscriptions.h"
+
+#include <algorithm>
+
+namespace weft::subnet {
+namespace {
+
+constexpr std::uint16_t kAny16 = 0xFFFF;
+constexpr std::uint32_t kAnyProducer = 0xFF'FFFF;
+
+/// Two subscriptions for the same: what unsubscribing has to repeat (§13.4.8.3). Whether it
+/// subscribes, and how fast it answers, is not part of it.
+[[nodiscard]] bool ask_for_the_same(const wire::InformInfo& a, const wire::InformInfo& b) {
+  return a.gid == b.gid && a.lid_range_begin == b.lid_range_begin &&
+         a.lid_range_end == b.lid_range_end && a.is_generic == b.is_generic && a.type == b.type &&
+         a.trap_number == b.trap_number && a.producer_type == b.producer_type;
+}
+
+}  // namespace
+
+bool wants(const wire::InformInfo& info, const wire::SaNotice& notice) {
+  const wire::Notice& what = notice.notice;
+  if ((info.is_generic != 0) != what.is_generic ||
+      (info.type != kAny16 && info.type != static_cast<std::uint16_t>(what.type)) ||
+      (info.trap_number != kAny16 && info.trap_number != what.trap_number) ||
+      (info.producer_type != kAnyProducer && info.producer_type != what.producer_type)) {
+    return false;
+  }
+  if (!info.gid.is_zero()) {  // then the range of LIDs says nothing
+    return info.gid == notice.issuer_gid;
+  }
+  const Lid last = std::max(info.lid_range_begin, info.lid_range_end);  // 0: a single LID
+  return info.lid_range_begin == kPermissiveLid ||
+         (what.issuer_lid >= info.lid_range_begin && what.issuer_lid <= last);
+}
+
+const Subscription* Subscriptions::find(SubscriptionId id) const {
+  const auto found = all_.find(id);
+  return found == all_.end() ? nullptr : &found->second;
+}
+
+std::optional<SubscriptionId> Subscriptions::find(const Subscription& like) const {
+  const auto [begin, end] = of_port_.equal_range(like.port);
+  for (auto each = begin; each != end; ++each) {
+    const Subscription& subscription = all_.at(each->second);
+    if (subscription.report_to.qp == like.report_to.qp &&
+        ask_for_the_same(subscription.wanted, like.wanted)) {
+      return each->second;
+    }
+  }
+  return std::nullopt;
+}
+
+std::size_t Subscriptions::count_of(Guid port) const { return of_port_.count(port); }
+
+bool Subscriptions::has_room_for(Guid port) const {
+  return all_.size() < limits_.subscriptions && count_of(port) < limits_.subscriptions_of_port;
+}
+
+SubscriptionId Subscriptions::add(const Subscription& subscription) {
+  const SubscriptionId id{++last_};
+  all_.emplace(id, subscription);
+  of_port_.emplace(subscription.port, id);
+  return id;
+}
+
+void Subscriptions::remove(SubscriptionId id) {
+  const auto found = all_.find(id);
+  if (found == all_.end()) {
+    return;
+  }
+  const auto [begin, end] = of_port_.equal_range(found->second.port);
+  for (auto each = begin; each != end; ++each) {
+    if (each->second == id) {
+      of_port_.erase(each);
+      break;
+    }
+  }
+  all_.erase(found);
+}
+
+void Subscriptions::remove_port(Guid port) {
+  const auto [begin, end] = of_port_.equal_range(port);
+  for (auto each = begin; each != end; ++each) {
+    all_.erase(each->second);
+  }
+  of_port_.erase(begin, end);
+}
+
+}  // namespace weft::subnet
