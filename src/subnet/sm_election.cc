@@ -201,13 +201,10 @@ void SubnetManager::apply(SmEvent event, Instant now) {
       poll_at_ = now + options_.polling_interval;
       break;
     case SmAction::TakeOverAndAck:
+    case SmAction::AckAndResweep:  // the other one wrote what we do not know of
       takes_over_ = true;
       client_->forget();
       work_ = Work::Idle;
-      acknowledge(now);
-      request_sweep(now);
-      break;
-    case SmAction::AckAndResweep:
       acknowledge(now);
       request_sweep(now);
       break;

@@ -92,7 +92,7 @@ void answer_vl_arbitration_records(const SaQuery& query, SaAnswer& answer) {
     const Lid lid = query.subnet().port(id).info.lid;
     const bool is_switch = query.subnet().node(id.node).is_switch();
     for_each_port(query.subnet(), id, [&](const SubnetPort& port) {
-      if (port.vl_arbitration.empty()) {
+      if (port.vl_arbitration.empty() && !(is_switch && port.number == PortNumber{})) {
         return;
       }
       // All four blocks: where a port has fewer entries, the rest has no weight (§14.2.5.9).

@@ -48,7 +48,7 @@ TEST(SaVlArbitrationRecords, CountBlocksFromOne) {
   EXPECT_EQ(record.record<Record>().table.entries[0].weight, 9);
   EXPECT_EQ(
       lab.table<Record>(SaLab::kH3, SaAttribute::VlArbitrationTableRecord).records<Record>().size(),
-      4U);  // also what the port has no entries for
+      4U + 2 * 4U);  // also what the port has no entries for, and ports 0 of switches
 }
 
 /// §15.2.5.4: port numbers name those of switches; `osmtest -f q` asks HCAs for port 0.
