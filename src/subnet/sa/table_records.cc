@@ -62,6 +62,15 @@ void for_each_port(const Subnet& subnet, PortId id, Visit&& visit) {
   }
 }
 
+/// Port 0 of a switch: each SL on the VL of its number, since nothing maps what ends there.
+[[nodiscard]] wire::SlToVlMappingTable own_lanes() {
+  wire::SlToVlMappingTable table;
+  for (std::uint8_t sl = 0; sl < table.vls.size(); ++sl) {
+    table.vls[sl] = VirtualLane{sl};
+  }
+  return table;
+}
+
 }  // namespace
 
 void answer_sl_to_vl_records(const SaQuery& query, SaAnswer& answer) {
@@ -73,6 +82,9 @@ void answer_sl_to_vl_records(const SaQuery& query, SaAnswer& answer) {
     const Lid lid = query.subnet().port(id).info.lid;
     const bool is_switch = query.subnet().node(id.node).is_switch();
     for_each_port(query.subnet(), id, [&](const SubnetPort& port) {
+      if (port.sl_to_vl.empty() && is_switch && port.number == PortNumber{}) {
+        blocks.add({.lid = lid, .table = own_lanes()});  // `osmtest -f q` asks for it
+      }
       for (std::size_t i = 0; i < port.sl_to_vl.size(); ++i) {
         blocks.add({.lid = lid,
                     .input_port = PortNumber{static_cast<std::uint8_t>(is_switch ? i : 0)},

@@ -22,7 +22,7 @@ TEST(SaSlToVlRecords, AreByInputAndOutputPort) {
   using Record = wire::SlToVlMappingTableRecord;
   const auto all =
       lab.table<Record>(SaLab::kH3, SaAttribute::SlToVlMappingTableRecord).records<Record>();
-  ASSERT_EQ(all.size(), 6U);
+  ASSERT_EQ(all.size(), 6U + 2U);  // with ports 0 of the switches
   EXPECT_EQ(all[0].lid, SaLab::kH2);
   EXPECT_EQ(all[0].input_port, PortNumber{0});
   EXPECT_EQ(all[0].table.vls[3], VirtualLane{2});
