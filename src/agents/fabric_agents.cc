@@ -38,28 +38,71 @@ FabricAgents::FabricAgents(fabric::TablesBuilder& tables, CounterSource& counter
                     std::ranges::find(nodes, fabric::NodeKind::Switch, &fabric::NodeRecord::kind)));
   switches_.resize(nodes.size() - first_switch_);
   for (std::uint32_t i = 0; i < ports_.size(); ++i) {
-    const PortRecord& record = tables.port(PortIndex{i});
-    PortAgent& port = ports_[i];
-    if (!record.is_switch_port()) {
-      port.capabilities = kCapabilities | PortCapability::IsAutomaticMigrationSupported;
-    } else if (record.number == PortNumber{}) {
-      port.capabilities = kCapabilities;
-    }
-    if (!tables.gids(PortIndex{i}).empty()) {
-      port.gid_prefix = tables.gids(PortIndex{i}).front().prefix();
-    }
-    port.best = {.rate_mbps = record.rate_mbps,
-                 .width = record.active_width,
-                 .speed = record.active_speed,
-                 .extended = record.active_speed_extended};
-    if (record.peer == fabric::kNoPort) {
-      port.best = kUnlimitedLink;
-    }
-    port.width_enabled = supported_widths(port.best);
-    port.speed_enabled = supported_speeds(port.best);
-    port.extended_enabled = supported_extended_speeds(port.best);
+    set_up_port(i);
   }
   power_on();
+}
+
+void FabricAgents::set_up_port(std::uint32_t index) {
+  const PortRecord& record = tables_.port(PortIndex{index});
+  PortAgent& port = ports_[index];
+  if (!record.is_switch_port()) {
+    port.capabilities = kCapabilities | PortCapability::IsAutomaticMigrationSupported;
+  } else if (record.number == PortNumber{}) {
+    port.capabilities = kCapabilities;
+  }
+  if (!tables_.gids(PortIndex{index}).empty()) {
+    port.gid_prefix = tables_.gids(PortIndex{index}).front().prefix();
+  }
+  set_cable(index);
+  port.width_enabled = supported_widths(port.best);
+  port.speed_enabled = supported_speeds(port.best);
+  port.extended_enabled = supported_extended_speeds(port.best);
+}
+
+/// What the port's cable carries.
+void FabricAgents::set_cable(std::uint32_t index) {
+  const PortRecord& record = tables_.port(PortIndex{index});
+  ports_[index].best = record.peer == fabric::kNoPort
+                           ? kUnlimitedLink
+                           : fabric::LinkSpeed{.rate_mbps = record.rate_mbps,
+                                               .width = record.active_width,
+                                               .speed = record.active_speed,
+                                               .extended = record.active_speed_extended};
+}
+
+void FabricAgents::grow(Instant now) {
+  const auto before = static_cast<std::uint32_t>(ports_.size());
+  ports_.resize(tables_.ports().size());
+  switches_.resize(tables_.nodes().size() - first_switch_);
+  port_counters_.resize(ports_.size());
+  for (std::uint32_t i = before; i < ports_.size(); ++i) {
+    set_up_port(i);
+    const PortRecord& record = tables_.port(PortIndex{i});
+    if (record.is_switch_port() && record.number == PortNumber{}) {
+      ports_[i].physical = wire::PhysicalState::LinkUp;
+      tables_.set_state(PortIndex{i}, fabric::PortState::Active);
+    }
+  }
+  for (std::uint32_t i = before; i < ports_.size(); ++i) {
+    if (const PortIndex peer = tables_.port(PortIndex{i}).peer; peer != fabric::kNoPort) {
+      set_cable(peer.value());
+      agent(peer).flags = agent(peer).flags.without(PortAgentFlag::Unplugged);
+      train(PortIndex{i}, now);
+    }
+  }
+  tables_changed_ = true;
+}
+
+void FabricAgents::power_off(fabric::NodeIndex node, Instant now) {
+  const fabric::NodeRecord& record = tables_.node(node);
+  for (std::uint32_t i = 0; i < record.port_count; ++i) {
+    take_down(PortIndex{record.first_port.value() + i}, now);
+  }
+  for (std::uint32_t i = 0; i < record.port_count; ++i) {
+    traps_.forget(PortIndex{record.first_port.value() + i});
+  }
+  tables_changed_ = true;
 }
 
 Outcome FabricAgents::handle(PortIndex at, mad::InterfaceKind kind, mad::MadBytes& mad,

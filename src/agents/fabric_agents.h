@@ -97,6 +97,10 @@ class FabricAgents {
   }
 
   // --- what happens to the hardware, besides management
+  /// Nodes were added to the tables: they are powered on, and their links train.
+  void grow(Instant now);
+  /// Before a node is removed from the tables: its links go down, it says nothing more.
+  void power_off(fabric::NodeIndex node, Instant now);
   /// Pulls the cable of `port` or puts it back (both ends).
   void set_plugged(fabric::PortIndex port, bool is_plugged, Instant now);
   /// Sets a port as a Set(PortInfo) would, with the same checks, said in words.
@@ -205,6 +209,8 @@ class FabricAgents {
   [[nodiscard]] QosTables& qos_of(fabric::PortIndex port);
 
   // link_training.cc
+  void set_up_port(std::uint32_t index);
+  void set_cable(std::uint32_t index);
   void power_on();
   void take_down(fabric::PortIndex port, Instant now);
   void train(fabric::PortIndex port, Instant now);

@@ -33,6 +33,11 @@ ManagementNetwork::ManagementNetwork(fabric::TablesBuilder& tables, FabricAgents
       cables_(tables, cables),
       next_psn_(tables.ports().size()) {}
 
+void ManagementNetwork::grow() {
+  queued_of_.resize(tables_.ports().size());
+  next_psn_.resize(tables_.ports().size());
+}
+
 void ManagementNetwork::send(PortIndex from, InterfaceKind kind, const mad::MadPacket& packet) {
   assert(agents_.management_port(from) == from);
   if (queued() >= kQueued || queued_of_[from.value()] >= kQueuedOfPort) {

@@ -63,6 +63,9 @@ class ManagementNetwork {
   /// Sees the MADs that cross ports with a capture; must outlive the network.
   void set_tap(MadTap* tap) { cables_.set_tap(tap); }
 
+  /// The tables have more ports.
+  void grow();
+
   /// From QP0 or QP1 of `from`: an HCA's port or port 0 of a switch.
   void send(fabric::PortIndex from, mad::InterfaceKind kind, const mad::MadPacket& packet);
 

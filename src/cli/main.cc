@@ -22,6 +22,7 @@ int main(int count, char** arguments) {
   weft::cli::add_fault(app, outcome);
   weft::cli::add_link(app, outcome);
   weft::cli::add_port(app, outcome);
+  weft::cli::add_node(app, outcome);
   weft::cli::add_capture(app, outcome);
   weft::cli::add_decode(app, outcome);
   try {

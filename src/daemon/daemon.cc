@@ -92,7 +92,8 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
     return std::unexpected(listener.error());
   }
   auto clocks = host::create_shared_memory(
-      "weft-clocks", fabric::DepartureClocks::bytes_needed((*fabric)->builder().ports().size()));
+      "weft-clocks", fabric::DepartureClocks::bytes_needed((*fabric)->builder().ports().size() +
+                                                           node::Fabric::kSparePorts));
   if (!clocks) {
     return std::unexpected(clocks.error());
   }
@@ -305,6 +306,8 @@ void Daemon::Impl::handle(Client& client, host::Received received) {
     clear_faults(client, *faults);
   } else if (const auto* change = std::get_if<uabi::ChangePort>(&message); change && !is_program) {
     change_port(client, *change);
+  } else if (const auto* node = std::get_if<uabi::ChangeNode>(&message); node && !is_program) {
+    change_node(client, *node);
   } else if (std::holds_alternative<uabi::Down>(message) && !is_program) {
     client.send(uabi::Text{.is_last = true, .text = "down"});
     stop();

@@ -114,6 +114,8 @@ class Daemon::Impl {
   void add_fault(Client& client, const uabi::AddFault& request);
   void clear_faults(Client& client, const uabi::ClearFaults& request);
   void change_port(Client& client, const uabi::ChangePort& request);
+  void change_node(Client& client, const uabi::ChangeNode& request);
+  void drop_programs_of_removed_hosts();
   [[nodiscard]] std::vector<fabric::OwnedCounterPage> counter_pages() const;
   [[nodiscard]] Result<std::uint32_t> begin_fault(const fabric::FaultDescription& fault);
   void wait_for_end_of_faults();

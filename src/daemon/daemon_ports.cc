@@ -1,9 +1,10 @@
-// Ports and cables that people change while the fabric runs: `weft link` and `weft port`.
+// Ports, cables and nodes that people change while the fabric runs: `weft link`, `port`, `node`.
 
 #include <fmt/format.h>
 
 #include "daemon/daemon_impl.h"
 #include "host/clock.h"
+#include "node/node_change.h"
 #include "node/port_change.h"
 
 namespace weft::daemon {
@@ -43,6 +44,46 @@ void Daemon::Impl::change_port(Client& client, const uabi::ChangePort& request) 
     answer(client, "");
   } else {
     client.refuse(refusal);
+  }
+}
+
+void Daemon::Impl::change_node(Client& client, const uabi::ChangeNode& request) {
+  client.spend(kChangeCost);
+  if (request.version != uabi::kVersion) {
+    client.refuse(fmt::format("this weft speaks version {} of the control protocol, the daemon {}",
+                              request.version, uabi::kVersion));
+    return;
+  }
+  const auto change = node::read_node_change(request.change);
+  const auto changed = change ? fabric_->change_node(*change, host::now())
+                              : Result<void>{std::unexpected(change.error())};
+  if (!changed) {
+    client.refuse(changed.error().reason);
+    return;
+  }
+  log_.write(fmt::format("node: {}", request.change));
+  publish();
+  run_management();  // traps
+  drop_programs_of_removed_hosts();
+  answer(client, "");
+}
+
+/// They have heard that their ports are down; without the daemon, their devices are gone.
+void Daemon::Impl::drop_programs_of_removed_hosts() {
+  const fabric::TablesBuilder& tables = fabric_->builder();
+  std::vector<Client*> dropped;
+  for (const auto& [process, program] : programs_) {
+    if (tables.node(process.host).is_removed()) {
+      dropped.push_back(program);
+    }
+  }
+  for (const auto& [client, channel] : open_ports_) {
+    if (tables.node(tables.port(channel->file().port()).node).is_removed()) {
+      dropped.push_back(client);
+    }
+  }
+  for (Client* const client : dropped) {
+    client->refuse("the node was removed from the fabric");
   }
 }
 

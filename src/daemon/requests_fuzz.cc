@@ -16,6 +16,7 @@
 #include "daemon/request_budget.h"
 #include "daemon/umad/channel.h"
 #include "node/fabric.h"
+#include "node/node_change.h"
 #include "node/port_change.h"
 #include "node/testing/settle.h"
 #include "uabi/messages.h"
@@ -32,11 +33,16 @@ void require(bool holds) {
 }
 
 bool has_changed_ports = false;  // by this input
+bool has_changed_nodes = false;
 
-node::Fabric& fabric() {
-  static const auto fabric = *node::Fabric::create(*fabric::generate("star:3"), Instant{});
-  return *fabric;
+[[nodiscard]] std::unique_ptr<node::Fabric> make_fabric() {
+  return *node::Fabric::create(*fabric::generate("star:3"), Instant{});
 }
+std::unique_ptr<node::Fabric>& fabric_place() {
+  static std::unique_ptr<node::Fabric> place = make_fabric();
+  return place;
+}
+node::Fabric& fabric() { return *fabric_place(); }
 
 struct Program {
   std::optional<node::ProcessId> process;
@@ -201,6 +207,20 @@ class Desk {
     require(fabric::TablesView::open(image).has_value());
     has_changed_ports = true;
   }
+  void apply(Program& program, const uabi::ChangeNode& request) {
+    const auto change = node::read_node_change(request.change);
+    require(change || !change.error().reason.empty());
+    if (!change || program.process) {
+      return;
+    }
+    if (const auto changed = fabric().change_node(*change, now_); !changed) {
+      require(!changed.error().reason.empty());
+      return;
+    }
+    const std::vector<std::byte> image = fabric().next_tables();
+    require(fabric::TablesView::open(image).has_value());
+    has_changed_nodes = true;
+  }
   void apply(Program& program, const auto&) {
     static_cast<void>(offences_.add(program.name, "messages that it may not send"));
     leave(program);
@@ -212,7 +232,11 @@ class Desk {
 };
 
 /// As the next input finds them.
-void repair_ports() {
+void repair_fabric() {
+  if (std::exchange(has_changed_nodes, false)) {
+    fabric_place() = make_fabric();
+    has_changed_ports = false;
+  }
   if (!std::exchange(has_changed_ports, false)) {
     return;
   }
@@ -246,7 +270,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   weft::daemon::require(weft::daemon::fabric().groups().empty());
   weft::daemon::fabric().faults().remove_all(desk.now());
-  weft::daemon::repair_ports();
+  weft::daemon::repair_fabric();
   weft::node::testing::settle(weft::daemon::fabric(), desk.now());
   desk.pass_time(weft::Duration::seconds(2));
   for (const auto& port : weft::daemon::fabric().builder().ports()) {

@@ -68,6 +68,9 @@ std::string status_json(std::string_view fabric, std::string_view log,
       {"offences",   json::array()    }
   };
   for (std::uint32_t i = 0; i < view.ports().size(); ++i) {
+    if (view.node(view.ports()[i].node).is_removed()) {
+      continue;
+    }
     json entry = port_json(view, fabric::PortIndex{i});
     if (counters != nullptr) {
       entry["counters"] = counters_json(counters->ports.at(i));
@@ -108,8 +111,10 @@ std::string faults_json(const fabric::TablesView& view, std::span<const node::Fa
     json links = json::array();
     for (const fabric::PortIndex egress : rule.egresses) {
       links.push_back({
-          {"from", fabric::port_name(view, egress)                },
-          {"to",   fabric::port_name(view, view.port(egress).peer)}
+          {"from", fabric::port_name(view,                     egress)                },
+          {"to",   view.port(egress).peer == fabric::kNoPort
+                     ? std::string{}
+                     : fabric::port_name(view, view.port(egress).peer)}
       });
     }
     list.push_back({

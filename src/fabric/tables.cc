@@ -255,7 +255,7 @@ std::span<const PortRecord> TablesView::ports_of(const HcaRecord& hca) const {
 
 std::optional<NodeIndex> TablesView::find_node(std::string_view wanted) const {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (name(nodes_[i]) == wanted) {
+    if (!nodes_[i].is_removed() && name(nodes_[i]) == wanted) {
       return NodeIndex{static_cast<std::uint32_t>(i)};
     }
   }

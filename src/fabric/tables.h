@@ -102,10 +102,12 @@ struct NodeRecord {
   HcaIndex first_hca;
   std::uint32_t hca_count{};
   NodeKind kind{NodeKind::Host};
-  std::array<std::uint8_t, 7> reserved{};
+  std::uint8_t removed{};  // not 0: its place is kept, so that indices stay; no cables, no LIDs
+  std::array<std::uint8_t, 6> reserved{};
 
   /// Bytes of one multicast port mask: bit n of the mask is port n.
   [[nodiscard]] std::uint32_t mask_bytes() const { return (port_count + 7) / 8; }
+  [[nodiscard]] bool is_removed() const { return removed != 0; }
 };
 
 struct HcaRecord {
@@ -229,6 +231,14 @@ class TablesBuilder {
   /// `topology` must be valid (fabric::validate). Every port starts Down, without LID and route.
   explicit TablesBuilder(const Topology& topology);
 
+  /// `topology` has more hosts and switches than so far, each behind those that were there; they
+  /// come behind all nodes, so that indices stay. `links` are new, between free ports.
+  void grow(const Topology& topology, std::span<const LinkDescription> links);
+  /// Takes the node's cables, LIDs and routes; its index is not used again.
+  void remove_node(NodeIndex node);
+  /// Of nodes that are not removed.
+  [[nodiscard]] std::optional<NodeIndex> find_node(std::string_view name) const;
+
   [[nodiscard]] std::span<const NodeRecord> nodes() const { return nodes_; }
   [[nodiscard]] std::span<const HcaRecord> hcas() const { return hcas_; }
   [[nodiscard]] std::span<const PortRecord> ports() const { return ports_; }
@@ -298,7 +308,8 @@ class TablesBuilder {
   PortRecord& mutable_port(PortIndex index) { return ports_.at(index.value()); }
 
   std::uint64_t subnet_prefix_;
-  std::uint32_t host_count_{};
+  std::vector<NodeIndex> hosts_;     // by position in the topology
+  std::vector<NodeIndex> switches_;  // likewise
   std::vector<NodeRecord> nodes_;
   std::vector<HcaRecord> hcas_;
   std::vector<PortRecord> ports_;

@@ -147,23 +147,52 @@ std::vector<std::uint8_t> pool_tables(std::span<NodeRecord> nodes,
 
 }  // namespace
 
-TablesBuilder::TablesBuilder(const Topology& topology)
-    : subnet_prefix_(topology.subnet_prefix),
-      host_count_(static_cast<std::uint32_t>(topology.hosts.size())) {
+TablesBuilder::TablesBuilder(const Topology& topology) : subnet_prefix_(topology.subnet_prefix) {
   assert(validate(topology));
   nodes_.reserve(topology.hosts.size() + topology.switches.size());
-  for (std::uint32_t host = 0; host < topology.hosts.size(); ++host) {
-    add_host(topology, host);
+  grow(topology, topology.links);
+}
+
+void TablesBuilder::grow(const Topology& topology, std::span<const LinkDescription> links) {
+  while (hosts_.size() < topology.hosts.size()) {
+    add_host(topology, static_cast<std::uint32_t>(hosts_.size()));
   }
-  for (std::uint32_t node = 0; node < topology.switches.size(); ++node) {
-    add_switch(topology, node);
+  while (switches_.size() < topology.switches.size()) {
+    add_switch(topology, static_cast<std::uint32_t>(switches_.size()));
   }
   forwarding_.resize(nodes_.size());
   multicast_.resize(nodes_.size());
   forwarding_top_.resize(nodes_.size(), kNoIndex);
-  for (const LinkDescription& link : topology.links) {
+  for (const LinkDescription& link : links) {
     add_link(link);
   }
+}
+
+void TablesBuilder::remove_node(NodeIndex index) {
+  NodeRecord& node = nodes_.at(index.value());
+  for (std::uint32_t i = 0; i < node.port_count; ++i) {
+    PortRecord& port = ports_.at(node.first_port.value() + i);
+    if (port.peer != kNoPort) {
+      PortRecord& peer = mutable_port(port.peer);
+      peer.peer = kNoPort;
+      peer.state = PortState::Down;
+    }
+    port.peer = kNoPort;
+    port.state = PortState::Down;
+    port.lid = Lid{};
+  }
+  forwarding_.at(index.value()).clear();
+  multicast_.at(index.value()).clear();
+  node.removed = 1;
+}
+
+std::optional<NodeIndex> TablesBuilder::find_node(std::string_view wanted) const {
+  const auto found = std::ranges::find_if(
+      nodes_, [&](const NodeRecord& node) { return !node.is_removed() && name(node) == wanted; });
+  return found == nodes_.end()
+             ? std::nullopt
+             : std::optional{
+                   NodeIndex{static_cast<std::uint32_t>(std::distance(nodes_.begin(), found))}};
 }
 
 std::uint32_t TablesBuilder::add_name(std::string_view name) {
@@ -213,11 +242,13 @@ void TablesBuilder::add_host(const Topology& topology, std::uint32_t position) {
     }
   }
   nodes_.push_back(node);
+  hosts_.push_back(node_index);
 }
 
 void TablesBuilder::add_switch(const Topology& topology, std::uint32_t position) {
   const SwitchDescription& description = topology.switches[position];
   const NodeIndex node_index{static_cast<std::uint32_t>(nodes_.size())};
+  switches_.push_back(node_index);
   NodeRecord& node = nodes_.emplace_back();
   node.kind = NodeKind::Switch;
   node.guid = guid_of(topology, {NodeKind::Switch, position, 0, PortNumber{0}});
@@ -251,11 +282,11 @@ void TablesBuilder::add_link(const LinkDescription& link) {
 
 PortIndex TablesBuilder::port_of(const EndPoint& end_point) const {
   if (end_point.kind == NodeKind::Switch) {
-    const NodeRecord& node = nodes_.at(host_count_ + end_point.node);
+    const NodeRecord& node = nodes_.at(switches_.at(end_point.node).value());
     assert(end_point.port.value() < node.port_count);
     return PortIndex{node.first_port.value() + end_point.port.value()};
   }
-  const NodeRecord& node = nodes_.at(end_point.node);
+  const NodeRecord& node = nodes_.at(hosts_.at(end_point.node).value());
   assert(end_point.hca < node.hca_count);
   const HcaRecord& hca = hcas_.at(node.first_hca.value() + end_point.hca);
   assert(end_point.port.value() >= 1 && end_point.port.value() <= hca.port_count);

@@ -279,6 +279,9 @@ void Process::Impl::handle(Received received) {
     handle_xrc_domain(*domain);
   } else if (const auto* word = std::get_if<uabi::XrcRelay>(&received.message)) {
     handle_xrc_word(*word);
+  } else if (const auto* refused = std::get_if<uabi::Refused>(&received.message)) {
+    const std::lock_guard guard{gone_lock};
+    dismissal = refused->reason;
   } else if (const auto* tap = std::get_if<uabi::OpenTap>(&received.message)) {
     handle_tap(*tap, received.descriptors[0]);
   } else if (const auto* untap = std::get_if<uabi::CloseTap>(&received.message)) {
@@ -454,7 +457,9 @@ void Process::Impl::tell_gone() {
   // Under the lock to its last letter: a program that ends meanwhile waits for it.
   const std::lock_guard guard{gone_lock};
   if (!std::exchange(gone_is_told, true)) {
-    events.fabric_gone(gone().reason);
+    events.fabric_gone(dismissal.empty() ? gone().reason
+                                         : fmt::format("fabric {} has sent this program away: {}",
+                                                       fabric, dismissal));
   }
 }
 

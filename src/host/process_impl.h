@@ -142,6 +142,7 @@ struct Process::Impl {
   std::atomic<bool> stopping{false};
   std::mutex gone_lock;
   bool gone_is_told{};
+  std::string dismissal;  // under gone_lock: why the daemon sends this program away, if it does
   std::mutex threads_lock;
   std::thread control_thread;
   std::thread progress_thread;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
+#include <span>
 #include <utility>
 
 namespace weft::node {
@@ -43,11 +45,17 @@ void visit_island(const fabric::TablesBuilder& tables, fabric::PortIndex start,
   }
 }
 
-/// Those with HCAs, in the order of their first ports; `manager` is of the island that it is in.
+/// Those with HCAs, in the order of their first ports, but those that hold one of `known`;
+/// `manager` is of the island that it is in.
 [[nodiscard]] std::vector<Island> find_islands(const fabric::TablesBuilder& tables,
+                                               std::span<const fabric::PortIndex> known,
                                                std::optional<fabric::PortIndex> manager) {
   std::vector<Island> islands;
   std::vector<bool> seen(tables.ports().size());
+  for (const fabric::PortIndex port : known) {
+    Island island;
+    visit_island(tables, port, seen, island);
+  }
   for (std::uint32_t i = 0; i < tables.ports().size(); ++i) {
     const fabric::PortRecord& port = tables.ports()[i];
     if (!seen[i] && !port.is_switch_port() && port.peer != fabric::kNoPort) {
@@ -66,7 +74,10 @@ void visit_island(const fabric::TablesBuilder& tables, fabric::PortIndex start,
 
 Fabric::Fabric(const fabric::Topology& topology, const FabricOptions& options)
     : topology_(topology),
+      has_subnet_manager_(options.has_subnet_manager),
+      sm_priority_(options.sm_priority),
       builder_(topology_),
+      most_ports_(builder_.ports().size() + kSparePorts),
       management_(builder_, {.time_scale = topology_.time_scale,
                              .counters = options.counters,
                              .faults = options.faults}),
@@ -104,23 +115,42 @@ Result<std::optional<fabric::PortIndex>> Fabric::find_manager_port(std::string_v
   return ports->front();
 }
 
-/// A subnet manager for each part of the fabric that no cable joins to another, at its first HCA
-/// port, or at the one that is wanted there; parts share no LID, so that counters and captures name
-/// one port by one. SMAs answer at once: no time passes.
+/// SMAs answer at once: no time passes.
 Result<void> Fabric::bring_up(const FabricOptions& wanted, Instant now) {
   const auto wanted_port = find_manager_port(wanted.sm_port);
   if (!wanted_port) {
     return std::unexpected(wanted_port.error());
   }
+  if (auto started = start_managers(*wanted_port, now); !started) {
+    return started;
+  }
+  // Some turns for every port are many times what a sweep takes; whatever would need more goes on
+  // in the turns that the fabric has later.
+  const std::size_t most_turns = 1'000 + builder_.ports().size();
+  for (std::size_t turn = 0; turn < most_turns && run_management(now); ++turn) {
+  }
+  return {};
+}
+
+/// A subnet manager for each part of the fabric that no cable joins to another and that has none,
+/// at its first HCA port, or at the one that is wanted there; parts that are there at the beginning
+/// share no LID, so that counters and captures name one port by one.
+Result<void> Fabric::start_managers(std::optional<fabric::PortIndex> wanted, Instant now) {
   subnet::SubnetManagerOptions options;
-  options.priority = wanted.sm_priority;
+  options.priority = sm_priority_;
   options.subnet_prefix = topology_.subnet_prefix;
   for (const fabric::PortRecord& port : builder_.ports()) {
     if (port.lmc != 0) {
       options.lmc_of_port[port.guid] = port.lmc;
     }
+    if (port.lid != Lid{}) {
+      options.first_lid =
+          std::max(options.first_lid, Lid{port.lid.value() + (std::uint32_t{1} << port.lmc)});
+    }
   }
-  for (const Island& island : find_islands(builder_, *wanted_port)) {
+  std::vector<fabric::PortIndex> managed;
+  std::ranges::transform(managers_, std::back_inserter(managed), &Manager::port);
+  for (const Island& island : find_islands(builder_, managed, wanted)) {
     if (options.first_lid.value() + island.lids > kEndOfUnicast) {
       return fail(ErrorCode::OutOfMemory,
                   "the fabric has more ports than the {} unicast LIDs of a subnet; lower LMCs or "
@@ -134,11 +164,6 @@ Result<void> Fabric::bring_up(const FabricOptions& wanted, Instant now) {
     management_.agents().set_is_sm(island.manager, true, now);
     managers_.push_back({.port = island.manager, .services = std::move(services)});
     options.first_lid = Lid{options.first_lid.value() + island.lids};
-  }
-  // Some turns for every port are many times what a sweep takes; whatever would need more goes on
-  // in the turns that the fabric has later.
-  const std::size_t most_turns = 1'000 + builder_.ports().size();
-  for (std::size_t turn = 0; turn < most_turns && run_management(now); ++turn) {
   }
   return {};
 }
@@ -188,14 +213,12 @@ Instant Fabric::management_deadline() const {
 }
 
 Result<ProcessId> Fabric::attach(std::string_view host, Instant now) {
-  // Hosts come first among the nodes, in their order.
-  const auto found = std::ranges::find(topology_.hosts, host, &fabric::HostDescription::name);
-  if (found == topology_.hosts.end()) {
+  const auto found = builder_.find_node(host);
+  if (!found || builder_.node(*found).kind != fabric::NodeKind::Host) {
     return fail(ErrorCode::NotFound, "no host {}: this fabric has {} to {} (WEFT_HOST chooses)",
                 host, topology_.hosts.front().name, topology_.hosts.back().name);
   }
-  const fabric::NodeIndex node{
-      static_cast<std::uint32_t>(std::distance(topology_.hosts.begin(), found))};
+  const fabric::NodeIndex node = *found;
   const auto slot = slots_[node].take(now);
   if (!slot) {
     return std::unexpected(slot.error());

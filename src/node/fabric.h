@@ -23,6 +23,7 @@
 #include "node/fault_rules.h"
 #include "node/management_plane.h"
 #include "node/multicast_joins.h"
+#include "node/node_change.h"
 #include "node/port_change.h"
 #include "node/process_slots.h"
 #include "node/subnet_services.h"
@@ -103,6 +104,14 @@ class Fabric {
   [[nodiscard]] Result<void> change_port(fabric::PortIndex port, const PortChange& change,
                                          Instant now);
 
+  /// Ports that may be added to those a fabric begins with; policy. Who keeps memory by port makes
+  /// it so much larger.
+  static constexpr std::uint32_t kSparePorts = 65'536;
+
+  /// A host or switch comes or goes; the tables are to be published, and then the processes of a
+  /// host that is gone are to be detached. New cables are like the fabric's first.
+  [[nodiscard]] Result<void> change_node(const NodeChange& change, Instant now);
+
   /// Captures of a port, counted; the port shows its packets while there is one.
   void tap(fabric::PortIndex port);
   void untap(fabric::PortIndex port);
@@ -127,12 +136,22 @@ class Fabric {
   [[nodiscard]] Result<void> bring_up(const FabricOptions& wanted, Instant now);
   [[nodiscard]] Result<std::optional<fabric::PortIndex>> find_manager_port(
       std::string_view name) const;
+  [[nodiscard]] Result<void> start_managers(std::optional<fabric::PortIndex> wanted, Instant now);
+  // fabric_nodes.cc
+  [[nodiscard]] Result<void> add_node(const NodeChange& change, Instant now);
+  [[nodiscard]] Result<void> remove_node(const NodeChange& change, Instant now);
+  [[nodiscard]] Result<fabric::EndPoint> find_free_port(std::string_view name) const;
+  [[nodiscard]] Result<std::vector<fabric::LinkDescription>> links_of(
+      const NodeChange& change, const fabric::Topology& topology) const;
   void tell_of_own_link(Manager& manager, Instant now);
   void end_membership(const Membership& membership, Lid mlid, Instant now);
   [[nodiscard]] Result<void> check_group(ProcessId process, fabric::PortIndex port, Lid mlid) const;
 
-  fabric::Topology topology_;
+  fabric::Topology topology_;  // with nodes that are gone, but not their cables
+  bool has_subnet_manager_;
+  std::uint8_t sm_priority_;
   fabric::TablesBuilder builder_;
+  std::size_t most_ports_;
   ManagementPlane management_;
   MulticastJoins joins_;
   std::vector<Manager> managers_;  // one for each part that no cable joins to another

@@ -99,8 +99,9 @@ void FaultRules::end(FaultRule& rule, Instant now) {
     return;
   }
   for (const PortIndex link : links_of(rule)) {
-    if (--down_.at(link) == 0) {
-      down_.erase(link);
+    const auto found = down_.find(link);
+    if (found != down_.end() && --found->second == 0) {  // or its cable has gone meanwhile
+      down_.erase(found);
       on_link_(link, false, now);
     }
   }

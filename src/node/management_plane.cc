@@ -129,6 +129,12 @@ Instant ManagementPlane::deadline() const {
   return std::min(timer, network_.deadline());
 }
 
+void ManagementPlane::grow(Instant now) {
+  is_awake_.resize(tables_.ports().size());
+  network_.grow();
+  agents_.grow(now);
+}
+
 Result<void> ManagementPlane::set_link(PortIndex port, bool is_up, Instant now) {
   if (tables_.port(port).peer == fabric::kNoPort) {
     return fail(ErrorCode::InvalidArgument, "the port has no cable");

@@ -56,6 +56,9 @@ class ManagementPlane final : private agents::MadSink {
   /// Sees the MADs that cross ports with a capture; must outlive the plane.
   void set_tap(agents::MadTap* tap) { network_.set_tap(tap); }
 
+  /// The tables have more nodes, which are powered on.
+  void grow(Instant now);
+
   /// A cable is pulled, or put back.
   [[nodiscard]] Result<void> set_link(fabric::PortIndex port, bool is_up, Instant now);
   /// As an administrator of the node would set the port.

@@ -77,6 +77,7 @@ class UmadFile {
   /// What cannot be sent comes back at once with the reason as errno.
   void send(const UmadEnvelope& envelope, ByteSpan mad, Instant now);
 
+  [[nodiscard]] fabric::PortIndex port() const { return access_.port; }
   [[nodiscard]] bool is_empty() const { return received_.empty(); }
   [[nodiscard]] const UmadReceived& front() const { return received_.front(); }
   void pop();

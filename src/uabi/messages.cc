@@ -34,6 +34,7 @@ void describe(StartCapture& m, auto& archive) { archive(m.version, m.port); }
 void describe(AddFault& m, auto& archive) { archive(m.version, m.rule); }
 void describe(ClearFaults& m, auto& archive) { archive(m.version, m.number); }
 void describe(ChangePort& m, auto& archive) { archive(m.version, m.port, m.change); }
+void describe(ChangeNode& m, auto& archive) { archive(m.version, m.change); }
 void describe(Down& m, auto& archive) { archive(m.version); }
 void describe(Text& m, auto& archive) { archive(m.is_last, m.text); }
 void describe(CaptureLive& m, auto& archive) { archive(m.port); }

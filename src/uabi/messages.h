@@ -230,6 +230,12 @@ struct ChangePort {
   std::string change;
 };
 
+/// A node that comes or goes, as people write it (node/node_change.h); answered by an empty Text.
+struct ChangeNode {
+  std::uint32_t version{kVersion};
+  std::string change;
+};
+
 struct Down {
   std::uint32_t version{kVersion};
 };
@@ -260,7 +266,7 @@ using Message =
                  UnregisterUmadAgent, UmadDevices, UmadDevice, IsSm, UmadOpened, UmadAnswer,
                  UmadMad, LongUmadMad, ChangePort,
 
-                 OpenXrcDomain, XrcDomainOpened, CloseXrcDomain, XrcRelay>;
+                 OpenXrcDomain, XrcDomainOpened, CloseXrcDomain, XrcRelay, ChangeNode>;
 
 /// How many descriptors come with a message; a receiver refuses any other number.
 [[nodiscard]] std::size_t descriptors_of(const Message& message);

@@ -98,7 +98,8 @@ std::vector<Message> one_of_each() {
             .port = 1,
             .pkey_index = 2,
             .path_mtu = 5,
-            .min_rnr_timer = 12}
+            .min_rnr_timer = 12},
+      ChangeNode{.change = "add host h9 link=s1:7"}
   };
 }
 

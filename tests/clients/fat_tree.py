@@ -232,9 +232,10 @@ def main():
     with tempfile.TemporaryDirectory() as scratch, weft_clients.Fabric(arguments.topology) as fabric:
         folder = pathlib.Path(arguments.keep or scratch)
         folder.mkdir(parents=True, exist_ok=True)
+        before = ports_of(fabric)
         outcomes = weft_clients.run_cases(fabric, client_cases(arguments.smoke), arguments.hosts, arguments.jobs)
-        all_ports = ports_of(fabric)
-        problems = check_counters(all_ports, arguments.hosts)
+        all_ports = difference(before, ports_of(fabric))
+        problems = check_counters(all_ports, arguments.hosts, MADS)
         captured, rows, found = captured_runs(fabric, arguments.hosts, folder)
     problems += found
     print("packets on each hop before the captures:")

@@ -1,0 +1,89 @@
+// weft node: hosts and switches that come to a fabric that is up, or leave it.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/fabric_client.h"
+#include "cli/terminal.h"
+#include "host/run_directory.h"
+
+namespace weft::cli {
+namespace {
+
+struct NodeOptions {
+  std::string fabric{host::fabric_of_environment()};
+  std::vector<std::string> node;  // its name, with its kind before it or without
+  std::vector<std::string> links;
+  std::uint32_t ports{};
+  std::uint32_t hcas{};
+  bool is_forced{};
+};
+
+int change(const std::string& fabric, const std::string& words) {
+  if (const auto done = ask(fabric, uabi::ChangeNode{.change = words}); !done) {
+    return complain(done.error());
+  }
+  return 0;
+}
+
+/// As node/node_change.h reads it.
+[[nodiscard]] std::string words_of(const NodeOptions& options) {
+  std::string words = fmt::format("add {}{}", options.node.size() == 1 ? "host " : "",
+                                  fmt::join(options.node, " "));
+  for (const std::string& link : options.links) {
+    words += " link=" + link;
+  }
+  if (options.hcas != 0) {
+    words += fmt::format(" hcas={}", options.hcas);
+  }
+  if (options.ports != 0) {
+    words += fmt::format(" ports={}", options.ports);
+  }
+  return words;
+}
+
+}  // namespace
+
+void add_node(CLI::App& app, Outcome& outcome) {
+  auto* const command =
+      app.add_subcommand("node", "Add nodes to a fabric that is up, or remove them");
+  command->require_subcommand(1);
+  auto options = std::make_shared<NodeOptions>();
+  command->add_option("--name", options->fabric, "Name of the fabric")->capture_default_str();
+
+  auto* const add = command->add_subcommand("add", "A new host or switch with its cables");
+  add->fallthrough();
+  add->add_option("node", options->node, "h9 or host h9, or switch s5")->required()->expected(1, 2);
+  add->add_option("--link", options->links,
+                  "A free port of the fabric; the node's own ports are cabled in order")
+      ->required()
+      ->expected(1)
+      ->take_all();
+  add->add_option("--ports", options->ports, "Of a switch, or of each HCA of a host (1)");
+  add->add_option("--hcas", options->hcas, "Of a host (1)");
+  add->footer(
+      "As: weft node add h9 --link s1:7\n"
+      "    weft node add switch s5 --ports 8 --link s1:8 --link s2:8\n"
+      "The subnet manager hears of it from the switch at the other end and sweeps. Cables are "
+      "like\n"
+      "the fabric's first one.");
+  add->callback([=, &outcome] { outcome.status = change(options->fabric, words_of(*options)); });
+
+  auto* const remove = command->add_subcommand("remove", "A host or switch, with its cables");
+  remove->fallthrough();
+  remove->add_option("node", options->node, "Its name")->required()->expected(1);
+  remove->add_flag("--force", options->is_forced,
+                   "Though programs run there: their devices are gone (IBV_EVENT_DEVICE_FATAL)");
+  remove->callback([=, &outcome] {
+    outcome.status = change(options->fabric, fmt::format("remove {}{}", options->node.front(),
+                                                         options->is_forced ? " force" : ""));
+  });
+}
+
+}  // namespace weft::cli

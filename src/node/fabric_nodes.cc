@@ -1,0 +1,181 @@
+// Fabric: nodes that come and go while it runs. Indices of nodes and ports stay: what comes is
+// behind all others, and the place of what has gone stays empty.
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "fabric/topology_check.h"
+#include "node/fabric.h"
+
+namespace weft::node {
+
+using fabric::EndPoint;
+using fabric::NodeKind;
+using fabric::PortIndex;
+
+namespace {
+
+/// The position among `nodes` of the one with that name that is not removed.
+template <class Nodes>
+[[nodiscard]] std::optional<std::uint32_t> position_of(const Nodes& nodes, NodeKind kind,
+                                                       std::string_view name,
+                                                       const fabric::TablesBuilder& tables) {
+  for (std::size_t i = nodes.size(); i-- != 0;) {  // of one name the latest is the one there is
+    const EndPoint end{kind, static_cast<std::uint32_t>(i), 0, PortNumber{1}};
+    if (nodes[i].name == name && !tables.node(tables.port(tables.port_of(end)).node).is_removed()) {
+      return end.node;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<void> Fabric::change_node(const NodeChange& change, Instant now) {
+  auto changed =
+      change.action == NodeChange::Action::Add ? add_node(change, now) : remove_node(change, now);
+  if (!changed || !has_subnet_manager_) {
+    return changed;
+  }
+  return start_managers(std::nullopt, now);
+}
+
+/// A port that people name, as h1:1, h1/weft1:2 or s1:3, and that has no cable.
+Result<EndPoint> Fabric::find_free_port(std::string_view name) const {
+  const std::size_t colon = name.find(':');
+  const std::string_view place = name.substr(0, colon);
+  const std::string_view node = place.substr(0, place.find('/'));
+  std::uint32_t number{};
+  if (colon != std::string_view::npos) {
+    std::from_chars(name.data() + colon + 1, name.data() + name.size(), number);
+  }
+  std::optional<EndPoint> end;
+  std::size_t ports = 0;
+  if (const auto at = position_of(topology_.switches, NodeKind::Switch, node, builder_);
+      at && place == node) {
+    end = EndPoint{NodeKind::Switch, *at, 0, PortNumber{static_cast<std::uint8_t>(number)}};
+    ports = topology_.switches[*at].port_count;
+  } else if (const auto host = position_of(topology_.hosts, NodeKind::Host, node, builder_)) {
+    const auto& hcas = topology_.hosts[*host].hcas;
+    const auto hca = place == node ? hcas.begin()
+                                   : std::ranges::find(hcas, place.substr(node.size() + 1),
+                                                       &fabric::HcaDescription::name);
+    if (hca != hcas.end()) {
+      end = EndPoint{NodeKind::Host, *host, static_cast<std::uint8_t>(hca - hcas.begin()),
+                     PortNumber{static_cast<std::uint8_t>(number)}};
+      ports = hca->ports.size();
+    }
+  }
+  if (!end) {
+    return fail(ErrorCode::NotFound, "{}: the fabric has no such node; ports are named as s1:7",
+                name);
+  }
+  if (number < 1 || number > ports) {
+    return fail(ErrorCode::NotFound, "{}: {} has ports 1 to {}", name, place, ports);
+  }
+  const PortIndex peer = builder_.port(builder_.port_of(*end)).peer;
+  if (peer != fabric::kNoPort) {
+    return fail(ErrorCode::Exists, "{} is taken: its cable leads to {}; another port is needed",
+                name, builder_.name(builder_.node(builder_.port(peer).node)));
+  }
+  return *end;
+}
+
+/// The cables of the last host or switch of `topology`, from its ports in order.
+Result<std::vector<fabric::LinkDescription>> Fabric::links_of(
+    const NodeChange& change, const fabric::Topology& topology) const {
+  fabric::LinkDescription link{.a = {}, .b = {}, .rate_gbps = {}, .delay = {}};
+  if (!topology_.links.empty()) {
+    link = topology_.links.front();
+  }
+  const bool is_switch = change.kind == NodeKind::Switch;
+  const std::size_t position = (is_switch ? topology.switches.size() : topology.hosts.size()) - 1;
+  link.a = {change.kind, static_cast<std::uint32_t>(position), 0, PortNumber{}};
+  std::vector<fabric::LinkDescription> links;
+  for (std::uint32_t i = 0; i < change.links.size(); ++i) {
+    const auto end = find_free_port(change.links[i]);
+    if (!end) {
+      return std::unexpected(end.error());
+    }
+    link.b = *end;
+    link.a.hca = static_cast<std::uint8_t>(is_switch ? 0 : i / change.ports);
+    link.a.port = PortNumber{static_cast<std::uint8_t>(is_switch ? i + 1 : i % change.ports + 1)};
+    if (std::ranges::find(links, link.b, &fabric::LinkDescription::b) != links.end()) {
+      return fail(ErrorCode::InvalidArgument, "{} is named twice", change.links[i]);
+    }
+    links.push_back(link);
+  }
+  return links;
+}
+
+Result<void> Fabric::add_node(const NodeChange& change, Instant now) {
+  const bool is_switch = change.kind == NodeKind::Switch;
+  if (auto named = fabric::internal::check_name(is_switch ? "switch" : "host", change.name);
+      !named) {
+    return named;
+  }
+  if (builder_.find_node(change.name)) {
+    return fail(ErrorCode::Exists, "the fabric has a node {} already; another name would do",
+                change.name);
+  }
+  const std::size_t more = is_switch ? change.ports + 1U : std::size_t{change.hcas} * change.ports;
+  if (builder_.ports().size() + more > most_ports_) {
+    return fail(ErrorCode::OutOfMemory, "a fabric that runs grows by at most {} ports",
+                kSparePorts);
+  }
+  fabric::Topology topology = topology_;
+  if (is_switch) {
+    topology.switches.push_back(
+        {.name = change.name, .port_count = static_cast<std::uint8_t>(change.ports), .guid = {}});
+  } else {
+    topology.hosts.push_back(fabric::make_host(change.name, change.hcas, change.ports));
+  }
+  const auto links = links_of(change, topology);
+  if (!links) {
+    return std::unexpected(links.error());
+  }
+  topology.links.insert(topology.links.end(), links->begin(), links->end());
+  topology_ = std::move(topology);
+  builder_.grow(topology_, *links);
+  management_.grow(now);
+  return {};
+}
+
+Result<void> Fabric::remove_node(const NodeChange& change, Instant now) {
+  const auto found = builder_.find_node(change.name);
+  if (!found) {
+    return fail(ErrorCode::NotFound, "the fabric has no node {}", change.name);
+  }
+  const fabric::NodeRecord& node = builder_.node(*found);
+  const bool is_host = node.kind == NodeKind::Host;
+  const auto programs = std::ranges::count_if(
+      processes_, [&](const auto& entry) { return entry.first.host == *found; });
+  if (programs != 0 && !change.is_forced) {
+    return fail(ErrorCode::Busy, "{} programs run on {}; --force takes their devices away",
+                programs, change.name);
+  }
+  const auto is_other_host = [&](const fabric::NodeRecord& other) {
+    return other.kind == NodeKind::Host && !other.is_removed() && &other != &node;
+  };
+  if (is_host && std::ranges::none_of(builder_.nodes(), is_other_host)) {
+    return fail(ErrorCode::InvalidArgument, "{} is the only host; `weft down` ends a fabric",
+                change.name);
+  }
+  const auto is_of_node = [&](PortIndex port) { return builder_.port(port).node == *found; };
+  std::erase_if(managers_, [&](const Manager& manager) { return is_of_node(manager.port); });
+  for (std::uint32_t i = 0; i < node.port_count; ++i) {
+    const PortIndex port{node.first_port.value() + i};
+    unplugged_.erase(std::min(port, builder_.port(port).peer));
+  }
+  management_.agents().power_off(*found, now);
+  std::erase_if(topology_.links, [&](const fabric::LinkDescription& link) {
+    return is_of_node(builder_.port_of(link.a)) || is_of_node(builder_.port_of(link.b));
+  });
+  builder_.remove_node(*found);
+  return {};
+}
+
+}  // namespace weft::node

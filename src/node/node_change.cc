@@ -1,0 +1,116 @@
+#include "node/node_change.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+namespace weft::node {
+namespace {
+
+[[nodiscard]] std::string_view next_word(std::string_view& text) {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  const std::size_t end = std::min(text.find(' '), text.size());
+  const std::string_view word = text.substr(0, end);
+  text.remove_prefix(end);
+  return word;
+}
+
+[[nodiscard]] std::optional<std::uint32_t> number(std::string_view text) {
+  std::uint32_t value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional{value}
+                                                                  : std::nullopt;
+}
+
+[[nodiscard]] std::unexpected<Error> refuse(std::string_view text) {
+  return fail(ErrorCode::InvalidArgument, "'{}' is not one of: {}", text, kNodeChangeGrammar);
+}
+
+/// One of those behind the name; false: it is none.
+[[nodiscard]] bool read_word(std::string_view word, NodeChange& change) {
+  const std::size_t equals = word.find('=');
+  if (equals == std::string_view::npos) {
+    return change.action == NodeChange::Action::Remove && word == "force" &&
+           (change.is_forced = true);
+  }
+  const std::string_view key = word.substr(0, equals);
+  const std::string_view value = word.substr(equals + 1);
+  if (change.action != NodeChange::Action::Add || value.empty()) {
+    return false;
+  }
+  if (key == "link") {
+    change.links.emplace_back(value);
+    return true;
+  }
+  const auto count = number(value);
+  if (!count || *count == 0) {
+    return false;
+  }
+  if (key == "ports") {
+    change.ports = *count;
+    return true;
+  }
+  if (key == "hcas" && change.kind == fabric::NodeKind::Host) {
+    change.hcas = *count;
+    return true;
+  }
+  return false;
+}
+
+/// Counts within the limits of their kind.
+[[nodiscard]] Result<void> check(const NodeChange& change) {
+  const bool is_switch = change.kind == fabric::NodeKind::Switch;
+  const std::uint32_t most = is_switch ? fabric::kMaxPortsPerSwitch : fabric::kMaxPortsPerHca;
+  if (change.ports < 1 || change.ports > most) {
+    return fail(ErrorCode::InvalidArgument, "{} has 1 to {} ports, not {}: ports=N says how many",
+                is_switch ? "a switch" : "an HCA", most, change.ports);
+  }
+  if (change.hcas > fabric::kMaxHcasPerHost) {
+    return fail(ErrorCode::InvalidArgument, "a host has 1 to {} HCAs, not {}",
+                fabric::kMaxHcasPerHost, change.hcas);
+  }
+  const std::uint32_t ports = is_switch ? change.ports : change.ports * change.hcas;
+  if (change.links.empty() || change.links.size() > ports) {
+    return fail(ErrorCode::InvalidArgument,
+                "{} has {} ports and {} cables: one to {} are possible, as link=s1:7", change.name,
+                ports, change.links.size(), ports);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<NodeChange> read_node_change(std::string_view text) {
+  std::string_view rest = text;
+  NodeChange change;
+  const std::string_view action = next_word(rest);
+  if (action == "remove") {
+    change.action = NodeChange::Action::Remove;
+  } else if (action == "add") {
+    const std::string_view kind = next_word(rest);
+    if (kind != "host" && kind != "switch") {
+      return refuse(text);
+    }
+    change.kind = kind == "host" ? fabric::NodeKind::Host : fabric::NodeKind::Switch;
+    change.ports = kind == "host" ? 1 : 0;
+  } else {
+    return refuse(text);
+  }
+  change.name = next_word(rest);
+  if (change.name.empty()) {
+    return refuse(text);
+  }
+  for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
+    if (!read_word(word, change)) {
+      return refuse(text);
+    }
+  }
+  if (change.action == NodeChange::Action::Add) {
+    if (auto checked = check(change); !checked) {
+      return std::unexpected(checked.error());
+    }
+  }
+  return change;
+}
+
+}  // namespace weft::node

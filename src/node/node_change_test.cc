@@ -1,0 +1,52 @@
+#include "node/node_change.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace weft::node {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(NodeChange, ReadsHostsAndSwitches) {
+  const auto host = read_node_change("add host h9 link=s1:7 link=s2:7 hcas=2");
+  ASSERT_TRUE(host) << host.error().reason;
+  EXPECT_EQ(host->action, NodeChange::Action::Add);
+  EXPECT_EQ(host->kind, fabric::NodeKind::Host);
+  EXPECT_EQ(host->name, "h9");
+  EXPECT_EQ(host->hcas, 2U);
+  EXPECT_EQ(host->ports, 1U);
+  EXPECT_THAT(host->links, ElementsAre("s1:7", "s2:7"));
+  const auto node = read_node_change("add switch s5  ports=8 link=s1:8");
+  ASSERT_TRUE(node) << node.error().reason;
+  EXPECT_EQ(node->kind, fabric::NodeKind::Switch);
+  EXPECT_EQ(node->ports, 8U);
+  const auto gone = read_node_change("remove h9 force");
+  ASSERT_TRUE(gone) << gone.error().reason;
+  EXPECT_EQ(gone->action, NodeChange::Action::Remove);
+  EXPECT_TRUE(gone->is_forced);
+  EXPECT_FALSE(read_node_change("remove h9")->is_forced);
+}
+
+TEST(NodeChange, RefusesWhatIsNone) {
+  for (const char* text :
+       {"", "add", "add h9 link=s1:7", "add host",
+        "add host h9 link=", "add host h9 link=s1:7 force", "add host h9 link=s1:7 ports=x",
+        "add switch s5 ports=8 hcas=1 link=s1:7", "remove", "remove h9 link=s1:7", "move h9"}) {
+    const auto change = read_node_change(text);
+    ASSERT_FALSE(change) << text;
+    EXPECT_THAT(change.error().reason, HasSubstr("is not one of: add host")) << text;
+  }
+}
+
+TEST(NodeChange, KeepsToTheLimits) {
+  for (const char* text : {"add host h9", "add host h9 link=s1:7 link=s1:8",
+                           "add switch s5 link=s1:7", "add switch s5 ports=255 link=s1:7",
+                           "add host h9 ports=3 link=s1:7", "add host h9 hcas=255 link=s1:7"}) {
+    EXPECT_FALSE(read_node_change(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace weft::node
