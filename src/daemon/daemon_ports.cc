@@ -62,8 +62,8 @@ void Daemon::Impl::change_node(Client& client, const uabi::ChangeNode& request) 
     return;
   }
   log_.write(fmt::format("node: {}", request.change));
-  publish();
-  run_management();  // traps
+  publish();            // who is removed hears that its ports are down
+  settle_management();  // traps, and as a rule the sweep that they lead to
   drop_programs_of_removed_hosts();
   answer(client, "");
 }
