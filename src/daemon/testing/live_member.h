@@ -45,9 +45,10 @@ struct Member {
     EXPECT_TRUE(modified) << modified.error().reason;
   }
   void send() const { send_to(*ah, kMulticastQpn); }
-  void send_to(hca::AddressHandle& to, Qpn qpn) const {
+  void send_to(hca::AddressHandle& to, Qpn qpn, hca::WrOpcode opcode = hca::WrOpcode::Send) const {
     const hca::Sge sge{.address = program.address(), .length = 8, .lkey = program.region->lkey};
     hca::SendWr wr;
+    wr.opcode = opcode;
     wr.sges = {&sge, 1};
     wr.ah = &to;
     wr.remote_qpn = qpn;
