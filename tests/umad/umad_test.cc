@@ -333,6 +333,7 @@ TEST(Umad, EndsTheOpenPortOfAProgramThatTalksNonsense) {
   EXPECT_GE(umad_register(good.fd, UMAD_CLASS_PERF_MGMT, 1, 0, nullptr), 0);
 }
 
+#ifndef __SANITIZE_ADDRESS__  // which takes a stack that was unwound by force for one still in use
 /// pthread_cancel() unwinds the stack of whoever waits, with libgcc_s (osmtest's receivers end so).
 TEST(Umad, AThreadThatWaitsForAMadCanBeCancelled) {
   for (const bool receives : {true, false}) {
@@ -362,5 +363,6 @@ TEST(Umad, AThreadThatWaitsForAMadCanBeCancelled) {
     EXPECT_EQ(umad_close_port(port), 0);
   }
 }
+#endif
 
 }  // namespace
