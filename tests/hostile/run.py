@@ -49,6 +49,7 @@ EXPECTED = {
     "accusations": "says ",
     "counters": None,
 }
+ROUNDS = 10                  # of victims, at most, until the liar is named
 SAME_HOST = ("connection",)  # attacks that are worse from the host of a victim
 MOST_LINES = 12              # of the log for one liar, one kind and one reporter; policy
 
@@ -101,7 +102,11 @@ def attack(fabric, name, arguments, cases):
         return "FAILED", f"the liar did not start: {first}{liar.communicate()[0]}"
     pid = int(first.split()[1])
     began = time.monotonic()
-    outcomes = weft_clients.run_cases(fabric, cases, arguments.hosts, jobs=arguments.jobs, progress=False)
+    outcomes = []
+    for _ in range(ROUNDS):  # the victims may end before the liar has found them
+        outcomes += weft_clients.run_cases(fabric, cases, arguments.hosts, jobs=arguments.jobs, progress=False)
+        if any(outcome.verdict != "ok" for outcome in outcomes) or judge_log(name, where, pid, log_of(fabric)[1]) is None:
+            break
     while time.monotonic() - began < arguments.seconds:  # the daemon's victims may be quick
         time.sleep(0.05)
     alive = liar.poll() is None
