@@ -24,8 +24,8 @@ class CounterSource {
   [[nodiscard]] virtual fabric::PortCounters read(fabric::PortIndex port, Instant now) = 0;
   /// From now on the port counts from `value`.
   virtual void set(fabric::PortIndex port, const fabric::PortCounters& value, Instant now) = 0;
-  /// What the management plane itself counts at the port: its packets, downs of its link. Only
-  /// grows; the reference is for now.
+  /// What the management plane itself counts at the port: its packets, downs of its link. Whoever
+  /// counts only adds; the reference is good until resize().
   [[nodiscard]] virtual fabric::PortCounters& own(fabric::PortIndex port) = 0;
 };
 
