@@ -79,20 +79,23 @@ template <class T>
 /// (big-endian).
 [[nodiscard]] constexpr std::uint64_t read_bits(const std::byte* bytes, std::size_t at,
                                                 unsigned width) {
+  const std::size_t last = (at + width - 1) / 8;
+  const auto behind = static_cast<unsigned>(7 - (at + width - 1) % 8);  // bits of the last octet
   std::uint64_t value = 0;
-  unsigned left = width;
-  while (left != 0) {
-    const auto in_byte = static_cast<unsigned>(at % 8);
-    const unsigned take = std::min(left, 8 - in_byte);
-    const auto octet = std::to_integer<std::uint64_t>(bytes[at / 8]);
-    value = value << take | (octet >> (8 - in_byte - take) & mask_of(take));
-    at += take;
-    left -= take;
+  for (std::size_t octet = at / 8; octet != last; ++octet) {
+    value = value << 8 | std::to_integer<std::uint64_t>(bytes[octet]);
   }
-  return value;
+  const auto final_octet = std::to_integer<std::uint64_t>(bytes[last]);
+  return (value << (8 - behind) | final_octet >> behind) & mask_of(width);
 }
 
 constexpr void write_bits(std::byte* bytes, std::size_t at, unsigned width, std::uint64_t value) {
+  if (at % 8 == 0 && width % 8 == 0) {  // whole octets, as most fields are
+    for (unsigned left = width; left != 0; left -= 8) {
+      bytes[(at + width - left) / 8] = static_cast<std::byte>(value >> (left - 8));
+    }
+    return;
+  }
   unsigned left = width;
   while (left != 0) {
     const auto in_byte = static_cast<unsigned>(at % 8);

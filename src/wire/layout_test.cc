@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
@@ -50,6 +51,37 @@ struct Outer {
 };
 static_assert(
     !Layout<3, Field<"Lead", 4, &Outer::lead>, Nested<&Outer::inner>, Reserved<4>>::is_aligned());
+
+/// Bit by bit, most significant first.
+[[nodiscard]] std::uint64_t bits_one_by_one(const std::byte* bytes, std::size_t at,
+                                            unsigned width) {
+  std::uint64_t value = 0;
+  for (std::size_t bit = at; bit != at + width; ++bit) {
+    value = value << 1 | (std::to_integer<std::uint64_t>(bytes[bit / 8]) >> (7 - bit % 8) & 1);
+  }
+  return value;
+}
+
+TEST(Layout, ReadsAndWritesEveryWidthAtEveryBitAndNothingBesideIt) {
+  Random random{1};
+  for (std::size_t at = 0; at < 64; ++at) {
+    for (unsigned width = 1; width <= 64; ++width) {
+      std::array<std::byte, 17> before{};
+      std::ranges::generate(before, [&] { return static_cast<std::byte>(random()); });
+      EXPECT_EQ(internal::read_bits(before.data(), at, width),
+                bits_one_by_one(before.data(), at, width));
+      const std::uint64_t value = random() & internal::mask_of(width);
+      auto after = before;
+      internal::write_bits(after.data(), at, width, value);
+      EXPECT_EQ(bits_one_by_one(after.data(), at, width), value);
+      for (std::size_t bit = 0; bit < after.size() * 8; ++bit) {
+        if (bit < at || bit >= at + width) {
+          EXPECT_EQ(bits_one_by_one(after.data(), bit, 1), bits_one_by_one(before.data(), bit, 1));
+        }
+      }
+    }
+  }
+}
 
 TEST(Layout, PacksAStructureInsideAnotherAtItsPlace) {
   const Outer outer{
