@@ -25,6 +25,7 @@ enum class ErrorCode : std::uint8_t {
   Io,          ///< EIO: what was read or received is malformed, or the operating system failed
   Exists,      ///< EEXIST
   BadAddress,  ///< EFAULT
+  AlreadyConnected,  ///< EISCONN
 };
 
 /// A failure with its reason in words: which attribute broke which rule, and what would work

@@ -202,6 +202,8 @@ int to_errno(ErrorCode code) {
       return EEXIST;
     case ErrorCode::BadAddress:
       return EFAULT;
+    case ErrorCode::AlreadyConnected:
+      return EISCONN;
   }
   return EINVAL;
 }
