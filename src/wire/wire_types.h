@@ -4,6 +4,13 @@
 #include "wire/atomic_ack_eth.h"
 #include "wire/atomic_eth.h"
 #include "wire/bth.h"
+#include "wire/cm/dreq.h"
+#include "wire/cm/lap.h"
+#include "wire/cm/rdma_cm_header.h"
+#include "wire/cm/rej.h"
+#include "wire/cm/rep.h"
+#include "wire/cm/req.h"
+#include "wire/cm/sidr.h"
 #include "wire/deth.h"
 #include "wire/ethernet.h"
 #include "wire/grh.h"
@@ -73,6 +80,7 @@ using AllWireTypes = TypeList<
     SwitchInfoRecord, LinearForwardingTableRecord, RandomForwardingTableRecord,
     MulticastForwardingTableRecord, SmInfoRecord, LinkRecord, GuidInfoRecord, ServiceRecord,
     ServiceAssociationRecord, PKeyTableRecord, PathRecord, VlArbitrationTableRecord, McMemberRecord,
-    TraceRecord, MultiPathRecord, InformInfoRecord>;
+    TraceRecord, MultiPathRecord, InformInfoRecord, Req, Mra, Rej, Rep, Rtu, Dreq, Drep, Lap, Apr,
+    SidrReq, SidrRep, RdmaCmHeader>;
 
 }  // namespace weft::wire

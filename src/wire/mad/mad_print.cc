@@ -5,6 +5,13 @@
 #include <cstddef>
 #include <optional>
 
+#include "wire/cm/cm_codes.h"
+#include "wire/cm/dreq.h"
+#include "wire/cm/lap.h"
+#include "wire/cm/rej.h"
+#include "wire/cm/rep.h"
+#include "wire/cm/req.h"
+#include "wire/cm/sidr.h"
 #include "wire/mad/class_port_info.h"
 #include "wire/mad/forwarding_tables.h"
 #include "wire/mad/inform_info.h"
@@ -101,6 +108,15 @@ constexpr std::array kPerfAttributes = {
     row<PortSamplesResultExtended>(PerfAttribute::PortSamplesResultExtended),
 };
 
+constexpr std::array kCmAttributes = {
+    row<Req>(CmAttribute::Req),         row<Mra>(CmAttribute::Mra),
+    row<Rej>(CmAttribute::Rej),         row<Rep>(CmAttribute::Rep),
+    row<Rtu>(CmAttribute::Rtu),         row<Dreq>(CmAttribute::Dreq),
+    row<Drep>(CmAttribute::Drep),       row<SidrReq>(CmAttribute::SidrReq),
+    row<SidrRep>(CmAttribute::SidrRep), row<Lap>(CmAttribute::Lap),
+    row<Apr>(CmAttribute::Apr),         row<ClassPortInfo>(kAttributeClassPortInfo),
+};
+
 [[nodiscard]] const AttributePrinter* find(std::span<const AttributePrinter> table,
                                            std::uint16_t id) {
   const auto found = std::ranges::find(table, id, &AttributePrinter::id);
@@ -162,6 +178,9 @@ class MadPrinter {
     } else if (header.mgmt_class == ManagementClass::Perf) {
       headers_.push_back(print_as<PerfMad>(mad_));
       add_attribute(kPerfAttributes, header.attribute_id, kPerfDataAt, kPerfDataBytes, "PerfData");
+    } else if (header.mgmt_class == ManagementClass::ComMgt) {
+      headers_.push_back(print_as<Mad>(mad_));
+      add_attribute(kCmAttributes, header.attribute_id, kSizeOf<MadHeader>, kCmDataBytes, "Data");
     } else if (is_vendor_with_oui(header.mgmt_class)) {
       headers_.push_back(print_as<VendorMad>(mad_));
     } else {
@@ -237,42 +256,54 @@ struct Code {
 };
 
 constexpr auto kCodes = std::to_array<Code>({
-    {"NodeType",          1,      "channel adapter"           },
-    {"NodeType",          2,      "switch"                    },
-    {"NodeType",          3,      "router"                    },
-    {"PortState",         1,      "Down"                      },
-    {"PortState",         2,      "Init"                      },
-    {"PortState",         3,      "Armed"                     },
-    {"PortState",         4,      "Active"                    },
-    {"PortPhysicalState", 1,      "Sleep"                     },
-    {"PortPhysicalState", 2,      "Polling"                   },
-    {"PortPhysicalState", 3,      "Disabled"                  },
-    {"PortPhysicalState", 4,      "Training"                  },
-    {"PortPhysicalState", 5,      "LinkUp"                    },
-    {"PortPhysicalState", 6,      "ErrorRecovery"             },
-    {"SMState",           0,      "not active"                },
-    {"SMState",           1,      "discovering"               },
-    {"SMState",           2,      "standby"                   },
-    {"SMState",           3,      "master"                    },
-    {"TrapNumber",        64,     "GID in service"            },
-    {"TrapNumber",        65,     "GID out of service"        },
-    {"TrapNumber",        66,     "multicast group created"   },
-    {"TrapNumber",        67,     "multicast group deleted"   },
-    {"TrapNumber",        128,    "link state change"         },
-    {"TrapNumber",        129,    "local link integrity"      },
-    {"TrapNumber",        130,    "excessive buffer overrun"  },
-    {"TrapNumber",        131,    "flow control update"       },
-    {"TrapNumber",        144,    "capability or local change"},
-    {"TrapNumber",        145,    "system image GUID change"  },
-    {"TrapNumber",        256,    "bad M_Key"                 },
-    {"TrapNumber",        257,    "bad P_Key"                 },
-    {"TrapNumber",        258,    "bad Q_Key"                 },
-    {"TrapNumber",        259,    "bad P_Key at switch"       },
-    {"TrapNumber",        0xFFFF, "all"                       },
+    {"NodeType",              1,      "channel adapter"           },
+    {"NodeType",              2,      "switch"                    },
+    {"NodeType",              3,      "router"                    },
+    {"PortState",             1,      "Down"                      },
+    {"PortState",             2,      "Init"                      },
+    {"PortState",             3,      "Armed"                     },
+    {"PortState",             4,      "Active"                    },
+    {"PortPhysicalState",     1,      "Sleep"                     },
+    {"PortPhysicalState",     2,      "Polling"                   },
+    {"PortPhysicalState",     3,      "Disabled"                  },
+    {"PortPhysicalState",     4,      "Training"                  },
+    {"PortPhysicalState",     5,      "LinkUp"                    },
+    {"PortPhysicalState",     6,      "ErrorRecovery"             },
+    {"SMState",               0,      "not active"                },
+    {"SMState",               1,      "discovering"               },
+    {"SMState",               2,      "standby"                   },
+    {"SMState",               3,      "master"                    },
+    {"TransportServiceType",  0,      "RC"                        },
+    {"TransportServiceType",  1,      "UC"                        },
+    {"TransportServiceType",  2,      "RD"                        },
+    {"TransportServiceType",  3,      "extended"                  },
+    {"ExtendedTransportType", 1,      "XRC"                       },
+    {"MessageMRAed",          0,      "REQ"                       },
+    {"MessageMRAed",          1,      "REP"                       },
+    {"MessageMRAed",          2,      "LAP"                       },
+    {"MessageREJected",       0,      "REQ"                       },
+    {"MessageREJected",       1,      "REP"                       },
+    {"MessageREJected",       2,      "none"                      },
+    {"TrapNumber",            64,     "GID in service"            },
+    {"TrapNumber",            65,     "GID out of service"        },
+    {"TrapNumber",            66,     "multicast group created"   },
+    {"TrapNumber",            67,     "multicast group deleted"   },
+    {"TrapNumber",            128,    "link state change"         },
+    {"TrapNumber",            129,    "local link integrity"      },
+    {"TrapNumber",            130,    "excessive buffer overrun"  },
+    {"TrapNumber",            131,    "flow control update"       },
+    {"TrapNumber",            144,    "capability or local change"},
+    {"TrapNumber",            145,    "system image GUID change"  },
+    {"TrapNumber",            256,    "bad M_Key"                 },
+    {"TrapNumber",            257,    "bad P_Key"                 },
+    {"TrapNumber",            258,    "bad Q_Key"                 },
+    {"TrapNumber",            259,    "bad P_Key at switch"       },
+    {"TrapNumber",            0xFFFF, "all"                       },
 });
 
 /// Fields whose code is an MTU.
-constexpr auto kMtuFields = std::to_array<std::string_view>({"NeighborMTU", "MTUCap", "Mtu"});
+constexpr auto kMtuFields =
+    std::to_array<std::string_view>({"NeighborMTU", "MTUCap", "Mtu", "PathPacketPayloadMTU"});
 
 constexpr auto kCounters = std::to_array<std::string_view>({
     "LID",
@@ -335,6 +366,12 @@ constexpr auto kCounters = std::to_array<std::string_view>({
     "Data1",
     "Data2",
     "TrapNumber",
+    "PrimaryLocalLID",
+    "PrimaryRemoteLID",
+    "AlternateLocalLID",
+    "AlternateRemoteLID",
+    "StartingPSN",
+    "SourcePort",
 });
 
 }  // namespace
@@ -360,6 +397,12 @@ std::string_view attribute_code_meaning(std::string_view field, std::uint64_t va
   }
   if (field == "RMPPStatus") {
     return value == 0 ? std::string_view{} : name_of(static_cast<RmppStatus>(value));
+  }
+  if (field == "Reason") {
+    return name_of(static_cast<RejectReason>(value));
+  }
+  if (field == "APStatus") {
+    return name_of(static_cast<AprStatus>(value));
   }
   for (const Code& code : kCodes) {
     if (code.field == field && code.value == value) {
