@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/time.h"
 #include "wire/cm/cm_codes.h"
 
 namespace weft::cm {
@@ -15,8 +16,11 @@ struct Limits {
   std::size_t time_waits{65'536};  ///< of destroyed ids; above it the oldest ends early
   unsigned backlog{1'024};         ///< of a listener: connections made for it, not established
   std::size_t unanswered_of_peer{256};  ///< of those, by one LID, so that it keeps nobody else out
+  std::size_t service_masks{64};        ///< that differ, of listeners
   std::size_t match_bytes{92};          ///< of a PrivateDataMatch
   unsigned extensions{32};              ///< MRAs that one message's sender heeds
+  Duration longest_wait{Duration::seconds(60)};  ///< for one answer, whatever the peer asks for
+  Duration longest_time_wait{Duration::seconds(60)};
 };
 
 /// Messages of one kind.

@@ -29,8 +29,9 @@ inline constexpr std::size_t kSidrReqPrivateData = 216;
 inline constexpr std::size_t kSidrRepPrivateData = 136;
 inline constexpr std::size_t kAdditionalInformation = 72;  ///< of REJ, APR and SIDR_REP
 
-/// Asks `listen` for an unused service id (R-CML-1).
-inline constexpr std::uint64_t kAssignServiceId = 0;
+/// Asks `listen` for an unused service id (R-CML-1). All others that begin with this octet are the
+/// manager's to give (R-CML-2).
+inline constexpr std::uint64_t kAssignServiceId = 0x0200'0000'0000'0000;
 inline constexpr std::uint64_t kExactServiceId = ~std::uint64_t{0};  ///< as a mask
 
 /// Takes only REQs and SIDR_REQs whose private data begins so: octets that have a bit in `mask`
