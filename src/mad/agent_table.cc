@@ -107,7 +107,8 @@ AgentTable::Lookup AgentTable::find(const MadBytes& mad) const {
     if (agent.registration.methods.none() || !speaks(agent.registration, header, mad)) {
       continue;
     }
-    if (agent.registration.class_version != header.class_version) {
+    if (agent.registration.class_version != header.class_version &&
+        !agent.registration.takes_any_version) {
       verdict = verdict == Verdict::NoClass ? Verdict::NoVersion : verdict;
     } else if (agent.registration.methods.test(method)) {
       return {.verdict = Verdict::Found, .handler = agent.handler};

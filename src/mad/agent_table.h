@@ -33,9 +33,11 @@ struct Registration {
   std::uint8_t class_version{1};
   std::optional<std::uint32_t> oui{};  ///< of the vendors' classes 0x30 to 0x4F
   MethodSet methods{};
-  bool sends_any_class{};   ///< of the interface, not only its own, as programs of umad may
-  bool handles_segments{};  ///< of RMPP: it is given each as it came, and sends each itself
-  std::string name{};       ///< for errors
+  bool sends_any_class{};        ///< of the interface, not only its own, as programs of umad may
+  bool handles_segments{};       ///< of RMPP: it is given each as it came, and sends each itself
+  bool takes_any_version{};      ///< of the class: it tells peers itself which one is spoken
+  bool keeps_transaction_ids{};  ///< of what it posts: a CM's answers are requests by their method
+  std::string name{};            ///< for errors
 };
 
 /// From 1; the high 32 bits of the transaction IDs that the agent uses.

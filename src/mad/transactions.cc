@@ -282,9 +282,11 @@ Result<void> ManagementInterface::post(AgentId agent, const MadAddress& to, MadM
     return fail(ErrorCode::InvalidArgument,
                 "segments are acknowledged, so somebody waits for them: send the message");
   }
-  const std::uint32_t low = static_cast<std::uint32_t>(header.transaction_id);
-  header.transaction_id = std::uint64_t{agent.value()} << kHalf | (low != 0 ? low : ++last_tid_);
-  message.set_header(header);
+  if (!agents_.registration(agent)->keeps_transaction_ids) {
+    const std::uint32_t low = static_cast<std::uint32_t>(header.transaction_id);
+    header.transaction_id = std::uint64_t{agent.value()} << kHalf | (low != 0 ? low : ++last_tid_);
+    message.set_header(header);
+  }
   transmit(to, message.mad);
   return {};
 }

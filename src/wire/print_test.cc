@@ -146,7 +146,8 @@ TEST(Print, ShowsTheMadOfAPacketToQp1) {
   const auto payload = pack(mad);
   const PrintedPacket packet = printed(mad_packet(kQp1, payload));
   EXPECT_THAT(packet.summary, EndsWith("256 bytes, ComMgt Send ConnectRequest"));
-  EXPECT_EQ(packet.headers.back().name, "MAD");
+  EXPECT_EQ(packet.headers.back().name, "REQ");
+  EXPECT_EQ((packet.headers.end() - 2)->name, "MAD");
   EXPECT_EQ(packet.payload_bytes, kMadBytes);
 }
 

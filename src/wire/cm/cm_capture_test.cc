@@ -175,8 +175,8 @@ TEST(RdmaCmHeader, FromCapture) {
 
   const auto six = golden_cm_mads("cm_rping_ipv6");
   ASSERT_FALSE(six.empty());
-  const auto header6 =
-      unpack<RdmaCmHeader>(std::span{message<Req>(six[0]).private_data}.first<36>());
+  const auto req6 = message<Req>(six[0]);
+  const auto header6 = unpack<RdmaCmHeader>(std::span{req6.private_data}.first<36>());
   EXPECT_EQ(header6.ip_version, 6);
   EXPECT_EQ(header6.destination_address[0], std::byte{0xFD});
 }

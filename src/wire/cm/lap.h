@@ -20,7 +20,7 @@ struct Lap {
   std::uint32_t remote_communication_id{};
   Qpn remote_qpn{};
   std::uint8_t remote_cm_response_timeout{};  ///< exponent
-  LapPath alternate;
+  LapPath alternate{};
   std::array<std::byte, 168> private_data{};
   bool operator==(const Lap&) const = default;
 

@@ -43,8 +43,8 @@ struct Req {
   std::uint8_t max_cm_retries{};
   bool srq{};
   CmExtendedTransport extended_transport{};
-  ReqPath<"Primary", false> primary;
-  ReqPath<"Alternate", true> alternate;  ///< its GIDs and LIDs are 0 when there is none
+  ReqPath<"Primary", false> primary{};
+  ReqPath<"Alternate", true> alternate{};  ///< its GIDs and LIDs are 0 when there is none
   std::array<std::byte, 92> private_data{};
   bool operator==(const Req&) const = default;
 

@@ -179,8 +179,8 @@ class MadPrinter {
       headers_.push_back(print_as<PerfMad>(mad_));
       add_attribute(kPerfAttributes, header.attribute_id, kPerfDataAt, kPerfDataBytes, "PerfData");
     } else if (header.mgmt_class == ManagementClass::ComMgt) {
-      headers_.push_back(print_as<Mad>(mad_));
-      add_attribute(kCmAttributes, header.attribute_id, kSizeOf<MadHeader>, kCmDataBytes, "Data");
+      headers_.push_back(printed_header(header));
+      add_attribute(kCmAttributes, header.attribute_id, kSizeOf<MadHeader>, kCmDataBytes, "");
     } else if (is_vendor_with_oui(header.mgmt_class)) {
       headers_.push_back(print_as<VendorMad>(mad_));
     } else {
@@ -366,6 +366,7 @@ constexpr auto kCounters = std::to_array<std::string_view>({
     "Data1",
     "Data2",
     "TrapNumber",
+    "Reason",
     "PrimaryLocalLID",
     "PrimaryRemoteLID",
     "AlternateLocalLID",

@@ -1,0 +1,222 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "cm/communication_ids.h"
+#include "cm/connection.h"
+#include "cm/connection_manager.h"
+#include "cm/listeners.h"
+#include "cm/messages.h"
+#include "cm/state_table.h"
+#include "mad/management_interface.h"
+
+namespace weft::cm {
+
+/// The insides of ConnectionManager. Members named as in its interface do what it says; each asks
+/// the table first what the state allows.
+class ConnectionManager::Impl {
+ public:
+  explicit Impl(const Options& options);
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  /// A port is what its management interface hands MADs to.
+  class Port final : public mad::MadHandler, public std::enable_shared_from_this<Port> {
+   public:
+    Port(Impl& impl, PortKey key, mad::ManagementInterface& gsi, PortAddress address)
+        : key_(key), address_(std::move(address)), impl_(impl), gsi_(gsi) {}
+    const mad::MadMessage* handle(mad::MadRequest& request) override;
+
+    [[nodiscard]] PortKey key() const { return key_; }
+    [[nodiscard]] const PortAddress& address() const { return address_; }
+    [[nodiscard]] bool has(const Gid& gid) const;
+    [[nodiscard]] bool has(Lid lid) const;
+    [[nodiscard]] std::optional<std::uint16_t> gid_index(const Gid& gid) const;
+    [[nodiscard]] std::optional<std::uint16_t> pkey_index(PKey pkey) const;
+
+   private:
+    friend class Impl;
+    PortKey key_;
+    PortAddress address_;
+    Impl& impl_;
+    mad::ManagementInterface& gsi_;
+    mad::AgentId agent_{};
+  };
+
+  /// A message in hand.
+  struct Received {
+    Port& port;
+    const mad::MadAddress& source;
+    const mad::MadBytes& mad;
+    wire::MadHeader header;
+    Instant now;
+  };
+
+  // manager_ports.cc
+  [[nodiscard]] Result<void> add_port(PortKey key, mad::ManagementInterface& gsi,
+                                      const PortAddress& address);
+  [[nodiscard]] Result<void> update_port(PortKey key, const PortAddress& address);
+  [[nodiscard]] Result<void> remove_port(PortKey key, Instant now);
+  [[nodiscard]] Port* find_port(PortKey key);
+  [[nodiscard]] const Port* find_port(PortKey key) const;
+  [[nodiscard]] const Port* find_port(const Path& path) const;
+  [[nodiscard]] Result<const Port*> port_of(const Path& path) const;
+  [[nodiscard]] Result<QpAttributes> init_qp_attributes(CmId id, QpState target) const;
+
+  // manager.cc
+  [[nodiscard]] Result<CmId> create(CmObserver& observer, std::uint64_t context);
+  [[nodiscard]] Result<void> set_observer(CmId id, CmObserver& observer, std::uint64_t context);
+  [[nodiscard]] Result<std::uint64_t> listen(CmId id, const ListenParameters& parameters);
+  [[nodiscard]] Result<CmId> insert_listen(CmObserver& observer, std::uint64_t service_id,
+                                           std::optional<Guid> ca_guid);
+  void run(Instant now);
+  void handle_timeout(Instant now);
+  [[nodiscard]] Instant deadline() const;
+
+  // manager_destroy.cc
+  Result<void> destroy(CmId id, Handled why, Instant now);
+
+  // manager_calls.cc, manager_calls_later.cc
+  [[nodiscard]] Result<void> send_req(CmId id, const RequestParameters& parameters, Instant now);
+  [[nodiscard]] Result<void> send_rep(CmId id, const ReplyParameters& parameters, Instant now);
+  [[nodiscard]] Result<void> send_rtu(CmId id, ByteSpan private_data, Instant now);
+  [[nodiscard]] Result<void> send_rej(CmId id, const RejectParameters& parameters, Instant now);
+  [[nodiscard]] Result<void> send_mra(CmId id, std::uint8_t service_timeout, ByteSpan private_data,
+                                      Instant now);
+  [[nodiscard]] Result<void> notify(CmId id, QpEvent event, Instant now);
+  [[nodiscard]] Result<void> send_dreq(CmId id, ByteSpan private_data, Instant now);
+  [[nodiscard]] Result<void> send_drep(CmId id, ByteSpan private_data, Instant now);
+  [[nodiscard]] Result<void> send_lap(CmId id, const Path& alternate, ByteSpan private_data,
+                                      Instant now);
+  [[nodiscard]] Result<void> send_apr(CmId id, const AprParameters& parameters, Instant now);
+  [[nodiscard]] Result<void> send_sidr_req(CmId id, const SidrRequestParameters& parameters,
+                                           Instant now);
+  [[nodiscard]] Result<void> send_sidr_rep(CmId id, const SidrReplyParameters& parameters,
+                                           Instant now);
+
+  // manager_status.cc
+  [[nodiscard]] std::optional<IdStatus> status(CmId id) const;
+  [[nodiscard]] std::vector<IdStatus> ids() const;
+  void check_invariants() const;
+
+  Options options;
+  Counters counters;
+
+ private:
+  using RemoteKey = std::pair<Guid, std::uint32_t>;  // a CA, and a communication id or QPN there
+
+  // manager.cc
+  [[nodiscard]] Connection* find(CmId id);
+  [[nodiscard]] const Connection* find(CmId id) const;
+  [[nodiscard]] Connection* find_by_ids(std::uint32_t local_id, std::uint32_t remote_id);
+  /// The id for a call that its state allows, and the state after it.
+  struct Allowed {
+    Connection& connection;
+    State next{};
+  };
+  [[nodiscard]] Result<Allowed> allow(CmId id, Input call);
+  [[nodiscard]] Connection& make_connection();
+  [[nodiscard]] std::uint32_t new_communication_id();
+  /// Changes the state with all that hangs on it: timers, the backlog, what Idle forgets.
+  void enter(Connection& connection, State next, Instant now);
+  void release(Connection& connection);
+  void leave_backlog(Link& link);
+  void arm(Connection& connection, Instant deadline);
+  /// Forgets an id whose user is gone and of which nothing is owed any more.
+  void reap(CmId id);
+  void expire(CmId id, Instant now);
+  void tell(const Connection& connection, CmEventType type, decltype(CmEvent::details) details,
+            ByteSpan private_data);
+  [[nodiscard]] Duration waiting_time(std::uint8_t exponent) const;
+  [[nodiscard]] Duration bounded(Duration span) const;
+  [[nodiscard]] Duration time_wait_of(const Link& link) const;
+
+  // manager_send.cc
+  [[nodiscard]] mad::MadAddress address_of(const Path& path, const Port& port) const;
+  [[nodiscard]] Result<void> transmit(PortKey port, const mad::MadAddress& to,
+                                      wire::CmAttribute attribute, const mad::MadBytes& mad,
+                                      Instant now, bool is_retry = false);
+  [[nodiscard]] Result<void> transmit(const Connection& connection, wire::CmAttribute attribute,
+                                      const mad::MadBytes& mad, Instant now, bool is_retry = false);
+  /// Sends what must be answered, and remembers to send it again.
+  [[nodiscard]] Result<void> ask(Connection& connection, State next, wire::CmAttribute attribute,
+                                 const mad::MadBytes& mad, Instant now);
+  void repeat(Connection& connection, const std::optional<Answer>& answer, Instant now);
+  [[nodiscard]] std::uint64_t new_transaction_id(PortKey port, std::uint32_t low) const;
+  [[nodiscard]] mad::MadBytes make_rej(const Link& link, State state,
+                                       const RejectParameters& parameters) const;
+  [[nodiscard]] mad::MadBytes make_dreq(const Link& link, ByteSpan private_data) const;
+  void disconnect(Connection& connection, Instant now);
+  /// To who is no connection's: a REJ, DREP, SIDR_REP by what is in hand.
+  void reject(const Received& received, wire::RejectReason reason, wire::CmSubject subject,
+              std::uint32_t local_id, std::uint32_t remote_id, ByteSpan additional_information);
+
+  // receive.cc
+  void receive(const Received& received);
+  void on_mra(const Received& received);
+  void on_rep(const Received& received);
+  void on_rtu(const Received& received);
+  void on_rej(const Received& received);
+  [[nodiscard]] Connection* find_rejected(const wire::Rej& rej);
+  /// What the table says to a message, done as far as all messages share it. True: it is to be told
+  /// to the user, after the state was entered that is returned by `next`.
+  [[nodiscard]] bool takes(Connection& connection, Input input, const Received& received,
+                           State& next);
+  void extend(Connection& connection, std::uint8_t service_timeout, Instant now);
+
+  // receive_req.cc
+  void on_req(const Received& received);
+  [[nodiscard]] bool refuses_fields(const Received& received, const wire::Req& req);
+  [[nodiscard]] bool refuses_paths(const Received& received, const wire::Req& req);
+  [[nodiscard]] bool is_known_or_stale(const Received& received, const wire::Req& req);
+  [[nodiscard]] Connection* find_peer(const wire::Req& req);
+  [[nodiscard]] Connection* admit(const Received& received, CmId listener);
+  void accept_req(const Received& received, const wire::Req& req, Connection& connection);
+  void refuse_req(const Received& received, const wire::Req& req, wire::RejectReason reason,
+                  ByteSpan additional_information = {});
+
+  // receive_later.cc
+  void on_dreq(const Received& received);
+  void on_drep(const Received& received);
+  void on_lap(const Received& received);
+  void on_apr(const Received& received);
+  [[nodiscard]] std::optional<wire::AprStatus> fault_of(const wire::Lap& lap,
+                                                        const Connection& connection,
+                                                        const Port& port) const;
+  void on_sidr_req(const Received& received);
+  void on_sidr_rep(const Received& received);
+
+  struct Untold {
+    CmId id{};
+    CmEvent event{};
+  };
+
+  CommunicationIds communication_ids_;
+  std::uint64_t last_id_{};
+  std::uint64_t last_service_id_{kAssignServiceId};
+  std::map<PortKey, std::shared_ptr<Port>> ports_;
+  std::map<CmId, Connection> connections_;
+  std::set<CmId> detached_;
+  ListenerTable listeners_;
+  std::unordered_map<std::uint32_t, CmId> by_local_id_;
+  std::map<RemoteKey, CmId> by_remote_id_;
+  std::map<RemoteKey, CmId> by_remote_qpn_;
+  std::map<SidrKey, CmId> by_sidr_;
+  std::map<std::pair<Lid, Gid>, std::size_t> backlog_of_peer_;
+  std::multimap<std::uint64_t, CmId> peers_;  // by service id: who sent a REQ peer to peer
+  std::set<std::pair<Instant, CmId>> timers_;
+  std::deque<Untold> untold_;
+  bool is_telling_{};
+};
+
+}  // namespace weft::cm

@@ -1,0 +1,262 @@
+// The manager's ports: what they are called, and what a QP behind them needs to know.
+
+#include <algorithm>
+#include <utility>
+
+#include "cm/manager.h"
+
+namespace weft::cm {
+namespace {
+
+template <class Value>
+[[nodiscard]] std::optional<std::uint16_t> place_of(const std::vector<Value>& table, auto matches) {
+  const auto found = std::ranges::find_if(table, matches);
+  return found == table.end() ? std::nullopt
+                              : std::optional{static_cast<std::uint16_t>(found - table.begin())};
+}
+
+}  // namespace
+
+bool ConnectionManager::Impl::Port::has(const Gid& gid) const { return gid_index(gid).has_value(); }
+
+bool ConnectionManager::Impl::Port::has(Lid lid) const {
+  return lid.value() >> address_.lmc == address_.lid.value() >> address_.lmc && lid.is_unicast();
+}
+
+std::optional<std::uint16_t> ConnectionManager::Impl::Port::gid_index(const Gid& gid) const {
+  return place_of(address_.gids, [&gid](const Gid& each) { return each == gid && !gid.is_zero(); });
+}
+
+/// The entry itself, else one of the same partition (IBTA vol 1 §10.9.3).
+std::optional<std::uint16_t> ConnectionManager::Impl::Port::pkey_index(PKey pkey) const {
+  const auto same = place_of(address_.pkeys, [pkey](PKey each) { return each == pkey; });
+  return same ? same : place_of(address_.pkeys, [pkey](PKey each) { return each.matches(pkey); });
+}
+
+const mad::MadMessage* ConnectionManager::Impl::Port::handle(mad::MadRequest& request) {
+  const auto self = shared_from_this();  // a handler may remove the port
+  Impl& impl = impl_;
+  impl.receive({.port = *this,
+                .source = request.source,
+                .mad = request.message.mad,
+                .header = request.message.header(),
+                .now = request.now});
+  impl.run(request.now);
+  return nullptr;
+}
+
+Result<void> ConnectionManager::Impl::add_port(PortKey key, mad::ManagementInterface& gsi,
+                                               const PortAddress& address) {
+  if (ports_.contains(key)) {
+    return fail(ErrorCode::Exists, "port {} was added before", key.value());
+  }
+  const auto port = std::make_shared<Port>(*this, key, gsi, address);
+  const auto agent = gsi.register_agent({.mgmt_class = wire::ManagementClass::ComMgt,
+                                         .class_version = wire::kCmClassVersion,
+                                         .methods = mad::methods({wire::MadMethod::Send}),
+                                         .takes_any_version = true,
+                                         .keeps_transaction_ids = true,
+                                         .name = "communication manager"},
+                                        port.get());
+  if (!agent) {
+    return std::unexpected(agent.error());
+  }
+  port->agent_ = *agent;
+  ports_.emplace(key, port);
+  return {};
+}
+
+Result<void> ConnectionManager::Impl::update_port(PortKey key, const PortAddress& address) {
+  Port* const port = find_port(key);
+  if (port == nullptr) {
+    return fail(ErrorCode::NoSuchDevice, "there is no port {}", key.value());
+  }
+  port->address_ = address;
+  return {};
+}
+
+Result<void> ConnectionManager::Impl::remove_port(PortKey key, Instant now) {
+  const auto found = ports_.find(key);
+  if (found == ports_.end()) {
+    return fail(ErrorCode::NoSuchDevice, "there is no port {}", key.value());
+  }
+  const auto port = found->second;
+  ports_.erase(found);
+  return port->gsi_.unregister_agent(port->agent_, now);
+}
+
+ConnectionManager::Impl::Port* ConnectionManager::Impl::find_port(PortKey key) {
+  const auto found = ports_.find(key);
+  return found == ports_.end() ? nullptr : found->second.get();
+}
+
+const ConnectionManager::Impl::Port* ConnectionManager::Impl::find_port(PortKey key) const {
+  const auto found = ports_.find(key);
+  return found == ports_.end() ? nullptr : found->second.get();
+}
+
+/// By the source GID, or if the path has none by the source LID.
+const ConnectionManager::Impl::Port* ConnectionManager::Impl::find_port(const Path& path) const {
+  const auto found = std::ranges::find_if(ports_, [&path](const auto& entry) {
+    return path.sgid.is_zero() ? entry.second->has(path.slid) : entry.second->has(path.sgid);
+  });
+  return found == ports_.end() ? nullptr : found->second.get();
+}
+
+Result<const ConnectionManager::Impl::Port*> ConnectionManager::Impl::port_of(
+    const Path& path) const {
+  const Port* const port = find_port(path);
+  if (port == nullptr) {
+    return fail(ErrorCode::NoSuchDevice,
+                "no port has the path's source GID, or without one its "
+                "source LID {}",
+                path.slid.value());
+  }
+  if (!port->has(path.slid)) {
+    return fail(ErrorCode::InvalidArgument,
+                "the path begins at LID {}, but the port of its source GID has {}",
+                path.slid.value(), port->address().lid.value());
+  }
+  if (!port->pkey_index(path.pkey)) {
+    return fail(ErrorCode::InvalidArgument, "the path's port is in no partition of P_Key {:#x}",
+                path.pkey.value());
+  }
+  return port;
+}
+
+namespace {
+
+[[nodiscard]] QpAddress qp_address(const Path& path, const PortAddress& port,
+                                   std::uint16_t sgid_index) {
+  QpAddress address{
+      .dlid = path.dlid,
+      .sl = path.sl,
+      .source_path_bits = static_cast<std::uint8_t>(path.slid.value() & ((1U << port.lmc) - 1)),
+      .static_rate = path.rate,
+      .port = port.number,
+      .is_global = path.is_global(),
+  };
+  if (address.is_global) {
+    address.dgid = path.dgid;
+    address.flow_label = path.flow_label;
+    address.sgid_index = static_cast<std::uint8_t>(sgid_index);
+    address.hop_limit = path.hop_limit;
+    address.traffic_class = path.traffic_class;
+  }
+  return address;
+}
+
+[[nodiscard]] bool has_requester(QpType type) {
+  return type == QpType::Rc || type == QpType::XrcInitiator;
+}
+
+[[nodiscard]] bool has_responder(QpType type) {
+  return type == QpType::Rc || type == QpType::XrcTarget;
+}
+
+void fill_init(QpAttributes& attributes, const Link& link) {
+  using enum QpAttribute;
+  attributes.mask |= QpAttributeMask{PKeyIndex} | Port | RemoteAccess;
+  attributes.access = QpAccess::RemoteWrite;
+  if (link.responder_resources != 0) {
+    attributes.access |= Flags{QpAccess::RemoteRead} | QpAccess::RemoteAtomic;
+  }
+}
+
+void fill_rtr(QpAttributes& attributes, const Link& link) {
+  using enum QpAttribute;
+  attributes.mask |= QpAttributeMask{AddressVector} | PathMtu | DestQpn | RqPsn;
+  attributes.path_mtu = link.primary.mtu;
+  attributes.dest_qpn = link.remote_qpn;
+  attributes.rq_psn = link.rq_psn;
+  if (has_responder(link.qp_type)) {
+    attributes.mask |= QpAttributeMask{MaxDestRdAtomic} | MinRnrTimer;
+    attributes.max_dest_rd_atomic = link.responder_resources;
+    attributes.min_rnr_timer = 0;
+  }
+  if (link.alternate) {
+    attributes.mask |= AlternatePath;
+  }
+}
+
+void fill_rts(QpAttributes& attributes, const Link& link) {
+  using enum QpAttribute;
+  if (link.has_loaded_alternate) {
+    attributes.mask |= QpAttributeMask{AlternatePath} | PathMigrationState;
+    attributes.migration = MigrationState::Rearm;
+    return;
+  }
+  attributes.mask |= SqPsn;
+  attributes.sq_psn = link.sq_psn;
+  if (has_requester(link.qp_type)) {
+    attributes.mask |= QpAttributeMask{Timeout} | RetryCount | RnrRetry | MaxQpRdAtomic;
+    attributes.timeout = link.ack_timeout;
+    attributes.retry_count = link.retry_count;
+    attributes.rnr_retry = link.rnr_retry_count;
+    attributes.max_rd_atomic = link.initiator_depth;
+  }
+  if (link.alternate) {
+    attributes.mask |= PathMigrationState;
+    attributes.migration = MigrationState::Rearm;
+  }
+}
+
+/// In which states the link knows enough for a transition (SEED-INVENTORY 4.8). What a passive side
+/// needs is known with the REQ.
+[[nodiscard]] bool is_known_for(QpState target, State state) {
+  const bool is_requested = state == State::ReqSent || state == State::MraReqRcvd;
+  const bool is_connecting = state >= State::ReqRcvd && state <= State::MraLapRcvd;
+  return (target == QpState::Init && is_requested) || (is_connecting && !is_requested);
+}
+
+[[nodiscard]] std::string_view name_of(QpState state) {
+  static constexpr std::array<std::string_view, 4> kNames = {"RESET", "INIT", "RTR", "RTS"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+}  // namespace
+
+Result<QpAttributes> ConnectionManager::Impl::init_qp_attributes(CmId id, QpState target) const {
+  const Connection* const connection = find(id);
+  if (connection == nullptr || connection->is_detached) {
+    return fail(ErrorCode::NotFound, "there is no id {}", id.value());
+  }
+  if (target == QpState::Reset || !is_known_for(target, connection->state)) {
+    return fail(ErrorCode::InvalidArgument, "in state {} nothing is known for a transition to {}",
+                cm::name_of(connection->state), name_of(target));
+  }
+  const Link& link = connection->link;
+  const Port* const port = find_port(link.port);
+  if (port == nullptr) {
+    return fail(ErrorCode::NoSuchDevice, "the connection's port {} is gone", link.port.value());
+  }
+  QpAttributes attributes{.mask = QpAttribute::State, .state = target};
+  attributes.ca_guid = port->address().ca_guid;
+  attributes.port = port->address().number;
+  attributes.pkey_index = port->pkey_index(link.primary.pkey).value_or(0);
+  attributes.address =
+      qp_address(link.primary, port->address(), port->gid_index(link.primary.sgid).value_or(0));
+  if (link.alternate) {
+    const Port* const other = find_port(*link.alternate);
+    const Port& alternate = other == nullptr ? *port : *other;
+    attributes.alternate_port = alternate.address().number;
+    attributes.alternate_pkey_index = alternate.pkey_index(link.alternate->pkey).value_or(0);
+    attributes.alternate_timeout = link.alternate_ack_timeout;
+    attributes.alternate_address =
+        qp_address(*link.alternate, alternate.address(),
+                   alternate.gid_index(link.alternate->sgid).value_or(0));
+  }
+  if (target == QpState::Init) {
+    fill_init(attributes, link);
+  } else if (target == QpState::Rtr) {
+    fill_rtr(attributes, link);
+  } else {
+    fill_rts(attributes, link);
+    if (link.has_loaded_alternate) {  // the QP is in RTS, and stays there
+      attributes.mask = attributes.mask.without(QpAttribute::State);
+    }
+  }
+  return attributes;
+}
+
+}  // namespace weft::cm
