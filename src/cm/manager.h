@@ -85,6 +85,8 @@ class ConnectionManager::Impl {
 
   // manager_destroy.cc
   Result<void> destroy(CmId id, Handled why, Instant now);
+  void say_goodbye(const Connection& connection, Action action, Instant now);
+  void disown(CmId listener, Instant now);
 
   // manager_calls.cc, manager_calls_later.cc
   [[nodiscard]] Result<void> send_req(CmId id, const RequestParameters& parameters, Instant now);
@@ -103,6 +105,9 @@ class ConnectionManager::Impl {
                                            Instant now);
   [[nodiscard]] Result<void> send_sidr_rep(CmId id, const SidrReplyParameters& parameters,
                                            Instant now);
+
+  Result<void> answer_dreq(Connection& connection, ByteSpan private_data, Instant now);
+  Result<void> answer_lap(Connection& connection, const AprParameters& parameters, Instant now);
 
   // manager_status.cc
   [[nodiscard]] std::optional<IdStatus> status(CmId id) const;
@@ -156,6 +161,7 @@ class ConnectionManager::Impl {
   [[nodiscard]] mad::MadBytes make_rej(const Link& link, State state,
                                        const RejectParameters& parameters) const;
   [[nodiscard]] mad::MadBytes make_dreq(const Link& link, ByteSpan private_data) const;
+  [[nodiscard]] static mad::MadBytes make_drep(const Link& link, ByteSpan private_data);
   void disconnect(Connection& connection, Instant now);
   /// To who is no connection's: a REJ, DREP, SIDR_REP by what is in hand.
   void reject(const Received& received, wire::RejectReason reason, wire::CmSubject subject,
@@ -181,6 +187,9 @@ class ConnectionManager::Impl {
   [[nodiscard]] bool is_known_or_stale(const Received& received, const wire::Req& req);
   [[nodiscard]] Connection* find_peer(const wire::Req& req);
   [[nodiscard]] Connection* admit(const Received& received, CmId listener);
+  [[nodiscard]] bool is_held(CmId id) const;
+  void end_stale(CmId id, Instant now);
+  void meet(const Received& received, const wire::Req& req, Connection& connection);
   void accept_req(const Received& received, const wire::Req& req, Connection& connection);
   void refuse_req(const Received& received, const wire::Req& req, wire::RejectReason reason,
                   ByteSpan additional_information = {});
@@ -191,8 +200,7 @@ class ConnectionManager::Impl {
   void on_lap(const Received& received);
   void on_apr(const Received& received);
   [[nodiscard]] std::optional<wire::AprStatus> fault_of(const wire::Lap& lap,
-                                                        const Connection& connection,
-                                                        const Port& port) const;
+                                                        const Connection& connection) const;
   void on_sidr_req(const Received& received);
   void on_sidr_rep(const Received& received);
 

@@ -1,0 +1,92 @@
+// The end of an identifier (SEED-INVENTORY 4.6).
+
+#include <array>
+#include <vector>
+
+#include "cm/manager.h"
+#include "wire/cm/dreq.h"
+
+namespace weft::cm {
+namespace {
+
+[[nodiscard]] std::array<std::byte, 8> octets_of(Guid guid) {
+  std::array<std::byte, 8> octets{};
+  wire::internal::write_bits(octets.data(), 0, 64, guid.value());
+  return octets;
+}
+
+}  // namespace
+
+Result<void> ConnectionManager::Impl::destroy(CmId id, Handled why, Instant now) {
+  Connection* const connection = find(id);
+  if (connection == nullptr || connection->is_detached) {
+    return fail(ErrorCode::NotFound, "there is no id {}", id.value());
+  }
+  if (connection->shares > 1) {
+    --connection->shares;
+    return {};
+  }
+  const State state = connection->state;
+  const Transition end = transition(state, Input::Destroy);
+  if (state == State::Listen) {
+    listeners_.remove(*connection->listener);
+    disown(id, now);
+  }
+  say_goodbye(
+      *connection,
+      why == Handled::DestroyNoResources && is_in_backlog(state) ? Action::Leave : end.action, now);
+  connection->is_detached = true;
+  connection->observer = nullptr;
+  detached_.insert(id);
+  if (end.action == Action::Disconnect) {
+    disconnect(*connection, now);
+  } else if (end.next != state || end.next == State::Idle) {
+    enter(*connection, end.next, now);
+  }
+  reap(id);
+  while (detached_.size() > options.limits.time_waits) {
+    const CmId oldest = *detached_.begin();
+    enter(*find(oldest), State::Idle, now);
+    reap(oldest);
+    ++counters.time_waits_cut;
+  }
+  return {};
+}
+
+/// What the peer is told, unless that is a DREQ, whose answer is waited for. That it may not get
+/// out does not keep anybody here.
+void ConnectionManager::Impl::say_goodbye(const Connection& connection, Action action,
+                                          Instant now) {
+  const Link& link = connection.link;
+  const auto ca_guid = octets_of(link.local_ca);
+  if (action == Action::RejectTimeout) {
+    (void)transmit(
+        connection, wire::CmAttribute::Rej,
+        make_rej(link, connection.state,
+                 {.reason = wire::RejectReason::Timeout, .additional_information = ca_guid}),
+        now);
+  } else if (action == Action::RejectConsumer) {
+    (void)transmit(connection, wire::CmAttribute::Rej, make_rej(link, connection.state, {}), now);
+  } else if (action == Action::AnswerDreq) {
+    (void)transmit(connection, wire::CmAttribute::Drep, make_drep(link, {}), now);
+  } else if (action == Action::RejectSidr) {
+    (void)transmit(connection, wire::CmAttribute::SidrRep,
+                   make_sidr_rep(link, {.status = wire::SidrStatus::Rejected}), now);
+  }
+}
+
+/// Connections made for a listener that its user has not heard of go with it.
+void ConnectionManager::Impl::disown(CmId listener, Instant now) {
+  std::vector<CmId> unknown;
+  for (const Untold& untold : untold_) {
+    const Connection* const child = find(untold.id);
+    if (child != nullptr && !child->is_announced && child->link.listener == listener) {
+      unknown.push_back(untold.id);
+    }
+  }
+  for (const CmId child : unknown) {
+    (void)destroy(child, Handled::Destroy, now);  // or it was in the list twice
+  }
+}
+
+}  // namespace weft::cm

@@ -1,0 +1,247 @@
+// A REQ: who is it for, may it be, and what becomes of it (R-CM-2, R-CML-4, R-CM-9, R-CM-11).
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "cm/manager.h"
+#include "wire/cm/req.h"
+
+namespace weft::cm {
+namespace {
+
+/// Additional Reject Information of one field, as the field lies in a message.
+template <unsigned kBits>
+[[nodiscard]] auto octets_of(std::uint64_t value) {
+  std::array<std::byte, kBits / 8> octets{};
+  wire::internal::write_bits(octets.data(), 0, kBits, value);
+  return octets;
+}
+
+}  // namespace
+
+void ConnectionManager::Impl::refuse_req(const Received& received, const wire::Req& req,
+                                         wire::RejectReason reason,
+                                         ByteSpan additional_information) {
+  reject(received, reason, wire::CmSubject::Req, 0, req.local_communication_id,
+         additional_information);
+}
+
+/// What no state and no listener could make good.
+bool ConnectionManager::Impl::refuses_fields(const Received& received, const wire::Req& req) {
+  if (req.local_communication_id == 0) {
+    ++counters.malformed;
+    return true;
+  }
+  const bool is_known_transport = req.transport == wire::CmTransport::Rc ||
+                                  req.transport == wire::CmTransport::Uc ||
+                                  (req.transport == wire::CmTransport::Extended &&
+                                   req.extended_transport == wire::CmExtendedTransport::Xrc);
+  if (!is_known_transport) {
+    ++counters.malformed;
+    refuse_req(received, req, wire::RejectReason::InvalidTransportType);
+    return true;
+  }
+  const auto most = static_cast<std::uint8_t>(received.port.address().mtu);
+  if (req.path_mtu < static_cast<std::uint8_t>(wire::Mtu::Mtu256) || req.path_mtu > most) {
+    ++counters.malformed;
+    refuse_req(received, req, wire::RejectReason::InvalidPathMtu, octets_of<8>(most));
+    return true;
+  }
+  return false;
+}
+
+/// Whether the paths lead here; what would do is said beside the reason (4.7).
+bool ConnectionManager::Impl::refuses_paths(const Received& received, const wire::Req& req) {
+  const Port& port = received.port;
+  const PortAddress& address = port.address();
+  if (!port.has(req.primary.remote_gid)) {
+    const Gid own = address.gids.empty() ? Gid{} : address.gids.front();
+    refuse_req(received, req, wire::RejectReason::InvalidGid, own.octets());
+    return true;
+  }
+  if (req.primary.is_subnet_local && !req.primary.remote_lid.is_permissive() &&
+      !port.has(req.primary.remote_lid)) {
+    refuse_req(received, req, wire::RejectReason::InvalidLid, octets_of<16>(address.lid.value()));
+    return true;
+  }
+  if (!port.pkey_index(req.pkey)) {  // no reason of its own says so
+    refuse_req(received, req, wire::RejectReason::Unsupported);
+    return true;
+  }
+  if (is_absent(req.alternate)) {
+    return false;
+  }
+  const auto other = std::ranges::find_if(ports_, [&](const auto& entry) {
+    return entry.second->address().ca_guid == address.ca_guid &&
+           entry.second->has(req.alternate.remote_gid);
+  });
+  if (other == ports_.end()) {
+    const Gid own = address.gids.empty() ? Gid{} : address.gids.front();
+    refuse_req(received, req, wire::RejectReason::InvalidAlternateGid, own.octets());
+    return true;
+  }
+  if (req.alternate.is_subnet_local && !other->second->has(req.alternate.remote_lid)) {
+    refuse_req(received, req, wire::RejectReason::InvalidAlternateLid,
+               octets_of<16>(other->second->address().lid.value()));
+    return true;
+  }
+  return false;
+}
+
+/// A connection that the peer has forgotten: it is told so, unless that is known already.
+void ConnectionManager::Impl::end_stale(CmId id, Instant now) {
+  Connection* const old = find(id);
+  if (old != nullptr && is_established(old->state)) {
+    disconnect(*old, now);
+  }
+}
+
+/// Whether a connection keeps its communication id and QP from a new one (R-CM-11).
+bool ConnectionManager::Impl::is_held(CmId id) const {
+  return options.holds_time_wait || find(id)->state != State::Timewait;
+}
+
+bool ConnectionManager::Impl::is_known_or_stale(const Received& received, const wire::Req& req) {
+  if (const auto known = by_remote_id_.find({req.local_ca_guid, req.local_communication_id});
+      known != by_remote_id_.end() && is_held(known->second)) {
+    Connection& connection = *find(known->second);
+    State next{};
+    (void)takes(connection, Input::Req, received, next);
+    if (transition(connection.state, Input::Req).action == Action::RejectStale) {
+      ++counters.stale;
+      refuse_req(received, req, wire::RejectReason::StaleConnection);
+    }
+    return true;
+  }
+  if (const auto known = by_remote_qpn_.find({req.local_ca_guid, req.local_qpn.value()});
+      known != by_remote_qpn_.end() && is_held(known->second)) {
+    ++counters.stale;
+    refuse_req(received, req, wire::RejectReason::StaleConnection);
+    end_stale(known->second, received.now);
+    return true;
+  }
+  return false;
+}
+
+/// Who on this side has sent a REQ to that one, for the same service, to meet it half-way.
+Connection* ConnectionManager::Impl::find_peer(const wire::Req& req) {
+  const auto [first, last] = peers_.equal_range(req.service_id);
+  for (auto each = first; each != last; ++each) {
+    Connection& connection = *find(each->second);
+    if (transition(connection.state, Input::ReqOfPeer).action == Action::Tell &&
+        connection.link.primary.dgid == req.primary.local_gid &&
+        connection.link.primary.sgid == req.primary.remote_gid) {
+      return &connection;
+    }
+  }
+  return nullptr;
+}
+
+/// A new id for who asks, unless a limit says no.
+Connection* ConnectionManager::Impl::admit(const Received& received, CmId listener_id) {
+  Connection& listener = *find(listener_id);
+  const Gid gid = received.source.global ? received.source.global->gid : Gid{};
+  const auto peer = backlog_of_peer_.find({received.source.lid, gid});
+  const std::size_t of_peer = peer == backlog_of_peer_.end() ? 0 : peer->second;
+  if (listener.backlog_used >= listener.backlog || of_peer >= options.limits.unanswered_of_peer ||
+      connections_.size() - detached_.size() >= options.limits.ids) {
+    ++counters.no_resources;
+    return nullptr;
+  }
+  ++listener.backlog_used;
+  ++backlog_of_peer_[{received.source.lid, gid}];
+  CmObserver* const observer = listener.observer;
+  const std::uint64_t context = listener.context;
+  Connection& connection = make_connection();
+  connection.observer = observer;
+  connection.context = context;
+  connection.link = {.port = received.port.key(),
+                     .local_ca = received.port.address().ca_guid,
+                     .peer = received.source,
+                     .listener = listener_id,
+                     .is_in_backlog = true};
+  connection.link.transaction_id = received.header.transaction_id;
+  return &connection;
+}
+
+void ConnectionManager::Impl::on_req(const Received& received) {
+  const auto req = message_of<wire::Req>(received.mad);
+  if (refuses_fields(received, req) || is_known_or_stale(received, req)) {
+    return;
+  }
+  if (Connection* const peer = find_peer(req)) {
+    return meet(received, req, *peer);
+  }
+  const CmId listener =
+      listeners_.find(req.service_id, received.port.address().ca_guid, req.private_data);
+  if (listener == kNoCmId) {
+    ++counters.no_listener;
+    return refuse_req(received, req, wire::RejectReason::InvalidServiceId);
+  }
+  if (refuses_paths(received, req)) {
+    return;
+  }
+  Connection* const connection = admit(received, listener);
+  if (connection == nullptr) {
+    return refuse_req(received, req, wire::RejectReason::NoResources);
+  }
+  connection->link.local_id = new_communication_id();
+  by_local_id_.emplace(connection->link.local_id, connection->id);
+  accept_req(received, req, *connection);
+}
+
+/// Both sides have sent a REQ. The one with the larger CA GUID, then QPN, goes on as it is; the
+/// other answers (IBTA vol 1 §12.10.4).
+void ConnectionManager::Impl::meet(const Received& received, const wire::Req& req,
+                                   Connection& connection) {
+  Link& link = connection.link;
+  if (std::pair{link.local_ca, link.local_qpn} > std::pair{req.local_ca_guid, req.local_qpn}) {
+    ++counters.of(wire::CmAttribute::Req).duplicates;
+    return;
+  }
+  if (refuses_paths(received, req)) {
+    return;
+  }
+  link.is_active = false;
+  link.peer = received.source;
+  link.transaction_id = received.header.transaction_id;
+  accept_req(received, req, connection);
+}
+
+void ConnectionManager::Impl::accept_req(const Received& received, const wire::Req& req,
+                                         Connection& connection) {
+  ReqReceived told = told_req(req, received.header.attribute_modifier);
+  if (!req.primary.is_subnet_local || req.primary.remote_lid.is_permissive()) {
+    // The LIDs are of the far subnet: the message came over those that count here.
+    told.primary.slid = Lid{received.port.address().lid.value() | received.source.path_bits};
+    told.primary.dlid = received.source.lid;
+    told.primary.sl = received.source.sl;
+  }
+  Link& link = connection.link;
+  told.listener = link.listener;
+  told.port = link.port;
+  link.remote_id = req.local_communication_id;
+  link.remote_ca = req.local_ca_guid;
+  link.service_id = req.service_id;
+  link.qp_type = told.qp_type;
+  link.remote_qpn = req.local_qpn;
+  link.sq_psn = req.starting_psn;
+  link.responder_resources = told.responder_resources;
+  link.initiator_depth = told.initiator_depth;
+  link.retry_count = req.retry_count;
+  link.rnr_retry_count = req.rnr_retry_count;
+  link.remote_response_timeout = req.local_cm_response_timeout;
+  link.ack_timeout = req.primary.local_ack_timeout;
+  link.alternate_ack_timeout = req.alternate.local_ack_timeout;
+  link.primary = told.primary;
+  link.alternate = told.alternate;
+  link.patience = waiting_time(req.local_cm_response_timeout);
+  link.max_retries = req.max_cm_retries;
+  by_remote_id_.insert_or_assign({link.remote_ca, link.remote_id}, connection.id);
+  by_remote_qpn_.insert_or_assign({link.remote_ca, link.remote_qpn.value()}, connection.id);
+  enter(connection, State::ReqRcvd, received.now);
+  tell(connection, CmEventType::ReqReceived, std::move(told), req.private_data);
+}
+
+}  // namespace weft::cm
