@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/process_slot.h"
+#include "uabi/rdma_cm_layout.h"
 
 namespace weft::uabi {
 namespace {
@@ -78,7 +79,11 @@ void describe(XrcRelay& m, auto& archive) {
 }
 
 template <class T>
-concept Number = std::unsigned_integral<T> || std::is_enum_v<T>;
+concept Number = std::integral<T> || std::is_enum_v<T>;
+
+/// A structure within messages, which `describe` describes as well.
+template <class T>
+concept Part = std::same_as<T, UmadHeader> || std::same_as<T, UmadPort> || kIsRdmaCmPart<T>;
 
 /// The most that a list may hold, by what it lists.
 template <class T>
@@ -91,6 +96,8 @@ template <>
 inline constexpr std::size_t kMost<UmadPort> = kMaxUmadPorts;
 template <>
 inline constexpr std::size_t kMost<PKey> = 128;  // of one port
+template <>
+inline constexpr std::size_t kMost<RdmaCmPath> = kMaxRdmaCmPaths;
 template <>
 inline constexpr std::size_t kMost<std::byte> = kMaxMadBytesInMessage;
 
@@ -123,13 +130,17 @@ class Writer {
     put(number.value());
   }
   void put(PKey pkey) { put(pkey.value()); }
-  void put(const Gid& gid) { out_.insert(out_.end(), gid.octets().begin(), gid.octets().end()); }
-  void put(const UmadHeader& header) {
-    UmadHeader copy = header;
-    describe(copy, *this);
+  void put(QKey qkey) { put(qkey.value()); }
+  void put(const Gid& gid) { put(gid.octets()); }
+  void put(const std::array<std::byte, 16>& octets) {
+    out_.insert(out_.end(), octets.begin(), octets.end());
   }
-  void put(const UmadPort& port) {
-    UmadPort copy = port;
+  void put(const RdmaCmPrivateData& data) {
+    assert(data.octets.size() <= kMaxRdmaCmPrivateData);
+    put(data.octets);
+  }
+  void put(const Part auto& part) {
+    auto copy = part;
     describe(copy, *this);
   }
   template <class T>
@@ -172,23 +183,17 @@ class Reader {
     failed_ = failed_ || octet > 1;
     value = octet == 1;
   }
-  void get(QueryKind& value) {
-    std::uint8_t octet{};
-    get(octet);
-    failed_ = failed_ || octet < 1 || octet > 3;
-    value = failed_ ? QueryKind::Status : static_cast<QueryKind>(octet);
-  }
+  void get(QueryKind& value) { get_one_of(value, QueryKind::Status, QueryKind::Faults); }
   void get(Misbehaviour& value) {
-    std::uint8_t octet{};
-    get(octet);
-    failed_ = failed_ || octet < 1 || octet > kMisbehaviourCount;
-    value = failed_ ? Misbehaviour::CorruptRing : static_cast<Misbehaviour>(octet);
+    get_one_of(value, Misbehaviour::CorruptRing, Misbehaviour::NobodyThere);
   }
-  void get(XrcWord& value) {
-    std::uint8_t octet{};
-    get(octet);
-    failed_ = failed_ || octet < 1 || octet > static_cast<std::uint8_t>(XrcWord::Gone);
-    value = failed_ ? XrcWord::Gone : static_cast<XrcWord>(octet);
+  void get(XrcWord& value) { get_one_of(value, XrcWord::WantDeputy, XrcWord::Gone); }
+  void get(RdmaCmFamily& value) { get_one_of(value, RdmaCmFamily::None, RdmaCmFamily::Ib); }
+  void get(RdmaCmOption& value) {
+    get_one_of(value, RdmaCmOption::TypeOfService, RdmaCmOption::AckTimeout);
+  }
+  void get(RdmaCmEventType& value) {
+    get_one_of(value, RdmaCmEventType::AddrResolved, RdmaCmEventType::TimewaitExit);
   }
   void get(Qpn& qpn) {
     std::uint32_t value{};
@@ -234,18 +239,29 @@ class Reader {
     get(value);
     pkey = PKey{value};
   }
-  void get(Gid& gid) {
-    std::array<std::byte, Gid::kSize> octets{};
+  void get(QKey& qkey) {
+    std::uint32_t value{};
+    get(value);
+    qkey = QKey{value};
+  }
+  void get(std::array<std::byte, 16>& octets) {
     if (in_.size() < octets.size()) {
       failed_ = true;
       return;
     }
     copy_bytes(octets, in_.first(octets.size()));
     in_ = in_.subspan(octets.size());
+  }
+  void get(Gid& gid) {
+    std::array<std::byte, Gid::kSize> octets{};
+    get(octets);
     gid = Gid{octets};
   }
-  void get(UmadHeader& header) { describe(header, *this); }
-  void get(UmadPort& port) { describe(port, *this); }
+  void get(RdmaCmPrivateData& data) {
+    get(data.octets);
+    failed_ = failed_ || data.octets.size() > kMaxRdmaCmPrivateData;
+  }
+  void get(Part auto& part) { describe(part, *this); }
   template <class T>
   void get(std::vector<T>& list) {
     std::uint32_t count{};
@@ -263,6 +279,15 @@ class Reader {
         get(each);
       }
     }
+  }
+
+  /// Enumerators without a gap, of one octet.
+  template <class Enumeration>
+  void get_one_of(Enumeration& value, Enumeration first, Enumeration last) {
+    std::uint8_t octet{};
+    get(octet);
+    failed_ = failed_ || octet < std::to_underlying(first) || octet > std::to_underlying(last);
+    value = failed_ ? first : static_cast<Enumeration>(octet);
   }
 
   ByteSpan in_;
@@ -296,6 +321,7 @@ struct DescriptorCount {
   std::size_t operator()(const UmadOpened&) const { return 1; }
   std::size_t operator()(const LongUmadMad&) const { return 1; }
   std::size_t operator()(const OpenXrcDomain&) const { return 1; }
+  std::size_t operator()(const RdmaCmOpened&) const { return 1; }
   std::size_t operator()(const auto&) const { return 0; }
 };
 

@@ -3,8 +3,9 @@
 // The control protocol between a program (or the command) and the fabric daemon: one message per
 // datagram of an AF_UNIX SOCK_SEQPACKET connection, native-endian, both ends on one machine. A
 // connection begins with Hello (a program on a simulated host), with one of umad_messages.h (a
-// program at the MADs of a node) or Query / StartCapture / AddFault / ClearFaults / Down (a
-// command). Descriptors travel beside the bytes; each message says how many belong to it.
+// program at the MADs of a node), OpenRdmaCm (a program at the connections of a host) or Query /
+// StartCapture / AddFault / ClearFaults / Down (a command). Descriptors travel beside the bytes;
+// each message says how many belong to it.
 //
 // Both sides take the other's bytes as foreign: decode() checks lengths, counts, enumerators and
 // text before anybody looks at them.
@@ -21,12 +22,13 @@
 #include "base/identifiers.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "uabi/rdma_cm_messages.h"
 #include "uabi/umad_messages.h"
 
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 8;
+inline constexpr std::uint32_t kVersion = 9;
 
 /// All policy, not from any specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
@@ -258,15 +260,20 @@ struct CaptureSource {
   ProcessAddress process;
 };
 
-using Message =
-    std::variant<Hello, OpenLane, JoinGroup, LeaveGroup, TapReady, PeerMisbehaves, Welcome, Refused,
-                 Lane, NoSuchProcess, LaneClosed, TablesChanged, GroupMembers, OpenTap, CloseTap,
-                 Query, StartCapture, AddFault, ClearFaults, Down, Text, CaptureLive, CaptureSource,
-                 ListUmadDevices, DescribeUmadDevice, FindIsSm, OpenUmad, RegisterUmadAgent,
-                 UnregisterUmadAgent, UmadDevices, UmadDevice, IsSm, UmadOpened, UmadAnswer,
-                 UmadMad, LongUmadMad, ChangePort,
+using Message = std::variant<
+    Hello, OpenLane, JoinGroup, LeaveGroup, TapReady, PeerMisbehaves, Welcome, Refused, Lane,
+    NoSuchProcess, LaneClosed, TablesChanged, GroupMembers, OpenTap, CloseTap, Query, StartCapture,
+    AddFault, ClearFaults, Down, Text, CaptureLive, CaptureSource, ListUmadDevices,
+    DescribeUmadDevice, FindIsSm, OpenUmad, RegisterUmadAgent, UnregisterUmadAgent, UmadDevices,
+    UmadDevice, IsSm, UmadOpened, UmadAnswer, UmadMad, LongUmadMad, ChangePort,
 
-                 OpenXrcDomain, XrcDomainOpened, CloseXrcDomain, XrcRelay, ChangeNode>;
+    OpenXrcDomain, XrcDomainOpened, CloseXrcDomain, XrcRelay, ChangeNode,
+
+    OpenRdmaCm, CreateRdmaCmId, DestroyRdmaCmId, BindRdmaCmId, ResolveRdmaCmAddress,
+    ResolveRdmaCmRoute, QueryRdmaCmId, ListenRdmaCm, ConnectRdmaCm, AcceptRdmaCm, RejectRdmaCm,
+    DisconnectRdmaCm, InitRdmaCmQp, SetRdmaCmOption, SetRdmaCmPaths, NotifyRdmaCm, JoinRdmaCmGroup,
+    LeaveRdmaCmGroup, MigrateRdmaCmId, GetRdmaCmEvent, CommunicationEstablished, RdmaCmOpened,
+    RdmaCmAnswer, RdmaCmIdState, RdmaCmQpAttributes, RdmaCmEvent, NoRdmaCmEvent>;
 
 /// How many descriptors come with a message; a receiver refuses any other number.
 [[nodiscard]] std::size_t descriptors_of(const Message& message);

@@ -44,8 +44,129 @@ UmadHeader header_of_mad() {
   };
 }
 
-std::vector<Message> one_of_each() {
+RdmaCmAddress address_of_listener() {
+  RdmaCmAddress address{.family = RdmaCmFamily::Ip4, .port = 7'471};
+  address.octets[0] = std::byte{127};
+  address.octets[1] = std::byte{77};
+  address.octets[3] = std::byte{1};
+  return address;
+}
+
+RdmaCmParameters parameters_of_connection() {
+  return {.qpn = Qpn{0x4001},
+          .qkey = QKey{0x0123'4567},
+          .has_srq = true,
+          .responder_resources = 1,
+          .initiator_depth = 2,
+          .flow_control = 1,
+          .retry_count = 7,
+          .rnr_retry_count = 6,
+          .private_data = {std::vector<std::byte>(56, std::byte{9})}};
+}
+
+RdmaCmAddressVector address_vector() {
   return {
+      .dlid = Lid{4},
+      .sl = ServiceLevel{1},
+      .source_path_bits = 1,
+      .static_rate = 3,
+      .port = 1,
+      .is_global = true,
+      .dgid = Gid{kDefaultGidPrefix, Guid{8}},
+      .flow_label = 0xFFFFF,
+      .sgid_index = 1,
+      .hop_limit = 64,
+      .traffic_class = 5
+  };
+}
+
+RdmaCmPath path_of_route() {
+  return {
+      .flags = 0x31,
+      .dgid = Gid{kDefaultGidPrefix, Guid{8}},
+      .sgid = Gid{kDefaultGidPrefix, Guid{9}},
+      .dlid = Lid{4},
+      .slid = Lid{2},
+      .service_id = 0x106'1D2F,
+      .flow_label = 1,
+      .hop_limit = 2,
+      .traffic_class = 3,
+      .is_reversible = true,
+      .pkey = PKey{0xFFFF},
+      .qos_class = 4,
+      .sl = ServiceLevel{5},
+      .mtu = 4,
+      .rate = 16,
+      .packet_life_time = 12
+  };
+}
+
+RdmaCmQpAttributes qp_attributes() {
+  return {.mask = 0x1FFFFF,
+          .state = 2,
+          .path_mtu = 4,
+          .path_mig_state = 1,
+          .qkey = QKey{5},
+          .rq_psn = 6,
+          .sq_psn = 7,
+          .destination = Qpn{8},
+          .access_flags = 9,
+          .path = address_vector(),
+          .alternate_path = {},
+          .pkey_index = 10,
+          .alternate_pkey_index = 11,
+          .port = 1,
+          .alternate_port = 2,
+          .max_rd_atomic = 16,
+          .max_dest_rd_atomic = 15,
+          .min_rnr_timer = 12,
+          .timeout = 18,
+          .alternate_timeout = 17,
+          .retry_count = 7,
+          .rnr_retry = 6};
+}
+
+void add_rdma_cm(std::vector<Message>& messages) {
+  const std::vector<Message> of_channels{
+      OpenRdmaCm{kVersion, "h1"},
+      CreateRdmaCmId{0x106, 2, 0xABCD'EF01'2345},
+      DestroyRdmaCmId{3},
+      BindRdmaCmId{3, address_of_listener()},
+      ResolveRdmaCmAddress{3, {}, address_of_listener(), 2'000},
+      ResolveRdmaCmRoute{3, 2'000},
+      QueryRdmaCmId{3},
+      ListenRdmaCm{3, 128},
+      ConnectRdmaCm{3, parameters_of_connection(), {0x1405, 1}},
+      AcceptRdmaCm{4, 0xABCD, true, parameters_of_connection(), {0x1405, 1}},
+      RejectRdmaCm{4, 28, {std::vector<std::byte>(148)}},
+      DisconnectRdmaCm{3},
+      InitRdmaCmQp{3, 2},
+      SetRdmaCmOption{3, RdmaCmOption::AckTimeout, 18},
+      SetRdmaCmPaths{3, {path_of_route(), path_of_route()}},
+      NotifyRdmaCm{3, 4},
+      JoinRdmaCmGroup{3, 0xABCE, true, address_of_listener()},
+      LeaveRdmaCmGroup{1},
+      MigrateRdmaCmId{1, 3},
+      GetRdmaCmEvent{},
+      CommunicationEstablished{Qpn{0x4001}},
+      RdmaCmOpened{1},
+      RdmaCmAnswer{98, 0, "port 7471 is in use"},
+      RdmaCmIdState{"weft0", 1, PKey{0xFFFF}, {}, address_of_listener(), {}, {}, {path_of_route()}},
+      RdmaCmQpAttributes{qp_attributes()},
+      RdmaCmEvent{.type = RdmaCmEventType::Rejected,
+                 .uid = 0xABCD,
+                 .id = 3,
+                 .status = -110,
+                 .parameters = parameters_of_connection(),
+                 .address_vector = address_vector(),
+                 .ece = {0x1405, 1}},
+      NoRdmaCmEvent{}
+  };
+  messages.insert(messages.end(), of_channels.begin(), of_channels.end());
+}
+
+std::vector<Message> one_of_each() {
+  std::vector<Message> messages{
       Hello{.host = "h1"},
       OpenLane{{7, 3}},
       JoinGroup{4, Lid{0xC001}, Gid{0xFF0E'0000'0000'0000, Guid{5}}},
@@ -101,6 +222,8 @@ std::vector<Message> one_of_each() {
             .min_rnr_timer = 12},
       ChangeNode{.change = "add host h9 link=s1:7"}
   };
+  add_rdma_cm(messages);
+  return messages;
 }
 
 TEST(Messages, ComeBackAsTheyWere) {
@@ -187,6 +310,45 @@ TEST(Messages, RefuseWhatNoSenderMeans) {
   });
   text[4] = std::byte{2};  // no bool
   EXPECT_FALSE(decode(text));
+}
+
+TEST(Messages, OfRdmaCmRefuseWhatNoSenderMeans) {
+  auto bind = encode(Message{
+      BindRdmaCmId{3, address_of_listener()}
+  });
+  EXPECT_TRUE(decode(bind));
+  bind[8] = std::byte{4};  // no family
+  EXPECT_FALSE(decode(bind));
+  auto option = encode(Message{
+      SetRdmaCmOption{3, RdmaCmOption::AckTimeout, 18}
+  });
+  EXPECT_TRUE(decode(option));
+  option[8] = std::byte{5};  // no option
+  EXPECT_FALSE(decode(option));
+  option[8] = std::byte{0};
+  EXPECT_FALSE(decode(option));
+  auto event = encode(Message{RdmaCmEvent{.status = -110}});
+  const auto decoded = decode(event);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(std::get<RdmaCmEvent>(*decoded).status, -110);
+  event[4] = std::byte{16};  // no type of event
+  EXPECT_FALSE(decode(event));
+  auto reject = encode(Message{
+      RejectRdmaCm{4, 28, {std::vector<std::byte>(kMaxRdmaCmPrivateData)}}
+  });
+  EXPECT_TRUE(decode(reject));
+  reject.push_back(std::byte{});
+  reject[9] = std::byte{0};  // 256, one octet more than there may be
+  reject[10] = std::byte{1};
+  EXPECT_FALSE(decode(reject));
+  auto paths = encode(Message{
+      SetRdmaCmPaths{3, std::vector(kMaxRdmaCmPaths, path_of_route())}
+  });
+  EXPECT_TRUE(decode(paths));
+  const std::size_t path_bytes = (paths.size() - 12) / kMaxRdmaCmPaths;
+  paths.insert(paths.end(), paths.begin() + 12, paths.begin() + 12 + std::ptrdiff_t(path_bytes));
+  paths[8] = std::byte{kMaxRdmaCmPaths + 1};
+  EXPECT_FALSE(decode(paths));
 }
 
 }  // namespace
