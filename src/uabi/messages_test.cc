@@ -128,7 +128,7 @@ RdmaCmQpAttributes qp_attributes() {
 
 void add_rdma_cm(std::vector<Message>& messages) {
   const std::vector<Message> of_channels{
-      OpenRdmaCm{kVersion, "h1"},
+      OpenRdmaCm{kVersion, "h1", "h2"},
       CreateRdmaCmId{0x106, 2, 0xABCD'EF01'2345},
       DestroyRdmaCmId{3},
       BindRdmaCmId{3, address_of_listener()},

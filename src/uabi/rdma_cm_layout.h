@@ -39,7 +39,7 @@ inline constexpr bool kIsRdmaCmPart<RdmaCmAddressVector> = true;
 template <>
 inline constexpr bool kIsRdmaCmPart<RdmaCmPath> = true;
 
-void describe(OpenRdmaCm& m, auto& archive) { archive(m.version, m.host); }
+void describe(OpenRdmaCm& m, auto& archive) { archive(m.version, m.host, m.loopback); }
 void describe(CreateRdmaCmId& m, auto& archive) { archive(m.port_space, m.qp_type, m.uid); }
 void describe(DestroyRdmaCmId& m, auto& archive) { archive(m.id); }
 void describe(BindRdmaCmId& m, auto& archive) { archive(m.id, m.address); }

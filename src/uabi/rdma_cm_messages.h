@@ -114,10 +114,12 @@ struct RdmaCmPath {
 
 // --- program to daemon
 
-/// First message of a channel: who asks, and on which host. Answered by RdmaCmOpened or Refused.
+/// First message of a channel: on which host, and the host that the loopback addresses 127.0.0.1
+/// and ::1 mean as destinations; empty for the program's own. Answered by RdmaCmOpened or Refused.
 struct OpenRdmaCm {
   std::uint32_t version{};
   std::string host;
+  std::string loopback;
 };
 
 /// Answered by the id's number, which no other id of the daemon has while it lives.
@@ -172,8 +174,8 @@ struct ConnectRdmaCm {
 };
 
 /// On the passive side the answer to a ConnectRequest, with parameters; on the active side, without
-/// them, that its QP is ready to send after a ConnectResponse. The id's events carry this uid from
-/// now on if the id was made by a connection request.
+/// them, that its QP is ready to send after a ConnectResponse. An id that a connection request made
+/// has no uid and no events before; they carry this one from now on.
 struct AcceptRdmaCm {
   std::uint32_t id{};
   std::uint64_t uid{};
