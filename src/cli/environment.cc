@@ -20,6 +20,7 @@ struct DropIn {
 constexpr DropIn kDropIns[] = {
     {"ibverbs", "libibverbs.so.1"},
     {"ibumad",  "libibumad.so.3" },
+    {"rdmacm",  "librdmacm.so.1" },
 };
 
 }  // namespace

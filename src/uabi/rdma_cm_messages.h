@@ -44,14 +44,14 @@ struct RdmaCmAddress {
   std::uint16_t port{};        // of IP
   std::uint32_t flow_info{};   // of IPv6 and IB
   std::uint64_t scope{};       // of IPv6 and IB
-  PKey pkey;                   // of IB, and the two below
+  PKey pkey{};                 // of IB, and the two below
   std::uint64_t service_id{};  // the port space in bits 16 to 31, the port in 0 to 15
   std::uint64_t service_mask{};
   bool operator==(const RdmaCmAddress&) const = default;
 };
 
 struct RdmaCmPrivateData {
-  std::vector<std::byte> octets;  // up to kMaxRdmaCmPrivateData
+  std::vector<std::byte> octets{};  // up to kMaxRdmaCmPrivateData
   bool operator==(const RdmaCmPrivateData&) const = default;
 };
 
@@ -63,27 +63,27 @@ struct RdmaCmEce {
 };
 
 struct RdmaCmParameters {
-  Qpn qpn;
-  QKey qkey;  // of UD
+  Qpn qpn{};
+  QKey qkey{};  // of UD
   bool has_srq{};
   std::uint8_t responder_resources{};
   std::uint8_t initiator_depth{};
   std::uint8_t flow_control{};
   std::uint8_t retry_count{};
   std::uint8_t rnr_retry_count{};
-  RdmaCmPrivateData private_data;
+  RdmaCmPrivateData private_data{};
   bool operator==(const RdmaCmParameters&) const = default;
 };
 
 /// An address vector, as ibv_ah_attr has it.
 struct RdmaCmAddressVector {
-  Lid dlid;
-  ServiceLevel sl;
+  Lid dlid{};
+  ServiceLevel sl{};
   std::uint8_t source_path_bits{};
   std::uint8_t static_rate{};
   std::uint8_t port{};
   bool is_global{};  // then the rest is the GRH's
-  Gid dgid;
+  Gid dgid{};
   std::uint32_t flow_label{};
   std::uint8_t sgid_index{};
   std::uint8_t hop_limit{};
@@ -94,18 +94,18 @@ struct RdmaCmAddressVector {
 /// A path as a PathRecord has it, MTU, rate and lifetime by their codes and exact.
 struct RdmaCmPath {
   std::uint32_t flags{};  // IBV_PATH_FLAG_...: for what it may be used
-  Gid dgid;
-  Gid sgid;
-  Lid dlid;
-  Lid slid;
+  Gid dgid{};
+  Gid sgid{};
+  Lid dlid{};
+  Lid slid{};
   std::uint64_t service_id{};
   std::uint32_t flow_label{};
   std::uint8_t hop_limit{};
   std::uint8_t traffic_class{};
   bool is_reversible{};
-  PKey pkey;
+  PKey pkey{};
   std::uint16_t qos_class{};
-  ServiceLevel sl;
+  ServiceLevel sl{};
   std::uint8_t mtu{};
   std::uint8_t rate{};
   std::uint8_t packet_life_time{};
@@ -118,8 +118,8 @@ struct RdmaCmPath {
 /// and ::1 mean as destinations; empty for the program's own. Answered by RdmaCmOpened or Refused.
 struct OpenRdmaCm {
   std::uint32_t version{};
-  std::string host;
-  std::string loopback;
+  std::string host{};
+  std::string loopback{};
 };
 
 /// Answered by the id's number, which no other id of the daemon has while it lives.
@@ -138,14 +138,14 @@ struct DestroyRdmaCmId {
 
 struct BindRdmaCmId {
   std::uint32_t id{};
-  RdmaCmAddress address;
+  RdmaCmAddress address{};
 };
 
 /// Ends in AddrResolved or AddrError.
 struct ResolveRdmaCmAddress {
   std::uint32_t id{};
-  RdmaCmAddress source;  // of no family: the daemon chooses
-  RdmaCmAddress destination;
+  RdmaCmAddress source{};  // of no family: the daemon chooses
+  RdmaCmAddress destination{};
   std::uint32_t timeout_ms{};
 };
 
@@ -169,8 +169,8 @@ struct ListenRdmaCm {
 /// Established (UD), Rejected, Unreachable or ConnectError.
 struct ConnectRdmaCm {
   std::uint32_t id{};
-  RdmaCmParameters parameters;
-  RdmaCmEce ece;
+  RdmaCmParameters parameters{};
+  RdmaCmEce ece{};
 };
 
 /// On the passive side the answer to a ConnectRequest, with parameters; on the active side, without
@@ -180,14 +180,14 @@ struct AcceptRdmaCm {
   std::uint32_t id{};
   std::uint64_t uid{};
   bool has_parameters{};
-  RdmaCmParameters parameters;
-  RdmaCmEce ece;
+  RdmaCmParameters parameters{};
+  RdmaCmEce ece{};
 };
 
 struct RejectRdmaCm {
   std::uint32_t id{};
   std::uint8_t reason{};  // as REJ has it; 0: consumer reject (28)
-  RdmaCmPrivateData private_data;
+  RdmaCmPrivateData private_data{};
 };
 
 struct DisconnectRdmaCm {
@@ -218,7 +218,7 @@ struct SetRdmaCmOption {
 /// for.
 struct SetRdmaCmPaths {
   std::uint32_t id{};
-  std::vector<RdmaCmPath> paths;
+  std::vector<RdmaCmPath> paths{};
 };
 
 /// An asynchronous event of the id's QP: IBV_EVENT_COMM_EST, IBV_EVENT_PATH_MIG.
@@ -233,7 +233,7 @@ struct JoinRdmaCmGroup {
   std::uint32_t id{};
   std::uint64_t uid{};
   bool is_send_only{};
-  RdmaCmAddress address;
+  RdmaCmAddress address{};
 };
 
 /// Answered by the number of events that the program was told of this membership; those that wait
@@ -255,7 +255,7 @@ struct GetRdmaCmEvent {};
 /// On the connection of a verbs program: a QP of it received something before it was in RTS
 /// (IBV_EVENT_COMM_EST), which is as good as an RTU (R-RVT-16). Not answered.
 struct CommunicationEstablished {
-  Qpn qpn;
+  Qpn qpn{};
 };
 
 // --- daemon to program
@@ -269,19 +269,19 @@ struct RdmaCmOpened {
 struct RdmaCmAnswer {
   std::uint32_t error{};
   std::uint32_t value{};
-  std::string reason;
+  std::string reason{};
 };
 
 /// All that is known of an id by now; of what is not, nothing (zero, no path, no family).
 struct RdmaCmIdState {
-  std::string device;  // by its verbs name; empty while the id is bound to none
+  std::string device{};  // by its verbs name; empty while the id is bound to none
   std::uint8_t port{};
-  PKey pkey;
-  RdmaCmAddress source;
-  RdmaCmAddress destination;
-  Gid sgid;
-  Gid dgid;
-  std::vector<RdmaCmPath> paths;
+  PKey pkey{};
+  RdmaCmAddress source{};
+  RdmaCmAddress destination{};
+  Gid sgid{};
+  Gid dgid{};
+  std::vector<RdmaCmPath> paths{};
 };
 
 /// Numbers of verbs (enum ibv_qp_state, ibv_mtu, ibv_qp_attr_mask ...).
@@ -290,13 +290,13 @@ struct RdmaCmQpAttributes {
   std::uint32_t state{};
   std::uint32_t path_mtu{};
   std::uint32_t path_mig_state{};
-  QKey qkey;
+  QKey qkey{};
   std::uint32_t rq_psn{};
   std::uint32_t sq_psn{};
-  Qpn destination;
+  Qpn destination{};
   std::uint32_t access_flags{};
-  RdmaCmAddressVector path;
-  RdmaCmAddressVector alternate_path;
+  RdmaCmAddressVector path{};
+  RdmaCmAddressVector alternate_path{};
   std::uint16_t pkey_index{};
   std::uint16_t alternate_pkey_index{};
   std::uint8_t port{};
@@ -337,9 +337,9 @@ struct RdmaCmEvent {
   std::int32_t status{};  // below 0 an errno; above what REJ or SIDR_REP said
   /// Of connection events; of UD's requests and establishments and of groups QPN, Q_Key and
   /// private data.
-  RdmaCmParameters parameters;
-  RdmaCmAddressVector address_vector;  // of UD and of groups: how to send there
-  RdmaCmEce ece;
+  RdmaCmParameters parameters{};
+  RdmaCmAddressVector address_vector{};  // of UD and of groups: how to send there
+  RdmaCmEce ece{};
 };
 
 /// None waits: another thread was quicker.

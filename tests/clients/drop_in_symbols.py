@@ -18,7 +18,7 @@ import sys
 
 import weft_clients
 
-FOLDERS = {"libibverbs.so.1": "ibverbs", "libibumad.so.3": "ibumad"}   # by soname, below src/compat
+FOLDERS = {"libibverbs.so.1": "ibverbs", "libibumad.so.3": "ibumad", "librdmacm.so.1": "rdmacm"}   # by soname, below src/compat
 PLACES = ("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/libexec")
 COMPLAINT = re.compile(r"undefined symbol|not found|cannot open|error while loading|version .* (?:required|not defined)")
 

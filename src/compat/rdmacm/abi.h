@@ -1,0 +1,10 @@
+#pragma once
+
+// rdma-core's public headers; what is exported says so.
+
+#include <infiniband/ib.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <rdma/rsocket.h>
+
+#define WEFT_EXPORT __attribute__((visibility("default")))

@@ -1,0 +1,192 @@
+#include "compat/rdmacm/channel.h"
+
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "base/time.h"
+#include "host/process.h"
+#include "host/run_directory.h"
+
+namespace weft::compat {
+namespace {
+
+/// Policy: the daemon answers within microseconds; this much only if the machine is in trouble.
+constexpr Duration kPatience = Duration::seconds(10);
+
+/// Who is cancelled between a question and its answer would leave the answer to the next question.
+class NoCancellation {
+ public:
+  NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
+  NoCancellation(const NoCancellation&) = delete;
+  NoCancellation& operator=(const NoCancellation&) = delete;
+
+ private:
+  int before_{};
+};
+
+/// Of a channel that its program destroyed, as kernels let a thread sleep on a file that another
+/// one closed. Programs that end have such threads, and an error would end them otherwise.
+[[noreturn]] void sleep_for_ever() {
+  while (true) {
+    pause();
+  }
+}
+
+std::mutex channels_lock;
+auto& channels = *new std::map<const rdma_event_channel*, std::shared_ptr<Channel>>;
+
+[[nodiscard]] std::string loopback_of_environment() {
+  const char* const host = std::getenv("WEFT_LOOPBACK");
+  return host == nullptr ? "" : host;
+}
+
+/// The daemon's answer to the first message, or why there is no channel.
+[[nodiscard]] Result<host::Received> introduce(const host::ControlSocket& control,
+                                               const std::string& host) {
+  const uabi::OpenRdmaCm question{
+      .version = uabi::kVersion, .host = host, .loopback = loopback_of_environment()};
+  if (const auto sent = control.send(question); !sent) {
+    return std::unexpected(sent.error());
+  }
+  auto received = control.receive(kPatience);
+  if (!received || std::holds_alternative<uabi::RdmaCmOpened>(received->message)) {
+    return received;
+  }
+  if (const auto* const refused = std::get_if<uabi::Refused>(&received->message)) {
+    return fail(ErrorCode::NoSuchDevice, "{}", refused->reason);
+  }
+  return fail(ErrorCode::Io, "the fabric daemon has no connections for programs");
+}
+
+}  // namespace
+
+Channel::Channel(host::ControlSocket control, host::UniqueFd events, std::uint32_t number)
+    : control_(std::move(control)), events_(std::move(events)), number_(number) {
+  front_.fd = events_.get();
+}
+
+std::optional<uabi::Message> Channel::exchange(const uabi::Message& question) {
+  const NoCancellation whole;
+  const std::lock_guard guard{asking_};
+  if (has_ended_ || is_broken_) {
+    refuse(has_ended_ ? EBADF : EIO, has_ended_
+                                         ? "the event channel was destroyed"
+                                         : "the fabric daemon is gone since an earlier call");
+    return std::nullopt;
+  }
+  const auto sent = control_.send(question);
+  auto received =
+      sent ? control_.receive(kPatience) : Result<host::Received>{std::unexpected(sent.error())};
+  if (received) {
+    return std::move(received->message);
+  }
+  is_broken_ = true;  // an answer that comes too late would be taken for the next one
+  complain("no connections any more, the fabric daemon is gone: " + received.error().reason);
+  errno = EIO;
+  return std::nullopt;
+}
+
+bool Channel::has_ended() {
+  const std::lock_guard guard{asking_};
+  return has_ended_;
+}
+
+/// A receive, since poll() ends by every signal and this one as the program wishes (SA_RESTART).
+bool Channel::wait_for_event() {
+  char octet{};
+  const ssize_t count = recv(front_.fd, &octet, sizeof octet, MSG_PEEK);
+  if (count > 0) {
+    return true;
+  }
+  if (count < 0 && errno != ECONNRESET && errno != EBADF) {
+    return false;  // EAGAIN, EINTR
+  }
+  if (has_ended()) {
+    sleep_for_ever();
+  }
+  return true;  // the request says what is wrong
+}
+
+std::optional<uabi::RdmaCmEvent> Channel::next_event() {
+  while (wait_for_event()) {
+    auto answer = exchange(uabi::GetRdmaCmEvent{});
+    if (!answer) {
+      return std::nullopt;
+    }
+    if (auto* const event = std::get_if<uabi::RdmaCmEvent>(&*answer)) {
+      return std::move(*event);
+    }
+    if (!std::holds_alternative<uabi::NoRdmaCmEvent>(*answer)) {
+      refuse(EIO, "the fabric daemon answered something else than an event");
+      return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+void Channel::end() {
+  const std::lock_guard guard{asking_};
+  has_ended_ = true;
+  control_.close();
+  events_.reset();  // the number is free for others, as after close()
+}
+
+std::shared_ptr<Channel> open_channel() {
+  const host::ProcessOptions options = host::options_of_environment();
+  auto control = host::ControlSocket::connect(host::control_path(options.run, options.fabric));
+  auto opened = control ? introduce(*control, options.host)
+                        : Result<host::Received>{std::unexpected(control.error())};
+  if (!opened) {
+    complain(opened.error().reason);
+    errno = ENODEV;
+    return nullptr;
+  }
+  auto channel =
+      std::make_shared<Channel>(std::move(*control), std::move(opened->descriptors.front()),
+                                std::get<uabi::RdmaCmOpened>(opened->message).channel);
+  const std::lock_guard guard{channels_lock};
+  channels[channel->front()] = channel;
+  return channel;
+}
+
+std::shared_ptr<Channel> channel_of(const rdma_event_channel* front) {
+  const std::lock_guard guard{channels_lock};
+  const auto found = channels.find(front);
+  if (found == channels.end()) {
+    refuse(EBADF, "the event channel is none of this library, or was destroyed");
+    return nullptr;
+  }
+  return found->second;
+}
+
+void close_channel(const rdma_event_channel* front) {
+  const auto channel = channel_of(front);
+  if (channel == nullptr) {
+    return;
+  }
+  channel->end();
+  const std::lock_guard guard{channels_lock};
+  channels.erase(front);
+}
+
+}  // namespace weft::compat
+
+using namespace weft::compat;
+
+extern "C" {
+
+WEFT_EXPORT rdma_event_channel* rdma_create_event_channel() {
+  const auto channel = open_channel();
+  return channel == nullptr ? nullptr : channel->front();
+}
+
+WEFT_EXPORT void rdma_destroy_event_channel(rdma_event_channel* channel) { close_channel(channel); }
+
+}  // extern "C"

@@ -1,0 +1,172 @@
+#include "compat/rdmacm/devices.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "compat/rdmacm/refusals.h"
+
+namespace weft::compat {
+namespace {
+
+std::mutex devices_lock;
+/// By process: a child of fork() has none of its parent's.
+auto& devices = *new std::map<pid_t, std::vector<std::unique_ptr<Device>>>;
+
+[[nodiscard]] std::uint8_t as_octet(int value) {
+  return static_cast<std::uint8_t>(std::clamp(value, 0, 255));
+}
+
+/// Null when it is not open yet. Under the lock, as all here.
+[[nodiscard]] Device* find_open(const std::string& name) {
+  const auto& open = devices[getpid()];
+  const auto found =
+      std::ranges::find_if(open, [&](const auto& each) { return each->name == name; });
+  return found == open.end() ? nullptr : found->get();
+}
+
+/// Open from now on; null after refuse().
+[[nodiscard]] Device* open_device(ibv_device& device) {
+  const std::string name = ibv_get_device_name(&device);
+  if (Device* const open = find_open(name)) {
+    return open;
+  }
+  auto added = std::make_unique<Device>();
+  added->name = name;
+  added->verbs = ibv_open_device(&device);
+  if (added->verbs == nullptr) {
+    refuse(ENODEV, "the device cannot be opened");
+    return nullptr;
+  }
+  ibv_device_attr attributes{};
+  if (const int error = ibv_query_device(added->verbs, &attributes); error != 0) {
+    ibv_close_device(added->verbs);
+    refuse(error, "the device does not say its limits");
+    return nullptr;
+  }
+  added->max_qp_wr = static_cast<std::uint32_t>(attributes.max_qp_wr);
+  added->initiator_depth = as_octet(attributes.max_qp_init_rd_atom);
+  added->responder_resources = as_octet(attributes.max_qp_rd_atom);
+  return devices[getpid()].emplace_back(std::move(added)).get();
+}
+
+/// The program's devices, as verbs list them; frees the list at its end.
+class DeviceList {
+ public:
+  DeviceList() : list_(ibv_get_device_list(&count_)) {}
+  ~DeviceList() {
+    if (list_ != nullptr) {
+      ibv_free_device_list(list_);
+    }
+  }
+  DeviceList(const DeviceList&) = delete;
+  DeviceList& operator=(const DeviceList&) = delete;
+
+  [[nodiscard]] std::vector<ibv_device*> all() const {
+    return list_ == nullptr ? std::vector<ibv_device*>{}
+                            : std::vector<ibv_device*>(list_, list_ + count_);
+  }
+
+ private:
+  int count_{};
+  ibv_device** list_;
+};
+
+/// Null after refuse().
+[[nodiscard]] Device* find_or_open(const std::string& name) {
+  if (Device* const open = find_open(name)) {
+    return open;
+  }
+  const DeviceList list;
+  for (ibv_device* const each : list.all()) {
+    if (name == ibv_get_device_name(each)) {
+      return open_device(*each);
+    }
+  }
+  refuse(ENODEV, "this program has no device " + name);
+  return nullptr;
+}
+
+}  // namespace
+
+Device* take_device(const std::string& name) {
+  const std::lock_guard guard{devices_lock};
+  Device* const device = find_or_open(name);
+  if (device == nullptr) {
+    return nullptr;
+  }
+  if (device->pd == nullptr && (device->pd = ibv_alloc_pd(device->verbs)) == nullptr) {
+    return nullptr;
+  }
+  ++device->users;
+  return device;
+}
+
+void give_back(Device& device) {
+  const std::lock_guard guard{devices_lock};
+  if (--device.users > 0) {
+    return;
+  }
+  if (device.xrcd != nullptr) {
+    ibv_close_xrcd(device.xrcd);
+    device.xrcd = nullptr;
+  }
+  ibv_dealloc_pd(device.pd);  // while the program has objects of it, it stays with them
+  device.pd = nullptr;
+}
+
+ibv_xrcd* shared_xrc_domain(Device& device) {
+  const std::lock_guard guard{devices_lock};
+  if (device.xrcd == nullptr) {
+    ibv_xrcd_init_attr attributes{};
+    attributes.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+    attributes.fd = -1;
+    attributes.oflags = O_CREAT;
+    device.xrcd = ibv_open_xrcd(device.verbs, &attributes);
+  }
+  return device.xrcd;
+}
+
+}  // namespace weft::compat
+
+using namespace weft::compat;
+
+extern "C" {
+
+WEFT_EXPORT ibv_context** rdma_get_devices(int* count) {
+  std::vector<ibv_context*> contexts;
+  {
+    const std::lock_guard guard{devices_lock};
+    const DeviceList list;
+    for (ibv_device* const each : list.all()) {
+      if (const Device* const device = open_device(*each)) {
+        contexts.push_back(device->verbs);
+      }
+    }
+  }
+  ibv_context** array = nullptr;
+  if (contexts.empty()) {
+    refuse(ENODEV, "this program has no device");
+  } else {
+    array = static_cast<ibv_context**>(std::calloc(contexts.size() + 1, sizeof(ibv_context*)));
+    if (array != nullptr) {
+      std::ranges::copy(contexts, array);
+    }
+  }
+  if (count != nullptr) {
+    *count = array == nullptr ? 0 : static_cast<int>(contexts.size());
+  }
+  return array;
+}
+
+/// Devices stay open: ids of the program use them too.
+WEFT_EXPORT void rdma_free_devices(ibv_context** list) { std::free(list); }
+
+}  // extern "C"

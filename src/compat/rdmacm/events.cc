@@ -1,0 +1,282 @@
+// Events: fetched from the daemon, followed by what is the library's to do (states of QPs, new
+// ids, groups), and handed to the program.
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "compat/rdmacm/ids.h"
+#include "compat/rdmacm/translate.h"
+
+namespace weft::compat {
+namespace {
+
+using Arrived = uabi::RdmaCmEvent;
+
+/// What becomes of an event.
+enum class Fate : std::uint8_t {
+  HandOver,
+  Keep,  // from the program, for whom it is no news; it counts as acknowledged
+};
+
+/// An event failed on its way to the program, which sees another one and why.
+void turn_into(Event& event, rdma_cm_event_type type) {
+  event.front.event = type;
+  event.front.status = -errno;
+}
+
+void keep_private_data(Event& event, const Arrived& arrived, const void*& data,
+                       std::uint8_t& bytes) {
+  const auto& octets = arrived.parameters.private_data.octets;
+  bytes = static_cast<std::uint8_t>(octets.size());
+  data = octets.empty() ? nullptr : event.private_data;
+  if (!octets.empty()) {
+    std::memcpy(event.private_data, octets.data(), octets.size());
+  }
+}
+
+void take_connection(Event& event, const Arrived& arrived) {
+  rdma_conn_param& out = event.front.param.conn;
+  const uabi::RdmaCmParameters& in = arrived.parameters;
+  keep_private_data(event, arrived, out.private_data, out.private_data_len);
+  out.responder_resources = in.responder_resources;
+  out.initiator_depth = in.initiator_depth;
+  out.flow_control = in.flow_control;
+  out.retry_count = in.retry_count;
+  out.rnr_retry_count = in.rnr_retry_count;
+  out.srq = in.has_srq ? 1 : 0;
+  out.qp_num = in.qpn.value();
+}
+
+void take_datagram(Event& event, const Arrived& arrived) {
+  rdma_ud_param& out = event.front.param.ud;
+  keep_private_data(event, arrived, out.private_data, out.private_data_len);
+  out.ah_attr = from_daemon(arrived.address_vector);
+  out.qp_num = arrived.parameters.qpn.value();
+  out.qkey = arrived.parameters.qkey.value();
+}
+
+void take_parameters(Event& event, const Arrived& arrived) {
+  event.id->is_datagram() ? take_datagram(event, arrived) : take_connection(event, arrived);
+}
+
+Fate on_any(Event& event, const Arrived& arrived) {
+  take_parameters(event, arrived);
+  return Fate::HandOver;
+}
+
+Fate on_address_resolved(Event& event, const Arrived&) {
+  if (refresh(*event.id) != 0) {
+    turn_into(event, RDMA_CM_EVENT_ADDR_ERROR);
+  }
+  return Fate::HandOver;
+}
+
+Fate on_route_resolved(Event& event, const Arrived&) {
+  if (refresh(*event.id, true) != 0) {
+    turn_into(event, RDMA_CM_EVENT_ROUTE_ERROR);
+  }
+  return Fate::HandOver;
+}
+
+/// An id for what asks to be connected; null when the program cannot have one.
+[[nodiscard]] std::unique_ptr<Id> id_of_request(const Id& listener, const Arrived& arrived) {
+  const rdma_cm_id& model = listener.cm;
+  auto id = new_id(model.channel, model.context, model.ps, model.qp_type);
+  id->number = arrived.id;
+  id->initiator_depth = arrived.parameters.initiator_depth;
+  id->responder_resources = arrived.parameters.responder_resources;
+  id->remote_ece = {
+      .vendor_id = arrived.ece.vendor_id, .options = arrived.ece.options, .comp_mask = 0};
+  if ((listener.is_synchronous && rdma_migrate_id(&id->cm, nullptr) != 0) ||
+      refresh(*id, true) != 0) {
+    static_cast<void>(command(*id, uabi::DestroyRdmaCmId{.id = id->number}));
+    release_id(std::move(id));
+  }
+  return id;
+}
+
+Fate on_request(Event& event, const Arrived& arrived) {
+  take_parameters(event, arrived);
+  auto id = id_of_request(*event.id, arrived);
+  if (id == nullptr) {
+    return Fate::Keep;
+  }
+  event.front.listen_id = &event.id->cm;
+  event.front.id = &id.release()->cm;
+  return Fate::HandOver;
+}
+
+/// A program with a QP of the id learns that it is connected; one with a QP of its own moves it
+/// itself and calls rdma_establish().
+Fate on_response(Event& event, const Arrived& arrived) {
+  take_connection(event, arrived);
+  Id& id = *event.id;
+  if (id.cm.qp == nullptr) {
+    id.remote_ece = {
+        .vendor_id = arrived.ece.vendor_id, .options = arrived.ece.options, .comp_mask = 0};
+    return Fate::HandOver;
+  }
+  if (establish(id, arrived.ece) == 0) {
+    event.front.event = RDMA_CM_EVENT_ESTABLISHED;
+  } else {
+    turn_into(event, RDMA_CM_EVENT_CONNECT_ERROR);
+    id.failed_to_establish = true;
+  }
+  return Fate::HandOver;
+}
+
+Fate on_rejected(Event& event, const Arrived& arrived) {
+  if (event.id->failed_to_establish) {
+    return Fate::Keep;
+  }
+  take_connection(event, arrived);
+  static_cast<void>(move_to_error(*event.id));
+  return Fate::HandOver;
+}
+
+Fate on_disconnected(Event& event, const Arrived& arrived) {
+  if (event.id->failed_to_establish) {
+    return Fate::Keep;
+  }
+  take_connection(event, arrived);
+  return Fate::HandOver;
+}
+
+/// Full members receive what is sent to the group; who joins to send only is no member of it.
+[[nodiscard]] int attach(Membership& membership) {
+  ibv_qp* const qp = membership.id->cm.qp;
+  if (qp == nullptr || membership.is_send_only) {
+    return 0;
+  }
+  const int error = ibv_attach_mcast(qp, &membership.mgid, membership.mlid);
+  membership.is_attached = error == 0;
+  return result_of_verb(error);
+}
+
+Fate on_group(Event& event, const Arrived& arrived) {
+  take_datagram(event, arrived);
+  Membership& membership = *event.membership;
+  event.front.param.ud.private_data = membership.context;
+  if (arrived.type == uabi::RdmaCmEventType::MulticastJoin && arrived.status == 0) {
+    membership.mgid = event.front.param.ud.ah_attr.grh.dgid;
+    membership.mlid = event.front.param.ud.ah_attr.dlid;
+    if (attach(membership) != 0) {
+      turn_into(event, RDMA_CM_EVENT_MULTICAST_ERROR);
+    }
+  }
+  return Fate::HandOver;
+}
+
+/// One row for each event, in the order of their numbers.
+struct Row {
+  rdma_cm_event_type type;
+  const char* name;
+  Fate (*handle)(Event& event, const Arrived& arrived);
+};
+#define WEFT_EVENT(NAME, HANDLE) {RDMA_CM_EVENT_##NAME, "RDMA_CM_EVENT_" #NAME, HANDLE}
+constexpr std::array kRows{
+    Row WEFT_EVENT(ADDR_RESOLVED, on_address_resolved),
+    Row WEFT_EVENT(ADDR_ERROR, on_any),
+    Row WEFT_EVENT(ROUTE_RESOLVED, on_route_resolved),
+    Row WEFT_EVENT(ROUTE_ERROR, on_any),
+    Row WEFT_EVENT(CONNECT_REQUEST, on_request),
+    Row WEFT_EVENT(CONNECT_RESPONSE, on_response),
+    Row WEFT_EVENT(CONNECT_ERROR, on_any),
+    Row WEFT_EVENT(UNREACHABLE, on_any),
+    Row WEFT_EVENT(REJECTED, on_rejected),
+    Row WEFT_EVENT(ESTABLISHED, on_any),
+    Row WEFT_EVENT(DISCONNECTED, on_disconnected),
+    Row WEFT_EVENT(DEVICE_REMOVAL, on_any),
+    Row WEFT_EVENT(MULTICAST_JOIN, on_group),
+    Row WEFT_EVENT(MULTICAST_ERROR, on_group),
+    Row WEFT_EVENT(ADDR_CHANGE, on_any),
+    Row WEFT_EVENT(TIMEWAIT_EXIT, on_any),
+};
+#undef WEFT_EVENT
+
+consteval bool rows_are_in_order() {
+  for (std::size_t i = 0; i < kRows.size(); ++i) {
+    if (static_cast<std::size_t>(kRows[i].type) != i) {
+      return false;
+    }
+  }
+  return kRows.size() == static_cast<std::size_t>(uabi::RdmaCmEventType::TimewaitExit) + 1;
+}
+static_assert(rows_are_in_order());
+
+[[nodiscard]] const Row& row_of(uabi::RdmaCmEventType type) {
+  return kRows.at(static_cast<std::size_t>(type));
+}
+
+/// Whom an event is for; null when that is gone.
+[[nodiscard]] std::unique_ptr<Event> address(const Arrived& arrived) {
+  auto event = std::make_unique<Event>();
+  if (row_of(arrived.type).handle == on_group) {
+    event->membership = find_membership(arrived.uid);
+    event->id = event->membership == nullptr ? nullptr : event->membership->id;
+  } else {
+    event->id = find_id(arrived.uid);
+  }
+  if (event->id == nullptr) {
+    return nullptr;
+  }
+  event->front.id = &event->id->cm;
+  event->front.event = row_of(arrived.type).type;
+  event->front.status = arrived.status;
+  return event;
+}
+
+void acknowledge(const Event& event) {
+  if (event.membership != nullptr) {
+    event.membership->acknowledged.add();
+  }
+  event.id->acknowledged.add();
+}
+
+}  // namespace
+}  // namespace weft::compat
+
+using namespace weft;
+using namespace weft::compat;
+
+extern "C" {
+
+WEFT_EXPORT int rdma_get_cm_event(rdma_event_channel* front, rdma_cm_event** out) {
+  if (out == nullptr) {
+    return refuse(EINVAL, "there is no place for the event");
+  }
+  const auto channel = channel_of(front);
+  if (channel == nullptr) {
+    return -1;
+  }
+  while (const auto arrived = channel->next_event()) {
+    auto event = address(*arrived);
+    if (event == nullptr) {
+      continue;
+    }
+    if (row_of(arrived->type).handle(*event, *arrived) == Fate::HandOver) {
+      *out = &event.release()->front;
+      return 0;
+    }
+    acknowledge(*event);
+  }
+  return -1;
+}
+
+WEFT_EXPORT int rdma_ack_cm_event(rdma_cm_event* front) {
+  if (front == nullptr) {
+    return refuse(EINVAL, "there is no event");
+  }
+  const std::unique_ptr<Event> event{static_cast<Event*>(static_cast<void*>(front))};
+  acknowledge(*event);
+  return 0;
+}
+
+WEFT_EXPORT const char* rdma_event_str(rdma_cm_event_type type) {
+  const auto number = static_cast<std::size_t>(type);
+  return number < kRows.size() ? kRows[number].name : "UNKNOWN EVENT";
+}
+
+}  // extern "C"
