@@ -6,8 +6,9 @@
 //   127.(77+k).x.y/8   x.y is N in two octets. All of 127/8 is Linux's own on loopback, so the
 //                      sockets of programs reach it without set-up; as ::ffff:127.77.x.y by IPv6
 //                      sockets, too. For N up to 65,535 and k up to 177.
-//   fe80::.../64       made of the port's GUID as IPoIB does (RFC 4391 §8). Sockets have no use for it.
-//   fd77::k:0:0:N/48   unique local (RFC 4193); N and k in hex, so fd77::1 is h1's. Programs that
+//   fe80::.../64       made of the port's GUID as IPoIB does (RFC 4391 §8). Sockets have no use for
+//   it. fd77::k:0:0:N/48   unique local (RFC 4193); N and k in hex, so fd77::1 is h1's. Programs
+//   that
 //                      only use it with RDMA-CM need nothing; for sockets it has to be given to
 //                      `lo` (`ip addr add fd77::1/128 dev lo`, in a namespace as an own root).
 //
@@ -15,6 +16,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/identifiers.h"

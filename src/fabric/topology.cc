@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "fabric/addresses.h"
 #include "fabric/topology_check.h"
 
 namespace weft::fabric {
@@ -22,11 +23,6 @@ bool is_name_character(char character) {
          is_digit(character) || character == '-' || character == '_' || character == '.';
 }
 
-bool is_address_character(char character) {
-  return is_digit(character) || (character >= 'a' && character <= 'f') ||
-         (character >= 'A' && character <= 'F') || character == '.' || character == ':';
-}
-
 }  // namespace
 
 Result<void> check_name(std::string_view what, std::string_view name) {
@@ -36,15 +32,6 @@ Result<void> check_name(std::string_view what, std::string_view name) {
                 "{} name '{}' will not do: 1 to {} letters, digits, '-', '_' or '.', the first a "
                 "letter, digit or '_'",
                 what, name, kMaxNameBytes);
-  }
-  return {};
-}
-
-Result<void> check_address(std::string_view address) {
-  constexpr std::size_t kLongest = 45;  // an IPv6 literal with an IPv4 tail
-  if (address.empty() || address.size() > kLongest ||
-      !std::ranges::all_of(address, is_address_character)) {
-    return fail(ErrorCode::InvalidArgument, "'{}' is no IPv4 or IPv6 address", address);
   }
   return {};
 }
@@ -83,11 +70,6 @@ Result<void> check_host(const HostDescription& host) {
   if (host.hcas.empty() || host.hcas.size() > kMaxHcasPerHost) {
     return fail(ErrorCode::InvalidArgument, "host {} has {} HCAs; 1 to {} are possible", host.name,
                 host.hcas.size(), kMaxHcasPerHost);
-  }
-  for (const std::string& address : host.addresses) {
-    if (auto checked = internal::check_address(address); !checked) {
-      return checked;
-    }
   }
   std::unordered_set<std::string_view> names;
   for (const HcaDescription& hca : host.hcas) {
@@ -238,11 +220,8 @@ void show_host(std::string& text, const Topology& topology, const PeerMap& peers
                std::uint32_t position) {
   const auto out = std::back_inserter(text);
   const HostDescription& host = topology.hosts[position];
-  fmt::format_to(out, "host {}", host.name);
-  for (const std::string& address : host.addresses) {
-    fmt::format_to(out, " {}", address);
-  }
-  text += '\n';
+  fmt::format_to(out, "host {}\n", host.name);
+  std::uint32_t port_of_host = 0;
   for (std::uint32_t hca = 0; hca < host.hcas.size(); ++hca) {
     fmt::format_to(out, "  {} node GUID {:#018x}\n", host.hcas[hca].name,
                    guid_of(topology, end(position, hca, 0)).value());
@@ -257,6 +236,11 @@ void show_host(std::string& text, const Topology& topology, const PeerMap& peers
         text += " P_Key";
         for (const PKey pkey : description.pkeys) {
           fmt::format_to(out, " {:#06x}", pkey.value());
+        }
+      }
+      for (const InterfaceAddress& address : addresses_of(topology, position, port_of_host++)) {
+        if (!address.address.is_link_local()) {  // which the GUID says
+          fmt::format_to(out, " {}", to_string(address.address));
         }
       }
       text += " -> ";
@@ -300,6 +284,9 @@ Result<void> validate(const Topology& topology) {
     return checked;
   }
   if (auto checked = internal::check_guids(topology); !checked) {
+    return checked;
+  }
+  if (auto checked = internal::check_addresses(topology); !checked) {
     return checked;
   }
   if (auto checked = check_links(topology); !checked) {

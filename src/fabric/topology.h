@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/identifiers.h"
+#include "base/ip_address.h"
 #include "base/keys.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -29,6 +30,7 @@ inline constexpr std::uint32_t kMaxNodes = 0xF'FFFF;  // hosts and switches apar
 inline constexpr std::uint32_t kMaxHcasPerHost = 254;
 inline constexpr std::uint32_t kMaxPortsPerHca = 2;
 inline constexpr std::uint32_t kMaxPKeysPerPort = 128;
+inline constexpr std::uint32_t kMaxAddressesPerPort = 64;
 inline constexpr std::uint32_t kMaxNameBytes = 63;
 inline constexpr std::uint32_t kMaxPortsPerSwitch = 254;  // IBTA vol 1 §14.2.5.3: 255 is reserved
 inline constexpr std::uint8_t kMaxLmc = 7;                // IBTA vol 1 §4.1.3: three bits
@@ -37,8 +39,9 @@ struct HcaPortDescription {
   LinkLayer link_layer{LinkLayer::InfiniBand};
   std::uint8_t lmc{};  // the port answers to 2^lmc LIDs
   wire::Mtu max_mtu{wire::Mtu::Mtu4096};
-  std::vector<PKey> pkeys{kDefaultPKey};  // never empty
-  std::optional<Guid> guid{};             // nothing: see guid_of()
+  std::vector<PKey> pkeys{kDefaultPKey};      // never empty
+  std::optional<Guid> guid{};                 // nothing: see guid_of()
+  std::vector<InterfaceAddress> addresses{};  // besides those by position (fabric/addresses.h)
   bool operator==(const HcaPortDescription&) const = default;
 };
 
@@ -51,7 +54,7 @@ struct HcaDescription {
 
 struct HostDescription {
   std::string name;
-  std::vector<std::string> addresses;  // besides 127.77.x.y (DESIGN.md, decision 16)
+  std::vector<InterfaceAddress> addresses;  // of the first port, as its own
   std::vector<HcaDescription> hcas;
   bool operator==(const HostDescription&) const = default;
 };

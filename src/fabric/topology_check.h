@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "base/ip_address.h"
 #include "base/result.h"
 #include "fabric/topology.h"
 
@@ -12,8 +13,11 @@ namespace weft::fabric::internal {
 /// `what`: "host", "switch" or "HCA".
 [[nodiscard]] Result<void> check_name(std::string_view what, std::string_view name);
 
-/// An IPv4 or IPv6 literal, as far as its characters say.
-[[nodiscard]] Result<void> check_address(std::string_view address);
+/// An address that a topology may give to a port: one of a single host, and none that another port
+/// has, or could have, by its position.
+[[nodiscard]] Result<void> check_address(const IpAddress& address);
+/// That each is one, and no two ports share one.
+[[nodiscard]] Result<void> check_addresses(const Topology& topology);
 
 /// No GUID is zero, no two nodes and no two ports share one.
 [[nodiscard]] Result<void> check_guids(const Topology& topology);

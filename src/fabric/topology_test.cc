@@ -54,10 +54,10 @@ TEST(Show, NamesNodesGuidsAndCables) {
             "2 hosts, 0 switches, 1 links, subnet prefix 0xfe80000000000000\n"
             "host h1\n"
             "  weft0 node GUID 0x0257461000010000\n"
-            "    port 1 GUID 0x0257461000010001 -> h2:1\n"
+            "    port 1 GUID 0x0257461000010001 127.77.0.1 fd77::1 -> h2:1\n"
             "host h2\n"
             "  weft0 node GUID 0x0257461000020000\n"
-            "    port 1 GUID 0x0257461000020001 -> h1:1\n");
+            "    port 1 GUID 0x0257461000020001 127.77.0.2 fd77::2 -> h1:1\n");
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 //
 //   [[host]]
 //   name = "h2"
-//   addresses = ["10.0.0.2"]               # besides 127.77.0.2
+//   addresses = ["10.0.0.2/16"]            # of its first port, besides 127.77.0.2 and fd77::2
 //   [[host.hca]]
 //   name = "weft0"                         # default: weft and its number
 //   ports = 2                              # default 1; or one [[host.hca.port]] each
@@ -19,6 +19,7 @@
 //   lmc = 1                                # 0..7, default 0
 //   mtu = 2048                             # 256 .. 4096, default 4096
 //   pkeys = [0xFFFF, 0x8001]               # default [0xFFFF]
+//   addresses = ["10.0.1.2", "fd00::2/64"] # of this port; the usual prefixes are /24 and /64
 //   link_layer = "InfiniBand"              # the only one yet
 //
 //   [[switch]]
@@ -325,7 +326,7 @@ class Reader {
     HostDescription host;
     if (!check_keys(table, "a host", kKnown) || !read_name(table, "host", host.name) ||
         !remember_node(table, host.name, NodeKind::Host, topology_.hosts.size()) ||
-        !read_addresses(table, host) ||
+        !read_addresses(table, host.addresses) ||
         !read_each(table, "hca", [&](const auto& hca) { return read_hca(hca, host); })) {
       return false;
     }
@@ -336,24 +337,29 @@ class Reader {
     return true;
   }
 
-  bool read_addresses(const toml::table& table, HostDescription& host) {
+  bool read_addresses(const toml::table& table, std::vector<InterfaceAddress>& addresses) {
     const toml::node* node = table.get("addresses");
     if (node == nullptr) {
       return true;
     }
     const auto* array = node->as_array();
-    if (array == nullptr) {
-      return refuse(*node, "'addresses' must be an array of strings");
+    if (array == nullptr || array->size() > kMaxAddressesPerPort) {
+      return refuse(*node, "'addresses' must be an array of strings, at most {}",
+                    kMaxAddressesPerPort);
     }
     for (const toml::node& element : *array) {
-      const auto* address = element.as_string();
-      if (address == nullptr) {
+      const auto* text = element.as_string();
+      if (text == nullptr) {
         return refuse(element, "'addresses' must be an array of strings");
       }
-      if (const auto checked = internal::check_address(address->get()); !checked) {
+      const auto address = parse_interface_address(text->get());
+      if (!address) {
+        return refuse(element, "{}", address.error().reason);
+      }
+      if (const auto checked = internal::check_address(address->address); !checked) {
         return refuse(element, "{}", checked.error().reason);
       }
-      host.addresses.push_back(address->get());
+      addresses.push_back(*address);
     }
     return true;
   }
@@ -388,13 +394,13 @@ class Reader {
   }
 
   bool read_port(const toml::table& table, HcaDescription& hca) {
-    static constexpr std::array<std::string_view, 5> kKnown = {"lmc", "mtu", "pkeys", "link_layer",
-                                                               "guid"};
+    static constexpr std::array<std::string_view, 6> kKnown = {"lmc",        "mtu",  "pkeys",
+                                                               "link_layer", "guid", "addresses"};
     HcaPortDescription port;
     std::string link_layer = "InfiniBand";
     if (!check_keys(table, "a port", kKnown) || !read_number(table, "lmc", 0, kMaxLmc, port.lmc) ||
         !read_mtu(table, port) || !read_pkeys(table, port) || !read_guid(table, port.guid) ||
-        !read_string(table, "link_layer", link_layer)) {
+        !read_addresses(table, port.addresses) || !read_string(table, "link_layer", link_layer)) {
       return false;
     }
     if (link_layer != "InfiniBand") {

@@ -22,7 +22,9 @@ TEST(TopologyFile, RoundTripsEverythingThatCanBeSaid) {
   Topology topology = testing::many_ports();
   topology.subnet_prefix = 0xFEC0'0000'0000'0001;
   topology.time_scale = TimeScale{12'345};
-  topology.hosts[0].addresses = {"10.0.0.1", "fd00::1"};
+  topology.hosts[0].addresses = {*parse_interface_address("10.0.0.1/16"),
+                                 *parse_interface_address("fd00::1")};
+  topology.hosts[0].hcas[1].ports[0].addresses = {*parse_interface_address("127.1.2.3/8")};
   topology.hosts[0].hcas[1].name = "storage";
   topology.hosts[0].hcas[1].ports[1].pkeys = {kDefaultPKey, PKey{0x8001}, PKey{0x0002}};
   topology.hosts[1].hcas[0].ports[0].max_mtu = wire::Mtu::Mtu512;
@@ -109,6 +111,31 @@ TEST(TopologyFile, ErrorsNameTheLineAndWhatWouldWork) {
   EXPECT_THAT(reason_of("faults = [\"drop out=h1:1\"]\n" + h1), HasSubstr("no cabled port h1:1"));
   EXPECT_THAT(reason_of("subnet_prefix = \"fabric\"\n" + h1), HasSubstr("64 bits in hex"));
   EXPECT_THAT(reason_of(h1 + "addresses = [\"localhost\"]\n"), HasSubstr("no IPv4 or IPv6"));
+  EXPECT_THAT(reason_of(h1 + "addresses = [\"10.0.0.1/40\"]\n"), HasSubstr("has 0 to 32 bits"));
+  EXPECT_THAT(reason_of(h1 + "addresses = [\"127.77.0.9\"]\n"), HasSubstr("by their positions"));
+}
+
+TEST(TopologyFile, GivesAddressesToAHostsFirstPortOrToOnePort) {
+  const auto topology = read_topology(R"(
+[[host]]
+name = "h1"
+addresses = ["10.0.0.1/16"]
+[[host.hca]]
+[[host.hca.port]]
+[[host.hca.port]]
+addresses = ["10.1.0.1", "fd00::1"]
+)");
+  ASSERT_TRUE(topology) << topology.error().reason;
+  EXPECT_EQ(topology->hosts[0].addresses, std::vector{*parse_interface_address("10.0.0.1/16")});
+  EXPECT_EQ(topology->hosts[0].hcas[0].ports[1].addresses,
+            (std::vector{*parse_interface_address("10.1.0.1/24"),
+                         *parse_interface_address("fd00::1/64")}));
+}
+
+TEST(TopologyFile, RefusesAnAddressThatAnotherPortHas) {
+  EXPECT_THAT(reason_of("[[host]]\nname = \"h1\"\naddresses = [\"10.0.0.1\"]\n"
+                        "[[host]]\nname = \"h2\"\naddresses = [\"10.0.0.1/8\"]\n"),
+              HasSubstr("h1:1 and h2:1 both have the address 10.0.0.1"));
 }
 
 }  // namespace

@@ -20,6 +20,16 @@ void write_guid(std::string& text, const std::optional<Guid>& guid) {
   }
 }
 
+void write_addresses(std::string& text, const std::vector<InterfaceAddress>& addresses) {
+  std::vector<std::string> texts;
+  for (const InterfaceAddress& address : addresses) {
+    texts.push_back(to_string(address));
+  }
+  if (!texts.empty()) {
+    fmt::format_to(std::back_inserter(text), "addresses = [\"{}\"]\n", fmt::join(texts, "\", \""));
+  }
+}
+
 void write_port(std::string& text, const HcaPortDescription& port) {
   const auto out = std::back_inserter(text);
   const HcaPortDescription usual;
@@ -38,14 +48,13 @@ void write_port(std::string& text, const HcaPortDescription& port) {
     }
     fmt::format_to(out, "pkeys = [{}]\n", fmt::join(keys, ", "));
   }
+  write_addresses(text, port.addresses);
 }
 
 void write_host(std::string& text, const HostDescription& host) {
   const auto out = std::back_inserter(text);
   fmt::format_to(out, "\n[[host]]\nname = \"{}\"\n", host.name);
-  if (!host.addresses.empty()) {
-    fmt::format_to(out, "addresses = [\"{}\"]\n", fmt::join(host.addresses, "\", \""));
-  }
+  write_addresses(text, host.addresses);
   if (host.hcas == make_host(host.name).hcas) {
     return;
   }
