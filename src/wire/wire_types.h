@@ -16,6 +16,10 @@
 #include "wire/grh.h"
 #include "wire/ieth.h"
 #include "wire/immdt.h"
+#include "wire/ipoib/arp.h"
+#include "wire/ipoib/encapsulation.h"
+#include "wire/ipoib/hardware_address.h"
+#include "wire/ipoib/neighbor_discovery.h"
 #include "wire/ipv4.h"
 #include "wire/ipv6.h"
 #include "wire/lrh.h"
@@ -81,6 +85,7 @@ using AllWireTypes = TypeList<
     MulticastForwardingTableRecord, SmInfoRecord, LinkRecord, GuidInfoRecord, ServiceRecord,
     ServiceAssociationRecord, PKeyTableRecord, PathRecord, VlArbitrationTableRecord, McMemberRecord,
     TraceRecord, MultiPathRecord, InformInfoRecord, Req, Mra, Rej, Rep, Rtu, Dreq, Drep, Lap, Apr,
-    SidrReq, SidrRep, RdmaCmHeader>;
+    SidrReq, SidrRep, RdmaCmHeader, IpoibEncapsulation, IpoibHardwareAddress, IpoibArp,
+    NeighborDiscovery, IpoibLinkLayerOption>;
 
 }  // namespace weft::wire
