@@ -20,7 +20,7 @@ struct Datagram {
 
 /// How one arrived. `source` is how its sender is reached; its keys are those in the packet.
 struct ReceivedDatagram {
-  Qpn destination_qp{};  ///< kMulticastQpn: to a group
+  Qpn destination_qp{};   ///< kMulticastQpn: to a group
   Gid destination_gid{};  ///< of a GRH; zero without one
   MadAddress source{};
   ByteSpan payload{};

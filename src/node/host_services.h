@@ -46,8 +46,8 @@ class HostServices {
  public:
   /// `plane` and the tables must outlive it; `wake` is called when run() is due.
   HostServices(const fabric::TablesBuilder& tables, ManagementPlane& plane,
-               const fabric::Topology& topology, fabric::NodeIndex host,
-               std::function<void()> wake, Instant now);
+               const fabric::Topology& topology, fabric::NodeIndex host, std::function<void()> wake,
+               Instant now);
 
   [[nodiscard]] fabric::NodeIndex host() const { return host_; }
   /// In the order of the host's HCAs and their ports.

@@ -101,10 +101,10 @@ class Resolver {
   void port_changed(PortKey port, Instant now);
 
   /// Finds out where `destination` is; `source`, unless unspecified, says which interface to use.
-  /// The host's own addresses, and 127.0.0.1 and ::1, need no packet. `loopback_means` overrides the
-  /// resolver's for one question. An IPv4-mapped IPv6 address is its IPv4 address. Refused beyond
-  /// the limit and for addresses of no host (multicast, unspecified); whatever else is wrong the
-  /// handler is told.
+  /// The host's own addresses, and 127.0.0.1 and ::1, need no packet. `loopback_means` overrides
+  /// the resolver's for one question. An IPv4-mapped IPv6 address is its IPv4 address. Refused
+  /// beyond the limit and for addresses of no host (multicast, unspecified); whatever else is wrong
+  /// the handler is told.
   [[nodiscard]] Result<ResolutionId> resolve(const IpAddress& source, const IpAddress& destination,
                                              Duration timeout, ResolutionHandler handler,
                                              Instant now);

@@ -73,13 +73,12 @@ using RecordsHandler =
     std::function<void(QueryId, const Answer<std::vector<Record>>& records, Instant now)>;
 
 /// For resolve_path(): the first path.
-using PathHandler =
-    std::function<void(QueryId, const Answer<wire::PathRecord>& path, Instant now)>;
+using PathHandler = std::function<void(QueryId, const Answer<wire::PathRecord>& path, Instant now)>;
 
 /// A membership was had, or changed (another MLID after SA was told again), or was lost: then it is
 /// over, and the handler is not called again.
-using MembershipHandler = std::function<void(
-    MembershipId, const Answer<wire::McMemberRecord>& membership, Instant now)>;
+using MembershipHandler =
+    std::function<void(MembershipId, const Answer<wire::McMemberRecord>& membership, Instant now)>;
 
 using NoticeHandler =
     std::function<void(SubscriptionId, const wire::SaNotice& notice, Instant now)>;
@@ -92,7 +91,7 @@ struct QueryOptions {
 
 /// Bounds (DESIGN.md, decision 15); policy.
 struct SaClientLimits {
-  std::size_t queries{1024};        ///< not completed
+  std::size_t queries{1024};  ///< not completed
   std::size_t memberships{1024};
   std::size_t subscriptions{64};
   std::size_t cached_paths{4096};
@@ -167,8 +166,8 @@ class SaClient final : private mad::MadHandler {
                                              Instant now);
   /// Get, Set (register) or Delete of a ServiceRecord; InvalidArgument for other methods (R-SA-2).
   [[nodiscard]] Result<QueryId> query_service(wire::MadMethod method,
-                                              const wire::ServiceRecord& record,
-                                              std::uint64_t mask, const QueryOptions& options,
+                                              const wire::ServiceRecord& record, std::uint64_t mask,
+                                              const QueryOptions& options,
                                               RecordsHandler<wire::ServiceRecord> handler,
                                               Instant now);
 
