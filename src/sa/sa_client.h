@@ -8,6 +8,7 @@
 // R-SA-3), in the order in which the answers came. A handler may call everything here but destroy
 // the client. One thread.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -21,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/flags.h"
 #include "base/identifiers.h"
 #include "base/keys.h"
@@ -96,6 +98,7 @@ struct SaClientLimits {
   std::size_t subscriptions{64};
   std::size_t cached_paths{4096};
   Duration path_age{Duration::seconds(600)};  ///< then SA is asked again
+  std::size_t waiting_notices{256};           ///< further ones are dropped
   Duration retry{Duration::seconds(1)};       ///< of joins and subscriptions that failed by time
   Duration longest_retry{Duration::seconds(16)};
 };
@@ -109,27 +112,7 @@ struct SaClientCounters {
   std::uint64_t cached{};     ///< paths that needed no query
   std::uint64_t coalesced{};  ///< paths that another query was about to bring
   std::uint64_t notices{};
-};
-
-/// What a path is asked for by. Zero is no wish.
-struct PathWish {
-  Gid sgid{};
-  Gid dgid{};
-  PKey pkey{};  ///< zero: any that both have
-  std::uint64_t service_id{};
-  std::uint8_t tclass{};
-  bool is_reversible{true};
-  friend constexpr auto operator<=>(const PathWish& a, const PathWish& b) {
-    return a.key() <=> b.key();
-  }
-  friend constexpr bool operator==(const PathWish& a, const PathWish& b) {
-    return a.key() == b.key();
-  }
-
- private:
-  [[nodiscard]] constexpr auto key() const {
-    return std::tuple{sgid, dgid, pkey.value(), service_id, tclass, is_reversible};
-  }
+  std::uint64_t notices_dropped{};
 };
 
 class SaClient final : private mad::MadHandler {
@@ -137,6 +120,7 @@ class SaClient final : private mad::MadHandler {
   /// `gsi` must outlive it. `on_work`, if any, is called when handle_timeout() is due at once.
   explicit SaClient(mad::ManagementInterface& gsi, const SaClientLimits& limits = {},
                     std::function<void()> on_work = {});
+  /// Handlers that were not called until now are not called.
   ~SaClient() override;
 
   /// How the port is now. A new SM, LID, P_Key or GID, or being asked to register again, makes
@@ -202,6 +186,169 @@ class SaClient final : private mad::MadHandler {
 
   [[nodiscard]] const SaClientCounters& counters() const { return counters_; }
   [[nodiscard]] std::size_t queries() const { return queries_.size(); }
+  [[nodiscard]] std::size_t memberships() const { return group_of_.size(); }
+
+ private:
+  /// Records as they came, one behind the other; copied out of the MAD.
+  struct RawRecords {
+    std::vector<std::byte> data;
+    std::size_t record_bytes{};  // from one to the next
+  };
+  using RawAnswer = Answer<RawRecords>;
+  using RawHandler = std::function<void(QueryId, const RawAnswer& answer, Instant now)>;
+  struct Request {
+    wire::MadMethod method{};
+    wire::SaAttribute attribute{};
+    std::uint64_t mask{};
+    std::vector<std::byte> record{};
+  };
+  /// A query that SA is asked, or one that waits for the path of another.
+  struct Query {
+    Request request{};
+    QueryOptions options{};
+    Instant end{};
+    std::optional<mad::TransactionId> transaction{};  // none: it waits for another, or is answered
+    std::optional<PathWish> waits_for{};
+    RawHandler handler{};
+  };
+  /// Users of one path that SA is being asked for.
+  struct PathQuestion {
+    QueryId query;
+    std::map<QueryId, PathHandler> users;
+  };
+
+  using GroupKey = std::pair<Gid, std::uint8_t>;  // and the join state
+  /// A membership of the port, or a subscription of it: SA is told, and told again.
+  enum class Standing : std::uint8_t {
+    ToTell,  // from `retry_at` on, as soon as SA can be asked
+    Asked,
+    Held,
+  };
+  struct Registration {
+    Standing standing{Standing::ToTell};
+    QueryId query{};
+    Instant retry_at{};
+    Duration backoff{};
+  };
+  struct Group {
+    wire::McMemberRecord wanted{};
+    std::uint64_t mask{};
+    Registration registration{};
+    std::optional<wire::McMemberRecord> record{};
+    std::map<MembershipId, MembershipHandler> users{};
+  };
+  struct Subscription {
+    wire::InformInfo wanted{};
+    Registration registration{};
+    NoticeHandler handler{};
+  };
+
+  const mad::MadMessage* handle(mad::MadRequest& request) override;
+
+  // sa_client.cc
+  [[nodiscard]] Result<void> check_can_ask() const;
+  [[nodiscard]] Result<QueryId> start(Request request, const QueryOptions& options,
+                                      RawHandler handler, Instant now);
+  [[nodiscard]] Result<void> ask(QueryId id, Query& query, Instant now);
+  void complete(QueryId id, const mad::Completion& completion);
+  void finish(QueryId id, RawAnswer answer);
+  void post(std::function<void(Instant)> call);
+  void fail_all(QueryFailure failure, std::string_view reason);
+  void restart_all(Instant now);
+  template <wire::WireType Record>
+  [[nodiscard]] Result<QueryId> query(wire::MadMethod method, wire::SaAttribute attribute,
+                                      const Record& record, std::uint64_t mask,
+                                      const QueryOptions& options, RecordsHandler<Record> handler,
+                                      Instant now);
+  template <wire::WireType Record>
+  [[nodiscard]] static Answer<std::vector<Record>> records_of(const RawRecords& raw);
+  [[nodiscard]] Result<QueryId> ask_for_path(const PathWish& wish, const QueryOptions& options,
+                                             Instant now);
+  void take_path(QueryId query, const PathWish& wish,
+                 const Answer<std::vector<wire::PathRecord>>& paths, Instant now);
+  void leave_question(QueryId id, const PathWish& wish, Instant now);
+
+  // sa_client_registrations.cc
+  void tell_all_again(Instant now);
+  void tell_due(Instant now);
+  void note_failure(Registration& registration, Instant now) const;
+  void tell_group(const GroupKey& key, Group& group, Instant now);
+  void take_membership(QueryId id, const GroupKey& key,
+                       const Answer<std::vector<wire::McMemberRecord>>& told, Instant now);
+  void tell_user(MembershipId user, const wire::McMemberRecord& record);
+  void tell_subscription(SubscriptionId id, Subscription& subscription, Instant now);
+  [[nodiscard]] Instant registrations_deadline() const;
+
+  mad::ManagementInterface& gsi_;
+  SaClientLimits limits_;
+  std::function<void()> on_work_;
+  LocalPort port_;
+  mad::AgentId agent_{};
+  std::optional<mad::AgentId> report_agent_;
+  std::map<QueryId, Query> queries_;
+  std::set<std::pair<Instant, QueryId>> ends_;  // of those in queries_ that are not answered
+  std::map<PathWish, PathQuestion> questions_;
+  PathCache paths_;
+  std::map<GroupKey, Group> groups_;
+  std::map<MembershipId, GroupKey> group_of_;
+  std::map<SubscriptionId, Subscription> subscriptions_;
+  std::deque<std::function<void(Instant)>> calls_;  // of handlers, in order
+  std::size_t notices_waiting_{};
+  std::uint64_t last_query_{};
+  std::uint64_t last_membership_{};
+  std::uint64_t last_subscription_{};
+  SaClientCounters counters_;
 };
+
+/// The records as one vector of their type.
+template <wire::WireType Record>
+Answer<std::vector<Record>> SaClient::records_of(const RawRecords& raw) {
+  std::vector<Record> records;
+  ByteSpan data = raw.data;
+  if (!data.empty() && raw.record_bytes < wire::kSizeOf<Record>) {
+    return std::unexpected(
+        QueryError{.failure = QueryFailure::BadAnswer,
+                   .status = 0,
+                   .reason = fmt::format("records of {} bytes; a {} has {}", raw.record_bytes,
+                                         Record::kName, wire::kSizeOf<Record>)});
+  }
+  while (data.size() >= wire::kSizeOf<Record>) {
+    records.push_back(wire::unpack<Record>(data.template first<wire::kSizeOf<Record>>()));
+    data = data.subspan(std::min(raw.record_bytes, data.size()));
+  }
+  return records;
+}
+
+template <wire::WireType Record>
+Result<QueryId> SaClient::query(wire::MadMethod method, wire::SaAttribute attribute,
+                                const Record& record, std::uint64_t mask,
+                                const QueryOptions& options, RecordsHandler<Record> handler,
+                                Instant now) {
+  static_assert(wire::kSizeOf<Record> <= wire::kSaDataBytes);
+  const auto packed = wire::pack(record);
+  const bool is_table = method == wire::MadMethod::GetTable;
+  return start(
+      {
+          .method = method,
+          .attribute = attribute,
+          .mask = mask,
+          .record = {packed.begin(), packed.end()}
+  },
+      options,
+      [is_table, handler = std::move(handler)](QueryId id, const RawAnswer& raw, Instant at) {
+        if (!handler) {
+          return;
+        }
+        if (!raw) {
+          return handler(id, std::unexpected(raw.error()), at);
+        }
+        auto records = records_of<Record>(*raw);
+        if (records && !is_table) {
+          records->resize(1);  // behind it is padding
+        }
+        handler(id, records, at);
+      },
+      now);
+}
 
 }  // namespace weft::sa

@@ -1,0 +1,436 @@
+#include "sa/sa_client.h"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "wire/mad/component_mask.h"
+
+namespace weft::sa {
+namespace {
+
+using wire::kComponent;
+using wire::PathRecord;
+
+constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::SaHeader>;
+
+[[nodiscard]] std::unexpected<QueryError> query_error(QueryFailure failure, std::string reason,
+                                                      std::uint16_t status = 0) {
+  return std::unexpected(
+      QueryError{.failure = failure, .status = status, .reason = std::move(reason)});
+}
+
+[[nodiscard]] wire::SaHeader header_of(const mad::MadMessage& message) {
+  return wire::unpack<wire::SaHeader>(std::span{message.mad}.first<kHeaderBytes>());
+}
+
+}  // namespace
+
+SaClient::SaClient(mad::ManagementInterface& gsi, const SaClientLimits& limits,
+                   std::function<void()> on_work)
+    : gsi_(gsi),
+      limits_(limits),
+      on_work_(std::move(on_work)),
+      paths_(limits.cached_paths, limits.path_age) {
+  const auto agent = gsi_.register_agent({.mgmt_class = wire::ManagementClass::SubnAdm,
+                                          .class_version = wire::kSaClassVersion,
+                                          .name = "SA client"},
+                                         nullptr);
+  agent_ = agent.value_or(mad::AgentId{});  // an interface that is full refuses what is sent
+}
+
+SaClient::~SaClient() {
+  queries_.clear();  // the interface still completes their transactions
+  for (const auto& agent : {std::optional{agent_}, report_agent_}) {
+    if (agent) {
+      static_cast<void>(gsi_.unregister_agent(*agent, Instant{}));
+    }
+  }
+}
+
+Result<void> SaClient::check_can_ask() const {
+  if (!port_.is_active) {
+    return fail(ErrorCode::TryAgain,
+                "the port is not Active, so subnet administration cannot be "
+                "asked");
+  }
+  if (!port_.can_ask()) {
+    return fail(ErrorCode::TryAgain, "no subnet manager has said yet where it is");
+  }
+  if (queries_.size() >= limits_.queries) {
+    return fail(ErrorCode::OutOfMemory, "{} SA queries are in progress, which is the limit",
+                limits_.queries);
+  }
+  return {};
+}
+
+void SaClient::post(std::function<void(Instant)> call) {
+  calls_.push_back(std::move(call));
+  if (on_work_) {
+    on_work_();
+  }
+}
+
+Result<QueryId> SaClient::start(Request request, const QueryOptions& options, RawHandler handler,
+                                Instant now) {
+  if (auto checked = check_can_ask(); !checked) {
+    return std::unexpected(checked.error());
+  }
+  if (options.timeout <= Duration{} || options.tries == 0) {
+    return fail(ErrorCode::InvalidArgument, "a query needs time and at least one try");
+  }
+  const QueryId id{++last_query_};
+  Query query{.request = std::move(request),
+              .options = options,
+              .end = now + options.timeout,
+              .transaction = {},
+              .waits_for = {},
+              .handler = std::move(handler)};
+  if (auto asked = ask(id, query, now); !asked) {
+    return std::unexpected(asked.error());
+  }
+  ++counters_.queries;
+  ends_.emplace(query.end, id);
+  queries_.emplace(id, std::move(query));
+  return id;
+}
+
+/// Sends the request to who is the subnet manager now. The time that is left is divided into tries
+/// of equal length (R-SA-4).
+Result<void> SaClient::ask(QueryId id, Query& query, Instant now) {
+  mad::MadMessage message;
+  wire::SaHeader header{.component_mask = query.request.mask};
+  header.header.method = query.request.method;
+  header.header.attribute_id = static_cast<std::uint16_t>(query.request.attribute);
+  wire::pack(header, std::span{message.mad}.first<kHeaderBytes>());
+  copy_bytes(std::span{message.mad}.subspan(kHeaderBytes), query.request.record);
+  const Duration per_try = (query.end - now) / query.options.tries;
+  const mad::TransactionOptions options{
+      .timeout = std::max(per_try, Duration::nanoseconds(1)),
+      .retries = query.options.tries - 1,
+      .doubles_timeout = false,
+  };
+  const auto transaction = gsi_.send(
+      agent_, {.lid = port_.sm_lid, .sl = port_.sm_sl}, std::move(message), options,
+      [this, id](const mad::Completion& completion) { complete(id, completion); }, now);
+  if (!transaction) {
+    return std::unexpected(transaction.error());
+  }
+  query.transaction = *transaction;
+  if (on_work_) {
+    on_work_();
+  }
+  return {};
+}
+
+/// The interface is done with a transaction. Called from inside it: whoever asked is told later.
+void SaClient::complete(QueryId id, const mad::Completion& completion) {
+  const auto found = queries_.find(id);
+  if (found == queries_.end() || found->second.transaction != completion.transaction) {
+    return;  // it was ended for another reason, which its user is told
+  }
+  const Request& request = found->second.request;
+  switch (completion.status) {
+    case mad::TransactionStatus::Answered:
+      break;
+    case mad::TransactionStatus::TimedOut:
+      return finish(id,
+                    query_error(QueryFailure::TimedOut, "subnet administration has not answered"));
+    case mad::TransactionStatus::Cancelled:
+      return finish(id, query_error(QueryFailure::Cancelled, "cancelled"));
+    case mad::TransactionStatus::Sent:
+    case mad::TransactionStatus::RmppFailed:
+      return finish(id,
+                    query_error(QueryFailure::NotSent, "the segments of the answer were given up"));
+  }
+  const mad::MadMessage& answer = *completion.answer;
+  const wire::SaHeader header = header_of(answer);
+  if (header.header.attribute_id != static_cast<std::uint16_t>(request.attribute) ||
+      header.header.method != mad::response_method(request.method)) {
+    return finish(id, query_error(QueryFailure::BadAnswer, "an answer to another question"));
+  }
+  if (const std::uint16_t status = answer.status(); status != 0) {
+    return finish(id,
+                  query_error(QueryFailure::Refused,
+                              fmt::format("subnet administration says {:#06x}", status), status));
+  }
+  RawRecords records;
+  if (answer.is_rmpp || request.method == wire::MadMethod::GetTable) {
+    records.record_bytes = std::size_t{header.attribute_offset} * 8;
+    records.data = answer.is_rmpp ? answer.data : std::vector<std::byte>{};
+  } else {
+    records.data.assign(answer.mad.begin() + kHeaderBytes, answer.mad.end());
+    records.record_bytes = records.data.size();
+  }
+  finish(id, std::move(records));
+}
+
+/// It is over; its handler is called when handlers are.
+void SaClient::finish(QueryId id, RawAnswer answer) {
+  Query& query = queries_.at(id);
+  ends_.erase({query.end, id});
+  query.transaction.reset();
+  if (answer) {
+    ++counters_.answered;
+  } else if (answer.error().failure == QueryFailure::Refused) {
+    ++counters_.refused;
+  } else if (answer.error().failure == QueryFailure::TimedOut) {
+    ++counters_.timed_out;
+  }
+  post([this, id, told = std::move(answer)](Instant now) {
+    auto over = queries_.extract(id);
+    if (!over.empty() && over.mapped().handler) {
+      over.mapped().handler(id, told, now);
+    }
+  });
+}
+
+Result<QueryId> SaClient::get_paths(Kind kind, const PathRecord& wanted, std::uint64_t mask,
+                                    const QueryOptions& options, RecordsHandler<PathRecord> handler,
+                                    Instant now) {
+  return query(kind == Kind::Get ? wire::MadMethod::Get : wire::MadMethod::GetTable,
+               wire::SaAttribute::PathRecord, wanted, mask, options, std::move(handler), now);
+}
+
+Result<QueryId> SaClient::get_members(Kind kind, const wire::McMemberRecord& wanted,
+                                      std::uint64_t mask, const QueryOptions& options,
+                                      RecordsHandler<wire::McMemberRecord> handler, Instant now) {
+  return query(kind == Kind::Get ? wire::MadMethod::Get : wire::MadMethod::GetTable,
+               wire::SaAttribute::McMemberRecord, wanted, mask, options, std::move(handler), now);
+}
+
+Result<QueryId> SaClient::get_services(Kind kind, const wire::ServiceRecord& wanted,
+                                       std::uint64_t mask, const QueryOptions& options,
+                                       RecordsHandler<wire::ServiceRecord> handler, Instant now) {
+  return query(kind == Kind::Get ? wire::MadMethod::Get : wire::MadMethod::GetTable,
+               wire::SaAttribute::ServiceRecord, wanted, mask, options, std::move(handler), now);
+}
+
+Result<QueryId> SaClient::query_service(wire::MadMethod method, const wire::ServiceRecord& record,
+                                        std::uint64_t mask, const QueryOptions& options,
+                                        RecordsHandler<wire::ServiceRecord> handler, Instant now) {
+  if (method != wire::MadMethod::Get && method != wire::MadMethod::Set &&
+      method != wire::MadMethod::Delete) {
+    return fail(ErrorCode::InvalidArgument,
+                "method {:#x} of a ServiceRecord; Get, Set and Delete are possible",
+                static_cast<unsigned>(method));
+  }
+  return query(method, wire::SaAttribute::ServiceRecord, record, mask, options, std::move(handler),
+               now);
+}
+
+Result<QueryId> SaClient::ask_for_path(const PathWish& wish, const QueryOptions& options,
+                                       Instant now) {
+  PathRecord wanted{.dgid = wish.dgid,
+                    .sgid = wish.sgid,
+                    .tclass = wish.tclass,
+                    .reversible = wish.is_reversible,
+                    .path_count = 1,
+                    .pkey = wish.pkey};
+  wanted.set_service_id(wish.service_id);
+  std::uint64_t mask = kComponent<PathRecord, "DGID"> | kComponent<PathRecord, "SGID"> |
+                       kComponent<PathRecord, "NumbPath">;
+  mask |= wish.is_reversible ? kComponent<PathRecord, "Reversible"> : 0;
+  mask |= wish.pkey.value() != 0 ? kComponent<PathRecord, "P_Key"> : 0;
+  mask |= wish.tclass != 0 ? kComponent<PathRecord, "TClass"> : 0;
+  mask |= wish.service_id != 0
+              ? kComponent<PathRecord, "ServiceID8MSB"> | kComponent<PathRecord, "ServiceID56LSB">
+              : 0;
+  return get_paths(
+      Kind::Get, wanted, mask, options,
+      [this, wish](QueryId id, const Answer<std::vector<PathRecord>>& paths, Instant at) {
+        take_path(id, wish, paths, at);
+      },
+      now);
+}
+
+Result<QueryId> SaClient::resolve_path(const PathWish& asked, const QueryOptions& options,
+                                       PathHandler handler, Instant now) {
+  if (auto checked = check_can_ask(); !checked) {
+    return std::unexpected(checked.error());
+  }
+  PathWish wish = asked;
+  if (wish.sgid.is_zero()) {
+    wish.sgid = port_.gids.front();
+  }
+  const QueryId id{++last_query_};
+  if (const auto known = paths_.find(wish, now)) {
+    ++counters_.cached;
+    queries_.emplace(id, Query{.end = now});
+    post([this, id, path = *known, handler = std::move(handler)](Instant at) {
+      queries_.erase(id);
+      handler(id, path, at);
+    });
+    return id;
+  }
+  auto question = questions_.find(wish);
+  if (question == questions_.end()) {
+    const auto query = ask_for_path(wish, options, now);
+    if (!query) {
+      return std::unexpected(query.error());
+    }
+    question = questions_.emplace(wish, PathQuestion{.query = *query, .users = {}}).first;
+  } else {
+    ++counters_.coalesced;
+  }
+  question->second.users.emplace(id, std::move(handler));
+  Query waiting{.end = now + options.timeout};
+  waiting.waits_for = wish;
+  ends_.emplace(waiting.end, id);
+  queries_.emplace(id, std::move(waiting));
+  return id;
+}
+
+/// SA has told the path that users wait for, or will not. A query that ended too early for some of
+/// them is asked again.
+void SaClient::take_path(QueryId query, const PathWish& wish,
+                         const Answer<std::vector<PathRecord>>& paths, Instant now) {
+  Answer<PathRecord> told = query_error(QueryFailure::BadAnswer, "a path to somewhere else");
+  if (!paths) {
+    told = std::unexpected(paths.error());
+  } else if (paths->front().dgid == wish.dgid && paths->front().sgid == wish.sgid) {
+    told = paths->front();
+    paths_.put(wish, *told, now);
+  }
+  const auto question = questions_.find(wish);
+  if (question == questions_.end() || question->second.query != query) {
+    return;  // all of its users have left
+  }
+  Instant latest = now;
+  for (const auto& [id, handler] : question->second.users) {
+    latest = std::max(latest, queries_.at(id).end);
+  }
+  if (!told && told.error().failure == QueryFailure::TimedOut && latest > now) {
+    if (const auto again = ask_for_path(wish, {.timeout = latest - now}, now)) {
+      question->second.query = *again;
+      return;
+    }
+  }
+  auto over = questions_.extract(question);
+  for (auto& [id, handler] : over.mapped().users) {
+    ends_.erase({queries_.at(id).end, id});
+    queries_.erase(id);
+    post([id, told, user = std::move(handler)](Instant at) { user(id, told, at); });
+  }
+}
+
+/// A user waits no longer for a path; the last one takes the query with it.
+void SaClient::leave_question(QueryId id, const PathWish& wish, Instant now) {
+  const auto question = questions_.find(wish);
+  if (question == questions_.end()) {
+    return;
+  }
+  question->second.users.erase(id);
+  if (question->second.users.empty()) {
+    const QueryId query = question->second.query;
+    questions_.erase(question);
+    cancel(query, now);
+  }
+}
+
+void SaClient::cancel(QueryId id, Instant now) {
+  const auto found = queries_.find(id);
+  if (found == queries_.end()) {
+    return;
+  }
+  if (found->second.transaction) {
+    static_cast<void>(gsi_.cancel(*found->second.transaction, now));
+    return;
+  }
+  if (!found->second.waits_for) {
+    return;  // it was answered, and its handler is about to be called
+  }
+  const PathWish wish = *found->second.waits_for;
+  const auto question = questions_.find(wish);
+  PathHandler handler = std::move(question->second.users.at(id));
+  ends_.erase({found->second.end, id});
+  queries_.erase(found);
+  leave_question(id, wish, now);
+  post([id, handler = std::move(handler)](Instant at) {
+    handler(id, query_error(QueryFailure::Cancelled, "cancelled"), at);
+  });
+}
+
+void SaClient::fail_all(QueryFailure failure, std::string_view reason) {
+  std::vector<std::pair<QueryId, mad::TransactionId>> asked;
+  for (auto& [id, query] : queries_) {
+    if (query.transaction) {
+      asked.emplace_back(id, *query.transaction);
+    }
+  }
+  for (const auto& [id, transaction] : asked) {
+    finish(id, query_error(failure, std::string{reason}));
+    static_cast<void>(gsi_.cancel(transaction, Instant{}));
+  }
+}
+
+/// The subnet manager is elsewhere: whoever was asked may not answer any more.
+void SaClient::restart_all(Instant now) {
+  for (auto& [id, query] : queries_) {
+    if (query.transaction) {
+      static_cast<void>(gsi_.cancel(*std::exchange(query.transaction, std::nullopt), now));
+      if (query.end <= now || !ask(id, query, now)) {
+        finish(id, query_error(QueryFailure::NotSent, "the subnet manager went elsewhere"));
+      }
+    }
+  }
+}
+
+void SaClient::set_port(const LocalPort& port, Instant now) {
+  if (port == port_) {
+    return;
+  }
+  const bool was_ready = port_.can_ask();
+  const bool has_moved = port.sm_lid != port_.sm_lid || port.sm_sl != port_.sm_sl;
+  port_ = port;
+  paths_.clear();
+  if (!port_.can_ask()) {
+    fail_all(QueryFailure::NotSent, "the port has gone down");
+  } else if (was_ready && has_moved) {
+    restart_all(now);
+  }
+  tell_all_again(now);
+  if (on_work_) {
+    on_work_();
+  }
+}
+
+void SaClient::handle_timeout(Instant now) {
+  while (!ends_.empty() && ends_.begin()->first <= now) {
+    const QueryId id = ends_.begin()->second;
+    Query& query = queries_.at(id);
+    ends_.erase(ends_.begin());
+    if (query.transaction) {
+      const mad::TransactionId transaction = *query.transaction;
+      finish(id, query_error(QueryFailure::TimedOut, "subnet administration has not answered"));
+      static_cast<void>(gsi_.cancel(transaction, now));
+    } else if (query.waits_for) {
+      const PathWish wish = *query.waits_for;
+      PathHandler handler = std::move(questions_.at(wish).users.at(id));
+      queries_.erase(id);
+      leave_question(id, wish, now);
+      post([id, handler = std::move(handler)](Instant at) {
+        handler(id, query_error(QueryFailure::TimedOut, "subnet administration has not answered"),
+                at);
+      });
+    }
+  }
+  tell_due(now);
+  // A handler may ask anew, and what is known already is told in the next turn.
+  for (std::size_t left = calls_.size(); left != 0; --left) {
+    const std::function<void(Instant)> call = std::move(calls_.front());
+    calls_.pop_front();
+    call(now);
+  }
+}
+
+Instant SaClient::deadline() const {
+  if (!calls_.empty()) {
+    return Instant{};
+  }
+  const Instant end = ends_.empty() ? Instant::never() : ends_.begin()->first;
+  return std::min(end, registrations_deadline());
+}
+
+}  // namespace weft::sa

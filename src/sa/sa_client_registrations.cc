@@ -1,0 +1,319 @@
+// SaClient's memberships and subscriptions: what SA is told of the port, and told again (§14.4.11).
+
+#include <algorithm>
+#include <span>
+#include <string>
+
+#include "base/bytes.h"
+#include "sa/sa_client.h"
+#include "wire/mad/component_mask.h"
+
+namespace weft::sa {
+namespace {
+
+using wire::kComponent;
+using wire::McMemberRecord;
+
+constexpr std::uint64_t kWhoAndWhat = kComponent<McMemberRecord, "MGID"> |
+                                      kComponent<McMemberRecord, "PortGID"> |
+                                      kComponent<McMemberRecord, "JoinState">;
+
+/// What is tried again: nobody answered, or the port was not there.
+[[nodiscard]] bool is_passing(const QueryError& error) {
+  return error.failure == QueryFailure::TimedOut || error.failure == QueryFailure::NotSent ||
+         error.failure == QueryFailure::Cancelled;
+}
+
+/// Whether a subscription is about such a notice (IBTA vol 1 §13.4.8.3), as SA has compared already
+/// for one of them.
+[[nodiscard]] bool is_about(const wire::InformInfo& wanted, const wire::Notice& notice) {
+  constexpr std::uint16_t kAny = 0xFFFF;
+  return (wanted.is_generic != 0) == notice.is_generic &&
+         (wanted.trap_number == kAny || wanted.trap_number == notice.trap_number) &&
+         (wanted.type == kAny || wanted.type == static_cast<std::uint16_t>(notice.type));
+}
+
+}  // namespace
+
+Result<MembershipId> SaClient::join(const McMemberRecord& wanted, std::uint64_t mask,
+                                    MembershipHandler handler, Instant now) {
+  if (!wanted.mgid.is_multicast() && !wanted.mgid.is_zero()) {
+    return fail(ErrorCode::InvalidArgument, "the MGID of a group begins with ff");
+  }
+  if (wanted.join_state.empty()) {
+    return fail(ErrorCode::InvalidArgument, "a join state has to say how the port is a member");
+  }
+  if (group_of_.size() >= limits_.memberships) {
+    return fail(ErrorCode::OutOfMemory, "{} memberships of the port, which is the limit",
+                limits_.memberships);
+  }
+  const GroupKey key{wanted.mgid, wanted.join_state.bits()};
+  const MembershipId id{++last_membership_};
+  const auto [place, is_new] = groups_.try_emplace(key);
+  Group& group = place->second;
+  if (is_new) {
+    group.wanted = wanted;
+    group.mask = mask | kWhoAndWhat;
+    group.registration.retry_at = now;
+  }
+  group.users.emplace(id, std::move(handler));
+  group_of_.emplace(id, key);
+  if (group.record) {
+    tell_user(id, *group.record);
+  }
+  tell_due(now);
+  return id;
+}
+
+void SaClient::leave(MembershipId membership, Instant now) {
+  const auto found = group_of_.find(membership);
+  if (found == group_of_.end()) {
+    return;
+  }
+  const GroupKey key = found->second;
+  group_of_.erase(found);
+  const auto place = groups_.find(key);
+  Group& group = place->second;
+  group.users.erase(membership);
+  if (!group.users.empty()) {
+    return;
+  }
+  const bool may_be_member = group.registration.standing != Standing::ToTell || group.record;
+  McMemberRecord left = group.record.value_or(group.wanted);
+  left.join_state = group.wanted.join_state;
+  if (group.registration.standing == Standing::Asked) {
+    cancel(group.registration.query, now);
+  }
+  groups_.erase(place);
+  if (may_be_member && port_.can_ask()) {
+    left.port_gid = port_.gids.front();
+    // Whatever becomes of it: who joins again says so.
+    static_cast<void>(query<McMemberRecord>(wire::MadMethod::Delete,
+                                            wire::SaAttribute::McMemberRecord, left, kWhoAndWhat,
+                                            {}, {}, now));
+  }
+}
+
+Result<SubscriptionId> SaClient::subscribe(const wire::InformInfo& wanted, NoticeHandler handler,
+                                           Instant now) {
+  if (subscriptions_.size() >= limits_.subscriptions) {
+    return fail(ErrorCode::OutOfMemory, "{} subscriptions of the port, which is the limit",
+                limits_.subscriptions);
+  }
+  if (!report_agent_) {
+    const auto agent = gsi_.register_agent({.mgmt_class = wire::ManagementClass::SubnAdm,
+                                            .class_version = wire::kSaClassVersion,
+                                            .methods = mad::methods({wire::MadMethod::Report}),
+                                            .name = "SA client's reports"},
+                                           this);
+    if (!agent) {
+      return std::unexpected(agent.error());
+    }
+    report_agent_ = *agent;
+  }
+  const SubscriptionId id{++last_subscription_};
+  Subscription& subscription = subscriptions_[id];
+  subscription.wanted = wanted;
+  subscription.wanted.qpn = kQp1;
+  subscription.registration.retry_at = now;
+  subscription.handler = std::move(handler);
+  tell_due(now);
+  return id;
+}
+
+void SaClient::unsubscribe(SubscriptionId id, Instant now) {
+  const auto found = subscriptions_.find(id);
+  if (found == subscriptions_.end()) {
+    return;
+  }
+  wire::InformInfo wanted = found->second.wanted;
+  const Registration registration = found->second.registration;
+  subscriptions_.erase(found);
+  if (registration.standing == Standing::Asked) {
+    cancel(registration.query, now);
+  }
+  const bool is_shared = std::ranges::any_of(
+      subscriptions_, [&](const auto& other) { return other.second.wanted == wanted; });
+  if (registration.standing != Standing::ToTell && !is_shared && port_.can_ask()) {
+    wanted.subscribe = 0;
+    static_cast<void>(query<wire::InformInfo>(wire::MadMethod::Set, wire::SaAttribute::InformInfo,
+                                              wanted, 0, {}, {}, now));
+  }
+}
+
+/// A report (IBTA vol 1 §13.4.11). It is SA's if it comes from where the subnet manager is; others
+/// have nothing to report.
+const mad::MadMessage* SaClient::handle(mad::MadRequest& request) {
+  constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::SaHeader>;
+  const auto notice =
+      wire::parse<wire::SaNotice>(ByteSpan{request.message.mad}.subspan(kHeaderBytes));
+  if (request.source.lid != port_.sm_lid || !notice) {
+    return nullptr;
+  }
+  for (const auto& [id, subscription] : subscriptions_) {
+    if (!is_about(subscription.wanted, notice->notice)) {
+      continue;
+    }
+    if (notices_waiting_ >= limits_.waiting_notices) {
+      ++counters_.notices_dropped;
+      continue;
+    }
+    ++counters_.notices;
+    ++notices_waiting_;
+    post([this, which = id, told = *notice](Instant now) {
+      --notices_waiting_;
+      if (const auto found = subscriptions_.find(which); found != subscriptions_.end()) {
+        const NoticeHandler handler = found->second.handler;  // it may unsubscribe
+        handler(which, told, now);
+      }
+    });
+  }
+  return &request.message;
+}
+
+/// SA may know nothing of the port any more, or another SA is there.
+void SaClient::tell_all_again(Instant now) {
+  const auto again = [&](Registration& registration) {
+    if (registration.standing == Standing::Asked) {
+      cancel(std::exchange(registration.query, QueryId{}), now);
+    }
+    registration = {.retry_at = now};
+  };
+  for (auto& [key, group] : groups_) {
+    again(group.registration);
+  }
+  for (auto& [id, subscription] : subscriptions_) {
+    again(subscription.registration);
+  }
+  tell_due(now);
+}
+
+void SaClient::tell_due(Instant now) {
+  if (!port_.can_ask()) {
+    return;
+  }
+  for (auto& [key, group] : groups_) {
+    if (group.registration.standing == Standing::ToTell && group.registration.retry_at <= now) {
+      tell_group(key, group, now);
+    }
+  }
+  for (auto& [id, subscription] : subscriptions_) {
+    if (subscription.registration.standing == Standing::ToTell &&
+        subscription.registration.retry_at <= now) {
+      tell_subscription(id, subscription, now);
+    }
+  }
+}
+
+void SaClient::note_failure(Registration& registration, Instant now) const {
+  registration.backoff = registration.backoff == Duration{}
+                             ? limits_.retry
+                             : std::min(registration.backoff * 2, limits_.longest_retry);
+  registration.standing = Standing::ToTell;
+  registration.retry_at = now + registration.backoff;
+}
+
+void SaClient::tell_group(const GroupKey& key, Group& group, Instant now) {
+  McMemberRecord wanted = group.wanted;
+  wanted.port_gid = port_.gids.front();
+  const auto asked = query<McMemberRecord>(
+      wire::MadMethod::Set, wire::SaAttribute::McMemberRecord, wanted, group.mask, {},
+      [this, key](QueryId id, const Answer<std::vector<McMemberRecord>>& told, Instant at) {
+        take_membership(id, key, told, at);
+      },
+      now);
+  if (!asked) {
+    return note_failure(group.registration, now);
+  }
+  group.registration.standing = Standing::Asked;
+  group.registration.query = *asked;
+}
+
+void SaClient::take_membership(QueryId id, const GroupKey& key,
+                               const Answer<std::vector<McMemberRecord>>& told, Instant now) {
+  const auto found = groups_.find(key);
+  if (found == groups_.end() || found->second.registration.query != id) {
+    return;  // an older question
+  }
+  Group& group = found->second;
+  if (!told && is_passing(told.error())) {
+    return note_failure(group.registration, now);
+  }
+  const bool has_group = told && (key.first.is_zero() || told->front().mgid == key.first) &&
+                         told->front().mlid.is_multicast();
+  if (has_group) {
+    group.registration = {.standing = Standing::Held, .query = {}, .retry_at = {}, .backoff = {}};
+    const bool is_news = group.record != told->front();
+    group.record = told->front();
+    for (auto user = group.users.begin(); is_news && user != group.users.end(); ++user) {
+      tell_user(user->first, *group.record);
+    }
+    return;
+  }
+  const QueryError error = told ? QueryError{.failure = QueryFailure::BadAnswer,
+                                             .reason = "a membership of another group"}
+                                : told.error();
+  for (auto& [user, handler] : found->second.users) {
+    group_of_.erase(user);
+    post([user, error, lost = std::move(handler)](Instant at) {
+      lost(user, std::unexpected(error), at);
+    });
+  }
+  groups_.erase(found);
+}
+
+/// Unless the user has left until then.
+void SaClient::tell_user(MembershipId user, const McMemberRecord& record) {
+  post([this, user, record](Instant now) {
+    const auto key = group_of_.find(user);
+    if (key != group_of_.end()) {
+      const MembershipHandler handler = groups_.at(key->second).users.at(user);  // it may leave
+      handler(user, record, now);
+    }
+  });
+}
+
+void SaClient::tell_subscription(SubscriptionId id, Subscription& subscription, Instant now) {
+  wire::InformInfo wanted = subscription.wanted;
+  wanted.subscribe = 1;
+  const auto asked = query<wire::InformInfo>(
+      wire::MadMethod::Set, wire::SaAttribute::InformInfo, wanted, 0, {},
+      [this, id](QueryId query_id, const Answer<std::vector<wire::InformInfo>>& told, Instant at) {
+        const auto found = subscriptions_.find(id);
+        if (found == subscriptions_.end() || found->second.registration.query != query_id) {
+          return;
+        }
+        if (told) {
+          found->second.registration = {.standing = Standing::Held};
+        } else {
+          note_failure(found->second.registration, at);
+        }
+      },
+      now);
+  if (!asked) {
+    return note_failure(subscription.registration, now);
+  }
+  subscription.registration.standing = Standing::Asked;
+  subscription.registration.query = *asked;
+}
+
+Instant SaClient::registrations_deadline() const {
+  Instant next = Instant::never();
+  if (!port_.can_ask()) {
+    return next;
+  }
+  const auto look_at = [&](const Registration& registration) {
+    if (registration.standing == Standing::ToTell) {
+      next = std::min(next, registration.retry_at);
+    }
+  };
+  for (const auto& [key, group] : groups_) {
+    look_at(group.registration);
+  }
+  for (const auto& [id, subscription] : subscriptions_) {
+    look_at(subscription.registration);
+  }
+  return next;
+}
+
+}  // namespace weft::sa
