@@ -17,12 +17,13 @@ using fabric::PortIndex;
 namespace {
 
 constexpr std::size_t kIcrcBytes = 4;
-constexpr std::size_t kLocalBytes = wire::kSizeOf<wire::Lrh> + wire::kSizeOf<wire::Bth> +
-                                    wire::kSizeOf<wire::Deth> + wire::kMadBytes + kIcrcBytes;
+constexpr std::size_t kLocalBytes =
+    wire::kSizeOf<wire::Lrh> + wire::kSizeOf<wire::Bth> + wire::kSizeOf<wire::Deth> + kIcrcBytes;
 
-/// LRH to ICRC.
+/// LRH to ICRC, with the payload's pad.
 [[nodiscard]] std::uint64_t words_of(const MadOnCable& mad) {
-  return fabric::data_words(kLocalBytes + (mad.to.global ? wire::kSizeOf<wire::Grh> : 0));
+  const std::size_t padded = (mad.bytes.size() + 3) / 4 * 4;
+  return fabric::data_words(kLocalBytes + padded + (mad.to.global ? wire::kSizeOf<wire::Grh> : 0));
 }
 
 }  // namespace
@@ -46,14 +47,16 @@ std::span<const fabric::LinkFault> MadCables::rules_of(PortIndex egress) {
   return place->second;
 }
 
-void MadCables::count(const Hop& hop, std::uint64_t words, std::uint32_t packets) {
+void MadCables::count(const Hop& hop, const MadOnCable& mad, std::uint32_t packets) {
+  const std::uint64_t words = words_of(mad);
+  const bool is_multicast = mad.dlid.is_multicast();
   fabric::PortCounters& out = counters_->own(hop.egress);
   out.xmit_packets += packets;
-  out.unicast_xmit_packets += packets;
+  (is_multicast ? out.multicast_xmit_packets : out.unicast_xmit_packets) += packets;
   out.xmit_data += words * packets;
   fabric::PortCounters& in = counters_->own(hop.ingress);
   in.rcv_packets += packets;
-  in.unicast_rcv_packets += packets;
+  (is_multicast ? in.multicast_rcv_packets : in.unicast_rcv_packets) += packets;
   in.rcv_data += words * packets;
 }
 
@@ -101,7 +104,7 @@ MadCables::Crossing MadCables::cross(const Hop& hop, const MadOnCable& mad, std:
     }
   }
   if (counters_ != nullptr && crossed != 0) {
-    count(hop, words_of(mad), crossed);
+    count(hop, mad, crossed);
   }
   return crossing;
 }

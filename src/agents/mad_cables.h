@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agents/counter_source.h"
+#include "base/bytes.h"
 #include "base/identifiers.h"
 #include "base/serial.h"
 #include "base/time.h"
@@ -23,7 +24,8 @@
 
 namespace weft::agents {
 
-/// A MAD between two ports.
+/// A MAD between two ports, or another datagram of a host's kernel side, which links carry as they
+/// do MADs of QP1.
 struct MadOnCable {
   mad::InterfaceKind kind{};
   Lid slid;
@@ -31,7 +33,10 @@ struct MadOnCable {
   Psn psn;
   fabric::PortIndex source;  // that sent it first
   const mad::MadAddress& to;
-  const mad::MadBytes& bytes;
+  ByteSpan bytes;
+  Qpn source_qp{kQp1};  // which a MAD of QP0 has not
+
+  [[nodiscard]] Qpn sender() const { return kind == mad::InterfaceKind::Smi ? kQp0 : source_qp; }
 };
 
 /// Sees the MADs of ports that have a capture.
@@ -75,7 +80,7 @@ class MadCables {
 
  private:
   [[nodiscard]] std::span<const fabric::LinkFault> rules_of(fabric::PortIndex egress);
-  void count(const fabric::Hop& hop, std::uint64_t words, std::uint32_t packets);
+  void count(const fabric::Hop& hop, const MadOnCable& mad, std::uint32_t packets);
   void show(const fabric::Hop& hop, const MadOnCable& mad);
 
   const fabric::TablesBuilder& tables_;

@@ -40,12 +40,18 @@ void ManagementNetwork::grow() {
 
 void ManagementNetwork::send(PortIndex from, InterfaceKind kind, const mad::MadPacket& packet) {
   assert(agents_.management_port(from) == from);
+  if (has_room(from)) {
+    queue_.push_back({.from = from, .kind = kind, .packet = packet});
+  }
+}
+
+bool ManagementNetwork::has_room(PortIndex from) {
   if (queued() >= kQueued || queued_of_[from.value()] >= kQueuedOfPort) {
     ++counters_.queue_full;
-    return;
+    return false;
   }
   ++queued_of_[from.value()];
-  queue_.push_back({.from = from, .kind = kind, .packet = packet});
+  return true;
 }
 
 bool ManagementNetwork::run(std::size_t budget, Instant now) {
@@ -65,7 +71,7 @@ bool ManagementNetwork::run(std::size_t budget, Instant now) {
       head_ = 0;
       return false;
     }
-    Parcel parcel = queue_[head_++];
+    Parcel parcel = std::move(queue_[head_++]);
     --queued_of_[parcel.from.value()];
     carry(parcel, now);
     constexpr std::size_t kWorthMoving = 1024;
@@ -98,17 +104,22 @@ void ManagementNetwork::carry_trap(const DueTrap& trap, Instant now) {
 
 /// Takes a MAD to where it goes, and the answer of an agent back.
 void ManagementNetwork::carry(Parcel& parcel, Instant now) {
+  if (parcel.datagram != nullptr) {
+    return carry_datagram(parcel, now);
+  }
   Psn& next_psn = next_psn_[parcel.from.value()][parcel.kind == InterfaceKind::Smi ? 0 : 1];
   parcel.psn = next_psn;
   next_psn = next_psn + 1;
-  const auto arrival = travel(parcel, now);
-  if (!arrival) {
-    return;
+  if (const auto arrival = travel(parcel, now)) {
+    land_or_hold(parcel, *arrival, now);
   }
+}
+
+void ManagementNetwork::land_or_hold(Parcel& parcel, const Arrival& arrival, Instant now) {
   if (parcel.held_back == Duration{}) {
-    land(parcel, *arrival, now);
+    land(parcel, arrival, now);
   } else if (late_.size() < kQueued) {
-    late_.emplace(now + parcel.held_back, Late{.parcel = parcel, .arrival = *arrival});
+    late_.emplace(now + parcel.held_back, Late{.parcel = parcel, .arrival = arrival});
   } else {
     ++counters_.queue_full;
   }
@@ -126,6 +137,9 @@ void ManagementNetwork::land(Parcel& parcel, const Arrival& arrival, Instant now
 
 void ManagementNetwork::receive(Parcel& parcel, const Arrival& arrival, Instant now) {
   ++counters_.carried;
+  if (parcel.datagram != nullptr) {
+    return receive_datagram(parcel, arrival, now);
+  }
   const mad::MadAddress source = source_of(parcel, arrival);
   const PortIndex own = agents_.management_port(arrival.at);
   const Outcome outcome = agents_.handle(arrival.at, parcel.kind, parcel.packet.bytes, now);
@@ -178,15 +192,24 @@ PortIndex ManagementNetwork::cross(Parcel& parcel, PortIndex egress, const LinkA
     cables_.discard(egress, parcel.copies);
     return fabric::kNoPort;
   }
-  const auto crossing = cables_.cross({.egress = egress, .ingress = ingress},
-                                      {.kind = parcel.kind,
-                                       .slid = address.slid,
-                                       .dlid = address.dlid,
-                                       .psn = parcel.psn,
-                                       .source = parcel.from,
-                                       .to = parcel.packet.address,
-                                       .bytes = parcel.packet.bytes},
-                                      parcel.copies);
+  MadOnCable crosses{.kind = parcel.kind,
+                     .slid = address.slid,
+                     .dlid = address.dlid,
+                     .psn = parcel.psn,
+                     .source = parcel.from,
+                     .to = parcel.packet.address,
+                     .bytes = parcel.packet.bytes};
+  if (parcel.datagram != nullptr) {
+    crosses.bytes = parcel.datagram->payload;
+    crosses.source_qp = parcel.datagram->source_qp;
+    if (crosses.bytes.size() > bytes(tables_.port(egress).active_mtu)) {
+      ++counters_.too_long;
+      cables_.discard(egress, parcel.copies);
+      return fabric::kNoPort;
+    }
+  }
+  const auto crossing =
+      cables_.cross({.egress = egress, .ingress = ingress}, crosses, parcel.copies);
   parcel.copies = crossing.arrived;
   parcel.held_back = parcel.held_back + crossing.held_back;
   if (crossing.arrived == 0) {
@@ -247,8 +270,8 @@ std::optional<ManagementNetwork::Arrival> ManagementNetwork::travel_by_lid(Parce
   return dropped(counters_.no_route);
 }
 
-/// P_Key and Q_Key of what comes to QP1 (IBTA vol 1 §10.9.3, §10.2.5). A sender can only have used
-/// a P_Key of its own table.
+/// P_Key of what comes to a port, and Q_Key to QP1 (IBTA vol 1 §10.9.3, §10.2.5). A sender can only
+/// have used a P_Key of its own table.
 bool ManagementNetwork::keys_pass(const Parcel& parcel, const Arrival& arrival, Instant now) {
   const mad::MadAddress& address = parcel.packet.address;
   const PortIndex own = agents_.management_port(arrival.at);
@@ -260,15 +283,15 @@ bool ManagementNetwork::keys_pass(const Parcel& parcel, const Arrival& arrival, 
     return false;
   }
   const bool has_pkey = has(own, [&](PKey pkey) { return pkey.matches(address.pkey); });
-  if (has_pkey && address.qkey == kGsiQKey) {
+  if (has_pkey && (parcel.datagram != nullptr || address.qkey == kGsiQKey)) {
     return true;
   }
   ++counters_.bad_key;
   BadKey bad{.source = tables_.port(arrival.source).lid,
              .destination = address.lid,
              .sl = address.sl,
-             .source_qp = kQp1,
-             .destination_qp = kQp1,
+             .source_qp = parcel.datagram != nullptr ? parcel.datagram->source_qp : kQp1,
+             .destination_qp = address.qp,
              .source_gid = tables_.gids(arrival.source).front()};
   if (!has_pkey) {
     bad.key = address.pkey.value();
@@ -294,6 +317,10 @@ mad::MadAddress ManagementNetwork::source_of(const Parcel& parcel, const Arrival
       .qp = is_smi ? kQp0 : kQp1,
       .qkey = is_smi ? QKey{} : kGsiQKey,
       .pkey = to.pkey};
+  if (parcel.datagram != nullptr) {
+    from.qp = parcel.datagram->source_qp;
+    from.qkey = to.qkey;
+  }
   if (own.owns(to.lid)) {
     from.path_bits = static_cast<std::uint8_t>(to.lid.value() - own.lid.value());
   }

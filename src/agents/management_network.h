@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "base/time.h"
 #include "fabric/tables.h"
 #include "mad/agent_table.h"
+#include "mad/datagram.h"
 #include "mad/mad_address.h"
 #include "wire/mad/smp.h"
 
@@ -37,6 +39,19 @@ class MadSink {
                        const mad::MadBytes& mad, Instant now) = 0;
 };
 
+/// Who takes datagrams that are no MADs, and the keys' business with them.
+class DatagramSink {
+ public:
+  DatagramSink() = default;
+  virtual ~DatagramSink() = default;
+  DatagramSink(const DatagramSink&) = delete;
+  DatagramSink& operator=(const DatagramSink&) = delete;
+
+  /// At an HCA's port. The P_Key matches one of the port; Q_Key and QP are the sink's to check. It
+  /// may send, but not run the network.
+  virtual void take(fabric::PortIndex at, const mad::ReceivedDatagram& datagram, Instant now) = 0;
+};
+
 /// What the network saw; all only grow.
 struct NetworkCounters {
   std::uint64_t carried{};        // that arrived, answers of agents included
@@ -48,6 +63,7 @@ struct NetworkCounters {
   std::uint64_t no_such_place{};  // nobody has that LID, or that QP
   std::uint64_t queue_full{};
   std::uint64_t traps{};
+  std::uint64_t too_long{};  // for the MTU of a link, or of the sender's port
 };
 
 class ManagementNetwork {
@@ -55,6 +71,8 @@ class ManagementNetwork {
   /// MADs that wait to be carried, of one port and of all; policy. Beyond, they are lost.
   static constexpr std::size_t kQueuedOfPort = 4096;
   static constexpr std::size_t kQueued = 65'536;
+  /// Payloads of datagrams that wait; policy, likewise.
+  static constexpr std::size_t kQueuedBytes = std::size_t{16} << 20;
 
   /// All must outlive it.
   ManagementNetwork(fabric::TablesBuilder& tables, FabricAgents& agents, MadSink& sink,
@@ -69,6 +87,11 @@ class ManagementNetwork {
   /// From QP0 or QP1 of `from`: an HCA's port or port 0 of a switch.
   void send(fabric::PortIndex from, mad::InterfaceKind kind, const mad::MadPacket& packet);
 
+  /// Of the kernel side behind an HCA's port; `sink` takes what arrives and must outlive the
+  /// network.
+  void send(fabric::PortIndex from, mad::Datagram datagram);
+  void set_sink(DatagramSink* sink) { datagram_sink_ = sink; }
+
   /// Carries at most `budget` MADs and the traps that are due; true when there is
   /// more.
   bool run(std::size_t budget, Instant now);
@@ -82,9 +105,10 @@ class ManagementNetwork {
     fabric::PortIndex from;
     mad::InterfaceKind kind{};
     mad::MadPacket packet{};
-    bool is_answer{};         // of an agent: not answered in turn
-    Psn psn{};                // of the sending QP
-    std::uint32_t copies{1};  // that rules of faults made, while it travels
+    bool is_answer{};                                 // of an agent: not answered in turn
+    Psn psn{};                                        // of the sending QP
+    std::shared_ptr<const mad::Datagram> datagram{};  // instead of a MAD; the address is in both
+    std::uint32_t copies{1};                          // that rules of faults made, while it travels
     Duration held_back{};
   };
   /// Where a MAD got to: the node's port that it came in by, and the port whose LID it came from.
@@ -126,6 +150,12 @@ class ManagementNetwork {
   void land(Parcel& parcel, const Arrival& arrival, Instant now);
   void receive(Parcel& parcel, const Arrival& arrival, Instant now);
   void carry_trap(const DueTrap& trap, Instant now);
+  void land_or_hold(Parcel& parcel, const Arrival& arrival, Instant now);
+  [[nodiscard]] bool has_room(fabric::PortIndex from);
+  // datagrams.cc
+  void carry_datagram(Parcel& parcel, Instant now);
+  void carry_to_group(Parcel& parcel, Instant now);
+  void receive_datagram(const Parcel& parcel, const Arrival& arrival, Instant now);
   [[nodiscard]] std::optional<Arrival> travel(Parcel& parcel, Instant now);
   [[nodiscard]] std::optional<Arrival> travel_by_lid(Parcel& parcel, fabric::PortIndex from,
                                                      Lid dlid);
@@ -146,9 +176,11 @@ class ManagementNetwork {
   std::vector<Parcel> queue_;  // from head_ on
   std::size_t head_{};
   std::vector<std::uint16_t> queued_of_;  // by port
+  std::size_t queued_bytes_{};            // of datagrams, late ones too
   std::multimap<Instant, Late> late_;
   MadCables cables_;
-  std::vector<std::array<Psn, 2>> next_psn_;  // by port, of QP0 and QP1
+  std::vector<std::array<Psn, 3>> next_psn_;  // by port, of QP0, QP1 and the datagrams
+  DatagramSink* datagram_sink_{};
   NetworkCounters counters_;
 };
 

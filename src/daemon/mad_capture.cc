@@ -12,11 +12,12 @@ namespace weft::daemon {
 
 hca::Packet packet_of(const agents::MadOnCable& mad, const Gid& source_gid) {
   const mad::MadAddress& to = mad.to;
-  const Qpn own = mad.kind == mad::InterfaceKind::Smi ? kQp0 : kQp1;
+  const Qpn own = mad.sender();
+  constexpr std::uint16_t kMostBytes = 4096;  // of an MTU
   hca::Packet packet{.header = {}, .payload = mad.bytes};
   hca::PacketHeader& header = packet.header;
   header.opcode = header.last_opcode = wire::Opcode::UdSendOnly;
-  header.path_mtu_bytes = wire::kMadBytes;
+  header.path_mtu_bytes = mad.bytes.size() <= wire::kMadBytes ? wire::kMadBytes : kMostBytes;
   header.sl = to.sl;
   header.dest_qp = to.qp;
   header.psn = mad.psn;

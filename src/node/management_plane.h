@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "fabric/tables.h"
+#include "mad/datagram.h"
 #include "mad/limits.h"
 #include "node/management_port.h"
 
@@ -55,6 +56,13 @@ class ManagementPlane final : private agents::MadSink {
 
   /// Sees the MADs that cross ports with a capture; must outlive the plane.
   void set_tap(agents::MadTap* tap) { network_.set_tap(tap); }
+
+  /// A datagram of the kernel side behind an HCA's port, and who takes those that arrive; the sink
+  /// must outlive the plane.
+  void send(fabric::PortIndex from, mad::Datagram datagram) {
+    network_.send(from, std::move(datagram));
+  }
+  void set_sink(agents::DatagramSink* sink) { network_.set_sink(sink); }
 
   /// The tables have more nodes, which are powered on.
   void grow(Instant now);
