@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -36,13 +37,6 @@
 namespace weft::sa {
 
 using ResolutionId = Ordered<struct ResolutionIdTag, std::uint64_t>;
-
-/// An interface of a host, named by its port and partition: what `ib0` is.
-struct InterfaceKey {
-  PortKey port{};
-  PKey pkey{kDefaultPKey};
-  friend constexpr bool operator==(const InterfaceKey&, const InterfaceKey&) = default;
-};
 
 /// Where an IP address is.
 struct Resolution {
@@ -80,7 +74,7 @@ struct ResolverLimits {
 
 struct ResolverOptions {
   ResolverLimits limits{};
-  /// What 127.0.0.1 and ::1 mean (DESIGN.md, decision 16); none: the own host. WEFT_LOOPBACK=h1.
+  /// What 127.0.0.0/16 and ::1 mean (DESIGN.md, decision 16); none: the own host. WEFT_LOOPBACK=h1.
   std::optional<IpAddress> loopback_means{};
 };
 
@@ -108,7 +102,9 @@ class Resolver {
   [[nodiscard]] Result<ResolutionId> resolve(const IpAddress& source, const IpAddress& destination,
                                              Duration timeout, ResolutionHandler handler,
                                              Instant now);
-  void set_loopback_means(const std::optional<IpAddress>& address);
+  void set_loopback_means(const std::optional<IpAddress>& address) {
+    options_.loopback_means = address;
+  }
   /// Ends it with Cancelled; nothing happens when it is complete.
   void cancel(ResolutionId resolution, Instant now);
 
@@ -132,6 +128,40 @@ class Resolver {
 
   [[nodiscard]] IpoibInterface* interface(const InterfaceKey& key);
   [[nodiscard]] std::size_t resolutions() const { return resolutions_.size(); }
+
+ private:
+  /// A question that a neighbour has to answer.
+  struct Pending {
+    Resolution resolution;
+    IpAddress neighbor{};  // the destination as IPv4 or IPv6
+    IpoibInterface* interface{};
+    Instant end{};
+    ResolutionHandler handler;
+  };
+  using Outcome = std::expected<Resolution, ResolutionError>;
+  using WaitingKey = std::pair<IpoibInterface*, IpAddress>;
+
+  [[nodiscard]] bool means_own_host(const IpAddress& address) const;
+  [[nodiscard]] IpoibInterface* interface_with(const IpAddress& address) const;
+  [[nodiscard]] std::expected<Own, ResolutionError> choose(const IpAddress& source,
+                                                           const IpAddress& destination) const;
+  [[nodiscard]] std::optional<Own> own_of_family(IpFamily family) const;
+  [[nodiscard]] Outcome own_host(const IpAddress& source, const IpAddress& target,
+                                 const IpAddress& asked) const;
+  void complete(ResolutionId id, ResolutionHandler handler, Outcome outcome);
+  void finish(ResolutionId id, Outcome outcome);
+  void take_resolved(Instant now);
+  void expire(Instant now);
+
+  ResolverOptions options_;
+  std::function<void()> on_work_;
+  std::vector<std::unique_ptr<IpoibInterface>> interfaces_;
+  std::map<ResolutionId, Pending> resolutions_;
+  std::set<std::pair<WaitingKey, ResolutionId>> waiting_;  // of all in resolutions_
+  std::set<std::pair<Instant, ResolutionId>> ends_;        // likewise
+  std::deque<std::function<void(Instant)>> calls_;         // of handlers, in order
+  std::size_t next_sender_{};                              // interfaces take turns
+  std::uint64_t last_resolution_{};
 };
 
 }  // namespace weft::sa

@@ -1,0 +1,302 @@
+#include "sa/ipoib_interface.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "wire/encodings.h"
+#include "wire/ipoib/mgid.h"
+#include "wire/mad/component_mask.h"
+
+namespace weft::sa {
+namespace {
+
+using wire::kComponent;
+using wire::McMemberRecord;
+
+/// What the maker of a broadcast group says (RFC 4391 §4.1); the numbers are those that subnet
+/// managers usually take.
+constexpr QKey kUsualQKey{0x0B1B};
+constexpr std::uint8_t kUsualRate = 3;  // 10 Gb/s
+constexpr std::uint64_t kToMake =
+    kComponent<McMemberRecord, "Q_Key"> | kComponent<McMemberRecord, "TClass"> |
+    kComponent<McMemberRecord, "SL"> | kComponent<McMemberRecord, "FlowLabel"> |
+    kComponent<McMemberRecord, "MtuSelector"> | kComponent<McMemberRecord, "Mtu"> |
+    kComponent<McMemberRecord, "RateSelector"> | kComponent<McMemberRecord, "Rate">;
+
+}  // namespace
+
+IpoibInterface::IpoibInterface(const InterfaceKey& key, Qpn qpn, SaClient& sa,
+                               std::vector<InterfaceAddress> addresses,
+                               const InterfaceLimits& limits, std::function<void()> on_work,
+                               Instant now)
+    : key_(key),
+      qpn_(qpn),
+      sa_(sa),
+      addresses_(std::move(addresses)),
+      limits_(limits),
+      on_work_(std::move(on_work)),
+      broadcast_(wire::ipoib_broadcast_group(key.pkey)),
+      was_active_(sa.port().is_active),
+      neighbors_(limits.neighbors) {
+  join(Form::Join, now);
+}
+
+/// The handler of the membership is this interface's.
+IpoibInterface::~IpoibInterface() { stop(Instant{}); }
+
+void IpoibInterface::stop(Instant now) {
+  if (membership_) {
+    sa_.leave(*std::exchange(membership_, std::nullopt), now);
+  }
+  group_.reset();
+  join_at_ = Instant::never();
+}
+
+void IpoibInterface::join(Form form, Instant now) {
+  join_at_ = Instant::never();
+  McMemberRecord wanted{.mgid = broadcast_, .pkey = key_.pkey};
+  wanted.join_state = wire::JoinState::FullMember;
+  std::uint64_t mask = kComponent<McMemberRecord, "P_Key">;
+  if (form == Form::Make) {
+    wanted.qkey = kUsualQKey;
+    wanted.mtu_selector = wire::Selector::Exactly;
+    wanted.mtu = static_cast<std::uint8_t>(std::min(wire::Mtu::Mtu2048, sa_.port().mtu));
+    wanted.rate_selector = wire::Selector::Exactly;
+    wanted.rate = kUsualRate;
+    mask |= kToMake;
+  }
+  const auto joined = sa_.join(
+      wanted, mask,
+      [this, form](MembershipId, const Answer<McMemberRecord>& group, Instant at) {
+        take_group(form, group, at);
+      },
+      now);
+  if (joined) {
+    membership_ = *joined;
+  } else {
+    join_at_ = now + limits_.join_retry;
+  }
+}
+
+void IpoibInterface::take_group(Form form, const Answer<McMemberRecord>& group, Instant now) {
+  if (group) {
+    group_ = *group;
+    on_work_();
+    return;
+  }
+  membership_.reset();
+  group_.reset();
+  if (form == Form::Join) {
+    return join(Form::Make, now);  // nobody has made it yet
+  }
+  join_at_ = now + limits_.join_retry;
+}
+
+bool IpoibInterface::has(const IpAddress& address) const {
+  return std::ranges::find(addresses_, address, &InterfaceAddress::address) != addresses_.end();
+}
+
+wire::IpoibHardwareAddress IpoibInterface::hardware() const {
+  const LocalPort& port = sa_.port();
+  return {.qpn = qpn_, .gid = port.gids.empty() ? Gid{} : port.gids.front()};
+}
+
+void IpoibInterface::port_changed(Instant /*now*/) {
+  const bool is_active = sa_.port().is_active;
+  if (std::exchange(was_active_, is_active) && !is_active) {
+    neighbors_.forget();
+  }
+  on_work_();
+}
+
+std::optional<Gid> IpoibInterface::find(const IpAddress& address, Instant now) const {
+  const auto known = neighbors_.find(address, now);
+  return known ? std::optional{known->gid} : std::nullopt;
+}
+
+bool IpoibInterface::ask(const IpAddress& address, Instant until, Instant now) {
+  on_work_();
+  return neighbors_.ask(address, until, now);
+}
+
+/// To the whole link.
+mad::MadAddress IpoibInterface::group_address() const {
+  return {
+      .lid = group_->mlid,
+      .sl = group_->sl,
+      .qp = kMulticastQpn,
+      .qkey = group_->qkey,
+      .pkey = key_.pkey,
+      .path_bits = 0,
+      .global = mad::GlobalRoute{.gid = broadcast_,
+                                 .hop_limit = group_->hop_limit,
+                                 .tclass = group_->tclass,
+                                 .flow_label = group_->flow_label}
+  };
+}
+
+/// Back to where a question came from, by its own path, which is reversible as that of a group is.
+mad::MadAddress IpoibInterface::answer_address(const mad::MadAddress& source) const {
+  mad::MadAddress to = source;
+  to.qkey = group_->qkey;
+  to.pkey = key_.pkey;
+  return to;
+}
+
+void IpoibInterface::send(const mad::MadAddress& to, std::vector<std::byte> payload) {
+  if (out_.size() >= limits_.queued_datagrams) {
+    ++counters_.dropped;
+    return;
+  }
+  out_.push_back({.source_qp = qpn_, .to = to, .payload = std::move(payload)});
+  on_work_();
+}
+
+/// The own address that a neighbour sees: the one that shares most with its own.
+std::optional<IpAddress> IpoibInterface::source_for(const IpAddress& address) const {
+  std::optional<IpAddress> best;
+  for (const InterfaceAddress& own : addresses_) {
+    if (own.address.family() == address.family() &&
+        (!best || common_prefix(own.address, address) > common_prefix(*best, address))) {
+      best = own.address;
+    }
+  }
+  return best;
+}
+
+/// A solicitation goes to the broadcast group, too: every interface is in it, of IPv6 as of IPv4
+/// (RFC 4391 §4), and need not be in a group for each of its addresses.
+void IpoibInterface::send_question(const IpAddress& address) {
+  const auto source = source_for(address);
+  if (!source) {
+    return;
+  }
+  ++counters_.questions;
+  if (address.is_v4()) {
+    return send(group_address(),
+                to_payload(wire::ArpMessage{.operation = wire::ArpOperation::Request,
+                                            .sender_hardware = hardware(),
+                                            .sender = *source,
+                                            .target_hardware = {},
+                                            .target = address}));
+  }
+  send(group_address(),
+       to_payload(wire::NeighborMessage{.type = wire::NeighborMessageType::Solicitation,
+                                        .source = *source,
+                                        .destination = wire::solicited_node_group(address),
+                                        .target = address,
+                                        .flags = {},
+                                        .hardware = hardware()}));
+}
+
+bool IpoibInterface::handle_datagram(const mad::ReceivedDatagram& datagram, Instant now) {
+  const bool is_to_group =
+      datagram.destination_qp == kMulticastQpn && datagram.destination_gid == broadcast_;
+  if (!is_up() || (!is_to_group && datagram.destination_qp != qpn_) ||
+      !key_.pkey.matches(datagram.source.pkey) || datagram.source.qkey != group_->qkey) {
+    ++counters_.not_for_us;
+    return false;
+  }
+  const auto message = wire::parse_ipoib(datagram.payload);
+  if (!message) {
+    ++counters_.malformed;
+    return true;
+  }
+  if (const auto* const arp = std::get_if<wire::ArpMessage>(&*message)) {
+    handle(*arp, datagram.source, now);
+  } else if (const auto* const neighbor = std::get_if<wire::NeighborMessage>(&*message)) {
+    handle(*neighbor, datagram.source, now);
+  } else {
+    ++counters_.other;
+  }
+  return true;
+}
+
+void IpoibInterface::handle(const wire::ArpMessage& arp, const mad::MadAddress& source,
+                            Instant now) {
+  if (arp.operation == wire::ArpOperation::Reply) {
+    return take_answer(arp.sender, arp.sender_hardware, source, now);
+  }
+  if (!has(arp.target) || has(arp.sender)) {
+    return;
+  }
+  ++counters_.answers;
+  send(answer_address(source), to_payload(wire::ArpMessage{.operation = wire::ArpOperation::Reply,
+                                                           .sender_hardware = hardware(),
+                                                           .sender = arp.target,
+                                                           .target_hardware = arp.sender_hardware,
+                                                           .target = arp.sender}));
+}
+
+void IpoibInterface::handle(const wire::NeighborMessage& message, const mad::MadAddress& source,
+                            Instant now) {
+  if (message.type == wire::NeighborMessageType::Advertisement) {
+    if (message.hardware) {
+      take_answer(message.target, *message.hardware, source, now);
+    }
+    return;
+  }
+  if (!has(message.target) || has(message.source)) {
+    return;
+  }
+  // Who only probes whether an address is free has none to be answered at (RFC 4861 §7.2.4).
+  const bool is_probe = message.source.is_unspecified();
+  ++counters_.answers;
+  Flags<wire::NeighborFlag> flags{wire::NeighborFlag::Override};
+  if (!is_probe) {
+    flags |= wire::NeighborFlag::Solicited;
+  }
+  send(is_probe ? group_address() : answer_address(source),
+       to_payload(
+           wire::NeighborMessage{.type = wire::NeighborMessageType::Advertisement,
+                                 .source = message.target,
+                                 .destination = is_probe ? wire::all_nodes_group() : message.source,
+                                 .target = message.target,
+                                 .flags = flags,
+                                 .hardware = hardware()}));
+}
+
+/// Somebody says who has an address. Where the packet tells its sender's GID, that has to be it.
+void IpoibInterface::take_answer(const IpAddress& address,
+                                 const wire::IpoibHardwareAddress& hardware,
+                                 const mad::MadAddress& source, Instant now) {
+  const bool is_of_sender = !source.global || source.global->gid == hardware.gid;
+  if (!is_of_sender || !neighbors_.take_answer(address, hardware, now)) {
+    ++counters_.not_believed;
+    return;
+  }
+  ++counters_.resolved;
+  resolved_.push_back(address);
+  on_work_();
+}
+
+void IpoibInterface::handle_timeout(Instant now) {
+  if (join_at_ <= now) {
+    join(Form::Join, now);
+  }
+  neighbors_.handle_timeout(now);
+  if (is_up()) {
+    for (const IpAddress& address : neighbors_.take_questions(now)) {
+      send_question(address);
+    }
+  }
+}
+
+std::optional<mad::Datagram> IpoibInterface::poll_transmit() {
+  if (out_.empty()) {
+    return std::nullopt;
+  }
+  mad::Datagram datagram = std::move(out_.front());
+  out_.pop_front();
+  return datagram;
+}
+
+Instant IpoibInterface::deadline() const {
+  if (!out_.empty() || !resolved_.empty()) {
+    return Instant{};
+  }
+  return is_up() ? std::min(join_at_, neighbors_.deadline()) : join_at_;
+}
+
+}  // namespace weft::sa

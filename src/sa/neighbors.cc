@@ -1,0 +1,134 @@
+#include "sa/neighbors.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace weft::sa {
+
+std::optional<wire::IpoibHardwareAddress> NeighborTable::find(const IpAddress& address,
+                                                              Instant now) const {
+  const auto found = neighbors_.find(address);
+  return found != neighbors_.end() && now < found->second.until ? found->second.hardware
+                                                                : std::nullopt;
+}
+
+void NeighborTable::erase(Neighbors::iterator neighbor) {
+  questions_.erase({neighbor->second.next_question, neighbor->first});
+  ends_.erase({neighbor->second.until, neighbor->first});
+  neighbors_.erase(neighbor);
+}
+
+/// Of those that are known, the one that would be asked again first goes.
+bool NeighborTable::make_room() {
+  if (neighbors_.size() < limits_.neighbors) {
+    return true;
+  }
+  const auto oldest = std::ranges::find_if(
+      ends_, [&](const auto& end) { return neighbors_.at(end.second).hardware.has_value(); });
+  if (oldest == ends_.end()) {
+    return false;
+  }
+  erase(neighbors_.find(oldest->second));
+  return true;
+}
+
+bool NeighborTable::ask(const IpAddress& address, Instant until, Instant now) {
+  auto found = neighbors_.find(address);
+  if (found != neighbors_.end() && found->second.hardware) {
+    erase(found);  // it is too old, or its user does not believe it
+    found = neighbors_.end();
+  }
+  if (found != neighbors_.end()) {
+    Neighbor& neighbor = found->second;
+    if (until > neighbor.until) {
+      ends_.erase({neighbor.until, address});
+      neighbor.until = until;
+      ends_.emplace(until, address);
+    }
+    return true;
+  }
+  if (!make_room()) {
+    return false;
+  }
+  neighbors_.emplace(
+      address, Neighbor{.until = until, .next_question = now, .interval = limits_.retransmit});
+  ends_.emplace(until, address);
+  questions_.emplace(now, address);
+  return true;
+}
+
+void NeighborTable::stop_asking(const IpAddress& address) {
+  const auto found = neighbors_.find(address);
+  if (found != neighbors_.end() && !found->second.hardware) {
+    erase(found);
+  }
+}
+
+bool NeighborTable::take_answer(const IpAddress& address,
+                                const wire::IpoibHardwareAddress& hardware, Instant now) {
+  const auto found = neighbors_.find(address);
+  if (found == neighbors_.end() || found->second.hardware || found->second.until <= now ||
+      hardware.gid.is_zero() || hardware.gid.is_multicast()) {
+    return false;
+  }
+  Neighbor& neighbor = found->second;
+  questions_.erase({neighbor.next_question, address});
+  ends_.erase({neighbor.until, address});
+  neighbor = {
+      .hardware = hardware, .until = now + limits_.reachable, .next_question = {}, .interval = {}};
+  ends_.emplace(neighbor.until, address);
+  return true;
+}
+
+std::vector<IpAddress> NeighborTable::take_questions(Instant now) {
+  std::vector<IpAddress> due;
+  while (!questions_.empty() && questions_.begin()->first <= now) {
+    const IpAddress address = questions_.begin()->second;
+    questions_.erase(questions_.begin());
+    Neighbor& neighbor = neighbors_.at(address);
+    neighbor.next_question = now + neighbor.interval;
+    neighbor.interval = std::min(neighbor.interval * 2, limits_.longest_retransmit);
+    questions_.emplace(neighbor.next_question, address);
+    due.push_back(address);
+  }
+  return due;
+}
+
+void NeighborTable::handle_timeout(Instant now) {
+  while (!ends_.empty() && ends_.begin()->first <= now) {
+    erase(neighbors_.find(ends_.begin()->second));
+  }
+}
+
+Instant NeighborTable::deadline() const {
+  return questions_.empty() ? Instant::never() : questions_.begin()->first;
+}
+
+void NeighborTable::forget() {
+  questions_.clear();
+  for (auto at = neighbors_.begin(); at != neighbors_.end();) {
+    Neighbor& neighbor = at->second;
+    if (neighbor.hardware) {
+      ends_.erase({neighbor.until, at->first});
+      at = neighbors_.erase(at);
+      continue;
+    }
+    neighbor.next_question = Instant{};
+    neighbor.interval = limits_.retransmit;
+    questions_.emplace(neighbor.next_question, at->first);
+    ++at;
+  }
+}
+
+void NeighborTable::check_invariants() const {
+  assert(ends_.size() == neighbors_.size() && neighbors_.size() <= limits_.neighbors);
+  std::size_t asked = 0;
+  for (const auto& [address, neighbor] : neighbors_) {
+    assert(ends_.contains({neighbor.until, address}));
+    assert(neighbor.hardware || questions_.contains({neighbor.next_question, address}));
+    asked += neighbor.hardware ? 0 : 1;
+  }
+  assert(asked == questions_.size());
+}
+
+}  // namespace weft::sa

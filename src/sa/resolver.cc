@@ -1,0 +1,357 @@
+#include "sa/resolver.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace weft::sa {
+namespace {
+
+[[nodiscard]] std::unexpected<ResolutionError> resolution_error(ResolutionFailure failure,
+                                                                std::string reason) {
+  return std::unexpected(ResolutionError{.failure = failure, .reason = std::move(reason)});
+}
+
+/// What every host calls itself, whatever else of 127/8 its ports have: 127.0.0.0/16, in which
+/// distributions put the host's name, and ::1.
+[[nodiscard]] bool is_any_host_itself(const IpAddress& address) {
+  constexpr std::uint8_t kPrefixBits = 16;
+  return address.is_loopback() &&
+         (address.is_v6() ||
+          InterfaceAddress{IpAddress::v4(0x7F00'0000), kPrefixBits}.covers(address));
+}
+
+}  // namespace
+
+Resolver::Resolver(const ResolverOptions& options, std::function<void()> on_work)
+    : options_(options), on_work_(on_work ? std::move(on_work) : [] {}) {}
+
+Resolver::~Resolver() = default;
+
+Result<void> Resolver::add_interface(const InterfaceKey& key, Qpn qpn, SaClient& sa,
+                                     std::vector<InterfaceAddress> addresses, Instant now) {
+  if (interfaces_.size() >= options_.limits.interfaces) {
+    return fail(ErrorCode::OutOfMemory, "a host has at most {} interfaces",
+                options_.limits.interfaces);
+  }
+  if (interface(key) != nullptr) {
+    return fail(ErrorCode::Exists, "the port has an interface of partition {:#06x} already",
+                key.pkey.value());
+  }
+  for (const InterfaceAddress& address : addresses) {
+    if (interface_with(address.address) != nullptr) {
+      return fail(ErrorCode::Exists, "another interface of the host has the address {}",
+                  to_string(address.address));
+    }
+  }
+  interfaces_.push_back(std::make_unique<IpoibInterface>(key, qpn, sa, std::move(addresses),
+                                                         options_.limits.interface, on_work_, now));
+  return {};
+}
+
+void Resolver::remove_interface(const InterfaceKey& key, Instant now) {
+  const auto found =
+      std::ranges::find(interfaces_, key, [](const auto& each) { return each->key(); });
+  if (found == interfaces_.end()) {
+    return;
+  }
+  std::vector<ResolutionId> lost;
+  for (const auto& [id, pending] : resolutions_) {
+    if (pending.interface == found->get()) {
+      lost.push_back(id);
+    }
+  }
+  for (const ResolutionId id : lost) {
+    finish(id, resolution_error(ResolutionFailure::Down, "the interface is gone"));
+  }
+  (*found)->stop(now);
+  interfaces_.erase(found);
+}
+
+void Resolver::port_changed(PortKey port, Instant now) {
+  for (const auto& each : interfaces_) {
+    if (each->key().port == port) {
+      each->port_changed(now);
+    }
+  }
+}
+
+IpoibInterface* Resolver::interface(const InterfaceKey& key) {
+  const auto found =
+      std::ranges::find(interfaces_, key, [](const auto& each) { return each->key(); });
+  return found == interfaces_.end() ? nullptr : found->get();
+}
+
+IpoibInterface* Resolver::interface_with(const IpAddress& address) const {
+  const auto found =
+      std::ranges::find_if(interfaces_, [&](const auto& each) { return each->has(address); });
+  return found == interfaces_.end() ? nullptr : found->get();
+}
+
+std::optional<Resolver::Own> Resolver::find_own(const IpAddress& asked) const {
+  const IpAddress address = asked.unmapped();
+  for (const auto& each : interfaces_) {
+    for (const InterfaceAddress& own : each->addresses()) {
+      if (own.address == address) {
+        return Own{.interface = each->key(), .address = own};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<Resolver::Own> Resolver::own_addresses() const {
+  std::vector<Own> all;
+  for (const auto& each : interfaces_) {
+    for (const InterfaceAddress& own : each->addresses()) {
+      all.push_back({.interface = each->key(), .address = own});
+    }
+  }
+  return all;
+}
+
+/// Of the interfaces in whose subnet it is: one that is up before one that is not, then by the
+/// longest prefix that the own address shares with it (as RFC 6724 §5, rule 8).
+std::optional<Resolver::Own> Resolver::choose_source(const IpAddress& asked) const {
+  const IpAddress destination = asked.unmapped();
+  std::optional<Own> best;
+  std::pair<bool, unsigned> best_rank{};
+  for (const auto& each : interfaces_) {
+    for (const InterfaceAddress& own : each->addresses()) {
+      const std::pair rank{each->is_up(), common_prefix(own.address, destination)};
+      if (own.covers(destination) && (!best || rank > best_rank)) {
+        best = Own{.interface = each->key(), .address = own};
+        best_rank = rank;
+      }
+    }
+  }
+  return best;
+}
+
+std::optional<Resolver::Own> Resolver::own_of_family(IpFamily family) const {
+  std::optional<Own> first;
+  for (const auto& each : interfaces_) {
+    const auto own = std::ranges::find(
+        each->addresses(), family, [](const InterfaceAddress& at) { return at.address.family(); });
+    if (own != each->addresses().end() && (!first || each->is_up())) {
+      first = Own{.interface = each->key(), .address = *own};
+      if (each->is_up()) {
+        break;
+      }
+    }
+  }
+  return first;
+}
+
+bool Resolver::means_own_host(const IpAddress& address) const {
+  return is_any_host_itself(address) && interface_with(address) == nullptr;
+}
+
+/// The host speaks to itself: no packet is needed to know where it is.
+Resolver::Outcome Resolver::own_host(const IpAddress& source, const IpAddress& target,
+                                     const IpAddress& asked) const {
+  const auto to = means_own_host(target) ? own_of_family(target.family()) : find_own(target);
+  const auto from = source.is_unspecified() ? to : find_own(source);
+  if (!to || !from) {
+    return resolution_error(
+        ResolutionFailure::NoSuchSource,
+        fmt::format("{} is no address of this host", to_string(from ? target : source)));
+  }
+  const auto gid_of = [this](const InterfaceKey& key) {
+    const auto found =
+        std::ranges::find(interfaces_, key, [](const auto& each) { return each->key(); });
+    return (*found)->hardware().gid;
+  };
+  return Resolution{.source = from->address.address,
+                    .destination = asked,
+                    .port = from->interface.port,
+                    .pkey = from->interface.pkey,
+                    .source_gid = gid_of(from->interface),
+                    .destination_gid = gid_of(to->interface),
+                    .is_own_host = true};
+}
+
+/// Which interface leads to a destination that is not the host's own.
+std::expected<Resolver::Own, ResolutionError> Resolver::choose(const IpAddress& source,
+                                                               const IpAddress& destination) const {
+  if (source.is_unspecified()) {
+    if (const auto chosen = choose_source(destination)) {
+      return *chosen;
+    }
+    return resolution_error(
+        ResolutionFailure::NoRoute,
+        fmt::format("no interface of this host is in the subnet of {}", to_string(destination)));
+  }
+  const auto own = find_own(source);
+  if (!own || source.family() != destination.family()) {
+    return resolution_error(ResolutionFailure::NoSuchSource,
+                            fmt::format("{} is no address of this host for {}", to_string(source),
+                                        to_string(destination)));
+  }
+  return *own;
+}
+
+Result<ResolutionId> Resolver::resolve(const IpAddress& from, const IpAddress& destination,
+                                       Duration timeout, ResolutionHandler handler, Instant now) {
+  IpAddress target = destination.unmapped();
+  IpAddress source = from.unmapped();
+  if (target.is_unspecified() || target.is_multicast() || target.is_limited_broadcast()) {
+    return fail(ErrorCode::InvalidArgument, "{} is the address of no single host",
+                to_string(target));
+  }
+  if (resolutions_.size() + calls_.size() >= options_.limits.resolutions) {
+    return fail(ErrorCode::OutOfMemory, "{} addresses are being resolved, which is the limit",
+                options_.limits.resolutions);
+  }
+  const ResolutionId id{++last_resolution_};
+  if (means_own_host(source)) {
+    source = IpAddress{};
+  }
+  if (means_own_host(target) && options_.loopback_means) {
+    target = options_.loopback_means->unmapped();
+  }
+  if (means_own_host(target) || interface_with(target) != nullptr) {
+    complete(id, std::move(handler), own_host(source, target, destination));
+    return id;
+  }
+  const auto own = choose(source, target);
+  if (!own) {
+    complete(id, std::move(handler), std::unexpected(own.error()));
+    return id;
+  }
+  IpoibInterface* const interface = this->interface(own->interface);
+  Pending pending{
+      .resolution = {.source = own->address.address,
+                     .destination = destination,
+                     .port = own->interface.port,
+                     .pkey = own->interface.pkey,
+                     .source_gid = interface->hardware().gid},
+      .neighbor = target,
+      .interface = interface,
+      .end = now + timeout,
+      .handler = std::move(handler)
+  };
+  if (const auto gid = interface->find(target, now)) {
+    pending.resolution.destination_gid = *gid;
+    complete(id, std::move(pending.handler), pending.resolution);
+    return id;
+  }
+  if (!interface->ask(target, pending.end, now)) {
+    return fail(ErrorCode::OutOfMemory, "too many neighbours are being asked for");
+  }
+  waiting_.insert({
+      {interface, target},
+      id
+  });
+  ends_.emplace(pending.end, id);
+  resolutions_.emplace(id, std::move(pending));
+  return id;
+}
+
+void Resolver::complete(ResolutionId id, ResolutionHandler handler, Outcome outcome) {
+  calls_.emplace_back([id, told = std::move(outcome), user = std::move(handler)](Instant now) {
+    user(id, told, now);
+  });
+  on_work_();
+}
+
+/// Nobody waits for it any more; who was the last for a neighbour ends the asking.
+void Resolver::finish(ResolutionId id, Outcome outcome) {
+  auto over = resolutions_.extract(id);
+  Pending& pending = over.mapped();
+  const WaitingKey key{pending.interface, pending.neighbor};
+  waiting_.erase({key, id});
+  ends_.erase({pending.end, id});
+  const auto other = waiting_.lower_bound({key, ResolutionId{}});
+  if (other == waiting_.end() || other->first != key) {
+    pending.interface->stop_asking(pending.neighbor);
+  }
+  complete(id, std::move(pending.handler), std::move(outcome));
+}
+
+void Resolver::cancel(ResolutionId resolution, Instant /*now*/) {
+  if (resolutions_.contains(resolution)) {
+    finish(resolution, resolution_error(ResolutionFailure::Cancelled, "cancelled"));
+  }
+}
+
+void Resolver::handle_datagram(PortKey port, const mad::ReceivedDatagram& datagram, Instant now) {
+  for (const auto& each : interfaces_) {
+    if (each->key().port == port && each->handle_datagram(datagram, now)) {
+      return;
+    }
+  }
+}
+
+void Resolver::take_resolved(Instant now) {
+  for (const auto& each : interfaces_) {
+    for (const IpAddress& address : each->take_resolved()) {
+      const WaitingKey key{each.get(), address};
+      const auto gid = each->find(address, now);
+      while (gid) {
+        const auto next = waiting_.lower_bound({key, ResolutionId{}});
+        if (next == waiting_.end() || next->first != key) {
+          break;
+        }
+        Resolution resolution = resolutions_.at(next->second).resolution;
+        resolution.source_gid = each->hardware().gid;
+        resolution.destination_gid = *gid;
+        finish(next->second, resolution);
+      }
+    }
+  }
+}
+
+void Resolver::expire(Instant now) {
+  while (!ends_.empty() && ends_.begin()->first <= now) {
+    const ResolutionId id = ends_.begin()->second;
+    const Pending& pending = resolutions_.at(id);
+    const std::string address = to_string(pending.neighbor);
+    if (pending.interface->is_up()) {
+      finish(id, resolution_error(ResolutionFailure::TimedOut,
+                                  fmt::format("nobody says that it has the address {}", address)));
+    } else {
+      finish(id, resolution_error(
+                     ResolutionFailure::Down,
+                     fmt::format("the interface that leads to {} is down: its port is not Active, "
+                                 "or no subnet manager lets it into the broadcast group",
+                                 address)));
+    }
+  }
+}
+
+void Resolver::handle_timeout(Instant now) {
+  take_resolved(now);
+  expire(now);
+  for (const auto& each : interfaces_) {
+    each->handle_timeout(now);
+  }
+  for (std::size_t left = calls_.size(); left != 0; --left) {
+    const std::function<void(Instant)> call = std::move(calls_.front());
+    calls_.pop_front();
+    call(now);
+  }
+}
+
+std::optional<std::pair<PortKey, mad::Datagram>> Resolver::poll_transmit() {
+  for (std::size_t i = 0; i < interfaces_.size(); ++i) {
+    IpoibInterface& sender = *interfaces_[(next_sender_ + i) % interfaces_.size()];
+    if (auto datagram = sender.poll_transmit()) {
+      next_sender_ = (next_sender_ + i + 1) % interfaces_.size();
+      return std::pair{sender.key().port, std::move(*datagram)};
+    }
+  }
+  return std::nullopt;
+}
+
+Instant Resolver::deadline() const {
+  if (!calls_.empty()) {
+    return Instant{};
+  }
+  Instant next = ends_.empty() ? Instant::never() : ends_.begin()->first;
+  for (const auto& each : interfaces_) {
+    next = std::min(next, each->deadline());
+  }
+  return next;
+}
+
+}  // namespace weft::sa

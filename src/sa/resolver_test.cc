@@ -1,0 +1,388 @@
+#include "sa/resolver.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "sa/testing/link.h"
+#include "wire/ipoib/message.h"
+
+namespace weft::sa {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Host;
+using testing::ip;
+using testing::Link;
+using testing::Told;
+using testing::with_prefix;
+
+class ResolverTest : public ::testing::Test {
+ protected:
+  ResolverTest() { link.run_for(Duration::milliseconds(20)); }
+
+  Link link;
+  Host& h1{link.add_host()};
+  Host& h2{link.add_host()};
+};
+
+TEST_F(ResolverTest, FindsAnIpv4NeighborByArp) {  // RFC 4391 §9.2
+  const auto found = link.resolve(h2, "127.77.0.1");
+  ASSERT_TRUE(found) << found.error().reason;
+  EXPECT_EQ(found->source, ip("127.77.0.2"));
+  EXPECT_EQ(found->destination, ip("127.77.0.1"));
+  EXPECT_EQ(found->port, PortKey{2});
+  EXPECT_EQ(found->pkey, kDefaultPKey);
+  EXPECT_EQ(found->source_gid, h2.gid);
+  EXPECT_EQ(found->destination_gid, h1.gid);
+  EXPECT_FALSE(found->is_own_host);
+  ASSERT_EQ(link.sent.size(), 2U);
+  EXPECT_EQ(link.sent[0].datagram.to.lid, testing::kLinkMlid);
+  EXPECT_EQ(link.sent[0].datagram.to.qkey, testing::kLinkQKey);
+  EXPECT_EQ(link.sent[1].datagram.to.lid, h2.lid);  // the answer goes to who asked
+  EXPECT_EQ(link.sent[1].datagram.to.qp, Qpn{0x102});
+}
+
+TEST_F(ResolverTest, FindsAnIpv6NeighborBySolicitation) {  // RFC 4391 §9.3
+  const auto found = link.resolve(h2, "fd77::1");
+  ASSERT_TRUE(found) << found.error().reason;
+  EXPECT_EQ(found->source, ip("fd77::2"));
+  EXPECT_EQ(found->destination_gid, h1.gid);
+}
+
+TEST_F(ResolverTest, TakesAMappedAddressForItsIpv4Address) {
+  const auto found = link.resolve(h2, "::ffff:127.77.0.1");
+  ASSERT_TRUE(found) << found.error().reason;
+  EXPECT_EQ(found->destination, ip("::ffff:127.77.0.1"));
+  EXPECT_EQ(found->destination_gid, h1.gid);
+}
+
+TEST_F(ResolverTest, AsksOnceForWhatItKnowsAndAgainWhenItIsOld) {
+  ASSERT_TRUE(link.resolve(h2, "127.77.0.1"));
+  ASSERT_TRUE(link.resolve(h2, "127.77.0.1"));
+  EXPECT_EQ(link.sent.size(), 2U);
+  link.run_for(NeighborLimits{}.reachable);
+  ASSERT_TRUE(link.resolve(h2, "127.77.0.1"));
+  EXPECT_EQ(link.sent.size(), 4U);
+}
+
+TEST_F(ResolverTest, AsksOnceForAllWhoWait) {
+  std::vector<Told> told;
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(h2.resolver.resolve({}, ip("127.77.0.1"), Duration::seconds(1), Link::into(told),
+                                    link.network.now));
+  }
+  link.run_for(Duration::milliseconds(5));
+  EXPECT_EQ(told.size(), 10U);
+  EXPECT_EQ(link.sent.size(), 2U);
+  EXPECT_EQ(h2.resolver.resolutions(), 0U);
+}
+
+TEST_F(ResolverTest, GivesUpAnAddressThatNobodyHas) {
+  const Instant start = link.network.now;
+  const auto found = link.resolve(h2, "127.77.0.9", "0.0.0.0", Duration::seconds(2));
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().failure, ResolutionFailure::TimedOut);
+  EXPECT_THAT(found.error().reason, HasSubstr("127.77.0.9"));
+  EXPECT_LE(link.network.now - start, Duration::milliseconds(2'010));
+  EXPECT_GE(link.sent.size(), 3U);  // it was asked again
+  EXPECT_LE(link.sent.size(), 8U);
+  const std::size_t sent = link.sent.size();
+  link.run_for(Duration::seconds(5));
+  EXPECT_EQ(link.sent.size(), sent);  // and then no more
+  EXPECT_EQ(h2.resolver.interface({.port = PortKey{2}})->neighbors().size(), 0U);
+}
+
+TEST_F(ResolverTest, FindsItsOwnHostWithoutAPacket) {
+  for (const char* own : {"127.77.0.2", "127.0.0.1", "127.0.1.1"}) {
+    const auto found = link.resolve(h2, own);
+    ASSERT_TRUE(found) << found.error().reason;
+    EXPECT_TRUE(found->is_own_host);
+    EXPECT_EQ(found->source, ip("127.77.0.2"));
+    EXPECT_EQ(found->destination, ip(own));
+    EXPECT_EQ(found->destination_gid, h2.gid);
+  }
+  const auto found = link.resolve(h2, "::1");
+  ASSERT_TRUE(found) << found.error().reason;
+  EXPECT_EQ(found->source, ip("fd77::2"));
+  EXPECT_TRUE(link.sent.empty());
+}
+
+TEST_F(ResolverTest, LoopbackMeansAnotherHostIfItIsToldSo) {  // WEFT_LOOPBACK
+  h2.resolver.set_loopback_means(ip("127.77.0.1"));
+  const auto found = link.resolve(h2, "127.0.0.1", "127.0.0.1");
+  ASSERT_TRUE(found) << found.error().reason;
+  EXPECT_EQ(found->destination_gid, h1.gid);
+  EXPECT_EQ(found->source, ip("127.77.0.2"));
+}
+
+TEST_F(ResolverTest, SaysWhyThereIsNoWay) {
+  const auto no_route = link.resolve(h2, "10.0.0.1");
+  ASSERT_FALSE(no_route);
+  EXPECT_EQ(no_route.error().failure, ResolutionFailure::NoRoute);
+  const auto no_source = link.resolve(h2, "127.77.0.1", "127.77.0.1");
+  ASSERT_FALSE(no_source);
+  EXPECT_EQ(no_source.error().failure, ResolutionFailure::NoSuchSource);
+  const auto mixed = link.resolve(h2, "127.77.0.1", "fd77::2");
+  ASSERT_FALSE(mixed);
+  EXPECT_EQ(mixed.error().failure, ResolutionFailure::NoSuchSource);
+  for (const char* of_no_host : {"224.0.0.1", "0.0.0.0", "::", "ff02::1", "255.255.255.255"}) {
+    const auto refused =
+        h2.resolver.resolve({}, ip(of_no_host), Duration::seconds(1), {}, link.network.now);
+    ASSERT_FALSE(refused) << of_no_host;
+    EXPECT_EQ(refused.error().code, ErrorCode::InvalidArgument);
+  }
+}
+
+TEST_F(ResolverTest, WaitsForItsPortAndSaysThatItIsDown) {
+  link.set_active(h2, false);
+  const auto down = link.resolve(h2, "127.77.0.1", "0.0.0.0", Duration::milliseconds(100));
+  ASSERT_FALSE(down);
+  EXPECT_EQ(down.error().failure, ResolutionFailure::Down);
+  std::vector<Told> told;
+  ASSERT_TRUE(h2.resolver.resolve({}, ip("127.77.0.1"), Duration::seconds(5), Link::into(told),
+                                  link.network.now));
+  link.run_for(Duration::seconds(1));
+  EXPECT_TRUE(told.empty());
+  link.set_active(h2, true);
+  link.run_for(Duration::milliseconds(10));
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_TRUE(told[0].outcome.has_value());
+}
+
+TEST_F(ResolverTest, ForgetsItsNeighborsWhenItsPortGoesDown) {
+  ASSERT_TRUE(link.resolve(h2, "127.77.0.1"));
+  link.set_active(h2, false);
+  link.set_active(h2, true);
+  link.run_for(Duration::milliseconds(10));
+  ASSERT_TRUE(link.resolve(h2, "127.77.0.1"));
+  EXPECT_EQ(link.sent.size(), 4U);
+}
+
+TEST_F(ResolverTest, CallsEachHandlerOnceWhenCancelled) {
+  std::vector<Told> told;
+  const auto id = h2.resolver.resolve({}, ip("127.77.0.1"), Duration::seconds(1), Link::into(told),
+                                      link.network.now);
+  h2.resolver.cancel(*id, link.network.now);
+  h2.resolver.cancel(*id, link.network.now);
+  EXPECT_TRUE(told.empty());  // never from inside a call
+  link.run_for(Duration::seconds(2));
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].outcome.error().failure, ResolutionFailure::Cancelled);
+  EXPECT_TRUE(link.sent.empty());
+}
+
+TEST_F(ResolverTest, DoesNotBelieveAnAnswerToAQuestionThatItDidNotAsk) {
+  const auto claim = [&](const wire::IpoibHardwareAddress& hardware) {
+    link.deliver(h2, h1,
+                 {
+                     .source_qp = Qpn{0x101},
+                     .to = {.lid = h2.lid, .qp = Qpn{0x102}, .qkey = testing::kLinkQKey},
+                     .payload = to_payload(wire::ArpMessage{.operation = wire::ArpOperation::Reply,
+                                      .sender_hardware = hardware,
+                                      .sender = ip("127.77.0.3"),
+                                      .target_hardware = {},
+                                      .target = ip("127.77.0.2")}
+                       )
+    });
+  };
+  claim({.qpn = Qpn{0x101}, .gid = h1.gid});
+  Host& h3 = link.add_host();
+  link.run_for(Duration::milliseconds(20));
+  EXPECT_EQ(link.resolve(h2, "127.77.0.3")->destination_gid, h3.gid);
+  claim({.qpn = Qpn{0x101}, .gid = h1.gid});  // the first answer stays
+  EXPECT_EQ(link.resolve(h2, "127.77.0.3")->destination_gid, h3.gid);
+  EXPECT_EQ(h2.resolver.interface({.port = PortKey{2}})->counters().not_believed, 2U);
+}
+
+TEST_F(ResolverTest, DoesNotBelieveWhoNamesAnothersGid) {
+  std::vector<Told> told;
+  ASSERT_TRUE(h2.resolver.resolve({}, ip("127.77.0.9"), Duration::milliseconds(500),
+                                  Link::into(told), link.network.now));
+  link.deliver(
+      h2, h1,
+      {
+          .source_qp = Qpn{0x101},
+          .to = {.lid = h2.lid,
+                           .qp = Qpn{0x102},
+                           .qkey = testing::kLinkQKey,
+                           .global = mad::GlobalRoute{.gid = h2.gid}},
+          .payload = to_payload(wire::ArpMessage{
+                           .operation = wire::ArpOperation::Reply,
+                           .sender_hardware = {.qpn = Qpn{0x101}, .gid = Gid{kDefaultGidPrefix, Guid{0x66}}},
+                           .sender = ip("127.77.0.9"),
+                           .target_hardware = {},
+                           .target = ip("127.77.0.2")}
+            )
+  });
+  link.run_for(Duration::seconds(1));
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_FALSE(told[0].outcome.has_value());
+}
+
+TEST_F(ResolverTest, HearsOnlyItsOwnPartitionQueuePairGroupAndQKey) {
+  const mad::Datagram good{
+      .source_qp = Qpn{0x101},
+      .to = {.lid = h2.lid, .qp = Qpn{0x102}, .qkey = testing::kLinkQKey},
+      .payload = to_payload(wire::ArpMessage{.operation = wire::ArpOperation::Request,
+                       .sender_hardware = {.gid = h1.gid},
+                       .sender = ip("127.77.0.1"),
+                       .target_hardware = {},
+                       .target = ip("127.77.0.2")}
+        )
+  };
+  const auto is_answered = [&](const mad::Datagram& datagram) {
+    link.sent.clear();
+    link.deliver(h2, h1, datagram);
+    link.run_for(Duration::milliseconds(2));
+    return !link.sent.empty();
+  };
+  EXPECT_TRUE(is_answered(good));
+  mad::Datagram changed = good;
+  changed.to.qkey = QKey{0x0B1C};
+  EXPECT_FALSE(is_answered(changed));
+  changed = good;
+  changed.to.qp = Qpn{0x103};
+  EXPECT_FALSE(is_answered(changed));
+  changed = good;
+  changed.to.pkey = PKey{0x8001};
+  EXPECT_FALSE(is_answered(changed));
+  changed = good;
+  changed.to.qp = kMulticastQpn;
+  changed.to.global = mad::GlobalRoute{
+      .gid = Gid{0xFF12'401B'FFFF'0000, Guid{1}}
+  };
+  EXPECT_FALSE(is_answered(changed));
+  changed = good;
+  changed.payload.resize(20);
+  EXPECT_FALSE(is_answered(changed));
+  EXPECT_EQ(h2.resolver.interface({.port = PortKey{2}})->counters().malformed, 1U);
+}
+
+TEST_F(ResolverTest, SaysToAProbeForDuplicatesThatTheAddressIsTaken) {  // RFC 4862 §5.4.4
+  link.deliver(h2, h1,
+               {
+                   .source_qp = Qpn{0x101},
+                   .to = {.lid = h2.lid, .qp = Qpn{0x102}, .qkey = testing::kLinkQKey},
+                   .payload = to_payload(
+                       wire::NeighborMessage{.type = wire::NeighborMessageType::Solicitation,
+                                    .source = ip("::"),
+                                    .destination = ip("ff02::1:ff00:2"),
+                                    .target = ip("fd77::2"),
+                                    .flags = {},
+                                    .hardware = {}}
+                     )
+  });
+  link.run_for(Duration::milliseconds(2));
+  ASSERT_EQ(link.sent.size(), 1U);
+  EXPECT_EQ(link.sent[0].datagram.to.qp, kMulticastQpn);
+  const auto answer =
+      std::get<wire::NeighborMessage>(wire::parse_ipoib(link.sent[0].datagram.payload).value());
+  EXPECT_EQ(answer.destination, ip("ff02::1"));
+  EXPECT_FALSE(answer.flags.has(wire::NeighborFlag::Solicited));
+}
+
+TEST(Resolver, MakesTheBroadcastGroupThatNobodyHasMade) {
+  Link link;
+  link.has_group = false;
+  link.add_host();
+  Host& h2 = link.add_host();
+  EXPECT_TRUE(link.resolve(h2, "127.77.0.1"));
+  EXPECT_TRUE(link.has_group);
+}
+
+TEST(Resolver, TriesAgainWhenItIsNotLetIn) {
+  Link link;
+  link.lets_in = false;
+  link.add_host();
+  Host& h2 = link.add_host();
+  EXPECT_EQ(link.resolve(h2, "127.77.0.1").error().failure, ResolutionFailure::Down);
+  link.lets_in = true;
+  EXPECT_TRUE(link.resolve(h2, "127.77.0.1", "0.0.0.0", Duration::seconds(15)));
+}
+
+TEST(Resolver, AsksUntilItIsAnsweredOverALossyLink) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    Link link{seed, 30};
+    link.add_host();
+    Host& h2 = link.add_host();
+    EXPECT_TRUE(link.resolve(h2, "127.77.0.1", "0.0.0.0", Duration::seconds(30))) << seed;
+  }
+}
+
+TEST(Resolver, ChoosesTheInterfaceThatSharesMostWithTheDestination) {
+  Link link;
+  Host& h1 = link.add_host({with_prefix("127.77.0.1/8"), with_prefix("10.0.0.1/16")});
+  ASSERT_TRUE(h1.resolver.add_interface({.port = PortKey{9}}, Qpn{0x109}, h1.sa,
+                                        {with_prefix("127.78.0.1/8"), with_prefix("10.0.5.1/24")},
+                                        link.network.now));
+  link.run_for(Duration::milliseconds(20));
+  const auto source_for = [&](std::string_view destination) {
+    const auto own = h1.resolver.choose_source(ip(destination));
+    return own ? to_string(own->address.address) : "none";
+  };
+  EXPECT_EQ(source_for("127.77.0.2"), "127.77.0.1");
+  EXPECT_EQ(source_for("127.78.0.2"), "127.78.0.1");
+  EXPECT_EQ(source_for("10.0.5.9"), "10.0.5.1");
+  EXPECT_EQ(source_for("10.0.4.9"), "10.0.0.1");
+  EXPECT_EQ(source_for("10.1.0.1"), "none");
+  EXPECT_EQ(h1.resolver.find_own(ip("::ffff:127.78.0.1"))->interface.port, PortKey{9});
+  EXPECT_EQ(h1.resolver.own_addresses().size(), 4U);
+  const auto between = link.resolve(h1, "127.78.0.1", "127.77.0.1");
+  ASSERT_TRUE(between) << between.error().reason;
+  EXPECT_EQ(between->port, PortKey{1});
+  EXPECT_TRUE(between->is_own_host);
+}
+
+TEST(Resolver, RefusesInterfacesThatShareAnAddress) {
+  Link link;
+  Host& h1 = link.add_host();
+  EXPECT_EQ(h1.resolver
+                .add_interface({.port = PortKey{9}}, Qpn{1}, h1.sa, {with_prefix("127.77.0.1/8")},
+                               link.network.now)
+                .error()
+                .code,
+            ErrorCode::Exists);
+  EXPECT_EQ(h1.resolver.add_interface({.port = PortKey{1}}, Qpn{1}, h1.sa, {}, link.network.now)
+                .error()
+                .code,
+            ErrorCode::Exists);
+}
+
+TEST(Resolver, EndsWhatWaitsForAnInterfaceThatGoes) {
+  Link link;
+  Host& h1 = link.add_host();
+  std::vector<Told> told;
+  ASSERT_TRUE(h1.resolver.resolve({}, ip("127.77.0.9"), Duration::seconds(5), Link::into(told),
+                                  link.network.now));
+  h1.resolver.remove_interface({.port = PortKey{1}}, link.network.now);
+  link.run_for(Duration::milliseconds(5));
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].outcome.error().failure, ResolutionFailure::Down);
+  EXPECT_FALSE(h1.resolver.find_own(ip("127.77.0.1")).has_value());
+}
+
+TEST(Resolver, HoldsNoMoreThanItsLimits) {
+  Link link;
+  Host& h1 = link.add_host(
+      {
+  },
+      {.limits = {.resolutions = 3, .interface = {.neighbors = {.neighbors = 2}}}});
+  const auto ask = [&](std::uint32_t host) {
+    return h1.resolver.resolve(
+        {}, IpAddress::v4(0x7F4D'0000 + host), Duration::seconds(1), [](auto&&...) {},
+        link.network.now);
+  };
+  EXPECT_TRUE(ask(2));
+  EXPECT_TRUE(ask(3));
+  EXPECT_EQ(ask(4).error().code, ErrorCode::OutOfMemory);
+  EXPECT_TRUE(ask(3));
+  EXPECT_EQ(ask(3).error().code, ErrorCode::OutOfMemory);
+  link.run_for(Duration::seconds(2));
+  EXPECT_TRUE(ask(4));
+}
+
+}  // namespace
+}  // namespace weft::sa
