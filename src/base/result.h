@@ -11,21 +11,24 @@ namespace weft {
 
 /// What kind of failure it is; `compat` maps each to one errno.
 enum class ErrorCode : std::uint8_t {
-  InvalidArgument,   ///< EINVAL
-  OutOfMemory,       ///< ENOMEM: a queue or table is full, or a device limit reached
-  Busy,              ///< EBUSY: the object is still in use
-  NotSupported,      ///< EOPNOTSUPP
-  NoSuchDevice,      ///< ENODEV: device, port or object is gone
-  NotFound,          ///< ENOENT
-  NoData,            ///< ENODATA
-  TryAgain,          ///< EAGAIN
-  PermissionDenied,  ///< EACCES
-  TimedOut,          ///< ETIMEDOUT
-  Refused,           ///< ECONNREFUSED: nobody listens, or the peer is gone
-  Io,          ///< EIO: what was read or received is malformed, or the operating system failed
-  Exists,      ///< EEXIST
-  BadAddress,  ///< EFAULT
-  AlreadyConnected,  ///< EISCONN
+  InvalidArgument,      ///< EINVAL
+  OutOfMemory,          ///< ENOMEM: a queue or table is full, or a device limit reached
+  Busy,                 ///< EBUSY: the object is still in use
+  NotSupported,         ///< EOPNOTSUPP
+  NoSuchDevice,         ///< ENODEV: device, port or object is gone
+  NotFound,             ///< ENOENT
+  NoData,               ///< ENODATA
+  TryAgain,             ///< EAGAIN
+  PermissionDenied,     ///< EACCES
+  TimedOut,             ///< ETIMEDOUT
+  Refused,              ///< ECONNREFUSED: nobody listens, or the peer is gone
+  Io,                   ///< EIO: what was read or received is malformed, or the system failed
+  Exists,               ///< EEXIST
+  BadAddress,           ///< EFAULT
+  AlreadyConnected,     ///< EISCONN
+  AddressInUse,         ///< EADDRINUSE
+  AddressNotAvailable,  ///< EADDRNOTAVAIL
+  NetworkUnreachable,   ///< ENETUNREACH
 };
 
 /// A failure with its reason in words: which attribute broke which rule, and what would work

@@ -200,6 +200,14 @@ void Process::Impl::stop_threads() {
   }
 }
 
+/// The daemon's connection manager takes the first packet for the RTU that it overtook (R-RVT-16).
+void HcaEventsOf::async_event(const hca::AsyncEvent& event) {
+  if (event.type == hca::AsyncEventType::CommunicationEstablished) {
+    process_.post(uabi::CommunicationEstablished{.qpn = event.qp->number()});
+  }
+  events_.async_event(hca_, event);
+}
+
 void Process::Impl::post(uabi::Message message, UniqueFd descriptor) {
   {
     const std::lock_guard guard{control_lock};

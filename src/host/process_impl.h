@@ -48,7 +48,7 @@ class HcaEventsOf final : public hca::HcaEvents {
     DeferredEvents::tell(events_, hca_, cq);
   }
   void completion_event_held(hca::CompletionQueue& cq, Duration period) override;
-  void async_event(const hca::AsyncEvent& event) override { events_.async_event(hca_, event); }
+  void async_event(const hca::AsyncEvent& event) override;
   void xrc_deputy_wanted(const hca::XrcDeputyRequest& request) override;
   void xrc_deputies_dismissed(std::uint32_t domain, Qpn target) override;
   [[nodiscard]] bool wants_explanations() const override { return events_.wants_explanations(); }

@@ -194,8 +194,6 @@ template <class Object, class Front>
 /// there is no fabric to attach to.
 [[nodiscard]] host::Process* process();
 
-[[nodiscard]] int to_errno(ErrorCode code);
-
 /// Sets errno and returns it; says why with WEFT_EXPLAIN=1.
 int refuse(const Error& error);
 int refuse(int error_number, std::string_view reason);

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "compat/ibverbs/objects.h"
+#include "host/error_numbers.h"
 
 namespace weft::compat {
 namespace {
@@ -172,45 +173,9 @@ void explain(std::string_view reason) {
   }
 }
 
-int to_errno(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::InvalidArgument:
-      return EINVAL;
-    case ErrorCode::OutOfMemory:
-      return ENOMEM;
-    case ErrorCode::Busy:
-      return EBUSY;
-    case ErrorCode::NotSupported:
-      return EOPNOTSUPP;
-    case ErrorCode::NoSuchDevice:
-      return ENODEV;
-    case ErrorCode::NotFound:
-      return ENOENT;
-    case ErrorCode::NoData:
-      return ENODATA;
-    case ErrorCode::TryAgain:
-      return EAGAIN;
-    case ErrorCode::PermissionDenied:
-      return EACCES;
-    case ErrorCode::TimedOut:
-      return ETIMEDOUT;
-    case ErrorCode::Refused:
-      return ECONNREFUSED;
-    case ErrorCode::Io:
-      return EIO;
-    case ErrorCode::Exists:
-      return EEXIST;
-    case ErrorCode::BadAddress:
-      return EFAULT;
-    case ErrorCode::AlreadyConnected:
-      return EISCONN;
-  }
-  return EINVAL;
-}
-
 int refuse(const Error& error) {
   explain(error.reason);
-  errno = to_errno(error.code);
+  errno = host::error_number_of(error.code);
   return errno;
 }
 

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "base/result.h"
+
+namespace weft::host {
+
+/// The errno by which a program is told of a failure.
+[[nodiscard]] int error_number_of(ErrorCode code);
+
+}  // namespace weft::host
