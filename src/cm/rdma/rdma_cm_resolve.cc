@@ -1,0 +1,231 @@
+// Addresses and routes: which port leads to the peer, and the path there.
+
+#include <algorithm>
+#include <utility>
+
+#include "cm/rdma/rdma_cm.h"
+
+namespace weft::cm {
+namespace {
+
+[[nodiscard]] RdmaCmFailure failure_of(sa::ResolutionFailure failure) {
+  switch (failure) {
+    case sa::ResolutionFailure::Cancelled:
+      return RdmaCmFailure::Cancelled;
+    case sa::ResolutionFailure::TimedOut:
+      return RdmaCmFailure::TimedOut;
+    case sa::ResolutionFailure::NoRoute:
+      return RdmaCmFailure::NetworkUnreachable;
+    case sa::ResolutionFailure::NoSuchSource:
+      return RdmaCmFailure::NoSuchAddress;
+    case sa::ResolutionFailure::Down:
+      return RdmaCmFailure::NetworkDown;
+  }
+  return RdmaCmFailure::InvalidArgument;
+}
+
+[[nodiscard]] RdmaCmFailure failure_of(const sa::QueryError& error) {
+  if (error.is_no_records()) {
+    return RdmaCmFailure::HostUnreachable;
+  }
+  switch (error.failure) {
+    case sa::QueryFailure::Cancelled:
+      return RdmaCmFailure::Cancelled;
+    case sa::QueryFailure::TimedOut:
+      return RdmaCmFailure::TimedOut;
+    case sa::QueryFailure::NotSent:
+      return RdmaCmFailure::NetworkDown;
+    case sa::QueryFailure::Refused:
+    case sa::QueryFailure::BadAnswer:
+      return RdmaCmFailure::InvalidArgument;
+  }
+  return RdmaCmFailure::InvalidArgument;
+}
+
+[[nodiscard]] Path path_of(const wire::PathRecord& record) {
+  return {.sgid = record.sgid,
+          .dgid = record.dgid,
+          .slid = record.slid,
+          .dlid = record.dlid,
+          .sl = record.sl,
+          .pkey = record.pkey,
+          .mtu = static_cast<wire::Mtu>(record.mtu),
+          .rate = record.rate,
+          .packet_life_time = record.packet_life_time,
+          .traffic_class = record.tclass,
+          .hop_limit = record.hop_limit,
+          .flow_label = record.flow_label,
+          .is_reversible = record.reversible};
+}
+
+}  // namespace
+
+Result<void> RdmaCm::resolve_ib(RdmaCmId id, Id& of, const IbEndpoint& destination) {
+  if (!of.port) {
+    const auto found = std::ranges::find_if(ports_, [&](const auto& port) {
+      const sa::LocalPort& local = port.second.sa.port();
+      return local.is_active && !local.gids.empty() &&
+             local.gids.front().prefix() == destination.gid.prefix();
+    });
+    if (found == ports_.end()) {
+      return fail(ErrorCode::NetworkUnreachable,
+                  "no port of this host that is up has the destination's GID prefix");
+    }
+    of.port = found->first;
+    of.sgid = found->second.sa.port().gids.front();
+    auto* const source = std::get_if<IbEndpoint>(&of.source);
+    if (source != nullptr) {
+      source->gid = of.sgid;
+    }
+  }
+  of.dgid = destination.gid;
+  if (destination.pkey.value() != 0) {
+    of.pkey = destination.pkey;
+  }
+  of.state = RdmaCmState::AddressResolved;
+  static_cast<void>(tell(id, of, {.type = RdmaCmEventType::AddressResolved}));
+  return {};
+}
+
+Result<void> RdmaCm::resolve_address(RdmaCmId id, const AddressQuery& query, Instant now) {
+  auto in = in_state(id, {RdmaCmState::Idle, RdmaCmState::AddressBound}, "resolving an address");
+  if (!in) {
+    return std::unexpected(in.error());
+  }
+  Id& of = **in;
+  if (of.state == RdmaCmState::Idle && is_given(query.source)) {
+    if (auto bound = bind(id, query.source); !bound) {
+      return bound;
+    }
+  }
+  if (const auto* const ib = std::get_if<IbEndpoint>(&query.destination)) {
+    if (of.state == RdmaCmState::Idle) {
+      if (auto bound = bind(id, IbEndpoint{.pkey = ib->pkey,
+                                           .service_id = ib->service_id & ~0xFFFFU,
+                                           .service_mask = ib->service_mask & ~0xFFFFU});
+          !bound) {
+        return bound;
+      }
+    }
+    of.destination = *ib;
+    return resolve_ib(id, of, *ib);
+  }
+  const auto* const destination = std::get_if<IpEndpoint>(&query.destination);
+  if (destination == nullptr) {
+    return fail(ErrorCode::InvalidArgument, "a destination is an IPv4, IPv6 or AF_IB address");
+  }
+  const auto* const source = std::get_if<IpEndpoint>(&of.source);
+  // To nowhere in particular is to the own host, as sockets have it.
+  const IpAddress wanted = destination->address.unmapped();
+  const IpAddress to = wanted.is_unspecified()
+                           ? (wanted.is_v4() ? IpAddress::v4(0x7F00'0001) : IpAddress::v6(0, 1))
+                           : wanted;
+  IpAddress from = wanted.is_v4() ? IpAddress{} : IpAddress::v6(0, 0);
+  if (source != nullptr && !source->address.is_unspecified() && !is_own_loopback(source->address)) {
+    from = source->address.unmapped();
+  }
+  of.peer_address = is_own_loopback(to) && query.loopback_means ? *query.loopback_means : to;
+  const auto started = resolver_.resolve(
+      from, of.peer_address, query.timeout,
+      [this, id](sa::ResolutionId, const auto& resolution, Instant) {
+        Id* const found = find(id);
+        if (found == nullptr || found->state != RdmaCmState::AddressQuery) {
+          return;
+        }
+        found->resolution.reset();
+        if (resolution) {
+          address_found(id, *resolution);
+          return;
+        }
+        found->state = found->claimed_port != 0 ? RdmaCmState::AddressBound : RdmaCmState::Idle;
+        fail_with(id, *found, RdmaCmEventType::AddressError,
+                  failure_of(resolution.error().failure));
+      },
+      now);
+  if (!started) {
+    return std::unexpected(started.error());
+  }
+  of.destination = *destination;
+  of.resolution = *started;
+  of.state = RdmaCmState::AddressQuery;
+  return {};
+}
+
+void RdmaCm::address_found(RdmaCmId id, const sa::Resolution& found) {
+  Id& of = *find(id);
+  of.port = PortKey{found.port.value()};
+  of.pkey = found.pkey;
+  of.sgid = found.source_gid;
+  of.dgid = found.destination_gid;
+  of.peer_address = own_address(of.peer_address);
+  if (const auto* const source = std::get_if<IpEndpoint>(&of.source);
+      source == nullptr || source->address.is_unspecified()) {
+    const std::uint16_t port = source == nullptr ? std::uint16_t{0} : source->port;
+    of.source = IpEndpoint{.address = found.source, .port = port};
+  }
+  if (of.claimed_port == 0) {
+    if (const auto taken = take_port(id, of); !taken) {
+      of.state = RdmaCmState::Idle;
+      return fail_with(id, of, RdmaCmEventType::AddressError, RdmaCmFailure::NoSuchAddress);
+    }
+  }
+  of.state = RdmaCmState::AddressResolved;
+  static_cast<void>(tell(id, of, {.type = RdmaCmEventType::AddressResolved}));
+}
+
+Result<void> RdmaCm::resolve_route(RdmaCmId id, Duration timeout, Instant now) {
+  auto in = in_state(id, {RdmaCmState::AddressResolved}, "resolving a route");
+  if (!in) {
+    return std::unexpected(in.error());
+  }
+  Id& of = **in;
+  const auto port = ports_.find(*of.port);
+  if (port == ports_.end()) {
+    return fail(ErrorCode::NoSuchDevice, "the id's port is gone");
+  }
+  const auto started = port->second.sa.resolve_path(
+      {.sgid = of.sgid, .dgid = of.dgid, .pkey = of.pkey}, {.timeout = timeout},
+      [this, id](sa::QueryId, const sa::Answer<wire::PathRecord>& path, Instant) {
+        path_found(id, path);
+      },
+      now);
+  if (!started) {
+    return std::unexpected(started.error());
+  }
+  of.query = *started;
+  of.state = RdmaCmState::RouteQuery;
+  return {};
+}
+
+void RdmaCm::path_found(RdmaCmId id, const sa::Answer<wire::PathRecord>& path) {
+  Id* const of = find(id);
+  if (of == nullptr || of->state != RdmaCmState::RouteQuery) {
+    return;
+  }
+  of->query.reset();
+  if (!path) {
+    of->state = RdmaCmState::AddressResolved;
+    return fail_with(id, *of, RdmaCmEventType::RouteError, failure_of(path.error()));
+  }
+  of->paths = {path_of(*path)};
+  of->state = RdmaCmState::RouteResolved;
+  static_cast<void>(tell(id, *of, {.type = RdmaCmEventType::RouteResolved}));
+}
+
+Result<void> RdmaCm::set_paths(RdmaCmId id, std::vector<Path> paths) {
+  auto in = in_state(id, {RdmaCmState::AddressResolved}, "giving paths");
+  if (!in) {
+    return std::unexpected(in.error());
+  }
+  if (paths.empty() || paths.size() > 2) {
+    return fail(ErrorCode::InvalidArgument, "{} paths: a primary one, and an alternate at most",
+                paths.size());
+  }
+  Id& of = **in;
+  of.paths = std::move(paths);
+  of.state = RdmaCmState::RouteResolved;
+  static_cast<void>(tell(id, of, {.type = RdmaCmEventType::RouteResolved}));
+  return {};
+}
+
+}  // namespace weft::cm
