@@ -317,6 +317,12 @@ mad::MadAddress ManagementNetwork::source_of(const Parcel& parcel, const Arrival
       .qp = is_smi ? kQp0 : kQp1,
       .qkey = is_smi ? QKey{} : kGsiQKey,
       .pkey = to.pkey};
+  // The receiver knows by which of its own P_Keys the packet came in, and answers by that.
+  const std::span<const PKey> own_keys = tables_.pkeys(agents_.management_port(arrival.at));
+  const auto matching = [&](PKey own_key) { return own_key.matches(to.pkey); };
+  if (const auto key = std::ranges::find_if(own_keys, matching); !is_smi && key != own_keys.end()) {
+    from.pkey = *key;
+  }
   if (parcel.datagram != nullptr) {
     from.qp = parcel.datagram->source_qp;
     from.qkey = to.qkey;

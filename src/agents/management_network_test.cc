@@ -110,6 +110,12 @@ TEST_F(Gsi, ShowsTheSenderAsItCanBeReached) {
   EXPECT_EQ(source.global->gid, fabric.tables.gids(fabric.port("h1", 1)).front());
 }
 
+TEST_F(Gsi, IsAnsweredByThePKeyOfWhoAnswers) {  // IBTA vol 1 §10.9.3
+  fabric.tables.set_pkeys(fabric.port("h1", 1), std::vector{PKey{0x7FFF}});
+  ASSERT_TRUE(arrives({.lid = Lid{2}, .pkey = PKey{0x7FFF}}));
+  EXPECT_EQ(fabric.delivered.front().source.pkey, kDefaultPKey);
+}
+
 TEST(ManagementNetwork, HoldsAFloodWithinItsLimits) {
   ManagedFabric fabric{star()};
   const auto h1 = fabric.port("h1", 1);

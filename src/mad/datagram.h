@@ -18,7 +18,8 @@ struct Datagram {
   bool operator==(const Datagram&) const = default;
 };
 
-/// How one arrived. `source` is how its sender is reached; its keys are those in the packet.
+/// How one arrived. `source` is how its sender is reached, by the receiver's own P_Key; its Q_Key
+/// is that of the packet.
 struct ReceivedDatagram {
   Qpn destination_qp{};   ///< kMulticastQpn: to a group
   Gid destination_gid{};  ///< of a GRH; zero without one
