@@ -294,6 +294,8 @@ class TablesBuilder {
   /// All rules of faults, instead of those before: at most kMaxFaultRecords, none of kind Down.
   void set_faults(std::vector<FaultRecord> faults);
   [[nodiscard]] std::span<const FaultRecord> faults() const { return faults_; }
+  /// Grows with each change of a port.
+  [[nodiscard]] std::uint64_t port_changes() const { return port_changes_; }
   /// Grows with each change of the rules.
   [[nodiscard]] std::uint64_t fault_changes() const { return fault_changes_; }
 
@@ -305,7 +307,10 @@ class TablesBuilder {
   void add_switch(const Topology& topology, std::uint32_t position);
   void add_link(const LinkDescription& link);
   std::uint32_t add_name(std::string_view name);
-  PortRecord& mutable_port(PortIndex index) { return ports_.at(index.value()); }
+  PortRecord& mutable_port(PortIndex index) {
+    ++port_changes_;
+    return ports_.at(index.value());
+  }
 
   std::uint64_t subnet_prefix_;
   std::vector<NodeIndex> hosts_;     // by position in the topology
@@ -321,6 +326,7 @@ class TablesBuilder {
   std::vector<std::vector<std::uint8_t>> multicast_;   // by node
   std::vector<FaultRecord> faults_;
   std::uint64_t fault_changes_{};
+  std::uint64_t port_changes_{};
 };
 
 /// As `weft status` prints it: nodes, ports, states, LIDs and cables.

@@ -340,11 +340,13 @@ void TablesBuilder::set_tapped(PortIndex port, bool tapped) {
 }
 
 void TablesBuilder::set_pkeys(PortIndex port, std::span<const PKey> pkeys) {
+  ++port_changes_;
   assert(pkeys.size() <= kMaxPKeysPerPort);
   pkeys_.at(port.value()).assign(pkeys.begin(), pkeys.end());
 }
 
 void TablesBuilder::set_gids(PortIndex port, std::span<const Gid> gids) {
+  ++port_changes_;
   assert(gids.size() <= 0xFFFF);
   gids_.at(port.value()).assign(gids.begin(), gids.end());
 }

@@ -82,6 +82,7 @@ Fabric::Fabric(const fabric::Topology& topology, const FabricOptions& options)
                              .counters = options.counters,
                              .faults = options.faults}),
       joins_(builder_, management_),
+      hosts_(builder_, management_, topology_),
       faults_(builder_,
               [this](fabric::PortIndex link, bool, Instant now) { update_link(link, now); }) {}
 
@@ -176,8 +177,9 @@ bool Fabric::run_management(Instant now) {
       management_.wake(manager.port);
     }
   }
+  hosts_.run(now);
   const bool has_more = management_.run(now);
-  return joins_.refresh(now) || has_more ||
+  return joins_.refresh(now) || has_more || hosts_.deadline() <= now ||
          std::ranges::any_of(managers_, [now](const Manager& manager) {
            return manager.services->deadline() <= now;
          });
@@ -205,7 +207,7 @@ std::vector<Duration> Fabric::take_reroutes() {
 }
 
 Instant Fabric::management_deadline() const {
-  Instant deadline = management_.deadline();
+  Instant deadline = std::min(management_.deadline(), hosts_.deadline());
   for (const Manager& manager : managers_) {
     deadline = std::min(deadline, manager.services->deadline());
   }

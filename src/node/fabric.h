@@ -21,6 +21,7 @@
 #include "fabric/tables.h"
 #include "fabric/topology.h"
 #include "node/fault_rules.h"
+#include "node/host_services.h"
 #include "node/management_plane.h"
 #include "node/multicast_joins.h"
 #include "node/node_change.h"
@@ -61,6 +62,8 @@ class Fabric {
   [[nodiscard]] const fabric::TablesBuilder& builder() const { return builder_; }
 
   [[nodiscard]] ManagementPlane& management() { return management_; }
+  /// The kernel sides of hosts: SA clients, the resolver of IP addresses.
+  [[nodiscard]] HostServicesTable& hosts() { return hosts_; }
   /// A subnet manager of the fabric's own is at the port.
   [[nodiscard]] bool is_managed_from(fabric::PortIndex port) const {
     return std::ranges::find(managers_, port, &Manager::port) != managers_.end();
@@ -154,6 +157,7 @@ class Fabric {
   std::size_t most_ports_;
   ManagementPlane management_;
   MulticastJoins joins_;
+  HostServicesTable hosts_;
   std::vector<Manager> managers_;  // one for each part that no cable joins to another
   std::uint64_t generation_{};
   std::map<fabric::NodeIndex, ProcessSlots> slots_;

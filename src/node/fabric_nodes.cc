@@ -170,6 +170,7 @@ Result<void> Fabric::remove_node(const NodeChange& change, Instant now) {
     const PortIndex port{node.first_port.value() + i};
     unplugged_.erase(std::min(port, builder_.port(port).peer));
   }
+  hosts_.remove(*found);
   management_.agents().power_off(*found, now);
   std::erase_if(topology_.links, [&](const fabric::LinkDescription& link) {
     return is_of_node(builder_.port_of(link.a)) || is_of_node(builder_.port_of(link.b));

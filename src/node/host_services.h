@@ -1,28 +1,28 @@
 #pragma once
 
 // What a host's kernel side keeps for RDMA besides its agents: an SA client a port and the resolver
-// of IP addresses (DESIGN.md, decision 16). The connection manager will be here, too. Pure. One
-// thread.
+// of IP addresses (DESIGN.md, decision 16). Whoever else speaks for the host (a connection manager)
+// has its place in HostServices beside them. Pure. One thread.
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
-#include <span>
-#include <string>
+#include <set>
+#include <utility>
 #include <vector>
 
+#include "agents/management_network.h"
 #include "base/identifiers.h"
-#include "base/ip_address.h"
-#include "base/result.h"
 #include "base/time.h"
 #include "fabric/addresses.h"
 #include "fabric/tables.h"
 #include "fabric/topology.h"
 #include "mad/datagram.h"
+#include "mad/management_interface.h"
 #include "node/management_plane.h"
+#include "sa/local_port.h"
 #include "sa/resolver.h"
 #include "sa/sa_client.h"
 
@@ -42,51 +42,98 @@ namespace weft::node {
   return fabric::PortIndex{key.value()};
 }
 
+/// The place of a host in its topology: hosts come in its order.
+struct HostPlace {
+  fabric::NodeIndex node{};
+  std::uint32_t position{};
+};
+
 class HostServices {
  public:
-  /// `plane` and the tables must outlive it; `wake` is called when run() is due.
+  /// All must outlive it; `wake` is called when handle_timeout() is due.
   HostServices(const fabric::TablesBuilder& tables, ManagementPlane& plane,
-               const fabric::Topology& topology, fabric::NodeIndex host, std::function<void()> wake,
+               const fabric::Topology& topology, const HostPlace& place, std::function<void()> wake,
                Instant now);
+  ~HostServices();
 
-  [[nodiscard]] fabric::NodeIndex host() const { return host_; }
+  [[nodiscard]] fabric::NodeIndex node() const { return place_.node; }
   /// In the order of the host's HCAs and their ports.
   [[nodiscard]] std::vector<fabric::PortIndex> ports() const;
-  [[nodiscard]] sa::SaClient& sa(fabric::PortIndex port);
-  [[nodiscard]] sa::Resolver& resolver() { return resolver_; }
-  /// Who speaks MADs there: the connection manager registers with it.
-  [[nodiscard]] mad::ManagementInterface& gsi(fabric::PortIndex port);
+  /// Of a port of this host (asserted).
+  [[nodiscard]] sa::SaClient& sa(fabric::PortIndex port) { return *at(port).sa; }
+  [[nodiscard]] mad::ManagementInterface& gsi(fabric::PortIndex port) { return *at(port).gsi; }
   /// The port as SA clients see it: LID, GIDs, P_Keys, SM.
-  [[nodiscard]] const sa::LocalPort& local_port(fabric::PortIndex port) const;
+  [[nodiscard]] const sa::LocalPort& local_port(fabric::PortIndex port) {
+    return at(port).sa->port();
+  }
+  [[nodiscard]] sa::Resolver& resolver() { return resolver_; }
 
-  /// What happened to the ports since the last time.
-  void update_ports(Instant now);
+  /// Takes what has happened to the ports since the last time. True: something has.
+  bool update_ports(Instant now);
   void handle_datagram(fabric::PortIndex port, const mad::ReceivedDatagram& datagram, Instant now);
   void handle_timeout(Instant now);
   [[nodiscard]] Instant deadline() const;
-  /// Whatever is ready leaves by the plane.
-  void transmit(Instant now);
+
+ private:
+  struct Port {
+    fabric::PortIndex index;
+    std::uint32_t port_of_host{};
+    PKey pkey{};  // of its interface
+    mad::ManagementInterface* gsi{};
+    std::unique_ptr<sa::SaClient> sa;
+  };
+
+  [[nodiscard]] Port& at(fabric::PortIndex port);
+  [[nodiscard]] bool has_changed(const Port& port) const;
+  void set_up_interface(Port& port, Instant now);
+
+  const fabric::TablesBuilder& tables_;
+  ManagementPlane& plane_;
+  const fabric::Topology& topology_;
+  HostPlace place_;
+  std::vector<Port> ports_;
+  sa::Resolver resolver_;  // before its SA clients
 };
 
-/// The services of all hosts that have used them, made when they are first asked for, or when
-/// somebody asks the network for one of their addresses.
-class HostServicesTable final : private DatagramSink {
+/// The services of all hosts that have used them: made when they are first asked for, or when a
+/// neighbour asks for an address of theirs.
+class HostServicesTable final : private agents::DatagramSink {
  public:
+  /// All must outlive it. It takes the plane's datagrams.
   HostServicesTable(const fabric::TablesBuilder& tables, ManagementPlane& plane,
                     const fabric::Topology& topology);
 
-  /// Made now if need be; run() looks at it next. `host` is a host that is not removed (asserted).
-  [[nodiscard]] HostServices& host(fabric::NodeIndex host, Instant now);
-  [[nodiscard]] bool has(fabric::NodeIndex host) const { return hosts_.contains(host); }
+  /// Made now if need be; run() looks at it next. `node` is a host that is not removed (asserted).
+  [[nodiscard]] HostServices& host(fabric::NodeIndex node, Instant now);
+  [[nodiscard]] bool has(fabric::NodeIndex node) const { return hosts_.contains(node); }
+  [[nodiscard]] std::size_t size() const { return hosts_.size(); }
   /// Before the host's node is removed.
-  void remove(fabric::NodeIndex host);
+  void remove(fabric::NodeIndex node);
   /// Who keeps a reference calls it after using it.
-  void wake(fabric::NodeIndex host);
+  void wake(fabric::NodeIndex node);
 
-  /// Gives all that are due their turn; call it before ManagementPlane::run() and as long as
-  /// deadline() is not later than `now`.
+  /// Gives all that are due their turn.
   void run(Instant now);
+  /// When run() is due again.
   [[nodiscard]] Instant deadline() const;
+
+ private:
+  void take(fabric::PortIndex at, const mad::ReceivedDatagram& datagram, Instant now) override;
+  [[nodiscard]] bool asks_for(fabric::PortIndex at, ByteSpan payload);
+  [[nodiscard]] std::uint32_t position_of(fabric::NodeIndex node);
+  void schedule(fabric::NodeIndex node, Instant deadline);
+
+  const fabric::TablesBuilder& tables_;
+  ManagementPlane& plane_;
+  const fabric::Topology& topology_;
+  std::map<fabric::NodeIndex, std::unique_ptr<HostServices>> hosts_;
+  std::vector<std::uint32_t> positions_;  // by node, of hosts
+  std::uint32_t hosts_counted_{};
+  std::vector<fabric::NodeIndex> awake_;
+  std::set<fabric::NodeIndex> is_awake_;
+  std::map<fabric::NodeIndex, Instant> deadlines_;
+  std::set<std::pair<Instant, fabric::NodeIndex>> schedule_;
+  std::uint64_t ports_as_of_{};
 };
 
 }  // namespace weft::node

@@ -14,10 +14,10 @@ namespace {
 using wire::kComponent;
 using wire::McMemberRecord;
 
-/// What the maker of a broadcast group says (RFC 4391 §4.1); the numbers are those that subnet
-/// managers usually take.
+/// What the maker of a broadcast group says (RFC 4391 §4.1): the Q_Key that subnet managers usually
+/// take, and the lowest rate, 2.5 Gb/s, so that no port is too slow to be in it.
 constexpr QKey kUsualQKey{0x0B1B};
-constexpr std::uint8_t kUsualRate = 3;  // 10 Gb/s
+constexpr std::uint8_t kLowestRate = 2;
 constexpr std::uint64_t kToMake =
     kComponent<McMemberRecord, "Q_Key"> | kComponent<McMemberRecord, "TClass"> |
     kComponent<McMemberRecord, "SL"> | kComponent<McMemberRecord, "FlowLabel"> |
@@ -63,7 +63,7 @@ void IpoibInterface::join(Form form, Instant now) {
     wanted.mtu_selector = wire::Selector::Exactly;
     wanted.mtu = static_cast<std::uint8_t>(std::min(wire::Mtu::Mtu2048, sa_.port().mtu));
     wanted.rate_selector = wire::Selector::Exactly;
-    wanted.rate = kUsualRate;
+    wanted.rate = kLowestRate;
     mask |= kToMake;
   }
   const auto joined = sa_.join(
@@ -194,7 +194,7 @@ bool IpoibInterface::handle_datagram(const mad::ReceivedDatagram& datagram, Inst
   const bool is_to_group =
       datagram.destination_qp == kMulticastQpn && datagram.destination_gid == broadcast_;
   if (!is_up() || (!is_to_group && datagram.destination_qp != qpn_) ||
-      !key_.pkey.matches(datagram.source.pkey) || datagram.source.qkey != group_->qkey) {
+      key_.pkey.base() != datagram.source.pkey.base() || datagram.source.qkey != group_->qkey) {
     ++counters_.not_for_us;
     return false;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -28,6 +29,13 @@ struct LocalPort {
 
   /// SA can be asked: the port carries data, and somebody manages it.
   [[nodiscard]] bool can_ask() const { return is_active && sm_lid != Lid{} && !gids.empty(); }
+
+  /// The P_Key for MADs to SA: that of the default partition, of which every port that is managed
+  /// is a member, if a limited one (IBTA vol 1 §10.9.1.1); else the first.
+  [[nodiscard]] PKey management_pkey() const {
+    const auto found = std::ranges::find(pkeys, kDefaultPKey.base(), &PKey::base);
+    return found != pkeys.end() ? *found : pkeys.empty() ? kDefaultPKey : pkeys.front();
+  }
 };
 
 }  // namespace weft::sa

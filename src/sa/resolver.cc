@@ -190,10 +190,11 @@ std::expected<Resolver::Own, ResolutionError> Resolver::choose(const IpAddress& 
   return *own;
 }
 
-Result<ResolutionId> Resolver::resolve(const IpAddress& from, const IpAddress& destination,
-                                       Duration timeout, ResolutionHandler handler, Instant now) {
+Result<ResolutionId> Resolver::resolve(const Question& question, ResolutionHandler handler,
+                                       Instant now) {
+  const IpAddress& destination = question.destination;
   IpAddress target = destination.unmapped();
-  IpAddress source = from.unmapped();
+  IpAddress source = question.source.unmapped();
   if (target.is_unspecified() || target.is_multicast() || target.is_limited_broadcast()) {
     return fail(ErrorCode::InvalidArgument, "{} is the address of no single host",
                 to_string(target));
@@ -206,8 +207,9 @@ Result<ResolutionId> Resolver::resolve(const IpAddress& from, const IpAddress& d
   if (means_own_host(source)) {
     source = IpAddress{};
   }
-  if (means_own_host(target) && options_.loopback_means) {
-    target = options_.loopback_means->unmapped();
+  const auto& meant = question.loopback_means ? question.loopback_means : options_.loopback_means;
+  if (means_own_host(target) && meant) {
+    target = meant->unmapped();
   }
   if (means_own_host(target) || interface_with(target) != nullptr) {
     complete(id, std::move(handler), own_host(source, target, destination));
@@ -227,7 +229,7 @@ Result<ResolutionId> Resolver::resolve(const IpAddress& from, const IpAddress& d
                      .source_gid = interface->hardware().gid},
       .neighbor = target,
       .interface = interface,
-      .end = now + timeout,
+      .end = now + question.timeout,
       .handler = std::move(handler)
   };
   if (const auto gid = interface->find(target, now)) {

@@ -38,6 +38,14 @@ namespace weft::sa {
 
 using ResolutionId = Ordered<struct ResolutionIdTag, std::uint64_t>;
 
+/// What is to be resolved.
+struct Question {
+  IpAddress source{};  ///< unspecified: any
+  IpAddress destination{};
+  Duration timeout{};
+  std::optional<IpAddress> loopback_means{};  ///< to who asks; none: as the resolver is told
+};
+
 /// Where an IP address is.
 struct Resolution {
   IpAddress source{};       ///< the host's own, that the destination is spoken to from
@@ -99,9 +107,14 @@ class Resolver {
   /// the resolver's for one question. An IPv4-mapped IPv6 address is its IPv4 address. Refused
   /// beyond the limit and for addresses of no host (multicast, unspecified); whatever else is wrong
   /// the handler is told.
+  [[nodiscard]] Result<ResolutionId> resolve(const Question& question, ResolutionHandler handler,
+                                             Instant now);
   [[nodiscard]] Result<ResolutionId> resolve(const IpAddress& source, const IpAddress& destination,
                                              Duration timeout, ResolutionHandler handler,
-                                             Instant now);
+                                             Instant now) {
+    return resolve({.source = source, .destination = destination, .timeout = timeout},
+                   std::move(handler), now);
+  }
   void set_loopback_means(const std::optional<IpAddress>& address) {
     options_.loopback_means = address;
   }

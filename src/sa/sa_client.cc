@@ -112,7 +112,7 @@ Result<void> SaClient::ask(QueryId id, Query& query, Instant now) {
       .doubles_timeout = false,
   };
   const auto transaction = gsi_.send(
-      agent_, {.lid = port_.sm_lid, .sl = port_.sm_sl}, std::move(message), options,
+      agent_, subnet_manager(), std::move(message), options,
       [this, id](const mad::Completion& completion) { complete(id, completion); }, now);
   if (!transaction) {
     return std::unexpected(transaction.error());
@@ -122,6 +122,10 @@ Result<void> SaClient::ask(QueryId id, Query& query, Instant now) {
     on_work_();
   }
   return {};
+}
+
+mad::MadAddress SaClient::subnet_manager() const {
+  return {.lid = port_.sm_lid, .sl = port_.sm_sl, .pkey = port_.management_pkey()};
 }
 
 /// The interface is done with a transaction. Called from inside it: whoever asked is told later.

@@ -247,6 +247,7 @@ class SaClient final : private mad::MadHandler {
 
   // sa_client.cc
   [[nodiscard]] Result<void> check_can_ask() const;
+  [[nodiscard]] mad::MadAddress subnet_manager() const;
   [[nodiscard]] Result<QueryId> start(Request request, const QueryOptions& options,
                                       RawHandler handler, Instant now);
   [[nodiscard]] Result<void> ask(QueryId id, Query& query, Instant now);

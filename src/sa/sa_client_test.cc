@@ -269,6 +269,15 @@ TEST_F(SaClientTest, AsksTheNewSubnetManagerWhatTheOldOneHasNotAnswered) {  // R
   EXPECT_TRUE(told[0].has_value());
 }
 
+TEST(LocalPort, SpeaksToSaByTheDefaultPartition) {
+  LocalPort port;
+  EXPECT_EQ(port.management_pkey(), kDefaultPKey);
+  port.pkeys = {PKey{0x8001}};
+  EXPECT_EQ(port.management_pkey(), PKey{0x8001});
+  port.pkeys = {PKey{0x8001}, PKey{0x7FFF}};
+  EXPECT_EQ(port.management_pkey(), PKey{0x7FFF});
+}
+
 TEST_F(SaClientTest, SaysWithWhichStatusSaRefused) {
   answerer = [](mad::MadRequest& request) { return refuse(request, wire::SaStatus::NoRecords); };
   std::vector<Answer<PathRecord>> told;

@@ -229,12 +229,15 @@ void SubnetAdministration::join_group(const SaQuery& query, SaAnswer& answer) {
     return answer.refuse(SaStatus::RequestInvalid);
   }
   const SubnetPort& joining = query.subnet().port(*port);
-  if (mtu_of(joining) < properties.mtu ||
-      rate_hundreds_of_mbps(rate_of(joining.info)) < rate_hundreds_of_mbps(properties.rate) ||
+  const bool is_member = !is_new && group->members.contains(guid);
+  // Who is in it, since SA has put every port there, is not measured again.
+  const bool is_too_weak = !is_member && (mtu_of(joining) < properties.mtu ||
+                                          rate_hundreds_of_mbps(rate_of(joining.info)) <
+                                              rate_hundreds_of_mbps(properties.rate));
+  if (is_too_weak ||
       !directory_.has_key(directory_.kind_of(query.subnet(), *port), properties.pkey)) {
     return answer.refuse(SaStatus::RequestInvalid);
   }
-  const bool is_member = !is_new && group->members.contains(guid);
   if (is_member && !may_change(query, *group, *port, group->members.at(guid))) {
     return answer.refuse(SaStatus::RequestInvalid);
   }

@@ -1,0 +1,254 @@
+#include "node/host_services.h"
+
+#include <algorithm>
+#include <cassert>
+#include <variant>
+
+#include "wire/ipoib/message.h"
+
+namespace weft::node {
+
+using fabric::NodeIndex;
+using fabric::PortIndex;
+using fabric::PortRecord;
+
+namespace {
+
+[[nodiscard]] sa::LocalPort local_port_of(const fabric::TablesBuilder& tables, PortIndex index) {
+  const PortRecord& record = tables.port(index);
+  sa::LocalPort port{.lid = record.lid,
+                     .lmc = record.lmc,
+                     .is_active = record.state == fabric::PortState::Active,
+                     .mtu = record.active_mtu,
+                     .sm_lid = record.sm_lid,
+                     .sm_sl = record.sm_sl,
+                     .reregistrations = record.reregistrations};
+  std::ranges::copy(tables.gids(index), std::back_inserter(port.gids));
+  std::ranges::copy(tables.pkeys(index), std::back_inserter(port.pkeys));
+  return port;
+}
+
+/// Of the interface of a port: the partition in its table's first place, as of ib0.
+[[nodiscard]] PKey interface_pkey(const sa::LocalPort& port) {
+  return port.pkeys.empty() ? PKey{} : port.pkeys.front();
+}
+
+}  // namespace
+
+HostServices::HostServices(const fabric::TablesBuilder& tables, ManagementPlane& plane,
+                           const fabric::Topology& topology, const HostPlace& place,
+                           std::function<void()> wake, Instant now)
+    : tables_(tables), plane_(plane), topology_(topology), place_(place), resolver_({}, wake) {
+  const fabric::NodeRecord& node = tables.node(place.node);
+  for (std::uint32_t k = 0; k < node.port_count; ++k) {
+    const PortIndex index{node.first_port.value() + k};
+    mad::ManagementInterface& gsi = plane.port(index).gsi();
+    ports_.push_back({.index = index,
+                      .port_of_host = k,
+                      .pkey = {},
+                      .gsi = &gsi,
+                      .sa = std::make_unique<sa::SaClient>(gsi, sa::SaClientLimits{}, wake)});
+  }
+  static_cast<void>(update_ports(now));
+}
+
+/// Interfaces leave their groups by the SA clients, which therefore go after them.
+HostServices::~HostServices() {
+  for (const Port& port : ports_) {
+    resolver_.remove_interface({.port = key_of(port.index), .pkey = port.pkey}, Instant{});
+  }
+}
+
+std::vector<PortIndex> HostServices::ports() const {
+  std::vector<PortIndex> all;
+  std::ranges::transform(ports_, std::back_inserter(all), &Port::index);
+  return all;
+}
+
+HostServices::Port& HostServices::at(PortIndex port) {
+  const auto found = std::ranges::find(ports_, port, &Port::index);
+  assert(found != ports_.end());
+  return *found;
+}
+
+bool HostServices::has_changed(const Port& port) const {
+  const PortRecord& record = tables_.port(port.index);
+  const sa::LocalPort& known = port.sa->port();
+  return known.lid != record.lid || known.lmc != record.lmc ||
+         known.is_active != (record.state == fabric::PortState::Active) ||
+         known.mtu != record.active_mtu || known.sm_lid != record.sm_lid ||
+         known.sm_sl != record.sm_sl || known.reregistrations != record.reregistrations ||
+         !std::ranges::equal(known.gids, tables_.gids(port.index)) ||
+         !std::ranges::equal(known.pkeys, tables_.pkeys(port.index));
+}
+
+bool HostServices::update_ports(Instant now) {
+  bool has_news = false;
+  for (Port& port : ports_) {
+    if (!has_changed(port)) {
+      continue;
+    }
+    has_news = true;
+    port.sa->set_port(local_port_of(tables_, port.index), now);
+    set_up_interface(port, now);
+    resolver_.port_changed(key_of(port.index), now);
+  }
+  return has_news;
+}
+
+/// The port's interface is of the partition that subnet management has put first now.
+void HostServices::set_up_interface(Port& port, Instant now) {
+  const PKey pkey = interface_pkey(port.sa->port());
+  if (port.pkey == pkey) {
+    return;
+  }
+  resolver_.remove_interface({.port = key_of(port.index), .pkey = port.pkey}, now);
+  port.pkey = pkey;
+  if (pkey.is_valid()) {
+    // The topology is valid: no two ports share an address.
+    static_cast<void>(resolver_.add_interface(
+        {.port = key_of(port.index), .pkey = pkey}, ipoib_qpn(port.port_of_host), *port.sa,
+        fabric::addresses_of(topology_, place_.position, port.port_of_host), now));
+  }
+}
+
+void HostServices::handle_datagram(PortIndex port, const mad::ReceivedDatagram& datagram,
+                                   Instant now) {
+  resolver_.handle_datagram(key_of(port), datagram, now);
+}
+
+void HostServices::handle_timeout(Instant now) {
+  for (const Port& port : ports_) {
+    if (port.sa->deadline() <= now) {
+      port.sa->handle_timeout(now);
+    }
+  }
+  resolver_.handle_timeout(now);
+  while (auto sent = resolver_.poll_transmit()) {
+    plane_.send(port_of(sent->first), std::move(sent->second));
+  }
+  for (const Port& port : ports_) {
+    plane_.wake(port.index);  // whoever of them has asked something
+  }
+}
+
+Instant HostServices::deadline() const {
+  Instant next = resolver_.deadline();
+  for (const Port& port : ports_) {
+    next = std::min(next, port.sa->deadline());
+  }
+  return next;
+}
+
+HostServicesTable::HostServicesTable(const fabric::TablesBuilder& tables, ManagementPlane& plane,
+                                     const fabric::Topology& topology)
+    : tables_(tables), plane_(plane), topology_(topology) {
+  plane_.set_sink(this);
+}
+
+/// Hosts that come are behind those that were there, in the tables as in the topology.
+std::uint32_t HostServicesTable::position_of(NodeIndex node) {
+  const auto nodes = tables_.nodes();
+  while (positions_.size() < nodes.size()) {
+    const bool is_host = nodes[positions_.size()].kind == fabric::NodeKind::Host;
+    positions_.push_back(hosts_counted_);
+    hosts_counted_ += is_host ? 1 : 0;
+  }
+  return positions_.at(node.value());
+}
+
+HostServices& HostServicesTable::host(NodeIndex node, Instant now) {
+  assert(tables_.node(node).kind == fabric::NodeKind::Host && !tables_.node(node).is_removed());
+  std::unique_ptr<HostServices>& place = hosts_[node];
+  if (!place) {
+    place = std::make_unique<HostServices>(
+        tables_, plane_, topology_, HostPlace{.node = node, .position = position_of(node)},
+        [this, node] { wake(node); }, now);
+  }
+  wake(node);
+  return *place;
+}
+
+void HostServicesTable::remove(NodeIndex node) {
+  schedule(node, Instant::never());
+  deadlines_.erase(node);
+  hosts_.erase(node);
+}
+
+void HostServicesTable::wake(NodeIndex node) {
+  if (is_awake_.insert(node).second) {
+    awake_.push_back(node);
+  }
+}
+
+void HostServicesTable::schedule(NodeIndex node, Instant deadline) {
+  Instant& known = deadlines_.try_emplace(node, Instant::never()).first->second;
+  if (known != deadline) {
+    schedule_.erase({known, node});
+    known = deadline;
+    if (deadline != Instant::never()) {
+      schedule_.emplace(deadline, node);
+    }
+  }
+}
+
+void HostServicesTable::run(Instant now) {
+  if (ports_as_of_ != tables_.port_changes()) {
+    ports_as_of_ = tables_.port_changes();
+    for (const auto& [node, host] : hosts_) {
+      if (host->update_ports(now)) {
+        wake(node);
+      }
+    }
+  }
+  while (!schedule_.empty() && schedule_.begin()->first <= now) {
+    const NodeIndex node = schedule_.begin()->second;
+    schedule(node, Instant::never());
+    wake(node);
+  }
+  const std::vector<NodeIndex> turn = std::exchange(awake_, {});
+  is_awake_.clear();
+  for (const NodeIndex node : turn) {
+    if (const auto found = hosts_.find(node); found != hosts_.end()) {
+      found->second->handle_timeout(now);
+      schedule(node, found->second->deadline());
+    }
+  }
+}
+
+Instant HostServicesTable::deadline() const {
+  if (!awake_.empty() || ports_as_of_ != tables_.port_changes()) {
+    return Instant{};
+  }
+  return schedule_.empty() ? Instant::never() : schedule_.begin()->first;
+}
+
+/// A question of a neighbour for an address of a host that has used nothing yet.
+bool HostServicesTable::asks_for(PortIndex at, ByteSpan payload) {
+  const auto message = wire::parse_ipoib(payload);
+  if (!message) {
+    return false;
+  }
+  IpAddress target;
+  if (const auto* const arp = std::get_if<wire::ArpMessage>(&*message)) {
+    target = arp->target;
+  } else if (const auto* const neighbor = std::get_if<wire::NeighborMessage>(&*message)) {
+    target = neighbor->target;
+  } else {
+    return false;
+  }
+  const NodeIndex node = tables_.port(at).node;
+  const std::uint32_t port_of_host = at.value() - tables_.node(node).first_port.value();
+  const auto addresses = fabric::addresses_of(topology_, position_of(node), port_of_host);
+  return std::ranges::find(addresses, target, &InterfaceAddress::address) != addresses.end();
+}
+
+void HostServicesTable::take(PortIndex at, const mad::ReceivedDatagram& datagram, Instant now) {
+  const NodeIndex node = tables_.port(at).node;
+  if (has(node) || asks_for(at, datagram.payload)) {
+    HostServices& services = host(node, now);
+    services.handle_datagram(at, datagram, now);
+  }
+}
+
+}  // namespace weft::node

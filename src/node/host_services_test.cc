@@ -1,0 +1,295 @@
+// Hosts' kernel sides on whole fabrics with their own subnet manager: addresses are resolved over
+// the fabric's own broadcast groups, paths come from its SA.
+
+#include "node/host_services.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fabric/faults.h"
+#include "fabric/topology.h"
+#include "node/fabric.h"
+#include "node/testing/settle.h"
+#include "wire/mad/component_mask.h"
+#include "wire/mad/service_record.h"
+
+namespace weft::node {
+namespace {
+
+using fabric::PortIndex;
+using wire::kComponent;
+using wire::PathRecord;
+using Resolved = std::expected<sa::Resolution, sa::ResolutionError>;
+
+IpAddress ip(std::string_view text) { return parse_ip_address(text).value(); }
+
+class Hosts {
+ public:
+  explicit Hosts(const fabric::Topology& topology)
+      : fabric_(Fabric::create(topology, now, {.faults = faults}).value()) {
+    run_for(Duration::seconds(3));
+  }
+
+  void run_for(Duration span) {
+    testing::settle(*fabric_, now, span);
+    now = now + span;
+  }
+  Fabric& fabric() { return *fabric_; }
+  fabric::NodeIndex node(std::string_view name) const {
+    return *fabric_->builder().find_node(name);
+  }
+  HostServices& host(std::string_view name) { return fabric_->hosts().host(node(name), now); }
+  PortIndex port(std::string_view name) const {
+    return fabric_->builder().node(node(name)).first_port;
+  }
+  Gid gid(std::string_view name) const { return fabric_->builder().gids(port(name)).front(); }
+  void set_plugged(std::string_view name, bool is_plugged) {
+    EXPECT_TRUE(fabric_->change_port(port(name), {.is_plugged = is_plugged, .settings = {}}, now));
+  }
+
+  Resolved resolve(std::string_view from, std::string_view destination,
+                   Duration timeout = Duration::seconds(2)) {
+    std::optional<Resolved> told;
+    const auto id = host(from).resolver().resolve(
+        IpAddress{}, ip(destination), timeout,
+        [&](sa::ResolutionId, const Resolved& outcome, Instant) { told = outcome; }, now);
+    EXPECT_TRUE(id.has_value());
+    for (int turn = 0; !told && turn < 1'000; ++turn) {
+      run_for(Duration::milliseconds(20));
+    }
+    return told.value();
+  }
+  sa::Answer<PathRecord> path(std::string_view from, const Gid& to,
+                              Duration timeout = Duration::seconds(4)) {
+    std::optional<sa::Answer<PathRecord>> told;
+    const auto id =
+        host(from)
+            .sa(port(from))
+            .resolve_path(
+                {.dgid = to}, {.timeout = timeout},
+                [&](sa::QueryId, const sa::Answer<PathRecord>& answer, Instant) { told = answer; },
+                now);
+    EXPECT_TRUE(id.has_value()) << id.error().reason;
+    for (int turn = 0; !told && turn < 1'000; ++turn) {
+      run_for(Duration::milliseconds(20));
+    }
+    return told.value();
+  }
+
+  Instant now{Duration::seconds(1)};
+
+ private:
+  alignas(64) std::array<std::byte, fabric::FaultCounters::bytes_needed()> memory_{};
+
+ public:
+  fabric::FaultCounters faults{fabric::FaultCounters::open(memory_)};
+
+ private:
+  std::unique_ptr<Fabric> fabric_;
+};
+
+fabric::Topology star(std::uint32_t hosts) { return *fabric::generate_star(hosts); }
+
+TEST(HostServices, FindAnAddressByArpAndThePathToItBySa) {  // T-SA-1
+  Hosts hosts{star(3)};
+  const auto found = hosts.resolve("h2", "127.77.0.1");
+  ASSERT_TRUE(found) << found.error().reason;
+  EXPECT_EQ(found->destination_gid, hosts.gid("h1"));
+  EXPECT_EQ(found->source_gid, hosts.gid("h2"));
+  EXPECT_EQ(port_of(found->port), hosts.port("h2"));
+  const auto path = hosts.path("h2", found->destination_gid);
+  ASSERT_TRUE(path) << path.error().reason;
+  EXPECT_EQ(path->dlid, hosts.fabric().builder().port(hosts.port("h1")).lid);
+  EXPECT_EQ(path->slid, hosts.fabric().builder().port(hosts.port("h2")).lid);
+  EXPECT_EQ(hosts.fabric().hosts().size(), 2U);  // h3 was not asked for
+  const auto ipv6 = hosts.resolve("h2", "fd77::3");
+  ASSERT_TRUE(ipv6) << ipv6.error().reason;
+  EXPECT_EQ(ipv6->destination_gid, hosts.gid("h3"));
+  const auto link_local =
+      hosts.resolve("h2", to_string(fabric::link_local_of(hosts.gid("h1").interface_id())));
+  ASSERT_TRUE(link_local) << link_local.error().reason;
+  EXPECT_EQ(link_local->destination_gid, hosts.gid("h1"));
+}
+
+TEST(HostServices, FindAddressesAcrossSwitchesAndBackToBack) {
+  for (const char* shape : {"pair", "fat-tree:4", "torus:3x3"}) {
+    Hosts hosts{*fabric::generate(shape)};
+    const auto found = hosts.resolve("h2", "127.77.0.1");
+    ASSERT_TRUE(found) << shape << ": " << found.error().reason;
+    EXPECT_EQ(found->destination_gid, hosts.gid("h1"));
+    EXPECT_TRUE(hosts.path("h2", found->destination_gid));
+  }
+}
+
+TEST(HostServices, TimeOutWhileALinkIsDownAndFindAgainWhenItIsUp) {
+  Hosts hosts{star(3)};  // h1 has the subnet manager
+  hosts.set_plugged("h3", false);
+  const auto other_down = hosts.resolve("h2", "127.77.0.3");
+  ASSERT_FALSE(other_down);
+  EXPECT_EQ(other_down.error().failure, sa::ResolutionFailure::TimedOut);
+  hosts.set_plugged("h3", true);
+  const auto up = hosts.resolve("h2", "127.77.0.3", Duration::seconds(10));
+  ASSERT_TRUE(up) << up.error().reason;
+  hosts.set_plugged("h2", false);
+  hosts.run_for(Duration::milliseconds(1));
+  const auto own_down = hosts.resolve("h2", "127.77.0.1");
+  ASSERT_FALSE(own_down);
+  EXPECT_EQ(own_down.error().failure, sa::ResolutionFailure::Down);
+  hosts.set_plugged("h2", true);
+  EXPECT_TRUE(hosts.resolve("h2", "127.77.0.1", Duration::seconds(10)));
+  EXPECT_TRUE(hosts.path("h2", hosts.gid("h1")));
+}
+
+TEST(HostServices, FindWhatTheyAskForThoughLinksLosePackets) {
+  Hosts hosts{star(4)};
+  ASSERT_TRUE(hosts.fabric().add_fault(*fabric::read_fault("drop p=0.1"), hosts.now));
+  for (const char* from : {"h2", "h3", "h4"}) {
+    for (const char* to : {"127.77.0.1", "127.77.0.2", "fd77::3", "127.77.0.4"}) {
+      const auto found = hosts.resolve(from, to, Duration::seconds(20));
+      ASSERT_TRUE(found) << from << " " << to << ": " << found.error().reason;
+      EXPECT_TRUE(hosts.path(from, found->destination_gid, Duration::seconds(20)));
+    }
+  }
+}
+
+TEST(HostServices, DoNotReachAHostOfAnotherPartition) {
+  fabric::Topology topology = star(4);
+  for (const int host : {2, 3}) {
+    topology.hosts[host].hcas[0].ports[0].pkeys = {PKey{0x8001}, PKey{0x7FFF}};
+  }
+  Hosts hosts{topology};
+  const auto other = hosts.resolve("h2", "127.77.0.3");
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().failure, sa::ResolutionFailure::TimedOut);
+  const auto same = hosts.resolve("h4", "127.77.0.3", Duration::seconds(20));
+  ASSERT_TRUE(same) << same.error().reason;
+  EXPECT_EQ(same->pkey, PKey{0x8001});
+  EXPECT_EQ(same->destination_gid, hosts.gid("h3"));
+}
+
+TEST(HostServices, OfAHostWithTwoPortsSpeakFromTheOneWhoseAddressIsNearer) {
+  fabric::Topology topology;
+  topology.hosts = {fabric::make_host("h1", 1, 2), fabric::make_host("h2", 2, 1)};
+  topology.switches = {
+      {.name = "s1", .port_count = 4}
+  };
+  for (std::uint8_t i = 0; i < 4; ++i) {
+    const bool is_first = i < 2;
+    const fabric::EndPoint end{fabric::NodeKind::Host, is_first ? 0U : 1U,
+                               static_cast<std::uint8_t>(i == 3 ? 1 : 0),
+                               PortNumber{static_cast<std::uint8_t>(i == 1 ? 2 : 1)}};
+    topology.links.push_back({
+        .a = end,
+        .b = {fabric::NodeKind::Switch, 0, 0, PortNumber{static_cast<std::uint8_t>(i + 1)}},
+        .rate_gbps = {},
+        .delay = {}
+    });
+  }
+  Hosts hosts{topology};
+  const auto first = hosts.resolve("h2", "127.77.0.1");
+  ASSERT_TRUE(first) << first.error().reason;
+  EXPECT_EQ(first->source, ip("127.77.0.2"));
+  const auto second = hosts.resolve("h2", "127.78.0.1");
+  ASSERT_TRUE(second) << second.error().reason;
+  EXPECT_EQ(second->source, ip("127.78.0.2"));
+  EXPECT_EQ(port_of(second->port).value(), hosts.port("h2").value() + 1);
+  EXPECT_NE(second->destination_gid, first->destination_gid);
+}
+
+TEST(HostServices, ReachHostsBehindSlowLinks) {
+  fabric::Topology topology = star(2);
+  ASSERT_TRUE(fabric::apply({.rate_gbps = 1, .delay = {}}, topology));
+  Hosts hosts{topology};
+  const auto found = hosts.resolve("h2", "127.77.0.1", Duration::seconds(5));
+  EXPECT_TRUE(found) << found.error().reason;
+}
+
+TEST(HostServices, KnowTheAddressesThatTheTopologyGives) {
+  fabric::Topology topology = star(2);
+  topology.hosts[0].addresses = {*parse_interface_address("10.0.0.1/24")};
+  topology.hosts[1].addresses = {*parse_interface_address("10.0.0.2/24")};
+  Hosts hosts{topology};
+  const auto found = hosts.resolve("h2", "10.0.0.1");
+  ASSERT_TRUE(found) << found.error().reason;
+  EXPECT_EQ(found->source, ip("10.0.0.2"));
+}
+
+TEST(HostServices, OfHostsThatComeAndGoComeAndGo) {
+  Hosts hosts{star(3)};
+  ASSERT_TRUE(hosts.resolve("h2", "127.77.0.3"));
+  ASSERT_TRUE(hosts.fabric().change_node(
+      {.action = NodeChange::Action::Remove, .name = "h3", .links = {}}, hosts.now));
+  hosts.run_for(Duration::seconds(31));  // until it is asked again
+  EXPECT_EQ(hosts.fabric().hosts().size(), 1U);
+  EXPECT_FALSE(hosts.resolve("h2", "127.77.0.3"));
+}
+
+TEST(HostServices, RegisterServicesAndFindThem) {  // T-SA-5
+  Hosts hosts{star(2)};
+  wire::ServiceRecord record{.service_id = 0x1234,
+                             .service_gid = hosts.gid("h1"),
+                             .service_pkey = kDefaultPKey,
+                             .service_lease = 2};
+  constexpr std::uint64_t kKey = kComponent<wire::ServiceRecord, "ServiceID"> |
+                                 kComponent<wire::ServiceRecord, "ServiceGID"> |
+                                 kComponent<wire::ServiceRecord, "ServiceP_Key">;
+  const auto ask = [&](std::string_view from, wire::MadMethod method, std::uint64_t mask) {
+    std::optional<sa::Answer<std::vector<wire::ServiceRecord>>> told;
+    const auto id =
+        hosts.host(from)
+            .sa(hosts.port(from))
+            .query_service(
+                method, record, mask, {},
+                [&](sa::QueryId, const auto& answer, Instant) { told = answer; }, hosts.now);
+    EXPECT_TRUE(id.has_value());
+    hosts.run_for(Duration::milliseconds(50));
+    return told.value();
+  };
+  EXPECT_TRUE(
+      ask("h1", wire::MadMethod::Set, kKey | kComponent<wire::ServiceRecord, "ServiceLease">));
+  constexpr std::uint64_t kId = kComponent<wire::ServiceRecord, "ServiceID">;
+  const auto found = ask("h2", wire::MadMethod::Get, kId);
+  ASSERT_TRUE(found) << found.error().reason;
+  EXPECT_EQ(found->front().service_gid, hosts.gid("h1"));
+  hosts.run_for(Duration::seconds(3));
+  const auto over = ask("h2", wire::MadMethod::Get, kId);
+  ASSERT_FALSE(over);
+  EXPECT_TRUE(over.error().is_no_records());
+  EXPECT_TRUE(ask("h1", wire::MadMethod::Set, kKey));
+  EXPECT_TRUE(ask("h1", wire::MadMethod::Delete, kKey));
+  EXPECT_FALSE(ask("h2", wire::MadMethod::Get, kId));
+}
+
+TEST(HostServices, HearOfPortsThatGoOutOfService) {
+  Hosts hosts{star(3)};
+  std::vector<std::uint16_t> traps;
+  wire::InformInfo wanted{.lid_range_begin = kPermissiveLid, .is_generic = 1, .type = 0xFFFF};
+  wanted.trap_number = static_cast<std::uint16_t>(wire::Trap::GidOutOfService);
+  wanted.producer_type = 0xFF'FFFF;
+  ASSERT_TRUE(hosts.host("h2")
+                  .sa(hosts.port("h2"))
+                  .subscribe(
+                      wanted,
+                      [&](sa::SubscriptionId, const wire::SaNotice& notice, Instant) {
+                        traps.push_back(notice.notice.trap_number);
+                      },
+                      hosts.now));
+  hosts.run_for(Duration::seconds(1));
+  hosts.set_plugged("h3", false);
+  hosts.run_for(Duration::seconds(5));
+  EXPECT_EQ(traps, std::vector<std::uint16_t>{65});
+}
+
+}  // namespace
+}  // namespace weft::node
