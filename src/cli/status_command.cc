@@ -83,6 +83,12 @@ int status(const std::string& name, bool counters, bool as_json) {
     fmt::print("  {} slot {} process {}\n", program["host"].get<std::string>(),
                program["slot"].get<int>(), program["pid"].get<int>());
   }
+  for (const json& connection : parsed["connections"]) {
+    fmt::print("  {} process {} {} {} to {}\n", connection["host"].get<std::string>(),
+               connection["pid"].get<int>(), connection["state"].get<std::string>(),
+               connection["source"].get<std::string>(),
+               connection["destination"].get<std::string>());
+  }
   for (const json& offence : parsed["offences"]) {
     fmt::print("  {} {} (process {}): {} {}\n", coloured("offence:", 0, STDOUT_FILENO),
                offence["host"].get<std::string>(), offence["pid"].get<int>(),

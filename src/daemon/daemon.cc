@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <utility>
 
 #include "daemon/daemon_impl.h"
@@ -48,6 +49,11 @@ namespace {
 }
 constexpr int kAcceptsInTurn = 64;  // policy
 
+[[nodiscard]] std::uint64_t unguessable() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
 }  // namespace
 
 Daemon::Daemon(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -80,6 +86,7 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
                            {.has_subnet_manager = options.has_subnet_manager,
                             .sm_priority = options.sm_priority,
                             .sm_port = options.sm_port,
+                            .seed = unguessable(),
                             .counters = counters.get(),
                             .faults = fabric::FaultCounters::open(fault_memory->bytes())});
   if (!fabric) {
@@ -311,7 +318,10 @@ void Daemon::Impl::handle(Client& client, host::Received received) {
   } else if (std::holds_alternative<uabi::Down>(message) && !is_program) {
     client.send(uabi::Text{.is_last = true, .text = "down"});
     stop();
-  } else if (is_program || !handle_umad(client, message)) {
+  } else if (const auto* begun = std::get_if<uabi::CommunicationEstablished>(&message);
+             begun && is_program) {
+    communication_established(client, begun->qpn);
+  } else if (is_program || !(handle_umad(client, message) || handle_rdma_cm(client, message))) {
     note(client, "messages that it may not send");
     client.refuse("a message that this client may not send");
   }
@@ -321,6 +331,7 @@ void Daemon::Impl::handle_end(Client& client) {
   end_captures(client);
   forget_program(client);
   close_umad(client);
+  close_rdma_cm(client);
   std::erase_if(clients_, [&](const auto& known) { return known.get() == &client; });
 }
 

@@ -34,14 +34,18 @@ void Daemon::Impl::query(Client& client, const uabi::Query& request) {
     answer(client, faults_json(view(), fabric_->faults().all(), faults_hit_));
     return;
   }
-  std::string status;
+  const auto connections = connection_statuses();
+  StatusReport report{.fabric = options_.fabric,
+                      .log = log_.path(),
+                      .programs = programs,
+                      .connections = connections,
+                      .offences = offences_.all()};
+  fabric::CounterSum sum;
   if (request.kind == uabi::QueryKind::Counters) {
-    const fabric::CounterSum sum = counters_->read_all();
-    status = status_json(options_.fabric, log_.path(), view(), programs, offences_.all(), &sum);
-  } else {
-    status = status_json(options_.fabric, log_.path(), view(), programs, offences_.all(), nullptr);
+    sum = counters_->read_all();
+    report.counters = &sum;
   }
-  answer(client, status);
+  answer(client, status_json(view(), report));
 }
 
 std::vector<fabric::OwnedCounterPage> Daemon::Impl::counter_pages() const {

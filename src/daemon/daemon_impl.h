@@ -15,6 +15,8 @@
 #include "daemon/log.h"
 #include "daemon/mad_capture.h"
 #include "daemon/offences.h"
+#include "daemon/rdma_cm/channel.h"
+#include "daemon/status.h"
 #include "daemon/traffic_counters.h"
 #include "daemon/umad/channel.h"
 #include "daemon/umad/is_sm_files.h"
@@ -93,6 +95,15 @@ class Daemon::Impl {
   void flush_open_ports();
   void close_umad(Client& client);
 
+  // --- programs that connect (daemon_rdma_cm.cc)
+  class RdmaCmRequest;
+  [[nodiscard]] cm::RdmaCm& rdma_cm_of(fabric::NodeIndex host);
+  [[nodiscard]] bool handle_rdma_cm(Client& client, const uabi::Message& message);
+  void open_rdma_cm(Client& client, const uabi::OpenRdmaCm& request);
+  void close_rdma_cm(Client& client);
+  void communication_established(const Client& client, Qpn qpn);
+  [[nodiscard]] std::vector<ConnectionStatus> connection_statuses();
+
   // --- programs that speak ibsim's protocol (daemon_ibsim.cc)
   void start_ibsim(host::UniqueFd control);
   void update_is_sm(fabric::PortIndex port);
@@ -158,6 +169,8 @@ class Daemon::Impl {
   Instant published_at_{};
   std::map<Client*, std::shared_ptr<UmadChannel>> open_ports_;
   IsSmFiles is_sm_files_;
+  std::map<Client*, std::unique_ptr<RdmaCmChannel>> rdma_cm_channels_;
+  std::uint32_t last_rdma_cm_channel_{};
   std::unique_ptr<IbsimServer> ibsim_;
   std::deque<std::pair<node::ProcessId, ProgramName>> departed_;  // the newest last
   node::XrcDomains xrc_domains_;

@@ -56,17 +56,17 @@ using nlohmann::json;
 
 }  // namespace
 
-std::string status_json(std::string_view fabric, std::string_view log,
-                        const fabric::TablesView& view, std::span<const ProgramStatus> programs,
-                        std::span<const Offence> offences, const fabric::CounterSum* counters) {
+std::string status_json(const fabric::TablesView& view, const StatusReport& report) {
   json status{
-      {"fabric",     fabric           },
-      {"log",        log              },
-      {"generation", view.generation()},
-      {"ports",      json::array()    },
-      {"programs",   json::array()    },
-      {"offences",   json::array()    }
+      {"fabric",      report.fabric    },
+      {"log",         report.log       },
+      {"generation",  view.generation()},
+      {"ports",       json::array()    },
+      {"programs",    json::array()    },
+      {"connections", json::array()    },
+      {"offences",    json::array()    }
   };
+  const fabric::CounterSum* const counters = report.counters;
   for (std::uint32_t i = 0; i < view.ports().size(); ++i) {
     if (view.node(view.ports()[i].node).is_removed()) {
       continue;
@@ -77,7 +77,7 @@ std::string status_json(std::string_view fabric, std::string_view log,
     }
     status["ports"].push_back(std::move(entry));
   }
-  for (const ProgramStatus& program : programs) {
+  for (const ProgramStatus& program : report.programs) {
     status["programs"].push_back({
         {"host", view.name(view.node(program.process.host))},
         {"slot", program.process.slot                      },
@@ -85,7 +85,16 @@ std::string status_json(std::string_view fabric, std::string_view log,
         {"name", program.program                           }
     });
   }
-  for (const Offence& offence : offences) {
+  for (const ConnectionStatus& connection : report.connections) {
+    status["connections"].push_back({
+        {"host",        view.name(view.node(connection.host))},
+        {"pid",         connection.pid                       },
+        {"state",       cm::name_of(connection.id.state)     },
+        {"source",      to_string(connection.id.source)      },
+        {"destination", to_string(connection.id.destination) }
+    });
+  }
+  for (const Offence& offence : report.offences) {
     status["offences"].push_back({
         {"host",    offence.offender.host   },
         {"slot",    offence.offender.slot   },

@@ -4,7 +4,9 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
+#include "cm/rdma/types.h"
 #include "daemon/offences.h"
 #include "fabric/counters.h"
 #include "fabric/faults.h"
@@ -19,13 +21,26 @@ struct ProgramStatus {
   std::string program;  // foreign text
 };
 
-/// What `weft status --json` prints: fabric, nodes with ports, programs, offences; with `counters`,
-/// those of every port under the names of PortCounters.
-[[nodiscard]] std::string status_json(std::string_view fabric, std::string_view log,
-                                      const fabric::TablesView& view,
-                                      std::span<const ProgramStatus> programs,
-                                      std::span<const Offence> offences,
-                                      const fabric::CounterSum* counters);
+/// An id of RDMA-CM that a program has.
+struct ConnectionStatus {
+  fabric::NodeIndex host;
+  pid_t pid{};
+  cm::RdmaCmIdInfo id;
+};
+
+/// What a status is of, beside the tables. With `counters`, those of every port are in it, under
+/// the names of PortCounters.
+struct StatusReport {
+  std::string_view fabric;
+  std::string_view log;
+  std::span<const ProgramStatus> programs;
+  std::span<const ConnectionStatus> connections;
+  std::span<const Offence> offences;
+  const fabric::CounterSum* counters{};
+};
+
+/// What `weft status --json` prints: fabric, nodes with ports, programs, connections, offences.
+[[nodiscard]] std::string status_json(const fabric::TablesView& view, const StatusReport& report);
 
 /// What `weft fault list --json` prints: each rule, the ports whose links it is on, and how many
 /// packets it has met and hit.

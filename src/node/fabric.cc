@@ -82,7 +82,7 @@ Fabric::Fabric(const fabric::Topology& topology, const FabricOptions& options)
                              .counters = options.counters,
                              .faults = options.faults}),
       joins_(builder_, management_),
-      hosts_(builder_, management_, topology_),
+      hosts_(builder_, management_, topology_, options.seed),
       faults_(builder_,
               [this](fabric::PortIndex link, bool, Instant now) { update_link(link, now); }) {}
 

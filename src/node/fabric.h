@@ -48,6 +48,7 @@ struct FabricOptions {
   bool has_subnet_manager{true};      // its own; without one, ports wait in Initialize for another
   std::uint8_t sm_priority{};         // 0 to 15
   std::string sm_port{};              // as find_ports() names it; empty: the first HCA port
+  std::uint64_t seed{};               // of what peers should not be able to guess
   agents::CounterSource* counters{};  // for performance management; must outlive the fabric
   fabric::FaultCounters faults{};     // of its rules, as all who send count; none: MADs meet none
 };
@@ -62,8 +63,12 @@ class Fabric {
   [[nodiscard]] const fabric::TablesBuilder& builder() const { return builder_; }
 
   [[nodiscard]] ManagementPlane& management() { return management_; }
-  /// The kernel sides of hosts: SA clients, the resolver of IP addresses.
+  /// The kernel sides of hosts: SA clients, the resolver of IP addresses, connection managers.
   [[nodiscard]] HostServicesTable& hosts() { return hosts_; }
+  /// That `WEFT_LOOPBACK=h1` names; none: there is no such host.
+  [[nodiscard]] std::optional<IpAddress> main_address_of(std::string_view host) const {
+    return fabric::main_address_of(topology_, host);
+  }
   /// A subnet manager of the fabric's own is at the port.
   [[nodiscard]] bool is_managed_from(fabric::PortIndex port) const {
     return std::ranges::find(managers_, port, &Manager::port) != managers_.end();

@@ -38,7 +38,12 @@ namespace {
 HostServices::HostServices(const fabric::TablesBuilder& tables, ManagementPlane& plane,
                            const fabric::Topology& topology, const HostPlace& place,
                            std::function<void()> wake, Instant now)
-    : tables_(tables), plane_(plane), topology_(topology), place_(place), resolver_({}, wake) {
+    : tables_(tables),
+      plane_(plane),
+      topology_(topology),
+      place_(place),
+      resolver_({}, wake),
+      connections_(resolver_, place.seed) {
   const fabric::NodeRecord& node = tables.node(place.node);
   for (std::uint32_t k = 0; k < node.port_count; ++k) {
     const PortIndex index{node.first_port.value() + k};
@@ -47,6 +52,7 @@ HostServices::HostServices(const fabric::TablesBuilder& tables, ManagementPlane&
                       .port_of_host = k,
                       .pkey = {},
                       .gsi = &gsi,
+                      .snooper = gsi.add_snooper([wake](auto&&...) { wake(); }),
                       .sa = std::make_unique<sa::SaClient>(gsi, sa::SaClientLimits{}, wake)});
   }
   static_cast<void>(update_ports(now));
@@ -55,6 +61,7 @@ HostServices::HostServices(const fabric::TablesBuilder& tables, ManagementPlane&
 /// Interfaces leave their groups by the SA clients, which therefore go after them.
 HostServices::~HostServices() {
   for (const Port& port : ports_) {
+    port.gsi->remove_snooper(port.snooper);
     resolver_.remove_interface({.port = key_of(port.index), .pkey = port.pkey}, Instant{});
   }
 }
@@ -92,6 +99,14 @@ bool HostServices::update_ports(Instant now) {
     port.sa->set_port(local_port_of(tables_, port.index), now);
     set_up_interface(port, now);
     resolver_.port_changed(key_of(port.index), now);
+    const PortRecord& record = tables_.port(port.index);
+    const fabric::HcaRecord& hca = tables_.hcas()[record.hca.value()];
+    connections_.set_port({.index = port.index,
+                           .gsi = *port.gsi,
+                           .sa = *port.sa,
+                           .device = tables_.name(hca),
+                           .number = record.number,
+                           .ca_guid = hca.guid});
   }
   return has_news;
 }
@@ -124,6 +139,7 @@ void HostServices::handle_timeout(Instant now) {
     }
   }
   resolver_.handle_timeout(now);
+  connections_.handle_timeout(now);
   while (auto sent = resolver_.poll_transmit()) {
     plane_.send(port_of(sent->first), std::move(sent->second));
   }
@@ -133,7 +149,7 @@ void HostServices::handle_timeout(Instant now) {
 }
 
 Instant HostServices::deadline() const {
-  Instant next = resolver_.deadline();
+  Instant next = std::min(resolver_.deadline(), connections_.deadline());
   for (const Port& port : ports_) {
     next = std::min(next, port.sa->deadline());
   }
@@ -141,8 +157,8 @@ Instant HostServices::deadline() const {
 }
 
 HostServicesTable::HostServicesTable(const fabric::TablesBuilder& tables, ManagementPlane& plane,
-                                     const fabric::Topology& topology)
-    : tables_(tables), plane_(plane), topology_(topology) {
+                                     const fabric::Topology& topology, std::uint64_t seed)
+    : tables_(tables), plane_(plane), topology_(topology), seed_(seed) {
   plane_.set_sink(this);
 }
 
@@ -162,7 +178,8 @@ HostServices& HostServicesTable::host(NodeIndex node, Instant now) {
   std::unique_ptr<HostServices>& place = hosts_[node];
   if (!place) {
     place = std::make_unique<HostServices>(
-        tables_, plane_, topology_, HostPlace{.node = node, .position = position_of(node)},
+        tables_, plane_, topology_,
+        HostPlace{.node = node, .position = position_of(node), .seed = seed_ + node.value()},
         [this, node] { wake(node); }, now);
   }
   wake(node);

@@ -1,8 +1,7 @@
 #pragma once
 
-// What a host's kernel side keeps for RDMA besides its agents: an SA client a port and the resolver
-// of IP addresses (DESIGN.md, decision 16). Whoever else speaks for the host (a connection manager)
-// has its place in HostServices beside them. Pure. One thread.
+// What a host's kernel side keeps for RDMA besides its agents: an SA client a port, the resolver of
+// IP addresses (DESIGN.md, decision 16) and the connection managers. Pure. One thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +20,7 @@
 #include "fabric/topology.h"
 #include "mad/datagram.h"
 #include "mad/management_interface.h"
+#include "node/connection_services.h"
 #include "node/management_plane.h"
 #include "sa/local_port.h"
 #include "sa/resolver.h"
@@ -46,6 +46,7 @@ namespace weft::node {
 struct HostPlace {
   fabric::NodeIndex node{};
   std::uint32_t position{};
+  std::uint64_t seed{};  ///< of what peers should not be able to guess
 };
 
 class HostServices {
@@ -67,6 +68,8 @@ class HostServices {
     return at(port).sa->port();
   }
   [[nodiscard]] sa::Resolver& resolver() { return resolver_; }
+  [[nodiscard]] cm::RdmaCm& rdma_cm() { return connections_.rdma_cm(); }
+  [[nodiscard]] cm::ConnectionManager& connections() { return connections_.connections(); }
 
   /// Takes what has happened to the ports since the last time. True: something has.
   bool update_ports(Instant now);
@@ -80,6 +83,7 @@ class HostServices {
     std::uint32_t port_of_host{};
     PKey pkey{};  // of its interface
     mad::ManagementInterface* gsi{};
+    std::uint32_t snooper{};  // MADs that come may change deadlines
     std::unique_ptr<sa::SaClient> sa;
   };
 
@@ -93,15 +97,16 @@ class HostServices {
   HostPlace place_;
   std::vector<Port> ports_;
   sa::Resolver resolver_;  // before its SA clients
+  ConnectionServices connections_;
 };
 
 /// The services of all hosts that have used them: made when they are first asked for, or when a
 /// neighbour asks for an address of theirs.
 class HostServicesTable final : private agents::DatagramSink {
  public:
-  /// All must outlive it. It takes the plane's datagrams.
+  /// All must outlive it. It takes the plane's datagrams. `seed`: as HostPlace has it.
   HostServicesTable(const fabric::TablesBuilder& tables, ManagementPlane& plane,
-                    const fabric::Topology& topology);
+                    const fabric::Topology& topology, std::uint64_t seed);
 
   /// Made now if need be; run() looks at it next. `node` is a host that is not removed (asserted).
   [[nodiscard]] HostServices& host(fabric::NodeIndex node, Instant now);
@@ -126,7 +131,7 @@ class HostServicesTable final : private agents::DatagramSink {
   const fabric::TablesBuilder& tables_;
   ManagementPlane& plane_;
   const fabric::Topology& topology_;
-  std::map<fabric::NodeIndex, std::unique_ptr<HostServices>> hosts_;
+  std::uint64_t seed_;
   std::vector<std::uint32_t> positions_;  // by node, of hosts
   std::uint32_t hosts_counted_{};
   std::vector<fabric::NodeIndex> awake_;
@@ -134,6 +139,7 @@ class HostServicesTable final : private agents::DatagramSink {
   std::map<fabric::NodeIndex, Instant> deadlines_;
   std::set<std::pair<Instant, fabric::NodeIndex>> schedule_;
   std::uint64_t ports_as_of_{};
+  std::map<fabric::NodeIndex, std::unique_ptr<HostServices>> hosts_;  // last: they wake the table
 };
 
 }  // namespace weft::node

@@ -1,0 +1,75 @@
+#pragma once
+
+// An event channel of a program (uabi/rdma_cm_messages.h): the events that wait for it, and the
+// octet in its socket that says so. The daemon's thread.
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/ip_address.h"
+#include "cm/rdma/types.h"
+#include "fabric/tables.h"
+#include "host/unique_fd.h"
+
+namespace weft::daemon {
+
+class RdmaCmChannel final : public cm::RdmaCmSink {
+ public:
+  /// Connection requests that wait; policy. Other events are bounded by the number of ids.
+  static constexpr std::size_t kMostRequests = 4'096;
+
+  struct Owner {
+    std::uint32_t number{};  ///< of the channel
+    pid_t pid{};
+    fabric::NodeIndex host;
+    std::optional<IpAddress> loopback_means{};
+  };
+
+  /// `ours` and `theirs` are the two ends of a socket; the program has `theirs` as well.
+  RdmaCmChannel(const Owner& owner, host::UniqueFd ours,
+                std::shared_ptr<const host::UniqueFd> theirs);
+
+  [[nodiscard]] const Owner& owner() const { return owner_; }
+
+  [[nodiscard]] bool take(const cm::RdmaCmEvent& event) override;
+  /// The oldest event, which then counts as told; none: none waits.
+  [[nodiscard]] std::optional<cm::RdmaCmEvent> next();
+
+  // --- ids, and how many events of each the program was told
+  void add(cm::RdmaCmId id, std::uint32_t told = 0);
+  [[nodiscard]] bool has(cm::RdmaCmId id) const { return told_.contains(id); }
+  [[nodiscard]] std::vector<cm::RdmaCmId> ids() const;
+
+  /// What is left of an id, which then is not here any more.
+  struct Remains {
+    std::uint32_t told{};
+    std::vector<cm::RdmaCmEvent> events{};  ///< that wait, its connection requests among them
+  };
+  [[nodiscard]] Remains remove(cm::RdmaCmId id);
+  /// Events that waited elsewhere.
+  void append(const std::vector<cm::RdmaCmEvent>& events);
+
+  /// How many events of a membership the program was told; those that wait are forgotten.
+  [[nodiscard]] std::uint32_t forget(cm::GroupId group);
+
+ private:
+  void show();
+
+  Owner owner_;
+  host::UniqueFd ours_;
+  std::shared_ptr<const host::UniqueFd> theirs_;
+  std::deque<cm::RdmaCmEvent> events_;
+  std::size_t requests_{};
+  std::map<cm::RdmaCmId, std::uint32_t> told_;
+  std::map<cm::GroupId, std::uint32_t> told_of_groups_;
+  bool is_shown_{};
+};
+
+}  // namespace weft::daemon

@@ -1,0 +1,27 @@
+#pragma once
+
+// Between what programs say of connections (uabi/rdma_cm_messages.h) and what RDMA-CM takes and
+// tells (cm/rdma). Values that a program may have made up are cut to what a field can say.
+
+#include <optional>
+
+#include "cm/rdma/rdma_cm.h"
+#include "uabi/messages.h"
+
+namespace weft::daemon {
+
+/// None: the program says numbers that mean nothing.
+[[nodiscard]] std::optional<cm::PortSpace> port_space_of(std::uint16_t number);
+[[nodiscard]] std::optional<cm::QpType> qp_type_of(std::uint8_t number);
+
+[[nodiscard]] cm::SocketAddress address_of(const uabi::RdmaCmAddress& address);
+[[nodiscard]] uabi::RdmaCmAddress address_of(const cm::SocketAddress& address);
+[[nodiscard]] cm::ConnectionParameters parameters_of(const uabi::RdmaCmParameters& parameters,
+                                                     const uabi::RdmaCmEce& ece);
+[[nodiscard]] cm::Path path_of(const uabi::RdmaCmPath& path);
+
+[[nodiscard]] uabi::RdmaCmIdState state_of(const cm::RdmaCmIdInfo& info);
+[[nodiscard]] uabi::RdmaCmQpAttributes attributes_of(const cm::RdmaCm::QpTransition& transition);
+[[nodiscard]] uabi::RdmaCmEvent event_of(const cm::RdmaCmEvent& event);
+
+}  // namespace weft::daemon

@@ -1,0 +1,42 @@
+#include "node/connection_services.h"
+
+#include "base/random.h"
+
+namespace weft::node {
+namespace {
+
+[[nodiscard]] cm::PortKey key_of(fabric::PortIndex port) { return cm::PortKey{port.value()}; }
+
+[[nodiscard]] cm::PortAddress address_of(const ConnectionServices::Port& port) {
+  const sa::LocalPort& local = port.sa.port();
+  return {.number = port.number,
+          .lid = local.lid,
+          .lmc = local.lmc,
+          .gids = local.gids,
+          .pkeys = local.pkeys,
+          .ca_guid = port.ca_guid,
+          .mtu = local.mtu,
+          .ack_delay = 0};
+}
+
+}  // namespace
+
+ConnectionServices::ConnectionServices(sa::Resolver& resolver, std::uint64_t seed)
+    : connections_({.seed = Random{seed}()}), rdma_cm_(connections_, resolver, Random{~seed}()) {}
+
+void ConnectionServices::set_port(const Port& port) {
+  if (ports_.insert(port.index).second) {
+    // Nobody else speaks for the class at the host's own interface: refused only beside a program
+    // that has taken it by umad, and then that program is the host's CM.
+    if (!connections_.add_port(key_of(port.index), port.gsi, address_of(port))) {
+      ports_.erase(port.index);
+      return;
+    }
+    rdma_cm_.add_port(key_of(port.index),
+                      {.sa = port.sa, .device = std::string{port.device}, .number = port.number});
+    return;
+  }
+  static_cast<void>(connections_.update_port(key_of(port.index), address_of(port)));
+}
+
+}  // namespace weft::node

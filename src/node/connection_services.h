@@ -1,0 +1,49 @@
+#pragma once
+
+// A host's connection managers: the InfiniBand CM on QP1 of its ports, and RDMA-CM above it
+// (DESIGN.md, decision 9: what must outlive a program). Pure; one thread.
+
+#include <cstdint>
+#include <set>
+#include <string_view>
+
+#include "base/time.h"
+#include "cm/connection_manager.h"
+#include "cm/rdma/rdma_cm.h"
+#include "fabric/tables.h"
+#include "mad/management_interface.h"
+#include "sa/local_port.h"
+#include "sa/resolver.h"
+#include "sa/sa_client.h"
+
+namespace weft::node {
+
+class ConnectionServices {
+ public:
+  /// `resolver` must outlive it. Give each host a seed that nobody can guess.
+  ConnectionServices(sa::Resolver& resolver, std::uint64_t seed);
+
+  /// What the managers know of a port, from the first time on and after each change.
+  struct Port {
+    fabric::PortIndex index;
+    mad::ManagementInterface& gsi;
+    sa::SaClient& sa;
+    std::string_view device;
+    PortNumber number;
+    Guid ca_guid;
+  };
+  void set_port(const Port& port);
+
+  [[nodiscard]] cm::ConnectionManager& connections() { return connections_; }
+  [[nodiscard]] cm::RdmaCm& rdma_cm() { return rdma_cm_; }
+
+  void handle_timeout(Instant now) { connections_.handle_timeout(now); }
+  [[nodiscard]] Instant deadline() const { return connections_.deadline(); }
+
+ private:
+  cm::ConnectionManager connections_;
+  cm::RdmaCm rdma_cm_;
+  std::set<fabric::PortIndex> ports_;
+};
+
+}  // namespace weft::node

@@ -1,0 +1,289 @@
+// RDMA-CM between the hosts of a whole fabric: address and route are asked of the network, and the
+// connection managers speak on QP1 (annex A11; SEED-INVENTORY §4).
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "cm/rdma/rdma_cm.h"
+#include "fabric/topology.h"
+#include "node/fabric.h"
+
+namespace weft::node {
+namespace {
+
+using cm::ConnectionParameters;
+using cm::PortSpace;
+using cm::QpType;
+using cm::RdmaCmEvent;
+using cm::RdmaCmFailure;
+using cm::RdmaCmId;
+using enum cm::RdmaCmEventType;
+using ::testing::IsEmpty;
+
+constexpr std::uint16_t kPort = 7471;
+constexpr Duration kPatience = Duration::seconds(2);
+
+struct Events final : cm::RdmaCmSink {
+  bool take(const RdmaCmEvent& event) override {
+    waiting.push_back(event);
+    return !is_full;
+  }
+  std::deque<RdmaCmEvent> waiting;
+  bool is_full{};
+};
+
+[[nodiscard]] IpAddress address_of(std::uint32_t host) { return IpAddress::v4(0x7F4D'0000 + host); }
+[[nodiscard]] cm::IpEndpoint at(const IpAddress& address, std::uint16_t port = kPort) {
+  return {.address = address, .port = port};
+}
+[[nodiscard]] std::vector<std::byte> text(std::string_view words) {
+  const auto octets = std::as_bytes(std::span{words});
+  return {octets.begin(), octets.end()};
+}
+[[nodiscard]] std::vector<std::byte> first(const std::vector<std::byte>& data, std::size_t bytes) {
+  return {data.begin(), data.begin() + static_cast<std::ptrdiff_t>(std::min(bytes, data.size()))};
+}
+
+struct RdmaCmTest : testing::Test {
+  void SetUp() override {
+    auto made = Fabric::create(*fabric::generate_star(3), now);
+    ASSERT_TRUE(made) << made.error().reason;
+    fabric = std::move(*made);
+  }
+  [[nodiscard]] fabric::NodeIndex node(std::uint32_t host) const {
+    return *fabric->builder().find_node("h" + std::to_string(host));
+  }
+  cm::RdmaCm& rdma(std::uint32_t host) { return fabric->hosts().host(node(host), now).rdma_cm(); }
+  void run_for(Duration span) {
+    for (std::uint32_t host = 1; host <= 3; ++host) {
+      if (fabric->hosts().has(node(host))) {
+        fabric->hosts().wake(node(host));
+      }
+    }
+    const Instant end = now + span;
+    while (now <= end) {
+      while (fabric->run_management(now)) {
+      }
+      now = std::max(now, fabric->management_deadline());
+    }
+    now = end;
+  }
+  /// The next event of an id's user, which must be of this type.
+  RdmaCmEvent expect(Events& events, cm::RdmaCmEventType type) {
+    for (int i = 0; i < 200 && events.waiting.empty(); ++i) {
+      run_for(Duration::milliseconds(50));
+    }
+    if (events.waiting.empty()) {
+      ADD_FAILURE() << "no event " << static_cast<int>(type);
+      return {};
+    }
+    RdmaCmEvent event = std::move(events.waiting.front());
+    events.waiting.pop_front();
+    EXPECT_EQ(event.type, type) << static_cast<int>(event.type) << " status "
+                                << static_cast<int>(event.status) << " failure "
+                                << static_cast<int>(event.failure);
+    return event;
+  }
+  RdmaCmId make(std::uint32_t host, Events& events, PortSpace space = PortSpace::Tcp,
+                QpType type = QpType::Rc) {
+    return *rdma(host).create(space, type, events, host);
+  }
+  RdmaCmId listen(std::uint32_t host, const cm::SocketAddress& address,
+                  PortSpace space = PortSpace::Tcp, QpType type = QpType::Rc) {
+    const RdmaCmId id = make(host, server, space, type);
+    EXPECT_TRUE(rdma(host).bind(id, address));
+    EXPECT_TRUE(rdma(host).listen(id, 0, now));
+    return id;
+  }
+  RdmaCmId resolve(std::uint32_t host, const cm::SocketAddress& to,
+                   PortSpace space = PortSpace::Tcp, QpType type = QpType::Rc) {
+    const RdmaCmId id = make(host, client, space, type);
+    const auto started =
+        rdma(host).resolve_address(id, {.destination = to, .timeout = kPatience}, now);
+    EXPECT_TRUE(started) << started.error().reason;
+    expect(client, AddressResolved);
+    EXPECT_TRUE(rdma(host).resolve_route(id, kPatience, now));
+    expect(client, RouteResolved);
+    return id;
+  }
+  struct Connected {
+    RdmaCmId client;
+    RdmaCmId server;
+  };
+  Connected connect(std::uint32_t from, std::uint32_t to, const cm::SocketAddress& address) {
+    const RdmaCmId id = resolve(from, address);
+    EXPECT_TRUE(rdma(from).connect(
+        id, {.qpn = Qpn{0x111}, .retry_count = 7, .private_data = text("hello")}, now));
+    const RdmaCmEvent request = expect(server, ConnectRequest);
+    EXPECT_EQ(first(request.parameters.private_data, 5), text("hello"));
+    EXPECT_EQ(request.parameters.qpn, Qpn{0x111});
+    const ConnectionParameters reply{.qpn = Qpn{0x222}, .private_data = text("welcome")};
+    EXPECT_TRUE(rdma(to).accept(request.id, &reply, now));
+    EXPECT_TRUE(rdma(to).set_context(request.id, 77));
+    const RdmaCmEvent response = expect(client, ConnectResponse);
+    EXPECT_EQ(response.parameters.qpn, Qpn{0x222});
+    EXPECT_EQ(first(response.parameters.private_data, 7), text("welcome"));
+    EXPECT_TRUE(rdma(from).accept(id, nullptr, now));
+    EXPECT_EQ(expect(server, Established).context, 77U);
+    return {.client = id, .server = request.id};
+  }
+
+  Instant now{Duration::seconds(1)};
+  std::unique_ptr<Fabric> fabric;
+  Events server;
+  Events client;
+};
+
+TEST_F(RdmaCmTest, ConnectsHostsByIpAddressAndEndsBothSides) {
+  listen(1, at(address_of(1)));
+  const Connected ids = connect(2, 1, at(address_of(1)));
+  const auto info = rdma(1).info(ids.server);
+  ASSERT_TRUE(info);
+  EXPECT_EQ(info->device, "weft0");
+  EXPECT_EQ(std::get<cm::IpEndpoint>(info->source), at(address_of(1)));
+  EXPECT_EQ(std::get<cm::IpEndpoint>(info->destination).address, address_of(2));
+  EXPECT_EQ(info->paths.size(), 1U);
+  const auto rtr = rdma(2).qp_attributes(ids.client, cm::QpState::Rtr);
+  ASSERT_TRUE(rtr);
+  EXPECT_EQ(rtr->attributes.dest_qpn, Qpn{0x222});
+  const auto rts = rdma(1).qp_attributes(ids.server, cm::QpState::Rts);
+  ASSERT_TRUE(rts);
+  EXPECT_EQ(rts->attributes.sq_psn, rtr->attributes.rq_psn);
+
+  EXPECT_TRUE(rdma(2).disconnect(ids.client, now));
+  expect(server, Disconnected);
+  EXPECT_TRUE(rdma(1).disconnect(ids.server, now));  // the answer
+  expect(client, Disconnected);
+  expect(client, TimewaitExit);
+}
+
+TEST_F(RdmaCmTest, ReachesAListenerOnEveryAddressByIPv6Too) {
+  listen(1, at(IpAddress::v6(0, 0)));
+  connect(2, 1, at(address_of(1)));
+  connect(3, 1, at(IpAddress::v6(0xFD77'0000'0000'0000, 1)));
+}
+
+TEST_F(RdmaCmTest, TheLoopbackAddressIsTheOwnHost) {
+  listen(1, at(IpAddress::v4(0x7F00'0001)));
+  connect(1, 1, at(IpAddress::v4(0x7F00'0001)));
+  connect(2, 1, at(address_of(1)));  // which others know it by
+}
+
+TEST_F(RdmaCmTest, IsRejectedWhereNobodyListens) {
+  make(1, server);
+  const RdmaCmId id = resolve(2, at(address_of(1)));
+  EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{5}}, now));
+  EXPECT_EQ(expect(client, Rejected).status, 8);  // invalid service id
+}
+
+TEST_F(RdmaCmTest, TellsAConsumersRejectWithItsPrivateData) {
+  listen(1, at(address_of(1)));
+  const RdmaCmId id = resolve(2, at(address_of(1)));
+  EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{5}}, now));
+  const RdmaCmEvent request = expect(server, ConnectRequest);
+  EXPECT_TRUE(rdma(1).reject(request.id, 0, text("no"), now));
+  const RdmaCmEvent rejected = expect(client, Rejected);
+  EXPECT_EQ(rejected.status, 28);
+  EXPECT_EQ(first(rejected.parameters.private_data, 2), text("no"));
+}
+
+TEST_F(RdmaCmTest, AnAddressThatNobodyHasEndsInATimeout) {
+  const RdmaCmId id = make(2, client);
+  EXPECT_TRUE(
+      rdma(2).resolve_address(id, {.destination = at(address_of(99)), .timeout = kPatience}, now));
+  EXPECT_EQ(expect(client, AddressError).failure, RdmaCmFailure::TimedOut);
+}
+
+TEST_F(RdmaCmTest, AListenersIdThatIsDestroyedTellsItsPeers) {
+  const RdmaCmId listener = listen(1, at(address_of(1)));
+  const Connected ids = connect(2, 1, at(address_of(1)));
+  EXPECT_TRUE(rdma(1).destroy(ids.server, now));
+  expect(client, Disconnected);
+  EXPECT_TRUE(rdma(1).destroy(listener, now));
+  EXPECT_EQ(rdma(1).size(), 0U);
+}
+
+TEST_F(RdmaCmTest, ResolvesADatagramService) {
+  listen(1, at(address_of(1)), PortSpace::Udp, QpType::Ud);
+  const RdmaCmId id = resolve(2, at(address_of(1)), PortSpace::Udp, QpType::Ud);
+  const auto init = rdma(2).qp_attributes(id, cm::QpState::Init);
+  ASSERT_TRUE(init);
+  EXPECT_EQ(init->qkey, QKey{0x0123'4567});
+  EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{5}, .private_data = text("who")}, now));
+  const RdmaCmEvent request = expect(server, ConnectRequest);
+  EXPECT_EQ(first(request.parameters.private_data, 3), text("who"));
+  const ConnectionParameters reply{.qpn = Qpn{0x333}};
+  EXPECT_TRUE(rdma(1).accept(request.id, &reply, now));
+  const RdmaCmEvent established = expect(client, Established);
+  EXPECT_EQ(established.parameters.qpn, Qpn{0x333});
+  EXPECT_EQ(established.parameters.qkey, QKey{0x0123'4567});
+  EXPECT_NE(established.address.dlid, Lid{});
+}
+
+TEST_F(RdmaCmTest, ADatagramServiceThatNobodyOffersIsUnreachable) {
+  make(1, server);
+  const RdmaCmId id = resolve(2, at(address_of(1)), PortSpace::Udp, QpType::Ud);
+  EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{5}}, now));
+  EXPECT_EQ(expect(client, Unreachable).status, 1);  // SIDR: not supported
+}
+
+TEST_F(RdmaCmTest, MembersOfAnIpGroupGetOneMlid) {
+  const auto join = [this](std::uint32_t host) {
+    const RdmaCmId id = make(host, client, PortSpace::Udp, QpType::Ud);
+    EXPECT_TRUE(rdma(host).bind(id, at(address_of(host), 0)));
+    const auto group = rdma(host).join(id, at(IpAddress::v4(0xEF01'0101), 0), false, 9, now);
+    EXPECT_TRUE(group) << group.error().reason;
+    const RdmaCmEvent joined = expect(client, MulticastJoin);
+    EXPECT_EQ(joined.context, 9U);
+    EXPECT_EQ(joined.parameters.qpn, kMulticastQpn);
+    return joined.address.dlid;
+  };
+  const Lid mlid = join(1);
+  EXPECT_TRUE(mlid.is_multicast());
+  EXPECT_EQ(join(2), mlid);
+}
+
+TEST_F(RdmaCmTest, AFirstPacketStandsForTheRtuThatItOvertook) {  // R-RVT-16, T-CM-12
+  listen(1, at(address_of(1)));
+  const RdmaCmId id = resolve(2, at(address_of(1)));
+  EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{5}}, now));
+  const RdmaCmEvent request = expect(server, ConnectRequest);
+  const ConnectionParameters reply{.qpn = Qpn{0x222}};
+  EXPECT_TRUE(rdma(1).accept(request.id, &reply, now));
+  EXPECT_TRUE(rdma(1).set_context(request.id, 1));
+  rdma(1).communication_established(Qpn{0x222}, now);
+  expect(server, Established);
+}
+
+TEST_F(RdmaCmTest, ARequestThatItsListenerHasNoRoomForComesAgain) {
+  listen(1, at(address_of(1)));
+  const RdmaCmId id = resolve(2, at(address_of(1)));
+  server.is_full = true;
+  EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{5}}, now));
+  expect(server, ConnectRequest);
+  server.is_full = false;
+  expect(server, ConnectRequest);
+  EXPECT_THAT(client.waiting, IsEmpty());
+}
+
+TEST_F(RdmaCmTest, CallsInAWrongStateChangeNothing) {
+  const RdmaCmId id = make(1, client);
+  EXPECT_FALSE(rdma(1).resolve_route(id, kPatience, now));
+  EXPECT_FALSE(rdma(1).connect(id, {}, now));
+  EXPECT_FALSE(rdma(1).accept(id, nullptr, now));
+  EXPECT_FALSE(rdma(1).disconnect(id, now));
+  EXPECT_FALSE(rdma(1).bind(id, at(address_of(2))));  // another host's
+  EXPECT_TRUE(rdma(1).bind(id, at(address_of(1))));
+  EXPECT_FALSE(rdma(1).bind(id, at(address_of(1))));
+  EXPECT_THAT(client.waiting, IsEmpty());
+}
+
+}  // namespace
+}  // namespace weft::node

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Programs that connect by librdmacm between two hosts: Debian's rdmacm-utils, perftest -R and qperf's RDMA-CM.
+
+    rdmacm.py [--smoke] [--fabric TOPOLOGY] [--hosts h1 h4] [--jobs N] [--json FILE] [--match TEXT]
+
+A server counts as ready when the fabric says that an id of it listens (`weft status --json`).
+"""
+import argparse
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import verdicts
+import weft_clients
+
+READY_SECONDS = 20      # policy
+LINES = ["stdbuf", "-oL"]
+
+
+@dataclasses.dataclass
+class Pair:
+    """A server and a client. {port}, {server} and {file} in arguments are filled in; a server that never ends by itself is ended."""
+    program: str
+    server: list
+    client: list
+    aspect: str = ""
+    client_program: str = ""
+    check: object = None            # a function from the client's output to a reason of failure, or None
+    is_ended: bool = False          # the server waits for more clients for ever
+    port_space: str = "TCP"
+    clients: int = 1
+    timeout_seconds: float = 60
+    environment: dict = dataclasses.field(default_factory=dict)
+    after: object = None            # a function from the folder to a reason of failure, or None
+    is_alone: bool = False          # no port can be given: one at a time on a fabric
+    arguments: list = dataclasses.field(default_factory=list)
+
+    @property
+    def name(self):
+        return " ".join([self.program, *self.server, "<-", self.client_program or self.program, *self.client])
+
+
+def says(pattern):
+    return lambda output: None if re.search(pattern, output, re.MULTILINE) else f"does not say {pattern!r}"
+
+
+def rping():
+    common = ["-p", "{port}"]
+    for options, aspect in (
+            (["-C", "10", "-V"], "validates"),
+            (["-C", "10", "-v", "-S", "100"], "prints what it got"),
+            (["-C", "3", "-V", "-S", "65535"], "largest size"),
+            (["-C", "10", "-V", "-q"], "queue pairs of its own")):
+        yield Pair("rping", ["-s", "-a", "{server}", *common, *options], ["-c", "-a", "{server}", *common, *options], aspect)
+    yield Pair("rping", ["-s", "-a", "{server6}", *common, "-C", "10", "-V"], ["-c", "-a", "{server6}", *common, "-C", "10", "-V"], "IPv6")
+    yield Pair("rping", ["-s", *common, "-C", "10", "-V"], ["-c", "-a", "{server}", *common, "-C", "10", "-V"], "listens on every address")
+    yield Pair("rping", ["-s", "-P", "-a", "{server}", *common, "-V"], ["-c", "-a", "{server}", *common, "-C", "5", "-V"], "many clients",
+               is_ended=True, clients=4)
+
+
+def utilities():
+    port = ["-p", "{port}"]
+    for size in ("100", "4096"):
+        yield Pair("ucmatose", ["-b", "{server}", *port, "-C", "10", "-S", size], ["-s", "{server}", *port, "-C", "10", "-S", size], f"10 messages of {size} bytes",
+                   check=says("return status 0"))
+    yield Pair("ucmatose", ["-b", "{server}", *port, "-c", "20"], ["-s", "{server}", *port, "-c", "20"], "20 connections", check=says("return status 0"))
+    yield Pair("ucmatose", ["-b", "{server}", *port, "-m"], ["-s", "{server}", *port, "-m"], "ids move to another channel", check=says("return status 0"))
+    yield Pair("udaddy", ["-b", "{server}", *port], ["-s", "{server}", *port], "datagrams to a resolved service", check=says("return status 0"))
+    yield Pair("udaddy", ["-b", "{server}", *port, "-c", "10"], ["-s", "{server}", *port, "-c", "10"], "10 services", check=says("return status 0"))
+    yield Pair("mckey", ["-m", "239.1.1.{port_low}", "-b", "{server}"], ["-s", "-m", "239.1.1.{port_low}", "-b", "{client}"], "a multicast group",
+               check=says("return status 0"), port_space="")
+    yield Pair("rdma_server", ["-s", "{server}", *port], ["-s", "{server}", *port], "one message each way", client_program="rdma_client", check=says("end 0"))
+    yield Pair("rdma_xserver", [*port, "-c", "r"], ["-s", "{server}", *port, "-c", "r"], "RC", client_program="rdma_xclient", check=says("end 0"))
+    yield Pair("rdma_xserver", [*port, "-c", "x"], ["-s", "{server}", *port, "-c", "x"], "XRC", client_program="rdma_xclient", check=says("end 0"))
+    yield Pair("cmtime", ["-b", "{server}", *port, "-c", "100"], ["-s", "{server}", *port, "-c", "100"], "100 connections, timed",
+               check=says("^(connect|destroy)"), is_ended=True)
+
+
+def perftests(smoke):
+    programs = ("ib_send_lat", "ib_write_bw") if smoke else ("ib_send_lat", "ib_send_bw", "ib_write_lat", "ib_write_bw", "ib_read_lat", "ib_read_bw")
+    for program in programs:
+        yield Pair(program, ["-R", "-p", "{port}", "-n", "100"], ["-R", "-p", "{port}", "-n", "100", "{server}"], "-R, RC", check=perftest_row)
+    for program in ("ib_send_lat", "ib_send_bw"):
+        yield Pair(program, ["-R", "-c", "UD", "-p", "{port}", "-n", "100"], ["-R", "-c", "UD", "-p", "{port}", "-n", "100", "{server}"], "-R, UD", check=perftest_row)
+
+
+def perftest_row(output):
+    return None if re.search(r"^ *\d+ +\d+ +[\d.]+", output, re.MULTILINE) else "no row of results"
+
+
+def cases(smoke):
+    return [*rping(), *utilities(), *perftests(smoke)]
+
+
+def listens(fabric, host, port):
+    status = json.loads(fabric.run("status", "--json"))
+    return any(entry["host"] == host and entry["state"] == "LISTEN" and entry["source"].endswith(f":{port}") for entry in status["connections"])
+
+
+def wait_until_ready(fabric, host, port, server):
+    deadline = time.monotonic() + READY_SECONDS
+    while not listens(fabric, host, port):
+        if server.poll() is not None or time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def wait_for_member(fabric, host, server):
+    """Of a multicast group, for programs that do not listen: they have printed that they joined."""
+    time.sleep(0.1)
+    return server.poll() is None
+
+
+def run_pair(fabric, pair, port, hosts):
+    with tempfile.TemporaryDirectory(prefix="weft-rdmacm-") as folder:
+        numbers = [int(host.lstrip("h")) for host in hosts]
+        words = {"port": port, "port_low": port % 250 + 1, "server": weft_clients.address_of(hosts[0]), "client": weft_clients.address_of(hosts[1]),
+                 "server6": f"fd77::{numbers[0]:x}", "folder": folder}
+        fill = lambda arguments: [argument.format(**words) for argument in arguments]  # noqa: E731
+        start = time.monotonic()
+        deadline = start + pair.timeout_seconds
+        server = fabric.start(hosts[0], [*LINES, pair.program, *fill(pair.server)], pair.environment)
+        clients, outputs, in_time, detail = [], [], True, ""
+        try:
+            ready = wait_until_ready(fabric, hosts[0], port, server) if pair.port_space else wait_for_member(fabric, hosts[0], server)
+            if ready:
+                command = [*LINES, pair.client_program or pair.program, *fill(pair.client)]
+                clients = [fabric.start(hosts[1], command, pair.environment) for _ in range(pair.clients)]
+                for client in clients:
+                    output, ended = weft_clients.communicate(client, deadline)
+                    outputs.append(output)
+                    in_time = in_time and ended
+            if pair.is_ended or not ready:
+                weft_clients.end(server)
+            server_output, server_in_time = weft_clients.communicate(server, time.monotonic() + 10)
+        finally:
+            for child in (*clients, server):
+                if child.poll() is None:
+                    weft_clients.end(child)
+        if not ready:
+            detail = "the server did not listen"
+        elif not in_time or not server_in_time:
+            detail = f"{'server' if in_time else 'client'} did not end in time"
+        elif any(client.returncode for client in clients) or (server.returncode and not pair.is_ended):
+            detail = f"exit status {[client.returncode for client in clients]} (clients), {server.returncode} (server)"
+        else:
+            detail = next((reason for reason in (pair.check(output) for output in outputs) if reason), "") if pair.check else ""
+        return weft_clients.Outcome(pair, "FAILED" if detail else "ok", time.monotonic() - start, detail, server_output, "\n".join(outputs))
+
+
+def main():
+    parser = weft_clients.add_options(argparse.ArgumentParser(description=__doc__.split("\n")[0]))
+    arguments = parser.parse_args()
+    pairs = [pair for pair in cases(arguments.smoke) if not arguments.match or arguments.match in pair.name]
+    if arguments.list:
+        print("\n".join(pair.name for pair in pairs))
+        return 0
+    weft_clients.need_programs(*{pair.program for pair in pairs})
+    outcomes, ports = [], weft_clients.Ports()
+    with weft_clients.Fabric(arguments.fabric) as fabric:
+        for number, pair in enumerate(pairs, 1):
+            try:
+                outcome = run_pair(fabric, pair, ports.take(), arguments.hosts)
+            except (OSError, RuntimeError, subprocess.SubprocessError) as problem:
+                outcome = weft_clients.Outcome(pair, "FAILED", 0, str(problem))
+            outcomes.append(outcome)
+            if outcome.verdict == "FAILED":
+                print(f"[{number}/{len(pairs)}] FAILED {outcome.seconds:6.2f} s  {pair.name}: {outcome.detail}", flush=True)
+    if not arguments.match:
+        verdicts.store(weft_clients.build_folder(), "rdmacm", verdicts.summarize(outcomes), whole=not arguments.smoke)
+    return weft_clients.report(outcomes, "rdmacm", arguments.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
