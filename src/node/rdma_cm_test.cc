@@ -125,11 +125,14 @@ struct RdmaCmTest : testing::Test {
     EXPECT_EQ(first(request.parameters.private_data, 5), text("hello"));
     EXPECT_EQ(request.parameters.qpn, Qpn{0x111});
     const ConnectionParameters reply{.qpn = Qpn{0x222}, .private_data = text("welcome")};
+    const auto ready = rdma(to).qp_attributes(request.id, cm::QpState::Rtr);  // before it answers
     EXPECT_TRUE(rdma(to).accept(request.id, &reply, now));
     EXPECT_TRUE(rdma(to).set_context(request.id, 77));
     const RdmaCmEvent response = expect(client, ConnectResponse);
     EXPECT_EQ(response.parameters.qpn, Qpn{0x222});
     EXPECT_EQ(first(response.parameters.private_data, 7), text("welcome"));
+    EXPECT_EQ(rdma(from).qp_attributes(id, cm::QpState::Rts)->attributes.sq_psn,
+              ready->attributes.rq_psn);
     EXPECT_TRUE(rdma(from).accept(id, nullptr, now));
     EXPECT_EQ(expect(server, Established).context, 77U);
     return {.client = id, .server = request.id};

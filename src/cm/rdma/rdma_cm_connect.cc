@@ -297,6 +297,9 @@ Result<RdmaCm::QpTransition> RdmaCm::qp_attributes(RdmaCmId id, QpState state) c
     if (!attributes) {
       return std::unexpected(attributes.error());
     }
+    if (state == QpState::Rtr) {
+      attributes->rq_psn = of->starting_psn;  // which the reply, that comes later, will say
+    }
     if (of->ack_timeout && attributes->mask.has(QpAttribute::Timeout)) {
       attributes->timeout = *of->ack_timeout;
     }
