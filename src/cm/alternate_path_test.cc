@@ -1,0 +1,189 @@
+// Loading an alternate path and going to it (LAP, APR; SEED-INVENTORY 4.3, 4.5, 4(d); T-CM-8).
+
+#include <gtest/gtest.h>
+
+#include "cm/testing/network.h"
+
+namespace weft::cm {
+namespace {
+
+using wire::AprStatus;
+using wire::CmAttribute;
+
+/// Two hosts whose ports have four LIDs each, so that there is an alternate path.
+struct Connection2 {
+  TestCmNetwork net;
+  Connected ids;
+  Path alternate;
+
+  Connection2() {
+    for (TestHost* const host : {&net.a(), &net.b()}) {
+      PortAddress address = host->address();
+      address.lmc = 0;
+      EXPECT_TRUE(host->cm.update_port(TestHost::kPort, address).has_value());
+    }
+    ids = connect(net);
+    alternate = TestCmNetwork::path(net.a(), net.b());
+    alternate.sl = ServiceLevel{3};
+    alternate.packet_life_time = 9;
+    // Another GID of the same port is enough of a difference.
+    PortAddress address = net.b().address();
+    address.gids.push_back(other_gid());
+    EXPECT_TRUE(net.b().cm.update_port(TestHost::kPort, address).has_value());
+    alternate.dgid = other_gid();
+  }
+  static Gid other_gid() { return {kDefaultGidPrefix, Guid{0xB0FF}}; }
+
+  void load() {
+    ASSERT_TRUE(net.a().cm.send_lap(ids.a, alternate, {}, net.now).has_value());
+    net.run_shortly();
+  }
+};
+
+TEST(AlternatePath, IsLoadedIntoBothQpsBySuccess) {  // T-CM-8
+  Connection2 c;
+  c.load();
+  EXPECT_EQ(c.net.a().state(c.ids.a), State::LapSent);
+  EXPECT_EQ(c.net.b().state(c.ids.b), State::LapRcvd);
+  const auto& told = std::get<LapReceived>(c.net.b().last(CmEventType::LapReceived)->event.details);
+  EXPECT_EQ(told.alternate.sgid, Connection2::other_gid());
+  EXPECT_EQ(told.alternate.dlid, c.net.a().lid);
+  ASSERT_TRUE(c.net.b().cm.send_apr(c.ids.b, {}, c.net.now).has_value());
+  c.net.run_shortly();
+  for (const auto& [host, id] : {
+           std::pair{&c.net.a(), c.ids.a},
+           std::pair{&c.net.b(), c.ids.b}
+  }) {
+    EXPECT_EQ(host->state(id), State::Established);
+    const auto attributes = host->cm.init_qp_attributes(id, QpState::Rts);
+    ASSERT_TRUE(attributes.has_value());
+    EXPECT_EQ(attributes->mask,
+              QpAttributeMask{QpAttribute::AlternatePath} | QpAttribute::PathMigrationState);
+    EXPECT_EQ(attributes->migration, MigrationState::Rearm);
+    EXPECT_EQ(attributes->alternate_address.sl, ServiceLevel{3});
+    EXPECT_NE(attributes->alternate_timeout, 0);
+  }
+  // After the QP went there, the CM's own messages go that way too.
+  ASSERT_TRUE(c.net.a().cm.notify(c.ids.a, QpEvent::PathMigrated, c.net.now).has_value());
+  EXPECT_EQ(c.net.a().cm.status(c.ids.a)->primary, c.alternate);
+  ASSERT_TRUE(c.net.a().cm.send_dreq(c.ids.a, {}, c.net.now).has_value());
+  EXPECT_EQ(c.net.a().gsi.poll_transmit(c.net.now)->address.sl, ServiceLevel{3});
+}
+
+TEST(AlternatePath, StatusesSurviveTheWay) {  // T-CM-8
+  for (unsigned status = 0; status <= 13; ++status) {
+    Connection2 c;
+    c.load();
+    const std::array information = {std::byte{7}, static_cast<std::byte>(status)};
+    ASSERT_TRUE(c.net.b()
+                    .cm
+                    .send_apr(c.ids.b,
+                              {.status = static_cast<AprStatus>(status),
+                               .additional_information = information},
+                              c.net.now)
+                    .has_value());
+    c.net.run_shortly();
+    const Told* const told = c.net.a().last(CmEventType::AprReceived);
+    ASSERT_NE(told, nullptr);
+    const auto& apr = std::get<AprReceived>(told->event.details);
+    EXPECT_EQ(apr.status, static_cast<AprStatus>(status));
+    EXPECT_TRUE(std::ranges::equal(apr.additional_information, information));
+    const auto attributes = c.net.a().cm.init_qp_attributes(c.ids.a, QpState::Rts);
+    EXPECT_EQ(attributes->mask.has(QpAttribute::AlternatePath), status == 0) << status;
+    EXPECT_EQ(c.net.a().state(c.ids.a), State::Established);
+  }
+}
+
+TEST(AlternatePath, ThatCannotBeIsRefusedWithoutTheUser) {
+  Connection2 c;
+  const auto status_for = [&](const Path& path) {
+    EXPECT_TRUE(c.net.a().cm.send_lap(c.ids.a, path, {}, c.net.now).has_value());
+    c.net.run_shortly();
+    const Told* const told = c.net.a().last(CmEventType::AprReceived);
+    return told == nullptr ? AprStatus::Unsupported
+                           : std::get<AprReceived>(told->event.details).status;
+  };
+  Path wrong_gid = c.alternate;
+  wrong_gid.dgid = {kDefaultGidPrefix, Guid{1}};
+  EXPECT_EQ(status_for(wrong_gid), AprStatus::InvalidGid);
+  EXPECT_EQ(status_for(TestCmNetwork::path(c.net.a(), c.net.b())), AprStatus::IsCurrentPath);
+  EXPECT_EQ(c.net.b().count(CmEventType::LapReceived), 0U);
+  EXPECT_EQ(c.net.b().state(c.ids.b), State::Established);
+}
+
+TEST(AlternatePath, IsRefusedToCallersThatMixThingsUp) {
+  Connection2 c;
+  Path path = c.alternate;
+  path.pkey = PKey{0x1234};
+  EXPECT_EQ(c.net.a().cm.send_lap(c.ids.a, path, {}, c.net.now).error().code,
+            ErrorCode::InvalidArgument);
+  EXPECT_EQ(c.net.a().cm.notify(c.ids.a, QpEvent::PathMigrated, c.net.now).error().code,
+            ErrorCode::InvalidArgument);
+  EXPECT_EQ(c.net.a().state(c.ids.a), State::Established);
+}
+
+TEST(AlternatePath, LapIsRepeatedAndItsAnswerToo) {
+  Connection2 c;
+  unsigned aprs = 0;
+  c.net.loses = [&](const TestCmNetwork::Sent& sent) {
+    return sent.attribute == CmAttribute::Apr && ++aprs == 1;
+  };
+  c.load();
+  ASSERT_TRUE(c.net.b().cm.send_apr(c.ids.b, {}, c.net.now).has_value());
+  c.net.run_for(Duration::seconds(1));
+  EXPECT_EQ(c.net.count(CmAttribute::Lap), 2U);
+  EXPECT_EQ(c.net.count(CmAttribute::Apr), 2U);
+  EXPECT_EQ(c.net.b().count(CmEventType::LapReceived), 1U);
+  EXPECT_EQ(c.net.a().count(CmEventType::AprReceived), 1U);
+  // Another one afterwards is new.
+  c.load();
+  EXPECT_EQ(c.net.b().count(CmEventType::LapReceived), 2U);
+}
+
+TEST(AlternatePath, LapWaitsForAnMraAndIsGivenUpAtLast) {
+  Connection2 c;
+  c.load();
+  ASSERT_TRUE(c.net.b().cm.send_mra(c.ids.b, 18, {}, c.net.now).has_value());
+  c.net.run_for(Duration::seconds(1));
+  EXPECT_EQ(c.net.a().state(c.ids.a), State::MraLapRcvd);
+  EXPECT_EQ(c.net.count(CmAttribute::Lap), 1U);
+  c.net.loses = [](const TestCmNetwork::Sent&) { return true; };
+  c.net.run();
+  EXPECT_EQ(c.net.a().count(CmEventType::LapTimeout), 1U);
+  EXPECT_EQ(c.net.a().state(c.ids.a), State::Established);
+}
+
+TEST(AlternatePath, PendingLapIsGivenUpForADreq) {
+  Connection2 c;
+  c.load();
+  ASSERT_TRUE(c.net.a().cm.send_dreq(c.ids.a, {}, c.net.now).has_value());
+  answer_all(c.net);
+  c.net.run();
+  EXPECT_EQ(c.net.count(CmAttribute::Lap), 1U);
+  EXPECT_EQ(c.net.a().count(CmEventType::TimewaitExit), 1U);
+  EXPECT_EQ(c.net.b().count(CmEventType::TimewaitExit), 1U);
+}
+
+TEST(AlternatePath, OfARequestIsInTheAttributesForRtr) {
+  TestCmNetwork net;
+  (void)net.b().listener(0x1000);
+  auto request = net.request();
+  request.alternate = request.primary;
+  request.alternate->sl = ServiceLevel{5};
+  const CmId id = net.a().make();
+  ASSERT_TRUE(net.a().cm.send_req(id, request, net.now).has_value());
+  net.run_shortly();
+  const auto& told = std::get<ReqReceived>(net.b().told.at(0).event.details);
+  ASSERT_TRUE(told.alternate.has_value());
+  EXPECT_EQ(told.alternate->sl, ServiceLevel{5});
+  const auto rtr = net.b().cm.init_qp_attributes(net.b().newest, QpState::Rtr);
+  ASSERT_TRUE(rtr.has_value());
+  EXPECT_TRUE(rtr->mask.has(QpAttribute::AlternatePath));
+  EXPECT_EQ(rtr->alternate_address.sl, ServiceLevel{5});
+  const auto rts = net.b().cm.init_qp_attributes(net.b().newest, QpState::Rts);
+  EXPECT_TRUE(rts->mask.has(QpAttribute::PathMigrationState));
+  EXPECT_EQ(rts->migration, MigrationState::Rearm);
+}
+
+}  // namespace
+}  // namespace weft::cm
