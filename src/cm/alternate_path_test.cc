@@ -10,29 +10,11 @@ namespace {
 using wire::AprStatus;
 using wire::CmAttribute;
 
-/// Two hosts whose ports have four LIDs each, so that there is an alternate path.
-struct Connection2 {
+/// A connection, and another path that it could take.
+struct Fixture {
   TestCmNetwork net;
-  Connected ids;
-  Path alternate;
-
-  Connection2() {
-    for (TestHost* const host : {&net.a(), &net.b()}) {
-      PortAddress address = host->address();
-      address.lmc = 0;
-      EXPECT_TRUE(host->cm.update_port(TestHost::kPort, address).has_value());
-    }
-    ids = connect(net);
-    alternate = TestCmNetwork::path(net.a(), net.b());
-    alternate.sl = ServiceLevel{3};
-    alternate.packet_life_time = 9;
-    // Another GID of the same port is enough of a difference.
-    PortAddress address = net.b().address();
-    address.gids.push_back(other_gid());
-    EXPECT_TRUE(net.b().cm.update_port(TestHost::kPort, address).has_value());
-    alternate.dgid = other_gid();
-  }
-  static Gid other_gid() { return {kDefaultGidPrefix, Guid{0xB0FF}}; }
+  Connected ids{connect(net)};
+  Path alternate{TestCmNetwork::alternate(net.a(), net.b())};
 
   void load() {
     ASSERT_TRUE(net.a().cm.send_lap(ids.a, alternate, {}, net.now).has_value());
@@ -41,12 +23,12 @@ struct Connection2 {
 };
 
 TEST(AlternatePath, IsLoadedIntoBothQpsBySuccess) {  // T-CM-8
-  Connection2 c;
+  Fixture c;
   c.load();
   EXPECT_EQ(c.net.a().state(c.ids.a), State::LapSent);
   EXPECT_EQ(c.net.b().state(c.ids.b), State::LapRcvd);
   const auto& told = std::get<LapReceived>(c.net.b().last(CmEventType::LapReceived)->event.details);
-  EXPECT_EQ(told.alternate.sgid, Connection2::other_gid());
+  EXPECT_EQ(told.alternate.sgid, c.net.b().other_gid());
   EXPECT_EQ(told.alternate.dlid, c.net.a().lid);
   ASSERT_TRUE(c.net.b().cm.send_apr(c.ids.b, {}, c.net.now).has_value());
   c.net.run_shortly();
@@ -72,7 +54,7 @@ TEST(AlternatePath, IsLoadedIntoBothQpsBySuccess) {  // T-CM-8
 
 TEST(AlternatePath, StatusesSurviveTheWay) {  // T-CM-8
   for (unsigned status = 0; status <= 13; ++status) {
-    Connection2 c;
+    Fixture c;
     c.load();
     const std::array information = {std::byte{7}, static_cast<std::byte>(status)};
     ASSERT_TRUE(c.net.b()
@@ -95,7 +77,7 @@ TEST(AlternatePath, StatusesSurviveTheWay) {  // T-CM-8
 }
 
 TEST(AlternatePath, ThatCannotBeIsRefusedWithoutTheUser) {
-  Connection2 c;
+  Fixture c;
   const auto status_for = [&](const Path& path) {
     EXPECT_TRUE(c.net.a().cm.send_lap(c.ids.a, path, {}, c.net.now).has_value());
     c.net.run_shortly();
@@ -112,7 +94,7 @@ TEST(AlternatePath, ThatCannotBeIsRefusedWithoutTheUser) {
 }
 
 TEST(AlternatePath, IsRefusedToCallersThatMixThingsUp) {
-  Connection2 c;
+  Fixture c;
   Path path = c.alternate;
   path.pkey = PKey{0x1234};
   EXPECT_EQ(c.net.a().cm.send_lap(c.ids.a, path, {}, c.net.now).error().code,
@@ -123,7 +105,7 @@ TEST(AlternatePath, IsRefusedToCallersThatMixThingsUp) {
 }
 
 TEST(AlternatePath, LapIsRepeatedAndItsAnswerToo) {
-  Connection2 c;
+  Fixture c;
   unsigned aprs = 0;
   c.net.loses = [&](const TestCmNetwork::Sent& sent) {
     return sent.attribute == CmAttribute::Apr && ++aprs == 1;
@@ -141,7 +123,7 @@ TEST(AlternatePath, LapIsRepeatedAndItsAnswerToo) {
 }
 
 TEST(AlternatePath, LapWaitsForAnMraAndIsGivenUpAtLast) {
-  Connection2 c;
+  Fixture c;
   c.load();
   ASSERT_TRUE(c.net.b().cm.send_mra(c.ids.b, 18, {}, c.net.now).has_value());
   c.net.run_for(Duration::seconds(1));
@@ -154,7 +136,7 @@ TEST(AlternatePath, LapWaitsForAnMraAndIsGivenUpAtLast) {
 }
 
 TEST(AlternatePath, PendingLapIsGivenUpForADreq) {
-  Connection2 c;
+  Fixture c;
   c.load();
   ASSERT_TRUE(c.net.a().cm.send_dreq(c.ids.a, {}, c.net.now).has_value());
   answer_all(c.net);

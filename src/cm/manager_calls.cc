@@ -176,6 +176,7 @@ Result<void> ConnectionManager::Impl::notify(CmId id, QpEvent event, Instant now
   }
   Connection& connection = allowed->connection;
   if (!is_migration) {
+    connection.link.setup_answer.reset();
     enter(connection, allowed->next, now);
     tell(connection, CmEventType::UserEstablished, {}, {});
     return {};

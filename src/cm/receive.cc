@@ -174,6 +174,7 @@ void ConnectionManager::Impl::on_rtu(const Received& received) {
   }
   State next{};
   if (takes(*connection, Input::Rtu, received, next)) {
+    connection->link.setup_answer.reset();  // an MRA, which nobody waits for any more
     enter(*connection, next, received.now);
     tell(*connection, CmEventType::RtuReceived, {}, rtu.private_data);
   }

@@ -28,11 +28,17 @@ void ConnectionManager::Impl::on_dreq(const Received& received) {
     ++counters.malformed;
     return;
   }
+  Link& link = connection->link;
+  if (connection->state == State::Timewait &&
+      (!link.later_answer || link.later_answer->attribute != wire::CmAttribute::Drep)) {
+    link.transaction_id = received.header.transaction_id;  // both sides ended it at once
+    link.later_answer = {.attribute = wire::CmAttribute::Drep, .mad = make_drep(link, {})};
+  }
   State next{};
   if (!takes(*connection, Input::Dreq, received, next)) {
     return;
   }
-  connection->link.transaction_id = received.header.transaction_id;
+  link.transaction_id = received.header.transaction_id;
   if (connection->is_detached) {  // nobody is there who could answer
     (void)answer_dreq(*connection, {}, received.now);
     return;

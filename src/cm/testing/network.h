@@ -36,11 +36,13 @@ class TestHost final : public CmObserver {
 
   [[nodiscard]] Guid ca() const { return Guid{0xCA00 + lid.value()}; }
   [[nodiscard]] Gid gid() const { return {kDefaultGidPrefix, Guid{0xB000 + lid.value()}}; }
+  /// Another one of the same port, for an alternate path.
+  [[nodiscard]] Gid other_gid() const { return {kDefaultGidPrefix, Guid{0xBF00 + lid.value()}}; }
   [[nodiscard]] PortAddress address() const {
     return {
         .number = PortNumber{1},
         .lid = lid,
-        .gids = {gid()},
+        .gids = {gid(), other_gid()},
         .pkeys = {PKey{0x1234}, kDefaultPKey},
         .ca_guid = ca()
     };
@@ -124,6 +126,13 @@ class TestCmNetwork {
             .slid = from.lid,
             .dlid = to.lid,
             .packet_life_time = 8};
+  }
+  [[nodiscard]] static Path alternate(const TestHost& from, const TestHost& to) {
+    Path path = TestCmNetwork::path(from, to);
+    path.dgid = to.other_gid();
+    path.sl = ServiceLevel{3};
+    path.packet_life_time = 9;
+    return path;
   }
   /// To b's service 0x1000, with response times of about 17 ms.
   [[nodiscard]] RequestParameters request(std::uint64_t service_id = 0x1000) {

@@ -1,0 +1,218 @@
+// The table of states, and that the manager does what it says: each call (T-CM-5) and each message
+// (T-CM-6) in each state.
+
+#include "cm/state_table.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "cm/testing/states.h"
+#include "wire/cm/dreq.h"
+
+namespace weft::cm {
+namespace {
+
+using wire::CmAttribute;
+
+void expect_golden(const std::string& name, const std::string& text) {
+  const std::string path = std::string{WEFT_GOLDEN_CM} + "/" + name;
+  if (std::getenv("WEFT_WRITE_GOLDEN") != nullptr) {
+    std::ofstream{path} << text;
+  }
+  std::ifstream file{path};
+  ASSERT_TRUE(file) << path;
+  EXPECT_EQ(text, (std::string{std::istreambuf_iterator<char>{file}, {}}))
+      << "a deliberate change: run this test with WEFT_WRITE_GOLDEN=1, and read the difference "
+         "against the specification";
+}
+
+TEST(StateTable, IsAsInItsGoldenTexts) {
+  expect_golden("states.txt", matrix_text());
+  expect_golden("states.dot", graph_text());
+}
+
+[[nodiscard]] Result<void> call(TestCmNetwork& net, const InState& in, Input input) {
+  ConnectionManager& cm = in.host->cm;
+  TestHost& peer = in.host == &net.a() ? net.b() : net.a();
+  switch (input) {
+    case Input::Listen:
+      if (const auto listening = cm.listen(in.id, {.service_id = 0x99}); !listening) {
+        return std::unexpected(listening.error());
+      }
+      return {};
+    case Input::SendReq: {
+      auto request = net.request();
+      request.primary = TestCmNetwork::path(*in.host, peer);
+      return cm.send_req(in.id, request, net.now);
+    }
+    case Input::SendRep:
+      return cm.send_rep(in.id, TestCmNetwork::reply(), net.now);
+    case Input::SendRtu:
+      return cm.send_rtu(in.id, {}, net.now);
+    case Input::SendMra:
+      return cm.send_mra(in.id, 10, {}, net.now);
+    case Input::SendRej:
+      return cm.send_rej(in.id, {}, net.now);
+    case Input::NotifyEstablished:
+      return cm.establish(in.id, net.now);
+    case Input::NotifyMigrated:
+      return cm.notify(in.id, QpEvent::PathMigrated, net.now);
+    case Input::SendLap:
+      return cm.send_lap(in.id, TestCmNetwork::alternate(*in.host, peer), {}, net.now);
+    case Input::SendApr:
+      return cm.send_apr(in.id, {}, net.now);
+    case Input::SendDreq:
+      return cm.send_dreq(in.id, {}, net.now);
+    case Input::SendDrep:
+      return cm.send_drep(in.id, {}, net.now);
+    case Input::SendSidrReq:
+      return cm.send_sidr_req(in.id, {.path = TestCmNetwork::path(*in.host, peer), .service_id = 5},
+                              net.now);
+    case Input::SendSidrRep:
+      return cm.send_sidr_rep(in.id, {}, net.now);
+    default:
+      return fail(ErrorCode::Io, "no call");
+  }
+}
+
+class EveryState : public ::testing::TestWithParam<unsigned> {
+ protected:
+  [[nodiscard]] static State state() { return static_cast<State>(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(, EveryState, ::testing::Range(0U, kStateCount), [](const auto& each) {
+  return std::string{name_of(static_cast<State>(each.param))};
+});
+
+TEST_P(EveryState, TakesTheCallsOfTheTableAndRefusesAllOthers) {  // T-CM-5
+  for (unsigned i = 0; i < static_cast<unsigned>(Input::Destroy); ++i) {
+    const auto input = static_cast<Input>(i);
+    TestCmNetwork net;
+    const InState in = put_into(net, state());
+    const Transition expected = transition(state(), input);
+    const auto result = call(net, in, input);
+    const auto packet = in.host->gsi.poll_transmit(net.now);
+    // Without an alternate path there is nothing to migrate to.
+    const bool lacks_path = input == Input::NotifyMigrated && expected.action == Action::Do;
+    if (expected.action == Action::Do && !lacks_path) {
+      EXPECT_TRUE(result.has_value()) << name_of(input) << ": " << result.error().reason;
+      EXPECT_EQ(in.host->state(in.id), expected.next) << name_of(input);
+      EXPECT_EQ(packet.has_value(), input != Input::Listen && input != Input::NotifyEstablished)
+          << name_of(input);
+    } else {
+      ASSERT_FALSE(result.has_value()) << name_of(input);
+      EXPECT_EQ(result.error().code, expected.action == Action::AlreadyDone
+                                         ? ErrorCode::AlreadyConnected
+                                         : ErrorCode::InvalidArgument);
+      EXPECT_EQ(in.host->state(in.id), state()) << name_of(input);
+      EXPECT_FALSE(packet.has_value()) << name_of(input);
+    }
+    in.host->cm.check_invariants();
+  }
+}
+
+/// A message as the peer of that id would send it.
+[[nodiscard]] mad::MadBytes message(const TestHost& host, const IdStatus& id, Input input) {
+  const std::uint32_t local = id.remote_communication_id != 0 ? id.remote_communication_id : 4711;
+  const std::uint32_t remote = id.local_communication_id;
+  const auto mra = [&](wire::CmSubject subject) {
+    return make_mad(CmAttribute::Mra, 1,
+                    wire::Mra{.local_communication_id = local,
+                              .remote_communication_id = remote,
+                              .subject = subject,
+                              .service_timeout = 10});
+  };
+  const auto rej = [&](wire::RejectReason reason) {
+    return make_mad(
+        CmAttribute::Rej, 1,
+        wire::Rej{
+            .local_communication_id = local, .remote_communication_id = remote, .reason = reason});
+  };
+  switch (input) {
+    case Input::Req: {
+      wire::Req req{.local_communication_id = local,
+                    .service_id = 0x1000,
+                    .local_ca_guid = id.remote_ca,
+                    .local_qpn = id.remote_qpn,
+                    .path_mtu = 3};
+      return make_mad(CmAttribute::Req, 1, req);
+    }
+    case Input::MraOfReq:
+      return mra(wire::CmSubject::Req);
+    case Input::MraOfRep:
+      return mra(wire::CmSubject::Rep);
+    case Input::MraOfLap:
+      return mra(wire::CmSubject::LapOrNone);
+    case Input::Rep:
+      return make_mad(CmAttribute::Rep, 1,
+                      wire::Rep{.local_communication_id = local,
+                                .remote_communication_id = remote,
+                                .local_qpn = Qpn{0x22},
+                                .local_ca_guid = Guid{9}});
+    case Input::Rej:
+      return rej(wire::RejectReason::ConsumerReject);
+    case Input::RejStale:
+      return rej(wire::RejectReason::StaleConnection);
+    case Input::Dreq:
+      return make_mad(CmAttribute::Dreq, 1,
+                      wire::Dreq{.local_communication_id = local,
+                                 .remote_communication_id = remote,
+                                 .remote_qpn = id.local_qpn});
+    case Input::Lap: {
+      wire::Lap lap{.local_communication_id = local,
+                    .remote_communication_id = remote,
+                    .remote_qpn = id.local_qpn};
+      lap.alternate.remote_gid = host.other_gid();
+      lap.alternate.remote_lid = host.lid;
+      return make_mad(CmAttribute::Lap, 1, lap);
+    }
+    case Input::SidrRep:
+      return make_mad(CmAttribute::SidrRep, 1, wire::SidrRep{.request_id = remote});
+    case Input::Rtu:
+      return make_mad(CmAttribute::Rtu, 1, wire::Rtu{local, remote, {}});
+    case Input::Drep:
+      return make_mad(CmAttribute::Drep, 1, wire::Drep{local, remote, {}});
+    default:
+      return make_mad(
+          CmAttribute::Apr, std::uint64_t{1} << 32 | (remote + 1),
+          wire::Apr{.local_communication_id = local, .remote_communication_id = remote});
+  }
+}
+
+constexpr std::array kMessages = {Input::Req,    Input::MraOfReq, Input::MraOfRep, Input::MraOfLap,
+                                  Input::Rep,    Input::Rtu,      Input::Rej,      Input::RejStale,
+                                  Input::Dreq,   Input::Drep,     Input::Lap,      Input::Apr,
+                                  Input::SidrRep};
+
+TEST_P(EveryState, TakesTheMessagesOfTheTable) {  // T-CM-6
+  if (state() == State::Idle || state() == State::Listen || state() == State::SidrReqRcvd) {
+    return;  // no message can be for it
+  }
+  for (const Input input : kMessages) {
+    TestCmNetwork net;
+    const InState in = put_into(net, state());
+    const IdStatus before = *in.host->cm.status(in.id);
+    if (input == Input::Req && before.remote_communication_id == 0) {
+      continue;  // it is some other connection's
+    }
+    const Transition expected = transition(state(), input);
+    const std::size_t told = in.host->told.size();
+    net.inject(*in.host, Lid{5}, message(*in.host, before, input));
+    EXPECT_EQ(in.host->state(in.id), expected.next) << name_of(input);
+    EXPECT_EQ(in.host->told.size() - told, expected.action == Action::Tell ? 1U : 0U)
+        << name_of(input);
+    const bool answers =
+        expected.action == Action::Repeat || expected.action == Action::RejectStale;
+    // It is the server that is in these states, and it has sent no RTU.
+    const bool has_none =
+        (state() == State::LapRcvd || state() == State::MraLapSent) && input == Input::Rep;
+    EXPECT_EQ(in.host->gsi.poll_transmit(net.now).has_value(), answers && !has_none)
+        << name_of(input);
+  }
+}
+
+}  // namespace
+}  // namespace weft::cm
