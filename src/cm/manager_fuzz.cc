@@ -268,7 +268,8 @@ class Game {
       player.destroy_all(now_);
     }
     check();
-    for (unsigned steps = 0; steps < 4'000; ++steps) {  // alone, without an answer to anything
+    // Alone, without an answer to anything.
+    for (unsigned steps = 0; steps < 4'000 && !is_at_rest(); ++steps) {
       pass_time();
       for (Player& player : players_) {
         while (player.gsi().poll_transmit(now_)) {
@@ -287,6 +288,11 @@ class Game {
       player.manager().check_invariants();
       require(player.manager().ids().size() <= kOptions.limits.ids + kOptions.limits.time_waits);
     }
+  }
+
+  [[nodiscard]] bool is_at_rest() {
+    return std::ranges::all_of(
+        players_, [](Player& player) { return player.manager().deadline() == Instant::never(); });
   }
 
   void collect() {

@@ -135,7 +135,8 @@ void ConnectionManager::Impl::on_rep(const Received& received) {
   const RepReceived told = told_rep(rep, link.qp_type, received.header.attribute_modifier);
   const RemoteKey id_key{rep.local_ca_guid, rep.local_communication_id};
   const RemoteKey qpn_key{rep.local_ca_guid, told.remote_qpn.value()};
-  if (rep.local_communication_id == 0 || by_remote_id_.contains(id_key)) {
+  const auto known = by_remote_id_.find(id_key);
+  if (rep.local_communication_id == 0 || (known != by_remote_id_.end() && is_held(known->second))) {
     ++counters.malformed;
     return;
   }
@@ -146,7 +147,7 @@ void ConnectionManager::Impl::on_rep(const Received& received) {
            rep.local_communication_id, {});
     return end_stale(stale->second, received.now);
   }
-  by_remote_id_.emplace(id_key, connection->id);
+  by_remote_id_.insert_or_assign(id_key, connection->id);
   by_remote_qpn_.insert_or_assign(qpn_key, connection->id);
   link.remote_id = rep.local_communication_id;
   link.remote_ca = rep.local_ca_guid;
