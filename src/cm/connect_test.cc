@@ -106,7 +106,7 @@ TEST(Connect, EchoesTheTransactionIdOfTheRequestInItsAnswers) {
   EXPECT_EQ(tid(CmAttribute::Drep), tid(CmAttribute::Dreq));
 }
 
-TEST(Connect, AnswersEveryRepeatedRepByTheSameRtu) {  // T-CM-2, R-CM-11 of the seeds: S0
+TEST(Connect, AnswersEveryRepeatedRepByTheSameRtu) {  // T-CM-2
   TestCmNetwork net;
   TestHost& a = net.a();
   (void)net.b().listener(0x1000);
@@ -208,6 +208,40 @@ TEST(Connect, LetsAServerWaitForTheRtuWithAnMra) {
   ASSERT_TRUE(net.a().cm.send_rtu(client, {}, net.now).has_value());
   net.run_shortly();
   EXPECT_EQ(net.b().state(net.b().newest), State::Established);
+}
+
+TEST(Connect, SendsAnMraOnlyToWhoAsksAgainWhereThatIsWanted) {
+  TestCmNetwork net;
+  (void)net.b().listener(0x1000);
+  const CmId client = net.a().make();
+  ASSERT_TRUE(net.a().cm.send_req(client, net.request(), net.now).has_value());
+  net.run_shortly();
+  ASSERT_TRUE(
+      net.b().cm.send_mra(net.b().newest, 20, {}, net.now, MraTime::WhenAskedAgain).has_value());
+  net.run_shortly();
+  EXPECT_EQ(net.count(CmAttribute::Mra), 0U);
+  net.run_for(Duration::milliseconds(100));
+  EXPECT_EQ(net.count(CmAttribute::Mra), 1U);
+  EXPECT_EQ(net.count(CmAttribute::Req), 2U);
+}
+
+TEST(Connect, WorksWithinOneHost) {
+  TestCmNetwork net;
+  TestHost& a = net.a();
+  (void)a.listener(0x1000);
+  auto request = net.request();
+  request.primary = TestCmNetwork::path(a, a);
+  const CmId client = a.make();
+  ASSERT_TRUE(a.cm.send_req(client, request, net.now).has_value());
+  answer_all(net);
+  net.run_shortly();
+  const CmId server = a.newest;
+  EXPECT_EQ(a.state(client), State::Established);
+  EXPECT_EQ(a.state(server), State::Established);
+  ASSERT_TRUE(a.cm.send_dreq(server, {}, net.now).has_value());
+  net.run();
+  EXPECT_THAT(a.told_of(client), ElementsAre(RepReceived, DreqReceived, TimewaitExit));
+  EXPECT_THAT(a.told_of(server), ElementsAre(ReqReceived, RtuReceived, DrepReceived, TimewaitExit));
 }
 
 TEST(Connect, EstablishesBeforeTheRtuWhenAPacketCame) {  // T-CM-12

@@ -99,6 +99,7 @@ struct Connection {
   std::optional<ListenerTable::Listener> listener{};
   unsigned backlog{};
   unsigned backlog_used{};
+  bool leaves_excess_unanswered{};
   unsigned shares{};  ///< by insert_listen; 0: it is one user's
 
   Link link{};

@@ -51,8 +51,8 @@ Result<void> ConnectionManager::send_rej(CmId id, const RejectParameters& parame
   return impl_->send_rej(id, parameters, now);
 }
 Result<void> ConnectionManager::send_mra(CmId id, std::uint8_t service_timeout,
-                                         ByteSpan private_data, Instant now) {
-  return impl_->send_mra(id, service_timeout, private_data, now);
+                                         ByteSpan private_data, Instant now, MraTime time) {
+  return impl_->send_mra(id, service_timeout, private_data, now, time);
 }
 Result<void> ConnectionManager::notify(CmId id, QpEvent event, Instant now) {
   return impl_->notify(id, event, now);

@@ -102,7 +102,7 @@ class ConnectionManager {
   [[nodiscard]] Result<void> send_rej(CmId id, const RejectParameters& parameters, Instant now);
   /// The peer shall wait 4.096 us times 2^service_timeout for the answer to its REQ, REP or LAP.
   [[nodiscard]] Result<void> send_mra(CmId id, std::uint8_t service_timeout, ByteSpan private_data,
-                                      Instant now);
+                                      Instant now, MraTime time = MraTime::Now);
   /// CommunicationEstablished stands for an RTU that is late; when it had come already, the error
   /// is AlreadyConnected. PathMigrated: the alternate path is the primary one now.
   [[nodiscard]] Result<void> notify(CmId id, QpEvent event, Instant now);

@@ -43,6 +43,7 @@ TEST(Hostile, FloodOfRequestsByOnePeerLeavesRoomForOthers) {
   b.cm.check_invariants();
   EXPECT_EQ(b.count(CmEventType::ReqReceived), 100U);
   EXPECT_EQ(b.cm.counters().no_resources, 19'900U);
+  EXPECT_EQ(b.cm.counters().of(CmAttribute::Rej).sent, 0U);  // it is no echo either
   ASSERT_TRUE(net.a().cm.send_req(net.a().make(), net.request(), net.now).has_value());
   net.run_shortly();
   EXPECT_EQ(b.count(CmEventType::ReqReceived), 101U);

@@ -155,6 +155,26 @@ TEST(Listen, RejectsForWantOfResourcesAboveTheBacklog) {
   EXPECT_EQ(b.count(CmEventType::ReqReceived), 3U);
 }
 
+TEST(Listen, LeavesWhatIsAboveTheBacklogUnansweredWhereThatIsWanted) {
+  TestCmNetwork net;
+  TestHost& b = net.b();
+  ASSERT_TRUE(
+      b.cm.listen(b.make(), {.service_id = 0x1000, .backlog = 1, .leaves_excess_unanswered = true})
+          .has_value());
+  for (unsigned i = 0; i < 2; ++i) {
+    auto request = net.request();
+    request.qpn = Qpn{100 + i};
+    ASSERT_TRUE(net.a().cm.send_req(net.a().make(), request, net.now).has_value());
+  }
+  net.run_shortly();
+  EXPECT_EQ(b.count(CmEventType::ReqReceived), 1U);
+  EXPECT_EQ(net.count(CmAttribute::Rej), 0U);
+  // Once there is room, the peer's next try succeeds.
+  ASSERT_TRUE(b.cm.destroy(b.newest, net.now).has_value());
+  net.run_for(Duration::milliseconds(100));
+  EXPECT_EQ(b.count(CmEventType::ReqReceived), 2U);
+}
+
 TEST(Listen, TakesItsUntoldRequestsWithItWhenItIsDestroyed) {
   TestCmNetwork net;
   TestHost& b = net.b();

@@ -140,6 +140,7 @@ Result<std::uint64_t> ConnectionManager::Impl::listen(CmId id, const ListenParam
   Connection& connection = allowed->connection;
   connection.listener = listener;
   connection.backlog = parameters.backlog.value_or(options.limits.backlog);
+  connection.leaves_excess_unanswered = parameters.leaves_excess_unanswered;
   connection.state = allowed->next;
   return listener.service_id;
 }

@@ -94,7 +94,7 @@ class ConnectionManager::Impl {
   [[nodiscard]] Result<void> send_rtu(CmId id, ByteSpan private_data, Instant now);
   [[nodiscard]] Result<void> send_rej(CmId id, const RejectParameters& parameters, Instant now);
   [[nodiscard]] Result<void> send_mra(CmId id, std::uint8_t service_timeout, ByteSpan private_data,
-                                      Instant now);
+                                      Instant now, MraTime time);
   [[nodiscard]] Result<void> notify(CmId id, QpEvent event, Instant now);
   [[nodiscard]] Result<void> send_dreq(CmId id, ByteSpan private_data, Instant now);
   [[nodiscard]] Result<void> send_drep(CmId id, ByteSpan private_data, Instant now);
@@ -186,7 +186,9 @@ class ConnectionManager::Impl {
   [[nodiscard]] bool refuses_paths(const Received& received, const wire::Req& req);
   [[nodiscard]] bool is_known_or_stale(const Received& received, const wire::Req& req);
   [[nodiscard]] Connection* find_peer(const wire::Req& req);
-  [[nodiscard]] Connection* admit(const Received& received, CmId listener);
+  enum class Admission : std::uint8_t { Welcome, Full, FullInSilence };
+  [[nodiscard]] Admission admission(const Received& received, const Connection& listener);
+  [[nodiscard]] Connection& admit(const Received& received, Connection& listener);
   [[nodiscard]] bool is_held(CmId id) const;
   void end_stale(CmId id, Instant now);
   void meet(const Received& received, const wire::Req& req, Connection& connection);

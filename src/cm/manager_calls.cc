@@ -137,7 +137,7 @@ Result<void> ConnectionManager::Impl::send_rej(CmId id, const RejectParameters& 
 }
 
 Result<void> ConnectionManager::Impl::send_mra(CmId id, std::uint8_t service_timeout,
-                                               ByteSpan private_data, Instant now) {
+                                               ByteSpan private_data, Instant now, MraTime time) {
   const auto allowed = allow(id, Input::SendMra);
   if (!allowed) {
     return std::unexpected(allowed.error());
@@ -160,8 +160,10 @@ Result<void> ConnectionManager::Impl::send_mra(CmId id, std::uint8_t service_tim
   put(mra.private_data, private_data);
   const Answer answer{.attribute = wire::CmAttribute::Mra,
                       .mad = make_mad(wire::CmAttribute::Mra, link.transaction_id, mra)};
-  if (auto sent = transmit(connection, answer.attribute, answer.mad, now); !sent) {
-    return sent;
+  if (time == MraTime::Now) {
+    if (auto sent = transmit(connection, answer.attribute, answer.mad, now); !sent) {
+      return sent;
+    }
   }
   (is_established(connection.state) ? link.later_answer : link.setup_answer) = answer;
   enter(connection, allowed->next, now);

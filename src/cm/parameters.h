@@ -48,6 +48,9 @@ struct ListenParameters {
   std::optional<Guid> ca_guid{};      ///< only what comes to ports of this CA
   PrivateDataMatch match{};           ///< of two listeners, one that matches more comes first
   std::optional<unsigned> backlog{};  ///< connections that are not established; else Limits'
+  /// What is above the backlog is not rejected (REJ 3) but left unanswered, so that the peer asks
+  /// again, as it is with Linux.
+  bool leaves_excess_unanswered{};
 };
 
 /// send_req. Counts and exponents that do not fit their fields are refused (R-CM-7).
@@ -113,6 +116,12 @@ struct AprParameters {
   wire::AprStatus status{wire::AprStatus::Success};
   ByteSpan additional_information{};
   ByteSpan private_data{};
+};
+
+/// When an MRA goes out.
+enum class MraTime : std::uint8_t {
+  Now,
+  WhenAskedAgain,  ///< only if the peer repeats its message, which an answer may come before
 };
 
 /// What a user's QP tells about a connection.

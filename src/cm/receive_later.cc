@@ -175,16 +175,18 @@ void ConnectionManager::Impl::on_sidr_req(const Received& received) {
     ++counters.no_listener;
     return refuse(wire::SidrStatus::Unsupported);
   }
-  Connection* const connection = admit(received, listener);
-  if (connection == nullptr) {
-    return refuse(wire::SidrStatus::NoQp);
+  Connection& taker = *find(listener);
+  const Admission answer = admission(received, taker);
+  if (answer != Admission::Welcome) {
+    return answer == Admission::Full ? refuse(wire::SidrStatus::NoQp) : void();
   }
-  connection->link.sidr = key;
-  connection->link.service_id = request.service_id;
-  connection->link.qp_type = QpType::Ud;
-  by_sidr_.emplace(key, connection->id);
-  enter(*connection, State::SidrReqRcvd, received.now);
-  tell(*connection, CmEventType::SidrReqReceived,
+  Connection& connection = admit(received, taker);
+  connection.link.sidr = key;
+  connection.link.service_id = request.service_id;
+  connection.link.qp_type = QpType::Ud;
+  by_sidr_.emplace(key, connection.id);
+  enter(connection, State::SidrReqRcvd, received.now);
+  tell(connection, CmEventType::SidrReqReceived,
        SidrReqReceived{.listener = listener,
                        .port = received.port.key(),
                        .service_id = request.service_id,

@@ -138,31 +138,37 @@ Connection* ConnectionManager::Impl::find_peer(const wire::Req& req) {
   return nullptr;
 }
 
-/// A new id for who asks, unless a limit says no.
-Connection* ConnectionManager::Impl::admit(const Received& received, CmId listener_id) {
-  Connection& listener = *find(listener_id);
+/// Whether a limit is in the way. Of one peer's flood not even that is said.
+ConnectionManager::Impl::Admission ConnectionManager::Impl::admission(const Received& received,
+                                                                      const Connection& listener) {
   const Gid gid = received.source.global ? received.source.global->gid : Gid{};
   const auto peer = backlog_of_peer_.find({received.source.lid, gid});
-  const std::size_t of_peer = peer == backlog_of_peer_.end() ? 0 : peer->second;
-  if (listener.backlog_used >= listener.backlog || of_peer >= options.limits.unanswered_of_peer ||
-      connections_.size() - detached_.size() >= options.limits.ids) {
-    ++counters.no_resources;
-    return nullptr;
+  const bool is_flood =
+      peer != backlog_of_peer_.end() && peer->second >= options.limits.unanswered_of_peer;
+  const bool is_full = listener.backlog_used >= listener.backlog ||
+                       connections_.size() - detached_.size() >= options.limits.ids;
+  if (!is_flood && !is_full) {
+    return Admission::Welcome;
   }
+  ++counters.no_resources;
+  return is_flood || listener.leaves_excess_unanswered ? Admission::FullInSilence : Admission::Full;
+}
+
+/// A new id for who asks.
+Connection& ConnectionManager::Impl::admit(const Received& received, Connection& listener) {
   ++listener.backlog_used;
-  ++backlog_of_peer_[{received.source.lid, gid}];
-  CmObserver* const observer = listener.observer;
-  const std::uint64_t context = listener.context;
+  ++backlog_of_peer_[{received.source.lid,
+                      received.source.global ? received.source.global->gid : Gid{}}];
   Connection& connection = make_connection();
-  connection.observer = observer;
-  connection.context = context;
+  connection.observer = listener.observer;
+  connection.context = listener.context;
   connection.link = {.port = received.port.key(),
                      .local_ca = received.port.address().ca_guid,
                      .peer = received.source,
-                     .listener = listener_id,
+                     .listener = listener.id,
                      .is_in_backlog = true};
   connection.link.transaction_id = received.header.transaction_id;
-  return &connection;
+  return connection;
 }
 
 void ConnectionManager::Impl::on_req(const Received& received) {
@@ -182,13 +188,16 @@ void ConnectionManager::Impl::on_req(const Received& received) {
   if (refuses_paths(received, req)) {
     return;
   }
-  Connection* const connection = admit(received, listener);
-  if (connection == nullptr) {
-    return refuse_req(received, req, wire::RejectReason::NoResources);
+  Connection& taker = *find(listener);
+  const Admission answer = admission(received, taker);
+  if (answer != Admission::Welcome) {
+    return answer == Admission::Full ? refuse_req(received, req, wire::RejectReason::NoResources)
+                                     : void();
   }
-  connection->link.local_id = new_communication_id();
-  by_local_id_.emplace(connection->link.local_id, connection->id);
-  accept_req(received, req, *connection);
+  Connection& connection = admit(received, taker);
+  connection.link.local_id = new_communication_id();
+  by_local_id_.emplace(connection.link.local_id, connection.id);
+  accept_req(received, req, connection);
 }
 
 /// Both sides have sent a REQ. The one with the larger CA GUID, then QPN, goes on as it is; the
