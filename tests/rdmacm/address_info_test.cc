@@ -64,6 +64,11 @@ TEST_F(RdmaCm, HintsAloneSayTheFamilyByTheirAddress) {
   EXPECT_EQ(std::memcmp(found->ai_dst_addr, &there, sizeof there), 0);
   EXPECT_EQ(std::memcmp(found->ai_src_addr, &here, sizeof here), 0);
   EXPECT_NE(found->ai_dst_addr, hints.ai_dst_addr);
+  rdma_freeaddrinfo(found);
+  hints.ai_src_len = 0;
+  hints.ai_src_addr = nullptr;
+  ASSERT_EQ(rdma_getaddrinfo(nullptr, nullptr, &hints, &found), 0);
+  EXPECT_EQ(found->ai_family, AF_INET);
   EXPECT_STREQ(static_cast<char*>(found->ai_connect), "connect");
   rdma_freeaddrinfo(found);
 }

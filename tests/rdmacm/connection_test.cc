@@ -195,6 +195,25 @@ TEST_F(Connected, AnActiveSideThatCannotMoveItsQpSaysSoOnce) {
   pass(RDMA_CM_EVENT_TIMEWAIT_EXIT);
 }
 
+TEST_F(Connected, DepthsOfTheAnswerAreTheQps) {
+  create_qp(active_);
+  request();
+  create_qp(passive_);
+  rdma_conn_param wish{};
+  wish.initiator_depth = 1;
+  wish.responder_resources = 2;
+  ASSERT_EQ(rdma_accept(passive_, &wish), 0);
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr initial{};
+  ASSERT_EQ(ibv_query_qp(passive_->qp, &attributes,
+                         IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC, &initial),
+            0);
+  EXPECT_EQ(attributes.max_rd_atomic, 1);
+  EXPECT_EQ(attributes.max_dest_rd_atomic, 2);
+  pass(RDMA_CM_EVENT_ESTABLISHED);
+  pass(RDMA_CM_EVENT_ESTABLISHED);
+}
+
 TEST_F(Connected, DepthsBeyondTheDeviceAreRefused) {
   create_qp(active_);
   rdma_conn_param wish{};
@@ -349,14 +368,24 @@ TEST_F(RdmaCm, EndpointsConnectWithoutEvents) {
 TEST_F(RdmaCm, ASynchronousConnectThatIsRejectedHasItsErrno) {
   rdma_addrinfo* where = nullptr;
   rdma_addrinfo hints{};
+  char greeting[] = {'h', 'i'};
   hints.ai_port_space = RDMA_PS_TCP;
+  hints.ai_connect = greeting;
+  hints.ai_connect_len = sizeof greeting;
   ASSERT_EQ(rdma_getaddrinfo("127.77.0.1", "9", &hints, &where), 0);
   rdma_cm_id* id = nullptr;
   ibv_qp_init_attr attributes = qp_attributes();
   ASSERT_EQ(rdma_create_ep(&id, where, nullptr, &attributes), 0);
   rdma_freeaddrinfo(where);
-  EXPECT_EQ(rdma_connect(id, nullptr), -1);
+  rdma_conn_param wish{};
+  wish.private_data = "!";
+  wish.private_data_len = 1;
+  EXPECT_EQ(rdma_connect(id, &wish), -1);
   EXPECT_EQ(errno, ECONNREFUSED);
+  const auto told = [&] { return daemon_->last<uabi::ConnectRdmaCm>()->parameters.private_data; };
+  EXPECT_EQ(told().octets.size(), 3U);  // what the address information says comes first, and once
+  EXPECT_EQ(rdma_connect(id, &wish), -1);
+  EXPECT_EQ(told().octets.size(), 1U);
   rdma_destroy_ep(id);
 }
 

@@ -55,6 +55,15 @@ TEST_F(RdmaCm, AnAddressBindsAnIdToItsDeviceAndTheWildcardToNone) {
   EXPECT_EQ(rdma_destroy_id(id), 0);
 }
 
+TEST_F(RdmaCm, AListenerThatWasNotBoundLearnsItsPort) {
+  rdma_cm_id* id = nullptr;
+  ASSERT_EQ(rdma_create_id(channel_, &id, nullptr, RDMA_PS_TCP), 0);
+  EXPECT_EQ(rdma_get_src_port(id), 0);
+  ASSERT_EQ(rdma_listen(id, 1), 0);
+  EXPECT_NE(rdma_get_src_port(id), 0);
+  EXPECT_EQ(rdma_destroy_id(id), 0);
+}
+
 TEST_F(RdmaCm, AddressesOfAllFamiliesReachTheDaemonAsTheyAre) {
   rdma_cm_id* id = nullptr;
   ASSERT_EQ(rdma_create_id(channel_, &id, nullptr, RDMA_PS_TCP), 0);

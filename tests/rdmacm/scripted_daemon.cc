@@ -253,7 +253,11 @@ uabi::Message ScriptedDaemon::handle(Channel&, const uabi::QueryRdmaCmId& reques
 }
 
 uabi::Message ScriptedDaemon::handle(Channel&, const uabi::ListenRdmaCm& request) {
-  ids_[request.id].listens = true;
+  Id& id = ids_[request.id];
+  id.listens = true;
+  if (id.state.source.family == uabi::RdmaCmFamily::None) {
+    id.state.source = {.family = uabi::RdmaCmFamily::Ip4, .port = ++last_port_};
+  }
   return uabi::RdmaCmAnswer{};
 }
 

@@ -1,0 +1,96 @@
+// rpoll(): streams tell by descriptors of the device and of the connection, others by their own.
+
+#include <poll.h>
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compat/rdmacm/rsockets/sockets.h"
+#include "host/clock.h"
+
+namespace weft::rsockets {
+namespace {
+
+/// Policy: another thread of the program may have taken a socket's sign while both waited.
+constexpr int kLookAgainMs = 100;
+
+/// How many of them are ready, without waiting; only ordinary descriptors go to the system.
+[[nodiscard]] int look(pollfd* wanted, nfds_t count, bool& has_streams) {
+  std::vector<pollfd> ordinary(wanted, wanted + count);
+  int ready = 0;
+  has_streams = false;
+  for (nfds_t i = 0; i < count; ++i) {
+    wanted[i].revents = 0;
+    if (const auto stream = find_stream(wanted[i].fd)) {
+      has_streams = true;
+      ordinary[i].fd = -1;
+      wanted[i].revents = stream->readiness(wanted[i].events);
+    }
+  }
+  if (poll(ordinary.data(), count, 0) < 0) {
+    return -1;
+  }
+  for (nfds_t i = 0; i < count; ++i) {
+    wanted[i].revents = ordinary[i].fd == -1 ? wanted[i].revents : ordinary[i].revents;
+    ready += wanted[i].revents != 0 ? 1 : 0;
+  }
+  return ready;
+}
+
+/// Until one of them may be ready, or the time is over. 0, or -1 with errno.
+[[nodiscard]] int sleep_until_news(const pollfd* wanted, nfds_t count, int timeout_ms) {
+  std::vector<pollfd> all;
+  std::vector<std::shared_ptr<Stream>> watched;
+  for (nfds_t i = 0; i < count; ++i) {
+    if (auto stream = find_stream(wanted[i].fd)) {
+      stream->watch(wanted[i].events, all);
+      watched.push_back(std::move(stream));
+    } else {
+      all.push_back(wanted[i]);
+    }
+  }
+  // What came before the devices were asked to tell is seen now.
+  const bool is_ready = std::ranges::any_of(std::span{wanted, count}, [](const pollfd& each) {
+    const auto stream = find_stream(each.fd);
+    return stream != nullptr && stream->readiness(each.events) != 0;
+  });
+  const int result = poll(all.data(), all.size(), is_ready ? 0 : timeout_ms);
+  for (const auto& stream : watched) {
+    stream->unwatch();
+  }
+  return result < 0 ? -1 : 0;
+}
+
+}  // namespace
+
+int poll_all(pollfd* wanted, nfds_t count, int timeout_ms) {
+  const Instant deadline = host::now() + Duration::milliseconds(timeout_ms < 0 ? 0 : timeout_ms);
+  while (true) {
+    bool has_streams = false;
+    const int ready = look(wanted, count, has_streams);
+    if (ready != 0) {
+      return ready;
+    }
+    if (!has_streams) {
+      const Duration left = deadline - host::now();
+      return poll(
+          wanted, count,
+          timeout_ms < 0 ? -1 : static_cast<int>(std::max<std::int64_t>(0, left.milliseconds())));
+    }
+    int slice = kLookAgainMs;
+    if (timeout_ms >= 0) {
+      const Duration left = deadline - host::now();
+      if (left <= Duration{}) {
+        return 0;
+      }
+      slice = static_cast<int>(std::min<std::int64_t>(slice, left.milliseconds() + 1));
+    }
+    if (sleep_until_news(wanted, count, slice) != 0) {
+      return -1;
+    }
+  }
+}
+
+}  // namespace weft::rsockets

@@ -1,0 +1,228 @@
+#pragma once
+
+// A stream socket over an RC connection (rsocket(7)). Any thread may call anything; one lock a
+// stream, which nobody holds while waiting for the other end.
+//
+// The receiver's buffer has two halves. It publishes a half whenever it is free, and the sender
+// fills what is published in order; so what arrives lies one behind the other in a ring. Messages
+// are counted: each half of the receive queue that the program has read is granted anew.
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "compat/rdmacm/abi.h"
+#include "compat/rdmacm/rsockets/protocol.h"
+
+namespace weft::rsockets {
+
+/// What a program may set before a stream is connected; rdma-core's values.
+struct StreamOptions {
+  std::uint32_t send_depth{384};
+  std::uint32_t receive_depth{384};
+  std::uint32_t inline_bytes{64};
+  std::uint32_t send_bytes{1U << 17};
+  std::uint32_t receive_bytes{1U << 17};
+  std::uint32_t io_map_entries{};
+  std::vector<std::byte> route;     // ibv_path_data that the program knows
+  std::uint64_t socket_switches{};  // by number of the option
+  std::uint64_t tcp_switches{};
+  std::uint64_t ip6_switches{};
+  int keep_idle_s{7'200};
+};
+
+/// Memory of the process that the device knows; null until it is made.
+class RegisteredMemory {
+ public:
+  RegisteredMemory() = default;
+  ~RegisteredMemory() { reset(); }
+  RegisteredMemory(const RegisteredMemory&) = delete;
+  RegisteredMemory& operator=(const RegisteredMemory&) = delete;
+
+  /// 0, or -1 with errno.
+  [[nodiscard]] int make(ibv_pd* pd, std::size_t bytes, int access);
+  void reset();
+  [[nodiscard]] std::byte* data() const { return memory_.get(); }
+  [[nodiscard]] std::uint64_t address() const;
+  [[nodiscard]] std::uint32_t lkey() const { return region_->lkey; }
+  [[nodiscard]] std::uint32_t rkey() const { return region_->rkey; }
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+  ibv_mr* region_{};
+};
+
+class Stream {
+ public:
+  /// Of an id that is synchronous; owns it.
+  Stream(rdma_cm_id* cm, StreamOptions options);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  /// The number that the program knows it by.
+  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] rdma_cm_id* cm() const { return cm_; }
+
+  // All as the calls of sockets: -1 with errno when they fail.
+  [[nodiscard]] int bind(const sockaddr* address);
+  [[nodiscard]] int listen(int backlog);
+  /// Null with errno.
+  [[nodiscard]] std::shared_ptr<Stream> accept();
+  [[nodiscard]] int connect(const sockaddr* address);
+  [[nodiscard]] ssize_t receive(std::byte* out, std::size_t bytes, int flags);
+  [[nodiscard]] ssize_t send(const std::byte* data, std::size_t bytes, int flags);
+  int shutdown(int how);
+
+  [[nodiscard]] off_t map(void* memory, std::size_t bytes, int protection, off_t offset);
+  [[nodiscard]] int unmap(const void* memory, std::size_t bytes);
+  [[nodiscard]] ssize_t write_at(const std::byte* data, std::size_t bytes, off_t offset, int flags);
+
+  [[nodiscard]] bool is_nonblocking();
+  [[nodiscard]] int set_nonblocking(bool nonblocking);
+  [[nodiscard]] int take_error();  // SO_ERROR
+  /// Options may be changed by who holds them; `is_open()` says whether they still matter.
+  [[nodiscard]] StreamOptions& options() { return options_; }
+  [[nodiscard]] bool is_open();
+
+  /// What poll() would say now; does what stands ready.
+  [[nodiscard]] short readiness(short events);
+  /// What to wait on until readiness() may change; from now on these descriptors will tell.
+  void watch(short events, std::vector<pollfd>& descriptors);
+  /// After that wait.
+  void unwatch();
+
+ private:
+  enum class State : std::uint8_t {
+    Fresh,
+    Bound,
+    Listening,
+    ResolvingAddress,
+    ResolvingRoute,
+    Connecting,
+    Accepting,
+    Connected,
+    NeverConnected,  // connecting failed
+    Disconnected,
+    Failed,
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  [[nodiscard]] bool is_opening() const {
+    return state_ >= State::ResolvingAddress && state_ <= State::Accepting;
+  }
+  [[nodiscard]] bool is_connected() const { return state_ == State::Connected; }
+
+  // Opening (stream_open.cc)
+  [[nodiscard]] int start_step();
+  [[nodiscard]] int open_further();
+  [[nodiscard]] int open_further_at_once();
+  [[nodiscard]] int finish_step();
+  [[nodiscard]] int finish_opening();
+  [[nodiscard]] int create_endpoint();
+  [[nodiscard]] int create_queue_pair();
+  [[nodiscard]] int answer_request();
+  [[nodiscard]] int request_connection();
+  [[nodiscard]] ConnectionData own_data() const;
+  [[nodiscard]] int take_data(const void* private_data, std::size_t bytes);
+
+  // Flow (stream_flow.cc)
+  void take_completions();
+  void take_message(std::uint32_t message);
+  void take_sent(std::uint64_t wr_id);
+  void take_data_message(std::uint32_t bytes);
+  void take_control(Control control);
+  void fail_with(int error);
+  [[nodiscard]] int post_receive();
+  [[nodiscard]] int post(ibv_send_wr& wr, const void* data, std::uint32_t bytes, bool is_held);
+  [[nodiscard]] int post_message(std::uint32_t message);
+  [[nodiscard]] int post_data(const std::byte* data, std::uint32_t bytes);
+  [[nodiscard]] int post_at(const IoMapEntry& entry, const std::byte* data, std::uint32_t bytes,
+                            std::uint64_t offset);
+  [[nodiscard]] const std::byte* hold(const std::byte* data, std::uint32_t bytes);
+  [[nodiscard]] int post_map_entry(const IoMapEntry& entry, std::uint32_t index, std::uint64_t map);
+  [[nodiscard]] std::optional<IoMapEntry> find_map_entry(std::uint64_t offset) const;
+  void grant();
+  [[nodiscard]] bool has_target();
+  [[nodiscard]] bool may_send();
+  [[nodiscard]] bool has_room() const;
+  [[nodiscard]] std::uint32_t next_piece(std::size_t left, std::uint32_t& wish) const;
+  [[nodiscard]] bool all_sent() const;
+
+  // Reading (stream_io.cc)
+  void copy_out(std::byte* out, std::uint32_t from, std::uint32_t bytes) const;
+  [[nodiscard]] std::size_t take(std::byte* out, std::size_t bytes);
+  [[nodiscard]] std::size_t look_at(std::byte* out, std::size_t bytes) const;
+
+  // Waiting (stream_io.cc)
+  /// 0 when the condition holds; -1 with EAGAIN if the program does not want to wait.
+  template <class Condition>
+  [[nodiscard]] int wait(Lock& lock, bool waits, Condition condition);
+  void wait_for_news(Lock& lock);
+  void take_news();
+  [[nodiscard]] bool waits(int flags) const {
+    return !is_nonblocking_ && (flags & MSG_DONTWAIT) == 0;
+  }
+  [[nodiscard]] int be_connected();
+  [[nodiscard]] int send_map_entries(Lock& lock, int flags);
+
+  rdma_cm_id* cm_;
+  const int fd_;
+  StreamOptions options_;
+  std::mutex lock_;
+  std::condition_variable news_;
+  bool is_somebody_waiting_{};  // for the device; others wait for `news_`
+  bool is_nonblocking_{};
+  State state_{State::Fresh};
+  bool step_is_under_way_{};  // of opening
+  int tries_{};
+  int error_{};
+  bool may_read_{};
+  bool may_write_{};
+
+  // Sending
+  RegisteredMemory send_memory_;
+  std::uint32_t inline_bytes_{};
+  std::uint32_t send_at_{};  // of the ring, where the next octets go
+  std::uint32_t send_bytes_free_{};
+  std::uint32_t sends_free_{};  // of the send queue, but for messages of our own
+  std::uint32_t controls_free_{};
+  std::uint16_t sent_{};  // data messages, modulo 2^16
+  std::uint16_t may_send_until_{};
+  Target target_;  // what is left of the buffer in use
+  std::uint32_t next_target_{};
+
+  // Receiving
+  RegisteredMemory receive_memory_;
+  RegisteredMemory targets_;           // Target[kTargets] of the other end's, then its I/O map
+  std::deque<std::uint32_t> arrived_;  // messages, by their octets
+  std::uint32_t read_at_{};
+  std::uint32_t receive_bytes_free_{};  // neither published nor unread
+  std::uint32_t published_bytes_{};     // and not arrived
+  std::uint32_t next_half_{1};
+  std::uint16_t read_{};  // data messages, modulo 2^16
+  std::uint16_t grant_at_{};
+  std::uint64_t their_targets_{};  // address of the other end's array
+  std::uint32_t their_targets_key_{};
+  std::uint32_t their_targets_count_{};
+  std::uint32_t their_next_target_{};
+
+  // The I/O map
+  struct Mapping {
+    ibv_mr* region{};
+    std::uint64_t offset{};
+    std::optional<std::uint32_t> index;  // in the other end's map; none when it is only local
+    bool is_told{};
+  };
+  std::uint32_t their_map_entries_{};
+  std::vector<Mapping> mappings_;
+};
+
+}  // namespace weft::rsockets

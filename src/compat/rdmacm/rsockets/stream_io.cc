@@ -1,0 +1,518 @@
+// What programs do with a stream, and how they wait.
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+
+#include "compat/rdmacm/ids.h"
+#include "compat/rdmacm/refusals.h"
+#include "compat/rdmacm/rsockets/stream.h"
+#include "compat/rdmacm/translate.h"
+#include "host/clock.h"
+
+namespace weft::rsockets {
+namespace {
+
+/// Policy: an answer that comes within this time costs no system call.
+constexpr Duration kSpin = Duration::microseconds(20);
+/// Policy: a thread looks again after this time, whatever it was told; another thread of the
+/// program may have taken its sign while both waited.
+constexpr int kLookAgainMs = 100;
+
+constexpr std::uint32_t kFirstPiece = 2'048;  // octets; rdma-core's
+
+}  // namespace
+
+Stream::Stream(rdma_cm_id* cm, StreamOptions options)
+    : cm_(cm), fd_(cm->channel->fd), options_(std::move(options)) {}
+
+Stream::~Stream() {
+  if (is_connected()) {
+    shutdown(SHUT_RDWR);
+  }
+  if (cm_->qp != nullptr) {
+    static_cast<void>(compat::move_to_error(compat::id_of(cm_)));
+    rdma_disconnect(cm_);
+    rdma_destroy_qp(cm_);
+  }
+  for (const Mapping& each : mappings_) {
+    if (each.region != nullptr) {
+      ibv_dereg_mr(each.region);
+    }
+  }
+  send_memory_.reset();
+  receive_memory_.reset();
+  targets_.reset();
+  rdma_destroy_id(cm_);
+}
+
+// --- waiting
+
+/// The device's sign and the id's events. They are looked at by whoever waits, one at a time.
+void Stream::take_news() {
+  if (cm_->recv_cq_channel != nullptr) {
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    if (ibv_get_cq_event(cm_->recv_cq_channel, &cq, &context) == 0) {
+      ibv_ack_cq_events(cq, 1);
+    }
+  }
+  if (!is_connected()) {
+    return;
+  }
+  compat::Id& id = compat::id_of(cm_);
+  const int result = compat::complete(id);
+  if (cm_->event != nullptr && (result == 0 || errno != EAGAIN) &&
+      cm_->event->event == RDMA_CM_EVENT_DISCONNECTED) {
+    take_completions();  // what came before
+    may_read_ = may_write_ = false;
+    state_ = is_connected() ? State::Disconnected : state_;
+  }
+}
+
+/// Without the lock until the device or the connection tells something.
+void Stream::wait_for_news(Lock& lock) {
+  if (is_somebody_waiting_) {
+    news_.wait_for(lock, std::chrono::milliseconds{kLookAgainMs});
+    return;
+  }
+  pollfd descriptors[] = {
+      {.fd = cm_->recv_cq_channel->fd, .events = POLLIN, .revents = 0},
+      {.fd = fd_,                      .events = POLLIN, .revents = 0}
+  };
+  is_somebody_waiting_ = true;
+  lock.unlock();
+  poll(descriptors, std::size(descriptors), kLookAgainMs);
+  lock.lock();
+  is_somebody_waiting_ = false;
+  take_news();
+  news_.notify_all();
+}
+
+template <class Condition>
+int Stream::wait(Lock& lock, bool waits, Condition condition) {
+  Instant spin_until{};
+  while (true) {
+    take_completions();
+    grant();
+    if (condition()) {
+      return 0;
+    }
+    if (!waits) {
+      errno = EAGAIN;
+      return -1;
+    }
+    if (spin_until == Instant{}) {
+      spin_until = host::now() + kSpin;
+    }
+    if (host::now() < spin_until) {
+      continue;
+    }
+    if (const int error = ibv_req_notify_cq(cm_->recv_cq, 0)) {
+      fail_with(error);
+    }
+    take_completions();  // what came before the device was asked to tell
+    if (!condition()) {
+      wait_for_news(lock);
+    }
+  }
+}
+
+// --- opening
+
+int Stream::bind(const sockaddr* address) {
+  const Lock lock{lock_};
+  sockaddr_storage copy{};
+  std::memcpy(&copy, address, compat::length_of(address));
+  if (rdma_bind_addr(cm_, static_cast<sockaddr*>(static_cast<void*>(&copy))) != 0) {
+    return -1;
+  }
+  state_ = State::Bound;
+  return 0;
+}
+
+int Stream::listen(int backlog) {
+  const Lock lock{lock_};
+  if (state_ == State::Listening) {
+    return 0;
+  }
+  if (rdma_listen(cm_, backlog) != 0) {
+    return -1;
+  }
+  state_ = State::Listening;
+  return 0;
+}
+
+std::shared_ptr<Stream> Stream::accept() {
+  const Lock lock{lock_};
+  if (state_ != State::Listening) {
+    compat::refuse(EINVAL, "the socket does not listen");
+    return nullptr;
+  }
+  rdma_cm_id* requested = nullptr;
+  if (rdma_get_request(cm_, &requested) != 0) {
+    return nullptr;
+  }
+  auto stream = std::make_shared<Stream>(requested, options_);
+  const Lock its_lock{stream->lock_};
+  stream->state_ = State::Accepting;
+  // Whoever asked may send before it has said that it heard the answer: nobody waits for that here.
+  const int flags = fcntl(stream->fd_, F_GETFL);
+  fcntl(stream->fd_, F_SETFL, flags | O_NONBLOCK);
+  if (stream->open_further() != 0 && !stream->is_opening()) {
+    const int error = errno;
+    rdma_reject(requested, nullptr, 0);
+    errno = error;
+    return nullptr;
+  }
+  if (stream->is_opening()) {
+    fcntl(stream->fd_, F_SETFL, flags);
+  }
+  return stream;
+}
+
+int Stream::connect(const sockaddr* address) {
+  const Lock lock{lock_};
+  if (state_ == State::Fresh || state_ == State::Bound) {
+    const std::size_t bytes = compat::length_of(address);
+    if (bytes == 0) {
+      return compat::refuse(EINVAL, "the address is of no family that RDMA has");
+    }
+    std::memcpy(&cm_->route.addr.dst_storage, address, bytes);
+    state_ = State::ResolvingAddress;
+  } else if (is_connected()) {
+    return compat::refuse(EISCONN, "the socket is connected");
+  } else if (is_opening()) {
+    return compat::refuse(EALREADY, "the socket is being connected");
+  }
+  if (open_further() == 0) {
+    return is_connected() ? 0 : compat::refuse(ENOTCONN, "the socket cannot be connected any more");
+  }
+  errno = errno == EAGAIN ? EINPROGRESS : errno;
+  return -1;
+}
+
+/// What data needs: 0, or -1 with errno.
+int Stream::be_connected() {
+  if (is_opening() && open_further() != 0) {
+    return -1;
+  }
+  if (state_ == State::Connected || state_ == State::Disconnected) {
+    return 0;
+  }
+  if (state_ == State::Failed) {
+    errno = error_;
+    return -1;
+  }
+  return compat::refuse(ENOTCONN, "the socket is not connected");
+}
+
+// --- data
+
+/// Octets of the ring, which begins anew at its end.
+void Stream::copy_out(std::byte* out, std::uint32_t from, std::uint32_t bytes) const {
+  const std::uint32_t first = std::min(bytes, options_.receive_bytes - from);
+  std::memcpy(out, receive_memory_.data() + from, first);
+  std::memcpy(out + first, receive_memory_.data(), bytes - first);
+}
+
+std::size_t Stream::take(std::byte* out, std::size_t bytes) {
+  std::size_t done = 0;
+  while (done < bytes && !arrived_.empty()) {
+    const auto piece =
+        static_cast<std::uint32_t>(std::min<std::size_t>(bytes - done, arrived_.front()));
+    copy_out(out + done, read_at_, piece);
+    done += piece;
+    read_at_ = (read_at_ + piece) % options_.receive_bytes;
+    receive_bytes_free_ += piece;
+    arrived_.front() -= piece;
+    if (arrived_.front() == 0) {
+      arrived_.pop_front();
+      ++read_;
+    }
+  }
+  return done;
+}
+
+std::size_t Stream::look_at(std::byte* out, std::size_t bytes) const {
+  const std::size_t there = std::accumulate(arrived_.begin(), arrived_.end(), std::size_t{0});
+  const auto piece = static_cast<std::uint32_t>(std::min(bytes, there));
+  copy_out(out, read_at_, piece);
+  return piece;
+}
+
+ssize_t Stream::receive(std::byte* out, std::size_t bytes, int flags) {
+  Lock lock{lock_};
+  if (be_connected() != 0) {
+    return -1;
+  }
+  std::size_t done = 0;
+  do {
+    if (wait(lock, waits(flags), [&] { return !arrived_.empty() || !may_read_; }) != 0) {
+      return done == 0 ? -1 : static_cast<ssize_t>(done);
+    }
+    std::size_t message = 0;
+    std::uint32_t from = read_at_;
+    while (done < bytes && message < arrived_.size()) {
+      const auto piece =
+          static_cast<std::uint32_t>(std::min({bytes - done, std::size_t{arrived_[message]},
+                                               std::size_t{options_.receive_bytes - from}}));
+      std::memcpy(out + done, receive_memory_.data() + from, piece);
+      done += piece;
+      from = (from + piece) % options_.receive_bytes;
+      if ((flags & MSG_PEEK) != 0) {
+        // Another piece of the same message lies at the ring's beginning.
+        message += 1;
+        continue;
+      }
+      read_at_ = from;
+      receive_bytes_free_ += piece;
+      arrived_.front() -= piece;
+      if (arrived_.front() == 0) {
+        arrived_.pop_front();
+        ++read_;
+      }
+    }
+  } while (done < bytes && (flags & MSG_WAITALL) != 0 && (flags & MSG_PEEK) == 0 && may_read_);
+  grant();
+  if (done == 0 && bytes != 0 && state_ == State::Failed) {
+    errno = error_;
+    return -1;
+  }
+  return static_cast<ssize_t>(done);
+}
+
+ssize_t Stream::send(const std::byte* data, std::size_t bytes, int flags) {
+  Lock lock{lock_};
+  if (be_connected() != 0 || send_map_entries(lock, flags) != 0) {
+    return -1;
+  }
+  std::uint32_t wish = kFirstPiece;
+  std::size_t done = 0;
+  while (done < bytes) {
+    if (wait(lock, waits(flags), [&] { return may_send() || !may_write_; }) != 0) {
+      break;
+    }
+    if (!may_write_) {
+      errno = state_ == State::Failed ? error_ : ECONNRESET;
+      break;
+    }
+    const std::uint32_t piece = std::min(next_piece(bytes - done, wish), target_.length);
+    if (post_data(data + done, piece) != 0) {
+      break;
+    }
+    done += piece;
+  }
+  return done == 0 && bytes != 0 ? -1 : static_cast<ssize_t>(done);
+}
+
+int Stream::shutdown(int how) {
+  Lock lock{lock_};
+  if (!is_connected()) {
+    return 0;
+  }
+  const bool could_read = may_read_;
+  may_read_ = may_read_ && how == SHUT_WR;
+  may_write_ = may_write_ && how == SHUT_RD;
+  if (may_write_) {
+    return 0;  // the other end need not know that nobody reads
+  }
+  const Control word = how == SHUT_WR && could_read ? Control::Shutdown : Control::Disconnect;
+  const auto has_ended = [&] { return !is_connected(); };
+  if (wait(lock, true, [&] { return controls_free_ > 0 || has_ended(); }) == 0 && !has_ended() &&
+      post_message(message(MessageType::Control, static_cast<std::uint32_t>(word))) == 0) {
+    static_cast<void>(wait(lock, true, [&] { return all_sent() || has_ended(); }));
+  }
+  if (word == Control::Disconnect && is_connected()) {
+    state_ = State::Disconnected;
+  }
+  news_.notify_all();
+  return 0;
+}
+
+// --- the I/O map
+
+off_t Stream::map(void* memory, std::size_t bytes, int protection, off_t offset) {
+  const Lock lock{lock_};
+  if (cm_->pd == nullptr || (protection & ~PROT_WRITE) != 0) {
+    return compat::refuse(EINVAL, "a bound or connected socket maps memory to be written");
+  }
+  Mapping added{};
+  const bool is_remote = (protection & PROT_WRITE) != 0;
+  if (is_remote) {
+    const auto is_taken = [&](std::uint32_t index) {
+      return std::ranges::any_of(mappings_, [&](const Mapping& m) { return m.index == index; });
+    };
+    std::uint32_t index = 0;
+    while (index < their_map_entries_ && is_taken(index)) {
+      ++index;
+    }
+    if (index >= their_map_entries_) {
+      return compat::refuse(ENOMEM, "the other end's map is full: see RDMA_IOMAPSIZE there");
+    }
+    added.index = index;
+  }
+  const int access = IBV_ACCESS_LOCAL_WRITE | (is_remote ? IBV_ACCESS_REMOTE_WRITE : 0);
+  added.region = ibv_reg_mr(cm_->pd, memory, bytes, access);
+  if (added.region == nullptr) {
+    return -1;
+  }
+  std::memcpy(&added.offset, &memory, sizeof memory);
+  added.offset = offset == -1 ? added.offset : static_cast<std::uint64_t>(offset);
+  added.is_told = !is_remote;
+  mappings_.push_back(added);
+  return static_cast<off_t>(added.offset);
+}
+
+int Stream::unmap(const void* memory, std::size_t bytes) {
+  const Lock lock{lock_};
+  const auto found = std::ranges::find_if(mappings_, [&](const Mapping& each) {
+    return each.region->addr == memory && each.region->length == bytes;
+  });
+  if (found == mappings_.end()) {
+    return compat::refuse(EINVAL, "this memory is not mapped");
+  }
+  ibv_dereg_mr(found->region);
+  mappings_.erase(found);
+  return 0;
+}
+
+/// The other end learns of new mappings with the next data.
+int Stream::send_map_entries(Lock& lock, int flags) {
+  for (Mapping& each : mappings_) {
+    if (each.is_told) {
+      continue;
+    }
+    if (wait(lock, waits(flags), [&] { return may_send() || !may_write_; }) != 0) {
+      return -1;
+    }
+    if (!may_write_) {
+      errno = ECONNRESET;
+      return -1;
+    }
+    IoMapEntry entry{.offset = each.offset,
+                     .address = 0,
+                     .key = each.region->rkey,
+                     .length = static_cast<std::uint32_t>(each.region->length)};
+    std::memcpy(&entry.address, &each.region->addr, sizeof each.region->addr);
+    const std::uint64_t map = their_targets_ + their_targets_count_ * sizeof(Target);
+    if (post_map_entry(entry, *each.index, map) != 0) {
+      return -1;
+    }
+    each.is_told = true;
+  }
+  return 0;
+}
+
+ssize_t Stream::write_at(const std::byte* data, std::size_t bytes, off_t offset, int flags) {
+  Lock lock{lock_};
+  if (be_connected() != 0 || send_map_entries(lock, flags) != 0) {
+    return -1;
+  }
+  std::uint32_t wish = kFirstPiece;
+  std::size_t done = 0;
+  while (done < bytes) {
+    const std::uint64_t at = static_cast<std::uint64_t>(offset) + done;
+    const auto entry = find_map_entry(at);
+    if (!entry) {
+      compat::refuse(EINVAL, "the other end has mapped nothing at that offset");
+      break;
+    }
+    if (wait(lock, waits(flags), [&] { return has_room() || !may_write_; }) != 0) {
+      break;
+    }
+    if (!may_write_) {
+      errno = ECONNRESET;
+      break;
+    }
+    const std::uint64_t left = entry->offset + entry->length - at;
+    const auto piece =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(next_piece(bytes - done, wish), left));
+    if (post_at(*entry, data + done, piece, at) != 0) {
+      break;
+    }
+    done += piece;
+  }
+  return done == 0 && bytes != 0 ? -1 : static_cast<ssize_t>(done);
+}
+
+// --- what poll() and options ask
+
+bool Stream::is_nonblocking() {
+  const Lock lock{lock_};
+  return is_nonblocking_;
+}
+
+int Stream::set_nonblocking(bool nonblocking) {
+  const Lock lock{lock_};
+  is_nonblocking_ = nonblocking;
+  if (is_connected()) {
+    return 0;
+  }
+  const int flags = fcntl(fd_, F_GETFL);
+  return fcntl(fd_, F_SETFL, nonblocking ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
+}
+
+int Stream::take_error() {
+  const Lock lock{lock_};
+  return std::exchange(error_, 0);
+}
+
+bool Stream::is_open() {
+  const Lock lock{lock_};
+  return state_ > State::Listening;
+}
+
+short Stream::readiness(short events) {
+  const Lock lock{lock_};
+  if (state_ == State::Fresh || state_ == State::Bound) {
+    return 0;
+  }
+  if (state_ == State::Listening) {
+    pollfd requests{.fd = fd_, .events = events, .revents = 0};
+    poll(&requests, 1, 0);
+    return requests.revents;
+  }
+  if (is_opening() && open_further_at_once() != 0 && is_opening()) {
+    return 0;
+  }
+  take_news();
+  take_completions();
+  grant();
+  const bool is_over = !is_connected();
+  int ready =
+      (!arrived_.empty() || !may_read_ ? POLLIN : 0) | (may_send() || is_over ? POLLOUT : 0);
+  ready &= events;
+  if (is_over) {
+    ready |= state_ == State::Disconnected ? POLLHUP : POLLERR;
+  }
+  return static_cast<short>(ready);
+}
+
+void Stream::watch(short events, std::vector<pollfd>& descriptors) {
+  const Lock lock{lock_};
+  descriptors.push_back({.fd = fd_,
+                         .events = static_cast<short>(state_ == State::Listening ? events : POLLIN),
+                         .revents = 0});
+  if (is_connected()) {
+    ibv_req_notify_cq(cm_->recv_cq, 0);
+    descriptors.push_back({.fd = cm_->recv_cq_channel->fd, .events = POLLIN, .revents = 0});
+  }
+}
+
+void Stream::unwatch() {
+  const Lock lock{lock_};
+  if (is_connected()) {
+    take_news();
+    take_completions();
+  }
+  news_.notify_all();
+}
+
+}  // namespace weft::rsockets

@@ -1,0 +1,275 @@
+// How a stream comes to be connected: steps that each end in an event, begun anew when they time
+// out. Called with the stream's lock held.
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "compat/rdmacm/ids.h"
+#include "compat/rdmacm/refusals.h"
+#include "compat/rdmacm/rsockets/stream.h"
+
+namespace weft::rsockets {
+namespace {
+
+/// As rdma-core's: a step is tried for 1 s, 2 s, ... and given up after the sixth time.
+constexpr int kFirstWaitMs = 1'000;
+constexpr int kMostTries = 6;
+
+constexpr std::uint32_t kLeastDepth = 16;
+constexpr std::uint32_t kMostDepth = 0xFFFE;
+constexpr std::uint32_t kControls = 4;          // of our own messages under way at once
+constexpr std::uint32_t kLeastBytes = 4'096;    // two halves, each of a page's half
+constexpr std::uint32_t kMostBytes = 1U << 28;  // policy: a message says 29 bits
+
+constexpr std::uint8_t kMostRetries = 7;
+
+[[nodiscard]] bool is_big_endian() { return std::endian::native == std::endian::big; }
+
+}  // namespace
+
+int RegisteredMemory::make(ibv_pd* pd, std::size_t bytes, int access) {
+  memory_ = std::make_unique<std::byte[]>(bytes);
+  region_ = ibv_reg_mr(pd, memory_.get(), bytes, access);
+  return region_ == nullptr ? -1 : 0;
+}
+
+void RegisteredMemory::reset() {
+  if (region_ != nullptr) {
+    ibv_dereg_mr(region_);
+    region_ = nullptr;
+  }
+  memory_.reset();
+}
+
+std::uint64_t RegisteredMemory::address() const {
+  std::uint64_t value{};
+  const std::byte* const start = memory_.get();
+  std::memcpy(&value, &start, sizeof start);
+  return value;
+}
+
+ConnectionData Stream::own_data() const {
+  const std::uint8_t order = is_big_endian() ? kIsBigEndian : 0;
+  return {
+      .version = kVersion,
+      .flags = static_cast<std::uint8_t>(kHasIoMap | order),
+      .credits = static_cast<std::uint16_t>(options_.receive_depth),
+      .io_map_scale = scale_of_size(options_.io_map_entries),
+      .targets = {.address = targets_.address(),        .key = targets_.rkey(), .length = kTargets},
+      .buffer = {.address = receive_memory_.address(),
+                  .key = receive_memory_.rkey(),
+                  .length = options_.receive_bytes / 2                                            }
+  };
+}
+
+/// What the other end says of itself: 0, or -1 with errno.
+int Stream::take_data(const void* private_data, std::size_t bytes) {
+  constexpr std::size_t kBytes = wire::kSizeOf<ConnectionData>;
+  if (private_data == nullptr || bytes < kBytes) {
+    return compat::refuse(EOPNOTSUPP, "the other end is no rsocket: it has no private data");
+  }
+  const auto data = wire::unpack<ConnectionData>(
+      std::span<const std::byte, kBytes>{static_cast<const std::byte*>(private_data), kBytes});
+  if (data.version != kVersion) {
+    return compat::refuse(EOPNOTSUPP, "the other end speaks another version of rsockets");
+  }
+  if (((data.flags & kIsBigEndian) != 0) != is_big_endian()) {
+    return compat::refuse(EOPNOTSUPP, "the other end is a machine of another byte order");
+  }
+  if (data.targets.length == 0) {
+    return compat::refuse(EPROTO, "the other end has no place for published buffers");
+  }
+  their_targets_ = data.targets.address;
+  their_targets_key_ = data.targets.key;
+  their_targets_count_ = data.targets.length;
+  their_next_target_ = 1 % their_targets_count_;
+  their_map_entries_ = (data.flags & kHasIoMap) != 0 ? size_of_scale(data.io_map_scale) : 0;
+  target_ = data.buffer;
+  next_target_ = 1;
+  may_send_until_ = data.credits;
+  return 0;
+}
+
+int Stream::create_queue_pair() {
+  const auto fit = [&](std::uint32_t depth) {
+    const std::uint32_t most = std::min(compat::id_of(cm_).device->max_qp_wr, kMostDepth);
+    return std::clamp(depth, kLeastDepth, most);
+  };
+  options_.send_depth = fit(options_.send_depth);
+  options_.receive_depth = fit(options_.receive_depth);
+  cm_->recv_cq_channel = ibv_create_comp_channel(cm_->verbs);
+  if (cm_->recv_cq_channel == nullptr) {
+    return -1;
+  }
+  const int fd = cm_->recv_cq_channel->fd;
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+  cm_->recv_cq =
+      ibv_create_cq(cm_->verbs, static_cast<int>(options_.send_depth + options_.receive_depth), cm_,
+                    cm_->recv_cq_channel, 0);
+  if (cm_->recv_cq == nullptr) {
+    return -1;
+  }
+  cm_->send_cq = cm_->recv_cq;
+  cm_->send_cq_channel = cm_->recv_cq_channel;
+  ibv_qp_init_attr wish{};
+  wish.qp_type = IBV_QPT_RC;
+  wish.sq_sig_all = 1;
+  wish.send_cq = wish.recv_cq = cm_->recv_cq;
+  wish.cap.max_send_wr = options_.send_depth;
+  wish.cap.max_recv_wr = options_.receive_depth;
+  wish.cap.max_send_sge = wish.cap.max_recv_sge = 1;
+  wish.cap.max_inline_data =
+      std::max(options_.inline_bytes, static_cast<std::uint32_t>(sizeof(IoMapEntry)));
+  if (rdma_create_qp(cm_, nullptr, &wish) != 0) {
+    return -1;
+  }
+  inline_bytes_ = wish.cap.max_inline_data;
+  return 0;
+}
+
+int Stream::create_endpoint() {
+  if (create_queue_pair() != 0) {
+    return -1;
+  }
+  options_.send_bytes = std::clamp(options_.send_bytes, kLeastBytes, kMostBytes);
+  options_.receive_bytes = std::clamp(options_.receive_bytes, kLeastBytes, kMostBytes) & ~1U;
+  constexpr int kWritable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  const std::size_t map_bytes = options_.io_map_entries * sizeof(IoMapEntry);
+  if (send_memory_.make(cm_->pd, options_.send_bytes, IBV_ACCESS_LOCAL_WRITE) != 0 ||
+      receive_memory_.make(cm_->pd, options_.receive_bytes, kWritable) != 0 ||
+      targets_.make(cm_->pd, kTargets * sizeof(Target) + map_bytes, kWritable) != 0) {
+    return -1;
+  }
+  send_bytes_free_ = options_.send_bytes;
+  sends_free_ = options_.send_depth - kControls;
+  controls_free_ = kControls;
+  receive_bytes_free_ = published_bytes_ = options_.receive_bytes / 2;
+  grant_at_ = static_cast<std::uint16_t>(options_.receive_depth / 2);
+  for (std::uint32_t i = 0; i < options_.receive_depth; ++i) {
+    if (const int error = post_receive(); error != 0) {
+      errno = error;
+      return -1;
+    }
+  }
+  return 0;
+}
+
+int Stream::request_connection() {
+  if (create_endpoint() != 0) {
+    return -1;
+  }
+  const auto data = wire::pack(own_data());
+  rdma_conn_param wish{};
+  wish.private_data = data.data();
+  wish.private_data_len = static_cast<std::uint8_t>(data.size());
+  wish.flow_control = 1;
+  wish.retry_count = wish.rnr_retry_count = kMostRetries;
+  return rdma_connect(cm_, &wish);
+}
+
+/// Of a stream that a connection request made, whose event is the id's last one.
+int Stream::answer_request() {
+  const rdma_conn_param& asked = cm_->event->param.conn;
+  if (create_endpoint() != 0 || take_data(asked.private_data, asked.private_data_len) != 0) {
+    return -1;
+  }
+  const auto data = wire::pack(own_data());
+  rdma_conn_param answer = asked;
+  answer.private_data = data.data();
+  answer.private_data_len = static_cast<std::uint8_t>(data.size());
+  return rdma_accept(cm_, &answer);
+}
+
+/// Begins the step that the state names.
+int Stream::start_step() {
+  const int wait_ms = kFirstWaitMs << tries_;
+  ++tries_;
+  switch (state_) {
+    case State::ResolvingAddress:
+      return rdma_resolve_addr(cm_, nullptr, &cm_->route.addr.dst_addr, wait_ms);
+    case State::ResolvingRoute:
+      if (options_.route.empty()) {
+        return rdma_resolve_route(cm_, wait_ms);
+      }
+      if (rdma_set_option(cm_, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, options_.route.data(),
+                          options_.route.size()) != 0) {
+        return -1;
+      }
+      return compat::complete(compat::id_of(cm_));
+    case State::Connecting:
+      return request_connection();
+    case State::Accepting:
+      return answer_request();
+    default:
+      return compat::refuse(EINVAL, "the stream is in no state to be connected");
+  }
+}
+
+/// A step was done: 0 when the stream is connected, 1 when the next step is due, -1 with errno.
+int Stream::finish_step() {
+  tries_ = 0;
+  switch (state_) {
+    case State::ResolvingAddress:
+      state_ = State::ResolvingRoute;
+      return 1;
+    case State::ResolvingRoute:
+      state_ = State::Connecting;
+      return 1;
+    case State::Connecting: {
+      const rdma_conn_param& answer = cm_->event->param.conn;
+      return take_data(answer.private_data, answer.private_data_len) == 0 ? finish_opening() : -1;
+    }
+    default:
+      return finish_opening();
+  }
+}
+
+int Stream::finish_opening() {
+  state_ = State::Connected;
+  may_read_ = may_write_ = true;
+  grant();  // the second half
+  // News of the connection is looked for, and never waited for, on the id's channel.
+  fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);
+  return 0;
+}
+
+/// The same without waiting for anything.
+int Stream::open_further_at_once() {
+  const int flags = fcntl(fd_, F_GETFL);
+  fcntl(fd_, F_SETFL, flags | O_NONBLOCK);
+  const int result = open_further();
+  if (!is_connected()) {
+    fcntl(fd_, F_SETFL, flags);
+  }
+  return result;
+}
+
+/// As far as it goes: 0 when the stream is connected; -1 with EAGAIN while an event is to come.
+int Stream::open_further() {
+  while (is_opening()) {
+    int result = step_is_under_way_ ? compat::complete(compat::id_of(cm_)) : start_step();
+    if (result != 0 && errno == EAGAIN) {
+      step_is_under_way_ = true;
+      return -1;
+    }
+    step_is_under_way_ = false;
+    if (result != 0 && errno == ETIMEDOUT && tries_ <= kMostTries &&
+        (state_ == State::ResolvingAddress || state_ == State::ResolvingRoute)) {
+      continue;
+    }
+    result = result == 0 ? finish_step() : -1;
+    if (result < 0) {
+      error_ = errno;
+      state_ = State::NeverConnected;
+      errno = error_;
+      return -1;
+    }
+  }
+  return 0;
+}
+
+}  // namespace weft::rsockets
