@@ -1,5 +1,7 @@
 // Connections, whose QPs carry data: both ends are ids of the test, and the daemon connects them.
 
+#include <fcntl.h>
+
 #include <array>
 #include <cerrno>
 #include <string_view>
@@ -144,6 +146,17 @@ TEST_F(Connected, ARejectionHasItsReasonAndData) {
   ASSERT_EQ(rdma_reject_ece(passive_, nullptr, 0), 0);
   EXPECT_EQ(daemon_->last<uabi::RejectRdmaCm>()->reason, 35);
 }
+
+TEST_F(Connected, ARequestThatEndsBeforeItIsAcceptedIsNoEvent) {
+  create_qp(active_);
+  request();
+  daemon_->raise(daemon_->newest_id(), {.type = uabi::RdmaCmEventType::Disconnected});
+  daemon_->raise(daemon_->newest_id(), {.type = uabi::RdmaCmEventType::TimewaitExit});
+  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, O_NONBLOCK), 0);
+  rdma_cm_event* event = nullptr;
+  EXPECT_EQ(rdma_get_cm_event(channel_, &event), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}  // and the id waits for none when it is destroyed
 
 TEST_F(Connected, AProgramsOwnQpIsNamedAndEstablishedByTheProgram) {
   rdma_conn_param wish{};

@@ -183,6 +183,21 @@ TEST_F(RSocket, AHalfThatIsShutIsReadToItsEndWhileTheOtherHalfGoesOn) {
   EXPECT_EQ(rrecv(client_, got.data(), got.size(), 0), 3);
 }
 
+TEST_F(RSocket, APeerThatDiesIsTheEndOfTheStream) {
+  connect();
+  ASSERT_EQ(rsend(client_, "last", 4, 0), 4);
+  std::thread killer{[&] {
+    usleep(30'000);
+    daemon_->raise(daemon_->newest_id(), {.type = weft::uabi::RdmaCmEventType::Disconnected});
+  }};
+  std::array<char, 8> got{};
+  EXPECT_EQ(rrecv(server_, got.data(), got.size(), MSG_WAITALL), 4);
+  EXPECT_EQ(rrecv(server_, got.data(), got.size(), 0), 0);
+  killer.join();
+  EXPECT_EQ(rsend(server_, "x", 1, 0), -1);
+  EXPECT_EQ(errno, ECONNRESET);
+}
+
 TEST_F(RSocket, ANonBlockingConnectIsReadyToWriteWhenItIsDone) {
   ASSERT_EQ(rfcntl(client_, F_SETFL, O_NONBLOCK), 0);
   ASSERT_EQ(rfcntl(listener_, F_SETFL, O_NONBLOCK), 0);

@@ -228,6 +228,14 @@ static_assert(rows_are_in_order());
   return event;
 }
 
+/// Of an id that a request made and the program has not accepted: it learns of its end when it
+/// does. The daemon counted the event, so it counts here.
+void pass_over(const Arrived& arrived) {
+  if (Id* const id = arrived.uid == 0 ? find_numbered_id(arrived.id) : nullptr) {
+    id->acknowledged.add();
+  }
+}
+
 void acknowledge(const Event& event) {
   if (event.membership != nullptr) {
     event.membership->acknowledged.add();
@@ -254,6 +262,7 @@ WEFT_EXPORT int rdma_get_cm_event(rdma_event_channel* front, rdma_cm_event** out
   while (const auto arrived = channel->next_event()) {
     auto event = address(*arrived);
     if (event == nullptr) {
+      pass_over(*arrived);
       continue;
     }
     if (row_of(arrived->type).handle(*event, *arrived) == Fate::HandOver) {

@@ -81,6 +81,17 @@ std::uint64_t name(Membership& membership) { return add_name(&membership); }
 Id* find_id(std::uint64_t uid) { return find<Id>(uid); }
 Membership* find_membership(std::uint64_t uid) { return find<Membership>(uid); }
 
+Id* find_numbered_id(std::uint32_t number) {
+  const std::lock_guard guard{names_lock};
+  for (const auto& [uid, what] : names) {
+    Id* const* const id = std::get_if<Id*>(&what);
+    if (id != nullptr && (*id)->number == number) {
+      return *id;
+    }
+  }
+  return nullptr;
+}
+
 void forget_name(std::uint64_t uid) {
   const std::lock_guard guard{names_lock};
   names.erase(uid);

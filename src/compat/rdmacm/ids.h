@@ -79,6 +79,8 @@ struct Event {
 [[nodiscard]] std::uint64_t name(Id& id);
 [[nodiscard]] std::uint64_t name(Membership& membership);
 [[nodiscard]] Id* find_id(std::uint64_t uid);
+/// By the daemon's number.
+[[nodiscard]] Id* find_numbered_id(std::uint32_t number);
 [[nodiscard]] Membership* find_membership(std::uint64_t uid);
 void forget_name(std::uint64_t uid);
 

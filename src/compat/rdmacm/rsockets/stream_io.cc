@@ -25,6 +25,9 @@ constexpr Duration kSpin = Duration::microseconds(20);
 /// program may have taken its sign while both waited.
 constexpr int kLookAgainMs = 100;
 
+/// Policy: who closes a socket waits so long for what it sent, if the other end does not go on.
+constexpr Duration kLastPatience = Duration::seconds(10);
+
 constexpr std::uint32_t kFirstPiece = 2'048;  // octets; rdma-core's
 
 }  // namespace
@@ -324,7 +327,8 @@ int Stream::shutdown(int how) {
     return 0;  // the other end need not know that nobody reads
   }
   const Control word = how == SHUT_WR && could_read ? Control::Shutdown : Control::Disconnect;
-  const auto has_ended = [&] { return !is_connected(); };
+  const Instant deadline = host::now() + kLastPatience;
+  const auto has_ended = [&] { return !is_connected() || host::now() > deadline; };
   if (wait(lock, true, [&] { return controls_free_ > 0 || has_ended(); }) == 0 && !has_ended() &&
       post_message(message(MessageType::Control, static_cast<std::uint32_t>(word))) == 0) {
     static_cast<void>(wait(lock, true, [&] { return all_sent() || has_ended(); }));
