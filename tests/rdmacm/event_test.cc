@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include <cerrno>
 #include <thread>
@@ -94,18 +95,27 @@ TEST_F(RdmaCm, WithoutADaemonEveryCallFails) {
 
 TEST_F(RdmaCm, ADestroyedChannelIsRefusedAndItsWaitersSleep) {
   rdma_event_channel* const other = rdma_create_event_channel();
+  struct Waiter {
+    rdma_event_channel* channel{};
+    std::atomic<bool> is_about_to_wait{false};
+  } started{.channel = other};
   pthread_t waiter{};
   ASSERT_EQ(pthread_create(
                 &waiter, nullptr,
-                [](void* channel) -> void* {
+                [](void* own) -> void* {
+                  auto& self = *static_cast<Waiter*>(own);
                   rdma_cm_event* event = nullptr;
-                  rdma_get_cm_event(static_cast<rdma_event_channel*>(channel), &event);
+                  self.is_about_to_wait = true;
+                  rdma_get_cm_event(self.channel, &event);
                   ADD_FAILURE() << "returned";
                   return nullptr;
                 },
-                other),
+                &started),
             0);
-  usleep(20'000);
+  while (!started.is_about_to_wait) {
+    usleep(1'000);
+  }
+  usleep(100'000);
   rdma_destroy_event_channel(other);
   usleep(20'000);
   EXPECT_EQ(pthread_cancel(waiter), 0);

@@ -229,6 +229,17 @@ TEST_F(RSocket, ANonBlockingConnectIsReadyToWriteWhenItIsDone) {
   EXPECT_EQ(rpoll(&readable, 1, 5'000), 1);
 }
 
+TEST_F(RSocket, AListenerMayBeClosedWhileAThreadWaitsForRequests) {
+  std::thread waiter{[this] {
+    EXPECT_EQ(raccept(listener_, nullptr, nullptr), -1);
+    EXPECT_TRUE(errno == EINVAL || errno == EBADF);
+  }};
+  usleep(20'000);
+  EXPECT_EQ(rclose(listener_), 0);
+  waiter.join();
+  listener_ = -1;
+}
+
 TEST_F(RSocket, NobodyThereIsConnectionRefused) {
   sockaddr_in nowhere = address("127.77.0.1", 9);
   EXPECT_EQ(rconnect(client_, generic(nowhere), sizeof nowhere), -1);

@@ -118,6 +118,9 @@ std::optional<uabi::RdmaCmEvent> Channel::next_event() {
   while (wait_for_event()) {
     auto answer = exchange(uabi::GetRdmaCmEvent{});
     if (!answer) {
+      if (has_ended()) {
+        sleep_for_ever();
+      }
       return std::nullopt;
     }
     if (auto* const event = std::get_if<uabi::RdmaCmEvent>(&*answer)) {

@@ -13,9 +13,6 @@
 namespace weft::rsockets {
 namespace {
 
-/// Policy: another thread of the program may have taken a socket's sign while both waited.
-constexpr int kLookAgainMs = 100;
-
 /// How many of them are ready, without waiting; only ordinary descriptors go to the system.
 [[nodiscard]] int look(pollfd* wanted, nfds_t count, bool& has_streams) {
   std::vector<pollfd> ordinary(wanted, wanted + count);

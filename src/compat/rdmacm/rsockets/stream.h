@@ -23,6 +23,13 @@
 
 namespace weft::rsockets {
 
+/// A write's first piece; rdma-core's. Pieces double from there.
+inline constexpr std::uint32_t kFirstPiece = 2'048;
+
+/// Policy: a thread looks again after this time, whatever it was told; another thread of the
+/// program may have taken its sign while both waited.
+inline constexpr int kLookAgainMs = 100;
+
 /// What a program may set before a stream is connected; rdma-core's values.
 struct StreamOptions {
   std::uint32_t send_depth{384};
@@ -121,6 +128,7 @@ class Stream {
   [[nodiscard]] bool is_connected() const { return state_ == State::Connected; }
 
   // Opening (stream_open.cc)
+  [[nodiscard]] rdma_cm_id* next_request();
   [[nodiscard]] int start_step();
   [[nodiscard]] int open_further();
   [[nodiscard]] int open_further_at_once();
@@ -161,7 +169,7 @@ class Stream {
   [[nodiscard]] std::size_t take(std::byte* out, std::size_t bytes);
   [[nodiscard]] std::size_t look_at(std::byte* out, std::size_t bytes) const;
 
-  // Waiting (stream_io.cc)
+  // Waiting (stream_wait.cc)
   /// 0 when the condition holds; -1 with EAGAIN if the program does not want to wait.
   template <class Condition>
   [[nodiscard]] int wait(Lock& lock, bool waits, Condition condition);
@@ -171,6 +179,7 @@ class Stream {
     return !is_nonblocking_ && (flags & MSG_DONTWAIT) == 0;
   }
   [[nodiscard]] int be_connected();
+  // The I/O map (stream_map.cc)
   [[nodiscard]] int send_map_entries(Lock& lock, int flags);
 
   rdma_cm_id* cm_;

@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,23 +10,14 @@
 
 #include "compat/rdmacm/ids.h"
 #include "compat/rdmacm/refusals.h"
-#include "compat/rdmacm/rsockets/stream.h"
+#include "compat/rdmacm/rsockets/stream_wait.h"
 #include "compat/rdmacm/translate.h"
-#include "host/clock.h"
 
 namespace weft::rsockets {
 namespace {
 
-/// Policy: an answer that comes within this time costs no system call.
-constexpr Duration kSpin = Duration::microseconds(20);
-/// Policy: a thread looks again after this time, whatever it was told; another thread of the
-/// program may have taken its sign while both waited.
-constexpr int kLookAgainMs = 100;
-
 /// Policy: who closes a socket waits so long for what it sent, if the other end does not go on.
 constexpr Duration kLastPatience = Duration::seconds(10);
-
-constexpr std::uint32_t kFirstPiece = 2'048;  // octets; rdma-core's
 
 }  // namespace
 
@@ -36,6 +25,7 @@ Stream::Stream(rdma_cm_id* cm, StreamOptions options)
     : cm_(cm), fd_(cm->channel->fd), options_(std::move(options)) {}
 
 Stream::~Stream() {
+  const int error = errno;  // of the call that was the last to hold the stream
   if (is_connected()) {
     shutdown(SHUT_RDWR);
   }
@@ -53,78 +43,7 @@ Stream::~Stream() {
   receive_memory_.reset();
   targets_.reset();
   rdma_destroy_id(cm_);
-}
-
-// --- waiting
-
-/// The device's sign and the id's events. They are looked at by whoever waits, one at a time.
-void Stream::take_news() {
-  if (cm_->recv_cq_channel != nullptr) {
-    ibv_cq* cq = nullptr;
-    void* context = nullptr;
-    if (ibv_get_cq_event(cm_->recv_cq_channel, &cq, &context) == 0) {
-      ibv_ack_cq_events(cq, 1);
-    }
-  }
-  if (!is_connected()) {
-    return;
-  }
-  compat::Id& id = compat::id_of(cm_);
-  const int result = compat::complete(id);
-  if (cm_->event != nullptr && (result == 0 || errno != EAGAIN) &&
-      cm_->event->event == RDMA_CM_EVENT_DISCONNECTED) {
-    take_completions();  // what came before
-    may_read_ = may_write_ = false;
-    state_ = is_connected() ? State::Disconnected : state_;
-  }
-}
-
-/// Without the lock until the device or the connection tells something.
-void Stream::wait_for_news(Lock& lock) {
-  if (is_somebody_waiting_) {
-    news_.wait_for(lock, std::chrono::milliseconds{kLookAgainMs});
-    return;
-  }
-  pollfd descriptors[] = {
-      {.fd = cm_->recv_cq_channel->fd, .events = POLLIN, .revents = 0},
-      {.fd = fd_,                      .events = POLLIN, .revents = 0}
-  };
-  is_somebody_waiting_ = true;
-  lock.unlock();
-  poll(descriptors, std::size(descriptors), kLookAgainMs);
-  lock.lock();
-  is_somebody_waiting_ = false;
-  take_news();
-  news_.notify_all();
-}
-
-template <class Condition>
-int Stream::wait(Lock& lock, bool waits, Condition condition) {
-  Instant spin_until{};
-  while (true) {
-    take_completions();
-    grant();
-    if (condition()) {
-      return 0;
-    }
-    if (!waits) {
-      errno = EAGAIN;
-      return -1;
-    }
-    if (spin_until == Instant{}) {
-      spin_until = host::now() + kSpin;
-    }
-    if (host::now() < spin_until) {
-      continue;
-    }
-    if (const int error = ibv_req_notify_cq(cm_->recv_cq, 0)) {
-      fail_with(error);
-    }
-    take_completions();  // what came before the device was asked to tell
-    if (!condition()) {
-      wait_for_news(lock);
-    }
-  }
+  errno = error;
 }
 
 // --- opening
@@ -149,17 +68,35 @@ int Stream::listen(int backlog) {
     return -1;
   }
   state_ = State::Listening;
+  fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);  // accept() waits by itself
   return 0;
 }
 
-std::shared_ptr<Stream> Stream::accept() {
-  const Lock lock{lock_};
-  if (state_ != State::Listening) {
-    compat::refuse(EINVAL, "the socket does not listen");
-    return nullptr;
+/// The next connection request's id; null with errno. Nobody is kept from closing the socket.
+rdma_cm_id* Stream::next_request() {
+  while (true) {
+    {
+      const Lock lock{lock_};
+      if (state_ != State::Listening) {
+        compat::refuse(EINVAL, "the socket does not listen");
+        return nullptr;
+      }
+      rdma_cm_id* requested = nullptr;
+      if (rdma_get_request(cm_, &requested) == 0) {
+        return requested;
+      }
+      if (errno != EAGAIN || is_nonblocking_) {
+        return nullptr;
+      }
+    }
+    pollfd requests{.fd = fd_, .events = POLLIN, .revents = 0};
+    poll(&requests, 1, kLookAgainMs);
   }
-  rdma_cm_id* requested = nullptr;
-  if (rdma_get_request(cm_, &requested) != 0) {
+}
+
+std::shared_ptr<Stream> Stream::accept() {
+  rdma_cm_id* const requested = next_request();
+  if (requested == nullptr) {
     return nullptr;
   }
   auto stream = std::make_shared<Stream>(requested, options_);
@@ -317,6 +254,10 @@ ssize_t Stream::send(const std::byte* data, std::size_t bytes, int flags) {
 
 int Stream::shutdown(int how) {
   Lock lock{lock_};
+  if (state_ == State::Listening) {
+    state_ = State::Disconnected;  // who waits for requests sees it
+    return 0;
+  }
   if (!is_connected()) {
     return 0;
   }
@@ -340,112 +281,6 @@ int Stream::shutdown(int how) {
   return 0;
 }
 
-// --- the I/O map
-
-off_t Stream::map(void* memory, std::size_t bytes, int protection, off_t offset) {
-  const Lock lock{lock_};
-  if (cm_->pd == nullptr || (protection & ~PROT_WRITE) != 0) {
-    return compat::refuse(EINVAL, "a bound or connected socket maps memory to be written");
-  }
-  Mapping added{};
-  const bool is_remote = (protection & PROT_WRITE) != 0;
-  if (is_remote) {
-    const auto is_taken = [&](std::uint32_t index) {
-      return std::ranges::any_of(mappings_, [&](const Mapping& m) { return m.index == index; });
-    };
-    std::uint32_t index = 0;
-    while (index < their_map_entries_ && is_taken(index)) {
-      ++index;
-    }
-    if (index >= their_map_entries_) {
-      return compat::refuse(ENOMEM, "the other end's map is full: see RDMA_IOMAPSIZE there");
-    }
-    added.index = index;
-  }
-  const int access = IBV_ACCESS_LOCAL_WRITE | (is_remote ? IBV_ACCESS_REMOTE_WRITE : 0);
-  added.region = ibv_reg_mr(cm_->pd, memory, bytes, access);
-  if (added.region == nullptr) {
-    return -1;
-  }
-  std::memcpy(&added.offset, &memory, sizeof memory);
-  added.offset = offset == -1 ? added.offset : static_cast<std::uint64_t>(offset);
-  added.is_told = !is_remote;
-  mappings_.push_back(added);
-  return static_cast<off_t>(added.offset);
-}
-
-int Stream::unmap(const void* memory, std::size_t bytes) {
-  const Lock lock{lock_};
-  const auto found = std::ranges::find_if(mappings_, [&](const Mapping& each) {
-    return each.region->addr == memory && each.region->length == bytes;
-  });
-  if (found == mappings_.end()) {
-    return compat::refuse(EINVAL, "this memory is not mapped");
-  }
-  ibv_dereg_mr(found->region);
-  mappings_.erase(found);
-  return 0;
-}
-
-/// The other end learns of new mappings with the next data.
-int Stream::send_map_entries(Lock& lock, int flags) {
-  for (Mapping& each : mappings_) {
-    if (each.is_told) {
-      continue;
-    }
-    if (wait(lock, waits(flags), [&] { return may_send() || !may_write_; }) != 0) {
-      return -1;
-    }
-    if (!may_write_) {
-      errno = ECONNRESET;
-      return -1;
-    }
-    IoMapEntry entry{.offset = each.offset,
-                     .address = 0,
-                     .key = each.region->rkey,
-                     .length = static_cast<std::uint32_t>(each.region->length)};
-    std::memcpy(&entry.address, &each.region->addr, sizeof each.region->addr);
-    const std::uint64_t map = their_targets_ + their_targets_count_ * sizeof(Target);
-    if (post_map_entry(entry, *each.index, map) != 0) {
-      return -1;
-    }
-    each.is_told = true;
-  }
-  return 0;
-}
-
-ssize_t Stream::write_at(const std::byte* data, std::size_t bytes, off_t offset, int flags) {
-  Lock lock{lock_};
-  if (be_connected() != 0 || send_map_entries(lock, flags) != 0) {
-    return -1;
-  }
-  std::uint32_t wish = kFirstPiece;
-  std::size_t done = 0;
-  while (done < bytes) {
-    const std::uint64_t at = static_cast<std::uint64_t>(offset) + done;
-    const auto entry = find_map_entry(at);
-    if (!entry) {
-      compat::refuse(EINVAL, "the other end has mapped nothing at that offset");
-      break;
-    }
-    if (wait(lock, waits(flags), [&] { return has_room() || !may_write_; }) != 0) {
-      break;
-    }
-    if (!may_write_) {
-      errno = ECONNRESET;
-      break;
-    }
-    const std::uint64_t left = entry->offset + entry->length - at;
-    const auto piece =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(next_piece(bytes - done, wish), left));
-    if (post_at(*entry, data + done, piece, at) != 0) {
-      break;
-    }
-    done += piece;
-  }
-  return done == 0 && bytes != 0 ? -1 : static_cast<ssize_t>(done);
-}
-
 // --- what poll() and options ask
 
 bool Stream::is_nonblocking() {
@@ -456,7 +291,7 @@ bool Stream::is_nonblocking() {
 int Stream::set_nonblocking(bool nonblocking) {
   const Lock lock{lock_};
   is_nonblocking_ = nonblocking;
-  if (is_connected()) {
+  if (is_connected() || state_ == State::Listening) {
     return 0;
   }
   const int flags = fcntl(fd_, F_GETFL);
@@ -471,52 +306,6 @@ int Stream::take_error() {
 bool Stream::is_open() {
   const Lock lock{lock_};
   return state_ > State::Listening;
-}
-
-short Stream::readiness(short events) {
-  const Lock lock{lock_};
-  if (state_ == State::Fresh || state_ == State::Bound) {
-    return 0;
-  }
-  if (state_ == State::Listening) {
-    pollfd requests{.fd = fd_, .events = events, .revents = 0};
-    poll(&requests, 1, 0);
-    return requests.revents;
-  }
-  if (is_opening() && open_further_at_once() != 0 && is_opening()) {
-    return 0;
-  }
-  take_news();
-  take_completions();
-  grant();
-  const bool is_over = !is_connected();
-  int ready =
-      (!arrived_.empty() || !may_read_ ? POLLIN : 0) | (may_send() || is_over ? POLLOUT : 0);
-  ready &= events;
-  if (is_over) {
-    ready |= state_ == State::Disconnected ? POLLHUP : POLLERR;
-  }
-  return static_cast<short>(ready);
-}
-
-void Stream::watch(short events, std::vector<pollfd>& descriptors) {
-  const Lock lock{lock_};
-  descriptors.push_back({.fd = fd_,
-                         .events = static_cast<short>(state_ == State::Listening ? events : POLLIN),
-                         .revents = 0});
-  if (is_connected()) {
-    ibv_req_notify_cq(cm_->recv_cq, 0);
-    descriptors.push_back({.fd = cm_->recv_cq_channel->fd, .events = POLLIN, .revents = 0});
-  }
-}
-
-void Stream::unwatch() {
-  const Lock lock{lock_};
-  if (is_connected()) {
-    take_news();
-    take_completions();
-  }
-  news_.notify_all();
 }
 
 }  // namespace weft::rsockets

@@ -1,0 +1,99 @@
+#include "compat/rdmacm/rsockets/stream_wait.h"
+
+#include <poll.h>
+
+#include <cerrno>
+#include <chrono>
+
+#include "compat/rdmacm/ids.h"
+
+namespace weft::rsockets {
+
+/// The device's sign and the id's events. They are looked at by whoever waits, one at a time.
+void Stream::take_news() {
+  if (cm_->recv_cq_channel != nullptr) {
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    if (ibv_get_cq_event(cm_->recv_cq_channel, &cq, &context) == 0) {
+      ibv_ack_cq_events(cq, 1);
+    }
+  }
+  if (!is_connected()) {
+    return;
+  }
+  compat::Id& id = compat::id_of(cm_);
+  const int result = compat::complete(id);
+  if (cm_->event != nullptr && (result == 0 || errno != EAGAIN) &&
+      cm_->event->event == RDMA_CM_EVENT_DISCONNECTED) {
+    take_completions();  // what came before
+    may_read_ = may_write_ = false;
+    state_ = is_connected() ? State::Disconnected : state_;
+  }
+}
+
+/// Without the lock until the device or the connection tells something.
+void Stream::wait_for_news(Lock& lock) {
+  if (is_somebody_waiting_) {
+    news_.wait_for(lock, std::chrono::milliseconds{kLookAgainMs});
+    return;
+  }
+  pollfd descriptors[] = {
+      {.fd = cm_->recv_cq_channel->fd, .events = POLLIN, .revents = 0},
+      {.fd = fd_,                      .events = POLLIN, .revents = 0}
+  };
+  is_somebody_waiting_ = true;
+  lock.unlock();
+  poll(descriptors, std::size(descriptors), kLookAgainMs);
+  lock.lock();
+  is_somebody_waiting_ = false;
+  take_news();
+  news_.notify_all();
+}
+
+short Stream::readiness(short events) {
+  const Lock lock{lock_};
+  if (state_ == State::Fresh || state_ == State::Bound) {
+    return 0;
+  }
+  if (state_ == State::Listening) {
+    pollfd requests{.fd = fd_, .events = events, .revents = 0};
+    poll(&requests, 1, 0);
+    return requests.revents;
+  }
+  if (is_opening() && open_further_at_once() != 0 && is_opening()) {
+    return 0;
+  }
+  take_news();
+  take_completions();
+  grant();
+  const bool is_over = !is_connected();
+  int ready =
+      (!arrived_.empty() || !may_read_ ? POLLIN : 0) | (may_send() || is_over ? POLLOUT : 0);
+  ready &= events;
+  if (is_over) {
+    ready |= state_ == State::Disconnected ? POLLHUP : POLLERR;
+  }
+  return static_cast<short>(ready);
+}
+
+void Stream::watch(short events, std::vector<pollfd>& descriptors) {
+  const Lock lock{lock_};
+  descriptors.push_back({.fd = fd_,
+                         .events = static_cast<short>(state_ == State::Listening ? events : POLLIN),
+                         .revents = 0});
+  if (is_connected()) {
+    ibv_req_notify_cq(cm_->recv_cq, 0);
+    descriptors.push_back({.fd = cm_->recv_cq_channel->fd, .events = POLLIN, .revents = 0});
+  }
+}
+
+void Stream::unwatch() {
+  const Lock lock{lock_};
+  if (is_connected()) {
+    take_news();
+    take_completions();
+  }
+  news_.notify_all();
+}
+
+}  // namespace weft::rsockets

@@ -1,0 +1,44 @@
+#pragma once
+
+// How calls of a stream wait; for the files of Stream alone.
+
+#include <cerrno>
+
+#include "compat/rdmacm/rsockets/stream.h"
+#include "host/clock.h"
+
+namespace weft::rsockets {
+
+/// Policy: an answer that comes within this time costs no system call.
+inline constexpr Duration kSpin = Duration::microseconds(20);
+
+template <class Condition>
+int Stream::wait(Lock& lock, bool waits, Condition condition) {
+  Instant spin_until{};
+  while (true) {
+    take_completions();
+    grant();
+    if (condition()) {
+      return 0;
+    }
+    if (!waits) {
+      errno = EAGAIN;
+      return -1;
+    }
+    if (spin_until == Instant{}) {
+      spin_until = host::now() + kSpin;
+    }
+    if (host::now() < spin_until) {
+      continue;
+    }
+    if (const int error = ibv_req_notify_cq(cm_->recv_cq, 0)) {
+      fail_with(error);
+    }
+    take_completions();  // what came before the device was asked to tell
+    if (!condition()) {
+      wait_for_news(lock);
+    }
+  }
+}
+
+}  // namespace weft::rsockets
