@@ -101,6 +101,10 @@ void Stream::take_data_message(std::uint32_t bytes) {
     fail_with(EIO);
     return;
   }
+  if (bytes == 0) {
+    ++read_;  // nothing to read, which would look like the end
+    return;
+  }
   published_bytes_ -= bytes;
   arrived_.push_back(bytes);
 }
