@@ -252,6 +252,9 @@ Result<Qpn> Hca::reserve_qpn() {
   return qpn;
 }
 
+/// As HCAs have them: address, L_Key and length.
+constexpr std::uint32_t kSgeBytes = 16;
+
 /// Without what the type does not have; capabilities are the actual ones (R-QP-1: at least what was
 /// asked).
 Result<QpInit> Hca::actual_init(const QpInit& asked) const {
@@ -262,6 +265,10 @@ Result<QpInit> Hca::actual_init(const QpInit& asked) const {
   QpCapabilities& actual = init.capabilities;
   actual.max_send_wr = std::max(actual.max_send_wr, 1U);
   actual.max_send_sge = std::max(actual.max_send_sge, 1U);
+  // What the list of SGEs has room for, too: programs rely on it and do not ask (rdma_xclient).
+  actual.max_inline_data = std::max(
+      actual.max_inline_data,
+      std::min(state_->configuration.limits.max_inline_data, actual.max_send_sge * kSgeBytes));
   if (is_xrc(init.type)) {
     init.recv_cq = nullptr;
     init.srq = nullptr;

@@ -36,7 +36,7 @@ class Pair:
     timeout_seconds: float = 60
     environment: dict = dataclasses.field(default_factory=dict)
     after: object = None            # a function from the folder to a reason of failure, or None
-    is_alone: bool = False          # no port can be given: one at a time on a fabric
+    port: int = 0                   # that the program has built in; 0: it is told one
     arguments: list = dataclasses.field(default_factory=list)
 
     @property
@@ -69,8 +69,8 @@ def utilities():
                    check=says("return status 0"))
     yield Pair("ucmatose", ["-b", "{server}", *port, "-c", "20"], ["-s", "{server}", *port, "-c", "20"], "20 connections", check=says("return status 0"))
     yield Pair("ucmatose", ["-b", "{server}", *port, "-m"], ["-s", "{server}", *port, "-m"], "ids move to another channel", check=says("return status 0"))
-    yield Pair("udaddy", ["-b", "{server}", *port], ["-s", "{server}", *port], "datagrams to a resolved service", check=says("return status 0"))
-    yield Pair("udaddy", ["-b", "{server}", *port, "-c", "10"], ["-s", "{server}", *port, "-c", "10"], "10 services", check=says("return status 0"))
+    yield Pair("udaddy", ["-b", "{server}"], ["-s", "{server}"], "datagrams to a resolved service", check=says("return status 0"), port=7174)
+    yield Pair("udaddy", ["-b", "{server}", "-c", "10"], ["-s", "{server}", "-c", "10"], "10 services", check=says("return status 0"), port=7174)
     yield Pair("mckey", ["-m", "239.1.1.{port_low}", "-b", "{server}"], ["-s", "-m", "239.1.1.{port_low}", "-b", "{client}"], "a multicast group",
                check=says("return status 0"), port_space="")
     yield Pair("rdma_server", ["-s", "{server}", *port], ["-s", "{server}", *port], "one message each way", client_program="rdma_client", check=says("end 0"))
@@ -165,7 +165,7 @@ def main():
     with weft_clients.Fabric(arguments.fabric) as fabric:
         for number, pair in enumerate(pairs, 1):
             try:
-                outcome = run_pair(fabric, pair, ports.take(), arguments.hosts)
+                outcome = run_pair(fabric, pair, pair.port or ports.take(), arguments.hosts)
             except (OSError, RuntimeError, subprocess.SubprocessError) as problem:
                 outcome = weft_clients.Outcome(pair, "FAILED", 0, str(problem))
             outcomes.append(outcome)

@@ -163,6 +163,7 @@ class RdmaCm final : private CmObserver {
   // rdma_cm_resolve.cc
   void address_found(RdmaCmId id, const sa::Resolution& found);
   [[nodiscard]] Result<void> resolve_ib(RdmaCmId id, Id& of, const IbEndpoint& destination);
+  [[nodiscard]] Result<void> resolve_group(RdmaCmId id, Id& of, const IpEndpoint& group);
   void path_found(RdmaCmId id, const sa::Answer<wire::PathRecord>& path);
 
   // rdma_cm_connect.cc

@@ -87,6 +87,35 @@ Result<void> RdmaCm::resolve_ib(RdmaCmId id, Id& of, const IbEndpoint& destinati
   return {};
 }
 
+/// A group is on every port: on that of the source, or on the host's first.
+Result<void> RdmaCm::resolve_group(RdmaCmId id, Id& of, const IpEndpoint& group) {
+  if (!of.port) {
+    const std::vector<sa::Resolver::Own> own = resolver_.own_addresses();
+    const auto found = std::ranges::find_if(own, [&](const sa::Resolver::Own& one) {
+      return one.address.address.family() == group.address.family();
+    });
+    if (found == own.end()) {
+      return fail(ErrorCode::NetworkUnreachable, "no port of this host has an address of the kind");
+    }
+    const IpEndpoint source{.address = found->address.address, .port = port_number_of(of.source)};
+    if (of.state == RdmaCmState::Idle) {
+      if (auto bound = bind(id, source); !bound) {
+        return bound;
+      }
+    } else {
+      of.source = source;
+      if (auto bound = bind_to_port_of(of); !bound) {
+        return bound;
+      }
+    }
+  }
+  of.destination = group;
+  of.dgid = *group_of(of, group);
+  of.state = RdmaCmState::AddressResolved;
+  static_cast<void>(tell(id, of, {.type = RdmaCmEventType::AddressResolved}));
+  return {};
+}
+
 Result<void> RdmaCm::resolve_address(RdmaCmId id, const AddressQuery& query, Instant now) {
   auto in = in_state(id, {RdmaCmState::Idle, RdmaCmState::AddressBound}, "resolving an address");
   if (!in) {
@@ -113,6 +142,9 @@ Result<void> RdmaCm::resolve_address(RdmaCmId id, const AddressQuery& query, Ins
   const auto* const destination = std::get_if<IpEndpoint>(&query.destination);
   if (destination == nullptr) {
     return fail(ErrorCode::InvalidArgument, "a destination is an IPv4, IPv6 or AF_IB address");
+  }
+  if (destination->address.is_multicast()) {
+    return resolve_group(id, of, *destination);
   }
   const auto* const source = std::get_if<IpEndpoint>(&of.source);
   // To nowhere in particular is to the own host, as sockets have it.
