@@ -256,6 +256,25 @@ TEST_F(LiveMulticast, ReachesTheMembersOnThePortsThatTheTreeReaches) {
   EXPECT_EQ(copies_of_one(on_s2, all, by_s2), by_s2);
 }
 
+TEST_F(LiveMulticast, WhatIsSentFirstWaitsForTheLanesToTheMembers) {
+  Endpoint known{*h1_, 0, 1};
+  Endpoint member{*h2_, 0, 1};
+  known.start();
+  member.start();
+  member.attach();
+  ASSERT_EQ(copies_of_one(known, {&member}, {1}), Counts{1});  // the group is known
+  const auto late = open("h1");                                // with the members, but no lane
+  Endpoint sender{*late, 0, 1};
+  sender.start();
+  const std::size_t before = settled({&member}).front();
+  sender.send();
+  const Instant deadline = host::now() + kPatience;
+  while (member.count() == before && host::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(member.count(), before + 1);
+}
+
 TEST_F(LiveMulticast, ReachesTheOtherMembersOfTheSendersHostAndNotTheSender) {
   Endpoint sender{*h2_, 0, 1};
   Endpoint same_port{*h2_, 0, 1};

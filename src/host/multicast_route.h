@@ -36,6 +36,7 @@ struct MulticastRoute {
   fabric::MulticastTree tree;
   fabric::PathEntry* counter{};
   std::vector<Copy> copies;
+  bool has_lanes{};  // none of the copies' is being made
 
   // Of the packet that is just sent; kept for the next.
   std::vector<fabric::Transit> ends;  // by edge, if the tree's edges take time

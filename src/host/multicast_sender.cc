@@ -52,6 +52,7 @@ constexpr std::size_t kMostParts = 128;
 /// To the processes of the group, and by which edges. Under multicast_lock.
 void Process::Impl::find_copies(MulticastRoute& route, Lid mlid) {
   route.copies.clear();
+  route.has_lanes = false;
   std::vector<uabi::ProcessAddress> members;
   {
     const std::lock_guard guard{lanes_lock};
@@ -202,7 +203,17 @@ void Process::Impl::send_copy(const MulticastRoute& route, const MulticastRoute:
   }
 }
 
-/// False: the links are busy.
+/// A lane is made on first use: what is sent first waits for it, and is not lost. Under
+/// multicast_lock.
+bool Process::Impl::has_lanes(MulticastRoute& route) {
+  route.has_lanes =
+      route.has_lanes || std::ranges::none_of(route.copies, [&](const MulticastRoute::Copy& copy) {
+        return lane_to(copy.member, kMulticastQpn, kMulticastQpn).state() == LaneState::Opening;
+      });
+  return route.has_lanes;
+}
+
+/// False: the links are busy, or lanes are being made.
 bool Process::Impl::send_multicast(const hca::PacketHeader& header,
                                    std::span<const ByteSpan> gather) {
   const std::uint64_t words = hca::packet_length_words(header, total_bytes(gather));
@@ -210,6 +221,9 @@ bool Process::Impl::send_multicast(const hca::PacketHeader& header,
   MulticastRoute& route = multicast_route(header);
   const fabric::MulticastTree& tree = route.tree;
   if (!tree.timed.empty() && multicast_departs > now() + kAheadOfLink) {
+    return false;
+  }
+  if (!has_lanes(route)) {
     return false;
   }
   const auto cross = [&] {

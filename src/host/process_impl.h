@@ -239,6 +239,7 @@ struct Process::Impl {
                                     std::span<const ByteSpan> gather);
   [[nodiscard]] MulticastRoute& multicast_route(const hca::PacketHeader& header);
   void find_copies(MulticastRoute& route, Lid mlid);
+  [[nodiscard]] bool has_lanes(MulticastRoute& route);
   void meet_faults(MulticastRoute& route, const hca::PacketHeader& header, std::uint64_t words);
   void show_multicast(const MulticastRoute& route, const hca::PacketHeader& header,
                       std::span<const ByteSpan> gather);

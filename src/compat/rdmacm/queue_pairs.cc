@@ -253,7 +253,7 @@ WEFT_EXPORT int rdma_create_qp_ex(rdma_cm_id* cm, ibv_qp_init_attr_ex* attribute
   if (qp == nullptr || prepare(id, qp) != 0) {
     return give_up(*cm, qp);
   }
-  cm->pd = qp->pd;
+  cm->pd = qp->pd == nullptr ? cm->pd : qp->pd;  // an XRC target has none
   cm->qp = qp;
   return 0;
 }
