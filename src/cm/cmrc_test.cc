@@ -102,7 +102,7 @@ struct Fixture {
   }
 };
 
-TEST(Cmrc, FirstDatagramsGoWithTheConnectionAndTheRestBySend) {  // T-CMRC-1, R-CMRC-3, R-CMRC-4
+TEST(Cmrc, FirstDatagramsGoWithTheConnectionAndTheRestBySend) {  // T-CMRC-1, R-CMRC-1, R-CMRC-3
   Fixture f;
   EXPECT_THAT(f.net.sent, IsEmpty());
   EXPECT_EQ(f.client.window(), 0U);

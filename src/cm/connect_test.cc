@@ -1,4 +1,4 @@
-// Making and ending connections (R-CM-2, R-CM-8, R-CM-9; T-CM-1 to T-CM-4, T-CM-12).
+// Making and ending connections (R-CM-1 to R-CM-4, R-CM-8, R-CM-9; T-CM-1 to T-CM-4, T-CM-12).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -32,9 +32,10 @@ Result<void> ConnectionManager::Impl::destroy(CmId id, Handled why, Instant now)
     listeners_.remove(*connection->listener);
     disown(id, now);
   }
-  say_goodbye(
-      *connection,
-      why == Handled::DestroyNoResources && is_in_backlog(state) ? Action::Leave : end.action, now);
+  const bool is_unanswered =
+      state == State::ReqRcvd || state == State::MraReqSent || state == State::SidrReqRcvd;
+  const bool is_silent = why == Handled::DestroyNoResources && is_unanswered;
+  say_goodbye(*connection, is_silent ? Action::Leave : end.action, now);
   connection->is_detached = true;
   connection->observer = nullptr;
   detached_.insert(id);

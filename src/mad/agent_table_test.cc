@@ -88,5 +88,15 @@ TEST_F(AgentTableTest, SaysWhatIsMissing) {
             AgentTable::Verdict::NoClass);
 }
 
+TEST_F(AgentTableTest, BringsOtherVersionsToWhoAnswersForThemItself) {
+  Registration registration = registration_of(ManagementClass::ComMgt, {MadMethod::Send});
+  registration.takes_any_version = true;
+  ASSERT_TRUE(table.add(registration, &agent));
+  MadMessage message;
+  message.set_header(
+      {.mgmt_class = ManagementClass::ComMgt, .class_version = 77, .method = MadMethod::Send});
+  EXPECT_EQ(table.find(message.mad).handler, &agent);
+}
+
 }  // namespace
 }  // namespace weft::mad

@@ -193,6 +193,25 @@ TEST_F(Transactions, HaveTheAgentInTheirIdAndNoneTwice) {  // R-MI-2
   EXPECT_EQ(refused.error().code, ErrorCode::Busy);
 }
 
+TEST(PostedMessages, KeepTheirIdsForAnAgentThatWantsIt) {
+  ManagementInterface interface{InterfaceKind::Gsi};
+  for (const bool keeps : {false, true}) {
+    Registration registration = registration_of(ManagementClass::ComMgt, {});
+    registration.keeps_transaction_ids = keeps;
+    const auto agent = interface.register_agent(registration, nullptr);
+    ASSERT_TRUE(agent.has_value());
+    MadMessage message = request_of(ManagementClass::ComMgt, wire::MadMethod::Send);
+    wire::MadHeader header = message.header();
+    header.transaction_id = 0x1234'0000'5678;
+    message.set_header(header);
+    ASSERT_TRUE(interface.post(*agent, {.lid = Lid{2}}, message, Instant{}).has_value());
+    const auto packet = interface.poll_transmit(Instant{});
+    ASSERT_TRUE(packet.has_value());
+    const std::uint64_t sent = MadMessage{.mad = packet->bytes}.header().transaction_id;
+    EXPECT_EQ(sent, keeps ? header.transaction_id : std::uint64_t{agent->value()} << 32 | 0x5678U);
+  }
+}
+
 TEST_F(Transactions, ChooseAnIdThatNoneHas) {
   TransactionOptions chosen = kOptions;
   chosen.tid_low = 1;  // what the interface would begin with
