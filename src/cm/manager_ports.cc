@@ -36,8 +36,13 @@ std::optional<std::uint16_t> ConnectionManager::Impl::Port::pkey_index(PKey pkey
 const mad::MadMessage* ConnectionManager::Impl::Port::handle(mad::MadRequest& request) {
   const auto self = shared_from_this();  // a handler may remove the port
   Impl& impl = impl_;
+  // A limited member's P_Key is not this port's own, by which it is answered (§10.9.3).
+  mad::MadAddress source = request.source;
+  if (const auto index = pkey_index(source.pkey)) {
+    source.pkey = address_.pkeys[*index];
+  }
   impl.receive({.port = *this,
-                .source = request.source,
+                .source = source,
                 .mad = request.message.mad,
                 .header = request.message.header(),
                 .now = request.now});

@@ -133,6 +133,21 @@ TEST(AckTimeout, AddsPowersOfTwo) {
   EXPECT_EQ(ack_timeout(31, 31), 31);
 }
 
+TEST(Ports, AnswerALimitedMemberByTheirOwnPKey) {
+  TestCmNetwork net;
+  (void)net.b().listener(0x1000);
+  auto request = net.request();
+  ASSERT_TRUE(net.a().cm.send_req(net.a().make(), request, net.now).has_value());
+  auto req = message_of<wire::Req>(net.a().gsi.poll_transmit(net.now)->bytes);
+  req.pkey = PKey{0x7FFF};
+  const PKey limited{0x7FFF};
+  net.b().gsi.handle_mad({.lid = net.a().lid, .pkey = limited},
+                         make_mad(wire::CmAttribute::Req, 1, req), net.now);
+  ASSERT_TRUE(net.b().cm.send_rep(net.b().newest, TestCmNetwork::reply(), net.now).has_value());
+  EXPECT_EQ(net.b().gsi.poll_transmit(net.now)->address.pkey, kDefaultPKey);
+  EXPECT_EQ(attributes(net.b(), net.b().newest, QpState::Init).pkey_index, 1);
+}
+
 TEST(Ports, ComeAndGo) {
   TestCmNetwork net;
   TestHost& a = net.a();
