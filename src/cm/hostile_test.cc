@@ -120,6 +120,21 @@ TEST(Hostile, WhoDoesNotKnowBothIdsCannotEndAConnection) {
   EXPECT_EQ(net.b().state(ids.b), State::Established);
 }
 
+TEST(Hostile, WhoClaimsAnothersQpFromElsewhereEndsNoConnectionOfIt) {
+  TestCmNetwork net;
+  const Connected ids = connect(net);
+  auto req = message_of<wire::Req>(net.sent.at(0).mad);
+  req.local_communication_id = 4711;
+  net.inject(net.b(), Lid{66}, make_mad(CmAttribute::Req, 1, req));
+  EXPECT_EQ(net.b().state(ids.b), State::Established);
+  EXPECT_EQ(net.count(CmAttribute::Dreq), 0U);
+  // It has not taken the QP from its owner either.
+  const CmId again = net.a().make();
+  ASSERT_TRUE(net.a().cm.send_req(again, net.request(), net.now).has_value());
+  net.run_shortly();
+  EXPECT_EQ(net.b().state(ids.b), State::DreqSent);
+}
+
 TEST(Hostile, ReplayOfAWholeConversationChangesNothing) {
   TestCmNetwork net;
   const Connected ids = connect(net);

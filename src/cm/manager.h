@@ -190,7 +190,9 @@ class ConnectionManager::Impl {
   [[nodiscard]] Admission admission(const Received& received, const Connection& listener);
   [[nodiscard]] Connection& admit(const Received& received, Connection& listener);
   [[nodiscard]] bool is_held(CmId id) const;
-  void end_stale(CmId id, Instant now);
+  [[nodiscard]] Connection* find_stale(const RemoteKey& qpn, const Received& received);
+  void note_remote_qpn(const Connection& connection);
+  void end_stale(Connection& old, Instant now);
   void meet(const Received& received, const wire::Req& req, Connection& connection);
   void accept_req(const Received& received, const wire::Req& req, Connection& connection);
   void refuse_req(const Received& received, const wire::Req& req, wire::RejectReason reason,

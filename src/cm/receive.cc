@@ -140,18 +140,17 @@ void ConnectionManager::Impl::on_rep(const Received& received) {
     ++counters.malformed;
     return;
   }
-  const auto stale = by_remote_qpn_.find(qpn_key);
-  if (stale != by_remote_qpn_.end() && is_held(stale->second)) {
+  if (Connection* const stale = find_stale(qpn_key, received)) {
     ++counters.stale;
     reject(received, wire::RejectReason::StaleConnection, wire::CmSubject::Rep, link.local_id,
            rep.local_communication_id, {});
-    return end_stale(stale->second, received.now);
+    return end_stale(*stale, received.now);
   }
   by_remote_id_.insert_or_assign(id_key, connection->id);
-  by_remote_qpn_.insert_or_assign(qpn_key, connection->id);
   link.remote_id = rep.local_communication_id;
   link.remote_ca = rep.local_ca_guid;
   link.remote_qpn = told.remote_qpn;
+  note_remote_qpn(*connection);
   link.sq_psn = rep.starting_psn;
   link.initiator_depth = told.initiator_depth;
   link.responder_resources = told.responder_resources;

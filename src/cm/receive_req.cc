@@ -90,10 +90,32 @@ bool ConnectionManager::Impl::refuses_paths(const Received& received, const wire
 }
 
 /// A connection that the peer has forgotten: it is told so, unless that is known already.
-void ConnectionManager::Impl::end_stale(CmId id, Instant now) {
-  Connection* const old = find(id);
-  if (old != nullptr && is_established(old->state)) {
-    disconnect(*old, now);
+void ConnectionManager::Impl::end_stale(Connection& old, Instant now) {
+  if (is_established(old.state)) {
+    disconnect(old, now);
+  }
+}
+
+/// The connection that has a QP of another CA already. Only who sits where that CA's messages come
+/// from is believed: QPNs and GUIDs are no secrets, and a stale connection is ended.
+Connection* ConnectionManager::Impl::find_stale(const RemoteKey& qpn, const Received& received) {
+  const auto known = by_remote_qpn_.find(qpn);
+  if (known == by_remote_qpn_.end() || !is_held(known->second)) {
+    return nullptr;
+  }
+  Connection* const old = find(known->second);
+  const mad::MadAddress& peer = old->link.peer;
+  const bool is_same_gid =
+      peer.global && received.source.global && peer.global->gid == received.source.global->gid;
+  return peer.lid == received.source.lid || is_same_gid ? old : nullptr;
+}
+
+/// Of two that claim the same QP the first one has it.
+void ConnectionManager::Impl::note_remote_qpn(const Connection& connection) {
+  const RemoteKey key{connection.link.remote_ca, connection.link.remote_qpn.value()};
+  const auto known = by_remote_qpn_.find(key);
+  if (known == by_remote_qpn_.end() || !is_held(known->second)) {
+    by_remote_qpn_.insert_or_assign(key, connection.id);
   }
 }
 
@@ -114,14 +136,14 @@ bool ConnectionManager::Impl::is_known_or_stale(const Received& received, const 
     }
     return true;
   }
-  if (const auto known = by_remote_qpn_.find({req.local_ca_guid, req.local_qpn.value()});
-      known != by_remote_qpn_.end() && is_held(known->second)) {
-    ++counters.stale;
-    refuse_req(received, req, wire::RejectReason::StaleConnection);
-    end_stale(known->second, received.now);
-    return true;
+  Connection* const stale = find_stale({req.local_ca_guid, req.local_qpn.value()}, received);
+  if (stale == nullptr) {
+    return false;
   }
-  return false;
+  ++counters.stale;
+  refuse_req(received, req, wire::RejectReason::StaleConnection);
+  end_stale(*stale, received.now);
+  return true;
 }
 
 /// Who on this side has sent a REQ to that one, for the same service, to meet it half-way.
@@ -248,9 +270,9 @@ void ConnectionManager::Impl::accept_req(const Received& received, const wire::R
   link.patience = waiting_time(req.local_cm_response_timeout);
   link.max_retries = req.max_cm_retries;
   by_remote_id_.insert_or_assign({link.remote_ca, link.remote_id}, connection.id);
-  by_remote_qpn_.insert_or_assign({link.remote_ca, link.remote_qpn.value()}, connection.id);
+  note_remote_qpn(connection);
   enter(connection, State::ReqRcvd, received.now);
-  tell(connection, CmEventType::ReqReceived, std::move(told), req.private_data);
+  tell(connection, CmEventType::ReqReceived, told, req.private_data);
 }
 
 }  // namespace weft::cm
