@@ -9,6 +9,8 @@
 #include "hca/packet_record.h"
 #include "hca/packet_wire.h"
 #include "wire/ib_packet.h"
+#include "wire/ipoib/message.h"
+#include "wire/ipoib/mgid.h"
 
 namespace weft::daemon {
 namespace {
@@ -70,6 +72,40 @@ TEST(MadCapture, ShowsGeneralServicesAsOtherDatagrams) {
   ASSERT_TRUE(packet->grh);
   EXPECT_EQ(packet->grh->sgid, (Gid{kDefaultGidPrefix, Guid{5}}));
   EXPECT_EQ(packet->grh->dgid, (Gid{kDefaultGidPrefix, Guid{6}}));
+}
+
+TEST(MadCapture, ShowsOtherDatagramsOfKernelsWithTheirHeaders) {
+  const auto payload = wire::to_payload(wire::ArpMessage{
+      .operation = wire::ArpOperation::Request,
+      .sender_hardware = {.qpn = Qpn{0x100}, .gid = Gid{kDefaultGidPrefix, Guid{5}}},
+      .sender = IpAddress::v4(0x7F4D'0002),
+      .target_hardware = {},
+      .target = IpAddress::v4(0x7F4D'0001)
+  });
+  const Gid mgid = wire::ipoib_broadcast_group(kDefaultPKey);
+  const mad::MadAddress to{
+      .lid = Lid{0xC000},
+      .qp = kMulticastQpn,
+      .qkey = QKey{0x0B1B},
+      .global = mad::GlobalRoute{.gid = mgid, .hop_limit = 1}
+  };
+  const auto bytes = wire_of({.kind = mad::InterfaceKind::Gsi,
+                              .slid = Lid{3},
+                              .dlid = to.lid,
+                              .psn = Psn{1},
+                              .source = fabric::PortIndex{},
+                              .to = to,
+                              .bytes = payload,
+                              .source_qp = Qpn{0x100}});
+  const auto packet = wire::parse_ib_packet(bytes, wire::CrcCheck::Verify);
+  ASSERT_TRUE(packet) << packet.error().reason;
+  EXPECT_EQ(packet->lrh.dlid, Lid{0xC000});
+  EXPECT_EQ(packet->transport.bth.dest_qp, kMulticastQpn);
+  EXPECT_EQ(packet->transport.deth.src_qp, Qpn{0x100});
+  EXPECT_EQ(packet->transport.deth.qkey, QKey{0x0B1B});
+  ASSERT_TRUE(packet->grh);
+  EXPECT_EQ(packet->grh->dgid, mgid);
+  EXPECT_TRUE(wire::parse_ipoib(packet->payload).has_value());
 }
 
 TEST(MadCapture, WaitsForNoReader) {

@@ -5,6 +5,7 @@
 #include "subnet/sa/administration.h"
 #include "subnet/sa/path_query.h"
 #include "subnet/sa/rates.h"
+#include "wire/ipoib/mgid.h"
 #include "wire/mad/mc_member_record.h"
 
 namespace weft::subnet {
@@ -96,14 +97,7 @@ constexpr std::uint64_t kToCreate = kToJoin | kComponent<Record, "Q_Key"> |
 
 }  // namespace
 
-Gid ipoib_broadcast_mgid(PKey pkey) {
-  constexpr std::uint64_t kIpv4LinkLocal = 0xFF12'401B'0000'0000;
-  constexpr Guid kAllNodes{0xFFFF'FFFF};
-  constexpr std::uint16_t kFullMember = 0x8000;
-  return Gid{
-      kIpv4LinkLocal | std::uint64_t{static_cast<std::uint16_t>(pkey.base() | kFullMember)} << 16,
-      kAllNodes};
-}
+Gid ipoib_broadcast_mgid(PKey pkey) { return wire::ipoib_broadcast_group(pkey); }
 
 void SubnetAdministration::get_member_records(const SaQuery& query, SaAnswer& answer) {
   const auto wanted = query.record<Record>();

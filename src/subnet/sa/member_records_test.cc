@@ -202,6 +202,13 @@ TEST_F(SaMemberships, NeedPortsThatCanCarryThem) {
   EXPECT_EQ(set(SaLab::kH1, fast, kCreate | kRate).status, code(SaStatus::RequestInvalid));
 }
 
+TEST_F(SaMemberships, ThatSaHasMadeItselfAreConfirmedToSlowPortsToo) {
+  lab.control.model.port(lab.h3).info.link_speed_active = 1;
+  Record record = member(lab.h3);
+  record.mgid = ipoib_broadcast_mgid(kDefaultPKey);
+  EXPECT_EQ(set(SaLab::kH3, record, kJoin).status, 0);
+}
+
 TEST_F(SaMemberships, NeedTheirPartition) {
   Record record = member(lab.h1);
   record.pkey = SaLab::kOtherPKey;
