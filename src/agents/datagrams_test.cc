@@ -189,6 +189,18 @@ TEST_F(Datagrams, ThatWaitAreBounded) {
   EXPECT_EQ(inbox.taken.size(), ManagementNetwork::kQueuedOfPort + 1);
 }
 
+TEST_F(Datagrams, ThatHaveGoneTakeNoRoom) {
+  for (int round = 0; round < 2; ++round) {
+    for (std::size_t i = 0; i < ManagementNetwork::kQueuedBytes / 4096; ++i) {
+      fabric.network.send(h1, to(Lid{2}, 4096));
+    }
+    fabric.network.send(h2, to(Lid{1}, 4096));  // beyond
+    fabric.run();
+  }
+  EXPECT_EQ(inbox.taken.size(), 2 * ManagementNetwork::kQueuedBytes / 4096);
+  EXPECT_EQ(fabric.network.counters().queue_full, 2U);
+}
+
 /// Keeps what it sees.
 struct Recorder final : MadTap {
   void show(const fabric::Hop& hop, const MadOnCable& mad) override {

@@ -49,7 +49,8 @@ SaClient::~SaClient() {
   }
 }
 
-Result<void> SaClient::check_can_ask() const {
+/// Whether so many more queries are possible now.
+Result<void> SaClient::check_can_ask(std::size_t queries) const {
   if (!port_.is_active) {
     return fail(ErrorCode::TryAgain,
                 "the port is not Active, so subnet administration cannot be "
@@ -58,7 +59,7 @@ Result<void> SaClient::check_can_ask() const {
   if (!port_.can_ask()) {
     return fail(ErrorCode::TryAgain, "no subnet manager has said yet where it is");
   }
-  if (queries_.size() >= limits_.queries) {
+  if (queries_.size() + queries > limits_.queries) {
     return fail(ErrorCode::OutOfMemory, "{} SA queries are in progress, which is the limit",
                 limits_.queries);
   }
@@ -251,7 +252,8 @@ Result<QueryId> SaClient::ask_for_path(const PathWish& wish, const QueryOptions&
 
 Result<QueryId> SaClient::resolve_path(const PathWish& asked, const QueryOptions& options,
                                        PathHandler handler, Instant now) {
-  if (auto checked = check_can_ask(); !checked) {
+  constexpr std::size_t kUserAndQuestion = 2;
+  if (auto checked = check_can_ask(kUserAndQuestion); !checked) {
     return std::unexpected(checked.error());
   }
   PathWish wish = asked;
@@ -356,7 +358,7 @@ void SaClient::cancel(QueryId id, Instant now) {
   });
 }
 
-void SaClient::fail_all(QueryFailure failure, std::string_view reason) {
+void SaClient::fail_all(QueryFailure failure, std::string_view reason, Instant now) {
   std::vector<std::pair<QueryId, mad::TransactionId>> asked;
   for (auto& [id, query] : queries_) {
     if (query.transaction) {
@@ -365,7 +367,7 @@ void SaClient::fail_all(QueryFailure failure, std::string_view reason) {
   }
   for (const auto& [id, transaction] : asked) {
     finish(id, query_error(failure, std::string{reason}));
-    static_cast<void>(gsi_.cancel(transaction, Instant{}));
+    static_cast<void>(gsi_.cancel(transaction, now));
   }
 }
 
@@ -390,7 +392,7 @@ void SaClient::set_port(const LocalPort& port, Instant now) {
   port_ = port;
   paths_.clear();
   if (!port_.can_ask()) {
-    fail_all(QueryFailure::NotSent, "the port has gone down");
+    fail_all(QueryFailure::NotSent, "the port has gone down", now);
   } else if (was_ready && has_moved) {
     restart_all(now);
   }

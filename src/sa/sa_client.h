@@ -246,7 +246,7 @@ class SaClient final : private mad::MadHandler {
   const mad::MadMessage* handle(mad::MadRequest& request) override;
 
   // sa_client.cc
-  [[nodiscard]] Result<void> check_can_ask() const;
+  [[nodiscard]] Result<void> check_can_ask(std::size_t queries = 1) const;
   [[nodiscard]] mad::MadAddress subnet_manager() const;
   [[nodiscard]] Result<QueryId> start(Request request, const QueryOptions& options,
                                       RawHandler handler, Instant now);
@@ -254,7 +254,7 @@ class SaClient final : private mad::MadHandler {
   void complete(QueryId id, const mad::Completion& completion);
   void finish(QueryId id, RawAnswer answer);
   void post(std::function<void(Instant)> call);
-  void fail_all(QueryFailure failure, std::string_view reason);
+  void fail_all(QueryFailure failure, std::string_view reason, Instant now);
   void restart_all(Instant now);
   template <wire::WireType Record>
   [[nodiscard]] Result<QueryId> query(wire::MadMethod method, wire::SaAttribute attribute,
