@@ -165,7 +165,7 @@ TEST(HostServices, FindWhatTheyAskForThoughLinksLosePackets) {
 
 TEST(HostServices, DoNotReachAHostOfAnotherPartition) {
   fabric::Topology topology = star(4);
-  for (const int host : {2, 3}) {
+  for (const unsigned host : {2U, 3U}) {
     topology.hosts[host].hcas[0].ports[0].pkeys = {PKey{0x8001}, PKey{0x7FFF}};
   }
   Hosts hosts{topology};
