@@ -16,8 +16,8 @@ CompletionQueue::CompletionQueue(std::uint32_t capacity, LockPolicy policy, HcaE
       ring_(capacity),
       stamps_(options.clock == nullptr ? 0 : capacity) {}
 
-bool CompletionQueue::push(const Wc& wc, bool solicited) {
-  const std::lock_guard guard{lock_};
+/// With the lock.
+bool CompletionQueue::push_otherwise(const Wc& wc, bool solicited) {
   if (dead_) {
     return false;
   }
@@ -37,17 +37,11 @@ bool CompletionQueue::push(const Wc& wc, bool solicited) {
         {.type = AsyncEventType::CqError, .qp = nullptr, .cq = this, .srq = nullptr, .port = {}});
     return false;
   }
-  std::uint64_t tail = std::uint64_t{head_} + size;
-  if (tail >= ring_.size()) {
-    tail -= ring_.size();
-  }
-  ring_[tail] = wc;
+  const std::size_t tail = add(wc, size);
   if (options_.clock != nullptr) {
     stamps_[tail] = options_.clock();
   }
-  size_.store(size + 1, std::memory_order_release);
   const bool counts = solicited || wc.status != WcStatus::Success;
-  ++pushed_;
   if (counts) {
     newest_solicited_ = pushed_;
   }

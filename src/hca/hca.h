@@ -39,6 +39,7 @@ struct HcaConfiguration {
   std::uint32_t max_train_bytes{16'384};  ///< policy; 0 for single packets
   TimeScale time_scale{};                 ///< of the retry and RNR timers
   UserMemory* user_memory{};              ///< outlives the HCA; null: every page is present
+  bool has_straight_way{true};            ///< false: the usual packet goes the general way, too
 };
 
 /// How pages of on-demand regions are brought in ahead of their use.

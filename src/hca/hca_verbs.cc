@@ -299,6 +299,7 @@ Result<Qp*> Hca::create_qp(const QpInit& asked) {
                                        init->srq, init->signal_all, init->capabilities,
                                        state_->memory, state_->events);
   core->time_scale = state_->configuration.time_scale;
+  core->has_straight_way = state_->configuration.has_straight_way;
   core->xrcd = init->xrcd;
   core->xrc_srqs = &state_->xrc_srqs;
   core->deputy_of = init->deputy_of;

@@ -66,6 +66,22 @@ struct Packet {
 /// Which of a lane's rings a packet belongs to (DESIGN.md, decision 5).
 enum class Flow : std::uint8_t { Request, Response };
 
+/// A packet of a connected QP as the usual one is: a whole message or an acknowledgement, without a
+/// GRH, on a path that was used before. It is a ring record in words (packet_record.h): the three
+/// that every record begins with, of which most was made when the path was, then what its opcode
+/// has besides, then the payload.
+struct SinglePacket {
+  std::uint64_t first{};
+  std::uint64_t addresses{};
+  std::uint64_t third{};
+  std::uint64_t extension_low{};   // with 8 extension bytes or more
+  std::uint64_t extension_high{};  // with 16
+  std::uint32_t extension_bytes{};
+  std::uint32_t immediate{};
+  bool has_immediate{};
+  ByteSpan payload;
+};
+
 /// Where engines put packets. Called under the QP's lock; copies what it needs before it returns.
 class TransmitSink {
  public:
@@ -79,6 +95,13 @@ class TransmitSink {
   /// nothing was taken; the engine keeps its state and is asked again.
   [[nodiscard]] virtual bool send(Flow flow, const PacketHeader& header,
                                   std::span<const ByteSpan> gather) = 0;
+
+  /// The straight way, for a packet whose path is open and has nothing to say: one that takes no
+  /// time, has no faults and no capture, towards a ring that has room. False: this packet is none
+  /// of those, or the carrier has no such way; nothing was taken, and send() knows what to do.
+  [[nodiscard]] virtual bool send_straight(Flow /*flow*/, const SinglePacket& /*packet*/) {
+    return false;
+  }
 
   /// A request of a connected QP to somebody else than its peer: where the header says.
   [[nodiscard]] virtual bool send_aside(const PacketHeader& header,

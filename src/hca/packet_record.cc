@@ -19,6 +19,11 @@ using wire::Position;
 constexpr std::uint64_t kNeverInFirst = 0xF0F0'0000;
 constexpr std::uint64_t kNeverInThird = 0xFF00'0000'FF00'0000;
 
+/// What the first word of a packet of its own may have besides its opcode, twice, and the count:
+/// flags but that of a GRH, SL, MTU.
+constexpr std::uint64_t kFreeInSingle = 0xFFFF'0000'0F07'0000;
+constexpr std::uint64_t kCountOfSingle = std::uint64_t{1} << 32;
+
 [[nodiscard]] RecordShape shape_of(wire::Opcode opcode) {
   RecordShape shape{.info = wire::opcode_info(opcode)};
   if (shape.info == nullptr) {
@@ -42,6 +47,15 @@ constexpr std::uint64_t kNeverInThird = 0xFF00'0000'FF00'0000;
   }
   shape.has_deth = headers.has(ExtensionHeader::Deth);
   shape.has_aeth = headers.has(ExtensionHeader::Aeth);
+  const bool is_whole = shape.info->position == Position::Only;
+  const bool is_plain = shape.info->payload == wire::PayloadRule::UpToMtu ||
+                        shape.info->payload == wire::PayloadRule::None;
+  if (is_whole && is_plain && shape.xrceth_bytes == 0) {
+    shape.single_bytes = static_cast<std::uint8_t>(internal::kFixedBytes + shape.extension_bytes +
+                                                   shape.tail_word_bytes);
+    shape.single_payload_mask = shape.info->payload == wire::PayloadRule::None ? 0 : 0xFFFF;
+    shape.never_in_extension = shape.has_aeth || shape.has_deth ? std::uint64_t{0xFF} << 56 : 0;
+  }
   return shape;
 }
 
@@ -58,6 +72,47 @@ constexpr std::uint64_t kNeverInThird = 0xFF00'0000'FF00'0000;
            fits(header.grh.flow_label, 20)));
 }
 
+[[nodiscard]] constexpr bool is_mtu(std::uint32_t bytes) {
+  return (bytes & (bytes - 1)) == 0 && bytes >= 256 && bytes <= 4096;
+}
+
+/// The usual packet, with the same rules in fewer steps. False: it is another one, or breaks one.
+[[nodiscard]] inline bool read_single(ByteSpan record, std::span<const std::uint64_t, 3> fixed,
+                                      Packet& packet) {
+  const std::uint64_t opcode = fixed[0] & 0xFF;
+  const RecordShape& shape = internal::kShapes[opcode];
+  const std::size_t payload_bytes = record.size() - shape.single_bytes;
+  const auto mtu = static_cast<std::uint32_t>(fixed[0] >> 48);
+  if ((fixed[0] & ~kFreeInSingle) != (opcode | opcode << 8 | kCountOfSingle) ||
+      (fixed[2] & kNeverInThird) != 0 || shape.single_bytes == 0 ||
+      record.size() < shape.single_bytes || payload_bytes > (mtu & shape.single_payload_mask) ||
+      !is_mtu(mtu)) [[unlikely]] {
+    return false;
+  }
+  PacketHeader& header = packet.header;
+  const std::byte* from = record.data() + internal::kFixedBytes;
+  if (shape.extension_bytes != 0) {
+    void* const extension = &header.extension;
+    std::byte* const to = static_cast<std::byte*>(extension);
+    std::uint64_t first = 0;  // every extension has a first word
+    copy_few(std::as_writable_bytes(std::span{&first, 1}).data(), from, sizeof first);
+    if ((first & shape.never_in_extension) != 0) [[unlikely]] {
+      return false;
+    }
+    copy_few(to, bytes_of(first).data(), sizeof first);
+    if (shape.extension_bytes != sizeof first) {
+      copy_few(to + sizeof first, from + sizeof first, shape.extension_bytes - sizeof first);
+    }
+    from += shape.extension_bytes;
+  }
+  if (shape.tail_word_bytes != 0) {
+    void* const word = &header.immediate_or_rkey;
+    copy_few(static_cast<std::byte*>(word), from, sizeof header.immediate_or_rkey);
+  }
+  packet.payload = record.subspan(shape.single_bytes);
+  return true;
+}
+
 /// Whether first and last opcode can be the ends of one train.
 [[nodiscard]] bool is_train(const wire::OpcodeInfo& first, const wire::OpcodeInfo& last) {
   const bool starts_train = first.position == Position::First || first.position == Position::Middle;
@@ -69,7 +124,7 @@ constexpr std::uint64_t kNeverInThird = 0xFF00'0000'FF00'0000;
 [[nodiscard]] std::string_view check_payload(const wire::OpcodeInfo& last,
                                              const PacketHeader& header, std::size_t payload) {
   const std::size_t mtu = header.path_mtu_bytes;
-  if ((mtu & (mtu - 1)) != 0 || mtu < 256 || mtu > 4096 || header.packet_count == 0) {
+  if (!is_mtu(header.path_mtu_bytes) || header.packet_count == 0) {
     return "an MTU that does not exist, or no packets";
   }
   const std::size_t before_last = mtu * (header.packet_count - 1U);
@@ -109,6 +164,7 @@ std::string_view read_record(ByteSpan record, Packet& packet) {
   if (record.size() < internal::kFixedBytes) {
     return "it is too short";
   }
+  const ByteSpan whole = record;
   PacketHeader& header = packet.header;
   std::array<std::uint64_t, 3> fixed;  // read once: the owner of the ring may still write it
   get(fixed.data(), sizeof fixed);
@@ -116,6 +172,12 @@ std::string_view read_record(ByteSpan record, Packet& packet) {
   std::byte* const to = static_cast<std::byte*>(start);
   copy_few(to + internal::kFirstAt, bytes_of(fixed[0]).data(), internal::kWordBytes);
   copy_few(to + internal::kThirdAt, bytes_of(fixed[2]).data(), internal::kWordBytes);
+  header.pkey = PKey{static_cast<std::uint16_t>(fixed[1])};
+  header.slid = Lid{static_cast<std::uint16_t>(fixed[1] >> 16)};
+  header.dlid = Lid{static_cast<std::uint16_t>(fixed[1] >> 32)};
+  if (read_single(whole, fixed, packet)) [[likely]] {
+    return "";
+  }
   const RecordShape& first = shape(header.opcode);
   const RecordShape& last = shape(header.last_opcode);
   if (first.info == nullptr || last.info == nullptr) {
@@ -127,9 +189,6 @@ std::string_view read_record(ByteSpan record, Packet& packet) {
   if ((fixed[0] & kNeverInFirst) != 0 || (fixed[2] & kNeverInThird) != 0) {
     return "a field exceeds its width";
   }
-  header.pkey = PKey{static_cast<std::uint16_t>(fixed[1])};
-  header.slid = Lid{static_cast<std::uint16_t>(fixed[1] >> 16)};
-  header.dlid = Lid{static_cast<std::uint16_t>(fixed[1] >> 32)};
   const std::uint32_t extension = internal::extension_bytes(first, last);
   if (record.size() < extension + last.tail_word_bytes + first.xrceth_bytes +
                           (header.has_grh ? sizeof header.grh : std::size_t{0})) {

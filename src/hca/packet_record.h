@@ -40,6 +40,10 @@ struct RecordShape {
   std::uint8_t xrceth_bytes{};
   bool has_deth{};
   bool has_aeth{};
+  // Of a packet that is a whole message or an acknowledgement, without a GRH:
+  std::uint8_t single_bytes{};          // of its header; 0: not such an opcode
+  std::uint16_t single_payload_mask{};  // of the MTU: what its payload may be
+  std::uint64_t never_in_extension{};   // bits of its first word that no header has
 };
 extern const std::array<RecordShape, 256> kShapes;
 
@@ -53,6 +57,14 @@ extern const std::array<RecordShape, 256> kShapes;
   return std::max(first.extension_bytes, last.extension_bytes);
 }
 }  // namespace internal
+
+/// SLID and DLID, in one word.
+[[nodiscard]] constexpr std::uint64_t lids_of(const SinglePacket& packet) {
+  return packet.addresses >> 16;
+}
+[[nodiscard]] constexpr std::uint64_t word_of_lids(Lid slid, Lid dlid) {
+  return std::uint64_t{slid.value() & 0xFFFF} | std::uint64_t{dlid.value() & 0xFFFF} << 16;
+}
 
 /// How a packet or train lies in a shared-memory ring: a native-endian header of only those parts
 /// that the opcodes have, then the payload. Small messages stay within one cache line (SEND of 8
@@ -89,9 +101,8 @@ class RecordHeader {
       to += bytes;
     };
     put(bytes_of(header_).data() + internal::kFirstAt, internal::kWordBytes);
-    const std::uint64_t second = std::uint64_t{header_.pkey.value()} |
-                                 std::uint64_t{header_.slid.value() & 0xFFFF} << 16 |
-                                 std::uint64_t{header_.dlid.value() & 0xFFFF} << 32;
+    const std::uint64_t second =
+        std::uint64_t{header_.pkey.value()} | word_of_lids(header_.slid, header_.dlid) << 16;
     put(&second, sizeof second);
     put(bytes_of(header_).data() + internal::kThirdAt, internal::kWordBytes);
     if (extension_bytes_ != 0) {
@@ -114,6 +125,54 @@ class RecordHeader {
   const std::uint32_t tail_word_bytes_;
   const std::uint32_t xrceth_bytes_;
 };
+
+/// What the words of a SinglePacket must agree with: a PacketHeader as it lies there.
+static_assert(sizeof(wire::Reth) == 16 && offsetof(wire::Reth, rkey) == 8 &&
+              offsetof(wire::Reth, dma_length) == 12);
+static_assert(sizeof(wire::Aeth) == 8 && offsetof(wire::Aeth, msn) == 4);
+inline constexpr std::uint64_t kSolicitedBit = 1U << 16;
+inline constexpr std::uint64_t kAckRequestBit = 1U << 17;
+
+[[nodiscard]] constexpr wire::Opcode opcode_of(const SinglePacket& packet) {
+  return static_cast<wire::Opcode>(packet.first & 0xFF);
+}
+
+[[nodiscard]] inline std::size_t record_bytes(const SinglePacket& packet) {
+  return internal::kFixedBytes + packet.extension_bytes +
+         (packet.has_immediate ? sizeof packet.immediate : 0) + packet.payload.size();
+}
+
+/// What a packet carries besides: a RETH of a WRITE, an AETH of an acknowledgement.
+constexpr void set_extension(SinglePacket& packet, const wire::Reth& reth) {
+  packet.extension_low = reth.virtual_address;
+  packet.extension_high = reth.rkey.value() | std::uint64_t{reth.dma_length} << 32;
+  packet.extension_bytes = sizeof reth;
+}
+constexpr void set_extension(SinglePacket& packet, const wire::Aeth& aeth) {
+  packet.extension_low = aeth.syndrome.value() | std::uint64_t{aeth.msn.value()} << 32;
+  packet.extension_bytes = sizeof aeth;
+}
+
+/// Writes the whole record: record_bytes() bytes, as RecordHeader would.
+[[gnu::always_inline]] inline void write_record(const SinglePacket& packet, std::byte* to) {
+  const auto put = [&to](const auto& word) {
+    copy_few(to, bytes_of(word).data(), sizeof word);
+    to += sizeof word;
+  };
+  put(packet.first);
+  put(packet.addresses);
+  put(packet.third);
+  if (packet.extension_bytes != 0) {
+    put(packet.extension_low);
+    if (packet.extension_bytes != sizeof packet.extension_low) {
+      put(packet.extension_high);
+    }
+  }
+  if (packet.has_immediate) {
+    put(packet.immediate);
+  }
+  copy_few(to, packet.payload.data(), packet.payload.size());
+}
 
 /// The same at once: writes the header to the front of `out`, returns its bytes.
 std::size_t encode_record_header(const PacketHeader& header, MutableByteSpan out);

@@ -116,23 +116,23 @@ class Discard final : public TransmitSink {
 /// half found is carried out, with both.
 class Qp::Hold {
  public:
-  Hold(Qp& qp, Half half) : qp_(qp), half_(half) {
-    if (half == Half::Requester || !qp.has_halves_) {
+  [[gnu::always_inline]] Hold(Qp& qp, Half half) : qp_(qp), half_(half) {
+    if (!qp.has_halves_) [[unlikely]] {
       qp.requester_lock_.lock();
-    }
-    if (half == Half::Responder || !qp.has_halves_) {
       qp.responder_lock_.lock();
+    } else {
+      own_lock().lock();
     }
   }
-  ~Hold() {
+  [[gnu::always_inline]] ~Hold() {
     const bool is_failing = qp_.core_->is_failing(half_);
-    if (half_ == Half::Responder || !qp_.has_halves_) {
+    if (!qp_.has_halves_) [[unlikely]] {
       qp_.responder_lock_.unlock();
-    }
-    if (half_ == Half::Requester || !qp_.has_halves_) {
       qp_.requester_lock_.unlock();
+    } else {
+      own_lock().unlock();
     }
-    if (is_failing) {
+    if (is_failing) [[unlikely]] {
       qp_.enter_error_if_failing();
     }
   }
@@ -140,6 +140,10 @@ class Qp::Hold {
   Hold& operator=(const Hold&) = delete;
 
  private:
+  [[nodiscard]] PolicyLock& own_lock() const {
+    return half_ == Half::Requester ? qp_.requester_lock_ : qp_.responder_lock_;
+  }
+
   Qp& qp_;
   const Half half_;
 };

@@ -1,4 +1,5 @@
 #include "hca/qp_core.h"
+#include "hca/packet_record.h"
 #include "hca/planted_bug.h"
 #include "hca/qp_state_table.h"
 #include "hca/wr_kind.h"
@@ -67,6 +68,16 @@ void QpCore::refresh_header() {
     header.dest_qp = attributes.dest_qpn;
     header.path_mtu_bytes = static_cast<std::uint16_t>(mtu_bytes());
     header.migrated = attributes.migration == MigrationState::Migrated;
+  }
+  prepared_ = {};
+  if (has_straight_way && !route.has_grh && type != QpType::Ud) {
+    PacketHeader header = headers_.front().header;
+    header.opcode = header.last_opcode = wire::Opcode::RcSendFirst;  // 0, and so are flags and PSN
+    std::array<std::byte, kMaxRecordHeaderBytes> record;
+    encode_record_header(header, record);
+    std::array<std::uint64_t, 3> words;
+    copy_few(std::as_writable_bytes(std::span{words}).data(), record.data(), sizeof words);
+    prepared_ = {.first = words[0], .addresses = words[1], .third = words[2], .is_straight = true};
   }
 }
 
@@ -183,7 +194,7 @@ void QpCore::complete_head(WcStatus status, std::uint32_t byte_length) {
   send_queue.retire_head();
 }
 
-void QpCore::complete_receive(const ReceiveWqe& wqe, Wc wc, bool solicited) {
+void QpCore::complete_receive(const ReceiveWqe& wqe, Wc& wc, bool solicited) {
   wc.wr_id = wqe.wr_id;
   wc.qpn = number;
   wc.pkey_index = attributes.pkey_index;

@@ -61,7 +61,8 @@ class QpCore {
   class Qp* owner{};             ///< for events
   class Transport* transport{};  ///< told of state changes
   TimeScale time_scale;          ///< of the retry and RNR timers
-  XrcDomain* xrcd{};             ///< of an XRC target, else null
+  bool has_straight_way{true};
+  XrcDomain* xrcd{};  ///< of an XRC target, else null
   const XrcSrqTable* xrc_srqs{};
   std::optional<XrcDeputyOf> deputy_of{};  ///< of a target's deputy
 
@@ -110,6 +111,18 @@ class QpCore {
     return header;
   }
 
+  /// Whether packets towards the peer may go the straight way (TransmitSink::send_straight).
+  [[nodiscard]] bool is_straight() const { return prepared_.is_straight; }
+  /// The same header as header() makes, in words: without a GRH. `flags` are of packet_record.h.
+  [[nodiscard]] SinglePacket single(wire::Opcode opcode, Psn psn, std::uint64_t flags) const {
+    const std::uint64_t own = static_cast<std::uint8_t>(this->opcode(opcode));
+    SinglePacket packet;
+    packet.first = prepared_.first | own | own << 8 | flags;
+    packet.addresses = prepared_.addresses;
+    packet.third = prepared_.third | std::uint64_t{psn.value()} << 32;
+    return packet;
+  }
+
   [[nodiscard]] Lid source_lid(const PacketRoute& to) const {
     const PortSource& source = sources[to.source_port.value()];
     return Lid{source.lid.value() | (to.source_path_bits & source.path_mask)};
@@ -146,6 +159,24 @@ class QpCore {
   /// Bytes [offset, offset + length) of the message of send WQE `index`, through its lkeys.
   /// LocalProtectionError names the SGE to the explanations.
   [[nodiscard]] WcStatus gather(std::uint64_t index, std::uint64_t offset, std::uint32_t length);
+
+  /// The same of a whole message that lies in one piece; false if this one does not, or may not be
+  /// read.
+  [[nodiscard]] bool gather_one(std::uint64_t index, ByteSpan& payload) const {
+    if (send_queue.is_inline(index)) {
+      payload = send_queue.inline_data(index);
+      return true;
+    }
+    const std::span<const Sge> sges = send_queue.sges(index);
+    if (sges.size() != 1) {
+      return sges.empty();
+    }
+    const Sge& sge = sges.front();
+    const MemoryTable::Found found =
+        memory.find(pd, sge.lkey, sge.address, sge.length, AccessFlags{});
+    payload = found.memory;
+    return found.fault == KeyFault::None;
+  }
 
   /// Carries out a work request that sends nothing: LOCAL_INV or the binding of a window.
   [[nodiscard]] [[gnu::noinline]] WcStatus perform_locally(const SendWqe& wqe);
@@ -190,7 +221,7 @@ class QpCore {
   void complete_head(WcStatus status, std::uint32_t byte_length = 0);
 
   /// Pushes a receive completion; wr_id, qpn and pkey index are filled in here.
-  void complete_receive(const ReceiveWqe& wqe, Wc wc, bool solicited);
+  void complete_receive(const ReceiveWqe& wqe, Wc& wc, bool solicited);
 
   /// One half found that the QP must go to the error state, which concerns the other, too: Qp calls
   /// enter_error before long, with both locks. Until then this half does nothing more.
@@ -238,6 +269,14 @@ class QpCore {
   struct alignas(64) Kept {
     PacketHeader header;
   };
+  /// The words of a record's beginning, without what changes from packet to packet.
+  struct Prepared {
+    std::uint64_t first{};
+    std::uint64_t addresses{};
+    std::uint64_t third{};
+    bool is_straight{};
+  };
+  Prepared prepared_;                         // made by refresh_header()
   const std::uint8_t transport_bits_;         // of XRC, else 0
   std::array<Kept, 2> headers_;               // by half
   std::array<std::string_view, 2> failures_;  // by half; empty: none

@@ -77,15 +77,4 @@ SendWqe& SendQueue::push(const SendWr& wr) {
   return wqe;
 }
 
-std::span<const Sge> SendQueue::sges(std::uint64_t index) const {
-  const std::size_t place = slot(index);
-  return {sges_.data() + place * max_sge_, wqes_[place].sge_count};
-}
-
-ByteSpan SendQueue::inline_data(std::uint64_t index) const {
-  const std::size_t place = slot(index);
-  return {inline_data_.data() + place * max_inline_bytes_,
-          wqes_[place].flags.has(Send::Inline) ? wqes_[place].length : 0};
-}
-
 }  // namespace weft::hca

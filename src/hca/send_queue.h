@@ -69,8 +69,18 @@ class SendQueue {
     return wqes_[slot(index)];
   }
   [[nodiscard]] DatagramAddress& address(std::uint64_t index) { return addresses_[slot(index)]; }
-  [[nodiscard]] std::span<const Sge> sges(std::uint64_t index) const;
-  [[nodiscard]] ByteSpan inline_data(std::uint64_t index) const;
+  [[nodiscard]] bool is_inline(std::uint64_t index) const {
+    return wqes_[slot(index)].flags.has(Send::Inline);
+  }
+  [[nodiscard]] std::span<const Sge> sges(std::uint64_t index) const {
+    const std::size_t place = slot(index);
+    return {sges_.data() + place * max_sge_, wqes_[place].sge_count};
+  }
+  [[nodiscard]] ByteSpan inline_data(std::uint64_t index) const {
+    const std::size_t place = slot(index);
+    return {inline_data_.data() + place * max_inline_bytes_,
+            wqes_[place].flags.has(Send::Inline) ? wqes_[place].length : 0};
+  }
   void retire_head() { ++head_; }
   void clear() { head_ = tail_; }
 

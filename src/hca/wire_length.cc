@@ -54,13 +54,23 @@ const std::array<std::uint8_t, 256> kExtensionWords = [] {
   return words;
 }();
 
+constexpr std::size_t kIcrcBytes = 4;
+constexpr std::size_t kFixedWords =
+    (wire::kSizeOf<wire::Lrh> + wire::kSizeOf<wire::Bth> + kIcrcBytes) / 4;
+
 }  // namespace
 
+/// All words of a packet but its payload's; by opcode.
+const std::array<std::uint8_t, 256> internal::kSingleWords = [] {
+  std::array<std::uint8_t, 256> words{};
+  for (std::size_t opcode = 0; opcode < words.size(); ++opcode) {
+    words[opcode] = static_cast<std::uint8_t>(kFixedWords + kExtensionWords[opcode]);
+  }
+  return words;
+}();
+
 std::uint64_t packet_length_words(const PacketHeader& header, std::size_t payload_bytes) {
-  constexpr std::size_t kIcrcBytes = 4;
-  constexpr std::size_t kFixed =
-      (wire::kSizeOf<wire::Lrh> + wire::kSizeOf<wire::Bth> + kIcrcBytes) / 4;
-  const std::size_t each = kFixed + (header.has_grh ? wire::kSizeOf<wire::Grh> / 4 : 0);
+  const std::size_t each = kFixedWords + (header.has_grh ? wire::kSizeOf<wire::Grh> / 4 : 0);
   // Only the last packet of a train can need padding; MTUs are whole words.
   std::uint64_t words = each * header.packet_count + (payload_bytes + 3) / 4;
   words += kExtensionWords[static_cast<std::uint8_t>(header.opcode)];

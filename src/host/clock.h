@@ -34,6 +34,11 @@ class RecentClock {
 #endif
   }
 
+  /// When it was read last, of whatever age: for who must name a time and needs none.
+  [[nodiscard]] Instant newest() const {
+    return Instant{Duration::nanoseconds(ns_.load(std::memory_order_relaxed))};
+  }
+
  private:
   static constexpr std::uint64_t kFresh = 8'192;  // cycles, 2 to 4 us; policy
   std::atomic<std::uint64_t> counted_{};

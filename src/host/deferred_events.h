@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "hca/completion_queue.h"
 #include "host/process.h"
@@ -21,9 +22,9 @@ namespace weft::host {
 class DeferredEvents {
  public:
   /// Without `defers` nothing waits for its sake.
-  explicit DeferredEvents(bool defers) : outer_(current_) {
+  explicit DeferredEvents(bool defers) : defers_(defers) {
     if (defers) {
-      current_ = this;
+      outer_ = std::exchange(current_, this);
     }
   }
   ~DeferredEvents() {
@@ -37,7 +38,7 @@ class DeferredEvents {
 
   /// What comes now does not wait any more; what has come still does.
   void stop() {
-    if (current_ == this) {
+    if (std::exchange(defers_, false)) {
       current_ = outer_;
     }
   }
@@ -60,7 +61,8 @@ class DeferredEvents {
   };
 
   static inline thread_local constinit DeferredEvents* current_ = nullptr;
-  DeferredEvents* outer_;
+  bool defers_;
+  DeferredEvents* outer_{};
   std::size_t count_{};
   std::array<Deferred, 32> deferred_;  // policy: a CQ has one, or more if it is armed meanwhile
 };

@@ -65,7 +65,10 @@ void Lane::close(Lane& heir) {
   const std::scoped_lock guard{outs_[0].lock, outs_[1].lock, line_lock, heir.line_lock};
   state_.store(LaneState::Dead, std::memory_order_release);
   died_at_ns_.store(now().since_start().nanoseconds(), std::memory_order_relaxed);
-  std::ranges::for_each(outs_, [this](Out& out) { forget_kept(out); });
+  std::ranges::for_each(outs_, [this](Out& out) {
+    out.straight = {};
+    forget_kept(out);
+  });
   while (!waiting.empty()) {
     QpCarrier& carrier = waiting.pop_front();
     carrier.waiting_on.store(&heir);
@@ -167,6 +170,7 @@ SendOutcome Lane::send_astray(LaneState state, const Route& route, const hca::Pa
 
 SendOutcome Lane::find_no_room(Out& out, const Route& route, const hca::PacketHeader& header,
                                std::size_t payload_bytes) {
+  out.straight = {};
   if (!may_discard(out.full_since, header.opcode)) {
     return SendOutcome::NoRoom;
   }
@@ -203,6 +207,11 @@ SendOutcome Lane::send_on(Out& out, const hca::PacketHeader& header,
   }
   out.ring.commit();
   route.counter->count(header.packet_count, hca::packet_length_words(header, payload_bytes));
+  if (!route.path.is_tapped) {
+    out.straight = {.lids = hca::word_of_lids(route.slid, route.dlid),
+                    .generation = route.generation,
+                    .counter = route.counter};
+  }
   return SendOutcome::Sent;
 }
 

@@ -19,7 +19,9 @@
 #include "fabric/counters.h"
 #include "fabric/path.h"
 #include "hca/packet.h"
+#include "hca/packet_record.h"
 #include "hca/qp.h"
+#include "hca/wire_length.h"
 #include "host/fabric_map.h"
 #include "host/lane_memory.h"
 #include "host/live_links.h"
@@ -150,6 +152,11 @@ class Lane {
     return send_on(out(flow), header, gather, page, page_lock);
   }
 
+  /// The same for a packet whose way is the newest one of send(), and has nothing to say
+  /// (hca::TransmitSink::send_straight). With the flow's out_lock.
+  [[nodiscard, gnu::always_inline]] bool send_straight(hca::Flow flow,
+                                                       const hca::SinglePacket& packet);
+
   /// There was no room: true if the ring may grow from now on, and did not so far. With the flow's
   /// out_lock.
   [[nodiscard]] bool let_grow(hca::Flow flow) { return out(flow).ring.let_grow(); }
@@ -274,11 +281,22 @@ class Lane {
   Refusals refusals;
 
  private:
+  /// A way that packets may go without a look at it: the addresses and tables that it was seen
+  /// open with. send() says so of each packet that it put into the ring and that took no time, met
+  /// no capture and had not waited for room; whatever changes that but new tables, takes it back.
+  struct Straight {
+    static constexpr std::uint64_t kNone = ~std::uint64_t{0};  // more than a SLID and a DLID
+    std::uint64_t lids{kNone};
+    std::uint64_t generation{};
+    fabric::PathEntry* counter{};
+  };
+
   /// One outgoing ring. The routes and counters of its packets are its own, so that the senders of
   /// the two share no cache line.
   struct alignas(64) Out {
     PolicyLock lock{LockPolicy::Spin};
     ring::Producer<> ring;
+    Straight straight;
     Route* newest_route{};
     Instant full_since{Instant::never()};
     std::vector<std::unique_ptr<Route>> routes;
@@ -367,5 +385,17 @@ class Lane {
   std::array<Arrival, 2> arrivals_;
   Arrivals multicast_arrival_;  // of requests
 };
+
+inline bool Lane::send_straight(hca::Flow flow, const hca::SinglePacket& packet) {
+  Out& out = this->out(flow);
+  const Straight& straight = out.straight;
+  if (straight.lids != hca::lids_of(packet) || straight.generation != map_.generation() ||
+      !out.ring.put(hca::record_bytes(packet),
+                    [&](std::byte* to) { hca::write_record(packet, to); })) [[unlikely]] {
+    return false;
+  }
+  straight.counter->count(1, hca::single_length_words(opcode_of(packet), packet.payload.size()));
+  return true;
+}
 
 }  // namespace weft::host

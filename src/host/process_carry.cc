@@ -37,6 +37,7 @@ class LaneSink final : public hca::TransmitSink {
 
   [[nodiscard]] bool send(hca::Flow flow, const hca::PacketHeader& header,
                           std::span<const ByteSpan> gather) override;
+  [[nodiscard]] bool send_straight(hca::Flow flow, const hca::SinglePacket& packet) override;
   [[nodiscard]] bool send_aside(const hca::PacketHeader& header,
                                 std::span<const ByteSpan> gather) override;
 
@@ -131,6 +132,22 @@ bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
     lane = &lane_of_datagram(header);
   }
   return send_by(*lane, flow, header, gather);
+}
+
+/// Whoever may send nothing now, or to somebody else, is told by send().
+bool LaneSink::send_straight(hca::Flow flow, const hca::SinglePacket& packet) {
+  Lane* const lane = carrier_.lane.load(std::memory_order_acquire);
+  if (lane == nullptr || !is_allowed(flow, !packet.payload.empty())) [[unlikely]] {
+    return false;
+  }
+  hold(*lane, flow);
+  if (!lane->send_straight(flow, packet)) [[unlikely]] {
+    return false;
+  }
+  is_rung_ = false;
+  is_urgent_ = is_urgent_ || is_one_sided(opcode_of(packet));
+  has_sent_ = true;
+  return true;
 }
 
 bool LaneSink::send_aside(const hca::PacketHeader& header, std::span<const ByteSpan> gather) {

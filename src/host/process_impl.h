@@ -261,8 +261,12 @@ struct Process::Impl {
   std::size_t take_requests(Lane& lane, bool only_one_sided, bool leave_one_sided);
   std::size_t take_responses(Lane& lane);
   std::size_t drain(Lane& lane, hca::Flow flow, bool only_one_sided, bool leave_one_sided);
-  void deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant at,
-               std::span<QpCarrier*> touched, std::size_t& touched_count);
+  /// The QPs that the packets of a batch were for.
+  class Touched;
+  void deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant at, Touched& touched);
+  void go_on(hca::Flow flow, const Touched& touched, Instant at);
+  [[nodiscard]] static bool is_left(Lane& lane, ByteSpan record, bool only_one_sided,
+                                    bool leave_one_sided);
   void take_earlier_responses(const Lane& lane);
 
   // process_xrc.cc

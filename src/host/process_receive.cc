@@ -64,9 +64,34 @@ bool has_one_sided_request(Lane::In& requests) {
   return front.state == ring::Consumer<>::State::Record && is_one_sided(front.body);
 }
 
+class Process::Impl::Touched {
+ public:
+  void add(QpCarrier& carrier) {
+    if (count_ == 0 || (carriers_[count_ - 1] != &carrier && !has(carrier))) {
+      carriers_[count_++] = &carrier;
+    }
+  }
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (std::size_t i = 0; i < count_; ++i) {
+      visit(*carriers_[i]);
+    }
+  }
+
+ private:
+  [[nodiscard]] bool has(const QpCarrier& carrier) const {
+    const std::span known{carriers_.data(), count_};
+    return std::ranges::find(known, &carrier) != known.end();
+  }
+
+  std::array<QpCarrier*, kBatch> carriers_;
+  std::size_t count_{};
+};
+
 /// A record of another process: copied, checked, and delivered where its addresses say.
-void Process::Impl::deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant at,
-                            std::span<QpCarrier*> touched, std::size_t& touched_count) {
+[[gnu::always_inline]] inline void Process::Impl::deliver(Lane& lane, hca::Flow flow,
+                                                          ByteSpan record, Instant at,
+                                                          Touched& touched) {
   hca::Packet& packet = lane.in(flow).packet;
   if (!hca::read_record(record, packet).empty()) {
     refuse(lane, uabi::Misbehaviour::MalformedRecord);
@@ -102,11 +127,31 @@ void Process::Impl::deliver(Lane& lane, hca::Flow flow, ByteSpan record, Instant
     refuse(lane, uabi::Misbehaviour::OthersConnection);  // the QP has dropped it
     return;
   }
-  if (carrier != nullptr &&
-      std::find(touched.begin(), touched.begin() + static_cast<std::ptrdiff_t>(touched_count),
-                carrier) == touched.begin() + static_cast<std::ptrdiff_t>(touched_count)) {
-    touched[touched_count++] = carrier;
+  if (carrier != nullptr) {
+    touched.add(*carrier);
   }
+}
+
+/// What the packets of a batch have given their QPs to do.
+void Process::Impl::go_on(hca::Flow flow, const Touched& touched, Instant at) {
+  touched.for_each([&](QpCarrier& carrier) {
+    if (flow == hca::Flow::Request) {
+      answer(carrier, kAnswerBudget);
+    } else {
+      carry(carrier, at, kAnswerBudget);
+      arm(carrier);
+    }
+  });
+}
+
+/// Whether what lies in front is left to who looks for it.
+[[nodiscard]] bool Process::Impl::is_left(Lane& lane, ByteSpan record, bool only_one_sided,
+                                          bool leave_one_sided) {
+  const bool one_sided = is_one_sided(record);
+  if (only_one_sided && !one_sided && !lane.turns.sends_wait.load(std::memory_order_relaxed)) {
+    lane.turns.sends_wait.store(true, std::memory_order_relaxed);
+  }
+  return one_sided ? leave_one_sided : only_one_sided;
 }
 
 /// Takes what lies in one ring, at most a batch, then lets the QPs concerned answer: one ACK for
@@ -118,10 +163,10 @@ std::size_t Process::Impl::drain(Lane& lane, hca::Flow flow, bool only_one_sided
   }
   Lane::In& in = lane.in(flow);
   DeferredEvents deferred{flow == hca::Flow::Request};
-  std::array<QpCarrier*, kBatch> touched;
-  std::size_t touched_count = 0;
+  Touched touched;
   std::size_t taken = 0;
-  Instant at;
+  // Who takes requests measures no time.
+  const Instant at = flow == hca::Flow::Request ? clock.newest() : clock.read();
   while (taken < kBatch) {
     const auto front = in.ring.front();
     if (front.state != ring::Consumer<>::State::Record) {
@@ -130,22 +175,11 @@ std::size_t Process::Impl::drain(Lane& lane, hca::Flow flow, bool only_one_sided
       }
       break;
     }
-    if (only_one_sided || leave_one_sided) {
-      const bool one_sided = is_one_sided(front.body);
-      if (only_one_sided && !one_sided) {
-        if (!lane.turns.sends_wait.load(std::memory_order_relaxed)) {
-          lane.turns.sends_wait.store(true, std::memory_order_relaxed);
-        }
-        break;
-      }
-      if (leave_one_sided && one_sided) {
-        break;
-      }
+    if ((only_one_sided || leave_one_sided) &&
+        is_left(lane, front.body, only_one_sided, leave_one_sided)) {
+      break;
     }
-    if (taken == 0) {
-      at = clock.read();
-    }
-    deliver(lane, flow, front.body, at, touched, touched_count);
+    deliver(lane, flow, front.body, at, touched);
     in.ring.pop();
     ++taken;
   }
@@ -153,16 +187,7 @@ std::size_t Process::Impl::drain(Lane& lane, hca::Flow flow, bool only_one_sided
     static_cast<void>(in.ring.front());  // if that was all, the peer is told how far we are
   }
   in.show_next_word();
-  if (taken != 0) {
-    for (std::size_t i = 0; i < touched_count; ++i) {
-      if (flow == hca::Flow::Request) {
-        answer(*touched[i], kAnswerBudget);
-      } else {
-        carry(*touched[i], at, kAnswerBudget);
-        arm(*touched[i]);
-      }
-    }
-  }
+  go_on(flow, touched, at);
   lane.tell_room();
   deferred.stop();
   if (deferred.has_any()) {

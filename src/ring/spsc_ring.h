@@ -177,6 +177,24 @@ class Producer {
     growths_ = 0;
   }
 
+  /// The usual record at once: reserves `bytes`, lets `write(std::byte*)` fill them and publishes.
+  /// False, and nothing is done: reserve() must find the room, since the record would wrap, the
+  /// ring would grow, or how far the consumer is must be looked up.
+  template <class Write>
+  [[nodiscard, gnu::always_inline]] bool put(std::size_t bytes, Write write) {
+    const auto needed = static_cast<std::uint32_t>(internal::slots_of(bytes));
+    const std::uint32_t at = tail_ & (slot_count_ - 1);
+    const std::uint32_t next = at + needed;
+    if (next >= slot_count_ || !has_free(needed + 1) || needed > slot_count_ / 4) [[unlikely]] {
+      return false;
+    }
+    write(slot(at) + kRecordHeaderBytes);
+    Atomics::store(slot(next), kNoRecord, std::memory_order_relaxed);
+    Atomics::store(slot(at), static_cast<std::uint32_t>(bytes) + 1, std::memory_order_release);
+    tail_ += needed;
+    return true;
+  }
+
   /// Whether the consumer has said that it read everything. Its word may lag behind or lie; a lie
   /// costs only the liar.
   [[nodiscard]] bool is_drained() {
@@ -255,39 +273,10 @@ class Consumer {
   };
 
   /// The oldest record. Corrupt when the producer wrote what no producer writes; it stays so.
-  [[nodiscard]] Front front() {
-    for (int step = 0; step < 2; ++step) {
-      const std::uint32_t at = head_ & (slot_count_ - 1);
-      const std::uint32_t word =
-          corrupt_ ? kNoRecord : Atomics::load(slot(at), std::memory_order_acquire);
-      if (word == kNoRecord) {
-        say_where_we_are(true);
-        return {.state = corrupt_ ? State::Corrupt : State::Empty, .body = {}};
-      }
-      if (word == kSkipMark && at != 0 && step == 0) {
-        head_ += slot_count_ - at;
-        continue;
-      }
-      if (const std::uint32_t growths = word - kGrowMark;
-          growths - 1 < kMostGrowths && step == 0 && most_slots_ >> 2 * growths >= slot_count_) {
-        const std::uint32_t grown = slot_count_ << 2 * growths;
-        head_ = internal::grown_position(head_, slot_count_, grown);
-        slot_count_ = grown;
-        continue;
-      }
-      const std::size_t bytes = std::size_t{word} - 1;
-      const std::size_t needed = internal::slots_of(bytes);
-      if (word == kSkipMark || bytes > max_body_bytes(std::size_t{slot_count_} * kSlotBytes) ||
-          at + needed > slot_count_) {
-        break;
-      }
-      front_slots_ = static_cast<std::uint32_t>(needed);
-      return {
-          .state = State::Record, .body = {slot(at) + kRecordHeaderBytes, bytes}
-      };
-    }
-    corrupt_ = true;
-    return {.state = State::Corrupt, .body = {}};
+  [[nodiscard, gnu::always_inline]] Front front() {
+    const std::uint32_t at = head_ & (slot_count_ - 1);
+    const std::uint32_t word = Atomics::load(slot(at), std::memory_order_acquire);
+    return is_record(word, at) && !corrupt_ ? take_front(word, at) : front_otherwise(word);
   }
 
   /// The word that is kNoRecord until the next record is there, or a mark; null if none will come.
@@ -304,6 +293,59 @@ class Consumer {
  private:
   [[nodiscard]] std::byte* slot(std::uint32_t index) const {
     return slots_ + std::size_t{index} * kSlotBytes;
+  }
+
+  /// Whether `word`, found in slot `at`, says how long a record is. Nothing and marks do not: less
+  /// one, they are more than any length.
+  [[nodiscard]] bool is_record(std::uint32_t word, std::uint32_t at) const {
+    const std::size_t bytes = std::uint32_t{word - 1};
+    return bytes <= max_body_bytes(std::size_t{slot_count_} * kSlotBytes) &&
+           at + internal::slots_of(bytes) <= slot_count_;
+  }
+
+  [[nodiscard]] Front take_front(std::uint32_t word, std::uint32_t at) {
+    const std::size_t bytes = std::size_t{word} - 1;
+    front_slots_ = static_cast<std::uint32_t>(internal::slots_of(bytes));
+    return {
+        .state = State::Record, .body = {slot(at) + kRecordHeaderBytes, bytes}
+    };
+  }
+
+  /// `word` stands where the next record would begin, and begins none: nothing is there, or a mark
+  /// with a record behind it, or what no producer writes.
+  [[nodiscard, gnu::noinline]] Front front_otherwise(std::uint32_t word) {
+    for (int step = 0; step < 2 && !corrupt_; ++step) {
+      const std::uint32_t at = head_ & (slot_count_ - 1);
+      if (word == kNoRecord) {
+        say_where_we_are(true);
+        return {};
+      }
+      if (is_record(word, at)) {
+        return take_front(word, at);
+      }
+      if (step != 0 || !pass_mark(word, at)) {
+        break;
+      }
+      word = Atomics::load(slot(head_ & (slot_count_ - 1)), std::memory_order_acquire);
+    }
+    corrupt_ = true;
+    return {.state = State::Corrupt, .body = {}};
+  }
+
+  /// Goes to where a mark in slot `at` says that the next record begins; false if it is no mark.
+  [[nodiscard]] bool pass_mark(std::uint32_t word, std::uint32_t at) {
+    if (word == kSkipMark && at != 0) {
+      head_ += slot_count_ - at;
+      return true;
+    }
+    const std::uint32_t growths = word - kGrowMark;
+    if (growths - 1 < kMostGrowths && most_slots_ >> 2 * growths >= slot_count_) {
+      const std::uint32_t grown = slot_count_ << 2 * growths;
+      head_ = internal::grown_position(head_, slot_count_, grown);
+      slot_count_ = grown;
+      return true;
+    }
+    return false;
   }
 
   /// The producer's view of our position costs a cache line to change: told every quarter of the

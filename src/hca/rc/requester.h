@@ -56,6 +56,7 @@ class RcRequester {
     bool is_last{};
   };
   void name_srq(PacketHeader& header, const SendWqe& wqe) const;
+  [[nodiscard]] bool send_straight(TransmitSink& sink, const SendWqe& wqe);
   Step send_message_part(TransmitSink& sink, SendWqe& wqe, Instant now);
   [[gnu::always_inline]] Step send_part(TransmitSink& sink, SendWqe& wqe, Instant now, Part part);
   [[gnu::noinline]] Step send_read(TransmitSink& sink, SendWqe& wqe, Instant now);
@@ -68,6 +69,7 @@ class RcRequester {
 
   // Responses (rc_requester_receive.cc).
   bool acknowledge_before(Psn psn);
+  [[nodiscard]] bool finish_only_message(Psn psn);
   void handle_acknowledge(const Packet& packet, Instant now);
   [[gnu::noinline]] void handle_read_response(const Packet& packet, Instant now);
   [[gnu::noinline]] void handle_atomic_response(const Packet& packet, Instant now);

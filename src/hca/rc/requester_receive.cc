@@ -149,11 +149,35 @@ void RcRequester::progressed(Instant now) {
   }
 }
 
+/// The usual acknowledgement: of the only message that is outstanding, and of all of it.
+inline bool RcRequester::finish_only_message(Psn psn) {
+  SendQueue& queue = core_.send_queue;
+  if (!core_.has_straight_way || queue.head() + 1 != next_new_ || cursor_ != next_new_) {
+    return false;
+  }
+  const SendWqe& wqe = queue.at(queue.head());
+  if (wqe.done || wqe.packet_count == 0 || has(wqe.opcode, WrTrait::TakesResponse) ||
+      wqe.first_psn + (wqe.packet_count - 1) != psn) {
+    return false;
+  }
+  unacknowledged_ = psn + 1;
+  core_.complete_head(WcStatus::Success, wqe.length);
+  retries_left_ = core_.attributes.retry_count;
+  rnr_retries_left_ = core_.attributes.rnr_retry;
+  rewound_ = false;
+  retry_at_ = Instant::never();
+  return true;
+}
+
 void RcRequester::handle_acknowledge(const Packet& packet, Instant now) {
   const wire::Aeth aeth = packet.header.extension.response.aeth;
   const Psn psn = packet.header.psn;
   switch (aeth.syndrome.kind()) {
     case wire::SyndromeKind::Ack: {
+      if (finish_only_message(psn)) [[likely]] {
+        credits_.take(aeth);
+        return;
+      }
       const Psn before = unacknowledged_;
       const bool complete = acknowledge_before(psn + 1);
       credits_.take(aeth);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cassert>
 
+#include "hca/packet_record.h"
 #include "hca/planted_bug.h"
 #include "hca/rc/requester.h"
 #include "hca/wr_kind.h"
@@ -209,8 +210,37 @@ inline RcRequester::Step RcRequester::send_part(TransmitSink& sink, SendWqe& wqe
   return Step::Sent;
 }
 
+/// A SEND or WRITE of one packet, if its way is open. False: nothing was done.
+inline bool RcRequester::send_straight(TransmitSink& sink, const SendWqe& wqe) {
+  const WrTraits traits = kind_of(wqe.opcode).traits;
+  if (!core_.is_straight() || is_xrc(core_.type) || traits.has(WrTrait::Invalidate)) [[unlikely]] {
+    return false;
+  }
+  const bool is_solicited = wqe.flags.has(Send::Solicited);
+  SinglePacket packet = core_.single(request_opcode(wqe, true, true), wqe.first_psn,
+                                     kAckRequestBit | (is_solicited ? kSolicitedBit : 0));
+  if (!core_.gather_one(cursor_, packet.payload)) [[unlikely]] {
+    return false;
+  }
+  if (traits.has(WrTrait::Write)) {
+    set_extension(packet, wire::Reth{.virtual_address = wqe.remote_address,
+                                     .rkey = wqe.rkey,
+                                     .dma_length = wqe.length});
+  }
+  packet.immediate = wqe.immediate;
+  packet.has_immediate = traits.has(WrTrait::Immediate);
+  return sink.send_straight(Flow::Request, packet);
+}
+
 RcRequester::Step RcRequester::send_message_part(TransmitSink& sink, SendWqe& wqe, Instant now) {
   if (wqe.packet_count == 1) {
+    if (send_straight(sink, wqe)) [[likely]] {
+      ++cursor_;
+      if (retry_at_ == Instant::never()) {
+        arm_retry_timer(now);
+      }
+      return Step::Sent;
+    }
     return send_part(sink, wqe, now, {.packets = 1, .is_first = true, .is_last = true});
   }
   const std::uint32_t left = wqe.packet_count - cursor_packet_;

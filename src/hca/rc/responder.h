@@ -103,6 +103,9 @@ class RcResponder {
 
   // Execution (rc_responder.cc).
   void handle_expected(const Packet& packet);
+  [[nodiscard]] bool take_single(const Packet& packet, const wire::OpcodeInfo& info);
+  [[nodiscard]] bool place_send(const Packet& packet);
+  [[nodiscard]] bool place_write(const Packet& packet);
   [[gnu::cold, gnu::noinline]] void handle_singles_of(const Packet& train);
   [[gnu::cold, gnu::noinline]] void handle_unexpected(const Packet& packet, std::int32_t offset);
   [[gnu::cold, gnu::noinline]] void refuse(const Packet& packet, const Refusal& refusal);
@@ -114,7 +117,8 @@ class RcResponder {
   [[gnu::noinline]] void execute_atomic_write(const Packet& packet);
   [[gnu::noinline]] void execute_atomic(const Packet& packet, const wire::OpcodeInfo& info);
   void note_atomic(const PacketHeader& request, std::uint64_t original);
-  void complete_receive(const Packet& packet, bool with_write);
+  void complete_receive(const Packet& packet, const wire::OpcodeInfo& last, std::uint64_t bytes);
+  void note_executed(const Packet& packet, std::uint32_t psns);
   [[nodiscard]] bool ensure_receive_wqe();
 
   // Duplicates (rc_responder_duplicate.cc).

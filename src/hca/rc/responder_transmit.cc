@@ -2,6 +2,7 @@
 #include <array>
 #include <cassert>
 
+#include "hca/packet_record.h"
 #include "hca/rc/responder.h"
 #include "wire/encodings.h"
 #include "wire/opcode.h"
@@ -98,6 +99,13 @@ bool RcResponder::transmit(TransmitSink& sink, unsigned& budget) {
 }
 
 bool RcResponder::transmit_acknowledge(TransmitSink& sink, wire::Syndrome syndrome, Psn psn) {
+  if (core_.is_straight()) [[likely]] {
+    SinglePacket packet = core_.single(wire::Opcode::RcAcknowledge, psn, 0);
+    set_extension(packet, wire::Aeth{.syndrome = syndrome, .msn = msn_});
+    if (sink.send_straight(Flow::Response, packet)) {
+      return true;
+    }
+  }
   PacketHeader& header = core_.header(Half::Responder, wire::Opcode::RcAcknowledge, psn);
   header.extension.response.aeth = wire::Aeth{.syndrome = syndrome, .msn = msn_};
   return sink.send(Flow::Response, header, {});
