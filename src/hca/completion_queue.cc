@@ -37,10 +37,12 @@ bool CompletionQueue::push_otherwise(const Wc& wc, bool solicited) {
         {.type = AsyncEventType::CqError, .qp = nullptr, .cq = this, .srq = nullptr, .port = {}});
     return false;
   }
-  const std::size_t tail = add(wc, size);
+  const std::size_t place = tail(size);
+  ring_[place] = wc;
   if (options_.clock != nullptr) {
-    stamps_[tail] = options_.clock();
+    stamps_[place] = options_.clock();
   }
+  note_added(size);
   const bool counts = solicited || wc.status != WcStatus::Success;
   if (counts) {
     newest_solicited_ = pushed_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -36,14 +37,25 @@ class CompletionQueue {
   /// Adds a completion; a solicited or failed one also fires a solicited-only arm. On overflow
   /// nothing is added, the CQ is dead from then on and CqError is raised once; returns false.
   bool push(const Wc& wc, bool solicited) {
+    return push_made(solicited, wc.status, [&](Wc& to) { to = wc; });
+  }
+
+  /// The same of one that `make(Wc&)` fills, which is empty but for its status; it must not call
+  /// back. Where it lies, if nothing but its place in the queue is to be done.
+  template <class Make>
+  bool push_made(bool solicited, WcStatus status, Make make) {
     const std::lock_guard guard{lock_};
     const std::uint32_t size = size_.load(std::memory_order_relaxed);
     const bool is_usual = !dead_ && armed_ == Armed::No && stamps_.empty() && size < ring_.size() &&
-                          wc.status == WcStatus::Success;
+                          status == WcStatus::Success;
     if (!is_usual) [[unlikely]] {
+      Wc wc;
+      wc.status = status;
+      make(wc);
       return push_otherwise(wc, solicited);
     }
-    add(wc, size);
+    make(*std::construct_at(&ring_[tail(size)]));  // faster than to assign an empty one
+    note_added(size);
     if (solicited) {
       newest_solicited_ = pushed_;
     }
@@ -109,16 +121,14 @@ class CompletionQueue {
 
  private:
   enum class Armed : std::uint8_t { No, Solicited, Any };
-  /// Behind `size` others, of which it holds no more than it can.
-  std::size_t add(const Wc& wc, std::uint32_t size) {
-    std::size_t tail = std::size_t{head_} + size;
-    if (tail >= ring_.size()) {
-      tail -= ring_.size();
-    }
-    ring_[tail] = wc;
+  /// Where one is added behind `size` others.
+  [[nodiscard]] std::size_t tail(std::uint32_t size) const {
+    const std::size_t place = std::size_t{head_} + size;
+    return place >= ring_.size() ? place - ring_.size() : place;
+  }
+  void note_added(std::uint32_t size) {
     size_.store(size + 1, std::memory_order_release);
     ++pushed_;
-    return tail;
   }
   [[gnu::noinline]] bool push_otherwise(const Wc& wc, bool solicited);
   void fire();

@@ -3,6 +3,7 @@
 #include <array>
 #include <cassert>
 #include <cstddef>
+#include <cstring>
 
 #include "wire/opcode.h"
 
@@ -76,9 +77,32 @@ constexpr std::uint64_t kCountOfSingle = std::uint64_t{1} << 32;
   return (bytes & (bytes - 1)) == 0 && bytes >= 256 && bytes <= 4096;
 }
 
-/// The usual packet, with the same rules in fewer steps. False: it is another one, or breaks one.
-[[nodiscard]] inline bool read_single(ByteSpan record, std::span<const std::uint64_t, 3> fixed,
-                                      Packet& packet) {
+/// The three words that a record begins with, each read once: the owner of the ring may still write
+/// it.
+using FixedWords = std::array<std::uint64_t, 3>;
+[[nodiscard]] inline FixedWords read_fixed(ByteSpan record, PacketHeader& header) {
+  FixedWords fixed;
+  for (std::size_t i = 0; i < fixed.size(); ++i) {
+    std::memcpy(&fixed[i], record.data() + i * internal::kWordBytes, internal::kWordBytes);
+  }
+  void* const start = &header;
+  std::byte* const to = static_cast<std::byte*>(start);
+  std::memcpy(to + internal::kFirstAt, &fixed[0], internal::kWordBytes);
+  std::memcpy(to + internal::kThirdAt, &fixed[2], internal::kWordBytes);
+  header.pkey = PKey{static_cast<std::uint16_t>(fixed[1])};
+  header.slid = Lid{static_cast<std::uint16_t>(fixed[1] >> 16)};
+  header.dlid = Lid{static_cast<std::uint16_t>(fixed[1] >> 32)};
+  return fixed;
+}
+
+/// The usual packet, by the rules of read_any_record() in fewer steps. False: it is another one, or
+/// breaks one.
+[[nodiscard]] inline bool read_single(ByteSpan record, Packet& packet) {
+  if (record.size() < internal::kFixedBytes) [[unlikely]] {
+    return false;
+  }
+  PacketHeader& header = packet.header;
+  const FixedWords fixed = read_fixed(record, header);
   const std::uint64_t opcode = fixed[0] & 0xFF;
   const RecordShape& shape = internal::kShapes[opcode];
   const std::size_t payload_bytes = record.size() - shape.single_bytes;
@@ -89,19 +113,19 @@ constexpr std::uint64_t kCountOfSingle = std::uint64_t{1} << 32;
       !is_mtu(mtu)) [[unlikely]] {
     return false;
   }
-  PacketHeader& header = packet.header;
   const std::byte* from = record.data() + internal::kFixedBytes;
   if (shape.extension_bytes != 0) {
     void* const extension = &header.extension;
     std::byte* const to = static_cast<std::byte*>(extension);
     std::uint64_t first = 0;  // every extension has a first word
-    copy_few(std::as_writable_bytes(std::span{&first, 1}).data(), from, sizeof first);
+    std::memcpy(&first, from, internal::kWordBytes);
     if ((first & shape.never_in_extension) != 0) [[unlikely]] {
       return false;
     }
-    copy_few(to, bytes_of(first).data(), sizeof first);
-    if (shape.extension_bytes != sizeof first) {
-      copy_few(to + sizeof first, from + sizeof first, shape.extension_bytes - sizeof first);
+    std::memcpy(to, &first, internal::kWordBytes);
+    for (std::size_t at = internal::kWordBytes; at < shape.extension_bytes;
+         at += internal::kWordBytes) {
+      std::memcpy(to + at, from + at, internal::kWordBytes);
     }
     from += shape.extension_bytes;
   }
@@ -157,27 +181,20 @@ std::size_t encode_record_header(const PacketHeader& header, MutableByteSpan out
 }
 
 std::string_view read_record(ByteSpan record, Packet& packet) {
+  return read_single(record, packet) ? "" : internal::read_any_record(record, packet);
+}
+
+std::string_view internal::read_any_record(ByteSpan record, Packet& packet) {
+  if (record.size() < internal::kFixedBytes) {
+    return "it is too short";
+  }
+  PacketHeader& header = packet.header;
+  const FixedWords fixed = read_fixed(record, header);
+  record = record.subspan(internal::kFixedBytes);
   const auto get = [&record](void* to, std::size_t bytes) {
     copy_few(static_cast<std::byte*>(to), record.data(), bytes);
     record = record.subspan(bytes);
   };
-  if (record.size() < internal::kFixedBytes) {
-    return "it is too short";
-  }
-  const ByteSpan whole = record;
-  PacketHeader& header = packet.header;
-  std::array<std::uint64_t, 3> fixed;  // read once: the owner of the ring may still write it
-  get(fixed.data(), sizeof fixed);
-  void* const start = &header;
-  std::byte* const to = static_cast<std::byte*>(start);
-  copy_few(to + internal::kFirstAt, bytes_of(fixed[0]).data(), internal::kWordBytes);
-  copy_few(to + internal::kThirdAt, bytes_of(fixed[2]).data(), internal::kWordBytes);
-  header.pkey = PKey{static_cast<std::uint16_t>(fixed[1])};
-  header.slid = Lid{static_cast<std::uint16_t>(fixed[1] >> 16)};
-  header.dlid = Lid{static_cast<std::uint16_t>(fixed[1] >> 32)};
-  if (read_single(whole, fixed, packet)) [[likely]] {
-    return "";
-  }
   const RecordShape& first = shape(header.opcode);
   const RecordShape& last = shape(header.last_opcode);
   if (first.info == nullptr || last.info == nullptr) {

@@ -183,6 +183,11 @@ std::size_t encode_record_header(const PacketHeader& header, MutableByteSpan out
 /// that is broken; empty: none is, and `packet` is whole.
 [[nodiscard]] std::string_view read_record(ByteSpan record, Packet& packet);
 
+namespace internal {
+/// The same for any packet or train: read_record() has a shorter way for the usual packet.
+[[nodiscard]] std::string_view read_any_record(ByteSpan record, Packet& packet);
+}  // namespace internal
+
 [[nodiscard]] Result<Packet> decode_record(ByteSpan record);
 
 }  // namespace weft::hca

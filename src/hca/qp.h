@@ -98,7 +98,7 @@ class Qp {
   [[nodiscard]] Taken take_packet(const Packet& packet, Instant now, bool is_heeded);
   [[gnu::cold, gnu::noinline]] void take_otherwise(Taken taken, const Packet& packet, Instant now);
   [[gnu::cold, gnu::noinline]] void heed_migration(const Packet& packet);
-  Result<void> push(std::span<const SendWr> wrs);
+  [[gnu::noinline]] Result<void> push(std::span<const SendWr> wrs);
   bool transmit_requests(TransmitSink& sink, Instant now, unsigned budget);
   bool transmit_answers(TransmitSink& sink, unsigned budget);
   class Hold;
@@ -113,8 +113,8 @@ class Qp {
     publish_requester(transport_->wants_transmit());
     publish_responder(transport_->wants_to_answer());
   }
-  void enter_error_if_failing();
-  void flush_posted();
+  [[gnu::cold, gnu::noinline]] void enter_error_if_failing();
+  [[gnu::noinline]] void flush_posted();
   void change_state(QpState from, QpState to);
   Result<void> load_alternate_path(QpAttributes& next, PacketRoute& route, PKey& pkey) const;
 

@@ -18,6 +18,21 @@ namespace {
   return srq != nullptr ? 0 : capabilities.max_recv_wr;
 }
 
+[[nodiscard]] wire::Transport transport_of(QpType type) {
+  switch (type) {
+    case QpType::Rc:
+      return wire::Transport::Rc;
+    case QpType::Uc:
+      return wire::Transport::Uc;
+    case QpType::Ud:
+      return wire::Transport::Ud;
+    case QpType::XrcInitiator:
+    case QpType::XrcTarget:
+      return wire::Transport::Xrc;
+  }
+  return wire::Transport::Rc;
+}
+
 [[nodiscard]] std::string_view why_not_invalidated(KeyFault fault) {
   switch (fault) {
     case KeyFault::OtherPd:
@@ -37,6 +52,7 @@ QpCore::QpCore(QpType type_, Qpn number_, ProtectionDomain& pd_, CompletionQueue
                CompletionQueue* recv_cq_, SharedReceiveQueue* srq_, bool signal_all_,
                const QpCapabilities& capabilities, MemoryTable& memory_, HcaEvents& events_)
     : type(type_),
+      wire_transport(transport_of(type_)),
       number(number_),
       pd(pd_),
       send_cq(send_cq_),
@@ -181,13 +197,13 @@ void QpCore::complete_head(WcStatus status, std::uint32_t byte_length) {
   const bool reported =
       wqe.flags.has(Send::Signaled) || signal_all || planted(PlantedBug::UnsignaledCompletes);
   if ((reported || status != WcStatus::Success) && !lost) {
-    Wc wc;
-    wc.wr_id = wqe.wr_id;
-    wc.status = status;
-    wc.opcode = kind_of(wqe.opcode).completion;
-    wc.byte_length = byte_length;
-    wc.qpn = number;
-    if (!send_cq->push(wc, false)) [[unlikely]] {
+    const auto make = [&](Wc& wc) {
+      wc.wr_id = wqe.wr_id;
+      wc.opcode = kind_of(wqe.opcode).completion;
+      wc.byte_length = byte_length;
+      wc.qpn = number;
+    };
+    if (!send_cq->push_made(false, status, make)) [[unlikely]] {
       fail_without_cq(Half::Requester);
     }
   }

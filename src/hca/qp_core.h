@@ -50,6 +50,7 @@ class QpCore {
          const QpCapabilities& capabilities, MemoryTable& memory, HcaEvents& events);
 
   const QpType type;
+  const wire::Transport wire_transport;  ///< what the opcodes of its packets say
   const Qpn number;
   ProtectionDomain& pd;
   CompletionQueue* const send_cq;  ///< null: an XRC target, which has no send queue
@@ -222,6 +223,25 @@ class QpCore {
 
   /// Pushes a receive completion; wr_id, qpn and pkey index are filled in here.
   void complete_receive(const ReceiveWqe& wqe, Wc& wc, bool solicited);
+  /// The same of `current_receive`, with success: `make(Wc&)` fills in the rest.
+  template <class Make>
+  void complete_current_receive(bool solicited, Make make) {
+    if (current_xrc_srq != nullptr) [[unlikely]] {
+      Wc wc;
+      make(wc);
+      complete_receive(current_receive, wc, solicited);
+      return;
+    }
+    const auto make_all = [&](Wc& wc) {
+      make(wc);
+      wc.wr_id = current_receive.wr_id;
+      wc.qpn = number;
+      wc.pkey_index = attributes.pkey_index;
+    };
+    if (!recv_cq->push_made(solicited, WcStatus::Success, make_all)) [[unlikely]] {
+      fail_without_cq(Half::Responder);
+    }
+  }
 
   /// One half found that the QP must go to the error state, which concerns the other, too: Qp calls
   /// enter_error before long, with both locks. Until then this half does nothing more.

@@ -60,8 +60,7 @@ SendWqe& SendQueue::push(const SendWr& wr) {
     wqe.sge_count = 0;
     std::byte* to = inline_data_.data() + place * max_inline_bytes_;
     for (const Sge& sge : wr.sges) {
-      copy_few(to + length, reinterpret_cast<const std::byte*>(sge.address),
-               sge.length);  // the caller's own memory
+      copy_few(to + length, bytes_at(sge), sge.length);
       length += sge.length;
     }
   } else {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cassert>
 #include <cstdint>
 #include <span>
@@ -59,6 +60,8 @@ class SendQueue {
 
   /// Copies the request in; the caller has checked it against the queue's limits and state.
   SendWqe& push(const SendWr& wr);
+  /// The same of one that has at most one SGE and no other operands than a WRITE has.
+  [[gnu::always_inline]] void push_plain(const SendWr& wr);
 
   [[nodiscard]] bool is_full() const { return tail_ - head_ == depth_; }
   [[nodiscard]] bool is_empty() const { return tail_ == head_; }
@@ -92,6 +95,10 @@ class SendQueue {
   [[nodiscard]] std::uint32_t max_inline_bytes() const { return max_inline_bytes_; }
 
  private:
+  /// The caller's own memory.
+  [[nodiscard]] static const std::byte* bytes_at(const Sge& sge) {
+    return std::bit_cast<const std::byte*>(sge.address);
+  }
   [[nodiscard]] std::size_t slot(std::uint64_t index) const { return index & mask_; }
 
   std::uint32_t depth_;
@@ -105,5 +112,33 @@ class SendQueue {
   std::vector<Sge> sges_;
   std::vector<std::byte> inline_data_;
 };
+
+inline void SendQueue::push_plain(const SendWr& wr) {
+  const std::size_t place = slot(tail_);
+  SendWqe& wqe = wqes_[place];
+  wqe.wr_id = wr.wr_id;
+  wqe.opcode = wr.opcode;
+  wqe.flags = wr.flags;
+  wqe.immediate = wr.immediate;
+  wqe.remote_address = wr.remote_address;
+  wqe.rkey = wr.rkey;
+  wqe.done = false;
+  wqe.status = WcStatus::Success;
+  wqe.packet_count = 0;
+  wqe.bytes_done = 0;
+  wqe.sge_count = 0;
+  wqe.length = 0;
+  if (!wr.sges.empty()) {
+    const Sge& sge = wr.sges.front();
+    wqe.length = sge.length;
+    if (wr.flags.has(Send::Inline)) {
+      copy_few(inline_data_.data() + place * max_inline_bytes_, bytes_at(sge), sge.length);
+    } else {
+      wqe.sge_count = 1;
+      sges_[place * max_sge_] = sge;
+    }
+  }
+  ++tail_;
+}
 
 }  // namespace weft::hca

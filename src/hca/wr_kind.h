@@ -21,6 +21,7 @@ enum class WrTrait : std::uint16_t {
   Immediate = 1U << 7,
   Invalidate = 1U << 8,  // of a key of the peer's
   Local = 1U << 9,       // sends nothing
+  Plain = 1U << 10,      // a SEND or WRITE without more to it than an immediate
 };
 using WrTraits = Flags<WrTrait>;
 
@@ -41,23 +42,23 @@ inline constexpr auto kWrKinds = [] {
     return WrKind{static_cast<WrOpcode>(opcode), WcOpcode::Send, {}};
   };
   return std::to_array<WrKind>({
-      {WrOpcode::RdmaWrite,              WcOpcode::RdmaWrite,        kRcUc | Write                 },
+      {WrOpcode::RdmaWrite,              WcOpcode::RdmaWrite,        kRcUc | Write | Plain                 },
       {WrOpcode::RdmaWriteWithImmediate, WcOpcode::RdmaWrite,
-       kRcUc | Write | NeedsCredit | Immediate                                                     },
-      {WrOpcode::Send,                   WcOpcode::Send,             kAll | NeedsCredit            },
-      {WrOpcode::SendWithImmediate,      WcOpcode::Send,             kAll | NeedsCredit | Immediate},
-      {WrOpcode::RdmaRead,               WcOpcode::RdmaRead,         kRc | TakesResponse           },
-      {WrOpcode::CompareSwap,            WcOpcode::CompareSwap,      kRc | TakesResponse | Atomic  },
-      {WrOpcode::FetchAdd,               WcOpcode::FetchAdd,         kRc | TakesResponse | Atomic  },
-      {WrOpcode::LocalInvalidate,        WcOpcode::LocalInvalidate,  kRcUc | Local                 },
-      {WrOpcode::BindMemoryWindow,       WcOpcode::BindMemoryWindow, kRcUc | Local                 },
-      {WrOpcode::SendWithInvalidate,     WcOpcode::Send,             kRc | NeedsCredit | Invalidate},
+       kRcUc | Write | NeedsCredit | Immediate | Plain                                                     },
+      {WrOpcode::Send,                   WcOpcode::Send,             kAll | NeedsCredit | Plain            },
+      {WrOpcode::SendWithImmediate,      WcOpcode::Send,             kAll | NeedsCredit | Immediate | Plain},
+      {WrOpcode::RdmaRead,               WcOpcode::RdmaRead,         kRc | TakesResponse                   },
+      {WrOpcode::CompareSwap,            WcOpcode::CompareSwap,      kRc | TakesResponse | Atomic          },
+      {WrOpcode::FetchAdd,               WcOpcode::FetchAdd,         kRc | TakesResponse | Atomic          },
+      {WrOpcode::LocalInvalidate,        WcOpcode::LocalInvalidate,  kRcUc | Local                         },
+      {WrOpcode::BindMemoryWindow,       WcOpcode::BindMemoryWindow, kRcUc | Local                         },
+      {WrOpcode::SendWithInvalidate,     WcOpcode::Send,             kRc | NeedsCredit | Invalidate        },
       not_offered(10),
       not_offered(11),
       not_offered(12),
       not_offered(13),
       not_offered(14),
-      {WrOpcode::AtomicWrite,            WcOpcode::AtomicWrite,      kRc | TakesResponse           },
+      {WrOpcode::AtomicWrite,            WcOpcode::AtomicWrite,      kRc | TakesResponse                   },
   });
 }();
 inline constexpr bool kRowsAreByOpcode = [] {

@@ -40,6 +40,7 @@ class Lane;
 /// the lanes that can complete something there, and says at each that it does.
 struct CqCarrier {
   ring::BellBoard lanes;                 // of the connected QPs that complete there
+  std::atomic<Lane*> only_lane{};        // of those, if there is just one
   std::atomic<bool> takes_all{false};    // datagrams come by any lane, and what XRC SRQs receive
   std::atomic<std::uint32_t> in_vain{};  // polls since one found something
   std::atomic<std::uint32_t> polls{};    // a hint: two at a time may count as one

@@ -135,7 +135,7 @@ bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
 }
 
 /// Whoever may send nothing now, or to somebody else, is told by send().
-bool LaneSink::send_straight(hca::Flow flow, const hca::SinglePacket& packet) {
+[[gnu::flatten]] bool LaneSink::send_straight(hca::Flow flow, const hca::SinglePacket& packet) {
   Lane* const lane = carrier_.lane.load(std::memory_order_acquire);
   if (lane == nullptr || !is_allowed(flow, !packet.payload.empty())) [[unlikely]] {
     return false;
@@ -145,7 +145,7 @@ bool LaneSink::send_straight(hca::Flow flow, const hca::SinglePacket& packet) {
     return false;
   }
   is_rung_ = false;
-  is_urgent_ = is_urgent_ || is_one_sided(opcode_of(packet));
+  is_urgent_ = is_urgent_ || (flow == hca::Flow::Request && is_one_sided(opcode_of(packet)));
   has_sent_ = true;
   return true;
 }
@@ -214,6 +214,7 @@ void Process::Impl::bind(QpCarrier& carrier) {
   forget_waiting(carrier);
   for (CqCarrier* const cq : carrier.cqs) {
     if (cq != nullptr && !cq->lanes.has(lane.number)) {
+      cq->only_lane.store(cq->lanes.is_quiet() ? &lane : nullptr, std::memory_order_release);
       cq->lanes.add(lane.number);
     }
   }
@@ -313,7 +314,7 @@ void Process::Impl::carry(QpCarrier& carrier, Instant at, unsigned budget) {
   }
 }
 
-Result<void> Process::Impl::post(QpCarrier& carrier, const hca::SendWr& wr) {
+[[gnu::flatten]] Result<void> Process::Impl::post(QpCarrier& carrier, const hca::SendWr& wr) {
   LaneSink sink{this, carrier, allowed_now(carrier)};
   const auto has_more = carrier.qp->post_and_transmit(wr, sink, clock.read(), kPostBudget);
   if (!has_more) {
@@ -370,12 +371,12 @@ void Process::Impl::settle(QpCarrier& carrier) {
   arm(carrier);
 }
 
-void Process::Impl::arm(QpCarrier& carrier) {
+void Process::Impl::arm_earlier(QpCarrier& carrier) {
   const Instant deadline = carrier.qp->deadline();
   const std::int64_t deadline_ns = deadline.since_start().nanoseconds();
   const std::int64_t armed_ns = carrier.armed_ns.load(std::memory_order_relaxed);
   if (deadline_ns >= armed_ns) {
-    return;
+    return;  // it changed meanwhile
   }
   carrier.armed_ns.store(deadline_ns, std::memory_order_relaxed);
   if (armed_ns != QpCarrier::kNotArmed) {
@@ -484,11 +485,9 @@ void Process::Impl::watch(const Lane& lane) {
   }
 }
 
-void Process::Impl::wake_thread() {
-  if (thread_sleeps.load(std::memory_order_seq_cst)) {
-    attention->wake.fetch_add(1, std::memory_order_release);
-    futex_wake(attention->wake);
-  }
+void Process::Impl::wake_sleeping_thread() const {
+  attention->wake.fetch_add(1, std::memory_order_release);
+  futex_wake(attention->wake);
 }
 
 }  // namespace weft::host

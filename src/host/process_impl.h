@@ -185,7 +185,7 @@ struct Process::Impl {
   void refresh_ports(bool tell);
   void tell_changes(std::uint32_t hca, PortNumber port, const PortAsTold& from,
                     const PortAsTold& to);
-  void refuse(Lane& lane, uabi::Misbehaviour what);
+  [[gnu::cold, gnu::noinline]] void refuse(Lane& lane, uabi::Misbehaviour what);
   void pump_control();  // without a control thread: what the daemon sent so far
   Lane& lane_to(uabi::ProcessAddress peer, Qpn own, Qpn other);
   Pair* add_pair(uabi::ProcessAddress peer);
@@ -212,7 +212,7 @@ struct Process::Impl {
   [[nodiscard]] static Allowed allowed_now(const QpCarrier& carrier);
   [[nodiscard]] Attempt attempt(QpCarrier& carrier, Instant at, unsigned budget, Allowed allowed);
   [[nodiscard]] static Attempt conclude(QpCarrier& carrier, LaneSink& sink, bool has_more);
-  void wait_for_turn(QpCarrier& carrier, const Attempt& made);
+  [[gnu::noinline]] void wait_for_turn(QpCarrier& carrier, const Attempt& made);
   Result<void> post(QpCarrier& carrier, const hca::SendWr& wr);
   void send_what_is_owed(QpCarrier& carrier);
   void carry(QpCarrier& carrier, Instant at, unsigned budget);
@@ -221,7 +221,14 @@ struct Process::Impl {
   void leave_line(QpCarrier& carrier, Lane& lane);
   bool serve_line(Lane& lane, Instant at);
   void settle(QpCarrier& carrier);
-  void arm(QpCarrier& carrier);
+  /// After what may have given the QP a new deadline.
+  void arm(QpCarrier& carrier) {
+    if (carrier.qp->deadline().since_start().nanoseconds() <
+        carrier.armed_ns.load(std::memory_order_relaxed)) [[unlikely]] {
+      arm_earlier(carrier);
+    }
+  }
+  [[gnu::noinline]] void arm_earlier(QpCarrier& carrier);
   // True when something was sent.
   bool resume_waiting();
   bool resume_waiting_as_owner();  // of the upkeep
@@ -232,7 +239,7 @@ struct Process::Impl {
   // process_multicast.cc
   [[nodiscard]] std::optional<fabric::PortIndex> port_index_of(const QpCarrier& carrier) const;
   void move_memberships(QpCarrier& carrier);
-  void deliver_multicast(Lane& lane, hca::Packet& packet, Instant at);
+  [[gnu::noinline]] void deliver_multicast(Lane& lane, hca::Packet& packet, Instant at);
 
   // multicast_sender.cc
   [[nodiscard]] bool send_multicast(const hca::PacketHeader& header,
@@ -254,12 +261,32 @@ struct Process::Impl {
   bool release_arrived();
   bool release_blocked(Instant at);
   /// After packets were kept: the thread must not sleep for longer.
-  void mind_kept();
+  [[gnu::noinline]] void mind_kept();
   void finish_sending();
 
   // process_receive.cc
-  std::size_t take_requests(Lane& lane, bool only_one_sided, bool leave_one_sided);
-  std::size_t take_responses(Lane& lane);
+  std::size_t take_requests(Lane& lane, bool only_one_sided, bool leave_one_sided) {
+    return lane.in(hca::Flow::Request).has_news()
+               ? take_news(lane, hca::Flow::Request, only_one_sided, leave_one_sided)
+               : 0;
+  }
+  /// Also when nothing came, if the peer wants room: it may have said so just after the last record
+  /// went.
+  std::size_t take_responses(Lane& lane) {
+    return lane.in(hca::Flow::Response).has_news() || lane.room_is_wanted()
+               ? take_news(lane, hca::Flow::Response, false, false)
+               : 0;
+  }
+  /// What lies in a ring, unless somebody else is at it.
+  [[gnu::always_inline]] std::size_t take_news(Lane& lane, hca::Flow flow, bool only_one_sided,
+                                               bool leave_one_sided) {
+    Lane::In& in = lane.in(flow);
+    if (!in.owner.try_lock()) {
+      return 0;
+    }
+    const std::lock_guard owner{in.owner, std::adopt_lock};
+    return drain(lane, flow, only_one_sided, leave_one_sided);
+  }
   std::size_t drain(Lane& lane, hca::Flow flow, bool only_one_sided, bool leave_one_sided);
   /// The QPs that the packets of a batch were for.
   class Touched;
@@ -267,7 +294,7 @@ struct Process::Impl {
   void go_on(hca::Flow flow, const Touched& touched, Instant at);
   [[nodiscard]] static bool is_left(Lane& lane, ByteSpan record, bool only_one_sided,
                                     bool leave_one_sided);
-  void take_earlier_responses(const Lane& lane);
+  [[gnu::noinline]] void take_earlier_responses(const Lane& lane);
 
   // process_xrc.cc
   struct XrcDomainHere {
@@ -313,6 +340,12 @@ struct Process::Impl {
   void watch(const Lane& lane);
   void answer_bells();
   void look_at_all();
+  /// Packets under way or lines; timers are looked at more seldom.
+  [[nodiscard]] bool has_upkeep() const {
+    return links.due.earliest() != Instant::never() ||
+           links.blocked.load(std::memory_order_relaxed) != 0 ||
+           waiting_count.load(std::memory_order_relaxed) != 0;
+  }
   void keep_up(bool timers_too);
   void handle_timers(Instant at);
   void let_others_run(std::uint32_t in_vain);
@@ -326,7 +359,12 @@ struct Process::Impl {
   [[nodiscard]] Instant next_deadline() const {
     return std::min({timers.earliest(), links.due.earliest(), held_events.earliest()});
   }
-  void wake_thread();
+  void wake_thread() {
+    if (thread_sleeps.load(std::memory_order_seq_cst)) [[unlikely]] {
+      wake_sleeping_thread();
+    }
+  }
+  [[gnu::noinline]] void wake_sleeping_thread() const;
 };
 
 /// While this exists, nobody takes from a ring, serves a line or a timer, or opens a lane.

@@ -92,7 +92,8 @@ class Crowding {
 }  // namespace
 
 /// What the application looks at when it polls a CQ.
-std::size_t Process::Impl::look_for_application(Lane& lane, std::uint32_t in_vain) {
+[[gnu::always_inline]] inline std::size_t Process::Impl::look_for_application(
+    Lane& lane, std::uint32_t in_vain) {
   Lane::Turns& turns = lane.turns;
   turns.polls.store(turns.polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const std::size_t responses = take_responses(lane);
@@ -119,8 +120,11 @@ void Process::Impl::poll(CqCarrier& cq) {
   const auto look = [&](std::uint32_t number) {
     taken += look_for_application(*lanes[number], in_vain);
   };
+  Lane* const only = cq.only_lane.load(std::memory_order_acquire);
   if (cq.takes_all.load(std::memory_order_relaxed)) {
     watched.for_each(look);
+  } else if (only != nullptr) {
+    taken = watched.has(only->number) ? look_for_application(*only, in_vain) : 0;
   } else {
     cq.lanes.for_each([&](std::uint32_t number) {
       if (watched.has(number)) {
@@ -130,7 +134,10 @@ void Process::Impl::poll(CqCarrier& cq) {
   }
   const std::uint32_t polls = cq.polls.load(std::memory_order_relaxed);
   cq.polls.store(polls + 1, std::memory_order_relaxed);
-  keep_up(polls % kPollsBetweenTimers == 0);
+  const bool timers_too = polls % kPollsBetweenTimers == 0;
+  if (timers_too || has_upkeep()) [[unlikely]] {
+    keep_up(timers_too);
+  }
   if (taken == 0) {
     cq.in_vain.store(in_vain + 1, std::memory_order_relaxed);
     let_others_run(in_vain + 1);

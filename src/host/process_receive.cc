@@ -156,8 +156,8 @@ void Process::Impl::go_on(hca::Flow flow, const Touched& touched, Instant at) {
 
 /// Takes what lies in one ring, at most a batch, then lets the QPs concerned answer: one ACK for
 /// many packets. The caller owns the ring.
-std::size_t Process::Impl::drain(Lane& lane, hca::Flow flow, bool only_one_sided,
-                                 bool leave_one_sided) {
+[[gnu::flatten]] std::size_t Process::Impl::drain(Lane& lane, hca::Flow flow, bool only_one_sided,
+                                                  bool leave_one_sided) {
   if (lane.state() != LaneState::Open) {
     return 0;
   }
@@ -204,26 +204,6 @@ void Process::Impl::take_earlier_responses(const Lane& lane) {
   for (std::uint32_t index = 0; index < kLanesPerPair; ++index) {
     take_responses(*lanes[first + index]);
   }
-}
-
-std::size_t Process::Impl::take_requests(Lane& lane, bool only_one_sided, bool leave_one_sided) {
-  Lane::In& in = lane.in(hca::Flow::Request);
-  if (!in.has_news() || !in.owner.try_lock()) {
-    return 0;
-  }
-  const std::lock_guard owner{in.owner, std::adopt_lock};
-  return drain(lane, hca::Flow::Request, only_one_sided, leave_one_sided);
-}
-
-/// Also when nothing came, if the peer wants room: it may have said so just after the last record
-/// went.
-std::size_t Process::Impl::take_responses(Lane& lane) {
-  Lane::In& in = lane.in(hca::Flow::Response);
-  if ((!in.has_news() && !lane.room_is_wanted()) || !in.owner.try_lock()) {
-    return 0;
-  }
-  const std::lock_guard owner{in.owner, std::adopt_lock};
-  return drain(lane, hca::Flow::Response, false, false);
 }
 
 }  // namespace weft::host

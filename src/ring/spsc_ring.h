@@ -276,6 +276,10 @@ class Consumer {
   [[nodiscard, gnu::always_inline]] Front front() {
     const std::uint32_t at = head_ & (slot_count_ - 1);
     const std::uint32_t word = Atomics::load(slot(at), std::memory_order_acquire);
+    if (word == kNoRecord && !corrupt_) {
+      say_where_we_are(true);
+      return {};
+    }
     return is_record(word, at) && !corrupt_ ? take_front(word, at) : front_otherwise(word);
   }
 

@@ -16,7 +16,8 @@ namespace {
 using namespace weft;
 using namespace weft::compat;
 
-[[nodiscard]] hca::SendWr to_engine(const ibv_send_wr& wr, ibv_qp_type type) {
+[[nodiscard, gnu::always_inline]] inline hca::SendWr to_engine(const ibv_send_wr& wr,
+                                                               ibv_qp_type type) {
   hca::SendWr out;
   out.wr_id = wr.wr_id;
   out.opcode = static_cast<hca::WrOpcode>(wr.opcode);  // numbers are the same (hca/types.h)

@@ -32,13 +32,19 @@ class RcRequester {
   /// What was tried on the path that was left does not count, whoever left it.
   void on_migration() { retries_left_ = core_.attributes.retry_count; }
 
-  [[nodiscard]] bool wants_transmit() const;
+  [[nodiscard]] bool wants_transmit() const {
+    return cursor_ != core_.send_queue.tail() && may_transmit();  // the most frequent answer first
+  }
   [[nodiscard]] Instant deadline() const { return retry_at_ < rnr_until_ ? retry_at_ : rnr_until_; }
 
   void drain();  ///< the QP entered SQD
 
   /// In SQD: raises SqDrained once everything sent is acknowledged.
-  void notify_if_drained();
+  void notify_if_drained() {
+    if (core_.state() == QpState::Sqd) [[unlikely]] {
+      report_drained();
+    }
+  }
 
   void check_invariants() const;
 
@@ -46,6 +52,7 @@ class RcRequester {
   enum class Step : std::uint8_t { Sent, Nothing, NoRoom };
 
   // Transmitting (rc_requester_transmit.cc).
+  [[nodiscard]] bool may_transmit() const;
   Step transmit_one(TransmitSink& sink, Instant now);
   [[nodiscard]] bool may_start(const SendWqe& wqe) const;
   void begin(SendWqe& wqe);
@@ -65,7 +72,9 @@ class RcRequester {
   [[gnu::noinline]] Step perform_locally(SendWqe& wqe);
   [[gnu::cold, gnu::noinline]] Step stall(SendWqe& wqe, WcStatus status);
   void advance_cursor();
-  [[nodiscard]] std::uint32_t outstanding_packets() const;
+  [[nodiscard]] std::uint32_t outstanding_packets() const {
+    return static_cast<std::uint32_t>(next_psn_.value() - unacknowledged_.value()) & Psn::kMask;
+  }
 
   // Responses (rc_requester_receive.cc).
   bool acknowledge_before(Psn psn);
@@ -80,6 +89,7 @@ class RcRequester {
   [[nodiscard]] SendWqe* wqe_of(Psn psn, std::uint64_t& index);
 
   // Retrying and failing (rc_requester_retry.cc).
+  [[gnu::cold, gnu::noinline]] void report_drained();
   [[nodiscard]] bool is_failing() const { return core_.is_failing(Half::Requester); }
   void rewind_to(Psn psn);
   [[gnu::cold, gnu::noinline]] bool start_migration();

@@ -130,9 +130,8 @@ void RcRequester::drain() {
   notify_if_drained();
 }
 
-void RcRequester::notify_if_drained() {
-  if (core_.state() != QpState::Sqd || drained_reported_ || cursor_ < next_new_ ||
-      outstanding_packets() != 0) {
+void RcRequester::report_drained() {
+  if (drained_reported_ || cursor_ < next_new_ || outstanding_packets() != 0) {
     return;
   }
   drained_reported_ = true;

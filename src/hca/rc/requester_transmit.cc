@@ -51,10 +51,8 @@ const auto kRequestOpcodes = [] {
 
 }  // namespace
 
-bool RcRequester::wants_transmit() const {
-  if (cursor_ == core_.send_queue.tail()) {
-    return false;  // the most frequent answer
-  }
+/// What stands at the cursor, which is somewhere in the queue.
+bool RcRequester::may_transmit() const {
   const QpState state = core_.state();
   if ((state != QpState::Rts && state != QpState::Sqd) || stalled_ || is_failing() ||
       rnr_until_ != Instant::never()) {
@@ -104,10 +102,6 @@ RcRequester::Step RcRequester::transmit_one(TransmitSink& sink, Instant now) {
                                                  : send_atomic(sink, wqe, now);
   }
   return send_message_part(sink, wqe, now);
-}
-
-std::uint32_t RcRequester::outstanding_packets() const {
-  return static_cast<std::uint32_t>(next_psn_.value() - unacknowledged_.value()) & Psn::kMask;
 }
 
 /// Whether a WQE without PSNs may take its own now.

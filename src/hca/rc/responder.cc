@@ -140,8 +140,13 @@ void RcResponder::handle_expected(const Packet& packet) {
   if (info != nullptr && take_single(packet, *info)) [[likely]] {
     return;
   }
-  const Refusal refusal =
-      info == nullptr ? Refusal{RcFault::OpcodeUnsupported, "a reserved opcode"} : check(packet);
+  handle_checked(packet);
+}
+
+void RcResponder::handle_checked(const Packet& packet) {
+  const Refusal refusal = wire::opcode_info(packet.header.opcode) == nullptr
+                              ? Refusal{RcFault::OpcodeUnsupported, "a reserved opcode"}
+                              : check(packet);
   if (refusal.fault == RcFault::None) {
     gap_reported_ = false;
     execute(packet);
@@ -358,29 +363,30 @@ void RcResponder::execute_write(const Packet& packet, const wire::OpcodeInfo& fi
 /// Of a message of so many bytes, whose last packet this is.
 void RcResponder::complete_receive(const Packet& packet, const wire::OpcodeInfo& last,
                                    std::uint64_t bytes) {
-  Wc wc;
-  wc.opcode = last.operation == Operation::RdmaWrite ? WcOpcode::ReceiveRdmaWithImmediate
-                                                     : WcOpcode::Receive;
-  wc.byte_length = static_cast<std::uint32_t>(bytes);
-  wc.src_qpn = core_.attributes.dest_qpn;
-  wc.slid = packet.header.slid;
-  wc.sl = packet.header.sl;
-  if (last.headers.has(wire::ExtensionHeader::Immediate)) {
-    wc.flags |= Completion::WithImmediate;
-    wc.immediate = packet.header.immediate_or_rkey;
-  }
-  if (last.headers.has(wire::ExtensionHeader::Ieth)) {
-    const RKey rkey{packet.header.immediate_or_rkey};
-    if (core_.memory.invalidate(*target_.pd, rkey, core_.number) != KeyFault::None) {
-      refuse(packet, {RcFault::RKeyViolation,
-                      "SEND with invalidate names a key that this QP may not invalidate"});
-      return;
-    }
-    wc.flags |= Completion::WithInvalidate;
-    wc.invalidated_rkey = rkey;
+  const bool has_key = last.headers.has(wire::ExtensionHeader::Ieth);
+  if (has_key && core_.memory.invalidate(*target_.pd, RKey{packet.header.immediate_or_rkey},
+                                         core_.number) != KeyFault::None) {
+    refuse(packet, {RcFault::RKeyViolation,
+                    "SEND with invalidate names a key that this QP may not invalidate"});
+    return;
   }
   core_.has_current_receive = planted(PlantedBug::ReceiveWqeUsedTwice);
-  core_.complete_receive(core_.current_receive, wc, packet.header.solicited);
+  core_.complete_current_receive(packet.header.solicited, [&](Wc& wc) {
+    wc.opcode = last.operation == Operation::RdmaWrite ? WcOpcode::ReceiveRdmaWithImmediate
+                                                       : WcOpcode::Receive;
+    wc.byte_length = static_cast<std::uint32_t>(bytes);
+    wc.src_qpn = core_.attributes.dest_qpn;
+    wc.slid = packet.header.slid;
+    wc.sl = packet.header.sl;
+    if (last.headers.has(wire::ExtensionHeader::Immediate)) {
+      wc.flags = Completion::WithImmediate;
+      wc.immediate = packet.header.immediate_or_rkey;
+    }
+    if (has_key) {
+      wc.flags = Completion::WithInvalidate;
+      wc.invalidated_rkey = RKey{packet.header.immediate_or_rkey};
+    }
+  });
   if (core_.is_failing(Half::Responder)) {  // its CQ is in error; a class A fault (§9.9.3)
     note_nak(wire::Syndrome::nak(wire::NakCode::RemoteOperationalError), expected_);
     closing_ = true;

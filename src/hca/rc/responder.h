@@ -103,6 +103,7 @@ class RcResponder {
 
   // Execution (rc_responder.cc).
   void handle_expected(const Packet& packet);
+  [[gnu::noinline]] void handle_checked(const Packet& packet);
   [[nodiscard]] bool take_single(const Packet& packet, const wire::OpcodeInfo& info);
   [[nodiscard]] bool place_send(const Packet& packet);
   [[nodiscard]] bool place_write(const Packet& packet);

@@ -62,6 +62,11 @@ wire::Syndrome RcResponder::positive_syndrome() const {
 }
 
 bool RcResponder::transmit(TransmitSink& sink, unsigned& budget) {
+  if (pending_count_ == 0 && ack_due_ && !nak_due_ && budget != 0) [[likely]] {
+    --budget;
+    ack_due_ = !transmit_acknowledge(sink, positive_syndrome(), ack_psn_);
+    return ack_due_;
+  }
   while (wants_transmit()) {
     if (budget == 0) {
       return true;

@@ -14,7 +14,7 @@ class RcTransport : public Transport {
   RcTransport(QpCore& core, CarrierKind carrier, const DeviceLimits& limits)
       : requester_(core, carrier), responder_(core, limits) {}
 
-  void handle_packet(const Packet& packet, Instant now) override {
+  [[gnu::flatten]] void handle_packet(const Packet& packet, Instant now) override {
     const wire::OpcodeInfo* info = wire::opcode_info(packet.header.opcode);
     if (info != nullptr && wire::is_response(info->operation)) {
       requester_.handle_response(packet, now);
@@ -25,11 +25,11 @@ class RcTransport : public Transport {
 
   [[nodiscard]] bool has_halves() const override { return true; }
 
-  bool transmit_answers(TransmitSink& sink, unsigned& budget) override {
+  [[gnu::flatten]] bool transmit_answers(TransmitSink& sink, unsigned& budget) override {
     return responder_.transmit(sink, budget);
   }
 
-  bool transmit(TransmitSink& sink, Instant now, unsigned& budget) override {
+  [[gnu::flatten]] bool transmit(TransmitSink& sink, Instant now, unsigned& budget) override {
     const bool more = requester_.transmit(sink, now, budget);
     requester_.notify_if_drained();
     return more;
