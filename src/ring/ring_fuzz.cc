@@ -77,6 +77,14 @@ void run_script(std::span<const std::uint8_t> input) {
         consume(consumer, (what & 4) != 0);
         break;
       case 2:
+        if ((what & 8) != 0) {
+          const std::size_t bytes = number % (max_body_bytes(kCapacity) + 1);
+          static_cast<void>(producer.put(bytes, [&](std::byte* body) {
+            require_inside({body, bytes});
+            std::fill_n(body, bytes, std::byte{input[3]});
+          }));
+          break;
+        }
         if (const auto room = producer.reserve(number % (max_body_bytes(kCapacity) + 1));
             room.data() != nullptr) {
           require_inside(room);

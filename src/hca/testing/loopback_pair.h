@@ -90,6 +90,7 @@ struct PairOptions {
   std::uint8_t source_path_bits{};
   TimeScale time_scale{};
   std::uint8_t port_count{1};
+  bool has_straight_way{};  // the wire takes packets by it, too, and the engines have theirs
 };
 
 /// The LID of a side's port: 1 and 2, of second ports 17 and 18.
@@ -120,6 +121,8 @@ class LoopbackPair {
   void collect();
   /// The same of one side, and no more than so many packets of a QP.
   void collect_from(int side, unsigned packets);
+  /// Posts to a side's QP as a driver does, and sends what may go.
+  [[nodiscard]] Result<bool> post_and_transmit(int side, const SendWr& wr);
   /// Delivers the oldest packet in the wire; false when there is none.
   bool deliver_one();
   /// Moves to the next timer and fires it; false when there is none.
@@ -132,6 +135,7 @@ class LoopbackPair {
   /// Everything that ever entered the wire (before the filter), for tests that count packets.
   std::vector<Flight> sent;
   std::deque<Flight> wire;
+  std::size_t straight_count{};  // of `sent`, what came by the straight way
 
   std::vector<Wc> poll(CompletionQueue& cq);
 

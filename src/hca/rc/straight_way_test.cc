@@ -1,0 +1,216 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "hca/packet_wire.h"
+#include "hca/testing/loopback_pair.h"
+#include "hca/testing/work_requests.h"
+#include "hca/train.h"
+
+/// The usual packet has a way of its own through both engines, and to the ring. What it comes to is
+/// what the general way comes to, for all work that there is.
+namespace weft::hca {
+namespace {
+
+using testing::Flight;
+using testing::LoopbackPair;
+using testing::PairOptions;
+using testing::receive;
+using testing::Side;
+
+/// All that can be seen of a conversation.
+struct Story {
+  std::vector<std::vector<std::byte>> packets;  // as on the wire, in order
+  std::vector<std::string> completions;
+  std::vector<std::byte> memory;  // of both sides
+  std::vector<std::string> events;
+  std::size_t straight_count{};
+  bool operator==(const Story& other) const {  // but for the last
+    return packets == other.packets && completions == other.completions && memory == other.memory &&
+           events == other.events;
+  }
+};
+
+void tell(Story& story, LoopbackPair& pair) {
+  for (int i = 0; i < 2; ++i) {
+    Side& side = pair.side(i);
+    for (CompletionQueue* const cq : {side.send_cq, side.recv_cq}) {
+      for (const Wc& wc : pair.poll(*cq)) {
+        story.completions.push_back(
+            fmt::format("{} {} {} {} {} {} {:x} {:x} {:x} {:x} {} {} {}", i, wc.wr_id,
+                        static_cast<int>(wc.status), static_cast<int>(wc.opcode), wc.flags.bits(),
+                        wc.byte_length, wc.immediate, wc.invalidated_rkey.value(), wc.qpn.value(),
+                        wc.src_qpn.value(), wc.pkey_index, wc.slid.value(), wc.sl.value()));
+      }
+    }
+  }
+}
+
+void tell_end(Story& story, LoopbackPair& pair) {
+  for (const Flight& flight : pair.sent) {
+    for (std::uint32_t i = 0; i < flight.header.packet_count; ++i) {
+      to_wire(single_of_train(flight.packet(), i), story.packets.emplace_back());
+    }
+  }
+  for (int i = 0; i < 2; ++i) {
+    Side& side = pair.side(i);
+    story.memory.insert(story.memory.end(), side.memory.begin(), side.memory.end());
+    story.events.push_back(fmt::format("{} {} {}", static_cast<int>(side.qp->query().state),
+                                       side.events.completions.size(), side.events.events.size()));
+    story.events.insert(story.events.end(), side.events.reasons.begin(), side.events.reasons.end());
+  }
+}
+
+/// Random work of one side, mostly usual.
+void work(LoopbackPair& pair, Random& random, std::uint64_t wr_id) {
+  static constexpr auto kOpcodes = std::to_array(
+      {WrOpcode::Send, WrOpcode::Send, WrOpcode::RdmaWrite, WrOpcode::RdmaWrite,
+       WrOpcode::SendWithImmediate, WrOpcode::RdmaWriteWithImmediate, WrOpcode::SendWithInvalidate,
+       WrOpcode::RdmaRead, WrOpcode::FetchAdd, WrOpcode::LocalInvalidate});
+  const auto lengths = std::to_array<std::uint32_t>({0, 1, 7, 8, 9, 64, 255, 256, 257, 700});
+  const int from = random.chance(1, 4) ? 1 : 0;
+  Side& side = pair.side(from);
+  Side& peer = pair.side(1 - from);
+  SendWr wr;
+  wr.wr_id = wr_id;
+  wr.opcode = kOpcodes[random.below(kOpcodes.size())];
+  wr.flags = SendFlags::from_bits(static_cast<std::uint32_t>(random.below(16)));
+  const bool is_atomic = wr.opcode == WrOpcode::FetchAdd;
+  const std::uint32_t length = is_atomic ? 8 : lengths[random.below(lengths.size())];
+  std::array sges{side.sge(random.below(64), length), side.sge(0x400, 5)};
+  if (wr.flags.has(Send::Inline)) {  // by its own address, not the region's
+    for (Sge& sge : sges) {
+      sge.address =
+          std::bit_cast<std::uint64_t>(side.memory.data() + (sge.address - side.address()));
+    }
+  }
+  sges[0].lkey = random.chance(1, 200) ? LKey{0x1234} : sges[0].lkey;
+  const std::size_t count = is_atomic ? 1 : random.below(8) == 0 ? 2 * random.below(2) : 1;
+  wr.sges = std::span{sges}.first(wr.opcode == WrOpcode::LocalInvalidate ? 0 : count);
+  wr.immediate = static_cast<std::uint32_t>(random());
+  wr.remote_address = peer.address(0x1000 + random.below(64) * 8);
+  wr.rkey = RKey{peer.region->rkey.value() ^ (random.chance(1, 200) ? 1U : 0U)};
+  if (wr.opcode == WrOpcode::SendWithInvalidate || wr.opcode == WrOpcode::LocalInvalidate) {
+    wr.rkey = RKey{0x7700};  // nobody's
+    if (!random.chance(1, 40)) {
+      wr.opcode = WrOpcode::Send;
+    }
+  }
+  if (random.chance(1, 2)) {
+    static_cast<void>(pair.post_and_transmit(from, wr));
+  } else {
+    static_cast<void>(side.qp->post_send(wr));
+  }
+}
+
+PairOptions options_of(std::uint64_t seed, bool has_straight_way) {
+  PairOptions options{.train_bytes = seed % 2 == 0 ? 0U : 1024U,
+                      .depth = 16,
+                      .cq_depth = seed % 16 == 5 ? 8U : 1024U,
+                      .shared_receive_queue = seed % 4 == 3,
+                      .first_psn = Psn{0xFFFFF0},
+                      .has_straight_way = has_straight_way};
+  options.qp_access = seed % 8 == 6 ? AccessFlags{Access::RemoteRead} : options.qp_access;
+  options.rnr_retry = seed % 8 == 7 ? 1 : 7;
+  return options;
+}
+
+Story story_of(std::uint64_t seed, bool has_straight_way) {
+  Random random{seed};
+  Random network{seed + 1'000'000};
+  LoopbackPair pair{options_of(seed, has_straight_way)};
+  for (int side = 0; side < 2; ++side) {
+    std::ranges::generate(pair.side(side).memory, [&] { return static_cast<std::byte>(random()); });
+  }
+  pair.connect();
+  if (seed % 3 == 0) {
+    pair.filter = [&](Flight& flight) {
+      if (network.chance(1, 20)) {
+        return false;
+      }
+      if (network.chance(1, 30)) {
+        pair.wire.push_back(flight);
+      }
+      return true;
+    };
+  }
+  Story story;
+  for (std::uint64_t step = 0; step < 150; ++step) {
+    switch (random.below(6)) {
+      case 0:
+      case 1:
+        work(pair, random, step);
+        break;
+      case 2: {
+        Side& side = pair.side(random.chance(1, 4) ? 0 : 1);
+        const std::array sges{side.sge(0x2000 + random.below(8), 256), side.sge(0x3000, 700)};
+        const RecvWr wr{.wr_id = 1'000 + step, .sges = std::span{sges}.first(1 + random.below(2))};
+        static_cast<void>(side.srq != nullptr ? side.srq->post(wr) : side.qp->post_recv(wr));
+        break;
+      }
+      case 3:
+        pair.side(static_cast<int>(random.below(2))).recv_cq->arm(random.chance(1, 2));
+        break;
+      case 4:
+        pair.collect_from(static_cast<int>(random.below(2)), random.chance(1, 2) ? 1 : 4);
+        break;
+      default:
+        for (std::uint64_t i = random.below(6); i != 0; --i) {
+          static_cast<void>(pair.deliver_one());
+        }
+        if (random.chance(1, 4)) {
+          tell(story, pair);
+        }
+    }
+  }
+  static_cast<void>(pair.run(Duration::seconds(1)));
+  tell(story, pair);
+  tell_end(story, pair);
+  story.straight_count = pair.straight_count;
+  return story;
+}
+
+TEST(StraightWay, ComesToWhatTheGeneralWayComesTo) {  // DESIGN.md, decision 2
+  std::size_t straight = 0;
+  std::size_t packets = 0;
+  std::size_t completions = 0;
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    const Story general = story_of(seed, false);
+    const Story quick = story_of(seed, true);
+    EXPECT_EQ(general.completions, quick.completions) << "seed " << seed;
+    EXPECT_EQ(general.events, quick.events) << "seed " << seed;
+    ASSERT_TRUE(general == quick) << "seed " << seed;
+    EXPECT_EQ(general.straight_count, 0U);
+    straight += quick.straight_count;
+    packets += quick.packets.size();
+    completions += quick.completions.size();
+  }
+  EXPECT_GT(straight, packets / 3) << "of " << packets;
+  EXPECT_GT(completions, 4'000U);
+}
+
+TEST(StraightWay, IsForThePathAsItIsNow) {  // R-RVT-1
+  LoopbackPair pair{{.has_straight_way = true}};
+  pair.connect();
+  receive(pair.b(), 64);
+  receive(pair.b(), 64);
+  testing::request(pair, {});
+  ASSERT_TRUE(pair.run());
+  PortAttributes port = pair.a().hca.port(PortNumber{1});
+  port.lid = Lid{9};
+  pair.a().hca.set_port(PortNumber{1}, port);
+  pair.sent.clear();
+  testing::request(pair, {});
+  pair.collect();
+  ASSERT_EQ(pair.sent.size(), 1U);
+  EXPECT_EQ(pair.sent[0].header.slid, Lid{9});
+  EXPECT_GT(pair.straight_count, 0U);
+}
+
+}  // namespace
+}  // namespace weft::hca
