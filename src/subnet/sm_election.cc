@@ -101,6 +101,7 @@ const mad::MadMessage* SubnetManager::answer_trap(mad::MadRequest& request) {
       case wire::Trap::LinkStateChange:
         sweep_wanted_ = true;
         link_changed_at_ = std::min(link_changed_at_, request.now);
+        begin_anew_after_trap(request.now);
         break;
       case wire::Trap::CapabilityMaskChange:
       case wire::Trap::SystemImageGuidChange:
@@ -183,7 +184,7 @@ void SubnetManager::apply(SmEvent event, Instant now) {
       break;
     case SmAction::Discover:
       sweep_wanted_ = true;
-      client_->forget();
+      drop_work(now);
       rest(now);
       break;
     case SmAction::TakeOver:
@@ -193,8 +194,7 @@ void SubnetManager::apply(SmEvent event, Instant now) {
       }
       break;
     case SmAction::Poll:
-      client_->forget();
-      work_ = Work::Idle;
+      drop_work(now);
       sweep_wanted_ = false;
       in_service_.clear();
       missed_polls_ = 0;
@@ -203,14 +203,12 @@ void SubnetManager::apply(SmEvent event, Instant now) {
     case SmAction::TakeOverAndAck:
     case SmAction::AckAndResweep:  // the other one wrote what we do not know of
       takes_over_ = true;
-      client_->forget();
-      work_ = Work::Idle;
+      drop_work(now);
       acknowledge(now);
       request_sweep(now);
       break;
     case SmAction::GoQuiet:
-      client_->forget();
-      work_ = Work::Idle;
+      drop_work(now);
       master_.reset();
       break;
   }

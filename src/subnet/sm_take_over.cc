@@ -70,7 +70,14 @@ void SubnetManager::set_up(Instant now) {
   setup_->set_master(subnet_.port(own_port_).info.lid);
   update_wanted_ = !guids_to_write_.empty();
   work_ = Work::Tables;
-  setup_->plan_tables(known_tables());
+  const Setup::Known known = known_tables();
+  setup_->plan_tables(known);
+  for (std::uint32_t i = 0; i < subnet_.nodes().size(); ++i) {
+    const SubnetNode& node = subnet_.nodes()[i];
+    if (node.is_switch() && !(known.forwarding[i] && known.multicast[i])) {
+      unconfirmed_.insert(node.info.node_guid);
+    }
+  }
   uncertain_.clear();
   pump(now);
 }

@@ -35,46 +35,53 @@ mad::MadMessage make_smp(const DirectedRoute& route, const SmpRequest& request, 
 void SmpClient::send(const DirectedRoute& route, const SmpRequest& request, const SmpData& data,
                      Handler handler, Instant now) {
   const std::size_t hops = route.size() + (request.egress != PortNumber{} ? 1 : 0);
-  ++in_flight_;
   const mad::MadAddress to{.lid = kPermissiveLid, .qp = kQp0, .qkey = {}};
   const mad::TransactionOptions options{.timeout = options_.smp_timeout,
                                         .retries = options_.smp_retries,
                                         .doubles_timeout = false,
                                         .follows_redirects = false};
-  const std::uint64_t epoch = epoch_;
+  const std::uint64_t serial = ++last_serial_;
   if (hops <= kMaxHops) {
     const auto sent = interface_.send(
         agent_, to, make_smp(route, request, data, options_.mkey), options,
-        [this, epoch, request, handler](const mad::Completion& completion) {
-          finish(epoch, request, handler, completion);
-        },
-        now);
+        [this, serial](const mad::Completion& completion) { finish(serial, completion); }, now);
     if (sent) {
+      in_flight_.emplace(
+          serial, Pending{.request = request, .handler = std::move(handler), .transaction = *sent});
       return;
     }
   }
-  --in_flight_;
   handler(request, {}, now);
 }
 
-void SmpClient::finish(std::uint64_t epoch, const SmpRequest& request, const Handler& handler,
-                       const mad::Completion& completion) {
-  if (epoch != epoch_) {
+void SmpClient::finish(std::uint64_t serial, const mad::Completion& completion) {
+  const auto found = in_flight_.extract(serial);
+  if (!found) {
     return;
   }
-  --in_flight_;
   SmpAnswer answer;
   if (completion.status == mad::TransactionStatus::Answered) {
     answer.is_answered = true;
     answer.status = completion.answer->status();
     copy_bytes(answer.data, ByteSpan{completion.answer->mad}.subspan(kDataAt, wire::kSmpDataBytes));
   }
-  handler(request, answer, completion.now);
+  found.mapped().handler(found.mapped().request, answer, completion.now);
 }
 
-void SmpClient::forget() {
-  ++epoch_;
-  in_flight_ = 0;
+SmpClient::InFlight SmpClient::take_back(Instant now) {
+  InFlight pending = std::exchange(in_flight_, {});
+  for (const auto& [serial, each] : pending) {
+    static_cast<void>(interface_.cancel(each.transaction, now));
+  }
+  return pending;
+}
+
+void SmpClient::cancel(Instant now) { static_cast<void>(take_back(now)); }
+
+void SmpClient::give_up(Instant now) {
+  for (const auto& [serial, pending] : take_back(now)) {
+    pending.handler(pending.request, {}, now);
+  }
 }
 
 }  // namespace weft::subnet

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 
 #include "base/identifiers.h"
@@ -56,24 +57,36 @@ class SmpClient {
             const SubnetManagerOptions& options)
       : interface_(interface), agent_(agent), options_(options) {}
 
-  [[nodiscard]] bool has_room() const { return in_flight_ < options_.smps_in_flight; }
-  [[nodiscard]] bool is_idle() const { return in_flight_ == 0; }
+  [[nodiscard]] bool has_room() const { return in_flight_.size() < options_.smps_in_flight; }
+  [[nodiscard]] bool is_idle() const { return in_flight_.empty(); }
 
-  /// The handler is called once, unless forget() comes first.
+  /// The handler is called once, unless cancel() or forget() comes first.
   void send(const DirectedRoute& route, const SmpRequest& request, const SmpData& data,
             Handler handler, Instant now);
-  /// Nobody wants the answers any more.
-  void forget();
+  /// Nobody wants the answers any more, and what was asked is not repeated: a Set that came late
+  /// would undo what was written since.
+  void cancel(Instant now);
+  /// Likewise, but each handler is told that there was no answer.
+  void give_up(Instant now);
+  /// As cancel(), when the agent is about to go.
+  void forget() { in_flight_.clear(); }
 
  private:
-  void finish(std::uint64_t epoch, const SmpRequest& request, const Handler& handler,
-              const mad::Completion& completion);
+  struct Pending {
+    SmpRequest request;
+    Handler handler;
+    mad::TransactionId transaction{};
+  };
+  using InFlight = std::map<std::uint64_t, Pending>;
+
+  [[nodiscard]] InFlight take_back(Instant now);
+  void finish(std::uint64_t serial, const mad::Completion& completion);
 
   mad::ManagementInterface& interface_;
   mad::AgentId agent_;
   const SubnetManagerOptions& options_;
-  std::size_t in_flight_{};
-  std::uint64_t epoch_{};
+  InFlight in_flight_;  // in the order of sending
+  std::uint64_t last_serial_{};
 };
 
 }  // namespace weft::subnet

@@ -28,7 +28,10 @@ std::vector<std::uint32_t> arbitration_blocks(const wire::PortInfo& info) {
 
 SubnetManager::SubnetManager(mad::ManagementInterface& smi, SubnetManagerOptions options,
                              SubnetObserver* observer)
-    : smi_(smi), options_(std::move(options)), observer_(observer) {}
+    : smi_(smi),
+      options_(std::move(options)),
+      observer_(observer),
+      prompt_sweeps_(options_.prompt_sweep_interval, options_.prompt_sweeps) {}
 
 SubnetManager::~SubnetManager() {
   if (client_) {
@@ -71,7 +74,7 @@ bool SubnetManager::is_settled() const {
 }
 
 Instant SubnetManager::deadline() const {
-  return std::min({light_sweep_at_, retry_at_, poll_at_, handover_until_});
+  return std::min({light_sweep_at_, retry_at_, poll_at_, handover_until_, patience_until_});
 }
 
 void SubnetManager::handle_timeout(Instant now) {
@@ -84,6 +87,9 @@ void SubnetManager::handle_timeout(Instant now) {
   if (poll_at_ <= now) {
     poll_at_ = now + options_.polling_interval;
     poll_master(now);
+  }
+  if (patience_until_ <= now) {
+    end_patience(now);
   }
   if (retry_at_ <= now) {
     retry_at_ = Instant::never();
@@ -104,6 +110,47 @@ void SubnetManager::request_sweep(Instant now) {
   }
 }
 
+/// A link changed, so what the work in hand finds and writes is no longer right. What is under way
+/// may still be answered, and is then known to be written; then a sweep begins. The first sweep as
+/// master goes on, for nobody has routes that it could save, but waits no longer for what is lost.
+void SubnetManager::begin_anew_after_trap(Instant now) {
+  const bool is_in_hand = work_ != Work::Idle && work_ != Work::LightSweep && work_ != Work::Survey;
+  if (!is_in_hand || is_abandoned_ || patience_until_ != Instant::never() ||
+      !prompt_sweeps_.may_pass(now)) {
+    return;
+  }
+  prompt_sweeps_.pass(now);
+  is_abandoned_ = !takes_over_;
+  patience_until_ = now + options_.patience_after_trap;
+}
+
+void SubnetManager::end_patience(Instant now) {
+  patience_until_ = Instant::never();
+  is_pumping_ = true;  // all of it first
+  client_->give_up(now);
+  is_pumping_ = false;
+  pump(now);
+}
+
+/// Nothing of the work is under way any more. What was not written is planned again by the sweep;
+/// tables that were to be written whole are in no state that we know.
+void SubnetManager::abandon(Instant now) {
+  ++counters_.abandoned;
+  uncertain_.merge(unconfirmed_);
+  guids_to_write_.merge(guids_under_way_);
+  drop_work(now);
+  begin_sweep(now);
+}
+
+void SubnetManager::drop_work(Instant now) {
+  client_->cancel(now);
+  work_ = Work::Idle;
+  is_abandoned_ = false;
+  patience_until_ = Instant::never();
+  unconfirmed_.clear();
+  guids_under_way_.clear();
+}
+
 /// What is next when nothing is in hand.
 void SubnetManager::rest(Instant now) {
   work_ = Work::Idle;
@@ -111,7 +158,12 @@ void SubnetManager::rest(Instant now) {
   if (!may_work || handing_over_to_) {
     return;
   }
+  const bool is_prompt = link_changed_at_ != Instant::never() && prompt_sweeps_.may_pass(now);
   const bool is_too_early = now < no_sweep_before_ && !takes_over_;
+  if (sweep_wanted_ && is_too_early && is_prompt) {
+    prompt_sweeps_.pass(now);
+    return begin_sweep(now);
+  }
   if (sweep_wanted_ && is_too_early) {
     retry_at_ = std::min(retry_at_, no_sweep_before_);
   } else if (std::exchange(sweep_wanted_, false)) {
@@ -128,7 +180,7 @@ void SubnetManager::rest(Instant now) {
 }
 
 void SubnetManager::begin_sweep(Instant now) {
-  client_->forget();
+  drop_work(now);
   retry_at_ = Instant::never();
   work_ = Work::Discover;
   sweep_wanted_ = false;
@@ -144,7 +196,7 @@ void SubnetManager::begin_sweep(Instant now) {
 }
 
 void SubnetManager::begin_light_sweep(Instant now) {
-  client_->forget();
+  drop_work(now);
   work_ = Work::LightSweep;
   asks_.clear();
   next_ask_ = 0;
@@ -223,12 +275,12 @@ void SubnetManager::begin_update(Instant now) {
   update_wanted_ = false;
   work_ = Work::Update;
   setup_->plan_multicast(known_tables());
-  for (auto& [guid, guids] : guids_to_write_) {
+  for (const auto& [guid, guids] : guids_to_write_) {
     if (const auto port = subnet_.find_port(guid)) {
-      setup_->plan_guids(*port, std::move(guids));
+      setup_->plan_guids(*port, guids);
     }
   }
-  guids_to_write_.clear();
+  guids_under_way_ = std::exchange(guids_to_write_, {});
   pump(now);
 }
 
@@ -238,12 +290,12 @@ void SubnetManager::pump(Instant now) {
     return;
   }
   while (work_ != Work::Idle) {
-    const auto request = client_->has_room() ? next_request() : std::nullopt;
+    const auto request = client_->has_room() && !is_abandoned_ ? next_request() : std::nullopt;
     if (request) {
       send(*request, now);
     } else if (client_->is_idle()) {
       is_pumping_ = false;  // what comes next may begin something
-      advance(now);
+      is_abandoned_ ? abandon(now) : advance(now);
       if (std::exchange(is_pumping_, true)) {
         return;
       }
@@ -340,6 +392,7 @@ void SubnetManager::advance(Instant now) {
         ++counters_.reroutes;
         counters_.last_reroute = now - std::exchange(link_changed_at_, Instant::never());
       }
+      unconfirmed_.clear();
       work_ = Work::Ports;
       return setup_->plan_ports();
     case Work::Ports:
@@ -349,6 +402,8 @@ void SubnetManager::advance(Instant now) {
       return finish_sweep(now);
     case Work::Update:
     case Work::Survey:
+      guids_under_way_.clear();
+      patience_until_ = Instant::never();
       ++subnet_.generation;
       return rest(now);
     case Work::LightSweep:
@@ -385,6 +440,7 @@ void SubnetManager::finish_light_sweep(Instant now) {
 void SubnetManager::finish_sweep(Instant now) {
   ++counters_.sweeps;
   takes_over_ = false;
+  patience_until_ = Instant::never();
   ++subnet_.generation;
   light_sweep_at_ = now + options_.sweep_interval;
   no_sweep_before_ = now + (now - sweep_began_);

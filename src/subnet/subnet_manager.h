@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "mad/management_interface.h"
+#include "mad/pacer.h"
 #include "subnet/routing/graph.h"
 #include "subnet/routing/routing.h"
 #include "subnet/sm_discovery.h"
@@ -34,6 +35,7 @@ struct SubnetManagerCounters {
   std::uint64_t writes{};            ///< SMPs
   std::uint64_t traps{};             ///< that were repressed
   std::uint64_t refused_controls{};  ///< SMInfo Sets that nobody may ask for
+  std::uint64_t abandoned{};         ///< work that a link's change ended
   std::uint64_t reroutes{};          ///< sweeps after which tables are written that a trap wanted
   Duration last_reroute{};           ///< from the first of those traps to the last table
 };
@@ -113,6 +115,10 @@ class SubnetManager final : public SubnetControl {
   void begin_survey(Instant now);
   void take_survey(const SmpRequest& request, const SmpAnswer& answer);
   void take_light_sweep(const SmpRequest& request, const SmpAnswer& answer);
+  void begin_anew_after_trap(Instant now);
+  void end_patience(Instant now);
+  void abandon(Instant now);
+  void drop_work(Instant now);
   void pump(Instant now);
   [[nodiscard]] std::optional<SmpRequest> next_request();
   void send(const SmpRequest& request, Instant now);
@@ -158,6 +164,7 @@ class SubnetManager final : public SubnetControl {
   wire::SmState state_{wire::SmState::Discovering};
   Work work_{Work::Idle};
   bool is_pumping_{};
+  bool is_abandoned_{};  // the work in hand: nothing more is sent for it
   bool sweep_wanted_{};
   bool takes_over_{};  // the sweep is the first as master
   std::uint32_t act_count_{};
@@ -175,8 +182,10 @@ class SubnetManager final : public SubnetControl {
   LidMemory lid_memory_;
   std::set<Guid> changed_nodes_;  // that said so by a trap
   std::set<Guid> uncertain_;      // nodes whose tables may be other than we think
+  std::set<Guid> unconfirmed_;    // nodes whose tables are being written whole
   MulticastGroups groups_;
   std::map<Guid, std::vector<Guid>> guids_to_write_;  // by port GUID
+  std::map<Guid, std::vector<Guid>> guids_under_way_;
   bool update_wanted_{};
   bool survey_wanted_{};
   std::string complaint_;
@@ -197,6 +206,8 @@ class SubnetManager final : public SubnetControl {
   Instant sweep_began_{};
   Instant link_changed_at_{Instant::never()};  // as the first trap says that no sweep has answered
   Instant no_sweep_before_{};  // so that whoever sends many traps leaves time for others
+  Instant patience_until_{Instant::never()};  // with what is under way since a trap came
+  mad::Pacer prompt_sweeps_;
   SubnetManagerCounters counters_;
 };
 

@@ -48,7 +48,14 @@ struct SubnetManagerOptions {
   /// Enough for links that each lose a tenth: of eight crossed both ways together, four of ten SMPs
   /// come back. What is gone costs none: a port that is down is not asked.
   unsigned smp_retries{12};
-  Duration sweep_interval{Duration::seconds(10)};   // of light sweeps
+  Duration sweep_interval{Duration::seconds(10)};  // of light sweeps
+  /// A trap that a link changed ends the sweep under way, for what that one finds is no longer so;
+  /// and it does not wait for the others' half of the time. That often at once, then one an
+  /// interval, so that whoever sends many traps keeps no sweep from its end.
+  std::uint32_t prompt_sweeps{8};
+  Duration prompt_sweep_interval{Duration::seconds(2)};
+  /// So long after such a trap what is under way is waited for: who is there answers meanwhile.
+  Duration patience_after_trap{Duration::milliseconds(20)};
   Duration retry_interval{Duration::seconds(1)};    // after a sweep that missed something
   unsigned retries_of_sweep{5};                     // in a row
   Duration polling_interval{Duration::seconds(2)};  // of the master, by a standby

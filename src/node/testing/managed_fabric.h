@@ -93,6 +93,20 @@ class ManagedFabric {
 
   void settle() { run_for(Duration::seconds(3)); }
 
+  /// As run_for(), but each of the plane's turns takes so long: what comes between them meets
+  /// managers at work.
+  void run_slowly(Duration span, Duration turn) {
+    for (const Instant end = now + span; now < end; now = now + turn) {
+      for (const Placed& placed : managers_) {
+        if (placed.manager->deadline() <= now) {
+          placed.manager->handle_timeout(now);
+          plane.wake(placed.at);
+        }
+      }
+      static_cast<void>(plane.run(now));
+    }
+  }
+
   [[nodiscard]] fabric::PortIndex port(const std::string& node, std::uint8_t number) const {
     const std::vector<std::byte> image = builder.build(1);
     const auto view = fabric::TablesView::open(image);

@@ -1,0 +1,105 @@
+// Links that are cut while the subnet manager is at work: what it does then is no longer right.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "fabric/topology.h"
+#include "node/testing/managed_fabric.h"
+#include "subnet/subnet_manager.h"
+
+namespace weft::node {
+namespace {
+
+using subnet::SubnetManager;
+using ::testing::IsEmpty;
+using testing::ManagedFabric;
+
+constexpr Duration kTurn = Duration::milliseconds(4);
+
+void begin_sweep(ManagedFabric& fabric, SubnetManager& manager) {
+  manager.request_sweep(fabric.now);
+  fabric.plane.wake(fabric.port("h1", 1));
+}
+
+// Issue 5, acceptance 6: within 100 ms, whatever the manager does when the trap comes
+// (IBTA vol 1 §14.3.13).
+TEST(PromptReroute, ALinkThatIsCutInTheMiddleOfAHeavySweepIsRoutedAroundWithin100Milliseconds) {
+  unsigned cuts_in_a_sweep = 0;
+  for (const auto& [node, number] : {
+           std::pair{"s1",  5},
+           {"s1",  8},
+           {"s9",  1},
+           {"s33", 7},
+           {"s65", 2},
+           {"s80", 8}
+  }) {
+    for (int turns = 0; turns < 8; ++turns) {
+      SCOPED_TRACE(std::string{node} + ":" + std::to_string(number) +
+                   " after turns: " + std::to_string(turns));
+      ManagedFabric fabric{*fabric::generate("fat-tree:8:3")};
+      SubnetManager& manager = fabric.add_manager("h1");
+      fabric.settle();
+      begin_sweep(fabric, manager);
+      fabric.run_slowly(kTurn * turns, kTurn);
+      const std::uint64_t sweeps = manager.counters().sweeps;
+      cuts_in_a_sweep += manager.is_settled() ? 0 : 1;
+      const fabric::PortIndex cut = fabric.port(node, static_cast<std::uint8_t>(number));
+      ASSERT_TRUE(fabric.plane.set_link(cut, false, fabric.now).has_value());
+      fabric.run_slowly(Duration::milliseconds(100), kTurn);
+      EXPECT_THAT(fabric.unreachable(7), IsEmpty());
+      EXPECT_EQ(manager.counters().reroutes, 1U);
+      EXPECT_LE(manager.counters().last_reroute, Duration::milliseconds(100));
+      fabric.settle();
+      EXPECT_THAT(fabric.unreachable(7), IsEmpty());
+      EXPECT_TRUE(manager.is_settled());
+      EXPECT_GT(manager.counters().sweeps, sweeps);
+    }
+  }
+  EXPECT_GE(cuts_in_a_sweep, 6U * 2U);
+}
+
+// What the first cut's sweep wrote and what it did not is known when the second one plans.
+TEST(PromptReroute, ASecondLinkThatIsCutWhileRoutesAreWrittenIsRoutedAroundToo) {
+  std::uint64_t abandoned = 0;
+  for (int turns = 0; turns < 12; ++turns) {
+    SCOPED_TRACE("after turns: " + std::to_string(turns));
+    ManagedFabric fabric{*fabric::generate("fat-tree:8:3")};
+    SubnetManager& manager = fabric.add_manager("h1");
+    fabric.settle();
+    ASSERT_TRUE(fabric.plane.set_link(fabric.port("s40", 7), false, fabric.now).has_value());
+    fabric.run_slowly(kTurn * turns, kTurn);
+    ASSERT_TRUE(fabric.plane.set_link(fabric.port("s2", 6), false, fabric.now).has_value());
+    fabric.run_slowly(Duration::milliseconds(100), kTurn);
+    EXPECT_THAT(fabric.unreachable(7), IsEmpty());
+    fabric.settle();
+    EXPECT_THAT(fabric.unreachable(), IsEmpty());
+    EXPECT_TRUE(manager.is_settled());
+    abandoned += manager.counters().abandoned;
+  }
+  EXPECT_GE(abandoned, 4U);
+}
+
+TEST(PromptReroute, LinksThatChangeAllTheTimeKeepNoSweepFromItsEnd) {
+  ManagedFabric fabric{*fabric::generate("fat-tree:8:3")};
+  SubnetManager& manager = fabric.add_manager("h1");
+  fabric.settle();
+  const std::uint64_t sweeps = manager.counters().sweeps;
+  const std::uint64_t abandoned = manager.counters().abandoned;
+  for (int change = 0; change < 1000; ++change) {  // four seconds
+    const std::string host = "h" + std::to_string(5 + change % 124);
+    const bool is_up = change / 124 % 2 != 0;
+    ASSERT_TRUE(fabric.plane.set_link(fabric.port(host, 1), is_up, fabric.now).has_value());
+    fabric.run_slowly(kTurn, kTurn);
+  }
+  EXPECT_LE(manager.counters().abandoned - abandoned, 8U + 2U);
+  EXPECT_GE(manager.counters().sweeps - sweeps, 10U);
+  EXPECT_GE(manager.counters().traps, 20U);
+  fabric.settle();
+  EXPECT_THAT(fabric.unreachable(3), IsEmpty());
+  EXPECT_TRUE(manager.is_settled());
+}
+
+}  // namespace
+}  // namespace weft::node
