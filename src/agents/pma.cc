@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "wire/mad/class_port_info.h"
 #include "wire/mad/port_counters.h"
@@ -10,6 +11,7 @@ namespace weft::agents {
 
 using fabric::PortIndex;
 using wire::PortCounterExtendedSelect;
+using wire::PortCounterExtendedSelect2;
 using wire::PortCounterSelect;
 
 namespace {
@@ -41,8 +43,22 @@ template <wire::WireType T>
 }
 
 template <class Select>
-[[nodiscard]] bool has(std::uint16_t selected, Select counter) {
-  return (selected & static_cast<std::uint16_t>(counter)) != 0;
+[[nodiscard]] bool has(std::underlying_type_t<Select> selected, Select counter) {
+  return (selected & static_cast<std::underlying_type_t<Select>>(counter)) != 0;
+}
+
+/// Those of CounterSelect2.
+void write_extended_errors(const wire::PortCountersExtended& wanted, fabric::PortCounters& value) {
+  const auto write = [&](PortCounterExtendedSelect2 select, std::uint64_t& counter,
+                         std::uint64_t to) {
+    counter = has(wanted.counter_select2, select) ? to : counter;
+  };
+  using enum PortCounterExtendedSelect2;
+  write(LinkDowned, value.link_downed, wanted.link_downed_counter);
+  write(RcvErrors, value.rcv_errors, wanted.port_rcv_errors);
+  write(RcvSwitchRelayErrors, value.rcv_switch_relay_errors, wanted.port_rcv_switch_relay_errors);
+  write(XmitDiscards, value.xmit_discards, wanted.port_xmit_discards);
+  write(XmitWait, value.xmit_wait, nanoseconds(wanted.port_xmit_wait));
 }
 
 }  // namespace
@@ -134,6 +150,7 @@ std::uint16_t Pma::get_class_port_info(Request& request) {
               wire::ClassPortInfo{.capability_mask = static_cast<std::uint16_t>(
                                       wire::kPerfAllPortSelect | wire::kPerfExtendedWidth |
                                       wire::kPerfPortXmitWait),
+                                  .capability_mask2 = wire::kPerfAdditionalExtendedCounters,
                                   .resp_time_value = kResponseTime});
   return 0;
 }
@@ -187,17 +204,23 @@ std::uint16_t Pma::get_extended(Request& request) {
   const auto asked = taken_from<wire::PortCountersExtended>(request.data);
   const std::vector<PortIndex> ports = ports_named(request.own, asked.port_select);
   const fabric::PortCounters sum = sum_of(ports, request.now);
-  answer_with(request.data,
-              wire::PortCountersExtended{.port_select = asked.port_select,
-                                         .counter_select = asked.counter_select,
-                                         .port_xmit_data = sum.xmit_data,
-                                         .port_rcv_data = sum.rcv_data,
-                                         .port_xmit_packets = sum.xmit_packets,
-                                         .port_rcv_packets = sum.rcv_packets,
-                                         .port_unicast_xmit_packets = sum.unicast_xmit_packets,
-                                         .port_unicast_rcv_packets = sum.unicast_rcv_packets,
-                                         .port_multicast_xmit_packets = sum.multicast_xmit_packets,
-                                         .port_multicast_rcv_packets = sum.multicast_rcv_packets});
+  answer_with(request.data, wire::PortCountersExtended{
+                                .port_select = asked.port_select,
+                                .counter_select = asked.counter_select,
+                                .counter_select2 = asked.counter_select2,
+                                .port_xmit_data = sum.xmit_data,
+                                .port_rcv_data = sum.rcv_data,
+                                .port_xmit_packets = sum.xmit_packets,
+                                .port_rcv_packets = sum.rcv_packets,
+                                .port_unicast_xmit_packets = sum.unicast_xmit_packets,
+                                .port_unicast_rcv_packets = sum.unicast_rcv_packets,
+                                .port_multicast_xmit_packets = sum.multicast_xmit_packets,
+                                .port_multicast_rcv_packets = sum.multicast_rcv_packets,
+                                .link_downed_counter = sum.link_downed,
+                                .port_rcv_errors = sum.rcv_errors,
+                                .port_rcv_switch_relay_errors = sum.rcv_switch_relay_errors,
+                                .port_xmit_discards = sum.xmit_discards,
+                                .port_xmit_wait = ticks(sum.xmit_wait)});
   return ports.empty() ? wire::kMadStatusInvalidField : std::uint16_t{0};
 }
 
@@ -218,6 +241,7 @@ std::uint16_t Pma::set_extended(Request& request) {
     write(UnicastRcvPackets, value.unicast_rcv_packets, wanted.port_unicast_rcv_packets);
     write(MulticastXmitPackets, value.multicast_xmit_packets, wanted.port_multicast_xmit_packets);
     write(MulticastRcvPackets, value.multicast_rcv_packets, wanted.port_multicast_rcv_packets);
+    write_extended_errors(wanted, value);
     counters_.set(port, value, request.now);
   }
   return get_extended(request);

@@ -61,6 +61,30 @@ TEST_F(PmaTest, SetsOnlyWhatIsSelected) {
   EXPECT_EQ(counters("h2", 1).rcv_packets, 100U);
 }
 
+TEST_F(PmaTest, CountersOfErrorsDoNotStopWhereTheyAreExtended) {
+  counters("h2", 1) = {.xmit_discards = 70'000,
+                       .xmit_wait = 0x2'0000'0000'000,
+                       .rcv_errors = 0x1'0001,
+                       .rcv_switch_relay_errors = 0x1'0002,
+                       .link_downed = 300};
+  wire::PortCountersExtended asked{.port_select = PortNumber{1}};
+  const auto answer = ask(Lid{2}, PerfAttribute::PortCountersExtended, asked);
+  EXPECT_EQ(answer.data.link_downed_counter, 300U);
+  EXPECT_EQ(answer.data.port_rcv_errors, 0x1'0001U);
+  EXPECT_EQ(answer.data.port_rcv_switch_relay_errors, 0x1'0002U);
+  EXPECT_EQ(answer.data.port_xmit_discards, 70'000U);
+  EXPECT_EQ(answer.data.port_xmit_wait, 0x2'0000'0000'000U / 1'000);  // microseconds
+  asked.counter_select2 = static_cast<std::uint32_t>(wire::PortCounterExtendedSelect2::LinkDowned) |
+                          static_cast<std::uint32_t>(wire::PortCounterExtendedSelect2::XmitWait);
+  asked.port_xmit_wait = 7;
+  const auto written = ask(Lid{2}, PerfAttribute::PortCountersExtended, asked, true);
+  EXPECT_EQ(written.data.counter_select2, asked.counter_select2);
+  EXPECT_EQ(written.data.link_downed_counter, 0U);
+  EXPECT_EQ(written.data.port_xmit_wait, 7U);
+  EXPECT_EQ(counters("h2", 1).rcv_errors, 0x1'0001U) << "not selected";
+  EXPECT_EQ(counters("h2", 1).xmit_wait, 7'000U);
+}
+
 TEST_F(PmaTest, AddsUpAllPortsOfANode) {
   counters("s1", 1).xmit_packets = 3;
   counters("s1", 2).xmit_packets = 4;
@@ -89,6 +113,7 @@ TEST_F(PmaTest, SaysWhatItCan) {
   const auto info = ask(Lid{3}, PerfAttribute::ClassPortInfo, wire::ClassPortInfo{});
   EXPECT_EQ(info.data.capability_mask,
             wire::kPerfAllPortSelect | wire::kPerfExtendedWidth | wire::kPerfPortXmitWait);
+  EXPECT_EQ(info.data.capability_mask2, wire::kPerfAdditionalExtendedCounters);
   EXPECT_EQ(ask(Lid{3}, PerfAttribute::ClassPortInfo, wire::ClassPortInfo{}, true).status,
             wire::kMadStatusMethodAttributeUnsupported);
   EXPECT_EQ(ask(Lid{3}, static_cast<PerfAttribute>(0x16), wire::PortCounters{}).status,

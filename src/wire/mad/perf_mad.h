@@ -29,6 +29,9 @@ inline constexpr std::uint16_t kPerfExtendedWidth = 1U << 9;
 inline constexpr std::uint16_t kPerfExtendedWidthNoIetf = 1U << 10;
 inline constexpr std::uint16_t kPerfPortXmitWait = 1U << 12;
 
+/// CapabilityMask2: PortCountersExtended has the counters of errors, too.
+inline constexpr std::uint32_t kPerfAdditionalExtendedCounters = 1U << 1;
+
 /// A MAD of performance management (IBTA vol 1 §16.1.1).
 struct PerfMad {
   static constexpr std::string_view kName = "Performance MAD";

@@ -45,6 +45,25 @@ enum class PortCounterExtendedSelect : std::uint16_t {
   MulticastRcvPackets = 1U << 7,
 };
 
+/// CounterSelect2 of PortCountersExtended, whose counters a PMA has that says so in CapabilityMask2
+/// (IBTA vol 1 §16.1.4.11).
+enum class PortCounterExtendedSelect2 : std::uint32_t {
+  SymbolErrors = 1U << 0,
+  LinkErrorRecovery = 1U << 1,
+  LinkDowned = 1U << 2,
+  RcvErrors = 1U << 3,
+  RcvRemotePhysicalErrors = 1U << 4,
+  RcvSwitchRelayErrors = 1U << 5,
+  XmitDiscards = 1U << 6,
+  XmitConstraintErrors = 1U << 7,
+  RcvConstraintErrors = 1U << 8,
+  LocalLinkIntegrityErrors = 1U << 9,
+  ExcessiveBufferOverrunErrors = 1U << 10,
+  Vl15Dropped = 1U << 11,
+  XmitWait = 1U << 12,
+  Qp1Dropped = 1U << 13,
+};
+
 /// PortCounters (IBTA vol 1 §16.1.3.5). Data is counted in words of 4 bytes.
 struct PortCounters {
   static constexpr std::string_view kName = "PortCounters";
