@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Weft's own subnet manager as the programs of the field see it: infiniband-diags' every query, osmtest, OpenSM beside it, cut links.
 
-    own_manager.py [--smoke]
+    own_manager.py [--smoke | --only-cut]
 
 On a fat tree: each operation of smpquery, each option of perfquery and each record of saquery is answered, or refused as an HCA
 that lacks it refuses it; osmtest's flows pass; OpenSM and the own manager hand over to each other in both directions, and take
 over from one that is gone; a link is cut while ib_write_bw crosses it, and the manager finds another way within 100 ms.
---smoke: without osmtest on OpenSM.
+--smoke: without osmtest on OpenSM, and ib_write_bw for 4 s instead of 20.
+--only-cut: only the link that is cut, for 20 s.
 """
 import argparse
 import contextlib
@@ -50,7 +51,7 @@ def rows():
         ("perfquery", ["1"], says(r"Lid 1 port 0", r"PortXmitData:"), ""),
         ("perfquery", ["-a", "1"], says(r"PortSelect:\.*255"), ""),
         ("perfquery", ["-l", "9", "1-3"], counts(r"^# Port counters", 3), ""),
-        ("perfquery", ["-x", "-a", "9"], says(r"PortUnicastXmitPkts:"), ""),
+        ("perfquery", ["-x", "-a", "9"], says(r"PortUnicastXmitPkts:", r"PortRcvSwitchRelayErrors:", r"PortXmitWait:"), ""),
         ("perfquery", ["-c", "1", "1"], says(r"SampleStatus:"), ""),
         ("perfquery", ["-e", "9"], says(r"PortRcvErrors:"), ""),
         ("perfquery", ["-r", "1", "1"], says(r"PortXmitData:"), ""),
@@ -190,18 +191,18 @@ def sent(fabric, port):
     return next((each["counters"]["xmit_data"] for each in status["ports"] if each["name"] == port), None)
 
 
-def re_route():
-    """A link of the way is cut while ib_write_bw crosses it."""
+def re_route(seconds):
+    """A link of the way is cut while ib_write_bw crosses it for so long."""
     start = time.monotonic()
     with weft_clients.Fabric(FAT_TREE) as fabric:
         before = route(fabric, "1", "8")
         port = str(weft_clients.Ports().take())
-        server = fabric.start("h8", ["ib_write_bw", "-p", port, "-D", "4"])
+        server = fabric.start("h8", ["ib_write_bw", "-p", port, "-D", seconds])
         weft_clients.wait_until_listening(server, int(port), time.monotonic() + 20)
-        client = fabric.start("h1", ["ib_write_bw", "-p", port, "-D", "4", weft_clients.address_of("h8")])
-        time.sleep(1.5)
+        client = fabric.start("h1", ["ib_write_bw", "-p", port, "-D", seconds, weft_clients.address_of("h8")])
+        time.sleep(0.4 * int(seconds))
         fabric.run("link", "down", before[0])
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + int(seconds) + 30
         output, in_time = weft_clients.communicate(client, deadline)
         weft_clients.communicate(server, deadline)
         after = route(fabric, "1", "8")
@@ -214,19 +215,22 @@ def re_route():
         ("the log tells of no new route", not waits), (f"re-routed after {waits} ms", bool(waits) and min(waits) > REROUTE_MS),
         (f"the new way's port counts {words} words", not words or words < 1_000_000)) if is_so]
     print(f"re-routed {waits} ms after the trap, from {before} to {after}")
-    return outcome_of(case_of("ib_write_bw", ["-D", "4"], "crosses a link that is cut: another way within 100 ms"), start, "; ".join(problems), output)
+    return outcome_of(case_of("ib_write_bw", ["-D", seconds], "crosses a link that is cut: another way within 100 ms"), start, "; ".join(problems), output)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--smoke", action="store_true", help="without osmtest on OpenSM")
+    parser.add_argument("--smoke", action="store_true", help="without osmtest on OpenSM, and ib_write_bw for 4 s")
+    parser.add_argument("--only-cut", action="store_true", help="only the link that is cut under ib_write_bw")
     arguments = parser.parse_args()
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     weft_clients.need_programs("opensm", "osmtest", "ib_write_bw", "ibv_rc_pingpong", *dict.fromkeys(row[0] for row in rows()))
+    if arguments.only_cut:
+        return weft_clients.report([re_route("20")], "own-manager")
     with weft_clients.Fabric(FAT_TREE) as fabric:
         outcomes = [judge(fabric, *row) for row in rows()]
         outcomes += [management.ping(fabric, "h1", "h5", "1")] + osmtest(fabric, OWN)
-    outcomes += hand_over() + [re_route()]
+    outcomes += hand_over() + [re_route("4" if arguments.smoke else "20")]
     if not arguments.smoke:
         with weft_clients.Fabric(f"{FAT_TREE} --no-sm") as fabric, management.OpenSm(fabric, "minhop") as opensm:
             opensm.wait_until_up()
