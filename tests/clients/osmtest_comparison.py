@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""osmtest's flows side by side: on OpenSM over Debian's ibsim, on OpenSM over Weft, and on Weft's own subnet manager.
+
+    osmtest_comparison.py
+
+The same topology file and the same osmtest, on h2, one flow after the other in an order in which each has what it needs. A flow that passes
+over ibsim passes over Weft. It fails otherwise; what ibsim or OpenSM over it makes of a flow is shown and not judged, and a fresh OpenSM
+is started for the next flow when it died.
+"""
+import os
+import re
+import sys
+import tempfile
+import time
+
+import ibsim
+import ibsim_comparison
+import management
+import own_manager
+import weft_clients
+
+SECONDS = 90         # a flow; policy: they take up to 15
+RANK = {"FAIL": 0, "stopped": 0, "PASS": 1}
+
+
+def verdict(output, in_time):
+    """Of one flow: PASS, FAIL with osmtest's first error, or stopped when it did not end."""
+    if re.search(r"OSMTEST: TEST .* PASS", output):
+        return "PASS", ""
+    if not in_time:
+        return "stopped", f"after {SECONDS} s"
+    found = re.search(r"ERR \w+: ([^\n]*)", output) or re.search(r"(OSMTEST: TEST [^\n]*)", output)
+    return "FAIL", found.group(1).strip() if found else "says nothing"
+
+
+def run_flow(fabric, flow, folder):
+    child = fabric.start("h2", ["osmtest", "-f", flow, "-i", f"{folder}/inventory"])
+    output, in_time = weft_clients.communicate(child, time.monotonic() + SECONDS)
+    return verdict(output, in_time)
+
+
+def flows(fabric, with_opensm):
+    """{flow: (verdict, why)}"""
+    found, opensm = {}, None
+    with fabric, tempfile.TemporaryDirectory(prefix="weft-osmtest-") as folder:
+        for flow in own_manager.FLOWS:
+            if with_opensm and (opensm is None or opensm.child.poll() is not None):
+                opensm = management.OpenSm(fabric, "minhop")
+                opensm.__enter__()
+                opensm.wait_until_up()
+            kind, why = run_flow(fabric, flow, folder)
+            if opensm and opensm.child.poll() is not None:
+                opensm.__exit__()
+                kind, why = "FAIL", f"OpenSM ended with status {opensm.child.returncode}"
+            found[flow] = kind, why
+        if opensm and opensm.child.poll() is None:
+            opensm.__exit__()
+    return found
+
+
+def judge(baseline, *others):
+    """Findings: flows that one of the others fails and the baseline does not."""
+    return [f"flow {flow}: {others_verdict[flow][0]} where ibsim has {kind}: {others_verdict[flow][1]}"
+            for flow, (kind, _) in baseline.items() for others_verdict in others if RANK[others_verdict[flow][0]] < RANK[kind]]
+
+
+def main():
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    weft_clients.need_programs("ibsim", "opensm", "osmtest")
+    if not os.path.exists(ibsim.PRELOAD):
+        print(f"skipped: {ibsim.PRELOAD} not installed (scripts/bootstrap)")
+        return weft_clients.SKIPPED
+    topology = ibsim_comparison.TOPOLOGY
+    columns = {
+        "OpenSM over ibsim": flows(ibsim_comparison.OnIbsim(str(topology), f"debian-{os.getpid()}"), True),
+        "OpenSM over Weft": flows(weft_clients.Fabric(f"{topology} --no-sm"), True),
+        "Weft's own manager": flows(weft_clients.Fabric(str(topology)), False),
+    }
+    print(f"{'flow':<24}" + "".join(f"{name:<22}" for name in columns))
+    for flow, what in own_manager.FLOWS.items():
+        print(f"{flow + ' ' + what:<24}" + "".join(f"{column[flow][0]:<22}" for column in columns.values()))
+    print("\n".join(f"{name}, {flow}: {why}" for name, column in columns.items() for flow, (_, why) in column.items() if why))
+    findings = judge(*columns.values())
+    print("\n".join(findings))
+    print(f"osmtest_comparison: {len(own_manager.FLOWS)} flows, {len(findings)} findings")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
