@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fabric/link_model.h"
 #include "wire/bth.h"
 #include "wire/deth.h"
 #include "wire/grh.h"
@@ -70,7 +71,13 @@ void MadCables::show(const Hop& hop, const MadOnCable& mad) {
 
 MadCables::Crossing MadCables::cross(const Hop& hop, const MadOnCable& mad, std::uint32_t copies) {
   const std::span<const fabric::LinkFault> rules = rules_of(hop.egress);
-  Crossing crossing;
+  const auto on_wire = send_on(hop.egress, words_of(mad) * 4 * copies);
+  if (!on_wire) {
+    show({hop.egress, fabric::kNoPort}, mad);
+    discard(hop.egress, copies);
+    return {};
+  }
+  Crossing crossing{.arrived = 0, .held_back = {}, .on_wire = *on_wire};
   std::uint32_t crossed = 0;
   const auto carry = [&](const Fate& fate) {
     const Hop seen{hop.egress, fate.end == Fate::End::Arrives ? hop.ingress : fabric::kNoPort};
@@ -106,7 +113,24 @@ MadCables::Crossing MadCables::cross(const Hop& hop, const MadOnCable& mad, std:
   if (counters_ != nullptr && crossed != 0) {
     count(hop, mad, crossed);
   }
+  crossing.held_back = crossing.held_back + tables_.port(hop.egress).delay();
   return crossing;
+}
+
+/// How long until so many bytes have left, behind what was sent before; none when they would wait
+/// there for longer than packets may (IBTA vol 1 §18.2.5.4).
+std::optional<Duration> MadCables::send_on(PortIndex egress, std::uint64_t bytes) {
+  const fabric::LinkRate rate{tables_.port(egress).rate_mbps};
+  if (rate.megabits_per_second == 0) {
+    return Duration{};
+  }
+  Instant& free_at = free_at_[egress];
+  const fabric::Transit transit = fabric::transit(now_, free_at, bytes, rate, {});
+  if (fabric::HeadOfQueueLife{}.must_discard(now_, transit.starts)) {
+    return std::nullopt;
+  }
+  free_at = transit.departs;
+  return transit.departs - now_;
 }
 
 void MadCables::discard(PortIndex egress, std::uint32_t copies) {

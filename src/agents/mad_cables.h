@@ -2,11 +2,13 @@
 
 // What cables do to MADs that cross them: they count at both ends as other packets do (IBTA vol 1
 // §16.1.3.5), meet the rules of faults one by one (DESIGN.md, decision 8), and are shown to
-// captures as they are there, hop by hop. The delay and the rate of a link are not theirs: MADs
-// take no time but what rules hold them back. Pure. One thread.
+// captures as they are there, hop by hop. Links with a rate or a delay take their time as of other
+// packets; MADs wait for each other there, not for data, and data does not wait for them. Pure. One
+// thread.
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -66,12 +68,16 @@ class MadCables {
   MadCables(const fabric::TablesBuilder& tables, const CableOptions& options)
       : tables_(tables), counters_(options.counters), faults_(options.faults) {}
 
+  /// What crosses from now on sets out now.
+  void set_time(Instant now) { now_ = now; }
+
   /// Must outlive this; none: nobody looks.
   void set_tap(MadTap* tap) { tap_ = tap; }
 
   struct Crossing {
     std::uint32_t arrived{};  // copies
-    Duration held_back;       // the latest of them
+    Duration held_back;       // the latest of them, and the cable's delay
+    Duration on_wire;         // from now on until the link has sent them
   };
   /// `copies` of a MAD, at least one, over a link that carries them.
   [[nodiscard]] Crossing cross(const fabric::Hop& hop, const MadOnCable& mad, std::uint32_t copies);
@@ -82,11 +88,14 @@ class MadCables {
   [[nodiscard]] std::span<const fabric::LinkFault> rules_of(fabric::PortIndex egress);
   void count(const fabric::Hop& hop, const MadOnCable& mad, std::uint32_t packets);
   void show(const fabric::Hop& hop, const MadOnCable& mad);
+  [[nodiscard]] std::optional<Duration> send_on(fabric::PortIndex egress, std::uint64_t bytes);
 
   const fabric::TablesBuilder& tables_;
   CounterSource* counters_;
   fabric::FaultCounters faults_;
   MadTap* tap_{};
+  Instant now_{};
+  std::unordered_map<fabric::PortIndex, Instant> free_at_;  // of links with a rate, by who sends
   // The rules by the port that sends on their links, in their order; made when they are asked for,
   // as of `rules_as_of_`.
   std::unordered_map<fabric::PortIndex, std::vector<fabric::LinkFault>> rules_;

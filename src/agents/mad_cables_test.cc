@@ -34,6 +34,22 @@ class MadsOnCables : public ::testing::Test {
   bool asks_h2() {
     return fabric.ask(h1, {.attribute = SmpAttribute::NodeInfo}, {1, 2}).has_value();
   }
+  /// Of NodeInfo of h2, asked by its LID.
+  Duration round_trip() {
+    fabric.delivered.clear();
+    fabric.network.send(h1, mad::InterfaceKind::Smi,
+                        {.address = {.lid = Lid{2}},
+                         .bytes = ManagedFabric::routed({.attribute = SmpAttribute::NodeInfo})});
+    Instant now = start;
+    while (fabric.network.run(100, now) || fabric.delivered.empty()) {
+      now = std::max(now, fabric.network.deadline());
+      if (now > start + Duration::seconds(1)) {
+        ADD_FAILURE() << "no answer";
+        break;
+      }
+    }
+    return now - start;
+  }
   void add_rule(FaultKind kind, const char* node, int number, Duration hold = {}) {
     fabric::FaultDescription rule;
     rule.kind = kind;
@@ -46,6 +62,7 @@ class MadsOnCables : public ::testing::Test {
   fabric::FaultCounters faults{fabric::FaultCounters::open(memory)};
   ManagedFabric fabric{star(), faults};
   fabric::PortIndex h1{fabric.port("h1", 1)};
+  const Instant start{Duration::seconds(1)};
 };
 
 TEST_F(MadsOnCables, CountAtEveryPortThatTheyCross) {
@@ -75,6 +92,44 @@ TEST_F(MadsOnCables, HaveAGlobalRouteHeaderOnTheWireToo) {
   });
   fabric.run();
   EXPECT_EQ(at("h2", 1).rcv_data, kWords + 10);
+}
+
+// DESIGN.md, decision 8.
+TEST_F(MadsOnCables, TakeTheDelayOfEachCableBothWays) {
+  fabric.tables.set_link(h1, 0, Duration::milliseconds(1));
+  fabric.tables.set_link(fabric.port("h2", 1), 0, Duration::milliseconds(3));
+  EXPECT_EQ(round_trip(), Duration::milliseconds(8));
+}
+
+// The slowest link counts once each way, for switches cut through: 290 bytes from LRH to ICRC.
+TEST_F(MadsOnCables, TakeTheirTimeOnTheSlowestLink) {
+  fabric.tables.set_link(h1, 8, {});
+  fabric.tables.set_link(fabric.port("h2", 1), 4, {});
+  EXPECT_EQ(round_trip(), Duration::microseconds(2 * 4 * kWords * 8 / 4));
+}
+
+TEST_F(MadsOnCables, WaitForThoseBeforeThemOnALinkWithARate) {
+  fabric.tables.set_link(h1, 8, {});  // a microsecond a byte
+  for (int i = 0; i < 10; ++i) {
+    fabric.network.send(h1, mad::InterfaceKind::Gsi, {.address = {.lid = Lid{2}}, .bytes = {}});
+  }
+  EXPECT_FALSE(fabric.network.run(100, start));
+  EXPECT_EQ(fabric.delivered.size(), 0U);
+  EXPECT_EQ(fabric.network.deadline(), start + Duration::microseconds(4 * kWords));
+  EXPECT_FALSE(fabric.network.run(100, start + Duration::microseconds(10 * 4 * kWords - 1)));
+  EXPECT_EQ(fabric.delivered.size(), 9U);
+  EXPECT_FALSE(fabric.network.run(100, start + Duration::microseconds(10 * 4 * kWords)));
+  EXPECT_EQ(fabric.delivered.size(), 10U);
+}
+
+TEST_F(MadsOnCables, AreDiscardedWhenTheyWouldWaitForLongerThanALifetime) {
+  fabric.tables.set_link(h1, 1, {});  // 2.3 ms each, so that 466 wait for 1.07 s
+  for (int i = 0; i < 1'000; ++i) {
+    fabric.network.send(h1, mad::InterfaceKind::Gsi, {.address = {.lid = Lid{2}}, .bytes = {}});
+  }
+  EXPECT_FALSE(fabric.network.run(2'000, start));
+  EXPECT_EQ(at("h1", 1).xmit_discards, 1'000U - at("h1", 1).xmit_packets);
+  EXPECT_NEAR(static_cast<double>(at("h1", 1).xmit_packets), 467, 2);
 }
 
 TEST_F(MadsOnCables, AreDiscardedWhereALinkDoesNotCarryThem) {

@@ -56,6 +56,7 @@ bool ManagementNetwork::has_room(PortIndex from) {
 
 bool ManagementNetwork::run(std::size_t budget, Instant now) {
   agents_.handle_timeout(now);
+  cables_.set_time(now);
   for (; budget != 0; --budget) {
     if (!late_.empty() && late_.begin()->first <= now) {
       Late late = std::move(late_.extract(late_.begin()).mapped());
@@ -150,6 +151,7 @@ void ManagementNetwork::receive(Parcel& parcel, const Arrival& arrival, Instant 
     parcel.from = own;
     parcel.packet.address = source;
     parcel.is_answer = true;
+    parcel.on_wire = {};
     carry(parcel, now);
   }
   agents_.finish_sets(now);
@@ -212,6 +214,10 @@ PortIndex ManagementNetwork::cross(Parcel& parcel, PortIndex egress, const LinkA
       cables_.cross({.egress = egress, .ingress = ingress}, crosses, parcel.copies);
   parcel.copies = crossing.arrived;
   parcel.held_back = parcel.held_back + crossing.held_back;
+  if (const Duration more = crossing.on_wire - parcel.on_wire; more > Duration{}) {
+    parcel.on_wire = parcel.on_wire + more;
+    parcel.held_back = parcel.held_back + more;
+  }
   if (crossing.arrived == 0) {
     ++counters_.lost;
     return fabric::kNoPort;

@@ -110,6 +110,7 @@ class ManagementNetwork {
     std::shared_ptr<const mad::Datagram> datagram{};  // instead of a MAD; the address is in both
     std::uint32_t copies{1};                          // that rules of faults made, while it travels
     Duration held_back{};
+    Duration on_wire{};  // of that: its time on the slowest link, for switches cut through
   };
   /// Where a MAD got to: the node's port that it came in by, and the port whose LID it came from.
   struct Arrival {
