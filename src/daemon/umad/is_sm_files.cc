@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -19,7 +21,7 @@ namespace weft::daemon {
 using asio::posix::stream_descriptor;
 
 IsSmFiles::IsSmFiles(asio::io_context& loop, Handler on_change)
-    : loop_(loop), on_change_(std::move(on_change)), openings_(loop) {}
+    : loop_(loop), on_change_(std::move(on_change)), openings_(loop), renewal_(loop) {}
 
 Result<void> IsSmFiles::watch(fabric::PortIndex port, const std::string& path) {
   if (!openings_.is_open()) {
@@ -37,6 +39,9 @@ Result<void> IsSmFiles::watch(fabric::PortIndex port, const std::string& path) {
   }
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path{path}.parent_path(), error);
+  if (std::filesystem::is_regular_file(path)) {  // a stand-in of a daemon that was killed
+    std::filesystem::remove(path, error);
+  }
   if (error || (mkfifo(path.c_str(), 0600) != 0 && errno != EEXIST)) {
     return fail(ErrorCode::Io, "{}: {}", path, error ? error.message() : std::strerror(errno));
   }
@@ -44,7 +49,7 @@ Result<void> IsSmFiles::watch(fabric::PortIndex port, const std::string& path) {
   if (number < 0) {
     return fail(ErrorCode::Io, "{}: {}", path, std::strerror(errno));
   }
-  files_[number] = File{.port = port, .path = path, .held = {}};
+  files_[number] = File{.port = port, .path = path, .held = {}, .stand_in = {}};
   return {};
 }
 
@@ -84,6 +89,7 @@ void IsSmFiles::look(File& file) {
     return;
   }
   file.held = std::make_unique<stream_descriptor>(loop_, fd);
+  occupy(file);
   on_change_(file.port);
   wait_for_end(file);
 }
@@ -98,8 +104,61 @@ void IsSmFiles::wait_for_end(File& file) {
       return wait_for_end(file);  // the next reader was there before the last one had gone
     }
     file.held.reset();
+    vacate(file);
     on_change_(file.port);
     look(file);
+  });
+}
+
+/// Whoever opens the path now finds a file that we have a lease on, and is refused with EAGAIN, as
+/// a kernel refuses a second subnet manager of a port; or waits, if it did not say O_NONBLOCK.
+/// Where files have no leases the FIFO stays, and nobody is refused.
+void IsSmFiles::occupy(File& file) {
+  const std::string fifo = file.path + ".fifo";
+  const std::string made = file.path + ".new";
+  std::error_code ignored;
+  std::filesystem::remove(made, ignored);
+  if (!file.stand_in) {
+    std::filesystem::remove(fifo, ignored);
+    std::filesystem::create_hard_link(file.path, fifo, ignored);
+  }
+  host::UniqueFd stand_in{open(made.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+  // Nobody is told by a signal that the lease is being broken.
+  if (ignored || !stand_in || fcntl(stand_in.get(), F_SETLEASE, F_WRLCK) != 0 ||
+      fcntl(stand_in.get(), F_SETOWN, 0) != 0 || rename(made.c_str(), file.path.c_str()) != 0) {
+    std::filesystem::remove(made, ignored);
+    return;
+  }
+  file.stand_in = std::move(stand_in);
+  renew_stand_ins();
+}
+
+void IsSmFiles::vacate(File& file) {
+  if (file.stand_in) {
+    std::error_code ignored;
+    std::filesystem::rename(file.path + ".fifo", file.path, ignored);
+    file.stand_in.reset();
+  }
+}
+
+/// A lease that somebody was refused by lasts /proc/sys/fs/lease-break-time from then on.
+void IsSmFiles::renew_stand_ins() {
+  constexpr std::chrono::seconds kEvery{10};  // policy: of 45 that kernels give
+  renewal_.expires_after(kEvery);
+  renewal_.async_wait([this](const std::error_code& error) {
+    if (error) {
+      return;
+    }
+    bool has_any = false;
+    for (auto& [watch, file] : files_) {
+      has_any = has_any || static_cast<bool>(file.stand_in);
+      if (file.stand_in && fcntl(file.stand_in.get(), F_GETLEASE) != F_WRLCK) {
+        occupy(file);
+      }
+    }
+    if (has_any) {
+      renew_stand_ins();
+    }
   });
 }
 

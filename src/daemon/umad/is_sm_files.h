@@ -6,6 +6,7 @@
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 
 #include "base/result.h"
 #include "fabric/tables.h"
+#include "host/unique_fd.h"
 
 namespace weft::daemon {
 
@@ -34,16 +36,21 @@ class IsSmFiles {
     fabric::PortIndex port;
     std::string path;
     std::unique_ptr<asio::posix::stream_descriptor> held;  // our end, while there is a reader
+    host::UniqueFd stand_in;                               // at the path meanwhile, with a lease
   };
 
   void wait_for_openings();
   void look(File& file);
   void wait_for_end(File& file);
+  void occupy(File& file);
+  void vacate(File& file);
+  void renew_stand_ins();
 
   asio::io_context& loop_;
   Handler on_change_;
   asio::posix::stream_descriptor openings_;  // inotify
-  std::map<int, File> files_;                // by watch
+  asio::steady_timer renewal_;
+  std::map<int, File> files_;  // by watch
 };
 
 }  // namespace weft::daemon
