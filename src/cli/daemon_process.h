@@ -23,7 +23,7 @@ struct DaemonStart {
   bool has_subnet_manager{true};
   std::uint8_t sm_priority{};
   std::string sm_port{};
-  std::string ibsim{};  // name of its sockets; empty: none
+  std::string ibsim{};  // name of its sockets, or 127.0.0.1:PORT; empty: none
 };
 
 /// Starts the daemon of a fabric and waits until it serves.

@@ -63,6 +63,14 @@ void add_link_options(CLI::App& command, const std::shared_ptr<LinkOptions>& opt
       "the sockets and SIM_HOST the node");
   command
       .add_option_function<unsigned>(
+          "--ibsim-port",
+          [options](const unsigned& port) { options->ibsim = fmt::format("127.0.0.1:{}", port); },
+          "Likewise by UDP on this machine, as `ibsim -r -l PORT`: programs find it by "
+          "IBSIM_SERVER_NAME=127.0.0.1 and IBSIM_SERVER_PORT; their MADs go to the ports behind")
+      ->check(CLI::Range(1, 65'278))
+      ->type_name("PORT");
+  command
+      .add_option_function<unsigned>(
           "--sm-priority",
           [options](const unsigned& priority) {
             options->sm_priority = static_cast<std::uint8_t>(priority);

@@ -22,11 +22,12 @@ struct LinkOptions {
   bool has_subnet_manager{true};
   std::uint8_t sm_priority{};
   std::string sm_port;
-  std::string ibsim;  // name of its sockets
+  std::string ibsim;  // name of its sockets, or 127.0.0.1:PORT
 };
 
-/// --link-rate, --link-delay, --link-loss, --fault, --time-scale, --no-sm, --sm-priority, --sm-port
-/// and --ibsim.
+/// --link-rate, --link-delay, --link-loss, --fault, --time-scale, --no-sm, --sm-priority,
+/// --sm-port,
+/// --ibsim and --ibsim-port.
 void add_link_options(CLI::App& command, const std::shared_ptr<LinkOptions>& options);
 
 /// Into a topology: what its links say themselves holds, but a time scale of the command line goes

@@ -104,13 +104,14 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
   if (!clocks) {
     return std::unexpected(clocks.error());
   }
-  host::UniqueFd ibsim;
+  std::optional<Impl::IbsimParts> ibsim;
   if (!options.ibsim.empty()) {
-    auto control = IbsimServer::take_name(options.ibsim);
+    auto place = IbsimPlace::read(options.ibsim);
+    auto control = place ? IbsimServer::take(*place) : std::unexpected(place.error());
     if (!control) {
       return std::unexpected(control.error());
     }
-    ibsim = std::move(*control);
+    ibsim = {.place = std::move(*place), .control = std::move(*control)};
   }
   Impl::Parts parts{.counters = std::move(counters),
                     .fabric = std::move(*fabric),
@@ -151,7 +152,7 @@ Daemon::Impl::Impl(DaemonOptions options, Parts parts)
       [this](const fabric::CounterLedger& ledger) { return ledger.read(view(), counter_pages()); });
   management().set_tap(&mad_capture_);
   if (parts.ibsim) {
-    start_ibsim(std::move(parts.ibsim));
+    start_ibsim(std::move(*parts.ibsim));
   }
   publish();
   log_.write(fmt::format("fabric {} is up: {} nodes", options_.fabric, view().nodes().size()));

@@ -5,9 +5,9 @@
 
 namespace weft::daemon {
 
-void Daemon::Impl::start_ibsim(host::UniqueFd control) {
+void Daemon::Impl::start_ibsim(IbsimParts parts) {
   ibsim_ = std::make_unique<IbsimServer>(
-      loop_, options_.ibsim, std::move(control), *fabric_,
+      loop_, std::move(parts.place), std::move(parts.control), *fabric_,
       IbsimServer::Handlers{.on_sent =
                                 [this](fabric::PortIndex port) {
                                   management().wake(port);

@@ -36,13 +36,17 @@ struct Capture {
 
 class Daemon::Impl {
  public:
+  struct IbsimParts {
+    IbsimPlace place;
+    host::UniqueFd control;
+  };
   /// What `create` has made.
   struct Parts {
     std::unique_ptr<TrafficCounters> counters;
     std::unique_ptr<node::Fabric> fabric;
     host::UniqueFd lock;
     host::UniqueFd listener;
-    host::UniqueFd ibsim;  // none: nobody speaks its protocol
+    std::optional<IbsimParts> ibsim;  // none: nobody speaks its protocol
     host::UniqueFd clocks;
     host::UniqueFd fault_counters;
     host::Mapping fault_memory;
@@ -105,7 +109,7 @@ class Daemon::Impl {
   [[nodiscard]] std::vector<ConnectionStatus> connection_statuses();
 
   // --- programs that speak ibsim's protocol (daemon_ibsim.cc)
-  void start_ibsim(host::UniqueFd control);
+  void start_ibsim(IbsimParts parts);
   void update_is_sm(fabric::PortIndex port);
 
   // --- XRC domains of several processes (daemon_xrc.cc)

@@ -3,7 +3,8 @@
 
     ibsim.py
 
-OpenSM with --no-sm, then the fabric's own subnet manager; each time infiniband-diags on a host and on a switch. Of an answer by RMPP
+OpenSM with --no-sm, then the fabric's own subnet manager; each time infiniband-diags on a host and on a switch. The same by UDP, as
+`ibsim -r` has it, a few of them. Of an answer by RMPP
 libumad2sim takes the first 200 bytes, from ibsim as from Weft, so what lists records is not asked here.
 """
 import os
@@ -40,6 +41,17 @@ class PreloadedFabric(weft_clients.Fabric):
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                                 env={**self.environment(environment), "LD_PRELOAD": PRELOAD, "SIM_HOST": host}, cwd=self.folder.name,
                                 start_new_session=True)
+
+
+class UdpFabric(PreloadedFabric):
+    """As with `ibsim -r -l PORT`."""
+
+    def __init__(self, topology):
+        self.port = weft_clients.Ports().take()
+        super().__init__(f"{topology} --ibsim-port {self.port}")
+
+    def environment(self, extra=None):
+        return {**super().environment(extra), "IBSIM_SERVER_NAME": "127.0.0.1", "IBSIM_SERVER_PORT": str(self.port)}
 
 
 def ask(fabric, node, program, *arguments):
@@ -95,13 +107,25 @@ def with_own_manager():
     return outcomes
 
 
+def by_udp():
+    outcomes = []
+    with UdpFabric(TOPOLOGY) as fabric:
+        for node in ("h2", "s1"):
+            for program, arguments, check, what in management.queries(*SHAPE):
+                if program in ("ibnetdiscover", "sminfo", "iblinkinfo"):
+                    case = management.case_of(program, arguments, f"{what}, on {node}, by UDP")
+                    case.check = check
+                    outcomes.append(weft_clients.run_alone(fabric, case, node))
+    return outcomes
+
+
 def main():
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     weft_clients.need_programs("opensm", *dict.fromkeys(row[0] for row in management.queries(1, 1, 1)))
     if not os.path.exists(PRELOAD):
         print(f"skipped: {PRELOAD} not installed (scripts/bootstrap)")
         return weft_clients.SKIPPED
-    return weft_clients.report(with_opensm() + with_own_manager(), "ibsim")
+    return weft_clients.report(with_opensm() + with_own_manager() + by_udp(), "ibsim")
 
 
 if __name__ == "__main__":

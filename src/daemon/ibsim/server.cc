@@ -14,21 +14,21 @@ namespace weft::daemon {
 
 using asio::posix::stream_descriptor;
 
-Result<host::UniqueFd> IbsimServer::take_name(std::string_view name) {
-  auto control = bind_ibsim(ibsim_name(name, "ctl"));
+Result<host::UniqueFd> IbsimServer::take(const IbsimPlace& place) {
+  auto control = place.bind_control();
   if (!control && control.error().code == ErrorCode::Exists) {
     return fail(ErrorCode::Exists,
-                "ibsim, or another fabric, has the socket name {}; IBSIM_SOCKNAME chooses another, "
-                "here and for the programs",
-                name);
+                "ibsim, or another fabric, has that place ({}); IBSIM_SOCKNAME chooses another "
+                "name, here and for the programs, and IBSIM_SERVER_PORT another port",
+                control.error().reason);
   }
   return control;
 }
 
-IbsimServer::IbsimServer(asio::io_context& loop, std::string name, host::UniqueFd control,
+IbsimServer::IbsimServer(asio::io_context& loop, IbsimPlace place, host::UniqueFd control,
                          node::Fabric& fabric, Handlers handlers)
     : loop_(loop),
-      name_(std::move(name)),
+      place_(std::move(place)),
       control_(loop, control.release()),
       fabric_(fabric),
       handlers_(std::move(handlers)) {
@@ -55,31 +55,32 @@ void IbsimServer::wait_for_questions() {
 }
 
 void IbsimServer::handle(const IbsimDatagram& datagram) {
-  if (datagram.sender.uid != getuid()) {
+  const auto program = place_.sender_of(datagram);
+  if (!program) {
     return offend(datagram.sender.pid, "questions by ibsim's protocol of another user");
   }
   auto question = read_ibsim<IbsimControl>(datagram.bytes());
   if (!question || question->magic != IbsimControl::kMagic) {
-    return offend(datagram.sender.pid, "datagrams that are no questions of ibsim's protocol");
+    return offend(*program, "datagrams that are no questions of ibsim's protocol");
   }
-  if (!answer(datagram, *question)) {
+  if (!answer(*program, *question)) {
     question->question = IbsimQuestion::Error;
   }
   answer_ibsim(control_.native_handle(), datagram, write_ibsim(*question));
 }
 
-bool IbsimServer::answer(const IbsimDatagram& datagram, IbsimControl& question) {
+bool IbsimServer::answer(pid_t program, IbsimControl& question) {
   if (question.question == IbsimQuestion::Connect) {
-    const auto connected = connect(datagram, question);
+    const auto connected = connect(program, question);
     if (!connected) {
-      offend(datagram.sender.pid,
+      offend(program,
              fmt::format("connections by ibsim's protocol refused: {}", connected.error().reason));
     }
     return connected.has_value();
   }
   const auto found = connections_.find(question.client);
-  if (found == connections_.end() || found->second->pid() != datagram.sender.pid) {
-    offend(datagram.sender.pid, "questions by ibsim's protocol without a connection");
+  if (found == connections_.end() || found->second->pid() != program) {
+    offend(program, "questions by ibsim's protocol without a connection");
     return false;
   }
   if (question.question == IbsimQuestion::Disconnect) {
@@ -89,16 +90,16 @@ bool IbsimServer::answer(const IbsimDatagram& datagram, IbsimControl& question) 
   if (question.question == IbsimQuestion::IsSm) {
     const auto set = set_sm(*found->second, data_of<std::uint32_t>(question) != 0);
     if (!set) {
-      offend(datagram.sender.pid, fmt::format("subnet managers refused: {}", set.error().reason));
+      offend(program, fmt::format("subnet managers refused: {}", set.error().reason));
     }
     return set.has_value();
   }
   return answer_ibsim_question(fabric_, found->second->port(), question);
 }
 
-Result<void> IbsimServer::connect(const IbsimDatagram& datagram, IbsimControl& question) {
-  auto program = data_of<IbsimConnect>(question);
-  const auto port = find_ibsim_port(fabric_, name_in(program));
+Result<void> IbsimServer::connect(pid_t program, IbsimControl& question) {
+  auto said = data_of<IbsimConnect>(question);
+  const auto port = find_ibsim_port(fabric_, name_in(said));
   if (!port) {
     return std::unexpected(port.error());
   }
@@ -109,38 +110,38 @@ Result<void> IbsimServer::connect(const IbsimDatagram& datagram, IbsimControl& q
   if (number >= kMaxClients) {
     return fail(ErrorCode::OutOfMemory, "there are {} already", kMaxClients);
   }
-  auto socket = bind_ibsim(ibsim_name(name_, "out", number));
+  if (!place_.is_of(program, said.id)) {
+    return fail(ErrorCode::PermissionDenied, "UDP port {} is not the program's", said.id);
+  }
+  auto socket = place_.open_client(number, said.id);
   if (!socket) {
     return std::unexpected(socket.error());
   }
-  if (auto joined = connect_ibsim(*socket, ibsim_name(name_, "in", program.id)); !joined) {
-    return joined;
-  }
   node::ManagementPort& management = fabric_.management().port(*port);
   const auto connection =
-      std::make_shared<IbsimConnection>(loop_, std::move(*socket), datagram.sender.pid,
+      std::make_shared<IbsimConnection>(loop_, std::move(*socket), program,
                                         node::UmadPortAccess{.smi = management.smi(),
                                                              .gsi = management.gsi(),
                                                              .tables = fabric_.builder(),
                                                              .port = *port});
   connections_[number] = connection;
-  connection->start({.on_sent = [this, at = *port] { handlers_.on_sent(at); },
-                     .on_offence = [this, pid = datagram.sender.pid](
-                                       std::string_view what) { offend(pid, what); },
-                     .on_end = [this, number] { disconnect(number); }});
-  if (program.is_sm != 0) {
+  connection->start(
+      {.on_sent = [this, at = *port] { handlers_.on_sent(at); },
+       .on_offence = [this, pid = program](std::string_view what) { offend(pid, what); },
+       .on_end = [this, number] { disconnect(number); }});
+  if (said.is_sm != 0) {
     if (auto set = set_sm(*connection, true); !set) {
       disconnect(number);
       return set;
     }
   }
-  program.id = number;
-  if (name_in(program).empty()) {
+  said.id = number;
+  if (name_in(said).empty()) {
     const fabric::TablesBuilder& tables = fabric_.builder();
-    set_name(program, tables.name(tables.node(tables.port(*port).node)));
+    set_name(said, tables.name(tables.node(tables.port(*port).node)));
   }
   question.client = number;
-  set_data(question, program);
+  set_data(question, said);
   return {};
 }
 

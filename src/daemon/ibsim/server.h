@@ -1,7 +1,8 @@
 #pragma once
 
 // What ibsim is for programs preloaded with libumad2sim: they connect to a node, ask what its port
-// is, and send MADs. Only programs of the same user are heard; each is known by its process.
+// is, and send MADs. Only programs of the same user are heard; each is known by its process, also
+// those that come by UDP.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -10,12 +11,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "daemon/ibsim/connection.h"
 #include "daemon/ibsim/messages.h"
+#include "daemon/ibsim/place.h"
 #include "daemon/ibsim/socket.h"
 #include "daemon/offences.h"
 #include "fabric/tables.h"
@@ -45,10 +46,10 @@ class IbsimServer {
     std::function<void(const ProgramName&, std::string_view)> on_offence;
   };
 
-  /// Takes `NAME:ctl`; refused (Exists) while another has it.
-  [[nodiscard]] static Result<host::UniqueFd> take_name(std::string_view name);
+  /// Takes the socket for questions; refused (Exists) while another has it.
+  [[nodiscard]] static Result<host::UniqueFd> take(const IbsimPlace& place);
 
-  IbsimServer(asio::io_context& loop, std::string name, host::UniqueFd control,
+  IbsimServer(asio::io_context& loop, IbsimPlace place, host::UniqueFd control,
               node::Fabric& fabric, Handlers handlers);
   ~IbsimServer();
   IbsimServer(const IbsimServer&) = delete;
@@ -61,14 +62,14 @@ class IbsimServer {
  private:
   void wait_for_questions();
   void handle(const IbsimDatagram& datagram);
-  [[nodiscard]] bool answer(const IbsimDatagram& datagram, IbsimControl& question);
-  [[nodiscard]] Result<void> connect(const IbsimDatagram& datagram, IbsimControl& question);
+  [[nodiscard]] bool answer(pid_t program, IbsimControl& question);
+  [[nodiscard]] Result<void> connect(pid_t program, IbsimControl& question);
   [[nodiscard]] Result<void> set_sm(IbsimConnection& connection, bool is_sm);
   void disconnect(std::uint32_t number);
   void offend(pid_t pid, std::string_view what) const;
 
   asio::io_context& loop_;
-  std::string name_;
+  IbsimPlace place_;
   asio::posix::stream_descriptor control_;
   node::Fabric& fabric_;
   Handlers handlers_;

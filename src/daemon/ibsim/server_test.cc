@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -251,9 +252,85 @@ TEST_F(IbsimServerTest, IsSmGoesWithADeadProgram) {
 }
 
 TEST_F(IbsimServerTest, TheNameIsTakenOnce) {
-  const auto again = IbsimServer::take_name(socket_name());
+  const auto again = IbsimServer::take(*IbsimPlace::read(socket_name()));
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().code, ErrorCode::Exists);
+}
+
+/// What libumad2sim is when IBSIM_SERVER_NAME is set: it says the number of its port.
+class UdpSim {
+ public:
+  explicit UdpSim(std::uint16_t server) : server_(server) {
+    for (host::UniqueFd* each : {&control_, &data_}) {
+      sockaddr_in any{};
+      any.sin_family = AF_INET;
+      *each = host::UniqueFd{socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+      EXPECT_EQ(bind(each->get(), reinterpret_cast<const sockaddr*>(&any), sizeof any), 0);
+    }
+    EXPECT_TRUE(connect_ibsim_port(control_, server));
+  }
+  [[nodiscard]] std::uint16_t port() const {
+    sockaddr_in own{};
+    socklen_t size = sizeof own;
+    EXPECT_EQ(getsockname(data_.get(), reinterpret_cast<sockaddr*>(&own), &size), 0);
+    return ntohs(own.sin_port);
+  }
+  /// Refused: none.
+  std::optional<std::uint32_t> attach(std::uint32_t id) {
+    IbsimControl question{.question = IbsimQuestion::Connect};
+    set_data(question, IbsimConnect{.id = id});
+    const auto bytes = write_ibsim(question);
+    EXPECT_EQ(send(control_.get(), bytes.data(), bytes.size(), 0), 80);
+    IbsimDatagram datagram;
+    EXPECT_TRUE(waits_for(control_) && receive_ibsim(control_.get(), datagram));
+    const auto answer = read_ibsim<IbsimControl>(datagram.bytes());
+    if (!answer || answer->question == IbsimQuestion::Error) {
+      return std::nullopt;
+    }
+    EXPECT_TRUE(connect_ibsim_port(
+        data_, static_cast<std::uint16_t>(server_ + data_of<IbsimConnect>(*answer).id + 1)));
+    return answer->client;
+  }
+  [[nodiscard]] std::optional<IbsimPacket> get(const IbsimPacket& packet) const {
+    const auto bytes = write_ibsim(packet);
+    EXPECT_EQ(send(data_.get(), bytes.data(), bytes.size(), 0), 288);
+    IbsimDatagram datagram;
+    if (!waits_for(data_) || !receive_ibsim(data_.get(), datagram)) {
+      return std::nullopt;
+    }
+    return read_ibsim<IbsimPacket>(datagram.bytes());
+  }
+
+ private:
+  std::uint16_t server_;
+  host::UniqueFd control_;
+  host::UniqueFd data_;
+};
+
+/// A port with free ones behind it, most likely.
+std::uint16_t free_port() { return static_cast<std::uint16_t>(20'000 + getpid() % 300 * 30); }
+
+TEST(IbsimByUdp, ProgramsConnectAskAndSendMads) {  // ibsim -r
+  const std::uint16_t server = free_port();
+  const LiveFabric fabric{*fabric::generate("star:3"), true, fmt::format("127.0.0.1:{}", server)};
+  UdpSim first{server};
+  UdpSim second{server};
+  EXPECT_EQ(first.attach(first.port()), 0U);
+  EXPECT_EQ(second.attach(second.port()), 1U);
+  for (const UdpSim* each : {&first, &second}) {
+    const auto answer = each->get(get_node_info());
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->status_be, 0U);
+  }
+}
+
+TEST(IbsimByUdp, MadsGoToNoPortOfAnothersProgram) {
+  const std::uint16_t server = free_port();
+  const LiveFabric fabric{*fabric::generate("star:3"), true, fmt::format("127.0.0.1:{}", server)};
+  UdpSim sim{server};
+  EXPECT_FALSE(sim.attach(server + 20)) << "nobody's";
+  EXPECT_FALSE(sim.attach(70'000)) << "no port";
+  EXPECT_TRUE(sim.attach(sim.port()));
 }
 
 }  // namespace

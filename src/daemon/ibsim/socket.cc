@@ -1,5 +1,8 @@
 #include "daemon/ibsim/socket.h"
 
+#include <netinet/in.h>
+#include <sys/un.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -8,14 +11,23 @@
 namespace weft::daemon {
 namespace {
 
+template <class Name>
 struct Address {
-  sockaddr_un name{};
-  socklen_t size{};
+  Name name{};
+  socklen_t size{sizeof(Name)};
   [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
 };
 
-[[nodiscard]] Result<Address> address_of(std::string_view name) {
-  Address address;
+[[nodiscard]] Address<sockaddr_in> loopback(std::uint16_t port) {
+  Address<sockaddr_in> address;
+  address.name.sin_family = AF_INET;
+  address.name.sin_port = htons(port);
+  address.name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+[[nodiscard]] Result<Address<sockaddr_un>> address_of(std::string_view name) {
+  Address<sockaddr_un> address;
   constexpr std::size_t kNuls = 2;  // before and behind
   if (name.size() + kNuls > sizeof address.name.sun_path) {
     return fail(ErrorCode::InvalidArgument, "{} is too long for the name of a socket", name);
@@ -43,6 +55,36 @@ Result<host::UniqueFd> bind_ibsim(std::string_view name) {
                 std::strerror(errno));
   }
   return socket;
+}
+
+Result<host::UniqueFd> bind_ibsim_port(std::uint16_t port) {
+  host::UniqueFd socket{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  if (!socket) {
+    return fail(ErrorCode::Io, "socket: {}", std::strerror(errno));
+  }
+  const auto address = loopback(port);
+  if (bind(socket.get(), address.get(), address.size) != 0) {
+    return fail(errno == EADDRINUSE ? ErrorCode::Exists : ErrorCode::Io, "bind UDP port {}: {}",
+                port, std::strerror(errno));
+  }
+  return socket;
+}
+
+Result<void> connect_ibsim_port(const host::UniqueFd& socket, std::uint16_t port) {
+  const auto address = loopback(port);
+  if (connect(socket.get(), address.get(), address.size) != 0) {
+    return fail(ErrorCode::NotFound, "connect to UDP port {}: {}", port, std::strerror(errno));
+  }
+  return {};
+}
+
+std::optional<std::uint16_t> IbsimDatagram::udp_port() const {
+  sockaddr_in address{};
+  if (from.ss_family != AF_INET || from_size < sizeof address) {
+    return std::nullopt;
+  }
+  std::memcpy(&address, &from, sizeof address);
+  return ntohs(address.sin_port);
 }
 
 Result<void> connect_ibsim(const host::UniqueFd& socket, std::string_view name) {

@@ -1,14 +1,14 @@
 #pragma once
 
-// Datagram sockets with abstract names, as ibsim and its programs bind them: the NUL behind the
-// name is part of it.
+// Datagram sockets as ibsim and its programs bind them: with abstract names, of which the NUL
+// behind is part, or UDP ports of the loopback.
 
 #include <sys/socket.h>
 #include <sys/types.h>
-#include <sys/un.h>
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -23,16 +23,21 @@ struct IbsimDatagram {
   std::array<std::byte, 512> buffer{};
   std::size_t size{};
   ucred sender{};
-  sockaddr_un from{};
+  sockaddr_storage from{};
   socklen_t from_size{};
 
   [[nodiscard]] ByteSpan bytes() const { return ByteSpan{buffer}.first(size); }
+  /// Of who sent it by UDP.
+  [[nodiscard]] std::optional<std::uint16_t> udp_port() const;
 };
 
 /// Exists: somebody else has the name.
 [[nodiscard]] Result<host::UniqueFd> bind_ibsim(std::string_view name);
+[[nodiscard]] Result<host::UniqueFd> bind_ibsim_port(std::uint16_t port);
 /// From now on only that one is sent to, and heard.
 [[nodiscard]] Result<void> connect_ibsim(const host::UniqueFd& socket, std::string_view name);
+
+[[nodiscard]] Result<void> connect_ibsim_port(const host::UniqueFd& socket, std::uint16_t port);
 
 /// Never waits: false when there is nothing.
 [[nodiscard]] bool receive_ibsim(int socket, IbsimDatagram& datagram);
