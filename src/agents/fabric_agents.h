@@ -113,6 +113,8 @@ class FabricAgents {
   void note_bad_pkey(fabric::PortIndex port, const BadKey& bad, Instant now);
   void note_bad_qkey(fabric::PortIndex port, const BadKey& bad, Instant now);
 
+  [[nodiscard]] Pma& pma() { return pma_; }
+
   void handle_timeout(Instant now) { pma_.handle_timeout(now); }
   [[nodiscard]] Instant deadline() const { return std::min(pma_.deadline(), traps_.deadline()); }
 

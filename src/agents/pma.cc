@@ -146,12 +146,13 @@ fabric::PortCounters Pma::sum_of(std::span<const PortIndex> ports, Instant now) 
 }
 
 std::uint16_t Pma::get_class_port_info(Request& request) {
-  answer_with(request.data,
-              wire::ClassPortInfo{.capability_mask = static_cast<std::uint16_t>(
-                                      wire::kPerfAllPortSelect | wire::kPerfExtendedWidth |
-                                      wire::kPerfPortXmitWait),
-                                  .capability_mask2 = wire::kPerfAdditionalExtendedCounters,
-                                  .resp_time_value = kResponseTime});
+  answer_with(
+      request.data,
+      wire::ClassPortInfo{
+          .capability_mask = static_cast<std::uint16_t>(
+              wire::kPerfAllPortSelect | wire::kPerfExtendedWidth | wire::kPerfPortXmitWait),
+          .capability_mask2 = has_additional_counters_ ? wire::kPerfAdditionalExtendedCounters : 0,
+          .resp_time_value = kResponseTime});
   return 0;
 }
 

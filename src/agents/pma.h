@@ -41,6 +41,9 @@ class Pma {
   /// answer. False: it is neither.
   [[nodiscard]] bool handle(fabric::PortIndex own, mad::MadBytes& mad, Instant now);
 
+  /// Whether PortCountersExtended is said to have the counters of errors, too.
+  void set_additional_counters(bool are_there) { has_additional_counters_ = are_there; }
+
   void handle_timeout(Instant now);
   [[nodiscard]] Instant deadline() const;
 
@@ -89,6 +92,7 @@ class Pma {
 
   const fabric::TablesBuilder& tables_;
   CounterSource& counters_;
+  bool has_additional_counters_{true};
   std::map<fabric::PortIndex, Sampling> samplings_;  // by the agent's port
   std::set<std::pair<Instant, fabric::PortIndex>> schedule_;
 };

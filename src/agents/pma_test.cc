@@ -114,6 +114,9 @@ TEST_F(PmaTest, SaysWhatItCan) {
   EXPECT_EQ(info.data.capability_mask,
             wire::kPerfAllPortSelect | wire::kPerfExtendedWidth | wire::kPerfPortXmitWait);
   EXPECT_EQ(info.data.capability_mask2, wire::kPerfAdditionalExtendedCounters);
+  fabric.agents.pma().set_additional_counters(false);
+  const auto less = ask(Lid{3}, PerfAttribute::ClassPortInfo, wire::ClassPortInfo{});
+  EXPECT_EQ(less.data.capability_mask2, 0U);
   EXPECT_EQ(ask(Lid{3}, PerfAttribute::ClassPortInfo, wire::ClassPortInfo{}, true).status,
             wire::kMadStatusMethodAttributeUnsupported);
   EXPECT_EQ(ask(Lid{3}, static_cast<PerfAttribute>(0x16), wire::PortCounters{}).status,

@@ -6,6 +6,8 @@
 namespace weft::daemon {
 
 void Daemon::Impl::start_ibsim(IbsimParts parts) {
+  // libumad2sim hands a program 200 octets of a MAD: what is behind would be garbage to it.
+  management().agents().pma().set_additional_counters(false);
   ibsim_ = std::make_unique<IbsimServer>(
       loop_, std::move(parts.place), std::move(parts.control), *fabric_,
       IbsimServer::Handlers{.on_sent =
