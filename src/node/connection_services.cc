@@ -22,7 +22,10 @@ namespace {
 }  // namespace
 
 ConnectionServices::ConnectionServices(sa::Resolver& resolver, std::uint64_t seed)
-    : connections_({.seed = Random{seed}()}), rdma_cm_(connections_, resolver, Random{~seed}()) {}
+    // QPNs of programs come again sooner than time-wait ends, and their connections are as good as
+    // those that Linux lets begin at once (R-CM-11).
+    : connections_({.seed = Random{seed}(), .holds_time_wait = false}),
+      rdma_cm_(connections_, resolver, Random{~seed}()) {}
 
 void ConnectionServices::set_port(const Port& port) {
   if (ports_.insert(port.index).second) {

@@ -75,6 +75,7 @@ Result<void> RdmaCm::listen(RdmaCmId id, unsigned backlog, Instant now) {
     return sole;
   }
   ListenParameters parameters{.service_id = service_id_of(of.space, of.source)};
+  parameters.leaves_excess_unanswered = true;  // a peer that asks again finds room
   if (backlog != 0) {
     parameters.backlog = backlog;
   }

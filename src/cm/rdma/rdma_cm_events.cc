@@ -153,7 +153,8 @@ Handled RdmaCm::request_received(CmId connection, const CmEvent& event, Instant 
                                     .private_data = std::move(data)}
   });
   if (handled == Handled::Keep) {
-    static_cast<void>(connections_.send_mra(connection, kUsersTime, {}, now));
+    static_cast<void>(
+        connections_.send_mra(connection, kUsersTime, {}, now, MraTime::WhenAskedAgain));
   }
   return handled;
 }
@@ -193,7 +194,8 @@ Handled RdmaCm::connection_event(RdmaCmId id, Id& of, const CmEvent& event, Inst
   switch (event.type) {
     case CmEventType::RepReceived: {
       const auto& reply = std::get<RepReceived>(event.details);
-      static_cast<void>(connections_.send_mra(*of.connection, kUsersTime, {}, now));
+      static_cast<void>(
+          connections_.send_mra(*of.connection, kUsersTime, {}, now, MraTime::WhenAskedAgain));
       told.type = RdmaCmEventType::ConnectResponse;
       told.parameters.qpn = reply.remote_qpn;
       told.parameters.has_srq = reply.srq;
