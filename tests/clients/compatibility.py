@@ -35,6 +35,7 @@ SECTIONS = {
            "PROGRAM : -np 1 weft exec h2 -- PROGRAM` (all options: `tests/clients/mpi.py`). The program, `mpi_ring.c`, checks every word.",
     "pyverbs": "rdma-core's own test suite on one host, by file. Tests of other vendors' devices are left out; what is skipped, and why, is "
                "in `tests/clients/pyverbs_skips.txt`.",
+    "rdmacm": "What connects by librdmacm, between two hosts by their IP addresses: rdmacm-utils with rsockets' programs, perftest with `-R`, fio.",
     "management": "OpenSM with each of its routing engines on fabrics without a subnet manager of their own (`weft up --no-sm`), and "
                   "infiniband-diags over the routes that it made, on hosts and on switches.",
     "own-manager": "Weft's own subnet manager and SA: infiniband-diags with every operation, record and option, osmtest, and OpenSM as "

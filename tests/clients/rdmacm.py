@@ -7,7 +7,10 @@ A server counts as ready when the fabric says that an id of it listens (`weft st
 """
 import argparse
 import dataclasses
+import filecmp
 import json
+import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -19,6 +22,7 @@ import weft_clients
 
 READY_SECONDS = 20      # policy
 LINES = ["stdbuf", "-oL"]
+COPIED_BYTES = 8 << 20
 
 
 @dataclasses.dataclass
@@ -35,7 +39,7 @@ class Pair:
     clients: int = 1
     timeout_seconds: float = 60
     environment: dict = dataclasses.field(default_factory=dict)
-    after: object = None            # a function from the folder to a reason of failure, or None
+    files: tuple = ()               # of the folder: the first is made, and the second must become its copy
     port: int = 0                   # that the program has built in; 0: it is told one
     arguments: list = dataclasses.field(default_factory=list)
 
@@ -92,8 +96,27 @@ def perftest_row(output):
     return None if re.search(r"^ *\d+ +\d+ +[\d.]+", output, re.MULTILINE) else "no row of results"
 
 
+def rsockets():
+    """rstream and riostream listen on the port that they are told; rcopy and udpong have one built in."""
+    port = ["-p", "{port}"]
+    for arguments, aspect in ((["-S", "64", "-C", "100", "-I", "10"], "messages of 64 bytes"), (["-S", "65536", "-C", "20", "-I", "5"], "messages of 64 KiB"),
+                              (["-S", "4096", "-C", "20", "-I", "5", "-T", "n"], "non-blocking"), (["-T", "a", "-S", "64", "-C", "20", "-I", "5"], "asynchronous")):
+        yield Pair("rstream", ["-b", "{server}", *port, *arguments], ["-s", "{server}", *port, *arguments], aspect, check=says("^64|^4k|^64k|[0-9]"))
+    arguments = ["-S", "4096", "-C", "20", "-I", "5"]
+    yield Pair("riostream", ["-b", "{server}", *port, *arguments], ["-s", "{server}", *port, *arguments], "remote I/O", check=says("[0-9]"))
+    yield Pair("rcopy", [], ["{folder}/sent", "{server}:{folder}/copied"], "copies a file of 8 MiB", is_ended=True, port=7427, files=("sent", "copied"))
+
+
+def fio():
+    for verb in ("write", "read", "send"):
+        server = ["--ioengine=rdma", "--port={port}", "--name=s", "--rw=read", "--bs=64k", "--size=16m", "--iodepth=8"]
+        client = ["--ioengine=rdma", "--hostname={server}", "--port={port}", f"--verb={verb}", "--name=c", "--rw=write", "--bs=64k", "--size=16m",
+                  "--iodepth=8"]
+        yield Pair("fio", server, client, f"--ioengine=rdma, {verb}", check=says(r"WRITE: .*io=16\.0MiB|io=16"))
+
+
 def cases(smoke):
-    return [*rping(), *utilities(), *perftests(smoke)]
+    return [*rping(), *utilities(), *perftests(smoke), *rsockets(), *fio()]
 
 
 def listens(fabric, host, port):
@@ -122,6 +145,8 @@ def run_pair(fabric, pair, port, hosts):
         words = {"port": port, "port_low": port % 250 + 1, "server": weft_clients.address_of(hosts[0]), "client": weft_clients.address_of(hosts[1]),
                  "server6": f"fd77::{numbers[0]:x}", "folder": folder}
         fill = lambda arguments: [argument.format(**words) for argument in arguments]  # noqa: E731
+        if pair.files:
+            (pathlib.Path(folder) / pair.files[0]).write_bytes(os.urandom(COPIED_BYTES))
         start = time.monotonic()
         deadline = start + pair.timeout_seconds
         server = fabric.start(hosts[0], [*LINES, pair.program, *fill(pair.server)], pair.environment)
@@ -150,6 +175,8 @@ def run_pair(fabric, pair, port, hosts):
             detail = f"exit status {[client.returncode for client in clients]} (clients), {server.returncode} (server)"
         else:
             detail = next((reason for reason in (pair.check(output) for output in outputs) if reason), "") if pair.check else ""
+            if pair.files and not filecmp.cmp(*(pathlib.Path(folder) / name for name in pair.files), shallow=False):
+                detail = "the copy is another file"
         return weft_clients.Outcome(pair, "FAILED" if detail else "ok", time.monotonic() - start, detail, server_output, "\n".join(outputs))
 
 
