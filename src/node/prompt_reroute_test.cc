@@ -81,6 +81,28 @@ TEST(PromptReroute, ASecondLinkThatIsCutWhileRoutesAreWrittenIsRoutedAroundToo) 
   EXPECT_GE(abandoned, 4U);
 }
 
+// SMPs take the delay of links, so that a sweep takes time by itself: here each trip is up to 1.2
+// ms.
+TEST(PromptReroute, SweepsOverLinksWithADelayAreEndedAndBegunAgainInTime) {
+  fabric::Topology topology = *fabric::generate("fat-tree:8:3");
+  for (auto& link : topology.links) {
+    link.delay = Duration::microseconds(100);
+  }
+  for (const int before_us : {500, 2000, 5000, 9000, 14000}) {
+    SCOPED_TRACE(before_us);
+    ManagedFabric fabric{topology};
+    SubnetManager& manager = fabric.add_manager("h1");
+    fabric.settle();
+    begin_sweep(fabric, manager);
+    fabric.run_for(Duration::microseconds(before_us));
+    ASSERT_TRUE(fabric.plane.set_link(fabric.port("s40", 7), false, fabric.now).has_value());
+    fabric.run_for(Duration::milliseconds(100));
+    EXPECT_THAT(fabric.unreachable(7), IsEmpty());
+    EXPECT_EQ(manager.counters().reroutes, 1U);
+    EXPECT_GE(manager.counters().last_reroute, Duration::milliseconds(2)) << "trips take time";
+  }
+}
+
 TEST(PromptReroute, LinksThatChangeAllTheTimeKeepNoSweepFromItsEnd) {
   ManagedFabric fabric{*fabric::generate("fat-tree:8:3")};
   SubnetManager& manager = fabric.add_manager("h1");
