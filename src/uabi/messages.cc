@@ -78,12 +78,35 @@ void describe(XrcRelay& m, auto& archive) {
           m.sl, m.port, m.pkey_index, m.path_mtu, m.min_rnr_timer);
 }
 
+void describe(AskXrcTarget& m, auto& archive) {
+  archive(m.peer, m.domain, m.serial, m.verb, m.target, m.current_state, m.attributes);
+}
+void describe(XrcTargetAnswer& m, auto& archive) {
+  archive(m.peer, m.domain, m.serial, m.error, m.reason, m.attributes);
+}
+void describe(XrcTargetEvent& m, auto& archive) { archive(m.peer, m.domain, m.target, m.event); }
+void describe(ShareDevice& m, auto& archive) { archive(m.hca); }
+void describe(ImportDevice& m, auto& archive) { archive(m.request); }
+void describe(DeviceImported& m, auto& archive) {
+  archive(m.request, m.device, m.owner, m.hca, m.may_come, m.reason);
+}
+void describe(LeaveDevice& m, auto& archive) { archive(m.device); }
+void describe(DeviceGone& m, auto& archive) { archive(m.peer, m.device); }
+void describe(AskForObject& m, auto& archive) {
+  archive(m.peer, m.device, m.inode, m.serial, m.verb, m.handle);
+}
+void describe(ObjectAnswer& m, auto& archive) {
+  archive(m.peer, m.device, m.serial, m.error, m.reason, m.pd, m.key, m.access, m.iova, m.length,
+          m.is_shared, m.file_device, m.file_inode, m.file_offset);
+}
+
 template <class T>
 concept Number = std::integral<T> || std::is_enum_v<T>;
 
 /// A structure within messages, which `describe` describes as well.
 template <class T>
-concept Part = std::same_as<T, UmadHeader> || std::same_as<T, UmadPort> || kIsRdmaCmPart<T>;
+concept Part = std::same_as<T, UmadHeader> || std::same_as<T, UmadPort> ||
+               std::same_as<T, RdmaCmQpAttributes> || kIsRdmaCmPart<T>;
 
 /// The most that a list may hold, by what it lists.
 template <class T>
@@ -188,6 +211,8 @@ class Reader {
     get_one_of(value, Misbehaviour::CorruptRing, Misbehaviour::NobodyThere);
   }
   void get(XrcWord& value) { get_one_of(value, XrcWord::WantDeputy, XrcWord::Gone); }
+  void get(TargetVerb& value) { get_one_of(value, TargetVerb::Open, TargetVerb::Query); }
+  void get(ImportVerb& value) { get_one_of(value, ImportVerb::Pd, ImportVerb::DeregisterRegion); }
   void get(RdmaCmFamily& value) { get_one_of(value, RdmaCmFamily::None, RdmaCmFamily::Ib); }
   void get(RdmaCmOption& value) {
     get_one_of(value, RdmaCmOption::TypeOfService, RdmaCmOption::AckTimeout);
@@ -321,6 +346,8 @@ struct DescriptorCount {
   std::size_t operator()(const UmadOpened&) const { return 1; }
   std::size_t operator()(const LongUmadMad&) const { return 1; }
   std::size_t operator()(const OpenXrcDomain&) const { return 1; }
+  std::size_t operator()(const ShareDevice&) const { return 1; }
+  std::size_t operator()(const ImportDevice&) const { return 1; }
   std::size_t operator()(const RdmaCmOpened&) const { return 1; }
   std::size_t operator()(const auto&) const { return 0; }
 };

@@ -22,26 +22,21 @@
 #include "base/identifiers.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "uabi/process_address.h"
 #include "uabi/rdma_cm_messages.h"
+#include "uabi/shared_object_messages.h"
 #include "uabi/umad_messages.h"
 
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 9;
+inline constexpr std::uint32_t kVersion = 10;
 
 /// All policy, not from any specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
 inline constexpr std::size_t kMaxTextBytes = kMaxMessageBytes - 64;
 inline constexpr std::size_t kMaxDescriptors = 5;
 inline constexpr std::size_t kMaxGroupMembers = 2'048;
-
-/// A process of the fabric: its host, as index of the node in the tables, and its slot there.
-struct ProcessAddress {
-  std::uint32_t node{};
-  std::uint32_t slot{};
-  auto operator<=>(const ProcessAddress&) const = default;
-};
 
 // --- program to daemon
 
@@ -273,7 +268,10 @@ using Message = std::variant<
     ResolveRdmaCmRoute, QueryRdmaCmId, ListenRdmaCm, ConnectRdmaCm, AcceptRdmaCm, RejectRdmaCm,
     DisconnectRdmaCm, InitRdmaCmQp, SetRdmaCmOption, SetRdmaCmPaths, NotifyRdmaCm, JoinRdmaCmGroup,
     LeaveRdmaCmGroup, MigrateRdmaCmId, GetRdmaCmEvent, CommunicationEstablished, RdmaCmOpened,
-    RdmaCmAnswer, RdmaCmIdState, RdmaCmQpAttributes, RdmaCmEvent, NoRdmaCmEvent>;
+    RdmaCmAnswer, RdmaCmIdState, RdmaCmQpAttributes, RdmaCmEvent, NoRdmaCmEvent,
+
+    AskXrcTarget, XrcTargetAnswer, XrcTargetEvent, ShareDevice, ImportDevice, DeviceImported,
+    LeaveDevice, DeviceGone, AskForObject, ObjectAnswer>;
 
 /// How many descriptors come with a message; a receiver refuses any other number.
 [[nodiscard]] std::size_t descriptors_of(const Message& message);

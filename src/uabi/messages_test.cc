@@ -165,6 +165,28 @@ void add_rdma_cm(std::vector<Message>& messages) {
   messages.insert(messages.end(), of_channels.begin(), of_channels.end());
 }
 
+void add_shared_objects(std::vector<Message>& messages) {
+  const std::vector<Message> of_objects{
+      AskXrcTarget{.peer = {0, 2},
+                   .domain = 7,
+                   .serial = 3,
+                   .verb = TargetVerb::Modify,
+                   .target = Qpn{0x8001},
+                   .current_state = 2,
+                   .attributes = qp_attributes()},
+      XrcTargetAnswer{{0, 2}, 7, 3, 1, "no such target", qp_attributes()},
+      XrcTargetEvent{{0, 2}, 7, Qpn{0x8001}, 4},
+      ShareDevice{1},
+      ImportDevice{2},
+      DeviceImported{2, 5, {0, 2}, 1, true, "nobody has it open"},
+      LeaveDevice{5},
+      DeviceGone{{0, 2}, 5},
+      AskForObject{{0, 2}, 5, 77, 3, ImportVerb::Region, 4},
+      ObjectAnswer{{0, 2}, 5, 3, 0, "", 1, 0x1234, 7, 0x10000, 4'096, true, 1, 2, 8'192}
+  };
+  messages.insert(messages.end(), of_objects.begin(), of_objects.end());
+}
+
 std::vector<Message> one_of_each() {
   std::vector<Message> messages{
       Hello{.host = "h1"},
@@ -223,6 +245,7 @@ std::vector<Message> one_of_each() {
       ChangeNode{.change = "add host h9 link=s1:7"}
   };
   add_rdma_cm(messages);
+  add_shared_objects(messages);
   return messages;
 }
 
@@ -310,6 +333,19 @@ TEST(Messages, RefuseWhatNoSenderMeans) {
   });
   text[4] = std::byte{2};  // no bool
   EXPECT_FALSE(decode(text));
+}
+
+TEST(Messages, OfSharedObjectsRefuseWhatNoSenderMeans) {
+  auto target = encode(Message{AskXrcTarget{}});
+  EXPECT_TRUE(decode(target));
+  target[20] = std::byte{5};  // no verb
+  EXPECT_FALSE(decode(target));
+  target[20] = std::byte{0};
+  EXPECT_FALSE(decode(target));
+  auto object = encode(Message{AskForObject{}});
+  EXPECT_TRUE(decode(object));
+  object[28] = std::byte{7};  // no verb
+  EXPECT_FALSE(decode(object));
 }
 
 TEST(Messages, OfRdmaCmRefuseWhatNoSenderMeans) {
