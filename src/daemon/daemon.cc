@@ -303,6 +303,8 @@ void Daemon::Impl::handle(Client& client, host::Received received) {
     close_xrc_domain(client, closed->domain);
   } else if (const auto* word = std::get_if<uabi::XrcRelay>(&message); word && is_program) {
     relay_xrc(client, *word);
+  } else if (is_program && handle_objects(client, received)) {
+    return;
   } else if (const auto* query_ = std::get_if<uabi::Query>(&message); query_ && !is_program) {
     query(client, *query_);
   } else if (const auto* capture = std::get_if<uabi::StartCapture>(&message);

@@ -23,6 +23,7 @@
 #include "fabric/counters.h"
 #include "fabric/faults.h"
 #include "node/fabric.h"
+#include "node/shared_devices.h"
 #include "node/xrc_domains.h"
 
 namespace weft::daemon {
@@ -120,6 +121,17 @@ class Daemon::Impl {
   void leave_xrc_domain(node::ProcessId process, std::uint32_t domain);
   void leave_xrc_domains(node::ProcessId process);
 
+  // --- verbs objects that several processes use (daemon_objects.cc)
+  [[nodiscard]] bool handle_objects(Client& client, host::Received& received);
+  template <class Message>
+  void relay_target(Client& client, Message message);
+  void share_device(Client& client, std::uint32_t hca, host::UniqueFd file);
+  void import_device(Client& client, std::uint32_t request, const host::UniqueFd& file);
+  template <class Message>
+  void relay_object(Client& client, Message message);
+  void leave_device(node::ProcessId process, std::uint32_t device, bool wholly);
+  void leave_devices(node::ProcessId process);
+
   // --- commands (daemon_commands.cc)
   void query(Client& client, const uabi::Query& request);
   void start_capture(Client& client, const uabi::StartCapture& request);
@@ -179,6 +191,8 @@ class Daemon::Impl {
   std::deque<std::pair<node::ProcessId, ProgramName>> departed_;  // the newest last
   node::XrcDomains xrc_domains_;
   std::map<std::uint32_t, host::UniqueFd> xrc_files_;  // that name them
+  node::SharedDevices shared_devices_;
+  std::map<std::uint32_t, host::UniqueFd> device_files_;  // that name them
   std::map<std::uint32_t, Capture> captures_;
   std::map<Client*, std::unique_ptr<asio::steady_timer>> not_live_;  // readers that wait
   std::uint32_t next_capture_{1};

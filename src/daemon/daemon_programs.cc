@@ -212,6 +212,7 @@ void Daemon::Impl::forget_program(Client& client) {
     }
   }
   leave_xrc_domains(process);  // after that: what it sent before counts
+  leave_devices(process);
   if (!departure.groups.empty()) {
     publish();
     for (const Lid mlid : departure.groups) {

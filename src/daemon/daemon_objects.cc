@@ -1,0 +1,185 @@
+// Words between processes about verbs objects that both use (uabi/shared_object_messages.h). What
+// the daemon vouches for: who says them, and that both have the domain or the device open.
+
+#include <sys/stat.h>
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "daemon/daemon_impl.h"
+
+namespace weft::daemon {
+namespace {
+
+/// What requests cost beyond one (RequestBudget); policy.
+constexpr std::int64_t kShareCost = 8;
+constexpr std::int64_t kWordCost = 4;
+
+constexpr std::uint64_t kManyLate = 64;  // policy
+
+[[nodiscard]] std::uint8_t code_of(ErrorCode code) {
+  return static_cast<std::uint8_t>(static_cast<unsigned>(code) + 1);
+}
+
+}  // namespace
+
+/// False: it is none of these.
+bool Daemon::Impl::handle_objects(Client& client, host::Received& received) {
+  return std::visit(
+      [&](auto& message) {
+        using Message = std::remove_cvref_t<decltype(message)>;
+        if constexpr (std::is_same_v<Message, uabi::AskXrcTarget> ||
+                      std::is_same_v<Message, uabi::XrcTargetAnswer> ||
+                      std::is_same_v<Message, uabi::XrcTargetEvent>) {
+          relay_target(client, message);
+        } else if constexpr (std::is_same_v<Message, uabi::ShareDevice>) {
+          share_device(client, message.hca, std::move(received.descriptors[0]));
+        } else if constexpr (std::is_same_v<Message, uabi::ImportDevice>) {
+          import_device(client, message.request, received.descriptors[0]);
+        } else if constexpr (std::is_same_v<Message, uabi::LeaveDevice>) {
+          if (shared_devices_.has(*client.process, message.device)) {
+            leave_device(*client.process, message.device, false);
+          } else {
+            note(client, "words about devices that it has not open");
+          }
+        } else if constexpr (std::is_same_v<Message, uabi::AskForObject> ||
+                             std::is_same_v<Message, uabi::ObjectAnswer>) {
+          relay_object(client, message);
+        } else {
+          return false;
+        }
+        return true;
+      },
+      received.message);
+}
+
+// --- target QPs of XRC domains
+
+template <class Message>
+void Daemon::Impl::relay_target(Client& client, Message message) {
+  client.spend(kWordCost);
+  if (!xrc_domains_.has(*client.process, message.domain)) {
+    note(client, "words about XRC domains that it has not open");
+    return;
+  }
+  const node::ProcessId peer = process_of(message.peer);
+  Client* const other = client_of(peer);
+  if (other != nullptr && xrc_domains_.has(peer, message.domain) && !other->is_behind()) {
+    message.peer = address_of(*client.process);
+    other->send(message);
+    return;
+  }
+  if constexpr (std::is_same_v<Message, uabi::AskXrcTarget>) {
+    client.send(uabi::XrcTargetAnswer{
+        .peer = message.peer,
+        .domain = message.domain,
+        .serial = message.serial,
+        .error = code_of(ErrorCode::NoSuchDevice),
+        .reason = "the process whose QP has that number does not have the XRC domain open",
+        .attributes = {}});
+  }
+}
+
+// --- devices
+
+void Daemon::Impl::share_device(Client& client, std::uint32_t hca, host::UniqueFd file) {
+  client.spend(kShareCost);
+  struct stat status{};
+  if (hca >= view().hcas_of(view().node(client.process->host)).size() ||
+      fstat(file.get(), &status) != 0) {
+    note(client, "devices of HCAs or files that do not exist");
+    return;
+  }
+  const auto shared = shared_devices_.share(
+      *client.process,
+      {.host = client.process->host, .device = status.st_dev, .inode = status.st_ino}, hca);
+  if (shared) {  // the file stays open, so that no other takes its number
+    device_files_[*shared] = std::move(file);
+  } else {
+    note(client, shared.error().code == ErrorCode::Exists ? "devices that are another's"
+                                                          : "devices too many");
+  }
+}
+
+void Daemon::Impl::import_device(Client& client, std::uint32_t request,
+                                 const host::UniqueFd& file) {
+  client.spend(kShareCost);
+  struct stat status{};
+  uabi::DeviceImported answer{
+      .request = request, .device = 0, .owner = {}, .hca = 0, .may_come = false, .reason = {}};
+  if (fstat(file.get(), &status) != 0) {
+    answer.reason = "the descriptor is of no file";
+    client.send(std::move(answer));
+    return;
+  }
+  const auto imported = shared_devices_.import(
+      *client.process,
+      {.host = client.process->host, .device = status.st_dev, .inode = status.st_ino});
+  if (imported) {
+    const node::SharedDevices::Device& device = *shared_devices_.find(*imported);
+    answer.device = *imported;
+    answer.owner = address_of(device.owner);
+    answer.hca = device.hca;
+  } else {
+    answer.may_come = imported.error().code == ErrorCode::TryAgain;
+    answer.reason = imported.error().reason;
+  }
+  client.send(std::move(answer));
+}
+
+/// Questions go to the owner, answers come from it.
+template <class Message>
+void Daemon::Impl::relay_object(Client& client, Message message) {
+  constexpr bool kIsQuestion = std::is_same_v<Message, uabi::AskForObject>;
+  client.spend(kWordCost);
+  const node::SharedDevices::Device* const device = shared_devices_.find(message.device);
+  if (!shared_devices_.has(*client.process, message.device) ||
+      (!kIsQuestion && device->owner != *client.process)) {
+    // Some may have been on their way when the owner closed the device.
+    note(client, "words about devices that it has not open", device == nullptr ? kManyLate : 1);
+    if (!kIsQuestion || device != nullptr) {
+      return;
+    }
+  }
+  const node::ProcessId peer = process_of(message.peer);
+  Client* const other = client_of(peer);
+  if (device != nullptr && other != nullptr && shared_devices_.has(peer, message.device) &&
+      (!kIsQuestion || device->owner == peer) && !other->is_behind()) {
+    message.peer = address_of(*client.process);
+    if constexpr (kIsQuestion) {
+      message.inode = device->name.inode;
+    }
+    other->send(message);
+    return;
+  }
+  if constexpr (kIsQuestion) {
+    uabi::ObjectAnswer answer;
+    answer.peer = message.peer;
+    answer.device = message.device;
+    answer.serial = message.serial;
+    answer.error = code_of(ErrorCode::NoSuchDevice);
+    answer.reason = "the program that opened the device has closed it, or is gone";
+    client.send(std::move(answer));
+  }
+}
+
+void Daemon::Impl::leave_device(node::ProcessId process, std::uint32_t device, bool wholly) {
+  for (const node::ProcessId other : shared_devices_.leave(process, device, wholly)) {
+    if (Client* const client = client_of(other)) {
+      client->send(uabi::DeviceGone{.peer = address_of(process), .device = device});
+    }
+  }
+  if (shared_devices_.find(device) == nullptr) {
+    device_files_.erase(device);
+  }
+}
+
+void Daemon::Impl::leave_devices(node::ProcessId process) {
+  for (const std::uint32_t device : shared_devices_.of(process)) {
+    leave_device(process, device, true);
+  }
+}
+
+}  // namespace weft::daemon
