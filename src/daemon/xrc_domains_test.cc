@@ -3,116 +3,28 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "daemon/testing/live_program.h"
+#include "daemon/testing/xrc_member.h"
 
 namespace weft::daemon {
 namespace {
 
+using testing::connect;
+using testing::kReceives;
 using testing::LiveFabric;
+using testing::modify;
 using testing::Program;
-
-constexpr std::size_t kReceives = 1U << 19;  // where they lie in a program's memory
-
-hca::QpInit xrc_init(const Program& program, hca::QpType type) {
-  hca::QpInit init = program.init;
-  init.type = type;
-  return init;
-}
-
-void modify(Program& program, hca::Qp& qp, const hca::QpAttributes& to, hca::QpAttributeMask mask) {
-  const auto modified = program.process->modify_qp(qp, to, mask);
-  ASSERT_TRUE(modified) << modified.error().reason;
-}
-
-void connect(Program& program, hca::Qp& qp, Lid lid, Qpn peer) {
-  using A = hca::QpAttribute;
-  const bool is_target = qp.type() == hca::QpType::XrcTarget;
-  hca::QpAttributes to;
-  to.state = hca::QpState::Init;
-  to.port = PortNumber{1};
-  to.access = hca::AccessFlags{hca::Access::RemoteWrite} | hca::Access::RemoteRead |
-              hca::Access::RemoteAtomic;
-  modify(program, qp, to,
-         hca::QpAttributeMask{A::State} | A::PKeyIndex | A::Port | A::RemoteAccess);
-  to.state = hca::QpState::Rtr;
-  to.path_mtu = wire::Mtu::Mtu1024;
-  to.dest_qpn = peer;
-  to.max_dest_rd_atomic = 4;
-  to.min_rnr_timer = 1;
-  to.address.dlid = lid;
-  to.address.port = PortNumber{1};
-  hca::QpAttributeMask mask =
-      hca::QpAttributeMask{A::State} | A::AddressVector | A::PathMtu | A::DestQpn | A::RqPsn;
-  if (is_target) {
-    mask |= hca::QpAttributeMask{A::MaxDestRdAtomic} | A::MinRnrTimer;
-  }
-  modify(program, qp, to, mask);
-  if (!is_target) {
-    to.state = hca::QpState::Rts;
-    to.timeout = TimeoutExponent{14};
-    to.retry_count = 3;
-    to.rnr_retry = 7;
-    to.max_rd_atomic = 4;
-    modify(program, qp, to,
-           hca::QpAttributeMask{A::State} | A::Timeout | A::RetryCount | A::RnrRetry | A::SqPsn |
-               A::MaxQpRdAtomic);
-  }
-}
-
-/// A program of h2 that has the file's domain open.
-struct Member {
-  Member(const LiveFabric& fabric, int file) : Member(fabric.on("h2"), file) {}
-  Member(const host::ProcessOptions& options, int file) : program(options) {
-    auto opened = program.process->open_xrc_domain(0, file, true, false);
-    EXPECT_TRUE(opened) << opened.error().reason;
-    domain = *opened;
-  }
-  ~Member() {
-    if (target != nullptr) {
-      EXPECT_TRUE(program.process->destroy_qp(0, *target));
-    }
-    if (srq != nullptr) {
-      EXPECT_TRUE(program.process->destroy_xrc_srq(0, *srq));
-    }
-    EXPECT_TRUE(program.process->close_xrc_domain(0, *domain));
-  }
-  Member(const Member&) = delete;
-  Member& operator=(const Member&) = delete;
-
-  void make_srq() {
-    srq = *program.process->create_xrc_srq(0, *program.pd, *domain, *program.cq, 64, 1);
-  }
-  void make_target() {
-    hca::QpInit init;
-    init.type = hca::QpType::XrcTarget;
-    init.xrcd = domain;
-    target = *program.process->create_qp(0, init);
-  }
-  void receive(std::uint64_t wr_id, std::uint32_t length) const {
-    const hca::Sge sge{
-        .address = program.address() + kReceives, .length = length, .lkey = program.region->lkey};
-    EXPECT_TRUE(srq->post({
-        .wr_id = wr_id, .sges = {&sge, 1}
-    }));
-  }
-  [[nodiscard]] std::uint32_t number() const { return srq->xrc().number; }
-
-  Program program;
-  hca::XrcDomain* domain{};
-  hca::SharedReceiveQueue* srq{};
-  hca::Qp* target{};
-};
+using testing::xrc_init;
+using testing::XrcChild;
+using testing::XrcMember;
+using testing::XrcMemberFacts;
 
 class LiveXrcDomain : public ::testing::Test {
  protected:
@@ -150,8 +62,8 @@ class LiveXrcDomain : public ::testing::Test {
   int file_ = memfd_create("xrc", MFD_CLOEXEC);
   LiveFabric fabric_{"pair"};
   Program sender_{fabric_.on("h1")};
-  std::unique_ptr<Member> home_ = std::make_unique<Member>(fabric_, file_);
-  std::unique_ptr<Member> owner_ = std::make_unique<Member>(fabric_, file_);
+  std::unique_ptr<XrcMember> home_ = std::make_unique<XrcMember>(fabric_, file_);
+  std::unique_ptr<XrcMember> owner_ = std::make_unique<XrcMember>(fabric_, file_);
   hca::Qp* initiator_{};
 };
 
@@ -202,10 +114,10 @@ TEST_F(LiveXrcDomain, CarriesOutEveryOperationOnTheOwnersMemory) {
 
 /// Messages to three processes in turns, the home's own among them: each SRQ has its own, in order.
 TEST_F(LiveXrcDomain, KeepsTheOrderOfMessagesToSrqsOfSeveralProcesses) {
-  Member third{fabric_, file_};
+  XrcMember third{fabric_, file_};
   third.make_srq();
   home_->make_srq();
-  const std::array<Member*, 3> owners{home_.get(), owner_.get(), &third};
+  const std::array<XrcMember*, 3> owners{home_.get(), owner_.get(), &third};
   constexpr std::uint64_t kMessages = 600;
   const auto length_of = [](std::uint64_t message) {
     return static_cast<std::uint32_t>(message * 131 % 40'000);
@@ -285,7 +197,7 @@ TEST_F(LiveXrcDomain, RefusesAnSrqThatNoMemberHas) {
 TEST_F(LiveXrcDomain, RefusesAnSrqOfAProcessOutsideTheDomain) {
   const int other_file = memfd_create("other", MFD_CLOEXEC);
   {
-    Member stranger{fabric_, other_file};
+    XrcMember stranger{fabric_, other_file};
     stranger.make_srq();
     stranger.receive(1, 8);
     post(hca::WrOpcode::Send, 0, 8, stranger.number());
@@ -337,88 +249,6 @@ TEST_F(LiveXrcDomain, OpensAsItsFlagsSay) {
 
 // --- processes that are killed
 
-/// What a member in a process of its own tells: its SRQ, target and memory.
-struct Told {
-  std::uint32_t srqn{};
-  std::uint32_t target{};
-  std::uint32_t lid{};
-  std::uint32_t rkey{};
-  std::uint64_t address{};
-};
-
-/// A member in a process of its own, which is forked before there are threads.
-class Child {
- public:
-  explicit Child(int file) {
-    std::array<int, 2> down{};
-    std::array<int, 2> up{};
-    EXPECT_TRUE(pipe(down.data()) == 0 && pipe(up.data()) == 0);
-    pid_ = fork();
-    if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      run(file, down[0], up[1]);
-      _exit(0);
-    }
-    close(down[0]);
-    close(up[1]);
-    to_ = host::UniqueFd{down[1]};
-    from_ = host::UniqueFd{up[0]};
-  }
-  ~Child() { kill(); }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  Told start(const LiveFabric& fabric, Qpn initiator, Lid lid) {
-    const std::string run = fabric.on("h2").run;
-    Told told;
-    const std::array<std::uint32_t, 3> facts{static_cast<std::uint32_t>(run.size()),
-                                             initiator.value(), lid.value()};
-    EXPECT_EQ(write(to_.get(), facts.data(), sizeof facts), ssize_t{sizeof facts});
-    EXPECT_EQ(write(to_.get(), run.data(), run.size()), static_cast<ssize_t>(run.size()));
-    EXPECT_EQ(read(from_.get(), &told, sizeof told), ssize_t{sizeof told});
-    return told;
-  }
-  void kill() {
-    if (pid_ > 0) {
-      ::kill(pid_, SIGKILL);
-      waitpid(pid_, nullptr, 0);
-      pid_ = -1;
-    }
-  }
-
- private:
-  static void run(int file, int from, int to) {
-    std::array<std::uint32_t, 3> facts{};
-    if (read(from, facts.data(), sizeof facts) != ssize_t{sizeof facts}) {
-      return;
-    }
-    std::string run(facts[0], '\0');
-    if (read(from, run.data(), run.size()) != static_cast<ssize_t>(run.size())) {
-      return;
-    }
-    Member member{
-        {.run = run, .fabric = "test", .host = "h2", .limits = {}},
-        file
-    };
-    member.make_srq();
-    member.make_target();
-    connect(member.program, *member.target, Lid{facts[2]}, Qpn{facts[1]});
-    const Told told{.srqn = member.number(),
-                    .target = member.target->number().value(),
-                    .lid = member.program.lid().value(),
-                    .rkey = member.program.region->rkey.value(),
-                    .address = member.program.address()};
-    static_cast<void>(!write(to, &told, sizeof told));
-    while (true) {
-      pause();  // its threads serve
-    }
-  }
-
-  pid_t pid_{};
-  host::UniqueFd to_;
-  host::UniqueFd from_;
-};
-
 /// WRITEs until one fails; `until` is called after a few. Returns how the first one failed.
 template <class Until>
 hca::WcStatus write_until_failure(Program& sender, hca::Qp& initiator, std::uint32_t srqn,
@@ -459,13 +289,13 @@ hca::WcStatus write_until_failure(Program& sender, hca::Qp& initiator, std::uint
 
 TEST(KilledXrcMember, TakesItsSrqsAlong) {
   const int file = memfd_create("xrc", MFD_CLOEXEC);
-  Child child{file};
+  XrcChild child{file};
   const LiveFabric fabric{"pair"};
   Program sender{fabric.on("h1")};
   hca::Qp* const initiator =
       *sender.process->create_qp(0, xrc_init(sender, hca::QpType::XrcInitiator));
-  const Told told = child.start(fabric, initiator->number(), sender.lid());
-  Member home{fabric.on("h2"), file};
+  const XrcMemberFacts told = child.start(fabric, initiator->number(), sender.lid());
+  XrcMember home{fabric.on("h2"), file};
   home.make_target();
   connect(sender, *initiator, home.program.lid(), home.target->number());
   connect(home.program, *home.target, sender.lid(), initiator->number());
@@ -479,7 +309,7 @@ TEST(KilledXrcMember, TakesItsSrqsAlong) {
   modify(home.program, *home.target, reset, hca::QpAttribute::State);
   connect(sender, *initiator, home.program.lid(), home.target->number());
   connect(home.program, *home.target, sender.lid(), initiator->number());
-  Member other{fabric.on("h2"), file};
+  XrcMember other{fabric.on("h2"), file};
   other.make_srq();
   int writes = 0;
   EXPECT_NE(write_until_failure(sender, *initiator, other.number(), other.program.address(),
@@ -498,15 +328,15 @@ TEST(KilledXrcMember, TakesItsSrqsAlong) {
 
 TEST(KilledXrcMember, TakesItsTargetsAlongAndLeavesNothingWithTheOwner) {
   const int file = memfd_create("xrc", MFD_CLOEXEC);
-  Child child{file};
+  XrcChild child{file};
   const LiveFabric fabric{"pair"};
   Program sender{fabric.on("h1")};
   hca::Qp* const initiator =
       *sender.process->create_qp(0, xrc_init(sender, hca::QpType::XrcInitiator));
-  const Told told = child.start(fabric, initiator->number(), sender.lid());
+  const XrcMemberFacts told = child.start(fabric, initiator->number(), sender.lid());
   connect(sender, *initiator, Lid{told.lid}, Qpn{told.target});
   {
-    Member owner{fabric.on("h2"), file};
+    XrcMember owner{fabric.on("h2"), file};
     owner.make_srq();
     EXPECT_EQ(write_until_failure(sender, *initiator, owner.number(), owner.program.address(),
                                   owner.program.region->rkey, [&] { child.kill(); }),

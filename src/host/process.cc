@@ -126,6 +126,7 @@ Result<hca::Qp*> Process::create_qp(std::uint32_t hca, const hca::QpInit& init) 
     return qp;
   }
   static_cast<void>(impl_->carry_for(**qp, hca, init));
+  impl_->note_target(hca, **qp);
   return qp;
 }
 
@@ -201,7 +202,12 @@ namespace {
 
 Result<void> Process::modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes,
                                 hca::QpAttributeMask mask) {
-  if (auto checked = check_alternate_path(impl_->map, qp.query(), attributes, mask); !checked) {
+  return impl_->modify_qp(qp, attributes, mask);
+}
+
+Result<void> Process::Impl::modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes,
+                                      hca::QpAttributeMask mask) {
+  if (auto checked = check_alternate_path(map, qp.query(), attributes, mask); !checked) {
     return checked;
   }
   if (auto modified = qp.modify(attributes, mask); !modified) {
@@ -209,19 +215,19 @@ Result<void> Process::modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes
   }
   auto* const carrier = static_cast<QpCarrier*>(qp.carrier);
   if (mask.has(hca::QpAttribute::DestQpn) || mask.has(hca::QpAttribute::AddressVector)) {
-    impl_->bind(*carrier);
+    bind(*carrier);
   }
   if (mask.has(hca::QpAttribute::Port)) {
-    impl_->move_memberships(*carrier);
+    move_memberships(*carrier);
   }
-  impl_->settle(*carrier);
-  if (impl_->daemon_is_gone.load()) {
+  settle(*carrier);
+  if (daemon_is_gone.load()) {
     hca::QpAttributes error;
     error.state = hca::QpState::Err;
     const bool was_usable = qp.query().state != hca::QpState::Err &&
                             qp.modify(error, hca::QpAttribute::State).has_value();
     if (was_usable) {
-      return std::unexpected(impl_->gone());
+      return std::unexpected(gone());
     }
   }
   return {};

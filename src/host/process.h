@@ -27,6 +27,10 @@ class ProcessEvents {
   virtual ~ProcessEvents() = default;
   virtual void completion_event(std::uint32_t hca, hca::CompletionQueue& cq) = 0;
   virtual void async_event(std::uint32_t hca, const hca::AsyncEvent& event) = 0;
+  /// Of a target QP of another process that this one has open (Process::open_target). QpFatal is
+  /// also that its process is gone. From the control thread, without locks.
+  virtual void target_event(std::uint32_t /*domain*/, Qpn /*target*/,
+                            hca::AsyncEventType /*type*/) {}
   /// The daemon has ended: every QP is about to fail, and nothing works any more but to destroy.
   /// `reason` is for the person who runs the program. Called once, without locks.
   virtual void fabric_gone(std::string_view reason) = 0;
@@ -88,6 +92,18 @@ class Process {
   [[nodiscard]] Result<hca::XrcDomain*> open_xrc_domain(std::uint32_t hca, int fd, bool creates,
                                                         bool is_exclusive);
   [[nodiscard]] Result<void> close_xrc_domain(std::uint32_t hca, hca::XrcDomain& domain);
+
+  // Target QPs of a shared XRC domain, by name, that several processes have open (ibv_open_qp(3)).
+  /// One more handle. Returns the QP if it is this process's; null: it is another's that has the
+  /// domain open, which the next three ask and wait for.
+  [[nodiscard]] Result<hca::Qp*> open_target(const hca::XrcDomain& domain, Qpn target);
+  void close_target(std::uint32_t domain, Qpn target);
+  [[nodiscard]] Result<void> modify_target(std::uint32_t domain, Qpn target,
+                                           const hca::QpAttributes& attributes,
+                                           hca::QpAttributeMask mask);
+  [[nodiscard]] Result<hca::QpAttributes> query_target(std::uint32_t domain, Qpn target);
+  /// Instead of destroy_qp for a target QP: others that have it open keep it.
+  [[nodiscard]] Result<void> release_target(std::uint32_t hca, hca::Qp& target);
 
   [[nodiscard]] Result<hca::Qp*> create_qp(std::uint32_t hca, const hca::QpInit& init);
   [[nodiscard]] Result<void> destroy_qp(std::uint32_t hca, hca::Qp& qp);

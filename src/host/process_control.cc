@@ -287,6 +287,12 @@ void Process::Impl::handle(Received received) {
     handle_xrc_domain(*domain);
   } else if (const auto* word = std::get_if<uabi::XrcRelay>(&received.message)) {
     handle_xrc_word(*word);
+  } else if (const auto* question = std::get_if<uabi::AskXrcTarget>(&received.message)) {
+    handle_target_question(*question);
+  } else if (const auto* answer = std::get_if<uabi::XrcTargetAnswer>(&received.message)) {
+    handle_target_answer(*answer);
+  } else if (const auto* event = std::get_if<uabi::XrcTargetEvent>(&received.message)) {
+    handle_target_event(*event);
   } else if (const auto* refused = std::get_if<uabi::Refused>(&received.message)) {
     const std::lock_guard guard{gone_lock};
     dismissal = refused->reason;

@@ -4,7 +4,7 @@
 // and lanes), process_carry.cc (packets out), process_links.cc (packets under way),
 // process_receive.cc (packets in), process_progress.cc (who looks, and when), process_multicast.cc
 // (groups), multicast_sender.cc (copies out), process_moderation.cc (completion events that wait),
-// process_xrc.cc (XRC domains of several processes).
+// process_xrc.cc (XRC domains of several processes), process_targets.cc (their target QPs).
 
 #include <algorithm>
 #include <array>
@@ -15,9 +15,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "fabric/counters.h"
@@ -161,6 +164,8 @@ struct Process::Impl {
   // process.cc
   [[nodiscard]] QpCarrier& carry_for(hca::Qp& qp, std::uint32_t hca, const hca::QpInit& init);
   [[nodiscard]] Result<void> destroy_qp(std::uint32_t hca, hca::Qp& qp);
+  [[nodiscard]] Result<void> modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes,
+                                       hca::QpAttributeMask mask);
 
   // process_control.cc
   Result<void> attach(const ProcessOptions& options);
@@ -300,6 +305,7 @@ struct Process::Impl {
   struct XrcDomainHere {
     std::uint32_t hca{};
     hca::XrcDomain* engine{};
+    bool is_left{};  // by the program; target QPs of it stay for other processes
   };
   struct Deputy {
     std::uint32_t domain{};
@@ -324,6 +330,35 @@ struct Process::Impl {
   void tell_targets(const uabi::XrcRelay& message);
   template <class Which>
   void end_deputies(Which which);
+  void close_if_left(std::uint32_t domain);
+
+  // process_targets.cc
+  struct SharedTarget {
+    hca::Qp* qp{};
+    std::uint32_t hca{};
+    std::uint32_t domain{};
+    std::set<uabi::ProcessAddress> others;  // that have it open
+    bool is_orphan{};                       // this program has it open no more
+  };
+  struct TargetQuestion {
+    uabi::ProcessAddress peer;
+    std::optional<uabi::XrcTargetAnswer> answer;
+  };
+  std::map<std::uint32_t, TargetQuestion> target_questions;  // by serial; under xrc_lock
+  std::mutex targets_lock;  // may be taken with a QP's locks held, so that nothing is done under it
+  std::vector<SharedTarget> shared_targets;  // target QPs here of domains with names
+  /// Of other processes, by domain and number: the handles of each.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> foreign_targets;
+  void note_target(std::uint32_t hca, hca::Qp& qp);
+  void tell_openers(const hca::AsyncEvent& event);
+  [[nodiscard]] Result<hca::Qp*> target_for(const uabi::AskXrcTarget& question);
+  void handle_target_question(const uabi::AskXrcTarget& question);
+  void forget_opener(uabi::ProcessAddress peer, std::uint32_t domain, std::optional<Qpn> target);
+  [[nodiscard]] std::size_t orphans_of(std::uint32_t domain);
+  [[nodiscard]] Result<uabi::XrcTargetAnswer> ask_for_target(uabi::AskXrcTarget question);
+  void handle_target_answer(const uabi::XrcTargetAnswer& answer);
+  void handle_target_event(const uabi::XrcTargetEvent& message);
+  void lose_targets(uabi::ProcessAddress peer, std::uint32_t domain);
 
   // process_moderation.cc
   void hold_event(CqCarrier& cq, Instant due);

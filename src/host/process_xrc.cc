@@ -57,13 +57,20 @@ Result<hca::XrcDomain*> Process::open_xrc_domain(std::uint32_t hca, int fd, bool
   if (!name) {
     return std::unexpected(name.error());
   }
+  {
+    const std::lock_guard guard{impl_->xrc_lock};
+    if (const auto known = impl_->xrc_domains.find(*name); known != impl_->xrc_domains.end()) {
+      known->second.is_left = false;  // target QPs that others have open have kept it
+      return known->second.engine;
+    }
+  }
   auto engine = impl_->slots.at(hca)->engine->open_xrc_domain(*name);
   if (!engine) {
     impl_->post(uabi::CloseXrcDomain{.domain = *name});
     return engine;
   }
   const std::lock_guard guard{impl_->xrc_lock};
-  impl_->xrc_domains[*name] = {.hca = hca, .engine = *engine};
+  impl_->xrc_domains[*name] = {.hca = hca, .engine = *engine, .is_left = false};
   return engine;
 }
 
@@ -112,14 +119,27 @@ Result<void> Process::close_xrc_domain(std::uint32_t hca, hca::XrcDomain& domain
     return engine.close_xrc_domain(domain);
   }
   const std::lock_guard guard{impl_->xrc_lock};
-  const auto others = std::ranges::count(impl_->deputies, domain.name, &Impl::Deputy::domain);
+  const auto others = std::ranges::count(impl_->deputies, domain.name, &Impl::Deputy::domain) +
+                      static_cast<std::ptrdiff_t>(impl_->orphans_of(domain.name));
   if (domain.uses.load(std::memory_order_acquire) != static_cast<std::uint32_t>(others)) {
     return fail(ErrorCode::Busy, "XRC SRQs or target QPs of the domain still exist");
   }
-  impl_->xrc_domains.erase(domain.name);  // from now on nobody gets a deputy
-  impl_->end_deputies([&](const Impl::Deputy& deputy) { return deputy.domain == domain.name; });
-  impl_->post(uabi::CloseXrcDomain{.domain = domain.name});
-  return engine.close_xrc_domain(domain);
+  impl_->xrc_domains.at(domain.name).is_left = true;
+  impl_->close_if_left(domain.name);
+  return {};
+}
+
+/// Once no other process has a target QP of it open. With xrc_lock.
+void Process::Impl::close_if_left(std::uint32_t name) {
+  const auto found = xrc_domains.find(name);
+  if (found == xrc_domains.end() || !found->second.is_left || orphans_of(name) != 0) {
+    return;
+  }
+  const XrcDomainHere domain = found->second;
+  xrc_domains.erase(found);  // from now on nobody gets a deputy
+  end_deputies([name](const Deputy& deputy) { return deputy.domain == name; });
+  post(uabi::CloseXrcDomain{.domain = name});
+  static_cast<void>(slots.at(domain.hca)->engine->close_xrc_domain(*domain.engine));
 }
 
 // --- deputies here
@@ -146,6 +166,10 @@ void Process::Impl::handle_xrc_word(const uabi::XrcRelay& message) {
       break;
   }
   guard.unlock();
+  if (message.word == uabi::XrcWord::Gone) {
+    forget_opener(message.peer, message.domain, std::nullopt);
+    lose_targets(message.peer, message.domain);
+  }
   tell_targets(message);
 }
 
@@ -163,7 +187,7 @@ uabi::XrcRelay Process::Impl::make_deputy(const uabi::XrcRelay& message) {
   if (found == xrc_domains.end() || deputies.size() >= kMaxDeputies) {
     return answer;
   }
-  const auto [hca, domain] = found->second;
+  const auto [hca, domain, is_left] = found->second;
   const auto qp = slots.at(hca)->engine->create_deputy(
       *domain, {
                    .slot = self.slot,

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -159,10 +160,17 @@ struct PendingWr {
   bool is_inline{};
 };
 
+/// By which another process knows a target QP of an XRC domain (host::Process::open_target).
+struct ForeignTarget {
+  std::uint32_t domain{};
+  Qpn number;
+};
+
 /// A QP; of an XRC target QP, which programs may open again, one of its handles.
 struct QpObject {
   ibv_qp_ex qp{};
-  hca::Qp* engine{};
+  hca::Qp* engine{};  // of a foreign target one that is never connected, and refuses what it does
+  std::optional<ForeignTarget> foreign;
   XrcDomainObject* xrcd{};  // of an XRC target QP
   Context* context{};
   bool has_send_operations{};
@@ -268,6 +276,9 @@ void init_qp_object(QpObject& object, ibv_context* context, hca::Qp& engine);
 void add_target(QpObject& object, XrcDomainObject& domain);
 [[nodiscard]] bool remove_target(QpObject& object);
 void push_to_targets(const hca::Qp& engine, AsyncEventRecord record);
+void push_to_targets(const ForeignTarget& foreign, AsyncEventRecord record);
+/// The last handle goes.
+[[nodiscard]] Result<void> let_go_of_target(const QpObject& object);
 
 /// The operations of a context, by subject.
 void set_domain_operations(verbs_context& verbs);

@@ -25,6 +25,7 @@ class Events final : public host::ProcessEvents {
   }
 
   void async_event(std::uint32_t hca, const hca::AsyncEvent& event) override;
+  void target_event(std::uint32_t domain, Qpn target, hca::AsyncEventType type) override;
 
   /// Whoever runs the program must learn it: all that the program itself sees is an error.
   void fabric_gone(std::string_view reason) override {
@@ -111,6 +112,12 @@ void Events::async_event(std::uint32_t hca, const hca::AsyncEvent& event) {
       open->async_events.push(record);
     }
   }
+}
+
+void Events::target_event(std::uint32_t domain, Qpn target, hca::AsyncEventType type) {
+  AsyncEventRecord record{};
+  record.event.event_type = kEventTypes[static_cast<std::size_t>(type)];
+  push_to_targets(ForeignTarget{.domain = domain, .number = target}, record);
 }
 
 }  // namespace

@@ -372,7 +372,11 @@ WEFT_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int asked) {
     return refuse(to.error());
   }
   const auto bits = hca::QpAttributeMask::from_bits(mask);
-  if (auto modified = object.context->process->modify_qp(*object.engine, *to, bits); !modified) {
+  host::Process& process = *object.context->process;
+  const auto modified = object.foreign ? process.modify_target(object.foreign->domain,
+                                                               object.foreign->number, *to, bits)
+                                       : process.modify_qp(*object.engine, *to, bits);
+  if (!modified) {
     return refuse(modified.error());
   }
   if ((mask & IBV_QP_STATE) != 0) {
@@ -386,7 +390,13 @@ WEFT_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* out, int, ibv_qp_init_attr
   if (!is_alive(*object.context)) {
     return refuse(EIO, "a child of fork() has none of its parent's objects");
   }
-  const hca::QpAttributes in = object.engine->query();
+  const auto asked = object.foreign ? object.context->process->query_target(object.foreign->domain,
+                                                                            object.foreign->number)
+                                    : Result<hca::QpAttributes>{object.engine->query()};
+  if (!asked) {
+    return refuse(asked.error());
+  }
+  const hca::QpAttributes& in = *asked;
   *out = {};
   out->qp_state = static_cast<ibv_qp_state>(in.state);
   out->cur_qp_state = out->qp_state;
@@ -431,7 +441,9 @@ WEFT_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
   if (is_alive(context)) {
     if (!is_last) {
       // Another handle of the target QP keeps it.
-    } else if (auto destroyed = context.process->destroy_qp(context.hca, *object.engine);
+    } else if (auto destroyed = object.xrcd != nullptr
+                                    ? let_go_of_target(object)
+                                    : context.process->destroy_qp(context.hca, *object.engine);
                !destroyed) {
       return refuse(destroyed.error());
     }

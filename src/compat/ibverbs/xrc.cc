@@ -122,44 +122,84 @@ int close_xrcd(ibv_xrcd* xrcd) noexcept {
 [[nodiscard]] hca::Qp* find_target(std::uint32_t number, const hca::XrcDomain& domain) {
   const std::lock_guard guard{targets_lock};
   const auto found = std::ranges::find_if(targets, [&](const QpObject* target) {
-    return is_alive(*target->context) && target->engine->number().value() == number &&
-           target->xrcd->engine == &domain;
+    return is_alive(*target->context) && !target->foreign &&
+           target->engine->number().value() == number && target->xrcd->engine == &domain;
   });
   return found == targets.end() ? nullptr : (*found)->engine;
+}
+
+/// What stands behind a new handle of the target with that number. Without a QP here, it is another
+/// process's, and a QP that is never connected keeps its place.
+struct Opened {
+  hca::Qp* engine{};
+  std::optional<ForeignTarget> foreign;
+};
+Result<Opened> open_engine(const Context& context, hca::XrcDomain& domain, Qpn number) {
+  if (hca::Qp* const own = find_target(number.value(), domain)) {
+    return Opened{.engine = own, .foreign = std::nullopt};
+  }
+  const auto opened = context.process->open_target(domain, number);
+  if (!opened) {
+    return std::unexpected(opened.error());
+  }
+  if (*opened != nullptr) {
+    return Opened{.engine = *opened, .foreign = std::nullopt};
+  }
+  hca::QpInit init;
+  init.type = hca::QpType::XrcTarget;
+  init.xrcd = &domain;
+  const auto place = context.engine->create_qp(init);
+  if (!place) {
+    context.process->close_target(domain.name, number);
+    return std::unexpected(place.error());
+  }
+  return Opened{
+      .engine = *place, .foreign = ForeignTarget{.domain = domain.name, .number = number}
+  };
+}
+
+[[nodiscard]] hca::QpState state_of(const Context& context, const Opened& opened) {
+  if (!opened.foreign) {
+    return opened.engine->query().state;
+  }
+  const auto asked = context.process->query_target(opened.foreign->domain, opened.foreign->number);
+  return asked ? asked->state : hca::QpState::Err;
 }
 
 ibv_qp* open_qp(ibv_context* c, ibv_qp_open_attr* attributes) noexcept {
   constexpr std::uint32_t kNeeded =
       IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
   constexpr std::uint32_t kKnown = kNeeded | IBV_QP_OPEN_ATTR_CONTEXT;
-  if (!is_alive(context_of(c))) {
+  constexpr std::uint32_t kLastQpn = 0xFF'FFFF;
+  Context& context = context_of(c);
+  if (!is_alive(context)) {
     refuse(EIO, "a child of fork() has none of its parent's objects");
     return nullptr;
   }
   if ((attributes->comp_mask & kNeeded) != kNeeded || (attributes->comp_mask & ~kKnown) != 0 ||
       attributes->qp_type != IBV_QPT_XRC_RECV || attributes->xrcd == nullptr ||
-      attributes->xrcd->context != c) {
+      attributes->xrcd->context != c || attributes->qp_num > kLastQpn) {
     refuse(EINVAL, "only an XRC target QP can be opened, by its number and XRC domain");
     return nullptr;
   }
   auto& domain = object_of<XrcDomainObject>(attributes->xrcd);
-  hca::Qp* const engine = find_target(attributes->qp_num, *domain.engine);
-  if (engine == nullptr) {
-    refuse(EINVAL,
-           "no target QP of that XRC domain has the number in this process; those of other "
-           "processes cannot be opened");
-    return nullptr;
-  }
   auto object = make_object<QpObject>(nullptr);
   if (!object) {
+    return nullptr;
+  }
+  const auto opened = open_engine(context, *domain.engine, Qpn{attributes->qp_num});
+  if (!opened) {
+    refuse(opened.error());
     return nullptr;
   }
   ibv_qp& qp = object->qp.qp_base;
   const bool has_context = (attributes->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0;
   qp.qp_context = has_context ? attributes->qp_context : nullptr;
   qp.qp_type = attributes->qp_type;
-  qp.state = static_cast<ibv_qp_state>(engine->query().state);
-  init_qp_object(*object, c, *engine);
+  qp.state = static_cast<ibv_qp_state>(state_of(context, *opened));
+  init_qp_object(*object, c, *opened->engine);
+  object->foreign = opened->foreign;
+  qp.qp_num = qp.handle = attributes->qp_num;
   add_target(*object, domain);
   return &object.release()->qp.qp_base;
 }
@@ -187,6 +227,26 @@ void push_to_targets(const hca::Qp& engine, AsyncEventRecord record) {
       target->context->async_events.push(record);
     }
   }
+}
+
+void push_to_targets(const ForeignTarget& foreign, AsyncEventRecord record) {
+  const std::lock_guard guard{targets_lock};
+  for (QpObject* const target : targets) {
+    if (target->foreign && target->foreign->domain == foreign.domain &&
+        target->foreign->number == foreign.number && is_alive(*target->context)) {
+      record.event.element.qp = &target->qp.qp_base;
+      target->context->async_events.push(record);
+    }
+  }
+}
+
+Result<void> let_go_of_target(const QpObject& object) {
+  const Context& context = *object.context;
+  if (!object.foreign) {
+    return context.process->release_target(context.hca, *object.engine);
+  }
+  context.process->close_target(object.foreign->domain, object.foreign->number);
+  return context.engine->destroy_qp(*object.engine);
 }
 
 void set_xrc_operations(verbs_context& verbs) {

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/testing/live_fabric.h"
@@ -32,6 +33,10 @@ class NoEvents final : public host::ProcessEvents {
     device_fatal += event.type == hca::AsyncEventType::DeviceFatal ? 1 : 0;
     path_migrated += event.type == hca::AsyncEventType::PathMigrated ? 1 : 0;
   }
+  void target_event(std::uint32_t, Qpn target, hca::AsyncEventType type) override {
+    const std::lock_guard guard{lock};
+    target_events.emplace_back(target, type);
+  }
   [[nodiscard]] bool wants_explanations() const override { return true; }
   void explain(std::string_view reason) override {
     const std::lock_guard guard{lock};
@@ -49,6 +54,7 @@ class NoEvents final : public host::ProcessEvents {
   std::string reasons;
   std::mutex lock;
   std::vector<std::string> gone;
+  std::vector<std::pair<Qpn, hca::AsyncEventType>> target_events;
   std::atomic<int> device_fatal{0};
   std::atomic<int> path_migrated{0};
 };

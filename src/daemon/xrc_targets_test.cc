@@ -1,0 +1,268 @@
+// Target QPs that another process made, opened in a shared XRC domain (ibv_open_qp(3)): the home
+// keeps them while anybody has them open; modify, query and events go to it and come from it.
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <mutex>
+
+#include "daemon/testing/live_program.h"
+#include "daemon/testing/xrc_member.h"
+
+namespace weft::daemon {
+namespace {
+
+using testing::connect;
+using testing::kReceives;
+using testing::LiveFabric;
+using testing::Program;
+using testing::xrc_init;
+using testing::XrcChild;
+using testing::XrcMember;
+using testing::XrcMemberFacts;
+
+/// The first event of that type which the program hears of a target, within a bound.
+[[nodiscard]] bool hears(Program& program, Qpn target, hca::AsyncEventType type) {
+  const Instant deadline = host::now() + Duration::seconds(10);
+  while (host::now() < deadline) {
+    const std::lock_guard guard{program.events.lock};
+    if (std::ranges::find(program.events.target_events, std::pair{target, type}) !=
+        program.events.target_events.end()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+class LiveXrcTarget : public ::testing::Test {
+ protected:
+  LiveXrcTarget() {
+    home_->make_target();
+    opener_->make_srq();
+    target_ = home_->target->number();
+    initiator_ = *sender_.process->create_qp(0, xrc_init(sender_, hca::QpType::XrcInitiator));
+    testing::fill(std::span{sender_.memory}.first(kReceives));
+  }
+  ~LiveXrcTarget() override { EXPECT_TRUE(sender_.process->destroy_qp(0, *initiator_)); }
+
+  [[nodiscard]] host::Process& opener() const { return *opener_->program.process; }
+  [[nodiscard]] std::uint32_t domain() const { return opener_->domain->name; }
+  [[nodiscard]] bool open() const {
+    const auto opened = opener().open_target(*opener_->domain, target_);
+    return opened && *opened == nullptr;
+  }
+  [[nodiscard]] hca::QpState state() const {
+    const auto asked = opener().query_target(domain(), target_);
+    EXPECT_TRUE(asked) << asked.error().reason;
+    return asked ? asked->state : hca::QpState::Reset;
+  }
+  /// From the process that did not make it, through Init to RTR.
+  void connect_from_opener() const {
+    using A = hca::QpAttribute;
+    hca::QpAttributes to;
+    to.state = hca::QpState::Init;
+    to.port = PortNumber{1};
+    to.access = hca::AccessFlags{hca::Access::RemoteWrite} | hca::Access::RemoteRead;
+    auto modified = opener().modify_target(
+        domain(), target_, to,
+        hca::QpAttributeMask{A::State} | A::PKeyIndex | A::Port | A::RemoteAccess);
+    ASSERT_TRUE(modified) << modified.error().reason;
+    to.state = hca::QpState::Rtr;
+    to.path_mtu = wire::Mtu::Mtu1024;
+    to.dest_qpn = initiator_->number();
+    to.max_dest_rd_atomic = 4;
+    to.min_rnr_timer = 1;
+    to.address.dlid = sender_.lid();
+    to.address.port = PortNumber{1};
+    modified =
+        opener().modify_target(domain(), target_, to,
+                               hca::QpAttributeMask{A::State} | A::AddressVector | A::PathMtu |
+                                   A::DestQpn | A::RqPsn | A::MaxDestRdAtomic | A::MinRnrTimer);
+    ASSERT_TRUE(modified) << modified.error().reason;
+  }
+  void send() {
+    opener_->receive(5, 3'000);
+    const hca::Sge sge{.address = sender_.address(), .length = 3'000, .lkey = sender_.region->lkey};
+    hca::SendWr wr;
+    wr.opcode = hca::WrOpcode::Send;
+    wr.flags = hca::Send::Signaled;
+    wr.sges = {&sge, 1};
+    wr.xrc_srqn = opener_->number();
+    ASSERT_TRUE(sender_.process->post_send(*initiator_, wr));
+  }
+  void expect_delivery() {
+    send();
+    EXPECT_EQ(sender_.wait().status, hca::WcStatus::Success) << sender_.events.reasons;
+    const hca::Wc received = opener_->program.wait();
+    EXPECT_EQ(received.status, hca::WcStatus::Success);
+    EXPECT_EQ(received.qpn, target_);
+  }
+
+  int file_ = memfd_create("xrc", MFD_CLOEXEC);
+  LiveFabric fabric_{"pair"};
+  Program sender_{fabric_.on("h1")};
+  std::unique_ptr<XrcMember> home_ = std::make_unique<XrcMember>(fabric_, file_);
+  std::unique_ptr<XrcMember> opener_ = std::make_unique<XrcMember>(fabric_, file_);
+  hca::Qp* initiator_{};
+  Qpn target_;
+};
+
+TEST_F(LiveXrcTarget, IsConnectedAndQueriedByAProcessThatDidNotMakeIt) {
+  ASSERT_TRUE(open());
+  EXPECT_EQ(state(), hca::QpState::Reset);
+  connect_from_opener();
+  EXPECT_EQ(state(), hca::QpState::Rtr);
+  EXPECT_EQ(home_->target->query().dest_qpn, initiator_->number());
+  const auto asked = opener().query_target(domain(), target_);
+  EXPECT_EQ(asked->dest_qpn, initiator_->number());
+  EXPECT_EQ(asked->address.dlid, sender_.lid());
+  EXPECT_EQ(asked->path_mtu, wire::Mtu::Mtu1024);
+  connect(sender_, *initiator_, home_->program.lid(), target_);
+  expect_delivery();
+  opener().close_target(domain(), target_);
+}
+
+TEST_F(LiveXrcTarget, ExplainsAModificationThatItsHomeRefuses) {
+  ASSERT_TRUE(open());
+  hca::QpAttributes to;
+  to.state = hca::QpState::Rts;
+  const auto refused = opener().modify_target(domain(), target_, to, hca::QpAttribute::State);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::InvalidArgument);
+  EXPECT_EQ(refused.error().reason,
+            home_->program.process->modify_qp(*home_->target, to, hca::QpAttribute::State)
+                .error()
+                .reason);
+  opener().close_target(domain(), target_);
+}
+
+TEST_F(LiveXrcTarget, TellsItsEventsToAllWhoHaveItOpen) {
+  ASSERT_TRUE(open());
+  connect_from_opener();
+  connect(sender_, *initiator_, home_->program.lid(), target_);
+  expect_delivery();
+  EXPECT_TRUE(hears(opener_->program, target_, hca::AsyncEventType::CommunicationEstablished));
+  opener().close_target(domain(), target_);
+}
+
+/// ibv_open_qp(3): who destroys a handle destroys the QP only if there are no other references.
+TEST_F(LiveXrcTarget, StaysWhenItsOwnProgramDestroysItWhileAnotherHasItOpen) {
+  ASSERT_TRUE(open());
+  connect_from_opener();
+  connect(sender_, *initiator_, home_->program.lid(), target_);
+  expect_delivery();
+  host::Process& home = *home_->program.process;
+  EXPECT_TRUE(home.release_target(0, *std::exchange(home_->target, nullptr)));
+  EXPECT_TRUE(home.close_xrc_domain(0, *home_->domain)) << "its program is done with it";
+  expect_delivery();
+  EXPECT_EQ(state(), hca::QpState::Rtr);
+  // The program that made it comes back to it.
+  const auto again = home.open_xrc_domain(0, file_, false, false);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(*again, home_->domain);
+  const auto handle = home.open_target(**again, target_);
+  ASSERT_TRUE(handle);
+  ASSERT_NE(*handle, nullptr);
+  EXPECT_EQ((*handle)->number(), target_);
+  EXPECT_TRUE(home.release_target(0, **handle));
+  opener().close_target(domain(), target_);
+  const Instant deadline = host::now() + Duration::seconds(10);
+  while (home_->domain->uses.load() != 1 && host::now() < deadline) {
+  }
+  EXPECT_EQ(home_->domain->uses.load(), 1U) << "the last handle destroyed it; a deputy is left";
+  EXPECT_FALSE(opener().open_target(*opener_->domain, target_));
+}
+
+TEST_F(LiveXrcTarget, OfAClosedDomainGoesWithTheLastProcessThatHasItOpen) {
+  ASSERT_TRUE(open());
+  host::Process& home = *home_->program.process;
+  EXPECT_TRUE(home.release_target(0, *std::exchange(home_->target, nullptr)));
+  EXPECT_TRUE(home.close_xrc_domain(0, *home_->domain));
+  opener().close_target(domain(), target_);
+  EXPECT_FALSE(opener().open_target(*opener_->domain, target_)) << "words keep their order";
+  home_->domain = *home.open_xrc_domain(0, file_, false, false);
+  EXPECT_EQ(home_->domain->uses.load(), 0U);
+}
+
+TEST_F(LiveXrcTarget, IsOpenedOnlyInItsDomainAndUnderItsNumber) {
+  const auto missing = opener().open_target(*opener_->domain, Qpn{target_.value() + 1});
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, ErrorCode::InvalidArgument);
+  const int other_file = memfd_create("other", MFD_CLOEXEC);
+  {
+    XrcMember stranger{fabric_, other_file};
+    const auto outside = stranger.program.process->open_target(*stranger.domain, target_);
+    ASSERT_FALSE(outside);
+    EXPECT_EQ(outside.error().code, ErrorCode::InvalidArgument);
+  }
+  close(other_file);
+  // Not opened: not to be used.
+  EXPECT_EQ(opener().query_target(domain(), target_).error().code, ErrorCode::PermissionDenied);
+}
+
+/// The responder's PSNs and what it has answered are in the memory of the process that was killed.
+TEST(KilledXrcHome, EndsItsTargetForAllWhoHaveItOpen) {
+  const int file = memfd_create("xrc", MFD_CLOEXEC);
+  XrcChild child{file};
+  const LiveFabric fabric{"pair"};
+  Program sender{fabric.on("h1")};
+  hca::Qp* const initiator =
+      *sender.process->create_qp(0, xrc_init(sender, hca::QpType::XrcInitiator));
+  const XrcMemberFacts told = child.start(fabric, initiator->number(), sender.lid());
+  connect(sender, *initiator, Lid{told.lid}, Qpn{told.target});
+  {
+    XrcMember opener{fabric.on("h2"), file};
+    const auto opened = opener.program.process->open_target(*opener.domain, Qpn{told.target});
+    ASSERT_TRUE(opened) << opened.error().reason;
+    child.kill();
+    EXPECT_TRUE(hears(opener.program, Qpn{told.target}, hca::AsyncEventType::QpFatal));
+    const auto asked = opener.program.process->query_target(opener.domain->name, Qpn{told.target});
+    ASSERT_TRUE(asked) << asked.error().reason;
+    EXPECT_EQ(asked->state, hca::QpState::Err);
+    hca::QpAttributes reset;
+    EXPECT_EQ(
+        opener.program.process
+            ->modify_target(opener.domain->name, Qpn{told.target}, reset, hca::QpAttribute::State)
+            .error()
+            .code,
+        ErrorCode::NoSuchDevice);
+    const hca::Sge sge{.address = sender.address(), .length = 8, .lkey = sender.region->lkey};
+    hca::SendWr wr;
+    wr.opcode = hca::WrOpcode::Send;
+    wr.flags = hca::Send::Signaled;
+    wr.sges = {&sge, 1};
+    wr.xrc_srqn = told.srqn;
+    ASSERT_TRUE(sender.process->post_send(*initiator, wr));
+    EXPECT_EQ(sender.wait().status, hca::WcStatus::RetryExceeded);
+    opener.program.process->close_target(opener.domain->name, Qpn{told.target});
+  }
+  EXPECT_TRUE(sender.process->destroy_qp(0, *initiator));
+  close(file);
+}
+
+/// An opener that dies counts no more: what only it kept goes.
+TEST(KilledXrcOpener, LeavesTheTargetToTheOthers) {
+  const int file = memfd_create("xrc", MFD_CLOEXEC);
+  const LiveFabric fabric{"pair"};
+  XrcMember home{fabric.on("h2"), file};
+  home.make_target();
+  const Qpn target = home.target->number();
+  {
+    auto opener = std::make_unique<XrcMember>(fabric.on("h2"), file);
+    ASSERT_TRUE(opener->program.process->open_target(*opener->domain, target));
+    EXPECT_TRUE(home.program.process->release_target(0, *std::exchange(home.target, nullptr)));
+    EXPECT_EQ(home.domain->uses.load(), 1U);
+  }  // without closing its handle
+  const Instant deadline = host::now() + Duration::seconds(10);
+  while (home.domain->uses.load() != 0 && host::now() < deadline) {
+  }
+  EXPECT_EQ(home.domain->uses.load(), 0U);
+  close(file);
+}
+
+}  // namespace
+}  // namespace weft::daemon
