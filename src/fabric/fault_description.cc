@@ -70,10 +70,12 @@ std::optional<Duration> read_time(std::string_view text) {
 }
 
 std::string write_time(Duration time) {
-  const auto unit = std::find_if(kUnits.rbegin(), kUnits.rend(), [&](const Unit& row) {
-    return time.nanoseconds() % row.nanoseconds == 0;
-  });
-  return fmt::format("{}{}", time.nanoseconds() / unit->nanoseconds, unit->name);
+  std::size_t unit = kUnits.size() - 1;
+  while (time.nanoseconds() % kUnits.at(unit).nanoseconds != 0) {  // every time is in ns
+    --unit;
+  }
+  return fmt::format("{}{}", time.nanoseconds() / kUnits.at(unit).nanoseconds,
+                     kUnits.at(unit).name);
 }
 
 /// Letters and digits in lower case, and `*`.
