@@ -98,6 +98,11 @@ class Hca {
                                           std::uint64_t iova, std::span<std::byte> memory,
                                           AccessFlags access);
   Result<void> deregister_memory(MemoryRegion& region);
+  /// A region of another process, under its key, in what stands for its PD here; `memory` is where
+  /// it is mapped, null where it is not: then it has its keys, and nobody's access.
+  Result<MemoryRegion*> import_memory(ProtectionDomain& pd, RKey key, std::uint64_t iova,
+                                      std::uint64_t length, std::byte* memory, AccessFlags access);
+  void forget_memory(MemoryRegion& region);
   Result<MemoryWindow*> allocate_window(ProtectionDomain& pd, WindowType type);
   void deallocate_window(MemoryWindow& window);  // bound or not
   /// Makes pages of on-demand regions present before they are needed (T-ODP-5).

@@ -147,6 +147,9 @@ MemoryTable::~MemoryTable() {
   for (Slot& slot : slots_) {
     delete slot.region.load(std::memory_order_relaxed);
   }
+  for (auto& import : imports_) {
+    delete import.load(std::memory_order_relaxed);
+  }
   for (auto& window : windows_) {
     delete window.load(std::memory_order_relaxed);
   }
@@ -162,10 +165,10 @@ MemoryTable::Found MemoryTable::check(const ProtectionDomain& pd, std::uint32_t 
   const MemoryRegion* region =
       index < slots_.size() ? slots_[index].region.load(std::memory_order_acquire) : nullptr;
   if (region == nullptr || region->lkey.value() != key) {
-    return {.fault = KeyFault::NoSuchKey, .memory = {}};
+    return check_imports(KeyFault::NoSuchKey, pd, key, address, length, needed);
   }
   if (region->pd != &pd) {
-    return {.fault = KeyFault::OtherPd, .memory = {}};
+    return check_imports(KeyFault::OtherPd, pd, key, address, length, needed);
   }
   if (region->invalidated) {
     return {.fault = KeyFault::Invalidated, .memory = {}};
@@ -197,6 +200,9 @@ MemoryTable::Found MemoryTable::within(const MemoryRegion& region, std::uint64_t
 
 MemoryTable::Found MemoryTable::on_demand(const MemoryRegion& region, std::uint64_t address,
                                           std::uint64_t length, AccessFlags needed) const {
+  if (region.backing == Backing::Elsewhere) {
+    return {.fault = KeyFault::OtherProcess, .memory = {}};
+  }
   if (region.backing == Backing::Nothing) {
     if (length > zeros.size()) {
       return {.fault = KeyFault::OutOfRange, .memory = {}};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +37,7 @@ enum class Backing : std::uint8_t {
   Range,         ///< memory of the program
   AddressSpace,  ///< all of it, at the program's own addresses: the implicit region of R-ODP-2
   Nothing,       ///< the null region: reads as zeros, discards what is written
+  Elsewhere,     ///< private memory of the process that the region was imported from
 };
 
 /// A registered memory region. `iova` is the address that work requests and peers use; `memory` is
@@ -61,7 +63,8 @@ enum class KeyFault : std::uint8_t {
   OtherPd,
   OtherQp,  ///< a window of type 2 that is bound to another one
   Invalidated,
-  OutOfRange,  ///< also: the program has no memory there (on-demand paging)
+  OutOfRange,    ///< also: the program has no memory there (on-demand paging)
+  OtherProcess,  ///< an imported region whose memory this process cannot reach
   MissingAccess,
   CannotInvalidate,  ///< a window of type 1, or a region with windows bound to it
 };
@@ -96,6 +99,16 @@ class MemoryTable {
   /// Takes the region out of the table; the caller fences and then frees it. Refused while windows
   /// are bound to it (IBTA vol 1 §10.6.7.2.5).
   Result<std::unique_ptr<MemoryRegion>> remove(MemoryRegion& region);
+
+  /// A region of another process under its own key, and where its memory is mapped here; null: it
+  /// is not (memory_import.cc). Key and PD are what it is found by, after the table's own.
+  Result<MemoryRegion*> import(ProtectionDomain& pd, RKey key, std::uint64_t iova,
+                               std::uint64_t length, std::byte* memory, AccessFlags access);
+  /// Takes it out of the table; the caller fences and then frees it.
+  std::unique_ptr<MemoryRegion> forget_import(MemoryRegion& region);
+
+  /// Policy: regions of other processes.
+  static constexpr std::size_t kMaxImports = 1'024;
 
   /// A window that shows nothing yet.
   Result<MemoryWindow*> add_window(ProtectionDomain& pd, WindowType type);
@@ -138,6 +151,9 @@ class MemoryTable {
   };
   [[nodiscard]] Found check(const ProtectionDomain& pd, std::uint32_t key, std::uint64_t address,
                             std::uint64_t length, AccessFlags needed) const;
+  [[nodiscard]] [[gnu::cold, gnu::noinline]] Found check_imports(
+      KeyFault otherwise, const ProtectionDomain& pd, std::uint32_t key, std::uint64_t address,
+      std::uint64_t length, AccessFlags needed) const;
   [[nodiscard]] Found within(const MemoryRegion& region, std::uint64_t address,
                              std::uint64_t length, AccessFlags needed) const;
   [[nodiscard]] Found on_demand(const MemoryRegion& region, std::uint64_t address,
@@ -157,6 +173,8 @@ class MemoryTable {
   std::vector<std::uint32_t> free_;
   std::vector<std::atomic<MemoryWindow*>> windows_;  // their key indices follow those of slots_
   std::vector<std::uint32_t> free_windows_;          // counted in windows_
+  std::array<std::atomic<MemoryRegion*>, kMaxImports> imports_{};
+  std::atomic<std::size_t> imports_end_{};  // beyond it there were never any
 };
 
 /// Copies so that a poller of the last bytes sees everything before them: the body first, then the

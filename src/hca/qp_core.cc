@@ -100,8 +100,13 @@ void QpCore::refresh_header() {
 WcStatus QpCore::no_access(std::string_view kind, LKey lkey, std::uint64_t address,
                            std::uint64_t bytes) {
   explain([&] {
-    return fmt::format("QP {:#x}: no local {} through L_Key {:#x} to {} bytes at {:#x}",
-                       number.value(), kind, lkey.value(), bytes, address);
+    const bool is_elsewhere =
+        memory.find(pd, lkey, address, bytes, {}).fault == KeyFault::OtherProcess;
+    return fmt::format("QP {:#x}: no local {} through L_Key {:#x} to {} bytes at {:#x}{}",
+                       number.value(), kind, lkey.value(), bytes, address,
+                       is_elsewhere ? ": it is an imported region's, whose memory this process has "
+                                      "not mapped; share it (MAP_SHARED of a file), map it in both"
+                                    : "");
   });
   return WcStatus::LocalProtectionError;
 }

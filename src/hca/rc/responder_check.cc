@@ -19,6 +19,30 @@ constexpr std::uint32_t kAtomicBytes = 8;
   return operation == Operation::Send || operation == Operation::RdmaWrite;
 }
 
+/// Of an R_Key.
+[[nodiscard]] std::string_view why_refused(KeyFault fault) {
+  switch (fault) {
+    case KeyFault::NoSuchKey:
+      return "no memory has this R_Key";
+    case KeyFault::OtherPd:
+      return "the R_Key belongs to another PD than the QP";
+    case KeyFault::Invalidated:
+      return "the R_Key was invalidated";
+    case KeyFault::OtherQp:
+      return "the R_Key is a window's that another QP bound";
+    case KeyFault::OutOfRange:
+      return "the range leaves the memory region or window";
+    case KeyFault::MissingAccess:
+      return "the access flags of region or window lack it";
+    case KeyFault::OtherProcess:
+      return "the R_Key is an imported region's, whose memory this process has not mapped";
+    case KeyFault::None:
+    case KeyFault::CannotInvalidate:
+      break;
+  }
+  return "the R_Key cannot be used so";
+}
+
 }  // namespace
 
 /// IBTA vol 1 §9.7.4.1 after the PSN check: opcode sequence, opcode and permission, resources,
@@ -143,25 +167,8 @@ RcResponder::Refusal RcResponder::check_length(const Packet& packet, const wire:
 RcResponder::Refusal RcResponder::check_key(const Packet& packet,
                                             const wire::OpcodeInfo& first) const {
   const auto refused = [](KeyFault fault) {
-    switch (fault) {
-      case KeyFault::None:
-        return Refusal{};
-      case KeyFault::NoSuchKey:
-        return Refusal{RcFault::RKeyViolation, "no memory has this R_Key"};
-      case KeyFault::OtherPd:
-        return Refusal{RcFault::RKeyViolation, "the R_Key belongs to another PD than the QP"};
-      case KeyFault::Invalidated:
-        return Refusal{RcFault::RKeyViolation, "the R_Key was invalidated"};
-      case KeyFault::OtherQp:
-        return Refusal{RcFault::RKeyViolation, "the R_Key is a window's that another QP bound"};
-      case KeyFault::OutOfRange:
-        return Refusal{RcFault::RKeyViolation, "the range leaves the memory region or window"};
-      case KeyFault::MissingAccess:
-        return Refusal{RcFault::RKeyViolation, "the access flags of region or window lack it"};
-      case KeyFault::CannotInvalidate:
-        break;
-    }
-    return Refusal{};
+    return fault == KeyFault::None ? Refusal{}
+                                   : Refusal{RcFault::RKeyViolation, why_refused(fault)};
   };
   switch (first.operation) {
     case Operation::RdmaWrite: {
