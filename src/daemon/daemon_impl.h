@@ -125,7 +125,7 @@ class Daemon::Impl {
   [[nodiscard]] bool handle_objects(Client& client, host::Received& received);
   template <class Message>
   void relay_target(Client& client, Message message);
-  void share_device(Client& client, std::uint32_t hca, host::UniqueFd file);
+  void share_device(Client& client, const uabi::ShareDevice& request, host::UniqueFd file);
   void import_device(Client& client, std::uint32_t request, const host::UniqueFd& file);
   template <class Message>
   void relay_object(Client& client, Message message);

@@ -35,7 +35,7 @@ bool Daemon::Impl::handle_objects(Client& client, host::Received& received) {
                       std::is_same_v<Message, uabi::XrcTargetEvent>) {
           relay_target(client, message);
         } else if constexpr (std::is_same_v<Message, uabi::ShareDevice>) {
-          share_device(client, message.hca, std::move(received.descriptors[0]));
+          share_device(client, message, std::move(received.descriptors[0]));
         } else if constexpr (std::is_same_v<Message, uabi::ImportDevice>) {
           import_device(client, message.request, received.descriptors[0]);
         } else if constexpr (std::is_same_v<Message, uabi::LeaveDevice>) {
@@ -84,23 +84,31 @@ void Daemon::Impl::relay_target(Client& client, Message message) {
 
 // --- devices
 
-void Daemon::Impl::share_device(Client& client, std::uint32_t hca, host::UniqueFd file) {
+void Daemon::Impl::share_device(Client& client, const uabi::ShareDevice& request,
+                                host::UniqueFd file) {
   client.spend(kShareCost);
   struct stat status{};
-  if (hca >= view().hcas_of(view().node(client.process->host)).size() ||
+  if (request.hca >= view().hcas_of(view().node(client.process->host)).size() ||
       fstat(file.get(), &status) != 0) {
     note(client, "devices of HCAs or files that do not exist");
     return;
   }
-  const auto shared = shared_devices_.share(
-      *client.process,
-      {.host = client.process->host, .device = status.st_dev, .inode = status.st_ino}, hca);
+  const node::SharedDevices::Name name{
+      .host = client.process->host, .device = status.st_dev, .inode = status.st_ino};
+  if (request.is_over) {
+    if (const auto device = shared_devices_.owned(*client.process, name)) {
+      leave_device(*client.process, *device, true);
+    } else {
+      note(client, "words about devices that it has not open");
+    }
+    return;
+  }
+  const auto shared = shared_devices_.share(*client.process, name, request.hca);
   if (shared) {  // the file stays open, so that no other takes its number
     device_files_[*shared] = std::move(file);
-  } else {
-    note(client, shared.error().code == ErrorCode::Exists ? "devices that are another's"
-                                                          : "devices too many");
-  }
+  } else if (shared.error().code == ErrorCode::Exists) {
+    note(client, "devices that are another's");
+  }  // else it has many, and nobody can import this one
 }
 
 void Daemon::Impl::import_device(Client& client, std::uint32_t request,

@@ -28,6 +28,13 @@ Result<std::uint32_t> SharedDevices::import(ProcessId importer, const Name& name
   return known->second;
 }
 
+std::optional<std::uint32_t> SharedDevices::owned(ProcessId owner, const Name& name) const {
+  const auto known = numbers_.find(name);
+  return known != numbers_.end() && devices_.at(known->second).owner == owner
+             ? std::optional{known->second}
+             : std::nullopt;
+}
+
 const SharedDevices::Device* SharedDevices::find(std::uint32_t device) const {
   const auto found = devices_.find(device);
   return found == devices_.end() ? nullptr : &found->second;

@@ -37,6 +37,8 @@ class SharedDevices {
   /// TryAgain: nobody has shared it. Of one's own, or again, too.
   [[nodiscard]] Result<std::uint32_t> import(ProcessId importer, const Name& name);
 
+  /// That of the name, if it is the owner's.
+  [[nodiscard]] std::optional<std::uint32_t> owned(ProcessId owner, const Name& name) const;
   /// Null: there is none of that number.
   [[nodiscard]] const Device* find(std::uint32_t device) const;
   /// Whether it is the owner or has imported the device.

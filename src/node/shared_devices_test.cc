@@ -20,6 +20,9 @@ TEST(SharedDevices, AreFoundByTheFileOfTheirDescriptor) {
   EXPECT_EQ(devices.share(process(2), file(7), 0).error().code, ErrorCode::Exists)
       << "a device is not taken over";
   EXPECT_EQ(devices.import(process(2), file(7)), *shared);
+  EXPECT_EQ(devices.owned(process(1), file(7)), *shared);
+  EXPECT_FALSE(devices.owned(process(2), file(7)));
+  EXPECT_FALSE(devices.owned(process(1), file(8)));
   EXPECT_EQ(devices.find(*shared)->owner, process(1));
   EXPECT_EQ(devices.find(*shared)->hca, 1U);
   EXPECT_TRUE(devices.has(process(1), *shared));

@@ -85,7 +85,7 @@ void describe(XrcTargetAnswer& m, auto& archive) {
   archive(m.peer, m.domain, m.serial, m.error, m.reason, m.attributes);
 }
 void describe(XrcTargetEvent& m, auto& archive) { archive(m.peer, m.domain, m.target, m.event); }
-void describe(ShareDevice& m, auto& archive) { archive(m.hca); }
+void describe(ShareDevice& m, auto& archive) { archive(m.hca, m.is_over); }
 void describe(ImportDevice& m, auto& archive) { archive(m.request); }
 void describe(DeviceImported& m, auto& archive) {
   archive(m.request, m.device, m.owner, m.hca, m.may_come, m.reason);

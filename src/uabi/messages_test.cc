@@ -176,7 +176,7 @@ void add_shared_objects(std::vector<Message>& messages) {
                    .attributes = qp_attributes()},
       XrcTargetAnswer{{0, 2}, 7, 3, 1, "no such target", qp_attributes()},
       XrcTargetEvent{{0, 2}, 7, Qpn{0x8001}, 4},
-      ShareDevice{1},
+      ShareDevice{1, false},
       ImportDevice{2},
       DeviceImported{2, 5, {0, 2}, 1, true, "nobody has it open"},
       LeaveDevice{5},

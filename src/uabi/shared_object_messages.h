@@ -51,10 +51,11 @@ struct XrcTargetEvent {
 
 // --- imported devices, PDs and regions
 
-/// An open device of this process that others may import. Descriptor: its command descriptor, by
-/// the file of which the daemon knows it.
+/// An open device of this process that others may import, or that is closed (`is_over`).
+/// Descriptor: its command descriptor, by the file of which the daemon knows it.
 struct ShareDevice {
   std::uint32_t hca{};
+  bool is_over{};
 };
 
 /// Asks whose device is behind a command descriptor; answered by DeviceImported with the same
@@ -73,7 +74,7 @@ struct DeviceImported {
   std::string reason;
 };
 
-/// Closed, by its owner or by who has imported it.
+/// Closed by who has imported it.
 struct LeaveDevice {
   std::uint32_t device{};
 };
@@ -87,7 +88,7 @@ struct DeviceGone {
 enum class ImportVerb : std::uint8_t {
   Pd = 1,            // is there a PD with this handle?
   Region,            // what is the region with this handle?
-  HoldPd,            // objects of the sender are in the PD, or none any more; no answer
+  HoldPd,            // objects of the sender are in the PD, or none any more
   ReleasePd,         // as often as HoldPd
   DeallocatePd,      // for good
   DeregisterRegion,  // for good
