@@ -31,6 +31,10 @@ class ProcessEvents {
   /// also that its process is gone. From the control thread, without locks.
   virtual void target_event(std::uint32_t /*domain*/, Qpn /*target*/,
                             hca::AsyncEventType /*type*/) {}
+  /// Another process that has imported a device of this one asks for an object (uabi); and has it
+  /// no more, as the owner of an imported one, too. From the control thread, without locks.
+  [[nodiscard]] virtual uabi::ObjectAnswer object_wanted(const uabi::AskForObject& question);
+  virtual void device_gone(std::uint32_t /*device*/, uabi::ProcessAddress /*peer*/) {}
   /// The daemon has ended: every QP is about to fail, and nothing works any more but to destroy.
   /// `reason` is for the person who runs the program. Called once, without locks.
   virtual void fabric_gone(std::string_view reason) = 0;
@@ -55,6 +59,13 @@ struct HostHca {
   Guid system_image_guid;
   std::uint8_t port_count{};
   hca::Hca* engine{};
+};
+
+/// A device that another process has opened (ibv_import_device(3)).
+struct ImportedDevice {
+  std::uint32_t number{};  // by which the daemon knows it
+  uabi::ProcessAddress owner;
+  std::uint32_t hca{};
 };
 
 class Process {
@@ -114,6 +125,19 @@ class Process {
                                               Lid mlid);
   [[nodiscard]] Result<void> detach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid& mgid,
                                               Lid mlid);
+
+  // --- devices of several processes (process_imports.cc)
+
+  /// Others may import the open device that has this command descriptor; and not any more.
+  void share_device(std::uint32_t hca, int command);
+  void unshare_device(std::uint32_t hca, int command);
+  /// NotFound: no process of this host shares a device with that descriptor.
+  [[nodiscard]] Result<ImportedDevice> import_device(int command);
+  void leave_device(const ImportedDevice& device);
+  /// Asks its owner, and waits.
+  [[nodiscard]] Result<uabi::ObjectAnswer> ask_for_object(const ImportedDevice& device,
+                                                          uabi::ImportVerb verb,
+                                                          std::uint32_t handle);
 
   // --- the data path
 

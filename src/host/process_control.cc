@@ -287,6 +287,8 @@ void Process::Impl::handle(Received received) {
     handle_xrc_domain(*domain);
   } else if (const auto* word = std::get_if<uabi::XrcRelay>(&received.message)) {
     handle_xrc_word(*word);
+  } else if (handle_import(received.message)) {
+    return;
   } else if (const auto* question = std::get_if<uabi::AskXrcTarget>(&received.message)) {
     handle_target_question(*question);
   } else if (const auto* answer = std::get_if<uabi::XrcTargetAnswer>(&received.message)) {

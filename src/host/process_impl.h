@@ -4,7 +4,8 @@
 // and lanes), process_carry.cc (packets out), process_links.cc (packets under way),
 // process_receive.cc (packets in), process_progress.cc (who looks, and when), process_multicast.cc
 // (groups), multicast_sender.cc (copies out), process_moderation.cc (completion events that wait),
-// process_xrc.cc (XRC domains of several processes), process_targets.cc (their target QPs).
+// process_xrc.cc (XRC domains of several processes), process_targets.cc (their target QPs),
+// process_imports.cc (devices of several processes).
 
 #include <algorithm>
 #include <array>
@@ -342,6 +343,7 @@ struct Process::Impl {
   };
   struct TargetQuestion {
     uabi::ProcessAddress peer;
+    std::uint32_t domain{};
     std::optional<uabi::XrcTargetAnswer> answer;
   };
   std::map<std::uint32_t, TargetQuestion> target_questions;  // by serial; under xrc_lock
@@ -359,6 +361,18 @@ struct Process::Impl {
   void handle_target_answer(const uabi::XrcTargetAnswer& answer);
   void handle_target_event(const uabi::XrcTargetEvent& message);
   void lose_targets(uabi::ProcessAddress peer, std::uint32_t domain);
+
+  // process_imports.cc; by serial, under xrc_lock
+  struct ObjectQuestion {
+    uabi::ProcessAddress peer;
+    std::uint32_t device{};
+    std::optional<uabi::ObjectAnswer> answer;
+  };
+  std::map<std::uint32_t, std::optional<uabi::DeviceImported>> device_questions;
+  std::map<std::uint32_t, ObjectQuestion> object_questions;
+  [[nodiscard]] Result<uabi::DeviceImported> ask_for_device(int command);
+  [[nodiscard]] bool handle_import(const uabi::Message& message);
+  void give_up_questions(const uabi::DeviceGone& left);
 
   // process_moderation.cc
   void hold_event(CqCarrier& cq, Instant due);

@@ -345,7 +345,8 @@ Result<uabi::XrcTargetAnswer> Process::Impl::ask_for_target(uabi::AskXrcTarget q
   question.peer = {.node = self.node, .slot = slot_of(question.target)};
   std::unique_lock guard{xrc_lock};
   question.serial = ++newest_xrc_request;
-  target_questions[question.serial] = {.peer = question.peer, .answer = std::nullopt};
+  target_questions[question.serial] = {
+      .peer = question.peer, .domain = question.domain, .answer = std::nullopt};
   post(question);
   xrc_answered.wait_for(guard, kPatience, [&] {
     return target_questions[question.serial].answer.has_value() || daemon_is_gone.load();
@@ -393,6 +394,17 @@ void Process::Impl::handle_target_event(const uabi::XrcTargetEvent& message) {
 
 /// The process is gone, or has left the domain, and its targets with it.
 void Process::Impl::lose_targets(uabi::ProcessAddress peer, std::uint32_t domain) {
+  {
+    const std::lock_guard guard{xrc_lock};
+    for (auto& [serial, question] : target_questions) {
+      if (question.peer == peer && question.domain == domain && !question.answer) {
+        question.answer.emplace();
+        put_error(*question.answer,
+                  {ErrorCode::NoSuchDevice, "the process that made the target QP is gone"});
+      }
+    }
+    xrc_answered.notify_all();
+  }
   std::vector<Qpn> lost;
   {
     const std::lock_guard guard{targets_lock};

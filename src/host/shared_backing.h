@@ -1,0 +1,37 @@
+#pragma once
+
+// Memory that several processes have mapped: how they tell each other which it is (DESIGN.md,
+// decision 10). Reads /proc/self/maps; any thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <istream>
+#include <optional>
+#include <span>
+
+namespace weft::host {
+
+/// A place in a file that is mapped with MAP_SHARED, as the kernel names it to all processes:
+/// anonymous shared memory has such a name as well.
+struct SharedBacking {
+  std::uint64_t device{};
+  std::uint64_t inode{};
+  std::uint64_t offset{};
+  bool operator==(const SharedBacking&) const = default;
+};
+
+/// Nothing: part of the range is private, or nowhere.
+[[nodiscard]] std::optional<SharedBacking> shared_backing_of(std::span<const std::byte> range);
+
+/// Where `length` bytes of it are mapped here; null: nowhere, or only to be read.
+[[nodiscard]] std::byte* find_mapping(const SharedBacking& backing, std::uint64_t length,
+                                      bool for_writing);
+
+/// The same, of any list of mappings in the kernel's form; for tests.
+[[nodiscard]] std::optional<SharedBacking> shared_backing_in(std::istream& maps,
+                                                             std::uint64_t address,
+                                                             std::uint64_t length);
+[[nodiscard]] std::uint64_t find_mapping_in(std::istream& maps, const SharedBacking& backing,
+                                            std::uint64_t length, bool for_writing);
+
+}  // namespace weft::host
