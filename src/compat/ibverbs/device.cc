@@ -209,6 +209,11 @@ ibv_context* new_context(Device& device, host::UniqueFd command, std::shared_ptr
   return &context.release()->verbs.context;
 }
 
+Device* device_of(std::uint32_t hca) {
+  const std::vector<Device*> found = list_devices();
+  return hca < found.size() ? found[hca] : nullptr;
+}
+
 void set_device_operations(verbs_context& verbs) { verbs.query_device_ex = query_device_ex; }
 
 }  // namespace weft::compat
@@ -254,13 +259,23 @@ WEFT_EXPORT ibv_context* ibv_open_device(ibv_device* d) {
     refuse(EMFILE, "no file descriptor left for the device");
     return nullptr;
   }
-  return new_context(object_of<Device>(d), std::move(command), std::make_shared<Handles>());
+  Device& device = object_of<Device>(d);
+  const int descriptor = command.get();
+  ibv_context* const made = new_context(device, std::move(command), std::make_shared<Handles>());
+  if (made != nullptr) {
+    context_of(made).process->share_device(device.hca, descriptor);
+  }
+  return made;
 }
 
 WEFT_EXPORT int ibv_close_device(ibv_context* c) {
   Context& context = context_of(c);
   if (is_alive(context)) {
     remove_context(context);
+    // The last name of a device that this program has opened; others had it from the first.
+    if (context.handles->foreign == nullptr && context.handles.use_count() == 1) {
+      context.process->unshare_device(context.hca, context.command.get());
+    }
   }
   delete &context;
   return 0;

@@ -19,6 +19,9 @@ namespace weft::compat {
 template <class Value>
 class HandleTable {
  public:
+  /// Beyond `newest`.
+  explicit HandleTable(std::uint32_t newest = 0) : newest_(newest) {}
+
   std::uint32_t add(const Value& value) {
     const std::lock_guard guard{lock_};
     const std::uint32_t handle = ++newest_;
@@ -29,6 +32,15 @@ class HandleTable {
     const std::lock_guard guard{lock_};
     const auto found = values_.find(handle);
     return found == values_.end() ? std::nullopt : std::optional{found->second};
+  }
+  [[nodiscard]] std::optional<std::uint32_t> handle_of(const Value& value) const {
+    const std::lock_guard guard{lock_};
+    for (const auto& [handle, known] : values_) {
+      if (known == value) {
+        return handle;
+      }
+    }
+    return std::nullopt;
   }
   void set(std::uint32_t handle, const Value& value) {
     const std::lock_guard guard{lock_};
@@ -44,7 +56,7 @@ class HandleTable {
  private:
   mutable std::mutex lock_;
   std::map<std::uint32_t, Value> values_;
-  std::uint32_t newest_{};
+  std::uint32_t newest_;
 };
 
 /// Memory handed out as device memory; it lives as long as somebody has a name for it.
@@ -70,15 +82,23 @@ class DeviceMemory {
   std::size_t alignment_;
 };
 
+class ForeignDevice;
+
 struct RegionHandle {
   hca::MemoryRegion* engine{};
   std::shared_ptr<DeviceMemory> device_memory{};  // of a region of such
 };
 
 struct Handles {
+  /// Of a device that another process has opened: its handles are those below.
+  static constexpr std::uint32_t kFirstBesideForeign = 1U << 31;
+
+  explicit Handles(std::uint32_t newest = 0)
+      : domains(newest), regions(newest), device_memories(newest) {}
   HandleTable<hca::ProtectionDomain*> domains;
   HandleTable<RegionHandle> regions;
   HandleTable<std::shared_ptr<DeviceMemory>> device_memories;
+  std::shared_ptr<ForeignDevice> foreign;  // null: it is this process that opened the device
   std::atomic<std::uint64_t> device_memory_used{};  // bytes
 };
 

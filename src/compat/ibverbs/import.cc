@@ -1,38 +1,101 @@
-// Contexts and objects under a second name. What was imported is the same object: once it is
-// destroyed under one of its names, the others may only be unimported (ibv_import_pd(3)).
+// Contexts and objects under a second name, of this process or of another one that has opened the
+// device (foreign_objects.h). What was imported is the same object: once it is destroyed under one
+// of its names, the others may only be unimported (ibv_import_pd(3)).
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <memory>
+#include <string_view>
 #include <utility>
 
+#include "compat/ibverbs/foreign_objects.h"
 #include "compat/ibverbs/objects.h"
 
 using namespace weft;
 using namespace weft::compat;
 
+namespace {
+
+/// As ibv_open_device makes them, so that no other file's number is asked for.
+[[nodiscard]] bool is_command_descriptor(int command) {
+  constexpr std::string_view kName = "/memfd:weft-device";
+  std::array<char, 64> target{};
+  const auto path = fmt::format("/proc/self/fd/{}", command);
+  const ssize_t size = readlink(path.c_str(), target.data(), target.size());
+  return size > 0 &&
+         std::string_view{target.data(), static_cast<std::size_t>(size)}.starts_with(kName);
+}
+
+ibv_pd* import_foreign_pd(ibv_context* c, std::uint32_t handle) {
+  auto domain = context_of(c).handles->foreign->import_domain(handle);
+  if (!domain) {
+    refuse(domain.error());
+    return nullptr;
+  }
+  ibv_pd* const pd = new_domain_object(c, (*domain)->engine());
+  pd->handle = handle;
+  object_of<ProtectionDomainObject>(pd).foreign = std::move(*domain);
+  return pd;
+}
+
+ibv_mr* import_foreign_mr(ibv_pd* pd, std::uint32_t handle) {
+  auto region = object_of<ProtectionDomainObject>(pd).foreign->import_region(handle);
+  if (!region) {
+    refuse(region.error());
+    return nullptr;
+  }
+  MemoryRegionObject* const object =
+      new_region_name(pd, {.engine = &(*region)->engine(), .device_memory = nullptr}, handle);
+  object->foreign = std::move(*region);
+  return &object->mr;
+}
+
+}  // namespace
+
 extern "C" {
 
 /// The descriptor belongs to the new context from now on, which closes it.
 WEFT_EXPORT ibv_context* ibv_import_device(int command) {
-  Context* const open = context_behind(command);
-  if (open == nullptr) {
-    refuse(EOPNOTSUPP, fmt::format("descriptor {} is that of no device that this program has open; "
-                                   "devices of other processes cannot be imported",
+  if (Context* const open = context_behind(command)) {
+    if (command == open->command.get()) {
+      refuse(EINVAL, "a command descriptor must be duplicated before it is imported");
+      return nullptr;
+    }
+    return new_context(*open->device, host::UniqueFd{command}, open->handles);
+  }
+  host::Process* const program = process();
+  if (!is_command_descriptor(command) || program == nullptr) {
+    refuse(EOPNOTSUPP, fmt::format("descriptor {} is that of no device: it cannot be imported; it "
+                                   "is an ibv_context's cmd_fd that is passed on",
                                    command));
     return nullptr;
   }
-  if (command == open->command.get()) {
-    refuse(EINVAL, "a command descriptor must be duplicated before it is imported");
+  auto device = import_foreign_device(*program, command);
+  if (!device) {
+    refuse(device.error().code == ErrorCode::NotFound
+               ? Error{ErrorCode::NotSupported, device.error().reason}
+               : device.error());
     return nullptr;
   }
-  return new_context(*open->device, host::UniqueFd{command}, open->handles);
+  Device* const known = device_of((*device)->hca());
+  if (known == nullptr) {
+    refuse(ENODEV, "the device is of an HCA that this host does not have");
+    return nullptr;
+  }
+  auto handles = std::make_shared<Handles>(Handles::kFirstBesideForeign);
+  handles->foreign = std::move(*device);
+  return new_context(*known, host::UniqueFd{command}, std::move(handles));
 }
 
 WEFT_EXPORT ibv_pd* ibv_import_pd(ibv_context* c, std::uint32_t handle) {
   Context& context = context_of(c);
   const auto domain = context.handles->domains.find(handle);
+  if (is_alive(context) && !domain && context.handles->foreign) {
+    return import_foreign_pd(c, handle);
+  }
   if (!is_alive(context) || !domain) {
     refuse(ENOENT, fmt::format("the device has no PD with handle {}", handle));
     return nullptr;
@@ -47,6 +110,9 @@ WEFT_EXPORT void ibv_unimport_pd(ibv_pd* pd) { delete &object_of<ProtectionDomai
 /// Its address and length are not known here, as documented; its keys are.
 WEFT_EXPORT ibv_mr* ibv_import_mr(ibv_pd* pd, std::uint32_t handle) {
   Context& context = context_of(pd->context);
+  if (is_alive(context) && object_of<ProtectionDomainObject>(pd).foreign) {
+    return import_foreign_mr(pd, handle);
+  }
   const auto region = context.handles->regions.find(handle);
   if (!is_alive(context) || !region) {
     refuse(ENOENT, fmt::format("the device has no region with handle {}", handle));
@@ -60,8 +126,9 @@ WEFT_EXPORT ibv_mr* ibv_import_mr(ibv_pd* pd, std::uint32_t handle) {
 }
 
 WEFT_EXPORT void ibv_unimport_mr(ibv_mr* mr) {
-  let_go(mr->pd);
+  ibv_pd* const pd = mr->pd;
   delete &object_of<MemoryRegionObject>(mr);
+  let_go(pd);
 }
 
 WEFT_EXPORT ibv_dm* ibv_import_dm(ibv_context* c, std::uint32_t handle) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "compat/ibverbs/foreign_objects.h"
 #include "compat/ibverbs/objects.h"
 #include "compat/ibverbs/work_request.h"
 #include "host/user_memory.h"
@@ -195,6 +196,13 @@ WEFT_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::
 WEFT_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
   auto& object = object_of<MemoryRegionObject>(mr);
   Context& context = context_of(mr->context);
+  if (object.foreign) {
+    if (auto gone = object.foreign->deregister(); !gone) {
+      return refuse(gone.error());
+    }
+    ibv_unimport_mr(mr);
+    return 0;
+  }
   const auto region = context.handles->regions.remove(mr->handle);
   if (!region) {
     return refuse(EINVAL, "the region was deregistered under another name: only unimport this one");
@@ -220,6 +228,10 @@ WEFT_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, s
   if ((flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 || flags == 0) {
     refuse(EINVAL, "unknown flags of rereg_mr");
     return IBV_REREG_MR_ERR_INPUT;
+  }
+  if (object.foreign) {
+    refuse(EOPNOTSUPP, "only the process that has registered a region can register it anew");
+    return IBV_REREG_MR_ERR_CMD;
   }
   if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && (address == nullptr || length == 0)) {
     refuse(EINVAL, "a new translation needs an address and a length");

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -21,6 +22,8 @@ namespace weft::compat {
 
 struct CompletionQueueObject;
 struct Context;
+class ForeignDomain;
+class ForeignRegion;
 
 /// A device as a program sees it. What stands behind `device` must look like rdma-core's own
 /// verbs_device: libmlx5 and libefa compare the pointer behind it with theirs (DROPIN-ABI 1.1).
@@ -80,8 +83,9 @@ struct ThreadDomainObject {
 struct ProtectionDomainObject {
   ibv_pd pd{};
   hca::ProtectionDomain* engine{};
-  std::atomic<std::uint32_t> uses{};  // objects made with this name of the PD
-  ProtectionDomainObject* below{};    // of a parent domain
+  std::atomic<std::uint32_t> uses{};       // objects made with this name of the PD
+  ProtectionDomainObject* below{};         // of a parent domain
+  std::shared_ptr<ForeignDomain> foreign;  // of one that another process has allocated
   ThreadDomainObject* thread_domain{};
   void* (*allocate)(ibv_pd*, void*, std::size_t, std::size_t, std::uint64_t){};
   void (*release)(ibv_pd*, void*, void*, std::uint64_t){};
@@ -98,6 +102,7 @@ struct MemoryRegionObject {
   ibv_mr mr{};
   std::uint64_t iova{};
   unsigned access{};
+  std::shared_ptr<ForeignRegion> foreign;  // of one that another process has registered
 };
 
 struct MemoryWindowObject {
@@ -269,6 +274,12 @@ template <class Object>
                                        std::shared_ptr<Handles> handles);
 /// The open context that a descriptor belongs to; null when it is none of this program's.
 [[nodiscard]] Context* context_behind(int command);
+/// Calls `use` with the context whose command descriptor has that inode, which is not closed
+/// meanwhile.
+[[nodiscard]] Result<void> with_context_of(std::uint64_t inode,
+                                           const std::function<Result<void>(const Context&)>& use);
+/// The device of an HCA of this host; null: there is none.
+[[nodiscard]] Device* device_of(std::uint32_t hca);
 
 /// What all QPs have, whatever made them.
 void init_qp_object(QpObject& object, ibv_context* context, hca::Qp& engine);

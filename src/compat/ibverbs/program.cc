@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "compat/ibverbs/foreign_objects.h"
 #include "compat/ibverbs/objects.h"
 #include "host/error_numbers.h"
 
@@ -26,6 +27,12 @@ class Events final : public host::ProcessEvents {
 
   void async_event(std::uint32_t hca, const hca::AsyncEvent& event) override;
   void target_event(std::uint32_t domain, Qpn target, hca::AsyncEventType type) override;
+  [[nodiscard]] uabi::ObjectAnswer object_wanted(const uabi::AskForObject& question) override {
+    return answer_importer(question);
+  }
+  void device_gone(std::uint32_t device, uabi::ProcessAddress peer) override {
+    forget_importer(device, peer);
+  }
 
   /// Whoever runs the program must learn it: all that the program itself sees is an error.
   void fabric_gone(std::string_view reason) override {
@@ -146,6 +153,19 @@ Context* context_behind(int command) {
     }
   }
   return nullptr;
+}
+
+Result<void> with_context_of(std::uint64_t inode,
+                             const std::function<Result<void>(const Context&)>& use) {
+  const std::lock_guard guard{events.contexts_lock};
+  for (const Context* const open : events.contexts) {
+    struct stat own{};
+    if (is_alive(*open) && open->handles->foreign == nullptr &&
+        fstat(open->command.get(), &own) == 0 && own.st_ino == inode) {
+      return use(*open);
+    }
+  }
+  return fail(ErrorCode::NoSuchDevice, "the program that opened the device has closed it");
 }
 
 host::Process* process() {

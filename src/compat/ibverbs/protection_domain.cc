@@ -4,6 +4,7 @@
 #include <memory>
 #include <new>
 
+#include "compat/ibverbs/foreign_objects.h"
 #include "compat/ibverbs/objects.h"
 
 namespace weft::compat {
@@ -74,7 +75,7 @@ ibv_pd* alloc_parent_domain(ibv_context* c, ibv_parent_domain_init_attr* attribu
   if (has(IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)) {
     object->allocator_context = attributes->pd_context;
   }
-  ++below.uses;
+  hold(attributes->pd);
   return &object.release()->pd;
 }
 
@@ -87,8 +88,21 @@ ibv_pd* new_domain_object(ibv_context* context, hca::ProtectionDomain& domain) {
   return &object.release()->pd;
 }
 
-void hold(ibv_pd* pd) { ++object_of<ProtectionDomainObject>(pd).uses; }
-void let_go(ibv_pd* pd) { --object_of<ProtectionDomainObject>(pd).uses; }
+void hold(ibv_pd* pd) {
+  auto& object = object_of<ProtectionDomainObject>(pd);
+  ++object.uses;
+  if (object.foreign) {
+    object.foreign->hold();
+  }
+}
+
+void let_go(ibv_pd* pd) {
+  auto& object = object_of<ProtectionDomainObject>(pd);
+  if (object.foreign) {
+    object.foreign->let_go();
+  }
+  --object.uses;
+}
 
 bool is_parent_domain(ibv_pd* pd) { return object_of<ProtectionDomainObject>(pd).below != nullptr; }
 
@@ -161,7 +175,11 @@ WEFT_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
     if (object.uses.load() != 0) {
       return refuse(EBUSY, "objects of the domain still exist, or parent domains above it");
     }
-    if (object.below == nullptr) {
+    if (object.foreign) {
+      if (auto freed = object.foreign->deallocate(); !freed) {
+        return refuse(freed.error());
+      }
+    } else if (object.below == nullptr) {
       if (!context.handles->domains.find(pd->handle)) {
         return refuse(EINVAL, "the PD was deallocated under another name: only unimport this one");
       }
@@ -172,7 +190,7 @@ WEFT_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
     }
   }
   if (object.below != nullptr) {
-    --object.below->uses;
+    let_go(&object.below->pd);
   }
   if (object.thread_domain != nullptr) {
     --object.thread_domain->uses;

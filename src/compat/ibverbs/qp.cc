@@ -81,6 +81,10 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
     *bad_wr = wr;
     return refuse_child();
   }
+  if (qp->qp_type == IBV_QPT_XRC_RECV) [[unlikely]] {  // which may be another process's
+    *bad_wr = wr;
+    return refuse(EINVAL, "an XRC target QP has no send queue: it only answers");
+  }
   for (; wr != nullptr; wr = wr->next) {
     const auto posted = wr->opcode == IBV_WR_BIND_MW
                             ? post_bind(object, *wr)
