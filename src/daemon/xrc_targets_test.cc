@@ -6,12 +6,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
+#include <variant>
 
+#include "base/process_slot.h"
 #include "daemon/testing/live_program.h"
 #include "daemon/testing/xrc_member.h"
+#include "host/control_socket.h"
+#include "host/run_directory.h"
 
 namespace weft::daemon {
 namespace {
@@ -171,9 +176,9 @@ TEST_F(LiveXrcTarget, StaysWhenItsOwnProgramDestroysItWhileAnotherHasItOpen) {
   EXPECT_TRUE(home.release_target(0, **handle));
   opener().close_target(domain(), target_);
   const Instant deadline = host::now() + Duration::seconds(10);
-  while (home_->domain->uses.load() != 1 && host::now() < deadline) {
+  while (home_->domain->uses.load() != 0 && host::now() < deadline) {
   }
-  EXPECT_EQ(home_->domain->uses.load(), 1U) << "the last handle destroyed it; a deputy is left";
+  EXPECT_EQ(home_->domain->uses.load(), 0U) << "the last handle destroyed it";
   EXPECT_FALSE(opener().open_target(*opener_->domain, target_));
 }
 
@@ -202,6 +207,104 @@ TEST_F(LiveXrcTarget, IsOpenedOnlyInItsDomainAndUnderItsNumber) {
   close(other_file);
   // Not opened: not to be used.
   EXPECT_EQ(opener().query_target(domain(), target_).error().code, ErrorCode::PermissionDenied);
+}
+
+/// A member of the domain that keeps to no rule: forged verbs, attributes, answers and events, and
+/// floods of them (DESIGN.md, decision 11).
+class LyingMember {
+ public:
+  LyingMember(const LiveFabric& fabric, int file)
+      : socket_(*host::ControlSocket::connect(
+            host::control_path(fabric.on("h2").run, fabric.on("h2").fabric))) {
+    EXPECT_TRUE(socket_.send(uabi::Hello{.host = "h2"}));
+    self_ = std::get<uabi::Welcome>(hear<uabi::Welcome>()).self;
+    EXPECT_TRUE(socket_.send(
+        uabi::OpenXrcDomain{.request = 1, .hca = 0, .creates = true, .is_exclusive = false},
+        {&file, 1}));
+    domain_ = std::get<uabi::XrcDomainOpened>(hear<uabi::XrcDomainOpened>()).domain;
+  }
+  template <class Wanted>
+  uabi::Message hear() {
+    while (true) {
+      auto received = socket_.receive(Duration::seconds(5));
+      if (!received) {
+        ADD_FAILURE() << received.error().reason;
+        return Wanted{};
+      }
+      if (std::holds_alternative<Wanted>(received->message)) {
+        return received->message;
+      }
+    }
+  }
+  [[nodiscard]] std::string ask(uabi::TargetVerb verb, Qpn target,
+                                const uabi::RdmaCmQpAttributes& attributes) {
+    uabi::AskXrcTarget question;
+    question.peer = {.node = self_.node, .slot = slot_of(target)};
+    question.domain = domain_;
+    question.verb = verb;
+    question.target = target;
+    question.attributes = attributes;
+    EXPECT_TRUE(socket_.send(question));
+    const auto answer = std::get<uabi::XrcTargetAnswer>(hear<uabi::XrcTargetAnswer>());
+    return answer.error == 0 ? "" : answer.reason;
+  }
+  void say(uabi::Message message) { static_cast<void>(!socket_.send(message)); }
+  [[nodiscard]] std::uint32_t domain() const { return domain_; }
+
+ private:
+  host::ControlSocket socket_;
+  uabi::ProcessAddress self_;
+  std::uint32_t domain_{};
+};
+
+TEST_F(LiveXrcTarget, IsUnharmedByAMemberThatLies) {
+  ASSERT_TRUE(open());
+  connect_from_opener();
+  connect(sender_, *initiator_, home_->program.lid(), target_);
+  expect_delivery();
+  LyingMember liar{fabric_, file_};
+  uabi::RdmaCmQpAttributes wild;
+  wild.mask = 1;
+  wild.state = 6;  // the error state
+  EXPECT_NE(liar.ask(uabi::TargetVerb::Modify, target_, wild), "") << "it has not opened it";
+  EXPECT_NE(liar.ask(uabi::TargetVerb::Open, Qpn{target_.value() ^ 1}, wild), "");
+  EXPECT_EQ(liar.ask(uabi::TargetVerb::Open, target_, wild), "");
+  wild.path_mtu = 4;
+  wild.state = 99;
+  EXPECT_NE(liar.ask(uabi::TargetVerb::Modify, target_, wild), "");
+  wild.state = 2;
+  wild.timeout = 200;
+  EXPECT_NE(liar.ask(uabi::TargetVerb::Modify, target_, wild), "");
+  wild.timeout = 0;
+  wild.rq_psn = 0xFF00'0000;
+  EXPECT_NE(liar.ask(uabi::TargetVerb::Modify, target_, wild), "");
+  const uabi::ProcessAddress from = opener_->program.process->address();
+  const uabi::ProcessAddress home = home_->program.process->address();
+  for (std::uint32_t i = 0; i < 2'000; ++i) {
+    liar.say(
+        uabi::XrcTargetEvent{.peer = from, .domain = liar.domain(), .target = target_, .event = 1});
+    liar.say(uabi::XrcTargetAnswer{.peer = from,
+                                   .domain = liar.domain(),
+                                   .serial = i % 64,
+                                   .error = 3,
+                                   .reason = "as I say",
+                                   .attributes = {}});
+    uabi::AskXrcTarget close;
+    close.peer = home;
+    close.domain = liar.domain();
+    close.verb = uabi::TargetVerb::Close;
+    close.target = target_;
+    liar.say(close);
+  }
+  EXPECT_EQ(state(), hca::QpState::Rtr);
+  expect_delivery();
+  {
+    const std::lock_guard guard{opener_->program.events.lock};
+    for (const auto& [target, type] : opener_->program.events.target_events) {
+      EXPECT_NE(type, hca::AsyncEventType::QpFatal) << "the liar is not the target's home";
+    }
+  }
+  opener().close_target(domain(), target_);
 }
 
 /// The responder's PSNs and what it has answered are in the memory of the process that was killed.

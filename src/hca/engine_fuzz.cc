@@ -5,10 +5,13 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/process_slot.h"
 #include "hca/hca.h"
 #include "hca/memory_window.h"
 #include "hca/packet_record.h"
@@ -25,6 +28,9 @@ constexpr std::uint64_t kIova = 0x10000;
 constexpr std::size_t kMemoryBytes = 8'192;
 constexpr std::size_t kGuardBytes = 64;
 constexpr std::uint16_t kMtuBytes = 256;
+constexpr std::uint32_t kOthersSlot = 2;  // of the process that other SRQs are of
+constexpr std::uint32_t kOwnSlot = 1;
+constexpr std::uint32_t kDomainName = 7;
 
 void require(bool holds) {
   if (!holds) {
@@ -35,6 +41,8 @@ void require(bool holds) {
 class Nobody final : public HcaEvents {
  public:
   bool listens{};
+  std::optional<XrcDeputyRequest> wanted;  // the newest
+  void xrc_deputy_wanted(const XrcDeputyRequest& request) override { wanted = request; }
   void completion_event(CompletionQueue&) override {}
   void async_event(const AsyncEvent&) override {}
   [[nodiscard]] bool wants_explanations() const override { return listens; }
@@ -99,7 +107,7 @@ struct Target {
     hca.set_port(PortNumber{1}, port);
     pd = *hca.allocate_pd();
     cq = *hca.create_cq(64);
-    xrcd = *hca.open_xrc_domain();
+    xrcd = *hca.open_xrc_domain(kDomainName);
     xrc_srq = *hca.create_xrc_srq(*pd, *xrcd, *cq, 8, 1);
     memory.assign(kMemoryBytes + 2 * kGuardBytes, std::byte{0x5A});
     region = *hca.register_memory(*pd, kIova, std::span{memory}.subspan(kGuardBytes, kMemoryBytes),
@@ -118,7 +126,7 @@ struct Target {
     configuration.seed = 1;
     configuration.limits.max_qp = 64;
     configuration.limits.max_mr = 4;
-    configuration.first_qpn = Qpn{0x4000};
+    configuration.first_qpn = first_qpn_of(kOwnSlot);
     configuration.max_train_bytes = 2 * kMtuBytes;
     return configuration;
   }
@@ -218,6 +226,11 @@ class Attack {
  private:
   void step(std::uint8_t what) {
     Qp& qp = *qp_;
+    if ((what & 0x47) == 0x46) {
+      hear_deputy(qp, what);
+      qp.check_invariants();
+      return;
+    }
     switch (what & 7) {
       case 0:
         post_send(qp);
@@ -240,10 +253,28 @@ class Attack {
         }
         poll();
         break;
+      case 7:
+        if (!last_.empty()) {  // a repeated request is a duplicate, or what was held up before
+          deliver(last_, false);
+          break;
+        }
+        [[fallthrough]];
       default:
         receive(qp, (what & 0x80) != 0);
     }
     qp.check_invariants();
+  }
+
+  /// What a driver tells an XRC target of deputies: there is one or none, or a process is gone.
+  void hear_deputy(Qp& qp, std::uint8_t what) {
+    if ((what & 8) != 0) {
+      qp.handle_owner_gone(kOthersSlot);
+    } else if (const auto wanted = std::exchange(target_.events.wanted, std::nullopt)) {
+      const std::uint32_t serial = wanted->serial + ((what & 0x20) != 0 ? 1 : 0);
+      qp.handle_deputy(
+          kOthersSlot, serial,
+          (what & 0x10) != 0 ? std::nullopt : std::optional{first_qpn_of(kOthersSlot)});
+    }
   }
 
   void poll() {
@@ -306,7 +337,9 @@ class Attack {
     header.immediate_or_rkey = (bits & 8) != 0 ? known.value() : bits;
     const RKey rkey = (bits & 24) == 16 ? RKey{bits} : known;
     if (headers.has(wire::ExtensionHeader::Xrceth)) {
-      header.xrc_srqn = anything ? script_.next() : target_.xrc_srq->xrc().number;
+      header.xrc_srqn = anything             ? script_.next()
+                        : (bits & 0x80) != 0 ? first_qpn_of(kOthersSlot).value() + 1
+                                             : target_.xrc_srq->xrc().number;
     }
     const std::uint64_t address =
         kIova + ((bits & 32) != 0 ? script_.next_word() : script_.next() * 16U);
@@ -328,14 +361,27 @@ class Attack {
     }
   }
 
-  void receive(Qp& qp, bool anything) {
+  /// Of the QP's transport, unless the script wants any.
+  wire::Opcode opcode(const Qp& qp, bool anything) {
     const auto table = wire::opcode_table();
+    const wire::Transport wanted = qp.type() == QpType::Rc   ? wire::Transport::Rc
+                                   : qp.type() == QpType::Uc ? wire::Transport::Uc
+                                   : qp.type() == QpType::Ud ? wire::Transport::Ud
+                                                             : wire::Transport::Xrc;
+    std::size_t index = script_.next() % table.size();
+    while (!anything && table[index].transport != wanted) {
+      index = (index + 1) % table.size();
+    }
+    return table[index].opcode;
+  }
+
+  void receive(Qp& qp, bool anything) {
     PacketHeader header;
-    header.opcode = header.last_opcode = table[script_.next() % table.size()].opcode;
+    header.opcode = header.last_opcode = opcode(qp, anything);
     header.path_mtu_bytes = kMtuBytes;
     const std::uint8_t shape = script_.next();
     if ((shape & 1) != 0) {
-      header.last_opcode = table[script_.next() % table.size()].opcode;
+      header.last_opcode = opcode(qp, anything);
       header.packet_count = static_cast<std::uint16_t>(2 + (shape >> 1) % 3);
     }
     if (anything && (shape & 0x80) != 0) {
@@ -343,17 +389,37 @@ class Attack {
     }
     aim(qp, anything, header);
     const wire::PayloadRule rule = wire::opcode_info(header.last_opcode)->payload;
+    const bool is_atomic_write =
+        wire::opcode_info(header.last_opcode)->operation == wire::Operation::AtomicWrite;
     const std::size_t last = rule == wire::PayloadRule::None      ? 0U
+                             : is_atomic_write && !anything       ? 8U
                              : rule == wire::PayloadRule::FullMtu ? header.path_mtu_bytes
                              : (shape & 0x40) != 0                ? kMtuBytes
                                                                   : script_.next() % kMtuBytes;
     const std::size_t payload =
         std::size_t{header.path_mtu_bytes} * (header.packet_count - 1U) + last;
+    // An answer to a target can only be a deputy's: from its process, over the port's own LID.
+    const bool is_deputys = qp.type() == QpType::XrcTarget &&
+                            wire::is_response(wire::opcode_info(header.opcode)->operation) &&
+                            !anything;
+    if (is_deputys) {
+      header.slid = kOwnLid;
+      header.psn = Psn{script_.next() % 4U};
+    }
     static std::array<std::byte, kMaxRecordHeaderBytes + 8'192> record{};
     const std::size_t header_bytes =
         encode_record_header(header, std::span{record}.first<kMaxRecordHeaderBytes>());
-    const auto packet = decode_record(ByteSpan{record}.first(header_bytes + payload));
+    const ByteSpan whole = ByteSpan{record}.first(header_bytes + payload);
+    if (!wire::is_response(wire::opcode_info(header.opcode)->operation)) {
+      last_.assign(whole.begin(), whole.end());
+    }
+    deliver(whole, is_deputys);
+  }
+
+  void deliver(ByteSpan record, bool is_deputys) {
+    auto packet = decode_record(record);
     if (packet) {
+      packet->source_slot = is_deputys ? kOthersSlot : 0;
       static_cast<void>(target_.hca.handle_packet(PortNumber{1}, *packet, now_));
     }
   }
@@ -362,6 +428,7 @@ class Attack {
   Script script_;
   Qp* qp_{};
   MemoryWindow* window_{};
+  std::vector<std::byte> last_;  // the newest request that was received
   Instant now_{Duration::milliseconds(1)};
 };
 

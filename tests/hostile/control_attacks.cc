@@ -172,6 +172,85 @@ void accusations(Liar& liar, Victim& victim) {
   });
 }
 
+[[nodiscard]] uabi::ProcessAddress anybody(Liar& liar) {
+  return {.node = static_cast<std::uint32_t>(liar.random.below(liar.view->nodes().size())),
+          .slot = static_cast<std::uint32_t>(liar.random.below(8))};
+}
+
+/// Words about XRC domains that it does not have open: domains, slots and QPNs as they come.
+void xrc_words(Liar& liar) {
+  burst(liar, [&] {
+    const auto domain = static_cast<std::uint32_t>(liar.random.below(4));
+    const Qpn target{static_cast<std::uint32_t>(liar.random.below(1U << 24))};
+    switch (liar.random.below(4)) {
+      case 0: {
+        uabi::XrcRelay word;
+        word.peer = anybody(liar);
+        word.domain = domain;
+        word.word = static_cast<uabi::XrcWord>(1 + liar.random.below(5));
+        word.serial = static_cast<std::uint32_t>(liar.random.below(64));
+        word.target = target;
+        word.deputy = Qpn{target.value() ^ 1};
+        return uabi::Message{word};
+      }
+      case 1: {
+        uabi::AskXrcTarget question;
+        question.peer = anybody(liar);
+        question.domain = domain;
+        question.verb = static_cast<uabi::TargetVerb>(1 + liar.random.below(4));
+        question.target = target;
+        question.attributes.mask = static_cast<std::uint32_t>(liar.random());
+        question.attributes.state = static_cast<std::uint32_t>(liar.random());
+        return uabi::Message{question};
+      }
+      case 2:
+        return uabi::Message{
+            uabi::XrcTargetAnswer{.peer = anybody(liar),
+                                  .domain = domain,
+                                  .serial = domain,
+                                  .error = 0,
+                                  .reason = "as I say",
+                                  .attributes = {}}
+        };
+      default:
+        return uabi::Message{
+            uabi::XrcTargetEvent{
+                                 .peer = anybody(liar), .domain = domain, .target = target, .event = 1}
+        };
+    }
+  });
+}
+
+/// Words about devices that it has not imported, as their owner and as an importer; and devices of
+/// files that are another's.
+void device_words(Liar& liar) {
+  burst(liar, [&] {
+    const auto device = static_cast<std::uint32_t>(liar.random.below(16));
+    switch (liar.random.below(3)) {
+      case 0: {
+        uabi::AskForObject question;
+        question.peer = anybody(liar);
+        question.device = device;
+        question.inode = liar.random.below(100'000);
+        question.verb = static_cast<uabi::ImportVerb>(1 + liar.random.below(6));
+        question.handle = static_cast<std::uint32_t>(liar.random.below(4));
+        return uabi::Message{question};
+      }
+      case 1: {
+        uabi::ObjectAnswer answer;
+        answer.peer = anybody(liar);
+        answer.device = device;
+        answer.serial = static_cast<std::uint32_t>(liar.random.below(64));
+        answer.key = static_cast<std::uint32_t>(liar.random());
+        answer.length = liar.random();
+        return uabi::Message{answer};
+      }
+      default:
+        return uabi::Message{uabi::LeaveDevice{.device = device}};
+    }
+  });
+}
+
 /// Random numbers as counters.
 void counters(Liar& liar) {
   stay(liar);
@@ -200,6 +279,8 @@ constexpr std::array kAttacks{
     Attack{.name = "queries", .act_alone = queries, .attaches = false},
     Attack{.name = "places", .act_alone = places},
     Attack{.name = "accusations", .act = accusations},
+    Attack{.name = "xrc-words", .act_alone = xrc_words},
+    Attack{.name = "device-words", .act_alone = device_words},
     Attack{.name = "counters", .act_alone = counters},
 };
 

@@ -47,6 +47,8 @@ EXPECTED = {
     "queries": None,
     "places": None,
     "accusations": "says ",
+    "xrc-words": "words about XRC domains that it has not open",
+    "device-words": "words about devices that it has not open",
     "counters": None,
 }
 ROUNDS = 10                  # of victims, at most, until the liar is named
