@@ -59,7 +59,7 @@ void ConnectionManager::Impl::check_invariants() const {
   for (const auto& [id, connection] : connections_) {
     const Link& link = connection.link;
     const State state = connection.state;
-    const bool is_link = state != State::Idle && state != State::Listen;
+    [[maybe_unused]] const bool is_link = state != State::Idle && state != State::Listen;
     assert(connection.id == id);
     assert((connection.observer == nullptr) == connection.is_detached);
     assert(!connection.is_detached || state == State::DreqSent || state == State::Timewait);
@@ -96,11 +96,11 @@ void ConnectionManager::Impl::check_invariants() const {
   assert(peers == peers_.size());
   assert(by_remote_id_.size() <= connections_.size());
   assert(by_remote_qpn_.size() <= connections_.size());
-  for (const auto& [id, connection] : connections_) {
+  for ([[maybe_unused]] const auto& [id, connection] : connections_) {
     assert(connection.state != State::Listen || connection.backlog_used == backlog_used[id]);
   }
   std::size_t of_peers = 0;
-  for (const auto& [peer, count] : backlog_of_peer_) {
+  for ([[maybe_unused]] const auto& [peer, count] : backlog_of_peer_) {
     assert(count != 0 && count <= options.limits.unanswered_of_peer);
     of_peers += count;
   }

@@ -200,10 +200,14 @@ void Process::Impl::stop_threads() {
   }
 }
 
-/// The daemon's connection manager takes the first packet for the RTU that it overtook (R-RVT-16).
+/// The daemon's connection manager takes the first packet for the RTU that it overtook (R-RVT-16);
+/// other processes may have handles of a target.
 void HcaEventsOf::async_event(const hca::AsyncEvent& event) {
   if (event.type == hca::AsyncEventType::CommunicationEstablished) {
     process_.post(uabi::CommunicationEstablished{.qpn = event.qp->number()});
+  }
+  if (event.qp != nullptr && event.qp->type() == hca::QpType::XrcTarget) {
+    process_.tell_openers(event);
   }
   events_.async_event(hca_, event);
 }

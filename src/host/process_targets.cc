@@ -128,13 +128,6 @@ void put_error(uabi::XrcTargetAnswer& answer, const Error& error) {
 
 }  // namespace
 
-void HcaEventsOf::async_event(const hca::AsyncEvent& event) {
-  if (event.qp != nullptr && event.qp->type() == hca::QpType::XrcTarget) {
-    process_.tell_openers(event);
-  }
-  events_.async_event(hca_, event);
-}
-
 // --- targets here
 
 void Process::Impl::note_target(std::uint32_t hca, hca::Qp& qp) {
