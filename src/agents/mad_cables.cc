@@ -113,7 +113,9 @@ MadCables::Crossing MadCables::cross(const Hop& hop, const MadOnCable& mad, std:
   if (counters_ != nullptr && crossed != 0) {
     count(hop, mad, crossed);
   }
-  crossing.held_back = crossing.held_back + tables_.port(hop.egress).delay();
+  if (takes_time_) {
+    crossing.held_back = crossing.held_back + tables_.port(hop.egress).delay();
+  }
   return crossing;
 }
 
@@ -121,7 +123,7 @@ MadCables::Crossing MadCables::cross(const Hop& hop, const MadOnCable& mad, std:
 /// there for longer than packets may (IBTA vol 1 §18.2.5.4).
 std::optional<Duration> MadCables::send_on(PortIndex egress, std::uint64_t bytes) {
   const fabric::LinkRate rate{tables_.port(egress).rate_mbps};
-  if (rate.megabits_per_second == 0) {
+  if (rate.megabits_per_second == 0 || !takes_time_) {
     return Duration{};
   }
   Instant& free_at = free_at_[egress];

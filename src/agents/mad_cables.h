@@ -71,6 +71,9 @@ class MadCables {
   /// What crosses from now on sets out now.
   void set_time(Instant now) { now_ = now; }
 
+  /// Not while a fabric is made: then links take no time.
+  void set_takes_time(bool takes) { takes_time_ = takes; }
+
   /// Must outlive this; none: nobody looks.
   void set_tap(MadTap* tap) { tap_ = tap; }
 
@@ -95,6 +98,7 @@ class MadCables {
   fabric::FaultCounters faults_;
   MadTap* tap_{};
   Instant now_{};
+  bool takes_time_{true};
   std::unordered_map<fabric::PortIndex, Instant> free_at_;  // of links with a rate, by who sends
   // The rules by the port that sends on their links, in their order; made when they are asked for,
   // as of `rules_as_of_`.

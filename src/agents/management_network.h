@@ -81,6 +81,9 @@ class ManagementNetwork {
   /// Sees the MADs that cross ports with a capture; must outlive the network.
   void set_tap(MadTap* tap) { cables_.set_tap(tap); }
 
+  /// Whether links take their time of MADs; as a rule they do.
+  void set_takes_time(bool takes) { cables_.set_takes_time(takes); }
+
   /// The tables have more ports.
   void grow();
 

@@ -46,11 +46,13 @@ void Daemon::Impl::run_management() {
 }
 
 /// What was just asked for is in the tables when this returns, unless that takes many MADs: a
-/// program that has joined a group may be sent to at once.
+/// program that has joined a group may be sent to at once. Links take no time of these MADs.
 void Daemon::Impl::settle_management() {
   constexpr int kTurns = 16;  // policy
+  management().set_takes_time(false);
   for (int turn = 0; turn < kTurns && fabric_->run_management(host::now()); ++turn) {
   }
+  management().set_takes_time(true);
   publish();
   run_management();
 }

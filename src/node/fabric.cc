@@ -116,7 +116,7 @@ Result<std::optional<fabric::PortIndex>> Fabric::find_manager_port(std::string_v
   return ports->front();
 }
 
-/// SMAs answer at once: no time passes.
+/// No time passes: SMAs answer at once, and links take none yet.
 Result<void> Fabric::bring_up(const FabricOptions& wanted, Instant now) {
   const auto wanted_port = find_manager_port(wanted.sm_port);
   if (!wanted_port) {
@@ -128,8 +128,10 @@ Result<void> Fabric::bring_up(const FabricOptions& wanted, Instant now) {
   // Some turns for every port are many times what a sweep takes; whatever would need more goes on
   // in the turns that the fabric has later.
   const std::size_t most_turns = 1'000 + builder_.ports().size();
+  management().set_takes_time(false);
   for (std::size_t turn = 0; turn < most_turns && run_management(now); ++turn) {
   }
+  management().set_takes_time(true);
   return {};
 }
 

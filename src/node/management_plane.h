@@ -56,6 +56,8 @@ class ManagementPlane final : private agents::MadSink {
 
   /// Sees the MADs that cross ports with a capture; must outlive the plane.
   void set_tap(agents::MadTap* tap) { network_.set_tap(tap); }
+  /// Whether links take their time of MADs; as a rule they do.
+  void set_takes_time(bool takes) { network_.set_takes_time(takes); }
 
   /// A datagram of the kernel side behind an HCA's port, and who takes those that arrive; the sink
   /// must outlive the plane.
