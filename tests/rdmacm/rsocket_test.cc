@@ -11,6 +11,7 @@
 #include <numeric>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "rdmacm_fixture.h"
@@ -50,8 +51,12 @@ class RSocket : public RdmaCm {
     RdmaCm::TearDown();
   }
   void connect() {
-    std::thread accepting{[this] { server_ = raccept(listener_, nullptr, nullptr); }};
-    EXPECT_EQ(rconnect(client_, generic(here_), sizeof here_), 0);
+    std::thread accepting{
+        [this, listener = listener_] { server_ = raccept(listener, nullptr, nullptr); }};
+    if (rconnect(client_, generic(here_), sizeof here_) != 0) {
+      ADD_FAILURE() << "not connected: " << std::strerror(errno);
+      rclose(std::exchange(listener_, -1));  // nobody is to wait for the request
+    }
     accepting.join();
     ASSERT_GE(server_, 0);
   }
@@ -107,6 +112,72 @@ TEST_F(RSocket, BothWaysAtOnceByTwoThreadsOfEachSide) {
   std::thread there{[&] { expect_to_carry(client_, server_, 1'000'003); }};
   expect_to_carry(server_, client_, 1'000'003);
   there.join();
+}
+
+TEST_F(RSocket, NoMoreMessagesGoThanWereGranted) {
+  int depth = 16;
+  ASSERT_EQ(rsetsockopt(listener_, SOL_RDMA, RDMA_RQSIZE, &depth, sizeof depth), 0);
+  connect();
+  for (int i = 0; i < depth; ++i) {
+    ASSERT_EQ(rsend(client_, "x", 1, MSG_DONTWAIT), 1) << i;
+  }
+  EXPECT_EQ(rsend(client_, "x", 1, MSG_DONTWAIT), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  std::array<char, 16> got{};
+  EXPECT_EQ(rrecv(server_, got.data(), got.size(), MSG_WAITALL), 16);
+  pollfd writable{.fd = client_, .events = POLLOUT, .revents = 0};
+  EXPECT_EQ(rpoll(&writable, 1, 2'000), 1);  // what was read is granted at once
+}
+
+TEST_F(RSocket, PeeksOverTheEndOfItsRing) {
+  int bytes = 2'048;  // doubled: two halves of 2,048
+  ASSERT_EQ(rsetsockopt(listener_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes), 0);
+  connect();
+  pollfd writable{.fd = server_, .events = POLLOUT, .revents = 0};
+  ASSERT_EQ(rpoll(&writable, 1, 5'000), 1);  // it has published both halves
+  const auto data = pattern(5'596);
+  ASSERT_EQ(rsend(client_, data.data(), 4'096, 0), 4'096);
+  std::vector<std::byte> got(5'596);
+  ASSERT_EQ(rrecv(server_, got.data(), 3'000, MSG_WAITALL), 3'000);
+  ASSERT_EQ(rsend(client_, data.data() + 4'096, 1'500, 0), 1'500);
+  ssize_t seen = 0;
+  for (int i = 0; i < 200 && seen < 2'596; ++i) {
+    seen = rrecv(server_, got.data() + 3'000, 2'596, MSG_PEEK);
+    usleep(1'000);
+  }
+  ASSERT_EQ(seen, 2'596);
+  EXPECT_EQ(got, data);
+}
+
+TEST_F(RSocket, BothHalvesShutAtOnceAreTheEnd) {
+  connect();
+  ASSERT_EQ(rshutdown(client_, SHUT_WR), 0);
+  ASSERT_EQ(rshutdown(server_, SHUT_WR), 0);  // before it has seen the other's
+  for (const int socket : {client_, server_}) {
+    pollfd wanted{.fd = socket, .events = POLLIN, .revents = 0};
+    EXPECT_EQ(rpoll(&wanted, 1, 5'000), 1);
+    EXPECT_EQ(wanted.revents, POLLIN | POLLHUP);
+  }
+}
+
+TEST_F(RSocket, WhoSpeaksAnotherVersionIsRejected) {
+  std::thread accepting{[this] {
+    EXPECT_EQ(raccept(listener_, nullptr, nullptr), -1);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+  }};
+  rdma_cm_id* const id = resolved(kPort);
+  std::array<char, 40> data{2};
+  rdma_conn_param wish{};
+  wish.qp_num = 1;
+  wish.private_data = data.data();
+  wish.private_data_len = data.size();
+  ASSERT_EQ(rdma_connect(id, &wish), 0);
+  rdma_cm_event* const event = next(RDMA_CM_EVENT_REJECTED);
+  ASSERT_NE(event, nullptr);
+  EXPECT_EQ(event->status, 28);
+  EXPECT_EQ(rdma_ack_cm_event(event), 0);
+  EXPECT_EQ(rdma_destroy_id(id), 0);
+  accepting.join();
 }
 
 TEST_F(RSocket, SaysItsAddressesAndItsPeers) {
@@ -196,6 +267,9 @@ TEST_F(RSocket, APeerThatDiesIsTheEndOfTheStream) {
   killer.join();
   EXPECT_EQ(rsend(server_, "x", 1, 0), -1);
   EXPECT_EQ(errno, ECONNRESET);
+  pollfd wanted{.fd = server_, .events = POLLIN, .revents = 0};
+  EXPECT_EQ(rpoll(&wanted, 1, 0), 1);
+  EXPECT_EQ(wanted.revents, POLLIN | POLLHUP);
 }
 
 TEST_F(RSocket, ANonBlockingConnectIsReadyToWriteWhenItIsDone) {
@@ -269,6 +343,22 @@ TEST_F(RSocket, MappedMemoryIsWrittenWithoutItsOwner) {
   EXPECT_EQ(riounmap(server_, memory.data(), memory.size()), -1);
   EXPECT_EQ(riomap(client_, memory.data(), memory.size(), PROT_WRITE, 0, -1), -1);  // no map there
   EXPECT_EQ(errno, ENOMEM);
+}
+
+TEST_F(RSocket, AMappingIsToldOnce) {
+  int entries = 4;
+  int depth = 16;
+  ASSERT_EQ(rsetsockopt(client_, SOL_RDMA, RDMA_IOMAPSIZE, &entries, sizeof entries), 0);
+  ASSERT_EQ(rsetsockopt(client_, SOL_RDMA, RDMA_RQSIZE, &depth, sizeof depth), 0);
+  connect();
+  std::array<char, 64> memory{};
+  ASSERT_EQ(riomap(server_, memory.data(), memory.size(), PROT_WRITE, 0, 0), 0);
+  for (int i = 0; i < depth - 1; ++i) {  // the mapping was one of the messages
+    ASSERT_EQ(rsend(server_, "x", 1, MSG_DONTWAIT), 1) << i;
+  }
+  EXPECT_EQ(rsend(server_, "x", 1, MSG_DONTWAIT), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  EXPECT_EQ(riounmap(server_, memory.data(), memory.size()), 0);
 }
 
 TEST_F(RSocket, PiecesAreSentAndReceivedAsOneStream) {

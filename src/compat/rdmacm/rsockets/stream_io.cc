@@ -258,19 +258,25 @@ int Stream::shutdown(int how) {
     state_ = State::Disconnected;  // who waits for requests sees it
     return 0;
   }
+  if (state_ == State::Accepting) {
+    static_cast<void>(open_further());  // the event that says so may wait still
+  }
   if (!is_connected()) {
     return 0;
   }
-  const bool could_read = may_read_;
-  may_read_ = may_read_ && how == SHUT_WR;
-  may_write_ = may_write_ && how == SHUT_RD;
-  if (may_write_) {
+  if (how == SHUT_RD && may_write_) {
+    may_read_ = false;
     return 0;  // the other end need not know that nobody reads
   }
-  const Control word = how == SHUT_WR && could_read ? Control::Shutdown : Control::Disconnect;
   const Instant deadline = host::now() + kLastPatience;
   const auto has_ended = [&] { return !is_connected() || host::now() > deadline; };
-  if (wait(lock, true, [&] { return controls_free_ > 0 || has_ended(); }) == 0 && !has_ended() &&
+  // Until the word is under way this half is open: the other end's own word would be the end else.
+  const bool has_word =
+      wait(lock, true, [&] { return controls_free_ > 0 || has_ended(); }) == 0 && !has_ended();
+  const Control word = how == SHUT_WR && may_read_ ? Control::Shutdown : Control::Disconnect;
+  may_read_ = may_read_ && how == SHUT_WR;
+  may_write_ = false;
+  if (has_word &&
       post_message(message(MessageType::Control, static_cast<std::uint32_t>(word))) == 0) {
     static_cast<void>(wait(lock, true, [&] { return all_sent() || has_ended(); }));
   }
