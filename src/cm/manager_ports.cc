@@ -193,9 +193,12 @@ void fill_rts(QpAttributes& attributes, const Link& link) {
   }
   attributes.mask |= SqPsn;
   attributes.sq_psn = link.sq_psn;
-  if (has_requester(link.qp_type)) {
-    attributes.mask |= QpAttributeMask{Timeout} | RetryCount | RnrRetry | MaxQpRdAtomic;
+  if (has_requester(link.qp_type) || has_responder(link.qp_type)) {
+    attributes.mask |= Timeout;  // an XRC target's, too (IBTA vol 1 annex A14)
     attributes.timeout = link.ack_timeout;
+  }
+  if (has_requester(link.qp_type)) {
+    attributes.mask |= QpAttributeMask{RetryCount} | RnrRetry | MaxQpRdAtomic;
     attributes.retry_count = link.retry_count;
     attributes.rnr_retry = link.rnr_retry_count;
     attributes.max_rd_atomic = link.initiator_depth;
