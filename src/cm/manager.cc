@@ -9,7 +9,10 @@
 namespace weft::cm {
 
 ConnectionManager::Impl::Impl(const Options& chosen)
-    : options(chosen), communication_ids_(chosen.seed), listeners_(chosen.limits.service_masks) {}
+    : options(chosen),
+      communication_ids_(chosen.seed),
+      listeners_(chosen.limits.service_masks),
+      absent_listeners_(chosen.listener_grace) {}
 
 ConnectionManager::Impl::~Impl() {
   for (const auto& [key, port] : ports_) {
@@ -142,6 +145,7 @@ Result<std::uint64_t> ConnectionManager::Impl::listen(CmId id, const ListenParam
   connection.backlog = parameters.backlog.value_or(options.limits.backlog);
   connection.leaves_excess_unanswered = parameters.leaves_excess_unanswered;
   connection.state = allowed->next;
+  absent_listeners_.listener_came(listener.service_id);
   return listener.service_id;
 }
 
@@ -327,6 +331,16 @@ void ConnectionManager::Impl::expire(CmId id, Instant now) {
 }
 
 void ConnectionManager::Impl::handle_timeout(Instant now) {
+  for (const AbsentListeners::Request& request : absent_listeners_.take_due(now)) {
+    if (Port* const port = find_port(request.port)) {
+      const auto head = ByteSpan{request.mad}.first<wire::kSizeOf<wire::MadHeader>>();
+      receive({.port = *port,
+               .source = request.source,
+               .mad = request.mad,
+               .header = wire::unpack<wire::MadHeader>(head),
+               .now = now});
+    }
+  }
   // Whatever expires is over or armed for later than now, so this ends.
   while (!timers_.empty() && timers_.begin()->first <= now) {
     expire(timers_.begin()->second, now);
@@ -338,7 +352,8 @@ Instant ConnectionManager::Impl::deadline() const {
   if (!untold_.empty()) {
     return Instant{};
   }
-  return timers_.empty() ? Instant::never() : timers_.begin()->first;
+  const Instant kept = absent_listeners_.deadline();
+  return timers_.empty() ? kept : std::min(kept, timers_.begin()->first);
 }
 
 }  // namespace weft::cm

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cm/absent_listeners.h"
 #include "cm/communication_ids.h"
 #include "cm/connection.h"
 #include "cm/connection_manager.h"
@@ -220,6 +221,7 @@ class ConnectionManager::Impl {
   std::map<CmId, Connection> connections_;
   std::set<CmId> detached_;
   ListenerTable listeners_;
+  AbsentListeners absent_listeners_;
   std::unordered_map<std::uint32_t, CmId> by_local_id_;
   std::map<RemoteKey, CmId> by_remote_id_;
   std::map<RemoteKey, CmId> by_remote_qpn_;

@@ -30,6 +30,7 @@ Result<void> ConnectionManager::Impl::destroy(CmId id, Handled why, Instant now)
   const Transition end = transition(state, Input::Destroy);
   if (state == State::Listen) {
     listeners_.remove(*connection->listener);
+    absent_listeners_.listener_went(connection->listener->service_id, now);
     disown(id, now);
   }
   const bool is_unanswered =

@@ -204,6 +204,12 @@ void ConnectionManager::Impl::on_req(const Received& received) {
   const CmId listener =
       listeners_.find(req.service_id, received.port.address().ca_guid, req.private_data);
   if (listener == kNoCmId) {
+    if (absent_listeners_.keep(
+            req.service_id,
+            {.port = received.port.key(), .source = received.source, .mad = received.mad},
+            received.now)) {
+      return;
+    }
     ++counters.no_listener;
     return refuse_req(received, req, wire::RejectReason::InvalidServiceId);
   }

@@ -24,7 +24,9 @@ namespace {
 ConnectionServices::ConnectionServices(sa::Resolver& resolver, std::uint64_t seed)
     // QPNs of programs come again sooner than time-wait ends, and their connections are as good as
     // those that Linux lets begin at once (R-CM-11).
-    : connections_({.seed = Random{seed}(), .holds_time_wait = false}),
+    : connections_({.seed = Random{seed}(),
+                    .holds_time_wait = false,
+                    .listener_grace = Duration::milliseconds(100)}),
       rdma_cm_(connections_, resolver, Random{~seed}()) {}
 
 void ConnectionServices::set_port(const Port& port) {

@@ -276,6 +276,25 @@ TEST_F(RdmaCmTest, ARequestThatItsListenerHasNoRoomForComesAgain) {
   EXPECT_THAT(client.waiting, IsEmpty());
 }
 
+/// As perftest -R does between its two connections.
+TEST_F(RdmaCmTest, WhoListensAnewIsAskedWhatCameMeanwhile) {
+  EXPECT_TRUE(rdma(1).destroy(listen(1, at(address_of(1))), now));
+  const RdmaCmId id = resolve(2, at(address_of(1)));
+  EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{5}}, now));
+  run_for(Duration::milliseconds(10));
+  EXPECT_THAT(client.waiting, IsEmpty());
+  listen(1, at(address_of(1)));
+  expect(server, ConnectRequest);
+}
+
+TEST_F(RdmaCmTest, WhoDoesNotComeBackToListenIsNotWaitedForLong) {
+  EXPECT_TRUE(rdma(1).destroy(listen(1, at(address_of(1))), now));
+  const RdmaCmId id = resolve(2, at(address_of(1)));
+  EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{5}}, now));
+  run_for(Duration::milliseconds(101));
+  EXPECT_EQ(expect(client, Rejected).status, 8);
+}
+
 TEST_F(RdmaCmTest, CallsInAWrongStateChangeNothing) {
   const RdmaCmId id = make(1, client);
   EXPECT_FALSE(rdma(1).resolve_route(id, kPatience, now));
