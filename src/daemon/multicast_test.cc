@@ -275,6 +275,27 @@ TEST_F(LiveMulticast, WhatIsSentFirstWaitsForTheLanesToTheMembers) {
   EXPECT_EQ(member.count(), before + 1);
 }
 
+TEST_F(LiveMulticast, WhatWasPostedLeavesBeforeItsQpIsDestroyed) {
+  Endpoint known{*h1_, 0, 1};
+  Endpoint member{*h2_, 0, 1};
+  known.start();
+  member.start();
+  member.attach();
+  ASSERT_EQ(copies_of_one(known, {&member}, {1}), Counts{1});
+  const auto late = open("h1");
+  const std::size_t before = settled({&member}).front();
+  {
+    Endpoint sender{*late, 0, 1};
+    sender.start();
+    sender.send();
+  }
+  const Instant deadline = host::now() + kPatience;
+  while (member.count() == before && host::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(member.count(), before + 1);
+}
+
 TEST_F(LiveMulticast, ReachesTheOtherMembersOfTheSendersHostAndNotTheSender) {
   Endpoint sender{*h2_, 0, 1};
   Endpoint same_port{*h2_, 0, 1};

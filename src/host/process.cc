@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "host/clock.h"
@@ -161,7 +162,22 @@ Result<void> Process::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
   return impl_->destroy_qp(hca, qp);
 }
 
+/// An HCA has sent what was posted long before its program destroys the QP, and waits for no lanes:
+/// programs that send datagrams do not ask for their completion (mckey). For a moment; policy.
+void Process::Impl::let_datagrams_leave(hca::Qp& qp) {
+  constexpr Duration kPatience = Duration::milliseconds(50);
+  if (qp.type() != hca::QpType::Ud) {
+    return;
+  }
+  const Instant until = now() + kPatience;
+  while (qp.wants_transmit() && now() < until) {
+    resume_waiting();
+    std::this_thread::yield();
+  }
+}
+
 Result<void> Process::Impl::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
+  let_datagrams_leave(qp);
   // Nobody is in the middle of delivering to it, carrying for it or timing it.
   const Standstill standstill{*this};
   auto* const carrier = static_cast<QpCarrier*>(qp.carrier);

@@ -221,6 +221,7 @@ struct Process::Impl {
   [[gnu::noinline]] void wait_for_turn(QpCarrier& carrier, const Attempt& made);
   Result<void> post(QpCarrier& carrier, const hca::SendWr& wr);
   void send_what_is_owed(QpCarrier& carrier);
+  void let_datagrams_leave(hca::Qp& qp);
   void carry(QpCarrier& carrier, Instant at, unsigned budget);
   void answer(QpCarrier& carrier, unsigned budget);
   void join_line(QpCarrier& carrier, Lane& wanted, bool wants_room);
