@@ -278,8 +278,9 @@ TEST_F(RdmaCmTest, ARequestThatItsListenerHasNoRoomForComesAgain) {
 
 /// As perftest -R does between its two connections.
 TEST_F(RdmaCmTest, WhoListensAnewIsAskedWhatCameMeanwhile) {
-  EXPECT_TRUE(rdma(1).destroy(listen(1, at(address_of(1))), now));
+  const RdmaCmId listener = listen(1, at(address_of(1)));
   const RdmaCmId id = resolve(2, at(address_of(1)));
+  EXPECT_TRUE(rdma(1).destroy(listener, now));
   EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{5}}, now));
   run_for(Duration::milliseconds(10));
   EXPECT_THAT(client.waiting, IsEmpty());
@@ -288,8 +289,9 @@ TEST_F(RdmaCmTest, WhoListensAnewIsAskedWhatCameMeanwhile) {
 }
 
 TEST_F(RdmaCmTest, WhoDoesNotComeBackToListenIsNotWaitedForLong) {
-  EXPECT_TRUE(rdma(1).destroy(listen(1, at(address_of(1))), now));
+  const RdmaCmId listener = listen(1, at(address_of(1)));
   const RdmaCmId id = resolve(2, at(address_of(1)));
+  EXPECT_TRUE(rdma(1).destroy(listener, now));
   EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{5}}, now));
   run_for(Duration::milliseconds(101));
   EXPECT_EQ(expect(client, Rejected).status, 8);

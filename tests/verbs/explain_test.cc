@@ -178,7 +178,7 @@ int post_send_sges(Explain& verbs) {
   return post(verbs.a_, wr);
 }
 int post_send_inline(Explain& verbs) {
-  ibv_sge sge = verbs.sge(8);
+  ibv_sge sge = verbs.sge(33);
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_SEND;
   wr.send_flags = IBV_SEND_INLINE;
@@ -282,7 +282,7 @@ constexpr auto kRefusals = std::to_array<Explain::Refusal>({
     {"post_send_ah_of_another_pd",    EINVAL, "address handle",         "another PD than the QP",
      post_send_ah_of_another_pd                                                                                                 },
     {"post_send_sges",                EINVAL, "3 SGEs",                 "max_send_sge 2",                post_send_sges         },
-    {"post_send_inline",              EINVAL, "8 bytes inline",         "max_inline_data 0",             post_send_inline       },
+    {"post_send_inline",              EINVAL, "33 bytes inline",        "max_inline_data 32",            post_send_inline       },
     {"post_send_length",              EINVAL, "4294967295 bytes",       "carries at most 2147483648",
      post_send_length                                                                                                           },
     {"post_send_atomic_length",       EINVAL, "an atomic's SGE",        "8 bytes",                       post_send_atomic_length},
