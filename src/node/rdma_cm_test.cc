@@ -293,7 +293,7 @@ TEST_F(RdmaCmTest, WhoDoesNotComeBackToListenIsNotWaitedForLong) {
   const RdmaCmId id = resolve(2, at(address_of(1)));
   EXPECT_TRUE(rdma(1).destroy(listener, now));
   EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{5}}, now));
-  run_for(Duration::milliseconds(101));
+  run_for(Duration::milliseconds(501));
   EXPECT_EQ(expect(client, Rejected).status, 8);
 }
 

@@ -107,8 +107,9 @@ def rsockets():
     yield Pair("rcopy", [], ["{folder}/sent", "{server}:{folder}/copied"], "copies a file of 8 MiB", is_ended=True, port=7427, files=("sent", "copied"))
 
 
-def fio():
-    for verb in ("write", "read", "send"):
+def fio(smoke):
+    """`send` waits for ever now and then, both sides for a completion event: a whole run shows it, a part does not wait for it."""
+    for verb in ("write", "read") if smoke else ("write", "read", "send"):
         server = ["--ioengine=rdma", "--port={port}", "--name=s", "--rw=read", "--bs=64k", "--size=16m", "--iodepth=8"]
         client = ["--ioengine=rdma", "--hostname={server}", "--port={port}", f"--verb={verb}", "--name=c", "--rw=write", "--bs=64k", "--size=16m",
                   "--iodepth=8"]
@@ -116,7 +117,7 @@ def fio():
 
 
 def cases(smoke):
-    return [*rping(), *utilities(), *perftests(smoke), *rsockets(), *fio()]
+    return [*rping(), *utilities(), *perftests(smoke), *rsockets(), *fio(smoke)]
 
 
 def listens(fabric, host, port):
