@@ -283,10 +283,11 @@ TEST_F(LiveMulticast, WhatWasPostedLeavesBeforeItsQpIsDestroyed) {
   member.attach();
   ASSERT_EQ(copies_of_one(known, {&member}, {1}), Counts{1});
   const auto late = open("h1");
-  const std::size_t before = settled({&member}).front();
+  std::size_t before = 0;
   {
     Endpoint sender{*late, 0, 1};
     sender.start();
+    before = settled({&member}).front();  // by then its process was told who the members are
     sender.send();
   }
   const Instant deadline = host::now() + kPatience;

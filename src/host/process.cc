@@ -165,7 +165,7 @@ Result<void> Process::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
 /// An HCA has sent what was posted long before its program destroys the QP, and waits for no lanes:
 /// programs that send datagrams do not ask for their completion (mckey). For a moment; policy.
 void Process::Impl::let_datagrams_leave(hca::Qp& qp) {
-  constexpr Duration kPatience = Duration::milliseconds(50);
+  constexpr Duration kPatience = Duration::seconds(1);
   if (qp.type() != hca::QpType::Ud) {
     return;
   }
