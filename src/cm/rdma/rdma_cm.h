@@ -169,8 +169,8 @@ class RdmaCm final : private CmObserver {
   // rdma_cm_connect.cc
   [[nodiscard]] Result<std::vector<std::byte>> request_data(const Id& of, ByteSpan private_data,
                                                             std::size_t most) const;
-  [[nodiscard]] Result<void> send_request(RdmaCmId id, Id& of,
-                                          const ConnectionParameters& parameters, Instant now);
+  [[nodiscard]] Result<void> send_request(Id& of, const ConnectionParameters& parameters,
+                                          Instant now);
   [[nodiscard]] Result<void> send_service_request(Id& of, const ConnectionParameters& parameters,
                                                   Instant now);
   [[nodiscard]] Result<void> answer_service_request(Id& of, const ConnectionParameters* parameters,

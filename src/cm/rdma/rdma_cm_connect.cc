@@ -124,7 +124,7 @@ Result<void> RdmaCm::connect(RdmaCmId id, const ConnectionParameters& parameters
   }
   of.connection = *connection;
   auto sent = of.type == QpType::Ud ? send_service_request(of, parameters, now)
-                                    : send_request(id, of, parameters, now);
+                                    : send_request(of, parameters, now);
   if (!sent) {
     static_cast<void>(connections_.destroy(*connection, now));
     of.connection.reset();
@@ -135,8 +135,7 @@ Result<void> RdmaCm::connect(RdmaCmId id, const ConnectionParameters& parameters
   return {};
 }
 
-Result<void> RdmaCm::send_request(RdmaCmId /*id*/, Id& of, const ConnectionParameters& parameters,
-                                  Instant now) {
+Result<void> RdmaCm::send_request(Id& of, const ConnectionParameters& parameters, Instant now) {
   const auto data = request_data(of, parameters.private_data, kReqPrivateData);
   if (!data) {
     return std::unexpected(data.error());
