@@ -31,7 +31,7 @@ class TestHost final : public CmObserver {
 
   TestHost(Lid at, Options options)
       : lid(at), gsi(mad::InterfaceKind::Gsi, {.queued_mads = 100'000}), cm(seeded(options, at)) {
-    assert(cm.add_port(kPort, gsi, address()).has_value());
+    cm.add_port(kPort, gsi, address()).value();
   }
 
   [[nodiscard]] Guid ca() const { return Guid{0xCA00 + lid.value()}; }
@@ -59,7 +59,7 @@ class TestHost final : public CmObserver {
   [[nodiscard]] CmId make(std::uint64_t context = 0) { return cm.create(*this, context).value(); }
   [[nodiscard]] CmId listener(std::uint64_t service_id, std::uint64_t mask = 0) {
     const CmId id = make();
-    assert(cm.listen(id, {.service_id = service_id, .service_mask = mask}).has_value());
+    cm.listen(id, {.service_id = service_id, .service_mask = mask}).value();
     return id;
   }
   [[nodiscard]] State state(CmId id) const {
@@ -292,12 +292,12 @@ struct Connected {
 
 [[nodiscard]] inline Connected connect(TestCmNetwork& network) {
   Connected ids{.a = network.a().make(), .listener = network.b().listener(0x1000)};
-  assert(network.a().cm.send_req(ids.a, network.request(), network.now).has_value());
+  network.a().cm.send_req(ids.a, network.request(), network.now).value();
   network.run_shortly();
   ids.b = network.b().newest;
-  assert(network.b().cm.send_rep(ids.b, TestCmNetwork::reply(), network.now).has_value());
+  network.b().cm.send_rep(ids.b, TestCmNetwork::reply(), network.now).value();
   network.run_shortly();
-  assert(network.a().cm.send_rtu(ids.a, {}, network.now).has_value());
+  network.a().cm.send_rtu(ids.a, {}, network.now).value();
   network.run_shortly();
   assert(network.a().state(ids.a) == State::Established);
   assert(network.b().state(ids.b) == State::Established);
