@@ -1,14 +1,10 @@
 #include "rdmacm_fixture.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
-#include <array>
-#include <filesystem>
-#include <thread>
-#include <utility>
+#include <memory>
 
-#include "daemon/daemon.h"
+#include "daemon/testing/live_fabric.h"
 
 namespace {
 
@@ -18,38 +14,21 @@ constexpr const char* kScripted = "scripted";
 class VerbsFabric : public ::testing::Environment {
  public:
   void SetUp() override {
-    char pattern[] = "/tmp/weft-rdmacm-XXXXXX";
-    run_ = mkdtemp(pattern);
-    setenv("WEFT_RUN", run_.c_str(), 1);
-    setenv("WEFT_FABRIC", "verbs", 1);
+    fabric_ = std::make_unique<weft::daemon::testing::LiveFabric>("pair");
+    fabric_->show_to_this_process();
     setenv("WEFT_HOST", "h1", 1);
     unsetenv("WEFT_LOOPBACK");
     unsetenv("WEFT_EXPLAIN");  // tests count lines
-    std::array<int, 2> ends{};
-    ASSERT_EQ(pipe(ends.data()), 0);
-    lifeline_ = weft::host::UniqueFd{ends[1]};
-    auto daemon = weft::daemon::Daemon::create({.run = run_,
-                                                .fabric = "verbs",
-                                                .topology = *weft::fabric::generate("pair"),
-                                                .lifeline = weft::host::UniqueFd{ends[0]}});
-    ASSERT_TRUE(daemon) << daemon.error().reason;
-    thread_ = std::thread{[owned = std::move(*daemon)]() mutable { owned.run(); }};
     int count = 0;
     ibv_device** const list = ibv_get_device_list(&count);
     ASSERT_EQ(count, 1);
     ibv_free_device_list(list);
     setenv("WEFT_FABRIC", kScripted, 1);
   }
-  void TearDown() override {
-    lifeline_.reset();
-    thread_.join();
-    std::filesystem::remove_all(run_);
-  }
+  void TearDown() override { fabric_.reset(); }
 
  private:
-  std::string run_;
-  weft::host::UniqueFd lifeline_;
-  std::thread thread_;
+  std::unique_ptr<weft::daemon::testing::LiveFabric> fabric_;
 };
 
 const auto* const kFabric = ::testing::AddGlobalTestEnvironment(new VerbsFabric);

@@ -19,13 +19,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
-#include <string>
-#include <thread>
-#include <utility>
+#include <memory>
 #include <vector>
 
-#include "daemon/daemon.h"
+#include "daemon/testing/live_fabric.h"
 
 namespace {
 
@@ -35,30 +32,13 @@ constexpr int kWaitMs = 5'000;
 class Fabric : public ::testing::Environment {
  public:
   void SetUp() override {
-    char pattern[] = "/tmp/weft-umad-XXXXXX";
-    run_ = mkdtemp(pattern);
-    setenv("WEFT_RUN", run_.c_str(), 1);
-    setenv("WEFT_FABRIC", "umad", 1);
-    std::array<int, 2> ends{};
-    ASSERT_EQ(pipe(ends.data()), 0);
-    lifeline_ = weft::host::UniqueFd{ends[1]};
-    auto daemon = weft::daemon::Daemon::create({.run = run_,
-                                                .fabric = "umad",
-                                                .topology = *weft::fabric::generate("star:2"),
-                                                .lifeline = weft::host::UniqueFd{ends[0]}});
-    ASSERT_TRUE(daemon) << daemon.error().reason;
-    thread_ = std::thread{[owned = std::move(*daemon)]() mutable { owned.run(); }};
+    fabric_ = std::make_unique<weft::daemon::testing::LiveFabric>("star:2");
+    fabric_->show_to_this_process();
   }
-  void TearDown() override {
-    lifeline_.reset();
-    thread_.join();
-    std::filesystem::remove_all(run_);
-  }
+  void TearDown() override { fabric_.reset(); }
 
  private:
-  std::string run_;
-  weft::host::UniqueFd lifeline_;
-  std::thread thread_;
+  std::unique_ptr<weft::daemon::testing::LiveFabric> fabric_;
 };
 
 const auto* const kFabric = ::testing::AddGlobalTestEnvironment(new Fabric);

@@ -56,6 +56,11 @@ class LiveFabric {
   [[nodiscard]] host::ProcessOptions on(std::string host) const {
     return {.run = run_, .fabric = "test", .host = std::move(host), .limits = {}};
   }
+  /// Drop-in libraries find it by the environment, as under `weft exec`.
+  void show_to_this_process() const {
+    setenv("WEFT_RUN", run_.c_str(), 1);
+    setenv("WEFT_FABRIC", "test", 1);
+  }
 
  private:
   std::string run_;
