@@ -13,6 +13,8 @@ enum class LiveBug : std::uint8_t {
   None,
   LeaseNeverStale,           // the thread believes for ever that the application polls
   StoppedPeerCounted,        // a retry timer counts while the peer has not read the request
+  StoppedAnswererCounted,    // it counts while the peer is at what it has read
+  UnreadAnswerCounted,       // it counts although the answer has come
   LastLookLeftOut,           // the thread sleeps without a last look at its rings
   SleepAnnouncedLate,        // as without a fence: the last look precedes its announcement
   BellNotAdded,              // the peer is woken, but the board does not say for which lane

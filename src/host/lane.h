@@ -187,8 +187,8 @@ class Lane {
 
   [[nodiscard]] bool is_to_self() const { return peer == self; }
 
-  /// Whether the peer has read, and so answered, all that was sent to it; what is under way it has
-  /// not. A dead peer has.
+  /// Whether the peer has read and answered all that was sent to it; what is under way it has not.
+  /// A dead peer has.
   [[nodiscard]] bool is_drained();
 
   /// Whether a packet of this QP, or an answer to one, may be lost: all was read and nothing has

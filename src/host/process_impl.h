@@ -398,6 +398,7 @@ struct Process::Impl {
   }
   void keep_up(bool timers_too);
   void handle_timers(Instant at);
+  [[nodiscard]] bool answers_wait(const Lane& lane);
   void let_others_run(std::uint32_t in_vain);
   void run_progress();
   [[nodiscard]] Instant look_at_polls(Instant at);

@@ -44,6 +44,9 @@ constexpr std::uint32_t kPollsBetweenLooks = 16;
 /// thread waits for it has its timers seen to by the thread.
 constexpr std::uint32_t kPollsBetweenTimers = 8;
 
+/// Before a ring that another thread has is taken for one with news; a look takes less.
+constexpr int kTriesAtARing = 1'000;
+
 /// Answers to an application that polled so lately are left to it: it is the one that waits for
 /// them, and what they change lies in its cache; policy.
 constexpr Duration kPatienceWithAnswers = Duration::microseconds(5);
@@ -200,16 +203,42 @@ void Process::Impl::look_at_all() {
   }
 }
 
-/// A descheduled peer is not a lost packet: an expiry counts only once the peer has read all that
-/// was sent to it and still has not answered, or is gone, or links lose answers (DESIGN.md,
-/// decision 7).
+/// Whether something lies in the rings of the peer's answers, or another of our threads is just
+/// taking it. Who has a ring longer than a look takes is at work with it, or was stopped at it.
+bool Process::Impl::answers_wait(const Lane& lane) {
+  if (planted(LiveBug::UnreadAnswerCounted)) {
+    return false;
+  }
+  const std::uint32_t first = lane.number - lane.index;
+  for (std::uint32_t index = 0; index < kLanesPerPair; ++index) {
+    Lane::In& responses = lanes[first + index]->in(hca::Flow::Response);
+    std::unique_lock owner{responses.owner, std::defer_lock};
+    for (int tries = 0; !owner.try_lock(); ++tries) {
+      if (tries == kTriesAtARing) {
+        return true;
+      }
+      pause();
+    }
+    if (lanes[first + index]->state() == LaneState::Open &&
+        responses.ring.look().state == ring::Consumer<>::State::Record) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// A descheduled peer is not a lost packet, nor is an answer that we were too slow to read: an
+/// expiry counts only once the peer has read all that was sent to it, and still has not answered,
+/// or is gone, or links lose answers (DESIGN.md, decision 7). It says so after its answers are in
+/// our rings, so that we ask in this order.
 void Process::Impl::handle_timers(Instant at) {
   while (QpCarrier* const carrier = timers.take_due(at)) {
     carrier->armed_ns.store(QpCarrier::kNotArmed, std::memory_order_relaxed);
     if (carrier->qp->deadline() <= at) {
+      static_cast<void>(planted_late(LiveBug::UnreadAnswerCounted));
       Lane* const lane = carrier->lane.load(std::memory_order_acquire);
-      if (lane == nullptr || lane->may_have_lost(*carrier) ||
-          planted(LiveBug::StoppedPeerCounted)) {
+      if (lane == nullptr || planted(LiveBug::StoppedPeerCounted) ||
+          (lane->may_have_lost(*carrier) && !answers_wait(*lane))) {
         carrier->qp->report_loss();
       }
       carrier->qp->handle_timeout(at);

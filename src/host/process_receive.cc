@@ -60,7 +60,7 @@ const std::array<bool, 256> kIsOneSided = [] {
 bool is_one_sided(wire::Opcode opcode) { return kIsOneSided[static_cast<std::uint8_t>(opcode)]; }
 
 bool has_one_sided_request(Lane::In& requests) {
-  const auto front = requests.ring.front();
+  const auto front = requests.ring.look();
   return front.state == ring::Consumer<>::State::Record && is_one_sided(front.body);
 }
 
@@ -168,7 +168,7 @@ void Process::Impl::go_on(hca::Flow flow, const Touched& touched, Instant at) {
   // Who takes requests measures no time.
   const Instant at = flow == hca::Flow::Request ? clock.newest() : clock.read();
   while (taken < kBatch) {
-    const auto front = in.ring.front();
+    const auto front = in.ring.look();
     if (front.state != ring::Consumer<>::State::Record) {
       if (front.state == ring::Consumer<>::State::Corrupt) {
         refuse(lane, uabi::Misbehaviour::CorruptRing);
@@ -183,11 +183,13 @@ void Process::Impl::go_on(hca::Flow flow, const Touched& touched, Instant at) {
     in.ring.pop();
     ++taken;
   }
-  if (taken == kBatch) {
-    static_cast<void>(in.ring.front());  // if that was all, the peer is told how far we are
-  }
   in.show_next_word();
+  if (planted(LiveBug::StoppedAnswererCounted)) {
+    in.ring.settle();
+    static_cast<void>(planted_late(LiveBug::StoppedAnswererCounted));
+  }
   go_on(flow, touched, at);
+  in.ring.settle();  // who is stopped before has not read: the peer's retry timers do not count
   lane.tell_room();
   deferred.stop();
   if (deferred.has_any()) {

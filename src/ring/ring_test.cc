@@ -165,6 +165,26 @@ TEST(SpscRing, RefusesWhenFullAndTakesMoreAfterwards) {
   EXPECT_TRUE(put(producer, 1, max_body_bytes(kCapacity)));
 }
 
+TEST(SpscRing, IsNotDrainedUntilWhatWasReadIsDealtWith) {
+  for (int records = 1; records < 60; ++records) {  // past the quarters at which room is told
+    Memory memory{ring_bytes(kCapacity)};
+    Producer<> producer{memory.span(ring_bytes(kCapacity))};
+    Consumer<> consumer{memory.span(ring_bytes(kCapacity))};
+    for (int i = 0; i < records; ++i) {
+      ASSERT_TRUE(put(producer, 1, 40));
+    }
+    while (consumer.look().state == Consumer<>::State::Record) {
+      consumer.pop();
+      ASSERT_FALSE(producer.is_drained()) << records;
+    }
+    consumer.settle();
+    ASSERT_TRUE(producer.is_drained());
+    ASSERT_TRUE(put(producer, 1, 40));
+    consumer.settle();
+    ASSERT_FALSE(producer.is_drained()) << "what came in between was not read";
+  }
+}
+
 TEST(SpscRing, PassesRecordsBetweenThreads) {
   constexpr std::size_t kLarge = 1U << 16;
   constexpr std::uint64_t kRecords = 200'000;

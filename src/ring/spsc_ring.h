@@ -195,8 +195,8 @@ class Producer {
     return true;
   }
 
-  /// Whether the consumer has said that it read everything. Its word may lag behind or lie; a lie
-  /// costs only the liar.
+  /// Whether the consumer has said that it read everything and dealt with it. Its word may lag
+  /// behind or lie; a lie costs only the liar.
   [[nodiscard]] bool is_drained() {
     refresh_head();
     return head_ == tail_;
@@ -272,15 +272,32 @@ class Consumer {
     std::span<const std::byte> body;
   };
 
-  /// The oldest record. Corrupt when the producer wrote what no producer writes; it stays so.
-  [[nodiscard, gnu::always_inline]] Front front() {
+  /// The oldest record; if there is none, the producer is told that all was read. Corrupt when the
+  /// producer wrote what no producer writes; it stays so.
+  [[nodiscard]] Front front() {
+    const Front found = look();
+    if (found.state == State::Empty) {
+      say_where_we_are();
+    }
+    return found;
+  }
+
+  /// The same for who has not dealt yet with what it popped: the producer is told nothing.
+  [[nodiscard, gnu::always_inline]] Front look() {
     const std::uint32_t at = head_ & (slot_count_ - 1);
     const std::uint32_t word = Atomics::load(slot(at), std::memory_order_acquire);
     if (word == kNoRecord && !corrupt_) {
-      say_where_we_are(true);
       return {};
     }
     return is_record(word, at) && !corrupt_ ? take_front(word, at) : front_otherwise(word);
+  }
+
+  /// After look(): what was popped is dealt with. The producer is told if that was all.
+  void settle() {
+    if (head_ != said_ &&
+        Atomics::load(slot(head_ & (slot_count_ - 1)), std::memory_order_relaxed) == kNoRecord) {
+      say_where_we_are();
+    }
   }
 
   /// The word that is kNoRecord until the next record is there, or a mark; null if none will come.
@@ -288,10 +305,13 @@ class Consumer {
     return corrupt_ ? nullptr : slot(head_ & (slot_count_ - 1));
   }
 
-  /// Ends the use of front()'s record.
+  /// Ends the use of the record in front. The producer's view of our position costs a cache line to
+  /// change: told every quarter of the ring, short of this record, which may not be dealt with.
   void pop() {
+    if (head_ - said_ >= slot_count_ / 4) {
+      say_where_we_are();
+    }
     head_ += front_slots_;
-    say_where_we_are(false);
   }
 
  private:
@@ -321,7 +341,6 @@ class Consumer {
     for (int step = 0; step < 2 && !corrupt_; ++step) {
       const std::uint32_t at = head_ & (slot_count_ - 1);
       if (word == kNoRecord) {
-        say_where_we_are(true);
         return {};
       }
       if (is_record(word, at)) {
@@ -352,10 +371,8 @@ class Consumer {
     return false;
   }
 
-  /// The producer's view of our position costs a cache line to change: told every quarter of the
-  /// ring and when it runs dry.
-  void say_where_we_are(bool dry) {
-    if (head_ != said_ && (dry || head_ - said_ >= slot_count_ / 4)) {
+  void say_where_we_are() {
+    if (head_ != said_) {
       said_ = head_;
       Atomics::store(head_line_, said_, std::memory_order_release);
     }

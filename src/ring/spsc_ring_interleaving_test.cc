@@ -114,15 +114,17 @@ struct Conversation {
   /// Whether there was a record, which must be the next one, intact.
   bool receive(const Plan& plan) {
     Explorer& explorer = *Explorer::running();
-    const auto front = consumer.front();
+    const auto front = consumer.look();
     explorer.check(front.state != State::Corrupt, "no record is corrupt");
     if (front.state != State::Record) {
+      consumer.settle();
       return false;
     }
     explorer.check(read < written, "a record arrives once");
     explorer.check(front.body.size() == plan.bodies[read], "records arrive in order");
     if (plan.pops_early) {
       consumer.pop();
+      consumer.settle();
     }
     for (const std::size_t offset : probes[read]) {
       std::uint32_t word = 0;
@@ -133,6 +135,7 @@ struct Conversation {
     ++read;
     if (!plan.pops_early) {
       consumer.pop();
+      consumer.settle();
     }
     return true;
   }

@@ -201,6 +201,40 @@ bool peer_is_stopped(Duration patience) {
   return succeeds(two.a, patience);
 }
 
+/// Gives `a`'s QP timeouts of 4 ms, of which none may be counted.
+void have_no_patience(Two& two) {
+  hca::QpAttributes reset;
+  reset.state = hca::QpState::Reset;
+  EXPECT_TRUE(two.a.process->modify_qp(*two.a.qp, reset, QpAttribute::State));
+  two.a.connect(two.b.lid(), two.b.qp->number(), 10, 0);
+}
+
+/// Nor is what a peer was stopped at.
+bool peer_is_stopped_at_its_answer(Duration patience) {
+  Two two;
+  have_no_patience(two);
+  two.write();
+  return succeeds(two.a, patience);
+}
+
+/// Nor is an answer that came while the thread was stopped before its timers.
+bool stopped_before_timers(Duration patience) {
+  for (int round = 0; round < 5; ++round) {
+    Two two;
+    UcPair pair{two};
+    have_no_patience(two);
+    Stopped stopped{pair};
+    two.write();
+    rest_for(Duration::milliseconds(10));
+    stopped.go_on();
+    rest_for(Duration::milliseconds(30));
+    if (!succeeds(two.a, patience)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 /// WRITEs at all moments around the one at which the passive side's thread falls asleep.
 bool writes_around_sleep(Duration patience) {
   constexpr int kMoments = 200;
@@ -430,18 +464,21 @@ std::span<const LiveScenario> live_scenarios() {
   using enum LiveBug;
   using enum SafetyNet;
   static const std::array kScenarios{
-      LiveScenario{LeaseNeverStale,          "LeaseNeverStale",          {},                           stopped_polling    },
-      LiveScenario{StoppedPeerCounted,       "StoppedPeerCounted",       {},                           peer_is_stopped    },
-      LiveScenario{LastLookLeftOut,          "LastLookLeftOut",          {LongestSleep},               writes_around_sleep},
-      LiveScenario{SleepAnnouncedLate,       "SleepAnnouncedLate",       {Nap},                        writes_to_a_napper },
-      LiveScenario{BellNotAdded,             "BellNotAdded",             {LongestSleep, LookAtAll},    writes_to_a_sleeper},
-      LiveScenario{NewLaneNotWatched,        "NewLaneNotWatched",        {LongestSleep, LookAtAll},    first_write        },
-      LiveScenario{RoomNotTold,              "RoomNotTold",              {LongestSleep, RoomPatience}, waits_for_room     },
-      LiveScenario{FullForEver,              "FullForEver",              {},                           fills_rings_often  },
-      LiveScenario{LeavesLineForGood,        "LeavesLineForGood",        {},                           writes_past_a_line },
-      LiveScenario{ResponsesWaitForRequests, "ResponsesWaitForRequests", {},                           reads_past_requests},
-      LiveScenario{DeadLaneNotDrained,       "DeadLaneNotDrained",       {},                           last_messages      },
-      LiveScenario{SlotReusedAtOnce,         "SlotReusedAtOnce",         {},                           late_messages      },
+      LiveScenario{LeaseNeverStale,          "LeaseNeverStale",          {},                           stopped_polling              },
+      LiveScenario{StoppedPeerCounted,       "StoppedPeerCounted",       {},                           peer_is_stopped              },
+      LiveScenario{
+                   StoppedAnswererCounted,   "StoppedAnswererCounted",   {},                           peer_is_stopped_at_its_answer},
+      LiveScenario{UnreadAnswerCounted,      "UnreadAnswerCounted",      {},                           stopped_before_timers        },
+      LiveScenario{LastLookLeftOut,          "LastLookLeftOut",          {LongestSleep},               writes_around_sleep          },
+      LiveScenario{SleepAnnouncedLate,       "SleepAnnouncedLate",       {Nap},                        writes_to_a_napper           },
+      LiveScenario{BellNotAdded,             "BellNotAdded",             {LongestSleep, LookAtAll},    writes_to_a_sleeper          },
+      LiveScenario{NewLaneNotWatched,        "NewLaneNotWatched",        {LongestSleep, LookAtAll},    first_write                  },
+      LiveScenario{RoomNotTold,              "RoomNotTold",              {LongestSleep, RoomPatience}, waits_for_room               },
+      LiveScenario{FullForEver,              "FullForEver",              {},                           fills_rings_often            },
+      LiveScenario{LeavesLineForGood,        "LeavesLineForGood",        {},                           writes_past_a_line           },
+      LiveScenario{ResponsesWaitForRequests, "ResponsesWaitForRequests", {},                           reads_past_requests          },
+      LiveScenario{DeadLaneNotDrained,       "DeadLaneNotDrained",       {},                           last_messages                },
+      LiveScenario{SlotReusedAtOnce,         "SlotReusedAtOnce",         {},                           late_messages                },
   };
   return kScenarios;
 }
