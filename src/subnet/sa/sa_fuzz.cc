@@ -53,9 +53,32 @@ constexpr std::array kAttributes = {SaAttribute::ClassPortInfo,
                                     SaAttribute::MultiPathRecord,
                                     SaAttribute::InformInfoRecord};
 
+/// An SA and the network behind its port, which takes what it sends.
+struct Lab {
+  explicit Lab(const LabSubnet& subnet)
+      : h1(subnet.h1), h2(subnet.h2), h3(subnet.h3), h4(subnet.h4), s1(subnet.s1) {
+    control.model = subnet.model;
+    control.sm = h1;
+    require(sa.start().has_value());
+    sa.state_changed(wire::SmState::Master, Instant{});
+  }
+  [[nodiscard]] Gid gid(PortId port) const { return control.model.gid_of(port); }
+
+  PortId h1, h2, h3, h4;
+  NodeId s1;
+  TestControl control;
+  mad::ManagementInterface server{mad::InterfaceKind::Gsi, kMadLimits};
+  SubnetAdministration sa{control, server, kOptions};
+};
+
+[[nodiscard]] const LabSubnet& lab_subnet() {
+  static const LabSubnet subnet;
+  return subnet;
+}
+
 class Game {
  public:
-  explicit Game(mad::Script& script) : script_(script), lab_(kOptions, kMadLimits) {}
+  explicit Game(mad::Script& script) : script_(script), lab_(lab_subnet()) {}
 
   void play() {
     for (unsigned moves = 0; !script_.is_over() && moves < 200; ++moves) {
@@ -140,7 +163,8 @@ class Game {
       header.component_mask = fill_sensibly(header.header.attribute_id, data);
     }
     wire::pack(header, std::span{bytes}.first<56>());
-    const Lid lids[] = {SaLab::kH1, SaLab::kH2, SaLab::kH3, SaLab::kH4, Lid{10}, Lid{14}, Lid{18}};
+    const Lid lids[] = {LabSubnet::kH1, LabSubnet::kH2, LabSubnet::kH3, LabSubnet::kH4,
+                        Lid{10},        Lid{14},        Lid{18}};
     lab_.server.handle_mad({.lid = lids[script_.next() % std::size(lids)]}, bytes, now_);
   }
 
@@ -149,7 +173,7 @@ class Game {
     return lab_.gid(hosts[script_.next() % hosts.size()]);
   }
   [[nodiscard]] PKey any_pkey() {
-    return script_.next() % 2 == 0 ? kDefaultPKey : SaLab::kOtherPKey;
+    return script_.next() % 2 == 0 ? kDefaultPKey : LabSubnet::kOtherPKey;
   }
 
   /// A record as a client would ask, of those that need much to be right, with a component more or
@@ -268,7 +292,7 @@ class Game {
   }
 
   mad::Script& script_;
-  SaLab lab_;
+  Lab lab_;
   Instant now_;
 };
 

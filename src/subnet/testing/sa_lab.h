@@ -170,8 +170,7 @@ struct Told {
 
 /// h1 and h2 at switch s1, h3 (LMC 1) and h4 at s2, two cables between the switches; h2 is also in
 /// partition 0x8001, h4 in no other. The SM is at h1.
-class SaLab {
- public:
+struct LabSubnet {
   static constexpr Lid kH1{1};
   static constexpr Lid kH2{2};
   static constexpr Lid kH3{4};
@@ -180,24 +179,21 @@ class SaLab {
   static constexpr Lid kS2{8};
   static constexpr PKey kOtherPKey{0x8001};
 
-  explicit SaLab(const SaOptions& options = {}, const mad::Limits& limits = {})
-      : server(mad::InterfaceKind::Gsi, limits), sa(control, server, options) {
-    Subnet& subnet = control.model;
-    h1 = add_host(subnet, 1, kH1);
-    h2 = add_host(subnet, 2, kH2);
-    h3 = add_host(subnet, 3, kH3, 1);
-    h4 = add_host(subnet, 4, kH4);
-    s1 = add_switch(subnet, 1, kS1, 4);
-    s2 = add_switch(subnet, 2, kS2, 4);
-    control.sm = h1;
-    subnet.port(h2).pkeys[1] = kOtherPKey;
-    subnet.port(h4).pkeys[0] = kOtherPKey;
-    subnet.connect(h1, {s1, PortNumber{1}});
-    subnet.connect(h2, {s1, PortNumber{2}});
-    subnet.connect(h3, {s2, PortNumber{1}});
-    subnet.connect(h4, {s2, PortNumber{2}});
-    subnet.connect({s1, PortNumber{3}}, {s2, PortNumber{3}});
-    subnet.connect({s1, PortNumber{4}}, {s2, PortNumber{4}});
+  LabSubnet() {
+    h1 = add_host(model, 1, kH1);
+    h2 = add_host(model, 2, kH2);
+    h3 = add_host(model, 3, kH3, 1);
+    h4 = add_host(model, 4, kH4);
+    s1 = add_switch(model, 1, kS1, 4);
+    s2 = add_switch(model, 2, kS2, 4);
+    model.port(h2).pkeys[1] = kOtherPKey;
+    model.port(h4).pkeys[0] = kOtherPKey;
+    model.connect(h1, {s1, PortNumber{1}});
+    model.connect(h2, {s1, PortNumber{2}});
+    model.connect(h3, {s2, PortNumber{1}});
+    model.connect(h4, {s2, PortNumber{2}});
+    model.connect({s1, PortNumber{3}}, {s2, PortNumber{3}});
+    model.connect({s1, PortNumber{4}}, {s2, PortNumber{4}});
     // By LID 0 .. 8; the two LIDs of h3 come by different cables.
     const auto ports = [](std::initializer_list<int> list) {
       std::vector<PortNumber> made;
@@ -206,9 +202,27 @@ class SaLab {
       }
       return made;
     };
-    subnet.node(s1).forwarding = ports({255, 1, 2, 255, 3, 4, 3, 0, 3});
-    subnet.node(s2).forwarding = ports({255, 3, 4, 255, 1, 1, 2, 3, 0});
-    subnet.generation = 1;
+    model.node(s1).forwarding = ports({255, 1, 2, 255, 3, 4, 3, 0, 3});
+    model.node(s2).forwarding = ports({255, 3, 4, 255, 1, 1, 2, 3, 0});
+    model.generation = 1;
+  }
+
+  Subnet model;
+  PortId h1, h2, h3, h4;
+  NodeId s1, s2;
+};
+
+/// The SA of that subnet, and clients that ask it.
+class SaLab : private LabSubnet {
+ public:
+  using LabSubnet::h1, LabSubnet::h2, LabSubnet::h3, LabSubnet::h4, LabSubnet::s1, LabSubnet::s2;
+  using LabSubnet::kH1, LabSubnet::kH2, LabSubnet::kH3, LabSubnet::kH4, LabSubnet::kS1,
+      LabSubnet::kS2, LabSubnet::kOtherPKey;
+
+  explicit SaLab(const SaOptions& options = {}, const mad::Limits& limits = {})
+      : server(mad::InterfaceKind::Gsi, limits), sa(control, server, options) {
+    control.model = std::move(model);
+    control.sm = h1;
     mad::require(sa.start().has_value());
     network.attach(kH1, server);
     for (const Lid lid : {kH2, kH3, kH4, Lid{40}}) {
@@ -303,8 +317,6 @@ class SaLab {
   std::map<Lid, mad::ManagementInterface> clients;
   std::map<Lid, mad::AgentId> agents;
   SubnetAdministration sa;
-  PortId h1, h2, h3, h4;
-  NodeId s1, s2;
 };
 
 }  // namespace weft::subnet
