@@ -260,10 +260,14 @@ class Game {
   }
 
   void play() {
-    for (unsigned moves = 0; !script_.is_over() && moves < 300; ++moves) {
+    constexpr unsigned kLook = 8;  // looking at everything takes as long as several moves
+    for (unsigned moves = 1; !script_.is_over() && moves < 300; ++moves) {
       move();
-      check();
+      if (moves % kLook == 0) {
+        check();
+      }
     }
+    check();
     for (Player& player : players_) {
       player.destroy_all(now_);
     }
