@@ -49,10 +49,11 @@ class Nobody final : public HcaEvents {
   void explain(std::string_view reason) override { require(!reason.empty()); }
 };
 
-/// A carrier that may have no room, and forgets what it takes.
+/// A carrier that may have no room, and forgets what it takes but for the PSN that the newest
+/// answer leads to.
 class Void final : public TransmitSink {
  public:
-  explicit Void(unsigned room) : room_(room) {}
+  Void(unsigned room, Psn& expected) : room_(room), expected_(expected) {}
   [[nodiscard]] std::uint32_t max_train_bytes() const override { return 2 * kMtuBytes; }
   [[nodiscard]] bool send(Flow, const PacketHeader& header,
                           std::span<const ByteSpan> gather) override {
@@ -62,11 +63,21 @@ class Void final : public TransmitSink {
     }
     require(header.packet_count != 0 &&
             bytes <= std::size_t{header.packet_count} * header.path_mtu_bytes);
-    return room_ != 0 && room_-- != 0;
+    if (room_ == 0) {
+      return false;
+    }
+    --room_;
+    if (header.opcode == wire::Opcode::RcAcknowledge ||
+        header.opcode == wire::Opcode::XrcAcknowledge) {
+      const wire::Syndrome syndrome = header.extension.response.aeth.syndrome;
+      expected_ = syndrome.kind() == wire::SyndromeKind::Ack ? header.psn + 1 : header.psn;
+    }
+    return true;
   }
 
  private:
   unsigned room_;
+  Psn& expected_;
 };
 
 /// The input, read from its front; zeros follow its end.
@@ -239,7 +250,7 @@ class Attack {
         post_receive(qp);
         break;
       case 2: {
-        Void sink{script_.next()};
+        Void sink{script_.next(), expected_};
         static_cast<void>(qp.transmit(sink, now_, 4));
         break;
       }
@@ -321,6 +332,28 @@ class Attack {
                                                      : qp.post_recv(wr));
   }
 
+  /// That of a peer who keeps count, one that it had before, or any of the first few.
+  Psn psn() {
+    constexpr std::uint8_t kExpected = 0x80;
+    constexpr std::uint8_t kBefore = 0xE0;
+    const std::uint8_t choice = script_.next();
+    return choice < kExpected ? kFirstPsn + choice % 32
+           : choice < kBefore ? expected_
+                              : expected_ - 1 - choice % 32;
+  }
+
+  /// What the peer who keeps count asks next, after this.
+  void count(const PacketHeader& header) {
+    std::uint32_t packets = header.packet_count;
+    if (wire::opcode_info(header.opcode)->operation == wire::Operation::RdmaReadRequest) {
+      const std::uint32_t bytes = header.extension.reth.dma_length;
+      packets = std::max(1U, bytes / kMtuBytes + (bytes % kMtuBytes != 0 ? 1U : 0U));
+    }
+    if (header.psn == expected_ && packets < 64) {
+      expected_ = expected_ + packets;
+    }
+  }
+
   /// Headers that a QP looks at twice, unless the script wants others.
   void aim(Qp& qp, bool anything, PacketHeader& header) {
     const wire::ExtensionHeaders headers = wire::opcode_info(header.opcode)->headers;
@@ -328,7 +361,7 @@ class Attack {
     header.dlid = kOwnLid;
     header.pkey = anything ? PKey{script_.next()} : kDefaultPKey;
     header.dest_qp = qp.number();
-    header.psn = anything ? Psn{script_.next_word()} : kFirstPsn + script_.next() % 32;
+    header.psn = anything ? Psn{script_.next_word()} : psn();
     const std::uint8_t bits = script_.next();
     header.ack_request = (bits & 1) != 0;
     header.solicited = (bits & 2) != 0;
@@ -412,6 +445,7 @@ class Attack {
     const ByteSpan whole = ByteSpan{record}.first(header_bytes + payload);
     if (!wire::is_response(wire::opcode_info(header.opcode)->operation)) {
       last_.assign(whole.begin(), whole.end());
+      count(header);
     }
     deliver(whole, is_deputys);
   }
@@ -428,6 +462,7 @@ class Attack {
   Script script_;
   Qp* qp_{};
   MemoryWindow* window_{};
+  Psn expected_{kFirstPsn};
   std::vector<std::byte> last_;  // the newest request that was received
   Instant now_{Duration::milliseconds(1)};
 };
