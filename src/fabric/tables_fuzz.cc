@@ -1,6 +1,7 @@
 // Foreign bytes as tables, and foreign bytes as a counter page of a good fabric: refused, or safe
 // to use in every way.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -41,30 +42,41 @@ void use_tables(const TablesView& view) {
   }
 }
 
-const std::vector<std::byte>& good_tables() {
-  static const std::vector<std::byte> tables = [] {
-    TablesBuilder builder{generate_fat_tree(4, 2).value()};
-    (void)testing::TestRoutes{builder}.bring_up();
-    std::vector<FaultRecord> faults = records_of(*read_fault("drop p=0.5"), 0, {});
-    faults.push_back(faults.front());
-    faults.back().egress = PortIndex{3};
-    builder.set_faults(std::move(faults));
-    return builder.build(1);
-  }();
-  return tables;
+[[nodiscard]] std::vector<std::byte> good_tables(const Topology& topology) {
+  TablesBuilder builder{topology};
+  (void)testing::TestRoutes{builder}.bring_up();
+  std::vector<FaultRecord> faults = records_of(*read_fault("drop p=0.5"), 0, {});
+  faults.push_back(faults.front());
+  faults.back().egress = PortIndex{3};
+  builder.set_faults(std::move(faults));
+  return builder.build(1);
 }
 
-/// The mutations of one good image: bytes of the input overwrite bytes of it.
+/// A small one, in which most bytes are in use, and one with switches behind switches.
+[[nodiscard]] std::array<std::vector<std::byte>, 2>& good_images() {
+  static std::array images{good_tables(generate("star:2").value()),
+                           good_tables(generate_fat_tree(4, 2).value())};
+  return images;
+}
+
+/// The mutations of a good image: bytes of the input take the place of bytes of it for a while.
 void use_mutation(ByteSpan input) {
-  std::vector<std::byte> image = good_tables();
-  for (std::size_t i = 0; i + 4 <= input.size(); i += 4) {
-    const std::size_t at = std::to_integer<std::size_t>(input[i]) |
-                           std::to_integer<std::size_t>(input[i + 1]) << 8 |
-                           std::to_integer<std::size_t>(input[i + 2]) << 16;
-    image[at % image.size()] = input[i + 3];
+  constexpr std::size_t kChangeBytes = 4;
+  std::vector<std::byte>& image = good_images().at(input.size() / kChangeBytes % 2);
+  std::vector<std::pair<std::size_t, std::byte>> before;
+  for (; input.size() >= kChangeBytes; input = input.subspan(kChangeBytes)) {
+    const std::size_t at =
+        (std::to_integer<std::size_t>(input[0]) | std::to_integer<std::size_t>(input[1]) << 8 |
+         std::to_integer<std::size_t>(input[2]) << 16) %
+        image.size();
+    before.emplace_back(at, image[at]);
+    image[at] = input[3];
   }
   if (const auto view = TablesView::open(image)) {
     use_tables(*view);
+  }
+  for (; !before.empty(); before.pop_back()) {
+    image[before.back().first] = before.back().second;
   }
 }
 
@@ -79,7 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto view = weft::fabric::TablesView::open(memory.first(size))) {
     weft::fabric::use_tables(*view);
   }
-  const auto view = weft::fabric::TablesView::open(weft::fabric::good_tables());
+  const auto view = weft::fabric::TablesView::open(weft::fabric::good_images().back());
   if (const auto page = weft::fabric::CounterPageView::open(memory.first(size))) {
     weft::fabric::CounterSum sum;
     page->add_to(sum, *view, weft::fabric::NodeIndex{0});
