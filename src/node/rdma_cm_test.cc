@@ -179,6 +179,14 @@ TEST_F(RdmaCmTest, TheLoopbackAddressIsTheOwnHost) {
   connect(2, 1, at(address_of(1)));  // which others know it by
 }
 
+/// As a kernel has it: whoever binds to "localhost" to learn the device (libfabric) is told none.
+TEST_F(RdmaCmTest, ALoopbackAddressNamesNoPortAndTheHostsOwnDoes) {
+  for (const IpAddress& address : {IpAddress::v4(0x7F00'0001), IpAddress::v6(0, 1)}) {
+    EXPECT_EQ(rdma(1).info(listen(1, at(address)))->device, "") << to_string(address);
+  }
+  EXPECT_EQ(rdma(1).info(listen(1, at(address_of(1))))->device, "weft0");
+}
+
 TEST_F(RdmaCmTest, IsRejectedWhereNobodyListens) {
   make(1, server);
   const RdmaCmId id = resolve(2, at(address_of(1)));

@@ -214,9 +214,12 @@ Result<void> RdmaCm::take_port(RdmaCmId id, Id& of) {
   return {};
 }
 
-/// Whose address it is: of no port in particular for those that name none.
+/// Whose address it is: of no port in particular for those that name none. To bind to the loopback
+/// address names none either, as in a kernel; libfabric then looks for the address that others know
+/// the host by.
 Result<void> RdmaCm::bind_to_port_of(Id& of) {
-  if (is_wildcard(of.source)) {
+  const auto* const ip = std::get_if<IpEndpoint>(&of.source);
+  if (is_wildcard(of.source) || (ip != nullptr && is_own_loopback(ip->address))) {
     return {};
   }
   if (const auto* const ib = std::get_if<IbEndpoint>(&of.source)) {
@@ -231,11 +234,10 @@ Result<void> RdmaCm::bind_to_port_of(Id& of) {
     return fail(ErrorCode::AddressNotAvailable, "no port of this host has {}",
                 to_string(of.source));
   }
-  const IpAddress& address = std::get<IpEndpoint>(of.source).address;
-  const auto own = resolver_.find_own(own_address(address));
+  const auto own = resolver_.find_own(ip->address);
   if (!own) {
     return fail(ErrorCode::AddressNotAvailable, "{} is no address of this host",
-                to_string(address));
+                to_string(ip->address));
   }
   of.port = PortKey{own->interface.port.value()};
   of.pkey = own->interface.pkey;
