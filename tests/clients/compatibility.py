@@ -27,7 +27,8 @@ SECTIONS = {
                 "(`ibv_post_send`, and `ibv_wr_*` as on a ConnectX-5). perftest itself offers `-q` and `-b` only for bandwidths, no `-e` "
                 "for WRITE (its latency test polls memory), READ and atomics over RC and XRC alone, WRITE not over UD, and no option "
                 "for several SGEs: these combinations cannot be asked for.",
-    "qperf": "All tests of verbs, without RDMA-CM, with events and polling (`-cp1`), for several sizes of messages.",
+    "qperf": "All tests of verbs, with events and polling (`-cp1`), for several sizes of messages; those of RC also by RDMA-CM (`-cm1`), which "
+             "qperf uses for no others.",
     "ucx": "`ucx_perftest` by UCP (`UCX_TLS` keeps it from shared memory, `UCX_NET_DEVICES=weft0:1` from TCP) with short, copied and "
            "rendezvous messages, lists of buffers, unexpected messages, wake-ups and threads; and by UCT with short, copied and "
            "zero-copy layouts. UCX finds the device by itself.",

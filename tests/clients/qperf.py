@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Debian's qperf between two hosts: all its tests of verbs, with events and polling.
+"""Debian's qperf between two hosts: all its tests of verbs, with events and polling, and connected by RDMA-CM.
 
     qperf.py [--smoke] [--fabric TOPOLOGY] [--hosts h1 h4] [--jobs N] [--json FILE]
 """
@@ -43,13 +43,14 @@ def cases(smoke):
         for way, options in WAYS[:1] if smoke else WAYS:
             for size in sizes[-1:] if smoke else sizes:
                 found.append(case(test, [*options, *(["-m", size] if size else [])]))
+    found += [case(test, ["-cm1"], how="connected by RDMA-CM") for test in (*RC, *ATOMICS)]
     return found + [case(test, [], "bad test") for test in XRC]
 
 
-def case(test, options, refusal=""):
-    """The server takes no options; the last word makes it end."""
+def case(test, options, refusal="", how="events and polling"):
+    """The server takes no options; the last word makes it end. UC and UD know no -cm1: qperf says that it is not used."""
     return weft_clients.Case(PROGRAM, [], port_option="-lp", arguments_of_client=["-t", SECONDS, *options, test, "quit"],
-                             check=measured, refusal=refusal, timeout_seconds=30, aspect=f"{test}, events and polling")
+                             check=measured, refusal=refusal, timeout_seconds=30, aspect=f"{test}, {how}")
 
 
 def main():
