@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <span>
+#include <variant>
 
-#include "uabi/messages.h"
+#include "base/random.h"
+#include "uabi/testing/sample_message.h"
 
 namespace {
 
@@ -32,4 +34,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(!weft::uabi::words(report->what).empty());
   }
   return 0;
+}
+
+/// Now and then a message of any kind as a friend might send it.
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t most, unsigned seed) {
+  weft::Random random{seed};
+  if (random.chance(1, 16)) {
+    const auto made = weft::uabi::testing::sample_octets(
+        random.below(std::variant_size_v<weft::uabi::Message>), random);
+    if (made.size() <= most) {
+      std::ranges::copy(made, data);
+      size = made.size();
+    }
+  }
+  return LLVMFuzzerMutate(data, size, most);
 }

@@ -1,0 +1,442 @@
+// What programs may say of connections (uabi/rdma_cm_messages.h): three channels, two of them of
+// one process, on two hosts of a whole fabric. Words are decoded as they come from a socket and
+// carried out as the daemon does, without sockets. Refusals say why, nobody reaches another
+// process's ids, an id has one channel, and when the programs are gone no id is left.
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/testing/pieces.h"
+#include "daemon/rdma_cm/channel.h"
+#include "daemon/rdma_cm/translate.h"
+#include "fabric/topology.h"
+#include "mad/testing/script.h"
+#include "node/fabric.h"
+#include "node/testing/settle.h"
+#include "uabi/testing/sample_message.h"
+
+namespace weft::daemon {
+namespace {
+
+using mad::require;
+
+constexpr std::size_t kMostIds = 24;  // of an input, so that each stays quick
+constexpr fuzz::PieceFormat kFormat{.head_octets = 3};
+
+/// A fabric that has come up. It lives for many inputs: what an input leaves of connections that
+/// end by themselves would take its successors' time, so it is made anew then.
+struct World {
+  std::unique_ptr<node::Fabric> fabric = *node::Fabric::create(*fabric::generate("star:2"), {});
+  Instant now{Duration::seconds(1)};
+
+  [[nodiscard]] fabric::NodeIndex host(unsigned number) const {
+    return *fabric->builder().find_node(number == 1 ? "h1" : "h2");
+  }
+  [[nodiscard]] cm::RdmaCm& rdma(fabric::NodeIndex host) {
+    return fabric->hosts().host(host, now).rdma_cm();
+  }
+  [[nodiscard]] cm::ConnectionManager& connections(fabric::NodeIndex host) {
+    return fabric->hosts().host(host, now).connections();
+  }
+};
+
+[[nodiscard]] std::unique_ptr<World>& world_place() {
+  static auto place = std::make_unique<World>();
+  return place;
+}
+
+class Game {
+ public:
+  explicit Game(World& world) : world_(world) {
+    constexpr std::array<unsigned, 3> kHosts = {1, 2, 1};
+    for (std::uint32_t i = 0; i < kHosts.size(); ++i) {
+      channels_.at(i) = std::make_unique<RdmaCmChannel>(
+          RdmaCmChannel::Owner{.number = i + 1,
+                               .pid = static_cast<pid_t>(kHosts.at(i)),
+                               .host = world.host(kHosts.at(i)),
+                               .loopback_means = world.fabric->main_address_of("h2")},
+          host::UniqueFd{}, std::make_shared<const host::UniqueFd>());
+    }
+  }
+
+  void play(std::span<const std::uint8_t> input) {
+    for (const fuzz::Piece& piece : fuzz::split(input, kFormat)) {
+      channel_ = channels_.at(piece.head[0] % channels_.size()).get();
+      if (const auto message = uabi::decode(std::as_bytes(std::span{piece.message}))) {
+        std::visit([&](const auto& request) { apply(request); }, *message);
+      }
+      pass(piece.head[1]);
+      check();
+    }
+    leave();
+  }
+
+ private:
+  [[nodiscard]] cm::RdmaCm& rdma() { return world_.rdma(channel_->owner().host); }
+
+  /// Nothing, a while, or until something is due.
+  void pass(std::uint8_t how) {
+    node::Fabric& fabric = *world_.fabric;
+    for (const auto& channel : channels_) {
+      fabric.hosts().wake(channel->owner().host);
+    }
+    const Instant due = fabric.management_deadline();
+    if (how % 8 == 1 && due != Instant::never()) {
+      world_.now = std::min(std::max(world_.now, due), world_.now + Duration::seconds(2));
+    } else {
+      world_.now = world_.now + Duration::milliseconds(how >> 3);
+    }
+    for (int turn = 0; turn < 64 && fabric.run_management(world_.now); ++turn) {
+    }
+  }
+
+  void check() {
+    std::size_t ids = 0;
+    for (const auto& channel : channels_) {
+      for (const cm::RdmaCmId id : channel->ids()) {
+        const auto info = world_.rdma(channel->owner().host).info(id);
+        require(info.has_value());
+        static_cast<void>(state_of(*info));
+      }
+      ids += channel->ids().size();
+    }
+    require(ids == rdma_ids());
+  }
+  [[nodiscard]] std::size_t rdma_ids() {
+    return world_.rdma(world_.host(1)).size() + world_.rdma(world_.host(2)).size();
+  }
+
+  /// The programs are gone: their connections are ended by DREQ, and then forgotten.
+  void leave() {
+    for (const auto& channel : channels_) {
+      for (const cm::RdmaCmId id : channel->ids()) {
+        static_cast<void>(world_.rdma(channel->owner().host).destroy(id, world_.now));
+      }
+      world_.fabric->hosts().wake(channel->owner().host);
+    }
+    require(rdma_ids() == 0);
+  }
+
+  void said(const Result<void>& result) {
+    require(result.has_value() || !result.error().reason.empty());
+  }
+
+  // --- ids as the input names them: by their place among those that there are, or any
+  [[nodiscard]] cm::RdmaCmId id_of(std::uint32_t number) const {
+    std::vector<cm::RdmaCmId> all = channel_->ids();
+    for (const auto& channel : channels_) {
+      const auto more = channel->ids();
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    return all.empty() || number >= 0x100 ? cm::RdmaCmId{number} : all[number % all.size()];
+  }
+  /// Of the same process.
+  [[nodiscard]] RdmaCmChannel* channel_of(cm::RdmaCmId id) {
+    for (const auto& channel : channels_) {
+      if (channel->owner().pid == channel_->owner().pid && channel->has(id)) {
+        return channel.get();
+      }
+    }
+    return nullptr;
+  }
+  template <class Call>
+  void on(std::uint32_t number, Call call) {
+    if (const cm::RdmaCmId id = id_of(number); channel_of(id) != nullptr) {
+      said(call(id));
+    }
+  }
+
+  void apply(const uabi::CreateRdmaCmId& request) {
+    const auto space = port_space_of(request.port_space);
+    const auto type = qp_type_of(request.qp_type);
+    if (space && type && rdma_ids() < kMostIds) {
+      if (const auto id = rdma().create(*space, *type, *channel_, request.uid)) {
+        channel_->add(*id);
+      } else {
+        require(!id.error().reason.empty());
+      }
+    }
+  }
+  void apply(const uabi::DestroyRdmaCmId& request) {
+    const cm::RdmaCmId id = id_of(request.id);
+    RdmaCmChannel* const owner = channel_of(id);
+    if (owner == nullptr) {
+      return;
+    }
+    for (const cm::RdmaCmEvent& event : owner->remove(id).events) {
+      if (event.type == cm::RdmaCmEventType::ConnectRequest) {
+        static_cast<void>(owner->remove(event.id));
+        said(rdma().destroy(event.id, world_.now));
+      }
+    }
+    said(rdma().destroy(id, world_.now));
+  }
+  void apply(const uabi::BindRdmaCmId& request) {
+    const cm::SocketAddress address = address_of(request.address);
+    require(address_of(address_of(address)) == address);
+    on(request.id, [&](cm::RdmaCmId id) { return rdma().bind(id, address); });
+  }
+  void apply(const uabi::ResolveRdmaCmAddress& request) {
+    on(request.id, [&](cm::RdmaCmId id) {
+      return rdma().resolve_address(id,
+                                    {.source = address_of(request.source),
+                                     .destination = address_of(request.destination),
+                                     .timeout = Duration::milliseconds(request.timeout_ms),
+                                     .loopback_means = channel_->owner().loopback_means},
+                                    world_.now);
+    });
+  }
+  void apply(const uabi::ResolveRdmaCmRoute& request) {
+    on(request.id, [&](cm::RdmaCmId id) {
+      return rdma().resolve_route(id, Duration::milliseconds(request.timeout_ms), world_.now);
+    });
+  }
+  void apply(const uabi::ListenRdmaCm& request) {
+    on(request.id, [&](cm::RdmaCmId id) { return rdma().listen(id, request.backlog, world_.now); });
+  }
+  void apply(const uabi::ConnectRdmaCm& request) {
+    on(request.id, [&](cm::RdmaCmId id) {
+      return rdma().connect(id, parameters_of(request.parameters, request.ece), world_.now);
+    });
+  }
+  void apply(const uabi::AcceptRdmaCm& request) {
+    on(request.id, [&](cm::RdmaCmId id) -> Result<void> {
+      const cm::ConnectionParameters parameters = parameters_of(request.parameters, request.ece);
+      auto accepted = rdma().accept(id, request.has_parameters ? &parameters : nullptr, world_.now);
+      return accepted && request.has_parameters ? rdma().set_context(id, request.uid) : accepted;
+    });
+  }
+  void apply(const uabi::RejectRdmaCm& request) {
+    on(request.id, [&](cm::RdmaCmId id) {
+      return rdma().reject(id, request.reason, request.private_data.octets, world_.now);
+    });
+  }
+  void apply(const uabi::DisconnectRdmaCm& request) {
+    on(request.id, [&](cm::RdmaCmId id) { return rdma().disconnect(id, world_.now); });
+  }
+  void apply(const uabi::InitRdmaCmQp& request) {
+    on(request.id, [&](cm::RdmaCmId id) -> Result<void> {
+      constexpr std::uint32_t kInit = 1;  // to RTS, 3: what the daemon lets pass
+      const auto transition =
+          rdma().qp_attributes(id, static_cast<cm::QpState>(kInit + request.state % 3));
+      if (!transition) {
+        return std::unexpected(transition.error());
+      }
+      const uabi::RdmaCmQpAttributes attributes = attributes_of(*transition);
+      require(attributes.mask != 0);
+      return {};
+    });
+  }
+  void apply(const uabi::SetRdmaCmOption& request) {
+    on(request.id, [&](cm::RdmaCmId id) {
+      return rdma().set_option(
+          id, static_cast<cm::RdmaCmOption>(std::to_underlying(request.option) - 1), request.value);
+    });
+  }
+  void apply(const uabi::SetRdmaCmPaths& request) {
+    std::vector<cm::Path> paths;
+    std::ranges::transform(request.paths, std::back_inserter(paths),
+                           [](const uabi::RdmaCmPath& path) { return path_of(path); });
+    on(request.id, [&](cm::RdmaCmId id) { return rdma().set_paths(id, paths); });
+  }
+  void apply(const uabi::NotifyRdmaCm& request) {
+    on(request.id, [&](cm::RdmaCmId id) {
+      return rdma().notify(id,
+                           request.event % 2 == 0 ? cm::QpEvent::CommunicationEstablished
+                                                  : cm::QpEvent::PathMigrated,
+                           world_.now);
+    });
+  }
+  void apply(const uabi::JoinRdmaCmGroup& request) {
+    on(request.id, [&](cm::RdmaCmId id) -> Result<void> {
+      const auto group = rdma().join(id, address_of(request.address), request.is_send_only,
+                                     request.uid, world_.now);
+      if (!group) {
+        return std::unexpected(group.error());
+      }
+      groups_.push_back(*group);
+      return {};
+    });
+  }
+  void apply(const uabi::LeaveRdmaCmGroup& request) {
+    const cm::GroupId group =
+        groups_.empty() ? cm::GroupId{} : groups_[request.membership % groups_.size()];
+    const auto id = rdma().id_of(group);
+    if (RdmaCmChannel* const owner = id ? channel_of(*id) : nullptr) {
+      said(rdma().leave(group, world_.now));
+      static_cast<void>(owner->forget(group));
+    }
+  }
+  void apply(const uabi::MigrateRdmaCmId& request) {
+    const cm::RdmaCmId id = id_of(request.id);
+    RdmaCmChannel* const from = channel_of(id);
+    if (from == nullptr) {
+      return;
+    }
+    const RdmaCmChannel::Remains remains = from->remove(id);
+    channel_->add(id, remains.told);
+    said(rdma().set_sink(id, *channel_));
+    for (const cm::RdmaCmEvent& event : remains.events) {
+      if (event.type == cm::RdmaCmEventType::ConnectRequest) {
+        channel_->add(event.id, from->remove(event.id).told);
+        said(rdma().set_sink(event.id, *channel_));
+      }
+    }
+    channel_->append(remains.events);
+  }
+  void apply(const uabi::GetRdmaCmEvent& /*request*/) {
+    if (const auto event = channel_->next()) {
+      const uabi::RdmaCmEvent told = event_of(*event);
+      require(uabi::decode(uabi::encode(told)).has_value());
+    }
+  }
+  void apply(const uabi::CommunicationEstablished& request) {
+    rdma().communication_established(request.qpn, world_.now);
+  }
+  void apply(const auto& /*message*/) {}
+
+  World& world_;
+  std::array<std::unique_ptr<RdmaCmChannel>, 3> channels_;
+  RdmaCmChannel* channel_{};  // of the message in hand
+  std::vector<cm::GroupId> groups_;
+};
+
+/// What waits for the peer, or for its time to be over, is waited for a little.
+void rest(std::unique_ptr<World>& world) {
+  node::testing::settle(*world->fabric, world->now, Duration::milliseconds(500));
+  world->now = world->now + Duration::milliseconds(500);
+  for (const unsigned number : {1U, 2U}) {
+    if (!world->connections(world->host(number)).ids().empty()) {
+      world = std::make_unique<World>();
+      return;
+    }
+  }
+}
+
+[[nodiscard]] fuzz::Piece make_piece(Random& random) {
+  constexpr std::size_t kFirst = uabi::testing::kKindOf<uabi::CreateRdmaCmId>;
+  constexpr std::size_t kLast = uabi::testing::kKindOf<uabi::CommunicationEstablished>;
+  const auto next = [&] { return static_cast<std::uint8_t>(random()); };
+  return {
+      .head = {next(), next()},
+      .message = uabi::testing::sample_octets(kFirst + random.below(kLast - kFirst + 1), random)
+  };
+}
+
+/// How two programs connect and part, or one joins a group, said without a mistake: mutations of
+/// it reach what single words do not.
+class Conversation {
+ public:
+  explicit Conversation(Random& random) : random_(random) {
+    switch (random.below(4)) {
+      case 0:
+        join();
+        break;
+      case 1:
+        connect(kUdp, kUd);
+        break;
+      default:
+        connect(kTcp, kRc);
+    }
+  }
+  [[nodiscard]] std::span<const fuzz::Piece> pieces() const { return pieces_; }
+
+ private:
+  static constexpr std::uint8_t kClient = 0;  // the channel on h1
+  static constexpr std::uint8_t kServer = 1;  // and on h2
+  static constexpr std::uint16_t kTcp = 0x0106;
+  static constexpr std::uint16_t kUdp = 0x0111;
+  static constexpr std::uint8_t kRc = 2;  // IBV_QPT_...
+  static constexpr std::uint8_t kUd = 4;
+
+  void say(std::uint8_t who, const uabi::Message& message) {
+    constexpr std::uint8_t kUntilDue = 1;
+    fuzz::Piece piece{
+        .head = {who, random_.chance(1, 2) ? kUntilDue : std::uint8_t{0x20}},
+          .message = {}
+    };
+    std::ranges::transform(uabi::encode(message), std::back_inserter(piece.message),
+                           [](std::byte each) { return std::to_integer<std::uint8_t>(each); });
+    pieces_.push_back(std::move(piece));
+  }
+  [[nodiscard]] static uabi::RdmaCmAddress host(unsigned number) {
+    return {
+        .family = uabi::RdmaCmFamily::Ip4,
+        .octets = {std::byte{127}, std::byte{77}, std::byte{0}, static_cast<std::byte>(number)},
+        .port = 7
+    };
+  }
+
+  void connect(std::uint16_t space, std::uint8_t type) {
+    constexpr std::uint32_t kPatience = 2'000;
+    constexpr std::uint32_t kChild = 1;  // behind its listener
+    const uabi::RdmaCmParameters parameters = uabi::testing::sample_parameters(random_);
+    say(kServer, uabi::CreateRdmaCmId{.port_space = space, .qp_type = type});
+    say(kServer, uabi::BindRdmaCmId{.address = host(2)});
+    say(kServer, uabi::ListenRdmaCm{.backlog = 3});
+    say(kClient, uabi::CreateRdmaCmId{.port_space = space, .qp_type = type});
+    say(kClient, uabi::ResolveRdmaCmAddress{.destination = host(2), .timeout_ms = kPatience});
+    say(kClient, uabi::GetRdmaCmEvent{});
+    say(kClient, uabi::ResolveRdmaCmRoute{.timeout_ms = kPatience});
+    say(kClient, uabi::GetRdmaCmEvent{});
+    say(kClient, uabi::ConnectRdmaCm{.parameters = parameters});
+    say(kServer, uabi::GetRdmaCmEvent{});
+    if (random_.chance(1, 4)) {
+      say(kServer, uabi::RejectRdmaCm{.id = kChild});
+    } else {
+      say(kServer, uabi::AcceptRdmaCm{.id = kChild, .has_parameters = true});
+    }
+    say(kClient, uabi::GetRdmaCmEvent{});
+    say(kClient, uabi::InitRdmaCmQp{.state = 2});
+    say(kClient, uabi::AcceptRdmaCm{});
+    say(random_.chance(1, 2) ? kClient : kServer, uabi::GetRdmaCmEvent{});
+    say(kClient, uabi::DisconnectRdmaCm{});
+    say(kServer, uabi::GetRdmaCmEvent{});
+    say(kServer, uabi::DisconnectRdmaCm{.id = kChild});
+    say(kClient, uabi::DestroyRdmaCmId{});
+  }
+
+  void join() {
+    uabi::RdmaCmAddress group = host(9);
+    group.octets.front() = std::byte{0xE0};
+    say(kClient, uabi::CreateRdmaCmId{.port_space = kUdp, .qp_type = kUd});
+    say(kClient, uabi::BindRdmaCmId{.address = host(1)});
+    say(kClient, uabi::JoinRdmaCmGroup{.is_send_only = random_.chance(1, 4), .address = group});
+    say(kClient, uabi::GetRdmaCmEvent{});
+    say(kClient, uabi::LeaveRdmaCmGroup{});
+  }
+
+  Random& random_;
+  std::vector<fuzz::Piece> pieces_;
+};
+
+}  // namespace
+}  // namespace weft::daemon
+
+/// Pieces of the input: an octet that says which channel, one for the time that passes after it,
+/// one that says how long, and a message.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::unique_ptr<weft::daemon::World>& world = weft::daemon::world_place();
+  weft::daemon::Game{*world}.play({data, size});
+  weft::daemon::rest(world);
+  return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t most, unsigned seed) {
+  constexpr std::uint64_t kSeldom = 64;
+  weft::Random random{seed};
+  if (random.chance(1, kSeldom)) {
+    return weft::fuzz::join(weft::daemon::Conversation{random}.pieces(), {data, most},
+                            weft::daemon::kFormat);
+  }
+  return weft::fuzz::mutate_pieces({data, most}, size, seed, weft::daemon::kFormat,
+                                   weft::daemon::make_piece);
+}
