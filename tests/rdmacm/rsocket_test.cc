@@ -241,6 +241,24 @@ TEST_F(RSocket, PollTellsOfDataOfRoomAndOfTheEnd) {
   EXPECT_EQ(rrecv(server_, &octet, 1, 0), 0);
 }
 
+TEST_F(RSocket, PollTellsOfTheEndWhenWhatCameBeforeItIsRead) {
+  connect();
+  ASSERT_EQ(rsend(client_, "last", 4, 0), 4);
+  ASSERT_EQ(rshutdown(client_, SHUT_RDWR), 0);
+  pollfd end{.fd = server_, .events = 0, .revents = 0};
+  ASSERT_EQ(rpoll(&end, 1, 5'000), 1);  // who does not want the octets hears of the end at once
+  ASSERT_EQ(end.revents, POLLHUP);
+  pollfd wanted{.fd = server_, .events = POLLIN, .revents = 0};
+  std::array<char, 4> got{};
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{3}}) {
+    EXPECT_EQ(rpoll(&wanted, 1, 0), 1);
+    EXPECT_EQ(wanted.revents, POLLIN);
+    EXPECT_EQ(rrecv(server_, got.data(), bytes, 0), static_cast<ssize_t>(bytes));
+  }
+  EXPECT_EQ(rpoll(&wanted, 1, 0), 1);
+  EXPECT_EQ(wanted.revents, POLLIN | POLLHUP);
+}
+
 TEST_F(RSocket, AHalfThatIsShutIsReadToItsEndWhileTheOtherHalfGoesOn) {
   connect();
   ASSERT_EQ(rsend(client_, "end", 3, 0), 3);

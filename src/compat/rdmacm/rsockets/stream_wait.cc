@@ -70,7 +70,9 @@ short Stream::readiness(short events) {
   int ready =
       (!arrived_.empty() || !may_read_ ? POLLIN : 0) | (may_send() || is_over ? POLLOUT : 0);
   ready &= events;
-  if (is_over) {
+  // A program that ends with POLLHUP (rstream does) would lose what came before the end.
+  const bool has_more = (ready & POLLIN) != 0 && !arrived_.empty();
+  if (is_over && !has_more) {
     ready |= state_ == State::Disconnected ? POLLHUP : POLLERR;
   }
   return static_cast<short>(ready);
