@@ -86,6 +86,11 @@ class Fabric:
             raise RuntimeError(f"weft {' '.join(arguments)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
+    def listens(self, host, port):
+        """An RDMA-CM id of that host, on that port."""
+        return any(entry["host"] == host and entry["state"] == "LISTEN" and entry["source"].endswith(f":{port}")
+                   for entry in json.loads(self.run("status", "--json"))["connections"])
+
     def start(self, host, command, environment=None):
         preload = os.environ.get("WEFT_CLIENT_PRELOAD")
         if preload:
