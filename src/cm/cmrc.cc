@@ -83,15 +83,19 @@ Result<void> CmReliableConnection::write(ByteSpan datagram, Instant now) {
       return fail(ErrorCode::InvalidArgument, "{} bytes; a REP has room for {}", datagram.size(),
                   kRepPrivateData);
     }
+    auto sent = manager_.send_rep(
+        id_, {.qpn = qp_.number(), .starting_psn = qp_.starting_psn(), .private_data = datagram},
+        now);
+    if (!sent) {
+      return sent;
+    }
+    phase_ = Phase::Replied;
+    // Not before: the PSN that the peer begins with is known to the manager since the REP.
     auto ready = make_ready(QpState::Rts);
-    auto sent = ready ? manager_.send_rep(id_,
-                                          {.qpn = qp_.number(),
-                                           .starting_psn = qp_.starting_psn(),
-                                           .private_data = datagram},
-                                          now)
-                      : ready;
-    phase_ = sent ? Phase::Replied : phase_;
-    return sent;
+    if (!ready) {
+      fail_with(ready.error(), now);
+    }
+    return ready;
   }
   if (phase_ == Phase::Connected) {
     if (datagram.size() > window()) {
@@ -175,7 +179,8 @@ Handled CmReliableConnection::handle(CmId /*id*/, const CmEvent& event, Instant 
       break;
     case CmEventType::RejReceived: {
       const auto reason = std::get<RejReceived>(event.details).reason;
-      if (reason == wire::RejectReason::ConsumerReject) {
+      // Of one that comes later only the end is told: it says no words of the peer's user.
+      if (reason == wire::RejectReason::ConsumerReject && phase_ == Phase::Asked) {
         user_.handle_datagram(event.private_data, now);
       }
       fail_with({ErrorCode::Refused,

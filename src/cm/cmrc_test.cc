@@ -40,6 +40,8 @@ class ScriptedQp final : public CmrcQp {
   [[nodiscard]] std::size_t max_message_bytes() const override { return 2048; }
   [[nodiscard]] Result<void> modify(const QpAttributes& attributes) override {
     states.push_back(attributes.state);
+    rq_psn = attributes.mask.has(QpAttribute::RqPsn) ? attributes.rq_psn : rq_psn;
+    sq_psn = attributes.mask.has(QpAttribute::SqPsn) ? attributes.sq_psn : sq_psn;
     return {};
   }
   [[nodiscard]] Result<void> send(ByteSpan datagram) override {
@@ -50,6 +52,8 @@ class ScriptedQp final : public CmrcQp {
     return {};
   }
   std::vector<QpState> states;
+  Psn rq_psn{};
+  Psn sq_psn{};
   std::vector<std::string> sent;
   bool is_broken{};
 
@@ -119,6 +123,15 @@ TEST(Cmrc, FirstDatagramsGoWithTheConnectionAndTheRestBySend) {  // T-CMRC-1, R-
   EXPECT_THAT(f.server_qp.states, ElementsAre(QpState::Init, QpState::Rtr, QpState::Rts));
 }
 
+TEST(Cmrc, QpsExpectThePsnThatTheirPeersBeginWith) {  // R-CM-3
+  Fixture f;
+  f.connect();
+  EXPECT_EQ(f.client_qp.rq_psn, f.client_qp.starting_psn());
+  EXPECT_EQ(f.server_qp.rq_psn, f.server_qp.starting_psn());
+  EXPECT_EQ(f.client_qp.rq_psn, f.server_qp.sq_psn);
+  EXPECT_EQ(f.server_qp.rq_psn, f.client_qp.sq_psn);
+}
+
 TEST(Cmrc, ReaderSeesWhatARejectSaysAndThenTheError) {  // T-CMRC-2
   Fixture f;
   ASSERT_TRUE(f.client.write(octets("one"), f.net.now).has_value());
@@ -127,6 +140,18 @@ TEST(Cmrc, ReaderSeesWhatARejectSaysAndThenTheError) {  // T-CMRC-2
   f.net.run_shortly();
   EXPECT_THAT(f.client_user.log, ElementsAre("no", "<closed>"));
   EXPECT_EQ(f.client_user.code, ErrorCode::Refused);
+}
+
+TEST(Cmrc, ARejOfAConnectionThatIsMadeIsNoDatagram) {  // R-CMRC-3
+  Fixture f;
+  ASSERT_TRUE(f.client.write(octets("one"), f.net.now).has_value());
+  f.net.run_shortly();
+  ASSERT_TRUE(f.server.write(octets("two"), f.net.now).has_value());
+  f.net.loses = [](const auto& sent) { return sent.attribute == wire::CmAttribute::Rtu; };
+  f.net.run_shortly();
+  f.server.close(f.net.now);
+  f.net.run_shortly();
+  EXPECT_THAT(f.client_user.log, ElementsAre("two", "<connected>", "<closed>"));
 }
 
 TEST(Cmrc, WritingTooEarlyCloses) {  // T-CMRC-3, R-CMRC-2
