@@ -6,6 +6,8 @@
 #include <cassert>
 #include <utility>
 
+#include "cm/planted_bug.h"
+
 namespace weft::cm {
 
 ConnectionManager::Impl::Impl(const Options& chosen)
@@ -259,6 +261,9 @@ Duration ConnectionManager::Impl::bounded(Duration span) const {
 }
 
 Duration ConnectionManager::Impl::time_wait_of(const Link& link) const {
+  if (planted(PlantedBug::TimeWaitOfZero)) {
+    return {};
+  }
   return options.time_scale.apply(
       std::min(TimeoutExponent{link.ack_timeout}.duration(), options.limits.longest_time_wait));
 }
@@ -312,7 +317,10 @@ void ConnectionManager::Impl::expire(CmId id, Instant now) {
   if (link.awaited->retries_left != 0) {
     --link.awaited->retries_left;
     // A port that is gone or full is as a network that loses: the next retry may fare better.
-    (void)transmit(connection, link.awaited->attribute, link.awaited->mad, now, true);
+    if (!planted(PlantedBug::ReplyNotRepeated) ||
+        link.awaited->attribute != wire::CmAttribute::Rep) {
+      (void)transmit(connection, link.awaited->attribute, link.awaited->mad, now, true);
+    }
     return arm(connection, now + link.awaited->patience);
   }
   ++counters.timeouts;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cm/manager.h"
+#include "cm/planted_bug.h"
 #include "wire/cm/dreq.h"
 
 namespace weft::cm {
@@ -37,6 +38,10 @@ Result<void> ConnectionManager::Impl::destroy(CmId id, Handled why, Instant now)
       state == State::ReqRcvd || state == State::MraReqSent || state == State::SidrReqRcvd;
   const bool is_silent = why == Handled::DestroyNoResources && is_unanswered;
   say_goodbye(*connection, is_silent ? Action::Leave : end.action, now);
+  if (planted(PlantedBug::IdKeptAfterReject) && end.action == Action::RejectConsumer) {
+    enter(*connection, State::Idle, now);
+    return {};
+  }
   connection->is_detached = true;
   connection->observer = nullptr;
   detached_.insert(id);

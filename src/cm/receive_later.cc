@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cm/manager.h"
+#include "cm/planted_bug.h"
 #include "wire/cm/dreq.h"
 #include "wire/cm/lap.h"
 #include "wire/cm/sidr.h"
@@ -17,6 +18,9 @@ void ConnectionManager::Impl::on_dreq(const Received& received) {
       find_by_ids(dreq.remote_communication_id, dreq.local_communication_id);
   if (connection == nullptr) {  // so that the peer can finish
     ++counters.unmatched;
+    if (planted(PlantedBug::UnknownDreqUnanswered)) {
+      return;
+    }
     const wire::Drep drep{.local_communication_id = dreq.remote_communication_id,
                           .remote_communication_id = dreq.local_communication_id};
     (void)transmit(received.port.key(), received.source, wire::CmAttribute::Drep,

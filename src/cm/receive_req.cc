@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cm/manager.h"
+#include "cm/planted_bug.h"
 #include "wire/cm/req.h"
 
 namespace weft::cm {
@@ -121,7 +122,8 @@ void ConnectionManager::Impl::note_remote_qpn(const Connection& connection) {
 
 /// Whether a connection keeps its communication id and QP from a new one (R-CM-11).
 bool ConnectionManager::Impl::is_held(CmId id) const {
-  return options.holds_time_wait || find(id)->state != State::Timewait;
+  const bool holds_time_wait = options.holds_time_wait && !planted(PlantedBug::StaleRequestTaken);
+  return holds_time_wait || find(id)->state != State::Timewait;
 }
 
 bool ConnectionManager::Impl::is_known_or_stale(const Received& received, const wire::Req& req) {

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include "cm/planted_bug.h"
 #include "hca/planted_bug.h"
+#include "sim/cm_scenario.h"
 #include "sim/rc_scenario.h"
 #include "sim/unreliable_scenario.h"
 
@@ -40,6 +42,26 @@ TEST_P(Planted, IsFoundBySimulation) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Bugs, Planted, ::testing::Range(1, static_cast<int>(hca::kLastBug) + 1));
+
+class PlantedInCm : public ::testing::TestWithParam<int> {
+ protected:
+  void TearDown() override { cm::planted_bug = cm::PlantedBug::None; }
+};
+
+TEST_P(PlantedInCm, IsFoundBySimulation) {
+  cm::planted_bug = static_cast<cm::PlantedBug>(GetParam());
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const Outcome outcome = run(CmScenario::of_seed(seed));
+    if (!outcome.ok) {
+      RecordProperty("found", outcome.failure);
+      return;
+    }
+  }
+  FAIL() << "no check noticed it in " << kSeeds << " seeds";
+}
+
+INSTANTIATE_TEST_SUITE_P(Bugs, PlantedInCm,
+                         ::testing::Range(1, static_cast<int>(cm::kLastBug) + 1));
 
 TEST(Unplanted, NothingIsFoundWhenNothingIsPlanted) {
   for (const QpType type : kTypes) {

@@ -1,0 +1,7 @@
+#include "cm/planted_bug.h"
+
+#ifdef WEFT_PLANTED_BUGS
+namespace weft::cm {
+thread_local PlantedBug planted_bug = PlantedBug::None;
+}
+#endif

@@ -1,0 +1,306 @@
+#include "sim/cm_end.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace weft::sim {
+namespace {
+
+using cm::CmEventType;
+
+constexpr std::uint8_t kTimeForThought = 14;  // exponent: 67 ms
+constexpr Duration kProbeInterval = Duration::seconds(1);
+
+}  // namespace
+
+bool CmEnd::make_qp() {
+  const std::uint64_t psn = (token_ * 2ULL + static_cast<std::uint64_t>(side_) + 1) * 0x9E37'79B9;
+  auto made = CmQp::create(in_.hca, in_.pd, Psn{static_cast<std::uint32_t>(psn) & 0xFF'FFFF});
+  if (made) {
+    qp_ = std::move(*made);
+  }
+  return made.has_value();
+}
+
+bool CmPlainEnd::ask(const Target& target, Instant now) {
+  if (!make_qp()) {
+    phase_ = Phase::Over;
+    return false;
+  }
+  id_ = in_.manager.create(*this).value();
+  in_.ledger.asked(token_, side_, in_.life, qp_->number());
+  const auto sent = in_.manager.send_req(
+      id_,
+      {.primary = target.path,
+       .service_id = target.service_id,
+       .qpn = qp_->number(),
+       .starting_psn = qp_->starting_psn(),
+       .responder_resources = 4,
+       .initiator_depth = 4,
+       .remote_cm_response_timeout = 12,
+       .local_cm_response_timeout = 12,
+       .peer_to_peer = target.peer_to_peer,
+       .private_data = in_.ledger.first_message(token_, side_, cm::kReqPrivateData)},
+      now);
+  if (!sent) {
+    in_.verdict.fail("send_req: " + sent.error().reason);
+  }
+  phase_ = Phase::Asking;
+  asked_at_ = now;
+  return true;
+}
+
+cm::Handled CmPlainEnd::take(cm::CmId id, const cm::CmEvent& request, Instant now) {
+  id_ = id;
+  static_cast<void>(in_.manager.set_observer(id, *this, 0));
+  return handle(id, request, now);
+}
+
+cm::Handled CmPlainEnd::handle(cm::CmId /*id*/, const cm::CmEvent& event, Instant now) {
+  switch (event.type) {
+    case CmEventType::ReqReceived:
+      remote_ = std::get<cm::ReqReceived>(event.details).remote_qpn;
+      answers_req_ = true;
+      in_.ledger.announced(token_, side_, in_.life, remote_, now);
+      in_.ledger.received_first(token_, side_, event.private_data);
+      think(now);
+      break;
+    case CmEventType::RepReceived:
+      remote_ = std::get<cm::RepReceived>(event.details).remote_qpn;
+      answers_req_ = false;
+      in_.ledger.received_first(token_, side_, event.private_data);
+      think(now);
+      break;
+    case CmEventType::RtuReceived:
+    case CmEventType::UserEstablished:
+      become_up(now);
+      break;
+    case CmEventType::DreqReceived:
+      look(now);
+      if (phase_ != Phase::Over) {
+        static_cast<void>(in_.manager.send_drep(id_, {}, now));
+        wait(CmEnding::Closed, now);
+      }
+      break;
+    case CmEventType::DrepReceived:
+      wait(CmEnding::Closed, now);
+      break;
+    case CmEventType::RejReceived:
+      on_reject(std::get<cm::RejReceived>(event.details), now);
+      break;
+    case CmEventType::ReqTimeout:
+    case CmEventType::RepTimeout:
+    case CmEventType::DreqTimeout:
+      on_timeout(event, now);
+      break;
+    case CmEventType::TimewaitExit:
+      in_.ledger.time_wait_over(token_, side_, now);
+      leave(CmEnding::Closed, now);
+      break;
+    default:
+      break;
+  }
+  return cm::Handled::Keep;
+}
+
+void CmPlainEnd::on_reject(const cm::RejReceived& reject, Instant now) {
+  if (reject.reason == wire::RejectReason::StaleConnection && phase_ == Phase::Asking) {
+    in_.ledger.refused_as_stale(token_);
+  }
+  const auto status = in_.manager.status(id_);
+  const bool waits = status && status->state == cm::State::Timewait;
+  waits ? wait(CmEnding::Refused, now) : leave(CmEnding::Refused, now);
+}
+
+void CmPlainEnd::on_timeout(const cm::CmEvent& event, Instant now) {
+  in_.ledger.timed_out(token_, side_, asked_at_,
+                       event.type == CmEventType::ReqTimeout   ? "REQ"
+                       : event.type == CmEventType::RepTimeout ? "REP"
+                                                               : "DREQ");
+  if (event.type == CmEventType::DreqTimeout) {
+    wait(CmEnding::Closed, now);
+  } else {
+    leave(CmEnding::TimedOut, now);
+  }
+}
+
+/// Before it answers what it was just told.
+void CmPlainEnd::think(Instant now) {
+  phase_ = Phase::Thinking;
+  answers_at_ = now + temper_.thinks_for;
+  if (temper_.asks_for_time) {
+    static_cast<void>(in_.manager.send_mra(id_, kTimeForThought, {}, now));
+  }
+}
+
+void CmPlainEnd::answer(Instant now) {
+  answers_at_ = Instant::never();
+  if (temper_.refuses) {
+    static_cast<void>(in_.manager.send_rej(id_, {}, now));
+    return leave(CmEnding::Abandoned, now);
+  }
+  answers_req_ ? reply(now) : confirm(now);
+}
+
+bool CmPlainEnd::take_transitions() {
+  for (const cm::QpState state : {cm::QpState::Init, cm::QpState::Rtr, cm::QpState::Rts}) {
+    const auto attributes = in_.manager.init_qp_attributes(id_, state);
+    const auto modified =
+        attributes ? qp_->modify(*attributes) : Result<void>{std::unexpected(attributes.error())};
+    if (!modified) {
+      in_.verdict.fail("a transition of a QP was refused: " + modified.error().reason);
+      return false;
+    }
+  }
+  return true;
+}
+
+void CmPlainEnd::reply(Instant now) {
+  if (!qp_ && !make_qp()) {
+    return leave(CmEnding::Abandoned, now);
+  }
+  in_.ledger.replied(token_, side_, in_.life, qp_->number());
+  const auto sent = in_.manager.send_rep(
+      id_,
+      {.qpn = qp_->number(),
+       .starting_psn = qp_->starting_psn(),
+       .responder_resources = 4,
+       .initiator_depth = 4,
+       .private_data = in_.ledger.first_message(token_, side_, cm::kRepPrivateData)},
+      now);
+  if (!sent) {
+    return in_.verdict.fail("send_rep: " + sent.error().reason);
+  }
+  phase_ = Phase::Answering;
+  asked_at_ = now;
+  static_cast<void>(take_transitions());
+}
+
+void CmPlainEnd::confirm(Instant now) {
+  if (!take_transitions()) {
+    return;
+  }
+  if (const auto sent = in_.manager.send_rtu(id_, {}, now); !sent) {
+    return in_.verdict.fail("send_rtu: " + sent.error().reason);
+  }
+  become_up(now);
+}
+
+void CmPlainEnd::become_up(Instant now) {
+  in_.ledger.up(token_, side_, remote_, now);
+  phase_ = Phase::Up;
+  probes_at_ = now + kProbeInterval;
+  work(now);
+}
+
+void CmPlainEnd::communication_established(Instant now) {
+  if (phase_ == Phase::Answering) {
+    static_cast<void>(in_.manager.establish(id_, now));  // or the RTU has come meanwhile
+  }
+}
+
+void CmPlainEnd::work(Instant now) {
+  while (phase_ == Phase::Up && qp_->has_room() &&
+         in_.ledger.sent_by(token_, side_) < temper_.messages) {
+    if (!qp_->send(in_.ledger.next_message(token_, side_))) {
+      return;  // it is in error, as its completions tell
+    }
+  }
+  const unsigned expected =
+      in_.ledger.plan(token_).messages[static_cast<std::size_t>(other(side_))];
+  if (phase_ == Phase::Up && temper_.closes && qp_->is_idle() &&
+      in_.ledger.received_by(token_, side_) >= expected) {
+    close(now);
+  }
+}
+
+void CmPlainEnd::look(Instant now) {
+  if (!qp_) {
+    return;
+  }
+  const CmQp::News news = qp_->poll();
+  for (const auto& message : news.messages) {
+    in_.ledger.received(token_, side_, message);
+  }
+  if (news.has_completed || !news.messages.empty()) {
+    probes_at_ = now + kProbeInterval;
+  }
+  if (news.has_failed && phase_ == Phase::Up) {
+    in_.ledger.qp_failed(token_, side_);
+    leave(CmEnding::Abandoned, now);
+  }
+}
+
+void CmPlainEnd::close(Instant now) {
+  if (temper_.closes_abruptly) {
+    return leave(CmEnding::Closed, now);
+  }
+  if (const auto sent = in_.manager.send_dreq(id_, {}, now); !sent) {
+    return in_.verdict.fail("send_dreq: " + sent.error().reason);
+  }
+  asked_at_ = now;
+  qp_->enter_error();
+  in_.ledger.ended(token_, side_, CmEnding::Closed, now);
+  phase_ = Phase::Closing;
+}
+
+void CmPlainEnd::wait(CmEnding ending, Instant now) {
+  in_.ledger.ended(token_, side_, ending, now);
+  in_.ledger.time_wait_began(token_, side_, now);
+  phase_ = Phase::Waiting;
+  answers_at_ = Instant::never();
+  if (qp_) {
+    qp_->enter_error();
+  }
+  if (!temper_.keeps_qp) {
+    qp_.reset();
+  }
+}
+
+/// Its identifier and QP are destroyed, whatever the protocol still owes.
+void CmPlainEnd::leave(CmEnding ending, Instant now) {
+  in_.ledger.ended(token_, side_, ending, now);
+  static_cast<void>(in_.manager.destroy(id_, now));
+  answers_at_ = Instant::never();
+  qp_.reset();
+  phase_ = Phase::Over;
+}
+
+void CmPlainEnd::die(bool with_host, Instant now) {
+  if (phase_ == Phase::Over) {
+    return;
+  }
+  if (!with_host) {
+    return leave(CmEnding::ProcessDied, now);
+  }
+  in_.ledger.ended(token_, side_, CmEnding::HostDied, now);
+  qp_.reset();
+  phase_ = Phase::Over;
+}
+
+Instant CmPlainEnd::deadline() const {
+  if (phase_ >= Phase::Closing) {
+    return Instant::never();
+  }
+  return std::min(
+      {answers_at_, temper_.gives_up_at, phase_ == Phase::Up ? probes_at_ : Instant::never()});
+}
+
+void CmPlainEnd::step(Instant now) {
+  look(now);
+  if (phase_ < Phase::Closing && temper_.gives_up_at <= now) {
+    return leave(CmEnding::Abandoned, now);
+  }
+  if (phase_ == Phase::Thinking && answers_at_ <= now) {
+    answer(now);
+  }
+  if (phase_ == Phase::Up && probes_at_ <= now && qp_->has_room()) {
+    probes_at_ = now + kProbeInterval;
+    static_cast<void>(qp_->probe());  // refused in error, as its completions tell
+  }
+  if (phase_ == Phase::Up) {
+    work(now);
+  }
+}
+
+}  // namespace weft::sim

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "cm/connection_manager.h"
+#include "hca/hca.h"
+#include "mad/management_interface.h"
+#include "sim/cm_end.h"
+
+namespace weft::sim {
+
+/// A program that has its host's HCA open.
+class CmProgram final : public hca::HcaEvents {
+ public:
+  static constexpr std::uint32_t kMostQps = 10;  ///< few, so that QPNs come again
+
+  CmProgram(Lid lid, std::uint32_t slot, std::uint64_t seed);
+
+  void completion_event(hca::CompletionQueue& /*cq*/) override {}
+  void async_event(const hca::AsyncEvent& event) override;
+  [[nodiscard]] bool wants_explanations() const override { return false; }
+  void explain(std::string_view /*reason*/) override {}
+
+  [[nodiscard]] hca::Hca& hca() { return hca_; }
+  [[nodiscard]] hca::ProtectionDomain& pd() { return *pd_; }
+  [[nodiscard]] std::uint32_t slot() const { return slot_; }
+  /// QPs that received something before they were connected, since the last time.
+  [[nodiscard]] std::vector<Qpn> take_established();
+
+ private:
+  std::uint32_t slot_;
+  hca::Hca hca_;
+  hca::ProtectionDomain* pd_{};
+  std::vector<Qpn> established_;
+};
+
+/// A host that may lose its program, or its whole kernel side with all that it knew of connections
+/// (T-CM-9). It listens as long as its program lives. One thread.
+class CmHost final : public cm::CmObserver {
+ public:
+  static constexpr std::uint64_t kPlainService = 0x1000;
+  static constexpr std::uint64_t kCmrcService = 0x2000;
+  static constexpr std::uint64_t kPeerService = 0x3000;  ///< and the connection's token
+
+  /// What a request becomes: an end that has taken the id, or none.
+  using Server = std::function<cm::Handled(CmHost&, cm::CmId, const cm::CmEvent&, Instant)>;
+
+  CmHost(std::uint32_t number, std::uint64_t seed, Server server);
+  ~CmHost() override;
+
+  void boot();
+  void start_program();
+  /// Ends say what the protocol wants, and no more.
+  void end_program(Instant now);
+  void crash(Instant now);
+
+  [[nodiscard]] std::uint32_t number() const { return number_; }
+  [[nodiscard]] Lid lid() const { return Lid{number_}; }
+  [[nodiscard]] Gid gid() const { return {kDefaultGidPrefix, Guid{number_}}; }
+  [[nodiscard]] HostLife life() const { return {.host = number_, .life = life_}; }
+  [[nodiscard]] bool is_up() const { return manager_ != nullptr; }
+  [[nodiscard]] CmProgram* program() { return program_.get(); }
+  [[nodiscard]] cm::ConnectionManager& manager() { return *manager_; }
+  [[nodiscard]] mad::ManagementInterface& gsi() { return *gsi_; }
+  [[nodiscard]] std::vector<std::unique_ptr<CmEnd>>& ends() { return ends_; }
+
+  [[nodiscard]] Instant deadline() const;
+  /// Timers, ends and QPs whose turn it is.
+  void step(Instant now);
+  /// Why there is something left that nobody needs; empty when there is not.
+  [[nodiscard]] std::string leftover();
+
+  [[nodiscard]] cm::Handled handle(cm::CmId id, const cm::CmEvent& event, Instant now) override;
+
+ private:
+  void listen();
+
+  std::uint32_t number_;
+  std::uint64_t seed_;
+  Server server_;
+  std::uint32_t life_{};
+  std::uint32_t slot_{};
+  std::unique_ptr<mad::ManagementInterface> gsi_;
+  std::unique_ptr<cm::ConnectionManager> manager_;
+  std::unique_ptr<CmProgram> program_;
+  std::vector<cm::CmId> listeners_;
+  std::vector<std::unique_ptr<CmEnd>> ends_;  // last: they use all the others
+};
+
+}  // namespace weft::sim

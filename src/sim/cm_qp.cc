@@ -1,0 +1,155 @@
+#include "sim/cm_qp.h"
+
+#include <algorithm>
+
+namespace weft::sim {
+namespace {
+
+constexpr std::uint64_t kFirstAddress = 0x1000'0000;
+constexpr std::uint64_t kReceive = 1ULL << 32;  // of a work request's id; below it the slot
+
+[[nodiscard]] hca::AhAttributes address_of(const cm::QpAddress& from) {
+  hca::AhAttributes address;
+  address.dlid = from.dlid;
+  address.sl = from.sl;
+  address.source_path_bits = from.source_path_bits;
+  address.static_rate = from.static_rate;
+  address.port = from.port;
+  return address;
+}
+
+[[nodiscard]] hca::QpState state_of(cm::QpState state) {
+  switch (state) {
+    case cm::QpState::Init:
+      return hca::QpState::Init;
+    case cm::QpState::Rtr:
+      return hca::QpState::Rtr;
+    case cm::QpState::Rts:
+      return hca::QpState::Rts;
+    default:
+      return hca::QpState::Reset;
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CmQp>> CmQp::create(hca::Hca& hca, hca::ProtectionDomain& pd,
+                                           Psn starting_psn) {
+  auto made = std::unique_ptr<CmQp>{
+      new CmQp{hca, starting_psn}
+  };
+  made->region_ =
+      *hca.register_memory(pd, kFirstAddress, made->memory_,
+                           hca::AccessFlags{hca::Access::LocalWrite} | hca::Access::RemoteWrite);
+  made->cq_ = *hca.create_cq(4 * kDepth);
+  hca::QpInit init;
+  init.pd = &pd;
+  init.send_cq = init.recv_cq = made->cq_;
+  init.signal_all = true;
+  init.capabilities = {
+      .max_send_wr = kDepth, .max_recv_wr = kDepth, .max_send_sge = 1, .max_recv_sge = 1};
+  const auto qp = hca.create_qp(init);
+  if (!qp) {
+    return std::unexpected(qp.error());
+  }
+  made->qp_ = *qp;
+  return made;
+}
+
+CmQp::~CmQp() {
+  if (qp_ != nullptr) {
+    static_cast<void>(hca_.destroy_qp(*qp_));
+  }
+  static_cast<void>(hca_.destroy_cq(*cq_));
+  static_cast<void>(hca_.deregister_memory(*region_));
+}
+
+/// The bits of both masks are those of the verbs API.
+Result<void> CmQp::modify(const cm::QpAttributes& from) {
+  hca::QpAttributes to;
+  to.state = state_of(from.state);
+  to.path_mtu = from.path_mtu;
+  to.rq_psn = from.rq_psn;
+  to.sq_psn = from.sq_psn;
+  to.dest_qpn = from.dest_qpn;
+  to.access = hca::AccessFlags::from_bits(from.access.bits());
+  to.address = address_of(from.address);
+  to.port = from.port;
+  to.pkey_index = from.pkey_index;
+  to.max_rd_atomic = from.max_rd_atomic;
+  to.max_dest_rd_atomic = from.max_dest_rd_atomic;
+  to.min_rnr_timer = from.min_rnr_timer;
+  to.timeout = TimeoutExponent{from.timeout};
+  to.retry_count = from.retry_count;
+  to.rnr_retry = from.rnr_retry;
+  if (auto modified = qp_->modify(to, hca::QpAttributeMask::from_bits(from.mask.bits()));
+      !modified) {
+    return modified;
+  }
+  for (std::size_t slot = 0; from.state == cm::QpState::Init && slot < kDepth; ++slot) {
+    if (auto posted = post_receive(slot); !posted) {
+      return posted;
+    }
+  }
+  return {};
+}
+
+void CmQp::enter_error() {
+  hca::QpAttributes error;
+  error.state = hca::QpState::Err;
+  static_cast<void>(qp_->modify(error, hca::QpAttribute::State));  // or it never left RESET
+}
+
+hca::Sge CmQp::element(std::size_t slot, std::size_t bytes) const {
+  return {.address = region_->iova + slot * kMostBytes,
+          .length = static_cast<std::uint32_t>(bytes),
+          .lkey = region_->lkey};
+}
+
+Result<void> CmQp::post_receive(std::size_t slot) {
+  const std::array sges{element(slot, kMostBytes)};
+  return qp_->post_recv({.wr_id = kReceive | slot, .sges = sges});
+}
+
+Result<void> CmQp::send(ByteSpan message) {
+  const std::size_t slot = kDepth + posted_ % kDepth;
+  copy_bytes(std::span{memory_}.subspan(slot * kMostBytes, message.size()), message);
+  const std::array sges{element(slot, message.size())};
+  hca::SendWr wr;
+  wr.sges = sges;
+  auto posted = qp_->post_send(wr);
+  posted_ += posted ? 1 : 0;
+  return posted;
+}
+
+Result<void> CmQp::probe() {
+  hca::SendWr wr;
+  wr.opcode = hca::WrOpcode::RdmaWrite;
+  auto posted = qp_->post_send(wr);
+  posted_ += posted ? 1 : 0;
+  return posted;
+}
+
+CmQp::News CmQp::poll() {
+  News news;
+  std::array<hca::Wc, 4 * kDepth> completions{};
+  const std::size_t count = cq_->poll(completions);
+  for (const hca::Wc& wc : std::span{completions}.first(count)) {
+    const bool is_receive = (wc.wr_id & kReceive) != 0;
+    completed_ += is_receive ? 0 : 1;
+    if (wc.status != hca::WcStatus::Success) {
+      news.has_failed = true;
+      continue;
+    }
+    news.has_completed = news.has_completed || !is_receive;
+    if (is_receive) {
+      const std::size_t slot = wc.wr_id & 0xFF;
+      const auto bytes = std::span{memory_}.subspan(slot * kMostBytes, wc.byte_length);
+      news.messages.emplace_back(bytes.begin(), bytes.end());
+      static_cast<void>(post_receive(slot));  // refused once the QP is in error
+    }
+  }
+  return news;
+}
+
+}  // namespace weft::sim

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "cm/qp_attributes.h"
+#include "hca/hca.h"
+
+namespace weft::sim {
+
+/// The RC queue pair of one end of a managed connection, with all that it needs: receives are
+/// posted from the beginning on. It takes the transitions that a connection manager describes
+/// (R-CM-3). Its HCA must outlive it. One thread.
+class CmQp {
+ public:
+  static constexpr std::size_t kMostBytes = 1000;  ///< of a message
+  static constexpr std::size_t kDepth = 8;
+
+  /// Refused when the HCA has no more QPs.
+  [[nodiscard]] static Result<std::unique_ptr<CmQp>> create(hca::Hca& hca,
+                                                            hca::ProtectionDomain& pd,
+                                                            Psn starting_psn);
+  ~CmQp();
+  CmQp(const CmQp&) = delete;
+  CmQp& operator=(const CmQp&) = delete;
+
+  [[nodiscard]] Qpn number() const { return qp_->number(); }
+  [[nodiscard]] Psn starting_psn() const { return starting_psn_; }
+  [[nodiscard]] hca::QpState state() { return qp_->query().state; }
+  [[nodiscard]] Result<void> modify(const cm::QpAttributes& attributes);
+  void enter_error();
+
+  [[nodiscard]] bool has_room() const { return posted_ - completed_ < kDepth; }
+  [[nodiscard]] bool is_idle() const { return posted_ == completed_; }
+  [[nodiscard]] Result<void> send(ByteSpan message);
+  /// A WRITE of no bytes, which takes nothing of the peer but its life.
+  [[nodiscard]] Result<void> probe();
+
+  /// What came since the last time.
+  struct News {
+    std::vector<std::vector<std::byte>> messages;
+    bool has_completed{};  ///< something that was posted
+    bool has_failed{};
+  };
+  [[nodiscard]] News poll();
+
+ private:
+  CmQp(hca::Hca& hca, Psn starting_psn) : hca_(hca), starting_psn_(starting_psn) {}
+  [[nodiscard]] Result<void> post_receive(std::size_t slot);
+  [[nodiscard]] hca::Sge element(std::size_t slot, std::size_t bytes) const;
+
+  hca::Hca& hca_;
+  Psn starting_psn_;
+  std::array<std::byte, 2 * kDepth * kMostBytes> memory_{};  // receives, then sends
+  hca::MemoryRegion* region_{};
+  hca::CompletionQueue* cq_{};
+  hca::Qp* qp_{};
+  std::uint64_t posted_{};
+  std::uint64_t completed_{};
+};
+
+}  // namespace weft::sim

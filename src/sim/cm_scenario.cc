@@ -1,0 +1,393 @@
+#include "sim/cm_scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "base/process_slot.h"
+#include "hca/packet_wire.h"
+#include "sim/cm_host.h"
+#include "sim/cmrc_end.h"
+#include "sim/single_sink.h"
+
+namespace weft::sim {
+namespace {
+
+constexpr std::uint32_t kHosts = 3;
+constexpr std::uint8_t kPacketLifeTime = 13;  // exponent: 33 ms, longer than any delay here
+/// Twice the packet life time, as an ACK timeout is (IBTA vol 1 §12.7.34, R-CM-11).
+constexpr Duration kTimeWait = TimeoutExponent{kPacketLifeTime + 1}.duration();
+constexpr Duration kVirtualBound = Duration::seconds(300);
+constexpr Duration kPlainTells = Duration::seconds(3);  // 16 times 84 ms
+constexpr Duration kCmrcTells = Duration::seconds(25);  // 16 times 1.2 s
+
+enum class Kind : std::uint8_t { Plain, Peers, Cmrc };
+constexpr std::array<std::string_view, 3> kNames = {"plain", "peers", "cmrc"};
+
+struct Meeting {
+  Kind kind{};
+  CmLedger::Plan plan{};
+  std::array<CmTemper, 2> tempers{};  // `gives_up_at` as a span from the beginning
+  std::array<Instant, 2> begins{};    // of the server's side only when they are peers
+  std::array<bool, 2> has_begun{};
+  CmLedger::Token token{};
+};
+
+[[nodiscard]] Duration some_time(Random& random, unsigned milliseconds) {
+  return Duration::microseconds(static_cast<std::int64_t>(random.below(milliseconds * 1000ULL)));
+}
+
+/// Takes packets from the engines.
+class Wire final : public SingleSink {
+ public:
+  Wire(Network& network, Instant now) : network_(network), now_(now) {}
+
+ private:
+  void put_on_wire(hca::Flow /*flow*/, const hca::Packet& single) override {
+    std::vector<std::byte> bytes;
+    hca::to_wire(single, bytes);
+    network_.send(single.header.slid, single.header.dlid, bytes, now_);
+  }
+
+  Network& network_;
+  Instant now_;
+};
+
+class World {
+ public:
+  explicit World(const CmScenario& scenario)
+      : scenario_(scenario),
+        random_(scenario.seed * 3 + 1),
+        mads_(scenario.seed * 5 + 2, scenario.mad_faults),
+        data_(scenario.seed * 5 + 3, scenario.data_faults),
+        ledger_(scenario.seed, kTimeWait, verdict_) {
+    for (std::uint32_t number = 1; number <= kHosts; ++number) {
+      hosts_.push_back(
+          std::make_unique<CmHost>(number, scenario.seed,
+                                   [this](CmHost& host, cm::CmId id, const cm::CmEvent& event,
+                                          Instant now) { return serve(host, id, event, now); }));
+      hosts_.back()->boot();
+    }
+    for (std::uint32_t i = 0; i < scenario.connections; ++i) {
+      meetings_.push_back(arrange());
+    }
+    if (scenario.a_program_dies || scenario.a_host_dies) {
+      victim_ = static_cast<std::uint32_t>(random_.below(kHosts));
+      death_at_ = now_ + Duration::milliseconds(20) + some_time(random_, 800);
+    }
+  }
+
+  Outcome run() {
+    while (verdict_.ok() && !is_at_rest()) {
+      step();
+    }
+    if (verdict_.ok()) {
+      ledger_.check_at_end();
+    }
+    for (const auto& host : hosts_) {
+      if (const std::string left = verdict_.ok() ? host->leftover() : ""; !left.empty()) {
+        verdict_.fail(fmt::format("h{}: {}", host->number(), left));
+      }
+    }
+    return {.ok = verdict_.ok(),
+            .failure = verdict_.failure(),
+            .packets = mads_.sent() + data_.sent(),
+            .completions = ledger_.connections_made(),
+            .delivered = ledger_.messages_received(),
+            .digest = digest_.value(),
+            .took = now_.since_start()};
+  }
+
+ private:
+  Meeting arrange() {
+    Meeting meeting;
+    const std::uint64_t kind = random_.below(10);
+    meeting.kind = kind < 6 ? Kind::Plain : kind < 8 ? Kind::Peers : Kind::Cmrc;
+    const auto first = static_cast<std::uint32_t>(random_.below(kHosts));
+    // Peers of one host could not be told apart by their ports.
+    const std::uint64_t further =
+        meeting.kind == Kind::Peers ? 1 + random_.below(kHosts - 1) : random_.below(kHosts);
+    const auto second = static_cast<std::uint32_t>((first + further) % kHosts);
+    meeting.plan = {
+        .hosts = {first + 1, second + 1},
+        .kind = kNames[static_cast<std::size_t>(meeting.kind)],
+        .tells_within = meeting.kind == Kind::Cmrc ? kCmrcTells : kPlainTells
+    };
+    const std::uint64_t closers = random_.below(3);
+    const bool somebody_gives_up = random_.chance(1, 5);
+    for (std::size_t side = 0; side < 2; ++side) {
+      CmTemper& temper = meeting.tempers[side];
+      temper.messages = meeting.plan.messages[side] = static_cast<unsigned>(random_.below(12));
+      temper.closes = closers == 2 || closers == side;
+      temper.closes_abruptly = random_.chance(1, 3);
+      temper.thinks_for = random_.chance(1, 2) ? some_time(random_, 90) : Duration{};
+      temper.asks_for_time = random_.chance(1, 4);
+      temper.refuses = random_.chance(1, 12);
+      temper.keeps_qp = random_.chance(2, 3);
+      if (somebody_gives_up && random_.chance(1, 2)) {
+        temper.gives_up_at = Instant{some_time(random_, 150)};
+      }
+    }
+    const Instant begin = now_ + some_time(random_, 1200);
+    meeting.begins = {begin, begin + some_time(random_, 5)};
+    meeting.has_begun = {false, meeting.kind != Kind::Peers};
+    return meeting;
+  }
+
+  [[nodiscard]] CmSurroundings surroundings(CmHost& host) {
+    return {.manager = host.manager(),
+            .hca = host.program()->hca(),
+            .pd = host.program()->pd(),
+            .ledger = ledger_,
+            .verdict = verdict_,
+            .life = host.life()};
+  }
+
+  /// With the moment in which patience ends.
+  [[nodiscard]] static CmTemper temper_of(const Meeting& meeting, CmSide side, Instant now) {
+    CmTemper temper = meeting.tempers[static_cast<std::size_t>(side)];
+    if (temper.gives_up_at != Instant::never()) {
+      temper.gives_up_at = now + temper.gives_up_at.since_start();
+    }
+    return temper;
+  }
+
+  [[nodiscard]] cm::Path path(const CmHost& from, const CmHost& to) const {
+    return {.sgid = from.gid(),
+            .dgid = to.gid(),
+            .slid = from.lid(),
+            .dlid = to.lid(),
+            .mtu = wire::Mtu::Mtu256,
+            .packet_life_time = kPacketLifeTime};
+  }
+
+  void begin(Meeting& meeting, CmSide side, Instant now) {
+    const auto index = static_cast<std::size_t>(side);
+    meeting.has_begun[index] = true;
+    CmHost& host = *hosts_[meeting.plan.hosts[index] - 1];
+    CmHost& peer = *hosts_[meeting.plan.hosts[1 - index] - 1];
+    if (meeting.token == 0) {
+      meeting.token = ledger_.begin(meeting.plan);
+    }
+    if (host.program() == nullptr) {
+      return;
+    }
+    const CmTemper temper = temper_of(meeting, side, now);
+    if (meeting.kind == Kind::Cmrc) {
+      auto end = std::make_unique<CmrcEnd>(surroundings(host), meeting.token, side, temper);
+      static_cast<void>(end->ask(path(host, peer), CmHost::kCmrcService, now));
+      host.ends().push_back(std::move(end));
+      return;
+    }
+    const bool is_peer = meeting.kind == Kind::Peers;
+    auto end = std::make_unique<CmPlainEnd>(surroundings(host), meeting.token, side, temper);
+    static_cast<void>(end->ask(
+        {.path = path(host, peer),
+         .service_id = is_peer ? CmHost::kPeerService + meeting.token : CmHost::kPlainService,
+         .peer_to_peer = is_peer},
+        now));
+    host.ends().push_back(std::move(end));
+  }
+
+  /// A request came to a listener.
+  cm::Handled serve(CmHost& host, cm::CmId id, const cm::CmEvent& event, Instant now) {
+    const CmLedger::Token token = CmLedger::token_of(event.private_data);
+    const auto meeting = std::ranges::find(meetings_, token, &Meeting::token);
+    if (token == 0 || meeting == meetings_.end()) {
+      verdict_.fail("a request came that nobody made");
+      return cm::Handled::Destroy;
+    }
+    if (random_.chance(1, 20)) {
+      return cm::Handled::DestroyNoResources;
+    }
+    const CmTemper temper = temper_of(*meeting, CmSide::Server, now);
+    if (meeting->kind == Kind::Cmrc) {
+      auto end = std::make_unique<CmrcEnd>(surroundings(host), token, CmSide::Server, temper);
+      const cm::Handled handled = end->take(id, event, now);
+      newcomers_.emplace_back(&host, std::move(end));
+      return handled;
+    }
+    auto end = std::make_unique<CmPlainEnd>(surroundings(host), token, CmSide::Server, temper);
+    const cm::Handled handled = end->take(id, event, now);
+    newcomers_.emplace_back(&host, std::move(end));
+    return handled;
+  }
+
+  void step() {
+    Instant next = std::min({mads_.next_arrival(), data_.next_arrival(), death_at_, return_at_});
+    for (const auto& host : hosts_) {
+      next = std::min(next, host->deadline());
+    }
+    for (const Meeting& meeting : meetings_) {
+      for (std::size_t side = 0; side < 2; ++side) {
+        next = meeting.has_begun[side] ? next : std::min(next, meeting.begins[side]);
+      }
+    }
+    if (next == Instant::never() || next.since_start() > kVirtualBound) {
+      return verdict_.fail("somebody waits without end");
+    }
+    now_ = std::max(now_, next);
+    if (death_at_ <= now_) {
+      kill();
+    }
+    if (return_at_ <= now_) {
+      bring_back();
+    }
+    for (Meeting& meeting : meetings_) {
+      for (const CmSide side : {CmSide::Client, CmSide::Server}) {
+        const auto index = static_cast<std::size_t>(side);
+        if (!meeting.has_begun[index] && meeting.begins[index] <= now_) {
+          begin(meeting, side, now_);
+        }
+      }
+    }
+    deliver();
+    for (const auto& host : hosts_) {
+      host->step(now_);
+      settle_newcomers();
+      transmit(*host);
+    }
+    ledger_.check(now_);
+  }
+
+  /// Ends that requests made while others of their host were looked at.
+  void settle_newcomers() {
+    for (auto& [host, end] : newcomers_) {
+      host->ends().push_back(std::move(end));
+    }
+    newcomers_.clear();
+  }
+
+  void deliver() {
+    while (mads_.next_arrival() <= now_) {
+      const Network::Arrival arrival = mads_.take();
+      CmHost& host = *hosts_[arrival.to.value() - 1];
+      digest_.add(arrival.bytes);
+      if (host.is_up()) {
+        const Lid from{std::to_integer<std::uint32_t>(arrival.bytes.back())};
+        host.gsi().handle_mad({.lid = from}, ByteSpan{arrival.bytes}.first(wire::kMadBytes), now_);
+      }
+      settle_newcomers();
+    }
+    while (data_.next_arrival() <= now_) {
+      const Network::Arrival arrival = data_.take();
+      CmProgram* const program = hosts_[arrival.to.value() - 1]->program();
+      const auto packet = hca::from_wire(arrival.bytes);
+      if (packet && program != nullptr && slot_of(packet->header.dest_qp) == program->slot()) {
+        program->hca().handle_packet(PortNumber{1}, *packet, now_);
+      }
+    }
+  }
+
+  void transmit(CmHost& host) {
+    if (!host.is_up()) {
+      return;
+    }
+    while (const auto packet = host.gsi().poll_transmit(now_)) {
+      std::vector<std::byte> bytes{packet->bytes.begin(), packet->bytes.end()};
+      bytes.push_back(static_cast<std::byte>(host.number()));
+      mads_.send(host.lid(), packet->address.lid, bytes, now_);
+    }
+    if (host.program() == nullptr) {
+      return;
+    }
+    Wire wire{data_, now_};
+    host.program()->hca().for_each_qp([&](hca::Qp& qp) {
+      while (qp.wants_transmit() && qp.transmit(wire, now_, 8)) {
+      }
+      qp.check_invariants();
+    });
+  }
+
+  void kill() {
+    death_at_ = Instant::never();
+    CmHost& host = *hosts_[victim_];
+    if (scenario_.a_host_dies) {
+      ledger_.host_down(host.life(), now_);
+      host.crash(now_);
+      return_at_ = now_ + Duration::milliseconds(20) + some_time(random_, 400);
+    } else {
+      host.end_program(now_);
+      return_at_ = now_ + Duration::milliseconds(1) + some_time(random_, 50);
+    }
+  }
+
+  void bring_back() {
+    return_at_ = Instant::never();
+    CmHost& host = *hosts_[victim_];
+    if (scenario_.a_host_dies) {
+      host.boot();
+      ledger_.host_up(host.number(), now_);
+    } else {
+      host.start_program();
+    }
+  }
+
+  [[nodiscard]] bool is_at_rest() const {
+    const bool all_have_begun = std::ranges::all_of(meetings_, [](const Meeting& meeting) {
+      return meeting.has_begun[0] && meeting.has_begun[1];
+    });
+    return all_have_begun && death_at_ == Instant::never() && return_at_ == Instant::never() &&
+           mads_.next_arrival() == Instant::never() && data_.next_arrival() == Instant::never() &&
+           std::ranges::all_of(hosts_, [](const auto& host) {
+             return host->ends().empty() && host->deadline() == Instant::never();
+           });
+  }
+
+  CmScenario scenario_;
+  Random random_;
+  Network mads_;
+  Network data_;
+  Verdict verdict_;
+  CmLedger ledger_;
+  std::vector<Meeting> meetings_;
+  std::vector<std::unique_ptr<CmHost>> hosts_;
+  std::vector<std::pair<CmHost*, std::unique_ptr<CmEnd>>> newcomers_;
+  std::uint32_t victim_{};
+  Instant death_at_{Instant::never()};
+  Instant return_at_{Instant::never()};
+  Instant now_{Duration::seconds(1)};
+  Digest digest_;
+};
+
+}  // namespace
+
+CmScenario CmScenario::of_seed(std::uint64_t seed) {
+  CmScenario scenario;
+  scenario.seed = seed;
+  scenario.connections = 8 + static_cast<std::uint32_t>(seed % 13);
+  const bool is_calm = seed % 8 == 0;
+  scenario.mad_faults = {
+      .loss = is_calm ? 0U : static_cast<std::uint32_t>(seed % 6) * 250,
+      .duplication = static_cast<std::uint32_t>(seed % 5) * 300,
+      .lateness = 2000,
+      .late_by = Duration::milliseconds(20),
+      .delay_max = Duration::milliseconds(1 + static_cast<std::int64_t>(seed % 8))};
+  scenario.data_faults = {.loss = 100,
+                          .duplication = 100,
+                          .corruption = 50,
+                          .lateness = 100,
+                          .late_by = Duration::milliseconds(10),
+                          .delay_max = Duration::microseconds(20)};
+  scenario.a_host_dies = seed % 3 == 1;
+  scenario.a_program_dies = seed % 3 == 2;
+  return scenario;
+}
+
+std::string CmScenario::describe() const {
+  return fmt::format(
+      "seed {}: {} connections, MADs: loss {} duplication {} of 10000, delay up to {} us and {} us "
+      "more, {}",
+      seed, connections, mad_faults.loss, mad_faults.duplication,
+      mad_faults.delay_max.microseconds(), mad_faults.late_by.microseconds(),
+      a_host_dies      ? "a host dies"
+      : a_program_dies ? "a program dies"
+                       : "nobody dies");
+}
+
+Outcome run(const CmScenario& scenario) { return World{scenario}.run(); }
+
+}  // namespace weft::sim

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "cm/cmrc.h"
+#include "sim/cm_end.h"
+
+namespace weft::sim {
+
+/// An end that uses a CmReliableConnection (R-CMRC-1 to R-CMRC-6; T-CMRC-1 to T-CMRC-3), on a QP of
+/// an engine.
+class CmrcEnd final : public CmEnd, private cm::CmrcUser, private cm::CmrcQp {
+ public:
+  CmrcEnd(const CmSurroundings& surroundings, CmLedger::Token token, CmSide side,
+          const CmTemper& temper)
+      : CmEnd(surroundings, token, side, temper), connection_(surroundings.manager, *this, *this) {}
+
+  /// False: there was no QP left.
+  [[nodiscard]] bool ask(const cm::Path& path, std::uint64_t service_id, Instant now);
+  [[nodiscard]] cm::Handled take(cm::CmId id, const cm::CmEvent& request, Instant now);
+
+  [[nodiscard]] bool is_over() const override { return is_over_; }
+  [[nodiscard]] Instant deadline() const override;
+  void step(Instant now) override;
+  void communication_established(Instant /*now*/) override {}  // its own look at the QP tells it
+  void die(bool with_host, Instant now) override;
+
+ private:
+  // CmrcUser
+  void handle_datagram(ByteSpan datagram, Instant now) override;
+  void handle_connected(Instant now) override;
+  void handle_closed(const Error& why, Instant now) override;
+  // CmrcQp
+  [[nodiscard]] Qpn number() const override { return qp_->number(); }
+  [[nodiscard]] Psn starting_psn() const override { return qp_->starting_psn(); }
+  [[nodiscard]] std::size_t max_message_bytes() const override { return CmLedger::kMostBytes; }
+  [[nodiscard]] Result<void> modify(const cm::QpAttributes& attributes) override {
+    return qp_->modify(attributes);
+  }
+  [[nodiscard]] Result<void> send(ByteSpan datagram) override { return qp_->send(datagram); }
+
+  void work(Instant now);
+  void leave(CmEnding ending, Instant now);
+
+  cm::CmReliableConnection connection_;
+  Qpn remote_{};
+  bool has_first_{};  ///< the peer's first datagram came
+  bool is_up_{};
+  bool is_over_{};
+  Instant asked_at_{};
+  Instant answers_at_{Instant::never()};
+  Instant probes_at_{Instant::never()};
+};
+
+}  // namespace weft::sim
