@@ -35,10 +35,12 @@ void Daemon::Impl::query(Client& client, const uabi::Query& request) {
     return;
   }
   const auto connections = connection_statuses();
+  const auto managers = manager_statuses();
   StatusReport report{.fabric = options_.fabric,
                       .log = log_.path(),
                       .programs = programs,
                       .connections = connections,
+                      .managers = managers,
                       .offences = offences_.all()};
   fabric::CounterSum sum;
   if (request.kind == uabi::QueryKind::Counters) {

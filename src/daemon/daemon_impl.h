@@ -108,6 +108,7 @@ class Daemon::Impl {
   void close_rdma_cm(Client& client);
   void communication_established(const Client& client, Qpn qpn);
   [[nodiscard]] std::vector<ConnectionStatus> connection_statuses();
+  [[nodiscard]] std::vector<ManagerStatus> manager_statuses();
 
   // --- programs that speak ibsim's protocol (daemon_ibsim.cc)
   void start_ibsim(IbsimParts parts);

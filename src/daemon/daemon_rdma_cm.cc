@@ -372,6 +372,21 @@ void Daemon::Impl::communication_established(const Client& client, Qpn qpn) {
   }
 }
 
+/// Of the hosts that have used them.
+std::vector<ManagerStatus> Daemon::Impl::manager_statuses() {
+  std::vector<ManagerStatus> statuses;
+  for (std::uint32_t i = 0; i < view().nodes().size(); ++i) {
+    const fabric::NodeIndex node{i};
+    if (fabric_->hosts().has(node)) {
+      node::HostServices& host = fabric_->hosts().host(node, host::now());
+      statuses.push_back({.host = node,
+                          .rdma_cm_ids = host.rdma_cm().size(),
+                          .connection_ids = host.connections().ids().size()});
+    }
+  }
+  return statuses;
+}
+
 std::vector<ConnectionStatus> Daemon::Impl::connection_statuses() {
   std::vector<ConnectionStatus> statuses;
   for (const auto& [client, channel] : rdma_cm_channels_) {

@@ -64,6 +64,7 @@ std::string status_json(const fabric::TablesView& view, const StatusReport& repo
       {"ports",       json::array()    },
       {"programs",    json::array()    },
       {"connections", json::array()    },
+      {"managers",    json::array()    },
       {"offences",    json::array()    }
   };
   const fabric::CounterSum* const counters = report.counters;
@@ -92,6 +93,13 @@ std::string status_json(const fabric::TablesView& view, const StatusReport& repo
         {"state",       cm::name_of(connection.id.state)     },
         {"source",      to_string(connection.id.source)      },
         {"destination", to_string(connection.id.destination) }
+    });
+  }
+  for (const ManagerStatus& manager : report.managers) {
+    status["managers"].push_back({
+        {"host",           view.name(view.node(manager.host))},
+        {"rdma_cm_ids",    manager.rdma_cm_ids               },
+        {"connection_ids", manager.connection_ids            }
     });
   }
   for (const Offence& offence : report.offences) {

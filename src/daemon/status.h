@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,13 @@ struct ConnectionStatus {
   cm::RdmaCmIdInfo id;
 };
 
+/// What a host's connection managers hold, with what the protocol owes of ids that are gone.
+struct ManagerStatus {
+  fabric::NodeIndex host;
+  std::size_t rdma_cm_ids{};
+  std::size_t connection_ids{};  ///< listeners and time-waits among them
+};
+
 /// What a status is of, beside the tables. With `counters`, those of every port are in it, under
 /// the names of PortCounters.
 struct StatusReport {
@@ -35,6 +43,7 @@ struct StatusReport {
   std::string_view log;
   std::span<const ProgramStatus> programs;
   std::span<const ConnectionStatus> connections;
+  std::span<const ManagerStatus> managers;
   std::span<const Offence> offences;
   const fabric::CounterSum* counters{};
 };
