@@ -1,7 +1,8 @@
 // What a client may make of the daemon's state by its messages: streams of requests of three
 // programs, decoded as they come from a socket and applied to the fabric as the daemon does,
-// without sockets. The fabric, the budgets and the log of offences keep their promises whatever is
-// asked, and nothing is left when everybody is gone.
+// without sockets. The fabric, the budgets, the log of offences and the lists of what processes
+// share keep their promises whatever is asked, and nothing is left when everybody is gone. The
+// words about connections are rdma_cm/connections_fuzz.cc's.
 
 #include <algorithm>
 #include <array>
@@ -12,19 +13,23 @@
 #include <span>
 #include <utility>
 
+#include "base/testing/pieces.h"
 #include "daemon/offences.h"
 #include "daemon/request_budget.h"
 #include "daemon/umad/channel.h"
 #include "node/fabric.h"
 #include "node/node_change.h"
 #include "node/port_change.h"
+#include "node/shared_devices.h"
 #include "node/testing/settle.h"
-#include "uabi/messages.h"
+#include "node/xrc_domains.h"
+#include "uabi/testing/sample_message.h"
 
 namespace weft::daemon {
 namespace {
 
 constexpr std::int64_t kCost = RequestBudget::kBurst / 8;  // so that short inputs see the end of it
+constexpr fuzz::PieceFormat kFormat{.head_octets = 2};
 
 void require(bool holds) {
   if (!holds) {
@@ -78,6 +83,7 @@ class Desk {
         require(peer != *program.process && fabric().has(peer));
       }
       require(!fabric().has(*program.process));
+      leave_shared(*program.process);
       program.process.reset();
     }
   }
@@ -221,12 +227,109 @@ class Desk {
     require(fabric::TablesView::open(image).has_value());
     has_changed_nodes = true;
   }
+
+  // --- what processes share: files are known by what the message says first
+  void apply(Program& program, const uabi::OpenXrcDomain& request) {
+    if (!program.process) {
+      return;
+    }
+    const auto opened = domains_.open(*program.process,
+                                      {.host = program.process->host,
+                                       .hca = request.hca,
+                                       .device = 1,
+                                       .inode = request.request % 4},
+                                      request.creates, request.is_exclusive);
+    require(opened ? domains_.has(*program.process, opened->domain)
+                   : !opened.error().reason.empty());
+    require(domains_.of(*program.process).size() <= node::XrcDomains::kMaxOfProcess);
+  }
+  void apply(Program& program, const uabi::CloseXrcDomain& request) {
+    if (program.process && domains_.has(*program.process, request.domain)) {
+      const bool is_last = domains_.close(*program.process, request.domain);
+      require(is_last == domains_.members(request.domain).empty());
+    }
+  }
+  /// Whom the daemon would carry it to.
+  void relay(const Program& program, std::uint32_t domain, uabi::ProcessAddress to) {
+    const node::ProcessId peer{fabric::NodeIndex{to.node}, to.slot};
+    if (program.process && domains_.has(*program.process, domain) && domains_.has(peer, domain)) {
+      require(fabric().has(peer) && peer.host == program.process->host);
+    }
+  }
+  void apply(Program& program, const uabi::XrcRelay& word) {
+    relay(program, word.domain, word.peer);
+  }
+  void apply(Program& program, const uabi::AskXrcTarget& word) {
+    relay(program, word.domain, word.peer);
+  }
+  void apply(Program& program, const uabi::XrcTargetAnswer& word) {
+    relay(program, word.domain, word.peer);
+  }
+  void apply(Program& program, const uabi::XrcTargetEvent& word) {
+    relay(program, word.domain, word.peer);
+  }
+  void apply(Program& program, const uabi::ShareDevice& request) {
+    if (!program.process) {
+      return;
+    }
+    const node::SharedDevices::Name name{
+        .host = program.process->host, .device = 1, .inode = request.hca % 4};
+    const auto owned = devices_.owned(*program.process, name);
+    if (request.is_over) {
+      if (owned) {
+        static_cast<void>(devices_.leave(*program.process, *owned, true));
+        require(devices_.find(*owned) == nullptr);
+      }
+      return;
+    }
+    const auto shared = devices_.share(*program.process, name, request.hca);
+    require(shared ? devices_.find(*shared)->owner == *program.process
+                   : !shared.error().reason.empty());
+  }
+  void apply(Program& program, const uabi::ImportDevice& request) {
+    if (!program.process) {
+      return;
+    }
+    const auto imported =
+        devices_.import(*program.process,
+                        {.host = program.process->host, .device = 1, .inode = request.request % 4});
+    require(imported ? devices_.find(*imported)->owner.host == program.process->host
+                     : !imported.error().reason.empty());
+    require(devices_.of(*program.process).size() <= node::SharedDevices::kMaxOfProcess);
+  }
+  void apply(Program& program, const uabi::LeaveDevice& request) {
+    if (program.process && devices_.has(*program.process, request.device)) {
+      static_cast<void>(devices_.leave(*program.process, request.device, false));
+    }
+  }
+  void ask_owner(const Program& program, std::uint32_t number) {
+    const node::SharedDevices::Device* const device = devices_.find(number);
+    require(!program.process || !devices_.has(*program.process, number) ||
+            (device != nullptr && fabric().has(device->owner)));
+  }
+  void apply(Program& program, const uabi::AskForObject& word) { ask_owner(program, word.device); }
+  void apply(Program& program, const uabi::ObjectAnswer& word) { ask_owner(program, word.device); }
+
+  void leave_shared(node::ProcessId process) {
+    for (const std::uint32_t domain : domains_.of(process)) {
+      static_cast<void>(domains_.close(process, domain));
+    }
+    for (const std::uint32_t device : devices_.of(process)) {
+      for (const node::ProcessId other : devices_.leave(process, device, true)) {
+        require(other == process || fabric().has(other));
+      }
+    }
+    require(domains_.of(process).empty() && devices_.of(process).empty());
+  }
+
   void apply(Program& program, const auto&) {
     static_cast<void>(offences_.add(program.name, "messages that it may not send"));
     leave(program);
   }
 
   Offences offences_;
+  node::XrcDomains domains_;
+  node::SharedDevices devices_;
   // Slots rest for a while after their processes are gone.
   static inline Instant now_{Duration::seconds(1)};
 };
@@ -246,6 +349,18 @@ void repair_fabric() {
       require(fabric().change_port(fabric::PortIndex{i}, repair, Instant{}).has_value());
     }
   }
+}
+
+[[nodiscard]] fuzz::Piece make_piece(Random& random) {
+  // Those of connections, and what the daemon says, would be refused by their kind.
+  constexpr std::size_t kFirst = uabi::testing::kKindOf<uabi::OpenRdmaCm>;
+  constexpr std::size_t kLast = uabi::testing::kKindOf<uabi::NoRdmaCmEvent>;
+  std::size_t kind = random.below(std::variant_size_v<uabi::Message>);
+  while (kind >= kFirst && kind <= kLast && random.chance(15, 16)) {
+    kind = random.below(std::variant_size_v<uabi::Message>);
+  }
+  return {.head = {static_cast<std::uint8_t>(random.below(3))},
+          .message = uabi::testing::sample_octets(kind, random)};
 }
 
 }  // namespace
@@ -279,4 +394,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   desk.pass_time(weft::Duration::milliseconds(20));
   return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t most, unsigned seed) {
+  return weft::fuzz::mutate_pieces({data, most}, size, seed, weft::daemon::kFormat,
+                                   weft::daemon::make_piece);
 }
