@@ -91,6 +91,9 @@ class Fabric:
         return any(entry["host"] == host and entry["state"] == "LISTEN" and entry["source"].endswith(f":{port}")
                    for entry in json.loads(self.run("status", "--json"))["connections"])
 
+    def ports(self):
+        return json.loads(self.run("status", "--json"))["ports"]
+
     def start(self, host, command, environment=None):
         preload = os.environ.get("WEFT_CLIENT_PRELOAD")
         if preload:
