@@ -37,6 +37,12 @@ SECTIONS = {
     "pyverbs": "rdma-core's own test suite on one host, by file. Tests of other vendors' devices are left out; what is skipped, and why, is "
                "in `tests/clients/pyverbs_skips.txt`.",
     "rdmacm": "What connects by librdmacm, between two hosts by their IP addresses: rdmacm-utils with rsockets' programs, perftest with `-R`, fio.",
+    "storage": "What else connects by librdmacm: Debian's tgt with iSER on one host and libiscsi's programs on another, QEMU's live migration over "
+               "`rdma:`, uDAPL by each of its three providers, ibacm on both hosts. tgt runs as an ordinary user (`TGT_IPC_SOCKET`). Every SCSI and iSCSI test of "
+               "iscsi-test-cu runs over iSER and over TCP, on disks of 512 KiB, since libiscsi's iSER moves at most 256 KiB at a time and its "
+               "tests move up to half of the disk. libiscsi 1.19 uses memory over iSER that it has not set and frees memory to another "
+               "allocator than it came from; `MALLOC_PERTURB_=255 GLIBC_TUNABLES=glibc.malloc.tcache_count=0 LIBISCSI_CACHE_ALLOCATIONS=0` keep "
+               "it alive. What remains and is not the network's has a row with its reason (`tests/clients/iser.py`).",
     "management": "OpenSM with each of its routing engines on fabrics without a subnet manager of their own (`weft up --no-sm`), and "
                   "infiniband-diags over the routes that it made, on hosts and on switches.",
     "own-manager": "Weft's own subnet manager and SA: infiniband-diags with every operation, record and option, osmtest, and OpenSM as "

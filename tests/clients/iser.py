@@ -29,7 +29,7 @@ DIFFERENCES = {
     "libiscsi's iSER has room for 256 commands at a time and does not look": ("SCSI.Read10.Async", "SCSI.Write10.Async"),
     "libiscsi's iSER looks for the data of a task management request": ("SCSI.Reserve6.TargetColdReset", "SCSI.Reserve6.TargetWarmReset", "SCSI.Reserve6.LUNReset",
                                                                            "iSCSI.iSCSITMF."),
-    "libiscsi's iSER does not send commands with another expected length than the CDB's": ("iSCSI.iSCSIResiduals.",),
+    "libiscsi's iSER sends no command that expects no data when its CDB moves some": ("iSCSI.iSCSIResiduals.",),
     "libiscsi's iSER gives up after a second when no answer is due": ("iSCSI.iSCSIcmdsn.",),
     "tgt's iSER keeps a reservation until the connection's time-wait is over": ("SCSI.Reserve6.Logout", "SCSI.Reserve6.ITNexusLoss"),
 }
