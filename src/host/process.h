@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ip_address.h"
 #include "base/result.h"
 #include "fabric/tables.h"
 #include "hca/hca.h"
@@ -58,6 +59,7 @@ struct HostHca {
   Guid node_guid;
   Guid system_image_guid;
   std::uint8_t port_count{};
+  std::vector<IpAddress> addresses;  ///< IPv4, of its ports in order (fabric/addresses.h)
   hca::Hca* engine{};
 };
 

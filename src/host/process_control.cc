@@ -5,12 +5,14 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <mutex>
 #include <utility>
 
 #include "base/live_bug.h"
 #include "base/process_slot.h"
+#include "fabric/addresses.h"
 #include "host/clock.h"
 #include "host/futex.h"
 #include "host/process_impl.h"
@@ -99,6 +101,9 @@ Result<void> Process::Impl::map_memory(const std::vector<UniqueFd>& descriptors)
 void Process::Impl::make_hcas(const hca::DeviceLimits& limits) {
   map.ask([&](const fabric::TablesView& view) {
     const fabric::NodeRecord& node = view.node(fabric::NodeIndex{self.node});
+    const auto position = static_cast<std::uint32_t>(std::ranges::count(
+        view.nodes().first(self.node), fabric::NodeKind::Host, &fabric::NodeRecord::kind));
+    std::uint32_t port_of_host = 0;
     for (const fabric::HcaRecord& record : view.hcas_of(node)) {
       const auto number = static_cast<std::uint32_t>(slots.size());
       auto slot = std::make_unique<HcaSlot>(number, *this);
@@ -118,7 +123,13 @@ void Process::Impl::make_hcas(const hca::DeviceLimits& limits) {
                       .node_guid = record.guid,
                       .system_image_guid = record.system_image_guid,
                       .port_count = static_cast<std::uint8_t>(record.port_count),
+                      .addresses = {},
                       .engine = slot->engine.get()});
+      for (std::uint32_t port = 0; port < record.port_count; ++port) {
+        if (const auto address = fabric::ipv4_of(position, port_of_host++)) {
+          hcas.back().addresses.push_back(*address);
+        }
+      }
       slots.push_back(std::move(slot));
     }
   });

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "compat/ibverbs/device_nodes.h"
+#include "compat/ibverbs/interfaces.h"
 #include "compat/ibverbs/objects.h"
 #include "compat/ibverbs/sysfs.h"
 
@@ -237,6 +238,7 @@ WEFT_EXPORT ibv_device** ibv_get_device_list(int* count) {
     *count = static_cast<int>(found.size());
   }
   answer_for_device_nodes(__builtin_return_address(0));
+  answer_for_interfaces(__builtin_return_address(0));
   errno = 0;
   return list;
 }
