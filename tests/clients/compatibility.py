@@ -31,9 +31,14 @@ SECTIONS = {
              "qperf uses for no others.",
     "ucx": "`ucx_perftest` by UCP (`UCX_TLS` keeps it from shared memory, `UCX_NET_DEVICES=weft0:1` from TCP) with short, copied and "
            "rendezvous messages, lists of buffers, unexpected messages, wake-ups and threads; and by UCT with short, copied and "
-           "zero-copy layouts. UCX finds the device by itself.",
-    "mpi": "Open MPI over UCX, each rank on a host of its own: `mpirun --mca plm isolated --mca pml ucx ... -np 1 weft exec h1 -- "
-           "PROGRAM : -np 1 weft exec h2 -- PROGRAM` (all options: `tests/clients/mpi.py`). The program, `mpi_ring.c`, checks every word.",
+           "zero-copy layouts. UCX finds the device by itself. `ucx_perftest` exchanges addresses by TCP; `ucp_connect` "
+           "(`tests/clients/ucp_connect.c`) asks UCX for a connection to an IP address, which its RDMA-CM makes, and checks every octet.",
+    "libfabric": "`fi_info` and `fi_pingpong` with every type of endpoint of the verbs provider, every size, data checked, the server on "
+                 "either host. libfabric finds the device and the host's address by itself: its `getifaddrs()` lists `ib0` with 127.77.0.1 on h1.",
+    "mpi": "Open MPI and MPICH, each rank on a host of its own: `mpirun --mca plm isolated --mca pml ucx ... -np 1 weft exec h1 -- "
+           "PROGRAM : -np 1 weft exec h2 -- PROGRAM` (all options: `tests/clients/mpi.py`). The program, `mpi_ring.c`, checks every word. Over UCX "
+           "both exchange addresses by their launcher: neither `mca_pml_ucx.so` nor `libmpich.so` has a link to `ucp_listener_create`, so RDMA-CM "
+           "is no way of theirs there. Debian's `mca_btl_openib.so` is built without RDMA-CM (`btl_openib_cpc_include rdmacm`: \"cpc name not found\").",
     "pyverbs": "rdma-core's own test suite on one host, by file. Tests of other vendors' devices are left out; what is skipped, and why, is "
                "in `tests/clients/pyverbs_skips.txt`.",
     "rdmacm": "What connects by librdmacm, between two hosts by their IP addresses: rdmacm-utils with rsockets' programs, perftest with `-R`, fio.",

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Debian's Open MPI with UCX: four ranks on four simulated hosts pass buffers around a ring, reduce, and write into windows.
+"""Debian's Open MPI, over UCX and over libfabric, and MPICH: four ranks on four simulated hosts pass buffers around a ring, reduce, and
+write into windows.
 
-    mpi.py [--smoke] [--fabric TOPOLOGY] [--ranks N] [--match TEXT]
+    mpi.py [--smoke] [--fabric TOPOLOGY] [--ranks N]
 
 mpirun starts `weft exec hN -- program` as one application context for each host, so each rank is on a host of its own; nothing
 else is set up. The launcher's own messages go over TCP on loopback. mpi_ring.c checks every word that arrives.
 """
 import argparse
+import dataclasses
 import os
 import pathlib
 import re
@@ -19,11 +21,31 @@ import weft_clients
 
 SOURCE = pathlib.Path(__file__).with_name("mpi_ring.c")
 # One machine plays all hosts: ranks are forked, not sent to others; shared memory (UCX_TLS, no btl) would not be the network.
-OPTIONS = ["--mca", "plm", "isolated", "--mca", "oob_tcp_if_include", "lo", "--mca", "pml", "ucx", "--mca", "osc", "ucx",
-           "--mca", "btl", "^openib,vader,tcp", "--mca", "opal_common_ucx_devices", "any", "--oversubscribe"]
+OPEN_MPI = ["--mca", "plm", "isolated", "--mca", "oob_tcp_if_include", "lo", "--oversubscribe"]
+BY_UCX = ["--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "^openib,vader,tcp", "--mca", "opal_common_ucx_devices", "any"]
+BY_LIBFABRIC = ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "verbs", "--mca", "osc", "pt2pt", "--mca", "btl", "self"]
+MPICH = ["-hosts", "127.0.0.1", "-launcher", "fork", "-iface", "lo"]
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-TRANSPORTS = ("rc,self", "ud,self")
+DEVICE = {"UCX_NET_DEVICES": "weft0:1"}
 RUN_SECONDS = 120
+
+
+@dataclasses.dataclass
+class Way:
+    """One way of ranks to each other."""
+    program: str
+    compiler: str
+    options: list
+    environment: dict
+    aspect: str
+
+
+WAYS = (
+    Way("mpirun", "mpicc", BY_UCX, {"UCX_TLS": "rc,self", **DEVICE}, "UCX PML, UCX_TLS=rc,self: "),
+    Way("mpirun", "mpicc", BY_UCX, {"UCX_TLS": "ud,self", **DEVICE}, "UCX PML, UCX_TLS=ud,self: "),
+    Way("mpirun", "mpicc", BY_LIBFABRIC, {}, "OFI MTL, libfabric's verbs;ofi_rxm by RDMA-CM: "),
+    Way("mpirun.mpich", "mpicc.mpich", MPICH, {"UCX_TLS": "rc,self", "MPIR_CVAR_NOLOCAL": "1", **DEVICE}, "ch4:ucx, UCX_TLS=rc,self: "),
+)
 
 
 def contexts(weft, program, hosts, ranks):
@@ -45,17 +67,19 @@ def judge(output, hosts, ranks):
     return None
 
 
-def build(folder):
-    program = folder / "mpi_ring"
-    subprocess.run(["mpicc", "-O1", "-Wall", "-Werror", "-o", str(program), str(SOURCE)], check=True, timeout=60)
+def build(folder, compiler):
+    """The program, by the compiler of the library that it is to run with."""
+    program = folder / f"mpi_ring.{compiler}"
+    subprocess.run([compiler, "-O1", "-Wall", "-Werror", "-o", str(program), str(SOURCE)], check=True, timeout=60)
     return program
 
 
-def run(fabric, program, transports, hosts, ranks):
-    case = weft_clients.Case("mpirun", ["-np", str(ranks), "mpi_ring"], {"UCX_TLS": transports, "UCX_NET_DEVICES": "weft0:1"},
-                             aspect=f"UCX PML, UCX_TLS={transports}: ring, all-reduce and windows of ranks on hosts of their own")
+def run(fabric, folder, way, hosts, ranks):
+    case = weft_clients.Case(way.program, ["-np", str(ranks), "mpi_ring"], way.environment,
+                             aspect=f"{way.aspect}ring, all-reduce and windows of ranks on hosts of their own")
     start = time.monotonic()
-    child = subprocess.Popen(["mpirun", *OPTIONS, *contexts(fabric.weft, program, hosts, ranks)], stdin=subprocess.DEVNULL,
+    options = way.options if way.options is MPICH else OPEN_MPI + way.options
+    child = subprocess.Popen([way.program, *options, *contexts(fabric.weft, build(folder, way.compiler), hosts, ranks)], stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
                              env=fabric.environment({**case.environment, **(AS_ROOT if os.geteuid() == 0 else {})}))
     output, in_time = weft_clients.communicate(child, start + RUN_SECONDS)
@@ -66,11 +90,8 @@ def run(fabric, program, transports, hosts, ranks):
 
 def data_of_hosts(fabric, hosts):
     """Hosts whose port sent nothing: their ranks used another way than the network."""
-    sent = {}
-    for line in fabric.run("status", "--counters").splitlines():
-        words = line.split()
-        if len(words) > 5 and ":" in words[0]:
-            sent[words[0].split(":")[0]] = int(words[5])
+    counters = fabric.run("status", "--counters")
+    sent = {host: int(data) for host, data in re.findall(r"^(h\d+):\d+ +\S+ +\d+ \S+ +\d+ +(\d+) ", counters, re.MULTILINE)}
     return [host for host in hosts if sent.get(host, 0) == 0]
 
 
@@ -80,15 +101,14 @@ def main():
     parser.add_argument("--fabric", default="star:4", metavar="TOPOLOGY", help="as for weft up (default star:4)")
     parser.add_argument("--ranks", type=int, default=4, help="ranks; hosts h1 to hN, one each (default 4)")
     arguments = parser.parse_args()
-    weft_clients.need_programs("mpirun", "mpicc")
+    weft_clients.need_programs(*{name for way in WAYS for name in (way.program, way.compiler)})
     hosts = [f"h{number}" for number in range(1, arguments.ranks + 1)]
     folder = weft_clients.build_folder() / "clients"
     folder.mkdir(parents=True, exist_ok=True)
-    program = build(folder)
     outcomes = []
-    for transports in TRANSPORTS:
+    for way in WAYS:
         with weft_clients.Fabric(arguments.fabric) as fabric:
-            outcome = run(fabric, program, transports, hosts, arguments.ranks)
+            outcome = run(fabric, folder, way, hosts, arguments.ranks)
             silent = data_of_hosts(fabric, hosts)
             if outcome.verdict == "ok" and silent:
                 outcome.verdict, outcome.detail = "FAILED", f"{', '.join(silent)} sent nothing over the fabric"

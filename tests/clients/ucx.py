@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
-"""Debian's UCX between two hosts: every test of ucx_perftest over the transports rc and ud, by UCP and by UCT, and ucx_info.
+"""Debian's UCX between two hosts: every test of ucx_perftest over the transports rc and ud, by UCP and by UCT, ucx_info, and a program
+of UCP that connects by IP address.
 
     ucx.py [--smoke] [--fabric TOPOLOGY] [--hosts h1 h4] [--jobs N] [--json FILE]
 
 UCX needs no set-up: it finds the device where `weft exec` runs it. UCX_TLS only keeps it from shared memory, which a machine
-of two hosts in one would have. UCT is named its device and transport.
+of two hosts in one would have. UCT is named its device and transport. ucx_perftest exchanges addresses by TCP, so what UCX does with
+RDMA-CM is asked of ucp_connect.c.
 """
 import argparse
+import pathlib
 import re
+import subprocess
 import sys
 
+import rdmacm
 import weft_clients
 
 PROGRAM = "ucx_perftest"
@@ -83,9 +88,48 @@ def judge_info(output):
     return f"does not show {', '.join(missing)} of {DEVICE}" if missing else None
 
 
+def build(name, *libraries):
+    """A program beside this one, of C, for libraries that Debian has; its path."""
+    folder = weft_clients.build_folder() / "clients"
+    folder.mkdir(parents=True, exist_ok=True)
+    source = pathlib.Path(__file__).with_name(f"{name}.c")
+    subprocess.run(["gcc", "-O1", "-Wall", "-Werror", "-o", str(folder / name), str(source), *libraries], check=True, timeout=60)
+    return folder / name
+
+
+def judge_connected(output):
+    """UCX says by which transport it speaks, and that RDMA-CM made the connection; the program that all answers were right."""
+    for words in ("all answers are right", "on cm rdmacm"):
+        if words not in output:
+            return f"does not say {words!r}"
+    return None
+
+
+def connected(program, transports):
+    """The server listens on every address of its host, and the client asks for one."""
+    environment = {"UCX_TLS": transports, "UCX_NET_DEVICES": DEVICE, "UCX_SOCKADDR_TLS_PRIORITY": "rdmacm", "UCX_LOG_LEVEL": "debug"}
+    return rdmacm.Pair(str(program), ["-p", "{port}"], ["-p", "{port}", "{server}"], check=judge_connected, environment=environment,
+                       aspect=f"UCP by IP address, UCX_TLS={transports}: RDMA-CM (UCX_SOCKADDR_TLS_PRIORITY=rdmacm) connects")
+
+
+def run_connected(fabric, program, hosts):
+    ports = weft_clients.Ports()
+    for transports in UCP_TRANSPORTS:
+        for pair in (hosts, tuple(reversed(hosts))):
+            outcome = rdmacm.run_pair(fabric, connected(program, transports), ports.take(), pair)
+            outcome.case.program = program.name
+            yield outcome
+
+
 def extra(fabric, hosts):
     case = weft_clients.Case("ucx_info", ["-d"], check=judge_info, aspect="lists the device, found without any set-up")
-    return [weft_clients.run_alone(fabric, case, hosts[0])]
+    outcomes = [weft_clients.run_alone(fabric, case, host) for host in hosts[:1]]
+    # In one process, as a client and a server.
+    case = weft_clients.Case("ucx_info", ["-e", "-u", "t", "-A", weft_clients.address_of(hosts[0])],
+                             {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": DEVICE, "UCX_SOCKADDR_TLS_PRIORITY": "rdmacm"}, check=rdmacm.says("rdmacm"),
+                             aspect="-A connects by the host's own IP address")
+    outcomes.append(weft_clients.run_alone(fabric, case, hosts[0]))
+    return outcomes + list(run_connected(fabric, build("ucp_connect", "-lucp", "-lucs"), hosts))
 
 
 def main():

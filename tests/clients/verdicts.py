@@ -22,8 +22,13 @@ class Row:
     version: str = ""
 
 
+LIBRARY_OF = {"ucp_connect": "libucx0"}  # programs of our own stand for the package whose interface they use
+
+
 def version_of(program):
     """Name and version of the package that a program belongs to, as Debian has it; empty when no package has it."""
+    if program in LIBRARY_OF:
+        return version_of_package(LIBRARY_OF[program])
     path = shutil.which(program)
     if not path:
         return ""
@@ -35,8 +40,9 @@ def version_of(program):
 
 
 def version_of_package(package):
-    shown = subprocess.run(["dpkg-query", "--show", package], capture_output=True, text=True)
-    return " ".join(shown.stdout.split("\n")[0].split())
+    form = "${Package} ${Version}\n"  # without the architecture, which Debian adds to some
+    shown = subprocess.run(["dpkg-query", "--show", f"--showformat={form}", package], capture_output=True, text=True)
+    return shown.stdout.split("\n")[0]
 
 
 def summarize(outcomes):

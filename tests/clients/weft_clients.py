@@ -144,6 +144,7 @@ class Case:
     check: object = None         # a function from the client's output to a reason of failure, or None
     aspect: str = ""             # which row of docs/COMPATIBILITY.md this run belongs to, in words
     port_option: str = "-p"
+    port_option_of_client: str = ""  # where it has another
     arguments_of_client: list = dataclasses.field(default_factory=list)
 
     @property
@@ -188,6 +189,7 @@ def run_case(fabric, case, ports, hosts):
     server = fabric.start(hosts[0], command, case.environment)
     if not wait_until_listening(server, port, min(deadline, start + LISTEN_SECONDS)):
         return judge_without_listener(case, server, start)
+    command[1] = case.port_option_of_client or case.port_option
     client = fabric.start(hosts[1], [*command, address_of(hosts[0]), *case.arguments_of_client], case.environment)
     try:
         client_output, client_in_time = communicate(client, deadline)
