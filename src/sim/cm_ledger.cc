@@ -105,11 +105,12 @@ void CmLedger::timed_out(Token token, CmSide side, Instant since, std::string_vi
   }
 }
 
-/// The other side's QP may have been the stale one: then its REP was refused, and this REQ after
-/// it.
+/// Besides its own, the other side's QP may have been the stale one: then its REP was refused, and
+/// this REQ after it. And who gives up after a REP is in time-wait, where the same REQ is stale.
 void CmLedger::refused_as_stale(Token token) {
   const Entry& entry = at(token);
-  if (std::ranges::none_of(entry.ends, &End::has_used_qp)) {
+  const auto is_reason = [](const End& end) { return end.has_used_qp || (end.life && end.ending); };
+  if (std::ranges::none_of(entry.ends, is_reason)) {
     fail(token, "refused as stale, though no QP of it was ever used");
   }
 }
