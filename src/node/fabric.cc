@@ -84,7 +84,13 @@ Fabric::Fabric(const fabric::Topology& topology, const FabricOptions& options)
       joins_(builder_, management_),
       hosts_(builder_, management_, topology_, options.seed),
       faults_(builder_,
-              [this](fabric::PortIndex link, bool, Instant now) { update_link(link, now); }) {}
+              [this](fabric::PortIndex link, bool, Instant now) { update_link(link, now); }) {
+  joins_.share_with([this](fabric::PortIndex port, const Gid& mgid) {
+    return hosts_.holds_membership(port, mgid);
+  });
+  hosts_.share_memberships_with(
+      [this](fabric::PortIndex port, const Gid& mgid) { return joins_.holds(port, mgid); });
+}
 
 Result<std::unique_ptr<Fabric>> Fabric::create(const fabric::Topology& topology, Instant now,
                                                const FabricOptions& options) {

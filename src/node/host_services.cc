@@ -181,9 +181,21 @@ HostServices& HostServicesTable::host(NodeIndex node, Instant now) {
         tables_, plane_, topology_,
         HostPlace{.node = node, .position = position_of(node), .seed = seed_ + node.value()},
         [this, node] { wake(node); }, now);
+    for (const PortIndex port : other_holder_ ? place->ports() : std::vector<PortIndex>{}) {
+      place->sa(port).share_memberships_with([this, port](const Gid& mgid) {
+        return other_holder_(port, mgid) ? Flags{wire::JoinState::FullMember}
+                                         : Flags<wire::JoinState>{};
+      });
+    }
   }
   wake(node);
   return *place;
+}
+
+bool HostServicesTable::holds_membership(PortIndex port, const Gid& mgid) const {
+  const auto found = hosts_.find(tables_.port(port).node);
+  return found != hosts_.end() &&
+         found->second->sa(port).join_states_of(mgid).has(wire::JoinState::FullMember);
 }
 
 void HostServicesTable::remove(NodeIndex node) {

@@ -108,6 +108,13 @@ class HostServicesTable final : private agents::DatagramSink {
   HostServicesTable(const fabric::TablesBuilder& tables, ManagementPlane& plane,
                     const fabric::Topology& topology, std::uint64_t seed);
 
+  /// Who else makes ports of hosts full members of groups: those stay members when the last user of
+  /// an SA client leaves. Before the first host.
+  using OtherHolder = std::function<bool(fabric::PortIndex port, const Gid& mgid)>;
+  void share_memberships_with(OtherHolder other) { other_holder_ = std::move(other); }
+  /// The port's SA client has users who are full members.
+  [[nodiscard]] bool holds_membership(fabric::PortIndex port, const Gid& mgid) const;
+
   /// Made now if need be; run() looks at it next. `node` is a host that is not removed (asserted).
   [[nodiscard]] HostServices& host(fabric::NodeIndex node, Instant now);
   [[nodiscard]] bool has(fabric::NodeIndex node) const { return hosts_.contains(node); }
@@ -132,6 +139,7 @@ class HostServicesTable final : private agents::DatagramSink {
   ManagementPlane& plane_;
   const fabric::Topology& topology_;
   std::uint64_t seed_;
+  OtherHolder other_holder_;
   std::vector<std::uint32_t> positions_;  // by node, of hosts
   std::uint32_t hosts_counted_{};
   std::vector<fabric::NodeIndex> awake_;

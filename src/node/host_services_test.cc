@@ -291,5 +291,67 @@ TEST(HostServices, HearOfPortsThatGoOutOfService) {
   EXPECT_EQ(traps, std::vector<std::uint16_t>{65});
 }
 
+/// Of h1's port in a group, by verbs and by its SA client.
+class SharedGroup : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    process_ = fabric().attach("h1", hosts_.now).value();
+    using Record = wire::McMemberRecord;
+    const Record wanted{.mgid = kMgid,
+                        .qkey = QKey{1},
+                        .pkey = kDefaultPKey,
+                        .join_state = wire::JoinState::FullMember};
+    constexpr std::uint64_t kMakes = kComponent<Record, "Q_Key"> | kComponent<Record, "TClass"> |
+                                     kComponent<Record, "P_Key"> | kComponent<Record, "SL"> |
+                                     kComponent<Record, "FlowLabel">;
+    membership_ = sa().join(
+                          wanted, kMakes,
+                          [this](sa::MembershipId, const sa::Answer<Record>& told, Instant) {
+                            ASSERT_TRUE(told);
+                            mlid_ = told->mlid;
+                          },
+                          hosts_.now)
+                      .value();
+    hosts_.run_for(Duration::seconds(1));
+    ASSERT_TRUE(fabric().join_group(process_, port(), kMgid, mlid_, hosts_.now));
+    hosts_.run_for(Duration::seconds(1));
+    ASSERT_TRUE(is_member());
+  }
+
+  Fabric& fabric() { return hosts_.fabric(); }
+  PortIndex port() { return hosts_.port("h1"); }
+  sa::SaClient& sa() { return hosts_.host("h1").sa(port()); }
+  void leave_by_verbs() {
+    EXPECT_TRUE(fabric().leave_group(process_, port(), kMgid, mlid_, hosts_.now));
+    hosts_.run_for(Duration::seconds(1));
+  }
+  void leave_by_sa_client() {
+    sa().leave(membership_, hosts_.now);
+    hosts_.run_for(Duration::seconds(1));
+  }
+  /// The switch sends there what goes to the group.
+  bool is_member() { return fabric().builder().multicast_mask(hosts_.node("s1"), mlid_, 0) != 0; }
+
+  static constexpr Gid kMgid{0xFF12'401B'FFFF'0000, Guid{0xE601'0101}};
+  Hosts hosts_{star(2)};
+  ProcessId process_{};
+  sa::MembershipId membership_{};
+  Lid mlid_{};
+};
+
+TEST_F(SharedGroup, AQpThatLeavesIsNotTheLastWhileTheSaClientHoldsTheMembership) {
+  leave_by_verbs();
+  EXPECT_TRUE(is_member());
+  leave_by_sa_client();
+  EXPECT_FALSE(is_member());
+}
+
+TEST_F(SharedGroup, AnSaClientThatLeavesIsNotTheLastWhileAQpIsAttached) {
+  leave_by_sa_client();
+  EXPECT_TRUE(is_member());
+  leave_by_verbs();
+  EXPECT_FALSE(is_member());
+}
+
 }  // namespace
 }  // namespace weft::node

@@ -34,10 +34,13 @@ void MulticastJoins::join(fabric::PortIndex port, const Gid& mgid, Lid mlid, Ins
 
 void MulticastJoins::leave(fabric::PortIndex port, const Gid& mgid, Instant now) {
   const auto found = groups_.find({port, mgid});
-  if (found != groups_.end() && --found->second.qps == 0) {
-    ask(found->first, found->second.mlid, wire::MadMethod::Delete, Form::Join, now);
-    groups_.erase(found);
+  if (found == groups_.end() || --found->second.qps != 0) {
+    return;
   }
+  if (!is_held_by_other_ || !is_held_by_other_(port, mgid)) {
+    ask(found->first, found->second.mlid, wire::MadMethod::Delete, Form::Join, now);
+  }
+  groups_.erase(found);
 }
 
 bool MulticastJoins::refresh(Instant now) {

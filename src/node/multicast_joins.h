@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -29,6 +30,15 @@ class MulticastJoins {
   void join(fabric::PortIndex port, const Gid& mgid, Lid mlid, Instant now);
   void leave(fabric::PortIndex port, const Gid& mgid, Instant now);
 
+  /// Some QP behind the port is in the group.
+  [[nodiscard]] bool holds(fabric::PortIndex port, const Gid& mgid) const {
+    return groups_.contains({port, mgid});
+  }
+  /// Who else makes ports full members, which they stay when the last QP leaves: the host's SA
+  /// client, for RDMA-CM.
+  using OtherHolder = std::function<bool(fabric::PortIndex port, const Gid& mgid)>;
+  void share_with(OtherHolder other) { is_held_by_other_ = std::move(other); }
+
   /// Makes groups that turned out to be missing, and joins again where a subnet manager has asked
   /// clients to register again (§14.4.11). True: something was asked.
   bool refresh(Instant now);
@@ -50,6 +60,7 @@ class MulticastJoins {
   ManagementPlane& plane_;
   std::map<Key, Group> groups_;
   std::map<fabric::PortIndex, mad::AgentId> agents_;
+  OtherHolder is_held_by_other_;
   std::vector<Key> missing_;  // SA did not let us join: they are to be made
 };
 

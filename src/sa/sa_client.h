@@ -168,6 +168,12 @@ class SaClient final : private mad::MadHandler {
                                           MembershipHandler handler, Instant now);
   /// The port leaves with its last user. The handler is not called any more.
   void leave(MembershipId membership, Instant now);
+  /// How the port is, or is to be, a member of the group for users here.
+  [[nodiscard]] Flags<wire::JoinState> join_states_of(const Gid& mgid) const;
+  /// Who else tells SA of this port's memberships: what is held there stays when the last user here
+  /// leaves. SA knows ports only, not who asked for them (IBTA vol 1 §15.2.5.17).
+  using OtherHolder = std::function<Flags<wire::JoinState>(const Gid& mgid)>;
+  void share_memberships_with(OtherHolder other) { other_holder_ = std::move(other); }
 
   /// --- notices
 
@@ -292,6 +298,7 @@ class SaClient final : private mad::MadHandler {
   PathCache paths_;
   std::map<GroupKey, Group> groups_;
   std::map<MembershipId, GroupKey> group_of_;
+  OtherHolder other_holder_;
   std::map<SubscriptionId, Subscription> subscriptions_;
   std::deque<std::function<void(Instant)>> calls_;  // of handlers, in order
   std::size_t notices_waiting_{};

@@ -65,6 +65,15 @@ Result<MembershipId> SaClient::join(const McMemberRecord& wanted, std::uint64_t 
   return id;
 }
 
+Flags<wire::JoinState> SaClient::join_states_of(const Gid& mgid) const {
+  Flags<wire::JoinState> states{};
+  for (auto at = groups_.lower_bound({mgid, 0}); at != groups_.end() && at->first.first == mgid;
+       ++at) {
+    states = states | at->second.wanted.join_state;
+  }
+  return states;
+}
+
 void SaClient::leave(MembershipId membership, Instant now) {
   const auto found = group_of_.find(membership);
   if (found == group_of_.end()) {
@@ -85,7 +94,11 @@ void SaClient::leave(MembershipId membership, Instant now) {
     cancel(group.registration.query, now);
   }
   groups_.erase(place);
-  if (may_be_member && port_.can_ask()) {
+  const Flags<wire::JoinState> held =
+      join_states_of(left.mgid) |
+      (other_holder_ ? other_holder_(left.mgid) : Flags<wire::JoinState>{});
+  left.join_state = left.join_state.without(held);
+  if (may_be_member && !left.join_state.empty() && port_.can_ask()) {
     left.port_gid = port_.gids.front();
     // Whatever becomes of it: who joins again says so.
     static_cast<void>(query<McMemberRecord>(wire::MadMethod::Delete,
