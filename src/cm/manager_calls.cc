@@ -22,11 +22,18 @@ Result<void> ConnectionManager::Impl::send_req(CmId id, const RequestParameters&
   if (!port) {
     return std::unexpected(port.error());
   }
+  const ManagerPlace manager = parameters.manager.value_or(ManagerPlace{parameters.primary});
+  const auto manager_port = port_of(manager.path);
+  if (!manager_port) {
+    return std::unexpected(manager_port.error());
+  }
   const PortAddress& address = (*port)->address();
-  Link link{.port = (*port)->key(),
+  Link link{.port = (*manager_port)->key(),
             .local_ca = address.ca_guid,
-            .peer = address_of(parameters.primary, **port),
+            .peer = address_of(manager.path, **manager_port),
             .is_active = true};
+  link.peer.qp = manager.qpn;
+  link.peer.qkey = manager.qkey;
   link.service_id = parameters.service_id;
   link.qp_type = parameters.qp_type;
   link.local_qpn = parameters.qpn;

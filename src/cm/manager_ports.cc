@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cm/manager.h"
+#include "wire/mad/class_port_info.h"
 
 namespace weft::cm {
 namespace {
@@ -33,7 +34,45 @@ std::optional<std::uint16_t> ConnectionManager::Impl::Port::pkey_index(PKey pkey
   return same ? same : place_of(address_.pkeys, [pkey](PKey each) { return each.matches(pkey); });
 }
 
+namespace {
+
+/// ClassPortInfo:CapabilityMask of this class (IBTA vol 1 §13.4.8.1, §16.7).
+enum class CmCapability : std::uint16_t {
+  ReliableConnections = 1U << 9,
+  UnreliableConnections = 1U << 12,
+  ServiceIdResolution = 1U << 13,
+};
+constexpr std::uint16_t kCapabilities =
+    static_cast<std::uint16_t>(CmCapability::ReliableConnections) |
+    static_cast<std::uint16_t>(CmCapability::UnreliableConnections) |
+    static_cast<std::uint16_t>(CmCapability::ServiceIdResolution);
+constexpr std::uint8_t kResponseTime = 18;  // as an exponent: about a second, policy
+constexpr std::uint16_t kClassPortInfo = 1;
+
+/// A Get of anything; whoever asks is redirected nowhere.
+void answer_get(mad::MadMessage& message) {
+  const wire::MadHeader header = message.header();
+  const auto data = std::span{message.mad}.subspan<wire::kSizeOf<wire::MadHeader>>();
+  std::ranges::fill(data, std::byte{});
+  if (header.class_version != wire::kCmClassVersion) {
+    message.set_status(wire::kMadStatusBadVersion);
+  } else if (header.attribute_id != kClassPortInfo) {
+    message.set_status(wire::kMadStatusMethodAttributeUnsupported);
+  } else {
+    const wire::ClassPortInfo info{.class_version = wire::kCmClassVersion,
+                                   .capability_mask = kCapabilities,
+                                   .resp_time_value = kResponseTime};
+    wire::pack(info, data.first<wire::kSizeOf<wire::ClassPortInfo>>());
+  }
+}
+
+}  // namespace
+
 const mad::MadMessage* ConnectionManager::Impl::Port::handle(mad::MadRequest& request) {
+  if (request.message.header().method == wire::MadMethod::Get) {
+    answer_get(request.message);
+    return &request.message;
+  }
   const auto self = shared_from_this();  // a handler may remove the port
   Impl& impl = impl_;
   // A limited member's P_Key is not this port's own, by which it is answered (§10.9.3).
@@ -56,13 +95,14 @@ Result<void> ConnectionManager::Impl::add_port(PortKey key, mad::ManagementInter
     return fail(ErrorCode::Exists, "port {} was added before", key.value());
   }
   const auto port = std::make_shared<Port>(*this, key, gsi, address);
-  const auto agent = gsi.register_agent({.mgmt_class = wire::ManagementClass::ComMgt,
-                                         .class_version = wire::kCmClassVersion,
-                                         .methods = mad::methods({wire::MadMethod::Send}),
-                                         .takes_any_version = true,
-                                         .keeps_transaction_ids = true,
-                                         .name = "communication manager"},
-                                        port.get());
+  const auto agent =
+      gsi.register_agent({.mgmt_class = wire::ManagementClass::ComMgt,
+                          .class_version = wire::kCmClassVersion,
+                          .methods = mad::methods({wire::MadMethod::Send, wire::MadMethod::Get}),
+                          .takes_any_version = true,
+                          .keeps_transaction_ids = true,
+                          .name = "communication manager"},
+                         port.get());
   if (!agent) {
     return std::unexpected(agent.error());
   }

@@ -53,10 +53,19 @@ struct ListenParameters {
   bool leaves_excess_unanswered{};
 };
 
+/// Where a connection manager listens, when the port of the connection does not say it: after a
+/// redirection (IBTA vol 1 §12.6.7).
+struct ManagerPlace {
+  Path path{};
+  Qpn qpn{kQp1};
+  QKey qkey{kGsiQKey};
+};
+
 /// send_req. Counts and exponents that do not fit their fields are refused (R-CM-7).
 struct RequestParameters {
   Path primary{};
   std::optional<Path> alternate{};
+  std::optional<ManagerPlace> manager{};  ///< of the peer, if it is not at the primary path's end
   std::uint64_t service_id{};
   QpType qp_type{QpType::Rc};  ///< Rc, Uc, XrcInitiator
   Qpn qpn{};

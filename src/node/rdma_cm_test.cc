@@ -11,9 +11,14 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "cm/rdma/port_table.h"
 #include "cm/rdma/rdma_cm.h"
 #include "fabric/topology.h"
 #include "node/fabric.h"
+#include "wire/mad/class_port_info.h"
+#include "wire/mad/component_mask.h"
+#include "wire/mad/path_record.h"
+#include "wire/mad/sa_mad.h"
 
 namespace weft::node {
 namespace {
@@ -315,6 +320,160 @@ TEST_F(RdmaCmTest, CallsInAWrongStateChangeNothing) {
   EXPECT_TRUE(rdma(1).bind(id, at(address_of(1))));
   EXPECT_FALSE(rdma(1).bind(id, at(address_of(1))));
   EXPECT_THAT(client.waiting, IsEmpty());
+}
+
+TEST_F(RdmaCmTest, TheTypeOfServiceIsTheQosClassThatSaIsAskedFor) {
+  std::vector<std::uint16_t> asked;
+  const auto port = fabric->builder().node(node(2)).first_port;
+  const auto snoop = [&](auto, const mad::MadAddress&, ByteSpan mad) {
+    const auto header = wire::parse<wire::SaHeader>(mad);
+    if (header && header->header.method == wire::MadMethod::Get &&
+        header->header.attribute_id == static_cast<std::uint16_t>(wire::SaAttribute::PathRecord)) {
+      constexpr std::uint64_t kQosClass = wire::kComponent<wire::PathRecord, "QoSClass">;
+      const auto wanted = wire::parse<wire::PathRecord>(mad.subspan(wire::kSizeOf<wire::SaHeader>));
+      asked.push_back((header->component_mask & kQosClass) != 0 ? wanted->qos_class : 0);
+    }
+  };
+  auto& gsi = fabric->hosts().host(node(2), now).gsi(port);
+  const auto snooper = gsi.add_snooper(snoop);
+  for (const std::uint32_t type_of_service : {0U, 0x28U}) {
+    const RdmaCmId id = make(2, client);
+    EXPECT_TRUE(rdma(2).set_option(id, cm::RdmaCmOption::TypeOfService, type_of_service));
+    EXPECT_TRUE(
+        rdma(2).resolve_address(id, {.destination = at(address_of(1)), .timeout = kPatience}, now));
+    expect(client, AddressResolved);
+    EXPECT_TRUE(rdma(2).resolve_route(id, kPatience, now));
+    expect(client, RouteResolved);
+  }
+  gsi.remove_snooper(snooper);
+  EXPECT_EQ(asked, (std::vector<std::uint16_t>{0, 0x28}));
+}
+
+/// Rejects every request for a service with words of where to go.
+class Redirector final : public cm::CmObserver {
+ public:
+  Redirector(cm::ConnectionManager& manager, wire::RejectReason reason,
+             std::vector<std::byte> words)
+      : manager_(manager), reason_(reason), words_(std::move(words)) {}
+  ~Redirector() override { EXPECT_TRUE(manager_.destroy(listener_, Instant{})); }
+  void listen(std::uint64_t service_id) {
+    listener_ = manager_.create(*this).value();
+    ASSERT_TRUE(manager_.listen(listener_, {.service_id = service_id}));
+  }
+  cm::Handled handle(cm::CmId id, const cm::CmEvent& event, Instant now) override {
+    if (event.type == cm::CmEventType::ReqReceived) {
+      paths.push_back(std::get<cm::ReqReceived>(event.details).primary);
+      EXPECT_TRUE(
+          manager_.send_rej(id, {.reason = reason_, .additional_information = words_}, now));
+    }
+    return cm::Handled::Keep;
+  }
+  std::vector<cm::Path> paths;  // that were asked for
+
+ private:
+  cm::ConnectionManager& manager_;
+  wire::RejectReason reason_;
+  std::vector<std::byte> words_;
+  cm::CmId listener_{};
+};
+
+struct Redirection : RdmaCmTest {
+  [[nodiscard]] Gid gid(std::uint32_t host) const {
+    return fabric->builder().gids(fabric->builder().node(node(host)).first_port).front();
+  }
+  [[nodiscard]] Lid lid(std::uint32_t host) const {
+    return fabric->builder().port(fabric->builder().node(node(host)).first_port).lid;
+  }
+  static std::vector<std::byte> words(const wire::ClassPortInfo& info) {
+    const auto octets = wire::pack(info);
+    return {octets.begin(), octets.end()};
+  }
+  /// At h1, of the port that listen() takes.
+  Redirector& redirector(wire::RejectReason reason, const std::vector<std::byte>& words) {
+    redirectors_.push_back(std::make_unique<Redirector>(
+        fabric->hosts().host(node(1), now).connections(), reason, words));
+    redirectors_.back()->listen(cm::service_id_of(PortSpace::Tcp, at(address_of(1))));
+    return *redirectors_.back();
+  }
+  /// From h2 to h1, which sends it to h3.
+  void expect_connection_to_h3() {
+    listen(3, at(IpAddress::v4(0)));
+    const RdmaCmId id = resolve(2, at(address_of(1)));
+    EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{0x111}, .private_data = text("hello")}, now));
+    const RdmaCmEvent request = expect(server, ConnectRequest);
+    EXPECT_EQ(first(request.parameters.private_data, 5), text("hello"));
+    const ConnectionParameters reply{.qpn = Qpn{0x222}};
+    EXPECT_TRUE(rdma(3).accept(request.id, &reply, now));
+    EXPECT_TRUE(rdma(3).set_context(request.id, 77));
+    expect(client, ConnectResponse);
+    EXPECT_TRUE(rdma(2).accept(id, nullptr, now));
+    expect(server, Established);
+    EXPECT_EQ(rdma(2).qp_attributes(id, cm::QpState::Rtr)->attributes.address.dlid, lid(3));
+    EXPECT_EQ(rdma(2).info(id)->dgid, gid(3));
+  }
+
+  void TearDown() override { redirectors_.clear(); }
+
+  std::vector<std::unique_ptr<Redirector>> redirectors_;
+};
+
+TEST_F(Redirection, ToAnotherPortAndItsCmIsFollowedByTheActiveSide) {  // REJ 24
+  redirector(wire::RejectReason::PortAndCmRedirection,
+             words({.redirect_gid = gid(3), .redirect_lid = lid(3), .redirect_qp = kQp1}));
+  expect_connection_to_h3();
+}
+
+TEST_F(Redirection, ByLidAloneKeepsTheGid) {
+  redirector(wire::RejectReason::PortAndCmRedirection, words({.redirect_lid = lid(3)}));
+  listen(3, at(IpAddress::v4(0)));
+  const RdmaCmId id = resolve(2, at(address_of(1)));
+  EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{0x111}}, now));
+  // h3, which was asked, does not have the GID of h1.
+  EXPECT_EQ(expect(client, Rejected).status,
+            static_cast<std::uint8_t>(wire::RejectReason::InvalidGid));
+}
+
+TEST_F(Redirection, ToAnotherPortAsksTheSameCm) {  // REJ 25
+  const std::vector<std::byte> gid_alone{gid(3).octets().begin(), gid(3).octets().end()};
+  for (const auto& told : {words({.redirect_gid = gid(3)}), gid_alone}) {
+    Redirector& asked = redirector(wire::RejectReason::PortRedirection, told);
+    const RdmaCmId id = resolve(2, at(address_of(1)));
+    EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{0x111}}, now));
+    // h1 was asked, which does not have the GID of h3.
+    EXPECT_EQ(expect(client, Rejected).status,
+              static_cast<std::uint8_t>(wire::RejectReason::InvalidGid));
+    EXPECT_EQ(asked.paths.size(), 1U);
+    redirectors_.clear();
+  }
+}
+
+TEST_F(Redirection, RoundAndRoundEndsInTheReject) {
+  Redirector& here = redirector(wire::RejectReason::PortAndCmRedirection,
+                                words({.redirect_gid = gid(1), .redirect_lid = lid(1)}));
+  const RdmaCmId id = resolve(2, at(address_of(1)));
+  EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{0x111}}, now));
+  EXPECT_EQ(expect(client, Rejected).status, 24);
+  EXPECT_EQ(here.paths.size(), 4U);  // the limit is three
+}
+
+TEST_F(Redirection, ToNowhereIsTheReject) {
+  const std::vector<std::vector<std::byte>> bad{
+      {},
+      std::vector<std::byte>(71),
+      words({}
+      ),
+      words({.redirect_gid = Gid{0xFF12'0000'0000'0000, Guid{1}}, .redirect_lid = lid(3)}
+      ),
+      words({.redirect_gid = Gid{kDefaultGidPrefix, Guid{0x9999}}}
+      ),
+  };
+  for (const auto& each : bad) {
+    redirector(wire::RejectReason::PortAndCmRedirection, each);
+    const RdmaCmId id = resolve(2, at(address_of(1)));
+    EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{0x111}}, now));
+    EXPECT_EQ(expect(client, Rejected).status, 24) << each.size();
+    redirectors_.clear();
+  }
 }
 
 }  // namespace

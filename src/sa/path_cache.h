@@ -21,10 +21,11 @@ struct PathWish {
   PKey pkey{};
   std::uint64_t service_id{};
   std::uint8_t tclass{};
+  std::uint16_t qos_class{};  ///< 12 bits
   bool is_reversible{true};
 
   [[nodiscard]] constexpr auto key() const {  // those of one destination beside each other
-    return std::tuple{dgid, sgid, pkey.value(), service_id, tclass, is_reversible};
+    return std::tuple{dgid, sgid, pkey.value(), service_id, tclass, qos_class, is_reversible};
   }
   friend constexpr auto operator<=>(const PathWish& a, const PathWish& b) {
     return a.key() <=> b.key();

@@ -232,13 +232,15 @@ Result<QueryId> SaClient::ask_for_path(const PathWish& wish, const QueryOptions&
                     .tclass = wish.tclass,
                     .reversible = wish.is_reversible,
                     .path_count = 1,
-                    .pkey = wish.pkey};
+                    .pkey = wish.pkey,
+                    .qos_class = wish.qos_class};
   wanted.set_service_id(wish.service_id);
   std::uint64_t mask = kComponent<PathRecord, "DGID"> | kComponent<PathRecord, "SGID"> |
                        kComponent<PathRecord, "NumbPath">;
   mask |= wish.is_reversible ? kComponent<PathRecord, "Reversible"> : 0;
   mask |= wish.pkey.value() != 0 ? kComponent<PathRecord, "P_Key"> : 0;
   mask |= wish.tclass != 0 ? kComponent<PathRecord, "TClass"> : 0;
+  mask |= wish.qos_class != 0 ? kComponent<PathRecord, "QoSClass"> : 0;
   mask |= wish.service_id != 0
               ? kComponent<PathRecord, "ServiceID8MSB"> | kComponent<PathRecord, "ServiceID56LSB">
               : 0;

@@ -25,6 +25,7 @@
 #include "cm/rdma/types.h"
 #include "sa/resolver.h"
 #include "sa/sa_client.h"
+#include "wire/mad/class_port_info.h"
 
 namespace weft::cm {
 
@@ -38,7 +39,11 @@ struct RdmaPort {
 struct RdmaCmLimits {
   std::size_t ids{65'536};  ///< policy
   std::size_t groups_of_id{64};
+  unsigned redirections{3};  ///< of one request, one after another; policy
 };
+
+/// As SA tells it.
+[[nodiscard]] Path path_of(const wire::PathRecord& record);
 
 class RdmaCm final : private CmObserver {
  public:
@@ -146,6 +151,15 @@ class RdmaCm final : private CmObserver {
     bool is_af_only{};
     bool has_user{true};  ///< false: of a request, and nobody has said its context yet
     std::size_t groups{};
+    /// Of a request that may be sent again, elsewhere: what the user said, and how often so far.
+    std::optional<ConnectionParameters> asked{};
+    std::optional<ManagerPlace> manager{};
+    unsigned redirections{};
+  };
+  /// What a REJ for redirection says: the port that takes the request, or that port and its CM.
+  struct Redirection {
+    wire::ClassPortInfo to{};
+    bool is_of_manager{};
   };
 
   [[nodiscard]] Id* find(RdmaCmId id);
@@ -165,6 +179,14 @@ class RdmaCm final : private CmObserver {
   [[nodiscard]] Result<void> resolve_ib(RdmaCmId id, Id& of, const IbEndpoint& destination);
   [[nodiscard]] Result<void> resolve_group(RdmaCmId id, Id& of, const IpEndpoint& group);
   void path_found(RdmaCmId id, const sa::Answer<wire::PathRecord>& path);
+
+  [[nodiscard]] static sa::PathWish wish_of(const Id& of, const Gid& dgid, PKey pkey);
+
+  // rdma_cm_redirect.cc
+  [[nodiscard]] static std::optional<Redirection> redirection_of(const RejReceived& rej);
+  [[nodiscard]] bool follow(RdmaCmId id, Id& of, const CmEvent& event, Instant now);
+  [[nodiscard]] bool request_again(Id& of, const Path& path, const Redirection& redirection,
+                                   Instant now);
 
   // rdma_cm_connect.cc
   [[nodiscard]] Result<std::vector<std::byte>> request_data(const Id& of, ByteSpan private_data,
@@ -189,6 +211,7 @@ class RdmaCm final : private CmObserver {
                                    std::vector<std::byte>& data) const;
   [[nodiscard]] Handled make_child(CmId connection, RdmaCmId listener, Id child, RdmaCmEvent event);
   [[nodiscard]] Handled connection_event(RdmaCmId id, Id& of, const CmEvent& event, Instant now);
+  void tell_rejected(RdmaCmId id, Id& of, const CmEvent& event);
   void service_reply_received(RdmaCmId id, Id& of, const CmEvent& event);
   void disconnected(RdmaCmId id, Id& of);
 

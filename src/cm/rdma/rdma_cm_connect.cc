@@ -130,6 +130,9 @@ Result<void> RdmaCm::connect(RdmaCmId id, const ConnectionParameters& parameters
     of.connection.reset();
     return sent;
   }
+  if (of.type != QpType::Ud) {
+    of.asked = parameters;
+  }
   of.qpn = parameters.qpn;
   of.state = RdmaCmState::Connect;
   return {};
@@ -142,6 +145,7 @@ Result<void> RdmaCm::send_request(Id& of, const ConnectionParameters& parameters
   }
   RequestParameters request{.primary = of.paths.front(),
                             .alternate = std::nullopt,
+                            .manager = of.manager,
                             .service_id = service_id_of(of.space, of.destination),
                             .qp_type = of.type,
                             .qpn = parameters.qpn,

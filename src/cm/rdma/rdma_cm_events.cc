@@ -182,6 +182,14 @@ Handled RdmaCm::service_request_received(CmId connection, const CmEvent& event, 
                     {.parameters = {.private_data = std::move(data)}});
 }
 
+void RdmaCm::tell_rejected(RdmaCmId id, Id& of, const CmEvent& event) {
+  const auto reason = std::get<RejReceived>(event.details).reason;
+  static_cast<void>(tell(id, of,
+                         {.type = RdmaCmEventType::Rejected,
+                          .status = static_cast<std::uint8_t>(reason),
+                          .parameters = {.private_data = event.private_data}}));
+}
+
 void RdmaCm::disconnected(RdmaCmId id, Id& of) {
   if (of.state == RdmaCmState::Connect) {
     of.state = RdmaCmState::Disconnect;
@@ -212,9 +220,10 @@ Handled RdmaCm::connection_event(RdmaCmId id, Id& of, const CmEvent& event, Inst
       told.type = RdmaCmEventType::Established;
       break;
     case CmEventType::RejReceived:
-      told.type = RdmaCmEventType::Rejected;
-      told.status = static_cast<std::uint8_t>(std::get<RejReceived>(event.details).reason);
-      break;
+      if (!follow(id, of, event, now)) {
+        tell_rejected(id, of, event);
+      }
+      return Handled::Keep;
     case CmEventType::ReqTimeout:
     case CmEventType::RepTimeout:
     case CmEventType::SidrReqTimeout:

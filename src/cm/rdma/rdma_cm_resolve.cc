@@ -42,7 +42,9 @@ namespace {
   return RdmaCmFailure::InvalidArgument;
 }
 
-[[nodiscard]] Path path_of(const wire::PathRecord& record) {
+}  // namespace
+
+Path path_of(const wire::PathRecord& record) {
   return {.sgid = record.sgid,
           .dgid = record.dgid,
           .slid = record.slid,
@@ -57,8 +59,6 @@ namespace {
           .flow_label = record.flow_label,
           .is_reversible = record.reversible};
 }
-
-}  // namespace
 
 Result<void> RdmaCm::resolve_ib(RdmaCmId id, Id& of, const IbEndpoint& destination) {
   if (!of.port) {
@@ -205,6 +205,17 @@ void RdmaCm::address_found(RdmaCmId id, const sa::Resolution& found) {
   static_cast<void>(tell(id, of, {.type = RdmaCmEventType::AddressResolved}));
 }
 
+/// The type of service of IPv4 is the QoS class that SA is asked for, as Linux has it; SA decides
+/// which service level that is (IBTA vol 1 §15.2.5.16).
+sa::PathWish RdmaCm::wish_of(const Id& of, const Gid& dgid, PKey pkey) {
+  const auto* const destination = std::get_if<IpEndpoint>(&of.destination);
+  const bool is_v4 = destination != nullptr && destination->address.unmapped().is_v4();
+  return {.sgid = of.sgid,
+          .dgid = dgid,
+          .pkey = pkey,
+          .qos_class = static_cast<std::uint16_t>(is_v4 ? of.type_of_service : 0)};
+}
+
 Result<void> RdmaCm::resolve_route(RdmaCmId id, Duration timeout, Instant now) {
   auto in = in_state(id, {RdmaCmState::AddressResolved}, "resolving a route");
   if (!in) {
@@ -216,7 +227,7 @@ Result<void> RdmaCm::resolve_route(RdmaCmId id, Duration timeout, Instant now) {
     return fail(ErrorCode::NoSuchDevice, "the id's port is gone");
   }
   const auto started = port->second.sa.resolve_path(
-      {.sgid = of.sgid, .dgid = of.dgid, .pkey = of.pkey}, {.timeout = timeout},
+      wish_of(of, of.dgid, of.pkey), {.timeout = timeout},
       [this, id](sa::QueryId, const sa::Answer<wire::PathRecord>& path, Instant) {
         path_found(id, path);
       },

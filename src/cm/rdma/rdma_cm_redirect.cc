@@ -1,0 +1,90 @@
+// A request that is to go elsewhere: REJ for redirection, which the active side follows by itself
+// (IBTA vol 1 §12.6.7), asking SA for the path to where it is sent.
+
+#include <array>
+#include <optional>
+
+#include "base/bytes.h"
+#include "cm/rdma/rdma_cm.h"
+#include "wire/layout.h"
+
+namespace weft::cm {
+
+/// Both reasons come with a ClassPortInfo; of one that moves the port alone, a GID is enough.
+/// Nothing if the words name nobody who could be asked.
+std::optional<RdmaCm::Redirection> RdmaCm::redirection_of(const RejReceived& rej) {
+  const bool is_of_manager = rej.reason == wire::RejectReason::PortAndCmRedirection;
+  if (!is_of_manager && rej.reason != wire::RejectReason::PortRedirection) {
+    return std::nullopt;
+  }
+  const ByteSpan words = rej.additional_information;
+  Redirection redirection{.to = {}, .is_of_manager = is_of_manager};
+  if (const auto info = wire::parse<wire::ClassPortInfo>(words)) {
+    redirection.to = *info;
+  } else if (!is_of_manager && words.size() >= Gid::kSize) {
+    std::array<std::byte, Gid::kSize> octets{};
+    copy_bytes(octets, words.first(octets.size()));
+    redirection.to.redirect_gid = Gid{octets};
+  }
+  const Gid& gid = redirection.to.redirect_gid;
+  const bool has_place =
+      gid.is_zero() ? redirection.to.redirect_lid.is_unicast() : !gid.is_multicast();
+  return has_place ? std::optional{redirection} : std::nullopt;
+}
+
+/// True: the request goes there, or SA is asked for the way; the user hears nothing yet.
+bool RdmaCm::follow(RdmaCmId id, Id& of, const CmEvent& event, Instant now) {
+  const auto redirection = redirection_of(std::get<RejReceived>(event.details));
+  const auto port = of.port ? ports_.find(*of.port) : ports_.end();
+  if (!redirection || !of.asked || of.state != RdmaCmState::Connect || of.query ||
+      port == ports_.end() || of.redirections >= limits_.redirections) {
+    return false;
+  }
+  ++of.redirections;
+  const wire::ClassPortInfo& to = redirection->to;
+  const PKey pkey = to.redirect_pkey.value() != 0 ? to.redirect_pkey : of.pkey;
+  if (to.redirect_gid.is_zero()) {  // in this subnet, and SA need not be asked
+    Path path = of.paths.front();
+    path.dlid = to.redirect_lid;
+    path.sl = to.redirect_sl;
+    path.pkey = pkey;
+    return request_again(of, path, *redirection, now);
+  }
+  const auto asked = port->second.sa.resolve_path(
+      wish_of(of, to.redirect_gid, pkey), {},
+      [this, id, event, to = *redirection](sa::QueryId, const sa::Answer<wire::PathRecord>& path,
+                                           Instant at) {
+        Id* const found = find(id);
+        if (found == nullptr) {
+          return;
+        }
+        found->query.reset();
+        if (found->state == RdmaCmState::Connect &&
+            (!path || !request_again(*found, path_of(*path), to, at))) {
+          tell_rejected(id, *found, event);
+        }
+      },
+      now);
+  if (asked) {
+    of.query = *asked;
+  }
+  return asked.has_value();
+}
+
+bool RdmaCm::request_again(Id& of, const Path& path, const Redirection& redirection, Instant now) {
+  if (redirection.is_of_manager) {
+    const wire::ClassPortInfo& to = redirection.to;
+    of.manager = ManagerPlace{.path = path};
+    if (to.redirect_qp.value() != 0) {
+      of.manager->qpn = to.redirect_qp;
+      of.manager->qkey = to.redirect_qkey.value() != 0 ? to.redirect_qkey : kGsiQKey;
+    }
+  } else if (!of.manager) {
+    of.manager = ManagerPlace{.path = of.paths.front()};  // the same as was asked
+  }
+  of.paths = {path};
+  of.dgid = path.dgid;
+  return send_request(of, *of.asked, now).has_value();
+}
+
+}  // namespace weft::cm
