@@ -1,4 +1,4 @@
-// Options of streams: those of sockets, of TCP and IPv6 as far as they mean something, and their
+// Options of sockets: those of sockets, of TCP and IPv6 as far as they mean something, and their
 // own.
 
 #include <netinet/in.h>
@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "compat/rdmacm/refusals.h"
+#include "compat/rdmacm/rsockets/protocol.h"
 #include "compat/rdmacm/rsockets/sockets.h"
 
 namespace weft::rsockets {
@@ -29,25 +30,23 @@ void set_switch(std::uint64_t& switches, int name, bool is_on) {
   switches = is_on ? switches | bit : switches & ~bit;
 }
 
-[[nodiscard]] int set_socket_option(Stream& stream, int name, const void* value, socklen_t bytes) {
+[[nodiscard]] int set_socket_option(Socket& socket, int name, const void* value, socklen_t bytes) {
   int number = 0;
   if (number_of(value, bytes, number) != 0) {
     return -1;
   }
-  StreamOptions& options = stream.options();
+  SocketOptions& options = socket.options();
   switch (name) {
     case SO_REUSEADDR:
       set_switch(options.socket_switches, name, number != 0);
-      return stream.is_open() ? 0
-                              : rdma_set_option(stream.cm(), RDMA_OPTION_ID,
-                                                RDMA_OPTION_ID_REUSEADDR, &number, sizeof number);
+      return socket.is_open() ? 0 : socket.set_id_option(RDMA_OPTION_ID_REUSEADDR, number);
     case SO_RCVBUF:
     case SO_SNDBUF: {
       if (number <= 0) {
         return compat::refuse(EINVAL, "a buffer has a positive size");
       }
       std::uint32_t& size = name == SO_RCVBUF ? options.receive_bytes : options.send_bytes;
-      if (!stream.is_open()) {
+      if (!socket.is_open()) {
         size = static_cast<std::uint32_t>(std::min(number, 1 << 27)) * 2;  // as sockets do
       }
       return 0;
@@ -62,9 +61,9 @@ void set_switch(std::uint64_t& switches, int name, bool is_on) {
   }
 }
 
-[[nodiscard]] int set_rdma_option(Stream& stream, int name, const void* value, socklen_t bytes) {
-  StreamOptions& options = stream.options();
-  if (stream.is_open()) {
+[[nodiscard]] int set_rdma_option(Socket& socket, int name, const void* value, socklen_t bytes) {
+  SocketOptions& options = socket.options();
+  if (socket.is_open()) {
     return compat::refuse(EINVAL, "the socket's queues are made when it is connected");
   }
   if (name == RDMA_ROUTE) {
@@ -95,20 +94,19 @@ void set_switch(std::uint64_t& switches, int name, bool is_on) {
   }
 }
 
-[[nodiscard]] int set_protocol_option(Stream& stream, int level, int name, const void* value,
+[[nodiscard]] int set_protocol_option(Socket& socket, int level, int name, const void* value,
                                       socklen_t bytes) {
   int number = 0;
   if (number_of(value, bytes, number) != 0) {
     return -1;
   }
-  StreamOptions& options = stream.options();
+  SocketOptions& options = socket.options();
   if (level == IPPROTO_IPV6) {
     if (name != IPV6_V6ONLY) {
       return unknown_option();
     }
     set_switch(options.ip6_switches, name, number != 0);
-    return rdma_set_option(stream.cm(), RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &number,
-                           sizeof number);
+    return socket.set_id_option(RDMA_OPTION_ID_AFONLY, number);
   }
   switch (name) {
     case TCP_NODELAY:
@@ -127,10 +125,9 @@ void set_switch(std::uint64_t& switches, int name, bool is_on) {
 }
 
 /// What an option that is an int says now; -1 after refuse().
-[[nodiscard]] int read_option(Stream& stream, int level, int name, int& out) {
-  const StreamOptions& options = stream.options();
+[[nodiscard]] int read_option(Socket& socket, int level, int name, int& out) {
+  const SocketOptions& options = socket.options();
   const auto is_on = [&](std::uint64_t switches) { return (switches >> name & 1) != 0 ? 1 : 0; };
-  const rdma_route& route = stream.cm()->route;
   const auto as_int = [](std::uint32_t value) { return static_cast<int>(value); };
   switch (level) {
     case SOL_SOCKET:
@@ -147,7 +144,7 @@ void set_switch(std::uint64_t& switches, int name, bool is_on) {
           out = as_int(options.send_bytes);
           return 0;
         case SO_ERROR:
-          out = stream.take_error();
+          out = socket.take_error();
           return 0;
         default:
           return unknown_option();
@@ -165,7 +162,7 @@ void set_switch(std::uint64_t& switches, int name, bool is_on) {
           out = 1;
           return 0;
         case TCP_MAXSEG:
-          out = route.num_paths > 0 ? 1 << (7 + route.path_rec->mtu) : 2'048;
+          out = socket.segment_bytes();
           return 0;
         default:
           return unknown_option();
@@ -197,30 +194,30 @@ void set_switch(std::uint64_t& switches, int name, bool is_on) {
 
 }  // namespace
 
-int set_option(Stream& stream, int level, int name, const void* value, socklen_t bytes) {
+int set_option(Socket& socket, int level, int name, const void* value, socklen_t bytes) {
   switch (level) {
     case SOL_SOCKET:
-      return set_socket_option(stream, name, value, bytes);
+      return set_socket_option(socket, name, value, bytes);
     case IPPROTO_TCP:
     case IPPROTO_IPV6:
-      return set_protocol_option(stream, level, name, value, bytes);
+      return set_protocol_option(socket, level, name, value, bytes);
     case SOL_RDMA:
-      return set_rdma_option(stream, name, value, bytes);
+      return set_rdma_option(socket, name, value, bytes);
     default:
       return unknown_option();
   }
 }
 
-int get_option(Stream& stream, int level, int name, void* value, socklen_t* bytes) {
+int get_option(Socket& socket, int level, int name, void* value, socklen_t* bytes) {
   if (level == SOL_SOCKET && name == SO_LINGER) {
-    const linger out{.l_onoff = (stream.options().socket_switches >> SO_LINGER & 1) != 0 ? 1 : 0,
+    const linger out{.l_onoff = (socket.options().socket_switches >> SO_LINGER & 1) != 0 ? 1 : 0,
                      .l_linger = 0};
     *bytes = std::min<socklen_t>(*bytes, sizeof out);
     std::memcpy(value, &out, *bytes);
     return 0;
   }
   int number = 0;
-  if (read_option(stream, level, name, number) != 0) {
+  if (read_option(socket, level, name, number) != 0) {
     return -1;
   }
   *bytes = std::min<socklen_t>(*bytes, sizeof number);

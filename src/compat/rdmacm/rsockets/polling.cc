@@ -1,4 +1,4 @@
-// rpoll(): streams tell by descriptors of the device and of the connection, others by their own.
+// rpoll(): rsockets tell by descriptors of the device and of the connection, others by their own.
 
 #include <poll.h>
 
@@ -14,16 +14,16 @@ namespace weft::rsockets {
 namespace {
 
 /// How many of them are ready, without waiting; only ordinary descriptors go to the system.
-[[nodiscard]] int look(pollfd* wanted, nfds_t count, bool& has_streams) {
+[[nodiscard]] int look(pollfd* wanted, nfds_t count, bool& has_sockets) {
   std::vector<pollfd> ordinary(wanted, wanted + count);
   int ready = 0;
-  has_streams = false;
+  has_sockets = false;
   for (nfds_t i = 0; i < count; ++i) {
     wanted[i].revents = 0;
-    if (const auto stream = find_stream(wanted[i].fd)) {
-      has_streams = true;
+    if (const auto socket = find_socket(wanted[i].fd)) {
+      has_sockets = true;
       ordinary[i].fd = -1;
-      wanted[i].revents = stream->readiness(wanted[i].events);
+      wanted[i].revents = socket->readiness(wanted[i].events);
     }
   }
   if (poll(ordinary.data(), count, 0) < 0) {
@@ -39,23 +39,23 @@ namespace {
 /// Until one of them may be ready, or the time is over. 0, or -1 with errno.
 [[nodiscard]] int sleep_until_news(const pollfd* wanted, nfds_t count, int timeout_ms) {
   std::vector<pollfd> all;
-  std::vector<std::shared_ptr<Stream>> watched;
+  std::vector<std::shared_ptr<Socket>> watched;
   for (nfds_t i = 0; i < count; ++i) {
-    if (auto stream = find_stream(wanted[i].fd)) {
-      stream->watch(wanted[i].events, all);
-      watched.push_back(std::move(stream));
+    if (auto socket = find_socket(wanted[i].fd)) {
+      socket->watch(wanted[i].events, all);
+      watched.push_back(std::move(socket));
     } else {
       all.push_back(wanted[i]);
     }
   }
   // What came before the devices were asked to tell is seen now.
   const bool is_ready = std::ranges::any_of(std::span{wanted, count}, [](const pollfd& each) {
-    const auto stream = find_stream(each.fd);
-    return stream != nullptr && stream->readiness(each.events) != 0;
+    const auto socket = find_socket(each.fd);
+    return socket != nullptr && socket->readiness(each.events) != 0;
   });
   const int result = poll(all.data(), all.size(), is_ready ? 0 : timeout_ms);
-  for (const auto& stream : watched) {
-    stream->unwatch();
+  for (const auto& socket : watched) {
+    socket->unwatch();
   }
   return result < 0 ? -1 : 0;
 }
@@ -65,12 +65,12 @@ namespace {
 int poll_all(pollfd* wanted, nfds_t count, int timeout_ms) {
   const Instant deadline = host::now() + Duration::milliseconds(timeout_ms < 0 ? 0 : timeout_ms);
   while (true) {
-    bool has_streams = false;
-    const int ready = look(wanted, count, has_streams);
+    bool has_sockets = false;
+    const int ready = look(wanted, count, has_sockets);
     if (ready != 0) {
       return ready;
     }
-    if (!has_streams) {
+    if (!has_sockets) {
       const Duration left = deadline - host::now();
       return poll(
           wanted, count,

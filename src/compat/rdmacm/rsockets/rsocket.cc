@@ -1,6 +1,7 @@
-// rsocket(7): the calls of sockets over RDMA connections.
+// rsocket(7): the calls of sockets over RDMA.
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/select.h>
 #include <sys/uio.h>
@@ -8,102 +9,84 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdarg>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <vector>
 
-#include "compat/rdmacm/ids.h"
 #include "compat/rdmacm/refusals.h"
+#include "compat/rdmacm/rsockets/datagram.h"
 #include "compat/rdmacm/rsockets/sockets.h"
-#include "compat/rdmacm/translate.h"
+#include "compat/rdmacm/rsockets/stream.h"
 
 namespace weft::rsockets {
 namespace {
 
-std::mutex streams_lock;
-auto& streams = *new std::map<int, std::shared_ptr<Stream>>;  // programs end with sockets open
+std::mutex sockets_lock;
+auto& sockets = *new std::map<int, std::shared_ptr<Socket>>;  // programs end with sockets open
 
 /// The same; null after refuse().
-[[nodiscard]] std::shared_ptr<Stream> stream_of(int number) {
-  auto stream = find_stream(number);
-  if (stream == nullptr) {
+[[nodiscard]] std::shared_ptr<Socket> socket_of(int number) {
+  auto socket = find_socket(number);
+  if (socket == nullptr) {
     compat::refuse(EBADF, "this number is no rsocket's");
   }
-  return stream;
+  return socket;
 }
 
-[[nodiscard]] int add(std::shared_ptr<Stream> stream) {
-  const std::lock_guard guard{streams_lock};
-  const int number = stream->fd();
-  streams[number] = std::move(stream);
+[[nodiscard]] int add(std::shared_ptr<Socket> socket) {
+  const std::lock_guard guard{sockets_lock};
+  const int number = socket->fd();
+  sockets[number] = std::move(socket);
   return number;
-}
-
-int copy_address(const sockaddr* from, sockaddr* to, socklen_t* bytes) {
-  const socklen_t length = compat::length_of(from);
-  if (length == 0) {
-    return compat::refuse(ENOTCONN, "the socket has no such address yet");
-  }
-  std::memcpy(to, from, std::min(*bytes, length));
-  *bytes = length;
-  return 0;
 }
 
 [[nodiscard]] const std::byte* octets(const void* data) {
   return static_cast<const std::byte*>(data);
 }
 
-/// Pieces one after another, until one does not go whole.
-template <class Transfer>
-[[nodiscard]] ssize_t each_piece(const iovec* pieces, std::size_t count, Transfer transfer) {
-  ssize_t done = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (pieces[i].iov_len == 0) {
-      continue;
-    }
-    const ssize_t moved = transfer(pieces[i], done > 0);
-    if (moved < 0) {
-      return done > 0 ? done : -1;
-    }
-    done += moved;
-    if (static_cast<std::size_t>(moved) < pieces[i].iov_len) {
-      break;
-    }
-  }
-  return done;
+[[nodiscard]] ssize_t send_pieces(int number, std::span<const iovec> pieces, int flags,
+                                  const sockaddr* to) {
+  const auto socket = socket_of(number);
+  return socket == nullptr ? -1 : socket->send_pieces(pieces, flags, to);
 }
 
-[[nodiscard]] ssize_t send_pieces(int socket, const iovec* pieces, std::size_t count, int flags) {
-  const auto stream = stream_of(socket);
-  if (stream == nullptr) {
-    return -1;
-  }
-  return each_piece(pieces, count, [&](const iovec& piece, bool) {
-    return stream->send(octets(piece.iov_base), piece.iov_len, flags);
-  });
+[[nodiscard]] ssize_t receive_pieces(int number, std::span<const iovec> pieces, int flags,
+                                     Sender sender) {
+  const auto socket = socket_of(number);
+  return socket == nullptr ? -1 : socket->receive_pieces(pieces, flags, sender);
 }
 
-/// Once something has come, nobody waits for more.
-[[nodiscard]] ssize_t receive_pieces(int socket, const iovec* pieces, std::size_t count,
-                                     int flags) {
-  const auto stream = stream_of(socket);
-  if (stream == nullptr) {
-    return -1;
+[[nodiscard]] std::span<const iovec> as_span(const iovec* pieces, int count) {
+  return {pieces, static_cast<std::size_t>(std::max(count, 0))};
+}
+
+/// Null after refuse().
+[[nodiscard]] std::shared_ptr<Socket> make_stream(int domain) {
+  rdma_cm_id* cm = nullptr;
+  if (rdma_create_id(nullptr, &cm, nullptr, RDMA_PS_TCP) != 0) {
+    return nullptr;
   }
-  return each_piece(pieces, count, [&](const iovec& piece, bool has_some) {
-    const bool may_stop = has_some && (flags & MSG_WAITALL) == 0;
-    return stream->receive(static_cast<std::byte*>(piece.iov_base), piece.iov_len,
-                           may_stop ? flags | MSG_DONTWAIT : flags);
-  });
+  cm->route.addr.src_addr.sa_family = static_cast<sa_family_t>(domain);
+  return std::make_shared<Stream>(cm, SocketOptions{});
+}
+
+[[nodiscard]] std::shared_ptr<Socket> make_datagram_socket(int domain) {
+  if (domain != AF_INET) {
+    compat::refuse(EAFNOSUPPORT, "Weft's datagram rsockets have IPv4 addresses: AF_INET");
+    return nullptr;
+  }
+  host::UniqueFd udp{socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  return udp.get() < 0 ? nullptr : std::make_shared<DatagramSocket>(std::move(udp));
 }
 
 }  // namespace
 
-std::shared_ptr<Stream> find_stream(int number) {
-  const std::lock_guard guard{streams_lock};
-  const auto found = streams.find(number);
-  return found == streams.end() ? nullptr : found->second;
+std::shared_ptr<Socket> find_socket(int number) {
+  const std::lock_guard guard{sockets_lock};
+  const auto found = sockets.find(number);
+  return found == sockets.end() ? nullptr : found->second;
 }
 
 }  // namespace weft::rsockets
@@ -113,37 +96,34 @@ using namespace weft::rsockets;
 
 extern "C" {
 
-WEFT_EXPORT int rsocket(int domain, int type, int) {
+WEFT_EXPORT int rsocket(int domain, int type, int protocol) {
   if (domain != AF_INET && domain != AF_INET6 && domain != AF_IB) {
     return compat::refuse(ENOTSUP, "rsockets are of AF_INET, AF_INET6 or AF_IB");
   }
-  if ((type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) != SOCK_STREAM) {
-    return compat::refuse(ENOTSUP, "Weft's rsockets are streams: SOCK_STREAM");
+  const int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
+  const int own_protocol = kind == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP;
+  if ((kind != SOCK_STREAM && kind != SOCK_DGRAM) || (protocol != 0 && protocol != own_protocol)) {
+    return compat::refuse(ENOTSUP, "rsockets are SOCK_STREAM (TCP) or SOCK_DGRAM (UDP)");
   }
-  rdma_cm_id* cm = nullptr;
-  if (rdma_create_id(nullptr, &cm, nullptr, RDMA_PS_TCP) != 0) {
+  auto made = kind == SOCK_STREAM ? make_stream(domain) : make_datagram_socket(domain);
+  if (made == nullptr || ((type & SOCK_NONBLOCK) != 0 && made->set_nonblocking(true) != 0)) {
     return -1;
   }
-  auto stream = std::make_shared<Stream>(cm, StreamOptions{});
-  cm->route.addr.src_addr.sa_family = static_cast<sa_family_t>(domain);
-  if ((type & SOCK_NONBLOCK) != 0 && stream->set_nonblocking(true) != 0) {
-    return -1;
-  }
-  return add(std::move(stream));
+  return add(std::move(made));
 }
 
-WEFT_EXPORT int rbind(int socket, const sockaddr* address, socklen_t) {
-  const auto stream = stream_of(socket);
-  return stream == nullptr ? -1 : stream->bind(address);
+WEFT_EXPORT int rbind(int number, const sockaddr* address, socklen_t) {
+  const auto socket = socket_of(number);
+  return socket == nullptr ? -1 : socket->bind(address);
 }
 
-WEFT_EXPORT int rlisten(int socket, int backlog) {
-  const auto stream = stream_of(socket);
-  return stream == nullptr ? -1 : stream->listen(backlog);
+WEFT_EXPORT int rlisten(int number, int backlog) {
+  const auto socket = socket_of(number);
+  return socket == nullptr ? -1 : socket->listen(backlog);
 }
 
-WEFT_EXPORT int raccept(int socket, sockaddr* address, socklen_t* bytes) {
-  const auto listener = stream_of(socket);
+WEFT_EXPORT int raccept(int number, sockaddr* address, socklen_t* bytes) {
+  const auto listener = socket_of(number);
   if (listener == nullptr) {
     return -1;
   }
@@ -151,88 +131,84 @@ WEFT_EXPORT int raccept(int socket, sockaddr* address, socklen_t* bytes) {
   if (accepted == nullptr) {
     return -1;
   }
-  if (address != nullptr && bytes != nullptr) {
-    copy_address(&accepted->cm()->route.addr.dst_addr, address, bytes);
-  }
+  copy_address(accepted->peer_address(), address, bytes);
   return add(std::move(accepted));
 }
 
-WEFT_EXPORT int rconnect(int socket, const sockaddr* address, socklen_t) {
-  const auto stream = stream_of(socket);
-  return stream == nullptr ? -1 : stream->connect(address);
+WEFT_EXPORT int rconnect(int number, const sockaddr* address, socklen_t) {
+  const auto socket = socket_of(number);
+  return socket == nullptr ? -1 : socket->connect(address);
 }
 
-WEFT_EXPORT int rshutdown(int socket, int how) {
-  const auto stream = stream_of(socket);
-  return stream == nullptr ? -1 : stream->shutdown(how);
+WEFT_EXPORT int rshutdown(int number, int how) {
+  const auto socket = socket_of(number);
+  return socket == nullptr ? -1 : socket->shutdown(how);
 }
 
-WEFT_EXPORT int rclose(int socket) {
-  const auto stream = stream_of(socket);
-  if (stream == nullptr) {
+WEFT_EXPORT int rclose(int number) {
+  const auto socket = socket_of(number);
+  if (socket == nullptr) {
     return -1;
   }
-  stream->shutdown(SHUT_RDWR);
-  const std::lock_guard guard{streams_lock};
-  streams.erase(socket);
+  socket->close();
+  const std::lock_guard guard{sockets_lock};
+  sockets.erase(number);
   return 0;
 }
 
-WEFT_EXPORT ssize_t rrecv(int socket, void* out, size_t bytes, int flags) {
-  const auto stream = stream_of(socket);
-  return stream == nullptr ? -1 : stream->receive(static_cast<std::byte*>(out), bytes, flags);
-}
-
-WEFT_EXPORT ssize_t rrecvfrom(int socket, void* out, size_t bytes, int flags, sockaddr* address,
+WEFT_EXPORT ssize_t rrecvfrom(int number, void* out, size_t bytes, int flags, sockaddr* address,
                               socklen_t* address_bytes) {
-  const ssize_t done = rrecv(socket, out, bytes, flags);
-  if (done > 0 && address != nullptr && address_bytes != nullptr) {
-    rgetpeername(socket, address, address_bytes);
-  }
-  return done;
+  const auto socket = socket_of(number);
+  return socket == nullptr ? -1
+                           : socket->receive(static_cast<std::byte*>(out), bytes, flags,
+                                             {.address = address, .bytes = address_bytes});
 }
 
-WEFT_EXPORT ssize_t rrecvmsg(int socket, msghdr* message, int flags) {
+WEFT_EXPORT ssize_t rrecv(int number, void* out, size_t bytes, int flags) {
+  return rrecvfrom(number, out, bytes, flags, nullptr, nullptr);
+}
+
+WEFT_EXPORT ssize_t rrecvmsg(int number, msghdr* message, int flags) {
   if (message->msg_control != nullptr && message->msg_controllen != 0) {
     return compat::refuse(ENOTSUP, "rsockets carry no control messages");
   }
-  return receive_pieces(socket, message->msg_iov, message->msg_iovlen, flags);
+  return receive_pieces(
+      number, {message->msg_iov, message->msg_iovlen}, flags,
+      {.address = static_cast<sockaddr*>(message->msg_name), .bytes = &message->msg_namelen});
 }
 
-WEFT_EXPORT ssize_t rsend(int socket, const void* data, size_t bytes, int flags) {
-  const auto stream = stream_of(socket);
-  return stream == nullptr ? -1 : stream->send(octets(data), bytes, flags);
-}
-
-WEFT_EXPORT ssize_t rsendto(int socket, const void* data, size_t bytes, int flags,
+WEFT_EXPORT ssize_t rsendto(int number, const void* data, size_t bytes, int flags,
                             const sockaddr* address, socklen_t) {
-  if (address != nullptr) {
-    return compat::refuse(EISCONN, "a stream goes to where it is connected");
-  }
-  return rsend(socket, data, bytes, flags);
+  const auto socket = socket_of(number);
+  return socket == nullptr ? -1 : socket->send(octets(data), bytes, flags, address);
 }
 
-WEFT_EXPORT ssize_t rsendmsg(int socket, const msghdr* message, int flags) {
+WEFT_EXPORT ssize_t rsend(int number, const void* data, size_t bytes, int flags) {
+  return rsendto(number, data, bytes, flags, nullptr, 0);
+}
+
+WEFT_EXPORT ssize_t rsendmsg(int number, const msghdr* message, int flags) {
   if (message->msg_control != nullptr && message->msg_controllen != 0) {
     return compat::refuse(ENOTSUP, "rsockets carry no control messages");
   }
-  return send_pieces(socket, message->msg_iov, message->msg_iovlen, flags);
+  return send_pieces(number, {message->msg_iov, message->msg_iovlen}, flags,
+                     static_cast<const sockaddr*>(message->msg_name));
 }
 
-WEFT_EXPORT ssize_t rread(int socket, void* out, size_t bytes) {
-  return rrecv(socket, out, bytes, 0);
+WEFT_EXPORT ssize_t rread(int number, void* out, size_t bytes) {
+  return rrecv(number, out, bytes, 0);
 }
 
-WEFT_EXPORT ssize_t rreadv(int socket, const iovec* pieces, int count) {
-  return receive_pieces(socket, pieces, static_cast<std::size_t>(std::max(count, 0)), 0);
+WEFT_EXPORT ssize_t rreadv(int number, const iovec* pieces, int count) {
+  return receive_pieces(number, as_span(pieces, count), 0, {});
 }
 
-WEFT_EXPORT ssize_t rwrite(int socket, const void* data, size_t bytes) {
-  return rsend(socket, data, bytes, 0);
+WEFT_EXPORT ssize_t rwrite(int number, const void* data, size_t bytes) {
+  return rsend(number, data, bytes, 0);
 }
 
-WEFT_EXPORT ssize_t rwritev(int socket, const iovec* pieces, int count) {
-  return send_pieces(socket, pieces, static_cast<std::size_t>(std::max(count, 0)), 0);
+WEFT_EXPORT ssize_t rwritev(int number, const iovec* pieces, int count) {
+  return send_pieces(number, as_span(pieces, count), 0, nullptr);
 }
 
 WEFT_EXPORT int rpoll(pollfd* wanted, nfds_t count, int timeout) {
@@ -277,29 +253,29 @@ WEFT_EXPORT int rselect(int count, fd_set* readable, fd_set* writable, fd_set* e
   return ready;
 }
 
-WEFT_EXPORT int rgetpeername(int socket, sockaddr* address, socklen_t* bytes) {
-  const auto stream = stream_of(socket);
-  return stream == nullptr ? -1 : copy_address(&stream->cm()->route.addr.dst_addr, address, bytes);
+WEFT_EXPORT int rgetpeername(int number, sockaddr* address, socklen_t* bytes) {
+  const auto socket = socket_of(number);
+  return socket == nullptr ? -1 : copy_address(socket->peer_address(), address, bytes);
 }
 
-WEFT_EXPORT int rgetsockname(int socket, sockaddr* address, socklen_t* bytes) {
-  const auto stream = stream_of(socket);
-  return stream == nullptr ? -1 : copy_address(&stream->cm()->route.addr.src_addr, address, bytes);
+WEFT_EXPORT int rgetsockname(int number, sockaddr* address, socklen_t* bytes) {
+  const auto socket = socket_of(number);
+  return socket == nullptr ? -1 : copy_address(socket->own_address(), address, bytes);
 }
 
-WEFT_EXPORT int rsetsockopt(int socket, int level, int name, const void* value, socklen_t bytes) {
-  const auto stream = stream_of(socket);
-  return stream == nullptr ? -1 : set_option(*stream, level, name, value, bytes);
+WEFT_EXPORT int rsetsockopt(int number, int level, int name, const void* value, socklen_t bytes) {
+  const auto socket = socket_of(number);
+  return socket == nullptr ? -1 : set_option(*socket, level, name, value, bytes);
 }
 
-WEFT_EXPORT int rgetsockopt(int socket, int level, int name, void* value, socklen_t* bytes) {
-  const auto stream = stream_of(socket);
-  return stream == nullptr ? -1 : get_option(*stream, level, name, value, bytes);
+WEFT_EXPORT int rgetsockopt(int number, int level, int name, void* value, socklen_t* bytes) {
+  const auto socket = socket_of(number);
+  return socket == nullptr ? -1 : get_option(*socket, level, name, value, bytes);
 }
 
-WEFT_EXPORT int rfcntl(int socket, int command, ...) {
-  const auto stream = stream_of(socket);
-  if (stream == nullptr) {
+WEFT_EXPORT int rfcntl(int number, int command, ...) {
+  const auto socket = socket_of(number);
+  if (socket == nullptr) {
     return -1;
   }
   std::va_list arguments;
@@ -307,30 +283,30 @@ WEFT_EXPORT int rfcntl(int socket, int command, ...) {
   const int flags = command == F_SETFL ? va_arg(arguments, int) : 0;
   va_end(arguments);
   if (command == F_GETFL) {
-    return O_RDWR | (stream->is_nonblocking() ? O_NONBLOCK : 0);
+    return O_RDWR | (socket->is_nonblocking() ? O_NONBLOCK : 0);
   }
   if (command == F_SETFL) {
-    return stream->set_nonblocking((flags & O_NONBLOCK) != 0);
+    return socket->set_nonblocking((flags & O_NONBLOCK) != 0);
   }
   return compat::refuse(ENOTSUP, "rfcntl() knows F_GETFL and F_SETFL");
 }
 
-WEFT_EXPORT off_t riomap(int socket, void* memory, size_t bytes, int protection, int,
+WEFT_EXPORT off_t riomap(int number, void* memory, size_t bytes, int protection, int,
                          off_t offset) {
-  const auto stream = stream_of(socket);
-  return stream == nullptr ? -1 : stream->map(memory, bytes, protection, offset);
+  const auto socket = socket_of(number);
+  return socket == nullptr ? -1 : socket->map(memory, bytes, protection, offset);
 }
 
-WEFT_EXPORT int riounmap(int socket, void* memory, size_t bytes) {
-  const auto stream = stream_of(socket);
-  return stream == nullptr ? -1 : stream->unmap(memory, bytes);
+WEFT_EXPORT int riounmap(int number, void* memory, size_t bytes) {
+  const auto socket = socket_of(number);
+  return socket == nullptr ? -1 : socket->unmap(memory, bytes);
 }
 
-WEFT_EXPORT size_t riowrite(int socket, const void* data, size_t bytes, off_t offset, int flags) {
-  const auto stream = stream_of(socket);
-  return stream == nullptr
+WEFT_EXPORT size_t riowrite(int number, const void* data, size_t bytes, off_t offset, int flags) {
+  const auto socket = socket_of(number);
+  return socket == nullptr
              ? static_cast<size_t>(-1)
-             : static_cast<size_t>(stream->write_at(octets(data), bytes, offset, flags));
+             : static_cast<size_t>(socket->write_at(octets(data), bytes, offset, flags));
 }
 
 }  // extern "C"

@@ -7,9 +7,6 @@
 // fills what is published in order; so what arrives lies one behind the other in a ring. Messages
 // are counted: each half of the receive queue that the program has read is granted anew.
 
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -18,93 +15,54 @@
 #include <optional>
 #include <vector>
 
-#include "compat/rdmacm/abi.h"
 #include "compat/rdmacm/rsockets/protocol.h"
+#include "compat/rdmacm/rsockets/socket.h"
 
 namespace weft::rsockets {
 
 /// A write's first piece; rdma-core's. Pieces double from there.
 inline constexpr std::uint32_t kFirstPiece = 2'048;
 
-/// Policy: a thread looks again after this time, whatever it was told; another thread of the
-/// program may have taken its sign while both waited.
-inline constexpr int kLookAgainMs = 100;
-
-/// What a program may set before a stream is connected; rdma-core's values.
-struct StreamOptions {
-  std::uint32_t send_depth{384};
-  std::uint32_t receive_depth{384};
-  std::uint32_t inline_bytes{64};
-  std::uint32_t send_bytes{1U << 17};
-  std::uint32_t receive_bytes{1U << 17};
-  std::uint32_t io_map_entries{};
-  std::vector<std::byte> route;     // ibv_path_data that the program knows
-  std::uint64_t socket_switches{};  // by number of the option
-  std::uint64_t tcp_switches{};
-  std::uint64_t ip6_switches{};
-  int keep_idle_s{7'200};
-};
-
-/// Memory of the process that the device knows; null until it is made.
-class RegisteredMemory {
- public:
-  RegisteredMemory() = default;
-  ~RegisteredMemory() { reset(); }
-  RegisteredMemory(const RegisteredMemory&) = delete;
-  RegisteredMemory& operator=(const RegisteredMemory&) = delete;
-
-  /// 0, or -1 with errno.
-  [[nodiscard]] int make(ibv_pd* pd, std::size_t bytes, int access);
-  void reset();
-  [[nodiscard]] std::byte* data() const { return memory_.get(); }
-  [[nodiscard]] std::uint64_t address() const;
-  [[nodiscard]] std::uint32_t lkey() const { return region_->lkey; }
-  [[nodiscard]] std::uint32_t rkey() const { return region_->rkey; }
-
- private:
-  std::unique_ptr<std::byte[]> memory_;
-  ibv_mr* region_{};
-};
-
-class Stream {
+class Stream final : public Socket {
  public:
   /// Of an id that is synchronous; owns it.
-  Stream(rdma_cm_id* cm, StreamOptions options);
-  ~Stream();
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+  Stream(rdma_cm_id* cm, SocketOptions options);
+  ~Stream() override;
 
-  /// The number that the program knows it by.
-  [[nodiscard]] int fd() const { return fd_; }
-  [[nodiscard]] rdma_cm_id* cm() const { return cm_; }
+  [[nodiscard]] int fd() const override { return fd_; }
 
-  // All as the calls of sockets: -1 with errno when they fail.
-  [[nodiscard]] int bind(const sockaddr* address);
-  [[nodiscard]] int listen(int backlog);
-  /// Null with errno.
-  [[nodiscard]] std::shared_ptr<Stream> accept();
-  [[nodiscard]] int connect(const sockaddr* address);
-  [[nodiscard]] ssize_t receive(std::byte* out, std::size_t bytes, int flags);
-  [[nodiscard]] ssize_t send(const std::byte* data, std::size_t bytes, int flags);
-  int shutdown(int how);
+  [[nodiscard]] int bind(const sockaddr* address) override;
+  [[nodiscard]] int listen(int backlog) override;
+  [[nodiscard]] std::shared_ptr<Socket> accept() override;
+  [[nodiscard]] int connect(const sockaddr* address) override;
+  [[nodiscard]] ssize_t receive(std::byte* out, std::size_t bytes, int flags,
+                                Sender sender) override;
+  [[nodiscard]] ssize_t receive_pieces(std::span<const iovec> pieces, int flags,
+                                       Sender sender) override;
+  [[nodiscard]] ssize_t send(const std::byte* data, std::size_t bytes, int flags,
+                             const sockaddr* to) override;
+  [[nodiscard]] ssize_t send_pieces(std::span<const iovec> pieces, int flags,
+                                    const sockaddr* to) override;
+  int shutdown(int how) override;
+  void close() override { shutdown(SHUT_RDWR); }
 
-  [[nodiscard]] off_t map(void* memory, std::size_t bytes, int protection, off_t offset);
-  [[nodiscard]] int unmap(const void* memory, std::size_t bytes);
-  [[nodiscard]] ssize_t write_at(const std::byte* data, std::size_t bytes, off_t offset, int flags);
+  [[nodiscard]] off_t map(void* memory, std::size_t bytes, int protection, off_t offset) override;
+  [[nodiscard]] int unmap(const void* memory, std::size_t bytes) override;
+  [[nodiscard]] ssize_t write_at(const std::byte* data, std::size_t bytes, off_t offset,
+                                 int flags) override;
 
-  [[nodiscard]] bool is_nonblocking();
-  [[nodiscard]] int set_nonblocking(bool nonblocking);
-  [[nodiscard]] int take_error();  // SO_ERROR
-  /// Options may be changed by who holds them; `is_open()` says whether they still matter.
-  [[nodiscard]] StreamOptions& options() { return options_; }
-  [[nodiscard]] bool is_open();
+  [[nodiscard]] sockaddr_storage own_address() override;
+  [[nodiscard]] sockaddr_storage peer_address() override;
+  [[nodiscard]] bool is_nonblocking() override;
+  [[nodiscard]] int set_nonblocking(bool nonblocking) override;
+  [[nodiscard]] int take_error() override;
+  [[nodiscard]] bool is_open() override;
+  [[nodiscard]] int set_id_option(int name, int value) override;
+  [[nodiscard]] int segment_bytes() override;
 
-  /// What poll() would say now; does what stands ready.
-  [[nodiscard]] short readiness(short events);
-  /// What to wait on until readiness() may change; from now on these descriptors will tell.
-  void watch(short events, std::vector<pollfd>& descriptors);
-  /// After that wait.
-  void unwatch();
+  [[nodiscard]] short readiness(short events) override;
+  void watch(short events, std::vector<pollfd>& descriptors) override;
+  void unwatch() override;
 
  private:
   enum class State : std::uint8_t {
@@ -164,10 +122,9 @@ class Stream {
   [[nodiscard]] std::uint32_t next_piece(std::size_t left, std::uint32_t& wish) const;
   [[nodiscard]] bool all_sent() const;
 
-  // Reading (stream_io.cc)
-  void copy_out(std::byte* out, std::uint32_t from, std::uint32_t bytes) const;
-  [[nodiscard]] std::size_t take(std::byte* out, std::size_t bytes);
-  [[nodiscard]] std::size_t look_at(std::byte* out, std::size_t bytes) const;
+  // Data (stream_io.cc)
+  [[nodiscard]] ssize_t receive(std::byte* out, std::size_t bytes, int flags);
+  [[nodiscard]] ssize_t send(const std::byte* data, std::size_t bytes, int flags);
 
   // Waiting (stream_wait.cc)
   /// 0 when the condition holds; -1 with EAGAIN if the program does not want to wait.
@@ -184,7 +141,6 @@ class Stream {
 
   rdma_cm_id* cm_;
   const int fd_;
-  StreamOptions options_;
   std::mutex lock_;
   std::condition_variable news_;
   bool is_somebody_waiting_{};  // for the device; others wait for `news_`

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <numeric>
 
 #include "compat/rdmacm/ids.h"
 #include "compat/rdmacm/refusals.h"
@@ -19,10 +18,31 @@ namespace {
 /// Policy: who closes a socket waits so long for what it sent, if the other end does not go on.
 constexpr Duration kLastPatience = Duration::seconds(10);
 
+/// Pieces one after another, until one does not go whole.
+template <class Transfer>
+[[nodiscard]] ssize_t each_piece(std::span<const iovec> pieces, Transfer transfer) {
+  ssize_t done = 0;
+  for (const iovec& piece : pieces) {
+    if (piece.iov_len == 0) {
+      continue;
+    }
+    const ssize_t moved = transfer(piece, done > 0);
+    if (moved < 0) {
+      return done > 0 ? done : -1;
+    }
+    done += moved;
+    if (static_cast<std::size_t>(moved) < piece.iov_len) {
+      break;
+    }
+  }
+  return done;
+}
+
 }  // namespace
 
-Stream::Stream(rdma_cm_id* cm, StreamOptions options)
-    : cm_(cm), fd_(cm->channel->fd), options_(std::move(options)) {}
+Stream::Stream(rdma_cm_id* cm, SocketOptions options) : cm_(cm), fd_(cm->channel->fd) {
+  options_ = std::move(options);
+}
 
 Stream::~Stream() {
   const int error = errno;  // of the call that was the last to hold the stream
@@ -94,7 +114,7 @@ rdma_cm_id* Stream::next_request() {
   }
 }
 
-std::shared_ptr<Stream> Stream::accept() {
+std::shared_ptr<Socket> Stream::accept() {
   rdma_cm_id* const requested = next_request();
   if (requested == nullptr) {
     return nullptr;
@@ -154,38 +174,6 @@ int Stream::be_connected() {
 }
 
 // --- data
-
-/// Octets of the ring, which begins anew at its end.
-void Stream::copy_out(std::byte* out, std::uint32_t from, std::uint32_t bytes) const {
-  const std::uint32_t first = std::min(bytes, options_.receive_bytes - from);
-  std::memcpy(out, receive_memory_.data() + from, first);
-  std::memcpy(out + first, receive_memory_.data(), bytes - first);
-}
-
-std::size_t Stream::take(std::byte* out, std::size_t bytes) {
-  std::size_t done = 0;
-  while (done < bytes && !arrived_.empty()) {
-    const auto piece =
-        static_cast<std::uint32_t>(std::min<std::size_t>(bytes - done, arrived_.front()));
-    copy_out(out + done, read_at_, piece);
-    done += piece;
-    read_at_ = (read_at_ + piece) % options_.receive_bytes;
-    receive_bytes_free_ += piece;
-    arrived_.front() -= piece;
-    if (arrived_.front() == 0) {
-      arrived_.pop_front();
-      ++read_;
-    }
-  }
-  return done;
-}
-
-std::size_t Stream::look_at(std::byte* out, std::size_t bytes) const {
-  const std::size_t there = std::accumulate(arrived_.begin(), arrived_.end(), std::size_t{0});
-  const auto piece = static_cast<std::uint32_t>(std::min(bytes, there));
-  copy_out(out, read_at_, piece);
-  return piece;
-}
 
 ssize_t Stream::receive(std::byte* out, std::size_t bytes, int flags) {
   Lock lock{lock_};
@@ -252,6 +240,41 @@ ssize_t Stream::send(const std::byte* data, std::size_t bytes, int flags) {
   return done == 0 && bytes != 0 ? -1 : static_cast<ssize_t>(done);
 }
 
+ssize_t Stream::receive(std::byte* out, std::size_t bytes, int flags, Sender sender) {
+  const ssize_t done = receive(out, bytes, flags);
+  if (done > 0) {
+    copy_address(peer_address(), sender.address, sender.bytes);
+  }
+  return done;
+}
+
+/// Once something has come, nobody waits for more.
+ssize_t Stream::receive_pieces(std::span<const iovec> pieces, int flags, Sender sender) {
+  const ssize_t done = each_piece(pieces, [&](const iovec& piece, bool has_some) {
+    const bool may_stop = has_some && (flags & MSG_WAITALL) == 0;
+    return receive(static_cast<std::byte*>(piece.iov_base), piece.iov_len,
+                   may_stop ? flags | MSG_DONTWAIT : flags);
+  });
+  if (done > 0) {
+    copy_address(peer_address(), sender.address, sender.bytes);
+  }
+  return done;
+}
+
+ssize_t Stream::send(const std::byte* data, std::size_t bytes, int flags, const sockaddr* to) {
+  return to == nullptr ? send(data, bytes, flags)
+                       : compat::refuse(EISCONN, "a stream goes to where it is connected");
+}
+
+ssize_t Stream::send_pieces(std::span<const iovec> pieces, int flags, const sockaddr* to) {
+  if (to != nullptr) {
+    return compat::refuse(EISCONN, "a stream goes to where it is connected");
+  }
+  return each_piece(pieces, [&](const iovec& piece, bool) {
+    return send(static_cast<const std::byte*>(piece.iov_base), piece.iov_len, flags);
+  });
+}
+
 int Stream::shutdown(int how) {
   Lock lock{lock_};
   if (state_ == State::Listening) {
@@ -288,6 +311,18 @@ int Stream::shutdown(int how) {
 }
 
 // --- what poll() and options ask
+
+sockaddr_storage Stream::own_address() { return cm_->route.addr.src_storage; }
+
+sockaddr_storage Stream::peer_address() { return cm_->route.addr.dst_storage; }
+
+int Stream::set_id_option(int name, int value) {
+  return rdma_set_option(cm_, RDMA_OPTION_ID, name, &value, sizeof value);
+}
+
+int Stream::segment_bytes() {
+  return cm_->route.num_paths > 0 ? 1 << (7 + cm_->route.path_rec->mtu) : 2'048;
+}
 
 bool Stream::is_nonblocking() {
   const Lock lock{lock_};

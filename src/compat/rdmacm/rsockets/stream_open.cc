@@ -31,27 +31,6 @@ constexpr std::uint8_t kMostRetries = 7;
 
 }  // namespace
 
-int RegisteredMemory::make(ibv_pd* pd, std::size_t bytes, int access) {
-  memory_ = std::make_unique<std::byte[]>(bytes);
-  region_ = ibv_reg_mr(pd, memory_.get(), bytes, access);
-  return region_ == nullptr ? -1 : 0;
-}
-
-void RegisteredMemory::reset() {
-  if (region_ != nullptr) {
-    ibv_dereg_mr(region_);
-    region_ = nullptr;
-  }
-  memory_.reset();
-}
-
-std::uint64_t RegisteredMemory::address() const {
-  std::uint64_t value{};
-  const std::byte* const start = memory_.get();
-  std::memcpy(&value, &start, sizeof start);
-  return value;
-}
-
 ConnectionData Stream::own_data() const {
   const std::uint8_t order = is_big_endian() ? kIsBigEndian : 0;
   return {
@@ -101,20 +80,9 @@ int Stream::create_queue_pair() {
   };
   options_.send_depth = fit(options_.send_depth);
   options_.receive_depth = fit(options_.receive_depth);
-  cm_->recv_cq_channel = ibv_create_comp_channel(cm_->verbs);
-  if (cm_->recv_cq_channel == nullptr) {
+  if (create_queues(*cm_, options_.send_depth + options_.receive_depth) != 0) {
     return -1;
   }
-  const int fd = cm_->recv_cq_channel->fd;
-  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-  cm_->recv_cq =
-      ibv_create_cq(cm_->verbs, static_cast<int>(options_.send_depth + options_.receive_depth), cm_,
-                    cm_->recv_cq_channel, 0);
-  if (cm_->recv_cq == nullptr) {
-    return -1;
-  }
-  cm_->send_cq = cm_->recv_cq;
-  cm_->send_cq_channel = cm_->recv_cq_channel;
   ibv_qp_init_attr wish{};
   wish.qp_type = IBV_QPT_RC;
   wish.sq_sig_all = 1;

@@ -9,9 +9,6 @@
 
 namespace weft::rsockets {
 
-/// Policy: an answer that comes within this time costs no system call.
-inline constexpr Duration kSpin = Duration::microseconds(20);
-
 template <class Condition>
 int Stream::wait(Lock& lock, bool waits, Condition condition) {
   Instant spin_until{};

@@ -1,0 +1,559 @@
+// Datagram sockets as programs use them, and their QP.
+
+#include "compat/rdmacm/rsockets/datagram.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "compat/rdmacm/ids.h"
+#include "compat/rdmacm/refusals.h"
+#include "compat/rdmacm/translate.h"
+#include "host/clock.h"
+
+namespace weft::rsockets {
+namespace {
+
+constexpr std::size_t kGrhBytes = 40;  // before each datagram that a UD QP receives
+constexpr std::size_t kReceiveBytes = kGrhBytes + kDatagramSlotBytes;
+constexpr std::uint64_t kIsSend = std::uint64_t{1} << 32;  // of a work request's id; the rest: slot
+constexpr std::uint32_t kLeastDepth = 16;
+constexpr std::uint32_t kSendsBetweenLooks = 16;  // policy
+constexpr std::uint32_t kMostDepth = 0x7FFF;
+
+/// -1 after refuse().
+[[nodiscard]] int read_address(const sockaddr* address, sockaddr_in& out) {
+  if (address == nullptr || address->sa_family != AF_INET) {
+    return compat::refuse(EAFNOSUPPORT, "datagram rsockets have IPv4 addresses: AF_INET");
+  }
+  std::memcpy(&out, address, sizeof out);
+  return 0;
+}
+
+[[nodiscard]] sockaddr_storage as_storage(const sockaddr_in& address) {
+  sockaddr_storage out{};
+  std::memcpy(&out, &address, sizeof address);
+  return out;
+}
+
+[[nodiscard]] sockaddr* generic(sockaddr_in& address) {
+  return static_cast<sockaddr*>(static_cast<void*>(&address));
+}
+
+/// 127.0.0.0/16 is whoever calls it; and no address is any of them.
+[[nodiscard]] bool is_unspecific(const sockaddr_in& address) {
+  const std::uint32_t number = ntohl(address.sin_addr.s_addr);
+  return number == INADDR_ANY || number >> 16 == 0x7F00;
+}
+
+void tell_sender(const sockaddr_in& from, Sender sender) {
+  if (sender.address != nullptr && sender.bytes != nullptr) {
+    std::memcpy(sender.address, &from, std::min<std::size_t>(*sender.bytes, sizeof from));
+    *sender.bytes = sizeof from;
+  }
+}
+
+}  // namespace
+
+// --- waiting
+
+/// The device's sign that something came.
+void DatagramSocket::take_sign() {
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  if (cm_ != nullptr && ibv_get_cq_event(cm_->recv_cq_channel, &cq, &context) == 0) {
+    ibv_ack_cq_events(cq, 1);
+  }
+}
+
+/// 0 when the condition holds; -1 with EAGAIN if the program does not want to wait. The socket is
+/// open, and stays so.
+template <class Condition>
+int DatagramSocket::wait(Lock& lock, bool waits, Condition condition) {
+  const Instant spin_until = host::now() + kSpin;
+  take_completions();
+  while (!condition()) {
+    take_all();
+    if (condition()) {
+      return 0;
+    }
+    if (!waits) {
+      errno = EAGAIN;
+      return -1;
+    }
+    if (host::now() < spin_until) {
+      continue;
+    }
+    ibv_req_notify_cq(cm_->recv_cq, 0);
+    take_completions();  // what came before the device was asked to tell
+    if (condition()) {
+      return 0;
+    }
+    pollfd signs[] = {
+        {.fd = fd(),                     .events = POLLIN, .revents = 0},
+        {.fd = cm_->recv_cq_channel->fd, .events = POLLIN, .revents = 0},
+        {.fd = searches_->fd,            .events = POLLIN, .revents = 0}
+    };
+    lock.unlock();
+    poll(signs, std::size(signs), kLookAgainMs);
+    lock.lock();
+    take_sign();
+  }
+  return 0;
+}
+
+DatagramSocket::DatagramSocket(host::UniqueFd udp) : udp_(std::move(udp)) {}
+
+DatagramSocket::~DatagramSocket() {
+  const int error = errno;  // of the call that was the last to hold the socket
+  for (auto& [key, peer] : peers_) {
+    end_search(peer);
+    if (peer.way != nullptr) {
+      old_ways_.push_back(std::exchange(peer.way, nullptr));
+    }
+  }
+  close_id();
+  errno = error;
+}
+
+/// What the id holds, and the id.
+void DatagramSocket::close_id() {
+  if (cm_ != nullptr && cm_->qp != nullptr) {
+    rdma_destroy_qp(cm_);
+  }
+  for (ibv_ah* const way : old_ways_) {
+    ibv_destroy_ah(way);
+  }
+  old_ways_.clear();
+  send_memory_.reset();
+  receive_memory_.reset();
+  if (searches_ != nullptr) {
+    rdma_destroy_event_channel(std::exchange(searches_, nullptr));
+  }
+  if (cm_ != nullptr) {
+    rdma_destroy_id(std::exchange(cm_, nullptr));
+  }
+}
+
+DatagramSocket::Key DatagramSocket::key_of(const sockaddr_in& address) {
+  return std::uint64_t{ntohl(address.sin_addr.s_addr)} << 16 | ntohs(address.sin_port);
+}
+
+// --- opening
+
+int DatagramSocket::create_queue_pair() {
+  const auto fit = [&](std::uint32_t depth, std::uint32_t bytes) {
+    const std::uint32_t most = std::min(compat::id_of(cm_).device->max_qp_wr, kMostDepth);
+    const auto slots = static_cast<std::uint32_t>(bytes / kDatagramSlotBytes);
+    return std::clamp(std::min(depth, slots), kLeastDepth, most);
+  };
+  options_.send_depth = fit(options_.send_depth, options_.send_bytes);
+  options_.receive_depth = fit(options_.receive_depth, options_.receive_bytes);
+  if (create_queues(*cm_, options_.send_depth + options_.receive_depth) != 0) {
+    return -1;
+  }
+  ibv_qp_init_attr wish{};
+  wish.qp_type = IBV_QPT_UD;
+  wish.sq_sig_all = 1;
+  wish.send_cq = wish.recv_cq = cm_->recv_cq;
+  wish.cap.max_send_wr = options_.send_depth;
+  wish.cap.max_recv_wr = options_.receive_depth;
+  wish.cap.max_send_sge = wish.cap.max_recv_sge = 1;
+  if (rdma_create_qp(cm_, nullptr, &wish) != 0 ||
+      send_memory_.make(cm_->pd, options_.send_depth * kDatagramSlotBytes,
+                        IBV_ACCESS_LOCAL_WRITE) != 0 ||
+      receive_memory_.make(cm_->pd, options_.receive_depth * kReceiveBytes,
+                           IBV_ACCESS_LOCAL_WRITE) != 0) {
+    return -1;
+  }
+  free_sends_.resize(options_.send_depth);
+  std::iota(free_sends_.begin(), free_sends_.end(), 0U);
+  for (std::uint32_t slot = 0; slot < options_.receive_depth; ++slot) {
+    if (post_receive(slot) != 0) {
+      return -1;
+    }
+  }
+  return 0;
+}
+
+/// The UDP socket and the id, with the same port. If the program leaves the choice, it is the
+/// system's, unless another program of this host has that port as RDMA-CM's.
+int DatagramSocket::bind_both(sockaddr_in& address) {
+  const bool is_free_choice = address.sin_port == 0;
+  for (int tries = is_free_choice ? limits_.ports : 1; tries > 0; --tries) {
+    // A UDP socket is bound once; what is tried is the number that the system gives to another.
+    const host::UniqueFd probe{is_free_choice ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1};
+    if (is_free_choice) {
+      socklen_t bytes = sizeof address;
+      address.sin_port = 0;
+      if (::bind(probe.get(), generic(address), sizeof address) != 0 ||
+          getsockname(probe.get(), generic(address), &bytes) != 0) {
+        return -1;
+      }
+    }
+    if (rdma_bind_addr(cm_, generic(address)) == 0) {
+      break;
+    }
+    if (errno != EADDRINUSE || tries == 1) {
+      return -1;
+    }
+  }
+  return ::bind(udp_.get(), generic(address), sizeof address);
+}
+
+/// From now on the socket has this address of the host's: 0, or -1 with errno.
+int DatagramSocket::open(sockaddr_in address) {
+  if (rdma_create_id(nullptr, &cm_, nullptr, RDMA_PS_UDP) != 0) {
+    return -1;
+  }
+  int reuse = (options_.socket_switches >> SO_REUSEADDR & 1) != 0 ? 1 : 0;
+  searches_ = rdma_create_event_channel();
+  if (searches_ == nullptr ||
+      fcntl(searches_->fd, F_SETFL, fcntl(searches_->fd, F_GETFL) | O_NONBLOCK) != 0 ||
+      (reuse != 0 &&
+       rdma_set_option(cm_, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuse, sizeof reuse) != 0) ||
+      bind_both(address) != 0 || create_queue_pair() != 0) {
+    const int error = errno;
+    close_id();
+    errno = error;
+    return -1;
+  }
+  own_ = address;
+  return 0;
+}
+
+/// The host's own address towards a destination, with port 0; nothing after refuse().
+std::optional<sockaddr_in> DatagramSocket::address_towards(sockaddr_in destination) const {
+  rdma_cm_id* asking = nullptr;
+  if (rdma_create_id(nullptr, &asking, nullptr, RDMA_PS_UDP) != 0) {
+    return std::nullopt;
+  }
+  const int result = rdma_resolve_addr(asking, nullptr, generic(destination), limits_.search_ms);
+  sockaddr_in here{};
+  std::memcpy(&here, &asking->route.addr.src_addr, sizeof here);
+  here.sin_port = 0;
+  const int error = errno;
+  rdma_destroy_id(asking);
+  errno = error;
+  return result == 0 ? std::optional{here} : std::nullopt;
+}
+
+/// With the address that this destination is spoken to from, and any port.
+int DatagramSocket::open_towards(const sockaddr_in& destination) {
+  const auto here = address_towards(destination);
+  return here ? open(*here) : -1;
+}
+
+int DatagramSocket::bind(const sockaddr* address) {
+  sockaddr_in wish{};
+  if (read_address(address, wish) != 0) {
+    return -1;
+  }
+  const Lock lock{lock_};
+  if (cm_ != nullptr) {
+    return compat::refuse(EINVAL, "the socket has an address already");
+  }
+  if (is_unspecific(wish)) {
+    // Hosts share the machine's loopback: each is known by an address of its own.
+    sockaddr_in self = wish;
+    self.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const auto here = address_towards(self);
+    if (!here) {
+      return -1;
+    }
+    wish.sin_addr = here->sin_addr;
+  }
+  return open(wish);
+}
+
+int DatagramSocket::connect(const sockaddr* address) {
+  sockaddr_in peer{};
+  if (read_address(address, peer) != 0) {
+    return -1;
+  }
+  const Lock lock{lock_};
+  if (cm_ == nullptr && open_towards(peer) != 0) {
+    return -1;
+  }
+  if (is_unspecific(peer)) {
+    peer.sin_addr = own_.sin_addr;
+  }
+  connected_to_ = peer;
+  std::erase_if(arrived_, [&](const Arrived& each) {
+    const bool goes = !is_wanted(each.from);
+    if (goes && each.slot) {
+      static_cast<void>(post_receive(*each.slot));
+    }
+    return goes;
+  });
+  return 0;
+}
+
+int DatagramSocket::shutdown(int how) {
+  const Lock lock{lock_};
+  if (!connected_to_) {
+    return compat::refuse(ENOTCONN, "the socket is not connected");
+  }
+  may_read_ = may_read_ && how == SHUT_WR;
+  may_write_ = may_write_ && how == SHUT_RD;
+  return 0;
+}
+
+// --- the QP
+
+int DatagramSocket::post_receive(std::uint32_t slot) {
+  ibv_sge room{.addr = receive_memory_.address() + slot * kReceiveBytes,
+               .length = kReceiveBytes,
+               .lkey = receive_memory_.lkey()};
+  ibv_recv_wr wr{};
+  wr.wr_id = slot;
+  wr.sg_list = &room;
+  wr.num_sge = 1;
+  ibv_recv_wr* bad = nullptr;
+  return compat::result_of_verb(ibv_post_recv(cm_->qp, &wr, &bad));
+}
+
+/// By the QP, from a slot that is free.
+ssize_t DatagramSocket::post(const Peer& peer, const std::byte* data, std::size_t bytes) {
+  const std::uint32_t slot = free_sends_.back();
+  const std::size_t at = slot * kDatagramSlotBytes;
+  const auto header = wire::pack(
+      DatagramHeader{.port = ntohs(own_.sin_port), .address = ntohl(own_.sin_addr.s_addr)});
+  std::ranges::copy(header, send_memory_.data() + at);
+  std::copy_n(data, bytes, send_memory_.data() + at + header.size());
+  ibv_sge piece{.addr = send_memory_.address() + at,
+                .length = static_cast<std::uint32_t>(header.size() + bytes),
+                .lkey = send_memory_.lkey()};
+  ibv_send_wr wr{};
+  wr.wr_id = kIsSend | slot;
+  wr.opcode = IBV_WR_SEND;
+  wr.sg_list = &piece;
+  wr.num_sge = 1;
+  wr.wr.ud.ah = peer.way;
+  wr.wr.ud.remote_qpn = peer.qpn;
+  wr.wr.ud.remote_qkey = RDMA_UDP_QKEY;
+  ibv_send_wr* bad = nullptr;
+  if (compat::result_of_verb(ibv_post_send(cm_->qp, &wr, &bad)) != 0) {
+    return -1;
+  }
+  free_sends_.pop_back();
+  return static_cast<ssize_t>(bytes);
+}
+
+/// As of a connected socket: its peer alone speaks to it.
+bool DatagramSocket::is_wanted(const sockaddr_in& from) const {
+  return !connected_to_ || key_of(*connected_to_) == key_of(from);
+}
+
+void DatagramSocket::take_datagram(std::uint32_t slot, std::uint32_t bytes) {
+  const std::byte* const start = receive_memory_.data() + slot * kReceiveBytes + kGrhBytes;
+  const auto header = read_datagram({start, bytes - std::min<std::size_t>(bytes, kGrhBytes)});
+  sockaddr_in from{};
+  if (header) {
+    from.sin_family = AF_INET;
+    from.sin_port = htons(header->port);
+    from.sin_addr.s_addr = htonl(header->address);
+  }
+  if (!header || !is_wanted(from)) {
+    static_cast<void>(post_receive(slot));
+    return;
+  }
+  arrived_.push_back({.from = from,
+                      .slot = slot,
+                      .bytes = static_cast<std::uint32_t>(bytes - kGrhBytes - kDatagramHeaderBytes),
+                      .octets = {}});
+}
+
+void DatagramSocket::take_completions() {
+  ibv_wc done[16];
+  int count = 0;
+  while (cm_ != nullptr && (count = ibv_poll_cq(cm_->recv_cq, std::size(done), done)) > 0) {
+    for (const ibv_wc& each : std::span{done, static_cast<std::size_t>(count)}) {
+      const auto slot = static_cast<std::uint32_t>(each.wr_id);
+      if ((each.wr_id & kIsSend) != 0) {
+        free_sends_.push_back(slot);
+      } else if (each.status == IBV_WC_SUCCESS) {
+        take_datagram(slot, each.byte_len);
+      } else {
+        static_cast<void>(post_receive(slot));
+      }
+    }
+  }
+  if (!old_ways_.empty() && free_sends_.size() == options_.send_depth) {
+    std::ranges::for_each(std::exchange(old_ways_, {}), ibv_destroy_ah);
+  }
+}
+
+/// Whatever there is to take.
+void DatagramSocket::take_all() {
+  take_completions();
+  take_udp_messages();
+  take_search_events();
+}
+
+// --- data
+
+ssize_t DatagramSocket::receive(std::byte* out, std::size_t bytes, int flags, Sender sender) {
+  const iovec piece{.iov_base = out, .iov_len = bytes};
+  return receive_pieces({&piece, 1}, flags, sender);
+}
+
+/// One datagram; what does not fit is lost, as of any datagram socket.
+ssize_t DatagramSocket::receive_pieces(std::span<const iovec> pieces, int flags, Sender sender) {
+  Lock lock{lock_};
+  if (cm_ == nullptr) {
+    return compat::refuse(EINVAL, "the socket has no address yet that a datagram could come to");
+  }
+  if (wait(lock, waits(flags), [&] { return !arrived_.empty() || !may_read_; }) != 0) {
+    return -1;
+  }
+  if (arrived_.empty()) {
+    return 0;
+  }
+  const Arrived& first = arrived_.front();
+  const std::byte* from = first.slot ? receive_memory_.data() + *first.slot * kReceiveBytes +
+                                           kGrhBytes + kDatagramHeaderBytes
+                                     : first.octets.data();
+  std::size_t left = first.bytes;
+  std::size_t done = 0;
+  for (const iovec& each : pieces) {
+    const std::size_t part = std::min(each.iov_len, left);
+    std::copy_n(from + done, part, static_cast<std::byte*>(each.iov_base));
+    done += part;
+    left -= part;
+  }
+  tell_sender(first.from, sender);
+  if ((flags & MSG_PEEK) == 0) {
+    if (first.slot) {
+      static_cast<void>(post_receive(*first.slot));
+    }
+    arrived_.pop_front();
+  }
+  return static_cast<ssize_t>(done);
+}
+
+ssize_t DatagramSocket::send(const std::byte* data, std::size_t bytes, int flags,
+                             const sockaddr* to) {
+  sockaddr_in there{};
+  if (to != nullptr && read_address(to, there) != 0) {
+    return -1;
+  }
+  if (bytes > kMostDatagramBytes) {
+    return compat::refuse(EMSGSIZE, "a datagram of rsockets has 2032 octets at most");
+  }
+  Lock lock{lock_};
+  if (to == nullptr && !connected_to_) {
+    return compat::refuse(EDESTADDRREQ, "the datagram goes nowhere: connect the socket first");
+  }
+  if (!may_write_) {
+    return compat::refuse(EPIPE, "the socket was shut for sending");
+  }
+  if (cm_ == nullptr && open_towards(there) != 0) {
+    return -1;
+  }
+  there = to == nullptr ? *connected_to_ : there;
+  if (is_unspecific(there)) {
+    there.sin_addr = own_.sin_addr;
+  }
+  // The way may be known by now, or another; who only sends looks for that now and then.
+  if (peer_of(there).way == nullptr || ++sends_ % kSendsBetweenLooks == 0) {
+    take_all();
+  }
+  if (peer_of(there).way != nullptr &&
+      wait(lock, waits(flags), [&] { return !free_sends_.empty(); }) != 0) {
+    return -1;
+  }
+  // Anew: another thread may have had the lock meanwhile.
+  const Peer& peer = peer_of(there);
+  return peer.way != nullptr && !free_sends_.empty()
+             ? post(peer, data, bytes)
+             : send_by_udp(peer, UdpOperation::Data, {data, bytes}, flags);
+}
+
+ssize_t DatagramSocket::send_pieces(std::span<const iovec> pieces, int flags, const sockaddr* to) {
+  std::size_t bytes = 0;
+  for (const iovec& each : pieces) {
+    bytes += each.iov_len;
+  }
+  if (bytes > kMostDatagramBytes) {
+    return compat::refuse(EMSGSIZE, "a datagram of rsockets has 2032 octets at most");
+  }
+  std::vector<std::byte> whole;
+  whole.reserve(bytes);
+  for (const iovec& each : pieces) {
+    const auto* const start = static_cast<const std::byte*>(each.iov_base);
+    whole.insert(whole.end(), start, start + each.iov_len);
+  }
+  return send(whole.data(), whole.size(), flags, to);
+}
+
+// --- what poll() and options ask
+
+sockaddr_storage DatagramSocket::own_address() {
+  const Lock lock{lock_};
+  sockaddr_in none{};
+  none.sin_family = AF_INET;
+  return as_storage(cm_ == nullptr ? none : own_);
+}
+
+sockaddr_storage DatagramSocket::peer_address() {
+  const Lock lock{lock_};
+  return connected_to_ ? as_storage(*connected_to_) : sockaddr_storage{};
+}
+
+bool DatagramSocket::is_nonblocking() {
+  const Lock lock{lock_};
+  return is_nonblocking_;
+}
+
+int DatagramSocket::set_nonblocking(bool nonblocking) {
+  const Lock lock{lock_};
+  is_nonblocking_ = nonblocking;
+  return 0;
+}
+
+bool DatagramSocket::is_open() {
+  const Lock lock{lock_};
+  return cm_ != nullptr;
+}
+
+int DatagramSocket::set_id_option(int name, int value) {
+  if (name == RDMA_OPTION_ID_REUSEADDR) {
+    return setsockopt(fd(), SOL_SOCKET, SO_REUSEADDR, &value, sizeof value);
+  }
+  return compat::refuse(ENOTSUP, "datagram rsockets have IPv4 addresses alone");
+}
+
+short DatagramSocket::readiness(short events) {
+  const Lock lock{lock_};
+  take_all();
+  const int ready = (!arrived_.empty() || !may_read_ ? POLLIN : 0) |
+                    (cm_ == nullptr || !free_sends_.empty() ? POLLOUT : 0);
+  return static_cast<short>(ready & events);
+}
+
+void DatagramSocket::watch(short, std::vector<pollfd>& descriptors) {
+  const Lock lock{lock_};
+  const auto add = [&](int descriptor) {
+    descriptors.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
+  };
+  add(fd());
+  if (cm_ != nullptr) {
+    ibv_req_notify_cq(cm_->recv_cq, 0);
+    add(cm_->recv_cq_channel->fd);
+    add(searches_->fd);
+  }
+}
+
+void DatagramSocket::unwatch() {
+  const Lock lock{lock_};
+  take_sign();
+  take_all();
+}
+
+}  // namespace weft::rsockets

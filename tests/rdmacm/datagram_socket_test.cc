@@ -1,0 +1,358 @@
+// Datagram rsockets as programs use them, and what they say over UDP.
+
+#include "compat/rdmacm/rsockets/datagram.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <rdma/rsocket.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "compat/rdmacm/rsockets/datagram_protocol.h"
+#include "rdmacm_fixture.h"
+
+namespace {
+
+using weft::rsockets::DatagramHeader;
+using weft::rsockets::kMostDatagramBytes;
+using weft::rsockets::kUdpHeaderBytes;
+using weft::rsockets::UdpHeader;
+using weft::rsockets::UdpOperation;
+
+constexpr std::uint16_t kPort = 7'474;
+
+TEST(DatagramHeader, SaysTheSendersAddressInNetworkOrder) {
+  const DatagramHeader header{.port = 7'174, .address = 0x7F4D'0001};
+  const auto octets = weft::wire::pack(header);
+  constexpr std::array<unsigned char, 8> kExpected{4, 8, 0x1C, 0x06, 0x7F, 0x4D, 0, 1};
+  EXPECT_TRUE(std::ranges::equal(octets, std::as_bytes(std::span{kExpected})));
+  EXPECT_EQ(weft::rsockets::read_datagram(octets), header);
+}
+
+TEST(DatagramHeader, OfAnotherVersionOrLengthOrCutShortIsNone) {
+  const auto good = weft::wire::pack(DatagramHeader{.port = 1, .address = 2});
+  EXPECT_FALSE(weft::rsockets::read_datagram(std::span{good}.first(7)));
+  for (const std::size_t at : {0U, 1U}) {
+    auto bad = good;
+    bad[at] = std::byte{6};
+    EXPECT_FALSE(weft::rsockets::read_datagram(bad)) << at;
+  }
+}
+
+TEST(UdpHeader, BeginsWithItsTagAndSaysTheQpn) {
+  const UdpHeader header{
+      .operation = UdpOperation::Control, .qpn = 0x12'3456, .address = 0x7F4D'0002};
+  const auto octets = weft::wire::pack(header);
+  constexpr std::array<unsigned char, 16> kExpected{0x55, 0x55, 0x55, 0x55, 4,    7,    16, 0,
+                                                    0,    0x12, 0x34, 0x56, 0x7F, 0x4D, 0,  2};
+  EXPECT_TRUE(std::ranges::equal(octets, std::as_bytes(std::span{kExpected})));
+  EXPECT_EQ(weft::rsockets::read_udp(octets), header);
+}
+
+TEST(UdpHeader, OfAnotherTagVersionOperationOrLengthIsNone) {
+  const auto good = weft::wire::pack(UdpHeader{.qpn = 1});
+  ASSERT_TRUE(weft::rsockets::read_udp(good));
+  EXPECT_FALSE(weft::rsockets::read_udp(std::span{good}.first(15)));
+  for (const std::size_t at : {0U, 4U, 5U, 6U}) {
+    auto bad = good;
+    bad[at] = std::byte{3};
+    EXPECT_FALSE(weft::rsockets::read_udp(bad)) << at;
+  }
+}
+
+/// Two sockets of one host.
+class DatagramRSocket : public RdmaCm {
+ protected:
+  void SetUp() override {
+    RdmaCm::SetUp();
+    here_ = address("127.77.0.1", kPort);
+    server_ = bound(here_);
+    there_ = address("127.77.0.1", kPort + 1);
+    client_ = bound(there_);
+  }
+  void TearDown() override {
+    for (const int socket : {server_, client_}) {
+      EXPECT_EQ(rclose(socket), 0);
+    }
+    EXPECT_EQ(daemon_->ids(), 0U);
+    RdmaCm::TearDown();
+  }
+  static int bound(sockaddr_in address) {
+    const int socket = rsocket(AF_INET, SOCK_DGRAM, 0);
+    EXPECT_GE(socket, 0);
+    EXPECT_EQ(rbind(socket, generic(address), sizeof address), 0) << std::strerror(errno);
+    return socket;
+  }
+  static void expect_to_send(int from, sockaddr_in to, std::string_view text) {
+    EXPECT_EQ(rsendto(from, text.data(), text.size(), 0, generic(to), sizeof to),
+              static_cast<ssize_t>(text.size()));
+  }
+  /// What comes within two seconds, and from whom.
+  std::string received(int socket, int flags = 0) {
+    pollfd readable{.fd = socket, .events = POLLIN, .revents = 0};
+    if (rpoll(&readable, 1, 2'000) != 1) {
+      return "nothing";
+    }
+    std::array<char, 4'096> room{};
+    socklen_t bytes = sizeof from_;
+    const ssize_t got =
+        rrecvfrom(socket, room.data(), room.size(), MSG_DONTWAIT | flags, generic(from_), &bytes);
+    return got < 0 ? "failed" : std::string{room.data(), static_cast<std::size_t>(got)};
+  }
+  /// Each has the other's QP.
+  void become_acquainted() {
+    for (int i = 0; i < 5; ++i) {
+      expect_to_send(client_, here_, "hello");
+      EXPECT_EQ(received(server_), "hello");
+      expect_to_send(server_, there_, "welcome");
+      EXPECT_EQ(received(client_), "welcome");
+    }
+  }
+
+  sockaddr_in here_{};
+  sockaddr_in there_{};
+  sockaddr_in from_{};
+  int server_{-1};
+  int client_{-1};
+};
+
+/// Somebody who speaks UDP alone.
+class UdpPeer {
+ public:
+  explicit UdpPeer(sockaddr_in own) : own_(own) {
+    EXPECT_EQ(bind(fd_.get(), generic(own_), sizeof own_), 0);
+  }
+  static sockaddr* generic(sockaddr_in& address) {
+    return static_cast<sockaddr*>(static_cast<void*>(&address));
+  }
+  sockaddr_in address() const { return own_; }
+  void send(sockaddr_in to, const std::vector<std::byte>& octets) {
+    EXPECT_EQ(sendto(fd_.get(), octets.data(), octets.size(), 0, generic(to), sizeof to),
+              static_cast<ssize_t>(octets.size()));
+  }
+  void send(sockaddr_in to, const UdpHeader& header, std::string_view text = {}) {
+    const auto packed = weft::wire::pack(header);
+    std::vector<std::byte> octets(packed.begin(), packed.end());
+    const auto data = std::as_bytes(std::span{text});
+    octets.insert(octets.end(), data.begin(), data.end());
+    send(to, octets);
+  }
+  /// Empty: nothing came within 100 ms.
+  std::vector<std::byte> receive() {
+    pollfd readable{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+    std::vector<std::byte> octets(4'096);
+    const ssize_t got = poll(&readable, 1, 100) == 1
+                            ? recv(fd_.get(), octets.data(), octets.size(), MSG_DONTWAIT)
+                            : 0;
+    octets.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    return octets;
+  }
+
+ private:
+  weft::host::UniqueFd fd_{socket(AF_INET, SOCK_DGRAM, 0)};
+  sockaddr_in own_{};
+};
+
+TEST_F(DatagramRSocket, SaysWhoSentWhatItReceivesBeforeAndAfterTheQpsAreKnown) {
+  become_acquainted();
+  EXPECT_EQ(from_.sin_port, here_.sin_port);
+  EXPECT_EQ(from_.sin_addr.s_addr, here_.sin_addr.s_addr);
+}
+
+TEST_F(DatagramRSocket, AQpThatIsNotKnownIsAskedForOverUdpByTheDatagramItself) {
+  UdpPeer peer{address("127.77.0.1", kPort + 2)};
+  expect_to_send(client_, peer.address(), "hello");
+  const auto octets = peer.receive();
+  ASSERT_EQ(octets.size(), kUdpHeaderBytes + 5);
+  const auto header = weft::rsockets::read_udp(octets);
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->operation, UdpOperation::Data);
+  EXPECT_NE(header->qpn, 0U);
+  EXPECT_EQ(header->address, 0x7F4D'0001U);
+}
+
+TEST_F(DatagramRSocket, ADatagramOverUdpIsAnsweredByTheOwnQpnAlone) {
+  UdpPeer peer{address("127.77.0.1", kPort + 2)};
+  peer.send(here_, UdpHeader{.qpn = 0x77, .address = 0x7F4D'0001}, "hello");
+  EXPECT_EQ(received(server_), "hello");
+  EXPECT_EQ(from_.sin_port, peer.address().sin_port);
+  const auto octets = peer.receive();
+  ASSERT_EQ(octets.size(), kUdpHeaderBytes);
+  EXPECT_EQ(weft::rsockets::read_udp(octets)->operation, UdpOperation::Control);
+  EXPECT_TRUE(peer.receive().empty()) << "once";
+}
+
+TEST_F(DatagramRSocket, NothingGoesOverUdpOnceTheQpAndTheWayAreKnown) {
+  UdpPeer peer{address("127.77.0.1", kPort + 2)};
+  peer.send(there_, UdpHeader{.operation = UdpOperation::Control, .qpn = 0x77});
+  for (int i = 0; i < 50 && !peer.receive().empty() | (i < 5); ++i) {
+    expect_to_send(client_, peer.address(), "x");
+  }
+  while (!peer.receive().empty()) {
+  }
+  expect_to_send(client_, peer.address(), "by the QP");
+  EXPECT_TRUE(peer.receive().empty());
+}
+
+TEST_F(DatagramRSocket, APeerWithAnotherQpIsFoundAnew) {
+  UdpPeer peer{address("127.77.0.1", kPort + 2)};
+  peer.send(there_, UdpHeader{.operation = UdpOperation::Control, .qpn = 0x77});
+  for (int i = 0; i < 10; ++i) {
+    expect_to_send(client_, peer.address(), "x");
+    peer.receive();
+  }
+  // It began again, and has the server's QP now.
+  UdpHeader servers{.operation = UdpOperation::Control};
+  {
+    UdpPeer asking{address("127.77.0.1", kPort + 3)};
+    asking.send(here_, UdpHeader{.qpn = 1}, "who are you?");
+    EXPECT_EQ(received(server_), "who are you?");
+    servers.qpn = weft::rsockets::read_udp(asking.receive())->qpn;
+  }
+  peer.send(there_, servers);
+  for (int i = 0; i < 100; ++i) {  // who only sends looks at UDP now and then
+    expect_to_send(client_, peer.address(), "y");
+    usleep(5'000);
+  }
+  EXPECT_EQ(received(server_), "y");
+}
+
+TEST_F(DatagramRSocket, WhatIsNoRsocketsIsDropped) {
+  UdpPeer stranger{address("127.77.0.1", kPort + 2)};
+  stranger.send(here_, std::vector<std::byte>(3));
+  stranger.send(here_, std::vector<std::byte>(64, std::byte{0x55}));
+  stranger.send(here_, UdpHeader{.tag = 1}, "hello");
+  stranger.send(here_, UdpHeader{.version = 6}, "hello");
+  stranger.send(here_, UdpHeader{.length = 28}, "hello");
+  char octet{};
+  EXPECT_EQ(rrecv(server_, &octet, 1, MSG_DONTWAIT), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  EXPECT_TRUE(stranger.receive().empty());
+  become_acquainted();
+}
+
+TEST_F(DatagramRSocket, ThatIsConnectedHearsItsPeerAlone) {
+  ASSERT_EQ(rconnect(server_, generic(there_), sizeof there_), 0);
+  UdpPeer stranger{address("127.77.0.1", kPort + 2)};
+  stranger.send(here_, UdpHeader{.qpn = 5}, "hello");
+  expect_to_send(client_, here_, "peer");
+  EXPECT_EQ(received(server_), "peer");
+  EXPECT_EQ(rsend(server_, "back", 4, 0), 4);
+  EXPECT_EQ(received(client_), "back");
+  sockaddr_in name{};
+  socklen_t bytes = sizeof name;
+  ASSERT_EQ(rgetpeername(server_, generic(name), &bytes), 0);
+  EXPECT_EQ(name.sin_port, there_.sin_port);
+}
+
+TEST_F(DatagramRSocket, KeepsDatagramsApartAndCutsWhatDoesNotFit) {
+  become_acquainted();
+  expect_to_send(client_, here_, "first");
+  expect_to_send(client_, here_, "");
+  expect_to_send(client_, here_, "third");
+  EXPECT_EQ(received(server_, MSG_PEEK), "first");
+  std::array<char, 2> room{};
+  EXPECT_EQ(rrecv(server_, room.data(), room.size(), 0), 2);
+  EXPECT_EQ(received(server_), "");
+  EXPECT_EQ(received(server_), "third");
+}
+
+TEST_F(DatagramRSocket, GathersPiecesToOneDatagramAndScattersIt) {
+  ASSERT_EQ(rconnect(client_, generic(here_), sizeof here_), 0);
+  char hello[] = "hello ";
+  char world[] = "world";
+  const iovec out[] = {
+      {.iov_base = hello, .iov_len = 6},
+      {.iov_base = world, .iov_len = 5}
+  };
+  EXPECT_EQ(rwritev(client_, out, 2), 11);
+  std::array<char, 4> first{};
+  std::array<char, 20> second{};
+  iovec in[] = {
+      {.iov_base = first.data(),  .iov_len = first.size() },
+      {.iov_base = second.data(), .iov_len = second.size()}
+  };
+  EXPECT_EQ(rreadv(server_, in, 2), 11);
+  EXPECT_EQ((std::string_view{second.data(), 7}), "o world");
+}
+
+TEST_F(DatagramRSocket, CarriesUpToItsLimitByUdpAndByTheQp) {
+  std::string longest(kMostDatagramBytes, 'w');
+  expect_to_send(client_, here_, longest);
+  EXPECT_EQ(received(server_), longest);
+  become_acquainted();
+  expect_to_send(client_, here_, longest);
+  EXPECT_EQ(received(server_), longest);
+  longest += 'w';
+  EXPECT_EQ(rsendto(client_, longest.data(), longest.size(), 0, generic(here_), sizeof here_), -1);
+  EXPECT_EQ(errno, EMSGSIZE);
+}
+
+TEST_F(DatagramRSocket, WaitsForDatagramsAndForRoom) {
+  become_acquainted();
+  std::thread sender{[this] {
+    usleep(30'000);
+    expect_to_send(client_, here_, "late");
+  }};
+  std::array<char, 8> room{};
+  EXPECT_EQ(rrecv(server_, room.data(), room.size(), 0), 4);
+  sender.join();
+  for (int i = 0; i < 3'000; ++i) {  // more than there are slots; who does not read loses them
+    ASSERT_EQ(rsendto(client_, "x", 1, 0, generic(here_), sizeof here_), 1);
+  }
+  EXPECT_EQ(received(server_), "x");
+}
+
+TEST_F(DatagramRSocket, RefusesWhatStreamsAloneHave) {
+  EXPECT_EQ(rlisten(server_, 1), -1);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(raccept(server_, nullptr, nullptr), -1);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(rsend(server_, "x", 1, 0), -1);
+  EXPECT_EQ(errno, EDESTADDRREQ);
+  EXPECT_EQ(rbind(server_, generic(here_), sizeof here_), -1);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(rsocket(AF_INET6, SOCK_DGRAM, 0), -1);
+  EXPECT_EQ(errno, EAFNOSUPPORT);
+  EXPECT_EQ(rsocket(AF_INET, SOCK_DGRAM, IPPROTO_TCP), -1);
+  EXPECT_EQ(errno, ENOTSUP);
+}
+
+TEST_F(DatagramRSocket, AnAddressIsOfOneSocket) {
+  const int third = rsocket(AF_INET, SOCK_DGRAM, 0);
+  EXPECT_EQ(rbind(third, generic(here_), sizeof here_), -1);
+  EXPECT_EQ(errno, EADDRINUSE);
+  EXPECT_EQ(rclose(third), 0);
+}
+
+TEST_F(DatagramRSocket, ThatIsNotBoundHasAnAddressOnceItSends) {
+  const int third = rsocket(AF_INET, SOCK_DGRAM, 0);
+  expect_to_send(third, here_, "hello");
+  EXPECT_EQ(received(server_), "hello");
+  sockaddr_in name{};
+  socklen_t bytes = sizeof name;
+  ASSERT_EQ(rgetsockname(third, generic(name), &bytes), 0);
+  EXPECT_NE(name.sin_port, 0);
+  EXPECT_EQ(name.sin_port, from_.sin_port);
+  EXPECT_EQ(rclose(third), 0);
+}
+
+TEST_F(DatagramRSocket, RemembersNoMoreStrangersThanItsLimit) {
+  const std::size_t before = daemon_->ids();
+  for (std::uint16_t i = 0; i < 1'200; ++i) {
+    UdpPeer stranger{address("127.77.0.1", static_cast<std::uint16_t>(20'000 + i))};
+    stranger.send(here_, UdpHeader{.qpn = 9}, "hello");
+    ASSERT_EQ(received(server_), "hello") << i;
+    ASSERT_LE(daemon_->ids(), before + 64) << "searches at once";
+  }
+  become_acquainted();
+}
+
+}  // namespace
