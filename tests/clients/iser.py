@@ -81,7 +81,7 @@ class Target:
 
     def wait_until_it_listens(self):
         deadline = time.monotonic() + READY_SECONDS
-        while not (os.path.exists(self.environment["TGT_IPC_SOCKET"] + ".0") and self.fabric.listens(self.host, PORT)
+        while not (os.path.exists(self.environment["TGT_IPC_SOCKET"] + ".0") and self.fabric.has_id(self.host, PORT)
                    and weft_clients.somebody_listens(self.ports["iscsi"])):
             if self.child.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"tgtd does not listen\n{self.text()}")

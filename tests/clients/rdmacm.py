@@ -3,7 +3,8 @@
 
     rdmacm.py [--smoke] [--fabric TOPOLOGY] [--hosts h1 h4] [--jobs N] [--json FILE] [--match TEXT]
 
-A server counts as ready when the fabric says that an id of it listens (`weft status --json`).
+A server counts as ready when the fabric says that an id of it listens, or for datagram sockets is bound (`weft status --json`).
+At last a session of rping is captured: tshark must know each message from REQ to DREP, and call no packet malformed.
 """
 import argparse
 import dataclasses
@@ -17,12 +18,16 @@ import sys
 import tempfile
 import time
 
+import fat_tree
 import verdicts
 import weft_clients
 
 READY_SECONDS = 20      # policy
 LINES = ["stdbuf", "-oL"]
 COPIED_BYTES = 8 << 20
+COM_MGT = 7
+SESSION = {"REQ": 0x10, "REP": 0x13, "RTU": 0x14, "DREQ": 0x15, "DREP": 0x16}  # in this order (IBTA vol 1 §12.6)
+CAPTURE_SECONDS = 0.5   # policy: for what comes after the programs' end
 
 
 @dataclasses.dataclass
@@ -36,6 +41,7 @@ class Pair:
     check: object = None            # a function from the client's output to a reason of failure, or None
     is_ended: bool = False          # the server waits for more clients for ever
     port_space: str = "TCP"
+    ready_state: str = "LISTEN"
     clients: int = 1                # each is started once the one before printed something
     timeout_seconds: float = 60
     environment: dict = dataclasses.field(default_factory=dict)
@@ -108,6 +114,14 @@ def rsockets():
     yield Pair("rcopy", [], ["{folder}/sent", "{server}:{folder}/copied"], "copies a file of 8 MiB", is_ended=True, port=7427, files=("sent", "copied"))
 
 
+def datagrams():
+    """udpong's server never ends; of what floods it, it may lose some, as of any datagrams."""
+    for arguments, aspect in ((["-T", "e", "-C", "200", "-S", "64"], "datagrams there and back"), (["-T", "b", "-C", "500", "-S", "1000"], "blocking"),
+                              (["-T", "a", "-C", "500", "-S", "2000"], "asynchronous")):
+        yield Pair("udpong", ["-b", "{server}", "-p", "{port}"], ["-s", "{server}", "-p", "{port}", *arguments], aspect, check=says(r"^custom +[0-9]"),
+                   is_ended=True, ready_state="ADDR_BOUND")
+
+
 def fio():
     """`send` connects with an rnr_retry of 0 and has no credits, so a receiver that is late for once ends it: the sender says "RNR retry counter
     exceeded" and waits for ever. A receiver that posts everything at once (16 MiB are 256 blocks) is never late."""
@@ -119,12 +133,12 @@ def fio():
 
 
 def cases(smoke):
-    return [*rping(), *utilities(), *perftests(smoke), *rsockets(), *fio()]
+    return [*rping(), *utilities(), *perftests(smoke), *rsockets(), *datagrams(), *fio()]
 
 
-def wait_until_ready(fabric, host, port, server):
+def wait_until_ready(fabric, host, port, state, server):
     deadline = time.monotonic() + READY_SECONDS
-    while not fabric.listens(host, port):
+    while not fabric.has_id(host, port, state):
         if server.poll() is not None or time.monotonic() > deadline:
             return False
         time.sleep(0.02)
@@ -157,7 +171,7 @@ def run_pair(fabric, pair, port, hosts):
         server = fabric.start(hosts[0], [*LINES, pair.program, *fill(pair.server)], pair.environment)
         clients, outputs, in_time, detail = [], [], True, ""
         try:
-            ready = wait_until_ready(fabric, hosts[0], port, server) if pair.port_space else wait_for_member(fabric, hosts[0], server)
+            ready = wait_until_ready(fabric, hosts[0], port, pair.ready_state, server) if pair.port_space else wait_for_member(fabric, hosts[0], server)
             if ready:
                 command = [*LINES, pair.client_program or pair.program, *fill(pair.client)]
                 for _ in range(pair.clients):
@@ -187,6 +201,47 @@ def run_pair(fabric, pair, port, hosts):
         return weft_clients.Outcome(pair, "FAILED" if detail else "ok", time.monotonic() - start, detail, server_output, "\n".join(outputs))
 
 
+def connection_messages(path):
+    """[(attribute, tshark's words)] of the class ComMgt, in the order of the capture."""
+    fields = subprocess.run(["tshark", "-n", "-r", str(path), "-Y", f"infiniband.mad.mgmtclass == {COM_MGT}", "-T", "fields",
+                             "-e", "infiniband.mad.attributeid", "-e", "_ws.col.Info"], capture_output=True, text=True, timeout=60, check=True)
+    rows = [line.split("\t") for line in fields.stdout.splitlines()]
+    return [(int(attribute, 0), info) for attribute, info in rows]
+
+
+def captured_session(fabric, hosts, port):
+    """What is wrong with the capture of a whole session of rping, in words; nothing when it is as it should be."""
+    words = ["-a", weft_clients.address_of(hosts[0]), "-p", str(port), "-C", "5", "-S", "100", "-V"]
+    with tempfile.TemporaryDirectory(prefix="weft-rdmacm-") as folder:
+        capture = fat_tree.Capture(fabric, (hosts[1], 1), folder)
+        with capture:
+            pair = Pair("rping", ["-s", *words], ["-c", *words])
+            outcome = run_pair(fabric, pair, port, hosts)
+            time.sleep(CAPTURE_SECONDS)  # what the managers say last
+        if outcome.verdict != "ok":
+            return f"rping: {outcome.detail}"
+        packets, malformed = fat_tree.tshark_verdict(capture.path)
+        if malformed:
+            return f"{malformed} of {packets} packets are malformed for tshark"
+        said = connection_messages(capture.path)
+    attributes = [attribute for attribute, _ in said]
+    missing = [name for name, attribute in SESSION.items() if attribute not in attributes]
+    if missing:
+        return f"tshark sees no {', '.join(missing)}: {said}"
+    order = [attributes.index(SESSION[name]) for name in SESSION]
+    if order != sorted(order):
+        return f"the messages are in the wrong order: {said}"
+    unnamed = [info for attribute, info in said if attribute in SESSION.values() and "CM: " not in info]
+    return f"tshark has no name for {unnamed}" if unnamed else ""
+
+
+def run_captured_session(fabric, hosts, port):
+    start = time.monotonic()
+    detail = captured_session(fabric, hosts, port)
+    pair = Pair("rping", [], [], "captured, from REQ to DREP")
+    return weft_clients.Outcome(pair, "FAILED" if detail else "ok", time.monotonic() - start, detail)
+
+
 def main():
     parser = weft_clients.add_options(argparse.ArgumentParser(description=__doc__.split("\n")[0]))
     arguments = parser.parse_args()
@@ -194,7 +249,7 @@ def main():
     if arguments.list:
         print("\n".join(pair.name for pair in pairs))
         return 0
-    weft_clients.need_programs(*{pair.program for pair in pairs})
+    weft_clients.need_programs("tshark", *{pair.program for pair in pairs})
     outcomes, ports = [], weft_clients.Ports()
     with weft_clients.Fabric(arguments.fabric) as fabric:
         for number, pair in enumerate(pairs, 1):
@@ -205,6 +260,8 @@ def main():
             outcomes.append(outcome)
             if outcome.verdict == "FAILED":
                 print(f"[{number}/{len(pairs)}] FAILED {outcome.seconds:6.2f} s  {pair.name}: {outcome.detail}", flush=True)
+        if not arguments.match or arguments.match in "captured":
+            outcomes.append(run_captured_session(fabric, arguments.hosts, ports.take()))
     if not arguments.match:
         verdicts.store(weft_clients.build_folder(), "rdmacm", verdicts.summarize(outcomes), whole=not arguments.smoke)
     return weft_clients.report(outcomes, "rdmacm", arguments.json)

@@ -66,7 +66,7 @@ def dapl_cases(smoke):
 
 def wait_for_dapl(fabric, host, program, server):
     deadline = time.monotonic() + SERVER_SECONDS
-    while not (weft_clients.somebody_listens(DTEST_PORT) if program == "dtest" else fabric.listens(host, DAPLTEST_PORT)):
+    while not (weft_clients.somebody_listens(DTEST_PORT) if program == "dtest" else fabric.has_id(host, DAPLTEST_PORT)):
         if server.poll() is not None or time.monotonic() > deadline:
             return
         time.sleep(0.05)

@@ -86,9 +86,9 @@ class Fabric:
             raise RuntimeError(f"weft {' '.join(arguments)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def listens(self, host, port):
-        """An RDMA-CM id of that host, on that port."""
-        return any(entry["host"] == host and entry["state"] == "LISTEN" and entry["source"].endswith(f":{port}")
+    def has_id(self, host, port, state="LISTEN"):
+        """An RDMA-CM id of that host, on that port, that listens or is in another state."""
+        return any(entry["host"] == host and entry["state"] == state and entry["source"].endswith(f":{port}")
                    for entry in json.loads(self.run("status", "--json"))["connections"])
 
     def ports(self):
