@@ -89,7 +89,7 @@ void Client::receive(std::size_t most, bool within_budget) {
     }
     auto received = socket_.receive();
     if (received) {
-      spend(1);
+      spend_parts(message_parts_);
       handlers_.on_message(*this, std::move(*received));
     } else if (received.error().code == ErrorCode::TryAgain) {
       return;
@@ -102,7 +102,7 @@ void Client::receive(std::size_t most, bool within_budget) {
   }
 }
 
-void Client::spend(std::int64_t cost) { requester_->budget.spend(cost, host::now()); }
+void Client::spend_parts(std::int64_t parts) { requester_->budget.spend(parts, host::now()); }
 
 /// A program that does not read for a while needs only the newest of these.
 void Client::forget_superseded(const uabi::Message& message) {

@@ -66,7 +66,9 @@ class Client : public std::enable_shared_from_this<Client> {
   void refuse(std::string reason);
   void end();
   /// What a message costs beyond one.
-  void spend(std::int64_t cost);
+  void spend(std::int64_t cost) { spend_parts(cost * RequestBudget::kMessage); }
+  /// What each message costs from now on, in parts of a usual one's.
+  void set_message_parts(std::int64_t parts) { message_parts_ = parts; }
 
   [[nodiscard]] pid_t pid() const { return requester_->pid; }
   [[nodiscard]] const std::string& program() const { return requester_->program; }
@@ -82,6 +84,7 @@ class Client : public std::enable_shared_from_this<Client> {
   std::size_t groups{};  // memberships
 
  private:
+  void spend_parts(std::int64_t parts);
   void wait_for_messages();
   void wait_for_budget();
   void wait_for_room();
@@ -101,6 +104,7 @@ class Client : public std::enable_shared_from_this<Client> {
   std::shared_ptr<Requester> requester_;
   std::deque<Outgoing> queue_;
   Handlers handlers_;
+  std::int64_t message_parts_{RequestBudget::kMessage};
   bool waits_for_room_{};
   bool waits_for_flush_{};
   bool ended_{};

@@ -20,7 +20,9 @@ namespace {
 
 /// Policy: what a request costs beyond one (RequestBudget).
 constexpr std::int64_t kOpenCost = 32;
-constexpr std::int64_t kMessageCost = 2;
+/// Policy: what each request of a channel costs (RequestBudget::kMessage): the daemon has some 20
+/// us of work with one, so that a program may have a third of it.
+constexpr std::int64_t kMessageParts = 2;
 
 constexpr std::uint32_t kEventOfEstablished = 4;  // IBV_EVENT_COMM_EST
 constexpr std::uint32_t kEventOfMigration = 8;    // IBV_EVENT_PATH_MIG
@@ -303,7 +305,6 @@ bool Daemon::Impl::handle_rdma_cm(Client& client, const uabi::Message& message) 
     client.refuse("the host was removed from the fabric");
     return true;
   }
-  client.spend(kMessageCost);
   RdmaCmRequest request{*this, client, *found->second};
   if (!std::visit(request, message)) {
     return false;
@@ -341,6 +342,7 @@ void Daemon::Impl::open_rdma_cm(Client& client, const uabi::OpenRdmaCm& request)
       RdmaCmChannel::Owner{
           .number = number, .pid = client.pid(), .host = *node, .loopback_means = loopback},
       std::move(ours), theirs);
+  client.set_message_parts(kMessageParts);
   client.send(uabi::RdmaCmOpened{.channel = number}, {std::move(theirs)});
 }
 

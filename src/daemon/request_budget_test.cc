@@ -23,6 +23,16 @@ TEST(RequestBudget, AllowsABurstAndThenARate) {
   EXPECT_NEAR(static_cast<double>(granted), RequestBudget::kPerSecond, 2);
 }
 
+TEST(RequestBudget, WhatCostsAPartOfAMessageMayComeOftener) {
+  RequestBudget budget;
+  const Instant start{Duration::seconds(100)};
+  std::int64_t count = 0;
+  for (; !budget.is_empty(start); ++count) {
+    budget.spend(RequestBudget::kMessage / 4, start);
+  }
+  EXPECT_EQ(count, 4 * RequestBudget::kBurst / RequestBudget::kMessage);
+}
+
 TEST(RequestBudget, ADebtIsPaidFirst) {
   RequestBudget budget;
   const Instant start{Duration::seconds(100)};
