@@ -72,7 +72,7 @@ def rping():
                is_ended=True, clients=4)
 
 
-def utilities():
+def utilities(smoke):
     port = ["-p", "{port}"]
     for size in ("100", "4096"):
         yield Pair("ucmatose", ["-b", "{server}", *port, "-C", "10", "-S", size], ["-s", "{server}", *port, "-C", "10", "-S", size], f"10 messages of {size} bytes",
@@ -88,6 +88,9 @@ def utilities():
     yield Pair("rdma_xserver", [*port, "-c", "x"], ["-s", "{server}", *port, "-c", "x"], "XRC", client_program="rdma_xclient", check=says("end 0"))
     yield Pair("cmtime", ["-b", "{server}", *port, "-c", "100"], ["-s", "{server}", *port, "-c", "100"], "100 connections, timed",
                check=says("^(connect|destroy)"), is_ended=True)
+    if not smoke:
+        yield Pair("cmtime", ["-b", "{server}", *port, "-c", "10000"], ["-s", "{server}", *port, "-c", "10000"], "10,000 connections at once, timed",
+                   check=says("^(connect|destroy)"), is_ended=True, timeout_seconds=300)
 
 
 def perftests(smoke):
@@ -133,7 +136,7 @@ def fio():
 
 
 def cases(smoke):
-    return [*rping(), *utilities(), *perftests(smoke), *rsockets(), *datagrams(), *fio()]
+    return [*rping(), *utilities(smoke), *perftests(smoke), *rsockets(), *datagrams(), *fio()]
 
 
 def wait_until_ready(fabric, host, port, state, server):
