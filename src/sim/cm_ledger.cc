@@ -159,6 +159,11 @@ void CmLedger::qp_failed(Token token, CmSide side) {
   }
 }
 
+bool CmLedger::only_its_qp_would_notice(Token token, CmSide side) const {
+  const End& peer = at(token).ends[static_cast<std::size_t>(other(side))];
+  return peer.ending && !peer.was_up;
+}
+
 std::vector<std::byte> CmLedger::make_message(Token token, CmSide side, unsigned number,
                                               std::size_t room) const {
   const std::size_t spread = (seed_ * 131 + token * 17ULL + number * 7ULL) % (room - kTokenBytes);
@@ -198,6 +203,9 @@ void CmLedger::received_first(Token token, CmSide side, ByteSpan message) {
   }
 }
 
+bool CmLedger::was_up(Token token, CmSide side) const {
+  return at(token).ends[static_cast<std::size_t>(side)].was_up;
+}
 unsigned CmLedger::sent_by(Token token, CmSide side) const {
   return at(token).ends[static_cast<std::size_t>(side)].sent;
 }

@@ -73,6 +73,9 @@ class CmLedger {
   void time_wait_began(Token token, CmSide side, Instant now);
   void time_wait_over(Token token, CmSide side, Instant now);
   void qp_failed(Token token, CmSide side);
+  /// Nobody will tell this side, for its peer gave up before it was connected, and its REJ may be
+  /// lost: only a QP that sends would notice.
+  [[nodiscard]] bool only_its_qp_would_notice(Token token, CmSide side) const;
   /// `side` sends its next one now.
   [[nodiscard]] std::vector<std::byte> next_message(Token token, CmSide side);
   void received(Token token, CmSide side, ByteSpan message);
@@ -80,6 +83,7 @@ class CmLedger {
   [[nodiscard]] std::vector<std::byte> first_message(Token token, CmSide side,
                                                      std::size_t room) const;
   void received_first(Token token, CmSide side, ByteSpan message);
+  [[nodiscard]] bool was_up(Token token, CmSide side) const;
   [[nodiscard]] unsigned sent_by(Token token, CmSide side) const;
   [[nodiscard]] unsigned received_by(Token token, CmSide side) const;
 

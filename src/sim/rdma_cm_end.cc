@@ -1,0 +1,159 @@
+#include "sim/rdma_cm_end.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace weft::sim {
+namespace {
+
+constexpr Duration kProbeInterval = Duration::seconds(10);
+
+}  // namespace
+
+using cm::RdmaCmEventType;
+
+void RdmaCmEnd::must(const Result<void>& result, std::string_view call) {
+  if (!result) {
+    in_.verdict.fail(fmt::format("connection {}: {}: {}", token_, call, result.error().reason));
+  }
+}
+
+cm::ConnectionParameters RdmaCmEnd::parameters() const {
+  cm::ConnectionParameters parameters{.qpn = qpn_, .retry_count = 7};
+  parameters.private_data.resize(CmLedger::kTokenBytes);
+  CmLedger::put(token_, parameters.private_data);
+  return parameters;
+}
+
+void RdmaCmEnd::ask(const cm::SocketAddress& address, Instant now) {
+  id_ = in_.manager.create(cm::PortSpace::Tcp, cm::QpType::Rc, in_.sink, token_).value();
+  in_.ledger.asked(token_, side_, in_.life, qpn_);
+  must(in_.manager.resolve_address(id_, {.destination = address, .timeout = Duration::seconds(2)},
+                                   now),
+       "resolve_address");
+}
+
+void RdmaCmEnd::take(const cm::RdmaCmEvent& request, Instant now) {
+  id_ = request.id;
+  remote_ = request.parameters.qpn;
+  in_.ledger.announced(token_, side_, in_.life, remote_, now);
+  must(in_.manager.set_context(id_, token_), "set_context");
+  plan(Step::Accept, now);
+}
+
+void RdmaCmEnd::plan(Step step, Instant now) {
+  next_ = step;
+  acts_at_ = now + temper_.thinks_for;
+}
+
+void RdmaCmEnd::handle(const cm::RdmaCmEvent& event, Instant now) {
+  switch (event.type) {
+    case RdmaCmEventType::AddressResolved:
+      return plan(Step::ResolveRoute, now);
+    case RdmaCmEventType::RouteResolved:
+      return plan(Step::Connect, now);
+    case RdmaCmEventType::ConnectResponse:
+      remote_ = event.parameters.qpn;
+      return plan(Step::Confirm, now);
+    case RdmaCmEventType::Established:
+      return become_up(now);
+    case RdmaCmEventType::Disconnected:
+      if (std::exchange(was_told_, true)) {
+        return in_.verdict.fail(fmt::format("connection {}: told of its end twice", token_));
+      }
+      // The answer to the peer's DREQ; one that is answered already is refused.
+      static_cast<void>(in_.manager.disconnect(id_, now));
+      in_.ledger.ended(token_, side_, CmEnding::Closed, now);
+      next_ = Step::None;
+      acts_at_ = probes_at_ = Instant::never();
+      return temper_.waits_for_time_wait ? void() : leave(CmEnding::Closed, now);
+    case RdmaCmEventType::TimewaitExit:
+      return leave(CmEnding::Closed, now);
+    case RdmaCmEventType::Rejected:
+      return leave(CmEnding::Refused, now);
+    case RdmaCmEventType::Unreachable:
+    case RdmaCmEventType::ConnectError:
+      in_.ledger.timed_out(token_, side_, asked_at_, side_ == CmSide::Client ? "REQ" : "REP");
+      return leave(CmEnding::TimedOut, now);
+    case RdmaCmEventType::AddressError:
+    case RdmaCmEventType::RouteError:
+      return leave(CmEnding::Abandoned, now);  // nobody answered, of ARP or SA
+    default:
+      in_.verdict.fail(
+          fmt::format("connection {}: told of {}", token_, static_cast<unsigned>(event.type)));
+  }
+}
+
+void RdmaCmEnd::become_up(Instant now) {
+  in_.ledger.up(token_, side_, remote_, now);
+  probes_at_ = now + kProbeInterval;
+  if (temper_.closes) {
+    plan(Step::Disconnect, now);
+  }
+}
+
+void RdmaCmEnd::act(Instant now) {
+  acts_at_ = Instant::never();
+  switch (std::exchange(next_, Step::None)) {
+    case Step::ResolveRoute:
+      return must(in_.manager.resolve_route(id_, Duration::seconds(2), now), "resolve_route");
+    case Step::Connect:
+      asked_at_ = now;
+      return must(in_.manager.connect(id_, parameters(), now), "connect");
+    case Step::Accept: {
+      if (temper_.refuses) {
+        static_cast<void>(in_.manager.reject(id_, 0, {}, now));
+        return leave(CmEnding::Abandoned, now);
+      }
+      asked_at_ = now;
+      in_.ledger.replied(token_, side_, in_.life, qpn_);
+      const cm::ConnectionParameters reply = parameters();
+      if (!in_.manager.accept(id_, &reply, now)) {  // the peer has gone meanwhile
+        leave(CmEnding::Abandoned, now);
+      }
+      return;
+    }
+    case Step::Confirm:
+      if (!in_.manager.accept(id_, nullptr, now)) {
+        return leave(CmEnding::Abandoned, now);
+      }
+      return become_up(now);
+    case Step::Disconnect:
+      must(in_.manager.disconnect(id_, now), "disconnect");
+      probes_at_ = Instant::never();
+      return in_.ledger.ended(token_, side_, CmEnding::Closed, now);
+    case Step::None:
+      return;
+  }
+}
+
+void RdmaCmEnd::step(Instant now) {
+  if (!is_over_ && temper_.gives_up_at <= now) {
+    return leave(CmEnding::Abandoned, now);
+  }
+  if (!is_over_ && probes_at_ <= now) {
+    probes_at_ = now + kProbeInterval;
+    if (in_.ledger.only_its_qp_would_notice(token_, side_)) {
+      return leave(CmEnding::Abandoned, now);
+    }
+  }
+  if (!is_over_ && acts_at_ <= now) {
+    act(now);
+  }
+}
+
+void RdmaCmEnd::leave(CmEnding ending, Instant now) {
+  in_.ledger.ended(token_, side_, ending, now);
+  must(in_.manager.destroy(id_, now), "destroy");
+  acts_at_ = probes_at_ = temper_.gives_up_at = Instant::never();
+  is_over_ = true;
+}
+
+void RdmaCmEnd::die(Instant now) {
+  if (!is_over_) {
+    leave(CmEnding::ProcessDied, now);
+  }
+}
+
+}  // namespace weft::sim

@@ -1,0 +1,347 @@
+#include "sim/rdma_cm_scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "base/random.h"
+#include "fabric/faults.h"
+#include "fabric/topology.h"
+#include "node/fabric.h"
+#include "sim/rdma_cm_end.h"
+
+namespace weft::sim {
+namespace {
+
+constexpr std::uint32_t kHosts = 3;
+constexpr std::uint16_t kPort = 7471;
+constexpr std::uint32_t kFirstHost = 0x7F4D'0000;  // 127.77.0.0
+constexpr Duration kVirtualBound = Duration::seconds(600);
+constexpr Duration kTells = Duration::seconds(90);  // a DREQ and 15 repetitions, 4.3 s each
+constexpr std::uint32_t kFirstQpn = 0x4000;         // each connection has two of its own
+
+[[nodiscard]] Duration some_time(Random& random, std::int64_t milliseconds) {
+  return Duration::microseconds(
+      static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(milliseconds) * 1000)));
+}
+
+/// A program of a host: what its ids tell waits here.
+class Program final : public cm::RdmaCmSink {
+ public:
+  bool take(const cm::RdmaCmEvent& event) override {
+    events.push_back(event);
+    return true;
+  }
+  std::deque<cm::RdmaCmEvent> events;
+  std::vector<std::unique_ptr<RdmaCmEnd>> ends;
+  cm::RdmaCmId listener{};
+};
+
+struct Appointment {
+  CmLedger::Plan plan{};
+  std::array<RdmaCmTemper, 2> tempers{};  // `gives_up_at` as a span from the beginning
+  Instant begins{};
+  CmLedger::Token token{};
+};
+
+class World {
+ public:
+  explicit World(const RdmaCmScenario& scenario)
+      : scenario_(scenario), random_(scenario.seed * 3 + 1), ledger_(scenario.seed, {}, verdict_) {
+    node::FabricOptions options;
+    options.seed = scenario.seed;
+    options.faults = fabric::FaultCounters::open(fault_memory_);
+    fabric_ = std::move(*node::Fabric::create(*fabric::generate_star(kHosts), now_, options));
+    for (std::uint32_t i = 0; i < kHosts; ++i) {
+      nodes_.at(i) = *fabric_->builder().find_node(fmt::format("h{}", i + 1));
+      start_program(i);
+    }
+    add_fault(fabric::FaultKind::Drop, scenario.loss);
+    add_fault(fabric::FaultKind::Duplicate, scenario.duplication);
+    add_fault(fabric::FaultKind::Reorder, scenario.reordering);
+    for (std::uint32_t i = 0; i < scenario.connections; ++i) {
+      appointments_.push_back(arrange());
+    }
+    if (scenario.a_program_dies) {
+      victim_ = static_cast<std::uint32_t>(random_.below(kHosts));
+      death_at_ = now_ + some_time(random_, 2000);
+    }
+  }
+
+  Outcome run() {
+    while (verdict_.ok() && !is_at_rest()) {
+      step();
+    }
+    if (verdict_.ok()) {
+      ledger_.check_at_end();
+      check_leftovers();
+    }
+    return {.ok = verdict_.ok(),
+            .failure = verdict_.failure(),
+            .completions = ledger_.connections_made(),
+            .digest = digest_.value(),
+            .took = now_.since_start()};
+  }
+
+ private:
+  [[nodiscard]] cm::RdmaCm& manager(std::uint32_t host) {
+    return fabric_->hosts().host(nodes_.at(host), now_).rdma_cm();
+  }
+  [[nodiscard]] static cm::SocketAddress address(std::uint32_t host) {
+    return cm::IpEndpoint{.address = IpAddress::v4(kFirstHost + host + 1), .port = kPort};
+  }
+
+  void add_fault(fabric::FaultKind kind, std::uint32_t parts_per_million) {
+    fabric::FaultDescription fault;
+    fault.kind = kind;
+    fault.parts_per_million = parts_per_million;
+    fault.seed = scenario_.seed;
+    fault.hold = Duration::milliseconds(5);
+    if (parts_per_million != 0) {
+      static_cast<void>(fabric_->add_fault(fault, now_).value());
+    }
+  }
+
+  void start_program(std::uint32_t host) {
+    Program& program = *(programs_.at(host) = std::make_unique<Program>());
+    program.listener = manager(host).create(cm::PortSpace::Tcp, cm::QpType::Rc, program, 0).value();
+    if (!manager(host).bind(program.listener, address(host)) ||
+        !manager(host).listen(program.listener, 0, now_)) {
+      verdict_.fail("nobody can listen");
+    }
+  }
+
+  /// What is left of a program is destroyed, as the daemon does it.
+  void end_program(std::uint32_t host) {
+    Program& program = *programs_.at(host);
+    for (const cm::RdmaCmEvent& event : program.events) {
+      if (event.type == cm::RdmaCmEventType::ConnectRequest) {
+        static_cast<void>(manager(host).destroy(event.id, now_));
+      }
+    }
+    for (const auto& end : program.ends) {
+      end->die(now_);
+    }
+    static_cast<void>(manager(host).destroy(program.listener, now_));
+    programs_.at(host).reset();
+    fabric_->hosts().wake(nodes_.at(host));
+  }
+
+  Appointment arrange() {
+    Appointment appointment;
+    const auto first = static_cast<std::uint32_t>(random_.below(kHosts));
+    const auto second = static_cast<std::uint32_t>(random_.below(kHosts));
+    appointment.plan = {
+        .hosts = {first + 1, second + 1},
+          .kind = "RDMA-CM", .tells_within = kTells
+    };
+    const std::uint64_t closers = random_.below(3);
+    for (std::size_t side = 0; side < 2; ++side) {
+      RdmaCmTemper& temper = appointment.tempers.at(side);
+      temper.closes = closers == 2 || closers == side;
+      temper.refuses = random_.chance(1, 12);
+      temper.waits_for_time_wait = random_.chance(1, 2);
+      temper.thinks_for = random_.chance(1, 2) ? some_time(random_, 50) : Duration{};
+      if (random_.chance(1, 8)) {
+        temper.gives_up_at = Instant{some_time(random_, 3000)};
+      }
+    }
+    appointment.begins = now_ + some_time(random_, 2000);
+    return appointment;
+  }
+
+  [[nodiscard]] std::unique_ptr<RdmaCmEnd> make_end(const Appointment& appointment, CmSide side) {
+    const auto index = static_cast<std::size_t>(side);
+    const std::uint32_t host = appointment.plan.hosts.at(index) - 1;
+    RdmaCmTemper temper = appointment.tempers.at(index);
+    if (temper.gives_up_at != Instant::never()) {
+      temper.gives_up_at = now_ + temper.gives_up_at.since_start();
+    }
+    return std::make_unique<RdmaCmEnd>(
+        RdmaCmEnd::Surroundings{.manager = manager(host),
+                                .sink = *programs_.at(host),
+                                .ledger = ledger_,
+                                .verdict = verdict_,
+                                .life = {.host = host + 1}},
+        appointment.token, side, temper,
+        Qpn{kFirstQpn + 2 * appointment.token + static_cast<std::uint32_t>(index)});
+  }
+
+  void begin(Appointment& appointment) {
+    appointment.begins = Instant::never();
+    appointment.token = ledger_.begin(appointment.plan);
+    Program* const program = programs_.at(appointment.plan.hosts[0] - 1).get();
+    if (program != nullptr) {
+      program->ends.push_back(make_end(appointment, CmSide::Client));
+      program->ends.back()->ask(address(appointment.plan.hosts[1] - 1), now_);
+      fabric_->hosts().wake(nodes_.at(appointment.plan.hosts[0] - 1));
+    }
+  }
+
+  void take_event(Program& program, const cm::RdmaCmEvent& event) {
+    digest_.add(static_cast<std::uint64_t>(event.type));
+    digest_.add(event.id.value());
+    digest_.add(static_cast<std::uint64_t>(now_.since_start().nanoseconds()));
+    if (event.type == cm::RdmaCmEventType::ConnectRequest) {
+      const CmLedger::Token token = CmLedger::token_of(event.parameters.private_data);
+      const auto found = std::ranges::find(appointments_, token, &Appointment::token);
+      if (token == 0 || found == appointments_.end()) {
+        return verdict_.fail("a request came that nobody made");
+      }
+      if (ledger_.was_up(token, CmSide::Server)) {
+        // A late copy of the REQ: hosts do not hold time-wait, as Linux does not (R-CM-11), so that
+        // nothing keeps it out. Its REP is refused by the other side.
+        static_cast<void>(manager(found->plan.hosts[1] - 1).destroy(event.id, now_));
+        return;
+      }
+      program.ends.push_back(make_end(*found, CmSide::Server));
+      return program.ends.back()->take(event, now_);
+    }
+    const auto end = std::ranges::find_if(program.ends,
+                                          [&](const auto& each) { return each->id() == event.id; });
+    if (end != program.ends.end() && !(*end)->is_over()) {
+      (*end)->handle(event, now_);
+    }
+  }
+
+  void step() {
+    run_management();  // whoever asks a host's services, or for their state, wakes them
+    Instant next = std::min({fabric_->management_deadline(), death_at_, return_at_});
+    for (const Appointment& appointment : appointments_) {
+      next = std::min(next, appointment.begins);
+    }
+    for (const auto& program : programs_) {
+      for (const auto& end : program ? program->ends : kNobody) {
+        next = std::min(next, end->deadline());
+      }
+    }
+    if (next == Instant::never() || next.since_start() > kVirtualBound) {
+      return verdict_.fail("somebody waits without end");
+    }
+    now_ = std::max(now_, next);
+    if (death_at_ <= now_) {
+      death_at_ = Instant::never();
+      return_at_ = now_ + some_time(random_, 100);
+      end_program(victim_);
+    }
+    if (return_at_ <= now_) {
+      return_at_ = Instant::never();
+      start_program(victim_);
+    }
+    for (Appointment& appointment : appointments_) {
+      if (appointment.begins <= now_) {
+        begin(appointment);
+      }
+    }
+    do {
+      run_management();
+    } while (let_programs_act());
+    ledger_.check(now_);
+  }
+
+  void run_management() {
+    while (fabric_->run_management(now_)) {
+    }
+  }
+
+  /// False: there was nothing to do.
+  bool let_programs_act() {
+    bool has_acted = false;
+    for (std::uint32_t host = 0; host < kHosts; ++host) {
+      Program* const program = programs_.at(host).get();
+      const auto is_due = [&](const auto& end) { return end->deadline() <= now_; };
+      if (program == nullptr ||
+          (program->events.empty() && std::ranges::none_of(program->ends, is_due))) {
+        continue;
+      }
+      has_acted = true;
+      while (!program->events.empty()) {
+        const cm::RdmaCmEvent event = std::move(program->events.front());
+        program->events.pop_front();
+        take_event(*program, event);
+      }
+      for (const auto& end : program->ends) {
+        end->step(now_);
+      }
+      std::erase_if(program->ends, [](const auto& end) { return end->is_over(); });
+      fabric_->hosts().wake(nodes_.at(host));
+    }
+    return has_acted;
+  }
+
+  [[nodiscard]] std::size_t connection_ids(std::uint32_t host) {
+    return fabric_->hosts().host(nodes_.at(host), now_).connections().ids().size();
+  }
+
+  [[nodiscard]] bool is_at_rest() {
+    const bool all_are_over = death_at_ == Instant::never() && return_at_ == Instant::never() &&
+                              std::ranges::all_of(appointments_,
+                                                  [](const Appointment& each) {
+                                                    return each.begins == Instant::never();
+                                                  }) &&
+                              std::ranges::all_of(programs_, [](const auto& program) {
+                                return program->ends.empty() && program->events.empty();
+                              });
+    for (std::uint32_t host = 0; all_are_over && host < kHosts; ++host) {
+      if (connection_ids(host) != 1) {  // time-wait, or a DREQ without an answer; or a leak
+        return false;
+      }
+    }
+    return all_are_over;
+  }
+
+  void check_leftovers() {
+    for (std::uint32_t host = 0; host < kHosts; ++host) {
+      if (manager(host).size() != 1) {
+        verdict_.fail(
+            fmt::format("h{} has {} ids beside its listener", host + 1, manager(host).size() - 1));
+      }
+    }
+  }
+
+  static inline const std::vector<std::unique_ptr<RdmaCmEnd>> kNobody{};
+
+  RdmaCmScenario scenario_;
+  Random random_;
+  Verdict verdict_;
+  CmLedger ledger_;
+  Instant now_{Duration::seconds(1)};
+  alignas(64) std::array<std::byte, fabric::FaultCounters::bytes_needed()> fault_memory_{};
+  std::unique_ptr<node::Fabric> fabric_;
+  std::array<fabric::NodeIndex, kHosts> nodes_{};
+  std::array<std::unique_ptr<Program>, kHosts> programs_{};
+  std::vector<Appointment> appointments_;
+  std::uint32_t victim_{};
+  Instant death_at_{Instant::never()};
+  Instant return_at_{Instant::never()};
+  Digest digest_;
+};
+
+}  // namespace
+
+RdmaCmScenario RdmaCmScenario::of_seed(std::uint64_t seed) {
+  RdmaCmScenario scenario;
+  scenario.seed = seed;
+  scenario.connections = 6 + static_cast<std::uint32_t>(seed % 10);
+  scenario.loss = static_cast<std::uint32_t>(seed % 5) * 20'000;
+  scenario.duplication = static_cast<std::uint32_t>(seed % 4) * 20'000;
+  scenario.reordering = static_cast<std::uint32_t>(seed % 3) * 40'000;
+  scenario.a_program_dies = seed % 2 == 1;
+  return scenario;
+}
+
+std::string RdmaCmScenario::describe() const {
+  return fmt::format(
+      "seed {}: {} connections, loss {} duplication {} reordering {} of a million on each cable, "
+      "{}",
+      seed, connections, loss, duplication, reordering,
+      a_program_dies ? "a program dies" : "nobody dies");
+}
+
+Outcome run(const RdmaCmScenario& scenario) { return World{scenario}.run(); }
+
+}  // namespace weft::sim
