@@ -12,6 +12,8 @@
 
 #include "base/bytes.h"
 #include "base/process_slot.h"
+#include "base/random.h"
+#include "base/testing/pieces.h"
 #include "hca/hca.h"
 #include "hca/memory_window.h"
 #include "hca/packet_record.h"
@@ -332,11 +334,16 @@ class Attack {
                                                      : qp.post_recv(wr));
   }
 
-  /// That of a peer who keeps count, one that it had before, or any of the first few.
-  Psn psn() {
+  /// That of a peer who keeps count, and has heard the answers, one that it had before, or any of
+  /// the first few.
+  Psn psn(Qp& qp) {
     constexpr std::uint8_t kExpected = 0x80;
     constexpr std::uint8_t kBefore = 0xE0;
     const std::uint8_t choice = script_.next();
+    if (choice >= kExpected) {
+      Void sink{0xFF, expected_};
+      static_cast<void>(qp.transmit(sink, now_, 4));
+    }
     return choice < kExpected ? kFirstPsn + choice % 32
            : choice < kBefore ? expected_
                               : expected_ - 1 - choice % 32;
@@ -361,7 +368,7 @@ class Attack {
     header.dlid = kOwnLid;
     header.pkey = anything ? PKey{script_.next()} : kDefaultPKey;
     header.dest_qp = qp.number();
-    header.psn = anything ? Psn{script_.next_word()} : psn();
+    header.psn = anything ? Psn{script_.next_word()} : psn(qp);
     const std::uint8_t bits = script_.next();
     header.ack_request = (bits & 1) != 0;
     header.solicited = (bits & 2) != 0;
@@ -467,6 +474,33 @@ class Attack {
   Instant now_{Duration::milliseconds(1)};
 };
 
+/// A step of Attack as its script says it: a request that a good peer could send next, room for
+/// what comes in, an answer that goes out, a repetition.
+void add_step(Random& random, fuzz::Octets& script) {
+  const auto octet = [&](std::uint64_t bound) {
+    return static_cast<std::uint8_t>(random.below(bound));
+  };
+  const auto add = [&](std::initializer_list<std::uint8_t> octets) {
+    script.insert(script.end(), octets);
+  };
+  switch (random.below(8)) {
+    case 0:
+      return add({1, octet(64), octet(64)});  // a receive
+    case 1:
+      return add({2, 0xFF});  // transmits
+    case 2:
+      return add({7});  // the newest request again
+    case 3:
+      return add({0, octet(10), octet(64), octet(32), octet(2)});  // a request of its own
+    default:
+      break;
+  }
+  constexpr std::uint8_t kExpectedPsn = 0x80;
+  const std::uint8_t shape = random.chance(1, 4) ? 0x40 : 0;  // a payload of a whole MTU
+  const auto bits = static_cast<std::uint8_t>(octet(4) | (random.chance(1, 8) ? 24 : 0));
+  add({4, octet(256), shape, kExpectedPsn, bits, octet(32), octet(64), octet(255), octet(255)});
+}
+
 }  // namespace
 }  // namespace weft::hca
 
@@ -474,4 +508,25 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static weft::hca::Target target;
   weft::hca::Attack{target, weft::hca::Script{{data, size}}}.run();
   return 0;
+}
+
+/// Now and then some steps behind what there is, or instead of it.
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t most, unsigned seed) {
+  constexpr std::uint64_t kSeldom = 8;
+  constexpr std::uint64_t kMostSteps = 8;
+  weft::Random random{seed};
+  if (random.chance(1, kSeldom)) {
+    weft::fuzz::Octets script(data, data + (random.chance(3, 4) ? size : 0));
+    if (script.empty()) {
+      script.push_back(static_cast<std::uint8_t>(random()));
+    }
+    for (std::uint64_t steps = 1 + random.below(kMostSteps); steps != 0; --steps) {
+      weft::hca::add_step(random, script);
+    }
+    size = std::min(script.size(), most);
+    std::copy_n(script.begin(), size, data);
+    return size;
+  }
+  return LLVMFuzzerMutate(data, size, most);
 }
