@@ -50,10 +50,14 @@ class Game final : public MadHandler {
   }
 
   void play() {
-    for (unsigned moves = 0; !script_.is_over() && moves < 400; ++moves) {
+    constexpr unsigned kLook = 4;  // looking at everything takes as long as a move
+    for (unsigned moves = 1; !script_.is_over() && moves < 400; ++moves) {
       move();
-      interface_->check_invariants();
+      if (moves % kLook == 0) {
+        interface_->check_invariants();
+      }
     }
+    interface_->check_invariants();
     interface_.reset();
     for (const auto& [transaction, ends] : ends_) {
       require(ends == 1);
