@@ -113,6 +113,7 @@ void Daemon::Impl::join_group(Client& client, const uabi::JoinGroup& request) {
   client.spend(kGroupCost);
   if (client.groups >= kMaxGroups) {
     note(client, "multicast groups too many");
+    client.send(uabi::GroupJoined{});
     return;
   }
   const auto changed = fabric_->join_group(*client.process, fabric::PortIndex{request.port},
@@ -125,6 +126,7 @@ void Daemon::Impl::join_group(Client& client, const uabi::JoinGroup& request) {
     settle_management();
     tell_members(request.mlid);
   }
+  client.send(uabi::GroupJoined{});
 }
 
 void Daemon::Impl::leave_group(Client& client, const uabi::LeaveGroup& request) {

@@ -321,5 +321,26 @@ TEST_F(LiveMulticast, AQpThatWasAttachedBeforeItHadAPortTakesPartByItsPort) {
   EXPECT_EQ(copies_of_one(sender, {&second_port}, {1}), Counts{1});
 }
 
+/// Whoever learns by any way that a QP is attached reaches it, as on a fabric of hardware.
+TEST(LiveMulticastOfAPair, ReachesWhoHasJustAttached) {
+  const testing::LiveFabric fabric{"pair"};
+  NoEvents events;
+  const auto h1 = *host::Process::open(fabric.on("h1"), events);
+  const auto h2 = *host::Process::open(fabric.on("h2"), events);
+  Endpoint sender{*h1, 0, 1};
+  sender.start();
+  for (int round = 0; round < 40; ++round) {
+    Endpoint member{*h2, 0, 1};
+    member.start();
+    member.attach();
+    sender.send();
+    const Instant deadline = host::now() + kPatience;
+    while (member.count() == 0) {
+      static_cast<void>(sender.count());
+      ASSERT_LT(host::now(), deadline) << "of datagram " << round;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weft::daemon

@@ -2,6 +2,8 @@
 // on our own; it finds out at which of its ports it arrives. Unreliable: a process whose ring is
 // full misses it.
 
+#include <poll.h>
+
 #include <algorithm>
 #include <array>
 #include <mutex>
@@ -15,6 +17,9 @@
 
 namespace weft::host {
 namespace {
+
+/// Policy: less than it takes to join a group and to tell of it.
+constexpr Duration kBetweenLooksForNews = Duration::microseconds(10);
 
 /// Policy: more ways to cross a tree in part are counted together, without their ports.
 constexpr std::size_t kMostParts = 128;
@@ -213,11 +218,29 @@ bool Process::Impl::has_lanes(MulticastRoute& route) {
   return route.has_lanes;
 }
 
-/// False: the links are busy, or lanes are being made.
+/// Whether something the daemon has sent, of members perhaps, is not heard yet. Asked once in a
+/// while: it is a system call, and who has just joined cannot have told us sooner. Under
+/// multicast_lock.
+bool Process::Impl::daemon_has_news(Instant at) {
+  if (at - news_looked_for < kBetweenLooksForNews || daemon_is_gone.load()) {
+    return false;
+  }
+  pollfd wait{.fd = control.fd(), .events = POLLIN, .revents = 0};
+  if (::poll(&wait, 1, 0) > 0 || control_works.load()) {
+    return true;
+  }
+  news_looked_for = at;
+  return false;
+}
+
+/// False: the links are busy, lanes are being made, or there are news to hear first.
 bool Process::Impl::send_multicast(const hca::PacketHeader& header,
                                    std::span<const ByteSpan> gather) {
   const std::uint64_t words = hca::packet_length_words(header, total_bytes(gather));
   const std::lock_guard guard{multicast_lock};
+  if (daemon_has_news(now())) {
+    return false;
+  }
   MulticastRoute& route = multicast_route(header);
   const fabric::MulticastTree& tree = route.tree;
   if (!tree.timed.empty() && multicast_departs > now() + kAheadOfLink) {

@@ -249,11 +249,13 @@ void Process::Impl::run_control() {
         control_out.pop_front();
       }
     }
+    control_works.store(true);
     auto received = control.receive();
     if (received) {
       handle(std::move(*received));
       continue;
     }
+    control_works.store(false);
     if (received.error().code == ErrorCode::Refused) {
       handle_daemon_gone();
       return;
@@ -294,15 +296,11 @@ void Process::Impl::handle(Received received) {
     handle_gone(closed->peer);
   } else if (std::holds_alternative<uabi::TablesChanged>(received.message)) {
     handle_tables(received.descriptors[0]);
-  } else if (const auto* group = std::get_if<uabi::GroupMembers>(&received.message)) {
-    const std::lock_guard guard{lanes_lock};
-    groups[group->mlid] = group->members;
-    groups_generation.fetch_add(1, std::memory_order_release);
   } else if (const auto* domain = std::get_if<uabi::XrcDomainOpened>(&received.message)) {
     handle_xrc_domain(*domain);
   } else if (const auto* word = std::get_if<uabi::XrcRelay>(&received.message)) {
     handle_xrc_word(*word);
-  } else if (handle_import(received.message)) {
+  } else if (handle_import(received.message) || handle_group(received.message)) {
     return;
   } else if (const auto* question = std::get_if<uabi::AskXrcTarget>(&received.message)) {
     handle_target_question(*question);
@@ -515,6 +513,7 @@ void Process::Impl::handle_daemon_gone() {
   {
     const std::lock_guard guard{lanes_lock};
     daemon_is_gone.store(true);
+    group_joined.notify_all();
     for (const auto& [peer, pair] : pairs) {
       peers.push_back(peer);
     }

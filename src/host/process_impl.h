@@ -132,6 +132,10 @@ struct Process::Impl {
   Lane* nowhere{};  // always dead: where packets without a destination are counted
   std::map<Lid, std::vector<uabi::ProcessAddress>> groups;  // under lanes_lock
   std::atomic<std::uint64_t> groups_generation{0};          // changes with them, after them
+  std::condition_variable group_joined;                     // with lanes_lock
+  std::uint64_t joins_asked{};                              // under qps_lock
+  std::uint64_t joins_answered{};                           // under lanes_lock
+  Instant news_looked_for{};                                // under multicast_lock
   std::atomic<std::uint32_t> waiting_count{0};              // carriers in waiting lists
 
   // --- control
@@ -149,6 +153,7 @@ struct Process::Impl {
   std::string dismissal;  // under gone_lock: why the daemon sends this program away, if it does
   std::mutex threads_lock;
   std::thread control_thread;
+  std::atomic<bool> control_works{false};  // it has taken a message, and is at it
   std::thread progress_thread;
 
   // --- who looks at rings (DESIGN.md, decision 4); apart by who writes, since cache lines are
@@ -248,7 +253,12 @@ struct Process::Impl {
   void move_memberships(QpCarrier& carrier);
   [[gnu::noinline]] void deliver_multicast(Lane& lane, hca::Packet& packet, Instant at);
 
+  [[nodiscard]] std::uint64_t ask_to_join(const Membership& membership);
+  void wait_until_joined(std::uint64_t join);
+  [[nodiscard]] bool handle_group(const uabi::Message& message);
+
   // multicast_sender.cc
+  [[nodiscard]] bool daemon_has_news(Instant at);
   [[nodiscard]] bool send_multicast(const hca::PacketHeader& header,
                                     std::span<const ByteSpan> gather);
   [[nodiscard]] MulticastRoute& multicast_route(const hca::PacketHeader& header);

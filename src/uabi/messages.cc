@@ -28,6 +28,7 @@ void describe(NoSuchProcess& m, auto& archive) { archive(m.peer); }
 void describe(LaneClosed& m, auto& archive) { archive(m.peer); }
 void describe(TablesChanged&, auto&) {}
 void describe(GroupMembers& m, auto& archive) { archive(m.mlid, m.members); }
+void describe(GroupJoined&, auto&) {}
 void describe(OpenTap& m, auto& archive) { archive(m.capture, m.port); }
 void describe(CloseTap& m, auto& archive) { archive(m.capture); }
 void describe(Query& m, auto& archive) { archive(m.version, m.kind); }

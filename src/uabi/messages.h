@@ -30,7 +30,7 @@
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 10;
+inline constexpr std::uint32_t kVersion = 11;
 
 /// All policy, not from any specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
@@ -52,7 +52,7 @@ struct OpenLane {
 };
 
 /// A QP of this program joined or left a multicast group on a port of its host (an index in the
-/// tables). Counted: the port leaves with its last QP.
+/// tables). Counted: the port leaves with its last QP. Each JoinGroup is answered by GroupJoined.
 struct JoinGroup {
   std::uint32_t port{};
   Lid mlid;
@@ -184,6 +184,9 @@ struct GroupMembers {
   std::vector<ProcessAddress> members;
 };
 
+/// A JoinGroup is dealt with: those who send have been told of the member before.
+struct GroupJoined {};
+
 /// Show each packet that crosses the tapped port. Descriptor: a capture ring that this process
 /// fills.
 struct OpenTap {
@@ -271,7 +274,7 @@ using Message = std::variant<
     RdmaCmAnswer, RdmaCmIdState, RdmaCmQpAttributes, RdmaCmEvent, NoRdmaCmEvent,
 
     AskXrcTarget, XrcTargetAnswer, XrcTargetEvent, ShareDevice, ImportDevice, DeviceImported,
-    LeaveDevice, DeviceGone, AskForObject, ObjectAnswer>;
+    LeaveDevice, DeviceGone, AskForObject, ObjectAnswer, GroupJoined>;
 
 /// How many descriptors come with a message; a receiver refuses any other number.
 [[nodiscard]] std::size_t descriptors_of(const Message& message);

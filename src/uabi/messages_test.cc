@@ -246,6 +246,7 @@ std::vector<Message> one_of_each() {
   };
   add_rdma_cm(messages);
   add_shared_objects(messages);
+  messages.emplace_back(GroupJoined{});
   return messages;
 }
 
