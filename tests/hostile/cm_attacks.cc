@@ -106,7 +106,7 @@ class Liar {
   /// False: it was refused, because there is no such MAD or too many were sent.
   bool send(const MadBytes& bytes, std::size_t length) {
     std::vector<std::byte> buffer(umad_size() + std::max(length, bytes.size()));
-    umad_set_addr(buffer.data(), static_cast<int>(target_.lid), 1, 0, UMAD_QKEY);
+    umad_set_addr(buffer.data(), static_cast<int>(target_.lid), 1, 0, static_cast<int>(UMAD_QKEY));
     std::memcpy(static_cast<std::byte*>(umad_get_mad(buffer.data())), bytes.data(), bytes.size());
     const bool is_sent =
         umad_send(port_, agent_, buffer.data(), static_cast<int>(length), 0, 0) == 0;
