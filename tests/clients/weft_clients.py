@@ -145,6 +145,7 @@ class Case:
     aspect: str = ""             # which row of docs/COMPATIBILITY.md this run belongs to, in words
     port_option: str = "-p"
     port_option_of_client: str = ""  # where it has another
+    tries: int = 1               # of a program that fails now and then for its own reasons: said where it is set
     arguments_of_client: list = dataclasses.field(default_factory=list)
 
     @property
@@ -241,10 +242,14 @@ def run_cases(fabric, cases, hosts=("h1", "h2"), jobs=1, progress=True):
     ports, done, lock = Ports(), [0], threading.Lock()
 
     def one(case):
-        try:
-            outcome = run_case(fabric, case, ports, hosts)
-        except (OSError, RuntimeError) as problem:
-            outcome = Outcome(case, "FAILED", 0, str(problem))
+        for tries_left in reversed(range(case.tries)):
+            try:
+                outcome = run_case(fabric, case, ports, hosts)
+            except (OSError, RuntimeError) as problem:
+                outcome = Outcome(case, "FAILED", 0, str(problem))
+            if outcome.verdict != "FAILED" or not tries_left:
+                break
+            print(f"once more: {case.name}: {outcome.detail}", flush=True)
         with lock:
             done[0] += 1
             if progress and (outcome.verdict == "FAILED" or sys.stdout.isatty()):
