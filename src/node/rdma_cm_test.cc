@@ -434,7 +434,8 @@ TEST_F(Redirection, ByLidAloneKeepsTheGid) {
 }
 
 TEST_F(Redirection, ToAnotherPortAsksTheSameCm) {  // REJ 25
-  const std::vector<std::byte> gid_alone{gid(3).octets().begin(), gid(3).octets().end()};
+  const auto octets = gid(3).octets();
+  const std::vector<std::byte> gid_alone{octets.begin(), octets.end()};
   for (const auto& told : {words({.redirect_gid = gid(3)}), gid_alone}) {
     Redirector& asked = redirector(wire::RejectReason::PortRedirection, told);
     const RdmaCmId id = resolve(2, at(address_of(1)));

@@ -29,9 +29,11 @@ PORT0 = "ibsim's switches have a port 0 of another kind than their other ports"
 ZEROS = "( ?0x0000){8}"
 SWITCH = "(leaf|spine)"
 
+MADE = "says when it was made"  # which may be the same second
+
 # What they may say differently: (queries, field, of ibsim, of Weft, why), regular expressions of the whole.
 DIFFERENCES = [
-    ("ibnetdiscover", "# Topology file", ".*", ".*", "says when it was made"),
+    ("ibnetdiscover", "# Topology file", ".*", ".*", MADE),
     ("ibnetdiscover", "vendid", "0x2c9", "0x5746", VENDOR),
     ("ibnetdiscover", "devid", "0xc738|0x1003", "0x[12]", VENDOR),
     ("iblinkinfo", ".*LinkUp.*", "Could be 12X Could be 53.125 Gbps", " ", ABLE),
@@ -167,7 +169,7 @@ def main():
                 explained[number] = explained.get(number, 0) + 1
             if arguments.show:
                 print(line + ("" if number is None else f" ({DIFFERENCES[number][4]})"))
-    bad += [f"explains nothing: {row}" for number, row in enumerate(DIFFERENCES) if number not in explained]
+    bad += [f"explains nothing: {row}" for number, row in enumerate(DIFFERENCES) if number not in explained and row[4] != MADE]
     print("\n".join(bad))
     print(f"ibsim_comparison: {len(theirs)} queries, {sum(explained.values())} differences explained by {len(explained)} of {len(DIFFERENCES)} rows, {len(bad)} findings")
     return 1 if bad else 0
