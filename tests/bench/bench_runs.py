@@ -31,9 +31,10 @@ def program_path(program):
     return str(weft_clients.build_folder() / "tests" / "bench" / program)
 
 
-def run_program(program, *arguments):
-    """What a program of this folder prints."""
-    command = [program_path(program), *map(str, arguments)]
+def run_program(program, *arguments, cpus=None):
+    """What a program of this folder prints, on some CPUs or on all."""
+    bound = ["taskset", "-c", ",".join(map(str, cpus))] if cpus else []
+    command = [*bound, program_path(program), *map(str, arguments)]
     name = " ".join([program, *map(str, arguments)])
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                              start_new_session=True)

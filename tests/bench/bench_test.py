@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import types
@@ -13,6 +14,7 @@ import unittest
 FOLDER = tempfile.TemporaryDirectory()
 os.environ["WEFT_BUILD_DIR"] = FOLDER.name
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import bench_placed  # noqa: E402
 import bench_rows  # noqa: E402
 import bench_runs  # noqa: E402
 import weft_clients  # noqa: E402
@@ -199,6 +201,60 @@ else:
     def test_ucx_that_never_works_fails_with_every_reason(self):
         with self.assertRaisesRegex(bench_runs.Failure, "(?s)no transport.*not permitted.*no final row"):
             self.with_ucx(self.UCX_PROGRAM.format(final="nothing")).choose_transports()
+
+
+class Placed(unittest.TestCase):
+    """Small messages between chosen CPUs."""
+
+    SAMPLES = [bench_placed.Sample("ib_send_lat", (0, 1), hop, latency) for hop, latency in ((0.05, 0.2), (0.06, 0.9), (0.05, 0.2), (0.25, 0.6))]
+
+    def setUp(self):
+        self.hops = []
+        for name, stand_in in (("hop_between", lambda cpus: self.hops.pop(0)), ("latency_between", lambda weft, program, cpus: 1.0)):
+            self.addCleanup(setattr, bench_placed, name, getattr(bench_placed, name))
+            setattr(bench_placed, name, stand_in)
+
+    def test_both_sides_have_a_cpu_for_each_thread(self):
+        self.assertEqual(bench_placed.pairs([0, 1, 2]), [])
+        self.assertEqual(len(bench_placed.pairs([0, 1, 2, 3])), 6)
+
+    def test_near_and_far_pairs_are_told_apart_by_their_hops(self):
+        self.assertEqual(bench_placed.kinds(self.SAMPLES), [("near", 0.05, 0.2), ("far", 0.25, 0.6)])
+        self.assertEqual(bench_placed.kinds(self.SAMPLES[:1]), [("near", 0.05, 0.2)])
+        self.assertEqual(bench_placed.kinds([]), [])
+
+    def test_the_line_through_both_is_what_a_hop_costs(self):
+        near, far, line = bench_placed.lines(self.SAMPLES)
+        self.assertIn("near CPUs: hop 0.050 us, 0.200 us, 4.00 hops", near)
+        self.assertIn("far CPUs: hop 0.250 us, 0.600 us, 2.40 hops", far)
+        self.assertTrue(line.endswith(": 0.100 us and 2.00 hops"), line)
+
+    def test_a_row_stands_beside_its_own_hop(self):
+        self.assertEqual([(row["name"], row["peer_value"], row["ratio"]) for row in bench_placed.rows(self.SAMPLES[2:3])],
+                         [("ib_send_lat 8 B, near CPUs", 0.05, 4.0)])
+
+    def test_a_run_whose_hop_changed_is_done_again(self):
+        self.hops = [0.05, 0.25, 0.24, 0.26]
+        self.assertEqual(bench_placed.sample(None, "ib_send_lat", (0, 1)), bench_placed.Sample("ib_send_lat", (0, 1), 0.25, 1.0))
+
+    def test_a_hop_that_never_stays_makes_no_sample(self):
+        self.hops = [0.05, 0.25] * bench_placed.TRIES
+        self.assertIsNone(bench_placed.sample(None, "ib_send_lat", (0, 1)))
+
+    def test_a_program_is_found_below_who_started_it(self):
+        child = subprocess.Popen(["sh", "-c", f"{sys.executable} -c 'print(flush=True); input()' <&0 & wait"], stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, start_new_session=True)
+        for stream in (child.stdin, child.stdout):
+            self.addCleanup(stream.close)
+        self.addCleanup(weft_clients.end, child)
+        child.stdout.readline()
+        found = bench_placed.process_of(child, pathlib.Path(sys.executable).name)
+        self.assertNotEqual(found, child.pid)
+        cpu = min(os.sched_getaffinity(0))
+        bench_placed.place(found, cpu, {cpu})
+        self.assertEqual(os.sched_getaffinity(found), {cpu})
+        with self.assertRaises(ProcessLookupError):
+            bench_placed.process_of(child, "another")
 
 
 class Repeating(unittest.TestCase):
