@@ -26,7 +26,15 @@ class Gather {
  public:
   static constexpr std::size_t kMaxPieces = 64;  // max_sge of every device is below
   void clear() { count_ = 0; }
-  void add(ByteSpan piece) { pieces_[count_++] = piece; }
+  /// A piece that begins where the one before ends becomes part of it (R-RVT-5).
+  void add(ByteSpan piece) {
+    if (count_ != 0 && pieces_[count_ - 1].data() + pieces_[count_ - 1].size() == piece.data()) {
+      ByteSpan& before = pieces_[count_ - 1];
+      before = {before.data(), before.size() + piece.size()};
+    } else {
+      pieces_[count_++] = piece;
+    }
+  }
   [[nodiscard]] std::span<const ByteSpan> pieces() const { return {pieces_.data(), count_}; }
 
  private:

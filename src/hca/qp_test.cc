@@ -2,14 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "base/process_slot.h"
 #include "hca/testing/loopback_pair.h"
+#include "hca/testing/work_requests.h"
 
 namespace weft::hca {
 namespace {
 
 using testing::Flight;
 using testing::LoopbackPair;
+using testing::post;
+using testing::receive;
+using testing::signaled;
 
 /// The first packet of a SEND from a to b, not delivered yet.
 Flight first_packet(LoopbackPair& pair) {
@@ -43,6 +49,37 @@ TEST(Qp, TakesWhatItsPeerSendsWhetherTheCarrierKnowsItsProcessOrNot) {
   packet.source_slot = slot_of(pair.a().qp->number());
   pair.b().hca.handle_packet(PortNumber{1}, packet, pair.now());
   EXPECT_EQ(pair.poll(*pair.b().recv_cq).size(), 1U);
+}
+
+TEST(Qp, SendsAdjacentElementsOfOneRegionAsOnePiece) {  // T-RVT-2, R-RVT-5
+  for (const QpType type : {QpType::Rc, QpType::Uc}) {
+    LoopbackPair pair{{.type = type}};
+    for (std::size_t i = 0; i < pair.a().memory.size(); ++i) {
+      pair.a().memory[i] = static_cast<std::byte>(i);
+    }
+    pair.connect();
+    receive(pair.b(), 300);
+    const std::array sges{pair.a().sge(0, 30), pair.a().sge(30, 50), pair.a().sge(100, 20),
+                          pair.a().sge(120, 9)};
+    post(*pair.a().qp, signaled(WrOpcode::Send, sges));
+    ASSERT_TRUE(pair.run());
+    ASSERT_FALSE(pair.sent.empty());
+    EXPECT_EQ(pair.sent.front().pieces, 2U);
+    std::vector<std::byte> expected(pair.a().memory.begin(), pair.a().memory.begin() + 80);
+    expected.insert(expected.end(), pair.a().memory.begin() + 100, pair.a().memory.begin() + 129);
+    EXPECT_EQ(pair.sent.front().payload, expected);
+    EXPECT_TRUE(pair.a().hca.deregister_memory(*pair.a().region));  // nothing refers to it any more
+  }
+}
+
+TEST(Qp, SendsElementsInAnotherOrderThanTheirMemoryPieceByPiece) {
+  LoopbackPair pair;
+  pair.connect();
+  receive(pair.b(), 100);
+  const std::array sges{pair.a().sge(30, 10), pair.a().sge(20, 10), pair.a().sge(20, 10)};
+  post(*pair.a().qp, signaled(WrOpcode::Send, sges));
+  ASSERT_TRUE(pair.run());
+  EXPECT_EQ(pair.sent.front().pieces, 3U);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "sim/cm_qp.h"
 
 #include <algorithm>
+#include <array>
 
 namespace weft::sim {
 namespace {
@@ -34,9 +35,9 @@ constexpr std::uint64_t kReceive = 1ULL << 32;  // of a work request's id; below
 }  // namespace
 
 Result<std::unique_ptr<CmQp>> CmQp::create(hca::Hca& hca, hca::ProtectionDomain& pd,
-                                           Psn starting_psn) {
+                                           Psn starting_psn, std::size_t most_bytes) {
   auto made = std::unique_ptr<CmQp>{
-      new CmQp{hca, starting_psn}
+      new CmQp{hca, starting_psn, most_bytes}
   };
   made->region_ =
       *hca.register_memory(pd, kFirstAddress, made->memory_,
@@ -101,19 +102,19 @@ void CmQp::enter_error() {
 }
 
 hca::Sge CmQp::element(std::size_t slot, std::size_t bytes) const {
-  return {.address = region_->iova + slot * kMostBytes,
+  return {.address = region_->iova + slot * most_bytes_,
           .length = static_cast<std::uint32_t>(bytes),
           .lkey = region_->lkey};
 }
 
 Result<void> CmQp::post_receive(std::size_t slot) {
-  const std::array sges{element(slot, kMostBytes)};
+  const std::array sges{element(slot, most_bytes_)};
   return qp_->post_recv({.wr_id = kReceive | slot, .sges = sges});
 }
 
 Result<void> CmQp::send(ByteSpan message) {
   const std::size_t slot = kDepth + posted_ % kDepth;
-  copy_bytes(std::span{memory_}.subspan(slot * kMostBytes, message.size()), message);
+  copy_bytes(std::span{memory_}.subspan(slot * most_bytes_, message.size()), message);
   const std::array sges{element(slot, message.size())};
   hca::SendWr wr;
   wr.sges = sges;
@@ -144,7 +145,7 @@ CmQp::News CmQp::poll() {
     news.has_completed = news.has_completed || !is_receive;
     if (is_receive) {
       const std::size_t slot = wc.wr_id & 0xFF;
-      const auto bytes = std::span{memory_}.subspan(slot * kMostBytes, wc.byte_length);
+      const auto bytes = std::span{memory_}.subspan(slot * most_bytes_, wc.byte_length);
       news.messages.emplace_back(bytes.begin(), bytes.end());
       static_cast<void>(post_receive(slot));  // refused once the QP is in error
     }

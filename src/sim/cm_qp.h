@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -19,19 +18,21 @@ namespace weft::sim {
 /// (R-CM-3). Its HCA must outlive it. One thread.
 class CmQp {
  public:
-  static constexpr std::size_t kMostBytes = 1000;  ///< of a message
+  static constexpr std::size_t kMostBytes = 1000;  ///< of a message, where nobody says more
   static constexpr std::size_t kDepth = 8;
 
   /// Refused when the HCA has no more QPs.
   [[nodiscard]] static Result<std::unique_ptr<CmQp>> create(hca::Hca& hca,
                                                             hca::ProtectionDomain& pd,
-                                                            Psn starting_psn);
+                                                            Psn starting_psn,
+                                                            std::size_t most_bytes = kMostBytes);
   ~CmQp();
   CmQp(const CmQp&) = delete;
   CmQp& operator=(const CmQp&) = delete;
 
   [[nodiscard]] Qpn number() const { return qp_->number(); }
   [[nodiscard]] Psn starting_psn() const { return starting_psn_; }
+  [[nodiscard]] std::size_t most_bytes() const { return most_bytes_; }
   [[nodiscard]] hca::QpState state() { return qp_->query().state; }
   [[nodiscard]] Result<void> modify(const cm::QpAttributes& attributes);
   void enter_error();
@@ -51,13 +52,18 @@ class CmQp {
   [[nodiscard]] News poll();
 
  private:
-  CmQp(hca::Hca& hca, Psn starting_psn) : hca_(hca), starting_psn_(starting_psn) {}
+  CmQp(hca::Hca& hca, Psn starting_psn, std::size_t most_bytes)
+      : hca_(hca),
+        starting_psn_(starting_psn),
+        most_bytes_(most_bytes),
+        memory_(2 * kDepth * most_bytes) {}
   [[nodiscard]] Result<void> post_receive(std::size_t slot);
   [[nodiscard]] hca::Sge element(std::size_t slot, std::size_t bytes) const;
 
   hca::Hca& hca_;
   Psn starting_psn_;
-  std::array<std::byte, 2 * kDepth * kMostBytes> memory_{};  // receives, then sends
+  std::size_t most_bytes_;         // of a message
+  std::vector<std::byte> memory_;  // receives, then sends
   hca::MemoryRegion* region_{};
   hca::CompletionQueue* cq_{};
   hca::Qp* qp_{};

@@ -41,6 +41,7 @@ struct Flight {
   Flow flow{};
   PacketHeader header;
   std::vector<std::byte> payload;
+  std::size_t pieces{};  // of memory that the sender had the payload in
   [[nodiscard]] Packet packet() const { return {.header = header, .payload = payload}; }
 };
 
