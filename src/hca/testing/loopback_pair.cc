@@ -17,7 +17,8 @@ class LoopbackPair::Sink final : public TransmitSink {
   }
   [[nodiscard]] bool send(Flow flow, const PacketHeader& header,
                           std::span<const ByteSpan> gather) override {
-    Flight flight{.to = 1 - from_, .flow = flow, .header = header, .payload = {}, .pieces = gather.size()};
+    Flight flight{
+        .to = 1 - from_, .flow = flow, .header = header, .payload = {}, .pieces = gather.size()};
     for (const ByteSpan piece : gather) {
       flight.payload.insert(flight.payload.end(), piece.begin(), piece.end());
     }
