@@ -307,6 +307,13 @@ TEST_F(RdmaCm, DatagramsAreReadyAtOnceAndLearnTheirPeersAddress) {
   }
 }
 
+TEST_F(RdmaCm, DestroysNoQueuePairOfAnIdThatHasNone) {
+  rdma_cm_id* const server = listener(kPort, RDMA_PS_TCP);
+  rdma_destroy_qp(server);
+  EXPECT_EQ(server->qp, nullptr);
+  EXPECT_EQ(rdma_destroy_id(server), 0);
+}
+
 TEST_F(RdmaCm, MembersOfAGroupAreAttachedUntilTheyLeave) {
   rdma_cm_id* const id = resolved(kPort, RDMA_PS_UDP);
   ibv_qp_init_attr attributes = qp_attributes(IBV_QPT_UD);

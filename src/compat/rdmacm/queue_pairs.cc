@@ -268,7 +268,11 @@ WEFT_EXPORT int rdma_create_qp(rdma_cm_id* cm, ibv_pd* pd, ibv_qp_init_attr* att
   return result;
 }
 
+/// An id without a QP is left alone: Debian's qperf destroys that of its listener.
 WEFT_EXPORT void rdma_destroy_qp(rdma_cm_id* cm) {
+  if (cm->qp == nullptr) {
+    return;
+  }
   ibv_destroy_qp(cm->qp);
   cm->qp = nullptr;
   destroy_queues(*cm);
