@@ -2,8 +2,9 @@
 
 // Requests for a service whose listener went away an instant ago: programs that listen anew for
 // each connection (perftest -R) leave such gaps, and whoever asks for the next one should not hear
-// that there is no such service. A request waits for the next listener for a moment, policy, and is
-// rejected then. Bounded; one thread.
+// that there is no such service; others (qperf -cm1) say which port they have before they listen. A
+// request waits for the next listener for a moment, policy, and is rejected then. Bounded; one
+// thread.
 
 #include <cstdint>
 #include <deque>

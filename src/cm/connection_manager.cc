@@ -32,6 +32,10 @@ Result<void> ConnectionManager::destroy(CmId id, Instant now) {
 Result<std::uint64_t> ConnectionManager::listen(CmId id, const ListenParameters& parameters) {
   return impl_->listen(id, parameters);
 }
+void ConnectionManager::expect_listener(std::uint64_t service_id, Instant now) {
+  impl_->expect_listener(service_id, now);
+}
+
 Result<CmId> ConnectionManager::insert_listen(CmObserver& observer, std::uint64_t service_id,
                                               std::optional<Guid> ca_guid) {
   return impl_->insert_listen(observer, service_id, ca_guid);

@@ -25,7 +25,8 @@ struct Options {
   /// A new connection is stale as long as one with the same QP or communication id is in time-wait
   /// (R-CM-11). Without, it may begin at once, as Linux has it.
   bool holds_time_wait{true};
-  /// How long a REQ waits for a listener that went away so lately; zero: it is rejected at once.
+  /// How long a REQ waits for a listener that went away so lately, or is expected since then; zero:
+  /// it is rejected at once.
   Duration listener_grace{};
 };
 
@@ -93,6 +94,8 @@ class ConnectionManager {
   /// The service id, which is chosen for kAssignServiceId (R-CML-1, R-CML-2). Busy when another
   /// listener would take the same requests.
   [[nodiscard]] Result<std::uint64_t> listen(CmId id, const ListenParameters& parameters);
+  /// One will come: a REQ for this service waits for it as for one that went away just now.
+  void expect_listener(std::uint64_t service_id, Instant now);
   /// A listener that several users share, each of whom destroys it once (R-CML-3).
   [[nodiscard]] Result<CmId> insert_listen(CmObserver& observer, std::uint64_t service_id,
                                            std::optional<Guid> ca_guid = std::nullopt);

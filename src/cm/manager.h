@@ -78,6 +78,9 @@ class ConnectionManager::Impl {
   [[nodiscard]] Result<CmId> create(CmObserver& observer, std::uint64_t context);
   [[nodiscard]] Result<void> set_observer(CmId id, CmObserver& observer, std::uint64_t context);
   [[nodiscard]] Result<std::uint64_t> listen(CmId id, const ListenParameters& parameters);
+  void expect_listener(std::uint64_t service_id, Instant now) {
+    absent_listeners_.listener_went(service_id, now);
+  }
   [[nodiscard]] Result<CmId> insert_listen(CmObserver& observer, std::uint64_t service_id,
                                            std::optional<Guid> ca_guid);
   void run(Instant now);

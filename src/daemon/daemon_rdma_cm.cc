@@ -90,7 +90,7 @@ class Daemon::Impl::RdmaCmRequest {
   }
   bool operator()(const uabi::BindRdmaCmId& request) {
     return on(request.id,
-              [&](cm::RdmaCmId id) { return rdma_.bind(id, address_of(request.address)); });
+              [&](cm::RdmaCmId id) { return rdma_.bind(id, address_of(request.address), now_); });
   }
   bool operator()(const uabi::ResolveRdmaCmAddress& request) {
     return on(request.id, [&](cm::RdmaCmId id) {

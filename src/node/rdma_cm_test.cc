@@ -103,7 +103,7 @@ struct RdmaCmTest : testing::Test {
   RdmaCmId listen(std::uint32_t host, const cm::SocketAddress& address,
                   PortSpace space = PortSpace::Tcp, QpType type = QpType::Rc) {
     const RdmaCmId id = make(host, server, space, type);
-    EXPECT_TRUE(rdma(host).bind(id, address));
+    EXPECT_TRUE(rdma(host).bind(id, address, now));
     EXPECT_TRUE(rdma(host).listen(id, 0, now));
     return id;
   }
@@ -253,7 +253,7 @@ TEST_F(RdmaCmTest, ADatagramServiceThatNobodyOffersIsUnreachable) {
 TEST_F(RdmaCmTest, MembersOfAnIpGroupGetOneMlid) {
   const auto join = [this](std::uint32_t host) {
     const RdmaCmId id = make(host, client, PortSpace::Udp, QpType::Ud);
-    EXPECT_TRUE(rdma(host).bind(id, at(address_of(host), 0)));
+    EXPECT_TRUE(rdma(host).bind(id, at(address_of(host), 0), now));
     const auto group = rdma(host).join(id, at(IpAddress::v4(0xEF01'0101), 0), false, 9, now);
     EXPECT_TRUE(group) << group.error().reason;
     const RdmaCmEvent joined = expect(client, MulticastJoin);
@@ -310,15 +310,34 @@ TEST_F(RdmaCmTest, WhoDoesNotComeBackToListenIsNotWaitedForLong) {
   EXPECT_EQ(expect(client, Rejected).status, 8);
 }
 
+TEST_F(RdmaCmTest, WhoAsksForAPortThatWasJustBoundWaitsUntilItListens) {
+  const RdmaCmId listener = make(1, server);
+  EXPECT_TRUE(rdma(1).bind(listener, at(IpAddress::v4(0)), now));
+  const RdmaCmId id = resolve(2, at(address_of(1)));
+  EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{5}}, now));
+  run_for(Duration::milliseconds(1));
+  EXPECT_THAT(client.waiting, IsEmpty());
+  EXPECT_TRUE(rdma(1).listen(listener, 0, now));
+  expect(server, ConnectRequest);
+}
+
+TEST_F(RdmaCmTest, WhoAsksForAPortThatIsOnlyBoundHearsSoInTheEnd) {
+  const RdmaCmId bound = make(1, server);
+  EXPECT_TRUE(rdma(1).bind(bound, at(IpAddress::v4(0)), now));
+  const RdmaCmId id = resolve(2, at(address_of(1)));
+  EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{5}}, now));
+  EXPECT_EQ(expect(client, Rejected).status, 8);  // invalid service id
+}
+
 TEST_F(RdmaCmTest, CallsInAWrongStateChangeNothing) {
   const RdmaCmId id = make(1, client);
   EXPECT_FALSE(rdma(1).resolve_route(id, kPatience, now));
   EXPECT_FALSE(rdma(1).connect(id, {}, now));
   EXPECT_FALSE(rdma(1).accept(id, nullptr, now));
   EXPECT_FALSE(rdma(1).disconnect(id, now));
-  EXPECT_FALSE(rdma(1).bind(id, at(address_of(2))));  // another host's
-  EXPECT_TRUE(rdma(1).bind(id, at(address_of(1))));
-  EXPECT_FALSE(rdma(1).bind(id, at(address_of(1))));
+  EXPECT_FALSE(rdma(1).bind(id, at(address_of(2)), now));  // another host's
+  EXPECT_TRUE(rdma(1).bind(id, at(address_of(1)), now));
+  EXPECT_FALSE(rdma(1).bind(id, at(address_of(1)), now));
   EXPECT_THAT(client.waiting, IsEmpty());
 }
 

@@ -109,7 +109,7 @@ class World {
   void start_program(std::uint32_t host) {
     Program& program = *(programs_.at(host) = std::make_unique<Program>());
     program.listener = manager(host).create(cm::PortSpace::Tcp, cm::QpType::Rc, program, 0).value();
-    if (!manager(host).bind(program.listener, address(host)) ||
+    if (!manager(host).bind(program.listener, address(host), now_) ||
         !manager(host).listen(program.listener, 0, now_)) {
       verdict_.fail("nobody can listen");
     }

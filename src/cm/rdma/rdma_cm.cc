@@ -263,7 +263,16 @@ IpAddress RdmaCm::own_address(const IpAddress& address) const {
   return address;
 }
 
-Result<void> RdmaCm::bind(RdmaCmId id, const SocketAddress& address) {
+Result<void> RdmaCm::bind(RdmaCmId id, const SocketAddress& address, Instant now) {
+  auto bound = take_address(id, address);
+  if (bound) {
+    const Id& of = *find(id);
+    connections_.expect_listener(service_id_of(of.space, of.source), now);
+  }
+  return bound;
+}
+
+Result<void> RdmaCm::take_address(RdmaCmId id, const SocketAddress& address) {
   auto of = in_state(id, {RdmaCmState::Idle}, "bind");
   if (!of) {
     return std::unexpected(of.error());

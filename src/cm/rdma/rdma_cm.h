@@ -70,7 +70,9 @@ class RdmaCm final : private CmObserver {
   [[nodiscard]] Result<RdmaCmIdInfo> info(RdmaCmId id) const;
 
   // --- addresses and routes
-  [[nodiscard]] Result<void> bind(RdmaCmId id, const SocketAddress& address);
+  /// Programs tell their peers of the port before they listen: who asks for it at once waits for
+  /// that (Options::listener_grace).
+  [[nodiscard]] Result<void> bind(RdmaCmId id, const SocketAddress& address, Instant now);
   /// `loopback_means`: as sa::Resolver has it. Ends in AddressResolved or AddressError.
   struct AddressQuery {
     SocketAddress source{};  ///< none: chosen
@@ -169,6 +171,7 @@ class RdmaCm final : private CmObserver {
   bool tell(RdmaCmId id, Id& of, RdmaCmEvent event);
   void fail_with(RdmaCmId id, Id& of, RdmaCmEventType type, RdmaCmFailure failure);
   [[nodiscard]] Result<void> take_port(RdmaCmId id, Id& of);
+  [[nodiscard]] Result<void> take_address(RdmaCmId id, const SocketAddress& address);
   [[nodiscard]] Result<void> bind_to_port_of(Id& of);
   [[nodiscard]] IpAddress own_address(const IpAddress& address) const;
   void cancel_questions(Id& of, Instant now);

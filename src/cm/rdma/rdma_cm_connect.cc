@@ -66,7 +66,7 @@ Result<void> RdmaCm::listen(RdmaCmId id, unsigned backlog, Instant now) {
     return std::unexpected(in.error());
   }
   if ((*in)->state == RdmaCmState::Idle) {
-    if (auto bound = bind(id, IpEndpoint{}); !bound) {
+    if (auto bound = take_address(id, IpEndpoint{}); !bound) {
       return bound;
     }
   }

@@ -99,7 +99,7 @@ Result<void> RdmaCm::resolve_group(RdmaCmId id, Id& of, const IpEndpoint& group)
     }
     const IpEndpoint source{.address = found->address.address, .port = port_number_of(of.source)};
     if (of.state == RdmaCmState::Idle) {
-      if (auto bound = bind(id, source); !bound) {
+      if (auto bound = take_address(id, source); !bound) {
         return bound;
       }
     } else {
@@ -123,15 +123,15 @@ Result<void> RdmaCm::resolve_address(RdmaCmId id, const AddressQuery& query, Ins
   }
   Id& of = **in;
   if (of.state == RdmaCmState::Idle && is_given(query.source)) {
-    if (auto bound = bind(id, query.source); !bound) {
+    if (auto bound = take_address(id, query.source); !bound) {
       return bound;
     }
   }
   if (const auto* const ib = std::get_if<IbEndpoint>(&query.destination)) {
     if (of.state == RdmaCmState::Idle) {
-      if (auto bound = bind(id, IbEndpoint{.pkey = ib->pkey,
-                                           .service_id = ib->service_id & ~0xFFFFU,
-                                           .service_mask = ib->service_mask & ~0xFFFFU});
+      if (auto bound = take_address(id, IbEndpoint{.pkey = ib->pkey,
+                                                   .service_id = ib->service_id & ~0xFFFFU,
+                                                   .service_mask = ib->service_mask & ~0xFFFFU});
           !bound) {
         return bound;
       }

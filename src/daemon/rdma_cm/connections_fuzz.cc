@@ -181,7 +181,7 @@ class Game {
   void apply(const uabi::BindRdmaCmId& request) {
     const cm::SocketAddress address = address_of(request.address);
     require(address_of(address_of(address)) == address);
-    on(request.id, [&](cm::RdmaCmId id) { return rdma().bind(id, address); });
+    on(request.id, [&](cm::RdmaCmId id) { return rdma().bind(id, address, world_.now); });
   }
   void apply(const uabi::ResolveRdmaCmAddress& request) {
     on(request.id, [&](cm::RdmaCmId id) {
