@@ -13,10 +13,12 @@ namespace {
 constexpr std::uint64_t kPageMagic = 0x3152'544E'5543'5457;  // policy
 constexpr std::size_t kAlignment = 64;
 
-// A shape: bits 0..2 PathEnd + 1, bit 3 multicast, bits 4..31 count of hops.
-constexpr std::uint32_t kEndMask = 0x7;
-constexpr std::uint32_t kMulticastBit = 0x8;
-constexpr std::uint32_t kHopCountShift = 4;
+// A shape: bits 0..3 PathEnd + 1, bit 4 multicast, bits 5..8 service level, 9..31 count of hops.
+constexpr std::uint32_t kEndMask = 0xF;
+constexpr std::uint32_t kMulticastBit = 0x10;
+constexpr std::uint32_t kServiceLevelShift = 5;
+constexpr std::uint32_t kServiceLevelMask = 0xF;
+constexpr std::uint32_t kHopCountShift = 9;
 
 /// A hop is an egress port; with this bit the packet did not cross its cable but was discarded at
 /// the port (one branch of a multicast tree).
@@ -84,6 +86,7 @@ struct EntrySnapshot {
   PortIndex stopped_at;
   PathEnd end;
   bool is_multicast;
+  ServiceLevel sl;
   std::vector<CrossedHop> hops;
 };
 
@@ -142,34 +145,24 @@ bool is_possible(const EntrySnapshot& entry, const TablesView& view, NodeIndex o
          (entry.stopped_at.value() < ports && view.port(entry.stopped_at).node == reach.last());
 }
 
-void count_hop(CounterSum& sum, const TablesView& view, PortIndex egress, std::uint64_t packets,
-               std::uint64_t words, bool is_multicast) {
+void count_hop(CounterSum& sum, const TablesView& view, PortIndex egress,
+               const EntrySnapshot& entry, std::uint64_t packets, std::uint64_t words) {
+  const PortIndex ingress = view.port(egress).peer;
+  const bool is_multicast = entry.is_multicast;
   PortCounters& sender = sum.ports[egress.value()];
-  PortCounters& receiver = sum.ports[view.port(egress).peer.value()];
+  PortCounters& receiver = sum.ports[ingress.value()];
   sender.xmit_packets += packets;
   sender.xmit_data += words;
   receiver.rcv_packets += packets;
   receiver.rcv_data += words;
   (is_multicast ? sender.multicast_xmit_packets : sender.unicast_xmit_packets) += packets;
   (is_multicast ? receiver.multicast_rcv_packets : receiver.unicast_rcv_packets) += packets;
+  count_xmit_data(sum.details, egress, entry.sl, words);
+  count_rcv_data(sum.details, ingress, entry.sl, words);
 }
 
-void count_end(CounterSum& sum, const EntrySnapshot& entry) {
-  PortCounters* port =
-      entry.end == PathEnd::Delivered ? nullptr : &sum.ports[entry.stopped_at.value()];
-  switch (entry.end) {
-    case PathEnd::Delivered:
-      break;
-    case PathEnd::XmitDiscard:
-      port->xmit_discards += entry.packets;
-      break;
-    case PathEnd::SwitchRelayError:
-      port->rcv_switch_relay_errors += entry.packets;
-      break;
-    case PathEnd::RcvError:
-      port->rcv_errors += entry.packets;
-      break;
-  }
+void count_drop(CounterSum& sum, PortIndex port, PathEnd end, std::uint64_t packets) {
+  count_drop(sum.ports[port.value()], sum.details, port, end, packets);
 }
 
 void add_entry(CounterSum& sum, const TablesView& view, const EntrySnapshot& entry) {
@@ -177,26 +170,31 @@ void add_entry(CounterSum& sum, const TablesView& view, const EntrySnapshot& ent
   for (std::size_t i = 0; i < entry.hops.size(); ++i) {
     const auto& [egress, is_discarded] = entry.hops[i];
     if (is_discarded) {
-      sum.ports[egress.value()].xmit_discards += entry.packets;
+      count_drop(sum, egress, PathEnd::PortInactive, entry.packets);
       continue;
     }
     const bool is_last = i + 1 == entry.hops.size();
-    count_hop(sum, view, egress, entry.packets + (is_last ? 0 : entry.discarded_packets),
-              entry.words + (is_last ? 0 : entry.discarded_words), entry.is_multicast);
+    count_hop(sum, view, egress, entry, entry.packets + (is_last ? 0 : entry.discarded_packets),
+              entry.words + (is_last ? 0 : entry.discarded_words));
     last_egress = egress;
   }
-  count_end(sum, entry);
-  sum.ports[last_egress.value()].xmit_discards += entry.discarded_packets;
+  if (entry.end != PathEnd::Delivered) {
+    count_drop(sum, entry.stopped_at, entry.end, entry.packets);
+  }
+  count_drop(sum, last_egress, PathEnd::HeadOfQueueLimit, entry.discarded_packets);
   sum.ports[last_egress.value()].xmit_wait += entry.wait_ns;
   const PortIndex last_ingress = entry.hops.empty() ? entry.source : view.port(last_egress).peer;
   if (last_ingress != kNoPort) {
-    sum.ports[last_ingress.value()].rcv_errors += entry.damaged_packets;
+    count_drop(sum, last_ingress, PathEnd::Damaged, entry.damaged_packets);
   }
 }
 
 void add_sum(CounterSum& to, const CounterSum& from) {
   for (std::size_t i = 0; i < from.ports.size(); ++i) {
     to.ports[i] += from.ports[i];
+  }
+  for (const auto& [port, details] : from.details) {
+    to.details[port] += details;
   }
   to.overflow_packets += from.overflow_packets;
   to.overflow_data += from.overflow_data;
@@ -253,19 +251,20 @@ PathEntry& CounterPage::publish(const Shape& shape, std::span<const Hop> hops,
   }
   entry.shape_.store((static_cast<std::uint32_t>(shape.end) + 1) |
                          (shape.is_multicast ? kMulticastBit : 0U) |
+                         (shape.sl.value() & kServiceLevelMask) << kServiceLevelShift |
                          static_cast<std::uint32_t>(count) << kHopCountShift,
                      std::memory_order_release);
   return entry;
 }
 
-PathEntry& CounterPage::open(const Path& path) {
-  return publish({path.source, path.stopped_at, path.end, false}, path.hops, {});
+PathEntry& CounterPage::open(const Path& path, ServiceLevel sl) {
+  return publish({path.source, path.stopped_at, path.end, false, sl}, path.hops, {});
 }
 
-PathEntry& CounterPage::open(const MulticastTree& tree) {
+PathEntry& CounterPage::open(const MulticastTree& tree, ServiceLevel sl) {
   const bool is_delivered = tree.outcome == PathOutcome::Delivered;
-  const PathEnd end = is_delivered ? PathEnd::Delivered : PathEnd::XmitDiscard;
-  return publish({tree.source, tree.stopped_at, end, true}, tree.edges, tree.dropped_at);
+  const PathEnd end = is_delivered ? PathEnd::Delivered : PathEnd::PortInactive;
+  return publish({tree.source, tree.stopped_at, end, true, sl}, tree.edges, tree.dropped_at);
 }
 
 Result<CounterPageView> CounterPageView::open(ByteSpan memory) {
@@ -304,22 +303,24 @@ void CounterPageView::add_to(CounterSum& sum, const TablesView& view, NodeIndex 
     const std::uint32_t hop_count = shape >> kHopCountShift;
     const bool is_multicast = (shape & kMulticastBit) != 0;
     const std::size_t most_hops = is_multicast ? view.ports().size() : kMaxHops;
-    if (end > static_cast<std::uint32_t>(PathEnd::RcvError) || first_hop > hops_.size() ||
+    if (end > static_cast<std::uint32_t>(PathEnd::Damaged) || first_hop > hops_.size() ||
         hop_count > hops_.size() - first_hop || hop_count > most_hops) {
       ++sum.refused_entries;
       continue;
     }
-    EntrySnapshot snapshot{entry.packets_.load(kRelaxed),
-                           entry.words_.load(kRelaxed),
-                           entry.discarded_packets_.load(kRelaxed),
-                           entry.discarded_words_.load(kRelaxed),
-                           entry.damaged_packets_.load(kRelaxed),
-                           entry.wait_ns_.load(kRelaxed),
-                           PortIndex{entry.source_.load(kRelaxed)},
-                           PortIndex{entry.stopped_at_.load(kRelaxed)},
-                           static_cast<PathEnd>(end),
-                           is_multicast,
-                           {}};
+    EntrySnapshot snapshot{
+        entry.packets_.load(kRelaxed),
+        entry.words_.load(kRelaxed),
+        entry.discarded_packets_.load(kRelaxed),
+        entry.discarded_words_.load(kRelaxed),
+        entry.damaged_packets_.load(kRelaxed),
+        entry.wait_ns_.load(kRelaxed),
+        PortIndex{entry.source_.load(kRelaxed)},
+        PortIndex{entry.stopped_at_.load(kRelaxed)},
+        static_cast<PathEnd>(end),
+        is_multicast,
+        ServiceLevel{static_cast<std::uint8_t>((shape >> kServiceLevelShift) & kServiceLevelMask)},
+        {}};
     snapshot.hops.reserve(hop_count);
     for (const auto& stored : hops_.subspan(first_hop, hop_count)) {
       const std::uint32_t hop = stored.load(kRelaxed);
@@ -361,6 +362,19 @@ CounterSum CounterLedger::read(const TablesView& view,
 void CounterLedger::set(PortIndex port, const PortCounters& now, const PortCounters& value) {
   baseline_.at(port.value()) += now;
   baseline_.at(port.value()) -= value;
+}
+
+PortDetails CounterLedger::details(const CounterSum& sum, PortIndex port) const {
+  PortCounters counted = sum.ports.at(port.value());
+  counted += baseline_.at(port.value());
+  PortDetails details = with_level_0(details_of(sum.details, port), counted);
+  return details -= details_of(details_baseline_, port);
+}
+
+void CounterLedger::set_details(PortIndex port, const PortDetails& now, const PortDetails& value) {
+  PortDetails& baseline = details_baseline_[port];
+  baseline += now;
+  baseline -= value;
 }
 
 }  // namespace weft::fabric

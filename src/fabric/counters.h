@@ -25,6 +25,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "fabric/path.h"
+#include "fabric/port_details.h"
 #include "fabric/tables.h"
 
 namespace weft::fabric {
@@ -99,7 +100,7 @@ class alignas(64) PathEntry {
   std::atomic<std::uint32_t> source_{};
   std::atomic<std::uint32_t> stopped_at_{};
   std::atomic<std::uint32_t> first_hop_{};
-  std::atomic<std::uint32_t> shape_{};  // 0: not published; else end, multicast, count of hops
+  std::atomic<std::uint32_t> shape_{};  // 0: not published; else end, multicast, SL, count of hops
 };
 static_assert(sizeof(PathEntry) == 64);
 
@@ -118,11 +119,11 @@ class CounterPage {
   /// what is used later is touched, so a large page costs little.
   [[nodiscard]] static CounterPage format(MutableByteSpan memory, CounterPageLimits limits = {});
 
-  /// A new entry for `path`; drops included. When the page is full: the overflow entry, which
-  /// keeps packets and data of all such paths together, but not which ports they crossed. The
-  /// reference holds as long as the memory.
-  [[nodiscard]] PathEntry& open(const Path& path);
-  [[nodiscard]] PathEntry& open(const MulticastTree& tree);
+  /// A new entry for packets of service level `sl` on `path`; drops included. When the page is
+  /// full: the overflow entry, which keeps packets and data of all such paths together, but not
+  /// which ports they crossed. The reference holds as long as the memory.
+  [[nodiscard]] PathEntry& open(const Path& path, ServiceLevel sl);
+  [[nodiscard]] PathEntry& open(const MulticastTree& tree, ServiceLevel sl);
 
   [[nodiscard]] PathEntry& overflow() { return entries_[0]; }
   [[nodiscard]] bool is_full() const { return used_entries_ == entries_.size(); }
@@ -134,6 +135,7 @@ class CounterPage {
     PortIndex stopped_at;
     PathEnd end;
     bool is_multicast;
+    ServiceLevel sl;
   };
   PathEntry& publish(const Shape& shape, std::span<const Hop> hops,
                      std::span<const PortIndex> dropped_at);
@@ -147,6 +149,7 @@ class CounterPage {
 /// What adding up one or more pages gave.
 struct CounterSum {
   std::vector<PortCounters> ports;  // by PortIndex
+  DetailsOfPorts details;           // without level 0, and nothing is taken off
   std::uint64_t overflow_packets{};
   std::uint64_t overflow_data{};
   std::uint64_t refused_entries{};
@@ -188,6 +191,7 @@ class CounterLedger {
 
   /// Counts that the daemon itself makes (management packets, its own engines).
   PortCounters& own(PortIndex port) { return folded_.ports.at(port.value()); }
+  DetailsOfPorts& own_details() { return folded_.details; }
 
   [[nodiscard]] CounterSum read(const TablesView& view,
                                 std::span<const OwnedCounterPage> live) const;
@@ -195,9 +199,15 @@ class CounterLedger {
   /// From now on `port` counts from `value`, given what read() says of it now.
   void set(PortIndex port, const PortCounters& now, const PortCounters& value);
 
+  /// The details of `port`, whole, in what read() gave; what set() takes off the sums does not
+  /// change them, nor the other way round.
+  [[nodiscard]] PortDetails details(const CounterSum& sum, PortIndex port) const;
+  void set_details(PortIndex port, const PortDetails& now, const PortDetails& value);
+
  private:
   CounterSum folded_;
   std::vector<PortCounters> baseline_;  // subtracted
+  DetailsOfPorts details_baseline_;     // likewise
 };
 
 }  // namespace weft::fabric

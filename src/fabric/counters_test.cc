@@ -55,7 +55,7 @@ TEST(Counters, OfAPathStandAtEachPortThatItCrosses) {
   Process process{fabric.node("h1")};
   const Path path = resolve(view, fabric.port("h1", 1), fabric.lid("h8"));
   ASSERT_EQ(path.hops.size(), 4U);
-  process.page.open(path).count(3, 300);
+  process.page.open(path, {}).count(3, 300);
   const CounterSum sum = sum_of(view, process.owned());
   PortCounters sent;
   sent.xmit_packets = sent.unicast_xmit_packets = 3;
@@ -93,7 +93,7 @@ TEST(Counters, AddUpForRandomTraffic) {
       }
       const std::uint64_t packets = random.below(1000);
       const std::uint64_t discarded = is_loopback || !path.is_delivered() ? 0 : random.below(10);
-      PathEntry& entry = process.page.open(path);
+      PathEntry& entry = process.page.open(path, {});
       entry.count(packets, packets * 9);
       entry.count_discarded(discarded, discarded * 9);
       const bool leaves = !path.hops.empty();
@@ -140,12 +140,12 @@ TEST(Counters, WhatEntersASwitchLeavesItOrIsDiscardedThere) {
   const TablesView view = fabric.view();
   Process process{fabric.node("h1")};
   const Path path = resolve(view, fabric.port("h1", 1), fabric.lid("h2"));
-  PathEntry& entry = process.page.open(path);
+  PathEntry& entry = process.page.open(path, {});
   entry.count(10, 100);
   entry.count_discarded(4, 40);
   entry.count_damaged(1);
   entry.count_wait(Duration::microseconds(2));
-  process.page.open(resolve(view, fabric.port("h1", 1), Lid{99})).count(5, 50);
+  process.page.open(resolve(view, fabric.port("h1", 1), Lid{99}), {}).count(5, 50);
   const CounterSum sum = sum_of(view, process.owned());
   EXPECT_EQ(sum.ports[fabric.port("h1", 1).value()].xmit_packets, 19U);
   EXPECT_EQ(sum.ports[fabric.port("s1", 1).value()].rcv_packets, 19U);
@@ -163,15 +163,17 @@ TEST(Counters, OfADropCountWhereItHappens) {
   fabric.publish();
   const TablesView view = fabric.view();
   Process process{fabric.node("h1")};
-  process.page.open(resolve(view, fabric.port("h1", 1), fabric.lid("h3"))).count(2, 20);
-  process.page.open(resolve(view, fabric.port("h1", 1), Lid{0})).count(1, 10);
+  process.page.open(resolve(view, fabric.port("h1", 1), fabric.lid("h3")), {}).count(2, 20);
+  process.page.open(resolve(view, fabric.port("h3", 1), fabric.lid("h1")), {}).count(9, 90);
+  process.page.open(resolve(view, fabric.port("h1", 1), Lid{0}), {}).count(1, 10);
   const CounterSum sum = sum_of(view, process.owned());
-  EXPECT_EQ(sum.ports[fabric.port("s1", 1).value()].rcv_packets, 2U);
+  EXPECT_EQ(sum.ports[fabric.port("s1", 1).value()].rcv_packets, 3U);
+  EXPECT_EQ(sum.ports[fabric.port("s1", 1).value()].rcv_switch_relay_errors, 1U);
   EXPECT_EQ(sum.ports[fabric.port("s1", 3).value()].xmit_discards, 2U);
   EXPECT_EQ(sum.ports[fabric.port("s1", 3).value()].xmit_packets, 0U);
-  EXPECT_EQ(sum.ports[fabric.port("h1", 1).value()].xmit_packets, 2U);
-  EXPECT_EQ(sum.ports[fabric.port("h1", 1).value()].xmit_discards, 1U);
-  EXPECT_EQ(sum.refused_entries, 0U);
+  EXPECT_EQ(sum.ports[fabric.port("h1", 1).value()].xmit_packets, 3U);
+  EXPECT_EQ(sum.ports[fabric.port("h1", 1).value()].xmit_discards, 0U);
+  EXPECT_EQ(sum.refused_entries, 1U) << "h1 cannot send from h3";
 }
 
 TEST(Counters, OfAMulticastCountEachCableOnceAndLostBranches) {
@@ -181,7 +183,7 @@ TEST(Counters, OfAMulticastCountEachCableOnceAndLostBranches) {
   const TablesView view = fabric.view();
   Process process{fabric.node("h1")};
   const MulticastTree tree = resolve_multicast(view, fabric.port("h1", 1), kBroadcastMlid);
-  process.page.open(tree).count(2, 20);
+  process.page.open(tree, {}).count(2, 20);
   const CounterSum sum = sum_of(view, process.owned());
   EXPECT_EQ(sum.refused_entries, 0U);
   for (const char* name : {"h2", "h3", "h7"}) {
@@ -197,7 +199,8 @@ TEST(Counters, OfAMulticastCountEachCableOnceAndLostBranches) {
 TEST(Counters, ALoopbackCrossesNoLink) {
   const RunningFabric fabric{generate_pair()};
   Process process{fabric.node("h1")};
-  process.page.open(resolve(fabric.view(), fabric.port("h1", 1), fabric.lid("h1"))).count(5, 50);
+  process.page.open(resolve(fabric.view(), fabric.port("h1", 1), fabric.lid("h1")), {})
+      .count(5, 50);
   const CounterSum sum = sum_of(fabric.view(), process.owned());
   EXPECT_EQ(sum.ports, std::vector<PortCounters>(2));
   EXPECT_EQ(sum.refused_entries, 0U);
@@ -210,7 +213,7 @@ TEST(Counters, ThatFindThePageFullAreKeptTogether) {
   };
   const Path path = resolve(fabric.view(), fabric.port("h1", 1), fabric.lid("h2"));
   for (int i = 0; i < 10; ++i) {
-    process.page.open(path).count(1, 7);
+    process.page.open(path, {}).count(1, 7);
   }
   EXPECT_TRUE(process.page.is_full());
   const CounterSum sum = sum_of(fabric.view(), process.owned());
@@ -225,8 +228,8 @@ TEST(Counters, TheOverflowEntryMayBeWrittenByManyThreads) {
       fabric.node("h1"), {.entries = 1, .hops = 1}
   };
   const Path path = resolve(fabric.view(), fabric.port("h1", 1), fabric.lid("h2"));
-  PathEntry& one = process.page.open(path);
-  PathEntry& other = process.page.open(path);
+  PathEntry& one = process.page.open(path, {});
+  PathEntry& other = process.page.open(path, {});
   constexpr int kEach = 20'000;
   const auto work = [](PathEntry& entry) {
     for (int i = 0; i < kEach; ++i) {
@@ -246,7 +249,7 @@ TEST(Counters, OfAPathThatTheOwnerCannotHaveAreRefused) {
   const Path path = resolve(view, fabric.port("h2", 1), fabric.lid("h8"));
   const auto refused = [&](const Path& claimed) {
     Process process{fabric.node("h1")};
-    process.page.open(claimed).count(1'000'000, 1);
+    process.page.open(claimed, {}).count(1'000'000, 1);
     const CounterSum sum = sum_of(view, process.owned());
     EXPECT_EQ(sum.ports, std::vector<PortCounters>(view.ports().size()));
     return sum.refused_entries == 1;
@@ -271,8 +274,9 @@ TEST(Counters, PagesOfForeignBytesAreRefusedOrSafe) {
     Process process{
         fabric.node("h1"), {.entries = 8, .hops = 64}
     };
-    process.page.open(resolve(view, fabric.port("h1", 1), fabric.lid("h8"))).count(1, 1);
-    process.page.open(resolve_multicast(view, fabric.port("h1", 1), kBroadcastMlid)).count(1, 1);
+    process.page.open(resolve(view, fabric.port("h1", 1), fabric.lid("h8")), {}).count(1, 1);
+    process.page.open(resolve_multicast(view, fabric.port("h1", 1), kBroadcastMlid), {})
+        .count(1, 1);
     for (int flips = 0; flips < 4; ++flips) {
       process.memory()[random.below(process.memory().size())] =
           static_cast<std::byte>(random.below(256));
@@ -292,11 +296,11 @@ TEST(Ledger, KeepsTheDeadAndASetMovesOnlyItsPort) {
   CounterLedger ledger{view.ports().size()};
   {
     Process dead{fabric.node("h1")};
-    dead.page.open(path).count(10, 100);
+    dead.page.open(path, {}).count(10, 100);
     ledger.fold(view, dead.owned());
   }
   Process process{fabric.node("h1")};
-  PathEntry& entry = process.page.open(path);
+  PathEntry& entry = process.page.open(path, {});
   entry.count(1, 10);
   const std::array<OwnedCounterPage, 1> live = {process.owned()};
   CounterSum sum = ledger.read(view, live);

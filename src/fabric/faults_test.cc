@@ -169,7 +169,7 @@ TEST_F(Faults, ADamagedPacketCountsAsReceivedInErrorAtTheFarEndOfItsLink) {
   const testing::RunningFabric fabric{*generate_star(2)};
   const Path path = resolve(fabric.view(), fabric.port("h1", 1), fabric.lid("h2"));
   const Path damaged = damaged_at(path, 0);
-  EXPECT_EQ(damaged.end, PathEnd::RcvError);
+  EXPECT_EQ(damaged.end, PathEnd::Damaged);
   EXPECT_EQ(damaged.stopped_at, fabric.port("s1", 1));
   ASSERT_EQ(damaged.hops.size(), 1U);
   EXPECT_FALSE(damaged.is_delivered());

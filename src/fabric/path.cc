@@ -59,14 +59,11 @@ class Walk {
 
   Path run() {
     const PortRecord& source = view_.port(path_.source);
-    if (!dlid_.is_unicast()) {
-      return stop(PathOutcome::InvalidDlid, PathEnd::XmitDiscard, path_.source);
-    }
     const bool from_switch = source.is_switch_port();
     assert(!from_switch || source.number == PortNumber{});
-    if (source.owns(dlid_)) {  // loopback: inside one port, no cable crossed
+    if (dlid_.is_unicast() && source.owns(dlid_)) {  // loopback: inside one port, no cable crossed
       if (!from_switch && !sends_data(source)) {
-        return stop(PathOutcome::SourceDown, PathEnd::XmitDiscard, path_.source);
+        return stop(PathOutcome::SourceDown, PathEnd::PortInactive, path_.source);
       }
       return arrive(path_.source);
     }
@@ -74,7 +71,7 @@ class Walk {
       return relay(path_.source);
     }
     if (!sends_data(source)) {
-      return stop(PathOutcome::SourceDown, PathEnd::XmitDiscard, path_.source);
+      return stop(PathOutcome::SourceDown, PathEnd::PortInactive, path_.source);
     }
     return cross(path_.source) ? relay(path_.hops.back().ingress) : std::move(path_);
   }
@@ -84,26 +81,30 @@ class Walk {
   Path relay(PortIndex ingress) {
     while (true) {
       const PortRecord& port = view_.port(ingress);
+      if (!dlid_.is_unicast()) {
+        return stop(PathOutcome::InvalidDlid,
+                    port.is_switch_port() ? PathEnd::DlidMapping : PathEnd::Malformed, ingress);
+      }
       if (!port.is_switch_port()) {
         return port.owns(dlid_) ? arrive(ingress)
-                                : stop(PathOutcome::NotTheOwner, PathEnd::RcvError, ingress);
+                                : stop(PathOutcome::NotTheOwner, PathEnd::Malformed, ingress);
       }
       const NodeRecord& node = view_.node(port.node);
       const PortNumber number = view_.forward(node, dlid_);
       if (number == kNoRoute || number.value() >= node.port_count) {
-        return stop(PathOutcome::NoRoute, PathEnd::SwitchRelayError, ingress);
+        return stop(PathOutcome::NoRoute, PathEnd::DlidMapping, ingress);
       }
       const PortIndex egress = port_of_switch(node, number);
       if (number == PortNumber{}) {
         return view_.port(egress).owns(dlid_)
                    ? arrive(egress)
-                   : stop(PathOutcome::NotTheOwner, PathEnd::SwitchRelayError, ingress);
+                   : stop(PathOutcome::NotTheOwner, PathEnd::DlidMapping, ingress);
       }
       if (egress == ingress) {  // PortSwitchLoopingErrors, IBTA vol 1 §16.1.4
-        return stop(PathOutcome::Loop, PathEnd::SwitchRelayError, ingress);
+        return stop(PathOutcome::Loop, PathEnd::Looping, ingress);
       }
       if (path_.hops.size() == kMaxHops) {
-        return stop(PathOutcome::Loop, PathEnd::XmitDiscard, egress);
+        return stop(PathOutcome::Loop, PathEnd::LifetimeLimit, egress);
       }
       if (!cross(egress)) {
         return std::move(path_);
@@ -116,7 +117,7 @@ class Walk {
     const PortRecord& egress = view_.port(index);
     if (const auto failure = obstacle(view_, egress)) {
       path_.is_tapped |= egress.is_tapped();
-      stop_at(*failure, PathEnd::XmitDiscard, index);
+      stop_at(*failure, PathEnd::PortInactive, index);
       return false;
     }
     const PortRecord& ingress = view_.port(egress.peer);
@@ -239,7 +240,7 @@ Path discarded_at(const Path& path, std::size_t hop) {
   Path shorter = path;
   shorter.hops.resize(hop);
   shorter.outcome = PathOutcome::LinkDown;
-  shorter.end = PathEnd::XmitDiscard;
+  shorter.end = PathEnd::PortInactive;
   shorter.destination = kNoPort;
   shorter.stopped_at = path.hops[hop].egress;
   return shorter;
@@ -250,7 +251,7 @@ Path damaged_at(const Path& path, std::size_t hop) {
   Path shorter = path;
   shorter.hops.resize(hop + 1);
   shorter.outcome = PathOutcome::LinkDown;
-  shorter.end = PathEnd::RcvError;
+  shorter.end = PathEnd::Damaged;
   shorter.destination = kNoPort;
   shorter.stopped_at = path.hops[hop].ingress;
   return shorter;
@@ -284,6 +285,24 @@ MulticastTree resolve_multicast(const TablesView& view, PortIndex source, Lid ml
   tree.outcome = PathOutcome::Delivered;
   tree.stopped_at = kNoPort;
   return tree;
+}
+
+DropCounter drop_counter(PathEnd end) {
+  switch (end) {
+    case PathEnd::DlidMapping:
+    case PathEnd::Looping:
+      return DropCounter::RcvSwitchRelayErrors;
+    case PathEnd::Malformed:
+    case PathEnd::Damaged:
+      return DropCounter::RcvErrors;
+    case PathEnd::Delivered:
+    case PathEnd::PortInactive:
+    case PathEnd::NeighborMtu:
+    case PathEnd::LifetimeLimit:
+    case PathEnd::HeadOfQueueLimit:
+      break;
+  }
+  return DropCounter::XmitDiscards;
 }
 
 std::string_view name_of(PathOutcome outcome) {

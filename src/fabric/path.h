@@ -4,6 +4,7 @@
 // (DESIGN.md, decision 1): a sender resolves a path once per routing generation and caches it.
 // Pure functions; results are values.
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -28,16 +29,30 @@ enum class PathOutcome : std::uint8_t {
   NoRoute,      // a switch has no forwarding entry for the DLID, or one for a port it lacks
   Loop,         // longer than kMaxHops, or sent back where it came from
   NotTheOwner,  // ends at an HCA port or switch that does not answer to the DLID
-  InvalidDlid,  // 0, the permissive LID, or above the unicast range
+  InvalidDlid,  // 0, the permissive LID, or above the unicast range: the next port drops it
 };
 
-/// What a dropped packet counts as, and at which port (IBTA vol 1 §16.1.3.5).
+/// What a dropped packet counts as, and at which port (IBTA vol 1 §16.1.3.5 and, why, §16.1.4).
 enum class PathEnd : std::uint8_t {
   Delivered,
-  XmitDiscard,       // PortXmitDiscards of the egress port
-  SwitchRelayError,  // PortRcvSwitchRelayErrors of the ingress port
-  RcvError,          // PortRcvErrors of the ingress port
+  // PortXmitDiscards of the egress port.
+  PortInactive,      // PortInactiveDiscards; also of what a rule of faults loses on the link
+  NeighborMtu,       // PortNeighborMTUDiscards
+  LifetimeLimit,     // PortSwLifetimeLimitDiscards: in a circle
+  HeadOfQueueLimit,  // PortSwHOQLifetimeLimitDiscards
+  // PortRcvSwitchRelayErrors of the ingress port.
+  DlidMapping,  // PortDLIDMappingErrors
+  Looping,      // PortLoopingErrors: out where it came in
+  // PortRcvErrors of the ingress port.
+  Malformed,  // PortMalformedPktErrors: not for this HCA
+  Damaged,    // PortLocalPhysicalErrors
 };
+
+inline constexpr std::size_t kPathEnds = static_cast<std::size_t>(PathEnd::Damaged) + 1;
+
+/// The counter of a port that a dropped packet counts in.
+enum class DropCounter : std::uint8_t { XmitDiscards, RcvSwitchRelayErrors, RcvErrors };
+[[nodiscard]] DropCounter drop_counter(PathEnd end);
 
 /// One cable, crossed from `egress` to `ingress`.
 struct Hop {
@@ -60,7 +75,7 @@ struct LinkFault {
 
 struct Path {
   PathOutcome outcome{PathOutcome::InvalidDlid};
-  PathEnd end{PathEnd::XmitDiscard};
+  PathEnd end{PathEnd::PortInactive};
   bool is_multicast{};
   bool is_tapped{};  // a port crossed, or for a loopback the source itself, has a capture
   wire::Mtu mtu{wire::Mtu::Mtu4096};  // smallest active MTU

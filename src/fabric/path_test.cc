@@ -168,12 +168,18 @@ TEST(Path, LmcAlternativesTakeDifferentSpines) {
   EXPECT_NE(one.hops[1].ingress, other.hops[1].ingress);
 }
 
-TEST(Path, RefusesLidsThatAreNotUnicast) {
+TEST(Path, ToALidThatIsNotUnicastEndsAtTheFirstPortThatReceivesIt) {
   const RunningFabric fabric{generated("star:3")};
+  const RunningFabric pair{generated("pair")};
   for (const Lid lid : {Lid{0}, kPermissiveLid, kBroadcastMlid, Lid{0x1'0000}}) {
     const Path path = resolve(fabric.view(), fabric.port("h1", 1), lid);
     EXPECT_EQ(path.outcome, PathOutcome::InvalidDlid) << lid.value();
-    EXPECT_EQ(path.stopped_at, fabric.port("h1", 1));
+    EXPECT_EQ(path.end, PathEnd::DlidMapping);
+    EXPECT_EQ(path.stopped_at, fabric.port("s1", 1));
+    const Path direct = resolve(pair.view(), pair.port("h1", 1), lid);
+    EXPECT_EQ(direct.outcome, PathOutcome::InvalidDlid) << lid.value();
+    EXPECT_EQ(direct.end, PathEnd::Malformed);
+    EXPECT_EQ(direct.stopped_at, pair.port("h2", 1));
   }
 }
 
@@ -181,7 +187,7 @@ TEST(Path, WithoutAForwardingEntryEndsAsARelayErrorOfTheIngressPort) {
   const RunningFabric fabric{generated("star:3")};
   const Path path = resolve(fabric.view(), fabric.port("h2", 1), Lid{999});
   EXPECT_EQ(path.outcome, PathOutcome::NoRoute);
-  EXPECT_EQ(path.end, PathEnd::SwitchRelayError);
+  EXPECT_EQ(path.end, PathEnd::DlidMapping);
   EXPECT_EQ(path.stopped_at, fabric.port("s1", 2));
   EXPECT_EQ(path.hops.size(), 1U);
 }
@@ -190,7 +196,7 @@ TEST(Path, BackToBackToAnUnknownLidEndsAtThePeer) {
   const RunningFabric fabric{generated("pair")};
   const Path path = resolve(fabric.view(), fabric.port("h1", 1), Lid{999});
   EXPECT_EQ(path.outcome, PathOutcome::NotTheOwner);
-  EXPECT_EQ(path.end, PathEnd::RcvError);
+  EXPECT_EQ(path.end, PathEnd::Malformed);
   EXPECT_EQ(path.stopped_at, fabric.port("h2", 1));
 }
 
@@ -200,7 +206,7 @@ TEST(Path, OverALinkThatIsDownEndsAsADiscardOfTheEgressPort) {
   fabric.publish();
   const Path path = resolve(fabric.view(), fabric.port("h1", 1), fabric.lid("h3"));
   EXPECT_EQ(path.outcome, PathOutcome::LinkDown);
-  EXPECT_EQ(path.end, PathEnd::XmitDiscard);
+  EXPECT_EQ(path.end, PathEnd::PortInactive);
   EXPECT_EQ(path.stopped_at, fabric.port("s1", 3));
   EXPECT_EQ(resolve(fabric.view(), fabric.port("h3", 1), fabric.lid("h1")).outcome,
             PathOutcome::SourceDown);
@@ -226,6 +232,7 @@ TEST(Path, ThatRunsInCirclesEnds) {
   fabric.publish();
   const Path path = resolve(fabric.view(), fabric.port("h1", 1), lost);
   EXPECT_EQ(path.outcome, PathOutcome::Loop);
+  EXPECT_EQ(path.end, PathEnd::LifetimeLimit);
   EXPECT_EQ(path.hops.size(), kMaxHops);
   expect_consistent(fabric.view(), path);
 }
@@ -236,7 +243,7 @@ TEST(Path, BackOutOfTheIngressPortIsALoop) {
   fabric.publish();
   const Path path = resolve(fabric.view(), fabric.port("h1", 1), Lid{500});
   EXPECT_EQ(path.outcome, PathOutcome::Loop);
-  EXPECT_EQ(path.end, PathEnd::SwitchRelayError);
+  EXPECT_EQ(path.end, PathEnd::Looping);
 }
 
 TEST(Path, TellsSmallestMtuSlowestRateWholeDelayAndTaps) {
@@ -267,7 +274,7 @@ TEST(Path, DiscardedAtAHopEndsAtItsEgressPort) {
   const Path shorter = discarded_at(path, 2);
   EXPECT_EQ(shorter.hops.size(), 2U);
   EXPECT_EQ(shorter.stopped_at, path.hops[2].egress);
-  EXPECT_EQ(shorter.end, PathEnd::XmitDiscard);
+  EXPECT_EQ(shorter.end, PathEnd::PortInactive);
 }
 
 TEST(Multicast, ReachesExactlyTheMembersWithoutTheSender) {

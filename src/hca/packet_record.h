@@ -21,7 +21,7 @@ namespace internal {
 /// What every record begins with: three words. The first and the third are bytes of a PacketHeader
 /// as they lie there, from `opcode` and from `dest_qp` on:
 ///   opcode 0:8, last opcode 8:8, flags 16:5, SL 24:4, packets 32:16, MTU 48:16
-///   P_Key 0:16, SLID 16:16, DLID 32:16
+///   P_Key 0:16, SLID 16:16, DLID 32:16, SL 48:4 (as the sender's; a receiver believes the first)
 ///   destination QP 0:24, PSN 32:24
 inline constexpr std::size_t kWordBytes = 8;
 inline constexpr std::size_t kFixedBytes = 3 * kWordBytes;
@@ -58,12 +58,16 @@ extern const std::array<RecordShape, 256> kShapes;
 }
 }  // namespace internal
 
-/// SLID and DLID, in one word.
-[[nodiscard]] constexpr std::uint64_t lids_of(const SinglePacket& packet) {
+/// SLID, DLID and SL, in one word: packets with the same go the same way and count together.
+[[nodiscard]] constexpr std::uint64_t way_of(const SinglePacket& packet) {
   return packet.addresses >> 16;
 }
-[[nodiscard]] constexpr std::uint64_t word_of_lids(Lid slid, Lid dlid) {
-  return std::uint64_t{slid.value() & 0xFFFF} | std::uint64_t{dlid.value() & 0xFFFF} << 16;
+[[nodiscard]] constexpr std::uint64_t way_of(Lid slid, Lid dlid, ServiceLevel sl) {
+  return std::uint64_t{slid.value() & 0xFFFF} | std::uint64_t{dlid.value() & 0xFFFF} << 16 |
+         std::uint64_t{sl.value()} << 32;
+}
+[[nodiscard]] constexpr std::uint64_t way_of(const PacketHeader& header) {
+  return way_of(header.slid, header.dlid, header.sl);
 }
 
 /// How a packet or train lies in a shared-memory ring: a native-endian header of only those parts
@@ -101,8 +105,7 @@ class RecordHeader {
       to += bytes;
     };
     put(bytes_of(header_).data() + internal::kFirstAt, internal::kWordBytes);
-    const std::uint64_t second =
-        std::uint64_t{header_.pkey.value()} | word_of_lids(header_.slid, header_.dlid) << 16;
+    const std::uint64_t second = std::uint64_t{header_.pkey.value()} | way_of(header_) << 16;
     put(&second, sizeof second);
     put(bytes_of(header_).data() + internal::kThirdAt, internal::kWordBytes);
     if (extension_bytes_ != 0) {

@@ -89,7 +89,7 @@ bool Lane::try_reopen() {
 Route& Lane::route(Out& out, const hca::PacketHeader& header, fabric::CounterPage& page,
                    PolicyLock& page_lock) {
   Route* const newest = out.newest_route;
-  return newest != nullptr && newest->slid == header.slid && newest->dlid == header.dlid &&
+  return newest != nullptr && newest->way == hca::way_of(header) &&
                  newest->generation == map_.generation()
              ? *newest
              : find_route(out, header, page, page_lock);
@@ -98,14 +98,12 @@ Route& Lane::route(Out& out, const hca::PacketHeader& header, fabric::CounterPag
 Route& Lane::find_route(Out& out, const hca::PacketHeader& header, fabric::CounterPage& page,
                         PolicyLock& page_lock) {
   const std::uint64_t generation = map_.generation();
-  const auto found = std::ranges::find_if(out.routes, [&](const auto& route) {
-    return route->slid == header.slid && route->dlid == header.dlid;
-  });
+  const std::uint64_t way = hca::way_of(header);
+  const auto found = std::ranges::find(out.routes, way, &Route::way);
   if (found == out.routes.end()) {
     out.routes.push_back(std::make_unique<Route>());
     out.newest_route = out.routes.back().get();
-    out.newest_route->slid = header.slid;
-    out.newest_route->dlid = header.dlid;
+    out.newest_route->way = way;
   } else {
     out.newest_route = found->get();
   }
@@ -116,12 +114,12 @@ Route& Lane::find_route(Out& out, const hca::PacketHeader& header, fabric::Count
                           path.hops == route.path.hops && path.stopped_at == route.path.stopped_at;
     if (!same_way) {
       const std::lock_guard guard{page_lock};
-      route.counter = &page.open(path);
+      route.counter = &page.open(path, header.sl);
       route.losses.clear();
     }
     route.path = std::move(path);
     route.generation = generation;
-    open_losses(route, page, page_lock);
+    open_losses(route, header.sl, page, page_lock);
     route.is_timed = takes_time(route);
     if (route.path.rate_mbps != 0) {
       max_train_bytes_.store(std::min(max_train_bytes(), longest_train(route.path.rate_mbps)),
@@ -208,9 +206,7 @@ SendOutcome Lane::send_on(Out& out, const hca::PacketHeader& header,
   out.ring.commit();
   route.counter->count(header.packet_count, hca::packet_length_words(header, payload_bytes));
   if (!route.path.is_tapped) {
-    out.straight = {.lids = hca::word_of_lids(route.slid, route.dlid),
-                    .generation = route.generation,
-                    .counter = route.counter};
+    out.straight = {.way = route.way, .generation = route.generation, .counter = route.counter};
   }
   return SendOutcome::Sent;
 }

@@ -87,10 +87,9 @@ struct HopLosses {
   fabric::PathEntry* damaged{};
 };
 
-/// A resolved path of this lane and its counter: one SLID and DLID in one generation.
+/// A resolved path of this lane and its counter: one SLID, DLID and SL in one generation.
 struct Route {
-  Lid slid;
-  Lid dlid;
+  std::uint64_t way{};  // hca::way_of
   std::uint64_t generation{};
   fabric::Path path;
   fabric::PathEntry* counter{};
@@ -286,8 +285,8 @@ class Lane {
   /// open with. send() says so of each packet that it put into the ring and that took no time, met
   /// no capture and had not waited for room; whatever changes that but new tables, takes it back.
   struct Straight {
-    static constexpr std::uint64_t kNone = ~std::uint64_t{0};  // more than a SLID and a DLID
-    std::uint64_t lids{kNone};
+    static constexpr std::uint64_t kNone = ~std::uint64_t{0};  // more than LIDs and SL
+    std::uint64_t way{kNone};
     std::uint64_t generation{};
     fabric::PathEntry* counter{};
   };
@@ -329,7 +328,8 @@ class Lane {
   struct Singles;
   void keep_single(Out& out, Route& route, const hca::Packet& single, Singles& made);
   void show(const Route& route, const fabric::Fate& fate, const hca::Packet& single);
-  void open_losses(Route& route, fabric::CounterPage& page, PolicyLock& page_lock) const;
+  void open_losses(Route& route, ServiceLevel sl, fabric::CounterPage& page,
+                   PolicyLock& page_lock) const;
   [[nodiscard]] static bool takes_time(const Route& route);
   static void count_wait(Out& out, const Route& route, Instant at) {
     if (out.full_since != Instant::never()) {
@@ -390,7 +390,7 @@ class Lane {
 inline bool Lane::send_straight(hca::Flow flow, const hca::SinglePacket& packet) {
   Out& out = this->out(flow);
   const Straight& straight = out.straight;
-  if (straight.lids != hca::lids_of(packet) || straight.generation != map_.generation() ||
+  if (straight.way != hca::way_of(packet) || straight.generation != map_.generation() ||
       !out.ring.put(hca::record_bytes(packet),
                     [&](std::byte* to) { hca::write_record(packet, to); })) [[unlikely]] {
     return false;

@@ -35,7 +35,8 @@ struct Lane::Singles {
 };
 
 /// Counters for what can be lost where.
-void Lane::open_losses(Route& route, fabric::CounterPage& page, PolicyLock& page_lock) const {
+void Lane::open_losses(Route& route, ServiceLevel sl, fabric::CounterPage& page,
+                       PolicyLock& page_lock) const {
   const fabric::Path& path = route.path;
   if (path.faults.empty()) {
     return;
@@ -45,10 +46,10 @@ void Lane::open_losses(Route& route, fabric::CounterPage& page, PolicyLock& page
   for (const fabric::LinkFault& fault : path.faults) {
     HopLosses& losses = route.losses[fault.hop];
     if (fault.rule.kind == fabric::FaultKind::Drop && losses.lost == nullptr) {
-      losses.lost = &page.open(fabric::discarded_at(path, fault.hop));
+      losses.lost = &page.open(fabric::discarded_at(path, fault.hop), sl);
     }
     if (fault.rule.kind == fabric::FaultKind::Corrupt && losses.damaged == nullptr) {
-      losses.damaged = &page.open(fabric::damaged_at(path, fault.hop));
+      losses.damaged = &page.open(fabric::damaged_at(path, fault.hop), sl);
     }
   }
 }

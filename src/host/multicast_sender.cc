@@ -86,13 +86,13 @@ void Process::Impl::find_copies(MulticastRoute& route, Lid mlid) {
 }
 
 MulticastRoute& Process::Impl::multicast_route(const hca::PacketHeader& header) {
-  MulticastRoute& route = multicast_routes[{header.slid, header.dlid}];
+  MulticastRoute& route = multicast_routes[hca::way_of(header)];
   const bool is_old = route.counter == nullptr || route.generation != map.generation();
   if (is_old) {
     route.tree = map.resolve_multicast(self.node, header.slid, header.dlid);
     route.generation = route.tree.generation;
     const std::lock_guard page_guard{counters_lock};
-    route.counter = &counters->open(route.tree);
+    route.counter = &counters->open(route.tree, header.sl);
     route.parts.clear();
     route.damage.clear();
   }
@@ -143,14 +143,14 @@ void Process::Impl::meet_faults(MulticastRoute& route, const hca::PacketHeader& 
   const auto known = route.parts.find(shape);
   fabric::PathEntry* part = known != route.parts.end() ? known->second : &counters->overflow();
   if (known == route.parts.end() && route.parts.size() < kMostParts) {
-    part = &counters->open(part_of(route));
+    part = &counters->open(part_of(route), header.sl);
     route.parts.emplace(std::move(shape), part);
   }
   part->count(1, words);
   for (std::uint32_t edge = 0; edge < route.crossings.size(); ++edge) {
     if (route.crossings[edge].is_damaged) {
       fabric::PathEntry*& damage = route.damage[edge];
-      damage = damage == nullptr ? &counters->open(path_to(tree, edge)) : damage;
+      damage = damage == nullptr ? &counters->open(path_to(tree, edge), header.sl) : damage;
       damage->count_damaged(1);
     }
   }

@@ -270,8 +270,8 @@ struct Process::Impl {
   void send_copy(const MulticastRoute& route, const MulticastRoute::Copy& copy,
                  const hca::PacketHeader& header, std::span<const ByteSpan> gather);
   std::mutex multicast_lock;
-  std::map<std::pair<Lid, Lid>, MulticastRoute> multicast_routes;  // under multicast_lock
-  Instant multicast_departs;  // the newest; under multicast_lock
+  std::map<std::uint64_t, MulticastRoute> multicast_routes;  // by hca::way_of; under multicast_lock
+  Instant multicast_departs;                                 // the newest; under multicast_lock
 
   // process_links.cc
   /// Packets that have arrived by now go into their rings; true if any did.

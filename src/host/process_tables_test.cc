@@ -5,6 +5,7 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/process_slot.h"
 #include "hca/packet_record.h"
@@ -57,8 +58,8 @@ class RecordedEvents final : public ProcessEvents {
 class TablesOfAProcess : public ::testing::Test {
  protected:
   ~TablesOfAProcess() override {
-    if (qp_ != nullptr) {
-      EXPECT_TRUE(process_->destroy_qp(0, *qp_));
+    for (hca::Qp* const qp : qps_) {
+      EXPECT_TRUE(process_->destroy_qp(0, *qp));
     }
   }
 
@@ -70,24 +71,39 @@ class TablesOfAProcess : public ::testing::Test {
     ASSERT_TRUE(process) << process.error().reason;
     process_ = std::move(*process);
     hca::Hca& engine = *process_->hcas().front().engine;
-    hca::QpInit init;
+    hca::QpInit& init = init_;
     init.pd = *engine.allocate_pd();
     init.send_cq = init.recv_cq = *process_->create_cq(0, 16);
     init.capabilities.max_inline_data = 8;
-    qp_ = *process_->create_qp(0, init);
-    connect();
+    init.capabilities.max_send_wr = 8;
+    qp_ = qps_.emplace_back(*process_->create_qp(0, init));
+    connect(*qp_, {});
+  }
+
+  /// Another QP, on the same lane.
+  hca::Qp& beside() {
+    const auto lane_of = [&](const hca::Qp& qp) {
+      return Lane::index_for(process_->address(), qp.number(),
+                             {.node = kPeerNode.value(), .slot = kPeerSlot},
+                             first_qpn_of(kPeerSlot));
+    };
+    do {
+      qps_.push_back(*process_->create_qp(0, init_));
+    } while (lane_of(*qps_.back()) != lane_of(*qp_));
+    return *qps_.back();
   }
 
   /// To the first QP of the process in slot 1 of h2.
-  void connect() {
+  void connect(hca::Qp& qp, ServiceLevel sl) {
     hca::QpAttributes to;
+    to.address.sl = sl;
     to.port = PortNumber{1};
     to.path_mtu = wire::Mtu::Mtu256;
     to.dest_qpn = first_qpn_of(kPeerSlot);
     to.address.dlid = kPeerLid;
     const auto modify = [&](hca::QpState state, QpAttributeMask mask) {
       to.state = state;
-      const auto modified = process_->modify_qp(*qp_, to, mask | QpAttribute::State);
+      const auto modified = process_->modify_qp(qp, to, mask | QpAttribute::State);
       ASSERT_TRUE(modified) << modified.error().reason;
     };
     modify(hca::QpState::Init,
@@ -100,10 +116,23 @@ class TablesOfAProcess : public ::testing::Test {
                                   QpAttribute::MaxQpRdAtomic);
   }
 
-  void post() {
+  void post() { post(*qp_); }
+  void post(hca::Qp& qp) {
     hca::SendWr wr;
+    wr.opcode = hca::WrOpcode::RdmaWrite;  // which needs no credit
     wr.flags = hca::Send::Inline;
-    ASSERT_TRUE(process_->post_send(*qp_, wr));
+    ASSERT_TRUE(process_->post_send(qp, wr));
+  }
+
+  /// What the own port has sent.
+  fabric::PortDetails::BySl sent() {
+    const auto tables = daemon_.builder.build(1);
+    const auto view = *fabric::TablesView::open(tables);
+    const std::array pages{
+        fabric::OwnedCounterPage{daemon_.counter_page(), fabric::NodeIndex{0}}
+    };
+    const fabric::CounterLedger ledger{view.ports().size()};
+    return ledger.details(ledger.read(view, pages), daemon_.own_port).xmit_data;
   }
 
   /// Whether the program asks for the lane to its peer.
@@ -157,6 +186,8 @@ class TablesOfAProcess : public ::testing::Test {
   Mapping lane_;
   RecordedEvents events_;
   std::unique_ptr<Process> process_;
+  hca::QpInit init_;
+  std::vector<hca::Qp*> qps_;
   hca::Qp* qp_{};
 };
 
@@ -186,6 +217,26 @@ TEST_F(TablesOfAProcess, AConnectedQpSendsWithItsPortsNewPKeyAndLid) {
   const hca::PacketHeader header = first_packet();
   EXPECT_EQ(header.pkey, kNewPKey);
   EXPECT_EQ(header.slid, kNewLid);
+}
+
+TEST_F(TablesOfAProcess, PacketsCountByTheirServiceLevelThoughTheyShareALaneAndItsStraightWay) {
+  daemon_.builder.set_lid(daemon_.peer_port, kPeerLid, 0);
+  ASSERT_NO_FATAL_FAILURE(start());
+  ASSERT_TRUE(asks_for_lane(kPatience));
+  hca::Qp& high = beside();
+  connect(high, ServiceLevel{5});
+  post();
+  EXPECT_EQ(first_packet().sl, ServiceLevel{});
+  post();
+  post(high);
+  post(high);
+  post(high);
+  post();
+  constexpr std::uint64_t kWords = 10;  // LRH, BTH, RETH and ICRC
+  fabric::PortDetails::BySl expected{};
+  expected[0] = 3 * kWords;
+  expected[5] = 3 * kWords;
+  EXPECT_EQ(sent(), expected);
 }
 
 struct PortEvent {

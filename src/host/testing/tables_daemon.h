@@ -66,6 +66,15 @@ class TablesDaemon {
     EXPECT_TRUE(control.send(uabi::TablesChanged{}, descriptors));
   }
 
+  /// What the program counts.
+  [[nodiscard]] fabric::CounterPageView counter_page() {
+    if (page_memory_.bytes().empty()) {
+      const std::size_t bytes = fabric::CounterPage::bytes_needed();
+      page_memory_ = std::move(*map_shared(page_, Protection::ReadOnly, bytes, bytes));
+    }
+    return *fabric::CounterPageView::open(page_memory_.bytes());
+  }
+
   std::string run;
   fabric::TablesBuilder builder;
   fabric::PortIndex own_port;
@@ -81,6 +90,7 @@ class TablesDaemon {
   UniqueFd listener_;
   std::uint64_t generation_{};
   UniqueFd page_;
+  Mapping page_memory_;
   UniqueFd clocks_;
   UniqueFd faults_;
 };
