@@ -176,6 +176,8 @@ TEST_F(Datagrams, AreNoLongerThanTheMtu) {
   send(to(Lid{2}, 2049));
   EXPECT_EQ(inbox.taken.size(), 1U);
   EXPECT_EQ(fabric.network.counters().too_long, 2U);
+  const auto details = fabric.counters.read_details(fabric.port("s1", 2), fabric.now);
+  EXPECT_EQ(details.of(fabric::PathEnd::NeighborMtu), 1U);
 }
 
 TEST_F(Datagrams, ThatWaitAreBounded) {

@@ -59,6 +59,8 @@ void MadCables::count(const Hop& hop, const MadOnCable& mad, std::uint32_t packe
   in.rcv_packets += packets;
   (is_multicast ? in.multicast_rcv_packets : in.unicast_rcv_packets) += packets;
   in.rcv_data += words * packets;
+  count_xmit_data(counters_->own_details(), hop.egress, mad.to.sl, words * packets);
+  count_rcv_data(counters_->own_details(), hop.ingress, mad.to.sl, words * packets);
 }
 
 void MadCables::show(const Hop& hop, const MadOnCable& mad) {
@@ -74,7 +76,7 @@ MadCables::Crossing MadCables::cross(const Hop& hop, const MadOnCable& mad, std:
   const auto on_wire = send_on(hop.egress, words_of(mad) * 4 * copies);
   if (!on_wire) {
     show({hop.egress, fabric::kNoPort}, mad);
-    discard(hop.egress, copies);
+    drop(hop.egress, copies, fabric::PathEnd::HeadOfQueueLimit);
     return {};
   }
   Crossing crossing{.arrived = 0, .held_back = {}, .on_wire = *on_wire};
@@ -90,12 +92,10 @@ MadCables::Crossing MadCables::cross(const Hop& hop, const MadOnCable& mad, std:
         break;
       case Fate::End::Damaged:
         ++crossed;
-        if (counters_ != nullptr) {
-          ++counters_->own(hop.ingress).rcv_errors;
-        }
+        drop(hop.ingress, 1, fabric::PathEnd::Damaged);
         break;
       case Fate::End::Lost:
-        discard(hop.egress, 1);
+        drop(hop.egress, 1, fabric::PathEnd::PortInactive);
         break;
     }
   };
@@ -135,9 +135,9 @@ std::optional<Duration> MadCables::send_on(PortIndex egress, std::uint64_t bytes
   return transit.departs - now_;
 }
 
-void MadCables::discard(PortIndex egress, std::uint32_t copies) {
+void MadCables::drop(PortIndex port, std::uint32_t copies, fabric::PathEnd why) {
   if (counters_ != nullptr) {
-    counters_->own(egress).xmit_discards += copies;
+    count_drop(counters_->own(port), counters_->own_details(), port, why, copies);
   }
 }
 

@@ -84,8 +84,8 @@ class MadCables {
   };
   /// `copies` of a MAD, at least one, over a link that carries them.
   [[nodiscard]] Crossing cross(const fabric::Hop& hop, const MadOnCable& mad, std::uint32_t copies);
-  /// A link that is down took none of them.
-  void discard(fabric::PortIndex egress, std::uint32_t copies);
+  /// Counts copies that a port dropped.
+  void drop(fabric::PortIndex port, std::uint32_t copies, fabric::PathEnd why);
 
  private:
   [[nodiscard]] std::span<const fabric::LinkFault> rules_of(fabric::PortIndex egress);

@@ -16,6 +16,7 @@ namespace weft::agents {
 namespace {
 
 using fabric::FaultKind;
+using fabric::PathEnd;
 using fabric::PortCounters;
 using testing::ManagedFabric;
 using testing::star;
@@ -29,6 +30,9 @@ class MadsOnCables : public ::testing::Test {
 
   const PortCounters& at(const char* node, int number) {
     return fabric.counters.ports[fabric.port(node, number).value()];
+  }
+  fabric::PortDetails details(const char* node, int number) {
+    return fabric.counters.read_details(fabric.port(node, number), start);
   }
   /// h1 asks h2 by way of s1.
   bool asks_h2() {
@@ -84,6 +88,23 @@ TEST_F(MadsOnCables, CountAtEveryPortThatTheyCross) {
   EXPECT_EQ(at("s1", 0), PortCounters{});  // it has no cable
 }
 
+TEST_F(MadsOnCables, CountByTheirServiceLevel) {
+  fabric.network.send(h1, mad::InterfaceKind::Gsi,
+                      {
+                          .address = {.lid = Lid{2}, .sl = ServiceLevel{9}},
+                            .bytes = {}
+  });
+  fabric.run();
+  ASSERT_TRUE(asks_h2());
+  fabric::PortDetails::BySl expected{};
+  expected[0] = kWords;
+  expected[9] = kWords;
+  EXPECT_EQ(details("h1", 1).xmit_data, expected);
+  EXPECT_EQ(details("s1", 1).rcv_data, expected);
+  EXPECT_EQ(details("s1", 2).xmit_data, expected);
+  EXPECT_EQ(details("h2", 1).rcv_data, expected);
+}
+
 TEST_F(MadsOnCables, HaveAGlobalRouteHeaderOnTheWireToo) {
   fabric.network.send(h1, mad::InterfaceKind::Gsi,
                       {
@@ -130,12 +151,14 @@ TEST_F(MadsOnCables, AreDiscardedWhenTheyWouldWaitForLongerThanALifetime) {
   EXPECT_FALSE(fabric.network.run(2'000, start));
   EXPECT_EQ(at("h1", 1).xmit_discards, 1'000U - at("h1", 1).xmit_packets);
   EXPECT_NEAR(static_cast<double>(at("h1", 1).xmit_packets), 467, 2);
+  EXPECT_EQ(details("h1", 1).of(PathEnd::HeadOfQueueLimit), at("h1", 1).xmit_discards);
 }
 
 TEST_F(MadsOnCables, AreDiscardedWhereALinkDoesNotCarryThem) {
   fabric.tables.set_state(fabric.port("h2", 1), fabric::PortState::Down);
   EXPECT_FALSE(asks_h2());
   EXPECT_EQ(at("s1", 2).xmit_discards, 1U);
+  EXPECT_EQ(details("s1", 2).of(PathEnd::PortInactive), 1U);
   EXPECT_EQ(at("s1", 2).xmit_packets, 0U);
 }
 
@@ -143,6 +166,7 @@ TEST_F(MadsOnCables, AreLostByRules) {
   add_rule(FaultKind::Drop, "s1", 2);
   EXPECT_FALSE(asks_h2());
   EXPECT_EQ(at("s1", 2).xmit_discards, 1U);
+  EXPECT_EQ(details("s1", 2).of(PathEnd::PortInactive), 1U);
   EXPECT_EQ(at("s1", 2).xmit_packets, 0U);
   EXPECT_EQ(at("s1", 1).rcv_packets, 1U);
   EXPECT_EQ(fabric.network.counters().lost, 1U);
@@ -172,6 +196,7 @@ TEST_F(MadsOnCables, ArriveDamagedAndAreDiscardedThere) {
   EXPECT_EQ(at("s1", 2).xmit_packets, 1U);
   EXPECT_EQ(at("h2", 1).rcv_packets, 1U);
   EXPECT_EQ(at("h2", 1).rcv_errors, 1U);
+  EXPECT_EQ(details("h2", 1).of(PathEnd::Damaged), 1U);
   EXPECT_EQ(at("h2", 1).xmit_packets, 0U);
 }
 

@@ -191,7 +191,7 @@ PortIndex ManagementNetwork::cross(Parcel& parcel, PortIndex egress, const LinkA
   }
   if (!passes(egress, parcel.kind)) {
     ++counters_.link_down;
-    cables_.discard(egress, parcel.copies);
+    cables_.drop(egress, parcel.copies, fabric::PathEnd::PortInactive);
     return fabric::kNoPort;
   }
   MadOnCable crosses{.kind = parcel.kind,
@@ -206,7 +206,7 @@ PortIndex ManagementNetwork::cross(Parcel& parcel, PortIndex egress, const LinkA
     crosses.source_qp = parcel.datagram->source_qp;
     if (crosses.bytes.size() > bytes(tables_.port(egress).active_mtu)) {
       ++counters_.too_long;
-      cables_.discard(egress, parcel.copies);
+      cables_.drop(egress, parcel.copies, fabric::PathEnd::NeighborMtu);
       return fabric::kNoPort;
     }
   }

@@ -1,9 +1,8 @@
 #include "agents/pma.h"
 
 #include <algorithm>
-#include <limits>
-#include <type_traits>
 
+#include "agents/pma_data.h"
 #include "wire/mad/class_port_info.h"
 #include "wire/mad/port_counters.h"
 
@@ -19,32 +18,11 @@ namespace {
 constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::MadHeader>;
 constexpr std::uint8_t kResponseTime = 18;  // as an exponent: about a second, policy
 
-/// Counters stop at their largest value (§16.1.3.5).
-template <class To>
-[[nodiscard]] To saturated(std::uint64_t value) {
-  return static_cast<To>(std::min<std::uint64_t>(value, std::numeric_limits<To>::max()));
-}
-
 [[nodiscard]] std::uint64_t ticks(std::uint64_t nanoseconds) {
   return nanoseconds / static_cast<std::uint64_t>(Pma::kTickTime.nanoseconds());
 }
 [[nodiscard]] std::uint64_t nanoseconds(std::uint64_t ticks) {
   return ticks * static_cast<std::uint64_t>(Pma::kTickTime.nanoseconds());
-}
-
-template <wire::WireType T>
-void answer_with(std::span<std::byte, wire::kPerfDataBytes> data, const T& value) {
-  std::ranges::fill(data, std::byte{});
-  wire::pack(value, data.template first<wire::kSizeOf<T>>());
-}
-template <wire::WireType T>
-[[nodiscard]] T taken_from(std::span<const std::byte, wire::kPerfDataBytes> data) {
-  return wire::unpack<T>(data.template first<wire::kSizeOf<T>>());
-}
-
-template <class Select>
-[[nodiscard]] bool has(std::underlying_type_t<Select> selected, Select counter) {
-  return (selected & static_cast<std::underlying_type_t<Select>>(counter)) != 0;
 }
 
 /// Those of CounterSelect2.
@@ -64,7 +42,7 @@ void write_extended_errors(const wire::PortCountersExtended& wanted, fabric::Por
 }  // namespace
 
 // Adding an attribute is adding a row.
-constexpr std::array<Pma::Attribute, 6> Pma::kAttributes = {
+constexpr std::array<Pma::Attribute, 10> Pma::kAttributes = {
     {
      {wire::PerfAttribute::ClassPortInfo, &Pma::get_class_port_info, nullptr},
      {wire::PerfAttribute::PortSamplesControl, &Pma::get_control, &Pma::set_control},
@@ -72,6 +50,12 @@ constexpr std::array<Pma::Attribute, 6> Pma::kAttributes = {
      {wire::PerfAttribute::PortCounters, &Pma::get_counters, &Pma::set_counters},
      {wire::PerfAttribute::PortCountersExtended, &Pma::get_extended, &Pma::set_extended},
      {wire::PerfAttribute::PortSamplesResultExtended, &Pma::get_result_extended, nullptr},
+     {wire::PerfAttribute::PortRcvErrorDetails, &Pma::get_rcv_errors, &Pma::set_rcv_errors},
+     {wire::PerfAttribute::PortXmitDiscardDetails, &Pma::get_discards, &Pma::set_discards},
+     {wire::PerfAttribute::PortXmitDataSl, &Pma::get_data_sl<&fabric::PortDetails::xmit_data>,
+         &Pma::set_data_sl<&fabric::PortDetails::xmit_data>},
+     {wire::PerfAttribute::PortRcvDataSl, &Pma::get_data_sl<&fabric::PortDetails::rcv_data>,
+         &Pma::set_data_sl<&fabric::PortDetails::rcv_data>},
      }
 };
 

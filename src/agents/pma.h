@@ -1,10 +1,12 @@
 #pragma once
 
 // The performance management agent of every node (IBTA vol 1 §16.1): counters of ports as MADs of
-// class 0x04 read and set them, and their sampling over an interval. Pure. One thread.
+// class 0x04 read and set them, what they are made of, and their sampling over an interval. Pure.
+// One thread.
 //
 // Counters of errors that this fabric never makes (symbols, link recovery, constraints, integrity,
-// overruns) are always 0.
+// overruns, VL mapping) are always 0. Refused is what would have to be counted and is not (by VL),
+// or what links without flow control packets, congestion control and FEC do not have.
 
 #include <array>
 #include <cstddef>
@@ -19,6 +21,7 @@
 #include "base/identifiers.h"
 #include "base/time.h"
 #include "fabric/counters.h"
+#include "fabric/port_details.h"
 #include "fabric/tables.h"
 #include "mad/mad_address.h"
 #include "wire/mad/mad.h"
@@ -62,7 +65,7 @@ class Pma {
     Handler get;
     Handler set;  // none: it cannot be written
   };
-  static const std::array<Attribute, 6> kAttributes;
+  static const std::array<Attribute, 10> kAttributes;
 
   /// A node samples one port at a time, since a result does not say whose it is: asked for,
   /// running from `starts` to `ends`, and what it came to.
@@ -85,6 +88,20 @@ class Pma {
   [[nodiscard]] std::uint16_t set_control(Request& request);
   [[nodiscard]] std::uint16_t get_result(Request& request);
   [[nodiscard]] std::uint16_t get_result_extended(Request& request);
+
+  // pma_details.cc
+  [[nodiscard]] fabric::PortDetails details_of(std::span<const fabric::PortIndex> ports,
+                                               Instant now);
+  template <class Wanted, class Write>
+  void write_details(const Request& request, const Wanted& wanted, Write write);
+  [[nodiscard]] std::uint16_t get_rcv_errors(Request& request);
+  [[nodiscard]] std::uint16_t set_rcv_errors(Request& request);
+  [[nodiscard]] std::uint16_t get_discards(Request& request);
+  [[nodiscard]] std::uint16_t set_discards(Request& request);
+  template <fabric::PortDetails::BySl fabric::PortDetails::* kLevels>
+  [[nodiscard]] std::uint16_t get_data_sl(Request& request);
+  template <fabric::PortDetails::BySl fabric::PortDetails::* kLevels>
+  [[nodiscard]] std::uint16_t set_data_sl(Request& request);
 
   [[nodiscard]] std::vector<fabric::PortIndex> ports_named(fabric::PortIndex own,
                                                            PortNumber select) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agents/pma.h"
+#include "agents/pma_data.h"
 
 namespace weft::agents {
 
@@ -37,12 +38,6 @@ constexpr std::uint8_t kAnyMandatory = 1;  // CounterMask: it may count each of 
     default:
       return 0;
   }
-}
-
-template <wire::WireType T>
-void answer_with(std::span<std::byte, wire::kPerfDataBytes> data, const T& value) {
-  std::ranges::fill(data, std::byte{});
-  wire::pack(value, data.template first<wire::kSizeOf<T>>());
 }
 
 }  // namespace
@@ -121,9 +116,7 @@ std::uint16_t Pma::get_result(Request& request) {
     const Sampling& sampling = known->second;
     result.tag = sampling.control.tag;
     result.sample_status = sampling.control.sample_status;
-    std::ranges::transform(sampling.results, result.counters.begin(), [](std::uint64_t value) {
-      return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, 0xFFFF'FFFF));
-    });
+    std::ranges::transform(sampling.results, result.counters.begin(), saturated<std::uint32_t>);
   }
   answer_with(request.data, result);
   return 0;

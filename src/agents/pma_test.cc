@@ -119,7 +119,7 @@ TEST_F(PmaTest, SaysWhatItCan) {
   EXPECT_EQ(less.data.capability_mask2, 0U);
   EXPECT_EQ(ask(Lid{3}, PerfAttribute::ClassPortInfo, wire::ClassPortInfo{}, true).status,
             wire::kMadStatusMethodAttributeUnsupported);
-  EXPECT_EQ(ask(Lid{3}, static_cast<PerfAttribute>(0x16), wire::PortCounters{}).status,
+  EXPECT_EQ(ask(Lid{3}, static_cast<PerfAttribute>(0x17), wire::PortCounters{}).status,
             wire::kMadStatusMethodAttributeUnsupported);
   EXPECT_EQ(ask(Lid{3}, PerfAttribute::PortCounters,
                 wire::PortCounters{.port_select = PortNumber{1}}, false, 5)

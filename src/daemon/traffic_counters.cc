@@ -33,4 +33,14 @@ void TrafficCounters::set(fabric::PortIndex port, const fabric::PortCounters& va
   known = value;
 }
 
+fabric::PortDetails TrafficCounters::read_details(fabric::PortIndex port, Instant now) {
+  refresh(now);
+  return ledger_.details(sum_, port);
+}
+
+void TrafficCounters::set_details(fabric::PortIndex port, const fabric::PortDetails& value,
+                                  Instant now) {
+  ledger_.set_details(port, read_details(port, now), value);
+}
+
 }  // namespace weft::daemon

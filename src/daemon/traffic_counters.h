@@ -31,6 +31,9 @@ class TrafficCounters final : public agents::CounterSource {
   [[nodiscard]] fabric::PortCounters& own(fabric::PortIndex port) override {
     return ledger_.own(port);
   }
+  [[nodiscard]] fabric::PortDetails read_details(fabric::PortIndex port, Instant now) override;
+  void set_details(fabric::PortIndex port, const fabric::PortDetails& value, Instant now) override;
+  [[nodiscard]] fabric::DetailsOfPorts& own_details() override { return ledger_.own_details(); }
 
  private:
   void refresh(Instant now);

@@ -35,6 +35,7 @@
 #include "wire/mad/path_record.h"
 #include "wire/mad/perf_mad.h"
 #include "wire/mad/port_counters.h"
+#include "wire/mad/port_details.h"
 #include "wire/mad/port_info.h"
 #include "wire/mad/port_samples.h"
 #include "wire/mad/port_tables.h"
@@ -79,13 +80,14 @@ using AllWireTypes = TypeList<
     Notice, SaNotice, GidNoticeDetails, LinkStateNoticeDetails, PortNoticeDetails,
     CapabilityNoticeDetails, SystemImageGuidNoticeDetails, BadMKeyNoticeDetails,
     BadKeyNoticeDetails, SwitchBadPKeyNoticeDetails, InformInfo, PerfMad, PortSamplesControl,
-    PortSamplesResult, PortSamplesResultExtended, PortCounters, PortCountersExtended, Rmpp,
-    VendorMad, SaHeader, SaMad, NodeRecord, PortInfoRecord, SlToVlMappingTableRecord,
-    SwitchInfoRecord, LinearForwardingTableRecord, RandomForwardingTableRecord,
-    MulticastForwardingTableRecord, SmInfoRecord, LinkRecord, GuidInfoRecord, ServiceRecord,
-    ServiceAssociationRecord, PKeyTableRecord, PathRecord, VlArbitrationTableRecord, McMemberRecord,
-    TraceRecord, MultiPathRecord, InformInfoRecord, Req, Mra, Rej, Rep, Rtu, Dreq, Drep, Lap, Apr,
-    SidrReq, SidrRep, RdmaCmHeader, IpoibEncapsulation, IpoibHardwareAddress, IpoibArp,
-    NeighborDiscovery, IpoibLinkLayerOption>;
+    PortSamplesResult, PortSamplesResultExtended, PortCounters, PortCountersExtended,
+    PortRcvErrorDetails, PortXmitDiscardDetails, PortDataSl, Rmpp, VendorMad, SaHeader, SaMad,
+    NodeRecord, PortInfoRecord, SlToVlMappingTableRecord, SwitchInfoRecord,
+    LinearForwardingTableRecord, RandomForwardingTableRecord, MulticastForwardingTableRecord,
+    SmInfoRecord, LinkRecord, GuidInfoRecord, ServiceRecord, ServiceAssociationRecord,
+    PKeyTableRecord, PathRecord, VlArbitrationTableRecord, McMemberRecord, TraceRecord,
+    MultiPathRecord, InformInfoRecord, Req, Mra, Rej, Rep, Rtu, Dreq, Drep, Lap, Apr, SidrReq,
+    SidrRep, RdmaCmHeader, IpoibEncapsulation, IpoibHardwareAddress, IpoibArp, NeighborDiscovery,
+    IpoibLinkLayerOption>;
 
 }  // namespace weft::wire

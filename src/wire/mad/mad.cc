@@ -63,8 +63,12 @@ constexpr auto kPerfAttributes = std::to_array<AttributeName>({
     {0x10, "PortSamplesControl"       },
     {0x11, "PortSamplesResult"        },
     {0x12, "PortCounters"             },
+    {0x15, "PortRcvErrorDetails"      },
+    {0x16, "PortXmitDiscardDetails"   },
     {0x1D, "PortCountersExtended"     },
     {0x1E, "PortSamplesResultExtended"},
+    {0x36, "PortXmitDataSL"           },
+    {0x37, "PortRcvDataSL"            },
 });
 
 // IBTA vol 1 §16.3.

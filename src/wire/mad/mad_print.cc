@@ -23,6 +23,7 @@
 #include "wire/mad/path_record.h"
 #include "wire/mad/perf_mad.h"
 #include "wire/mad/port_counters.h"
+#include "wire/mad/port_details.h"
 #include "wire/mad/port_info.h"
 #include "wire/mad/port_samples.h"
 #include "wire/mad/port_tables.h"
@@ -106,6 +107,10 @@ constexpr std::array kPerfAttributes = {
     row<PortCounters>(PerfAttribute::PortCounters),
     row<PortCountersExtended>(PerfAttribute::PortCountersExtended),
     row<PortSamplesResultExtended>(PerfAttribute::PortSamplesResultExtended),
+    row<PortRcvErrorDetails>(PerfAttribute::PortRcvErrorDetails),
+    row<PortXmitDiscardDetails>(PerfAttribute::PortXmitDiscardDetails),
+    row<PortDataSl>(PerfAttribute::PortXmitDataSl),
+    row<PortDataSl>(PerfAttribute::PortRcvDataSl),
 };
 
 constexpr std::array kCmAttributes = {

@@ -19,8 +19,12 @@ enum class PerfAttribute : std::uint16_t {
   PortSamplesControl = 0x0010,
   PortSamplesResult = 0x0011,
   PortCounters = 0x0012,
+  PortRcvErrorDetails = 0x0015,
+  PortXmitDiscardDetails = 0x0016,
   PortCountersExtended = 0x001D,
   PortSamplesResultExtended = 0x001E,
+  PortXmitDataSl = 0x0036,
+  PortRcvDataSl = 0x0037,
 };
 
 /// CapabilityMask of the class's ClassPortInfo (IBTA vol 1 §16.1.3.1).
