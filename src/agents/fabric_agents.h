@@ -146,7 +146,7 @@ class FabricAgents {
     Handler get;
     Handler set;  // none: it cannot be written
   };
-  static const std::array<Attribute, 12> kAttributes;
+  static const std::array<Attribute, 13> kAttributes;
 
   /// A change of a port's link that waits for finish_sets().
   struct LinkChange {
@@ -192,6 +192,7 @@ class FabricAgents {
                                                             std::uint32_t number) const;
   [[nodiscard]] std::uint16_t get_port_info(Request& request);
   [[nodiscard]] std::uint16_t set_port_info(Request& request);
+  [[nodiscard]] std::uint16_t get_port_info_extended(Request& request);
   void write_management_part(fabric::PortIndex port, const wire::PortInfo& wanted);
   void write_link_part(fabric::PortIndex port, const wire::PortInfo& wanted);
 

@@ -39,7 +39,7 @@ void make_answer(mad::MadBytes& mad, MadHeader header, std::uint16_t status) {
 }  // namespace
 
 // Adding an attribute is adding a row.
-constexpr std::array<FabricAgents::Attribute, 12> FabricAgents::kAttributes = {
+constexpr std::array<FabricAgents::Attribute, 13> FabricAgents::kAttributes = {
     {
      {SmpAttribute::NodeDescription, false, &FabricAgents::get_node_description,
          &FabricAgents::set_node_description_attribute},
@@ -60,6 +60,7 @@ constexpr std::array<FabricAgents::Attribute, 12> FabricAgents::kAttributes = {
          &FabricAgents::set_multicast_forwarding},
      {SmpAttribute::VendorDiag, false, &FabricAgents::get_vendor_diag, nullptr},
      {SmpAttribute::LedInfo, false, &FabricAgents::get_led_info, &FabricAgents::set_led_info},
+     {SmpAttribute::PortInfoExtended, false, &FabricAgents::get_port_info_extended, nullptr},
      }
 };
 

@@ -4,6 +4,7 @@
 
 #include "agents/fabric_agents.h"
 #include "agents/link_speeds.h"
+#include "wire/mad/port_info_extended.h"
 
 namespace weft::agents {
 
@@ -18,6 +19,7 @@ namespace {
 
 constexpr wire::PortCapabilities2 kCapabilities2 =
     wire::PortCapabilities2{wire::PortCapability2::IsSetNodeDescriptionSupported} |
+    wire::PortCapability2::IsPortInfoExtendedSupported |
     wire::PortCapability2::IsLinkWidth2xSupported | wire::PortCapability2::IsLinkSpeedHdrSupported |
     wire::PortCapability2::IsLinkSpeedNdrSupported;
 
@@ -186,6 +188,14 @@ std::uint16_t FabricAgents::get_port_info(Request& request) {
   }
   wire::pack(info, request.data);
   return 0;
+}
+
+/// Links have no forward error correction, so there is nothing to set either.
+std::uint16_t FabricAgents::get_port_info_extended(Request& request) {
+  const bool is_there = port_named(request, request.modifier).has_value();
+  std::ranges::fill(request.data, std::byte{});
+  wire::pack(wire::PortInfoExtended{}, request.data.first<wire::kSizeOf<wire::PortInfoExtended>>());
+  return is_there ? std::uint16_t{0} : wire::kMadStatusInvalidField;
 }
 
 std::uint16_t FabricAgents::set_port_info(Request& request) {

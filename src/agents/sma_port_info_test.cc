@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "agents/testing/managed_fabric.h"
+#include "wire/mad/port_info_extended.h"
 
 namespace weft::agents {
 namespace {
@@ -22,6 +23,29 @@ TEST(SmaPortInfo, ComesUpInInitializeWithoutLids) {
   EXPECT_EQ(hca.lid, Lid{});
   EXPECT_EQ(fabric.port_info(h1, {1}, 0).port_state, LinkState::Active);
   EXPECT_EQ(fabric.port_info(h1, {1}, 2).port_state, LinkState::Init);
+}
+
+TEST(SmaPortInfo, SaysInPortInfoExtendedThatALinkHasNoForwardErrorCorrection) {
+  ManagedFabric fabric{star()};
+  const auto h1 = fabric.port("h1", 1);
+  EXPECT_TRUE(fabric.port_info(h1, {}, 1).capability_mask2.has(
+      wire::PortCapability2::IsPortInfoExtendedSupported));
+  EXPECT_TRUE(fabric.port_info(h1, {1}, 0)
+                  .capability_mask2.has(wire::PortCapability2::IsPortInfoExtendedSupported));
+  const auto answer =
+      fabric.ask(h1, {.attribute = SmpAttribute::PortInfoExtended, .modifier = 2}, {1});
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status(), 0);
+  EXPECT_EQ(answer->data<wire::PortInfoExtended>(), wire::PortInfoExtended{});
+  EXPECT_EQ(
+      fabric.ask(h1, {.attribute = SmpAttribute::PortInfoExtended, .modifier = 3}, {1})->status(),
+      wire::kMadStatusInvalidField)
+      << "s1 has no such port";
+  EXPECT_EQ(fabric
+                .set(h1, {.attribute = SmpAttribute::PortInfoExtended, .modifier = 2}, {1},
+                     wire::PortInfoExtended{})
+                ->status(),
+            wire::kMadStatusMethodAttributeUnsupported);
 }
 
 TEST(SmaPortInfo, MovesAPortFromInitToActiveInOrderOnly) {

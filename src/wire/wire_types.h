@@ -37,6 +37,7 @@
 #include "wire/mad/port_counters.h"
 #include "wire/mad/port_details.h"
 #include "wire/mad/port_info.h"
+#include "wire/mad/port_info_extended.h"
 #include "wire/mad/port_samples.h"
 #include "wire/mad/port_tables.h"
 #include "wire/mad/rmpp.h"
@@ -76,8 +77,8 @@ using AllWireTypes = TypeList<
     Vlan, Ipv4, Ipv6, Udp, MadHeader, Mad, SmpLidRouted, SmpDirectedHeader, SmpDirected, NodeInfo,
     NodeDescription, SwitchInfo, PortInfo, GuidInfo, PKeyTable, SlToVlMappingTable,
     VlArbitrationEntry, VlArbitrationTable, LinearForwardingTable, RandomForwardingEntry,
-    RandomForwardingTable, MulticastForwardingTable, SmInfo, VendorDiag, LedInfo, ClassPortInfo,
-    Notice, SaNotice, GidNoticeDetails, LinkStateNoticeDetails, PortNoticeDetails,
+    RandomForwardingTable, MulticastForwardingTable, SmInfo, VendorDiag, LedInfo, PortInfoExtended,
+    ClassPortInfo, Notice, SaNotice, GidNoticeDetails, LinkStateNoticeDetails, PortNoticeDetails,
     CapabilityNoticeDetails, SystemImageGuidNoticeDetails, BadMKeyNoticeDetails,
     BadKeyNoticeDetails, SwitchBadPKeyNoticeDetails, InformInfo, PerfMad, PortSamplesControl,
     PortSamplesResult, PortSamplesResultExtended, PortCounters, PortCountersExtended,

@@ -46,7 +46,7 @@ DIFFERENCES = [
     ("switchinfo .*", "PartEnforceCap", "64", "0", ABLE),
     ("switchinfo .*", "FilterRaw(In|Out)bound", "1", "0", ABLE),
     ("portinfo .*", "CapMask", ".*", "0x661ca.*", ABLE),
-    ("portinfo .*", "CapabilityMask2", "0x30 .*", "0x431 .*", ABLE),
+    ("portinfo .*", "CapabilityMask2", "0x30 .*", "0x433 .*", ABLE),
     ("portinfo .*", "LinkWidthSupported", "1X or 4X or 8X or 12X or 2X", "1X or 4X", ABLE),
     ("portinfo .*", "LinkSpeedExtSupported", ".* or 53.125 Gbps", "14.0625 Gbps or 25.78125 Gbps", ABLE),
     ("portinfo .*", "MtuCap|NeighborMTU", "2048", "4096", ABLE),

@@ -46,7 +46,8 @@ def rows():
         ("smpquery", ["sl2vl", "9", "3"], counts(r"^ports: in +\d+, out +3", 5), ""),
         ("smpquery", ["vlarb", "9", "3"], says(r"LowCap 8 HighCap 8"), ""),
         ("smpquery", ["guidinfo", "1"], says(GUID_OF_H1), ""),
-        ("smpquery", ["pie", "1"], None, "port info extended not supported"),
+        ("smpquery", ["pie", "1"], says(r"^CapMask:\.*0x0+$", r"^FECModeActive:\.*0$"), ""),
+        ("smpquery", ["pie", "9", "3"], says(r"^CapMask:\.*0x0+$"), ""),
         ("smpquery", ["mepi", "1"], None, "Mellanox ext port info query failed"),
         ("perfquery", ["1"], says(r"Lid 1 port 0", r"PortXmitData:"), ""),
         ("perfquery", ["-a", "1"], says(r"PortSelect:\.*255"), ""),
@@ -55,6 +56,14 @@ def rows():
         ("perfquery", ["-c", "1", "1"], says(r"SampleStatus:"), ""),
         ("perfquery", ["-e", "9"], says(r"PortRcvErrors:"), ""),
         ("perfquery", ["-r", "1", "1"], says(r"PortXmitData:"), ""),
+        ("perfquery", ["-X", "1", "1"], says(r"^XmtDataSL0:\.*[1-9]\d*$", r"^XmtDataSL15:\.*0$"), ""),
+        ("perfquery", ["-S", "-a", "9"], says(r"^RcvDataSL0:\.*[1-9]\d*$", r"^RcvDataSL15:\.*0$"), ""),
+        ("perfquery", ["-D", "9", "3"], says(r"^PortInactiveDiscards:\.*\d+$", r"^PortSwHOQLifetimeLimitDiscards:\.*\d+$"), ""),
+        ("perfquery", ["-E", "9", "3"], says(r"^PortLocalPhysicalErrors:\.*\d+$", r"^PortLoopingErrors:\.*\d+$"), ""),
+        ("perfquery", ["-X", "-R", "1", "1"], None, ""),
+        ("perfquery", ["-S", "-r", "1", "1"], says("RcvDataSL0:"), ""),
+        ("perfquery", ["-D", "-R", "-a", "9"], None, ""),
+        ("perfquery", ["-E", "-R", "9", "3"], None, ""),
         ("perfquery", ["-R", "-a", "9"], None, ""),
         ("perfquery", ["-x", "-R", "1", "1"], None, ""),
         ("perfquery", ["-G", GUID_OF_H1, "1"], says(r"Lid 1 port 1"), ""),
@@ -68,7 +77,7 @@ def rows():
         ("ibstatus", [], None, "No devices"),    # reads the real /sys
     ]
     every += [("perfquery", [option, "1", "1"], None, "cannot query")
-              for option in ("-X", "-S", "-D", "-E", "-T", "--oprcvcounters", "--flowctlcounters", "--vloppackets", "--vlopdata", "--vlxmitflowctlerrors",
+              for option in ("-T", "--oprcvcounters", "--flowctlcounters", "--vloppackets", "--vlopdata", "--vlxmitflowctlerrors",
                              "--vlxmitcounters", "--swportvlcong", "--rcvcc", "--slrcvfecn", "--slrcvbecn", "--xmitcc", "--vlxmittimecc")]
     return every + [("saquery", arguments, check, "") for arguments, check in (
         (["CPI"], says("SA ClassPortInfo")),

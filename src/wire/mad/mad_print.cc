@@ -25,6 +25,7 @@
 #include "wire/mad/port_counters.h"
 #include "wire/mad/port_details.h"
 #include "wire/mad/port_info.h"
+#include "wire/mad/port_info_extended.h"
 #include "wire/mad/port_samples.h"
 #include "wire/mad/port_tables.h"
 #include "wire/mad/rmpp.h"
@@ -73,6 +74,7 @@ constexpr std::array kSmpAttributes = {
     row<SmInfo>(SmpAttribute::SmInfo),
     row<VendorDiag>(SmpAttribute::VendorDiag),
     row<LedInfo>(SmpAttribute::LedInfo),
+    row<PortInfoExtended>(SmpAttribute::PortInfoExtended),
 };
 
 constexpr std::array kSaAttributes = {

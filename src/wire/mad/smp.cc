@@ -34,6 +34,8 @@ std::string_view name_of(SmpAttribute attribute) {
       return "VendorDiag";
     case SmpAttribute::LedInfo:
       return "LedInfo";
+    case SmpAttribute::PortInfoExtended:
+      return "PortInfoExtended";
   }
   return {};
 }

@@ -37,6 +37,7 @@ enum class SmpAttribute : std::uint16_t {
   SmInfo = 0x0020,
   VendorDiag = 0x0030,
   LedInfo = 0x0031,
+  PortInfoExtended = 0x0033,
 };
 
 /// The specification's name; empty when the number is reserved.
