@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Weft's own subnet manager as the programs of the field see it: infiniband-diags' every query, osmtest, OpenSM beside it, cut links.
 
-    own_manager.py [--smoke | --only-cut]
+    own_manager.py [--smoke | --only-cut | --only-details]
 
 On a fat tree: each operation of smpquery, each option of perfquery and each record of saquery is answered, or refused as an HCA
-that lacks it refuses it; osmtest's flows pass; OpenSM and the own manager hand over to each other in both directions, and take
-over from one that is gone; a link is cut while ib_write_bw crosses it, and the manager finds another way within 100 ms.
+that lacks it refuses it; parts of counters add up to them; osmtest's flows pass; OpenSM and the own manager hand over to each
+other in both directions, and take over from one that is gone; a link is cut while ib_write_bw crosses it, and the manager finds
+another way within 100 ms.
 --smoke: without osmtest on OpenSM, and ib_write_bw for 4 s instead of 20.
---only-cut: only the link that is cut, for 20 s.
+--only-cut: only the link that is cut, for 20 s. --only-details: only what counters are made of.
 """
 import argparse
 import contextlib
@@ -195,6 +196,42 @@ def route(fabric, source, destination):
     return [f"{names[i - 1][1]}:{names[i][0]}" for i in range(1, len(names))]
 
 
+def counters(fabric, option, *where):
+    """{counter: number} as perfquery prints it."""
+    output = weft_clients.run_alone(fabric, case_of("perfquery", [option, *where]), "h2").client_output
+    return {name: int(number) for name, number in re.findall(r"^(\w+):\.*(\d+)$", output, re.MULTILINE)}
+
+
+def parts_of(fabric, option, *where):
+    """The sum of what perfquery prints beside the two selects."""
+    return sum(number for name, number in counters(fabric, option, *where).items() if not name.endswith("Select"))
+
+
+def details():
+    """What moves at a service level counts there, what is lost or damaged has its reason, and the parts add up to their counters."""
+    start = time.monotonic()
+    messages, size, lost = 200, 65536, 3
+    with weft_clients.Fabric("star:2") as fabric:
+        for rule in ("drop", "corrupt"):
+            fabric.run("fault", "add", f"{rule} count={lost} opcode=rc-rdma-write-middle out=h1:1")
+        case = weft_clients.Case("ib_write_bw", ["-n", str(messages), "-s", str(size), "-S", "3"])
+        moved = weft_clients.run_case(fabric, case, weft_clients.Ports(), ("h2", "h1"))
+        before, by_level, after = (counters(fabric, option, "1", "1") for option in ("-x", "-X", "-x"))
+        discards, errors = counters(fabric, "-D", "1", "1"), counters(fabric, "-E", "3", "1")
+        sums = counters(fabric, "-x", "3", "1")
+        all_data = parts_of(fabric, "-X", "1", "1")
+        weft_clients.run_alone(fabric, case_of("perfquery", ["-X", "-R", "1", "1", "0x8"]), "h2")
+        emptied = counters(fabric, "-X", "1", "1")
+    problems = [problem for problem, is_so in (
+        (f"ib_write_bw: {moved.detail}", moved.verdict != "ok"),
+        (f"level 3 has {by_level.get('XmtDataSL3')} words", by_level.get("XmtDataSL3", 0) < messages * size / 4),
+        (f"levels have {all_data} words, the port {before} to {after}", not before["PortXmitData"] <= all_data <= after["PortXmitData"] + 1000),
+        (f"discards {discards} of {after['PortXmitDiscards']}", discards.get("PortInactiveDiscards") != lost or after["PortXmitDiscards"] != lost),
+        (f"errors {errors} of {sums['PortRcvErrors']}", errors.get("PortLocalPhysicalErrors") != lost or sums["PortRcvErrors"] != lost),
+        (f"after the reset of level 3: {emptied}", emptied.get("XmtDataSL3") != 0 or emptied.get("XmtDataSL0", 0) < by_level.get("XmtDataSL0", 1))) if is_so]
+    return outcome_of(case_of("perfquery", [], "details add up to the counters: data by service level, discards and errors by reason"), start, "; ".join(problems))
+
+
 def sent(fabric, port):
     status = json.loads(fabric.run("status", "--json", "--counters"))
     return next((each["counters"]["xmit_data"] for each in status["ports"] if each["name"] == port), None)
@@ -231,15 +268,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--smoke", action="store_true", help="without osmtest on OpenSM, and ib_write_bw for 4 s")
     parser.add_argument("--only-cut", action="store_true", help="only the link that is cut under ib_write_bw")
+    parser.add_argument("--only-details", action="store_true", help="only what counters are made of")
     arguments = parser.parse_args()
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     weft_clients.need_programs("opensm", "osmtest", "ib_write_bw", "ibv_rc_pingpong", *dict.fromkeys(row[0] for row in rows()))
     if arguments.only_cut:
         return weft_clients.report([re_route("20")], "own-manager")
+    if arguments.only_details:
+        return weft_clients.report([details()], "own-manager")
     with weft_clients.Fabric(FAT_TREE) as fabric:
         outcomes = [judge(fabric, *row) for row in rows()]
         outcomes += [management.ping(fabric, "h1", "h5", "1")] + osmtest(fabric, OWN)
-    outcomes += hand_over() + [re_route("4" if arguments.smoke else "20")]
+    outcomes += hand_over() + [details(), re_route("4" if arguments.smoke else "20")]
     if not arguments.smoke:
         with weft_clients.Fabric(f"{FAT_TREE} --no-sm") as fabric, management.OpenSm(fabric, "minhop") as opensm:
             opensm.wait_until_up()
