@@ -1,12 +1,14 @@
 // Foreign MADs on QP0 and QP1 of a fabric that a subnet manager has set up: whatever they claim to
 // be and wherever they come from, the tables stay such that they can be published, and a port under
-// an M_Key stays as it is for who does not know it.
+// an M_Key stays as it is for who does not know it. Between them, what an administrator and a
+// host's kernel side do: cables, settings and names of ports, datagrams, keys that are wrong.
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "agents/counter_source.h"
@@ -29,13 +31,24 @@ void require(bool holds) {
   }
 }
 
-class CountingSink final : public MadSink {
+class CountingSink final : public MadSink, public DatagramSink {
  public:
-  void deliver(PortIndex, mad::InterfaceKind, const mad::MadAddress&, const mad::MadBytes&,
-               Instant) override {
+  void deliver(PortIndex, mad::InterfaceKind kind, const mad::MadAddress& source,
+               const mad::MadBytes& mad, Instant) override {
     ++delivered;
+    if (kind == mad::InterfaceKind::Smi &&
+        mad[kMethodAt] == std::byte{static_cast<std::uint8_t>(wire::MadMethod::Trap)}) {
+      newest_trap = mad;
+      trapped_by = source;
+    }
   }
+  void take(PortIndex, const mad::ReceivedDatagram&, Instant) override { ++delivered; }
+
+  static constexpr std::size_t kMethodAt = 3;
+
   std::size_t delivered{};
+  mad::MadBytes newest_trap{};
+  mad::MadAddress trapped_by;
 };
 
 constexpr std::uint64_t kKey = 0x57E4'0C1D'9AB2'3365;
@@ -75,6 +88,11 @@ class Fabric {
                         .attribute_id = static_cast<std::uint16_t>(wire::SmpAttribute::PortInfo)},
              .data = wire::pack(info)}));
     require(agents.port_info(managed[1]).mkey == kKey);
+    tables.set_active_mtu(tables.port(managed[1]).peer, wire::Mtu::Mtu2048);
+    network.set_sink(&sink);
+    for (const PortNumber out : {PortNumber{1}, PortNumber{2}}) {
+      tables.set_multicast(tables.port(managed[2]).node, Lid{0xC0C0}, out, true);
+    }
     static_cast<void>(agents.take_tables_changed());
   }
 
@@ -91,16 +109,23 @@ class Fabric {
     }
   }
 
-  static constexpr std::size_t kMethodAt = 3;
+  static constexpr std::size_t kMethodAt = CountingSink::kMethodAt;
 
   void send(std::size_t from, mad::InterfaceKind kind, Lid lid, const mad::MadBytes& mad) {
-    network.send(managed[from], kind, {.address = {.lid = lid}, .bytes = mad});
+    send(from, kind, {.address = {.lid = lid}, .bytes = mad});
+  }
+  void send(std::size_t from, mad::InterfaceKind kind, const mad::MadPacket& packet) {
+    network.send(managed[from], kind, packet);
+    run();
+  }
+  void run() {
     const std::size_t before = sink.delivered;
     constexpr std::size_t kMost = 64;  // the MAD, its answer, and traps that it causes
     int turns = 0;
     while (network.run(kMost, now)) {
       require(++turns < 4);
     }
+    require(network.deadline() > now);
     require(sink.delivered - before <= kMost);
   }
 
@@ -111,7 +136,7 @@ class Fabric {
   PlainCounters counters;
   FabricAgents agents{tables, counters};
   CountingSink sink;
-  ManagementNetwork network{tables, agents, sink};
+  ManagementNetwork network{tables, agents, sink, {.counters = &counters}};
 };
 
 /// What nobody may change without the key. The other end of its cable is not under it, so its state
@@ -137,6 +162,126 @@ struct Protected {
           .gids = fabric.tables.gids(h2).size()};
 }
 
+/// Of a piece's second octet from here on: no LID, but what else happens.
+enum class Happening : std::uint8_t {
+  First = 0xE0,
+  IsSm = First,
+  Name,
+  Settings,
+  Cable,
+  Datagram,
+  Address,  // a MAD whose first octets are where it goes: LID, QP, keys
+  Repress,  // of the newest trap
+  Last = Repress,
+};
+
+/// What a message says of what happens, octet by octet; zeros behind it.
+class Script {
+ public:
+  explicit Script(std::span<const std::uint8_t> octets) : octets_(octets) {}
+  [[nodiscard]] std::uint8_t take() {
+    const std::uint8_t octet = octets_.empty() ? std::uint8_t{0} : octets_.front();
+    octets_ = octets_.subspan(octets_.empty() ? 0 : 1);
+    return octet;
+  }
+  [[nodiscard]] std::uint32_t take_three() {
+    const std::uint32_t high = take();
+    const std::uint32_t middle = take();
+    return high << 16 | middle << 8 | take();
+  }
+  [[nodiscard]] std::span<const std::uint8_t> rest() const { return octets_; }
+
+ private:
+  std::span<const std::uint8_t> octets_;
+};
+
+/// LID, QP, and which keys are wrong.
+[[nodiscard]] mad::MadAddress taken_address(Script& script) {
+  mad::MadAddress address{.lid = Lid{script.take()}};
+  address.lid = address.lid.value() >= 0xC0 ? Lid{0xC000 + address.lid.value()} : address.lid;
+  address.qp = Qpn{script.take()};
+  const std::uint8_t wrong = script.take();
+  address.qkey = (wrong & 1) != 0 ? QKey{wrong} : kGsiQKey;
+  address.pkey = (wrong & 2) != 0 ? PKey{wrong} : kDefaultPKey;
+  address.sl = ServiceLevel{static_cast<std::uint8_t>(script.take() & 0xF)};
+  address.path_bits = script.take();
+  if (const std::uint8_t hop_limit = script.take(); hop_limit != 0) {
+    address.global = mad::GlobalRoute{};
+  }
+  return address;
+}
+
+/// An SMP or what QP1 takes: nobody here knows the key.
+[[nodiscard]] bool has_key(const mad::MadBytes& mad) {
+  return wire::unpack<wire::SmpRoute>(
+             std::span{mad}.subspan<wire::kSmpRouteAt, wire::kSizeOf<wire::SmpRoute>>())
+             .mkey == kKey;
+}
+
+void happen(Fabric& fabric, Happening what, std::uint8_t who, const fuzz::Octets& message) {
+  Script script{message};
+  const std::size_t from = who % fabric.managed.size();
+  const auto any_port = [&] {
+    return PortIndex{static_cast<std::uint32_t>(script.take() % fabric.tables.ports().size())};
+  };
+  switch (what) {
+    case Happening::IsSm:
+      fabric.agents.set_is_sm(any_port(), script.take() % 2 != 0, fabric.now);
+      break;
+    case Happening::Name: {
+      const PortIndex port = any_port();
+      const std::string text{script.rest().begin(), script.rest().end()};
+      static_cast<void>(fabric.agents.set_node_description(port, text, fabric.now));
+      break;
+    }
+    case Happening::Settings: {
+      const PortIndex port = any_port();
+      const PortSettings settings{
+          .state = static_cast<wire::LinkState>(script.take() % 6),
+          .physical = static_cast<wire::PhysicalState>(script.take() % 4),
+          .width_enabled = script.take(),
+          .speed_enabled = static_cast<std::uint8_t>(script.take() & 0xF),
+          .extended_enabled = static_cast<std::uint8_t>(script.take() & 0x1F)};
+      static_cast<void>(fabric.agents.configure(port, settings, fabric.now));
+      break;
+    }
+    case Happening::Cable: {
+      const PortIndex port = any_port();
+      fabric.agents.set_plugged(port, script.take() % 2 != 0, fabric.now);
+      break;
+    }
+    case Happening::Datagram: {
+      mad::Datagram datagram{.source_qp = Qpn{script.take_three()}, .to = taken_address(script)};
+      const std::size_t times = script.take() % 4 == 0 ? 40 : 1;  // longer than an MTU
+      for (std::size_t i = 0; i < times; ++i) {
+        const auto part = std::as_bytes(script.rest());
+        datagram.payload.insert(datagram.payload.end(), part.begin(), part.end());
+      }
+      fabric.network.send(fabric.managed[from % 2], std::move(datagram));
+      break;
+    }
+    case Happening::Address: {
+      mad::MadPacket packet{.address = taken_address(script)};
+      copy_bytes(packet.bytes, std::as_bytes(script.rest()));
+      if (!has_key(packet.bytes)) {
+        const bool is_gsi = packet.address.qp != kQp0;
+        fabric.network.send(fabric.managed[from],
+                            is_gsi ? mad::InterfaceKind::Gsi : mad::InterfaceKind::Smi, packet);
+      }
+      break;
+    }
+    case Happening::Repress: {
+      mad::MadPacket packet{.address = fabric.sink.trapped_by, .bytes = fabric.sink.newest_trap};
+      packet.bytes[Fabric::kMethodAt] =
+          std::byte{static_cast<std::uint8_t>(wire::MadMethod::TrapRepress)};
+      packet.bytes.back() = std::byte{script.take()};
+      fabric.network.send(fabric.managed[from], mad::InterfaceKind::Smi, packet);
+      break;
+    }
+  }
+  fabric.run();
+}
+
 /// Of the first octet of a piece: who sends, and these.
 constexpr std::uint8_t kOnQp1 = 0x80;
 constexpr std::uint8_t kChanges = 0x40;  // its data is a change of what the attribute has
@@ -149,6 +294,12 @@ void run(std::span<const std::uint8_t> input) {
   const Protected before = protected_part(fabric);
   for (const fuzz::Piece& piece : fuzz::split(input, kFormat)) {
     const std::uint8_t who = piece.head[0];
+    if (piece.head[1] >= static_cast<std::uint8_t>(Happening::First) &&
+        piece.head[1] <= static_cast<std::uint8_t>(Happening::Last)) {
+      fabric.now = fabric.now + kPauses.at((who & kTimePasses) / 0x10);
+      happen(fabric, static_cast<Happening>(piece.head[1]), who, piece.message);
+      continue;
+    }
     const Lid where = piece.head[1] == 0xFF ? kPermissiveLid : Lid{piece.head[1]};
     const auto kind = (who & kOnQp1) != 0 ? mad::InterfaceKind::Gsi : mad::InterfaceKind::Smi;
     mad::MadBytes mad{};
@@ -157,9 +308,7 @@ void run(std::span<const std::uint8_t> input) {
     if ((who & kChanges) != 0) {
       fabric.fill_from_attribute(kind, where, mad);
     }
-    const auto route = wire::unpack<wire::SmpRoute>(
-        std::span{mad}.subspan<wire::kSmpRouteAt, wire::kSizeOf<wire::SmpRoute>>());
-    if (route.mkey != kKey) {
+    if (!has_key(mad)) {
       fabric.send(who % 3, kind, where, mad);
     }
   }
@@ -170,14 +319,51 @@ void run(std::span<const std::uint8_t> input) {
   }
 }
 
+/// What else happens, to somebody.
+[[nodiscard]] fuzz::Piece make_happening(Random& random) {
+  const auto octet = [&](std::uint64_t bound) {
+    return static_cast<std::uint8_t>(random.below(bound));
+  };
+  constexpr auto kFirst = static_cast<std::uint8_t>(Happening::First);
+  constexpr auto kCount = static_cast<std::uint8_t>(Happening::Last) - kFirst + 1;
+  const auto what = static_cast<std::uint8_t>(kFirst + octet(kCount));
+  fuzz::Piece piece{
+      .head = {octet(3), what},
+        .message = {}
+  };
+  if (random.chance(1, 4)) {
+    piece.head[0] = static_cast<std::uint8_t>(piece.head[0] + octet(4) * 0x10);
+  }
+  if (what == static_cast<std::uint8_t>(Happening::Datagram)) {
+    piece.message = {0, 0, octet(4)};
+  }
+  const bool goes_somewhere = what == static_cast<std::uint8_t>(Happening::Datagram) ||
+                              what == static_cast<std::uint8_t>(Happening::Address);
+  if (goes_somewhere) {
+    constexpr std::array<std::uint8_t, 8> kPlaces = {1, 2, 2, 2, 3, 9, 0xC0, 0xFF};
+    piece.message.push_back(kPlaces.at(random.below(kPlaces.size())));
+    piece.message.insert(piece.message.end(), {octet(3), octet(4), octet(2), 0, octet(2)});
+  } else {
+    constexpr std::array<std::uint8_t, 6> kSettings = {0, 1, 2, 3, 4, 5};
+    for (int i = 0; i < 6; ++i) {
+      piece.message.push_back(kSettings.at(random.below(kSettings.size())));
+    }
+  }
+  piece.message.resize(piece.message.size() + octet(100));
+  return piece;
+}
+
 /// A MAD that its receiver understands: a Get, or a Set that changes a bit or two.
 [[nodiscard]] fuzz::Piece make_piece(Random& random) {
-  constexpr std::array<std::uint8_t, 17> kAttributes = {0x10, 0x11, 0x12, 0x14, 0x15, 0x15,
+  if (random.chance(1, 3)) {
+    return make_happening(random);
+  }
+  constexpr std::array<std::uint8_t, 18> kAttributes = {0x10, 0x11, 0x12, 0x14, 0x15, 0x15,
                                                         0x15, 0x16, 0x17, 0x18, 0x19, 0x1B,
-                                                        0x20, 0x30, 0x31, 0x12, 0x02};
-  constexpr std::array<std::uint8_t, 8> kPerformance = {0x01, 0x10, 0x10, 0x11,
-                                                        0x12, 0x1D, 0x1E, 0x15};
-  constexpr std::array<std::uint8_t, 6> kMethods = {1, 1, 2, 2, 2, 7};
+                                                        0x20, 0x30, 0x31, 0x33, 0x12, 0x02};
+  constexpr std::array<std::uint8_t, 12> kPerformance = {0x01, 0x10, 0x10, 0x11, 0x12, 0x1D,
+                                                         0x1E, 0x15, 0x16, 0x36, 0x37, 0x17};
+  constexpr std::array<std::uint8_t, 8> kMethods = {1, 1, 1, 2, 2, 2, 7, 0x1A};
   constexpr std::size_t kModifierAt = 20;
   const std::size_t kind = random.below(3);
   const auto octet = [&](std::uint64_t bound) {
@@ -195,6 +381,15 @@ void run(std::span<const std::uint8_t> input) {
   for (std::uint64_t changes = random.below(4); changes != 0; --changes) {
     mad[kDataAt + random.below(random.chance(1, 2) ? 64 : 192)] ^=
         static_cast<std::uint8_t>(1U << octet(8));
+  }
+  constexpr std::uint8_t kSamplesControl = 0x10;
+  if (kind == 2 && mad[17] == kSamplesControl) {  // soon over, of counters that there are
+    constexpr std::size_t kIntervalAt = kDataAt + 35;
+    constexpr std::size_t kSelectsAt = kDataAt + 38;
+    mad[kIntervalAt] = octet(20);
+    for (std::size_t i = 0; i < 6; ++i) {
+      mad[kSelectsAt + 2 * i + 1] = octet(7);
+    }
   }
   if (kind == 1) {  // a directed route, of no hops or over the switch
     constexpr std::size_t kLidsAt = 32;
@@ -219,7 +414,8 @@ void run(std::span<const std::uint8_t> input) {
 }  // namespace weft::agents
 
 /// Of each MAD: an octet for who sends it on which QP and when, one for the LID that it goes to
-/// (255: the permissive one), one for how many octets of it follow; the rest is zero.
+/// (255: the permissive one; from 0xE0 on what else happens), one for how many octets of it follow;
+/// the rest is zero.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   weft::agents::run({data, size});
   return 0;
