@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+
+#include "base/boxed.h"
 #include "base/identifiers.h"
 #include "base/intrusive_list.h"
 #include "base/keys.h"
@@ -96,6 +100,21 @@ TEST(IntrusiveList, KeepsOrderAndForgetsRemoved) {
   EXPECT_EQ(list.pop_front().number, 1);
   EXPECT_EQ(list.pop_front().number, 3);
   EXPECT_TRUE(list.empty());
+}
+
+TEST(Boxed, HasAValueFromItsAssignmentToItsReset) {
+  Boxed<std::string> box;
+  EXPECT_FALSE(box.has_value());
+  box = "one";
+  const std::string* const place = &*box;
+  box = "two";
+  EXPECT_EQ(*box, "two");
+  EXPECT_EQ(&*box, place);  // what others point to stays
+  Boxed<std::string> other = std::move(box);
+  EXPECT_FALSE(box);  // NOLINT(bugprone-use-after-move): moving leaves none
+  EXPECT_EQ(other->size(), 3U);
+  other.reset();
+  EXPECT_FALSE(other);
 }
 
 TEST(Qpn, NamesItsProcess) {

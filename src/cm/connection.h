@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/boxed.h"
 #include "base/identifiers.h"
 #include "base/serial.h"
 #include "base/time.h"
@@ -80,10 +81,10 @@ struct Link {
 
   Duration patience{};  ///< for the answer to what this side sends
   unsigned max_retries{};
-  std::optional<Awaited> awaited{};
-  std::optional<Answer> setup_answer{};     ///< MRA of a REQ or REP, RTU
-  std::optional<Answer> later_answer{};     ///< MRA of a LAP, APR, DREP
-  std::optional<mad::MadBytes> last_lap{};  ///< received
+  Boxed<Awaited> awaited{};
+  Boxed<Answer> setup_answer{};     ///< MRA of a REQ or REP, RTU
+  Boxed<Answer> later_answer{};     ///< MRA of a LAP, APR, DREP
+  Boxed<mad::MadBytes> last_lap{};  ///< received
   bool is_last_lap_answered{};
   Instant deadline{Instant::never()};
 };

@@ -160,7 +160,7 @@ class ConnectionManager::Impl {
   /// Sends what must be answered, and remembers to send it again.
   [[nodiscard]] Result<void> ask(Connection& connection, State next, wire::CmAttribute attribute,
                                  const mad::MadBytes& mad, Instant now);
-  void repeat(Connection& connection, const std::optional<Answer>& answer, Instant now);
+  void repeat(Connection& connection, const Boxed<Answer>& answer, Instant now);
   [[nodiscard]] std::uint64_t new_transaction_id(PortKey port, std::uint32_t low) const;
   [[nodiscard]] mad::MadBytes make_rej(const Link& link, State state,
                                        const RejectParameters& parameters) const;

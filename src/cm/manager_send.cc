@@ -64,7 +64,7 @@ Result<void> ConnectionManager::Impl::ask(Connection& connection, State next,
   return {};
 }
 
-void ConnectionManager::Impl::repeat(Connection& connection, const std::optional<Answer>& answer,
+void ConnectionManager::Impl::repeat(Connection& connection, const Boxed<Answer>& answer,
                                      Instant now) {
   if (answer) {
     (void)transmit(connection, answer->attribute, answer->mad, now, true);

@@ -99,7 +99,7 @@ void ConnectionManager::Impl::on_lap(const Received& received) {
     return;
   }
   Link& link = connection->link;
-  const bool is_answered = link.is_last_lap_answered && link.last_lap == received.mad;
+  const bool is_answered = link.is_last_lap_answered && *link.last_lap == received.mad;
   State next{};
   if (!takes(*connection, is_answered ? Input::LapAnswered : Input::Lap, received, next)) {
     return;

@@ -205,7 +205,7 @@ class Daemon::Impl::RdmaCmRequest {
                      fmt::format("the program has no membership {}", request.membership)});
     }
     const auto left = rdma_.leave(group, now_);
-    return left ? answer(owner->forget(group)) : refuse(left.error());
+    return left ? answer(owner->forget(*id, group)) : refuse(left.error());
   }
   bool operator()(const uabi::MigrateRdmaCmId& request) {
     const cm::RdmaCmId id{request.id};

@@ -95,7 +95,10 @@ void RdmaCm::cancel_questions(Id& of, Instant now) {
   }
 }
 
-void RdmaCm::leave_groups(RdmaCmId id, Instant now) {
+void RdmaCm::leave_groups(RdmaCmId id, const Id& of, Instant now) {
+  if (of.groups == 0) {
+    return;  // and those of others need not be looked through
+  }
   std::vector<GroupId> left;
   for (const auto& [number, group] : groups_) {
     if (group.id == id) {
@@ -107,17 +110,26 @@ void RdmaCm::leave_groups(RdmaCmId id, Instant now) {
   }
 }
 
+void RdmaCm::forget_accepted(RdmaCmId id, const Id& of) {
+  const auto [first, last] = accepted_.equal_range(of.qpn);
+  const auto own =
+      std::find_if(first, last, [id](const auto& accepted) { return accepted.second == id; });
+  if (own != last) {
+    accepted_.erase(own);
+  }
+}
+
 Result<void> RdmaCm::destroy(RdmaCmId id, Instant now) {
   Id* const of = find(id);
   if (of == nullptr) {
     return fail(ErrorCode::NotFound, "there is no id {}", id.value());
   }
-  leave_groups(id, now);
+  leave_groups(id, *of, now);
   cancel_questions(*of, now);
   if (of->connection) {
     static_cast<void>(connections_.destroy(*of->connection, now));
   }
-  std::erase_if(accepted_, [id](const auto& accepted) { return accepted.second == id; });
+  forget_accepted(id, *of);
   port_numbers_.release(id, of->space, of->claimed_port);
   ids_.erase(id);
   return {};

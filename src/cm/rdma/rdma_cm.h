@@ -175,7 +175,9 @@ class RdmaCm final : private CmObserver {
   [[nodiscard]] Result<void> bind_to_port_of(Id& of);
   [[nodiscard]] IpAddress own_address(const IpAddress& address) const;
   void cancel_questions(Id& of, Instant now);
-  void leave_groups(RdmaCmId id, Instant now);
+  void leave_groups(RdmaCmId id, const Id& of, Instant now);
+  /// The RTU came, or never will.
+  void forget_accepted(RdmaCmId id, const Id& of);
 
   // rdma_cm_resolve.cc
   void address_found(RdmaCmId id, const sa::Resolution& found);

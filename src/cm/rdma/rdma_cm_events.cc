@@ -216,7 +216,7 @@ Handled RdmaCm::connection_event(RdmaCmId id, Id& of, const CmEvent& event, Inst
     }
     case CmEventType::RtuReceived:
     case CmEventType::UserEstablished:
-      std::erase_if(accepted_, [id](const auto& accepted) { return accepted.second == id; });
+      forget_accepted(id, of);
       told.type = RdmaCmEventType::Established;
       break;
     case CmEventType::RejReceived:

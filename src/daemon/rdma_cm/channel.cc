@@ -2,7 +2,6 @@
 
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -41,24 +40,33 @@ bool RdmaCmChannel::take(const cm::RdmaCmEvent& event) {
     if (requests_ == kMostRequests) {
       return false;
     }
-    ++requests_;
-    told_.emplace(event.id, 0);  // the new id is the program's from now on
+    known_.try_emplace(event.id);  // the new id is the program's from now on
   }
-  events_.push_back(event);
+  put(event);
   show();
   return true;
+}
+
+void RdmaCmChannel::put(const cm::RdmaCmEvent& event) {
+  requests_ += event.type == cm::RdmaCmEventType::ConnectRequest ? 1 : 0;
+  known_[subject_of(event)].waiting.push_back(++last_event_);
+  events_.emplace_hint(events_.end(), last_event_, event);
+}
+
+cm::RdmaCmEvent RdmaCmChannel::extract(std::uint64_t number) {
+  auto node = events_.extract(number);
+  requests_ -= node.mapped().type == cm::RdmaCmEventType::ConnectRequest ? 1 : 0;
+  return std::move(node.mapped());
 }
 
 std::optional<cm::RdmaCmEvent> RdmaCmChannel::next() {
   if (events_.empty()) {
     return std::nullopt;
   }
-  cm::RdmaCmEvent event = std::move(events_.front());
-  events_.pop_front();
-  if (event.type == cm::RdmaCmEventType::ConnectRequest) {
-    --requests_;
-  }
-  ++told_[subject_of(event)];
+  cm::RdmaCmEvent event = extract(events_.begin()->first);
+  Known& subject = known_.at(subject_of(event));
+  subject.waiting.pop_front();  // the oldest of all is the oldest of its own
+  ++subject.told;
   if (event.group != cm::GroupId{}) {
     ++told_of_groups_[event.group];
   }
@@ -66,12 +74,12 @@ std::optional<cm::RdmaCmEvent> RdmaCmChannel::next() {
   return event;
 }
 
-void RdmaCmChannel::add(cm::RdmaCmId id, std::uint32_t told) { told_[id] = told; }
+void RdmaCmChannel::add(cm::RdmaCmId id, std::uint32_t told) { known_[id].told = told; }
 
 std::vector<cm::RdmaCmId> RdmaCmChannel::ids() const {
   std::vector<cm::RdmaCmId> ids;
-  ids.reserve(told_.size());
-  for (const auto& [id, told] : told_) {
+  ids.reserve(known_.size());
+  for (const auto& [id, known] : known_) {
     ids.push_back(id);
   }
   return ids;
@@ -79,30 +87,33 @@ std::vector<cm::RdmaCmId> RdmaCmChannel::ids() const {
 
 RdmaCmChannel::Remains RdmaCmChannel::remove(cm::RdmaCmId id) {
   Remains remains;
-  if (const auto found = told_.extract(id)) {
-    remains.told = found.mapped();
+  if (const auto found = known_.extract(id)) {
+    remains.told = found.mapped().told;
+    for (const std::uint64_t number : found.mapped().waiting) {
+      remains.events.push_back(extract(number));
+    }
   }
-  const auto is_its = [id](const cm::RdmaCmEvent& event) { return subject_of(event) == id; };
-  std::ranges::copy_if(events_, std::back_inserter(remains.events), is_its);
-  std::erase_if(events_, is_its);
-  requests_ -= static_cast<std::size_t>(std::ranges::count(
-      remains.events, cm::RdmaCmEventType::ConnectRequest, &cm::RdmaCmEvent::type));
   show();
   return remains;
 }
 
 void RdmaCmChannel::append(const std::vector<cm::RdmaCmEvent>& events) {
   for (const cm::RdmaCmEvent& event : events) {
-    if (event.type == cm::RdmaCmEventType::ConnectRequest) {
-      ++requests_;
-    }
-    events_.push_back(event);
+    put(event);
   }
   show();
 }
 
-std::uint32_t RdmaCmChannel::forget(cm::GroupId group) {
-  std::erase_if(events_, [group](const cm::RdmaCmEvent& event) { return event.group == group; });
+std::uint32_t RdmaCmChannel::forget(cm::RdmaCmId id, cm::GroupId group) {
+  if (const auto found = known_.find(id); found != known_.end()) {
+    std::erase_if(found->second.waiting, [&](std::uint64_t number) {
+      const bool is_its = events_.at(number).group == group;
+      if (is_its) {
+        static_cast<void>(extract(number));
+      }
+      return is_its;
+    });
+  }
   show();
   const auto told = told_of_groups_.extract(group);
   return told ? told.mapped() : 0;

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,8 +22,9 @@ namespace weft::daemon {
 
 class RdmaCmChannel final : public cm::RdmaCmSink {
  public:
-  /// Connection requests that wait; policy. Other events are bounded by the number of ids.
-  static constexpr std::size_t kMostRequests = 4'096;
+  /// Connection requests that wait; policy: as many as a listener's backlog (cm::Limits). Other
+  /// events are bounded by the number of ids.
+  static constexpr std::size_t kMostRequests = 16'384;
 
   struct Owner {
     std::uint32_t number{};  ///< of the channel
@@ -44,7 +45,7 @@ class RdmaCmChannel final : public cm::RdmaCmSink {
 
   // --- ids, and how many events of each the program was told
   void add(cm::RdmaCmId id, std::uint32_t told = 0);
-  [[nodiscard]] bool has(cm::RdmaCmId id) const { return told_.contains(id); }
+  [[nodiscard]] bool has(cm::RdmaCmId id) const { return known_.contains(id); }
   [[nodiscard]] std::vector<cm::RdmaCmId> ids() const;
 
   /// What is left of an id, which then is not here any more.
@@ -56,18 +57,29 @@ class RdmaCmChannel final : public cm::RdmaCmSink {
   /// Events that waited elsewhere.
   void append(const std::vector<cm::RdmaCmEvent>& events);
 
-  /// How many events of a membership the program was told; those that wait are forgotten.
-  [[nodiscard]] std::uint32_t forget(cm::GroupId group);
+  /// How many events of the id's membership the program was told; those that wait are forgotten.
+  [[nodiscard]] std::uint32_t forget(cm::RdmaCmId id, cm::GroupId group);
 
  private:
+  /// An id, and where its events are that wait: to look through all of them would cost a program
+  /// that destroys thousands of ids, and everybody else, their square.
+  struct Known {
+    std::uint32_t told{};
+    std::list<std::uint64_t> waiting{};
+  };
+
+  void put(const cm::RdmaCmEvent& event);
+  /// Takes the event out that came as that one.
+  [[nodiscard]] cm::RdmaCmEvent extract(std::uint64_t number);
   void show();
 
   Owner owner_;
   host::UniqueFd ours_;
   std::shared_ptr<const host::UniqueFd> theirs_;
-  std::deque<cm::RdmaCmEvent> events_;
+  std::map<std::uint64_t, cm::RdmaCmEvent> events_;  ///< by the number as which they came
+  std::uint64_t last_event_{};
   std::size_t requests_{};
-  std::map<cm::RdmaCmId, std::uint32_t> told_;
+  std::map<cm::RdmaCmId, Known> known_;
   std::map<cm::GroupId, std::uint32_t> told_of_groups_;
   bool is_shown_{};
 };

@@ -64,6 +64,25 @@ TEST_F(RdmaCmChannelTest, WhatAnIdLeavesIsCountedAndForgotten) {
   EXPECT_FALSE(channel->has(kListener));
 }
 
+TEST_F(RdmaCmChannelTest, WhatOneIdLeavesIsInOrderAndSoIsTheRest) {
+  constexpr cm::RdmaCmId kOther{7};
+  channel->add(kListener);
+  channel->add(kOther);
+  give(cm::RdmaCmEventType::AddressResolved, kListener);
+  give(cm::RdmaCmEventType::AddressResolved, kOther);
+  give(cm::RdmaCmEventType::RouteResolved, kOther);
+  give(cm::RdmaCmEventType::RouteResolved, kListener);
+  give(cm::RdmaCmEventType::Disconnected, kOther);
+  EXPECT_EQ(channel->next()->id, kListener);
+  const auto remains = channel->remove(kOther);
+  ASSERT_EQ(remains.events.size(), 3U);
+  EXPECT_EQ(remains.events.front().type, cm::RdmaCmEventType::AddressResolved);
+  EXPECT_EQ(remains.events.back().type, cm::RdmaCmEventType::Disconnected);
+  EXPECT_EQ(channel->next()->type, cm::RdmaCmEventType::RouteResolved);
+  EXPECT_FALSE(channel->next());
+  EXPECT_EQ(channel->remove(kListener).told, 2U);
+}
+
 TEST_F(RdmaCmChannelTest, AConnectionRequestIsTheListenersEvent) {
   channel->add(kListener);
   EXPECT_TRUE(channel->take(
@@ -111,7 +130,7 @@ TEST_F(RdmaCmChannelTest, ForgetsTheEventsOfAGroupThatIsLeft) {
   EXPECT_TRUE(channel->take(joined));
   static_cast<void>(channel->next());
   EXPECT_TRUE(channel->take(joined));
-  EXPECT_EQ(channel->forget(kGroup), 1U);
+  EXPECT_EQ(channel->forget(kListener, kGroup), 1U);
   EXPECT_FALSE(is_readable());
   EXPECT_EQ(channel->remove(kListener).told, 1U);
 }

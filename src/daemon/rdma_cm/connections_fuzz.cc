@@ -271,7 +271,7 @@ class Game {
     const auto id = rdma().id_of(group);
     if (RdmaCmChannel* const owner = id ? channel_of(*id) : nullptr) {
       said(rdma().leave(group, world_.now));
-      static_cast<void>(owner->forget(group));
+      static_cast<void>(owner->forget(*id, group));
     }
   }
   void apply(const uabi::MigrateRdmaCmId& request) {
