@@ -29,7 +29,7 @@ ATTACKS = {
     "flood": {"REJ", "REP", "MRA", "DREQ"},
     "replay": {"REJ", "REP", "MRA", "DREP", "DREQ"},
 }
-GROWTH_LIMIT_KIB = 64 * 1024    # policy: 2,048 requests of one peer wait at most, with what belongs to them
+GROWTH_LIMIT_KIB = 64 * 1024    # policy: 12,288 requests of one peer wait at most, 41 MiB with what belongs to them
 QUIET_SECONDS = 90              # a peer may ask for so much time; then it is forgotten
 NEW_CONNECTIONS = 5
 NEW_SECONDS = 20
