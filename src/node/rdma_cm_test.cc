@@ -341,31 +341,53 @@ TEST_F(RdmaCmTest, CallsInAWrongStateChangeNothing) {
   EXPECT_THAT(client.waiting, IsEmpty());
 }
 
-TEST_F(RdmaCmTest, TheTypeOfServiceIsTheQosClassThatSaIsAskedFor) {
-  std::vector<std::uint16_t> asked;
-  const auto port = fabric->builder().node(node(2)).first_port;
-  const auto snoop = [&](auto, const mad::MadAddress&, ByteSpan mad) {
-    const auto header = wire::parse<wire::SaHeader>(mad);
-    if (header && header->header.method == wire::MadMethod::Get &&
-        header->header.attribute_id == static_cast<std::uint16_t>(wire::SaAttribute::PathRecord)) {
-      constexpr std::uint64_t kQosClass = wire::kComponent<wire::PathRecord, "QoSClass">;
-      const auto wanted = wire::parse<wire::PathRecord>(mad.subspan(wire::kSizeOf<wire::SaHeader>));
-      asked.push_back((header->component_mask & kQosClass) != 0 ? wanted->qos_class : 0);
-    }
+/// What SA is asked for by paths, as of host 2.
+struct QualityOfService : RdmaCmTest {
+  struct Wish {
+    std::uint32_t qos_class{};
+    std::uint32_t traffic_class{};
+    bool operator==(const Wish&) const = default;
   };
-  auto& gsi = fabric->hosts().host(node(2), now).gsi(port);
-  const auto snooper = gsi.add_snooper(snoop);
-  for (const std::uint32_t type_of_service : {0U, 0x28U}) {
+  [[nodiscard]] Wish wish(const IpAddress& destination, std::uint8_t type_of_service,
+                          const cm::SocketAddress& source = {}) {
+    Wish asked;
+    auto& gsi = fabric->hosts().host(node(2), now).gsi(fabric->builder().node(node(2)).first_port);
+    const auto snooper = gsi.add_snooper([&](auto, const mad::MadAddress&, ByteSpan mad) {
+      const auto header = wire::parse<wire::SaHeader>(mad);
+      if (header && header->header.method == wire::MadMethod::Get &&
+          header->header.attribute_id ==
+              static_cast<std::uint16_t>(wire::SaAttribute::PathRecord)) {
+        constexpr std::uint64_t kQosClass = wire::kComponent<wire::PathRecord, "QoSClass">;
+        constexpr std::uint64_t kTClass = wire::kComponent<wire::PathRecord, "TClass">;
+        const auto path = wire::parse<wire::PathRecord>(mad.subspan(wire::kSizeOf<wire::SaHeader>));
+        asked.qos_class = (header->component_mask & kQosClass) != 0 ? path->qos_class : 0;
+        asked.traffic_class = (header->component_mask & kTClass) != 0 ? path->tclass : 0;
+      }
+    });
     const RdmaCmId id = make(2, client);
     EXPECT_TRUE(rdma(2).set_option(id, cm::RdmaCmOption::TypeOfService, type_of_service));
-    EXPECT_TRUE(
-        rdma(2).resolve_address(id, {.destination = at(address_of(1)), .timeout = kPatience}, now));
+    EXPECT_TRUE(rdma(2).resolve_address(
+        id, {.source = source, .destination = at(destination), .timeout = kPatience}, now));
     expect(client, AddressResolved);
     EXPECT_TRUE(rdma(2).resolve_route(id, kPatience, now));
     expect(client, RouteResolved);
+    EXPECT_EQ(rdma(2).info(id)->paths.at(0).traffic_class, asked.traffic_class);
+    gsi.remove_snooper(snooper);
+    return asked;
   }
-  gsi.remove_snooper(snooper);
-  EXPECT_EQ(asked, (std::vector<std::uint16_t>{0, 0x28}));
+};
+
+TEST_F(QualityOfService, OfIPv4IsTheQosClassThatSaIsAskedFor) {
+  EXPECT_EQ(wish(address_of(1), 0), Wish{});
+  EXPECT_EQ(wish(address_of(1), 0x28), (Wish{.qos_class = 0x28}));
+}
+
+TEST_F(QualityOfService, OfIPv6IsTheTrafficClassThatSaIsAskedFor) {
+  const IpAddress destination = IpAddress::v6(0xFD77'0000'0000'0000, 1);
+  const cm::IpEndpoint source{.address = IpAddress::v6(0, 0), .flow_info = 0x0481'2345};
+  EXPECT_EQ(wish(destination, 0), Wish{});
+  EXPECT_EQ(wish(destination, 0x28), (Wish{.traffic_class = 0x28}));
+  EXPECT_EQ(wish(destination, 0x28, source), (Wish{.traffic_class = 0x48}));  // the source's counts
 }
 
 /// Rejects every request for a service with words of where to go.

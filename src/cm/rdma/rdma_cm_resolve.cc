@@ -192,8 +192,9 @@ void RdmaCm::address_found(RdmaCmId id, const sa::Resolution& found) {
   of.peer_address = own_address(of.peer_address);
   if (const auto* const source = std::get_if<IpEndpoint>(&of.source);
       source == nullptr || source->address.is_unspecified()) {
-    const std::uint16_t port = source == nullptr ? std::uint16_t{0} : source->port;
-    of.source = IpEndpoint{.address = found.source, .port = port};
+    IpEndpoint chosen = source == nullptr ? IpEndpoint{} : *source;
+    chosen.address = found.source;
+    of.source = chosen;
   }
   if (of.claimed_port == 0) {
     if (const auto taken = take_port(id, of); !taken) {
@@ -205,15 +206,24 @@ void RdmaCm::address_found(RdmaCmId id, const sa::Resolution& found) {
   static_cast<void>(tell(id, of, {.type = RdmaCmEventType::AddressResolved}));
 }
 
-/// The type of service of IPv4 is the QoS class that SA is asked for, as Linux has it; SA decides
-/// which service level that is (IBTA vol 1 §15.2.5.16).
+/// As Linux has it, the type of service of IPv4 is the QoS class that SA is asked for, and the flow
+/// information of an IPv6 or AF_IB source names the traffic class; SA decides which service level
+/// that is (IBTA vol 1 §15.2.5.16). If it names none, the type of service is the traffic class,
+/// which it is in IPv6 (RFC 2474 §3); Linux asks for none then.
 sa::PathWish RdmaCm::wish_of(const Id& of, const Gid& dgid, PKey pkey) {
+  constexpr unsigned kTrafficClassAt = 20;  // RFC 8200 §3: above the flow label
   const auto* const destination = std::get_if<IpEndpoint>(&of.destination);
-  const bool is_v4 = destination != nullptr && destination->address.unmapped().is_v4();
-  return {.sgid = of.sgid,
-          .dgid = dgid,
-          .pkey = pkey,
-          .qos_class = static_cast<std::uint16_t>(is_v4 ? of.type_of_service : 0)};
+  sa::PathWish wish{.sgid = of.sgid, .dgid = dgid, .pkey = pkey};
+  if (destination != nullptr && destination->address.unmapped().is_v4()) {
+    wish.qos_class = of.type_of_service;
+    return wish;
+  }
+  const auto* const ip = std::get_if<IpEndpoint>(&of.source);
+  const auto* const ib = std::get_if<IbEndpoint>(&of.source);
+  const std::uint32_t flow_info = ip != nullptr ? ip->flow_info : ib != nullptr ? ib->flow_info : 0;
+  const auto named = static_cast<std::uint8_t>(flow_info >> kTrafficClassAt);
+  wish.tclass = named != 0 ? named : of.type_of_service;
+  return wish;
 }
 
 Result<void> RdmaCm::resolve_route(RdmaCmId id, Duration timeout, Instant now) {
