@@ -16,6 +16,7 @@
 #include "base/testing/pieces.h"
 #include "daemon/rdma_cm/channel.h"
 #include "daemon/rdma_cm/translate.h"
+#include "daemon/testing/conversation.h"
 #include "fabric/topology.h"
 #include "mad/testing/script.h"
 #include "node/fabric.h"
@@ -27,7 +28,8 @@ namespace {
 
 using mad::require;
 
-constexpr std::size_t kMostIds = 24;  // of an input, so that each stays quick
+constexpr std::size_t kMostIds = 24;                  // of an input, so that each stays quick
+constexpr Duration kLongWait = Duration::seconds(5);  // longer than CM waits for an answer
 constexpr fuzz::PieceFormat kFormat{.head_octets = 3};
 
 /// A fabric that has come up. It lives for many inputs: what an input leaves of connections that
@@ -38,6 +40,12 @@ struct World {
 
   [[nodiscard]] fabric::NodeIndex host(unsigned number) const {
     return *fabric->builder().find_node(number == 1 ? "h1" : "h2");
+  }
+  [[nodiscard]] std::array<Gid, 2> gids() const {
+    const auto of = [&](unsigned number) {
+      return fabric->builder().gids(fabric->builder().node(host(number)).first_port).front();
+    };
+    return {of(1), of(2)};
   }
   [[nodiscard]] cm::RdmaCm& rdma(fabric::NodeIndex host) {
     return fabric->hosts().host(host, now).rdma_cm();
@@ -81,8 +89,11 @@ class Game {
  private:
   [[nodiscard]] cm::RdmaCm& rdma() { return world_.rdma(channel_->owner().host); }
 
-  /// Nothing, a while, or until something is due.
+  /// Nothing, a while, a long one, or until something is due.
   void pass(std::uint8_t how) {
+    if (how == testing::Conversation::kNothing) {
+      return;
+    }
     node::Fabric& fabric = *world_.fabric;
     for (const auto& channel : channels_) {
       fabric.hosts().wake(channel->owner().host);
@@ -90,6 +101,8 @@ class Game {
     const Instant due = fabric.management_deadline();
     if (how % 8 == 1 && due != Instant::never()) {
       world_.now = std::min(std::max(world_.now, due), world_.now + Duration::seconds(2));
+    } else if (how == testing::Conversation::kLong) {
+      world_.now = world_.now + kLongWait;
     } else {
       world_.now = world_.now + Duration::milliseconds(how >> 3);
     }
@@ -330,93 +343,6 @@ void rest(std::unique_ptr<World>& world) {
   };
 }
 
-/// How two programs connect and part, or one joins a group, said without a mistake: mutations of
-/// it reach what single words do not.
-class Conversation {
- public:
-  explicit Conversation(Random& random) : random_(random) {
-    switch (random.below(4)) {
-      case 0:
-        join();
-        break;
-      case 1:
-        connect(kUdp, kUd);
-        break;
-      default:
-        connect(kTcp, kRc);
-    }
-  }
-  [[nodiscard]] std::span<const fuzz::Piece> pieces() const { return pieces_; }
-
- private:
-  static constexpr std::uint8_t kClient = 0;  // the channel on h1
-  static constexpr std::uint8_t kServer = 1;  // and on h2
-  static constexpr std::uint16_t kTcp = 0x0106;
-  static constexpr std::uint16_t kUdp = 0x0111;
-  static constexpr std::uint8_t kRc = 2;  // IBV_QPT_...
-  static constexpr std::uint8_t kUd = 4;
-
-  void say(std::uint8_t who, const uabi::Message& message) {
-    constexpr std::uint8_t kUntilDue = 1;
-    fuzz::Piece piece{
-        .head = {who, random_.chance(1, 2) ? kUntilDue : std::uint8_t{0x20}},
-          .message = {}
-    };
-    std::ranges::transform(uabi::encode(message), std::back_inserter(piece.message),
-                           [](std::byte each) { return std::to_integer<std::uint8_t>(each); });
-    pieces_.push_back(std::move(piece));
-  }
-  [[nodiscard]] static uabi::RdmaCmAddress host(unsigned number) {
-    return {
-        .family = uabi::RdmaCmFamily::Ip4,
-        .octets = {std::byte{127}, std::byte{77}, std::byte{0}, static_cast<std::byte>(number)},
-        .port = 7
-    };
-  }
-
-  void connect(std::uint16_t space, std::uint8_t type) {
-    constexpr std::uint32_t kPatience = 2'000;
-    constexpr std::uint32_t kChild = 1;  // behind its listener
-    const uabi::RdmaCmParameters parameters = uabi::testing::sample_parameters(random_);
-    say(kServer, uabi::CreateRdmaCmId{.port_space = space, .qp_type = type});
-    say(kServer, uabi::BindRdmaCmId{.address = host(2)});
-    say(kServer, uabi::ListenRdmaCm{.backlog = 3});
-    say(kClient, uabi::CreateRdmaCmId{.port_space = space, .qp_type = type});
-    say(kClient, uabi::ResolveRdmaCmAddress{.destination = host(2), .timeout_ms = kPatience});
-    say(kClient, uabi::GetRdmaCmEvent{});
-    say(kClient, uabi::ResolveRdmaCmRoute{.timeout_ms = kPatience});
-    say(kClient, uabi::GetRdmaCmEvent{});
-    say(kClient, uabi::ConnectRdmaCm{.parameters = parameters});
-    say(kServer, uabi::GetRdmaCmEvent{});
-    if (random_.chance(1, 4)) {
-      say(kServer, uabi::RejectRdmaCm{.id = kChild});
-    } else {
-      say(kServer, uabi::AcceptRdmaCm{.id = kChild, .has_parameters = true});
-    }
-    say(kClient, uabi::GetRdmaCmEvent{});
-    say(kClient, uabi::InitRdmaCmQp{.state = 2});
-    say(kClient, uabi::AcceptRdmaCm{});
-    say(random_.chance(1, 2) ? kClient : kServer, uabi::GetRdmaCmEvent{});
-    say(kClient, uabi::DisconnectRdmaCm{});
-    say(kServer, uabi::GetRdmaCmEvent{});
-    say(kServer, uabi::DisconnectRdmaCm{.id = kChild});
-    say(kClient, uabi::DestroyRdmaCmId{});
-  }
-
-  void join() {
-    uabi::RdmaCmAddress group = host(9);
-    group.octets.front() = std::byte{0xE0};
-    say(kClient, uabi::CreateRdmaCmId{.port_space = kUdp, .qp_type = kUd});
-    say(kClient, uabi::BindRdmaCmId{.address = host(1)});
-    say(kClient, uabi::JoinRdmaCmGroup{.is_send_only = random_.chance(1, 4), .address = group});
-    say(kClient, uabi::GetRdmaCmEvent{});
-    say(kClient, uabi::LeaveRdmaCmGroup{});
-  }
-
-  Random& random_;
-  std::vector<fuzz::Piece> pieces_;
-};
-
 }  // namespace
 }  // namespace weft::daemon
 
@@ -434,8 +360,9 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
   constexpr std::uint64_t kSeldom = 64;
   weft::Random random{seed};
   if (random.chance(1, kSeldom)) {
-    return weft::fuzz::join(weft::daemon::Conversation{random}.pieces(), {data, most},
-                            weft::daemon::kFormat);
+    const std::array gids = weft::daemon::world_place()->gids();
+    return weft::fuzz::join(weft::daemon::testing::Conversation{random, gids}.pieces(),
+                            {data, most}, weft::daemon::kFormat);
   }
   return weft::fuzz::mutate_pieces({data, most}, size, seed, weft::daemon::kFormat,
                                    weft::daemon::make_piece);
