@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT / "tests" / "clients"))
 import weft_clients  # noqa: E402  (it lies in the folder above)
 
 SETTLE_SECONDS = 5      # policy: how long the daemon may take to forget a program
+MOST_MADS = 30          # policy: that a host of a pair sends while programs begin
 FILES_OF_FABRIC = {"control", "lock", "log", "sys"}
 CHARACTERS_SHOWN = 1500
 
@@ -174,10 +175,10 @@ class Pair:
         self.sides = {"server": self.server, "client": self.client}
 
     def wait_for_traffic(self):
-        """Until both hosts have sent something: connected, and beyond the first message."""
+        """Until both hosts have sent something, and not MADs only: connected, and beyond the first messages."""
         def flows():
             sent = self.fabric.packets()
-            return all(sent[host] > self.before[host] for host in ("h1", "h2"))
+            return all(sent[host] > self.before[host] + MOST_MADS for host in ("h1", "h2"))
 
         wait_for(flows, weft_clients.LISTEN_SECONDS, f"no traffic of {' '.join(self.command)}")
 

@@ -117,7 +117,7 @@ def kill_daemon_of_run(fabric):
 
     def flows():
         done = subprocess.run([fabric.weft, "status", "--name", name, "--counters"], capture_output=True, text=True, timeout=60)
-        return re.search(r"^h2:1 .*? [1-9]\d* +[1-9]\d* ", done.stdout, re.MULTILINE)
+        return re.search(r"^h2:1 .*? [1-9]\d{3,} +[1-9]\d{3,} ", done.stdout, re.MULTILINE)  # more than its manager's MADs
 
     crash.wait_for(flows, weft_clients.LISTEN_SECONDS, "no traffic under weft run")
     os.kill(crash.wait_for(lambda: child_named(child.pid, "weftd"), 1, "weft run has no daemon"), signal.SIGKILL)

@@ -61,6 +61,7 @@ def run_one(fabric, is_killed, before):
             parent.kill()
         else:
             crash.require(line_of(parent, "transfer") == ["right"], "the transfer went wrong")
+            parent.stdin.close()
         status = parent.wait(ANSWER_SECONDS)
         crash.require(status == (-signal.SIGKILL if is_killed else 0), f"the parent ended with {status}")
         crash.wait_for(lambda: parent.pid not in fabric.programs(), crash.SETTLE_SECONDS, "weftd keeps a parent whose child lives on")

@@ -70,6 +70,7 @@ class Parent {
       finish_round();
     }
     crash::say("right\n");
+    crash::wait_for_the_end();
     return 0;
   }
 
