@@ -179,7 +179,6 @@ class Daemon::Impl {
   std::map<pid_t, std::shared_ptr<Requester>> requesters_;
   std::map<node::ProcessId, Client*> programs_;
   asio::steady_timer management_timer_;
-  Instant management_wakes_at_{Instant::never()};  ///< when the timer is set for
   asio::steady_timer publish_timer_;
   bool management_is_posted_{};
   bool publish_is_due_{};

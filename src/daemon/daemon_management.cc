@@ -57,19 +57,16 @@ void Daemon::Impl::settle_management() {
   run_management();
 }
 
-/// A timer that wakes earlier than it must looks again then: to set it for each request would be a
-/// system call, and a fifth of the daemon's time while thousands connect.
 void Daemon::Impl::wait_for_management() {
   const Instant deadline = fabric_->management_deadline();
-  if (deadline >= management_wakes_at_) {
+  if (deadline == Instant::never()) {
+    management_timer_.cancel();
     return;
   }
-  management_wakes_at_ = deadline;
   const Duration wait = std::max(deadline - host::now(), Duration{});
   management_timer_.expires_after(std::chrono::nanoseconds{wait.nanoseconds()});
   management_timer_.async_wait([this](const std::error_code& error) {
     if (!error) {
-      management_wakes_at_ = Instant::never();
       run_management();
     }
   });
