@@ -1,6 +1,9 @@
 // Pma: what the counters of a port are made of (IBTA vol 1 §16.1.4). Bit n of CounterSelect is the
 // n-th counter.
 
+#include <initializer_list>
+#include <tuple>
+
 #include "agents/pma.h"
 #include "agents/pma_data.h"
 #include "wire/mad/port_details.h"
@@ -15,6 +18,16 @@ namespace {
 
 [[nodiscard]] bool selects(std::uint16_t counter_select, unsigned counter) {
   return (counter_select >> counter & 1U) != 0;
+}
+
+/// Sets those of the counters of dropped packets that are selected.
+void write_drops(PortDetails& value, std::uint16_t counter_select,
+                 std::initializer_list<std::tuple<unsigned, PathEnd, std::uint64_t>> counters) {
+  for (const auto& [counter, end, to] : counters) {
+    if (selects(counter_select, counter)) {
+      value.of(end) = to;
+    }
+  }
 }
 
 }  // namespace
@@ -55,13 +68,13 @@ std::uint16_t Pma::get_rcv_errors(Request& request) {
 std::uint16_t Pma::set_rcv_errors(Request& request) {
   const auto wanted = taken_from<wire::PortRcvErrorDetails>(request.data);
   write_details(request, wanted, [&](PortDetails& value) {
-    const auto write = [&](unsigned counter, PathEnd end, std::uint64_t to) {
-      value.of(end) = selects(wanted.counter_select, counter) ? to : value.of(end);
-    };
-    write(0, PathEnd::Damaged, wanted.port_local_physical_errors);
-    write(1, PathEnd::Malformed, wanted.port_malformed_packet_errors);
-    write(3, PathEnd::DlidMapping, wanted.port_dlid_mapping_errors);
-    write(5, PathEnd::Looping, wanted.port_looping_errors);
+    write_drops(value, wanted.counter_select,
+                {
+                    {0, PathEnd::Damaged,     wanted.port_local_physical_errors  },
+                    {1, PathEnd::Malformed,   wanted.port_malformed_packet_errors},
+                    {3, PathEnd::DlidMapping, wanted.port_dlid_mapping_errors    },
+                    {5, PathEnd::Looping,     wanted.port_looping_errors         },
+    });
   });
   return get_rcv_errors(request);
 }
@@ -85,13 +98,13 @@ std::uint16_t Pma::get_discards(Request& request) {
 std::uint16_t Pma::set_discards(Request& request) {
   const auto wanted = taken_from<wire::PortXmitDiscardDetails>(request.data);
   write_details(request, wanted, [&](PortDetails& value) {
-    const auto write = [&](unsigned counter, PathEnd end, std::uint64_t to) {
-      value.of(end) = selects(wanted.counter_select, counter) ? to : value.of(end);
-    };
-    write(0, PathEnd::PortInactive, wanted.port_inactive_discards);
-    write(1, PathEnd::NeighborMtu, wanted.port_neighbor_mtu_discards);
-    write(2, PathEnd::LifetimeLimit, wanted.port_sw_lifetime_limit_discards);
-    write(3, PathEnd::HeadOfQueueLimit, wanted.port_sw_hoq_lifetime_limit_discards);
+    write_drops(value, wanted.counter_select,
+                {
+                    {0, PathEnd::PortInactive,     wanted.port_inactive_discards             },
+                    {1, PathEnd::NeighborMtu,      wanted.port_neighbor_mtu_discards         },
+                    {2, PathEnd::LifetimeLimit,    wanted.port_sw_lifetime_limit_discards    },
+                    {3, PathEnd::HeadOfQueueLimit, wanted.port_sw_hoq_lifetime_limit_discards},
+    });
   });
   return get_discards(request);
 }
