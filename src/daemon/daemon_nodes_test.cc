@@ -68,7 +68,7 @@ TEST(LiveNodes, ComeAndGoWhileOthersGoOn) {
   Program c{fabric.on("h9")};
   EXPECT_TRUE(
       comes_true([&] { return c.engine.port(PortNumber{1}).state == hca::PortState::Active; }));
-  a.connect(*a.bulk_qp, c.lid(), c.qp->number(), 8, 1);
+  a.connect(*a.bulk_qp, c.lid(), c.qp->number(), 14, 3);  // h1 may learn of h9's LID a bit later
   c.connect(a.lid(), a.bulk_qp->number());
   EXPECT_EQ(write(a, *a.bulk_qp, c), hca::WcStatus::Success);
   EXPECT_EQ(write(c, *c.qp, a), hca::WcStatus::Success);

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -118,7 +121,9 @@ class Endpoint {
     is_attached_ = true;
   }
 
-  void send() {
+  /// Its number, by which its copies are known.
+  std::uint32_t send() {
+    static std::uint32_t sent{};
     hca::AhAttributes to;
     to.dlid = kMlid;
     to.port = PortNumber{port_};
@@ -127,26 +132,29 @@ class Endpoint {
     hca::AddressHandle* const ah = *engine_.create_ah(*pd_, to);
     const hca::Sge from{.address = address_, .length = kBytes, .lkey = region_->lkey};
     hca::SendWr wr;
+    wr.opcode = hca::WrOpcode::SendWithImmediate;
+    wr.immediate = ++sent;
     wr.sges = {&from, 1};
     wr.ah = ah;
     wr.remote_qpn = kMulticastQpn;
     wr.remote_qkey = kQKey;
-    ASSERT_TRUE(process_.post_send(*qp_, wr));
-    ASSERT_TRUE(engine_.destroy_ah(*ah));
+    EXPECT_TRUE(process_.post_send(*qp_, wr));
+    EXPECT_TRUE(engine_.destroy_ah(*ah));
+    return sent;
   }
 
-  /// What has arrived so far.
-  std::size_t count() {
+  /// How many copies of that datagram have arrived so far.
+  std::size_t copies(std::uint32_t datagram) {
     process_.make_progress(*cq_);
     std::array<hca::Wc, 16> completions;
     for (std::size_t i = 0, taken = cq_->poll(completions); i < taken; ++i) {
       EXPECT_EQ(completions[i].status, hca::WcStatus::Success);
       if (completions[i].opcode == hca::WcOpcode::Receive) {
-        ++received_;
+        ++copies_[completions[i].immediate];
         post_receive();
       }
     }
-    return received_;
+    return copies_[datagram];
   }
 
  private:
@@ -169,19 +177,19 @@ class Endpoint {
   hca::CompletionQueue* cq_{};
   hca::Qp* qp_{};
   bool is_attached_{};
-  std::size_t received_{};
+  std::map<std::uint32_t, std::size_t> copies_;
 };
 
 using Counts = std::vector<std::size_t>;
 
-/// Polls all until nothing has come for a while.
-Counts settled(const std::vector<Endpoint*>& endpoints) {
+/// How many copies of that datagram each gets, once nothing has come for a while.
+Counts settled(const std::vector<Endpoint*>& endpoints, std::uint32_t datagram) {
   Counts counts;
   Instant changed = host::now();
   while (host::now() - changed < Duration::milliseconds(30)) {
     Counts fresh;
     for (Endpoint* endpoint : endpoints) {
-      fresh.push_back(endpoint->count());
+      fresh.push_back(endpoint->copies(datagram));
     }
     if (fresh != counts) {
       counts = fresh;
@@ -197,24 +205,22 @@ Counts settled(const std::vector<Endpoint*>& endpoints) {
 Counts copies_of_one(Endpoint& sender, const std::vector<Endpoint*>& endpoints,
                      const Counts& expected) {
   const Instant deadline = host::now() + kPatience;
-  Counts before = settled(endpoints);
   while (host::now() < deadline) {
-    sender.send();
-    const Counts after = settled(endpoints);
-    Counts copies;
-    for (std::size_t i = 0; i < after.size(); ++i) {
-      copies.push_back(after[i] - before[i]);
-    }
-    bool all_reached = true;
-    for (std::size_t i = 0; i < copies.size(); ++i) {
-      all_reached = all_reached && copies[i] >= expected[i];
-    }
-    if (all_reached) {
+    const Counts copies = settled(endpoints, sender.send());
+    if (std::ranges::equal(copies, expected, std::greater_equal{})) {
       return copies;
     }
-    before = after;
   }
   return {};
+}
+
+/// The same of a datagram that is not sent in vain.
+std::size_t copies_in_time(Endpoint& member, std::uint32_t datagram) {
+  const Instant deadline = host::now() + kPatience;
+  while (member.copies(datagram) == 0 && host::now() < deadline) {
+    std::this_thread::yield();
+  }
+  return member.copies(datagram);
 }
 
 class LiveMulticast : public ::testing::Test {
@@ -266,13 +272,7 @@ TEST_F(LiveMulticast, WhatIsSentFirstWaitsForTheLanesToTheMembers) {
   const auto late = open("h1");                                // with the members, but no lane
   Endpoint sender{*late, 0, 1};
   sender.start();
-  const std::size_t before = settled({&member}).front();
-  sender.send();
-  const Instant deadline = host::now() + kPatience;
-  while (member.count() == before && host::now() < deadline) {
-    std::this_thread::yield();
-  }
-  EXPECT_EQ(member.count(), before + 1);
+  EXPECT_EQ(copies_in_time(member, sender.send()), 1U);
 }
 
 TEST_F(LiveMulticast, WhatWasPostedLeavesBeforeItsQpIsDestroyed) {
@@ -283,18 +283,14 @@ TEST_F(LiveMulticast, WhatWasPostedLeavesBeforeItsQpIsDestroyed) {
   member.attach();
   ASSERT_EQ(copies_of_one(known, {&member}, {1}), Counts{1});
   const auto late = open("h1");
-  std::size_t before = 0;
+  std::uint32_t datagram = 0;
   {
     Endpoint sender{*late, 0, 1};
     sender.start();
-    before = settled({&member}).front();  // by then its process was told who the members are
-    sender.send();
+    settled({&member}, datagram);  // by then its process was told who the members are
+    datagram = sender.send();
   }
-  const Instant deadline = host::now() + kPatience;
-  while (member.count() == before && host::now() < deadline) {
-    std::this_thread::yield();
-  }
-  EXPECT_EQ(member.count(), before + 1);
+  EXPECT_EQ(copies_in_time(member, datagram), 1U);
 }
 
 TEST_F(LiveMulticast, ReachesTheOtherMembersOfTheSendersHostAndNotTheSender) {
@@ -333,10 +329,10 @@ TEST(LiveMulticastOfAPair, ReachesWhoHasJustAttached) {
     Endpoint member{*h2, 0, 1};
     member.start();
     member.attach();
-    sender.send();
+    const std::uint32_t datagram = sender.send();
     const Instant deadline = host::now() + kPatience;
-    while (member.count() == 0) {
-      static_cast<void>(sender.count());
+    while (member.copies(datagram) == 0) {
+      static_cast<void>(sender.copies(datagram));
       ASSERT_LT(host::now(), deadline) << "of datagram " << round;
     }
   }

@@ -44,11 +44,10 @@ void Lane::open(const PairMemory& memory, ring::LaneSide side) {
   const std::scoped_lock guard{outs_[0].lock, outs_[1].lock, line_lock, ins_[0].owner,
                                ins_[1].owner};
   peer_attention_ = &memory.attention();
-  my_side_ = side == ring::LaneSide::A ? 0 : 1;
-  peer_side_ = 1 - my_side_;
+  my_side_.store(side == ring::LaneSide::A ? 0 : 1, std::memory_order_relaxed);
   LaneHead& head = lane_head(memory.lanes(), index);
-  head.bell[my_side_].value.store(number, std::memory_order_seq_cst);  // before any sleep
-  head_.store(&head, std::memory_order_release);
+  head.bell[my_side()].value.store(number, std::memory_order_seq_cst);  // before any sleep
+  head_.store(&head, std::memory_order_release);                        // after the side
   const auto ends = ring::lane_ends(lane_rings(memory.lanes(), index), kLaneShape, side);
   take_ends(ends, ends);
   state_.store(LaneState::Open, std::memory_order_release);
@@ -226,10 +225,10 @@ void Lane::wake_peer() {
 }
 
 void Lane::ring_doorbell(bool is_urgent) {
-  if (LaneHead* const head = head_.load(std::memory_order_relaxed);
-      head != nullptr && ring::must_wake(head->attention[peer_side_], is_urgent)) {
+  if (LaneHead* const head = this->head();
+      head != nullptr && ring::must_wake(head->attention[peer_side()], is_urgent)) {
     if (!planted(LiveBug::BellNotAdded)) {
-      peer_attention_->rung.add(head->bell[peer_side_].value.load(std::memory_order_relaxed));
+      peer_attention_->rung.add(head->bell[peer_side()].value.load(std::memory_order_relaxed));
     }
     wake_peer();
   }
@@ -242,15 +241,15 @@ bool Lane::is_drained() {
 }
 
 bool Lane::may_have_lost(QpCarrier& carrier) {
-  const LaneHead* const head = head_.load(std::memory_order_relaxed);
+  const LaneHead* const head = this->head();
   const std::uint32_t answers =
-      head != nullptr ? head->lost_answers[peer_side_].value.load(std::memory_order_relaxed) : 0;
+      head != nullptr ? head->lost_answers[peer_side()].value.load(std::memory_order_relaxed) : 0;
   return std::exchange(carrier.seen_lost_answers, answers) != answers || is_drained();
 }
 
 void Lane::say_that_room_is_wanted() {
-  if (LaneHead* const head = head_.load(std::memory_order_relaxed)) {
-    head->wants_room[my_side_].value.store(1, std::memory_order_seq_cst);
+  if (LaneHead* const head = this->head()) {
+    head->wants_room[my_side()].value.store(1, std::memory_order_seq_cst);
   }
 }
 
@@ -258,28 +257,28 @@ void Lane::tell_room() {
   if (planted(LiveBug::RoomNotTold)) {
     return;
   }
-  if (room_is_wanted() && head_.load(std::memory_order_relaxed)
-                                  ->wants_room[peer_side_]
-                                  .value.exchange(0, std::memory_order_relaxed) != 0) {
+  if (room_is_wanted() &&
+      head()->wants_room[peer_side()].value.exchange(0, std::memory_order_relaxed) != 0) {
     wake_peer();
   }
 }
 
 void Lane::announce_sleep(ring::Sleep sleep) {
-  if (LaneHead* const head = head_.load(std::memory_order_relaxed)) {
-    ring::announce_sleep(head->attention[my_side_], sleep);
+  if (LaneHead* const head = this->head()) {
+    ring::announce_sleep(head->attention[my_side()], sleep);
   }
 }
 
 void Lane::announce_awake() {
-  if (LaneHead* const head = head_.load(std::memory_order_relaxed)) {
-    ring::announce_awake(head->attention[my_side_]);
+  if (LaneHead* const head = this->head()) {
+    ring::announce_awake(head->attention[my_side()]);
   }
 }
 
 bool Lane::was_rung() const {
-  const LaneHead* const head = head_.load(std::memory_order_relaxed);
-  return head == nullptr || head->attention[my_side_].sleeping.load(std::memory_order_relaxed) == 0;
+  const LaneHead* const head = this->head();
+  return head == nullptr ||
+         head->attention[my_side()].sleeping.load(std::memory_order_relaxed) == 0;
 }
 
 /// False if these are the addresses of before, in the same tables: the answer is known.

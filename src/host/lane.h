@@ -237,9 +237,9 @@ class Lane {
   [[nodiscard]] bool has_news() const { return ins_[0].has_news() || ins_[1].has_news(); }
   /// The peer waits for room in one of these rings; a hint, for anybody.
   [[nodiscard]] bool room_is_wanted() const {
-    const LaneHead* const head = head_.load(std::memory_order_acquire);
+    const LaneHead* const head = this->head();
     return head != nullptr &&
-           head->wants_room[peer_side_].value.load(std::memory_order_relaxed) != 0;
+           head->wants_room[peer_side()].value.load(std::memory_order_relaxed) != 0;
   }
 
   /// Who takes what comes by this lane (DESIGN.md, decision 4).
@@ -352,15 +352,19 @@ class Lane {
       std::size_t payload_bytes);
   void wake_peer();
 
+  /// The words that both processes see, for anybody; null before the lane was open.
+  [[nodiscard]] LaneHead* head() const { return head_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::size_t my_side() const { return my_side_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t peer_side() const { return 1 - my_side(); }
+
   const FabricMap& map_;
   TapSet& taps_;
   LiveLinks& links_;
   std::atomic<std::uint32_t> max_train_bytes_{kMaxTrainBytes};
   std::atomic<LaneState> state_{LaneState::Opening};
-  std::atomic<LaneHead*> head_{};  // once open, for good; none to self
+  std::atomic<LaneHead*> head_{};       // once open, for good; none to self
+  std::atomic<std::size_t> my_side_{};  // when it opens again, it may be the other one
   AttentionPage* peer_attention_{};
-  std::size_t my_side_{};
-  std::size_t peer_side_{};
   std::array<Out, 2> outs_;  // requests, responses
   std::array<In, 2> ins_;
   std::atomic<std::int64_t> died_at_ns_{};

@@ -94,9 +94,8 @@ SendOutcome Lane::keep_singles(Out& out, Route& route, const hca::PacketHeader& 
   count_wait(out, route, made.at);
   if (flow == hca::Flow::Response) {
     // Nobody here waits for it: the peer learns that its timers count.
-    if (LaneHead* const head = head_.load(std::memory_order_relaxed);
-        head != nullptr && made.lost != 0) {
-      head->lost_answers[my_side_].value.fetch_add(1, std::memory_order_relaxed);
+    if (LaneHead* const head = this->head(); head != nullptr && made.lost != 0) {
+      head->lost_answers[my_side()].value.fetch_add(1, std::memory_order_relaxed);
     }
     return SendOutcome::Kept;
   }

@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
 #include <set>
+#include <thread>
+
+#include "host/pair_memory.h"
 
 namespace weft::host {
 namespace {
@@ -26,6 +31,33 @@ TEST(LaneIndex, NeighboursLieOnDifferentLanes) {
     used.insert(Lane::index_for(kA, Qpn{0x4000 + i}, kB, Qpn{0x4000 + i}));
   }
   EXPECT_EQ(used.size(), kLanesPerPair);
+}
+
+/// The progress thread looks at lanes that wait for the daemon's answer, or that a new process
+/// opens again from the other side: for the thread sanitizer.
+TEST(Lane, OpensOnEitherSideWhileAThreadLooksAtIt) {
+  const FabricMap map;
+  TapSet taps;
+  LiveLinks links;
+  const auto memory = PairMemory::reserve();
+  ASSERT_TRUE(memory) << memory.error().reason;
+  Lane lane{0, 0, kA, kB, map, taps, links};
+  std::atomic<bool> ends{false};
+  std::thread looks{[&] {
+    while (!ends.load(std::memory_order_relaxed)) {
+      lane.announce_awake();
+      lane.announce_sleep(ring::Sleep::Sound);
+      EXPECT_FALSE(lane.room_is_wanted());
+      static_cast<void>(lane.was_rung());
+    }
+  }};
+  for (int i = 0; i < 1'000; ++i) {
+    lane.open(**memory, i % 2 == 0 ? ring::LaneSide::A : ring::LaneSide::B);
+  }
+  ends.store(true, std::memory_order_relaxed);
+  looks.join();
+  EXPECT_EQ(lane.state(), LaneState::Open);
+  EXPECT_FALSE(lane.was_rung()) << "it sleeps on the side that was opened last";
 }
 
 }  // namespace
