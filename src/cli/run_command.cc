@@ -118,7 +118,8 @@ void add_run(CLI::App& app, Outcome& outcome) {
   command->add_option(
       "--fabric", options->fabric,
       fmt::format("{}, or a TOML or net file; pair unless told", fabric::kGeneratorForms));
-  command->get_option("--fabric")->expected(1);
+  // An option that could have more values would eat the -- behind the first.
+  command->get_option("--fabric")->expected(1)->allow_extra_args(false);
   add_link_options(*command, options->links);
   command
       ->add_option("--on", options->on,

@@ -107,6 +107,9 @@ class Command(unittest.TestCase):
     def test_run_of_one_program_passes_its_output_and_status(self):
         done = self.weft("run", "--", "sh", "-c", "echo $WEFT_HOST; exit 5")
         self.assertEqual((done.stdout, done.returncode), ("h1\n", 5))
+        for option in (("--fabric", "pair"), ("--fault", "drop every=9"), ("--time-scale", "2"), ("--sm-port", "h1:1")):
+            done = self.weft("run", *option, "--", "sh", "-c", "echo $WEFT_HOST; exit 5")
+            self.assertEqual((done.stdout, done.returncode), ("h1\n", 5), option)
         self.assertEqual(self.weft("run").returncode, 2)
         self.assertEqual(self.weft("run", "--on", "h9", "true").returncode, 1)
 
