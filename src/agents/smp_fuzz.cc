@@ -121,15 +121,20 @@ class Fabric {
   void run() {
     const std::size_t before = sink.delivered;
     constexpr std::size_t kMost = 64;  // the MAD, its answer, and traps that it causes
-    int turns = 0;
+    ++under_way;
+    std::size_t turns = 0;
     while (network.run(kMost, now)) {
-      require(++turns < 4);
+      require(++turns < 4 * under_way);
     }
     require(network.deadline() > now);
-    require(sink.delivered - before <= kMost);
+    require(sink.delivered - before <= kMost * under_way);
+    if (network.deadline() == Instant::never()) {
+      under_way = 0;
+    }
   }
 
   Instant now;
+  std::size_t under_way{};  // MADs at most, since links were idle: slow ones may hold many back
   fabric::TablesBuilder tables{star()};
   std::array<PortIndex, 3> managed{tables.nodes()[0].first_port, tables.nodes()[1].first_port,
                                    tables.nodes()[2].first_port};
