@@ -67,14 +67,18 @@ def sent_by(fabric, host):
     return fabric.packets()[host]
 
 
+def connection_ids(fabric):
+    return {entry["host"]: entry["connection_ids"] for entry in fabric.status()["managers"]}
+
+
 def is_quiet(fabric, before):
-    now = {entry["host"]: entry["connection_ids"] for entry in fabric.status()["managers"]}
+    now = connection_ids(fabric)
     return all(now.get(host, 0) <= count for host, count in before.items()) and now.get("h3", 0) == 0
 
 
-def attack(fabric, name, count, server_port, live):
+def attack(fabric, name, count, server_port, live, before):
+    """`before`: the identifiers of what lives. What an attack left behind would speak to the next liar."""
     port = next(entry for entry in fabric.status()["ports"] if entry["node"] == "h1")
-    before = {entry["host"]: entry["connection_ids"] for entry in fabric.status()["managers"]}
     memory, packets = crash.kibibytes(fabric.daemon, "status", "RssAnon"), sent_by(fabric, "h2")
     service = 0x0106 << 16 | int(server_port)
     liar = fabric.start("h3", [str(weft_clients.build_folder() / "tests" / "hostile" / "weft_hostile_cm"), name, str(port["lid"]),
@@ -103,10 +107,11 @@ def test(arguments):
         many = fabric.start("h1", [crash.program("connections"), "server", weft_clients.address_of("h1"), many_port])
         wait_until_listening(fabric, many_port)
         live = [many, *live_pair(fabric, str(ports.take()))]
+        before = connection_ids(fabric)
         new_connections(fabric, many_port)
         for name in arguments.attack or ATTACKS:
             start = time.monotonic()
-            detail = attack(fabric, name, 3_000 if arguments.smoke else 100_000, many_port, live)
+            detail = attack(fabric, name, 3_000 if arguments.smoke else 100_000, many_port, live, before)
             print(f"ok      {time.monotonic() - start:6.2f} s  {name}: {detail}", flush=True)
     return f"{len(arguments.attack or ATTACKS)} attacks on connection managers"
 
