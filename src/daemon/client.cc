@@ -104,25 +104,31 @@ void Client::receive(std::size_t most, bool within_budget) {
 
 void Client::spend_parts(std::int64_t parts) { requester_->budget.spend(parts, host::now()); }
 
-/// A program that does not read for a while needs only the newest of these.
-void Client::forget_superseded(const uabi::Message& message) {
+/// A program that does not read for a while needs only the newest of some, in the place of the
+/// oldest: what follows that, Briefed perhaps, goes on following it. Null: `message` is not such.
+Client::Outgoing* Client::superseded(const uabi::Message& message) {
   const auto* const group = std::get_if<uabi::GroupMembers>(&message);
   if (group == nullptr && !std::holds_alternative<uabi::TablesChanged>(message)) {
-    return;
+    return nullptr;
   }
-  std::erase_if(queue_, [&](const Outgoing& old) {
-    const auto* const old_group = std::get_if<uabi::GroupMembers>(&old.message);
+  const auto old = std::ranges::find_if(queue_, [&](const Outgoing& waiting) {
+    const auto* const old_group = std::get_if<uabi::GroupMembers>(&waiting.message);
     return group != nullptr ? old_group != nullptr && old_group->mlid == group->mlid
-                            : std::holds_alternative<uabi::TablesChanged>(old.message);
+                            : std::holds_alternative<uabi::TablesChanged>(waiting.message);
   });
+  return old != queue_.end() ? &*old : nullptr;
 }
 
 void Client::send(uabi::Message message, std::vector<SharedFd> descriptors) {
   if (ended_) {
     return;
   }
-  forget_superseded(message);
-  queue_.push_back({std::move(message), std::move(descriptors)});
+  Outgoing next{std::move(message), std::move(descriptors)};
+  if (Outgoing* const old = superseded(next.message)) {
+    *old = std::move(next);
+  } else {
+    queue_.push_back(std::move(next));
+  }
   if (queue_.size() > kMaxQueued) {
     handlers_.on_offence(*this, "times too many messages left unread");
     end();

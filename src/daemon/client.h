@@ -89,13 +89,13 @@ class Client : public std::enable_shared_from_this<Client> {
   void wait_for_budget();
   void wait_for_room();
   void receive(std::size_t most, bool within_budget);
-  void forget_superseded(const uabi::Message& message);
   void flush();
 
   struct Outgoing {
     uabi::Message message;
     std::vector<SharedFd> descriptors;
   };
+  [[nodiscard]] Outgoing* superseded(const uabi::Message& message);
 
   asio::posix::stream_descriptor readable_;
   asio::posix::stream_descriptor death_;

@@ -84,6 +84,7 @@ Result<void> Daemon::Impl::admit(Client& client, const uabi::Hello& hello) {
     }
     client.send(group);
   }
+  client.send(uabi::Briefed{});
   return {};
 }
 

@@ -177,7 +177,22 @@ Result<void> Process::Impl::attach(const ProcessOptions& options) {
     own.memory = std::move(*own_memory);
     for_each_lane(own, [&](Lane& lane) { lane.open_to_self(*own.memory); });
   }
-  return {};
+  return hear_briefing();
+}
+
+/// What is sent before is not lost for want of a group's members, nor hidden from a capture.
+Result<void> Process::Impl::hear_briefing() {
+  while (true) {
+    auto received = control.receive(kDaemonPatience);
+    if (!received) {
+      return std::unexpected(received.error().code == ErrorCode::Refused ? gone()
+                                                                         : received.error());
+    }
+    if (std::holds_alternative<uabi::Briefed>(received->message)) {
+      return {};
+    }
+    handle(std::move(*received));
+  }
 }
 
 void Process::Impl::start_hearing() {

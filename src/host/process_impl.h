@@ -175,6 +175,7 @@ struct Process::Impl {
 
   // process_control.cc
   Result<void> attach(const ProcessOptions& options);
+  Result<void> hear_briefing();
   Result<void> map_memory(const std::vector<UniqueFd>& descriptors);
   void make_hcas(const hca::DeviceLimits& limits);
   void start_hearing();

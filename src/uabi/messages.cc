@@ -22,6 +22,7 @@ void describe(LeaveGroup& m, auto& archive) { archive(m.port, m.mlid, m.mgid); }
 void describe(TapReady& m, auto& archive) { archive(m.capture); }
 void describe(PeerMisbehaves& m, auto& archive) { archive(m.peer, m.what, m.count); }
 void describe(Welcome& m, auto& archive) { archive(m.version, m.self, m.time_scale); }
+void describe(Briefed&, auto&) {}
 void describe(Refused& m, auto& archive) { archive(m.reason); }
 void describe(Lane& m, auto& archive) { archive(m.peer, m.side); }
 void describe(NoSuchProcess& m, auto& archive) { archive(m.peer); }

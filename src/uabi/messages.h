@@ -30,7 +30,7 @@
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 11;
+inline constexpr std::uint32_t kVersion = 12;
 
 /// All policy, not from any specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
@@ -144,14 +144,18 @@ struct XrcRelay {
 
 // --- daemon to program
 
-/// Answer to Hello. Descriptors: tables image, counter page, attention page, the departure clocks
-/// of the fabric's links, the counters of its faults.
+/// Answer to Hello; what else a program must know before it sends follows it, and then Briefed.
+/// Descriptors: tables image, counter page, attention page, the departure clocks of the fabric's
+/// links, the counters of its faults.
 struct Welcome {
   std::uint32_t version{kVersion};
   ProcessAddress self;
   TimeScale time_scale;
 };
 inline constexpr std::size_t kWelcomeDescriptors = 5;
+
+/// All captures and groups that were there when the program came have been told.
+struct Briefed {};
 
 /// Answer instead of any other: the reason in words.
 struct Refused {
@@ -274,7 +278,7 @@ using Message = std::variant<
     RdmaCmAnswer, RdmaCmIdState, RdmaCmQpAttributes, RdmaCmEvent, NoRdmaCmEvent,
 
     AskXrcTarget, XrcTargetAnswer, XrcTargetEvent, ShareDevice, ImportDevice, DeviceImported,
-    LeaveDevice, DeviceGone, AskForObject, ObjectAnswer, GroupJoined>;
+    LeaveDevice, DeviceGone, AskForObject, ObjectAnswer, GroupJoined, Briefed>;
 
 /// How many descriptors come with a message; a receiver refuses any other number.
 [[nodiscard]] std::size_t descriptors_of(const Message& message);

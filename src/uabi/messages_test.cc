@@ -247,6 +247,7 @@ std::vector<Message> one_of_each() {
   add_rdma_cm(messages);
   add_shared_objects(messages);
   messages.emplace_back(GroupJoined{});
+  messages.emplace_back(Briefed{});
   return messages;
 }
 

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -58,6 +59,10 @@ class TablesDaemon {
     uabi::Welcome welcome;
     welcome.self = {.node = 0, .slot = 1};
     EXPECT_TRUE(control.send(welcome, descriptors));
+    brief();
+    if (control) {
+      EXPECT_TRUE(control.send(uabi::Briefed{}));
+    }
   }
 
   void send_tables() {
@@ -75,6 +80,7 @@ class TablesDaemon {
     return *fabric::CounterPageView::open(page_memory_.bytes());
   }
 
+  std::function<void()> brief{[] {}};  // says what there was before the program came
   std::string run;
   fabric::TablesBuilder builder;
   fabric::PortIndex own_port;
