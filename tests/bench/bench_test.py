@@ -242,7 +242,7 @@ class Placed(unittest.TestCase):
         self.assertIsNone(bench_placed.sample(None, "ib_send_lat", (0, 1)))
 
     def test_a_program_is_found_below_who_started_it(self):
-        child = subprocess.Popen(["sh", "-c", f"{sys.executable} -c 'print(flush=True); input()' <&0 & wait"], stdin=subprocess.PIPE,
+        child = subprocess.Popen(["sh", "-c", f"exec 3<&0; {sys.executable} -c 'print(flush=True); input()' <&3 & wait"], stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, start_new_session=True)
         for stream in (child.stdin, child.stdout):
             self.addCleanup(stream.close)
