@@ -1,11 +1,12 @@
 #pragma once
 
-// The inside of host::Process, in its parts: process.cc (objects), process_control.cc (the daemon
-// and lanes), process_carry.cc (packets out), process_links.cc (packets under way),
-// process_receive.cc (packets in), process_progress.cc (who looks, and when), process_multicast.cc
-// (groups), multicast_sender.cc (copies out), process_moderation.cc (completion events that wait),
-// process_xrc.cc (XRC domains of several processes), process_targets.cc (their target QPs),
-// process_imports.cc (devices of several processes).
+// The inside of host::Process, in its parts: process.cc (objects), process_attach.cc (what the
+// daemon gives first), process_control.cc (the daemon and lanes), process_carry.cc (packets out),
+// process_links.cc (packets under way), process_receive.cc (packets in), process_progress.cc (who
+// looks, and when), process_multicast.cc (groups), multicast_sender.cc (copies out),
+// process_moderation.cc (completion events that wait), process_xrc.cc (XRC domains of several
+// processes), process_targets.cc (their target QPs), process_imports.cc (devices of several
+// processes).
 
 #include <algorithm>
 #include <array>
@@ -173,11 +174,13 @@ struct Process::Impl {
   [[nodiscard]] Result<void> modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes,
                                        hca::QpAttributeMask mask);
 
-  // process_control.cc
+  // process_attach.cc
   Result<void> attach(const ProcessOptions& options);
-  Result<void> hear_briefing();
   Result<void> map_memory(const std::vector<UniqueFd>& descriptors);
   void make_hcas(const hca::DeviceLimits& limits);
+  Result<void> hear_briefing();
+
+  // process_control.cc
   void start_hearing();
   void start_threads();
   void stop_threads();

@@ -1,9 +1,7 @@
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -192,35 +190,6 @@ class TablesOfAProcess : public ::testing::Test {
   std::vector<hca::Qp*> qps_;
   hca::Qp* qp_{};
 };
-
-TEST_F(TablesOfAProcess, OpensWhenTheDaemonHasSaidWhatThereWasBefore) {
-  std::atomic<bool> is_open{};
-  bool was_open = true;
-  daemon_.brief = [&] {
-    const Instant start = now();
-    while (now() - start < Duration::milliseconds(50)) {
-      std::this_thread::yield();
-    }
-    was_open = is_open;
-  };
-  std::thread daemon{[&] { daemon_.let_in(); }};
-  const auto process =
-      Process::open({.run = daemon_.run, .fabric = "test", .host = "h1", .limits = {}}, events_);
-  is_open = true;
-  daemon.join();
-  ASSERT_TRUE(process) << process.error().reason;
-  EXPECT_FALSE(was_open);
-}
-
-TEST_F(TablesOfAProcess, IsToldWhenTheDaemonEndsInTheMiddleOfIt) {
-  daemon_.brief = [&] { daemon_.control.close(); };
-  std::thread daemon{[&] { daemon_.let_in(); }};
-  const auto process =
-      Process::open({.run = daemon_.run, .fabric = "test", .host = "h1", .limits = {}}, events_);
-  daemon.join();
-  ASSERT_FALSE(process);
-  EXPECT_THAT(process.error().reason, ::testing::HasSubstr("fabric test is gone"));
-}
 
 TEST_F(TablesOfAProcess, AQpFindsItsLaneWhenItsPeersLidBecomesKnown) {
   daemon_.builder.set_lid(daemon_.peer_port, Lid{}, 0);
