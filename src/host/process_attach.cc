@@ -19,7 +19,6 @@ namespace {
 
 /// Policy: the daemon answers within microseconds; this much only if the machine is in trouble.
 constexpr Duration kDaemonPatience = Duration::seconds(10);
-constexpr std::size_t kMaxTablesBytes = std::size_t{1} << 32;
 
 [[nodiscard]] std::uint64_t secret() {
   std::uint64_t value{};

@@ -44,6 +44,9 @@ namespace weft::host {
 /// has bells.
 inline constexpr std::size_t kMaxLanes = ring::BellBoard::kBells;
 
+/// Of the tables that a daemon publishes; policy.
+inline constexpr std::size_t kMaxTablesBytes = std::size_t{1} << 32;
+
 /// Hands one HCA's events on with its number.
 class HcaEventsOf final : public hca::HcaEvents {
  public:
