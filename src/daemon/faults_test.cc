@@ -421,14 +421,18 @@ TEST(LinkFaults, ComeAndGoWhileTheFabricRuns) {
   EXPECT_EQ(fault["links"][0]["from"], "h1:1");
   EXPECT_EQ(fault["links"][0]["to"], "h2:1");
   EXPECT_EQ(ask(fabric, uabi::ClearFaults{.number = 1}), "");
-  EXPECT_EQ(ask(fabric, uabi::AddFault{.rule = "reorder count=1 by=1s opcode=*write*"}), "2");
+  EXPECT_EQ(ask(fabric, uabi::AddFault{.rule = "reorder after=1 count=1 by=2s opcode=*write*"}),
+            "2");
   EXPECT_EQ(faults_of(fabric).size(), 1U);
-  while (hits(fabric) < 1 && host::now() - start < kPatience) {
+  while (faults_of(fabric).at(0)["matched"] == 0 && host::now() - start < kPatience) {
     write(a, b, 8);
-    write(a, b, 8);  // out of sequence: both are sent again and done while the first is held back
-    EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
     EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
   }
+  write(a, b, 8);
+  write(a, b, 8);  // out of sequence: both are sent again and done while the first is held back
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
+  EXPECT_EQ(hits(fabric), 1U);
   EXPECT_NE(a.process->packets_under_way(), 0U);
   EXPECT_EQ(ask(fabric, uabi::ClearFaults{}), "");
   EXPECT_EQ(faults_of(fabric).size(), 0U);

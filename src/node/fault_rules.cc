@@ -42,8 +42,9 @@ Result<std::uint32_t> FaultRules::add(const fabric::FaultDescription& fault,
                 "link, out and in is of all links and counts once",
                 records, fabric::kMaxFaultRecords);
   }
+  const std::uint32_t slot = free_slot();
   FaultRule& rule = rules_.emplace_back();
-  rule.slot = free_slot();
+  rule.slot = slot;
   rule.number = next_number_++;
   rule.description = fault;
   rule.egresses = {egresses.begin(), egresses.end()};
@@ -52,16 +53,13 @@ Result<std::uint32_t> FaultRules::add(const fabric::FaultDescription& fault,
   return rule.number;
 }
 
-/// Of those that no rule has; the newest, which was just made, still names the first.
-std::uint32_t FaultRules::free_slot() const {
-  std::uint32_t slot = 0;
-  const auto is_taken = [&](const FaultRule& rule) {
-    return &rule != &rules_.back() && rule.slot == slot;
-  };
-  while (std::ranges::any_of(rules_, is_taken)) {
-    ++slot;
-  }
-  return slot;
+/// Of those that no rule has the one that was free longest: a program that has not heard yet that a
+/// rule ended would spend the counts of the next.
+std::uint32_t FaultRules::free_slot() {
+  do {
+    newest_slot_ = (newest_slot_ + 1) % fabric::kMaxFaultRules;
+  } while (std::ranges::find(rules_, newest_slot_, &FaultRule::slot) != rules_.end());
+  return newest_slot_;
 }
 
 std::vector<PortIndex> FaultRules::links_of(const FaultRule& rule) const {

@@ -57,7 +57,7 @@ class FaultRules {
 
  private:
   [[nodiscard]] std::vector<FaultRule>::iterator find(std::uint32_t number);
-  [[nodiscard]] std::uint32_t free_slot() const;
+  [[nodiscard]] std::uint32_t free_slot();
   void begin(const FaultRule& rule, Instant now);
   void end(FaultRule& rule, Instant now);
   void tell_tables();
@@ -67,6 +67,7 @@ class FaultRules {
   std::vector<FaultRule> rules_;
   std::map<fabric::PortIndex, std::uint32_t> down_;  // rules, by the link's lower port
   std::uint32_t next_number_{1};
+  std::uint32_t newest_slot_{fabric::kMaxFaultRules - 1};
 };
 
 }  // namespace weft::node

@@ -81,6 +81,20 @@ TEST_F(FaultsOfAFabric, EndByTimeAndKeepTheirPlaceUntilTheyAreForgotten) {
   EXPECT_EQ(fabric_->faults().all().size(), 1U);
 }
 
+TEST_F(FaultsOfAFabric, TakeTheCountsOfAnEndedRuleAfterAllOthers) {
+  add("corrupt");
+  const std::uint32_t ended = add("drop");
+  const std::uint32_t slot = fabric_->faults().all().back().slot;
+  EXPECT_TRUE(fabric_->faults().remove(ended, at(1)));
+  for (std::uint32_t i = 2; i < fabric::kMaxFaultRules; ++i) {
+    const std::uint32_t next = add("drop");
+    EXPECT_NE(fabric_->faults().all().back().slot, slot);
+    EXPECT_TRUE(fabric_->faults().remove(next, at(1)));
+  }
+  add("drop");  // the first rule lasts
+  EXPECT_EQ(fabric_->faults().all().back().slot, slot);
+}
+
 TEST_F(FaultsOfAFabric, TakeTheWholeLinkDownUntilTheLastOfThemEnds) {
   const std::uint32_t first = add("down out=h1:1 for=5ms", at(0));
   add("down link=h1 for=9ms", at(0));
