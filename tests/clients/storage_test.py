@@ -28,6 +28,10 @@ def found(**over):
 
 
 class Storage(unittest.TestCase):
+    def test_a_clock_that_ran_past_its_end_is_seen(self):
+        self.assertFalse(iser.missed_its_end("00:00:01 - lba 512, iops current 10288 (643 MB/s), iops average 10288 (643 MB/s), in_flight 64, busy 0"))
+        self.assertTrue(iser.missed_its_end("5124095576030431:00:15 - lba 896, iops current 18824 (1176 MB/s), in_flight 64, busy 0"))
+
     def test_a_test_that_says_nothing_of_its_end_has_died(self):
         self.assertEqual(iser.verdict_of(0, said()), "passed")
         self.assertEqual(iser.verdict_of(0, said("    [SKIPPED] not implemented\npassed")), "skipped")
