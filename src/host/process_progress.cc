@@ -182,7 +182,8 @@ void Process::Impl::keep_up(bool timers_too) {
   }
 }
 
-/// Lanes that were rung are looked at from now on.
+/// Lanes that were rung are looked at from now on. The thread may be about to sleep, having seen
+/// neither the bell that is taken here nor the lane: its peer would ring no more.
 void Process::Impl::answer_bells() {
   if (!attention->rung.is_quiet()) {
     attention->rung.take([this](std::uint32_t number) {
@@ -190,6 +191,7 @@ void Process::Impl::answer_bells() {
         watch(*lanes[number]);
       }
     });
+    wake_thread();
   }
 }
 
