@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/testing/live_fabric.h"
+#include "daemon/testing/live_program.h"
 #include "host/clock.h"
 
 /// Which QPs a multicast packet reaches where hosts have several ports and HCAs.
@@ -19,6 +20,7 @@ namespace {
 
 using hca::QpAttribute;
 using hca::QpAttributeMask;
+using testing::NoEvents;
 
 constexpr Lid kMlid{0xC010};
 constexpr QKey kQKey{0x1234};
@@ -56,15 +58,6 @@ fabric::Topology two_islands() {
   cable(host_port(1, 0, 2), 1, 2);
   return topology;
 }
-
-class NoEvents final : public host::ProcessEvents {
- public:
-  void completion_event(std::uint32_t, hca::CompletionQueue&) override {}
-  void async_event(std::uint32_t, const hca::AsyncEvent&) override {}
-  void fabric_gone(std::string_view) override {}
-  [[nodiscard]] bool wants_explanations() const override { return false; }
-  void explain(std::string_view) override {}
-};
 
 /// A UD QP on one port of one HCA, with a CQ and memory of its own.
 class Endpoint {
