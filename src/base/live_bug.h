@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/time.h"
 
-/// Mistakes of lanes, threads and sleeps that tests/planted_bugs must find. They exist only in the
-/// library variant that it builds with WEFT_PLANTED_LIVE_BUGS, for all threads of a program at
-/// once; everywhere else `planted` is false at compile time and costs nothing.
+/// Bugs of lanes, threads and sleeps that tests/planted_bugs must find. Builds for tests
+/// (WEFT_PLANTED_BUGS) can switch one on at run time, for all threads of a program at once; in a
+/// release build `planted` is false at compile time and costs nothing.
 namespace weft {
 
 enum class LiveBug : std::uint8_t {
@@ -30,12 +31,20 @@ enum class LiveBug : std::uint8_t {
 /// What bounds the harm of a lost bell or wake, so that such mistakes hide behind it.
 enum class SafetyNet : std::uint8_t { LongestSleep, RoomPatience, Nap, LookAtAll };
 
-#ifdef WEFT_PLANTED_LIVE_BUGS
+#ifdef WEFT_PLANTED_BUGS
 
 [[nodiscard]] bool planted(LiveBug bug);
 /// After a pause: the interleaving in which the mistake shows, made likely.
 [[nodiscard]] bool planted_late(LiveBug bug);
 [[nodiscard]] bool has(SafetyNet net);
+
+/// Sets the bug of this program and which nets are missing; `pause` is what `planted_late` calls.
+struct LivePlan {
+  LiveBug bug = LiveBug::None;
+  std::span<const SafetyNet> missing_nets;
+  void (*pause)() = nullptr;
+};
+void plant(const LivePlan& plan);
 
 #else
 

@@ -2,6 +2,6 @@
 
 #ifdef WEFT_PLANTED_BUGS
 namespace weft::cm {
-thread_local PlantedBug planted_bug = PlantedBug::None;
+constinit thread_local PlantedBug planted_bug = PlantedBug::None;
 }
 #endif

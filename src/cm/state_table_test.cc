@@ -10,6 +10,7 @@
 #include <iterator>
 #include <string>
 
+#include "base/testing/golden.h"
 #include "cm/testing/states.h"
 #include "wire/cm/dreq.h"
 
@@ -19,7 +20,7 @@ namespace {
 using wire::CmAttribute;
 
 void expect_golden(const std::string& name, const std::string& text) {
-  const std::string path = std::string{WEFT_GOLDEN_CM} + "/" + name;
+  const std::string path = weft::testing::golden("cm/" + name);
   if (std::getenv("WEFT_WRITE_GOLDEN") != nullptr) {
     std::ofstream{path} << text;
   }

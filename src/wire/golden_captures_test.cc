@@ -7,14 +7,16 @@
 #include <array>
 #include <filesystem>
 #include <set>
+#include <string>
 
+#include "base/testing/golden.h"
 #include "wire/roce_packet.h"
 
 namespace weft::wire {
 
 namespace {
 
-std::vector<std::string> captures_in(const char* folder) {
+std::vector<std::string> captures_in(const std::string& folder) {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() == ".pcap") {
@@ -27,12 +29,12 @@ std::vector<std::string> captures_in(const char* folder) {
 
 }  // namespace
 
-std::vector<std::string> golden_captures() { return captures_in(WEFT_GOLDEN_PCAPS); }
+std::vector<std::string> golden_captures() { return captures_in(weft::testing::golden("pcaps")); }
 
 std::vector<std::vector<std::byte>> golden_management_packets() {
   constexpr std::size_t kErfHeaderBytes = 16;
   std::vector<std::vector<std::byte>> packets;
-  for (const auto& file : captures_in(WEFT_GOLDEN_MANAGEMENT)) {
+  for (const auto& file : captures_in(weft::testing::golden("management"))) {
     for_each_frame(file, [&](ByteSpan record) {
       const ByteSpan packet = record.subspan(kErfHeaderBytes);
       packets.emplace_back(packet.begin(), packet.end());

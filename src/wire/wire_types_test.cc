@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/testing/golden.h"
 
 namespace weft::wire {
 namespace {
@@ -106,7 +107,7 @@ std::string dump_of_all_layouts() {
 }
 
 TEST(WireTypes, LieAsInTheGoldenLayouts) {
-  const std::string path = WEFT_GOLDEN_LAYOUTS;
+  const std::string path = weft::testing::golden("layouts.txt");
   const std::string dump = dump_of_all_layouts();
   if (std::getenv("WEFT_WRITE_GOLDEN") != nullptr) {
     std::ofstream{path} << dump;

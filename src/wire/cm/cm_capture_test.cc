@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/golden.h"
 #include "wire/cm/dreq.h"
 #include "wire/cm/rdma_cm_header.h"
 #include "wire/cm/rej.h"
@@ -124,7 +125,7 @@ TEST(GoldenCm, MeansWhatTheProgramsDid) {
 
 TEST(GoldenCm, StartingPsnIsWhatTheOtherSideBeginsWith) {
   std::map<Qpn, Psn> first_send;
-  for_each_frame(std::string{WEFT_GOLDEN_PCAPS} + "/cm_rping.pcap", [&](ByteSpan frame) {
+  for_each_frame(weft::testing::golden("pcaps/cm_rping.pcap"), [&](ByteSpan frame) {
     const auto packet = parse_roce_packet(frame, CrcCheck::Skip);
     if (packet && packet->transport.bth.opcode == Opcode::RcSendOnly) {
       first_send.emplace(packet->transport.bth.dest_qp, packet->transport.bth.psn);

@@ -1,0 +1,69 @@
+"""What a stage of scripts/test consists of: commands, and what happens when one fails. Standard library only."""
+import dataclasses
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+LOGS = ROOT / "build" / "test-logs"
+PYTHON = [sys.executable, "-B"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """One process. `live`: it runs programs beside each other in real time, so that a busy machine may fail it; one that
+    fails is run twice more, alone, and is unsteady if both pass. `ctest`: the preset whose tests it runs; of these only
+    those with the label `live` get that chance."""
+    argv: tuple
+    environment: tuple = ()
+    builds: bool = False
+    live: bool = False
+    ctest: str = ""
+
+    def shown(self):
+        return " ".join([*(f"{key}={value}" for key, value in self.environment), *self.argv])
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    name: str
+    what: str
+    commands: tuple
+    needs: tuple = ()
+    quick: bool = False
+    long: bool = False    # runs only with --long
+
+
+def build(preset, *targets):
+    """Configure and build a CMake preset, or only some of its targets."""
+    chosen = ["--target", *targets] if targets else []
+    return (Command(("cmake", "--preset", preset), builds=True),
+            Command(("cmake", "--build", "--preset", preset, *chosen), builds=True))
+
+
+def ctest(preset, jobs, seeds, options=(), environment=()):
+    """Unit tests, simulation and live tests of a preset; the house rules are a stage of their own."""
+    return (Command(("ctest", "--preset", preset, "-LE", "house", "-j", str(jobs), *options),
+                    (("WEFT_SIM_SEEDS", str(seeds)), *environment), ctest=preset),)
+
+
+def script(path, *arguments):
+    return (Command((*PYTHON, path, *arguments)),)
+
+
+def live(path, *arguments, preset="release", environment=()):
+    """A runner of real programs on a built fabric."""
+    return (Command((*PYTHON, path, *arguments), (("WEFT_BUILD_DIR", str(ROOT / "build" / preset)), *environment), live=True),)
+
+
+def client(name, *arguments, **options):
+    return live(f"tests/clients/{name}.py", *arguments, **options)
+
+
+def sanitizer_preload():
+    """A sanitized library inside an ordinary program wants the runtime first; the programs' own leaks are not ours."""
+    try:
+        found = subprocess.run(["clang++-19", "-print-file-name=libclang_rt.asan-x86_64.so"], capture_output=True, text=True).stdout.strip()
+    except OSError:
+        found = ""
+    return (("WEFT_CLIENT_PRELOAD", found), ("ASAN_OPTIONS", "detect_leaks=0"), ("UBSAN_OPTIONS", "print_stacktrace=1"))

@@ -1,0 +1,195 @@
+"""Runs the stages of scripts/test: no-progress limits, second chances of live tests, the table. Standard library only.
+
+Unit tests and simulation get no second chance. A live test that fails is run twice more, alone: if it passes both times it is
+unsteady, which the table and the closing line say and its log shows, and does not fail the run.
+"""
+import dataclasses
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import xml.etree.ElementTree
+
+from commands import LOGS, ROOT
+
+SKIPPED = 77            # exit status of a check that cannot run here and says why
+QUIET_SECONDS = 600     # policy: a command that has printed nothing for so long is stuck; no compiler or test takes half of it
+LONGEST_SECONDS = 3600  # policy: nor does one that prints go on for ever
+RETRIES = 2
+
+
+class Ended(Exception):
+    """A command was stopped; the message says why."""
+
+
+def run_command(command, log, quiet_seconds=None, longest_seconds=None):
+    """The exit status; a command that makes no progress, which is output, is ended with its whole process group."""
+    quiet_seconds, longest_seconds = quiet_seconds or QUIET_SECONDS, longest_seconds or LONGEST_SECONDS
+    log.write(f"\n$ {command.shown()}\n")
+    log.flush()
+    child = subprocess.Popen(command.argv, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                             env={**os.environ, **dict(command.environment)}, start_new_session=True)
+    start = last_progress = time.monotonic()
+    size = -1
+    try:
+        while True:
+            try:
+                return child.wait(0.2)
+            except subprocess.TimeoutExpired:
+                pass
+            now, grown = time.monotonic(), os.fstat(log.fileno()).st_size
+            if grown != size:
+                size, last_progress = grown, now
+            if now - last_progress > quiet_seconds:
+                raise Ended(f"printed nothing for {quiet_seconds:.0f} s")
+            if now - start > longest_seconds:
+                raise Ended(f"still ran after {longest_seconds:.0f} s")
+    except Ended as ended:
+        log.write(f"\nscripts/test: ended: it {ended}\n")
+        log.flush()
+        return 124
+    finally:
+        end_group(child)
+
+
+def end_group(child):
+    """Ends what a command left behind, itself included."""
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(child.pid, how)
+            child.wait(5)
+        except ProcessLookupError:
+            return
+        except (PermissionError, subprocess.TimeoutExpired):
+            continue
+
+
+def failed_tests(report):
+    """Names of the tests that failed in a JUnit report of ctest; None if there is no such report."""
+    try:
+        cases = xml.etree.ElementTree.parse(report).getroot().iter("testcase")
+    except (OSError, xml.etree.ElementTree.ParseError):
+        return None
+    return [case.get("name") for case in cases if case.get("status") not in ("run", "disabled", "notrun")
+            or case.find("failure") is not None]
+
+
+def live_tests(preset):
+    """Names of the tests of a preset that have the label `live`."""
+    shown = subprocess.run(["ctest", "--preset", preset, "--show-only=json-v1"], cwd=ROOT, capture_output=True, text=True)
+    names = set()
+    for test in json.loads(shown.stdout or "{}").get("tests", ()):
+        for property_ in test.get("properties", ()):
+            if property_["name"] == "LABELS" and "live" in property_["value"]:
+                names.add(test["name"])
+    return names
+
+
+def with_report(command, report):
+    return dataclasses.replace(command, argv=(*command.argv, "--output-junit", str(report)))
+
+
+def alone(command, name):
+    """The same ctest command for one test only."""
+    kept = list(command.argv)
+    for option in ("-R", "-E", "-j", "--output-junit"):
+        while option in kept:
+            place = kept.index(option)
+            del kept[place:place + 2]
+    return dataclasses.replace(command, argv=(*kept, "-R", f"^{re.escape(name)}$", "-j", "1"))
+
+
+def unsteady_of(command, report, log):
+    """After a failure: the names of what passes when it is run twice more, alone; empty if the failure stands."""
+    if command.live:
+        retried = {" ".join(command.argv[2:]): command}
+    elif command.ctest:
+        failed = failed_tests(report)
+        if not failed or not set(failed) <= live_tests(command.ctest):
+            return ()
+        retried = {name: alone(command, name) for name in failed}
+    else:
+        return ()
+    for name, again in retried.items():
+        for attempt in range(1, RETRIES + 1):
+            log.write(f"\nscripts/test: {name} failed; alone, try {attempt} of {RETRIES}\n")
+            if run_command(again, log) != 0:
+                return ()
+    return tuple(retried)
+
+
+def run_stage(stage):
+    """A row of the table; the stage's output goes to its log."""
+    path = LOGS / f"{stage.name}.log"
+    row = {"stage": stage.name, "verdict": "ok", "build_seconds": 0.0, "test_seconds": 0.0, "unsteady": []}
+    with open(path, "w", encoding="utf-8") as log:
+        for command in stage.commands:
+            report = LOGS / f"{stage.name}.xml"
+            start = time.monotonic()
+            status = run_command(with_report(command, report) if command.ctest else command, log)
+            unsteady = unsteady_of(command, report, log) if status not in (0, SKIPPED) else ()
+            row["build_seconds" if command.builds else "test_seconds"] += time.monotonic() - start
+            row["unsteady"] += unsteady
+            if status == SKIPPED:
+                return {**row, "verdict": "skipped", "detail": last_line(path)}
+            if status != 0 and not unsteady:
+                return {**row, "verdict": "FAILED", "detail": f"{' '.join(command.argv[-3:])}: exit status {status}; see {path.relative_to(ROOT)}"}
+    if row["unsteady"]:
+        return {**row, "verdict": "unsteady", "detail": f"{', '.join(row['unsteady'])}; see {path.relative_to(ROOT)}"}
+    return {**row, "detail": last_line(path)}
+
+
+def last_line(path):
+    lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    return lines[-1].strip()[:100] if lines else ""
+
+
+def telling(lines):
+    """What a log says beside "this test began" and "that test passed", which may be hundreds of lines after the one that failed."""
+    return [line[:240] for line in lines if not re.match(r"\s*(Start +\d+: |\d+/\d+ Test +#\d+: .* Passed )", line)]
+
+
+def with_needs(chosen, every):
+    """The chosen stages and what they need, in order."""
+    by_name = {stage.name: stage for stage in every}
+    wanted, todo = set(), [stage.name for stage in chosen]
+    while todo:
+        name = todo.pop()
+        if name not in wanted:
+            wanted.add(name)
+            todo += by_name[name].needs
+    return [stage for stage in every if stage.name in wanted]
+
+
+def run_all(chosen, verbose):
+    LOGS.mkdir(parents=True, exist_ok=True)
+    results = []
+    for stage in chosen:
+        blocked = [row["stage"] for row in results if row["stage"] in stage.needs and row["verdict"] in ("FAILED", "blocked")]
+        print(f"{stage.name:12} {stage.what} ...", flush=True)
+        row = ({"stage": stage.name, "verdict": "blocked", "build_seconds": 0.0, "test_seconds": 0.0, "unsteady": [], "detail": "needs " + ", ".join(blocked)}
+               if blocked else run_stage(stage))
+        results.append(row)
+        print(f"{'':12} {row['verdict']} after {row['build_seconds']:.0f} s of building and {row['test_seconds']:.0f} s of testing"
+              + (f": {row['detail']}" if row["verdict"] != "ok" else ""), flush=True)
+        if row["verdict"] in ("FAILED", "unsteady") or verbose:
+            lines = (LOGS / f"{stage.name}.log").read_text(encoding="utf-8", errors="replace").splitlines()
+            print("\n".join("    | " + line for line in telling(lines)[-60:]), flush=True)
+    (LOGS / "summary.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return results
+
+
+def print_table(results):
+    """The table; the exit status of the run."""
+    print(f"\n{'stage':12} {'verdict':8} {'build':>7} {'test':>7}  last words")
+    for row in results:
+        print(f"{row['stage']:12} {row['verdict']:8} {row['build_seconds']:5.0f} s {row['test_seconds']:5.0f} s  {row['detail']}")
+    bad = [row for row in results if row["verdict"] in ("FAILED", "blocked")]
+    skipped = [row for row in results if row["verdict"] == "skipped"]
+    unsteady = sum(len(row["unsteady"]) for row in results)
+    building, testing = (sum(row[key] for row in results) for key in ("build_seconds", "test_seconds"))
+    print(f"{'all':12} {'FAILED' if bad else 'ok':8} {building:5.0f} s {testing:5.0f} s  {len(results)} stages, {len(bad)} bad, {len(skipped)} skipped, {unsteady} unsteady tests")
+    print(f"stages: {len(results) - len(bad) - len(skipped)} passed, {len(bad)} failed, {len(skipped)} skipped")
+    return 1 if bad else 0

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""The runner of stages: what makes no progress ends, live tests get a second chance, others do not."""
+import io
+import pathlib
+import sys
+import tempfile
+import time
+import unittest
+import unittest.mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import commands  # noqa: E402
+import runner  # noqa: E402
+import stages  # noqa: E402
+
+REPORT = """<testsuite><testcase name="host.Lane.Works" status="run"/>
+<testcase name="host.SharedHca.Shares" status="fail"><failure message=""/></testcase></testsuite>"""
+
+
+def python(text, **options):
+    return commands.Command((sys.executable, "-c", text), **options)
+
+
+class Runner(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = pathlib.Path(self.folder.name)
+        for name, value in (("LOGS", self.path), ("ROOT", self.path)):
+            patch = unittest.mock.patch.object(runner, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def log(self):
+        return open(self.path / "log", "w+", encoding="utf-8")
+
+    def stage(self, *chosen):
+        return runner.run_stage(commands.Stage("some", "what it is", chosen))
+
+    def fails_until(self, runs, **options):
+        """Fails in its first `runs` runs, then passes."""
+        count = self.path / "count"
+        return python(f"import os, sys; p = {str(count)!r}; n = os.path.getsize(p) if os.path.exists(p) else 0\n"
+                      f"open(p, 'a').write('x'); print('run', n); sys.exit(n < {runs})", **options)
+
+    def test_what_prints_nothing_is_ended_with_its_children(self):
+        with self.log() as log:
+            start = time.monotonic()
+            status = runner.run_command(python("import subprocess; subprocess.run(['sleep', '60'])"), log, quiet_seconds=1)
+            self.assertEqual(status, 124)
+            self.assertLess(time.monotonic() - start, 30)
+            log.seek(0)
+            self.assertIn("printed nothing", log.read())
+
+    def test_what_prints_goes_on_but_not_for_ever(self):
+        busy = python("import time\nfor _ in range(8): print('.', flush=True); time.sleep(0.4)")
+        with self.log() as log:
+            self.assertEqual(runner.run_command(busy, log, quiet_seconds=1.5), 0)
+            self.assertEqual(runner.run_command(busy, log, longest_seconds=1), 124)
+
+    def test_a_unit_test_gets_no_second_chance(self):
+        self.assertEqual(self.stage(self.fails_until(1))["verdict"], "FAILED")
+
+    def test_a_live_test_that_passes_twice_afterwards_is_unsteady(self):
+        row = self.stage(self.fails_until(1, live=True))
+        self.assertEqual((row["verdict"], len(row["unsteady"])), ("unsteady", 1))
+        with unittest.mock.patch("sys.stdout", io.StringIO()) as shown:
+            self.assertEqual(runner.print_table([row]), 0)
+        self.assertIn("1 unsteady tests", shown.getvalue())
+        self.assertIn("stages: 1 passed, 0 failed, 0 skipped", shown.getvalue())
+
+    def test_a_live_test_that_fails_twice_has_failed(self):
+        row = self.stage(self.fails_until(2, live=True))
+        self.assertEqual(row["verdict"], "FAILED")
+        with unittest.mock.patch("sys.stdout", io.StringIO()):
+            self.assertEqual(runner.print_table([row]), 1)
+
+    def test_only_tests_with_the_label_are_run_again(self):
+        report = self.path / "report.xml"
+        report.write_text(REPORT)
+        self.assertEqual(runner.failed_tests(report), ["host.SharedHca.Shares"])
+        command = commands.ctest("dev", 2, 60)[0]
+        for labelled, expected in ((set(), ()), ({"host.SharedHca.Shares"}, ("host.SharedHca.Shares",))):
+            with self.log() as log, unittest.mock.patch.object(runner, "live_tests", return_value=labelled), \
+                    unittest.mock.patch.object(runner, "run_command", return_value=0) as again:
+                self.assertEqual(runner.unsteady_of(command, report, log), expected)
+                self.assertEqual(again.call_count, 2 * len(expected))
+
+    def test_one_test_alone_keeps_nothing_of_the_choice_before(self):
+        command = runner.with_report(commands.ctest("tsan", 2, 60, ("-R", "^host[.]", "-E", "Explorer"))[0], "some.xml")
+        argv = runner.alone(command, "host.A/1").argv
+        self.assertEqual(argv[-4:], ("-R", "^host\\.A/1$", "-j", "1"))
+        self.assertNotIn("--output-junit", argv)
+        self.assertNotIn("Explorer", argv)
+
+    def test_no_report_is_no_excuse(self):
+        command = commands.ctest("dev", 2, 60)[0]
+        with self.log() as log:
+            self.assertEqual(runner.unsteady_of(command, self.path / "absent.xml", log), ())
+
+    def test_a_check_that_cannot_run_is_skipped_and_says_so(self):
+        row = self.stage(python("import sys; print('no such device'); sys.exit(77)"))
+        self.assertEqual((row["verdict"], row["detail"]), ("skipped", "no such device"))
+
+
+class Stages(unittest.TestCase):
+    def test_needs_are_stages_before_their_users(self):
+        for long in (False, True):
+            seen = set()
+            for stage in stages.stages(2, long):
+                self.assertLessEqual(set(stage.needs), seen, stage.name)
+                seen.add(stage.name)
+
+    def test_long_runs_do_the_whole_of_what_short_ones_do_a_part_of(self):
+        def parts(long):
+            return sum("--smoke" in command.argv for stage in stages.stages(2, long) for command in stage.commands)
+        self.assertGreater(parts(False), 10)
+        self.assertLessEqual(parts(True), 1)  # under the sanitizers a part is enough
+
+
+if __name__ == "__main__":
+    unittest.main()

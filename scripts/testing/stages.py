@@ -1,0 +1,68 @@
+"""The stages of scripts/test, in order: what must hold, and what shows it."""
+from commands import ROOT, Command, Stage, build, client, ctest, live, sanitizer_preload, script
+
+JUDGEMENTS = ("crc_check", "weft_clients", "fat_tree", "pyverbs", "verdicts", "ucx", "libfabric", "mpi", "qperf", "tools", "compatibility",
+              "management", "ibsim_comparison", "osmtest_comparison", "storage")
+CRASHES = ("peers", "daemon", "stop", "fork", "busy", "many", "connections")
+HOSTILE = ("run", "cm")
+
+# Rooms with threads. The explorers of interleavings switch stacks, which the thread sanitizer takes for calls without end; and
+# a reader that polls the last byte of a word is ordered behind the store of the word by the CPU, not by what the sanitizer
+# knows of addresses; nor does it know of the order that a word from another process makes (VerbsImport).
+TSAN_ROOMS = ("ring", "host", "daemon", "verbs")
+NOT_UNDER_TSAN = "Interleaving[.]|Explorer[.]|WhileItGrows|VerbsImport[.]|ShowsTheLastByteOfAWriteLast|[.]replay$"
+
+ASAN = (("ASAN_OPTIONS", "detect_leaks=1"), ("UBSAN_OPTIONS", "print_stacktrace=1"))
+TSAN = (("TSAN_OPTIONS", f"suppressions={ROOT / 'tests' / 'tsan.supp'} halt_on_error=1 die_after_fork=0"),)
+
+
+def stages(jobs, long=False):
+    """Every stage; `long` makes each do all that it can instead of a part."""
+    part = () if long else ("--smoke",)
+
+    def some(*runners):
+        return tuple(command for runner in runners for command in client(runner, *part))
+
+    def every(folder, names):
+        return tuple(command for name in names for command in live(f"{folder}/{name}.py", *part))
+
+    built = ("release",)
+    return [
+        Stage("bootstrap", "what the build and the tests need is installed", (Command(("scripts/bootstrap", "--clang"), builds=True),), quick=True),
+        Stage("rules", "the house rules, and that our own checkers find what is planted",
+              (*script("tools/tidy_test.py"), *script("tools/tidy"), *script("scripts/testing/runner_test.py"), *script("tests/bench/bench_test.py"),
+               *(command for name in JUDGEMENTS for command in script(f"tests/clients/{name}_test.py"))), quick=True),
+        Stage("dev", "clang 19 with sanitizers: unit tests, simulation, planted bugs, live tests",
+              build("dev") + ctest("dev", jobs, 500 if long else 60, environment=ASAN), ("bootstrap",), quick=True),
+        Stage("release", "g++ 12, optimised: what a user runs, and the benchmarks",
+              build("release", "weft_programs", "weft_bench", "crash_programs", "weft_hostile_peer", "weft_hostile_cm"), ("bootstrap",)),
+        Stage("symbols", "the drop-in libraries have every symbol that Debian's have, and every client loads with them", client("drop_in_symbols"), built),
+        Stage("command", "the weft command: output, refusals, exit statuses", client("command"), built),
+        Stage("faults", "Debian's programs over links that lose, damage, double and reorder; the weft fault command", client("faults"), built),
+        Stage("device-truth", "ibv_devinfo and ibv_asyncwatch print what is so", client("device_truth"), built),
+        Stage("pingpong", "ibv_*_pingpong on two hosts, a part of every combination; and under the sanitizers",
+              some("pingpong") + client("pingpong", "--smoke", preset="dev", environment=sanitizer_preload()), ("dev", "release")),
+        Stage("perftest", "perftest on two hosts, a part of every combination", some("perftest"), built),
+        Stage("pyverbs", "rdma-core's own tests on one host, all that is not another vendor's; what is skipped is on a frozen list", client("pyverbs"), built),
+        Stage("clients", "ibverbs-utils, Open MPI, MPICH, UCX and qperf, a part of what they can do", some("tools", "mpi", "ucx", "qperf"), built),
+        Stage("rdmacm", "rping and its like, perftest -R, rsockets and fio connect hosts by IP address", some("rdmacm"), built),
+        Stage("storage", "tgt over iSER with libiscsi beside TCP, QEMU's migration over rdma:, uDAPL, ibacm: a part of each", some("storage"), built),
+        Stage("libfabric", "fi_info and fi_pingpong: verbs MSG and DGRAM endpoints, RDM by ofi_rxm and ofi_rxd", some("libfabric"), built),
+        Stage("management", "OpenSM and infiniband-diags on a fabric that only they manage, the same preloaded with libumad2sim, and beside ibsim",
+              some("management") + client("ibsim") + client("ibsim_comparison"), built),
+        Stage("own-manager", "infiniband-diags, osmtest and a second OpenSM against Weft's own subnet manager; a link is cut under ib_write_bw",
+              some("own_manager"), built),
+        Stage("osmtest", "osmtest's flows on OpenSM over ibsim, on OpenSM over Weft and on Weft's own subnet manager, side by side", client("osmtest_comparison"), built),
+        Stage("documented", "docs/COMPATIBILITY.md says of every client what the stages before found", client("compatibility"),
+              ("pingpong", "perftest", "pyverbs", "clients", "rdmacm", "libfabric", "storage", "management", "own-manager")),
+        Stage("live-changes", "MADs in captures, counters and under rules of faults; nodes that come and go while programs run", client("live_changes"), built),
+        Stage("fat-tree", "pingpong and perftest across a fat tree: counters add up, captures dissect, every CRC is right", some("fat_tree"), built),
+        Stage("crash", "killed and stopped programs, a killed daemon, fork(), busy CPUs, many processes: a part of each", every("tests/crash", CRASHES), built),
+        Stage("hostile", "a process that lies to programs and to the daemon hurts nobody, and is named in the log", every("tests/hostile", HOSTILE), built),
+        Stage("tsan", "clang 19's thread sanitizer: every room with threads, the live verbs from several threads",
+              build("tsan", *(f"weft_{room}_test" for room in TSAN_ROOMS))
+              + ctest("tsan", jobs, 60, ("-R", f"^({'|'.join(TSAN_ROOMS)})[.]", "-E", NOT_UNDER_TSAN), TSAN), ("bootstrap",)),
+        Stage("gcc", "g++ 12, library assertions: warning-free, unit tests and simulation", build("gcc") + ctest("gcc", jobs, 500), ("bootstrap",), long=True),
+        Stage("clang", "clang 19 without precompiled headers, every check of undefined behaviour", build("clang") + ctest("clang", jobs, 60, environment=ASAN),
+              ("bootstrap",), long=True),
+    ]
