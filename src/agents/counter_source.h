@@ -13,7 +13,7 @@
 namespace weft::agents {
 
 /// Where performance management has its counters from: they are kept once per path, by those who
-/// send (DESIGN.md, decision 1), and summed by the owner of the fabric.
+/// send (docs/ARCHITECTURE.md, decision 1), and summed by the owner of the fabric.
 class CounterSource {
  public:
   CounterSource() = default;

@@ -1,4 +1,4 @@
-// The SMI's rules for directed routes (IBTA vol 1 §14.2.2; SEED-INVENTORY 29.2).
+// The SMI's rules for directed routes (IBTA vol 1 §14.2.2).
 
 #include <gtest/gtest.h>
 

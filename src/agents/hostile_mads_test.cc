@@ -1,5 +1,5 @@
 // Whoever does not know the M_Key, or pretends to be another, changes nothing and stops nobody
-// (SEED-INVENTORY 29.2, 29.6).
+// (IBTA vol 1 §14.2.4).
 
 #include <gtest/gtest.h>
 

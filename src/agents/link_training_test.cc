@@ -1,4 +1,4 @@
-// Links that come and go, by hand and by Set(PortInfo) (SEED-INVENTORY 29.1, 29.2).
+// Links that come and go, by hand and by Set(PortInfo) (IBTA vol 1 §14.2.5.6).
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 #pragma once
 
 // What cables do to MADs that cross them: they count at both ends as other packets do (IBTA vol 1
-// §16.1.3.5), meet the rules of faults one by one (DESIGN.md, decision 8), and are shown to
-// captures as they are there, hop by hop. Links with a rate or a delay take their time as of other
-// packets; MADs wait for each other there, not for data, and data does not wait for them. Pure. One
-// thread.
+// §16.1.3.5), meet the rules of faults one by one (docs/ARCHITECTURE.md, decision 8), and are shown
+// to captures as they are there, hop by hop. Links with a rate or a delay take their time as of
+// other packets; MADs wait for each other there, not for data, and data does not wait for them.
+// Pure. One thread.
 
 #include <cstddef>
 #include <cstdint>

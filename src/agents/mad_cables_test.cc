@@ -115,7 +115,7 @@ TEST_F(MadsOnCables, HaveAGlobalRouteHeaderOnTheWireToo) {
   EXPECT_EQ(at("h2", 1).rcv_data, kWords + 10);
 }
 
-// DESIGN.md, decision 8.
+// docs/ARCHITECTURE.md, decision 8.
 TEST_F(MadsOnCables, TakeTheDelayOfEachCableBothWays) {
   fabric.tables.set_link(h1, 0, Duration::milliseconds(1));
   fabric.tables.set_link(fabric.port("h2", 1), 0, Duration::milliseconds(3));

@@ -1,4 +1,4 @@
-// Ways of MADs by LID, and where they are lost (SEED-INVENTORY 29.1, 29.2).
+// Ways of MADs by LID, and where they are lost.
 
 #include "agents/management_network.h"
 

@@ -1,5 +1,4 @@
-// What the counters of a port are made of, as MADs read and set it (IBTA vol 1 §16.1.4;
-// SEED-INVENTORY 29.5).
+// What the counters of a port are made of, as MADs read and set it (IBTA vol 1 §16.1.4).
 
 #include <gtest/gtest.h>
 

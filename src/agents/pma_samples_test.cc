@@ -1,4 +1,4 @@
-// Counters sampled over an interval (IBTA vol 1 §16.1.3.2; SEED-INVENTORY 29.5).
+// Counters sampled over an interval (IBTA vol 1 §16.1.3.2).
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Performance management (IBTA vol 1 §16.1; SEED-INVENTORY 29.5).
+// Performance management (IBTA vol 1 §16.1).
 
 #include "agents/pma.h"
 

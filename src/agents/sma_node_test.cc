@@ -1,4 +1,4 @@
-// The SMA of a node as a whole (SEED-INVENTORY 29.2).
+// The SMA of a node as a whole (IBTA vol 1 §14.2.5).
 
 #include "agents/fabric_agents.h"
 

@@ -1,4 +1,4 @@
-// PortInfo as a subnet manager reads and writes it by directed route (SEED-INVENTORY 29.2).
+// PortInfo as a subnet manager reads and writes it by directed route (IBTA vol 1 §14.2.5.6).
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Tables as a subnet manager reads and writes them by directed route (SEED-INVENTORY 29.2).
+// Tables as a subnet manager reads and writes them by directed route (IBTA vol 1 §14.2.5).
 
 #include <gtest/gtest.h>
 

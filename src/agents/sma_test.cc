@@ -1,4 +1,4 @@
-// M_Key protection and traps (IBTA vol 1 §14.2.4, §14.3.11; SEED-INVENTORY 29.2).
+// M_Key protection and traps (IBTA vol 1 §14.2.4, §14.3.11).
 
 #include <gtest/gtest.h>
 

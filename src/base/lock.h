@@ -5,9 +5,9 @@
 
 namespace weft {
 
-/// Who may enter an object at the same time (DESIGN.md, decision 6): a single-threaded driver takes
-/// no locks, a threaded one spins, since every critical section of an engine is short and never
-/// sleeps.
+/// Who may enter an object at the same time (docs/ARCHITECTURE.md, decision 6): a single-threaded
+/// driver takes no locks, a threaded one spins, since every critical section of an engine is short
+/// and never sleeps.
 enum class LockPolicy : std::uint8_t { None, Spin };
 
 /// A lock that obeys the driver's policy. Meets the Lockable requirements.

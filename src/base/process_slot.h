@@ -6,7 +6,7 @@
 
 namespace weft {
 
-/// A QPN names its process (DESIGN.md, decision 17; policy, not from any specification): 10 bits
+/// A QPN names its process (policy, not from any specification): 10 bits
 /// of slot on its host, 14 bits of index. Slot 0 is the host's own, which answers for QP0 and QP1.
 inline constexpr unsigned kQpnIndexBits = 14;
 inline constexpr std::uint32_t kSlotCount = 1U << (24 - kQpnIndexBits);

@@ -32,7 +32,7 @@ enum class ErrorCode : std::uint8_t {
 };
 
 /// A failure with its reason in words: which attribute broke which rule, and what would work
-/// (DESIGN.md, decision 14).
+/// (docs/ARCHITECTURE.md, decision 14).
 struct [[nodiscard]] Error {
   ErrorCode code{};
   std::string reason;

@@ -1,4 +1,4 @@
-// Loading an alternate path and going to it (LAP, APR; SEED-INVENTORY 4.3, 4.5, 4(d); T-CM-8).
+// Loading an alternate path and going to it (LAP, APR: IBTA vol 1 §12.8; T-CM-8).
 
 #include <gtest/gtest.h>
 

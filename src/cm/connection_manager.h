@@ -85,8 +85,8 @@ class ConnectionManager {
   [[nodiscard]] Result<CmId> create(CmObserver& observer, std::uint64_t context = 0);
   /// Who is told from now on, of events too that were not told yet.
   [[nodiscard]] Result<void> set_observer(CmId id, CmObserver& observer, std::uint64_t context);
-  /// In any state, from inside its own handler too (SEED-INVENTORY 30.1 Q1). The peer is told what
-  /// its state asks for (4.6); nothing is told about the id any more, and connections that a
+  /// In any state, from inside its own handler too (R-CM-5). The peer is told what
+  /// its state asks for; nothing is told about the id any more, and connections that a
   /// listener's user does not know of yet go with it.
   Result<void> destroy(CmId id, Instant now);
 

@@ -1,4 +1,4 @@
-// What the peer is told when an id is destroyed, in each state (SEED-INVENTORY 4.6; T-CM-10), and
+// What the peer is told when an id is destroyed, in each state (R-CM-5; T-CM-10), and
 // time-wait (R-CM-11; T-CM-11).
 
 #include <gmock/gmock.h>
@@ -166,7 +166,7 @@ TEST(Destroy, OfBothSidesAtOnceEnds) {
   EXPECT_EQ(net.b().cm.ids().size(), 1U);  // the listener
 }
 
-TEST(Destroy, IsLegalFromTheIdsOwnHandler) {  // SEED-INVENTORY 30.1 Q1, R-CM-12
+TEST(Destroy, IsLegalFromTheIdsOwnHandler) {  // R-CM-5, R-CM-12
   for (const bool by_return : {false, true}) {
     TestCmNetwork net;
     const Connected ids = connect(net);

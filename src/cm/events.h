@@ -12,7 +12,7 @@
 #include "cm/types.h"
 #include "wire/cm/cm_codes.h"
 
-/// What the manager tells its users (SEED-INVENTORY 4.4).
+/// What the manager tells its users (R-CM-6, R-CM-12).
 namespace weft::cm {
 
 enum class CmEventType : std::uint8_t {

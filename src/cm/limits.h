@@ -9,8 +9,8 @@
 
 namespace weft::cm {
 
-/// What a manager holds at most (DESIGN.md, decision 15). The numbers are policy, not from the
-/// specification.
+/// What a manager holds at most (docs/ARCHITECTURE.md, decision 15). The numbers are policy, not
+/// from the specification.
 struct Limits {
   std::size_t ids{65'536};         ///< of users; a REQ above it is rejected for want of resources
   std::size_t time_waits{65'536};  ///< of destroyed ids; above it the oldest ends early

@@ -1,4 +1,4 @@
-// The end of an identifier (SEED-INVENTORY 4.6).
+// The end of an identifier (R-CM-5).
 
 #include <array>
 #include <vector>

@@ -249,7 +249,7 @@ void fill_rts(QpAttributes& attributes, const Link& link) {
   }
 }
 
-/// In which states the link knows enough for a transition (SEED-INVENTORY 4.8). What a passive side
+/// In which states the link knows enough for a transition (R-CM-3). What a passive side
 /// needs is known with the REQ.
 [[nodiscard]] bool is_known_for(QpState target, State state) {
   const bool is_requested = state == State::ReqSent || state == State::MraReqRcvd;

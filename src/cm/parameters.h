@@ -15,7 +15,7 @@
 /// only; shorter than their field, they are followed by zeros.
 namespace weft::cm {
 
-/// Bytes of private data that a message has room for (SEED-INVENTORY 4.3).
+/// Bytes of private data that a message has room for (IBTA vol 1 §12.6).
 inline constexpr std::size_t kReqPrivateData = 92;
 inline constexpr std::size_t kMraPrivateData = 222;
 inline constexpr std::size_t kRejPrivateData = 148;

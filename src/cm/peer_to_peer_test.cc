@@ -1,4 +1,4 @@
-// Two that send each other a REQ meet half-way (IBTA vol 1 §12.10.4, SEED-INVENTORY 4(d)).
+// Two that send each other a REQ meet half-way (IBTA vol 1 §12.10.4).
 
 #include <gtest/gtest.h>
 

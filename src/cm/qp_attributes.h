@@ -57,8 +57,7 @@ struct QpAddress {
   friend bool operator==(const QpAddress&, const QpAddress&) = default;
 };
 
-/// What a client's next QP transition needs (R-CM-3: it is the client that does it;
-/// SEED-INVENTORY 4.8).
+/// What a client's next QP transition needs (R-CM-3: it is the client that does it).
 struct QpAttributes {
   QpAttributeMask mask{};
   QpState state{};

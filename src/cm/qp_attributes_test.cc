@@ -1,4 +1,4 @@
-// What a client's QP needs for each transition (R-CM-3; SEED-INVENTORY 4.8), and ports.
+// What a client's QP needs for each transition (R-CM-3), and ports.
 
 #include "cm/qp_attributes.h"
 

@@ -1,4 +1,4 @@
-// Messages that come, and what they mean in each state (SEED-INVENTORY 4.5). They are foreign
+// Messages that come, and what they mean in each state (IBTA vol 1 §12.9). They are foreign
 // bytes: nothing in them is believed but what is compared with what this side knows.
 
 #include <algorithm>
@@ -122,7 +122,7 @@ void ConnectionManager::Impl::on_rep(const Received& received) {
   const auto rep = message_of<wire::Rep>(received.mad);
   Connection* const connection =
       find_by_ids(rep.remote_communication_id, rep.local_communication_id);
-  if (connection == nullptr) {  // a ruling of SEED-INVENTORY 4.5: it waits for nothing
+  if (connection == nullptr) {  // our choice: it waits for nothing
     ++counters.unmatched;
     return reject(received, wire::RejectReason::InvalidCommunicationId, wire::CmSubject::Rep,
                   rep.remote_communication_id, rep.local_communication_id, {});

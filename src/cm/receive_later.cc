@@ -66,7 +66,7 @@ void ConnectionManager::Impl::on_drep(const Received& received) {
   }
 }
 
-/// What is wrong with an alternate path, as far as the manager knows (SEED-INVENTORY 4(d)).
+/// What is wrong with an alternate path, as far as the manager knows.
 std::optional<wire::AprStatus> ConnectionManager::Impl::fault_of(
     const wire::Lap& lap, const Connection& connection) const {
   const Link& link = connection.link;

@@ -1,5 +1,5 @@
 // Rejections: each reason on its way (T-CM-7), and those that the manager finds by itself
-// (SEED-INVENTORY 4.5, 4.7).
+// (IBTA vol 1 §12.6.7).
 
 #include <gtest/gtest.h>
 

@@ -55,7 +55,7 @@ struct Row {
 };
 
 constexpr auto kRows = std::to_array<Row>({
-    // Calls (SEED-INVENTORY 4.3).
+    // Calls.
     {Input::Listen,            Idle,                                               Listen,      Action::Do            },
     {Input::SendReq,           Idle,                                               ReqSent,     Action::Do            },
     {Input::SendRep,           kBeforeReply,                                       RepSent,     Action::Do            },

@@ -8,7 +8,7 @@
 
 #include "cm/types.h"
 
-/// The connection manager's state machine as one table (SEED-INVENTORY 4.3, 4.5, 4.6; IBTA vol 1
+/// The connection manager's state machine as one table (R-CM-4; IBTA vol 1
 /// §12.9): what each call, message and timer does in each state. Pure; checked at compile time in
 /// state_table.cc.
 namespace weft::cm {

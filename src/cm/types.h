@@ -21,7 +21,7 @@ inline constexpr CmId kNoCmId{};
 /// A port of the host, by its owner's own numbering.
 using PortKey = Ordered<struct PortKeyTag, std::uint32_t>;
 
-/// The states of the 2004 interface (SEED-INVENTORY 4.2). The four of loading an alternate path are
+/// The states of the 2004 interface (R-CM-4). The four of loading an alternate path are
 /// states of an established connection (is_established): beside it only those combinations exist,
 /// so one variable holds both.
 enum class State : std::uint8_t {
@@ -69,7 +69,7 @@ struct Path {
   ServiceLevel sl{};
   PKey pkey{kDefaultPKey};
   wire::Mtu mtu{wire::Mtu::Mtu2048};
-  std::uint8_t rate{};              ///< code (SEED-INVENTORY 32.19), 0 the port's own
+  std::uint8_t rate{};              ///< a PathRecord's code, 0 the port's own
   std::uint8_t packet_life_time{};  ///< exponent, as TimeoutExponent
   std::uint8_t traffic_class{};
   std::uint8_t hop_limit{};

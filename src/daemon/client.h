@@ -59,7 +59,7 @@ class Client : public std::enable_shared_from_this<Client> {
   Client& operator=(const Client&) = delete;
 
   /// Begins to listen, to the connection and for the death of its process: a child that was forked
-  /// may keep the connection open (DESIGN.md, decision 9). `on_end` is called once.
+  /// may keep the connection open (docs/ARCHITECTURE.md, decision 9). `on_end` is called once.
   void start(Handlers handlers);
   void send(uabi::Message message, std::vector<SharedFd> descriptors = {});
   /// Says why, and ends it.

@@ -2,7 +2,7 @@
 
 // weftd: keeps one fabric alive. It owns the tables, gives programs their place on simulated hosts,
 // joins them by lanes, notices their death and answers the `weft` command. It is not on the data
-// path and sleeps while nothing changes (DESIGN.md, decisions 9, 17).
+// path and sleeps while nothing changes (docs/ARCHITECTURE.md, decisions 9, 17).
 
 #include <string>
 

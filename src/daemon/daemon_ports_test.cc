@@ -1,4 +1,4 @@
-// Cables and ports that people change while programs run (SEED-INVENTORY 29.1, 29.2).
+// Cables and ports that people change while programs run.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -195,8 +195,8 @@ void Daemon::Impl::publish() {
   publishing_takes_ = published_at_ - start;
 }
 
-/// What a kernel does when a process dies (DESIGN.md, decision 9): its QPNs rest, its groups
-/// shrink, its peers learn that nobody will answer, its counts are kept.
+/// What a kernel does when a process dies (docs/ARCHITECTURE.md, decision 9): its QPNs rest, its
+/// groups shrink, its peers learn that nobody will answer, its counts are kept.
 void Daemon::Impl::forget_program(Client& client) {
   if (!client.process) {
     return;

@@ -1,4 +1,4 @@
-// What the daemon does for programs that connect (librdmacm; R-RCM, DESIGN.md, decision 9):
+// What the daemon does for programs that connect (librdmacm; docs/ARCHITECTURE.md, decision 9):
 // channels, ids and events of the host's RDMA-CM. What a program leaves behind is destroyed as it
 // would have done it.
 
@@ -346,8 +346,8 @@ void Daemon::Impl::open_rdma_cm(Client& client, const uabi::OpenRdmaCm& request)
   client.send(uabi::RdmaCmOpened{.channel = number}, {std::move(theirs)});
 }
 
-/// Connections are ended as a kernel ends those of a process that dies: by DREQ (DESIGN.md,
-/// decision 9).
+/// Connections are ended as a kernel ends those of a process that dies: by DREQ
+/// (docs/ARCHITECTURE.md, decision 9).
 void Daemon::Impl::close_rdma_cm(Client& client) {
   const auto found = rdma_cm_channels_.find(&client);
   if (found == rdma_cm_channels_.end()) {

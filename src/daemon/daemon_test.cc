@@ -83,7 +83,8 @@ TEST(Live, TwoProgramsSendWriteAndReadAcrossThePair) {
   EXPECT_EQ(std::memcmp(a.memory.data() + 400'000, b.memory.data(), kLong), 0);
 }
 
-/// DESIGN.md, decision 3: everything was made before, at the latest with the first packets.
+/// docs/ARCHITECTURE.md, decision 3: everything was made before, at the latest with the first
+/// packets.
 TEST(Live, TheDataPathOfPollingProgramsAllocatesNothing) {
   LiveFabric fabric{"pair"};
   Program a{fabric.on("h1")};

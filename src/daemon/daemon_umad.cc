@@ -1,5 +1,5 @@
 // What the daemon does for programs that speak MADs: the devices of their node, open ports with
-// their agents, the files of subnet managers (libibumad; DROPIN-ABI §3).
+// their agents, the files of subnet managers (libibumad).
 
 #include <fmt/format.h>
 #include <sys/socket.h>

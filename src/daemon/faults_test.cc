@@ -1,4 +1,5 @@
-// Faults of links on a live fabric (DESIGN.md, decision 8): caused on purpose, seen, survived.
+// Faults of links on a live fabric (docs/ARCHITECTURE.md, decision 8): caused on purpose, seen,
+// survived.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Links that take time, and timeouts that take less of it (DESIGN.md, decisions 7 and 8). Times are
-// lower bounds, which no busy machine breaks.
+// Links that take time, and timeouts that take less of it (docs/ARCHITECTURE.md, decisions 7 and
+// 8). Times are lower bounds, which no busy machine breaks.
 
 #include <gtest/gtest.h>
 

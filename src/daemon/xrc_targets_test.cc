@@ -210,7 +210,7 @@ TEST_F(LiveXrcTarget, IsOpenedOnlyInItsDomainAndUnderItsNumber) {
 }
 
 /// A member of the domain that keeps to no rule: forged verbs, attributes, answers and events, and
-/// floods of them (DESIGN.md, decision 11).
+/// floods of them (docs/ARCHITECTURE.md, decision 11).
 class LyingMember {
  public:
   LyingMember(const LiveFabric& fabric, int file)

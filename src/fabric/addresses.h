@@ -1,7 +1,7 @@
 #pragma once
 
-// Which IP addresses the ports of hosts answer to (DESIGN.md, decision 16). By position, counted
-// from 1 as N, and by the port, counted over the host's HCAs from 0 as k:
+// Which IP addresses the ports of hosts answer to (docs/ARCHITECTURE.md, decision 16). By position,
+// counted from 1 as N, and by the port, counted over the host's HCAs from 0 as k:
 //
 //   127.(77+k).x.y/8   x.y is N in two octets. All of 127/8 is Linux's own on loopback, so the
 //                      sockets of programs reach it without set-up; as ::ffff:127.77.x.y by IPv6

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 IpAddress ip(std::string_view text) { return parse_ip_address(text).value(); }
 
-TEST(Addresses, OfAHostsFirstPortAreItsPosition) {  // DESIGN.md, decision 16
+TEST(Addresses, OfAHostsFirstPortAreItsPosition) {  // docs/ARCHITECTURE.md, decision 16
   EXPECT_EQ(ipv4_of(0, 0), ip("127.77.0.1"));
   EXPECT_EQ(ipv4_of(254, 0), ip("127.77.0.255"));
   EXPECT_EQ(ipv4_of(11'663, 0), ip("127.77.45.144"));

@@ -1,9 +1,9 @@
 #pragma once
 
-// Traffic counted once per path, not once per hop (DESIGN.md, decision 1). Each process has one
-// page of counters that only it writes, with plain stores; whoever wants a port's counters sums the
-// paths that cross it. An entry is a path (its cables by egress port, written before the entry is
-// published, immutable after) and what went along it.
+// Traffic counted once per path, not once per hop (docs/ARCHITECTURE.md, decision 1). Each process
+// has one page of counters that only it writes, with plain stores; whoever wants a port's counters
+// sums the paths that cross it. An entry is a path (its cables by egress port, written before the
+// entry is published, immutable after) and what went along it.
 //
 // Threading: an entry has one writing thread at a time; two lanes on the same path open two
 // entries. Opening entries is serialised by the process. Readers may be other processes at any

@@ -1,8 +1,8 @@
 #pragma once
 
 // The departure clocks of a whole fabric: one for each directed link, named by the port that sends
-// on it, in memory that every process of the fabric may write (DESIGN.md, decision 8). Only links
-// with a rate use theirs; a liar can delay what others send over a link by at most
+// on it, in memory that every process of the fabric may write (docs/ARCHITECTURE.md, decision 8).
+// Only links with a rate use theirs; a liar can delay what others send over a link by at most
 // DepartureClock::kMaxBacklog.
 //
 // Switches are taken to cut through, as those of InfiniBand do: a packet's bits are on several

@@ -1,7 +1,8 @@
 #pragma once
 
-// A fault of links as a person asks for it (DESIGN.md, decision 8): a kind, which packets of which
-// links, and how often. Values; text goes in and out as strings. No threading rule.
+// A fault of links as a person asks for it (docs/ARCHITECTURE.md, decision 8): a kind, which
+// packets of which links, and how often. Values; text goes in and out as strings. No threading
+// rule.
 
 #include <cstdint>
 #include <optional>

@@ -1,10 +1,10 @@
 #pragma once
 
-// What rules of faults do to packets (DESIGN.md, decision 8). The rules stand in the fabric's
-// tables, so that every sender has them with its paths; how many packets each has met and hit is
-// counted in memory that all processes of the fabric share, so that "every third" and "at most ten"
-// hold over all of them. Whether the n-th packet of a rule with a probability is hit follows from
-// the rule's seed and n alone.
+// What rules of faults do to packets (docs/ARCHITECTURE.md, decision 8). The rules stand in the
+// fabric's tables, so that every sender has them with its paths; how many packets each has met and
+// hit is counted in memory that all processes of the fabric share, so that "every third" and "at
+// most ten" hold over all of them. Whether the n-th packet of a rule with a probability is hit
+// follows from the rule's seed and n alone.
 //
 // Threading: any. A liar can spoil the counts of rules, and so which packets of others are hit: no
 // more than the rules allow to happen anyway.

@@ -1,8 +1,8 @@
 #pragma once
 
-// What a link does to packets besides carrying them (DESIGN.md, decision 8): rate, delay and the
-// head-of-queue lifetime; faults are in fabric/faults.h. Arithmetic only: who keeps a delayed
-// packet, and where the shared clock lies, is the driver's business.
+// What a link does to packets besides carrying them (docs/ARCHITECTURE.md, decision 8): rate, delay
+// and the head-of-queue lifetime; faults are in fabric/faults.h. Arithmetic only: who keeps a
+// delayed packet, and where the shared clock lies, is the driver's business.
 
 #include <atomic>
 #include <cstdint>

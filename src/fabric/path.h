@@ -1,8 +1,8 @@
 #pragma once
 
 // Where a packet goes, found by walking the switches' own forwarding tables as programmed
-// (DESIGN.md, decision 1): a sender resolves a path once per routing generation and caches it.
-// Pure functions; results are values.
+// (docs/ARCHITECTURE.md, decision 1): a sender resolves a path once per routing generation and
+// caches it. Pure functions; results are values.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // What PortXmitDiscardDetails, PortRcvErrorDetails and the counters by service level say (IBTA vol
-// 1 §16.1.4; SEED-INVENTORY 29.5).
+// 1 §16.1.4).
 
 #include "fabric/port_details.h"
 

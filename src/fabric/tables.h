@@ -1,9 +1,9 @@
 #pragma once
 
 // The fabric as it runs: one immutable, position-independent image per routing generation
-// (DESIGN.md, decision 1). The daemon builds it, puts it into sealed memory and every process maps
-// it read-only; positions are indices and offsets, never addresses. PortIndex, NodeIndex and
-// HcaIndex of a thing stay the same over all generations of one fabric.
+// (docs/ARCHITECTURE.md, decision 1). The daemon builds it, puts it into sealed memory and every
+// process maps it read-only; positions are indices and offsets, never addresses. PortIndex,
+// NodeIndex and HcaIndex of a thing stay the same over all generations of one fabric.
 //
 // Threading: a TablesView is a value over immutable bytes, free for any thread. A TablesBuilder
 // belongs to one thread.

@@ -23,7 +23,7 @@
 
 namespace weft::hca {
 
-/// How the network under the engines behaves (DESIGN.md, decision 7).
+/// How the network under the engines behaves (docs/ARCHITECTURE.md, decision 7).
 enum class CarrierKind : std::uint8_t {
   Lossy,     ///< may lose silently: every expiry of the retry timer counts
   Reliable,  ///< says what it dropped: an expiry counts only after report_loss()

@@ -4,8 +4,8 @@
 
 namespace weft::hca {
 
-/// What a device promises and enforces (DESIGN.md, decision 15). All values are policy, not from
-/// the specification.
+/// What a device promises and enforces (docs/ARCHITECTURE.md, decision 15). All values are policy,
+/// not from the specification.
 struct DeviceLimits {
   std::uint32_t max_qp = 16'384;  // per process and HCA: the index part of a QPN
   std::uint32_t max_qp_wr = 16'384;

@@ -9,8 +9,8 @@
 #include "hca/wr_kind.h"
 
 /// The table of R-RVT-20: what requester and responder make of each situation, for RC and UC and
-/// every operation that the situation is about. Two statuses are the specification's, not the
-/// seed's: a receive whose own scatter list is bad, or too short, says so.
+/// every operation that the situation is about. Two statuses are the specification's, not that
+/// table's: a receive whose own scatter list is bad, or too short, says so.
 namespace weft::hca {
 namespace {
 

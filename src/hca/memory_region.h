@@ -178,7 +178,7 @@ class MemoryTable {
 };
 
 /// Copies so that a poller of the last bytes sees everything before them: the body first, then the
-/// final up to 8 bytes with one release store (T-RVT-8, DROPIN-ABI 2.9).
+/// final up to 8 bytes with one release store (R-RVT-18, T-RVT-8).
 void place_last_bytes_last(std::span<std::byte> to, ByteSpan from);
 
 }  // namespace weft::hca

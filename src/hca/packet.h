@@ -18,11 +18,11 @@
 namespace weft::hca {
 
 /// The headers of one packet in parsed form, or of a *train*: `packet_count` consecutive packets of
-/// one message described once (DESIGN.md, decision 2). In a train, `opcode` and `psn` are the first
-/// packet's, `last_opcode` the last one's; all but the last carry exactly `path_mtu_bytes` of
-/// payload. RETH, AtomicETH and DETH belong to the first packet, the immediate or invalidated key
-/// and `ack_request` and `solicited` to the last; AETH to each that carries one. Which extension is
-/// meaningful follows from the opcodes (wire::opcode_info).
+/// one message described once (docs/ARCHITECTURE.md, decision 2). In a train, `opcode` and `psn`
+/// are the first packet's, `last_opcode` the last one's; all but the last carry exactly
+/// `path_mtu_bytes` of payload. RETH, AtomicETH and DETH belong to the first packet, the immediate
+/// or invalidated key and `ack_request` and `solicited` to the last; AETH to each that carries one.
+/// Which extension is meaningful follows from the opcodes (wire::opcode_info).
 struct PacketHeader {
   // In the order of a record's first words (packet_record.cc), which are copied whole.
   wire::Opcode opcode{};
@@ -63,7 +63,7 @@ struct Packet {
   bool is_loopback{};           // a multicast copy, for the members on the port that sent it
 };
 
-/// Which of a lane's rings a packet belongs to (DESIGN.md, decision 5).
+/// Which of a lane's rings a packet belongs to (docs/ARCHITECTURE.md, decision 5).
 enum class Flow : std::uint8_t { Request, Response };
 
 /// A packet of a connected QP as the usual one is: a whole message or an acknowledgement, without a

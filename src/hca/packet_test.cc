@@ -61,7 +61,7 @@ std::vector<std::vector<std::byte>> requests_only(
   return kept;
 }
 
-TEST(Train, EqualsItsSinglePackets) {  // DESIGN.md, decision 2
+TEST(Train, EqualsItsSinglePackets) {  // docs/ARCHITECTURE.md, decision 2
   // Apart from how often acknowledgements come and are asked for, the same conversation crosses the
   // wire.
   auto singles = requests_only(wire_packets(conversation(0)));

@@ -19,9 +19,9 @@ namespace weft::hca {
 
 class Hca;
 
-/// Queue pair: the object that serialises (DESIGN.md, decision 6). Every public member takes the
-/// lock of the half that it concerns, or both, the requester's first; the two engines and their
-/// shared core live inside. Created and destroyed by Hca.
+/// Queue pair: the object that serialises (docs/ARCHITECTURE.md, decision 6). Every public member
+/// takes the lock of the half that it concerns, or both, the requester's first; the two engines and
+/// their shared core live inside. Created and destroyed by Hca.
 class Qp {
  public:
   Qp(Hca& hca, LockPolicy policy, std::unique_ptr<QpCore> core,

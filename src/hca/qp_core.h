@@ -336,8 +336,8 @@ class Transport {
   virtual void on_state_change(QpState from, QpState to) = 0;
 
   /// The carrier dropped a packet of this QP, or one that answered it, or its peer is gone: timers
-  /// count from now on (DESIGN.md, decision 7). Drivers whose network loses silently (sim) say so
-  /// once by `Hca` configuration instead.
+  /// count from now on (docs/ARCHITECTURE.md, decision 7). Drivers whose network loses silently
+  /// (sim) say so once by `Hca` configuration instead.
   virtual void on_loss() = 0;
 
   /// The QP has another path from now on.

@@ -8,7 +8,7 @@
 #include "hca/testing/loopback_pair.h"
 #include "hca/testing/work_requests.h"
 
-/// What modify QP accepts, against the table of the seed (SEED-INVENTORY §9, R-QP-3), which is
+/// What modify QP accepts, against the table of transitions (R-QP-3), which is
 /// written down here once more: the engine's own table is not asked.
 namespace weft::hca {
 namespace {

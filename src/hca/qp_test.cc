@@ -32,7 +32,8 @@ Flight first_packet(LoopbackPair& pair) {
   return pair.sent.front();
 }
 
-/// SLID and QPN are right, but another process of the same host sent it (DESIGN.md, decision 11).
+/// SLID and QPN are right, but another process of the same host sent it (docs/ARCHITECTURE.md,
+/// decision 11).
 TEST(Qp, DropsWhatAnotherProcessOfThePeersHostSends) {
   LoopbackPair pair;
   const Flight flight = first_packet(pair);

@@ -7,8 +7,8 @@
 
 namespace weft::hca {
 
-/// Payload bytes of packet `index` of a train (DESIGN.md, decision 2: all but the last are exactly
-/// one path MTU).
+/// Payload bytes of packet `index` of a train (docs/ARCHITECTURE.md, decision 2: all but the last
+/// are exactly one path MTU).
 [[nodiscard]] inline std::size_t single_payload_bytes(const Packet& train, std::uint32_t index) {
   const std::size_t mtu = train.header.path_mtu_bytes;
   return index + 1 < train.header.packet_count ? mtu : train.payload.size() - mtu * index;

@@ -53,7 +53,7 @@ enum class WcOpcode : std::uint8_t {
   ReceiveRdmaWithImmediate = 129,
 };
 
-/// Completion status (SEED-INVENTORY 32.19). completion_status_test.cc has a cause for each, or why
+/// Completion status (IBTA vol 1 §11.6.2). completion_status_test.cc has a cause for each, or why
 /// there is none.
 enum class WcStatus : std::uint8_t {
   Success = 0,

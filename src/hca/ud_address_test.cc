@@ -9,7 +9,7 @@
 #include "hca/testing/work_requests.h"
 #include "hca/ud_transport.h"
 
-/// What a datagram says of where it comes from and how it goes (SEED-INVENTORY §8, §9).
+/// What a datagram says of where it comes from and how it goes (R-AH-1, R-QP-5 to R-QP-7).
 namespace weft::hca {
 namespace {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// XRC domains of several processes (IBTA vol 1 annex A14; DESIGN.md, decisions 9 to 11).
+// XRC domains of several processes (IBTA vol 1 annex A14; docs/ARCHITECTURE.md, decisions 9 to 11).
 //
 // A target QP is at home in the process that made it. It has the one responder of its connection:
 // PSNs, MSN, opcode sequence, duplicates and answers are its business alone, whoever's SRQ a

@@ -1,7 +1,8 @@
 #pragma once
 
 // Packets that are under way: what a sender keeps of one path, in its own memory, until they arrive
-// (DESIGN.md, decision 8). First in, first out. No clock, no lock: the caller says what time it is.
+// (docs/ARCHITECTURE.md, decision 8). First in, first out. No clock, no lock: the caller says what
+// time it is.
 
 #include <cstddef>
 #include <cstdint>

@@ -128,8 +128,8 @@ Route& Lane::find_route(Out& out, const hca::PacketHeader& header, fabric::Count
   return route;
 }
 
-/// A full ring holds a packet up to the head-of-queue lifetime (DESIGN.md, decision 8). A reliable
-/// connection waits: its peer is alive and will read (decision 7).
+/// A full ring holds a packet up to the head-of-queue lifetime (docs/ARCHITECTURE.md, decision 8).
+/// A reliable connection waits: its peer is alive and will read (decision 7).
 bool Lane::may_discard(Instant& full_since, wire::Opcode opcode) const {
   const Instant at = now();
   if (full_since == Instant::never()) {

@@ -1,7 +1,8 @@
 #pragma once
 
-// One lane as this process has it (DESIGN.md, decision 3): where packets of some of the QPs that
-// are connected to one other process go out, and where that process's packets for them come in.
+// One lane as this process has it (docs/ARCHITECTURE.md, decision 3): where packets of some of the
+// QPs that are connected to one other process go out, and where that process's packets for them
+// come in.
 //
 // Threading: each of the two outgoing rings has a lock, since requests and answers often come from
 // different threads; so has the line of those who wait. Each of the two incoming rings has an
@@ -242,7 +243,7 @@ class Lane {
            head->wants_room[peer_side()].value.load(std::memory_order_relaxed) != 0;
   }
 
-  /// Who takes what comes by this lane (DESIGN.md, decision 4).
+  /// Who takes what comes by this lane (docs/ARCHITECTURE.md, decision 4).
   struct Turns {
     alignas(64) std::atomic<std::uint64_t> polls{0};  // of the application, for what comes by here
     alignas(64) std::atomic<bool> thread_is_hot{false};
@@ -265,7 +266,8 @@ class Lane {
   [[nodiscard]] bool was_rung() const;
 
   /// The port at which a packet from this lane arrives, if its addresses are what the lane's owner
-  /// may use: SLID, SGID and P_Key of the peer's node, DLID of ours (DESIGN.md, decision 11).
+  /// may use: SLID, SGID and P_Key of the peer's node, DLID of ours (docs/ARCHITECTURE.md, decision
+  /// 11).
   [[nodiscard]] const FabricMap::LocalPort* arrival(hca::Flow flow,
                                                     const hca::PacketHeader& header);
   /// Why arrival() just said no.

@@ -1,4 +1,5 @@
-// Packets that take time: the sender keeps them until they arrive (DESIGN.md, decision 8).
+// Packets that take time: the sender keeps them until they arrive (docs/ARCHITECTURE.md, decision
+// 8).
 
 #include <algorithm>
 #include <mutex>

@@ -1,5 +1,5 @@
-// Packets on links with faults (DESIGN.md, decision 8): each packet of a train meets the rules by
-// itself. The sender, who carries it, does to it what its links would.
+// Packets on links with faults (docs/ARCHITECTURE.md, decision 8): each packet of a train meets the
+// rules by itself. The sender, who carries it, does to it what its links would.
 
 #include <algorithm>
 #include <array>

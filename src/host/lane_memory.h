@@ -12,9 +12,9 @@
 
 namespace weft::host {
 
-/// A ring of 64 KiB gives full bandwidth; few need it (DESIGN.md, decision 3). Where threads share
-/// a CPU it is the room for what one can do before the other has its turn, and turns are long: a
-/// ring that takes a message of a mebibyte at once spares many.
+/// A ring of 64 KiB gives full bandwidth; few need it (docs/ARCHITECTURE.md, decision 3). Where
+/// threads share a CPU it is the room for what one can do before the other has its turn, and turns
+/// are long: a ring that takes a message of a mebibyte at once spares many.
 inline constexpr ring::LaneShape kLaneShape{.request_capacity = 1U << 22,
                                             .response_capacity = 1U << 16,
                                             .first_request_capacity = 1U << 14,
@@ -37,9 +37,9 @@ struct LaneHead {
   std::array<Word, 2> lost_answers;  // [side]: how many of that side's responses links have lost
 };
 
-/// A pair of processes is joined by so many lanes (DESIGN.md, decision 3): QP pairs are spread over
-/// them, so that threads with QPs of their own do not meet on one ring. A lane that carries nothing
-/// costs no memory; policy.
+/// A pair of processes is joined by so many lanes (docs/ARCHITECTURE.md, decision 3): QP pairs are
+/// spread over them, so that threads with QPs of their own do not meet on one ring. A lane that
+/// carries nothing costs no memory; policy.
 inline constexpr std::uint32_t kLanesPerPair = 4;
 
 /// The heads of all lanes of a pair lie together, since each is touched when the pair is joined;

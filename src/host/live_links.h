@@ -1,7 +1,8 @@
 #pragma once
 
-// What the lanes of a process know of the links that their packets take time on (DESIGN.md,
-// decisions 7 and 8), or that have faults. On a fabric without any of it nothing here is ever used.
+// What the lanes of a process know of the links that their packets take time on
+// (docs/ARCHITECTURE.md, decisions 7 and 8), or that have faults. On a fabric without any of it
+// nothing here is ever used.
 
 #include <algorithm>
 #include <atomic>

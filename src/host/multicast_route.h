@@ -2,7 +2,7 @@
 
 // What a process knows of the way of its multicast packets from one of its LIDs to one group: found
 // once, until the tables or the members change, so that sending asks nobody and allocates nothing
-// (DESIGN.md, decisions 1 and 8).
+// (docs/ARCHITECTURE.md, decisions 1 and 8).
 
 #include <cstdint>
 #include <map>

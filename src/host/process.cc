@@ -196,7 +196,7 @@ Result<void> Process::Impl::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
 namespace {
 
 /// A connection migrates between paths of two HCAs: its lane, which stays, leads to one node
-/// (DESIGN.md, decision 3).
+/// (docs/ARCHITECTURE.md, decision 3).
 [[nodiscard]] Result<void> check_alternate_path(const FabricMap& map, const hca::QpAttributes& now,
                                                 const hca::QpAttributes& asked,
                                                 hca::QpAttributeMask mask) {

@@ -1,8 +1,8 @@
 #pragma once
 
 // The driver of one program: attaches it to a fabric as a process of one simulated host, runs an
-// hca::Hca for each HCA of that host, and carries packets between them and the lanes (DESIGN.md,
-// decisions 3 to 5, 7, 9).
+// hca::Hca for each HCA of that host, and carries packets between them and the lanes
+// (docs/ARCHITECTURE.md, decisions 3 to 5, 7, 9).
 //
 // Any thread may call anything; objects of verbs follow the rules of verbs. A child of fork() must
 // call nothing (is_child_of_fork()).
@@ -165,7 +165,7 @@ class Process {
   /// The application armed a CQ or is about to wait: the progress thread takes over at once.
   void application_will_wait();
 
-  /// Policy (DESIGN.md, decision 4).
+  /// Policy (docs/ARCHITECTURE.md, decision 4).
   static constexpr Duration kSpinBudget = Duration::microseconds(20);
   static constexpr Duration kNap = Duration::microseconds(50);
   static constexpr Duration kPollingLease = Duration::microseconds(200);
@@ -179,7 +179,8 @@ class Process {
 };
 
 /// True in a child of fork() once mark_fork_boundary() was called in the parent: the child has no
-/// verbs objects (DESIGN.md, decision 9) until it opens a Process of its own, which marks anew.
+/// verbs objects (docs/ARCHITECTURE.md, decision 9) until it opens a Process of its own, which
+/// marks anew.
 [[nodiscard]] bool is_child_of_fork();
 void mark_fork_boundary();
 

@@ -15,7 +15,7 @@
 namespace weft::host {
 namespace {
 
-/// A thread that takes none of the program's signals (DROPIN-ABI 2.13).
+/// A thread that takes none of the program's signals.
 template <class Body>
 [[nodiscard]] std::thread quiet_thread(Body body) {
   sigset_t all;

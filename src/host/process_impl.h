@@ -160,8 +160,8 @@ struct Process::Impl {
   std::atomic<bool> control_works{false};  // it has taken a message, and is at it
   std::thread progress_thread;
 
-  // --- who looks at rings (DESIGN.md, decision 4); apart by who writes, since cache lines are
-  // what latency is made of
+  // --- who looks at rings (docs/ARCHITECTURE.md, decision 4); apart by who writes, since cache
+  // lines are what latency is made of
   RecentClock clock;
   ring::BellBoard watched;  // lanes whose rings are looked at; the others ring when something came
   alignas(64) PolicyLock upkeep_owner{LockPolicy::Spin};  // of lines and timers

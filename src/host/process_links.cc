@@ -1,5 +1,5 @@
 // Packets under way: when they arrive, and what a process does about them before it ends
-// (DESIGN.md, decision 8).
+// (docs/ARCHITECTURE.md, decision 8).
 
 #include <sched.h>
 

@@ -1,5 +1,5 @@
 // Who looks at rings, and when: the application that polls, the thread that serves one which does
-// not (DESIGN.md, decision 4), and what both keep up: lines and timers.
+// not (docs/ARCHITECTURE.md, decision 4), and what both keep up: lines and timers.
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -231,8 +231,8 @@ bool Process::Impl::answers_wait(const Lane& lane) {
 
 /// A descheduled peer is not a lost packet, nor is an answer that we were too slow to read: an
 /// expiry counts only once the peer has read all that was sent to it, and still has not answered,
-/// or is gone, or links lose answers (DESIGN.md, decision 7). It says so after its answers are in
-/// our rings, so that we ask in this order.
+/// or is gone, or links lose answers (docs/ARCHITECTURE.md, decision 7). It says so after its
+/// answers are in our rings, so that we ask in this order.
 void Process::Impl::handle_timers(Instant at) {
   while (QpCarrier* const carrier = timers.take_due(at)) {
     carrier->armed_ns.store(QpCarrier::kNotArmed, std::memory_order_relaxed);

@@ -10,8 +10,8 @@
 
 namespace weft::host {
 
-/// What was refused of one peer's records, by reason (DESIGN.md, decision 11). Touched only when
-/// something is refused. Any thread.
+/// What was refused of one peer's records, by reason (docs/ARCHITECTURE.md, decision 11). Touched
+/// only when something is refused. Any thread.
 class Refusals {
  public:
   /// How often the daemon hears of one reason, and how many records an honest peer may leave behind

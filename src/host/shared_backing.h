@@ -1,7 +1,7 @@
 #pragma once
 
-// Memory that several processes have mapped: how they tell each other which it is (DESIGN.md,
-// decision 10). Reads /proc/self/maps; any thread.
+// Memory that several processes have mapped: how they tell each other which it is
+// (docs/ARCHITECTURE.md, decision 10). Reads /proc/self/maps; any thread.
 
 #include <cstddef>
 #include <cstdint>

@@ -51,7 +51,8 @@ Result<struct stat> checked(const UniqueFd& file, int needed_seals, std::size_t 
   return status;
 }
 
-/// What mmap said, of memory that a child of fork() is not to have (DESIGN.md, decision 9).
+/// What mmap said, of memory that a child of fork() is not to have (docs/ARCHITECTURE.md, decision
+/// 9).
 Result<Mapping> own(void* address, std::size_t size) {
   if (address == MAP_FAILED) {
     return fail(ErrorCode::OutOfMemory, "mapping {} bytes of memory: {}", size,

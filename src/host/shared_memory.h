@@ -1,7 +1,7 @@
 #pragma once
 
 // Memory that processes share: anonymous files, sealed so that nobody can shrink or grow them under
-// another's mapping (DESIGN.md, decision 11).
+// another's mapping (docs/ARCHITECTURE.md, decision 11).
 
 #include <cstddef>
 

@@ -19,7 +19,7 @@ class AgentTableTest : public ::testing::Test {
   TestAgent agent{[](MadRequest&) { return nullptr; }};
 };
 
-TEST_F(AgentTableTest, LetsTwoAgentsShareAClassByTheirMethods) {  // 29.6
+TEST_F(AgentTableTest, LetsTwoAgentsShareAClassByTheirMethods) {
   ASSERT_TRUE(table.add(registration_of(ManagementClass::SubnAdm, {MadMethod::Get}), &agent));
   EXPECT_TRUE(table.add(registration_of(ManagementClass::SubnAdm, {MadMethod::Report}), &agent));
   const auto refused = table.add(

@@ -53,7 +53,7 @@ struct TransactionOptions {
 /// Who asked: this side, or the other.
 enum class Side : std::uint8_t { Client, Server };
 
-/// What MADs of one exchange have in common (§25(d) of the inventory): TID, class, the other side
+/// What MADs of one exchange have in common: TID, class, the other side
 /// and who asked. The other side is known by its GID when there is a GRH, else by its LID; by
 /// neither when a request was directed or to the permissive LID.
 struct ExchangeKey {

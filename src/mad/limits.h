@@ -7,8 +7,8 @@
 
 namespace weft::mad {
 
-/// What a management interface holds at most (DESIGN.md, decision 15). The numbers are policy, not
-/// from the specification.
+/// What a management interface holds at most (docs/ARCHITECTURE.md, decision 15). The numbers are
+/// policy, not from the specification.
 struct Limits {
   std::size_t agents{1'024};
   std::size_t transactions{4096};  ///< begun and not completed; those above `in_flight` wait

@@ -25,7 +25,7 @@ struct MadMessage {
   void set_status(std::uint16_t status);
 };
 
-/// Offset of a class's data in a MAD (IBTA vol 1 §13.4.3, SEED-INVENTORY 32.6).
+/// Offset of a class's data in a MAD (IBTA vol 1 §13.4.3).
 [[nodiscard]] std::size_t data_offset(wire::ManagementClass mgmt_class);
 
 /// Whether MADs of the class have an RMPP header (IBTA vol 1 §13.6).

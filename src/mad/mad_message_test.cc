@@ -11,7 +11,7 @@ MadMessage message_of(wire::ManagementClass mgmt_class, wire::MadMethod method) 
   return message;
 }
 
-TEST(MadMessage, KnowsWhereEachClassHasItsData) {  // SEED-INVENTORY 32.6
+TEST(MadMessage, KnowsWhereEachClassHasItsData) {  // IBTA vol 1 §13.4.3
   EXPECT_EQ(data_offset(wire::ManagementClass::SubnAdm), 56U);
   EXPECT_EQ(data_offset(wire::ManagementClass::SubnDirectedRoute), 64U);
   EXPECT_EQ(data_offset(wire::ManagementClass::DevMgt), 64U);

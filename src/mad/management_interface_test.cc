@@ -10,7 +10,7 @@ namespace {
 using wire::MadMethod;
 using wire::ManagementClass;
 
-TEST(ManagementInterface, ShowsASnooperWhatComesAndGoes) {  // 29.6
+TEST(ManagementInterface, ShowsASnooperWhatComesAndGoes) {
   ManagementInterface gsi{InterfaceKind::Gsi};
   TestAgent agent{[](MadRequest& request) { return &request.message; }};
   ASSERT_TRUE(gsi.register_agent(registration_of(ManagementClass::Perf, {MadMethod::Get}), &agent));
@@ -74,7 +74,7 @@ TEST(ManagementInterface, PostsWithoutWaitingForAnything) {
       gsi.post(*agent, {.lid = Lid{5}}, request_of(ManagementClass::SubnAdm, MadMethod::Send), {}));
 }
 
-TEST(ManagementInterface, TellsItsLimits) {  // decision 15
+TEST(ManagementInterface, TellsItsLimits) {  // docs/ARCHITECTURE.md, decision 15
   const ManagementInterface gsi{InterfaceKind::Gsi, {.in_flight = 12}};
   EXPECT_EQ(gsi.limits().in_flight, 12U);
 }

@@ -140,7 +140,7 @@ TEST_F(Receiving, TakesSmpsOnQp0OnlyAndOthersOnQp1Only) {
   EXPECT_EQ(agent.requests, 1);
 }
 
-TEST_F(Receiving, LetsAnAgentAnswerLater) {  // R-MI-7, Q24
+TEST_F(Receiving, LetsAnAgentAnswerLater) {  // R-MI-7
   std::optional<Deferral> deferral;
   TestAgent agent{[&](MadRequest& request) -> const MadMessage* {
     deferral = request.defer();

@@ -139,7 +139,7 @@ TEST_F(Transactions, HandAFailedStatusToTheirUserAsItIs) {  // T-MI-3, R-MI-4
   EXPECT_EQ(listener.told[0].answer.status(), kNoRecords);
 }
 
-TEST_F(Transactions, TakeNoAnswerFromAnotherOrOfAnotherClass) {  // §25(d)
+TEST_F(Transactions, TakeNoAnswerFromAnotherOrOfAnotherClass) {
   ASSERT_TRUE(ask());
   const MadPacket request = *here.poll_transmit(network.now);
   MadMessage answer{.mad = request.bytes};
@@ -221,7 +221,7 @@ TEST_F(Transactions, ChooseAnIdThatNoneHas) {
   EXPECT_EQ(here.transactions(), 3U);
 }
 
-TEST_F(Transactions, WaitAndAskAgainWhenTheOtherIsBusy) {  // §25(d)
+TEST_F(Transactions, WaitAndAskAgainWhenTheOtherIsBusy) {  // IBTA vol 1 §13.4.7
   int times = 0;
   TestAgent server{[&](MadRequest& request) {
     request.message.set_status(++times < 3 ? wire::kMadStatusBusy : 0);
@@ -251,7 +251,7 @@ TEST_F(Transactions, HandBusyOverWhenRetriesAreSpent) {
   EXPECT_EQ(server.requests, 4);
 }
 
-TEST_F(Transactions, FollowARedirection) {  // 29.6
+TEST_F(Transactions, FollowARedirection) {  // IBTA vol 1 §13.4.7
   static constexpr Lid kElsewhere{3};
   ManagementInterface elsewhere{InterfaceKind::Gsi};
   network.attach(kElsewhere, elsewhere);
@@ -297,7 +297,7 @@ TEST_F(Transactions, DoNotFollowRedirectionsRoundAndRound) {
   EXPECT_EQ(redirector.requests, 1 + static_cast<int>(here.limits().redirects));
 }
 
-TEST_F(Transactions, AreInFlightAsManyAsTheLimitSaysAndTheOthersWait) {  // decision 15
+TEST_F(Transactions, AreInFlightAsManyAsTheLimitSaysAndTheOthersWait) {
   TestAgent server{[](MadRequest& request) { return &request.message; }};
   serve(server);
   for (int i = 0; i < 8; ++i) {

@@ -1,7 +1,7 @@
 #pragma once
 
 // A host's connection managers: the InfiniBand CM on QP1 of its ports, and RDMA-CM above it
-// (DESIGN.md, decision 9: what must outlive a program). Pure; one thread.
+// (docs/ARCHITECTURE.md, decision 9: what must outlive a program). Pure; one thread.
 
 #include <cstdint>
 #include <set>

@@ -1,8 +1,8 @@
 #pragma once
 
-// The rules of faults of one fabric (DESIGN.md, decision 8): which there are, since when and until
-// when, and what they make of the tables. Pure: its owner says what time it is and publishes the
-// tables. One thread.
+// The rules of faults of one fabric (docs/ARCHITECTURE.md, decision 8): which there are, since when
+// and until when, and what they make of the tables. Pure: its owner says what time it is and
+// publishes the tables. One thread.
 
 #include <cstdint>
 #include <functional>

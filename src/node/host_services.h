@@ -1,7 +1,7 @@
 #pragma once
 
 // What a host's kernel side keeps for RDMA besides its agents: an SA client a port, the resolver of
-// IP addresses (DESIGN.md, decision 16) and the connection managers. Pure. One thread.
+// IP addresses (docs/ARCHITECTURE.md, decision 16) and the connection managers. Pure. One thread.
 
 #include <cstddef>
 #include <cstdint>

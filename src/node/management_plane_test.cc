@@ -21,7 +21,7 @@ namespace {
 using fabric::PortIndex;
 using wire::SmpAttribute;
 
-/// One who walks a fabric by directed route, as a subnet manager begins (SEED-INVENTORY 29.2).
+/// One who walks a fabric by directed route, as a subnet manager begins (IBTA vol 1 §14.2.2).
 class Explorer {
  public:
   Explorer(ManagementPlane& plane, PortIndex at)

@@ -1,7 +1,7 @@
 #pragma once
 
 // Which processes a simulated host has: each holds one of 1023 slots, the upper part of all its
-// QPNs (DESIGN.md, decision 17). Slot 0 is the host's own, for QP0 and QP1. Pure: time comes in.
+// QPNs (base/process_slot.h). Slot 0 is the host's own, for QP0 and QP1. Pure: time comes in.
 
 #include <array>
 #include <cstdint>

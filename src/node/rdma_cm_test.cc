@@ -1,5 +1,5 @@
 // RDMA-CM between the hosts of a whole fabric: address and route are asked of the network, and the
-// connection managers speak on QP1 (annex A11; SEED-INVENTORY §4).
+// connection managers speak on QP1 (IBTA vol 1 annex A11).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The handover of a subnet between managers of which one is not ours (IBTA vol 1 §14.4.1;
-// SEED-INVENTORY §29.3): OpenSM takes what it is handed, says so by its answer, and never sends an
+// The handover of a subnet between managers of which one is not ours (IBTA vol 1 §14.4.1):
+// OpenSM takes what it is handed, says so by its answer, and never sends an
 // ACKNOWLEDGE.
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // The subnet manager against the whole management plane: it brings fabrics up through MADs alone
-// (DESIGN.md, decision 12; SEED-INVENTORY §29.3), and the tables are checked by the fabric's own
+// (docs/ARCHITECTURE.md, decision 12), and the tables are checked by the fabric's own
 // walk.
 
 #include "subnet/subnet_manager.h"
@@ -119,7 +119,7 @@ TEST(SubnetManager, ARestartKeepsTheLids) {
   EXPECT_THAT(fabric.unreachable(), IsEmpty());
 }
 
-// Acceptance of §29: one link cut re-routes.
+// One link that is cut is routed around.
 TEST(SubnetManager, ATrapOfACutLinkReroutesAndARepairBringsTheLinkBack) {
   ManagedFabric fabric{*fabric::generate("fat-tree:4")};
   SubnetManager& manager = fabric.add_manager("h1");
@@ -225,7 +225,7 @@ TEST(SubnetManager, TellsWhatCameAndWent) {
   EXPECT_THAT(recorder.present, SizeIs(8 + 6));
 }
 
-// SEED-INVENTORY §29.3: SM election, handover.
+// Election and handover (IBTA vol 1 §14.4.1).
 TEST(SubnetManager, OfTwoTheOneWithTheHigherPriorityIsMaster) {
   ManagedFabric fabric{*fabric::generate("fat-tree:4")};
   SubnetManagerOptions high;

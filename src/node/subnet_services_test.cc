@@ -1,5 +1,5 @@
 // The SA over a whole fabric: clients on other hosts ask it through the network that its own subnet
-// manager brought up (SEED-INVENTORY §29.3, §29.4).
+// manager brought up (IBTA vol 1 §15.2).
 
 #include "node/subnet_services.h"
 

@@ -1,4 +1,4 @@
-// What programs may rely on of an open umad device: the kernel's user_mad, DROPIN-ABI §3.
+// What programs may rely on of an open umad device: the kernel's user_mad.
 
 #include "node/umad_file.h"
 
@@ -231,7 +231,7 @@ TEST_F(UmadFileTest, SendsMadsShorterThanTheWholeWithZeros) {
   EXPECT_EQ(request.mad[200], std::byte{});
 }
 
-TEST_F(UmadFileTest, SegmentsAndReassemblesForAgentsOfRmppVersion1) {  // DROPIN-ABI §3: saquery
+TEST_F(UmadFileTest, SegmentsAndReassemblesForAgentsOfRmppVersion1) {  // as saquery is
   const auto agent = *file.register_agent(of_class(kSa));
   const auto server = *other.register_agent(of_class(kSa, mad::methods({MadMethod::GetTable})));
   file.send(to(kThere, agent, 1'000, 3), mad_of(ManagementClass::SubnAdm, MadMethod::GetTable, 9),

@@ -1,4 +1,4 @@
-// What a fabric promises from a cold start on (SEED-INVENTORY §29, acceptance; T-MI-8).
+// What a fabric promises from a cold start on (T-MI-8 and others).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

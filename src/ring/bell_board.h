@@ -9,8 +9,9 @@
 namespace weft::ring {
 
 /// A set of small numbers that any thread or process may add to: the doorbell bitmap of a process
-/// (DESIGN.md, decision 3), which says which of its lanes were rung, and the set of lanes that it
-/// looks at. Adding costs one or two atomic operations, and asking an empty board one load.
+/// (docs/ARCHITECTURE.md, decision 3), which says which of its lanes were rung, and the set of
+/// lanes that it looks at. Adding costs one or two atomic operations, and asking an empty board one
+/// load.
 ///
 /// In shared memory everybody who rings may write it, so it is a hint: a liar can make others look
 /// in vain, or hide a bell, and who waits looks at everything now and then.

@@ -7,9 +7,9 @@
 
 namespace weft::ring {
 
-/// Whether a consumer looks at its rings, in memory that it shares with their producer (DESIGN.md,
-/// decision 4). The futex word is `sleeping` itself, or a counter of wakes that the consumer read
-/// before it announced its sleep.
+/// Whether a consumer looks at its rings, in memory that it shares with their producer
+/// (docs/ARCHITECTURE.md, decision 4). The futex word is `sleeping` itself, or a counter of wakes
+/// that the consumer read before it announced its sleep.
 ///
 /// The protocol, and why no wake is lost: a producer publishes a record, makes a full fence, then
 /// reads `sleeping`; the consumer sets `sleeping`, makes a full fence, then looks at every ring

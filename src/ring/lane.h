@@ -9,10 +9,10 @@
 
 namespace weft::ring {
 
-/// A lane joins two processes: a request ring and a response ring each way (DESIGN.md, decision 3),
-/// which begin small and grow: requests to the usual capacity, and to all of it when they are let
-/// (Producer::let_grow). Its memory is four rings one after the other, each
-/// a page and some lines from the last, so that their position lines do not share cache sets.
+/// A lane joins two processes: a request ring and a response ring each way (docs/ARCHITECTURE.md,
+/// decision 3), which begin small and grow: requests to the usual capacity, and to all of it when
+/// they are let (Producer::let_grow). Its memory is four rings one after the other, each a page and
+/// some lines from the last, so that their position lines do not share cache sets.
 struct LaneShape {
   std::size_t request_capacity{1U << 17};
   std::size_t response_capacity{1U << 17};

@@ -15,7 +15,7 @@
 namespace weft::ring {
 
 /// A ring of variable-size records in shared memory, one producer, one consumer, perhaps in
-/// different processes, perhaps hostile to each other (DESIGN.md, decisions 2, 3, 11).
+/// different processes, perhaps hostile to each other (docs/ARCHITECTURE.md, decisions 2, 3, 11).
 ///
 /// Memory: one line with the consumer's position, then `capacity` bytes of 64-byte slots. A record
 /// fills whole slots: an 8-byte record header, then the body, so that a body of up to 56 bytes

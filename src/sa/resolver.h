@@ -73,7 +73,7 @@ struct ResolutionError {
 using ResolutionHandler = std::function<void(
     ResolutionId, const std::expected<Resolution, ResolutionError>& resolution, Instant now)>;
 
-/// Bounds (DESIGN.md, decision 15); policy.
+/// Bounds (docs/ARCHITECTURE.md, decision 15); policy.
 struct ResolverLimits {
   std::size_t interfaces{512};
   std::size_t resolutions{4096};  ///< not completed
@@ -82,7 +82,8 @@ struct ResolverLimits {
 
 struct ResolverOptions {
   ResolverLimits limits{};
-  /// What 127.0.0.0/16 and ::1 mean (DESIGN.md, decision 16); none: the own host. WEFT_LOOPBACK=h1.
+  /// What 127.0.0.0/16 and ::1 mean (docs/ARCHITECTURE.md, decision 16); none: the own host.
+  /// WEFT_LOOPBACK=h1.
   std::optional<IpAddress> loopback_means{};
 };
 

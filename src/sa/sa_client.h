@@ -91,7 +91,7 @@ struct QueryOptions {
   unsigned tries{10};
 };
 
-/// Bounds (DESIGN.md, decision 15); policy.
+/// Bounds (docs/ARCHITECTURE.md, decision 15); policy.
 struct SaClientLimits {
   std::size_t queries{1024};  ///< not completed
   std::size_t memberships{1024};

@@ -37,8 +37,8 @@ class CmProgram final : public hca::HcaEvents {
   std::vector<Qpn> established_;
 };
 
-/// A host that may lose its program, or its whole kernel side with all that it knew of connections
-/// (T-CM-9). It listens as long as its program lives. One thread.
+/// A host that may lose its program, or its whole kernel side with all that it knew of connections.
+/// It listens as long as its program lives. One thread.
 class CmHost final : public cm::CmObserver {
  public:
   static constexpr std::uint64_t kPlainService = 0x1000;

@@ -245,7 +245,7 @@ void CmLedger::check(Instant now) {
   });
 }
 
-/// Ends agree (T-CM-7): both were connected, or neither; unless the one that was not gave up in the
+/// Ends agree: both were connected, or neither; unless the one that was not gave up in the
 /// last moment, or lost its host.
 void CmLedger::check_at_end() {
   for (auto& [token, entry] : entries_) {

@@ -39,8 +39,8 @@ enum class CmEnding : std::uint8_t {
   HostDied,
 };
 
-/// What both ends of every connection of a simulation did and were told, and whether that may be
-/// (T-CM-2, T-CM-3, T-CM-7, T-CM-8): ends agree on the outcome, nobody waits in vain for a peer
+/// What both ends of every connection of a simulation did and were told, and whether that may be:
+/// ends agree on the outcome, nobody waits in vain for a peer
 /// that lives, no QP stays up after its peer is gone, and a QP in time-wait is left alone. Knows
 /// nothing of the manager's states. One thread.
 class CmLedger {

@@ -11,8 +11,8 @@ namespace weft::sim {
 
 /// Managed connections between three hosts, in all directions and to oneself, from either side, of
 /// peers and as CmReliableConnections, over a network that loses, repeats and reorders their MADs
-/// and packets; programs and whole hosts die and come again (T-CM-1 to T-CM-9, T-CMRC-1 to
-/// T-CMRC-3). Everything follows from the seed.
+/// and packets; programs and whole hosts die and come again (R-CM, R-CMRC; no LAP, APR
+/// or SIDR). Everything follows from the seed.
 struct CmScenario {
   std::uint64_t seed{1};
   std::uint32_t connections{16};

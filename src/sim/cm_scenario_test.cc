@@ -1,4 +1,5 @@
-// T-CM-1 to T-CM-9 and T-CMRC-1 to T-CMRC-3 over a bad network, with programs and hosts that die.
+// Connections by REQ, REP, RTU, REJ, MRA and DREQ over a bad network, with programs and hosts that
+// die (R-CM, T-CMRC-1).
 
 #include "sim/cm_scenario.h"
 

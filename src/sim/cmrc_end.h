@@ -5,7 +5,7 @@
 
 namespace weft::sim {
 
-/// An end that uses a CmReliableConnection (R-CMRC-1 to R-CMRC-6; T-CMRC-1 to T-CMRC-3), on a QP of
+/// An end that uses a CmReliableConnection (R-CMRC-1 to R-CMRC-6), on a QP of
 /// an engine.
 class CmrcEnd final : public CmEnd, private cm::CmrcUser, private cm::CmrcQp {
  public:

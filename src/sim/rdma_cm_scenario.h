@@ -9,7 +9,7 @@ namespace weft::sim {
 
 /// RDMA-CM between the three hosts of a whole fabric with its subnet manager and SA: addresses and
 /// routes are asked of a network that loses, repeats and reorders whatever crosses a cable, answers
-/// of SA too; users refuse, give up, and end with all that they have (T-CM-7, T-CM-9, R-CMA).
+/// of SA too; users refuse, give up, and end with all that they have.
 /// Everything follows from the seed.
 struct RdmaCmScenario {
   std::uint64_t seed{1};

@@ -1,4 +1,4 @@
-// T-CM-7 and T-CM-9 with RDMA-CM above: resolution and connection over lossy cables.
+// RDMA-CM over lossy cables: resolution and connection.
 
 #include "sim/rdma_cm_scenario.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a subnet manager knows of its subnet, learned through MADs alone (DESIGN.md, decision 12).
-// Values that the manager fills in and that routing and SA read. One thread.
+// What a subnet manager knows of its subnet, learned through MADs alone (docs/ARCHITECTURE.md,
+// decision 12). Values that the manager fills in and that routing and SA read. One thread.
 
 #include <bitset>
 #include <cstddef>

@@ -40,7 +40,7 @@ struct SubnetManagerCounters {
   Duration last_reroute{};           ///< from the first of those traps to the last table
 };
 
-/// A subnet manager (IBTA vol 1 §14.4; SEED-INVENTORY §29.3) on QP0 of one port. It speaks MADs and
+/// A subnet manager (IBTA vol 1 §14.4) on QP0 of one port. It speaks MADs and
 /// nothing else: finds what there is, gives LIDs, routes, brings ports to Active, and does so again
 /// when something changes, with as few writes as the change needs. It finds other managers and is
 /// master or standby by priority and GUID. Pure: MADs and time in, MADs and the next deadline out

@@ -69,7 +69,7 @@ struct TapReady {
   std::uint32_t capture{};
 };
 
-/// What is wrong with a record that a process refused (DESIGN.md, decision 11).
+/// What is wrong with a record that a process refused (docs/ARCHITECTURE.md, decision 11).
 enum class Misbehaviour : std::uint8_t {
   CorruptRing = 1,   // lengths that no producer writes
   MalformedRecord,   // not a packet

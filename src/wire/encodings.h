@@ -10,7 +10,7 @@
 
 namespace weft::wire {
 
-/// Path MTU (SEED-INVENTORY 32.19).
+/// Path MTU, as PortInfo and paths have it (IBTA vol 1 §14.2.5.6).
 enum class Mtu : std::uint8_t { Mtu256 = 1, Mtu512 = 2, Mtu1024 = 3, Mtu2048 = 4, Mtu4096 = 5 };
 
 [[nodiscard]] constexpr unsigned log2_bytes(Mtu mtu) { return 7 + static_cast<unsigned>(mtu); }

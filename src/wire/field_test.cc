@@ -10,7 +10,7 @@
 namespace weft::wire {
 namespace {
 
-// A 16-byte structure written by hand, as users of the seeds' API would.
+// A 16-byte structure written by hand, as users of ib_pack would.
 struct Sample {
   std::uint8_t version;
   std::uint32_t flow;

@@ -18,7 +18,7 @@ std::vector<std::byte> from_hex(std::string_view hex) {
   return bytes;
 }
 
-// SEED-INVENTORY 32.5: RC RDMA WRITE Only, 14 bytes of payload.
+// RC RDMA WRITE Only, 14 bytes of payload.
 constexpr std::string_view kSample =
     "7012375C000E17D20A2024870087B1B3000DEC2A01710A1C015D400238F27A050000000EBB884D85FD5CFBA4728BC0"
     "690ED40000"

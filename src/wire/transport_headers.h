@@ -42,7 +42,7 @@ inline constexpr std::size_t kMaxTransportHeaderBytes = 12 + 4 + 28 + 8;
 /// Bytes of the BTH and its extensions for an opcode that is in the table.
 [[nodiscard]] std::size_t transport_header_bytes(const OpcodeInfo& info);
 
-/// Writes BTH and extensions in wire order (SEED-INVENTORY 32.4); returns their number of bytes.
+/// Writes BTH and extensions in wire order; returns their number of bytes.
 /// The opcode must be known and `out` long enough.
 std::size_t pack(const TransportHeaders& headers, std::span<std::byte> out);
 

@@ -56,7 +56,7 @@ TEST(TransportHeaders, RefuseAReservedOpcode) {
   EXPECT_EQ(refused.error().reason, "BTH opcode 0x15 is reserved or not known");
 }
 
-TEST(TransportHeaders, FollowTheBthInTheSpecificationsOrder) {  // SEED-INVENTORY 32.4
+TEST(TransportHeaders, FollowTheBthInTheSpecificationsOrder) {
   std::vector<std::string_view> names;
   TransportHeaders headers;
   headers.bth.opcode = Opcode::XrcRdmaWriteOnlyWithImmediate;

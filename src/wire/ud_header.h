@@ -17,8 +17,8 @@
 #include "wire/vlan.h"
 
 /// Headers of a UD packet as a driver builds and reads them: ib_ud_header_init, ib_ud_header_pack
-/// and ib_ud_header_unpack of the seeds (R-UD-1..R-UD-3). Whole packets with payload and CRCs are
-/// wire/ib_packet.h and wire/roce_packet.h.
+/// and ib_ud_header_unpack of the kernel (R-UD-1 to R-UD-3). Whole packets with payload and CRCs
+/// are wire/ib_packet.h and wire/roce_packet.h.
 namespace weft::wire {
 
 inline constexpr std::uint16_t kEtherTypeRoceV1 = 0x8915;  // IBTA annex A16 §A16.2

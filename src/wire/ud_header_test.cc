@@ -47,8 +47,8 @@ void fill(UdHeader& header, Random& random) {
   }
 }
 
-/// Big-endian numbers at byte positions: a dissector that shares nothing with the layouts, after
-/// SEED-INVENTORY 32.1 to 32.4.
+/// Big-endian numbers at byte positions: a dissector that shares nothing with the layouts
+/// (IBTA vol 1 §7.7, §8.3, §9.2).
 class Bytes {
  public:
   explicit Bytes(const std::vector<std::byte>& bytes) : bytes_(bytes) {}

@@ -228,7 +228,7 @@ TEST(Umad, HandsBackWhatIsNotAnswered) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST(Umad, CarriesMessagesOfManySegmentsBothWays) {  // DROPIN-ABI §3: RMPP version 1
+TEST(Umad, CarriesMessagesOfManySegmentsBothWays) {  // RMPP version 1
   const Port server{"h2"};                           // at h1 the fabric's own SA answers
   const unsigned lid = server.lid();
   auto methods = only(UMAD_SA_METHOD_GET_TABLE);

@@ -1,7 +1,8 @@
 #pragma once
 
 // Refusals of verbs, each with the errno of the documentation and, on standard error, the reason:
-// which attribute, and which rule (DESIGN.md, decision 14). The fixture sets WEFT_EXPLAIN=1.
+// which attribute, and which rule (docs/ARCHITECTURE.md, decision 14). The fixture sets
+// WEFT_EXPLAIN=1.
 
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>

@@ -42,7 +42,7 @@ struct Interface {
   return found;
 }
 
-/// libfabric looks for one that is up and not the loopback (DROPIN-ABI 2.1).
+/// libfabric looks for one that is up and not the loopback.
 TEST_F(Verbs, ThePortsOfTheHostAreInterfacesForWhoAskedForTheList) {
   ibv_free_device_list(ibv_get_device_list(nullptr));
   const auto found = interfaces();

@@ -60,7 +60,7 @@ class RdmaCm final : private CmObserver {
   /// `sink` must outlive the id and those that are made for it as a listener.
   [[nodiscard]] Result<RdmaCmId> create(PortSpace space, QpType type, RdmaCmSink& sink,
                                         std::uint64_t context);
-  /// In any state; nothing is told of it any more. What the peer is told, SEED-INVENTORY 4.6 says.
+  /// In any state; nothing is told of it any more. What the peer is told, cm/state_table.h says.
   Result<void> destroy(RdmaCmId id, Instant now);
   /// Whom its events go to from now on.
   [[nodiscard]] Result<void> set_sink(RdmaCmId id, RdmaCmSink& sink);

@@ -46,7 +46,7 @@ using SocketAddress = std::variant<std::monostate, IpEndpoint, IbEndpoint>;
 [[nodiscard]] inline bool is_given(const SocketAddress& address) {
   return !std::holds_alternative<std::monostate>(address);
 }
-/// 127.0.0.1 and ::1. The rest of 127.0.0.0/8 belongs to hosts of the fabric (DESIGN.md,
+/// 127.0.0.1 and ::1. The rest of 127.0.0.0/8 belongs to hosts of the fabric (docs/ARCHITECTURE.md,
 /// decision 16).
 [[nodiscard]] inline bool is_own_loopback(const IpAddress& address) {
   return address == IpAddress::v4(0x7F00'0001) || address == IpAddress::v6(0, 1);

@@ -26,7 +26,7 @@ void remove_context(Context& context);
 namespace {
 
 /// Our own vendor and part by default; others by environment, since perftest chooses its way of
-/// posting by the part alone (DROPIN-ABI 2.15).
+/// posting by the part alone.
 constexpr std::uint32_t kVendorId = 0x5746;
 constexpr std::uint32_t kVendorPart = 1;
 constexpr const char* kFirmware = "1.0.0";

@@ -3,8 +3,8 @@
 namespace weft::compat {
 
 /// UCX takes a device only if /dev/infiniband/<dev_name> is a character device that it may read and
-/// write, and asks the C library for that, right after it has asked for the list of devices
-/// (DROPIN-ABI 2.1). Nothing is there, and an ordinary user cannot put anything there, so the
+/// write, and asks the C library for that, right after it has asked for the list of devices.
+/// Nothing is there, and an ordinary user cannot put anything there, so the
 /// answer is given where the question is asked: the module around `address`, which called for the
 /// list, has its links to stat() and access() led through us. They answer for the nodes of our
 /// devices and hand on everything else.

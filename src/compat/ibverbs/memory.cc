@@ -289,7 +289,7 @@ WEFT_EXPORT int ibv_dontfork_range(void*, std::size_t) { return 0; }
 WEFT_EXPORT int ibv_dofork_range(void*, std::size_t) { return 0; }
 
 // Nothing is pinned: the parent's registrations keep naming the parent's memory, whatever a child
-// does (DESIGN.md, decision 9).
+// does (docs/ARCHITECTURE.md, decision 9).
 WEFT_EXPORT int ibv_fork_init() { return 0; }
 WEFT_EXPORT ibv_fork_status ibv_is_fork_initialized() { return IBV_FORK_UNNEEDED; }
 

@@ -26,7 +26,7 @@ class ForeignDomain;
 class ForeignRegion;
 
 /// A device as a program sees it. What stands behind `device` must look like rdma-core's own
-/// verbs_device: libmlx5 and libefa compare the pointer behind it with theirs (DROPIN-ABI 1.1).
+/// verbs_device: libmlx5 and libefa compare the pointer behind it with theirs.
 struct Device {
   ibv_device device{};
   const void* driver_operations{};
@@ -307,7 +307,7 @@ void set_wq_operations(verbs_context& verbs);
 void set_refused_operations(verbs_context& verbs);
 void set_send_operations(QpObject& object);
 
-/// Copies at most what the caller's header knows (DROPIN-ABI 2.3, 2.4).
+/// Copies at most what the caller's header knows.
 void copy_clamped(void* to, std::size_t to_size, const void* from, std::size_t from_size);
 
 [[nodiscard]] hca::AhAttributes to_engine(const ibv_ah_attr& attributes);

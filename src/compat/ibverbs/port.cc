@@ -66,7 +66,7 @@ using namespace weft::compat;
 
 extern "C" {
 
-/// The exported function is the old one, for headers that knew less of a port (DROPIN-ABI 2.3).
+/// The exported function is the old one, for headers that knew less of a port.
 WEFT_EXPORT int ibv_query_port(ibv_context* c, std::uint8_t port,
                                _compat_ibv_port_attr* attributes) {
   constexpr std::size_t kOldSize = 48;

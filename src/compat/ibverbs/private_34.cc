@@ -1,6 +1,6 @@
 // What rdma-core's hardware drivers call in the library that loads them (version node
 // IBVERBS_PRIVATE_34). Programs drag libmlx5 and libefa in, which must load and then find that no
-// device here is theirs (DROPIN-ABI 1.1): registering a driver is accepted and forgotten, and every
+// device here is theirs: registering a driver is accepted and forgotten, and every
 // kernel command is refused.
 
 #include <cerrno>

@@ -202,7 +202,7 @@ Result<QpObject*> make_qp(ibv_context* c, const ibv_qp_init_attr_ex& attributes,
   return object.release();
 }
 
-/// Send operations that the type offers; any other bit is refused (DROPIN-ABI 2.7).
+/// Send operations that the type offers; any other bit is refused.
 [[nodiscard]] Result<void> check_send_operations(hca::QpType type, std::uint64_t flags) {
   std::uint64_t offered =
       type == hca::QpType::XrcTarget ? 0 : IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;

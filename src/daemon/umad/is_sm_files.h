@@ -1,7 +1,7 @@
 #pragma once
 
 // The files that stand for the kernel's issm devices: while a program has that of a port open, a
-// subnet manager runs there (DROPIN-ABI §3). Each is a FIFO, so that the daemon sees readers come
+// subnet manager runs there. Each is a FIFO, so that the daemon sees readers come
 // and go, the dead among them.
 
 #include <asio/io_context.hpp>

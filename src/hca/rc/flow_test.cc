@@ -8,7 +8,7 @@
 #include "hca/testing/work_requests.h"
 #include "wire/encodings.h"
 
-/// What paces RC: credits, RNR waits; and what becomes of a queue that ends (SEED-INVENTORY §19).
+/// What paces RC: credits, RNR waits; and what becomes of a queue that ends (R-RVT-9 to R-RVT-14).
 namespace weft::hca {
 namespace {
 

@@ -103,7 +103,8 @@ void RcRequester::handle_timeout(Instant now) {
     return;
   }
   if (carrier_ == CarrierKind::Reliable && !loss_known_) {
-    arm_retry_timer(now);  // nothing was lost: the peer is merely slow (DESIGN.md, decision 7)
+    arm_retry_timer(
+        now);  // nothing was lost: the peer is merely slow (docs/ARCHITECTURE.md, decision 7)
     return;
   }
   loss_known_ = false;

@@ -17,7 +17,7 @@ namespace weft::hca {
 
 /// The responder half of an RC QP (IBTA vol 1 §9.7.4): checks each request in the specification's
 /// order, executes it, and keeps what must be answered as state that `transmit` drains, so that
-/// receiving never waits for sending (DESIGN.md, decision 5). Guarded by the QP's lock.
+/// receiving never waits for sending (docs/ARCHITECTURE.md, decision 5). Guarded by the QP's lock.
 class RcResponder {
  public:
   RcResponder(QpCore& core, const DeviceLimits& limits);

@@ -175,7 +175,7 @@ Story story_of(std::uint64_t seed, bool has_straight_way) {
   return story;
 }
 
-TEST(StraightWay, ComesToWhatTheGeneralWayComesTo) {  // DESIGN.md, decision 2
+TEST(StraightWay, ComesToWhatTheGeneralWayComesTo) {  // docs/ARCHITECTURE.md, decision 2
   std::size_t straight = 0;
   std::size_t packets = 0;
   std::size_t completions = 0;

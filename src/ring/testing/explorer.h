@@ -21,10 +21,10 @@
 
 namespace weft::ring::testing {
 
-/// Runs a small scenario of a few fibers over shared words in many interleavings (DESIGN.md,
-/// decision 13), where every load, store, exchange, fence and copy that goes through
-/// ExploredAtomics is a step at which another fiber may go on, and every load may see any value
-/// that MemoryModel allows.
+/// Runs a small scenario of a few fibers over shared words in many interleavings
+/// (docs/ARCHITECTURE.md, decision 13), where every load, store, exchange, fence and copy that goes
+/// through ExploredAtomics is a step at which another fiber may go on, and every load may see any
+/// value that MemoryModel allows.
 ///
 /// A run that always lets the same fiber go on and always sees the newest value deviates from
 /// nothing; each switch that is not forced and each old value seen is a deviation. `every()` tries

@@ -58,7 +58,6 @@ Group every_nth_host(const Subnet& subnet, const RoutingGraph& graph, std::size_
   return group;
 }
 
-// SEED-INVENTORY §29.3: multicast tree.
 TEST(MulticastTree, EveryMemberGetsOneCopyOfWhatAnyOtherSends) {
   const std::vector<Subnet> subnets = [] {
     std::vector<Subnet> all;

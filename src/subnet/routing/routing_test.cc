@@ -93,7 +93,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-// SEED-INVENTORY §29.3: routing (min-hop, up/down, fat-tree, DFSSSP).
+// Min-hop, up/down, fat-tree and deadlock-free.
 TEST(Routing, EveryEngineReachesEverythingThatCablesReachWithoutLoops) {
   for (const Case& each : cases()) {
     for (const RoutingEngine engine : {RoutingEngine::MinHop, RoutingEngine::UpDown,

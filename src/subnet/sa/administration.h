@@ -23,8 +23,8 @@
 
 namespace weft::subnet {
 
-/// What it holds and gives at most (DESIGN.md, decision 15), and what the specification leaves
-/// open. The numbers are policy.
+/// What it holds and gives at most (docs/ARCHITECTURE.md, decision 15), and what the specification
+/// leaves open. The numbers are policy.
 struct SaOptions {
   SaGroups::Limits groups{};
   Services::Limits services{};

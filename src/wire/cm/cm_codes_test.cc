@@ -6,7 +6,7 @@ namespace weft::wire {
 namespace {
 
 TEST(CmCodes, HaveNamesForWhatIsDefinedAndNothingElse) {
-  for (unsigned reason = 0; reason < 0x100; ++reason) {  // SEED-INVENTORY 4.7
+  for (unsigned reason = 0; reason < 0x100; ++reason) {  // IBTA vol 1 §12.6.7
     const bool is_defined = (reason >= 1 && reason <= 33) || reason == 35;
     EXPECT_EQ(name_of(static_cast<RejectReason>(reason)).empty(), !is_defined) << reason;
   }

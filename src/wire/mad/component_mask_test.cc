@@ -13,7 +13,7 @@ namespace weft::wire {
 namespace {
 
 // The bit numbers below are the specification's tables of components (IBTA vol 1 §15.2.5), and as
-// other implementations have them (SEED-INVENTORY 32.9).
+// other implementations have them.
 static_assert(kComponent<PathRecord, "ServiceID8MSB"> == 1U << 0);
 static_assert(kComponent<PathRecord, "ServiceID56LSB"> == 1U << 1);
 static_assert(kComponent<PathRecord, "DGID"> == 1U << 2);

@@ -5,7 +5,7 @@
 namespace weft::wire {
 namespace {
 
-TEST(Rmpp, HasItsFlagsInTheLowBitsOfTheThirdByte) {  // SEED-INVENTORY 32.7
+TEST(Rmpp, HasItsFlagsInTheLowBitsOfTheThirdByte) {  // IBTA vol 1 §13.6.2
   constexpr Rmpp kFirst{.version = kRmppVersion,
                         .type = RmppType::Data,
                         .response_time = 18,

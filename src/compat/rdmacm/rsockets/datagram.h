@@ -23,7 +23,7 @@
 
 namespace weft::rsockets {
 
-/// What a socket holds at most (DESIGN.md, decision 15). The numbers are policy.
+/// What a socket holds at most (docs/ARCHITECTURE.md, decision 15). The numbers are policy.
 struct DatagramLimits {
   std::size_t peers{1'024};  ///< known; above it the oldest is forgotten
   std::size_t searches{64};  ///< for ways to peers, at once; others wait for their next datagram
