@@ -120,6 +120,7 @@ class PlantedViolations(unittest.TestCase):
             "exception": "throw 1;",
             "unfinished": "// TO" + "DO: later",
             "machine-path": "// see /ro" + "ot/notes",
+            "foreign-document": "// DES" + "IGN.md, decision 8",
         }
         for rule, text in cases.items():
             with self.subTest(rule):
@@ -137,6 +138,18 @@ class PlantedViolations(unittest.TestCase):
         self.write("src/ring/ring.h", "#pragma once\nauto* p = reinterpret_cast<char*>(q);\n")
         self.write("src/host/CMakeLists.txt", "weft_room(host DEPS hca)\n")
         self.write("src/host/clock.h", "#pragma once\n#include <thread>\nauto t = std::chrono::steady_clock::now();\n")
+        self.assert_clean()
+
+    def test_documents_that_are_not_in_the_tree(self):
+        for name in ("docs/DES" + "IGN.md", "SEED-" + "INVENTORY.md", "SEED-" + "INVENTORY 4.3", "docs/SEED-" + "MAP.md", "DROPIN" + "-ABI 2.1"):
+            with self.subTest(name):
+                self.write("docs/MAP.md", f"what\n{name} says\n")
+                self.assert_finds("foreign-document", "docs/MAP.md", 2)
+        self.write("docs/MAP.md", "the design, and a seed map of the random generator\n")
+        self.assert_clean()
+
+    def test_gits_own_file_of_a_worktree_is_no_text_of_ours(self):
+        self.write(".git", "gitdir: /ho" + "me/somebody/weft/.git/worktrees/one\n")
         self.assert_clean()
 
     def test_an_unfinished_script(self):
