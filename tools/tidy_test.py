@@ -80,7 +80,7 @@ class PlantedViolations(unittest.TestCase):
     def test_a_long_namespace_class_or_table_is_no_function(self):
         rows = "    {1, 2},\n" * 80
         self.write("src/hca/answer.h", "#pragma once\nnamespace weft {\nclass Answer {\n" + "  int step(int a);\n" * 80
-                   + "};\nconstexpr auto kRows = std::to_array<Row>({\n" + rows + "});\n}\n")
+                   + "};\nconstexpr auto kRows = table_of<Row>({\n" + rows + "});\n}\n")
         self.assert_clean()
 
     def test_an_include_against_the_direction(self):
@@ -98,6 +98,14 @@ class PlantedViolations(unittest.TestCase):
     def test_an_include_without_its_room(self):
         self.write("src/hca/answer.cc", CLEAN_SOURCE.replace("hca/answer.h", "answer.h"))
         self.assert_finds("include", "src/hca/answer.cc", 1)
+
+    def test_a_precompiled_header_that_is_not_included(self):
+        use = CLEAN_HEADER.replace("int answer();", "std::vector<int> answers();")
+        self.write("src/hca/answer.h", use)
+        self.assert_finds("precompiled", "src/hca/answer.h", 4)
+        self.write("src/hca/answer.h", use.replace("#pragma once\n", "#pragma once\n\n#include <vector>\n"))
+        self.write("src/hca/answer_test.cc", '#include "hca/answer.h"\n\nstd::vector<int> more;\n')  # by a header of ours
+        self.assert_clean()
 
     def test_a_cmake_dependency_against_the_table(self):
         self.write("src/wire/CMakeLists.txt", "weft_room(wire DEPS base hca)\n")

@@ -115,6 +115,8 @@ def unsteady_of(command, report, log):
     for name, again in retried.items():
         for attempt in range(1, RETRIES + 1):
             log.write(f"\nscripts/test: {name} failed; alone, try {attempt} of {RETRIES}\n")
+            if again.ctest:
+                again = with_report(alone(command, name), report.with_suffix(f".again-{len(tuple(report.parent.glob('*.again-*.xml')))}.xml"))
             if run_command(again, log) != 0:
                 return ()
     return tuple(retried)
@@ -165,6 +167,8 @@ def with_needs(chosen, every):
 
 def run_all(chosen, verbose):
     LOGS.mkdir(parents=True, exist_ok=True)
+    for old in LOGS.glob("*.xml"):
+        old.unlink()
     results = []
     for stage in chosen:
         blocked = [row["stage"] for row in results if row["stage"] in stage.needs and row["verdict"] in ("FAILED", "blocked")]

@@ -1,5 +1,5 @@
 """The stages of scripts/test, in order: what must hold, and what shows it."""
-from commands import ROOT, Command, Stage, build, client, ctest, live, sanitizer_preload, script
+from commands import LOGS, ROOT, Command, Stage, build, client, ctest, live, sanitizer_preload, script
 
 JUDGEMENTS = ("crc_check", "weft_clients", "fat_tree", "pyverbs", "verdicts", "ucx", "libfabric", "mpi", "qperf", "tools", "compatibility",
               "management", "ibsim_comparison", "osmtest_comparison", "storage")
@@ -35,6 +35,7 @@ def stages(jobs, long=False):
                *(command for name in JUDGEMENTS for command in script(f"tests/clients/{name}_test.py"))), quick=True),
         Stage("dev", "clang 19 with sanitizers: unit tests, simulation, planted bugs, live tests",
               build("dev") + ctest("dev", jobs, 500 if long else 60, environment=ASAN), ("bootstrap",), quick=True),
+        Stage("requirements", "docs/REQUIREMENTS.md: every test that it names ran and passed", script("tools/requirements", "--ran", str(LOGS)), ("dev",), quick=True),
         Stage("release", "g++ 12, optimised: what a user runs, and the benchmarks",
               build("release", "weft_programs", "weft_bench", "crash_programs", "weft_hostile_peer", "weft_hostile_cm"), ("bootstrap",)),
         Stage("symbols", "the drop-in libraries have every symbol that Debian's have, and every client loads with them", client("drop_in_symbols"), built),

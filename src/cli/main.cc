@@ -1,5 +1,7 @@
 #include <CLI/CLI.hpp>
 
+#include <string>
+
 #include "cli/commands.h"
 
 int main(int count, char** arguments) {

@@ -4,6 +4,7 @@
 // joins them by lanes, notices their death and answers the `weft` command. It is not on the data
 // path and sleeps while nothing changes (docs/ARCHITECTURE.md, decisions 9, 17).
 
+#include <memory>
 #include <string>
 
 #include "base/result.h"

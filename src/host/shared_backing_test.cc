@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <sstream>
+#include <utility>
 #include <vector>
 
 namespace weft::host {

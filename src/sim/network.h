@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <queue>
+#include <utility>
 #include <vector>
 
 #include "base/identifiers.h"

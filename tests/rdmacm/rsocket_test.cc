@@ -6,6 +6,7 @@
 #include <rdma/rsocket.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <numeric>
