@@ -28,6 +28,7 @@ endfunction()
 if(WEFT_PCH)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     target_compile_options(weft_options INTERFACE "SHELL:-Xclang -fno-pch-timestamp")  # a fresh checkout has other times
+    set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -include-pch <PCH_FILE>)  # CMake's own flags name a path that ccache does not take as one
   endif()
   file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/empty.cc CONTENT "")
   add_library(weft_pch STATIC ${CMAKE_BINARY_DIR}/empty.cc)
