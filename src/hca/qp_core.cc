@@ -58,6 +58,7 @@ QpCore::QpCore(QpType type_, Qpn number_, ProtectionDomain& pd_, CompletionQueue
       send_cq(send_cq_),
       recv_cq(recv_cq_),
       srq(srq_),
+      receive_pd(srq_ != nullptr ? srq_->pd() : pd_),
       signal_all(signal_all_),
       memory(memory_),
       events(events_),

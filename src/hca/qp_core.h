@@ -64,6 +64,9 @@ class QpCore {
   CompletionQueue* const send_cq;  ///< null: an XRC target, which has no send queue
   CompletionQueue* const recv_cq;  ///< null: XRC, which has no receive queue
   SharedReceiveQueue* const srq;
+  /// Whose memory receives may fill: with an SRQ its PD, which need not be the QP's, for it is the
+  /// SRQ that they were posted to (IBTA vol 1 §10.2.9). Of an XRC target each request says.
+  const ProtectionDomain& receive_pd;
   const bool signal_all;
   MemoryTable& memory;
   HcaEvents& events;
@@ -202,13 +205,12 @@ class QpCore {
     return memory.find(of, rkey, address, length, needed, number);
   }
 
-  /// Writes `payload` at byte `offset` of a scatter list (needs LocalWrite). `last` asks for the
-  /// final bytes to land last.
+  /// Writes `payload` at byte `offset` of a scatter list of the send queue (needs LocalWrite).
   [[nodiscard]] WcStatus scatter(std::span<const Sge> sges, std::uint64_t offset,
                                  ByteSpan payload) {
     return scatter(pd, sges, offset, payload);
   }
-  /// The same for memory of another PD: an XRC SRQ's.
+  /// The same for memory of another PD: that of receives.
   [[nodiscard]] WcStatus scatter(const ProtectionDomain& of, std::span<const Sge> sges,
                                  std::uint64_t offset, ByteSpan payload);
 

@@ -186,7 +186,8 @@ class UcTransport final : public Transport {
     wc.opcode = WcOpcode::Receive;
     wc.status = bytes_ + packet.payload.size() > core_.current_receive.length
                     ? WcStatus::LocalLengthError
-                    : core_.scatter(core_.current_receive.list.sges(), bytes_, packet.payload);
+                    : core_.scatter(core_.receive_pd, core_.current_receive.list.sges(), bytes_,
+                                    packet.payload);
     if (wc.status != WcStatus::Success) {
       in_message_ = core_.has_current_receive = false;
       core_.complete_receive(core_.current_receive, wc, true);

@@ -108,11 +108,12 @@ class UdTransport final : public Transport {
         wc.flags |= Completion::Grh;
       }
     }
-    WcStatus status = core_.scatter(receive_wqe_.list.sges(), 0, grh);
+    WcStatus status = core_.scatter(core_.receive_pd, receive_wqe_.list.sges(), 0, grh);
     if (status == WcStatus::Success) {
       const bool is_moved =
           planted(PlantedBug::UdPayloadWithoutItsOffset) && !packet.header.has_grh;
-      status = core_.scatter(receive_wqe_.list.sges(), is_moved ? 0 : kGrhBytes, packet.payload);
+      status = core_.scatter(core_.receive_pd, receive_wqe_.list.sges(), is_moved ? 0 : kGrhBytes,
+                             packet.payload);
     }
     if (planted(PlantedBug::UdTooLongSucceeds)) {
       status = WcStatus::Success;
@@ -128,7 +129,7 @@ class UdTransport final : public Transport {
     }
     core_.complete_receive(receive_wqe_, wc, packet.header.solicited);
     if (status != WcStatus::Success) {
-      core_.enter_error("a receive WQE's scatter list is not writable memory of this PD");
+      core_.enter_error("a receive WQE's scatter list is not writable memory of its queue's PD");
     }
   }
 

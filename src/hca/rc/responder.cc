@@ -34,20 +34,23 @@ using wire::Position;
 
 RcResponder::RcResponder(QpCore& core, const DeviceLimits& limits)
     : core_(core),
-      target_{.pd = &core.pd, .xrc_srq = nullptr, .owner_slot = 0},
+      target_{.pd = &core.pd, .receive_pd = &core.receive_pd, .xrc_srq = nullptr, .owner_slot = 0},
       pending_(std::size_t{limits.max_qp_rd_atomic} * 2),
       atomics_(limits.max_qp_rd_atomic) {}
 
 RcResponder::Target RcResponder::target_of(std::uint32_t xrc_srqn) const {
   if (core_.xrcd == nullptr) {
-    return {.pd = &core_.pd, .xrc_srq = nullptr, .owner_slot = 0};
+    return {.pd = &core_.pd, .receive_pd = &core_.receive_pd, .xrc_srq = nullptr, .owner_slot = 0};
   }
   if (SharedReceiveQueue* const srq = core_.xrc_srqs->find(xrc_srqn, *core_.xrcd)) {
-    return {.pd = &srq->pd(), .xrc_srq = srq, .owner_slot = 0};
+    return {.pd = &srq->pd(), .receive_pd = &srq->pd(), .xrc_srq = srq, .owner_slot = 0};
   }
   const std::uint32_t owner = slot_of(Qpn{xrc_srqn});
   const bool is_others = core_.xrcd->name != 0 && owner != slot_of(core_.number);
-  return {.pd = &core_.pd, .xrc_srq = nullptr, .owner_slot = is_others ? owner : 0};
+  return {.pd = &core_.pd,
+          .receive_pd = &core_.receive_pd,
+          .xrc_srq = nullptr,
+          .owner_slot = is_others ? owner : 0};
 }
 
 void RcResponder::start() {
@@ -239,7 +242,7 @@ inline bool RcResponder::place_send(const Packet& packet) {
     return bytes == 0;
   }
   const MemoryTable::Found found = core_.memory.find(
-      core_.pd, sges.front().lkey, sges.front().address, bytes, Access::LocalWrite);
+      core_.receive_pd, sges.front().lkey, sges.front().address, bytes, Access::LocalWrite);
   if (found.fault != KeyFault::None || found.discards) {
     return false;
   }
@@ -310,12 +313,12 @@ void RcResponder::execute_send(const Packet& packet, const wire::OpcodeInfo& fir
   if (starts(first)) {
     message_ = {.active = true, .is_write = false, .xrc_srqn = packet.header.xrc_srqn};
   }
-  const WcStatus status =
-      core_.scatter(*target_.pd, core_.current_receive.list.sges(), message_.bytes, packet.payload);
+  const WcStatus status = core_.scatter(*target_.receive_pd, core_.current_receive.list.sges(),
+                                        message_.bytes, packet.payload);
   if (status != WcStatus::Success) {
     message_ = {};
     refuse(packet, {RcFault::LocalQpOperation,
-                    "the receive WQE's scatter list is not writable memory of this PD"});
+                    "the receive WQE's scatter list is not writable memory of its queue's PD"});
     return;
   }
   message_.bytes += packet.payload.size();

@@ -82,7 +82,8 @@ class RcResponder {
   /// Whose receive WQEs and whose memory a request may use: the QP's, or, of XRC, those of the SRQ
   /// that its XRCETH names (annex A14). Looked up once for each packet, since the SRQ may go.
   struct Target {
-    const ProtectionDomain* pd{};
+    const ProtectionDomain* pd{};          // of what peers name by R_Key
+    const ProtectionDomain* receive_pd{};  // of what receive WQEs name
     SharedReceiveQueue* xrc_srq{};
     std::uint32_t owner_slot{};  // not 0: the SRQ is another process's, if it exists
   };
