@@ -80,11 +80,6 @@ void message_longer_than_receive(LoopbackPair& pair) {
   request(pair, {.length = 400});
 }
 
-void ud_receive_without_room_for_the_grh(LoopbackPair& pair) {
-  receive(pair.b(), 40);
-  request(pair, {.length = 1});
-}
-
 void message_breaks_off(LoopbackPair& pair) {
   receive(pair.b(), 1000);
   pretend(pair, wire::Opcode::RcSendLast, wire::Opcode::RcRdmaWriteLast);
@@ -195,8 +190,6 @@ constexpr auto kCauses = std::to_array<Cause>({
      "longer than the receive WQE's buffers",                                                                                                                  message_longer_than_receive               },
     {"LOC_LEN_ERR",        LocalLengthError,         "uc_message_longer_than_receive",             At::Responder, kUc,
      "does not fit its receive WQE",                                                                                                                           message_longer_than_receive               },
-    {"LOC_LEN_ERR",        LocalLengthError,         "ud_receive_without_room_for_the_grh",        At::Responder, kUd,
-     "a receive buffer of 40 bytes",                                                                                                                           ud_receive_without_room_for_the_grh       },
     {"LOC_LEN_ERR",        LocalLengthError,         "xrc_message_longer_than_receive",            At::Responder, kXrc,
      "longer than the receive WQE's buffers",                                                                                                                  message_longer_than_receive               },
     {"LOC_QP_OP_ERR",      LocalQpOperationError,    "message_breaks_off",                         At::Responder, kRc,

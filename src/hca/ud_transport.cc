@@ -17,9 +17,7 @@ namespace {
 
 class UdTransport final : public Transport {
  public:
-  explicit UdTransport(QpCore& core) : core_(core) {
-    receive_wqe_.list = ScatterList{core.attributes.capabilities.max_recv_sge};
-  }
+  explicit UdTransport(QpCore& core) : core_(core) {}
 
   void handle_packet(const Packet& packet, Instant /*now*/) override {
     const QpState state = core_.state();
@@ -33,7 +31,8 @@ class UdTransport final : public Transport {
     if (packet.header.extension.deth.qkey != core_.attributes.qkey &&
         !planted(PlantedBug::UdQKeyNotChecked)) {
       if (planted(PlantedBug::UdReceiveLostToWrongQKey)) {
-        static_cast<void>(core_.take_receive_wqe(receive_wqe_));
+        static_cast<void>(ensure_receive_wqe());
+        core_.has_current_receive = false;
       }
       core_.explain([&] {
         return fmt::format("UD QP {:#x} drops a packet from QP {:#x}: Q_Key {:#x}, not {:#x}",
@@ -43,9 +42,22 @@ class UdTransport final : public Transport {
       });
       return;
     }
-    if (!core_.take_receive_wqe(receive_wqe_)) {
+    if (!ensure_receive_wqe()) {
       core_.explain([&] {
         return fmt::format("UD QP {:#x} drops a packet: no receive WQE", core_.number.value());
+      });
+      return;
+    }
+    // A sender that is known to nobody must not end the QP, nor use up what it has posted:
+    // responder class D (IBTA vol 1 §9.9.3) drops in silence, and the receive, of an SRQ as well,
+    // stays for the QP's next datagram.
+    const std::uint64_t needed = kGrhBytes + packet.payload.size();
+    if (needed > core_.current_receive.length && !planted(PlantedBug::UdTooLongSucceeds)) {
+      core_.explain([&] {
+        return fmt::format(
+            "UD QP {:#x} drops a packet: a receive buffer of {} bytes for {} bytes of GRH and "
+            "payload",
+            core_.number.value(), core_.current_receive.length, needed);
       });
       return;
     }
@@ -75,27 +87,25 @@ class UdTransport final : public Transport {
     if (to == QpState::Rts && from == QpState::Rtr) {
       next_psn_ = core_.attributes.sq_psn;
     }
+    if (to == QpState::Reset) {
+      core_.has_current_receive = false;
+    }
     if (to == QpState::Sqd && core_.attributes.enable_sqd_async_notify) {
       core_.raise(AsyncEventType::SqDrained);  // a datagram is done when it is sent
     }
   }
 
  private:
+  bool ensure_receive_wqe() {
+    if (!core_.has_current_receive) {
+      core_.has_current_receive = core_.take_receive_wqe(core_.current_receive);
+    }
+    return core_.has_current_receive;
+  }
+
   void deliver(const Packet& packet) {
     Wc wc;
     wc.opcode = WcOpcode::Receive;
-    const std::uint64_t needed = kGrhBytes + packet.payload.size();
-    if (needed > receive_wqe_.length && !planted(PlantedBug::UdTooLongSucceeds)) {
-      wc.status = WcStatus::LocalLengthError;
-      core_.explain([&] {
-        return fmt::format(
-            "UD QP {:#x}: a receive buffer of {} bytes for {} bytes of GRH and payload",
-            core_.number.value(), receive_wqe_.length, needed);
-      });
-      core_.complete_receive(receive_wqe_, wc, true);
-      core_.enter_error("a datagram is longer than its receive buffer");
-      return;
-    }
     std::array<std::byte, kGrhBytes> grh{};
     if (packet.header.has_grh) {
       wire::Grh whole = packet.header.grh;
@@ -108,18 +118,18 @@ class UdTransport final : public Transport {
         wc.flags |= Completion::Grh;
       }
     }
-    WcStatus status = core_.scatter(core_.receive_pd, receive_wqe_.list.sges(), 0, grh);
+    WcStatus status = core_.scatter(core_.receive_pd, core_.current_receive.list.sges(), 0, grh);
     if (status == WcStatus::Success) {
       const bool is_moved =
           planted(PlantedBug::UdPayloadWithoutItsOffset) && !packet.header.has_grh;
-      status = core_.scatter(core_.receive_pd, receive_wqe_.list.sges(), is_moved ? 0 : kGrhBytes,
-                             packet.payload);
+      status = core_.scatter(core_.receive_pd, core_.current_receive.list.sges(),
+                             is_moved ? 0 : kGrhBytes, packet.payload);
     }
     if (planted(PlantedBug::UdTooLongSucceeds)) {
       status = WcStatus::Success;
     }
     wc.status = status;
-    wc.byte_length = static_cast<std::uint32_t>(needed);
+    wc.byte_length = static_cast<std::uint32_t>(kGrhBytes + packet.payload.size());
     wc.src_qpn = packet.header.extension.deth.src_qp;
     wc.slid = packet.header.slid;
     wc.sl = packet.header.sl;
@@ -127,7 +137,8 @@ class UdTransport final : public Transport {
       wc.flags |= Completion::WithImmediate;
       wc.immediate = packet.header.immediate_or_rkey;
     }
-    core_.complete_receive(receive_wqe_, wc, packet.header.solicited);
+    core_.has_current_receive = false;
+    core_.complete_receive(core_.current_receive, wc, packet.header.solicited);
     if (status != WcStatus::Success) {
       core_.enter_error("a receive WQE's scatter list is not writable memory of its queue's PD");
     }
@@ -168,7 +179,6 @@ class UdTransport final : public Transport {
 
   QpCore& core_;
   Psn next_psn_;
-  ReceiveWqe receive_wqe_;
 };
 
 }  // namespace

@@ -135,8 +135,9 @@ void UdEnd::expect(const hca::Packet& packet) {
   }
   const Datagram& datagram = sender->datagrams_.at(sender->sent_.at(packet.header.psn.value()));
   const Receive* const receive = next_receive();
-  if (receive == nullptr || datagram.qkey != qkey_) {
-    return;
+  if (receive == nullptr || datagram.qkey != qkey_ ||
+      hca::kGrhBytes + datagram.length > receive->length) {
+    return;  // too long: dropped, and the receive stays (IBTA vol 1 §9.9.3, responder class D)
   }
   hca::Wc wc;
   wc.opcode = hca::WcOpcode::Receive;
@@ -150,7 +151,7 @@ void UdEnd::expect(const hca::Packet& packet) {
     wc.flags |= hca::Completion::WithImmediate;
     wc.immediate = static_cast<std::uint32_t>(datagram.number);
   }
-  expected_ = Expected{.wc = wc.byte_length > receive->length ? too_long() : wc,
+  expected_ = Expected{.wc = wc,
                        .payload_at = receive->at + hca::kGrhBytes,
                        .payload_bytes = datagram.length,
                        .sender = sender,

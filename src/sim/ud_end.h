@@ -5,7 +5,7 @@
 namespace weft::sim {
 
 /// One end of datagrams among several. Each copy that the network makes of a datagram arrives if
-/// its Q_Key is right and a receive is there (IBTA vol 1 §9.8.3).
+/// its Q_Key is right and a receive is there that it fits (IBTA vol 1 §9.8.3).
 class UdEnd final : public UnreliableEnd {
  public:
   UdEnd(hca::Hca& hca, hca::ProtectionDomain& pd, Lid lid, std::uint64_t seed,

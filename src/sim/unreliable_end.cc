@@ -62,7 +62,7 @@ void UnreliableEnd::act() {
   }
 }
 
-/// One in forty is short: longer messages than it takes end the QP.
+/// One in forty is short: longer messages than it takes end a UC QP and are lost on a UD QP.
 void UnreliableEnd::post_receive() {
   const std::uint64_t number = next_receive_number_++;
   const Receive receive{.number = number,
