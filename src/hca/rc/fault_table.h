@@ -21,6 +21,7 @@ enum class RcFault : std::uint8_t {
   Length,             ///< packet or message length breaks a rule, or exceeds the receive buffer
   ReceiverNotReady,   ///< no receive WQE
   RKeyViolation,      ///< key, range or region access refused
+  Invalidation,       ///< the key that a SEND names cannot be invalidated
   LocalQpOperation,   ///< the receive WQE itself is bad (its scatter list)
 };
 
@@ -55,9 +56,16 @@ inline constexpr auto kRcFaultTable = std::to_array<RcFaultRow>({
      AsyncEventType::QpRequestError                                                                                                           },
     {RcFault::RKeyViolation,     wire::NakCode::RemoteAccessError,      WcStatus::LocalAccessError,      true,
      AsyncEventType::QpAccessError                                                                                                            },
+    // Class J (IBTA vol 1 §9.9.6.3): the peer hears nothing. An XRC target's deputy says it so to
+    // the target (hca/xrc_relay.h), by a code that RC and XRC do not have.
+    {RcFault::Invalidation,      wire::NakCode::InvalidRdRequest,       WcStatus::LocalAccessError,      true,
+     AsyncEventType::QpAccessError                                                                                                            },
     {RcFault::LocalQpOperation,  wire::NakCode::RemoteOperationalError,
      WcStatus::LocalProtectionError,                                                                     true,  AsyncEventType::QpFatal       },
 });
+
+/// Whether the fault is answered by a NAK.
+[[nodiscard]] constexpr bool is_answered(RcFault fault) { return fault != RcFault::Invalidation; }
 
 [[nodiscard]] constexpr const RcFaultRow& rc_fault_row(RcFault fault) {
   for (const RcFaultRow& row : kRcFaultTable) {

@@ -174,7 +174,9 @@ void RcResponder::refuse(const Packet& packet, const Refusal& refusal) {
     return;
   }
   const RcFaultRow& row = rc_fault_row(refusal.fault);
-  note_nak(wire::Syndrome::nak(row.nak), expected_);
+  if (is_answered(refusal.fault) || core_.deputy_of) {
+    note_nak(wire::Syndrome::nak(row.nak), expected_);
+  }
   closing_ = row.is_fatal;
   if (core_.has_current_receive) {
     core_.has_current_receive = false;
@@ -369,7 +371,7 @@ void RcResponder::complete_receive(const Packet& packet, const wire::OpcodeInfo&
   const bool has_key = last.headers.has(wire::ExtensionHeader::Ieth);
   if (has_key && core_.memory.invalidate(*target_.pd, RKey{packet.header.immediate_or_rkey},
                                          core_.number) != KeyFault::None) {
-    refuse(packet, {RcFault::RKeyViolation,
+    refuse(packet, {RcFault::Invalidation,
                     "SEND with invalidate names a key that this QP may not invalidate"});
     return;
   }

@@ -39,8 +39,9 @@ using wire::Position;
       return RcFault::RKeyViolation;
     case wire::NakCode::RemoteOperationalError:
       return RcFault::LocalQpOperation;
-    case wire::NakCode::PsnSequenceError:
     case wire::NakCode::InvalidRdRequest:
+      return RcFault::Invalidation;
+    case wire::NakCode::PsnSequenceError:
       break;
   }
   return RcFault::InvalidXrceth;  // no deputy of ours says that
