@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <mutex>
 #include <utility>
@@ -14,6 +15,10 @@
 
 namespace weft::host {
 namespace {
+
+/// A daemon that takes no messages is stopped; policy.
+constexpr std::chrono::seconds kRoomPatience{10};
+constexpr int kRoomPause_ms = 100;
 
 /// A thread that takes none of the program's signals.
 template <class Body>
@@ -100,23 +105,37 @@ void Process::Impl::post(uabi::Message message, UniqueFd descriptor) {
   static_cast<void>(!::write(control_wake.get(), &one, sizeof one));
 }
 
+/// In the order in which they were posted, on whichever thread; true: some must wait for room.
+bool Process::Impl::send_posted() {
+  const std::lock_guard guard{control_lock};
+  while (!control_out.empty()) {
+    const Outgoing& next = control_out.front();
+    const int descriptor = next.descriptor.get();
+    const auto sent = control.send(
+        next.message, next.descriptor ? std::span{&descriptor, 1} : std::span<const int>{});
+    if (!sent && sent.error().code == ErrorCode::TryAgain) {
+      return true;
+    }
+    control_out.pop_front();
+  }
+  return false;
+}
+
+void Process::Impl::post_and_send(uabi::Message message, UniqueFd descriptor) {
+  {
+    const std::lock_guard guard{control_lock};
+    control_out.push_back({.message = std::move(message), .descriptor = std::move(descriptor)});
+  }
+  const auto start = std::chrono::steady_clock::now();
+  while (send_posted() && std::chrono::steady_clock::now() - start < kRoomPatience) {
+    pollfd room{.fd = control.fd(), .events = POLLOUT, .revents = 0};
+    ::poll(&room, 1, kRoomPause_ms);
+  }
+}
+
 void Process::Impl::run_control() {
   while (!stopping.load()) {
-    bool has_more = false;
-    {
-      const std::lock_guard guard{control_lock};
-      while (!control_out.empty()) {
-        const Outgoing& next = control_out.front();
-        const int descriptor = next.descriptor.get();
-        const auto sent = control.send(
-            next.message, next.descriptor ? std::span{&descriptor, 1} : std::span<const int>{});
-        if (!sent && sent.error().code == ErrorCode::TryAgain) {
-          has_more = true;
-          break;
-        }
-        control_out.pop_front();
-      }
-    }
+    const bool has_more = send_posted();
     control_works.store(true);
     auto received = control.receive();
     if (received) {

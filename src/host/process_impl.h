@@ -200,6 +200,9 @@ struct Process::Impl {
   void close_lane(Lane& lane);
   void part(uabi::ProcessAddress peer);
   void post(uabi::Message message, UniqueFd descriptor = UniqueFd{});
+  /// On the caller's own thread, so that the descriptor is this process's no more when it returns.
+  void post_and_send(uabi::Message message, UniqueFd descriptor);
+  bool send_posted();
   void refresh_ports(bool tell);
   void tell_changes(std::uint32_t hca, PortNumber port, const PortAsTold& from,
                     const PortAsTold& to);

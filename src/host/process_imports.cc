@@ -43,13 +43,13 @@ uabi::ObjectAnswer ProcessEvents::object_wanted(const uabi::AskForObject& /*ques
 
 void Process::share_device(std::uint32_t hca, int command) {
   if (UniqueFd file = duplicate(command)) {
-    impl_->post(uabi::ShareDevice{.hca = hca, .is_over = false}, std::move(file));
+    impl_->post_and_send(uabi::ShareDevice{.hca = hca, .is_over = false}, std::move(file));
   }
 }
 
 void Process::unshare_device(std::uint32_t hca, int command) {
   if (UniqueFd file = duplicate(command)) {
-    impl_->post(uabi::ShareDevice{.hca = hca, .is_over = true}, std::move(file));
+    impl_->post_and_send(uabi::ShareDevice{.hca = hca, .is_over = true}, std::move(file));
   }
 }
 

@@ -5,8 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
 #include <string>
 
+#include "forked_program.h"
 #include "verbs_fixture.h"
 
 namespace {
@@ -39,6 +44,36 @@ TEST_F(Verbs, AtomicsAreOfTheHcaAndTheCpuSeesThem) {
   EXPECT_EQ(attributes.pci_atomic_caps.fetch_add, IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP);
   EXPECT_EQ(attributes.pci_atomic_caps.swap, 0);
   EXPECT_EQ(attributes.pci_atomic_caps.compare_swap, IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP);
+}
+
+[[nodiscard]] std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator{"/proc/self/fd"},
+                       std::filesystem::directory_iterator{});
+}
+
+TEST_F(Verbs, ClosingADeviceGivesUpItsDescriptorsBeforeItReturns) {
+  // In a program of its own, since the daemon's descriptors of it are in this one.
+  const ForkedProgram other{[](const Conversation&) {
+    ibv_device** const devices = ibv_get_device_list(nullptr);
+    ASSERT_NE(devices, nullptr);
+    std::ptrdiff_t first = 0;
+    std::ptrdiff_t most = 0;
+    for (int i = 0; i < 200; ++i) {
+      ibv_context* const context = ibv_open_device(devices[0]);
+      ASSERT_NE(context, nullptr);
+      ASSERT_EQ(ibv_close_device(context), 0);
+      most = std::max(most, open_descriptors());
+      first = i == 0 ? most : first;
+    }
+    EXPECT_EQ(most, first);
+    ibv_free_device_list(devices);
+  }};
+}
+
+TEST_F(Verbs, NoKernelHasAnIndexForADevice) {
+  // ibv_get_device_index(3): -1 where the kernel does not tell it (rdma netlink,
+  // RDMA_NLDEV_CMD_GET).
+  EXPECT_EQ(ibv_get_device_index(list_[0]), -1);
 }
 
 }  // namespace
