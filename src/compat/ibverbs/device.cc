@@ -251,9 +251,9 @@ WEFT_EXPORT __be64 ibv_get_device_guid(ibv_device* device) {
   return htobe64(object_of<Device>(device).guid.value());
 }
 
-WEFT_EXPORT int ibv_get_device_index(ibv_device* device) {
-  return static_cast<int>(object_of<Device>(device).hca);
-}
+/// An index names the device in the kernel's RDMA netlink, which knows none of ours: a program that
+/// was told one would ask there.
+WEFT_EXPORT int ibv_get_device_index(ibv_device*) { return -1; }
 
 WEFT_EXPORT ibv_context* ibv_open_device(ibv_device* d) {
   host::UniqueFd command{memfd_create("weft-device", MFD_CLOEXEC)};
