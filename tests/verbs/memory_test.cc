@@ -167,6 +167,25 @@ TEST_F(Regions, KeepTheirKeysWhenRegisteredAnew) {
   EXPECT_EQ(ibv_dealloc_pd(other), 0);
 }
 
+TEST_F(Regions, AreZeroBasedWhateverVerbRegistersThem) {
+  // The macro ibv_reg_mr calls ibv_reg_mr_iova2 with the address, where flags are not a constant.
+  const unsigned access = kEverything | IBV_ACCESS_ZERO_BASED;
+  ibv_mr* const constant = ibv_reg_mr(pd_, span_, 4096, kEverything | IBV_ACCESS_ZERO_BASED);
+  ibv_mr* const variable = ibv_reg_mr_iova2(pd_, span_ + 4096, 4096, number(span_ + 4096), access);
+  ASSERT_TRUE(constant != nullptr && variable != nullptr);
+  std::strcpy(span_ + 16, "offset");
+  EXPECT_EQ(transfer(IBV_WR_RDMA_WRITE, {16, constant->lkey}, {32, variable->rkey}),
+            IBV_WC_SUCCESS);
+  EXPECT_STREQ(span_ + 4096 + 32, "offset");
+  EXPECT_EQ(ibv_rereg_mr(variable, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, span_ + 8192, 4096, 0),
+            0);
+  EXPECT_EQ(transfer(IBV_WR_RDMA_WRITE, {16, constant->lkey}, {32, variable->rkey}),
+            IBV_WC_SUCCESS);
+  EXPECT_STREQ(span_ + 8192 + 32, "offset");
+  EXPECT_EQ(ibv_dereg_mr(constant), 0);
+  EXPECT_EQ(ibv_dereg_mr(variable), 0);
+}
+
 TEST_F(Regions, OfNothingReadAsZeros) {
   ibv_mr* const nothing = ibv_alloc_null_mr(pd_);
   ASSERT_NE(nothing, nullptr);

@@ -50,6 +50,12 @@ constexpr unsigned kKnownAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRI
   return access & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
 }
 
+[[nodiscard]] std::uint64_t number_of(void* address) {
+  std::uint64_t number{};
+  std::memcpy(&number, &address, sizeof number);
+  return number;
+}
+
 /// All of the address space: an on-demand region that begins at null and has every length.
 [[nodiscard]] bool is_implicit(void* address, std::size_t length, unsigned access) {
   return address == nullptr && length == SIZE_MAX && (access & IBV_ACCESS_ON_DEMAND) != 0;
@@ -73,9 +79,17 @@ Result<hca::MemoryRegion*> register_range(ibv_pd* pd, void* address, std::size_t
                                          flags);
 }
 
-ibv_mr* make_region(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
+/// Peers count from the region's beginning where the program asks for that (ibv_reg_mr(3)),
+/// whatever its address is. The macro ibv_reg_mr calls ibv_reg_mr_iova2 with the address unless its
+/// flags are a constant.
+[[nodiscard]] std::uint64_t start_of(std::uint64_t iova, unsigned access) {
+  return (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
+}
+
+ibv_mr* make_region(ibv_pd* pd, void* address, std::size_t length, std::uint64_t asked_iova,
                     unsigned all_access) {
   const unsigned access = needed_access(all_access);
+  const std::uint64_t iova = start_of(asked_iova, access);
   auto region = register_range(pd, address, length, iova, access);
   if (!region) {
     refuse(region.error());
@@ -138,12 +152,6 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) noexcept {
   return &object->mr;
 }
 
-[[nodiscard]] std::uint64_t number_of(void* address) {
-  std::uint64_t number{};
-  std::memcpy(&number, &address, sizeof number);
-  return number;
-}
-
 }  // namespace
 
 MemoryRegionObject* weft::compat::new_region_object(ibv_pd* pd, const RegionHandle& region) {
@@ -170,8 +178,7 @@ void weft::compat::set_memory_operations(verbs_context& verbs) {
 extern "C" {
 
 WEFT_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
-  const std::uint64_t iova = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : number_of(address);
-  return make_region(pd, address, length, iova, static_cast<unsigned>(access));
+  return make_region(pd, address, length, number_of(address), static_cast<unsigned>(access));
 }
 
 WEFT_EXPORT ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, std::size_t length,
@@ -257,7 +264,7 @@ WEFT_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, s
   const unsigned new_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0
                                   ? needed_access(static_cast<unsigned>(access))
                                   : object.access;
-  const std::uint64_t new_iova = moves ? number_of(address) : object.iova;
+  const std::uint64_t new_iova = start_of(moves ? number_of(address) : object.iova, new_access);
   auto checked = check_access(context, new_access);
   if (checked) {
     checked = check_range(new_address, new_length, new_access);
