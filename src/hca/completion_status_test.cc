@@ -58,6 +58,7 @@ void send_from_nowhere(LoopbackPair& pair) {
   SendWr wr = signaled(WrOpcode::Send, sges);
   if (pair.a().qp->type() == QpType::Ud) {
     AhAttributes address;
+    address.dlid = Lid{2};
     address.port = PortNumber{1};
     wr.ah = *pair.a().hca.create_ah(*pair.a().pd, address);
   }

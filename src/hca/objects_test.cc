@@ -338,6 +338,8 @@ TEST(Hca, RefusesAddressHandlesWithoutPortOrGid) {  // T-AH-2
   AhAttributes attributes;
   EXPECT_FALSE(pair.a().hca.create_ah(*pair.a().pd, attributes));
   attributes.port = PortNumber{1};
+  EXPECT_FALSE(pair.a().hca.create_ah(*pair.a().pd, attributes)) << "DLID 0 is reserved";
+  attributes.dlid = Lid{2};
   EXPECT_TRUE(pair.a().hca.create_ah(*pair.a().pd, attributes));
   attributes.is_global = true;
   attributes.grh.sgid_index = 9;

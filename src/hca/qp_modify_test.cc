@@ -152,6 +152,7 @@ class InState {
     pair_.to_rts(side_);
     if (state == S::Sqe) {
       AhAttributes address;
+      address.dlid = Lid{2};
       address.port = PortNumber{1};
       const std::array sges{
           Sge{.address = 0, .length = 8, .lkey = LKey{0x999}}

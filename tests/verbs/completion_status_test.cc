@@ -133,6 +133,7 @@ TEST_P(CompletionStatus, IsCausedAndSeenExactly) {
     EXPECT_EQ(wc.wr_id, row.at == At::Requester ? 1U : 2U);
   }
   EXPECT_NE(said.find("QP 0x"), std::string::npos) << "no reason: " << said;
+  EXPECT_EQ(said.find("failed locally"), std::string::npos) << "in which way? " << said;
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, CompletionStatus, ::testing::Range(std::size_t{0}, kCauses.size()),

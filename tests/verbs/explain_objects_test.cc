@@ -2,8 +2,11 @@
 
 #include <sys/mman.h>
 
+#include <unistd.h>
+
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include "explain.h"
 
@@ -62,6 +65,40 @@ int dealloc_td_busy(Explain& verbs) {
 int alloc_parent_domain_without_pd(Explain& verbs) {
   ibv_parent_domain_init_attr attributes{};
   return Explain::refused(ibv_alloc_parent_domain(verbs.context_, &attributes));
+}
+int alloc_parent_domain_mask(Explain& verbs) {
+  ibv_parent_domain_init_attr attributes{};
+  attributes.pd = verbs.pd_;
+  attributes.comp_mask = 1U << 2;
+  return Explain::refused(ibv_alloc_parent_domain(verbs.context_, &attributes));
+}
+int dealloc_pd_handle(Explain& verbs, std::uint32_t handle) {
+  ibv_pd* const pd = ibv_alloc_pd(verbs.context_);
+  const std::uint32_t own = std::exchange(pd->handle, handle);
+  const int result = ibv_dealloc_pd(pd);
+  pd->handle = own;
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+  return result;
+}
+int dealloc_pd_handle_never_given(Explain& verbs) { return dealloc_pd_handle(verbs, 987'654); }
+int dealloc_pd_handle_of_another(Explain& verbs) {
+  return dealloc_pd_handle(verbs, verbs.pd_->handle);
+}
+int dealloc_pd_gone(Explain& verbs) {
+  ibv_context* const second = ibv_import_device(dup(verbs.context_->cmd_fd));
+  ibv_pd* const pd = ibv_alloc_pd(verbs.context_);
+  ibv_pd* const same = ibv_import_pd(second, pd->handle);
+  EXPECT_EQ(ibv_dealloc_pd(same), 0);
+  const int result = ibv_dealloc_pd(pd);
+  ibv_unimport_pd(pd);
+  EXPECT_EQ(ibv_close_device(second), 0);
+  return result;
+}
+int dereg_mr_handle_never_given(Explain& verbs) {
+  const std::uint32_t own = std::exchange(verbs.mr_->handle, 987'654);
+  const int result = ibv_dereg_mr(verbs.mr_);
+  verbs.mr_->handle = own;
+  return result;
 }
 int reg_mr_length(Explain& verbs) { return reg(verbs, memory_of(verbs), 0, 0); }
 int reg_mr_access(Explain& verbs) { return reg(verbs, memory_of(verbs), 8, 1U << 15); }
@@ -169,6 +206,12 @@ int create_ah_static_rate(Explain& verbs) {
 int create_ah_service_level(Explain& verbs) {
   return create_ah(verbs, [](ibv_ah_attr& to) { to.sl = 16; });
 }
+int create_ah_dlid(Explain& verbs) {
+  return create_ah(verbs, [](ibv_ah_attr&) {});
+}
+int create_ah_global_dlid(Explain& verbs) {
+  return create_ah(verbs, [](ibv_ah_attr& to) { to.is_global = 1; });
+}
 int create_ah_from_wc_of_another_port(Explain& verbs) {
   ibv_wc wc{};
   wc.wc_flags = IBV_WC_GRH;
@@ -248,6 +291,17 @@ constexpr auto kRefusals = std::to_array<Explain::Refusal>({
     {"dealloc_td_busy",                   EBUSY,      "thread domain",                "deallocate those first",              dealloc_td_busy          },
     {"alloc_parent_domain_without_pd",    EINVAL,     "parent domain",                "needs a PD",
      alloc_parent_domain_without_pd                                                                                                                   },
+    {"alloc_parent_domain_mask",          EOPNOTSUPP, "comp_mask 0x4",                "only 0x3 are known here",
+     alloc_parent_domain_mask                                                                                                                         },
+    {"dealloc_pd_handle_never_given",     EINVAL,     "PD with handle 987654",        "never had",
+     dealloc_pd_handle_never_given                                                                                                                    },
+    {"dealloc_pd_handle_of_another",      EINVAL,     "another PD",                   "has changed its object",
+     dealloc_pd_handle_of_another                                                                                                                     },
+    {"dealloc_pd_gone",                   EINVAL,     "PD with handle",               "exists no more",                      dealloc_pd_gone          },
+    {"dereg_mr_handle_never_given",       EINVAL,     "region with handle 987654",    "never had",
+     dereg_mr_handle_never_given                                                                                                                      },
+    {"create_ah_dlid",                    EINVAL,     "DLID 0",                       "reserved",                            create_ah_dlid           },
+    {"create_ah_global_dlid",             EINVAL,     "DLID 0",                       "GRH",                                 create_ah_global_dlid    },
     {"reg_mr_length",                     EINVAL,     "region",                       "at least one byte",                   reg_mr_length            },
     {"reg_mr_access",                     EINVAL,     "access flags 0x8000",          "are known here",                      reg_mr_access            },
     {"reg_mr_remote_without_local_write", EINVAL,     "remote write",                 "local write",

@@ -3,13 +3,17 @@
 // Objects by handle: what contexts of one open device, the opened one and those imported from its
 // command descriptor, have in common.
 
+#include <fmt/format.h>
 #include <atomic>
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "hca/memory_region.h"
 
@@ -20,7 +24,7 @@ template <class Value>
 class HandleTable {
  public:
   /// Beyond `newest`.
-  explicit HandleTable(std::uint32_t newest = 0) : newest_(newest) {}
+  explicit HandleTable(std::uint32_t newest = 0) : first_(newest), newest_(newest) {}
 
   std::uint32_t add(const Value& value) {
     const std::lock_guard guard{lock_};
@@ -46,6 +50,11 @@ class HandleTable {
     const std::lock_guard guard{lock_};
     values_.insert_or_assign(handle, value);
   }
+  /// Whether it was ever the number of a value.
+  [[nodiscard]] bool was_given(std::uint32_t handle) const {
+    const std::lock_guard guard{lock_};
+    return handle > first_ && handle <= newest_;
+  }
   /// Nothing when it was removed before, by whoever else had it.
   std::optional<Value> remove(std::uint32_t handle) {
     const std::lock_guard guard{lock_};
@@ -56,8 +65,28 @@ class HandleTable {
  private:
   mutable std::mutex lock_;
   std::map<std::uint32_t, Value> values_;
+  const std::uint32_t first_;
   std::uint32_t newest_;
 };
+
+/// Why an object's handle does not lead to it.
+template <class Value>
+[[nodiscard]] std::string why_unknown(std::string_view what, std::uint32_t handle,
+                                      const HandleTable<Value>& table) {
+  if (table.find(handle)) {
+    return fmt::format("handle {} is that of another {}: the program has changed its object",
+                       handle, what);
+  }
+  return table.was_given(handle)
+             ? fmt::format(
+                   "the {} with handle {} exists no more, ended under this or another name: "
+                   "only unimport this one",
+                   what, handle)
+             : fmt::format(
+                   "the device has never had a {} with handle {}: the program has changed "
+                   "its object",
+                   what, handle);
+}
 
 /// Memory handed out as device memory; it lives as long as somebody has a name for it.
 class DeviceMemory {

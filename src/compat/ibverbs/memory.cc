@@ -212,7 +212,7 @@ WEFT_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
   }
   const auto region = context.handles->regions.remove(mr->handle);
   if (!region) {
-    return refuse(EINVAL, "the region was deregistered under another name: only unimport this one");
+    return refuse(EINVAL, why_unknown("region", mr->handle, context.handles->regions));
   }
   if (is_alive(context)) {
     if (auto gone = context.engine->deregister_memory(*region->engine); !gone) {
@@ -246,7 +246,7 @@ WEFT_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, s
   }
   auto handle = context.handles->regions.find(mr->handle);
   if (!handle) {
-    refuse(EINVAL, "the region was deregistered under another name");
+    refuse(EINVAL, why_unknown("region", mr->handle, context.handles->regions));
     return IBV_REREG_MR_ERR_INPUT;
   }
   if (handle->device_memory) {

@@ -1,5 +1,7 @@
 // Protection domains, thread domains, and parent domains, which join one of each.
 
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <memory>
 #include <new>
@@ -50,7 +52,8 @@ ibv_pd* alloc_parent_domain(ibv_context* c, ibv_parent_domain_init_attr* attribu
     return nullptr;
   }
   if ((attributes->comp_mask & ~kKnown) != 0) {
-    refuse(EINVAL, "unknown attributes of a parent domain");
+    refuse(EOPNOTSUPP, fmt::format("comp_mask {:#x} of a parent domain: only {:#x} are known here",
+                                   attributes->comp_mask, kKnown));
     return nullptr;
   }
   if (has(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) &&
@@ -180,8 +183,9 @@ WEFT_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
         return refuse(freed.error());
       }
     } else if (object.below == nullptr) {
-      if (!context.handles->domains.find(pd->handle)) {
-        return refuse(EINVAL, "the PD was deallocated under another name: only unimport this one");
+      const auto known = context.handles->domains.find(pd->handle);
+      if (!known || *known != object.engine) {
+        return refuse(EINVAL, why_unknown("PD", pd->handle, context.handles->domains));
       }
       if (auto freed = context.engine->deallocate_pd(*object.engine); !freed) {
         return refuse(freed.error());

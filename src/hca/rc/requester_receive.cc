@@ -105,12 +105,33 @@ bool RcRequester::acknowledge_before(Psn psn) {
   return true;
 }
 
+namespace {
+
+/// What a WQE's own status says, which never met the peer; which key or memory it was about was
+/// told when it was found.
+[[nodiscard]] std::string_view why_failed_here(WcStatus status) {
+  switch (status) {
+    case WcStatus::LocalProtectionError:
+      return "local protection error: an L_Key does not open the memory of its SGE to this PD, or "
+             "the key to be invalidated is not this PD's";
+    case WcStatus::MemoryWindowBindError:
+      return "memory window bind error";
+    case WcStatus::LocalLengthError:
+      return "local length error: the SGEs are shorter than what they take, or longer than a "
+             "message";
+    default:
+      return "local QP operation error: the WQE cannot be carried out";
+  }
+}
+
+}  // namespace
+
 void RcRequester::finish_in_order() {
   SendQueue& queue = core_.send_queue;
   while (queue.head() < next_new_ && queue.at(queue.head()).done) {
     SendWqe& wqe = queue.at(queue.head());
     if (wqe.status != WcStatus::Success) {
-      fail_head(wqe.status, "the send WQE failed locally");
+      fail_head(wqe.status, why_failed_here(wqe.status));
       return;
     }
     if (wqe.packet_count != 0 && distance(unacknowledged_, wqe.first_psn + wqe.packet_count) > 0) {
