@@ -66,6 +66,16 @@ TEST_F(Capabilities, LimitsAreReachedAndNotPassed) {
   EXPECT_EQ(ibv_free_dm(dm), 0);
 }
 
+TEST_F(Capabilities, WhatWorksOnDemandIsSaid) {
+  constexpr std::uint32_t kAtomicWrite = 1U << 7;  // IBV_ODP_SUPPORT_ATOMIC_WRITE of newer headers
+  ibv_device_attr_ex extended{};
+  ASSERT_EQ(ibv_query_device_ex(context_, nullptr, &extended), 0);
+  const auto& transports = extended.odp_caps.per_transport_caps;
+  EXPECT_NE(transports.rc_odp_caps & kAtomicWrite, 0U) << "IBV_QP_EX_WITH_ATOMIC_WRITE is offered";
+  EXPECT_EQ(
+      (transports.uc_odp_caps | transports.ud_odp_caps | extended.xrc_odp_caps) & kAtomicWrite, 0U);
+}
+
 TEST_F(Capabilities, ResponderResourcesAndMessagesAreAsLongAsTold) {
   ibv_qp_attr attributes{};
   const auto change = [&](int mask) { return ibv_modify_qp(a_, &attributes, mask); };

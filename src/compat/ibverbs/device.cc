@@ -125,14 +125,16 @@ std::vector<Device*> list_devices() {
   return out;
 }
 
+constexpr std::uint32_t kOdpAtomicWrite = 1U << 7;  // IBV_ODP_SUPPORT_ATOMIC_WRITE of newer headers
+
 /// Every access goes through one table of regions, so that each may find a region paged on demand.
 [[nodiscard]] ibv_odp_caps odp_capabilities() {
   constexpr std::uint32_t kMessages =
       IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
   ibv_odp_caps out{};
   out.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
-  out.per_transport_caps.rc_odp_caps =
-      kMessages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+  out.per_transport_caps.rc_odp_caps = kMessages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
+                                       IBV_ODP_SUPPORT_ATOMIC | kOdpAtomicWrite;
   out.per_transport_caps.uc_odp_caps = kMessages | IBV_ODP_SUPPORT_WRITE;
   out.per_transport_caps.ud_odp_caps = kMessages;
   return out;
@@ -144,7 +146,8 @@ int query_device_ex(ibv_context* c, const ibv_query_device_ex_input*,
   out.orig_attr = device_attributes(context_of(c));
   out.device_cap_flags_ex = out.orig_attr.device_cap_flags;
   out.odp_caps = odp_capabilities();
-  out.xrc_odp_caps = out.odp_caps.per_transport_caps.rc_odp_caps;  // the same engine
+  // The same engine; but ATOMIC WRITE is offered on RC QPs only.
+  out.xrc_odp_caps = out.odp_caps.per_transport_caps.rc_odp_caps & ~kOdpAtomicWrite;
   out.max_dm_size = kMaxDeviceMemory;
   out.max_wq_type_rq = context_of(c).engine->configuration().limits.max_wq;
   out.completion_timestamp_mask = ~std::uint64_t{0};
