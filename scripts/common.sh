@@ -1,6 +1,17 @@
 # shellcheck shell=bash
 # Shared by the scripts beside it; sourced, never run.
 
+# is_of_elsewhere ROOT BUILD: whether the build folder was configured at another path, by a checkout that was moved or copied
+# since. Its files name that path: cmake refuses them, and ninja would build what lies there.
+is_of_elsewhere() {
+  local root=$1 build=$2 cache=$2/CMakeCache.txt entry
+  [ -e "$cache" ] || return 1
+  for entry in "CMAKE_HOME_DIRECTORY $root" "CMAKE_CACHEFILE_DIR $build"; do
+    [ "$(readlink -f "$(sed -n "s/^${entry%% *}:INTERNAL=//p" "$cache")")" = "$(readlink -f "${entry#* }")" ] || return 0
+  done
+  return 1
+}
+
 # build_programs ROOT BUILD [PRESET]: the programs and libraries that a user runs, without the tests. Silent when there is
 # nothing to do; one caller at a time.
 build_programs() {
@@ -13,6 +24,10 @@ build_programs() {
   log=$build/build_programs.log
   (
     flock 9
+    if is_of_elsewhere "$root" "$build"; then
+      echo "weft: $build is of a checkout at another path; everything is built anew" >&2
+      rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles" "$build/build.ninja" "$build/.ninja_deps" "$build/.ninja_log"
+    fi
     if [ ! -e "$build/build.ninja" ]; then
       echo "weft: configuring $build" >&2
       if ! cmake -S "$root" --preset "$preset" -B "$build" >"$log" 2>&1; then
@@ -21,7 +36,8 @@ build_programs() {
         exit 1
       fi
     fi
-    { sleep 3 && echo "weft: building in $build" >&2; } 9>&- &
+    # The sleep outlives the kill below, and must not hold a pipe open that somebody reads this from.
+    { sleep 3 >/dev/null 2>&1 && echo "weft: building in $build" >&2; } 9>&- &
     notice=$!
     status=0
     ninja -C "$build" weft_programs >"$log" 2>&1 || status=$?

@@ -6,6 +6,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,7 +45,7 @@ class Command(unittest.TestCase):
         self.run_directory = str(pathlib.Path(self.folder.name) / "run")
 
     def weft(self, *arguments, **environment):
-        return weft(*arguments, WEFT_RUN=self.run_directory, WEFT_FABRIC="test", **environment)
+        return weft(*arguments, **{"WEFT_RUN": self.run_directory, "WEFT_FABRIC": "test", **environment})
 
     def test_help_names_every_subcommand_and_usage_errors_are_status_2(self):
         done = self.weft("--help")
@@ -171,6 +172,52 @@ class Command(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stdout.count("ICRC wrong"), 1)
         self.assertIn("1 of ", done.stderr)
+
+
+class BuildFolder(unittest.TestCase):
+    """What scripts/weft does before it runs the command, with programs in the place of cmake and ninja that say what they were asked."""
+
+    CMAKE = """#!/bin/sh
+while [ $# -gt 0 ]; do case $1 in -S) from=$2;; -B) to=$2;; esac; shift; done
+if [ -e "$to/CMakeCache.txt" ] && ! grep -qx "CMAKE_HOME_DIRECTORY:INTERNAL=$from" "$to/CMakeCache.txt"; then
+  echo "CMake Error: The source does not match the source used to generate cache"; exit 1
+fi
+echo "configured $from" >>"$LOG"
+printf 'CMAKE_HOME_DIRECTORY:INTERNAL=%s\nCMAKE_CACHEFILE_DIR:INTERNAL=%s\n' "$from" "$to" >"$to/CMakeCache.txt"
+echo "$from" >"$to/build.ninja"
+"""
+    NINJA = """#!/bin/sh
+echo "built $(cat "$2/build.ninja")" >>"$LOG"
+"""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name).resolve()
+        (self.folder / "bin").mkdir()
+        for name, text in (("cmake", self.CMAKE), ("ninja", self.NINJA), ("g++", "#!/bin/sh\n")):
+            program = self.folder / "bin" / name
+            program.write_text(text)
+            program.chmod(0o755)
+
+    def build(self, root):
+        log = self.folder / "log"
+        log.write_text("")
+        done = subprocess.run(["bash", "-euc", '. "$0/scripts/common.sh"; build_programs "$1" "$1/build/release"', weft_clients.ROOT, root],
+                              env={**os.environ, "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "LOG": str(log)},
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return log.read_text().splitlines()
+
+    def test_is_made_anew_in_a_checkout_that_was_moved_or_copied(self):
+        first, copy, moved = (self.folder / name for name in ("first", "copy", "moved"))
+        self.assertEqual(self.build(first), [f"configured {first}", f"built {first}"])
+        self.assertEqual(self.build(first), [f"built {first}"], "and only then")
+        shutil.copytree(first, copy)
+        self.assertEqual(self.build(copy), [f"configured {copy}", f"built {copy}"])
+        first.rename(moved)
+        self.assertEqual(self.build(moved), [f"configured {moved}", f"built {moved}"])
+        self.assertEqual(self.build(moved), [f"built {moved}"])
 
 
 if __name__ == "__main__":
