@@ -25,8 +25,8 @@ struct Options {
   /// A new connection is stale as long as one with the same QP or communication id is in time-wait
   /// (R-CM-11). Without, it may begin at once, as Linux has it.
   bool holds_time_wait{true};
-  /// How long a REQ waits for a listener that went away so lately, or is expected since then; zero:
-  /// it is rejected at once.
+  /// How long a REQ or SIDR_REQ waits for a listener that went away so lately, or is expected since
+  /// then; zero: it is rejected at once.
   Duration listener_grace{};
 };
 

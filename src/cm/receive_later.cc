@@ -176,6 +176,12 @@ void ConnectionManager::Impl::on_sidr_req(const Received& received) {
   const CmId listener =
       listeners_.find(request.service_id, received.port.address().ca_guid, request.private_data);
   if (listener == kNoCmId) {
+    if (absent_listeners_.keep(
+            request.service_id,
+            {.port = received.port.key(), .source = received.source, .mad = received.mad},
+            received.now)) {
+      return;
+    }
     ++counters.no_listener;
     return refuse(wire::SidrStatus::Unsupported);
   }

@@ -107,5 +107,29 @@ TEST(Sidr, TellsRequestersOfTheSameIdApartByTheirGids) {  // R-CM-10
   EXPECT_EQ(net.b().cm.counters().of(CmAttribute::SidrReq).duplicates, 1U);
 }
 
+TEST(Sidr, RequestForAListenerThatIsExpectedWaitsForIt) {
+  constexpr Duration kGrace = Duration::milliseconds(40);  // less than the request's timeout
+  TestCmNetwork net{1, {}, {.listener_grace = kGrace}};
+  net.b().cm.expect_listener(0x1000, net.now);
+  const CmId id = net.a().make();
+  ASSERT_TRUE(net.a().cm.send_sidr_req(id, request_of(net), net.now).has_value());
+  net.run_shortly();
+  EXPECT_EQ(answer_of(net.a()), nullptr) << "SIDR_REP before the listener had its time";
+  (void)net.b().listener(0x1000);
+  net.run_shortly();
+  ASSERT_NE(net.b().last(CmEventType::SidrReqReceived), nullptr);
+  EXPECT_EQ(net.b().state(net.b().newest), State::SidrReqRcvd);
+}
+
+TEST(Sidr, RequestForAListenerThatDoesNotComeIsRefusedThen) {
+  TestCmNetwork net{1, {}, {.listener_grace = Duration::milliseconds(40)}};
+  net.b().cm.expect_listener(0x1000, net.now);
+  const CmId id = net.a().make();
+  ASSERT_TRUE(net.a().cm.send_sidr_req(id, request_of(net), net.now).has_value());
+  net.run_for(Duration::milliseconds(45));
+  ASSERT_NE(answer_of(net.a()), nullptr);
+  EXPECT_EQ(answer_of(net.a())->status, SidrStatus::Unsupported);
+}
+
 }  // namespace
 }  // namespace weft::cm
