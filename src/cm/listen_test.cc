@@ -200,7 +200,7 @@ TEST(Listen, TakesItsUntoldRequestsWithItWhenItIsDestroyed) {
   EXPECT_NE(net.last(CmAttribute::Rej), nullptr);
 }
 
-TEST(Listen, OtherIdsGoOnWhileTwoListenersLetTheirRequestsWait) {  // T-CM-13
+TEST(Listen, AsksEachListenerWhileRequestsToOthersAreUnanswered) {
   TestCmNetwork net;
   (void)net.b().listener(0x1000);
   (void)net.b().listener(0x2000);

@@ -34,7 +34,7 @@ void send(Side& from, const AhAttributes& address, Qpn to, QKey qkey) {
   return address;
 }
 
-TEST(Ud, NamesItsQpnSoThatAnAnswerComesBackToIt) {  // T-QP-5, R-QP-6
+TEST(Ud, NamesItsQpnSoThatAnAnswerComesBackToIt) {
   LoopbackPair pair{{.type = QpType::Ud}};
   pair.connect();
   Side& a = pair.a();
@@ -55,7 +55,7 @@ TEST(Ud, NamesItsQpnSoThatAnAnswerComesBackToIt) {  // T-QP-5, R-QP-6
   EXPECT_EQ(pair.poll(*a.recv_cq).size(), 1U);
 }
 
-TEST(Ud, SendsTheQKeyOfTheRequestOrItsOwn) {  // T-QP-6, R-QP-7
+TEST(Ud, SendsTheQKeyOfTheRequestOrItsOwn) {  // R-QP-7
   constexpr QKey kOwn{0x1111};
   constexpr QKey kItsOwn{0x8000'0000};  // bit 31: the QP's
   LoopbackPair pair{{.type = QpType::Ud}};

@@ -247,7 +247,7 @@ TEST_F(Receiving, AnswersATrapWithTrapRepress) {
   EXPECT_EQ(sent()->header().method, MadMethod::TrapRepress);
 }
 
-TEST_F(Receiving, AnswersEveryRepetitionOfAMessageThatIsSent) {  // T-MI-6, R-MI-8: REP and RTU
+TEST_F(Receiving, AnswersEveryRepetitionOfAMessageThatIsSent) {
   constexpr std::uint16_t kRtu = 0x14;
   TestAgent agent{[](MadRequest& request) {
     wire::MadHeader header = request.message.header();
@@ -268,7 +268,7 @@ TEST_F(Receiving, AnswersEveryRepetitionOfAMessageThatIsSent) {  // T-MI-6, R-MI
   EXPECT_EQ(rtus, 5);
 }
 
-TEST_F(Receiving, LosesNothingOfAFloodThatIsDrained) {  // T-MI-7, of this room
+TEST_F(Receiving, LosesNothingOfAFloodThatIsDrained) {
   TestAgent agent{[](MadRequest& request) { return &request.message; }};
   answer_with(agent, {MadMethod::Get});
   int answers = 0;

@@ -1,4 +1,4 @@
-// One who asks: T-MI-1 to T-MI-3, back-off, BUSY, redirection, limits.
+// One who asks: T-MI-1 and T-MI-2, back-off, BUSY, redirection, limits.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -125,7 +125,7 @@ TEST_F(Transactions, OfAnAgentEndWithIt) {
   here.check_invariants();
 }
 
-TEST_F(Transactions, HandAFailedStatusToTheirUserAsItIs) {  // T-MI-3, R-MI-4
+TEST_F(Transactions, HandAFailedStatusToTheirUserAsItIs) {  // R-MI-4
   constexpr auto kNoRecords = static_cast<std::uint16_t>(wire::SaStatus::NoRecords);
   TestAgent server{[](MadRequest& request) {
     request.message.set_status(kNoRecords);

@@ -194,7 +194,7 @@ TEST(StraightWay, ComesToWhatTheGeneralWayComesTo) {  // docs/ARCHITECTURE.md, d
   EXPECT_GT(completions, 4'000U);
 }
 
-TEST(StraightWay, IsForThePathAsItIsNow) {  // R-RVT-1
+TEST(StraightWay, IsForThePathAsItIsNow) {
   LoopbackPair pair{{.has_straight_way = true}};
   pair.connect();
   receive(pair.b(), 64);

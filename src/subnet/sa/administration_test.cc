@@ -80,7 +80,7 @@ TEST(SubnetAdministration, RefusesWhatAnAttributeCannot) {
             wire::kMadStatusMethodAttributeUnsupported);
 }
 
-TEST(SubnetAdministration, GetHasOneRecordOrAStatus) {  // T-MI-3, C15-0.1.30
+TEST(SubnetAdministration, GetHasOneRecordOrAStatus) {  // C15-0.1.30
   SaLab lab;
   constexpr auto kMask = wire::kComponent<wire::NodeRecord, "LID">;
   EXPECT_EQ(

@@ -153,7 +153,7 @@ TEST_F(SaPaths, OfAGetNeedBothEnds) {
       code(SaStatus::RequestInsufficientComponents));
 }
 
-TEST_F(SaPaths, OfUnknownEndsAreNoRecordsAndOfForeignGidsInvalid) {  // T-MI-3
+TEST_F(SaPaths, OfUnknownEndsAreNoRecordsAndOfForeignGidsInvalid) {
   const Gid unknown{kDefaultGidPrefix, Guid{0xDEAD}};
   EXPECT_EQ(get({.dgid = unknown, .sgid = g1}, kSgid | kDgid).status, code(SaStatus::NoRecords));
   EXPECT_EQ(get({.dlid = Lid{77}, .slid = SaLab::kH1}, kSlid | kDlid).status,
