@@ -141,6 +141,33 @@ TEST(Connect, AnswersEveryRepeatedRepByTheSameRtu) {  // T-CM-2
   EXPECT_EQ(net.count(CmAttribute::Rtu), 3U);
 }
 
+TEST(Connect, AnswersFiveRepeatedRepsByFiveRtusAndGoesOn) {  // T-MI-6, R-MI-8
+  TestCmNetwork net;
+  const Connected ids = connect(net);
+  answer_all(net);
+  const mad::MadBytes rep = net.last(CmAttribute::Rep)->mad;
+  const mad::MadBytes rtu = net.last(CmAttribute::Rtu)->mad;
+  const auto told = net.a().told.size() + net.b().told.size();
+  net.sent.clear();
+  for (int i = 0; i < 5; ++i) {
+    net.inject(net.a(), net.b().lid, rep);
+    net.run_shortly();
+  }
+  EXPECT_EQ(net.sent_by(net.a()), std::vector(5, CmAttribute::Rtu));
+  for (const auto& sent : net.sent) {
+    EXPECT_EQ(sent.mad, rtu);
+  }
+  EXPECT_EQ(net.a().told.size() + net.b().told.size(), told);
+  EXPECT_EQ(net.a().state(ids.a), State::Established);
+  EXPECT_EQ(net.b().state(ids.b), State::Established);
+  net.sent.clear();
+  ASSERT_TRUE(net.b().cm.send_dreq(ids.b, {}, net.now).has_value());
+  net.run_shortly();
+  EXPECT_THAT(net.sent_by(net.b()), ElementsAre(CmAttribute::Dreq));
+  EXPECT_THAT(net.sent_by(net.a()), ElementsAre(CmAttribute::Drep));
+  EXPECT_EQ(net.b().count(DrepReceived), 1U);
+}
+
 TEST(Connect, GivesUpAfterItsRetriesAndSaysSoOnce) {  // T-CM-3
   TestCmNetwork net;
   (void)net.b().listener(0x1000);

@@ -4,7 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cm/testing/network.h"
+#include <functional>
+#include <string>
+
+#include "cm/testing/states.h"
+#include "wire/cm/dreq.h"
+#include "wire/cm/sidr.h"
 
 namespace weft::cm {
 namespace {
@@ -30,6 +35,108 @@ void destroy(TestCmNetwork& net, TestHost& host, CmId id) {
 RejectReason last_reason(TestCmNetwork& net) {
   const auto* const sent = net.last(CmAttribute::Rej);
   return sent == nullptr ? RejectReason{} : message_of<wire::Rej>(sent->mad).reason;
+}
+
+/// What 4.6 has the peer told; `reason` of a REJ.
+struct LastWords {
+  std::optional<CmAttribute> attribute{};
+  RejectReason reason{};
+};
+
+[[nodiscard]] LastWords last_words(State state) {
+  switch (state) {
+    case State::Idle:
+    case State::Listen:
+    case State::DreqSent:
+    case State::Timewait:
+    case State::SidrReqSent:
+      return {};
+    case State::ReqSent:
+    case State::MraReqRcvd:
+      return {.attribute = CmAttribute::Rej, .reason = RejectReason::Timeout};
+    case State::Established:
+    case State::LapSent:
+    case State::LapRcvd:
+    case State::MraLapSent:
+    case State::MraLapRcvd:
+      return {.attribute = CmAttribute::Dreq};
+    case State::DreqRcvd:
+      return {.attribute = CmAttribute::Drep};
+    case State::SidrReqRcvd:
+      return {.attribute = CmAttribute::SidrRep};
+    default:
+      return {.attribute = CmAttribute::Rej, .reason = RejectReason::ConsumerReject};
+  }
+}
+
+class DestroyInEachState : public ::testing::TestWithParam<unsigned> {
+ protected:
+  [[nodiscard]] static State state() { return static_cast<State>(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(, DestroyInEachState, ::testing::Range(0U, kStateCount),
+                         [](const auto& each) {
+                           return std::string{name_of(static_cast<State>(each.param))};
+                         });
+
+TEST_P(DestroyInEachState, TellsThePeerAndCallsNobodyAfterwards) {  // T-CM-10
+  TestCmNetwork net;
+  const InState in = put_into(net, state());
+  TestHost& host = *in.host;
+  TestHost& peer = &host == &net.a() ? net.b() : net.a();
+  const auto told_before = host.told_of(in.id).size();
+  const auto peer_was_told = peer.told.size();
+  net.sent.clear();
+  host.on_event = [&](CmId id, const CmEvent&, Instant) {
+    EXPECT_NE(id, in.id) << "told after it was destroyed";
+    return Handled::Keep;
+  };
+  ASSERT_TRUE(host.cm.destroy(in.id, net.now).has_value());
+  EXPECT_EQ(host.cm.destroy(in.id, net.now).error().code, ErrorCode::NotFound);
+  net.run_shortly();
+  const LastWords expected = last_words(state());
+  std::vector<CmAttribute> attributes;
+  if (expected.attribute) {
+    attributes.push_back(*expected.attribute);
+  }
+  EXPECT_EQ(net.sent_by(host), attributes);
+  if (expected.attribute == CmAttribute::Rej) {
+    EXPECT_EQ(last_reason(net), expected.reason);
+  }
+  if (expected.attribute == CmAttribute::SidrRep) {
+    EXPECT_EQ(message_of<wire::SidrRep>(net.last(CmAttribute::SidrRep)->mad).status,
+              wire::SidrStatus::Rejected);
+  }
+  EXPECT_EQ(peer.told.size() - peer_was_told, attributes.size());  // it saw that
+  net.run();                                                       // whatever timers are left
+  EXPECT_EQ(host.told_of(in.id).size(), told_before);
+  EXPECT_FALSE(host.cm.status(in.id).has_value());
+}
+
+/// The id's own events that wait while another's handler runs are dropped.
+TEST(Destroy, DropsEventsThatWaitToBeTold) {  // T-CM-10
+  TestCmNetwork net;
+  const Connected ids = connect(net);
+  TestHost& b = net.b();
+  const mad::MadBytes dreq =
+      make_mad(CmAttribute::Dreq, 1,
+               wire::Dreq{.local_communication_id = b.cm.status(ids.b)->remote_communication_id,
+                          .remote_communication_id = b.cm.status(ids.b)->local_communication_id,
+                          .remote_qpn = b.cm.status(ids.b)->local_qpn});
+  unsigned requests = 0;
+  b.on_event = [&](CmId id, const CmEvent& event, Instant now) {
+    EXPECT_NE(id, ids.b);
+    if (event.type == ReqReceived) {
+      ++requests;
+      b.gsi.handle_mad({.lid = net.a().lid}, dreq, now);  // is told when this handler is over
+      EXPECT_TRUE(b.cm.destroy(ids.b, now).has_value());
+    }
+    return Handled::Keep;
+  };
+  auto request = net.request();
+  request.qpn = Qpn{0x77};
+  ASSERT_TRUE(net.a().cm.send_req(net.a().make(), request, net.now).has_value());
+  net.run();
+  EXPECT_EQ(requests, 1U);
 }
 
 struct Half {

@@ -8,11 +8,14 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "base/testing/golden.h"
 #include "cm/testing/states.h"
 #include "wire/cm/dreq.h"
+#include "wire/cm/sidr.h"
 
 namespace weft::cm {
 namespace {
@@ -188,16 +191,60 @@ constexpr std::array kMessages = {Input::Req,    Input::MraOfReq, Input::MraOfRe
                                   Input::Dreq,   Input::Drep,     Input::Lap,      Input::Apr,
                                   Input::SidrRep};
 
-TEST_P(EveryState, TakesTheMessagesOfTheTable) {  // T-CM-6
-  if (state() == State::Idle || state() == State::Listen || state() == State::SidrReqRcvd) {
-    return;  // no message can be for it
+/// Whether the message can be for an id in that state: no other side has told it its communication
+/// id yet, or it has none of its own. A REQ is a repetition if its communication id is known.
+[[nodiscard]] bool can_be_for(const IdStatus& id, Input input) {
+  if (id.state == State::Idle || id.state == State::Listen || id.state == State::SidrReqRcvd) {
+    return false;
   }
+  return input != Input::Req || id.remote_communication_id != 0;
+}
+
+/// Of a SIDR_REQ there is no row in the table: it makes an id of its own, or is a repetition.
+[[nodiscard]] mad::MadBytes sidr_req(const TestCmNetwork& net, const IdStatus& id) {
+  for (const auto& sent : net.sent) {
+    if (sent.attribute == CmAttribute::SidrReq) {
+      return sent.mad;
+    }
+  }
+  return make_mad(
+      CmAttribute::SidrReq, 1,
+      wire::SidrReq{
+          .request_id = id.local_communication_id, .pkey = kDefaultPKey, .service_id = 0x1000});
+}
+
+/// What is no message for this id changes nothing of it and tells it nothing, whoever else it is
+/// for.
+TEST_P(EveryState, IsLeftAloneByMessagesThatAreNotForIt) {  // T-CM-6
+  const auto is_left_alone = [](const std::optional<Input>& input) {
+    TestCmNetwork net;
+    const InState in = put_into(net, state());
+    const IdStatus before = *in.host->cm.status(in.id);
+    if (input && can_be_for(before, *input)) {
+      return;
+    }
+    const std::size_t told = in.host->told_of(in.id).size();
+    net.inject(*in.host, Lid{1}, input ? message(*in.host, before, *input) : sidr_req(net, before));
+    const auto name = input ? name_of(*input) : "SIDR_REQ";
+    EXPECT_EQ(in.host->state(in.id), state()) << name;
+    EXPECT_EQ(in.host->told_of(in.id).size(), told) << name;
+    const IdStatus after = *in.host->cm.status(in.id);
+    EXPECT_EQ(after.remote_communication_id, before.remote_communication_id) << name;
+    EXPECT_EQ(after.deadline, before.deadline) << name;
+  };
+  for (const Input input : kMessages) {
+    is_left_alone(input);
+  }
+  is_left_alone({});
+}
+
+TEST_P(EveryState, TakesTheMessagesOfTheTable) {  // T-CM-6
   for (const Input input : kMessages) {
     TestCmNetwork net;
     const InState in = put_into(net, state());
     const IdStatus before = *in.host->cm.status(in.id);
-    if (input == Input::Req && before.remote_communication_id == 0) {
-      continue;  // it is some other connection's
+    if (!can_be_for(before, input)) {
+      continue;
     }
     const Transition expected = transition(state(), input);
     const std::size_t told = in.host->told.size();
@@ -213,6 +260,36 @@ TEST_P(EveryState, TakesTheMessagesOfTheTable) {  // T-CM-6
     EXPECT_EQ(in.host->gsi.poll_transmit(net.now).has_value(), answers && !has_none)
         << name_of(input);
   }
+}
+
+/// Messages of every kind in any order, every second one damaged: a million of them in all states.
+TEST_P(EveryState, HoldsTogetherUnderRandomMessages) {  // T-CM-6
+  constexpr unsigned kPairs = 1'000'000 / kStateCount;
+  Random random{GetParam() + 1};
+  std::unique_ptr<TestCmNetwork> net;
+  InState in;
+  IdStatus before;
+  for (unsigned i = 0; i < kPairs; ++i) {
+    if (net == nullptr || in.host->state(in.id) != state() || in.host->cm.ids().size() > 20) {
+      net = std::make_unique<TestCmNetwork>();
+      in = put_into(*net, state());
+      before = *in.host->cm.status(in.id);
+    }
+    const Input input = kMessages[random.below(kMessages.size())];
+    mad::MadBytes bytes = message(*in.host, before, input);
+    const bool is_damaged = random.chance(1, 2);
+    for (std::uint64_t left = is_damaged ? 1 + random.below(8) : 0; left > 0; --left) {
+      bytes[random.below(bytes.size())] = static_cast<std::byte>(random());
+    }
+    in.host->gsi.handle_mad({.lid = Lid{5}}, bytes, net->now);
+    if (!is_damaged && can_be_for(before, input)) {
+      ASSERT_EQ(in.host->state(in.id), transition(state(), input).next) << name_of(input);
+    }
+    while (in.host->gsi.poll_transmit(net->now)) {
+    }
+    in.host->told.clear();
+  }
+  in.host->cm.check_invariants();
 }
 
 }  // namespace
