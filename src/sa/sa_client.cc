@@ -21,6 +21,22 @@ constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::SaHeader>;
       QueryError{.failure = failure, .status = status, .reason = std::move(reason)});
 }
 
+/// The management interface translates no status: whoever asked knows what it means (R-MI-4).
+[[nodiscard]] std::unexpected<QueryError> refusal(wire::SaAttribute attribute,
+                                                  std::uint16_t status) {
+  const bool is_no_records = status == static_cast<std::uint16_t>(wire::SaStatus::NoRecords);
+  if (is_no_records && attribute == wire::SaAttribute::PathRecord) {
+    return query_error(QueryFailure::NoPath, "subnet administration knows no path there (0x0300)",
+                       status);
+  }
+  if (is_no_records && attribute == wire::SaAttribute::McMemberRecord) {
+    return query_error(QueryFailure::NoGroup,
+                       "subnet administration knows no such multicast group (0x0300)", status);
+  }
+  return query_error(QueryFailure::Refused,
+                     fmt::format("subnet administration says {:#06x}", status), status);
+}
+
 [[nodiscard]] wire::SaHeader header_of(const mad::MadMessage& message) {
   return wire::unpack<wire::SaHeader>(std::span{message.mad}.first<kHeaderBytes>());
 }
@@ -156,9 +172,7 @@ void SaClient::complete(QueryId id, const mad::Completion& completion) {
     return finish(id, query_error(QueryFailure::BadAnswer, "an answer to another question"));
   }
   if (const std::uint16_t status = answer.status(); status != 0) {
-    return finish(id,
-                  query_error(QueryFailure::Refused,
-                              fmt::format("subnet administration says {:#06x}", status), status));
+    return finish(id, refusal(request.attribute, status));
   }
   RawRecords records;
   if (answer.is_rmpp || request.method == wire::MadMethod::GetTable) {

@@ -50,19 +50,20 @@ enum class QueryFailure : std::uint8_t {
   Cancelled,  ///< -EINTR: by its user
   TimedOut,   ///< -ETIMEDOUT: nobody answered in the time that it had
   NotSent,    ///< -EIO: the port went down, or the answer's segments were given up
-  Refused,    ///< -EINVAL: SA answered with a status
+  NoPath,     ///< -EHOSTUNREACH: SA knows no path there
+  NoGroup,    ///< -EINVAL: SA knows no such multicast group, and makes none
+  Refused,    ///< -EINVAL: SA answered with another status
   BadAnswer,  ///< -EIO: what came back is no answer to this query
 };
 
 struct QueryError {
   QueryFailure failure{};
-  std::uint16_t status{};  ///< of the MAD when Refused; its high byte is a wire::SaStatus
+  std::uint16_t status{};  ///< of the MAD when SA refused; its high byte is a wire::SaStatus
   std::string reason;
 
   /// There is no such record: the destination is not reachable from here, the group does not exist.
   [[nodiscard]] bool is_no_records() const {
-    return failure == QueryFailure::Refused &&
-           status == static_cast<std::uint16_t>(wire::SaStatus::NoRecords);
+    return status == static_cast<std::uint16_t>(wire::SaStatus::NoRecords);
   }
 };
 

@@ -284,8 +284,29 @@ TEST_F(SaClientTest, SaysWithWhichStatusSaRefused) {
   resolve(wish, into(told));
   run_for(Duration::milliseconds(5));
   ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].error().failure, QueryFailure::Refused);
+  EXPECT_EQ(told[0].error().failure, QueryFailure::NoPath);
   EXPECT_TRUE(told[0].error().is_no_records());
+}
+
+TEST_F(SaClientTest, TellsNoPathAndNoGroupByErrorsOfTheirOwn) {  // T-MI-3, R-MI-4
+  answerer = [](mad::MadRequest& request) { return refuse(request, wire::SaStatus::NoRecords); };
+  std::vector<Answer<PathRecord>> paths;
+  std::vector<Answer<McMemberRecord>> memberships;
+  resolve(wish, into(paths));
+  ASSERT_TRUE(client.join({.mgid = kGroup, .join_state = wire::JoinState::FullMember}, 0,
+                          into(memberships), network.now));
+  run_for(Duration::milliseconds(5));
+  ASSERT_EQ(paths.size(), 1U);
+  ASSERT_EQ(memberships.size(), 1U);
+  const QueryError& path = paths[0].error();
+  const QueryError& membership = memberships[0].error();
+  EXPECT_EQ(path.status, 0x0300);
+  EXPECT_EQ(membership.status, 0x0300);
+  EXPECT_EQ(path.failure, QueryFailure::NoPath);
+  EXPECT_EQ(membership.failure, QueryFailure::NoGroup);
+  EXPECT_THAT(path.reason, ::testing::HasSubstr("no path"));
+  EXPECT_THAT(membership.reason, ::testing::HasSubstr("multicast group"));
+  EXPECT_NE(path.reason, membership.reason);
 }
 
 TEST_F(SaClientTest, DoesNotBelieveAPathToSomewhereElse) {

@@ -25,16 +25,16 @@ namespace {
 }
 
 [[nodiscard]] RdmaCmFailure failure_of(const sa::QueryError& error) {
-  if (error.is_no_records()) {
-    return RdmaCmFailure::HostUnreachable;
-  }
   switch (error.failure) {
+    case sa::QueryFailure::NoPath:
+      return RdmaCmFailure::HostUnreachable;
     case sa::QueryFailure::Cancelled:
       return RdmaCmFailure::Cancelled;
     case sa::QueryFailure::TimedOut:
       return RdmaCmFailure::TimedOut;
     case sa::QueryFailure::NotSent:
       return RdmaCmFailure::NetworkDown;
+    case sa::QueryFailure::NoGroup:
     case sa::QueryFailure::Refused:
     case sa::QueryFailure::BadAnswer:
       return RdmaCmFailure::InvalidArgument;
