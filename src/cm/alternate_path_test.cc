@@ -122,6 +122,27 @@ TEST(AlternatePath, LapIsRepeatedAndItsAnswerToo) {
   EXPECT_EQ(c.net.b().count(CmEventType::LapReceived), 2U);
 }
 
+/// A network that reorders may bring a copy of a LAP after the next one was answered.
+TEST(AlternatePath, LateCopyOfAnEarlierLapIsNoNewOne) {
+  Fixture c;
+  c.load();
+  ASSERT_TRUE(c.net.b().cm.send_apr(c.ids.b, {}, c.net.now).has_value());
+  c.net.run_shortly();
+  const mad::MadBytes first = c.net.last(CmAttribute::Lap)->mad;
+  c.alternate.sl = ServiceLevel{4};
+  c.load();
+  ASSERT_TRUE(c.net.b().cm.send_apr(c.ids.b, {}, c.net.now).has_value());
+  c.net.run_for(Duration::microseconds(100));
+  c.net.inject(c.net.b(), c.net.a().lid, first);
+  EXPECT_EQ(c.net.b().count(CmEventType::LapReceived), 2U);
+  EXPECT_EQ(c.net.b().state(c.ids.b), State::Established);
+  EXPECT_EQ(c.net.b().cm.status(c.ids.b)->alternate->sl, ServiceLevel{4});
+  // Once no copy can be under way any more, the same octets are asked for anew.
+  c.net.run_for(Duration::milliseconds(10));
+  c.net.inject(c.net.b(), c.net.a().lid, first);
+  EXPECT_EQ(c.net.b().count(CmEventType::LapReceived), 3U);
+}
+
 TEST(AlternatePath, LapWaitsForAnMraAndIsGivenUpAtLast) {
   Fixture c;
   c.load();

@@ -34,6 +34,13 @@ struct Answer {
   mad::MadBytes mad{};
 };
 
+/// A LAP that was answered before the last one: while a copy of it may still be under way, the same
+/// octets are no new request.
+struct EarlierLap {
+  mad::MadBytes mad{};
+  Instant until{};
+};
+
 /// Where a SIDR_REQ came from (R-CM-10).
 struct SidrKey {
   std::uint32_t request_id{};
@@ -86,6 +93,7 @@ struct Link {
   Boxed<Answer> later_answer{};     ///< MRA of a LAP, APR, DREP
   Boxed<mad::MadBytes> last_lap{};  ///< received
   bool is_last_lap_answered{};
+  std::vector<EarlierLap> earlier_laps{};
   Instant deadline{Instant::never()};
 };
 

@@ -317,8 +317,11 @@ void ConnectionManager::Impl::expire(CmId id, Instant now) {
   if (link.awaited->retries_left != 0) {
     --link.awaited->retries_left;
     // A port that is gone or full is as a network that loses: the next retry may fare better.
-    if (!planted(PlantedBug::ReplyNotRepeated) ||
-        link.awaited->attribute != wire::CmAttribute::Rep) {
+    const wire::CmAttribute awaited = link.awaited->attribute;
+    const bool is_kept_back =
+        (planted(PlantedBug::ReplyNotRepeated) && awaited == wire::CmAttribute::Rep) ||
+        (planted(PlantedBug::LookupNotRepeated) && awaited == wire::CmAttribute::SidrReq);
+    if (!is_kept_back) {
       (void)transmit(connection, link.awaited->attribute, link.awaited->mad, now, true);
     }
     return arm(connection, now + link.awaited->patience);

@@ -14,9 +14,12 @@ enum class PlantedBug : std::uint8_t {
   UnknownDreqUnanswered,
   IdKeptAfterReject,
   StaleRequestTaken,
+  AnsweredLapToldAgain,
+  RefusedPathLoaded,
+  LookupNotRepeated,
 };
 
-inline constexpr PlantedBug kLastBug = PlantedBug::StaleRequestTaken;
+inline constexpr PlantedBug kLastBug = PlantedBug::LookupNotRepeated;
 
 #ifdef WEFT_PLANTED_BUGS
 extern constinit thread_local PlantedBug planted_bug;

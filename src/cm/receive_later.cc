@@ -90,6 +90,32 @@ std::optional<wire::AprStatus> ConnectionManager::Impl::fault_of(
   return is_current ? std::optional{wire::AprStatus::IsCurrentPath} : std::nullopt;
 }
 
+namespace {
+
+constexpr std::size_t kMostEarlierLaps = 8;  // policy
+
+/// Whether it is a late copy of a LAP that was answered before the last one.
+[[nodiscard]] bool is_late_copy(Link& link, const mad::MadBytes& mad, Instant now) {
+  std::erase_if(link.earlier_laps, [&](const EarlierLap& lap) { return lap.until <= now; });
+  return std::ranges::any_of(link.earlier_laps,
+                             [&](const EarlierLap& lap) { return lap.mad == mad; });
+}
+
+/// Another LAP comes after it. Its copies were all sent before that, and live as long as packets
+/// do.
+void remember_last_lap(Link& link, Instant now) {
+  if (!link.is_last_lap_answered) {
+    return;
+  }
+  if (link.earlier_laps.size() >= kMostEarlierLaps) {
+    link.earlier_laps.erase(link.earlier_laps.begin());
+  }
+  link.earlier_laps.push_back(
+      {.mad = *link.last_lap, .until = now + TimeoutExponent{link.ack_timeout}.duration()});
+}
+
+}  // namespace
+
 void ConnectionManager::Impl::on_lap(const Received& received) {
   const auto lap = message_of<wire::Lap>(received.mad);
   Connection* const connection =
@@ -99,11 +125,17 @@ void ConnectionManager::Impl::on_lap(const Received& received) {
     return;
   }
   Link& link = connection->link;
-  const bool is_answered = link.is_last_lap_answered && *link.last_lap == received.mad;
+  if (is_late_copy(link, received.mad, received.now)) {
+    ++counters.of(wire::CmAttribute::Lap).duplicates;
+    return;
+  }
+  const bool is_answered = link.is_last_lap_answered && *link.last_lap == received.mad &&
+                           !planted(PlantedBug::AnsweredLapToldAgain);
   State next{};
   if (!takes(*connection, is_answered ? Input::LapAnswered : Input::Lap, received, next)) {
     return;
   }
+  remember_last_lap(link, received.now);
   link.last_lap = received.mad;
   link.is_last_lap_answered = false;
   // An MRA or APR that is sent for it has its transaction ID.
@@ -139,7 +171,9 @@ void ConnectionManager::Impl::on_apr(const Received& received) {
     ++counters.unexpected;
     return;
   }
-  if (apr.status == wire::AprStatus::Success && link.candidate) {
+  const bool is_success =
+      apr.status == wire::AprStatus::Success || planted(PlantedBug::RefusedPathLoaded);
+  if (is_success && link.candidate) {
     link.alternate = link.candidate;
     link.alternate_ack_timeout = link.candidate_ack_timeout;
     link.has_loaded_alternate = true;
