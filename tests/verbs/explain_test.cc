@@ -208,17 +208,6 @@ int post_send_bind_of_type_1(Explain& verbs) {
   EXPECT_EQ(ibv_dealloc_mw(window), 0);
   return result;
 }
-int post_send_bind_of_another_key(Explain& verbs) {
-  ibv_mw* const window = ibv_alloc_mw(verbs.pd_, IBV_MW_TYPE_2);
-  ibv_send_wr wr{};
-  wr.opcode = IBV_WR_BIND_MW;
-  wr.bind_mw.mw = window;
-  wr.bind_mw.rkey = window->rkey ^ 0x100;
-  wr.bind_mw.bind_info.mr = verbs.mr_;
-  const int result = post(verbs.a_, wr);
-  EXPECT_EQ(ibv_dealloc_mw(window), 0);
-  return result;
-}
 int post_recv_in_reset(Explain& verbs) {
   return verbs.with_qp(IBV_QPT_RC, [](ibv_qp* qp) { return post(qp, ibv_recv_wr{}); });
 }
@@ -289,8 +278,6 @@ constexpr auto kRefusals = std::to_array<Explain::Refusal>({
     {"post_send_full",                ENOMEM, "send queue",             "8 of 8 are not complete",       post_send_full         },
     {"post_send_bind_of_type_1",      EINVAL, "windows of type 2",      "ibv_bind_mw()",
      post_send_bind_of_type_1                                                                                                   },
-    {"post_send_bind_of_another_key", EINVAL, "R_Key",                  "only the low 8 bits",
-     post_send_bind_of_another_key                                                                                              },
     {"post_recv_in_reset",            EINVAL, "RESET",                  "move the QP to INIT first",     post_recv_in_reset     },
     {"post_recv_sges",                EINVAL, "3 SGEs",                 "the queue allows 2",            post_recv_sges         },
     {"post_recv_full",                ENOMEM, "receive queue is full",  "all 8 WQEs",                    post_recv_full         },

@@ -92,13 +92,9 @@ Result<hca::WindowBinding> weft::compat::to_engine(const ibv_mw& mw, std::uint32
   if (info.mr == nullptr) {
     return fail(ErrorCode::InvalidArgument, "a window of type 2 needs a region to be bound to");
   }
-  if ((rkey & ~kKeyPart) != (mw.rkey & ~kKeyPart)) {
-    return fail(ErrorCode::InvalidArgument,
-                "R_Key {:#x} is not of the window with {:#x}: only the low 8 bits may differ "
-                "(ibv_inc_rkey)",
-                rkey, mw.rkey);
-  }
-  return binding_of(info, rkey);
+  // What a program gives is the key part; the rest is the window's (IBTA vol 1 §10.6.7.2.2).
+  // Devices take the low 8 bits and look at no others, and there are programs that count on it.
+  return binding_of(info, (mw.rkey & ~kKeyPart) | (rkey & kKeyPart));
 }
 
 void weft::compat::set_memory_window_operations(verbs_context& verbs) {
