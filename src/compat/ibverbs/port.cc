@@ -44,13 +44,20 @@ constexpr int kGidTableLength = 8;
   return out;
 }
 
+/// What rdma-core has put behind it since 56; the header that is installed may lack it.
+struct PortAnswer {
+  ibv_port_attr known;
+  std::uint32_t active_speed_ex{};  // speeds beyond the eight bits of active_speed, as well
+};
+
 int query_port(ibv_context* c, std::uint8_t number, ibv_port_attr* attributes,
                std::size_t size) noexcept {
   Context& context = context_of(c);
   if (!has_port(context, number)) {
     return refuse(EINVAL, fmt::format("port {} is not one of this HCA's", number));
   }
-  const ibv_port_attr out = port_attributes(context, number);
+  PortAnswer out{.known = port_attributes(context, number)};
+  out.active_speed_ex = out.known.active_speed;
   copy_clamped(attributes, size, &out, sizeof out);
   return 0;
 }

@@ -149,4 +149,25 @@ WEFT_EXPORT ibv_rate mbps_to_ibv_rate(int mbps) {
   return IBV_RATE_MAX;
 }
 
+/// Of rdma-core 50 and later, with its words; its header's declaration may be missing.
+WEFT_EXPORT const char* ibv_wr_opcode_str(unsigned opcode) {
+  static constexpr std::array<const char*, 16> kNames{"rdma-write",
+                                                      "rdma-write-with-imm",
+                                                      "send",
+                                                      "send-with-imm",
+                                                      "rdma-read",
+                                                      "atomic-cmp-and-swp",
+                                                      "atomic-fetch-and-add",
+                                                      "local-inv",
+                                                      "bind-mw",
+                                                      "send-with-inv",
+                                                      "tso",
+                                                      "driver1",
+                                                      "unknown",
+                                                      "unknown",
+                                                      "flush",
+                                                      "atomic-write"};
+  return at(kNames, opcode, "unknown");
+}
+
 }  // extern "C"
