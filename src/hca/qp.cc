@@ -35,11 +35,9 @@ Result<void> check_lengths(const QpCore& core, const SendWr& wr, const DeviceLim
     return fail(ErrorCode::InvalidArgument, "{} SGEs, the QP was created with max_send_sge {}",
                 wr.sges.size(), core.send_queue.max_sge());
   }
-  const std::uint64_t most = core.type == QpType::Ud ? core.mtu_bytes() : limits.max_message_bytes;
-  if (length > most) {
-    return fail(ErrorCode::InvalidArgument,
-                "a message of {} bytes; a {} QP here carries at most {}", length, name(core.type),
-                most);
+  if (length > limits.max_message_bytes) {
+    return fail(ErrorCode::InvalidArgument, "a message of {} bytes; a port here carries at most {}",
+                length, limits.max_message_bytes);
   }
   if (wr.opcode == WrOpcode::AtomicWrite && !wr.sges.empty()) {
     return fail(ErrorCode::InvalidArgument, "an ATOMIC WRITE carries its eight bytes itself");
@@ -51,6 +49,22 @@ Result<void> check_lengths(const QpCore& core, const SendWr& wr, const DeviceLim
   return {};
 }
 
+// What of a send request is refused when it is posted, and what its completion tells. The man page
+// leaves it open; the specification has results of Post Send Request (IBTA vol 1 §11.4.1.1), which
+// are immediate, and statuses of completions (§11.6.2). tests/verbs/post_error_test.cc tries each.
+//
+//   mistake                                       result                                told by
+//   an operation that the service type lacks      invalid operation type                EINVAL
+//   too many SGEs, a message above 2^31 bytes,
+//   an atomic whose SGEs are not 8 bytes          invalid scatter/gather list           EINVAL
+//   an address handle of another PD               invalid address handle; §10.2.2 lets  EINVAL
+//                                                 a local QP operation error do as well
+//   the QP is in RESET, INIT or RTR               invalid QP state                      EINVAL
+//   the send queue is full                        too many work requests                ENOMEM
+//   a datagram above the MTU                      local length error                    completion
+//   an L_Key that does not open an SGE            local protection error                completion
+//   a key that cannot be bound or invalidated     memory window bind error, local       completion
+//                                                 protection error
 Result<void> check_send(const QpCore& core, const SendWr& wr, const DeviceLimits& limits) {
   const QpState state = core.state();
   if (state == QpState::Reset || state == QpState::Init || state == QpState::Rtr) {

@@ -148,6 +148,11 @@ class UdTransport final : public Transport {
   bool send_one(TransmitSink& sink) {
     const std::uint64_t index = core_.send_queue.head();
     const SendWqe& wqe = core_.send_queue.at(index);
+    if (wqe.length > core_.mtu_bytes()) {  // §11.6.2: the completion tells it, not the verb
+      core_.complete_head(WcStatus::LocalLengthError);
+      core_.enter_send_queue_error("a datagram is longer than the MTU");
+      return true;
+    }
     if (const WcStatus status = core_.gather(index, 0, wqe.length); status != WcStatus::Success) {
       core_.complete_head(status);
       core_.enter_send_queue_error("a datagram's gather list is not readable memory of this PD");

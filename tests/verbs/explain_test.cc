@@ -158,6 +158,7 @@ int post_send_ah_of_another_pd(Explain& verbs) {
   ibv_pd* const other = ibv_alloc_pd(verbs.context_);
   ibv_ah_attr address{};
   address.port_num = 1;
+  address.dlid = 1;
   ibv_ah* const ah = ibv_create_ah(other, &address);
   const int result = verbs.with_datagram_qp([&](ibv_qp* qp) {
     ibv_send_wr wr{};
