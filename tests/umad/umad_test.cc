@@ -1,6 +1,7 @@
 // The drop-in libibumad on a live fabric: a star of two hosts, h1 and h2, with LIDs.
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/umad.h>
@@ -23,6 +24,14 @@
 #include <vector>
 
 #include "daemon/testing/live_fabric.h"
+
+/// Of rdma-core 57 and later.
+struct umad_ca_pair {
+  char smi_name[UMAD_CA_NAME_LEN];
+  std::uint32_t smi_preferred_port;
+  char gsi_name[UMAD_CA_NAME_LEN];
+  std::uint32_t gsi_preferred_port;
+};
 
 namespace {
 
@@ -114,6 +123,46 @@ bool comes_true(Condition condition) {
     usleep(5'000);
   }
   return false;
+}
+
+template <class Function>
+[[nodiscard]] Function* symbol(const char* version, const char* name) {
+  void* const library = dlopen("libibumad.so.3", RTLD_NOW | RTLD_NOLOAD);
+  return std::bit_cast<Function*>(dlvsym(library, name, version));
+}
+
+TEST(Umad, NamesDevicesAsPairsOfSmiAndGsi) {
+  setenv("WEFT_HOST", "h2", 1);
+  auto* const all = symbol<int(umad_ca_pair*, std::size_t)>("IBUMAD_1.4", "umad_get_smi_gsi_pairs");
+  auto* const by_name = symbol<int(const char*, std::uint8_t, umad_ca_pair*, unsigned)>(
+      "IBUMAD_1.4", "umad_get_smi_gsi_pair_by_ca_name");
+  ASSERT_TRUE(all != nullptr && by_name != nullptr);
+  umad_ca_pair pairs[3]{};
+  ASSERT_EQ(all(pairs, 3), 1);
+  EXPECT_STREQ(pairs[0].smi_name, "weft0");
+  EXPECT_STREQ(pairs[0].gsi_name, "weft0");
+  EXPECT_EQ(pairs[0].smi_preferred_port, 1U);
+  EXPECT_EQ(pairs[0].gsi_preferred_port, 1U);
+  EXPECT_EQ(all(pairs, 0), 0);
+  umad_ca_pair pair{};
+  EXPECT_EQ(by_name(nullptr, 0, &pair, 0), 0);
+  EXPECT_STREQ(pair.gsi_name, "weft0");
+  EXPECT_EQ(by_name("weft0", 1, &pair, 1), 0);
+  EXPECT_EQ(pair.smi_preferred_port, 1U);
+  EXPECT_NE(by_name("weft0", 2, &pair, 0), 0) << "it has one port";
+  EXPECT_NE(by_name("mlx5_0", 1, &pair, 0), 0);
+  EXPECT_STREQ(pair.gsi_name, "");
+}
+
+TEST(Umad, OpensThePortOfAnSmi) {
+  setenv("WEFT_HOST", "h2", 1);
+  auto* const open = symbol<int(const char*, int)>("IBUMAD_1.3", "umad_open_smi_port");
+  ASSERT_NE(open, nullptr);
+  const int fd = open("weft0", 1);
+  ASSERT_GE(fd, 0);
+  EXPECT_GE(umad_register(fd, UMAD_CLASS_SUBN_LID_ROUTED, 1, 0, nullptr), 0);
+  EXPECT_EQ(umad_close_port(fd), 0);
+  EXPECT_LT(open("mlx5_0", 1), 0);
 }
 
 TEST(Umad, DescribesTheDevicesOfAHost) {
