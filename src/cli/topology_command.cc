@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/wait.h>
 
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/fabric_client.h"
@@ -18,27 +18,6 @@ namespace weft::cli {
 namespace {
 
 enum class Form : std::uint8_t { Toml, Net, Dot, Svg };
-
-/// To standard output, drawn by Graphviz.
-Result<void> draw(const std::string& dot) {
-  constexpr int kNotFound = 127;  // as shells say it
-  std::fflush(stdout);
-  std::FILE* const program = popen("dot -Tsvg", "w");
-  if (program == nullptr) {
-    return fail(ErrorCode::Io, "dot (of Graphviz) cannot be run");
-  }
-  const bool is_written = std::fwrite(dot.data(), 1, dot.size(), program) == dot.size();
-  const int status = pclose(program);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kNotFound) {
-    return fail(ErrorCode::NotFound,
-                "SVG is drawn by Graphviz, which is not installed: apt install graphviz, or "
-                "--to dot");
-  }
-  if (!is_written || status != 0) {
-    return fail(ErrorCode::Io, "dot (of Graphviz) failed with status {}", status);
-  }
-  return {};
-}
 
 int write(const Result<fabric::Topology>& topology, Form form) {
   if (!topology) {
@@ -55,10 +34,10 @@ int write(const Result<fabric::Topology>& topology, Form form) {
       fmt::print("{}", fabric::write_dot(*topology));
       return 0;
     case Form::Svg:
-      break;
+      fmt::print("{}", fabric::write_svg(*topology));
+      return 0;
   }
-  const auto drawn = draw(fabric::write_dot(*topology));
-  return drawn ? 0 : complain(drawn.error());
+  std::unreachable();
 }
 
 void add_form(CLI::App& command, const std::shared_ptr<Form>& form) {

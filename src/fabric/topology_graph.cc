@@ -7,21 +7,21 @@
 #include <string_view>
 #include <vector>
 
+#include "fabric/topology_drawing.h"
+
 namespace weft::fabric {
-namespace {
+namespace internal {
 
 std::string_view name_of(const Topology& topology, const EndPoint& end) {
   return end.kind == NodeKind::Switch ? topology.switches[end.node].name
                                       : topology.hosts[end.node].name;
 }
 
-/// With the HCA if it is not the host's first.
 std::string port_of(const Topology& topology, const EndPoint& end) {
   const std::string text = to_string(topology, end);
   return text.substr(text.find_first_of(end.hca == 0 ? ':' : '/') + 1);
 }
 
-/// Hops from each switch to the nearest host; 0 if no host is to be reached.
 std::vector<std::uint32_t> distances(const Topology& topology) {
   std::vector<std::vector<std::uint32_t>> neighbours(topology.switches.size());
   std::vector<std::uint32_t> distance(topology.switches.size());
@@ -50,10 +50,13 @@ std::vector<std::uint32_t> distances(const Topology& topology) {
   return distance;
 }
 
-}  // namespace
+}  // namespace internal
+
+using internal::name_of;
+using internal::port_of;
 
 std::string write_dot(const Topology& topology) {
-  const std::vector<std::uint32_t> distance = distances(topology);
+  const std::vector<std::uint32_t> distance = internal::distances(topology);
   const std::uint32_t farthest = distance.empty() ? 0 : std::ranges::max(distance);
   std::string text = fmt::format(
       "graph fabric {{\n"
