@@ -143,6 +143,25 @@ TEST(AlternatePath, LateCopyOfAnEarlierLapIsNoNewOne) {
   EXPECT_EQ(c.net.b().count(CmEventType::LapReceived), 3U);
 }
 
+/// Its first REQ after the restart comes from the LID that the connection has left.
+TEST(AlternatePath, ConnectionOfARestartedPeerIsStaleAfterItsMigrationToo) {
+  Fixture c;
+  TestHost& b = c.net.b();
+  PortAddress wide = c.net.a().address();
+  wide.lmc = 2;
+  ASSERT_TRUE(c.net.a().cm.update_port(TestHost::kPort, wide).has_value());
+  c.alternate.slid = Lid{3};
+  c.load();
+  ASSERT_TRUE(b.cm.send_apr(c.ids.b, {}, c.net.now).has_value());
+  c.net.run_shortly();
+  ASSERT_TRUE(b.cm.notify(c.ids.b, QpEvent::PathMigrated, c.net.now).has_value());
+  auto req = message_of<wire::Req>(c.net.sent.at(0).mad);
+  req.local_communication_id = 4711;
+  c.net.inject(b, c.net.a().lid, make_mad(CmAttribute::Req, 1, req));
+  EXPECT_EQ(b.cm.counters().stale, 1U);
+  EXPECT_EQ(b.state(c.ids.b), State::DreqSent);
+}
+
 TEST(AlternatePath, LapWaitsForAnMraAndIsGivenUpAtLast) {
   Fixture c;
   c.load();

@@ -98,7 +98,8 @@ void ConnectionManager::Impl::end_stale(Connection& old, Instant now) {
 }
 
 /// The connection that has a QP of another CA already. Only who sits where that CA's messages come
-/// from is believed: QPNs and GUIDs are no secrets, and a stale connection is ended.
+/// from, by either path of the connection, is believed: QPNs and GUIDs are no secrets, and a stale
+/// connection is ended.
 Connection* ConnectionManager::Impl::find_stale(const RemoteKey& qpn, const Received& received) {
   const auto known = by_remote_qpn_.find(qpn);
   if (known == by_remote_qpn_.end() || !is_held(known->second)) {
@@ -108,7 +109,9 @@ Connection* ConnectionManager::Impl::find_stale(const RemoteKey& qpn, const Rece
   const mad::MadAddress& peer = old->link.peer;
   const bool is_same_gid =
       peer.global && received.source.global && peer.global->gid == received.source.global->gid;
-  return peer.lid == received.source.lid || is_same_gid ? old : nullptr;
+  const bool is_by_other_path =
+      old->link.alternate && old->link.alternate->dlid == received.source.lid;
+  return peer.lid == received.source.lid || is_same_gid || is_by_other_path ? old : nullptr;
 }
 
 /// Of two that claim the same QP the first one has it.
