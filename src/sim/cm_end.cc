@@ -1,6 +1,7 @@
 #include "sim/cm_end.h"
 
 #include <algorithm>
+#include <array>
 #include <variant>
 
 namespace weft::sim {
@@ -10,6 +11,9 @@ using cm::CmEventType;
 
 constexpr std::uint8_t kTimeForThought = 14;  // exponent: 67 ms
 constexpr Duration kProbeInterval = Duration::seconds(1);
+constexpr Duration kLooksAgainIn = Duration::milliseconds(1);
+constexpr Duration kBetweenPaths = Duration::milliseconds(5);
+constexpr Duration kWaitsForArmed = Duration::seconds(2);
 
 }  // namespace
 
@@ -92,6 +96,16 @@ cm::Handled CmPlainEnd::handle(cm::CmId /*id*/, const cm::CmEvent& event, Instan
     case CmEventType::RepTimeout:
     case CmEventType::DreqTimeout:
       on_timeout(event, now);
+      break;
+    case CmEventType::LapReceived:
+      on_lap(event, now);
+      break;
+    case CmEventType::AprReceived:
+      on_apr(event, now);
+      break;
+    case CmEventType::LapTimeout:
+      in_.ledger.load_timed_out(token_, side_, path_asked_at_);
+      path_ = 0;
       break;
     case CmEventType::TimewaitExit:
       in_.ledger.time_wait_over(token_, side_, now);
@@ -190,6 +204,7 @@ void CmPlainEnd::become_up(Instant now) {
   in_.ledger.up(token_, side_, remote_, now);
   phase_ = Phase::Up;
   probes_at_ = now + kProbeInterval;
+  asks_for_path_at_ = temper_.paths > 0 ? now + kBetweenPaths : Instant::never();
   work(now);
 }
 
@@ -208,7 +223,7 @@ void CmPlainEnd::work(Instant now) {
   }
   const unsigned expected =
       in_.ledger.plan(token_).messages[static_cast<std::size_t>(other(side_))];
-  if (phase_ == Phase::Up && temper_.closes && qp_->is_idle() &&
+  if (phase_ == Phase::Up && temper_.closes && qp_->is_idle() && !has_paths_to_load() &&
       in_.ledger.received_by(token_, side_) >= expected) {
     close(now);
   }
@@ -231,6 +246,113 @@ void CmPlainEnd::look(Instant now) {
   }
 }
 
+bool CmPlainEnd::has_paths_to_load() const {
+  return path_ != 0 || asks_for_path_at_ != Instant::never() || migrates_by_ != Instant::never();
+}
+
+/// The ports' other LIDs; the service level is the path's number.
+void CmPlainEnd::ask_for_path(Instant now) {
+  asks_for_path_at_ = Instant::never();
+  const auto status = in_.manager.status(id_);
+  if (!status || status->state != cm::State::Established) {
+    return;  // it ends, as the peer will tell
+  }
+  ++paths_asked_;
+  path_ = in_.exchanges.path_asked(token_);
+  path_asked_at_ = now;
+  cm::Path path = status->primary;
+  path.slid = Lid{path.slid.value() ^ 1};
+  path.dlid = Lid{path.dlid.value() ^ 1};
+  path.sl = ServiceLevel{path_};
+  const std::array number{static_cast<std::byte>(path_)};
+  if (const auto sent = in_.manager.send_lap(id_, path, number, now); !sent) {
+    in_.verdict.fail("send_lap: " + sent.error().reason);
+  }
+}
+
+void CmPlainEnd::on_lap(const cm::CmEvent& event, Instant now) {
+  const auto number = std::to_integer<std::uint8_t>(event.private_data.at(0));
+  in_.exchanges.path_announced(token_, number, std::get<cm::LapReceived>(event.details).alternate);
+  paths_peer_ = number;
+  answers_path_at_ = now + temper_.thinks_for;
+  if (temper_.asks_for_time) {
+    static_cast<void>(in_.manager.send_mra(id_, kTimeForThought, {}, now));
+  }
+}
+
+/// Every third one is refused.
+void CmPlainEnd::answer_path(Instant now) {
+  answers_path_at_ = Instant::never();
+  const bool accepts = (paths_peer_ + token_) % 3 != 0;
+  in_.exchanges.path_answered(token_, paths_peer_, accepts);
+  const std::array number{static_cast<std::byte>(paths_peer_)};
+  const auto sent = in_.manager.send_apr(
+      id_,
+      {.status = accepts ? wire::AprStatus::Success : wire::AprStatus::Rejected,
+       .private_data = number},
+      now);
+  if (!sent) {
+    return in_.verdict.fail("send_apr: " + sent.error().reason);
+  }
+  in_.exchanges.path_loaded(token_, CmSide::Server, in_.manager.status(id_)->alternate);
+  if (accepts) {
+    load_path(now);
+  }
+}
+
+void CmPlainEnd::on_apr(const cm::CmEvent& event, Instant now) {
+  const bool is_accepted =
+      std::get<cm::AprReceived>(event.details).status == wire::AprStatus::Success;
+  const auto number = std::to_integer<std::uint8_t>(event.private_data.at(0));
+  in_.exchanges.path_told(token_, path_, number, is_accepted);
+  path_ = 0;
+  in_.exchanges.path_loaded(token_, CmSide::Client, in_.manager.status(id_)->alternate);
+  if (is_accepted) {
+    load_path(now);
+  }
+  const bool is_last = paths_asked_ >= temper_.paths;
+  asks_for_path_at_ = is_last ? Instant::never() : now + kBetweenPaths;
+  if (is_last && is_accepted && temper_.migrates) {
+    migrates_by_ = now + kWaitsForArmed;
+    probes_at_ = now;  // both become ARMED by packets alone
+  }
+}
+
+void CmPlainEnd::load_path(Instant now) {
+  const auto attributes = in_.manager.init_qp_attributes(id_, cm::QpState::Rts);
+  if (!attributes || !attributes->mask.has(cm::QpAttribute::AlternatePath)) {
+    return in_.verdict.fail("a path that was agreed upon is not in the QP's attributes");
+  }
+  if (qp_->state() != hca::QpState::Rts) {
+    return look(now);  // it has failed, as its completions tell
+  }
+  if (const auto modified = qp_->modify(*attributes); !modified) {
+    in_.verdict.fail("an alternate path was refused: " + modified.error().reason);
+  }
+}
+
+/// What follows goes by the other path, which a probe shows at once.
+void CmPlainEnd::migrate_if_armed(Instant now) {
+  if (migrates_by_ == Instant::never()) {
+    return;
+  }
+  if (qp_->migration() == hca::MigrationState::Armed) {
+    migrates_by_ = Instant::never();
+    if (const auto migrated = qp_->migrate(); !migrated) {
+      return in_.verdict.fail("migrate: " + migrated.error().reason);
+    }
+    in_.exchanges.migrated();
+    probes_at_ = now;
+  } else if (migrates_by_ <= now) {
+    migrates_by_ = Instant::never();
+  }
+}
+
+/// The manager's paths change places, too.
+void CmPlainEnd::path_migrated(Instant now) {
+  static_cast<void>(in_.manager.notify(id_, cm::QpEvent::PathMigrated, now));  // it may end already
+}
+
 void CmPlainEnd::close(Instant now) {
   if (temper_.closes_abruptly) {
     return leave(CmEnding::Closed, now);
@@ -248,7 +370,7 @@ void CmPlainEnd::wait(CmEnding ending, Instant now) {
   in_.ledger.ended(token_, side_, ending, now);
   in_.ledger.time_wait_began(token_, side_, now);
   phase_ = Phase::Waiting;
-  answers_at_ = Instant::never();
+  answers_at_ = answers_path_at_ = Instant::never();
   if (qp_) {
     qp_->enter_error();
   }
@@ -282,8 +404,10 @@ Instant CmPlainEnd::deadline() const {
   if (phase_ >= Phase::Closing) {
     return Instant::never();
   }
-  return std::min(
-      {answers_at_, temper_.gives_up_at, phase_ == Phase::Up ? probes_at_ : Instant::never()});
+  const Instant next = std::min(answers_at_, temper_.gives_up_at);
+  return phase_ != Phase::Up
+             ? next
+             : std::min({next, probes_at_, asks_for_path_at_, answers_path_at_, migrates_by_});
 }
 
 void CmPlainEnd::step(Instant now) {
@@ -294,9 +418,20 @@ void CmPlainEnd::step(Instant now) {
   if (phase_ == Phase::Thinking && answers_at_ <= now) {
     answer(now);
   }
-  if (phase_ == Phase::Up && probes_at_ <= now && qp_->has_room()) {
-    probes_at_ = now + kProbeInterval;
-    static_cast<void>(qp_->probe());  // refused in error, as its completions tell
+  if (phase_ == Phase::Up && asks_for_path_at_ <= now) {
+    ask_for_path(now);
+  }
+  if (phase_ == Phase::Up && answers_path_at_ <= now) {
+    answer_path(now);
+  }
+  if (phase_ == Phase::Up) {
+    migrate_if_armed(now);
+  }
+  if (phase_ == Phase::Up && probes_at_ <= now) {
+    probes_at_ = now + (qp_->has_room() ? kProbeInterval : kLooksAgainIn);
+    if (qp_->has_room()) {
+      static_cast<void>(qp_->probe());  // refused in error, as its completions tell
+    }
   }
   if (phase_ == Phase::Up) {
     work(now);

@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "cm/connection_manager.h"
 #include "hca/hca.h"
+#include "sim/cm_exchanges.h"
 #include "sim/cm_ledger.h"
 #include "sim/cm_qp.h"
 
@@ -19,6 +20,7 @@ struct CmSurroundings {
   hca::Hca& hca;
   hca::ProtectionDomain& pd;
   CmLedger& ledger;
+  CmExchanges& exchanges;
   Verdict& verdict;
   HostLife life{};
 };
@@ -33,6 +35,8 @@ struct CmTemper {
   bool asks_for_time{};                   ///< by an MRA, while it thinks
   bool refuses{};                         ///< instead of its answer
   bool keeps_qp{true};                    ///< until time-wait is over
+  unsigned paths{};                       ///< that it asks its peer to load, one after the other
+  bool migrates{};                        ///< to the last of them
 };
 
 /// One end of a managed connection, and the program that uses it. It reports all to the ledger.
@@ -54,6 +58,8 @@ class CmEnd {
   virtual void step(Instant now) = 0;
   /// Its QP received something before it was told of the connection.
   virtual void communication_established(Instant now) = 0;
+  /// Its QP went over to the alternate path because its peer did.
+  virtual void path_migrated(Instant now) = 0;
   /// Its program dies, or its whole host: then nothing is said to anybody.
   virtual void die(bool with_host, Instant now) = 0;
   [[nodiscard]] const CmQp* qp() const { return qp_.get(); }
@@ -88,6 +94,7 @@ class CmPlainEnd final : public CmEnd, public cm::CmObserver {
   [[nodiscard]] Instant deadline() const override;
   void step(Instant now) override;
   void communication_established(Instant now) override;
+  void path_migrated(Instant now) override;
   void die(bool with_host, Instant now) override;
 
  private:
@@ -110,6 +117,13 @@ class CmPlainEnd final : public CmEnd, public cm::CmObserver {
   void become_up(Instant now);
   void work(Instant now);
   void look(Instant now);
+  [[nodiscard]] bool has_paths_to_load() const;
+  void ask_for_path(Instant now);
+  void answer_path(Instant now);
+  void load_path(Instant now);
+  void on_lap(const cm::CmEvent& event, Instant now);
+  void on_apr(const cm::CmEvent& event, Instant now);
+  void migrate_if_armed(Instant now);
   void close(Instant now);
   void wait(CmEnding ending, Instant now);
   void leave(CmEnding ending, Instant now);
@@ -123,6 +137,14 @@ class CmPlainEnd final : public CmEnd, public cm::CmObserver {
   Instant answers_at_{Instant::never()};
   Instant probes_at_{Instant::never()};
   Instant asked_at_{};
+  // Alternate paths.
+  unsigned paths_asked_{};
+  std::uint8_t path_{};        ///< that is asked for; 0: none
+  std::uint8_t paths_peer_{};  ///< that the peer asks for
+  Instant path_asked_at_{};
+  Instant asks_for_path_at_{Instant::never()};
+  Instant answers_path_at_{Instant::never()};
+  Instant migrates_by_{Instant::never()};  ///< or goes on without
 };
 
 }  // namespace weft::sim

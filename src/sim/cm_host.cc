@@ -30,8 +30,9 @@ CmProgram::CmProgram(Lid lid, std::uint32_t slot, std::uint64_t seed)
   port.state = hca::PortState::Active;
   port.pkeys = {kDefaultPKey};
   port.lid = lid;
+  port.lmc = 1;
   port.gids = {
-      Gid{kDefaultGidPrefix, Guid{lid.value()}}
+      Gid{kDefaultGidPrefix, Guid{CmHost::number_of(lid)}}
   };
   hca_.set_port(PortNumber{1}, port);
   pd_ = *hca_.allocate_pd();
@@ -40,10 +41,13 @@ CmProgram::CmProgram(Lid lid, std::uint32_t slot, std::uint64_t seed)
 void CmProgram::async_event(const hca::AsyncEvent& event) {
   if (event.type == hca::AsyncEventType::CommunicationEstablished) {
     established_.push_back(event.qp->number());
+  } else if (event.type == hca::AsyncEventType::PathMigrated) {
+    migrated_.push_back(event.qp->number());
   }
 }
 
 std::vector<Qpn> CmProgram::take_established() { return std::exchange(established_, {}); }
+std::vector<Qpn> CmProgram::take_migrated() { return std::exchange(migrated_, {}); }
 
 CmHost::CmHost(std::uint32_t number, std::uint64_t seed, Server server)
     : number_(number), seed_(seed), server_(std::move(server)) {}
@@ -60,6 +64,7 @@ void CmHost::boot() {
                         ->add_port(kPort, *gsi_,
                                    {.number = PortNumber{1},
                                     .lid = lid(),
+                                    .lmc = 1,
                                     .gids = {gid()},
                                     .pkeys = {kDefaultPKey},
                                     .ca_guid = Guid{0xCA00 + number_}})
@@ -76,7 +81,7 @@ void CmHost::start_program() {
 }
 
 void CmHost::listen() {
-  for (const std::uint64_t service : {kPlainService, kCmrcService}) {
+  for (const std::uint64_t service : {kPlainService, kCmrcService, kLookupService}) {
     listeners_.push_back(manager_->create(*this).value());
     static_cast<void>(manager_->listen(listeners_.back(), {.service_id = service}).value());
   }
@@ -118,6 +123,23 @@ Instant CmHost::deadline() const {
   return next;
 }
 
+/// What happened to their QPs.
+void CmHost::tell_ends(Instant now) {
+  const std::vector<Qpn> established = program_->take_established();
+  const std::vector<Qpn> migrated = program_->take_migrated();
+  for (const auto& end : ends_) {
+    if (end->qp() == nullptr) {
+      continue;
+    }
+    if (std::ranges::count(established, end->qp()->number()) != 0) {
+      end->communication_established(now);
+    }
+    if (std::ranges::count(migrated, end->qp()->number()) != 0) {
+      end->path_migrated(now);
+    }
+  }
+}
+
 void CmHost::step(Instant now) {
   if (!is_up()) {
     return;
@@ -130,13 +152,7 @@ void CmHost::step(Instant now) {
         qp.handle_timeout(now);
       }
     });
-    for (const Qpn qpn : program_->take_established()) {
-      for (const auto& end : ends_) {
-        if (end->qp() != nullptr && end->qp()->number() == qpn) {
-          end->communication_established(now);
-        }
-      }
-    }
+    tell_ends(now);
   }
   for (const auto& end : ends_) {
     end->step(now);
@@ -147,8 +163,9 @@ void CmHost::step(Instant now) {
 }
 
 cm::Handled CmHost::handle(cm::CmId id, const cm::CmEvent& event, Instant now) {
-  return event.type == cm::CmEventType::ReqReceived ? server_(*this, id, event, now)
-                                                    : cm::Handled::Keep;
+  const bool is_request =
+      event.type == cm::CmEventType::ReqReceived || event.type == cm::CmEventType::SidrReqReceived;
+  return is_request ? server_(*this, id, event, now) : cm::Handled::Keep;
 }
 
 std::string CmHost::leftover() {

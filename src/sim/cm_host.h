@@ -29,21 +29,27 @@ class CmProgram final : public hca::HcaEvents {
   [[nodiscard]] std::uint32_t slot() const { return slot_; }
   /// QPs that received something before they were connected, since the last time.
   [[nodiscard]] std::vector<Qpn> take_established();
+  /// QPs that went over to their alternate paths, since the last time.
+  [[nodiscard]] std::vector<Qpn> take_migrated();
 
  private:
   std::uint32_t slot_;
   hca::Hca hca_;
   hca::ProtectionDomain* pd_{};
   std::vector<Qpn> established_;
+  std::vector<Qpn> migrated_;
 };
 
 /// A host that may lose its program, or its whole kernel side with all that it knew of connections.
-/// It listens as long as its program lives. One thread.
+/// Its port has two LIDs (an LMC of 1), so that there are two paths between hosts. It listens as
+/// long as its program lives. One thread.
 class CmHost final : public cm::CmObserver {
  public:
   static constexpr std::uint64_t kPlainService = 0x1000;
   static constexpr std::uint64_t kCmrcService = 0x2000;
   static constexpr std::uint64_t kPeerService = 0x3000;  ///< and the connection's token
+  static constexpr std::uint64_t kLookupService = 0x4000;
+  static constexpr std::uint64_t kAbsentService = 0x5000;  ///< that nobody offers
 
   /// What a request becomes: an end that has taken the id, or none.
   using Server = std::function<cm::Handled(CmHost&, cm::CmId, const cm::CmEvent&, Instant)>;
@@ -58,7 +64,9 @@ class CmHost final : public cm::CmObserver {
   void crash(Instant now);
 
   [[nodiscard]] std::uint32_t number() const { return number_; }
-  [[nodiscard]] Lid lid() const { return Lid{number_}; }
+  [[nodiscard]] Lid lid() const { return Lid{number_ * 2}; }
+  /// Of the host whose port has that LID.
+  [[nodiscard]] static std::uint32_t number_of(Lid lid) { return lid.value() / 2; }
   [[nodiscard]] Gid gid() const { return {kDefaultGidPrefix, Guid{number_}}; }
   [[nodiscard]] HostLife life() const { return {.host = number_, .life = life_}; }
   [[nodiscard]] bool is_up() const { return manager_ != nullptr; }
@@ -77,6 +85,7 @@ class CmHost final : public cm::CmObserver {
 
  private:
   void listen();
+  void tell_ends(Instant now);
 
   std::uint32_t number_;
   std::uint64_t seed_;

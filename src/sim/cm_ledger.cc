@@ -105,6 +105,13 @@ void CmLedger::timed_out(Token token, CmSide side, Instant since, std::string_vi
   }
 }
 
+void CmLedger::load_timed_out(Token token, CmSide side, Instant since) {
+  Entry& entry = at(token);
+  if (!end_of(entry, other(side)).ending) {
+    timed_out(token, side, since, "LAP");
+  }
+}
+
 /// Besides its own, the other side's QP may have been the stale one: then its REP was refused, and
 /// this REQ after it. And who gives up after a REP is in time-wait, where the same REQ is stale.
 void CmLedger::refused_as_stale(Token token) {

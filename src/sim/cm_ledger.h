@@ -40,9 +40,9 @@ enum class CmEnding : std::uint8_t {
 };
 
 /// What both ends of every connection of a simulation did and were told, and whether that may be:
-/// ends agree on the outcome, nobody waits in vain for a peer
-/// that lives, no QP stays up after its peer is gone, and a QP in time-wait is left alone. Knows
-/// nothing of the manager's states. One thread.
+/// ends agree on the outcome, nobody waits in vain for a peer that lives, no QP stays up after its
+/// peer is gone, and a QP in time-wait is left alone. Knows nothing of the manager's states. One
+/// thread.
 class CmLedger {
  public:
   using Token = std::uint32_t;  ///< of a connection; stands in all that its ends say
@@ -68,6 +68,8 @@ class CmLedger {
   void up(Token token, CmSide side, Qpn remote, Instant now);
   /// A manager gave up waiting for its answer, which was asked for at that time or later.
   void timed_out(Token token, CmSide side, Instant since, std::string_view what);
+  /// Nobody answered its LAP, which an end that lives does.
+  void load_timed_out(Token token, CmSide side, Instant since);
   void refused_as_stale(Token token);
   void ended(Token token, CmSide side, CmEnding ending, Instant now);
   void time_wait_began(Token token, CmSide side, Instant now);

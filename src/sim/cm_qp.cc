@@ -19,6 +19,12 @@ constexpr std::uint64_t kReceive = 1ULL << 32;  // of a work request's id; below
   return address;
 }
 
+[[nodiscard]] hca::MigrationState migration_of(cm::MigrationState state) {
+  return state == cm::MigrationState::Rearm   ? hca::MigrationState::Rearm
+         : state == cm::MigrationState::Armed ? hca::MigrationState::Armed
+                                              : hca::MigrationState::Migrated;
+}
+
 [[nodiscard]] hca::QpState state_of(cm::QpState state) {
   switch (state) {
     case cm::QpState::Init:
@@ -83,16 +89,28 @@ Result<void> CmQp::modify(const cm::QpAttributes& from) {
   to.timeout = TimeoutExponent{from.timeout};
   to.retry_count = from.retry_count;
   to.rnr_retry = from.rnr_retry;
+  to.migration = migration_of(from.migration);
+  to.alternate_address = address_of(from.alternate_address);
+  to.alternate_port = from.alternate_port;
+  to.alternate_pkey_index = from.alternate_pkey_index;
+  to.alternate_timeout = TimeoutExponent{from.alternate_timeout};
   if (auto modified = qp_->modify(to, hca::QpAttributeMask::from_bits(from.mask.bits()));
       !modified) {
     return modified;
   }
-  for (std::size_t slot = 0; from.state == cm::QpState::Init && slot < kDepth; ++slot) {
+  const bool is_init = from.mask.has(cm::QpAttribute::State) && from.state == cm::QpState::Init;
+  for (std::size_t slot = 0; is_init && slot < kDepth; ++slot) {
     if (auto posted = post_receive(slot); !posted) {
       return posted;
     }
   }
   return {};
+}
+
+Result<void> CmQp::migrate() {
+  hca::QpAttributes migrated;
+  migrated.migration = hca::MigrationState::Migrated;
+  return qp_->modify(migrated, hca::QpAttribute::PathMigrationState);
 }
 
 void CmQp::enter_error() {

@@ -34,6 +34,9 @@ class CmQp {
   [[nodiscard]] Psn starting_psn() const { return starting_psn_; }
   [[nodiscard]] std::size_t most_bytes() const { return most_bytes_; }
   [[nodiscard]] hca::QpState state() { return qp_->query().state; }
+  [[nodiscard]] hca::MigrationState migration() { return qp_->query().migration; }
+  /// To the alternate path; refused unless the QP is in ARMED (IBTA vol 1 §17.2.8.1).
+  [[nodiscard]] Result<void> migrate();
   [[nodiscard]] Result<void> modify(const cm::QpAttributes& attributes);
   void enter_error();
 

@@ -9,7 +9,9 @@
 
 #include "base/process_slot.h"
 #include "hca/packet_wire.h"
+#include "sim/cm_exchanges.h"
 #include "sim/cm_host.h"
+#include "sim/cm_lookup_end.h"
 #include "sim/cmrc_end.h"
 #include "sim/single_sink.h"
 
@@ -24,8 +26,9 @@ constexpr Duration kVirtualBound = Duration::seconds(300);
 constexpr Duration kPlainTells = Duration::seconds(3);  // 16 times 84 ms
 constexpr Duration kCmrcTells = Duration::seconds(25);  // 16 times 1.2 s
 
-enum class Kind : std::uint8_t { Plain, Peers, Cmrc };
-constexpr std::array<std::string_view, 3> kNames = {"plain", "peers", "cmrc"};
+enum class Kind : std::uint8_t { Plain, Peers, Cmrc, Lookup, LookupInVain };
+constexpr std::array<std::string_view, 5> kNames = {"plain", "peers", "cmrc", "lookup",
+                                                    "lookup in vain"};
 
 struct Meeting {
   Kind kind{};
@@ -97,6 +100,9 @@ class World {
             .packets = mads_.sent() + data_.sent(),
             .completions = ledger_.connections_made(),
             .delivered = ledger_.messages_received(),
+            .paths = exchanges_.paths_loaded(),
+            .migrations = exchanges_.migrations(),
+            .lookups = exchanges_.lookups_made(),
             .digest = digest_.value(),
             .took = now_.since_start()};
   }
@@ -104,8 +110,12 @@ class World {
  private:
   Meeting arrange() {
     Meeting meeting;
-    const std::uint64_t kind = random_.below(10);
-    meeting.kind = kind < 6 ? Kind::Plain : kind < 8 ? Kind::Peers : Kind::Cmrc;
+    const std::uint64_t kind = random_.below(13);
+    meeting.kind = kind < 6    ? Kind::Plain
+                   : kind < 8  ? Kind::Peers
+                   : kind < 10 ? Kind::Cmrc
+                   : kind < 12 ? Kind::Lookup
+                               : Kind::LookupInVain;
     const auto first = static_cast<std::uint32_t>(random_.below(kHosts));
     // Peers of one host could not be told apart by their ports.
     const std::uint64_t further =
@@ -118,6 +128,9 @@ class World {
     };
     const std::uint64_t closers = random_.below(3);
     const bool somebody_gives_up = random_.chance(1, 5);
+    meeting.tempers[0].paths =
+        random_.chance(1, 2) ? 1 + static_cast<unsigned>(random_.below(3)) : 0;
+    meeting.tempers[0].migrates = random_.chance(1, 2);
     for (std::size_t side = 0; side < 2; ++side) {
       CmTemper& temper = meeting.tempers[side];
       temper.messages = meeting.plan.messages[side] = static_cast<unsigned>(random_.below(12));
@@ -142,6 +155,7 @@ class World {
             .hca = host.program()->hca(),
             .pd = host.program()->pd(),
             .ledger = ledger_,
+            .exchanges = exchanges_,
             .verdict = verdict_,
             .life = host.life()};
   }
@@ -176,6 +190,14 @@ class World {
       return;
     }
     const CmTemper temper = temper_of(meeting, side, now);
+    if (meeting.kind == Kind::Lookup || meeting.kind == Kind::LookupInVain) {
+      const bool is_offered = meeting.kind == Kind::Lookup;
+      exchanges_.lookup_asked(meeting.token, peer.number(), is_offered);
+      auto end = std::make_unique<CmLookupEnd>(surroundings(host), meeting.token, side, temper);
+      end->ask(path(host, peer), is_offered ? CmHost::kLookupService : CmHost::kAbsentService, now);
+      host.ends().push_back(std::move(end));
+      return;
+    }
     if (meeting.kind == Kind::Cmrc) {
       auto end = std::make_unique<CmrcEnd>(surroundings(host), meeting.token, side, temper);
       static_cast<void>(end->ask(path(host, peer), CmHost::kCmrcService, now));
@@ -204,13 +226,17 @@ class World {
       return cm::Handled::DestroyNoResources;
     }
     const CmTemper temper = temper_of(*meeting, CmSide::Server, now);
-    if (meeting->kind == Kind::Cmrc) {
-      auto end = std::make_unique<CmrcEnd>(surroundings(host), token, CmSide::Server, temper);
-      const cm::Handled handled = end->take(id, event, now);
-      newcomers_.emplace_back(&host, std::move(end));
-      return handled;
+    if (event.type == cm::CmEventType::SidrReqReceived) {
+      return settle<CmLookupEnd>(host, id, event, temper, token, now);
     }
-    auto end = std::make_unique<CmPlainEnd>(surroundings(host), token, CmSide::Server, temper);
+    return meeting->kind == Kind::Cmrc ? settle<CmrcEnd>(host, id, event, temper, token, now)
+                                       : settle<CmPlainEnd>(host, id, event, temper, token, now);
+  }
+
+  template <class End>
+  cm::Handled settle(CmHost& host, cm::CmId id, const cm::CmEvent& event, const CmTemper& temper,
+                     CmLedger::Token token, Instant now) {
+    auto end = std::make_unique<End>(surroundings(host), token, CmSide::Server, temper);
     const cm::Handled handled = end->take(id, event, now);
     newcomers_.emplace_back(&host, std::move(end));
     return handled;
@@ -264,7 +290,7 @@ class World {
   void deliver() {
     while (mads_.next_arrival() <= now_) {
       const Network::Arrival arrival = mads_.take();
-      CmHost& host = *hosts_[arrival.to.value() - 1];
+      CmHost& host = *hosts_[CmHost::number_of(arrival.to) - 1];
       digest_.add(arrival.bytes);
       if (host.is_up()) {
         const Lid from{std::to_integer<std::uint32_t>(arrival.bytes.back())};
@@ -274,7 +300,7 @@ class World {
     }
     while (data_.next_arrival() <= now_) {
       const Network::Arrival arrival = data_.take();
-      CmProgram* const program = hosts_[arrival.to.value() - 1]->program();
+      CmProgram* const program = hosts_[CmHost::number_of(arrival.to) - 1]->program();
       const auto packet = hca::from_wire(arrival.bytes);
       if (packet && program != nullptr && slot_of(packet->header.dest_qp) == program->slot()) {
         program->hca().handle_packet(PortNumber{1}, *packet, now_);
@@ -288,7 +314,7 @@ class World {
     }
     while (const auto packet = host.gsi().poll_transmit(now_)) {
       std::vector<std::byte> bytes{packet->bytes.begin(), packet->bytes.end()};
-      bytes.push_back(static_cast<std::byte>(host.number()));
+      bytes.push_back(static_cast<std::byte>(host.lid().value()));
       mads_.send(host.lid(), packet->address.lid, bytes, now_);
     }
     if (host.program() == nullptr) {
@@ -311,6 +337,7 @@ class World {
       return_at_ = now_ + Duration::milliseconds(20) + some_time(random_, 400);
     } else {
       host.end_program(now_);
+      exchanges_.program_down(host.number());
       return_at_ = now_ + Duration::milliseconds(1) + some_time(random_, 50);
     }
   }
@@ -343,6 +370,7 @@ class World {
   Network data_;
   Verdict verdict_;
   CmLedger ledger_;
+  CmExchanges exchanges_{verdict_};
   std::vector<Meeting> meetings_;
   std::vector<std::unique_ptr<CmHost>> hosts_;
   std::vector<std::pair<CmHost*, std::unique_ptr<CmEnd>>> newcomers_;
@@ -358,7 +386,7 @@ class World {
 CmScenario CmScenario::of_seed(std::uint64_t seed) {
   CmScenario scenario;
   scenario.seed = seed;
-  scenario.connections = 8 + static_cast<std::uint32_t>(seed % 13);
+  scenario.connections = 11 + static_cast<std::uint32_t>(seed % 17);
   const bool is_calm = seed % 8 == 0;
   scenario.mad_faults = {
       .loss = is_calm ? 0U : static_cast<std::uint32_t>(seed % 6) * 250,

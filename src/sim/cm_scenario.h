@@ -10,9 +10,10 @@
 namespace weft::sim {
 
 /// Managed connections between three hosts, in all directions and to oneself, from either side, of
-/// peers and as CmReliableConnections, over a network that loses, repeats and reorders their MADs
-/// and packets; programs and whole hosts die and come again (R-CM, R-CMRC; no LAP, APR
-/// or SIDR). Everything follows from the seed.
+/// peers and as CmReliableConnections, some of which load alternate paths (LAP, APR) and migrate to
+/// them, and lookups of datagram services (SIDR), over a network that loses, repeats and reorders
+/// their MADs and packets; programs and whole hosts die and come again. Everything follows from the
+/// seed.
 struct CmScenario {
   std::uint64_t seed{1};
   std::uint32_t connections{16};

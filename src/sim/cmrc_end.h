@@ -21,6 +21,7 @@ class CmrcEnd final : public CmEnd, private cm::CmrcUser, private cm::CmrcQp {
   [[nodiscard]] Instant deadline() const override;
   void step(Instant now) override;
   void communication_established(Instant /*now*/) override {}  // its own look at the QP tells it
+  void path_migrated(Instant /*now*/) override {}
   void die(bool with_host, Instant now) override;
 
  private:

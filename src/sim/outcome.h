@@ -16,9 +16,12 @@ struct Outcome {
   std::uint64_t packets{};
   std::uint64_t completions{};
   std::uint64_t delivered{};  ///< messages of UC and UD that arrived
-  std::uint64_t digest{};  ///< of everything on the wire and in the completions, with times: equal
-                           ///< for equal runs
-  Duration took;           ///< virtual
+  std::uint64_t paths{};      ///< alternate ones that were loaded by both ends
+  std::uint64_t migrations{};
+  std::uint64_t lookups{};  ///< of services, that were answered with a QP
+  std::uint64_t digest{};   ///< of everything on the wire and in the completions, with times: equal
+                            ///< for equal runs
+  Duration took;            ///< virtual
 };
 
 /// A running digest (FNV-1a).

@@ -8,6 +8,7 @@ namespace weft::sim {
 namespace {
 
 constexpr Duration kProbeInterval = Duration::seconds(10);
+constexpr QKey kUdpQKey{0x0123'4567};  // of all services of port space UDP (rdma_cm.h)
 
 }  // namespace
 
@@ -27,7 +28,8 @@ cm::ConnectionParameters RdmaCmEnd::parameters() const {
 }
 
 void RdmaCmEnd::ask(const cm::SocketAddress& address, Instant now) {
-  id_ = in_.manager.create(cm::PortSpace::Tcp, cm::QpType::Rc, in_.sink, token_).value();
+  const cm::QpType type = is_lookup() ? cm::QpType::Ud : cm::QpType::Rc;
+  id_ = in_.manager.create(in_.space, type, in_.sink, token_).value();
   in_.ledger.asked(token_, side_, in_.life, qpn_);
   must(in_.manager.resolve_address(id_, {.destination = address, .timeout = Duration::seconds(2)},
                                    now),
@@ -38,6 +40,9 @@ void RdmaCmEnd::take(const cm::RdmaCmEvent& request, Instant now) {
   id_ = request.id;
   remote_ = request.parameters.qpn;
   in_.ledger.announced(token_, side_, in_.life, remote_, now);
+  if (is_lookup()) {
+    in_.exchanges.lookup_announced(token_);
+  }
   must(in_.manager.set_context(id_, token_), "set_context");
   plan(Step::Accept, now);
 }
@@ -57,7 +62,7 @@ void RdmaCmEnd::handle(const cm::RdmaCmEvent& event, Instant now) {
       remote_ = event.parameters.qpn;
       return plan(Step::Confirm, now);
     case RdmaCmEventType::Established:
-      return become_up(now);
+      return is_lookup() ? take_answer(event, now) : become_up(now);
     case RdmaCmEventType::Disconnected:
       if (std::exchange(was_told_, true)) {
         return in_.verdict.fail(fmt::format("connection {}: told of its end twice", token_));
@@ -73,6 +78,10 @@ void RdmaCmEnd::handle(const cm::RdmaCmEvent& event, Instant now) {
     case RdmaCmEventType::Rejected:
       return leave(CmEnding::Refused, now);
     case RdmaCmEventType::Unreachable:
+      if (is_lookup() && event.failure != cm::RdmaCmFailure::TimedOut) {
+        return take_answer(event, now);
+      }
+      [[fallthrough]];
     case RdmaCmEventType::ConnectError:
       in_.ledger.timed_out(token_, side_, asked_at_, side_ == CmSide::Client ? "REQ" : "REP");
       return leave(CmEnding::TimedOut, now);
@@ -82,6 +91,32 @@ void RdmaCmEnd::handle(const cm::RdmaCmEvent& event, Instant now) {
     default:
       in_.verdict.fail(
           fmt::format("connection {}: told of {}", token_, static_cast<unsigned>(event.type)));
+  }
+}
+
+void RdmaCmEnd::take_answer(const cm::RdmaCmEvent& event, Instant now) {
+  const bool is_success = event.type == RdmaCmEventType::Established;
+  in_.exchanges.lookup_told(token_,
+                            {.status = static_cast<wire::SidrStatus>(is_success ? 0 : event.status),
+                             .qpn = event.parameters.qpn,
+                             .qkey = event.parameters.qkey});
+  leave(is_success ? CmEnding::Closed : CmEnding::Refused, now);
+}
+
+void RdmaCmEnd::accept(Instant now) {
+  asked_at_ = now;
+  in_.ledger.replied(token_, side_, in_.life, qpn_);
+  if (is_lookup()) {
+    has_answered_ = true;
+    in_.exchanges.lookup_answered(
+        token_, {.status = wire::SidrStatus::Success, .qpn = qpn_, .qkey = kUdpQKey});
+  }
+  const cm::ConnectionParameters reply = parameters();
+  if (!in_.manager.accept(id_, &reply, now)) {  // the peer has gone meanwhile
+    return leave(CmEnding::Abandoned, now);
+  }
+  if (is_lookup()) {
+    leave(CmEnding::Closed, now);
   }
 }
 
@@ -101,19 +136,12 @@ void RdmaCmEnd::act(Instant now) {
     case Step::Connect:
       asked_at_ = now;
       return must(in_.manager.connect(id_, parameters(), now), "connect");
-    case Step::Accept: {
+    case Step::Accept:
       if (temper_.refuses) {
         static_cast<void>(in_.manager.reject(id_, 0, {}, now));
         return leave(CmEnding::Abandoned, now);
       }
-      asked_at_ = now;
-      in_.ledger.replied(token_, side_, in_.life, qpn_);
-      const cm::ConnectionParameters reply = parameters();
-      if (!in_.manager.accept(id_, &reply, now)) {  // the peer has gone meanwhile
-        leave(CmEnding::Abandoned, now);
-      }
-      return;
-    }
+      return accept(now);
     case Step::Confirm:
       if (!in_.manager.accept(id_, nullptr, now)) {
         return leave(CmEnding::Abandoned, now);
@@ -145,6 +173,9 @@ void RdmaCmEnd::step(Instant now) {
 
 void RdmaCmEnd::leave(CmEnding ending, Instant now) {
   in_.ledger.ended(token_, side_, ending, now);
+  if (is_lookup() && side_ == CmSide::Server && !has_answered_) {
+    in_.exchanges.lookup_left(token_);
+  }
   must(in_.manager.destroy(id_, now), "destroy");
   acts_at_ = probes_at_ = temper_.gives_up_at = Instant::never();
   is_over_ = true;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cm/rdma/rdma_cm.h"
+#include "sim/cm_exchanges.h"
 #include "sim/cm_ledger.h"
 
 namespace weft::sim {
@@ -18,15 +19,18 @@ struct RdmaCmTemper {
   Instant gives_up_at{Instant::never()};  ///< in whatever state
 };
 
-/// One end of a connection that RDMA-CM makes, from either side; reports to the ledger. One thread.
+/// One end of a connection that RDMA-CM makes, from either side, or of a lookup of a datagram
+/// service (port space UDP, SIDR); reports to the ledgers. One thread.
 class RdmaCmEnd {
  public:
   struct Surroundings {
     cm::RdmaCm& manager;
     cm::RdmaCmSink& sink;
     CmLedger& ledger;
+    CmExchanges& exchanges;
     Verdict& verdict;
     HostLife life{};
+    cm::PortSpace space{cm::PortSpace::Tcp};
   };
 
   RdmaCmEnd(const Surroundings& surroundings, CmLedger::Token token, CmSide side,
@@ -52,6 +56,9 @@ class RdmaCmEnd {
 
   void plan(Step step, Instant now);
   void act(Instant now);
+  [[nodiscard]] bool is_lookup() const { return in_.space == cm::PortSpace::Udp; }
+  void take_answer(const cm::RdmaCmEvent& event, Instant now);
+  void accept(Instant now);
   void become_up(Instant now);
   void leave(CmEnding ending, Instant now);
   void must(const Result<void>& result, std::string_view call);
@@ -68,7 +75,8 @@ class RdmaCmEnd {
   Instant acts_at_{Instant::never()};
   Instant probes_at_{Instant::never()};  ///< as a QP does that sends now and then
   Instant asked_at_{};
-  bool was_told_{};  ///< of the end
+  bool was_told_{};      ///< of the end
+  bool has_answered_{};  ///< of a lookup
   bool is_over_{};
 };
 

@@ -18,6 +18,7 @@ namespace weft::sim {
 namespace {
 
 constexpr std::uint32_t kHosts = 3;
+constexpr std::size_t kListeners = 2;  // of each program
 constexpr std::uint16_t kPort = 7471;
 constexpr std::uint32_t kFirstHost = 0x7F4D'0000;  // 127.77.0.0
 constexpr Duration kVirtualBound = Duration::seconds(600);
@@ -39,10 +40,12 @@ class Program final : public cm::RdmaCmSink {
   std::deque<cm::RdmaCmEvent> events;
   std::vector<std::unique_ptr<RdmaCmEnd>> ends;
   cm::RdmaCmId listener{};
+  cm::RdmaCmId service{};  ///< of datagrams
 };
 
 struct Appointment {
   CmLedger::Plan plan{};
+  cm::PortSpace space{cm::PortSpace::Tcp};
   std::array<RdmaCmTemper, 2> tempers{};  // `gives_up_at` as a span from the beginning
   Instant begins{};
   CmLedger::Token token{};
@@ -83,6 +86,7 @@ class World {
     return {.ok = verdict_.ok(),
             .failure = verdict_.failure(),
             .completions = ledger_.connections_made(),
+            .lookups = exchanges_.lookups_made(),
             .digest = digest_.value(),
             .took = now_.since_start()};
   }
@@ -109,9 +113,11 @@ class World {
   void start_program(std::uint32_t host) {
     Program& program = *(programs_.at(host) = std::make_unique<Program>());
     program.listener = manager(host).create(cm::PortSpace::Tcp, cm::QpType::Rc, program, 0).value();
-    if (!manager(host).bind(program.listener, address(host), now_) ||
-        !manager(host).listen(program.listener, 0, now_)) {
-      verdict_.fail("nobody can listen");
+    program.service = manager(host).create(cm::PortSpace::Udp, cm::QpType::Ud, program, 0).value();
+    for (const cm::RdmaCmId id : {program.listener, program.service}) {
+      if (!manager(host).bind(id, address(host), now_) || !manager(host).listen(id, 0, now_)) {
+        verdict_.fail("nobody can listen");
+      }
     }
   }
 
@@ -127,6 +133,8 @@ class World {
       end->die(now_);
     }
     static_cast<void>(manager(host).destroy(program.listener, now_));
+    static_cast<void>(manager(host).destroy(program.service, now_));
+    exchanges_.program_down(host + 1);
     programs_.at(host).reset();
     fabric_->hosts().wake(nodes_.at(host));
   }
@@ -139,6 +147,10 @@ class World {
         .hosts = {first + 1, second + 1},
           .kind = "RDMA-CM", .tells_within = kTells
     };
+    if (random_.chance(1, 4)) {
+      appointment.space = cm::PortSpace::Udp;
+      appointment.plan.kind = "RDMA-CM lookup";
+    }
     const std::uint64_t closers = random_.below(3);
     for (std::size_t side = 0; side < 2; ++side) {
       RdmaCmTemper& temper = appointment.tempers.at(side);
@@ -165,8 +177,10 @@ class World {
         RdmaCmEnd::Surroundings{.manager = manager(host),
                                 .sink = *programs_.at(host),
                                 .ledger = ledger_,
+                                .exchanges = exchanges_,
                                 .verdict = verdict_,
-                                .life = {.host = host + 1}},
+                                .life = {.host = host + 1},
+                                .space = appointment.space},
         appointment.token, side, temper,
         Qpn{kFirstQpn + 2 * appointment.token + static_cast<std::uint32_t>(index)});
   }
@@ -174,6 +188,9 @@ class World {
   void begin(Appointment& appointment) {
     appointment.begins = Instant::never();
     appointment.token = ledger_.begin(appointment.plan);
+    if (appointment.space == cm::PortSpace::Udp) {
+      exchanges_.lookup_asked(appointment.token, appointment.plan.hosts[1], true);
+    }
     Program* const program = programs_.at(appointment.plan.hosts[0] - 1).get();
     if (program != nullptr) {
       program->ends.push_back(make_end(appointment, CmSide::Client));
@@ -287,7 +304,8 @@ class World {
                                 return program->ends.empty() && program->events.empty();
                               });
     for (std::uint32_t host = 0; all_are_over && host < kHosts; ++host) {
-      if (connection_ids(host) != 1) {  // time-wait, or a DREQ without an answer; or a leak
+      if (connection_ids(host) !=
+          kListeners) {  // time-wait, or a DREQ without an answer; or a leak
         return false;
       }
     }
@@ -296,9 +314,9 @@ class World {
 
   void check_leftovers() {
     for (std::uint32_t host = 0; host < kHosts; ++host) {
-      if (manager(host).size() != 1) {
-        verdict_.fail(
-            fmt::format("h{} has {} ids beside its listener", host + 1, manager(host).size() - 1));
+      if (manager(host).size() != kListeners) {
+        verdict_.fail(fmt::format("h{} has {} ids beside its listeners", host + 1,
+                                  manager(host).size() - kListeners));
       }
     }
   }
@@ -309,6 +327,7 @@ class World {
   Random random_;
   Verdict verdict_;
   CmLedger ledger_;
+  CmExchanges exchanges_{verdict_};
   Instant now_{Duration::seconds(1)};
   alignas(64) std::array<std::byte, fabric::FaultCounters::bytes_needed()> fault_memory_{};
   std::unique_ptr<node::Fabric> fabric_;

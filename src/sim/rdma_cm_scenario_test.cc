@@ -1,4 +1,4 @@
-// RDMA-CM over lossy cables: resolution and connection.
+// RDMA-CM above the connection managers: resolution and connection over lossy cables.
 
 #include "sim/rdma_cm_scenario.h"
 
@@ -15,13 +15,16 @@ constexpr std::uint64_t kSeedsOfOne = 5;
 TEST(RdmaCmSimulation, BothEndsAgreeAndNothingIsLeftOverManySeeds) {
   const testing::Seeds seeds = testing::seeds_of_environment();
   std::uint64_t made = 0;
+  std::uint64_t lookups = 0;
   for (std::uint64_t seed = seeds.first; seed < seeds.first + seeds.count; seed += kSeedsOfOne) {
     const RdmaCmScenario scenario = RdmaCmScenario::of_seed(seed);
     const Outcome outcome = run(scenario);
     ASSERT_TRUE(outcome.ok) << scenario.describe() << "\n" << outcome.failure;
     made += outcome.completions;
+    lookups += outcome.lookups;
   }
   EXPECT_GE(made, seeds.count / kSeedsOfOne);
+  EXPECT_GE(lookups, seeds.count / kSeedsOfOne / 2);
 }
 
 TEST(RdmaCmSimulation, ReplaysASeedToTheEvent) {

@@ -1,0 +1,91 @@
+// The ledger of alternate paths and lookups notices what users must not be told.
+
+#include "sim/cm_exchanges.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::sim {
+namespace {
+
+constexpr CmExchanges::Token kToken = 1;
+
+[[nodiscard]] cm::Path path_number(std::uint8_t number) {
+  cm::Path path;
+  path.sl = ServiceLevel{number};
+  return path;
+}
+
+struct Exchanges : ::testing::Test {
+  Verdict verdict;
+  CmExchanges exchanges{verdict};
+};
+
+TEST_F(Exchanges, AgreeOnAPathThatWasAccepted) {
+  const auto number = exchanges.path_asked(kToken);
+  exchanges.path_announced(kToken, number, path_number(number));
+  exchanges.path_answered(kToken, number, true);
+  exchanges.path_loaded(kToken, CmSide::Server, path_number(number));
+  exchanges.path_told(kToken, number, number, true);
+  exchanges.path_loaded(kToken, CmSide::Client, path_number(number));
+  EXPECT_TRUE(verdict.ok()) << verdict.failure();
+  EXPECT_EQ(exchanges.paths_loaded(), 1U);
+}
+
+TEST_F(Exchanges, NoticeALapThatIsToldTwice) {
+  const auto number = exchanges.path_asked(kToken);
+  exchanges.path_announced(kToken, number, path_number(number));
+  exchanges.path_announced(kToken, number, path_number(number));
+  EXPECT_FALSE(verdict.ok());
+}
+
+TEST_F(Exchanges, NoticeAnAprThatNobodyGave) {
+  const auto number = exchanges.path_asked(kToken);
+  exchanges.path_answered(kToken, number, false);
+  exchanges.path_told(kToken, number, number, true);
+  EXPECT_FALSE(verdict.ok());
+}
+
+TEST_F(Exchanges, NoticeAnAprForAnEarlierPath) {
+  const auto first = exchanges.path_asked(kToken);
+  exchanges.path_answered(kToken, first, true);
+  const auto second = exchanges.path_asked(kToken);
+  exchanges.path_told(kToken, second, first, true);
+  EXPECT_FALSE(verdict.ok());
+}
+
+TEST_F(Exchanges, NoticeARefusedPathThatIsLoaded) {
+  const auto number = exchanges.path_asked(kToken);
+  exchanges.path_answered(kToken, number, false);
+  exchanges.path_told(kToken, number, number, false);
+  exchanges.path_loaded(kToken, CmSide::Client, path_number(number));
+  EXPECT_FALSE(verdict.ok());
+}
+
+TEST_F(Exchanges, TakeALookupsAnswerOnceAndAsItWasGiven) {
+  const cm::SidrRepReceived answer{
+      .status = wire::SidrStatus::Success, .qpn = Qpn{7}, .qkey = QKey{9}};
+  exchanges.lookup_asked(kToken, 2, true);
+  exchanges.lookup_announced(kToken);
+  exchanges.lookup_answered(kToken, answer);
+  exchanges.lookup_told(kToken, answer);
+  EXPECT_TRUE(verdict.ok()) << verdict.failure();
+  EXPECT_EQ(exchanges.lookups_made(), 1U);
+  exchanges.lookup_told(kToken, answer);
+  EXPECT_FALSE(verdict.ok());
+}
+
+TEST_F(Exchanges, NoticeALookupThatIsToldTwiceBeforeItIsAnswered) {
+  exchanges.lookup_asked(kToken, 2, true);
+  exchanges.lookup_announced(kToken);
+  exchanges.lookup_announced(kToken);
+  EXPECT_FALSE(verdict.ok());
+}
+
+TEST_F(Exchanges, NoticeALookupThatIsRefusedThoughSomebodyListens) {
+  exchanges.lookup_asked(kToken, 2, true);
+  exchanges.lookup_told(kToken, {.status = wire::SidrStatus::Unsupported});
+  EXPECT_FALSE(verdict.ok());
+}
+
+}  // namespace
+}  // namespace weft::sim
