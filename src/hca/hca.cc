@@ -37,7 +37,7 @@ void Hca::set_port(PortNumber port, const PortAttributes& attributes) {
     }
     known = attributes;
   }
-  for_each_qp([&](Qp& qp) { qp.take_port(port, attributes); });
+  state_->each_qp([&](Qp& qp) { qp.take_port(port, attributes); });
 }
 
 PortAttributes Hca::port(PortNumber port) const {
@@ -141,11 +141,8 @@ void Hca::deliver_multicast(PortNumber port, const Packet& packet, Instant now) 
 }
 
 void Hca::visit_qps(void (*visit)(void*, Qp&), void* context) {
-  for (auto& slot : state_->qps) {
-    if (Qp* qp = slot.load(std::memory_order_acquire); qp != nullptr) {
-      visit(context, *qp);
-    }
-  }
+  const std::lock_guard guard{state_->objects};  // no QP comes or goes meanwhile (R-RVT-19)
+  state_->each_qp([&](Qp& qp) { visit(context, qp); });
 }
 
 }  // namespace weft::hca

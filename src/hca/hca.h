@@ -141,7 +141,8 @@ class Hca {
   /// null (dropped, or multicast).
   Qp* handle_packet(PortNumber port, const Packet& packet, Instant now);
 
-  /// All QPs, for a driver that has few (sim, tests); `visit` must not create or destroy any.
+  /// All QPs, for a driver that has few (sim, tests). None comes or goes meanwhile: `visit` must
+  /// not create or destroy any, and other threads wait.
   template <class Visit>
   void for_each_qp(Visit visit) {
     visit_qps([](void* context, Qp& qp) { (*static_cast<Visit*>(context))(qp); }, &visit);

@@ -131,7 +131,7 @@ void Hca::deallocate_window(MemoryWindow& window) {
 /// Nobody is in the middle of using what was just taken out of a table.
 void Hca::fence_qps() {
   const std::lock_guard guard{state_->objects};  // no QP goes meanwhile
-  for_each_qp([](Qp& qp) { qp.pass_through(); });
+  state_->each_qp([](Qp& qp) { qp.pass_through(); });
 }
 
 }  // namespace weft::hca

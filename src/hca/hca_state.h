@@ -48,6 +48,16 @@ struct Hca::State {
         wqs(configuration_.limits.max_wq),
         xrc_srqs(configuration.first_qpn.value(), configuration_.limits.max_srq) {}
 
+  /// With `objects` held, so that no QP comes or goes meanwhile.
+  template <class Visit>
+  void each_qp(Visit visit) {
+    for (auto& slot : qps) {
+      if (Qp* const qp = slot.load(std::memory_order_acquire); qp != nullptr) {
+        visit(*qp);
+      }
+    }
+  }
+
   HcaConfiguration configuration;
   HcaEvents& events;
   mutable PolicyLock objects;

@@ -2,7 +2,7 @@
 
 #include <array>
 #include <atomic>
-#include <set>
+#include <map>
 #include <thread>
 #include <vector>
 
@@ -67,7 +67,8 @@ TEST(SharedMemory, ShowsTheLastByteOfAWriteLast) {  // T-RVT-8, R-RVT-18
   EXPECT_EQ(early, 0U);
 }
 
-/// A change of a port visits every QP: each that was there all the time gets it, once.
+/// A change of a port reaches every QP, and whoever visits all QPs sees each that was there all the
+/// time once, and none that is gone.
 TEST(SharedHca, VisitsEveryQpWhileOthersComeAndGo) {  // T-RVT-9, R-RVT-19
   constexpr std::size_t kLasting = 10'000;
   constexpr int kRounds = 20;
@@ -109,26 +110,32 @@ TEST(SharedHca, VisitsEveryQpWhileOthersComeAndGo) {  // T-RVT-9, R-RVT-19
       }
     });
   }
+  std::uint64_t strangers = 0;
   for (int round = 0; round < kRounds; ++round) {
+    const std::uint64_t before = passing;
     port.active_mtu = round % 2 == 0 ? wire::Mtu::Mtu512 : wire::Mtu::Mtu1024;
     engine.set_port(PortNumber{1}, port);
+    std::map<hca::Qp*, unsigned> visits;
+    engine.for_each_qp([&](hca::Qp& qp) {
+      ++visits[&qp];
+      strangers += qp.query().path_mtu == port.active_mtu ? 0 : 1;  // reads what must be alive
+    });
     for (hca::Qp* const qp : lasting) {
+      ASSERT_EQ(visits[qp], 1U) << "round " << round;
       ASSERT_EQ(qp->query().path_mtu, port.active_mtu) << "round " << round;
+    }
+    while (passing == before) {
+      std::this_thread::yield();  // others came and went in each round
     }
   }
   stop = true;
   for (std::thread& thread : threads) {
     thread.join();
   }
-  EXPECT_GT(passing, 0U);
-  std::set<hca::Qp*> visited;
-  std::size_t visits = 0;
-  engine.for_each_qp([&](hca::Qp& qp) {
-    visited.insert(&qp);
-    ++visits;
-  });
-  EXPECT_EQ(visits, kLasting);
-  EXPECT_EQ(visited, std::set<hca::Qp*>(lasting.begin(), lasting.end()));
+  EXPECT_LE(strangers, 4U * kRounds);  // that were made a moment ago, and are not in INIT yet
+  std::size_t left = 0;
+  engine.for_each_qp([&](hca::Qp&) { ++left; });
+  EXPECT_EQ(left, kLasting);
 }
 
 }  // namespace
