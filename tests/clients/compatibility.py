@@ -17,8 +17,9 @@ HEAD = """# Compatibility
 
 Programs of Debian 12, unmodified, between simulated hosts. Each row is a verdict of the runners in `tests/clients`, which write
 this page (`tests/clients/compatibility.py --write` after whole runs); `scripts/test` runs a part of each and fails when a verdict
-differs from what stands here. "Refused by the client itself" quotes what the client says on any InfiniBand network. Programs
-are started by `weft exec` or `weft run` as an ordinary program is, without any set-up but what a section names.
+differs from what stands here. "Refused by the client itself" quotes what the client says on any InfiniBand network; "refused by
+Weft" says why Weft does not have it. Programs are started by `weft exec` or `weft run` as an ordinary program is, without any
+set-up but what a section names.
 """
 SECTIONS = {
     "tools": "ibverbs-utils: what lists and watches devices.",

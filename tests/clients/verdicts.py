@@ -46,15 +46,15 @@ def version_of_package(package):
 
 
 def summarize(outcomes):
-    """Rows of runs: those that a program refuses by itself have one of their own for each reason."""
+    """Rows of runs: those that are refused, by the program itself or by Weft, have one of their own for each reason."""
     found = {}
     for outcome in outcomes:
-        refused = outcome.case.refusal if outcome.verdict == "refused" else ""
-        found.setdefault((outcome.case.program, outcome.case.aspect, refused), []).append(outcome.verdict)
+        case = outcome.case
+        refused = f"refused by {case.refused_by}: {case.reason or case.refusal}" if outcome.verdict == "refused" else ""
+        found.setdefault((case.program, case.aspect, refused), []).append(outcome.verdict)
     rows = []
     for (client, what, refused), found_verdicts in found.items():
-        verdict = FAILED if "FAILED" in found_verdicts else f"refused by the client itself: {refused}" if refused else WORKS
-        rows.append(Row(client, what, verdict))
+        rows.append(Row(client, what, FAILED if "FAILED" in found_verdicts else refused or WORKS))
     return rows
 
 

@@ -15,8 +15,9 @@ REFUSED = Row("ib_send_bw", "RC", "refused by the client itself: no | here", "pe
 INTRODUCTIONS = {"perftest": "All of it.", "qperf": "Nothing."}
 
 
-def outcome(program, aspect, verdict, refusal=""):
-    return types.SimpleNamespace(verdict=verdict, case=types.SimpleNamespace(program=program, aspect=aspect, refusal=refusal))
+def outcome(program, aspect, verdict, refusal="", refused_by="the client itself", reason=""):
+    case = types.SimpleNamespace(program=program, aspect=aspect, refusal=refusal, refused_by=refused_by, reason=reason)
+    return types.SimpleNamespace(verdict=verdict, case=case)
 
 
 class Verdicts(unittest.TestCase):
@@ -27,6 +28,11 @@ class Verdicts(unittest.TestCase):
     def test_refusals_have_rows_of_their_own(self):
         rows = verdicts.summarize([outcome("a", "RC", "ok"), outcome("a", "RC", "refused", "too many")])
         self.assertEqual([row.verdict for row in rows], [verdicts.WORKS, "refused by the client itself: too many"])
+
+    def test_what_weft_refuses_is_not_laid_to_the_client(self):
+        rows = verdicts.summarize([outcome("a", "RC", "refused", "error status 0xc", "Weft", "no such counters"), outcome("a", "RC", "refused", "too many")])
+        self.assertEqual([row.verdict for row in rows], ["refused by Weft: no such counters", "refused by the client itself: too many"])
+        self.assertTrue(all(verdicts.is_refusal(row) for row in rows))
 
     def test_a_refusal_that_was_expected_and_did_not_come_is_a_failure(self):
         self.assertEqual(verdicts.summarize([outcome("a", "RC", "FAILED", "too many")])[0].verdict, verdicts.FAILED)

@@ -141,11 +141,12 @@ class Case:
     environment: dict = dataclasses.field(default_factory=dict)
     timeout_seconds: float = 60
     refusal: str = ""            # what the program says when it does not accept these arguments; then that is expected
+    refused_by: str = "the client itself"
+    reason: str = ""             # of a refusal, in words of docs/COMPATIBILITY.md; none: what the program says
     check: object = None         # a function from the client's output to a reason of failure, or None
     aspect: str = ""             # which row of docs/COMPATIBILITY.md this run belongs to, in words
     port_option: str = "-p"
     port_option_of_client: str = ""  # where it has another
-    tries: int = 1               # of a program that fails now and then for its own reasons: said where it is set
     arguments_of_client: list = dataclasses.field(default_factory=list)
 
     @property
