@@ -47,9 +47,15 @@ class Storage(unittest.TestCase):
         self.assertNotIn("Rest", outcomes[0].detail)
 
     def test_a_known_difference_has_a_row_with_its_reason(self):
-        everything = {"SCSI.Read10.Async": found(iser="died", iscsi="passed"), "SCSI.Read10.Simple": found(iser="passed", iscsi="passed")}
+        everything = {"SCSI.Read10.Async": found(iser="died", iscsi="failed"), "SCSI.Read10.Simple": found(iser="passed", iscsi="passed")}
         rows = verdicts.summarize(iser.summarize(everything, 1))
         self.assertEqual({row.verdict for row in rows}, {"works", f"refused by the client itself: {iser.why_it_differs('SCSI.Read10.Async')}"})
+
+    def test_an_excused_test_that_ends_otherwise_than_it_is_excused_for_is_a_failure(self):
+        for said in ({"iser": "passed", "iscsi": "passed"}, {"iser": "failed", "iscsi": "passed"}, {"iser": "died", "iscsi": "passed"}):
+            outcomes = list(iser.summarize({"SCSI.Inquiry.BlockLimits": found(**said)}, 1))
+            self.assertEqual([outcome.verdict for outcome in outcomes], ["FAILED"], said)
+        self.assertFalse(iser.why_it_differs("SCSI.Inquiry.BlockLimitsToo"), "a name that only begins so")
 
     def test_a_part_names_the_same_rows_as_the_whole(self):
         part = {"SCSI.Inquiry.BlockLimits": found(iser="failed", iscsi="skipped")}
