@@ -2,7 +2,7 @@
 from commands import LOGS, ROOT, Command, Stage, build, client, ctest, live, sanitizer_preload, script
 
 JUDGEMENTS = ("crc_check", "weft_clients", "fat_tree", "pyverbs", "verdicts", "ucx", "libfabric", "mpi", "qperf", "tools", "compatibility",
-              "management", "ibsim_comparison", "osmtest_comparison", "storage")
+              "management", "newer_distribution", "ibsim_comparison", "osmtest_comparison", "storage")
 CRASHES = ("peers", "daemon", "stop", "fork", "busy", "many", "connections")
 HOSTILE = ("run", "cm")
 
@@ -39,6 +39,7 @@ def stages(jobs, long=False):
         Stage("release", "g++ 12, optimised: what a user runs, and the benchmarks",
               build("release", "weft_programs", "weft_bench", "crash_programs", "weft_hostile_peer", "weft_hostile_cm"), ("bootstrap",)),
         Stage("symbols", "the drop-in libraries have every symbol that Debian's have, and every client loads with them", client("drop_in_symbols"), built),
+        Stage("newer", "tools of Debian 13, under its own dynamic linker and libc, on the drop-in libraries", client("newer_distribution"), built),
         Stage("command", "the weft command: output, refusals, exit statuses", client("command"), built),
         Stage("faults", "Debian's programs over links that lose, damage, double and reorder; the weft fault command", client("faults"), built),
         Stage("device-truth", "ibv_devinfo and ibv_asyncwatch print what is so", client("device_truth"), built),
