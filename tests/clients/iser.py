@@ -127,9 +127,16 @@ class Target:
         self.control(transport, "logicalunit", "new", TRANSPORTS.index(transport) + 1, "--lun", "1", "--backing-store", str(path))
 
     def renew_disk(self, transport):
-        """Without what a client that died has left behind: reservations, registrations."""
-        self.control(transport, "logicalunit", "delete", TRANSPORTS.index(transport) + 1, "--lun", "1")
-        self.make_disk(transport)
+        """Without what a client that died has left behind: reservations, registrations. While its commands are there, tgtd refuses."""
+        deadline = time.monotonic() + READY_SECONDS
+        while True:
+            try:
+                self.control(transport, "logicalunit", "delete", TRANSPORTS.index(transport) + 1, "--lun", "1")
+                return self.make_disk(transport)
+            except subprocess.CalledProcessError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
 
 def run_client(fabric, host, command, seconds):
