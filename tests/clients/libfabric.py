@@ -48,10 +48,8 @@ def judge_rows(iterations, largest):
 
 def pingpong(endpoint, iterations, arguments, largest):
     provider, kind, _, environment, aspect = endpoint
-    # On a busy machine one server of some sixty has answered everything and waits for the client's last message, behind which the connection ended:
-    # as if it had closed its QP, on the news of the end, before it polled. Not proved, so such a run is tried once more.
     return weft_clients.Case(PINGPONG, ["-p", provider, "-e", kind, "-I", str(iterations), *arguments], environment, timeout_seconds=120,
-                             check=judge_rows(iterations, largest), aspect=aspect, port_option="-B", port_option_of_client="-P", tries=2)
+                             check=judge_rows(iterations, largest), aspect=aspect, port_option="-B", port_option_of_client="-P")
 
 
 def cases(smoke):
