@@ -17,6 +17,7 @@
 
 #include "cli/commands.h"
 #include "cli/fabric_client.h"
+#include "cli/fabric_name.h"
 #include "cli/terminal.h"
 #include "hca/packet_record.h"
 #include "hca/packet_wire.h"
@@ -135,7 +136,7 @@ class CaptureFile {
 };
 
 struct CaptureOptions {
-  std::string fabric;
+  std::shared_ptr<std::string> fabric;
   std::string port;
   std::string path;
   std::uint64_t count{};  // packets to end after; 0: none
@@ -244,7 +245,7 @@ Result<void> CaptureSession::run() {
 }
 
 int capture(const CaptureOptions& options) {
-  auto socket = connect_to(options.fabric);
+  auto socket = connect_to(*options.fabric);
   if (!socket) {
     return complain(socket.error());
   }
@@ -263,12 +264,11 @@ void add_capture(CLI::App& app, Outcome& outcome) {
   auto* const command = app.add_subcommand(
       "capture", "Write every packet that crosses a port to a file for tshark, until interrupted");
   auto options = std::make_shared<CaptureOptions>();
-  options->fabric = host::fabric_of_environment();
   command->add_option("port", options->port, "h1, h1:1, s1:3; a node alone means all its ports")
       ->required();
   command->add_option("-o,--output", options->path, "The file")->required();
   command->add_option("-c,--count", options->count, "End after so many packets");
-  command->add_option("--name", options->fabric, "Name of the fabric")->capture_default_str();
+  options->fabric = add_fabric_name(*command);
   command->callback([=, &outcome] { outcome.status = capture(*options); });
 }
 

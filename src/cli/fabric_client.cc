@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <fstream>
-#include <iterator>
-
+#include "cli/fabric_name.h"
+#include "cli/topology_file.h"
 #include "fabric/topology_net.h"
 #include "host/run_directory.h"
 
@@ -20,10 +19,15 @@ void clear_dead_fabrics() {
   }
 }
 
-Result<host::ControlSocket> connect_to(const std::string& fabric) {
+Result<host::ControlSocket> connect_to(const std::string& named) {
+  const auto meant = fabric_meant(named);
+  if (!meant) {
+    return std::unexpected(meant.error());
+  }
+  const std::string& fabric = *meant;
   clear_dead_fabrics();
-  if (auto named = host::check_fabric_name(fabric); !named) {
-    return std::unexpected(named.error());
+  if (auto checked = host::check_fabric_name(fabric); !checked) {
+    return std::unexpected(checked.error());
   }
   const std::string run = host::run_directory_path();
   auto socket = host::ControlSocket::connect(host::control_path(run, fabric));
@@ -36,12 +40,12 @@ Result<host::ControlSocket> connect_to(const std::string& fabric) {
   return socket;
 }
 
-Result<std::string> ask(const std::string& fabric, uabi::QueryKind kind) {
-  return ask(fabric, uabi::Query{.kind = kind});
+Result<std::string> ask(const std::string& named, uabi::QueryKind kind) {
+  return ask(named, uabi::Query{.kind = kind});
 }
 
-Result<std::string> ask(const std::string& fabric, const uabi::Message& message) {
-  auto socket = connect_to(fabric);
+Result<std::string> ask(const std::string& named, const uabi::Message& message) {
+  auto socket = connect_to(named);
   if (!socket) {
     return std::unexpected(socket.error());
   }
@@ -80,14 +84,12 @@ namespace {
     return fail(ErrorCode::InvalidArgument, "'{}' is no topology: {}, or a file", description,
                 fabric::kGeneratorForms);
   }
-  std::ifstream file{words.front()};
-  if (!file) {
-    return fail(ErrorCode::NotFound, "{} cannot be read, and is no generator: {}", words.front(),
-                fabric::kGeneratorForms);
+  const auto text = read_topology_file(words.front());
+  if (!text) {
+    return std::unexpected(text.error());
   }
-  const std::string text{std::istreambuf_iterator<char>{file}, {}};
-  return fabric::looks_like_net(text) ? fabric::read_net(text, words.front())
-                                      : fabric::read_topology(text, words.front());
+  return fabric::looks_like_net(*text) ? fabric::read_net(*text, words.front())
+                                       : fabric::read_topology(*text, words.front());
 }
 
 }  // namespace

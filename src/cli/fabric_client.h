@@ -14,14 +14,15 @@ namespace weft::cli {
 /// command that deals with fabrics begins with it.
 void clear_dead_fabrics();
 
-/// A connection to the daemon of a fabric that is up.
-[[nodiscard]] Result<host::ControlSocket> connect_to(const std::string& fabric);
+/// A connection to the daemon of a fabric that is up. `named` is what fabric_meant() takes, here
+/// and below.
+[[nodiscard]] Result<host::ControlSocket> connect_to(const std::string& named);
 
 /// The daemon's answer as JSON text.
-[[nodiscard]] Result<std::string> ask(const std::string& fabric, uabi::QueryKind kind);
+[[nodiscard]] Result<std::string> ask(const std::string& named, uabi::QueryKind kind);
 
 /// The daemon's answer to any message that it answers with text.
-[[nodiscard]] Result<std::string> ask(const std::string& fabric, const uabi::Message& message);
+[[nodiscard]] Result<std::string> ask(const std::string& named, const uabi::Message& message);
 
 /// A generator's name with its numbers, or a file, TOML or net; and what the command line says of
 /// its links.

@@ -13,7 +13,9 @@
 #include "cli/commands.h"
 #include "cli/daemon_process.h"
 #include "cli/environment.h"
+#include "cli/execute.h"
 #include "cli/fabric_client.h"
+#include "cli/fabric_name.h"
 #include "cli/terminal.h"
 #include "host/run_directory.h"
 
@@ -39,8 +41,12 @@ int up(const std::vector<std::string>& words, const LinkOptions& links, const st
   return 0;
 }
 
-int down(const std::string& name) {
-  auto socket = connect_to(name);
+int down(const std::string& named) {
+  const auto name = fabric_meant(named);
+  if (!name) {
+    return complain(name.error());
+  }
+  auto socket = connect_to(*name);
   if (!socket) {
     return complain(socket.error());
   }
@@ -56,7 +62,7 @@ int down(const std::string& name) {
       return complain(received.error());
     }
   }
-  fmt::print("fabric {} is down\n", name);
+  fmt::print("fabric {} is down\n", *name);
   return 0;
 }
 
@@ -83,22 +89,18 @@ Result<void> check_node(const std::string& fabric, const std::string& name) {
               fabric, name, first, last);
 }
 
-int exec(const std::string& fabric, const std::string& host, std::vector<std::string> command) {
-  if (auto checked = check_node(fabric, host); !checked) {
+int exec(const std::string& named, const std::string& host, std::vector<std::string> command) {
+  const auto fabric = fabric_meant(named);
+  if (!fabric) {
+    return complain(fabric.error());
+  }
+  if (auto checked = check_node(*fabric, host); !checked) {
     return complain(checked.error());
   }
-  if (auto entered = enter(fabric, host); !entered) {
+  if (auto entered = enter(*fabric, host); !entered) {
     return complain(entered.error());
   }
-  std::vector<char*> arguments;
-  for (std::string& word : command) {
-    arguments.push_back(word.data());
-  }
-  arguments.push_back(nullptr);
-  execvp(arguments.front(), arguments.data());
-  constexpr int kNotFound = 127;  // as shells say it
-  std::fprintf(stderr, "weft: %s: %s\n", command.front().c_str(), std::strerror(errno));
-  return kNotFound;
+  return execute(std::move(command));
 }
 
 }  // namespace
@@ -119,8 +121,7 @@ void add_up(CLI::App& app, Outcome& outcome) {
 
 void add_down(CLI::App& app, Outcome& outcome) {
   auto* const command = app.add_subcommand("down", "Take a fabric down");
-  auto name = std::make_shared<std::string>(host::fabric_of_environment());
-  command->add_option("--name", *name, "Name of the fabric")->capture_default_str();
+  const auto name = add_fabric_name(*command);
   command->callback([=, &outcome] { outcome.status = down(*name); });
 }
 
@@ -132,10 +133,9 @@ void add_exec(CLI::App& app, Outcome& outcome) {
                          "MADs run on switches, too, as `weft exec s1 -- ibnetdiscover`");
   auto host = std::make_shared<std::string>();
   auto words = std::make_shared<std::vector<std::string>>();
-  auto name = std::make_shared<std::string>(host::fabric_of_environment());
+  const auto name = add_fabric_name(*command);
   command->add_option("host", *host, "The host, as h1, or a switch")->required();
   command->add_option("command", *words, "The program and its arguments, behind --")->required();
-  command->add_option("--name", *name, "Name of the fabric")->capture_default_str();
   command->callback([=, &outcome] { outcome.status = exec(*name, *host, *words); });
 }
 

@@ -10,9 +10,9 @@
 
 #include "cli/commands.h"
 #include "cli/fabric_client.h"
+#include "cli/fabric_name.h"
 #include "cli/terminal.h"
 #include "fabric/fault_description.h"
-#include "host/run_directory.h"
 
 namespace weft::cli {
 namespace {
@@ -90,8 +90,7 @@ void add_fault(CLI::App& app, Outcome& outcome) {
   auto* const command =
       app.add_subcommand("fault", "Cause faults of links, see what they hit, end them");
   command->require_subcommand(1);
-  auto name = std::make_shared<std::string>(host::fabric_of_environment());
-  command->add_option("--name", *name, "Name of the fabric")->capture_default_str();
+  const auto name = add_fabric_name(*command);
 
   auto* const add_command = command->add_subcommand("add", "Add a rule; prints its number");
   add_command->fallthrough();

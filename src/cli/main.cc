@@ -1,8 +1,39 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 #include <string>
 
 #include "cli/commands.h"
+
+namespace {
+
+/// After a parse that failed: the word where a subcommand has to be but none has this name, with
+/// the command before it, as "weft topology". CLI11 itself only says that one is required.
+struct Unknown {
+  std::string word;  // empty: it is not that
+  std::string command;
+};
+
+Unknown unknown_command(const CLI::App& app) {
+  const CLI::App* command = &app;
+  std::string name = app.get_name();
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    name += " " + command->get_name();
+  }
+  if (command->get_require_subcommand_min() == 0) {
+    return {};
+  }
+  const std::vector<std::string> rest = app.remaining(true);
+  return rest.empty() || rest.front().starts_with('-')
+             ? Unknown{}
+             : Unknown{.word = rest.front(), .command = name};
+}
+
+}  // namespace
 
 int main(int count, char** arguments) {
   CLI::App app{
@@ -30,6 +61,12 @@ int main(int count, char** arguments) {
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
+    const Unknown unknown = error.get_exit_code() == 0 ? Unknown{} : unknown_command(app);
+    if (!unknown.word.empty()) {
+      fmt::print(stderr, "weft: unknown command '{}'; the commands are in {} --help\n",
+                 unknown.word, unknown.command);
+      return weft::cli::kWrongUsage;
+    }
     return app.exit(error) == 0 ? 0 : weft::cli::kWrongUsage;
   }
   return outcome.status;

@@ -10,14 +10,14 @@
 
 #include "cli/commands.h"
 #include "cli/fabric_client.h"
+#include "cli/fabric_name.h"
 #include "cli/terminal.h"
-#include "host/run_directory.h"
 
 namespace weft::cli {
 namespace {
 
 struct NodeOptions {
-  std::string fabric{host::fabric_of_environment()};
+  std::shared_ptr<std::string> fabric;
   std::vector<std::string> node;  // its name, with its kind before it or without
   std::vector<std::string> links;
   std::uint32_t ports{};
@@ -55,7 +55,7 @@ void add_node(CLI::App& app, Outcome& outcome) {
       app.add_subcommand("node", "Add nodes to a fabric that is up, or remove them");
   command->require_subcommand(1);
   auto options = std::make_shared<NodeOptions>();
-  command->add_option("--name", options->fabric, "Name of the fabric")->capture_default_str();
+  options->fabric = add_fabric_name(*command);
 
   auto* const add = command->add_subcommand("add", "A new host or switch with its cables");
   add->fallthrough();
@@ -73,7 +73,7 @@ void add_node(CLI::App& app, Outcome& outcome) {
       "The subnet manager hears of it from the switch at the other end and sweeps. Cables are "
       "like\n"
       "the fabric's first one.");
-  add->callback([=, &outcome] { outcome.status = change(options->fabric, words_of(*options)); });
+  add->callback([=, &outcome] { outcome.status = change(*options->fabric, words_of(*options)); });
 
   auto* const remove = command->add_subcommand("remove", "A host or switch, with its cables");
   remove->fallthrough();
@@ -81,8 +81,8 @@ void add_node(CLI::App& app, Outcome& outcome) {
   remove->add_flag("--force", options->is_forced,
                    "Though programs run there: their devices are gone (IBV_EVENT_DEVICE_FATAL)");
   remove->callback([=, &outcome] {
-    outcome.status = change(options->fabric, fmt::format("remove {}{}", options->node.front(),
-                                                         options->is_forced ? " force" : ""));
+    outcome.status = change(*options->fabric, fmt::format("remove {}{}", options->node.front(),
+                                                          options->is_forced ? " force" : ""));
   });
 }
 

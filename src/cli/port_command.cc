@@ -9,8 +9,8 @@
 
 #include "cli/commands.h"
 #include "cli/fabric_client.h"
+#include "cli/fabric_name.h"
 #include "cli/terminal.h"
-#include "host/run_directory.h"
 
 namespace weft::cli {
 namespace {
@@ -20,13 +20,6 @@ int change(const std::string& fabric, const std::string& port, const std::string
     return complain(done.error());
   }
   return 0;
-}
-
-/// A subcommand with its own --name.
-std::shared_ptr<std::string> add_name(CLI::App& command) {
-  auto name = std::make_shared<std::string>(host::fabric_of_environment());
-  command.add_option("--name", *name, "Name of the fabric")->capture_default_str();
-  return name;
 }
 
 std::shared_ptr<std::string> add_port_name(CLI::App& command) {
@@ -42,7 +35,7 @@ std::shared_ptr<std::string> add_port_name(CLI::App& command) {
 void add_link(CLI::App& app, Outcome& outcome) {
   auto* const command = app.add_subcommand("link", "Pull cables and put them back");
   command->require_subcommand(1);
-  const auto name = add_name(*command);
+  const auto name = add_fabric_name(*command);
   const auto add = [&](const char* verb, const char* words, const char* help) {
     auto* const subcommand = command->add_subcommand(verb, help);
     subcommand->fallthrough();
@@ -56,7 +49,7 @@ void add_link(CLI::App& app, Outcome& outcome) {
 void add_port(CLI::App& app, Outcome& outcome) {
   auto* const command = app.add_subcommand("port", "Set ports, as an administrator of their node");
   command->require_subcommand(1);
-  const auto name = add_name(*command);
+  const auto name = add_fabric_name(*command);
   auto* const set = command->add_subcommand("set", "Change a port");
   set->fallthrough();
   const auto port = add_port_name(*set);

@@ -9,8 +9,8 @@
 
 #include "cli/commands.h"
 #include "cli/fabric_client.h"
+#include "cli/fabric_name.h"
 #include "cli/terminal.h"
-#include "host/run_directory.h"
 
 namespace weft::cli {
 namespace {
@@ -102,10 +102,9 @@ int status(const std::string& name, bool counters, bool as_json) {
 
 void add_status(CLI::App& app, Outcome& outcome) {
   auto* const command = app.add_subcommand("status", "Show nodes, ports, programs and counters");
-  auto name = std::make_shared<std::string>(host::fabric_of_environment());
+  const auto name = add_fabric_name(*command);
   auto counters = std::make_shared<bool>(false);
   auto as_json = std::make_shared<bool>(false);
-  command->add_option("--name", *name, "Name of the fabric")->capture_default_str();
   command->add_flag("--counters", *counters, "Packets and data (in 4-byte words) of every port");
   command->add_flag("--json", *as_json, "For scripts");
   command->callback([=, &outcome] { outcome.status = status(*name, *counters, *as_json); });

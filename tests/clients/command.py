@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from xml.etree import ElementTree
 
 import weft_clients
 
@@ -172,6 +173,74 @@ class Command(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stdout.count("ICRC wrong"), 1)
         self.assertIn("1 of ", done.stderr)
+
+
+    def test_the_only_fabric_that_is_up_is_the_one_that_is_meant(self):
+        def anonymous(*arguments):
+            return self.weft(*arguments, WEFT_FABRIC="")
+        self.assertEqual(anonymous("up", "--name", "lab").returncode, 0)
+        self.addCleanup(self.weft, "down", "--name", "lab")
+        self.assertEqual(json.loads(anonymous("status", "--json").stdout)["fabric"], "lab")
+        self.assertEqual(anonymous("exec", "h2", "--", "sh", "-c", "echo $WEFT_FABRIC").stdout, "lab\n")
+        for command in (("link", "down", "h1"), ("port", "set", "h1:1", "reset"), ("fault", "list"), ("node", "add", "h3", "--link", "h2")):
+            self.assertNotIn("is not up", anonymous(*command).stderr, command)
+        self.assertEqual(self.weft("status").returncode, 1, "a name that is said is not exchanged for another")
+        self.assertEqual(self.weft("up").returncode, 0)
+        self.addCleanup(self.weft, "down")
+        for command in (("status",), ("down",), ("exec", "h1", "--", "true")):
+            several = anonymous(*command)
+            self.assertEqual(several.returncode, 1)
+            self.assertIn("several fabrics are up: lab, test; --name or WEFT_FABRIC", several.stderr)
+        self.assertEqual(anonymous("up").returncode, 0)
+        self.addCleanup(self.weft, "down", "--name", "default")
+        self.assertEqual(json.loads(anonymous("status", "--json").stdout)["fabric"], "default")
+
+    def test_an_unknown_command_is_called_so(self):
+        for words, said in ((("frobnicate",), "unknown command 'frobnicate'; the commands are in weft --help"),
+                            (("link", "sideways", "h1"), "unknown command 'sideways'; the commands are in weft link --help"),
+                            (("link", "--name", "lab", "sideways"), "unknown command 'sideways'")):
+            done = self.weft(*words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(said, done.stderr)
+        self.assertNotIn("unknown command", self.weft("--frobnicate").stderr)
+
+    def test_a_program_that_is_not_there_is_127_and_one_that_cannot_be_executed_126(self):
+        folder = pathlib.Path(self.folder.name) / "nosuchprog"  # execvp() says EACCES of it, as of a folder of PATH that may not be searched
+        folder.mkdir()
+        plain = pathlib.Path(self.folder.name) / "plain"
+        plain.write_text("")
+        path = {"PATH": f"{os.environ['PATH']}:{self.folder.name}"}
+        self.assertEqual(self.weft("up").returncode, 0)
+        self.addCleanup(self.weft, "down")
+        for words in (("exec", "h1", "--"), ("run", "--")):
+            for name, status, said in (("nosuchprog", 127, "nosuchprog: not found"), ("plain", 126, "plain: Permission denied"),
+                                       (str(plain), 126, "plain: Permission denied"), (f"{self.folder.name}/none", 127, "none: No such file")):
+                done = self.weft(*words, name, **path)
+                self.assertEqual(done.returncode, status, (words, name, done.stderr))
+                self.assertIn(said, done.stderr)
+
+    def test_a_drawing_needs_no_other_program(self):
+        for topology in ("torus:4x4x4", "fat-tree:4:3", "pair"):
+            drawn = self.weft("topology", "generate", topology, "--to", "svg", PATH="/nowhere")
+            self.assertEqual(drawn.returncode, 0, drawn.stderr)
+            names = [text.text for text in ElementTree.fromstring(drawn.stdout).iter("{http://www.w3.org/2000/svg}text")]
+            self.assertIn("h2", names)
+
+    def test_a_topology_is_a_file_or_a_pipe_of_bounded_size(self):
+        for path, said in (("/dev/zero", "is a device or socket"), (self.folder.name, "is a folder"), ("/no/such", "No such file")):
+            done = self.weft("up", path)
+            self.assertEqual(done.returncode, 1, path)
+            self.assertIn(said, done.stderr)
+        large = pathlib.Path(self.folder.name) / "large.toml"
+        with large.open("wb") as file:
+            file.truncate(1 << 40)
+        self.assertIn("MiB", self.weft("topology", "show", str(large)).stderr)
+        endless = subprocess.run(["sh", "-c", 'yes | "$0" topology show /dev/stdin', weft_clients.weft_command()], capture_output=True,
+                                 text=True, timeout=60)
+        self.assertEqual((endless.returncode, "MiB" in endless.stderr), (1, True), endless.stderr)
+        piped = subprocess.run([weft_clients.weft_command(), "topology", "show", "/dev/stdin"], capture_output=True, text=True, timeout=60,
+                               input=self.weft("topology", "generate", "pair").stdout)
+        self.assertEqual(piped.stdout, self.weft("topology", "show", "pair").stdout)
 
 
 class BuildFolder(unittest.TestCase):

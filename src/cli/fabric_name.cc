@@ -1,0 +1,45 @@
+#include "cli/fabric_name.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "cli/fabric_client.h"
+#include "host/run_directory.h"
+
+namespace weft::cli {
+
+std::shared_ptr<std::string> add_fabric_name(CLI::App& command) {
+  auto name = std::make_shared<std::string>();
+  command.add_option(
+      "--name", *name,
+      fmt::format("Name of the fabric; without, $WEFT_FABRIC, else {}, else the one that is up",
+                  host::kDefaultFabric));
+  return name;
+}
+
+Result<std::string> fabric_meant(const std::string& named) {
+  if (!named.empty()) {
+    return named;
+  }
+  const char* const said = std::getenv("WEFT_FABRIC");
+  if (said != nullptr && *said != '\0') {
+    return std::string{said};
+  }
+  clear_dead_fabrics();
+  std::vector<std::string> fabrics = host::list_fabrics(host::run_directory_path());
+  if (fabrics.size() == 1) {
+    return fabrics.front();
+  }
+  if (fabrics.empty() || std::ranges::find(fabrics, host::kDefaultFabric) != fabrics.end()) {
+    return std::string{host::kDefaultFabric};
+  }
+  std::ranges::sort(fabrics);
+  return fail(ErrorCode::InvalidArgument,
+              "several fabrics are up: {}; --name or WEFT_FABRIC says which one is meant",
+              fmt::join(fabrics, ", "));
+}
+
+}  // namespace weft::cli
