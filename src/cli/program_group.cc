@@ -16,11 +16,15 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <system_error>
 
+#include "cli/execute.h"
+#include "cli/fabric_client.h"
 #include "cli/terminal.h"
+#include "cm/rdma/types.h"
 #include "host/unique_fd.h"
 
 namespace weft::cli {
@@ -32,6 +36,8 @@ using namespace std::chrono_literals;
 /// Policy: a server that does not listen by then is not one that does.
 constexpr auto kListenPatience = 10s;
 constexpr auto kEndPatience = 2s;
+/// Policy: between questions to the daemon, whose answer has every port of the fabric.
+constexpr auto kBetweenQuestions = 100ms;
 
 volatile std::sig_atomic_t interrupted = 0;
 
@@ -59,15 +65,7 @@ struct Running {
     dup2(null.get(), STDIN_FILENO);
   }
   setenv("WEFT_HOST", program.host.c_str(), 1);
-  std::vector<char*> arguments;
-  for (const std::string& word : program.command) {
-    arguments.push_back(const_cast<char*>(word.c_str()));
-  }
-  arguments.push_back(nullptr);
-  execvp(arguments.front(), arguments.data());
-  std::fprintf(stderr, "weft: %s: %s\n", arguments.front(), std::strerror(errno));
-  constexpr int kNotFound = 127;
-  _exit(kNotFound);
+  _exit(execute(program.command));
 }
 
 /// The inodes of TCP sockets that listen.
@@ -92,7 +90,7 @@ struct Running {
   return inodes;
 }
 
-/// Whether a process of the group listens: a shell's children are in its group.
+/// Whether a process of the group listens on a TCP port: a shell's children are in its group.
 [[nodiscard]] bool listens(pid_t group) {
   const std::set<std::string> listening = listening_sockets();
   std::error_code error;
@@ -113,10 +111,23 @@ struct Running {
   return false;
 }
 
+/// As the daemon knows it, whose kernel side a listener of RDMA-CM is in.
+[[nodiscard]] bool listens_by_rdma_cm(const std::string& fabric, pid_t group) {
+  const auto answer = ask(fabric, uabi::QueryKind::Status);
+  if (!answer) {
+    return false;  // the run says itself that its daemon is gone
+  }
+  const nlohmann::json parsed = nlohmann::json::parse(*answer);
+  return std::ranges::any_of(parsed["connections"], [&](const nlohmann::json& id) {
+    return id["state"] == cm::name_of(cm::RdmaCmState::Listen) &&
+           getpgid(id["pid"].get<pid_t>()) == group;
+  });
+}
+
 class ProgramGroup {
  public:
-  explicit ProgramGroup(std::vector<Program> programs)
-      : programs_(std::move(programs)), alone_(programs_.size() == 1) {}
+  ProgramGroup(std::string fabric, std::vector<Program> programs)
+      : fabric_(std::move(fabric)), programs_(std::move(programs)), alone_(programs_.size() == 1) {}
 
   int run(double delay_seconds);
 
@@ -128,6 +139,7 @@ class ProgramGroup {
   void wait_until_ready(double delay_seconds);
   void end_all();
 
+  std::string fabric_;
   std::vector<Program> programs_;
   bool alone_;
   std::vector<Running> running_;
@@ -217,10 +229,20 @@ void ProgramGroup::wait_until_ready(double delay_seconds) {
   const auto until = Clock::now() + (by_time ? std::chrono::duration_cast<Clock::duration>(
                                                    std::chrono::duration<double>{delay_seconds})
                                              : kListenPatience);
+  auto next_question = Clock::now();
   while (Clock::now() < until && interrupted == 0 && !newest.ended) {
     serve(20ms);
-    if (!by_time && listens(newest.pid)) {
+    if (by_time) {
+      continue;
+    }
+    if (listens(newest.pid)) {
       return;
+    }
+    if (Clock::now() >= next_question) {
+      if (listens_by_rdma_cm(fabric_, newest.pid)) {
+        return;
+      }
+      next_question = Clock::now() + kBetweenQuestions;
     }
   }
 }
@@ -277,12 +299,12 @@ int ProgramGroup::run(double delay_seconds) {
 
 }  // namespace
 
-int run_programs(std::vector<Program> programs, double delay_seconds) {
+int run_programs(const std::string& fabric, std::vector<Program> programs, double delay_seconds) {
   struct sigaction action{};
   action.sa_handler = [](int) { interrupted = 1; };
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  ProgramGroup group{std::move(programs)};
+  ProgramGroup group{fabric, std::move(programs)};
   return group.run(delay_seconds);
 }
 

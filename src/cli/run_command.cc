@@ -98,7 +98,7 @@ int run(const RunOptions& options) {
   if (auto entered = enter(name, programs.front().host); !entered) {
     return complain(entered.error());
   }
-  const int status = run_programs(std::move(programs), options.delay_seconds);
+  const int status = run_programs(name, std::move(programs), options.delay_seconds);
   if (has_ended(daemon->pid)) {
     fmt::print(stderr, "weft: weftd, the daemon of this run, ended before its programs did\n");
     clear_dead_fabrics();

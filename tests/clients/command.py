@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from xml.etree import ElementTree
 
@@ -105,6 +106,13 @@ class Command(unittest.TestCase):
     def test_run_ends_servers_that_would_wait_for_ever(self):
         done = self.weft("run", "--on", "h1", "sleep 1000", "--on", "h2", "true", "--delay", "0")
         self.assertEqual(done.returncode, 0)
+
+    def test_run_starts_the_next_program_when_the_last_listens_by_rdma_cm(self):
+        start = time.monotonic()
+        done = self.weft("run", "--on", "h1", "rping -s -C 3", "--on", "h2", "rping -c -a 127.77.0.1 -C 3 -v")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("ping data"), 3)
+        self.assertLess(time.monotonic() - start, 8, "it waits for 10 s for what does not listen")
 
     def test_run_of_one_program_passes_its_output_and_status(self):
         done = self.weft("run", "--", "sh", "-c", "echo $WEFT_HOST; exit 5")
