@@ -97,6 +97,33 @@ IpAddress ipv6_of(std::uint32_t host, std::uint32_t port_of_host) {
   return IpAddress::v6(kUniqueLocal, std::uint64_t{port_of_host} << 48 | (host + 1));
 }
 
+std::optional<IpAddress> ipv4_beside(const IpAddress& address) {
+  if (address.is_v4()) {
+    return address;
+  }
+  std::uint64_t low = 0;
+  for (const std::byte octet : address.octets().last(8)) {
+    low = low << 8 | std::to_integer<std::uint64_t>(octet);
+  }
+  const auto number = static_cast<std::uint32_t>(low);  // counted from 1
+  const auto port_of_host = static_cast<std::uint32_t>(low >> 48);
+  if (number == 0 || ipv6_of(number - 1, port_of_host) != address) {
+    return std::nullopt;
+  }
+  return ipv4_of(number - 1, port_of_host);
+}
+
+std::optional<IpAddress> ipv6_beside(const IpAddress& address) {
+  if (address.is_v6()) {
+    return address;
+  }
+  const std::uint32_t number = address.v4_number() & 0xFFFF;  // counted from 1
+  if (number == 0 || !is_by_position(address)) {
+    return std::nullopt;
+  }
+  return ipv6_of(number - 1, (address.v4_number() >> 16 & 0xFF) - kFirstIpv4Octet);
+}
+
 IpAddress link_local_of(Guid guid) {
   constexpr std::uint64_t kUniversal = 0x0200'0000'0000'0000;
   return IpAddress::v6(0xFE80'0000'0000'0000, guid.value() | kUniversal);

@@ -34,6 +34,11 @@ inline constexpr std::uint32_t kMostPortsWithIpv4 = 178;  // 127.255 has a broad
 /// The link-local address of a port (RFC 4391 §8): its GUID with the universal bit set.
 [[nodiscard]] IpAddress link_local_of(Guid guid);
 
+/// The IPv4 or IPv6 address by formula of the port that has the other by formula; an address of the
+/// family itself as it is. Nothing for an address that is by no formula.
+[[nodiscard]] std::optional<IpAddress> ipv4_beside(const IpAddress& address);
+[[nodiscard]] std::optional<IpAddress> ipv6_beside(const IpAddress& address);
+
 /// All addresses of the k-th port of the host at position `host`: by formula, then the topology's.
 [[nodiscard]] std::vector<InterfaceAddress> addresses_of(const Topology& topology,
                                                          std::uint32_t host,

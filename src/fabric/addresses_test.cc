@@ -88,5 +88,25 @@ TEST(Addresses, ThatATopologyMayNotGiveAreRefused) {
   EXPECT_EQ(reason_of("fe80::5"), "taken");
 }
 
+TEST(Addresses, OfOnePortByPositionAreFoundFromEachOther) {
+  for (const std::uint32_t host : {0U, 1U, 254U, 255U, kMostHostsWithIpv4 - 1}) {
+    for (const std::uint32_t port : {0U, 1U, kMostPortsWithIpv4 - 1}) {
+      const IpAddress v4 = *ipv4_of(host, port);
+      const IpAddress v6 = ipv6_of(host, port);
+      EXPECT_EQ(ipv4_beside(v6), v4);
+      EXPECT_EQ(ipv6_beside(v4), v6);
+      EXPECT_EQ(ipv4_beside(v4), v4);
+      EXPECT_EQ(ipv6_beside(v6), v6);
+    }
+  }
+  EXPECT_EQ(ipv4_beside(ipv6_of(kMostHostsWithIpv4, 0)), std::nullopt) << "it has none";
+  for (const char* none : {"fd77::", "fd77::1:1:0:1", "fd77::1:0:0", "fd78::1", "fe80::1", "::1"}) {
+    EXPECT_EQ(ipv4_beside(*parse_ip_address(none)), std::nullopt) << none;
+  }
+  for (const char* none : {"127.0.0.1", "127.76.0.1", "127.255.0.1", "127.77.0.0", "10.77.0.1"}) {
+    EXPECT_EQ(ipv6_beside(*parse_ip_address(none)), std::nullopt) << none;
+  }
+}
+
 }  // namespace
 }  // namespace weft::fabric
