@@ -16,14 +16,22 @@
 #include <vector>
 
 #include "compat/rdmacm/rsockets/datagram_protocol.h"
+#include "fabric/addresses.h"
 #include "rdmacm_fixture.h"
 
 namespace {
 
+using weft::IpAddress;
 using weft::rsockets::DatagramHeader;
+using weft::rsockets::DatagramHeader6;
+using weft::rsockets::DatagramName;
+using weft::rsockets::DatagramOrigin;
+using weft::rsockets::kMostDatagram6Bytes;
 using weft::rsockets::kMostDatagramBytes;
+using weft::rsockets::kUdpHeader6Bytes;
 using weft::rsockets::kUdpHeaderBytes;
 using weft::rsockets::UdpHeader;
+using weft::rsockets::UdpHeader6;
 using weft::rsockets::UdpOperation;
 
 /// The first of a few ports of the machine's own UDP: tests of other processes run at the same
@@ -35,7 +43,28 @@ TEST(DatagramHeader, SaysTheSendersAddressInNetworkOrder) {
   const auto octets = weft::wire::pack(header);
   constexpr std::array<unsigned char, 8> kExpected{4, 8, 0x1C, 0x06, 0x7F, 0x4D, 0, 1};
   EXPECT_TRUE(std::ranges::equal(octets, std::as_bytes(std::span{kExpected})));
-  EXPECT_EQ(weft::rsockets::read_datagram(octets), header);
+  const DatagramName from{.address = IpAddress::v4(0x7F4D'0001), .port = 7'174};
+  EXPECT_EQ(weft::rsockets::read_datagram(octets),
+            (DatagramOrigin{.from = from, .header_bytes = 8}));
+  std::array<std::byte, 8> written{};
+  EXPECT_EQ(weft::rsockets::write_datagram_header(from, written.data()), written.size());
+  EXPECT_EQ(written, octets);
+}
+
+constexpr IpAddress kOwn6 = IpAddress::v6(0xFD77'0000'0000'0000, 1);
+
+TEST(DatagramHeader, OfIpv6IsLongerByItsFlowAndItsAddress) {
+  const DatagramName from{.address = kOwn6, .port = 7'174};
+  std::array<std::byte, 24> octets{};
+  ASSERT_EQ(weft::rsockets::write_datagram_header(from, octets.data()), octets.size());
+  constexpr std::array<unsigned char, 24> kExpected{
+      6, 24, 0x1C, 0x06, 0, 0, 0, 0, 0xFD, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  EXPECT_TRUE(std::ranges::equal(octets, std::as_bytes(std::span{kExpected})));
+  EXPECT_EQ(weft::rsockets::read_datagram(octets),
+            (DatagramOrigin{.from = from, .header_bytes = 24}));
+  EXPECT_FALSE(weft::rsockets::read_datagram(std::span{octets}.first(23)));
+  octets[1] = std::byte{8};
+  EXPECT_FALSE(weft::rsockets::read_datagram(octets));
 }
 
 TEST(DatagramHeader, OfAnotherVersionOrLengthOrCutShortIsNone) {
@@ -55,7 +84,27 @@ TEST(UdpHeader, BeginsWithItsTagAndSaysTheQpn) {
   constexpr std::array<unsigned char, 16> kExpected{0x55, 0x55, 0x55, 0x55, 4,    7,    16, 0,
                                                     0,    0x12, 0x34, 0x56, 0x7F, 0x4D, 0,  2};
   EXPECT_TRUE(std::ranges::equal(octets, std::as_bytes(std::span{kExpected})));
-  EXPECT_EQ(weft::rsockets::read_udp(octets), header);
+  const auto read = weft::rsockets::read_udp(octets);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->operation, UdpOperation::Control);
+  EXPECT_EQ(read->qpn, 0x12'3456U);
+  EXPECT_EQ(read->address, IpAddress::v4(0x7F4D'0002));
+  EXPECT_EQ(read->header_bytes, 16U);
+}
+
+TEST(UdpHeader, OfIpv6IsLongerByItsAddress) {
+  std::array<std::byte, 28> octets{};
+  ASSERT_EQ(weft::rsockets::write_udp_header(UdpOperation::Data, 0x12'3456, kOwn6, octets.data()),
+            octets.size());
+  constexpr std::array<unsigned char, 28> kExpected{0x55, 0x55, 0x55, 0x55, 6, 0, 28, 0, 0, 0x12,
+                                                    0x34, 0x56, 0xFD, 0x77, 0, 0, 0,  0, 0, 0,
+                                                    0,    0,    0,    0,    0, 0, 0,  1};
+  EXPECT_TRUE(std::ranges::equal(octets, std::as_bytes(std::span{kExpected})));
+  const auto read = weft::rsockets::read_udp(octets);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->address, kOwn6);
+  EXPECT_EQ(read->header_bytes, octets.size());
+  EXPECT_FALSE(weft::rsockets::read_udp(std::span{octets}.first(27)));
 }
 
 TEST(UdpHeader, OfAnotherTagVersionOperationOrLengthIsNone) {
@@ -142,7 +191,8 @@ class UdpPeer {
     EXPECT_EQ(sendto(fd_.get(), octets.data(), octets.size(), 0, generic(to), sizeof to),
               static_cast<ssize_t>(octets.size()));
   }
-  void send(sockaddr_in to, const UdpHeader& header, std::string_view text = {}) {
+  template <class Header>
+  void send(sockaddr_in to, const Header& header, std::string_view text = {}) {
     const auto packed = weft::wire::pack(header);
     std::vector<std::byte> octets(packed.begin(), packed.end());
     const auto data = std::as_bytes(std::span{text});
@@ -180,7 +230,7 @@ TEST_F(DatagramRSocket, AQpThatIsNotKnownIsAskedForOverUdpByTheDatagramItself) {
   ASSERT_TRUE(header);
   EXPECT_EQ(header->operation, UdpOperation::Data);
   EXPECT_NE(header->qpn, 0U);
-  EXPECT_EQ(header->address, 0x7F4D'0001U);
+  EXPECT_EQ(header->address, IpAddress::v4(0x7F4D'0001));
 }
 
 TEST_F(DatagramRSocket, ADatagramOverUdpIsAnsweredByTheOwnQpnAlone) {
@@ -324,7 +374,7 @@ TEST_F(DatagramRSocket, RefusesWhatStreamsAloneHave) {
   EXPECT_EQ(errno, EDESTADDRREQ);
   EXPECT_EQ(rbind(server_, generic(here_), sizeof here_), -1);
   EXPECT_EQ(errno, EINVAL);
-  EXPECT_EQ(rsocket(AF_INET6, SOCK_DGRAM, 0), -1);
+  EXPECT_EQ(rsocket(AF_IB, SOCK_DGRAM, 0), -1);
   EXPECT_EQ(errno, EAFNOSUPPORT);
   EXPECT_EQ(rsocket(AF_INET, SOCK_DGRAM, IPPROTO_TCP), -1);
   EXPECT_EQ(errno, ENOTSUP);
@@ -358,6 +408,122 @@ TEST_F(DatagramRSocket, RemembersNoMoreStrangersThanItsLimit) {
     ASSERT_LE(daemon_->ids(), before + 64) << "searches at once";
   }
   become_acquainted();
+}
+
+/// Sockets of AF_INET6 beside those.
+class DatagramRSocket6 : public DatagramRSocket {
+ protected:
+  void TearDown() override {
+    for (const int socket : more_) {
+      EXPECT_EQ(rclose(socket), 0);
+    }
+    DatagramRSocket::TearDown();
+  }
+  static sockaddr_in6 address6(const char* text, int port) {
+    sockaddr_in6 out{};
+    out.sin6_family = AF_INET6;
+    out.sin6_port = htons(static_cast<std::uint16_t>(port));
+    EXPECT_EQ(inet_pton(AF_INET6, text, &out.sin6_addr), 1);
+    return out;
+  }
+  static sockaddr* generic6(sockaddr_in6& address) {
+    return static_cast<sockaddr*>(static_cast<void*>(&address));
+  }
+  int bound6(const char* text, int port, int v6_only = 0) {
+    more_.push_back(rsocket(AF_INET6, SOCK_DGRAM, 0));
+    EXPECT_GE(more_.back(), 0) << std::strerror(errno);
+    EXPECT_EQ(rsetsockopt(more_.back(), IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only), 0);
+    sockaddr_in6 own = address6(text, port);
+    EXPECT_EQ(rbind(more_.back(), generic6(own), sizeof own), 0) << std::strerror(errno);
+    return more_.back();
+  }
+  static ssize_t send6(int from, sockaddr_in6 to, std::string_view text) {
+    return rsendto(from, text.data(), text.size(), 0, generic6(to), sizeof to);
+  }
+  /// As "text from [address]:port".
+  std::string received6(int socket) {
+    pollfd readable{.fd = socket, .events = POLLIN, .revents = 0};
+    if (rpoll(&readable, 1, 2'000) != 1) {
+      return "nothing";
+    }
+    std::array<char, 4'096> room{};
+    sockaddr_in6 from{};
+    socklen_t bytes = sizeof from;
+    const ssize_t got =
+        rrecvfrom(socket, room.data(), room.size(), MSG_DONTWAIT, generic6(from), &bytes);
+    EXPECT_EQ(bytes, sizeof from);
+    EXPECT_EQ(from.sin6_family, AF_INET6);
+    std::array<char, INET6_ADDRSTRLEN> name{};
+    inet_ntop(AF_INET6, &from.sin6_addr, name.data(), name.size());
+    return got < 0 ? "failed"
+                   : std::string{room.data(), static_cast<std::size_t>(got)} + " from [" +
+                         name.data() + "]:" + std::to_string(ntohs(from.sin6_port));
+  }
+
+  std::vector<int> more_;
+};
+
+TEST_F(DatagramRSocket6, SpeaksToAnotherBeforeAndAfterTheQpsAreKnown) {
+  const int server = bound6("fd77::1", kPort + 2);
+  const int client = bound6("fd77::1", kPort + 3);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(send6(client, address6("fd77::1", kPort + 2), "hello"), 5);
+    EXPECT_EQ(received6(server), "hello from [fd77::1]:" + std::to_string(kPort + 3));
+    EXPECT_EQ(send6(server, address6("fd77::1", kPort + 3), "welcome"), 7);
+    EXPECT_EQ(received6(client), "welcome from [fd77::1]:" + std::to_string(kPort + 2));
+  }
+  std::string longest(kMostDatagram6Bytes, 'w');
+  EXPECT_EQ(send6(client, address6("fd77::1", kPort + 2), longest), std::ssize(longest));
+  EXPECT_TRUE(received6(server).starts_with(longest + " from"));
+  longest += 'w';
+  EXPECT_EQ(send6(client, address6("fd77::1", kPort + 2), longest), -1);
+  EXPECT_EQ(errno, EMSGSIZE);
+}
+
+TEST_F(DatagramRSocket6, BoundToNoAddressHearsBothVersionsAndAnswersEach) {
+  const int server = bound6("::", kPort + 2);
+  const int client = bound6("fd77::1", kPort + 3);
+  for (int i = 0; i < 5; ++i) {
+    expect_to_send(client_, address("127.77.0.1", kPort + 2), "four");
+    EXPECT_EQ(received6(server), "four from [::ffff:127.77.0.1]:" + std::to_string(kPort + 1));
+    EXPECT_EQ(send6(server, address6("::ffff:127.77.0.1", kPort + 1), "back"), 4);
+    EXPECT_EQ(received(client_), "back");
+    EXPECT_EQ(from_.sin_addr.s_addr, here_.sin_addr.s_addr);
+    EXPECT_EQ(send6(client, address6("fd77::1", kPort + 2), "six"), 3);
+    EXPECT_EQ(received6(server), "six from [fd77::1]:" + std::to_string(kPort + 3));
+  }
+}
+
+TEST_F(DatagramRSocket6, OfIpv6AloneHasNoIpv4Addresses) {
+  const int server = bound6("::", kPort + 2, 1);
+  expect_to_send(client_, address("127.77.0.1", kPort + 2), "four");
+  EXPECT_EQ(received6(server), "nothing");
+  EXPECT_EQ(send6(server, address6("::ffff:127.77.0.1", kPort + 1), "back"), -1);
+  EXPECT_EQ(errno, ENETUNREACH);
+}
+
+TEST_F(DatagramRSocket6, OfAnIpv4AddressIsCalledByItsMappedForm) {
+  const int server = bound6("::ffff:127.77.0.1", kPort + 2);
+  sockaddr_in6 name{};
+  socklen_t bytes = sizeof name;
+  ASSERT_EQ(rgetsockname(server, generic6(name), &bytes), 0);
+  EXPECT_TRUE(IN6_IS_ADDR_V4MAPPED(&name.sin6_addr));
+  EXPECT_EQ(name.sin6_port, htons(kPort + 2));
+  expect_to_send(client_, address("127.77.0.1", kPort + 2), "hello");
+  EXPECT_EQ(received6(server), "hello from [::ffff:127.77.0.1]:" + std::to_string(kPort + 1));
+  EXPECT_EQ(send6(server, address6("fd77::1", kPort + 1), "six"), -1);
+  EXPECT_EQ(errno, ENETUNREACH);
+}
+
+TEST_F(DatagramRSocket6, BelievesNoAddressThatIsNotTheSenders) {
+  const int server = bound6("::", kPort + 2);
+  UdpPeer liar{address("127.77.0.1", 0)};
+  const sockaddr_in to = address("127.77.0.1", kPort + 2);
+  liar.send(to, UdpHeader6{.qpn = 5, .address = weft::fabric::ipv6_of(1, 0).v6_octets()}, "lie");
+  EXPECT_EQ(received6(server), "nothing");
+  liar.send(to, UdpHeader6{.qpn = 5, .address = kOwn6.v6_octets()}, "truth");
+  EXPECT_TRUE(received6(server).starts_with("truth from [fd77::1]:"));
+  EXPECT_EQ(liar.receive().size(), kUdpHeader6Bytes);
 }
 
 }  // namespace

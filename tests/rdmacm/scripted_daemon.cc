@@ -22,6 +22,16 @@ constexpr std::uint32_t kQKey = 0x0123'4567;
   return std::ranges::all_of(address.octets, [](std::byte octet) { return octet == std::byte{}; });
 }
 
+/// The host's, of the destination's family: it is h1, and whoever speaks to it is there, too.
+[[nodiscard]] uabi::RdmaCmAddress own_address(uabi::RdmaCmAddress destination) {
+  constexpr std::array<std::byte, 4> kLoopback{std::byte{127}, std::byte{0}, std::byte{0},
+                                               std::byte{1}};
+  if (std::ranges::equal(std::span{destination.octets}.first(4), kLoopback)) {
+    destination.octets[1] = std::byte{77};
+  }
+  return destination;
+}
+
 [[nodiscard]] uabi::RdmaCmAnswer refusal(int error, std::string reason) {
   return {.error = static_cast<std::uint32_t>(error), .value = 0, .reason = std::move(reason)};
 }
@@ -218,7 +228,7 @@ uabi::Message ScriptedDaemon::handle(Channel&, const uabi::BindRdmaCmId& request
 }
 
 uabi::Message ScriptedDaemon::handle(Channel& channel, const uabi::ResolveRdmaCmAddress& request) {
-  uabi::RdmaCmAddress source = request.destination;
+  uabi::RdmaCmAddress source = own_address(request.destination);
   source.port = 0;
   static_cast<void>(handle(channel, uabi::BindRdmaCmId{.id = request.id, .address = source}));
   uabi::RdmaCmIdState& state = ids_[request.id].state;

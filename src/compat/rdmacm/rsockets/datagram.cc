@@ -14,6 +14,7 @@
 #include "compat/rdmacm/ids.h"
 #include "compat/rdmacm/refusals.h"
 #include "compat/rdmacm/translate.h"
+#include "fabric/addresses.h"
 #include "host/clock.h"
 
 namespace weft::rsockets {
@@ -26,36 +27,14 @@ constexpr std::uint32_t kLeastDepth = 16;
 constexpr std::uint32_t kSendsBetweenLooks = 16;  // policy
 constexpr std::uint32_t kMostDepth = 0x7FFF;
 
-/// -1 after refuse().
-[[nodiscard]] int read_address(const sockaddr* address, sockaddr_in& out) {
-  if (address == nullptr || address->sa_family != AF_INET) {
-    return compat::refuse(EAFNOSUPPORT, "datagram rsockets have IPv4 addresses: AF_INET");
-  }
-  std::memcpy(&out, address, sizeof out);
-  return 0;
-}
-
-[[nodiscard]] sockaddr_storage as_storage(const sockaddr_in& address) {
-  sockaddr_storage out{};
-  std::memcpy(&out, &address, sizeof address);
-  return out;
-}
-
-[[nodiscard]] sockaddr* generic(sockaddr_in& address) {
+template <class Address>
+[[nodiscard]] sockaddr* generic(Address& address) {
   return static_cast<sockaddr*>(static_cast<void*>(&address));
 }
 
-/// 127.0.0.0/16 is whoever calls it; and no address is any of them.
-[[nodiscard]] bool is_unspecific(const sockaddr_in& address) {
-  const std::uint32_t number = ntohl(address.sin_addr.s_addr);
-  return number == INADDR_ANY || number >> 16 == 0x7F00;
-}
-
-void tell_sender(const sockaddr_in& from, Sender sender) {
-  if (sender.address != nullptr && sender.bytes != nullptr) {
-    std::memcpy(sender.address, &from, std::min<std::size_t>(*sender.bytes, sizeof from));
-    *sender.bytes = sizeof from;
-  }
+int refuse_too_long() {
+  return compat::refuse(EMSGSIZE,
+                        "a datagram of rsockets has 2032 octets at most, of AF_INET6 2020");
 }
 
 }  // namespace
@@ -107,7 +86,8 @@ int DatagramSocket::wait(Lock& lock, bool waits, Condition condition) {
   return 0;
 }
 
-DatagramSocket::DatagramSocket(host::UniqueFd udp) : udp_(std::move(udp)) {}
+DatagramSocket::DatagramSocket(host::UniqueFd udp, int family)
+    : udp_(std::move(udp)), family_(family) {}
 
 DatagramSocket::~DatagramSocket() {
   const int error = errno;  // of the call that was the last to hold the socket
@@ -140,8 +120,23 @@ void DatagramSocket::close_id() {
   }
 }
 
-DatagramSocket::Key DatagramSocket::key_of(const sockaddr_in& address) {
-  return std::uint64_t{ntohl(address.sin_addr.s_addr)} << 16 | ntohs(address.sin_port);
+/// A socket of AF_INET6 takes addresses of AF_INET, too, as Linux's do.
+std::optional<DatagramName> DatagramSocket::read(const sockaddr* address) const {
+  auto name = read_name(address);
+  if (!name || (family_ == AF_INET && address->sa_family != AF_INET)) {
+    compat::refuse(EAFNOSUPPORT, "the address is of another family than the datagram rsocket");
+    return std::nullopt;
+  }
+  return name;
+}
+
+void DatagramSocket::tell(const DatagramName& from, Sender sender) const {
+  if (sender.address != nullptr && sender.bytes != nullptr) {
+    const sockaddr_storage address = for_socket_of(family_, from);
+    const socklen_t bytes = compat::length_of(compat::generic(address));
+    std::memcpy(sender.address, &address, std::min(*sender.bytes, bytes));
+    *sender.bytes = bytes;
+  }
 }
 
 // --- opening
@@ -183,31 +178,38 @@ int DatagramSocket::create_queue_pair() {
 
 /// The UDP socket and the id, with the same port. If the program leaves the choice, it is the
 /// system's, unless another program of this host has that port as RDMA-CM's.
-int DatagramSocket::bind_both(sockaddr_in& address) {
-  const bool is_free_choice = address.sin_port == 0;
+int DatagramSocket::bind_both(OwnNames& names) {
+  auto address = udp_address_of(names.main());
+  if (!address) {
+    return compat::refuse(EADDRNOTAVAIL,
+                          "datagram rsockets have IPv6 addresses by position alone: fd77::N of hN");
+  }
+  const bool is_free_choice = names.port == 0;
   for (int tries = is_free_choice ? limits_.ports : 1; tries > 0; --tries) {
     // A UDP socket is bound once; what is tried is the number that the system gives to another.
     const host::UniqueFd probe{is_free_choice ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1};
     if (is_free_choice) {
-      socklen_t bytes = sizeof address;
-      address.sin_port = 0;
-      if (::bind(probe.get(), generic(address), sizeof address) != 0 ||
-          getsockname(probe.get(), generic(address), &bytes) != 0) {
+      socklen_t bytes = sizeof *address;
+      address->sin_port = 0;
+      if (::bind(probe.get(), generic(*address), sizeof *address) != 0 ||
+          getsockname(probe.get(), generic(*address), &bytes) != 0) {
         return -1;
       }
+      names.port = ntohs(address->sin_port);
     }
-    if (rdma_bind_addr(cm_, generic(address)) == 0) {
+    sockaddr_storage id = as_socket_address(names.main());
+    if (rdma_bind_addr(cm_, generic(id)) == 0) {
       break;
     }
     if (errno != EADDRINUSE || tries == 1) {
       return -1;
     }
   }
-  return ::bind(udp_.get(), generic(address), sizeof address);
+  return ::bind(udp_.get(), generic(*address), sizeof *address);
 }
 
-/// From now on the socket has this address of the host's: 0, or -1 with errno.
-int DatagramSocket::open(sockaddr_in address) {
+/// From now on the socket has these names of the host's: 0, or -1 with errno.
+int DatagramSocket::open(OwnNames names) {
   if (rdma_create_id(nullptr, &cm_, nullptr, RDMA_PS_UDP) != 0) {
     return -1;
   }
@@ -217,71 +219,101 @@ int DatagramSocket::open(sockaddr_in address) {
       fcntl(searches_->fd, F_SETFL, fcntl(searches_->fd, F_GETFL) | O_NONBLOCK) != 0 ||
       (reuse != 0 &&
        rdma_set_option(cm_, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuse, sizeof reuse) != 0) ||
-      bind_both(address) != 0 || create_queue_pair() != 0) {
+      bind_both(names) != 0 || create_queue_pair() != 0) {
     const int error = errno;
     close_id();
     errno = error;
     return -1;
   }
-  own_ = address;
+  own_ = names;
   return 0;
 }
 
-/// The host's own address towards a destination, with port 0; nothing after refuse().
-std::optional<sockaddr_in> DatagramSocket::address_towards(sockaddr_in destination) const {
+/// The host's own address towards a destination; nothing after refuse().
+std::optional<IpAddress> DatagramSocket::address_towards(const DatagramName& destination) const {
   rdma_cm_id* asking = nullptr;
   if (rdma_create_id(nullptr, &asking, nullptr, RDMA_PS_UDP) != 0) {
     return std::nullopt;
   }
-  const int result = rdma_resolve_addr(asking, nullptr, generic(destination), limits_.search_ms);
-  sockaddr_in here{};
-  std::memcpy(&here, &asking->route.addr.src_addr, sizeof here);
-  here.sin_port = 0;
+  sockaddr_storage to = as_socket_address(destination);
+  const int result = rdma_resolve_addr(asking, nullptr, generic(to), limits_.search_ms);
+  const auto here = read_name(&asking->route.addr.src_addr);
   const int error = errno;
   rdma_destroy_id(asking);
   errno = error;
-  return result == 0 ? std::optional{here} : std::nullopt;
+  return result == 0 && here ? std::optional{here->address} : std::nullopt;
+}
+
+/// Of a socket that is bound to no address of its own choice.
+OwnNames DatagramSocket::names_of_both_families(const IpAddress& address) const {
+  const bool is_v6_only = (options_.ip6_switches >> IPV6_V6ONLY & 1) != 0;
+  OwnNames names;
+  if (family_ == AF_INET || !is_v6_only) {
+    names.v4 = fabric::ipv4_beside(address);
+  }
+  if (family_ == AF_INET6) {
+    names.v6 = fabric::ipv6_beside(address);
+  }
+  return names;
 }
 
 /// With the address that this destination is spoken to from, and any port.
-int DatagramSocket::open_towards(const sockaddr_in& destination) {
+int DatagramSocket::open_towards(const DatagramName& destination) {
   const auto here = address_towards(destination);
-  return here ? open(*here) : -1;
+  return here ? open(names_of_both_families(*here)) : -1;
 }
 
 int DatagramSocket::bind(const sockaddr* address) {
-  sockaddr_in wish{};
-  if (read_address(address, wish) != 0) {
+  const auto wish = read(address);
+  if (!wish) {
     return -1;
   }
   const Lock lock{lock_};
   if (cm_ != nullptr) {
     return compat::refuse(EINVAL, "the socket has an address already");
   }
-  if (is_unspecific(wish)) {
-    // Hosts share the machine's loopback: each is known by an address of its own.
-    sockaddr_in self = wish;
-    self.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const auto here = address_towards(self);
-    if (!here) {
-      return -1;
-    }
-    wish.sin_addr = here->sin_addr;
+  if (!is_own_whatever(wish->address)) {
+    OwnNames names{.port = wish->port};
+    (wish->address.is_v4() ? names.v4 : names.v6) = wish->address;
+    return open(names);
   }
-  return open(wish);
+  // Hosts share the machine's loopback: each is known by an address of its own.
+  const DatagramName self{.address = IpAddress::v4(INADDR_LOOPBACK), .port = wish->port};
+  const auto here = address_towards(self);
+  if (!here) {
+    return -1;
+  }
+  OwnNames names = names_of_both_families(*here);
+  names.port = wish->port;
+  if (wish->address.is_v4()) {
+    names.v6.reset();
+  } else if (!wish->address.is_unspecified()) {
+    names.v4.reset();
+  }
+  return open(names);
+}
+
+/// What is meant by a peer's name; -1 after refuse() if this socket has no address of its family.
+int DatagramSocket::name_peer(DatagramName& peer) const {
+  const auto& own = own_.of(peer.address.family());
+  if (!own) {
+    return compat::refuse(ENETUNREACH,
+                          "the datagram rsocket was bound to an address of the other IP version");
+  }
+  if (is_own_whatever(peer.address)) {
+    peer.address = *own;
+  }
+  return 0;
 }
 
 int DatagramSocket::connect(const sockaddr* address) {
-  sockaddr_in peer{};
-  if (read_address(address, peer) != 0) {
+  auto peer = read(address);
+  if (!peer) {
     return -1;
   }
   const Lock lock{lock_};
-  if (cm_ == nullptr && open_towards(peer) != 0) {
+  if ((cm_ == nullptr && open_towards(*peer) != 0) || name_peer(*peer) != 0) {
     return -1;
-  }
-  if (is_unspecific(peer)) {
-    peer.sin_addr = own_.sin_addr;
   }
   connected_to_ = peer;
   std::erase_if(arrived_, [&](const Arrived& each) {
@@ -322,12 +354,12 @@ int DatagramSocket::post_receive(std::uint32_t slot) {
 ssize_t DatagramSocket::post(const Peer& peer, const std::byte* data, std::size_t bytes) {
   const std::uint32_t slot = free_sends_.back();
   const std::size_t at = slot * kDatagramSlotBytes;
-  const auto header = wire::pack(
-      DatagramHeader{.port = ntohs(own_.sin_port), .address = ntohl(own_.sin_addr.s_addr)});
-  std::ranges::copy(header, send_memory_.data() + at);
-  std::copy_n(data, bytes, send_memory_.data() + at + header.size());
+  const std::size_t header =
+      write_datagram_header({.address = *own_.of(peer.name.address.family()), .port = own_.port},
+                            send_memory_.data() + at);
+  std::copy_n(data, bytes, send_memory_.data() + at + header);
   ibv_sge piece{.addr = send_memory_.address() + at,
-                .length = static_cast<std::uint32_t>(header.size() + bytes),
+                .length = static_cast<std::uint32_t>(header + bytes),
                 .lkey = send_memory_.lkey()};
   ibv_send_wr wr{};
   wr.wr_id = kIsSend | slot;
@@ -346,26 +378,21 @@ ssize_t DatagramSocket::post(const Peer& peer, const std::byte* data, std::size_
 }
 
 /// As of a connected socket: its peer alone speaks to it.
-bool DatagramSocket::is_wanted(const sockaddr_in& from) const {
-  return !connected_to_ || key_of(*connected_to_) == key_of(from);
+bool DatagramSocket::is_wanted(const DatagramName& from) const {
+  return !connected_to_ || *connected_to_ == from;
 }
 
 void DatagramSocket::take_datagram(std::uint32_t slot, std::uint32_t bytes) {
   const std::byte* const start = receive_memory_.data() + slot * kReceiveBytes + kGrhBytes;
   const auto header = read_datagram({start, bytes - std::min<std::size_t>(bytes, kGrhBytes)});
-  sockaddr_in from{};
-  if (header) {
-    from.sin_family = AF_INET;
-    from.sin_port = htons(header->port);
-    from.sin_addr.s_addr = htonl(header->address);
-  }
-  if (!header || !is_wanted(from)) {
+  if (!header || !own_.of(header->from.address.family()) || !is_wanted(header->from)) {
     static_cast<void>(post_receive(slot));
     return;
   }
-  arrived_.push_back({.from = from,
+  arrived_.push_back({.from = header->from,
                       .slot = slot,
-                      .bytes = static_cast<std::uint32_t>(bytes - kGrhBytes - kDatagramHeaderBytes),
+                      .header_bytes = header->header_bytes,
+                      .bytes = static_cast<std::uint32_t>(bytes - kGrhBytes - header->header_bytes),
                       .octets = {}});
 }
 
@@ -417,7 +444,7 @@ ssize_t DatagramSocket::receive_pieces(std::span<const iovec> pieces, int flags,
   }
   const Arrived& first = arrived_.front();
   const std::byte* from = first.slot ? receive_memory_.data() + *first.slot * kReceiveBytes +
-                                           kGrhBytes + kDatagramHeaderBytes
+                                           kGrhBytes + first.header_bytes
                                      : first.octets.data();
   std::size_t left = first.bytes;
   std::size_t done = 0;
@@ -427,7 +454,7 @@ ssize_t DatagramSocket::receive_pieces(std::span<const iovec> pieces, int flags,
     done += part;
     left -= part;
   }
-  tell_sender(first.from, sender);
+  tell(first.from, sender);
   if ((flags & MSG_PEEK) == 0) {
     if (first.slot) {
       static_cast<void>(post_receive(*first.slot));
@@ -439,12 +466,12 @@ ssize_t DatagramSocket::receive_pieces(std::span<const iovec> pieces, int flags,
 
 ssize_t DatagramSocket::send(const std::byte* data, std::size_t bytes, int flags,
                              const sockaddr* to) {
-  sockaddr_in there{};
-  if (to != nullptr && read_address(to, there) != 0) {
+  const auto said = to == nullptr ? std::nullopt : read(to);
+  if (to != nullptr && !said) {
     return -1;
   }
-  if (bytes > kMostDatagramBytes) {
-    return compat::refuse(EMSGSIZE, "a datagram of rsockets has 2032 octets at most");
+  if (bytes > most_bytes()) {
+    return refuse_too_long();
   }
   Lock lock{lock_};
   if (to == nullptr && !connected_to_) {
@@ -453,12 +480,12 @@ ssize_t DatagramSocket::send(const std::byte* data, std::size_t bytes, int flags
   if (!may_write_) {
     return compat::refuse(EPIPE, "the socket was shut for sending");
   }
-  if (cm_ == nullptr && open_towards(there) != 0) {
+  if (cm_ == nullptr && open_towards(*said) != 0) {
     return -1;
   }
-  there = to == nullptr ? *connected_to_ : there;
-  if (is_unspecific(there)) {
-    there.sin_addr = own_.sin_addr;
+  DatagramName there = said ? *said : *connected_to_;
+  if (name_peer(there) != 0) {
+    return -1;
   }
   // The way may be known by now, or another; who only sends looks for that now and then.
   if (peer_of(there).way == nullptr || ++sends_ % kSendsBetweenLooks == 0) {
@@ -480,8 +507,8 @@ ssize_t DatagramSocket::send_pieces(std::span<const iovec> pieces, int flags, co
   for (const iovec& each : pieces) {
     bytes += each.iov_len;
   }
-  if (bytes > kMostDatagramBytes) {
-    return compat::refuse(EMSGSIZE, "a datagram of rsockets has 2032 octets at most");
+  if (bytes > most_bytes()) {
+    return refuse_too_long();
   }
   std::vector<std::byte> whole;
   whole.reserve(bytes);
@@ -496,14 +523,14 @@ ssize_t DatagramSocket::send_pieces(std::span<const iovec> pieces, int flags, co
 
 sockaddr_storage DatagramSocket::own_address() {
   const Lock lock{lock_};
-  sockaddr_in none{};
-  none.sin_family = AF_INET;
-  return as_storage(cm_ == nullptr ? none : own_);
+  sockaddr_storage none{};
+  none.ss_family = static_cast<sa_family_t>(family_);
+  return cm_ == nullptr ? none : for_socket_of(family_, own_.main());
 }
 
 sockaddr_storage DatagramSocket::peer_address() {
   const Lock lock{lock_};
-  return connected_to_ ? as_storage(*connected_to_) : sockaddr_storage{};
+  return connected_to_ ? for_socket_of(family_, *connected_to_) : sockaddr_storage{};
 }
 
 bool DatagramSocket::is_nonblocking() {
@@ -526,7 +553,10 @@ int DatagramSocket::set_id_option(int name, int value) {
   if (name == RDMA_OPTION_ID_REUSEADDR) {
     return setsockopt(fd(), SOL_SOCKET, SO_REUSEADDR, &value, sizeof value);
   }
-  return compat::refuse(ENOTSUP, "datagram rsockets have IPv4 addresses alone");
+  if (name == RDMA_OPTION_ID_AFONLY && family_ == AF_INET6) {
+    return is_open() ? compat::refuse(EINVAL, "IPV6_V6ONLY comes before the address") : 0;
+  }
+  return compat::refuse(ENOTSUP, "a datagram rsocket of AF_INET is of IPv4 alone");
 }
 
 short DatagramSocket::readiness(short events) {

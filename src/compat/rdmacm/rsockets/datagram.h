@@ -6,7 +6,9 @@
 // A UDP socket of the same address finds the peers' QPs (datagram_protocol.h), and carries what is
 // sent before they are found; its descriptor is the socket's number. There is no thread behind it:
 // whoever calls takes what has come, and brings forward the search for ways to peers. A socket has
-// one address, of the host's port that it was bound to or first sent from, and one QP.
+// one QP and one address, of the host's port that it was bound to or first sent from. One of
+// AF_INET6 that was bound to :: or to nothing has that port's addresses of both families (RFC 3493
+// §3.7), unless it has IPV6_V6ONLY.
 
 #include <netinet/in.h>
 
@@ -34,8 +36,8 @@ struct DatagramLimits {
 
 class DatagramSocket final : public Socket {
  public:
-  /// Owns the UDP socket.
-  explicit DatagramSocket(host::UniqueFd udp);
+  /// Owns the UDP socket, which is of AF_INET whatever `family` is (datagram_name.h).
+  DatagramSocket(host::UniqueFd udp, int family);
   ~DatagramSocket() override;
 
   [[nodiscard]] int fd() const override { return udp_.get(); }
@@ -59,41 +61,47 @@ class DatagramSocket final : public Socket {
   [[nodiscard]] int take_error() override { return 0; }
   [[nodiscard]] bool is_open() override;
   [[nodiscard]] int set_id_option(int name, int value) override;
-  [[nodiscard]] int segment_bytes() override { return static_cast<int>(kMostDatagramBytes); }
+  [[nodiscard]] int segment_bytes() override { return static_cast<int>(most_bytes()); }
   [[nodiscard]] short readiness(short events) override;
   void watch(short events, std::vector<pollfd>& descriptors) override;
   void unwatch() override;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
-  /// An IPv4 address and a UDP port, in the host's order.
-  using Key = std::uint64_t;
-
   /// Somebody whose QP is known, looked for, or not known yet.
   struct Peer {
-    sockaddr_in address{};
+    DatagramName name;
     std::uint64_t age{};   // the lowest is the oldest
     std::uint32_t qpn{};   // as it said last
     ibv_ah* way{};         // null: by UDP
     rdma_cm_id* search{};  // for the way
   };
   struct Arrived {
-    sockaddr_in from{};
+    DatagramName from;
     std::optional<std::uint32_t> slot;  // of the receive memory; none: `octets`
+    std::size_t header_bytes{};         // in the slot
     std::uint32_t bytes{};
     std::vector<std::byte> octets;
   };
 
-  [[nodiscard]] static Key key_of(const sockaddr_in& address);
+  /// For every peer that it may have.
+  [[nodiscard]] std::size_t most_bytes() const {
+    return family_ == AF_INET ? kMostDatagramBytes : kMostDatagram6Bytes;
+  }
+  /// Nothing after refuse().
+  [[nodiscard]] std::optional<DatagramName> read(const sockaddr* address) const;
+  void tell(const DatagramName& from, Sender sender) const;
   [[nodiscard]] bool waits(int flags) const {
     return !is_nonblocking_ && (flags & MSG_DONTWAIT) == 0;
   }
 
   // Opening (datagram.cc)
-  [[nodiscard]] int open(sockaddr_in address);
-  [[nodiscard]] std::optional<sockaddr_in> address_towards(sockaddr_in destination) const;
-  [[nodiscard]] int open_towards(const sockaddr_in& destination);
-  [[nodiscard]] int bind_both(sockaddr_in& address);
+  [[nodiscard]] int open(OwnNames names);
+  [[nodiscard]] std::optional<IpAddress> address_towards(const DatagramName& destination) const;
+  [[nodiscard]] OwnNames names_of_both_families(const IpAddress& address) const;
+  [[nodiscard]] int open_towards(const DatagramName& destination);
+  [[nodiscard]] int name_peer(DatagramName& peer) const;
+  [[nodiscard]] int bind_both(OwnNames& names);
   [[nodiscard]] int create_queue_pair();
   void close_id();
   [[nodiscard]] int post_receive(std::uint32_t slot);
@@ -103,32 +111,33 @@ class DatagramSocket final : public Socket {
   void take_completions();
   void take_datagram(std::uint32_t slot, std::uint32_t bytes);
   void take_all();
-  [[nodiscard]] bool is_wanted(const sockaddr_in& from) const;
+  [[nodiscard]] bool is_wanted(const DatagramName& from) const;
   void take_sign();
   template <class Condition>
   [[nodiscard]] int wait(Lock& lock, bool waits, Condition condition);
 
   // Peers (datagram_peers.cc)
-  [[nodiscard]] Peer& peer_of(const sockaddr_in& address);
+  [[nodiscard]] Peer& peer_of(const DatagramName& name);
   void forget(Peer& peer);
   [[nodiscard]] ssize_t send_by_udp(const Peer& peer, UdpOperation operation,
                                     std::span<const std::byte> data, int flags);
   void take_udp_messages();
-  void take_udp_message(const sockaddr_in& from, std::span<const std::byte> octets);
+  void take_udp_message(const sockaddr_in& sender, std::span<const std::byte> octets);
   void search(Peer& peer);
   void take_search_events();
   void end_search(Peer& peer);
   void keep_way(Peer& peer, const rdma_cm_id& found);
 
   const host::UniqueFd udp_;
+  const int family_;
   const DatagramLimits limits_{};
   std::mutex lock_;
   bool is_nonblocking_{};
   bool may_read_{true};
   bool may_write_{true};
   rdma_cm_id* cm_{};  // with the QP; null until the socket is open
-  sockaddr_in own_{};
-  std::optional<sockaddr_in> connected_to_;
+  OwnNames own_;
+  std::optional<DatagramName> connected_to_;
 
   RegisteredMemory send_memory_;
   std::vector<std::uint32_t> free_sends_;  // slots
@@ -138,7 +147,7 @@ class DatagramSocket final : public Socket {
 
   rdma_event_channel* searches_{};
   std::size_t searches_under_way_{};
-  std::map<Key, Peer> peers_;
+  std::map<DatagramName, Peer> peers_;
   std::uint64_t next_age_{};
   std::vector<ibv_ah*> old_ways_;  // while something may be under way there
 };

@@ -11,11 +11,13 @@
 #include "compat/rdmacm/ids.h"
 #include "compat/rdmacm/refusals.h"
 #include "compat/rdmacm/rsockets/datagram.h"
+#include "fabric/addresses.h"
 
 namespace weft::rsockets {
 namespace {
 
-[[nodiscard]] sockaddr* generic(sockaddr_in& address) {
+template <class Address>
+[[nodiscard]] sockaddr* generic(Address& address) {
   return static_cast<sockaddr*>(static_cast<void*>(&address));
 }
 
@@ -63,9 +65,8 @@ namespace {
 // --- who is known
 
 /// Who has this address; the oldest is forgotten for somebody new beyond the limit.
-DatagramSocket::Peer& DatagramSocket::peer_of(const sockaddr_in& address) {
-  const Key key = key_of(address);
-  if (const auto found = peers_.find(key); found != peers_.end()) {
+DatagramSocket::Peer& DatagramSocket::peer_of(const DatagramName& name) {
+  if (const auto found = peers_.find(name); found != peers_.end()) {
     return found->second;
   }
   if (peers_.size() >= limits_.peers) {
@@ -74,7 +75,7 @@ DatagramSocket::Peer& DatagramSocket::peer_of(const sockaddr_in& address) {
     forget(oldest->second);
     peers_.erase(oldest);
   }
-  return peers_.emplace(key, Peer{.address = address, .age = next_age_++}).first->second;
+  return peers_.emplace(name, Peer{.name = name, .age = next_age_++}).first->second;
 }
 
 /// What is held for it.
@@ -87,17 +88,20 @@ void DatagramSocket::forget(Peer& peer) {
 
 // --- UDP
 
-/// As sendto(2), without the header.
+/// As sendto(2), without the header. The socket has an address of the peer's family.
 ssize_t DatagramSocket::send_by_udp(const Peer& peer, UdpOperation operation,
                                     std::span<const std::byte> data, int flags) {
+  auto to = udp_address_of(peer.name);
+  if (!to) {
+    return compat::refuse(ENETUNREACH,
+                          "datagram rsockets find IPv6 addresses by position alone: fd77::N of hN");
+  }
   std::byte octets[kDatagramSlotBytes];
-  const auto header = wire::pack(UdpHeader{
-      .operation = operation, .qpn = cm_->qp->qp_num, .address = ntohl(own_.sin_addr.s_addr)});
-  std::ranges::copy(header, octets);
-  std::ranges::copy(data, octets + header.size());
-  sockaddr_in to = peer.address;
-  const ssize_t done = sendto(fd(), octets, header.size() + data.size(),
-                              waits(flags) ? 0 : MSG_DONTWAIT, generic(to), sizeof to);
+  const std::size_t header =
+      write_udp_header(operation, cm_->qp->qp_num, *own_.of(peer.name.address.family()), octets);
+  std::ranges::copy(data, octets + header);
+  const ssize_t done = sendto(fd(), octets, header + data.size(), waits(flags) ? 0 : MSG_DONTWAIT,
+                              generic(*to), sizeof *to);
   return done < 0 ? -1 : static_cast<ssize_t>(data.size());
 }
 
@@ -116,11 +120,20 @@ void DatagramSocket::take_udp_messages() {
   }
 }
 
-/// Whose it is, the system says, not the header.
-void DatagramSocket::take_udp_message(const sockaddr_in& from, std::span<const std::byte> octets) {
+/// Whose it is, the system says; the header only, which of the names of whoever is there it is.
+void DatagramSocket::take_udp_message(const sockaddr_in& sender,
+                                      std::span<const std::byte> octets) {
   const auto header = read_udp(octets);
-  if (!header) {
-    return;
+  if (!header || !own_.of(header->address.family())) {
+    return;  // no rsocket's, or for an address that this socket does not have
+  }
+  DatagramName from{.address = IpAddress::v4(ntohl(sender.sin_addr.s_addr)),
+                    .port = ntohs(sender.sin_port)};
+  if (header->address.is_v6()) {
+    const IpAddress seen = std::exchange(from.address, header->address);
+    if (fabric::ipv4_beside(from.address) != seen) {
+      return;
+    }
   }
   Peer& peer = peer_of(from);
   if (header->operation == UdpOperation::Data) {
@@ -137,10 +150,11 @@ void DatagramSocket::take_udp_message(const sockaddr_in& from, std::span<const s
   }
   if (header->operation == UdpOperation::Data && may_read_ && is_wanted(from) &&
       arrived_.size() < options_.receive_depth) {
-    const auto data = octets.subspan(kUdpHeaderBytes);
+    const auto data = octets.subspan(header->header_bytes);
     arrived_.push_back({
         .from = from,
         .slot = std::nullopt,
+        .header_bytes = 0,
         .bytes = static_cast<std::uint32_t>(data.size()),
         .octets = {data.begin(), data.end()}
     });
@@ -157,9 +171,9 @@ void DatagramSocket::search(Peer& peer) {
     return;
   }
   ++searches_under_way_;
-  sockaddr_in from = own_;
-  from.sin_port = 0;
-  sockaddr_in to = peer.address;
+  const auto family = peer.name.address.family();
+  sockaddr_storage from = as_socket_address({.address = *own_.of(family), .port = 0});
+  sockaddr_storage to = as_socket_address(peer.name);
   if (rdma_resolve_addr(peer.search, generic(from), generic(to), limits_.search_ms) != 0) {
     end_search(peer);
   }

@@ -3,20 +3,20 @@
 // What datagram sockets say to each other, as rdma-core's do (librdmacm's docs/rsocket). Datagrams
 // go from UD QP to UD QP behind a header that names their sender. Who does not know the other's QP
 // sends them over UDP, behind a longer header that says its own; the other answers with such a
-// header alone. Both in network order; addresses are IPv4's.
-
-#include <netinet/in.h>
+// header alone. Both in network order, and of two forms: their version is their address's.
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 
+#include "compat/rdmacm/rsockets/datagram_name.h"
 #include "wire/layout.h"
 
 namespace weft::rsockets {
 
 inline constexpr std::uint8_t kIpVersion = 4;
+inline constexpr std::uint8_t kIp6Version = 6;
 
 /// Before each datagram between QPs: where it comes from.
 struct DatagramHeader {
@@ -34,6 +34,24 @@ struct DatagramHeader {
   // clang-format on
 };
 inline constexpr std::size_t kDatagramHeaderBytes = wire::kSizeOf<DatagramHeader>;
+
+struct DatagramHeader6 {
+  std::uint8_t version{kIp6Version};
+  std::uint8_t length{24};
+  std::uint16_t port{};
+  std::uint32_t flow_info{};
+  IpAddress::V6Octets address{};
+  bool operator==(const DatagramHeader6&) const = default;
+  // clang-format off
+  using Wire = wire::Layout<24,
+      wire::Field<"Version",  8, &DatagramHeader6::version>,
+      wire::Field<"Length",   8, &DatagramHeader6::length>,
+      wire::Field<"Port",    16, &DatagramHeader6::port>,
+      wire::Field<"FlowInfo", 32, &DatagramHeader6::flow_info>,
+      wire::Octets<"Address", 16, &DatagramHeader6::address>>;
+  // clang-format on
+};
+inline constexpr std::size_t kDatagramHeader6Bytes = wire::kSizeOf<DatagramHeader6>;
 
 inline constexpr std::uint32_t kUdpTag = 0x5555'5555;
 enum class UdpOperation : std::uint8_t {
@@ -63,33 +81,58 @@ struct UdpHeader {
 };
 inline constexpr std::size_t kUdpHeaderBytes = wire::kSizeOf<UdpHeader>;
 
+struct UdpHeader6 {
+  std::uint32_t tag{kUdpTag};
+  std::uint8_t version{kIp6Version};
+  UdpOperation operation{};
+  std::uint8_t length{28};
+  std::uint32_t qpn{};
+  IpAddress::V6Octets address{};
+  bool operator==(const UdpHeader6&) const = default;
+  // clang-format off
+  using Wire = wire::Layout<28,
+      wire::Field<"Tag",       32, &UdpHeader6::tag>,
+      wire::Field<"Version",    8, &UdpHeader6::version>,
+      wire::Field<"Operation",  8, &UdpHeader6::operation>,
+      wire::Field<"Length",     8, &UdpHeader6::length>,
+      wire::Reserved<8>,
+      wire::Field<"Qpn",       32, &UdpHeader6::qpn>,
+      wire::Octets<"Address",  16, &UdpHeader6::address>>;
+  // clang-format on
+};
+inline constexpr std::size_t kUdpHeader6Bytes = wire::kSizeOf<UdpHeader6>;
+
 /// What a receive buffer holds, both headers of the socket included; rdma-core's.
 inline constexpr std::size_t kDatagramSlotBytes = 2'048;
-/// The longest datagram that fits one either way.
+/// The longest datagram that fits one either way, from an address of IPv4 and of IPv6.
 inline constexpr std::size_t kMostDatagramBytes = kDatagramSlotBytes - kUdpHeaderBytes;
+inline constexpr std::size_t kMostDatagram6Bytes = kDatagramSlotBytes - kUdpHeader6Bytes;
+
+/// What the header of a QP's datagram says.
+struct DatagramOrigin {
+  DatagramName from;
+  std::size_t header_bytes{};
+  bool operator==(const DatagramOrigin&) const = default;
+};
+
+/// What the header of a UDP message says.
+struct UdpOrigin {
+  UdpOperation operation{};
+  std::uint32_t qpn{};
+  IpAddress address;
+  std::size_t header_bytes{};
+  bool operator==(const UdpOrigin&) const = default;
+};
 
 /// Nothing if these octets are no datagram of a QP's.
-[[nodiscard]] inline std::optional<DatagramHeader> read_datagram(
-    std::span<const std::byte> octets) {
-  if (octets.size() < kDatagramHeaderBytes) {
-    return std::nullopt;
-  }
-  const auto header = wire::unpack<DatagramHeader>(octets.first<kDatagramHeaderBytes>());
-  const bool is_ours = header.version == kIpVersion && header.length == kDatagramHeaderBytes;
-  return is_ours ? std::optional{header} : std::nullopt;
-}
+[[nodiscard]] std::optional<DatagramOrigin> read_datagram(std::span<const std::byte> octets);
 
 /// Nothing if these octets came over UDP from somebody who is no rsocket.
-[[nodiscard]] inline std::optional<UdpHeader> read_udp(std::span<const std::byte> octets) {
-  if (octets.size() < kUdpHeaderBytes) {
-    return std::nullopt;
-  }
-  auto header = wire::unpack<UdpHeader>(octets.first<kUdpHeaderBytes>());
-  const bool is_ours =
-      header.tag == kUdpTag && header.version == kIpVersion && header.length == kUdpHeaderBytes &&
-      (header.operation == UdpOperation::Data || header.operation == UdpOperation::Control);
-  header.qpn &= 0xFF'FFFF;
-  return is_ours ? std::optional{header} : std::nullopt;
-}
+[[nodiscard]] std::optional<UdpOrigin> read_udp(std::span<const std::byte> octets);
+
+/// Both return how many octets the header has; a slot has room for either.
+[[nodiscard]] std::size_t write_datagram_header(const DatagramName& from, std::byte* to);
+[[nodiscard]] std::size_t write_udp_header(UdpOperation operation, std::uint32_t qpn,
+                                           const IpAddress& from, std::byte* to);
 
 }  // namespace weft::rsockets

@@ -73,12 +73,12 @@ auto& sockets = *new std::map<int, std::shared_ptr<Socket>>;  // programs end wi
 }
 
 [[nodiscard]] std::shared_ptr<Socket> make_datagram_socket(int domain) {
-  if (domain != AF_INET) {
-    compat::refuse(EAFNOSUPPORT, "Weft's datagram rsockets have IPv4 addresses: AF_INET");
+  if (domain != AF_INET && domain != AF_INET6) {
+    compat::refuse(EAFNOSUPPORT, "datagram rsockets are of AF_INET or AF_INET6");
     return nullptr;
   }
   host::UniqueFd udp{socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
-  return udp.get() < 0 ? nullptr : std::make_shared<DatagramSocket>(std::move(udp));
+  return udp.get() < 0 ? nullptr : std::make_shared<DatagramSocket>(std::move(udp), domain);
 }
 
 }  // namespace
