@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include <string>
-
 #include "cli/commands.h"
 
 namespace {

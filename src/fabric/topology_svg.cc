@@ -5,6 +5,7 @@
 #include <iterator>
 #include <numbers>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "fabric/topology_drawing.h"
@@ -47,7 +48,7 @@ std::vector<std::uint32_t> hosts_by_switch(const Topology& topology) {
   }
   std::vector<std::uint32_t> order(topology.hosts.size());
   std::iota(order.begin(), order.end(), 0U);
-  std::ranges::stable_sort(order, {}, [&](std::uint32_t host) { return of[host]; });
+  std::ranges::sort(order, {}, [&](std::uint32_t host) { return std::pair{of[host], host}; });
   return order;
 }
 
