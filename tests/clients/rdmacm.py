@@ -132,6 +132,8 @@ def datagrams():
                               (["-T", "a", "-C", "500", "-S", "2000"], "asynchronous")):
         yield Pair("udpong", ["-b", "{server}", "-p", "{port}"], ["-s", "{server}", "-p", "{port}", *arguments], aspect, check=says(r"^custom +[0-9]"),
                    is_ended=True, ready_state="ADDR_BOUND")
+    yield Pair("udpong", ["-p", "{port}"], ["-s", "{server}", "-p", "{port}", "-T", "e", "-C", "200", "-S", "64"], "a server of any address, of IPv6 too",
+               check=says(r"^custom +[0-9]"), is_ended=True, ready_state="ADDR_BOUND")
 
 
 def fio():
@@ -270,8 +272,8 @@ def main():
             except (OSError, RuntimeError, subprocess.SubprocessError) as problem:
                 outcome = weft_clients.Outcome(pair, "FAILED", 0, str(problem))
             outcomes.append(outcome)
-            if outcome.verdict == "FAILED":
-                print(f"[{number}/{len(pairs)}] FAILED {outcome.seconds:6.2f} s  {pair.name}: {outcome.detail}", flush=True)
+            print(f"[{number}/{len(pairs)}] {outcome.verdict:7} {outcome.seconds:6.2f} s  {pair.name}"
+                  + (f": {outcome.detail}" if outcome.verdict == "FAILED" else ""), flush=True)
         if not arguments.match or arguments.match in "captured":
             outcomes.append(run_captured_session(fabric, arguments.hosts, ports.take()))
     if not arguments.match:
