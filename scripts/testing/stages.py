@@ -62,7 +62,7 @@ def stages(jobs, long=False):
         Stage("fat-tree", "pingpong and perftest across a fat tree: counters add up, captures dissect, every CRC is right", some("fat_tree"), built),
         Stage("crash", "killed and stopped programs, a killed daemon, fork(), busy CPUs, many processes: a part of each", every("tests/crash", CRASHES), built),
         Stage("hostile", "a process that lies to programs and to the daemon hurts nobody, and is named in the log", every("tests/hostile", HOSTILE), built),
-        Stage("tsan", "clang 19's thread sanitizer: every room with threads, the live verbs from several threads",
+        Stage("tsan", "thread sanitizer: every room with threads, the live verbs from several threads",
               build("tsan", *(f"weft_{room}_test" for room in TSAN_ROOMS))
               + ctest("tsan", jobs, 60, ("-R", f"^({'|'.join(TSAN_ROOMS)})[.]", "-E", NOT_UNDER_TSAN), TSAN), ("bootstrap",)),
         Stage("gcc", "g++ 12, library assertions: warning-free, unit tests and simulation", build("gcc") + ctest("gcc", jobs, 500), ("bootstrap",), long=True),

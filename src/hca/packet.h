@@ -31,6 +31,8 @@ struct PacketHeader {
   bool ack_request : 1 {};
   bool migrated : 1 {true};
   bool has_grh : 1 {};
+  /// Named so that it is zero: the bits are in a record's first word, whose reader refuses them.
+  unsigned char unused_flags : 4 {};
   ServiceLevel sl;
   std::uint16_t packet_count{1};
   std::uint16_t path_mtu_bytes{};

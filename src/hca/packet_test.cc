@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
 #include <vector>
 
 #include "hca/packet_record.h"
@@ -141,6 +145,18 @@ TEST(PacketRecord, RefusesLiesAndSurvivesDamage) {
   std::vector<std::byte> zero_count = record_of(conversation(0).front());
   zero_count[4] = zero_count[5] = std::byte{0};
   EXPECT_FALSE(decode_record(zero_count));
+}
+
+/// A record begins with the header's first words as they are in memory, and its reader refuses bits
+/// that no header has.
+TEST(PacketHeader, HasNoBitsThatNobodySet) {
+  alignas(PacketHeader) std::array<std::byte, sizeof(PacketHeader)> memory{};
+  memory.fill(std::byte{0xFF});
+  // As `PacketHeader header;` on a stack that was used before; std::construct_at() would zero it.
+  const PacketHeader* const header = new (memory.data()) PacketHeader;
+  std::uint32_t first{};
+  std::memcpy(&first, header, sizeof first);
+  EXPECT_EQ(first, std::uint32_t{1} << 18) << "all zero but the flag of a path that migrated";
 }
 
 }  // namespace

@@ -145,6 +145,7 @@ class Stopped {
       while (!may_go_on_) {
         rest();
       }
+      has_left_ = true;  // this is not touched any more
     };
     pair.cq->arm(false);
     const hca::Sge sge{.address = b.address() + (1U << 19), .length = 8, .lkey = b.region->lkey};
@@ -160,6 +161,7 @@ class Stopped {
   ~Stopped() {
     go_on();
     static_cast<void>(await(Duration::seconds(60), [this] { return !pair_.cq->is_empty(); }, rest));
+    EXPECT_TRUE(await(Duration::seconds(60), [this] { return has_left_ || !has_stopped_; }, rest));
   }
   Stopped(const Stopped&) = delete;
   Stopped& operator=(const Stopped&) = delete;
@@ -170,6 +172,7 @@ class Stopped {
   UcPair& pair_;
   std::atomic<bool> has_stopped_{false};
   std::atomic<bool> may_go_on_{false};
+  std::atomic<bool> has_left_{false};
 };
 
 /// SENDs to a program that polled once are received all the same.
