@@ -132,8 +132,6 @@ def datagrams():
                               (["-T", "a", "-C", "500", "-S", "2000"], "asynchronous")):
         yield Pair("udpong", ["-b", "{server}", "-p", "{port}"], ["-s", "{server}", "-p", "{port}", *arguments], aspect, check=says(r"^custom +[0-9]"),
                    is_ended=True, ready_state="ADDR_BOUND")
-    yield Pair("udpong", ["-p", "{port}"], ["-s", "{server}", "-p", "{port}", "-T", "e", "-C", "200", "-S", "64"], "a server of any address, of IPv6 too",
-               check=says(r"^custom +[0-9]"), is_ended=True, ready_state="ADDR_BOUND")
 
 
 def fio():
