@@ -106,7 +106,7 @@ endfunction()
 function(weft_discover_tests target prefix)
   cmake_parse_arguments(TESTS "" "" "LIVE" ${ARGN})
   string(JOIN ":" live ${TESTS_LIVE})
-  set(common TEST_PREFIX "${prefix}." DISCOVERY_TIMEOUT 120 NO_PRETTY_TYPES NO_PRETTY_VALUES)  # names that stay, without addresses
+  set(common TEST_PREFIX "${prefix}." DISCOVERY_TIMEOUT 120 NO_PRETTY_VALUES)  # names that stay, without addresses
   if(NOT live STREQUAL "*")
     set(filter "*")
     if(live)
