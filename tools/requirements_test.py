@@ -183,6 +183,13 @@ class PlantedClaims(unittest.TestCase):
     def ran(self, *cases):
         return "--ran", self.write("results.xml", f"<testsuite>{''.join(cases)}</testsuite>")
 
+    def test_a_test_that_claims_the_whole_of_what_it_does_in_part(self):
+        self.rows["T-QP-2"] = self.rows["T-QP-2"].replace("done | `src/hca/qp.h`", "part | `src/hca/qp.h`; lacks: landing")
+        self.write_page()
+        self.assert_finds("'part of T-QP-2'")
+        self.write("src/hca/qp_test.cc", TESTS.replace("T-QP-1..T-QP-2", "T-QP-1, part of T-QP-2"))
+        self.assertEqual(self.run_tool().returncode, 0)
+
     def test_results_in_which_all_passed(self):
         self.assert_clean(*self.ran(*PASSED))
 

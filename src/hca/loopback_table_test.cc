@@ -92,7 +92,7 @@ void prepare(LoopbackPair& pair, Situation situation, WrOpcode opcode) {
   }
 }
 
-TEST_P(LoopbackTable, EndsAsTheTableSays) {  // T-RVT-10, R-RVT-20
+TEST_P(LoopbackTable, EndsAsTheTableSays) {  // R-RVT-20, part of T-RVT-10
   const QpType type = std::get<0>(GetParam());
   const Row& row = kRows[std::get<1>(GetParam())];
   for (const WrOpcode opcode :

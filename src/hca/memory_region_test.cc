@@ -51,7 +51,7 @@ TEST(MemoryTable, BringsInPagesOfOnDemandRegionsOnly) {  // T-ODP-1
   EXPECT_EQ(table.find(pd, paged.rkey, 0, 7, Access::RemoteRead).fault, KeyFault::OutOfRange);
 }
 
-TEST(MemoryTable, FindsEveryAddressInTheAddressSpaceRegion) {  // T-ODP-4
+TEST(MemoryTable, FindsEveryAddressInTheAddressSpaceRegion) {  // part of T-ODP-4
   SparseMemory user;
   ProtectionDomain pd;
   MemoryTable table{8, 1, LockPolicy::None, &user};
@@ -109,7 +109,7 @@ TEST(NullRegion, ReadsAsZerosAndDiscardsWhatIsWritten) {
   EXPECT_EQ(std::ranges::count(std::span{pair.a().memory}.first(600), std::byte{0}), 600);
 }
 
-TEST(Hca, PrefetchesOnlyOnDemandRegionsOfThePd) {  // T-ODP-5
+TEST(Hca, PrefetchesOnlyOnDemandRegionsOfThePd) {  // part of T-ODP-5
   SparseMemory user;
   testing::RecordedEvents events;
   HcaConfiguration configuration;

@@ -20,7 +20,7 @@ class WorkQueues : public ::testing::Test {
 };
 
 /// R-WQ-1: at least what was asked for.
-TEST_F(WorkQueues, TakeAsManyReceivesAsTheyWereMadeFor) {  // T-WQ-1
+TEST_F(WorkQueues, TakeAsManyReceivesAsTheyWereMadeFor) {  // part of T-WQ-1
   WorkQueue& wq = **hca_.create_wq({.pd = &pd_, .cq = &cq_, .depth = 100, .max_sge = 3});
   ASSERT_TRUE(wq.modify(std::nullopt, WorkQueueState::Ready));
   const std::array<Sge, 3> sges{};

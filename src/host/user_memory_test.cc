@@ -36,7 +36,7 @@ class UserMemory : public ::testing::Test {
   void* start_;
 };
 
-TEST_F(UserMemory, BringsInOnlyThePagesOfTheRange) {  // T-ODP-1, T-ODP-5
+TEST_F(UserMemory, BringsInOnlyThePagesOfTheRange) {  // T-ODP-1, part of T-ODP-5
   EXPECT_EQ(resident(), 0U);
   EXPECT_TRUE(process_memory().bring_in(range(page_ - 1, 2), true));
   EXPECT_EQ(resident(), 2U);

@@ -1,4 +1,4 @@
-// What a fabric promises from a cold start on (T-MI-8 and others).
+// What a fabric promises from a cold start on (part of T-MI-8 and others).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ class PathMtu : public ::testing::TestWithParam<wire::Mtu> {};
 
 /// What the narrowest port of a path takes is what its cable is set to, and what the SA and the
 /// packets' own way say.
-TEST_P(PathMtu, IsNegotiatedEndToEnd) {  // T-MI-8
+TEST_P(PathMtu, IsNegotiatedEndToEnd) {  // part of T-MI-8
   fabric::Topology topology = triangle(4);
   topology.hosts[1].hcas[0].ports[0].max_mtu = GetParam();
   ManagedFabric fabric{topology};

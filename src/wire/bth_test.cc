@@ -5,7 +5,7 @@
 namespace weft::wire {
 namespace {
 
-TEST(Bth, PacksAsCaptured) {  // T-PACK-2
+TEST(Bth, PacksAsCaptured) {  // part of T-PACK-2
   constexpr Bth kBth{.opcode = Opcode::RcRdmaWriteOnly,
                      .solicited = false,
                      .migrated = true,

@@ -71,7 +71,7 @@ template <class T>
 class Descriptors : public ::testing::Test {};
 TYPED_TEST_SUITE(Descriptors, AllWireTypes::As<::testing::Types>);
 
-TYPED_TEST(Descriptors, SayTheSameAsTheLayout) {  // T-PACK-1, R-PACK-3
+TYPED_TEST(Descriptors, SayTheSameAsTheLayout) {  // R-PACK-3, part of T-PACK-1
   const auto fields = descriptors_of<TypeParam>();
   EXPECT_TRUE(is_sound(fields));
   Random random{7};

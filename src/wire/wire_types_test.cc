@@ -31,7 +31,7 @@ struct StructureName {
 };
 TYPED_TEST_SUITE(WireStructure, AllWireTypes::As<::testing::Types>, StructureName);
 
-TYPED_TEST(WireStructure, RoundTrips) {  // T-PACK-1, R-PACK-3
+TYPED_TEST(WireStructure, RoundTrips) {  // R-PACK-3, part of T-PACK-1
   Random random{1};
   for (int i = 0; i < 1000; ++i) {
     const auto value = arbitrary<TypeParam>(random);

@@ -104,7 +104,7 @@ TEST_F(Regions, FollowTheProgramsMappingsOnDemand) {  // T-ODP-2
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
-TEST_F(Regions, MayBeAllOfTheAddressSpace) {  // T-ODP-4
+TEST_F(Regions, MayBeAllOfTheAddressSpace) {  // part of T-ODP-4
   ibv_mr* const mr = ibv_reg_mr(pd_, nullptr, SIZE_MAX, kEverything | IBV_ACCESS_ON_DEMAND);
   ASSERT_NE(mr, nullptr);
   std::array<char, 16> stack{"stack"};
@@ -119,7 +119,7 @@ TEST_F(Regions, MayBeAllOfTheAddressSpace) {  // T-ODP-4
   EXPECT_EQ(errno, EFAULT) << "on demand only";
 }
 
-TEST_F(Regions, AreBroughtInByAdvice) {  // T-ODP-5
+TEST_F(Regions, AreBroughtInByAdvice) {  // part of T-ODP-5
   ibv_mr* const mr = ibv_reg_mr(pd_, span_, kSpan, kEverything | IBV_ACCESS_ON_DEMAND);
   ASSERT_NE(mr, nullptr);
   ibv_sge sge{.addr = number(span_), .length = 8192, .lkey = mr->lkey};

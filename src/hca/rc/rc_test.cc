@@ -264,7 +264,7 @@ struct RefusalCase {
 
 class RcRefusal : public ::testing::TestWithParam<RefusalCase> {};
 
-TEST_P(RcRefusal, EndsInTheStatusOfTheBrokenRule) {  // T-RVT-10, R-RVT-20
+TEST_P(RcRefusal, EndsInTheStatusOfTheBrokenRule) {  // R-RVT-20, part of T-RVT-10
   const RefusalCase& refusal = GetParam();
   LoopbackPair pair{{.qp_access = refusal.qp_access}};
   pair.connect();

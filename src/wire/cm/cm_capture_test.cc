@@ -1,5 +1,5 @@
 // The CM messages of a kernel that nobody in this project wrote (tests/golden/pcaps): each is
-// unpacked as what it is and packed to the same bytes (T-PACK-1).
+// unpacked as what it is and packed to the same bytes (part of T-PACK-1).
 
 #include <gtest/gtest.h>
 

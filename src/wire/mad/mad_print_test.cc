@@ -114,7 +114,7 @@ TEST(MadPrint, DoesNotTrustOffsetsAndLengths) {
   EXPECT_TRUE(printed_mad({}).empty());
 }
 
-TEST(MadPrint, ReadsWhatOthersWrote) {  // T-PACK-1
+TEST(MadPrint, ReadsWhatOthersWrote) {  // part of T-PACK-1
   std::string text;
   for (const auto& bytes : golden_management_packets()) {
     text += to_text(printed(*parse_ib_packet(bytes, CrcCheck::Skip)));
