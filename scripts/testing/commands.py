@@ -13,15 +13,19 @@ PYTHON = [sys.executable, "-B"]
 class Command:
     """One process. `live`: it runs programs beside each other in real time, so that a busy machine may fail it; one that
     fails is run twice more, alone, and is unsteady if both pass. `ctest`: the preset whose tests it runs; of these only
-    those with the label `live` get that chance."""
+    those with the label `live` get that chance. A value of the environment that is a function is asked for when the command
+    runs: before, bootstrap may not have installed what it looks for."""
     argv: tuple
     environment: tuple = ()
     builds: bool = False
     live: bool = False
     ctest: str = ""
 
+    def variables(self):
+        return {key: value() if callable(value) else value for key, value in self.environment}
+
     def shown(self):
-        return " ".join([*(f"{key}={value}" for key, value in self.environment), *self.argv])
+        return " ".join([*(f"{key}={value}" for key, value in self.variables().items()), *self.argv])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,10 +64,12 @@ def client(name, *arguments, **options):
     return live(f"tests/clients/{name}.py", *arguments, **options)
 
 
+def sanitizer_runtime():
+    """Of clang 19, which must be there by now."""
+    return subprocess.run(["clang++-19", "-print-file-name=libclang_rt.asan-x86_64.so"], capture_output=True, text=True,
+                          check=True).stdout.strip()
+
+
 def sanitizer_preload():
     """A sanitized library inside an ordinary program wants the runtime first; the programs' own leaks are not ours."""
-    try:
-        found = subprocess.run(["clang++-19", "-print-file-name=libclang_rt.asan-x86_64.so"], capture_output=True, text=True).stdout.strip()
-    except OSError:
-        found = ""
-    return (("WEFT_CLIENT_PRELOAD", found), ("ASAN_OPTIONS", "detect_leaks=0"), ("UBSAN_OPTIONS", "print_stacktrace=1"))
+    return (("WEFT_CLIENT_PRELOAD", sanitizer_runtime), ("ASAN_OPTIONS", "detect_leaks=0"), ("UBSAN_OPTIONS", "print_stacktrace=1"))

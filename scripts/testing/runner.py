@@ -30,7 +30,7 @@ def run_command(command, log, quiet_seconds=None, longest_seconds=None):
     log.write(f"\n$ {command.shown()}\n")
     log.flush()
     child = subprocess.Popen(command.argv, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                             env={**os.environ, **dict(command.environment)}, start_new_session=True)
+                             env={**os.environ, **command.variables()}, start_new_session=True)
     start = last_progress = time.monotonic()
     size = -1
     try:

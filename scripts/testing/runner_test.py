@@ -53,6 +53,15 @@ class Runner(unittest.TestCase):
             log.seek(0)
             self.assertIn("printed nothing", log.read())
 
+    def test_a_variable_is_asked_for_when_its_command_runs(self):
+        installed = []
+        command = python("import os, sys; sys.exit(os.environ['RUNTIME'] != 'there')", environment=(("RUNTIME", lambda: installed[0]),))
+        installed.append("there")  # by an earlier stage
+        with self.log() as log:
+            self.assertEqual(runner.run_command(command, log), 0)
+            log.seek(0)
+            self.assertIn("RUNTIME=there", log.read())
+
     def test_what_prints_goes_on_but_not_for_ever(self):
         busy = python("import time\nfor _ in range(8): print('.', flush=True); time.sleep(0.4)")
         with self.log() as log:
