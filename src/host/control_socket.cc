@@ -9,7 +9,7 @@
 #include <cstring>
 #include <memory>
 
-#include "host/clock.h"
+#include "os/clock.h"
 
 namespace weft::host {
 namespace {
@@ -32,8 +32,8 @@ Result<sockaddr_un> address_of(const std::string& path) {
   return static_cast<const sockaddr*>(static_cast<const void*>(&address));
 }
 
-std::vector<UniqueFd> take_descriptors(msghdr& header) {
-  std::vector<UniqueFd> taken;
+std::vector<os::UniqueFd> take_descriptors(msghdr& header) {
+  std::vector<os::UniqueFd> taken;
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS) {
       const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -54,7 +54,7 @@ Result<ControlSocket> ControlSocket::connect(const std::string& path) {
   if (!address) {
     return std::unexpected(address.error());
   }
-  UniqueFd fd{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
+  os::UniqueFd fd{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
   if (!fd) {
     return fail(ErrorCode::Io, "socket: {}", std::strerror(errno));
   }
@@ -132,13 +132,13 @@ Result<Received> ControlSocket::receive() const {
 }
 
 Result<Received> ControlSocket::receive(Duration longest) const {
-  const Instant deadline = now() + longest;
+  const Instant deadline = os::now() + longest;
   while (true) {
     auto received = receive();
     if (received || received.error().code != ErrorCode::TryAgain) {
       return received;
     }
-    const Duration left = deadline - now();
+    const Duration left = deadline - os::now();
     if (left <= Duration{}) {
       return fail(ErrorCode::TimedOut, "the fabric daemon did not answer within {} ms",
                   longest.milliseconds());
@@ -148,12 +148,12 @@ Result<Received> ControlSocket::receive(Duration longest) const {
   }
 }
 
-Result<UniqueFd> listen_at(const std::string& path) {
+Result<os::UniqueFd> listen_at(const std::string& path) {
   const auto address = address_of(path);
   if (!address) {
     return std::unexpected(address.error());
   }
-  UniqueFd fd{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  os::UniqueFd fd{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   constexpr int kBacklog = 512;  // policy: a parallel job's processes come at once
   if (!fd || bind(fd.get(), generic(*address), sizeof *address) != 0 ||
       listen(fd.get(), kBacklog) != 0) {

@@ -8,21 +8,21 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 #include "uabi/messages.h"
 
 namespace weft::host {
 
 struct Received {
   uabi::Message message;
-  std::vector<UniqueFd> descriptors;  // exactly uabi::descriptors_of(message)
+  std::vector<os::UniqueFd> descriptors;  // exactly uabi::descriptors_of(message)
 };
 
 /// One end of a connection. Any one thread may send while another receives.
 class ControlSocket {
  public:
   ControlSocket() = default;
-  explicit ControlSocket(UniqueFd fd) : fd_(std::move(fd)) {}
+  explicit ControlSocket(os::UniqueFd fd) : fd_(std::move(fd)) {}
 
   /// Connects to a daemon's socket.
   [[nodiscard]] static Result<ControlSocket> connect(const std::string& path);
@@ -42,10 +42,10 @@ class ControlSocket {
   [[nodiscard]] Result<Received> receive(Duration longest) const;
 
  private:
-  UniqueFd fd_;
+  os::UniqueFd fd_;
 };
 
 /// A listening socket at `path`, which must not exist.
-[[nodiscard]] Result<UniqueFd> listen_at(const std::string& path);
+[[nodiscard]] Result<os::UniqueFd> listen_at(const std::string& path);
 
 }  // namespace weft::host
