@@ -18,6 +18,7 @@
 #include "daemon/daemon_impl.h"
 #include "fabric/departure_clocks.h"
 #include "os/clock.h"
+#include "os/packet_socket.h"
 #include "os/run_directory.h"
 #include "os/shared_memory.h"
 
@@ -94,7 +95,7 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
   }
   const std::string socket = os::control_path(options.run, options.fabric);
   unlink(socket.c_str());
-  auto listener = host::listen_at(socket);
+  auto listener = os::listen_at(socket);
   if (!listener) {
     return std::unexpected(listener.error());
   }

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "os/packet_socket.h"
 #include "os/run_directory.h"
 
 namespace weft::testing {
@@ -54,7 +55,7 @@ constexpr std::uint32_t kQKey = 0x0123'4567;
 ScriptedDaemon::ScriptedDaemon(const std::string& run, const std::string& fabric) {
   std::filesystem::create_directories(os::fabric_directory(run, fabric));
   path_ = os::control_path(run, fabric);
-  auto listener = host::listen_at(path_);
+  auto listener = os::listen_at(path_);
   EXPECT_TRUE(listener) << listener.error().reason;
   listener_ = std::move(*listener);
   std::array<int, 2> ends{};

@@ -20,6 +20,7 @@
 #include "fabric/testing/test_routes.h"
 #include "host/control_socket.h"
 #include "host/lane.h"
+#include "os/packet_socket.h"
 #include "os/run_directory.h"
 #include "os/shared_memory.h"
 
@@ -34,7 +35,7 @@ class TablesDaemon {
     char pattern[] = "/tmp/weft-test-XXXXXX";
     run = mkdtemp(pattern);
     std::filesystem::create_directories(os::fabric_directory(run, "test"));
-    listener_ = std::move(*listen_at(os::control_path(run, "test")));
+    listener_ = std::move(*os::listen_at(os::control_path(run, "test")));
     EXPECT_TRUE(fabric::testing::TestRoutes{builder}.bring_up());
     own_port = builder.node(fabric::NodeIndex{0}).first_port;
     peer_port = builder.node(kPeerNode).first_port;
