@@ -22,9 +22,9 @@
 #include "hca/packet_record.h"
 #include "hca/packet_wire.h"
 #include "hca/train.h"
-#include "host/run_directory.h"
-#include "host/shared_memory.h"
 #include "host/tap_record.h"
+#include "os/run_directory.h"
+#include "os/shared_memory.h"
 #include "ring/spsc_ring.h"
 
 namespace weft::cli {
@@ -40,7 +40,7 @@ volatile std::sig_atomic_t interrupted = 0;
 
 /// One program's packets.
 struct Source {
-  host::Mapping memory;
+  os::Mapping memory;
   ring::Consumer<> ring;
 };
 
@@ -176,7 +176,7 @@ Result<void> CaptureSession::handle_messages() {
     if (std::holds_alternative<uabi::CaptureSource>(received->message)) {
       constexpr std::size_t kBytes = ring::ring_bytes(host::kTapRingCapacity);
       auto memory =
-          host::map_shared(received->descriptors[0], host::Protection::ReadWrite, kBytes, kBytes);
+          os::map_shared(received->descriptors[0], os::Protection::ReadWrite, kBytes, kBytes);
       if (memory) {
         Source& source = sources_.emplace_back();
         source.ring = ring::Consumer<>{memory->bytes()};

@@ -13,14 +13,14 @@
 
 #include "cli/fabric_client.h"
 #include "daemon/daemon.h"
-#include "host/run_directory.h"
+#include "os/run_directory.h"
 
 namespace weft::cli {
 namespace {
 
 struct Pipe {
-  host::UniqueFd read;
-  host::UniqueFd write;
+  os::UniqueFd read;
+  os::UniqueFd write;
 };
 
 [[nodiscard]] Result<Pipe> make_pipe() {
@@ -28,11 +28,11 @@ struct Pipe {
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
     return fail(ErrorCode::Io, "pipe: {}", std::strerror(errno));
   }
-  return Pipe{host::UniqueFd{ends[0]}, host::UniqueFd{ends[1]}};
+  return Pipe{os::UniqueFd{ends[0]}, os::UniqueFd{ends[1]}};
 }
 
 /// In the new process. Says "ok" or the reason through `report`, then serves.
-[[noreturn]] void serve(daemon::DaemonOptions options, host::UniqueFd report) {
+[[noreturn]] void serve(daemon::DaemonOptions options, os::UniqueFd report) {
   setsid();
   signal(SIGHUP, SIG_IGN);
   prctl(PR_SET_NAME, "weftd");
@@ -45,7 +45,7 @@ struct Pipe {
   auto daemon = daemon::Daemon::create(std::move(options));
   const std::string said = daemon ? "ok" : daemon.error().reason;
   // From here on nobody reads what a daemon prints.
-  const host::UniqueFd null{open("/dev/null", O_RDWR | O_CLOEXEC)};
+  const os::UniqueFd null{open("/dev/null", O_RDWR | O_CLOEXEC)};
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     dup2(null.get(), standard);
   }
@@ -63,7 +63,7 @@ struct Pipe {
 }  // namespace
 
 Result<DaemonProcess> start_daemon(const DaemonStart& start, const fabric::Topology& topology) {
-  const auto run = host::run_directory();
+  const auto run = os::run_directory();
   if (!run) {
     return std::unexpected(run.error());
   }
@@ -87,7 +87,7 @@ Result<DaemonProcess> start_daemon(const DaemonStart& start, const fabric::Topol
            .sm_priority = start.sm_priority,
            .sm_port = start.sm_port,
            .ibsim = start.ibsim,
-           .lifeline = start.is_bound ? std::move(lifeline->read) : host::UniqueFd{}},
+           .lifeline = start.is_bound ? std::move(lifeline->read) : os::UniqueFd{}},
           std::move(report->write));
   }
   report->write.reset();
@@ -106,7 +106,7 @@ Result<DaemonProcess> start_daemon(const DaemonStart& start, const fabric::Topol
     return fail(ErrorCode::Io, "{}", said.empty() ? "the fabric daemon died at its start" : said);
   }
   return DaemonProcess{.pid = child,
-                       .lifeline = start.is_bound ? std::move(lifeline->write) : host::UniqueFd{}};
+                       .lifeline = start.is_bound ? std::move(lifeline->write) : os::UniqueFd{}};
 }
 
 }  // namespace weft::cli

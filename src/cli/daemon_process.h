@@ -7,14 +7,14 @@
 
 #include "base/result.h"
 #include "fabric/topology.h"
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 
 namespace weft::cli {
 
 /// A daemon in a process of its own. With a lifeline the fabric ends when it is closed.
 struct DaemonProcess {
   pid_t pid{};
-  host::UniqueFd lifeline;
+  os::UniqueFd lifeline;
 };
 
 struct DaemonStart {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "host/run_directory.h"
+#include "os/run_directory.h"
 
 namespace weft::cli {
 
@@ -59,7 +59,7 @@ Result<void> enter(const std::string& fabric, const std::string& host) {
   const std::string path =
       before == nullptr || *before == '\0' ? *library : fmt::format("{}:{}", *library, before);
   setenv("LD_LIBRARY_PATH", path.c_str(), 1);
-  setenv("WEFT_RUN", host::run_directory_path().c_str(), 1);
+  setenv("WEFT_RUN", os::run_directory_path().c_str(), 1);
   setenv("WEFT_FABRIC", fabric.c_str(), 1);
   setenv("WEFT_HOST", host.c_str(), 1);
   return {};

@@ -6,12 +6,12 @@
 #include "cli/fabric_name.h"
 #include "cli/topology_file.h"
 #include "fabric/topology_net.h"
-#include "host/run_directory.h"
+#include "os/run_directory.h"
 
 namespace weft::cli {
 
 void clear_dead_fabrics() {
-  for (const std::string& fabric : host::clear_dead_fabrics(host::run_directory_path())) {
+  for (const std::string& fabric : os::clear_dead_fabrics(os::run_directory_path())) {
     fmt::print(
         stderr,
         "weft: cleared what fabric {} left behind: its daemon, weftd, did not take it down\n",
@@ -26,13 +26,13 @@ Result<host::ControlSocket> connect_to(const std::string& named) {
   }
   const std::string& fabric = *meant;
   clear_dead_fabrics();
-  if (auto checked = host::check_fabric_name(fabric); !checked) {
+  if (auto checked = os::check_fabric_name(fabric); !checked) {
     return std::unexpected(checked.error());
   }
-  const std::string run = host::run_directory_path();
-  auto socket = host::ControlSocket::connect(host::control_path(run, fabric));
+  const std::string run = os::run_directory_path();
+  auto socket = host::ControlSocket::connect(os::control_path(run, fabric));
   if (!socket && socket.error().code == ErrorCode::Refused) {
-    const auto others = host::list_fabrics(run);
+    const auto others = os::list_fabrics(run);
     return fail(ErrorCode::Refused, "fabric {} is not up; {}", fabric,
                 others.empty() ? std::string{"`weft up` starts one"}
                                : fmt::format("known here: {}", fmt::join(others, ", ")));

@@ -17,7 +17,7 @@
 #include "cli/fabric_client.h"
 #include "cli/fabric_name.h"
 #include "cli/terminal.h"
-#include "host/run_directory.h"
+#include "os/run_directory.h"
 
 namespace weft::cli {
 namespace {
@@ -108,7 +108,7 @@ int exec(const std::string& named, const std::string& host, std::vector<std::str
 void add_up(CLI::App& app, Outcome& outcome) {
   auto* const command = app.add_subcommand("up", "Bring a fabric up; it stays until `weft down`");
   auto words = std::make_shared<std::vector<std::string>>();
-  auto name = std::make_shared<std::string>(host::fabric_of_environment());
+  auto name = std::make_shared<std::string>(os::fabric_of_environment());
   command->add_option("topology", *words,
                       "pair (the default), another generator with its numbers (see `weft topology "
                       "generate --help`), or a file: TOML, or as ibnetdiscover and ibsim have it");

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "cli/fabric_client.h"
-#include "host/run_directory.h"
+#include "os/run_directory.h"
 
 namespace weft::cli {
 
@@ -16,7 +16,7 @@ std::shared_ptr<std::string> add_fabric_name(CLI::App& command) {
   command.add_option(
       "--name", *name,
       fmt::format("Name of the fabric; without, $WEFT_FABRIC, else {}, else the one that is up",
-                  host::kDefaultFabric));
+                  os::kDefaultFabric));
   return name;
 }
 
@@ -29,12 +29,12 @@ Result<std::string> fabric_meant(const std::string& named) {
     return std::string{said};
   }
   clear_dead_fabrics();
-  std::vector<std::string> fabrics = host::list_fabrics(host::run_directory_path());
+  std::vector<std::string> fabrics = os::list_fabrics(os::run_directory_path());
   if (fabrics.size() == 1) {
     return fabrics.front();
   }
-  if (fabrics.empty() || std::ranges::find(fabrics, host::kDefaultFabric) != fabrics.end()) {
-    return std::string{host::kDefaultFabric};
+  if (fabrics.empty() || std::ranges::find(fabrics, os::kDefaultFabric) != fabrics.end()) {
+    return std::string{os::kDefaultFabric};
   }
   std::ranges::sort(fabrics);
   return fail(ErrorCode::InvalidArgument,

@@ -25,7 +25,7 @@
 #include "cli/fabric_client.h"
 #include "cli/terminal.h"
 #include "cm/rdma/types.h"
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 
 namespace weft::cli {
 namespace {
@@ -47,7 +47,7 @@ struct Running {
   pid_t pid{};
   bool ended{};
   int status{};
-  host::UniqueFd output;
+  os::UniqueFd output;
   std::string line;  // what has no end yet
 };
 
@@ -61,7 +61,7 @@ struct Running {
   if (output >= 0) {
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
-    const host::UniqueFd null{open("/dev/null", O_RDONLY | O_CLOEXEC)};
+    const os::UniqueFd null{open("/dev/null", O_RDONLY | O_CLOEXEC)};
     dup2(null.get(), STDIN_FILENO);
   }
   setenv("WEFT_HOST", program.host.c_str(), 1);
@@ -153,8 +153,8 @@ bool ProgramGroup::start(const Program& program) {
   Running running;
   running.host = program.host;
   running.number = static_cast<unsigned>(running_.size());
-  running.output = host::UniqueFd{ends[0]};
-  const host::UniqueFd write_end{ends[1]};
+  running.output = os::UniqueFd{ends[0]};
+  const os::UniqueFd write_end{ends[1]};
   running.pid = fork();
   if (running.pid == 0) {
     become(program, write_end.get());

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fabric/topology.h"
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 
 namespace weft::cli {
 namespace {
@@ -23,7 +23,7 @@ namespace {
 
 Result<std::string> read_topology_file(const std::string& path) {
   // O_NOCTTY: a terminal is refused below, and must not become this process's own.
-  const host::UniqueFd file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)};
+  const os::UniqueFd file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)};
   struct stat status{};
   if (!file || fstat(file.get(), &status) != 0) {
     return fail(ErrorCode::NotFound, "{} cannot be read ({}), and is no generator: {}", path,

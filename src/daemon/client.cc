@@ -9,7 +9,7 @@
 #include <chrono>
 #include <utility>
 
-#include "host/clock.h"
+#include "os/clock.h"
 
 namespace weft::daemon {
 
@@ -64,7 +64,7 @@ void Client::wait_for_messages() {
                          }
                          if (self->queue_.size() > kMaxUnread) {
                            self->waits_for_flush_ = true;
-                         } else if (self->requester_->budget.is_empty(host::now())) {
+                         } else if (self->requester_->budget.is_empty(os::now())) {
                            self->wait_for_budget();
                          } else {
                            self->wait_for_messages();
@@ -84,7 +84,7 @@ void Client::wait_for_budget() {
 
 void Client::receive(std::size_t most, bool within_budget) {
   for (std::size_t i = 0; i < most && !ended_; ++i) {
-    if (within_budget && (queue_.size() > kMaxUnread || requester_->budget.is_empty(host::now()))) {
+    if (within_budget && (queue_.size() > kMaxUnread || requester_->budget.is_empty(os::now()))) {
       return;
     }
     auto received = socket_.receive();
@@ -102,7 +102,7 @@ void Client::receive(std::size_t most, bool within_budget) {
   }
 }
 
-void Client::spend_parts(std::int64_t parts) { requester_->budget.spend(parts, host::now()); }
+void Client::spend_parts(std::int64_t parts) { requester_->budget.spend(parts, os::now()); }
 
 /// A program that does not read for a while needs only the newest of some, in the place of the
 /// oldest: what follows that, Briefed perhaps, goes on following it. Null: `message` is not such.

@@ -16,13 +16,13 @@
 #include "daemon/request_budget.h"
 #include "fabric/counters.h"
 #include "host/control_socket.h"
-#include "host/shared_memory.h"
 #include "node/fabric.h"
+#include "os/shared_memory.h"
 
 namespace weft::daemon {
 
 /// A descriptor that several messages carry.
-using SharedFd = std::shared_ptr<const host::UniqueFd>;
+using SharedFd = std::shared_ptr<const os::UniqueFd>;
 
 /// What the connections of one operating-system process have in common.
 struct Requester {
@@ -79,7 +79,7 @@ class Client : public std::enable_shared_from_this<Client> {
   // --- what the daemon knows of a program
   std::optional<node::ProcessId> process;
   SharedFd attention;
-  host::Mapping counter_memory;
+  os::Mapping counter_memory;
   std::optional<fabric::CounterPageView> counters;
   std::size_t groups{};  // memberships
 

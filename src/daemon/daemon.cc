@@ -17,9 +17,10 @@
 
 #include "daemon/daemon_impl.h"
 #include "fabric/departure_clocks.h"
-#include "host/clock.h"
-#include "host/run_directory.h"
-#include "host/shared_memory.h"
+#include "os/clock.h"
+#include "os/packet_socket.h"
+#include "os/run_directory.h"
+#include "os/shared_memory.h"
 
 namespace weft::daemon {
 
@@ -29,17 +30,17 @@ namespace {
 
 /// The fabric's directory with its lock, which dies with its holder: a directory whose lock is free
 /// belongs to nobody.
-[[nodiscard]] Result<host::UniqueFd> take_directory(const DaemonOptions& options) {
-  const auto guard = host::lock_run_directory(options.run);
+[[nodiscard]] Result<os::UniqueFd> take_directory(const DaemonOptions& options) {
+  const auto guard = os::lock_run_directory(options.run);
   if (!guard) {
     return std::unexpected(guard.error());
   }
-  const std::string directory = host::fabric_directory(options.run, options.fabric);
+  const std::string directory = os::fabric_directory(options.run, options.fabric);
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
     return fail(ErrorCode::Io, "{}: {}", directory, std::strerror(errno));
   }
-  const std::string path = host::lock_path(options.run, options.fabric);
-  host::UniqueFd lock{open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+  const std::string path = os::lock_path(options.run, options.fabric);
+  os::UniqueFd lock{open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
   if (!lock || flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     return fail(ErrorCode::Exists,
                 "fabric {} is up already; `weft down --name {}` ends it, --name chooses another",
@@ -63,7 +64,7 @@ Daemon::~Daemon() = default;
 void Daemon::run() { impl_->run(); }
 
 Result<Daemon> Daemon::create(DaemonOptions options) {
-  if (auto named = host::check_fabric_name(options.fabric); !named) {
+  if (auto named = os::check_fabric_name(options.fabric); !named) {
     return std::unexpected(named.error());
   }
   auto lock = take_directory(options);
@@ -71,18 +72,18 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
     return std::unexpected(lock.error());
   }
   constexpr std::size_t kFaultBytes = fabric::FaultCounters::bytes_needed();
-  auto fault_counters = host::create_shared_memory("weft-faults", kFaultBytes);
+  auto fault_counters = os::create_shared_memory("weft-faults", kFaultBytes);
   if (!fault_counters) {
     return std::unexpected(fault_counters.error());
   }
   auto fault_memory =
-      host::map_shared(*fault_counters, host::Protection::ReadWrite, kFaultBytes, kFaultBytes);
+      os::map_shared(*fault_counters, os::Protection::ReadWrite, kFaultBytes, kFaultBytes);
   if (!fault_memory) {
     return std::unexpected(fault_memory.error());
   }
   auto counters = std::make_unique<TrafficCounters>();
   auto fabric =
-      node::Fabric::create(options.topology, host::now(),
+      node::Fabric::create(options.topology, os::now(),
                            {.has_subnet_manager = options.has_subnet_manager,
                             .sm_priority = options.sm_priority,
                             .sm_port = options.sm_port,
@@ -92,13 +93,13 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
   if (!fabric) {
     return std::unexpected(fabric.error());
   }
-  const std::string socket = host::control_path(options.run, options.fabric);
+  const std::string socket = os::control_path(options.run, options.fabric);
   unlink(socket.c_str());
-  auto listener = host::listen_at(socket);
+  auto listener = os::listen_at(socket);
   if (!listener) {
     return std::unexpected(listener.error());
   }
-  auto clocks = host::create_shared_memory(
+  auto clocks = os::create_shared_memory(
       "weft-clocks", fabric::DepartureClocks::bytes_needed((*fabric)->builder().ports().size() +
                                                            node::Fabric::kSparePorts));
   if (!clocks) {
@@ -130,7 +131,7 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
 
 Daemon::Impl::Impl(DaemonOptions options, Parts parts)
     : options_(std::move(options)),
-      directory_(host::fabric_directory(options_.run, options_.fabric)),
+      directory_(os::fabric_directory(options_.run, options_.fabric)),
       counters_(std::move(parts.counters)),
       fabric_(std::move(parts.fabric)),
       mad_capture_(fabric_->builder()),
@@ -140,8 +141,8 @@ Daemon::Impl::Impl(DaemonOptions options, Parts parts)
       listener_(loop_, parts.listener.release()),
       lifeline_(loop_),
       signals_(loop_, SIGTERM, SIGINT),
-      clocks_(std::make_shared<const host::UniqueFd>(std::move(parts.clocks))),
-      fault_counters_(std::make_shared<const host::UniqueFd>(std::move(parts.fault_counters))),
+      clocks_(std::make_shared<const os::UniqueFd>(std::move(parts.clocks))),
+      fault_counters_(std::make_shared<const os::UniqueFd>(std::move(parts.fault_counters))),
       fault_memory_(std::move(parts.fault_memory)),
       faults_hit_(fabric::FaultCounters::open(fault_memory_.bytes())),
       fault_timer_(loop_),
@@ -159,7 +160,7 @@ Daemon::Impl::Impl(DaemonOptions options, Parts parts)
 }
 
 Daemon::Impl::~Impl() {
-  const auto guard = host::lock_run_directory(options_.run);
+  const auto guard = os::lock_run_directory(options_.run);
   std::error_code ignored;
   std::filesystem::remove_all(directory_, ignored);
 }
@@ -199,13 +200,13 @@ void Daemon::Impl::accept() {
 
 /// False when nobody is waiting.
 bool Daemon::Impl::accept_one() {
-  host::UniqueFd fd{accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC)};
+  os::UniqueFd fd{accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC)};
   if (!fd && (errno == EMFILE || errno == ENFILE)) {
     // Whoever waits is let in and sent away, or the loop would spin on it.
     spare_.reset();
-    fd = host::UniqueFd{accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC)};
+    fd = os::UniqueFd{accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC)};
     fd.reset();
-    spare_ = host::UniqueFd{open("/dev/null", O_RDONLY | O_CLOEXEC)};
+    spare_ = os::UniqueFd{open("/dev/null", O_RDONLY | O_CLOEXEC)};
     if (const auto line = offences_.add({.pid = getpid(), .program = "weftd", .host = {}},
                                         "connections refused for want of descriptors")) {
       log_.write(*line);
@@ -224,7 +225,7 @@ bool Daemon::Impl::accept_one() {
   return true;
 }
 
-void Daemon::Impl::serve(host::UniqueFd connection, pid_t pid) {
+void Daemon::Impl::serve(os::UniqueFd connection, pid_t pid) {
   const auto requester = requester_of(pid);
   auto client =
       std::make_shared<Client>(loop_, host::ControlSocket{std::move(connection)}, requester);
@@ -247,7 +248,7 @@ std::shared_ptr<Requester> Daemon::Impl::requester_of(pid_t pid) {
   constexpr std::size_t kMany = 1'024;  // policy
   if (requesters_.size() > kMany) {
     std::erase_if(requesters_, [](const auto& entry) {
-      return entry.second->connections == 0 && entry.second->budget.is_full(host::now());
+      return entry.second->connections == 0 && entry.second->budget.is_full(os::now());
     });
   }
   auto& requester = requesters_[pid];

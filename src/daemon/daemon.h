@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "fabric/topology.h"
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 
 namespace weft::daemon {
 
@@ -21,7 +21,7 @@ struct DaemonOptions {
   std::uint8_t sm_priority{};     // of its own subnet manager, 0 to 15
   std::string sm_port{};          // and where that is, as h2:1; empty: the first HCA port
   std::string ibsim{};            // IbsimPlace, for programs with libumad2sim; empty: none
-  host::UniqueFd lifeline;  // optional: the fabric ends when the other end of this pipe closes
+  os::UniqueFd lifeline;  // optional: the fabric ends when the other end of this pipe closes
 };
 
 /// Takes the fabric's directory and socket. Clears what a dead daemon left; refuses (Exists) while

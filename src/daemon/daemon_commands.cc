@@ -9,8 +9,8 @@
 
 #include "daemon/daemon_impl.h"
 #include "daemon/status.h"
-#include "host/shared_memory.h"
 #include "host/tap_record.h"
+#include "os/shared_memory.h"
 #include "ring/spsc_ring.h"
 
 namespace weft::daemon {
@@ -97,11 +97,11 @@ void Daemon::Impl::start_capture(Client& client, const uabi::StartCapture& reque
 }
 
 void Daemon::Impl::add_source(std::uint32_t id, Capture& capture, Client& program) {
-  auto memory = host::create_shared_memory("weft-tap", ring::ring_bytes(host::kTapRingCapacity));
+  auto memory = os::create_shared_memory("weft-tap", ring::ring_bytes(host::kTapRingCapacity));
   if (!memory) {
     return;
   }
-  const auto file = std::make_shared<const host::UniqueFd>(std::move(*memory));
+  const auto file = std::make_shared<const os::UniqueFd>(std::move(*memory));
   capture.not_ready.insert(&program);
   program.send(uabi::OpenTap{.capture = id, .port = capture.port.value()}, {file});
   capture.reader->send(uabi::CaptureSource{.process = address_of(*program.process)}, {file});
@@ -114,7 +114,7 @@ void Daemon::Impl::add_mads(std::uint32_t id, Capture& capture) {
     log_.write(fmt::format("no MADs in a capture: {}", memory.error().reason));
     return;
   }
-  const auto file = std::make_shared<const host::UniqueFd>(std::move(*memory));
+  const auto file = std::make_shared<const os::UniqueFd>(std::move(*memory));
   capture.reader->send(uabi::CaptureSource{.process = {}}, {file});
 }
 

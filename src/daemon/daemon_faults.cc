@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "daemon/daemon_impl.h"
-#include "host/clock.h"
+#include "os/clock.h"
 
 namespace weft::daemon {
 namespace {
@@ -28,7 +28,7 @@ constexpr std::int64_t kFaultCost = 128;
 
 /// The tables are not published yet.
 Result<std::uint32_t> Daemon::Impl::begin_fault(const fabric::FaultDescription& fault) {
-  const auto number = fabric_->add_fault(fault, host::now());
+  const auto number = fabric_->add_fault(fault, os::now());
   if (!number) {
     return number;
   }
@@ -81,8 +81,8 @@ void Daemon::Impl::clear_faults(Client& client, const uabi::ClearFaults& request
     return;
   }
   if (request.number == 0) {
-    fabric_->faults().remove_all(host::now());
-  } else if (const auto removed = fabric_->faults().remove(request.number, host::now()); !removed) {
+    fabric_->faults().remove_all(os::now());
+  } else if (const auto removed = fabric_->faults().remove(request.number, os::now()); !removed) {
     client.refuse(removed.error().reason);
     return;
   }
@@ -98,13 +98,13 @@ void Daemon::Impl::wait_for_end_of_faults() {
     fault_timer_.cancel();
     return;
   }
-  const Duration left = std::max(next - host::now(), Duration{});
+  const Duration left = std::max(next - os::now(), Duration{});
   fault_timer_.expires_after(std::chrono::nanoseconds{left.nanoseconds()});
   fault_timer_.async_wait([this](const std::error_code& error) {
     if (error) {
       return;
     }
-    if (fabric_->faults().end_due(host::now())) {
+    if (fabric_->faults().end_due(os::now())) {
       publish();
       run_management();
     }

@@ -1,7 +1,7 @@
 // What the daemon does for programs that speak ibsim's protocol.
 
 #include "daemon/daemon_impl.h"
-#include "host/clock.h"
+#include "os/clock.h"
 
 namespace weft::daemon {
 
@@ -28,7 +28,7 @@ void Daemon::Impl::start_ibsim(IbsimParts parts) {
 void Daemon::Impl::update_is_sm(fabric::PortIndex port) {
   const bool is_sm = fabric_->is_managed_from(port) || is_sm_files_.is_held(port) ||
                      (ibsim_ && ibsim_->has_sm(port));
-  management().agents().set_is_sm(port, is_sm, host::now());
+  management().agents().set_is_sm(port, is_sm, os::now());
   run_management();
 }
 

@@ -39,18 +39,18 @@ class Daemon::Impl {
  public:
   struct IbsimParts {
     IbsimPlace place;
-    host::UniqueFd control;
+    os::UniqueFd control;
   };
   /// What `create` has made.
   struct Parts {
     std::unique_ptr<TrafficCounters> counters;
     std::unique_ptr<node::Fabric> fabric;
-    host::UniqueFd lock;
-    host::UniqueFd listener;
+    os::UniqueFd lock;
+    os::UniqueFd listener;
     std::optional<IbsimParts> ibsim;  // none: nobody speaks its protocol
-    host::UniqueFd clocks;
-    host::UniqueFd fault_counters;
-    host::Mapping fault_memory;
+    os::UniqueFd clocks;
+    os::UniqueFd fault_counters;
+    os::Mapping fault_memory;
   };
   Impl(DaemonOptions options, Parts parts);
   ~Impl();
@@ -61,7 +61,7 @@ class Daemon::Impl {
  private:
   void accept();
   bool accept_one();
-  void serve(host::UniqueFd connection, pid_t pid);
+  void serve(os::UniqueFd connection, pid_t pid);
   [[nodiscard]] std::shared_ptr<Requester> requester_of(pid_t pid);
   void handle(Client& client, host::Received received);
   void handle_end(Client& client);
@@ -115,7 +115,7 @@ class Daemon::Impl {
   void update_is_sm(fabric::PortIndex port);
 
   // --- XRC domains of several processes (daemon_xrc.cc)
-  void open_xrc_domain(Client& client, const uabi::OpenXrcDomain& request, host::UniqueFd file);
+  void open_xrc_domain(Client& client, const uabi::OpenXrcDomain& request, os::UniqueFd file);
   void close_xrc_domain(Client& client, std::uint32_t domain);
   void relay_xrc(Client& client, uabi::XrcRelay message);
   void tell_xrc_members(node::ProcessId of, uabi::XrcRelay message);
@@ -126,8 +126,8 @@ class Daemon::Impl {
   [[nodiscard]] bool handle_objects(Client& client, host::Received& received);
   template <class Message>
   void relay_target(Client& client, Message message);
-  void share_device(Client& client, const uabi::ShareDevice& request, host::UniqueFd file);
-  void import_device(Client& client, std::uint32_t request, const host::UniqueFd& file);
+  void share_device(Client& client, const uabi::ShareDevice& request, os::UniqueFd file);
+  void import_device(Client& client, std::uint32_t request, const os::UniqueFd& file);
   template <class Message>
   void relay_object(Client& client, Message message);
   void leave_device(node::ProcessId process, std::uint32_t device, bool wholly);
@@ -159,8 +159,8 @@ class Daemon::Impl {
   std::unique_ptr<TrafficCounters> counters_;  // which the fabric's agents read
   std::unique_ptr<node::Fabric> fabric_;
   MadCapture mad_capture_;
-  host::UniqueFd lock_;
-  host::UniqueFd spare_;  // given up for a moment when there are no descriptors left
+  os::UniqueFd lock_;
+  os::UniqueFd spare_;  // given up for a moment when there are no descriptors left
   Log log_;
   Offences offences_;
   asio::io_context loop_;
@@ -170,7 +170,7 @@ class Daemon::Impl {
   SharedFd tables_;
   SharedFd clocks_;  // departure clocks of all links
   SharedFd fault_counters_;
-  host::Mapping fault_memory_;
+  os::Mapping fault_memory_;
   fabric::FaultCounters faults_hit_;
   asio::steady_timer fault_timer_;  // until the next rule ends
   std::vector<std::byte> image_;
@@ -191,9 +191,9 @@ class Daemon::Impl {
   std::unique_ptr<IbsimServer> ibsim_;
   std::deque<std::pair<node::ProcessId, ProgramName>> departed_;  // the newest last
   node::XrcDomains xrc_domains_;
-  std::map<std::uint32_t, host::UniqueFd> xrc_files_;  // that name them
+  std::map<std::uint32_t, os::UniqueFd> xrc_files_;  // that name them
   node::SharedDevices shared_devices_;
-  std::map<std::uint32_t, host::UniqueFd> device_files_;  // that name them
+  std::map<std::uint32_t, os::UniqueFd> device_files_;  // that name them
   std::map<std::uint32_t, Capture> captures_;
   std::map<Client*, std::unique_ptr<asio::steady_timer>> not_live_;  // readers that wait
   std::uint32_t next_capture_{1};

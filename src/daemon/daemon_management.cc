@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "daemon/daemon_impl.h"
-#include "host/clock.h"
+#include "os/clock.h"
 
 namespace weft::daemon {
 namespace {
@@ -22,11 +22,11 @@ constexpr std::int64_t kPublishPause = 9;  // times what publishing takes
 
 /// After anybody sent a MAD, and when a timer of the plane is due.
 void Daemon::Impl::run_management() {
-  const Instant began = host::now();
+  const Instant began = os::now();
   const bool has_more = fabric_->run_management(began);
   flush_open_ports();
   for (const Duration reroute : fabric_->take_reroutes()) {  // with this turn, whose time stands
-    const Duration whole = reroute + (host::now() - began);
+    const Duration whole = reroute + (os::now() - began);
     log_.write(fmt::format("re-routed {:.3f} ms after the trap",
                            static_cast<double>(whole.nanoseconds()) / 1e6));
   }
@@ -50,7 +50,7 @@ void Daemon::Impl::run_management() {
 void Daemon::Impl::settle_management() {
   constexpr int kTurns = 16;  // policy
   management().set_takes_time(false);
-  for (int turn = 0; turn < kTurns && fabric_->run_management(host::now()); ++turn) {
+  for (int turn = 0; turn < kTurns && fabric_->run_management(os::now()); ++turn) {
   }
   management().set_takes_time(true);
   publish();
@@ -63,7 +63,7 @@ void Daemon::Impl::wait_for_management() {
     management_timer_.cancel();
     return;
   }
-  const Duration wait = std::max(deadline - host::now(), Duration{});
+  const Duration wait = std::max(deadline - os::now(), Duration{});
   management_timer_.expires_after(std::chrono::nanoseconds{wait.nanoseconds()});
   management_timer_.async_wait([this](const std::error_code& error) {
     if (!error) {
@@ -77,7 +77,7 @@ void Daemon::Impl::publish_soon() {
     return;
   }
   publish_is_due_ = true;
-  const Duration rested = host::now() - published_at_;
+  const Duration rested = os::now() - published_at_;
   const Duration wait = std::max(kPublishDelay, publishing_takes_ * kPublishPause - rested);
   publish_timer_.expires_after(std::chrono::nanoseconds{wait.nanoseconds()});
   publish_timer_.async_wait([this](const std::error_code& error) {

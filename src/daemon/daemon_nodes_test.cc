@@ -10,7 +10,7 @@
 
 #include "daemon/testing/live_program.h"
 #include "host/control_socket.h"
-#include "host/run_directory.h"
+#include "os/run_directory.h"
 
 namespace weft::daemon {
 namespace {
@@ -25,7 +25,7 @@ constexpr Duration kPatience = Duration::seconds(20);
 /// What `weft node` asks, and the daemon's answer.
 std::string change(const LiveFabric& fabric, std::string text) {
   const host::ProcessOptions options = fabric.on("h1");
-  auto socket = host::ControlSocket::connect(host::control_path(options.run, options.fabric));
+  auto socket = host::ControlSocket::connect(os::control_path(options.run, options.fabric));
   EXPECT_TRUE(socket && socket->send(uabi::ChangeNode{.change = std::move(text)}));
   const auto received = socket->receive(kPatience);
   if (!received) {
@@ -36,8 +36,8 @@ std::string change(const LiveFabric& fabric, std::string text) {
 }
 
 bool comes_true(const std::function<bool()>& condition) {
-  const Instant end = host::now() + kPatience;
-  while (!condition() && host::now() < end) {
+  const Instant end = os::now() + kPatience;
+  while (!condition() && os::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return condition();

@@ -85,7 +85,7 @@ void Daemon::Impl::relay_target(Client& client, Message message) {
 // --- devices
 
 void Daemon::Impl::share_device(Client& client, const uabi::ShareDevice& request,
-                                host::UniqueFd file) {
+                                os::UniqueFd file) {
   client.spend(kShareCost);
   struct stat status{};
   if (request.hca >= view().hcas_of(view().node(client.process->host)).size() ||
@@ -111,8 +111,7 @@ void Daemon::Impl::share_device(Client& client, const uabi::ShareDevice& request
   }  // else it has many, and nobody can import this one
 }
 
-void Daemon::Impl::import_device(Client& client, std::uint32_t request,
-                                 const host::UniqueFd& file) {
+void Daemon::Impl::import_device(Client& client, std::uint32_t request, const os::UniqueFd& file) {
   client.spend(kShareCost);
   struct stat status{};
   uabi::DeviceImported answer{

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "daemon/daemon_impl.h"
-#include "host/clock.h"
 #include "node/node_change.h"
 #include "node/port_change.h"
+#include "os/clock.h"
 
 namespace weft::daemon {
 namespace {
@@ -32,7 +32,7 @@ void Daemon::Impl::change_port(Client& client, const uabi::ChangePort& request) 
   std::string refusal;
   for (const fabric::PortIndex port : *ports) {
     const std::string name = fabric::port_name(view(), port);
-    if (const auto changed = fabric_->change_port(port, *change, host::now()); !changed) {
+    if (const auto changed = fabric_->change_port(port, *change, os::now()); !changed) {
       refusal = fmt::format("{}: {}", name, changed.error().reason);
       break;
     }
@@ -55,7 +55,7 @@ void Daemon::Impl::change_node(Client& client, const uabi::ChangeNode& request) 
     return;
   }
   const auto change = node::read_node_change(request.change);
-  const auto changed = change ? fabric_->change_node(*change, host::now())
+  const auto changed = change ? fabric_->change_node(*change, os::now())
                               : Result<void>{std::unexpected(change.error())};
   if (!changed) {
     client.refuse(changed.error().reason);

@@ -10,7 +10,7 @@
 
 #include "daemon/testing/live_program.h"
 #include "host/control_socket.h"
-#include "host/run_directory.h"
+#include "os/run_directory.h"
 
 namespace weft::daemon {
 namespace {
@@ -25,7 +25,7 @@ constexpr Duration kPatience = Duration::seconds(20);
 /// What the `weft` command asks the daemon, and its answer; a refusal's reason.
 std::string ask(const LiveFabric& fabric, const uabi::Message& message) {
   const host::ProcessOptions options = fabric.on("h1");
-  auto socket = host::ControlSocket::connect(host::control_path(options.run, options.fabric));
+  auto socket = host::ControlSocket::connect(os::control_path(options.run, options.fabric));
   EXPECT_TRUE(socket && socket->send(message));
   std::string answer;
   while (true) {
@@ -62,8 +62,8 @@ json port_status(const LiveFabric& fabric, std::string_view name) {
 }
 
 bool comes_true(const std::function<bool()>& condition) {
-  const Instant end = host::now() + kPatience;
-  while (!condition() && host::now() < end) {
+  const Instant end = os::now() + kPatience;
+  while (!condition() && os::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return condition();
@@ -132,10 +132,10 @@ TEST(LivePorts, AgreeOnWhatBothEndsAllowAndCarryDataAtThatRate) {
   a.connect(b.lid(), b.qp->number(), 18, 7);
   b.connect(a.lid(), a.qp->number(), 18, 7);
   constexpr std::uint32_t kBytes = 1 << 20;
-  const Instant start = host::now();
+  const Instant start = os::now();
   a.post(hca::WrOpcode::RdmaWrite, 0, kBytes, b.address(), b.region->rkey);
   EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
-  EXPECT_GE(host::now() - start, Duration::nanoseconds(kBytes * 8 / 5 * 2));  // at 2.5 Gb/s
+  EXPECT_GE(os::now() - start, Duration::nanoseconds(kBytes * 8 / 5 * 2));  // at 2.5 Gb/s
 }
 
 TEST(LivePorts, WithoutASubnetManagerWaitForOne) {

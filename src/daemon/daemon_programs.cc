@@ -7,9 +7,9 @@
 
 #include "daemon/daemon_impl.h"
 #include "hca/limits.h"
-#include "host/clock.h"
 #include "host/lane_memory.h"
-#include "host/shared_memory.h"
+#include "os/clock.h"
+#include "os/shared_memory.h"
 
 namespace weft::daemon {
 namespace {
@@ -46,13 +46,13 @@ Result<void> Daemon::Impl::admit(Client& client, const uabi::Hello& hello) {
                 hello.version, uabi::kVersion);
   }
   const std::size_t page_bytes = fabric::CounterPage::bytes_needed();
-  auto page = host::create_shared_memory("weft-counters", page_bytes);
-  auto attention = host::create_shared_memory("weft-attention", host::kAttentionPageBytes);
+  auto page = os::create_shared_memory("weft-counters", page_bytes);
+  auto attention = os::create_shared_memory("weft-attention", host::kAttentionPageBytes);
   if (!page || !attention) {
     return std::unexpected(page ? attention.error() : page.error());
   }
   // Formatted here as well, so that reading is possible before the program wrote anything.
-  auto memory = host::map_shared(*page, host::Protection::ReadWrite, page_bytes, page_bytes);
+  auto memory = os::map_shared(*page, os::Protection::ReadWrite, page_bytes, page_bytes);
   if (!memory) {
     return std::unexpected(memory.error());
   }
@@ -61,16 +61,16 @@ Result<void> Daemon::Impl::admit(Client& client, const uabi::Hello& hello) {
   if (!counters) {
     return std::unexpected(counters.error());
   }
-  const auto process = fabric_->attach(hello.host, host::now());
+  const auto process = fabric_->attach(hello.host, os::now());
   if (!process) {
     return std::unexpected(process.error());
   }
   client.process = *process;
   client.counter_memory = std::move(*memory);
   client.counters = *counters;
-  client.attention = std::make_shared<const host::UniqueFd>(std::move(*attention));
+  client.attention = std::make_shared<const os::UniqueFd>(std::move(*attention));
   programs_[*process] = &client;
-  const auto page_fd = std::make_shared<const host::UniqueFd>(std::move(*page));
+  const auto page_fd = std::make_shared<const os::UniqueFd>(std::move(*page));
   client.send(
       uabi::Welcome{.self = address_of(*process), .time_scale = options_.topology.time_scale},
       {tables_, page_fd, client.attention, clocks_, fault_counters_});
@@ -100,12 +100,12 @@ void Daemon::Impl::open_lane(Client& client, const uabi::OpenLane& request) {
   if (!*is_new) {
     return;  // both have it, or it is on its way to them
   }
-  auto memory = host::create_shared_memory("weft-lanes", host::kPairMemoryBytes);
+  auto memory = os::create_shared_memory("weft-lanes", host::kPairMemoryBytes);
   if (!memory) {
     client.send(uabi::NoSuchProcess{.peer = request.peer});
     return;
   }
-  const auto lane = std::make_shared<const host::UniqueFd>(std::move(*memory));
+  const auto lane = std::make_shared<const os::UniqueFd>(std::move(*memory));
   client.send(uabi::Lane{.peer = request.peer, .side = 0}, {lane, other->attention});
   other->send(uabi::Lane{.peer = address_of(*client.process), .side = 1}, {lane, client.attention});
 }
@@ -118,7 +118,7 @@ void Daemon::Impl::join_group(Client& client, const uabi::JoinGroup& request) {
     return;
   }
   const auto changed = fabric_->join_group(*client.process, fabric::PortIndex{request.port},
-                                           request.mgid, request.mlid, host::now());
+                                           request.mgid, request.mlid, os::now());
   if (!changed && changed.error().code == ErrorCode::InvalidArgument) {
     note(client, "requests for groups or ports that it cannot have");
   }
@@ -133,7 +133,7 @@ void Daemon::Impl::join_group(Client& client, const uabi::JoinGroup& request) {
 void Daemon::Impl::leave_group(Client& client, const uabi::LeaveGroup& request) {
   client.spend(kGroupCost);
   const auto changed = fabric_->leave_group(*client.process, fabric::PortIndex{request.port},
-                                            request.mgid, request.mlid, host::now());
+                                            request.mgid, request.mlid, os::now());
   if (changed && *changed) {
     --client.groups;
     settle_management();
@@ -177,21 +177,21 @@ void Daemon::Impl::tell_members(Lid mlid) {
 
 /// A new generation of the tables, for everybody.
 void Daemon::Impl::publish() {
-  const Instant start = host::now();
+  const Instant start = os::now();
   static_cast<void>(management().tables_changed());
   std::vector<std::byte> image = fabric_->next_tables();
-  auto file = host::publish_memory("weft-tables", image);
+  auto file = os::publish_memory("weft-tables", image);
   auto view = fabric::TablesView::open(image);
   if (!file || !view) {
     return;  // out of memory: programs go on with the tables that they have
   }
   view_ = *view;
   image_ = std::move(image);  // its bytes stay where they are
-  tables_ = std::make_shared<const host::UniqueFd>(std::move(*file));
+  tables_ = std::make_shared<const os::UniqueFd>(std::move(*file));
   for (const auto& [process, program] : programs_) {
     program->send(uabi::TablesChanged{}, {tables_});
   }
-  published_at_ = host::now();
+  published_at_ = os::now();
   publishing_takes_ = published_at_ - start;
 }
 
@@ -208,7 +208,7 @@ void Daemon::Impl::forget_program(Client& client) {
   }
   programs_.erase(process);
   counters_->ledger().fold(view(), {.page = *client.counters, .owner = process.host});
-  const node::Departure departure = fabric_->detach(process, host::now());
+  const node::Departure departure = fabric_->detach(process, os::now());
   for (const node::ProcessId peer : departure.peers) {
     if (Client* const other = client_of(peer)) {
       other->send(uabi::LaneClosed{.peer = address_of(process)});

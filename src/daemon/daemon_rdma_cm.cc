@@ -12,8 +12,8 @@
 
 #include "daemon/daemon_impl.h"
 #include "daemon/rdma_cm/translate.h"
-#include "host/clock.h"
-#include "host/error_numbers.h"
+#include "os/clock.h"
+#include "os/error_numbers.h"
 
 namespace weft::daemon {
 namespace {
@@ -52,7 +52,7 @@ class Daemon::Impl::RdmaCmRequest {
         client_(client),
         channel_(channel),
         rdma_(daemon.rdma_cm_of(channel.owner().host)),
-        now_(host::now()) {}
+        now_(os::now()) {}
 
   /// False: no message of a channel.
   bool operator()(const uabi::CreateRdmaCmId& request) {
@@ -248,7 +248,7 @@ class Daemon::Impl::RdmaCmRequest {
   }
   bool refuse(const Error& error) {
     client_.send(
-        uabi::RdmaCmAnswer{.error = static_cast<std::uint32_t>(host::error_number_of(error.code)),
+        uabi::RdmaCmAnswer{.error = static_cast<std::uint32_t>(os::error_number_of(error.code)),
                            .value = 0,
                            .reason = error.reason});
     return true;
@@ -286,7 +286,7 @@ class Daemon::Impl::RdmaCmRequest {
 };
 
 cm::RdmaCm& Daemon::Impl::rdma_cm_of(fabric::NodeIndex host) {
-  return fabric_->hosts().host(host, host::now()).rdma_cm();
+  return fabric_->hosts().host(host, os::now()).rdma_cm();
 }
 
 /// True if the message was one of RDMA-CM.
@@ -334,8 +334,8 @@ void Daemon::Impl::open_rdma_cm(Client& client, const uabi::OpenRdmaCm& request)
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return client.refuse(fmt::format("socketpair: {}", std::strerror(errno)));
   }
-  host::UniqueFd ours{ends[0]};
-  auto theirs = std::make_shared<const host::UniqueFd>(ends[1]);
+  os::UniqueFd ours{ends[0]};
+  auto theirs = std::make_shared<const os::UniqueFd>(ends[1]);
   static_cast<void>(rdma_cm_of(*node));  // made now
   const std::uint32_t number = ++last_rdma_cm_channel_;
   rdma_cm_channels_[&client] = std::make_unique<RdmaCmChannel>(
@@ -357,7 +357,7 @@ void Daemon::Impl::close_rdma_cm(Client& client) {
   if (fabric_->hosts().has(host)) {
     cm::RdmaCm& rdma = rdma_cm_of(host);
     for (const cm::RdmaCmId id : found->second->ids()) {
-      static_cast<void>(rdma.destroy(id, host::now()));
+      static_cast<void>(rdma.destroy(id, os::now()));
     }
     fabric_->hosts().wake(host);
   }
@@ -368,7 +368,7 @@ void Daemon::Impl::close_rdma_cm(Client& client) {
 void Daemon::Impl::communication_established(const Client& client, Qpn qpn) {
   const fabric::NodeIndex host = client.process->host;
   if (fabric_->hosts().has(host)) {
-    rdma_cm_of(host).communication_established(qpn, host::now());
+    rdma_cm_of(host).communication_established(qpn, os::now());
     fabric_->hosts().wake(host);
     run_management();
   }
@@ -380,7 +380,7 @@ std::vector<ManagerStatus> Daemon::Impl::manager_statuses() {
   for (std::uint32_t i = 0; i < view().nodes().size(); ++i) {
     const fabric::NodeIndex node{i};
     if (fabric_->hosts().has(node)) {
-      node::HostServices& host = fabric_->hosts().host(node, host::now());
+      node::HostServices& host = fabric_->hosts().host(node, os::now());
       statuses.push_back({.host = node,
                           .rdma_cm_ids = host.rdma_cm().size(),
                           .connection_ids = host.connections().ids().size()});

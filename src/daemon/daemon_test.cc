@@ -25,10 +25,10 @@
 #include "daemon/testing/live_member.h"
 #include "daemon/testing/live_program.h"
 #include "hca/hca.h"
-#include "host/clock.h"
 #include "host/control_socket.h"
 #include "host/process.h"
-#include "host/run_directory.h"
+#include "os/clock.h"
+#include "os/run_directory.h"
 
 namespace {
 
@@ -121,14 +121,14 @@ TEST(Live, AMulticastPacketAllocatesNothing) {
   const Gid mgid{0xFF12'401B'FFFF'0000, Guid{7}};
   const testing::Member sender{a, mgid, Lid{0xC005}};
   const testing::Member receiver{b, mgid, Lid{0xC005}};
-  const Instant deadline = host::now() + Duration::seconds(20);
+  const Instant deadline = os::now() + Duration::seconds(20);
   receiver.receive();
   const auto send = [&] {
     sender.send();
     EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
     b.process->make_progress(*b.cq);
   };
-  while (b.cq->size() == 0 && host::now() < deadline) {
+  while (b.cq->size() == 0 && os::now() < deadline) {
     send();  // lost until the members are known and lanes are open
   }
   const auto exchange = [&] {
@@ -139,8 +139,8 @@ TEST(Live, AMulticastPacketAllocatesNothing) {
     send();
     EXPECT_EQ(b.wait().status, hca::WcStatus::Success);
   };
-  const Instant quiet = host::now() + Duration::milliseconds(50);
-  while (host::now() < quiet) {
+  const Instant quiet = os::now() + Duration::milliseconds(50);
+  while (os::now() < quiet) {
     b.process->make_progress(
         *b.cq);  // what was sent before finds no receive, which is put in words
   }
@@ -190,8 +190,8 @@ TEST(Live, AProgramThatStoppedPollingIsServedAllTheSame) {
     b.process->make_progress(*b.cq);  // the last that it does
     a.post(hca::WrOpcode::Send, 0, 8);
     EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
-    const Instant deadline = host::now() + Duration::seconds(20);
-    while (b.cq->size() < 2 && host::now() < deadline) {
+    const Instant deadline = os::now() + Duration::seconds(20);
+    while (b.cq->size() < 2 && os::now() < deadline) {
     }
     EXPECT_EQ(b.cq->size(), 2U) << "the end of its WRITE, and of its receive";
     EXPECT_EQ(b.wait().status, hca::WcStatus::Success);
@@ -413,7 +413,7 @@ TEST(Live, NothingNewBeginsAfterTheEndOfTheFabric) {
 
 /// Sends `message` on a new connection; the reason of the refusal, after which the connection ends.
 std::string refusal_of(const LiveFabric& fabric, const uabi::Message& message) {
-  const auto socket = host::ControlSocket::connect(host::control_path(fabric.on("h1").run, "test"));
+  const auto socket = host::ControlSocket::connect(os::control_path(fabric.on("h1").run, "test"));
   EXPECT_TRUE(socket);
   EXPECT_TRUE(socket->send(message));
   const auto answer = socket->receive(Duration::seconds(10));
@@ -425,7 +425,7 @@ std::string refusal_of(const LiveFabric& fabric, const uabi::Message& message) {
 }
 
 std::string log_of(const LiveFabric& fabric) {
-  std::ifstream file{host::fabric_directory(fabric.on("h1").run, "test") + "/log"};
+  std::ifstream file{os::fabric_directory(fabric.on("h1").run, "test") + "/log"};
   return {std::istreambuf_iterator<char>{file}, {}};
 }
 
@@ -444,7 +444,7 @@ TEST(Daemon, NamesAClientThatBreaksTheProtocolAndTellsItWhy) {
 TEST(Daemon, LogsWhatOneProgramSaysOfAnotherAndWhoSaidIt) {
   LiveFabric fabric{"pair"};
   const Program a{fabric.on("h1")};
-  const auto socket = host::ControlSocket::connect(host::control_path(fabric.on("h1").run, "test"));
+  const auto socket = host::ControlSocket::connect(os::control_path(fabric.on("h1").run, "test"));
   ASSERT_TRUE(socket->send(uabi::Hello{.host = "h2"}));
   ASSERT_TRUE(socket->send(uabi::PeerMisbehaves{
       .peer = a.process->address(), .what = uabi::Misbehaviour::ForgedSource, .count = 12}));
@@ -467,7 +467,7 @@ TEST(Daemon, LetsAProcessHaveAFewConnectionsOnly) {
   const LiveFabric fabric{"pair"};
   std::vector<host::ControlSocket> open;
   for (unsigned i = 0; i < Requester::kMaxConnections; ++i) {
-    open.push_back(*host::ControlSocket::connect(host::control_path(fabric.on("h1").run, "test")));
+    open.push_back(*host::ControlSocket::connect(os::control_path(fabric.on("h1").run, "test")));
   }
   EXPECT_NE(refusal_of(fabric, uabi::Query{}).find("may have"), std::string::npos);
   open.clear();

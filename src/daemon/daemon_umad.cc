@@ -11,7 +11,7 @@
 
 #include "daemon/daemon_impl.h"
 #include "daemon/umad/devices.h"
-#include "host/clock.h"
+#include "os/clock.h"
 
 namespace weft::daemon {
 namespace {
@@ -118,8 +118,8 @@ void Daemon::Impl::open_umad(Client& client, const uabi::OpenUmad& request) {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return client.refuse(fmt::format("socketpair: {}", std::strerror(errno)));
   }
-  host::UniqueFd ours{ends[0]};
-  auto theirs = std::make_shared<const host::UniqueFd>(ends[1]);
+  os::UniqueFd ours{ends[0]};
+  auto theirs = std::make_shared<const os::UniqueFd>(ends[1]);
   node::ManagementPort& management_port = management().port(*port);
   const auto channel =
       std::make_shared<UmadChannel>(loop_, std::move(ours),
@@ -160,7 +160,7 @@ void Daemon::Impl::register_umad_agent(Client& client, const uabi::RegisterUmadA
 }
 
 void Daemon::Impl::unregister_umad_agent(Client& client, const uabi::UnregisterUmadAgent& request) {
-  const auto done = open_ports_.at(&client)->file().unregister_agent(request.agent, host::now());
+  const auto done = open_ports_.at(&client)->file().unregister_agent(request.agent, os::now());
   client.send(uabi::UmadAnswer{.error = done ? 0U : EINVAL,
                                .agent = request.agent,
                                .reason = done ? std::string{} : done.error().reason});

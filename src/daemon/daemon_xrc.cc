@@ -18,7 +18,7 @@ constexpr std::int64_t kRelayCost = 4;
 }  // namespace
 
 void Daemon::Impl::open_xrc_domain(Client& client, const uabi::OpenXrcDomain& request,
-                                   host::UniqueFd file) {
+                                   os::UniqueFd file) {
   client.spend(kOpenCost);
   const auto refuse = [&](const Error& error) {
     client.send(uabi::XrcDomainOpened{.request = request.request,

@@ -19,9 +19,9 @@ using testing::LiveFabric;
 using testing::Program;
 
 [[nodiscard]] bool comes_true(const std::function<bool()>& condition) {
-  const Instant deadline = host::now() + Duration::seconds(5);
+  const Instant deadline = os::now() + Duration::seconds(5);
   while (!condition()) {
-    if (host::now() > deadline) {
+    if (os::now() > deadline) {
       return false;
     }
     std::this_thread::yield();

@@ -15,9 +15,9 @@
 #include "fabric/fault_description.h"
 #include "host/control_socket.h"
 #include "host/lane_memory.h"
-#include "host/run_directory.h"
-#include "host/shared_memory.h"
 #include "host/tap_record.h"
+#include "os/run_directory.h"
+#include "os/shared_memory.h"
 #include "ring/spsc_ring.h"
 
 namespace weft::daemon {
@@ -55,7 +55,7 @@ void write(Program& a, const Program& b, std::uint32_t bytes) {
 /// What the `weft` command asks the daemon, and its answer; a refusal's reason.
 std::string ask(const LiveFabric& fabric, const uabi::Message& message) {
   const host::ProcessOptions options = fabric.on("h1");
-  auto socket = host::ControlSocket::connect(host::control_path(options.run, options.fabric));
+  auto socket = host::ControlSocket::connect(os::control_path(options.run, options.fabric));
   EXPECT_TRUE(socket);
   EXPECT_TRUE(socket->send(message));
   std::string answer;
@@ -119,10 +119,10 @@ TEST(LinkFaults, ADroppedRequestIsSentAgainOnceTheTimeoutIsOver) {
   Program a{fabric.on("h1")};
   Program b{fabric.on("h2")};
   join(a, b);
-  const Instant start = host::now();
+  const Instant start = os::now();
   write(a, b, 8);
   EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
-  EXPECT_GE(host::now() - start, TimeoutExponent{kShort}.duration());
+  EXPECT_GE(os::now() - start, TimeoutExponent{kShort}.duration());
   EXPECT_EQ(hits(fabric), 1U);
   EXPECT_EQ(counters(fabric, "xmit_discards")["h1:1"], 1U);
   EXPECT_EQ(since(Since::kSent, "h1:1"), 1U);
@@ -169,10 +169,10 @@ TEST_P(OnABusyLane, WhatWasLostIsSentAgain) {
   a.connect(other, b.lid(), peer.number(), 0, 7);
   b.connect(peer, a.lid(), other.number(), 0, 7);
   write(a, b, bytes);
-  const Instant start = host::now();
+  const Instant start = os::now();
   bool is_done = false;
-  for (Instant next = start; !is_done && host::now() - start < Duration::seconds(10);) {
-    if (host::now() >= next) {
+  for (Instant next = start; !is_done && os::now() - start < Duration::seconds(10);) {
+    if (os::now() >= next) {
       a.post(other, hca::WrOpcode::RdmaWrite, 0, 8, b.address(), b.region->rkey);
       next = next + Duration::milliseconds(20);
     }
@@ -265,9 +265,9 @@ TEST(LinkFaults, AReliableConnectionDeliversEverythingOnceAndInOrder) {
     return sum;
   };
   // The last acknowledgements may be under way while this reads.
-  const Instant deadline = host::now() + Duration::seconds(5);
+  const Instant deadline = os::now() + Duration::seconds(5);
   while ((all("xmit_discards") != hits(fabric, 0) || all("rcv_errors") != hits(fabric, 1)) &&
-         host::now() < deadline) {
+         os::now() < deadline) {
   }
   EXPECT_EQ(all("xmit_discards"), hits(fabric, 0));
   EXPECT_EQ(all("rcv_errors"), hits(fabric, 1));
@@ -297,14 +297,14 @@ TEST(LinkFaults, APacketThatIsHeldBackIsOvertaken) {
   Program a{fabric.on("h1")};
   Program b{fabric.on("h2")};
   join(a, b, 20);
-  const Instant start = host::now();
+  const Instant start = os::now();
   a.memory[0] = std::byte{1};
   a.post(hca::WrOpcode::RdmaWrite, 0, 1, b.address(), b.region->rkey);
   a.post(hca::WrOpcode::RdmaWrite, 0, 1, b.address() + 1, b.region->rkey);
   // The second is out of sequence: a NAK, and both are sent again at once.
   EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
   EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
-  EXPECT_LT(host::now() - start, Duration::milliseconds(300));
+  EXPECT_LT(os::now() - start, Duration::milliseconds(300));
   EXPECT_EQ(b.memory[1], std::byte{1});
 }
 
@@ -352,7 +352,7 @@ TEST(LinkFaults, AMulticastCopyMeetsTheFaultsOfItsWay) {
     lossy.receive();
     doubling.receive();
   }
-  const Instant start = host::now();
+  const Instant start = os::now();
   const auto send = [&](hca::WrOpcode opcode) {
     sender.send_to(*sender.ah, kMulticastQpn, opcode);
     EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
@@ -372,7 +372,7 @@ TEST(LinkFaults, AMulticastCopyMeetsTheFaultsOfItsWay) {
   // Lost until the members are known and lanes are open.
   const auto reach = [&](Program& program) {
     any = 0;
-    while (any == 0 && host::now() - start < kPatience) {
+    while (any == 0 && os::now() - start < kPatience) {
       send(hca::WrOpcode::Send);
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
       EXPECT_EQ(taken(program), 0U);
@@ -388,7 +388,7 @@ TEST(LinkFaults, AMulticastCopyMeetsTheFaultsOfItsWay) {
   }
   std::size_t at_b = 0;
   std::size_t at_c = 0;
-  while ((at_b < kCount / 4U || at_c < 2U * kCount) && host::now() - start < kPatience) {
+  while ((at_b < kCount / 4U || at_c < 2U * kCount) && os::now() - start < kPatience) {
     at_b += taken(b);
     at_c += taken(c);
   }
@@ -410,8 +410,8 @@ TEST(LinkFaults, ComeAndGoWhileTheFabricRuns) {
   EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
   EXPECT_EQ(faults_of(fabric).size(), 0U);
   EXPECT_EQ(ask(fabric, uabi::AddFault{.rule = "drop every=3 out=h1:1"}), "1");
-  const Instant start = host::now();
-  while (hits(fabric) < 3 && host::now() - start < kPatience) {
+  const Instant start = os::now();
+  while (hits(fabric) < 3 && os::now() - start < kPatience) {
     write(a, b, 8);
     EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
   }
@@ -425,23 +425,23 @@ TEST(LinkFaults, ComeAndGoWhileTheFabricRuns) {
   EXPECT_EQ(ask(fabric, uabi::AddFault{.rule = "reorder after=1 count=1 by=1s opcode=*write*"}),
             "2");
   EXPECT_EQ(faults_of(fabric).size(), 1U);
-  while (faults_of(fabric).at(0)["matched"] == 0 && host::now() - start < kPatience) {
+  while (faults_of(fabric).at(0)["matched"] == 0 && os::now() - start < kPatience) {
     write(a, b, 8);
     EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
   }
-  const Instant held_back_at_first = host::now();
+  const Instant held_back_at_first = os::now();
   write(a, b, 8);
   write(a, b, 8);  // out of sequence: both are sent again and done while the first is held back
   EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
   EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
   const std::uint32_t under_way = a.process->packets_under_way();
-  EXPECT_TRUE(under_way != 0 || host::now() - held_back_at_first > Duration::seconds(1));
+  EXPECT_TRUE(under_way != 0 || os::now() - held_back_at_first > Duration::seconds(1));
   EXPECT_EQ(hits(fabric), 1U);
   EXPECT_EQ(ask(fabric, uabi::ClearFaults{}), "");
   EXPECT_EQ(faults_of(fabric).size(), 0U);
   constexpr int kEnough = 500;  // as on a link that never had faults
   int direct = 0;
-  while (direct < kEnough && host::now() - start < kPatience) {
+  while (direct < kEnough && os::now() - start < kPatience) {
     write(a, b, 8);
     direct = a.process->packets_under_way() == 0 ? direct + 1 : 0;
     EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
@@ -455,16 +455,16 @@ TEST(LinkFaults, ALinkThatIsDownForATimeTellsItsPortsAndComesBack) {
   Program b{fabric.on("h2")};
   join(a, b, 17);  // 537 ms: enough retries for the time, which is long enough to be seen
   EXPECT_EQ(ask(fabric, uabi::AddFault{.rule = "down link=h1:1 for=1s"}), "1");
-  const Instant start = host::now();
+  const Instant start = os::now();
   const auto is_active = [&] {
     return a.engine.port(PortNumber{1}).state == hca::PortState::Active;
   };
-  while (is_active() && host::now() - start < kPatience) {
+  while (is_active() && os::now() - start < kPatience) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   write(a, b, 8);
   EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
-  EXPECT_GE(host::now() - start, Duration::milliseconds(900));
+  EXPECT_GE(os::now() - start, Duration::milliseconds(900));
   EXPECT_TRUE(is_active());
   EXPECT_EQ(counters(fabric, "link_downed")["h1:1"], 1U);
   EXPECT_EQ(counters(fabric, "link_downed")["h2:1"], 1U);
@@ -489,7 +489,7 @@ class Tap {
   Tap(const LiveFabric& fabric, const std::string& port) {
     const host::ProcessOptions options = fabric.on("h1");
     socket_ =
-        std::move(*host::ControlSocket::connect(host::control_path(options.run, options.fabric)));
+        std::move(*host::ControlSocket::connect(os::control_path(options.run, options.fabric)));
     EXPECT_TRUE(socket_.send(uabi::StartCapture{.port = port}));
     while (true) {
       auto received = socket_.receive(kPatience);
@@ -498,8 +498,8 @@ class Tap {
         return;
       }
       constexpr std::size_t kBytes = ring::ring_bytes(host::kTapRingCapacity);
-      memory_.push_back(std::move(*host::map_shared(received->descriptors.at(0),
-                                                    host::Protection::ReadWrite, kBytes, kBytes)));
+      memory_.push_back(std::move(
+          *os::map_shared(received->descriptors.at(0), os::Protection::ReadWrite, kBytes, kBytes)));
       rings_.emplace_back(memory_.back().bytes());
     }
   }
@@ -525,7 +525,7 @@ class Tap {
 
  private:
   host::ControlSocket socket_;
-  std::vector<host::Mapping> memory_;
+  std::vector<os::Mapping> memory_;
   std::vector<ring::Consumer<>> rings_;
 };
 

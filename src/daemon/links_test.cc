@@ -43,16 +43,16 @@ TEST(Links, ADelayIsTakenEachWay) {
   join(a, b);
   for (int round = 0; round < 20; ++round) {
     for (const auto opcode : {hca::WrOpcode::RdmaWrite, hca::WrOpcode::RdmaRead}) {
-      const Instant start = host::now();
+      const Instant start = os::now();
       a.post(opcode, 0, 8, b.address(), b.region->rkey);
       EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
-      EXPECT_GE(host::now() - start, kDelay * 2);
+      EXPECT_GE(os::now() - start, kDelay * 2);
     }
     b.receive(0, 64);
-    const Instant start = host::now();
+    const Instant start = os::now();
     a.post(hca::WrOpcode::Send, 0, 64);
     EXPECT_EQ(b.wait().status, hca::WcStatus::Success);
-    EXPECT_GE(host::now() - start, kDelay);
+    EXPECT_GE(os::now() - start, kDelay);
     EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
   }
 }
@@ -63,10 +63,10 @@ TEST(Links, TheDelaysOfAllCablesAddUp) {
   Program a{fabric.on("h1")};
   Program b{fabric.on("h2")};
   join(a, b);
-  const Instant start = host::now();
+  const Instant start = os::now();
   a.post(hca::WrOpcode::RdmaWrite, 0, 8, b.address(), b.region->rkey);
   EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
-  EXPECT_GE(host::now() - start, kDelay * 4);
+  EXPECT_GE(os::now() - start, kDelay * 4);
 }
 
 /// Nobody polls: the threads wake by themselves when something arrives.
@@ -77,12 +77,12 @@ TEST(Links, APacketArrivesThoughNobodyPolls) {
   join(a, b);
   for (int round = 0; round < 5; ++round) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the threads sleep by now
-    const Instant start = host::now();
+    const Instant start = os::now();
     a.post(hca::WrOpcode::RdmaWrite, 0, 8, b.address(), b.region->rkey);
-    while (a.cq->size() == 0 && host::now() - start < Duration::seconds(20)) {
+    while (a.cq->size() == 0 && os::now() - start < Duration::seconds(20)) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    EXPECT_GE(host::now() - start, Duration::milliseconds(10));
+    EXPECT_GE(os::now() - start, Duration::milliseconds(10));
     EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
   }
 }
@@ -94,10 +94,10 @@ TEST(Links, ARateIsWhatALinkCarriesAtMost) {
   join(a, b);
   constexpr std::uint32_t kBytes = 1 << 20;
   fill(a.memory);
-  const Instant start = host::now();
+  const Instant start = os::now();
   a.post(hca::WrOpcode::RdmaWrite, 0, kBytes, b.address(), b.region->rkey);
   EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
-  EXPECT_GE(host::now() - start, fabric::LinkRate{100}.duration(kBytes));
+  EXPECT_GE(os::now() - start, fabric::LinkRate{100}.duration(kBytes));
   EXPECT_TRUE(std::ranges::equal(a.memory, b.memory));
   EXPECT_EQ(a.process->packets_under_way(), 0U);
 }
@@ -118,11 +118,11 @@ TEST(Links, SendersShareTheRateOfALinkThatBothCross) {
     from.post(hca::WrOpcode::RdmaWrite, 0, kBytes, to.address(), to.region->rkey);
     EXPECT_EQ(from.wait().status, hca::WcStatus::Success);
   };
-  const Instant start = host::now();
+  const Instant start = os::now();
   std::thread other{[&] { write(b, d); }};
   write(a, c);
   other.join();
-  EXPECT_GE(host::now() - start, fabric::LinkRate{100}.duration(2 * kBytes));
+  EXPECT_GE(os::now() - start, fabric::LinkRate{100}.duration(2 * kBytes));
 }
 
 TEST(Links, WhatCrossesThemComesWholeAndInOrder) {
@@ -190,9 +190,9 @@ TEST(Links, ARetryTimerCountsNothingWhileThePacketIsUnderWay) {
   b.connect(a.lid(), a.qp->number());
   a.memory[0] = std::byte{7};
   const std::atomic_ref<std::byte> target{b.memory[0]};
-  const Instant start = host::now();
+  const Instant start = os::now();
   a.post(hca::WrOpcode::RdmaWrite, 0, 1, b.address(), b.region->rkey);
-  while (host::now() - start < Duration::seconds(20)) {
+  while (os::now() - start < Duration::seconds(20)) {
     const hca::QpState state = a.qp->query().state;
     if (target.load() == std::byte{7}) {
       break;
@@ -201,7 +201,7 @@ TEST(Links, ARetryTimerCountsNothingWhileThePacketIsUnderWay) {
     a.process->make_progress(*a.cq);
   }
   EXPECT_EQ(target.load(), std::byte{7});
-  EXPECT_GE(host::now() - start, kDelay);
+  EXPECT_GE(os::now() - start, kDelay);
 }
 
 TEST(Links, AMulticastCopyTakesTheTimeOfItsWay) {
@@ -217,25 +217,25 @@ TEST(Links, AMulticastCopyTakesTheTimeOfItsWay) {
     sender.send();
     EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
   };
-  const Instant start = host::now();
+  const Instant start = os::now();
   for (int i = 0; i < 60; ++i) {
     receiver.receive();
   }
-  while (b.cq->size() == 0 && host::now() - start < Duration::seconds(20)) {
+  while (b.cq->size() == 0 && os::now() - start < Duration::seconds(20)) {
     b.process->make_progress(*b.cq);
     if (a.process->packets_under_way() == 0) {
       send(std::byte{1});  // lost until the members are known and lanes are open
     }
   }
   constexpr std::size_t kFirst = 4'096 + 40;  // behind the GRH
-  const Instant sent = host::now();
+  const Instant sent = os::now();
   send(std::byte{2});
   const auto first = [&] { return std::atomic_ref{b.memory[kFirst]}.load(); };  // all share it
-  while (first() != std::byte{2} && host::now() - start < Duration::seconds(20)) {
+  while (first() != std::byte{2} && os::now() - start < Duration::seconds(20)) {
     EXPECT_EQ(b.wait().status, hca::WcStatus::Success);
   }
   EXPECT_EQ(first(), std::byte{2});
-  EXPECT_GE(host::now() - sent, kDelay * 2);
+  EXPECT_GE(os::now() - sent, kDelay * 2);
 }
 
 /// How long a WRITE to nobody takes until it ends in retry exceeded.
@@ -246,10 +246,10 @@ Duration until_retry_exceeded(double time_scale, std::uint8_t timeout, std::uint
   Program a{fabric.on("h1")};
   Program b{fabric.on("h2")};
   a.connect(b.lid(), Qpn{b.qp->number().value() + 5}, timeout, retries);
-  const Instant start = host::now();
+  const Instant start = os::now();
   a.post(hca::WrOpcode::RdmaWrite, 0, 8, b.address(), b.region->rkey);
   EXPECT_EQ(a.wait().status, hca::WcStatus::RetryExceeded);
-  return host::now() - start;
+  return os::now() - start;
 }
 
 /// 8.6 s by the specification.

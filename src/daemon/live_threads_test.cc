@@ -111,7 +111,7 @@ TEST(LiveThreads, OfAQpEachShareACqAndAnSrq) {
   constexpr std::uint64_t kReceives = 32;  // at a time
   const LiveFabric fabric{"pair"};
   Bundle bundle{fabric, kThreads};
-  const Instant deadline = host::now() + kPatience;
+  const Instant deadline = os::now() + kPatience;
   Tally sent{kAll};
   Tally received{kAll};
   std::atomic<std::uint64_t> next_receive{0};
@@ -121,7 +121,7 @@ TEST(LiveThreads, OfAQpEachShareACqAndAnSrq) {
   std::vector<std::thread> threads;
   for (std::size_t which = 0; which < kThreads; ++which) {
     threads.emplace_back([&, which] {
-      for (std::uint64_t posted = 0; !sent.is_complete() && host::now() < deadline;) {
+      for (std::uint64_t posted = 0; !sent.is_complete() && os::now() < deadline;) {
         if (posted < kMessages && post(bundle.a, *bundle.from[which], hca::WrOpcode::Send,
                                        which * kMessages + posted, which * kMessage, bundle.b)) {
           ++posted;
@@ -132,7 +132,7 @@ TEST(LiveThreads, OfAQpEachShareACqAndAnSrq) {
   }
   for (int which = 0; which < 2; ++which) {
     threads.emplace_back([&] {
-      while (!received.is_complete() && host::now() < deadline) {
+      while (!received.is_complete() && os::now() < deadline) {
         poll(bundle.b, *bundle.b.cq, [&](const hca::Wc& wc) {
           received.count(wc);
           if (const std::uint64_t wr_id = next_receive.fetch_add(1); wr_id < kAll) {
@@ -159,12 +159,12 @@ TEST(LiveThreads, ShareAQpAndACq) {
   Program b{fabric.on("h2")};
   a.connect(b.lid(), b.qp->number());
   b.connect(a.lid(), a.qp->number());
-  const Instant deadline = host::now() + kPatience;
+  const Instant deadline = os::now() + kPatience;
   Tally done{2 * kRequests};
   std::vector<std::thread> threads;
   for (std::uint64_t which = 0; which < 2; ++which) {
     threads.emplace_back([&, which] {
-      for (std::uint64_t posted = 0; !done.is_complete() && host::now() < deadline;) {
+      for (std::uint64_t posted = 0; !done.is_complete() && os::now() < deadline;) {
         const bool reads = posted % 2 != 0;
         const std::size_t place = 2 * which + (reads ? 1 : 0);  // nobody else's
         if (posted < kRequests &&

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 
 namespace weft::daemon {
 
@@ -25,7 +25,7 @@ class Log {
 
  private:
   std::string path_;
-  host::UniqueFd file_;
+  os::UniqueFd file_;
   std::uint64_t bytes_{};
 };
 

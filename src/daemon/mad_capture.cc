@@ -4,8 +4,8 @@
 #include <span>
 
 #include "hca/packet_record.h"
-#include "host/shared_memory.h"
 #include "host/tap_record.h"
+#include "os/shared_memory.h"
 #include "ring/spsc_ring.h"
 
 namespace weft::daemon {
@@ -36,13 +36,13 @@ hca::Packet packet_of(const agents::MadOnCable& mad, const Gid& source_gid) {
   return packet;
 }
 
-Result<host::UniqueFd> MadCapture::open(std::uint32_t capture, fabric::PortIndex port) {
+Result<os::UniqueFd> MadCapture::open(std::uint32_t capture, fabric::PortIndex port) {
   constexpr std::size_t kBytes = ring::ring_bytes(host::kTapRingCapacity);
-  auto memory = host::create_shared_memory("weft-tap", kBytes);
+  auto memory = os::create_shared_memory("weft-tap", kBytes);
   if (!memory) {
     return memory;
   }
-  auto mapping = host::map_shared(*memory, host::Protection::ReadWrite, kBytes, kBytes);
+  auto mapping = os::map_shared(*memory, os::Protection::ReadWrite, kBytes, kBytes);
   if (!mapping) {
     return std::unexpected(mapping.error());
   }

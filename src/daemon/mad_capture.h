@@ -11,7 +11,7 @@
 #include "fabric/tables.h"
 #include "hca/packet.h"
 #include "host/tap_set.h"
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 
 namespace weft::daemon {
 
@@ -25,7 +25,7 @@ class MadCapture final : public agents::MadTap {
   explicit MadCapture(const fabric::TablesBuilder& tables) : tables_(tables) {}
 
   /// From now on MADs that cross `port` are shown in the ring that is returned.
-  [[nodiscard]] Result<host::UniqueFd> open(std::uint32_t capture, fabric::PortIndex port);
+  [[nodiscard]] Result<os::UniqueFd> open(std::uint32_t capture, fabric::PortIndex port);
   void close(std::uint32_t capture) { taps_.close(capture); }
 
   /// The daemon waits for no reader: what one had no room for is not in its capture. Since the last

@@ -12,7 +12,7 @@
 
 #include "daemon/testing/live_fabric.h"
 #include "daemon/testing/live_program.h"
-#include "host/clock.h"
+#include "os/clock.h"
 
 /// Which QPs a multicast packet reaches where hosts have several ports and HCAs.
 namespace weft::daemon {
@@ -178,15 +178,15 @@ using Counts = std::vector<std::size_t>;
 /// How many copies of that datagram each gets, once nothing has come for a while.
 Counts settled(const std::vector<Endpoint*>& endpoints, std::uint32_t datagram) {
   Counts counts;
-  Instant changed = host::now();
-  while (host::now() - changed < Duration::milliseconds(30)) {
+  Instant changed = os::now();
+  while (os::now() - changed < Duration::milliseconds(30)) {
     Counts fresh;
     for (Endpoint* endpoint : endpoints) {
       fresh.push_back(endpoint->copies(datagram));
     }
     if (fresh != counts) {
       counts = fresh;
-      changed = host::now();
+      changed = os::now();
     }
     std::this_thread::yield();
   }
@@ -197,8 +197,8 @@ Counts settled(const std::vector<Endpoint*>& endpoints, std::uint32_t datagram) 
 /// must have got one, datagrams are sent in vain.
 Counts copies_of_one(Endpoint& sender, const std::vector<Endpoint*>& endpoints,
                      const Counts& expected) {
-  const Instant deadline = host::now() + kPatience;
-  while (host::now() < deadline) {
+  const Instant deadline = os::now() + kPatience;
+  while (os::now() < deadline) {
     const Counts copies = settled(endpoints, sender.send());
     if (std::ranges::equal(copies, expected, std::greater_equal{})) {
       return copies;
@@ -209,8 +209,8 @@ Counts copies_of_one(Endpoint& sender, const std::vector<Endpoint*>& endpoints,
 
 /// The same of a datagram that is not sent in vain.
 std::size_t copies_in_time(Endpoint& member, std::uint32_t datagram) {
-  const Instant deadline = host::now() + kPatience;
-  while (member.copies(datagram) == 0 && host::now() < deadline) {
+  const Instant deadline = os::now() + kPatience;
+  while (member.copies(datagram) == 0 && os::now() < deadline) {
     std::this_thread::yield();
   }
   return member.copies(datagram);
@@ -322,10 +322,10 @@ TEST(LiveMulticastOfAPair, ReachesWhoHasJustAttached) {
     member.start();
     member.attach();
     const std::uint32_t datagram = sender.send();
-    const Instant deadline = host::now() + kPatience;
+    const Instant deadline = os::now() + kPatience;
     while (member.copies(datagram) == 0) {
       static_cast<void>(sender.copies(datagram));
-      ASSERT_LT(host::now(), deadline) << "of datagram " << round;
+      ASSERT_LT(os::now(), deadline) << "of datagram " << round;
     }
   }
 }

@@ -8,7 +8,7 @@
 
 #include "daemon/testing/live_program.h"
 #include "host/control_socket.h"
-#include "host/run_directory.h"
+#include "os/run_directory.h"
 
 namespace weft::daemon {
 namespace {
@@ -149,7 +149,7 @@ TEST(LivePathMigration, HappensByItselfWhenPacketsAreLost) {
 /// As `weft fault add` does.
 void add_fault(const LiveFabric& fabric, std::string rule) {
   const host::ProcessOptions options = fabric.on("h1");
-  auto socket = host::ControlSocket::connect(host::control_path(options.run, options.fabric));
+  auto socket = host::ControlSocket::connect(os::control_path(options.run, options.fabric));
   ASSERT_TRUE(socket);
   ASSERT_TRUE(socket->send(uabi::AddFault{.rule = std::move(rule)}));
   const auto answer = socket->receive(Duration::seconds(20));
@@ -166,8 +166,8 @@ TEST(LivePathMigration, OutlivesALinkThatGoesDown) {
   rearm(b, lid_at(a, kSecond), kSecond);
   exchange(a, b);
   add_fault(fabric, "down link=h1:1 for=60s");
-  const Instant deadline = host::now() + Duration::seconds(20);
-  while (a.engine.port(kFirst).state == hca::PortState::Active && host::now() < deadline) {
+  const Instant deadline = os::now() + Duration::seconds(20);
+  while (a.engine.port(kFirst).state == hca::PortState::Active && os::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   exchange(a, b);

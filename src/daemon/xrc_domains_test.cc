@@ -137,8 +137,8 @@ TEST_F(LiveXrcDomain, KeepsTheOrderOfMessagesToSrqsOfSeveralProcesses) {
   std::uint64_t posted = 0;
   std::uint64_t sent = 0;
   const auto all = std::array{kMessages, kMessages, kMessages};
-  const Instant deadline = host::now() + Duration::seconds(60);
-  while ((sent < kMessages || next != all) && host::now() < deadline) {
+  const Instant deadline = os::now() + Duration::seconds(60);
+  while ((sent < kMessages || next != all) && os::now() < deadline) {
     for (std::size_t which = 0; which < 3; ++which) {
       if (given[which] < kMessages && owners[which]->srq->size() < 4) {
         owners[which]->receive(given[which], 40'000);
@@ -171,7 +171,7 @@ TEST_F(LiveXrcDomain, KeepsTheOrderOfMessagesToSrqsOfSeveralProcesses) {
 
 TEST_F(LiveXrcDomain, WaitsForAnOwnerThatIsNotReady) {
   post(hca::WrOpcode::Send, 0, 3'000, owner_->number());
-  for (const Instant until = host::now() + Duration::milliseconds(20); host::now() < until;) {
+  for (const Instant until = os::now() + Duration::milliseconds(20); os::now() < until;) {
     sender_.process->make_progress(*sender_.cq);
   }
   EXPECT_TRUE(sender_.cq->is_empty());
@@ -256,8 +256,8 @@ hca::WcStatus write_until_failure(Program& sender, hca::Qp& initiator, std::uint
                                   std::uint64_t address, RKey rkey, Until until) {
   std::uint64_t posted = 0;
   std::uint64_t done = 0;
-  const Instant deadline = host::now() + Duration::seconds(30);
-  while (host::now() < deadline) {
+  const Instant deadline = os::now() + Duration::seconds(30);
+  while (os::now() < deadline) {
     if (posted - done < 8) {
       const hca::Sge sge{
           .address = sender.address(), .length = 60'000, .lkey = sender.region->lkey};
@@ -353,8 +353,8 @@ TEST(KilledXrcMember, TakesItsTargetsAlongAndLeavesNothingWithTheOwner) {
     }
     return opened.has_value();
   };
-  const Instant deadline = host::now() + Duration::seconds(5);
-  while (exists() && host::now() < deadline) {
+  const Instant deadline = os::now() + Duration::seconds(5);
+  while (exists() && os::now() < deadline) {
   }
   EXPECT_FALSE(exists());
   EXPECT_TRUE(sender.process->destroy_qp(0, *initiator));

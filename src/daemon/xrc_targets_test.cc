@@ -16,7 +16,7 @@
 #include "daemon/testing/live_program.h"
 #include "daemon/testing/xrc_member.h"
 #include "host/control_socket.h"
-#include "host/run_directory.h"
+#include "os/run_directory.h"
 
 namespace weft::daemon {
 namespace {
@@ -32,8 +32,8 @@ using testing::XrcMemberFacts;
 
 /// The first event of that type which the program hears of a target, within a bound.
 [[nodiscard]] bool hears(Program& program, Qpn target, hca::AsyncEventType type) {
-  const Instant deadline = host::now() + Duration::seconds(10);
-  while (host::now() < deadline) {
+  const Instant deadline = os::now() + Duration::seconds(10);
+  while (os::now() < deadline) {
     const std::lock_guard guard{program.events.lock};
     if (std::ranges::find(program.events.target_events, std::pair{target, type}) !=
         program.events.target_events.end()) {
@@ -175,8 +175,8 @@ TEST_F(LiveXrcTarget, StaysWhenItsOwnProgramDestroysItWhileAnotherHasItOpen) {
   EXPECT_EQ((*handle)->number(), target_);
   EXPECT_TRUE(home.release_target(0, **handle));
   opener().close_target(domain(), target_);
-  const Instant deadline = host::now() + Duration::seconds(10);
-  while (home_->domain->uses.load() != 0 && host::now() < deadline) {
+  const Instant deadline = os::now() + Duration::seconds(10);
+  while (home_->domain->uses.load() != 0 && os::now() < deadline) {
   }
   EXPECT_EQ(home_->domain->uses.load(), 0U) << "the last handle destroyed it";
   EXPECT_FALSE(opener().open_target(*opener_->domain, target_));
@@ -215,7 +215,7 @@ class LyingMember {
  public:
   LyingMember(const LiveFabric& fabric, int file)
       : socket_(*host::ControlSocket::connect(
-            host::control_path(fabric.on("h2").run, fabric.on("h2").fabric))) {
+            os::control_path(fabric.on("h2").run, fabric.on("h2").fabric))) {
     EXPECT_TRUE(socket_.send(uabi::Hello{.host = "h2"}));
     self_ = std::get<uabi::Welcome>(hear<uabi::Welcome>()).self;
     EXPECT_TRUE(socket_.send(
@@ -360,8 +360,8 @@ TEST(KilledXrcOpener, LeavesTheTargetToTheOthers) {
     EXPECT_TRUE(home.program.process->release_target(0, *std::exchange(home.target, nullptr)));
     EXPECT_EQ(home.domain->uses.load(), 1U);
   }  // without closing its handle
-  const Instant deadline = host::now() + Duration::seconds(10);
-  while (home.domain->uses.load() != 0 && host::now() < deadline) {
+  const Instant deadline = os::now() + Duration::seconds(10);
+  while (home.domain->uses.load() != 0 && os::now() < deadline) {
   }
   EXPECT_EQ(home.domain->uses.load(), 0U);
   close(file);

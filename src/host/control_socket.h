@@ -1,35 +1,38 @@
 #pragma once
 
-// Control messages over AF_UNIX SOCK_SEQPACKET, with descriptors. Used by programs, the command
-// and the daemon.
+// Control messages (uabi/messages.h) over a packet socket. Used by programs, the command and the
+// daemon.
 
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
-#include "host/unique_fd.h"
+#include "os/packet_socket.h"
+#include "os/unique_fd.h"
 #include "uabi/messages.h"
 
 namespace weft::host {
 
 struct Received {
   uabi::Message message;
-  std::vector<UniqueFd> descriptors;  // exactly uabi::descriptors_of(message)
+  std::vector<os::UniqueFd> descriptors;  // exactly uabi::descriptors_of(message)
 };
 
 /// One end of a connection. Any one thread may send while another receives.
 class ControlSocket {
  public:
   ControlSocket() = default;
-  explicit ControlSocket(UniqueFd fd) : fd_(std::move(fd)) {}
+  explicit ControlSocket(os::UniqueFd fd) : socket_(std::move(fd)) {}
 
   /// Connects to a daemon's socket.
   [[nodiscard]] static Result<ControlSocket> connect(const std::string& path);
 
-  [[nodiscard]] int fd() const { return fd_.get(); }
-  [[nodiscard]] explicit operator bool() const { return static_cast<bool>(fd_); }
-  void close() { fd_.reset(); }
+  [[nodiscard]] int fd() const { return socket_.fd(); }
+  [[nodiscard]] explicit operator bool() const { return static_cast<bool>(socket_); }
+  void close() { socket_.close(); }
 
   /// TryAgain: the peer's buffer is full, nothing was sent. Refused: the peer is gone.
   [[nodiscard]] Result<void> send(const uabi::Message& message,
@@ -42,10 +45,9 @@ class ControlSocket {
   [[nodiscard]] Result<Received> receive(Duration longest) const;
 
  private:
-  UniqueFd fd_;
-};
+  explicit ControlSocket(os::PacketSocket socket) : socket_(std::move(socket)) {}
 
-/// A listening socket at `path`, which must not exist.
-[[nodiscard]] Result<UniqueFd> listen_at(const std::string& path);
+  os::PacketSocket socket_;
+};
 
 }  // namespace weft::host

@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "host/shared_memory.h"
+#include "os/shared_memory.h"
 
 namespace weft::host {
 namespace {
@@ -15,8 +15,8 @@ struct Ends {
   Ends() {
     std::array<int, 2> fds{};
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.data()), 0);
-    a = ControlSocket{UniqueFd{fds[0]}};
-    b = ControlSocket{UniqueFd{fds[1]}};
+    a = ControlSocket{os::UniqueFd{fds[0]}};
+    b = ControlSocket{os::UniqueFd{fds[1]}};
   }
   ControlSocket a;
   ControlSocket b;
@@ -24,14 +24,14 @@ struct Ends {
 
 TEST(ControlSocket, CarriesMessagesWithTheirDescriptors) {
   Ends ends;
-  const auto file = publish_memory("test", bytes_of(7));
+  const auto file = os::publish_memory("test", bytes_of(7));
   ASSERT_TRUE(file);
   ASSERT_TRUE(ends.a.send(uabi::TablesChanged{}, std::array{file->get()}));
   auto received = ends.b.receive(Duration::seconds(5));
   ASSERT_TRUE(received);
   EXPECT_TRUE(std::holds_alternative<uabi::TablesChanged>(received->message));
   ASSERT_EQ(received->descriptors.size(), 1U);
-  EXPECT_TRUE(map_published(received->descriptors[0], 64));
+  EXPECT_TRUE(os::map_published(received->descriptors[0], 64));
 }
 
 TEST(ControlSocket, RefusesAMessageWithoutItsDescriptors) {

@@ -22,7 +22,7 @@ namespace {
 
 }  // namespace
 
-Result<void> FabricMap::replace(Mapping image) {
+Result<void> FabricMap::replace(os::Mapping image) {
   auto view = fabric::TablesView::open(image.bytes());
   if (!view) {
     return std::unexpected(view.error());

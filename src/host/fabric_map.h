@@ -17,7 +17,7 @@
 #include "base/result.h"
 #include "fabric/path.h"
 #include "fabric/tables.h"
-#include "host/shared_memory.h"
+#include "os/shared_memory.h"
 #include "uabi/messages.h"
 
 namespace weft::host {
@@ -25,7 +25,7 @@ namespace weft::host {
 class FabricMap {
  public:
   /// Replaces the tables; refuses an image that is not well-formed or not newer.
-  [[nodiscard]] Result<void> replace(Mapping image);
+  [[nodiscard]] Result<void> replace(os::Mapping image);
 
   [[nodiscard]] std::uint64_t generation() const {
     return generation_.load(std::memory_order_acquire);
@@ -73,7 +73,7 @@ class FabricMap {
 
  private:
   mutable std::mutex lock_;
-  Mapping image_;
+  os::Mapping image_;
   std::optional<fabric::TablesView> view_;
   std::atomic<std::uint64_t> generation_{};
 };

@@ -9,8 +9,8 @@
 #include "base/live_bug.h"
 #include "hca/packet_record.h"
 #include "hca/wire_length.h"
-#include "host/clock.h"
-#include "host/futex.h"
+#include "os/clock.h"
+#include "os/futex.h"
 
 namespace weft::host {
 Lane::Lane(std::uint32_t lane_number, std::uint32_t lane_index, uabi::ProcessAddress self_address,
@@ -63,7 +63,7 @@ void Lane::open_to_self(const PairMemory& memory) {
 void Lane::close(Lane& heir) {
   const std::scoped_lock guard{outs_[0].lock, outs_[1].lock, line_lock, heir.line_lock};
   state_.store(LaneState::Dead, std::memory_order_release);
-  died_at_ns_.store(now().since_start().nanoseconds(), std::memory_order_relaxed);
+  died_at_ns_.store(os::now().since_start().nanoseconds(), std::memory_order_relaxed);
   std::ranges::for_each(outs_, [this](Out& out) {
     out.straight = {};
     forget_kept(out);
@@ -79,7 +79,7 @@ void Lane::close(Lane& heir) {
 
 bool Lane::try_reopen() {
   const std::int64_t dead_ns =
-      now().since_start().nanoseconds() - died_at_ns_.load(std::memory_order_relaxed);
+      os::now().since_start().nanoseconds() - died_at_ns_.load(std::memory_order_relaxed);
   LaneState dead = LaneState::Dead;
   return dead_ns > kReopenAfter.nanoseconds() &&
          state_.compare_exchange_strong(dead, LaneState::Opening);
@@ -131,7 +131,7 @@ Route& Lane::find_route(Out& out, const hca::PacketHeader& header, fabric::Count
 /// A full ring holds a packet up to the head-of-queue lifetime (docs/ARCHITECTURE.md, decision 8).
 /// A reliable connection waits: its peer is alive and will read (decision 7).
 bool Lane::may_discard(Instant& full_since, wire::Opcode opcode) const {
-  const Instant at = now();
+  const Instant at = os::now();
   if (full_since == Instant::never()) {
     full_since = at;
   }
@@ -200,7 +200,7 @@ SendOutcome Lane::send_on(Out& out, const hca::PacketHeader& header,
     return SendOutcome::NoRoom;
   }
   if (out.full_since != Instant::never()) {
-    count_wait(out, route, now());
+    count_wait(out, route, os::now());
   }
   out.ring.commit();
   route.counter->count(header.packet_count, hca::packet_length_words(header, payload_bytes));
@@ -221,7 +221,7 @@ bool Lane::send_copy(const hca::PacketHeader& header, std::span<const ByteSpan> 
 
 void Lane::wake_peer() {
   peer_attention_->wake.fetch_add(1, std::memory_order_release);
-  futex_wake(peer_attention_->wake);
+  os::futex_wake(peer_attention_->wake);
 }
 
 void Lane::ring_doorbell(bool is_urgent) {

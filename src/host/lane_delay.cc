@@ -7,8 +7,8 @@
 
 #include "hca/packet_record.h"
 #include "hca/wire_length.h"
-#include "host/clock.h"
 #include "host/lane.h"
+#include "os/clock.h"
 
 namespace weft::host {
 namespace {
@@ -65,7 +65,7 @@ SendOutcome Lane::keep(Out& out, Route& route, const hca::PacketHeader& header,
     route.delay = &new_delay(out, flow);
   }
   DelayLine& line = route.delay->line;
-  const Instant at = now();
+  const Instant at = os::now();
   const std::uint64_t bytes = hca::packet_length_words(header, total_bytes(gather)) * 4;
   const std::uint64_t ahead = line.bytes_to_depart(at);
   const bool is_short = flow == hca::Flow::Response && gather.empty();

@@ -10,8 +10,8 @@
 #include "hca/packet_record.h"
 #include "hca/train.h"
 #include "hca/wire_length.h"
-#include "host/clock.h"
 #include "host/lane.h"
+#include "os/clock.h"
 
 namespace weft::host {
 namespace {
@@ -80,7 +80,7 @@ SendOutcome Lane::keep_singles(Out& out, Route& route, const hca::PacketHeader& 
     route.delay->readiness.forget();
     return find_no_room(out, route, header, payload_bytes);
   }
-  Singles made{.at = now()};
+  Singles made{.at = os::now()};
   const auto keep_all = [&] {
     for (std::uint32_t i = 0; i < header.packet_count; ++i) {
       keep_single(out, route, hca::single_of_train(train, i), made);

@@ -12,8 +12,8 @@
 #include "fabric/faults.h"
 #include "hca/packet_record.h"
 #include "hca/wire_length.h"
-#include "host/clock.h"
 #include "host/process_impl.h"
+#include "os/clock.h"
 
 namespace weft::host {
 namespace {
@@ -238,12 +238,12 @@ bool Process::Impl::send_multicast(const hca::PacketHeader& header,
                                    std::span<const ByteSpan> gather) {
   const std::uint64_t words = hca::packet_length_words(header, total_bytes(gather));
   const std::lock_guard guard{multicast_lock};
-  if (daemon_has_news(now())) {
+  if (daemon_has_news(os::now())) {
     return false;
   }
   MulticastRoute& route = multicast_route(header);
   const fabric::MulticastTree& tree = route.tree;
-  if (!tree.timed.empty() && multicast_departs > now() + kAheadOfLink) {
+  if (!tree.timed.empty() && multicast_departs > os::now() + kAheadOfLink) {
     return false;
   }
   if (!has_lanes(route)) {
@@ -267,7 +267,7 @@ bool Process::Impl::send_multicast(const hca::PacketHeader& header,
     return true;  // the packet is lost rather than unseen
   }
   if (!tree.timed.empty()) {
-    links.clocks.reserve(now(), words * 4, tree, route.ends);
+    links.clocks.reserve(os::now(), words * 4, tree, route.ends);
     for (const fabric::Transit& end : route.ends) {
       multicast_departs = std::max(multicast_departs, end.departs);
     }

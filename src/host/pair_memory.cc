@@ -9,23 +9,24 @@ constexpr std::size_t kAttentionAt = (kPairMemoryBytes + kPage - 1) / kPage * kP
 }  // namespace
 
 Result<std::unique_ptr<PairMemory>> PairMemory::reserve() {
-  auto place = reserve_memory(kAttentionAt + kAttentionPageBytes);
+  auto place = os::reserve_memory(kAttentionAt + kAttentionPageBytes);
   if (!place) {
     return std::unexpected(place.error());
   }
   return std::unique_ptr<PairMemory>{new PairMemory{std::move(*place)}};
 }
 
-PairMemory::PairMemory(Mapping place) : place_(std::move(place)) { part(); }
+PairMemory::PairMemory(os::Mapping place) : place_(std::move(place)) { part(); }
 
 AttentionPage& PairMemory::attention() const {
   void* const start = attention_.data();
   return *static_cast<AttentionPage*>(start);
 }
 
-Result<void> PairMemory::join(const UniqueFd& lanes, const UniqueFd& attention) {
-  const auto joined_lanes = map_shared_at(lanes_, lanes);
-  const auto joined_attention = joined_lanes ? map_shared_at(attention_, attention) : joined_lanes;
+Result<void> PairMemory::join(const os::UniqueFd& lanes, const os::UniqueFd& attention) {
+  const auto joined_lanes = os::map_shared_at(lanes_, lanes);
+  const auto joined_attention =
+      joined_lanes ? os::map_shared_at(attention_, attention) : joined_lanes;
   if (!joined_attention) {
     part();
     return std::unexpected(joined_attention.error());
@@ -36,7 +37,7 @@ Result<void> PairMemory::join(const UniqueFd& lanes, const UniqueFd& attention) 
 }
 
 void PairMemory::part() {
-  clear_reserved(place_.bytes());
+  os::clear_reserved(place_.bytes());
   lanes_ = place_.bytes().first(kPairMemoryBytes);
   attention_ = place_.bytes().subspan(kAttentionAt, kAttentionPageBytes);
 }

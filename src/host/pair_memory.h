@@ -6,8 +6,8 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "host/lane_memory.h"
-#include "host/shared_memory.h"
-#include "host/unique_fd.h"
+#include "os/shared_memory.h"
+#include "os/unique_fd.h"
 
 namespace weft::host {
 
@@ -20,16 +20,16 @@ class PairMemory {
   [[nodiscard]] static Result<std::unique_ptr<PairMemory>> reserve();
 
   /// Refuses what is not sealed, or not of the right size; nothing has changed then.
-  [[nodiscard]] Result<void> join(const UniqueFd& lanes, const UniqueFd& attention);
+  [[nodiscard]] Result<void> join(const os::UniqueFd& lanes, const os::UniqueFd& attention);
   void part();
 
   [[nodiscard]] MutableByteSpan lanes() const { return lanes_; }
   [[nodiscard]] AttentionPage& attention() const;
 
  private:
-  explicit PairMemory(Mapping place);
+  explicit PairMemory(os::Mapping place);
 
-  Mapping place_;
+  os::Mapping place_;
   MutableByteSpan lanes_;
   MutableByteSpan attention_;
 };

@@ -26,8 +26,8 @@ TEST(PairMemory, StaysReadableWhetherJoinedOrNot) {
   EXPECT_EQ(word_at(place, 0), 0U);
   EXPECT_EQ(word_at(place, last), 0U);
   for (std::uint32_t round = 1; round <= 3; ++round) {
-    auto lanes = create_shared_memory("weft-lanes", kPairMemoryBytes);
-    auto attention = create_shared_memory("weft-attention", kAttentionPageBytes);
+    auto lanes = os::create_shared_memory("weft-lanes", kPairMemoryBytes);
+    auto attention = os::create_shared_memory("weft-attention", kAttentionPageBytes);
     ASSERT_TRUE(lanes && attention);
     ASSERT_TRUE((*here)->join(*lanes, *attention));
     ASSERT_TRUE((*there)->join(*lanes, *attention));
@@ -48,9 +48,9 @@ TEST(PairMemory, StaysReadableWhetherJoinedOrNot) {
 
 TEST(PairMemory, RefusesWhatIsNotTheMemoryOfAPair) {
   auto pair = PairMemory::reserve();
-  auto lanes = create_shared_memory("weft-lanes", kPairMemoryBytes);
-  auto attention = create_shared_memory("weft-attention", kAttentionPageBytes);
-  auto small = create_shared_memory("weft-lanes", kPairMemoryBytes - 4'096);
+  auto lanes = os::create_shared_memory("weft-lanes", kPairMemoryBytes);
+  auto attention = os::create_shared_memory("weft-attention", kAttentionPageBytes);
+  auto small = os::create_shared_memory("weft-lanes", kPairMemoryBytes - 4'096);
   ASSERT_TRUE(pair && lanes && attention && small);
   EXPECT_FALSE((*pair)->join(*small, *attention));
   EXPECT_FALSE((*pair)->join(*lanes, *small));

@@ -5,10 +5,11 @@
 #include <thread>
 #include <utility>
 
-#include "host/clock.h"
-#include "host/futex.h"
 #include "host/process_impl.h"
-#include "host/run_directory.h"
+#include "os/clock.h"
+#include "os/fork_boundary.h"
+#include "os/futex.h"
+#include "os/run_directory.h"
 
 namespace weft::host {
 namespace {
@@ -27,8 +28,8 @@ namespace {
 
 ProcessOptions options_of_environment() {
   const char* const host = std::getenv("WEFT_HOST");
-  return {.run = run_directory_path(),
-          .fabric = fabric_of_environment(),
+  return {.run = os::run_directory_path(),
+          .fabric = os::fabric_of_environment(),
           .host = host != nullptr && *host != '\0' ? std::string{host} : host_of_rank(),
           .limits = {}};
 }
@@ -36,7 +37,7 @@ ProcessOptions options_of_environment() {
 Process::Process(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Process::~Process() {
-  if (!is_child_of_fork()) {
+  if (!os::is_child_of_fork()) {
     impl_->finish_sending();
     impl_->stop_threads();
   }
@@ -54,7 +55,7 @@ Result<std::unique_ptr<Process>> Process::open(const ProcessOptions& options,
   if (auto attached = impl->attach(options); !attached) {
     return std::unexpected(attached.error());
   }
-  mark_fork_boundary();
+  os::mark_fork_boundary();
   return std::unique_ptr<Process>{new Process{std::move(impl)}};
 }
 
@@ -169,8 +170,8 @@ void Process::Impl::let_datagrams_leave(hca::Qp& qp) {
   if (qp.type() != hca::QpType::Ud) {
     return;
   }
-  const Instant until = now() + kPatience;
-  while (qp.wants_transmit() && now() < until) {
+  const Instant until = os::now() + kPatience;
+  while (qp.wants_transmit() && os::now() < until) {
     resume_waiting();
     std::this_thread::yield();
   }
@@ -269,7 +270,7 @@ void Process::application_will_wait() {
   impl_->lease_ended.store(true, std::memory_order_seq_cst);
   if (impl_->thread_naps.load(std::memory_order_seq_cst)) {
     impl_->attention->wake.fetch_add(1, std::memory_order_release);
-    futex_wake(impl_->attention->wake);
+    os::futex_wake(impl_->attention->wake);
   }
 }
 

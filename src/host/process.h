@@ -5,7 +5,7 @@
 // (docs/ARCHITECTURE.md, decisions 3 to 5, 7, 9).
 //
 // Any thread may call anything; objects of verbs follow the rules of verbs. A child of fork() must
-// call nothing (is_child_of_fork()).
+// call nothing (os/fork_boundary.h).
 
 #include <cstdint>
 #include <memory>
@@ -177,11 +177,5 @@ class Process {
   explicit Process(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
-
-/// True in a child of fork() once mark_fork_boundary() was called in the parent: the child has no
-/// verbs objects (docs/ARCHITECTURE.md, decision 9) until it opens a Process of its own, which
-/// marks anew.
-[[nodiscard]] bool is_child_of_fork();
-void mark_fork_boundary();
 
 }  // namespace weft::host

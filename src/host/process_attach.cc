@@ -11,8 +11,8 @@
 #include "base/process_slot.h"
 #include "fabric/addresses.h"
 #include "host/process_impl.h"
-#include "host/run_directory.h"
 #include "host/user_memory.h"
+#include "os/run_directory.h"
 
 namespace weft::host {
 namespace {
@@ -31,16 +31,17 @@ constexpr Duration kDaemonPatience = Duration::seconds(10);
 }  // namespace
 
 /// What came with Welcome: tables, counter page, attention page, departure clocks, fault counters.
-Result<void> Process::Impl::map_memory(const std::vector<UniqueFd>& descriptors) {
-  auto tables = map_published(descriptors[0], kMaxTablesBytes);
-  auto page = map_shared(descriptors[1], Protection::ReadWrite, fabric::CounterPage::bytes_needed(),
-                         fabric::CounterPage::bytes_needed());
-  auto attention_page =
-      map_shared(descriptors[2], Protection::ReadWrite, kAttentionPageBytes, kAttentionPageBytes);
-  auto clocks = map_shared(descriptors[3], Protection::ReadWrite,
-                           fabric::DepartureClocks::bytes_needed(1), kMaxTablesBytes);
+Result<void> Process::Impl::map_memory(const std::vector<os::UniqueFd>& descriptors) {
+  auto tables = os::map_published(descriptors[0], kMaxTablesBytes);
+  auto page =
+      os::map_shared(descriptors[1], os::Protection::ReadWrite, fabric::CounterPage::bytes_needed(),
+                     fabric::CounterPage::bytes_needed());
+  auto attention_page = os::map_shared(descriptors[2], os::Protection::ReadWrite,
+                                       kAttentionPageBytes, kAttentionPageBytes);
+  auto clocks = os::map_shared(descriptors[3], os::Protection::ReadWrite,
+                               fabric::DepartureClocks::bytes_needed(1), kMaxTablesBytes);
   constexpr std::size_t kFaultBytes = fabric::FaultCounters::bytes_needed();
-  auto faults = map_shared(descriptors[4], Protection::ReadWrite, kFaultBytes, kFaultBytes);
+  auto faults = os::map_shared(descriptors[4], os::Protection::ReadWrite, kFaultBytes, kFaultBytes);
   for (const auto* mapping : {&tables, &page, &attention_page, &clocks, &faults}) {
     if (!*mapping) {
       return std::unexpected(mapping->error());
@@ -99,7 +100,7 @@ void Process::Impl::make_hcas(const hca::DeviceLimits& limits) {
 }
 
 Result<void> Process::Impl::attach(const ProcessOptions& options) {
-  auto connected = ControlSocket::connect(control_path(options.run, options.fabric));
+  auto connected = ControlSocket::connect(os::control_path(options.run, options.fabric));
   if (!connected) {
     return std::unexpected(connected.error());
   }
@@ -124,7 +125,7 @@ Result<void> Process::Impl::attach(const ProcessOptions& options) {
   if (auto mapped = map_memory(answer->descriptors); !mapped) {
     return mapped;
   }
-  control_wake = UniqueFd{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  control_wake = os::UniqueFd{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 
   make_hcas(options.limits);
   refresh_ports(false);

@@ -5,9 +5,9 @@
 #include <memory>
 #include <thread>
 
-#include "host/clock.h"
 #include "host/process.h"
 #include "host/testing/tables_daemon.h"
+#include "os/clock.h"
 
 /// What a program hears before it may send.
 namespace weft::host {
@@ -39,8 +39,8 @@ TEST_F(AttachingProcess, IsOpenOnceTheDaemonHasSaidWhatThereWasBefore) {
   std::atomic<bool> is_open{};
   bool was_open = true;
   daemon_.brief = [&] {
-    const Instant start = now();
-    while (now() - start < Duration::milliseconds(50)) {
+    const Instant start = os::now();
+    while (os::now() - start < Duration::milliseconds(50)) {
       std::this_thread::yield();
     }
     was_open = is_open;

@@ -8,9 +8,9 @@
 #include "base/process_slot.h"
 #include "hca/packet_record.h"
 #include "hca/wire_length.h"
-#include "host/clock.h"
-#include "host/futex.h"
 #include "host/process_impl.h"
+#include "os/clock.h"
+#include "os/futex.h"
 
 namespace weft::host {
 namespace {
@@ -398,7 +398,7 @@ bool Process::Impl::resume_waiting_as_owner() {
     return false;
   }
   bool has_sent = false;
-  const Instant at = now();
+  const Instant at = os::now();
   const std::size_t count = lane_count.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < count; ++i) {
     if (lanes[i]->has_line()) {
@@ -487,7 +487,7 @@ void Process::Impl::watch(const Lane& lane) {
 
 void Process::Impl::wake_sleeping_thread() const {
   attention->wake.fetch_add(1, std::memory_order_release);
-  futex_wake(attention->wake);
+  os::futex_wake(attention->wake);
 }
 
 }  // namespace weft::host

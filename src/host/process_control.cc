@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/live_bug.h"
-#include "host/clock.h"
-#include "host/futex.h"
 #include "host/process_impl.h"
+#include "os/clock.h"
+#include "os/futex.h"
 
 namespace weft::host {
 namespace {
@@ -76,7 +76,7 @@ void Process::Impl::stop_threads() {
   static_cast<void>(!::write(control_wake.get(), &one, sizeof one));
   const std::lock_guard guard{threads_lock};
   attention->wake.fetch_add(1);
-  futex_wake(attention->wake);
+  os::futex_wake(attention->wake);
   for (std::thread* const thread : {&control_thread, &progress_thread}) {
     if (thread->joinable()) {
       thread->join();
@@ -96,7 +96,7 @@ void HcaEventsOf::async_event(const hca::AsyncEvent& event) {
   events_.async_event(hca_, event);
 }
 
-void Process::Impl::post(uabi::Message message, UniqueFd descriptor) {
+void Process::Impl::post(uabi::Message message, os::UniqueFd descriptor) {
   {
     const std::lock_guard guard{control_lock};
     control_out.push_back({.message = std::move(message), .descriptor = std::move(descriptor)});
@@ -121,7 +121,7 @@ bool Process::Impl::send_posted() {
   return false;
 }
 
-void Process::Impl::post_and_send(uabi::Message message, UniqueFd descriptor) {
+void Process::Impl::post_and_send(uabi::Message message, os::UniqueFd descriptor) {
   {
     const std::lock_guard guard{control_lock};
     control_out.push_back({.message = std::move(message), .descriptor = std::move(descriptor)});
@@ -248,7 +248,7 @@ Lane& Process::Impl::lane_to(uabi::ProcessAddress peer, Qpn own, Qpn other) {
   return lane;
 }
 
-void Process::Impl::handle_lane(const uabi::Lane& message, std::vector<UniqueFd>& descriptors) {
+void Process::Impl::handle_lane(const uabi::Lane& message, std::vector<os::UniqueFd>& descriptors) {
   if (message.side > 1 || message.peer == self) {
     return;
   }
@@ -388,7 +388,7 @@ void Process::tell_if_fabric_is_gone() {
 
 /// A record of that peer was refused: counts it, and tells the daemon now and then.
 void Process::Impl::refuse(Lane& lane, uabi::Misbehaviour what) {
-  if (const auto count = lane.refusals.count(what, now()); count && lane.peer != self) {
+  if (const auto count = lane.refusals.count(what, os::now()); count && lane.peer != self) {
     post(uabi::PeerMisbehaves{.peer = lane.peer, .what = what, .count = *count});
   }
 }
@@ -422,8 +422,8 @@ void Process::Impl::handle_daemon_gone() {
   }
 }
 
-void Process::Impl::handle_tables(const UniqueFd& file) {
-  auto image = map_published(file, kMaxTablesBytes);
+void Process::Impl::handle_tables(const os::UniqueFd& file) {
+  auto image = os::map_published(file, kMaxTablesBytes);
   if (image && map.replace(std::move(*image))) {
     refresh_ports(true);
     bind_again();
@@ -431,9 +431,9 @@ void Process::Impl::handle_tables(const UniqueFd& file) {
   }
 }
 
-void Process::Impl::handle_tap(const uabi::OpenTap& tap, const UniqueFd& file) {
+void Process::Impl::handle_tap(const uabi::OpenTap& tap, const os::UniqueFd& file) {
   constexpr std::size_t kBytes = ring::ring_bytes(kTapRingCapacity);
-  auto memory = map_shared(file, Protection::ReadWrite, kBytes, kBytes);
+  auto memory = os::map_shared(file, os::Protection::ReadWrite, kBytes, kBytes);
   if (memory) {
     taps.open(tap.capture, tap.port, std::move(*memory));
     post(uabi::TapReady{.capture = tap.capture});

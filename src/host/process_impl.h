@@ -26,7 +26,6 @@
 #include <vector>
 
 #include "fabric/counters.h"
-#include "host/clock.h"
 #include "host/control_socket.h"
 #include "host/deferred_events.h"
 #include "host/fabric_map.h"
@@ -35,6 +34,7 @@
 #include "host/process.h"
 #include "host/tap_set.h"
 #include "host/timer_heap.h"
+#include "os/clock.h"
 #include "ring/bell_board.h"
 #include "wire/opcode.h"
 
@@ -97,13 +97,13 @@ struct Process::Impl {
   std::string fabric;  // its name
   FabricMap map;
   TapSet taps;
-  Mapping clock_memory;
-  Mapping fault_memory;
+  os::Mapping clock_memory;
+  os::Mapping fault_memory;
   LiveLinks links;
-  Mapping counter_memory;
+  os::Mapping counter_memory;
   std::optional<fabric::CounterPage> counters;
   PolicyLock counters_lock{LockPolicy::Spin};
-  Mapping attention_memory;
+  os::Mapping attention_memory;
   AttentionPage* attention{};
   std::vector<std::unique_ptr<HcaSlot>> slots;
   std::vector<HostHca> hcas;
@@ -146,11 +146,11 @@ struct Process::Impl {
   ControlSocket control;
   struct Outgoing {
     uabi::Message message;
-    UniqueFd descriptor;  // if the message has one
+    os::UniqueFd descriptor;  // if the message has one
   };
   std::mutex control_lock;  // what is to be sent
   std::deque<Outgoing> control_out;
-  UniqueFd control_wake;  // eventfd
+  os::UniqueFd control_wake;  // eventfd
   std::atomic<bool> stopping{false};
   std::mutex gone_lock;
   bool gone_is_told{};
@@ -162,7 +162,7 @@ struct Process::Impl {
 
   // --- who looks at rings (docs/ARCHITECTURE.md, decision 4); apart by who writes, since cache
   // lines are what latency is made of
-  RecentClock clock;
+  os::RecentClock clock;
   ring::BellBoard watched;  // lanes whose rings are looked at; the others ring when something came
   alignas(64) PolicyLock upkeep_owner{LockPolicy::Spin};  // of lines and timers
   std::atomic<bool> lease_ended{true};                    // the application is about to wait
@@ -179,7 +179,7 @@ struct Process::Impl {
 
   // process_attach.cc
   Result<void> attach(const ProcessOptions& options);
-  Result<void> map_memory(const std::vector<UniqueFd>& descriptors);
+  Result<void> map_memory(const std::vector<os::UniqueFd>& descriptors);
   void make_hcas(const hca::DeviceLimits& limits);
   Result<void> hear_briefing();
 
@@ -189,19 +189,19 @@ struct Process::Impl {
   void stop_threads();
   void run_control();
   void handle(Received received);
-  void handle_lane(const uabi::Lane& message, std::vector<UniqueFd>& descriptors);
+  void handle_lane(const uabi::Lane& message, std::vector<os::UniqueFd>& descriptors);
   void handle_gone(uabi::ProcessAddress peer);
-  void handle_tables(const UniqueFd& file);
-  void handle_tap(const uabi::OpenTap& tap, const UniqueFd& file);
+  void handle_tables(const os::UniqueFd& file);
+  void handle_tap(const uabi::OpenTap& tap, const os::UniqueFd& file);
   void handle_daemon_gone();
   void fail_qps();
   [[nodiscard]] Error gone() const;  // why nothing works without a daemon
   void tell_gone();
   void close_lane(Lane& lane);
   void part(uabi::ProcessAddress peer);
-  void post(uabi::Message message, UniqueFd descriptor = UniqueFd{});
+  void post(uabi::Message message, os::UniqueFd descriptor = os::UniqueFd{});
   /// On the caller's own thread, so that the descriptor is this process's no more when it returns.
-  void post_and_send(uabi::Message message, UniqueFd descriptor);
+  void post_and_send(uabi::Message message, os::UniqueFd descriptor);
   bool send_posted();
   void refresh_ports(bool tell);
   void tell_changes(std::uint32_t hca, PortNumber port, const PortAsTold& from,

@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kPatience{10};  // with the daemon or another pro
 constexpr std::chrono::milliseconds kPause{5};
 constexpr int kTries = 20;
 
-[[nodiscard]] UniqueFd duplicate(int fd) { return UniqueFd{fcntl(fd, F_DUPFD_CLOEXEC, 0)}; }
+[[nodiscard]] os::UniqueFd duplicate(int fd) { return os::UniqueFd{fcntl(fd, F_DUPFD_CLOEXEC, 0)}; }
 
 [[nodiscard]] uabi::AskForObject question_of(const ImportedDevice& device, uabi::ImportVerb verb,
                                              std::uint32_t handle) {
@@ -42,13 +42,13 @@ uabi::ObjectAnswer ProcessEvents::object_wanted(const uabi::AskForObject& /*ques
 }
 
 void Process::share_device(std::uint32_t hca, int command) {
-  if (UniqueFd file = duplicate(command)) {
+  if (os::UniqueFd file = duplicate(command)) {
     impl_->post_and_send(uabi::ShareDevice{.hca = hca, .is_over = false}, std::move(file));
   }
 }
 
 void Process::unshare_device(std::uint32_t hca, int command) {
-  if (UniqueFd file = duplicate(command)) {
+  if (os::UniqueFd file = duplicate(command)) {
     impl_->post_and_send(uabi::ShareDevice{.hca = hca, .is_over = true}, std::move(file));
   }
 }
@@ -72,7 +72,7 @@ Result<ImportedDevice> Process::import_device(int command) {
 }
 
 Result<uabi::DeviceImported> Process::Impl::ask_for_device(int command) {
-  UniqueFd file = duplicate(command);
+  os::UniqueFd file = duplicate(command);
   if (!file) {
     return fail(ErrorCode::InvalidArgument, "descriptor {} is not open", command);
   }

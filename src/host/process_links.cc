@@ -3,8 +3,8 @@
 
 #include <sched.h>
 
-#include "host/clock.h"
 #include "host/process_impl.h"
+#include "os/clock.h"
 
 namespace weft::host {
 namespace {
@@ -17,7 +17,7 @@ constexpr Duration kLastPatience = Duration::seconds(2);
 
 bool Process::Impl::release_arrived() {
   bool has_released = false;
-  const Instant at = now();
+  const Instant at = os::now();
   while (LaneDelay* const delay = links.due.take_due(at)) {
     Lane& lane = delay->lane;
     const bool has_one = lane.release(*delay, at);
@@ -48,10 +48,10 @@ void Process::Impl::mind_kept() {
 
 /// An acknowledgement or a datagram that is under way does not vanish because its sender ends.
 void Process::Impl::finish_sending() {
-  const Instant deadline = now() + kLastPatience;
-  while (links.has_any() && now() < deadline) {
+  const Instant deadline = os::now() + kLastPatience;
+  while (links.has_any() && os::now() < deadline) {
     if (!release_arrived()) {
-      release_blocked(now());
+      release_blocked(os::now());
       sched_yield();
     }
   }

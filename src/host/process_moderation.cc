@@ -3,13 +3,13 @@
 
 #include <mutex>
 
-#include "host/clock.h"
 #include "host/process_impl.h"
+#include "os/clock.h"
 
 namespace weft::host {
 
 void HcaEventsOf::completion_event_held(hca::CompletionQueue& cq, Duration period) {
-  process_.hold_event(*static_cast<CqCarrier*>(cq.carrier), now() + period);
+  process_.hold_event(*static_cast<CqCarrier*>(cq.carrier), os::now() + period);
 }
 
 /// With the CQ's lock.

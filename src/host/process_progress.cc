@@ -11,10 +11,10 @@
 #include "base/live_bug.h"
 #include "base/process_slot.h"
 #include "hca/packet_record.h"
-#include "host/clock.h"
-#include "host/futex.h"
 #include "host/process_impl.h"
-#include "host/schedule.h"
+#include "os/clock.h"
+#include "os/futex.h"
+#include "os/schedule.h"
 
 namespace weft::host {
 namespace {
@@ -168,7 +168,7 @@ void Process::Impl::keep_up(bool timers_too) {
     release_arrived();
   }
   if (links.blocked.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-    release_blocked(now());
+    release_blocked(os::now());
   }
   const bool has_lines = waiting_count.load(std::memory_order_relaxed) != 0;
   const Instant earliest = timers_too ? timers.earliest() : Instant::never();
@@ -321,9 +321,9 @@ void Process::Impl::sleep_until_woken(Instant at) {
   // The last look at rings, in and out, comes after all was announced: that is why no wake is lost.
   bool has_slept = false;
   if (!late && !anything && !stopping.load() && attention->rung.is_quiet() && !resume_waiting() &&
-      (links.blocked.load(std::memory_order_relaxed) == 0 || !release_blocked(now())) &&
+      (links.blocked.load(std::memory_order_relaxed) == 0 || !release_blocked(os::now())) &&
       longest > Duration{}) {
-    futex_wait(attention->wake, seen, longest);
+    os::futex_wait(attention->wake, seen, longest);
     has_slept = true;
   }
   thread_sleeps.store(false, std::memory_order_relaxed);
@@ -347,11 +347,11 @@ bool Process::Impl::nap() {
     }
   });
   if (!anything && !lease_ended.load(std::memory_order_seq_cst) && !stopping.load()) {
-    const Instant at = now();
+    const Instant at = os::now();
     const Instant end =
         std::min(at + bounded_by(SafetyNet::Nap, Process::kNap),
                  std::max(at, std::min(links.due.earliest(), held_events.earliest())));
-    futex_wait(attention->wake, seen, end - at);
+    os::futex_wait(attention->wake, seen, end - at);
   }
   thread_naps.store(false, std::memory_order_relaxed);
   for_each_watched([](Lane& lane) { lane.announce_awake(); });
@@ -378,14 +378,14 @@ Instant Process::Impl::look_at_polls(Instant at) {
 }
 
 void Process::Impl::run_progress() {
-  ask_to_run_promptly();
+  os::ask_to_run_promptly();
   const bool spins = has_cpus_to_spin();
   const Duration least_budget = spins ? Process::kSpinBudget : Duration{};
   Duration budget = least_budget;
   Crowding crowding;
   shares_cpus.store(!spins, std::memory_order_relaxed);
   Instant polled_at{};  // when a new poll of the application was last seen
-  Instant worked_at = now();
+  Instant worked_at = os::now();
   for (unsigned round = 0; !stopping.load(std::memory_order_relaxed); ++round) {
     const Instant at = clock.read();
     answer_bells();
@@ -417,7 +417,7 @@ void Process::Impl::run_progress() {
       // for the same reason, each wakes the other for ever.
       budget = nap() ? std::min(budget * 2, kLongestSpin) : budget / 2;
     } else {
-      sleep_until_woken(now());
+      sleep_until_woken(os::now());
     }
     budget = is_crowded ? Duration{} : std::max(budget, least_budget);
     shares_cpus.store(!spins || is_crowded, std::memory_order_relaxed);

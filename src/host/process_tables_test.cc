@@ -9,12 +9,12 @@
 
 #include "base/process_slot.h"
 #include "hca/packet_record.h"
-#include "host/clock.h"
 #include "host/lane.h"
 #include "host/lane_memory.h"
 #include "host/process.h"
-#include "host/shared_memory.h"
 #include "host/testing/tables_daemon.h"
+#include "os/clock.h"
+#include "os/shared_memory.h"
 
 /// What a program makes of new tables from its daemon, which here is the test: the fabric is a pair
 /// whose ports change as no daemon changes them yet.
@@ -145,8 +145,9 @@ class TablesOfAProcess : public ::testing::Test {
 
   /// Gives the lane, and returns the first packet of it.
   hca::PacketHeader first_packet() {
-    const UniqueFd lane = std::move(*create_shared_memory("lane", kPairMemoryBytes));
-    lane_ = std::move(*map_shared(lane, Protection::ReadWrite, kPairMemoryBytes, kPairMemoryBytes));
+    const os::UniqueFd lane = std::move(*os::create_shared_memory("lane", kPairMemoryBytes));
+    lane_ = std::move(
+        *os::map_shared(lane, os::Protection::ReadWrite, kPairMemoryBytes, kPairMemoryBytes));
     const uabi::ProcessAddress peer{.node = kPeerNode.value(), .slot = kPeerSlot};
     const std::uint32_t index =
         Lane::index_for(process_->address(), qp_->number(), peer, first_qpn_of(kPeerSlot));
@@ -156,9 +157,9 @@ class TablesOfAProcess : public ::testing::Test {
     message.peer = peer;
     EXPECT_TRUE(daemon_.control.send(message, descriptors));
     hca::Packet packet;
-    const Instant deadline = now() + kPatience;
+    const Instant deadline = os::now() + kPatience;
     while (ends.request_in.front().state != ring::Consumer<>::State::Record) {
-      if (now() > deadline) {
+      if (os::now() > deadline) {
         ADD_FAILURE() << "no packet";
         return packet.header;
       }
@@ -169,8 +170,8 @@ class TablesOfAProcess : public ::testing::Test {
   }
 
   bool comes(hca::AsyncEventType type) {
-    const Instant deadline = now() + kPatience;
-    while (!events_.has(type) && now() < deadline) {
+    const Instant deadline = os::now() + kPatience;
+    while (!events_.has(type) && os::now() < deadline) {
       std::this_thread::yield();
     }
     return events_.has(type);
@@ -183,7 +184,7 @@ class TablesOfAProcess : public ::testing::Test {
   }
 
   TablesDaemon daemon_;
-  Mapping lane_;
+  os::Mapping lane_;
   RecordedEvents events_;
   std::unique_ptr<Process> process_;
   hca::QpInit init_;

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "host/clock.h"
 #include "host/process_impl.h"
+#include "os/clock.h"
 
 namespace weft::host {
 namespace {
@@ -77,7 +77,7 @@ Result<hca::XrcDomain*> Process::open_xrc_domain(std::uint32_t hca, int fd, bool
 /// Its name, from the daemon.
 Result<std::uint32_t> Process::Impl::ask_for_xrc_domain(std::uint32_t hca, int fd, bool creates,
                                                         bool is_exclusive) {
-  UniqueFd file{fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+  os::UniqueFd file{fcntl(fd, F_DUPFD_CLOEXEC, 0)};
   if (!file) {
     return fail(ErrorCode::InvalidArgument, "descriptor {} of an XRC domain is not open", fd);
   }

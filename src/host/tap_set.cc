@@ -5,11 +5,11 @@
 #include <cstring>
 #include <utility>
 
-#include "host/clock.h"
+#include "os/clock.h"
 
 namespace weft::host {
 
-void TapSet::open(std::uint32_t capture, std::uint32_t port, Mapping memory) {
+void TapSet::open(std::uint32_t capture, std::uint32_t port, os::Mapping memory) {
   auto tap = std::make_unique<Tap>();
   tap->capture = capture;
   tap->port = port;
@@ -56,7 +56,7 @@ void TapSet::show_now(std::span<const fabric::Hop> hops, ByteSpan record_header,
   [[maybe_unused]] const bool has_room =
       reserve(hops, sizeof(TapRecord) + record_header.size() + total_bytes(payload));
   assert(has_room);
-  const std::int64_t time = time_of_day().nanoseconds();
+  const std::int64_t time = os::time_of_day().nanoseconds();
   for (const Write& write : writes_) {
     const TapRecord record{
         .time_of_day_ns = time, .port = write.tap->port, .direction = write.direction};

@@ -10,8 +10,8 @@
 #include "base/lock.h"
 #include "base/result.h"
 #include "fabric/path.h"
-#include "host/shared_memory.h"
 #include "host/tap_record.h"
+#include "os/shared_memory.h"
 #include "ring/spsc_ring.h"
 
 namespace weft::host {
@@ -21,7 +21,7 @@ namespace weft::host {
 class TapSet {
  public:
   /// `memory` is ring::ring_bytes(kTapRingCapacity) long.
-  void open(std::uint32_t capture, std::uint32_t port, Mapping memory);
+  void open(std::uint32_t capture, std::uint32_t port, os::Mapping memory);
   void close(std::uint32_t capture);
 
   /// Calls `act`, which shows packets of a path by show_now(), once every capture of a port among
@@ -51,7 +51,7 @@ class TapSet {
   struct Tap {
     std::uint32_t capture{};
     std::uint32_t port{};
-    Mapping memory;
+    os::Mapping memory;
     ring::Producer<> producer;
   };
   struct Write {

@@ -11,15 +11,15 @@ namespace {
 constexpr std::size_t kRingBytes = ring::ring_bytes(kTapRingCapacity);
 
 struct Reader {
-  Reader() : file(std::move(*create_shared_memory("tap", kRingBytes))) {
-    memory = std::move(*map_shared(file, Protection::ReadWrite, kRingBytes, kRingBytes));
+  Reader() : file(std::move(*os::create_shared_memory("tap", kRingBytes))) {
+    memory = std::move(*os::map_shared(file, os::Protection::ReadWrite, kRingBytes, kRingBytes));
     ring = ring::Consumer<>{memory.bytes()};
   }
-  [[nodiscard]] Mapping writer_side() const {
-    return std::move(*map_shared(file, Protection::ReadWrite, kRingBytes, kRingBytes));
+  [[nodiscard]] os::Mapping writer_side() const {
+    return std::move(*os::map_shared(file, os::Protection::ReadWrite, kRingBytes, kRingBytes));
   }
-  UniqueFd file;
-  Mapping memory;
+  os::UniqueFd file;
+  os::Mapping memory;
   ring::Consumer<> ring;
 };
 

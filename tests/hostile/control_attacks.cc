@@ -115,7 +115,7 @@ void descriptors(Liar& liar) {
   if (!socket) {
     return;
   }
-  const host::UniqueFd file{open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  const os::UniqueFd file{open("/dev/null", O_RDONLY | O_CLOEXEC)};
   const std::vector<int> many(1 + liar.random.below(253), file.get());
   send_raw(socket, uabi::encode(uabi::Hello{.host = "h1"}), many);
   static_cast<void>(socket.receive(Duration::milliseconds(50)));
@@ -255,7 +255,7 @@ void device_words(Liar& liar) {
 void counters(Liar& liar) {
   stay(liar);
   auto page =
-      host::map_shared(liar.counters_file, host::Protection::ReadWrite, 1, std::size_t{1} << 30);
+      os::map_shared(liar.counters_file, os::Protection::ReadWrite, 1, std::size_t{1} << 30);
   if (page) {
     const auto bytes = page->bytes();
     for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes.size();

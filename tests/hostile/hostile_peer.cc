@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "host/clock.h"
 #include "host/process.h"
-#include "host/run_directory.h"
 #include "liar.h"
+#include "os/clock.h"
+#include "os/run_directory.h"
 
 namespace {
 
@@ -37,7 +37,7 @@ void lie(Liar& liar, const Attack& attack, weft::Instant until) {
   }
   fmt::print("pid {}\n", getpid());
   std::fflush(stdout);
-  while (weft::host::now() < until && liar.broken.empty()) {
+  while (weft::os::now() < until && liar.broken.empty()) {
     if (attack.act_alone != nullptr) {
       attack.act_alone(liar);
       continue;
@@ -75,9 +75,9 @@ int main(int count, char** arguments) {
     return 2;
   }
   const auto options = weft::host::options_of_environment();
-  Liar liar{weft::host::control_path(options.run, options.fabric), options.host, 1};
+  Liar liar{weft::os::control_path(options.run, options.fabric), options.host, 1};
   lie(liar, *attack,
-      weft::host::now() +
+      weft::os::now() +
           weft::Duration::milliseconds(static_cast<std::int64_t>(std::atof(arguments[2]) * 1'000)));
   fmt::print("lies {}\n", liar.done);
   if (!liar.broken.empty()) {

@@ -9,8 +9,8 @@
 
 #include "base/process_slot.h"
 #include "hca/packet_record.h"
-#include "host/clock.h"
-#include "host/futex.h"
+#include "os/clock.h"
+#include "os/futex.h"
 
 namespace weft::hostile {
 namespace {
@@ -65,7 +65,7 @@ void Liar::attach() {
   tables_file = std::move(answer->descriptors[0]);
   counters_file = std::move(answer->descriptors[1]);
   page_file = std::move(answer->descriptors[2]);
-  tables_ = std::move(*host::map_published(tables_file, std::size_t{1} << 30));
+  tables_ = std::move(*os::map_published(tables_file, std::size_t{1} << 30));
   view = *fabric::TablesView::open(tables_.bytes());
 }
 
@@ -76,7 +76,7 @@ void Liar::detach() {
 
 void Liar::look_around() {
   pump();
-  const Instant at = host::now();
+  const Instant at = os::now();
   if (!control_ || at - looked_at_ < kLookEvery) {
     return;
   }
@@ -112,11 +112,11 @@ void Liar::pump() {
   }
 }
 
-void Liar::take_lane(const uabi::Lane& lane, std::vector<host::UniqueFd>& descriptors) {
-  auto memory = host::map_shared(descriptors[0], host::Protection::ReadWrite,
-                                 host::kPairMemoryBytes, host::kPairMemoryBytes);
-  auto page = host::map_shared(descriptors[1], host::Protection::ReadWrite,
-                               host::kAttentionPageBytes, host::kAttentionPageBytes);
+void Liar::take_lane(const uabi::Lane& lane, std::vector<os::UniqueFd>& descriptors) {
+  auto memory = os::map_shared(descriptors[0], os::Protection::ReadWrite, host::kPairMemoryBytes,
+                               host::kPairMemoryBytes);
+  auto page = os::map_shared(descriptors[1], os::Protection::ReadWrite, host::kAttentionPageBytes,
+                             host::kAttentionPageBytes);
   if (!memory || !page) {
     return;
   }
@@ -192,7 +192,7 @@ void Liar::wake(Victim& victim) {
     victim.attention().rung.add(bell);
   }
   victim.attention().wake.fetch_add(1);
-  host::futex_wake(victim.attention().wake);
+  os::futex_wake(victim.attention().wake);
 }
 
 }  // namespace weft::hostile

@@ -17,7 +17,7 @@
 #include "hca/packet.h"
 #include "host/control_socket.h"
 #include "host/lane_memory.h"
-#include "host/shared_memory.h"
+#include "os/shared_memory.h"
 #include "ring/lane.h"
 #include "uabi/messages.h"
 
@@ -26,10 +26,10 @@ namespace weft::hostile {
 /// The lanes to one victim.
 struct Victim {
   uabi::ProcessAddress address;
-  host::UniqueFd file;
-  host::UniqueFd page_file;
-  host::Mapping memory;
-  host::Mapping page;
+  os::UniqueFd file;
+  os::UniqueFd page_file;
+  os::Mapping memory;
+  os::Mapping page;
   std::array<ring::LaneEnds, host::kLanesPerPair> ends;
   std::size_t side{};
 
@@ -70,19 +70,19 @@ class Liar {
   Random random;
   uabi::ProcessAddress self;
   host::ControlSocket control_;
-  host::UniqueFd tables_file;
-  host::UniqueFd counters_file;
-  host::UniqueFd page_file;
+  os::UniqueFd tables_file;
+  os::UniqueFd counters_file;
+  os::UniqueFd page_file;
   std::optional<fabric::TablesView> view;
   std::uint64_t done{};  // lies told
   std::string broken;    // what must not have been possible
 
  private:
-  void take_lane(const uabi::Lane& lane, std::vector<host::UniqueFd>& descriptors);
+  void take_lane(const uabi::Lane& lane, std::vector<os::UniqueFd>& descriptors);
 
   std::string path_;
   std::string host_;
-  host::Mapping tables_;
+  os::Mapping tables_;
   Instant looked_at_{};
 };
 

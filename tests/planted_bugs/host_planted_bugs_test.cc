@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "host/clock.h"
 #include "live_scenarios.h"
 #include "live_switch.h"
+#include "os/clock.h"
 
 namespace weft {
 namespace {
@@ -20,9 +20,9 @@ class HostPlanted : public ::testing::TestWithParam<LiveScenario> {};
 
 TEST_P(HostPlanted, IsFound) {
   const Planting planting{GetParam().bug, GetParam().taken_away};
-  const Instant start = host::now();
+  const Instant start = os::now();
   bool is_found = false;
-  while (!is_found && host::now() - start < kLongestSearch) {
+  while (!is_found && os::now() - start < kLongestSearch) {
     is_found = !GetParam().run(kShort);
   }
   EXPECT_TRUE(is_found) << "nothing noticed it";

@@ -26,9 +26,9 @@ constexpr std::uint32_t kSixteenthOfTooMuch = 1U << 19;
 /// Until `is_so`, calling `meanwhile` again and again; false when patience ends first.
 template <class Condition, class Meanwhile>
 [[nodiscard]] bool await(Duration patience, Condition is_so, Meanwhile meanwhile) {
-  const Instant deadline = host::now() + patience;
+  const Instant deadline = os::now() + patience;
   while (!is_so()) {
-    if (host::now() > deadline) {
+    if (os::now() > deadline) {
       return false;
     }
     meanwhile();
@@ -243,8 +243,8 @@ bool writes_around_sleep(Duration patience) {
   constexpr int kMoments = 200;
   Two two;
   for (int moment = 0; moment < kMoments; ++moment) {
-    const Instant start = host::now();
-    while (host::now() - start < Duration::microseconds(moment)) {
+    const Instant start = os::now();
+    while (os::now() - start < Duration::microseconds(moment)) {
       two.a.process->make_progress(*two.a.cq);
     }
     two.write();
@@ -266,8 +266,8 @@ bool writes_to_a_napper(Duration patience) {
   for (int round = 0; round < kRounds && waited <= kMayWait; ++round) {
     for (int poll = 0; poll < kPolls; ++poll) {
       two.b.process->make_progress(*two.b.cq);
-      const Instant start = host::now();
-      while (host::now() - start < host::Process::kPollingLease / 2) {
+      const Instant start = os::now();
+      while (os::now() - start < host::Process::kPollingLease / 2) {
       }
     }
     two.write();

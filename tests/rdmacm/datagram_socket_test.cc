@@ -211,7 +211,7 @@ class UdpPeer {
   }
 
  private:
-  weft::host::UniqueFd fd_{socket(AF_INET, SOCK_DGRAM, 0)};
+  weft::os::UniqueFd fd_{socket(AF_INET, SOCK_DGRAM, 0)};
   sockaddr_in own_{};
 };
 

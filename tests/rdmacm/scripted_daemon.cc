@@ -11,7 +11,8 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "host/run_directory.h"
+#include "os/packet_socket.h"
+#include "os/run_directory.h"
 
 namespace weft::testing {
 namespace {
@@ -52,15 +53,15 @@ constexpr std::uint32_t kQKey = 0x0123'4567;
 }  // namespace
 
 ScriptedDaemon::ScriptedDaemon(const std::string& run, const std::string& fabric) {
-  std::filesystem::create_directories(host::fabric_directory(run, fabric));
-  path_ = host::control_path(run, fabric);
-  auto listener = host::listen_at(path_);
+  std::filesystem::create_directories(os::fabric_directory(run, fabric));
+  path_ = os::control_path(run, fabric);
+  auto listener = os::listen_at(path_);
   EXPECT_TRUE(listener) << listener.error().reason;
   listener_ = std::move(*listener);
   std::array<int, 2> ends{};
   EXPECT_EQ(pipe(ends.data()), 0);
-  wake_ = host::UniqueFd{ends[0]};
-  waker_ = host::UniqueFd{ends[1]};
+  wake_ = os::UniqueFd{ends[0]};
+  waker_ = os::UniqueFd{ends[1]};
   thread_ = std::thread{[this] { serve_programs(); }};
 }
 
@@ -121,12 +122,12 @@ void ScriptedDaemon::serve_programs() {
 void ScriptedDaemon::accept_channel() {
   auto channel = std::make_unique<Channel>();
   channel->control =
-      host::ControlSocket{host::UniqueFd{accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)}};
+      host::ControlSocket{os::UniqueFd{accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)}};
   channel->number = ++last_number_;
   std::array<int, 2> ends{};
   EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
-  channel->ours = host::UniqueFd{ends[0]};
-  channel->theirs = host::UniqueFd{ends[1]};
+  channel->ours = os::UniqueFd{ends[0]};
+  channel->theirs = os::UniqueFd{ends[1]};
   channels_.push_back(std::move(channel));
 }
 

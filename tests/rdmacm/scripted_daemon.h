@@ -59,8 +59,8 @@ class ScriptedDaemon {
   struct Channel {
     std::uint32_t number{};
     host::ControlSocket control;
-    host::UniqueFd ours;
-    host::UniqueFd theirs;  // to take back the octet
+    os::UniqueFd ours;
+    os::UniqueFd theirs;  // to take back the octet
     std::deque<std::pair<std::uint32_t, uabi::RdmaCmEvent>>
         events;  // by the id that they count for
   };
@@ -109,9 +109,9 @@ class ScriptedDaemon {
   [[nodiscard]] uabi::Message handle(Channel&, const auto&) { return uabi::RdmaCmAnswer{}; }
 
   std::string path_;
-  host::UniqueFd listener_;
-  host::UniqueFd wake_;  // the thread's end of a pipe
-  host::UniqueFd waker_;
+  os::UniqueFd listener_;
+  os::UniqueFd wake_;  // the thread's end of a pipe
+  os::UniqueFd waker_;
   std::mutex lock_;
   std::vector<std::unique_ptr<Channel>> channels_;
   std::map<std::uint32_t, Id> ids_;

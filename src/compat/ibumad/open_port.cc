@@ -14,7 +14,7 @@
 
 #include "compat/ibumad/devices.h"
 #include "compat/ibumad/questions.h"
-#include "host/shared_memory.h"
+#include "os/shared_memory.h"
 
 namespace weft::compat {
 namespace {
@@ -119,14 +119,14 @@ int OpenPort::send(const ib_user_mad& envelope, ByteSpan mad) {
     return EINVAL;
   }
   uabi::Message message;
-  host::UniqueFd file;
+  os::UniqueFd file;
   std::optional<int> descriptor;
   if (mad.size() <= uabi::kMaxMadBytesInMessage) {
     message = uabi::UmadMad{
         .header = header_of(envelope), .mad = {mad.begin(), mad.end()}
     };
   } else {
-    auto published = host::publish_memory("weft-mad", mad);
+    auto published = os::publish_memory("weft-mad", mad);
     if (!published) {
       return ENOMEM;
     }

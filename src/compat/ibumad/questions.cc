@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "host/process.h"
-#include "host/run_directory.h"
+#include "os/run_directory.h"
 
 namespace weft::compat {
 namespace {
@@ -18,7 +18,7 @@ std::string node_of_environment() { return host::options_of_environment().host; 
 
 Result<host::ControlSocket> connect_to_daemon() {
   const host::ProcessOptions options = host::options_of_environment();
-  return host::ControlSocket::connect(host::control_path(options.run, options.fabric));
+  return host::ControlSocket::connect(os::control_path(options.run, options.fabric));
 }
 
 Result<host::Received> exchange(const host::ControlSocket& daemon, const uabi::Message& question) {

@@ -20,7 +20,7 @@ namespace weft::compat {
 
 /// The answer, which must be of the one kind; the daemon's refusal as an error.
 template <class Answer>
-[[nodiscard]] Result<std::pair<Answer, std::vector<host::UniqueFd>>> ask(
+[[nodiscard]] Result<std::pair<Answer, std::vector<os::UniqueFd>>> ask(
     const host::ControlSocket& daemon, const uabi::Message& question);
 
 /// The same on a connection of its own.
@@ -39,8 +39,8 @@ void complain(std::string_view reason);
                                               const uabi::Message& question);
 
 template <class Answer>
-Result<std::pair<Answer, std::vector<host::UniqueFd>>> ask(const host::ControlSocket& daemon,
-                                                           const uabi::Message& question) {
+Result<std::pair<Answer, std::vector<os::UniqueFd>>> ask(const host::ControlSocket& daemon,
+                                                         const uabi::Message& question) {
   auto received = exchange(daemon, question);
   if (!received) {
     return std::unexpected(received.error());

@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "compat/ibverbs/objects.h"
-#include "host/clock.h"
+#include "os/clock.h"
 
 namespace {
 
@@ -18,7 +18,7 @@ constexpr std::uint64_t kKnownFields = IBV_WC_STANDARD_FLAGS | kStamps;
 
 /// The device's clock: nanoseconds of CLOCK_MONOTONIC, so that stamps of all hosts compare.
 [[nodiscard]] std::uint64_t device_clock() {
-  return static_cast<std::uint64_t>(host::now().since_start().nanoseconds());
+  return static_cast<std::uint64_t>(os::now().since_start().nanoseconds());
 }
 
 [[nodiscard]] CompletionQueueObject& cq_of(ibv_cq_ex* cq) {
@@ -71,7 +71,7 @@ std::uint64_t read_completion_ts(ibv_cq_ex* cq) noexcept { return cq_of(cq).curr
 
 /// The two clocks differ only by a constant, unless somebody sets the time of day in between.
 std::uint64_t read_completion_wallclock(ibv_cq_ex* cq) noexcept {
-  const auto today = static_cast<std::uint64_t>(host::time_of_day().nanoseconds());
+  const auto today = static_cast<std::uint64_t>(os::time_of_day().nanoseconds());
   return today - (device_clock() - cq_of(cq).current_stamp);
 }
 

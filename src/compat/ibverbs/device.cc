@@ -169,7 +169,7 @@ bool is_device_node(const char* name) {
   });
 }
 
-ibv_context* new_context(Device& device, host::UniqueFd command, std::shared_ptr<Handles> handles) {
+ibv_context* new_context(Device& device, os::UniqueFd command, std::shared_ptr<Handles> handles) {
   host::Process* const program = process();
   if (program == nullptr || device.hca >= program->hcas().size()) {
     refuse(ENODEV, "the device is not there any more");
@@ -259,7 +259,7 @@ WEFT_EXPORT __be64 ibv_get_device_guid(ibv_device* device) {
 WEFT_EXPORT int ibv_get_device_index(ibv_device*) { return -1; }
 
 WEFT_EXPORT ibv_context* ibv_open_device(ibv_device* d) {
-  host::UniqueFd command{memfd_create("weft-device", MFD_CLOEXEC)};
+  os::UniqueFd command{memfd_create("weft-device", MFD_CLOEXEC)};
   if (!command) {
     refuse(EMFILE, "no file descriptor left for the device");
     return nullptr;

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "compat/ibverbs/objects.h"
-#include "host/shared_backing.h"
+#include "os/fork_boundary.h"
+#include "os/shared_backing.h"
 
 namespace weft::compat {
 namespace {
@@ -27,7 +28,7 @@ std::mutex devices_lock;
 Known<ForeignDevice>& devices = *new Known<ForeignDevice>;  // as the threads that use it
 
 /// Of the objects of a process that is forked, or gone with its fabric, the daemon knows already.
-[[nodiscard]] bool may_speak() { return !host::is_child_of_fork(); }
+[[nodiscard]] bool may_speak() { return !os::is_child_of_fork(); }
 
 }  // namespace
 
@@ -124,10 +125,10 @@ Result<std::shared_ptr<ForeignRegion>> ForeignDomain::import_region(std::uint32_
   }
   const auto access = hca::AccessFlags::from_bits(region->access);
   std::byte* const memory = region->is_shared
-                                ? host::find_mapping({.device = region->file_device,
-                                                      .inode = region->file_inode,
-                                                      .offset = region->file_offset},
-                                                     region->length, (access & kWrites).bits() != 0)
+                                ? os::find_mapping({.device = region->file_device,
+                                                    .inode = region->file_inode,
+                                                    .offset = region->file_offset},
+                                                   region->length, (access & kWrites).bits() != 0)
                                 : nullptr;
   const auto engine = device_->engine().import_memory(engine_, RKey{region->key}, region->iova,
                                                       region->length, memory, access);
@@ -192,7 +193,7 @@ constexpr std::size_t kMaxHeld = 65'536;
   answer.iova = engine.iova;
   answer.length = engine.length;
   if (engine.backing == hca::Backing::Range) {
-    if (const auto backing = host::shared_backing_of({engine.memory, engine.length})) {
+    if (const auto backing = os::shared_backing_of({engine.memory, engine.length})) {
       answer.is_shared = true;
       answer.file_device = backing->device;
       answer.file_inode = backing->inode;

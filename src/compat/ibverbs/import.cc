@@ -64,7 +64,7 @@ WEFT_EXPORT ibv_context* ibv_import_device(int command) {
       refuse(EINVAL, "a command descriptor must be duplicated before it is imported");
       return nullptr;
     }
-    return new_context(*open->device, host::UniqueFd{command}, open->handles);
+    return new_context(*open->device, os::UniqueFd{command}, open->handles);
   }
   host::Process* const program = process();
   if (!is_command_descriptor(command) || program == nullptr) {
@@ -87,7 +87,7 @@ WEFT_EXPORT ibv_context* ibv_import_device(int command) {
   }
   auto handles = std::make_shared<Handles>(Handles::kFirstBesideForeign);
   handles->foreign = std::move(*device);
-  return new_context(*known, host::UniqueFd{command}, std::move(handles));
+  return new_context(*known, os::UniqueFd{command}, std::move(handles));
 }
 
 WEFT_EXPORT ibv_pd* ibv_import_pd(ibv_context* c, std::uint32_t handle) {

@@ -14,9 +14,9 @@
 #include "compat/ibverbs/abi.h"
 #include "compat/ibverbs/handles.h"
 #include "hca/hca.h"
-#include "host/event_queue.h"
 #include "host/process.h"
-#include "host/unique_fd.h"
+#include "os/event_queue.h"
+#include "os/unique_fd.h"
 
 namespace weft::compat {
 
@@ -62,15 +62,15 @@ struct Context {
   hca::Hca* engine{};
   std::uint32_t hca{};
   Device* device{};
-  host::UniqueFd command;  // names the open device to who imports it
+  os::UniqueFd command;  // names the open device to who imports it
   std::shared_ptr<Handles> handles;
-  host::EventQueue<AsyncEventRecord> async_events;
+  os::EventQueue<AsyncEventRecord> async_events;
   verbs_context verbs{};  // the program holds &verbs.context
 };
 
 struct CompletionChannel {
   ibv_comp_channel channel{};
-  host::EventQueue<CompletionQueueObject*> events;
+  os::EventQueue<CompletionQueueObject*> events;
 };
 
 struct ThreadDomainObject {
@@ -270,7 +270,7 @@ template <class Object>
 
 /// A context of a device that stands open under a descriptor, which it then owns; null after
 /// refuse(). Handles are shared with those that it was imported from.
-[[nodiscard]] ibv_context* new_context(Device& device, host::UniqueFd command,
+[[nodiscard]] ibv_context* new_context(Device& device, os::UniqueFd command,
                                        std::shared_ptr<Handles> handles);
 /// The open context that a descriptor belongs to; null when it is none of this program's.
 [[nodiscard]] Context* context_behind(int command);

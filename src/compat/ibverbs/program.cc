@@ -10,7 +10,8 @@
 
 #include "compat/ibverbs/foreign_objects.h"
 #include "compat/ibverbs/objects.h"
-#include "host/error_numbers.h"
+#include "os/error_numbers.h"
+#include "os/fork_boundary.h"
 
 namespace weft::compat {
 namespace {
@@ -54,7 +55,7 @@ std::atomic<host::Process*> attached{nullptr};
 /// what it sent is under way.
 struct LastWord {
   ~LastWord() {
-    if (host::Process* const program = attached.load(); program && !host::is_child_of_fork()) {
+    if (host::Process* const program = attached.load(); program && !os::is_child_of_fork()) {
       program->tell_if_fabric_is_gone();
       program->finish_sending();
     }
@@ -171,7 +172,7 @@ Result<void> with_context_of(std::uint64_t inode,
 host::Process* process() {
   const std::lock_guard guard{attach_lock};
   // A child of fork() attaches anew; what it inherited is its parent's and stays untouched.
-  if (attached.load() == nullptr || host::is_child_of_fork()) {
+  if (attached.load() == nullptr || os::is_child_of_fork()) {
     auto opened = host::Process::open(host::options_of_environment(), events);
     if (!opened) {
       std::fprintf(stderr, "weft: %s\n", opened.error().reason.c_str());
@@ -183,7 +184,7 @@ host::Process* process() {
 }
 
 bool is_alive(const Context& context) {
-  return context.process == attached.load(std::memory_order_relaxed) && !host::is_child_of_fork();
+  return context.process == attached.load(std::memory_order_relaxed) && !os::is_child_of_fork();
 }
 
 bool wants_explanations() {
@@ -202,7 +203,7 @@ void explain(std::string_view reason) {
 
 int refuse(const Error& error) {
   explain(error.reason);
-  errno = host::error_number_of(error.code);
+  errno = os::error_number_of(error.code);
   return errno;
 }
 

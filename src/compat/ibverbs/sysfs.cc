@@ -12,7 +12,7 @@
 #include <system_error>
 
 #include "compat/ibverbs/objects.h"
-#include "host/run_directory.h"
+#include "os/run_directory.h"
 
 namespace weft::compat {
 namespace {
@@ -38,8 +38,7 @@ std::string sysfs_path() {
     return path;
   }
   const host::ProcessOptions options = host::options_of_environment();
-  return fmt::format("{}/sys/{}", host::fabric_directory(options.run, options.fabric),
-                     options.host);
+  return fmt::format("{}/sys/{}", os::fabric_directory(options.run, options.fabric), options.host);
 }
 
 void write_sysfs(std::span<const host::HostHca> hcas) {

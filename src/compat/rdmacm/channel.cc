@@ -11,7 +11,7 @@
 
 #include "base/time.h"
 #include "host/process.h"
-#include "host/run_directory.h"
+#include "os/run_directory.h"
 
 namespace weft::compat {
 namespace {
@@ -67,7 +67,7 @@ auto& channels = *new std::map<const rdma_event_channel*, std::shared_ptr<Channe
 
 }  // namespace
 
-Channel::Channel(host::ControlSocket control, host::UniqueFd events, std::uint32_t number)
+Channel::Channel(host::ControlSocket control, os::UniqueFd events, std::uint32_t number)
     : control_(std::move(control)), events_(std::move(events)), number_(number) {
   front_.fd = events_.get();
 }
@@ -143,7 +143,7 @@ void Channel::end() {
 
 std::shared_ptr<Channel> open_channel() {
   const host::ProcessOptions options = host::options_of_environment();
-  auto control = host::ControlSocket::connect(host::control_path(options.run, options.fabric));
+  auto control = host::ControlSocket::connect(os::control_path(options.run, options.fabric));
   auto opened = control ? introduce(*control, options.host)
                         : Result<host::Received>{std::unexpected(control.error())};
   if (!opened) {

@@ -18,7 +18,7 @@ namespace weft::compat {
 
 class Channel {
  public:
-  Channel(host::ControlSocket control, host::UniqueFd events, std::uint32_t number);
+  Channel(host::ControlSocket control, os::UniqueFd events, std::uint32_t number);
 
   /// What the program holds.
   [[nodiscard]] rdma_event_channel* front() { return &front_; }
@@ -44,7 +44,7 @@ class Channel {
 
   rdma_event_channel front_{};
   host::ControlSocket control_;
-  host::UniqueFd events_;
+  os::UniqueFd events_;
   const std::uint32_t number_;
   std::mutex asking_;
   bool is_broken_{};  // the daemon is gone, or said what it may not; under asking_

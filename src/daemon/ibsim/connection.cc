@@ -10,13 +10,13 @@
 #include <system_error>
 #include <utility>
 
-#include "host/clock.h"
+#include "os/clock.h"
 
 namespace weft::daemon {
 
 using asio::posix::stream_descriptor;
 
-IbsimConnection::IbsimConnection(asio::io_context& loop, host::UniqueFd socket, pid_t pid,
+IbsimConnection::IbsimConnection(asio::io_context& loop, os::UniqueFd socket, pid_t pid,
                                  const node::UmadPortAccess& access)
     : socket_(loop, socket.release()), death_(loop), pid_(pid), port_(access.port) {
   client_.emplace(access);
@@ -70,7 +70,7 @@ bool IbsimConnection::receive_one() {
     }
     return false;
   }
-  if (!client_->handle(ByteSpan{buffer}.first(static_cast<std::size_t>(count)), host::now())) {
+  if (!client_->handle(ByteSpan{buffer}.first(static_cast<std::size_t>(count)), os::now())) {
     handlers_.on_offence("datagrams that are no MADs, or too many requests");
   }
   return true;

@@ -14,7 +14,7 @@
 #include "daemon/ibsim/client.h"
 #include "daemon/ibsim/messages.h"
 #include "fabric/tables.h"
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 
 namespace weft::daemon {
 
@@ -33,7 +33,7 @@ class IbsimConnection : public std::enable_shared_from_this<IbsimConnection> {
   };
 
   /// `socket` is connected to that of process `pid`.
-  IbsimConnection(asio::io_context& loop, host::UniqueFd socket, pid_t pid,
+  IbsimConnection(asio::io_context& loop, os::UniqueFd socket, pid_t pid,
                   const node::UmadPortAccess& access);
   IbsimConnection(const IbsimConnection&) = delete;
   IbsimConnection& operator=(const IbsimConnection&) = delete;

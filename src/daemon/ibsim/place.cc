@@ -33,11 +33,11 @@ Result<IbsimPlace> IbsimPlace::read(std::string_view text) {
   return place;
 }
 
-Result<host::UniqueFd> IbsimPlace::bind_control() const {
+Result<os::UniqueFd> IbsimPlace::bind_control() const {
   return port_ == 0 ? bind_ibsim(ibsim_name(name_, "ctl")) : bind_ibsim_port(port_);
 }
 
-Result<host::UniqueFd> IbsimPlace::open_client(std::uint32_t number, std::uint32_t id) const {
+Result<os::UniqueFd> IbsimPlace::open_client(std::uint32_t number, std::uint32_t id) const {
   constexpr std::uint32_t kLast = std::numeric_limits<std::uint16_t>::max();
   if (port_ != 0 && (port_ + number + 1 > kLast || id == 0 || id > kLast)) {
     return fail(ErrorCode::InvalidArgument, "there is no UDP port {} or {}", port_ + number + 1,

@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "daemon/ibsim/socket.h"
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 
 namespace weft::daemon {
 
@@ -23,9 +23,9 @@ class IbsimPlace {
   [[nodiscard]] static Result<IbsimPlace> read(std::string_view text);
 
   /// For questions; Exists while another has it.
-  [[nodiscard]] Result<host::UniqueFd> bind_control() const;
+  [[nodiscard]] Result<os::UniqueFd> bind_control() const;
   /// For the MADs of client `number`, which says that it is `id` (its process, or its UDP port).
-  [[nodiscard]] Result<host::UniqueFd> open_client(std::uint32_t number, std::uint32_t id) const;
+  [[nodiscard]] Result<os::UniqueFd> open_client(std::uint32_t number, std::uint32_t id) const;
 
   /// Whose datagram it is, as the kernel knows: only for programs of this user that live.
   [[nodiscard]] std::optional<pid_t> sender_of(const IbsimDatagram& datagram) const;

@@ -8,13 +8,13 @@
 #include <system_error>
 #include <utility>
 
-#include "host/clock.h"
+#include "os/clock.h"
 
 namespace weft::daemon {
 
 using asio::posix::stream_descriptor;
 
-Result<host::UniqueFd> IbsimServer::take(const IbsimPlace& place) {
+Result<os::UniqueFd> IbsimServer::take(const IbsimPlace& place) {
   auto control = place.bind_control();
   if (!control && control.error().code == ErrorCode::Exists) {
     return fail(ErrorCode::Exists,
@@ -25,7 +25,7 @@ Result<host::UniqueFd> IbsimServer::take(const IbsimPlace& place) {
   return control;
 }
 
-IbsimServer::IbsimServer(asio::io_context& loop, IbsimPlace place, host::UniqueFd control,
+IbsimServer::IbsimServer(asio::io_context& loop, IbsimPlace place, os::UniqueFd control,
                          node::Fabric& fabric, Handlers handlers)
     : loop_(loop),
       place_(std::move(place)),
@@ -146,7 +146,7 @@ Result<void> IbsimServer::connect(pid_t program, IbsimControl& question) {
 }
 
 Result<void> IbsimServer::set_sm(IbsimConnection& connection, bool is_sm) {
-  if (auto set = connection.client().set_sm(is_sm, host::now()); !set) {
+  if (auto set = connection.client().set_sm(is_sm, os::now()); !set) {
     return set;
   }
   handlers_.on_sm(connection.port());

@@ -20,8 +20,8 @@
 #include "daemon/ibsim/socket.h"
 #include "daemon/offences.h"
 #include "fabric/tables.h"
-#include "host/unique_fd.h"
 #include "node/fabric.h"
+#include "os/unique_fd.h"
 
 namespace weft::daemon {
 
@@ -47,10 +47,10 @@ class IbsimServer {
   };
 
   /// Takes the socket for questions; refused (Exists) while another has it.
-  [[nodiscard]] static Result<host::UniqueFd> take(const IbsimPlace& place);
+  [[nodiscard]] static Result<os::UniqueFd> take(const IbsimPlace& place);
 
-  IbsimServer(asio::io_context& loop, IbsimPlace place, host::UniqueFd control,
-              node::Fabric& fabric, Handlers handlers);
+  IbsimServer(asio::io_context& loop, IbsimPlace place, os::UniqueFd control, node::Fabric& fabric,
+              Handlers handlers);
   ~IbsimServer();
   IbsimServer(const IbsimServer&) = delete;
   IbsimServer& operator=(const IbsimServer&) = delete;

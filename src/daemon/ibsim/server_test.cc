@@ -35,7 +35,7 @@ const std::string& socket_name() {
   return name;
 }
 
-bool waits_for(const host::UniqueFd& socket, short events = POLLIN) {
+bool waits_for(const os::UniqueFd& socket, short events = POLLIN) {
   constexpr int kPatienceMs = 5'000;
   pollfd ready{.fd = socket.get(), .events = events, .revents = 0};
   return poll(&ready, 1, kPatienceMs) == 1;
@@ -109,8 +109,8 @@ class Sim {
  private:
   std::uint32_t id_;
   std::string name_;
-  host::UniqueFd control_;
-  host::UniqueFd data_;
+  os::UniqueFd control_;
+  os::UniqueFd data_;
 };
 
 IbsimPacket get_node_info() {
@@ -261,10 +261,10 @@ TEST_F(IbsimServerTest, TheNameIsTakenOnce) {
 class UdpSim {
  public:
   explicit UdpSim(std::uint16_t server) : server_(server) {
-    for (host::UniqueFd* each : {&control_, &data_}) {
+    for (os::UniqueFd* each : {&control_, &data_}) {
       sockaddr_in any{};
       any.sin_family = AF_INET;
-      *each = host::UniqueFd{socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+      *each = os::UniqueFd{socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
       EXPECT_EQ(bind(each->get(), reinterpret_cast<const sockaddr*>(&any), sizeof any), 0);
     }
     EXPECT_TRUE(connect_ibsim_port(control_, server));
@@ -303,8 +303,8 @@ class UdpSim {
 
  private:
   std::uint16_t server_;
-  host::UniqueFd control_;
-  host::UniqueFd data_;
+  os::UniqueFd control_;
+  os::UniqueFd data_;
 };
 
 /// A port with free ones behind it, most likely.

@@ -40,12 +40,12 @@ struct Address {
 
 }  // namespace
 
-Result<host::UniqueFd> bind_ibsim(std::string_view name) {
+Result<os::UniqueFd> bind_ibsim(std::string_view name) {
   const auto address = address_of(name);
   if (!address) {
     return std::unexpected(address.error());
   }
-  host::UniqueFd socket{::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  os::UniqueFd socket{::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   const int on = 1;
   if (!socket || setsockopt(socket.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
     return fail(ErrorCode::Io, "socket: {}", std::strerror(errno));
@@ -57,8 +57,8 @@ Result<host::UniqueFd> bind_ibsim(std::string_view name) {
   return socket;
 }
 
-Result<host::UniqueFd> bind_ibsim_port(std::uint16_t port) {
-  host::UniqueFd socket{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+Result<os::UniqueFd> bind_ibsim_port(std::uint16_t port) {
+  os::UniqueFd socket{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   if (!socket) {
     return fail(ErrorCode::Io, "socket: {}", std::strerror(errno));
   }
@@ -70,7 +70,7 @@ Result<host::UniqueFd> bind_ibsim_port(std::uint16_t port) {
   return socket;
 }
 
-Result<void> connect_ibsim_port(const host::UniqueFd& socket, std::uint16_t port) {
+Result<void> connect_ibsim_port(const os::UniqueFd& socket, std::uint16_t port) {
   const auto address = loopback(port);
   if (connect(socket.get(), address.get(), address.size) != 0) {
     return fail(ErrorCode::NotFound, "connect to UDP port {}: {}", port, std::strerror(errno));
@@ -87,7 +87,7 @@ std::optional<std::uint16_t> IbsimDatagram::udp_port() const {
   return ntohs(address.sin_port);
 }
 
-Result<void> connect_ibsim(const host::UniqueFd& socket, std::string_view name) {
+Result<void> connect_ibsim(const os::UniqueFd& socket, std::string_view name) {
   const auto address = address_of(name);
   if (!address) {
     return std::unexpected(address.error());

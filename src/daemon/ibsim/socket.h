@@ -14,7 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 
 namespace weft::daemon {
 
@@ -32,12 +32,12 @@ struct IbsimDatagram {
 };
 
 /// Exists: somebody else has the name.
-[[nodiscard]] Result<host::UniqueFd> bind_ibsim(std::string_view name);
-[[nodiscard]] Result<host::UniqueFd> bind_ibsim_port(std::uint16_t port);
+[[nodiscard]] Result<os::UniqueFd> bind_ibsim(std::string_view name);
+[[nodiscard]] Result<os::UniqueFd> bind_ibsim_port(std::uint16_t port);
 /// From now on only that one is sent to, and heard.
-[[nodiscard]] Result<void> connect_ibsim(const host::UniqueFd& socket, std::string_view name);
+[[nodiscard]] Result<void> connect_ibsim(const os::UniqueFd& socket, std::string_view name);
 
-[[nodiscard]] Result<void> connect_ibsim_port(const host::UniqueFd& socket, std::uint16_t port);
+[[nodiscard]] Result<void> connect_ibsim_port(const os::UniqueFd& socket, std::uint16_t port);
 
 /// Never waits: false when there is nothing.
 [[nodiscard]] bool receive_ibsim(int socket, IbsimDatagram& datagram);

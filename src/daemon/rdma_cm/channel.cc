@@ -15,8 +15,8 @@ namespace {
 
 }  // namespace
 
-RdmaCmChannel::RdmaCmChannel(const Owner& owner, host::UniqueFd ours,
-                             std::shared_ptr<const host::UniqueFd> theirs)
+RdmaCmChannel::RdmaCmChannel(const Owner& owner, os::UniqueFd ours,
+                             std::shared_ptr<const os::UniqueFd> theirs)
     : owner_(owner), ours_(std::move(ours)), theirs_(std::move(theirs)) {}
 
 /// One octet in the socket while there are events. The program could take it out itself, which

@@ -16,7 +16,7 @@
 #include "base/ip_address.h"
 #include "cm/rdma/types.h"
 #include "fabric/tables.h"
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 
 namespace weft::daemon {
 
@@ -34,8 +34,7 @@ class RdmaCmChannel final : public cm::RdmaCmSink {
   };
 
   /// `ours` and `theirs` are the two ends of a socket; the program has `theirs` as well.
-  RdmaCmChannel(const Owner& owner, host::UniqueFd ours,
-                std::shared_ptr<const host::UniqueFd> theirs);
+  RdmaCmChannel(const Owner& owner, os::UniqueFd ours, std::shared_ptr<const os::UniqueFd> theirs);
 
   [[nodiscard]] const Owner& owner() const { return owner_; }
 
@@ -74,8 +73,8 @@ class RdmaCmChannel final : public cm::RdmaCmSink {
   void show();
 
   Owner owner_;
-  host::UniqueFd ours_;
-  std::shared_ptr<const host::UniqueFd> theirs_;
+  os::UniqueFd ours_;
+  std::shared_ptr<const os::UniqueFd> theirs_;
   std::map<std::uint64_t, cm::RdmaCmEvent> events_;  ///< by the number as which they came
   std::uint64_t last_event_{};
   std::size_t requests_{};

@@ -16,10 +16,10 @@ constexpr cm::RdmaCmId kChild{2};
 struct RdmaCmChannelTest : testing::Test {
   RdmaCmChannelTest() {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
-    theirs = std::make_shared<const host::UniqueFd>(ends[1]);
+    theirs = std::make_shared<const os::UniqueFd>(ends[1]);
     channel = std::make_unique<RdmaCmChannel>(
         RdmaCmChannel::Owner{.number = 1, .pid = 1, .host = {}, .loopback_means = {}},
-        host::UniqueFd{ends[0]}, theirs);
+        os::UniqueFd{ends[0]}, theirs);
   }
   [[nodiscard]] bool is_readable() const {
     pollfd poll_for{.fd = ends[1], .events = POLLIN, .revents = 0};
@@ -30,7 +30,7 @@ struct RdmaCmChannelTest : testing::Test {
   }
 
   std::array<int, 2> ends{-1, -1};
-  std::shared_ptr<const host::UniqueFd> theirs;
+  std::shared_ptr<const os::UniqueFd> theirs;
   std::unique_ptr<RdmaCmChannel> channel;
 };
 
@@ -112,8 +112,8 @@ TEST_F(RdmaCmChannelTest, EventsMoveToAnotherChannelWithTheirId) {
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, others.data()), 0);
   RdmaCmChannel other{
       RdmaCmChannel::Owner{.number = 2, .pid = 1, .host = {}, .loopback_means = {}},
-      host::UniqueFd{others[0]},
-      std::make_shared<const host::UniqueFd>(others[1])
+      os::UniqueFd{others[0]},
+      std::make_shared<const os::UniqueFd>(others[1])
   };
   const auto remains = channel->remove(kListener);
   other.add(kListener, remains.told);

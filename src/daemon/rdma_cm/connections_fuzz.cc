@@ -70,7 +70,7 @@ class Game {
                                .pid = static_cast<pid_t>(kHosts.at(i)),
                                .host = world.host(kHosts.at(i)),
                                .loopback_means = world.fabric->main_address_of("h2")},
-          host::UniqueFd{}, std::make_shared<const host::UniqueFd>());
+          os::UniqueFd{}, std::make_shared<const os::UniqueFd>());
     }
   }
 

@@ -16,7 +16,7 @@
 #include "daemon/daemon.h"
 #include "fabric/topology.h"
 #include "host/process.h"
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 
 namespace weft::daemon::testing {
 
@@ -30,13 +30,13 @@ class LiveFabric {
     run_ = mkdtemp(pattern);
     int ends[2];
     EXPECT_EQ(pipe(ends), 0);
-    lifeline_ = host::UniqueFd{ends[1]};
+    lifeline_ = os::UniqueFd{ends[1]};
     auto daemon = Daemon::create({.run = run_,
                                   .fabric = "test",
                                   .topology = topology,
                                   .has_subnet_manager = has_subnet_manager,
                                   .ibsim = std::move(ibsim),
-                                  .lifeline = host::UniqueFd{ends[0]}});
+                                  .lifeline = os::UniqueFd{ends[0]}});
     EXPECT_TRUE(daemon) << daemon.error().reason;
     daemon_ = std::make_unique<Daemon>(std::move(*daemon));
     thread_ = std::thread{[this] { daemon_->run(); }};
@@ -64,7 +64,7 @@ class LiveFabric {
 
  private:
   std::string run_;
-  host::UniqueFd lifeline_;
+  os::UniqueFd lifeline_;
   std::unique_ptr<Daemon> daemon_;
   std::thread thread_;
 };

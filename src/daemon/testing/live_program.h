@@ -17,8 +17,8 @@
 
 #include "daemon/testing/live_fabric.h"
 #include "hca/hca.h"
-#include "host/clock.h"
 #include "host/process.h"
+#include "os/clock.h"
 
 namespace weft::daemon::testing {
 
@@ -157,10 +157,10 @@ struct Program {
   hca::Wc wait() {
     hca::Wc wc;
     wc.status = hca::WcStatus::GeneralError;
-    const Instant deadline = host::now() + Duration::seconds(20);
+    const Instant deadline = os::now() + Duration::seconds(20);
     while (cq->poll({&wc, 1}) == 0) {
       process->make_progress(*cq);
-      if (host::now() > deadline) {
+      if (os::now() > deadline) {
         ADD_FAILURE() << "no completion within 20 s\n" << events.reasons;
         break;
       }

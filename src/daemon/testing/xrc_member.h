@@ -133,8 +133,8 @@ class XrcChild {
     }
     close(down[0]);
     close(up[1]);
-    to_ = host::UniqueFd{down[1]};
-    from_ = host::UniqueFd{up[0]};
+    to_ = os::UniqueFd{down[1]};
+    from_ = os::UniqueFd{up[0]};
   }
   ~XrcChild() { kill(); }
   XrcChild(const XrcChild&) = delete;
@@ -187,8 +187,8 @@ class XrcChild {
   }
 
   pid_t pid_{};
-  host::UniqueFd to_;
-  host::UniqueFd from_;
+  os::UniqueFd to_;
+  os::UniqueFd from_;
 };
 
 }  // namespace weft::daemon::testing

@@ -5,8 +5,8 @@
 #include <system_error>
 #include <utility>
 
-#include "host/clock.h"
-#include "host/shared_memory.h"
+#include "os/clock.h"
+#include "os/shared_memory.h"
 
 namespace weft::daemon {
 
@@ -55,7 +55,7 @@ node::UmadEnvelope envelope_of(const uabi::UmadHeader& header) {
   return envelope;
 }
 
-UmadChannel::UmadChannel(asio::io_context& loop, host::UniqueFd socket,
+UmadChannel::UmadChannel(asio::io_context& loop, os::UniqueFd socket,
                          const node::UmadPortAccess& access)
     : readiness_(loop), socket_(std::move(socket)) {
   file_.emplace(access);
@@ -102,18 +102,18 @@ bool UmadChannel::receive_one() {
 
 bool UmadChannel::take(const host::Received& received) {
   if (const auto* const whole = std::get_if<uabi::UmadMad>(&received.message)) {
-    file_->send(envelope_of(whole->header), whole->mad, host::now());
+    file_->send(envelope_of(whole->header), whole->mad, os::now());
     return true;
   }
   const auto* const elsewhere = std::get_if<uabi::LongUmadMad>(&received.message);
   if (elsewhere == nullptr) {
     return false;
   }
-  const auto mapped = host::map_published(received.descriptors.front(), uabi::kMaxMadBytes);
+  const auto mapped = os::map_published(received.descriptors.front(), uabi::kMaxMadBytes);
   if (!mapped || mapped->bytes().size() != elsewhere->length) {
     return false;
   }
-  file_->send(envelope_of(elsewhere->header), mapped->bytes(), host::now());
+  file_->send(envelope_of(elsewhere->header), mapped->bytes(), os::now());
   return true;
 }
 
@@ -121,7 +121,7 @@ Result<void> UmadChannel::hand_over(const node::UmadReceived& received) {
   if (received.mad.size() <= uabi::kMaxMadBytesInMessage) {
     return socket_.send(uabi::UmadMad{.header = header_of(received), .mad = received.mad});
   }
-  const auto file = host::publish_memory("weft-mad", received.mad);
+  const auto file = os::publish_memory("weft-mad", received.mad);
   if (!file) {
     return std::unexpected(file.error());
   }

@@ -28,7 +28,7 @@ class UmadChannel : public std::enable_shared_from_this<UmadChannel> {
     std::function<void(std::string_view)> on_offence;
   };
 
-  UmadChannel(asio::io_context& loop, host::UniqueFd socket, const node::UmadPortAccess& access);
+  UmadChannel(asio::io_context& loop, os::UniqueFd socket, const node::UmadPortAccess& access);
   UmadChannel(const UmadChannel&) = delete;
   UmadChannel& operator=(const UmadChannel&) = delete;
 

@@ -122,7 +122,7 @@ void IsSmFiles::occupy(File& file) {
     std::filesystem::remove(fifo, ignored);
     std::filesystem::create_hard_link(file.path, fifo, ignored);
   }
-  host::UniqueFd stand_in{open(made.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+  os::UniqueFd stand_in{open(made.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
   // Nobody is told by a signal that the lease is being broken.
   if (ignored || !stand_in || fcntl(stand_in.get(), F_SETLEASE, F_WRLCK) != 0 ||
       fcntl(stand_in.get(), F_SETOWN, 0) != 0 || rename(made.c_str(), file.path.c_str()) != 0) {

@@ -14,7 +14,7 @@
 
 #include "base/result.h"
 #include "fabric/tables.h"
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 
 namespace weft::daemon {
 
@@ -36,7 +36,7 @@ class IsSmFiles {
     fabric::PortIndex port;
     std::string path;
     std::unique_ptr<asio::posix::stream_descriptor> held;  // our end, while there is a reader
-    host::UniqueFd stand_in;                               // at the path meanwhile, with a lease
+    os::UniqueFd stand_in;                                 // at the path meanwhile, with a lease
   };
 
   void wait_for_openings();

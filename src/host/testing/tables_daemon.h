@@ -20,8 +20,9 @@
 #include "fabric/testing/test_routes.h"
 #include "host/control_socket.h"
 #include "host/lane.h"
-#include "host/run_directory.h"
-#include "host/shared_memory.h"
+#include "os/packet_socket.h"
+#include "os/run_directory.h"
+#include "os/shared_memory.h"
 
 namespace weft::host::testing {
 
@@ -33,15 +34,16 @@ class TablesDaemon {
   TablesDaemon() : builder(fabric::generate_pair()) {
     char pattern[] = "/tmp/weft-test-XXXXXX";
     run = mkdtemp(pattern);
-    std::filesystem::create_directories(fabric_directory(run, "test"));
-    listener_ = std::move(*listen_at(control_path(run, "test")));
+    std::filesystem::create_directories(os::fabric_directory(run, "test"));
+    listener_ = std::move(*os::listen_at(os::control_path(run, "test")));
     EXPECT_TRUE(fabric::testing::TestRoutes{builder}.bring_up());
     own_port = builder.node(fabric::NodeIndex{0}).first_port;
     peer_port = builder.node(kPeerNode).first_port;
-    page_ = std::move(*create_shared_memory("counters", fabric::CounterPage::bytes_needed()));
-    attention = std::move(*create_shared_memory("attention", kAttentionPageBytes));
-    clocks_ = std::move(*create_shared_memory("clocks", fabric::DepartureClocks::bytes_needed(64)));
-    faults_ = std::move(*create_shared_memory("faults", fabric::FaultCounters::bytes_needed()));
+    page_ = std::move(*os::create_shared_memory("counters", fabric::CounterPage::bytes_needed()));
+    attention = std::move(*os::create_shared_memory("attention", kAttentionPageBytes));
+    clocks_ =
+        std::move(*os::create_shared_memory("clocks", fabric::DepartureClocks::bytes_needed(64)));
+    faults_ = std::move(*os::create_shared_memory("faults", fabric::FaultCounters::bytes_needed()));
   }
   ~TablesDaemon() { std::filesystem::remove_all(run); }
   TablesDaemon(const TablesDaemon&) = delete;
@@ -51,9 +53,9 @@ class TablesDaemon {
   void let_in() {
     pollfd called{.fd = listener_.get(), .events = POLLIN, .revents = 0};
     EXPECT_EQ(poll(&called, 1, static_cast<int>(kPatience.milliseconds())), 1);
-    control = ControlSocket{UniqueFd{accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)}};
+    control = ControlSocket{os::UniqueFd{accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)}};
     EXPECT_TRUE(control.receive(kPatience));
-    const UniqueFd tables = next_tables();
+    const os::UniqueFd tables = next_tables();
     const std::array descriptors{tables.get(), page_.get(), attention.get(), clocks_.get(),
                                  faults_.get()};
     uabi::Welcome welcome;
@@ -66,7 +68,7 @@ class TablesDaemon {
   }
 
   void send_tables() {
-    const UniqueFd tables = next_tables();
+    const os::UniqueFd tables = next_tables();
     const std::array descriptors{tables.get()};
     EXPECT_TRUE(control.send(uabi::TablesChanged{}, descriptors));
   }
@@ -75,7 +77,7 @@ class TablesDaemon {
   [[nodiscard]] fabric::CounterPageView counter_page() {
     if (page_memory_.bytes().empty()) {
       const std::size_t bytes = fabric::CounterPage::bytes_needed();
-      page_memory_ = std::move(*map_shared(page_, Protection::ReadOnly, bytes, bytes));
+      page_memory_ = std::move(*os::map_shared(page_, os::Protection::ReadOnly, bytes, bytes));
     }
     return *fabric::CounterPageView::open(page_memory_.bytes());
   }
@@ -85,20 +87,20 @@ class TablesDaemon {
   fabric::TablesBuilder builder;
   fabric::PortIndex own_port;
   fabric::PortIndex peer_port;
-  UniqueFd attention;
+  os::UniqueFd attention;
   ControlSocket control;  // closed: the daemon has ended
 
  private:
-  UniqueFd next_tables() {
-    return std::move(*publish_memory("tables", builder.build(++generation_)));
+  os::UniqueFd next_tables() {
+    return std::move(*os::publish_memory("tables", builder.build(++generation_)));
   }
 
-  UniqueFd listener_;
+  os::UniqueFd listener_;
   std::uint64_t generation_{};
-  UniqueFd page_;
-  Mapping page_memory_;
-  UniqueFd clocks_;
-  UniqueFd faults_;
+  os::UniqueFd page_;
+  os::Mapping page_memory_;
+  os::UniqueFd clocks_;
+  os::UniqueFd faults_;
 };
 
 }  // namespace weft::host::testing

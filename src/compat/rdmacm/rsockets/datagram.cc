@@ -15,7 +15,7 @@
 #include "compat/rdmacm/refusals.h"
 #include "compat/rdmacm/translate.h"
 #include "fabric/addresses.h"
-#include "host/clock.h"
+#include "os/clock.h"
 
 namespace weft::rsockets {
 namespace {
@@ -54,7 +54,7 @@ void DatagramSocket::take_sign() {
 /// open, and stays so.
 template <class Condition>
 int DatagramSocket::wait(Lock& lock, bool waits, Condition condition) {
-  const Instant spin_until = host::now() + kSpin;
+  const Instant spin_until = os::now() + kSpin;
   take_completions();
   while (!condition()) {
     take_all();
@@ -65,7 +65,7 @@ int DatagramSocket::wait(Lock& lock, bool waits, Condition condition) {
       errno = EAGAIN;
       return -1;
     }
-    if (host::now() < spin_until) {
+    if (os::now() < spin_until) {
       continue;
     }
     ibv_req_notify_cq(cm_->recv_cq, 0);
@@ -86,7 +86,7 @@ int DatagramSocket::wait(Lock& lock, bool waits, Condition condition) {
   return 0;
 }
 
-DatagramSocket::DatagramSocket(host::UniqueFd udp, int family)
+DatagramSocket::DatagramSocket(os::UniqueFd udp, int family)
     : udp_(std::move(udp)), family_(family) {}
 
 DatagramSocket::~DatagramSocket() {
@@ -187,7 +187,7 @@ int DatagramSocket::bind_both(OwnNames& names) {
   const bool is_free_choice = names.port == 0;
   for (int tries = is_free_choice ? limits_.ports : 1; tries > 0; --tries) {
     // A UDP socket is bound once; what is tried is the number that the system gives to another.
-    const host::UniqueFd probe{is_free_choice ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1};
+    const os::UniqueFd probe{is_free_choice ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1};
     if (is_free_choice) {
       socklen_t bytes = sizeof *address;
       address->sin_port = 0;

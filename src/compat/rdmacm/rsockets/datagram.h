@@ -21,7 +21,7 @@
 
 #include "compat/rdmacm/rsockets/datagram_protocol.h"
 #include "compat/rdmacm/rsockets/socket.h"
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 
 namespace weft::rsockets {
 
@@ -37,7 +37,7 @@ struct DatagramLimits {
 class DatagramSocket final : public Socket {
  public:
   /// Owns the UDP socket, which is of AF_INET whatever `family` is (datagram_name.h).
-  DatagramSocket(host::UniqueFd udp, int family);
+  DatagramSocket(os::UniqueFd udp, int family);
   ~DatagramSocket() override;
 
   [[nodiscard]] int fd() const override { return udp_.get(); }
@@ -128,7 +128,7 @@ class DatagramSocket final : public Socket {
   void end_search(Peer& peer);
   void keep_way(Peer& peer, const rdma_cm_id& found);
 
-  const host::UniqueFd udp_;
+  const os::UniqueFd udp_;
   const int family_;
   const DatagramLimits limits_{};
   std::mutex lock_;

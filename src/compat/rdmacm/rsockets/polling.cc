@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compat/rdmacm/rsockets/sockets.h"
-#include "host/clock.h"
+#include "os/clock.h"
 
 namespace weft::rsockets {
 namespace {
@@ -64,7 +64,7 @@ namespace {
 }  // namespace
 
 int poll_all(pollfd* wanted, nfds_t count, int timeout_ms) {
-  const Instant deadline = host::now() + Duration::milliseconds(timeout_ms < 0 ? 0 : timeout_ms);
+  const Instant deadline = os::now() + Duration::milliseconds(timeout_ms < 0 ? 0 : timeout_ms);
   while (true) {
     bool has_sockets = false;
     const int ready = look(wanted, count, has_sockets);
@@ -72,14 +72,14 @@ int poll_all(pollfd* wanted, nfds_t count, int timeout_ms) {
       return ready;
     }
     if (!has_sockets) {
-      const Duration left = deadline - host::now();
+      const Duration left = deadline - os::now();
       return poll(
           wanted, count,
           timeout_ms < 0 ? -1 : static_cast<int>(std::max<std::int64_t>(0, left.milliseconds())));
     }
     int slice = kLookAgainMs;
     if (timeout_ms >= 0) {
-      const Duration left = deadline - host::now();
+      const Duration left = deadline - os::now();
       if (left <= Duration{}) {
         return 0;
       }

@@ -77,7 +77,7 @@ auto& sockets = *new std::map<int, std::shared_ptr<Socket>>;  // programs end wi
     compat::refuse(EAFNOSUPPORT, "datagram rsockets are of AF_INET or AF_INET6");
     return nullptr;
   }
-  host::UniqueFd udp{socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  os::UniqueFd udp{socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
   return udp.get() < 0 ? nullptr : std::make_shared<DatagramSocket>(std::move(udp), domain);
 }
 

@@ -291,8 +291,8 @@ int Stream::shutdown(int how) {
     may_read_ = false;
     return 0;  // the other end need not know that nobody reads
   }
-  const Instant deadline = host::now() + kLastPatience;
-  const auto has_ended = [&] { return !is_connected() || host::now() > deadline; };
+  const Instant deadline = os::now() + kLastPatience;
+  const auto has_ended = [&] { return !is_connected() || os::now() > deadline; };
   // Until the word is under way this half is open: the other end's own word would be the end else.
   const bool has_word =
       wait(lock, true, [&] { return controls_free_ > 0 || has_ended(); }) == 0 && !has_ended();

@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "compat/rdmacm/rsockets/stream.h"
-#include "host/clock.h"
+#include "os/clock.h"
 
 namespace weft::rsockets {
 
@@ -23,9 +23,9 @@ int Stream::wait(Lock& lock, bool waits, Condition condition) {
       return -1;
     }
     if (spin_until == Instant{}) {
-      spin_until = host::now() + kSpin;
+      spin_until = os::now() + kSpin;
     }
-    if (host::now() < spin_until) {
+    if (os::now() < spin_until) {
       continue;
     }
     if (const int error = ibv_req_notify_cq(cm_->recv_cq, 0)) {

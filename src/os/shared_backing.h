@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 
-namespace weft::host {
+namespace weft::os {
 
 /// A place in a file that is mapped with MAP_SHARED, as the kernel names it to all processes:
 /// anonymous shared memory has such a name as well.
@@ -34,4 +34,4 @@ struct SharedBacking {
 [[nodiscard]] std::uint64_t find_mapping_in(std::istream& maps, const SharedBacking& backing,
                                             std::uint64_t length, bool for_writing);
 
-}  // namespace weft::host
+}  // namespace weft::os

@@ -7,9 +7,9 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 
-namespace weft::host {
+namespace weft::os {
 
 /// A mapping of a whole anonymous file.
 class Mapping {
@@ -60,4 +60,4 @@ enum class Protection : bool { ReadOnly, ReadWrite };
 /// Zero pages again in a reserved place, which begins and ends with a page.
 void clear_reserved(MutableByteSpan place);
 
-}  // namespace weft::host
+}  // namespace weft::os

@@ -2,9 +2,9 @@
 
 #include "base/result.h"
 
-namespace weft::host {
+namespace weft::os {
 
 /// The errno by which a program is told of a failure.
 [[nodiscard]] int error_number_of(ErrorCode code);
 
-}  // namespace weft::host
+}  // namespace weft::os

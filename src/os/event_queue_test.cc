@@ -1,10 +1,10 @@
-#include "host/event_queue.h"
+#include "os/event_queue.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 
-namespace weft::host {
+namespace weft::os {
 namespace {
 
 [[nodiscard]] bool is_readable(int fd) {
@@ -42,4 +42,4 @@ TEST(EventQueue, PurgesTheEventsOfWhatGoesAway) {
 }
 
 }  // namespace
-}  // namespace weft::host
+}  // namespace weft::os

@@ -1,11 +1,11 @@
-#include "host/schedule.h"
+#include "os/schedule.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdint>
 
-namespace weft::host {
+namespace weft::os {
 namespace {
 
 /// struct sched_attr of sched_setattr(2), first version.
@@ -32,4 +32,4 @@ void ask_to_run_promptly() {
   }
 }
 
-}  // namespace weft::host
+}  // namespace weft::os

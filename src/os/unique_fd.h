@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace weft::host {
+namespace weft::os {
 
 /// Owns a file descriptor.
 class UniqueFd {
@@ -36,4 +36,4 @@ class UniqueFd {
   int fd_{-1};
 };
 
-}  // namespace weft::host
+}  // namespace weft::os

@@ -16,7 +16,7 @@
 #include <mutex>
 #include <tuple>
 
-namespace weft::host::tsan {
+namespace weft::os::tsan {
 
 class Mappings {
  public:
@@ -67,6 +67,6 @@ class Mappings {
   return *all;
 }
 
-}  // namespace weft::host::tsan
+}  // namespace weft::os::tsan
 
 #endif

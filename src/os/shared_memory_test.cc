@@ -1,4 +1,4 @@
-#include "host/shared_memory.h"
+#include "os/shared_memory.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -6,7 +6,7 @@
 
 #include <array>
 
-namespace weft::host {
+namespace weft::os {
 namespace {
 
 constexpr std::size_t kBytes = 8'192;
@@ -51,4 +51,4 @@ TEST(PublishedMemory, CannotBeWrittenByAnybody) {
 }
 
 }  // namespace
-}  // namespace weft::host
+}  // namespace weft::os

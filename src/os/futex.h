@@ -5,7 +5,7 @@
 
 #include "base/time.h"
 
-namespace weft::host {
+namespace weft::os {
 
 /// Waits while `word` holds `expected`, for at most `longest`, or for a spurious reason. Shared
 /// between processes.
@@ -14,4 +14,4 @@ void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, Durati
 /// Wakes everybody who waits for `word`.
 void futex_wake(std::atomic<std::uint32_t>& word);
 
-}  // namespace weft::host
+}  // namespace weft::os

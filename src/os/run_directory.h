@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 
-namespace weft::host {
+namespace weft::os {
 
 inline constexpr std::string_view kDefaultFabric = "default";
 
@@ -42,4 +42,4 @@ inline constexpr std::string_view kDefaultFabric = "default";
 /// $WEFT_FABRIC, or the default name.
 [[nodiscard]] std::string fabric_of_environment();
 
-}  // namespace weft::host
+}  // namespace weft::os

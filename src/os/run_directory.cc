@@ -1,4 +1,4 @@
-#include "host/run_directory.h"
+#include "os/run_directory.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <system_error>
 
-namespace weft::host {
+namespace weft::os {
 namespace {
 
 /// Everything that a daemon and its programs put into a fabric's directory.
@@ -138,4 +138,4 @@ std::string fabric_of_environment() {
   return fabric != nullptr && *fabric != '\0' ? std::string{fabric} : std::string{kDefaultFabric};
 }
 
-}  // namespace weft::host
+}  // namespace weft::os

@@ -1,4 +1,4 @@
-#include "host/shared_memory.h"
+#include "os/shared_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -9,9 +9,9 @@
 #include <cstring>
 #include <utility>
 
-#include "host/tsan_mapping.h"
+#include "os/tsan_mapping.h"
 
-namespace weft::host {
+namespace weft::os {
 namespace {
 
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -175,4 +175,4 @@ void clear_reserved(MutableByteSpan place) {
   }
 }
 
-}  // namespace weft::host
+}  // namespace weft::os

@@ -1,4 +1,4 @@
-#include "host/futex.h"
+#include "os/futex.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -7,7 +7,7 @@
 #include <climits>
 #include <ctime>
 
-namespace weft::host {
+namespace weft::os {
 
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, Duration longest) {
   constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
@@ -20,4 +20,4 @@ void futex_wake(std::atomic<std::uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-}  // namespace weft::host
+}  // namespace weft::os

@@ -6,7 +6,7 @@
 
 #include "base/time.h"
 
-namespace weft::host {
+namespace weft::os {
 
 /// The live driver's clock: CLOCK_MONOTONIC, the same for all processes of a machine.
 [[nodiscard]] inline Instant now() {
@@ -52,4 +52,4 @@ class RecentClock {
   return Duration::seconds(time.tv_sec) + Duration::nanoseconds(time.tv_nsec);
 }
 
-}  // namespace weft::host
+}  // namespace weft::os

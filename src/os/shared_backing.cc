@@ -1,11 +1,11 @@
-#include "host/shared_backing.h"
+#include "os/shared_backing.h"
 
 #include <bit>
 #include <cstdio>
 #include <fstream>
 #include <string>
 
-namespace weft::host {
+namespace weft::os {
 namespace {
 
 struct MappedRange {
@@ -113,4 +113,4 @@ std::byte* find_mapping(const SharedBacking& backing, std::uint64_t length, bool
   return std::bit_cast<std::byte*>(find_mapping_in(maps, backing, length, for_writing));
 }
 
-}  // namespace weft::host
+}  // namespace weft::os

@@ -1,4 +1,4 @@
-#include "host/schedule.h"
+#include "os/schedule.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -6,7 +6,7 @@
 
 #include <thread>
 
-namespace weft::host {
+namespace weft::os {
 namespace {
 
 TEST(Schedule, KeepsPolicyAndNiceOfTheThread) {
@@ -20,4 +20,4 @@ TEST(Schedule, KeepsPolicyAndNiceOfTheThread) {
 }
 
 }  // namespace
-}  // namespace weft::host
+}  // namespace weft::os

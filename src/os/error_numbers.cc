@@ -1,8 +1,8 @@
-#include "host/error_numbers.h"
+#include "os/error_numbers.h"
 
 #include <cerrno>
 
-namespace weft::host {
+namespace weft::os {
 
 int error_number_of(ErrorCode code) {
   switch (code) {
@@ -46,4 +46,4 @@ int error_number_of(ErrorCode code) {
   return EINVAL;
 }
 
-}  // namespace weft::host
+}  // namespace weft::os

@@ -1,4 +1,4 @@
-#include "host/run_directory.h"
+#include "os/run_directory.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <fstream>
 #include <initializer_list>
 
-namespace weft::host {
+namespace weft::os {
 namespace {
 
 class RunDirectory : public ::testing::Test {
@@ -87,4 +87,4 @@ TEST(FabricName, HasNoSlashesAndNoLeadingDot) {
 }
 
 }  // namespace
-}  // namespace weft::host
+}  // namespace weft::os

@@ -1,10 +1,11 @@
+#include "os/fork_boundary.h"
+
 #include <sys/mman.h>
 
 #include <atomic>
+#include <cstddef>
 
-#include "host/process.h"
-
-namespace weft::host {
+namespace weft::os {
 namespace {
 
 /// A page that the kernel empties in children: a forked process sees 0 where its parent wrote 1.
@@ -32,4 +33,4 @@ bool is_child_of_fork() {
   return page != nullptr && *page == 0;
 }
 
-}  // namespace weft::host
+}  // namespace weft::os

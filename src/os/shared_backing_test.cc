@@ -1,4 +1,4 @@
-#include "host/shared_backing.h"
+#include "os/shared_backing.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace weft::host {
+namespace weft::os {
 namespace {
 
 constexpr const char* kMaps =
@@ -69,4 +69,4 @@ TEST(SharedBacking, LeadsFromOneMappingOfAFileToAnother) {
 }
 
 }  // namespace
-}  // namespace weft::host
+}  // namespace weft::os

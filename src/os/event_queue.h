@@ -11,9 +11,9 @@
 
 #include "base/lock.h"
 #include "base/result.h"
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 
-namespace weft::host {
+namespace weft::os {
 
 /// Events for a program that waits in read, poll or epoll: a queue and an eventfd that counts it.
 /// A program may make the descriptor non-blocking with fcntl. Any thread.
@@ -74,4 +74,4 @@ class EventQueue {
   std::deque<Event> events_;
 };
 
-}  // namespace weft::host
+}  // namespace weft::os

@@ -1,0 +1,135 @@
+#include "os/packet_socket.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace weft::os {
+namespace {
+
+constexpr std::size_t kControlBytes = CMSG_SPACE(kMostPassedDescriptors * sizeof(int));
+
+Result<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    return fail(ErrorCode::InvalidArgument,
+                "socket path {} is longer than {} characters: choose a shorter WEFT_RUN", path,
+                sizeof address.sun_path - 1);
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+[[nodiscard]] const sockaddr* generic(const sockaddr_un& address) {
+  return static_cast<const sockaddr*>(static_cast<const void*>(&address));
+}
+
+std::vector<UniqueFd> take_descriptors(msghdr& header) {
+  std::vector<UniqueFd> taken;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
+    if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS) {
+      const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (std::size_t i = 0; i < count; ++i) {
+        int fd{};
+        std::memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
+        taken.emplace_back(fd);
+      }
+    }
+  }
+  return taken;
+}
+
+}  // namespace
+
+Result<PacketSocket> PacketSocket::connect(const std::string& path) {
+  const auto address = address_of(path);
+  if (!address) {
+    return std::unexpected(address.error());
+  }
+  UniqueFd fd{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
+  if (!fd) {
+    return fail(ErrorCode::Io, "socket: {}", std::strerror(errno));
+  }
+  if (::connect(fd.get(), generic(*address), sizeof *address) != 0) {
+    return fail(errno == ENOENT || errno == ECONNREFUSED ? ErrorCode::Refused : ErrorCode::Io,
+                "nobody answers at {} ({})", path, std::strerror(errno));
+  }
+  return PacketSocket{std::move(fd)};
+}
+
+Result<void> PacketSocket::send(ByteSpan packet, std::span<const int> descriptors) const {
+  assert(descriptors.size() <= kMostPassedDescriptors);
+  iovec part{.iov_base = const_cast<std::byte*>(packet.data()), .iov_len = packet.size()};
+  alignas(cmsghdr) std::array<std::byte, kControlBytes> control{};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    header.msg_control = control.data();
+    header.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+    std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
+  }
+  while (sendmsg(fd_.get(), &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+    if (errno == EINTR) {
+      continue;
+    }
+    const bool full = errno == EAGAIN || errno == EWOULDBLOCK;
+    return fail(full ? ErrorCode::TryAgain : ErrorCode::Refused, "packet not sent: {}",
+                std::strerror(errno));
+  }
+  return {};
+}
+
+Result<ReceivedPacket> PacketSocket::receive(MutableByteSpan room) const {
+  iovec part{.iov_base = room.data(), .iov_len = room.size()};
+  alignas(cmsghdr) std::array<std::byte, kControlBytes> control{};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  ssize_t count = -1;
+  while ((count = recvmsg(fd_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) < 0) {
+    if (errno == EINTR) {
+      continue;
+    }
+    const bool none = errno == EAGAIN || errno == EWOULDBLOCK;
+    return fail(none ? ErrorCode::TryAgain : ErrorCode::Refused, "connection: {}",
+                std::strerror(errno));
+  }
+  if (count == 0) {
+    return fail(ErrorCode::Refused, "the other end closed the connection");
+  }
+  ReceivedPacket received{.bytes = static_cast<std::size_t>(count),
+                          .descriptors = take_descriptors(header)};
+  if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    return fail(ErrorCode::Io, "an oversized packet was refused");
+  }
+  return received;
+}
+
+Result<UniqueFd> listen_at(const std::string& path) {
+  const auto address = address_of(path);
+  if (!address) {
+    return std::unexpected(address.error());
+  }
+  UniqueFd fd{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  constexpr int kBacklog = 512;  // policy: a parallel job's processes come at once
+  if (!fd || bind(fd.get(), generic(*address), sizeof *address) != 0 ||
+      listen(fd.get(), kBacklog) != 0) {
+    return fail(ErrorCode::Io, "control socket {}: {}", path, std::strerror(errno));
+  }
+  return fd;
+}
+
+}  // namespace weft::os
