@@ -187,6 +187,11 @@ void Daemon::Impl::run() {
 /// Ends the loop; clients see their connections close.
 void Daemon::Impl::stop() { loop_.stop(); }
 
+void Daemon::Impl::down(Client& client, const uabi::Down& /*request*/) {
+  client.send(uabi::Text{.is_last = true, .text = "down"});
+  stop();
+}
+
 void Daemon::Impl::accept() {
   listener_.async_wait(stream_descriptor::wait_read, [this](const std::error_code& error) {
     if (error) {
@@ -277,57 +282,6 @@ ProgramName Daemon::Impl::name_of(const Client& client) const {
 void Daemon::Impl::note(const Client& offender, std::string_view what, std::uint64_t from) {
   if (const auto line = offences_.add(name_of(offender), what, 1, from)) {
     log_.write(*line);
-  }
-}
-
-void Daemon::Impl::handle(Client& client, host::Received received) {
-  const uabi::Message& message = received.message;
-  const bool is_program = client.process.has_value();
-  if (const auto* hello_ = std::get_if<uabi::Hello>(&message); hello_ != nullptr && !is_program) {
-    hello(client, *hello_);
-  } else if (const auto* lane = std::get_if<uabi::OpenLane>(&message); lane && is_program) {
-    open_lane(client, *lane);
-  } else if (const auto* join = std::get_if<uabi::JoinGroup>(&message); join && is_program) {
-    join_group(client, *join);
-  } else if (const auto* leave = std::get_if<uabi::LeaveGroup>(&message); leave && is_program) {
-    leave_group(client, *leave);
-  } else if (const auto* ready = std::get_if<uabi::TapReady>(&message); ready && is_program) {
-    tap_ready(client, ready->capture);
-  } else if (const auto* report = std::get_if<uabi::PeerMisbehaves>(&message);
-             report && is_program) {
-    peer_misbehaves(client, *report);
-  } else if (const auto* domain = std::get_if<uabi::OpenXrcDomain>(&message);
-             domain && is_program) {
-    open_xrc_domain(client, *domain, std::move(received.descriptors[0]));
-  } else if (const auto* closed = std::get_if<uabi::CloseXrcDomain>(&message);
-             closed && is_program) {
-    close_xrc_domain(client, closed->domain);
-  } else if (const auto* word = std::get_if<uabi::XrcRelay>(&message); word && is_program) {
-    relay_xrc(client, *word);
-  } else if (is_program && handle_objects(client, received)) {
-    return;
-  } else if (const auto* query_ = std::get_if<uabi::Query>(&message); query_ && !is_program) {
-    query(client, *query_);
-  } else if (const auto* capture = std::get_if<uabi::StartCapture>(&message);
-             capture && !is_program) {
-    start_capture(client, *capture);
-  } else if (const auto* fault = std::get_if<uabi::AddFault>(&message); fault && !is_program) {
-    add_fault(client, *fault);
-  } else if (const auto* faults = std::get_if<uabi::ClearFaults>(&message); faults && !is_program) {
-    clear_faults(client, *faults);
-  } else if (const auto* change = std::get_if<uabi::ChangePort>(&message); change && !is_program) {
-    change_port(client, *change);
-  } else if (const auto* node = std::get_if<uabi::ChangeNode>(&message); node && !is_program) {
-    change_node(client, *node);
-  } else if (std::holds_alternative<uabi::Down>(message) && !is_program) {
-    client.send(uabi::Text{.is_last = true, .text = "down"});
-    stop();
-  } else if (const auto* begun = std::get_if<uabi::CommunicationEstablished>(&message);
-             begun && is_program) {
-    communication_established(client, begun->qpn);
-  } else if (is_program || !(handle_umad(client, message) || handle_rdma_cm(client, message))) {
-    note(client, "messages that it may not send");
-    client.refuse("a message that this client may not send");
   }
 }
 

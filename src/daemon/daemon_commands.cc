@@ -19,13 +19,9 @@ namespace {
 /// Policy: a program that is stopped cannot say that it shows its packets; it sends none either.
 constexpr std::chrono::milliseconds kTapPatience{300};
 
-/// Policy: what a request costs beyond one (RequestBudget).
-constexpr std::int64_t kAnswerCost = 32;
-
 }  // namespace
 
 void Daemon::Impl::query(Client& client, const uabi::Query& request) {
-  client.spend(kAnswerCost);
   std::vector<ProgramStatus> programs;
   for (const auto& [process, program] : programs_) {
     programs.push_back({.process = process, .pid = program->pid(), .program = program->program()});
@@ -118,8 +114,8 @@ void Daemon::Impl::add_mads(std::uint32_t id, Capture& capture) {
   capture.reader->send(uabi::CaptureSource{.process = {}}, {file});
 }
 
-void Daemon::Impl::tap_ready(Client& client, std::uint32_t id) {
-  const auto found = captures_.find(id);
+void Daemon::Impl::tap_ready(Client& client, const uabi::TapReady& message) {
+  const auto found = captures_.find(message.capture);
   if (found != captures_.end() && found->second.not_ready.erase(&client) != 0) {
     say_live_if_ready(*found->second.reader, false);
   }

@@ -63,8 +63,11 @@ class Daemon::Impl {
   bool accept_one();
   void serve(os::UniqueFd connection, pid_t pid);
   [[nodiscard]] std::shared_ptr<Requester> requester_of(pid_t pid);
-  void handle(Client& client, host::Received received);
   void handle_end(Client& client);
+
+  // --- the table of requests (daemon_dispatch.cc)
+  struct Dispatch;
+  void handle(Client& client, host::Received received);
 
   // --- programs (daemon_programs.cc)
   void hello(Client& client, const uabi::Hello& hello);
@@ -88,7 +91,6 @@ class Daemon::Impl {
   void publish_soon();
 
   // --- programs that speak MADs (daemon_umad.cc)
-  [[nodiscard]] bool handle_umad(Client& client, const uabi::Message& message);
   [[nodiscard]] Result<fabric::NodeIndex> umad_node(std::uint32_t version,
                                                     const std::string& name) const;
   void list_umad_devices(Client& client, const uabi::ListUmadDevices& request);
@@ -103,10 +105,11 @@ class Daemon::Impl {
   // --- programs that connect (daemon_rdma_cm.cc)
   class RdmaCmRequest;
   [[nodiscard]] cm::RdmaCm& rdma_cm_of(fabric::NodeIndex host);
-  [[nodiscard]] bool handle_rdma_cm(Client& client, const uabi::Message& message);
+  template <class Message>
+  void on_rdma_cm(Client& client, const Message& request);
   void open_rdma_cm(Client& client, const uabi::OpenRdmaCm& request);
   void close_rdma_cm(Client& client);
-  void communication_established(const Client& client, Qpn qpn);
+  void communication_established(Client& client, const uabi::CommunicationEstablished& message);
   [[nodiscard]] std::vector<ConnectionStatus> connection_statuses();
   [[nodiscard]] std::vector<ManagerStatus> manager_statuses();
 
@@ -116,18 +119,18 @@ class Daemon::Impl {
 
   // --- XRC domains of several processes (daemon_xrc.cc)
   void open_xrc_domain(Client& client, const uabi::OpenXrcDomain& request, os::UniqueFd file);
-  void close_xrc_domain(Client& client, std::uint32_t domain);
+  void close_xrc_domain(Client& client, const uabi::CloseXrcDomain& request);
   void relay_xrc(Client& client, uabi::XrcRelay message);
   void tell_xrc_members(node::ProcessId of, uabi::XrcRelay message);
   void leave_xrc_domain(node::ProcessId process, std::uint32_t domain);
   void leave_xrc_domains(node::ProcessId process);
 
   // --- verbs objects that several processes use (daemon_objects.cc)
-  [[nodiscard]] bool handle_objects(Client& client, host::Received& received);
   template <class Message>
   void relay_target(Client& client, Message message);
   void share_device(Client& client, const uabi::ShareDevice& request, os::UniqueFd file);
-  void import_device(Client& client, std::uint32_t request, const os::UniqueFd& file);
+  void import_device(Client& client, const uabi::ImportDevice& request, os::UniqueFd file);
+  void close_device(Client& client, const uabi::LeaveDevice& request);
   template <class Message>
   void relay_object(Client& client, Message message);
   void leave_device(node::ProcessId process, std::uint32_t device, bool wholly);
@@ -138,7 +141,7 @@ class Daemon::Impl {
   void start_capture(Client& client, const uabi::StartCapture& request);
   void add_source(std::uint32_t id, Capture& capture, Client& program);
   void add_mads(std::uint32_t id, Capture& capture);
-  void tap_ready(Client& client, std::uint32_t id);
+  void tap_ready(Client& client, const uabi::TapReady& message);
   void add_fault(Client& client, const uabi::AddFault& request);
   void clear_faults(Client& client, const uabi::ClearFaults& request);
   void change_port(Client& client, const uabi::ChangePort& request);
@@ -150,6 +153,7 @@ class Daemon::Impl {
   void answer(Client& client, std::string_view text);
   void say_live_if_ready(Client& reader, bool time_is_up);
   void end_captures(Client& reader);
+  void down(Client& client, const uabi::Down& request);
   void stop();
 
   [[nodiscard]] const fabric::TablesView& view() const { return *view_; }

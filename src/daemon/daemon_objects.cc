@@ -6,16 +6,11 @@
 #include <memory>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "daemon/daemon_impl.h"
 
 namespace weft::daemon {
 namespace {
-
-/// What requests cost beyond one (RequestBudget); policy.
-constexpr std::int64_t kShareCost = 8;
-constexpr std::int64_t kWordCost = 4;
 
 constexpr std::uint64_t kManyLate = 64;  // policy
 
@@ -25,41 +20,10 @@ constexpr std::uint64_t kManyLate = 64;  // policy
 
 }  // namespace
 
-/// False: it is none of these.
-bool Daemon::Impl::handle_objects(Client& client, host::Received& received) {
-  return std::visit(
-      [&](auto& message) {
-        using Message = std::remove_cvref_t<decltype(message)>;
-        if constexpr (std::is_same_v<Message, uabi::AskXrcTarget> ||
-                      std::is_same_v<Message, uabi::XrcTargetAnswer> ||
-                      std::is_same_v<Message, uabi::XrcTargetEvent>) {
-          relay_target(client, message);
-        } else if constexpr (std::is_same_v<Message, uabi::ShareDevice>) {
-          share_device(client, message, std::move(received.descriptors[0]));
-        } else if constexpr (std::is_same_v<Message, uabi::ImportDevice>) {
-          import_device(client, message.request, received.descriptors[0]);
-        } else if constexpr (std::is_same_v<Message, uabi::LeaveDevice>) {
-          if (shared_devices_.has(*client.process, message.device)) {
-            leave_device(*client.process, message.device, false);
-          } else {
-            note(client, "words about devices that it has not open");
-          }
-        } else if constexpr (std::is_same_v<Message, uabi::AskForObject> ||
-                             std::is_same_v<Message, uabi::ObjectAnswer>) {
-          relay_object(client, message);
-        } else {
-          return false;
-        }
-        return true;
-      },
-      received.message);
-}
-
 // --- target QPs of XRC domains
 
 template <class Message>
 void Daemon::Impl::relay_target(Client& client, Message message) {
-  client.spend(kWordCost);
   if (!xrc_domains_.has(*client.process, message.domain)) {
     note(client, "words about XRC domains that it has not open");
     return;
@@ -82,11 +46,14 @@ void Daemon::Impl::relay_target(Client& client, Message message) {
   }
 }
 
+template void Daemon::Impl::relay_target(Client&, uabi::AskXrcTarget);
+template void Daemon::Impl::relay_target(Client&, uabi::XrcTargetAnswer);
+template void Daemon::Impl::relay_target(Client&, uabi::XrcTargetEvent);
+
 // --- devices
 
 void Daemon::Impl::share_device(Client& client, const uabi::ShareDevice& request,
                                 os::UniqueFd file) {
-  client.spend(kShareCost);
   struct stat status{};
   if (request.hca >= view().hcas_of(view().node(client.process->host)).size() ||
       fstat(file.get(), &status) != 0) {
@@ -111,11 +78,15 @@ void Daemon::Impl::share_device(Client& client, const uabi::ShareDevice& request
   }  // else it has many, and nobody can import this one
 }
 
-void Daemon::Impl::import_device(Client& client, std::uint32_t request, const os::UniqueFd& file) {
-  client.spend(kShareCost);
+void Daemon::Impl::import_device(Client& client, const uabi::ImportDevice& request,
+                                 os::UniqueFd file) {
   struct stat status{};
-  uabi::DeviceImported answer{
-      .request = request, .device = 0, .owner = {}, .hca = 0, .may_come = false, .reason = {}};
+  uabi::DeviceImported answer{.request = request.request,
+                              .device = 0,
+                              .owner = {},
+                              .hca = 0,
+                              .may_come = false,
+                              .reason = {}};
   if (fstat(file.get(), &status) != 0) {
     answer.reason = "the descriptor is of no file";
     client.send(std::move(answer));
@@ -136,11 +107,18 @@ void Daemon::Impl::import_device(Client& client, std::uint32_t request, const os
   client.send(std::move(answer));
 }
 
+void Daemon::Impl::close_device(Client& client, const uabi::LeaveDevice& request) {
+  if (shared_devices_.has(*client.process, request.device)) {
+    leave_device(*client.process, request.device, false);
+  } else {
+    note(client, "words about devices that it has not open");
+  }
+}
+
 /// Questions go to the owner, answers come from it.
 template <class Message>
 void Daemon::Impl::relay_object(Client& client, Message message) {
   constexpr bool kIsQuestion = std::is_same_v<Message, uabi::AskForObject>;
-  client.spend(kWordCost);
   const node::SharedDevices::Device* const device = shared_devices_.find(message.device);
   if (!shared_devices_.has(*client.process, message.device) ||
       (!kIsQuestion && device->owner != *client.process)) {
@@ -171,6 +149,9 @@ void Daemon::Impl::relay_object(Client& client, Message message) {
     client.send(std::move(answer));
   }
 }
+
+template void Daemon::Impl::relay_object(Client&, uabi::AskForObject);
+template void Daemon::Impl::relay_object(Client&, uabi::ObjectAnswer);
 
 void Daemon::Impl::leave_device(node::ProcessId process, std::uint32_t device, bool wholly) {
   for (const node::ProcessId other : shared_devices_.leave(process, device, wholly)) {

@@ -8,16 +8,8 @@
 #include "os/clock.h"
 
 namespace weft::daemon {
-namespace {
-
-/// Policy: what a change of a port costs beyond a message (RequestBudget): a new generation of the
-/// tables, for everybody.
-constexpr std::int64_t kChangeCost = 128;
-
-}  // namespace
 
 void Daemon::Impl::change_port(Client& client, const uabi::ChangePort& request) {
-  client.spend(kChangeCost);
   if (request.version != uabi::kVersion) {
     client.refuse(fmt::format("this weft speaks version {} of the control protocol, the daemon {}",
                               request.version, uabi::kVersion));
@@ -48,7 +40,6 @@ void Daemon::Impl::change_port(Client& client, const uabi::ChangePort& request) 
 }
 
 void Daemon::Impl::change_node(Client& client, const uabi::ChangeNode& request) {
-  client.spend(kChangeCost);
   if (request.version != uabi::kVersion) {
     client.refuse(fmt::format("this weft speaks version {} of the control protocol, the daemon {}",
                               request.version, uabi::kVersion));

@@ -14,11 +14,6 @@
 namespace weft::daemon {
 namespace {
 
-/// What requests cost beyond one (RequestBudget); policy.
-constexpr std::int64_t kPlaceCost = 32;
-constexpr std::int64_t kGroupCost = 128;  // a new generation of the tables, for everybody
-constexpr std::int64_t kReportCost = 16;
-
 /// More memberships than a device offers are nobody's need; many questions for nobody are no race.
 constexpr std::size_t kMaxGroups = hca::DeviceLimits{}.max_mcast_groups;
 constexpr std::uint64_t kManyNobodies = 1'000;  // policy
@@ -33,7 +28,6 @@ Client* Daemon::Impl::client_of(node::ProcessId process) const {
 }
 
 void Daemon::Impl::hello(Client& client, const uabi::Hello& hello) {
-  client.spend(kPlaceCost);
   if (auto admitted = admit(client, hello); !admitted) {
     client.refuse(admitted.error().reason);
   }
@@ -111,7 +105,6 @@ void Daemon::Impl::open_lane(Client& client, const uabi::OpenLane& request) {
 }
 
 void Daemon::Impl::join_group(Client& client, const uabi::JoinGroup& request) {
-  client.spend(kGroupCost);
   if (client.groups >= kMaxGroups) {
     note(client, "multicast groups too many");
     client.send(uabi::GroupJoined{});
@@ -131,7 +124,6 @@ void Daemon::Impl::join_group(Client& client, const uabi::JoinGroup& request) {
 }
 
 void Daemon::Impl::leave_group(Client& client, const uabi::LeaveGroup& request) {
-  client.spend(kGroupCost);
   const auto changed = fabric_->leave_group(*client.process, fabric::PortIndex{request.port},
                                             request.mgid, request.mlid, os::now());
   if (changed && *changed) {
@@ -143,7 +135,6 @@ void Daemon::Impl::leave_group(Client& client, const uabi::LeaveGroup& request) 
 
 /// What one program says of another. It may lie: the log says who said it.
 void Daemon::Impl::peer_misbehaves(Client& reporter, const uabi::PeerMisbehaves& report) {
-  reporter.spend(kReportCost);
   const node::ProcessId process = process_of(report.peer);
   const auto departed =
       std::ranges::find_if(departed_, [&](const auto& entry) { return entry.first == process; });

@@ -18,8 +18,6 @@
 namespace weft::daemon {
 namespace {
 
-/// Policy: what a request costs beyond one (RequestBudget).
-constexpr std::int64_t kOpenCost = 32;
 /// Policy: what each request of a channel costs (RequestBudget::kMessage): the daemon has some 20
 /// us of work with one, so that a program may have a third of it.
 constexpr std::int64_t kMessageParts = 2;
@@ -54,8 +52,7 @@ class Daemon::Impl::RdmaCmRequest {
         rdma_(daemon.rdma_cm_of(channel.owner().host)),
         now_(os::now()) {}
 
-  /// False: no message of a channel.
-  bool operator()(const uabi::CreateRdmaCmId& request) {
+  void operator()(const uabi::CreateRdmaCmId& request) {
     const auto space = port_space_of(request.port_space);
     const auto type = qp_type_of(request.qp_type);
     if (!space || !type) {
@@ -72,7 +69,7 @@ class Daemon::Impl::RdmaCmRequest {
     channel_.add(*id);
     return answer(id->value());
   }
-  bool operator()(const uabi::DestroyRdmaCmId& request) {
+  void operator()(const uabi::DestroyRdmaCmId& request) {
     const cm::RdmaCmId id{request.id};
     RdmaCmChannel* const owner = channel_of(id);
     if (owner == nullptr) {
@@ -88,11 +85,11 @@ class Daemon::Impl::RdmaCmRequest {
     const auto destroyed = rdma_.destroy(id, now_);
     return destroyed ? answer(remains.told) : refuse(destroyed.error());
   }
-  bool operator()(const uabi::BindRdmaCmId& request) {
+  void operator()(const uabi::BindRdmaCmId& request) {
     return on(request.id,
               [&](cm::RdmaCmId id) { return rdma_.bind(id, address_of(request.address), now_); });
   }
-  bool operator()(const uabi::ResolveRdmaCmAddress& request) {
+  void operator()(const uabi::ResolveRdmaCmAddress& request) {
     return on(request.id, [&](cm::RdmaCmId id) {
       return rdma_.resolve_address(id,
                                    {.source = address_of(request.source),
@@ -102,12 +99,12 @@ class Daemon::Impl::RdmaCmRequest {
                                    now_);
     });
   }
-  bool operator()(const uabi::ResolveRdmaCmRoute& request) {
+  void operator()(const uabi::ResolveRdmaCmRoute& request) {
     return on(request.id, [&](cm::RdmaCmId id) {
       return rdma_.resolve_route(id, Duration::milliseconds(request.timeout_ms), now_);
     });
   }
-  bool operator()(const uabi::QueryRdmaCmId& request) {
+  void operator()(const uabi::QueryRdmaCmId& request) {
     const cm::RdmaCmId id{request.id};
     if (channel_of(id) == nullptr) {
       return refuse(unknown(id));
@@ -117,32 +114,31 @@ class Daemon::Impl::RdmaCmRequest {
       return refuse(info.error());
     }
     client_.send(state_of(*info));
-    return true;
   }
-  bool operator()(const uabi::ListenRdmaCm& request) {
+  void operator()(const uabi::ListenRdmaCm& request) {
     return on(request.id, [&](cm::RdmaCmId id) { return rdma_.listen(id, request.backlog, now_); });
   }
-  bool operator()(const uabi::ConnectRdmaCm& request) {
+  void operator()(const uabi::ConnectRdmaCm& request) {
     return on(request.id, [&](cm::RdmaCmId id) {
       return rdma_.connect(id, parameters_of(request.parameters, request.ece), now_);
     });
   }
-  bool operator()(const uabi::AcceptRdmaCm& request) {
+  void operator()(const uabi::AcceptRdmaCm& request) {
     return on(request.id, [&](cm::RdmaCmId id) -> Result<void> {
       const cm::ConnectionParameters parameters = parameters_of(request.parameters, request.ece);
       auto accepted = rdma_.accept(id, request.has_parameters ? &parameters : nullptr, now_);
       return accepted && request.has_parameters ? rdma_.set_context(id, request.uid) : accepted;
     });
   }
-  bool operator()(const uabi::RejectRdmaCm& request) {
+  void operator()(const uabi::RejectRdmaCm& request) {
     return on(request.id, [&](cm::RdmaCmId id) {
       return rdma_.reject(id, request.reason, request.private_data.octets, now_);
     });
   }
-  bool operator()(const uabi::DisconnectRdmaCm& request) {
+  void operator()(const uabi::DisconnectRdmaCm& request) {
     return on(request.id, [&](cm::RdmaCmId id) { return rdma_.disconnect(id, now_); });
   }
-  bool operator()(const uabi::InitRdmaCmQp& request) {
+  void operator()(const uabi::InitRdmaCmQp& request) {
     const cm::RdmaCmId id{request.id};
     if (channel_of(id) == nullptr) {
       return refuse(unknown(id));
@@ -157,14 +153,13 @@ class Daemon::Impl::RdmaCmRequest {
       return refuse(transition.error());
     }
     client_.send(attributes_of(*transition));
-    return true;
   }
-  bool operator()(const uabi::SetRdmaCmOption& request) {
+  void operator()(const uabi::SetRdmaCmOption& request) {
     return on(request.id, [&](cm::RdmaCmId id) {
       return rdma_.set_option(id, option_of(request.option), request.value);
     });
   }
-  bool operator()(const uabi::SetRdmaCmPaths& request) {
+  void operator()(const uabi::SetRdmaCmPaths& request) {
     return on(request.id, [&](cm::RdmaCmId id) {
       std::vector<cm::Path> paths;
       for (const uabi::RdmaCmPath& path : request.paths) {
@@ -173,7 +168,7 @@ class Daemon::Impl::RdmaCmRequest {
       return rdma_.set_paths(id, std::move(paths));
     });
   }
-  bool operator()(const uabi::NotifyRdmaCm& request) {
+  void operator()(const uabi::NotifyRdmaCm& request) {
     return on(request.id, [&](cm::RdmaCmId id) -> Result<void> {
       if (request.event != kEventOfEstablished && request.event != kEventOfMigration) {
         return fail(ErrorCode::InvalidArgument,
@@ -187,7 +182,7 @@ class Daemon::Impl::RdmaCmRequest {
                           now_);
     });
   }
-  bool operator()(const uabi::JoinRdmaCmGroup& request) {
+  void operator()(const uabi::JoinRdmaCmGroup& request) {
     const cm::RdmaCmId id{request.id};
     if (channel_of(id) == nullptr) {
       return refuse(unknown(id));
@@ -196,7 +191,7 @@ class Daemon::Impl::RdmaCmRequest {
         rdma_.join(id, address_of(request.address), request.is_send_only, request.uid, now_);
     return group ? answer(group->value()) : refuse(group.error());
   }
-  bool operator()(const uabi::LeaveRdmaCmGroup& request) {
+  void operator()(const uabi::LeaveRdmaCmGroup& request) {
     const cm::GroupId group{request.membership};
     const auto id = rdma_.id_of(group);
     RdmaCmChannel* const owner = id ? channel_of(*id) : nullptr;
@@ -207,7 +202,7 @@ class Daemon::Impl::RdmaCmRequest {
     const auto left = rdma_.leave(group, now_);
     return left ? answer(owner->forget(*id, group)) : refuse(left.error());
   }
-  bool operator()(const uabi::MigrateRdmaCmId& request) {
+  void operator()(const uabi::MigrateRdmaCmId& request) {
     const cm::RdmaCmId id{request.id};
     RdmaCmChannel* const from = channel_of(id);
     if (from == nullptr || from->owner().number != request.from) {
@@ -215,17 +210,12 @@ class Daemon::Impl::RdmaCmRequest {
     }
     return answer(migrate(id, *from));
   }
-  bool operator()(const uabi::GetRdmaCmEvent& /*request*/) {
+  void operator()(const uabi::GetRdmaCmEvent& /*request*/) {
     if (const auto event = channel_.next()) {
       client_.send(event_of(*event));
     } else {
       client_.send(uabi::NoRdmaCmEvent{});
     }
-    return true;
-  }
-  template <class Other>
-  bool operator()(const Other& /*message*/) {
-    return false;
   }
 
  private:
@@ -246,20 +236,18 @@ class Daemon::Impl::RdmaCmRequest {
     }
     return nullptr;
   }
-  bool refuse(const Error& error) {
+  void refuse(const Error& error) {
     client_.send(
         uabi::RdmaCmAnswer{.error = static_cast<std::uint32_t>(os::error_number_of(error.code)),
                            .value = 0,
                            .reason = error.reason});
-    return true;
   }
-  bool answer(std::uint32_t value) {
+  void answer(std::uint32_t value) {
     client_.send(uabi::RdmaCmAnswer{.error = 0, .value = value, .reason = {}});
-    return true;
   }
-  bool answer(const Result<void>& result) { return result ? answer(0) : refuse(result.error()); }
+  void answer(const Result<void>& result) { return result ? answer(0) : refuse(result.error()); }
   template <class Call>
-  bool on(std::uint32_t number, Call call) {
+  void on(std::uint32_t number, Call call) {
     const cm::RdmaCmId id{number};
     return channel_of(id) != nullptr ? answer(call(id)) : refuse(unknown(id));
   }
@@ -289,33 +277,40 @@ cm::RdmaCm& Daemon::Impl::rdma_cm_of(fabric::NodeIndex host) {
   return fabric_->hosts().host(host, os::now()).rdma_cm();
 }
 
-/// True if the message was one of RDMA-CM.
-bool Daemon::Impl::handle_rdma_cm(Client& client, const uabi::Message& message) {
-  const auto found = rdma_cm_channels_.find(&client);
-  if (const auto* const open = std::get_if<uabi::OpenRdmaCm>(&message)) {
-    if (found == rdma_cm_channels_.end()) {
-      open_rdma_cm(client, *open);
-    }
-    return found == rdma_cm_channels_.end();
-  }
-  if (found == rdma_cm_channels_.end()) {
-    return false;
-  }
-  if (!fabric_->hosts().has(found->second->owner().host)) {
+/// A request of a client that has a channel.
+template <class Message>
+void Daemon::Impl::on_rdma_cm(Client& client, const Message& request) {
+  RdmaCmChannel& channel = *rdma_cm_channels_.at(&client);
+  const fabric::NodeIndex host = channel.owner().host;
+  if (!fabric_->hosts().has(host)) {
     client.refuse("the host was removed from the fabric");
-    return true;
+    return;
   }
-  RdmaCmRequest request{*this, client, *found->second};
-  if (!std::visit(request, message)) {
-    return false;
-  }
-  fabric_->hosts().wake(found->second->owner().host);
+  RdmaCmRequest{*this, client, channel}(request);
+  fabric_->hosts().wake(host);
   run_management();
-  return true;
 }
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::CreateRdmaCmId&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::DestroyRdmaCmId&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::BindRdmaCmId&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::ResolveRdmaCmAddress&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::ResolveRdmaCmRoute&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::QueryRdmaCmId&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::ListenRdmaCm&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::ConnectRdmaCm&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::AcceptRdmaCm&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::RejectRdmaCm&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::DisconnectRdmaCm&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::InitRdmaCmQp&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::SetRdmaCmOption&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::SetRdmaCmPaths&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::NotifyRdmaCm&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::JoinRdmaCmGroup&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::LeaveRdmaCmGroup&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::MigrateRdmaCmId&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::GetRdmaCmEvent&);
 
 void Daemon::Impl::open_rdma_cm(Client& client, const uabi::OpenRdmaCm& request) {
-  client.spend(kOpenCost);
   const auto node = umad_node(request.version, request.host);
   if (!node || view().node(*node).kind != fabric::NodeKind::Host) {
     return client.refuse(
@@ -365,10 +360,11 @@ void Daemon::Impl::close_rdma_cm(Client& client) {
   run_management();
 }
 
-void Daemon::Impl::communication_established(const Client& client, Qpn qpn) {
+void Daemon::Impl::communication_established(Client& client,
+                                             const uabi::CommunicationEstablished& message) {
   const fabric::NodeIndex host = client.process->host;
   if (fabric_->hosts().has(host)) {
-    rdma_cm_of(host).communication_established(qpn, os::now());
+    rdma_cm_of(host).communication_established(message.qpn, os::now());
     fabric_->hosts().wake(host);
     run_management();
   }

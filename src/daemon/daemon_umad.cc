@@ -14,36 +14,6 @@
 #include "os/clock.h"
 
 namespace weft::daemon {
-namespace {
-
-/// Policy: what a request costs beyond one (RequestBudget).
-constexpr std::int64_t kQuestionCost = 4;
-constexpr std::int64_t kOpenCost = 32;
-
-}  // namespace
-
-/// True if the message was one of umad.
-bool Daemon::Impl::handle_umad(Client& client, const uabi::Message& message) {
-  if (const auto* const list = std::get_if<uabi::ListUmadDevices>(&message)) {
-    list_umad_devices(client, *list);
-  } else if (const auto* const question = std::get_if<uabi::DescribeUmadDevice>(&message)) {
-    describe_umad_device(client, *question);
-  } else if (const auto* const which = std::get_if<uabi::FindIsSm>(&message)) {
-    find_is_sm(client, *which);
-  } else if (const auto* const open = std::get_if<uabi::OpenUmad>(&message);
-             open != nullptr && !open_ports_.contains(&client)) {
-    open_umad(client, *open);
-  } else if (const auto* const agent = std::get_if<uabi::RegisterUmadAgent>(&message);
-             agent != nullptr && open_ports_.contains(&client)) {
-    register_umad_agent(client, *agent);
-  } else if (const auto* const gone = std::get_if<uabi::UnregisterUmadAgent>(&message);
-             gone != nullptr && open_ports_.contains(&client)) {
-    unregister_umad_agent(client, *gone);
-  } else {
-    return false;
-  }
-  return true;
-}
 
 Result<fabric::NodeIndex> Daemon::Impl::umad_node(std::uint32_t version,
                                                   const std::string& name) const {
@@ -61,7 +31,6 @@ Result<fabric::NodeIndex> Daemon::Impl::umad_node(std::uint32_t version,
 }
 
 void Daemon::Impl::list_umad_devices(Client& client, const uabi::ListUmadDevices& request) {
-  client.spend(kQuestionCost);
   const auto node = umad_node(request.version, request.node);
   if (!node) {
     return client.refuse(node.error().reason);
@@ -70,7 +39,6 @@ void Daemon::Impl::list_umad_devices(Client& client, const uabi::ListUmadDevices
 }
 
 void Daemon::Impl::describe_umad_device(Client& client, const uabi::DescribeUmadDevice& request) {
-  client.spend(kQuestionCost);
   const auto node = umad_node(request.version, request.node);
   const auto ports = node ? umad_ports(view(), *node, request.device)
                           : Result<std::vector<fabric::PortIndex>>{std::unexpected(node.error())};
@@ -91,7 +59,6 @@ void Daemon::Impl::describe_umad_device(Client& client, const uabi::DescribeUmad
 }
 
 void Daemon::Impl::find_is_sm(Client& client, const uabi::FindIsSm& request) {
-  client.spend(kOpenCost);
   const auto node = umad_node(request.version, request.node);
   const auto port = node ? umad_port(view(), *node, request.device, PortNumber{request.port})
                          : Result<fabric::PortIndex>{std::unexpected(node.error())};
@@ -107,7 +74,6 @@ void Daemon::Impl::find_is_sm(Client& client, const uabi::FindIsSm& request) {
 }
 
 void Daemon::Impl::open_umad(Client& client, const uabi::OpenUmad& request) {
-  client.spend(kOpenCost);
   const auto node = umad_node(request.version, request.node);
   const auto port = node ? umad_port(view(), *node, request.device, PortNumber{request.port})
                          : Result<fabric::PortIndex>{std::unexpected(node.error())};
@@ -138,7 +104,6 @@ void Daemon::Impl::open_umad(Client& client, const uabi::OpenUmad& request) {
 }
 
 void Daemon::Impl::register_umad_agent(Client& client, const uabi::RegisterUmadAgent& request) {
-  client.spend(kQuestionCost);
   mad::MethodSet methods;
   for (std::size_t method = 0; method < methods.size(); ++method) {
     methods.set(method, (request.methods.at(method / 64) >> method % 64 & 1) != 0);

@@ -9,17 +9,9 @@
 #include "daemon/daemon_impl.h"
 
 namespace weft::daemon {
-namespace {
-
-/// What requests cost beyond one (RequestBudget); policy.
-constexpr std::int64_t kOpenCost = 32;
-constexpr std::int64_t kRelayCost = 4;
-
-}  // namespace
 
 void Daemon::Impl::open_xrc_domain(Client& client, const uabi::OpenXrcDomain& request,
                                    os::UniqueFd file) {
-  client.spend(kOpenCost);
   const auto refuse = [&](const Error& error) {
     client.send(uabi::XrcDomainOpened{.request = request.request,
                                       .domain = 0,
@@ -50,12 +42,12 @@ void Daemon::Impl::open_xrc_domain(Client& client, const uabi::OpenXrcDomain& re
       .request = request.request, .domain = opened->domain, .may_come = false, .reason = {}});
 }
 
-void Daemon::Impl::close_xrc_domain(Client& client, std::uint32_t domain) {
-  if (!xrc_domains_.has(*client.process, domain)) {
+void Daemon::Impl::close_xrc_domain(Client& client, const uabi::CloseXrcDomain& request) {
+  if (!xrc_domains_.has(*client.process, request.domain)) {
     note(client, "XRC domains closed that it has not open");
     return;
   }
-  leave_xrc_domain(*client.process, domain);
+  leave_xrc_domain(*client.process, request.domain);
 }
 
 void Daemon::Impl::leave_xrc_domain(node::ProcessId process, std::uint32_t domain) {
@@ -81,7 +73,6 @@ void Daemon::Impl::tell_xrc_members(node::ProcessId of, uabi::XrcRelay message) 
 
 /// Between processes that have the domain open, which is what the daemon vouches for.
 void Daemon::Impl::relay_xrc(Client& client, uabi::XrcRelay message) {
-  client.spend(kRelayCost);
   if (!xrc_domains_.has(*client.process, message.domain) || message.word == uabi::XrcWord::Gone) {
     note(client, "words about XRC domains that it has not open");
     return;

@@ -339,25 +339,12 @@ constexpr auto make_decoders(std::index_sequence<kIndices...>) {
 }
 constexpr auto kDecoders = make_decoders(std::make_index_sequence<std::variant_size_v<Message>>{});
 
-struct DescriptorCount {
-  std::size_t operator()(const Welcome&) const { return kWelcomeDescriptors; }
-  std::size_t operator()(const Lane&) const { return kLaneDescriptors; }
-  std::size_t operator()(const TablesChanged&) const { return 1; }
-  std::size_t operator()(const OpenTap&) const { return 1; }
-  std::size_t operator()(const CaptureSource&) const { return 1; }
-  std::size_t operator()(const UmadOpened&) const { return 1; }
-  std::size_t operator()(const LongUmadMad&) const { return 1; }
-  std::size_t operator()(const OpenXrcDomain&) const { return 1; }
-  std::size_t operator()(const ShareDevice&) const { return 1; }
-  std::size_t operator()(const ImportDevice&) const { return 1; }
-  std::size_t operator()(const RdmaCmOpened&) const { return 1; }
-  std::size_t operator()(const auto&) const { return 0; }
-};
-
 }  // namespace
 
 std::size_t descriptors_of(const Message& message) {
-  return std::visit(DescriptorCount{}, message);
+  return std::visit(
+      []<class OneMessage>(const OneMessage& /*message*/) { return kDescriptorsOf<OneMessage>; },
+      message);
 }
 
 std::vector<std::byte> encode(const Message& message) {

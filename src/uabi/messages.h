@@ -281,6 +281,31 @@ using Message = std::variant<
     LeaveDevice, DeviceGone, AskForObject, ObjectAnswer, GroupJoined, Briefed>;
 
 /// How many descriptors come with a message; a receiver refuses any other number.
+template <class OneMessage>
+inline constexpr std::size_t kDescriptorsOf = 0;
+template <>
+inline constexpr std::size_t kDescriptorsOf<Welcome> = kWelcomeDescriptors;
+template <>
+inline constexpr std::size_t kDescriptorsOf<Lane> = kLaneDescriptors;
+template <>
+inline constexpr std::size_t kDescriptorsOf<TablesChanged> = 1;
+template <>
+inline constexpr std::size_t kDescriptorsOf<OpenTap> = 1;
+template <>
+inline constexpr std::size_t kDescriptorsOf<CaptureSource> = 1;
+template <>
+inline constexpr std::size_t kDescriptorsOf<UmadOpened> = 1;
+template <>
+inline constexpr std::size_t kDescriptorsOf<LongUmadMad> = 1;
+template <>
+inline constexpr std::size_t kDescriptorsOf<OpenXrcDomain> = 1;
+template <>
+inline constexpr std::size_t kDescriptorsOf<ShareDevice> = 1;
+template <>
+inline constexpr std::size_t kDescriptorsOf<ImportDevice> = 1;
+template <>
+inline constexpr std::size_t kDescriptorsOf<RdmaCmOpened> = 1;
+
 [[nodiscard]] std::size_t descriptors_of(const Message& message);
 
 /// The bytes of a message; at most kMaxMessageBytes (asserted).
