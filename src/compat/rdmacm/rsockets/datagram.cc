@@ -13,8 +13,8 @@
 
 #include "compat/rdmacm/ids.h"
 #include "compat/rdmacm/refusals.h"
+#include "compat/rdmacm/rsockets/datagram_address.h"
 #include "compat/rdmacm/translate.h"
-#include "fabric/addresses.h"
 #include "os/clock.h"
 
 namespace weft::rsockets {
@@ -87,15 +87,14 @@ int DatagramSocket::wait(Lock& lock, bool waits, Condition condition) {
 }
 
 DatagramSocket::DatagramSocket(os::UniqueFd udp, int family)
-    : udp_(std::move(udp)), family_(family) {}
+    : udp_(std::move(udp)),
+      family_(family),
+      endpoint_(family == AF_INET ? IpFamily::V4 : IpFamily::V6, address_book(), limits_) {}
 
 DatagramSocket::~DatagramSocket() {
   const int error = errno;  // of the call that was the last to hold the socket
-  for (auto& [key, peer] : peers_) {
-    end_search(peer);
-    if (peer.way != nullptr) {
-      old_ways_.push_back(std::exchange(peer.way, nullptr));
-    }
+  for (std::size_t slot = 0; slot < objects_.size(); ++slot) {
+    forget(static_cast<DatagramEndpoint::Slot>(slot));
   }
   close_id();
   errno = error;
@@ -106,10 +105,10 @@ void DatagramSocket::close_id() {
   if (cm_ != nullptr && cm_->qp != nullptr) {
     rdma_destroy_qp(cm_);
   }
-  for (ibv_ah* const way : old_ways_) {
-    ibv_destroy_ah(way);
+  for (ibv_ah* const path : old_paths_) {
+    ibv_destroy_ah(path);
   }
-  old_ways_.clear();
+  old_paths_.clear();
   send_memory_.reset();
   receive_memory_.reset();
   if (searches_ != nullptr) {
@@ -179,23 +178,24 @@ int DatagramSocket::create_queue_pair() {
 /// The UDP socket and the id, with the same port. If the program leaves the choice, it is the
 /// system's, unless another program of this host has that port as RDMA-CM's.
 int DatagramSocket::bind_both(OwnNames& names) {
-  auto address = udp_address_of(names.main());
-  if (!address) {
+  const auto udp = endpoint_.udp_name_of(names.main());
+  if (!udp) {
     return compat::refuse(EADDRNOTAVAIL,
                           "datagram rsockets have IPv6 addresses by position alone: fd77::N of hN");
   }
+  sockaddr_in address = as_udp_address(*udp);
   const bool is_free_choice = names.port == 0;
   for (int tries = is_free_choice ? limits_.ports : 1; tries > 0; --tries) {
     // A UDP socket is bound once; what is tried is the number that the system gives to another.
     const os::UniqueFd probe{is_free_choice ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1};
     if (is_free_choice) {
-      socklen_t bytes = sizeof *address;
-      address->sin_port = 0;
-      if (::bind(probe.get(), generic(*address), sizeof *address) != 0 ||
-          getsockname(probe.get(), generic(*address), &bytes) != 0) {
+      socklen_t bytes = sizeof address;
+      address.sin_port = 0;
+      if (::bind(probe.get(), generic(address), sizeof address) != 0 ||
+          getsockname(probe.get(), generic(address), &bytes) != 0) {
         return -1;
       }
-      names.port = ntohs(address->sin_port);
+      names.port = ntohs(address.sin_port);
     }
     sockaddr_storage id = as_socket_address(names.main());
     if (rdma_bind_addr(cm_, generic(id)) == 0) {
@@ -205,7 +205,7 @@ int DatagramSocket::bind_both(OwnNames& names) {
       return -1;
     }
   }
-  return ::bind(udp_.get(), generic(*address), sizeof *address);
+  return ::bind(udp_.get(), generic(address), sizeof address);
 }
 
 /// From now on the socket has these names of the host's: 0, or -1 with errno.
@@ -225,7 +225,7 @@ int DatagramSocket::open(OwnNames names) {
     errno = error;
     return -1;
   }
-  own_ = names;
+  endpoint_.open(names);
   return 0;
 }
 
@@ -244,23 +244,15 @@ std::optional<IpAddress> DatagramSocket::address_towards(const DatagramName& des
   return result == 0 && here ? std::optional{here->address} : std::nullopt;
 }
 
-/// Of a socket that is bound to no address of its own choice.
-OwnNames DatagramSocket::names_of_both_families(const IpAddress& address) const {
-  const bool is_v6_only = (options_.ip6_switches >> IPV6_V6ONLY & 1) != 0;
-  OwnNames names;
-  if (family_ == AF_INET || !is_v6_only) {
-    names.v4 = fabric::ipv4_beside(address);
-  }
-  if (family_ == AF_INET6) {
-    names.v6 = fabric::ipv6_beside(address);
-  }
-  return names;
+DatagramFamily DatagramSocket::family() const {
+  return {.family = family_ == AF_INET ? IpFamily::V4 : IpFamily::V6,
+          .is_v6_only = (options_.ip6_switches >> IPV6_V6ONLY & 1) != 0};
 }
 
 /// With the address that this destination is spoken to from, and any port.
 int DatagramSocket::open_towards(const DatagramName& destination) {
   const auto here = address_towards(destination);
-  return here ? open(names_of_both_families(*here)) : -1;
+  return here ? open(names_beside(*here, family(), address_book())) : -1;
 }
 
 int DatagramSocket::bind(const sockaddr* address) {
@@ -273,36 +265,21 @@ int DatagramSocket::bind(const sockaddr* address) {
     return compat::refuse(EINVAL, "the socket has an address already");
   }
   if (!is_own_whatever(wish->address)) {
-    OwnNames names{.port = wish->port};
-    (wish->address.is_v4() ? names.v4 : names.v6) = wish->address;
-    return open(names);
+    return open(names_of(*wish));
   }
   // Hosts share the machine's loopback: each is known by an address of its own.
-  const DatagramName self{.address = IpAddress::v4(INADDR_LOOPBACK), .port = wish->port};
-  const auto here = address_towards(self);
-  if (!here) {
-    return -1;
-  }
-  OwnNames names = names_of_both_families(*here);
-  names.port = wish->port;
-  if (wish->address.is_v4()) {
-    names.v6.reset();
-  } else if (!wish->address.is_unspecified()) {
-    names.v4.reset();
-  }
-  return open(names);
+  const auto here =
+      address_towards({.address = IpAddress::v4(INADDR_LOOPBACK), .port = wish->port});
+  return here ? open(names_of_whatever(*wish, *here, family(), address_book())) : -1;
 }
 
 /// What is meant by a peer's name; -1 after refuse() if this socket has no address of its family.
 int DatagramSocket::name_peer(DatagramName& peer) const {
-  const auto& own = own_.of(peer.address.family());
-  if (!own) {
-    return compat::refuse(ENETUNREACH,
-                          "the datagram rsocket was bound to an address of the other IP version");
+  const auto named = endpoint_.named(peer);
+  if (!named) {
+    return compat::refuse(ENETUNREACH, named.error().reason);
   }
-  if (is_own_whatever(peer.address)) {
-    peer.address = *own;
-  }
+  peer = *named;
   return 0;
 }
 
@@ -315,9 +292,9 @@ int DatagramSocket::connect(const sockaddr* address) {
   if ((cm_ == nullptr && open_towards(*peer) != 0) || name_peer(*peer) != 0) {
     return -1;
   }
-  connected_to_ = peer;
+  endpoint_.connect(*peer);
   std::erase_if(arrived_, [&](const Arrived& each) {
-    const bool goes = !is_wanted(each.from);
+    const bool goes = !endpoint_.is_wanted(each.from);
     if (goes && each.slot) {
       static_cast<void>(post_receive(*each.slot));
     }
@@ -328,7 +305,7 @@ int DatagramSocket::connect(const sockaddr* address) {
 
 int DatagramSocket::shutdown(int how) {
   const Lock lock{lock_};
-  if (!connected_to_) {
+  if (!endpoint_.connected_to()) {
     return compat::refuse(ENOTCONN, "the socket is not connected");
   }
   may_read_ = may_read_ && how == SHUT_WR;
@@ -354,9 +331,7 @@ int DatagramSocket::post_receive(std::uint32_t slot) {
 ssize_t DatagramSocket::post(const Peer& peer, const std::byte* data, std::size_t bytes) {
   const std::uint32_t slot = free_sends_.back();
   const std::size_t at = slot * kDatagramSlotBytes;
-  const std::size_t header =
-      write_datagram_header({.address = *own_.of(peer.name.address.family()), .port = own_.port},
-                            send_memory_.data() + at);
+  const std::size_t header = endpoint_.write_header_to(peer.name, send_memory_.data() + at);
   std::copy_n(data, bytes, send_memory_.data() + at + header);
   ibv_sge piece{.addr = send_memory_.address() + at,
                 .length = static_cast<std::uint32_t>(header + bytes),
@@ -366,7 +341,7 @@ ssize_t DatagramSocket::post(const Peer& peer, const std::byte* data, std::size_
   wr.opcode = IBV_WR_SEND;
   wr.sg_list = &piece;
   wr.num_sge = 1;
-  wr.wr.ud.ah = peer.way;
+  wr.wr.ud.ah = objects_of(peer).path;
   wr.wr.ud.remote_qpn = peer.qpn;
   wr.wr.ud.remote_qkey = RDMA_UDP_QKEY;
   ibv_send_wr* bad = nullptr;
@@ -377,15 +352,11 @@ ssize_t DatagramSocket::post(const Peer& peer, const std::byte* data, std::size_
   return static_cast<ssize_t>(bytes);
 }
 
-/// As of a connected socket: its peer alone speaks to it.
-bool DatagramSocket::is_wanted(const DatagramName& from) const {
-  return !connected_to_ || *connected_to_ == from;
-}
-
 void DatagramSocket::take_datagram(std::uint32_t slot, std::uint32_t bytes) {
   const std::byte* const start = receive_memory_.data() + slot * kReceiveBytes + kGrhBytes;
-  const auto header = read_datagram({start, bytes - std::min<std::size_t>(bytes, kGrhBytes)});
-  if (!header || !own_.of(header->from.address.family()) || !is_wanted(header->from)) {
+  const auto header =
+      endpoint_.take_datagram({start, bytes - std::min<std::size_t>(bytes, kGrhBytes)});
+  if (!header) {
     static_cast<void>(post_receive(slot));
     return;
   }
@@ -411,8 +382,8 @@ void DatagramSocket::take_completions() {
       }
     }
   }
-  if (!old_ways_.empty() && free_sends_.size() == options_.send_depth) {
-    std::ranges::for_each(std::exchange(old_ways_, {}), ibv_destroy_ah);
+  if (!old_paths_.empty() && free_sends_.size() == options_.send_depth) {
+    std::ranges::for_each(std::exchange(old_paths_, {}), ibv_destroy_ah);
   }
 }
 
@@ -470,11 +441,11 @@ ssize_t DatagramSocket::send(const std::byte* data, std::size_t bytes, int flags
   if (to != nullptr && !said) {
     return -1;
   }
-  if (bytes > most_bytes()) {
+  if (bytes > endpoint_.most_bytes()) {
     return refuse_too_long();
   }
   Lock lock{lock_};
-  if (to == nullptr && !connected_to_) {
+  if (to == nullptr && !endpoint_.connected_to()) {
     return compat::refuse(EDESTADDRREQ, "the datagram goes nowhere: connect the socket first");
   }
   if (!may_write_) {
@@ -483,21 +454,21 @@ ssize_t DatagramSocket::send(const std::byte* data, std::size_t bytes, int flags
   if (cm_ == nullptr && open_towards(*said) != 0) {
     return -1;
   }
-  DatagramName there = said ? *said : *connected_to_;
+  DatagramName there = said ? *said : *endpoint_.connected_to();
   if (name_peer(there) != 0) {
     return -1;
   }
-  // The way may be known by now, or another; who only sends looks for that now and then.
-  if (peer_of(there).way == nullptr || ++sends_ % kSendsBetweenLooks == 0) {
+  // The path may be known by now, or another; who only sends looks for that now and then.
+  const auto has_path = [&] { return peer_of(there).path == DatagramEndpoint::Path::Known; };
+  if (!has_path() || ++sends_ % kSendsBetweenLooks == 0) {
     take_all();
   }
-  if (peer_of(there).way != nullptr &&
-      wait(lock, waits(flags), [&] { return !free_sends_.empty(); }) != 0) {
+  if (has_path() && wait(lock, waits(flags), [&] { return !free_sends_.empty(); }) != 0) {
     return -1;
   }
   // Anew: another thread may have had the lock meanwhile.
   const Peer& peer = peer_of(there);
-  return peer.way != nullptr && !free_sends_.empty()
+  return peer.path == DatagramEndpoint::Path::Known && !free_sends_.empty()
              ? post(peer, data, bytes)
              : send_by_udp(peer, UdpOperation::Data, {data, bytes}, flags);
 }
@@ -507,7 +478,7 @@ ssize_t DatagramSocket::send_pieces(std::span<const iovec> pieces, int flags, co
   for (const iovec& each : pieces) {
     bytes += each.iov_len;
   }
-  if (bytes > most_bytes()) {
+  if (bytes > endpoint_.most_bytes()) {
     return refuse_too_long();
   }
   std::vector<std::byte> whole;
@@ -525,12 +496,13 @@ sockaddr_storage DatagramSocket::own_address() {
   const Lock lock{lock_};
   sockaddr_storage none{};
   none.ss_family = static_cast<sa_family_t>(family_);
-  return cm_ == nullptr ? none : for_socket_of(family_, own_.main());
+  return cm_ == nullptr ? none : for_socket_of(family_, endpoint_.own().main());
 }
 
 sockaddr_storage DatagramSocket::peer_address() {
   const Lock lock{lock_};
-  return connected_to_ ? for_socket_of(family_, *connected_to_) : sockaddr_storage{};
+  const auto& peer = endpoint_.connected_to();
+  return peer ? for_socket_of(family_, *peer) : sockaddr_storage{};
 }
 
 bool DatagramSocket::is_nonblocking() {

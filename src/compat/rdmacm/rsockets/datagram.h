@@ -3,40 +3,31 @@
 // A datagram socket over a UD QP (rsocket(7)). Any thread may call anything; one lock a socket,
 // which nobody holds while waiting for a peer.
 //
-// A UDP socket of the same address finds the peers' QPs (datagram_protocol.h), and carries what is
-// sent before they are found; its descriptor is the socket's number. There is no thread behind it:
-// whoever calls takes what has come, and brings forward the search for ways to peers. A socket has
-// one QP and one address, of the host's port that it was bound to or first sent from. One of
-// AF_INET6 that was bound to :: or to nothing has that port's addresses of both families (RFC 3493
-// §3.7), unless it has IPV6_V6ONLY.
+// What peers say, and what is known of them, is ulp/rsocket's DatagramEndpoint. A UDP socket of the
+// same address finds the peers' QPs, and carries what is sent before they are found; its descriptor
+// is the socket's number. There is no thread behind it: whoever calls takes what has come, and
+// brings forward the search for paths to peers. A socket has one QP and one address, of the host's
+// port that it was bound to or first sent from. One of AF_INET6 that was bound to :: or to nothing
+// has that port's addresses of both families (RFC 3493 §3.7), unless it has IPV6_V6ONLY.
 
 #include <netinet/in.h>
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <vector>
 
-#include "compat/rdmacm/rsockets/datagram_protocol.h"
 #include "compat/rdmacm/rsockets/socket.h"
 #include "os/unique_fd.h"
+#include "ulp/rsocket/datagram_endpoint.h"
 
 namespace weft::rsockets {
 
-/// What a socket holds at most (docs/ARCHITECTURE.md, decision 15). The numbers are policy.
-struct DatagramLimits {
-  std::size_t peers{1'024};  ///< known; above it the oldest is forgotten
-  std::size_t searches{64};  ///< for ways to peers, at once; others wait for their next datagram
-  std::size_t messages{64};  ///< over UDP that one call takes
-  int search_ms{2'000};      ///< for an address, and for a path
-  int ports{8};              ///< tried, when the program leaves the choice
-};
-
 class DatagramSocket final : public Socket {
  public:
-  /// Owns the UDP socket, which is of AF_INET whatever `family` is (datagram_name.h).
+  /// Owns the UDP socket, which is of AF_INET whatever `family` is
+  /// (ulp/rsocket/datagram_name.h).
   DatagramSocket(os::UniqueFd udp, int family);
   ~DatagramSocket() override;
 
@@ -61,20 +52,18 @@ class DatagramSocket final : public Socket {
   [[nodiscard]] int take_error() override { return 0; }
   [[nodiscard]] bool is_open() override;
   [[nodiscard]] int set_id_option(int name, int value) override;
-  [[nodiscard]] int segment_bytes() override { return static_cast<int>(most_bytes()); }
+  [[nodiscard]] int segment_bytes() override { return static_cast<int>(endpoint_.most_bytes()); }
   [[nodiscard]] short readiness(short events) override;
   void watch(short events, std::vector<pollfd>& descriptors) override;
   void unwatch() override;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
-  /// Somebody whose QP is known, looked for, or not known yet.
-  struct Peer {
-    DatagramName name;
-    std::uint64_t age{};   // the lowest is the oldest
-    std::uint32_t qpn{};   // as it said last
-    ibv_ah* way{};         // null: by UDP
-    rdma_cm_id* search{};  // for the way
+  using Peer = DatagramEndpoint::Peer;
+  /// What is held for a peer, by its slot.
+  struct PeerObjects {
+    ibv_ah* path{};        // null: by UDP
+    rdma_cm_id* search{};  // for the path
   };
   struct Arrived {
     DatagramName from;
@@ -84,10 +73,6 @@ class DatagramSocket final : public Socket {
     std::vector<std::byte> octets;
   };
 
-  /// For every peer that it may have.
-  [[nodiscard]] std::size_t most_bytes() const {
-    return family_ == AF_INET ? kMostDatagramBytes : kMostDatagram6Bytes;
-  }
   /// Nothing after refuse().
   [[nodiscard]] std::optional<DatagramName> read(const sockaddr* address) const;
   void tell(const DatagramName& from, Sender sender) const;
@@ -98,7 +83,7 @@ class DatagramSocket final : public Socket {
   // Opening (datagram.cc)
   [[nodiscard]] int open(OwnNames names);
   [[nodiscard]] std::optional<IpAddress> address_towards(const DatagramName& destination) const;
-  [[nodiscard]] OwnNames names_of_both_families(const IpAddress& address) const;
+  [[nodiscard]] DatagramFamily family() const;
   [[nodiscard]] int open_towards(const DatagramName& destination);
   [[nodiscard]] int name_peer(DatagramName& peer) const;
   [[nodiscard]] int bind_both(OwnNames& names);
@@ -111,33 +96,33 @@ class DatagramSocket final : public Socket {
   void take_completions();
   void take_datagram(std::uint32_t slot, std::uint32_t bytes);
   void take_all();
-  [[nodiscard]] bool is_wanted(const DatagramName& from) const;
   void take_sign();
   template <class Condition>
   [[nodiscard]] int wait(Lock& lock, bool waits, Condition condition);
 
   // Peers (datagram_peers.cc)
   [[nodiscard]] Peer& peer_of(const DatagramName& name);
-  void forget(Peer& peer);
+  [[nodiscard]] PeerObjects& objects_of(const Peer& peer);
+  void forget(DatagramEndpoint::Slot slot);
+  void forget_path(DatagramEndpoint::Slot slot);
   [[nodiscard]] ssize_t send_by_udp(const Peer& peer, UdpOperation operation,
                                     std::span<const std::byte> data, int flags);
   void take_udp_messages();
   void take_udp_message(const sockaddr_in& sender, std::span<const std::byte> octets);
   void search(Peer& peer);
   void take_search_events();
-  void end_search(Peer& peer);
-  void keep_way(Peer& peer, const rdma_cm_id& found);
+  void end_search(PeerObjects& objects);
+  void keep_path(Peer& peer, const rdma_cm_id& found);
 
   const os::UniqueFd udp_;
   const int family_;
   const DatagramLimits limits_{};
+  DatagramEndpoint endpoint_;
   std::mutex lock_;
   bool is_nonblocking_{};
   bool may_read_{true};
   bool may_write_{true};
   rdma_cm_id* cm_{};  // with the QP; null until the socket is open
-  OwnNames own_;
-  std::optional<DatagramName> connected_to_;
 
   RegisteredMemory send_memory_;
   std::vector<std::uint32_t> free_sends_;  // slots
@@ -147,9 +132,8 @@ class DatagramSocket final : public Socket {
 
   rdma_event_channel* searches_{};
   std::size_t searches_under_way_{};
-  std::map<DatagramName, Peer> peers_;
-  std::uint64_t next_age_{};
-  std::vector<ibv_ah*> old_ways_;  // while something may be under way there
+  std::vector<PeerObjects> objects_;  // by slot
+  std::vector<ibv_ah*> old_paths_;    // while something may be under way there
 };
 
 }  // namespace weft::rsockets

@@ -1,5 +1,5 @@
-// Whom a datagram socket speaks to: what peers say over UDP, and how a way to them is found. Called
-// with the socket's lock held.
+// Whom a datagram socket speaks to: what goes and comes over UDP, and how a path to a peer is
+// found. Called with the socket's lock held.
 
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 #include "compat/rdmacm/ids.h"
 #include "compat/rdmacm/refusals.h"
 #include "compat/rdmacm/rsockets/datagram.h"
-#include "fabric/addresses.h"
+#include "compat/rdmacm/rsockets/datagram_address.h"
 
 namespace weft::rsockets {
 namespace {
@@ -64,25 +64,32 @@ template <class Address>
 
 // --- who is known
 
-/// Who has this address; the oldest is forgotten for somebody new beyond the limit.
 DatagramSocket::Peer& DatagramSocket::peer_of(const DatagramName& name) {
-  if (const auto found = peers_.find(name); found != peers_.end()) {
-    return found->second;
+  const DatagramEndpoint::Found found = endpoint_.peer_of(name);
+  if (found.is_slot_used_anew) {
+    forget(found.peer->slot);
   }
-  if (peers_.size() >= limits_.peers) {
-    const auto oldest =
-        std::ranges::min_element(peers_, {}, [](const auto& each) { return each.second.age; });
-    forget(oldest->second);
-    peers_.erase(oldest);
-  }
-  return peers_.emplace(name, Peer{.name = name, .age = next_age_++}).first->second;
+  return *found.peer;
 }
 
-/// What is held for it.
-void DatagramSocket::forget(Peer& peer) {
-  end_search(peer);
-  if (peer.way != nullptr) {
-    old_ways_.push_back(std::exchange(peer.way, nullptr));
+DatagramSocket::PeerObjects& DatagramSocket::objects_of(const Peer& peer) {
+  if (objects_.size() <= peer.slot) {
+    objects_.resize(peer.slot + 1);
+  }
+  return objects_[peer.slot];
+}
+
+/// What is held for whoever had the slot.
+void DatagramSocket::forget(DatagramEndpoint::Slot slot) {
+  if (slot < objects_.size()) {
+    end_search(objects_[slot]);
+    forget_path(slot);
+  }
+}
+
+void DatagramSocket::forget_path(DatagramEndpoint::Slot slot) {
+  if (slot < objects_.size() && objects_[slot].path != nullptr) {
+    old_paths_.push_back(std::exchange(objects_[slot].path, nullptr));
   }
 }
 
@@ -91,17 +98,18 @@ void DatagramSocket::forget(Peer& peer) {
 /// As sendto(2), without the header. The socket has an address of the peer's family.
 ssize_t DatagramSocket::send_by_udp(const Peer& peer, UdpOperation operation,
                                     std::span<const std::byte> data, int flags) {
-  auto to = udp_address_of(peer.name);
-  if (!to) {
+  const auto name = endpoint_.udp_name_of(peer.name);
+  if (!name) {
     return compat::refuse(ENETUNREACH,
                           "datagram rsockets find IPv6 addresses by position alone: fd77::N of hN");
   }
+  sockaddr_in to = as_udp_address(*name);
   std::byte octets[kDatagramSlotBytes];
   const std::size_t header =
-      write_udp_header(operation, cm_->qp->qp_num, *own_.of(peer.name.address.family()), octets);
+      endpoint_.write_udp_header_to(peer.name, operation, cm_->qp->qp_num, octets);
   std::ranges::copy(data, octets + header);
   const ssize_t done = sendto(fd(), octets, header + data.size(), waits(flags) ? 0 : MSG_DONTWAIT,
-                              generic(*to), sizeof *to);
+                              generic(to), sizeof to);
   return done < 0 ? -1 : static_cast<ssize_t>(data.size());
 }
 
@@ -120,78 +128,72 @@ void DatagramSocket::take_udp_messages() {
   }
 }
 
-/// Whose it is, the system says; the header only, which of the names of whoever is there it is.
 void DatagramSocket::take_udp_message(const sockaddr_in& sender,
                                       std::span<const std::byte> octets) {
-  const auto header = read_udp(octets);
-  if (!header || !own_.of(header->address.family())) {
-    return;  // no rsocket's, or for an address that this socket does not have
+  const auto message = endpoint_.take_udp(
+      {.address = IpAddress::v4(ntohl(sender.sin_addr.s_addr)), .port = ntohs(sender.sin_port)},
+      octets);
+  if (!message) {
+    return;
   }
-  DatagramName from{.address = IpAddress::v4(ntohl(sender.sin_addr.s_addr)),
-                    .port = ntohs(sender.sin_port)};
-  if (header->address.is_v6()) {
-    const IpAddress seen = std::exchange(from.address, header->address);
-    if (fabric::ipv4_beside(from.address) != seen) {
-      return;
-    }
+  if (message->is_slot_used_anew) {
+    forget(message->peer);
   }
-  Peer& peer = peer_of(from);
-  if (header->operation == UdpOperation::Data) {
+  Peer& peer = endpoint_.peer_at(message->peer);
+  if (message->wants_answer) {
     static_cast<void>(send_by_udp(peer, UdpOperation::Control, {}, MSG_DONTWAIT));
   }
-  if (peer.qpn != header->qpn) {
-    peer.qpn = header->qpn;
-    if (peer.way != nullptr) {  // whoever is there now may have come another way
-      old_ways_.push_back(std::exchange(peer.way, nullptr));
-    }
+  if (message->is_path_stale) {
+    forget_path(message->peer);
   }
-  if (peer.way == nullptr && peer.search == nullptr) {
+  if (message->needs_path) {
     search(peer);
   }
-  if (header->operation == UdpOperation::Data && may_read_ && is_wanted(from) &&
-      arrived_.size() < options_.receive_depth) {
-    const auto data = octets.subspan(header->header_bytes);
+  if (message->data && may_read_ && arrived_.size() < options_.receive_depth) {
     arrived_.push_back({
-        .from = from,
+        .from = message->from,
         .slot = std::nullopt,
         .header_bytes = 0,
-        .bytes = static_cast<std::uint32_t>(data.size()),
-        .octets = {data.begin(), data.end()}
+        .bytes = static_cast<std::uint32_t>(message->data->size()),
+        .octets = {message->data->begin(), message->data->end()}
     });
   }
 }
 
-// --- ways
+// --- paths
 
 /// Begins to look for one; what is sent meanwhile goes by UDP.
 void DatagramSocket::search(Peer& peer) {
+  PeerObjects& objects = objects_of(peer);
   if (searches_under_way_ >= limits_.searches ||
-      rdma_create_id(searches_, &peer.search, nullptr, RDMA_PS_UDP) != 0) {
-    peer.search = nullptr;
+      rdma_create_id(searches_, &objects.search, nullptr, RDMA_PS_UDP) != 0) {
+    objects.search = nullptr;
     return;
   }
   ++searches_under_way_;
-  const auto family = peer.name.address.family();
-  sockaddr_storage from = as_socket_address({.address = *own_.of(family), .port = 0});
+  peer.path = DatagramEndpoint::Path::Searched;
+  const auto& own = endpoint_.own().of(peer.name.address.family());
+  sockaddr_storage from = as_socket_address({.address = *own, .port = 0});
   sockaddr_storage to = as_socket_address(peer.name);
-  if (rdma_resolve_addr(peer.search, generic(from), generic(to), limits_.search_ms) != 0) {
-    end_search(peer);
+  if (rdma_resolve_addr(objects.search, generic(from), generic(to), limits_.search_ms) != 0) {
+    end_search(objects);
+    peer.path = DatagramEndpoint::Path::Unknown;
   }
 }
 
-void DatagramSocket::end_search(Peer& peer) {
-  if (peer.search != nullptr) {
-    rdma_destroy_id(std::exchange(peer.search, nullptr));
+void DatagramSocket::end_search(PeerObjects& objects) {
+  if (objects.search != nullptr) {
+    rdma_destroy_id(std::exchange(objects.search, nullptr));
     --searches_under_way_;
   }
 }
 
-void DatagramSocket::keep_way(Peer& peer, const rdma_cm_id& found) {
+void DatagramSocket::keep_path(Peer& peer, const rdma_cm_id& found) {
   if (found.route.num_paths < 1 || found.port_num != cm_->port_num || found.verbs != cm_->verbs) {
-    return;  // of another port than the QP's: there is no way but UDP
+    return;  // of another port than the QP's: there is no path but UDP's
   }
-  ibv_ah_attr way = vector_of(found);
-  peer.way = ibv_create_ah(cm_->pd, &way);
+  ibv_ah_attr path = vector_of(found);
+  objects_of(peer).path = ibv_create_ah(cm_->pd, &path);
 }
 
 void DatagramSocket::take_search_events() {
@@ -200,20 +202,22 @@ void DatagramSocket::take_search_events() {
     const rdma_cm_id* const id = event->id;
     const rdma_cm_event_type type = event->event;
     rdma_ack_cm_event(event);
-    const auto found =
-        std::ranges::find_if(peers_, [&](const auto& each) { return each.second.search == id; });
-    if (found == peers_.end()) {
+    const auto found = std::ranges::find(objects_, id, &PeerObjects::search);
+    if (found == objects_.end()) {
       continue;
     }
-    Peer& peer = found->second;
     if (type == RDMA_CM_EVENT_ADDR_RESOLVED &&
-        rdma_resolve_route(peer.search, limits_.search_ms) == 0) {
+        rdma_resolve_route(found->search, limits_.search_ms) == 0) {
       continue;
     }
+    Peer& peer = endpoint_.peer_at(static_cast<DatagramEndpoint::Slot>(found - objects_.begin()));
     if (type == RDMA_CM_EVENT_ROUTE_RESOLVED) {
-      keep_way(peer, *id);
+      keep_path(peer, *id);
     }
-    end_search(peer);  // in vain, perhaps: the peer's next message begins another
+    end_search(*found);
+    // In vain, perhaps: the peer's next message begins another.
+    peer.path =
+        found->path != nullptr ? DatagramEndpoint::Path::Known : DatagramEndpoint::Path::Unknown;
   }
 }
 

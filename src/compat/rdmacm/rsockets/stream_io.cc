@@ -54,11 +54,7 @@ Stream::~Stream() {
     rdma_disconnect(cm_);
     rdma_destroy_qp(cm_);
   }
-  for (const Mapping& each : mappings_) {
-    if (each.region != nullptr) {
-      ibv_dereg_mr(each.region);
-    }
-  }
+  std::ranges::for_each(regions_, ibv_dereg_mr);
   send_memory_.reset();
   receive_memory_.reset();
   targets_.reset();
@@ -163,12 +159,12 @@ int Stream::be_connected() {
   if (is_opening() && open_further() != 0) {
     return -1;
   }
-  if (state_ == State::Connected || state_ == State::Disconnected) {
-    return 0;
-  }
-  if (state_ == State::Failed) {
+  if (has_failed()) {
     errno = error_;
     return -1;
+  }
+  if (state_ == State::Opened) {
+    return 0;
   }
   return compat::refuse(ENOTCONN, "the socket is not connected");
 }
@@ -182,34 +178,15 @@ ssize_t Stream::receive(std::byte* out, std::size_t bytes, int flags) {
   }
   std::size_t done = 0;
   do {
-    if (wait(lock, waits(flags), [&] { return !arrived_.empty() || !may_read_; }) != 0) {
+    if (wait(lock, waits(flags), [&] { return engine_.has_arrived() || !engine_.may_read(); }) !=
+        0) {
       return done == 0 ? -1 : static_cast<ssize_t>(done);
     }
-    std::size_t message = 0;
-    std::uint32_t from = read_at_;
-    while (done < bytes && message < arrived_.size()) {
-      const auto piece =
-          static_cast<std::uint32_t>(std::min({bytes - done, std::size_t{arrived_[message]},
-                                               std::size_t{options_.receive_bytes - from}}));
-      std::memcpy(out + done, receive_memory_.data() + from, piece);
-      done += piece;
-      from = (from + piece) % options_.receive_bytes;
-      if ((flags & MSG_PEEK) != 0) {
-        // Another piece of the same message lies at the ring's beginning.
-        message += 1;
-        continue;
-      }
-      read_at_ = from;
-      receive_bytes_free_ += piece;
-      arrived_.front() -= piece;
-      if (arrived_.front() == 0) {
-        arrived_.pop_front();
-        ++read_;
-      }
-    }
-  } while (done < bytes && (flags & MSG_WAITALL) != 0 && (flags & MSG_PEEK) == 0 && may_read_);
+    done += engine_.read({out + done, bytes - done}, (flags & MSG_PEEK) != 0);
+  } while (done < bytes && (flags & MSG_WAITALL) != 0 && (flags & MSG_PEEK) == 0 &&
+           engine_.may_read());
   grant();
-  if (done == 0 && bytes != 0 && state_ == State::Failed) {
+  if (done == 0 && bytes != 0 && has_failed()) {
     errno = error_;
     return -1;
   }
@@ -224,18 +201,18 @@ ssize_t Stream::send(const std::byte* data, std::size_t bytes, int flags) {
   std::uint32_t wish = kFirstPiece;
   std::size_t done = 0;
   while (done < bytes) {
-    if (wait(lock, waits(flags), [&] { return may_send() || !may_write_; }) != 0) {
+    if (wait(lock, waits(flags), [&] { return engine_.may_send() || !engine_.may_write(); }) != 0) {
       break;
     }
-    if (!may_write_) {
-      errno = state_ == State::Failed ? error_ : ECONNRESET;
+    if (!engine_.may_write()) {
+      errno = has_failed() ? error_ : ECONNRESET;
       break;
     }
-    const std::uint32_t piece = std::min(next_piece(bytes - done, wish), target_.length);
-    if (post_data(data + done, piece) != 0) {
+    const StreamWrite write = engine_.write({data + done, bytes - done}, wish);
+    if (post(write) != 0) {
       break;
     }
-    done += piece;
+    done += write.octets.size();
   }
   return done == 0 && bytes != 0 ? -1 : static_cast<ssize_t>(done);
 }
@@ -278,7 +255,7 @@ ssize_t Stream::send_pieces(std::span<const iovec> pieces, int flags, const sock
 int Stream::shutdown(int how) {
   Lock lock{lock_};
   if (state_ == State::Listening) {
-    state_ = State::Disconnected;  // who waits for requests sees it
+    state_ = State::Closed;  // who waits for requests sees it
     return 0;
   }
   if (state_ == State::Accepting) {
@@ -287,24 +264,21 @@ int Stream::shutdown(int how) {
   if (!is_connected()) {
     return 0;
   }
-  if (how == SHUT_RD && may_write_) {
-    may_read_ = false;
-    return 0;  // the other end need not know that nobody reads
+  if (how == SHUT_RD && engine_.may_write()) {
+    engine_.stop_reading();
+    return 0;
   }
   const Instant deadline = os::now() + kLastPatience;
   const auto has_ended = [&] { return !is_connected() || os::now() > deadline; };
-  // Until the word is under way this half is open: the other end's own word would be the end else.
-  const bool has_word =
-      wait(lock, true, [&] { return controls_free_ > 0 || has_ended(); }) == 0 && !has_ended();
-  const Control word = how == SHUT_WR && may_read_ ? Control::Shutdown : Control::Disconnect;
-  may_read_ = may_read_ && how == SHUT_WR;
-  may_write_ = false;
-  if (has_word &&
-      post_message(message(MessageType::Control, static_cast<std::uint32_t>(word))) == 0) {
-    static_cast<void>(wait(lock, true, [&] { return all_sent() || has_ended(); }));
+  // Until it is under way this half is open: the other end's own message would be the end else.
+  const bool may_say =
+      wait(lock, true, [&] { return engine_.may_say() || has_ended(); }) == 0 && !has_ended();
+  const Control control = engine_.stop(how != SHUT_WR);
+  if (may_say && post(engine_.say(control)) == 0) {
+    static_cast<void>(wait(lock, true, [&] { return engine_.all_sent() || has_ended(); }));
   }
-  if (word == Control::Disconnect && is_connected()) {
-    state_ = State::Disconnected;
+  if (control == Control::Disconnect) {
+    engine_.end();
   }
   news_.notify_all();
   return 0;

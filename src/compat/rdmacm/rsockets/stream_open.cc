@@ -19,67 +19,40 @@ namespace {
 constexpr int kFirstWaitMs = 1'000;
 constexpr int kMostTries = 6;
 
-constexpr std::uint32_t kLeastDepth = 16;
-constexpr std::uint32_t kMostDepth = 0xFFFE;
-constexpr std::uint32_t kControls = 4;          // of our own messages under way at once
-constexpr std::uint32_t kLeastBytes = 4'096;    // two halves, each of a page's half
-constexpr std::uint32_t kMostBytes = 1U << 28;  // policy: a message says 29 bits
-
 constexpr std::uint8_t kMostRetries = 7;
 
-[[nodiscard]] bool is_big_endian() { return std::endian::native == std::endian::big; }
+[[nodiscard]] StreamMemory memory_of(const RegisteredMemory& memory, std::size_t bytes) {
+  return {
+      .octets = {memory.data(), bytes},
+        .address = memory.address(), .key = memory.rkey()
+  };
+}
 
 }  // namespace
 
-ConnectionData Stream::own_data() const {
-  const std::uint8_t order = is_big_endian() ? kIsBigEndian : 0;
-  return {
-      .version = kVersion,
-      .flags = static_cast<std::uint8_t>(kHasIoMap | order),
-      .credits = static_cast<std::uint16_t>(options_.receive_depth),
-      .io_map_scale = scale_of_size(options_.io_map_entries),
-      .targets = {.address = targets_.address(),        .key = targets_.rkey(), .length = kTargets},
-      .buffer = {.address = receive_memory_.address(),
-                  .key = receive_memory_.rkey(),
-                  .length = options_.receive_bytes / 2                                            }
-  };
-}
-
 /// What the other end says of itself: 0, or -1 with errno.
 int Stream::take_data(const void* private_data, std::size_t bytes) {
-  constexpr std::size_t kBytes = wire::kSizeOf<ConnectionData>;
-  if (private_data == nullptr || bytes < kBytes) {
-    return compat::refuse(EOPNOTSUPP, "the other end is no rsocket: it has no private data");
+  const auto taken = engine_.take_data(
+      {static_cast<const std::byte*>(private_data), private_data == nullptr ? 0 : bytes});
+  if (!taken) {
+    return compat::refuse(taken.error().code == ErrorCode::NotSupported ? EOPNOTSUPP : EPROTO,
+                          taken.error().reason);
   }
-  const auto data = wire::unpack<ConnectionData>(
-      std::span<const std::byte, kBytes>{static_cast<const std::byte*>(private_data), kBytes});
-  if (data.version != kVersion) {
-    return compat::refuse(EOPNOTSUPP, "the other end speaks another version of rsockets");
-  }
-  if (((data.flags & kIsBigEndian) != 0) != is_big_endian()) {
-    return compat::refuse(EOPNOTSUPP, "the other end is a machine of another byte order");
-  }
-  if (data.targets.length == 0) {
-    return compat::refuse(EPROTO, "the other end has no place for published buffers");
-  }
-  their_targets_ = data.targets.address;
-  their_targets_key_ = data.targets.key;
-  their_targets_count_ = data.targets.length;
-  their_next_target_ = 1 % their_targets_count_;
-  their_map_entries_ = (data.flags & kHasIoMap) != 0 ? size_of_scale(data.io_map_scale) : 0;
-  target_ = data.buffer;
-  next_target_ = 1;
-  may_send_until_ = data.credits;
   return 0;
 }
 
-int Stream::create_queue_pair() {
-  const auto fit = [&](std::uint32_t depth) {
-    const std::uint32_t most = std::min(compat::id_of(cm_).device->max_qp_wr, kMostDepth);
-    return std::clamp(depth, kLeastDepth, most);
-  };
-  options_.send_depth = fit(options_.send_depth);
-  options_.receive_depth = fit(options_.receive_depth);
+int Stream::create_queue_pair(StreamSizes& sizes) {
+  sizes = fitted({.send_depth = options_.send_depth,
+                  .receive_depth = options_.receive_depth,
+                  .inline_bytes = options_.inline_bytes,
+                  .send_bytes = options_.send_bytes,
+                  .receive_bytes = options_.receive_bytes,
+                  .io_map_entries = options_.io_map_entries},
+                 compat::id_of(cm_).device->max_qp_wr);
+  options_.send_depth = sizes.send_depth;
+  options_.receive_depth = sizes.receive_depth;
+  options_.send_bytes = sizes.send_bytes;
+  options_.receive_bytes = sizes.receive_bytes;
   if (create_queues(*cm_, options_.send_depth + options_.receive_depth) != 0) {
     return -1;
   }
@@ -90,34 +63,29 @@ int Stream::create_queue_pair() {
   wish.cap.max_send_wr = options_.send_depth;
   wish.cap.max_recv_wr = options_.receive_depth;
   wish.cap.max_send_sge = wish.cap.max_recv_sge = 1;
-  wish.cap.max_inline_data =
-      std::max(options_.inline_bytes, static_cast<std::uint32_t>(sizeof(IoMapEntry)));
+  wish.cap.max_inline_data = sizes.inline_bytes;
   if (rdma_create_qp(cm_, nullptr, &wish) != 0) {
     return -1;
   }
-  inline_bytes_ = wish.cap.max_inline_data;
+  sizes.inline_bytes = wish.cap.max_inline_data;
   return 0;
 }
 
 int Stream::create_endpoint() {
-  if (create_queue_pair() != 0) {
+  StreamSizes sizes;
+  if (create_queue_pair(sizes) != 0) {
     return -1;
   }
-  options_.send_bytes = std::clamp(options_.send_bytes, kLeastBytes, kMostBytes);
-  options_.receive_bytes = std::clamp(options_.receive_bytes, kLeastBytes, kMostBytes) & ~1U;
   constexpr int kWritable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-  const std::size_t map_bytes = options_.io_map_entries * sizeof(IoMapEntry);
-  if (send_memory_.make(cm_->pd, options_.send_bytes, IBV_ACCESS_LOCAL_WRITE) != 0 ||
-      receive_memory_.make(cm_->pd, options_.receive_bytes, kWritable) != 0 ||
-      targets_.make(cm_->pd, kTargets * sizeof(Target) + map_bytes, kWritable) != 0) {
+  if (send_memory_.make(cm_->pd, sizes.send_bytes, IBV_ACCESS_LOCAL_WRITE) != 0 ||
+      receive_memory_.make(cm_->pd, sizes.receive_bytes, kWritable) != 0 ||
+      targets_.make(cm_->pd, targets_bytes(sizes), kWritable) != 0) {
     return -1;
   }
-  send_bytes_free_ = options_.send_bytes;
-  sends_free_ = options_.send_depth - kControls;
-  controls_free_ = kControls;
-  receive_bytes_free_ = published_bytes_ = options_.receive_bytes / 2;
-  grant_at_ = static_cast<std::uint16_t>(options_.receive_depth / 2);
-  for (std::uint32_t i = 0; i < options_.receive_depth; ++i) {
+  engine_.open(sizes, memory_of(send_memory_, sizes.send_bytes),
+               memory_of(receive_memory_, sizes.receive_bytes),
+               memory_of(targets_, targets_bytes(sizes)));
+  for (std::uint32_t i = 0; i < sizes.receive_depth; ++i) {
     if (const int error = post_receive(); error != 0) {
       errno = error;
       return -1;
@@ -130,7 +98,7 @@ int Stream::request_connection() {
   if (create_endpoint() != 0) {
     return -1;
   }
-  const auto data = wire::pack(own_data());
+  const auto data = wire::pack(engine_.own_data());
   rdma_conn_param wish{};
   wish.private_data = data.data();
   wish.private_data_len = static_cast<std::uint8_t>(data.size());
@@ -145,7 +113,7 @@ int Stream::answer_request() {
   if (create_endpoint() != 0 || take_data(asked.private_data, asked.private_data_len) != 0) {
     return -1;
   }
-  const auto data = wire::pack(own_data());
+  const auto data = wire::pack(engine_.own_data());
   rdma_conn_param answer = asked;
   answer.private_data = data.data();
   answer.private_data_len = static_cast<std::uint8_t>(data.size());
@@ -197,8 +165,8 @@ int Stream::finish_step() {
 }
 
 int Stream::finish_opening() {
-  state_ = State::Connected;
-  may_read_ = may_write_ = true;
+  state_ = State::Opened;
+  engine_.connect();
   grant();  // the second half
   // News of the connection is looked for, and never waited for, on the id's channel.
   fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);

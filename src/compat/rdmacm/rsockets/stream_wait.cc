@@ -26,8 +26,7 @@ void Stream::take_news() {
   if (cm_->event != nullptr && (result == 0 || errno != EAGAIN) &&
       cm_->event->event == RDMA_CM_EVENT_DISCONNECTED) {
     take_completions();  // what came before
-    may_read_ = may_write_ = false;
-    state_ = is_connected() ? State::Disconnected : state_;
+    engine_.take_disconnect();
   }
 }
 
@@ -67,13 +66,14 @@ short Stream::readiness(short events) {
   take_completions();
   grant();
   const bool is_over = !is_connected();
-  int ready =
-      (!arrived_.empty() || !may_read_ ? POLLIN : 0) | (may_send() || is_over ? POLLOUT : 0);
+  int ready = (engine_.has_arrived() || !engine_.may_read() ? POLLIN : 0) |
+              (engine_.may_send() || is_over ? POLLOUT : 0);
   ready &= events;
   // A program that ends with POLLHUP (rstream does) would lose what came before the end.
-  const bool has_more = (ready & POLLIN) != 0 && !arrived_.empty();
+  const bool has_more = (ready & POLLIN) != 0 && engine_.has_arrived();
   if (is_over && !has_more) {
-    ready |= state_ == State::Disconnected ? POLLHUP : POLLERR;
+    const bool has_ended = engine_.phase() == Phase::Disconnected || state_ == State::Closed;
+    ready |= has_ended ? POLLHUP : POLLERR;
   }
   return static_cast<short>(ready);
 }

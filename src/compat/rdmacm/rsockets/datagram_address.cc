@@ -1,4 +1,4 @@
-#include "compat/rdmacm/rsockets/datagram_name.h"
+#include "compat/rdmacm/rsockets/datagram_address.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,14 +8,6 @@
 
 namespace weft::rsockets {
 namespace {
-
-[[nodiscard]] sockaddr_in as_ip4(const DatagramName& name) {
-  sockaddr_in out{};
-  out.sin_family = AF_INET;
-  out.sin_port = htons(name.port);
-  out.sin_addr.s_addr = htonl(name.address.v4_number());
-  return out;
-}
 
 [[nodiscard]] sockaddr_in6 as_ip6(const DatagramName& name) {
   sockaddr_in6 out{};
@@ -60,21 +52,19 @@ sockaddr_storage for_socket_of(int family, const DatagramName& name) {
 }
 
 sockaddr_storage as_socket_address(const DatagramName& name) {
-  return name.address.is_v4() ? as_storage(as_ip4(name)) : as_storage(as_ip6(name));
+  return name.address.is_v4() ? as_storage(as_udp_address(name)) : as_storage(as_ip6(name));
 }
 
-std::optional<sockaddr_in> udp_address_of(const DatagramName& name) {
-  const auto address = fabric::ipv4_beside(name.address);
-  if (!address) {
-    return std::nullopt;
-  }
-  return as_ip4({.address = *address, .port = name.port});
+sockaddr_in as_udp_address(const DatagramName& name) {
+  sockaddr_in out{};
+  out.sin_family = AF_INET;
+  out.sin_port = htons(name.port);
+  out.sin_addr.s_addr = htonl(name.address.v4_number());
+  return out;
 }
 
-bool is_own_whatever(const IpAddress& address) {
-  constexpr std::uint32_t kOwn = 0x7F00;
-  return address.is_unspecified() ||
-         (address.is_v4() ? address.v4_number() >> 16 == kOwn : address.is_loopback());
+AddressBook address_book() {
+  return {.ipv4_beside = fabric::ipv4_beside, .ipv6_beside = fabric::ipv6_beside};
 }
 
 }  // namespace weft::rsockets

@@ -1,4 +1,4 @@
-#include "compat/rdmacm/rsockets/protocol.h"
+#include "ulp/rsocket/stream_protocol.h"
 
 #include <gtest/gtest.h>
 

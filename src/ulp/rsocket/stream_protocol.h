@@ -2,7 +2,8 @@
 
 // What the two ends of a stream of rsockets say to each other, as rdma-core's do (librdmacm's
 // docs/rsocket): data goes by RDMA WRITE into buffers that the receiver published, and every
-// message is the immediate data of a write. Numbers in memory are in the writer's order.
+// message is the immediate data of a write. Numbers in memory are in the writer's order
+// (native_order.h), those of the connection data in network order. Values.
 
 #include <cstddef>
 #include <cstdint>
@@ -88,8 +89,17 @@ struct IoMapEntry {
   std::uint64_t address{};
   std::uint32_t key{};
   std::uint32_t length{};
+  bool operator==(const IoMapEntry&) const = default;
+  // clang-format off
+  using Wire = wire::Layout<24,
+      wire::Field<"Offset",  64, &IoMapEntry::offset>,
+      wire::Field<"Address", 64, &IoMapEntry::address>,
+      wire::Field<"Key",     32, &IoMapEntry::key>,
+      wire::Field<"Length",  32, &IoMapEntry::length>>;
+  // clang-format on
 };
-static_assert(sizeof(IoMapEntry) == 24);
+inline constexpr std::size_t kTargetBytes = wire::kSizeOf<Target>;
+inline constexpr std::size_t kIoMapEntryBytes = wire::kSizeOf<IoMapEntry>;
 
 /// Entries of the array of targets: two buffers are published by turns.
 inline constexpr std::uint32_t kTargets = 2;

@@ -1,4 +1,4 @@
-#include "compat/rdmacm/rsockets/datagram_protocol.h"
+#include "ulp/rsocket/datagram_protocol.h"
 
 #include <algorithm>
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <span>
 
-#include "compat/rdmacm/rsockets/datagram_name.h"
+#include "ulp/rsocket/datagram_name.h"
 #include "wire/layout.h"
 
 namespace weft::rsockets {
