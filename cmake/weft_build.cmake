@@ -1,5 +1,5 @@
 # How every room is built: one static library from its sources, one test program from its *_test.cc files, and one program
-# per *_fuzz.cc file: a libFuzzer program in the fuzz preset, elsewhere one that replays the inputs in tests/corpora.
+# per *_fuzz.cc file: a libFuzzer program in the fuzz preset, elsewhere one that replays its archive in tests/corpora.
 
 set(CMAKE_CXX_STANDARD 23)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -121,15 +121,15 @@ endfunction()
 
 # What stands in for libFuzzer elsewhere, compiled once.
 if(NOT WEFT_FUZZ)
-  add_library(weft_replay OBJECT ${PROJECT_SOURCE_DIR}/tests/corpora/replay.cc)
+  add_library(weft_replay OBJECT ${PROJECT_SOURCE_DIR}/tests/corpora/replay.cc ${PROJECT_SOURCE_DIR}/tests/corpora/archive.cc)
   target_link_libraries(weft_replay PRIVATE weft_options)
 endif()
 
-# The program weft_ROOM_THING_fuzz of src/ROOM/THING_fuzz.cc; its inputs are tests/corpora/weft_ROOM_THING_fuzz.
+# The program weft_ROOM_THING_fuzz of src/ROOM/THING_fuzz.cc; its inputs are tests/corpora/weft_ROOM_THING_fuzz.zip.
 function(weft_fuzzer room source)
   get_filename_component(name ${source} NAME_WE)
   set(target weft_${room}_${name})
-  set(corpus ${PROJECT_SOURCE_DIR}/tests/corpora/${target})
+  set(corpus ${PROJECT_SOURCE_DIR}/tests/corpora/${target}.zip)
   add_executable(${target} ${source})
   target_link_libraries(${target} PRIVATE weft_${room})
   if(WEFT_FUZZ)
