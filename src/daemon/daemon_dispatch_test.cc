@@ -23,8 +23,7 @@ using testing::LiveFabric;
 class RequestTable : public ::testing::Test {
  protected:
   [[nodiscard]] host::ControlSocket connected() const {
-    return std::move(
-        *host::ControlSocket::connect(os::control_path(fabric_.on("h1").run, "test")));
+    return std::move(*host::ControlSocket::connect(os::control_path(fabric_.on("h1").run, "test")));
   }
   /// With the descriptors that it needs.
   static bool send(const host::ControlSocket& socket, const uabi::Message& message) {
