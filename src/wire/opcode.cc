@@ -11,7 +11,7 @@ using H = ExtensionHeader;
 using Headers = ExtensionHeaders;
 
 // IBTA vol 1 Table 38 (OpCode field), the XRC annex A14: requests carry an XRCETH, and A19 of
-// ATOMIC WRITE.
+// FLUSH and ATOMIC WRITE.
 constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
     {Opcode::RcSendFirst,
      "RC SEND First",                                                             Transport::Rc,
@@ -88,6 +88,8 @@ constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
      Operation::Send,                                                                                                         Position::Last,   H::Ieth,                                     PayloadRule::OneToMtu},
     {Opcode::RcSendOnlyWithInvalidate,      "RC SEND Only with Invalidate",       Transport::Rc,
      Operation::Send,                                                                                                         Position::Only,   H::Ieth,                                     PayloadRule::UpToMtu },
+    {Opcode::RcFlush,                       "RC FLUSH",                           Transport::Rc,  Operation::Flush,           Position::Only,
+     Headers{H::Feth} | H::Reth,                                                                                                                                                             PayloadRule::None    },
     {Opcode::RcAtomicWrite,                 "RC ATOMIC WRITE",                    Transport::Rc,  Operation::AtomicWrite,
      Position::Only,                                                                                                                            H::Reth,                                     PayloadRule::UpToMtu },
     {Opcode::UcSendFirst,
@@ -201,6 +203,8 @@ constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
      Operation::Send,                                                                                                         Position::Last,   Headers{H::Xrceth} | H::Ieth,                PayloadRule::OneToMtu},
     {Opcode::XrcSendOnlyWithInvalidate,     "XRC SEND Only with Invalidate",      Transport::Xrc,
      Operation::Send,                                                                                                         Position::Only,   Headers{H::Xrceth} | H::Ieth,                PayloadRule::UpToMtu },
+    {Opcode::XrcFlush,                      "XRC FLUSH",                          Transport::Xrc, Operation::Flush,           Position::Only,
+     Headers{H::Xrceth} | H::Feth | H::Reth,                                                                                                                                                 PayloadRule::None    },
 });
 
 constexpr std::array<const OpcodeInfo*, 256> kRowOf = [] {
@@ -253,6 +257,9 @@ Opcode make_opcode(Transport transport, Operation operation, Position position, 
       break;
     case Operation::FetchAdd:
       number = 0x14;
+      break;
+    case Operation::Flush:
+      number = 0x1C;
       break;
     case Operation::AtomicWrite:
       number = 0x1D;

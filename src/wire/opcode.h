@@ -36,7 +36,8 @@ enum class Opcode : std::uint8_t {
   RcFetchAdd,
   RcSendLastWithInvalidate = 0x16,
   RcSendOnlyWithInvalidate,
-  RcAtomicWrite = 0x1D,  // annex A19
+  RcFlush = 0x1C,  // annex A19
+  RcAtomicWrite,   // annex A19
   UcSendFirst = 0x20,
   UcSendMiddle,
   UcSendLast,
@@ -75,6 +76,7 @@ enum class Opcode : std::uint8_t {
   XrcFetchAdd,
   XrcSendLastWithInvalidate = 0xB6,
   XrcSendOnlyWithInvalidate,
+  XrcFlush = 0xBC,
 };
 
 enum class Operation : std::uint8_t {
@@ -87,6 +89,7 @@ enum class Operation : std::uint8_t {
   CompareSwap,
   FetchAdd,
   AtomicWrite,
+  Flush,
   CongestionNotification,
 };
 
@@ -109,6 +112,7 @@ enum class ExtensionHeader : std::uint16_t {
   AtomicAckEth = 1U << 6,
   Immediate = 1U << 7,
   Ieth = 1U << 8,
+  Feth = 1U << 9,
 };
 using ExtensionHeaders = Flags<ExtensionHeader>;
 

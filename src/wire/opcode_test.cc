@@ -20,6 +20,10 @@ TEST(OpcodeTable, NamesEachOpcodeAsItsPartsDo) {
   EXPECT_EQ(opcode_info(static_cast<Opcode>(0x15)), nullptr);
   EXPECT_EQ(make_opcode(Transport::Rc, Operation::AtomicWrite, Position::Only, false, false),
             static_cast<Opcode>(0x1D));
+  EXPECT_EQ(make_opcode(Transport::Rc, Operation::Flush, Position::Only, false, false),
+            static_cast<Opcode>(0x1C));
+  EXPECT_EQ(make_opcode(Transport::Xrc, Operation::Flush, Position::Only, false, false),
+            static_cast<Opcode>(0xBC));
   EXPECT_EQ(opcode_info(static_cast<Opcode>(0x40)), nullptr);
 }
 

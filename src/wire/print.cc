@@ -29,6 +29,17 @@ constexpr auto kHexNames = std::to_array<std::string_view>({"TClass", "TrafficCl
   return is_decimal ? ValueStyle::Decimal : ValueStyle::Hex;
 }
 
+[[nodiscard]] std::string_view flush_selectivity_name(std::uint64_t code) {
+  constexpr std::array<std::string_view, 2> kNames{"range", "memory region"};
+  return code < kNames.size() ? kNames[code] : "reserved";
+}
+
+[[nodiscard]] std::string_view flush_placement_name(std::uint64_t code) {
+  constexpr std::array<std::string_view, 4> kNames{"reserved", "global visibility", "persistence",
+                                                   "global visibility and persistence"};
+  return code < kNames.size() ? kNames[code] : "reserved";
+}
+
 [[nodiscard]] std::string_view name_of(LinkNextHeader lnh) {
   static constexpr std::array<std::string_view, 4> kNames = {"raw", "raw IPv6", "local", "global"};
   return kNames[static_cast<std::size_t>(lnh) % kNames.size()];
@@ -169,6 +180,12 @@ std::string FieldPrinter::meaning_of(std::string_view name, std::uint64_t value)
   }
   if (name == "Syndrome") {
     return text_of(Syndrome{static_cast<std::uint8_t>(value)});
+  }
+  if (name == "SEL") {
+    return std::string{flush_selectivity_name(value)};
+  }
+  if (name == "PLT") {
+    return std::string{flush_placement_name(value)};
   }
   if (name == "EtherType") {
     return std::string{ether_type_name(value)};

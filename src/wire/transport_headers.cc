@@ -55,6 +55,7 @@ Result<TransportHeaders> parse_transport_headers(std::span<const std::byte> in) 
   };
   maybe(ExtensionHeader::Deth, headers.deth);
   maybe(ExtensionHeader::Xrceth, headers.xrceth);
+  maybe(ExtensionHeader::Feth, headers.feth);
   maybe(ExtensionHeader::Reth, headers.reth);
   maybe(ExtensionHeader::AtomicEth, headers.atomic_eth);
   maybe(ExtensionHeader::Aeth, headers.aeth);

@@ -11,6 +11,7 @@
 #include "wire/atomic_eth.h"
 #include "wire/bth.h"
 #include "wire/deth.h"
+#include "wire/feth.h"
 #include "wire/ieth.h"
 #include "wire/immdt.h"
 #include "wire/opcode.h"
@@ -26,6 +27,7 @@ struct TransportHeaders {
   Bth bth;
   Deth deth;
   Xrceth xrceth;
+  Feth feth;
   Reth reth;
   AtomicEth atomic_eth;
   Aeth aeth;
@@ -65,6 +67,7 @@ void for_each_header(const TransportHeaders& headers, Visit visit) {
   };
   maybe(ExtensionHeader::Deth, headers.deth);
   maybe(ExtensionHeader::Xrceth, headers.xrceth);
+  maybe(ExtensionHeader::Feth, headers.feth);
   maybe(ExtensionHeader::Reth, headers.reth);
   maybe(ExtensionHeader::AtomicEth, headers.atomic_eth);
   maybe(ExtensionHeader::Aeth, headers.aeth);

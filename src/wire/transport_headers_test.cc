@@ -25,6 +25,7 @@ TransportHeaders arbitrary_headers(Opcode opcode, Random& random) {
   };
   fill(ExtensionHeader::Deth, headers.deth);
   fill(ExtensionHeader::Xrceth, headers.xrceth);
+  fill(ExtensionHeader::Feth, headers.feth);
   fill(ExtensionHeader::Reth, headers.reth);
   fill(ExtensionHeader::AtomicEth, headers.atomic_eth);
   fill(ExtensionHeader::Aeth, headers.aeth);
@@ -62,6 +63,23 @@ TEST(TransportHeaders, FollowTheBthInTheSpecificationsOrder) {
   headers.bth.opcode = Opcode::XrcRdmaWriteOnlyWithImmediate;
   for_each_header(headers, [&]<class T>(const T&) { names.push_back(T::kName); });
   EXPECT_EQ(names, (std::vector<std::string_view>{"BTH", "XRCETH", "RETH", "ImmDt"}));
+  names.clear();
+  headers.bth.opcode = Opcode::XrcFlush;
+  for_each_header(headers, [&]<class T>(const T&) { names.push_back(T::kName); });
+  EXPECT_EQ(names, (std::vector<std::string_view>{"BTH", "XRCETH", "FETH", "RETH"}));
+}
+
+TEST(TransportHeaders, OfAFlushSayWhereDataMustBeAndWhichData) {  // IBTA vol 1 annex A19
+  TransportHeaders headers;
+  headers.bth.opcode = Opcode::RcFlush;
+  headers.feth = {.selectivity = 1, .placement = kPlacementGlobal | kPlacementPersistent};
+  headers.reth = {.virtual_address = 0x0102'0304'0506'0708, .rkey = RKey{9}, .dma_length = 10};
+  std::array<std::byte, kMaxTransportHeaderBytes> bytes{};
+  ASSERT_EQ(pack(headers, bytes), 12U + 4 + 16);
+  EXPECT_EQ(bytes[0], std::byte{0x1C});
+  EXPECT_EQ(bytes[12], std::byte{0});
+  EXPECT_EQ(bytes[15], std::byte{0x13});  // SEL 5..4, PLT 3..0
+  EXPECT_EQ(bytes[16], std::byte{1});     // the RETH
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "wire/cm/sidr.h"
 #include "wire/deth.h"
 #include "wire/ethernet.h"
+#include "wire/feth.h"
 #include "wire/grh.h"
 #include "wire/ieth.h"
 #include "wire/immdt.h"
@@ -73,9 +74,9 @@ struct TypeList {
 };
 
 using AllWireTypes = TypeList<
-    Lrh, Grh, Bth, Rdeth, Deth, Xrceth, Reth, AtomicEth, Aeth, AtomicAckEth, ImmDt, Ieth, Ethernet,
-    Vlan, Ipv4, Ipv6, Udp, MadHeader, Mad, SmpLidRouted, SmpDirectedHeader, SmpDirected, NodeInfo,
-    NodeDescription, SwitchInfo, PortInfo, GuidInfo, PKeyTable, SlToVlMappingTable,
+    Lrh, Grh, Bth, Rdeth, Deth, Xrceth, Feth, Reth, AtomicEth, Aeth, AtomicAckEth, ImmDt, Ieth,
+    Ethernet, Vlan, Ipv4, Ipv6, Udp, MadHeader, Mad, SmpLidRouted, SmpDirectedHeader, SmpDirected,
+    NodeInfo, NodeDescription, SwitchInfo, PortInfo, GuidInfo, PKeyTable, SlToVlMappingTable,
     VlArbitrationEntry, VlArbitrationTable, LinearForwardingTable, RandomForwardingEntry,
     RandomForwardingTable, MulticastForwardingTable, SmInfo, VendorDiag, LedInfo, PortInfoExtended,
     ClassPortInfo, Notice, SaNotice, GidNoticeDetails, LinkStateNoticeDetails, PortNoticeDetails,
