@@ -388,6 +388,11 @@ class Attack {
       header.extension.reth.rkey = rkey;
       header.extension.reth.dma_length =
           (bits & 64) != 0 ? script_.next_word() : script_.next() * 8U;
+      if (headers.has(wire::ExtensionHeader::Feth)) {
+        const std::uint8_t what = script_.next();
+        header.extension.flush.feth = {.selectivity = what >> 4 & (anything ? 3U : 1U),
+                                       .placement = what & (anything ? 15U : 3U)};
+      }
     } else if (headers.has(wire::ExtensionHeader::AtomicEth)) {
       header.extension.atomic_eth.virtual_address = address;
       header.extension.atomic_eth.rkey = rkey;

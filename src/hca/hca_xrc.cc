@@ -52,7 +52,8 @@ Result<Qp*> Hca::create_deputy(XrcDomain& domain, const XrcDeputyRequest& reques
   to.state = QpState::Init;
   to.port = request.port;
   to.pkey_index = request.pkey_index;
-  to.access = AccessFlags{Access::RemoteWrite} | Access::RemoteRead | Access::RemoteAtomic;
+  to.access = AccessFlags{Access::RemoteWrite} | Access::RemoteRead | Access::RemoteAtomic |
+              Access::FlushGlobal | Access::FlushPersistent;
   auto modified = (*made)->modify(to, QpAttributeMask{QpAttribute::State} | QpAttribute::PKeyIndex |
                                           QpAttribute::Port | QpAttribute::RemoteAccess);
   if (modified) {

@@ -98,7 +98,7 @@ TEST_P(LoopbackTable, EndsAsTheTableSays) {  // R-RVT-20, part of T-RVT-10
   for (const WrOpcode opcode :
        {WrOpcode::Send, WrOpcode::SendWithImmediate, WrOpcode::SendWithInvalidate,
         WrOpcode::RdmaWrite, WrOpcode::RdmaWriteWithImmediate, WrOpcode::RdmaRead,
-        WrOpcode::CompareSwap, WrOpcode::FetchAdd, WrOpcode::AtomicWrite}) {
+        WrOpcode::CompareSwap, WrOpcode::FetchAdd, WrOpcode::AtomicWrite, WrOpcode::Flush}) {
     if (!is_offered(type, opcode) || !applies(row.situation, opcode)) {
       continue;
     }
@@ -110,7 +110,7 @@ TEST_P(LoopbackTable, EndsAsTheTableSays) {  // R-RVT-20, part of T-RVT-10
     ASSERT_NO_FATAL_FAILURE(prepare(pair, row.situation, opcode));
     const std::vector<std::byte> before = pair.b().memory;
     request(pair, {.opcode = opcode,
-                   .length = opcode == WrOpcode::AtomicWrite ? 0U : 8U,
+                   .length = opcode == WrOpcode::AtomicWrite || opcode == WrOpcode::Flush ? 0U : 8U,
                    .offset = row.situation == Situation::OutOfRange ? 1U << 16 : 0U,
                    .rkey_change = row.situation == Situation::BadKey ? 1U : 0U});
     ASSERT_TRUE(pair.run());

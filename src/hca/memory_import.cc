@@ -56,14 +56,20 @@ std::unique_ptr<MemoryRegion> MemoryTable::forget_import(MemoryRegion& region) {
 MemoryTable::Found MemoryTable::check_imports(KeyFault otherwise, const ProtectionDomain& pd,
                                               std::uint32_t key, std::uint64_t address,
                                               std::uint64_t length, AccessFlags needed) const {
+  const MemoryRegion* const region = import_of(pd, key);
+  return region != nullptr ? within(*region, address, length, needed)
+                           : Found{.fault = otherwise, .memory = {}};
+}
+
+const MemoryRegion* MemoryTable::import_of(const ProtectionDomain& pd, std::uint32_t key) const {
   const std::size_t end = imports_end_.load(std::memory_order_acquire);
   for (std::size_t place = 0; place < end; ++place) {
     const MemoryRegion* const region = imports_[place].load(std::memory_order_acquire);
     if (region != nullptr && region->rkey.value() == key && region->pd == &pd) {
-      return within(*region, address, length, needed);
+      return region;
     }
   }
-  return {.fault = otherwise, .memory = {}};
+  return nullptr;
 }
 
 Result<MemoryRegion*> Hca::import_memory(ProtectionDomain& pd, RKey key, std::uint64_t iova,

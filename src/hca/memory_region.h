@@ -69,6 +69,18 @@ enum class KeyFault : std::uint8_t {
   CannotInvalidate,  ///< a window of type 1, or a region with windows bound to it
 };
 
+/// What a region, and the QP, must have been given for a FLUSH with these wire::kPlacement bits.
+[[nodiscard]] constexpr AccessFlags access_to_flush(std::uint32_t placement) {
+  AccessFlags needed;
+  if ((placement & wire::kPlacementGlobal) != 0) {
+    needed |= Access::FlushGlobal;
+  }
+  if ((placement & wire::kPlacementPersistent) != 0) {
+    needed |= Access::FlushPersistent;
+  }
+  return needed;
+}
+
 /// The keys of one HCA in one process, of its regions and its windows: the upper 24 bits index, the
 /// low 8 are a random part, so that stale and guessed keys fail. Look-ups are made under a QP's
 /// lock and stay valid until that lock is released: deregistration removes the slot and then passes
@@ -133,6 +145,16 @@ class MemoryTable {
   [[nodiscard]] Found find(const ProtectionDomain& pd, RKey rkey, std::uint64_t address,
                            std::uint64_t length, AccessFlags needed, Qpn qpn = {}) const;
 
+  /// What a FLUSH is about: a range, of which no length is too short to be looked at, or, without
+  /// one, all that the key shows. Pages are not brought in.
+  struct Range {
+    std::uint64_t address{};
+    std::uint64_t length{};
+  };
+  [[nodiscard]] Found find_to_flush(const ProtectionDomain& pd, RKey rkey,
+                                    std::optional<Range> range, AccessFlags needed,
+                                    Qpn qpn = {}) const;
+
   /// Ends the validity of a key until it is registered or bound again (LOCAL_INV, SEND with
   /// invalidate; R-RVT-8).
   [[nodiscard]] KeyFault invalidate(const ProtectionDomain& pd, RKey rkey, Qpn qpn = {});
@@ -142,6 +164,11 @@ class MemoryTable {
 
   [[nodiscard]] bool bring_in(std::span<std::byte> range, bool for_writing) const {
     return user_memory_ == nullptr || user_memory_->bring_in(range, for_writing);
+  }
+
+  /// Without `user_memory` all memory outlives everything.
+  [[nodiscard]] bool persist(std::span<std::byte> range) const {
+    return user_memory_ == nullptr || user_memory_->persist(range);
   }
 
  private:
@@ -158,6 +185,8 @@ class MemoryTable {
                              std::uint64_t length, AccessFlags needed) const;
   [[nodiscard]] Found on_demand(const MemoryRegion& region, std::uint64_t address,
                                 std::uint64_t length, AccessFlags needed) const;
+
+  [[nodiscard]] const MemoryRegion* import_of(const ProtectionDomain& pd, std::uint32_t key) const;
 
   // Windows (memory_window.cc).
   [[nodiscard]] MemoryWindow* window_at(std::uint32_t key) const;

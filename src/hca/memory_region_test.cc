@@ -23,6 +23,7 @@ class SparseMemory final : public UserMemory {
     writes += for_writing ? 1 : 0;
     return present;
   }
+  bool persist(std::span<std::byte> /*range*/) override { return present; }
   std::vector<std::size_t> asked;
   int writes{};
   bool present{true};

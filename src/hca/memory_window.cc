@@ -9,8 +9,9 @@
 namespace weft::hca {
 namespace {
 
+constexpr AccessFlags kFlushes = AccessFlags{Access::FlushGlobal} | Access::FlushPersistent;
 constexpr AccessFlags kRemoteAccess =
-    AccessFlags{Access::RemoteWrite} | Access::RemoteRead | Access::RemoteAtomic;
+    AccessFlags{Access::RemoteWrite} | Access::RemoteRead | Access::RemoteAtomic | kFlushes;
 
 /// Local write says nothing about peers; programs give it all the same.
 constexpr AccessFlags kKnownAccess = kRemoteAccess | Access::ZeroBased | Access::LocalWrite;
@@ -26,7 +27,7 @@ constexpr std::uint32_t kKeyPart = (1U << kKeyIndexShift) - 1;
     return "the window belongs to another PD than the QP";
   }
   if (!kKnownAccess.has_all(binding.access)) {
-    return "a window's access flags are remote write, remote read, remote atomic and zero based";
+    return "a window's access flags are remote write, read and atomic, the flushes, and zero based";
   }
   if (window.type() == WindowType::Type1) {
     return binding.access.has(Access::ZeroBased)  // o10-36.2.2
@@ -56,6 +57,9 @@ constexpr std::uint32_t kKeyPart = (1U << kKeyIndexShift) - 1;
   if (!(binding.access & kNeedsLocalWrite).empty() &&
       !region.access.has(Access::LocalWrite)) {  // C10-74
     return "remote write and remote atomic need a region with local write";
+  }
+  if (!region.access.has_all(binding.access & kFlushes)) {  // annex A19, as C10-74
+    return "a window's flush rights need a region that has them";
   }
   if (binding.address < region.iova || binding.length > region.length ||
       binding.address - region.iova > region.length - binding.length) {  // C10-75

@@ -11,6 +11,7 @@
 #include "wire/atomic_ack_eth.h"
 #include "wire/atomic_eth.h"
 #include "wire/deth.h"
+#include "wire/feth.h"
 #include "wire/grh.h"
 #include "wire/opcode.h"
 #include "wire/reth.h"
@@ -45,6 +46,10 @@ struct PacketHeader {
   union Extension {
     constexpr Extension() : reth{} {}
     wire::Reth reth;
+    struct {
+      wire::Reth reth;
+      wire::Feth feth;
+    } flush;  // its RETH is `reth`, too
     wire::AtomicEth atomic_eth;
     wire::Deth deth;
     struct {

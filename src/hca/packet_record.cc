@@ -32,7 +32,8 @@ constexpr std::uint64_t kCountOfSingle = std::uint64_t{1} << 32;
   }
   const wire::ExtensionHeaders headers = shape.info->headers;
   using Extension = PacketHeader::Extension;
-  const std::size_t bytes = headers.has(ExtensionHeader::Reth)        ? sizeof(Extension::reth)
+  const std::size_t bytes = headers.has(ExtensionHeader::Feth)        ? sizeof(Extension::flush)
+                            : headers.has(ExtensionHeader::Reth)      ? sizeof(Extension::reth)
                             : headers.has(ExtensionHeader::AtomicEth) ? sizeof(wire::AtomicEth)
                             : headers.has(ExtensionHeader::Deth)      ? sizeof(wire::Deth)
                             : headers.has(ExtensionHeader::AtomicAckEth)
@@ -46,12 +47,13 @@ constexpr std::uint64_t kCountOfSingle = std::uint64_t{1} << 32;
   if (headers.has(ExtensionHeader::Xrceth)) {
     shape.xrceth_bytes = sizeof(PacketHeader::xrc_srqn);
   }
+  shape.has_feth = headers.has(ExtensionHeader::Feth);
   shape.has_deth = headers.has(ExtensionHeader::Deth);
   shape.has_aeth = headers.has(ExtensionHeader::Aeth);
   const bool is_whole = shape.info->position == Position::Only;
   const bool is_plain = shape.info->payload == wire::PayloadRule::UpToMtu ||
                         shape.info->payload == wire::PayloadRule::None;
-  if (is_whole && is_plain && shape.xrceth_bytes == 0) {
+  if (is_whole && is_plain && shape.xrceth_bytes == 0 && !shape.has_feth) {
     shape.single_bytes = static_cast<std::uint8_t>(internal::kFixedBytes + shape.extension_bytes +
                                                    shape.tail_word_bytes);
     shape.single_payload_mask = shape.info->payload == wire::PayloadRule::None ? 0 : 0xFFFF;
@@ -65,6 +67,8 @@ constexpr std::uint64_t kCountOfSingle = std::uint64_t{1} << 32;
                                   const RecordShape& last) {
   const auto fits = [](std::uint32_t value, unsigned width) { return value >> width == 0; };
   return (first.xrceth_bytes == 0 || fits(header.xrc_srqn, 24)) &&
+         (!first.has_feth || (fits(header.extension.flush.feth.selectivity, 2) &&
+                              fits(header.extension.flush.feth.placement, 4))) &&
          (!first.has_deth || fits(header.extension.deth.src_qp.value(), 24)) &&
          (!(first.has_aeth || last.has_aeth) ||
           fits(header.extension.response.aeth.msn.value(), 24)) &&

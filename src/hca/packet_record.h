@@ -38,6 +38,7 @@ struct RecordShape {
   std::uint8_t extension_bytes{};  // of PacketHeader::extension, the first so many
   std::uint8_t tail_word_bytes{};  // ImmDt or IETH
   std::uint8_t xrceth_bytes{};
+  bool has_feth{};
   bool has_deth{};
   bool has_aeth{};
   // Of a packet that is a whole message or an acknowledgement, without a GRH:

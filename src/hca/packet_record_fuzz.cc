@@ -38,6 +38,8 @@ void require_wire_form(const Packet& single) {
   require(!headers.has(wire::ExtensionHeader::Xrceth) || after.xrc_srqn == before.xrc_srqn);
   require(!headers.has(wire::ExtensionHeader::Reth) ||
           after.extension.reth == before.extension.reth);
+  require(!headers.has(wire::ExtensionHeader::Feth) ||
+          after.extension.flush.feth == before.extension.flush.feth);
   require(!headers.has(wire::ExtensionHeader::AtomicEth) ||
           after.extension.atomic_eth == before.extension.atomic_eth);
   require(!headers.has(wire::ExtensionHeader::Deth) ||

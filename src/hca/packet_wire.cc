@@ -33,6 +33,9 @@ void to_wire(const Packet& single, std::vector<std::byte>& out) {
   if (extensions.has(wire::ExtensionHeader::Reth)) {
     transport.reth = header.extension.reth;
   }
+  if (extensions.has(wire::ExtensionHeader::Feth)) {
+    transport.feth = header.extension.flush.feth;
+  }
   if (extensions.has(wire::ExtensionHeader::AtomicEth)) {
     transport.atomic_eth = header.extension.atomic_eth;
   }
@@ -75,7 +78,9 @@ Result<Packet> from_wire(std::span<const std::byte> bytes) {
     header.grh = *parsed->grh;
   }
   const wire::ExtensionHeaders extensions = wire::opcode_info(header.opcode)->headers;
-  if (extensions.has(wire::ExtensionHeader::Reth)) {
+  if (extensions.has(wire::ExtensionHeader::Feth)) {
+    header.extension.flush = {.reth = transport.reth, .feth = transport.feth};
+  } else if (extensions.has(wire::ExtensionHeader::Reth)) {
     header.extension.reth = transport.reth;
   } else if (extensions.has(wire::ExtensionHeader::AtomicEth)) {
     header.extension.atomic_eth = transport.atomic_eth;

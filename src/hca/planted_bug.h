@@ -29,6 +29,7 @@ enum class PlantedBug : std::uint8_t {
   ReceiveWqeUsedTwice,
   KeyRangeNotChecked,
   SequenceErrorNakLost,
+  FlushAnsweredBeforeData,
   // of UC
   UcPsnNotChecked,
   UcLostMiddleCompletes,

@@ -19,6 +19,26 @@ namespace {
   return length;
 }
 
+/// What a FLUSH asks for, which has no data of its own (annex A19).
+Result<void> check_flush(const SendWr& wr) {
+  constexpr std::uint8_t kKnown = wire::kPlacementGlobal | wire::kPlacementPersistent;
+  if (!wr.sges.empty()) {
+    return fail(ErrorCode::InvalidArgument, "a FLUSH carries no data, and brings none back");
+  }
+  if (wr.flush.placement == 0 || (wr.flush.placement & ~kKnown) != 0 ||
+      wr.flush.selectivity > wire::FlushSelectivity::Region) {
+    return fail(
+        ErrorCode::InvalidArgument,
+        "a FLUSH asks for global visibility (1), persistence (2) or both, of a range (0) or "
+        "a memory region (1): not for placement {:#x} and selectivity {}",
+        wr.flush.placement, static_cast<unsigned>(wr.flush.selectivity));
+  }
+  if (wr.flush.selectivity == wire::FlushSelectivity::Range && wr.flush.length > 1U << 31) {
+    return fail(ErrorCode::InvalidArgument, "a FLUSH of {} bytes; at most 2^31", wr.flush.length);
+  }
+  return {};
+}
+
 Result<void> check_lengths(const QpCore& core, const SendWr& wr, const DeviceLimits& limits) {
   const std::uint64_t length = total_length(wr.sges);
   if (wr.flags.has(Send::Inline)) {
@@ -41,6 +61,9 @@ Result<void> check_lengths(const QpCore& core, const SendWr& wr, const DeviceLim
   }
   if (wr.opcode == WrOpcode::AtomicWrite && !wr.sges.empty()) {
     return fail(ErrorCode::InvalidArgument, "an ATOMIC WRITE carries its eight bytes itself");
+  }
+  if (wr.opcode == WrOpcode::Flush) {
+    return check_flush(wr);
   }
   if (has(wr.opcode, WrTrait::Atomic) && length != 8) {
     return fail(ErrorCode::InvalidArgument,

@@ -112,6 +112,16 @@ WcStatus QpCore::no_access(std::string_view kind, LKey lkey, std::uint64_t addre
   return WcStatus::LocalProtectionError;
 }
 
+MemoryTable::Found QpCore::find_to_flush(const ProtectionDomain& of,
+                                         const PacketHeader& flush) const {
+  const auto& [reth, feth] = flush.extension.flush;
+  std::optional<MemoryTable::Range> range;
+  if (feth.selectivity == static_cast<std::uint32_t>(wire::FlushSelectivity::Range)) {
+    range = {.address = reth.virtual_address, .length = reth.dma_length};
+  }
+  return memory.find_to_flush(of, reth.rkey, range, access_to_flush(feth.placement), number);
+}
+
 WcStatus QpCore::gather(std::uint64_t index, std::uint64_t offset, std::uint32_t length) {
   gathered.clear();
   if (length == 0) {

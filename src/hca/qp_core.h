@@ -205,6 +205,10 @@ class QpCore {
     return memory.find(of, rkey, address, length, needed, number);
   }
 
+  /// Memory of `of` that a FLUSH is about.
+  [[nodiscard]] MemoryTable::Found find_to_flush(const ProtectionDomain& of,
+                                                 const PacketHeader& flush) const;
+
   /// Writes `payload` at byte `offset` of a scatter list of the send queue (needs LocalWrite).
   [[nodiscard]] WcStatus scatter(std::span<const Sge> sges, std::uint64_t offset,
                                  ByteSpan payload) {

@@ -31,6 +31,17 @@ WindowBinding SendWqe::binding() const {
           .access = AccessFlags::from_bits(static_cast<std::uint32_t>(swap >> 32))};
 }
 
+void SendWqe::set_flush(const FlushScope& scope) {
+  compare_add = scope.length;
+  swap = std::uint64_t{scope.placement} << 32 | static_cast<std::uint64_t>(scope.selectivity);
+}
+
+FlushScope SendWqe::flush() const {
+  return {.length = static_cast<std::uint32_t>(compare_add),
+          .placement = static_cast<std::uint8_t>(swap >> 32),
+          .selectivity = static_cast<wire::FlushSelectivity>(swap & 0xFF)};
+}
+
 SendWqe& SendQueue::push(const SendWr& wr) {
   assert(!is_full());
   const std::size_t place = slot(tail_);
@@ -46,6 +57,9 @@ SendWqe& SendQueue::push(const SendWr& wr) {
   wqe.swap = wr.swap;
   if (wr.binding != nullptr) [[unlikely]] {
     wqe.set_binding(*wr.binding);
+  }
+  if (wr.opcode == WrOpcode::Flush) [[unlikely]] {
+    wqe.set_flush(wr.flush);
   }
   if (wr.ah != nullptr && !addresses_.empty()) {
     addresses_[place] = {

@@ -32,6 +32,9 @@ struct SendWqe {
   /// Of BindMemoryWindow; it lies in the fields above.
   void set_binding(const WindowBinding& binding);
   [[nodiscard]] WindowBinding binding() const;
+  /// Of Flush, likewise.
+  void set_flush(const FlushScope& scope);
+  [[nodiscard]] FlushScope flush() const;
 
   // Engine's part.
   Psn first_psn;

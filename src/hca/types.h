@@ -9,6 +9,7 @@
 #include "base/serial.h"
 #include "base/time.h"
 #include "wire/encodings.h"
+#include "wire/feth.h"
 
 /// The vocabulary of verbs (IBTA vol 1 chapter 11). Numbers equal those of the verbs API where it
 /// has one, so that a C front end translates by value.
@@ -37,7 +38,8 @@ enum class WrOpcode : std::uint8_t {
   LocalInvalidate,
   BindMemoryWindow,
   SendWithInvalidate,
-  AtomicWrite = 15,  // what lies between is not offered
+  Flush = 14,  // what lies between is not offered
+  AtomicWrite,
 };
 
 enum class WcOpcode : std::uint8_t {
@@ -48,7 +50,8 @@ enum class WcOpcode : std::uint8_t {
   FetchAdd = 4,
   BindMemoryWindow = 5,
   LocalInvalidate = 6,
-  AtomicWrite = 9,
+  Flush = 8,
+  AtomicWrite,
   Receive = 128,
   ReceiveRdmaWithImmediate = 129,
 };
@@ -89,6 +92,8 @@ enum class Access : std::uint32_t {
   ZeroBased = 1U << 5,
   OnDemand = 1U << 6,
   HugeTlb = 1U << 7,
+  FlushGlobal = 1U << 8,      // a peer may ask that data be seen by all of the host,
+  FlushPersistent = 1U << 9,  // or outlive the power (annex A19)
   RelaxedOrdering = 1U << 20,
 };
 using AccessFlags = Flags<Access>;
@@ -179,6 +184,14 @@ struct WindowBinding {
   AccessFlags access;
 };
 
+/// What a FLUSH asks of the peer's memory (IBTA vol 1 annex A19): `length` bytes, or all of the
+/// region, in the places that `placement` names (wire::kPlacement bits).
+struct FlushScope {
+  std::uint32_t length{};  // of a range
+  std::uint8_t placement{};
+  wire::FlushSelectivity selectivity{};
+};
+
 /// A send-queue work request. Spans and the binding are read during the posting call only.
 struct SendWr {
   std::uint64_t wr_id{};
@@ -191,6 +204,7 @@ struct SendWr {
   std::uint32_t xrc_srqn{};     // XRC: the peer's SRQ, 24 bits
   std::uint64_t compare_add{};  // atomics
   std::uint64_t swap{};         // CompareSwap; AtomicWrite: the eight bytes as they lie in memory
+  FlushScope flush;             // Flush
   const WindowBinding* binding{};  // BindMemoryWindow
   const AddressHandle* ah{};       // UD
   Qpn remote_qpn{};                // UD

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "wire/bth.h"
+#include "wire/feth.h"
 #include "wire/ieth.h"
 #include "wire/immdt.h"
 #include "wire/layout.h"
@@ -17,10 +18,11 @@ namespace {
 
 using wire::ExtensionHeader;
 
-constexpr std::array<std::pair<ExtensionHeader, std::size_t>, 9> kExtensions{
+constexpr std::array<std::pair<ExtensionHeader, std::size_t>, 10> kExtensions{
     {{ExtensionHeader::Rdeth, wire::kSizeOf<wire::Rdeth>},
      {ExtensionHeader::Deth, wire::kSizeOf<wire::Deth>},
      {ExtensionHeader::Xrceth, wire::kSizeOf<wire::Xrceth>},
+     {ExtensionHeader::Feth, wire::kSizeOf<wire::Feth>},
      {ExtensionHeader::Reth, wire::kSizeOf<wire::Reth>},
      {ExtensionHeader::AtomicEth, wire::kSizeOf<wire::AtomicEth>},
      {ExtensionHeader::Aeth, wire::kSizeOf<wire::Aeth>},

@@ -57,7 +57,7 @@ inline constexpr auto kWrKinds = [] {
       not_offered(11),
       not_offered(12),
       not_offered(13),
-      not_offered(14),
+      {WrOpcode::Flush,                  WcOpcode::Flush,            kRc | TakesResponse                   },
       {WrOpcode::AtomicWrite,            WcOpcode::AtomicWrite,      kRc | TakesResponse                   },
   });
 }();
@@ -92,7 +92,7 @@ inline constexpr std::size_t kWrKindCount = internal::kWrKinds.size();
     return false;  // it has no send queue (annex A14)
   }
   if (type == QpType::XrcInitiator && opcode == WrOpcode::AtomicWrite) {
-    return false;  // of annex A19 only RC's is carried here
+    return false;  // only RC's is carried here
   }
   const QpType like = type == QpType::XrcInitiator ? QpType::Rc : type;
   return static_cast<std::size_t>(opcode) < kWrKindCount &&

@@ -22,6 +22,7 @@ constexpr std::size_t kBatch = 32;
     case wire::Operation::CompareSwap:
     case wire::Operation::FetchAdd:
     case wire::Operation::AtomicWrite:
+    case wire::Operation::Flush:
       return true;
     case wire::Operation::Send:
     case wire::Operation::RdmaReadResponse:

@@ -83,6 +83,18 @@ bool ProcessMemory::bring_in(std::span<std::byte> range, bool for_writing) {
   return populate(pages, for_writing ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 }
 
+bool ProcessMemory::persist(std::span<std::byte> range) {
+  const Pages pages = pages_of(range);
+  if (pages.size == 0) {
+    return range.empty();
+  }
+  int done = 0;
+  do {
+    done = msync(pages.start, pages.size, MS_SYNC);
+  } while (done != 0 && errno == EINTR);
+  return done == 0;
+}
+
 ProcessMemory& process_memory() {
   static auto& memory = *new ProcessMemory;  // never destroyed: threads of ours outlive main()
   return memory;

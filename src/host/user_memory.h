@@ -16,6 +16,8 @@ namespace weft::host {
 class ProcessMemory final : public hca::UserMemory {
  public:
   [[nodiscard]] bool bring_in(std::span<std::byte> range, bool for_writing) override;
+  /// Writes a file's pages back to it (msync(2)); waits for the disk.
+  [[nodiscard]] bool persist(std::span<std::byte> range) override;
 };
 
 /// The one of this process; regions may refer to it for as long as the program runs.

@@ -1,11 +1,20 @@
 #include "host/user_memory.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <array>
 #include <bit>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "host/shared_backing.h"
+#include "host/unique_fd.h"
 
 namespace weft::host {
 namespace {
@@ -51,6 +60,46 @@ TEST_F(UserMemory, RefusesWhatIsNotThereOrMustNotBeWritten) {
   EXPECT_FALSE(process_memory().bring_in(range(0, 2 * page_), false));
   EXPECT_FALSE(is_mapped(range(0, 2 * page_)));
   EXPECT_TRUE(is_mapped(range(0, page_)));
+}
+
+/// Bytes of the mapping at `start` that the kernel knows to differ from the file.
+std::size_t dirty_bytes(const void* start) {
+  std::ifstream smaps{"/proc/self/smaps"};
+  const std::string begins = fmt::format("{:x}-", std::bit_cast<std::uintptr_t>(start));
+  std::size_t kilobytes = 0;
+  bool is_here = false;
+  for (std::string line; std::getline(smaps, line);) {
+    if (line.find("_Dirty:") == std::string::npos) {
+      is_here = line.find('-') < line.find(' ') ? line.starts_with(begins) : is_here;
+    } else if (is_here) {
+      kilobytes += std::stoul(line.substr(line.find(':') + 1));
+    }
+  }
+  return kilobytes * 1024;
+}
+
+TEST_F(UserMemory, PersistsWhatAFileKeeps) {  // IBTA vol 1 annex A19
+  std::string name = ::testing::TempDir() + "weft-persist-XXXXXX";
+  const UniqueFd file{mkstemp(name.data())};
+  ASSERT_TRUE(file);
+  ASSERT_EQ(ftruncate(file.get(), static_cast<off_t>(page_)), 0);
+  void* const mapped = mmap(nullptr, page_, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  const std::span memory{static_cast<std::byte*>(mapped), page_};
+  EXPECT_TRUE(is_file_mapping(memory));
+  EXPECT_FALSE(is_file_mapping(range(0, 8))) << "private memory";
+  memory[5] = std::byte{7};
+  EXPECT_EQ(dirty_bytes(mapped), page_);
+  EXPECT_TRUE(process_memory().persist(memory.subspan(5, 1)));
+  struct statfs system{};
+  ASSERT_EQ(fstatfs(file.get(), &system), 0);
+  if (system.f_type != TMPFS_MAGIC) {  // which has no other place for it
+    EXPECT_EQ(dirty_bytes(mapped), 0U);
+  }
+  unlink(name.c_str());
+  EXPECT_FALSE(is_file_mapping(memory)) << "nobody can open it any more";
+  munmap(mapped, page_);
+  EXPECT_FALSE(process_memory().persist(memory));
 }
 
 TEST_F(UserMemory, RefusesAddressesThatNoProgramHas) {

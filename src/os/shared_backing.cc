@@ -13,8 +13,12 @@ struct MappedRange {
   std::uint64_t end{};
   bool is_writable{};
   bool is_shared{};
+  bool is_deleted{};      // its file has no name any more, or never had one
   SharedBacking backing;  // of its first byte
 
+  [[nodiscard]] bool has(std::uint64_t address, std::uint64_t length) const {
+    return address >= first && address < end && length <= end - address;
+  }
   /// What follows in memory follows in the file as well.
   [[nodiscard]] bool goes_on_with(const MappedRange& next) const {
     return end == next.first && is_shared && next.is_shared && is_writable == next.is_writable &&
@@ -42,6 +46,7 @@ struct MappedRange {
       .end = end,
       .is_writable = access[1] == 'w',
       .is_shared = access[3] == 's' && inode != 0,
+      .is_deleted = line.ends_with(" (deleted)"),
       .backing = {.device = std::uint64_t{major} << 32 | minor, .inode = inode, .offset = offset}
   };
 }
@@ -75,13 +80,21 @@ std::optional<SharedBacking> shared_backing_in(std::istream& maps, std::uint64_t
                                                std::uint64_t length) {
   std::optional<SharedBacking> found;
   for_each_range(maps, [&](const MappedRange& range) {
-    if (!range.is_shared || address < range.first || address >= range.end ||
-        length > range.end - address) {
+    if (!range.is_shared || !range.has(address, length)) {
       return false;
     }
     found = range.backing;
     found->offset += address - range.first;
     return true;
+  });
+  return found;
+}
+
+bool is_file_mapping_in(std::istream& maps, std::uint64_t address, std::uint64_t length) {
+  bool found = false;
+  for_each_range(maps, [&](const MappedRange& range) {
+    found = range.is_shared && !range.is_deleted && range.has(address, length);
+    return found;
   });
   return found;
 }
@@ -106,6 +119,11 @@ std::uint64_t find_mapping_in(std::istream& maps, const SharedBacking& backing,
 std::optional<SharedBacking> shared_backing_of(std::span<const std::byte> range) {
   std::ifstream maps{"/proc/self/maps"};
   return shared_backing_in(maps, std::bit_cast<std::uint64_t>(range.data()), range.size());
+}
+
+bool is_file_mapping(std::span<const std::byte> range) {
+  std::ifstream maps{"/proc/self/maps"};
+  return is_file_mapping_in(maps, std::bit_cast<std::uint64_t>(range.data()), range.size());
 }
 
 std::byte* find_mapping(const SharedBacking& backing, std::uint64_t length, bool for_writing) {

@@ -27,10 +27,16 @@ struct SharedBacking {
 [[nodiscard]] std::byte* find_mapping(const SharedBacking& backing, std::uint64_t length,
                                       bool for_writing);
 
+/// Whether all of it is a file's that a later program can open: what is written back there outlives
+/// this one. Shared memory without a name, and of a file that was deleted, is none.
+[[nodiscard]] bool is_file_mapping(std::span<const std::byte> range);
+
 /// The same, of any list of mappings in the kernel's form; for tests.
 [[nodiscard]] std::optional<SharedBacking> shared_backing_in(std::istream& maps,
                                                              std::uint64_t address,
                                                              std::uint64_t length);
+[[nodiscard]] bool is_file_mapping_in(std::istream& maps, std::uint64_t address,
+                                      std::uint64_t length);
 [[nodiscard]] std::uint64_t find_mapping_in(std::istream& maps, const SharedBacking& backing,
                                             std::uint64_t length, bool for_writing);
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <sstream>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,18 @@ TEST(SharedBacking, IsNotThereForPrivateMemoryOrPartOfIt) {
   }) {
     std::istringstream maps{kMaps};
     EXPECT_FALSE(shared_backing_in(maps, address, length)) << address;
+  }
+}
+
+TEST(SharedBacking, IsAFileOnlyWhereTheFileHasAName) {
+  for (const auto& [address, length, is_file] : {
+           std::tuple{0x8000U, 0x1000U, true },
+           {0x8000U, 0x1001U, false},
+           {0x1000U, 0x10U,   false},
+           {0x5000U, 0x10U,   false},
+  }) {
+    std::istringstream maps{kMaps};
+    EXPECT_EQ(is_file_mapping_in(maps, address, length), is_file) << address;
   }
 }
 

@@ -69,6 +69,7 @@ class RcRequester {
   [[gnu::noinline]] Step send_read(TransmitSink& sink, SendWqe& wqe, Instant now);
   [[gnu::noinline]] Step send_atomic(TransmitSink& sink, SendWqe& wqe, Instant now);
   [[gnu::noinline]] Step send_atomic_write(TransmitSink& sink, SendWqe& wqe, Instant now);
+  [[gnu::noinline]] Step send_flush(TransmitSink& sink, SendWqe& wqe, Instant now);
   [[gnu::noinline]] Step perform_locally(SendWqe& wqe);
   [[gnu::cold, gnu::noinline]] Step stall(SendWqe& wqe, WcStatus status);
   void advance_cursor();

@@ -280,7 +280,8 @@ void RcRequester::handle_read_response(const Packet& packet, Instant now) {
   if (wqe == nullptr || wqe->done) {
     return;
   }
-  if (wqe->opcode != WrOpcode::RdmaRead && wqe->opcode != WrOpcode::AtomicWrite) {
+  if (wqe->opcode != WrOpcode::RdmaRead && wqe->opcode != WrOpcode::AtomicWrite &&
+      wqe->opcode != WrOpcode::Flush) {
     fail_head(WcStatus::BadResponse, "a READ response came for a request that takes none");
     return;
   }

@@ -99,6 +99,7 @@ RcRequester::Step RcRequester::transmit_one(TransmitSink& sink, Instant now) {
   if (traits.has(WrTrait::TakesResponse)) {
     return wqe.opcode == WrOpcode::RdmaRead      ? send_read(sink, wqe, now)
            : wqe.opcode == WrOpcode::AtomicWrite ? send_atomic_write(sink, wqe, now)
+           : wqe.opcode == WrOpcode::Flush       ? send_flush(sink, wqe, now)
                                                  : send_atomic(sink, wqe, now);
   }
   return send_message_part(sink, wqe, now);
@@ -297,6 +298,31 @@ RcRequester::Step RcRequester::send_atomic_write(TransmitSink& sink, SendWqe& wq
       .virtual_address = wqe.remote_address, .rkey = wqe.rkey, .dma_length = sizeof wqe.swap};
   const std::array<ByteSpan, 1> gather{bytes_of(wqe.swap)};
   if (!sink.send(Flow::Request, header, gather)) {
+    return Step::NoRoom;
+  }
+  cursor_packet_ = 1;
+  advance_cursor();
+  if (retry_at_ == Instant::never()) {
+    arm_retry_timer(now);
+  }
+  return Step::Sent;
+}
+
+/// Answered as an ATOMIC WRITE is. Of a whole region the RETH says but which (annex A19).
+RcRequester::Step RcRequester::send_flush(TransmitSink& sink, SendWqe& wqe, Instant now) {
+  const FlushScope scope = wqe.flush();
+  const bool is_range = scope.selectivity == wire::FlushSelectivity::Range;
+  PacketHeader& header = core_.header(Half::Requester, wire::Opcode::RcFlush, wqe.first_psn);
+  name_srq(header, wqe);
+  header.ack_request = true;
+  header.extension.flush = {
+      .reth = {.virtual_address = is_range ? wqe.remote_address : 0,
+               .rkey = wqe.rkey,
+               .dma_length = is_range ? scope.length : 0},
+      .feth = {.selectivity = static_cast<std::uint32_t>(scope.selectivity),
+               .placement = scope.placement}
+  };
+  if (!sink.send(Flow::Request, header, {})) {
     return Step::NoRoom;
   }
   cursor_packet_ = 1;

@@ -287,6 +287,9 @@ void RcResponder::execute(const Packet& packet) {
     case Operation::AtomicWrite:
       execute_atomic_write(packet);
       break;
+    case Operation::Flush:
+      execute_flush(packet);
+      break;
     default:
       execute_atomic(packet, first);
       break;
@@ -423,9 +426,33 @@ void RcResponder::execute_atomic_write(const Packet& packet) {
     return;
   }
   place_last_bytes_last(found.memory, packet.payload);
+  push_empty_read(packet.header.psn);
+}
+
+/// What came before is placed, and the fence lets every CPU of the host see it before the answer;
+/// what is to outlive the power, the driver brings to where it does (IBTA vol 1 annex A19).
+void RcResponder::execute_flush(const Packet& packet) {
+  const MemoryTable::Found found = core_.find_to_flush(*target_.pd, packet.header);
+  if (found.fault != KeyFault::None) {
+    refuse_lost_key(packet);
+    return;
+  }
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const bool must_persist =
+      (packet.header.extension.flush.feth.placement & wire::kPlacementPersistent) != 0 &&
+      !planted(PlantedBug::FlushAnsweredBeforeData);
+  if (must_persist && !core_.memory.persist(found.memory)) {
+    refuse(packet, {RcFault::RKeyViolation, "the region's memory could not be made persistent"});
+    return;
+  }
+  push_empty_read(packet.header.psn);
+}
+
+/// Executed: its answer is that of a READ of nothing.
+void RcResponder::push_empty_read(Psn psn) {
   msn_ = msn_ + 1;
   push_pending_back({.answer = Answer::Read,
-                     .psn = packet.header.psn,
+                     .psn = psn,
                      .bytes_left = 0,
                      .address = 0,
                      .rkey = {},

@@ -97,7 +97,9 @@ class RcResponder {
   [[nodiscard]] Refusal check(const Packet& packet) const;
   [[nodiscard]] Refusal check_sequence(const wire::OpcodeInfo& first) const;
   [[nodiscard]] Refusal check_xrceth(const Packet& packet) const;
-  [[nodiscard]] Refusal check_permission(const wire::OpcodeInfo& info) const;
+  [[nodiscard]] Refusal check_permission(const PacketHeader& header,
+                                         const wire::OpcodeInfo& info) const;
+  [[nodiscard]] Refusal check_flush_permission(const wire::Feth& feth) const;
   [[nodiscard]] Refusal check_length(const Packet& packet, const wire::OpcodeInfo& first,
                                      bool ends) const;
   [[nodiscard]] Refusal check_key(const Packet& packet, const wire::OpcodeInfo& first) const;
@@ -117,6 +119,8 @@ class RcResponder {
   void execute_write(const Packet& packet, const wire::OpcodeInfo& first, bool ends);
   [[gnu::noinline]] void execute_read(const Packet& packet);
   [[gnu::noinline]] void execute_atomic_write(const Packet& packet);
+  [[gnu::noinline]] void execute_flush(const Packet& packet);
+  void push_empty_read(Psn psn);
   [[gnu::noinline]] void execute_atomic(const Packet& packet, const wire::OpcodeInfo& info);
   void note_atomic(const PacketHeader& request, std::uint64_t original);
   void complete_receive(const Packet& packet, const wire::OpcodeInfo& last, std::uint64_t bytes);
@@ -127,7 +131,7 @@ class RcResponder {
   void handle_duplicate(const Packet& packet);
   void handle_duplicate_read(const Packet& packet);
   void handle_duplicate_atomic(Psn psn);
-  void handle_duplicate_atomic_write(Psn psn);
+  void answer_again(Psn psn);
   [[nodiscard]] Pending* pending_until(Psn end);
 
   // SRQs of other processes (rc_responder_relay.cc).
@@ -141,6 +145,7 @@ class RcResponder {
   void end_call(std::uint32_t executed);
   void end_message_call(std::uint32_t executed);
   void end_atomic_call(std::uint64_t original);
+  void end_flush_call();
   void fail_call(std::uint32_t executed, const Refusal& refusal);
   void take_held();
   void give_up_requests();

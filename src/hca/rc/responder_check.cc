@@ -58,7 +58,8 @@ RcResponder::Refusal RcResponder::check(const Packet& packet) const {
   if (const Refusal refusal = check_xrceth(packet); refusal.fault != RcFault::None) {
     return refusal;
   }
-  if (const Refusal refusal = check_permission(*first); refusal.fault != RcFault::None) {
+  if (const Refusal refusal = check_permission(packet.header, *first);
+      refusal.fault != RcFault::None) {
     return refusal;
   }
   if (first->operation == Operation::RdmaReadRequest || !is_message(first->operation)) {
@@ -108,7 +109,20 @@ RcResponder::Refusal RcResponder::check_xrceth(const Packet& packet) const {
              : Refusal{};
 }
 
-RcResponder::Refusal RcResponder::check_permission(const wire::OpcodeInfo& info) const {
+/// Annex A19: the QP's access flags have a bit for each place.
+RcResponder::Refusal RcResponder::check_flush_permission(const wire::Feth& feth) const {
+  constexpr std::uint32_t kKnown = wire::kPlacementGlobal | wire::kPlacementPersistent;
+  if (feth.placement == 0 || (feth.placement & ~kKnown) != 0 ||
+      feth.selectivity > static_cast<std::uint32_t>(wire::FlushSelectivity::Region)) {
+    return {RcFault::OpcodeUnsupported, "a FLUSH with reserved codes in its FETH"};
+  }
+  return core_.attributes.access.has_all(access_to_flush(feth.placement))
+             ? Refusal{}
+             : Refusal{RcFault::NotPermitted, "the QP's access flags lack this kind of flush"};
+}
+
+RcResponder::Refusal RcResponder::check_permission(const PacketHeader& header,
+                                                   const wire::OpcodeInfo& info) const {
   const AccessFlags access = core_.attributes.access;
   switch (info.operation) {
     case Operation::Send:
@@ -122,6 +136,8 @@ RcResponder::Refusal RcResponder::check_permission(const wire::OpcodeInfo& info)
       return access.has(Access::RemoteRead)
                  ? Refusal{}
                  : Refusal{RcFault::NotPermitted, "the QP's access flags lack remote read"};
+    case Operation::Flush:
+      return check_flush_permission(header.extension.flush.feth);
     case Operation::CompareSwap:
     case Operation::FetchAdd:
       return access.has(Access::RemoteAtomic)
@@ -141,9 +157,12 @@ RcResponder::Refusal RcResponder::check_length(const Packet& packet, const wire:
                ? Refusal{}
                : Refusal{RcFault::Length, "an ATOMIC WRITE of another length than 8 bytes"};
   }
+  if (first.operation == Operation::Flush && packet.header.extension.reth.dma_length > (1U << 31)) {
+    return {RcFault::Length, "a FLUSH of more than 2^31 bytes"};
+  }
   if (!is_message(first.operation)) {
     return bytes == 0 ? Refusal{}
-                      : Refusal{RcFault::Length, "a READ or atomic request with a payload"};
+                      : Refusal{RcFault::Length, "a READ, atomic or FLUSH request with a payload"};
   }
   const std::size_t most = mtu * packet.header.packet_count;
   if (bytes > most || (!ends && bytes != most) || (ends && !starts(first) && bytes + mtu <= most)) {
@@ -202,6 +221,8 @@ RcResponder::Refusal RcResponder::check_key(const Packet& packet,
                                         Access::RemoteWrite)
                          .fault);
     }
+    case Operation::Flush:
+      return refused(core_.find_to_flush(*target_.pd, packet.header).fault);
     case Operation::CompareSwap:
     case Operation::FetchAdd: {
       const wire::AtomicEth eth = packet.header.extension.atomic_eth;

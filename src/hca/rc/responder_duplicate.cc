@@ -14,8 +14,9 @@ void RcResponder::handle_duplicate(const Packet& packet) {
     case wire::Operation::RdmaReadRequest:
       handle_duplicate_read(packet);
       return;
-    case wire::Operation::AtomicWrite:
-      handle_duplicate_atomic_write(packet.header.psn);
+    case wire::Operation::AtomicWrite:  // somebody else may have written there since
+    case wire::Operation::Flush:        // done already (oA19-14, oA19-15)
+      answer_again(packet.header.psn);
       return;
     case wire::Operation::CompareSwap:
     case wire::Operation::FetchAdd:
@@ -76,8 +77,8 @@ void RcResponder::handle_duplicate_read(const Packet& packet) {
                .original = 0});
 }
 
-/// Somebody else may have written there since: it is only answered.
-void RcResponder::handle_duplicate_atomic_write(Psn psn) {
+/// A request that a READ response of no bytes answers: not executed again.
+void RcResponder::answer_again(Psn psn) {
   if (pending_until(psn + 1) != nullptr) {
     return;  // the answer is still to come
   }

@@ -87,7 +87,8 @@ RcResponder::Refusal RcResponder::check_before_relaying(const Packet& packet) co
   if (message_.active && message_.xrc_srqn != packet.header.xrc_srqn) {
     return {RcFault::InvalidXrceth, "the packets of one message name different XRC SRQs"};
   }
-  if (const Refusal refusal = check_permission(*info); refusal.fault != RcFault::None) {
+  if (const Refusal refusal = check_permission(packet.header, *info);
+      refusal.fault != RcFault::None) {
     return refusal;
   }
   if (!is_message(info->operation) &&
@@ -284,6 +285,8 @@ void RcResponder::handle_deputys_answer(const Packet& packet) {
     case Operation::RdmaReadResponse:
       if (call.is_chunk) {
         take_chunk(packet);
+      } else if (asked == Operation::Flush) {
+        end_flush_call();
       }
       break;
     case Operation::AtomicAcknowledge:
@@ -334,6 +337,12 @@ void RcResponder::end_message_call(std::uint32_t executed) {
 void RcResponder::end_atomic_call(std::uint64_t original) {
   end_call(1);
   note_atomic(relay_->call.request, original);
+  expected_ = expected_ + 1;
+}
+
+void RcResponder::end_flush_call() {
+  end_call(1);
+  push_empty_read(relay_->call.request.psn);
   expected_ = expected_ + 1;
 }
 

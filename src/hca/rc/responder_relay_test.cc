@@ -33,10 +33,29 @@ class DeputyEvents final : public HcaEvents {
   int dismissed{};
 };
 
+/// Counts what is made persistent.
+class CountedMemory final : public UserMemory {
+ public:
+  bool bring_in(std::span<std::byte> /*range*/, bool /*for_writing*/) override { return true; }
+  bool persist(std::span<std::byte> range) override {
+    ++flushes;
+    bytes += range.size();
+    return true;
+  }
+  std::uint64_t flushes{};
+  std::uint64_t bytes{};
+};
+
+constexpr AccessFlags kAccess = AccessFlags{Access::RemoteWrite} | Access::RemoteRead |
+                                Access::RemoteAtomic | Access::FlushPersistent;
+
 /// One process.
 struct Host {
   Host(Lid its_lid, std::uint32_t its_slot)
-      : lid(its_lid), slot(its_slot), hca(configuration(its_slot), events), memory(1U << 16) {
+      : lid(its_lid),
+        slot(its_slot),
+        hca(configuration(its_slot, user_memory), events),
+        memory(1U << 16) {
     PortAttributes port;
     port.state = PortState::Active;
     port.pkeys = {kDefaultPKey};
@@ -44,12 +63,11 @@ struct Host {
     hca.set_port(PortNumber{1}, port);
     pd = *hca.allocate_pd();
     cq = *hca.create_cq(1'024);
-    region = *hca.register_memory(*pd, 0, memory,
-                                  AccessFlags{Access::LocalWrite} | Access::RemoteWrite |
-                                      Access::RemoteRead | Access::RemoteAtomic);
+    region = *hca.register_memory(*pd, 0, memory, kAccess | Access::LocalWrite);
   }
-  static HcaConfiguration configuration(std::uint32_t slot) {
+  static HcaConfiguration configuration(std::uint32_t slot, CountedMemory& memory) {
     HcaConfiguration made;
+    made.user_memory = &memory;
     made.first_qpn = first_qpn_of(slot);
     made.limits.max_qp = 16;
     return made;
@@ -58,6 +76,7 @@ struct Host {
   const Lid lid;
   const std::uint32_t slot;
   DeputyEvents events;
+  CountedMemory user_memory;
   Hca hca;
   std::vector<std::byte> memory;
   ProtectionDomain* pd{};
@@ -95,7 +114,7 @@ class XrcRelayTest : public ::testing::Test {
     QpAttributes to;
     to.state = QpState::Init;
     to.port = PortNumber{1};
-    to.access = AccessFlags{Access::RemoteWrite} | Access::RemoteRead | Access::RemoteAtomic;
+    to.access = kAccess;
     ASSERT_TRUE(
         qp.modify(to, QpAttributeMask{A::State} | A::PKeyIndex | A::Port | A::RemoteAccess));
     to.state = QpState::Rtr;
@@ -206,7 +225,11 @@ class XrcRelayTest : public ::testing::Test {
     wr.wr_id = wr_id;
     wr.opcode = opcode;
     wr.flags = Send::Signaled;
-    wr.sges = sges;
+    if (opcode == WrOpcode::Flush) {
+      wr.flush = {.length = length, .placement = wire::kPlacementPersistent};
+    } else {
+      wr.sges = sges;
+    }
     wr.remote_address = remote;
     wr.rkey = owner_.region->rkey;
     wr.xrc_srqn = srq_->xrc().number;
@@ -242,21 +265,22 @@ class XrcRelayTest : public ::testing::Test {
 };
 
 /// Links lose a tenth of everything: each message is received once and in order, each FETCH ADD
-/// counts once.
+/// counts once, and so does each FLUSH.
 TEST_F(XrcRelayTest, ExecutesEachRequestOnceOverABadNetwork) {
   loss_percent_ = 10;
   constexpr std::uint64_t kRounds = 60;
   for (std::uint64_t round = 0; round < kRounds; ++round) {
     receive(round);
-    post(WrOpcode::Send, 4 * round, static_cast<std::uint32_t>(round * 97 % 4'000));
-    post(WrOpcode::FetchAdd, 4 * round + 1, 8, 0x4000);
-    post(WrOpcode::RdmaRead, 4 * round + 2, static_cast<std::uint32_t>(round * 211 % 5'000),
+    post(WrOpcode::Send, 5 * round, static_cast<std::uint32_t>(round * 97 % 4'000));
+    post(WrOpcode::FetchAdd, 5 * round + 1, 8, 0x4000);
+    post(WrOpcode::RdmaRead, 5 * round + 2, static_cast<std::uint32_t>(round * 211 % 5'000),
          0x6000);
-    post(WrOpcode::RdmaWrite, 4 * round + 3, 3'000, 0x1000);
+    post(WrOpcode::RdmaWrite, 5 * round + 3, 3'000, 0x1000);
+    post(WrOpcode::Flush, 5 * round + 4, 3'000, 0x1000);
   }
   run();
   const auto sent = poll(*sender_.cq);
-  ASSERT_EQ(sent.size(), 4 * kRounds);
+  ASSERT_EQ(sent.size(), 5 * kRounds);
   for (std::uint64_t i = 0; i < sent.size(); ++i) {
     EXPECT_EQ(sent[i].wr_id, i);
     EXPECT_EQ(sent[i].status, WcStatus::Success);
@@ -270,6 +294,9 @@ TEST_F(XrcRelayTest, ExecutesEachRequestOnceOverABadNetwork) {
     EXPECT_EQ(received[i].src_qpn, initiator_->number());
   }
   EXPECT_EQ(std::to_integer<std::uint64_t>(owner_.memory[0x4000]), kRounds);
+  EXPECT_EQ(owner_.user_memory.flushes, kRounds);
+  EXPECT_EQ(owner_.user_memory.bytes, kRounds * 3'000);
+  EXPECT_EQ(home_.user_memory.flushes, 0U);
 }
 
 /// Only the process that was asked answers for it; a deputy listens to its home alone.

@@ -61,6 +61,7 @@ LoopbackPair::LoopbackPair(const PairOptions& options) : options_(options) {
     configuration.carrier = options.carrier;
     configuration.has_straight_way = options.has_straight_way;
     configuration.seed = 7 + i;
+    configuration.user_memory = options.user_memory;
     configuration.time_scale = options.time_scale;
     configuration.limits.max_qp = 64;
     configuration.limits.max_mr = 64;

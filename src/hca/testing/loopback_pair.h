@@ -78,9 +78,9 @@ struct PairOptions {
   std::size_t memory_bytes{1U << 16};
   bool shared_receive_queue{};
   AccessFlags region_access{AccessFlags{Access::LocalWrite} | Access::RemoteWrite |
-                            Access::RemoteRead | Access::RemoteAtomic};
+                            Access::RemoteRead | Access::RemoteAtomic | Access::FlushGlobal};
   AccessFlags qp_access{AccessFlags{Access::RemoteWrite} | Access::RemoteRead |
-                        Access::RemoteAtomic};
+                        Access::RemoteAtomic | Access::FlushGlobal};
   Psn first_psn{Psn{0x100}};
   std::uint8_t max_rd_atomic{4};
   std::uint8_t timeout{14};
@@ -91,7 +91,8 @@ struct PairOptions {
   std::uint8_t source_path_bits{};
   TimeScale time_scale{};
   std::uint8_t port_count{1};
-  bool has_straight_way{};  // the wire takes packets by it, too, and the engines have theirs
+  UserMemory* user_memory{};  // of both
+  bool has_straight_way{};    // the wire takes packets by it, too, and the engines have theirs
 };
 
 /// The LID of a side's port: 1 and 2, of second ports 17 and 18.

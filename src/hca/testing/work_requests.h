@@ -39,6 +39,7 @@ inline void request(LoopbackPair& pair, const Request& what) {
   const std::array sges{a.sge(0, what.length)};
   SendWr wr = signaled(what.opcode, what.length == 0 ? std::span<const Sge>{} : sges, what.wr_id);
   wr.remote_address = pair.b().address(what.offset);
+  wr.flush = {.length = 8, .placement = wire::kPlacementGlobal};
   wr.rkey = RKey{pair.b().region->rkey.value() ^ what.rkey_change};
   if (a.qp->type() == QpType::Ud) {
     AhAttributes address;
