@@ -1,9 +1,14 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "base/process_slot.h"
 #include "hca/hca.h"
+#include "hca/user_memory.h"
 #include "node/fabric.h"
 
 namespace weft::sim {
@@ -11,11 +16,53 @@ namespace weft::sim {
 /// The second port of each HCA hangs in a network of its own, whose LIDs follow from the first's.
 [[nodiscard]] constexpr Lid second_lid(Lid first) { return Lid{first.value() + 0x1000}; }
 
+/// Memory of a process's ends, and what of it a FLUSH has made persistent.
+class DurableMemory final : public hca::UserMemory {
+ public:
+  /// `memory` stays where it is.
+  void add(std::span<std::byte> memory) {
+    areas_.push_back({
+        memory, {memory.begin(), memory.end()}
+    });
+  }
+
+  [[nodiscard]] bool bring_in(std::span<std::byte> /*range*/, bool /*for_writing*/) override {
+    return true;
+  }
+  [[nodiscard]] bool persist(std::span<std::byte> range) override {
+    const auto area = std::ranges::find_if(areas_, [&](const Area& each) {
+      return range.data() >= each.memory.data() &&
+             range.data() + range.size() <= each.memory.data() + each.memory.size();
+    });
+    if (area == areas_.end()) {
+      return false;
+    }
+    std::ranges::copy(range, area->kept.begin() + (range.data() - area->memory.data()));
+    return true;
+  }
+  /// What would be there after the power has failed.
+  [[nodiscard]] std::byte kept(const std::byte* at) const {
+    for (const Area& area : areas_) {
+      if (at >= area.memory.data() && at < area.memory.data() + area.memory.size()) {
+        return area.kept[static_cast<std::size_t>(at - area.memory.data())];
+      }
+    }
+    return {};
+  }
+
+ private:
+  struct Area {
+    std::span<std::byte> memory;
+    std::vector<std::byte> kept;
+  };
+  std::vector<Area> areas_;
+};
+
 /// A simulated process with one HCA of its host open; it may die.
 class Process final : public hca::HcaEvents {
  public:
   Process(node::ProcessId id, Lid lid, std::uint64_t seed)
-      : id_(id), lid_(lid), hca_(configuration(id, lid, seed), *this) {
+      : id_(id), lid_(lid), hca_(configuration(id, lid, seed, memory_), *this) {
     hca::PortAttributes port;
     port.state = hca::PortState::Active;
     port.pkeys = {kDefaultPKey};
@@ -38,6 +85,7 @@ class Process final : public hca::HcaEvents {
   [[nodiscard]] Lid lid() const { return lid_; }
   [[nodiscard]] hca::Hca& hca() { return hca_; }
   [[nodiscard]] hca::ProtectionDomain& pd() { return *pd_; }
+  [[nodiscard]] DurableMemory& memory() { return memory_; }
   [[nodiscard]] bool is_alive() const { return alive_; }
   void die() { alive_ = false; }
 
@@ -50,8 +98,10 @@ class Process final : public hca::HcaEvents {
   }
 
  private:
-  static hca::HcaConfiguration configuration(node::ProcessId id, Lid lid, std::uint64_t seed) {
+  static hca::HcaConfiguration configuration(node::ProcessId id, Lid lid, std::uint64_t seed,
+                                             DurableMemory& memory) {
     hca::HcaConfiguration configuration;
+    configuration.user_memory = &memory;
     configuration.seed = seed ^ lid.value() ^ std::uint64_t{id.slot} << 32;
     configuration.limits.max_qp = 16;
     configuration.limits.max_mr = 16;
@@ -63,6 +113,7 @@ class Process final : public hca::HcaEvents {
 
   node::ProcessId id_;
   Lid lid_;
+  DurableMemory memory_;
   hca::Hca hca_;
   hca::ProtectionDomain* pd_{};
   bool alive_{true};

@@ -42,15 +42,17 @@ bool takes_receive(WrOpcode opcode) {
 
 }  // namespace
 
-RcEnd::RcEnd(hca::Hca& hca, hca::ProtectionDomain& pd, std::uint64_t seed, std::uint32_t operations,
+RcEnd::RcEnd(Process& process, std::uint64_t seed, std::uint32_t operations,
              std::uint32_t max_message_bytes, bool over_xrc, Verdict& verdict)
-    : hca_(hca),
+    : durable_(process.memory()),
       random_(seed),
       verdict_(verdict),
       left_(operations),
       max_message_bytes_(max_message_bytes),
       memory_(MemoryPlan::kSize),
       seed_(seed) {
+  hca::Hca& hca = process.hca();
+  hca::ProtectionDomain& pd = process.pd();
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     memory_[i] = pattern(kGuardStream, 0, i);
   }
@@ -58,11 +60,12 @@ RcEnd::RcEnd(hca::Hca& hca, hca::ProtectionDomain& pd, std::uint64_t seed, std::
     memory_[MemoryPlan::kSourceAt + i] = pattern(kSourceStream, 0, i);
   }
   std::memset(memory_.data() + MemoryPlan::kWordAt, 0, 8);
+  durable_.add(memory_);
   using hca::Access;
-  region_ =
-      *hca.register_memory(pd, 0x1000'0000, std::span{memory_}.first(MemoryPlan::kRegisteredEnd),
-                           hca::AccessFlags{Access::LocalWrite} | Access::RemoteWrite |
-                               Access::RemoteRead | Access::RemoteAtomic);
+  region_ = *hca.register_memory(
+      pd, 0x1000'0000, std::span{memory_}.first(MemoryPlan::kRegisteredEnd),
+      hca::AccessFlags{Access::LocalWrite} | Access::RemoteWrite | Access::RemoteRead |
+          Access::RemoteAtomic | Access::FlushGlobal | Access::FlushPersistent);
   send_cq_ = *hca.create_cq(64);
   recv_cq_ = *hca.create_cq(64);
   hca::QpInit init;
@@ -130,7 +133,8 @@ void RcEnd::bring_up(hca::Qp& qp, const hca::Qp& to) {
   attributes.state = hca::QpState::Init;
   attributes.port = PortNumber{1};
   attributes.access = hca::AccessFlags{hca::Access::RemoteWrite} | hca::Access::RemoteRead |
-                      hca::Access::RemoteAtomic;
+                      hca::Access::RemoteAtomic | hca::Access::FlushGlobal |
+                      hca::Access::FlushPersistent;
   const auto step = [&](QpAttributeMask mask) {
     if (const auto modified = qp.modify(attributes, mask | QpAttribute::State); !modified) {
       complain(modified.error().reason);
@@ -220,7 +224,8 @@ RcEnd::Operation RcEnd::choose_operation() {
                                         WrOpcode::RdmaWrite, WrOpcode::SendWithImmediate,
                                         WrOpcode::RdmaWrite, WrOpcode::RdmaWriteWithImmediate,
                                         WrOpcode::RdmaRead,  WrOpcode::RdmaRead,
-                                        WrOpcode::FetchAdd,  WrOpcode::CompareSwap};
+                                        WrOpcode::FetchAdd,  WrOpcode::CompareSwap,
+                                        WrOpcode::Flush,     WrOpcode::Flush};
   Operation operation;
   operation.number = next_number_++;
   operation.opcode = kKinds[random_.below(kKinds.size())];
@@ -239,11 +244,27 @@ RcEnd::Operation RcEnd::choose_operation() {
     operation.sequence = word_;
   } else if (operation.opcode == WrOpcode::RdmaRead) {
     operation.read_offset = random_.below(MemoryPlan::kSlot);
+  } else if (operation.opcode == WrOpcode::Flush) {
+    return choose_flush(operation);
   } else if (takes_receive(operation.opcode)) {
     operation.sequence = messages_posted_++;
     under_way_.push_back(
         {.opcode = operation.opcode, .number = operation.number, .length = operation.length});
   }
+  return operation;
+}
+
+/// Of a WRITE so young that no other has its slot before the FLUSH is done; without one there is
+/// nothing to flush, and the operation is a READ of nothing.
+RcEnd::Operation RcEnd::choose_flush(Operation operation) {
+  constexpr std::uint64_t kYoung = MemoryPlan::kSlots - kQueueDepth;
+  operation.length = 0;
+  if (!last_write_ || operation.number - last_write_->number > kYoung) {
+    operation.opcode = WrOpcode::RdmaRead;
+    return operation;
+  }
+  operation.flushed = *last_write_;
+  operation.persists = random_.chance(3, 4);
   return operation;
 }
 
@@ -279,6 +300,15 @@ void RcEnd::aim(Operation& operation, hca::SendWr& wr) {
     wr.swap = random_();
     word_ = matches ? wr.swap : word_;
   }
+  if (operation.opcode == WrOpcode::Flush) {
+    remote = slot_at(MemoryPlan::kWriteAt, operation.flushed.number % MemoryPlan::kSlots);
+    const std::uint8_t global = !operation.persists || random_.chance(1, 2) ? 1 : 0;
+    const bool is_range = random_.chance(3, 4);
+    wr.flush = {
+        .length = operation.flushed.length,
+        .placement = static_cast<std::uint8_t>(global | (operation.persists ? 2 : 0)),
+        .selectivity = is_range ? wire::FlushSelectivity::Range : wire::FlushSelectivity::Region};
+  }
   wr.remote_address = peer_->region_->iova + remote;
 }
 
@@ -292,6 +322,7 @@ void RcEnd::post_operation() {
   if (is_send(operation.opcode)) {
     fill(local_at(operation), operation.length, kSendStream, operation.number);
   } else if (is_write(operation.opcode)) {
+    last_write_ = {.number = operation.number, .length = operation.length};
     fill(local_at(operation), operation.length, kWriteStream, operation.number);
   }
   expects_failure_ = expects_failure_ || operation.must_fail;
@@ -319,7 +350,9 @@ void RcEnd::post(const Operation& operation, hca::SendWr& wr) {
       hca::Sge{
                .address = address + first, .length = operation.length - first, .lkey = region_->lkey}
   };
-  wr.sges = std::span{sges}.last(is_atomic(operation.opcode) ? 1 : 2);
+  wr.sges = operation.opcode == WrOpcode::Flush
+                ? std::span<const hca::Sge>{}
+                : std::span{sges}.last(is_atomic(operation.opcode) ? 1 : 2);
   wr.xrc_srqn = peer_->xrc_srq_ != nullptr ? peer_->xrc_srq_->xrc().number : 0;
   if (const auto posted = qp_->post_send(wr); !posted) {
     complain("post_send: " + posted.error().reason);
@@ -397,6 +430,9 @@ void RcEnd::check_success(const Operation& operation) {
                                            operation.length, kWriteStream, operation.number)) {
     complain("a WRITE completed, and its data is not in place");
   }
+  if (operation.opcode == WrOpcode::Flush && operation.persists && !is_kept(operation)) {
+    complain("a FLUSH completed, and the WRITE before it would not outlive the power");
+  }
   if (operation.opcode == WrOpcode::RdmaRead) {
     for (std::size_t i = 0; i < operation.length; ++i) {
       if (memory_[local_at(operation) + i] !=
@@ -409,6 +445,17 @@ void RcEnd::check_success(const Operation& operation) {
   if (is_atomic(operation.opcode) && word_of(*this, local_at(operation)) != operation.sequence) {
     complain("an atomic returned another original than it must");
   }
+}
+
+bool RcEnd::is_kept(const Operation& flush) const {
+  const std::uint64_t number = flush.flushed.number;
+  const std::size_t at = slot_at(MemoryPlan::kWriteAt, number % MemoryPlan::kSlots);
+  for (std::size_t i = 0; i < flush.flushed.length; ++i) {
+    if (peer_->durable_.kept(&peer_->memory_[at + i]) != pattern(kWriteStream, number, i)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void RcEnd::check_receive(const hca::Wc& wc) {

@@ -4,11 +4,13 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/random.h"
 #include "hca/hca.h"
+#include "sim/process.h"
 #include "sim/verdict.h"
 
 namespace weft::sim {
@@ -42,6 +44,10 @@ class RcEnd {
     std::uint64_t number{};  // of its operation
     std::uint32_t length{};
   };
+  struct Written {  // by a WRITE
+    std::uint64_t number{};
+    std::uint32_t length{};
+  };
   struct Operation {
     std::uint64_t number{};
     hca::WrOpcode opcode{};
@@ -51,10 +57,12 @@ class RcEnd {
     bool must_fail{};
     std::uint64_t sequence{};  // of messages that take a receive; an atomic's original
     std::uint64_t read_offset{};
+    Written flushed;  // of a FLUSH: what it is about
+    bool persists{};
   };
 
  public:
-  RcEnd(hca::Hca& hca, hca::ProtectionDomain& pd, std::uint64_t seed, std::uint32_t operations,
+  RcEnd(Process& process, std::uint64_t seed, std::uint32_t operations,
         std::uint32_t max_message_bytes, bool over_xrc, Verdict& verdict);
 
   void introduce(RcEnd& peer, Lid own, Lid other);
@@ -93,6 +101,8 @@ class RcEnd {
   void post_operation();
   [[nodiscard]] Operation choose_operation();
   void aim(Operation& operation, hca::SendWr& wr);
+  [[nodiscard]] Operation choose_flush(Operation operation);
+  [[nodiscard]] bool is_kept(const Operation& flush) const;
   void post(const Operation& operation, hca::SendWr& wr);
   [[nodiscard]] std::size_t local_at(const Operation& operation) const;
   void post_receive();
@@ -111,7 +121,7 @@ class RcEnd {
   }
   [[nodiscard]] std::uint64_t word_of(const RcEnd& end, std::size_t at) const;
 
-  hca::Hca& hca_;
+  DurableMemory& durable_;
   Random random_;
   Verdict& verdict_;
   std::uint32_t left_;
@@ -131,6 +141,7 @@ class RcEnd {
 
   std::deque<Operation> in_flight_;
   std::uint64_t next_number_{};
+  std::optional<Written> last_write_;
   std::uint64_t messages_posted_{};
   std::uint64_t messages_received_{};
   std::deque<Message> under_way_;  // what the peer has not received yet

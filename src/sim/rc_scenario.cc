@@ -113,8 +113,8 @@ class World {
     static_cast<void>(fabric_->join_lane(first.id(), second.id()));
     for (std::size_t i = 0; i < 2; ++i) {
       ends.end[i] = std::make_unique<RcEnd>(
-          ends.process[i]->hca(), ends.process[i]->pd(), scenario_.seed * 1000 + number * 2 + i,
-          scenario_.operations_per_side, scenario_.max_message_bytes, scenario_.over_xrc, verdict_);
+          *ends.process[i], scenario_.seed * 1000 + number * 2 + i, scenario_.operations_per_side,
+          scenario_.max_message_bytes, scenario_.over_xrc, verdict_);
     }
     for (std::size_t i = 0; i < 2; ++i) {
       ends.end[i]->introduce(*ends.end[1 - i], ends.process[i]->lid(), ends.process[1 - i]->lid());
