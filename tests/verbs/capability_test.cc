@@ -72,6 +72,11 @@ TEST_F(Capabilities, WhatWorksOnDemandIsSaid) {
   ASSERT_EQ(ibv_query_device_ex(context_, nullptr, &extended), 0);
   const auto& transports = extended.odp_caps.per_transport_caps;
   EXPECT_NE(transports.rc_odp_caps & kAtomicWrite, 0U) << "IBV_QP_EX_WITH_ATOMIC_WRITE is offered";
+  constexpr std::uint32_t kFlush = 1U << 6;  // IBV_ODP_SUPPORT_FLUSH, likewise
+  EXPECT_EQ(transports.rc_odp_caps & extended.xrc_odp_caps & kFlush, kFlush);
+  EXPECT_EQ((transports.uc_odp_caps | transports.ud_odp_caps) & kFlush, 0U);
+  constexpr std::uint64_t kAnnexA19 = 7ULL << 38;  // IB_UVERBS_DEVICE_FLUSH_GLOBAL and so on
+  EXPECT_EQ(extended.device_cap_flags_ex & kAnnexA19, kAnnexA19);
   EXPECT_EQ(
       (transports.uc_odp_caps | transports.ud_odp_caps | extended.xrc_odp_caps) & kAtomicWrite, 0U);
 }

@@ -125,7 +125,13 @@ std::vector<Device*> list_devices() {
   return out;
 }
 
-constexpr std::uint32_t kOdpAtomicWrite = 1U << 7;  // IBV_ODP_SUPPORT_ATOMIC_WRITE of newer headers
+// Of newer headers: IBV_ODP_SUPPORT_FLUSH, IBV_ODP_SUPPORT_ATOMIC_WRITE; and of the kernel's,
+// IB_UVERBS_DEVICE_FLUSH_GLOBAL, _FLUSH_PERSISTENT and _ATOMIC_WRITE.
+constexpr std::uint32_t kOdpFlush = 1U << 6;
+constexpr std::uint32_t kOdpAtomicWrite = 1U << 7;
+constexpr std::uint64_t kDeviceFlushGlobal = 1ULL << 38;
+constexpr std::uint64_t kDeviceFlushPersistent = 1ULL << 39;
+constexpr std::uint64_t kDeviceAtomicWrite = 1ULL << 40;
 
 /// Every access goes through one table of regions, so that each may find a region paged on demand.
 [[nodiscard]] ibv_odp_caps odp_capabilities() {
@@ -134,7 +140,7 @@ constexpr std::uint32_t kOdpAtomicWrite = 1U << 7;  // IBV_ODP_SUPPORT_ATOMIC_WR
   ibv_odp_caps out{};
   out.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
   out.per_transport_caps.rc_odp_caps = kMessages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
-                                       IBV_ODP_SUPPORT_ATOMIC | kOdpAtomicWrite;
+                                       IBV_ODP_SUPPORT_ATOMIC | kOdpFlush | kOdpAtomicWrite;
   out.per_transport_caps.uc_odp_caps = kMessages | IBV_ODP_SUPPORT_WRITE;
   out.per_transport_caps.ud_odp_caps = kMessages;
   return out;
@@ -144,7 +150,8 @@ int query_device_ex(ibv_context* c, const ibv_query_device_ex_input*,
                     ibv_device_attr_ex* attributes, std::size_t size) noexcept {
   ibv_device_attr_ex out{};
   out.orig_attr = device_attributes(context_of(c));
-  out.device_cap_flags_ex = out.orig_attr.device_cap_flags;
+  out.device_cap_flags_ex = out.orig_attr.device_cap_flags | kDeviceFlushGlobal |
+                            kDeviceFlushPersistent | kDeviceAtomicWrite;
   out.odp_caps = odp_capabilities();
   // The same engine; but ATOMIC WRITE is offered on RC QPs only.
   out.xrc_odp_caps = out.odp_caps.per_transport_caps.rc_odp_caps & ~kOdpAtomicWrite;

@@ -9,6 +9,7 @@
 #include "compat/ibverbs/foreign_objects.h"
 #include "compat/ibverbs/objects.h"
 #include "compat/ibverbs/work_request.h"
+#include "host/shared_backing.h"
 #include "host/user_memory.h"
 
 namespace {
@@ -16,10 +17,14 @@ namespace {
 using namespace weft;
 using namespace weft::compat;
 
-constexpr unsigned kKnownAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                                  IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
-                                  IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
+// Of newer headers: IBV_ACCESS_FLUSH_GLOBAL and _PERSISTENT.
+constexpr unsigned kFlushGlobal = 1U << 8;
+constexpr unsigned kFlushPersistent = 1U << 9;
+
+constexpr unsigned kKnownAccess =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
+    IBV_ACCESS_HUGETLB | kFlushGlobal | kFlushPersistent;
 
 /// Registering pins pages on hardware and fails with EFAULT where there are none; a region that is
 /// paged on demand may come before its memory.
@@ -30,6 +35,11 @@ constexpr unsigned kKnownAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRI
   }
   if ((access & IBV_ACCESS_ON_DEMAND) == 0 && (address == nullptr || !host::is_mapped(range))) {
     return fail(ErrorCode::BadAddress, "a region of {} bytes must be memory that exists", length);
+  }
+  if ((access & kFlushPersistent) != 0 && !host::is_file_mapping(range)) {
+    return fail(ErrorCode::InvalidArgument,
+                "flushes to persistence need memory that outlives the program: a file that is "
+                "mapped with MAP_SHARED");
   }
   return {};
 }
@@ -70,6 +80,10 @@ Result<hca::MemoryRegion*> register_range(ibv_pd* pd, void* address, std::size_t
   hca::ProtectionDomain& domain = *object_of<ProtectionDomainObject>(pd).engine;
   const auto flags = hca::AccessFlags::from_bits(access);
   if (is_implicit(address, length, access)) {
+    if ((access & kFlushPersistent) != 0) {
+      return fail(ErrorCode::InvalidArgument,
+                  "all of the address space is no memory that outlives the program");
+    }
     return context.engine->register_address_space(domain, flags);
   }
   if (auto there = check_range(address, length, access); !there) {

@@ -172,9 +172,14 @@ struct ForeignTarget {
 };
 
 /// A QP; of an XRC target QP, which programs may open again, one of its handles.
+/// ibv_qp_ex::wr_flush of rdma-core 46 and later, which programs call inline.
+using WrFlush = void(ibv_qp_ex*, std::uint32_t rkey, std::uint64_t remote_address,
+                     std::size_t length, std::uint8_t type, std::uint8_t level) noexcept;
+
 struct QpObject {
   ibv_qp_ex qp{};
-  hca::Qp* engine{};  // of a foreign target one that is never connected, and refuses what it does
+  WrFlush* wr_flush{};  // of newer headers: where their ibv_qp_ex goes on
+  hca::Qp* engine{};    // of a foreign target one that is never connected, and refuses what it does
   std::optional<ForeignTarget> foreign;
   XrcDomainObject* xrcd{};  // of an XRC target QP
   Context* context{};

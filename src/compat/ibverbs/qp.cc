@@ -204,6 +204,7 @@ Result<QpObject*> make_qp(ibv_context* c, const ibv_qp_init_attr_ex& attributes,
 
 /// Send operations that the type offers; any other bit is refused.
 [[nodiscard]] Result<void> check_send_operations(hca::QpType type, std::uint64_t flags) {
+  constexpr std::uint64_t kWithFlush = 1U << 11;  // IBV_QP_EX_WITH_FLUSH of newer headers
   std::uint64_t offered =
       type == hca::QpType::XrcTarget ? 0 : IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
   if (offered != 0 && type != hca::QpType::Ud) {
@@ -212,7 +213,7 @@ Result<QpObject*> make_qp(ibv_context* c, const ibv_qp_init_attr_ex& attributes,
   }
   if (type == hca::QpType::Rc || type == hca::QpType::XrcInitiator) {
     offered |= IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-               IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+               IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV | kWithFlush;
   }
   if (type == hca::QpType::Rc) {
     offered |= IBV_QP_EX_WITH_ATOMIC_WRITE;

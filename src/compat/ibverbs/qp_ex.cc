@@ -3,7 +3,9 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include "compat/ibverbs/objects.h"
@@ -96,6 +98,18 @@ void wr_atomic_write(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address,
   wr.rkey = RKey{rkey};
   wr.remote_address = address;
   std::memcpy(&wr.swap, eight_bytes, sizeof wr.swap);
+}
+
+/// `type`: ibv_placement_type, `level`: ibv_selectivity_level, whose numbers are the wire's.
+void wr_flush(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, std::size_t length,
+              std::uint8_t type, std::uint8_t level) noexcept {
+  constexpr std::size_t kTooLong = 0xFFFF'FFFF;  // a longer one is no shorter here
+  hca::SendWr& wr = begin(qp, hca::WrOpcode::Flush);
+  wr.rkey = RKey{rkey};
+  wr.remote_address = address;
+  wr.flush = {.length = static_cast<std::uint32_t>(std::min(length, kTooLong)),
+              .placement = type,
+              .selectivity = static_cast<wire::FlushSelectivity>(level)};
 }
 
 void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey) noexcept {
@@ -240,6 +254,8 @@ void weft::compat::set_send_operations(QpObject& object) {
   qp.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
   qp.wr_atomic_fetch_add = wr_atomic_fetch_add;
   qp.wr_atomic_write = wr_atomic_write;
+  static_assert(offsetof(QpObject, wr_flush) == sizeof(ibv_qp_ex));
+  object.wr_flush = wr_flush;
   qp.wr_set_ud_addr = wr_set_ud_addr;
   qp.wr_set_xrc_srqn = wr_set_xrc_srqn;
   qp.wr_set_sge = wr_set_sge;
