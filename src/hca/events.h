@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "base/identifiers.h"
@@ -21,6 +22,22 @@ struct AsyncEvent {
   CompletionQueue* cq{};
   SharedReceiveQueue* srq{};
   PortNumber port;
+};
+
+/// A packet that a QP dropped for its P_Key or its Q_Key (IBTA vol 1 §9.6.1.1, §10.2.4, §10.9.4):
+/// what PortInfo counts of the port, and traps 257 and 258 tell of (§14.2.5.1).
+struct BadKey {
+  enum class Kind : std::uint8_t { PKey, QKey };
+
+  Kind kind{};
+  PortNumber port;
+  Lid source;
+  Lid destination;
+  ServiceLevel sl;
+  Qpn source_qp;  ///< 0: a connection's packet, which does not name it
+  Qpn destination_qp;
+  Gid source_gid;  ///< zero: the packet has no GRH
+  std::uint32_t key{};
 };
 
 /// Of whom a deputy takes the place (hca/xrc_relay.h): what its completions name.
@@ -59,6 +76,9 @@ class HcaEvents {
   virtual void completion_event_held(CompletionQueue& /*cq*/, Duration /*period*/) {}
 
   virtual void async_event(const AsyncEvent& event) = 0;
+
+  /// A packet with a wrong key was dropped: of any sender, as often as it likes.
+  virtual void bad_key(const BadKey& /*bad*/) {}
 
   /// For drivers whose processes share XRC domains (hca/xrc_relay.h). The second: none of the
   /// target's deputies is needed any more.

@@ -91,13 +91,16 @@ Result<PacketRoute> Hca::make_route(const AhAttributes& attributes) const {
   return route;
 }
 
-void Hca::count_pkey_violation() {
-  state_->pkey_violations.fetch_add(1, std::memory_order_relaxed);
+void Hca::note_bad_key(const BadKey& bad) {
+  auto& count = bad.kind == BadKey::Kind::PKey ? state_->pkey_violations : state_->qkey_violations;
+  count.fetch_add(1, std::memory_order_relaxed);
+  state_->events.bad_key(bad);
 }
 
 Hca::Counters Hca::counters() const {
   return {.no_qp = state_->no_qp.load(std::memory_order_relaxed),
           .pkey_violations = state_->pkey_violations.load(std::memory_order_relaxed),
+          .qkey_violations = state_->qkey_violations.load(std::memory_order_relaxed),
           .malformed = state_->malformed.load(std::memory_order_relaxed)};
 }
 

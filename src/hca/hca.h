@@ -160,7 +160,7 @@ class Hca {
   friend class Qp;
   [[nodiscard]] Result<PacketRoute> make_route(const AhAttributes& attributes) const;
   [[nodiscard]] Result<PKey> pkey_at(PortNumber port, std::uint16_t index) const;
-  void count_pkey_violation();
+  void note_bad_key(const BadKey& bad);
   void deliver_multicast(PortNumber port, const Packet& packet, Instant now);
   Result<Qpn> reserve_qpn();
   Result<SharedReceiveQueue*> make_srq(ProtectionDomain& pd, std::uint32_t depth,

@@ -85,6 +85,7 @@ struct Hca::State {
 
   std::atomic<std::uint64_t> no_qp{0};
   std::atomic<std::uint64_t> pkey_violations{0};
+  std::atomic<std::uint64_t> qkey_violations{0};
   std::atomic<std::uint64_t> malformed{0};
 };
 

@@ -330,11 +330,29 @@ void Qp::take_otherwise(Taken taken, const Packet& packet, Instant now) {
   }
   const Hold hold{*this, Half::Responder};
   if (!core_->pkey.matches(packet.header.pkey)) {
-    hca_.count_pkey_violation();
+    note_bad_key(packet.header, BadKey::Kind::PKey);
     return;
   }
   transport_->handle_deputys_answer(packet);
   publish_responder(transport_->wants_to_answer());
+}
+
+/// With the lock of a half held.
+void Qp::note_bad_key(const PacketHeader& header, BadKey::Kind kind) {
+  const bool is_datagram = core_->type == QpType::Ud;
+  BadKey bad{.kind = kind,
+             .port = core_->attributes.port,
+             .source = header.slid,
+             .destination = header.dlid,
+             .sl = header.sl,
+             .source_qp = is_datagram ? header.extension.deth.src_qp : Qpn{},
+             .destination_qp = core_->number,
+             .source_gid = header.has_grh ? header.grh.sgid : Gid{},
+             .key = header.pkey.value()};
+  if (kind == BadKey::Kind::QKey) {
+    bad.key = header.extension.deth.qkey.value();
+  }
+  hca_.note_bad_key(bad);
 }
 
 /// Heed: nothing was done, since what its MigReq bit says must be heeded first.
@@ -356,7 +374,7 @@ Qp::Taken Qp::take_packet(const Packet& packet, Instant now, bool is_heeded) {
   // §9.6.1.1: P_Key, then for a connection the peer's address.
   const bool is_same_pkey = core_->pkey == packet.header.pkey && core_->pkey.is_full_member();
   if (!(is_same_pkey && core_->pkey.is_valid()) && !core_->pkey.matches(packet.header.pkey)) {
-    hca_.count_pkey_violation();
+    note_bad_key(packet.header, BadKey::Kind::PKey);
     return Taken::Done;
   }
   if (core_->type != QpType::Ud) {

@@ -89,6 +89,9 @@ class Qp {
 
   void check_invariants();
 
+  /// For its transport: a packet was dropped for its key.
+  void note_bad_key(const PacketHeader& header, BadKey::Kind kind);
+
   void* user{};     ///< the C front end's object
   void* carrier{};  ///< the driver's object: lane binding, timers
 

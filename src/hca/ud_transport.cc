@@ -6,6 +6,7 @@
 #include <cassert>
 
 #include "hca/planted_bug.h"
+#include "hca/qp.h"
 #include "hca/wire_length.h"
 #include "wire/grh.h"
 #include "wire/layout.h"
@@ -40,6 +41,7 @@ class UdTransport final : public Transport {
                            packet.header.extension.deth.qkey.value(),
                            core_.attributes.qkey.value());
       });
+      core_.owner->note_bad_key(packet.header, BadKey::Kind::QKey);
       return;
     }
     if (!ensure_receive_wqe()) {

@@ -19,6 +19,7 @@ class RecordedEvents final : public HcaEvents {
  public:
   void completion_event(CompletionQueue& cq) override { completions.push_back(&cq); }
   void async_event(const AsyncEvent& event) override { events.push_back(event); }
+  void bad_key(const BadKey& bad) override { bad_keys.push_back(bad); }
   [[nodiscard]] bool wants_explanations() const override { return true; }
   void explain(std::string_view reason) override { reasons.emplace_back(reason); }
 
@@ -32,6 +33,7 @@ class RecordedEvents final : public HcaEvents {
 
   std::vector<CompletionQueue*> completions;
   std::vector<AsyncEvent> events;
+  std::vector<BadKey> bad_keys;
   std::vector<std::string> reasons;
 };
 
