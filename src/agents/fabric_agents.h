@@ -110,8 +110,11 @@ class FabricAgents {
   void set_is_sm(fabric::PortIndex port, bool is_sm, Instant now);
   [[nodiscard]] Result<void> set_node_description(fabric::PortIndex port, std::string_view text,
                                                   Instant now);
-  void note_bad_pkey(fabric::PortIndex port, const BadKey& bad, Instant now);
-  void note_bad_qkey(fabric::PortIndex port, const BadKey& bad, Instant now);
+  /// So many packets, of which `bad` was the last, were dropped at an HCA's port.
+  void note_bad_pkey(fabric::PortIndex port, const BadKey& bad, Instant now,
+                     std::uint32_t count = 1);
+  void note_bad_qkey(fabric::PortIndex port, const BadKey& bad, Instant now,
+                     std::uint32_t count = 1);
 
   [[nodiscard]] Pma& pma() { return pma_; }
 
@@ -171,8 +174,7 @@ class FabricAgents {
   void note_bad_mkey(const Request& request, const mad::MadBytes& mad,
                      const wire::MadHeader& header);
   [[nodiscard]] std::uint16_t serve(Request& request, const wire::MadHeader& header);
-  void note_bad_key(fabric::PortIndex port, wire::Trap trap, std::uint16_t& violations,
-                    const BadKey& bad, Instant now);
+  void tell_bad_key(fabric::PortIndex port, wire::Trap trap, const BadKey& bad, Instant now);
   void raise(fabric::PortIndex port, wire::NoticeType type, wire::Trap trap,
              std::span<const std::byte, wire::kNoticeDetailsBytes> details, Instant now);
 

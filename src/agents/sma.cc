@@ -189,17 +189,29 @@ void FabricAgents::raise(PortIndex port, wire::NoticeType type, wire::Trap trap,
   traps_.raise(port, notice, interval, now);
 }
 
-void FabricAgents::note_bad_pkey(PortIndex port, const BadKey& bad, Instant now) {
-  note_bad_key(port, wire::Trap::BadPKey, agent(port).pkey_violations, bad, now);
+namespace {
+
+/// A counter of PortInfo stays at its end (IBTA vol 1 §14.2.5.6).
+void count_violations(std::uint16_t& violations, std::uint32_t more) {
+  constexpr std::uint32_t kMost = 0xFFFF;
+  violations = static_cast<std::uint16_t>(violations + std::min(more, kMost - violations));
 }
 
-void FabricAgents::note_bad_qkey(PortIndex port, const BadKey& bad, Instant now) {
-  note_bad_key(port, wire::Trap::BadQKey, agent(port).qkey_violations, bad, now);
+}  // namespace
+
+void FabricAgents::note_bad_pkey(PortIndex port, const BadKey& bad, Instant now,
+                                 std::uint32_t count) {
+  count_violations(agent(port).pkey_violations, count);
+  tell_bad_key(port, wire::Trap::BadPKey, bad, now);
 }
 
-void FabricAgents::note_bad_key(PortIndex port, wire::Trap trap, std::uint16_t& violations,
-                                const BadKey& bad, Instant now) {
-  violations = static_cast<std::uint16_t>(std::min(violations + 1, 0xFFFF));
+void FabricAgents::note_bad_qkey(PortIndex port, const BadKey& bad, Instant now,
+                                 std::uint32_t count) {
+  count_violations(agent(port).qkey_violations, count);
+  tell_bad_key(port, wire::Trap::BadQKey, bad, now);
+}
+
+void FabricAgents::tell_bad_key(PortIndex port, wire::Trap trap, const BadKey& bad, Instant now) {
   raise(port, wire::NoticeType::Security, trap,
         wire::pack(wire::BadKeyNoticeDetails{.lid1 = bad.source,
                                              .lid2 = bad.destination,

@@ -110,5 +110,30 @@ TEST(SmaPortInfo, IsAskedBySubnetManagersThatKnowExtendedSpeedsWithTheFirstBitOf
   EXPECT_EQ(fabric.tables.port(fabric.port("s1", 2)).state, fabric::PortState::Armed);
 }
 
+/// IBTA vol 1 §14.2.5.6: the counters stay at their end, and only 0 can be written.
+TEST(SmaPortInfo, CountsPacketsWithWrongKeysUntilTheyAreResetToZero) {
+  ManagedFabric fabric{star()};
+  fabric.manage_star();
+  const auto h1 = fabric.port("h1", 1);
+  const auto h2 = fabric.port("h2", 1);
+  const BadKey bad{.source = Lid{1}, .destination = Lid{2}, .key = 0x8123};
+  fabric.agents.note_bad_pkey(h2, bad, fabric.now, 7);
+  fabric.agents.note_bad_qkey(h2, bad, fabric.now, 0xFFFF);
+  fabric.agents.note_bad_qkey(h2, bad, fabric.now, 0xFFFF'FFFF);
+  PortInfo info = fabric.port_info(h1, {1, 2}, 1);
+  EXPECT_EQ(info.pkey_violations, 7);
+  EXPECT_EQ(info.qkey_violations, 0xFFFF);
+  info.port_state = LinkState::NoChange;
+  info.physical_state = wire::PhysicalState::NoChange;
+  info.pkey_violations = 0;
+  info.qkey_violations = 5;
+  ASSERT_TRUE(fabric.set(h1, {.attribute = SmpAttribute::PortInfo}, {1, 2}, info));
+  info = fabric.port_info(h1, {1, 2}, 1);
+  EXPECT_EQ(info.pkey_violations, 0);
+  EXPECT_EQ(info.qkey_violations, 0xFFFF);
+  fabric.agents.note_bad_pkey(h2, bad, fabric.now);
+  EXPECT_EQ(fabric.port_info(h1, {1, 2}, 1).pkey_violations, 1);
+}
+
 }  // namespace
 }  // namespace weft::agents

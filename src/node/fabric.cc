@@ -282,6 +282,25 @@ Result<void> Fabric::check_group(ProcessId process, fabric::PortIndex port, Lid 
   return {};
 }
 
+Result<void> Fabric::note_bad_keys(ProcessId process, const BadKeyReport& report, Instant now) {
+  if (report.port.value() >= builder_.ports().size() ||
+      builder_.port(report.port).node != process.host ||
+      builder_.port(report.port).is_switch_port()) {
+    return fail(ErrorCode::InvalidArgument, "no port of this host");
+  }
+  agents::FabricAgents& agents = management().agents();
+  agents::BadKey bad = report.last;  // a process may say what fits into no packet
+  bad.source = Lid{bad.source.value() & 0xFFFF};
+  bad.destination = Lid{bad.destination.value() & 0xFFFF};
+  bad.sl = ServiceLevel{static_cast<std::uint8_t>(bad.sl.value() & 0xF)};
+  if (report.is_qkey) {
+    agents.note_bad_qkey(report.port, bad, now, report.count);
+  } else {
+    agents.note_bad_pkey(report.port, bad, now, report.count);
+  }
+  return {};
+}
+
 Result<bool> Fabric::join_group(ProcessId process, fabric::PortIndex port, const Gid& mgid,
                                 Lid mlid, Instant now) {
   if (auto checked = check_group(process, port, mlid); !checked) {

@@ -44,6 +44,14 @@ struct Departure {
   std::vector<Lid> groups;       // whose membership changed
 };
 
+/// Packets that a process dropped for their key at a port of its host.
+struct BadKeyReport {
+  fabric::PortIndex port;
+  bool is_qkey{};  // else P_Key
+  std::uint32_t count{};
+  agents::BadKey last;
+};
+
 struct FabricOptions {
   bool has_subnet_manager{true};      // its own; without one, ports wait in Initialize for another
   std::uint8_t sm_priority{};         // 0 to 15
@@ -99,6 +107,10 @@ class Fabric {
   [[nodiscard]] Result<bool> leave_group(ProcessId process, fabric::PortIndex port, const Gid& mgid,
                                          Lid mlid, Instant now);
   [[nodiscard]] std::vector<ProcessId> members(Lid mlid) const;
+
+  /// PortInfo counts them, and the port's SMA tells its subnet manager (traps 257 and 258).
+  [[nodiscard]] Result<void> note_bad_keys(ProcessId process, const BadKeyReport& report,
+                                           Instant now);
   [[nodiscard]] std::vector<Lid> groups() const;
 
   /// `h1`, `h1:1`, `h1/weft1:2`, `s1`, `s1:3`: one port, or all cabled ports of the node.

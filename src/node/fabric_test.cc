@@ -62,6 +62,24 @@ TEST(Fabric, CountsMembersOfGroupsAndForgetsThoseOfTheDead) {
   EXPECT_TRUE(fabric->groups().empty());
 }
 
+TEST(Fabric, NotesBadKeysOfAProcessesOwnPortsOnly) {
+  const auto fabric = make("pair");
+  const ProcessId a = *fabric->attach("h1", Instant{});
+  const auto own = fabric->find_ports("h1:1")->front();
+  const agents::BadKey last{
+      .source = Lid{0xFFFF'FFFF}, .destination = Lid{0x1'0001}, .sl = ServiceLevel{0xFF}, .key = 1};
+  EXPECT_TRUE(fabric->note_bad_keys(a, {.port = own, .count = 3, .last = last}, Instant{}));
+  EXPECT_TRUE(fabric->note_bad_keys(a, {.port = own, .is_qkey = true, .count = 5, .last = last},
+                                    Instant{}));
+  const wire::PortInfo info = fabric->management().agents().port_info(own);
+  EXPECT_EQ(info.pkey_violations, 3);
+  EXPECT_EQ(info.qkey_violations, 5);
+  for (const fabric::PortIndex other :
+       {fabric->find_ports("h2:1")->front(), fabric::PortIndex{9'999}}) {
+    EXPECT_FALSE(fabric->note_bad_keys(a, {.port = other, .count = 1, .last = last}, Instant{}));
+  }
+}
+
 TEST(Fabric, ShowsThePacketsOfAPortWhileItIsTapped) {
   const auto fabric = make("star:3");
   const auto ports = fabric->find_ports("s1");

@@ -128,5 +128,49 @@ TEST_F(SubnetServicesOnAFatTree, ReportLinksThatFail) {
   EXPECT_TRUE(has_gone);
 }
 
+/// Traps 257 and 258 (IBTA vol 1 §14.2.5.1), by the trap of the port where they were dropped.
+TEST_F(SubnetServicesOnAFatTree, ReportPacketsWithWrongKeysToTrustedSubscribers) {
+  SaClient h3{fabric, "h3"};
+  SaClient h4{fabric, "h4"};
+  h3.sm_key = subnet::SubnetManagerOptions{}.sm_key;
+  wire::InformInfo info{.lid_range_begin = kPermissiveLid,
+                        .is_generic = 1,
+                        .subscribe = 1,
+                        .type = 0xFFFF,
+                        .trap_number = 0xFFFF,
+                        .producer_type = 0xFF'FFFF};
+  ASSERT_EQ(h4.ask(MadMethod::Set, SaAttribute::InformInfo, info).status, 0);
+  for (const std::uint16_t trap : {257, 258}) {
+    info.trap_number = trap;
+    ASSERT_EQ(h3.ask(MadMethod::Set, SaAttribute::InformInfo, info).status, 0);
+  }
+  const fabric::PortIndex h8 = fabric.port("h8", 1);
+  agents::BadKey bad{.source = Lid{3},
+                     .destination = fabric.builder.port(h8).lid,
+                     .sl = ServiceLevel{2},
+                     .source_qp = Qpn{0x4001},
+                     .destination_qp = Qpn{0x8001},
+                     .key = 0x8123};
+  fabric.plane.agents().note_bad_pkey(h8, bad, fabric.now, 4);
+  bad.key = 0x8001'0000;
+  fabric.plane.agents().note_bad_qkey(h8, bad, fabric.now);
+  fabric.settle();
+  ASSERT_GE(h3.reports.heard.size(), 2U);
+  std::vector<std::uint16_t> heard;
+  for (const wire::SaNotice& report : h3.reports.heard) {
+    EXPECT_EQ(report.notice.issuer_lid, bad.destination);
+    const auto details = wire::unpack<wire::BadKeyNoticeDetails>(report.notice.details);
+    EXPECT_EQ(details.lid1, Lid{3});
+    EXPECT_EQ(details.lid2, bad.destination);
+    EXPECT_EQ(details.sl, ServiceLevel{2});
+    EXPECT_EQ(details.qp1, Qpn{0x4001});
+    EXPECT_EQ(details.qp2, Qpn{0x8001});
+    EXPECT_EQ(details.key, report.notice.trap_number == 257 ? 0x8123U : 0x8001'0000U);
+    heard.push_back(report.notice.trap_number);
+  }
+  EXPECT_THAT(heard, ::testing::IsSupersetOf({257, 258}));
+  EXPECT_TRUE(h4.reports.heard.empty()) << "keys are told to who is trusted (C15-0.2-1.16)";
+}
+
 }  // namespace
 }  // namespace weft::node

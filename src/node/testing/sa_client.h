@@ -59,7 +59,7 @@ class SaClient {
   [[nodiscard]] Answer ask(wire::MadMethod method, wire::SaAttribute attribute,
                            const T& record = {}, std::uint64_t mask = 0) {
     mad::MadMessage request;
-    wire::SaHeader header{.component_mask = mask};
+    wire::SaHeader header{.sm_key = sm_key, .component_mask = mask};
     header.header.method = method;
     header.header.attribute_id = static_cast<std::uint16_t>(attribute);
     wire::pack(header, std::span{request.mad}.first<56>());
@@ -92,6 +92,7 @@ class SaClient {
   [[nodiscard]] Gid gid() const { return Gid{kDefaultGidPrefix, fabric_.builder.port(at_).guid}; }
 
   SaReports reports;
+  std::uint64_t sm_key{};  ///< the manager's, of a trusted client
 
  private:
   [[nodiscard]] mad::ManagementInterface& gsi() { return fabric_.plane.port(at_).gsi(); }
