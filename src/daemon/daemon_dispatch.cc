@@ -145,6 +145,7 @@ constexpr std::array<Daemon::Impl::Dispatch::Row, uabi::FromClients::kSize>
         row<&Impl::leave_group>(Sender::Program, kPublish),
         row<&Impl::tap_ready>(Sender::Program, kNothing),
         row<&Impl::peer_misbehaves>(Sender::Program, kReport),
+        row<&Impl::note_bad_keys>(Sender::Program, kReport),
         row<&Impl::communication_established>(Sender::Program, kNothing),
         row<&Impl::open_xrc_domain>(Sender::Program, kOpen),
         row<&Impl::close_xrc_domain>(Sender::Program, kNothing),

@@ -76,6 +76,7 @@ class Daemon::Impl {
   void join_group(Client& client, const uabi::JoinGroup& request);
   void leave_group(Client& client, const uabi::LeaveGroup& request);
   void peer_misbehaves(Client& reporter, const uabi::PeerMisbehaves& report);
+  void note_bad_keys(Client& client, const uabi::BadKeys& report);
   void tell_members(Lid mlid);
   void publish();
   void forget_program(Client& client);

@@ -154,6 +154,30 @@ void Daemon::Impl::peer_misbehaves(Client& reporter, const uabi::PeerMisbehaves&
   }
 }
 
+/// What a program's HCA dropped: for the agents of its port.
+void Daemon::Impl::note_bad_keys(Client& client, const uabi::BadKeys& report) {
+  client.spend(kReportCost);
+  const auto noted = fabric_->note_bad_keys(*client.process,
+                                            {
+                                                .port = fabric::PortIndex{report.port},
+                                                .is_qkey = report.is_qkey,
+                                                .count = report.count,
+                                                .last = {.source = report.source,
+                                                                          .destination = report.destination,
+                                                                          .sl = ServiceLevel{report.sl},
+                                                                          .source_qp = report.source_qp,
+                                                                          .destination_qp = report.destination_qp,
+                                                                          .source_gid = report.source_gid,
+                                                                          .key = report.key}
+  },
+                                            host::now());
+  if (!noted) {
+    note(client, "reports of ports that it does not have");
+    return;
+  }
+  run_management();
+}
+
 void Daemon::Impl::tell_members(Lid mlid) {
   uabi::GroupMembers group{.mlid = mlid, .members = {}};
   for (const node::ProcessId member : fabric_->members(mlid)) {

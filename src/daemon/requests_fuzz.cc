@@ -127,6 +127,19 @@ class Desk {
     static_cast<void>(
         offences_.hear(program.name, uabi::words(report.what), report.count, program.name));
   }
+  void apply(Program& program, const uabi::BadKeys& report) {
+    if (program.process) {
+      static_cast<void>(
+          !fabric().note_bad_keys(*program.process,
+                                  {
+                                      .port = fabric::PortIndex{report.port},
+                                      .is_qkey = report.is_qkey,
+                                      .count = report.count,
+                                      .last = {.source = report.source, .key = report.key}
+      },
+                                  now_));
+    }
+  }
   void apply(Program& program, const uabi::StartCapture& request) {
     if (const auto ports = fabric().find_ports(request.port); ports && !program.process) {
       for (const fabric::PortIndex port : *ports) {

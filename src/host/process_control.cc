@@ -135,6 +135,7 @@ void Process::Impl::post_and_send(uabi::Message message, os::UniqueFd descriptor
 
 void Process::Impl::run_control() {
   while (!stopping.load()) {
+    const int wait_ms = tell_bad_keys();
     const bool has_more = send_posted();
     control_works.store(true);
     auto received = control.receive();
@@ -153,7 +154,7 @@ void Process::Impl::run_control() {
                .revents = 0                                                                 },
         pollfd{.fd = control_wake.get(), .events = POLLIN,                      .revents = 0}
     };
-    ::poll(waits.data(), waits.size(), -1);
+    ::poll(waits.data(), waits.size(), wait_ms);
     std::uint64_t count{};
     static_cast<void>(!::read(control_wake.get(), &count, sizeof count));
   }

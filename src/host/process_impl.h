@@ -29,6 +29,7 @@
 #include "host/control_socket.h"
 #include "host/deferred_events.h"
 #include "host/fabric_map.h"
+#include "host/key_violations.h"
 #include "host/lane.h"
 #include "host/multicast_route.h"
 #include "host/process.h"
@@ -57,6 +58,7 @@ class HcaEventsOf final : public hca::HcaEvents {
   }
   void completion_event_held(hca::CompletionQueue& cq, Duration period) override;
   void async_event(const hca::AsyncEvent& event) override;
+  void bad_key(const hca::BadKey& bad) override;
   void xrc_deputy_wanted(const hca::XrcDeputyRequest& request) override;
   void xrc_deputies_dismissed(std::uint32_t domain, Qpn target) override;
   [[nodiscard]] bool wants_explanations() const override { return events_.wants_explanations(); }
@@ -151,6 +153,7 @@ struct Process::Impl {
   std::mutex control_lock;  // what is to be sent
   std::deque<Outgoing> control_out;
   os::UniqueFd control_wake;  // eventfd
+  KeyViolations bad_keys;
   std::atomic<bool> stopping{false};
   std::mutex gone_lock;
   bool gone_is_told{};
@@ -257,6 +260,10 @@ struct Process::Impl {
   void forget_waiting(QpCarrier& carrier);
   [[nodiscard]] bool knows_lane(const QpCarrier& carrier, const hca::PacketHeader& header) const;
   Lane& lane_of_packet(QpCarrier& carrier, const hca::PacketHeader& header);
+
+  // key_violations.cc
+  void wake_control() const;
+  [[nodiscard]] int tell_bad_keys();
 
   // process_multicast.cc
   [[nodiscard]] std::optional<fabric::PortIndex> port_index_of(const QpCarrier& carrier) const;

@@ -24,9 +24,10 @@ struct MessageList {
 /// On the connection to the daemon's socket.
 using FromClients = MessageList<
     // a program at its host
-    Hello, OpenLane, JoinGroup, LeaveGroup, TapReady, PeerMisbehaves, CommunicationEstablished,
-    OpenXrcDomain, CloseXrcDomain, XrcRelay, AskXrcTarget, XrcTargetAnswer, XrcTargetEvent,
-    ShareDevice, ImportDevice, LeaveDevice, AskForObject, ObjectAnswer,
+    Hello, OpenLane, JoinGroup, LeaveGroup, TapReady, PeerMisbehaves, BadKeys,
+    CommunicationEstablished, OpenXrcDomain, CloseXrcDomain, XrcRelay, AskXrcTarget,
+    XrcTargetAnswer, XrcTargetEvent, ShareDevice, ImportDevice, LeaveDevice, AskForObject,
+    ObjectAnswer,
     // the command
     Query, StartCapture, AddFault, ClearFaults, ChangePort, ChangeNode, Down,
     // a program at the MADs of a node

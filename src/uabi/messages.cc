@@ -21,6 +21,10 @@ void describe(JoinGroup& m, auto& archive) { archive(m.port, m.mlid, m.mgid); }
 void describe(LeaveGroup& m, auto& archive) { archive(m.port, m.mlid, m.mgid); }
 void describe(TapReady& m, auto& archive) { archive(m.capture); }
 void describe(PeerMisbehaves& m, auto& archive) { archive(m.peer, m.what, m.count); }
+void describe(BadKeys& m, auto& archive) {
+  archive(m.port, m.is_qkey, m.count, m.source, m.destination, m.sl, m.source_qp, m.destination_qp,
+          m.source_gid, m.key);
+}
 void describe(Welcome& m, auto& archive) { archive(m.version, m.self, m.time_scale); }
 void describe(Briefed&, auto&) {}
 void describe(Refused& m, auto& archive) { archive(m.reason); }

@@ -30,7 +30,7 @@
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 12;
+inline constexpr std::uint32_t kVersion = 13;
 
 /// All policy, not from any specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
@@ -92,6 +92,21 @@ struct PeerMisbehaves {
   ProcessAddress peer;
   Misbehaviour what{Misbehaviour::CorruptRing};
   std::uint64_t count{};
+};
+
+/// Packets that this program dropped for their key at a port of its host (an index in the tables):
+/// how many since it last said so, and whose the last was (hca::BadKey). PortInfo counts them.
+struct BadKeys {
+  std::uint32_t port{};
+  bool is_qkey{};
+  std::uint32_t count{};
+  Lid source;
+  Lid destination;
+  std::uint8_t sl{};
+  Qpn source_qp;
+  Qpn destination_qp;
+  Gid source_gid;
+  std::uint32_t key{};
 };
 
 // --- XRC domains of several processes (hca/xrc_relay.h)
@@ -278,7 +293,7 @@ using Message = std::variant<
     RdmaCmAnswer, RdmaCmIdState, RdmaCmQpAttributes, RdmaCmEvent, NoRdmaCmEvent,
 
     AskXrcTarget, XrcTargetAnswer, XrcTargetEvent, ShareDevice, ImportDevice, DeviceImported,
-    LeaveDevice, DeviceGone, AskForObject, ObjectAnswer, GroupJoined, Briefed>;
+    LeaveDevice, DeviceGone, AskForObject, ObjectAnswer, GroupJoined, Briefed, BadKeys>;
 
 /// How many descriptors come with a message; a receiver refuses any other number.
 template <class OneMessage>

@@ -187,6 +187,21 @@ void add_shared_objects(std::vector<Message>& messages) {
   messages.insert(messages.end(), of_objects.begin(), of_objects.end());
 }
 
+void add_bad_keys(std::vector<Message>& messages) {
+  messages.emplace_back(BadKeys{
+      .port = 4,
+      .is_qkey = true,
+      .count = 3,
+      .source = Lid{1},
+      .destination = Lid{2},
+      .sl = 15,
+      .source_qp = Qpn{0x4001},
+      .destination_qp = Qpn{0x8001},
+      .source_gid = Gid{1, Guid{2}},
+      .key = 0x8000'0001
+  });
+}
+
 std::vector<Message> one_of_each() {
   std::vector<Message> messages{
       Hello{.host = "h1"},
@@ -248,6 +263,7 @@ std::vector<Message> one_of_each() {
   add_shared_objects(messages);
   messages.emplace_back(GroupJoined{});
   messages.emplace_back(Briefed{});
+  add_bad_keys(messages);
   return messages;
 }
 
