@@ -156,22 +156,18 @@ void Daemon::Impl::peer_misbehaves(Client& reporter, const uabi::PeerMisbehaves&
 
 /// What a program's HCA dropped: for the agents of its port.
 void Daemon::Impl::note_bad_keys(Client& client, const uabi::BadKeys& report) {
-  client.spend(kReportCost);
-  const auto noted = fabric_->note_bad_keys(*client.process,
-                                            {
-                                                .port = fabric::PortIndex{report.port},
-                                                .is_qkey = report.is_qkey,
-                                                .count = report.count,
-                                                .last = {.source = report.source,
-                                                                          .destination = report.destination,
-                                                                          .sl = ServiceLevel{report.sl},
-                                                                          .source_qp = report.source_qp,
-                                                                          .destination_qp = report.destination_qp,
-                                                                          .source_gid = report.source_gid,
-                                                                          .key = report.key}
-  },
-                                            host::now());
-  if (!noted) {
+  const agents::BadKey last{.source = report.source,
+                            .destination = report.destination,
+                            .sl = ServiceLevel{report.sl},
+                            .source_qp = report.source_qp,
+                            .destination_qp = report.destination_qp,
+                            .source_gid = report.source_gid,
+                            .key = report.key};
+  const node::BadKeyReport noted{.port = fabric::PortIndex{report.port},
+                                 .is_qkey = report.is_qkey,
+                                 .count = report.count,
+                                 .last = last};
+  if (!fabric_->note_bad_keys(*client.process, noted, os::now())) {
     note(client, "reports of ports that it does not have");
     return;
   }

@@ -69,6 +69,13 @@ Result<PacketRoute> Hca::make_route(const AhAttributes& attributes) const {
     return fail(ErrorCode::InvalidArgument, "static rate {} is not a rate: 0 (none) or 2..{}",
                 attributes.static_rate, kLastStaticRate);  // R-RVT-4
   }
+  // A GRH does not change that: a packet goes by its LRH within a subnet.
+  if (attributes.dlid == Lid{}) {
+    return fail(ErrorCode::InvalidArgument,
+                "DLID 0 is reserved, and no port has it (IBTA vol 1 §4.1.3): an address{} names "
+                "the LID of the destination, or of the router to it",
+                attributes.is_global ? " with a GRH, too," : "");
+  }
   PacketRoute route;
   route.sl = attributes.sl;
   route.source_port = attributes.port;

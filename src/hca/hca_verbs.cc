@@ -181,16 +181,9 @@ Result<void> Hca::destroy_wq(WorkQueue& wq) {
 }
 
 Result<AddressHandle*> Hca::create_ah(ProtectionDomain& pd, const AhAttributes& attributes) {
-  auto route = make_route(attributes);  // T-AH-2: port, GID index
+  auto route = make_route(attributes);  // T-AH-2: port, DLID, GID index
   if (!route) {
     return std::unexpected(route.error());
-  }
-  if (attributes.dlid ==
-      Lid{}) {  // its GRH leads nowhere: a packet goes by its LRH within a subnet
-    return fail(ErrorCode::InvalidArgument,
-                "DLID 0 is reserved, and no port has it (IBTA vol 1 §4.1.3): an address handle{} "
-                "names the LID of the destination, or of the router to it",
-                attributes.is_global ? " with a GRH, too," : "");
   }
   const std::lock_guard guard{state_->objects};
   if (auto room = refuse_if_full(state_->ahs.size(), state_->configuration.limits.max_ah,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 
 #include "hca/qp_state_table.h"
 #include "hca/testing/loopback_pair.h"
@@ -127,7 +128,7 @@ using MaybeAllowed = std::optional<Allowed>;
   attributes.state = to;
   attributes.current_state = from;
   attributes.port = attributes.alternate_port = PortNumber{1};
-  attributes.address.dlid = Lid{2};
+  attributes.address.dlid = attributes.alternate_address.dlid = Lid{2};
   attributes.dest_qpn = Qpn{0x200};
   return attributes;
 }
@@ -241,6 +242,32 @@ INSTANTIATE_TEST_SUITE_P(Types, QpModify,
                                {"Rc", "Uc", "Ud", "XrcInitiator", "XrcTarget"});
                            return std::string{kNames[test.index]};
                          });
+
+/// LID 0 is reserved (IBTA vol 1 §4.1.3). No GRH makes it one that leads somewhere: a packet goes
+/// by its LRH within a subnet.
+TEST(Qp, RefusesTheReservedDlidOfEitherPath) {
+  for (const T type : {T::Rc, T::Uc, T::XrcInitiator, T::XrcTarget}) {
+    InState subject{type, S::Init};
+    const auto row = allowed(type, S::Init, S::Rtr);
+    const Mask needed = row->required | A::State;
+    for (const bool is_global : {false, true}) {
+      QpAttributes asked = valid_values(S::Init, S::Rtr);
+      asked.address.is_global = is_global;
+      asked.address.dlid = Lid{};
+      const auto primary = subject.qp().modify(asked, needed);
+      ASSERT_FALSE(primary) << name(type);
+      EXPECT_TRUE(primary.error().reason.starts_with("DLID 0 is reserved"))
+          << primary.error().reason;
+      std::swap(asked.address, asked.alternate_address);
+      const auto alternate = subject.qp().modify(asked, needed | A::AlternatePath);
+      ASSERT_FALSE(alternate) << name(type);
+      EXPECT_TRUE(alternate.error().reason.starts_with("DLID 0 is reserved"))
+          << alternate.error().reason;
+    }
+    EXPECT_EQ(subject.qp().query().state, S::Init);
+    EXPECT_TRUE(subject.qp().modify(valid_values(S::Init, S::Rtr), needed | A::AlternatePath));
+  }
+}
 
 /// R-QP-1: what is asked for is there, and can all be used at once.
 TEST(Qp, HasAtLeastTheCapabilitiesAskedForAndAllOfThemWork) {  // T-QP-2

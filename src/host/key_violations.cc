@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "host/clock.h"
 #include "host/process_impl.h"
+#include "os/clock.h"
 
 namespace weft::host {
 

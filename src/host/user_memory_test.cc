@@ -13,8 +13,8 @@
 #include <fstream>
 #include <string>
 
-#include "host/shared_backing.h"
-#include "host/unique_fd.h"
+#include "os/shared_backing.h"
+#include "os/unique_fd.h"
 
 namespace weft::host {
 namespace {

@@ -109,6 +109,9 @@ int modify_gid_index(Explain& verbs) {
 int modify_service_level(Explain& verbs) {
   return to_rtr(verbs, [](ibv_qp_attr& to) { to.ah_attr.sl = 16; });
 }
+int modify_dlid(Explain& verbs) {
+  return to_rtr(verbs, [](ibv_qp_attr& to) { to.ah_attr.dlid = 0; });
+}
 int modify_static_rate(Explain& verbs) {
   return to_rtr(verbs, [](ibv_qp_attr& to) { to.ah_attr.static_rate = 1; });
 }
@@ -255,6 +258,7 @@ constexpr auto kRefusals = std::to_array<Explain::Refusal>({
     {"modify_pkey_index",             EINVAL, "P_Key index 77",         "is empty",                      modify_pkey_index      },
     {"modify_gid_index",              EINVAL, "GID index 5",            "outside port 1's table",        modify_gid_index       },
     {"modify_service_level",          EINVAL, "service level 16",       "not in 0..15",                  modify_service_level   },
+    {"modify_dlid",                   EINVAL, "DLID 0",                 "reserved",                      modify_dlid            },
     {"modify_static_rate",            EINVAL, "static rate 1",          "not a rate",                    modify_static_rate     },
     {"modify_path_mtu",               EINVAL, "path MTU 6",             "not in 1..5",                   modify_path_mtu        },
     {"modify_min_rnr_timer",          EINVAL, "minimum RNR timer 32",   "not in 0..31",                  modify_min_rnr_timer   },

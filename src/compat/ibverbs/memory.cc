@@ -9,8 +9,8 @@
 #include "compat/ibverbs/foreign_objects.h"
 #include "compat/ibverbs/objects.h"
 #include "compat/ibverbs/work_request.h"
-#include "host/shared_backing.h"
 #include "host/user_memory.h"
+#include "os/shared_backing.h"
 
 namespace {
 
