@@ -208,9 +208,49 @@ class Daemon::Impl::RdmaCmRequest {
     if (from == nullptr || from->owner().number != request.from) {
       return refuse(unknown(id));
     }
+    if (from != &channel_ && !channel_.has_room_for(*from)) {
+      return answer(fail(ErrorCode::OutOfMemory,
+                         "{} events that programs wrote may wait on a channel: fetch some first",
+                         RdmaCmChannel::kMostWritten));
+    }
     return answer(migrate(id, *from));
   }
-  void operator()(const uabi::GetRdmaCmEvent& /*request*/) {
+  bool operator()(const uabi::ResolveRdmaCmService& request) {
+    return on(request.id, [&](cm::RdmaCmId id) {
+      return rdma_.resolve_service(id, {.service_id = request.service_id, .name = request.name},
+                                   now_);
+    });
+  }
+  bool operator()(const uabi::QueryRdmaCmServices& request) {
+    const cm::RdmaCmId id{request.id};
+    if (channel_of(id) == nullptr) {
+      return refuse(unknown(id));
+    }
+    const auto services = rdma_.services(id);
+    if (!services) {
+      return refuse(services.error());
+    }
+    client_.send(services_of(*services));
+    return true;
+  }
+  bool operator()(const uabi::WriteRdmaCmEvent& request) {
+    const cm::RdmaCmId id{request.id};
+    RdmaCmChannel* const owner = channel_of(id);
+    if (owner == nullptr) {
+      return refuse(unknown(id));
+    }
+    const auto event = event_of(request);
+    if (!event) {
+      return answer(fail(ErrorCode::InvalidArgument, "programs write no events of type {}",
+                         static_cast<unsigned>(request.type)));
+    }
+    return owner->take(*event)
+               ? answer(0)
+               : answer(fail(ErrorCode::OutOfMemory,
+                             "{} events that programs wrote wait on the channel already",
+                             RdmaCmChannel::kMostWritten));
+  }
+  bool operator()(const uabi::GetRdmaCmEvent& /*request*/) {
     if (const auto event = channel_.next()) {
       client_.send(event_of(*event));
     } else {

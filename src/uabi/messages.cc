@@ -128,6 +128,8 @@ inline constexpr std::size_t kMost<PKey> = 128;  // of one port
 template <>
 inline constexpr std::size_t kMost<RdmaCmPath> = kMaxRdmaCmPaths;
 template <>
+inline constexpr std::size_t kMost<RdmaCmService> = kMaxRdmaCmServices;
+template <>
 inline constexpr std::size_t kMost<std::byte> = kMaxMadBytesInMessage;
 
 class Writer {
@@ -224,7 +226,7 @@ class Reader {
     get_one_of(value, RdmaCmOption::TypeOfService, RdmaCmOption::AckTimeout);
   }
   void get(RdmaCmEventType& value) {
-    get_one_of(value, RdmaCmEventType::AddrResolved, RdmaCmEventType::TimewaitExit);
+    get_one_of(value, RdmaCmEventType::AddrResolved, RdmaCmEventType::User);
   }
   void get(Qpn& qpn) {
     std::uint32_t value{};

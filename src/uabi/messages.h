@@ -293,7 +293,9 @@ using Message = std::variant<
     RdmaCmAnswer, RdmaCmIdState, RdmaCmQpAttributes, RdmaCmEvent, NoRdmaCmEvent,
 
     AskXrcTarget, XrcTargetAnswer, XrcTargetEvent, ShareDevice, ImportDevice, DeviceImported,
-    LeaveDevice, DeviceGone, AskForObject, ObjectAnswer, GroupJoined, Briefed, BadKeys>;
+    LeaveDevice, DeviceGone, AskForObject, ObjectAnswer, GroupJoined, Briefed,
+
+    ResolveRdmaCmService, QueryRdmaCmServices, WriteRdmaCmEvent, RdmaCmServices>;
 
 /// How many descriptors come with a message; a receiver refuses any other number.
 template <class OneMessage>

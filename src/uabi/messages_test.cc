@@ -165,6 +165,16 @@ void add_rdma_cm(std::vector<Message>& messages) {
   messages.insert(messages.end(), of_channels.begin(), of_channels.end());
 }
 
+void add_resolutions(std::vector<Message>& messages) {
+  const std::vector<Message> of_resolutions{
+      ResolveRdmaCmService{3, 0x1234, "echo"},
+      QueryRdmaCmServices{3},
+      WriteRdmaCmEvent{3, 0xABCD, RdmaCmEventType::User, -5, 0x1122'3344'5566'7788},
+      RdmaCmServices{{{0x1234, Gid{kDefaultGidPrefix, Guid{8}}, PKey{0xFFFF}}}}
+  };
+  messages.insert(messages.end(), of_resolutions.begin(), of_resolutions.end());
+}
+
 void add_shared_objects(std::vector<Message>& messages) {
   const std::vector<Message> of_objects{
       AskXrcTarget{.peer = {0, 2},
@@ -263,7 +273,7 @@ std::vector<Message> one_of_each() {
   add_shared_objects(messages);
   messages.emplace_back(GroupJoined{});
   messages.emplace_back(Briefed{});
-  add_bad_keys(messages);
+  add_resolutions(messages);
   return messages;
 }
 
@@ -385,7 +395,9 @@ TEST(Messages, OfRdmaCmRefuseWhatNoSenderMeans) {
   const auto decoded = decode(event);
   ASSERT_TRUE(decoded);
   EXPECT_EQ(std::get<RdmaCmEvent>(*decoded).status, -110);
-  event[4] = std::byte{16};  // no type of event
+  event[4] = static_cast<std::byte>(RdmaCmEventType::User);
+  EXPECT_TRUE(decode(event));
+  event[4] = std::byte{19};  // no type of event
   EXPECT_FALSE(decode(event));
   auto reject = encode(Message{
       RejectRdmaCm{4, 28, {std::vector<std::byte>(kMaxRdmaCmPrivateData)}}
@@ -403,6 +415,20 @@ TEST(Messages, OfRdmaCmRefuseWhatNoSenderMeans) {
   paths.insert(paths.end(), paths.begin() + 12, paths.begin() + 12 + std::ptrdiff_t(path_bytes));
   paths[8] = std::byte{kMaxRdmaCmPaths + 1};
   EXPECT_FALSE(decode(paths));
+}
+
+TEST(Messages, OfResolutionsRefuseWhatNoSenderMeans) {
+  auto event = encode(Message{WriteRdmaCmEvent{.type = RdmaCmEventType::User}});
+  EXPECT_TRUE(decode(event));
+  event[16] = std::byte{19};  // no type of event
+  EXPECT_FALSE(decode(event));
+  auto services = encode(Message{RdmaCmServices{std::vector<RdmaCmService>(kMaxRdmaCmServices)}});
+  EXPECT_TRUE(decode(services));
+  const std::size_t bytes = (services.size() - 8) / kMaxRdmaCmServices;
+  services.insert(services.end(), bytes, std::byte{});
+  services[4] = static_cast<std::byte>(kMaxRdmaCmServices + 1);
+  services[5] = static_cast<std::byte>((kMaxRdmaCmServices + 1) >> 8);
+  EXPECT_FALSE(decode(services));
 }
 
 }  // namespace

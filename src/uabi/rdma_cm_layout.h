@@ -25,6 +25,8 @@ void describe(RdmaCmPath& m, auto& archive) {
           m.packet_life_time);
 }
 
+void describe(RdmaCmService& m, auto& archive) { archive(m.service_id, m.gid, m.pkey); }
+
 /// What messages hold as one member.
 template <class T>
 inline constexpr bool kIsRdmaCmPart = false;
@@ -38,6 +40,8 @@ template <>
 inline constexpr bool kIsRdmaCmPart<RdmaCmAddressVector> = true;
 template <>
 inline constexpr bool kIsRdmaCmPart<RdmaCmPath> = true;
+template <>
+inline constexpr bool kIsRdmaCmPart<RdmaCmService> = true;
 
 void describe(OpenRdmaCm& m, auto& archive) { archive(m.version, m.host, m.loopback); }
 void describe(CreateRdmaCmId& m, auto& archive) { archive(m.port_space, m.qp_type, m.uid); }
@@ -65,6 +69,11 @@ void describe(JoinRdmaCmGroup& m, auto& archive) {
 void describe(LeaveRdmaCmGroup& m, auto& archive) { archive(m.membership); }
 void describe(MigrateRdmaCmId& m, auto& archive) { archive(m.from, m.id); }
 void describe(GetRdmaCmEvent&, auto&) {}
+void describe(ResolveRdmaCmService& m, auto& archive) { archive(m.id, m.service_id, m.name); }
+void describe(QueryRdmaCmServices& m, auto& archive) { archive(m.id); }
+void describe(WriteRdmaCmEvent& m, auto& archive) {
+  archive(m.id, m.uid, m.type, m.status, m.argument);
+}
 void describe(CommunicationEstablished& m, auto& archive) { archive(m.qpn); }
 
 void describe(RdmaCmOpened& m, auto& archive) { archive(m.channel); }
@@ -78,8 +87,9 @@ void describe(RdmaCmQpAttributes& m, auto& archive) {
           m.alternate_port, m.max_rd_atomic, m.max_dest_rd_atomic, m.min_rnr_timer, m.timeout,
           m.alternate_timeout, m.retry_count, m.rnr_retry);
 }
+void describe(RdmaCmServices& m, auto& archive) { archive(m.services); }
 void describe(RdmaCmEvent& m, auto& archive) {
-  archive(m.type, m.uid, m.id, m.status, m.parameters, m.address_vector, m.ece);
+  archive(m.type, m.uid, m.id, m.status, m.argument, m.parameters, m.address_vector, m.ece);
 }
 void describe(NoRdmaCmEvent&, auto&) {}
 

@@ -31,6 +31,8 @@ namespace weft::uabi {
 inline constexpr std::size_t kMaxRdmaCmPrivateData = 255;
 /// Forward, return and alternate paths; as the kernel's interface has it.
 inline constexpr std::size_t kMaxRdmaCmPaths = 6;
+/// Places of one service that a program is told; policy.
+inline constexpr std::size_t kMaxRdmaCmServices = 256;
 
 // --- parts of messages
 
@@ -110,6 +112,37 @@ struct RdmaCmPath {
   std::uint8_t rate{};
   std::uint8_t packet_life_time{};
   bool operator==(const RdmaCmPath&) const = default;
+};
+
+/// In the order and with the numbers of enum rdma_cm_event_type.
+enum class RdmaCmEventType : std::uint8_t {
+  AddrResolved = 0,
+  AddrError,
+  RouteResolved,
+  RouteError,
+  ConnectRequest,
+  ConnectResponse,
+  ConnectError,
+  Unreachable,
+  Rejected,
+  Established,
+  Disconnected,
+  DeviceRemoval,
+  MulticastJoin,
+  MulticastError,
+  AddrChange,
+  TimewaitExit,
+  AddrinfoResolved,  // this and those below: of rdma-core 61 and later
+  AddrinfoError,
+  User,
+};
+
+/// Where SA says that a service is (ServiceRecord, IBTA vol 1 §15.2.5.14).
+struct RdmaCmService {
+  std::uint64_t service_id{};
+  Gid gid{};
+  PKey pkey{};
+  bool operator==(const RdmaCmService&) const = default;
 };
 
 // --- program to daemon
@@ -252,6 +285,31 @@ struct MigrateRdmaCmId {
 /// Answered by RdmaCmEvent or NoRdmaCmEvent.
 struct GetRdmaCmEvent {};
 
+/// Asks SA, from the port that the id is bound to, for a service: the one of that name or, if there
+/// is no name, of that ServiceID. Ends in AddrinfoResolved, and then QueryRdmaCmServices has the
+/// answer, or in AddrinfoError.
+struct ResolveRdmaCmService {
+  std::uint32_t id{};
+  std::uint64_t service_id{};
+  std::string name{};  // up to 64 octets
+};
+
+/// Answered by RdmaCmServices.
+struct QueryRdmaCmServices {
+  std::uint32_t id{};
+};
+
+/// An event of an id that its program makes itself: User with whatever the program says, or how a
+/// resolution of addresses ended that the program's own process did (AddrinfoResolved and
+/// AddrinfoError). Of other types none are.
+struct WriteRdmaCmEvent {
+  std::uint32_t id{};
+  std::uint64_t uid{};
+  RdmaCmEventType type{RdmaCmEventType::AddrResolved};
+  std::int32_t status{};
+  std::uint64_t argument{};
+};
+
 /// On the connection of a verbs program: a QP of it received something before it was in RTS
 /// (IBV_EVENT_COMM_EST), which is as good as an RTU (R-RVT-16). Not answered.
 struct CommunicationEstablished {
@@ -284,6 +342,11 @@ struct RdmaCmIdState {
   std::vector<RdmaCmPath> paths{};
 };
 
+/// What SA answered last to ResolveRdmaCmService; empty before.
+struct RdmaCmServices {
+  std::vector<RdmaCmService> services{};
+};
+
 /// Numbers of verbs (enum ibv_qp_state, ibv_mtu, ibv_qp_attr_mask ...).
 struct RdmaCmQpAttributes {
   std::uint32_t mask{};
@@ -310,31 +373,12 @@ struct RdmaCmQpAttributes {
   std::uint8_t rnr_retry{};
 };
 
-/// In the order and with the numbers of enum rdma_cm_event_type.
-enum class RdmaCmEventType : std::uint8_t {
-  AddrResolved = 0,
-  AddrError,
-  RouteResolved,
-  RouteError,
-  ConnectRequest,
-  ConnectResponse,
-  ConnectError,
-  Unreachable,
-  Rejected,
-  Established,
-  Disconnected,
-  DeviceRemoval,
-  MulticastJoin,
-  MulticastError,
-  AddrChange,
-  TimewaitExit,
-};
-
 struct RdmaCmEvent {
   RdmaCmEventType type{RdmaCmEventType::AddrResolved};
-  std::uint64_t uid{};    // of the id; of a request the listener's, of a group the membership's
-  std::uint32_t id{};     // of a request the new id
-  std::int32_t status{};  // below 0 an errno; above what REJ or SIDR_REP said
+  std::uint64_t uid{};       // of the id; of a request the listener's, of a group the membership's
+  std::uint32_t id{};        // of a request the new id
+  std::int32_t status{};     // below 0 an errno; above what REJ or SIDR_REP said; of User any
+  std::uint64_t argument{};  // of User
   /// Of connection events; of UD's requests and establishments and of groups QPN, Q_Key and
   /// private data.
   RdmaCmParameters parameters{};

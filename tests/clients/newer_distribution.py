@@ -4,6 +4,8 @@ libibverbs, librdmacm and libibumad.
 
     newer_distribution.py [--smoke]
 
+Also newer_calls.c, which calls what newer headers declare of librdmacm, as a program of this machine.
+
 The packages come by apt from the mirror that this machine's own sources name, with a configuration of its own: nothing is
 installed. They stay in build/newer for the next run.
 """
@@ -175,13 +177,35 @@ def check_programs(distribution):
         yield run(fabric, distribution, "h2", "saquery", "-p", wanted=("PathRecord",))
 
 
+def build(name):
+    """A program of C for our own libraries, since Debian 12's lack what it calls."""
+    folder = weft_clients.build_folder()
+    program = folder / "clients" / name
+    program.parent.mkdir(parents=True, exist_ok=True)
+    ours = [str(folder / "src" / "compat" / room / soname) for soname, room in drop_in_symbols.FOLDERS.items()]
+    subprocess.run(["gcc", "-O1", "-Wall", "-Werror", "-pthread", "-o", str(program), str(pathlib.Path(__file__).with_name(f"{name}.c")), *ours],
+                   check=True, timeout=60)
+    return str(program)
+
+
+def check_newer_calls():
+    """(what was run, why it failed or nothing) of the server and the client: the client waits until the server's service is known."""
+    program, port = build("newer_calls"), str(weft_clients.Ports().take())
+    with weft_clients.Fabric(FABRIC) as fabric:
+        children = [fabric.start("h1", [program, port]), fabric.start("h2", [program, port, weft_clients.address_of("h1")])]
+        deadline = time.monotonic() + 70
+        outputs = [weft_clients.communicate(child, deadline)[0] for child in children]
+    for side, child, output in zip(("server", "client"), children, outputs):
+        yield f"newer_calls, {side}", "" if child.returncode == 0 and "all is well" in output else f"exit status {child.returncode}: {output[-600:]}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--smoke", action="store_true", help="the same: it takes seconds once the packages are there")
     parser.parse_args()
-    weft_clients.need_programs("objdump")
+    weft_clients.need_programs("objdump", "gcc")
     distribution = Distribution(fetch())
-    results = [*check_symbols(distribution), *check_programs(distribution)]
+    results = [*check_symbols(distribution), *check_programs(distribution), *check_newer_calls()]
     failed = [result for result in results if result[1]]
     for name, reason in results:
         print(f"{'FAILED' if reason else 'ok':7} {name}{f': {reason}' if reason else ''}")

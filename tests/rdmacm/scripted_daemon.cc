@@ -403,6 +403,30 @@ uabi::Message ScriptedDaemon::handle(Channel& channel, const uabi::MigrateRdmaCm
   return uabi::RdmaCmAnswer{.error = 0, .value = found->second.told, .reason = {}};
 }
 
+uabi::Message ScriptedDaemon::handle(Channel&, const uabi::ResolveRdmaCmService& request) {
+  const bool is_known =
+      request.name == service_name_ ||
+      (request.name.empty() && std::ranges::any_of(services_, [&](const auto& each) {
+         return each.service_id == request.service_id;
+       }));
+  raise_locked(request.id, {.type = is_known ? uabi::RdmaCmEventType::AddrinfoResolved
+                                             : uabi::RdmaCmEventType::AddrinfoError,
+                            .status = is_known ? 0 : -ENOENT});
+  return uabi::RdmaCmAnswer{};
+}
+
+uabi::Message ScriptedDaemon::handle(Channel&, const uabi::QueryRdmaCmServices&) {
+  return uabi::RdmaCmServices{services_};
+}
+
+uabi::Message ScriptedDaemon::handle(Channel&, const uabi::WriteRdmaCmEvent& request) {
+  raise_locked(request.id, {.type = request.type,
+                            .uid = request.uid,
+                            .status = request.status,
+                            .argument = request.argument});
+  return uabi::RdmaCmAnswer{};
+}
+
 uabi::Message ScriptedDaemon::handle(Channel& channel, const uabi::GetRdmaCmEvent&) {
   if (channel.events.empty()) {
     return uabi::NoRdmaCmEvent{};

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "host/control_socket.h"
@@ -33,6 +34,13 @@ class ScriptedDaemon {
 
   /// The LID of the one port, which paths lead to.
   void set_lid(Lid lid) { lid_ = lid; }
+
+  /// Of the services that SA knows, which all have this name.
+  void set_services(const std::string& name, std::vector<uabi::RdmaCmService> services) {
+    const std::lock_guard guard{lock_};
+    service_name_ = name;
+    services_ = std::move(services);
+  }
 
   /// What the next request of that kind gets instead of the ordinary answer.
   template <class Request>
@@ -104,6 +112,9 @@ class ScriptedDaemon {
   [[nodiscard]] uabi::Message handle(Channel& channel, const uabi::JoinRdmaCmGroup& request);
   [[nodiscard]] uabi::Message handle(Channel& channel, const uabi::LeaveRdmaCmGroup& request);
   [[nodiscard]] uabi::Message handle(Channel& channel, const uabi::MigrateRdmaCmId& request);
+  [[nodiscard]] uabi::Message handle(Channel& channel, const uabi::ResolveRdmaCmService& request);
+  [[nodiscard]] uabi::Message handle(Channel& channel, const uabi::QueryRdmaCmServices& request);
+  [[nodiscard]] uabi::Message handle(Channel& channel, const uabi::WriteRdmaCmEvent& request);
   [[nodiscard]] uabi::Message handle(Channel& channel, const uabi::GetRdmaCmEvent& request);
   /// Of others it says that it did them.
   [[nodiscard]] uabi::Message handle(Channel&, const auto&) { return uabi::RdmaCmAnswer{}; }
@@ -116,6 +127,8 @@ class ScriptedDaemon {
   std::vector<std::unique_ptr<Channel>> channels_;
   std::map<std::uint32_t, Id> ids_;
   std::map<std::uint32_t, Membership> memberships_;
+  std::string service_name_;
+  std::vector<uabi::RdmaCmService> services_;
   std::map<std::size_t, uabi::RdmaCmAnswer> refusals_;
   std::map<std::size_t, uabi::Message> seen_;
   std::uint32_t last_number_{};

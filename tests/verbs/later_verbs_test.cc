@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <tuple>
 
 #include "verbs_fixture.h"
 
@@ -142,17 +143,50 @@ TEST_F(Verbs, TellThePortsSpeed) {
   EXPECT_EQ(query(context_, 300, &speed), EINVAL);
 }
 
+/// ibv_rc_pingpong of rdma-core 65 has all its memory from there.
+TEST_F(Verbs, AllocateBuffersAndRegisterPartsOfThem) {
+  auto* const allocate =
+      symbol<void*(ibv_pd*, std::size_t, void**)>({"IBVERBS_1.17", "ibv_alloc_buf"});
+  auto* const free_buffer = symbol<void(void*)>({"IBVERBS_1.17", "ibv_free_buf"});
+  auto* const reg =
+      symbol<ibv_mr*(ibv_pd*, void*, void*, std::size_t, int)>({"IBVERBS_1.17", "ibv_reg_buf_mr"});
+  auto* const to_descriptor = symbol<int(void*)>({"IBVERBS_1.18", "ibv_export_buf_dmabuf_fd"});
+  ASSERT_TRUE(allocate != nullptr && free_buffer != nullptr && reg != nullptr &&
+              to_descriptor != nullptr);
+  constexpr std::size_t kBytes = 10'000;
+  void* buffer = nullptr;
+  auto* const memory = static_cast<char*>(allocate(pd_, kBytes, &buffer));
+  ASSERT_NE(memory, nullptr);
+  ASSERT_NE(buffer, nullptr);
+  std::memset(memory, 'x', kBytes);
+  ibv_mr* const part = reg(pd_, buffer, memory + 100, kBytes - 100, IBV_ACCESS_LOCAL_WRITE);
+  ASSERT_NE(part, nullptr);
+  EXPECT_EQ(part->addr, memory + 100);
+  EXPECT_EQ(part->length, kBytes - 100);
+  EXPECT_EQ(ibv_dereg_mr(part), 0);
+  ibv_pd* const other = ibv_alloc_pd(context_);
+  for (const auto& [pd, at, length] : {
+           std::tuple{pd_,   memory + 100, kBytes - 99   },
+           std::tuple{pd_,   memory - 1,   std::size_t{8}},
+           std::tuple{other, memory,       kBytes        }
+  }) {
+    errno = 0;
+    EXPECT_EQ(reg(pd, buffer, at, length, IBV_ACCESS_LOCAL_WRITE), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+  }
+  EXPECT_EQ(ibv_dealloc_pd(other), 0);
+  errno = 0;
+  EXPECT_EQ(to_descriptor(buffer), -1);
+  EXPECT_EQ(errno, ENODATA);
+  free_buffer(buffer);
+}
+
 TEST_F(Verbs, RefuseWhatTakesAKernelOrABus) {
   auto* const dma_handle = symbol<void*(ibv_context*, void*)>({"IBVERBS_1.15", "ibv_alloc_dmah"});
-  auto* const buffer =
-      symbol<void*(ibv_pd*, std::size_t, void**)>({"IBVERBS_1.17", "ibv_alloc_buf"});
   auto* const counter =
       symbol<void*(ibv_context*, void*)>({"IBVERBS_1.18", "ibv_create_comp_cntr"});
-  ASSERT_TRUE(dma_handle != nullptr && buffer != nullptr && counter != nullptr);
+  ASSERT_TRUE(dma_handle != nullptr && counter != nullptr);
   EXPECT_EQ(dma_handle(context_, nullptr), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
-  errno = 0;
-  EXPECT_EQ(buffer(pd_, 4096, nullptr), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
   errno = 0;
   EXPECT_EQ(counter(context_, nullptr), nullptr);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::array<std::string_view, kRdmaCmStateCount> kStateNames{
     "IDLE",           "ADDR_BOUND", "ADDR_QUERY", "ADDR_RESOLVED", "ROUTE_QUERY",
-    "ROUTE_RESOLVED", "LISTEN",     "CONNECT",    "DISCONNECT"};
+    "ROUTE_RESOLVED", "LISTEN",     "CONNECT",    "DISCONNECT",    "ADDRINFO_QUERY"};
 
 /// What UD services are sent with unless their users say otherwise (librdmacm's RDMA_UDP_QKEY).
 constexpr QKey kDatagramQKey{0x0123'4567};

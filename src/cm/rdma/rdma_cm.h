@@ -26,6 +26,7 @@
 #include "sa/resolver.h"
 #include "sa/sa_client.h"
 #include "wire/mad/class_port_info.h"
+#include "wire/mad/service_record.h"
 
 namespace weft::cm {
 
@@ -39,7 +40,8 @@ struct RdmaPort {
 struct RdmaCmLimits {
   std::size_t ids{65'536};  ///< policy
   std::size_t groups_of_id{64};
-  unsigned redirections{3};  ///< of one request, one after another; policy
+  unsigned redirections{3};         ///< of one request, one after another; policy
+  std::size_t services_of_id{256};  ///< places of a service that an id keeps; policy
 };
 
 /// As SA tells it.
@@ -85,6 +87,13 @@ class RdmaCm final : private CmObserver {
   [[nodiscard]] Result<void> resolve_route(RdmaCmId id, Duration timeout, Instant now);
   /// The user knows the paths: the primary one, and an alternate. RouteResolved follows.
   [[nodiscard]] Result<void> set_paths(RdmaCmId id, std::vector<Path> paths);
+
+  // --- services
+  /// Asks SA where a service is, from the port that the id is bound to. Ends in AddrinfoResolved or
+  /// AddrinfoError; the id is bound as before then.
+  [[nodiscard]] Result<void> resolve_service(RdmaCmId id, const ServiceWish& wish, Instant now);
+  /// What SA answered last.
+  [[nodiscard]] Result<std::vector<ServicePlace>> services(RdmaCmId id) const;
 
   // --- connections
   [[nodiscard]] Result<void> listen(RdmaCmId id, unsigned backlog, Instant now);
@@ -140,6 +149,7 @@ class RdmaCm final : private CmObserver {
     Gid sgid{};
     Gid dgid{};
     std::vector<Path> paths{};
+    std::vector<ServicePlace> services{};
     std::optional<CmId> connection{};
     std::optional<sa::ResolutionId> resolution{};
     std::optional<sa::QueryId> query{};
@@ -186,6 +196,9 @@ class RdmaCm final : private CmObserver {
   void path_found(RdmaCmId id, const sa::Answer<wire::PathRecord>& path);
 
   [[nodiscard]] static sa::PathWish wish_of(const Id& of, const Gid& dgid, PKey pkey);
+
+  // rdma_cm_services.cc
+  void services_found(RdmaCmId id, const sa::Answer<std::vector<wire::ServiceRecord>>& records);
 
   // rdma_cm_redirect.cc
   [[nodiscard]] static std::optional<Redirection> redirection_of(const RejReceived& rej);

@@ -32,8 +32,9 @@ enum class RdmaCmState : std::uint8_t {
   Listen,
   Connect,  ///< from a request, sent or received, on
   Disconnect,
+  ServiceQuery,  ///< bound to an address, and SA is asked where a service is
 };
-inline constexpr unsigned kRdmaCmStateCount = 9;
+inline constexpr unsigned kRdmaCmStateCount = 10;
 [[nodiscard]] std::string_view name_of(RdmaCmState state);
 
 /// In the order and with the numbers of librdmacm's enum rdma_cm_event_type.
@@ -54,6 +55,9 @@ enum class RdmaCmEventType : std::uint8_t {
   MulticastError,
   AddressChange,
   TimewaitExit,
+  AddrinfoResolved,
+  AddrinfoError,
+  User,  ///< of the id's program itself
 };
 
 /// Parameters of a connection, or of a datagram service (UD has QPN and Q_Key only).
@@ -80,6 +84,7 @@ enum class RdmaCmFailure : std::uint8_t {
   HostUnreachable,     ///< EHOSTUNREACH: SA knows no path
   InvalidArgument,     ///< EINVAL
   Cancelled,           ///< EINTR
+  NoSuchService,       ///< ENOENT: SA knows none
 };
 
 struct RdmaCmEvent {
@@ -89,7 +94,10 @@ struct RdmaCmEvent {
   RdmaCmId listener{};      ///< of a request
   GroupId group{};          ///< of MulticastJoin and MulticastError
   RdmaCmFailure failure{};
-  std::uint8_t status{};  ///< of Rejected the reason, of Unreachable the status of SIDR_REP; else 0
+  /// Of Rejected the reason, of Unreachable the status of SIDR_REP, of what a program wrote what it
+  /// said; else 0.
+  std::int32_t status{};
+  std::uint64_t argument{};  ///< of User
   ConnectionParameters parameters{};
   QpAddress address{};  ///< of UD and groups: how to send there
 };
@@ -108,6 +116,21 @@ class RdmaCmSink {
 
 /// What users may set of an id.
 enum class RdmaCmOption : std::uint8_t { TypeOfService, ReuseAddress, AfOnly, AckTimeout };
+
+/// A service as its users know it: its name or, without one, its ServiceID (ServiceRecord, IBTA vol
+/// 1 §15.2.5.14).
+struct ServiceWish {
+  std::uint64_t service_id{};
+  std::string name{};
+};
+
+/// Where one is.
+struct ServicePlace {
+  std::uint64_t service_id{};
+  Gid gid{};
+  PKey pkey{};
+  friend bool operator==(const ServicePlace&, const ServicePlace&) = default;
+};
 
 /// All that is known of an id by now.
 struct RdmaCmIdInfo {

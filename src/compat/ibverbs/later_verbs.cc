@@ -3,8 +3,12 @@
 // without a kernel, cannot have is refused with the errno by which programs find out, and the
 // reason.
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 
 #include "compat/ibverbs/objects.h"
 
@@ -15,8 +19,6 @@ constexpr const char* kNoSteering =
     "DMA handles steer a device's PCIe writes (TPH); a device here is part of the program itself";
 constexpr const char* kNoDmaBuf =
     "a DMA-BUF is how a kernel shares memory between devices; share a mapping of a file instead";
-constexpr const char* kNoBuffers =
-    "the device has no way of its own to allocate memory: register what malloc() or mmap() gave";
 constexpr const char* kNoCounters =
     "completions are counted by polling CQs: this device has no completion counters";
 
@@ -50,6 +52,24 @@ void* refuse_object(const char* reason) {
 int refuse_descriptor() {
   refuse(EOPNOTSUPP, kNoDmaBuf);
   return -1;
+}
+
+/// An ibv_buf, which programs know by its address alone: memory as malloc() gives it, for a device
+/// here has none of its own.
+struct Buffer {
+  void* memory;
+  std::size_t bytes;
+  ibv_pd* pd;
+};
+
+[[nodiscard]] Buffer* buffer_of(void* its_buffer) { return static_cast<Buffer*>(its_buffer); }
+
+/// All of the region is in the buffer, and of the buffer's PD.
+[[nodiscard]] bool holds(const Buffer& buffer, const ibv_pd* pd, const RegionAttributes& region) {
+  // Below the buffer's begin the difference is greater than any buffer.
+  const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(region.address) -
+                                reinterpret_cast<std::uintptr_t>(buffer.memory);
+  return pd == buffer.pd && offset <= buffer.bytes && region.length <= buffer.bytes - offset;
 }
 
 /// Lanes of an ActiveWidth, and tenths of Gb/s of one at an ActiveSpeed, as the kernel tells them
@@ -114,10 +134,13 @@ WEFT_EXPORT ibv_mr* ibv_reg_mr_ex(ibv_pd* pd, void* its_attributes) {
     refuse(EINVAL, "a region is memory at an address, or of a descriptor at an offset");
     return nullptr;
   }
-  if ((mask & (kHasDescriptor | kHasDmaHandle | kHasBuffer)) != 0) {
-    refuse(EOPNOTSUPP, (mask & kHasDescriptor) != 0  ? kNoDmaBuf
-                       : (mask & kHasDmaHandle) != 0 ? kNoSteering
-                                                     : kNoBuffers);
+  if ((mask & kHasBuffer) != 0 &&
+      (!has_address || !holds(*buffer_of(attributes->buffer), pd, *attributes))) {
+    refuse(EINVAL, "a region of a buffer is a part of it, in the PD that it was allocated for");
+    return nullptr;
+  }
+  if ((mask & (kHasDescriptor | kHasDmaHandle)) != 0) {
+    refuse(EOPNOTSUPP, (mask & kHasDescriptor) != 0 ? kNoDmaBuf : kNoSteering);
     return nullptr;
   }
   return (mask & kHasIova) != 0
@@ -145,16 +168,40 @@ WEFT_EXPORT int ibv_query_port_speed(ibv_context* c, std::uint32_t port, std::ui
 
 // --- IBVERBS_1.17
 
-WEFT_EXPORT void* ibv_alloc_buf(ibv_pd*, std::size_t, void**) { return refuse_object(kNoBuffers); }
-WEFT_EXPORT void ibv_free_buf(void*) {}
-WEFT_EXPORT ibv_mr* ibv_reg_buf_mr(ibv_pd*, void*, void*, std::size_t, int) {
-  refuse(EOPNOTSUPP, kNoBuffers);
-  return nullptr;
+/// Whole pages, as rdma-core has it.
+WEFT_EXPORT void* ibv_alloc_buf(ibv_pd* pd, std::size_t bytes, void** out) {
+  auto buffer = std::make_unique<Buffer>(Buffer{.memory = nullptr, .bytes = bytes, .pd = pd});
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  if (const int error = posix_memalign(&buffer->memory, page, bytes)) {
+    refuse(error, "no memory for a buffer");
+    return nullptr;
+  }
+  *out = buffer.get();
+  return buffer.release()->memory;
+}
+
+WEFT_EXPORT void ibv_free_buf(void* its_buffer) {
+  const std::unique_ptr<Buffer> buffer{buffer_of(its_buffer)};
+  std::free(buffer->memory);
+}
+
+WEFT_EXPORT ibv_mr* ibv_reg_buf_mr(ibv_pd* pd, void* buffer, void* address, std::size_t length,
+                                   int access) {
+  RegionAttributes attributes{};
+  attributes.length = length;
+  attributes.access = access;
+  attributes.comp_mask = kHasBuffer | kHasAddress;
+  attributes.address = address;
+  attributes.buffer = buffer;
+  return ibv_reg_mr_ex(pd, &attributes);
 }
 
 // --- IBVERBS_1.18
 
-WEFT_EXPORT int ibv_export_buf_dmabuf_fd(void*) { return refuse_descriptor(); }
+WEFT_EXPORT int ibv_export_buf_dmabuf_fd(void*) {
+  refuse(ENODATA, "the buffer is ordinary memory, of no DMA-BUF");
+  return -1;
+}
 WEFT_EXPORT int _ibv_query_comp_cntr_caps(ibv_context*, void*, std::size_t) {
   return refuse(EOPNOTSUPP, kNoCounters);
 }

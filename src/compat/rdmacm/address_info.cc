@@ -9,16 +9,13 @@
 #include <cstring>
 #include <memory>
 
+#include "compat/rdmacm/address_question.h"
+#include "compat/rdmacm/later.h"
 #include "compat/rdmacm/refusals.h"
 #include "compat/rdmacm/translate.h"
 
 namespace weft::compat {
 namespace {
-
-struct FreeInformation {
-  void operator()(rdma_addrinfo* information) const { rdma_freeaddrinfo(information); }
-};
-using Information = std::unique_ptr<rdma_addrinfo, FreeInformation>;
 
 [[nodiscard]] int out_of_memory() { return refuse(ENOMEM, "no memory for address information"); }
 
@@ -178,7 +175,25 @@ using Information = std::unique_ptr<rdma_addrinfo, FreeInformation>;
   return 0;
 }
 
+[[nodiscard]] Information new_information() {
+  return Information{static_cast<rdma_addrinfo*>(std::calloc(1, sizeof(rdma_addrinfo)))};
+}
+
 }  // namespace
+
+Information copy_of(const rdma_addrinfo& hints) {
+  Information made = new_information();
+  if (made == nullptr) {
+    static_cast<void>(out_of_memory());
+    return nullptr;
+  }
+  if (take_hints(hints, *made) != 0 || take_more(hints, *made) != 0) {
+    return nullptr;
+  }
+  made->ai_family = hints.ai_family;
+  return made;
+}
+
 }  // namespace weft::compat
 
 using namespace weft::compat;
@@ -190,7 +205,13 @@ WEFT_EXPORT int rdma_getaddrinfo(const char* node, const char* service, const rd
   if (node == nullptr && service == nullptr && hints == nullptr) {
     return refuse(EINVAL, "neither a name nor a service nor hints were given");
   }
-  Information made{static_cast<rdma_addrinfo*>(std::calloc(1, sizeof(rdma_addrinfo)))};
+  const int flags = hints == nullptr ? 0 : hints->ai_flags;
+  if ((flags & kFromSa) != 0) {
+    return node != nullptr || service == nullptr || (flags & kFromDns) != 0
+               ? refuse(EOPNOTSUPP, "RAI_SA takes a service, no node, and not RAI_DNS")
+               : look_for_service(service, out);
+  }
+  Information made = new_information();
   if (made == nullptr) {
     return out_of_memory();
   }

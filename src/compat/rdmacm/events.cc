@@ -6,7 +6,9 @@
 #include <cstring>
 #include <memory>
 
+#include "compat/rdmacm/address_question.h"
 #include "compat/rdmacm/ids.h"
+#include "compat/rdmacm/later.h"
 #include "compat/rdmacm/translate.h"
 
 namespace weft::compat {
@@ -21,8 +23,8 @@ enum class Fate : std::uint8_t {
 };
 
 /// An event failed on its way to the program, which sees another one and why.
-void turn_into(Event& event, rdma_cm_event_type type) {
-  event.front.event = type;
+void turn_into(Event& event, int type) {
+  set_number(event.front.event, type);
   event.front.status = -errno;
 }
 
@@ -169,9 +171,28 @@ Fate on_group(Event& event, const Arrived& arrived) {
   return Fate::HandOver;
 }
 
+Fate on_addresses(Event& event, const Arrived& arrived) {
+  if (take_addresses(*event.id, arrived.argument != 0) != 0) {
+    turn_into(event, kAddrinfoError);
+  }
+  return Fate::HandOver;
+}
+
+Fate on_no_addresses(Event& event, const Arrived&) {
+  give_up_addresses(*event.id);
+  return Fate::HandOver;
+}
+
+/// The program's own word is what newer headers call param.arg.
+Fate on_written(Event& event, const Arrived& arrived) {
+  static_assert(sizeof event.front.param >= sizeof arrived.argument);
+  std::memcpy(&event.front.param, &arrived.argument, sizeof arrived.argument);
+  return Fate::HandOver;
+}
+
 /// One row for each event, in the order of their numbers.
 struct Row {
-  rdma_cm_event_type type;
+  int type;
   const char* name;
   Fate (*handle)(Event& event, const Arrived& arrived);
 };
@@ -193,6 +214,9 @@ constexpr std::array kRows{
     Row WEFT_EVENT(MULTICAST_ERROR, on_group),
     Row WEFT_EVENT(ADDR_CHANGE, on_any),
     Row WEFT_EVENT(TIMEWAIT_EXIT, on_any),
+    Row{kAddrinfoResolved, "RDMA_CM_EVENT_ADDRINFO_RESOLVED", on_addresses   },
+    Row{kAddrinfoError,    "RDMA_CM_EVENT_ADDRINFO_ERROR",    on_no_addresses},
+    Row{kUserEvent,        "RDMA_CM_EVENT_USER",              on_written     },
 };
 #undef WEFT_EVENT
 
@@ -202,7 +226,7 @@ consteval bool rows_are_in_order() {
       return false;
     }
   }
-  return kRows.size() == static_cast<std::size_t>(uabi::RdmaCmEventType::TimewaitExit) + 1;
+  return kRows.size() == static_cast<std::size_t>(uabi::RdmaCmEventType::User) + 1;
 }
 static_assert(rows_are_in_order());
 
@@ -223,7 +247,7 @@ static_assert(rows_are_in_order());
     return nullptr;
   }
   event->front.id = &event->id->cm;
-  event->front.event = row_of(arrived.type).type;
+  set_number(event->front.event, row_of(arrived.type).type);
   event->front.status = arrived.status;
   return event;
 }
@@ -244,6 +268,12 @@ void acknowledge(const Event& event) {
 }
 
 }  // namespace
+
+const char* name_of_event(int number) {
+  const auto place = static_cast<std::size_t>(number);
+  return place < kRows.size() ? kRows[place].name : "UNKNOWN EVENT";
+}
+
 }  // namespace weft::compat
 
 using namespace weft;
@@ -283,9 +313,21 @@ WEFT_EXPORT int rdma_ack_cm_event(rdma_cm_event* front) {
   return 0;
 }
 
+WEFT_EXPORT int rdma_write_cm_event(rdma_cm_id* cm, rdma_cm_event_type type, int status,
+                                    std::uint64_t argument) {
+  if (cm == nullptr || number_of(type) != kUserEvent) {
+    return refuse(EINVAL, "programs write RDMA_CM_EVENT_USER, of one of their ids");
+  }
+  const Id& id = id_of(cm);
+  return command(id, uabi::WriteRdmaCmEvent{.id = id.number,
+                                            .uid = id.uid,
+                                            .type = uabi::RdmaCmEventType::User,
+                                            .status = status,
+                                            .argument = argument});
+}
+
 WEFT_EXPORT const char* rdma_event_str(rdma_cm_event_type type) {
-  const auto number = static_cast<std::size_t>(type);
-  return number < kRows.size() ? kRows[number].name : "UNKNOWN EVENT";
+  return name_of_event(number_of(type));
 }
 
 }  // extern "C"

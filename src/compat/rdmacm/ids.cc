@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <variant>
 
+#include "compat/rdmacm/later.h"
 #include "compat/rdmacm/translate.h"
 
 namespace weft::compat {
@@ -113,6 +114,7 @@ std::unique_ptr<Id> new_id(rdma_event_channel* channel, void* context, rdma_port
   id->cm.ps = port_space;
   id->cm.qp_type = qp_type;
   id->uid = name(*id);
+  id->addresses->id = id.get();
   return id;
 }
 
@@ -136,6 +138,10 @@ std::unique_ptr<Id> create_id(rdma_event_channel* channel, void* context,
 
 void release_id(std::unique_ptr<Id> id) {
   const int error = errno;  // of what made the id useless
+  {
+    const std::lock_guard guard{id->addresses->lock};
+    id->addresses->id = nullptr;
+  }
   forget_name(id->uid);
   for (const auto& membership : id->memberships) {
     forget_name(membership->uid);
@@ -203,8 +209,9 @@ int complete(Id& id) {
   if (event.status == 0) {
     return 0;
   }
-  return refuse(event.event == RDMA_CM_EVENT_REJECTED ? ECONNREFUSED : std::abs(event.status),
-                rdma_event_str(event.event));
+  const int number = number_of(event.event);
+  return refuse(number == RDMA_CM_EVENT_REJECTED ? ECONNREFUSED : std::abs(event.status),
+                name_of_event(number));
 }
 
 }  // namespace weft::compat
@@ -248,6 +255,7 @@ WEFT_EXPORT int rdma_migrate_id(rdma_cm_id* cm, rdma_event_channel* channel) {
   if (from == nullptr || to == nullptr) {
     return -1;
   }
+  std::unique_lock telling{id.addresses->lock};  // a look-up tells the channel that the id is on
   const auto answer =
       to->ask<uabi::RdmaCmAnswer>(uabi::MigrateRdmaCmId{.from = from->number(), .id = id.number});
   if (!answer || answer->error != 0) {
@@ -264,6 +272,7 @@ WEFT_EXPORT int rdma_migrate_id(rdma_cm_id* cm, rdma_event_channel* channel) {
   }
   id.is_synchronous = becomes_synchronous;
   cm->channel = to->front();
+  telling.unlock();
   id.acknowledged.wait_for(answer->value);
   return 0;
 }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "compat/rdmacm/address_question.h"
 #include "compat/rdmacm/channel.h"
 #include "compat/rdmacm/devices.h"
 
@@ -61,6 +62,7 @@ struct Id {
   std::mutex memberships_lock;
   std::vector<std::unique_ptr<Membership>> memberships;
   Acknowledgements acknowledged;
+  std::shared_ptr<AddressQuestion> addresses{std::make_shared<AddressQuestion>()};
 
   [[nodiscard]] bool is_datagram() const { return cm.qp_type == IBV_QPT_UD; }
 };
@@ -112,6 +114,8 @@ template <class Answer>
 /// A call that ends in an event returns when it came if the id is synchronous: 0, or -1 with the
 /// event's errno. The event stays in `cm.event` until the next one.
 [[nodiscard]] int complete(Id& id);
+/// What rdma_event_str(3) says of an event of that number.
+[[nodiscard]] const char* name_of_event(int number);
 /// Acknowledges the event of the last call of a synchronous id.
 void acknowledge_last(Id& id);
 

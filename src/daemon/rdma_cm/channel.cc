@@ -13,6 +13,16 @@ namespace {
   return event.type == cm::RdmaCmEventType::ConnectRequest ? event.listener : event.id;
 }
 
+[[nodiscard]] bool is_request(const cm::RdmaCmEvent& event) {
+  return event.type == cm::RdmaCmEventType::ConnectRequest;
+}
+
+[[nodiscard]] bool is_written(const cm::RdmaCmEvent& event) {
+  return event.type == cm::RdmaCmEventType::AddrinfoResolved ||
+         event.type == cm::RdmaCmEventType::AddrinfoError ||
+         event.type == cm::RdmaCmEventType::User;
+}
+
 }  // namespace
 
 RdmaCmChannel::RdmaCmChannel(const Owner& owner, os::UniqueFd ours,
@@ -36,7 +46,10 @@ void RdmaCmChannel::show() {
 }
 
 bool RdmaCmChannel::take(const cm::RdmaCmEvent& event) {
-  if (event.type == cm::RdmaCmEventType::ConnectRequest) {
+  if (is_written(event) && written_ >= kMostWritten) {
+    return false;
+  }
+  if (is_request(event)) {
     if (requests_ == kMostRequests) {
       return false;
     }
@@ -48,14 +61,16 @@ bool RdmaCmChannel::take(const cm::RdmaCmEvent& event) {
 }
 
 void RdmaCmChannel::put(const cm::RdmaCmEvent& event) {
-  requests_ += event.type == cm::RdmaCmEventType::ConnectRequest ? 1 : 0;
+  requests_ += is_request(event) ? 1 : 0;
+  written_ += is_written(event) ? 1 : 0;
   known_[subject_of(event)].waiting.push_back(++last_event_);
   events_.emplace_hint(events_.end(), last_event_, event);
 }
 
 cm::RdmaCmEvent RdmaCmChannel::extract(std::uint64_t number) {
   auto node = events_.extract(number);
-  requests_ -= node.mapped().type == cm::RdmaCmEventType::ConnectRequest ? 1 : 0;
+  requests_ -= is_request(node.mapped()) ? 1 : 0;
+  written_ -= is_written(node.mapped()) ? 1 : 0;
   return std::move(node.mapped());
 }
 

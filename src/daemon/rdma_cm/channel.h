@@ -22,9 +22,11 @@ namespace weft::daemon {
 
 class RdmaCmChannel final : public cm::RdmaCmSink {
  public:
-  /// Connection requests that wait; policy: as many as a listener's backlog (cm::Limits). Other
-  /// events are bounded by the number of ids.
+  /// Connection requests that wait; policy: as many as a listener's backlog (cm::Limits).
   static constexpr std::size_t kMostRequests = 16'384;
+  /// Events of which a program can cause any number: what it writes itself, and resolved services.
+  /// Policy. All others are bounded by the number of ids.
+  static constexpr std::size_t kMostWritten = 16'384;
 
   struct Owner {
     std::uint32_t number{};  ///< of the channel
@@ -38,7 +40,12 @@ class RdmaCmChannel final : public cm::RdmaCmSink {
 
   [[nodiscard]] const Owner& owner() const { return owner_; }
 
+  /// False: too many of that kind wait.
   [[nodiscard]] bool take(const cm::RdmaCmEvent& event) override;
+  /// All events of both channels may wait here.
+  [[nodiscard]] bool has_room_for(const RdmaCmChannel& other) const {
+    return written_ + other.written_ <= kMostWritten;
+  }
   /// The oldest event, which then counts as told; none: none waits.
   [[nodiscard]] std::optional<cm::RdmaCmEvent> next();
 
@@ -78,6 +85,7 @@ class RdmaCmChannel final : public cm::RdmaCmSink {
   std::map<std::uint64_t, cm::RdmaCmEvent> events_;  ///< by the number as which they came
   std::uint64_t last_event_{};
   std::size_t requests_{};
+  std::size_t written_{};
   std::map<cm::RdmaCmId, Known> known_;
   std::map<cm::GroupId, std::uint32_t> told_of_groups_;
   bool is_shown_{};

@@ -105,6 +105,22 @@ TEST_F(RdmaCmChannelTest, TakesSoManyConnectionRequestsThatNobodyFetches) {
   EXPECT_TRUE(channel->take(request));
 }
 
+TEST_F(RdmaCmChannelTest, TakesSoManyEventsThatProgramsWrite) {
+  channel->add(kListener);
+  const cm::RdmaCmEvent written{.type = cm::RdmaCmEventType::User, .id = kListener, .argument = 7};
+  for (std::size_t i = 0; i < RdmaCmChannel::kMostWritten; ++i) {
+    ASSERT_TRUE(channel->take(written));
+  }
+  EXPECT_FALSE(channel->take(written));
+  EXPECT_FALSE(channel->take({.type = cm::RdmaCmEventType::AddrinfoResolved, .id = kListener}));
+  give(cm::RdmaCmEventType::Disconnected, kListener);  // others have room
+  EXPECT_EQ(channel->next()->argument, 7U);
+  EXPECT_TRUE(channel->take(written));
+  EXPECT_FALSE(channel->has_room_for(*channel));
+  static_cast<void>(channel->remove(kListener));
+  EXPECT_TRUE(channel->has_room_for(*channel));
+}
+
 TEST_F(RdmaCmChannelTest, EventsMoveToAnotherChannelWithTheirId) {
   channel->add(kListener);
   give(cm::RdmaCmEventType::AddressResolved, kListener);

@@ -304,6 +304,27 @@ class Game {
     }
     channel_->append(remains.events);
   }
+  void apply(const uabi::ResolveRdmaCmService& request) {
+    on(request.id, [&](cm::RdmaCmId id) {
+      return rdma().resolve_service(id, {.service_id = request.service_id, .name = request.name},
+                                    world_.now);
+    });
+  }
+  void apply(const uabi::QueryRdmaCmServices& request) {
+    if (const cm::RdmaCmId id = id_of(request.id); channel_of(id) != nullptr) {
+      const uabi::RdmaCmServices told = services_of(*rdma().services(id));
+      require(uabi::decode(uabi::encode(told)).has_value());
+    }
+  }
+  void apply(const uabi::WriteRdmaCmEvent& request) {
+    uabi::WriteRdmaCmEvent written = request;
+    written.id = id_of(request.id).value();
+    RdmaCmChannel* const owner = channel_of(cm::RdmaCmId{written.id});
+    const auto event = event_of(written);
+    if (owner != nullptr && event) {
+      static_cast<void>(owner->take(*event));
+    }
+  }
   void apply(const uabi::GetRdmaCmEvent& /*request*/) {
     if (const auto event = channel_->next()) {
       const uabi::RdmaCmEvent told = event_of(*event);
@@ -336,10 +357,14 @@ void rest(std::unique_ptr<World>& world) {
 [[nodiscard]] fuzz::Piece make_piece(Random& random) {
   constexpr std::size_t kFirst = uabi::testing::kKindOf<uabi::CreateRdmaCmId>;
   constexpr std::size_t kLast = uabi::testing::kKindOf<uabi::CommunicationEstablished>;
+  constexpr std::size_t kLater = uabi::testing::kKindOf<uabi::ResolveRdmaCmService>;
+  constexpr std::size_t kLaterKinds = 3;
   const auto next = [&] { return static_cast<std::uint8_t>(random()); };
+  const std::size_t kind = random.chance(1, 8) ? kLater + random.below(kLaterKinds)
+                                               : kFirst + random.below(kLast - kFirst + 1);
   return {
       .head = {next(), next()},
-      .message = uabi::testing::sample_octets(kFirst + random.below(kLast - kFirst + 1), random)
+        .message = uabi::testing::sample_octets(kind, random)
   };
 }
 

@@ -30,6 +30,8 @@ constexpr std::uint32_t kQKeyBit = 1U << 6;  // IBV_QP_QKEY
       return EHOSTUNREACH;
     case cm::RdmaCmFailure::InvalidArgument:
       return EINVAL;
+    case cm::RdmaCmFailure::NoSuchService:
+      return ENOENT;
     case cm::RdmaCmFailure::Cancelled:
       return EINTR;
   }
@@ -183,6 +185,30 @@ uabi::RdmaCmIdState state_of(const cm::RdmaCmIdInfo& info) {
   return state;
 }
 
+uabi::RdmaCmServices services_of(std::span<const cm::ServicePlace> places) {
+  uabi::RdmaCmServices out;
+  for (const cm::ServicePlace& place :
+       places.first(std::min(places.size(), uabi::kMaxRdmaCmServices))) {
+    out.services.push_back({.service_id = place.service_id, .gid = place.gid, .pkey = place.pkey});
+  }
+  return out;
+}
+
+std::optional<cm::RdmaCmEvent> event_of(const uabi::WriteRdmaCmEvent& written) {
+  switch (written.type) {
+    case uabi::RdmaCmEventType::AddrinfoResolved:
+    case uabi::RdmaCmEventType::AddrinfoError:
+    case uabi::RdmaCmEventType::User:
+      return cm::RdmaCmEvent{.type = static_cast<cm::RdmaCmEventType>(written.type),
+                             .context = written.uid,
+                             .id = cm::RdmaCmId{written.id},
+                             .status = written.status,
+                             .argument = written.argument};
+    default:
+      return std::nullopt;
+  }
+}
+
 uabi::RdmaCmQpAttributes attributes_of(const cm::RdmaCm::QpTransition& transition) {
   const cm::QpAttributes& from = transition.attributes;
   return {.mask = from.mask.bits() | (transition.qkey ? kQKeyBit : 0),
@@ -215,17 +241,17 @@ uabi::RdmaCmEvent event_of(const cm::RdmaCmEvent& event) {
       .type = static_cast<uabi::RdmaCmEventType>(event.type),
       .uid = event.context,
       .id = event.id.value(),
-      .status = event.failure == cm::RdmaCmFailure::None ? std::int32_t{event.status}
-                                                         : -errno_of(event.failure),
+      .status = event.failure == cm::RdmaCmFailure::None ? event.status : -errno_of(event.failure),
+      .argument = event.argument,
       .parameters = {.qpn = from.qpn,
-                                                                        .qkey = from.qkey,
-                                                                        .has_srq = from.has_srq,
-                                                                        .responder_resources = from.responder_resources,
-                                                                        .initiator_depth = from.initiator_depth,
-                                                                        .flow_control = from.flow_control,
-                                                                        .retry_count = from.retry_count,
-                                                                        .rnr_retry_count = from.rnr_retry_count,
-                                                                        .private_data = {.octets = from.private_data}},
+                     .qkey = from.qkey,
+                     .has_srq = from.has_srq,
+                     .responder_resources = from.responder_resources,
+                     .initiator_depth = from.initiator_depth,
+                     .flow_control = from.flow_control,
+                     .retry_count = from.retry_count,
+                     .rnr_retry_count = from.rnr_retry_count,
+                     .private_data = {.octets = from.private_data}},
       .address_vector = vector_of(event.address),
       .ece = {.vendor_id = from.ece.vendor_id, .options = from.ece.options}
   };

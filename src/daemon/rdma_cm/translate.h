@@ -4,6 +4,7 @@
 // tells (cm/rdma). Values that a program may have made up are cut to what a field can say.
 
 #include <optional>
+#include <span>
 
 #include "cm/rdma/rdma_cm.h"
 #include "uabi/messages.h"
@@ -21,7 +22,11 @@ namespace weft::daemon {
 [[nodiscard]] cm::Path path_of(const uabi::RdmaCmPath& path);
 
 [[nodiscard]] uabi::RdmaCmIdState state_of(const cm::RdmaCmIdInfo& info);
+/// The first of them, as many as fit.
+[[nodiscard]] uabi::RdmaCmServices services_of(std::span<const cm::ServicePlace> places);
 [[nodiscard]] uabi::RdmaCmQpAttributes attributes_of(const cm::RdmaCm::QpTransition& transition);
 [[nodiscard]] uabi::RdmaCmEvent event_of(const cm::RdmaCmEvent& event);
+/// None: programs do not write events of that type.
+[[nodiscard]] std::optional<cm::RdmaCmEvent> event_of(const uabi::WriteRdmaCmEvent& written);
 
 }  // namespace weft::daemon

@@ -98,6 +98,9 @@ void fill_words(Message& m, Random& random) {
          "add switch s9 ports=4 link=s1", "add host h8 link=s1 hcas=2 ports=2", "remove h3",
          "remove h3 force"});
   }
+  if constexpr (requires { m.name; }) {
+    put(m.name, random, {"", "echo", "storage"});
+  }
   if constexpr (requires { m.port; }) {
     put(m.port, random, {"h1", "h2:1", "s1:1", "h3/weft0:1"});
   }
@@ -171,6 +174,9 @@ void fill_parts(Message& m, Random& random) {
   }
   if constexpr (requires { m.ports; }) {
     m.ports.resize(random.below(3));
+  }
+  if constexpr (requires { m.services; }) {
+    m.services.resize(random.below(3));
   }
   if constexpr (requires { m.members; }) {
     m.members.resize(random.below(3));

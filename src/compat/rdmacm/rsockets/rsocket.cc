@@ -17,6 +17,7 @@
 
 #include "compat/rdmacm/refusals.h"
 #include "compat/rdmacm/rsockets/datagram.h"
+#include "compat/rdmacm/rsockets/event_set.h"
 #include "compat/rdmacm/rsockets/sockets.h"
 #include "compat/rdmacm/rsockets/stream.h"
 
@@ -146,10 +147,14 @@ WEFT_EXPORT int rshutdown(int number, int how) {
 }
 
 WEFT_EXPORT int rclose(int number) {
+  if (close_set(number)) {
+    return 0;
+  }
   const auto socket = socket_of(number);
   if (socket == nullptr) {
     return -1;
   }
+  forget_in_sets(number);
   socket->close();
   const std::lock_guard guard{sockets_lock};
   sockets.erase(number);
