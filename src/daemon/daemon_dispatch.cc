@@ -193,6 +193,9 @@ constexpr std::array<Daemon::Impl::Dispatch::Row, uabi::FromClients::kSize>
         row<&Impl::on_rdma_cm<uabi::JoinRdmaCmGroup>>(Sender::RdmaCmChannel, kNothing),
         row<&Impl::on_rdma_cm<uabi::LeaveRdmaCmGroup>>(Sender::RdmaCmChannel, kNothing),
         row<&Impl::on_rdma_cm<uabi::MigrateRdmaCmId>>(Sender::RdmaCmChannel, kNothing),
+        row<&Impl::on_rdma_cm<uabi::ResolveRdmaCmService>>(Sender::RdmaCmChannel, kNothing),
+        row<&Impl::on_rdma_cm<uabi::QueryRdmaCmServices>>(Sender::RdmaCmChannel, kNothing),
+        row<&Impl::on_rdma_cm<uabi::WriteRdmaCmEvent>>(Sender::RdmaCmChannel, kNothing),
         row<&Impl::on_rdma_cm<uabi::GetRdmaCmEvent>>(Sender::RdmaCmChannel, kNothing),
 };
 

@@ -215,13 +215,13 @@ class Daemon::Impl::RdmaCmRequest {
     }
     return answer(migrate(id, *from));
   }
-  bool operator()(const uabi::ResolveRdmaCmService& request) {
+  void operator()(const uabi::ResolveRdmaCmService& request) {
     return on(request.id, [&](cm::RdmaCmId id) {
       return rdma_.resolve_service(id, {.service_id = request.service_id, .name = request.name},
                                    now_);
     });
   }
-  bool operator()(const uabi::QueryRdmaCmServices& request) {
+  void operator()(const uabi::QueryRdmaCmServices& request) {
     const cm::RdmaCmId id{request.id};
     if (channel_of(id) == nullptr) {
       return refuse(unknown(id));
@@ -231,9 +231,8 @@ class Daemon::Impl::RdmaCmRequest {
       return refuse(services.error());
     }
     client_.send(services_of(*services));
-    return true;
   }
-  bool operator()(const uabi::WriteRdmaCmEvent& request) {
+  void operator()(const uabi::WriteRdmaCmEvent& request) {
     const cm::RdmaCmId id{request.id};
     RdmaCmChannel* const owner = channel_of(id);
     if (owner == nullptr) {
@@ -250,7 +249,7 @@ class Daemon::Impl::RdmaCmRequest {
                              "{} events that programs wrote wait on the channel already",
                              RdmaCmChannel::kMostWritten));
   }
-  bool operator()(const uabi::GetRdmaCmEvent& /*request*/) {
+  void operator()(const uabi::GetRdmaCmEvent& /*request*/) {
     if (const auto event = channel_.next()) {
       client_.send(event_of(*event));
     } else {

@@ -8,7 +8,11 @@ namespace {
 using Kind = hca::BadKey::Kind;
 
 hca::BadKey bad(Kind kind, std::uint32_t key, std::uint8_t port = 1) {
-  return {.kind = kind, .port = PortNumber{port}, .key = key};
+  hca::BadKey made;
+  made.kind = kind;
+  made.port = PortNumber{port};
+  made.key = key;
+  return made;
 }
 
 TEST(KeyViolations, AreReportedAtOnceAndThenTogetherAfterAPause) {

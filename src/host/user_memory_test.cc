@@ -69,7 +69,7 @@ std::size_t dirty_bytes(const void* start) {
   std::size_t kilobytes = 0;
   bool is_here = false;
   for (std::string line; std::getline(smaps, line);) {
-    if (line.find("_Dirty:") == std::string::npos) {
+    if (!line.starts_with("Shared_Dirty:") && !line.starts_with("Private_Dirty:")) {
       is_here = line.find('-') < line.find(' ') ? line.starts_with(begins) : is_here;
     } else if (is_here) {
       kilobytes += std::stoul(line.substr(line.find(':') + 1));

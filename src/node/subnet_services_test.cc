@@ -17,6 +17,7 @@
 #include "node/testing/sa_client.h"
 #include "wire/mad/inform_info.h"
 #include "wire/mad/mc_member_record.h"
+#include "wire/mad/notice.h"
 #include "wire/mad/notice_details.h"
 #include "wire/mad/path_record.h"
 #include "wire/mad/sa_table_records.h"
@@ -140,8 +141,8 @@ TEST_F(SubnetServicesOnAFatTree, ReportPacketsWithWrongKeysToTrustedSubscribers)
                         .trap_number = 0xFFFF,
                         .producer_type = 0xFF'FFFF};
   ASSERT_EQ(h4.ask(MadMethod::Set, SaAttribute::InformInfo, info).status, 0);
-  for (const std::uint16_t trap : {257, 258}) {
-    info.trap_number = trap;
+  for (const wire::Trap trap : {wire::Trap::BadPKey, wire::Trap::BadQKey}) {
+    info.trap_number = static_cast<std::uint16_t>(trap);
     ASSERT_EQ(h3.ask(MadMethod::Set, SaAttribute::InformInfo, info).status, 0);
   }
   const fabric::PortIndex h8 = fabric.port("h8", 1);

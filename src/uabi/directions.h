@@ -36,7 +36,8 @@ using FromClients = MessageList<
     OpenRdmaCm, CreateRdmaCmId, DestroyRdmaCmId, BindRdmaCmId, ResolveRdmaCmAddress,
     ResolveRdmaCmRoute, QueryRdmaCmId, ListenRdmaCm, ConnectRdmaCm, AcceptRdmaCm, RejectRdmaCm,
     DisconnectRdmaCm, InitRdmaCmQp, SetRdmaCmOption, SetRdmaCmPaths, NotifyRdmaCm, JoinRdmaCmGroup,
-    LeaveRdmaCmGroup, MigrateRdmaCmId, GetRdmaCmEvent>;
+    LeaveRdmaCmGroup, MigrateRdmaCmId, ResolveRdmaCmService, QueryRdmaCmServices, WriteRdmaCmEvent,
+    GetRdmaCmEvent>;
 
 using FromDaemon = MessageList<
     // to a program at its host
@@ -48,7 +49,8 @@ using FromDaemon = MessageList<
     // to a program at the MADs of a node
     UmadDevices, UmadDevice, IsSm, UmadOpened, UmadAnswer,
     // to a program at the connections of a host
-    RdmaCmOpened, RdmaCmAnswer, RdmaCmIdState, RdmaCmQpAttributes, RdmaCmEvent, NoRdmaCmEvent>;
+    RdmaCmOpened, RdmaCmAnswer, RdmaCmIdState, RdmaCmQpAttributes, RdmaCmEvent, NoRdmaCmEvent,
+    RdmaCmServices>;
 
 /// Both ways, on the socket of an open port alone.
 using OnUmadSockets = MessageList<UmadMad, LongUmadMad>;

@@ -293,7 +293,7 @@ using Message = std::variant<
     RdmaCmAnswer, RdmaCmIdState, RdmaCmQpAttributes, RdmaCmEvent, NoRdmaCmEvent,
 
     AskXrcTarget, XrcTargetAnswer, XrcTargetEvent, ShareDevice, ImportDevice, DeviceImported,
-    LeaveDevice, DeviceGone, AskForObject, ObjectAnswer, GroupJoined, Briefed,
+    LeaveDevice, DeviceGone, AskForObject, ObjectAnswer, GroupJoined, Briefed, BadKeys,
 
     ResolveRdmaCmService, QueryRdmaCmServices, WriteRdmaCmEvent, RdmaCmServices>;
 

@@ -273,6 +273,7 @@ std::vector<Message> one_of_each() {
   add_shared_objects(messages);
   messages.emplace_back(GroupJoined{});
   messages.emplace_back(Briefed{});
+  add_bad_keys(messages);
   add_resolutions(messages);
   return messages;
 }

@@ -132,6 +132,8 @@ def datagrams():
                               (["-T", "a", "-C", "500", "-S", "2000"], "asynchronous")):
         yield Pair("udpong", ["-b", "{server}", "-p", "{port}"], ["-s", "{server}", "-p", "{port}", *arguments], aspect, check=says(r"^custom +[0-9]"),
                    is_ended=True, ready_state="ADDR_BOUND")
+    yield Pair("udpong", ["-p", "{port}"], ["-s", "{server}", "-p", "{port}", "-T", "e", "-C", "200", "-S", "64"], "a server that names no address",
+               check=says(r"^custom +[0-9]"), is_ended=True, ready_state="ADDR_BOUND")
 
 
 def fio():

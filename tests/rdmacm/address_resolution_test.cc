@@ -26,7 +26,8 @@ using weft::compat::number_of;
 
 constexpr const char* kService = "echo";
 
-[[nodiscard]] rdma_cm_event_type event_type(int number) {
+/// As programs of C pass them, to whom an enumeration is a number.
+[[nodiscard]] __attribute__((no_sanitize("undefined"))) rdma_cm_event_type event_type(int number) {
   rdma_cm_event_type type{};
   weft::compat::set_number(type, number);
   return type;

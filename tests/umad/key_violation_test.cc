@@ -48,7 +48,7 @@ class Fabric : public ::testing::Environment {
  public:
   void SetUp() override {
     fabric::Topology topology = *fabric::generate("star:2");
-    topology.hosts[0].pkeys = {kDefaultPKey, kOtherPKey};
+    topology.hosts[0].hcas[0].ports[0].pkeys = {kDefaultPKey, kOtherPKey};
     fabric_ = std::make_unique<weft::daemon::testing::LiveFabric>(topology);
     fabric_->show_to_this_process();
     setenv("WEFT_HOST", "h1", 1);
@@ -82,7 +82,7 @@ class Agent {
     std::vector<std::byte> buffer(umad_size() + mad.size());
     std::ranges::copy(mad, buffer.begin() + static_cast<std::ptrdiff_t>(umad_size()));
     umad_set_addr(buffer.data(), static_cast<int>(lid), static_cast<int>(qp), 0,
-                  qp == 0 ? 0 : UMAD_QKEY);
+                  qp == 0 ? 0 : static_cast<int>(UMAD_QKEY));
     EXPECT_EQ(umad_send(fd_, agent_, buffer.data(), static_cast<int>(mad.size()), 1'000, 3), 0);
   }
   /// The next MAD; empty: none came.
@@ -112,7 +112,7 @@ class KeyViolations : public ::testing::Test {
     ibv_free_device_list(list);
     pd_ = ibv_alloc_pd(context_);
     cq_ = ibv_create_cq(context_, 64, nullptr, nullptr, 0);
-    mr_ = ibv_reg_mr(pd_, memory_.data(), sizeof memory_, IBV_ACCESS_LOCAL_WRITE);
+    mr_ = ibv_reg_mr(pd_, memory_.data(), sizeof memory_, int{IBV_ACCESS_LOCAL_WRITE});
     ASSERT_NE(mr_, nullptr);
     ASSERT_EQ(ibv_query_port(context_, 1, &port_), 0);
   }

@@ -25,8 +25,6 @@ OwnNames names_of_whatever(const DatagramName& wish, const IpAddress& host, Data
   names.port = wish.port;
   if (wish.address.is_v4()) {
     names.v6.reset();
-  } else if (!wish.address.is_unspecified()) {
-    names.v4.reset();
   }
   return names;
 }

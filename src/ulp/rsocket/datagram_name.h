@@ -56,7 +56,9 @@ struct DatagramFamily {
                                     const AddressBook& book);
 
 /// Of a socket that a program bound to `wish`, which is_own_whatever(), on a host that has the
-/// address `host`.
+/// address `host`. Both versions are heard on :: and on ::1, unless the socket is of IPv6 alone:
+/// hosts share the machine's loopback, so ::1 means the host as others know it, and a server that
+/// asks getaddrinfo(3) for no address has it (udpong does).
 [[nodiscard]] OwnNames names_of_whatever(const DatagramName& wish, const IpAddress& host,
                                          DatagramFamily socket, const AddressBook& book);
 

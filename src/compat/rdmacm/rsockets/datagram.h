@@ -7,8 +7,8 @@
 // same address finds the peers' QPs, and carries what is sent before they are found; its descriptor
 // is the socket's number. There is no thread behind it: whoever calls takes what has come, and
 // brings forward the search for paths to peers. A socket has one QP and one address, of the host's
-// port that it was bound to or first sent from. One of AF_INET6 that was bound to :: or to nothing
-// has that port's addresses of both families (RFC 3493 §3.7), unless it has IPV6_V6ONLY.
+// port that it was bound to or first sent from. One of AF_INET6 that was bound to ::, ::1 or
+// nothing has that port's addresses of both families (RFC 3493 §3.7), unless it has IPV6_V6ONLY.
 
 #include <netinet/in.h>
 

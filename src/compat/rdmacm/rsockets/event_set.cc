@@ -11,7 +11,7 @@
 #include "compat/rdmacm/later.h"
 #include "compat/rdmacm/refusals.h"
 #include "compat/rdmacm/rsockets/sockets.h"
-#include "host/clock.h"
+#include "os/clock.h"
 
 namespace weft::rsockets {
 namespace {
@@ -40,7 +40,7 @@ std::shared_ptr<EventSet> EventSet::create(int flags) {
     compat::refuse(EINVAL, "a set of events takes EPOLL_CLOEXEC and O_NONBLOCK only");
     return nullptr;
   }
-  host::UniqueFd news{eventfd(0, EFD_NONBLOCK | ((flags & EPOLL_CLOEXEC) != 0 ? EFD_CLOEXEC : 0))};
+  os::UniqueFd news{eventfd(0, EFD_NONBLOCK | ((flags & EPOLL_CLOEXEC) != 0 ? EFD_CLOEXEC : 0))};
   return news.get() < 0 ? nullptr : std::make_shared<EventSet>(std::move(news));
 }
 
@@ -145,7 +145,7 @@ int EventSet::collect(std::span<const pollfd> polled, std::span<epoll_event> out
 }
 
 int EventSet::wait(std::span<epoll_event> out, int timeout_ms) {
-  const Instant deadline = host::now() + Duration::milliseconds(std::max(timeout_ms, 0));
+  const Instant deadline = os::now() + Duration::milliseconds(std::max(timeout_ms, 0));
   while (true) {
     std::unique_lock guard{lock_};
     if (has_ended_) {
@@ -154,7 +154,7 @@ int EventSet::wait(std::span<epoll_event> out, int timeout_ms) {
     std::vector<pollfd> polled = members_to_poll();
     ++waiters_;
     guard.unlock();
-    const std::int64_t left_ms = (deadline - host::now()).milliseconds() + 1;
+    const std::int64_t left_ms = (deadline - os::now()).milliseconds() + 1;
     const int wait_ms =
         timeout_ms < 0 ? -1 : static_cast<int>(std::clamp<std::int64_t>(left_ms, 0, timeout_ms));
     const int ready = poll_all(polled.data(), polled.size(), wait_ms);
@@ -171,7 +171,7 @@ int EventSet::wait(std::span<epoll_event> out, int timeout_ms) {
     if (const int told = collect(std::span{polled}.subspan(1), out); told != 0) {
       return told;
     }
-    if (timeout_ms >= 0 && host::now() >= deadline) {
+    if (timeout_ms >= 0 && os::now() >= deadline) {
       return 0;
     }
   }

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "host/unique_fd.h"
+#include "os/unique_fd.h"
 
 namespace weft::rsockets {
 
@@ -23,7 +23,7 @@ class EventSet {
  public:
   /// Null with errno; `flags` as of epoll_create1(2).
   [[nodiscard]] static std::shared_ptr<EventSet> create(int flags);
-  explicit EventSet(host::UniqueFd news) : news_(std::move(news)) {}
+  explicit EventSet(os::UniqueFd news) : news_(std::move(news)) {}
 
   /// The number that the program knows it by.
   [[nodiscard]] int fd() const { return news_.get(); }
@@ -49,7 +49,7 @@ class EventSet {
   void tell_waiters();
 
   /// An eventfd: readable from a change until the last who waited then has seen it.
-  const host::UniqueFd news_;
+  const os::UniqueFd news_;
   std::mutex lock_;  // of all below
   std::map<int, Member> members_;
   int waiters_{};

@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "compat/rdmacm/refusals.h"
-#include "compat/rdmacm/rsockets/protocol.h"
 #include "compat/rdmacm/rsockets/sockets.h"
+#include "ulp/rsocket/stream_protocol.h"
 
 namespace weft::rsockets {
 namespace {
