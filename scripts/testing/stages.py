@@ -9,7 +9,7 @@ HOSTILE = ("run", "cm")
 # Rooms with threads. The explorers of interleavings switch stacks, which the thread sanitizer takes for calls without end; and
 # a reader that polls the last byte of a word is ordered behind the store of the word by the CPU, not by what the sanitizer
 # knows of addresses; nor does it know of the order that a word from another process makes (VerbsImport).
-TSAN_ROOMS = ("ring", "os", "host", "daemon", "verbs")
+TSAN_ROOMS = ("ring", "os", "station", "host", "daemon", "verbs")
 NOT_UNDER_TSAN = "Interleaving[.]|Explorer[.]|WhileItGrows|VerbsImport[.]|ShowsTheLastByteOfAWriteLast|[.]replay$"
 
 ASAN = (("ASAN_OPTIONS", "detect_leaks=1"), ("UBSAN_OPTIONS", "print_stacktrace=1"))

@@ -14,11 +14,13 @@
 
 namespace weft::host {
 Lane::Lane(std::uint32_t lane_number, std::uint32_t lane_index, uabi::ProcessAddress self_address,
-           uabi::ProcessAddress peer_address, const FabricMap& map, TapSet& taps, LiveLinks& links)
+           uabi::ProcessAddress peer_address, const FabricMap& map, TapSet& taps, LiveLinks& links,
+           std::atomic<std::uint32_t>& waiting)
     : number(lane_number),
       index(lane_index),
       self(self_address),
       peer(peer_address),
+      queue(waiting),
       map_(map),
       taps_(taps),
       links_(links) {}
@@ -41,7 +43,7 @@ void Lane::take_ends(const ring::LaneEnds& out, const ring::LaneEnds& in) {
 
 void Lane::open(const PairMemory& memory, ring::LaneSide side) {
   // Who waits for this lane looks at it already.
-  const std::scoped_lock guard{outs_[0].lock, outs_[1].lock, line_lock, ins_[0].owner,
+  const std::scoped_lock guard{outs_[0].lock, outs_[1].lock, queue.lock(), ins_[0].owner,
                                ins_[1].owner};
   peer_attention_ = &memory.attention();
   my_side_.store(side == ring::LaneSide::A ? 0 : 1, std::memory_order_relaxed);
@@ -61,20 +63,14 @@ void Lane::open_to_self(const PairMemory& memory) {
 }
 
 void Lane::close(Lane& heir) {
-  const std::scoped_lock guard{outs_[0].lock, outs_[1].lock, line_lock, heir.line_lock};
+  const std::scoped_lock guard{outs_[0].lock, outs_[1].lock, queue.lock(), heir.queue.lock()};
   state_.store(LaneState::Dead, std::memory_order_release);
   died_at_ns_.store(os::now().since_start().nanoseconds(), std::memory_order_relaxed);
   std::ranges::for_each(outs_, [this](Out& out) {
     out.straight = {};
     forget_kept(out);
   });
-  while (!waiting.empty()) {
-    QpCarrier& carrier = waiting.pop_front();
-    carrier.waiting_on.store(&heir);
-    heir.waiting.push_back(carrier);
-    line_length.fetch_sub(1, std::memory_order_relaxed);
-    heir.line_length.fetch_add(1, std::memory_order_relaxed);
-  }
+  queue.move_all_to(heir.queue);
 }
 
 bool Lane::try_reopen() {

@@ -5,7 +5,7 @@
 // come in.
 //
 // Threading: each of the two outgoing rings has a lock, since requests and answers often come from
-// different threads; so has the line of those who wait. Each of the two incoming rings has an
+// different threads; so has the queue of those who wait. Each of the two incoming rings has an
 // owner: one who takes from it, at a time.
 
 #include <atomic>
@@ -14,7 +14,6 @@
 #include <optional>
 #include <vector>
 
-#include "base/intrusive_list.h"
 #include "base/lock.h"
 #include "base/time.h"
 #include "fabric/counters.h"
@@ -26,10 +25,12 @@
 #include "host/fabric_map.h"
 #include "host/lane_memory.h"
 #include "host/live_links.h"
+#include "host/multicast_groups.h"
 #include "host/pair_memory.h"
 #include "host/refusals.h"
 #include "host/tap_set.h"
 #include "ring/lane.h"
+#include "station/wait_queue.h"
 #include "uabi/messages.h"
 #include "wire/opcode.h"
 
@@ -50,24 +51,16 @@ struct CqCarrier {
   std::atomic<bool> is_timed{};              // it stands in the heap of those
 };
 
-/// A multicast group that a QP is attached to, and the port that joined the group's tree for it.
-struct Membership {
-  Gid mgid;
-  Lid mlid;
-  fabric::PortIndex port;
-};
-
 /// What the responder answers without the application: WRITE, READ, atomics.
 [[nodiscard]] bool is_one_sided(wire::Opcode opcode);
 
 /// What the driver keeps of a QP; Qp::carrier points to it.
-struct QpCarrier : ListHook<struct WaitingForRoom> {
+struct QpCarrier : station::Waiter {
   hca::Qp* qp{};
   std::uint32_t hca{};                            // counted from 0 within the host
   std::array<CqCarrier*, 2> cqs{};                // where it completes
   std::atomic<Lane*> lane{};                      // of a connected QP, from RTR on
   std::atomic<std::int64_t> armed_ns{kNotArmed};  // its entry in the timer heap
-  std::atomic<Lane*> waiting_on{};  // the lane in whose list it stands; changed under its line_lock
 
   // Of a UD QP, under the QP's lock: the lane of the newest destination.
   Lid newest_dlid;
@@ -77,7 +70,7 @@ struct QpCarrier : ListHook<struct WaitingForRoom> {
 
   std::uint32_t seen_lost_answers{};  // when a timer of it expired last; the upkeep's owner's
 
-  std::vector<Membership> memberships;  // of a UD QP, under qps_lock
+  std::vector<Membership> memberships;  // of a UD QP; MulticastGroups changes them
 
   static constexpr std::int64_t kNotArmed = Instant::never().since_start().nanoseconds();
 };
@@ -120,9 +113,10 @@ class Lane {
   static constexpr Duration kHeadOfQueueLifetime = Duration::milliseconds(1'074);  // HOQLife 18
   static constexpr Duration kReopenAfter = Duration::milliseconds(100);            // policy
 
-  /// `index`: among the lanes of the pair.
+  /// `index`: among the lanes of the pair. `waiting` counts who waits for room on any lane.
   Lane(std::uint32_t number, std::uint32_t index, uabi::ProcessAddress self,
-       uabi::ProcessAddress peer, const FabricMap& map, TapSet& taps, LiveLinks& links);
+       uabi::ProcessAddress peer, const FabricMap& map, TapSet& taps, LiveLinks& links,
+       std::atomic<std::uint32_t>& waiting);
 
   /// Which of its pair's lanes a QP pair is bound to: both processes find the same.
   [[nodiscard]] static std::uint32_t index_for(uabi::ProcessAddress self, Qpn own,
@@ -137,11 +131,7 @@ class Lane {
 
   PolicyLock& out_lock(hca::Flow flow) { return out(flow).lock; }
 
-  PolicyLock line_lock{LockPolicy::Spin};
-  IntrusiveList<QpCarrier, WaitingForRoom> waiting;  // the line
-  std::atomic<std::uint32_t> line_length{0};
-  [[nodiscard]] bool has_line() const { return line_length.load(std::memory_order_relaxed) != 0; }
-  std::atomic<bool> responses_wait{false};  // a response found no room; somewhere in the line
+  station::WaitQueue queue;  // of QPs that found no room, and of those behind them
 
   [[nodiscard]] LaneState state() const { return state_.load(std::memory_order_acquire); }
 
@@ -195,7 +185,7 @@ class Lane {
   /// come, or answers on this lane were lost since it was asked last.
   [[nodiscard]] bool may_have_lost(QpCarrier& carrier);
 
-  /// With line_lock.
+  /// With the lock of the queue.
   void say_that_room_is_wanted();
 
   // --- life
@@ -340,7 +330,7 @@ class Lane {
     }
   }
   [[nodiscard]] LaneDelay& new_delay(Out& out, hca::Flow flow);
-  void commit_kept(Out& out, LaneDelay& delay, const KeptPacket& packet);
+  void commit_kept(Out& out, LaneDelay& delay, const station::KeptPacket& packet);
   bool release_arrived(Out& out, LaneDelay& delay, Instant now);
   void forget_kept(Out& out);
   [[nodiscard, gnu::noinline]] static SendOutcome send_astray(LaneState state, const Route& route,

@@ -23,7 +23,7 @@ constexpr unsigned kBatch = 32;
 
 }  // namespace
 
-MutableByteSpan write_record(DelayLine& line, const hca::PacketHeader& header,
+MutableByteSpan write_record(station::DelayLine& line, const hca::PacketHeader& header,
                              std::span<const ByteSpan> gather) {
   const hca::RecordHeader head{header};
   const MutableByteSpan record = line.reserve(head.bytes() + total_bytes(gather));
@@ -46,7 +46,7 @@ LaneDelay& Lane::new_delay(Out& out, hca::Flow flow) {
   return *out.delays.emplace_back(std::make_unique<LaneDelay>(*this, flow));
 }
 
-void Lane::commit_kept(Out& out, LaneDelay& delay, const KeptPacket& packet) {
+void Lane::commit_kept(Out& out, LaneDelay& delay, const station::KeptPacket& packet) {
   delay.line.commit(packet);
   ++out.kept;
   links_.kept.fetch_add(1, std::memory_order_relaxed);
@@ -64,7 +64,7 @@ SendOutcome Lane::keep(Out& out, Route& route, const hca::PacketHeader& header,
   if (route.delay == nullptr) {
     route.delay = &new_delay(out, flow);
   }
-  DelayLine& line = route.delay->line;
+  station::DelayLine& line = route.delay->line;
   const Instant at = os::now();
   const std::uint64_t bytes = hca::packet_length_words(header, total_bytes(gather)) * 4;
   const std::uint64_t ahead = line.bytes_to_depart(at);
@@ -90,7 +90,7 @@ SendOutcome Lane::keep(Out& out, Route& route, const hca::PacketHeader& header,
   }
   count_wait(out, route, at);
   const fabric::Transit transit =
-      links_.clocks.reserve(readiness.of_packet(at, has_line()), bytes, route.path);
+      links_.clocks.reserve(readiness.of_packet(at, queue.has_waiters()), bytes, route.path);
   commit_kept(out, *route.delay,
               {.departs = transit.departs,
                .arrives = transit.arrives,
@@ -146,7 +146,7 @@ bool Lane::release_blocked(Instant now) {
 
 /// With the lock of `out`.
 bool Lane::release_arrived(Out& out, LaneDelay& delay, Instant now) {
-  DelayLine& line = delay.line;
+  station::DelayLine& line = delay.line;
   const auto set_blocked = [&](bool is_blocked) {
     if (std::exchange(delay.is_blocked, is_blocked) != is_blocked) {
       const std::uint32_t step = is_blocked ? 1U : ~0U;
@@ -160,7 +160,7 @@ bool Lane::release_arrived(Out& out, LaneDelay& delay, Instant now) {
   bool is_urgent = false;
   for (unsigned turn = 0; turn < kBatch && !line.is_empty() && line.front().arrives <= now;
        ++turn) {
-    const KeptPacket& packet = line.front();
+    const station::KeptPacket& packet = line.front();
     const ByteSpan record = line.front_record();
     const wire::Opcode opcode = opcode_of(record);
     const MutableByteSpan room = out.ring.reserve(record.size());

@@ -120,7 +120,7 @@ void Lane::keep_single(Out& out, Route& route, const hca::Packet& single, Single
       show(route, fate, single);
     }
     const fabric::Transit transit = links_.clocks.reserve(
-        route.delay->readiness.of_packet(made.at, has_line()), words * 4, route.path);
+        route.delay->readiness.of_packet(made.at, queue.has_waiters()), words * 4, route.path);
     if (fate.end != fabric::Fate::End::Arrives) {
       const HopLosses& losses = route.losses[fate.hop];
       (fate.end == fabric::Fate::End::Lost ? losses.lost : losses.damaged)->count(1, words);

@@ -41,7 +41,8 @@ TEST(Lane, OpensOnEitherSideWhileAThreadLooksAtIt) {
   LiveLinks links;
   const auto memory = PairMemory::reserve();
   ASSERT_TRUE(memory) << memory.error().reason;
-  Lane lane{0, 0, kA, kB, map, taps, links};
+  std::atomic<std::uint32_t> waiting{0};
+  Lane lane{0, 0, kA, kB, map, taps, links, waiting};
   std::atomic<bool> ends{false};
   std::thread looks{[&] {
     while (!ends.load(std::memory_order_relaxed)) {

@@ -15,9 +15,9 @@
 #include "fabric/faults.h"
 #include "fabric/path.h"
 #include "hca/packet.h"
-#include "host/delay_line.h"
 #include "host/lane_memory.h"
-#include "host/timer_heap.h"
+#include "station/delay_line.h"
+#include "station/timer_heap.h"
 
 namespace weft::host {
 
@@ -33,7 +33,7 @@ class Readiness {
   void must_wait(Instant at) { since_ = std::min(since_, at); }
   /// Something else keeps packets from the link.
   void forget() { since_ = Instant::never(); }
-  /// When the packet that is sent `at` stood ready. `is_waiting`: it comes from the line of those
+  /// When the packet that is sent `at` stood ready. `is_waiting`: it comes from the queue of those
   /// who wait for room.
   [[nodiscard]] Instant of_packet(Instant at, bool is_waiting) {
     since_ = is_waiting ? std::min(since_, at) : Instant::never();
@@ -50,7 +50,7 @@ struct LaneDelay {
 
   Lane& lane;
   const hca::Flow flow;
-  DelayLine line;
+  station::DelayLine line;
   bool is_due_somewhere{};  // it stands in LiveLinks::due
   bool is_blocked{};        // what has arrived finds no room in the ring
   Instant blocked_since{Instant::never()};
@@ -60,7 +60,7 @@ struct LaneDelay {
 struct LiveLinks {
   fabric::DepartureClocks clocks;
   fabric::FaultCounters faults;
-  TimerHeap<LaneDelay> due;
+  station::TimerHeap<LaneDelay> due;
   std::atomic<std::uint32_t> kept{0};     // packets under way, of all lanes
   std::atomic<std::uint32_t> blocked{0};  // lines whose packets find no room
   TimeScale time_scale;
@@ -70,7 +70,8 @@ struct LiveLinks {
 
 /// Writes the whole record of a packet or train to a line, which commit() then keeps; empty without
 /// room.
-[[nodiscard]] MutableByteSpan write_record(DelayLine& line, const hca::PacketHeader& header,
+[[nodiscard]] MutableByteSpan write_record(station::DelayLine& line,
+                                           const hca::PacketHeader& header,
                                            std::span<const ByteSpan> gather);
 
 /// How far a sender is ahead of its slowest link, and how long a train occupies one. Policy: enough

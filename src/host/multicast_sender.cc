@@ -2,8 +2,6 @@
 // on our own; it finds out at which of its ports it arrives. Unreliable: a process whose ring is
 // full misses it.
 
-#include <poll.h>
-
 #include <algorithm>
 #include <array>
 #include <mutex>
@@ -58,14 +56,8 @@ constexpr std::size_t kMostParts = 128;
 void Process::Impl::find_copies(MulticastRoute& route, Lid mlid) {
   route.copies.clear();
   route.has_lanes = false;
-  std::vector<uabi::ProcessAddress> members;
-  {
-    const std::lock_guard guard{lanes_lock};
-    route.groups_generation = groups_generation.load(std::memory_order_acquire);
-    if (const auto group = groups.find(mlid); group != groups.end()) {
-      members = group->second;
-    }
-  }
+  route.groups_generation = groups.generation();
+  const std::vector<uabi::ProcessAddress> members = groups.members(mlid);
   std::map<std::uint32_t, std::vector<std::uint32_t>> nodes;  // and the edges to their ports
   map.ask([&](const fabric::TablesView& view) {
     for (const fabric::PortIndex member : route.tree.members) {
@@ -96,7 +88,7 @@ MulticastRoute& Process::Impl::multicast_route(const hca::PacketHeader& header) 
     route.parts.clear();
     route.damage.clear();
   }
-  if (is_old || route.groups_generation != groups_generation.load(std::memory_order_acquire)) {
+  if (is_old || route.groups_generation != groups.generation()) {
     find_copies(route, header.dlid);
   }
   return route;
@@ -193,7 +185,7 @@ void Process::Impl::send_copy(const MulticastRoute& route, const MulticastRoute:
   if (is_timed && transit == nullptr) {
     return;
   }
-  Lane& lane = lane_to(copy.member, kMulticastQpn, kMulticastQpn);
+  Lane& lane = lanes.lane_to(copy.member, kMulticastQpn, kMulticastQpn);
   const std::lock_guard guard{lane.out_lock(hca::Flow::Request)};
   if (transit != nullptr) {
     for (std::uint32_t i = 0; i < crossing.copies; ++i) {
@@ -213,7 +205,8 @@ void Process::Impl::send_copy(const MulticastRoute& route, const MulticastRoute:
 bool Process::Impl::has_lanes(MulticastRoute& route) {
   route.has_lanes =
       route.has_lanes || std::ranges::none_of(route.copies, [&](const MulticastRoute::Copy& copy) {
-        return lane_to(copy.member, kMulticastQpn, kMulticastQpn).state() == LaneState::Opening;
+        return lanes.lane_to(copy.member, kMulticastQpn, kMulticastQpn).state() ==
+               LaneState::Opening;
       });
   return route.has_lanes;
 }
@@ -222,11 +215,10 @@ bool Process::Impl::has_lanes(MulticastRoute& route) {
 /// while: it is a system call, and who has just joined cannot have told us sooner. Under
 /// multicast_lock.
 bool Process::Impl::daemon_has_news(Instant at) {
-  if (at - news_looked_for < kBetweenLooksForNews || daemon_is_gone.load()) {
+  if (at - news_looked_for < kBetweenLooksForNews || connection.is_gone()) {
     return false;
   }
-  pollfd wait{.fd = control.fd(), .events = POLLIN, .revents = 0};
-  if (::poll(&wait, 1, 0) > 0 || control_works.load()) {
+  if (connection.has_news()) {
     return true;
   }
   news_looked_for = at;

@@ -44,9 +44,7 @@ Process::~Process() {
 }
 
 Process::Impl::~Impl() {
-  for (const auto& [qp, carrier] : carriers) {
-    forget_waiting(*carrier);
-  }
+  qps.for_each([](hca::Qp&, QpCarrier& carrier) { station::WaitQueue::leave(carrier); });
 }
 
 Result<std::unique_ptr<Process>> Process::open(const ProcessOptions& options,
@@ -63,7 +61,7 @@ uabi::ProcessAddress Process::address() const { return impl_->self; }
 std::span<const HostHca> Process::hcas() const { return impl_->hcas; }
 
 fabric::PortRecord Process::port_record(std::uint32_t hca, PortNumber port) const {
-  impl_->pump_control();
+  impl_->connection.hear_pending();
   return impl_->map.ask([&](const fabric::TablesView& view) {
     const fabric::NodeRecord& node = view.node(fabric::NodeIndex{impl_->self.node});
     const auto index = view.find_port(fabric::NodeIndex{impl_->self.node}, port, hca);
@@ -75,11 +73,7 @@ Result<hca::CompletionQueue*> Process::create_cq(std::uint32_t hca, std::uint32_
                                                  const hca::CompletionQueueOptions& options) {
   auto cq = impl_->slots.at(hca)->engine->create_cq(capacity, options);
   if (cq) {
-    auto carrier = std::make_unique<CqCarrier>();
-    carrier->cq = *cq;
-    (*cq)->carrier = carrier.get();
-    const std::lock_guard guard{impl_->qps_lock};
-    impl_->cq_carriers.emplace(*cq, std::move(carrier));
+    impl_->qps.add_cq(**cq);
   }
   return cq;
 }
@@ -91,8 +85,7 @@ Result<void> Process::destroy_cq(std::uint32_t hca, hca::CompletionQueue& cq) {
     return destroyed;
   }
   impl_->held_events.remove(carrier);
-  const std::lock_guard guard{impl_->qps_lock};
-  impl_->cq_carriers.erase(&cq);
+  impl_->qps.remove_cq(cq);
   return {};
 }
 
@@ -101,62 +94,32 @@ Result<hca::SharedReceiveQueue*> Process::create_xrc_srq(
     std::uint32_t depth, std::uint32_t max_sge) {
   auto srq = impl_->slots.at(hca)->engine->create_xrc_srq(pd, domain, cq, depth, max_sge);
   if (srq) {
-    static_cast<CqCarrier*>(cq.carrier)->takes_all.store(true, std::memory_order_relaxed);
-    const std::lock_guard guard{impl_->qps_lock};
-    impl_->xrc_srqs.insert(*srq);
+    impl_->qps.add_xrc_srq(**srq, cq);
   }
   return srq;
 }
 
 Result<void> Process::destroy_xrc_srq(std::uint32_t hca, hca::SharedReceiveQueue& srq) {
-  const Standstill standstill{*impl_};  // or fail_qps could be at it
+  const QuiesceGuard quiesced{*impl_};  // or fail_qps could be at it
   if (auto destroyed = impl_->slots.at(hca)->engine->destroy_srq(srq); !destroyed) {
     return destroyed;
   }
-  const std::lock_guard guard{impl_->qps_lock};
-  impl_->xrc_srqs.erase(&srq);
+  impl_->qps.remove_xrc_srq(srq);
   return {};
 }
 
 Result<hca::Qp*> Process::create_qp(std::uint32_t hca, const hca::QpInit& init) {
-  if (impl_->daemon_is_gone.load()) {
-    return std::unexpected(impl_->gone());
+  if (impl_->connection.is_gone()) {
+    return std::unexpected(impl_->connection.gone());
   }
   impl_->start_threads();
   auto qp = impl_->slots.at(hca)->engine->create_qp(init);
   if (!qp) {
     return qp;
   }
-  static_cast<void>(impl_->carry_for(**qp, hca, init));
-  impl_->note_target(hca, **qp);
+  impl_->qps.add(**qp, hca, init);
+  impl_->shared_targets.note(hca, **qp);
   return qp;
-}
-
-QpCarrier& Process::Impl::carry_for(hca::Qp& qp, std::uint32_t hca, const hca::QpInit& init) {
-  auto carrier = std::make_unique<QpCarrier>();
-  QpCarrier& made = *carrier;
-  carrier->qp = &qp;
-  carrier->hca = hca;
-  // XRC: a target has none of its own, and an initiator but the first (annex A14).
-  const auto carrier_of = [](const hca::CompletionQueue* cq) {
-    return cq != nullptr ? static_cast<CqCarrier*>(cq->carrier) : nullptr;
-  };
-  if (init.type != hca::QpType::XrcTarget) {
-    carrier->cqs = {carrier_of(init.send_cq),
-                    hca::is_xrc(init.type) ? nullptr : carrier_of(init.recv_cq)};
-  }
-  if (init.type == hca::QpType::Ud) {
-    for (CqCarrier* const cq : carrier->cqs) {
-      cq->takes_all.store(true, std::memory_order_relaxed);
-    }
-  }
-  const std::lock_guard guard{qps_lock};
-  qp.carrier = carrier.get();
-  if (init.srq != nullptr && !hca::is_xrc(init.type)) {
-    shared_receives[&qp] = {.queue = init.srq, .cq = init.recv_cq};
-  }
-  carriers.emplace(&qp, std::move(carrier));
-  return made;
 }
 
 Result<void> Process::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
@@ -180,17 +143,15 @@ void Process::Impl::let_datagrams_leave(hca::Qp& qp) {
 Result<void> Process::Impl::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
   let_datagrams_leave(qp);
   // Nobody is in the middle of delivering to it, carrying for it or timing it.
-  const Standstill standstill{*this};
+  const QuiesceGuard quiesced{*this};
   auto* const carrier = static_cast<QpCarrier*>(qp.carrier);
   send_what_is_owed(*carrier);
   if (auto destroyed = slots.at(hca)->engine->destroy_qp(qp); !destroyed) {
     return destroyed;
   }
-  forget_waiting(*carrier);
+  station::WaitQueue::leave(*carrier);
   timers.remove(*carrier);
-  const std::lock_guard guard{qps_lock};
-  shared_receives.erase(&qp);
-  carriers.erase(&qp);
+  qps.remove(qp);
   return {};
 }
 
@@ -238,13 +199,13 @@ Result<void> Process::Impl::modify_qp(hca::Qp& qp, const hca::QpAttributes& attr
     move_memberships(*carrier);
   }
   settle(*carrier);
-  if (daemon_is_gone.load()) {
+  if (connection.is_gone()) {
     hca::QpAttributes error;
     error.state = hca::QpState::Err;
     const bool was_usable = qp.query().state != hca::QpState::Err &&
                             qp.modify(error, hca::QpAttribute::State).has_value();
     if (was_usable) {
-      return std::unexpected(gone());
+      return std::unexpected(connection.gone());
     }
   }
   return {};
@@ -259,6 +220,10 @@ Result<void> Process::post_send(hca::Qp& qp, const hca::SendWr& wr) {
 std::uint32_t Process::packets_under_way() const {
   return impl_->links.kept.load(std::memory_order_relaxed);
 }
+
+void Process::hear_daemon() { impl_->connection.start_hearing(); }
+
+void Process::tell_if_fabric_is_gone() { impl_->connection.tell_if_gone(); }
 
 void Process::finish_sending() { impl_->finish_sending(); }
 

@@ -128,7 +128,7 @@ class Process {
   [[nodiscard]] Result<void> detach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid& mgid,
                                               Lid mlid);
 
-  // --- devices of several processes (process_imports.cc)
+  // --- devices of several processes (foreign/imports.h)
 
   /// Others may import the open device that has this command descriptor; and not any more.
   void share_device(std::uint32_t hca, int command);

@@ -1,11 +1,9 @@
 // How a process attaches to its daemon: what it is told and given first.
 
-#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "base/process_slot.h"
@@ -16,9 +14,6 @@
 
 namespace weft::host {
 namespace {
-
-/// Policy: the daemon answers within microseconds; this much only if the machine is in trouble.
-constexpr Duration kDaemonPatience = Duration::seconds(10);
 
 [[nodiscard]] std::uint64_t secret() {
   std::uint64_t value{};
@@ -100,63 +95,27 @@ void Process::Impl::make_hcas(const hca::DeviceLimits& limits) {
 }
 
 Result<void> Process::Impl::attach(const ProcessOptions& options) {
-  auto connected = ControlSocket::connect(os::control_path(options.run, options.fabric));
-  if (!connected) {
-    return std::unexpected(connected.error());
+  auto socket = ControlSocket::connect(os::control_path(options.run, options.fabric));
+  if (!socket) {
+    return std::unexpected(socket.error());
   }
-  control = std::move(*connected);
-  fabric = options.fabric;
-  if (auto sent = control.send(uabi::Hello{.host = options.host}); !sent) {
-    return std::unexpected(gone());
+  auto attached = connection.attach(std::move(*socket), options.fabric, options.host);
+  if (!attached) {
+    return std::unexpected(attached.error());
   }
-  auto answer = control.receive(kDaemonPatience);
-  if (!answer) {
-    return std::unexpected(answer.error().code == ErrorCode::Refused ? gone() : answer.error());
-  }
-  if (const auto* refused = std::get_if<uabi::Refused>(&answer->message)) {
-    return fail(ErrorCode::Refused, "{}", refused->reason);
-  }
-  const auto* welcome = std::get_if<uabi::Welcome>(&answer->message);
-  if (welcome == nullptr || welcome->version != uabi::kVersion || welcome->self.slot == 0) {
-    return fail(ErrorCode::Io, "the fabric daemon speaks another version: restart the fabric");
-  }
-  self = welcome->self;
-  links.time_scale = welcome->time_scale;
-  if (auto mapped = map_memory(answer->descriptors); !mapped) {
+  self = attached->welcome.self;
+  links.time_scale = attached->welcome.time_scale;
+  if (auto mapped = map_memory(attached->descriptors); !mapped) {
     return mapped;
   }
-  control_wake = os::UniqueFd{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-
   make_hcas(options.limits);
   refresh_ports(false);
   auto own_memory = PairMemory::reserve();
   if (!own_memory) {
     return std::unexpected(own_memory.error());
   }
-  {
-    const std::lock_guard guard{lanes_lock};
-    nowhere = add_pair({fabric::kNoIndex, 0})->first;
-    for_each_lane(pairs.at(nowhere->peer), [](Lane& lane) { lane.close_for_ever(); });
-    Pair& own = *add_pair(self);
-    own.memory = std::move(*own_memory);
-    for_each_lane(own, [&](Lane& lane) { lane.open_to_self(*own.memory); });
-  }
-  return hear_briefing();
-}
-
-/// What is sent before is not lost for want of a group's members, nor hidden from a capture.
-Result<void> Process::Impl::hear_briefing() {
-  while (true) {
-    auto received = control.receive(kDaemonPatience);
-    if (!received) {
-      return std::unexpected(received.error().code == ErrorCode::Refused ? gone()
-                                                                         : received.error());
-    }
-    if (std::holds_alternative<uabi::Briefed>(received->message)) {
-      return {};
-    }
-    handle(std::move(*received));
-  }
+  lanes.open(self, std::move(*own_memory));
+  return connection.hear_initial_state();
 }
 
 }  // namespace weft::host

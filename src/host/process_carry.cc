@@ -121,7 +121,7 @@ bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
   Lane* lane = carrier_.lane.load(std::memory_order_acquire);
   if (!is_allowed(flow, !gather.empty())) {
     if (flow == hca::Flow::Response && lane != nullptr) {
-      lane->responses_wait.store(true, std::memory_order_relaxed);
+      lane->queue.note_waiting_response();
     }
     return false;
   }
@@ -186,7 +186,7 @@ inline bool LaneSink::send_by(Lane& lane, hca::Flow flow, const hca::PacketHeade
     case SendOutcome::NoRoom:
       blocked_ = &lane;
       if (flow == hca::Flow::Response) {
-        lane.responses_wait.store(true, std::memory_order_relaxed);
+        lane.queue.note_waiting_response();
       }
       return false;
   }
@@ -205,13 +205,13 @@ void Process::Impl::bind(QpCarrier& carrier) {
   if (!node && attributes.alternate_port.value() != 0) {
     node = map.node_of(attributes.alternate_address.dlid);  // the same, and it may go there
   }
-  Lane& lane = node ? lane_to({*node, slot_of(attributes.dest_qpn)}, carrier.qp->number(),
-                              attributes.dest_qpn)
-                    : *nowhere;
+  Lane& lane = node ? lanes.lane_to({*node, slot_of(attributes.dest_qpn)}, carrier.qp->number(),
+                                    attributes.dest_qpn)
+                    : lanes.nowhere();
   if (carrier.lane.load(std::memory_order_relaxed) == &lane) {
     return;
   }
-  forget_waiting(carrier);
+  station::WaitQueue::leave(carrier);
   for (CqCarrier* const cq : carrier.cqs) {
     if (cq != nullptr && !cq->lanes.has(lane.number)) {
       cq->only_lane.store(cq->lanes.is_quiet() ? &lane : nullptr, std::memory_order_release);
@@ -221,22 +221,21 @@ void Process::Impl::bind(QpCarrier& carrier) {
   carrier.lane.store(&lane, std::memory_order_release);
 }
 
-/// The tables changed: a LID may have come, or gone to another node. In a standstill no QP is being
-/// destroyed.
+/// The tables changed: a LID may have come, or gone to another node. While it is quiesced no QP is
+/// being destroyed.
 void Process::Impl::bind_again() {
-  const Standstill standstill{*this};
-  const std::lock_guard guard{qps_lock};
-  for (const auto& [qp, carrier] : carriers) {
-    const hca::QpState state = qp->query().state;
+  const QuiesceGuard quiesced{*this};
+  qps.for_each([this](hca::Qp& qp, QpCarrier& carrier) {
+    const hca::QpState state = qp.query().state;
     if (state == hca::QpState::Reset || state == hca::QpState::Init) {
-      continue;  // connected to nobody
+      return;  // connected to nobody
     }
-    const Lane* const before = carrier->lane.load(std::memory_order_relaxed);
-    bind(*carrier);
-    if (carrier->lane.load(std::memory_order_relaxed) != before) {
-      settle(*carrier);
+    const Lane* const before = carrier.lane.load(std::memory_order_relaxed);
+    bind(carrier);
+    if (carrier.lane.load(std::memory_order_relaxed) != before) {
+      settle(carrier);
     }
-  }
+  });
 }
 
 /// Whether lane_of_packet remembers the answer. Under the lock of the carrier's QP.
@@ -252,9 +251,9 @@ Lane& Process::Impl::lane_of_packet(QpCarrier& carrier, const hca::PacketHeader&
     const std::uint64_t generation = map.generation();
     const auto node = map.node_of(header.dlid);
     carrier.newest_qpn = header.dest_qp;
-    carrier.newest_lane =
-        node ? &lane_to({*node, slot_of(header.dest_qp)}, carrier.qp->number(), header.dest_qp)
-             : nowhere;
+    carrier.newest_lane = node ? &lanes.lane_to({*node, slot_of(header.dest_qp)},
+                                                carrier.qp->number(), header.dest_qp)
+                               : &lanes.nowhere();
     carrier.newest_dlid = header.dlid;
     carrier.newest_generation = generation;
   }
@@ -262,10 +261,10 @@ Lane& Process::Impl::lane_of_packet(QpCarrier& carrier, const hca::PacketHeader&
 }
 
 /// What a QP may send on its lane: while others wait for it, nothing but acknowledgements. The rest
-/// joins their line, or who is asked most often would take all the room.
+/// joins their queue, or who is asked most often would take all the room.
 Process::Impl::Allowed Process::Impl::allowed_now(const QpCarrier& carrier) {
   const Lane* const lane = carrier.lane.load(std::memory_order_acquire);
-  return lane != nullptr && lane->has_line() && lane->state() == LaneState::Open
+  return lane != nullptr && lane->queue.has_waiters() && lane->state() == LaneState::Open
              ? Allowed::OnlyAcknowledgements
              : Allowed::Everything;
 }
@@ -287,8 +286,8 @@ Process::Impl::Attempt Process::Impl::attempt(QpCarrier& carrier, Instant at, un
 }
 
 void Process::Impl::wait_for_turn(QpCarrier& carrier, const Attempt& made) {
-  Lane* const line = made.blocked != nullptr ? made.blocked : carrier.lane.load();
-  join_line(carrier, line != nullptr ? *line : *nowhere, made.blocked != nullptr);
+  Lane* const lane = made.blocked != nullptr ? made.blocked : carrier.lane.load();
+  join_queue(carrier, lane != nullptr ? *lane : lanes.nowhere(), made.blocked != nullptr);
 }
 
 /// After requests came.
@@ -330,7 +329,7 @@ void Process::Impl::carry(QpCarrier& carrier, Instant at, unsigned budget) {
 }
 
 /// Before a QP goes: acknowledgements of what it has received already, or the peer would take for
-/// lost what its program has. During a standstill.
+/// lost what its program has. Under a QuiesceGuard.
 void Process::Impl::send_what_is_owed(QpCarrier& carrier) {
   Attempt made{.has_more = true, .has_sent = true, .blocked = nullptr};
   while (made.has_more && made.has_sent && made.blocked == nullptr) {
@@ -338,26 +337,14 @@ void Process::Impl::send_what_is_owed(QpCarrier& carrier) {
   }
 }
 
-/// The line of a dead lane is that of `nowhere`, which every pass looks at.
-void Process::Impl::join_line(QpCarrier& carrier, Lane& wanted, bool wants_room) {
-  Lane& lane = wanted.state() != LaneState::Dead ? wanted : *nowhere;
-  const std::lock_guard guard{lane.line_lock};
-  if (Lane* none = nullptr; carrier.waiting_on.compare_exchange_strong(none, &lane)) {
-    lane.waiting.push_back(carrier);
-    lane.line_length.fetch_add(1, std::memory_order_relaxed);
-    waiting_count.fetch_add(1, std::memory_order_relaxed);
-  }
-  if (wants_room) {
-    lane.say_that_room_is_wanted();
-  }
-}
-
-/// With the lane's line_lock.
-void Process::Impl::leave_line(QpCarrier& carrier, Lane& lane) {
-  IntrusiveList<QpCarrier, WaitingForRoom>::remove(carrier);
-  carrier.waiting_on.store(nullptr);
-  lane.line_length.fetch_sub(1, std::memory_order_relaxed);
-  waiting_count.fetch_sub(1, std::memory_order_relaxed);
+/// The queue of a dead lane is that of the one to nowhere, which every pass looks at.
+void Process::Impl::join_queue(QpCarrier& carrier, Lane& wanted, bool wants_room) {
+  Lane& lane = wanted.state() != LaneState::Dead ? wanted : lanes.nowhere();
+  lane.queue.join(carrier, [&] {
+    if (wants_room) {
+      lane.say_that_room_is_wanted();
+    }
+  });
 }
 
 /// After every call of a QP that may have given it something to send or a new deadline.
@@ -388,6 +375,44 @@ void Process::Impl::arm_earlier(QpCarrier& carrier) {
   }
 }
 
+/// Lets the QPs of one lane's wait queue send, when it is their turn.
+class Process::Impl::QueueDriver {
+ public:
+  QueueDriver(Impl& process, Lane& lane, Instant at) : process_(process), lane_(lane), at_(at) {}
+
+  [[nodiscard]] station::Turn take_turn(station::Waiter& waiter, Allowed allowed) {
+    using Room = station::Turn::Room;
+    QpCarrier& carrier = carrier_of(waiter);
+    const Attempt made = process_.attempt(carrier, at_, kResumeBudget, allowed);
+    process_.arm(carrier);
+    blocked_ = made.blocked;
+    return {.has_more = made.has_more,
+            .has_sent = made.has_sent,
+            .room = made.blocked == nullptr  ? Room::Found
+                    : made.blocked == &lane_ ? Room::NoneHere
+                                             : Room::NoneElsewhere};
+  }
+  void want_room() { lane_.say_that_room_is_wanted(); }
+  void wait_elsewhere(station::Waiter& waiter) {
+    process_.join_queue(carrier_of(waiter), *blocked_, true);
+  }
+  void wait_again_if_needed(station::Waiter& waiter) {
+    if (carrier_of(waiter).qp->wants_transmit()) {
+      process_.join_queue(carrier_of(waiter), lane_, false);
+    }
+  }
+
+ private:
+  [[nodiscard]] static QpCarrier& carrier_of(station::Waiter& waiter) {
+    return static_cast<QpCarrier&>(waiter);
+  }
+
+  Impl& process_;
+  Lane& lane_;
+  const Instant at_;
+  Lane* blocked_{};  // of the newest turn
+};
+
 bool Process::Impl::resume_waiting() {
   const std::lock_guard owner{upkeep_owner};
   return resume_waiting_as_owner();
@@ -399,84 +424,14 @@ bool Process::Impl::resume_waiting_as_owner() {
   }
   bool has_sent = false;
   const Instant at = os::now();
-  const std::size_t count = lane_count.load(std::memory_order_acquire);
+  const std::size_t count = lanes.count();
   for (std::size_t i = 0; i < count; ++i) {
-    if (lanes[i]->has_line()) {
-      has_sent = serve_line(*lanes[i], at) || has_sent;
+    if (lanes[i]->queue.has_waiters()) {
+      QueueDriver driver{*this, *lanes[i], at};
+      has_sent = lanes[i]->queue.serve(driver) || has_sent;
     }
   }
   return has_sent;
-}
-
-/// Each QP of the line gets a turn, from its head, until there is no room: who has sent something
-/// goes to the end, who found no room keeps its place. Past a request without room only responses
-/// have a turn. True when something was sent.
-bool Process::Impl::serve_line(Lane& lane, Instant at) {
-  IntrusiveList<QpCarrier, WaitingForRoom> kept;
-  IntrusiveList<QpCarrier, WaitingForRoom> served;
-  Allowed allowed = Allowed::Everything;
-  bool has_sent = false;
-  const bool responses_waited = lane.responses_wait.exchange(false, std::memory_order_relaxed);
-  for (std::uint32_t turns = lane.line_length.load(std::memory_order_relaxed); turns != 0;
-       --turns) {
-    QpCarrier* carrier = nullptr;
-    {
-      const std::lock_guard guard{lane.line_lock};
-      if (lane.waiting.empty()) {
-        break;
-      }
-      carrier = &lane.waiting.pop_front();
-      kept.push_back(*carrier);
-    }
-    const Attempt made = attempt(*carrier, at, kResumeBudget, allowed);
-    arm(*carrier);
-    has_sent = has_sent || made.has_sent;
-    const bool waits_elsewhere = made.blocked != nullptr && made.blocked != &lane;
-    const bool forgets = planted_late(LiveBug::LeavesLineForGood);
-    bool leaves = false;
-    {
-      const std::lock_guard guard{lane.line_lock};
-      if (carrier->waiting_on.load() != &lane) {
-        continue;  // taken out of the line meanwhile
-      }
-      leaves = !made.has_more || waits_elsewhere;
-      if (leaves) {
-        leave_line(*carrier, lane);
-      } else if (made.has_sent) {
-        IntrusiveList<QpCarrier, WaitingForRoom>::remove(*carrier);
-        served.push_back(*carrier);
-      }
-      if (made.blocked == &lane) {
-        lane.say_that_room_is_wanted();
-      }
-    }
-    if (waits_elsewhere) {
-      join_line(*carrier, *made.blocked, true);
-    } else if (leaves) {
-      // Who found something to send since, found the QP in the line still and left it at that.
-      if (carrier->qp->wants_transmit() && !forgets) {
-        join_line(*carrier, lane, false);
-      }
-    } else if (made.blocked == &lane) {
-      allowed = Allowed::OnlyResponses;
-      if (!responses_waited || planted(LiveBug::ResponsesWaitForRequests)) {
-        break;
-      }
-    }
-  }
-  const std::lock_guard guard{lane.line_lock};
-  lane.waiting.splice_front(kept);
-  lane.waiting.splice_back(served);
-  return has_sent;
-}
-
-void Process::Impl::forget_waiting(QpCarrier& carrier) {
-  while (Lane* const lane = carrier.waiting_on.load()) {
-    const std::lock_guard guard{lane->line_lock};
-    if (carrier.waiting_on.load() == lane) {
-      leave_line(carrier, *lane);
-    }
-  }
 }
 
 void Process::Impl::watch(const Lane& lane) {

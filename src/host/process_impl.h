@@ -1,49 +1,51 @@
 #pragma once
 
-// The inside of host::Process, in its parts: process.cc (objects), process_attach.cc (what the
-// daemon gives first), process_control.cc (the daemon and lanes), process_carry.cc (packets out),
-// process_links.cc (packets under way), process_receive.cc (packets in), process_progress.cc (who
-// looks, and when), process_multicast.cc (groups), multicast_sender.cc (copies out),
-// process_moderation.cc (completion events that wait), process_xrc.cc (XRC domains of several
-// processes), process_targets.cc (their target QPs), process_imports.cc (devices of several
-// processes).
+// The inside of host::Process: what it consists of, and what joins these parts: process.cc
+// (objects), process_attach.cc (what the daemon gives first), process_control.cc (what the daemon
+// says), process_ports.cc (ports and their events), process_foreign.cc (objects that several
+// processes share), process_carry.cc (packets out), process_links.cc (packets under way),
+// process_receive.cc (packets in), process_progress.cc (who looks, and when), process_multicast.cc
+// (groups), multicast_sender.cc (copies out), process_moderation.cc (completion events that wait).
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <thread>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "fabric/counters.h"
-#include "host/control_socket.h"
+#include "host/daemon_connection.h"
 #include "host/deferred_events.h"
 #include "host/fabric_map.h"
+#include "host/foreign/foreign_targets.h"
+#include "host/foreign/imports.h"
+#include "host/foreign/local_objects.h"
+#include "host/foreign/shared_targets.h"
+#include "host/foreign/xrc_domains.h"
+#include "host/foreign/xrc_proxies.h"
 #include "host/key_violations.h"
 #include "host/lane.h"
+#include "host/lane_table.h"
+#include "host/multicast_groups.h"
 #include "host/multicast_route.h"
 #include "host/process.h"
+#include "host/qp_table.h"
+#include "host/quiesce_guard.h"
 #include "host/tap_set.h"
-#include "host/timer_heap.h"
 #include "os/clock.h"
 #include "ring/bell_board.h"
+#include "station/timer_heap.h"
+#include "station/wait_queue.h"
 #include "wire/opcode.h"
 
 namespace weft::host {
-
-/// Of all pairs that a process belongs to, 1,023; what is sent to more is lost. As many as a board
-/// has bells.
-inline constexpr std::size_t kMaxLanes = ring::BellBoard::kBells;
 
 /// Of the tables that a daemon publishes; policy.
 inline constexpr std::size_t kMaxTablesBytes = std::size_t{1} << 32;
@@ -78,7 +80,7 @@ inline constexpr unsigned kAnswerBudget = 4;
 /// Whether the oldest request in a ring is such; for its owner.
 [[nodiscard]] bool has_one_sided_request(Lane::In& requests);
 
-struct Process::Impl {
+struct Process::Impl final : DaemonHandler, LocalObjects {
   /// A port as its newest tables have it, to tell what the next ones change.
   struct PortAsTold {
     hca::PortAttributes attributes;
@@ -92,11 +94,12 @@ struct Process::Impl {
   };
 
   explicit Impl(ProcessEvents& process_events) : events(process_events) {}
-  ~Impl();
+  ~Impl() override;
 
   ProcessEvents& events;
+  DaemonConnection connection{*this, events};
+  KeyViolations bad_keys;
   uabi::ProcessAddress self;
-  std::string fabric;  // its name
   FabricMap map;
   TapSet taps;
   os::Mapping clock_memory;
@@ -110,57 +113,24 @@ struct Process::Impl {
   std::vector<std::unique_ptr<HcaSlot>> slots;
   std::vector<HostHca> hcas;
 
-  // --- QPs
-  std::mutex qps_lock;
-  std::unordered_map<hca::Qp*, std::unique_ptr<QpCarrier>> carriers;
-  struct SharedReceives {
-    hca::SharedReceiveQueue* queue{};
-    hca::CompletionQueue* cq{};
-  };
-  std::unordered_map<hca::Qp*, SharedReceives> shared_receives;  // of QPs with an SRQ
-  std::unordered_set<hca::SharedReceiveQueue*> xrc_srqs;
-  std::unordered_map<hca::CompletionQueue*, std::unique_ptr<CqCarrier>> cq_carriers;
-  TimerHeap<QpCarrier> timers;
-  TimerHeap<CqCarrier> held_events;
+  // --- QPs and lanes
+  QpTable qps;
+  station::TimerHeap<QpCarrier> timers;
+  station::TimerHeap<CqCarrier> held_events;
+  std::atomic<std::uint32_t> waiting_count{0};  // in the wait queues of all lanes
+  LaneTable lanes{map, taps, links, waiting_count, connection};
+  MulticastGroups groups{connection};
+  Instant news_looked_for{};  // under multicast_lock
 
-  // --- lanes: an array that only grows, so that looking needs no lock; those of a pair lie
-  // together
-  struct Pair {
-    Lane* first{};
-    std::unique_ptr<PairMemory> memory;  // once joined, for good
-  };
-  std::mutex lanes_lock;
-  std::map<uabi::ProcessAddress, Pair> pairs;
-  std::vector<std::unique_ptr<Lane>> lanes = std::vector<std::unique_ptr<Lane>>(kMaxLanes);
-  std::atomic<std::size_t> lane_count{0};
-  std::mutex joining_lock;                  // lanes open only under it; before the owners of rings
-  std::atomic<bool> daemon_is_gone{false};  // changed under lanes_lock: nobody makes lanes any more
-  Lane* nowhere{};  // always dead: where packets without a destination are counted
-  std::map<Lid, std::vector<uabi::ProcessAddress>> groups;  // under lanes_lock
-  std::atomic<std::uint64_t> groups_generation{0};          // changes with them, after them
-  std::condition_variable group_joined;                     // with lanes_lock
-  std::uint64_t joins_asked{};                              // under qps_lock
-  std::uint64_t joins_answered{};                           // under lanes_lock
-  Instant news_looked_for{};                                // under multicast_lock
-  std::atomic<std::uint32_t> waiting_count{0};              // carriers in waiting lists
+  // --- objects that several processes share
+  XrcProxies xrc_proxies{*this};
+  SharedTargets shared_targets{connection, *this};
+  XrcDomains xrc_domains{connection, *this, xrc_proxies, shared_targets};
+  ForeignTargets foreign_targets{connection, events};
+  Imports imports{connection, events};
 
-  // --- control
-  ControlSocket control;
-  struct Outgoing {
-    uabi::Message message;
-    os::UniqueFd descriptor;  // if the message has one
-  };
-  std::mutex control_lock;  // what is to be sent
-  std::deque<Outgoing> control_out;
-  os::UniqueFd control_wake;  // eventfd
-  KeyViolations bad_keys;
   std::atomic<bool> stopping{false};
-  std::mutex gone_lock;
-  bool gone_is_told{};
-  std::string dismissal;  // under gone_lock: why the daemon sends this program away, if it does
-  std::mutex threads_lock;
-  std::thread control_thread;
-  std::atomic<bool> control_works{false};  // it has taken a message, and is at it
+  std::mutex progress_thread_lock;
   std::thread progress_thread;
 
   // --- who looks at rings (docs/ARCHITECTURE.md, decision 4); apart by who writes, since cache
@@ -175,50 +145,44 @@ struct Process::Impl {
   std::atomic<bool> shares_cpus{false};  // programs and their threads outnumber them
 
   // process.cc
-  [[nodiscard]] QpCarrier& carry_for(hca::Qp& qp, std::uint32_t hca, const hca::QpInit& init);
-  [[nodiscard]] Result<void> destroy_qp(std::uint32_t hca, hca::Qp& qp);
+  [[nodiscard]] Result<void> destroy_qp(std::uint32_t hca, hca::Qp& qp) override;
   [[nodiscard]] Result<void> modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes,
-                                       hca::QpAttributeMask mask);
+                                       hca::QpAttributeMask mask) override;
 
   // process_attach.cc
   Result<void> attach(const ProcessOptions& options);
   Result<void> map_memory(const std::vector<os::UniqueFd>& descriptors);
   void make_hcas(const hca::DeviceLimits& limits);
-  Result<void> hear_briefing();
 
   // process_control.cc
-  void start_hearing();
   void start_threads();
   void stop_threads();
-  void run_control();
-  void handle(Received received);
-  void handle_lane(const uabi::Lane& message, std::vector<os::UniqueFd>& descriptors);
-  void handle_gone(uabi::ProcessAddress peer);
-  void handle_tables(const os::UniqueFd& file);
-  void handle_tap(const uabi::OpenTap& tap, const os::UniqueFd& file);
-  void handle_daemon_gone();
+  void handle_lane(const uabi::Lane& lane, std::vector<os::UniqueFd>& descriptors) override;
+  void handle_peer_gone(uabi::ProcessAddress peer) override;
+  void handle_tables(const os::UniqueFd& file) override;
+  void handle_tap(const uabi::OpenTap& tap, const os::UniqueFd& file) override;
+  void handle_tap_closed(const uabi::CloseTap& tap) override;
+  void handle_group(const uabi::GroupMembers& group) override;
+  void handle_group_joined() override;
+  void handle_daemon_gone() override;
   void fail_qps();
-  [[nodiscard]] Error gone() const;  // why nothing works without a daemon
-  void tell_gone();
   void close_lane(Lane& lane);
   void part(uabi::ProcessAddress peer);
-  void post(uabi::Message message, os::UniqueFd descriptor = os::UniqueFd{});
-  /// On the caller's own thread, so that the descriptor is this process's no more when it returns.
-  void post_and_send(uabi::Message message, os::UniqueFd descriptor);
-  bool send_posted();
+  [[gnu::cold, gnu::noinline]] void refuse(Lane& lane, uabi::Misbehaviour what);
+
+  // process_ports.cc
   void refresh_ports(bool tell);
   void tell_changes(std::uint32_t hca, PortNumber port, const PortAsTold& from,
                     const PortAsTold& to);
-  [[gnu::cold, gnu::noinline]] void refuse(Lane& lane, uabi::Misbehaviour what);
-  void pump_control();  // without a control thread: what the daemon sent so far
-  Lane& lane_to(uabi::ProcessAddress peer, Qpn own, Qpn other);
-  Pair* add_pair(uabi::ProcessAddress peer);
-  template <class Act>
-  void for_each_lane(const Pair& pair, Act act) {
-    for (std::uint32_t index = 0; index < kLanesPerPair; ++index) {
-      act(*lanes[pair.first->number + index]);
-    }
-  }
+
+  // process_foreign.cc
+  void handle_shared_object(const uabi::Message& message) override;
+  void handle_relay(const uabi::XrcRelay& message);
+  void tell_targets(const uabi::XrcRelay& message);
+  void start_serving() override { start_threads(); }
+  [[nodiscard]] hca::Hca& engine(std::uint32_t hca) override { return *slots.at(hca)->engine; }
+  void carry_for_proxy(std::uint32_t hca, hca::Qp& qp) override;
+  void for_each_qp_of(std::uint32_t domain, const std::function<bool(hca::Qp&)>& visit) override;
 
   // process_carry.cc
   std::mutex bind_lock;
@@ -230,9 +194,7 @@ struct Process::Impl {
     bool has_sent{};
     Lane* blocked{};  // where there was no room
   };
-  /// What a QP may send now. No response waits for requests to find room (decision 3);
-  /// acknowledgements, which are short, need not even wait for their turn.
-  enum class Allowed : std::uint8_t { Everything, OnlyResponses, OnlyAcknowledgements };
+  using Allowed = station::Allowed;
   [[nodiscard]] static Allowed allowed_now(const QpCarrier& carrier);
   [[nodiscard]] Attempt attempt(QpCarrier& carrier, Instant at, unsigned budget, Allowed allowed);
   [[nodiscard]] static Attempt conclude(QpCarrier& carrier, LaneSink& sink, bool has_more);
@@ -242,9 +204,8 @@ struct Process::Impl {
   void let_datagrams_leave(hca::Qp& qp);
   void carry(QpCarrier& carrier, Instant at, unsigned budget);
   void answer(QpCarrier& carrier, unsigned budget);
-  void join_line(QpCarrier& carrier, Lane& wanted, bool wants_room);
-  void leave_line(QpCarrier& carrier, Lane& lane);
-  bool serve_line(Lane& lane, Instant at);
+  class QueueDriver;
+  void join_queue(QpCarrier& carrier, Lane& wanted, bool wants_room);
   void settle(QpCarrier& carrier);
   /// After what may have given the QP a new deadline.
   void arm(QpCarrier& carrier) {
@@ -257,22 +218,16 @@ struct Process::Impl {
   // True when something was sent.
   bool resume_waiting();
   bool resume_waiting_as_owner();  // of the upkeep
-  void forget_waiting(QpCarrier& carrier);
   [[nodiscard]] bool knows_lane(const QpCarrier& carrier, const hca::PacketHeader& header) const;
   Lane& lane_of_packet(QpCarrier& carrier, const hca::PacketHeader& header);
 
   // key_violations.cc
-  void wake_control() const;
-  [[nodiscard]] int tell_bad_keys();
+  Instant report_due() override;
 
   // process_multicast.cc
   [[nodiscard]] std::optional<fabric::PortIndex> port_index_of(const QpCarrier& carrier) const;
   void move_memberships(QpCarrier& carrier);
   [[gnu::noinline]] void deliver_multicast(Lane& lane, hca::Packet& packet, Instant at);
-
-  [[nodiscard]] std::uint64_t ask_to_join(const Membership& membership);
-  void wait_until_joined(std::uint64_t join);
-  [[nodiscard]] bool handle_group(const uabi::Message& message);
 
   // multicast_sender.cc
   [[nodiscard]] bool daemon_has_news(Instant at);
@@ -330,78 +285,6 @@ struct Process::Impl {
                                     bool leave_one_sided);
   [[gnu::noinline]] void take_earlier_responses(const Lane& lane);
 
-  // process_xrc.cc
-  struct XrcDomainHere {
-    std::uint32_t hca{};
-    hca::XrcDomain* engine{};
-    bool is_left{};  // by the program; target QPs of it stay for other processes
-  };
-  struct Deputy {
-    std::uint32_t domain{};
-    std::uint32_t hca{};
-    uabi::ProcessAddress home;
-    Qpn target;
-    bool is_for_reads{};
-    hca::Qp* qp{};
-  };
-  std::mutex xrc_lock;
-  std::condition_variable xrc_answered;
-  std::map<std::uint32_t, XrcDomainHere>
-      xrc_domains;  // by name; under xrc_lock, as is what follows
-  std::map<std::uint32_t, std::optional<uabi::XrcDomainOpened>> xrc_requests;
-  std::uint32_t newest_xrc_request{};
-  std::vector<Deputy> deputies;
-  [[nodiscard]] Result<std::uint32_t> ask_for_xrc_domain(std::uint32_t hca, int fd, bool creates,
-                                                         bool is_exclusive);
-  void handle_xrc_domain(const uabi::XrcDomainOpened& answer);
-  void handle_xrc_word(const uabi::XrcRelay& message);
-  [[nodiscard]] uabi::XrcRelay make_deputy(const uabi::XrcRelay& message);
-  void tell_targets(const uabi::XrcRelay& message);
-  template <class Which>
-  void end_deputies(Which which);
-  void close_if_left(std::uint32_t domain);
-
-  // process_targets.cc
-  struct SharedTarget {
-    hca::Qp* qp{};
-    std::uint32_t hca{};
-    std::uint32_t domain{};
-    std::set<uabi::ProcessAddress> others;  // that have it open
-    bool is_orphan{};                       // this program has it open no more
-  };
-  struct TargetQuestion {
-    uabi::ProcessAddress peer;
-    std::uint32_t domain{};
-    std::optional<uabi::XrcTargetAnswer> answer;
-  };
-  std::map<std::uint32_t, TargetQuestion> target_questions;  // by serial; under xrc_lock
-  std::mutex targets_lock;  // may be taken with a QP's locks held, so that nothing is done under it
-  std::vector<SharedTarget> shared_targets;  // target QPs here of domains with names
-  /// Of other processes, by domain and number: the handles of each.
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> foreign_targets;
-  void note_target(std::uint32_t hca, hca::Qp& qp);
-  void tell_openers(const hca::AsyncEvent& event);
-  [[nodiscard]] Result<hca::Qp*> target_for(const uabi::AskXrcTarget& question);
-  void handle_target_question(const uabi::AskXrcTarget& question);
-  void forget_opener(uabi::ProcessAddress peer, std::uint32_t domain, std::optional<Qpn> target);
-  [[nodiscard]] std::size_t orphans_of(std::uint32_t domain);
-  [[nodiscard]] Result<uabi::XrcTargetAnswer> ask_for_target(uabi::AskXrcTarget question);
-  void handle_target_answer(const uabi::XrcTargetAnswer& answer);
-  void handle_target_event(const uabi::XrcTargetEvent& message);
-  void lose_targets(uabi::ProcessAddress peer, std::uint32_t domain);
-
-  // process_imports.cc; by serial, under xrc_lock
-  struct ObjectQuestion {
-    uabi::ProcessAddress peer;
-    std::uint32_t device{};
-    std::optional<uabi::ObjectAnswer> answer;
-  };
-  std::map<std::uint32_t, std::optional<uabi::DeviceImported>> device_questions;
-  std::map<std::uint32_t, ObjectQuestion> object_questions;
-  [[nodiscard]] Result<uabi::DeviceImported> ask_for_device(int command);
-  [[nodiscard]] bool handle_import(const uabi::Message& message);
-  void give_up_questions(const uabi::DeviceGone& left);
-
   // process_moderation.cc
   void hold_event(CqCarrier& cq, Instant due);
   void tell_held_events(Instant at);
@@ -443,19 +326,6 @@ struct Process::Impl {
     }
   }
   [[gnu::noinline]] void wake_sleeping_thread() const;
-};
-
-/// While this exists, nobody takes from a ring, serves a line or a timer, or opens a lane.
-class Standstill {
- public:
-  explicit Standstill(Process::Impl& process);
-  ~Standstill();
-  Standstill(const Standstill&) = delete;
-  Standstill& operator=(const Standstill&) = delete;
-
- private:
-  Process::Impl& process_;
-  std::size_t lane_count_;
 };
 
 }  // namespace weft::host

@@ -32,7 +32,7 @@ bool Process::Impl::release_arrived() {
 
 bool Process::Impl::release_blocked(Instant at) {
   bool has_released = false;
-  const std::size_t count = lane_count.load(std::memory_order_acquire);
+  const std::size_t count = lanes.count();
   for (std::size_t i = 0; i < count; ++i) {
     has_released = lanes[i]->release_blocked(at) || has_released;
   }

@@ -1,19 +1,10 @@
 // Multicast: which QPs are in which group by which port, and copies in.
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <utility>
 
 #include "host/process_impl.h"
 
 namespace weft::host {
-namespace {
-
-constexpr std::chrono::milliseconds kPatienceWithGroups{500};  // policy
-
-}  // namespace
 
 /// The port through which a QP takes part; before INIT it has none, and its HCA's first stands in.
 std::optional<fabric::PortIndex> Process::Impl::port_index_of(const QpCarrier& carrier) const {
@@ -28,82 +19,26 @@ Result<void> Process::attach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid
     return attached;
   }
   auto& carrier = *static_cast<QpCarrier*>(qp.carrier);
-  std::uint64_t join = 0;
-  {
-    const std::lock_guard guard{impl_->qps_lock};
-    const bool is_member = std::ranges::any_of(carrier.memberships, [&](const Membership& known) {
-      return known.mgid == mgid && known.mlid == mlid;
-    });
-    const auto port = impl_->port_index_of(carrier);
-    if (!port || is_member) {  // attaching twice changes nothing (R-RVT-21)
-      return {};
-    }
-    carrier.memberships.push_back({.mgid = mgid, .mlid = mlid, .port = *port});
-    join = impl_->ask_to_join(carrier.memberships.back());
+  const auto join = impl_->groups.join(carrier.memberships, mgid, mlid,
+                                       [&] { return impl_->port_index_of(carrier); });
+  if (join) {
+    impl_->connection.start_hearing();
+    impl_->groups.wait_until_joined(*join);
   }
-  impl_->wait_until_joined(join);
   return {};
-}
-
-/// The count of this join among all of this process, which are answered in order. Under qps_lock.
-std::uint64_t Process::Impl::ask_to_join(const Membership& membership) {
-  post(uabi::JoinGroup{
-      .port = membership.port.value(), .mlid = membership.mlid, .mgid = membership.mgid});
-  return ++joins_asked;
-}
-
-/// By then the daemon has told those who send, and they look for its news before they send: whoever
-/// hears of us by other ways reaches us.
-void Process::Impl::wait_until_joined(std::uint64_t join) {
-  start_hearing();
-  std::unique_lock guard{lanes_lock};
-  group_joined.wait_for(guard, kPatienceWithGroups,
-                        [&] { return joins_answered >= join || daemon_is_gone.load(); });
 }
 
 Result<void> Process::detach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid& mgid, Lid mlid) {
   if (auto detached = impl_->slots.at(hca)->engine->detach_multicast(qp, mgid, mlid); !detached) {
     return detached;
   }
-  auto& carrier = *static_cast<QpCarrier*>(qp.carrier);
-  const std::lock_guard guard{impl_->qps_lock};
-  std::erase_if(carrier.memberships, [&](const Membership& known) {
-    const bool ends = known.mgid == mgid && known.mlid == mlid;
-    if (ends) {
-      impl_->post(uabi::LeaveGroup{.port = known.port.value(), .mlid = mlid, .mgid = mgid});
-    }
-    return ends;
-  });
+  impl_->groups.leave(static_cast<QpCarrier*>(qp.carrier)->memberships, mgid, mlid);
   return {};
 }
 
 /// A QP that was attached before it had its port, or got another one, takes part there from now on.
 void Process::Impl::move_memberships(QpCarrier& carrier) {
-  const std::lock_guard guard{qps_lock};
-  for (Membership& membership : carrier.memberships) {
-    if (const auto port = port_index_of(carrier); port && *port != membership.port) {
-      const fabric::PortIndex before = std::exchange(membership.port, *port);
-      static_cast<void>(ask_to_join(membership));
-      post(uabi::LeaveGroup{
-          .port = before.value(), .mlid = membership.mlid, .mgid = membership.mgid});
-    }
-  }
-}
-
-/// False: it is of no group. On the control thread.
-bool Process::Impl::handle_group(const uabi::Message& message) {
-  const std::lock_guard guard{lanes_lock};
-  if (const auto* group = std::get_if<uabi::GroupMembers>(&message)) {
-    groups[group->mlid] = group->members;
-    groups_generation.fetch_add(1, std::memory_order_release);
-    return true;
-  }
-  if (std::holds_alternative<uabi::GroupJoined>(message)) {
-    ++joins_answered;
-    group_joined.notify_all();
-    return true;
-  }
-  return false;
+  groups.move(carrier.memberships, [&] { return port_index_of(carrier); });
 }
 
 /// To the members on each port that the sender's tree reaches, whatever their HCA: the tables say

@@ -187,7 +187,7 @@ void Process::Impl::keep_up(bool timers_too) {
 void Process::Impl::answer_bells() {
   if (!attention->rung.is_quiet()) {
     attention->rung.take([this](std::uint32_t number) {
-      if (number < lane_count.load(std::memory_order_acquire)) {
+      if (number < lanes.count()) {
         watch(*lanes[number]);
       }
     });
@@ -197,7 +197,7 @@ void Process::Impl::answer_bells() {
 
 /// A bell can get lost by somebody's malice only; what was rung shows in the lane itself, too.
 void Process::Impl::look_at_all() {
-  const std::size_t count = lane_count.load(std::memory_order_acquire);
+  const std::size_t count = lanes.count();
   for (std::size_t i = 0; i < count; ++i) {
     if (lanes[i]->state() == LaneState::Open && lanes[i]->was_rung()) {
       watch(*lanes[i]);
@@ -423,25 +423,6 @@ void Process::Impl::run_progress() {
     shares_cpus.store(!spins || is_crowded, std::memory_order_relaxed);
     round = kRoundsBetweenLooks - 1;
   }
-}
-
-Standstill::Standstill(Process::Impl& process) : process_(process) {
-  process_.joining_lock.lock();
-  lane_count_ = process_.lane_count.load(std::memory_order_acquire);
-  for (std::size_t i = 0; i < lane_count_; ++i) {
-    process_.lanes[i]->in(hca::Flow::Request).owner.lock();
-    process_.lanes[i]->in(hca::Flow::Response).owner.lock();
-  }
-  process_.upkeep_owner.lock();
-}
-
-Standstill::~Standstill() {
-  process_.upkeep_owner.unlock();
-  for (std::size_t i = 0; i < lane_count_; ++i) {
-    process_.lanes[i]->in(hca::Flow::Request).owner.unlock();
-    process_.lanes[i]->in(hca::Flow::Response).owner.unlock();
-  }
-  process_.joining_lock.unlock();
 }
 
 }  // namespace weft::host

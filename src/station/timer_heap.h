@@ -9,7 +9,7 @@
 #include "base/lock.h"
 #include "base/time.h"
 
-namespace weft::host {
+namespace weft::station {
 
 /// Deadlines of many objects, lazily: an object stands in the heap at most once, at a time not
 /// later than its deadline. Deadlines that only move into the future, as those of a busy QP do,
@@ -70,4 +70,4 @@ class TimerHeap {
   std::atomic<std::int64_t> earliest_ns_{Instant::never().since_start().nanoseconds()};
 };
 
-}  // namespace weft::host
+}  // namespace weft::station

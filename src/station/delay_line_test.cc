@@ -1,4 +1,4 @@
-#include "host/delay_line.h"
+#include "station/delay_line.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 
-namespace weft::host {
+namespace weft::station {
 namespace {
 
 Instant at(std::int64_t us) { return Instant{Duration::microseconds(us)}; }
@@ -107,4 +107,4 @@ TEST(DelayLine, KeepsRecordsOfEverySizeWhole) {
 }
 
 }  // namespace
-}  // namespace weft::host
+}  // namespace weft::station

@@ -1,10 +1,10 @@
-#include "host/delay_line.h"
+#include "station/delay_line.h"
 
 #include <algorithm>
 #include <cassert>
 #include <utility>
 
-namespace weft::host {
+namespace weft::station {
 
 std::size_t DelayLine::place(std::size_t bytes) const {
   if (count_ == 0) {
@@ -121,4 +121,4 @@ Instant DelayLine::next_event() const {
   return departed_ < count_ ? std::min(arrival, entry(departed_).packet.departs) : arrival;
 }
 
-}  // namespace weft::host
+}  // namespace weft::station

@@ -13,7 +13,7 @@
 #include "fabric/counters.h"
 #include "fabric/link_model.h"
 
-namespace weft::host {
+namespace weft::station {
 
 /// What is kept beside a record.
 struct KeptPacket {
@@ -77,4 +77,4 @@ class DelayLine {
   Entry reserved_;
 };
 
-}  // namespace weft::host
+}  // namespace weft::station

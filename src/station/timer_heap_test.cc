@@ -1,8 +1,8 @@
-#include "host/timer_heap.h"
+#include "station/timer_heap.h"
 
 #include <gtest/gtest.h>
 
-namespace weft::host {
+namespace weft::station {
 namespace {
 
 [[nodiscard]] Instant at(std::int64_t ns) { return Instant{Duration::nanoseconds(ns)}; }
@@ -33,4 +33,4 @@ TEST(TimerHeap, ForgetsWhatIsRemoved) {
 }
 
 }  // namespace
-}  // namespace weft::host
+}  // namespace weft::station

@@ -1,0 +1,140 @@
+#include "host/foreign/foreign_targets.h"
+
+#include <utility>
+#include <vector>
+
+#include "base/process_slot.h"
+#include "host/foreign/target_messages.h"
+
+namespace weft::host {
+namespace {
+
+[[nodiscard]] uabi::AskXrcTarget question_of(std::uint32_t domain, uabi::TargetVerb verb,
+                                             Qpn target) {
+  uabi::AskXrcTarget question;
+  question.domain = domain;
+  question.verb = verb;
+  question.target = target;
+  return question;
+}
+
+}  // namespace
+
+uabi::ProcessAddress ForeignTargets::home_of(Qpn target) const {
+  return {.node = daemon_.self().node, .slot = slot_of(target)};
+}
+
+Result<void> ForeignTargets::open(std::uint32_t domain, Qpn target) {
+  {
+    const std::lock_guard guard{lock_};
+    ++handles_[{domain, target.value()}];  // before it is open, so that nobody's closing ends it
+  }
+  const auto answer = ask(question_of(domain, uabi::TargetVerb::Open, target));
+  if (!answer) {
+    close(domain, target);
+    return std::unexpected(answer.error().code == ErrorCode::NoSuchDevice
+                               ? Error{ErrorCode::InvalidArgument, answer.error().reason}
+                               : answer.error());
+  }
+  return {};
+}
+
+void ForeignTargets::close(std::uint32_t domain, Qpn target) {
+  {
+    const std::lock_guard guard{lock_};
+    const auto found = handles_.find({domain, target.value()});
+    if (found == handles_.end() || --found->second != 0) {
+      return;
+    }
+    handles_.erase(found);
+  }
+  uabi::AskXrcTarget question = question_of(domain, uabi::TargetVerb::Close, target);
+  question.peer = home_of(target);
+  daemon_.post(question);
+}
+
+Result<void> ForeignTargets::modify(std::uint32_t domain, Qpn target,
+                                    const hca::QpAttributes& attributes,
+                                    hca::QpAttributeMask mask) {
+  uabi::AskXrcTarget question = question_of(domain, uabi::TargetVerb::Modify, target);
+  question.current_state = static_cast<std::uint8_t>(attributes.current_state);
+  question.attributes = to_words(attributes, mask.bits());
+  const auto answer = ask(question);
+  return answer ? Result<void>{} : Result<void>{std::unexpected(answer.error())};
+}
+
+Result<hca::QpAttributes> ForeignTargets::query(std::uint32_t domain, Qpn target) {
+  const auto answer = ask(question_of(domain, uabi::TargetVerb::Query, target));
+  if (!answer && answer.error().code == ErrorCode::NoSuchDevice) {
+    hca::QpAttributes lost;
+    lost.state = lost.current_state = hca::QpState::Err;
+    return lost;
+  }
+  if (!answer) {
+    return std::unexpected(answer.error());
+  }
+  return from_words(answer->attributes, static_cast<std::uint8_t>(answer->attributes.state));
+}
+
+Result<uabi::XrcTargetAnswer> ForeignTargets::ask(uabi::AskXrcTarget question) {
+  daemon_.start_hearing();
+  question.peer = home_of(question.target);
+  auto answer = questions_.ask(
+      {.peer = question.peer, .domain = question.domain},
+      [&](std::uint32_t serial) {
+        question.serial = serial;
+        daemon_.post(question);
+      },
+      [this] { return daemon_.is_gone(); });
+  if (!answer) {
+    return daemon_.is_gone()
+               ? std::unexpected(daemon_.gone())
+               : fail(ErrorCode::TimedOut, "the process that made target QP {:#x} does not answer",
+                      question.target.value());
+  }
+  if (answer->error != 0) {
+    return std::unexpected(error_in(*answer));
+  }
+  return std::move(*answer);
+}
+
+void ForeignTargets::handle(const uabi::XrcTargetAnswer& answer) {
+  questions_.answer(answer.serial, answer,
+                    [&](const About& about) { return about.peer == answer.peer; });
+}
+
+void ForeignTargets::handle(const uabi::XrcTargetEvent& message) {
+  constexpr auto kLast = static_cast<std::uint8_t>(hca::AsyncEventType::GidChange);
+  if (message.peer != home_of(message.target) || message.event > kLast) {
+    return;
+  }
+  {
+    const std::lock_guard guard{lock_};
+    if (!handles_.contains({message.domain, message.target.value()})) {
+      return;
+    }
+  }
+  events_.target_event(message.domain, message.target,
+                       static_cast<hca::AsyncEventType>(message.event));
+}
+
+void ForeignTargets::lose(uabi::ProcessAddress peer, std::uint32_t domain) {
+  uabi::XrcTargetAnswer none;
+  put_error(none, {ErrorCode::NoSuchDevice, "the process that made the target QP is gone"});
+  questions_.answer_all(
+      none, [&](const About& about) { return about.peer == peer && about.domain == domain; });
+  std::vector<Qpn> lost;
+  {
+    const std::lock_guard guard{lock_};
+    for (const auto& [name, handles] : handles_) {
+      if (name.first == domain && slot_of(Qpn{name.second}) == peer.slot) {
+        lost.push_back(Qpn{name.second});
+      }
+    }
+  }
+  for (const Qpn target : lost) {
+    events_.target_event(domain, target, hca::AsyncEventType::QpFatal);
+  }
+}
+
+}  // namespace weft::host

@@ -1,0 +1,102 @@
+#include "host/qp_table.h"
+
+#include <utility>
+
+namespace weft::host {
+namespace {
+
+[[nodiscard]] CqCarrier* carrier_of(const hca::CompletionQueue* cq) {
+  return cq != nullptr ? static_cast<CqCarrier*>(cq->carrier) : nullptr;
+}
+
+void flush(hca::SharedReceiveQueue& queue, hca::CompletionQueue& cq, Qpn qpn) {
+  hca::ReceiveWqe wqe;
+  while (queue.take(wqe)) {
+    hca::Wc wc;
+    wc.wr_id = wqe.wr_id;
+    wc.status = hca::WcStatus::WorkRequestFlushed;
+    wc.opcode = hca::WcOpcode::Receive;
+    wc.qpn = qpn;
+    cq.push(wc, false);
+  }
+}
+
+}  // namespace
+
+void QpTable::add_cq(hca::CompletionQueue& cq) {
+  auto carrier = std::make_unique<CqCarrier>();
+  carrier->cq = &cq;
+  cq.carrier = carrier.get();
+  const std::lock_guard guard{lock_};
+  cq_carriers_.emplace(&cq, std::move(carrier));
+}
+
+void QpTable::remove_cq(const hca::CompletionQueue& cq) {
+  const std::lock_guard guard{lock_};
+  cq_carriers_.erase(&cq);
+}
+
+void QpTable::add_xrc_srq(hca::SharedReceiveQueue& srq, const hca::CompletionQueue& cq) {
+  carrier_of(&cq)->takes_all.store(true, std::memory_order_relaxed);
+  const std::lock_guard guard{lock_};
+  xrc_srqs_.insert(&srq);
+}
+
+void QpTable::remove_xrc_srq(hca::SharedReceiveQueue& srq) {
+  const std::lock_guard guard{lock_};
+  xrc_srqs_.erase(&srq);
+}
+
+QpCarrier& QpTable::add(hca::Qp& qp, std::uint32_t hca, const hca::QpInit& init) {
+  auto carrier = std::make_unique<QpCarrier>();
+  QpCarrier& made = *carrier;
+  made.qp = &qp;
+  made.hca = hca;
+  // XRC: a target has none of its own, and an initiator but the first (annex A14).
+  if (init.type != hca::QpType::XrcTarget) {
+    made.cqs = {carrier_of(init.send_cq),
+                hca::is_xrc(init.type) ? nullptr : carrier_of(init.recv_cq)};
+  }
+  if (init.type == hca::QpType::Ud) {
+    for (CqCarrier* const cq : made.cqs) {
+      cq->takes_all.store(true, std::memory_order_relaxed);
+    }
+  }
+  const std::lock_guard guard{lock_};
+  qp.carrier = carrier.get();
+  if (init.srq != nullptr && !hca::is_xrc(init.type)) {
+    shared_receives_[&qp] = {.queue = init.srq, .cq = init.recv_cq};
+  }
+  carriers_.emplace(&qp, std::move(carrier));
+  return made;
+}
+
+void QpTable::remove(const hca::Qp& qp) {
+  const std::lock_guard guard{lock_};
+  shared_receives_.erase(&qp);
+  carriers_.erase(&qp);
+}
+
+void QpTable::fail_all() {
+  hca::QpAttributes error;
+  error.state = hca::QpState::Err;
+  const std::lock_guard guard{lock_};
+  for (const auto& [address, carrier] : carriers_) {
+    hca::Qp& qp = *carrier->qp;
+    const bool failed = qp.modify(error, hca::QpAttribute::State).has_value();  // not from RESET
+    if (!failed) {
+      continue;
+    }
+    // Policy: a QP that fails alone leaves its SRQ's receives to others; here there are none.
+    if (const auto shared = shared_receives_.find(address); shared != shared_receives_.end()) {
+      flush(*shared->second.queue, *shared->second.cq, qp.number());
+    }
+    for (hca::SharedReceiveQueue* const srq : xrc_srqs_) {
+      if (srq->xrc().domain == qp.xrc_domain()) {
+        flush(*srq, *srq->xrc().cq, qp.number());
+      }
+    }
+  }
+}
+
+}  // namespace weft::host

@@ -1,0 +1,17 @@
+#include "host/quiesce_guard.h"
+
+#include "host/process_impl.h"
+
+namespace weft::host {
+
+QuiesceGuard::QuiesceGuard(Process::Impl& process)
+    : process_(process), lane_count_(process.lanes.hold_rings()) {
+  process_.upkeep_owner.lock();
+}
+
+QuiesceGuard::~QuiesceGuard() {
+  process_.upkeep_owner.unlock();
+  process_.lanes.release_rings(lane_count_);
+}
+
+}  // namespace weft::host
