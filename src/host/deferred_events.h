@@ -18,7 +18,7 @@ namespace weft::host {
 /// know of the message, and programs rely on it: perftest waits for one event after a SEND and
 /// takes it for that of the SEND, also when it is that of the answer.
 ///
-/// For the owner of a ring: no CQ that has QPs or SRQs is destroyed meanwhile (Standstill).
+/// For the owner of a ring: no CQ that has QPs or SRQs is destroyed meanwhile (QuiesceGuard).
 class DeferredEvents {
  public:
   /// Without `defers` nothing waits for its sake.

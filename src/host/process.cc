@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "host/clock.h"
-#include "host/futex.h"
 #include "host/process_impl.h"
 #include "host/run_directory.h"
 
@@ -84,7 +83,8 @@ Result<hca::CompletionQueue*> Process::create_cq(std::uint32_t hca, std::uint32_
 }
 
 Result<void> Process::destroy_cq(std::uint32_t hca, hca::CompletionQueue& cq) {
-  const std::lock_guard owner{impl_->upkeep_owner};  // or the end of a period could be at it
+  const std::lock_guard owner{
+      impl_->progress.upkeep_owner};  // or the end of a period could be at it
   auto& carrier = *static_cast<CqCarrier*>(cq.carrier);
   if (auto destroyed = impl_->slots.at(hca)->engine->destroy_cq(cq); !destroyed) {
     return destroyed;
@@ -108,7 +108,7 @@ Result<hca::SharedReceiveQueue*> Process::create_xrc_srq(
 }
 
 Result<void> Process::destroy_xrc_srq(std::uint32_t hca, hca::SharedReceiveQueue& srq) {
-  const Standstill standstill{*impl_};  // or fail_qps could be at it
+  const QuiesceGuard quiesced{*impl_};  // or fail_qps could be at it
   if (auto destroyed = impl_->slots.at(hca)->engine->destroy_srq(srq); !destroyed) {
     return destroyed;
   }
@@ -179,7 +179,7 @@ void Process::Impl::let_datagrams_leave(hca::Qp& qp) {
 Result<void> Process::Impl::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
   let_datagrams_leave(qp);
   // Nobody is in the middle of delivering to it, carrying for it or timing it.
-  const Standstill standstill{*this};
+  const QuiesceGuard quiesced{*this};
   auto* const carrier = static_cast<QpCarrier*>(qp.carrier);
   send_what_is_owed(*carrier);
   if (auto destroyed = slots.at(hca)->engine->destroy_qp(qp); !destroyed) {
@@ -265,12 +265,6 @@ void Process::make_progress(hca::CompletionQueue& cq) {
   impl_->poll(*static_cast<CqCarrier*>(cq.carrier));
 }
 
-void Process::application_will_wait() {
-  impl_->lease_ended.store(true, std::memory_order_seq_cst);
-  if (impl_->thread_naps.load(std::memory_order_seq_cst)) {
-    impl_->attention->wake.fetch_add(1, std::memory_order_release);
-    futex_wake(impl_->attention->wake);
-  }
-}
+void Process::application_will_wait() { impl_->progress.sleeper.end_lease(); }
 
 }  // namespace weft::host

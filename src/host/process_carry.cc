@@ -9,7 +9,6 @@
 #include "hca/packet_record.h"
 #include "hca/wire_length.h"
 #include "host/clock.h"
-#include "host/futex.h"
 #include "host/process_impl.h"
 
 namespace weft::host {
@@ -96,11 +95,10 @@ void LaneSink::release(Lane& lane) {
   }
   lane.out_lock(held_flow_).unlock();
   if (is_due && lane.is_to_self()) {
-    process_->watch(lane);
-    process_->wake_thread();
+    process_->hand_over(lane);
   }
   if (std::exchange(has_kept_, false)) {
-    process_->mind_kept();
+    process_->schedule_release();
   }
 }
 
@@ -161,8 +159,8 @@ inline bool LaneSink::send_by(Lane& lane, hca::Flow flow, const hca::PacketHeade
     return lane.send(flow, header, gather, *process_->counters, process_->counters_lock);
   };
   SendOutcome outcome = send();
-  if (outcome == SendOutcome::NoRoom && process_->shares_cpus.load(std::memory_order_relaxed) &&
-      lane.let_grow(flow)) {
+  if (outcome == SendOutcome::NoRoom &&
+      process_->progress.shares_cpus.load(std::memory_order_relaxed) && lane.let_grow(flow)) {
     outcome = send();
   }
   switch (outcome) {
@@ -221,10 +219,10 @@ void Process::Impl::bind(QpCarrier& carrier) {
   carrier.lane.store(&lane, std::memory_order_release);
 }
 
-/// The tables changed: a LID may have come, or gone to another node. In a standstill no QP is being
-/// destroyed.
+/// The tables changed: a LID may have come, or gone to another node. While it is quiesced no QP is
+/// being destroyed.
 void Process::Impl::bind_again() {
-  const Standstill standstill{*this};
+  const QuiesceGuard quiesced{*this};
   const std::lock_guard guard{qps_lock};
   for (const auto& [qp, carrier] : carriers) {
     const hca::QpState state = qp->query().state;
@@ -330,7 +328,7 @@ void Process::Impl::carry(QpCarrier& carrier, Instant at, unsigned budget) {
 }
 
 /// Before a QP goes: acknowledgements of what it has received already, or the peer would take for
-/// lost what its program has. During a standstill.
+/// lost what its program has. Under a QuiesceGuard.
 void Process::Impl::send_what_is_owed(QpCarrier& carrier) {
   Attempt made{.has_more = true, .has_sent = true, .blocked = nullptr};
   while (made.has_more && made.has_sent && made.blocked == nullptr) {
@@ -382,14 +380,13 @@ void Process::Impl::arm_earlier(QpCarrier& carrier) {
   if (armed_ns != QpCarrier::kNotArmed) {
     timers.remove(carrier);
   }
-  if (timers.arm(carrier, deadline) &&
-      deadline_ns < thread_wakes_at_ns.load(std::memory_order_relaxed)) {
-    wake_thread();
+  if (timers.arm(carrier, deadline)) {
+    progress.sleeper.notify_deadline(deadline);
   }
 }
 
 bool Process::Impl::resume_waiting() {
-  const std::lock_guard owner{upkeep_owner};
+  const std::lock_guard owner{progress.upkeep_owner};
   return resume_waiting_as_owner();
 }
 
@@ -477,17 +474,6 @@ void Process::Impl::forget_waiting(QpCarrier& carrier) {
       leave_line(carrier, *lane);
     }
   }
-}
-
-void Process::Impl::watch(const Lane& lane) {
-  if (!watched.has(lane.number)) {
-    watched.add(lane.number);
-  }
-}
-
-void Process::Impl::wake_sleeping_thread() const {
-  attention->wake.fetch_add(1, std::memory_order_release);
-  futex_wake(attention->wake);
 }
 
 }  // namespace weft::host

@@ -10,7 +10,6 @@
 
 #include "base/live_bug.h"
 #include "host/clock.h"
-#include "host/futex.h"
 #include "host/process_impl.h"
 
 namespace weft::host {
@@ -75,8 +74,7 @@ void Process::Impl::stop_threads() {
   const std::uint64_t one = 1;
   static_cast<void>(!::write(control_wake.get(), &one, sizeof one));
   const std::lock_guard guard{threads_lock};
-  attention->wake.fetch_add(1);
-  futex_wake(attention->wake);
+  progress.sleeper.wake_now();
   for (std::thread* const thread : {&control_thread, &progress_thread}) {
     if (thread->joinable()) {
       thread->join();
@@ -273,7 +271,7 @@ void Process::Impl::handle_lane(const uabi::Lane& message, std::vector<UniqueFd>
       lane.announce_sleep(ring::Sleep::Sound);
       if (lane.has_news() &&
           !planted(LiveBug::NewLaneNotWatched)) {  // what the peer sent before this was mapped rang
-                                                   // no bell here
+                                                   // no doorbell here
         watch(lane);
       }
     });
@@ -292,7 +290,7 @@ void Process::Impl::close_lane(Lane& lane) {
            0) {
     }
   }
-  watched.remove(lane.number);
+  progress.sleeper.forget(lane.number);
   lane.close(*nowhere);
 }
 
@@ -345,12 +343,12 @@ void flush(hca::SharedReceiveQueue& queue, hca::CompletionQueue& cq, Qpn qpn) {
 }  // namespace
 
 /// Every QP to the error state, as on an HCA that fails as a whole (IBTA vol 1 §10.10.2.3, local
-/// catastrophic error): what is posted completes as flushed. During a standstill no QP is being
+/// catastrophic error): what is posted completes as flushed. While it is quiesced no QP is being
 /// destroyed; one that is made or changed later asks for `daemon_is_gone` itself.
 void Process::Impl::fail_qps() {
   hca::QpAttributes error;
   error.state = hca::QpState::Err;
-  const Standstill standstill{*this};
+  const QuiesceGuard quiesced{*this};
   const std::lock_guard guard{qps_lock};
   for (const auto& [qp, carrier] : carriers) {
     const bool failed = qp->modify(error, hca::QpAttribute::State).has_value();  // not from RESET

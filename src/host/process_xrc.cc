@@ -237,13 +237,13 @@ void Process::Impl::end_deputies(Which which) {
 
 // --- target QPs here
 
-/// What came of a question for a deputy, or that a process has gone. In a standstill no QP is being
-/// destroyed.
+/// What came of a question for a deputy, or that a process has gone. While it is quiesced no QP is
+/// being destroyed.
 void Process::Impl::tell_targets(const uabi::XrcRelay& message) {
   if (message.peer.node != self.node) {
     return;
   }
-  const Standstill standstill{*this};
+  const QuiesceGuard quiesced{*this};
   const std::lock_guard guard{qps_lock};
   for (const auto& [qp, carrier] : carriers) {
     const hca::XrcDomain* const domain = qp->xrc_domain();
