@@ -5,7 +5,8 @@
 
 #include "base/time.h"
 
-/// Bugs of lanes, threads and sleeps that tests/planted_bugs must find. Builds for tests
+/// Bugs of lanes, threads and sleeps that tests/planted_bugs must find, on whole fabrics, or the
+/// interleaving explorer (ring/sleeper_interleaving_test.cc). Builds for tests
 /// (WEFT_PLANTED_BUGS) can switch one on at run time, for all threads of a program at once; in a
 /// release build `planted` is false at compile time and costs nothing.
 namespace weft {
@@ -19,7 +20,12 @@ enum class LiveBug : std::uint8_t {
   LastLookLeftOut,           // the thread sleeps without a last look at its rings
   SleepAnnouncedLate,        // as without a fence: the last look precedes its announcement
   BellNotAdded,              // the peer is woken, but the board does not say for which lane
-  NewLaneNotWatched,         // what came before the lane was mapped rang no bell
+  DoorbellConsumedSilently,  // the consumer of a doorbell does not wake the thread, which may have
+                             // missed both the doorbell and the ring
+  DoorbellClearedLate,       // a doorbell is forgotten that rang while the one before was answered
+  NapEndNotSaid,             // peers go on to ring for one who looks
+  NotifiedWithoutFence,      // the thread's state is read before what was left to it can be seen
+  NewLaneNotWatched,         // what came before the lane was mapped rang no doorbell
   RoomNotTold,               // who waits for room is not woken
   FullForEver,               // a producer never reads again how far the consumer is
   LeavesLineForGood,         // what a QP in line was given to send meanwhile is forgotten
@@ -28,7 +34,7 @@ enum class LiveBug : std::uint8_t {
   SlotReusedAtOnce,          // a new process gets the QPNs of one that has just gone
 };
 
-/// What bounds the harm of a lost bell or wake, so that such mistakes hide behind it.
+/// What bounds the harm of a lost doorbell or wake, so that such mistakes hide behind it.
 enum class SafetyNet : std::uint8_t { LongestSleep, RoomPatience, Nap, LookAtAll };
 
 #ifdef WEFT_PLANTED_BUGS

@@ -215,18 +215,10 @@ bool Lane::send_copy(const hca::PacketHeader& header, std::span<const ByteSpan> 
   return true;
 }
 
-void Lane::wake_peer() {
-  peer_attention_->wake.fetch_add(1, std::memory_order_release);
-  os::futex_wake(peer_attention_->wake);
-}
-
 void Lane::ring_doorbell(bool is_urgent) {
-  if (LaneHead* const head = this->head();
-      head != nullptr && ring::must_wake(head->attention[peer_side()], is_urgent)) {
-    if (!planted(LiveBug::BellNotAdded)) {
-      peer_attention_->rung.add(head->bell[peer_side()].value.load(std::memory_order_relaxed));
-    }
-    wake_peer();
+  if (LaneHead* const head = this->head()) {
+    ring::ring_doorbell<os::KernelFutex>(
+        head->attention[peer_side()], head->bell[peer_side()].value, *peer_attention_, is_urgent);
   }
 }
 
@@ -255,7 +247,7 @@ void Lane::tell_room() {
   }
   if (room_is_wanted() &&
       head()->wants_room[peer_side()].value.exchange(0, std::memory_order_relaxed) != 0) {
-    wake_peer();
+    ring::wake<os::KernelFutex>(*peer_attention_);
   }
 }
 
@@ -265,10 +257,9 @@ void Lane::announce_sleep(ring::Sleep sleep) {
   }
 }
 
-void Lane::announce_awake() {
-  if (LaneHead* const head = this->head()) {
-    ring::announce_awake(head->attention[my_side()]);
-  }
+ring::Attention* Lane::own_attention() const {
+  LaneHead* const head = this->head();
+  return head != nullptr ? &head->attention[my_side()] : nullptr;
 }
 
 bool Lane::was_rung() const {

@@ -251,7 +251,8 @@ class Lane {
   /// After records were taken, or none were there: wakes a peer that waits for room.
   void tell_room();
   void announce_sleep(ring::Sleep sleep);
-  void announce_awake();
+  /// Whether this process looks at the lane, as the peer reads it; null for a lane to itself.
+  [[nodiscard]] ring::Attention* own_attention() const;
   /// Nobody here looks at this lane, and the peer has said since that somebody must.
   [[nodiscard]] bool was_rung() const;
 
@@ -342,7 +343,6 @@ class Lane {
   [[nodiscard, gnu::always_inline]] static inline MutableByteSpan write(
       ring::Producer<>& out, const hca::PacketHeader& header, std::span<const ByteSpan> gather,
       std::size_t payload_bytes);
-  void wake_peer();
 
   /// The words that both processes see, for anybody; null before the lane was open.
   [[nodiscard]] LaneHead* head() const { return head_.load(std::memory_order_acquire); }

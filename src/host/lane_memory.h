@@ -6,9 +6,9 @@
 #include <cstdint>
 
 #include "base/bytes.h"
-#include "ring/bell_board.h"
 #include "ring/doorbell.h"
 #include "ring/lane.h"
+#include "ring/sleeper.h"
 
 namespace weft::host {
 
@@ -58,13 +58,8 @@ inline constexpr std::size_t kPairMemoryBytes =
                              ring::lane_bytes(kLaneShape));
 }
 
-/// A process's attention page: peers wake it by ringing their lane's bell, changing the word and
-/// waking its waiters. They all may write it: a liar can wake in vain, hide a bell, and take back a
-/// wake of others just before the sleep, so no sleep is long.
-struct AttentionPage {
-  std::atomic<std::uint32_t> wake{};
-  ring::BellBoard rung;
-};
+/// By which peers wake a process.
+using AttentionPage = ring::BasicAttentionPage<>;
 inline constexpr std::size_t kAttentionPageBytes = 4'096;
 static_assert(sizeof(AttentionPage) <= kAttentionPageBytes);
 

@@ -46,7 +46,9 @@ TEST(Lane, OpensOnEitherSideWhileAThreadLooksAtIt) {
   std::atomic<bool> ends{false};
   std::thread looks{[&] {
     while (!ends.load(std::memory_order_relaxed)) {
-      lane.announce_awake();
+      if (ring::Attention* const attention = lane.own_attention()) {
+        ring::announce_awake(*attention);
+      }
       lane.announce_sleep(ring::Sleep::Sound);
       EXPECT_FALSE(lane.room_is_wanted());
       static_cast<void>(lane.was_rung());

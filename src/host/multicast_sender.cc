@@ -194,8 +194,7 @@ void Process::Impl::send_copy(const MulticastRoute& route, const MulticastRoute:
   } else if (lane.send_copy(header, gather)) {
     lane.ring_doorbell(false);
     if (lane.is_to_self()) {
-      watch(lane);
-      wake_thread();
+      hand_over(lane);
     }
   }
 }
@@ -268,7 +267,7 @@ bool Process::Impl::send_multicast(const hca::PacketHeader& header,
     send_copy(route, copy, header, gather);
   }
   if (!tree.timed.empty()) {
-    mind_kept();
+    schedule_release();
   }
   return true;
 }

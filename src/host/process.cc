@@ -8,7 +8,6 @@
 #include "host/process_impl.h"
 #include "os/clock.h"
 #include "os/fork_boundary.h"
-#include "os/futex.h"
 #include "os/run_directory.h"
 
 namespace weft::host {
@@ -79,7 +78,8 @@ Result<hca::CompletionQueue*> Process::create_cq(std::uint32_t hca, std::uint32_
 }
 
 Result<void> Process::destroy_cq(std::uint32_t hca, hca::CompletionQueue& cq) {
-  const std::lock_guard owner{impl_->upkeep_owner};  // or the end of a period could be at it
+  const std::lock_guard owner{
+      impl_->progress.upkeep_owner};  // or the end of a period could be at it
   auto& carrier = *static_cast<CqCarrier*>(cq.carrier);
   if (auto destroyed = impl_->slots.at(hca)->engine->destroy_cq(cq); !destroyed) {
     return destroyed;
@@ -231,12 +231,6 @@ void Process::make_progress(hca::CompletionQueue& cq) {
   impl_->poll(*static_cast<CqCarrier*>(cq.carrier));
 }
 
-void Process::application_will_wait() {
-  impl_->lease_ended.store(true, std::memory_order_seq_cst);
-  if (impl_->thread_naps.load(std::memory_order_seq_cst)) {
-    impl_->attention->wake.fetch_add(1, std::memory_order_release);
-    os::futex_wake(impl_->attention->wake);
-  }
-}
+void Process::application_will_wait() { impl_->progress.sleeper.end_lease(); }
 
 }  // namespace weft::host

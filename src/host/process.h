@@ -166,7 +166,6 @@ class Process {
   void application_will_wait();
 
   /// Policy (docs/ARCHITECTURE.md, decision 4).
-  static constexpr Duration kSpinBudget = Duration::microseconds(20);
   static constexpr Duration kNap = Duration::microseconds(50);
   static constexpr Duration kPollingLease = Duration::microseconds(200);
   static constexpr Duration kFreshPoll = Duration::nanoseconds(500);

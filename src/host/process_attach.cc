@@ -53,7 +53,7 @@ Result<void> Process::Impl::map_memory(const std::vector<os::UniqueFd>& descript
   links.faults = fabric::FaultCounters::open(fault_memory.bytes());
   attention_memory = std::move(*attention_page);
   void* const start = attention_memory.bytes().data();
-  attention = static_cast<AttentionPage*>(start);
+  progress.sleeper.attach(*static_cast<AttentionPage*>(start));
   return {};
 }
 

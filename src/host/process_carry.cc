@@ -10,7 +10,6 @@
 #include "hca/wire_length.h"
 #include "host/process_impl.h"
 #include "os/clock.h"
-#include "os/futex.h"
 
 namespace weft::host {
 namespace {
@@ -96,11 +95,10 @@ void LaneSink::release(Lane& lane) {
   }
   lane.out_lock(held_flow_).unlock();
   if (is_due && lane.is_to_self()) {
-    process_->watch(lane);
-    process_->wake_thread();
+    process_->hand_over(lane);
   }
   if (std::exchange(has_kept_, false)) {
-    process_->mind_kept();
+    process_->schedule_release();
   }
 }
 
@@ -161,8 +159,8 @@ inline bool LaneSink::send_by(Lane& lane, hca::Flow flow, const hca::PacketHeade
     return lane.send(flow, header, gather, *process_->counters, process_->counters_lock);
   };
   SendOutcome outcome = send();
-  if (outcome == SendOutcome::NoRoom && process_->shares_cpus.load(std::memory_order_relaxed) &&
-      lane.let_grow(flow)) {
+  if (outcome == SendOutcome::NoRoom &&
+      process_->progress.shares_cpus.load(std::memory_order_relaxed) && lane.let_grow(flow)) {
     outcome = send();
   }
   switch (outcome) {
@@ -369,9 +367,8 @@ void Process::Impl::arm_earlier(QpCarrier& carrier) {
   if (armed_ns != QpCarrier::kNotArmed) {
     timers.remove(carrier);
   }
-  if (timers.arm(carrier, deadline) &&
-      deadline_ns < thread_wakes_at_ns.load(std::memory_order_relaxed)) {
-    wake_thread();
+  if (timers.arm(carrier, deadline)) {
+    progress.sleeper.notify_deadline(deadline);
   }
 }
 
@@ -414,7 +411,7 @@ class Process::Impl::QueueDriver {
 };
 
 bool Process::Impl::resume_waiting() {
-  const std::lock_guard owner{upkeep_owner};
+  const std::lock_guard owner{progress.upkeep_owner};
   return resume_waiting_as_owner();
 }
 
@@ -432,17 +429,6 @@ bool Process::Impl::resume_waiting_as_owner() {
     }
   }
   return has_sent;
-}
-
-void Process::Impl::watch(const Lane& lane) {
-  if (!watched.has(lane.number)) {
-    watched.add(lane.number);
-  }
-}
-
-void Process::Impl::wake_sleeping_thread() const {
-  attention->wake.fetch_add(1, std::memory_order_release);
-  os::futex_wake(attention->wake);
 }
 
 }  // namespace weft::host

@@ -7,7 +7,6 @@
 #include "base/live_bug.h"
 #include "host/process_impl.h"
 #include "os/clock.h"
-#include "os/futex.h"
 #include "os/quiet_thread.h"
 
 namespace weft::host {
@@ -24,8 +23,7 @@ void Process::Impl::stop_threads() {
   stopping.store(true);
   connection.stop();
   const std::lock_guard guard{progress_thread_lock};
-  attention->wake.fetch_add(1);
-  os::futex_wake(attention->wake);
+  progress.sleeper.wake_now();
   if (progress_thread.joinable()) {
     progress_thread.join();
   }
@@ -34,7 +32,7 @@ void Process::Impl::stop_threads() {
 void Process::Impl::handle_lane(const uabi::Lane& message, std::vector<os::UniqueFd>& descriptors) {
   const bool is_joined = lanes.join(message, descriptors, [this](Lane& lane) {
     lane.announce_sleep(ring::Sleep::Sound);
-    // What the peer sent before this was mapped rang no bell here.
+    // What the peer sent before this was mapped rang no doorbell here.
     if (lane.has_news() && !planted(LiveBug::NewLaneNotWatched)) {
       watch(lane);
     }
@@ -55,7 +53,7 @@ void Process::Impl::close_lane(Lane& lane) {
            0) {
     }
   }
-  watched.remove(lane.number);
+  progress.sleeper.forget(lane.number);
   lane.close(lanes.nowhere());
 }
 

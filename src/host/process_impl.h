@@ -4,7 +4,9 @@
 // (objects), process_attach.cc (what the daemon gives first), process_control.cc (what the daemon
 // says), process_ports.cc (ports and their events), process_foreign.cc (objects that several
 // processes share), process_carry.cc (packets out), process_links.cc (packets under way),
-// process_receive.cc (packets in), process_progress.cc (who looks, and when), process_multicast.cc
+// process_receive.cc (packets in), process_poll.cc (what
+// the application looks at), process_progress.cc (what the progress thread looks at),
+// process_rest.cc (how it sleeps), process_upkeep.cc (wait queues and timers), process_multicast.cc
 // (groups), multicast_sender.cc (copies out), process_moderation.cc (completion events that wait).
 
 #include <algorithm>
@@ -36,6 +38,7 @@
 #include "host/multicast_groups.h"
 #include "host/multicast_route.h"
 #include "host/process.h"
+#include "host/progress_state.h"
 #include "host/qp_table.h"
 #include "host/quiesce_guard.h"
 #include "host/tap_set.h"
@@ -73,6 +76,7 @@ class HcaEventsOf final : public hca::HcaEvents {
 };
 
 class LaneSink;
+class SpinBudget;
 
 /// Trains that a QP may send when something came for it, before others have their turn; policy.
 inline constexpr unsigned kAnswerBudget = 4;
@@ -109,7 +113,6 @@ struct Process::Impl final : DaemonHandler, LocalObjects {
   std::optional<fabric::CounterPage> counters;
   PolicyLock counters_lock{LockPolicy::Spin};
   os::Mapping attention_memory;
-  AttentionPage* attention{};
   std::vector<std::unique_ptr<HcaSlot>> slots;
   std::vector<HostHca> hcas;
 
@@ -133,16 +136,8 @@ struct Process::Impl final : DaemonHandler, LocalObjects {
   std::mutex progress_thread_lock;
   std::thread progress_thread;
 
-  // --- who looks at rings (docs/ARCHITECTURE.md, decision 4); apart by who writes, since cache
-  // lines are what latency is made of
   os::RecentClock clock;
-  ring::BellBoard watched;  // lanes whose rings are looked at; the others ring when something came
-  alignas(64) PolicyLock upkeep_owner{LockPolicy::Spin};  // of lines and timers
-  std::atomic<bool> lease_ended{true};                    // the application is about to wait
-  alignas(64) std::atomic<bool> thread_sleeps{false};     // until something arrives or is posted
-  std::atomic<bool> thread_naps{false};                   // while the application polls
-  std::atomic<std::int64_t> thread_wakes_at_ns{0};
-  std::atomic<bool> shares_cpus{false};  // programs and their threads outnumber them
+  ProgressState progress;  // who looks at rings
 
   // process.cc
   [[nodiscard]] Result<void> destroy_qp(std::uint32_t hca, hca::Qp& qp) override;
@@ -250,7 +245,7 @@ struct Process::Impl final : DaemonHandler, LocalObjects {
   bool release_arrived();
   bool release_blocked(Instant at);
   /// After packets were kept: the thread must not sleep for longer.
-  [[gnu::noinline]] void mind_kept();
+  [[gnu::noinline]] void schedule_release();
   void finish_sending();
 
   // process_receive.cc
@@ -289,18 +284,18 @@ struct Process::Impl final : DaemonHandler, LocalObjects {
   void hold_event(CqCarrier& cq, Instant due);
   void tell_held_events(Instant at);
 
-  // process_progress.cc
+  // process_poll.cc
   void poll(CqCarrier& cq);
   std::size_t look_for_application(Lane& lane, std::uint32_t in_vain);
-  std::size_t look_for_thread(Lane& lane, bool spins);
-  template <class Visit>
-  void for_each_watched(Visit visit) {
-    watched.for_each([&](std::uint32_t number) { visit(*lanes[number]); });
+  void let_others_run(std::uint32_t in_vain);
+  void consume_doorbells() {
+    progress.sleeper.consume_doorbells([this](std::uint32_t number) {
+      return number < lane_count.load(std::memory_order_acquire);
+    });
   }
-  void watch(const Lane& lane);
-  void answer_bells();
-  void look_at_all();
-  /// Packets under way or lines; timers are looked at more seldom.
+
+  // process_upkeep.cc
+  /// Packets under way or wait queues; timers are looked at more seldom.
   [[nodiscard]] bool has_upkeep() const {
     return links.due.earliest() != Instant::never() ||
            links.blocked.load(std::memory_order_relaxed) != 0 ||
@@ -309,23 +304,29 @@ struct Process::Impl final : DaemonHandler, LocalObjects {
   void keep_up(bool timers_too);
   void handle_timers(Instant at);
   [[nodiscard]] bool answers_wait(const Lane& lane);
-  void let_others_run(std::uint32_t in_vain);
+
+  // process_progress.cc
   void run_progress();
+  std::size_t look_for_thread(Lane& lane, bool spins);
   [[nodiscard]] Instant look_at_polls(Instant at);
-  enum class Rest : std::uint8_t { Asleep, HasNews, Owned };
-  [[nodiscard]] Rest rest(Lane& lane, ring::Sleep sleep);
-  void sleep_until_woken(Instant at);
-  [[nodiscard]] bool stop_looking();
-  [[nodiscard]] bool nap();
+  template <class Visit>
+  void for_each_watched(Visit visit) {
+    progress.sleeper.for_each_watched([&](std::uint32_t number) { visit(*lanes[number]); });
+  }
+
+  // process_rest.cc
+  class ProgressThread;
+  void rest(Instant at, Instant polled_at, SpinBudget& budget);
+  void sleep_until_woken();
+  void look_at_all();
   [[nodiscard]] Instant next_deadline() const {
     return std::min({timers.earliest(), links.due.earliest(), held_events.earliest()});
   }
-  void wake_thread() {
-    if (thread_sleeps.load(std::memory_order_seq_cst)) [[unlikely]] {
-      wake_sleeping_thread();
-    }
-  }
-  [[gnu::noinline]] void wake_sleeping_thread() const;
+
+  // For whoever gives the thread something to do (ring::Sleeper).
+  void watch(const Lane& lane) { progress.sleeper.watch(lane.number); }
+  void hand_over(const Lane& lane) { progress.sleeper.hand_over(lane.number); }
+  void wake_thread() { progress.sleeper.notify(ring::ThreadEvent::WorkLeft); }
 };
 
 }  // namespace weft::host

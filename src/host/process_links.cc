@@ -22,8 +22,7 @@ bool Process::Impl::release_arrived() {
     Lane& lane = delay->lane;
     const bool has_one = lane.release(*delay, at);
     if (has_one && lane.is_to_self()) {
-      watch(lane);
-      wake_thread();
+      hand_over(lane);
     }
     has_released = has_released || has_one;
   }
@@ -39,12 +38,7 @@ bool Process::Impl::release_blocked(Instant at) {
   return has_released;
 }
 
-void Process::Impl::mind_kept() {
-  if (links.due.earliest().since_start().nanoseconds() <
-      thread_wakes_at_ns.load(std::memory_order_seq_cst)) {
-    wake_thread();
-  }
-}
+void Process::Impl::schedule_release() { progress.sleeper.notify_deadline(links.due.earliest()); }
 
 /// An acknowledgement or a datagram that is under way does not vanish because its sender ends.
 void Process::Impl::finish_sending() {

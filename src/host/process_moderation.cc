@@ -16,18 +16,15 @@ void HcaEventsOf::completion_event_held(hca::CompletionQueue& cq, Duration perio
 void Process::Impl::hold_event(CqCarrier& cq, Instant due) {
   cq.event_due_ns.store(due.since_start().nanoseconds());
   if (!cq.is_timed.exchange(true) && held_events.arm(cq, due)) {
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // before who sleeps is looked at
-    if (due.since_start().nanoseconds() < thread_wakes_at_ns.load(std::memory_order_seq_cst)) {
-      wake_thread();
-    }
+    progress.sleeper.notify_deadline(due);
   }
 }
 
 void Process::Impl::tell_held_events(Instant at) {
-  if (at < held_events.earliest() || !upkeep_owner.try_lock()) {
+  if (at < held_events.earliest() || !progress.upkeep_owner.try_lock()) {
     return;
   }
-  const std::lock_guard owner{upkeep_owner, std::adopt_lock};
+  const std::lock_guard owner{progress.upkeep_owner, std::adopt_lock};
   while (CqCarrier* const cq = held_events.take_due(at)) {
     cq->is_timed.store(false);
     const Instant due{Duration::nanoseconds(cq->event_due_ns.load())};

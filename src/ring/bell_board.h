@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ring/atomics.h"
+
 namespace weft::ring {
 
 /// A set of small numbers that any thread or process may add to: the doorbell bitmap of a process
@@ -14,51 +16,60 @@ namespace weft::ring {
 /// load.
 ///
 /// In shared memory everybody who rings may write it, so it is a hint: a liar can make others look
-/// in vain, or hide a bell, and who waits looks at everything now and then.
-class BellBoard {
+/// in vain, or hide a doorbell, and who waits looks at everything now and then.
+template <class Atomics = RealAtomics>
+class BasicBellBoard {
  public:
   static constexpr std::size_t kBells = 64 * 64;
 
   /// After this, a take() that begins finds `number`. Numbers that do not exist are left out.
   void add(std::uint32_t number) {
     if (number < kBells) {
-      words_[number / 64].fetch_or(std::uint64_t{1} << number % 64);
-      summary_.fetch_or(std::uint64_t{1} << number / 64);
+      Atomics::fetch_or(words_[number / 64], bit(number), kOrdered);
+      Atomics::fetch_or(summary_, bit(number / 64), kOrdered);
     }
   }
 
   void remove(std::uint32_t number) {
     if (number < kBells) {
-      words_[number / 64].fetch_and(~(std::uint64_t{1} << number % 64));
+      Atomics::fetch_and(words_[number / 64], ~bit(number), kOrdered);
     }
   }
 
   [[nodiscard]] bool has(std::uint32_t number) const {
-    return number < kBells && (words_[number / 64].load() >> number % 64 & 1) != 0;
+    return number < kBells && (Atomics::load(words_[number / 64], kOrdered) & bit(number)) != 0;
   }
 
-  [[nodiscard]] bool is_quiet() const { return summary_.load(std::memory_order_acquire) == 0; }
+  [[nodiscard]] bool is_quiet() const {
+    return Atomics::load(summary_, std::memory_order_acquire) == 0;
+  }
 
   /// Calls `visit(number)` for each and removes them. The summary goes first: who adds meanwhile
   /// sets it again.
   template <class Visit>
   void take(Visit visit) {
-    const std::uint64_t words = summary_.exchange(0);
+    const std::uint64_t words = Atomics::exchange(summary_, 0, kOrdered);
     each_bit(words, [&](std::uint32_t word) {
-      each_bit(words_[word].exchange(0), [&](std::uint32_t bit) { visit(word * 64 + bit); });
+      each_bit(Atomics::exchange(words_[word], 0, kOrdered),
+               [&](std::uint32_t place) { visit(word * 64 + place); });
     });
   }
 
   /// Calls `visit(number)` for each and leaves them.
   template <class Visit>
   void for_each(Visit visit) const {
-    each_bit(summary_.load(std::memory_order_acquire), [&](std::uint32_t word) {
-      each_bit(words_[word].load(std::memory_order_acquire),
-               [&](std::uint32_t bit) { visit(word * 64 + bit); });
+    each_bit(Atomics::load(summary_, std::memory_order_acquire), [&](std::uint32_t word) {
+      each_bit(Atomics::load(words_[word], std::memory_order_acquire),
+               [&](std::uint32_t place) { visit(word * 64 + place); });
     });
   }
 
  private:
+  static constexpr auto kOrdered = std::memory_order_seq_cst;
+
+  [[nodiscard]] static constexpr std::uint64_t bit(std::uint32_t number) {
+    return std::uint64_t{1} << number % 64;
+  }
   template <class Visit>
   static void each_bit(std::uint64_t bits, Visit visit) {
     for (; bits != 0; bits &= bits - 1) {
@@ -69,5 +80,7 @@ class BellBoard {
   alignas(64) std::atomic<std::uint64_t> summary_{};  // a bit for each word with bits, or more
   alignas(64) std::array<std::atomic<std::uint64_t>, 64> words_{};
 };
+
+using BellBoard = BasicBellBoard<>;
 
 }  // namespace weft::ring

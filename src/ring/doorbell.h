@@ -3,7 +3,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "ring/spsc_ring.h"
+#include "ring/atomics.h"
+#include "ring/sleep_table.h"
 
 namespace weft::ring {
 
@@ -19,12 +20,6 @@ struct alignas(64) Attention {
   std::atomic<std::uint32_t> sleeping{0};  // a Sleep
 };
 
-/// What a consumer that does not look wants to be woken for.
-enum class Sleep : std::uint32_t {
-  None = 0,    // it looks
-  Sound = 1,   // nobody looks: wake it for anything
-  Napping = 2  // somebody looks now and then: wake it only for what cannot wait
-};
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(sizeof(Attention) == 64);
 
@@ -34,7 +29,7 @@ template <class Atomics = RealAtomics>
 [[nodiscard]] bool must_wake(Attention& attention, bool is_urgent = true) {
   Atomics::fence();
   const std::uint32_t sleep = Atomics::load(attention.sleeping, std::memory_order_relaxed);
-  return sleep != 0 && (is_urgent || sleep != static_cast<std::uint32_t>(Sleep::Napping)) &&
+  return wants_doorbell(static_cast<Sleep>(sleep), is_urgent) &&
          Atomics::exchange(attention.sleeping, 0, std::memory_order_relaxed) != 0;
 }
 

@@ -57,7 +57,7 @@ struct OneFlag {
     if (must_wake<Atomics>(attention)) {
       ++hall.told;
       Explorer::running()->check(hall.told <= hall.announced, "one sleep, one wake");
-      Explorer::running()->wake(&attention.sleeping);
+      Explorer::running()->wake(attention.sleeping);
     }
   }
 
@@ -67,7 +67,7 @@ struct OneFlag {
     ++hall.announced;
     announce_sleep<Atomics>(attention);
     if (!plan.looks_again || !hall.look(plan)) {
-      Explorer::running()->sleep_while(&attention.sleeping, 1);
+      Explorer::running()->sleep_while(attention.sleeping, 1);
     }
     announce_awake<Atomics>(attention);
   }
@@ -79,7 +79,7 @@ struct FlagForEach {
   static void tell(Hall& hall, std::size_t producer) {
     if (must_wake<Atomics>(hall.attention.at(producer))) {
       ExploredAtomics::fetch_add(hall.wakes, 1, std::memory_order_release);
-      Explorer::running()->wake(&hall.wakes);
+      Explorer::running()->wake(hall.wakes);
     }
   }
 
@@ -90,7 +90,7 @@ struct FlagForEach {
       announce_sleep<Atomics>(hall.attention.at(i));
     }
     if (!plan.looks_again || !hall.look(plan)) {
-      Explorer::running()->sleep_while(&hall.wakes, wakes);
+      Explorer::running()->sleep_while(hall.wakes, wakes);
     }
     for (std::size_t i = 0; i < plan.producers; ++i) {
       announce_awake<Atomics>(hall.attention.at(i));

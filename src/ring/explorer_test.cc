@@ -161,17 +161,75 @@ TEST(Explorer, TellsWhoSleepsForEver) {
     return [=](Explorer& explorer) {
       const auto words = std::make_shared<Words>();
       share(explorer, *words);
-      explorer.add_fiber("sleeper", [=] { Explorer::running()->sleep_while(&words->a, 0); });
+      explorer.add_fiber("sleeper", [=] { Explorer::running()->sleep_while(words->a, 0); });
       explorer.add_fiber("other", [=] {
         ExploredAtomics::store(words->a, 1, kRelaxed);
         if (somebody_wakes) {
-          Explorer::running()->wake(&words->a);
+          Explorer::running()->wake(words->a);
         }
       });
     };
   };
   EXPECT_EQ(Explorer::every(sleeper(true), kAll).failure, "");
   EXPECT_EQ(Explorer::every(sleeper(false), kAll).failure.find("sleeper sleeps for ever"), 0U);
+}
+
+TEST(Explorer, EndsABoundedSleepOnceNobodyElseGoesOn) {
+  const auto sleeper = [](bool somebody_wakes) {
+    return [=](Explorer& explorer) {
+      const auto words = std::make_shared<Words>();
+      share(explorer, *words);
+      explorer.add_fiber("sleeper", [=] {
+        Explorer& self = *Explorer::running();
+        const bool was_woken = self.sleep_while(words->a, 0, true);
+        self.check(was_woken == somebody_wakes, "it is woken, or its time is over");
+        self.check(words->finished == 1, "its time is over when the others have finished");
+      });
+      explorer.add_fiber("other", [=] {
+        ExploredAtomics::store(words->b, 1, kRelaxed);
+        ++words->finished;
+        if (somebody_wakes) {
+          ExploredAtomics::store(words->a, 1, kRelaxed);
+          Explorer::running()->wake(words->a);
+        }
+      });
+    };
+  };
+  for (const bool somebody_wakes : {false, true}) {
+    const auto report = Explorer::every(sleeper(somebody_wakes), kAll);
+    EXPECT_EQ(report.failure, "");
+    EXPECT_TRUE(report.is_complete);
+  }
+}
+
+TEST(Explorer, KeepsTheUpperHalfOfALongWord) {
+  constexpr std::uint64_t kHigh = std::uint64_t{1} << 40;
+  struct LongWords {
+    std::atomic<std::uint64_t> bits{kHigh};
+    std::atomic<std::int64_t> number{-1};
+  };
+  const auto report = Explorer::every(
+      [](Explorer& explorer) {
+        const auto words = std::make_shared<LongWords>();
+        explorer.share("words", *words);
+        explorer.add_fiber("only", [=] {
+          Explorer& self = *Explorer::running();
+          self.check(ExploredAtomics::fetch_or(words->bits, 1, kAcquire) == kHigh, "old bits");
+          self.check(ExploredAtomics::fetch_and(words->bits, kHigh, kAcquire) == kHigh + 1, "both");
+          self.check(ExploredAtomics::load(words->bits, kAcquire) == kHigh, "the high bit");
+          self.check(ExploredAtomics::load(words->number, kAcquire) == -1, "a negative number");
+          ExploredAtomics::store(words->number, -(std::int64_t{1} << 40), kRelease);
+          self.check(self.newest(words->number) == ~std::uint64_t{0} << 40, "another");
+        });
+      },
+      kAll);
+  EXPECT_EQ(report.failure, "");
+}
+
+/// A sequentially consistent access acquires and releases, too.
+TEST(Explorer, PassesAPlainWordBySequentiallyConsistentAccesses) {
+  constexpr auto kOrdered = std::memory_order_seq_cst;
+  EXPECT_EQ(Explorer::every(message_passing(kOrdered, kOrdered), kAll).failure, "");
 }
 
 TEST(Explorer, RepeatsARunByItsSeed) {

@@ -6,11 +6,11 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <utility>
 
 #include "base/live_bug.h"
+#include "ring/atomics.h"
 
 namespace weft::ring {
 
@@ -57,40 +57,6 @@ inline constexpr std::size_t kMaxCapacity = 1U << 22;
 [[nodiscard]] constexpr std::size_t max_body_bytes(std::size_t capacity) {
   return capacity / 2 - kRecordHeaderBytes - kSlotBytes;
 }
-
-/// The atomics that rings and doorbells use; tests put their own in its place.
-struct RealAtomics {
-  static std::uint32_t load(const std::byte* word, std::memory_order order) {
-    return std::atomic_ref<std::uint32_t>{word_at(word)}.load(order);
-  }
-  static void store(std::byte* word, std::uint32_t value, std::memory_order order) {
-    std::atomic_ref<std::uint32_t>{word_at(word)}.store(value, order);
-  }
-  static void copy(std::byte* to, const std::byte* from, std::size_t count) {
-    if (count != 0) {
-      std::memcpy(to, from, count);
-    }
-  }
-
-  static std::uint32_t load(const std::atomic<std::uint32_t>& word, std::memory_order order) {
-    return word.load(order);
-  }
-  static void store(std::atomic<std::uint32_t>& word, std::uint32_t value,
-                    std::memory_order order) {
-    word.store(value, order);
-  }
-  static std::uint32_t exchange(std::atomic<std::uint32_t>& word, std::uint32_t value,
-                                std::memory_order order) {
-    return word.exchange(value, order);
-  }
-  static void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
-
- private:
-  static std::uint32_t& word_at(const std::byte* word) {
-    void* const address = const_cast<std::byte*>(word);
-    return *static_cast<std::uint32_t*>(address);
-  }
-};
 
 namespace internal {
 [[nodiscard]] constexpr std::size_t slots_of(std::size_t body) {

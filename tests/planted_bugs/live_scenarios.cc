@@ -302,6 +302,22 @@ bool writes_to_a_sleeper(Duration patience) {
   return true;
 }
 
+/// WRITEs to a program that polls once, a CQ that has nothing to do with them: who takes the
+/// doorbell of their lane then is not who looks at it.
+bool writes_past_another_cq(Duration patience) {
+  Two two;
+  hca::CompletionQueue* const other = *two.b.process->create_cq(0, 16);
+  bool all_done = true;
+  for (int round = 0; round < 20 && all_done; ++round) {
+    rest_for(kUntilAsleep);
+    two.write();
+    two.b.process->make_progress(*other);
+    all_done = succeeds(two.a, patience);
+  }
+  EXPECT_TRUE(two.b.process->destroy_cq(0, *other));
+  return all_done;
+}
+
 /// The first WRITE of a connection, which may come before the peer has the lane or after.
 bool first_write(Duration patience) {
   for (int round = 0; round < 40; ++round) {
@@ -475,6 +491,9 @@ std::span<const LiveScenario> live_scenarios() {
       LiveScenario{LastLookLeftOut,          "LastLookLeftOut",          {LongestSleep},               writes_around_sleep          },
       LiveScenario{SleepAnnouncedLate,       "SleepAnnouncedLate",       {Nap},                        writes_to_a_napper           },
       LiveScenario{BellNotAdded,             "BellNotAdded",             {LongestSleep, LookAtAll},    writes_to_a_sleeper          },
+      LiveScenario{DoorbellConsumedSilently,
+                   "DoorbellConsumedSilently",                           {LongestSleep, LookAtAll},
+                   writes_past_another_cq                                                                                           },
       LiveScenario{NewLaneNotWatched,        "NewLaneNotWatched",        {LongestSleep, LookAtAll},    first_write                  },
       LiveScenario{RoomNotTold,              "RoomNotTold",              {LongestSleep, RoomPatience}, waits_for_room               },
       LiveScenario{FullForEver,              "FullForEver",              {},                           fills_rings_often            },

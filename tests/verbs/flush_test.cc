@@ -21,7 +21,7 @@ namespace {
 constexpr unsigned kWrites = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 constexpr unsigned kFlushes = later::kAccessFlushGlobal | later::kAccessFlushPersistent;
 
-/// An RC QP that is connected to itself, and a page of a file.
+/// Two RC QPs that are connected to each other, and a page of a file.
 class VerbsFlush : public Verbs {
  protected:
   void SetUp() override {
@@ -37,10 +37,14 @@ class VerbsFlush : public Verbs {
     ASSERT_NE(cq_, nullptr);
     qp_ = make_qp(IBV_QPT_RC);
     ASSERT_NE(qp_, nullptr);
-    connect(qp_, qp_, {.access = kWrites | kFlushes});
+    peer_ = make_qp(IBV_QPT_RC);
+    ASSERT_NE(peer_, nullptr);
+    connect(qp_, peer_, {.access = kWrites | kFlushes});
+    connect(peer_, qp_, {.access = kWrites | kFlushes});
   }
   void TearDown() override {
     EXPECT_EQ(ibv_destroy_qp(qp_), 0);
+    EXPECT_EQ(ibv_destroy_qp(peer_), 0);
     EXPECT_EQ(ibv_destroy_cq(cq_), 0);
     munmap(mapped_, kBytes);
     close(file_);
@@ -107,6 +111,7 @@ class VerbsFlush : public Verbs {
   void* mapped_{};
   ibv_cq* cq_{};
   ibv_qp* qp_{};
+  ibv_qp* peer_{};
   alignas(8) std::array<std::uint64_t, kBytes / 8> memory_{0x1122'3344'5566'7788};
 };
 

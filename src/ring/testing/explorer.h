@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cassert>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -60,8 +61,10 @@ class Explorer {
   void share(std::string_view name, std::span<const std::byte> memory) {
     shared_.push_back({name, memory});
   }
-  void share(std::string_view name, const std::atomic<std::uint32_t>& word) {
-    share(name, std::as_bytes(std::span{&word, 1}));
+  template <class Object>
+    requires(!std::convertible_to<const Object&, std::span<const std::byte>>)
+  void share(std::string_view name, const Object& object) {
+    share(name, std::as_bytes(std::span{&object, 1}));
   }
   void add_fiber(std::string_view name, std::function<void()> body) {
     assert(fibers_.size() < kMaxFibers);
@@ -81,33 +84,49 @@ class Explorer {
   /// There is nothing to do before somebody stores something.
   void pause() { block(State::Paused); }
 
-  /// The futex call: sleeps until wake(word), unless the word holds something else now.
-  void sleep_while(const void* word, std::uint32_t value) {
+  /// The futex call: sleeps until wake(word), unless the word holds something else now. A sleep
+  /// that `is_bounded` is over when nobody else goes on: false, then.
+  bool sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value,
+                   bool is_bounded = false) {
     step();
-    const std::uint32_t now = memory_.newest(word);
-    note("asks to sleep, if unchanged", word, {.value = now, .age = 0, .rival = {}});
+    const std::uint64_t now = newest(word);
+    note("asks to sleep, if unchanged", word_of(word), {.value = now, .age = 0, .rival = {}});
     if (now == value) {
-      fibers_[current_].sleeps_on = word;
+      fibers_[current_].sleeps_on = &word;
+      fibers_[current_].is_bounded = is_bounded;
       block(State::Asleep);
+      return !std::exchange(fibers_[current_].is_over, false);
     }
+    return true;
   }
-  void wake(const void* word) {
+  void wake(const std::atomic<std::uint32_t>& word) {
     step();
-    note("wakes who sleeps on", word, MemoryModel::Access{});
+    note("wakes who sleeps on", word_of(word), MemoryModel::Access{});
     for (Fiber& fiber : fibers_) {
-      if (fiber.state == State::Asleep && fiber.sleeps_on == word) {
+      if (fiber.state == State::Asleep && fiber.sleeps_on == &word) {
         fiber.state = State::Ready;
       }
     }
   }
 
+  /// What was last stored, for a check: no step, and nothing that the fiber knows then.
+  template <class Value>
+  [[nodiscard]] std::uint64_t newest(const std::atomic<Value>& word) {
+    return memory_.newest(word_of(word));
+  }
+
   // For ExploredAtomics.
-  std::uint32_t load(const void* word, std::memory_order order) {
+  using Word = MemoryModel::Word;
+  template <class Value>
+  [[nodiscard]] static Word word_of(const std::atomic<Value>& word) {
+    return {.at = &word, .bytes = sizeof(Value)};
+  }
+  std::uint64_t load(Word word, std::memory_order order) {
     step();
     const auto pick = [this](std::size_t count) { return choices_.choose(count, false); };
     return note("loads", word, memory_.load(current_, word, order, pick));
   }
-  void store(const void* word, std::uint32_t value, std::memory_order order) {
+  void store(Word word, std::uint64_t value, std::memory_order order) {
     step();
     note(order == std::memory_order_relaxed ? "stores relaxed" : "stores", word,
          memory_.store(current_, word, value, order));
@@ -115,7 +134,7 @@ class Explorer {
     end_pauses();
   }
   template <class Change>
-  std::uint32_t modify(const void* word, Change change, std::memory_order order) {
+  std::uint64_t modify(Word word, Change change, std::memory_order order) {
     step();
     ++stores_;
     end_pauses();
@@ -133,11 +152,12 @@ class Explorer {
     const bool is_write = region_of(to) != nullptr;
     for (std::size_t at = 0; at < count; at += sizeof(std::uint32_t)) {
       std::uint32_t value = 0;
+      const Word word{.at = (is_write ? to : from) + at, .bytes = sizeof value};
       if (is_write) {
         std::memcpy(&value, from + at, sizeof value);
-        note("writes", to + at, memory_.write_plain(current_, to + at, value));
+        note("writes", word, memory_.write_plain(current_, word, value));
       } else {
-        value = note("reads", from + at, memory_.read_plain(current_, from + at));
+        value = static_cast<std::uint32_t>(note("reads", word, memory_.read_plain(current_, word)));
         std::memcpy(to + at, &value, sizeof value);
       }
     }
@@ -154,6 +174,8 @@ class Explorer {
     std::function<void()> body;
     State state{State::Ready};
     const void* sleeps_on{};
+    bool is_bounded{};  // its sleep
+    bool is_over{};     // a bounded sleep ended by itself
   };
   struct Region {
     std::string_view name;
@@ -252,6 +274,9 @@ class Explorer {
       end_pauses();
       collect();
     }
+    if (ready.empty() && end_bounded_sleeps()) {
+      collect();
+    }
     return ready.empty() ? kOutside : ready[choices_.choose(ready.size(), true)];
   }
 
@@ -274,6 +299,17 @@ class Explorer {
     }
   }
 
+  bool end_bounded_sleeps() {
+    bool any = false;
+    for (Fiber& fiber : fibers_) {
+      if (fiber.state == State::Asleep && fiber.is_bounded) {
+        fiber.state = State::Ready;
+        fiber.is_over = any = true;
+      }
+    }
+    return any;
+  }
+
   [[nodiscard]] const Region* region_of(const void* word) const {
     const auto* const byte = static_cast<const std::byte*>(word);
     const auto found = std::ranges::find_if(shared_, [byte](const Region& region) {
@@ -283,9 +319,9 @@ class Explorer {
     return found == shared_.end() ? nullptr : &*found;
   }
 
-  std::uint32_t note(std::string_view what, const void* word, MemoryModel::Access access) {
-    assert(region_of(word) != nullptr);
-    events_.push_back({.fiber = current_, .what = what, .word = word, .access = access});
+  std::uint64_t note(std::string_view what, Word word, MemoryModel::Access access) {
+    assert(region_of(word.at) != nullptr);
+    events_.push_back({.fiber = current_, .what = what, .word = word.at, .access = access});
     if (access.rival) {
       fail("a data race with ", fibers_[*access.rival].name);
     }

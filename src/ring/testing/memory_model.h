@@ -25,7 +25,8 @@ struct Clock {
   }
 };
 
-/// What fibers may see of each other's stores to 32-bit words, weaker than any processor of today.
+/// What fibers may see of each other's stores to words of 32 or 64 bits, weaker than any processor
+/// of today.
 ///
 /// Every word keeps all its writes in order. A load may see any write that is not older than one
 /// that the fiber must know of: its own, one that it saw in this word before, one that happened
@@ -39,25 +40,31 @@ struct Clock {
 ///
 /// Not modelled: loads that see stores of the future (but what a missing release does to a body
 /// that is still being read is a race, which is found), writes to one word that become visible in
-/// another order than they were made, the acquire and release sides of fences. The last makes the
-/// model weaker than C++: it could blame correct code that relied on them, never spare wrong code.
+/// another order than they were made, the acquire and release sides of fences, the order of
+/// sequentially consistent accesses, which acquire and release here. The last two make the model
+/// weaker than C++: it could blame correct code that relied on them, never spare wrong code.
 class MemoryModel {
  public:
+  /// Where a word is, and how long. The machine is little-endian.
+  struct Word {
+    const void* at;
+    std::size_t bytes;
+  };
   struct Access {
-    std::uint32_t value{};
+    std::uint64_t value{};
     std::size_t age{};                 // how many newer writes a load did not see
     std::optional<std::size_t> rival;  // the fiber that this access races with
   };
 
   /// `pick(n)` chooses among the n writes that may be seen; 0 is the newest.
   template <class Pick>
-  Access load(std::size_t fiber, const void* word, std::memory_order order, Pick pick) {
+  Access load(std::size_t fiber, Word word, std::memory_order order, Pick pick) {
     Cell& cell = begin_step(fiber, word);
     const std::size_t newest = cell.writes.size() - 1;
     const std::size_t age = pick(newest - oldest_visible(fiber, cell) + 1);
     const Write& seen = cell.writes[newest - age];
     cell.seen[fiber] = newest - age;
-    if (order != std::memory_order_relaxed) {
+    if (acquires(order)) {
       known_[fiber].join(seen.carried);
     }
     const auto rival = rival_of(fiber, cell, {.is_plain = false, .is_write = false});
@@ -65,16 +72,16 @@ class MemoryModel {
     return {.value = seen.value, .age = age, .rival = rival};
   }
 
-  Access store(std::size_t fiber, const void* word, std::uint32_t value, std::memory_order order) {
+  Access store(std::size_t fiber, Word word, std::uint64_t value, std::memory_order order) {
     return write(fiber, begin_step(fiber, word), value, order, {});
   }
 
   /// Sees the newest value, as every read-modify-write does, and goes on with its release sequence.
   template <class Change>
-  Access modify(std::size_t fiber, const void* word, Change change, std::memory_order order) {
+  Access modify(std::size_t fiber, Word word, Change change, std::memory_order order) {
     Cell& cell = begin_step(fiber, word);
     const Write old = cell.writes.back();
-    if (order == std::memory_order_acquire || order == std::memory_order_acq_rel) {
+    if (acquires(order)) {
       known_[fiber].join(old.carried);
     }
     Access access = write(fiber, cell, change(old.value), order, old.carried);
@@ -82,14 +89,14 @@ class MemoryModel {
     return access;
   }
 
-  Access read_plain(std::size_t fiber, const void* word) {
+  Access read_plain(std::size_t fiber, Word word) {
     Cell& cell = begin_step(fiber, word);
     const auto rival = rival_of(fiber, cell, {.is_plain = true, .is_write = false});
     cell.plain_read[fiber] = known_[fiber].steps[fiber];
     return {.value = cell.writes.back().value, .age = 0, .rival = rival};
   }
 
-  Access write_plain(std::size_t fiber, const void* word, std::uint32_t value) {
+  Access write_plain(std::size_t fiber, Word word, std::uint64_t value) {
     Cell& cell = begin_step(fiber, word);
     const auto rival = rival_of(fiber, cell, {.is_plain = true, .is_write = true});
     append(fiber, cell, value, {}, true);
@@ -102,7 +109,7 @@ class MemoryModel {
     fenced_[fiber] = before_fences_;
   }
 
-  [[nodiscard]] std::uint32_t newest(const void* word) { return cell_of(word).writes.back().value; }
+  [[nodiscard]] std::uint64_t newest(Word word) { return cell_of(word).writes.back().value; }
 
   /// Stores become visible in finite time: from now on nobody sees an older value.
   void reveal() {
@@ -112,8 +119,16 @@ class MemoryModel {
   }
 
  private:
+  [[nodiscard]] static bool acquires(std::memory_order order) {
+    return order != std::memory_order_relaxed && order != std::memory_order_release;
+  }
+  [[nodiscard]] static bool releases(std::memory_order order) {
+    return order == std::memory_order_release || order == std::memory_order_acq_rel ||
+           order == std::memory_order_seq_cst;
+  }
+
   struct Write {
-    std::uint32_t value{};
+    std::uint64_t value{};
     std::size_t fiber{};
     std::uint32_t step{};  // of its fiber; 0 was there from the beginning
     Clock carried;         // what an acquire load of it learns
@@ -130,32 +145,32 @@ class MemoryModel {
     bool is_write;
   };
 
-  Cell& cell_of(const void* word) {
-    Cell& cell = cells_[word];
+  Cell& cell_of(Word word) {
+    Cell& cell = cells_[word.at];
     if (cell.writes.empty()) {
       Write initial;
-      std::memcpy(&initial.value, word, sizeof initial.value);
+      std::memcpy(&initial.value, word.at, word.bytes);
       cell.writes.push_back(initial);
     }
     return cell;
   }
 
-  Cell& begin_step(std::size_t fiber, const void* word) {
+  Cell& begin_step(std::size_t fiber, Word word) {
     ++known_[fiber].steps[fiber];
     return cell_of(word);
   }
 
-  Access write(std::size_t fiber, Cell& cell, std::uint32_t value, std::memory_order order,
+  Access write(std::size_t fiber, Cell& cell, std::uint64_t value, std::memory_order order,
                Clock carried) {
     const auto rival = rival_of(fiber, cell, {.is_plain = false, .is_write = true});
-    if (order == std::memory_order_release || order == std::memory_order_acq_rel) {
+    if (releases(order)) {
       carried.join(known_[fiber]);
     }
     append(fiber, cell, value, carried, false);
     return {.value = value, .age = 0, .rival = rival};
   }
 
-  void append(std::size_t fiber, Cell& cell, std::uint32_t value, const Clock& carried,
+  void append(std::size_t fiber, Cell& cell, std::uint64_t value, const Clock& carried,
               bool is_plain) {
     cell.seen[fiber] = cell.writes.size();
     cell.writes.push_back({.value = value,
