@@ -49,6 +49,7 @@ class Daemon::Impl {
     host::UniqueFd listener;
     std::optional<IbsimParts> ibsim;  // none: nobody speaks its protocol
     host::UniqueFd clocks;
+    host::Mapping clock_memory;
     host::UniqueFd fault_counters;
     host::Mapping fault_memory;
   };
@@ -169,6 +170,7 @@ class Daemon::Impl {
   asio::signal_set signals_;
   SharedFd tables_;
   SharedFd clocks_;  // departure clocks of all links
+  host::Mapping clock_memory_;
   SharedFd fault_counters_;
   host::Mapping fault_memory_;
   fabric::FaultCounters faults_hit_;
