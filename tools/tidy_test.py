@@ -135,6 +135,27 @@ class PlantedViolations(unittest.TestCase):
                 self.write("src/hca/answer.cc", CLEAN_SOURCE + text + "\n")
                 self.assert_finds(rule, "src/hca/answer.cc", 6)
 
+    def test_a_second_walk_of_forwarding_tables(self):
+        for lookup in ("tables.forward(node, dlid)", "view->forwards_multicast(node, mlid, port)", "tables_.multicast_mask(node, mlid, 0)",
+                       "tables.get_forwarding_block(node, 0, ports)"):
+            with self.subTest(lookup):
+                self.write("src/hca/answer.cc", CLEAN_SOURCE + f"auto out = {lookup};\n")
+                self.assert_finds("forwarding-walk", "src/hca/answer.cc", 6)
+        self.write("src/hca/answer.cc", CLEAN_SOURCE.replace("\n\n", "\n#include <utility>\n\n", 1) + "auto out = std::forward<int>(tables.forwarding());\n")
+        self.write("src/hca/answer_test.cc", CLEAN_TEST + "auto out = tables.forward(node, dlid);\n")  # a test looks at what stands there
+        self.write("src/subnet/CMakeLists.txt", "weft_room(subnet DEPS base)\n")
+        self.write("src/subnet/paths.h", "#pragma once\nauto out = node.forward(dlid);\n")
+        self.assert_clean()
+
+    def test_the_one_walk_is_exempt_by_name(self):
+        config = self.root / "tools" / "tidy.toml"
+        config.write_text(config.read_text() + '\n[exempt.forwarding-walk]\n"src/fabric/walk.h" = "the one walk of all"\n')
+        self.write("src/fabric/CMakeLists.txt", "weft_room(fabric DEPS base)\n")
+        self.write("src/fabric/walk.h", "#pragma once\nauto out = tables.forward(node, dlid);\n")
+        self.assert_clean()
+        self.write("src/fabric/path.h", "#pragma once\nauto out = tables.forward(node, dlid);\n")
+        self.assert_finds("forwarding-walk", "src/fabric/path.h", 2)
+
     def test_banned_words_in_comments_and_literals_are_words(self):
         self.write("src/hca/answer.cc", CLEAN_SOURCE + '// never reinterpret_cast, never throw\n/* rand() */\n'
                    "const char* kText = \"throw rand() \\\" reinterpret_cast\";\nconst long kMany = 1'000'000;\n"

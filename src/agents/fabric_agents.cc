@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "agents/directed_route.h"
 #include "agents/link_speeds.h"
+#include "fabric/walk.h"
 
 namespace weft::agents {
 
@@ -25,7 +27,8 @@ constexpr wire::PortCapabilities kCapabilities =
 
 }  // namespace
 
-FabricAgents::FabricAgents(fabric::TablesBuilder& tables, CounterSource& counters, TimeScale scale)
+FabricAgents::FabricAgents(fabric::TablesBuilder& tables, fabric::CounterSource& counters,
+                           TimeScale scale)
     : tables_(tables),
       scale_(scale),
       ports_(tables.ports().size()),
@@ -120,15 +123,16 @@ Outcome FabricAgents::handle(PortIndex at, mad::InterfaceKind kind, mad::MadByte
   return is_answered ? Outcome::Answered : Outcome::NotMine;
 }
 
+carriage::SmiStep FabricAgents::next_step(carriage::DirectedSmp& smp) const {
+  return agents::next_step(tables_, smp);
+}
+
 PortIndex FabricAgents::management_port(PortIndex port) const {
-  const PortRecord& record = tables_.port(port);
-  return record.is_switch_port() ? tables_.node(record.node).first_port : port;
+  return fabric::management_port(tables_, port);
 }
 
 PortIndex FabricAgents::port_of_switch(fabric::NodeIndex node, PortNumber number) const {
-  const fabric::NodeRecord& record = tables_.node(node);
-  return number.value() < record.port_count ? PortIndex{record.first_port.value() + number.value()}
-                                            : fabric::kNoPort;
+  return fabric::port_of_switch(tables_, node, number);
 }
 
 bool FabricAgents::take_tables_changed() { return std::exchange(tables_changed_, false); }

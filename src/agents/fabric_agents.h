@@ -15,7 +15,6 @@
 #include <string_view>
 #include <vector>
 
-#include "agents/counter_source.h"
 #include "agents/pma.h"
 #include "agents/port_agent.h"
 #include "agents/trap_sender.h"
@@ -23,6 +22,8 @@
 #include "base/keys.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "carriage/node_agents.h"
+#include "fabric/counter_source.h"
 #include "fabric/tables.h"
 #include "mad/agent_table.h"
 #include "mad/mad_address.h"
@@ -35,30 +36,14 @@
 
 namespace weft::agents {
 
-/// What became of a MAD that reached a node.
-enum class Outcome : std::uint8_t {
-  Answered,   // the MAD is the answer now
-  Consumed,   // and not answered
-  Discarded,  // not answered since it may not be: a wrong key
-  NotMine,    // for who else is behind the QP
-};
+using carriage::BadKey;
+using carriage::Outcome;
 
 /// What the agents saw; all only grow.
 struct AgentCounters {
   std::uint64_t answered{};
   std::uint64_t refused{};    // answered with a status that is not ok
   std::uint64_t bad_mkeys{};  // not answered
-};
-
-/// A packet whose P_Key or Q_Key was wrong (traps 257 and 258).
-struct BadKey {
-  Lid source{};
-  Lid destination{};
-  ServiceLevel sl{};
-  Qpn source_qp{};
-  Qpn destination_qp{};
-  Gid source_gid{};
-  std::uint32_t key{};
 };
 
 /// What an administrator changes of a port; what is not named stays.
@@ -71,15 +56,17 @@ struct PortSettings {
   bool operator==(const PortSettings&) const = default;
 };
 
-class FabricAgents {
+class FabricAgents final : public carriage::NodeAgents {
  public:
   /// As after power-on: every cabled link is trained and its ports are in Initialize, port 0 of
   /// each switch is Active; nobody has a LID. Both must outlive it.
-  FabricAgents(fabric::TablesBuilder& tables, CounterSource& counters, TimeScale scale = {});
+  FabricAgents(fabric::TablesBuilder& tables, fabric::CounterSource& counters,
+               TimeScale scale = {});
 
   /// Any MAD that arrived at QP0 or QP1 of a port.
   [[nodiscard]] Outcome handle(fabric::PortIndex at, mad::InterfaceKind kind, mad::MadBytes& mad,
-                               Instant now);
+                               Instant now) override;
+  [[nodiscard]] carriage::SmiStep next_step(carriage::DirectedSmp& smp) const override;
   /// An SMP that arrived at `at`: an HCA's port, or the port of a switch that it came in by.
   [[nodiscard]] Outcome handle_smp(fabric::PortIndex at, mad::MadBytes& mad, Instant now);
 
@@ -110,19 +97,28 @@ class FabricAgents {
   void set_is_sm(fabric::PortIndex port, bool is_sm, Instant now);
   [[nodiscard]] Result<void> set_node_description(fabric::PortIndex port, std::string_view text,
                                                   Instant now);
+  void note_bad_pkey(fabric::PortIndex port, const BadKey& bad, Instant now) override {
+    note_bad_pkeys(port, bad, 1, now);
+  }
+  void note_bad_qkey(fabric::PortIndex port, const BadKey& bad, Instant now) override {
+    note_bad_qkeys(port, bad, 1, now);
+  }
   /// So many packets, of which `bad` was the last, were dropped at an HCA's port.
-  void note_bad_pkey(fabric::PortIndex port, const BadKey& bad, Instant now,
-                     std::uint32_t count = 1);
-  void note_bad_qkey(fabric::PortIndex port, const BadKey& bad, Instant now,
-                     std::uint32_t count = 1);
+  void note_bad_pkeys(fabric::PortIndex port, const BadKey& bad, std::uint32_t count, Instant now);
+  void note_bad_qkeys(fabric::PortIndex port, const BadKey& bad, std::uint32_t count, Instant now);
 
   [[nodiscard]] Pma& pma() { return pma_; }
 
-  void handle_timeout(Instant now) { pma_.handle_timeout(now); }
-  [[nodiscard]] Instant deadline() const { return std::min(pma_.deadline(), traps_.deadline()); }
+  void handle_timeout(Instant now) override { pma_.handle_timeout(now); }
+  [[nodiscard]] Instant deadline() const override {
+    return std::min(pma_.deadline(), traps_.deadline());
+  }
 
   /// Changes of links that a Set asked for: they wait until its answer has left (§14.2.5.6).
-  void finish_sets(Instant now);
+  void finish_sets(Instant now) override;
+  [[nodiscard]] std::optional<carriage::DueTrap> poll_trap(Instant now) override {
+    return traps_.poll(now);
+  }
 
   [[nodiscard]] TrapSender& traps() { return traps_; }
   [[nodiscard]] const TrapSender& traps() const { return traps_; }
@@ -228,7 +224,7 @@ class FabricAgents {
   std::vector<SwitchAgent> switches_;  // by node, from first_switch_ on
   std::map<fabric::PortIndex, wire::NodeDescription> descriptions_;  // that were written
   std::vector<LinkChange> link_changes_;
-  CounterSource& port_counters_;
+  fabric::CounterSource& port_counters_;
   Pma pma_;
   TrapSender traps_;
   AgentCounters counters_;

@@ -59,7 +59,7 @@ constexpr std::array<Pma::Attribute, 10> Pma::kAttributes = {
      }
 };
 
-Pma::Pma(const fabric::TablesBuilder& tables, CounterSource& counters)
+Pma::Pma(const fabric::TablesBuilder& tables, fabric::CounterSource& counters)
     : tables_(tables), counters_(counters) {}
 
 bool Pma::handle(PortIndex own, mad::MadBytes& mad, Instant now) {

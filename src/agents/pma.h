@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "agents/counter_source.h"
 #include "base/identifiers.h"
 #include "base/time.h"
+#include "fabric/counter_source.h"
 #include "fabric/counters.h"
 #include "fabric/port_details.h"
 #include "fabric/tables.h"
@@ -38,7 +38,7 @@ class Pma {
   static constexpr std::uint8_t kTick = 249;
   static constexpr Duration kTickTime = Duration::microseconds(1);
 
-  Pma(const fabric::TablesBuilder& tables, CounterSource& counters);
+  Pma(const fabric::TablesBuilder& tables, fabric::CounterSource& counters);
 
   /// A Get or Set that arrived at `own`, an HCA's port or port 0 of a switch: `mad` becomes the
   /// answer. False: it is neither.
@@ -108,7 +108,7 @@ class Pma {
   [[nodiscard]] fabric::PortCounters sum_of(std::span<const fabric::PortIndex> ports, Instant now);
 
   const fabric::TablesBuilder& tables_;
-  CounterSource& counters_;
+  fabric::CounterSource& counters_;
   bool has_additional_counters_{true};
   std::map<fabric::PortIndex, Sampling> samplings_;  // by the agent's port
   std::set<std::pair<Instant, fabric::PortIndex>> schedule_;

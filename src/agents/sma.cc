@@ -199,14 +199,14 @@ void count_violations(std::uint16_t& violations, std::uint32_t more) {
 
 }  // namespace
 
-void FabricAgents::note_bad_pkey(PortIndex port, const BadKey& bad, Instant now,
-                                 std::uint32_t count) {
+void FabricAgents::note_bad_pkeys(PortIndex port, const BadKey& bad, std::uint32_t count,
+                                  Instant now) {
   count_violations(agent(port).pkey_violations, count);
   tell_bad_key(port, wire::Trap::BadPKey, bad, now);
 }
 
-void FabricAgents::note_bad_qkey(PortIndex port, const BadKey& bad, Instant now,
-                                 std::uint32_t count) {
+void FabricAgents::note_bad_qkeys(PortIndex port, const BadKey& bad, std::uint32_t count,
+                                  Instant now) {
   count_violations(agent(port).qkey_violations, count);
   tell_bad_key(port, wire::Trap::BadQKey, bad, now);
 }

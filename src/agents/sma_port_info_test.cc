@@ -117,9 +117,9 @@ TEST(SmaPortInfo, CountsPacketsWithWrongKeysUntilTheyAreResetToZero) {
   const auto h1 = fabric.port("h1", 1);
   const auto h2 = fabric.port("h2", 1);
   const BadKey bad{.source = Lid{1}, .destination = Lid{2}, .key = 0x8123};
-  fabric.agents.note_bad_pkey(h2, bad, fabric.now, 7);
-  fabric.agents.note_bad_qkey(h2, bad, fabric.now, 0xFFFF);
-  fabric.agents.note_bad_qkey(h2, bad, fabric.now, 0xFFFF'FFFF);
+  fabric.agents.note_bad_pkeys(h2, bad, 7, fabric.now);
+  fabric.agents.note_bad_qkeys(h2, bad, 0xFFFF, fabric.now);
+  fabric.agents.note_bad_qkeys(h2, bad, 0xFFFF'FFFF, fabric.now);
   PortInfo info = fabric.port_info(h1, {1, 2}, 1);
   EXPECT_EQ(info.pkey_violations, 7);
   EXPECT_EQ(info.qkey_violations, 0xFFFF);

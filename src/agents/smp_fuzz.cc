@@ -11,11 +11,11 @@
 #include <string>
 #include <utility>
 
-#include "agents/counter_source.h"
 #include "agents/fabric_agents.h"
-#include "agents/management_network.h"
 #include "base/bytes.h"
 #include "base/testing/pieces.h"
+#include "carriage/management_network.h"
+#include "fabric/counter_source.h"
 #include "fabric/tables.h"
 #include "fabric/topology.h"
 #include "wire/mad/smp.h"
@@ -31,7 +31,7 @@ void require(bool holds) {
   }
 }
 
-class CountingSink final : public MadSink, public DatagramSink {
+class CountingSink final : public carriage::MadSink, public carriage::DatagramSink {
  public:
   void deliver(PortIndex, mad::InterfaceKind kind, const mad::MadAddress& source,
                const mad::MadBytes& mad, Instant) override {
@@ -138,10 +138,10 @@ class Fabric {
   fabric::TablesBuilder tables{star()};
   std::array<PortIndex, 3> managed{tables.nodes()[0].first_port, tables.nodes()[1].first_port,
                                    tables.nodes()[2].first_port};
-  PlainCounters counters;
+  fabric::PlainCounters counters;
   FabricAgents agents{tables, counters};
   CountingSink sink;
-  ManagementNetwork network{tables, agents, sink, {.counters = &counters}};
+  carriage::ManagementNetwork network{tables, agents, sink, {.counters = &counters}};
 };
 
 /// What nobody may change without the key. The other end of its cable is not under it, so its state

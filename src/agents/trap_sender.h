@@ -14,17 +14,14 @@
 
 #include "base/identifiers.h"
 #include "base/time.h"
+#include "carriage/node_agents.h"
 #include "fabric/tables.h"
 #include "mad/mad_address.h"
 #include "wire/mad/notice.h"
 
 namespace weft::agents {
 
-/// A trap that is due.
-struct DueTrap {
-  fabric::PortIndex port;
-  mad::MadBytes mad{};
-};
+using carriage::DueTrap;
 
 class TrapSender {
  public:

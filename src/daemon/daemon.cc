@@ -50,6 +50,24 @@ namespace {
 }
 constexpr int kAcceptsInTurn = 64;  // policy
 
+/// Memory that all programs of the fabric are given, and the daemon's own view of it.
+struct SharedWords {
+  os::UniqueFd file;
+  os::Mapping mapping;
+};
+
+[[nodiscard]] Result<SharedWords> share_words(const char* name, std::size_t size) {
+  auto file = os::create_shared_memory(name, size);
+  if (!file) {
+    return std::unexpected(file.error());
+  }
+  auto mapping = os::map_shared(*file, os::Protection::ReadWrite, size, size);
+  if (!mapping) {
+    return std::unexpected(mapping.error());
+  }
+  return SharedWords{.file = std::move(*file), .mapping = std::move(*mapping)};
+}
+
 [[nodiscard]] std::uint64_t unguessable() {
   std::random_device device;
   return std::uint64_t{device()} << 32 | device();
@@ -71,15 +89,9 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
   if (!lock) {
     return std::unexpected(lock.error());
   }
-  constexpr std::size_t kFaultBytes = fabric::FaultCounters::bytes_needed();
-  auto fault_counters = os::create_shared_memory("weft-faults", kFaultBytes);
-  if (!fault_counters) {
-    return std::unexpected(fault_counters.error());
-  }
-  auto fault_memory =
-      os::map_shared(*fault_counters, os::Protection::ReadWrite, kFaultBytes, kFaultBytes);
-  if (!fault_memory) {
-    return std::unexpected(fault_memory.error());
+  auto faults = share_words("weft-faults", fabric::FaultCounters::bytes_needed());
+  if (!faults) {
+    return std::unexpected(faults.error());
   }
   auto counters = std::make_unique<TrafficCounters>();
   auto fabric =
@@ -89,7 +101,7 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
                             .sm_port = options.sm_port,
                             .seed = unguessable(),
                             .counters = counters.get(),
-                            .faults = fabric::FaultCounters::open(fault_memory->bytes())});
+                            .faults = fabric::FaultCounters::open(faults->mapping.bytes())});
   if (!fabric) {
     return std::unexpected(fabric.error());
   }
@@ -99,7 +111,7 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
   if (!listener) {
     return std::unexpected(listener.error());
   }
-  auto clocks = os::create_shared_memory(
+  auto clocks = share_words(
       "weft-clocks", fabric::DepartureClocks::bytes_needed((*fabric)->builder().ports().size() +
                                                            node::Fabric::kSparePorts));
   if (!clocks) {
@@ -119,9 +131,10 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
                     .lock = std::move(*lock),
                     .listener = std::move(*listener),
                     .ibsim = std::move(ibsim),
-                    .clocks = std::move(*clocks),
-                    .fault_counters = std::move(*fault_counters),
-                    .fault_memory = std::move(*fault_memory)};
+                    .clocks = std::move(clocks->file),
+                    .clock_memory = std::move(clocks->mapping),
+                    .fault_counters = std::move(faults->file),
+                    .fault_memory = std::move(faults->mapping)};
   auto impl = std::make_unique<Impl>(std::move(options), std::move(parts));
   if (auto begun = impl->begin_faults(); !begun) {
     return std::unexpected(begun.error());
@@ -142,6 +155,7 @@ Daemon::Impl::Impl(DaemonOptions options, Parts parts)
       lifeline_(loop_),
       signals_(loop_, SIGTERM, SIGINT),
       clocks_(std::make_shared<const os::UniqueFd>(std::move(parts.clocks))),
+      clock_memory_(std::move(parts.clock_memory)),
       fault_counters_(std::make_shared<const os::UniqueFd>(std::move(parts.fault_counters))),
       fault_memory_(std::move(parts.fault_memory)),
       faults_hit_(fabric::FaultCounters::open(fault_memory_.bytes())),
@@ -152,6 +166,7 @@ Daemon::Impl::Impl(DaemonOptions options, Parts parts)
   counters_->begin(
       [this](const fabric::CounterLedger& ledger) { return ledger.read(view(), counter_pages()); });
   management().set_tap(&mad_capture_);
+  management().set_clocks(fabric::DepartureClocks::open(clock_memory_.bytes()));
   if (parts.ibsim) {
     start_ibsim(std::move(*parts.ibsim));
   }

@@ -149,7 +149,8 @@ void Daemon::Impl::end_captures(Client& reader) {
                         }) != 0;
   if (had_some) {
     if (const std::uint64_t missed = mad_capture_.take_missed(); missed != 0) {
-      log_.write(fmt::format("captures have missed {} MADs since they were not read", missed));
+      log_.write(fmt::format("captures have missed {} MADs since they were not read for too long",
+                             missed));
     }
     publish();
   }

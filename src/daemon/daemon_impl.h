@@ -49,6 +49,7 @@ class Daemon::Impl {
     os::UniqueFd listener;
     std::optional<IbsimParts> ibsim;  // none: nobody speaks its protocol
     os::UniqueFd clocks;
+    os::Mapping clock_memory;
     os::UniqueFd fault_counters;
     os::Mapping fault_memory;
   };
@@ -174,6 +175,7 @@ class Daemon::Impl {
   asio::signal_set signals_;
   SharedFd tables_;
   SharedFd clocks_;  // departure clocks of all links
+  os::Mapping clock_memory_;
   SharedFd fault_counters_;
   os::Mapping fault_memory_;
   fabric::FaultCounters faults_hit_;

@@ -10,7 +10,7 @@
 
 namespace weft::daemon {
 
-hca::Packet packet_of(const agents::MadOnCable& mad, const Gid& source_gid) {
+hca::Packet packet_of(const carriage::PacketOnCable& mad, const Gid& source_gid) {
   const mad::MadAddress& to = mad.to;
   const Qpn own = mad.sender();
   constexpr std::uint16_t kMostBytes = 4096;  // of an MTU
@@ -50,7 +50,14 @@ Result<os::UniqueFd> MadCapture::open(std::uint32_t capture, fabric::PortIndex p
   return memory;
 }
 
-void MadCapture::show(const fabric::Hop& hop, const agents::MadOnCable& mad) {
+/// Nobody else writes into these rings, so the room stays.
+bool MadCapture::has_room(std::span<const fabric::Hop> hops, std::size_t payload_bytes,
+                          std::size_t packets) {
+  const std::size_t record = hca::kMaxRecordHeaderBytes + payload_bytes;
+  return taps_.with_room(hops, packets * host::TapSet::bytes_for(record), [] {});
+}
+
+void MadCapture::show(const fabric::Hop& hop, const carriage::PacketOnCable& mad) {
   const hca::Packet packet = packet_of(mad, tables_.gids(mad.source).front());
   std::array<std::byte, hca::kMaxRecordHeaderBytes> head;
   const std::size_t head_bytes = hca::encode_record_header(packet.header, head);

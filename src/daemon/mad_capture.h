@@ -3,11 +3,13 @@
 // MADs in captures (weft capture): the daemon carries them, so it shows them, as programs show what
 // they send (host/tap_set.h). One thread.
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 
-#include "agents/mad_cables.h"
 #include "base/result.h"
+#include "carriage/cables.h"
 #include "fabric/tables.h"
 #include "hca/packet.h"
 #include "host/tap_set.h"
@@ -17,9 +19,9 @@ namespace weft::daemon {
 
 /// The packet that a MAD is on a cable; its payload points into `mad`. Keys and QPs as IBTA vol 1
 /// §13.5.3 has them.
-[[nodiscard]] hca::Packet packet_of(const agents::MadOnCable& mad, const Gid& source_gid);
+[[nodiscard]] hca::Packet packet_of(const carriage::PacketOnCable& mad, const Gid& source_gid);
 
-class MadCapture final : public agents::MadTap {
+class MadCapture final : public carriage::LinkTap {
  public:
   /// `tables` must outlive it.
   explicit MadCapture(const fabric::TablesBuilder& tables) : tables_(tables) {}
@@ -28,11 +30,13 @@ class MadCapture final : public agents::MadTap {
   [[nodiscard]] Result<os::UniqueFd> open(std::uint32_t capture, fabric::PortIndex port);
   void close(std::uint32_t capture) { taps_.close(capture); }
 
-  /// The daemon waits for no reader: what one had no room for is not in its capture. Since the last
-  /// time.
+  /// MADs that are in no capture since its reader has stopped for longer than they wait for it.
+  /// Since the last time.
   [[nodiscard]] std::uint64_t take_missed() { return std::exchange(missed_, 0); }
 
-  void show(const fabric::Hop& hop, const agents::MadOnCable& mad) override;
+  [[nodiscard]] bool has_room(std::span<const fabric::Hop> hops, std::size_t payload_bytes,
+                              std::size_t packets) override;
+  void show(const fabric::Hop& hop, const carriage::PacketOnCable& mad) override;
 
  private:
   const fabric::TablesBuilder& tables_;

@@ -8,13 +8,13 @@
 #include <optional>
 #include <utility>
 
-#include "agents/counter_source.h"
+#include "fabric/counter_source.h"
 #include "fabric/counters.h"
 #include "fabric/tables.h"
 
 namespace weft::daemon {
 
-class TrafficCounters final : public agents::CounterSource {
+class TrafficCounters final : public fabric::CounterSource {
  public:
   /// What all programs that live have counted, added to what the ledger holds.
   using Reader = std::function<fabric::CounterSum(const fabric::CounterLedger&)>;

@@ -148,17 +148,8 @@ bool is_possible(const EntrySnapshot& entry, const TablesView& view, NodeIndex o
 void count_hop(CounterSum& sum, const TablesView& view, PortIndex egress,
                const EntrySnapshot& entry, std::uint64_t packets, std::uint64_t words) {
   const PortIndex ingress = view.port(egress).peer;
-  const bool is_multicast = entry.is_multicast;
-  PortCounters& sender = sum.ports[egress.value()];
-  PortCounters& receiver = sum.ports[ingress.value()];
-  sender.xmit_packets += packets;
-  sender.xmit_data += words;
-  receiver.rcv_packets += packets;
-  receiver.rcv_data += words;
-  (is_multicast ? sender.multicast_xmit_packets : sender.unicast_xmit_packets) += packets;
-  (is_multicast ? receiver.multicast_rcv_packets : receiver.unicast_rcv_packets) += packets;
-  count_xmit_data(sum.details, egress, entry.sl, words);
-  count_rcv_data(sum.details, ingress, entry.sl, words);
+  count_crossing(sum.ports[egress.value()], sum.ports[ingress.value()], sum.details,
+                 {egress, ingress}, entry.sl, entry.is_multicast, packets, words);
 }
 
 void count_drop(CounterSum& sum, PortIndex port, PathEnd end, std::uint64_t packets) {
@@ -215,6 +206,19 @@ PortCounters& PortCounters::operator-=(const PortCounters& other) {
     this->*counter -= other.*counter;
   }
   return *this;
+}
+
+void count_crossing(PortCounters& sender, PortCounters& receiver, DetailsOfPorts& details,
+                    const Hop& hop, ServiceLevel sl, bool is_multicast, std::uint64_t packets,
+                    std::uint64_t words) {
+  sender.xmit_packets += packets;
+  sender.xmit_data += words;
+  receiver.rcv_packets += packets;
+  receiver.rcv_data += words;
+  (is_multicast ? sender.multicast_xmit_packets : sender.unicast_xmit_packets) += packets;
+  (is_multicast ? receiver.multicast_rcv_packets : receiver.unicast_rcv_packets) += packets;
+  count_xmit_data(details, hop.egress, sl, words);
+  count_rcv_data(details, hop.ingress, sl, words);
 }
 
 std::size_t CounterPage::bytes_needed(CounterPageLimits limits) {

@@ -54,6 +54,11 @@ struct PortCounters {
 /// Words of PortXmitData for a packet of `bytes` from LRH to ICRC.
 [[nodiscard]] constexpr std::uint64_t data_words(std::uint64_t bytes) { return bytes / 4; }
 
+/// Packets of one service level that crossed a cable, at both of its ports; `words` of them all.
+void count_crossing(PortCounters& sender, PortCounters& receiver, DetailsOfPorts& details,
+                    const Hop& hop, ServiceLevel sl, bool is_multicast, std::uint64_t packets,
+                    std::uint64_t words);
+
 /// One entry as it lies in the page, a cache line of its own. What the counts mean:
 /// packets: crossed every hop, then ended as the path ends; `words` are theirs.
 /// discarded: crossed every hop but the last and were discarded at its egress port.

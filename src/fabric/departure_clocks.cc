@@ -21,6 +21,24 @@ Transit DepartureClocks::reserve_link(Instant now, std::uint64_t bytes, PortInde
              : transit(now, now, bytes, rate, Duration{});
 }
 
+std::optional<Transit> DepartureClocks::reserve_cable(Instant now, std::uint64_t bytes,
+                                                      PortIndex egress, LinkRate rate,
+                                                      DepartureClock* vl15) {
+  if (rate.megabits_per_second == 0) {
+    return transit(now, now, bytes, rate, Duration{});
+  }
+  if (vl15 != nullptr) {
+    const auto before_all = vl15->reserve_within(now, bytes, rate, HeadOfQueueLife{});
+    if (before_all) {
+      static_cast<void>(reserve_link(now, bytes, egress, rate));
+    }
+    return before_all;
+  }
+  return egress.value() < slots_.size()
+             ? slots_[egress.value()].clock.reserve_within(now, bytes, rate, HeadOfQueueLife{})
+             : transit(now, now, bytes, rate, Duration{});
+}
+
 Transit DepartureClocks::reserve(Instant now, std::uint64_t bytes, const Path& path) {
   Transit whole{.starts = now, .departs = now, .arrives = now};
   for (const RatedLink& link : path.rated) {

@@ -3,7 +3,7 @@
 // The departure clocks of a whole fabric: one for each directed link, named by the port that sends
 // on it, in memory that every process of the fabric may write (docs/ARCHITECTURE.md, decision 8).
 // Only links with a rate use theirs; a liar can delay what others send over a link by at most
-// DepartureClock::kMaxBacklog.
+// DepartureClock::kMaxBacklog, or have MADs but SMPs discarded there.
 //
 // Switches are taken to cut through, as those of InfiniBand do: a packet's bits are on several
 // links at once. So a packet needs its time on each link of its way, and arrives when the last of
@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,6 +39,14 @@ class DepartureClocks {
 
   /// A packet or train of `bytes` on the wire goes along `path` now.
   [[nodiscard]] Transit reserve(Instant now, std::uint64_t bytes, const Path& path);
+
+  /// A packet goes over one cable. None, and nothing is reserved, if it would have to wait there
+  /// for longer than packets may (HeadOfQueueLife). `vl15`: the link's clock of SMPs, if it is one.
+  /// They wait for each other only, and all else on the link for them (IBTA vol 1 §7.6.9: VL15 goes
+  /// first). Who carries SMPs keeps these clocks to itself, so that no liar delays management.
+  [[nodiscard]] std::optional<Transit> reserve_cable(Instant now, std::uint64_t bytes,
+                                                     PortIndex egress, LinkRate rate,
+                                                     DepartureClock* vl15 = nullptr);
 
   /// A multicast packet goes along `tree` now: `ends` says when it is at the end of each edge. The
   /// tree's edges are timed.

@@ -27,14 +27,33 @@ Transit DepartureClock::reserve(Instant now, std::uint64_t bytes, LinkRate rate,
   }
   std::int64_t seen = free_at_ns_.load(std::memory_order_relaxed);
   while (true) {
-    const Instant claimed{Duration::nanoseconds(seen)};
-    const Instant free_at = claimed > now + kMaxBacklog ? now : claimed;
-    const Transit result = transit(now, free_at, bytes, rate, delay);
+    const Transit result = transit(now, free_at(seen, now), bytes, rate, delay);
     if (free_at_ns_.compare_exchange_weak(seen, result.departs.since_start().nanoseconds(),
                                           std::memory_order_relaxed)) {
       return result;
     }
   }
+}
+
+std::optional<Transit> DepartureClock::reserve_within(Instant now, std::uint64_t bytes,
+                                                      LinkRate rate, HeadOfQueueLife life) {
+  std::int64_t seen = free_at_ns_.load(std::memory_order_relaxed);
+  while (true) {
+    const Transit result = transit(now, free_at(seen, now), bytes, rate, Duration{});
+    if (life.must_discard(now, result.starts)) {
+      return std::nullopt;
+    }
+    if (free_at_ns_.compare_exchange_weak(seen, result.departs.since_start().nanoseconds(),
+                                          std::memory_order_relaxed)) {
+      return result;
+    }
+  }
+}
+
+/// What a liar claims is ignored.
+Instant DepartureClock::free_at(std::int64_t seen, Instant now) const {
+  const Instant claimed{Duration::nanoseconds(seen)};
+  return claimed > now + kMaxBacklog ? now : claimed;
 }
 
 Instant HeadOfQueueLife::deadline(Instant reached_head) const {

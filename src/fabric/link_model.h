@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "base/time.h"
 
@@ -29,19 +30,6 @@ struct Transit {
 [[nodiscard]] Transit transit(Instant now, Instant free_at, std::uint64_t bytes, LinkRate rate,
                               Duration delay);
 
-/// The departure clock of one link direction, shared by every process that sends on it (plain
-/// atomic in shared memory, zero at first). A hostile value can delay packets of that link by at
-/// most `kMaxBacklog`; later is taken for never and ignored.
-class DepartureClock {
- public:
-  static constexpr Duration kMaxBacklog = Duration::seconds(10);  // policy
-
-  [[nodiscard]] Transit reserve(Instant now, std::uint64_t bytes, LinkRate rate, Duration delay);
-
- private:
-  std::atomic<std::int64_t> free_at_ns_{};
-};
-
 /// PortInfo HOQLife (IBTA vol 1 §14.2.5.6, §18.2.5.4): how long a packet may stand at the head of a
 /// queue; 4.096 us times 2^n, 20 and above without limit.
 class HeadOfQueueLife {
@@ -55,6 +43,25 @@ class HeadOfQueueLife {
  private:
   static constexpr std::uint8_t kDefault = 18;  // 1.07 s, what OpenSM programs for HCA links
   std::uint8_t exponent_;
+};
+
+/// The departure clock of one link direction, shared by every process that sends on it (plain
+/// atomic in shared memory, zero at first). A hostile value can delay packets of that link by at
+/// most `kMaxBacklog`; later is taken for never and ignored.
+class DepartureClock {
+ public:
+  static constexpr Duration kMaxBacklog = Duration::seconds(10);  // policy
+
+  [[nodiscard]] Transit reserve(Instant now, std::uint64_t bytes, LinkRate rate, Duration delay);
+  /// The same without a delay; none, and nothing is reserved, if the packet would have to wait for
+  /// longer than `life`.
+  [[nodiscard]] std::optional<Transit> reserve_within(Instant now, std::uint64_t bytes,
+                                                      LinkRate rate, HeadOfQueueLife life);
+
+ private:
+  [[nodiscard]] Instant free_at(std::int64_t seen, Instant now) const;
+
+  std::atomic<std::int64_t> free_at_ns_{};
 };
 
 }  // namespace weft::fabric

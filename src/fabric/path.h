@@ -2,64 +2,21 @@
 
 // Where a packet goes, found by walking the switches' own forwarding tables as programmed
 // (docs/ARCHITECTURE.md, decision 1): a sender resolves a path once per routing generation and
-// caches it. Pure functions; results are values.
+// caches it. The walk itself is in fabric/walk.h. Pure functions; results are values.
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "base/identifiers.h"
 #include "base/time.h"
 #include "fabric/link_model.h"
+#include "fabric/path_end.h"
 #include "fabric/tables.h"
 #include "wire/encodings.h"
 
 namespace weft::fabric {
-
-/// More links than any sensible path; beyond it a packet is taken to run in circles (policy, not
-/// from the specification, whose SwitchLifeTimeValue ends such packets by time).
-inline constexpr std::size_t kMaxHops = 64;
-
-enum class PathOutcome : std::uint8_t {
-  Delivered,    // reaches a port that owns the DLID; P_Keys are the receiver's business
-  SourceDown,   // the source port is not Active
-  NoCable,      // an egress port has no cable
-  LinkDown,     // an egress port is not Active, or its peer does not take data
-  NoRoute,      // a switch has no forwarding entry for the DLID, or one for a port it lacks
-  Loop,         // longer than kMaxHops, or sent back where it came from
-  NotTheOwner,  // ends at an HCA port or switch that does not answer to the DLID
-  InvalidDlid,  // 0, the permissive LID, or above the unicast range: the next port drops it
-};
-
-/// What a dropped packet counts as, and at which port (IBTA vol 1 §16.1.3.5 and, why, §16.1.4).
-enum class PathEnd : std::uint8_t {
-  Delivered,
-  // PortXmitDiscards of the egress port.
-  PortInactive,      // PortInactiveDiscards; also of what a rule of faults loses on the link
-  NeighborMtu,       // PortNeighborMTUDiscards
-  LifetimeLimit,     // PortSwLifetimeLimitDiscards: in a circle
-  HeadOfQueueLimit,  // PortSwHOQLifetimeLimitDiscards
-  // PortRcvSwitchRelayErrors of the ingress port.
-  DlidMapping,  // PortDLIDMappingErrors
-  Looping,      // PortLoopingErrors: out where it came in
-  // PortRcvErrors of the ingress port.
-  Malformed,  // PortMalformedPktErrors: not for this HCA
-  Damaged,    // PortLocalPhysicalErrors
-};
-
-inline constexpr std::size_t kPathEnds = static_cast<std::size_t>(PathEnd::Damaged) + 1;
-
-/// The counter of a port that a dropped packet counts in.
-enum class DropCounter : std::uint8_t { XmitDiscards, RcvSwitchRelayErrors, RcvErrors };
-[[nodiscard]] DropCounter drop_counter(PathEnd end);
-
-/// One cable, crossed from `egress` to `ingress`.
-struct Hop {
-  PortIndex egress;
-  PortIndex ingress;
-  bool operator==(const Hop&) const = default;
-};
 
 /// A link with a rate, named by the port that sends on it.
 struct RatedLink {
@@ -131,8 +88,9 @@ struct MulticastTree {
 /// of the mask but the one the packet came in by. Delivered even if nobody is reached. The sender's
 /// own members (loopback of multicast inside its HCA) are the engine's business.
 [[nodiscard]] MulticastTree resolve_multicast(const TablesView& view, PortIndex source, Lid mlid);
-
-[[nodiscard]] std::string_view name_of(PathOutcome outcome);
+/// The same in tables that are not published yet: the tree has no generation.
+[[nodiscard]] MulticastTree resolve_multicast(const TablesBuilder& tables, PortIndex source,
+                                              Lid mlid);
 
 /// `h1:1 -> s1:1, s1:2 -> h2:1: Delivered`, for messages.
 [[nodiscard]] std::string describe(const TablesView& view, const Path& path);

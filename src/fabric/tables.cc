@@ -141,7 +141,7 @@ class TablesValidator {
     return port.node.value() < view_.nodes_.size() && state >= 1 && state <= 4 &&
            is_mtu(port.max_mtu) && is_mtu(port.active_mtu) && port.lmc <= kMaxLmc &&
            port.delay_ns >= 0 && port.delay_ns <= Duration::seconds(1).nanoseconds() &&
-           (port.link_layer == LinkLayer::InfiniBand || port.link_layer == LinkLayer::Ethernet) &&
+           port.link_type >= LinkType::InfiniBand && port.link_type <= LinkType::OmniPath &&
            is_within(port.first_gid, port.gid_count, view_.gids_.size()) &&
            is_within(port.first_pkey, port.pkey_count, view_.pkeys_.size()) &&
            (port.hca == kNoHca || port.hca.value() < view_.hcas_.size()) &&

@@ -69,7 +69,7 @@ struct PortRecord {
   PortState state{PortState::Down};
   wire::Mtu max_mtu{wire::Mtu::Mtu4096};  // MTUCap
   wire::Mtu active_mtu{wire::Mtu::Mtu4096};
-  LinkLayer link_layer{LinkLayer::InfiniBand};
+  LinkType link_type{LinkType::InfiniBand};
   std::uint8_t active_width{};
   std::uint8_t active_speed{};
   std::uint8_t active_speed_extended{};  // LinkSpeedExtActive: 1 FDR, 2 EDR, 4 HDR, 8 NDR
@@ -190,8 +190,14 @@ class TablesView {
 
   /// Linear forwarding table of a switch; kNoRoute above LinearFDBTop.
   [[nodiscard]] PortNumber forward(const NodeRecord& node, Lid dlid) const;
+  [[nodiscard]] PortNumber forward(NodeIndex switch_node, Lid dlid) const {
+    return forward(node(switch_node), dlid);
+  }
   /// Multicast forwarding of a switch.
   [[nodiscard]] bool forwards_multicast(const NodeRecord& node, Lid mlid, PortNumber port) const;
+  [[nodiscard]] bool forwards_multicast(NodeIndex switch_node, Lid mlid, PortNumber port) const {
+    return forwards_multicast(node(switch_node), mlid, port);
+  }
 
  private:
   TablesView() = default;
@@ -279,6 +285,7 @@ class TablesBuilder {
   void set_forwarding_top(NodeIndex switch_node, Lid top);
   /// As a packet meets it.
   [[nodiscard]] PortNumber forward(NodeIndex switch_node, Lid dlid) const;
+  [[nodiscard]] bool forwards_multicast(NodeIndex switch_node, Lid mlid, PortNumber port) const;
   /// 64 LIDs from 64 times `block` on. A port that the switch lacks becomes kNoRoute; so do LIDs
   /// that are not unicast. True: something changed.
   bool set_forwarding_block(NodeIndex switch_node, std::uint32_t block,

@@ -73,6 +73,11 @@ bool TablesBuilder::set_multicast_mask(NodeIndex switch_node, Lid mlid, std::uin
   return is_changed;
 }
 
+bool TablesBuilder::forwards_multicast(NodeIndex switch_node, Lid mlid, PortNumber port) const {
+  const std::uint16_t mask = multicast_mask(switch_node, mlid, port.value() / kPortsPerMask);
+  return (mask >> port.value() % kPortsPerMask & 1) != 0;
+}
+
 std::uint16_t TablesBuilder::multicast_mask(NodeIndex switch_node, Lid mlid,
                                             std::uint32_t position) const {
   const std::uint32_t mask_bytes = node(switch_node).mask_bytes();

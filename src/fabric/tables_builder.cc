@@ -233,7 +233,6 @@ void TablesBuilder::add_host(const Topology& topology, std::uint32_t position) {
       port.hca = hca_index;
       port.lmc = port_description.lmc;
       port.max_mtu = port.active_mtu = port_description.max_mtu;
-      port.link_layer = port_description.link_layer;
       pkeys_.push_back(port_description.pkeys);
       gids_.push_back({
           Gid{subnet_prefix_, port.guid}
@@ -278,6 +277,8 @@ void TablesBuilder::add_link(const LinkDescription& link) {
   set_active_mtu(a, mtu);
   set_active_mtu(b, mtu);
   set_link(a, megabits(link.rate_gbps), link.delay);
+  mutable_port(a).link_type = link.type;
+  mutable_port(b).link_type = link.type;
 }
 
 PortIndex TablesBuilder::port_of(const EndPoint& end_point) const {

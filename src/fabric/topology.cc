@@ -59,10 +59,6 @@ Result<void> check_port(const HostDescription& host, const HcaDescription& hca,
                   hca.name, pkey.value());
     }
   }
-  if (port.link_layer != LinkLayer::InfiniBand) {
-    return fail(ErrorCode::NotSupported, "{}/{}: only InfiniBand ports exist yet", host.name,
-                hca.name);
-  }
   return {};
 }
 
@@ -166,6 +162,11 @@ Result<void> check_links(const Topology& topology) {
       if (!used.insert(key_of(end)).second) {
         return fail(ErrorCode::InvalidArgument, "{} has two cables", to_string(topology, end));
       }
+    }
+    if (link.type != LinkType::InfiniBand) {
+      return fail(ErrorCode::NotSupported,
+                  "the link at {} is of type {}; nothing sends on links other than {} yet",
+                  to_string(topology, link.a), name_of(link.type), name_of(LinkType::InfiniBand));
     }
     if (link.rate_gbps && !(*link.rate_gbps >= 0.001 && *link.rate_gbps <= kMaxRateGbps)) {
       return fail(ErrorCode::InvalidArgument,

@@ -17,11 +17,10 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "fabric/fault_description.h"
+#include "fabric/link_address.h"
 #include "wire/encodings.h"
 
 namespace weft::fabric {
-
-enum class LinkLayer : std::uint8_t { InfiniBand = 1, Ethernet = 2 };
 
 enum class NodeKind : std::uint8_t { Host = 1, Switch = 2 };
 
@@ -36,7 +35,6 @@ inline constexpr std::uint32_t kMaxPortsPerSwitch = 254;  // IBTA vol 1 §14.2.5
 inline constexpr std::uint8_t kMaxLmc = 7;                // IBTA vol 1 §4.1.3: three bits
 
 struct HcaPortDescription {
-  LinkLayer link_layer{LinkLayer::InfiniBand};
   std::uint8_t lmc{};  // the port answers to 2^lmc LIDs
   wire::Mtu max_mtu{wire::Mtu::Mtu4096};
   std::vector<PKey> pkeys{kDefaultPKey};      // never empty
@@ -81,6 +79,7 @@ struct LinkDescription {
   EndPoint b;
   std::optional<double> rate_gbps;  // nothing: as fast as memory
   Duration delay;                   // one way
+  LinkType type{LinkType::InfiniBand};
   bool operator==(const LinkDescription&) const = default;
 };
 

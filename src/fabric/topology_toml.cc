@@ -30,6 +30,7 @@
 //   a = "h1:1"                             # NODE:PORT or HOST/HCA:PORT
 //   b = "s1:1"
 //   rate_gbps = 100                        # default: as fast as memory
+//   type = "InfiniBand"                    # the only one yet; Ethernet and OmniPath are refused
 //   delay_ns = 500                         # default 0
 //
 // Unknown keys are refused, since a misspelt one would silently do nothing.
@@ -463,7 +464,8 @@ class Reader {
   }
 
   bool read_link(const toml::table& table) {
-    static constexpr std::array<std::string_view, 4> kKnown = {"a", "b", "rate_gbps", "delay_ns"};
+    static constexpr std::array<std::string_view, 5> kKnown = {"a", "b", "rate_gbps", "delay_ns",
+                                                               "type"};
     LinkDescription link;
     std::int64_t delay_ns = 0;
     if (!check_keys(table, "a link", kKnown) || !read_end(table, "a", link.a) ||
@@ -472,6 +474,16 @@ class Reader {
       return false;
     }
     link.delay = Duration::nanoseconds(delay_ns);
+    std::string type{name_of(link.type)};
+    if (!read_string(table, "type", type)) {
+      return false;
+    }
+    const auto known = find_link_type(type);
+    if (!known) {
+      return refuse(*table.get("type"), "no link is of type '{}'; \"InfiniBand\" is possible",
+                    type);
+    }
+    link.type = *known;
     if (const toml::node* node = table.get("rate_gbps")) {
       link.rate_gbps = node->value<double>();
       if (!link.rate_gbps || !std::isfinite(*link.rate_gbps) || *link.rate_gbps <= 0) {

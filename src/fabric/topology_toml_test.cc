@@ -1,5 +1,6 @@
 #include "fabric/topology.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,6 +67,28 @@ TEST(TopologyFile, RefusesAMisspeltKeyWithItsLineAndTheNearestOne) {
 }
 
 /// toml++ would end the program for some of them; found by topology_fuzz.
+TEST(TopologyFile, RefusesLinksOfTypesThatNothingSendsOnYet) {
+  const auto of_type = [](std::string_view type) {
+    return fmt::format(R"(
+[[host]]
+name = "h1"
+[[host]]
+name = "h2"
+[[link]]
+a = "h1:1"
+b = "h2:1"
+type = "{}"
+)",
+                       type);
+  };
+  const auto usual = read_topology(of_type("InfiniBand"));
+  ASSERT_TRUE(usual) << usual.error().reason;
+  EXPECT_EQ(usual->links[0].type, LinkType::InfiniBand);
+  EXPECT_THAT(reason_of(of_type("Ethernet")), HasSubstr("is of type Ethernet; nothing sends on"));
+  EXPECT_THAT(reason_of(of_type("OmniPath")), HasSubstr("is of type OmniPath; nothing sends on"));
+  EXPECT_THAT(reason_of(of_type("Token Ring")), HasSubstr("no link is of type 'Token Ring'"));
+}
+
 TEST(TopologyFile, RefusesForeignLettersOutsideStringsAndComments) {
   EXPECT_THAT(reason_of("\n[[host\u0417]]\n"), HasSubstr("lab.toml:2: only ASCII"));
   EXPECT_THAT(reason_of("h\u00F6st = 1"), HasSubstr("lab.toml:1: only ASCII"));

@@ -103,6 +103,9 @@ std::string write_topology(const Topology& topology) {
     if (link.delay != Duration{}) {
       fmt::format_to(out, "delay_ns = {}\n", link.delay.nanoseconds());
     }
+    if (link.type != LinkType::InfiniBand) {
+      fmt::format_to(out, "type = \"{}\"\n", name_of(link.type));
+    }
   }
   return text;
 }

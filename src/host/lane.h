@@ -320,7 +320,7 @@ class Lane {
                                          std::span<const ByteSpan> gather);
   struct Singles;
   void keep_single(Out& out, Route& route, const hca::Packet& single, Singles& made);
-  void show(const Route& route, const fabric::Fate& fate, const hca::Packet& single);
+  void show(const Route& route, const fabric::CrossedCopy& copy, const hca::Packet& single);
   void open_losses(Route& route, ServiceLevel sl, fabric::CounterPage& page,
                    PolicyLock& page_lock) const;
   [[nodiscard]] static bool takes_time(const Route& route);

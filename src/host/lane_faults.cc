@@ -6,7 +6,7 @@
 #include <cassert>
 #include <mutex>
 
-#include "fabric/faults.h"
+#include "fabric/link_crossing.h"
 #include "hca/packet_record.h"
 #include "hca/train.h"
 #include "hca/wire_length.h"
@@ -104,55 +104,50 @@ SendOutcome Lane::keep_singles(Out& out, Route& route, const hca::PacketHeader& 
                           : SendOutcome::KeptInPart;
 }
 
-/// A packet that is lost on its way took time on the links before, and is taken to do so on those
-/// behind. A duplicate counts, and is captured, as a packet that was sent twice.
+/// A duplicate counts, and is captured, as a packet that was sent twice.
 void Lane::keep_single(Out& out, Route& route, const hca::Packet& single, Singles& made) {
   const hca::PacketHeader& header = single.header;
-  const fabric::FaultSubject subject{.opcode = header.opcode,
-                                     .slid = header.slid,
-                                     .dlid = header.dlid,
-                                     .dest_qp = header.dest_qp,
-                                     .psn = header.psn};
   const std::uint64_t words = hca::packet_length_words(header, single.payload.size());
-  const fabric::Fates fates = fabric::cross(route.path.faults, subject, links_.faults);
-  for (const fabric::Fate& fate : fates.all()) {
+  const fabric::CrossingPacket packet{
+      .subject = {.opcode = header.opcode,
+                  .slid = header.slid,
+                  .dlid = header.dlid,
+                  .dest_qp = header.dest_qp,
+                  .psn = header.psn},
+      .wire_bytes = words * 4,
+      .ready = route.delay->readiness.of_packet(made.at, queue.has_waiters())
+  };
+  links_.crossing().cross(route.path, packet, [&](const fabric::CrossedCopy& copy) {
     if (route.path.is_tapped) {
-      show(route, fate, single);
+      show(route, copy, single);
     }
-    const fabric::Transit transit = links_.clocks.reserve(
-        route.delay->readiness.of_packet(made.at, queue.has_waiters()), words * 4, route.path);
-    if (fate.end != fabric::Fate::End::Arrives) {
-      const HopLosses& losses = route.losses[fate.hop];
-      (fate.end == fabric::Fate::End::Lost ? losses.lost : losses.damaged)->count(1, words);
+    if (!copy.is_delivered()) {
+      const HopLosses& losses = route.losses[copy.hop];
+      (copy.end == fabric::PathEnd::Damaged ? losses.damaged : losses.lost)->count(1, words);
       ++made.lost;
-      continue;
+      return;
     }
-    LaneDelay& delay = fate.held_back == Duration{} ? *route.delay : *route.late;
+    LaneDelay& delay = copy.held_back == Duration{} ? *route.delay : *route.late;
     [[maybe_unused]] const bool has_room =
         !write_record(delay.line, header, {&single.payload, 1}).empty();
     assert(has_room);
     commit_kept(out, delay,
-                {.departs = transit.departs,
-                 .arrives = transit.arrives + fate.held_back,
+                {.departs = copy.transit.departs,
+                 .arrives = copy.transit.arrives + copy.held_back,
                  .wire_bytes = words * 4,
                  .packets = 1,
                  .counter = route.counter});
     ++made.kept;
-  }
+  });
 }
 
-/// To captures of the ports that it crosses. Who receives it in error, discards it unseen.
-void Lane::show(const Route& route, const fabric::Fate& fate, const hca::Packet& single) {
-  std::array<fabric::Hop, fabric::kMaxHops> crossed;
-  const auto end = std::ranges::copy(route.path.hops, crossed.begin()).out;
-  std::span<const fabric::Hop> hops{crossed.begin(), end};
-  if (fate.end != fabric::Fate::End::Arrives) {
-    crossed[fate.hop].ingress = fabric::kNoPort;
-    hops = hops.first(fate.hop + 1);
-  }
+/// To captures of the ports that it crosses.
+void Lane::show(const Route& route, const fabric::CrossedCopy& copy, const hca::Packet& single) {
+  std::array<fabric::Hop, fabric::kMaxHops> room;
   std::array<std::byte, hca::kMaxRecordHeaderBytes> head;
   const std::size_t head_bytes = hca::encode_record_header(single.header, head);
-  taps_.show_now(hops, ByteSpan{head}.first(head_bytes), {&single.payload, 1});
+  taps_.show_now(copy.seen(route.path.hops, room), ByteSpan{head}.first(head_bytes),
+                 {&single.payload, 1});
 }
 
 }  // namespace weft::host

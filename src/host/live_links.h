@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "fabric/departure_clocks.h"
 #include "fabric/faults.h"
+#include "fabric/link_crossing.h"
 #include "fabric/path.h"
 #include "hca/packet.h"
 #include "host/lane_memory.h"
@@ -64,6 +65,9 @@ struct LiveLinks {
   std::atomic<std::uint32_t> kept{0};     // packets under way, of all lanes
   std::atomic<std::uint32_t> blocked{0};  // lines whose packets find no room
   TimeScale time_scale;
+
+  /// Where packets meet all of it.
+  [[nodiscard]] fabric::LinkCrossing crossing() { return {clocks, faults}; }
 
   [[nodiscard]] bool has_any() const { return kept.load(std::memory_order_relaxed) != 0; }
 };

@@ -10,6 +10,7 @@
 
 #include "base/time.h"
 #include "fabric/counters.h"
+#include "fabric/link_crossing.h"
 #include "fabric/link_model.h"
 #include "fabric/path.h"
 #include "uabi/messages.h"
@@ -17,13 +18,6 @@
 namespace weft::host {
 
 struct MulticastRoute {
-  /// Where one packet is at the end of an edge: so many copies of it, none if it was lost before.
-  struct Crossing {
-    std::uint32_t copies{};
-    bool is_lost{};  // on this very edge
-    bool is_damaged{};
-    Duration held_back;
-  };
   /// To a process of the group on a node that the tree reaches, or on the sender's own.
   struct Copy {
     uabi::ProcessAddress member;
@@ -39,8 +33,8 @@ struct MulticastRoute {
   bool has_lanes{};  // none of the copies' is being made
 
   // Of the packet that is just sent; kept for the next.
-  std::vector<fabric::Transit> ends;  // by edge, if the tree's edges take time
-  std::vector<Crossing> crossings;    // by edge, if there are faults
+  std::vector<fabric::Transit> ends;            // by edge, if the tree's edges take time
+  std::vector<fabric::EdgeCrossing> crossings;  // by edge, if there are faults
 
   // With faults: the parts of the tree that were crossed so far, and damage by edge.
   std::map<Shape, fabric::PathEntry*> parts;

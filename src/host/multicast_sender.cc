@@ -7,7 +7,7 @@
 #include <mutex>
 #include <utility>
 
-#include "fabric/faults.h"
+#include "fabric/link_crossing.h"
 #include "hca/packet_record.h"
 #include "hca/wire_length.h"
 #include "host/process_impl.h"
@@ -27,10 +27,10 @@ constexpr std::size_t kMostParts = 128;
   fabric::MulticastTree part = route.tree;
   part.edges.clear();
   for (std::size_t i = 0; i < route.crossings.size(); ++i) {
-    const MulticastRoute::Crossing& crossing = route.crossings[i];
-    if (crossing.copies != 0 || crossing.is_damaged) {
+    const fabric::EdgeCrossing& crossing = route.crossings[i];
+    if (crossing.is_crossed()) {
       part.edges.push_back(route.tree.edges[i]);
-    } else if (crossing.is_lost) {
+    } else if (crossing.lost != 0) {
       part.dropped_at.push_back(route.tree.edges[i].egress);
     }
   }
@@ -104,32 +104,11 @@ void Process::Impl::meet_faults(MulticastRoute& route, const hca::PacketHeader& 
                                      .dest_qp = header.dest_qp,
                                      .psn = header.psn};
   const fabric::MulticastTree& tree = route.tree;
+  links.crossing().cross(tree, subject, route.crossings);
   MulticastRoute::Shape shape;
-  route.crossings.clear();
-  auto rest = std::span{tree.faults};
-  for (std::uint32_t edge = 0; edge < tree.edges.size(); ++edge) {
-    const auto behind = std::ranges::find_if(
-        rest, [&](const fabric::LinkFault& fault) { return fault.hop != edge; });
-    const auto here = rest.first(static_cast<std::size_t>(behind - rest.begin()));
-    rest = rest.subspan(here.size());
-    const std::uint32_t parent = tree.timed[edge].parent;
-    const MulticastRoute::Crossing before =
-        parent < edge ? route.crossings[parent]
-                      : MulticastRoute::Crossing{.copies = 1, .held_back = {}};
-    MulticastRoute::Crossing& crossing = route.crossings.emplace_back();
-    crossing.held_back = before.held_back;
-    for (std::uint32_t copy = 0; copy < before.copies; ++copy) {
-      const fabric::Fates fates = fabric::cross(here, subject, links.faults);
-      for (const fabric::Fate& fate : fates.all()) {
-        const bool arrives = fate.end == fabric::Fate::End::Arrives;
-        crossing.copies += arrives && crossing.copies < fabric::Fates::kMostCopies ? 1 : 0;
-        crossing.is_lost |= fate.end == fabric::Fate::End::Lost;
-        crossing.is_damaged |= fate.end == fabric::Fate::End::Damaged;
-        crossing.held_back = std::max(crossing.held_back, before.held_back + fate.held_back);
-      }
-    }
-    shape.push_back(crossing.copies != 0 || crossing.is_damaged);
-    shape.push_back(crossing.is_lost);
+  for (const fabric::EdgeCrossing& crossing : route.crossings) {
+    shape.push_back(crossing.is_crossed());
+    shape.push_back(crossing.lost != 0);
   }
   const std::lock_guard page_guard{counters_lock};
   const auto known = route.parts.find(shape);
@@ -140,7 +119,7 @@ void Process::Impl::meet_faults(MulticastRoute& route, const hca::PacketHeader& 
   }
   part->count(1, words);
   for (std::uint32_t edge = 0; edge < route.crossings.size(); ++edge) {
-    if (route.crossings[edge].is_damaged) {
+    if (route.crossings[edge].damaged != 0) {
       fabric::PathEntry*& damage = route.damage[edge];
       damage = damage == nullptr ? &counters->open(path_to(tree, edge), header.sl) : damage;
       damage->count_damaged(1);
@@ -159,10 +138,10 @@ void Process::Impl::show_multicast(const MulticastRoute& route, const hca::Packe
   }
   std::vector<fabric::Hop> crossed;
   for (std::size_t i = 0; i < route.crossings.size(); ++i) {
-    const MulticastRoute::Crossing& crossing = route.crossings[i];
-    if (crossing.copies != 0 || crossing.is_lost || crossing.is_damaged) {
+    const fabric::EdgeCrossing& crossing = route.crossings[i];
+    if (crossing.is_crossed() || crossing.lost != 0) {
       crossed.push_back(route.tree.edges[i]);
-      crossed.back().ingress = crossing.copies != 0 ? crossed.back().ingress : fabric::kNoPort;
+      crossed.back().ingress = crossing.arrived != 0 ? crossed.back().ingress : fabric::kNoPort;
     }
   }
   taps.show_now(crossed, head, gather);
@@ -173,9 +152,9 @@ void Process::Impl::send_copy(const MulticastRoute& route, const MulticastRoute:
                               const hca::PacketHeader& header, std::span<const ByteSpan> gather) {
   const bool is_timed = !route.tree.timed.empty() && !copy.edges.empty();
   const fabric::Transit* transit = nullptr;
-  MulticastRoute::Crossing crossing{.copies = 1, .held_back = {}};
+  fabric::EdgeCrossing crossing{.arrived = 1, .held_back = {}};
   for (const std::uint32_t edge : copy.edges) {
-    const bool is_lost = !route.tree.faults.empty() && route.crossings[edge].copies == 0;
+    const bool is_lost = !route.tree.faults.empty() && route.crossings[edge].arrived == 0;
     if (is_timed && !is_lost &&
         (transit == nullptr || route.ends[edge].arrives < transit->arrives)) {
       transit = &route.ends[edge];
@@ -188,7 +167,7 @@ void Process::Impl::send_copy(const MulticastRoute& route, const MulticastRoute:
   Lane& lane = lanes.lane_to(copy.member, kMulticastQpn, kMulticastQpn);
   const std::lock_guard guard{lane.out_lock(hca::Flow::Request)};
   if (transit != nullptr) {
-    for (std::uint32_t i = 0; i < crossing.copies; ++i) {
+    for (std::uint32_t i = 0; i < crossing.arrived; ++i) {
       static_cast<void>(lane.keep_copy(header, gather, *transit, crossing.held_back));
     }
   } else if (lane.send_copy(header, gather)) {

@@ -290,7 +290,7 @@ struct Process::Impl final : DaemonHandler, LocalObjects {
   void let_others_run(std::uint32_t in_vain);
   void consume_doorbells() {
     progress.sleeper.consume_doorbells([this](std::uint32_t number) {
-      return number < lane_count.load(std::memory_order_acquire);
+      return number < lanes.count();
     });
   }
 

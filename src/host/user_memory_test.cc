@@ -80,14 +80,14 @@ std::size_t dirty_bytes(const void* start) {
 
 TEST_F(UserMemory, PersistsWhatAFileKeeps) {  // IBTA vol 1 annex A19
   std::string name = ::testing::TempDir() + "weft-persist-XXXXXX";
-  const UniqueFd file{mkstemp(name.data())};
+  const os::UniqueFd file{mkstemp(name.data())};
   ASSERT_TRUE(file);
   ASSERT_EQ(ftruncate(file.get(), static_cast<off_t>(page_)), 0);
   void* const mapped = mmap(nullptr, page_, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   ASSERT_NE(mapped, MAP_FAILED);
   const std::span memory{static_cast<std::byte*>(mapped), page_};
-  EXPECT_TRUE(is_file_mapping(memory));
-  EXPECT_FALSE(is_file_mapping(range(0, 8))) << "private memory";
+  EXPECT_TRUE(os::is_file_mapping(memory));
+  EXPECT_FALSE(os::is_file_mapping(range(0, 8))) << "private memory";
   memory[5] = std::byte{7};
   EXPECT_EQ(dirty_bytes(mapped), page_);
   EXPECT_TRUE(process_memory().persist(memory.subspan(5, 1)));
@@ -97,7 +97,7 @@ TEST_F(UserMemory, PersistsWhatAFileKeeps) {  // IBTA vol 1 annex A19
     EXPECT_EQ(dirty_bytes(mapped), 0U);
   }
   unlink(name.c_str());
-  EXPECT_FALSE(is_file_mapping(memory)) << "nobody can open it any more";
+  EXPECT_FALSE(os::is_file_mapping(memory)) << "nobody can open it any more";
   munmap(mapped, page_);
   EXPECT_FALSE(process_memory().persist(memory));
 }

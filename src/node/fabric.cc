@@ -294,9 +294,9 @@ Result<void> Fabric::note_bad_keys(ProcessId process, const BadKeyReport& report
   bad.destination = Lid{bad.destination.value() & 0xFFFF};
   bad.sl = ServiceLevel{static_cast<std::uint8_t>(bad.sl.value() & 0xF)};
   if (report.is_qkey) {
-    agents.note_bad_qkey(report.port, bad, now, report.count);
+    agents.note_bad_qkeys(report.port, bad, report.count, now);
   } else {
-    agents.note_bad_pkey(report.port, bad, now, report.count);
+    agents.note_bad_pkeys(report.port, bad, report.count, now);
   }
   return {};
 }

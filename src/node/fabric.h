@@ -57,7 +57,7 @@ struct FabricOptions {
   std::uint8_t sm_priority{};         // 0 to 15
   std::string sm_port{};              // as find_ports() names it; empty: the first HCA port
   std::uint64_t seed{};               // of what peers should not be able to guess
-  agents::CounterSource* counters{};  // for performance management; must outlive the fabric
+  fabric::CounterSource* counters{};  // for performance management; must outlive the fabric
   fabric::FaultCounters faults{};     // of its rules, as all who send count; none: MADs meet none
 };
 

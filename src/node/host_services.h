@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "agents/management_network.h"
 #include "base/identifiers.h"
 #include "base/time.h"
+#include "carriage/management_network.h"
 #include "fabric/addresses.h"
 #include "fabric/tables.h"
 #include "fabric/topology.h"
@@ -102,7 +102,7 @@ class HostServices {
 
 /// The services of all hosts that have used them: made when they are first asked for, or when a
 /// neighbour asks for an address of theirs.
-class HostServicesTable final : private agents::DatagramSink {
+class HostServicesTable final : private carriage::DatagramSink {
  public:
   /// All must outlive it. It takes the plane's datagrams. `seed`: as HostPlace has it.
   HostServicesTable(const fabric::TablesBuilder& tables, ManagementPlane& plane,

@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "agents/counter_source.h"
 #include "agents/fabric_agents.h"
-#include "agents/management_network.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "carriage/management_network.h"
+#include "fabric/counter_source.h"
 #include "fabric/tables.h"
 #include "mad/datagram.h"
 #include "mad/limits.h"
@@ -26,11 +26,11 @@ namespace weft::node {
 struct ManagementPlaneOptions {
   TimeScale time_scale;               // of traps
   mad::Limits limits{};               // of each interface
-  agents::CounterSource* counters{};  // of ports; none: those of the plane's own packets alone
+  fabric::CounterSource* counters{};  // of ports; none: those of the plane's own packets alone
   fabric::FaultCounters faults{};     // of the rules in the tables; none: they hit no MAD
 };
 
-class ManagementPlane final : private agents::MadSink {
+class ManagementPlane final : private carriage::MadSink {
  public:
   /// Work of one turn (policy): MADs carried in one run(), and sent by one interface before the
   /// next one has its turn.
@@ -55,7 +55,9 @@ class ManagementPlane final : private agents::MadSink {
   [[nodiscard]] bool tables_changed() { return agents_.take_tables_changed(); }
 
   /// Sees the MADs that cross ports with a capture; must outlive the plane.
-  void set_tap(agents::MadTap* tap) { network_.set_tap(tap); }
+  void set_tap(carriage::LinkTap* tap) { network_.set_tap(tap); }
+  /// Of the links, in memory that all who send on them share; none: MADs wait for nobody there.
+  void set_clocks(const fabric::DepartureClocks& clocks) { network_.set_clocks(clocks); }
   /// Whether links take their time of MADs; as a rule they do.
   void set_takes_time(bool takes) { network_.set_takes_time(takes); }
 
@@ -64,7 +66,7 @@ class ManagementPlane final : private agents::MadSink {
   void send(fabric::PortIndex from, mad::Datagram datagram) {
     network_.send(from, std::move(datagram));
   }
-  void set_sink(agents::DatagramSink* sink) { network_.set_sink(sink); }
+  void set_sink(carriage::DatagramSink* sink) { network_.set_sink(sink); }
 
   /// The tables have more nodes, which are powered on.
   void grow(Instant now);
@@ -76,7 +78,7 @@ class ManagementPlane final : private agents::MadSink {
                                        Instant now);
 
   [[nodiscard]] agents::FabricAgents& agents() { return agents_; }
-  [[nodiscard]] const agents::NetworkCounters& network_counters() const {
+  [[nodiscard]] const carriage::NetworkCounters& network_counters() const {
     return network_.counters();
   }
 
@@ -93,9 +95,9 @@ class ManagementPlane final : private agents::MadSink {
 
   fabric::TablesBuilder& tables_;
   mad::Limits limits_;
-  agents::PlainCounters own_counters_;
+  fabric::PlainCounters own_counters_;
   agents::FabricAgents agents_;
-  agents::ManagementNetwork network_;
+  carriage::ManagementNetwork network_;
   Ports ports_;
   std::unordered_map<fabric::PortIndex, Instant> deadlines_;
   std::set<std::pair<Instant, fabric::PortIndex>> schedule_;

@@ -152,7 +152,7 @@ TEST_F(SubnetServicesOnAFatTree, ReportPacketsWithWrongKeysToTrustedSubscribers)
                      .source_qp = Qpn{0x4001},
                      .destination_qp = Qpn{0x8001},
                      .key = 0x8123};
-  fabric.plane.agents().note_bad_pkey(h8, bad, fabric.now, 4);
+  fabric.plane.agents().note_bad_pkeys(h8, bad, 4, fabric.now);
   bad.key = 0x8001'0000;
   fabric.plane.agents().note_bad_qkey(h8, bad, fabric.now);
   fabric.settle();

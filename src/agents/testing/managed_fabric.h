@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -12,7 +13,7 @@
 #include <vector>
 
 #include "agents/fabric_agents.h"
-#include "agents/management_network.h"
+#include "carriage/management_network.h"
 #include "fabric/tables.h"
 #include "fabric/topology.h"
 #include "wire/mad/forwarding_tables.h"
@@ -51,16 +52,22 @@ struct Ask {
   std::uint64_t transaction_id{7};
 };
 
+using carriage::CableOptions;
+using carriage::MadSink;
+using carriage::ManagementNetwork;
+
 class ManagedFabric final : public MadSink {
  public:
-  /// `faults`: which rules hit MADs, and then these count at the ports that they cross.
+  /// `faults`: which rules hit MADs, and then these count at the ports that they cross, and wait
+  /// for each other on links with a rate.
   explicit ManagedFabric(const fabric::Topology& topology,
                          std::optional<fabric::FaultCounters> faults = {})
       : topology_(topology),
         tables(topology_),
         agents(tables, counters),
         network(tables, agents, *this,
-                faults ? CableOptions{.counters = &counters, .faults = *faults} : CableOptions{}) {}
+                faults ? CableOptions{.counters = &counters, .faults = *faults, .clocks = clocks}
+                       : CableOptions{}) {}
 
   void deliver(PortIndex at, mad::InterfaceKind kind, const mad::MadAddress& source,
                const mad::MadBytes& mad, Instant /*now*/) override {
@@ -185,7 +192,18 @@ class ManagedFabric final : public MadSink {
 
  public:
   fabric::TablesBuilder tables;
-  PlainCounters counters;
+  fabric::PlainCounters counters;
+
+ private:
+  struct alignas(64) ClockLine {
+    std::byte bytes[64]{};
+  };
+  std::vector<ClockLine> clock_memory_ = std::vector<ClockLine>(
+      fabric::DepartureClocks::bytes_needed(tables.ports().size()) / sizeof(ClockLine));
+
+ public:
+  fabric::DepartureClocks clocks =
+      fabric::DepartureClocks::open(std::as_writable_bytes(std::span<ClockLine>{clock_memory_}));
   FabricAgents agents;
   ManagementNetwork network;
   std::vector<Delivered> delivered;

@@ -107,7 +107,7 @@ uabi::UmadPort describe(const fabric::PortRecord& port, const wire::PortInfo& in
       .lid = info.lid,
       .sm_lid = info.master_sm_lid,
       .sm_sl = info.master_sm_sl,
-      .is_infiniband = port.link_layer == fabric::LinkLayer::InfiniBand,
+      .is_infiniband = port.link_type == fabric::LinkType::InfiniBand,
       .gigabits = gigabits(info),
       .capability_mask = info.capability_mask.bits(),
       .gid = Gid{info.gid_prefix, port.guid  },

@@ -6,20 +6,21 @@
 #include <array>
 #include <cstddef>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "agents/management_network.h"
 #include "agents/testing/managed_fabric.h"
+#include "carriage/management_network.h"
 
-namespace weft::agents {
+namespace weft::carriage {
 namespace {
 
+using agents::testing::ManagedFabric;
+using agents::testing::star;
 using fabric::FaultKind;
 using fabric::PortCounters;
-using testing::ManagedFabric;
-using testing::star;
 
 constexpr Lid kMlid{0xC001};
 const Gid kMgid{0xFF12'401B'FFFF'0000, Guid{5}};
@@ -204,8 +205,12 @@ TEST_F(Datagrams, ThatHaveGoneTakeNoRoom) {
 }
 
 /// Keeps what it sees.
-struct Recorder final : MadTap {
-  void show(const fabric::Hop& hop, const MadOnCable& mad) override {
+struct Recorder final : LinkTap {
+  [[nodiscard]] bool has_room(std::span<const fabric::Hop> /*hops*/, std::size_t /*bytes*/,
+                              std::size_t /*packets*/) override {
+    return has_room_now;
+  }
+  void show(const fabric::Hop& hop, const PacketOnCable& mad) override {
     seen.push_back({hop, mad.sender(), mad.to.qp, mad.dlid, mad.bytes.size(), mad.psn});
   }
   struct Seen {
@@ -217,6 +222,7 @@ struct Recorder final : MadTap {
     Psn psn;
   };
   std::vector<Seen> seen;
+  bool has_room_now{true};
 };
 
 TEST_F(Datagrams, AreShownToCapturesOnEachTappedCable) {
@@ -232,6 +238,42 @@ TEST_F(Datagrams, AreShownToCapturesOnEachTappedCable) {
   EXPECT_EQ(recorder.seen[1].destination_qp, kMulticastQpn);
   EXPECT_EQ(recorder.seen[1].dlid, kMlid);
   EXPECT_EQ(recorder.seen[1].psn, recorder.seen[0].psn + 1);
+}
+
+TEST_F(Datagrams, WaitForTheReadersOfCaptures) {
+  Recorder recorder;
+  fabric.network.set_tap(&recorder);
+  fabric.tables.set_tapped(h2, true);
+  recorder.has_room_now = false;
+  send(to(Lid{2}));
+  send(to(kMlid));
+  EXPECT_TRUE(inbox.taken.empty());
+  recorder.has_room_now = true;
+  fabric.now = fabric.now + ManagementNetwork::kBetweenLooks;
+  fabric.run();
+  EXPECT_EQ(inbox.taken.size(), 2U);
+  EXPECT_EQ(recorder.seen.size(), 2U);
+}
+
+TEST_F(Datagrams, OfAGroupTakeTheTimeOfTheirLinksAndWaitThere) {
+  fabric.tables.set_link(h1, 8, Duration::milliseconds(1));  // a microsecond a byte
+  send(to(kMlid));
+  send(to(kMlid));
+  constexpr Duration kOne = Duration::microseconds(8 + 40 + 12 + 8 + 60 + 4);
+  EXPECT_TRUE(inbox.taken.empty());
+  EXPECT_EQ(fabric.network.deadline(), fabric.now + kOne + Duration::milliseconds(1));
+  fabric.now = fabric.now + kOne * 2 + Duration::milliseconds(1);
+  fabric.run();
+  EXPECT_EQ(inbox.taken.size(), 2U);
+}
+
+TEST_F(Datagrams, OfAGroupThatAreTooLongForALinkEndThere) {
+  fabric.tables.set_active_mtu(fabric.port("s1", 2), wire::Mtu::Mtu2048);
+  send(to(kMlid, 2049));
+  EXPECT_TRUE(inbox.taken.empty());
+  EXPECT_EQ(at("s1", 1).rcv_packets, 1U);
+  EXPECT_EQ(at("s1", 2).xmit_discards, 1U);
+  EXPECT_EQ(fabric.network.counters().too_long, 1U);
 }
 
 class DatagramsInARing : public Datagrams {
@@ -262,4 +304,4 @@ TEST_F(DatagramsInARing, OfAGroupWhoseTablesGoRoundEnd) {
 }
 
 }  // namespace
-}  // namespace weft::agents
+}  // namespace weft::carriage

@@ -1,6 +1,6 @@
 // MADs on cables: what ports count of them, and what rules of faults do to them.
 
-#include "agents/mad_cables.h"
+#include "carriage/cables.h"
 
 #include <gtest/gtest.h>
 
@@ -12,14 +12,14 @@
 
 #include "agents/testing/managed_fabric.h"
 
-namespace weft::agents {
+namespace weft::carriage {
 namespace {
 
+using agents::testing::ManagedFabric;
+using agents::testing::star;
 using fabric::FaultKind;
 using fabric::PathEnd;
 using fabric::PortCounters;
-using testing::ManagedFabric;
-using testing::star;
 using wire::SmpAttribute;
 
 constexpr std::uint64_t kWords = 72;  // LRH, BTH, DETH, MAD and ICRC
@@ -221,7 +221,7 @@ TEST_F(MadsOnCables, WaitWhileARuleHoldsThemBack) {
 }
 
 /// Keeps what it sees.
-struct Recorder final : MadTap {
+struct Recorder final : LinkTap {
   struct Seen {
     fabric::Hop hop;
     Lid slid;
@@ -229,11 +229,16 @@ struct Recorder final : MadTap {
     Psn psn;
     std::uint8_t hop_pointer{};
   };
-  void show(const fabric::Hop& hop, const MadOnCable& mad) override {
+  [[nodiscard]] bool has_room(std::span<const fabric::Hop> /*hops*/, std::size_t /*bytes*/,
+                              std::size_t /*packets*/) override {
+    return has_room_now;
+  }
+  void show(const fabric::Hop& hop, const PacketOnCable& mad) override {
     const auto header = wire::unpack<wire::SmpDirectedHeader>(std::span{mad.bytes}.first<24>());
     seen.push_back({hop, mad.slid, mad.dlid, mad.psn, header.hop_pointer});
   }
   std::vector<Seen> seen;
+  bool has_room_now{true};
 };
 
 TEST_F(MadsOnCables, AreShownAsTheyAreOnEachCableOfATappedPort) {
@@ -261,5 +266,76 @@ TEST_F(MadsOnCables, AreShownAsTheyAreOnEachCableOfATappedPort) {
   EXPECT_EQ(recorder.seen.back().dlid, Lid{1});
 }
 
+class MadsInCaptures : public MadsOnCables {
+ protected:
+  MadsInCaptures() {
+    fabric.network.set_tap(&recorder);
+    fabric.tables.set_tapped(fabric.port("s1", 2), true);
+  }
+  void run(Duration later = {}) {
+    fabric.now = fabric.now + later;
+    fabric.run();
+  }
+  Recorder recorder;
+};
+
+TEST_F(MadsInCaptures, WaitWhereTheReaderIsBehindAndGoOnFromThere) {
+  recorder.has_room_now = false;
+  EXPECT_FALSE(asks_h2());
+  EXPECT_EQ(at("s1", 1).rcv_packets, 1U);  // before the port with the capture
+  EXPECT_EQ(at("s1", 2).xmit_packets, 0U);
+  EXPECT_EQ(fabric.network.deadline(), fabric.now + ManagementNetwork::kBetweenLooks);
+  run(Duration::milliseconds(900));
+  EXPECT_EQ(at("s1", 2).xmit_packets, 0U);
+  recorder.has_room_now = true;
+  run(ManagementNetwork::kBetweenLooks);
+  EXPECT_EQ(fabric.delivered.size(), 1U);
+  EXPECT_EQ(recorder.seen.size(), 2U);
+  EXPECT_EQ(at("h1", 1).xmit_packets, 1U) << "it crossed each cable once";
+  EXPECT_EQ(at("s1", 2).xmit_packets, 1U);
+}
+
+TEST_F(MadsInCaptures, StayInOrder) {
+  recorder.has_room_now = false;
+  for (int i = 0; i < 5; ++i) {
+    fabric.network.send(h1, mad::InterfaceKind::Gsi, {.address = {.lid = Lid{2}}, .bytes = {}});
+  }
+  run();
+  recorder.has_room_now = true;
+  fabric.network.send(h1, mad::InterfaceKind::Gsi, {.address = {.lid = Lid{2}}, .bytes = {}});
+  run(ManagementNetwork::kBetweenLooks);
+  ASSERT_EQ(recorder.seen.size(), 6U);
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(recorder.seen[i].psn, Psn{i});
+  }
+}
+
+TEST_F(MadsInCaptures, PassUnseenOnceTheReaderHasStoppedForALifetime) {
+  recorder.has_room_now = false;
+  EXPECT_FALSE(asks_h2());
+  run(Cables::kPatience);
+  EXPECT_EQ(fabric.delivered.size(), 1U);
+  EXPECT_TRUE(asks_h2()) << "others do not wait for it again";
+  recorder.has_room_now = true;
+  EXPECT_TRUE(asks_h2());
+  recorder.has_room_now = false;
+  EXPECT_FALSE(asks_h2()) << "it has read since";
+}
+
+TEST_F(MadsInCaptures, WaitWithoutHinderingThoseOfOtherPorts) {
+  recorder.has_room_now = false;
+  EXPECT_FALSE(asks_h2());
+  EXPECT_TRUE(fabric.ask(h1, {.attribute = SmpAttribute::NodeInfo}, {1}));
+}
+
+TEST_F(MadsInCaptures, ThatWaitAreBounded) {
+  recorder.has_room_now = false;
+  for (std::size_t i = 0; i < ManagementNetwork::kWaitingForCaptures + 10; ++i) {
+    fabric.network.send(h1, mad::InterfaceKind::Gsi, {.address = {.lid = Lid{2}}, .bytes = {}});
+    run();
+  }
+  EXPECT_EQ(fabric.delivered.size(), 10U);
+}
+
 }  // namespace
-}  // namespace weft::agents
+}  // namespace weft::carriage

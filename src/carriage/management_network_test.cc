@@ -1,18 +1,18 @@
 // Ways of MADs by LID, and where they are lost.
 
-#include "agents/management_network.h"
+#include "carriage/management_network.h"
 
 #include <gtest/gtest.h>
 
 #include "agents/testing/managed_fabric.h"
 
-namespace weft::agents {
+namespace weft::carriage {
 namespace {
 
+using agents::testing::Delivered;
+using agents::testing::ManagedFabric;
+using agents::testing::star;
 using mad::InterfaceKind;
-using testing::Delivered;
-using testing::ManagedFabric;
-using testing::star;
 using wire::SmpAttribute;
 
 TEST(LidRouted, FollowsTheSwitchesTables) {
@@ -135,4 +135,4 @@ TEST(ManagementNetwork, HoldsAFloodWithinItsLimits) {
 }
 
 }  // namespace
-}  // namespace weft::agents
+}  // namespace weft::carriage

@@ -1,0 +1,45 @@
+#include "fabric/path_end.h"
+
+namespace weft::fabric {
+
+DropCounter drop_counter(PathEnd end) {
+  switch (end) {
+    case PathEnd::DlidMapping:
+    case PathEnd::Looping:
+      return DropCounter::RcvSwitchRelayErrors;
+    case PathEnd::Malformed:
+    case PathEnd::Damaged:
+      return DropCounter::RcvErrors;
+    case PathEnd::Delivered:
+    case PathEnd::PortInactive:
+    case PathEnd::NeighborMtu:
+    case PathEnd::LifetimeLimit:
+    case PathEnd::HeadOfQueueLimit:
+      break;
+  }
+  return DropCounter::XmitDiscards;
+}
+
+std::string_view name_of(PathOutcome outcome) {
+  switch (outcome) {
+    case PathOutcome::Delivered:
+      return "Delivered";
+    case PathOutcome::SourceDown:
+      return "the source port is not Active";
+    case PathOutcome::NoCable:
+      return "a port on the way has no cable";
+    case PathOutcome::LinkDown:
+      return "a link on the way is down";
+    case PathOutcome::NoRoute:
+      return "a switch has no forwarding entry for the DLID";
+    case PathOutcome::Loop:
+      return "the forwarding tables lead in a circle";
+    case PathOutcome::NotTheOwner:
+      return "the forwarding tables lead to a port that does not own the DLID";
+    case PathOutcome::InvalidDlid:
+      return "the DLID is not a unicast LID";
+  }
+  return "reserved";
+}
+
+}  // namespace weft::fabric

@@ -1,0 +1,269 @@
+#pragma once
+
+// The one walk of the switches' forwarding tables, cable by cable: what data packets' paths are
+// resolved by (fabric/path.h), and what MADs and datagrams of the daemon follow while they go
+// (src/carriage). Nothing else looks up a forwarding table to forward a packet; tools/tidy knows.
+// The tables may be a TablesView or a TablesBuilder, which must outlive the walk. One thread.
+
+#include <cassert>
+#include <cstdint>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+#include "base/identifiers.h"
+#include "fabric/link_address.h"
+#include "fabric/path_end.h"
+#include "fabric/tables.h"
+
+namespace weft::fabric {
+
+/// A port of a switch; none: it has no port of that number.
+template <class Tables>
+[[nodiscard]] PortIndex port_of_switch(const Tables& tables, NodeIndex node, PortNumber number) {
+  const NodeRecord& record = tables.node(node);
+  return number.value() < record.port_count ? PortIndex{record.first_port.value() + number.value()}
+                                            : kNoPort;
+}
+
+/// Where a node's management is: at an HCA's port itself, or at port 0 of its switch.
+template <class Tables>
+[[nodiscard]] PortIndex management_port(const Tables& tables, PortIndex port) {
+  const PortRecord& record = tables.port(port);
+  return record.is_switch_port() ? tables.node(record.node).first_port : port;
+}
+
+/// What keeps the cable at `egress` from carrying such packets; nothing does: it may be crossed.
+template <class Tables>
+[[nodiscard]] std::optional<PathOutcome> obstacle(const Tables& tables, PortIndex egress,
+                                                  Traffic traffic,
+                                                  LinkType type = LinkType::InfiniBand) {
+  const PortRecord& from = tables.port(egress);
+  if (from.peer == kNoPort) {
+    return PathOutcome::NoCable;
+  }
+  const PortRecord& to = tables.port(from.peer);
+  const bool passes = traffic == Traffic::SubnetManagement
+                          ? from.state != PortState::Down && to.state != PortState::Down
+                          : from.state == PortState::Active && to.state >= PortState::Armed;
+  return passes && from.link_type == type ? std::nullopt : std::optional{PathOutcome::LinkDown};
+}
+
+/// How a walk ended: where the packet was delivered, or at which port it counts as dropped.
+struct WalkEnd {
+  PathOutcome outcome{PathOutcome::Delivered};
+  PathEnd end{PathEnd::Delivered};
+  PortIndex port{kNoPort};
+
+  [[nodiscard]] bool is_delivered() const { return outcome == PathOutcome::Delivered; }
+};
+
+/// The way of one packet from an HCA's port, or port 0 of a switch, to the port that owns its
+/// destination. Each next() finds one cable; none: the walk is over, and end() says how.
+template <class Tables>
+class UnicastWalk {
+ public:
+  UnicastWalk(const Tables& tables, PortIndex source, const LinkAddress& address, Traffic traffic)
+      : tables_(&tables),
+        address_(address),
+        dlid_(address.lids() != nullptr ? address.lids()->destination : Lid{}),
+        at_(source),
+        source_(source),
+        traffic_(traffic) {
+    assert(!tables.port(source).is_switch_port() || tables.port(source).number == PortNumber{});
+  }
+
+  /// Not after it has said that the walk is over.
+  [[nodiscard]] std::optional<Hop> next() {
+    const PortIndex egress = hops_ == 0 ? first_egress() : next_egress();
+    if (egress == kNoPort) {
+      return std::nullopt;
+    }
+    if (const auto failure = obstacle(*tables_, egress, traffic_, address_.type())) {
+      end_ = {*failure, PathEnd::PortInactive, egress};
+      return std::nullopt;
+    }
+    ++hops_;
+    at_ = tables_->port(egress).peer;
+    return Hop{egress, at_};
+  }
+
+  [[nodiscard]] const WalkEnd& end() const { return end_; }
+  [[nodiscard]] PortIndex source() const { return source_; }
+  [[nodiscard]] const LinkAddress& address() const { return address_; }
+
+ private:
+  [[nodiscard]] PortIndex stop(PathOutcome outcome, PathEnd end, PortIndex port) {
+    end_ = {outcome, end, port};
+    return kNoPort;
+  }
+  [[nodiscard]] PortIndex arrive(PortIndex port) {
+    return stop(PathOutcome::Delivered, PathEnd::Delivered, port);
+  }
+  [[nodiscard]] PortIndex first_egress() {
+    const PortRecord& source = tables_->port(source_);
+    const bool from_switch = source.is_switch_port();
+    const bool may_send =
+        from_switch || traffic_ != Traffic::Data || source.state == PortState::Active;
+    if (dlid_.is_unicast() && source.owns(dlid_)) {  // inside one port, no cable crossed
+      return may_send ? arrive(source_)
+                      : stop(PathOutcome::SourceDown, PathEnd::PortInactive, source_);
+    }
+    if (from_switch) {
+      return next_egress();
+    }
+    return may_send ? source_ : stop(PathOutcome::SourceDown, PathEnd::PortInactive, source_);
+  }
+
+  /// Out of the node that the packet has come to.
+  [[nodiscard]] PortIndex next_egress() {
+    const PortRecord& port = tables_->port(at_);
+    if (!dlid_.is_unicast()) {
+      if (dlid_.is_permissive() && traffic_ == Traffic::SubnetManagement && hops_ == 1) {
+        return arrive(at_);  // IBTA vol 1 §4.1.3: the neighbour's QP0
+      }
+      return stop(PathOutcome::InvalidDlid,
+                  port.is_switch_port() ? PathEnd::DlidMapping : PathEnd::Malformed, at_);
+    }
+    if (!port.is_switch_port()) {
+      return port.owns(dlid_) ? arrive(at_)
+                              : stop(PathOutcome::NotTheOwner, PathEnd::Malformed, at_);
+    }
+    const PortNumber number = tables_->forward(port.node, dlid_);
+    const PortIndex egress =
+        number == kNoRoute ? kNoPort : port_of_switch(*tables_, port.node, number);
+    if (egress == kNoPort) {
+      return stop(PathOutcome::NoRoute, PathEnd::DlidMapping, at_);
+    }
+    if (number == PortNumber{}) {
+      return tables_->port(egress).owns(dlid_)
+                 ? arrive(egress)
+                 : stop(PathOutcome::NotTheOwner, PathEnd::DlidMapping, at_);
+    }
+    if (egress == at_) {  // PortLoopingErrors, IBTA vol 1 §16.1.4
+      return stop(PathOutcome::Loop, PathEnd::Looping, at_);
+    }
+    return hops_ < kMaxHops ? egress : stop(PathOutcome::Loop, PathEnd::LifetimeLimit, egress);
+  }
+
+  const Tables* tables_;
+  LinkAddress address_;
+  Lid dlid_;      // on links without LIDs none
+  PortIndex at_;  // the source, or the port that the packet has come in by
+  PortIndex source_;
+  Traffic traffic_;
+  std::uint32_t hops_{};
+  WalkEnd end_;
+};
+
+/// Replication of one packet along the multicast forwarding tables, breadth first, as switches do:
+/// to every port of the mask but the one that it came in by. A switch relays once for each packet
+/// that comes in, so tables with a loop would go on for ever: a direction of a cable is crossed
+/// once.
+template <class Tables>
+class MulticastWalk {
+ public:
+  /// A copy that leaves by a port. Without ingress: the link does not carry it.
+  struct Branch {
+    Hop hop;
+    std::uint32_t parent{kNoIndex};  // which of the cables crossed led here; none: the source
+  };
+
+  /// From an HCA's port whose link carries data, or port 0 of a switch.
+  MulticastWalk(const Tables& tables, PortIndex source, Lid mlid)
+      : tables_(&tables), mlid_(mlid), source_(source) {
+    const PortRecord& record = tables.port(source);
+    assert(!record.is_switch_port() || record.number == PortNumber{});
+    starts_at_hca_ = !record.is_switch_port();
+    if (!starts_at_hca_) {
+      relay_from(source);
+    }
+  }
+
+  /// None: nothing is left to cross.
+  [[nodiscard]] std::optional<Branch> next() {
+    if (starts_at_hca_) {
+      starts_at_hca_ = false;
+      return cross(source_);
+    }
+    while (number_ < port_count_ || find_next_switch()) {
+      const PortNumber number{static_cast<std::uint8_t>(number_++)};
+      const NodeIndex node = tables_->port(at_).node;
+      const PortIndex egress = port_of_switch(*tables_, node, number);
+      if (egress == at_ || !tables_->forwards_multicast(node, mlid_, number)) {
+        continue;
+      }
+      if (number == PortNumber{}) {
+        reach(egress);
+      } else if (const auto branch = cross(egress)) {
+        return branch;
+      }
+    }
+    return std::nullopt;
+  }
+
+  /// HCA ports and switch ports 0 that were reached so far, without the source.
+  [[nodiscard]] std::vector<PortIndex>& members() { return members_; }
+
+ private:
+  [[nodiscard]] std::optional<Branch> cross(PortIndex egress) {
+    if (obstacle(*tables_, egress, Traffic::Data)) {
+      return Branch{
+          .hop = {egress, kNoPort},
+            .parent = parent_
+      };
+    }
+    if (!crossed_.insert(egress.value()).second) {
+      return std::nullopt;
+    }
+    const PortIndex ingress = tables_->port(egress).peer;
+    ingresses_.push_back(ingress);
+    if (!tables_->port(ingress).is_switch_port()) {
+      reach(ingress);
+    }
+    return Branch{
+        .hop = {egress, ingress},
+          .parent = parent_
+    };
+  }
+
+  void reach(PortIndex port) {
+    if (port != source_ && reached_.insert(port.value()).second) {
+      members_.push_back(port);
+    }
+  }
+
+  void relay_from(PortIndex ingress) {
+    at_ = ingress;
+    number_ = 0;
+    port_count_ = tables_->node(tables_->port(ingress).node).port_count;
+  }
+
+  [[nodiscard]] bool find_next_switch() {
+    while (next_ < ingresses_.size()) {
+      parent_ = static_cast<std::uint32_t>(next_);
+      const PortIndex ingress = ingresses_[next_++];
+      if (tables_->port(ingress).is_switch_port()) {
+        relay_from(ingress);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const Tables* tables_;
+  Lid mlid_;
+  PortIndex source_;
+  bool starts_at_hca_{};
+  PortIndex at_{kNoPort};  // of the switch that relays
+  std::uint32_t number_{};
+  std::uint32_t port_count_{};
+  std::uint32_t parent_{kNoIndex};
+  std::size_t next_{};                // of those below, the next whose switch relays
+  std::vector<PortIndex> ingresses_;  // of the cables crossed, in order
+  std::vector<PortIndex> members_;
+  std::unordered_set<std::uint32_t> crossed_;
+  std::unordered_set<std::uint32_t> reached_;
+};
+
+}  // namespace weft::fabric
