@@ -123,6 +123,7 @@ class PlantedViolations(unittest.TestCase):
             "memcpy-of-struct": "std::memcpy(&bth, octets, sizeof(bth));",
             "bit-field": "std::uint32_t pad : 4;",
             "using-namespace": "using namespace std;",
+            "silent-assert": "void check(int a) { assert(a == 1); }",
             "impure-header": "#include <thread>",
             "operating-system-lock": "std::mutex mutex;",
             "exception": "throw 1;",

@@ -1,8 +1,9 @@
 #pragma once
 
-#include <cassert>
 #include <memory>
 #include <utility>
+
+#include "base/assert.h"
 
 namespace weft {
 
@@ -31,7 +32,7 @@ class Boxed {
 
  private:
   [[nodiscard]] T* get() const {
-    assert(value_ && "there is no value");
+    WEFT_ASSERT(value_, "there is no value");
     return value_.get();
   }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cassert>
+#include "base/assert.h"
 
 namespace weft {
 
@@ -10,7 +10,9 @@ template <class Tag>
 class ListHook {
  public:
   ListHook() = default;
-  ~ListHook() { assert(!is_linked() && "an object was destroyed while a list still holds it"); }
+  ~ListHook() {
+    WEFT_DEBUG_ASSERT(!is_linked(), "an object was destroyed while a list still holds it");
+  }
   ListHook(const ListHook&) = delete;
   ListHook& operator=(const ListHook&) = delete;
 
@@ -40,13 +42,13 @@ class IntrusiveList {
 
   [[nodiscard]] bool empty() const { return head_.next_ == &head_; }
   [[nodiscard]] T& front() {
-    assert(!empty());
+    WEFT_DEBUG_ASSERT(!empty(), "the list has a first member");
     return static_cast<T&>(*head_.next_);
   }
 
   void push_back(T& object) {
     ListHook<Tag>& hook = object;
-    assert(!hook.is_linked());
+    WEFT_DEBUG_ASSERT(!hook.is_linked(), "an object is in one list at a time");
     hook.next_ = &head_;
     hook.previous_ = head_.previous_;
     head_.previous_->next_ = &hook;
@@ -55,7 +57,7 @@ class IntrusiveList {
 
   static void remove(T& object) {
     ListHook<Tag>& hook = object;
-    assert(hook.is_linked());
+    WEFT_DEBUG_ASSERT(hook.is_linked(), "the object is in a list");
     hook.previous_->next_ = hook.next_;
     hook.next_->previous_ = hook.previous_;
     hook.next_ = hook.previous_ = nullptr;

@@ -1,11 +1,12 @@
 #include "base/ip_address.h"
 
 #include <bit>
-#include <cassert>
 #include <charconv>
 #include <iterator>
 #include <optional>
 #include <system_error>
+
+#include "base/assert.h"
 
 namespace weft {
 namespace {
@@ -125,14 +126,14 @@ struct ZeroRun {
 }  // namespace
 
 IpAddress::V4Octets IpAddress::v4_octets() const {
-  assert(is_v4());
+  WEFT_ASSERT(is_v4(), "the address is of IPv4");
   V4Octets octets{};
   std::copy_n(octets_.begin(), kV4Bytes, octets.begin());
   return octets;
 }
 
 std::uint32_t IpAddress::v4_number() const {
-  assert(is_v4());
+  WEFT_ASSERT(is_v4(), "the address is of IPv4");
   std::uint32_t number = 0;
   for (std::size_t i = 0; i < kV4Bytes; ++i) {
     number = number << 8 | octet_at(octets_, i);
@@ -141,7 +142,7 @@ std::uint32_t IpAddress::v4_number() const {
 }
 
 IpAddress::V6Octets IpAddress::v6_octets() const {
-  assert(is_v6());
+  WEFT_ASSERT(is_v6(), "the address is of IPv6");
   return octets_;
 }
 

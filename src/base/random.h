@@ -1,7 +1,8 @@
 #pragma once
 
-#include <cassert>
 #include <cstdint>
+
+#include "base/assert.h"
 
 namespace weft {
 
@@ -26,7 +27,7 @@ class Random {
 
   /// Uniform enough in 0 .. bound-1 (multiply-shift); `bound` must not be 0.
   constexpr std::uint64_t below(std::uint64_t bound) {
-    assert(bound != 0);
+    WEFT_DEBUG_ASSERT(bound != 0, "there is no number below 0");
     __extension__ using Wide = unsigned __int128;
     return static_cast<std::uint64_t>(Wide{(*this)()} * bound >> 64);
   }

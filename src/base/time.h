@@ -1,9 +1,10 @@
 #pragma once
 
-#include <cassert>
 #include <compare>
 #include <cstdint>
 #include <limits>
+
+#include "base/assert.h"
 
 namespace weft {
 
@@ -70,7 +71,7 @@ class TimeoutExponent {
  public:
   constexpr TimeoutExponent() = default;
   constexpr explicit TimeoutExponent(std::uint8_t exponent) : exponent_(exponent) {
-    assert(exponent < 32);
+    WEFT_ASSERT(exponent < 32, "exponents of timeouts have five bits");
   }
 
   [[nodiscard]] constexpr std::uint8_t value() const { return exponent_; }
@@ -95,7 +96,8 @@ class TimeScale {
 
   constexpr TimeScale() = default;
   constexpr explicit TimeScale(std::uint32_t millionths) : millionths_(millionths) {
-    assert(millionths >= kLeast && millionths <= kMost);
+    WEFT_ASSERT(millionths >= kLeast && millionths <= kMost,
+                "the scale was checked where it was read");
   }
 
   [[nodiscard]] constexpr std::uint32_t millionths() const { return millionths_; }

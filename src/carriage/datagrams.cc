@@ -1,9 +1,9 @@
 // ManagementNetwork's datagrams that are no MADs: to one port as MADs of QP1 go, or to a group.
 
-#include <cassert>
 #include <memory>
 #include <utility>
 
+#include "base/assert.h"
 #include "carriage/management_network.h"
 
 namespace weft::carriage {
@@ -12,7 +12,7 @@ using fabric::PortIndex;
 using fabric::PortRecord;
 
 void ManagementNetwork::send(PortIndex from, mad::Datagram datagram) {
-  assert(!tables_.port(from).is_switch_port());
+  WEFT_ASSERT(!tables_.port(from).is_switch_port(), "datagrams begin at ports of hosts");
   if (datagram.payload.size() > bytes(tables_.port(from).max_mtu)) {
     ++counters_.too_long;
     return;

@@ -1,9 +1,9 @@
 #include "carriage/management_network.h"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
+#include "base/assert.h"
 #include "fabric/walk.h"
 
 namespace weft::carriage {
@@ -27,7 +27,7 @@ void ManagementNetwork::grow() {
 }
 
 void ManagementNetwork::send(PortIndex from, InterfaceKind kind, const mad::MadPacket& packet) {
-  assert(fabric::management_port(tables_, from) == from);
+  WEFT_ASSERT(fabric::management_port(tables_, from) == from, "the caller has to see to this");
   if (has_room(from)) {
     queue_.push_back({.from = from, .kind = kind, .packet = packet});
   }

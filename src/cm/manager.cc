@@ -3,9 +3,9 @@
 #include "cm/manager.h"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
+#include "base/assert.h"
 #include "cm/planted_bug.h"
 
 namespace weft::cm {
@@ -313,7 +313,8 @@ void ConnectionManager::Impl::expire(CmId id, Instant now) {
     tell(connection, CmEventType::TimewaitExit, {}, {});
     return reap(id);
   }
-  assert(awaits_answer(connection.state) && link.awaited);
+  WEFT_ASSERT(awaits_answer(connection.state) && link.awaited,
+              "only who awaits an answer sends again");
   if (link.awaited->retries_left != 0) {
     --link.awaited->retries_left;
     // A port that is gone or full is as a network that loses: the next retry may fare better.

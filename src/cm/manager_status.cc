@@ -1,7 +1,6 @@
 // To look at: identifiers, and whether the manager's parts agree.
 
-#include <cassert>
-
+#include "base/assert.h"
 #include "cm/manager.h"
 
 namespace weft::cm {
@@ -60,22 +59,29 @@ void ConnectionManager::Impl::check_invariants() const {
     const Link& link = connection.link;
     const State state = connection.state;
     [[maybe_unused]] const bool is_link = state != State::Idle && state != State::Listen;
-    assert(connection.id == id);
-    assert((connection.observer == nullptr) == connection.is_detached);
-    assert(!connection.is_detached || state == State::DreqSent || state == State::Timewait);
-    assert(detached_.contains(id) == connection.is_detached);
-    assert(connection.listener.has_value() == (state == State::Listen));
-    assert((link.local_id != 0) == (is_link && !link.sidr));
-    assert(link.awaited.has_value() == awaits_answer(state));
-    assert((link.deadline != Instant::never()) ==
-           (awaits_answer(state) || state == State::Timewait));
-    assert(link.deadline == Instant::never() || timers_.contains({link.deadline, id}));
-    assert(link.local_id == 0 || by_local_id_.at(link.local_id) == id);
-    assert(!link.sidr || by_sidr_.at(*link.sidr) == id);
-    assert(!link.is_in_backlog || is_in_backlog(state));
+    WEFT_ASSERT(connection.id == id, "cm keeps its invariants");
+    WEFT_ASSERT((connection.observer == nullptr) == connection.is_detached,
+                "cm keeps its invariants");
+    WEFT_ASSERT(!connection.is_detached || state == State::DreqSent || state == State::Timewait,
+                "cm keeps its invariants");
+    WEFT_ASSERT(detached_.contains(id) == connection.is_detached, "cm keeps its invariants");
+    WEFT_ASSERT(connection.listener.has_value() == (state == State::Listen),
+                "cm keeps its invariants");
+    WEFT_ASSERT((link.local_id != 0) == (is_link && !link.sidr), "cm keeps its invariants");
+    WEFT_ASSERT(link.awaited.has_value() == awaits_answer(state), "cm keeps its invariants");
+    WEFT_ASSERT(
+        (link.deadline != Instant::never()) == (awaits_answer(state) || state == State::Timewait),
+        "cm keeps its invariants");
+    WEFT_ASSERT(link.deadline == Instant::never() || timers_.contains({link.deadline, id}),
+                "cm keeps its invariants");
+    WEFT_ASSERT(link.local_id == 0 || by_local_id_.at(link.local_id) == id,
+                "cm keeps its invariants");
+    WEFT_ASSERT(!link.sidr || by_sidr_.at(*link.sidr) == id, "cm keeps its invariants");
+    WEFT_ASSERT(!link.is_in_backlog || is_in_backlog(state), "cm keeps its invariants");
     // One in time-wait that is not held may have lost its ids to a new connection.
-    assert(link.remote_id == 0 || !is_held(id) ||
-           by_remote_id_.at({link.remote_ca, link.remote_id}) == id);
+    WEFT_ASSERT(link.remote_id == 0 || !is_held(id) ||
+                    by_remote_id_.at({link.remote_ca, link.remote_id}) == id,
+                "cm keeps its invariants");
     detached += connection.is_detached ? 1 : 0;
     listeners += connection.listener ? 1 : 0;
     with_local_id += link.local_id != 0 ? 1 : 0;
@@ -87,24 +93,27 @@ void ConnectionManager::Impl::check_invariants() const {
       ++backlog_used[link.listener];
     }
   }
-  assert(detached == detached_.size() && detached <= options.limits.time_waits);
-  assert(connections_.size() - detached <= options.limits.ids);
-  assert(listeners == listeners_.size());
-  assert(with_local_id == by_local_id_.size());
-  assert(with_sidr == by_sidr_.size());
-  assert(armed == timers_.size());
-  assert(peers == peers_.size());
-  assert(by_remote_id_.size() <= connections_.size());
-  assert(by_remote_qpn_.size() <= connections_.size());
+  WEFT_ASSERT(detached == detached_.size() && detached <= options.limits.time_waits,
+              "cm keeps its invariants");
+  WEFT_ASSERT(connections_.size() - detached <= options.limits.ids, "cm keeps its invariants");
+  WEFT_ASSERT(listeners == listeners_.size(), "cm keeps its invariants");
+  WEFT_ASSERT(with_local_id == by_local_id_.size(), "cm keeps its invariants");
+  WEFT_ASSERT(with_sidr == by_sidr_.size(), "cm keeps its invariants");
+  WEFT_ASSERT(armed == timers_.size(), "cm keeps its invariants");
+  WEFT_ASSERT(peers == peers_.size(), "cm keeps its invariants");
+  WEFT_ASSERT(by_remote_id_.size() <= connections_.size(), "cm keeps its invariants");
+  WEFT_ASSERT(by_remote_qpn_.size() <= connections_.size(), "cm keeps its invariants");
   for ([[maybe_unused]] const auto& [id, connection] : connections_) {
-    assert(connection.state != State::Listen || connection.backlog_used == backlog_used[id]);
+    WEFT_ASSERT(connection.state != State::Listen || connection.backlog_used == backlog_used[id],
+                "cm keeps its invariants");
   }
   std::size_t of_peers = 0;
   for ([[maybe_unused]] const auto& [peer, count] : backlog_of_peer_) {
-    assert(count != 0 && count <= options.limits.unanswered_of_peer);
+    WEFT_ASSERT(count != 0 && count <= options.limits.unanswered_of_peer,
+                "cm keeps its invariants");
     of_peers += count;
   }
-  assert(of_peers == in_backlog);
+  WEFT_ASSERT(of_peers == in_backlog, "cm keeps its invariants");
 }
 
 }  // namespace weft::cm

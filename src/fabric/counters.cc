@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cassert>
 #include <type_traits>
 #include <unordered_set>
+
+#include "base/assert.h"
 
 namespace weft::fabric {
 namespace {
@@ -226,8 +227,9 @@ std::size_t CounterPage::bytes_needed(CounterPageLimits limits) {
 }
 
 CounterPage CounterPage::format(MutableByteSpan memory, CounterPageLimits limits) {
-  assert(memory.size() >= bytes_needed(limits) && limits.entries >= 1);
-  assert(is_aligned(memory.data()));
+  WEFT_ASSERT(memory.size() >= bytes_needed(limits) && limits.entries >= 1,
+              "a page has the room that its limits need");
+  WEFT_ASSERT(is_aligned(memory.data()), "counters lie where words may lie");
   CounterPage page;
   page.entries_ = array_at<PathEntry>(memory, entries_offset(), limits.entries);
   page.hops_ =
@@ -346,13 +348,13 @@ void CounterLedger::resize(std::size_t port_count) {
 void CounterLedger::fold(const TablesView& view, const OwnedCounterPage& page) {
   CounterSum sum;
   page.page.add_to(sum, view, page.owner);
-  assert(sum.ports.size() <= folded_.ports.size());
+  WEFT_ASSERT(sum.ports.size() <= folded_.ports.size(), "ports are added, never taken away");
   add_sum(folded_, sum);
 }
 
 CounterSum CounterLedger::read(const TablesView& view,
                                std::span<const OwnedCounterPage> live) const {
-  assert(view.ports().size() <= folded_.ports.size());
+  WEFT_ASSERT(view.ports().size() <= folded_.ports.size(), "ports are added, never taken away");
   CounterSum sum = folded_;
   for (const OwnedCounterPage& page : live) {
     page.page.add_to(sum, view, page.owner);

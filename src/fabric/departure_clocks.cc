@@ -1,7 +1,8 @@
 #include "fabric/departure_clocks.h"
 
 #include <algorithm>
-#include <cassert>
+
+#include "base/assert.h"
 
 namespace weft::fabric {
 
@@ -52,7 +53,7 @@ Transit DepartureClocks::reserve(Instant now, std::uint64_t bytes, const Path& p
 
 void DepartureClocks::reserve(Instant now, std::uint64_t bytes, const MulticastTree& tree,
                               std::vector<Transit>& ends) {
-  assert(tree.timed.size() == tree.edges.size());
+  WEFT_DEBUG_ASSERT(tree.timed.size() == tree.edges.size(), "each edge of a tree has its time");
   ends.clear();
   for (std::size_t i = 0; i < tree.edges.size(); ++i) {
     const TimedEdge& edge = tree.timed[i];

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
 #include <iterator>
 #include <utility>
 
+#include "base/assert.h"
 #include "fabric/walk.h"
 
 namespace weft::fabric {
@@ -113,7 +113,7 @@ Path resolve(const TablesView& view, PortIndex source, Lid dlid) {
 }
 
 Path discarded_at(const Path& path, std::size_t hop) {
-  assert(hop < path.hops.size());
+  WEFT_DEBUG_ASSERT(hop < path.hops.size(), "the hop is one of the path's");
   Path shorter = path;
   shorter.hops.resize(hop);
   shorter.outcome = PathOutcome::LinkDown;
@@ -124,7 +124,7 @@ Path discarded_at(const Path& path, std::size_t hop) {
 }
 
 Path damaged_at(const Path& path, std::size_t hop) {
-  assert(hop < path.hops.size());
+  WEFT_DEBUG_ASSERT(hop < path.hops.size(), "the hop is one of the path's");
   Path shorter = path;
   shorter.hops.resize(hop + 1);
   shorter.outcome = PathOutcome::LinkDown;

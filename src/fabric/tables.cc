@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
 #include <iterator>
 
+#include "base/assert.h"
 #include "fabric/tables_image.h"
 
 namespace weft::fabric {
@@ -211,17 +211,17 @@ class TablesValidator {
 Result<TablesView> TablesView::open(ByteSpan bytes) { return TablesValidator{bytes}.run(); }
 
 const NodeRecord& TablesView::node(NodeIndex index) const {
-  assert(index.value() < nodes_.size());
+  WEFT_DEBUG_ASSERT(index.value() < nodes_.size(), "the index is of this image");
   return nodes_[index.value()];
 }
 
 const HcaRecord& TablesView::hca(HcaIndex index) const {
-  assert(index.value() < hcas_.size());
+  WEFT_DEBUG_ASSERT(index.value() < hcas_.size(), "the index is of this image");
   return hcas_[index.value()];
 }
 
 const PortRecord& TablesView::port(PortIndex index) const {
-  assert(index.value() < ports_.size());
+  WEFT_DEBUG_ASSERT(index.value() < ports_.size(), "the index is of this image");
   return ports_[index.value()];
 }
 

@@ -1,8 +1,8 @@
 // TablesBuilder's forwarding tables as subnet management reads and writes them: by blocks.
 
 #include <algorithm>
-#include <cassert>
 
+#include "base/assert.h"
 #include "fabric/tables.h"
 #include "fabric/tables_image.h"
 
@@ -26,7 +26,8 @@ PortNumber TablesBuilder::forward(NodeIndex switch_node, Lid dlid) const {
 
 bool TablesBuilder::set_forwarding_block(NodeIndex switch_node, std::uint32_t block,
                                          std::span<const std::byte, kForwardingBlock> ports) {
-  assert(node(switch_node).kind == NodeKind::Switch && block < kFirstMlid / kForwardingBlock);
+  WEFT_ASSERT(node(switch_node).kind == NodeKind::Switch && block < kFirstMlid / kForwardingBlock,
+              "the caller names what the fabric has");
   const std::uint32_t port_count = node(switch_node).port_count;
   std::vector<std::uint8_t>& table = forwarding_[switch_node.value()];
   const std::size_t begin = block * kForwardingBlock;
@@ -58,7 +59,8 @@ void TablesBuilder::get_forwarding_block(NodeIndex switch_node, std::uint32_t bl
 
 bool TablesBuilder::set_multicast_mask(NodeIndex switch_node, Lid mlid, std::uint32_t position,
                                        std::uint16_t mask) {
-  assert(mlid.is_multicast() && node(switch_node).kind == NodeKind::Switch);
+  WEFT_ASSERT(mlid.is_multicast() && node(switch_node).kind == NodeKind::Switch,
+              "the caller names what the fabric has");
   const std::uint32_t first = position * kPortsPerMask;
   const std::uint32_t port_count = node(switch_node).port_count;
   const std::uint32_t before = multicast_mask(switch_node, mlid, position);

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <bit>
-#include <cassert>
 #include <cmath>
 #include <map>
 #include <numeric>
 #include <tuple>
 #include <utility>
 
+#include "base/assert.h"
 #include "fabric/tables.h"
 #include "fabric/tables_image.h"
 
@@ -148,7 +148,7 @@ std::vector<std::uint8_t> pool_tables(std::span<NodeRecord> nodes,
 }  // namespace
 
 TablesBuilder::TablesBuilder(const Topology& topology) : subnet_prefix_(topology.subnet_prefix) {
-  assert(validate(topology));
+  WEFT_ASSERT(validate(topology), "a topology is checked when it is read");
   nodes_.reserve(topology.hosts.size() + topology.switches.size());
   grow(topology, topology.links);
 }
@@ -284,13 +284,14 @@ void TablesBuilder::add_link(const LinkDescription& link) {
 PortIndex TablesBuilder::port_of(const EndPoint& end_point) const {
   if (end_point.kind == NodeKind::Switch) {
     const NodeRecord& node = nodes_.at(switches_.at(end_point.node).value());
-    assert(end_point.port.value() < node.port_count);
+    WEFT_ASSERT(end_point.port.value() < node.port_count, "the caller names what the fabric has");
     return PortIndex{node.first_port.value() + end_point.port.value()};
   }
   const NodeRecord& node = nodes_.at(hosts_.at(end_point.node).value());
-  assert(end_point.hca < node.hca_count);
+  WEFT_ASSERT(end_point.hca < node.hca_count, "the caller names what the fabric has");
   const HcaRecord& hca = hcas_.at(node.first_hca.value() + end_point.hca);
-  assert(end_point.port.value() >= 1 && end_point.port.value() <= hca.port_count);
+  WEFT_ASSERT(end_point.port.value() >= 1 && end_point.port.value() <= hca.port_count,
+              "the caller names what the fabric has");
   return PortIndex{hca.first_port.value() + end_point.port.value() - 1};
 }
 
@@ -317,9 +318,10 @@ void TablesBuilder::set_link_state(PortIndex port, PortState state) {
 }
 
 void TablesBuilder::set_lid(PortIndex port, Lid lid, std::uint8_t lmc) {
-  assert(lmc <= kMaxLmc);
-  assert(lid.value() % (1U << lmc) == 0);
-  assert(lid == Lid{} || (lid.is_unicast() && Lid{lid.value() + (1U << lmc) - 1}.is_unicast()));
+  WEFT_ASSERT(lmc <= kMaxLmc, "an LMC has three bits");
+  WEFT_ASSERT(lid.value() % (1U << lmc) == 0, "the caller names what the fabric has");
+  WEFT_ASSERT(lid == Lid{} || (lid.is_unicast() && Lid{lid.value() + (1U << lmc) - 1}.is_unicast()),
+              "the caller names what the fabric has");
   mutable_port(port).lid = lid;
   mutable_port(port).lmc = lmc;
 }
@@ -342,13 +344,13 @@ void TablesBuilder::set_tapped(PortIndex port, bool tapped) {
 
 void TablesBuilder::set_pkeys(PortIndex port, std::span<const PKey> pkeys) {
   ++port_changes_;
-  assert(pkeys.size() <= kMaxPKeysPerPort);
+  WEFT_ASSERT(pkeys.size() <= kMaxPKeysPerPort, "the caller names what the fabric has");
   pkeys_.at(port.value()).assign(pkeys.begin(), pkeys.end());
 }
 
 void TablesBuilder::set_gids(PortIndex port, std::span<const Gid> gids) {
   ++port_changes_;
-  assert(gids.size() <= 0xFFFF);
+  WEFT_ASSERT(gids.size() <= 0xFFFF, "the caller names what the fabric has");
   gids_.at(port.value()).assign(gids.begin(), gids.end());
 }
 
@@ -379,9 +381,10 @@ void TablesBuilder::set_link_speed(PortIndex port, const LinkSpeed& speed) {
 }
 
 void TablesBuilder::set_forwarding(NodeIndex switch_node, Lid lid, PortNumber port) {
-  assert(lid.is_unicast());
-  assert(port == kNoRoute || port.value() < node(switch_node).port_count);
-  assert(node(switch_node).kind == NodeKind::Switch);
+  WEFT_ASSERT(lid.is_unicast(), "the caller names what the fabric has");
+  WEFT_ASSERT(port == kNoRoute || port.value() < node(switch_node).port_count,
+              "the caller names what the fabric has");
+  WEFT_ASSERT(node(switch_node).kind == NodeKind::Switch, "the caller names what the fabric has");
   std::vector<std::uint8_t>& table = forwarding_[switch_node.value()];
   if (lid.value() >= table.size()) {
     if (port == kNoRoute) {
@@ -398,8 +401,9 @@ void TablesBuilder::clear_forwarding(NodeIndex switch_node) {
 
 void TablesBuilder::set_multicast(NodeIndex switch_node, Lid mlid, PortNumber port, bool forward) {
   const NodeRecord& record = node(switch_node);
-  assert(record.kind == NodeKind::Switch);
-  assert(mlid.is_multicast() && port.value() < record.port_count);
+  WEFT_ASSERT(record.kind == NodeKind::Switch, "the caller names what the fabric has");
+  WEFT_ASSERT(mlid.is_multicast() && port.value() < record.port_count,
+              "the caller names what the fabric has");
   std::vector<std::uint8_t>& table = multicast_[switch_node.value()];
   const std::size_t begin = std::size_t{mlid.value() - kFirstMlid} * record.mask_bytes();
   if (begin >= table.size()) {
@@ -424,7 +428,7 @@ void TablesBuilder::clear_multicast(NodeIndex switch_node, Lid mlid) {
 }
 
 void TablesBuilder::set_faults(std::vector<FaultRecord> faults) {
-  assert(faults.size() <= kMaxFaultRecords);
+  WEFT_ASSERT(faults.size() <= kMaxFaultRecords, "rules of faults are counted when they are added");
   faults_ = std::move(faults);
   ++fault_changes_;
 }

@@ -5,12 +5,12 @@
 // (src/carriage). Nothing else looks up a forwarding table to forward a packet; tools/tidy knows.
 // The tables may be a TablesView or a TablesBuilder, which must outlive the walk. One thread.
 
-#include <cassert>
 #include <cstdint>
 #include <optional>
 #include <unordered_set>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/identifiers.h"
 #include "fabric/link_address.h"
 #include "fabric/path_end.h"
@@ -70,7 +70,8 @@ class UnicastWalk {
         at_(source),
         source_(source),
         traffic_(traffic) {
-    assert(!tables.port(source).is_switch_port() || tables.port(source).number == PortNumber{});
+    WEFT_ASSERT(!tables.port(source).is_switch_port() || tables.port(source).number == PortNumber{},
+                "the caller has to see to this");
   }
 
   /// Not after it has said that the walk is over.
@@ -173,7 +174,8 @@ class MulticastWalk {
   MulticastWalk(const Tables& tables, PortIndex source, Lid mlid)
       : tables_(&tables), mlid_(mlid), source_(source) {
     const PortRecord& record = tables.port(source);
-    assert(!record.is_switch_port() || record.number == PortNumber{});
+    WEFT_ASSERT(!record.is_switch_port() || record.number == PortNumber{},
+                "the caller has to see to this");
     starts_at_hca_ = !record.is_switch_port();
     if (!starts_at_hca_) {
       relay_from(source);

@@ -1,8 +1,8 @@
 #include "hca/hca.h"
 
-#include <cassert>
 #include <mutex>
 
+#include "base/assert.h"
 #include "hca/hca_state.h"
 
 namespace weft::hca {
@@ -15,7 +15,8 @@ constexpr std::uint8_t kLastStaticRate = 24;
 
 Hca::Hca(const HcaConfiguration& configuration, HcaEvents& events)
     : state_(std::make_unique<State>(configuration, events)) {
-  assert(configuration.port_count >= 1 && configuration.port_count <= 2);
+  WEFT_ASSERT(configuration.port_count >= 1 && configuration.port_count <= 2,
+              "an HCA has one port or two");
 }
 
 Hca::~Hca() {
@@ -27,7 +28,8 @@ Hca::~Hca() {
 const HcaConfiguration& Hca::configuration() const { return state_->configuration; }
 
 void Hca::set_port(PortNumber port, const PortAttributes& attributes) {
-  assert(port.value() >= 1 && port.value() <= state_->configuration.port_count);
+  WEFT_DEBUG_ASSERT(port.value() >= 1 && port.value() <= state_->configuration.port_count,
+                    "the port is one of this HCA's");
   const std::lock_guard guard{state_->objects};  // no QP comes or goes meanwhile
   {
     const std::lock_guard ports_guard{state_->ports_lock};

@@ -1,11 +1,11 @@
 #include "hca/memory_region.h"
+#include "base/assert.h"
 #include "hca/memory_window.h"
 #include "hca/planted_bug.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cassert>
 #include <cstring>
 #include <mutex>
 
@@ -118,7 +118,8 @@ Result<MemoryTable::Replaced> MemoryTable::replace(MemoryRegion& region, Protect
     return std::unexpected(free.error());
   }
   auto& slot = slots_[region.lkey.value() >> kKeyIndexShift].region;
-  assert(slot.load(std::memory_order_relaxed) == &region);
+  WEFT_ASSERT(slot.load(std::memory_order_relaxed) == &region,
+              "the region is the one with this key");
   slot.store(next.get(), std::memory_order_release);
   return Replaced{.now = next.release(), .before = std::unique_ptr<MemoryRegion>{&region}};
 }
@@ -137,7 +138,8 @@ Result<std::unique_ptr<MemoryRegion>> MemoryTable::remove(MemoryRegion& region) 
     return std::unexpected(free.error());
   }
   const std::uint32_t index = region.lkey.value() >> kKeyIndexShift;
-  assert(slots_[index].region.load(std::memory_order_relaxed) == &region);
+  WEFT_ASSERT(slots_[index].region.load(std::memory_order_relaxed) == &region,
+              "the region is the one with this key");
   slots_[index].region.store(nullptr, std::memory_order_release);
   free_.push_back(index);
   return std::unique_ptr<MemoryRegion>{&region};
@@ -256,7 +258,7 @@ KeyFault MemoryTable::invalidate(const ProtectionDomain& pd, RKey rkey, Qpn qpn)
 }
 
 void place_last_bytes_last(std::span<std::byte> to, ByteSpan from) {
-  assert(to.size() >= from.size());
+  WEFT_DEBUG_ASSERT(to.size() >= from.size(), "the length was checked");
   if (planted(PlantedBug::LastByteNotPlaced) && !from.empty()) {
     copy_bytes(to, from.first(from.size() - 1));
     return;

@@ -1,10 +1,11 @@
 #include "hca/memory_window.h"
 
 #include <bit>
-#include <cassert>
 #include <memory>
 #include <mutex>
 #include <string_view>
+
+#include "base/assert.h"
 
 namespace weft::hca {
 namespace {
@@ -120,7 +121,7 @@ void MemoryWindow::show(RKey rkey, std::byte* memory, const WindowBinding& bindi
 }
 
 void MemoryWindow::bind(MemoryRegion& region, Qpn qpn, const WindowBinding& binding) {
-  assert(binding.length != 0);
+  WEFT_ASSERT(binding.length != 0, "a window of no octets is not bound");
   ++region.windows;  // first, for it may be the one that is bound already
   if (region_ != nullptr) {
     --region_->windows;
@@ -168,7 +169,8 @@ Result<MemoryWindow*> MemoryTable::add_window(ProtectionDomain& pd, WindowType t
 std::unique_ptr<MemoryWindow> MemoryTable::remove_window(MemoryWindow& window) {
   const std::lock_guard guard{lock_};
   const std::size_t index = (window.rkey().value() >> kKeyIndexShift) - slots_.size();
-  assert(windows_[index].load(std::memory_order_relaxed) == &window);
+  WEFT_ASSERT(windows_[index].load(std::memory_order_relaxed) == &window,
+              "the window is the one with this key");
   window.unbind(window.rkey());
   windows_[index].store(nullptr, std::memory_order_release);
   free_windows_.push_back(static_cast<std::uint32_t>(index));

@@ -1,10 +1,10 @@
 #include "hca/packet_record.h"
 
 #include <array>
-#include <cassert>
 #include <cstddef>
 #include <cstring>
 
+#include "base/assert.h"
 #include "wire/opcode.h"
 
 namespace weft::hca {
@@ -179,7 +179,7 @@ const std::array<RecordShape, 256> internal::kShapes = [] {
 
 std::size_t encode_record_header(const PacketHeader& header, MutableByteSpan out) {
   const RecordHeader record{header};
-  assert(out.size() >= record.bytes());
+  WEFT_DEBUG_ASSERT(out.size() >= record.bytes(), "the record's length was asked for");
   record.write(out.data());
   return record.bytes();
 }

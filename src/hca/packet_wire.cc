@@ -1,12 +1,12 @@
 #include "hca/packet_wire.h"
 
-#include <cassert>
+#include "base/assert.h"
 
 namespace weft::hca {
 
 void to_wire(const Packet& single, std::vector<std::byte>& out) {
   const PacketHeader& header = single.header;
-  assert(header.packet_count == 1);
+  WEFT_DEBUG_ASSERT(header.packet_count == 1, "a train is split before it is written as octets");
   wire::IbPacket packet;
   const bool is_subnet_management =
       header.dest_qp == kQp0 && header.opcode == wire::Opcode::UdSendOnly;

@@ -1,6 +1,5 @@
 #include "hca/qp.h"
 
-#include <cassert>
 #include <limits>
 
 #include "hca/hca.h"

@@ -1,7 +1,8 @@
 #include "hca/send_queue.h"
 
 #include <bit>
-#include <cassert>
+
+#include "base/assert.h"
 
 namespace weft::hca {
 
@@ -43,7 +44,7 @@ FlushScope SendWqe::flush() const {
 }
 
 SendWqe& SendQueue::push(const SendWr& wr) {
-  assert(!is_full());
+  WEFT_DEBUG_ASSERT(!is_full(), "a full queue was refused");
   const std::size_t place = slot(tail_);
   SendWqe& wqe = wqes_[place];
   wqe.wr_id = wr.wr_id;

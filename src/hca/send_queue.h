@@ -1,11 +1,11 @@
 #pragma once
 
 #include <bit>
-#include <cassert>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "base/result.h"
 #include "base/serial.h"
@@ -71,7 +71,7 @@ class SendQueue {
   [[nodiscard]] std::uint64_t head() const { return head_; }  ///< oldest not yet retired
   [[nodiscard]] std::uint64_t tail() const { return tail_; }  ///< where the next is posted
   [[nodiscard]] SendWqe& at(std::uint64_t index) {
-    assert(index >= head_ && index < tail_);
+    WEFT_DEBUG_ASSERT(index >= head_ && index < tail_, "the request is in the queue");
     return wqes_[slot(index)];
   }
   [[nodiscard]] DatagramAddress& address(std::uint64_t index) { return addresses_[slot(index)]; }

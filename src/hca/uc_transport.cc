@@ -1,7 +1,6 @@
 #include "hca/uc_transport.h"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
 #include "hca/invariant.h"

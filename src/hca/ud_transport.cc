@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cassert>
 
 #include "hca/planted_bug.h"
 #include "hca/qp.h"

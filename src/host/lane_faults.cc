@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <mutex>
 
+#include "base/assert.h"
 #include "fabric/link_crossing.h"
 #include "hca/packet_record.h"
 #include "hca/train.h"
@@ -61,7 +61,7 @@ SendOutcome Lane::keep_singles(Out& out, Route& route, const hca::PacketHeader& 
   const hca::Flow flow = &out == outs_.data() ? hca::Flow::Request : hca::Flow::Response;
   const std::size_t payload_bytes = total_bytes(gather);
   std::array<std::byte, kMaxTrainBytes> payload;
-  assert(payload_bytes <= payload.size());
+  WEFT_DEBUG_ASSERT(payload_bytes <= payload.size(), "the payload is as long as the headers say");
   std::byte* end = payload.data();
   for (const ByteSpan piece : gather) {
     end = std::ranges::copy(piece, end).out;
@@ -130,7 +130,7 @@ void Lane::keep_single(Out& out, Route& route, const hca::Packet& single, Single
     LaneDelay& delay = copy.held_back == Duration{} ? *route.delay : *route.late;
     [[maybe_unused]] const bool has_room =
         !write_record(delay.line, header, {&single.payload, 1}).empty();
-    assert(has_room);
+    WEFT_DEBUG_ASSERT(has_room, "the caller looked for room");
     commit_kept(out, delay,
                 {.departs = copy.transit.departs,
                  .arrives = copy.transit.arrives + copy.held_back,

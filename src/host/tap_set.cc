@@ -1,10 +1,10 @@
 #include "host/tap_set.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 #include <utility>
 
+#include "base/assert.h"
 #include "os/clock.h"
 
 namespace weft::host {
@@ -55,7 +55,7 @@ void TapSet::show_now(std::span<const fabric::Hop> hops, ByteSpan record_header,
                       std::span<const ByteSpan> payload) {
   [[maybe_unused]] const bool has_room =
       reserve(hops, sizeof(TapRecord) + record_header.size() + total_bytes(payload));
-  assert(has_room);
+  WEFT_DEBUG_ASSERT(has_room, "the caller looked for room");
   const std::int64_t time = os::time_of_day().nanoseconds();
   for (const Write& write : writes_) {
     const TapRecord record{

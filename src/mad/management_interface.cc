@@ -1,8 +1,9 @@
 #include "mad/management_interface.h"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
+
+#include "base/assert.h"
 
 namespace weft::mad {
 
@@ -24,7 +25,8 @@ ManagementInterface::ManagementInterface(InterfaceKind kind, const Limits& limit
       limits_(limits),
       agents_(kind, limits.agents),
       pacer_(limits.mad_interval, limits.burst) {
-  assert(limits.in_flight != 0 && limits.rmpp_window != 0);
+  WEFT_ASSERT(limits.in_flight != 0 && limits.rmpp_window != 0,
+              "an interface may have something under way");
 }
 
 ManagementInterface::~ManagementInterface() {
@@ -133,7 +135,7 @@ void ManagementInterface::expire(Place place, Instant now) {
   Exchange& exchange = place->second;
   switch (exchange.phase) {
     case Phase::Waiting:
-      assert(false && "what waits has no deadline");
+      WEFT_ASSERT(false, "what waits has no deadline");
       break;
     case Phase::Sending:
       exchange.sender->handle_timeout(now);
@@ -147,7 +149,7 @@ void ManagementInterface::expire(Place place, Instant now) {
       const std::size_t held = exchange.receiver->bytes_held();
       const auto abort = exchange.receiver->handle_timeout(now);
       receiving_bytes_ -= held - exchange.receiver->bytes_held();
-      assert(abort.has_value());
+      WEFT_ASSERT(abort.has_value(), "an exchange that is under way can be aborted");
       reply(exchange.peer, exchange.receiver->first(), *abort);
       ++counters_.timed_out;
       if (place->first.side == Side::Client) {
@@ -218,19 +220,29 @@ void ManagementInterface::check_invariants() const {
     served += key.side == Side::Server ? 1 : 0;
     held += exchange.receiver ? exchange.receiver->bytes_held() : 0;
     armed += exchange.deadline != Instant::never() ? 1 : 0;
-    assert((exchange.deadline == Instant::never()) == (exchange.phase == Phase::Waiting));
-    assert(exchange.deadline == Instant::never() || deadlines_.contains({exchange.deadline, key}));
-    assert(exchange.phase != Phase::Sending || exchange.sender.has_value());
-    assert(exchange.phase != Phase::Receiving || exchange.receiver.has_value());
-    assert(!is_open || key_of_.at(exchange.transaction) == key);
+    WEFT_ASSERT((exchange.deadline == Instant::never()) == (exchange.phase == Phase::Waiting),
+                "the interface keeps its invariants");
+    WEFT_ASSERT(
+        exchange.deadline == Instant::never() || deadlines_.contains({exchange.deadline, key}),
+        "the interface keeps its invariants");
+    WEFT_ASSERT(exchange.phase != Phase::Sending || exchange.sender.has_value(),
+                "the interface keeps its invariants");
+    WEFT_ASSERT(exchange.phase != Phase::Receiving || exchange.receiver.has_value(),
+                "the interface keeps its invariants");
+    WEFT_ASSERT(!is_open || key_of_.at(exchange.transaction) == key,
+                "the interface keeps its invariants");
   }
-  assert(in_flight == in_flight_ && in_flight <= limits_.in_flight);
-  assert(served == served_ && served <= limits_.served_exchanges);
-  assert(held == receiving_bytes_);
-  assert(lingering == lingering_ && lingering <= limits_.transactions);
-  assert(armed == deadlines_.size());
-  assert(open == key_of_.size() && open <= limits_.transactions);
-  assert(out_.size() <= limits_.queued_mads);
+  WEFT_ASSERT(in_flight == in_flight_ && in_flight <= limits_.in_flight,
+              "the interface keeps its invariants");
+  WEFT_ASSERT(served == served_ && served <= limits_.served_exchanges,
+              "the interface keeps its invariants");
+  WEFT_ASSERT(held == receiving_bytes_, "the interface keeps its invariants");
+  WEFT_ASSERT(lingering == lingering_ && lingering <= limits_.transactions,
+              "the interface keeps its invariants");
+  WEFT_ASSERT(armed == deadlines_.size(), "the interface keeps its invariants");
+  WEFT_ASSERT(open == key_of_.size() && open <= limits_.transactions,
+              "the interface keeps its invariants");
+  WEFT_ASSERT(out_.size() <= limits_.queued_mads, "the interface keeps its invariants");
 }
 
 }  // namespace weft::mad

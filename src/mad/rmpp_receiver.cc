@@ -1,11 +1,11 @@
 #include "mad/rmpp_receiver.h"
 
 #include <algorithm>
-#include <cassert>
 #include <limits>
 #include <span>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "wire/mad/sa_mad.h"
 
@@ -21,7 +21,8 @@ RmppReceiver::RmppReceiver(wire::ManagementClass mgmt_class, const Options& opti
       data_at_(data_offset(mgmt_class)),
       segment_bytes_(wire::kMadBytes - data_at_),
       total_deadline_(now + options.total_time) {
-  assert(has_rmpp_header(mgmt_class) && options.window != 0);
+  WEFT_ASSERT(has_rmpp_header(mgmt_class) && options.window != 0,
+              "the class has RMPP, and a window");
 }
 
 /// What is wrong with a segment by itself, and beside those before it (§13.6.2.1).
@@ -141,7 +142,7 @@ std::optional<wire::Rmpp> RmppReceiver::handle_timeout(Instant now) {
 }
 
 MadMessage RmppReceiver::take() {
-  assert(state_ == State::Complete);
+  WEFT_ASSERT(state_ == State::Complete, "the message is there whole");
   MadMessage message{.mad = first_, .is_rmpp = true, .data = std::move(data_)};
   data_ = {};
   return message;

@@ -1,9 +1,9 @@
 #include "mad/rmpp_sender.h"
 
 #include <algorithm>
-#include <cassert>
 #include <span>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "wire/mad/sa_mad.h"
 
@@ -19,7 +19,8 @@ RmppSender::RmppSender(MadMessage message, const Options& options, Instant now)
       retries_left_(options.retries),
       response_deadline_(now + options.response_time),
       total_deadline_(now + options.total_time) {
-  assert(has_rmpp_header(message_.header().mgmt_class) && options.window != 0);
+  WEFT_ASSERT(has_rmpp_header(message_.header().mgmt_class) && options.window != 0,
+              "the class has RMPP, and a window");
 }
 
 MadBytes RmppSender::segment(std::uint32_t number) const {

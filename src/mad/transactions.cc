@@ -1,7 +1,6 @@
 // ManagementInterface as one who asks: requests until they are answered, given up or cancelled.
 
 #include <algorithm>
-#include <cassert>
 #include <span>
 #include <utility>
 

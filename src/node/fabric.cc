@@ -1,10 +1,11 @@
 #include "node/fabric.h"
 
 #include <algorithm>
-#include <cassert>
 #include <iterator>
 #include <span>
 #include <utility>
+
+#include "base/assert.h"
 
 namespace weft::node {
 namespace {
@@ -240,7 +241,7 @@ Result<ProcessId> Fabric::attach(std::string_view host, Instant now) {
 
 Departure Fabric::detach(ProcessId process, Instant now) {
   const auto found = processes_.find(process);
-  assert(found != processes_.end());
+  WEFT_ASSERT(found != processes_.end(), "the process is attached");
   Departure departure;
   for (const ProcessId& peer : found->second) {
     departure.peers.push_back(peer);
@@ -416,7 +417,7 @@ void Fabric::tap(fabric::PortIndex port) {
 
 void Fabric::untap(fabric::PortIndex port) {
   const auto found = taps_.find(port);
-  assert(found != taps_.end());
+  WEFT_ASSERT(found != taps_.end(), "a tap is taken off as often as it was put on");
   if (--found->second == 0) {
     taps_.erase(found);
     builder_.set_tapped(port, false);

@@ -1,9 +1,9 @@
 #include "node/host_services.h"
 
 #include <algorithm>
-#include <cassert>
 #include <variant>
 
+#include "base/assert.h"
 #include "wire/ipoib/message.h"
 
 namespace weft::node {
@@ -74,7 +74,7 @@ std::vector<PortIndex> HostServices::ports() const {
 
 HostServices::Port& HostServices::at(PortIndex port) {
   const auto found = std::ranges::find(ports_, port, &Port::index);
-  assert(found != ports_.end());
+  WEFT_ASSERT(found != ports_.end(), "the port is one of this host's");
   return *found;
 }
 
@@ -174,7 +174,8 @@ std::uint32_t HostServicesTable::position_of(NodeIndex node) {
 }
 
 HostServices& HostServicesTable::host(NodeIndex node, Instant now) {
-  assert(tables_.node(node).kind == fabric::NodeKind::Host && !tables_.node(node).is_removed());
+  WEFT_ASSERT(tables_.node(node).kind == fabric::NodeKind::Host && !tables_.node(node).is_removed(),
+              "hosts of the fabric have services");
   std::unique_ptr<HostServices>& place = hosts_[node];
   if (!place) {
     place = std::make_unique<HostServices>(

@@ -1,7 +1,6 @@
 #include "node/process_slots.h"
 
-#include <cassert>
-
+#include "base/assert.h"
 #include "base/live_bug.h"
 
 namespace weft::node {
@@ -26,7 +25,7 @@ Result<std::uint32_t> ProcessSlots::take(Instant now) {
 }
 
 void ProcessSlots::release(std::uint32_t slot, Instant now) {
-  assert(is_taken(slot));
+  WEFT_ASSERT(is_taken(slot), "a slot is given back once, by who has it");
   slots_[slot] = {.taken = false, .released = now};
 }
 

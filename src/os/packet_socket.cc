@@ -4,10 +4,11 @@
 #include <sys/un.h>
 
 #include <array>
-#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "base/assert.h"
 
 namespace weft::os {
 namespace {
@@ -64,7 +65,7 @@ Result<PacketSocket> PacketSocket::connect(const std::string& path) {
 }
 
 Result<void> PacketSocket::send(ByteSpan packet, std::span<const int> descriptors) const {
-  assert(descriptors.size() <= kMostPassedDescriptors);
+  WEFT_ASSERT(descriptors.size() <= kMostPassedDescriptors, "the caller has to see to this");
   iovec part{.iov_base = const_cast<std::byte*>(packet.data()), .iov_len = packet.size()};
   alignas(cmsghdr) std::array<std::byte, kControlBytes> control{};
   msghdr header{};

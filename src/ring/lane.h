@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/assert.h"
 #include "ring/spsc_ring.h"
 
 namespace weft::ring {
@@ -47,7 +48,8 @@ struct LaneEnds {
 /// Ends for `side` over memory of lane_bytes(shape), 64-byte aligned, zero when the lane is new.
 [[nodiscard]] inline LaneEnds lane_ends(std::span<std::byte> memory, const LaneShape& shape,
                                         LaneSide side) {
-  assert(shape.is_valid() && memory.size() >= lane_bytes(shape));
+  WEFT_ASSERT(shape.is_valid() && memory.size() >= lane_bytes(shape),
+              "a lane has the memory that its shape needs");
   std::size_t at = 0;
   const auto next = [&](std::size_t capacity) {
     const std::span<std::byte> ring = memory.subspan(at, ring_bytes(capacity));

@@ -2,10 +2,10 @@
 
 #include <array>
 #include <atomic>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/assert.h"
 #include "base/live_bug.h"
 #include "base/time.h"
 #include "ring/atomics.h"
@@ -201,7 +201,7 @@ class Sleeper {
   Duty step(ThreadEvent event) {
     const auto state = static_cast<ThreadState>(Atomics::load(state_, std::memory_order_relaxed));
     const ThreadRow* const row = find_row(kThreadTable, state, event);
-    assert(row != nullptr);
+    WEFT_ASSERT(row != nullptr, "the caller has to see to this");
     Atomics::store(state_, static_cast<std::uint32_t>(row->next), std::memory_order_relaxed);
     if (row->duty == Duty::LookOnceMore) {
       Atomics::fence();

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/live_bug.h"
 #include "ring/atomics.h"
 
@@ -91,8 +91,9 @@ class Producer {
         slot_count_(static_cast<std::uint32_t>(first_capacity / kSlotBytes)),
         usual_slots_(static_cast<std::uint32_t>(usual_capacity / kSlotBytes)),
         most_slots_(static_cast<std::uint32_t>((memory.size() - kSlotBytes) / kSlotBytes)) {
-    assert(is_ring_capacity(memory.size() - kSlotBytes) && is_ring_capacity(first_capacity) &&
-           usual_slots_ <= most_slots_);
+    WEFT_ASSERT(is_ring_capacity(memory.size() - kSlotBytes) && is_ring_capacity(first_capacity) &&
+                    usual_slots_ <= most_slots_,
+                "a ring has a capacity that it can have, in memory for it");
   }
 
   /// From now on the ring may grow to all of its memory. False if it could already.
@@ -100,7 +101,8 @@ class Producer {
 
   /// Room for a body of `bytes`, contiguous; empty when the ring is too full now. Never waits.
   [[nodiscard]] std::span<std::byte> reserve(std::size_t bytes) {
-    assert(bytes <= max_body_bytes(std::size_t{usual_slots_} * kSlotBytes));
+    WEFT_DEBUG_ASSERT(bytes <= max_body_bytes(std::size_t{usual_slots_} * kSlotBytes),
+                      "a record fits into the ring");
     if (bytes > max_body_bytes(std::size_t{slot_count_} * kSlotBytes)) {
       return reserve_in_larger(bytes);
     }
@@ -228,7 +230,8 @@ class Consumer {
         slots_(memory.data() + kSlotBytes),
         slot_count_(static_cast<std::uint32_t>(first_capacity / kSlotBytes)),
         most_slots_(static_cast<std::uint32_t>((memory.size() - kSlotBytes) / kSlotBytes)) {
-    assert(is_ring_capacity(memory.size() - kSlotBytes) && is_ring_capacity(first_capacity));
+    WEFT_ASSERT(is_ring_capacity(memory.size() - kSlotBytes) && is_ring_capacity(first_capacity),
+                "a ring has a capacity that it can have, in memory for it");
   }
 
   enum class State : std::uint8_t { Empty, Record, Corrupt };

@@ -1,7 +1,8 @@
 #include "sa/neighbors.h"
 
 #include <algorithm>
-#include <cassert>
+
+#include "base/assert.h"
 
 namespace weft::sa {
 
@@ -121,14 +122,16 @@ void NeighborTable::forget() {
 }
 
 void NeighborTable::check_invariants() const {
-  assert(ends_.size() == neighbors_.size() && neighbors_.size() <= limits_.neighbors);
+  WEFT_ASSERT(ends_.size() == neighbors_.size() && neighbors_.size() <= limits_.neighbors,
+              "the table keeps its invariants");
   std::size_t asked = 0;
   for (const auto& [address, neighbor] : neighbors_) {
-    assert(ends_.contains({neighbor.until, address}));
-    assert(neighbor.hardware || questions_.contains({neighbor.next_question, address}));
+    WEFT_ASSERT(ends_.contains({neighbor.until, address}), "the table keeps its invariants");
+    WEFT_ASSERT(neighbor.hardware || questions_.contains({neighbor.next_question, address}),
+                "the table keeps its invariants");
     asked += neighbor.hardware ? 0 : 1;
   }
-  assert(asked == questions_.size());
+  WEFT_ASSERT(asked == questions_.size(), "the table keeps its invariants");
 }
 
 }  // namespace weft::sa

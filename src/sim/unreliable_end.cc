@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <cassert>
 #include <cstring>
 
 namespace weft::sim {

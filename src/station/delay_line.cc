@@ -1,8 +1,9 @@
 #include "station/delay_line.h"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
+
+#include "base/assert.h"
 
 namespace weft::station {
 
@@ -46,7 +47,7 @@ void DelayLine::grow(std::size_t bytes) {
 }
 
 MutableByteSpan DelayLine::reserve(std::size_t bytes) {
-  assert(bytes != 0);
+  WEFT_DEBUG_ASSERT(bytes != 0, "a packet has octets");
   std::size_t at = place(bytes);
   if (at == memory_.size() && memory_.size() < kMostBytes) {
     grow(bytes);
@@ -61,7 +62,7 @@ MutableByteSpan DelayLine::reserve(std::size_t bytes) {
 }
 
 void DelayLine::commit(KeptPacket packet) {
-  assert(reserved_.bytes != 0);
+  WEFT_DEBUG_ASSERT(reserved_.bytes != 0, "room was reserved");
   if (count_ == entries_.size()) {
     constexpr std::size_t kFirstEntries = 64;
     std::vector<Entry> more(std::max(kFirstEntries, entries_.size() * 2));
@@ -85,12 +86,12 @@ void DelayLine::commit(KeptPacket packet) {
 }
 
 ByteSpan DelayLine::front_record() const {
-  assert(count_ != 0);
+  WEFT_DEBUG_ASSERT(count_ != 0, "there is a packet");
   return ByteSpan{memory_}.subspan(entry(0).offset, entry(0).bytes);
 }
 
 void DelayLine::pop() {
-  assert(count_ != 0);
+  WEFT_DEBUG_ASSERT(count_ != 0, "there is a packet");
   if (departed_ == 0) {
     bytes_to_depart_ -= front().wire_bytes;
   } else {

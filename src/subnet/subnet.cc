@@ -1,14 +1,15 @@
 #include "subnet/subnet.h"
 
 #include <algorithm>
-#include <cassert>
+
+#include "base/assert.h"
 
 namespace weft::subnet {
 
 NodeId Subnet::add_node(const wire::NodeInfo& info) {
   const NodeId id{static_cast<std::uint32_t>(nodes_.size())};
   [[maybe_unused]] const bool is_new = node_of_guid_.emplace(info.node_guid, id).second;
-  assert(is_new);
+  WEFT_ASSERT(is_new, "a node is added once");
   SubnetNode& node = nodes_.emplace_back();
   node.info = info;
   node.ports.resize(std::size_t{info.port_count} + 1);

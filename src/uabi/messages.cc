@@ -1,12 +1,12 @@
 #include "uabi/messages.h"
 
 #include <array>
-#include <cassert>
 #include <concepts>
 #include <cstring>
 #include <type_traits>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/process_slot.h"
 #include "uabi/rdma_cm_layout.h"
 
@@ -151,7 +151,7 @@ class Writer {
     put(address.slot);
   }
   void put(const std::string& text) {
-    assert(text.size() <= kMaxTextBytes);
+    WEFT_ASSERT(text.size() <= kMaxTextBytes, "who makes a message keeps to its limits");
     put(static_cast<std::uint32_t>(text.size()));
     const ByteSpan bytes = std::as_bytes(std::span{text});
     out_.insert(out_.end(), bytes.begin(), bytes.end());
@@ -167,7 +167,8 @@ class Writer {
     out_.insert(out_.end(), octets.begin(), octets.end());
   }
   void put(const RdmaCmPrivateData& data) {
-    assert(data.octets.size() <= kMaxRdmaCmPrivateData);
+    WEFT_ASSERT(data.octets.size() <= kMaxRdmaCmPrivateData,
+                "who makes a message keeps to its limits");
     put(data.octets);
   }
   void put(const Part auto& part) {
@@ -176,7 +177,7 @@ class Writer {
   }
   template <class T>
   void put(const std::vector<T>& list) {
-    assert(list.size() <= kMost<T>);
+    WEFT_ASSERT(list.size() <= kMost<T>, "who makes a message keeps to its limits");
     put(static_cast<std::uint32_t>(list.size()));
     if constexpr (std::is_same_v<T, std::byte>) {
       out_.insert(out_.end(), list.begin(), list.end());
@@ -364,7 +365,7 @@ std::vector<std::byte> encode(const Message& message) {
         describe(copy, writer);
       },
       message);
-  assert(bytes.size() <= kMaxMessageBytes);
+  WEFT_ASSERT(bytes.size() <= kMaxMessageBytes, "who makes a message keeps to its limits");
   return bytes;
 }
 

@@ -1,7 +1,8 @@
 #include "wire/field.h"
 
-#include <cassert>
 #include <cstring>
+
+#include "base/assert.h"
 
 namespace weft::wire {
 namespace {
@@ -58,7 +59,7 @@ void ib_pack(std::span<const FieldDescriptor> fields, const void* structure,
              MutableByteSpan buffer) {
   const auto* const members = static_cast<const std::byte*>(structure);
   for (const FieldDescriptor& field : fields) {
-    assert(field.end_bit() <= buffer.size() * 8);
+    WEFT_ASSERT(field.end_bit() <= buffer.size() * 8, "the field lies in the buffer");
     if (field.is_reserved()) {
       write_zeros(buffer.data(), field);
     } else if (field.is_octets()) {
@@ -74,7 +75,7 @@ void ib_pack(std::span<const FieldDescriptor> fields, const void* structure,
 void ib_unpack(std::span<const FieldDescriptor> fields, ByteSpan buffer, void* structure) {
   auto* const members = static_cast<std::byte*>(structure);
   for (const FieldDescriptor& field : fields) {
-    assert(field.end_bit() <= buffer.size() * 8);
+    WEFT_ASSERT(field.end_bit() <= buffer.size() * 8, "the field lies in the buffer");
     if (field.is_reserved()) {
       continue;
     }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 
+#include "base/assert.h"
 #include "wire/crc.h"
 
 namespace weft::wire {
@@ -52,7 +52,7 @@ Result<void> check_payload(const OpcodeInfo& info, std::size_t payload) {
 
 std::size_t link_bytes(const IbPacket& packet) {
   const OpcodeInfo* info = opcode_info(packet.transport.bth.opcode);
-  assert(info != nullptr);
+  WEFT_DEBUG_ASSERT(info != nullptr, "the opcode exists");
   return kSizeOf<Lrh> + (packet.grh ? kSizeOf<Grh> : 0) + transport_header_bytes(*info) +
          packet.payload.size() + pad_bytes(packet.payload.size()) + kIcrcBytes;
 }
@@ -86,7 +86,8 @@ void serialise(const IbPacket& packet, std::vector<std::byte>& out) {
 }
 
 PacketCrcs expected_crcs(const IbPacket& packet, std::span<const std::byte> bytes) {
-  assert(bytes.size() == link_bytes(packet) + kVcrcBytes);
+  WEFT_DEBUG_ASSERT(bytes.size() == link_bytes(packet) + kVcrcBytes,
+                    "the packet's length was asked for");
   const std::size_t total = bytes.size() - kVcrcBytes;
   Vcrc vcrc;
   vcrc.add(bytes.first(total));

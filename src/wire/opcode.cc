@@ -1,8 +1,9 @@
 #include "wire/opcode.h"
 
 #include <array>
-#include <cassert>
 #include <cstddef>
+
+#include "base/assert.h"
 
 namespace weft::wire {
 namespace {
@@ -269,7 +270,7 @@ Opcode make_opcode(Transport transport, Operation operation, Position position, 
       break;
   }
   const auto opcode = static_cast<Opcode>(static_cast<unsigned>(transport) << 5 | number);
-  assert(opcode_info(opcode) != nullptr);
+  WEFT_DEBUG_ASSERT(opcode_info(opcode) != nullptr, "the opcode exists");
   return opcode;
 }
 

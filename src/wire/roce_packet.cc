@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 
+#include "base/assert.h"
 #include "wire/crc.h"
 
 namespace weft::wire {
@@ -209,7 +209,8 @@ RoceIcrc icrc_of(const RocePacket& packet, std::span<const std::byte> frame) {
   const std::size_t transport_at =
       kSizeOf<Ethernet> + (packet.vlan ? kSizeOf<Vlan> : 0) + ip_bytes + kSizeOf<Udp>;
   const std::size_t transport_bytes = packet.udp.length - kSizeOf<Udp>;
-  assert(transport_at + transport_bytes <= frame.size());
+  WEFT_DEBUG_ASSERT(transport_at + transport_bytes <= frame.size(),
+                    "the frame's length was asked for");
   const auto transport = frame.subspan(transport_at, transport_bytes - kIcrcBytes);
   RoceIcrc icrc{.found = {}, .expected = icrc_over(packet, transport)};
   std::ranges::copy(frame.subspan(transport_at + transport.size(), kIcrcBytes), icrc.found.begin());

@@ -1,6 +1,6 @@
 #include "wire/transport_headers.h"
 
-#include <cassert>
+#include "base/assert.h"
 
 namespace weft::wire {
 namespace {
@@ -30,7 +30,7 @@ std::size_t transport_header_bytes(const OpcodeInfo& info) {
 std::size_t pack(const TransportHeaders& headers, std::span<std::byte> out) {
   std::size_t at = 0;
   for_each_header(headers, [&]<class T>(const T& header) {
-    assert(at + kSizeOf<T> <= out.size());
+    WEFT_DEBUG_ASSERT(at + kSizeOf<T> <= out.size(), "the headers' length was asked for");
     pack(header, out.subspan(at).template first<kSizeOf<T>>());
     at += kSizeOf<T>;
   });

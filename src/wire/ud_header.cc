@@ -1,7 +1,6 @@
 #include "wire/ud_header.h"
 
-#include <cassert>
-
+#include "base/assert.h"
 #include "wire/roce_packet.h"
 
 namespace weft::wire {
@@ -167,7 +166,7 @@ std::size_t packed_bytes(const UdHeader& header) {
 
 std::size_t pack(const UdHeader& header, MutableByteSpan out) {
   const std::size_t bytes = packed_bytes(header);
-  assert(out.size() >= bytes);
+  WEFT_DEBUG_ASSERT(out.size() >= bytes, "the header's length was asked for");
   const auto put = [&out]<class T>(const T& part) {
     pack(part, out.first<kSizeOf<T>>());
     out = out.subspan(kSizeOf<T>);

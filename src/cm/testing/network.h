@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cassert>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -9,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/random.h"
 #include "cm/connection_manager.h"
 #include "cm/messages.h"
@@ -157,7 +157,7 @@ class TestCmNetwork {
   /// Carries MADs and lets time pass until nothing is left to do, or that time has come.
   void run(Instant until = Instant{Duration::seconds(10'000)}) {
     for (std::uint64_t steps = 0;; ++steps) {
-      assert(steps < 2'000'000 && "the network does not come to rest");
+      WEFT_ASSERT(steps < 2'000'000, "the network does not come to rest");
       collect();
       Instant next = arrivals_.empty() ? Instant::never() : arrivals_.begin()->first.first;
       for (const auto& host : hosts_) {
@@ -299,8 +299,8 @@ struct Connected {
   network.run_shortly();
   network.a().cm.send_rtu(ids.a, {}, network.now).value();
   network.run_shortly();
-  assert(network.a().state(ids.a) == State::Established);
-  assert(network.b().state(ids.b) == State::Established);
+  WEFT_ASSERT(network.a().state(ids.a) == State::Established, "the network was told so");
+  WEFT_ASSERT(network.b().state(ids.b) == State::Established, "the network was told so");
   return ids;
 }
 

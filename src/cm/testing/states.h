@@ -1,7 +1,6 @@
 #pragma once
 
-#include <cassert>
-
+#include "base/assert.h"
 #include "cm/testing/network.h"
 #include "cm/types.h"
 
@@ -90,7 +89,7 @@ inline void must(const Result<void>& result) { static_cast<void>(result.value())
   } else {
     result = internal::connected(net, state);
   }
-  assert(result.host->state(result.id) == state);
+  WEFT_ASSERT(result.host->state(result.id) == state, "the state was reached");
   return result;
 }
 

@@ -4,7 +4,6 @@
 // of what lies below the management plane. One thread.
 
 #include <algorithm>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
 
+#include "base/assert.h"
 #include "hca/planted_bug.h"
 #include "hca/rc/requester.h"
 #include "hca/wr_kind.h"
@@ -158,7 +158,8 @@ void RcRequester::progressed(Instant now) {
     const std::int32_t known = distance(wqe.first_psn + cursor_packet_, unacknowledged_);
     if (known > 0 && !has(wqe.opcode, WrTrait::TakesResponse)) {
       cursor_packet_ += static_cast<std::uint32_t>(known);
-      assert(cursor_packet_ < wqe.packet_count);
+      WEFT_DEBUG_ASSERT(cursor_packet_ < wqe.packet_count,
+                        "the cursor lies in the request that it is in");
     }
   }
   retries_left_ = core_.attributes.retry_count;

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <cassert>
-
 #include "hca/invariant.h"
 #include "hca/planted_bug.h"
 #include "hca/rc/requester.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 
+#include "base/assert.h"
 #include "hca/packet_record.h"
 #include "hca/planted_bug.h"
 #include "hca/rc/requester.h"
@@ -127,7 +127,7 @@ bool RcRequester::may_start(const SendWqe& wqe) const {
 
 /// Gives a WQE its PSNs, and its message a sequence number.
 void RcRequester::begin(SendWqe& wqe) {
-  assert(cursor_ == next_new_);
+  WEFT_DEBUG_ASSERT(cursor_ == next_new_, "nothing new is sent before what has to be sent again");
   const WrTraits traits = kind_of(wqe.opcode).traits;
   wqe.first_psn = next_psn_;
   cursor_packet_ = 0;

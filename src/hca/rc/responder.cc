@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <cassert>
 #include <utility>
 
 #include "base/process_slot.h"

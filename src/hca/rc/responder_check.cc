@@ -1,5 +1,5 @@
-#include <cassert>
 
+#include "base/assert.h"
 #include "hca/rc/responder.h"
 #include "wire/opcode.h"
 
@@ -50,7 +50,8 @@ constexpr std::uint32_t kAtomicBytes = 8;
 RcResponder::Refusal RcResponder::check(const Packet& packet) const {
   const wire::OpcodeInfo* first = wire::opcode_info(packet.header.opcode);
   const wire::OpcodeInfo* last = wire::opcode_info(packet.header.last_opcode);
-  assert(first != nullptr && last != nullptr);
+  WEFT_DEBUG_ASSERT(first != nullptr && last != nullptr,
+                    "opcodes of one kind have a first and a last packet");
   const bool ends = last->position == Position::Last || last->position == Position::Only;
   if (const Refusal refusal = check_sequence(*first); refusal.fault != RcFault::None) {
     return refusal;

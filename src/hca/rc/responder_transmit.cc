@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
-#include <cassert>
 
+#include "base/assert.h"
 #include "hca/packet_record.h"
 #include "hca/rc/responder.h"
 #include "wire/encodings.h"
@@ -10,7 +10,8 @@
 namespace weft::hca {
 
 void RcResponder::push_pending_back(const Pending& pending) {
-  assert(pending_count_ < pending_.size());
+  WEFT_DEBUG_ASSERT(pending_count_ < pending_.size(),
+                    "what is owed is bounded by the reads that a peer may have under way");
   pending_at(pending_count_) = pending;
   ++pending_count_;
 }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 
+#include "base/assert.h"
 #include "hca/packet_record.h"
 #include "hca/wire_length.h"
 
@@ -37,15 +37,16 @@ class LoopbackPair::Sink final : public TransmitSink {
     std::vector<std::byte> record(record_bytes(packet));
     write_record(packet, record.data());
     const auto read = decode_record(record);
-    assert(read);
+    WEFT_ASSERT(read, "the harness is used as it is meant");
     std::vector<std::byte> again(kMaxRecordHeaderBytes + read->payload.size());
     const RecordHeader header{read->header};
     const std::array gather{read->payload};
     header.write(again.data(), gather);
     again.resize(header.bytes() + read->payload.size());
-    assert(again == record);
-    assert(single_length_words(opcode_of(packet), packet.payload.size()) ==
-           packet_length_words(read->header, read->payload.size()));
+    WEFT_ASSERT(again == record, "the harness is used as it is meant");
+    WEFT_ASSERT(single_length_words(opcode_of(packet), packet.payload.size()) ==
+                    packet_length_words(read->header, read->payload.size()),
+                "the harness is used as it is meant");
     ++pair_.straight_count;
     return send(flow, read->header, gather);
   }
@@ -121,7 +122,7 @@ void LoopbackPair::to_init(Side& side) {
   const auto modified =
       side.qp->modify(attributes, QpAttributeMask{QpAttribute::State} | QpAttribute::PKeyIndex |
                                       QpAttribute::Port | last);
-  assert(modified);
+  WEFT_ASSERT(modified, "the harness is used as it is meant");
   static_cast<void>(modified);
 }
 
@@ -145,7 +146,7 @@ void LoopbackPair::to_rtr(Side& side, const Side& peer) {
     mask |= QpAttributeMask{QpAttribute::MaxDestRdAtomic} | QpAttribute::MinRnrTimer;
   }
   const auto modified = side.qp->modify(attributes, mask);
-  assert(modified);
+  WEFT_ASSERT(modified, "the harness is used as it is meant");
   static_cast<void>(modified);
 }
 
@@ -165,7 +166,7 @@ void LoopbackPair::to_rts(Side& side) {
     mask |= QpAttribute::Timeout;
   }
   const auto modified = side.qp->modify(attributes, mask);
-  assert(modified);
+  WEFT_ASSERT(modified, "the harness is used as it is meant");
   static_cast<void>(modified);
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cassert>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -8,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/random.h"
 #include "base/time.h"
 #include "mad/management_interface.h"
@@ -33,7 +33,7 @@ class TestNetwork {
   /// Carries MADs and lets time pass until nothing is left to do, or that time has come.
   void run(Instant until = Instant{Duration::seconds(10'000)}) {
     for (std::uint64_t steps = 0;; ++steps) {
-      assert(steps < 2'000'000 && "the network does not come to rest");
+      WEFT_ASSERT(steps < 2'000'000, "the network does not come to rest");
       collect();
       Instant next = arrivals_.empty() ? Instant::never() : std::get<0>(arrivals_.begin()->first);
       for (const auto& [lid, interface] : interfaces_) {

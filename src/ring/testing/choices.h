@@ -1,11 +1,11 @@
 #pragma once
 
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/random.h"
 
 namespace weft::ring::testing {
@@ -37,7 +37,9 @@ class Choices {
     if (position_ == path_.size()) {
       path_.push_back({.taken = 0, .count = count});
     }
-    assert(path_[position_].count == count);  // or the run depends on more than its choices
+    WEFT_ASSERT(
+        path_[position_].count == count,
+        "a run depends on its choices alone");  // or the run depends on more than its choices
     const std::size_t taken = path_[position_++].taken;
     deviations_ += is_bounded && taken != 0 ? 1 : 0;
     return taken;

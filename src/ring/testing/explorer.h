@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cassert>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "ring/testing/choices.h"
 #include "ring/testing/memory_model.h"
 
@@ -67,7 +67,7 @@ class Explorer {
     share(name, std::as_bytes(std::span{&object, 1}));
   }
   void add_fiber(std::string_view name, std::function<void()> body) {
-    assert(fibers_.size() < kMaxFibers);
+    WEFT_ASSERT(fibers_.size() < kMaxFibers, "a scenario has few threads");
     fibers_.emplace_back().name = name;
     fibers_.back().body = std::move(body);
   }
@@ -146,8 +146,9 @@ class Explorer {
   }
   /// Copies whole words into or out of shared memory.
   void copy(std::byte* to, const std::byte* from, std::size_t count) {
-    assert(count % sizeof(std::uint32_t) == 0 &&
-           (region_of(to) == nullptr) != (region_of(from) == nullptr));
+    WEFT_ASSERT(count % sizeof(std::uint32_t) == 0 &&
+                    (region_of(to) == nullptr) != (region_of(from) == nullptr),
+                "the explorer is used as it is meant");
     step();
     const bool is_write = region_of(to) != nullptr;
     for (std::size_t at = 0; at < count; at += sizeof(std::uint32_t)) {
@@ -320,7 +321,7 @@ class Explorer {
   }
 
   std::uint64_t note(std::string_view what, Word word, MemoryModel::Access access) {
-    assert(region_of(word.at) != nullptr);
+    WEFT_ASSERT(region_of(word.at) != nullptr, "the explorer is used as it is meant");
     events_.push_back({.fiber = current_, .what = what, .word = word.at, .access = access});
     if (access.rival) {
       fail("a data race with ", fibers_[*access.rival].name);

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cassert>
 #include <numeric>
 #include <tuple>
 

@@ -1,7 +1,6 @@
 #include "subnet/sa/groups.h"
 
-#include <cassert>
-
+#include "base/assert.h"
 #include "subnet/subnet.h"
 
 namespace weft::subnet {
@@ -55,7 +54,8 @@ Gid SaGroups::make_mgid(std::uint64_t subnet_prefix, std::uint8_t scope) {
 }
 
 void SaGroups::create(const wire::McMemberRecord& properties, bool is_permanent) {
-  assert(!groups_.contains(properties.mgid) && may_use(properties.mlid, properties.pkey));
+  WEFT_ASSERT(!groups_.contains(properties.mgid) && may_use(properties.mlid, properties.pkey),
+              "the caller looked before it made a group");
   groups_.emplace(properties.mgid, SaGroup{.properties = properties, .is_permanent = is_permanent});
   groups_of_mlid_[properties.mlid].insert(properties.mgid);
 }
@@ -77,7 +77,7 @@ void SaGroups::join(const Gid& mgid, Guid port, const GroupMember& member) {
 
 bool SaGroups::leave(const Gid& mgid, Guid port, Flags<wire::JoinState> join_state) {
   const auto place = groups_.find(mgid);
-  assert(place != groups_.end());
+  WEFT_ASSERT(place != groups_.end(), "the group is there");
   SaGroup& group = place->second;
   GroupMember& member = group.members.at(port);
   const auto before = member.join_state;

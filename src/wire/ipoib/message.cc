@@ -1,7 +1,6 @@
 #include "wire/ipoib/message.h"
 
 #include <algorithm>
-#include <cassert>
 #include <iterator>
 #include <span>
 #include <utility>
