@@ -1,7 +1,7 @@
 #pragma once
 
-// weftd: keeps one fabric alive. It owns the tables, gives programs their place on simulated hosts,
-// joins them by lanes, notices their death and answers the `weft` command. It is not on the data
+// weftd: keeps one fabric alive. It owns the tables, attaches programs to simulated hosts, connects
+// them by lanes, cleans up after their death and answers the `weft` command. It is not on the data
 // path and sleeps while nothing changes (docs/ARCHITECTURE.md, decisions 9, 17).
 
 #include <memory>
@@ -13,19 +13,21 @@
 
 namespace weft::daemon {
 
+/// Configuration of a daemon.
 struct DaemonOptions {
   std::string run;     // run directory, which exists and is private
-  std::string fabric;  // checked name
+  std::string fabric;  // name, already validated
   fabric::Topology topology;
-  bool has_subnet_manager{true};  // without its own, ports wait in Initialize for another
-  std::uint8_t sm_priority{};     // of its own subnet manager, 0 to 15
-  std::string sm_port{};          // and where that is, as h2:1; empty: the first HCA port
-  std::string ibsim{};            // IbsimPlace, for programs with libumad2sim; empty: none
-  host::UniqueFd lifeline;  // optional: the fabric ends when the other end of this pipe closes
+  // run a subnet manager; otherwise ports stay in Initialize until another one appears
+  bool has_subnet_manager{true};
+  std::uint8_t sm_priority{};  // of the fabric's own subnet manager, 0 to 15
+  std::string sm_port{};    // location of the subnet manager, as in h2:1; empty: the first HCA port
+  std::string ibsim{};      // IbsimPlace for programs with libumad2sim; empty: disabled
+  host::UniqueFd lifeline;  // optional: shut down when the other end of this pipe is closed
 };
 
-/// Takes the fabric's directory and socket. Clears what a dead daemon left; refuses (Exists) while
-/// another lives.
+/// One running fabric. Creation takes its directory and socket, and removes leftovers of a dead
+/// daemon; it fails with Exists if another daemon serves the fabric.
 class Daemon {
  public:
   [[nodiscard]] static Result<Daemon> create(DaemonOptions options);
@@ -33,7 +35,7 @@ class Daemon {
   Daemon& operator=(Daemon&&) noexcept;
   ~Daemon();
 
-  /// Serves until Down, SIGTERM, SIGINT or the end of the lifeline; then removes the directory.
+  /// Serves until Down, SIGTERM, SIGINT or the end of the lifeline, then removes the directory.
   void run();
 
  private:

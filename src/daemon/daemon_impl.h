@@ -28,33 +28,34 @@
 
 namespace weft::daemon {
 
-/// A capture of one port, for one `weft capture`.
+/// A capture of one port for one `weft capture`.
 struct Capture {
   Client* reader{};
   fabric::PortIndex port;
-  std::set<Client*> not_ready;  // programs that do not show their packets yet
+  std::set<Client*> not_ready;  // programs that have not yet opened their tap
 };
 
+/// The daemon's state and message handlers. One thread: everything runs on its event loop.
 class Daemon::Impl {
  public:
   struct IbsimParts {
     IbsimPlace place;
     host::UniqueFd control;
   };
-  /// What `create` has made.
+  /// Resources acquired by `create`.
   struct Parts {
     std::unique_ptr<TrafficCounters> counters;
     std::unique_ptr<node::Fabric> fabric;
     host::UniqueFd lock;
     host::UniqueFd listener;
-    std::optional<IbsimParts> ibsim;  // none: nobody speaks its protocol
+    std::optional<IbsimParts> ibsim;  // none: ibsim's protocol is not served
     host::UniqueFd clocks;
     host::UniqueFd fault_counters;
     host::Mapping fault_memory;
   };
   Impl(DaemonOptions options, Parts parts);
   ~Impl();
-  /// Those of the topology.
+  /// Adds the fault rules of the topology.
   [[nodiscard]] Result<void> begin_faults();
   void run();
 
@@ -80,14 +81,14 @@ class Daemon::Impl {
   [[nodiscard]] ProgramName name_of(const Client& client) const;
   void note(const Client& offender, std::string_view what, std::uint64_t from = 1);
 
-  // --- MADs (daemon_management.cc)
+  // --- management (daemon_management.cc)
   [[nodiscard]] node::ManagementPlane& management() { return fabric_->management(); }
   void run_management();
   void settle_management();
   void wait_for_management();
   void publish_soon();
 
-  // --- programs that speak MADs (daemon_umad.cc)
+  // --- umad programs (daemon_umad.cc)
   [[nodiscard]] bool handle_umad(Client& client, const uabi::Message& message);
   [[nodiscard]] Result<fabric::NodeIndex> umad_node(std::uint32_t version,
                                                     const std::string& name) const;
@@ -100,7 +101,7 @@ class Daemon::Impl {
   void flush_open_ports();
   void close_umad(Client& client);
 
-  // --- programs that connect (daemon_rdma_cm.cc)
+  // --- RDMA-CM (daemon_rdma_cm.cc)
   class RdmaCmRequest;
   [[nodiscard]] cm::RdmaCm& rdma_cm_of(fabric::NodeIndex host);
   [[nodiscard]] bool handle_rdma_cm(Client& client, const uabi::Message& message);
@@ -110,11 +111,11 @@ class Daemon::Impl {
   [[nodiscard]] std::vector<ConnectionStatus> connection_statuses();
   [[nodiscard]] std::vector<ManagerStatus> manager_statuses();
 
-  // --- programs that speak ibsim's protocol (daemon_ibsim.cc)
+  // --- programs with ibsim's protocol (daemon_ibsim.cc)
   void start_ibsim(IbsimParts parts);
   void update_is_sm(fabric::PortIndex port);
 
-  // --- XRC domains of several processes (daemon_xrc.cc)
+  // --- XRC domains shared by processes (daemon_xrc.cc)
   void open_xrc_domain(Client& client, const uabi::OpenXrcDomain& request, host::UniqueFd file);
   void close_xrc_domain(Client& client, std::uint32_t domain);
   void relay_xrc(Client& client, uabi::XrcRelay message);
@@ -122,7 +123,7 @@ class Daemon::Impl {
   void leave_xrc_domain(node::ProcessId process, std::uint32_t domain);
   void leave_xrc_domains(node::ProcessId process);
 
-  // --- verbs objects that several processes use (daemon_objects.cc)
+  // --- verbs objects shared by processes (daemon_objects.cc)
   [[nodiscard]] bool handle_objects(Client& client, host::Received& received);
   template <class Message>
   void relay_target(Client& client, Message message);
@@ -156,11 +157,11 @@ class Daemon::Impl {
 
   DaemonOptions options_;
   std::string directory_;
-  std::unique_ptr<TrafficCounters> counters_;  // which the fabric's agents read
+  std::unique_ptr<TrafficCounters> counters_;  // read by the fabric's agents
   std::unique_ptr<node::Fabric> fabric_;
   MadCapture mad_capture_;
   host::UniqueFd lock_;
-  host::UniqueFd spare_;  // given up for a moment when there are no descriptors left
+  host::UniqueFd spare_;  // reserve: closed temporarily when the process runs out of descriptors
   Log log_;
   Offences offences_;
   asio::io_context loop_;
@@ -172,7 +173,7 @@ class Daemon::Impl {
   SharedFd fault_counters_;
   host::Mapping fault_memory_;
   fabric::FaultCounters faults_hit_;
-  asio::steady_timer fault_timer_;  // until the next rule ends
+  asio::steady_timer fault_timer_;  // until the next rule expires
   std::vector<std::byte> image_;
   std::optional<fabric::TablesView> view_;
   std::set<std::shared_ptr<Client>> clients_;
@@ -182,20 +183,21 @@ class Daemon::Impl {
   asio::steady_timer publish_timer_;
   bool management_is_posted_{};
   bool publish_is_due_{};
-  Duration publishing_takes_{};  // as it did the last time
+  Duration publishing_takes_{};  // duration of the last publication
   Instant published_at_{};
   std::map<Client*, std::shared_ptr<UmadChannel>> open_ports_;
   IsSmFiles is_sm_files_;
   std::map<Client*, std::unique_ptr<RdmaCmChannel>> rdma_cm_channels_;
   std::uint32_t last_rdma_cm_channel_{};
   std::unique_ptr<IbsimServer> ibsim_;
-  std::deque<std::pair<node::ProcessId, ProgramName>> departed_;  // the newest last
+  std::deque<std::pair<node::ProcessId, ProgramName>> departed_;  // most recent last
   node::XrcDomains xrc_domains_;
-  std::map<std::uint32_t, host::UniqueFd> xrc_files_;  // that name them
+  std::map<std::uint32_t, host::UniqueFd> xrc_files_;  // the files that identify them
   node::SharedDevices shared_devices_;
-  std::map<std::uint32_t, host::UniqueFd> device_files_;  // that name them
+  std::map<std::uint32_t, host::UniqueFd> device_files_;  // the files that identify them
   std::map<std::uint32_t, Capture> captures_;
-  std::map<Client*, std::unique_ptr<asio::steady_timer>> not_live_;  // readers that wait
+  // captures waiting for programs
+  std::map<Client*, std::unique_ptr<asio::steady_timer>> not_live_;
   std::uint32_t next_capture_{1};
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// MADs in captures (weft capture): the daemon carries them, so it shows them, as programs show what
-// they send (host/tap_set.h). One thread.
+// MADs in captures (`weft capture`): the daemon carries MADs, so it writes them to the capture
+// rings, as programs do for what they send (host/tap_set.h). Not thread-safe.
 
 #include <cstdint>
 #include <utility>
@@ -15,21 +15,22 @@
 
 namespace weft::daemon {
 
-/// The packet that a MAD is on a cable; its payload points into `mad`. Keys and QPs as IBTA vol 1
-/// §13.5.3 has them.
+/// The packet of a MAD on a link; its payload points into `mad`. Keys and QPs follow IBTA vol 1
+/// §13.5.3.
 [[nodiscard]] hca::Packet packet_of(const agents::MadOnCable& mad, const Gid& source_gid);
 
+/// Writes MADs that cross tapped ports to capture rings.
 class MadCapture final : public agents::MadTap {
  public:
   /// `tables` must outlive it.
   explicit MadCapture(const fabric::TablesBuilder& tables) : tables_(tables) {}
 
-  /// From now on MADs that cross `port` are shown in the ring that is returned.
+  /// Starts a capture at `port`. Returns its ring.
   [[nodiscard]] Result<host::UniqueFd> open(std::uint32_t capture, fabric::PortIndex port);
   void close(std::uint32_t capture) { taps_.close(capture); }
 
-  /// The daemon waits for no reader: what one had no room for is not in its capture. Since the last
-  /// time.
+  /// Number of MADs that did not fit into a ring since the last call; the daemon never waits for a
+  /// reader.
   [[nodiscard]] std::uint64_t take_missed() { return std::exchange(missed_, 0); }
 
   void show(const fabric::Hop& hop, const agents::MadOnCable& mad) override;
