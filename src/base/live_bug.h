@@ -5,9 +5,9 @@
 
 #include "base/time.h"
 
-/// Bugs of lanes, threads and sleeps that tests/planted_bugs must find. Builds for tests
-/// (WEFT_PLANTED_BUGS) can switch one on at run time, for all threads of a program at once; in a
-/// release build `planted` is false at compile time and costs nothing.
+/// Deliberate bugs in lanes, threads and sleeping that tests/planted_bugs must find. Test builds
+/// (WEFT_PLANTED_BUGS) can enable one at run time, for all threads of a program; in a release build
+/// `planted` is false at compile time.
 namespace weft {
 
 enum class LiveBug : std::uint8_t {
@@ -28,17 +28,17 @@ enum class LiveBug : std::uint8_t {
   SlotReusedAtOnce,          // a new process gets the QPNs of one that has just gone
 };
 
-/// What bounds the harm of a lost bell or wake, so that such mistakes hide behind it.
+/// Timeouts that limit the damage of a lost doorbell or wake-up, and thus hide such bugs.
 enum class SafetyNet : std::uint8_t { LongestSleep, RoomPatience, Nap, LookAtAll };
 
 #ifdef WEFT_PLANTED_BUGS
 
 [[nodiscard]] bool planted(LiveBug bug);
-/// After a pause: the interleaving in which the mistake shows, made likely.
+/// As planted(), and pauses first, to make the failing interleaving likely.
 [[nodiscard]] bool planted_late(LiveBug bug);
 [[nodiscard]] bool has(SafetyNet net);
 
-/// Sets the bug of this program and which nets are missing; `pause` is what `planted_late` calls.
+/// Selects the program's bug and the safety nets to disable; `pause` is called by `planted_late`.
 struct LivePlan {
   LiveBug bug = LiveBug::None;
   std::span<const SafetyNet> missing_nets;
@@ -54,7 +54,7 @@ void plant(const LivePlan& plan);
 
 #endif
 
-/// How long a sleep that `net` bounds may be.
+/// The timeout of a sleep that is limited by `net`.
 [[nodiscard]] inline Duration bounded_by(SafetyNet net, Duration bound) {
   return has(net) ? bound : Duration::seconds(3'600);
 }
