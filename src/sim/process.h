@@ -8,10 +8,10 @@
 
 namespace weft::sim {
 
-/// The second port of each HCA hangs in a network of its own, whose LIDs follow from the first's.
+/// LID of an HCA's second port, which is attached to a network of its own.
 [[nodiscard]] constexpr Lid second_lid(Lid first) { return Lid{first.value() + 0x1000}; }
 
-/// A simulated process with one HCA of its host open; it may die.
+/// A simulated process with one HCA open; it may die. Not thread-safe.
 class Process final : public hca::HcaEvents {
  public:
   Process(node::ProcessId id, Lid lid, std::uint64_t seed)
@@ -41,7 +41,7 @@ class Process final : public hca::HcaEvents {
   [[nodiscard]] bool is_alive() const { return alive_; }
   void die() { alive_ = false; }
 
-  /// Whether a packet with these addresses is for this process.
+  /// True if a packet with these addresses is for this process.
   [[nodiscard]] bool has(Lid dlid, Qpn qpn) const {
     return alive_ && (lid_ == dlid || second_lid(lid_) == dlid) && slot_of(qpn) == id_.slot;
   }
