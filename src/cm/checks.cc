@@ -1,4 +1,5 @@
-// What callers may say (R-CM-7): a number that does not fit its field is refused, not cut off.
+// Validation of callers' parameters (R-CM-7): a number that does not fit its field is refused
+// rather than truncated.
 
 #include <array>
 #include <string_view>

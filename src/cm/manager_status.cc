@@ -1,4 +1,4 @@
-// To look at: identifiers, and whether the manager's parts agree.
+// Diagnostics: snapshots of identifiers, and invariants.
 
 #include <cassert>
 
@@ -73,7 +73,7 @@ void ConnectionManager::Impl::check_invariants() const {
     assert(link.local_id == 0 || by_local_id_.at(link.local_id) == id);
     assert(!link.sidr || by_sidr_.at(*link.sidr) == id);
     assert(!link.is_in_backlog || is_in_backlog(state));
-    // One in time-wait that is not held may have lost its ids to a new connection.
+    // The IDs of a connection in TimeWait that is not held may belong to a new connection.
     assert(link.remote_id == 0 || !is_held(id) ||
            by_remote_id_.at({link.remote_ca, link.remote_id}) == id);
     detached += connection.is_detached ? 1 : 0;

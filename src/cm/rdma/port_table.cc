@@ -5,7 +5,7 @@
 namespace weft::cm {
 namespace {
 
-/// Whether a connection to some address could be for either.
+/// True if a connection request to some address matches both claims.
 [[nodiscard]] bool overlap(const PortTable::Claim& a, const PortTable::Claim& b) {
   const auto* const one = std::get_if<IpEndpoint>(&a.address);
   const auto* const other = std::get_if<IpEndpoint>(&b.address);
@@ -26,7 +26,7 @@ namespace {
 
 }  // namespace
 
-/// Two that both allow it share an address as long as neither listens.
+/// Two ids that both permit reuse may share an address while neither listens.
 const PortTable::Holder* PortTable::conflict(const std::vector<Holder>& holders, const Claim& claim,
                                              RdmaCmId except) const {
   const auto found = std::ranges::find_if(holders, [&](const Holder& holder) {
