@@ -11,8 +11,8 @@ namespace {
   return std::unexpected(ResolutionError{.failure = failure, .reason = std::move(reason)});
 }
 
-/// What every host calls itself, whatever else of 127/8 its ports have: 127.0.0.0/16, in which
-/// distributions put the host's name, and ::1.
+/// True for addresses that every host uses for itself, whatever other addresses in 127/8 its ports
+/// have: 127.0.0.0/16, which distributions use for the host name, and ::1.
 [[nodiscard]] bool is_any_host_itself(const IpAddress& address) {
   constexpr std::uint8_t kPrefixBits = 16;
   return address.is_loopback() &&
@@ -109,8 +109,8 @@ std::vector<Resolver::Own> Resolver::own_addresses() const {
   return all;
 }
 
-/// Of the interfaces in whose subnet it is: one that is up before one that is not, then by the
-/// longest prefix that the own address shares with it (as RFC 6724 §5, rule 8).
+/// Selects among the interfaces with the destination in their subnet: one that is up first, then
+/// the one with the longest common prefix (as RFC 6724 §5, rule 8).
 std::optional<Resolver::Own> Resolver::choose_source(const IpAddress& asked) const {
   const IpAddress destination = asked.unmapped();
   std::optional<Own> best;
@@ -146,7 +146,7 @@ bool Resolver::means_own_host(const IpAddress& address) const {
   return is_any_host_itself(address) && interface_with(address) == nullptr;
 }
 
-/// The host speaks to itself: no packet is needed to know where it is.
+/// Resolves one of the host's own addresses, without a packet.
 Resolver::Outcome Resolver::own_host(const IpAddress& source, const IpAddress& target,
                                      const IpAddress& asked) const {
   const auto to = means_own_host(target) ? own_of_family(target.family()) : find_own(target);
@@ -170,7 +170,7 @@ Resolver::Outcome Resolver::own_host(const IpAddress& source, const IpAddress& t
                     .is_own_host = true};
 }
 
-/// Which interface leads to a destination that is not the host's own.
+/// Selects the interface for a destination on another host.
 std::expected<Resolver::Own, ResolutionError> Resolver::choose(const IpAddress& source,
                                                                const IpAddress& destination) const {
   if (source.is_unspecified()) {
@@ -256,7 +256,7 @@ void Resolver::complete(ResolutionId id, ResolutionHandler handler, Outcome outc
   on_work_();
 }
 
-/// Nobody waits for it any more; who was the last for a neighbour ends the asking.
+/// Completes a resolution; the last one for a neighbour also ends its solicitation.
 void Resolver::finish(ResolutionId id, Outcome outcome) {
   auto over = resolutions_.extract(id);
   Pending& pending = over.mapped();
