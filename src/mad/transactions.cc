@@ -1,4 +1,4 @@
-// ManagementInterface as one who asks: requests until they are answered, given up or cancelled.
+// ManagementInterface, send side: requests with retries, timeouts and cancellation.
 
 #include <algorithm>
 #include <cassert>
@@ -11,7 +11,7 @@
 namespace weft::mad {
 namespace {
 
-constexpr unsigned kHalf = 32;  // bits of a TID that name the agent
+constexpr unsigned kHalf = 32;  // bits of a TID that contain the agent
 
 [[nodiscard]] ExchangeKey key_of_request(const MadMessage& request, const MadAddress& to) {
   const wire::MadHeader header = request.header();
@@ -83,7 +83,7 @@ Result<TransactionId> ManagementInterface::send(AgentId agent, const MadAddress&
                 limits_.transactions);
   }
   ExchangeKey key;
-  do {  // past those that are in use, where the interface chooses
+  do {  // skips TIDs in use, if the interface chooses
     header.transaction_id =
         std::uint64_t{agent.value()} << kHalf | (options.tid_low ? *options.tid_low : ++last_tid_);
     request.set_header(header);
@@ -133,7 +133,7 @@ void ManagementInterface::start_waiting(Instant now) {
   }
 }
 
-/// How long the answer to the last request may take.
+/// Timeout for the response to the last transmission.
 Duration ManagementInterface::patience(const Exchange& exchange) const {
   Duration span = exchange.options.timeout;
   for (unsigned i = 1; exchange.options.doubles_timeout && i < exchange.sends; ++i) {
@@ -155,7 +155,7 @@ void ManagementInterface::ask(Place place, Instant now) {
 }
 
 void ManagementInterface::retry_or_give_up(Place place, Instant now) {
-  // A request that went in segments was acknowledged: the other side has it, so it is not repeated.
+  // A request sent by RMPP was acknowledged as a whole, so it is not retried.
   if (!place->second.request.is_rmpp && place->second.sends <= place->second.options.retries) {
     return ask(place, now);
   }
@@ -163,8 +163,8 @@ void ManagementInterface::retry_or_give_up(Place place, Instant now) {
   complete(place, {.status = TransactionStatus::TimedOut}, now);
 }
 
-/// Ends a transaction. What it may still have to acknowledge lingers. The handler comes last: it
-/// may do anything.
+/// Completes a transaction. The exchange lingers if it may still have to acknowledge segments. The
+/// handler is called last, because it may modify anything.
 void ManagementInterface::complete(Place place, Completion completion, Instant now) {
   Exchange& exchange = place->second;
   const CompletionHandler handler = std::move(exchange.handler);
@@ -208,7 +208,7 @@ Result<void> ManagementInterface::cancel(TransactionId transaction, Instant now)
     MadBytes mad = exchange.request.mad;
     set_rmpp(mad, rmpp_reply(wire::RmppType::Abort, wire::RmppStatus::Unspecified));
     ++counters_.rmpp_refused;
-    transmit(exchange.peer, mad);  // the other side need not wait for what does not come
+    transmit(exchange.peer, mad);  // spares the peer its timeout
   }
   ++counters_.cancelled;
   complete(place, {.status = TransactionStatus::Cancelled}, now);
@@ -232,8 +232,8 @@ Result<void> ManagementInterface::set_timeout(TransactionId transaction, Duratio
   return {};
 }
 
-/// The class answers elsewhere (IBTA vol 1 §13.5.2): the answer is its ClassPortInfo. False when it
-/// names no LID, for then a path to its GID must be had first, by the user.
+/// Follows a redirection (IBTA vol 1 §13.5.2), given by the ClassPortInfo in the response. Returns
+/// false if it contains no LID; the user must then resolve the path to its GID first.
 bool ManagementInterface::redirect(Place place, const MadMessage& answer, Instant now) {
   Exchange& exchange = place->second;
   const std::size_t at = data_offset(place->first.mgmt_class);
