@@ -1,4 +1,4 @@
-// Faults of links that are asked for: at the beginning, by the `weft fault` command, and their end.
+// Fault rules: those of the topology, those added by `weft fault`, and their expiry.
 
 #include <fmt/format.h>
 
@@ -11,8 +11,8 @@
 namespace weft::daemon {
 namespace {
 
-/// Policy: what a change of the rules costs beyond a message (RequestBudget): a new generation of
-/// the tables, for everybody.
+/// Cost of a rule change beyond that of a message (RequestBudget): all programs get new tables.
+/// Policy.
 constexpr std::int64_t kFaultCost = 128;
 
 [[nodiscard]] Result<void> check_version(std::uint32_t version) {
@@ -26,7 +26,7 @@ constexpr std::int64_t kFaultCost = 128;
 
 }  // namespace
 
-/// The tables are not published yet.
+/// Adds a rule; the caller publishes the tables.
 Result<std::uint32_t> Daemon::Impl::begin_fault(const fabric::FaultDescription& fault) {
   const auto number = fabric_->add_fault(fault, host::now());
   if (!number) {
@@ -69,7 +69,7 @@ void Daemon::Impl::add_fault(Client& client, const uabi::AddFault& request) {
     return;
   }
   publish();
-  run_management();  // traps
+  run_management();  // lets traps be sent
   wait_for_end_of_faults();
   answer(client, fmt::format("{}", *number));
 }
@@ -87,7 +87,7 @@ void Daemon::Impl::clear_faults(Client& client, const uabi::ClearFaults& request
     return;
   }
   publish();
-  run_management();  // traps
+  run_management();  // lets traps be sent
   wait_for_end_of_faults();
   answer(client, "");
 }

@@ -1,5 +1,5 @@
-// Words between processes about verbs objects that both use (uabi/shared_object_messages.h). What
-// the daemon vouches for: who says them, and that both have the domain or the device open.
+// Messages between processes about shared verbs objects (uabi/shared_object_messages.h). The daemon
+// verifies the sender, and that both processes have the domain or device open.
 
 #include <sys/stat.h>
 
@@ -13,7 +13,7 @@
 namespace weft::daemon {
 namespace {
 
-/// What requests cost beyond one (RequestBudget); policy.
+/// Costs of requests beyond that of a message (RequestBudget); policy.
 constexpr std::int64_t kShareCost = 8;
 constexpr std::int64_t kWordCost = 4;
 
@@ -25,7 +25,7 @@ constexpr std::uint64_t kManyLate = 64;  // policy
 
 }  // namespace
 
-/// False: it is none of these.
+/// Returns false if the message is not about shared objects.
 bool Daemon::Impl::handle_objects(Client& client, host::Received& received) {
   return std::visit(
       [&](auto& message) {
@@ -104,11 +104,11 @@ void Daemon::Impl::share_device(Client& client, const uabi::ShareDevice& request
     return;
   }
   const auto shared = shared_devices_.share(*client.process, name, request.hca);
-  if (shared) {  // the file stays open, so that no other takes its number
+  if (shared) {  // keeps the file open, so that its inode number is not reused
     device_files_[*shared] = std::move(file);
   } else if (shared.error().code == ErrorCode::Exists) {
     note(client, "devices that are another's");
-  }  // else it has many, and nobody can import this one
+  }  // otherwise the limit is reached, and the device cannot be imported
 }
 
 void Daemon::Impl::import_device(Client& client, std::uint32_t request,
@@ -137,7 +137,7 @@ void Daemon::Impl::import_device(Client& client, std::uint32_t request,
   client.send(std::move(answer));
 }
 
-/// Questions go to the owner, answers come from it.
+/// Relays requests to the device's owner, and answers from it.
 template <class Message>
 void Daemon::Impl::relay_object(Client& client, Message message) {
   constexpr bool kIsQuestion = std::is_same_v<Message, uabi::AskForObject>;
@@ -145,7 +145,8 @@ void Daemon::Impl::relay_object(Client& client, Message message) {
   const node::SharedDevices::Device* const device = shared_devices_.find(message.device);
   if (!shared_devices_.has(*client.process, message.device) ||
       (!kIsQuestion && device->owner != *client.process)) {
-    // Some may have been on their way when the owner closed the device.
+    // Messages may have been in flight when the owner closed the device, so a few are not a
+    // violation.
     note(client, "words about devices that it has not open", device == nullptr ? kManyLate : 1);
     if (!kIsQuestion || device != nullptr) {
       return;

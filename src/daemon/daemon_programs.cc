@@ -1,4 +1,4 @@
-// What the daemon does for programs: their place, their lanes, their groups, their death.
+// Programs: attachment, lanes, multicast groups, cleanup.
 
 #include <fmt/format.h>
 
@@ -14,16 +14,17 @@
 namespace weft::daemon {
 namespace {
 
-/// What requests cost beyond one (RequestBudget); policy.
+/// Costs of requests beyond that of a message (RequestBudget); policy.
 constexpr std::int64_t kPlaceCost = 32;
-constexpr std::int64_t kGroupCost = 128;  // a new generation of the tables, for everybody
+constexpr std::int64_t kGroupCost = 128;  // all programs get new tables
 constexpr std::int64_t kReportCost = 16;
 
-/// More memberships than a device offers are nobody's need; many questions for nobody are no race.
+/// Limits for what no correct program does: more memberships than a device supports, and many
+/// requests for lanes to processes that do not exist (a few are races).
 constexpr std::size_t kMaxGroups = hca::DeviceLimits{}.max_mcast_groups;
 constexpr std::uint64_t kManyNobodies = 1'000;  // policy
 
-constexpr std::size_t kMaxDeparted = 64;  // whose names are kept for late reports; policy
+constexpr std::size_t kMaxDeparted = 64;  // programs whose names are kept for late reports; policy
 
 }  // namespace
 
@@ -51,7 +52,7 @@ Result<void> Daemon::Impl::admit(Client& client, const uabi::Hello& hello) {
   if (!page || !attention) {
     return std::unexpected(page ? attention.error() : page.error());
   }
-  // Formatted here as well, so that reading is possible before the program wrote anything.
+  // Initialized here too, so that the page can be read before the program writes to it.
   auto memory = host::map_shared(*page, host::Protection::ReadWrite, page_bytes, page_bytes);
   if (!memory) {
     return std::unexpected(memory.error());
@@ -98,7 +99,7 @@ void Daemon::Impl::open_lane(Client& client, const uabi::OpenLane& request) {
     return;
   }
   if (!*is_new) {
-    return;  // both have it, or it is on its way to them
+    return;  // both have the lane, or the message is in flight
   }
   auto memory = host::create_shared_memory("weft-lanes", host::kPairMemoryBytes);
   if (!memory) {
@@ -141,7 +142,7 @@ void Daemon::Impl::leave_group(Client& client, const uabi::LeaveGroup& request) 
   }
 }
 
-/// What one program says of another. It may lie: the log says who said it.
+/// Logs a program's report about another, naming the reporter, since reports can be false.
 void Daemon::Impl::peer_misbehaves(Client& reporter, const uabi::PeerMisbehaves& report) {
   reporter.spend(kReportCost);
   const node::ProcessId process = process_of(report.peer);
@@ -175,7 +176,7 @@ void Daemon::Impl::tell_members(Lid mlid) {
   }
 }
 
-/// A new generation of the tables, for everybody.
+/// Publishes a new generation of the tables to all programs.
 void Daemon::Impl::publish() {
   const Instant start = host::now();
   static_cast<void>(management().tables_changed());
@@ -183,10 +184,10 @@ void Daemon::Impl::publish() {
   auto file = host::publish_memory("weft-tables", image);
   auto view = fabric::TablesView::open(image);
   if (!file || !view) {
-    return;  // out of memory: programs go on with the tables that they have
+    return;  // out of memory: programs keep using their current tables
   }
   view_ = *view;
-  image_ = std::move(image);  // its bytes stay where they are
+  image_ = std::move(image);  // moving the vector does not move its contents
   tables_ = std::make_shared<const host::UniqueFd>(std::move(*file));
   for (const auto& [process, program] : programs_) {
     program->send(uabi::TablesChanged{}, {tables_});
@@ -195,8 +196,8 @@ void Daemon::Impl::publish() {
   publishing_takes_ = published_at_ - start;
 }
 
-/// What a kernel does when a process dies (docs/ARCHITECTURE.md, decision 9): its QPNs rest, its
-/// groups shrink, its peers learn that nobody will answer, its counts are kept.
+/// Cleans up after a process as a kernel would (docs/ARCHITECTURE.md, decision 9): its QPNs are not
+/// reused for a while, its memberships end, its peers are notified, its counters are kept.
 void Daemon::Impl::forget_program(Client& client) {
   if (!client.process) {
     return;
@@ -214,7 +215,7 @@ void Daemon::Impl::forget_program(Client& client) {
       other->send(uabi::LaneClosed{.peer = address_of(process)});
     }
   }
-  leave_xrc_domains(process);  // after that: what it sent before counts
+  leave_xrc_domains(process);  // last, so that messages it sent before are processed
   leave_devices(process);
   if (!departure.groups.empty()) {
     publish();

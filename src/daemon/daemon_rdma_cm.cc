@@ -1,6 +1,5 @@
-// What the daemon does for programs that connect (librdmacm; docs/ARCHITECTURE.md, decision 9):
-// channels, ids and events of the host's RDMA-CM. What a program leaves behind is destroyed as it
-// would have done it.
+// RDMA-CM for programs (librdmacm; docs/ARCHITECTURE.md, decision 9): channels, ids and events of
+// the host's RDMA-CM. Ids of a dead program are destroyed as the program would have done it.
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -18,10 +17,10 @@
 namespace weft::daemon {
 namespace {
 
-/// Policy: what a request costs beyond one (RequestBudget).
+/// Cost of opening a channel beyond that of a message (RequestBudget); policy.
 constexpr std::int64_t kOpenCost = 32;
-/// Policy: what each request of a channel costs (RequestBudget::kMessage): the daemon has some 20
-/// us of work with one, so that a program may have a third of it.
+/// Cost of each request of a channel, in fractions of RequestBudget::kMessage. A request takes the
+/// daemon about 20 us, so that a program can use at most a third of its time; policy.
 constexpr std::int64_t kMessageParts = 2;
 
 constexpr std::uint32_t kEventOfEstablished = 4;  // IBV_EVENT_COMM_EST
@@ -43,8 +42,8 @@ constexpr std::uint32_t kEventOfMigration = 8;    // IBV_EVENT_PATH_MIG
 
 }  // namespace
 
-/// Carries out the requests of one channel, each by the overload for it. What a request does not
-/// return itself is an RdmaCmAnswer.
+/// Executes the requests of a channel, one overload for each. If a request does not return another
+/// message, it is answered by RdmaCmAnswer.
 class Daemon::Impl::RdmaCmRequest {
  public:
   RdmaCmRequest(Impl& daemon, Client& client, RdmaCmChannel& channel)
@@ -54,7 +53,7 @@ class Daemon::Impl::RdmaCmRequest {
         rdma_(daemon.rdma_cm_of(channel.owner().host)),
         now_(host::now()) {}
 
-  /// False: no message of a channel.
+  /// Returns false if the message is not a request of a channel.
   bool operator()(const uabi::CreateRdmaCmId& request) {
     const auto space = port_space_of(request.port_space);
     const auto type = qp_type_of(request.qp_type);
@@ -80,7 +79,8 @@ class Daemon::Impl::RdmaCmRequest {
     }
     const RdmaCmChannel::Remains remains = owner->remove(id);
     for (const cm::RdmaCmEvent& event : remains.events) {
-      if (event.type == cm::RdmaCmEventType::ConnectRequest) {  // which nobody knows of
+      // its id was never reported to the program
+      if (event.type == cm::RdmaCmEventType::ConnectRequest) {
         static_cast<void>(owner->remove(event.id));
         static_cast<void>(rdma_.destroy(event.id, now_));
       }
@@ -233,7 +233,7 @@ class Daemon::Impl::RdmaCmRequest {
     return {ErrorCode::NotFound,
             fmt::format("the program has no id {} on a channel of this host", id.value())};
   }
-  /// Of the same process.
+  /// The id's channel, if it belongs to the same process.
   [[nodiscard]] RdmaCmChannel* channel_of(cm::RdmaCmId id) {
     if (channel_.has(id)) {
       return &channel_;
@@ -263,7 +263,7 @@ class Daemon::Impl::RdmaCmRequest {
     const cm::RdmaCmId id{number};
     return channel_of(id) != nullptr ? answer(call(id)) : refuse(unknown(id));
   }
-  /// With the connection requests that wait for it as a listener.
+  /// Moves an id and, for a listener, its queued connection requests.
   [[nodiscard]] std::uint32_t migrate(cm::RdmaCmId id, RdmaCmChannel& from) {
     const RdmaCmChannel::Remains remains = from.remove(id);
     channel_.add(id, remains.told);
@@ -289,7 +289,7 @@ cm::RdmaCm& Daemon::Impl::rdma_cm_of(fabric::NodeIndex host) {
   return fabric_->hosts().host(host, host::now()).rdma_cm();
 }
 
-/// True if the message was one of RDMA-CM.
+/// Returns true if the message belongs to RDMA-CM.
 bool Daemon::Impl::handle_rdma_cm(Client& client, const uabi::Message& message) {
   const auto found = rdma_cm_channels_.find(&client);
   if (const auto* const open = std::get_if<uabi::OpenRdmaCm>(&message)) {
@@ -336,7 +336,7 @@ void Daemon::Impl::open_rdma_cm(Client& client, const uabi::OpenRdmaCm& request)
   }
   host::UniqueFd ours{ends[0]};
   auto theirs = std::make_shared<const host::UniqueFd>(ends[1]);
-  static_cast<void>(rdma_cm_of(*node));  // made now
+  static_cast<void>(rdma_cm_of(*node));  // created now, so that it can listen
   const std::uint32_t number = ++last_rdma_cm_channel_;
   rdma_cm_channels_[&client] = std::make_unique<RdmaCmChannel>(
       RdmaCmChannel::Owner{
@@ -346,8 +346,8 @@ void Daemon::Impl::open_rdma_cm(Client& client, const uabi::OpenRdmaCm& request)
   client.send(uabi::RdmaCmOpened{.channel = number}, {std::move(theirs)});
 }
 
-/// Connections are ended as a kernel ends those of a process that dies: by DREQ
-/// (docs/ARCHITECTURE.md, decision 9).
+/// Destroys the ids of a channel. Connections are ended by DREQ, as a kernel does for a process
+/// that dies (docs/ARCHITECTURE.md, decision 9).
 void Daemon::Impl::close_rdma_cm(Client& client) {
   const auto found = rdma_cm_channels_.find(&client);
   if (found == rdma_cm_channels_.end()) {
@@ -374,7 +374,7 @@ void Daemon::Impl::communication_established(const Client& client, Qpn qpn) {
   }
 }
 
-/// Of the hosts that have used them.
+/// Status of all hosts that have used connection services.
 std::vector<ManagerStatus> Daemon::Impl::manager_statuses() {
   std::vector<ManagerStatus> statuses;
   for (std::uint32_t i = 0; i < view().nodes().size(); ++i) {

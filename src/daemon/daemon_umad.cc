@@ -1,5 +1,5 @@
-// What the daemon does for programs that speak MADs: the devices of their node, open ports with
-// their agents, the files of subnet managers (libibumad).
+// umad for programs (libibumad): devices of a node, open ports with their agents, and the issm
+// files of subnet managers.
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -16,13 +16,13 @@
 namespace weft::daemon {
 namespace {
 
-/// Policy: what a request costs beyond one (RequestBudget).
+/// Costs of requests beyond that of a message (RequestBudget); policy.
 constexpr std::int64_t kQuestionCost = 4;
 constexpr std::int64_t kOpenCost = 32;
 
 }  // namespace
 
-/// True if the message was one of umad.
+/// Returns true if the message belongs to umad.
 bool Daemon::Impl::handle_umad(Client& client, const uabi::Message& message) {
   if (const auto* const list = std::get_if<uabi::ListUmadDevices>(&message)) {
     list_umad_devices(client, *list);
@@ -167,7 +167,7 @@ void Daemon::Impl::unregister_umad_agent(Client& client, const uabi::UnregisterU
   run_management();
 }
 
-/// Hands over what came for programs.
+/// Sends queued MADs to all programs.
 void Daemon::Impl::flush_open_ports() {
   for (const auto& [client, channel] : open_ports_) {
     channel->flush();

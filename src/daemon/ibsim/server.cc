@@ -164,7 +164,7 @@ void IbsimServer::disconnect(std::uint32_t number) {
   if (was_sm) {
     handlers_.on_sm(port);
   }
-  handlers_.on_sent(port);  // its transactions are cancelled
+  handlers_.on_sent(port);  // its transactions were cancelled
 }
 
 void IbsimServer::flush() {
