@@ -62,8 +62,8 @@ void CmExchanges::path_told(Token token, std::uint8_t current, std::uint8_t numb
   }
 }
 
-/// Of the paths that were answered, the last one that was accepted; a side that asked knows nothing
-/// of an answer before it is told.
+/// The loaded path must be the last accepted one. The requesting side does not know of an answer
+/// before it arrives.
 void CmExchanges::path_loaded(Token token, CmSide side, const std::optional<cm::Path>& alternate) {
   unsigned expected = 0;
   const auto& paths = paths_[token];

@@ -12,8 +12,8 @@ namespace {
 using cm::CmEventType;
 using wire::SidrStatus;
 
-constexpr Duration kPatience = Duration::milliseconds(120);  // of one SIDR_REQ
-/// What users answer, by turns.
+constexpr Duration kPatience = Duration::milliseconds(120);  // timeout of one SIDR_REQ
+/// Answers of users, in rotation.
 constexpr std::array kStatuses = {SidrStatus::Success, SidrStatus::Success, SidrStatus::NoQp,
                                   SidrStatus::Success, SidrStatus::Rejected};
 

@@ -157,7 +157,7 @@ class World {
   void deliver(const Network::Arrival& arrival) {
     const auto packet = hca::from_wire(arrival.bytes);
     if (!packet) {
-      return;  // damaged: the CRCs caught it
+      return;  // corrupted: caught by the CRCs
     }
     const auto place = std::ranges::find_if(places_, [&](const Place& candidate) {
       return candidate.process->has(arrival.to, packet->header.dest_qp) &&
