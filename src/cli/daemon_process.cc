@@ -31,12 +31,12 @@ struct Pipe {
   return Pipe{host::UniqueFd{ends[0]}, host::UniqueFd{ends[1]}};
 }
 
-/// In the new process. Says "ok" or the reason through `report`, then serves.
+/// Runs in the child process: reports "ok" or the reason through `report`, then serves.
 [[noreturn]] void serve(daemon::DaemonOptions options, host::UniqueFd report) {
   setsid();
   signal(SIGHUP, SIG_IGN);
   prctl(PR_SET_NAME, "weftd");
-  // A program costs it some descriptors, and a fabric may have thousands.
+  // Each program uses several descriptors, and a fabric may have thousands of programs.
   rlimit descriptors{};
   if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
     descriptors.rlim_cur = descriptors.rlim_max;
@@ -44,7 +44,7 @@ struct Pipe {
   }
   auto daemon = daemon::Daemon::create(std::move(options));
   const std::string said = daemon ? "ok" : daemon.error().reason;
-  // From here on nobody reads what a daemon prints.
+  // Output is not read by anybody from here on.
   const host::UniqueFd null{open("/dev/null", O_RDWR | O_CLOEXEC)};
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     dup2(null.get(), standard);
@@ -55,7 +55,7 @@ struct Pipe {
     daemon->run();
   }
   {
-    auto ended = std::move(daemon);  // removes the fabric's directory
+    auto ended = std::move(daemon);  // destroyed first: removes the fabric's directory
   }
   _exit(0);
 }

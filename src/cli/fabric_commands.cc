@@ -53,7 +53,7 @@ int down(const std::string& named) {
   if (auto sent = socket->send(uabi::Down{}); !sent) {
     return complain(sent.error());
   }
-  while (true) {  // the daemon closes the connection when it is done
+  while (true) {  // until the daemon closes the connection
     const auto received = socket->receive(kPatience);
     if (!received) {
       if (received.error().code == ErrorCode::Refused) {
@@ -66,7 +66,7 @@ int down(const std::string& named) {
   return 0;
 }
 
-/// Whether the fabric has the node; the reason otherwise.
+/// Fails with a reason if the fabric has no such node.
 Result<void> check_node(const std::string& fabric, const std::string& name) {
   const auto answer = ask(fabric, uabi::QueryKind::Status);
   if (!answer) {

@@ -1,4 +1,4 @@
-// weft node: hosts and switches that come to a fabric that is up, or leave it.
+// weft node: adds hosts and switches to a running fabric, or removes them.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,7 +18,7 @@ namespace {
 
 struct NodeOptions {
   std::shared_ptr<std::string> fabric;
-  std::vector<std::string> node;  // its name, with its kind before it or without
+  std::vector<std::string> node;  // its name, optionally preceded by its kind
   std::vector<std::string> links;
   std::uint32_t ports{};
   std::uint32_t hcas{};
@@ -32,7 +32,7 @@ int change(const std::string& fabric, const std::string& words) {
   return 0;
 }
 
-/// As node/node_change.h reads it.
+/// Builds the request in the syntax of node/node_change.h.
 [[nodiscard]] std::string words_of(const NodeOptions& options) {
   std::string words = fmt::format("add {}{}", options.node.size() == 1 ? "host " : "",
                                   fmt::join(options.node, " "));

@@ -22,7 +22,7 @@ namespace {
 }  // namespace
 
 Result<std::string> read_topology_file(const std::string& path) {
-  // O_NOCTTY: a terminal is refused below, and must not become this process's own.
+  // O_NOCTTY: a terminal is refused below, and must not become the controlling terminal.
   const host::UniqueFd file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)};
   struct stat status{};
   if (!file || fstat(file.get(), &status) != 0) {
