@@ -11,12 +11,12 @@ namespace {
 
 constexpr std::size_t kIcrcBytes = 4;
 constexpr std::size_t kVcrcBytes = 2;
-constexpr std::size_t kBthResv8a = 4;  // byte of the BTH that the ICRC takes as ones
+constexpr std::size_t kBthResv8a = 4;  // byte of the BTH that the ICRC replaces by ones
 constexpr std::byte kOnes{0xFF};
 
 [[nodiscard]] std::size_t pad_bytes(std::size_t payload) { return (4 - payload % 4) % 4; }
 
-/// The ICRC over [LRH, ICRC) with the variant fields as ones (IBTA vol 1 §7.8.1).
+/// ICRC over LRH through pad, with variant fields replaced by ones (IBTA vol 1 §7.8.1).
 [[nodiscard]] std::array<std::byte, 4> icrc_of(std::span<const std::byte> packet, bool has_grh) {
   std::array<std::byte, kSizeOf<Lrh> + kSizeOf<Grh> + kSizeOf<Bth>> head{};
   const std::size_t head_bytes = kSizeOf<Lrh> + (has_grh ? kSizeOf<Grh> : 0) + kSizeOf<Bth>;

@@ -10,8 +10,8 @@ namespace {
 using H = ExtensionHeader;
 using Headers = ExtensionHeaders;
 
-// IBTA vol 1 Table 38 (OpCode field), the XRC annex A14: requests carry an XRCETH, and A19 of
-// ATOMIC WRITE.
+// IBTA vol 1 Table 38 (OpCode field), annex A14 (XRC: requests carry an XRCETH), annex A19 (ATOMIC
+// WRITE).
 constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
     {Opcode::RcSendFirst,
      "RC SEND First",                                                             Transport::Rc,
@@ -219,7 +219,7 @@ std::span<const OpcodeInfo> opcode_table() { return kOpcodes; }
 
 Opcode make_opcode(Transport transport, Operation operation, Position position, bool immediate,
                    bool invalidate) {
-  // Operation numbers are the same for every transport that has the operation.
+  // Operation numbers are the same for all transports.
   unsigned number = 0;
   const auto place = static_cast<unsigned>(position);
   switch (operation) {

@@ -11,7 +11,7 @@ constexpr std::size_t kIcrcBytes = 4;
 constexpr std::uint8_t kGrhNextHeaderBth = 0x1B;  // IBTA vol 1 §8.3
 constexpr std::uint8_t kProtocolUdp = 17;
 
-/// Takes structures off the front of bytes; the first that does not fit is remembered.
+/// Unpacks consecutive structures; remembers the first that does not fit.
 class Reader {
  public:
   explicit Reader(ByteSpan bytes) : left_(bytes) {}
@@ -33,7 +33,7 @@ class Reader {
   std::string_view missing_;
 };
 
-/// BTH, DETH and immediate: what every UD packet ends with.
+/// Reads the headers common to all UD packets: BTH, DETH and immediate data.
 [[nodiscard]] Result<void> read_transport(Reader& reader, UdHeader& header) {
   header.bth = reader.take<Bth>();
   header.deth = reader.take<Deth>();
