@@ -190,7 +190,7 @@ Result<IpAddress> parse_ip_address(std::string_view text) {
   const auto address = text.find(':') == std::string_view::npos ? read_v4(text) : read_v6(text);
   if (!address) {
     return fail(ErrorCode::InvalidArgument,
-                "'{}' is no IPv4 or IPv6 address, as 127.77.0.1 or fd77::1 are", text);
+                "'{}' is not an IPv4 or IPv6 address, such as 127.77.0.1 or fd77::1", text);
   }
   return *address;
 }

@@ -103,7 +103,7 @@ Result<DaemonProcess> start_daemon(const DaemonStart& start, const fabric::Topol
   }
   if (said != "ok") {
     waitpid(child, nullptr, 0);
-    return fail(ErrorCode::Io, "{}", said.empty() ? "the fabric daemon died at its start" : said);
+    return fail(ErrorCode::Io, "{}", said.empty() ? "the fabric daemon died while starting" : said);
   }
   return DaemonProcess{.pid = child,
                        .lifeline = start.is_bound ? std::move(lifeline->write) : host::UniqueFd{}};

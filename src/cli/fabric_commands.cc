@@ -135,7 +135,7 @@ void add_exec(CLI::App& app, Outcome& outcome) {
   auto words = std::make_shared<std::vector<std::string>>();
   const auto name = add_fabric_name(*command);
   command->add_option("host", *host, "The host, as h1, or a switch")->required();
-  command->add_option("command", *words, "The program and its arguments, behind --")->required();
+  command->add_option("command", *words, "The program and its arguments, after --")->required();
   command->callback([=, &outcome] { outcome.status = exec(*name, *host, *words); });
 }
 

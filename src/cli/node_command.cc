@@ -70,7 +70,7 @@ void add_node(CLI::App& app, Outcome& outcome) {
   add->footer(
       "As: weft node add h9 --link s1:7\n"
       "    weft node add switch s5 --ports 8 --link s1:8 --link s2:8\n"
-      "The subnet manager hears of it from the switch at the other end and sweeps. Cables are "
+      "The subnet manager learns of it from the switch at the other end and sweeps. Cables are "
       "like\n"
       "the fabric's first one.");
   add->callback([=, &outcome] { outcome.status = change(*options->fabric, words_of(*options)); });

@@ -118,7 +118,7 @@ void add_run(CLI::App& app, Outcome& outcome) {
   auto options = std::make_shared<RunOptions>();
   command->add_option(
       "--fabric", options->fabric,
-      fmt::format("{}, or a TOML or net file; pair unless told", fabric::kGeneratorForms));
+      fmt::format("{}, or a TOML or net file; default: pair", fabric::kGeneratorForms));
   // If it accepted several values, it would consume the -- after the first one.
   command->get_option("--fabric")->expected(1)->allow_extra_args(false);
   add_link_options(*command, options->links);

@@ -25,7 +25,8 @@ Result<void> CmReliableConnection::open(const Path& path, std::uint64_t service_
 
 Result<void> CmReliableConnection::accept(CmId id, const CmEvent& request, Instant now) {
   if (phase_ != Phase::New || request.type != CmEventType::ReqReceived) {
-    return fail(ErrorCode::InvalidArgument, "a new connection takes a request, once");
+    return fail(ErrorCode::InvalidArgument,
+                "only a new connection can accept a request, and only once");
   }
   if (auto taken = manager_.set_observer(id, *this, 0); !taken) {
     return taken;

@@ -94,7 +94,9 @@ Result<void> ConnectionManager::Impl::set_observer(CmId id, CmObserver& observer
     return fail(ErrorCode::NotFound, "there is no id {}", id.value());
   }
   if (connection->shares != 0) {
-    return fail(ErrorCode::Busy, "listener {} is shared by who has its observer", id.value());
+    return fail(ErrorCode::Busy,
+                "listener {} is shared by several users: its observer cannot be replaced",
+                id.value());
   }
   connection->observer = &observer;
   connection->context = context;

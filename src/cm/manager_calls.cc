@@ -197,7 +197,8 @@ Result<void> ConnectionManager::Impl::notify(CmId id, QpEvent event, Instant now
   }
   const Port* const port = find_port(*link.alternate);
   if (port == nullptr || !port->pkey_index(link.alternate->pkey)) {
-    return fail(ErrorCode::NoSuchDevice, "the port of id {}'s alternate path is gone", id.value());
+    return fail(ErrorCode::NoSuchDevice, "the port of id {}'s alternate path was removed",
+                id.value());
   }
   std::swap(link.primary, *link.alternate);
   std::swap(link.ack_timeout, link.alternate_ack_timeout);

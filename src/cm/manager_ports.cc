@@ -270,13 +270,14 @@ Result<QpAttributes> ConnectionManager::Impl::init_qp_attributes(CmId id, QpStat
     return fail(ErrorCode::NotFound, "there is no id {}", id.value());
   }
   if (target == QpState::Reset || !is_known_for(target, connection->state)) {
-    return fail(ErrorCode::InvalidArgument, "in state {} nothing is known for a transition to {}",
+    return fail(ErrorCode::InvalidArgument,
+                "in state {} the attributes for a transition to {} are not known",
                 cm::name_of(connection->state), name_of(target));
   }
   const Link& link = connection->link;
   const Port* const port = find_port(link.port);
   if (port == nullptr) {
-    return fail(ErrorCode::NoSuchDevice, "the connection's port {} is gone", link.port.value());
+    return fail(ErrorCode::NoSuchDevice, "the connection's port {} was removed", link.port.value());
   }
   QpAttributes attributes{.mask = QpAttribute::State, .state = target};
   attributes.ca_guid = port->address().ca_guid;

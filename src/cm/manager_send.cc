@@ -29,7 +29,7 @@ Result<void> ConnectionManager::Impl::transmit(PortKey key, const mad::MadAddres
   Port* const port = find_port(key);
   if (port == nullptr) {
     ++counters.send_failures;
-    return fail(ErrorCode::NoSuchDevice, "port {} is gone", key.value());
+    return fail(ErrorCode::NoSuchDevice, "port {} was removed", key.value());
   }
   if (auto posted = port->gsi_.post(port->agent_, to, {.mad = mad}, now); !posted) {
     ++counters.send_failures;

@@ -293,7 +293,7 @@ std::string_view name_of(Input input) {
 std::string_view name_of(Action action) {
   static constexpr auto kNames = std::to_array<std::string_view>(
       {"refuse", "already done", "do", "ignore", "duplicate", "extend", "repeat answer",
-       "reject as stale", "tell", "leave", "REJ timeout", "REJ consumer", "DREQ", "DREP",
+       "reject as stale", "report", "leave", "REJ timeout", "REJ consumer", "DREQ", "DREP",
        "SIDR_REP rejected"});
   return kNames[static_cast<std::size_t>(action)];
 }

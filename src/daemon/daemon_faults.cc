@@ -18,7 +18,7 @@ constexpr std::int64_t kFaultCost = 128;
 [[nodiscard]] Result<void> check_version(std::uint32_t version) {
   if (version != uabi::kVersion) {
     return fail(ErrorCode::NotSupported,
-                "this weft speaks version {} of the control protocol, the daemon {}", version,
+                "this weft uses version {} of the control protocol, the daemon {}", version,
                 uabi::kVersion);
   }
   return {};

@@ -42,7 +42,7 @@ bool Daemon::Impl::handle_objects(Client& client, host::Received& received) {
           if (shared_devices_.has(*client.process, message.device)) {
             leave_device(*client.process, message.device, false);
           } else {
-            note(client, "words about devices that it has not open");
+            note(client, "messages about devices that it does not have open");
           }
         } else if constexpr (std::is_same_v<Message, uabi::AskForObject> ||
                              std::is_same_v<Message, uabi::ObjectAnswer>) {
@@ -61,7 +61,7 @@ template <class Message>
 void Daemon::Impl::relay_target(Client& client, Message message) {
   client.spend(kWordCost);
   if (!xrc_domains_.has(*client.process, message.domain)) {
-    note(client, "words about XRC domains that it has not open");
+    note(client, "messages about XRC domains that it does not have open");
     return;
   }
   const node::ProcessId peer = process_of(message.peer);
@@ -99,7 +99,7 @@ void Daemon::Impl::share_device(Client& client, const uabi::ShareDevice& request
     if (const auto device = shared_devices_.owned(*client.process, name)) {
       leave_device(*client.process, *device, true);
     } else {
-      note(client, "words about devices that it has not open");
+      note(client, "messages about devices that it does not have open");
     }
     return;
   }
@@ -147,7 +147,8 @@ void Daemon::Impl::relay_object(Client& client, Message message) {
       (!kIsQuestion && device->owner != *client.process)) {
     // Messages may have been in flight when the owner closed the device, so a few are not a
     // violation.
-    note(client, "words about devices that it has not open", device == nullptr ? kManyLate : 1);
+    note(client, "messages about devices that it does not have open",
+         device == nullptr ? kManyLate : 1);
     if (!kIsQuestion || device != nullptr) {
       return;
     }
@@ -169,7 +170,7 @@ void Daemon::Impl::relay_object(Client& client, Message message) {
     answer.device = message.device;
     answer.serial = message.serial;
     answer.error = code_of(ErrorCode::NoSuchDevice);
-    answer.reason = "the program that opened the device has closed it, or is gone";
+    answer.reason = "the program that opened the device has closed it or has ended";
     client.send(std::move(answer));
   }
 }

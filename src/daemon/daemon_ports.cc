@@ -18,7 +18,7 @@ constexpr std::int64_t kChangeCost = 128;
 void Daemon::Impl::change_port(Client& client, const uabi::ChangePort& request) {
   client.spend(kChangeCost);
   if (request.version != uabi::kVersion) {
-    client.refuse(fmt::format("this weft speaks version {} of the control protocol, the daemon {}",
+    client.refuse(fmt::format("this weft uses version {} of the control protocol, the daemon {}",
                               request.version, uabi::kVersion));
     return;
   }
@@ -49,7 +49,7 @@ void Daemon::Impl::change_port(Client& client, const uabi::ChangePort& request) 
 void Daemon::Impl::change_node(Client& client, const uabi::ChangeNode& request) {
   client.spend(kChangeCost);
   if (request.version != uabi::kVersion) {
-    client.refuse(fmt::format("this weft speaks version {} of the control protocol, the daemon {}",
+    client.refuse(fmt::format("this weft uses version {} of the control protocol, the daemon {}",
                               request.version, uabi::kVersion));
     return;
   }

@@ -43,7 +43,7 @@ void Daemon::Impl::hello(Client& client, const uabi::Hello& hello) {
 Result<void> Daemon::Impl::admit(Client& client, const uabi::Hello& hello) {
   if (hello.version != uabi::kVersion) {
     return fail(ErrorCode::NotSupported,
-                "the program's Weft speaks version {} of the control protocol, this daemon {}",
+                "the program's Weft uses version {} of the control protocol, this daemon {}",
                 hello.version, uabi::kVersion);
   }
   const std::size_t page_bytes = fabric::CounterPage::bytes_needed();
@@ -94,7 +94,7 @@ void Daemon::Impl::open_lane(Client& client, const uabi::OpenLane& request) {
   Client* const other = client_of(peer);
   const auto is_new = fabric_->join_lane(*client.process, peer);
   if (!is_new || other == nullptr) {
-    note(client, "requests for lanes to nobody", kManyNobodies);
+    note(client, "requests for lanes to processes that do not exist", kManyNobodies);
     client.send(uabi::NoSuchProcess{.peer = request.peer});
     return;
   }

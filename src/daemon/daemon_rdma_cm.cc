@@ -177,7 +177,7 @@ class Daemon::Impl::RdmaCmRequest {
     return on(request.id, [&](cm::RdmaCmId id) -> Result<void> {
       if (request.event != kEventOfEstablished && request.event != kEventOfMigration) {
         return fail(ErrorCode::InvalidArgument,
-                    "event {} says nothing of a connection; COMM_EST and PATH_MIG do",
+                    "event {} does not concern a connection; COMM_EST and PATH_MIG do",
                     request.event);
       }
       return rdma_.notify(id,

@@ -49,7 +49,7 @@ Result<fabric::NodeIndex> Daemon::Impl::umad_node(std::uint32_t version,
                                                   const std::string& name) const {
   if (version != uabi::kVersion) {
     return fail(ErrorCode::NotSupported,
-                "the program's Weft speaks version {} of the control protocol, this daemon {}",
+                "the program's Weft uses version {} of the control protocol, this daemon {}",
                 version, uabi::kVersion);
   }
   const auto node = view().find_node(name);

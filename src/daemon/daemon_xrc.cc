@@ -83,7 +83,7 @@ void Daemon::Impl::tell_xrc_members(node::ProcessId of, uabi::XrcRelay message) 
 void Daemon::Impl::relay_xrc(Client& client, uabi::XrcRelay message) {
   client.spend(kRelayCost);
   if (!xrc_domains_.has(*client.process, message.domain) || message.word == uabi::XrcWord::Gone) {
-    note(client, "words about XRC domains that it has not open");
+    note(client, "messages about XRC domains that it does not have open");
     return;
   }
   if (message.word == uabi::XrcWord::Dismissed) {

@@ -79,7 +79,7 @@ std::optional<std::string> Offences::hear(const ProgramName& offender, std::stri
   }
   return told < kMaxHeard
              ? line_of(offence)
-             : fmt::format("{}: nothing more of what it says is told", to_string(reporter));
+             : fmt::format("{}: its further reports are not logged", to_string(reporter));
 }
 
 }  // namespace weft::daemon

@@ -128,7 +128,7 @@ void Process::Impl::give_up_questions(const uabi::DeviceGone& left) {
     if (question.device == left.device && question.peer == left.peer && !question.answer) {
       question.answer.emplace();
       question.answer->error = static_cast<std::uint8_t>(ErrorCode::NoSuchDevice) + 1;
-      question.answer->reason = "the program that opened the device has closed it, or is gone";
+      question.answer->reason = "the program that opened the device has closed it or has ended";
     }
   }
   xrc_answered.notify_all();

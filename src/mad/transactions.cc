@@ -76,7 +76,7 @@ Result<TransactionId> ManagementInterface::send(AgentId agent, const MadAddress&
                 "nothing would end a transaction without answer and without RMPP: post it");
   }
   if (options.timeout <= Duration{}) {
-    return fail(ErrorCode::InvalidArgument, "the timeout must be longer than nothing");
+    return fail(ErrorCode::InvalidArgument, "the timeout must be greater than zero");
   }
   if (key_of_.size() >= limits_.transactions) {
     return fail(ErrorCode::OutOfMemory, "{} transactions are in progress, which is the limit",
@@ -222,7 +222,7 @@ Result<void> ManagementInterface::set_timeout(TransactionId transaction, Duratio
     return fail(ErrorCode::NotFound, "transaction {} is not in progress", transaction.value());
   }
   if (timeout <= Duration{}) {
-    return fail(ErrorCode::InvalidArgument, "the timeout must be longer than nothing");
+    return fail(ErrorCode::InvalidArgument, "the timeout must be greater than zero");
   }
   const auto place = exchanges_.find(found->second);
   place->second.options.timeout = timeout;
@@ -280,7 +280,7 @@ Result<void> ManagementInterface::post(AgentId agent, const MadAddress& to, MadM
   }
   if (message.is_rmpp) {
     return fail(ErrorCode::InvalidArgument,
-                "segments are acknowledged, so somebody waits for them: send the message");
+                "RMPP segments must be acknowledged: send the message as a transaction");
   }
   if (!agents_.registration(agent)->keeps_transaction_ids) {
     const std::uint32_t low = static_cast<std::uint32_t>(header.transaction_id);

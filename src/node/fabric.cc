@@ -117,7 +117,8 @@ Result<std::optional<fabric::PortIndex>> Fabric::find_manager_port(std::string_v
   const fabric::PortRecord& first = builder_.port(ports->front());
   if (first.is_switch_port() || first.peer == fabric::kNoPort) {
     return fail(ErrorCode::InvalidArgument,
-                "{} is no place for the subnet manager; a cabled port of a host is, as h1:1", name);
+                "the subnet manager cannot run at {}; choose a cabled port of a host, as h1:1",
+                name);
   }
   return ports->front();
 }

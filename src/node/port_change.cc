@@ -123,7 +123,7 @@ Result<PortChange> read_port_change(std::string_view text) {
     }
     has_words = true;
     if (!read_word(word, change)) {
-      return fail(ErrorCode::InvalidArgument, "'{}' is no change of a port: {}", word,
+      return fail(ErrorCode::InvalidArgument, "'{}' is not a change of a port: {}", word,
                   kPortChangeWords);
     }
   }

@@ -84,7 +84,8 @@ Result<mad::Registration> UmadFile::check(const UmadRegistration& registration) 
                 registration.class_version);
   }
   if (registration.mgmt_class >= kClassLimit && !is_smp(mgmt_class)) {
-    return fail(ErrorCode::InvalidArgument, "class {:#x} is none: they end with 0x4f, beside 0x81",
+    return fail(ErrorCode::InvalidArgument,
+                "class {:#x} does not exist: classes are 0x01 to 0x4f, and 0x81",
                 registration.mgmt_class);
   }
   if (registration.rmpp_version > 1 ||

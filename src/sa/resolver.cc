@@ -154,7 +154,7 @@ Resolver::Outcome Resolver::own_host(const IpAddress& source, const IpAddress& t
   if (!to || !from) {
     return resolution_error(
         ResolutionFailure::NoSuchSource,
-        fmt::format("{} is no address of this host", to_string(from ? target : source)));
+        fmt::format("{} is not an address of this host", to_string(from ? target : source)));
   }
   const auto gid_of = [this](const InterfaceKey& key) {
     const auto found =
@@ -184,8 +184,8 @@ std::expected<Resolver::Own, ResolutionError> Resolver::choose(const IpAddress& 
   const auto own = find_own(source);
   if (!own || source.family() != destination.family()) {
     return resolution_error(ResolutionFailure::NoSuchSource,
-                            fmt::format("{} is no address of this host for {}", to_string(source),
-                                        to_string(destination)));
+                            fmt::format("{} is not an address of this host for {}",
+                                        to_string(source), to_string(destination)));
   }
   return *own;
 }
@@ -309,13 +309,14 @@ void Resolver::expire(Instant now) {
     const Pending& pending = resolutions_.at(id);
     const std::string address = to_string(pending.neighbor);
     if (pending.interface->is_up()) {
-      finish(id, resolution_error(ResolutionFailure::TimedOut,
-                                  fmt::format("nobody says that it has the address {}", address)));
+      finish(id,
+             resolution_error(ResolutionFailure::TimedOut,
+                              fmt::format("no neighbour answered for the address {}", address)));
     } else {
       finish(id, resolution_error(
                      ResolutionFailure::Down,
                      fmt::format("the interface that leads to {} is down: its port is not Active, "
-                                 "or no subnet manager lets it into the broadcast group",
+                                 "or the subnet manager refuses it the broadcast group",
                                  address)));
     }
   }

@@ -26,15 +26,15 @@ constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::SaHeader>;
                                                   std::uint16_t status) {
   const bool is_no_records = status == static_cast<std::uint16_t>(wire::SaStatus::NoRecords);
   if (is_no_records && attribute == wire::SaAttribute::PathRecord) {
-    return query_error(QueryFailure::NoPath, "subnet administration knows no path there (0x0300)",
-                       status);
+    return query_error(QueryFailure::NoPath,
+                       "subnet administration has no path to the destination (0x0300)", status);
   }
   if (is_no_records && attribute == wire::SaAttribute::McMemberRecord) {
     return query_error(QueryFailure::NoGroup,
-                       "subnet administration knows no such multicast group (0x0300)", status);
+                       "subnet administration has no such multicast group (0x0300)", status);
   }
   return query_error(QueryFailure::Refused,
-                     fmt::format("subnet administration says {:#06x}", status), status);
+                     fmt::format("subnet administration returned status {:#06x}", status), status);
 }
 
 [[nodiscard]] wire::SaHeader header_of(const mad::MadMessage& message) {
@@ -73,7 +73,7 @@ Result<void> SaClient::check_can_ask(std::size_t queries) const {
                 "asked");
   }
   if (!port_.can_ask()) {
-    return fail(ErrorCode::TryAgain, "no subnet manager has said yet where it is");
+    return fail(ErrorCode::TryAgain, "the port has no subnet manager yet");
   }
   if (queries_.size() + queries > limits_.queries) {
     return fail(ErrorCode::OutOfMemory, "{} SA queries are in progress, which is the limit",

@@ -55,7 +55,7 @@ void CmLedger::asked(Token token, CmSide side, HostLife life, Qpn qpn) {
 
 void CmLedger::announced(Token token, CmSide side, HostLife life, Qpn remote, Instant now) {
   if (!entries_.contains(token)) {
-    return verdict_.fail("a request came that nobody made");
+    return verdict_.fail("a request arrived that no end sent");
   }
   Entry& entry = at(token);
   End& end = end_of(entry, side);

@@ -63,7 +63,7 @@ cm::Handled CmLookupEnd::handle(cm::CmId /*id*/, const cm::CmEvent& event, Insta
       leave(CmEnding::TimedOut, now);
       break;
     default:
-      in_.verdict.fail("a lookup is told of a connection");
+      in_.verdict.fail("a lookup got an event of a connection");
       break;
   }
   return cm::Handled::Keep;

@@ -219,7 +219,7 @@ class World {
     const CmLedger::Token token = CmLedger::token_of(event.private_data);
     const auto meeting = std::ranges::find(meetings_, token, &Meeting::token);
     if (token == 0 || meeting == meetings_.end()) {
-      verdict_.fail("a request came that nobody made");
+      verdict_.fail("a request arrived that no end sent");
       return cm::Handled::Destroy;
     }
     if (random_.chance(1, 20)) {
@@ -253,7 +253,7 @@ class World {
       }
     }
     if (next == Instant::never() || next.since_start() > kVirtualBound) {
-      return verdict_.fail("somebody waits without end");
+      return verdict_.fail("an end waits forever");
     }
     now_ = std::max(now_, next);
     if (death_at_ <= now_) {

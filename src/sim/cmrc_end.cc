@@ -44,7 +44,7 @@ cm::Handled CmrcEnd::take(cm::CmId id, const cm::CmEvent& request, Instant now) 
 /// The first datagram is the private data of the peer's REQ or REP; that of a REJ is not checked.
 void CmrcEnd::handle_datagram(ByteSpan datagram, Instant now) {
   if (is_over_) {
-    return in_.verdict.fail("cmrc told of a datagram after its end");
+    return in_.verdict.fail("cmrc reported a datagram after its end");
   }
   if (datagram.size() == cm::kRejPrivateData && !has_first_) {
     return;
@@ -66,7 +66,7 @@ void CmrcEnd::handle_connected(Instant now) {
 
 void CmrcEnd::handle_closed(const Error& why, Instant now) {
   if (is_over_) {
-    return in_.verdict.fail("cmrc told twice of its end");
+    return in_.verdict.fail("cmrc reported its end twice");
   }
   if (why.code == ErrorCode::TimedOut) {
     in_.ledger.timed_out(token_, side_, asked_at_, "first datagram");

@@ -257,7 +257,7 @@ class World {
       }
     }
     if (told != concerned) {
-      verdict_.fail("others than its peers were told of a death");
+      verdict_.fail("a death was reported to a process that is not a peer");
     }
     Process& successor = attach(victim.id().host.value());
     if (successor.id() == victim.id()) {

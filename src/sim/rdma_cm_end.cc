@@ -65,7 +65,7 @@ void RdmaCmEnd::handle(const cm::RdmaCmEvent& event, Instant now) {
       return is_lookup() ? take_answer(event, now) : become_up(now);
     case RdmaCmEventType::Disconnected:
       if (std::exchange(was_told_, true)) {
-        return in_.verdict.fail(fmt::format("connection {}: told of its end twice", token_));
+        return in_.verdict.fail(fmt::format("connection {}: its end was reported twice", token_));
       }
       // Answers the peer's DREQ; fails if it was answered already.
       static_cast<void>(in_.manager.disconnect(id_, now));

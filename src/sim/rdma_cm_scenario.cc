@@ -116,7 +116,7 @@ class World {
     program.service = manager(host).create(cm::PortSpace::Udp, cm::QpType::Ud, program, 0).value();
     for (const cm::RdmaCmId id : {program.listener, program.service}) {
       if (!manager(host).bind(id, address(host), now_) || !manager(host).listen(id, 0, now_)) {
-        verdict_.fail("nobody can listen");
+        verdict_.fail("listening failed");
       }
     }
   }
@@ -207,7 +207,7 @@ class World {
       const CmLedger::Token token = CmLedger::token_of(event.parameters.private_data);
       const auto found = std::ranges::find(appointments_, token, &Appointment::token);
       if (token == 0 || found == appointments_.end()) {
-        return verdict_.fail("a request came that nobody made");
+        return verdict_.fail("a request arrived that no end sent");
       }
       if (ledger_.was_up(token, CmSide::Server)) {
         // A late duplicate of the REQ is accepted, because hosts do not hold TimeWait, like Linux
@@ -237,7 +237,7 @@ class World {
       }
     }
     if (next == Instant::never() || next.since_start() > kVirtualBound) {
-      return verdict_.fail("somebody waits without end");
+      return verdict_.fail("an end waits forever");
     }
     now_ = std::max(now_, next);
     if (death_at_ <= now_) {

@@ -164,7 +164,7 @@ class World {
              candidate.end->qp().number() == packet->header.dest_qp;
     });
     if (place == places_.end()) {
-      verdict_.fail("a packet arrived for a QP that nobody has");
+      verdict_.fail("a packet arrived for a QP that does not exist");
       return;
     }
     place->end->expect(*packet);

@@ -39,7 +39,7 @@ constexpr std::byte kOnes{0xFF};
 
 Result<void> check_payload(const OpcodeInfo& info, std::size_t payload) {
   if (info.payload == PayloadRule::None && payload != 0) {
-    return fail(ErrorCode::Io, "{} carries no payload, but {} bytes are there", info.name, payload);
+    return fail(ErrorCode::Io, "{} carries no payload, but has {} bytes", info.name, payload);
   }
   if ((info.payload == PayloadRule::OneToMtu || info.payload == PayloadRule::FullMtu) &&
       payload == 0) {
@@ -106,8 +106,8 @@ Result<IbPacket> parse_ib_packet(std::span<const std::byte> bytes, CrcCheck chec
   }
   const std::size_t total = std::size_t{lrh->packet_length} * 4;
   if (total + kVcrcBytes != bytes.size() || total < kSizeOf<Lrh> + kSizeOf<Bth> + kIcrcBytes) {
-    return fail(ErrorCode::Io, "LRH PktLen says {} bytes and a VCRC, {} bytes are there", total,
-                bytes.size());
+    return fail(ErrorCode::Io, "LRH PktLen implies {} bytes and a VCRC, the packet has {} bytes",
+                total, bytes.size());
   }
   if (lrh->lnh != LinkNextHeader::Local && lrh->lnh != LinkNextHeader::Global) {
     return fail(ErrorCode::Io, "LRH LNH {}: raw packets are not carried",

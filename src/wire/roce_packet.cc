@@ -119,7 +119,7 @@ Result<RocePacket> parse_outer(std::span<const std::byte>& in) {
                 kRoceUdpPort);
   }
   if (udp->length < kSizeOf<Udp> || udp->length - kSizeOf<Udp> > in.size()) {
-    return fail(ErrorCode::Io, "UDP Length {}, {} bytes are there", udp->length,
+    return fail(ErrorCode::Io, "UDP Length is {}, but the packet has {} bytes", udp->length,
                 in.size() + kSizeOf<Udp>);
   }
   in = in.first(udp->length - kSizeOf<Udp>);
@@ -191,7 +191,7 @@ Result<RocePacket> parse_roce_packet(std::span<const std::byte> frame, CrcCheck 
   }
   packet->payload = padded.first(padded.size() - transport->bth.pad_count);
   if (info.payload == PayloadRule::None && !packet->payload.empty()) {
-    return fail(ErrorCode::Io, "{} carries no payload, but {} bytes are there", info.name,
+    return fail(ErrorCode::Io, "{} carries no payload, but has {} bytes", info.name,
                 packet->payload.size());
   }
   if (check == CrcCheck::Verify) {

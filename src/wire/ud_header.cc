@@ -49,7 +49,7 @@ class Reader {
       return fail(ErrorCode::InvalidArgument, "the {} is cut off", reader.missing());
     }
   } else if (header.bth.opcode != Opcode::UdSendOnly) {
-    return fail(ErrorCode::InvalidArgument, "BTH:OpCode {:#04x} is no UD SEND",
+    return fail(ErrorCode::InvalidArgument, "BTH:OpCode {:#04x} is not a UD SEND",
                 static_cast<unsigned>(header.bth.opcode));
   }
   return {};
@@ -99,7 +99,7 @@ Result<UdHeader> make_ud_header(std::size_t payload_bytes, const UdHeaderParts& 
   const bool has_ipv4 = parts.ip_version == 4;
   const bool has_ipv6 = parts.ip_version == 6;
   if (parts.ip_version != 0 && !has_ipv4 && !has_ipv6) {
-    return fail(ErrorCode::InvalidArgument, "IP version {} is neither 4 nor 6, nor 0 for none",
+    return fail(ErrorCode::InvalidArgument, "IP version {} is not 4, 6 or 0 (none)",
                 parts.ip_version);
   }
   if (parts.udp && !has_ipv4 && !has_ipv6) {
@@ -237,7 +237,7 @@ Result<UdHeader> unpack_ud_frame(ByteSpan bytes) {
   } else if (ether_type == kEtherTypeIpv4) {
     read = read_ipv4(reader, header);
   } else {
-    return fail(ErrorCode::InvalidArgument, "EtherType {:#06x} is no RoCE packet's", ether_type);
+    return fail(ErrorCode::InvalidArgument, "EtherType {:#06x} is not that of RoCE", ether_type);
   }
   if (read && ether_type != kEtherTypeRoceV1) {
     read = read_udp(reader, header);

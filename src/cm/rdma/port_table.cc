@@ -69,7 +69,7 @@ Result<void> PortTable::listen(RdmaCmId id, PortSpace space, std::uint16_t port)
   const auto found = holders_.find({space, port});
   if (found == holders_.end() ||
       std::ranges::find(found->second, id, &Holder::id) == found->second.end()) {
-    return fail(ErrorCode::InvalidArgument, "the id has no port of its own to listen on");
+    return fail(ErrorCode::InvalidArgument, "the id is not bound to a port number of its own");
   }
   std::vector<Holder>& holders = found->second;
   const auto own = std::ranges::find(holders, id, &Holder::id);

@@ -248,7 +248,7 @@ Result<void> RdmaCm::bind_to_port_of(Id& of) {
   }
   const auto own = resolver_.find_own(ip->address);
   if (!own) {
-    return fail(ErrorCode::AddressNotAvailable, "{} is no address of this host",
+    return fail(ErrorCode::AddressNotAvailable, "{} is not an address of this host",
                 to_string(ip->address));
   }
   of.port = PortKey{own->interface.port.value()};

@@ -29,7 +29,7 @@ constexpr std::uint8_t kMostCount = 7;
 
 [[nodiscard]] Result<void> check_private_data(ByteSpan private_data, std::size_t most) {
   if (private_data.size() > most) {
-    return fail(ErrorCode::InvalidArgument, "{} bytes of private data; here {} are possible",
+    return fail(ErrorCode::InvalidArgument, "{} bytes of private data: at most {} are possible",
                 private_data.size(), most);
   }
   return {};
@@ -219,7 +219,7 @@ Result<void> RdmaCm::accept(RdmaCmId id, const ConnectionParameters* parameters,
 Result<void> RdmaCm::answer_service_request(Id& of, const ConnectionParameters* parameters,
                                             Instant now) {
   if (parameters == nullptr) {
-    return fail(ErrorCode::InvalidArgument, "a datagram service is told by its QPN");
+    return fail(ErrorCode::InvalidArgument, "a datagram service is identified by its QPN");
   }
   if (parameters->qkey != QKey{}) {
     of.qkey = parameters->qkey;

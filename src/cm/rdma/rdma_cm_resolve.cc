@@ -234,7 +234,7 @@ Result<void> RdmaCm::resolve_route(RdmaCmId id, Duration timeout, Instant now) {
   Id& of = **in;
   const auto port = ports_.find(*of.port);
   if (port == ports_.end()) {
-    return fail(ErrorCode::NoSuchDevice, "the id's port is gone");
+    return fail(ErrorCode::NoSuchDevice, "the id's port was removed");
   }
   const auto started = port->second.sa.resolve_path(
       wish_of(of, of.dgid, of.pkey), {.timeout = timeout},

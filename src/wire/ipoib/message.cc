@@ -83,7 +83,7 @@ void append(std::vector<std::byte>& to, ByteSpan bytes) {
       return fail(ErrorCode::Io, "a probe for duplicates to {}", to_string(message.destination));
     }
   } else if (message.destination.is_multicast() && message.flags.has(NeighborFlag::Solicited)) {
-    return fail(ErrorCode::Io, "an advertisement to a group that says it was solicited");
+    return fail(ErrorCode::Io, "a solicited advertisement with a multicast destination");
   }
   return {};
 }
@@ -95,7 +95,7 @@ void append(std::vector<std::byte>& to, ByteSpan bytes) {
   }
   const ByteSpan rest = bytes.subspan(kSizeOf<Ipv6>);
   if (ip->version != 6 || ip->payload_length > rest.size()) {
-    return fail(ErrorCode::Io, "IP version {} with {} bytes, of which {} are there", ip->version,
+    return fail(ErrorCode::Io, "IP version {} with {} bytes, of which {} are present", ip->version,
                 ip->payload_length, rest.size());
   }
   const ByteSpan icmp = rest.first(ip->payload_length);
