@@ -1,4 +1,4 @@
-// What a fabric promises from a cold start on (T-MI-8 and others).
+// Properties of a fabric after a cold start (T-MI-8 and others).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,8 +64,7 @@ TEST(WholeFabric, OfThreeSwitchesComesUpWithinASecondAndGoesRoundACut) {
 
 class PathMtu : public ::testing::TestWithParam<wire::Mtu> {};
 
-/// What the narrowest port of a path takes is what its cable is set to, and what the SA and the
-/// packets' own way say.
+/// The MTU of a path is the smallest of its links, according to SA and to the packets themselves.
 TEST_P(PathMtu, IsNegotiatedEndToEnd) {  // T-MI-8
   fabric::Topology topology = triangle(4);
   topology.hosts[1].hcas[0].ports[0].max_mtu = GetParam();

@@ -25,7 +25,7 @@ struct ExploredAtomics {
     explorer != nullptr ? explorer->copy(to, from, count) : RealAtomics::copy(to, from, count);
   }
 
-  // Words of their own are touched by fibers only.
+  // Separate words are only accessed by fibers.
   static std::uint32_t load(const std::atomic<std::uint32_t>& word, std::memory_order order) {
     return Explorer::running()->load(&word, order);
   }

@@ -1,5 +1,5 @@
-// The CM messages of a kernel that nobody in this project wrote (tests/golden/pcaps): each is
-// unpacked as what it is and packed to the same bytes (T-PACK-1).
+// CM messages captured from an independent kernel implementation (tests/golden/pcaps): each is
+// unpacked and packed to the same bytes (T-PACK-1).
 
 #include <gtest/gtest.h>
 
