@@ -20,6 +20,7 @@ class PlantedViolations(unittest.TestCase):
         self.root = pathlib.Path(self.folder.name)
         (self.root / "tools").mkdir()
         config = re.sub(r"(?ms)^\[exempt\..*", "", (TOOLS / "tidy.toml").read_text())
+        config = re.sub(r'(?m)^\[aligned_tables\]\n(?:".*\n)*', "", config)
         (self.root / "tools" / "tidy.toml").write_text(config)
         shutil.copy(TOOLS.parent / ".clang-format", self.root)
         self.write("src/base/CMakeLists.txt", "weft_room(base)\n")
@@ -211,6 +212,18 @@ class PlantedViolations(unittest.TestCase):
         self.assert_finds("unformatted", "src/wire/bth.h", 2)
         self.write("src/wire/bth.h", "#pragma once\n// clang-format off\nusing Wire = wire::Layout<12>;\n// clang-format on\n")
         self.assert_clean()
+
+    def test_an_aligned_table_that_the_configuration_does_not_name(self):
+        table = "// clang-format off\nconstexpr auto kRows = std::to_array<Row>({\n    {1,  2},\n});\n// clang-format on\n"
+        self.write("src/wire/opcode.h", "#pragma once\n#include <array>\n" + table)
+        self.assert_finds("unformatted", "src/wire/opcode.h", 3)
+        config = self.root / "tools" / "tidy.toml"
+        config.write_text(config.read_text() + '[aligned_tables]\n"src/wire/opcode.h" = "opcodes"\n')
+        self.assert_clean()
+        self.write("src/wire/opcode.h", "#pragma once\n// clang-format off\nint   x;\n// clang-format on\n")
+        self.assert_finds("unformatted", "src/wire/opcode.h", 2)
+        self.write("src/wire/opcode.h", "#pragma once\n")
+        self.assert_finds("unformatted", "src/wire/opcode.h", 1)
 
     def test_a_document_that_names_a_file_that_is_gone(self):
         self.write("docs/MAP.md", "see `src/hca/answer.h`, `src/cm` and [the map](MAP.md)\n")

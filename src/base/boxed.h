@@ -7,7 +7,7 @@
 
 namespace weft {
 
-/// A std::optional whose value is on the heap: a pointer's size while there is none. For what few
+/// A std::optional whose value is on the heap: one pointer while empty. For large members that few
 /// of many objects have, or have for a short time.
 template <class T>
 class Boxed {

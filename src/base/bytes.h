@@ -11,7 +11,7 @@ namespace weft {
 using ByteSpan = std::span<const std::byte>;
 using MutableByteSpan = std::span<std::byte>;
 
-/// Of the concatenation of pieces.
+/// Total size of several pieces.
 [[nodiscard]] inline std::size_t total_bytes(std::span<const ByteSpan> pieces) {
   std::size_t bytes = 0;
   for (const ByteSpan piece : pieces) {
@@ -20,19 +20,19 @@ using MutableByteSpan = std::span<std::byte>;
   return bytes;
 }
 
-/// Bytes as the object representation of a trivially copyable value (for rings and tests, never for
-/// wire formats).
+/// The object representation of a trivially copyable value, for rings and tests; never for wire
+/// formats.
 template <class T>
   requires std::is_trivially_copyable_v<T>
 [[nodiscard]] ByteSpan bytes_of(const T& value) {
   return std::as_bytes(std::span{&value, 1});
 }
 
-/// memcpy of a count that is small and not known at compile time, without the call: one or two
-/// moves up to 32 bytes.
+/// memcpy optimized for small counts unknown at compile time: one or two moves up to 32 bytes,
+/// without a call.
 [[gnu::always_inline]] inline void copy_few(std::byte* to, const std::byte* from,
                                             std::size_t count) {
-  const auto ends = [&]<class Word>(Word) {  // both ends, which may overlap
+  const auto ends = [&]<class Word>(Word) {  // copies head and tail, which may overlap
     Word head;
     Word tail;
     std::memcpy(&head, from, sizeof head);
@@ -59,7 +59,7 @@ template <class T>
   }
 }
 
-/// memcpy for spans; the destination must hold the source. An empty source is fine whatever its
+/// memcpy for spans. `to` must be at least as long as `from`; an empty source may have a null
 /// pointer.
 inline void copy_bytes(MutableByteSpan to, ByteSpan from) {
   copy_few(to.data(), from.data(), from.size());

@@ -5,7 +5,7 @@
 
 namespace weft {
 
-/// A set of flags of one enumeration whose enumerators are single bits.
+/// A set of flags, given by an enumeration whose enumerators are single bits.
 template <class Flag>
   requires std::is_enum_v<Flag>
 class Flags {

@@ -1,6 +1,6 @@
-/// The compiled part of fmt, once for all rooms. Debian ships it only as a shared library, which a
-/// drop-in library must not bring into a stranger's process; header-only use would compile it anew
-/// with every source.
+/// The compiled part of fmt, once for all rooms. Debian ships it as a shared library only, which a
+/// drop-in library must not load into an unknown process; header-only use would compile it in each
+/// source.
 
 #include <fmt/format-inl.h>
 

@@ -9,8 +9,8 @@
 
 namespace weft {
 
-/// Local identifier (IBTA vol 1 §4.1.3). Held in 32 bits so that extended LIDs fit; an InfiniBand
-/// wire field has 16.
+/// Local identifier (IBTA vol 1 §4.1.3): 16 bits in InfiniBand headers, held in 32 so that extended
+/// LIDs fit.
 class Lid {
  public:
   using value_type = std::uint32_t;
@@ -39,16 +39,17 @@ using Qpn = Ordered<struct QpnTag, std::uint32_t>;
 
 inline constexpr Qpn kQp0{0};                  ///< subnet management interface
 inline constexpr Qpn kQp1{1};                  ///< general services interface
-inline constexpr Qpn kMulticastQpn{0xFFFFFF};  ///< destination of every multicast packet
+inline constexpr Qpn kMulticastQpn{0xFFFFFF};  ///< DestQP of every multicast packet
 
-/// Service level, 4 bits; virtual lane, 4 bits.
+/// Service level, 4 bits.
 using ServiceLevel = Ordered<struct ServiceLevelTag, std::uint8_t>;
+/// Virtual lane, 4 bits.
 using VirtualLane = Ordered<struct VirtualLaneTag, std::uint8_t>;
 
-/// Port of an HCA or switch. HCA ports count from 1; port 0 of a switch is its management port.
+/// Port of an HCA, from 1, or of a switch, where port 0 is the management port.
 using PortNumber = Ordered<struct PortNumberTag, std::uint8_t>;
 
-/// Global identifier (IBTA vol 1 §4.1.1): 64-bit subnet prefix, 64-bit interface identifier, in
+/// Global identifier (IBTA vol 1 §4.1.1): 64-bit subnet prefix and 64-bit interface identifier, in
 /// wire order.
 class Gid {
  public:

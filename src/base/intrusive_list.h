@@ -4,8 +4,8 @@
 
 namespace weft {
 
-/// A node that can be in at most one list; derive from `ListHook<Tag>` once per list the object may
-/// be in.
+/// Links of an object that can be in one list per tag: derive from `ListHook<Tag>` once for each
+/// list.
 template <class Tag>
 class ListHook {
  public:
@@ -26,7 +26,8 @@ class ListHook {
   ListHook* previous_ = nullptr;
 };
 
-/// A doubly linked list of objects that carry their own links: constant-time, no allocation.
+/// A doubly linked list of objects that contain their own links: constant time, no allocation. Not
+/// thread-safe.
 template <class T, class Tag>
 class IntrusiveList {
  public:
@@ -69,11 +70,11 @@ class IntrusiveList {
     return object;
   }
 
-  /// Moves all of `other` in front of this list's objects, or behind them, in their order.
+  /// Moves all objects of `other` to the front or back of this list, in order.
   void splice_front(IntrusiveList& other) { splice(head_.next_, other); }
   void splice_back(IntrusiveList& other) { splice(&head_, other); }
 
-  /// Calls `visit(object)` for each; `visit` may remove the object that it is given.
+  /// Calls `visit(object)` for each object; `visit` may remove that object.
   template <class Visit>
   void for_each(Visit visit) {
     for (ListHook<Tag>* hook = head_.next_; hook != &head_;) {

@@ -11,14 +11,14 @@
 namespace weft {
 namespace {
 
-constexpr std::size_t kGroups = 8;  // of an IPv6 address, 16 bits each
+constexpr std::size_t kGroups = 8;  // 16-bit groups of an IPv6 address
 using Groups = std::array<std::uint16_t, kGroups>;
 
 [[nodiscard]] unsigned octet_at(std::span<const std::byte> octets, std::size_t at) {
   return std::to_integer<unsigned>(octets[at]);
 }
 
-/// All of `text` as a number of at most `most_digits`.
+/// Parses all of `text` as a number of at most `most_digits` digits.
 [[nodiscard]] std::optional<unsigned> read_number(std::string_view text, int base,
                                                   std::size_t most_digits) {
   unsigned number = 0;
@@ -28,7 +28,7 @@ using Groups = std::array<std::uint16_t, kGroups>;
   return is_whole && text.size() <= most_digits ? std::optional{number} : std::nullopt;
 }
 
-/// What is before the next `separator`, which is taken off `rest` with it.
+/// Splits off the text up to the next `separator`.
 [[nodiscard]] std::string_view take_until(std::string_view& rest, char separator) {
   const std::size_t at = rest.find(separator);
   const std::string_view taken = rest.substr(0, at);
@@ -44,7 +44,7 @@ using Groups = std::array<std::uint16_t, kGroups>;
   for (std::byte& octet : octets) {
     const std::string_view part = take_until(text, '.');
     const auto number = read_number(part, 10, 3);
-    // 010 would be 8 to some readers (RFC 6943 §3.1.1).
+    // A leading zero is ambiguous, since some parsers take 010 as octal (RFC 6943 §3.1.1).
     if (!number || *number > 0xFF || (part.size() > 1 && part.front() == '0')) {
       return std::nullopt;
     }
@@ -53,8 +53,8 @@ using Groups = std::array<std::uint16_t, kGroups>;
   return IpAddress{octets};
 }
 
-/// Groups with colons between them, of which the address's last may be an IPv4 address. How many
-/// they are; none: they are malformed, or more than fit.
+/// Parses groups separated by colons; the last one of the address may be an IPv4 address. Returns
+/// their number; none if malformed or too many.
 [[nodiscard]] std::optional<std::size_t> read_groups(std::string_view text, bool is_end,
                                                      Groups& groups) {
   std::size_t count = 0;
@@ -104,7 +104,7 @@ using Groups = std::array<std::uint16_t, kGroups>;
   return IpAddress{octets};
 }
 
-/// The run of zero groups that is written as `::`: the first of the longest, if longer than one.
+/// The run of zero groups replaced by `::`: the first of the longest, if longer than one.
 struct ZeroRun {
   std::size_t start{kGroups};
   std::size_t length{1};
@@ -191,7 +191,7 @@ Result<IpAddress> parse_ip_address(std::string_view text) {
   const auto address = text.find(':') == std::string_view::npos ? read_v4(text) : read_v6(text);
   if (!address) {
     return fail(ErrorCode::InvalidArgument,
-                "'{}' is no IPv4 or IPv6 address, as 127.77.0.1 or fd77::1 are", text);
+                "'{}' is not an IPv4 or IPv6 address, such as 127.77.0.1 or fd77::1", text);
   }
   return *address;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// IP addresses as values (RFC 791, RFC 4291): without libc, sockets or names. No threading rule.
+// IP addresses as value types (RFC 791, RFC 4291), independent of libc and sockets.
 
 #include <algorithm>
 #include <array>
@@ -17,8 +17,8 @@ namespace weft {
 
 enum class IpFamily : std::uint8_t { V4 = 4, V6 = 6 };
 
-/// An IPv4 or IPv6 address, in wire order. IPv4 addresses come before IPv6 ones; an IPv4-mapped
-/// IPv6 address is not the IPv4 address (unmapped() makes it one).
+/// An IPv4 or IPv6 address in wire order. IPv4 addresses sort before IPv6 addresses. An IPv4-mapped
+/// IPv6 address differs from the IPv4 address; unmapped() converts it.
 class IpAddress {
  public:
   static constexpr std::size_t kV4Bytes = 4;
@@ -58,13 +58,13 @@ class IpAddress {
     return std::span{octets_}.first(is_v4() ? kV4Bytes : kV6Bytes);
   }
   [[nodiscard]] constexpr unsigned bits() const { return is_v4() ? 32 : 128; }
-  /// Of an IPv4 address (asserted).
+  /// IPv4 only (asserted).
   [[nodiscard]] V4Octets v4_octets() const;
   [[nodiscard]] std::uint32_t v4_number() const;
-  /// Of an IPv6 address (asserted).
+  /// IPv6 only (asserted).
   [[nodiscard]] V6Octets v6_octets() const;
 
-  /// 0.0.0.0 or ::, which as a source means any.
+  /// 0.0.0.0 or ::, which mean any address when used as a source.
   [[nodiscard]] constexpr bool is_unspecified() const { return octets_ == V6Octets{}; }
   /// 127.0.0.0/8 (RFC 1122 §3.2.1.3) or ::1.
   [[nodiscard]] bool is_loopback() const;
@@ -74,25 +74,25 @@ class IpAddress {
   [[nodiscard]] bool is_link_local() const;
   /// 255.255.255.255 (RFC 919 §7).
   [[nodiscard]] bool is_limited_broadcast() const;
-  /// ::ffff:a.b.c.d as a.b.c.d (RFC 4291 §2.5.5.2), every other address as it is.
+  /// Converts ::ffff:a.b.c.d to a.b.c.d (RFC 4291 §2.5.5.2); returns other addresses unchanged.
   [[nodiscard]] IpAddress unmapped() const;
 
   friend constexpr auto operator<=>(const IpAddress&, const IpAddress&) = default;
 
  private:
   IpFamily family_{IpFamily::V4};
-  V6Octets octets_{};  // of IPv4 the first four, zeros behind them
+  V6Octets octets_{};  // IPv4: in the first four, the rest zero
 };
 
-/// How many leading bits two addresses share; 0 for those of different families.
+/// Number of leading bits that two addresses share; 0 for different families.
 [[nodiscard]] unsigned common_prefix(const IpAddress& a, const IpAddress& b);
 
-/// `127.77.0.1` or `fe80::1` as people write them (RFC 4291 §2.2), without a zone.
+/// Parses `127.77.0.1` or `fe80::1` (RFC 4291 §2.2), without a zone.
 [[nodiscard]] Result<IpAddress> parse_ip_address(std::string_view text);
-/// As RFC 5952 §4 writes them.
+/// Formats as RFC 5952 §4 specifies.
 [[nodiscard]] std::string to_string(const IpAddress& address);
 
-/// An address of an interface, and how many of its bits all neighbours there share.
+/// An interface's address with the length of its subnet prefix.
 struct InterfaceAddress {
   IpAddress address;
   std::uint8_t prefix_bits{};
@@ -103,7 +103,7 @@ struct InterfaceAddress {
   friend constexpr auto operator<=>(const InterfaceAddress&, const InterfaceAddress&) = default;
 };
 
-/// `10.0.0.1/24`; without a length the prefix has 24 bits, of IPv6 64 (policy).
+/// Parses `10.0.0.1/24`. The default prefix length is 24 for IPv4 and 64 for IPv6 (policy).
 [[nodiscard]] Result<InterfaceAddress> parse_interface_address(std::string_view text);
 [[nodiscard]] std::string to_string(const InterfaceAddress& address);
 

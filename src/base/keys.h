@@ -6,8 +6,8 @@
 
 namespace weft {
 
-/// Partition key (IBTA vol 1 §10.9): bit 15 says full membership, the low 15 bits name the
-/// partition.
+/// Partition key (IBTA vol 1 §10.9): bit 15 is the membership bit, the low 15 bits are the
+/// partition number.
 class PKey {
  public:
   using value_type = std::uint16_t;
@@ -20,7 +20,7 @@ class PKey {
   [[nodiscard]] constexpr bool is_full_member() const { return (value_ & 0x8000) != 0; }
   [[nodiscard]] constexpr bool is_valid() const { return base() != 0; }
 
-  /// IBTA vol 1 §10.9.3: same valid partition, and at least one side a full member.
+  /// IBTA vol 1 §10.9.3: same valid partition number, and at least one side is a full member.
   [[nodiscard]] constexpr bool matches(PKey other) const {
     return is_valid() && base() == other.base() && (is_full_member() || other.is_full_member());
   }
@@ -33,8 +33,8 @@ class PKey {
 
 inline constexpr PKey kDefaultPKey{0xFFFF};
 
-/// Queue key of datagram QPs, 32 bits. A Q_Key with bit 31 set is privileged: in a work request it
-/// means the QP's own.
+/// Queue key of datagram QPs, 32 bits. A privileged Q_Key (bit 31 set) in a work request selects
+/// the QP's own Q_Key.
 using QKey = Strong<struct QKeyTag, std::uint32_t>;
 
 inline constexpr QKey kGsiQKey{0x8001'0000};  ///< IBTA vol 1 §3.5.3: the Q_Key of QP1

@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-// Relaxed throughout: the switch must not order the threads whose bugs it plants.
+// Relaxed, because the switch must not order the threads whose bugs it enables.
 constinit std::atomic<LiveBug> planted_bug{LiveBug::None};
 constinit std::atomic<std::uint32_t> missing_nets{0};
 constinit std::atomic<void (*)()> pause_hook{nullptr};

@@ -40,11 +40,11 @@ enum class SafetyNet : std::uint8_t { LongestSleep, RoomPatience, Nap, LookAtAll
 #ifdef WEFT_PLANTED_BUGS
 
 [[nodiscard]] bool planted(LiveBug bug);
-/// After a pause: the interleaving in which the mistake shows, made likely.
+/// As planted(), and pauses first, to make the failing interleaving likely.
 [[nodiscard]] bool planted_late(LiveBug bug);
 [[nodiscard]] bool has(SafetyNet net);
 
-/// Sets the bug of this program and which nets are missing; `pause` is what `planted_late` calls.
+/// Selects the program's bug and the safety nets to disable; `pause` is called by `planted_late`.
 struct LivePlan {
   LiveBug bug = LiveBug::None;
   std::span<const SafetyNet> missing_nets;
@@ -60,7 +60,7 @@ void plant(const LivePlan& plan);
 
 #endif
 
-/// How long a sleep that `net` bounds may be.
+/// The timeout of a sleep that is limited by `net`.
 [[nodiscard]] inline Duration bounded_by(SafetyNet net, Duration bound) {
   return has(net) ? bound : Duration::seconds(3'600);
 }

@@ -5,12 +5,12 @@
 
 namespace weft {
 
-/// Who may enter an object at the same time (docs/ARCHITECTURE.md, decision 6): a single-threaded
-/// driver takes no locks, a threaded one spins, since every critical section of an engine is short
-/// and never sleeps.
+/// How concurrent access is prevented (docs/ARCHITECTURE.md, decision 6): a single-threaded driver
+/// needs no locks; a multi-threaded one spins, because all critical sections of an engine are short
+/// and never block.
 enum class LockPolicy : std::uint8_t { None, Spin };
 
-/// A lock that obeys the driver's policy. Meets the Lockable requirements.
+/// A lock that follows the driver's policy. Meets the Lockable requirements.
 class PolicyLock {
  public:
   explicit PolicyLock(LockPolicy policy) : policy_(policy) {}

@@ -6,8 +6,8 @@
 
 namespace weft {
 
-/// A QPN names its process (policy, not from any specification): 10 bits
-/// of slot on its host, 14 bits of index. Slot 0 is the host's own, which answers for QP0 and QP1.
+/// A QPN contains its process (policy, not from any specification): 10 bits for the process slot on
+/// the host, 14 bits for the index. Slot 0 belongs to the host itself, for QP0 and QP1.
 inline constexpr unsigned kQpnIndexBits = 14;
 inline constexpr std::uint32_t kSlotCount = 1U << (24 - kQpnIndexBits);
 [[nodiscard]] constexpr std::uint32_t slot_of(Qpn qpn) { return qpn.value() >> kQpnIndexBits; }

@@ -6,8 +6,8 @@
 
 namespace weft {
 
-/// A seeded generator (SplitMix64): the same seed gives the same sequence everywhere. Not for
-/// secrets.
+/// A seeded pseudo-random generator (SplitMix64), with the same sequence on all platforms. Not for
+/// secrets. Not thread-safe.
 class Random {
  public:
   using result_type = std::uint64_t;
@@ -25,7 +25,7 @@ class Random {
     return mixed ^ mixed >> 31;
   }
 
-  /// Uniform enough in 0 .. bound-1 (multiply-shift); `bound` must not be 0.
+  /// Approximately uniform in 0 .. bound-1 (multiply-shift). `bound` must not be 0.
   constexpr std::uint64_t below(std::uint64_t bound) {
     WEFT_DEBUG_ASSERT(bound != 0, "there is no number below 0");
     __extension__ using Wide = unsigned __int128;

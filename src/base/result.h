@@ -9,20 +9,20 @@
 
 namespace weft {
 
-/// What kind of failure it is; `compat` maps each to one errno.
+/// Kind of a failure; `compat` maps each to one errno.
 enum class ErrorCode : std::uint8_t {
   InvalidArgument,      ///< EINVAL
-  OutOfMemory,          ///< ENOMEM: a queue or table is full, or a device limit reached
+  OutOfMemory,          ///< ENOMEM: a queue or table is full, or a device limit is reached
   Busy,                 ///< EBUSY: the object is still in use
   NotSupported,         ///< EOPNOTSUPP
-  NoSuchDevice,         ///< ENODEV: device, port or object is gone
+  NoSuchDevice,         ///< ENODEV: no such device, port or object (any more)
   NotFound,             ///< ENOENT
   NoData,               ///< ENODATA
   TryAgain,             ///< EAGAIN
   PermissionDenied,     ///< EACCES
   TimedOut,             ///< ETIMEDOUT
-  Refused,              ///< ECONNREFUSED: nobody listens, or the peer is gone
-  Io,                   ///< EIO: what was read or received is malformed, or the system failed
+  Refused,              ///< ECONNREFUSED: no listener, or the peer is gone
+  Io,                   ///< EIO: malformed input, or an operating system failure
   Exists,               ///< EEXIST
   BadAddress,           ///< EFAULT
   AlreadyConnected,     ///< EISCONN
@@ -31,13 +31,14 @@ enum class ErrorCode : std::uint8_t {
   NetworkUnreachable,   ///< ENETUNREACH
 };
 
-/// A failure with its reason in words: which attribute broke which rule, and what would work
+/// A failure with its reason in words: which attribute violates which rule, and what would work
 /// (docs/ARCHITECTURE.md, decision 14).
 struct [[nodiscard]] Error {
   ErrorCode code{};
   std::string reason;
 };
 
+/// A value, or the reason why there is none.
 template <class T>
 using Result = std::expected<T, Error>;
 

@@ -4,7 +4,7 @@
 
 namespace weft {
 
-/// A 24-bit serial number. Differences are taken modulo 2^24; there is no `<`, since serial order
+/// A 24-bit serial number with arithmetic modulo 2^24. There is no `<`, because serial number order
 /// is not transitive.
 template <class Tag>
 class Serial24 {
@@ -31,8 +31,8 @@ class Serial24 {
   value_type value_{};
 };
 
-/// Steps from `from` to `to`, in -2^23 .. 2^23-1 (IBTA vol 1 §9.7.1: half of the space is ahead,
-/// half behind).
+/// Signed difference from `from` to `to`, in -2^23 .. 2^23-1 (IBTA vol 1 §9.7.1: half of the space
+/// is ahead, half behind).
 template <class Tag>
 [[nodiscard]] constexpr std::int32_t distance(Serial24<Tag> from, Serial24<Tag> to) {
   const std::uint32_t ahead = (to.value() - from.value()) & Serial24<Tag>::kMask;

@@ -6,8 +6,8 @@
 
 namespace weft {
 
-/// A number with a meaning: `Strong<struct QKeyTag, std::uint32_t>` never converts to or from
-/// another number by itself. Equality only; types whose values have an order opt in with `Ordered`.
+/// A number with its own type: `Strong<struct QKeyTag, std::uint32_t>` never converts implicitly.
+/// Supports equality only; use `Ordered` for values with an order.
 template <class Tag, class Value>
 class Strong {
  public:
@@ -24,7 +24,7 @@ class Strong {
   Value value_{};
 };
 
-/// A `Strong` whose values may also be compared with `<`.
+/// A `Strong` with ordering.
 template <class Tag, class Value>
 class Ordered {
  public:

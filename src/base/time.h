@@ -8,8 +8,7 @@
 
 namespace weft {
 
-/// A span of time in nanoseconds. Where it comes from (real or virtual clock) is the driver's
-/// business.
+/// A time span in nanoseconds, real or virtual depending on the driver.
 class Duration {
  public:
   constexpr Duration() = default;
@@ -38,7 +37,7 @@ class Duration {
   std::int64_t ns_{};
 };
 
-/// A point in time of one driver's clock, in nanoseconds since that clock's start.
+/// A time of the driver's clock, in nanoseconds since that clock's start.
 class Instant {
  public:
   constexpr Instant() = default;
@@ -65,8 +64,7 @@ class Instant {
   Duration since_start_{};
 };
 
-/// The specification's exponential time: 4.096 us times 2^n, 5 bits; 0 means infinite where a
-/// timeout is meant.
+/// Time encoded as an exponent: 4.096 us * 2^n, 5 bits. For timeouts, 0 means infinite.
 class TimeoutExponent {
  public:
   constexpr TimeoutExponent() = default;
@@ -86,12 +84,12 @@ class TimeoutExponent {
   std::uint8_t exponent_{};
 };
 
-/// How long the specification's timeouts are in a driver's time: in a millionth of their length, so
-/// that a test need not wait for seconds. A span that was not empty does not become so.
+/// Scale of protocol timeouts, in millionths, so that tests need not wait for seconds. A nonzero
+/// span never becomes zero.
 class TimeScale {
  public:
-  static constexpr std::uint32_t kOne = 1'000'000;  // as the specification says
-  static constexpr std::uint32_t kLeast = 1'000;    // policy, as is kMost
+  static constexpr std::uint32_t kOne = 1'000'000;  // as specified
+  static constexpr std::uint32_t kLeast = 1'000;    // policy, as kMost
   static constexpr std::uint32_t kMost = 1'000'000'000;
 
   constexpr TimeScale() = default;

@@ -1,5 +1,5 @@
-// weft capture: every packet that crosses a port, as it would be on the wire, in ERF records (link
-// type 197), which tshark dissects.
+// weft capture: all packets that cross a port, as on the wire, in ERF records (link type 197),
+// which tshark dissects.
 
 #include <fmt/format.h>
 #include <pcap/pcap.h>
@@ -38,7 +38,7 @@ constexpr std::size_t kErfHeaderBytes = 16;
 
 volatile std::sig_atomic_t interrupted = 0;
 
-/// One program's packets.
+/// The ring of one program.
 struct Source {
   os::Mapping memory;
   ring::Consumer<> ring;
@@ -46,11 +46,11 @@ struct Source {
 
 struct CapturedPacket {
   std::int64_t time_ns{};
-  std::size_t order{};            // among those taken at once
+  std::size_t order{};            // position among the packets read at once
   std::vector<std::byte> record;  // ERF
 };
 
-/// ERF: time as 32.32 fixed point, little-endian; the rest big-endian.
+/// Builds an ERF record: time in 32.32 fixed point, little-endian; the rest big-endian.
 [[nodiscard]] std::vector<std::byte> erf_record(std::int64_t time_ns, bool is_in,
                                                 std::span<const std::byte> packet) {
   constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
@@ -72,7 +72,7 @@ struct CapturedPacket {
   return record;
 }
 
-/// Takes what lies in a program's ring: each train as its single packets.
+/// Reads a program's ring and splits trains into packets.
 std::size_t drain(Source& source, std::vector<CapturedPacket>& into) {
   constexpr std::size_t kBatch = 1'024;
   std::size_t taken = 0;
@@ -123,7 +123,8 @@ class CaptureFile {
     constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
     pcap_pkthdr header{};
     header.ts.tv_sec = packet.time_ns / kNanosecondsPerSecond;
-    header.ts.tv_usec = packet.time_ns % kNanosecondsPerSecond;  // nanoseconds, as opened
+    // nanoseconds, as selected when opening the file
+    header.ts.tv_usec = packet.time_ns % kNanosecondsPerSecond;
     header.caplen = header.len = static_cast<bpf_u_int32>(packet.record.size());
     auto* const out = static_cast<unsigned char*>(static_cast<void*>(file_));
     const void* const bytes = packet.record.data();
@@ -139,7 +140,7 @@ struct CaptureOptions {
   std::shared_ptr<std::string> fabric;
   std::string port;
   std::string path;
-  std::uint64_t count{};  // packets to end after; 0: none
+  std::uint64_t count{};  // stop after so many packets; 0: unlimited
 };
 
 class CaptureSession {
@@ -188,13 +189,13 @@ Result<void> CaptureSession::handle_messages() {
       if (!file_->is_open()) {
         return fail(ErrorCode::Io, "{}: {}", options_.path, file_->error());
       }
-      file_->flush();  // the header says that the capture is live
+      file_->flush();  // readers of the file can see that the capture has started
       fmt::print(stderr, "capturing {} into {}; interrupt to end\n", options_.port, options_.path);
     }
   }
 }
 
-/// Programs' rings are merged by time, as far as they lie there now.
+/// Merges the packets currently in the rings by time.
 void CaptureSession::take_packets() {
   packets_.clear();
   taken_ = 0;
@@ -202,7 +203,7 @@ void CaptureSession::take_packets() {
     taken_ += drain(source, packets_);
   }
   std::ranges::sort(packets_, {}, [](const CapturedPacket& packet) {
-    return std::pair{packet.time_ns, packet.order};  // those of one train stay in order
+    return std::pair{packet.time_ns, packet.order};  // keeps packets of a train in order
   });
   for (const CapturedPacket& packet : packets_) {
     if (options_.count == 0 || written_ < options_.count) {
@@ -231,7 +232,7 @@ Result<void> CaptureSession::run() {
       if (file_ != nullptr) {
         file_->flush();
       }
-      constexpr int kIdleMilliseconds = 1;  // policy: rings hold far more than that
+      constexpr int kIdleMilliseconds = 1;  // policy: rings hold much more than arrives meanwhile
       pollfd wait{.fd = socket_.fd(), .events = POLLIN, .revents = 0};
       poll(&wait, 1, file_ == nullptr ? 100 : kIdleMilliseconds);
     }

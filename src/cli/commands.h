@@ -1,8 +1,8 @@
 #pragma once
 
-// The subcommands of `weft`. Each registers itself with its options; what it returns becomes the
-// exit status. Statuses: 0 done, 1 it failed (the reason is on standard error), 2 wrong usage;
-// `exec` and `run` end with the program's own.
+// The subcommands of `weft`. Each registers itself and its options. Exit status: 0 success, 1
+// failure (with the reason on standard error), 2 wrong usage; `exec` and `run` return the program's
+// own.
 
 #include <CLI/CLI.hpp>
 
@@ -11,7 +11,7 @@ namespace weft::cli {
 inline constexpr int kFailed = 1;
 inline constexpr int kWrongUsage = 2;
 
-/// Set by the chosen subcommand.
+/// Exit status, set by the selected subcommand.
 struct Outcome {
   int status{};
 };

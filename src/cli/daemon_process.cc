@@ -36,7 +36,7 @@ struct Pipe {
   setsid();
   signal(SIGHUP, SIG_IGN);
   prctl(PR_SET_NAME, "weftd");
-  // A program costs it some descriptors, and a fabric may have thousands.
+  // Each program uses several descriptors, and a fabric may have thousands of programs.
   rlimit descriptors{};
   if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
     descriptors.rlim_cur = descriptors.rlim_max;
@@ -55,7 +55,7 @@ struct Pipe {
     daemon->run();
   }
   {
-    auto ended = std::move(daemon);  // removes the fabric's directory
+    auto ended = std::move(daemon);  // destroyed first: removes the fabric's directory
   }
   _exit(0);
 }
@@ -103,7 +103,7 @@ Result<DaemonProcess> start_daemon(const DaemonStart& start, const fabric::Topol
   }
   if (said != "ok") {
     waitpid(child, nullptr, 0);
-    return fail(ErrorCode::Io, "{}", said.empty() ? "the fabric daemon died at its start" : said);
+    return fail(ErrorCode::Io, "{}", said.empty() ? "the fabric daemon died while starting" : said);
   }
   return DaemonProcess{.pid = child,
                        .lifeline = start.is_bound ? std::move(lifeline->write) : os::UniqueFd{}};

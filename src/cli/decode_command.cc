@@ -26,8 +26,8 @@ struct DecodeOptions {
   bool summary_only{};
 };
 
-/// The packet inside an ERF record: behind the header and its extensions, each announced by the top
-/// bit of the type before it.
+/// The packet in an ERF record, after the header and its extension headers; the top bit of each
+/// type announces the next extension.
 [[nodiscard]] Result<std::span<const std::byte>> inside_erf(std::span<const std::byte> record) {
   constexpr std::size_t kHeaderBytes = 16;
   constexpr std::size_t kExtensionBytes = 8;

@@ -12,7 +12,7 @@ namespace weft::cli {
 
 namespace {
 
-/// Where each drop-in library lies beside this program, before it is installed.
+/// Location of each drop-in library next to this program in the build tree.
 struct DropIn {
   const char* folder;
   const char* library;
@@ -42,7 +42,7 @@ Result<std::string> drop_in_path() {
       return fail(ErrorCode::NotFound, "no {} beside {}: build all of Weft", each.library,
                   self.string());
     }
-    if (found.string() != last) {  // all are in one folder once they are installed
+    if (found.string() != last) {  // installed libraries are all in one folder
       last = found.string();
       path += (path.empty() ? "" : ":") + last;
     }

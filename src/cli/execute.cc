@@ -17,8 +17,8 @@ namespace {
 constexpr int kCannotExecute = 126;
 constexpr int kNotFound = 127;
 
-/// Whether a folder of PATH has such a file. execvp() says EACCES, too, if one of them may not be
-/// searched and no other has the program.
+/// True if a folder of PATH contains the program. Needed because execvp() also fails with EACCES if
+/// it may not search some folder and finds the program nowhere else.
 [[nodiscard]] bool is_in_path(const std::string& name) {
   std::error_code error;
   const char* const path = std::getenv("PATH");

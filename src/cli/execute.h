@@ -5,9 +5,9 @@
 
 namespace weft::cli {
 
-/// Becomes the program, which is looked for in PATH if its name has no slash. Returns only if it
-/// cannot, after it has said so on standard error: the exit status that a shell has then (POSIX.1
-/// XCU §2.8.2), 127 if there is no such program and 126 if there is one that cannot be executed.
+/// Replaces this process by a program, which is searched in PATH if its name contains no slash.
+/// Returns only on failure, after printing the reason, with the exit status of a shell (POSIX.1 XCU
+/// §2.8.2): 127 if the program is not found, 126 if it cannot be executed.
 [[nodiscard]] int execute(std::vector<std::string> command);
 
 }  // namespace weft::cli

@@ -81,7 +81,7 @@ namespace {
     return fabric::generate(description);
   }
   if (words.size() != 1) {
-    return fail(ErrorCode::InvalidArgument, "'{}' is no topology: {}, or a file", description,
+    return fail(ErrorCode::InvalidArgument, "'{}' is not a topology: {}, or a file", description,
                 fabric::kGeneratorForms);
   }
   const auto text = read_topology_file(words.front());

@@ -10,26 +10,26 @@
 
 namespace weft::cli {
 
-/// Removes what dead daemons left in the run directory, and says so on standard error. Every
-/// command that deals with fabrics begins with it.
+/// Removes leftovers of dead daemons from the run directory and reports them on standard error.
+/// Commands that use fabrics call it first.
 void clear_dead_fabrics();
 
-/// A connection to the daemon of a fabric that is up. `named` is what fabric_meant() takes, here
-/// and below.
+/// Connects to the daemon of a running fabric. `named` is resolved by fabric_meant(), here and
+/// below.
 [[nodiscard]] Result<host::ControlSocket> connect_to(const std::string& named);
 
-/// The daemon's answer as JSON text.
+/// Returns the daemon's answer to a query, as JSON.
 [[nodiscard]] Result<std::string> ask(const std::string& named, uabi::QueryKind kind);
 
-/// The daemon's answer to any message that it answers with text.
+/// Returns the daemon's answer to any message that is answered by Text.
 [[nodiscard]] Result<std::string> ask(const std::string& named, const uabi::Message& message);
 
-/// A generator's name with its numbers, or a file, TOML or net; and what the command line says of
-/// its links.
+/// Builds a topology from a generator's name and parameters, or a TOML or net file, and the link
+/// options of the command line.
 [[nodiscard]] Result<fabric::Topology> topology_from(const std::vector<std::string>& words,
                                                      const LinkOptions& links);
 
-/// Policy: how long the command waits for a daemon.
+/// How long the command waits for a daemon; policy.
 inline constexpr Duration kPatience = Duration::seconds(10);
 
 }  // namespace weft::cli

@@ -53,7 +53,7 @@ int down(const std::string& named) {
   if (auto sent = socket->send(uabi::Down{}); !sent) {
     return complain(sent.error());
   }
-  while (true) {  // the daemon closes the connection when it is done
+  while (true) {  // until the daemon closes the connection
     const auto received = socket->receive(kPatience);
     if (!received) {
       if (received.error().code == ErrorCode::Refused) {
@@ -66,7 +66,7 @@ int down(const std::string& named) {
   return 0;
 }
 
-/// Whether the fabric has the node; the reason otherwise.
+/// Fails with a reason if the fabric has no such node.
 Result<void> check_node(const std::string& fabric, const std::string& name) {
   const auto answer = ask(fabric, uabi::QueryKind::Status);
   if (!answer) {
@@ -135,7 +135,7 @@ void add_exec(CLI::App& app, Outcome& outcome) {
   auto words = std::make_shared<std::vector<std::string>>();
   const auto name = add_fabric_name(*command);
   command->add_option("host", *host, "The host, as h1, or a switch")->required();
-  command->add_option("command", *words, "The program and its arguments, behind --")->required();
+  command->add_option("command", *words, "The program and its arguments, after --")->required();
   command->callback([=, &outcome] { outcome.status = exec(*name, *host, *words); });
 }
 

@@ -38,7 +38,7 @@ Result<std::string> fabric_meant(const std::string& named) {
   }
   std::ranges::sort(fabrics);
   return fail(ErrorCode::InvalidArgument,
-              "several fabrics are up: {}; --name or WEFT_FABRIC says which one is meant",
+              "several fabrics are up: {}; select one by --name or WEFT_FABRIC",
               fmt::join(fabrics, ", "));
 }
 

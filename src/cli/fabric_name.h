@@ -9,13 +9,13 @@
 
 namespace weft::cli {
 
-/// `--name` of a command that deals with a fabric that is up; empty unless told. connect_to() and
-/// ask() take it as it is; whoever says it or hands it on asks fabric_meant() first.
+/// Adds option `--name`; its value is empty if the option is not given. connect_to() and ask()
+/// accept the value as it is; to print or pass on the name, resolve it by fabric_meant().
 std::shared_ptr<std::string> add_fabric_name(CLI::App& command);
 
-/// The fabric that a command means: what `--name` says, else $WEFT_FABRIC, else `default` if it is
-/// up, else the only one that is. Refuses to choose among several. A name that was said need not be
-/// up.
+/// The fabric to use: the name given by `--name`, else $WEFT_FABRIC, else `default` if it is
+/// running, else the only running one; fails if there are several. A name that was given need not
+/// be running.
 [[nodiscard]] Result<std::string> fabric_meant(const std::string& named);
 
 }  // namespace weft::cli

@@ -1,4 +1,4 @@
-// weft fault: faults of the links of a fabric that is up.
+// weft fault: fault rules of a running fabric.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The words of one rule, with or without quotes around them.
+/// Adds a rule; it may be given as one quoted argument or as several.
 int add(const std::string& fabric, const std::vector<std::string>& words) {
   const std::string rule = fmt::format("{}", fmt::join(words, " "));
   const auto number = ask(fabric, uabi::AddFault{.rule = rule});

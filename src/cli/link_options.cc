@@ -23,7 +23,7 @@ void add_link_options(CLI::App& command, const std::shared_ptr<LinkOptions>& opt
       {"ms", 1'000'000    },
       {"s",  1'000'000'000}
   };
-  // The options live as long as the command: it keeps them by their callbacks.
+  // The callbacks keep `options` alive as long as the command.
   command
       .add_option_function<double>(
           "--link-rate", [options](const double& gbps) { options->rate_gbps = gbps; },

@@ -12,7 +12,7 @@
 
 namespace weft::cli {
 
-/// What a command line says of the whole fabric: of all links, of time, of its management.
+/// Command line options that apply to the whole fabric: links, time scale, management.
 struct LinkOptions {
   std::optional<double> rate_gbps;
   std::int64_t delay_ns{};
@@ -22,16 +22,15 @@ struct LinkOptions {
   bool has_subnet_manager{true};
   std::uint8_t sm_priority{};
   std::string sm_port;
-  std::string ibsim;  // name of its sockets, or 127.0.0.1:PORT
+  std::string ibsim;  // socket name prefix, or 127.0.0.1:PORT
 };
 
-/// --link-rate, --link-delay, --link-loss, --fault, --time-scale, --no-sm, --sm-priority,
-/// --sm-port,
-/// --ibsim and --ibsim-port.
+/// Adds --link-rate, --link-delay, --link-loss, --fault, --time-scale, --no-sm, --sm-priority,
+/// --sm-port, --ibsim and --ibsim-port.
 void add_link_options(CLI::App& command, const std::shared_ptr<LinkOptions>& options);
 
-/// Into a topology: what its links say themselves holds, but a time scale of the command line goes
-/// before that of a file.
+/// Applies the options to a topology. Attributes set for single links in the topology take
+/// precedence, but the command line's time scale overrides the file's.
 [[nodiscard]] Result<void> apply(const LinkOptions& options, fabric::Topology& topology);
 
 }  // namespace weft::cli

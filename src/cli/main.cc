@@ -8,10 +8,10 @@
 
 namespace {
 
-/// After a parse that failed: the word where a subcommand has to be but none has this name, with
-/// the command before it, as "weft topology". CLI11 itself only says that one is required.
+/// After a failed parse: a word in the place of a subcommand that is not one, and the command
+/// before it, such as "weft topology". CLI11 itself only reports that a subcommand is required.
 struct Unknown {
-  std::string word;  // empty: it is not that
+  std::string word;  // empty: the parse failed for another reason
   std::string command;
 };
 

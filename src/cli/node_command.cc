@@ -1,4 +1,4 @@
-// weft node: hosts and switches that come to a fabric that is up, or leave it.
+// weft node: adds hosts and switches to a running fabric, or removes them.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,7 +18,7 @@ namespace {
 
 struct NodeOptions {
   std::shared_ptr<std::string> fabric;
-  std::vector<std::string> node;  // its name, with its kind before it or without
+  std::vector<std::string> node;  // its name, optionally preceded by its kind
   std::vector<std::string> links;
   std::uint32_t ports{};
   std::uint32_t hcas{};
@@ -32,7 +32,7 @@ int change(const std::string& fabric, const std::string& words) {
   return 0;
 }
 
-/// As node/node_change.h reads it.
+/// Builds the request in the syntax of node/node_change.h.
 [[nodiscard]] std::string words_of(const NodeOptions& options) {
   std::string words = fmt::format("add {}{}", options.node.size() == 1 ? "host " : "",
                                   fmt::join(options.node, " "));
@@ -70,7 +70,7 @@ void add_node(CLI::App& app, Outcome& outcome) {
   add->footer(
       "As: weft node add h9 --link s1:7\n"
       "    weft node add switch s5 --ports 8 --link s1:8 --link s2:8\n"
-      "The subnet manager hears of it from the switch at the other end and sweeps. Cables are "
+      "The subnet manager learns of it from the switch at the other end and sweeps. Cables are "
       "like\n"
       "the fabric's first one.");
   add->callback([=, &outcome] { outcome.status = change(*options->fabric, words_of(*options)); });

@@ -1,4 +1,4 @@
-// weft link and weft port: cables and ports of a fabric that is up.
+// weft link and weft port: cables and ports of a running fabric.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

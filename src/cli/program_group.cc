@@ -33,10 +33,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-/// Policy: a server that does not listen by then is not one that does.
+/// Policy: how long to wait for a server to listen.
 constexpr auto kListenPatience = 10s;
 constexpr auto kEndPatience = 2s;
-/// Policy: between questions to the daemon, whose answer has every port of the fabric.
+/// Policy: interval of status queries, which cover every port of the fabric.
 constexpr auto kBetweenQuestions = 100ms;
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -68,7 +68,7 @@ struct Running {
   _exit(execute(program.command));
 }
 
-/// The inodes of TCP sockets that listen.
+/// Inodes of listening TCP sockets.
 [[nodiscard]] std::set<std::string> listening_sockets() {
   constexpr std::string_view kListen = "0A";
   std::set<std::string> inodes;
@@ -90,7 +90,7 @@ struct Running {
   return inodes;
 }
 
-/// Whether a process of the group listens on a TCP port: a shell's children are in its group.
+/// True if a process of the group listens on a TCP port; a shell's children belong to its group.
 [[nodiscard]] bool listens(pid_t group) {
   const std::set<std::string> listening = listening_sockets();
   std::error_code error;
@@ -111,11 +111,12 @@ struct Running {
   return false;
 }
 
-/// As the daemon knows it, whose kernel side a listener of RDMA-CM is in.
+/// True if a process of the group listens by RDMA-CM, according to the daemon, which holds that
+/// state.
 [[nodiscard]] bool listens_by_rdma_cm(const std::string& fabric, pid_t group) {
   const auto answer = ask(fabric, uabi::QueryKind::Status);
   if (!answer) {
-    return false;  // the run says itself that its daemon is gone
+    return false;  // the caller notices that the daemon is gone
   }
   const nlohmann::json parsed = nlohmann::json::parse(*answer);
   return std::ranges::any_of(parsed["connections"], [&](const nlohmann::json& id) {
@@ -187,7 +188,7 @@ void ProgramGroup::print(Running& running, std::string_view text, bool at_end) {
   std::fflush(stdout);
 }
 
-/// Passes output on for a while.
+/// Forwards output for some time.
 void ProgramGroup::serve(std::chrono::milliseconds longest) {
   std::vector<pollfd> waits;
   std::vector<Running*> whose;
@@ -263,13 +264,13 @@ void ProgramGroup::end_all() {
     }
   }
   for (Running& running : running_) {
-    kill(-running.pid, SIGKILL);  // what a shell left behind
+    kill(-running.pid, SIGKILL);  // processes that a shell left behind
   }
   while (std::ranges::any_of(running_, [](const Running& r) { return r.ended && r.output; })) {
     const auto open = std::ranges::count_if(running_, [](const Running& r) { return !!r.output; });
     serve(50ms);
     if (open == std::ranges::count_if(running_, [](const Running& r) { return !!r.output; })) {
-      break;  // somebody outside the group holds it open
+      break;  // a process outside the group keeps the pipe open
     }
   }
 }

@@ -13,18 +13,17 @@ struct Program {
   std::vector<std::string> command;
 };
 
-/// Starts the programs one after the other: each once those before it listen on a TCP port, or by
-/// RDMA-CM on `fabric` (or after `delay_seconds`, if that is not negative). A single program has
-/// the terminal for itself; several have their output labelled by host, line by line. Ends when the
-/// last one ends, and ends the others with it. Returns the last one's exit status (128 + signal
-/// when it was killed).
+/// Starts programs one after another, each when the earlier ones listen on a TCP port or by RDMA-CM
+/// on `fabric`, or after `delay_seconds` if not negative. A single program uses the terminal
+/// directly; the output of several is prefixed by the host, line by line. When the last program
+/// ends, the others are terminated. Returns its exit status (128 + signal if it was killed).
 [[nodiscard]] int run_programs(const std::string& fabric, std::vector<Program> programs,
                                double delay_seconds);
 
-/// Whether a child has ended; then it is reaped.
+/// Returns true, and reaps the child, if it has ended.
 [[nodiscard]] bool has_ended(pid_t pid);
 
-/// Waits, within a bound, for a child to end; kills it then.
+/// Waits for a child to end; kills it after a time limit.
 void wait_for_end(pid_t pid);
 
 }  // namespace weft::cli

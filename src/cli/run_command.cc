@@ -1,4 +1,4 @@
-// weft run: programs on a fabric that lives as long as they do.
+// weft run: programs on a fabric that exists as long as they run.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -32,7 +32,8 @@ struct RunOptions {
   std::shared_ptr<LinkOptions> links = std::make_shared<LinkOptions>();
 };
 
-/// Programs that are a server without an argument and a client with the server's address behind.
+/// True for programs that are servers without an argument, and clients when given the server's
+/// address.
 [[nodiscard]] bool is_two_sided(const std::string& program) {
   static constexpr std::array<std::string_view, 12> kPrograms{
       "ib_send_bw",      "ib_send_lat",     "ib_write_bw",     "ib_write_lat",
@@ -42,7 +43,7 @@ struct RunOptions {
   return std::ranges::find(kPrograms, name) != kPrograms.end();
 }
 
-/// Whether a word looks like the address or name of a server.
+/// True if an argument looks like a server's address or name.
 [[nodiscard]] bool names_a_server(const std::string& word) {
   return word.starts_with("127.") || word == "localhost";
 }
@@ -117,14 +118,14 @@ void add_run(CLI::App& app, Outcome& outcome) {
   auto options = std::make_shared<RunOptions>();
   command->add_option(
       "--fabric", options->fabric,
-      fmt::format("{}, or a TOML or net file; pair unless told", fabric::kGeneratorForms));
-  // An option that could have more values would eat the -- behind the first.
+      fmt::format("{}, or a TOML or net file; default: pair", fabric::kGeneratorForms));
+  // If it accepted several values, it would consume the -- after the first one.
   command->get_option("--fabric")->expected(1)->allow_extra_args(false);
   add_link_options(*command, options->links);
   command
       ->add_option("--on", options->on,
                    "Host and shell command; each starts once those before it listen")
-      ->allow_extra_args(false)  // one pair each time
+      ->allow_extra_args(false)  // one pair per option
       ->type_name("HOST CMD");
   command->add_option("--delay", options->delay_seconds,
                       "Seconds between starts, instead of waiting until the earlier listen");

@@ -22,7 +22,7 @@ using nlohmann::json;
   return peer.is_null() ? std::string{"-"} : peer["name"].get<std::string>();
 }
 
-/// As ", 0.1 Gb/s, 200000 ns"; empty for a link as fast as memory.
+/// Formats ", 0.1 Gb/s, 200000 ns"; empty for a link without rate and delay.
 [[nodiscard]] std::string times_of(const json& port) {
   std::string text;
   if (const auto rate = port["rate_mbps"].get<std::uint64_t>(); rate != 0) {

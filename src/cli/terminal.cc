@@ -16,7 +16,7 @@ bool wants_colour(int fd) {
 }
 
 std::string coloured(std::string_view text, unsigned hue, int fd) {
-  constexpr unsigned kHues = 6;  // of the terminal's eight, without black and white
+  constexpr unsigned kHues = 6;  // the terminal's eight, without black and white
   return wants_colour(fd) ? fmt::format("\033[{}m{}\033[0m", 31 + hue % kHues, text)
                           : std::string{text};
 }

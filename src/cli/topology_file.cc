@@ -15,7 +15,7 @@ namespace weft::cli {
 namespace {
 
 [[nodiscard]] std::unexpected<Error> too_large(const std::string& path) {
-  return fail(ErrorCode::InvalidArgument, "{} is no topology: it has more than {} MiB", path,
+  return fail(ErrorCode::InvalidArgument, "{} is not a topology: it has more than {} MiB", path,
               kMaxTopologyBytes >> 20);
 }
 
@@ -26,7 +26,7 @@ Result<std::string> read_topology_file(const std::string& path) {
   const os::UniqueFd file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)};
   struct stat status{};
   if (!file || fstat(file.get(), &status) != 0) {
-    return fail(ErrorCode::NotFound, "{} cannot be read ({}), and is no generator: {}", path,
+    return fail(ErrorCode::NotFound, "{} cannot be read ({}) and is not a generator: {}", path,
                 std::strerror(errno), fabric::kGeneratorForms);
   }
   if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode)) {

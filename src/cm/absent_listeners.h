@@ -1,10 +1,12 @@
 #pragma once
 
-// Requests for a service whose listener went away an instant ago: programs that listen anew for
-// each connection (perftest -R) leave such gaps, and whoever asks for the next one should not hear
-// that there is no such service; others (qperf -cm1) say which port they have before they listen. A
-// request waits for the next listener for a moment, policy, and is rejected then. Bounded; one
-// thread.
+// Requests whose listener closed a moment ago. Some programs create a new listener for each
+// connection (perftest -R), which leaves gaps in which a peer must not be told that no such service
+// exists; others announce their port before they listen (qperf -cm1). A request is held for a grace
+// period (policy, not from the specification) until a listener appears, and is rejected if none
+// does.
+//
+// Bounded in both tables. Not thread-safe: use from the owning manager's thread.
 
 #include <cstdint>
 #include <deque>
@@ -16,28 +18,36 @@
 
 namespace weft::cm {
 
+/// Holds REQs and SIDR_REQs (IBTA vol 1 §12.6) for a service that has no listener right now.
 class AbsentListeners {
  public:
+  /// A held MAD, with what is needed to process it again.
   struct Request {
     PortKey port{};
     mad::MadAddress source{};
     mad::MadBytes mad{};
   };
-  static constexpr std::size_t kMost = 256;  ///< of either kind; policy
+  /// entries in each table; policy, not from the specification
+  static constexpr std::size_t kMost = 256;
 
-  /// A grace of zero keeps nothing.
+  /// A grace period of zero disables holding.
   explicit AbsentListeners(Duration grace) : grace_(grace) {}
 
+  /// Starts the grace period of `service_id`.
   void listener_went(std::uint64_t service_id, Instant now);
-  /// Somebody listens again: what waits for it is due.
+  /// A listener for `service_id` exists again: requests held for it become due.
   void listener_came(std::uint64_t service_id);
-  /// False: no listener was there so lately, or too many wait already.
+  /// Holds `request`. Returns false if no listener of the service closed within the grace period,
+  /// or if the table is full.
   [[nodiscard]] bool keep(std::uint64_t service_id, const Request& request, Instant now);
-  /// To be received again: a listener came, or none did in time.
+  /// Removes and returns the requests to process again: those whose listener appeared, and those
+  /// whose grace period ended.
   [[nodiscard]] std::vector<Request> take_due(Instant now);
+  /// The earliest time at which `take_due` returns something.
   [[nodiscard]] Instant deadline() const;
 
  private:
+  /// A service whose listener closed, or is expected.
   struct Gone {
     std::uint64_t service_id{};
     Instant at{};

@@ -45,7 +45,7 @@ TEST(AlternatePath, IsLoadedIntoBothQpsBySuccess) {  // part of T-CM-8
     EXPECT_EQ(attributes->alternate_address.sl, ServiceLevel{3});
     EXPECT_NE(attributes->alternate_timeout, 0);
   }
-  // After the QP went there, the CM's own messages go that way too.
+  // After the migration of the QP, the CM's own messages use the new path too.
   ASSERT_TRUE(c.net.a().cm.notify(c.ids.a, QpEvent::PathMigrated, c.net.now).has_value());
   EXPECT_EQ(c.net.a().cm.status(c.ids.a)->primary, c.alternate);
   ASSERT_TRUE(c.net.a().cm.send_dreq(c.ids.a, {}, c.net.now).has_value());
@@ -137,7 +137,7 @@ TEST(AlternatePath, LateCopyOfAnEarlierLapIsNoNewOne) {
   EXPECT_EQ(c.net.b().count(CmEventType::LapReceived), 2U);
   EXPECT_EQ(c.net.b().state(c.ids.b), State::Established);
   EXPECT_EQ(c.net.b().cm.status(c.ids.b)->alternate->sl, ServiceLevel{4});
-  // Once no copy can be under way any more, the same octets are asked for anew.
+  // When no duplicate can be in flight any more, the same octets are a new request.
   c.net.run_for(Duration::milliseconds(10));
   c.net.inject(c.net.b(), c.net.a().lid, first);
   EXPECT_EQ(c.net.b().count(CmEventType::LapReceived), 3U);

@@ -1,4 +1,5 @@
-// What callers may say (R-CM-7): a number that does not fit its field is refused, not cut off.
+// Validation of callers' parameters (R-CM-7): a number that does not fit its field is refused
+// rather than truncated.
 
 #include <array>
 #include <string_view>
@@ -51,7 +52,8 @@ Result<void> check_length(std::string_view what, ByteSpan data, std::size_t room
 
 Result<void> check(const Path& path, std::string_view what) {
   if (!path.dlid.is_unicast()) {
-    return fail(ErrorCode::InvalidArgument, "the {} path leads to LID {}, which is no port's", what,
+    return fail(ErrorCode::InvalidArgument,
+                "the {} path uses LID {}, which is not assigned to a port", what,
                 path.dlid.value());
   }
   if (path.mtu < wire::Mtu::Mtu256 || path.mtu > wire::Mtu::Mtu4096) {
@@ -140,7 +142,7 @@ Result<void> check(const SidrRequestParameters& parameters) {
     return checked;
   }
   if (parameters.timeout <= Duration{}) {
-    return fail(ErrorCode::InvalidArgument, "the timeout must be longer than nothing");
+    return fail(ErrorCode::InvalidArgument, "the timeout must be greater than zero");
   }
   if (auto checked =
           check_length("private data of a SIDR_REQ", parameters.private_data, kSidrReqPrivateData);

@@ -1,4 +1,4 @@
-// What the class ComMgt says of itself (IBTA vol 1 §13.4.8.1), and what is no question of it.
+// ClassPortInfo of the class ComMgt (IBTA vol 1 §13.4.8.1), and MADs that are not answered by it.
 
 #include "wire/mad/class_port_info.h"
 
@@ -9,7 +9,7 @@
 namespace weft::cm {
 namespace {
 
-/// What a says to b, and b's answer if there is one.
+/// Sends a MAD from a to b and returns b's answer, if any.
 [[nodiscard]] std::optional<mad::MadBytes> answer_to(const wire::MadHeader& header) {
   TestCmNetwork net;
   mad::MadBytes mad{};

@@ -25,7 +25,8 @@ Result<void> CmReliableConnection::open(const Path& path, std::uint64_t service_
 
 Result<void> CmReliableConnection::accept(CmId id, const CmEvent& request, Instant now) {
   if (phase_ != Phase::New || request.type != CmEventType::ReqReceived) {
-    return fail(ErrorCode::InvalidArgument, "a new connection takes a request, once");
+    return fail(ErrorCode::InvalidArgument,
+                "only a new connection can accept a request, and only once");
   }
   if (auto taken = manager_.set_observer(id, *this, 0); !taken) {
     return taken;
@@ -48,7 +49,7 @@ Result<void> CmReliableConnection::reject(ByteSpan datagram, Instant now) {
   return {};
 }
 
-/// Takes the QP through its states up to `last` (R-CM-3).
+/// Moves the QP through its states up to `last` (R-CM-3).
 Result<void> CmReliableConnection::make_ready(QpState last) {
   for (const QpState state : {QpState::Init, QpState::Rtr, QpState::Rts}) {
     if (state > last) {
@@ -75,7 +76,8 @@ Result<void> CmReliableConnection::write(ByteSpan datagram, Instant now) {
                                    .starting_psn = qp_.starting_psn(),
                                    .private_data = datagram},
                                   now);
-    phase_ = sent ? Phase::Asked : phase_;  // what was too long may be tried shorter (R-CMRC-6)
+    // stays New on failure, so that a shorter datagram can be tried (R-CMRC-6)
+    phase_ = sent ? Phase::Asked : phase_;
     return sent;
   }
   if (phase_ == Phase::Accepted) {
@@ -90,7 +92,7 @@ Result<void> CmReliableConnection::write(ByteSpan datagram, Instant now) {
       return sent;
     }
     phase_ = Phase::Replied;
-    // Not before: the PSN that the peer begins with is known to the manager since the REP.
+    // Not earlier: the manager learns the peer's starting PSN from the REP.
     auto ready = make_ready(QpState::Rts);
     if (!ready) {
       fail_with(ready.error(), now);
@@ -121,7 +123,7 @@ std::size_t CmReliableConnection::window() const {
 
 void CmReliableConnection::close(Instant now) {
   if (id_ != kNoCmId) {
-    (void)manager_.destroy(std::exchange(id_, kNoCmId), now);  // its user knows of no other id
+    (void)manager_.destroy(std::exchange(id_, kNoCmId), now);  // the user did not get another id
   }
   phase_ = Phase::Closed;
 }
@@ -134,11 +136,12 @@ void CmReliableConnection::fail_with(Error why, Instant now) {
   user_.handle_closed(why, now);
 }
 
-/// A server that has replied is connected by the first message, too: the RTU may be late.
+/// On the passive side, the first message also establishes the connection, because the RTU may be
+/// late or lost.
 void CmReliableConnection::handle_receive(ByteSpan datagram, Instant now) {
   last_now_ = now;
   if (phase_ == Phase::Replied) {
-    // It may have been told by the RTU meanwhile, which comes to the same.
+    // Fails if the RTU arrived meanwhile, which has the same effect.
     (void)manager_.establish(id_, now);
     phase_ = Phase::Connected;
     user_.handle_connected(now);
@@ -150,7 +153,7 @@ void CmReliableConnection::handle_receive(ByteSpan datagram, Instant now) {
 
 void CmReliableConnection::handle_qp_error(const Error& why, Instant now) { fail_with(why, now); }
 
-/// The datagram comes before the status (R-CMRC-3).
+/// The datagram is delivered before handle_connected (R-CMRC-3).
 void CmReliableConnection::handle_reply(const CmEvent& event, Instant now) {
   if (auto ready = make_ready(QpState::Rts); !ready) {
     return fail_with(ready.error(), now);
@@ -179,7 +182,7 @@ Handled CmReliableConnection::handle(CmId /*id*/, const CmEvent& event, Instant 
       break;
     case CmEventType::RejReceived: {
       const auto reason = std::get<RejReceived>(event.details).reason;
-      // Of one that comes later only the end is told: it says no words of the peer's user.
+      // A later REJ contains no datagram of the peer's user, so only the end is reported.
       if (reason == wire::RejectReason::ConsumerReject && phase_ == Phase::Asked) {
         user_.handle_datagram(event.private_data, now);
       }
@@ -193,7 +196,8 @@ Handled CmReliableConnection::handle(CmId /*id*/, const CmEvent& event, Instant 
       fail_with({ErrorCode::TimedOut, "the other side did not answer"}, now);
       break;
     case CmEventType::DreqReceived:
-      (void)manager_.send_drep(id_, {}, now);  // closing says it too, if that failed
+      // if it fails, closing releases the connection as well
+      (void)manager_.send_drep(id_, {}, now);
       fail_with({ErrorCode::NoData, "the other side closed the connection"}, now);
       break;
     case CmEventType::DreqTimeout:

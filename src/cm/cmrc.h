@@ -10,7 +10,8 @@
 
 namespace weft::cm {
 
-/// The RC queue pair of a CmReliableConnection, which is its user's.
+/// The RC QP of a CmReliableConnection. The caller owns and creates it; the connection only drives
+/// its state transitions and posts SENDs.
 class CmrcQp {
  public:
   CmrcQp() = default;
@@ -19,15 +20,17 @@ class CmrcQp {
   CmrcQp& operator=(const CmrcQp&) = delete;
 
   [[nodiscard]] virtual Qpn number() const = 0;
-  /// That the peer shall begin with.
+  /// The PSN that this side asks the peer to start with.
   [[nodiscard]] virtual Psn starting_psn() const = 0;
+  /// Largest SEND, in bytes.
   [[nodiscard]] virtual std::size_t max_message_bytes() const = 0;
   [[nodiscard]] virtual Result<void> modify(const QpAttributes& attributes) = 0;
   /// Posts one SEND.
   [[nodiscard]] virtual Result<void> send(ByteSpan datagram) = 0;
 };
 
-/// Who uses one: it may be written to and closed from these calls, but not destroyed.
+/// Receives datagrams and state changes of one CmReliableConnection. Handlers may write to and
+/// close the connection, but must not destroy it. Called on the connection's thread.
 class CmrcUser {
  public:
   CmrcUser() = default;
@@ -35,41 +38,44 @@ class CmrcUser {
   CmrcUser(const CmrcUser&) = delete;
   CmrcUser& operator=(const CmrcUser&) = delete;
 
-  /// What came with the connection is as long as the private data of its message, for that has no
-  /// length of its own.
+  /// A datagram that arrived in a REQ or REP has the fixed length of that message's private data,
+  /// which carries no length of its own.
   virtual void handle_datagram(ByteSpan datagram, Instant now) = 0;
-  /// The window is open.
+  /// The connection is established and `window()` is no longer zero.
   virtual void handle_connected(Instant now) = 0;
-  /// Once, and nothing after it.
+  /// Called once; no other handler is called after it.
   virtual void handle_closed(const Error& why, Instant now) = 0;
 };
 
-/// A communication-managed reliable connection (R-CMRC-1 to R-CMRC-6): datagrams both ways, the
-/// first of each side in the private data of the REQ and REP, all others one SEND each. One thread.
+/// A communication-managed reliable connection (R-CMRC-1 to R-CMRC-6): datagrams in both directions
+/// over one RC QP. The first datagram of each side travels in the private data of the REQ or REP,
+/// every other one in a SEND. Not thread-safe.
 class CmReliableConnection final : public CmObserver {
  public:
   CmReliableConnection(ConnectionManager& manager, CmrcQp& qp, CmrcUser& user)
       : manager_(manager), qp_(qp), user_(user) {}
-  /// Closes without a word to the user. It needs a time, for the peer is told: the last one known.
+  /// Closes without calling `handle_closed`. The DREQ or REJ to the peer uses the last time seen.
   ~CmReliableConnection() override;
 
-  /// Nothing is sent before the first datagram is written (R-CMRC-2).
+  /// Active side. Sends nothing until the first datagram is written (R-CMRC-2).
   [[nodiscard]] Result<void> open(const Path& path, std::uint64_t service_id);
-  /// The other side: takes the id of a ReqReceived over. Its datagram is handed to the user, whose
-  /// first one becomes the REP.
+  /// Passive side: takes over the id of a ReqReceived event. The datagram of the REQ is delivered
+  /// to the user, whose first datagram becomes the REP.
   [[nodiscard]] Result<void> accept(CmId id, const CmEvent& request, Instant now);
-  /// Instead of the first datagram of the side that accepts: a REJ that the other side reads.
+  /// Passive side: rejects instead of writing a first datagram. `datagram` is the private data of
+  /// the REJ.
   [[nodiscard]] Result<void> reject(ByteSpan datagram, Instant now);
 
-  /// Too many bytes are refused. Between the first datagram and the connection it is an error that
-  /// closes (Io), as is one of the QP.
+  /// Refuses a datagram that is too long. A write after the first datagram but before the
+  /// connection is established is an error (Io) that closes the connection, as is an error of the
+  /// QP.
   [[nodiscard]] Result<void> write(ByteSpan datagram, Instant now);
-  /// Bytes of a datagram that could be written now; 0 until connected (R-CMRC-4).
+  /// Bytes that a datagram may have now; 0 until the connection is established (R-CMRC-4).
   [[nodiscard]] std::size_t window() const;
-  /// The user is told nothing.
+  /// Closes without calling `handle_closed`.
   void close(Instant now);
 
-  /// The QP received a message, or had an error (R-CMRC-5).
+  /// The QP received a message or failed (R-CMRC-5).
   void handle_receive(ByteSpan datagram, Instant now);
   void handle_qp_error(const Error& why, Instant now);
 

@@ -12,7 +12,7 @@ CommunicationIds::CommunicationIds(std::uint64_t seed) {
   last_ = static_cast<std::uint32_t>(random());
 }
 
-/// A Feistel network: whatever its round function is, no two numbers become the same one.
+/// A Feistel network, which is a permutation for any round function.
 std::uint32_t CommunicationIds::permuted(std::uint32_t number) const {
   auto left = static_cast<std::uint16_t>(number >> 16);
   auto right = static_cast<std::uint16_t>(number);

@@ -7,8 +7,9 @@
 
 namespace weft::cm {
 
-/// Local communication ids: 32 bits, each of them once before any comes again, in an order that is
-/// the seed's (R-CM-10). Who has seen some cannot easily tell the next one. Pure, one thread.
+/// Allocates local communication IDs. All 32-bit values except 0 are issued once before any
+/// repeats, in a pseudo-random order given by the seed (R-CM-10), so that a peer cannot easily
+/// predict the next one. Not thread-safe.
 class CommunicationIds {
  public:
   explicit CommunicationIds(std::uint64_t seed);

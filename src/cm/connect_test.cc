@@ -205,7 +205,7 @@ TEST(Connect, HoldsItsRequestBackAsLongAsAnMraSays) {  // T-CM-4
   const auto& told = std::get<weft::cm::MraReceived>(net.a().told[0].event.details);
   EXPECT_EQ(told.service_timeout, 20);
   EXPECT_EQ(told.subject, wire::CmSubject::Req);
-  // Then it asks again, and is told to wait again.
+  // Then it retries, and gets another MRA.
   net.run_for(Duration::milliseconds(20));
   EXPECT_EQ(net.count(CmAttribute::Req), 2U);
   EXPECT_EQ(net.count(CmAttribute::Mra), 2U);
@@ -228,7 +228,7 @@ TEST(Connect, LetsAServerWaitForTheRtuWithAnMra) {
   net.run_for(Duration::seconds(4));
   EXPECT_EQ(net.count(CmAttribute::Rep), 1U);
   EXPECT_EQ(net.b().state(net.b().newest), State::MraRepRcvd);
-  // One that comes again is answered by the MRA again.
+  // A duplicate is answered by the MRA again.
   net.inject(net.a(), net.b().lid, net.last(CmAttribute::Rep)->mad);
   net.run_shortly();
   EXPECT_EQ(net.count(CmAttribute::Mra), 2U);
@@ -282,7 +282,7 @@ TEST(Connect, EstablishesBeforeTheRtuWhenAPacketCame) {  // T-CM-12
   ASSERT_TRUE(b.cm.send_rep(b.newest, TestCmNetwork::reply(), net.now).has_value());
   net.run_shortly();
   ASSERT_TRUE(b.cm.establish(b.newest, net.now).has_value());
-  EXPECT_LE(b.cm.deadline(), net.now);  // there is something to tell
+  EXPECT_LE(b.cm.deadline(), net.now);  // an event is pending
   EXPECT_EQ(b.cm.establish(b.newest, net.now).error().code, ErrorCode::AlreadyConnected);
   ASSERT_TRUE(net.a().cm.send_rtu(client, {}, net.now).has_value());
   net.run();
@@ -306,7 +306,7 @@ TEST(Connect, EndsForBothWhenBothDisconnectAtOnce) {
 TEST(Connect, AnswersADreqOfAForgottenConnection) {
   TestCmNetwork net;
   const Connected ids = connect(net);
-  // b's DREP is lost until b knows nothing any more.
+  // b's DREP is lost until b has freed the connection.
   answer_all(net);
   unsigned dreps = 0;
   net.loses = [&](const TestCmNetwork::Sent& sent) {

@@ -16,32 +16,34 @@
 #include "mad/mad_address.h"
 #include "wire/cm/cm_codes.h"
 
-/// What a manager remembers of an identifier.
+/// What the connection manager keeps for each identifier.
 namespace weft::cm {
 
-/// A message of this side that is repeated until it is answered.
+/// A message that this side resends until the peer answers it.
 struct Awaited {
   wire::CmAttribute attribute{};
   mad::MadBytes mad{};
-  Duration patience{};
+  Duration patience{};  ///< interval between attempts
   unsigned retries_left{};
+  /// MRAs that may still extend the wait
   unsigned extensions_left{};
 };
 
-/// An answer of this side, to give again to who asks again.
+/// The last answer of this side, kept so that a duplicate of the peer's message can be answered
+/// again.
 struct Answer {
   wire::CmAttribute attribute{};
   mad::MadBytes mad{};
 };
 
-/// A LAP that was answered before the last one: while a copy of it may still be under way, the same
-/// octets are no new request.
+/// An earlier LAP that was answered already. Until no copy of it can be in flight any more, a LAP
+/// with the same octets is a duplicate and not a new request.
 struct EarlierLap {
   mad::MadBytes mad{};
   Instant until{};
 };
 
-/// Where a SIDR_REQ came from (R-CM-10).
+/// Identifies the sender of a SIDR_REQ (R-CM-10).
 struct SidrKey {
   std::uint32_t request_id{};
   Lid lid{};
@@ -49,20 +51,20 @@ struct SidrKey {
   friend constexpr auto operator<=>(const SidrKey&, const SidrKey&) = default;
 };
 
-/// The part of an identifier that a connection fills, and that is empty in Idle and Listen.
+/// The connection-specific part of an identifier; empty in Idle and Listen.
 struct Link {
   PortKey port{};
   Guid local_ca{};
-  mad::MadAddress peer{};  ///< where MADs go
+  mad::MadAddress peer{};  ///< destination of this connection's MADs
   CmId listener{};
-  bool is_in_backlog{};
-  bool is_active{};  ///< sent the REQ
+  bool is_in_backlog{};  ///< counts against the listener's backlog
+  bool is_active{};      ///< this side sent the REQ
 
-  std::uint32_t local_id{};  ///< communication ids; 0: none yet
+  std::uint32_t local_id{};  ///< communication IDs; 0 means not allocated
   std::uint32_t remote_id{};
   std::uint64_t transaction_id{};
   Guid remote_ca{};
-  std::optional<SidrKey> sidr{};  ///< of one that was asked
+  std::optional<SidrKey> sidr{};  ///< set on the passive side of SIDR
   std::uint64_t service_id{};
 
   QpType qp_type{};
@@ -74,42 +76,44 @@ struct Link {
   std::uint8_t initiator_depth{};
   std::uint8_t retry_count{};
   std::uint8_t rnr_retry_count{};
-  std::uint8_t ack_timeout{};  ///< exponents
+  std::uint8_t ack_timeout{};  ///< timeouts are exponents: 4.096 us * 2^n
   std::uint8_t alternate_ack_timeout{};
   std::uint8_t remote_response_timeout{};
   bool is_peer_to_peer{};
-  bool has_loaded_alternate{};  ///< by LAP and APR
+  bool has_loaded_alternate{};  ///< an alternate path was loaded by LAP and APR
 
   Path primary{};
   std::optional<Path> alternate{};
-  std::optional<Path> candidate{};  ///< of a LAP that is not answered
+  std::optional<Path> candidate{};  ///< path of a LAP that is not yet answered
   std::uint8_t candidate_ack_timeout{};
   std::uint32_t laps_sent{};
 
-  Duration patience{};  ///< for the answer to what this side sends
+  Duration patience{};  ///< how long to wait for the answer to a message
   unsigned max_retries{};
   Boxed<Awaited> awaited{};
-  Boxed<Answer> setup_answer{};     ///< MRA of a REQ or REP, RTU
-  Boxed<Answer> later_answer{};     ///< MRA of a LAP, APR, DREP
-  Boxed<mad::MadBytes> last_lap{};  ///< received
+  Boxed<Answer> setup_answer{};     ///< MRA of a REQ or REP, or RTU
+  Boxed<Answer> later_answer{};     ///< MRA of a LAP, APR or DREP
+  Boxed<mad::MadBytes> last_lap{};  ///< last LAP received
   bool is_last_lap_answered{};
   std::vector<EarlierLap> earlier_laps{};
   Instant deadline{Instant::never()};
 };
 
+/// One identifier of the manager: a listener, a connection, or a SIDR exchange.
 struct Connection {
   CmId id{};
   CmObserver* observer{};
   std::uint64_t context{};
   State state{State::Idle};
-  bool is_detached{};   ///< its user destroyed it
-  bool is_announced{};  ///< its user knows of it
-  // Of a listener:
+  bool is_detached{};   ///< destroyed by its user; only protocol obligations remain
+  bool is_announced{};  ///< reported to its user
+  // Valid for listeners only:
   std::optional<ListenerTable::Listener> listener{};
   unsigned backlog{};
   unsigned backlog_used{};
   bool leaves_excess_unanswered{};
-  unsigned shares{};  ///< by insert_listen; 0: it is one user's
+  /// number of users sharing it through insert_listen; 0 if it has a single owner
+  unsigned shares{};
 
   Link link{};
 };

@@ -18,24 +18,25 @@
 
 namespace weft::cm {
 
+/// Configuration of a ConnectionManager, fixed at construction.
 struct Options {
   Limits limits{};
-  std::uint64_t seed{1};  ///< of communication ids: give each manager one that nobody can guess
+  std::uint64_t seed{1};  ///< of the communication IDs; use one that nobody can guess
   TimeScale time_scale{};
-  /// A new connection is stale as long as one with the same QP or communication id is in time-wait
-  /// (R-CM-11). Without, it may begin at once, as Linux has it.
+  /// Treat a REQ as stale while a connection with the same QP or communication ID is in TimeWait
+  /// (R-CM-11). If false, a new connection may start at once, as on Linux.
   bool holds_time_wait{true};
-  /// How long a REQ or SIDR_REQ waits for a listener that went away so lately, or is expected since
-  /// then; zero: it is rejected at once.
+  /// How long a REQ or SIDR_REQ is held for a listener that closed recently or that was announced
+  /// by `expect_listener`. Zero: reject at once.
   Duration listener_grace{};
 };
 
-/// What is known of an id, for people and for its user.
+/// Snapshot of one identifier, for diagnostics and for its user.
 struct IdStatus {
   CmId id{};
   State state{};
   std::uint64_t context{};
-  bool is_detached{};  ///< destroyed, and only what the protocol still owes is left of it
+  bool is_detached{};  ///< destroyed by its user; only protocol obligations remain
   std::optional<PortKey> port{};
   std::uint64_t service_id{};
   std::uint64_t service_mask{};
@@ -50,53 +51,55 @@ struct IdStatus {
   Instant deadline{Instant::never()};
 };
 
-/// The InfiniBand communication manager of one host (IBTA vol 1 chapter 12; R-CM, R-CML): it makes,
-/// rejects, moves and ends connections between QPs by messages on QP1, and resolves service ids
-/// to datagram QPs. It formats messages and keeps states; the QPs are their users' (R-CM-3,
-/// R-CM-4).
+/// The InfiniBand communication manager of one host (IBTA vol 1 chapter 12; R-CM, R-CML). It
+/// establishes, rejects, migrates and releases connections between QPs by exchanging MADs on QP1,
+/// and resolves service IDs to UD QPs (SIDR). It formats messages and tracks states; QPs belong to
+/// the users (R-CM-3, R-CM-4).
 ///
-/// Calls are refused in a wrong state, with nothing sent (InvalidArgument); for private data that
-/// is too long; for a port that is not there (NoSuchDevice); above a limit (OutOfMemory). An id
-/// that does not exist is NotFound.
+/// A call fails, with nothing sent, in a state that does not allow it or with private data that is
+/// too long (InvalidArgument), for a port that does not exist (NoSuchDevice), above a limit
+/// (OutOfMemory), and for an unknown id (NotFound).
 ///
-/// Pure and of one thread: calls, MADs (by the management interfaces of its ports) and time go in,
-/// MADs (likewise) and events come out. Events are told at the end of whatever MAD or timeout
-/// caused them, and those of calls by `run` or the next `handle_timeout`: `deadline` is then in
-/// the past.
+/// Pure and single-threaded: calls, MADs (through the management interfaces of its ports) and time
+/// go in; MADs and events come out. Events are delivered at the end of the MAD or timeout that
+/// caused them. Events caused by a call are delivered by `run` or the next `handle_timeout`; until
+/// then `deadline` lies in the past.
 class ConnectionManager {
  public:
   explicit ConnectionManager(const Options& options = {});
-  /// Says nothing to anybody: hosts that vanish do not.
+  /// Sends nothing: a host that vanishes does not notify its peers either.
   ~ConnectionManager();
   ConnectionManager(const ConnectionManager&) = delete;
   ConnectionManager& operator=(const ConnectionManager&) = delete;
 
   // --- ports
-  /// Registers for the class ComMgt. The interface (QP1's) must live until remove_port, or the end
-  /// of the manager.
+  /// Registers an agent of class ComMgt at `gsi`, the interface of QP1, which must live until
+  /// remove_port or the manager's destruction.
   [[nodiscard]] Result<void> add_port(PortKey port, mad::ManagementInterface& gsi,
                                       const PortAddress& address);
   [[nodiscard]] Result<void> update_port(PortKey port, const PortAddress& address);
-  /// Its connections stay as they are and can send no more; what waits for answers times out.
+  /// Connections of the port keep their state but cannot send any more; their pending messages time
+  /// out.
   [[nodiscard]] Result<void> remove_port(PortKey port, Instant now);
 
   // --- identifiers
-  /// In Idle. `observer` must outlive the id and those that are made for it as a listener.
+  /// Creates an id in state Idle. `observer` must outlive it and all ids created for it as a
+  /// listener.
   [[nodiscard]] Result<CmId> create(CmObserver& observer, std::uint64_t context = 0);
-  /// Who is told from now on, of events too that were not told yet.
+  /// Redirects the id's events to `observer`, including those that are not delivered yet.
   [[nodiscard]] Result<void> set_observer(CmId id, CmObserver& observer, std::uint64_t context);
-  /// In any state, from inside its own handler too (R-CM-5). The peer is told what
-  /// its state asks for; nothing is told about the id any more, and connections that a
-  /// listener's user does not know of yet go with it.
+  /// Destroys an id in any state, also from inside its own handler (R-CM-5). The peer is notified
+  /// as the state requires (DREQ, DREP or REJ). No further event of the id is delivered. Destroying
+  /// a listener also destroys connections that were not yet reported to its user.
   Result<void> destroy(CmId id, Instant now);
 
   // --- listening
-  /// The service id, which is chosen for kAssignServiceId (R-CML-1, R-CML-2). Busy when another
-  /// listener would take the same requests.
+  /// Returns the service ID, allocated if kAssignServiceId was given (R-CML-1, R-CML-2). Fails with
+  /// Busy if another listener would match the same requests.
   [[nodiscard]] Result<std::uint64_t> listen(CmId id, const ListenParameters& parameters);
-  /// One will come: a REQ for this service waits for it as for one that went away just now.
+  /// Announces a listener: REQs for this service are held as if its listener had closed just now.
   void expect_listener(std::uint64_t service_id, Instant now);
-  /// A listener that several users share, each of whom destroys it once (R-CML-3).
+  /// Creates or joins a listener that several users share; each of them destroys it once (R-CML-3).
   [[nodiscard]] Result<CmId> insert_listen(CmObserver& observer, std::uint64_t service_id,
                                            std::optional<Guid> ca_guid = std::nullopt);
 
@@ -105,11 +108,12 @@ class ConnectionManager {
   [[nodiscard]] Result<void> send_rep(CmId id, const ReplyParameters& parameters, Instant now);
   [[nodiscard]] Result<void> send_rtu(CmId id, ByteSpan private_data, Instant now);
   [[nodiscard]] Result<void> send_rej(CmId id, const RejectParameters& parameters, Instant now);
-  /// The peer shall wait 4.096 us times 2^service_timeout for the answer to its REQ, REP or LAP.
+  /// Asks the peer to wait 4.096 us * 2^service_timeout for the answer to its REQ, REP or LAP.
   [[nodiscard]] Result<void> send_mra(CmId id, std::uint8_t service_timeout, ByteSpan private_data,
                                       Instant now, MraTime time = MraTime::Now);
-  /// CommunicationEstablished stands for an RTU that is late; when it had come already, the error
-  /// is AlreadyConnected. PathMigrated: the alternate path is the primary one now.
+  /// Reports an event of the connection's QP. CommunicationEstablished replaces a late RTU; it
+  /// fails with AlreadyConnected if the RTU arrived first. PathMigrated: the alternate path became
+  /// the primary.
   [[nodiscard]] Result<void> notify(CmId id, QpEvent event, Instant now);
   [[nodiscard]] Result<void> establish(CmId id, Instant now) {
     return notify(id, QpEvent::CommunicationEstablished, now);
@@ -129,23 +133,23 @@ class ConnectionManager {
                                            Instant now);
 
   // --- for the QP
-  /// What the transition to `target` needs. After an alternate path was loaded, RTS means: that
-  /// path, and REARM.
+  /// Attributes for the QP's transition to `target`. After an alternate path was loaded, Rts yields
+  /// that path and a migration state of Rearm.
   [[nodiscard]] Result<QpAttributes> init_qp_attributes(CmId id, QpState target) const;
 
   // --- time
-  /// Tells what there is to tell. Does nothing from inside a handler.
+  /// Delivers pending events. Does nothing when called from a handler.
   void run(Instant now);
   void handle_timeout(Instant now);
   [[nodiscard]] Instant deadline() const;
 
-  // --- to look at
+  // --- diagnostics
   [[nodiscard]] std::optional<IdStatus> status(CmId id) const;
-  /// Of all, detached ones too, in the order of their making.
+  /// All ids, including detached ones, in order of creation.
   [[nodiscard]] std::vector<IdStatus> ids() const;
   [[nodiscard]] const Counters& counters() const;
   [[nodiscard]] const Limits& limits() const;
-  /// Aborts when its parts contradict each other.
+  /// Aborts if internal tables contradict each other.
   void check_invariants() const;
 
  private:

@@ -1,5 +1,5 @@
-// What the peer is told when an id is destroyed, in each state (R-CM-5; T-CM-10), and
-// time-wait (R-CM-11; T-CM-11).
+// Notification of the peer when an id is destroyed, in each state (R-CM-5; T-CM-10), and TimeWait
+// (R-CM-11; T-CM-11).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ using wire::CmAttribute;
 using wire::RejectReason;
 using enum CmEventType;
 
-/// Destroys an id; then nothing is told about it, what it says is in `net.sent`, and in the end
-/// nothing of it is left.
+/// Destroys an id. Checks that no event follows and that nothing of the id remains at the end;
+/// messages sent are in `net.sent`.
 void destroy(TestCmNetwork& net, TestHost& host, CmId id) {
   const auto told_before = host.told_of(id).size();
   net.sent.clear();
@@ -37,7 +37,7 @@ RejectReason last_reason(TestCmNetwork& net) {
   return sent == nullptr ? RejectReason{} : message_of<wire::Rej>(sent->mad).reason;
 }
 
-/// What 4.6 has the peer told; `reason` of a REJ.
+/// The expected message to the peer; `reason` of a REJ.
 struct LastWords {
   std::optional<CmAttribute> attribute{};
   RejectReason reason{};
@@ -127,7 +127,7 @@ TEST(Destroy, DropsEventsThatWaitToBeTold) {  // T-CM-10
     EXPECT_NE(id, ids.b);
     if (event.type == ReqReceived) {
       ++requests;
-      b.gsi.handle_mad({.lid = net.a().lid}, dreq, now);  // is told when this handler is over
+      b.gsi.handle_mad({.lid = net.a().lid}, dreq, now);  // delivered after this handler
       EXPECT_TRUE(b.cm.destroy(ids.b, now).has_value());
     }
     return Handled::Keep;
@@ -200,7 +200,7 @@ TEST(Destroy, LeavesARequestUnansweredForWantOfMemory) {
   half.request();
   EXPECT_EQ(half.net.count(CmAttribute::Rej), 0U);
   half.net.run_for(Duration::milliseconds(25));
-  EXPECT_EQ(requests, 2U);  // asked again
+  EXPECT_EQ(requests, 2U);  // retried
   EXPECT_EQ(half.net.count(CmAttribute::Rej), 0U);
 }
 
@@ -282,7 +282,7 @@ TEST(Destroy, IsLegalFromTheIdsOwnHandler) {  // R-CM-5, R-CM-12
         return Handled::Destroy;
       }
       EXPECT_TRUE(net.b().cm.destroy(id, now).has_value());
-      return Handled::Destroy;  // which there is nothing left to do for
+      return Handled::Destroy;  // has no further effect
     };
     ASSERT_TRUE(net.a().cm.send_dreq(ids.a, {}, net.now).has_value());
     net.run();
@@ -291,7 +291,7 @@ TEST(Destroy, IsLegalFromTheIdsOwnHandler) {  // R-CM-5, R-CM-12
   }
 }
 
-/// A reply for each connection with a QPN of its own.
+/// Replies to each connection with a different QPN.
 void answer_with_own_qpns(TestCmNetwork& net) {
   net.b().on_event = [&net, qpn = 0x500U](CmId id, const CmEvent& event, Instant now) mutable {
     if (event.type == ReqReceived) {

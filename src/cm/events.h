@@ -12,16 +12,18 @@
 #include "cm/types.h"
 #include "wire/cm/cm_codes.h"
 
-/// What the manager tells its users (R-CM-6, R-CM-12).
+/// Events that the manager delivers to its users (R-CM-6, R-CM-12).
 namespace weft::cm {
 
+/// Kind of a CmEvent. A timeout means that all retries of the named message went unanswered.
 enum class CmEventType : std::uint8_t {
-  ReqReceived,  ///< of a new id, made for it: its handler is the listener's (R-CM-2)
+  /// on a new id, created for this request and handled by the listener's observer (R-CM-2)
+  ReqReceived,
   ReqTimeout,
   RepReceived,
   RepTimeout,
   RtuReceived,
-  UserEstablished,  ///< after `notify`
+  UserEstablished,  ///< after `notify(CommunicationEstablished)`
   DreqReceived,
   DreqTimeout,
   DrepReceived,
@@ -31,17 +33,17 @@ enum class CmEventType : std::uint8_t {
   LapReceived,
   LapTimeout,
   AprReceived,
-  SidrReqReceived,  ///< of a new id
+  SidrReqReceived,  ///< on a new id
   SidrReqTimeout,
   SidrRepReceived,
 };
 
 [[nodiscard]] std::string_view name_of(CmEventType type);
 
-/// ReqReceived. What the peer offers is seen from here: its initiator depth is what this side needs
-/// responder resources for (R-CM-9).
+/// Details of ReqReceived, from this side's view: the peer's initiator depth is the number of
+/// responder resources that this side needs (R-CM-9).
 struct ReqReceived {
-  CmId listener{};  ///< none when two peers met half-way
+  CmId listener{};  ///< none if two peer-to-peer REQs were matched
   PortKey port{};
   Path primary{};
   std::optional<Path> alternate{};
@@ -49,7 +51,8 @@ struct ReqReceived {
   Guid remote_ca{};
   QKey remote_qkey{};
   Qpn remote_qpn{};
-  QpType qp_type{};  ///< that this side needs: XrcTarget for the peer's initiator
+  /// type of the QP that this side needs: XrcTarget if the peer's is an initiator
+  QpType qp_type{};
   Psn starting_psn{};
   std::uint8_t responder_resources{};
   std::uint8_t initiator_depth{};
@@ -62,12 +65,13 @@ struct ReqReceived {
   Ece ece{};
 };
 
+/// Details of RepReceived.
 struct RepReceived {
   Guid remote_ca{};
   QKey remote_qkey{};
   Qpn remote_qpn{};
   Psn starting_psn{};
-  std::uint8_t responder_resources{};  ///< seen from here
+  std::uint8_t responder_resources{};  ///< from this side's view
   std::uint8_t initiator_depth{};
   std::uint8_t target_ack_delay{};
   std::uint8_t failover_accepted{};
@@ -77,35 +81,41 @@ struct RepReceived {
   Ece ece{};
 };
 
+/// Details of RejReceived.
 struct RejReceived {
   wire::RejectReason reason{};
   wire::CmSubject subject{};
   std::vector<std::byte> additional_information{};
 };
 
+/// Details of MraReceived.
 struct MraReceived {
   wire::CmSubject subject{};
   std::uint8_t service_timeout{};  ///< exponent
 };
 
+/// Details of LapReceived.
 struct LapReceived {
   Path alternate{};
 };
 
+/// Details of AprReceived.
 struct AprReceived {
   wire::AprStatus status{};
   std::vector<std::byte> additional_information{};
 };
 
+/// Details of SidrReqReceived.
 struct SidrReqReceived {
   CmId listener{};
   PortKey port{};
   std::uint64_t service_id{};
   PKey pkey{};
-  Lid slid{};                 ///< of who asks
-  std::optional<Gid> sgid{};  ///< when it came with a GRH
+  Lid slid{};                 ///< of the requester
+  std::optional<Gid> sgid{};  ///< set if the request carried a GRH
 };
 
+/// Details of SidrRepReceived.
 struct SidrRepReceived {
   wire::SidrStatus status{};
   Qpn qpn{};
@@ -114,26 +124,28 @@ struct SidrRepReceived {
   std::vector<std::byte> additional_information{};
 };
 
+/// One event of one id.
 struct CmEvent {
   CmEventType type{};
-  std::uint64_t context{};  ///< the id's
-  /// As it came, whole: of the message's length, with the zeros behind what the peer gave.
+  std::uint64_t context{};  ///< the context given for the id
+  /// The message's whole private data field, including the zero padding behind what the peer
+  /// supplied.
   std::vector<std::byte> private_data{};
-  /// Nothing for the types that have no structure above.
+  /// monostate for event types without details.
   std::variant<std::monostate, ReqReceived, RepReceived, RejReceived, MraReceived, LapReceived,
                AprReceived, SidrReqReceived, SidrRepReceived>
       details{};
 };
 
-/// What a handler says of the id that it was told about.
+/// A handler's decision about the id of the event.
 enum class Handled : std::uint8_t {
   Keep,
-  Destroy,            ///< as `destroy` would (R-CM-12)
-  DestroyNoResources  ///< a REQ is then not answered at all, so that the peer asks again
+  Destroy,            ///< as if `destroy` were called (R-CM-12)
+  DestroyNoResources  ///< a REQ then stays unanswered, so that the peer retries
 };
 
-/// Told of events of the ids that it was given for: of one id in the order in which they happened,
-/// never from inside a call into the manager. It may call the manager, and destroy any id.
+/// Receives the events of the ids it was registered for: in order for each id, never from inside a
+/// call into the manager. A handler may call the manager and destroy any id.
 class CmObserver {
  public:
   CmObserver() = default;

@@ -43,7 +43,7 @@ TEST(Hostile, FloodOfRequestsByOnePeerLeavesRoomForOthers) {
   b.cm.check_invariants();
   EXPECT_EQ(b.count(CmEventType::ReqReceived), 100U);
   EXPECT_EQ(b.cm.counters().no_resources, 19'900U);
-  EXPECT_EQ(b.cm.counters().of(CmAttribute::Rej).sent, 0U);  // it is no echo either
+  EXPECT_EQ(b.cm.counters().of(CmAttribute::Rej).sent, 0U);  // a REJ is not answered by a REJ
   ASSERT_TRUE(net.a().cm.send_req(net.a().make(), net.request(), net.now).has_value());
   net.run_shortly();
   EXPECT_EQ(b.count(CmEventType::ReqReceived), 101U);
@@ -69,7 +69,7 @@ TEST(Hostile, WaitsThatAreAskedForHaveALimit) {
   b.gsi.handle_mad({.lid = Lid{66}}, req_of(b, 1), net.now);
   ASSERT_TRUE(b.cm.send_rep(b.newest, TestCmNetwork::reply(), net.now).has_value());
   EXPECT_EQ(b.cm.deadline(), net.now + b.cm.limits().longest_wait);  // not 2.4 hours
-  // Nor does an MRA that comes again and again keep it for ever.
+  // Repeated MRAs must not extend it forever either.
   const auto id = *b.cm.status(b.newest);
   const auto mra = make_mad(CmAttribute::Mra, 1,
                             wire::Mra{.local_communication_id = 2,

@@ -13,7 +13,7 @@ namespace {
 using wire::CmAttribute;
 using wire::RejectReason;
 
-/// What becomes of a REQ: the reason of the REJ, or none when the server was told of it.
+/// Sends a REQ. Returns the reason of the REJ, or none if the server got the request.
 std::optional<RejectReason> ask(TestCmNetwork& net, std::uint64_t service_id,
                                 ByteSpan private_data = {}) {
   net.a().told.clear();
@@ -169,7 +169,7 @@ TEST(Listen, LeavesWhatIsAboveTheBacklogUnansweredWhereThatIsWanted) {
   net.run_shortly();
   EXPECT_EQ(b.count(CmEventType::ReqReceived), 1U);
   EXPECT_EQ(net.count(CmAttribute::Rej), 0U);
-  // Once there is room, the peer's next try succeeds.
+  // Once there is room, the peer's next retry succeeds.
   ASSERT_TRUE(b.cm.destroy(b.newest, net.now).has_value());
   net.run_for(Duration::milliseconds(100));
   EXPECT_EQ(b.count(CmEventType::ReqReceived), 2U);
@@ -180,7 +180,8 @@ TEST(Listen, TakesItsUntoldRequestsWithItWhenItIsDestroyed) {
   TestHost& b = net.b();
   const CmId doomed = b.listener(0x1000);
   (void)b.listener(0x2000);
-  // While the first is told of its request, the second one's comes; the handler then ends it.
+  // The second request arrives while the first event is delivered; the handler then destroys the
+  // listener.
   b.on_event = [&](CmId, const CmEvent& event, Instant now) {
     if (event.type == CmEventType::ReqReceived &&
         std::get<ReqReceived>(event.details).service_id == 0x2000) {

@@ -25,10 +25,10 @@ namespace {
   return bits;
 }
 
-/// Whether there is private data that both take.
+/// True if some private data matches both patterns.
 [[nodiscard]] bool overlap(const PrivateDataMatch& a, const PrivateDataMatch& b) {
   if ((bits_of(a) == 0) != (bits_of(b) == 0)) {
-    return false;  // the one that looks at it comes first
+    return false;  // no conflict: the one with a pattern takes precedence
   }
   for (std::size_t i = 0; i < std::min(a.mask.size(), b.mask.size()); ++i) {
     if (((a.value[i] ^ b.value[i]) & a.mask[i] & b.mask[i]) != std::byte{}) {
@@ -63,7 +63,7 @@ const ListenerTable::Listener* ListenerTable::find_conflict(const Listener& list
     return found == bucket.end() ? nullptr : &*found;
   };
   for (const auto& [mask, group] : groups_) {
-    if ((mask & listener.mask) == mask) {  // whatever it overlaps with is in one bucket
+    if ((mask & listener.mask) == mask) {  // overlapping listeners share a bucket of this group
       const auto bucket = group.find(listener.service_id & mask);
       if (const Listener* const found =
               bucket == group.end() ? nullptr : in_bucket(bucket->second)) {

@@ -15,10 +15,12 @@
 
 namespace weft::cm {
 
-/// Who takes which service ids (R-CML-1, R-CML-2, R-CML-4). A look-up costs one step for each
-/// different mask, however many listeners there are. Pure, one thread.
+/// Matches requests to listeners by service ID, CA and private data (R-CML-1, R-CML-2, R-CML-4). A
+/// lookup costs one step per distinct mask, independent of the number of listeners. Pure, not
+/// thread-safe.
 class ListenerTable {
  public:
+  /// A listener and what it matches.
   struct Listener {
     CmId id{};
     std::uint64_t service_id{};
@@ -29,23 +31,23 @@ class ListenerTable {
 
   explicit ListenerTable(std::size_t masks_limit) : masks_limit_(masks_limit) {}
 
-  /// Busy when another one would take the same requests: of two whose service ids overlap, both or
-  /// neither look at private data, and nothing in it tells them apart.
+  /// Fails with Busy if another listener would match the same requests. Listeners with overlapping
+  /// service IDs may coexist only if both match private data and their patterns differ.
   [[nodiscard]] Result<void> add(Listener listener);
   void remove(const Listener& listener);
 
-  /// The best one for a request: exact before masked ids, more private data before less, one CA
-  /// before any. None: kNoCmId.
+  /// The most specific listener for a request: exact service IDs before masked ones, more private
+  /// data before less, a specific CA before any CA. Returns kNoCmId if none matches.
   [[nodiscard]] CmId find(std::uint64_t service_id, Guid ca_guid, ByteSpan private_data) const;
 
   [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
-  /// More bits first.
+  /// Orders masks with more bits first.
   struct BySpecificity {
     bool operator()(std::uint64_t a, std::uint64_t b) const;
   };
-  using Bucket = std::vector<Listener>;  // of one masked id, the best ones first
+  using Bucket = std::vector<Listener>;  // listeners of one masked ID, most specific first
   using Group = std::unordered_map<std::uint64_t, Bucket>;
 
   [[nodiscard]] const Listener* find_conflict(const Listener& listener) const;

@@ -13,7 +13,7 @@ namespace {
 class LossyNetwork : public ::testing::TestWithParam<unsigned> {};
 INSTANTIATE_TEST_SUITE_P(Seeds, LossyNetwork, ::testing::Range(1U, 41U));
 
-/// Takes part in everything, and forgets nothing.
+/// Users that accept everything and record all events.
 struct Users {
   TestCmNetwork& net;
   std::map<CmId, unsigned> established_a;

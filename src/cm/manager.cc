@@ -1,4 +1,4 @@
-// Identifiers, listeners, events and time.
+// Identifiers, listeners, event delivery and timers.
 
 #include "cm/manager.h"
 
@@ -18,7 +18,7 @@ ConnectionManager::Impl::Impl(const Options& chosen)
 
 ConnectionManager::Impl::~Impl() {
   for (const auto& [key, port] : ports_) {
-    // It may refuse only an agent that it does not have.
+    // Fails only for an agent that is not registered.
     (void)port->gsi_.unregister_agent(port->agent_, Instant{});
   }
 }
@@ -33,7 +33,7 @@ const Connection* ConnectionManager::Impl::find(CmId id) const {
   return found == connections_.end() ? nullptr : &found->second;
 }
 
-/// Both ids must be right, the remote one as soon as it is known (R-CM-10).
+/// Both IDs must match; the remote one only once it is known (R-CM-10).
 Connection* ConnectionManager::Impl::find_by_ids(std::uint32_t local_id, std::uint32_t remote_id) {
   const auto found = by_local_id_.find(local_id);
   Connection* const connection = found == by_local_id_.end() ? nullptr : find(found->second);
@@ -94,7 +94,9 @@ Result<void> ConnectionManager::Impl::set_observer(CmId id, CmObserver& observer
     return fail(ErrorCode::NotFound, "there is no id {}", id.value());
   }
   if (connection->shares != 0) {
-    return fail(ErrorCode::Busy, "listener {} is shared by who has its observer", id.value());
+    return fail(ErrorCode::Busy,
+                "listener {} is shared by several users: its observer cannot be replaced",
+                id.value());
   }
   connection->observer = &observer;
   connection->context = context;
@@ -209,7 +211,7 @@ void ConnectionManager::Impl::leave_backlog(Link& link) {
   }
 }
 
-/// All that the connection has outside of itself.
+/// Removes the connection from all indices.
 void ConnectionManager::Impl::release(Connection& connection) {
   Link& link = connection.link;
   leave_backlog(link);
@@ -251,7 +253,8 @@ void ConnectionManager::Impl::reap(CmId id) {
   }
 }
 
-/// The specification's exponential time, in this driver's; no peer may ask for more than the limit.
+/// The specification's exponential time in this driver's time scale, limited by policy whatever a
+/// peer requests.
 Duration ConnectionManager::Impl::waiting_time(std::uint8_t exponent) const {
   return bounded(TimeoutExponent{exponent}.duration());
 }
@@ -283,7 +286,7 @@ void ConnectionManager::Impl::tell(const Connection& connection, CmEventType typ
 
 void ConnectionManager::Impl::run(Instant now) {
   if (is_telling_) {
-    return;  // whoever does it will come to that
+    return;  // called from a handler: the outer call delivers
   }
   is_telling_ = true;
   while (!untold_.empty()) {
@@ -295,10 +298,10 @@ void ConnectionManager::Impl::run(Instant now) {
     }
     untold.event.context = connection->context;
     connection->is_announced = true;
-    // Nothing of the connection is touched afterwards: the handler may have destroyed it.
+    // The handler may destroy the connection, which must not be accessed after this call.
     const Handled handled = connection->observer->handle(untold.id, untold.event, now);
     if (handled != Handled::Keep) {
-      (void)destroy(untold.id, handled, now);  // or it did so itself
+      (void)destroy(untold.id, handled, now);  // fails if the handler destroyed it itself
     }
   }
   is_telling_ = false;
@@ -317,7 +320,7 @@ void ConnectionManager::Impl::expire(CmId id, Instant now) {
               "only who awaits an answer sends again");
   if (link.awaited->retries_left != 0) {
     --link.awaited->retries_left;
-    // A port that is gone or full is as a network that loses: the next retry may fare better.
+    // A removed port or a full interface is treated like packet loss: the next retry may succeed.
     const wire::CmAttribute awaited = link.awaited->attribute;
     const bool is_kept_back =
         (planted(PlantedBug::ReplyNotRepeated) && awaited == wire::CmAttribute::Rep) ||
@@ -353,7 +356,7 @@ void ConnectionManager::Impl::handle_timeout(Instant now) {
                .now = now});
     }
   }
-  // Whatever expires is over or armed for later than now, so this ends.
+  // Terminates, because each expiry removes the timer or arms it for later than now.
   while (!timers_.empty() && timers_.begin()->first <= now) {
     expire(timers_.begin()->second, now);
   }

@@ -22,8 +22,8 @@
 
 namespace weft::cm {
 
-/// The insides of ConnectionManager. Members named as in its interface do what it says; each asks
-/// the table first what the state allows.
+/// Implementation of ConnectionManager. Members named as in its interface implement them; each
+/// first consults the state table (cm/state_table.h). Not thread-safe.
 class ConnectionManager::Impl {
  public:
   explicit Impl(const Options& options);
@@ -31,7 +31,7 @@ class ConnectionManager::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  /// A port is what its management interface hands MADs to.
+  /// One port: receives the MADs of class ComMgt that its management interface delivers.
   class Port final : public mad::MadHandler, public std::enable_shared_from_this<Port> {
    public:
     Port(Impl& impl, PortKey key, mad::ManagementInterface& gsi, PortAddress address)
@@ -54,7 +54,7 @@ class ConnectionManager::Impl {
     mad::AgentId agent_{};
   };
 
-  /// A message in hand.
+  /// The MAD being processed.
   struct Received {
     Port& port;
     const mad::MadAddress& source;
@@ -89,7 +89,9 @@ class ConnectionManager::Impl {
 
   // manager_destroy.cc
   Result<void> destroy(CmId id, Handled why, Instant now);
+  /// Sends the DREQ, DREP, REJ or SIDR_REP that the state requires when an id is destroyed.
   void say_goodbye(const Connection& connection, Action action, Instant now);
+  /// Destroys the connections of a listener that were not reported to its user.
   void disown(CmId listener, Instant now);
 
   // manager_calls.cc, manager_calls_later.cc
@@ -118,17 +120,18 @@ class ConnectionManager::Impl {
   [[nodiscard]] std::vector<IdStatus> ids() const;
   void check_invariants() const;
 
+  // Public for ConnectionManager, which reads them.
   Options options;
   Counters counters;
 
  private:
-  using RemoteKey = std::pair<Guid, std::uint32_t>;  // a CA, and a communication id or QPN there
+  using RemoteKey = std::pair<Guid, std::uint32_t>;  // CA GUID; communication ID or QPN there
 
   // manager.cc
   [[nodiscard]] Connection* find(CmId id);
   [[nodiscard]] const Connection* find(CmId id) const;
   [[nodiscard]] Connection* find_by_ids(std::uint32_t local_id, std::uint32_t remote_id);
-  /// The id for a call that its state allows, and the state after it.
+  /// The id of a call that its state allows, and the next state.
   struct Allowed {
     Connection& connection;
     State next{};
@@ -136,16 +139,19 @@ class ConnectionManager::Impl {
   [[nodiscard]] Result<Allowed> allow(CmId id, Input call);
   [[nodiscard]] Connection& make_connection();
   [[nodiscard]] std::uint32_t new_communication_id();
-  /// Changes the state with all that hangs on it: timers, the backlog, what Idle forgets.
+  /// Changes the state and everything that depends on it: timers, backlog, and the fields cleared
+  /// in Idle.
   void enter(Connection& connection, State next, Instant now);
   void release(Connection& connection);
   void leave_backlog(Link& link);
   void arm(Connection& connection, Instant deadline);
-  /// Forgets an id whose user is gone and of which nothing is owed any more.
+  /// Frees an id that was destroyed by its user and has no protocol obligations left.
   void reap(CmId id);
   void expire(CmId id, Instant now);
+  /// Queues an event for the connection's observer.
   void tell(const Connection& connection, CmEventType type, decltype(CmEvent::details) details,
             ByteSpan private_data);
+  /// 4.096 us * 2^exponent, scaled and bounded by Limits::longest_wait.
   [[nodiscard]] Duration waiting_time(std::uint8_t exponent) const;
   [[nodiscard]] Duration bounded(Duration span) const;
   [[nodiscard]] Duration time_wait_of(const Link& link) const;
@@ -157,9 +163,10 @@ class ConnectionManager::Impl {
                                       Instant now, bool is_retry = false);
   [[nodiscard]] Result<void> transmit(const Connection& connection, wire::CmAttribute attribute,
                                       const mad::MadBytes& mad, Instant now, bool is_retry = false);
-  /// Sends what must be answered, and remembers to send it again.
+  /// Sends a message that requires an answer, and arms its retry timer.
   [[nodiscard]] Result<void> ask(Connection& connection, State next, wire::CmAttribute attribute,
                                  const mad::MadBytes& mad, Instant now);
+  /// Resends the answer to a duplicate.
   void repeat(Connection& connection, const Boxed<Answer>& answer, Instant now);
   [[nodiscard]] std::uint64_t new_transaction_id(PortKey port, std::uint32_t low) const;
   [[nodiscard]] mad::MadBytes make_rej(const Link& link, State state,
@@ -167,7 +174,7 @@ class ConnectionManager::Impl {
   [[nodiscard]] mad::MadBytes make_dreq(const Link& link, ByteSpan private_data) const;
   [[nodiscard]] static mad::MadBytes make_drep(const Link& link, ByteSpan private_data);
   void disconnect(Connection& connection, Instant now);
-  /// To who is no connection's: a REJ, DREP, SIDR_REP by what is in hand.
+  /// Answers a MAD that belongs to no connection with a REJ.
   void reject(const Received& received, wire::RejectReason reason, wire::CmSubject subject,
               std::uint32_t local_id, std::uint32_t remote_id, ByteSpan additional_information);
 
@@ -178,18 +185,23 @@ class ConnectionManager::Impl {
   void on_rtu(const Received& received);
   void on_rej(const Received& received);
   [[nodiscard]] Connection* find_rejected(const wire::Rej& rej);
-  /// What the table says to a message, done as far as all messages share it. True: it is to be told
-  /// to the user, after the state was entered that is returned by `next`.
+  /// Applies the state table to a received message, as far as all messages share it. Returns true
+  /// if the message is to be reported to the user after entering state `next`.
   [[nodiscard]] bool takes(Connection& connection, Input input, const Received& received,
                            State& next);
   void extend(Connection& connection, std::uint8_t service_timeout, Instant now);
 
   // receive_req.cc
   void on_req(const Received& received);
+  /// True if the REQ was rejected because of an illegal field.
   [[nodiscard]] bool refuses_fields(const Received& received, const wire::Req& req);
+  /// True if the REQ was rejected because of its primary or alternate path.
   [[nodiscard]] bool refuses_paths(const Received& received, const wire::Req& req);
+  /// True if the REQ is a duplicate, or was rejected as stale (R-CM-11).
   [[nodiscard]] bool is_known_or_stale(const Received& received, const wire::Req& req);
+  /// This side's own REQ for the same service, sent peer to peer (IBTA vol 1 §12.10.4).
   [[nodiscard]] Connection* find_peer(const wire::Req& req);
+  /// Whether the listener's backlog has room. FullInSilence: full, and the REQ stays unanswered.
   enum class Admission : std::uint8_t { Welcome, Full, FullInSilence };
   [[nodiscard]] Admission admission(const Received& received, const Connection& listener);
   [[nodiscard]] Connection& admit(const Received& received, Connection& listener);
@@ -197,6 +209,7 @@ class ConnectionManager::Impl {
   [[nodiscard]] Connection* find_stale(const RemoteKey& qpn, const Received& received);
   void note_remote_qpn(const Connection& connection);
   void end_stale(Connection& old, Instant now);
+  /// Both sides sent a peer-to-peer REQ: decides which one becomes passive (IBTA vol 1 §12.10.4).
   void meet(const Received& received, const wire::Req& req, Connection& connection);
   void accept_req(const Received& received, const wire::Req& req, Connection& connection);
   void refuse_req(const Received& received, const wire::Req& req, wire::RejectReason reason,
@@ -212,6 +225,7 @@ class ConnectionManager::Impl {
   void on_sidr_req(const Received& received);
   void on_sidr_rep(const Received& received);
 
+  /// An event that is not delivered yet.
   struct Untold {
     CmId id{};
     CmEvent event{};
@@ -230,7 +244,7 @@ class ConnectionManager::Impl {
   std::map<RemoteKey, CmId> by_remote_qpn_;
   std::map<SidrKey, CmId> by_sidr_;
   std::map<std::pair<Lid, Gid>, std::size_t> backlog_of_peer_;
-  std::multimap<std::uint64_t, CmId> peers_;  // by service id: who sent a REQ peer to peer
+  std::multimap<std::uint64_t, CmId> peers_;  // by service ID: ids that sent a peer-to-peer REQ
   std::set<std::pair<Instant, CmId>> timers_;
   std::deque<Untold> untold_;
   bool is_telling_{};

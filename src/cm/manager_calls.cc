@@ -1,5 +1,5 @@
-// Calls that make a connection, or refuse one. Each looks at the state first, then at what it was
-// given; only what was sent changes anything.
+// Calls that establish or reject a connection. Each checks the state first, then its parameters;
+// state only changes after the message was sent.
 
 #include <utility>
 
@@ -58,7 +58,7 @@ Result<void> ConnectionManager::Impl::send_req(CmId id, const RequestParameters&
     link.alternate_ack_timeout =
         ack_timeout(link.alternate->packet_life_time, (*other)->address().ack_delay);
   }
-  // R-CM-8.
+  // R-CM-8: twice the packet lifetime plus the peer's processing time.
   link.patience = bounded(TimeoutExponent{parameters.primary.packet_life_time}.duration() * 2 +
                           TimeoutExponent{parameters.remote_cm_response_timeout}.duration());
   link.max_retries = parameters.max_cm_retries;
@@ -197,7 +197,8 @@ Result<void> ConnectionManager::Impl::notify(CmId id, QpEvent event, Instant now
   }
   const Port* const port = find_port(*link.alternate);
   if (port == nullptr || !port->pkey_index(link.alternate->pkey)) {
-    return fail(ErrorCode::NoSuchDevice, "the port of id {}'s alternate path is gone", id.value());
+    return fail(ErrorCode::NoSuchDevice, "the port of id {}'s alternate path was removed",
+                id.value());
   }
   std::swap(link.primary, *link.alternate);
   std::swap(link.ack_timeout, link.alternate_ack_timeout);

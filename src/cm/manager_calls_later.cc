@@ -1,4 +1,4 @@
-// Calls for what comes after a connection is made, and for datagrams.
+// Calls on established connections, and SIDR calls.
 
 #include "cm/manager.h"
 #include "wire/cm/dreq.h"
@@ -7,7 +7,7 @@
 
 namespace weft::cm {
 
-/// R-CM-3: the QP is its user's. The connection is over even if nobody can be told so.
+/// R-CM-3: modifying the QP is up to its user. The connection ends even if the DREQ cannot be sent.
 Result<void> ConnectionManager::Impl::send_dreq(CmId id, ByteSpan private_data, Instant now) {
   const auto allowed = allow(id, Input::SendDreq);
   if (!allowed) {
@@ -80,7 +80,7 @@ Result<void> ConnectionManager::Impl::send_lap(CmId id, const Path& alternate,
                 .remote_cm_response_timeout = link.remote_response_timeout};
   static_cast<wire::CmPath&>(lap.alternate) = wire_path(alternate, timeout);
   put(lap.private_data, private_data);
-  // Each has a transaction ID of its own, so that the peer can tell a new one from a repeated one.
+  // Each LAP has its own transaction ID, by which the peer distinguishes it from a duplicate.
   const std::uint64_t transaction = new_transaction_id(link.port, link.local_id + ++link.laps_sent);
   if (auto sent = ask(connection, allowed->next, wire::CmAttribute::Lap,
                       make_mad(wire::CmAttribute::Lap, transaction, lap), now);

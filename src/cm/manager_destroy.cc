@@ -1,4 +1,4 @@
-// The end of an identifier (R-CM-5).
+// Destruction of identifiers (R-CM-5).
 
 #include <array>
 #include <vector>
@@ -60,8 +60,8 @@ Result<void> ConnectionManager::Impl::destroy(CmId id, Handled why, Instant now)
   return {};
 }
 
-/// What the peer is told, unless that is a DREQ, whose answer is waited for. That it may not get
-/// out does not keep anybody here.
+/// Notifies the peer, except by DREQ, whose answer must be awaited. A failure to send is ignored:
+/// destruction never fails because of the network.
 void ConnectionManager::Impl::say_goodbye(const Connection& connection, Action action,
                                           Instant now) {
   const Link& link = connection.link;
@@ -82,7 +82,7 @@ void ConnectionManager::Impl::say_goodbye(const Connection& connection, Action a
   }
 }
 
-/// Connections made for a listener that its user has not heard of go with it.
+/// Destroys connections created for a listener that were not yet reported to its user.
 void ConnectionManager::Impl::disown(CmId listener, Instant now) {
   std::vector<CmId> unknown;
   for (const Untold& untold : untold_) {
@@ -92,7 +92,7 @@ void ConnectionManager::Impl::disown(CmId listener, Instant now) {
     }
   }
   for (const CmId child : unknown) {
-    (void)destroy(child, Handled::Destroy, now);  // or it was in the list twice
+    (void)destroy(child, Handled::Destroy, now);  // fails for an id that was listed twice
   }
 }
 

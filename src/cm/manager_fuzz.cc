@@ -1,6 +1,6 @@
-// Two connection managers whose users call whatever they like, on a network that loses, repeats,
-// delays, changes and invents: their parts keep agreeing, refused calls say why, and when all ids
-// are destroyed and time has passed nothing is left.
+// Two connection managers with random user calls, on a network that loses, duplicates, delays,
+// corrupts and forges messages. Checks that invariants hold, that refused calls give a reason, and
+// that nothing remains after all ids are destroyed and all timers have expired.
 
 #include <algorithm>
 #include <array>
@@ -116,7 +116,7 @@ class Player final : public CmObserver {
     }
   }
 
-  /// What a well-behaved user would do.
+  /// Reacts to an event as a well-behaved user would.
   void follow(CmId id, CmEventType type, Instant now) {
     if (type == CmEventType::ReqReceived) {
       said(manager_->send_rep(id, reply(), now));
@@ -260,7 +260,7 @@ class Game {
   }
 
   void play() {
-    constexpr unsigned kLook = 8;  // looking at everything takes as long as several moves
+    constexpr unsigned kLook = 8;  // checking everything costs as much as several moves
     for (unsigned moves = 1; !script_.is_over() && moves < 300; ++moves) {
       move();
       if (moves % kLook == 0) {
@@ -272,7 +272,7 @@ class Game {
       player.destroy_all(now_);
     }
     check();
-    // Alone, without an answer to anything.
+    // Without any answer from the peer.
     for (unsigned steps = 0; steps < 4'000 && !is_at_rest(); ++steps) {
       pass_time();
       for (Player& player : players_) {
@@ -348,7 +348,7 @@ class Game {
     }
     const auto place = wires_.begin() + script_.next() % static_cast<int>(wires_.size());
     mad::MadPacket packet = *place;
-    if (choice % 10 != 6) {  // else it will come again
+    if (choice % 10 != 6) {  // otherwise it is delivered again later
       wires_.erase(place);
     }
     if (choice % 10 == 7 && choice >= 128) {
@@ -358,7 +358,7 @@ class Game {
     bring(packet);
   }
 
-  /// A message of any kind, about ids that there are.
+  /// Forges a message of any type with existing ids.
   void invent() {
     Player& to = players_[script_.next() % 2];
     const auto ids = to.manager().ids();

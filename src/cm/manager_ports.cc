@@ -1,4 +1,4 @@
-// The manager's ports: what they are called, and what a QP behind them needs to know.
+// The manager's ports: addresses, ClassPortInfo, and the QP attributes that depend on them.
 
 #include <algorithm>
 #include <utility>
@@ -28,7 +28,7 @@ std::optional<std::uint16_t> ConnectionManager::Impl::Port::gid_index(const Gid&
   return place_of(address_.gids, [&gid](const Gid& each) { return each == gid && !gid.is_zero(); });
 }
 
-/// The entry itself, else one of the same partition (IBTA vol 1 §10.9.3).
+/// Index of the P_Key itself, or else of one for the same partition (IBTA vol 1 §10.9.3).
 std::optional<std::uint16_t> ConnectionManager::Impl::Port::pkey_index(PKey pkey) const {
   const auto same = place_of(address_.pkeys, [pkey](PKey each) { return each == pkey; });
   return same ? same : place_of(address_.pkeys, [pkey](PKey each) { return each.matches(pkey); });
@@ -46,10 +46,10 @@ constexpr std::uint16_t kCapabilities =
     static_cast<std::uint16_t>(CmCapability::ReliableConnections) |
     static_cast<std::uint16_t>(CmCapability::UnreliableConnections) |
     static_cast<std::uint16_t>(CmCapability::ServiceIdResolution);
-constexpr std::uint8_t kResponseTime = 18;  // as an exponent: about a second, policy
+constexpr std::uint8_t kResponseTime = 18;  // exponent, about 1 s; policy
 constexpr std::uint16_t kClassPortInfo = 1;
 
-/// A Get of anything; whoever asks is redirected nowhere.
+/// Answers a Get of any attribute. Requesters are never redirected.
 void answer_get(mad::MadMessage& message) {
   const wire::MadHeader header = message.header();
   const auto data = std::span{message.mad}.subspan<wire::kSizeOf<wire::MadHeader>>();
@@ -73,9 +73,9 @@ const mad::MadMessage* ConnectionManager::Impl::Port::handle(mad::MadRequest& re
     answer_get(request.message);
     return &request.message;
   }
-  const auto self = shared_from_this();  // a handler may remove the port
+  const auto self = shared_from_this();  // keeps the port alive if a handler removes it
   Impl& impl = impl_;
-  // A limited member's P_Key is not this port's own, by which it is answered (§10.9.3).
+  // A limited member's P_Key differs from the port's own one, which the answer must use (§10.9.3).
   mad::MadAddress source = request.source;
   if (const auto index = pkey_index(source.pkey)) {
     source.pkey = address_.pkeys[*index];
@@ -140,7 +140,7 @@ const ConnectionManager::Impl::Port* ConnectionManager::Impl::find_port(PortKey 
   return found == ports_.end() ? nullptr : found->second.get();
 }
 
-/// By the source GID, or if the path has none by the source LID.
+/// Finds the port by source GID, or by source LID if the path has no GID.
 const ConnectionManager::Impl::Port* ConnectionManager::Impl::find_port(const Path& path) const {
   const auto found = std::ranges::find_if(ports_, [&path](const auto& entry) {
     return path.sgid.is_zero() ? entry.second->has(path.slid) : entry.second->has(path.sgid);
@@ -234,7 +234,7 @@ void fill_rts(QpAttributes& attributes, const Link& link) {
   attributes.mask |= SqPsn;
   attributes.sq_psn = link.sq_psn;
   if (has_requester(link.qp_type) || has_responder(link.qp_type)) {
-    attributes.mask |= Timeout;  // an XRC target's, too (IBTA vol 1 annex A14)
+    attributes.mask |= Timeout;  // also for an XRC target (IBTA vol 1 annex A14)
     attributes.timeout = link.ack_timeout;
   }
   if (has_requester(link.qp_type)) {
@@ -249,8 +249,8 @@ void fill_rts(QpAttributes& attributes, const Link& link) {
   }
 }
 
-/// In which states the link knows enough for a transition (R-CM-3). What a passive side
-/// needs is known with the REQ.
+/// True in states in which all attributes for the transition are known (R-CM-3). The passive side
+/// knows them from the REQ on.
 [[nodiscard]] bool is_known_for(QpState target, State state) {
   const bool is_requested = state == State::ReqSent || state == State::MraReqRcvd;
   const bool is_connecting = state >= State::ReqRcvd && state <= State::MraLapRcvd;
@@ -270,13 +270,14 @@ Result<QpAttributes> ConnectionManager::Impl::init_qp_attributes(CmId id, QpStat
     return fail(ErrorCode::NotFound, "there is no id {}", id.value());
   }
   if (target == QpState::Reset || !is_known_for(target, connection->state)) {
-    return fail(ErrorCode::InvalidArgument, "in state {} nothing is known for a transition to {}",
+    return fail(ErrorCode::InvalidArgument,
+                "in state {} the attributes for a transition to {} are not known",
                 cm::name_of(connection->state), name_of(target));
   }
   const Link& link = connection->link;
   const Port* const port = find_port(link.port);
   if (port == nullptr) {
-    return fail(ErrorCode::NoSuchDevice, "the connection's port {} is gone", link.port.value());
+    return fail(ErrorCode::NoSuchDevice, "the connection's port {} was removed", link.port.value());
   }
   QpAttributes attributes{.mask = QpAttribute::State, .state = target};
   attributes.ca_guid = port->address().ca_guid;
@@ -300,7 +301,7 @@ Result<QpAttributes> ConnectionManager::Impl::init_qp_attributes(CmId id, QpStat
     fill_rtr(attributes, link);
   } else {
     fill_rts(attributes, link);
-    if (link.has_loaded_alternate) {  // the QP is in RTS, and stays there
+    if (link.has_loaded_alternate) {  // the QP is already in RTS
       attributes.mask = attributes.mask.without(QpAttribute::State);
     }
   }

@@ -1,4 +1,4 @@
-// How messages get out: addresses, transaction IDs, repetition.
+// Transmission: addresses, transaction IDs, retries.
 
 #include <utility>
 
@@ -8,7 +8,7 @@
 
 namespace weft::cm {
 
-/// MADs take the path of the connection that they are about (§12.9.8.1 leaves it to the CM).
+/// MADs use the connection's own path, a choice that §12.9.8.1 leaves to the CM.
 mad::MadAddress ConnectionManager::Impl::address_of(const Path& path, const Port& port) const {
   mad::MadAddress to{.lid = path.dlid, .sl = path.sl};
   to.pkey = port.address().pkeys[*port.pkey_index(path.pkey)];
@@ -29,7 +29,7 @@ Result<void> ConnectionManager::Impl::transmit(PortKey key, const mad::MadAddres
   Port* const port = find_port(key);
   if (port == nullptr) {
     ++counters.send_failures;
-    return fail(ErrorCode::NoSuchDevice, "port {} is gone", key.value());
+    return fail(ErrorCode::NoSuchDevice, "port {} was removed", key.value());
   }
   if (auto posted = port->gsi_.post(port->agent_, to, {.mad = mad}, now); !posted) {
     ++counters.send_failures;
@@ -71,8 +71,8 @@ void ConnectionManager::Impl::repeat(Connection& connection, const Boxed<Answer>
   }
 }
 
-/// What begins an exchange has the agent's number in the high half, as all that this port asks
-/// (R-MI-2); answers have their request's.
+/// A request carries the agent's number in the upper half of its TID, as all requests of the port
+/// (R-MI-2); an answer repeats the TID of the request.
 std::uint64_t ConnectionManager::Impl::new_transaction_id(PortKey key, std::uint32_t low) const {
   constexpr unsigned kHalf = 32;
   const Port* const port = find_port(key);
@@ -92,7 +92,7 @@ mad::MadBytes ConnectionManager::Impl::make_rej(const Link& link, State state,
   } else if (state == State::RepRcvd || state == State::MraRepSent) {
     rej.subject = wire::CmSubject::Rep;
   }
-  if (state == State::ReqRcvd) {  // the peer has not heard of it
+  if (state == State::ReqRcvd) {  // the peer does not know our ID yet
     rej.local_communication_id = 0;
   }
   put(rej.additional_information, parameters.additional_information);
@@ -115,8 +115,8 @@ mad::MadBytes ConnectionManager::Impl::make_drep(const Link& link, ByteSpan priv
   return make_mad(wire::CmAttribute::Drep, link.transaction_id, drep);
 }
 
-/// Ends a connection that this side, or the peer, forgot or wants no more. Without a way to say so
-/// it is over at once.
+/// Disconnects by DREQ without involving the user. If the DREQ cannot be sent, the connection ends
+/// at once.
 void ConnectionManager::Impl::disconnect(Connection& connection, Instant now) {
   const mad::MadBytes dreq = make_dreq(connection.link, {});
   if (!ask(connection, State::DreqSent, wire::CmAttribute::Dreq, dreq, now)) {

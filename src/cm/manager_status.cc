@@ -1,4 +1,4 @@
-// To look at: identifiers, and whether the manager's parts agree.
+// Diagnostics: snapshots of identifiers, and invariants.
 
 #include "base/assert.h"
 #include "cm/manager.h"

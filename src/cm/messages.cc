@@ -42,8 +42,8 @@ std::uint8_t ack_timeout(std::uint8_t packet_life_time, std::uint8_t ack_delay) 
   const unsigned both_ways = packet_life_time + 1U;
   const unsigned larger = std::max<unsigned>(both_ways, ack_delay);
   const unsigned smaller = std::min<unsigned>(both_ways, ack_delay);
-  // Of two powers of two, the larger one covers both once it is doubled, and alone if the other is
-  // less than half of it.
+  // Sum of two powers of two, rounded up to a power of two: the larger one doubled, or the larger
+  // one itself if the smaller is less than half of it.
   return static_cast<std::uint8_t>(std::min(kMost, larger + (smaller + 1 >= larger ? 1U : 0U)));
 }
 
@@ -96,7 +96,7 @@ mad::MadBytes make_req(const Link& link, const RequestParameters& parameters) {
   req.pkey = parameters.primary.pkey;
   req.path_mtu = static_cast<std::uint8_t>(parameters.primary.mtu);
   req.max_cm_retries = parameters.max_cm_retries;
-  if (parameters.qp_type != QpType::XrcInitiator) {  // which receives nothing
+  if (parameters.qp_type != QpType::XrcInitiator) {  // an initiator receives no requests
     req.responder_resources = parameters.responder_resources;
     req.retry_count = parameters.retry_count;
     req.rnr_retry_count = parameters.rnr_retry_count;
@@ -152,7 +152,7 @@ mad::MadBytes make_rep(const Link& link, const ReplyParameters& parameters) {
                 .rnr_retry_count = parameters.rnr_retry_count,
                 .srq = parameters.srq,
                 .local_ca_guid = link.local_ca};
-  if (link.qp_type == QpType::XrcTarget) {  // which asks for nothing (annex A14)
+  if (link.qp_type == QpType::XrcTarget) {  // a target sends no requests (annex A14)
     rep.local_eecn = parameters.qpn;
     rep.srq = true;
   } else {

@@ -20,7 +20,7 @@
 #include "wire/cm/sidr.h"
 #include "wire/mad/mad.h"
 
-/// MADs from what callers say and what is known of a connection, and back. Pure.
+/// Conversion between callers' parameters, connection state and CM MADs. Pure functions.
 namespace weft::cm {
 
 template <wire::WireType Message>
@@ -50,20 +50,21 @@ template <wire::WireType Message>
       std::span{mad}.subspan<wire::kSizeOf<wire::MadHeader>, wire::kCmDataBytes>());
 }
 
-/// Into a field that has room for it, which was checked.
+/// Copies `data` into a message field. The caller has checked that it fits.
 template <std::size_t kBytes>
 void put(std::array<std::byte, kBytes>& field, ByteSpan data) {
   copy_bytes(std::span{field}.first(data.size()), data);
 }
 
-/// The paths of a REQ or LAP, as the side sees them that received it.
+/// The primary or alternate path of a REQ or LAP, from the receiver's view.
 [[nodiscard]] Path path_of(const wire::CmPath& path, PKey pkey, std::uint8_t mtu);
-/// As the sender of a REQ or LAP describes them.
+/// A path as the sender of a REQ or LAP encodes it.
 [[nodiscard]] wire::CmPath wire_path(const Path& path, std::uint8_t ack_timeout);
+/// True if the message describes no alternate path.
 [[nodiscard]] bool is_absent(const wire::CmPath& path);
 
-/// How long a requester waits for an acknowledgement: twice the packet life time and the delay of
-/// the CA that acknowledges, added as exponents (IBTA vol 1 §12.7.34).
+/// The Local ACK Timeout for a path, as an exponent: twice the packet lifetime plus the ACK delay
+/// of the responder's CA (IBTA vol 1 §12.7.34).
 [[nodiscard]] std::uint8_t ack_timeout(std::uint8_t packet_life_time, std::uint8_t ack_delay);
 
 [[nodiscard]] mad::MadBytes make_req(const Link& link, const RequestParameters& parameters);
@@ -73,8 +74,8 @@ void put(std::array<std::byte, kBytes>& field, ByteSpan data) {
 [[nodiscard]] mad::MadBytes make_sidr_rep(const Link& link, const SidrReplyParameters& parameters);
 [[nodiscard]] SidrRepReceived told_sidr_rep(const wire::SidrRep& rep, std::uint32_t ece_options);
 
-/// Refuses counts and exponents that do not fit their fields, paths that are none, and private data
-/// that is too long (R-CM-7).
+/// Refuse counts and exponents that do not fit their fields, invalid paths, and private data that
+/// is too long (R-CM-7).
 [[nodiscard]] Result<void> check(const RequestParameters& parameters);
 [[nodiscard]] Result<void> check(const ReplyParameters& parameters);
 [[nodiscard]] Result<void> check(const RejectParameters& parameters);

@@ -11,11 +11,11 @@
 #include "cm/types.h"
 #include "wire/cm/cm_codes.h"
 
-/// What callers tell the manager. Private data and additional information are read during the call
-/// only; shorter than their field, they are followed by zeros.
+/// Parameters of the manager's calls. Private data and additional information are only read during
+/// the call, and zero-padded to the length of their field.
 namespace weft::cm {
 
-/// Bytes of private data that a message has room for (IBTA vol 1 §12.6).
+/// Capacity of each message's private data, in bytes (IBTA vol 1 §12.6).
 inline constexpr std::size_t kReqPrivateData = 92;
 inline constexpr std::size_t kMraPrivateData = 222;
 inline constexpr std::size_t kRejPrivateData = 148;
@@ -29,31 +29,34 @@ inline constexpr std::size_t kSidrReqPrivateData = 216;
 inline constexpr std::size_t kSidrRepPrivateData = 136;
 inline constexpr std::size_t kAdditionalInformation = 72;  ///< of REJ, APR and SIDR_REP
 
-/// Asks `listen` for an unused service id (R-CML-1). All others that begin with this octet are the
-/// manager's to give (R-CML-2).
+/// Makes `listen` allocate an unused service ID (R-CML-1). All service IDs that start with this
+/// octet are reserved for allocation by the manager (R-CML-2).
 inline constexpr std::uint64_t kAssignServiceId = 0x0200'0000'0000'0000;
-inline constexpr std::uint64_t kExactServiceId = ~std::uint64_t{0};  ///< as a mask
+/// as a mask: all bits must match
+inline constexpr std::uint64_t kExactServiceId = ~std::uint64_t{0};
 
-/// Takes only REQs and SIDR_REQs whose private data begins so: octets that have a bit in `mask`
-/// must equal those of `value` in it. Both are of the same length; empty takes all.
+/// Restricts a listener to REQs and SIDR_REQs whose private data starts with a pattern: each bit
+/// set in `mask` must equal that of `value`. Both have the same length; an empty pattern matches
+/// everything.
 struct PrivateDataMatch {
   std::vector<std::byte> value{};
   std::vector<std::byte> mask{};
   friend bool operator==(const PrivateDataMatch&, const PrivateDataMatch&) = default;
 };
 
+/// Parameters of `listen`.
 struct ListenParameters {
   std::uint64_t service_id{kAssignServiceId};
-  std::uint64_t service_mask{};       ///< bits that must be equal; 0 is kExactServiceId
-  std::optional<Guid> ca_guid{};      ///< only what comes to ports of this CA
-  PrivateDataMatch match{};           ///< of two listeners, one that matches more comes first
-  std::optional<unsigned> backlog{};  ///< connections that are not established; else Limits'
-  /// What is above the backlog is not rejected (REJ 3) but left unanswered, so that the peer asks
-  /// again, as it is with Linux.
+  std::uint64_t service_mask{};       ///< bits that must match; 0 means kExactServiceId
+  std::optional<Guid> ca_guid{};      ///< match only requests that arrive at a port of this CA
+  PrivateDataMatch match{};           ///< the listener with the longer match takes precedence
+  std::optional<unsigned> backlog{};  ///< maximum of unestablished connections; default from Limits
+  /// Leave requests above the backlog unanswered instead of rejecting them (REJ 3), so that the
+  /// peer retries, as on Linux.
   bool leaves_excess_unanswered{};
 };
 
-/// Where a connection manager listens, when the port of the connection does not say it: after a
+/// Address of a peer's connection manager that is not at the connection's own port, as given by a
 /// redirection (IBTA vol 1 §12.6.7).
 struct ManagerPlace {
   Path path{};
@@ -61,15 +64,17 @@ struct ManagerPlace {
   QKey qkey{kGsiQKey};
 };
 
-/// send_req. Counts and exponents that do not fit their fields are refused (R-CM-7).
+/// Parameters of `send_req`. Counts and exponents that do not fit their fields are refused
+/// (R-CM-7).
 struct RequestParameters {
   Path primary{};
   std::optional<Path> alternate{};
-  std::optional<ManagerPlace> manager{};  ///< of the peer, if it is not at the primary path's end
+  /// the peer's CM, if it is not at the end of the primary path
+  std::optional<ManagerPlace> manager{};
   std::uint64_t service_id{};
   QpType qp_type{QpType::Rc};  ///< Rc, Uc, XrcInitiator
   Qpn qpn{};
-  Psn starting_psn{};  ///< that the peer shall begin with
+  Psn starting_psn{};  ///< that the peer must start with
   std::uint8_t responder_resources{};
   std::uint8_t initiator_depth{};
   std::uint8_t remote_cm_response_timeout{18};  ///< exponent
@@ -79,11 +84,12 @@ struct RequestParameters {
   std::uint8_t max_cm_retries{15};
   bool flow_control{true};
   bool srq{};
-  bool peer_to_peer{};  ///< a REQ of the peer for the same service id is met half-way (§12.10.4)
+  bool peer_to_peer{};  ///< match a REQ from the peer for the same service ID (§12.10.4)
   Ece ece{};
   ByteSpan private_data{};
 };
 
+/// Parameters of `send_rep`.
 struct ReplyParameters {
   Qpn qpn{};
   Psn starting_psn{};
@@ -98,12 +104,14 @@ struct ReplyParameters {
   ByteSpan private_data{};
 };
 
+/// Parameters of `send_rej`.
 struct RejectParameters {
   wire::RejectReason reason{wire::RejectReason::ConsumerReject};
   ByteSpan additional_information{};
   ByteSpan private_data{};
 };
 
+/// Parameters of `send_sidr_req`.
 struct SidrRequestParameters {
   Path path{};
   std::uint64_t service_id{};
@@ -112,6 +120,7 @@ struct SidrRequestParameters {
   ByteSpan private_data{};
 };
 
+/// Parameters of `send_sidr_rep`.
 struct SidrReplyParameters {
   wire::SidrStatus status{wire::SidrStatus::Success};
   Qpn qpn{};
@@ -121,19 +130,20 @@ struct SidrReplyParameters {
   ByteSpan private_data{};
 };
 
+/// Parameters of `send_apr`.
 struct AprParameters {
   wire::AprStatus status{wire::AprStatus::Success};
   ByteSpan additional_information{};
   ByteSpan private_data{};
 };
 
-/// When an MRA goes out.
+/// When `send_mra` transmits the MRA.
 enum class MraTime : std::uint8_t {
   Now,
-  WhenAskedAgain,  ///< only if the peer repeats its message, which an answer may come before
+  WhenAskedAgain,  ///< only if the peer resends its message before this side answers
 };
 
-/// What a user's QP tells about a connection.
+/// QP events that users report to the manager.
 enum class QpEvent : std::uint8_t {
   CommunicationEstablished,  ///< a packet came before the RTU
   PathMigrated,              ///< the alternate path is the one in use

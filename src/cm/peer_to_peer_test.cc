@@ -1,4 +1,4 @@
-// Two that send each other a REQ meet half-way (IBTA vol 1 §12.10.4).
+// Two peers that send each other a REQ (IBTA vol 1 §12.10.4).
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ TEST(PeerToPeer, LargerCaGuidStaysTheActiveSide) {
   peers.ask(peers.net.a(), peers.a);
   peers.ask(peers.net.b(), peers.b);
   peers.net.run_shortly();
-  // b's GUID is larger: a answers b's REQ on the id that it asked with.
+  // b's GUID is larger: a becomes passive and answers b's REQ on the same id.
   EXPECT_EQ(peers.net.a().state(peers.a), State::ReqRcvd);
   EXPECT_EQ(peers.net.b().state(peers.b), State::ReqSent);
   ASSERT_EQ(peers.net.a().count(CmEventType::ReqReceived), 1U);
@@ -70,7 +70,7 @@ TEST(PeerToPeer, OnlyWhereBothWantIt) {
   ASSERT_TRUE(peers.net.a().cm.send_req(id, request, peers.net.now).has_value());
   peers.net.run_shortly();
   EXPECT_EQ(peers.net.a().count(CmEventType::ReqReceived), 0U);
-  EXPECT_EQ(peers.net.a().count(CmEventType::RejReceived), 0U);  // b takes no notice of it
+  EXPECT_EQ(peers.net.a().count(CmEventType::RejReceived), 0U);  // b ignores it
   EXPECT_EQ(peers.net.b().count(CmEventType::RejReceived), 1U);
 }
 

@@ -2,11 +2,12 @@
 
 #include <cstdint>
 
-/// Mistakes of the connection manager that the simulator must find. Builds for tests
-/// (WEFT_PLANTED_BUGS) can switch one on at run time, for one thread; in a release build `planted`
-/// is false at compile time and costs nothing.
+/// Deliberate bugs of the connection manager that the simulator must find. Test builds
+/// (WEFT_PLANTED_BUGS) can enable one at run time, for one thread; in a release build `planted` is
+/// false at compile time.
 namespace weft::cm {
 
+/// Identifies a deliberate bug.
 enum class PlantedBug : std::uint8_t {
   None,
   TimeWaitOfZero,

@@ -1,4 +1,4 @@
-// What a client's QP needs for each transition (R-CM-3), and ports.
+// QP attributes for each transition (R-CM-3), and ports.
 
 #include "cm/qp_attributes.h"
 
@@ -29,7 +29,7 @@ TEST(QpAttributes, OfBothSidesFitEachOther) {
   EXPECT_EQ(b_rtr.dest_qpn, Qpn{0x11});
   EXPECT_EQ(a_rtr.rq_psn, b_rts.sq_psn);
   EXPECT_EQ(b_rtr.rq_psn, a_rts.sq_psn);
-  EXPECT_EQ(a_rtr.rq_psn, Psn{0x111});  // what this side asked the peer to begin with
+  EXPECT_EQ(a_rtr.rq_psn, Psn{0x111});  // the PSN that this side requested
   EXPECT_EQ(a_rts.max_rd_atomic, b_rtr.max_dest_rd_atomic);
   EXPECT_EQ(b_rts.max_rd_atomic, a_rtr.max_dest_rd_atomic);
   EXPECT_EQ(a_rts.max_rd_atomic, 3);
@@ -71,7 +71,7 @@ TEST(QpAttributes, AreThereAsSoonAsTheyAreKnown) {
     EXPECT_TRUE(is_known(net.b(), server, target));
   }
   EXPECT_FALSE(is_known(net.b(), server, QpState::Reset));
-  // Before its reply the server has what the client offered.
+  // Before its reply the server uses the values that the client offered.
   EXPECT_EQ(attributes(net.b(), server, QpState::Rtr).max_dest_rd_atomic, 3);
 }
 

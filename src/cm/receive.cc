@@ -1,5 +1,5 @@
-// Messages that come, and what they mean in each state (IBTA vol 1 §12.9). They are foreign
-// bytes: nothing in them is believed but what is compared with what this side knows.
+// Processing of received messages in each state (IBTA vol 1 §12.9). Messages are not trusted: every
+// field is validated against what this side knows.
 
 #include <algorithm>
 #include <array>
@@ -20,7 +20,7 @@ void ConnectionManager::Impl::receive(const Received& received) {
   ++counters.of(attribute).received;
   if (received.header.class_version != wire::kCmClassVersion) {
     ++counters.bad_version;
-    if (attribute == wire::CmAttribute::Req) {  // what a REQ begins with is the same in all
+    if (attribute == wire::CmAttribute::Req) {  // all messages start with the same fields as a REQ
       const std::array version{std::byte{wire::kCmClassVersion}};
       refuse_req(received, message_of<wire::Req>(received.mad),
                  wire::RejectReason::InvalidClassVersion, version);
@@ -79,8 +79,8 @@ bool ConnectionManager::Impl::takes(Connection& connection, Input input, const R
   }
 }
 
-/// A pending message is not repeated before the peer has had the time that it asked for, and the
-/// answer that of its way back (R-CM-8). Not for ever: a peer may ask so often.
+/// Postpones the retry of a pending message by the time that the peer requested plus the packet
+/// lifetime (R-CM-8). Limited, since a peer can send any number of MRAs.
 void ConnectionManager::Impl::extend(Connection& connection, std::uint8_t service_timeout,
                                      Instant now) {
   Link& link = connection.link;
@@ -122,7 +122,7 @@ void ConnectionManager::Impl::on_rep(const Received& received) {
   const auto rep = message_of<wire::Rep>(received.mad);
   Connection* const connection =
       find_by_ids(rep.remote_communication_id, rep.local_communication_id);
-  if (connection == nullptr) {  // our choice: it waits for nothing
+  if (connection == nullptr) {  // our choice: an MRA for an unknown connection is ignored
     ++counters.unmatched;
     return reject(received, wire::RejectReason::InvalidCommunicationId, wire::CmSubject::Rep,
                   rep.remote_communication_id, rep.local_communication_id, {});
@@ -174,14 +174,14 @@ void ConnectionManager::Impl::on_rtu(const Received& received) {
   }
   State next{};
   if (takes(*connection, Input::Rtu, received, next)) {
-    connection->link.setup_answer.reset();  // an MRA, which nobody waits for any more
+    connection->link.setup_answer.reset();  // an MRA is no longer needed
     enter(*connection, next, received.now);
     tell(*connection, CmEventType::RtuReceived, {}, rtu.private_data);
   }
 }
 
-/// A REJ for a timeout comes from who does not know the other's id: it is found by its own, and the
-/// CA GUID beside the reason.
+/// A REJ for timeout may come from a peer that does not know our ID. The connection is then found
+/// by the peer's ID and the CA GUID in the ARI.
 Connection* ConnectionManager::Impl::find_rejected(const wire::Rej& rej) {
   constexpr std::size_t kGuidBytes = 8;
   if (rej.reason == wire::RejectReason::Timeout && rej.reject_info_length >= kGuidBytes) {

@@ -1,4 +1,4 @@
-// Messages of connections that were made, and those that look for datagram QPs.
+// Processing of messages on established connections, and of SIDR.
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ void ConnectionManager::Impl::on_dreq(const Received& received) {
   const auto dreq = message_of<wire::Dreq>(received.mad);
   Connection* const connection =
       find_by_ids(dreq.remote_communication_id, dreq.local_communication_id);
-  if (connection == nullptr) {  // so that the peer can finish
+  if (connection == nullptr) {  // answer all the same, so that the peer can release its connection
     ++counters.unmatched;
     if (planted(PlantedBug::UnknownDreqUnanswered)) {
       return;
@@ -35,7 +35,8 @@ void ConnectionManager::Impl::on_dreq(const Received& received) {
   Link& link = connection->link;
   if (connection->state == State::Timewait &&
       (!link.later_answer || link.later_answer->attribute != wire::CmAttribute::Drep)) {
-    link.transaction_id = received.header.transaction_id;  // both sides ended it at once
+    // both sides sent a DREQ at the same time
+    link.transaction_id = received.header.transaction_id;
     link.later_answer = {.attribute = wire::CmAttribute::Drep, .mad = make_drep(link, {})};
   }
   State next{};
@@ -43,7 +44,7 @@ void ConnectionManager::Impl::on_dreq(const Received& received) {
     return;
   }
   link.transaction_id = received.header.transaction_id;
-  if (connection->is_detached) {  // nobody is there who could answer
+  if (connection->is_detached) {  // no user is left to answer it
     (void)answer_dreq(*connection, {}, received.now);
     return;
   }
@@ -66,7 +67,7 @@ void ConnectionManager::Impl::on_drep(const Received& received) {
   }
 }
 
-/// What is wrong with an alternate path, as far as the manager knows.
+/// Checks an alternate path as far as the manager can.
 std::optional<wire::AprStatus> ConnectionManager::Impl::fault_of(
     const wire::Lap& lap, const Connection& connection) const {
   const Link& link = connection.link;
@@ -94,15 +95,15 @@ namespace {
 
 constexpr std::size_t kMostEarlierLaps = 8;  // policy
 
-/// Whether it is a late copy of a LAP that was answered before the last one.
+/// True if this is a late duplicate of an earlier LAP that was answered.
 [[nodiscard]] bool is_late_copy(Link& link, const mad::MadBytes& mad, Instant now) {
   std::erase_if(link.earlier_laps, [&](const EarlierLap& lap) { return lap.until <= now; });
   return std::ranges::any_of(link.earlier_laps,
                              [&](const EarlierLap& lap) { return lap.mad == mad; });
 }
 
-/// Another LAP comes after it. Its copies were all sent before that, and live as long as packets
-/// do.
+/// Called when a new LAP arrives. Duplicates of the last one were sent before, and stay in the
+/// network for at most the packet lifetime.
 void remember_last_lap(Link& link, Instant now) {
   if (!link.is_last_lap_answered) {
     return;
@@ -138,7 +139,7 @@ void ConnectionManager::Impl::on_lap(const Received& received) {
   remember_last_lap(link, received.now);
   link.last_lap = received.mad;
   link.is_last_lap_answered = false;
-  // An MRA or APR that is sent for it has its transaction ID.
+  // The MRA or APR in answer must carry its transaction ID.
   link.transaction_id = received.header.transaction_id;
   if (const auto fault = fault_of(lap, *connection)) {
     (void)answer_lap(*connection, {.status = *fault}, received.now);
@@ -165,7 +166,7 @@ void ConnectionManager::Impl::on_apr(const Received& received) {
   if (!takes(*connection, Input::Apr, received, next)) {
     return;
   }
-  // Of an earlier LAP, which was given up: not the answer to this one.
+  // The APR answers an earlier LAP that was given up, not the pending one.
   if (link.awaited &&
       header_of(link.awaited->mad).transaction_id != received.header.transaction_id) {
     ++counters.unexpected;

@@ -1,4 +1,4 @@
-// A REQ: who is it for, may it be, and what becomes of it (R-CM-2, R-CML-4, R-CM-9, R-CM-11).
+// Processing of a REQ: validation, listener, admission (R-CM-2, R-CML-4, R-CM-9, R-CM-11).
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 namespace weft::cm {
 namespace {
 
-/// Additional Reject Information of one field, as the field lies in a message.
+/// Encodes a field's value as Additional Reject Information.
 template <unsigned kBits>
 [[nodiscard]] auto octets_of(std::uint64_t value) {
   std::array<std::byte, kBits / 8> octets{};
@@ -28,7 +28,7 @@ void ConnectionManager::Impl::refuse_req(const Received& received, const wire::R
          additional_information);
 }
 
-/// What no state and no listener could make good.
+/// Rejects a REQ with illegal fields, whatever the state or listener.
 bool ConnectionManager::Impl::refuses_fields(const Received& received, const wire::Req& req) {
   if (req.local_communication_id == 0) {
     ++counters.malformed;
@@ -52,7 +52,7 @@ bool ConnectionManager::Impl::refuses_fields(const Received& received, const wir
   return false;
 }
 
-/// Whether the paths lead here; what would do is said beside the reason (4.7).
+/// Rejects a REQ whose paths do not lead to this port; the ARI contains an acceptable value.
 bool ConnectionManager::Impl::refuses_paths(const Received& received, const wire::Req& req) {
   const Port& port = received.port;
   const PortAddress& address = port.address();
@@ -66,7 +66,7 @@ bool ConnectionManager::Impl::refuses_paths(const Received& received, const wire
     refuse_req(received, req, wire::RejectReason::InvalidLid, octets_of<16>(address.lid.value()));
     return true;
   }
-  if (!port.pkey_index(req.pkey)) {  // no reason of its own says so
+  if (!port.pkey_index(req.pkey)) {  // no specific reason exists for this
     refuse_req(received, req, wire::RejectReason::Unsupported);
     return true;
   }
@@ -90,16 +90,16 @@ bool ConnectionManager::Impl::refuses_paths(const Received& received, const wire
   return false;
 }
 
-/// A connection that the peer has forgotten: it is told so, unless that is known already.
+/// Ends a connection that the peer has lost, and reports it if the user does not know yet.
 void ConnectionManager::Impl::end_stale(Connection& old, Instant now) {
   if (is_established(old.state)) {
     disconnect(old, now);
   }
 }
 
-/// The connection that has a QP of another CA already. Only who sits where that CA's messages come
-/// from, by either path of the connection, is believed: QPNs and GUIDs are no secrets, and a stale
-/// connection is ended.
+/// Finds a connection that already uses the remote QP. The REQ must come from an address of that
+/// connection's paths: QPNs and GUIDs are not secret, so anybody could otherwise end a connection
+/// by claiming that it is stale.
 Connection* ConnectionManager::Impl::find_stale(const RemoteKey& qpn, const Received& received) {
   const auto known = by_remote_qpn_.find(qpn);
   if (known == by_remote_qpn_.end() || !is_held(known->second)) {
@@ -114,7 +114,7 @@ Connection* ConnectionManager::Impl::find_stale(const RemoteKey& qpn, const Rece
   return peer.lid == received.source.lid || is_same_gid || is_by_other_path ? old : nullptr;
 }
 
-/// Of two that claim the same QP the first one has it.
+/// If two connections claim the same remote QP, the first one keeps it.
 void ConnectionManager::Impl::note_remote_qpn(const Connection& connection) {
   const RemoteKey key{connection.link.remote_ca, connection.link.remote_qpn.value()};
   const auto known = by_remote_qpn_.find(key);
@@ -123,7 +123,7 @@ void ConnectionManager::Impl::note_remote_qpn(const Connection& connection) {
   }
 }
 
-/// Whether a connection keeps its communication id and QP from a new one (R-CM-11).
+/// True while the connection's communication ID and QP must not be reused (R-CM-11).
 bool ConnectionManager::Impl::is_held(CmId id) const {
   const bool holds_time_wait = options.holds_time_wait && !planted(PlantedBug::StaleRequestTaken);
   return holds_time_wait || find(id)->state != State::Timewait;
@@ -151,7 +151,7 @@ bool ConnectionManager::Impl::is_known_or_stale(const Received& received, const 
   return true;
 }
 
-/// Who on this side has sent a REQ to that one, for the same service, to meet it half-way.
+/// Finds this side's peer-to-peer REQ to the sender for the same service ID.
 Connection* ConnectionManager::Impl::find_peer(const wire::Req& req) {
   const auto [first, last] = peers_.equal_range(req.service_id);
   for (auto each = first; each != last; ++each) {
@@ -165,7 +165,8 @@ Connection* ConnectionManager::Impl::find_peer(const wire::Req& req) {
   return nullptr;
 }
 
-/// Whether a limit is in the way. Of one peer's flood not even that is said.
+/// Checks the limits. The excess of a single peer is dropped without an answer, which would only
+/// add load.
 ConnectionManager::Impl::Admission ConnectionManager::Impl::admission(const Received& received,
                                                                       const Connection& listener) {
   const Gid gid = received.source.global ? received.source.global->gid : Gid{};
@@ -181,7 +182,7 @@ ConnectionManager::Impl::Admission ConnectionManager::Impl::admission(const Rece
   return is_flood || listener.leaves_excess_unanswered ? Admission::FullInSilence : Admission::Full;
 }
 
-/// A new id for who asks.
+/// Creates an id for the request.
 Connection& ConnectionManager::Impl::admit(const Received& received, Connection& listener) {
   ++listener.backlog_used;
   ++backlog_of_peer_[{received.source.lid,
@@ -233,8 +234,8 @@ void ConnectionManager::Impl::on_req(const Received& received) {
   accept_req(received, req, connection);
 }
 
-/// Both sides have sent a REQ. The one with the larger CA GUID, then QPN, goes on as it is; the
-/// other answers (IBTA vol 1 §12.10.4).
+/// Both sides have sent a REQ: the one with the larger CA GUID (then QPN) stays active, the other
+/// becomes passive (IBTA vol 1 §12.10.4).
 void ConnectionManager::Impl::meet(const Received& received, const wire::Req& req,
                                    Connection& connection) {
   Link& link = connection.link;
@@ -255,7 +256,7 @@ void ConnectionManager::Impl::accept_req(const Received& received, const wire::R
                                          Connection& connection) {
   ReqReceived told = told_req(req, received.header.attribute_modifier);
   if (!req.primary.is_subnet_local || req.primary.remote_lid.is_permissive()) {
-    // The LIDs are of the far subnet: the message came over those that count here.
+    // The LIDs in the REQ are those of the remote subnet; use those by which the message arrived.
     told.primary.slid = Lid{received.port.address().lid.value() | received.source.path_bits};
     told.primary.dlid = received.source.lid;
     told.primary.sl = received.source.sl;

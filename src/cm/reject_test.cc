@@ -1,5 +1,5 @@
-// Rejections: each reason on its way (T-CM-7), and those that the manager finds by itself
-// (IBTA vol 1 §12.6.7).
+// Rejections: delivery of each reason (T-CM-7), and those sent by the manager itself (IBTA vol 1
+// §12.6.7).
 
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ TEST(Reject, IsRefusedWithMoreInformationThanAMessageHolds) {
   EXPECT_EQ(net.count(CmAttribute::Rej), 0U);
 }
 
-/// A REQ as a sends it, changed; what b answers.
+/// A REQ from a, modified, and b's answer.
 class Asked {
  public:
   Asked() {

@@ -11,7 +11,7 @@ namespace {
 
 using enum State;
 
-/// A set of states, for a row.
+/// A set of states, as used in rows.
 class States {
  public:
   constexpr States(State state)
@@ -37,7 +37,7 @@ constexpr States kRequested = {ReqSent, MraReqRcvd};
 constexpr States kReplied = {RepSent, MraRepRcvd};
 constexpr States kHasReply = {RepRcvd, MraRepSent};
 
-/// Instead of a next state: the one it is in.
+/// Stands for the current state in place of a next state.
 struct SameState {};
 constexpr SameState kSame{};
 
@@ -77,7 +77,7 @@ constexpr auto kRows = std::to_array<Row>({
     {Input::SendSidrReq,       Idle,                                               SidrReqSent, Action::Do            },
     {Input::SendSidrRep,       SidrReqRcvd,                                        Idle,        Action::Do            },
 
-    // Destroy (4.6). What was asked of the peer goes on without the user.
+    // Destroy (IBTA vol 1 §12.9): what the peer must still answer continues without the user.
     {Input::Destroy,           {Idle, Listen, SidrReqSent},                        Idle,        Action::Leave         },
     {Input::Destroy,           {DreqSent, Timewait},                               kSame,       Action::Leave         },
     {Input::Destroy,           kRequested,                                         Idle,        Action::RejectTimeout },
@@ -88,7 +88,7 @@ constexpr auto kRows = std::to_array<Row>({
     {Input::Destroy,           DreqRcvd,                                           Timewait,    Action::AnswerDreq    },
     {Input::Destroy,           SidrReqRcvd,                                        Idle,        Action::RejectSidr    },
 
-    // Messages (4.5).
+    // Received messages.
     {Input::Req,               MraReqSent,                                         kSame,       Action::Repeat        },
     {Input::Req,               {ReqRcvd, RepSent, MraRepRcvd, DreqSent, DreqRcvd}, kSame,       Action::Duplicate     },
     {Input::Req,               kConnected,                                         kSame,       Action::Duplicate     },
@@ -131,7 +131,7 @@ constexpr auto kRows = std::to_array<Row>({
     {Input::Apr,               Established,                                        kSame,       Action::Duplicate     },
     {Input::SidrRep,           SidrReqSent,                                        Idle,        Action::Tell          },
 
-    // Time.
+    // Timers.
     {Input::RetriesExceeded,   kRequested,                                         Idle,        Action::Tell          },
     {Input::RetriesExceeded,   kReplied,                                           Idle,        Action::Tell          },
     {Input::RetriesExceeded,   {LapSent, MraLapRcvd},                              Established, Action::Tell          },
@@ -176,7 +176,7 @@ constexpr Matrix kMatrix = make_matrix();
   return kMatrix.cells[state][static_cast<unsigned>(input)];
 }
 
-/// States that can be got to from `from`; new ids begin in ReqRcvd and SidrReqRcvd as well.
+/// States reachable from the given ones; ids also start in ReqRcvd and SidrReqRcvd.
 [[nodiscard]] constexpr std::uint32_t reachable(std::uint32_t from) {
   for (unsigned round = 0; round < kStateCount; ++round) {
     for (unsigned s = 0; s < kStateCount; ++s) {
@@ -293,7 +293,7 @@ std::string_view name_of(Input input) {
 std::string_view name_of(Action action) {
   static constexpr auto kNames = std::to_array<std::string_view>(
       {"refuse", "already done", "do", "ignore", "duplicate", "extend", "repeat answer",
-       "reject as stale", "tell", "leave", "REJ timeout", "REJ consumer", "DREQ", "DREP",
+       "reject as stale", "report", "leave", "REJ timeout", "REJ consumer", "DREQ", "DREP",
        "SIDR_REP rejected"});
   return kNames[static_cast<std::size_t>(action)];
 }

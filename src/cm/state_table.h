@@ -8,11 +8,11 @@
 
 #include "cm/types.h"
 
-/// The connection manager's state machine as one table (R-CM-4; IBTA vol 1
-/// §12.9): what each call, message and timer does in each state. Pure; checked at compile time in
-/// state_table.cc.
+/// The connection manager's state machine as one table (R-CM-4; IBTA vol 1 §12.9): the effect of
+/// each call, message and timer in each state. Pure; checked at compile time in state_table.cc.
 namespace weft::cm {
 
+/// What can happen to an id: a call, a received message, or an expired timer.
 enum class Input : std::uint8_t {
   // Calls.
   Listen,
@@ -30,9 +30,9 @@ enum class Input : std::uint8_t {
   SendSidrReq,
   SendSidrRep,
   Destroy,
-  // Messages. A REQ comes to a connection when its communication id is known already.
+  // Received messages. Req: a REQ whose communication ID belongs to an existing connection.
   Req,
-  ReqOfPeer,  ///< of a peer that this side sent a REQ to (§12.10.4)
+  ReqOfPeer,  ///< from a peer to which this side sent a REQ itself (§12.10.4)
   MraOfReq,
   MraOfRep,
   MraOfLap,
@@ -43,7 +43,7 @@ enum class Input : std::uint8_t {
   Dreq,
   Drep,
   Lap,
-  LapAnswered,  ///< one that an APR was sent for
+  LapAnswered,  ///< a duplicate of one that an APR was sent for
   Apr,
   SidrRep,
   // Time.
@@ -53,18 +53,19 @@ enum class Input : std::uint8_t {
 inline constexpr unsigned kInputCount = 32;
 inline constexpr unsigned kCallCount = 15;
 
+/// What the manager does in response.
 enum class Action : std::uint8_t {
-  Refuse,       ///< of a call: InvalidArgument, nothing is sent
-  AlreadyDone,  ///< of a call: AlreadyConnected
-  Do,           ///< of a call: it is carried out
-  Ignore,       ///< of a message: it means nothing here, and is counted
-  Duplicate,    ///< of a message: known, and counted
-  Extend,       ///< a known one that makes this side wait longer
-  Repeat,       ///< a known one whose answer was lost: that goes out again
-  RejectStale,  ///< answered with REJ 10
-  Tell,         ///< of a message or timer: the user is told
-  // Of Destroy: what the peer is told.
-  Leave,
+  Refuse,       ///< call: fail with InvalidArgument, send nothing
+  AlreadyDone,  ///< call: fail with AlreadyConnected
+  Do,           ///< call: carry it out
+  Ignore,       ///< message: not valid in this state; count it
+  Duplicate,    ///< message: duplicate; count it
+  Extend,       ///< message: duplicate that extends this side's timeout
+  Repeat,       ///< message: duplicate whose answer was lost; resend the answer
+  RejectStale,  ///< message: answer with REJ 10
+  Tell,         ///< message or timer: report to the user
+  // Destroy: what is sent to the peer.
+  Leave,           ///< nothing
   RejectTimeout,   ///< REJ 4
   RejectConsumer,  ///< REJ 28
   Disconnect,      ///< DREQ
@@ -72,23 +73,24 @@ enum class Action : std::uint8_t {
   RejectSidr,      ///< SIDR_REP status 2
 };
 
+/// One cell of the table.
 struct Transition {
   State next{};
   Action action{};
 };
 
-/// What happens. For Destroy `next` is where a connection goes on without its user; Idle means that
-/// nothing of it is left.
+/// The table's cell. For Destroy, `next` is the state in which the detached connection continues;
+/// Idle means that it is freed.
 [[nodiscard]] Transition transition(State state, Input input);
 
-/// States in which a message of this side waits for its answer, and is sent again.
+/// True in states in which a message of this side awaits its answer and is resent on timeout.
 [[nodiscard]] constexpr bool awaits_answer(State state) {
   return state == State::ReqSent || state == State::MraReqRcvd || state == State::RepSent ||
          state == State::MraRepRcvd || state == State::LapSent || state == State::MraLapRcvd ||
          state == State::DreqSent || state == State::SidrReqSent;
 }
 
-/// States of what a listener was asked for and its user has not brought to an end.
+/// True in states that count against the listener's backlog: requested but not yet established.
 [[nodiscard]] constexpr bool is_in_backlog(State state) {
   return state == State::ReqRcvd || state == State::MraReqSent || state == State::RepSent ||
          state == State::MraRepRcvd || state == State::SidrReqRcvd;
@@ -97,9 +99,10 @@ struct Transition {
 [[nodiscard]] std::string_view name_of(Input input);
 [[nodiscard]] std::string_view name_of(Action action);
 
-/// One line a state and input that is not refused or ignored: `REP_SENT  RTU  -> ESTABLISHED tell`.
+/// One row for each state and input that is not refused or ignored: `REP_SENT  RTU  -> ESTABLISHED
+/// tell`.
 [[nodiscard]] std::string matrix_text();
-/// The transitions between different states as a graph for dot(1).
+/// The transitions between different states as a graph in the language of dot(1).
 [[nodiscard]] std::string graph_text();
 
 }  // namespace weft::cm

@@ -1,5 +1,5 @@
-// The table of states, and that the manager does what it says: each call (T-CM-5) and each message
-// (T-CM-6) in each state.
+// The state table, and that the manager implements it: each call (T-CM-5) and each message (T-CM-6)
+// in each state.
 
 #include "cm/state_table.h"
 
@@ -99,7 +99,7 @@ TEST_P(EveryState, TakesTheCallsOfTheTableAndRefusesAllOthers) {  // T-CM-5
     const Transition expected = transition(state(), input);
     const auto result = call(net, in, input);
     const auto packet = in.host->gsi.poll_transmit(net.now);
-    // Without an alternate path there is nothing to migrate to.
+    // Without an alternate path, migration is impossible.
     const bool lacks_path = input == Input::NotifyMigrated && expected.action == Action::Do;
     if (expected.action == Action::Do && !lacks_path) {
       EXPECT_TRUE(result.has_value()) << name_of(input) << ": " << result.error().reason;
@@ -191,8 +191,8 @@ constexpr std::array kMessages = {Input::Req,    Input::MraOfReq, Input::MraOfRe
                                   Input::Dreq,   Input::Drep,     Input::Lap,      Input::Apr,
                                   Input::SidrRep};
 
-/// Whether the message can be for an id in that state: no other side has told it its communication
-/// id yet, or it has none of its own. A REQ is a repetition if its communication id is known.
+/// True if the message can address an id in that state: both communication IDs must exist where the
+/// message contains them. A REQ with a known communication ID is a duplicate.
 [[nodiscard]] bool can_be_for(const IdStatus& id, Input input) {
   if (id.state == State::Idle || id.state == State::Listen || id.state == State::SidrReqRcvd) {
     return false;
@@ -200,7 +200,7 @@ constexpr std::array kMessages = {Input::Req,    Input::MraOfReq, Input::MraOfRe
   return input != Input::Req || id.remote_communication_id != 0;
 }
 
-/// Of a SIDR_REQ there is no row in the table: it makes an id of its own, or is a repetition.
+/// The table has no row for a SIDR_REQ: it creates an id or is a duplicate.
 [[nodiscard]] mad::MadBytes sidr_req(const TestCmNetwork& net, const IdStatus& id) {
   for (const auto& sent : net.sent) {
     if (sent.attribute == CmAttribute::SidrReq) {
@@ -213,8 +213,7 @@ constexpr std::array kMessages = {Input::Req,    Input::MraOfReq, Input::MraOfRe
           .request_id = id.local_communication_id, .pkey = kDefaultPKey, .service_id = 0x1000});
 }
 
-/// What is no message for this id changes nothing of it and tells it nothing, whoever else it is
-/// for.
+/// A message that does not address this id must not change it or cause an event for it.
 TEST_P(EveryState, IsLeftAloneByMessagesThatAreNotForIt) {  // T-CM-6
   const auto is_left_alone = [](const std::optional<Input>& input) {
     TestCmNetwork net;

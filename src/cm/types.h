@@ -14,16 +14,15 @@
 /// The vocabulary of the communication manager (IBTA vol 1 chapter 12).
 namespace weft::cm {
 
-/// A connection identifier of one manager (R-CM-1). Never used twice; 0 is none.
+/// Identifies a connection within one manager (R-CM-1). Never reused; 0 means none.
 using CmId = Ordered<struct CmIdTag, std::uint64_t>;
 inline constexpr CmId kNoCmId{};
 
-/// A port of the host, by its owner's own numbering.
+/// A port of the host, numbered by the manager's owner.
 using PortKey = Ordered<struct PortKeyTag, std::uint32_t>;
 
-/// The states of the 2004 interface (R-CM-4). The four of loading an alternate path are
-/// states of an established connection (is_established): beside it only those combinations exist,
-/// so one variable holds both.
+/// Connection states, those of the 2004 interface (R-CM-4). The four LAP states are substates of an
+/// established connection (`is_established`); they exclude each other, so one variable suffices.
 enum class State : std::uint8_t {
   Idle,
   Listen,
@@ -83,7 +82,7 @@ struct Path {
   [[nodiscard]] Path reversed() const;
 };
 
-/// What the manager knows of a port. Indices in QpAttributes are places in these tables.
+/// A port's addresses and attributes. Indices in QpAttributes refer to these tables.
 struct PortAddress {
   PortNumber number{1};
   Lid lid{};
@@ -91,13 +90,13 @@ struct PortAddress {
   std::vector<Gid> gids{};
   std::vector<PKey> pkeys{};
   Guid ca_guid{};
-  wire::Mtu mtu{wire::Mtu::Mtu4096};  ///< the active one
-  std::uint8_t ack_delay{};           ///< the CA's Local CA ACK Delay, an exponent
+  wire::Mtu mtu{wire::Mtu::Mtu4096};  ///< active MTU
+  std::uint8_t ack_delay{};           ///< Local CA ACK Delay of the CA, an exponent
 };
 
-/// Enhanced connection establishment: a vendor's options beside a REQ, REP or SIDR_REP.
+/// Enhanced connection establishment (ECE): vendor options beside a REQ, REP or SIDR_REP.
 struct Ece {
-  std::uint32_t vendor_id{};  ///< 24 bits (of a SIDR_REP too); 0: no options
+  std::uint32_t vendor_id{};  ///< 24 bits, also in a SIDR_REP; 0 means no options
   std::uint32_t options{};
   friend constexpr bool operator==(const Ece&, const Ece&) = default;
 };

@@ -46,7 +46,8 @@ void Client::start(Handlers handlers) {
                           self->end();
                         }
                       });
-  } else if (errno == ESRCH) {  // it died before it was noticed; a child may hold the connection
+    // it died before we opened the pidfd; a child may hold the connection
+  } else if (errno == ESRCH) {
     asio::post(readable_.get_executor(), [self = shared_from_this()] { self->end(); });
   }
   wait_for_messages();
@@ -104,8 +105,9 @@ void Client::receive(std::size_t most, bool within_budget) {
 
 void Client::spend_parts(std::int64_t parts) { requester_->budget.spend(parts, os::now()); }
 
-/// A program that does not read for a while needs only the newest of some, in the place of the
-/// oldest: what follows that, Briefed perhaps, goes on following it. Null: `message` is not such.
+/// For a client that does not read, messages that replace earlier ones are merged: finds the queued
+/// message that `message` supersedes. The new content takes the old one's place in the queue, so
+/// that the order relative to others, such as Briefed, is kept. Null if there is none.
 Client::Outgoing* Client::superseded(const uabi::Message& message) {
   const auto* const group = std::get_if<uabi::GroupMembers>(&message);
   if (group == nullptr && !std::holds_alternative<uabi::TablesChanged>(message)) {
@@ -143,8 +145,8 @@ void Client::refuse(std::string reason) {
   }
   send(uabi::Refused{std::move(reason)});
   if (!ended_) {
-    // What it said meanwhile is read and forgotten: closing a connection with unread messages would
-    // hide the reason.
+    // Discards what the client has sent: closing a socket with unread data would discard our last
+    // message, which contains the reason.
     shutdown(socket_.fd(), SHUT_RD);
     for (std::size_t i = 0; i < kLastWords; ++i) {
       if (const auto rest = socket_.receive(); !rest && rest.error().code != ErrorCode::Io) {
@@ -166,7 +168,7 @@ void Client::flush() {
       wait_for_room();
       return;
     }
-    queue_.pop_front();  // sent, or nobody is there: the end is noticed by reading
+    queue_.pop_front();  // sent, or the peer is gone, which reading reports
   }
   if (waits_for_flush_) {
     waits_for_flush_ = false;

@@ -24,29 +24,31 @@ namespace weft::daemon {
 /// A descriptor that several messages carry.
 using SharedFd = std::shared_ptr<const os::UniqueFd>;
 
-/// What the connections of one operating-system process have in common.
+/// State shared by all connections of one operating-system process.
 struct Requester {
-  /// Policy: a program has one, a command one.
+  /// Policy, not from the specification: a program needs one connection, and so does a command.
   static constexpr unsigned kMaxConnections = 64;
 
   pid_t pid{};
-  std::string program;  // foreign text
+  std::string program;  // untrusted text
   RequestBudget budget;
   unsigned connections{};
 };
 
-/// One connection: a program, or the command. It never makes the daemon wait: what does not go out
-/// at once is queued up to a limit, beyond which the client is taken for stuck and dropped. Nor can
-/// it keep the daemon busy: while its answers wait, or its budget is empty, it is not read.
+/// One control connection, of a program or of the `weft` command. It never blocks the daemon:
+/// output that cannot be sent is queued up to a limit, above which the client counts as stuck and
+/// is disconnected. It cannot occupy the daemon either: while its answers are queued or its budget
+/// is empty, nothing is read from it. Used on the daemon's thread only.
 class Client : public std::enable_shared_from_this<Client> {
  public:
-  /// Policy.
+  /// Limits; policy, not from the specification.
   static constexpr std::size_t kMaxQueued = 16'384;
-  static constexpr std::size_t kMaxUnread = 64;     // queued, and still read
-  static constexpr std::size_t kTurn = 64;          // messages before others are read
-  static constexpr std::size_t kLastWords = 1'024;  // messages read of a process that has died
+  static constexpr std::size_t kMaxUnread = 64;  // queued messages above which reading pauses
+  static constexpr std::size_t kTurn = 64;       // messages read before other clients are served
+  // messages still read from a process that has died
+  static constexpr std::size_t kLastWords = 1'024;
 
-  /// `on_offence` hears what the client did wrong, as behind a count.
+  /// `on_offence` receives a description of the client's violation, worded to follow a count.
   struct Handlers {
     std::function<void(Client&, host::Received)> on_message;
     std::function<void(Client&, std::string_view)> on_offence;
@@ -58,30 +60,30 @@ class Client : public std::enable_shared_from_this<Client> {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  /// Begins to listen, to the connection and for the death of its process: a child that was forked
-  /// may keep the connection open (docs/ARCHITECTURE.md, decision 9). `on_end` is called once.
+  /// Starts reading, and watching for the death of the process: a forked child may keep the
+  /// connection open beyond it (docs/ARCHITECTURE.md, decision 9). `on_end` is called once.
   void start(Handlers handlers);
   void send(uabi::Message message, std::vector<SharedFd> descriptors = {});
-  /// Says why, and ends it.
+  /// Sends the reason and ends the connection.
   void refuse(std::string reason);
   void end();
-  /// What a message costs beyond one.
+  /// Charges the budget for a message that costs more than one.
   void spend(std::int64_t cost) { spend_parts(cost * RequestBudget::kMessage); }
-  /// What each message costs from now on, in parts of a usual one's.
+  /// Sets the cost of each further message, in fractions of a regular message's cost.
   void set_message_parts(std::int64_t parts) { message_parts_ = parts; }
 
   [[nodiscard]] pid_t pid() const { return requester_->pid; }
   [[nodiscard]] const std::string& program() const { return requester_->program; }
   [[nodiscard]] bool is_flushed() const { return queue_.empty(); }
-  /// It leaves much unread: what others say to it may wait.
+  /// Its queue is long: messages on behalf of others should be deferred.
   [[nodiscard]] bool is_behind() const { return queue_.size() > kMaxUnread; }
 
-  // --- what the daemon knows of a program
+  // --- state that the daemon keeps for a program
   std::optional<node::ProcessId> process;
   SharedFd attention;
   os::Mapping counter_memory;
   std::optional<fabric::CounterPageView> counters;
-  std::size_t groups{};  // memberships
+  std::size_t groups{};  // multicast memberships
 
  private:
   void spend_parts(std::int64_t parts);

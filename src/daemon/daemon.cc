@@ -48,7 +48,7 @@ namespace {
   }
   return lock;
 }
-constexpr int kAcceptsInTurn = 64;  // policy
+constexpr int kAcceptsInTurn = 64;  // connections per event; policy
 
 /// Memory that all programs of the fabric are given, and the daemon's own view of it.
 struct SharedWords {
@@ -199,7 +199,7 @@ void Daemon::Impl::run() {
   loop_.run();
 }
 
-/// Ends the loop; clients see their connections close.
+/// Ends the event loop, which closes all connections.
 void Daemon::Impl::stop() { loop_.stop(); }
 
 void Daemon::Impl::down(Client& client, const uabi::Down& /*request*/) {
@@ -218,11 +218,12 @@ void Daemon::Impl::accept() {
   });
 }
 
-/// False when nobody is waiting.
+/// Returns false if no connection is pending.
 bool Daemon::Impl::accept_one() {
   os::UniqueFd fd{accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC)};
   if (!fd && (errno == EMFILE || errno == ENFILE)) {
-    // Whoever waits is let in and sent away, or the loop would spin on it.
+    // Out of descriptors. The connection is accepted with the reserve and closed, because the loop
+    // would otherwise spin on a pending connection.
     spare_.reset();
     fd = os::UniqueFd{accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC)};
     fd.reset();
@@ -239,7 +240,7 @@ bool Daemon::Impl::accept_one() {
   ucred peer{};
   socklen_t size = sizeof peer;
   const bool known = getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
-  if (known && peer.uid == getuid()) {  // the directory is closed to others
+  if (known && peer.uid == getuid()) {  // only this user can open the directory
     serve(std::move(fd), peer.pid);
   }
   return true;
@@ -263,7 +264,8 @@ void Daemon::Impl::serve(os::UniqueFd connection, pid_t pid) {
   }
 }
 
-/// What is known of a process, by its id; forgotten when it has nothing to do with us any more.
+/// The state of a process, shared by its connections; dropped when it has none and its budget is
+/// full.
 std::shared_ptr<Requester> Daemon::Impl::requester_of(pid_t pid) {
   constexpr std::size_t kMany = 1'024;  // policy
   if (requesters_.size() > kMany) {
@@ -276,7 +278,7 @@ std::shared_ptr<Requester> Daemon::Impl::requester_of(pid_t pid) {
     requester = std::make_shared<Requester>();
     requester->pid = pid;
   }
-  // Asked each time: `weft exec` connects before it becomes the program.
+  // Read each time, since `weft exec` connects before it executes the program.
   std::ifstream file{fmt::format("/proc/{}/comm", pid)};
   if (std::string name; std::getline(file, name)) {
     requester->program = name;
@@ -293,7 +295,7 @@ ProgramName Daemon::Impl::name_of(const Client& client) const {
   return name;
 }
 
-/// One more of these; a line in the log if it is one of the few that deserve it.
+/// Counts a violation, and logs it if this count is worth a line.
 void Daemon::Impl::note(const Client& offender, std::string_view what, std::uint64_t from) {
   if (const auto line = offences_.add(name_of(offender), what, 1, from)) {
     log_.write(*line);

@@ -1,7 +1,7 @@
 #pragma once
 
-// weftd: keeps one fabric alive. It owns the tables, gives programs their place on simulated hosts,
-// joins them by lanes, notices their death and answers the `weft` command. It is not on the data
+// weftd: keeps one fabric alive. It owns the tables, attaches programs to simulated hosts, connects
+// them by lanes, cleans up after their death and answers the `weft` command. It is not on the data
 // path and sleeps while nothing changes (docs/ARCHITECTURE.md, decisions 9, 17).
 
 #include <memory>
@@ -13,9 +13,10 @@
 
 namespace weft::daemon {
 
+/// Configuration of a daemon.
 struct DaemonOptions {
   std::string run;     // run directory, which exists and is private
-  std::string fabric;  // checked name
+  std::string fabric;  // name, already validated
   fabric::Topology topology;
   bool has_subnet_manager{true};  // without its own, ports wait in Initialize for another
   std::uint8_t sm_priority{};     // of its own subnet manager, 0 to 15
@@ -24,8 +25,8 @@ struct DaemonOptions {
   os::UniqueFd lifeline;  // optional: the fabric ends when the other end of this pipe closes
 };
 
-/// Takes the fabric's directory and socket. Clears what a dead daemon left; refuses (Exists) while
-/// another lives.
+/// One running fabric. Creation takes its directory and socket, and removes leftovers of a dead
+/// daemon; it fails with Exists if another daemon serves the fabric.
 class Daemon {
  public:
   [[nodiscard]] static Result<Daemon> create(DaemonOptions options);
@@ -33,7 +34,7 @@ class Daemon {
   Daemon& operator=(Daemon&&) noexcept;
   ~Daemon();
 
-  /// Serves until Down, SIGTERM, SIGINT or the end of the lifeline; then removes the directory.
+  /// Serves until Down, SIGTERM, SIGINT or the end of the lifeline, then removes the directory.
   void run();
 
  private:

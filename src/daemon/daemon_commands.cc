@@ -1,4 +1,4 @@
-// What the daemon does for the `weft` command: answers and captures.
+// Requests of the `weft` command: status and captures.
 
 #include <fmt/format.h>
 
@@ -16,7 +16,8 @@
 namespace weft::daemon {
 namespace {
 
-/// Policy: a program that is stopped cannot say that it shows its packets; it sends none either.
+/// Policy: how long to wait for programs to open their tap. A stopped program cannot confirm it,
+/// but does not send either.
 constexpr std::chrono::milliseconds kTapPatience{300};
 
 }  // namespace
@@ -54,7 +55,7 @@ std::vector<fabric::OwnedCounterPage> Daemon::Impl::counter_pages() const {
   return pages;
 }
 
-/// In as many pieces as it takes.
+/// Sends text in as many messages as necessary.
 void Daemon::Impl::answer(Client& client, std::string_view text) {
   std::string_view rest = text;
   do {
@@ -103,7 +104,7 @@ void Daemon::Impl::add_source(std::uint32_t id, Capture& capture, Client& progra
   capture.reader->send(uabi::CaptureSource{.process = address_of(*program.process)}, {file});
 }
 
-/// Those that cross the port; the daemon carries them.
+/// Adds the MADs that cross the port, which the daemon itself carries.
 void Daemon::Impl::add_mads(std::uint32_t id, Capture& capture) {
   auto memory = mad_capture_.open(id, capture.port);
   if (!memory) {

@@ -1,4 +1,4 @@
-// Faults of links that are asked for: at the beginning, by the `weft fault` command, and their end.
+// Fault rules: those of the topology, those added by `weft fault`, and their expiry.
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@ namespace {
 [[nodiscard]] Result<void> check_version(std::uint32_t version) {
   if (version != uabi::kVersion) {
     return fail(ErrorCode::NotSupported,
-                "this weft speaks version {} of the control protocol, the daemon {}", version,
+                "this weft uses version {} of the control protocol, the daemon {}", version,
                 uabi::kVersion);
   }
   return {};
@@ -22,7 +22,7 @@ namespace {
 
 }  // namespace
 
-/// The tables are not published yet.
+/// Adds a rule; the caller publishes the tables.
 Result<std::uint32_t> Daemon::Impl::begin_fault(const fabric::FaultDescription& fault) {
   const auto number = fabric_->add_fault(fault, os::now());
   if (!number) {
@@ -64,7 +64,7 @@ void Daemon::Impl::add_fault(Client& client, const uabi::AddFault& request) {
     return;
   }
   publish();
-  run_management();  // traps
+  run_management();  // lets traps be sent
   wait_for_end_of_faults();
   answer(client, fmt::format("{}", *number));
 }
@@ -81,7 +81,7 @@ void Daemon::Impl::clear_faults(Client& client, const uabi::ClearFaults& request
     return;
   }
   publish();
-  run_management();  // traps
+  run_management();  // lets traps be sent
   wait_for_end_of_faults();
   answer(client, "");
 }

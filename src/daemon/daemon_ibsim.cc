@@ -1,4 +1,4 @@
-// What the daemon does for programs that speak ibsim's protocol.
+// Programs connected by ibsim's protocol.
 
 #include "daemon/daemon_impl.h"
 #include "os/clock.h"
@@ -6,7 +6,8 @@
 namespace weft::daemon {
 
 void Daemon::Impl::start_ibsim(IbsimParts parts) {
-  // libumad2sim hands a program 200 octets of a MAD: what is behind would be garbage to it.
+  // libumad2sim passes only 200 octets of a MAD to the program; counters beyond these would be
+  // garbage.
   management().agents().pma().set_additional_counters(false);
   ibsim_ = std::make_unique<IbsimServer>(
       loop_, std::move(parts.place), std::move(parts.control), *fabric_,
@@ -24,7 +25,7 @@ void Daemon::Impl::start_ibsim(IbsimParts parts) {
                                 }});
 }
 
-/// A subnet manager began or ended at the port, or both in turn.
+/// A subnet manager registered or unregistered at the port.
 void Daemon::Impl::update_is_sm(fabric::PortIndex port) {
   const bool is_sm = fabric_->is_managed_from(port) || is_sm_files_.is_held(port) ||
                      (ibsim_ && ibsim_->has_sm(port));

@@ -28,20 +28,21 @@
 
 namespace weft::daemon {
 
-/// A capture of one port, for one `weft capture`.
+/// A capture of one port for one `weft capture`.
 struct Capture {
   Client* reader{};
   fabric::PortIndex port;
-  std::set<Client*> not_ready;  // programs that do not show their packets yet
+  std::set<Client*> not_ready;  // programs that have not yet opened their tap
 };
 
+/// The daemon's state and message handlers. One thread: everything runs on its event loop.
 class Daemon::Impl {
  public:
   struct IbsimParts {
     IbsimPlace place;
     os::UniqueFd control;
   };
-  /// What `create` has made.
+  /// Resources acquired by `create`.
   struct Parts {
     std::unique_ptr<TrafficCounters> counters;
     std::unique_ptr<node::Fabric> fabric;
@@ -55,7 +56,7 @@ class Daemon::Impl {
   };
   Impl(DaemonOptions options, Parts parts);
   ~Impl();
-  /// Those of the topology.
+  /// Adds the fault rules of the topology.
   [[nodiscard]] Result<void> begin_faults();
   void run();
 
@@ -85,7 +86,7 @@ class Daemon::Impl {
   [[nodiscard]] ProgramName name_of(const Client& client) const;
   void note(const Client& offender, std::string_view what, std::uint64_t from = 1);
 
-  // --- MADs (daemon_management.cc)
+  // --- management (daemon_management.cc)
   [[nodiscard]] node::ManagementPlane& management() { return fabric_->management(); }
   void run_management();
   void settle_management();
@@ -104,7 +105,7 @@ class Daemon::Impl {
   void flush_open_ports();
   void close_umad(Client& client);
 
-  // --- programs that connect (daemon_rdma_cm.cc)
+  // --- RDMA-CM (daemon_rdma_cm.cc)
   class RdmaCmRequest;
   [[nodiscard]] cm::RdmaCm& rdma_cm_of(fabric::NodeIndex host);
   template <class Message>
@@ -115,7 +116,7 @@ class Daemon::Impl {
   [[nodiscard]] std::vector<ConnectionStatus> connection_statuses();
   [[nodiscard]] std::vector<ManagerStatus> manager_statuses();
 
-  // --- programs that speak ibsim's protocol (daemon_ibsim.cc)
+  // --- programs with ibsim's protocol (daemon_ibsim.cc)
   void start_ibsim(IbsimParts parts);
   void update_is_sm(fabric::PortIndex port);
 
@@ -162,7 +163,7 @@ class Daemon::Impl {
 
   DaemonOptions options_;
   std::string directory_;
-  std::unique_ptr<TrafficCounters> counters_;  // which the fabric's agents read
+  std::unique_ptr<TrafficCounters> counters_;  // read by the fabric's agents
   std::unique_ptr<node::Fabric> fabric_;
   MadCapture mad_capture_;
   os::UniqueFd lock_;
@@ -179,7 +180,7 @@ class Daemon::Impl {
   SharedFd fault_counters_;
   os::Mapping fault_memory_;
   fabric::FaultCounters faults_hit_;
-  asio::steady_timer fault_timer_;  // until the next rule ends
+  asio::steady_timer fault_timer_;  // until the next rule expires
   std::vector<std::byte> image_;
   std::optional<fabric::TablesView> view_;
   std::set<std::shared_ptr<Client>> clients_;
@@ -189,20 +190,21 @@ class Daemon::Impl {
   asio::steady_timer publish_timer_;
   bool management_is_posted_{};
   bool publish_is_due_{};
-  Duration publishing_takes_{};  // as it did the last time
+  Duration publishing_takes_{};  // duration of the last publication
   Instant published_at_{};
   std::map<Client*, std::shared_ptr<UmadChannel>> open_ports_;
   IsSmFiles is_sm_files_;
   std::map<Client*, std::unique_ptr<RdmaCmChannel>> rdma_cm_channels_;
   std::uint32_t last_rdma_cm_channel_{};
   std::unique_ptr<IbsimServer> ibsim_;
-  std::deque<std::pair<node::ProcessId, ProgramName>> departed_;  // the newest last
+  std::deque<std::pair<node::ProcessId, ProgramName>> departed_;  // most recent last
   node::XrcDomains xrc_domains_;
   std::map<std::uint32_t, os::UniqueFd> xrc_files_;  // that name them
   node::SharedDevices shared_devices_;
   std::map<std::uint32_t, os::UniqueFd> device_files_;  // that name them
   std::map<std::uint32_t, Capture> captures_;
-  std::map<Client*, std::unique_ptr<asio::steady_timer>> not_live_;  // readers that wait
+  // captures waiting for programs
+  std::map<Client*, std::unique_ptr<asio::steady_timer>> not_live_;
   std::uint32_t next_capture_{1};
 };
 

@@ -1,4 +1,4 @@
-// The management plane in the daemon's loop: MADs move, timers run, new tables are published.
+// Runs the management plane in the daemon's event loop: MADs, timers, publication of tables.
 
 #include <fmt/format.h>
 
@@ -13,14 +13,14 @@
 namespace weft::daemon {
 namespace {
 
-/// Policy: a subnet manager writes many entries one after the other; programs get them together.
-/// The tables of a large fabric take their time, of which the manager has the most.
+/// Policy: a subnet manager writes many entries one after another, which are published together.
+/// Publishing the tables of a large fabric takes long, so it is limited to a share of the time.
 constexpr Duration kPublishDelay = Duration::milliseconds(5);
-constexpr std::int64_t kPublishPause = 9;  // times what publishing takes
+constexpr std::int64_t kPublishPause = 9;  // pause, as a multiple of the duration of publishing
 
 }  // namespace
 
-/// After anybody sent a MAD, and when a timer of the plane is due.
+/// Runs the plane after a MAD was sent, and when one of its timers is due.
 void Daemon::Impl::run_management() {
   const Instant began = os::now();
   const bool has_more = fabric_->run_management(began);
@@ -36,7 +36,7 @@ void Daemon::Impl::run_management() {
   if (!has_more) {
     return wait_for_management();
   }
-  if (!management_is_posted_) {  // others have their turn first
+  if (!management_is_posted_) {  // lets other handlers run first
     management_is_posted_ = true;
     asio::post(loop_, [this] {
       management_is_posted_ = false;
@@ -45,8 +45,9 @@ void Daemon::Impl::run_management() {
   }
 }
 
-/// What was just asked for is in the tables when this returns, unless that takes many MADs: a
-/// program that has joined a group may be sent to at once. Links take no time of these MADs.
+/// Runs the plane until the effect of the last request is in the tables, within a limit; a program
+/// that joined a group may be sent to immediately afterwards. Link time is not applied to these
+/// MADs.
 void Daemon::Impl::settle_management() {
   constexpr int kTurns = 16;  // policy
   management().set_takes_time(false);

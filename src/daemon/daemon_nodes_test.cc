@@ -22,7 +22,7 @@ using testing::Program;
 
 constexpr Duration kPatience = Duration::seconds(20);
 
-/// What `weft node` asks, and the daemon's answer.
+/// Sends a request of `weft node`; returns the daemon's answer.
 std::string change(const LiveFabric& fabric, std::string text) {
   const host::ProcessOptions options = fabric.on("h1");
   auto socket = host::ControlSocket::connect(os::control_path(options.run, options.fabric));

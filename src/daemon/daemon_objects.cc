@@ -1,5 +1,5 @@
-// Words between processes about verbs objects that both use (uabi/shared_object_messages.h). What
-// the daemon vouches for: who says them, and that both have the domain or the device open.
+// Messages between processes about shared verbs objects (uabi/shared_object_messages.h). The daemon
+// verifies the sender, and that both processes have the domain or device open.
 
 #include <sys/stat.h>
 
@@ -25,7 +25,7 @@ constexpr std::uint64_t kManyLate = 64;  // policy
 template <class Message>
 void Daemon::Impl::relay_target(Client& client, Message message) {
   if (!xrc_domains_.has(*client.process, message.domain)) {
-    note(client, "words about XRC domains that it has not open");
+    note(client, "messages about XRC domains that it does not have open");
     return;
   }
   const node::ProcessId peer = process_of(message.peer);
@@ -66,16 +66,16 @@ void Daemon::Impl::share_device(Client& client, const uabi::ShareDevice& request
     if (const auto device = shared_devices_.owned(*client.process, name)) {
       leave_device(*client.process, *device, true);
     } else {
-      note(client, "words about devices that it has not open");
+      note(client, "messages about devices that it does not have open");
     }
     return;
   }
   const auto shared = shared_devices_.share(*client.process, name, request.hca);
-  if (shared) {  // the file stays open, so that no other takes its number
+  if (shared) {  // keeps the file open, so that its inode number is not reused
     device_files_[*shared] = std::move(file);
   } else if (shared.error().code == ErrorCode::Exists) {
     note(client, "devices that are another's");
-  }  // else it has many, and nobody can import this one
+  }  // otherwise the limit is reached, and the device cannot be imported
 }
 
 void Daemon::Impl::import_device(Client& client, const uabi::ImportDevice& request,
@@ -122,8 +122,10 @@ void Daemon::Impl::relay_object(Client& client, Message message) {
   const node::SharedDevices::Device* const device = shared_devices_.find(message.device);
   if (!shared_devices_.has(*client.process, message.device) ||
       (!kIsQuestion && device->owner != *client.process)) {
-    // Some may have been on their way when the owner closed the device.
-    note(client, "words about devices that it has not open", device == nullptr ? kManyLate : 1);
+    // Messages may have been in flight when the owner closed the device, so a few are not a
+    // violation.
+    note(client, "messages about devices that it does not have open",
+         device == nullptr ? kManyLate : 1);
     if (!kIsQuestion || device != nullptr) {
       return;
     }
@@ -145,7 +147,7 @@ void Daemon::Impl::relay_object(Client& client, Message message) {
     answer.device = message.device;
     answer.serial = message.serial;
     answer.error = code_of(ErrorCode::NoSuchDevice);
-    answer.reason = "the program that opened the device has closed it, or is gone";
+    answer.reason = "the program that opened the device has closed it or has ended";
     client.send(std::move(answer));
   }
 }

@@ -1,4 +1,4 @@
-// Ports, cables and nodes that people change while the fabric runs: `weft link`, `port`, `node`.
+// Changes of ports, cables and nodes at run time: `weft link`, `weft port`, `weft node`.
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@ namespace weft::daemon {
 
 void Daemon::Impl::change_port(Client& client, const uabi::ChangePort& request) {
   if (request.version != uabi::kVersion) {
-    client.refuse(fmt::format("this weft speaks version {} of the control protocol, the daemon {}",
+    client.refuse(fmt::format("this weft uses version {} of the control protocol, the daemon {}",
                               request.version, uabi::kVersion));
     return;
   }
@@ -31,7 +31,7 @@ void Daemon::Impl::change_port(Client& client, const uabi::ChangePort& request) 
     log_.write(fmt::format("port {}: {}", name, request.change));
   }
   publish();
-  run_management();  // traps
+  run_management();  // lets traps be sent
   if (refusal.empty()) {
     answer(client, "");
   } else {
@@ -41,7 +41,7 @@ void Daemon::Impl::change_port(Client& client, const uabi::ChangePort& request) 
 
 void Daemon::Impl::change_node(Client& client, const uabi::ChangeNode& request) {
   if (request.version != uabi::kVersion) {
-    client.refuse(fmt::format("this weft speaks version {} of the control protocol, the daemon {}",
+    client.refuse(fmt::format("this weft uses version {} of the control protocol, the daemon {}",
                               request.version, uabi::kVersion));
     return;
   }
@@ -53,13 +53,14 @@ void Daemon::Impl::change_node(Client& client, const uabi::ChangeNode& request) 
     return;
   }
   log_.write(fmt::format("node: {}", request.change));
-  publish();            // who is removed hears that its ports are down
-  settle_management();  // traps, and as a rule the sweep that they lead to
+  publish();            // programs of a removed host see their ports go down
+  settle_management();  // traps, and usually the sweep that they trigger
   drop_programs_of_removed_hosts();
   answer(client, "");
 }
 
-/// They have heard that their ports are down; without the daemon, their devices are gone.
+/// Disconnects the programs of removed hosts, which ends their devices. They have been notified
+/// that their ports are down.
 void Daemon::Impl::drop_programs_of_removed_hosts() {
   const fabric::TablesBuilder& tables = fabric_->builder();
   std::vector<Client*> dropped;

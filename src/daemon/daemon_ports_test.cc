@@ -22,7 +22,7 @@ using testing::Program;
 
 constexpr Duration kPatience = Duration::seconds(20);
 
-/// What the `weft` command asks the daemon, and its answer; a refusal's reason.
+/// Sends a request of the `weft` command; returns the answer, or the reason of a refusal.
 std::string ask(const LiveFabric& fabric, const uabi::Message& message) {
   const host::ProcessOptions options = fabric.on("h1");
   auto socket = host::ControlSocket::connect(os::control_path(options.run, options.fabric));

@@ -1,4 +1,4 @@
-// What the daemon does for programs: their place, their lanes, their groups, their death.
+// Programs: attachment, lanes, multicast groups, cleanup.
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMaxGroups = hca::DeviceLimits{}.max_mcast_groups;
 constexpr std::uint64_t kManyNobodies = 1'000;  // policy
 
-constexpr std::size_t kMaxDeparted = 64;  // whose names are kept for late reports; policy
+constexpr std::size_t kMaxDeparted = 64;  // programs whose names are kept for late reports; policy
 
 }  // namespace
 
@@ -36,7 +36,7 @@ void Daemon::Impl::hello(Client& client, const uabi::Hello& hello) {
 Result<void> Daemon::Impl::admit(Client& client, const uabi::Hello& hello) {
   if (hello.version != uabi::kVersion) {
     return fail(ErrorCode::NotSupported,
-                "the program's Weft speaks version {} of the control protocol, this daemon {}",
+                "the program's Weft uses version {} of the control protocol, this daemon {}",
                 hello.version, uabi::kVersion);
   }
   const std::size_t page_bytes = fabric::CounterPage::bytes_needed();
@@ -87,12 +87,12 @@ void Daemon::Impl::open_lane(Client& client, const uabi::OpenLane& request) {
   Client* const other = client_of(peer);
   const auto is_new = fabric_->join_lane(*client.process, peer);
   if (!is_new || other == nullptr) {
-    note(client, "requests for lanes to nobody", kManyNobodies);
+    note(client, "requests for lanes to processes that do not exist", kManyNobodies);
     client.send(uabi::NoSuchProcess{.peer = request.peer});
     return;
   }
   if (!*is_new) {
-    return;  // both have it, or it is on its way to them
+    return;  // both have the lane, or the message is in flight
   }
   auto memory = os::create_shared_memory("weft-lanes", host::kPairMemoryBytes);
   if (!memory) {
@@ -133,7 +133,7 @@ void Daemon::Impl::leave_group(Client& client, const uabi::LeaveGroup& request) 
   }
 }
 
-/// What one program says of another. It may lie: the log says who said it.
+/// Logs a program's report about another, naming the reporter, since reports can be false.
 void Daemon::Impl::peer_misbehaves(Client& reporter, const uabi::PeerMisbehaves& report) {
   const node::ProcessId process = process_of(report.peer);
   const auto departed =
@@ -186,7 +186,7 @@ void Daemon::Impl::tell_members(Lid mlid) {
   }
 }
 
-/// A new generation of the tables, for everybody.
+/// Publishes a new generation of the tables to all programs.
 void Daemon::Impl::publish() {
   const Instant start = os::now();
   static_cast<void>(management().tables_changed());
@@ -194,7 +194,7 @@ void Daemon::Impl::publish() {
   auto file = os::publish_memory("weft-tables", image);
   auto view = fabric::TablesView::open(image);
   if (!file || !view) {
-    return;  // out of memory: programs go on with the tables that they have
+    return;  // out of memory: programs keep using their current tables
   }
   view_ = *view;
   image_ = std::move(image);  // its bytes stay where they are
@@ -206,8 +206,8 @@ void Daemon::Impl::publish() {
   publishing_takes_ = published_at_ - start;
 }
 
-/// What a kernel does when a process dies (docs/ARCHITECTURE.md, decision 9): its QPNs rest, its
-/// groups shrink, its peers learn that nobody will answer, its counts are kept.
+/// Cleans up after a process as a kernel would (docs/ARCHITECTURE.md, decision 9): its QPNs are not
+/// reused for a while, its memberships end, its peers are notified, its counters are kept.
 void Daemon::Impl::forget_program(Client& client) {
   if (!client.process) {
     return;
@@ -225,7 +225,7 @@ void Daemon::Impl::forget_program(Client& client) {
       other->send(uabi::LaneClosed{.peer = address_of(process)});
     }
   }
-  leave_xrc_domains(process);  // after that: what it sent before counts
+  leave_xrc_domains(process);  // last, so that messages it sent before are processed
   leave_devices(process);
   if (!departure.groups.empty()) {
     publish();

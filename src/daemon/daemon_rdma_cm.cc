@@ -1,6 +1,5 @@
-// What the daemon does for programs that connect (librdmacm; docs/ARCHITECTURE.md, decision 9):
-// channels, ids and events of the host's RDMA-CM. What a program leaves behind is destroyed as it
-// would have done it.
+// RDMA-CM for programs (librdmacm; docs/ARCHITECTURE.md, decision 9): channels, ids and events of
+// the host's RDMA-CM. Ids of a dead program are destroyed as the program would have done it.
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -41,8 +40,8 @@ constexpr std::uint32_t kEventOfMigration = 8;    // IBV_EVENT_PATH_MIG
 
 }  // namespace
 
-/// Carries out the requests of one channel, each by the overload for it. What a request does not
-/// return itself is an RdmaCmAnswer.
+/// Executes the requests of a channel, one overload for each. If a request does not return another
+/// message, it is answered by RdmaCmAnswer.
 class Daemon::Impl::RdmaCmRequest {
  public:
   RdmaCmRequest(Impl& daemon, Client& client, RdmaCmChannel& channel)
@@ -77,7 +76,8 @@ class Daemon::Impl::RdmaCmRequest {
     }
     const RdmaCmChannel::Remains remains = owner->remove(id);
     for (const cm::RdmaCmEvent& event : remains.events) {
-      if (event.type == cm::RdmaCmEventType::ConnectRequest) {  // which nobody knows of
+      // its id was never reported to the program
+      if (event.type == cm::RdmaCmEventType::ConnectRequest) {
         static_cast<void>(owner->remove(event.id));
         static_cast<void>(rdma_.destroy(event.id, now_));
       }
@@ -172,7 +172,7 @@ class Daemon::Impl::RdmaCmRequest {
     return on(request.id, [&](cm::RdmaCmId id) -> Result<void> {
       if (request.event != kEventOfEstablished && request.event != kEventOfMigration) {
         return fail(ErrorCode::InvalidArgument,
-                    "event {} says nothing of a connection; COMM_EST and PATH_MIG do",
+                    "event {} does not concern a connection; COMM_EST and PATH_MIG do",
                     request.event);
       }
       return rdma_.notify(id,
@@ -262,7 +262,7 @@ class Daemon::Impl::RdmaCmRequest {
     return {ErrorCode::NotFound,
             fmt::format("the program has no id {} on a channel of this host", id.value())};
   }
-  /// Of the same process.
+  /// The id's channel, if it belongs to the same process.
   [[nodiscard]] RdmaCmChannel* channel_of(cm::RdmaCmId id) {
     if (channel_.has(id)) {
       return &channel_;
@@ -290,7 +290,7 @@ class Daemon::Impl::RdmaCmRequest {
     const cm::RdmaCmId id{number};
     return channel_of(id) != nullptr ? answer(call(id)) : refuse(unknown(id));
   }
-  /// With the connection requests that wait for it as a listener.
+  /// Moves an id and, for a listener, its queued connection requests.
   [[nodiscard]] std::uint32_t migrate(cm::RdmaCmId id, RdmaCmChannel& from) {
     const RdmaCmChannel::Remains remains = from.remove(id);
     channel_.add(id, remains.told);
@@ -380,8 +380,8 @@ void Daemon::Impl::open_rdma_cm(Client& client, const uabi::OpenRdmaCm& request)
   client.send(uabi::RdmaCmOpened{.channel = number}, {std::move(theirs)});
 }
 
-/// Connections are ended as a kernel ends those of a process that dies: by DREQ
-/// (docs/ARCHITECTURE.md, decision 9).
+/// Destroys the ids of a channel. Connections are ended by DREQ, as a kernel does for a process
+/// that dies (docs/ARCHITECTURE.md, decision 9).
 void Daemon::Impl::close_rdma_cm(Client& client) {
   const auto found = rdma_cm_channels_.find(&client);
   if (found == rdma_cm_channels_.end()) {
@@ -409,7 +409,7 @@ void Daemon::Impl::communication_established(Client& client,
   }
 }
 
-/// Of the hosts that have used them.
+/// Status of all hosts that have used connection services.
 std::vector<ManagerStatus> Daemon::Impl::manager_statuses() {
   std::vector<ManagerStatus> statuses;
   for (std::uint32_t i = 0; i < view().nodes().size(); ++i) {

@@ -32,13 +32,13 @@
 
 namespace {
 
-/// What this thread takes from the heap while it counts.
+/// Counts allocations of this thread while set.
 thread_local bool counts_allocations = false;
 thread_local std::uint64_t allocations = 0;
 
 }  // namespace
 
-// Not inlined, or g++ takes the one half of a pair for a mistake.
+// Not inlined, because g++ would warn about a mismatched pair.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   allocations += counts_allocations ? 1 : 0;
   if (void* const memory = std::malloc(std::max<std::size_t>(bytes, 1))) {
@@ -199,8 +199,8 @@ TEST(Live, AProgramThatStoppedPollingIsServedAllTheSame) {
   }
 }
 
-/// What a program has received is acknowledged, though its own requests fill the lane and it ends
-/// at once.
+/// Received data is acknowledged although the receiver's own requests fill the lane and it ends at
+/// once.
 TEST(Live, AcknowledgementsWaitForNobodysRequests) {
   constexpr std::uint32_t kBulk = (1U << 20) - 64;  // beside what is sent
   LiveFabric fabric{"pair"};
@@ -256,7 +256,7 @@ TEST(Live, AKilledPeerEndsInRetryExceededAndHurtsNobodyElse) {
   int ready[2];
   ASSERT_EQ(pipe(run), 0);
   ASSERT_EQ(pipe(ready), 0);
-  const pid_t child = fork();  // before there are threads: the sanitizer for them demands it
+  const pid_t child = fork();  // before any thread exists, as the thread sanitizer requires
   if (child == 0) {
     host::ProcessOptions options{
         .run = std::string(64, '\0'), .fabric = "test", .host = "h3", .limits = {}};
@@ -289,7 +289,7 @@ TEST(Live, AKilledPeerEndsInRetryExceededAndHurtsNobodyElse) {
   EXPECT_EQ(b.wait().status, hca::WcStatus::Success);
 }
 
-/// As an HCA that fails as a whole: what is posted is flushed, once, and what is posted then too.
+/// Like a fatal HCA failure: posted work requests are flushed once, later ones too.
 TEST(Live, TheEndOfTheFabricFlushesAllWorkAndIsToldOnce) {
   LiveFabric fabric{"pair"};
   Program a{fabric.on("h1")};
@@ -346,7 +346,7 @@ TEST(Live, TheEndOfTheFabricFlushesASharedReceiveQueueToo) {
   EXPECT_TRUE(a.engine.destroy_srq(*srq));
 }
 
-/// Through the target QPs of its domain, of which it learns when they fail.
+/// Through the target QPs of its domain, which fail.
 TEST(Live, TheEndOfTheFabricFlushesAnXrcSrqToo) {
   LiveFabric fabric{"pair"};
   Program a{fabric.on("h1")};
@@ -398,7 +398,7 @@ TEST(Live, NothingNewBeginsAfterTheEndOfTheFabric) {
     std::this_thread::yield();
   }
   EXPECT_EQ(a.process->create_qp(0, a.init).error().code, ErrorCode::Io);
-  hca::QpAttributes to;  // the QP was in RESET, which has no way to the error state
+  hca::QpAttributes to;  // a QP in RESET cannot move to the error state
   to.state = QpState::Init;
   to.port = PortNumber{1};
   const auto modified =

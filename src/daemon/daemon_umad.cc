@@ -1,5 +1,5 @@
-// What the daemon does for programs that speak MADs: the devices of their node, open ports with
-// their agents, the files of subnet managers (libibumad).
+// umad for programs (libibumad): devices of a node, open ports with their agents, and the issm
+// files of subnet managers.
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -19,7 +19,7 @@ Result<fabric::NodeIndex> Daemon::Impl::umad_node(std::uint32_t version,
                                                   const std::string& name) const {
   if (version != uabi::kVersion) {
     return fail(ErrorCode::NotSupported,
-                "the program's Weft speaks version {} of the control protocol, this daemon {}",
+                "the program's Weft uses version {} of the control protocol, this daemon {}",
                 version, uabi::kVersion);
   }
   const auto node = view().find_node(name);
@@ -132,7 +132,7 @@ void Daemon::Impl::unregister_umad_agent(Client& client, const uabi::UnregisterU
   run_management();
 }
 
-/// Hands over what came for programs.
+/// Sends queued MADs to all programs.
 void Daemon::Impl::flush_open_ports() {
   for (const auto& [client, channel] : open_ports_) {
     channel->flush();

@@ -1,5 +1,5 @@
-// XRC domains of several processes: who has which one open, and what they say to each other
-// (hca/xrc_relay.h).
+// XRC domains shared by processes: which processes have which domain open, and the messages between
+// them (hca/xrc_relay.h).
 
 #include <sys/stat.h>
 
@@ -35,7 +35,7 @@ void Daemon::Impl::open_xrc_domain(Client& client, const uabi::OpenXrcDomain& re
     refuse(opened.error());
     return;
   }
-  if (opened->is_new) {  // the file stays open, so that no other takes its number
+  if (opened->is_new) {  // keeps the file open, so that its inode number is not reused
     xrc_files_[opened->domain] = std::move(file);
   }
   client.send(uabi::XrcDomainOpened{
@@ -61,7 +61,7 @@ void Daemon::Impl::leave_xrc_domain(node::ProcessId process, std::uint32_t domai
   tell_xrc_members(process, gone);
 }
 
-/// To all but the process that it is of.
+/// Sends a message to all members of the domain except `of`.
 void Daemon::Impl::tell_xrc_members(node::ProcessId of, uabi::XrcRelay message) {
   message.peer = address_of(of);
   for (const node::ProcessId member : xrc_domains_.members(message.domain)) {
@@ -71,10 +71,10 @@ void Daemon::Impl::tell_xrc_members(node::ProcessId of, uabi::XrcRelay message) 
   }
 }
 
-/// Between processes that have the domain open, which is what the daemon vouches for.
+/// Relays a message between two members; the daemon verifies that both have the domain open.
 void Daemon::Impl::relay_xrc(Client& client, uabi::XrcRelay message) {
   if (!xrc_domains_.has(*client.process, message.domain) || message.word == uabi::XrcWord::Gone) {
-    note(client, "words about XRC domains that it has not open");
+    note(client, "messages about XRC domains that it does not have open");
     return;
   }
   if (message.word == uabi::XrcWord::Dismissed) {

@@ -1,5 +1,4 @@
-// What a program that sleeps until an event comes finds done when it wakes up, and that it wakes
-// up.
+// State after a program wakes up for a completion event, and that it wakes up.
 
 #include <gtest/gtest.h>
 

@@ -52,7 +52,7 @@ void write(Program& a, const Program& b, std::uint32_t bytes) {
   a.post(hca::WrOpcode::RdmaWrite, 0, bytes, b.address(), b.region->rkey);
 }
 
-/// What the `weft` command asks the daemon, and its answer; a refusal's reason.
+/// Sends a request of the `weft` command; returns the answer, or the reason of a refusal.
 std::string ask(const LiveFabric& fabric, const uabi::Message& message) {
   const host::ProcessOptions options = fabric.on("h1");
   auto socket = host::ControlSocket::connect(os::control_path(options.run, options.fabric));
@@ -95,7 +95,7 @@ std::map<std::string, std::uint64_t> counters(const LiveFabric& fabric, const ch
   return values;
 }
 
-/// What ports counted from now on: bringing the fabric up has left MADs in their counters.
+/// Port counters relative to now; bringing the fabric up has counted MADs.
 class Since {
  public:
   explicit Since(const LiveFabric& fabric) : fabric_(fabric) {}
@@ -142,7 +142,7 @@ TEST(LinkFaults, ALostAcknowledgementIsAskedForAgain) {
   EXPECT_EQ(since(Since::kReceived, "h2:1"), 2U);
 }
 
-/// A QP whose number lies on the same lane as that of `like`.
+/// A QP whose number selects the same lane as that of `like`.
 hca::Qp& beside(Program& program, const hca::Qp& like, std::vector<hca::Qp*>& made) {
   do {
     made.push_back(*program.process->create_qp(0, program.init));
@@ -150,8 +150,8 @@ hca::Qp& beside(Program& program, const hca::Qp& like, std::vector<hca::Qp*>& ma
   return *made.back();
 }
 
-/// The lane carries packets of another QP all the time, so it is never drained: a timer counts only
-/// if somebody says that a packet of this QP was lost.
+/// Another QP keeps the lane busy, so it is never drained: a timer counts only if the loss of a
+/// packet of this QP is reported.
 class OnABusyLane : public ::testing::TestWithParam<std::pair<const char*, std::uint32_t>> {};
 
 TEST_P(OnABusyLane, WhatWasLostIsSentAgain) {
@@ -228,7 +228,8 @@ TEST(LinkFaults, ADamagedPacketIsCountedWhereItArrivesAndSentAgain) {
   EXPECT_EQ(since(Since::kReceived, "h2:1"), 3U) << "those with errors included";
 }
 
-/// Everything at once: what RC promises holds, and what is sent as a train meets the rules singly.
+/// All faults together: RC delivers everything once and in order, and trains are subject to rules
+/// packet by packet.
 TEST(LinkFaults, AReliableConnectionDeliversEverythingOnceAndInOrder) {
   LiveFabric fabric{faulty("star:2", {"drop p=0.02 seed=3", "corrupt p=0.01", "duplicate p=0.05",
                                       "reorder p=0.05 by=200us"})};
@@ -483,7 +484,7 @@ TEST(LinkFaults, BadRulesAreRefusedWithWhatWouldWork) {
   EXPECT_EQ(faults_of(fabric).size(), 0U);
 }
 
-/// A capture of `port` as `weft capture` makes it: how many packets went out there, and came in.
+/// A capture of `port` as made by `weft capture`: number of packets sent and received there.
 class Tap {
  public:
   Tap(const LiveFabric& fabric, const std::string& port) {

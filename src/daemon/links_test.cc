@@ -69,7 +69,7 @@ TEST(Links, TheDelaysOfAllCablesAddUp) {
   EXPECT_GE(os::now() - start, kDelay * 4);
 }
 
-/// Nobody polls: the threads wake by themselves when something arrives.
+/// The programs do not poll: threads must wake up when something arrives.
 TEST(Links, APacketArrivesThoughNobodyPolls) {
   LiveFabric fabric{timed("pair", {}, Duration::milliseconds(5))};
   Program a{fabric.on("h1")};
@@ -180,7 +180,7 @@ TEST(Links, WhatIsUnderWayArrivesThoughItsSenderEnds) {
   }
 }
 
-/// A retry timer does not count what the sender itself keeps: the peer cannot have answered yet.
+/// The retry timer does not count while the sender itself delays the packet.
 TEST(Links, ARetryTimerCountsNothingWhileThePacketIsUnderWay) {
   constexpr Duration kDelay = Duration::milliseconds(40);
   LiveFabric fabric{timed("pair", {}, kDelay)};
@@ -238,7 +238,7 @@ TEST(Links, AMulticastCopyTakesTheTimeOfItsWay) {
   EXPECT_GE(os::now() - sent, kDelay * 2);
 }
 
-/// How long a WRITE to nobody takes until it ends in retry exceeded.
+/// Time until a WRITE to a destination that does not exist ends with retry exceeded.
 Duration until_retry_exceeded(double time_scale, std::uint8_t timeout, std::uint8_t retries) {
   fabric::Topology topology = fabric::generate_pair();
   topology.time_scale = *fabric::time_scale_of(time_scale);

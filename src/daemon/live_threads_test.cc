@@ -1,5 +1,5 @@
-// Several threads of one program at the same objects, through a whole fabric: what verbs promise to
-// programs with threads, and what the thread sanitizer looks at.
+// Several threads of a program using the same objects on a fabric: the thread safety that verbs
+// promise, checked by the thread sanitizer.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ class Tally {
   std::atomic<std::size_t> total_{0};
 };
 
-/// Hands what `cq` has to `take(const Wc&)`.
+/// Passes the completions of `cq` to `take(const Wc&)`.
 template <class Take>
 void poll(Program& program, hca::CompletionQueue& cq, Take take) {
   std::array<hca::Wc, 8> completions;
@@ -85,7 +85,7 @@ struct Bundle {
     }
   }
 
-  /// Each into memory of its own: a thread may post late what others have overtaken by far.
+  /// Each receive has its own memory, since a thread may post much later than others.
   void receive(std::uint64_t wr_id) const {
     const hca::Sge sge{.address = b.address() + (1U << 19) + wr_id * kMessage,
                        .length = kMessage,
@@ -166,7 +166,7 @@ TEST(LiveThreads, ShareAQpAndACq) {
     threads.emplace_back([&, which] {
       for (std::uint64_t posted = 0; !done.is_complete() && os::now() < deadline;) {
         const bool reads = posted % 2 != 0;
-        const std::size_t place = 2 * which + (reads ? 1 : 0);  // nobody else's
+        const std::size_t place = 2 * which + (reads ? 1 : 0);  // exclusive to this thread
         if (posted < kRequests &&
             post(a, *a.qp, reads ? hca::WrOpcode::RdmaRead : hca::WrOpcode::RdmaWrite,
                  which * kRequests + posted, place * kMessage, b)) {

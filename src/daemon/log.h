@@ -8,15 +8,15 @@
 
 namespace weft::daemon {
 
-/// The daemon's log: the file `log` in the fabric's directory, a line for each thing that whoever
-/// looks after a fabric wants to read later, with the time (UTC) in front. Foreign text in a line
-/// cannot forge another: whatever is no printable ASCII becomes `?`.
+/// The daemon's log: the file `log` in the fabric's directory, one line per event with a UTC
+/// timestamp. Non-printable and non-ASCII characters are replaced by `?`, so that untrusted text
+/// cannot forge lines.
 class Log {
  public:
-  /// Policy: beyond this the log says so and stops.
+  /// Policy, not from the specification: above this size the log ends with a notice.
   static constexpr std::uint64_t kMaxBytes = 1U << 20;
 
-  /// Appends to `path`. Where that is not possible, says nothing.
+  /// Appends to `path`; discards all output if that is not possible.
   explicit Log(std::string path);
 
   void write(std::string_view line);

@@ -13,7 +13,7 @@ namespace weft::daemon {
 hca::Packet packet_of(const carriage::PacketOnCable& mad, const Gid& source_gid) {
   const mad::MadAddress& to = mad.to;
   const Qpn own = mad.sender();
-  constexpr std::uint16_t kMostBytes = 4096;  // of an MTU
+  constexpr std::uint16_t kMostBytes = 4096;  // largest MTU
   hca::Packet packet{.header = {}, .payload = mad.bytes};
   hca::PacketHeader& header = packet.header;
   header.opcode = header.last_opcode = wire::Opcode::UdSendOnly;
@@ -21,7 +21,7 @@ hca::Packet packet_of(const carriage::PacketOnCable& mad, const Gid& source_gid)
   header.sl = to.sl;
   header.dest_qp = to.qp;
   header.psn = mad.psn;
-  header.pkey = own == kQp0 ? kDefaultPKey : to.pkey;  // which QP0 ignores (§10.9.8)
+  header.pkey = own == kQp0 ? kDefaultPKey : to.pkey;  // ignored on QP0 (§10.9.8)
   header.slid = mad.slid;
   header.dlid = mad.dlid;
   header.extension.deth = {.qkey = own == kQp0 ? QKey{} : to.qkey, .src_qp = own};

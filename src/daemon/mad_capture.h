@@ -1,7 +1,7 @@
 #pragma once
 
-// MADs in captures (weft capture): the daemon carries them, so it shows them, as programs show what
-// they send (host/tap_set.h). One thread.
+// MADs in captures (`weft capture`): the daemon carries MADs, so it writes them to the capture
+// rings, as programs do for what they send (host/tap_set.h). Not thread-safe.
 
 #include <cstddef>
 #include <cstdint>

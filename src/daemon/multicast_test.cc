@@ -193,8 +193,8 @@ Counts settled(const std::vector<Endpoint*>& endpoints, std::uint32_t datagram) 
   return counts;
 }
 
-/// How many copies of one datagram each got, once the group is known everywhere: until those who
-/// must have got one, datagrams are sent in vain.
+/// Number of copies of one datagram at each endpoint, once the group is known everywhere; earlier
+/// datagrams are repeated.
 Counts copies_of_one(Endpoint& sender, const std::vector<Endpoint*>& endpoints,
                      const Counts& expected) {
   const Instant deadline = os::now() + kPatience;
@@ -309,7 +309,7 @@ TEST_F(LiveMulticast, AQpThatWasAttachedBeforeItHadAPortTakesPartByItsPort) {
   EXPECT_EQ(copies_of_one(sender, {&second_port}, {1}), Counts{1});
 }
 
-/// Whoever learns by any way that a QP is attached reaches it, as on a fabric of hardware.
+/// A QP is reachable as soon as its attachment can be observed in any way, as in hardware.
 TEST(LiveMulticastOfAPair, ReachesWhoHasJustAttached) {
   const testing::LiveFabric fabric{"pair"};
   NoEvents events;

@@ -7,7 +7,7 @@
 namespace weft::daemon {
 namespace {
 
-/// How many lines a count is worth: one at `from`, one more at each ten times that.
+/// Number of log lines for a count: one at `from`, and one more at each power of ten times `from`.
 [[nodiscard]] unsigned lines_for(std::uint64_t count, std::uint64_t from) {
   unsigned lines = 0;
   for (std::uint64_t rest = count / from; rest != 0; rest /= 10) {
@@ -41,7 +41,7 @@ Offence& Offences::find(const ProgramName& offender, std::string_view what,
            offence.said_by == said_by;
   });
   if (found != offences_.end()) {
-    found->offender = offender;  // it may have a place by now
+    found->offender = offender;  // it may be attached by now
     return *found;
   }
   if (offences_.size() < kMax) {
@@ -79,7 +79,7 @@ std::optional<std::string> Offences::hear(const ProgramName& offender, std::stri
   }
   return told < kMaxHeard
              ? line_of(offence)
-             : fmt::format("{}: nothing more of what it says is told", to_string(reporter));
+             : fmt::format("{}: its further reports are not logged", to_string(reporter));
 }
 
 }  // namespace weft::daemon

@@ -12,38 +12,39 @@
 
 namespace weft::daemon {
 
-/// A program as the log and the status name it.
+/// Identification of a program in log and status.
 struct ProgramName {
   pid_t pid{};
-  std::string program;  // as the kernel calls it; foreign text
-  std::string host;     // empty before it has a place
+  std::string program;  // name from the kernel; untrusted text
+  std::string host;     // empty until it is attached
   std::uint32_t slot{};
 };
 
 /// "h2 process 812 (ib_send_lat), slot 3".
 [[nodiscard]] std::string to_string(const ProgramName& name);
 
-/// Who broke which rule how often. Pure.
+/// A kind of violation by one program. Value type.
 struct Offence {
   ProgramName offender;
-  std::string what;  // behind the count, as in "40 messages that are malformed"
+  std::string what;  // worded to follow a count, as in "40 messages that are malformed"
   std::string said_by;
   std::uint64_t count{};
 };
 
-/// Keeps offences and says which of them is worth a line in the log: the first, and then each tenth
-/// of the power before, so that a flood is told in a few lines.
+/// Counts violations and selects those worth a log line: the first, and then each power of ten, so
+/// that a flood produces few lines. Not thread-safe.
 class Offences {
  public:
-  /// Policy: beyond this many offenders and rules, new ones are counted together.
+  /// Maximum of entries; above it new ones share one. Policy, not from the specification.
   static constexpr std::size_t kMax = 256;
-  /// Policy: lines that what one process says of others is worth; it may lie about everybody.
+  /// Maximum of log lines for reports by one process, which may be false. Policy.
   static constexpr unsigned kMaxHeard = 32;
 
-  /// `more` more. `from`: how many there must be before anybody is told.
+  /// Adds `more` violations. `from`: count below which nothing is logged. Returns the line to log,
+  /// if any.
   [[nodiscard]] std::optional<std::string> add(const ProgramName& offender, std::string_view what,
                                                std::uint64_t more = 1, std::uint64_t from = 1);
-  /// `count` in all, as another program says.
+  /// Records a total of `count` violations reported by another program.
   [[nodiscard]] std::optional<std::string> hear(const ProgramName& offender, std::string_view what,
                                                 std::uint64_t count, const ProgramName& reporter);
 
@@ -54,7 +55,7 @@ class Offences {
                               std::string_view said_by);
 
   std::vector<Offence> offences_;
-  std::map<pid_t, unsigned> heard_;  // lines, by who said it
+  std::map<pid_t, unsigned> heard_;  // lines logged, by reporter
 };
 
 }  // namespace weft::daemon

@@ -117,7 +117,7 @@ TEST(LivePathMigration, GoesToTheSecondPorts) {
   EXPECT_EQ(a.events.path_migrated.load(), 2);
 }
 
-/// All that one end sends by its primary path is lost.
+/// One end's packets on its primary path are all lost.
 TEST(LivePathMigration, HappensByItselfWhenPacketsAreLost) {
   fabric::Topology topology = two_rails();
   for (auto& host : topology.hosts) {

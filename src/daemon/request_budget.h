@@ -7,19 +7,18 @@
 
 namespace weft::daemon {
 
-/// How much one process may ask of the daemon: a bucket that fills with time. A process that finds
-/// it empty is not read until there is something in it again, so that it waits and nobody else
-/// does. Pure.
+/// Rate limit for the requests of one process (a token bucket). A process whose bucket is empty is
+/// not read until it refills, so that only this process is delayed. Pure, not thread-safe.
 class RequestBudget {
  public:
-  /// Policy. Costs are in parts of a message's; those of RDMA-CM cost less, since a program that
-  /// makes thousands of connections needs some twenty for each.
+  /// Policy, not from the specification. Costs are counted in fractions of a regular message.
+  /// RDMA-CM messages cost less, because a program needs about twenty of them per connection.
   static constexpr std::int64_t kMessage = 8;
-  /// A burst is a parallel job's program that opens a lane to everybody.
+  /// Sized for a process of a parallel job that opens lanes to all others.
   static constexpr std::int64_t kBurst = 8'192 * kMessage;
   static constexpr std::int64_t kPerSecond = 4'096 * kMessage;
 
-  /// Spends `cost`, which may leave a debt.
+  /// Charges `cost`; the balance may become negative.
   void spend(std::int64_t cost, Instant now) {
     fill(now);
     left_ -= cost;

@@ -1,8 +1,7 @@
-// What a client may make of the daemon's state by its messages: streams of requests of three
-// programs, decoded as they come from a socket and applied to the fabric as the daemon does,
-// without sockets. The fabric, the budgets, the log of offences and the lists of what processes
-// share keep their promises whatever is asked, and nothing is left when everybody is gone. The
-// words about connections are rdma_cm/connections_fuzz.cc's.
+// Effects of clients' messages on the daemon's state: streams of requests of three programs,
+// decoded as from a socket and applied to the fabric as by the daemon, without sockets. Checks the
+// invariants of the fabric, budgets, offences and shared objects, and that nothing remains after
+// all programs. RDMA-CM messages are covered by rdma_cm/connections_fuzz.cc.
 
 #include <algorithm>
 #include <array>
@@ -28,7 +27,8 @@
 namespace weft::daemon {
 namespace {
 
-constexpr std::int64_t kCost = RequestBudget::kBurst / 8;  // so that short inputs see the end of it
+// small enough for short inputs to exhaust it
+constexpr std::int64_t kCost = RequestBudget::kBurst / 8;
 constexpr fuzz::PieceFormat kFormat{.head_octets = 2};
 
 void require(bool holds) {
@@ -53,7 +53,7 @@ struct Program {
   std::optional<node::ProcessId> process;
   RequestBudget budget;
   ProgramName name;
-  std::unique_ptr<node::UmadFile> file;  // its open port
+  std::unique_ptr<node::UmadFile> file;  // of its open port
 };
 
 class Desk {
@@ -61,7 +61,7 @@ class Desk {
   void handle(Program& program, ByteSpan bytes) {
     now_ = now_ + Duration::microseconds(50);
     if (program.budget.is_empty(now_)) {
-      return;  // not read now
+      return;  // budget exhausted
     }
     program.budget.spend(kCost, now_);
     require(!program.budget.is_full(now_));
@@ -241,7 +241,7 @@ class Desk {
     has_changed_nodes = true;
   }
 
-  // --- what processes share: files are known by what the message says first
+  // --- shared objects; files are identified by the start of the message
   void apply(Program& program, const uabi::OpenXrcDomain& request) {
     if (!program.process) {
       return;
@@ -262,7 +262,7 @@ class Desk {
       require(is_last == domains_.members(request.domain).empty());
     }
   }
-  /// Whom the daemon would carry it to.
+  /// Checks to which process the daemon would relay a message.
   void relay(const Program& program, std::uint32_t domain, uabi::ProcessAddress to) {
     const node::ProcessId peer{fabric::NodeIndex{to.node}, to.slot};
     if (program.process && domains_.has(*program.process, domain) && domains_.has(peer, domain)) {
@@ -343,11 +343,11 @@ class Desk {
   Offences offences_;
   node::XrcDomains domains_;
   node::SharedDevices devices_;
-  // Slots rest for a while after their processes are gone.
+  // Starts above zero, because slots are not reused for a while.
   static inline Instant now_{Duration::seconds(1)};
 };
 
-/// As the next input finds them.
+/// Restores the initial state for the next input.
 void repair_fabric() {
   if (std::exchange(has_changed_nodes, false)) {
     fabric_place() = make_fabric();
@@ -365,7 +365,7 @@ void repair_fabric() {
 }
 
 [[nodiscard]] fuzz::Piece make_piece(Random& random) {
-  // Those of connections, and what the daemon says, would be refused by their kind.
+  // Excludes RDMA-CM messages and those of the daemon, which are refused by their type.
   constexpr std::size_t kFirst = uabi::testing::kKindOf<uabi::OpenRdmaCm>;
   constexpr std::size_t kLast = uabi::testing::kKindOf<uabi::NoRdmaCmEvent>;
   std::size_t kind = random.below(std::variant_size_v<uabi::Message>);
@@ -379,7 +379,7 @@ void repair_fabric() {
 }  // namespace
 }  // namespace weft::daemon
 
-/// Pieces of the input: an octet that says which program, one that says how long, and a message.
+/// The input consists of pieces: an octet for the program, one for the length, and a message.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using weft::daemon::Desk;
   using weft::daemon::Program;
@@ -402,7 +402,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   weft::node::testing::settle(weft::daemon::fabric(), desk.now());
   desk.pass_time(weft::Duration::seconds(2));
   for (const auto& port : weft::daemon::fabric().builder().ports()) {
-    using weft::fabric::PortState;  // whatever was down is up again
+    using weft::fabric::PortState;  // brings all links up again
     weft::daemon::require(port.peer == weft::fabric::kNoPort || port.state == PortState::Active);
   }
   desk.pass_time(weft::Duration::milliseconds(20));

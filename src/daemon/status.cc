@@ -117,7 +117,8 @@ std::string status_json(const fabric::TablesView& view, const StatusReport& repo
     status["unattributed_packets"] = counters->overflow_packets;
     status["refused_counter_entries"] = counters->refused_entries;
   }
-  return status.dump(-1, ' ', true, json::error_handler_t::replace);  // names are foreign text
+  // replaces invalid UTF-8 in untrusted names
+  return status.dump(-1, ' ', true, json::error_handler_t::replace);
 }
 
 std::string faults_json(const fabric::TablesView& view, std::span<const node::FaultRule> rules,

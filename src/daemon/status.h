@@ -16,28 +16,29 @@
 
 namespace weft::daemon {
 
+/// A running program.
 struct ProgramStatus {
   node::ProcessId process;
   pid_t pid{};
-  std::string program;  // foreign text
+  std::string program;  // untrusted text
 };
 
-/// An id of RDMA-CM that a program has.
+/// An RDMA-CM id of a program.
 struct ConnectionStatus {
   fabric::NodeIndex host;
   pid_t pid{};
   cm::RdmaCmIdInfo id;
 };
 
-/// What a host's connection managers hold, with what the protocol owes of ids that are gone.
+/// Sizes of a host's connection managers, including ids without a user.
 struct ManagerStatus {
   fabric::NodeIndex host;
   std::size_t rdma_cm_ids{};
-  std::size_t connection_ids{};  ///< listeners and time-waits among them
+  std::size_t connection_ids{};  ///< including listeners and TimeWait
 };
 
-/// What a status is of, beside the tables. With `counters`, those of every port are in it, under
-/// the names of PortCounters.
+/// Contents of a status report, beside the tables. With `counters`, it includes those of all ports
+/// under the names of PortCounters.
 struct StatusReport {
   std::string_view fabric;
   std::string_view log;
@@ -48,11 +49,11 @@ struct StatusReport {
   const fabric::CounterSum* counters{};
 };
 
-/// What `weft status --json` prints: fabric, nodes with ports, programs, connections, offences.
+/// The output of `weft status --json`: fabric, nodes with ports, programs, connections, offences.
 [[nodiscard]] std::string status_json(const fabric::TablesView& view, const StatusReport& report);
 
-/// What `weft fault list --json` prints: each rule, the ports whose links it is on, and how many
-/// packets it has met and hit.
+/// The output of `weft fault list --json`: each rule, the ports it applies to, and the packets it
+/// has examined and hit.
 [[nodiscard]] std::string faults_json(const fabric::TablesView& view,
                                       std::span<const node::FaultRule> rules,
                                       const fabric::FaultCounters& counters);

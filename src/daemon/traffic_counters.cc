@@ -3,7 +3,7 @@
 namespace weft::daemon {
 namespace {
 
-/// Policy: reading one port means to add up all, so who asks for many gets them of one moment.
+/// Policy: reading one port sums up all programs, so results are cached for this time.
 constexpr Duration kFreshness = Duration::milliseconds(1);
 
 }  // namespace
@@ -25,7 +25,7 @@ fabric::PortCounters TrafficCounters::read(fabric::PortIndex port, Instant now) 
   return sum_.ports.at(port.value());
 }
 
-/// What was counted since the reading that the caller had comes on top of `value`.
+/// Sets the counters to `value` as of the last reading; later counts are added to it.
 void TrafficCounters::set(fabric::PortIndex port, const fabric::PortCounters& value, Instant now) {
   refresh(now);
   fabric::PortCounters& known = sum_.ports.at(port.value());

@@ -1,7 +1,7 @@
 #pragma once
 
-// The counters of the fabric's ports, for performance management and for status: what programs that
-// live have counted, those that are gone, and what Sets took off (fabric/counters.h).
+// Port counters for the PMA and for status: counts of live and of dead programs, minus what Sets
+// have cleared (fabric/counters.h).
 
 #include <cstddef>
 #include <functional>
@@ -16,10 +16,10 @@ namespace weft::daemon {
 
 class TrafficCounters final : public fabric::CounterSource {
  public:
-  /// What all programs that live have counted, added to what the ledger holds.
+  /// Sums the counts of all live programs and the ledger.
   using Reader = std::function<fabric::CounterSum(const fabric::CounterLedger&)>;
 
-  /// Before anybody asks; a fabric begins with all counters at zero.
+  /// Call before the first read. All counters of a new fabric are zero.
   void begin(Reader reader) { reader_ = std::move(reader); }
 
   [[nodiscard]] fabric::CounterLedger& ledger() { return ledger_; }

@@ -193,8 +193,8 @@ TEST_F(LiveXrcDomain, RefusesAnSrqThatNoMemberHas) {
   EXPECT_EQ(sender_.wait().status, hca::WcStatus::RemoteAccessError);
 }
 
-/// The SRQ exists, but its process does not have this domain open: the daemon makes no deputy
-/// there.
+/// The SRQ exists, but its process does not have this domain open, so the daemon does not relay the
+/// request for a proxy QP.
 TEST_F(LiveXrcDomain, RefusesAnSrqOfAProcessOutsideTheDomain) {
   const int other_file = memfd_create("other", MFD_CLOEXEC);
   {
@@ -218,7 +218,8 @@ TEST_F(LiveXrcDomain, RefusesAnSrqWhoseProcessHasClosedTheDomain) {
   EXPECT_EQ(sender_.wait().status, hca::WcStatus::RemoteAccessError);
 }
 
-/// A target that is connected anew has new deputies: PSNs and a message under way are of the old.
+/// A reconnected target gets new proxies, because PSNs and partial messages belong to the old
+/// connection.
 TEST_F(LiveXrcDomain, BeginsAnewWithTheTargetsNextConnection) {
   for (int round = 0; round < 3; ++round) {
     owner_->receive(5, 8'000);
@@ -234,7 +235,7 @@ TEST_F(LiveXrcDomain, BeginsAnewWithTheTargetsNextConnection) {
 }
 
 TEST_F(LiveXrcDomain, OpensAsItsFlagsSay) {
-  host::Process& process = *sender_.process;  // on h1, where nobody has it
+  host::Process& process = *sender_.process;  // on h1, where no process has it open
   EXPECT_EQ(process.open_xrc_domain(0, file_, false, false).error().code, ErrorCode::TryAgain);
   EXPECT_EQ(owner_->program.process->open_xrc_domain(0, file_, true, true).error().code,
             ErrorCode::InvalidArgument);
@@ -342,7 +343,7 @@ TEST(KilledXrcMember, TakesItsTargetsAlongAndLeavesNothingWithTheOwner) {
     EXPECT_EQ(write_until_failure(sender, *initiator, owner.number(), owner.program.address(),
                                   owner.program.region->rkey, [&] { child.kill(); }),
               hca::WcStatus::RetryExceeded);
-  }  // whose SRQ and domain are nobody's any more, as soon as the daemon has heard
+  }  // its SRQ and domain disappear when the daemon has processed the end
   const Program later{fabric.on("h2")};
   const auto exists = [&] {
     const auto opened = later.process->open_xrc_domain(0, file, false, false);

@@ -1,5 +1,5 @@
-// Target QPs that another process made, opened in a shared XRC domain (ibv_open_qp(3)): the home
-// keeps them while anybody has them open; modify, query and events go to it and come from it.
+// Target QPs of another process, opened in a shared XRC domain (ibv_open_qp(3)): the home process
+// keeps them while any process has them open; modify, query and events are relayed.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -30,7 +30,7 @@ using testing::XrcChild;
 using testing::XrcMember;
 using testing::XrcMemberFacts;
 
-/// The first event of that type which the program hears of a target, within a bound.
+/// Waits, within a bound, for an event of that type for a target.
 [[nodiscard]] bool hears(Program& program, Qpn target, hca::AsyncEventType type) {
   const Instant deadline = os::now() + Duration::seconds(10);
   while (os::now() < deadline) {
@@ -154,7 +154,7 @@ TEST_F(LiveXrcTarget, TellsItsEventsToAllWhoHaveItOpen) {
   opener().close_target(domain(), target_);
 }
 
-/// ibv_open_qp(3): who destroys a handle destroys the QP only if there are no other references.
+/// ibv_open_qp(3): destroying a handle destroys the QP only if it is the last one.
 TEST_F(LiveXrcTarget, StaysWhenItsOwnProgramDestroysItWhileAnotherHasItOpen) {
   ASSERT_TRUE(open());
   connect_from_opener();
@@ -165,7 +165,7 @@ TEST_F(LiveXrcTarget, StaysWhenItsOwnProgramDestroysItWhileAnotherHasItOpen) {
   EXPECT_TRUE(home.close_xrc_domain(0, *home_->domain)) << "its program is done with it";
   expect_delivery();
   EXPECT_EQ(state(), hca::QpState::Rtr);
-  // The program that made it comes back to it.
+  // The program that created it opens it again.
   const auto again = home.open_xrc_domain(0, file_, false, false);
   ASSERT_TRUE(again);
   EXPECT_EQ(*again, home_->domain);
@@ -209,8 +209,8 @@ TEST_F(LiveXrcTarget, IsOpenedOnlyInItsDomainAndUnderItsNumber) {
   EXPECT_EQ(opener().query_target(domain(), target_).error().code, ErrorCode::PermissionDenied);
 }
 
-/// A member of the domain that keeps to no rule: forged verbs, attributes, answers and events, and
-/// floods of them (docs/ARCHITECTURE.md, decision 11).
+/// A hostile member of the domain: forged verbs, attributes, answers and events, also as floods
+/// (docs/ARCHITECTURE.md, decision 11).
 class LyingMember {
  public:
   LyingMember(const LiveFabric& fabric, int file)
@@ -307,7 +307,7 @@ TEST_F(LiveXrcTarget, IsUnharmedByAMemberThatLies) {
   opener().close_target(domain(), target_);
 }
 
-/// The responder's PSNs and what it has answered are in the memory of the process that was killed.
+/// The responder's state was in the memory of the killed process, so the target cannot continue.
 TEST(KilledXrcHome, EndsItsTargetForAllWhoHaveItOpen) {
   const int file = memfd_create("xrc", MFD_CLOEXEC);
   XrcChild child{file};
@@ -347,7 +347,7 @@ TEST(KilledXrcHome, EndsItsTargetForAllWhoHaveItOpen) {
   close(file);
 }
 
-/// An opener that dies counts no more: what only it kept goes.
+/// A dead opener is not counted any more: targets that only it had open are destroyed.
 TEST(KilledXrcOpener, LeavesTheTargetToTheOthers) {
   const int file = memfd_create("xrc", MFD_CLOEXEC);
   const LiveFabric fabric{"pair"};

@@ -38,24 +38,19 @@ constexpr Mask kSqdUc =
 constexpr Mask kSqdRc = kSqdUc | set(A::Port, A::Timeout, A::RetryCount, A::RnrRetry,
                                      A::MaxQpRdAtomic, A::MaxDestRdAtomic, A::MinRnrTimer);
 
+// clang-format off
 constexpr auto kRows = std::to_array<Row>({
-    {S::Reset, S::Init, {kInitConnected, kNone}, {kInitConnected, kNone}, {kInitDatagram, kNone}       },
-    {S::Init,  S::Init, {kNone, kInitConnected}, {kNone, kInitConnected}, {kNone, kInitDatagram}       },
-    {S::Init,
-     S::Rtr,
-     {kRtrRc, kRtrConnectedOptional},
-     {kRtrConnected, kRtrConnectedOptional},
-     {kNone, kRtrDatagramOptional}                                                                     },
-    {S::Rtr,
-     S::Rts,
-     {kRtsRc, kRtsRcOptional},
-     {set(A::SqPsn), kRtsUcOptional},
-     {set(A::SqPsn), kRtsUdOptional}                                                                   },
-    {S::Rts,   S::Rts,  {kNone, kRtsRcOptional}, {kNone, kRtsUcOptional}, {kNone, kRtsUdOptional}      },
-    {S::Rts,   S::Sqd,  {kNone, kSqdNotify},     {kNone, kSqdNotify},     {kNone, kSqdNotify}          },
-    {S::Sqd,   S::Rts,  {kNone, kRtsRcOptional}, {kNone, kRtsUcOptional}, {kNone, kRtsUdOptional}      },
-    {S::Sqd,   S::Sqd,  {kNone, kSqdRc},         {kNone, kSqdUc},         {kNone, kRtrDatagramOptional}},
+    // from    to       RC: required, optional           UC                                      UD
+    {S::Reset, S::Init, {kInitConnected, kNone},         {kInitConnected, kNone},                {kInitDatagram, kNone}},
+    {S::Init,  S::Init, {kNone, kInitConnected},         {kNone, kInitConnected},                {kNone, kInitDatagram}},
+    {S::Init,  S::Rtr,  {kRtrRc, kRtrConnectedOptional}, {kRtrConnected, kRtrConnectedOptional}, {kNone, kRtrDatagramOptional}},
+    {S::Rtr,   S::Rts,  {kRtsRc, kRtsRcOptional},        {set(A::SqPsn), kRtsUcOptional},        {set(A::SqPsn), kRtsUdOptional}},
+    {S::Rts,   S::Rts,  {kNone, kRtsRcOptional},         {kNone, kRtsUcOptional},                {kNone, kRtsUdOptional}},
+    {S::Rts,   S::Sqd,  {kNone, kSqdNotify},             {kNone, kSqdNotify},                    {kNone, kSqdNotify}},
+    {S::Sqd,   S::Rts,  {kNone, kRtsRcOptional},         {kNone, kRtsUcOptional},                {kNone, kRtsUdOptional}},
+    {S::Sqd,   S::Sqd,  {kNone, kSqdRc},                 {kNone, kSqdUc},                        {kNone, kRtrDatagramOptional}},
 });
+// clang-format on
 
 /// XRC where an initiator differs from UC, or a target from RC (annex A14; R-QP-3): each half has
 /// but the attributes of its own.

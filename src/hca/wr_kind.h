@@ -41,18 +41,18 @@ inline constexpr auto kWrKinds = [] {
   constexpr auto not_offered = [](unsigned opcode) {
     return WrKind{static_cast<WrOpcode>(opcode), WcOpcode::Send, {}};
   };
+  // clang-format off
   return std::to_array<WrKind>({
-      {WrOpcode::RdmaWrite,              WcOpcode::RdmaWrite,        kRcUc | Write | Plain                 },
-      {WrOpcode::RdmaWriteWithImmediate, WcOpcode::RdmaWrite,
-       kRcUc | Write | NeedsCredit | Immediate | Plain                                                     },
-      {WrOpcode::Send,                   WcOpcode::Send,             kAll | NeedsCredit | Plain            },
+      {WrOpcode::RdmaWrite,              WcOpcode::RdmaWrite,        kRcUc | Write | Plain},
+      {WrOpcode::RdmaWriteWithImmediate, WcOpcode::RdmaWrite,        kRcUc | Write | NeedsCredit | Immediate | Plain},
+      {WrOpcode::Send,                   WcOpcode::Send,             kAll | NeedsCredit | Plain},
       {WrOpcode::SendWithImmediate,      WcOpcode::Send,             kAll | NeedsCredit | Immediate | Plain},
-      {WrOpcode::RdmaRead,               WcOpcode::RdmaRead,         kRc | TakesResponse                   },
-      {WrOpcode::CompareSwap,            WcOpcode::CompareSwap,      kRc | TakesResponse | Atomic          },
-      {WrOpcode::FetchAdd,               WcOpcode::FetchAdd,         kRc | TakesResponse | Atomic          },
-      {WrOpcode::LocalInvalidate,        WcOpcode::LocalInvalidate,  kRcUc | Local                         },
-      {WrOpcode::BindMemoryWindow,       WcOpcode::BindMemoryWindow, kRcUc | Local                         },
-      {WrOpcode::SendWithInvalidate,     WcOpcode::Send,             kRc | NeedsCredit | Invalidate        },
+      {WrOpcode::RdmaRead,               WcOpcode::RdmaRead,         kRc | TakesResponse},
+      {WrOpcode::CompareSwap,            WcOpcode::CompareSwap,      kRc | TakesResponse | Atomic},
+      {WrOpcode::FetchAdd,               WcOpcode::FetchAdd,         kRc | TakesResponse | Atomic},
+      {WrOpcode::LocalInvalidate,        WcOpcode::LocalInvalidate,  kRcUc | Local},
+      {WrOpcode::BindMemoryWindow,       WcOpcode::BindMemoryWindow, kRcUc | Local},
+      {WrOpcode::SendWithInvalidate,     WcOpcode::Send,             kRc | NeedsCredit | Invalidate},
       not_offered(10),
       not_offered(11),
       not_offered(12),
@@ -60,6 +60,7 @@ inline constexpr auto kWrKinds = [] {
       {WrOpcode::Flush,                  WcOpcode::Flush,            kRc | TakesResponse                   },
       {WrOpcode::AtomicWrite,            WcOpcode::AtomicWrite,      kRc | TakesResponse                   },
   });
+  // clang-format on
 }();
 inline constexpr bool kRowsAreByOpcode = [] {
   for (std::size_t row = 0; row < kWrKinds.size(); ++row) {

@@ -76,7 +76,7 @@ Result<AgentId> AgentTable::add(Registration registration, MadHandler* handler) 
     return fail(ErrorCode::InvalidArgument,
                 "an agent with methods, or that handles segments, needs a handler");
   }
-  do {  // after 2^32 agents, past those that are still there
+  do {  // IDs wrap after 2^32 agents: skip those in use
     ++last_id_;
   } while (last_id_ == 0 || agents_.contains(AgentId{last_id_}));
   const AgentId id{last_id_};
@@ -103,7 +103,7 @@ AgentTable::Lookup AgentTable::find(const MadBytes& mad) const {
       static_cast<std::uint8_t>(header.method) & ~unsigned{wire::kMethodResponseBit};
   Verdict verdict = Verdict::NoClass;
   for (const auto& [id, agent] : agents_) {
-    // An agent that only asks says nothing about what is answered here.
+    // An agent without methods does not affect which requests are supported.
     if (agent.registration.methods.none() || !speaks(agent.registration, header, mad)) {
       continue;
     }

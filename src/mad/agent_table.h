@@ -20,40 +20,41 @@ class MadHandler;
 /// The two management interfaces of a port: QP0 and QP1 (IBTA vol 1 §13.5.1, R-MI-1).
 enum class InterfaceKind : std::uint8_t { Smi, Gsi };
 
-/// Whether MADs of the class belong to the interface: SMPs to QP0, all others to QP1.
+/// True if MADs of the class belong to the interface: SMPs to QP0, all others to QP1.
 [[nodiscard]] bool belongs_to(wire::ManagementClass mgmt_class, InterfaceKind kind);
 
-/// Requests by method number, which never has the R bit.
+/// Set of request methods by number; method numbers of requests have the R bit clear.
 using MethodSet = std::bitset<128>;
 [[nodiscard]] MethodSet methods(std::initializer_list<wire::MadMethod> list);
 
-/// What an agent answers for. Without methods it only asks.
+/// Parameters of an agent. An agent without methods only sends requests.
 struct Registration {
   wire::ManagementClass mgmt_class{};
   std::uint8_t class_version{1};
-  std::optional<std::uint32_t> oui{};  ///< of the vendors' classes 0x30 to 0x4F
+  std::optional<std::uint32_t> oui{};  ///< for the vendor classes 0x30 to 0x4F
   MethodSet methods{};
-  bool sends_any_class{};        ///< of the interface, not only its own, as programs of umad may
-  bool handles_segments{};       ///< of RMPP: it is given each as it came, and sends each itself
-  bool takes_any_version{};      ///< of the class: it tells peers itself which one is spoken
-  bool keeps_transaction_ids{};  ///< of what it posts: a CM's answers are requests by their method
-  std::string name{};            ///< for errors
+  bool sends_any_class{};    ///< may send any class of the interface, as umad programs may
+  bool handles_segments{};   ///< the agent implements RMPP: it receives and sends single segments
+  bool takes_any_version{};  ///< receive any class version; the agent negotiates it with the peer
+  bool keeps_transaction_ids{};  ///< of posted MADs: a CM's replies have the method of requests
+  std::string name{};            ///< for error messages
 };
 
-/// From 1; the high 32 bits of the transaction IDs that the agent uses.
+/// Numbered from 1; becomes the upper 32 bits of the agent's transaction IDs.
 using AgentId = Ordered<struct AgentIdTag, std::uint32_t>;
 
-/// Who answers what. One thread.
+/// The agents of one interface, by class, version and method. Not thread-safe.
 class AgentTable {
  public:
   AgentTable(InterfaceKind kind, std::size_t limit) : kind_(kind), limit_(limit) {}
 
-  /// Refused when another agent already has one of the methods. `handler` must outlive the agent
-  /// and may be null for one without methods.
+  /// Fails if another agent is registered for one of the methods. `handler` must outlive the agent;
+  /// it may be null for an agent without methods.
   [[nodiscard]] Result<AgentId> add(Registration registration, MadHandler* handler);
   [[nodiscard]] Result<void> remove(AgentId agent);
   [[nodiscard]] const Registration* registration(AgentId agent) const;
 
+  /// Result of a lookup; all but Found become an error status in the response (R-MI-7).
   enum class Verdict : std::uint8_t { Found, NoClass, NoVersion, NoMethod };
   struct Lookup {
     Verdict verdict{};
@@ -61,7 +62,7 @@ class AgentTable {
   };
   [[nodiscard]] Lookup find(const MadBytes& mad) const;
 
-  /// The agent that a segment is for, or an ACK of one, if it handles them itself; otherwise null.
+  /// The agent for a data segment or ACK, if it implements RMPP itself; otherwise null.
   [[nodiscard]] MadHandler* find_segment_handler(const MadBytes& mad) const;
 
  private:

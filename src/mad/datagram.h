@@ -9,8 +9,8 @@
 
 namespace weft::mad {
 
-/// An unreliable datagram of a host's kernel side, other than a MAD: of IPoIB, to begin with. To a
-/// group its address has the MLID, QP kMulticastQpn, and the MGID in its global part.
+/// An outgoing UD packet of a host's kernel side that is not a MAD, such as IPoIB. For multicast,
+/// `to` holds the MLID, QP kMulticastQpn, and the MGID in its global part.
 struct Datagram {
   Qpn source_qp{};
   MadAddress to{};
@@ -18,11 +18,11 @@ struct Datagram {
   bool operator==(const Datagram&) const = default;
 };
 
-/// How one arrived. `source` is how its sender is reached, by the receiver's own P_Key; its Q_Key
-/// is that of the packet.
+/// An incoming UD packet. `source` is the address for a reply, with the receiver's own P_Key; its
+/// Q_Key is the packet's.
 struct ReceivedDatagram {
-  Qpn destination_qp{};   ///< kMulticastQpn: to a group
-  Gid destination_gid{};  ///< of a GRH; zero without one
+  Qpn destination_qp{};   ///< kMulticastQpn for multicast
+  Gid destination_gid{};  ///< from the GRH; zero without one
   MadAddress source{};
   ByteSpan payload{};
 };

@@ -18,44 +18,48 @@
 
 namespace weft::mad {
 
+/// Identifies a transaction of one interface. Never reused.
 using TransactionId = Ordered<struct TransactionIdTag, std::uint64_t>;
 
+/// How a transaction ended.
 enum class TransactionStatus : std::uint8_t {
-  Answered,    ///< the answer may say that the request failed: that is the user's to read (R-MI-4)
-  Sent,        ///< no answer was expected, and all segments were acknowledged
+  Answered,    ///< with any status: the caller checks whether the request succeeded (R-MI-4)
+  Sent,        ///< no response was expected, and all segments were acknowledged
   TimedOut,    ///< -ETIMEDOUT
   Cancelled,   ///< -ECANCELED
-  RmppFailed,  ///< one side gave the segments up; `rmpp_status` says why
+  RmppFailed,  ///< RMPP was terminated by one side; see `rmpp_status`
 };
 
-/// How a transaction ended. It ends once, and its user is told once.
+/// Reports the end of a transaction, exactly once.
 struct Completion {
   TransactionId transaction{};
   TransactionStatus status{};
-  const MadMessage* answer{};  ///< when Answered; valid during the call
-  MadAddress source{};         ///< of the answer
-  unsigned sends{};            ///< of the request: 1 and the retries
+  const MadMessage* answer{};  ///< set if Answered; valid during the call only
+  MadAddress source{};         ///< of the response
+  unsigned sends{};            ///< number of times that the request was sent
   wire::RmppStatus rmpp_status{};
   Instant now{};
 };
 using CompletionHandler = std::function<void(const Completion&)>;
 
+/// How a transaction is retried and completed.
 struct TransactionOptions {
-  Duration timeout{Duration::seconds(1)};  ///< for the first answer; doubled for each retry
+  Duration timeout{Duration::seconds(1)};  ///< until the first retry; doubled for each further one
   unsigned retries{3};
   bool doubles_timeout{true};
   bool follows_redirects{true};
-  bool waits_when_busy{true};  ///< and asks again; otherwise the user reads that answer, too
-  bool expects_answer{true};   ///< without one it must be RMPP, and ends with the last ACK
-  std::optional<std::uint32_t> tid_low{};  ///< for users that choose the low half of their TIDs
+  bool waits_when_busy{true};  ///< retry after BUSY; otherwise BUSY is returned as the response
+  /// if false, the request must be RMPP and completes with the last ACK
+  bool expects_answer{true};
+  std::optional<std::uint32_t> tid_low{};  ///< lower half of the TID, if the caller chooses it
 };
 
-/// Who asked: this side, or the other.
+/// Which side sent the request: Client is this side.
 enum class Side : std::uint8_t { Client, Server };
 
-/// What MADs of one exchange have in common: TID, class, the other side
-/// and who asked. The other side is known by its GID when there is a GRH, else by its LID; by
-/// neither when a request was directed or to the permissive LID.
+/// Identifies an exchange: TID, class, peer, and which side sent the request. The peer is
+/// identified by its GID if there is a GRH, else by its LID; by neither if the request used a
+/// directed route or the permissive LID.
 struct ExchangeKey {
   Side side{};
   std::uint64_t transaction_id{};
@@ -65,7 +69,7 @@ struct ExchangeKey {
   friend constexpr auto operator<=>(const ExchangeKey&, const ExchangeKey&) = default;
 };
 
-/// Of a MAD that came in.
+/// Key of a received MAD.
 [[nodiscard]] inline ExchangeKey key_of_received(const MadAddress& source,
                                                  const wire::MadHeader& header) {
   return {.side = is_answer(header) ? Side::Client : Side::Server,
@@ -75,15 +79,15 @@ struct ExchangeKey {
           .gid = source.global ? source.global->gid : Gid{}};
 }
 
-/// A request with all that belongs to it, until its answer was had or given.
+/// State of one exchange, from the request until the response is complete.
 struct Exchange {
   enum class Phase : std::uint8_t {
-    Waiting,    ///< client: too many are in flight
-    Sending,    ///< segments go out
-    Asked,      ///< client: the answer is awaited
-    Receiving,  ///< segments come in
-    Deferred,   ///< server: the agent answers later
-    Lingering,  ///< over; a last segment that comes again is still acknowledged
+    Waiting,    ///< client: queued, too many are in flight
+    Sending,    ///< sending RMPP segments
+    Asked,      ///< client: waiting for the response
+    Receiving,  ///< receiving RMPP segments
+    Deferred,   ///< server: the agent responds later
+    Lingering,  ///< complete; still acknowledges retransmissions of the last segment
   };
 
   Phase phase{};
@@ -92,7 +96,7 @@ struct Exchange {
   std::optional<RmppSender> sender{};
   std::optional<RmppReceiver> receiver{};
 
-  // Of a client:
+  // Client only:
   TransactionId transaction{};
   AgentId agent{};
   MadMessage request{};

@@ -1,5 +1,5 @@
-// A network that brings whatever it likes to an interface with agents and transactions, at any
-// time: its parts keep agreeing, its limits hold, and every transaction ends exactly once.
+// An interface with agents and transactions that receives arbitrary MADs at any time. Checks that
+// invariants and limits hold and that each transaction completes exactly once.
 
 #include <algorithm>
 #include <array>
@@ -50,7 +50,7 @@ class Game final : public MadHandler {
   }
 
   void play() {
-    constexpr unsigned kLook = 4;  // looking at everything takes as long as a move
+    constexpr unsigned kLook = 4;  // checking everything costs as much as a move
     for (unsigned moves = 1; !script_.is_over() && moves < 400; ++moves) {
       move();
       if (moves % kLook == 0) {
@@ -166,7 +166,7 @@ class Game final : public MadHandler {
     return message;
   }
 
-  /// What was sent last comes back, changed as an answer would be, or an ACK.
+  /// Returns the last MAD sent, modified into a response or an ACK.
   void reflect() {
     MadMessage message{.mad = last_sent_.bytes};
     wire::MadHeader header = message.header();

@@ -13,7 +13,7 @@ namespace weft::mad {
 
 using MadBytes = std::array<std::byte, wire::kMadBytes>;
 
-/// The global part of an address: what a GRH says of the other side (IBTA vol 1 §8.3).
+/// The global part of an address, from or for a GRH (IBTA vol 1 §8.3).
 struct GlobalRoute {
   Gid gid{};
   std::uint8_t hop_limit{};
@@ -22,19 +22,19 @@ struct GlobalRoute {
   friend constexpr bool operator==(const GlobalRoute&, const GlobalRoute&) = default;
 };
 
-/// The other side of a MAD: whom it goes to, or whom it came from.
+/// The address of a MAD's remote side: its destination or its source.
 struct MadAddress {
   Lid lid{};
   ServiceLevel sl{};
   Qpn qp{kQp1};
   QKey qkey{kGsiQKey};
   PKey pkey{kDefaultPKey};
-  std::uint8_t path_bits{};  ///< of this side's LID
+  std::uint8_t path_bits{};  ///< of the local LID
   std::optional<GlobalRoute> global{};
   friend constexpr bool operator==(const MadAddress&, const MadAddress&) = default;
 };
 
-/// A MAD on its way.
+/// An outgoing MAD with its destination.
 struct MadPacket {
   MadAddress address{};
   MadBytes bytes{};

@@ -10,7 +10,7 @@ namespace weft::mad {
 namespace {
 
 constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::MadHeader>;
-constexpr std::uint16_t kDirectionBit = 0x8000;  // of a directed route SMP's status
+constexpr std::uint16_t kDirectionBit = 0x8000;  // in the status of a directed-route SMP
 
 }  // namespace
 

@@ -46,7 +46,7 @@ Result<void> ManagementInterface::unregister_agent(AgentId agent, Instant now) {
   if (auto removed = agents_.remove(agent); !removed) {
     return removed;
   }
-  // A handler may begin and end others meanwhile, so each look starts again behind the last one.
+  // Handlers may start and end other transactions, so each iteration searches again.
   TransactionId last;
   for (auto next = key_of_.upper_bound(last); next != key_of_.end();
        next = key_of_.upper_bound(last)) {
@@ -67,7 +67,7 @@ void ManagementInterface::set_subnet_manager(Lid lid, ServiceLevel sl) {
 
 void ManagementInterface::transmit(const MadAddress& to, const MadBytes& mad) {
   if (out_.size() >= limits_.queued_mads) {
-    ++counters_.discarded;  // whoever needs it asks again
+    ++counters_.discarded;  // as in a network; requests are retried
     return;
   }
   out_.push_back({.address = to, .bytes = mad});
@@ -94,8 +94,8 @@ void ManagementInterface::erase(Place place) {
   exchanges_.erase(place);
 }
 
-/// Whether a peer leaves others their room: one that never acknowledges what it asked for would
-/// hold all that there is.
+/// Limits a peer's share of the memory: one that never acknowledges responses would otherwise use
+/// up all of it.
 bool ManagementInterface::is_within_share(const ExchangeKey& key, std::size_t answer_bytes) const {
   std::size_t exchanges = 0;
   std::size_t bytes = answer_bytes;
@@ -113,7 +113,7 @@ bool ManagementInterface::is_within_share(const ExchangeKey& key, std::size_t an
          (exchanges == 0 || bytes <= limits_.sent_bytes_of_peer);
 }
 
-/// Whether one more request can be served, or this one is already; what only lingers makes room.
+/// True if the exchange exists or there is room for it; makes room by dropping lingering exchanges.
 bool ManagementInterface::can_serve(const ExchangeKey& key, std::size_t answer_bytes) {
   if (!is_within_share(key, answer_bytes)) {
     return false;
@@ -169,7 +169,7 @@ void ManagementInterface::expire(Place place, Instant now) {
 }
 
 void ManagementInterface::handle_timeout(Instant now) {
-  // Whatever expires is over or armed for later than now, so this ends.
+  // Terminates, because each expiry removes the deadline or sets it later than now.
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     const auto place = exchanges_.find(deadlines_.begin()->second);
     arm(place, Instant::never());

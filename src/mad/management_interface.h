@@ -23,23 +23,23 @@ namespace weft::mad {
 
 class ManagementInterface;
 
-/// An answer that an agent gives later.
+/// Handle for a response that an agent sends later.
 struct Deferral {
   ExchangeKey key{};
   MadAddress to{};
 };
 
-/// A request in its agent's hands.
+/// A request that is being processed by its agent.
 class MadRequest {
  public:
   const MadAddress source;
-  /// As it was received. The agent may make the answer of it: its status is ok already, and the
-  /// interface makes the method that of the answer (R-MI-6, R-MI-7).
+  /// The request as received. The agent may edit it into the response: the status is already set to
+  /// success, and the interface sets the response method (R-MI-6, R-MI-7).
   MadMessage message;
   const Instant now;
 
-  /// The agent answers later, by ManagementInterface::respond; until then the same request is not
-  /// delivered again. Refused when too many are being served: the agent then answers with BUSY.
+  /// Defers the response to ManagementInterface::respond; until then duplicates of the request are
+  /// dropped. Fails if too many exchanges are being served; the agent should then respond BUSY.
   [[nodiscard]] std::optional<Deferral> defer();
 
  private:
@@ -52,7 +52,7 @@ class MadRequest {
   ExchangeKey key_{};
 };
 
-/// What answers for a class: an SMA, PMA, SA, CM.
+/// An agent's request handler, for example that of an SMA, PMA, SA or CM.
 class MadHandler {
  public:
   MadHandler() = default;
@@ -60,22 +60,22 @@ class MadHandler {
   MadHandler(const MadHandler&) = delete;
   MadHandler& operator=(const MadHandler&) = delete;
 
-  /// The MAD to answer with, which may be `&request.message`, or null for none. There is no other
-  /// status: what went wrong stands in the MAD (R-MI-6, R-MI-7).
+  /// Returns the response, which may be `&request.message`, or null for none. Errors are reported
+  /// in the response's status only (R-MI-6, R-MI-7).
   virtual const MadMessage* handle(MadRequest& request) = 0;
 
-  /// A segment that belongs to no open transaction, of an agent that handles them itself.
+  /// A segment outside any transaction, for an agent that implements RMPP itself.
   virtual void handle_segment(const MadAddress& source, const MadBytes& segment);
 };
 
-/// The management interface of a port on QP0 or QP1 (R-MI-1): agents answer what comes, users ask
-/// with retransmission, both with messages of any size by RMPP. Pure: MADs and time in, MADs,
-/// completions and the next deadline out. One thread, or a lock around it; handlers are called from
-/// inside and may call it, but not destroy it.
+/// The management interface of a port on QP0 or QP1 (R-MI-1): delivers requests to agents, and
+/// sends requests with retransmission; both with messages of any size by RMPP (IBTA vol 1 §13.6).
+/// Pure: MADs and time go in; MADs, completions and the next deadline come out. Not thread-safe.
+/// Handlers are called from inside its members; they may call it, but must not destroy it.
 class ManagementInterface {
  public:
   explicit ManagementInterface(InterfaceKind kind, const Limits& limits = {});
-  /// Completes every transaction with Cancelled.
+  /// Completes all transactions with Cancelled.
   ~ManagementInterface();
   ManagementInterface(const ManagementInterface&) = delete;
   ManagementInterface& operator=(const ManagementInterface&) = delete;
@@ -83,40 +83,42 @@ class ManagementInterface {
   [[nodiscard]] const Limits& limits() const { return limits_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
+  /// Adds an agent; see AgentTable::add.
   [[nodiscard]] Result<AgentId> register_agent(Registration registration, MadHandler* handler);
   /// Completes the agent's transactions with Cancelled.
   [[nodiscard]] Result<void> unregister_agent(AgentId agent, Instant now);
 
-  /// Where requests go that name no address: the subnet manager's port (R-MI-2).
+  /// Sets the default destination of requests: the port of the subnet manager (R-MI-2).
   void set_subnet_manager(Lid lid, ServiceLevel sl);
   [[nodiscard]] MadAddress subnet_manager() const { return subnet_manager_; }
 
-  /// Sends a request until it is answered. The interface chooses the TID, with the agent in its
-  /// high half. The handler is called once, never from inside this call.
+  /// Sends a request until it is answered or its retries are exhausted. The interface assigns the
+  /// TID, with the agent in its upper half. `handler` is called once, and never from inside this
+  /// call.
   [[nodiscard]] Result<TransactionId> send(AgentId agent, const MadAddress& to, MadMessage request,
                                            const TransactionOptions& options,
                                            CompletionHandler handler, Instant now);
-  /// Ends a transaction with Cancelled now.
+  /// Completes a transaction with Cancelled.
   [[nodiscard]] Result<void> cancel(TransactionId transaction, Instant now);
-  /// Waits so long from now on for the answer, as a CM does that was told to (MRA).
+  /// Restarts the response timeout, as needed by a CM that received an MRA.
   [[nodiscard]] Result<void> set_timeout(TransactionId transaction, Duration timeout, Instant now);
 
-  /// Sends a message that is neither repeated nor answered here; or, of an answer, one of any size.
+  /// Sends a message without retries, or a response of any size.
   [[nodiscard]] Result<void> post(AgentId agent, const MadAddress& to, MadMessage message,
                                   Instant now);
-  /// Answers a request that was deferred; NotFound when it took too long.
+  /// Sends a deferred response. NotFound if the deferral expired.
   [[nodiscard]] Result<void> respond(const Deferral& deferral, MadMessage answer, Instant now);
 
-  /// A packet's payload from the QP. Anything may come.
+  /// Processes the payload of a packet received by the QP. The content is not trusted.
   void handle_mad(const MadAddress& source, ByteSpan bytes, Instant now);
   void handle_timeout(Instant now);
 
-  /// The next MAD to send; none when there is none, or the rate limit wants a pause.
+  /// The next MAD to send; none if the queue is empty or the rate limit requires a pause.
   [[nodiscard]] std::optional<MadPacket> poll_transmit(Instant now);
-  /// When handle_timeout and poll_transmit are due again.
+  /// When handle_timeout or poll_transmit must be called next.
   [[nodiscard]] Instant deadline() const;
 
-  /// Sees every MAD as it comes and goes; empty for nobody. It must not call the interface.
+  /// Observes every MAD sent and received. A snooper must not call the interface.
   enum class Way : std::uint8_t { Received, Sent };
   using Snooper = std::function<void(Way, const MadAddress&, ByteSpan)>;
   [[nodiscard]] std::uint32_t add_snooper(Snooper snooper);
@@ -124,7 +126,7 @@ class ManagementInterface {
 
   [[nodiscard]] std::size_t transactions() const { return key_of_.size(); }
   [[nodiscard]] std::size_t in_flight() const { return in_flight_; }
-  /// Aborts when its parts contradict each other.
+  /// Aborts if internal tables contradict each other.
   void check_invariants() const;
 
  private:
@@ -184,16 +186,16 @@ class ManagementInterface {
   AgentTable agents_;
   MadAddress subnet_manager_{};
   Exchanges exchanges_;
-  std::map<TransactionId, ExchangeKey> key_of_;          // of transactions that are not complete
-  std::set<std::pair<Instant, ExchangeKey>> deadlines_;  // of exchanges that have one
+  std::map<TransactionId, ExchangeKey> key_of_;          // pending transactions
+  std::set<std::pair<Instant, ExchangeKey>> deadlines_;  // of exchanges with a deadline
   std::deque<TransactionId> waiting_;
   std::deque<MadPacket> out_;
   std::map<std::uint32_t, Snooper> snoopers_;
   Pacer pacer_;
-  std::size_t receiving_bytes_{};  // held by all receivers
+  std::size_t receiving_bytes_{};  // held by RMPP receivers
   std::size_t in_flight_{};
   std::size_t served_{};
-  std::size_t lingering_{};  // of clients
+  std::size_t lingering_{};  // client exchanges in phase Lingering
   std::uint64_t last_transaction_{};
   std::uint32_t last_tid_{};
   std::uint32_t last_snooper_{};

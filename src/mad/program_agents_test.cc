@@ -1,4 +1,4 @@
-// What agents of programs behind umad need beyond others: every class, their own RMPP, BUSY.
+// Features of agents for umad programs: all classes, their own RMPP, BUSY.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using wire::ManagementClass;
 constexpr Lid kHere{1};
 constexpr Lid kThere{2};
 
-/// Does RMPP itself: keeps what it is given.
+/// An agent that implements RMPP itself; stores the segments.
 class SegmentTaker final : public MadHandler {
  public:
   const MadMessage* handle(MadRequest& request) override {
@@ -84,7 +84,7 @@ TEST(ProgramAgents, AreGivenEachSegmentIfTheyDoRmppThemselves) {
   while (gsi.poll_transmit(Instant{})) {
     ++sent;
   }
-  EXPECT_EQ(sent, 1U);  // nobody acknowledged anything
+  EXPECT_EQ(sent, 1U);  // without any acknowledgement
 }
 
 TEST(ProgramAgents, ReadThatTheOtherIsBusyIfTheyWantTo) {

@@ -1,4 +1,4 @@
-// ManagementInterface as one who is spoken to: checks, agents and answers.
+// ManagementInterface, receive side: validation, agents and responses.
 
 #include <span>
 #include <utility>
@@ -28,7 +28,7 @@ void ManagementInterface::handle_mad(const MadAddress& source, ByteSpan bytes, I
     ++counters_.bad_version;
     return refuse(source, mad, wire::kMadStatusBadVersion);
   }
-  if (!belongs_to(header.mgmt_class, kind_)) {  // §13.5.1: never answered
+  if (!belongs_to(header.mgmt_class, kind_)) {  // §13.5.1: silently dropped
     ++counters_.unsupported_class;
     return;
   }
@@ -45,7 +45,8 @@ void ManagementInterface::handle_mad(const MadAddress& source, ByteSpan bytes, I
   }
 }
 
-/// What a MAD belongs to: by the exact address, or for a client by none, as directed requests go.
+/// Finds the exchange of a MAD by the exact address; a client's also without one, as for directed
+/// routes.
 ManagementInterface::Place ManagementInterface::find(const MadAddress& source,
                                                      const wire::MadHeader& header) {
   ExchangeKey key = key_of_received(source, header);
@@ -72,7 +73,7 @@ void ManagementInterface::handle_answer(const MadAddress& source, const MadBytes
   const bool may_ask_again = exchange.phase == Phase::Asked && !exchange.request.is_rmpp;
   if ((status & wire::kMadStatusBusy) != 0 && may_ask_again && exchange.options.waits_when_busy &&
       exchange.sends <= exchange.options.retries) {
-    // §13.4.7: the same request may be sent again; not at once, and not for ever.
+    // §13.4.7: BUSY permits a retry; it is delayed, and the number of retries is limited.
     ++counters_.busy;
     return arm(place, now + patience(exchange));
   }
@@ -83,8 +84,8 @@ void ManagementInterface::handle_answer(const MadAddress& source, const MadBytes
            now);
 }
 
-/// Segments and their ACKs for an agent that does RMPP itself. The first one of an answer ends the
-/// transaction, as a whole answer does.
+/// Delivers a segment or ACK to an agent that implements RMPP. The first segment of a response
+/// completes the transaction as a whole response would.
 bool ManagementInterface::hand_over_segment(const MadAddress& source, const MadBytes& mad,
                                             Instant now) {
   MadHandler* const handler = agents_.find_segment_handler(mad);
@@ -103,13 +104,14 @@ bool ManagementInterface::hand_over_segment(const MadAddress& source, const MadB
   return true;
 }
 
-/// The agent that answers a request; if there is none, that is counted and said.
+/// Finds the agent for a request. If there is none, counts it and sends an error response.
 MadHandler* ManagementInterface::handler_for(const MadAddress& source, const MadBytes& mad) {
   const AgentTable::Lookup lookup = agents_.find(mad);
   switch (lookup.verdict) {
     case AgentTable::Verdict::Found:
       break;
-    case AgentTable::Verdict::NoClass:  // no status says so; the kernel's MAD layer takes this one
+    // there is no status for this; same choice as the kernel's MAD layer
+    case AgentTable::Verdict::NoClass:
       ++counters_.unsupported_class;
       refuse(source, mad, wire::kMadStatusMethodAttributeUnsupported);
       break;
@@ -150,7 +152,7 @@ void ManagementInterface::deliver(MadHandler& handler, const ExchangeKey& key,
   }
 }
 
-/// Sends an agent's answer, in segments if it is one of RMPP.
+/// Sends an agent's response, by RMPP if requested.
 void ManagementInterface::answer(const ExchangeKey& key, const MadAddress& to, MadMessage message,
                                  Instant now) {
   wire::MadHeader header = message.header();
@@ -188,7 +190,7 @@ Result<void> ManagementInterface::respond(const Deferral& deferral, MadMessage m
   return {};
 }
 
-/// Says what is not supported, to those who wait for an answer (IBTA vol 1 §13.4.7).
+/// Sends an error response to a request that expects a response (IBTA vol 1 §13.4.7).
 void ManagementInterface::refuse(const MadAddress& source, const MadBytes& mad,
                                  std::uint16_t status) {
   MadMessage message{.mad = mad};

@@ -1,4 +1,4 @@
-// One who is spoken to: checks of what comes, agents and their answers (R-MI-3, R-MI-5 to R-MI-7).
+// Receive side: validation, agents and their responses (R-MI-3, R-MI-5 to R-MI-7).
 
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ TEST_F(Receiving, SendsNothingWhenTheAgentReturnsNull) {  // T-MI-5
 
 TEST_F(Receiving, KeepsTheFailureOfASetThatEndsAsAGet) {  // T-MI-4, R-MI-6
   const auto get = [](MadMessage& message) {
-    message.mad[64] = std::byte{0x55};  // what the attribute is now; the status is not its business
+    message.mad[64] = std::byte{0x55};  // the attribute after the request
     return &message;
   };
   TestAgent agent{[&](MadRequest& request) {
@@ -149,7 +149,7 @@ TEST_F(Receiving, LetsAnAgentAnswerLater) {  // R-MI-7
   answer_with(agent, {MadMethod::Get});
   const MadMessage request = request_of(ManagementClass::Perf, MadMethod::Get);
   give(request);
-  give(request);  // asked again: it is being worked on
+  give(request);  // duplicate of a request in progress
   EXPECT_EQ(agent.requests, 1);
   EXPECT_EQ(gsi.counters().duplicates, 1U);
   EXPECT_FALSE(sent());
@@ -187,7 +187,7 @@ TEST_F(Receiving, GivesDeferredAnswersUpAndBoundsThem) {
   gsi.check_invariants();
 }
 
-/// An SA whose answers are tables of so many bytes, and what peers that never acknowledge are told.
+/// An SA with table responses of a given size, and peers that never acknowledge.
 class Unacknowledged : public ::testing::Test {
  protected:
   explicit Unacknowledged(const Limits& limits = {.served_exchanges = 5,

@@ -1,4 +1,4 @@
-// ManagementInterface and messages of many segments (IBTA vol 1 §13.6).
+// ManagementInterface: exchanges by RMPP (IBTA vol 1 §13.6).
 
 #include <span>
 #include <utility>
@@ -14,8 +14,8 @@ namespace {
 
 }  // namespace
 
-/// An ACK, STOP or ABORT has the R bit that the segment it speaks of has not, so whose exchange it
-/// belongs to follows from that bit as for every other MAD.
+/// ACK, STOP and ABORT have the opposite R bit of the segment they refer to, so the R bit
+/// identifies the exchange as for any other MAD.
 void ManagementInterface::handle_rmpp(const MadAddress& source, const MadBytes& mad, Instant now) {
   const wire::Rmpp rmpp = rmpp_of(mad);
   const auto place = find(source, header_of(mad));
@@ -53,7 +53,7 @@ RmppReceiver ManagementInterface::make_receiver(wire::ManagementClass mgmt_class
   };
 }
 
-/// The exchange of a request by another, made if it is new. There must be room.
+/// Finds or creates the exchange for a peer's request. The caller has checked that there is room.
 ManagementInterface::Place ManagementInterface::serve(const ExchangeKey& key,
                                                       const MadAddress& peer) {
   const auto [place, is_new] = exchanges_.try_emplace(key);
@@ -75,7 +75,7 @@ void ManagementInterface::handle_data(const MadAddress& source, const MadBytes& 
     return;
   }
   if (!rmpp_of(mad).is_first) {
-    ++counters_.discarded;  // the first segment was lost, or ours to forget
+    ++counters_.discarded;  // the first segment was lost, or dropped here
     return;
   }
   if (handler_for(source, mad) == nullptr) {
@@ -100,7 +100,7 @@ void ManagementInterface::take_data(Place place, const MadBytes& mad, Instant no
       ++counters_.duplicates;
       return;
     }
-    // The answer also says that the whole request arrived.
+    // The response also acknowledges the whole request.
     exchange.phase = Phase::Receiving;
     exchange.sender.reset();
     exchange.receiver = make_receiver(place->first.mgmt_class, now);
@@ -175,7 +175,7 @@ void ManagementInterface::send_segments(Place place, Instant now) {
 void ManagementInterface::handle_ack(Place place, const MadBytes& mad, Instant now) {
   Exchange& exchange = place->second;
   if (!exchange.sender) {
-    return;  // turns a two-sided exchange round, which needs nothing here: the window begins with 1
+    return;  // direction change of a double-sided transfer: nothing to do, the window starts at 1
   }
   const bool is_client = place->first.side == Side::Client;
   if (exchange.phase == Phase::Sending) {
@@ -201,14 +201,14 @@ void ManagementInterface::handle_ack(Place place, const MadBytes& mad, Instant n
     arm(place, now + exchange.options.timeout * (std::int64_t{exchange.options.retries} + 1));
   }
   if (is_client && exchange.phase == Phase::Asked) {
-    // §13.6.3: an ACK of segment 0 gives the other side its turn, again if this ACK came again.
+    // §13.6.3: an ACK of segment 0 gives the peer its turn; repeated for a duplicate of its ACK.
     wire::Rmpp turn = rmpp_reply(wire::RmppType::Ack, wire::RmppStatus::Normal);
     turn.data2 = 1;
     reply(exchange.peer, mad, turn);
   }
 }
 
-/// Answers a segment or an ACK: its headers with the R bit turned, and no data.
+/// Answers a segment or ACK: same headers with the R bit inverted, without data.
 void ManagementInterface::reply(const MadAddress& to, const MadBytes& mad, const wire::Rmpp& rmpp) {
   MadMessage message{.mad = mad};
   wire::MadHeader header = message.header();

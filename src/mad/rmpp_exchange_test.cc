@@ -29,7 +29,7 @@ struct Pair {
         &server));
   }
 
-  /// The attribute modifier says which table.
+  /// The attribute modifier selects the table.
   Result<TransactionId> ask(std::uint32_t which, MadMethod method = MadMethod::GetTable,
                             std::size_t request_bytes = 0) {
     MadMessage request = request_of(ManagementClass::SubnAdm, method);
@@ -153,7 +153,7 @@ TEST(RmppExchange, IsStoppedWhenThereIsNoRoom) {
   pair.there.check_invariants();
 }
 
-/// What four senders of first segments are answered.
+/// The answers to the first segments of four senders.
 std::vector<wire::RmppType> answers_to_four(const Limits& limits) {
   Pair pair{limits};
   MadMessage request = request_of(ManagementClass::SubnAdm, MadMethod::GetMulti);

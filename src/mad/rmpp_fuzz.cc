@@ -1,6 +1,5 @@
-// A peer that sends whatever segments it likes, or acknowledges whatever it likes: a receiver holds
-// no more than its limit and gives out what came, a sender ends, and neither answers a segment with
-// more than one header.
+// A peer that sends arbitrary segments and ACKs. Checks that a receiver stays within its limits and
+// returns what was sent, that a sender terminates, and that each segment gets at most one answer.
 
 #include <algorithm>
 #include <cstdint>
@@ -28,7 +27,7 @@ constexpr std::size_t kSegmentBytes = wire::kSaDataBytes;
   return message;
 }
 
-/// Small numbers mostly, for those are what a window takes.
+/// Mostly small numbers, as are valid within a window.
 [[nodiscard]] std::uint32_t number(Script& script) {
   const std::uint32_t octet = script.next();
   return octet < 0xF0 ? octet : octet << 24 | std::uint32_t{script.next()} << 16 | 0xFFFF;
@@ -112,7 +111,7 @@ void send(Script& script) {
       require(rmpp.is_last == (rmpp.data1 == sender.segments()));
       require(++segments <= kWindow);
     }
-    if (script.is_over()) {  // nothing comes any more, so it gives up
+    if (script.is_over()) {  // no more input: time out
       now = sender.deadline();
       sender.handle_timeout(now);
     } else {

@@ -25,7 +25,7 @@ RmppReceiver::RmppReceiver(wire::ManagementClass mgmt_class, const Options& opti
               "the class has RMPP, and a window");
 }
 
-/// What is wrong with a segment by itself, and beside those before it (§13.6.2.1).
+/// Validates a segment by itself, and against those received before (§13.6.2.1).
 std::optional<wire::RmppStatus> RmppReceiver::fault_of(const wire::Rmpp& rmpp) const {
   if (rmpp.version != wire::kRmppVersion) {
     return wire::RmppStatus::UnsupportedVersion;
@@ -103,16 +103,16 @@ std::optional<wire::Rmpp> RmppReceiver::handle_data(const MadBytes& mad) {
                       failure_);
   }
   if (state_ == State::Complete || (rmpp.data1 != 0 && rmpp.data1 <= in_order_)) {
-    return acknowledgement();  // the ACK was lost
+    return acknowledgement();  // our ACK was lost
   }
   if (const auto fault = fault_of(rmpp)) {
     return refuse(*fault);
   }
   if (rmpp.data1 > window_last_) {
-    return std::nullopt;  // not allowed yet: as if lost
+    return std::nullopt;  // beyond the window: treat as lost
   }
   if (early_.contains(rmpp.data1)) {
-    return std::nullopt;  // it waits already, and what was checked of it stands
+    return std::nullopt;  // duplicate of a segment behind a gap
   }
   if (std::size_t{rmpp.data1} * segment_bytes_ > options_.message_bytes + segment_bytes_ ||
       (rmpp.data1 == 1 && !rmpp.is_last && rmpp.data2 > options_.message_bytes)) {

@@ -12,14 +12,16 @@
 
 namespace weft::mad {
 
-/// Puts a message together from RMPP segments (IBTA vol 1 §13.6.4): in any order within the window,
-/// repeated ones answered again. Pure: segments and time in; ACK, STOP or ABORT out. Nothing that a
-/// segment says is believed before it was checked, and no memory is taken for what did not arrive.
+/// Reassembles a message from RMPP segments (IBTA vol 1 §13.6.4), in any order within the window;
+/// duplicates are acknowledged again. Pure: segments and time go in; ACK, STOP or ABORT come out.
+/// All header fields are validated before use, and memory is only allocated for data that arrived.
+/// Not thread-safe.
 class RmppReceiver {
  public:
+  /// Limits of one message.
   struct Options {
     std::uint32_t window{};
-    std::size_t message_bytes{};  ///< at most; longer ones are stopped
+    std::size_t message_bytes{};  ///< maximum; longer messages are terminated by STOP
     Duration total_time;
   };
 
@@ -27,13 +29,13 @@ class RmppReceiver {
 
   RmppReceiver(wire::ManagementClass mgmt_class, const Options& options, Instant now);
 
-  /// A segment of this message. What comes back is the RMPP header of the answer, if one is due.
+  /// Processes a segment. Returns the RMPP header of the response, if one is due.
   [[nodiscard]] std::optional<wire::Rmpp> handle_data(const MadBytes& mad);
 
-  /// Gives it up because there is no room: the STOP for the sender.
+  /// Terminates the reception for lack of resources. Returns the STOP for the sender.
   [[nodiscard]] wire::Rmpp stop();
 
-  /// The ABORT that is due when its time is over.
+  /// Returns the ABORT that is due when the total time has passed.
   [[nodiscard]] std::optional<wire::Rmpp> handle_timeout(Instant now);
 
   [[nodiscard]] State state() const { return state_; }
@@ -45,10 +47,10 @@ class RmppReceiver {
     return data_.size() + early_.size() * segment_bytes_;
   }
 
-  /// The first segment, for the headers of answers; zeros before it came.
+  /// The first segment, as template for responses; zeros until it arrives.
   [[nodiscard]] const MadBytes& first() const { return first_; }
 
-  /// The message, once, when Complete; what remains can still answer repeated segments.
+  /// Returns the message, once, when Complete. Duplicates of segments can still be acknowledged.
   [[nodiscard]] MadMessage take();
 
  private:
@@ -62,11 +64,11 @@ class RmppReceiver {
   std::size_t segment_bytes_;
   Instant total_deadline_;
   MadBytes first_{};
-  std::vector<std::byte> data_;              // of segments 1 to in_order_
-  std::map<std::uint32_t, MadBytes> early_;  // those behind a gap
+  std::vector<std::byte> data_;              // payload of segments 1 to in_order_
+  std::map<std::uint32_t, MadBytes> early_;  // segments behind a gap
   std::uint32_t in_order_{};
   std::uint32_t window_last_{1};
-  std::uint32_t announced_{};  // segments that the first one's PayloadLength makes; 0: unknown
+  std::uint32_t announced_{};  // number of segments by the first one's PayloadLength; 0: unknown
   std::optional<std::uint32_t> last_;
   State state_{State::Receiving};
   wire::RmppStatus failure_{};

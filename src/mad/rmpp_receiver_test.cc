@@ -14,7 +14,7 @@ constexpr RmppReceiver::Options kOptions{
     .window = 4, .message_bytes = 100'000, .total_time = Duration::seconds(1)};
 constexpr Instant kStart;
 
-/// All segments of a message, as a sender whose window is wide makes them.
+/// All segments of a message, as from a sender with a large window.
 std::vector<MadBytes> segments_of(std::size_t bytes) {
   MadMessage message = request_of(wire::ManagementClass::SubnAdm, wire::MadMethod::GetTableResp);
   message.is_rmpp = true;
@@ -85,19 +85,19 @@ TEST(RmppReceiver, TakesSegmentsOfAWindowInAnyOrder) {
 TEST(RmppReceiver, IgnoresWhatIsBehindTheWindow) {
   RmppReceiver each = receiver();
   const auto segments = segments_of(2000);
-  EXPECT_FALSE(each.handle_data(segments[1]));  // the first goes alone
+  EXPECT_FALSE(each.handle_data(segments[1]));  // the first one must be acknowledged alone
   ASSERT_TRUE(each.handle_data(segments[0]));
   EXPECT_FALSE(each.handle_data(segments[5]));
   EXPECT_EQ(each.bytes_held(), 200U);
   EXPECT_EQ(each.state(), RmppReceiver::State::Receiving);
 }
 
-/// A segment that waits behind a gap is what it was when it came: a repetition of it that calls
-/// itself the last one, whose length the waiting one does not have, changes nothing.
+/// A segment behind a gap is not affected by a duplicate that claims to be the last one with
+/// another length.
 TEST(RmppReceiver, KeepsAnEarlySegmentAsItCame) {
   RmppReceiver each = receiver();
   const auto segments = segments_of(1000);  // 5 of 200
-  // Its first segment does not say how long it is.
+  // The first segment does not contain the message length.
   static_cast<void>(
       each.handle_data(changed(segments[0], [](wire::Rmpp& rmpp) { rmpp.data2 = 0; })));
   EXPECT_FALSE(each.handle_data(segments[2]));

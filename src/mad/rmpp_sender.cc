@@ -29,7 +29,8 @@ MadBytes RmppSender::segment(std::uint32_t number) const {
   const std::size_t first = std::size_t{number - 1} * segment_bytes_;
   const std::size_t count = std::min(segment_bytes_, message_.data.size() - first);
   copy_bytes(std::span{mad}.subspan(data_at_), ByteSpan{message_.data}.subspan(first, count));
-  // PayloadLength counts from behind the RMPP header, the class's header in every segment.
+  // PayloadLength counts from the end of the RMPP header, including the class header of each
+  // segment.
   const std::size_t class_bytes = data_at_ - wire::kRmppHeaderEnd;
   std::size_t payload_length = 0;
   if (number == segments_) {
@@ -73,7 +74,7 @@ void RmppSender::handle_ack(const wire::Rmpp& ack, Instant now) {
     return fail(wire::RmppStatus::SegmentNumberTooBig);
   }
   if (acked < last_acked_) {
-    return;  // overtaken by a later one
+    return;  // outdated: a later ACK arrived first
   }
   if (acked > last_acked_) {
     retries_left_ = options_.retries;
@@ -81,7 +82,7 @@ void RmppSender::handle_ack(const wire::Rmpp& ack, Instant now) {
   }
   last_acked_ = acked;
   next_ = std::max(next_, acked + 1);
-  // The window never shrinks: a smaller one is an ACK that was overtaken.
+  // The window never shrinks: a smaller NewWindowLast is from an outdated ACK.
   const std::uint64_t allowed = std::uint64_t{last_acked_} + options_.window;
   window_last_ = std::max(
       window_last_, static_cast<std::uint32_t>(std::min<std::uint64_t>(window_last, allowed)));

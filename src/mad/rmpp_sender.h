@@ -10,30 +10,32 @@
 
 namespace weft::mad {
 
-/// Cuts a message into RMPP segments and sends them within the receiver's window, again from the
-/// first that is not acknowledged when nothing comes (IBTA vol 1 §13.6.3). Pure: segments out, ACKs
-/// and time in.
+/// Sends a message as RMPP segments within the receiver's window, and resends from the first
+/// unacknowledged one on timeout (IBTA vol 1 §13.6.3). Pure: segments come out; ACKs and time go
+/// in. Not thread-safe.
 class RmppSender {
  public:
+  /// Timers and limits of one message.
   struct Options {
-    Duration response_time;  ///< for an ACK
+    Duration response_time;  ///< how long to wait for an ACK
     unsigned retries{};
     Duration total_time;
-    std::uint32_t window{};  ///< segments under way at most, whatever the receiver offers
+    /// maximum of unacknowledged segments, even if the receiver allows more
+    std::uint32_t window{};
   };
 
   enum class State : std::uint8_t { Sending, Acknowledged, Failed };
 
   RmppSender(MadMessage message, const Options& options, Instant now);
 
-  /// The next segment to be sent now; none when the window is full.
+  /// The next segment to send; none while the window is full.
   [[nodiscard]] std::optional<MadBytes> next_segment(Instant now);
 
   void handle_ack(const wire::Rmpp& ack, Instant now);
   void handle_timeout(Instant now);
 
   [[nodiscard]] State state() const { return state_; }
-  /// Why it failed, which an ABORT tells the receiver.
+  /// Reason of the failure, for the ABORT.
   [[nodiscard]] wire::RmppStatus failure() const { return failure_; }
   [[nodiscard]] Instant deadline() const;
   [[nodiscard]] std::uint32_t segments() const { return segments_; }
@@ -47,13 +49,13 @@ class RmppSender {
 
   MadMessage message_;
   Options options_;
-  std::size_t data_at_;        // in a MAD
-  std::size_t segment_bytes_;  // of data
+  std::size_t data_at_;        // offset of the payload in a MAD
+  std::size_t segment_bytes_;  // payload of one segment
   std::uint32_t segments_;
   std::uint32_t next_{1};
   std::uint32_t highest_sent_{};
   std::uint32_t last_acked_{};
-  std::uint32_t window_last_{1};  // §13.6.3.1: the first segment goes alone
+  std::uint32_t window_last_{1};  // §13.6.3.1: the first segment is sent alone
   std::uint32_t resent_{};
   unsigned retries_left_;
   Instant response_deadline_;

@@ -1,4 +1,4 @@
-// ManagementInterface as one who asks: requests until they are answered, given up or cancelled.
+// ManagementInterface, send side: requests with retries, timeouts and cancellation.
 
 #include <algorithm>
 #include <span>
@@ -10,7 +10,7 @@
 namespace weft::mad {
 namespace {
 
-constexpr unsigned kHalf = 32;  // bits of a TID that name the agent
+constexpr unsigned kHalf = 32;  // bits of a TID that contain the agent
 
 [[nodiscard]] ExchangeKey key_of_request(const MadMessage& request, const MadAddress& to) {
   const wire::MadHeader header = request.header();
@@ -75,14 +75,14 @@ Result<TransactionId> ManagementInterface::send(AgentId agent, const MadAddress&
                 "nothing would end a transaction without answer and without RMPP: post it");
   }
   if (options.timeout <= Duration{}) {
-    return fail(ErrorCode::InvalidArgument, "the timeout must be longer than nothing");
+    return fail(ErrorCode::InvalidArgument, "the timeout must be greater than zero");
   }
   if (key_of_.size() >= limits_.transactions) {
     return fail(ErrorCode::OutOfMemory, "{} transactions are in progress, which is the limit",
                 limits_.transactions);
   }
   ExchangeKey key;
-  do {  // past those that are in use, where the interface chooses
+  do {  // skips TIDs in use, if the interface chooses
     header.transaction_id =
         std::uint64_t{agent.value()} << kHalf | (options.tid_low ? *options.tid_low : ++last_tid_);
     request.set_header(header);
@@ -132,7 +132,7 @@ void ManagementInterface::start_waiting(Instant now) {
   }
 }
 
-/// How long the answer to the last request may take.
+/// Timeout for the response to the last transmission.
 Duration ManagementInterface::patience(const Exchange& exchange) const {
   Duration span = exchange.options.timeout;
   for (unsigned i = 1; exchange.options.doubles_timeout && i < exchange.sends; ++i) {
@@ -154,7 +154,7 @@ void ManagementInterface::ask(Place place, Instant now) {
 }
 
 void ManagementInterface::retry_or_give_up(Place place, Instant now) {
-  // A request that went in segments was acknowledged: the other side has it, so it is not repeated.
+  // A request sent by RMPP was acknowledged as a whole, so it is not retried.
   if (!place->second.request.is_rmpp && place->second.sends <= place->second.options.retries) {
     return ask(place, now);
   }
@@ -162,8 +162,8 @@ void ManagementInterface::retry_or_give_up(Place place, Instant now) {
   complete(place, {.status = TransactionStatus::TimedOut}, now);
 }
 
-/// Ends a transaction. What it may still have to acknowledge lingers. The handler comes last: it
-/// may do anything.
+/// Completes a transaction. The exchange lingers if it may still have to acknowledge segments. The
+/// handler is called last, because it may modify anything.
 void ManagementInterface::complete(Place place, Completion completion, Instant now) {
   Exchange& exchange = place->second;
   const CompletionHandler handler = std::move(exchange.handler);
@@ -207,7 +207,7 @@ Result<void> ManagementInterface::cancel(TransactionId transaction, Instant now)
     MadBytes mad = exchange.request.mad;
     set_rmpp(mad, rmpp_reply(wire::RmppType::Abort, wire::RmppStatus::Unspecified));
     ++counters_.rmpp_refused;
-    transmit(exchange.peer, mad);  // the other side need not wait for what does not come
+    transmit(exchange.peer, mad);  // spares the peer its timeout
   }
   ++counters_.cancelled;
   complete(place, {.status = TransactionStatus::Cancelled}, now);
@@ -221,7 +221,7 @@ Result<void> ManagementInterface::set_timeout(TransactionId transaction, Duratio
     return fail(ErrorCode::NotFound, "transaction {} is not in progress", transaction.value());
   }
   if (timeout <= Duration{}) {
-    return fail(ErrorCode::InvalidArgument, "the timeout must be longer than nothing");
+    return fail(ErrorCode::InvalidArgument, "the timeout must be greater than zero");
   }
   const auto place = exchanges_.find(found->second);
   place->second.options.timeout = timeout;
@@ -231,8 +231,8 @@ Result<void> ManagementInterface::set_timeout(TransactionId transaction, Duratio
   return {};
 }
 
-/// The class answers elsewhere (IBTA vol 1 §13.5.2): the answer is its ClassPortInfo. False when it
-/// names no LID, for then a path to its GID must be had first, by the user.
+/// Follows a redirection (IBTA vol 1 §13.5.2), given by the ClassPortInfo in the response. Returns
+/// false if it contains no LID; the user must then resolve the path to its GID first.
 bool ManagementInterface::redirect(Place place, const MadMessage& answer, Instant now) {
   Exchange& exchange = place->second;
   const std::size_t at = data_offset(place->first.mgmt_class);
@@ -279,7 +279,7 @@ Result<void> ManagementInterface::post(AgentId agent, const MadAddress& to, MadM
   }
   if (message.is_rmpp) {
     return fail(ErrorCode::InvalidArgument,
-                "segments are acknowledged, so somebody waits for them: send the message");
+                "RMPP segments must be acknowledged: send the message as a transaction");
   }
   if (!agents_.registration(agent)->keeps_transaction_ids) {
     const std::uint32_t low = static_cast<std::uint32_t>(header.transaction_id);

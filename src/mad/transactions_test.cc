@@ -1,4 +1,4 @@
-// One who asks: T-MI-1 and T-MI-2, back-off, BUSY, redirection, limits.
+// Send side: T-MI-1 and T-MI-2, back-off, BUSY, redirection, limits.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST_F(Transactions, TellTheirUserThatNobodyAnswered) {  // T-MI-1, R-MI-2
   ASSERT_EQ(listener.told.size(), 1U);
   EXPECT_EQ(listener.told[0].status, TransactionStatus::TimedOut);
   EXPECT_EQ(listener.told[0].sends, 4U);
-  ASSERT_EQ(network.sent.size(), 4U);  // what a capture would show
+  ASSERT_EQ(network.sent.size(), 4U);  // as a capture would show
   std::vector<std::int64_t> gaps;
   for (std::size_t i = 1; i < network.sent.size(); ++i) {
     gaps.push_back((network.sent[i].at - network.sent[i - 1].at).milliseconds());
@@ -95,7 +95,7 @@ TEST_F(Transactions, AreAllCancelledWhenTheInterfaceGoes) {  // T-MI-2, R-MI-2
         *id, {.lid = kThere}, request_of(ManagementClass::SubnAdm, MadMethod::Get), kOptions,
         [&, listen](const Completion& completion) {
           listen(completion);
-          // What a user begins now would never end.
+          // A transaction started now would never complete.
           refused +=
               gone->send(*id, {.lid = kThere}, request_of(ManagementClass::SubnAdm, MadMethod::Get),
                          kOptions, nullptr, network.now)
@@ -214,7 +214,7 @@ TEST(PostedMessages, KeepTheirIdsForAnAgentThatWantsIt) {
 
 TEST_F(Transactions, ChooseAnIdThatNoneHas) {
   TransactionOptions chosen = kOptions;
-  chosen.tid_low = 1;  // what the interface would begin with
+  chosen.tid_low = 1;  // the interface's own first choice
   ASSERT_TRUE(ask(chosen));
   EXPECT_TRUE(ask());
   EXPECT_TRUE(ask());

@@ -22,8 +22,8 @@ namespace {
 }  // namespace
 
 ConnectionServices::ConnectionServices(sa::Resolver& resolver, std::uint64_t seed)
-    // QPNs of programs come again sooner than time-wait ends, and their connections are as good as
-    // those that Linux lets begin at once (R-CM-11).
+    // Programs' QPNs are reused before TimeWait ends, so new connections may start at once, as on
+    // Linux (R-CM-11).
     : connections_({.seed = Random{seed}(),
                     .holds_time_wait = false,
                     .listener_grace = Duration::milliseconds(500)}),
@@ -31,8 +31,8 @@ ConnectionServices::ConnectionServices(sa::Resolver& resolver, std::uint64_t see
 
 void ConnectionServices::set_port(const Port& port) {
   if (ports_.insert(port.index).second) {
-    // Nobody else speaks for the class at the host's own interface: refused only beside a program
-    // that has taken it by umad, and then that program is the host's CM.
+    // Registration fails only if a program has registered for the class by umad; then that program
+    // is the host's CM.
     if (!connections_.add_port(key_of(port.index), port.gsi, address_of(port))) {
       ports_.erase(port.index);
       return;

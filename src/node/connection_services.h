@@ -1,7 +1,8 @@
 #pragma once
 
-// A host's connection managers: the InfiniBand CM on QP1 of its ports, and RDMA-CM above it
-// (docs/ARCHITECTURE.md, decision 9: what must outlive a program). Pure; one thread.
+// A host's connection managers: the InfiniBand CM on QP1 of its ports, and RDMA-CM on top of it.
+// They belong to the daemon because their state outlives a program (docs/ARCHITECTURE.md, decision
+// 9). Pure, not thread-safe.
 
 #include <cstdint>
 #include <set>
@@ -18,12 +19,13 @@
 
 namespace weft::node {
 
+/// The connection managers of one host.
 class ConnectionServices {
  public:
-  /// `resolver` must outlive it. Give each host a seed that nobody can guess.
+  /// `resolver` must outlive it. Use a seed per host that nobody can guess.
   ConnectionServices(sa::Resolver& resolver, std::uint64_t seed);
 
-  /// What the managers know of a port, from the first time on and after each change.
+  /// Attributes of a port; set initially and after each change.
   struct Port {
     fabric::PortIndex index;
     mad::ManagementInterface& gsi;

@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::uint32_t kEndOfUnicast = 0xC000;  // IBTA vol 1 §4.1.3
 
-/// Ports that cables and switches join.
+/// A connected component of the fabric.
 struct Island {
-  fabric::PortIndex manager{fabric::kNoPort};  // where its subnet manager is to be
-  std::uint32_t lids{};                        // that its ports need at most
+  fabric::PortIndex manager{fabric::kNoPort};  // location of its subnet manager
+  std::uint32_t lids{};                        // upper bound of LIDs required
 };
 
 void visit_island(const fabric::TablesBuilder& tables, fabric::PortIndex start,
@@ -35,7 +35,7 @@ void visit_island(const fabric::TablesBuilder& tables, fabric::PortIndex start,
       visit(port.peer);
     }
     if (!port.is_switch_port()) {
-      island.lids += port.lmc == 0 ? 1U : 2U << port.lmc;  // with what aligning may cost
+      island.lids += port.lmc == 0 ? 1U : 2U << port.lmc;  // including alignment to LMC blocks
       continue;
     }
     island.lids += port.number == PortNumber{} ? 1U : 0U;
@@ -46,8 +46,8 @@ void visit_island(const fabric::TablesBuilder& tables, fabric::PortIndex start,
   }
 }
 
-/// Those with HCAs, in the order of their first ports, but those that hold one of `known`;
-/// `manager` is of the island that it is in.
+/// Components with HCAs, in order of their first ports, except those that contain a port in
+/// `known`. `manager` selects the location in its component.
 [[nodiscard]] std::vector<Island> find_islands(const fabric::TablesBuilder& tables,
                                                std::span<const fabric::PortIndex> known,
                                                std::optional<fabric::PortIndex> manager) {
@@ -106,7 +106,7 @@ Result<std::unique_ptr<Fabric>> Fabric::create(const fabric::Topology& topology,
   return fabric;
 }
 
-/// Where a subnet manager is to be; none, if that is nobody's wish.
+/// The requested location of the subnet manager; none if not requested.
 Result<std::optional<fabric::PortIndex>> Fabric::find_manager_port(std::string_view name) const {
   if (name.empty()) {
     return std::nullopt;
@@ -118,12 +118,13 @@ Result<std::optional<fabric::PortIndex>> Fabric::find_manager_port(std::string_v
   const fabric::PortRecord& first = builder_.port(ports->front());
   if (first.is_switch_port() || first.peer == fabric::kNoPort) {
     return fail(ErrorCode::InvalidArgument,
-                "{} is no place for the subnet manager; a cabled port of a host is, as h1:1", name);
+                "the subnet manager cannot run at {}; choose a cabled port of a host, as h1:1",
+                name);
   }
   return ports->front();
 }
 
-/// No time passes: SMAs answer at once, and links take none yet.
+/// Runs the first sweep. No time passes: SMAs answer at once, and links take no time.
 Result<void> Fabric::bring_up(const FabricOptions& wanted, Instant now) {
   const auto wanted_port = find_manager_port(wanted.sm_port);
   if (!wanted_port) {
@@ -132,8 +133,8 @@ Result<void> Fabric::bring_up(const FabricOptions& wanted, Instant now) {
   if (auto started = start_managers(*wanted_port, now); !started) {
     return started;
   }
-  // Some turns for every port are many times what a sweep takes; whatever would need more goes on
-  // in the turns that the fabric has later.
+  // The limit is many times what a sweep requires; anything that takes longer completes later, in
+  // regular runs.
   const std::size_t most_turns = 1'000 + builder_.ports().size();
   management().set_takes_time(false);
   for (std::size_t turn = 0; turn < most_turns && run_management(now); ++turn) {
@@ -142,9 +143,9 @@ Result<void> Fabric::bring_up(const FabricOptions& wanted, Instant now) {
   return {};
 }
 
-/// A subnet manager for each part of the fabric that no cable joins to another and that has none,
-/// at its first HCA port, or at the one that is wanted there; parts that are there at the beginning
-/// share no LID, so that counters and captures name one port by one.
+/// Starts a subnet manager in each connected component without one, at its first HCA port or at the
+/// requested one. The initial components use disjoint LIDs, so that counters and captures can
+/// identify a port by its LID.
 Result<void> Fabric::start_managers(std::optional<fabric::PortIndex> wanted, Instant now) {
   subnet::SubnetManagerOptions options;
   options.priority = sm_priority_;
@@ -194,8 +195,8 @@ bool Fabric::run_management(Instant now) {
          });
 }
 
-/// A switch tells the subnet manager of its links (trap 128), an HCA does not: of the manager's own
-/// link, its host does.
+/// A switch notifies the SM of link changes by trap 128; an HCA does not, so the SM's host reports
+/// changes of its own link.
 void Fabric::tell_of_own_link(Manager& manager, Instant now) {
   const bool is_down = builder_.port(manager.port).state == fabric::PortState::Down;
   if (std::exchange(manager.link_is_down, is_down) && !is_down) {
@@ -308,7 +309,7 @@ Result<bool> Fabric::join_group(ProcessId process, fabric::PortIndex port, const
     return std::unexpected(checked.error());
   }
   const bool is_new = ++groups_[mlid][{process, port, mgid}] == 1;
-  if (is_new && mlid != fabric::kBroadcastMlid) {  // of that one, every port is a member
+  if (is_new && mlid != fabric::kBroadcastMlid) {  // all ports are members of the broadcast group
     joins_.join(port, mgid, mlid, now);
   }
   return is_new;
@@ -381,7 +382,7 @@ Result<std::uint32_t> Fabric::add_fault(const fabric::FaultDescription& fault, I
   return faults_.add(fault, ports, now);
 }
 
-/// A link is up unless somebody pulled its cable or a fault takes it down.
+/// A link is up unless its cable is unplugged or a fault rule takes it down.
 void Fabric::update_link(fabric::PortIndex link, Instant now) {
   const bool is_plugged = !unplugged_.contains(link) && !faults_.takes_down(link);
   management_.agents().set_plugged(link, is_plugged, now);

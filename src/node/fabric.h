@@ -1,8 +1,8 @@
 #pragma once
 
-// A whole fabric as its owner sees it (the daemon, or a program that embeds one): the tables, the
-// processes on each host, who is joined to whom, and what happens when one dies. Pure: it decides,
-// its owner carries messages and memory. One thread.
+// A whole fabric for its owner, the daemon or an embedding program: tables, processes of each host,
+// lanes between them, multicast memberships, and the cleanup after a process. Pure: it decides; the
+// owner transfers messages and memory. Not thread-safe.
 
 #include <algorithm>
 #include <compare>
@@ -31,17 +31,17 @@
 
 namespace weft::node {
 
-/// A process: its host and its slot there.
+/// A process, by its host and its slot there.
 struct ProcessId {
   fabric::NodeIndex host;
   std::uint32_t slot{};
   auto operator<=>(const ProcessId&) const = default;
 };
 
-/// What is to be done because a process is gone.
+/// What the owner must do after a process detached.
 struct Departure {
-  std::vector<ProcessId> peers;  // to be told that their lane to it is closed
-  std::vector<Lid> groups;       // whose membership changed
+  std::vector<ProcessId> peers;  // peers to notify that their lane is closed
+  std::vector<Lid> groups;       // groups with changed membership
 };
 
 /// Packets that a process dropped for their key at a port of its host.
@@ -61,9 +61,11 @@ struct FabricOptions {
   fabric::FaultCounters faults{};     // of its rules, as all who send count; none: MADs meet none
 };
 
+/// A fabric of hosts and switches, with its management.
 class Fabric {
  public:
-  /// Brings the whole fabric up, if it has a subnet manager of its own. `topology` must be valid.
+  /// Creates a fabric and, if it has its own subnet manager, brings it up. `topology` must be
+  /// valid.
   [[nodiscard]] static Result<std::unique_ptr<Fabric>> create(const fabric::Topology& topology,
                                                               Instant now,
                                                               const FabricOptions& options = {});
@@ -71,25 +73,26 @@ class Fabric {
   [[nodiscard]] const fabric::TablesBuilder& builder() const { return builder_; }
 
   [[nodiscard]] ManagementPlane& management() { return management_; }
-  /// The kernel sides of hosts: SA clients, the resolver of IP addresses, connection managers.
+  /// Kernel-side services of the hosts: SA clients, address resolvers, connection managers.
   [[nodiscard]] HostServicesTable& hosts() { return hosts_; }
-  /// That `WEFT_LOOPBACK=h1` names; none: there is no such host.
+  /// Address of the host that `WEFT_LOOPBACK=h1` selects; none if there is no such host.
   [[nodiscard]] std::optional<IpAddress> main_address_of(std::string_view host) const {
     return fabric::main_address_of(topology_, host);
   }
-  /// A subnet manager of the fabric's own is at the port.
+  /// True if one of the fabric's own subnet managers runs at the port.
   [[nodiscard]] bool is_managed_from(fabric::PortIndex port) const {
     return std::ranges::find(managers_, port, &Manager::port) != managers_.end();
   }
 
-  /// A manager wrote new routes because of a trap: how long after it. Since the last call.
+  /// For each reroute since the last call: the time from the trap to the last table written.
   [[nodiscard]] std::vector<Duration> take_reroutes();
 
-  /// Moves MADs until all is quiet or a turn is over; true: there is more to do at once.
+  /// Processes MADs until none is pending or the work limit of one call is reached. Returns true in
+  /// the latter case.
   bool run_management(Instant now);
   [[nodiscard]] Instant management_deadline() const;
 
-  /// The image of the next generation.
+  /// Builds the table image of the next generation.
   [[nodiscard]] std::vector<std::byte> next_tables() { return builder_.build(++generation_); }
   [[nodiscard]] std::uint64_t generation() const { return generation_; }
 
@@ -97,11 +100,11 @@ class Fabric {
   [[nodiscard]] Departure detach(ProcessId process, Instant now);
   [[nodiscard]] bool has(ProcessId process) const { return processes_.contains(process); }
 
-  /// Joins two processes by a lane. False: they are joined already.
+  /// Adds a lane between two processes. Returns false if they already have one.
   [[nodiscard]] Result<bool> join_lane(ProcessId a, ProcessId b);
 
-  /// A QP of `process` joined or left a group on a port of its host. True: the processes of the
-  /// group changed.
+  /// A QP of `process` was attached to or detached from a group on a port of its host. Returns true
+  /// if the set of member processes changed.
   [[nodiscard]] Result<bool> join_group(ProcessId process, fabric::PortIndex port, const Gid& mgid,
                                         Lid mlid, Instant now);
   [[nodiscard]] Result<bool> leave_group(ProcessId process, fabric::PortIndex port, const Gid& mgid,
@@ -113,26 +116,27 @@ class Fabric {
                                            Instant now);
   [[nodiscard]] std::vector<Lid> groups() const;
 
-  /// `h1`, `h1:1`, `h1/weft1:2`, `s1`, `s1:3`: one port, or all cabled ports of the node.
+  /// Resolves `h1`, `h1:1`, `h1/weft1:2`, `s1` or `s1:3` to a port, or to all cabled ports of a
+  /// node.
   [[nodiscard]] Result<std::vector<fabric::PortIndex>> find_ports(std::string_view name) const;
 
-  /// A rule of faults; its number, by which it is known.
+  /// Adds a fault rule. Returns its number.
   [[nodiscard]] Result<std::uint32_t> add_fault(const fabric::FaultDescription& fault, Instant now);
   [[nodiscard]] FaultRules& faults() { return faults_; }
 
-  /// Pulls the cable of a port or puts it back, or sets the port; the tables are to be published.
+  /// Plugs or unplugs a port's cable, or changes port settings. The caller must publish the tables.
   [[nodiscard]] Result<void> change_port(fabric::PortIndex port, const PortChange& change,
                                          Instant now);
 
-  /// Ports that may be added to those a fabric begins with; policy. Who keeps memory by port makes
-  /// it so much larger.
+  /// Maximum number of ports that can be added at run time; policy, not from the specification.
+  /// Tables indexed by port are allocated with this reserve.
   static constexpr std::uint32_t kSparePorts = 65'536;
 
-  /// A host or switch comes or goes; the tables are to be published, and then the processes of a
-  /// host that is gone are to be detached. New cables are like the fabric's first.
+  /// Adds or removes a host or switch; new cables get the attributes of the initial ones. The
+  /// caller must publish the tables, and then detach the processes of a removed host.
   [[nodiscard]] Result<void> change_node(const NodeChange& change, Instant now);
 
-  /// Captures of a port, counted; the port shows its packets while there is one.
+  /// Adds or removes a capture on a port (reference counted).
   void tap(fabric::PortIndex port);
   void untap(fabric::PortIndex port);
 
@@ -143,12 +147,12 @@ class Fabric {
     Gid mgid;
     auto operator<=>(const Membership&) const = default;
   };
-  /// A subnet manager of the fabric's own.
+  /// One of the fabric's own subnet managers.
   struct Manager {
     fabric::PortIndex port;
     std::unique_ptr<SubnetServices> services;
     bool link_is_down{};
-    std::uint64_t reroutes{};  // that were taken
+    std::uint64_t reroutes{};  // reroutes already returned by take_reroutes()
   };
 
   Fabric(const fabric::Topology& topology, const FabricOptions& options);
@@ -167,7 +171,7 @@ class Fabric {
   void end_membership(const Membership& membership, Lid mlid, Instant now);
   [[nodiscard]] Result<void> check_group(ProcessId process, fabric::PortIndex port, Lid mlid) const;
 
-  fabric::Topology topology_;  // with nodes that are gone, but not their cables
+  fabric::Topology topology_;  // includes removed nodes, without their cables
   bool has_subnet_manager_;
   std::uint8_t sm_priority_;
   fabric::TablesBuilder builder_;
@@ -175,13 +179,13 @@ class Fabric {
   ManagementPlane management_;
   MulticastJoins joins_;
   HostServicesTable hosts_;
-  std::vector<Manager> managers_;  // one for each part that no cable joins to another
+  std::vector<Manager> managers_;  // one per connected part of the fabric
   std::uint64_t generation_{};
   std::map<fabric::NodeIndex, ProcessSlots> slots_;
-  std::map<ProcessId, std::set<ProcessId>> processes_;         // and those they are joined to
-  std::map<Lid, std::map<Membership, std::uint32_t>> groups_;  // and how many QPs
+  std::map<ProcessId, std::set<ProcessId>> processes_;  // each with the processes it has lanes to
+  std::map<Lid, std::map<Membership, std::uint32_t>> groups_;  // with the number of attached QPs
   std::map<fabric::PortIndex, std::uint32_t> taps_;
-  std::set<fabric::PortIndex> unplugged_;  // links, by their lower port
+  std::set<fabric::PortIndex> unplugged_;  // links, named by their lower port index
   FaultRules faults_;
 };
 

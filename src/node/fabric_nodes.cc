@@ -1,5 +1,5 @@
-// Fabric: nodes that come and go while it runs. Indices of nodes and ports stay: what comes is
-// behind all others, and the place of what has gone stays empty.
+// Fabric: adding and removing nodes at run time. Indices of nodes and ports are stable: new nodes
+// are appended, and entries of removed ones stay unused.
 
 #include <algorithm>
 #include <charconv>
@@ -18,12 +18,12 @@ using fabric::PortIndex;
 
 namespace {
 
-/// The position among `nodes` of the one with that name that is not removed.
+/// Position in `nodes` of the node with this name that is not removed.
 template <class Nodes>
 [[nodiscard]] std::optional<std::uint32_t> position_of(const Nodes& nodes, NodeKind kind,
                                                        std::string_view name,
                                                        const fabric::TablesBuilder& tables) {
-  for (std::size_t i = nodes.size(); i-- != 0;) {  // of one name the latest is the one there is
+  for (std::size_t i = nodes.size(); i-- != 0;) {  // names may be reused: the latest node is meant
     const EndPoint end{kind, static_cast<std::uint32_t>(i), 0, PortNumber{1}};
     if (nodes[i].name == name && !tables.node(tables.port(tables.port_of(end)).node).is_removed()) {
       return end.node;
@@ -43,7 +43,7 @@ Result<void> Fabric::change_node(const NodeChange& change, Instant now) {
   return start_managers(std::nullopt, now);
 }
 
-/// A port that people name, as h1:1, h1/weft1:2 or s1:3, and that has no cable.
+/// Finds a port given as h1:1, h1/weft1:2 or s1:3 that has no cable.
 Result<EndPoint> Fabric::find_free_port(std::string_view name) const {
   const std::size_t colon = name.find(':');
   const std::string_view place = name.substr(0, colon);
@@ -84,7 +84,7 @@ Result<EndPoint> Fabric::find_free_port(std::string_view name) const {
   return *end;
 }
 
-/// The cables of the last host or switch of `topology`, from its ports in order.
+/// The links of the last node of `topology`, in order of its ports.
 Result<std::vector<fabric::LinkDescription>> Fabric::links_of(
     const NodeChange& change, const fabric::Topology& topology) const {
   fabric::LinkDescription link{.a = {}, .b = {}, .rate_gbps = {}, .delay = {}};

@@ -1,4 +1,4 @@
-// Nodes that come to a fabric that runs, and leave it: the subnet manager hears of it by traps.
+// Adding and removing nodes at run time, which the subnet manager learns by traps.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -53,8 +53,8 @@ Result<std::uint32_t> FaultRules::add(const fabric::FaultDescription& fault,
   return rule.number;
 }
 
-/// Of those that no rule has the one that was free longest: a program that has not heard yet that a
-/// rule ended would spend the counts of the next.
+/// The free slot unused for the longest time: a program that has not yet received the tables
+/// without an ended rule would count in the slot of the next one.
 std::uint32_t FaultRules::free_slot() {
   do {
     newest_slot_ = (newest_slot_ + 1) % fabric::kMaxFaultRules;
@@ -98,7 +98,8 @@ void FaultRules::end(FaultRule& rule, Instant now) {
   }
   for (const PortIndex link : links_of(rule)) {
     const auto found = down_.find(link);
-    if (found != down_.end() && --found->second == 0) {  // or its cable has gone meanwhile
+    // no other rule, and the cable still exists
+    if (found != down_.end() && --found->second == 0) {
       down_.erase(found);
       on_link_(link, false, now);
     }

@@ -1,8 +1,8 @@
 #pragma once
 
-// The rules of faults of one fabric (docs/ARCHITECTURE.md, decision 8): which there are, since when
-// and until when, and what they make of the tables. Pure: its owner says what time it is and
-// publishes the tables. One thread.
+// The fault rules of one fabric (docs/ARCHITECTURE.md, decision 8): their lifetime and their
+// entries in the fabric's tables. Pure: the owner passes the time and publishes the tables. Not
+// thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -18,41 +18,43 @@
 
 namespace weft::node {
 
+/// A fault rule with the links it applies to.
 struct FaultRule {
-  std::uint32_t number{};  // of this fabric, counted from 1, never used again
-  std::uint32_t slot{};    // of its counts
+  std::uint32_t number{};  // counted from 1, never reused
+  std::uint32_t slot{};    // index of its counters
   fabric::FaultDescription description;
-  std::vector<fabric::PortIndex> egresses;  // ports that send on its links; none: on every link
+  std::vector<fabric::PortIndex> egresses;  // sending ports of its links; empty: all links
   Instant ends{Instant::never()};
-  bool has_ended{};  // it hits nothing any more, and is kept for its counts
+  bool has_ended{};  // no longer applied; kept for its counters
 };
 
+/// Adds, expires and removes fault rules.
 class FaultRules {
  public:
-  /// Told of each link, by its lower port, that rules take down or no longer do.
+  /// Called for each link (named by its lower port) when rules take it down or release it.
   using LinkListener = std::function<void(fabric::PortIndex link, bool is_down, Instant now)>;
 
   FaultRules(fabric::TablesBuilder& builder, LinkListener on_link)
       : builder_(builder), on_link_(std::move(on_link)) {}
 
-  /// From now on, on the links of `ports` (of every cable, if there are none). Of too many rules
-  /// those that have ended are forgotten first.
+  /// Adds a rule for the links of `ports`, or for all cables if empty. When the table is full,
+  /// expired rules are removed first.
   [[nodiscard]] Result<std::uint32_t> add(const fabric::FaultDescription& fault,
                                           std::span<const fabric::PortIndex> ports, Instant now);
-  /// Ends the rule and forgets it.
+  /// Ends the rule and removes it with its counters.
   [[nodiscard]] Result<void> remove(std::uint32_t number, Instant now);
   void remove_all(Instant now);
 
-  /// Ends those whose time is over; true if there were such.
+  /// Expires rules whose duration has passed. Returns true if there were any.
   [[nodiscard]] bool end_due(Instant now);
   [[nodiscard]] Instant next_end() const;
 
-  /// In the order in which they were added.
+  /// All rules, in the order in which they were added.
   [[nodiscard]] std::span<const FaultRule> all() const { return rules_; }
 
   [[nodiscard]] bool takes_down(fabric::PortIndex link) const { return down_.contains(link); }
 
-  /// The links that a rule of kind Down takes down, each by one of its ports.
+  /// Links that a rule of kind Down takes down, each named by one of its ports.
   [[nodiscard]] std::vector<fabric::PortIndex> links_of(const FaultRule& rule) const;
 
  private:
@@ -65,7 +67,8 @@ class FaultRules {
   fabric::TablesBuilder& builder_;
   LinkListener on_link_;
   std::vector<FaultRule> rules_;
-  std::map<fabric::PortIndex, std::uint32_t> down_;  // rules, by the link's lower port
+  // number of Down rules, by the link's lower port
+  std::map<fabric::PortIndex, std::uint32_t> down_;
   std::uint32_t next_number_{1};
   std::uint32_t newest_slot_{fabric::kMaxFaultRules - 1};
 };

@@ -28,7 +28,7 @@ namespace {
   return port;
 }
 
-/// Of the interface of a port: the partition in its table's first place, as of ib0.
+/// The partition of the port's interface: that of the first P_Key, as for ib0.
 [[nodiscard]] PKey interface_pkey(const sa::LocalPort& port) {
   return port.pkeys.empty() ? PKey{} : port.pkeys.front();
 }
@@ -58,7 +58,7 @@ HostServices::HostServices(const fabric::TablesBuilder& tables, ManagementPlane&
   static_cast<void>(update_ports(now));
 }
 
-/// Interfaces leave their groups by the SA clients, which therefore go after them.
+/// Interfaces leave their groups through the SA clients, so they are stopped first.
 HostServices::~HostServices() {
   for (const Port& port : ports_) {
     port.gsi->remove_snooper(port.snooper);
@@ -111,7 +111,7 @@ bool HostServices::update_ports(Instant now) {
   return has_news;
 }
 
-/// The port's interface is of the partition that subnet management has put first now.
+/// Creates the interface for the partition of the first P_Key, replacing one of another partition.
 void HostServices::set_up_interface(Port& port, Instant now) {
   const PKey pkey = interface_pkey(port.sa->port());
   if (port.pkey == pkey) {
@@ -120,7 +120,7 @@ void HostServices::set_up_interface(Port& port, Instant now) {
   resolver_.remove_interface({.port = key_of(port.index), .pkey = port.pkey}, now);
   port.pkey = pkey;
   if (pkey.is_valid()) {
-    // The topology is valid: no two ports share an address.
+    // The topology was validated, so no two ports share an address.
     static_cast<void>(resolver_.add_interface(
         {.port = key_of(port.index), .pkey = pkey}, ipoib_qpn(port.port_of_host), *port.sa,
         fabric::addresses_of(topology_, place_.position, port.port_of_host), now));
@@ -144,7 +144,7 @@ void HostServices::handle_timeout(Instant now) {
     plane_.send(port_of(sent->first), std::move(sent->second));
   }
   for (const Port& port : ports_) {
-    plane_.wake(port.index);  // whoever of them has asked something
+    plane_.wake(port.index);  // its clients may have sent requests
   }
 }
 
@@ -162,7 +162,7 @@ HostServicesTable::HostServicesTable(const fabric::TablesBuilder& tables, Manage
   plane_.set_sink(this);
 }
 
-/// Hosts that come are behind those that were there, in the tables as in the topology.
+/// New hosts are appended, in the tables as well as in the topology.
 std::uint32_t HostServicesTable::position_of(NodeIndex node) {
   const auto nodes = tables_.nodes();
   while (positions_.size() < nodes.size()) {
@@ -253,7 +253,7 @@ Instant HostServicesTable::deadline() const {
   return schedule_.empty() ? Instant::never() : schedule_.begin()->first;
 }
 
-/// A question of a neighbour for an address of a host that has used nothing yet.
+/// True if the datagram solicits an address of a host whose services are not yet created.
 bool HostServicesTable::asks_for(PortIndex at, ByteSpan payload) {
   const auto message = wire::parse_ipoib(payload);
   if (!message) {

@@ -1,7 +1,8 @@
 #pragma once
 
-// What a host's kernel side keeps for RDMA besides its agents: an SA client a port, the resolver of
-// IP addresses (docs/ARCHITECTURE.md, decision 16) and the connection managers. Pure. One thread.
+// Kernel-side RDMA services of a host besides its agents: an SA client per port, the resolver of IP
+// addresses (docs/ARCHITECTURE.md, decision 16), and the connection managers. Pure, not
+// thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,13 +29,14 @@
 
 namespace weft::node {
 
-/// The QPN of the IPoIB interface of a host's port, counted over its HCAs: one of the host's own,
-/// in process slot 0 (base/process_slot.h).
+/// QPN of a port's IPoIB interface; ports are counted over all HCAs of the host. It belongs to the
+/// host's own process slot 0 (base/process_slot.h).
 [[nodiscard]] constexpr Qpn ipoib_qpn(std::uint32_t port_of_host) {
   constexpr std::uint32_t kFirst = 0x100;  // policy
   return Qpn{kFirst + port_of_host};
 }
 
+/// The PortKey that SA clients use is the port's index in the tables.
 [[nodiscard]] constexpr sa::PortKey key_of(fabric::PortIndex port) {
   return sa::PortKey{port.value()};
 }
@@ -42,28 +44,29 @@ namespace weft::node {
   return fabric::PortIndex{key.value()};
 }
 
-/// The place of a host in its topology: hosts come in its order.
+/// A host's index in the tables, and its position among the hosts of the topology.
 struct HostPlace {
   fabric::NodeIndex node{};
   std::uint32_t position{};
-  std::uint64_t seed{};  ///< of what peers should not be able to guess
+  std::uint64_t seed{};  ///< for values that peers must not be able to guess
 };
 
+/// The services of one host.
 class HostServices {
  public:
-  /// All must outlive it; `wake` is called when handle_timeout() is due.
+  /// All arguments must outlive it. `wake` is called when handle_timeout() is due.
   HostServices(const fabric::TablesBuilder& tables, ManagementPlane& plane,
                const fabric::Topology& topology, const HostPlace& place, std::function<void()> wake,
                Instant now);
   ~HostServices();
 
   [[nodiscard]] fabric::NodeIndex node() const { return place_.node; }
-  /// In the order of the host's HCAs and their ports.
+  /// All ports, in the order of the host's HCAs.
   [[nodiscard]] std::vector<fabric::PortIndex> ports() const;
-  /// Of a port of this host (asserted).
+  /// The port must belong to this host (asserted).
   [[nodiscard]] sa::SaClient& sa(fabric::PortIndex port) { return *at(port).sa; }
   [[nodiscard]] mad::ManagementInterface& gsi(fabric::PortIndex port) { return *at(port).gsi; }
-  /// The port as SA clients see it: LID, GIDs, P_Keys, SM.
+  /// The port's attributes as its SA client knows them: LID, GIDs, P_Keys, SM.
   [[nodiscard]] const sa::LocalPort& local_port(fabric::PortIndex port) {
     return at(port).sa->port();
   }
@@ -71,7 +74,7 @@ class HostServices {
   [[nodiscard]] cm::RdmaCm& rdma_cm() { return connections_.rdma_cm(); }
   [[nodiscard]] cm::ConnectionManager& connections() { return connections_.connections(); }
 
-  /// Takes what has happened to the ports since the last time. True: something has.
+  /// Applies changes of the ports since the last call. Returns true if there were any.
   bool update_ports(Instant now);
   void handle_datagram(fabric::PortIndex port, const mad::ReceivedDatagram& datagram, Instant now);
   void handle_timeout(Instant now);
@@ -81,9 +84,9 @@ class HostServices {
   struct Port {
     fabric::PortIndex index;
     std::uint32_t port_of_host{};
-    PKey pkey{};  // of its interface
+    PKey pkey{};  // of its IPoIB interface
     mad::ManagementInterface* gsi{};
-    std::uint32_t snooper{};  // MADs that come may change deadlines
+    std::uint32_t snooper{};  // received MADs may change deadlines
     std::unique_ptr<sa::SaClient> sa;
   };
 
@@ -96,7 +99,7 @@ class HostServices {
   const fabric::Topology& topology_;
   HostPlace place_;
   std::vector<Port> ports_;
-  sa::Resolver resolver_;  // before its SA clients
+  sa::Resolver resolver_;  // after ports_: it must be destroyed before the SA clients
   ConnectionServices connections_;
 };
 
@@ -104,29 +107,30 @@ class HostServices {
 /// neighbour asks for an address of theirs.
 class HostServicesTable final : private carriage::DatagramSink {
  public:
-  /// All must outlive it. It takes the plane's datagrams. `seed`: as HostPlace has it.
+  /// All arguments must outlive it. It becomes the plane's datagram sink. `seed`: see HostPlace.
   HostServicesTable(const fabric::TablesBuilder& tables, ManagementPlane& plane,
                     const fabric::Topology& topology, std::uint64_t seed);
 
-  /// Who else makes ports of hosts full members of groups: those stay members when the last user of
-  /// an SA client leaves. Before the first host.
+  /// Registers another owner of full memberships: these are kept when the last user of an SA client
+  /// leaves. Call it before the first host is created.
   using OtherHolder = std::function<bool(fabric::PortIndex port, const Gid& mgid)>;
   void share_memberships_with(OtherHolder other) { other_holder_ = std::move(other); }
-  /// The port's SA client has users who are full members.
+  /// True if users of the port's SA client hold a full membership.
   [[nodiscard]] bool holds_membership(fabric::PortIndex port, const Gid& mgid) const;
 
-  /// Made now if need be; run() looks at it next. `node` is a host that is not removed (asserted).
+  /// Returns a host's services, created if necessary, and schedules them for run(). `node` must be
+  /// a host that is not removed (asserted).
   [[nodiscard]] HostServices& host(fabric::NodeIndex node, Instant now);
   [[nodiscard]] bool has(fabric::NodeIndex node) const { return hosts_.contains(node); }
   [[nodiscard]] std::size_t size() const { return hosts_.size(); }
-  /// Before the host's node is removed.
+  /// Call before the host's node is removed.
   void remove(fabric::NodeIndex node);
-  /// Who keeps a reference calls it after using it.
+  /// Schedules a host for run(). Call it after using a stored reference.
   void wake(fabric::NodeIndex node);
 
-  /// Gives all that are due their turn.
+  /// Runs all hosts that are due.
   void run(Instant now);
-  /// When run() is due again.
+  /// When run() must be called next.
   [[nodiscard]] Instant deadline() const;
 
  private:
@@ -147,7 +151,8 @@ class HostServicesTable final : private carriage::DatagramSink {
   std::map<fabric::NodeIndex, Instant> deadlines_;
   std::set<std::pair<Instant, fabric::NodeIndex>> schedule_;
   std::uint64_t ports_as_of_{};
-  std::map<fabric::NodeIndex, std::unique_ptr<HostServices>> hosts_;  // last: they wake the table
+  // declared last: hosts call wake() until they are destroyed
+  std::map<fabric::NodeIndex, std::unique_ptr<HostServices>> hosts_;
 };
 
 }  // namespace weft::node

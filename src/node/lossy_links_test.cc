@@ -1,4 +1,4 @@
-// A subnet manager whose MADs are lost, on a fabric with rules of faults.
+// A subnet manager on a fabric with fault rules.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 using fabric::FaultKind;
 using ::testing::IsEmpty;
 
-/// Runs a manager on h1 of a fat tree whose every link does this to one MAD of ten.
+/// Runs a manager on h1 of a fat tree on which every link applies the fault to 10 % of MADs.
 void come_up_with(FaultKind kind, std::uint64_t seed) {
   alignas(64) std::array<std::byte, fabric::FaultCounters::bytes_needed()> memory{};
   testing::ManagedFabric fabric{*fabric::generate_fat_tree(4, 2),

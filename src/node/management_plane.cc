@@ -72,7 +72,7 @@ void ManagementPlane::handle_timeouts(Instant now) {
   }
 }
 
-/// True when the port has more to send than one turn allows.
+/// Returns true if the port has more to send than one run allows.
 bool ManagementPlane::collect_from(ManagementPort& port, Instant now) {
   bool has_more = false;
   for (const mad::InterfaceKind kind : {mad::InterfaceKind::Smi, mad::InterfaceKind::Gsi}) {

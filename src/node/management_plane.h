@@ -1,8 +1,8 @@
 #pragma once
 
-// The management plane of a whole fabric: its agents, the network that carries MADs, and the
-// interfaces of those ports where somebody sends or listens. Pure: MADs move when run() is called.
-// One thread.
+// Management of a whole fabric: the agents of all nodes, the network that carries MADs, and
+// management interfaces for those ports that have users. Pure: MADs move when run() is called. Not
+// thread-safe.
 
 #include <cstddef>
 #include <memory>
@@ -23,6 +23,7 @@
 
 namespace weft::node {
 
+/// Configuration of a ManagementPlane.
 struct ManagementPlaneOptions {
   TimeScale time_scale;               // of traps
   mad::Limits limits{};               // of each interface
@@ -32,26 +33,27 @@ struct ManagementPlaneOptions {
 
 class ManagementPlane final : private carriage::MadSink {
  public:
-  /// Work of one turn (policy): MADs carried in one run(), and sent by one interface before the
-  /// next one has its turn.
+  /// Work limits (policy, not from the specification): MADs carried in one run(), and MADs taken
+  /// from one interface before the next interface is served.
   static constexpr std::size_t kMadsInTurn = 512;
   static constexpr std::size_t kMadsOfInterface = 32;
 
-  /// Takes the fabric as after power-on (FabricAgents). `tables` and the source of counters must
-  /// outlive it.
+  /// Starts with the fabric in the state after power-on (see FabricAgents). `tables` and the
+  /// counter source must outlive it.
   explicit ManagementPlane(fabric::TablesBuilder& tables,
                            const ManagementPlaneOptions& options = {});
 
-  /// The port's interfaces, which live from now on; of any port of a switch those of its port 0.
-  /// Looked at in the next run(); who keeps a reference calls wake() after using it.
+  /// The management interfaces of an HCA port, or of a switch's port 0 for any of its ports;
+  /// created on first use and scheduled for run(). Call wake() after using a stored reference.
   [[nodiscard]] ManagementPort& port(fabric::PortIndex index);
   void wake(fabric::PortIndex index);
 
-  /// Moves MADs until all is quiet or the turn is over; true: there is more to do at once.
+  /// Carries MADs until none is pending or the work limit is reached. Returns true in the latter
+  /// case.
   bool run(Instant now);
   [[nodiscard]] Instant deadline() const;
 
-  /// Whether the tables changed since the last time: they are to be published.
+  /// True if the tables changed since the last call and must be published.
   [[nodiscard]] bool tables_changed() { return agents_.take_tables_changed(); }
 
   /// Sees the MADs that cross ports with a capture; must outlive the plane.
@@ -61,19 +63,19 @@ class ManagementPlane final : private carriage::MadSink {
   /// Whether links take their time of MADs; as a rule they do.
   void set_takes_time(bool takes) { network_.set_takes_time(takes); }
 
-  /// A datagram of the kernel side behind an HCA's port, and who takes those that arrive; the sink
-  /// must outlive the plane.
+  /// Sends a kernel-side datagram from an HCA port; set_sink sets the receiver of arriving ones,
+  /// which must outlive the plane.
   void send(fabric::PortIndex from, mad::Datagram datagram) {
     network_.send(from, std::move(datagram));
   }
   void set_sink(carriage::DatagramSink* sink) { network_.set_sink(sink); }
 
-  /// The tables have more nodes, which are powered on.
+  /// The tables have additional nodes: powers them on.
   void grow(Instant now);
 
-  /// A cable is pulled, or put back.
+  /// Takes the cable's link up or down.
   [[nodiscard]] Result<void> set_link(fabric::PortIndex port, bool is_up, Instant now);
-  /// As an administrator of the node would set the port.
+  /// Changes port settings, as a local administrator would.
   [[nodiscard]] Result<void> configure(fabric::PortIndex port, const agents::PortSettings& settings,
                                        Instant now);
 
@@ -101,7 +103,7 @@ class ManagementPlane final : private carriage::MadSink {
   Ports ports_;
   std::unordered_map<fabric::PortIndex, Instant> deadlines_;
   std::set<std::pair<Instant, fabric::PortIndex>> schedule_;
-  std::vector<fabric::PortIndex> awake_;  // to be asked what they send
+  std::vector<fabric::PortIndex> awake_;  // to be polled for MADs
   std::vector<bool> is_awake_;            // by port
 };
 

@@ -21,7 +21,7 @@ namespace {
 using fabric::PortIndex;
 using wire::SmpAttribute;
 
-/// One who walks a fabric by directed route, as a subnet manager begins (IBTA vol 1 §14.2.2).
+/// Explores a fabric by directed route, as a subnet manager does (IBTA vol 1 §14.2.2).
 class Explorer {
  public:
   Explorer(ManagementPlane& plane, PortIndex at)
@@ -198,7 +198,7 @@ TEST(ManagementPlane, RefusesWhatAPortCannot) {
   EXPECT_FALSE(plane.set_link(without_cable, false, Instant{}));
 }
 
-/// One who floods and one who asks: the second has its turn.
+/// A flood from one port must not delay another port.
 TEST(ManagementPlane, LetsNobodyWaitForAFlood) {
   const auto topology = fabric::generate_star(3);
   fabric::TablesBuilder tables{*topology};

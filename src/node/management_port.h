@@ -10,8 +10,8 @@
 
 namespace weft::node {
 
-/// Who is behind QP0 and QP1 of an HCA's port, or of port 0 of a switch, besides the SMA and PMA:
-/// a subnet manager, SA, CM, and programs through umad (R-MI-1). One thread.
+/// The users of QP0 and QP1 of an HCA port, or of a switch's port 0, beside SMA and PMA: subnet
+/// manager, SA, CM, and umad programs (R-MI-1). Not thread-safe.
 class ManagementPort {
  public:
   ManagementPort(fabric::PortIndex index, const mad::Limits& limits)

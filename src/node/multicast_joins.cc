@@ -62,12 +62,13 @@ bool MulticastJoins::refresh(Instant now) {
   return has_asked;
 }
 
-/// Who only joins need not know what the group is like; the group that is missing is made then.
+/// A join without the group's properties suffices for an existing group; a missing group is created
+/// afterwards.
 void MulticastJoins::ask(const Key& key, Lid mlid, wire::MadMethod method, Form form, Instant now) {
   const auto& [port, mgid] = key;
   const fabric::PortRecord& record = tables_.port(port);
   if (record.sm_lid == Lid{} || record.state != fabric::PortState::Active) {
-    return;  // nobody to ask; who comes to be the subnet manager asks for registrations
+    return;  // no SM yet: a new one requests reregistration
   }
   Record wanted{.mgid = mgid, .port_gid = tables_.gids(port).front(), .mlid = mlid};
   wanted.join_state = wire::JoinState::FullMember;

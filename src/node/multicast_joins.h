@@ -1,7 +1,7 @@
 #pragma once
 
-// What a host's kernel side does for programs that attach QPs to multicast groups: it makes their
-// ports members, by asking the SA as anybody does (IBTA vol 1 §15.2.5.17). Pure. One thread.
+// Joins ports to the multicast groups that programs attach QPs to, by requests to SA like those of
+// any client (IBTA vol 1 §15.2.5.17). Pure, not thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,28 +19,29 @@
 
 namespace weft::node {
 
+/// The memberships of all ports that result from attached QPs.
 class MulticastJoins {
  public:
-  /// Both must outlive it.
+  /// `tables` and `plane` must outlive it.
   MulticastJoins(const fabric::TablesBuilder& tables, ManagementPlane& plane)
       : tables_(tables), plane_(plane) {}
 
-  /// One more QP behind the port, or one less: the port is a full member from the first to the
-  /// last. A group that does not exist is made, with that MLID if SA has it free.
+  /// A QP of the port was attached to or detached from the group. The port is a full member as long
+  /// as it has one. A missing group is created, with this MLID if SA has it free.
   void join(fabric::PortIndex port, const Gid& mgid, Lid mlid, Instant now);
   void leave(fabric::PortIndex port, const Gid& mgid, Instant now);
 
-  /// Some QP behind the port is in the group.
+  /// True if a QP of the port is attached to the group.
   [[nodiscard]] bool holds(fabric::PortIndex port, const Gid& mgid) const {
     return groups_.contains({port, mgid});
   }
-  /// Who else makes ports full members, which they stay when the last QP leaves: the host's SA
-  /// client, for RDMA-CM.
+  /// Registers another owner of full memberships, the host's SA client for RDMA-CM: these are kept
+  /// when the last QP is detached.
   using OtherHolder = std::function<bool(fabric::PortIndex port, const Gid& mgid)>;
   void share_with(OtherHolder other) { is_held_by_other_ = std::move(other); }
 
-  /// Makes groups that turned out to be missing, and joins again where a subnet manager has asked
-  /// clients to register again (§14.4.11). True: something was asked.
+  /// Creates groups that SA reported missing, and rejoins after a client reregistration request
+  /// (§14.4.11). Returns true if it sent a request.
   bool refresh(Instant now);
 
  private:
@@ -51,7 +52,7 @@ class MulticastJoins {
   };
   using Key = std::pair<fabric::PortIndex, Gid>;
 
-  /// Whether the record says all that a group is made of, or only who joins what.
+  /// Whether the request carries all components to create the group, or those of a join only.
   enum class Form : std::uint8_t { Join, Make };
   void ask(const Key& key, Lid mlid, wire::MadMethod method, Form form, Instant now);
   [[nodiscard]] mad::AgentId agent_at(fabric::PortIndex port);
@@ -61,7 +62,7 @@ class MulticastJoins {
   std::map<Key, Group> groups_;
   std::map<fabric::PortIndex, mad::AgentId> agents_;
   OtherHolder is_held_by_other_;
-  std::vector<Key> missing_;  // SA did not let us join: they are to be made
+  std::vector<Key> missing_;  // groups that do not exist at SA yet and must be created
 };
 
 }  // namespace weft::node

@@ -26,7 +26,7 @@ namespace {
   return fail(ErrorCode::InvalidArgument, "'{}' is not one of: {}", text, kNodeChangeGrammar);
 }
 
-/// One of those behind the name; false: it is none.
+/// Parses one option. Returns false if it is unknown.
 [[nodiscard]] bool read_word(std::string_view word, NodeChange& change) {
   const std::size_t equals = word.find('=');
   if (equals == std::string_view::npos) {
@@ -57,7 +57,7 @@ namespace {
   return false;
 }
 
-/// Counts within the limits of their kind.
+/// Checks counts against the limits of the node's kind.
 [[nodiscard]] Result<void> check(const NodeChange& change) {
   const bool is_switch = change.kind == fabric::NodeKind::Switch;
   const std::uint32_t most = is_switch ? fabric::kMaxPortsPerSwitch : fabric::kMaxPortsPerHca;

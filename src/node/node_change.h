@@ -1,6 +1,6 @@
 #pragma once
 
-// A node that comes to a fabric that runs, or leaves it, as `weft node` says it.
+// Adding a node to a running fabric, or removing one, as requested by `weft node`.
 
 #include <cstdint>
 #include <string>
@@ -12,25 +12,27 @@
 
 namespace weft::node {
 
+/// A parsed request.
 struct NodeChange {
   enum class Action : std::uint8_t { Add, Remove };
 
   Action action{Action::Add};
   std::string name;
-  bool is_forced{};  // Remove: programs of the host lose their devices
+  bool is_forced{};  // Remove: even if programs on the host have devices open
 
   // Add:
   fabric::NodeKind kind{fabric::NodeKind::Host};
-  std::uint32_t ports{};           // of a switch; of a host's HCA
-  std::uint32_t hcas{1};           // of a host
-  std::vector<std::string> links;  // ports of the fabric that its own, in order, are cabled to
+  std::uint32_t ports{};  // of a switch, or of each HCA of a host
+  std::uint32_t hcas{1};  // of a host
+  // existing ports to which the new node's ports are cabled, in order
+  std::vector<std::string> links;
 };
 
 inline constexpr std::string_view kNodeChangeGrammar =
     "add host NAME link=PORT... [hcas=N] [ports=N], add switch NAME ports=N link=PORT... or remove "
     "NAME [force]";
 
-/// Text of kNodeChangeGrammar. Whether the fabric has the names and ports is another's question.
+/// Parses kNodeChangeGrammar. Names and ports are not checked against the fabric.
 [[nodiscard]] Result<NodeChange> read_node_change(std::string_view text);
 
 }  // namespace weft::node

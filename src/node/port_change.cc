@@ -24,13 +24,13 @@ constexpr std::array<Bit, 3> kSpeeds = {
 constexpr std::array<Bit, 4> kExtended = {
     {{"fdr", 1}, {"edr", 2}, {"hdr", 4}, {"ndr", 8}}
 };
-// In a Set(PortInfo): all that the port supports, and none of the extended ones.
+// Values in Set(PortInfo): everything the port supports, without extended speeds.
 constexpr std::uint8_t kAllWidths = 0xFF;
 constexpr std::uint8_t kAllSpeeds = 0x0F;
 constexpr std::uint8_t kAllExtended = 0x1F;
 constexpr std::uint8_t kNoExtended = 0x1E;
 
-/// The text up to `separator`, which it takes off.
+/// Splits off the text up to `separator`.
 std::string_view next_piece(std::string_view& text, char separator) {
   const std::size_t end = std::min(text.find(separator), text.size());
   const std::string_view piece = text.substr(0, end);
@@ -123,7 +123,7 @@ Result<PortChange> read_port_change(std::string_view text) {
     }
     has_words = true;
     if (!read_word(word, change)) {
-      return fail(ErrorCode::InvalidArgument, "'{}' is no change of a port: {}", word,
+      return fail(ErrorCode::InvalidArgument, "'{}' is not a change of a port: {}", word,
                   kPortChangeWords);
     }
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a person changes of a port while the fabric runs, as `weft link` and `weft port` say it.
+// Changes of a port at run time, as requested by `weft link` and `weft port`.
 
 #include <optional>
 #include <string_view>
@@ -10,9 +10,10 @@
 
 namespace weft::node {
 
+/// A parsed request.
 struct PortChange {
-  std::optional<bool> is_plugged;  // its cable
-  bool enables{};                  // a port that was disabled; of others nothing
+  std::optional<bool> is_plugged;  // whether its cable is plugged in
+  bool enables{};                  // only affects a port that was disabled
   agents::PortSettings settings;
 };
 
@@ -20,8 +21,8 @@ inline constexpr std::string_view kPortChangeWords =
     "plug, unplug, disable, enable, reset, down, arm, active, width=1x,2x,4x,8x,12x and "
     "speed=sdr,ddr,qdr,fdr,edr,hdr,ndr";
 
-/// Words of kPortChangeWords with spaces between them; width and speed also take `all`. Whoever
-/// changes them wants them to count, so the link trains again.
+/// Parses space-separated words of kPortChangeWords; width and speed also accept `all`. Changing
+/// either retrains the link, so that the new value takes effect.
 [[nodiscard]] Result<PortChange> read_port_change(std::string_view text);
 
 }  // namespace weft::node

@@ -34,7 +34,7 @@ TEST(PortChange, SaysWhichWordsThereAre) {
   }
 }
 
-/// The fat tree of 8 hosts, whose leaf s1 has two ways up.
+/// The fat tree of 8 hosts, whose leaf s1 has two uplinks.
 class ChangedPorts : public ::testing::Test {
  protected:
   void make(bool has_subnet_manager) {

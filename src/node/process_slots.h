@@ -1,7 +1,8 @@
 #pragma once
 
-// Which processes a simulated host has: each holds one of 1023 slots, the upper part of all its
-// QPNs (base/process_slot.h). Slot 0 is the host's own, for QP0 and QP1. Pure: time comes in.
+// Process slots of a simulated host: each process holds one of 1023 slots, which forms the upper
+// bits of its QPNs (base/process_slot.h). Slot 0 belongs to the host itself, for QP0 and QP1. Pure,
+// not thread-safe.
 
 #include <array>
 #include <cstdint>
@@ -13,15 +14,16 @@
 
 namespace weft::node {
 
+/// Allocates process slots round-robin.
 class ProcessSlots {
  public:
   static constexpr std::uint32_t kCount = kSlotCount;
 
-  /// How long a slot rests after its process is gone, so that late packets for the old QPNs find
-  /// nobody (policy; the time-wait of QPNs in a kernel has the same purpose).
+  /// How long a released slot is not reused, so that late packets to its old QPNs are dropped;
+  /// policy, not from the specification. It serves the same purpose as a kernel's QPN TimeWait.
   static constexpr Duration kQuietTime = Duration::seconds(2);
 
-  /// The next free slot in turn.
+  /// Allocates the next free slot.
   [[nodiscard]] Result<std::uint32_t> take(Instant now);
   void release(std::uint32_t slot, Instant now);
 

@@ -1,4 +1,4 @@
-// Links that are cut while the subnet manager is at work: what it does then is no longer right.
+// Links that are cut during a sweep, which makes its results outdated.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,8 +23,8 @@ void begin_sweep(ManagedFabric& fabric, SubnetManager& manager) {
   fabric.plane.wake(fabric.port("h1", 1));
 }
 
-// Issue 5, acceptance 6: within 100 ms, whatever the manager does when the trap comes
-// (IBTA vol 1 §14.3.13).
+// Rerouting takes at most 100 ms, whatever the manager is doing when the trap arrives (IBTA vol 1
+// §14.3.13).
 TEST(PromptReroute, ALinkThatIsCutInTheMiddleOfAHeavySweepIsRoutedAroundWithin100Milliseconds) {
   unsigned cuts_in_a_sweep = 0;
   for (const auto& [node, number] : {
@@ -60,7 +60,7 @@ TEST(PromptReroute, ALinkThatIsCutInTheMiddleOfAHeavySweepIsRoutedAroundWithin10
   EXPECT_GE(cuts_in_a_sweep, 6U * 2U);
 }
 
-// What the first cut's sweep wrote and what it did not is known when the second one plans.
+// The second sweep knows which writes of the first one took effect.
 TEST(PromptReroute, ASecondLinkThatIsCutWhileRoutesAreWrittenIsRoutedAroundToo) {
   std::uint64_t abandoned = 0;
   for (int turns = 0; turns < 12; ++turns) {
@@ -81,8 +81,7 @@ TEST(PromptReroute, ASecondLinkThatIsCutWhileRoutesAreWrittenIsRoutedAroundToo) 
   EXPECT_GE(abandoned, 4U);
 }
 
-// SMPs take the delay of links, so that a sweep takes time by itself: here each trip is up to 1.2
-// ms.
+// With link delays, a sweep takes time by itself: here each round trip takes up to 1.2 ms.
 TEST(PromptReroute, SweepsOverLinksWithADelayAreEndedAndBegunAgainInTime) {
   fabric::Topology topology = *fabric::generate("fat-tree:8:3");
   for (auto& link : topology.links) {

@@ -1,5 +1,5 @@
-// RDMA-CM between the hosts of a whole fabric: address and route are asked of the network, and the
-// connection managers speak on QP1 (IBTA vol 1 annex A11).
+// RDMA-CM between hosts of a fabric: addresses and routes are resolved over the network, connection
+// managers use QP1 (IBTA vol 1 annex A11).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -184,7 +184,7 @@ TEST_F(RdmaCmTest, TheLoopbackAddressIsTheOwnHost) {
   connect(2, 1, at(address_of(1)));  // which others know it by
 }
 
-/// As a kernel has it: whoever binds to "localhost" to learn the device (libfabric) is told none.
+/// As in a kernel: binding to "localhost" selects no device (libfabric relies on it).
 TEST_F(RdmaCmTest, ALoopbackAddressNamesNoPortAndTheHostsOwnDoes) {
   for (const IpAddress& address : {IpAddress::v4(0x7F00'0001), IpAddress::v6(0, 1)}) {
     EXPECT_EQ(rdma(1).info(listen(1, at(address)))->device, "") << to_string(address);
@@ -341,7 +341,7 @@ TEST_F(RdmaCmTest, CallsInAWrongStateChangeNothing) {
   EXPECT_THAT(client.waiting, IsEmpty());
 }
 
-/// What SA is asked for by paths, as of host 2.
+/// Path queries that SA receives from host 2.
 struct QualityOfService : RdmaCmTest {
   struct Wish {
     std::uint32_t qos_class{};
@@ -390,7 +390,7 @@ TEST_F(QualityOfService, OfIPv6IsTheTrafficClassThatSaIsAskedFor) {
   EXPECT_EQ(wish(destination, 0x28, source), (Wish{.traffic_class = 0x48}));  // the source's counts
 }
 
-/// Rejects every request for a service with words of where to go.
+/// Rejects every request for a service with a redirection.
 class Redirector final : public cm::CmObserver {
  public:
   Redirector(cm::ConnectionManager& manager, wire::RejectReason reason,
@@ -409,7 +409,7 @@ class Redirector final : public cm::CmObserver {
     }
     return cm::Handled::Keep;
   }
-  std::vector<cm::Path> paths;  // that were asked for
+  std::vector<cm::Path> paths;  // requested paths
 
  private:
   cm::ConnectionManager& manager_;
@@ -429,7 +429,7 @@ struct Redirection : RdmaCmTest {
     const auto octets = wire::pack(info);
     return {octets.begin(), octets.end()};
   }
-  /// At h1, of the port that listen() takes.
+  /// At h1, on the port of listen().
   Redirector& redirector(wire::RejectReason reason, const std::vector<std::byte>& words) {
     redirectors_.push_back(std::make_unique<Redirector>(
         fabric->hosts().host(node(1), now).connections(), reason, words));
@@ -469,7 +469,7 @@ TEST_F(Redirection, ByLidAloneKeepsTheGid) {
   listen(3, at(IpAddress::v4(0)));
   const RdmaCmId id = resolve(2, at(address_of(1)));
   EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{0x111}}, now));
-  // h3, which was asked, does not have the GID of h1.
+  // h3 does not have the GID of h1, which the request contains.
   EXPECT_EQ(expect(client, Rejected).status,
             static_cast<std::uint8_t>(wire::RejectReason::InvalidGid));
 }
@@ -481,7 +481,7 @@ TEST_F(Redirection, ToAnotherPortAsksTheSameCm) {  // REJ 25
     Redirector& asked = redirector(wire::RejectReason::PortRedirection, told);
     const RdmaCmId id = resolve(2, at(address_of(1)));
     EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{0x111}}, now));
-    // h1 was asked, which does not have the GID of h3.
+    // h1 does not have the GID of h3, which the request contains.
     EXPECT_EQ(expect(client, Rejected).status,
               static_cast<std::uint8_t>(wire::RejectReason::InvalidGid));
     EXPECT_EQ(asked.paths.size(), 1U);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Open devices that other processes of the host may import (ibv_import_device(3)), by the files of
-// their command descriptors: whose each is, and who has imported it. Pure; one thread.
+// Open devices that other processes of the host may import (ibv_import_device(3)), identified by
+// the file of their command descriptor. Pure, not thread-safe.
 
 #include <compare>
 #include <cstdint>
@@ -14,12 +14,13 @@
 
 namespace weft::node {
 
+/// Shared devices of all hosts, with owner and importers.
 class SharedDevices {
  public:
-  /// Policy: shared and imported, of one process.
+  /// Maximum of devices that one process shares and imports; policy, not from the specification.
   static constexpr std::size_t kMaxOfProcess = 256;
 
-  /// The file of a command descriptor, as one host sees it.
+  /// A command descriptor's file on one host.
   struct Name {
     fabric::NodeIndex host;
     std::uint64_t device{};  // st_dev
@@ -30,24 +31,23 @@ class SharedDevices {
     Name name;
     ProcessId owner;
     std::uint32_t hca{};
-    std::map<ProcessId, std::uint32_t> importers;  // how often each
+    std::map<ProcessId, std::uint32_t> importers;  // with the number of imports by each
   };
 
   [[nodiscard]] Result<std::uint32_t> share(ProcessId owner, const Name& name, std::uint32_t hca);
-  /// TryAgain: nobody has shared it. Of one's own, or again, too.
+  /// Fails with TryAgain if nobody shares it. A process may import its own device, and repeatedly.
   [[nodiscard]] Result<std::uint32_t> import(ProcessId importer, const Name& name);
 
-  /// That of the name, if it is the owner's.
+  /// The device with this name, if `owner` owns it.
   [[nodiscard]] std::optional<std::uint32_t> owned(ProcessId owner, const Name& name) const;
-  /// Null: there is none of that number.
+  /// Null if there is no such device.
   [[nodiscard]] const Device* find(std::uint32_t device) const;
-  /// Whether it is the owner or has imported the device.
+  /// True if the process owns or has imported the device.
   [[nodiscard]] bool has(ProcessId process, std::uint32_t device) const;
   [[nodiscard]] std::vector<std::uint32_t> of(ProcessId process) const;
 
-  /// Who is to hear that the process has the device open no more: the owner of what was imported,
-  /// everybody of what was owned, which is then forgotten. `wholly`: all the times that it was
-  /// imported.
+  /// Ends a process's use of a device: one import, or all if `wholly`; an owner's device is
+  /// removed. Returns the processes to notify: the owner, or all importers.
   std::vector<ProcessId> leave(ProcessId process, std::uint32_t device, bool wholly);
 
  private:

@@ -1,6 +1,5 @@
-// The handover of a subnet between managers of which one is not ours (IBTA vol 1 §14.4.1):
-// OpenSM takes what it is handed, says so by its answer, and never sends an
-// ACKNOWLEDGE.
+// Handover between this subnet manager and a foreign one (IBTA vol 1 §14.4.1). OpenSM accepts a
+// handover by its response, and never sends an ACKNOWLEDGE.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +28,7 @@ using wire::SmState;
 
 constexpr std::uint64_t kMKey = 0x77;
 
-/// Another's subnet manager at a host: it answers SMInfo and asks by hand, and sweeps nothing.
+/// A foreign subnet manager on a host: answers SMInfo, sends requests by hand, does not sweep.
 class Foreign final : public mad::MadHandler {
  public:
   Foreign(ManagedFabric& fabric, const std::string& host, std::uint8_t priority)
@@ -66,7 +65,7 @@ class Foreign final : public mad::MadHandler {
     return &request.message;
   }
 
-  /// Get, or Set of what it wants; the answer if one comes.
+  /// Get, or Set of a control; returns the response, if any.
   std::optional<wire::SmInfo> ask(Lid to, std::optional<SmInfoControl> what = {},
                                   std::uint64_t mkey = 0) {
     wire::SmpLidRouted smp;
@@ -151,8 +150,8 @@ TEST_F(SmHandover, AStandbyTakesOverFromAForeignMasterThatIsSilent) {
   EXPECT_EQ(ours.state(), SmState::Master);
 }
 
-// What the other master wrote is not what we remember: everything is read, and tables are written
-// whole.
+// Tables that the other master wrote are unknown: everything is read, and tables are written
+// completely.
 TEST_F(SmHandover, WhatTheOtherMasterWroteIsReadAndSetRight) {
   SubnetManager& ours = add_ours();
   Foreign better{fabric, "h5", 10};

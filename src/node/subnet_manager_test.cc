@@ -141,7 +141,7 @@ TEST(SubnetManager, TablesAreWrittenOnlyWhereTheyChange) {
   SubnetManager& manager = fabric.add_manager("h1");
   fabric.settle();
   const std::uint64_t writes = manager.counters().writes;
-  // A host behind a leaf: no other route changes.
+  // A host at a leaf: no other route changes.
   ASSERT_TRUE(fabric.plane.set_link(fabric.port("h9", 1), false, fabric.now).has_value());
   fabric.settle();
   EXPECT_LE(manager.counters().writes - writes, 12U * 2U + 4U);
@@ -169,7 +169,7 @@ TEST(SubnetManager, AllAliveHostsReachEachOtherAfterRandomFailuresAndRepairs) {
         const std::size_t link = random.below(topology.links.size());
         const bool is_of_manager = topology.links[link].a.kind == fabric::NodeKind::Host &&
                                    topology.links[link].a.node == 0;
-        if (random.chance(1, 4)) {  // a whole switch, with all of its cables
+        if (random.chance(1, 4)) {  // a whole switch with all its cables
           const auto which = static_cast<std::uint32_t>(random.below(topology.switches.size()));
           const bool is_up = random.chance(1, 2);
           for (std::size_t i = 0; i < topology.links.size(); ++i) {
@@ -186,7 +186,7 @@ TEST(SubnetManager, AllAliveHostsReachEachOtherAfterRandomFailuresAndRepairs) {
         fabric.run_for(Duration::microseconds(static_cast<std::int64_t>(random.below(3000))));
       }
       fabric.run_for(Duration::seconds(20));
-      // Whom the manager cannot reach, it cannot route for: only its own part counts.
+      // Nodes that the manager cannot reach cannot be routed: only its own component counts.
       const auto lost = fabric.unreachable_with("h1");
       ASSERT_THAT(lost, IsEmpty()) << "round " << round;
     }
@@ -276,7 +276,7 @@ TEST(SubnetManager, AMasterKeepsTheSubnetFromStrangersWithAnotherKey) {
   SubnetManager& master = fabric.add_manager("h1", options);
   fabric.settle();
   SubnetManagerOptions stranger;
-  stranger.priority = 15;  // would go first, but cannot acknowledge what it is handed
+  stranger.priority = 15;  // has precedence, but cannot acknowledge a handover
   SubnetManager& other = fabric.add_manager("h4", stranger);
   fabric.run_for(Duration::seconds(60));
   EXPECT_EQ(master.state(), wire::SmState::Master);
@@ -366,10 +366,11 @@ TEST(SubnetManager, ReadsLanesForSaRecordsOnce) {
   manager.request_sweep(fabric.now);
   fabric.plane.wake(fabric.port("h1", 1));
   fabric.settle();
-  EXPECT_LT(manager.counters().reads - reads, 20U);  // what cannot have changed is not read
+  // attributes that cannot have changed are not read
+  EXPECT_LT(manager.counters().reads - reads, 20U);
 }
 
-/// As SA does: the first thing is a group of everybody.
+/// Creates a group with all members, as SA does at start.
 struct GroupOfAll final : subnet::SubnetObserver {
   SubnetManager* manager{};
   void subnet_changed(const Change& change, Instant now) override {
@@ -473,7 +474,7 @@ TEST(SubnetManager, ReadsANameAgainThatChanged) {
   EXPECT_EQ(manager.subnet().node(h3.node).description.text[0], std::byte{'a'});
 }
 
-/// One who sends SMPs to the manager that it should not believe.
+/// Sends forged SMPs to the manager.
 class Stranger {
  public:
   Stranger(ManagedFabric& fabric, const std::string& host)

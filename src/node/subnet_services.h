@@ -10,15 +10,15 @@
 
 namespace weft::node {
 
-/// A subnet manager with its SA, behind QP0 and QP1 of one port (IBTA vol 1 §15.1). Pure; one
-/// thread. The port's own deadlines are its plane's business.
+/// A subnet manager with its SA, on QP0 and QP1 of one port (IBTA vol 1 §15.1). Pure, not
+/// thread-safe. The owner also serves the port's own deadlines.
 class SubnetServices final : private subnet::SubnetObserver {
  public:
   /// `port` must outlive it.
   explicit SubnetServices(ManagementPort& port, subnet::SubnetManagerOptions manager = {},
                           const subnet::SaOptions& administration = {});
 
-  /// Refused when somebody else answers there for subnet management or SA.
+  /// Fails if another agent of the port is registered for subnet management or SA.
   [[nodiscard]] Result<void> start(Instant now);
   void handle_timeout(Instant now);
   [[nodiscard]] Instant deadline() const;

@@ -13,17 +13,18 @@ namespace weft::node {
 namespace {
 
 constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::MadHeader>;
-constexpr std::size_t kLeastBytes = kHeaderBytes + wire::kSizeOf<wire::Rmpp>;  // the kernel's
+// the kernel's minimum
+constexpr std::size_t kLeastBytes = kHeaderBytes + wire::kSizeOf<wire::Rmpp>;
 
-/// Policy: what a program may say beyond reason is cut.
+/// Upper bounds of what a program can request; policy, not from the specification.
 constexpr std::uint32_t kMaxTimeoutMs = 86'400'000;
 constexpr std::uint32_t kMaxRetries = 1'000;
 
-/// For an RMPP message to which no answer is expected; policy.
+/// For an RMPP message without a response; policy, not from the specification.
 constexpr Duration kAckTimeout = Duration::seconds(2);
 constexpr unsigned kAckRetries = 5;
 
-/// The kernel's limits of a registration.
+/// The kernel's limits for a registration.
 constexpr unsigned kVersionLimit = 8;
 constexpr unsigned kClassLimit = 80;
 
@@ -37,8 +38,7 @@ constexpr unsigned kClassLimit = 80;
 
 }  // namespace
 
-/// What comes for one agent goes into the file's queue; the program answers when it likes, by
-/// sending.
+/// Queues MADs of one agent for reading. Programs answer by sending.
 class UmadFile::Agent final : public mad::MadHandler {
  public:
   Agent(UmadFile& file, std::uint32_t number, mad::ManagementInterface& its_interface)
@@ -84,7 +84,8 @@ Result<mad::Registration> UmadFile::check(const UmadRegistration& registration) 
                 registration.class_version);
   }
   if (registration.mgmt_class >= kClassLimit && !is_smp(mgmt_class)) {
-    return fail(ErrorCode::InvalidArgument, "class {:#x} is none: they end with 0x4f, beside 0x81",
+    return fail(ErrorCode::InvalidArgument,
+                "class {:#x} does not exist: classes are 0x01 to 0x4f, and 0x81",
                 registration.mgmt_class);
   }
   if (registration.rmpp_version > 1 ||
@@ -166,7 +167,8 @@ Result<void> UmadFile::try_send(const UmadEnvelope& envelope, ByteSpan mad, Inst
   copy_bytes(message.mad, mad.first(std::min(mad.size(), message.mad.size())));
   const wire::ManagementClass mgmt_class = message.header().mgmt_class;
   if (agent.leaves_rmpp_to_us && mad::has_rmpp_header(mgmt_class)) {
-    message.is_rmpp = mad::rmpp_of(message.mad).is_active;  // the rest of that header is ours
+    // the rest of that header is filled in by RMPP
+    message.is_rmpp = mad::rmpp_of(message.mad).is_active;
   }
   if (message.is_rmpp) {
     const std::size_t data_at = mad::data_offset(mgmt_class);
@@ -206,7 +208,7 @@ Result<void> UmadFile::transact(Agent& agent, const UmadEnvelope& envelope, mad:
     options.timeout = Duration::milliseconds(std::min(envelope.timeout_ms, kMaxTimeoutMs));
     options.retries = std::min(envelope.retries, kMaxRetries);
   }
-  // What comes back has the agent's TID, as it went out.
+  // A returned MAD carries the agent's TID, as sent.
   mad::MadMessage stamped{.mad = message.mad};
   wire::MadHeader with_agent = header;
   with_agent.transaction_id = std::uint64_t{agent.id.value()} << 32 | low;
@@ -218,7 +220,7 @@ Result<void> UmadFile::transact(Agent& agent, const UmadEnvelope& envelope, mad:
       case mad::TransactionStatus::Answered:
         return receive(envelope.agent, completion.source, *completion.answer);
       case mad::TransactionStatus::TimedOut:
-      case mad::TransactionStatus::RmppFailed:  // no answer will come of that, either
+      case mad::TransactionStatus::RmppFailed:  // no response will follow
         return hand_back(envelope, sent, ETIMEDOUT);
       case mad::TransactionStatus::Sent:
       case mad::TransactionStatus::Cancelled:
@@ -232,7 +234,7 @@ Result<void> UmadFile::transact(Agent& agent, const UmadEnvelope& envelope, mad:
   const bool is_next_segment = asked.error().code == ErrorCode::Busy && !message.is_rmpp &&
                                mad::has_rmpp_header(header.mgmt_class) &&
                                mad::rmpp_of(message.mad).is_active;
-  if (is_next_segment) {  // of a program that does RMPP itself: the first one awaits the answer
+  if (is_next_segment) {  // program with its own RMPP: only the first segment awaits a response
     return agent.interface.post(agent.id, *to, std::move(message), now);
   }
   return std::unexpected(asked.error());

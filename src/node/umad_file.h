@@ -1,8 +1,8 @@
 #pragma once
 
-// What the kernel does behind an open umad device (Documentation/infiniband/user_mad): agents, TIDs
-// of their own, retransmission, RMPP, and a queue of MADs to be read. It holds no protocol: that is
-// mad::ManagementInterface of the port. Pure; one thread, that of the interfaces.
+// The kernel side of an open umad device (Documentation/infiniband/user_mad): agents, TID mapping,
+// retransmission, RMPP, and the queue of received MADs. The protocol itself is implemented by the
+// port's mad::ManagementInterface. Pure; runs on the thread of the interfaces.
 
 #include <array>
 #include <bitset>
@@ -21,7 +21,7 @@
 
 namespace weft::node {
 
-/// The port that a file is opened on; all of it outlives the file.
+/// The port that a file is opened on. Everything referenced must outlive the file.
 struct UmadPortAccess {
   mad::ManagementInterface& smi;
   mad::ManagementInterface& gsi;
@@ -29,26 +29,27 @@ struct UmadPortAccess {
   fabric::PortIndex port;
 };
 
-/// As the kernel's request to register has it.
+/// A registration request with the parameters of the kernel's umad ABI.
 struct UmadRegistration {
-  std::uint8_t mgmt_class{};  // 0: none, the agent only asks on QP1
+  std::uint8_t mgmt_class{};  // 0: the agent only sends requests, on QP1
   std::uint8_t class_version{};
   std::uint8_t rmpp_version{};
-  bool does_rmpp{};  // UMAD_USER_RMPP: the program does RMPP itself
+  bool does_rmpp{};  // UMAD_USER_RMPP: the program implements RMPP
   std::uint32_t oui{};
   mad::MethodSet methods{};
 };
 
-/// Where a MAD goes or came from, and what the program said of it.
+/// Address and send parameters of a MAD.
 struct UmadEnvelope {
   std::uint32_t agent{};
-  std::uint32_t timeout_ms{};  // for the answer; 0: none is expected
+  std::uint32_t timeout_ms{};  // for the response; 0: no response expected
   std::uint32_t retries{};
   std::uint16_t pkey_index{};
   mad::MadAddress address{};
 };
 
-/// A MAD for the program. `error` is an errno: why one that it sent comes back.
+/// A MAD to be read by the program. `error` is an errno if it is one that the program sent and that
+/// failed.
 struct UmadReceived {
   UmadEnvelope envelope;
   int error{};
@@ -56,10 +57,11 @@ struct UmadReceived {
       mad{};  // headers and all data of RMPP; the header alone of what comes back
 };
 
+/// One open file.
 class UmadFile {
  public:
   static constexpr std::size_t kMaxAgents = 32;
-  /// Limits of what is not read; policy, not from the specification.
+  /// Limits of the receive queue; policy, not from the specification.
   static constexpr std::size_t kMaxQueued = 65'536;
   static constexpr std::size_t kMaxQueuedBytes = std::size_t{48} << 20;
 
@@ -69,19 +71,19 @@ class UmadFile {
   UmadFile(const UmadFile&) = delete;
   UmadFile& operator=(const UmadFile&) = delete;
 
-  /// The lowest number that is free.
+  /// Returns the lowest free agent number.
   [[nodiscard]] Result<std::uint32_t> register_agent(const UmadRegistration& registration);
   [[nodiscard]] Result<void> unregister_agent(std::uint32_t agent, Instant now);
   [[nodiscard]] std::size_t agents() const;
 
-  /// What cannot be sent comes back at once with the reason as errno.
+  /// A MAD that cannot be sent is queued for reading at once, with the reason as errno.
   void send(const UmadEnvelope& envelope, ByteSpan mad, Instant now);
 
   [[nodiscard]] fabric::PortIndex port() const { return access_.port; }
   [[nodiscard]] bool is_empty() const { return received_.empty(); }
   [[nodiscard]] const UmadReceived& front() const { return received_.front(); }
   void pop();
-  /// MADs for which there was no room.
+  /// MADs dropped because the queue was full.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
 
  private:

@@ -1,4 +1,4 @@
-// What programs may rely on of an open umad device: the kernel's user_mad.
+// What programs rely on of an open umad device (the kernel's user_mad).
 
 #include "node/umad_file.h"
 
@@ -153,7 +153,7 @@ TEST_F(UmadFileTest, GivesEachTransactionTheAgentsHalfOfTheTid) {
   const std::uint64_t tid = header_of(request.mad).transaction_id;
   EXPECT_EQ(static_cast<std::uint32_t>(tid), 7U);
   EXPECT_NE(tid >> 32, 0xDEAD'BEEFU);
-  // The answer goes to the agent that asked, with the TID that it was sent with.
+  // The response goes to the requesting agent, with the original TID.
   ASSERT_TRUE(file.unregister_agent(0, gmps.now));
   other.send(to(kHere, 0), mad_of(ManagementClass::Perf, MadMethod::GetResp, tid), gmps.now);
   run();
@@ -283,7 +283,7 @@ TEST_F(UmadFileTest, LeavesRmppToProgramsThatWantToDoItThemselves) {
     EXPECT_EQ(each.mad.size(), wire::kMadBytes);
     EXPECT_EQ(each.mad[31], static_cast<std::byte>(number));
   }
-  EXPECT_EQ(gmps.sent.size(), 3U);  // nobody acknowledged
+  EXPECT_EQ(gmps.sent.size(), 3U);  // without any acknowledgement
 }
 
 TEST_F(UmadFileTest, SendsByQp0AndQp1AsTheAgentWasRegistered) {

@@ -6,7 +6,7 @@ Result<XrcDomains::Opened> XrcDomains::open(ProcessId process, const Name& name,
                                             bool is_exclusive) {
   const auto known = numbers_.find(name);
   if (known == numbers_.end() && !creates) {
-    return fail(ErrorCode::TryAgain, "no XRC domain of that file is open here; O_CREAT makes one");
+    return fail(ErrorCode::TryAgain, "no XRC domain is open for that file; O_CREAT creates one");
   }
   if (known != numbers_.end() && is_exclusive) {
     return fail(ErrorCode::InvalidArgument,

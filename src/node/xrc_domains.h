@@ -1,7 +1,7 @@
 #pragma once
 
-// The XRC domains that files name (hca/xrc_relay.h): which processes have which one open. Pure; one
-// thread.
+// XRC domains that are associated with files (hca/xrc_relay.h), and the processes that have them
+// open. Pure, not thread-safe.
 
 #include <compare>
 #include <cstdint>
@@ -14,16 +14,17 @@
 
 namespace weft::node {
 
+/// The shared XRC domains of all hosts.
 class XrcDomains {
  public:
-  /// Policy: of one process.
+  /// Maximum per process; policy, not from the specification.
   static constexpr std::size_t kMaxOfProcess = 256;
 
-  /// A domain is one HCA's, by the file that names it there.
+  /// Identifies a domain: an HCA, and the file given to ibv_open_xrcd.
   struct Name {
     fabric::NodeIndex host;
     std::uint32_t hca{};
-    std::uint64_t device{};  // of the file, st_dev
+    std::uint64_t device{};  // st_dev of the file
     std::uint64_t inode{};
     auto operator<=>(const Name&) const = default;
   };
@@ -32,10 +33,11 @@ class XrcDomains {
     bool is_new{};
   };
 
-  /// As ibv_open_xrcd(3): `creates` one that there is not yet, and only such a one if exclusive.
+  /// Opens a domain with the semantics of ibv_open_xrcd(3): `creates` and `is_exclusive` stand for
+  /// O_CREAT and O_EXCL.
   [[nodiscard]] Result<Opened> open(ProcessId process, const Name& name, bool creates,
                                     bool is_exclusive);
-  /// True: nobody has it open any more, and it is forgotten.
+  /// Returns true if this was the last process; the domain is then removed.
   bool close(ProcessId process, std::uint32_t domain);
 
   [[nodiscard]] bool has(ProcessId process, std::uint32_t domain) const;

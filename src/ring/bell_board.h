@@ -10,9 +10,9 @@
 
 namespace weft::ring {
 
-/// A set of small numbers that any thread or process may add to: the doorbell bitmap of a process
-/// (docs/ARCHITECTURE.md, decision 3), which says which of its lanes were rung, and the set of
-/// lanes that it looks at. Adding costs one or two atomic operations, and asking an empty board one
+/// A set of small numbers with concurrent insertion, for the doorbell bitmap of a process
+/// (docs/ARCHITECTURE.md, decision 3) that tells which lanes were rung, and for the set of lanes
+/// being watched. An insertion costs one or two atomic operations, a query of the empty board one
 /// load.
 ///
 /// In shared memory everybody who rings may write it, so it is a hint: a liar can make others look
@@ -22,7 +22,7 @@ class BasicBellBoard {
  public:
   static constexpr std::size_t kBells = 64 * 64;
 
-  /// After this, a take() that begins finds `number`. Numbers that do not exist are left out.
+  /// A take() that starts after this call visits `number`. Numbers out of range are ignored.
   void add(std::uint32_t number) {
     if (number < kBells) {
       Atomics::fetch_or(words_[number / 64], bit(number), kOrdered);
@@ -44,8 +44,8 @@ class BasicBellBoard {
     return Atomics::load(summary_, std::memory_order_acquire) == 0;
   }
 
-  /// Calls `visit(number)` for each and removes them. The summary goes first: who adds meanwhile
-  /// sets it again.
+  /// Calls `visit(number)` for each member and removes it. The summary is cleared first, because a
+  /// concurrent add() sets it again.
   template <class Visit>
   void take(Visit visit) {
     const std::uint64_t words = Atomics::exchange(summary_, 0, kOrdered);
@@ -55,7 +55,7 @@ class BasicBellBoard {
     });
   }
 
-  /// Calls `visit(number)` for each and leaves them.
+  /// Calls `visit(number)` for each member.
   template <class Visit>
   void for_each(Visit visit) const {
     each_bit(Atomics::load(summary_, std::memory_order_acquire), [&](std::uint32_t word) {
@@ -77,7 +77,7 @@ class BasicBellBoard {
     }
   }
 
-  alignas(64) std::atomic<std::uint64_t> summary_{};  // a bit for each word with bits, or more
+  alignas(64) std::atomic<std::uint64_t> summary_{};  // a bit for each word that may have bits set
   alignas(64) std::array<std::atomic<std::uint64_t>, 64> words_{};
 };
 

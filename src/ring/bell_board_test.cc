@@ -35,7 +35,7 @@ TEST(BellBoard, HandsOutEachNumberOnce) {
   EXPECT_TRUE(take_all(board).empty());
 }
 
-/// A number comes out of memory that a liar may have written.
+/// Memory may contain numbers written by a hostile process.
 TEST(BellBoard, LeavesOutNumbersThatDoNotExist) {
   BellBoard board;
   board.add(BellBoard::kBells);
@@ -45,7 +45,7 @@ TEST(BellBoard, LeavesOutNumbersThatDoNotExist) {
   EXPECT_TRUE(board.is_quiet());
 }
 
-/// Whatever is added while another thread takes is taken then or by the next.
+/// A number added during a take() is visited by this one or the next.
 TEST(BellBoard, LosesNothingBetweenThreads) {
   constexpr std::uint32_t kRounds = 20'000;
   BellBoard board;

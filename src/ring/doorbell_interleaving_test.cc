@@ -26,8 +26,8 @@ struct Plan {
   bool looks_again{true};    // planted when false: the consumer sleeps without a last look
 };
 
-/// Producers that count records up in a word each, which stands for a ring, and a consumer that
-/// sleeps whenever it sees nothing new.
+/// Producers that increment a word, which stands for a ring, and a consumer that sleeps when
+/// nothing is new.
 struct Hall {
   std::array<Attention, 2> attention;
   std::array<std::atomic<std::uint32_t>, 2> published{};
@@ -49,7 +49,7 @@ struct Hall {
   }
 };
 
-/// The futex word is `sleeping` itself, and all producers look at the same.
+/// The futex word is `sleeping` itself, shared by all producers.
 struct OneFlag {
   template <class Atomics>
   static void tell(Hall& hall, std::size_t /*producer*/) {
@@ -73,7 +73,7 @@ struct OneFlag {
   }
 };
 
-/// A flag for each producer, and a counter of wakes as the futex word of all.
+/// A flag per producer, and a counter of wake-ups as common futex word.
 struct FlagForEach {
   template <class Atomics>
   static void tell(Hall& hall, std::size_t producer) {
@@ -127,7 +127,7 @@ Explorer::Scenario hall(const Plan& plan) {
   };
 }
 
-/// Policies: runs of one exploration, and what it takes to try all runs there are.
+/// Policy: number of runs of one exploration, sufficient to try all.
 constexpr std::uint64_t kRunsMax = 1'000'000;
 constexpr std::size_t kUnbounded = 1'000'000;
 
@@ -166,7 +166,7 @@ TEST(DoorbellInterleaving, TellsOneOfTwoProducersForEachSleep) {
   expect_sound(hall<OneFlag>({.producers = 2, .records = 2}), 2);
 }
 
-/// Planted: there is no fence.
+/// Planted bug: no fence.
 struct NoFence : ExploredAtomics {
   static void fence() {}
 };

@@ -9,8 +9,8 @@
 
 #include "ring/testing/explored_atomics.h"
 
-/// The explorer itself, by the litmus tests of the C++ memory model: what may happen is found, what
-/// may not is never seen.
+/// Tests the explorer by litmus tests of the C++ memory model: permitted outcomes are found, others
+/// never occur.
 
 namespace weft::ring::testing {
 namespace {
@@ -36,7 +36,7 @@ void share(Explorer& explorer, const Words& words) {
   explorer.share("plain", words.plain);
 }
 
-/// Each stores to one word and then loads the other.
+/// Each fiber stores to one word and then loads the other.
 Explorer::Scenario store_buffering(bool is_fenced, const std::function<void(Words&)>& at_end) {
   return [=](Explorer& explorer) {
     const auto words = std::make_shared<Words>();
@@ -80,7 +80,7 @@ TEST(Explorer, FindsEveryOutcomeThatFencesLeave) {
   EXPECT_GT(outcomes[3], 0);
 }
 
-/// One writes a plain word and says so, the other reads it once it was told.
+/// One fiber writes data and sets a flag, the other reads the data after the flag.
 Explorer::Scenario message_passing(std::memory_order store, std::memory_order load) {
   return [=](Explorer& explorer) {
     const auto words = std::make_shared<Words>();

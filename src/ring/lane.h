@@ -10,10 +10,11 @@
 
 namespace weft::ring {
 
-/// A lane joins two processes: a request ring and a response ring each way (docs/ARCHITECTURE.md,
-/// decision 3), which begin small and grow: requests to the usual capacity, and to all of it when
-/// they are let (Producer::let_grow). Its memory is four rings one after the other, each a page and
-/// some lines from the last, so that their position lines do not share cache sets.
+/// Geometry of a lane, which connects two processes by a request ring and a response ring in each
+/// direction (docs/ARCHITECTURE.md, decision 3). Rings start small and grow: request rings to the
+/// usual capacity, and to the full capacity after Producer::let_grow. Capacities in bytes. The four
+/// rings are laid out one after another, offset by a page and some cache lines, so that their
+/// position lines do not share cache sets.
 struct LaneShape {
   std::size_t request_capacity{1U << 17};
   std::size_t response_capacity{1U << 17};
@@ -27,9 +28,10 @@ struct LaneShape {
   }
 };
 
+/// The two ends of a lane.
 enum class LaneSide : std::uint8_t { A, B };
 
-/// Between rings, against aliasing of equal offsets in pages: an odd number of lines.
+/// Padding between rings: an odd number of cache lines, against aliasing of equal page offsets.
 inline constexpr std::size_t kStaggerBytes = 3 * kSlotBytes;
 
 [[nodiscard]] constexpr std::size_t lane_bytes(const LaneShape& shape) {
@@ -37,7 +39,7 @@ inline constexpr std::size_t kStaggerBytes = 3 * kSlotBytes;
          4 * kStaggerBytes;
 }
 
-/// One process's ends of a lane.
+/// The four ring ends of one process. Each ring end is for one thread at a time.
 struct LaneEnds {
   Producer<> request_out;
   Producer<> response_out;
@@ -45,7 +47,7 @@ struct LaneEnds {
   Consumer<> response_in;
 };
 
-/// Ends for `side` over memory of lane_bytes(shape), 64-byte aligned, zero when the lane is new.
+/// The ends for `side` over memory of lane_bytes(shape), 64-byte aligned, zeroed for a new lane.
 [[nodiscard]] inline LaneEnds lane_ends(std::span<std::byte> memory, const LaneShape& shape,
                                         LaneSide side) {
   WEFT_ASSERT(shape.is_valid() && memory.size() >= lane_bytes(shape),

@@ -1,5 +1,5 @@
-// A liar at the other end of a ring: whatever it writes, the consumer stays inside the ring, and so
-// does the producer.
+// A ring with a hostile other end. Checks that consumer and producer stay inside the ring whatever
+// it writes.
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@
 namespace weft::ring {
 namespace {
 
-/// A ring that begins with a quarter of it.
+/// The ring starts with a quarter of its capacity.
 constexpr std::size_t kCapacity = 4 * kMinCapacity;
 alignas(64) std::array<std::byte, ring_bytes(kCapacity)> memory;
 
@@ -29,7 +29,7 @@ void require_inside(std::span<const std::byte> part) {
           part.data() + part.size() <= memory.data() + memory.size());
 }
 
-/// One look at the ring; false when it has no record.
+/// Reads one record; returns false if there is none.
 bool consume(Consumer<>& consumer, bool pops) {
   const auto front = consumer.front();
   if (front.state == Consumer<>::State::Corrupt) {
@@ -46,7 +46,7 @@ bool consume(Consumer<>& consumer, bool pops) {
   return true;
 }
 
-/// The input is what lies in the ring.
+/// The input is the contents of the ring.
 void read_image(std::span<const std::uint8_t> input) {
   memory.fill(std::byte{0});
   std::memcpy(memory.data(), input.data(), std::min(input.size(), memory.size()));
@@ -55,7 +55,7 @@ void read_image(std::span<const std::uint8_t> input) {
   }
 }
 
-/// The input says what a producer, a consumer and a liar who writes any word do in turn.
+/// The input is a sequence of operations of a producer, a consumer, and a hostile writer.
 void run_script(std::span<const std::uint8_t> input) {
   memory.fill(std::byte{0});
   Producer<> producer{memory, kMinCapacity};
@@ -66,7 +66,7 @@ void run_script(std::span<const std::uint8_t> input) {
     const std::uint8_t what = input[0];
     const std::size_t number = input[1] + std::size_t{input[2]} * 256;
     switch (what & 3) {
-      case 0: {  // the liar: a word at the start of a slot, or the consumer's position
+      case 0: {  // hostile: overwrites the start of a slot, or the consumer's position
         const std::uint32_t word =
             (what & 4) != 0 ? std::uint32_t{0} - input[3] : std::uint32_t{input[3]} << (what >> 4);
         std::byte* const at = memory.data() + number * kSlotBytes % memory.size();
@@ -96,7 +96,7 @@ void run_script(std::span<const std::uint8_t> input) {
         break;
       default:
         static_cast<void>(producer.is_drained());
-        attention.sleeping.store(input[3]);  // the liar again
+        attention.sleeping.store(input[3]);  // hostile write
         if ((what & 4) != 0) {
           announce_sleep(attention);
         } else {

@@ -57,7 +57,8 @@ bool is_body(std::span<const std::byte> body, std::uint64_t seed, std::size_t by
 
 constexpr std::size_t kCapacity = 4096;
 
-/// Of so many slots of memory, begun with kCapacity; `coin` tells how eager the producer is.
+/// Passes records through a ring with that memory, started with kCapacity; `coin` decides how eager
+/// the producer is.
 void pass_records(std::size_t capacity, std::uint64_t seed, std::uint64_t records) {
   Memory memory{ring_bytes(capacity)};
   Producer<> producer{memory.span(ring_bytes(capacity)), kCapacity};
@@ -126,7 +127,7 @@ TEST(SpscRing, GrowsBeyondTheUsualOnlyWhenLet) {
   Memory memory{ring_bytes(kMost)};
   Producer<> producer{memory.span(ring_bytes(kMost)), kCapacity, 4 * kCapacity};
   Consumer<> consumer{memory.span(ring_bytes(kMost)), kCapacity};
-  // What fits once the consumer has followed.
+  // Fills what fits after the consumer has advanced.
   const auto fill = [&] {
     std::size_t records = 0;
     for (int round = 0; round < 4; ++round) {
@@ -166,7 +167,8 @@ TEST(SpscRing, RefusesWhenFullAndTakesMoreAfterwards) {
 }
 
 TEST(SpscRing, IsNotDrainedUntilWhatWasReadIsDealtWith) {
-  for (int records = 1; records < 60; ++records) {  // past the quarters at which room is told
+  // beyond the quarters at which the position is reported
+  for (int records = 1; records < 60; ++records) {
     Memory memory{ring_bytes(kCapacity)};
     Producer<> producer{memory.span(ring_bytes(kCapacity))};
     Consumer<> consumer{memory.span(ring_bytes(kCapacity))};
@@ -263,7 +265,7 @@ TEST(Lane, JoinsBothDirections) {
   EXPECT_TRUE(is_body(a.response_in.front().body, 4, 40));
 }
 
-/// Who naps is woken for what is urgent only, and once.
+/// A lightly sleeping consumer is woken for urgent records only, and once.
 TEST(Attention, LeavesWhoNapsAloneUnlessItIsUrgent) {
   Attention attention;
   EXPECT_FALSE(must_wake(attention));
@@ -279,8 +281,7 @@ TEST(Attention, LeavesWhoNapsAloneUnlessItIsUrgent) {
 }
 
 TEST(Attention, LosesNoWake) {
-  // A consumer that only looks when it was told: were one wake lost, it would wait for ever on the
-  // counter.
+  // The consumer only polls when woken: after one lost wake-up it would wait forever.
   Attention attention;
   std::atomic<std::uint32_t> published{0};
   std::atomic<std::uint32_t> wakes{0};

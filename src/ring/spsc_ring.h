@@ -14,32 +14,33 @@
 
 namespace weft::ring {
 
-/// A ring of variable-size records in shared memory, one producer, one consumer, perhaps in
-/// different processes, perhaps hostile to each other (docs/ARCHITECTURE.md, decisions 2, 3, 11).
+/// A single-producer single-consumer ring of variable-size records in shared memory, whose ends may
+/// be in different processes that do not trust each other (docs/ARCHITECTURE.md, decisions 2, 3,
+/// 11).
 ///
-/// Memory: one line with the consumer's position, then `capacity` bytes of 64-byte slots. A record
-/// fills whole slots: an 8-byte record header, then the body, so that a body of up to 56 bytes
-/// costs one cache line. The header's first word says that the record is there and how long its
-/// body is (body + 1; 0 is nothing yet). The producer publishes a record with one release store of
-/// that word, and the consumer polls only that word.
+/// Memory: one cache line with the consumer's position, then `capacity` bytes of 64-byte slots. A
+/// record occupies whole slots: an 8-byte record header and the body, so that a body of up to 56
+/// bytes costs one cache line. The first word of the header publishes the record and holds the
+/// length of the body (body + 1; 0 means empty). The producer publishes a record by a release store
+/// of that word; the consumer polls this word only.
 ///
-/// Old bodies never look like records: before a record is published, the word where the *next*
-/// record will begin is set to 0, and the consumer never looks further than that. A record that
-/// would wrap leaves a skip mark and begins at slot 0.
+/// Old bodies cannot be mistaken for records: before a record is published, the first word of the
+/// *next* record's slot is set to 0, and the consumer never reads beyond it. A record that would
+/// wrap leaves a skip mark and starts at slot 0.
 ///
-/// A ring may begin with fewer slots than it has memory for, so that many rings that carry little
-/// touch little (memory that nobody touched costs nothing). When a record finds no room, the
-/// producer leaves a grow mark and begins again behind the slots in use: positions move on to where
-/// the larger ring has that slot, at least one lap of the smaller ring on, so that the old slots
-/// are written again only after the consumer has passed the mark.
+/// A ring may start with fewer slots than its memory holds, so that rings with little traffic touch
+/// little memory. When a record finds no room, the producer leaves a grow mark and continues behind
+/// the slots in use: positions advance to the value that has this slot in the larger ring, at least
+/// one lap of the smaller ring ahead, so that old slots are not overwritten until the consumer has
+/// passed the mark.
 inline constexpr std::size_t kSlotBytes = 64;
 inline constexpr std::size_t kRecordHeaderBytes = 8;
 inline constexpr std::uint32_t kNoRecord = 0;
 inline constexpr std::uint32_t kSkipMark = 0xFFFF'FFFF;
-inline constexpr std::uint32_t kGrowMark = 0xFFFF'FFF0;  // plus how often the ring grows fourfold
+inline constexpr std::uint32_t kGrowMark = 0xFFFF'FFF0;  // plus the number of fourfold growths
 inline constexpr std::uint32_t kMostGrowths = 5;
 
-/// Smallest and largest capacity in bytes; a power of two. Policy, not from any specification.
+/// Limits of the capacity in bytes, a power of two. Policy, not from the specification.
 inline constexpr std::size_t kMinCapacity = 1U << 12;
 inline constexpr std::size_t kMaxCapacity = 1U << 22;
 
@@ -47,13 +48,13 @@ inline constexpr std::size_t kMaxCapacity = 1U << 22;
   return std::has_single_bit(capacity) && capacity >= kMinCapacity && capacity <= kMaxCapacity;
 }
 
-/// Bytes of memory for a ring: the position line and the slots.
+/// Bytes of memory of a ring: the position line and the slots.
 [[nodiscard]] constexpr std::size_t ring_bytes(std::size_t capacity) {
   return kSlotBytes + capacity;
 }
 
-/// Longest body: a record and its skip must fit beside what is unread, or a producer could wait for
-/// ever.
+/// Longest body. A record and its skip mark must fit beside unread records, otherwise the producer
+/// could wait forever.
 [[nodiscard]] constexpr std::size_t max_body_bytes(std::size_t capacity) {
   return capacity / 2 - kRecordHeaderBytes - kSlotBytes;
 }
@@ -63,8 +64,8 @@ namespace internal {
   return (body + kRecordHeaderBytes + kSlotBytes - 1) / kSlotBytes;
 }
 
-/// The first position in a ring that grows from `count` slots to `grown`: the next one, seen from
-/// `position`, that is a lap of the smaller ring away and at slot `count` of the larger one.
+/// First position of a ring that grows from `count` to `grown` slots: the next one after `position`
+/// that is at least a lap of the smaller ring ahead and maps to slot `count` of the larger ring.
 [[nodiscard]] constexpr std::uint32_t grown_position(std::uint32_t position, std::uint32_t count,
                                                      std::uint32_t grown) {
   const std::uint32_t next_lap = (position + count - 1) & ~(count - 1);
@@ -73,18 +74,18 @@ namespace internal {
 }
 }  // namespace internal
 
-/// The producing end. One thread at a time.
+/// The producer's end of a ring. Used by one thread at a time.
 template <class Atomics = RealAtomics>
 class Producer {
  public:
   Producer() = default;
 
-  /// `memory` is ring_bytes(capacity) bytes, 64-byte aligned, all zero when the ring is new. The
-  /// ring begins with `first_capacity` of it, which the consumer knows, too.
+  /// `memory` has ring_bytes(capacity) bytes, is 64-byte aligned, and is zeroed for a new ring. The
+  /// ring starts with `first_capacity`; the consumer must use the same value.
   explicit Producer(std::span<std::byte> memory) : Producer(memory, memory.size() - kSlotBytes) {}
   Producer(std::span<std::byte> memory, std::size_t first_capacity)
       : Producer(memory, first_capacity, memory.size() - kSlotBytes) {}
-  /// One that grows to `usual_capacity` by itself, beyond only when let_grow() was called.
+  /// Grows up to `usual_capacity` on its own, beyond it only after let_grow().
   Producer(std::span<std::byte> memory, std::size_t first_capacity, std::size_t usual_capacity)
       : head_line_(memory.data()),
         slots_(memory.data() + kSlotBytes),
@@ -96,10 +97,11 @@ class Producer {
                 "a ring has a capacity that it can have, in memory for it");
   }
 
-  /// From now on the ring may grow to all of its memory. False if it could already.
+  /// Permits the ring to grow to all of its memory. Returns false if it was permitted before.
   bool let_grow() { return std::exchange(usual_slots_, most_slots_) != most_slots_; }
 
-  /// Room for a body of `bytes`, contiguous; empty when the ring is too full now. Never waits.
+  /// Reserves contiguous room for a body of `bytes`; returns an empty span if the ring is too full.
+  /// Never blocks.
   [[nodiscard]] std::span<std::byte> reserve(std::size_t bytes) {
     WEFT_DEBUG_ASSERT(bytes <= max_body_bytes(std::size_t{usual_slots_} * kSlotBytes),
                       "a record fits into the ring");
@@ -110,8 +112,8 @@ class Producer {
     const std::uint32_t at = tail_ & (slot_count_ - 1);
     const bool wraps = at + needed > slot_count_;
     const std::uint32_t skip = wraps ? slot_count_ - at : 0;
-    // One slot stays free, so that the word behind the record is never one that the consumer still
-    // reads.
+    // One slot stays free, so that the word behind the record is not one that the consumer may
+    // still be reading.
     if (!has_free(skip + needed + 1)) {
       refresh_head();
       if (!has_free(skip + needed + 1)) {
@@ -124,7 +126,7 @@ class Producer {
     return {slot(wraps ? 0 : at) + kRecordHeaderBytes, bytes};
   }
 
-  /// Publishes what was written to the last reservation.
+  /// Publishes the body written to the last reservation.
   void commit() {
     const std::uint32_t begin = tail_ + skip_;
     const std::uint32_t next =
@@ -145,9 +147,9 @@ class Producer {
     growths_ = 0;
   }
 
-  /// The usual record at once: reserves `bytes`, lets `write(std::byte*)` fill them and publishes.
-  /// False, and nothing is done: reserve() must find the room, since the record would wrap, the
-  /// ring would grow, or how far the consumer is must be looked up.
+  /// Fast path: reserves `bytes`, calls `write(std::byte*)` to fill them, and publishes. Returns
+  /// false without effect if reserve() is needed: the record would wrap, the ring would have to
+  /// grow, or the consumer's position must be reloaded.
   template <class Write>
   [[nodiscard, gnu::always_inline]] bool put(std::size_t bytes, Write write) {
     const auto needed = static_cast<std::uint32_t>(internal::slots_of(bytes));
@@ -163,8 +165,8 @@ class Producer {
     return true;
   }
 
-  /// Whether the consumer has said that it read everything and dealt with it. Its word may lag
-  /// behind or lie; a lie costs only the liar.
+  /// True if the consumer reported that it has processed all records. The report may be late, or
+  /// false if the consumer is hostile; then only the consumer is harmed.
   [[nodiscard]] bool is_drained() {
     refresh_head();
     return head_ == tail_;
@@ -174,12 +176,12 @@ class Producer {
   [[nodiscard]] std::byte* slot(std::uint32_t index) const {
     return slots_ + std::size_t{index} * kSlotBytes;
   }
-  /// Just after the ring grew, more positions than it has slots can lie between the two ends.
+  /// Right after growing, the distance between the ends may exceed the number of slots.
   [[nodiscard]] bool has_free(std::uint32_t slots) const {
     return tail_ - head_ + slots <= slot_count_;
   }
 
-  /// Slots that were never used: no need to look how far the consumer is.
+  /// Uses slots that were never used, so the consumer's position does not matter.
   [[nodiscard, gnu::noinline]] std::span<std::byte> reserve_in_larger(std::size_t bytes) {
     std::uint32_t grown = slot_count_;
     std::uint32_t growths = 0;
@@ -209,17 +211,17 @@ class Producer {
   std::byte* head_line_{};
   std::byte* slots_{};
   std::uint32_t slot_count_{};
-  std::uint32_t usual_slots_{};  // as far as it may grow now
+  std::uint32_t usual_slots_{};  // current growth limit
   std::uint32_t most_slots_{};
-  std::uint32_t tail_{};  // in slots, ever growing
-  std::uint32_t head_{};  // what the consumer last said
-  // Of the last reservation:
+  std::uint32_t tail_{};  // in slots, monotonic
+  std::uint32_t head_{};  // last position reported by the consumer
+  // Last reservation:
   std::uint32_t skip_{};
   std::uint32_t growths_{};
   std::uint32_t reserved_bytes_{};
 };
 
-/// The consuming end. One thread at a time.
+/// The consumer's end of a ring. Used by one thread at a time.
 template <class Atomics = RealAtomics>
 class Consumer {
  public:
@@ -241,8 +243,8 @@ class Consumer {
     std::span<const std::byte> body;
   };
 
-  /// The oldest record; if there is none, the producer is told that all was read. Corrupt when the
-  /// producer wrote what no producer writes; it stays so.
+  /// The oldest record. If there is none, reports to the producer that all records are processed.
+  /// Corrupt, permanently, if the ring holds what no producer writes.
   [[nodiscard]] Front front() {
     const Front found = look();
     if (found.state == State::Empty) {
@@ -251,7 +253,7 @@ class Consumer {
     return found;
   }
 
-  /// The same for who has not dealt yet with what it popped: the producer is told nothing.
+  /// As front(), for a consumer that has popped records it has not processed yet: reports nothing.
   [[nodiscard, gnu::always_inline]] Front look() {
     const std::uint32_t at = head_ & (slot_count_ - 1);
     const std::uint32_t word = Atomics::load(slot(at), std::memory_order_acquire);
@@ -261,7 +263,8 @@ class Consumer {
     return is_record(word, at) && !corrupt_ ? take_front(word, at) : front_otherwise(word);
   }
 
-  /// After look(): what was popped is dealt with. The producer is told if that was all.
+  /// Call after look() when all popped records are processed. Reports it to the producer if the
+  /// ring is empty.
   void settle() {
     if (head_ != said_ &&
         Atomics::load(slot(head_ & (slot_count_ - 1)), std::memory_order_relaxed) == kNoRecord) {
@@ -269,13 +272,13 @@ class Consumer {
     }
   }
 
-  /// The word that is kNoRecord until the next record is there, or a mark; null if none will come.
+  /// The word that stays kNoRecord until the next record is published; null if none will be.
   [[nodiscard]] const std::byte* next_word() const {
     return corrupt_ ? nullptr : slot(head_ & (slot_count_ - 1));
   }
 
-  /// Ends the use of the record in front. The producer's view of our position costs a cache line to
-  /// change: told every quarter of the ring, short of this record, which may not be dealt with.
+  /// Removes the record at the front. Reporting the position costs a cache line transfer, so it is
+  /// done once per quarter of the ring, and excludes this record, which may not be processed yet.
   void pop() {
     if (head_ - said_ >= slot_count_ / 4) {
       say_where_we_are();
@@ -288,8 +291,8 @@ class Consumer {
     return slots_ + std::size_t{index} * kSlotBytes;
   }
 
-  /// Whether `word`, found in slot `at`, says how long a record is. Nothing and marks do not: less
-  /// one, they are more than any length.
+  /// True if `word`, read from slot `at`, is the length of a record. kNoRecord and marks are not:
+  /// minus one, they exceed any length.
   [[nodiscard]] bool is_record(std::uint32_t word, std::uint32_t at) const {
     const std::size_t bytes = std::uint32_t{word - 1};
     return bytes <= max_body_bytes(std::size_t{slot_count_} * kSlotBytes) &&
@@ -304,8 +307,8 @@ class Consumer {
     };
   }
 
-  /// `word` stands where the next record would begin, and begins none: nothing is there, or a mark
-  /// with a record behind it, or what no producer writes.
+  /// `word` is not the length of a record: the ring is empty, or it is a mark in front of a record,
+  /// or it is corrupt.
   [[nodiscard, gnu::noinline]] Front front_otherwise(std::uint32_t word) {
     for (int step = 0; step < 2 && !corrupt_; ++step) {
       const std::uint32_t at = head_ & (slot_count_ - 1);
@@ -324,7 +327,7 @@ class Consumer {
     return {.state = State::Corrupt, .body = {}};
   }
 
-  /// Goes to where a mark in slot `at` says that the next record begins; false if it is no mark.
+  /// Moves to the position given by a mark in slot `at`. Returns false if `word` is not a mark.
   [[nodiscard]] bool pass_mark(std::uint32_t word, std::uint32_t at) {
     if (word == kSkipMark && at != 0) {
       head_ += slot_count_ - at;

@@ -28,7 +28,7 @@ constexpr std::size_t kCapacity = kMinCapacity;
 constexpr std::size_t kSlots = kCapacity / kSlotBytes;
 constexpr std::size_t kWordBytes = sizeof(std::uint32_t);
 
-/// Old bodies are full of this: as a record's first word it would be a record of four bytes.
+/// Content of old bodies; as the first word of a record it would mean four bytes.
 constexpr std::uint32_t kOldBody = 5;
 
 struct Plan {
@@ -47,7 +47,7 @@ Plan from_slot(std::size_t slot, std::vector<std::size_t> bodies) {
   return plan;
 }
 
-/// Where a body is written and read: at both ends, enough to tell bodies apart.
+/// Positions at which bodies are accessed: both ends, sufficient to distinguish bodies.
 std::vector<std::size_t> probes_of(std::size_t bytes) {
   if (bytes <= kWordBytes) {
     return std::vector<std::size_t>(bytes / kWordBytes);
@@ -70,7 +70,7 @@ struct Conversation {
   std::uint32_t written{};
   std::uint32_t read{};
 
-  /// Moves both ends on by so many slots, and leaves old bodies there.
+  /// Advances both ends by that many slots, leaving old bodies there.
   void advance(std::size_t by) {
     for (std::size_t at = 0; at < by;) {
       const std::size_t slots = std::min<std::size_t>(by - at, kSlots / 4);
@@ -111,7 +111,7 @@ struct Conversation {
     producer.commit();
   }
 
-  /// Whether there was a record, which must be the next one, intact.
+  /// Receives a record, which must be the next one and intact; returns false if there is none.
   bool receive(const Plan& plan) {
     Explorer& explorer = *Explorer::running();
     const auto front = consumer.look();
@@ -176,7 +176,7 @@ Explorer::Scenario conversation(const Plan& plan) {
   };
 }
 
-/// Policies: runs of one exploration, and what it takes to try all runs there are.
+/// Policy: number of runs of one exploration, sufficient to try all.
 constexpr std::uint64_t kRunsMax = 1'000'000;
 constexpr std::size_t kUnbounded = 1'000'000;
 
@@ -231,8 +231,8 @@ TEST(SpscRingInterleaving, AFullRingIsReusedOnlyOnceItWasRead) {
   expect_sound(from_slot(0, {kLarge, kLarge, kLarge, 4}), 3);
 }
 
-/// A full ring that may grow, with the mark in its middle and at its very end; one too small for a
-/// record; what lies in the old slots is reused only once it was read.
+/// A full ring that may grow, with the mark in its middle or at its end; a ring too small for a
+/// record; old slots are reused only after they were read.
 TEST(SpscRingInterleaving, AFullRingGrowsWithoutWaiting) {
   for (const std::size_t start : {std::size_t{0}, std::size_t{3}, kSlots - 56, kSlots - 1}) {
     Plan plan = from_slot(start, {kLarge, kLarge, kLarge, 4});
@@ -268,7 +268,7 @@ struct RelaxedLoads : ExploredAtomics {
   }
 };
 
-/// Planted: the word behind a record is zeroed after the record is published.
+/// Planted bug: the word behind a record is cleared after the record is published.
 struct LateZero : ExploredAtomics {
   static inline std::byte* held = nullptr;
 
@@ -291,7 +291,7 @@ constexpr std::string_view kArrivesTwice = "not so: a record arrives once";
 TEST(SpscRingInterleaving, FindsAProducerThatDoesNotRelease) {
   expect_found<RelaxedStores>(from_slot(8, {8}), kRaceWithProducer);
   expect_found<RelaxedStores>(from_slot(kSlots - 1, {100}), kRaceWithProducer);
-  // Without a body nothing races, but what lay behind the record may still be seen there.
+  // Without a body there is no data race, but an old record may be seen behind the new one.
   expect_found<RelaxedStores>(from_slot(8, {0}), kArrivesTwice);
 }
 
@@ -323,7 +323,7 @@ TEST(SpscRingInterleaving, FindsAConsumerThatGivesARecordBackTooEarly) {
   Plan plan = from_slot(0, {kLarge});
   plan.pops_early = true;
   expect_found<ExploredAtomics>(plan, "not so: a drained ring was read to its end");
-  // The fourth record skips the end and fits where the first lies, once that was given back.
+  // The fourth record skips the end and uses the first slot, once that is free.
   constexpr std::size_t kThird = 20 * kSlotBytes - kRecordHeaderBytes;
   plan = from_slot(0, {kThird, kThird, kThird, 300});
   plan.pops_early = true;

@@ -1,5 +1,5 @@
-// A host between an SA and neighbours that say whatever they like, at any time, while its port
-// comes and goes: its parts keep agreeing, its limits hold, and everybody who asked is told once.
+// A host between an SA and neighbours that send arbitrary messages at any time, while its port goes
+// up and down. Checks that invariants and limits hold and that each request completes exactly once.
 
 #include <algorithm>
 #include <array>
@@ -54,7 +54,7 @@ class Game {
     }
     is_active_ = false;
     set_port();
-    for (int turn = 0; turn < 100; ++turn) {  // all that waits ends
+    for (int turn = 0; turn < 100; ++turn) {  // lets all pending requests complete
       pass(Duration::seconds(1));
     }
     require(sa_.queries() == 0 && resolver_.resolutions() == 0);
@@ -146,7 +146,7 @@ class Game {
     }
   }
 
-  /// What was asked last, answered: as it was, or with other bytes here and there.
+  /// Answers the last request, correctly or with corrupted bytes.
   void answer() {
     if (!last_sent_) {
       return;
@@ -194,7 +194,7 @@ class Game {
         .source = {.lid = Lid{how}, .qp = Qpn{9}},
         .payload = payload
     };
-    datagram.source.qkey = QKey{};  // as the SA of answer() says
+    datagram.source.qkey = QKey{};  // the Q_Key in answer()'s records
     if (how % 2 == 0) {
       datagram.destination_qp = kMulticastQpn;
       datagram.destination_gid = wire::ipoib_broadcast_group(kDefaultPKey);

@@ -14,8 +14,8 @@ namespace {
 using wire::kComponent;
 using wire::McMemberRecord;
 
-/// What the maker of a broadcast group says (RFC 4391 §4.1): the Q_Key that subnet managers usually
-/// take, and the lowest rate, 2.5 Gb/s, so that no port is too slow to be in it.
+/// Properties of a broadcast group created here (RFC 4391 §4.1): the default Q_Key of common subnet
+/// managers, and the lowest rate, 2.5 Gb/s, so that no port is too slow to join.
 constexpr QKey kUsualQKey{0x0B1B};
 constexpr std::uint8_t kLowestRate = 2;
 constexpr std::uint64_t kToMake =
@@ -42,7 +42,7 @@ IpoibInterface::IpoibInterface(const InterfaceKey& key, Qpn qpn, SaClient& sa,
   join(Form::Join, now);
 }
 
-/// The handler of the membership is this interface's.
+/// The membership's handler refers to this object, so the group must be left.
 IpoibInterface::~IpoibInterface() { stop(Instant{}); }
 
 void IpoibInterface::stop(Instant now) {
@@ -88,7 +88,7 @@ void IpoibInterface::take_group(Form form, const Answer<McMemberRecord>& group, 
   membership_.reset();
   group_.reset();
   if (form == Form::Join) {
-    return join(Form::Make, now);  // nobody has made it yet
+    return join(Form::Make, now);  // the group does not exist yet: create it
   }
   join_at_ = now + limits_.join_retry;
 }
@@ -120,7 +120,7 @@ bool IpoibInterface::ask(const IpAddress& address, Instant until, Instant now) {
   return neighbors_.ask(address, until, now);
 }
 
-/// To the whole link.
+/// Address of the broadcast group.
 mad::MadAddress IpoibInterface::group_address() const {
   return {
       .lid = group_->mlid,
@@ -136,7 +136,8 @@ mad::MadAddress IpoibInterface::group_address() const {
   };
 }
 
-/// Back to where a question came from, by its own path, which is reversible as that of a group is.
+/// Address for an answer: the reversed path of the request; paths of the group's members are
+/// reversible.
 mad::MadAddress IpoibInterface::answer_address(const mad::MadAddress& source) const {
   mad::MadAddress to = source;
   to.qkey = group_->qkey;
@@ -153,7 +154,7 @@ void IpoibInterface::send(const mad::MadAddress& to, std::vector<std::byte> payl
   on_work_();
 }
 
-/// The own address that a neighbour sees: the one that shares most with its own.
+/// The interface address that shares the longest prefix with a neighbour's address.
 std::optional<IpAddress> IpoibInterface::source_for(const IpAddress& address) const {
   std::optional<IpAddress> best;
   for (const InterfaceAddress& own : addresses_) {
@@ -165,8 +166,8 @@ std::optional<IpAddress> IpoibInterface::source_for(const IpAddress& address) co
   return best;
 }
 
-/// A solicitation goes to the broadcast group, too: every interface is in it, of IPv6 as of IPv4
-/// (RFC 4391 §4), and need not be in a group for each of its addresses.
+/// Solicitations are sent to the broadcast group, which all IPv4 and IPv6 interfaces join (RFC 4391
+/// §4), so that no interface needs a solicited-node group per address.
 void IpoibInterface::send_question(const IpAddress& address) {
   const auto source = source_for(address);
   if (!source) {
@@ -240,7 +241,7 @@ void IpoibInterface::handle(const wire::NeighborMessage& message, const mad::Mad
   if (!has(message.target) || has(message.source)) {
     return;
   }
-  // Who only probes whether an address is free has none to be answered at (RFC 4861 §7.2.4).
+  // Duplicate address detection has no source address to answer to (RFC 4861 §7.2.4).
   const bool is_probe = message.source.is_unspecified();
   ++counters_.answers;
   Flags<wire::NeighborFlag> flags{wire::NeighborFlag::Override};
@@ -257,7 +258,7 @@ void IpoibInterface::handle(const wire::NeighborMessage& message, const mad::Mad
                                  .hardware = hardware()}));
 }
 
-/// Somebody says who has an address. Where the packet tells its sender's GID, that has to be it.
+/// Processes an answer. If the packet has a GRH, its source must be the advertised GID.
 void IpoibInterface::take_answer(const IpAddress& address,
                                  const wire::IpoibHardwareAddress& hardware,
                                  const mad::MadAddress& source, Instant now) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// An IPoIB interface of a host as far as finding neighbours goes (RFC 4391): it is in the broadcast
-// group of its partition, says which of the host's addresses it has, and finds out who has others.
-// Its QP is the host's own. Pure. One thread.
+// An IPoIB interface of a host, reduced to neighbour discovery (RFC 4391): it is a member of its
+// partition's broadcast group, answers ARP and neighbour solicitations for the host's addresses,
+// and resolves those of others. Its QP belongs to the host. Pure, not thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,32 +25,35 @@
 
 namespace weft::sa {
 
-/// An interface of a host, named by its port and partition: what `ib0` is.
+/// Identifies an interface, such as `ib0`, by its port and partition.
 struct InterfaceKey {
   PortKey port{};
   PKey pkey{kDefaultPKey};
   friend constexpr bool operator==(const InterfaceKey&, const InterfaceKey&) = default;
 };
 
-/// Bounds; policy.
+/// Upper bounds and intervals; policy, not from the specification.
 struct InterfaceLimits {
   NeighborLimits neighbors{};
-  std::size_t queued_datagrams{256};           ///< further ones are dropped
-  Duration join_retry{Duration::seconds(10)};  ///< after SA has refused the broadcast group
+  std::size_t queued_datagrams{256};           ///< send queue; datagrams above it are dropped
+  Duration join_retry{Duration::seconds(10)};  ///< after SA refused the join of the broadcast group
 };
 
-/// What it saw; all only grow.
+/// Statistics since construction; counters never decrease.
 struct InterfaceCounters {
-  std::uint64_t questions{};  ///< sent
-  std::uint64_t answers{};    ///< sent
+  std::uint64_t questions{};  ///< ARP requests and neighbour solicitations sent
+  std::uint64_t answers{};    ///< ARP replies and neighbour advertisements sent
   std::uint64_t resolved{};
-  std::uint64_t not_believed{};  ///< answers that nobody waited for, or of another than they say
-  std::uint64_t not_for_us{};    ///< another QP, group, P_Key or Q_Key
+  /// unsolicited answers, and answers whose sender's GID differs from the advertised one
+  std::uint64_t not_believed{};
+  std::uint64_t not_for_us{};  ///< addressed to another QP, group, P_Key or Q_Key
   std::uint64_t malformed{};
-  std::uint64_t other{};    ///< payloads of other protocols
-  std::uint64_t dropped{};  ///< too many wait to be sent
+  std::uint64_t other{};    ///< payload of another protocol
+  std::uint64_t dropped{};  ///< send queue full
 };
 
+/// Neighbour discovery on one interface. The owner drives it: handle_datagram, handle_timeout,
+/// poll_transmit.
 class IpoibInterface {
  public:
   /// `sa` must outlive it. `on_work` is called when handle_timeout() or poll_transmit() is due.
@@ -65,27 +68,28 @@ class IpoibInterface {
   [[nodiscard]] Qpn qpn() const { return qpn_; }
   [[nodiscard]] std::span<const InterfaceAddress> addresses() const { return addresses_; }
   [[nodiscard]] bool has(const IpAddress& address) const;
-  /// Packets go in and out: the port is Active, and in the broadcast group.
+  /// The port is Active and a member of the broadcast group, so datagrams can be exchanged.
   [[nodiscard]] bool is_up() const { return group_ && sa_.port().is_active; }
-  /// Its own; zero GID before the port has one.
+  /// The interface's own hardware address; its GID is zero until the port has one.
   [[nodiscard]] wire::IpoibHardwareAddress hardware() const;
-  /// Of the broadcast group: Q_Key, MTU, rate and SL of the whole link.
+  /// Record of the broadcast group, which defines Q_Key, MTU, rate and SL of the link.
   [[nodiscard]] const std::optional<wire::McMemberRecord>& group() const { return group_; }
 
-  /// Leaves the group; to be called before the interface goes, if its port stays.
+  /// Leaves the group. Call it before destroying the interface of a port that remains.
   void stop(Instant now);
-  /// The port's SaClient was told of a change.
+  /// Call after the port's SaClient was updated by set_port.
   void port_changed(Instant now);
 
-  /// Who has the address, if that is known.
+  /// The GID of the neighbour that has the address, if known.
   [[nodiscard]] std::optional<Gid> find(const IpAddress& address, Instant now) const;
-  /// Asks for it until then, as soon as the interface is up; false: too many are being asked for.
+  /// Solicits the address until `until`, starting when the interface is up. Returns false if too
+  /// many addresses are being solicited.
   [[nodiscard]] bool ask(const IpAddress& address, Instant until, Instant now);
   void stop_asking(const IpAddress& address) { neighbors_.stop_asking(address); }
-  /// Addresses that were answered since the last time.
+  /// Returns and clears the list of addresses resolved since the last call.
   [[nodiscard]] std::vector<IpAddress> take_resolved() { return std::exchange(resolved_, {}); }
 
-  /// A datagram that came to the port; true if it was for this interface.
+  /// Processes a datagram received by the port. Returns true if it was addressed to this interface.
   bool handle_datagram(const mad::ReceivedDatagram& datagram, Instant now);
   void handle_timeout(Instant now);
   [[nodiscard]] std::optional<mad::Datagram> poll_transmit();
@@ -95,7 +99,7 @@ class IpoibInterface {
   [[nodiscard]] const NeighborTable& neighbors() const { return neighbors_; }
 
  private:
-  /// Whether a join also makes the group, if SA does not have it.
+  /// Whether to join an existing group only, or to create it if it does not exist.
   enum class Form : std::uint8_t { Join, Make };
 
   void join(Form form, Instant now);

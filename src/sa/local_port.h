@@ -11,10 +11,11 @@
 
 namespace weft::sa {
 
-/// How a host calls one of its ports; the number is its user's (in `node` the index in the tables).
+/// A port of the host; the owner chooses the numbers (`node` uses the index in the fabric's
+/// tables).
 using PortKey = Ordered<struct PortKeyTag, std::uint32_t>;
 
-/// A port as its host sees it now: what subnet management has set (IBTA vol 1 §14.2.5.6).
+/// The attributes of a port that subnet management has set (IBTA vol 1 §14.2.5.6).
 struct LocalPort {
   Lid lid{};
   std::uint8_t lmc{};
@@ -22,16 +23,16 @@ struct LocalPort {
   wire::Mtu mtu{wire::Mtu::Mtu2048};
   Lid sm_lid{};
   ServiceLevel sm_sl{};
-  std::uint8_t reregistrations{};  ///< how often clients were asked to register again, modulo 256
+  std::uint8_t reregistrations{};  ///< number of client reregistration requests, modulo 256
   std::vector<Gid> gids{};         ///< the default GID first
   std::vector<PKey> pkeys{};
   bool operator==(const LocalPort&) const = default;
 
-  /// SA can be asked: the port carries data, and somebody manages it.
+  /// SA can be queried: the port is Active and knows the SM's LID.
   [[nodiscard]] bool can_ask() const { return is_active && sm_lid != Lid{} && !gids.empty(); }
 
-  /// The P_Key for MADs to SA: that of the default partition, of which every port that is managed
-  /// is a member, if a limited one (IBTA vol 1 §10.9.1.1); else the first.
+  /// The P_Key of MADs to SA: that of the default partition, in which every managed port is at
+  /// least a limited member (IBTA vol 1 §10.9.1.1); otherwise the first P_Key.
   [[nodiscard]] PKey management_pkey() const {
     const auto found = std::ranges::find(pkeys, kDefaultPKey.base(), &PKey::base);
     return found != pkeys.end() ? *found : pkeys.empty() ? kDefaultPKey : pkeys.front();

@@ -19,7 +19,7 @@ void NeighborTable::erase(Neighbors::iterator neighbor) {
   neighbors_.erase(neighbor);
 }
 
-/// Of those that are known, the one that would be asked again first goes.
+/// Evicts the resolved entry that would expire first.
 bool NeighborTable::make_room() {
   if (neighbors_.size() < limits_.neighbors) {
     return true;
@@ -36,7 +36,7 @@ bool NeighborTable::make_room() {
 bool NeighborTable::ask(const IpAddress& address, Instant until, Instant now) {
   auto found = neighbors_.find(address);
   if (found != neighbors_.end() && found->second.hardware) {
-    erase(found);  // it is too old, or its user does not believe it
+    erase(found);  // expired, or rejected by its user
     found = neighbors_.end();
   }
   if (found != neighbors_.end()) {

@@ -14,53 +14,52 @@
 
 namespace weft::sa {
 
-/// Bounds and times; policy, but for the times of RFC 4861 §10.
+/// Upper bounds and intervals. The intervals are those of RFC 4861 §10, the rest is policy.
 struct NeighborLimits {
-  std::size_t neighbors{1024};                        ///< known, and asked for
-  Duration reachable{Duration::seconds(30)};          ///< then it is asked again
-  Duration retransmit{Duration::milliseconds(250)};   ///< between questions, at first
+  std::size_t neighbors{1024};                ///< entries, resolved or being solicited
+  Duration reachable{Duration::seconds(30)};  ///< lifetime of an entry; then it is solicited again
+  Duration retransmit{Duration::milliseconds(250)};   ///< initial interval of retransmissions
   Duration longest_retransmit{Duration::seconds(1)};  ///< RetransTimer
 };
 
-/// The neighbours of an interface: who has which IP address, as they said when they were asked
-/// (RFC 826, RFC 4861 §7). An address that nobody asked for is not learned, and one that was
-/// answered keeps its first answer until it is asked again: who answers unasked, or second, is not
-/// believed. Pure. One thread.
+/// The neighbour cache of an interface: IP address to hardware address, by solicited answers only
+/// (RFC 826, RFC 4861 §7). Unsolicited answers are ignored, and the first answer holds until the
+/// entry expires; this is the protection against spoofed answers. Pure, not thread-safe.
 class NeighborTable {
  public:
   explicit NeighborTable(const NeighborLimits& limits = {}) : limits_(limits) {}
 
-  /// None: it has to be asked for.
+  /// None if the address must be solicited first.
   [[nodiscard]] std::optional<wire::IpoibHardwareAddress> find(const IpAddress& address,
                                                                Instant now) const;
-  /// Asks until somebody answers, or that time has come; longer, if it was being asked for already.
-  /// False: there is no room, since too many are being asked for.
+  /// Solicits the address until an answer arrives or `until` has passed; extends a solicitation in
+  /// progress. Returns false if too many addresses are being solicited.
   [[nodiscard]] bool ask(const IpAddress& address, Instant until, Instant now);
-  /// Nobody wants to know it any more.
+  /// Ends the solicitation of an address that is no longer needed.
   void stop_asking(const IpAddress& address);
 
-  /// An answer; true if it was waited for.
+  /// Stores an answer. Returns false if the address was not being solicited.
   [[nodiscard]] bool take_answer(const IpAddress& address,
                                  const wire::IpoibHardwareAddress& hardware, Instant now);
 
-  /// Those that are to be asked for now. The link is up.
+  /// The addresses to send a solicitation for now. Call it only while the link is up.
   [[nodiscard]] std::vector<IpAddress> take_questions(Instant now);
-  /// Of the next question; ends what is asked for in vain.
+  /// Drops entries that expired and solicitations that timed out.
   void handle_timeout(Instant now);
   [[nodiscard]] Instant deadline() const;
 
-  /// The link is down: nothing is known of it any more, what is asked for is asked anew.
+  /// The link went down: drops all entries and restarts pending solicitations.
   void forget();
 
   [[nodiscard]] std::size_t size() const { return neighbors_.size(); }
   [[nodiscard]] std::size_t asking() const { return questions_.size(); }
-  /// Aborts when its parts contradict each other.
+  /// Aborts if internal tables contradict each other.
   void check_invariants() const;
 
  private:
   struct Neighbor {
-    std::optional<wire::IpoibHardwareAddress> hardware{};  // none: it is being asked for
-    Instant until{};                                       // known, or asked for
+    std::optional<wire::IpoibHardwareAddress> hardware{};  // none while being solicited
+    Instant until{};  // end of the entry's lifetime, or of its solicitation
     Instant next_question{};
     Duration interval{};
   };
@@ -71,8 +70,8 @@ class NeighborTable {
 
   NeighborLimits limits_;
   Neighbors neighbors_;
-  std::set<std::pair<Instant, IpAddress>> questions_;  // of those that are being asked for
-  std::set<std::pair<Instant, IpAddress>> ends_;       // of all
+  std::set<std::pair<Instant, IpAddress>> questions_;  // next retransmissions
+  std::set<std::pair<Instant, IpAddress>> ends_;       // of all entries
 };
 
 }  // namespace weft::sa

@@ -14,7 +14,8 @@
 
 namespace weft::sa {
 
-/// What a path is asked for by. Zero is no wish.
+/// Key of a path query; a field of zero is a wildcard. Becomes the component mask and the values of
+/// a PathRecord query (IBTA vol 1 §15.2.5.16).
 struct PathWish {
   Gid sgid{};
   Gid dgid{};
@@ -24,7 +25,7 @@ struct PathWish {
   std::uint16_t qos_class{};  ///< 12 bits
   bool is_reversible{true};
 
-  [[nodiscard]] constexpr auto key() const {  // those of one destination beside each other
+  [[nodiscard]] constexpr auto key() const {  // sorts paths to one destination together
     return std::tuple{dgid, sgid, pkey.value(), service_id, tclass, qos_class, is_reversible};
   }
   friend constexpr auto operator<=>(const PathWish& a, const PathWish& b) {
@@ -35,14 +36,14 @@ struct PathWish {
   }
 };
 
-/// Paths that SA has told, for so long as nothing says that they may be others now. What is oldest
-/// goes when there is no room. One thread.
+/// Cache of path records received from SA. An entry is valid until it is too old or is invalidated;
+/// the oldest entry is evicted when the cache is full. Not thread-safe.
 class PathCache {
  public:
   PathCache(std::size_t limit, Duration age) : limit_(limit), age_(age) {}
 
   void put(const PathWish& wish, const wire::PathRecord& path, Instant now);
-  /// None when it was never told, or too long ago.
+  /// None if there is no entry or it is too old.
   [[nodiscard]] std::optional<wire::PathRecord> find(const PathWish& wish, Instant now);
   void erase_to(const Gid& dgid);
   void clear();
@@ -62,7 +63,7 @@ class PathCache {
   std::size_t limit_;
   Duration age_;
   Entries paths_;
-  std::map<std::uint64_t, PathWish> in_order_;  // as they were told
+  std::map<std::uint64_t, PathWish> in_order_;  // by age
   std::uint64_t last_order_{};
 };
 

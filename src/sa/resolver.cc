@@ -11,8 +11,8 @@ namespace {
   return std::unexpected(ResolutionError{.failure = failure, .reason = std::move(reason)});
 }
 
-/// What every host calls itself, whatever else of 127/8 its ports have: 127.0.0.0/16, in which
-/// distributions put the host's name, and ::1.
+/// True for addresses that every host uses for itself, whatever other addresses in 127/8 its ports
+/// have: 127.0.0.0/16, which distributions use for the host name, and ::1.
 [[nodiscard]] bool is_any_host_itself(const IpAddress& address) {
   constexpr std::uint8_t kPrefixBits = 16;
   return address.is_loopback() &&
@@ -109,8 +109,8 @@ std::vector<Resolver::Own> Resolver::own_addresses() const {
   return all;
 }
 
-/// Of the interfaces in whose subnet it is: one that is up before one that is not, then by the
-/// longest prefix that the own address shares with it (as RFC 6724 §5, rule 8).
+/// Selects among the interfaces with the destination in their subnet: one that is up first, then
+/// the one with the longest common prefix (as RFC 6724 §5, rule 8).
 std::optional<Resolver::Own> Resolver::choose_source(const IpAddress& asked) const {
   const IpAddress destination = asked.unmapped();
   std::optional<Own> best;
@@ -146,7 +146,7 @@ bool Resolver::means_own_host(const IpAddress& address) const {
   return is_any_host_itself(address) && interface_with(address) == nullptr;
 }
 
-/// The host speaks to itself: no packet is needed to know where it is.
+/// Resolves one of the host's own addresses, without a packet.
 Resolver::Outcome Resolver::own_host(const IpAddress& source, const IpAddress& target,
                                      const IpAddress& asked) const {
   const auto to = means_own_host(target) ? own_of_family(target.family()) : find_own(target);
@@ -154,7 +154,7 @@ Resolver::Outcome Resolver::own_host(const IpAddress& source, const IpAddress& t
   if (!to || !from) {
     return resolution_error(
         ResolutionFailure::NoSuchSource,
-        fmt::format("{} is no address of this host", to_string(from ? target : source)));
+        fmt::format("{} is not an address of this host", to_string(from ? target : source)));
   }
   const auto gid_of = [this](const InterfaceKey& key) {
     const auto found =
@@ -170,7 +170,7 @@ Resolver::Outcome Resolver::own_host(const IpAddress& source, const IpAddress& t
                     .is_own_host = true};
 }
 
-/// Which interface leads to a destination that is not the host's own.
+/// Selects the interface for a destination on another host.
 std::expected<Resolver::Own, ResolutionError> Resolver::choose(const IpAddress& source,
                                                                const IpAddress& destination) const {
   if (source.is_unspecified()) {
@@ -184,8 +184,8 @@ std::expected<Resolver::Own, ResolutionError> Resolver::choose(const IpAddress& 
   const auto own = find_own(source);
   if (!own || source.family() != destination.family()) {
     return resolution_error(ResolutionFailure::NoSuchSource,
-                            fmt::format("{} is no address of this host for {}", to_string(source),
-                                        to_string(destination)));
+                            fmt::format("{} is not an address of this host for {}",
+                                        to_string(source), to_string(destination)));
   }
   return *own;
 }
@@ -256,7 +256,7 @@ void Resolver::complete(ResolutionId id, ResolutionHandler handler, Outcome outc
   on_work_();
 }
 
-/// Nobody waits for it any more; who was the last for a neighbour ends the asking.
+/// Completes a resolution; the last one for a neighbour also ends its solicitation.
 void Resolver::finish(ResolutionId id, Outcome outcome) {
   auto over = resolutions_.extract(id);
   Pending& pending = over.mapped();
@@ -309,13 +309,14 @@ void Resolver::expire(Instant now) {
     const Pending& pending = resolutions_.at(id);
     const std::string address = to_string(pending.neighbor);
     if (pending.interface->is_up()) {
-      finish(id, resolution_error(ResolutionFailure::TimedOut,
-                                  fmt::format("nobody says that it has the address {}", address)));
+      finish(id,
+             resolution_error(ResolutionFailure::TimedOut,
+                              fmt::format("no neighbour answered for the address {}", address)));
     } else {
       finish(id, resolution_error(
                      ResolutionFailure::Down,
                      fmt::format("the interface that leads to {} is down: its port is not Active, "
-                                 "or no subnet manager lets it into the broadcast group",
+                                 "or the subnet manager refuses it the broadcast group",
                                  address)));
     }
   }

@@ -1,13 +1,12 @@
 #pragma once
 
-// Of one host: "which port and GID has this IP address", asked of the neighbours themselves as a
-// kernel does (ARP and neighbour discovery over IPoIB, RFC 4391 §9), and which of the host's own
-// ports leads there. It answers the same questions of others. Pure: datagrams and time in,
-// datagrams, completions and the next deadline out; SaClients make it a member of the broadcast
-// groups. One thread.
+// IP address resolution of one host: finds the local interface and the GID for an IP address by
+// asking the neighbours (ARP and neighbour discovery over IPoIB, RFC 4391 §9), and answers the same
+// requests of others. Pure: datagrams and time go in; datagrams, completions and the next deadline
+// come out. The SaClients of its ports join the broadcast groups. Not thread-safe.
 //
-// Handlers are called from handle_timeout() only, once for each resolve(), and may call everything
-// here but destroy the resolver.
+// Handlers are called from handle_timeout() only, once for each resolve(). They may call any
+// member, but must not destroy the resolver.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,35 +35,39 @@
 
 namespace weft::sa {
 
+/// Identifies a pending resolution. Never reused.
 using ResolutionId = Ordered<struct ResolutionIdTag, std::uint64_t>;
 
-/// What is to be resolved.
+/// Parameters of `resolve`.
 struct Question {
   IpAddress source{};  ///< unspecified: any
   IpAddress destination{};
   Duration timeout{};
-  std::optional<IpAddress> loopback_means{};  ///< to who asks; none: as the resolver is told
+  /// target of loopback addresses for this request; none: as configured
+  std::optional<IpAddress> loopback_means{};
 };
 
-/// Where an IP address is.
+/// Result of a resolution.
 struct Resolution {
-  IpAddress source{};       ///< the host's own, that the destination is spoken to from
-  IpAddress destination{};  ///< as it was asked for
-  PortKey port{};           ///< of the host
+  IpAddress source{};       ///< local address to use for the destination
+  IpAddress destination{};  ///< as requested
+  PortKey port{};           ///< local port
   PKey pkey{};
   Gid source_gid{};
   Gid destination_gid{};
-  bool is_own_host{};  ///< the destination is an address of this host: no packet was sent
+  bool is_own_host{};  ///< the destination is an address of this host; nothing was sent
 };
 
+/// Reason why a resolution failed, with the errno that users see.
 enum class ResolutionFailure : std::uint8_t {
   Cancelled,
-  TimedOut,      ///< -ETIMEDOUT: nobody there says that it has the address
-  NoRoute,       ///< -ENETUNREACH: no interface is in the destination's subnet
-  NoSuchSource,  ///< -EADDRNOTAVAIL: the source is no address of this host
-  Down,          ///< -ENETDOWN: the interface's port is not Active, and was not within the timeout
+  TimedOut,      ///< -ETIMEDOUT: no neighbour answered for the address
+  NoRoute,       ///< -ENETUNREACH: the destination is in no interface's subnet
+  NoSuchSource,  ///< -EADDRNOTAVAIL: the source is not an address of this host
+  Down,          ///< -ENETDOWN: the interface's port did not become Active within the timeout
 };
 
+/// A failure with its reason in words.
 struct ResolutionError {
   ResolutionFailure failure{};
   std::string reason;
@@ -73,20 +76,22 @@ struct ResolutionError {
 using ResolutionHandler = std::function<void(
     ResolutionId, const std::expected<Resolution, ResolutionError>& resolution, Instant now)>;
 
-/// Bounds (docs/ARCHITECTURE.md, decision 15); policy.
+/// Upper bounds (docs/ARCHITECTURE.md, decision 15); policy, not from the specification.
 struct ResolverLimits {
   std::size_t interfaces{512};
-  std::size_t resolutions{4096};  ///< not completed
+  std::size_t resolutions{4096};  ///< pending
   InterfaceLimits interface{};
 };
 
+/// Configuration of a Resolver.
 struct ResolverOptions {
   ResolverLimits limits{};
-  /// What 127.0.0.0/16 and ::1 mean (docs/ARCHITECTURE.md, decision 16); none: the own host.
-  /// WEFT_LOOPBACK=h1.
+  /// The host that 127.0.0.0/16 and ::1 stand for (docs/ARCHITECTURE.md, decision 16), as set by
+  /// WEFT_LOOPBACK=h1; none: this host.
   std::optional<IpAddress> loopback_means{};
 };
 
+/// Resolves IP addresses over all interfaces of one host.
 class Resolver {
  public:
   /// `on_work`, if any, is called when handle_timeout() or poll_transmit() is due at once.
@@ -95,19 +100,19 @@ class Resolver {
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  /// `sa` is the port's and must outlive the resolver. Refused for addresses that another interface
-  /// has, and beyond the limit. The interface's broadcast group is joined when the port is Active.
+  /// Adds an interface, whose broadcast group is joined as soon as the port is Active. `sa` is the
+  /// port's client and must outlive the resolver. Fails if another interface has one of the
+  /// addresses, and above the limit.
   [[nodiscard]] Result<void> add_interface(const InterfaceKey& key, Qpn qpn, SaClient& sa,
                                            std::vector<InterfaceAddress> addresses, Instant now);
   void remove_interface(const InterfaceKey& key, Instant now);
-  /// The port's SaClient was told of a change.
+  /// Call after the port's SaClient was updated by set_port.
   void port_changed(PortKey port, Instant now);
 
-  /// Finds out where `destination` is; `source`, unless unspecified, says which interface to use.
-  /// The host's own addresses, and 127.0.0.1 and ::1, need no packet. `loopback_means` overrides
-  /// the resolver's for one question. An IPv4-mapped IPv6 address is its IPv4 address. Refused
-  /// beyond the limit and for addresses of no host (multicast, unspecified); whatever else is wrong
-  /// the handler is told.
+  /// Resolves `destination`. `source`, unless unspecified, selects the interface. Addresses of this
+  /// host, 127.0.0.1 and ::1 need no packet. `loopback_means` overrides the configured one. An
+  /// IPv4-mapped IPv6 address is treated as IPv4. Fails above the limit and for addresses that no
+  /// host can have (multicast, unspecified); all other errors are reported to the handler.
   [[nodiscard]] Result<ResolutionId> resolve(const Question& question, ResolutionHandler handler,
                                              Instant now);
   [[nodiscard]] Result<ResolutionId> resolve(const IpAddress& source, const IpAddress& destination,
@@ -119,10 +124,10 @@ class Resolver {
   void set_loopback_means(const std::optional<IpAddress>& address) {
     options_.loopback_means = address;
   }
-  /// Ends it with Cancelled; nothing happens when it is complete.
+  /// Completes the resolution with Cancelled; does nothing if it is already complete.
   void cancel(ResolutionId resolution, Instant now);
 
-  /// Which interface of this host has the address; none. What a listener or a bind asks for.
+  /// One of the host's own addresses and its interface, as needed for bind and listen.
   struct Own {
     InterfaceKey interface{};
     InterfaceAddress address{};
@@ -130,13 +135,14 @@ class Resolver {
   [[nodiscard]] std::optional<Own> find_own(const IpAddress& address) const;
   /// All of the host's addresses, in the order of its interfaces.
   [[nodiscard]] std::vector<Own> own_addresses() const;
-  /// Where it would be sent from; none: no interface is in that subnet.
+  /// The source address for a destination; none if it is in no interface's subnet.
   [[nodiscard]] std::optional<Own> choose_source(const IpAddress& destination) const;
 
-  /// A packet's payload that came to a QP of an interface, or to its groups. Anything may come.
+  /// Processes a datagram that a QP of an interface received, directly or by multicast. The content
+  /// is not trusted.
   void handle_datagram(PortKey port, const mad::ReceivedDatagram& datagram, Instant now);
   void handle_timeout(Instant now);
-  /// The next datagram to send, from which port.
+  /// The next datagram to send, and its port.
   [[nodiscard]] std::optional<std::pair<PortKey, mad::Datagram>> poll_transmit();
   [[nodiscard]] Instant deadline() const;
 
@@ -144,10 +150,10 @@ class Resolver {
   [[nodiscard]] std::size_t resolutions() const { return resolutions_.size(); }
 
  private:
-  /// A question that a neighbour has to answer.
+  /// A resolution that waits for a neighbour's answer.
   struct Pending {
     Resolution resolution;
-    IpAddress neighbor{};  // the destination as IPv4 or IPv6
+    IpAddress neighbor{};  // the destination, as IPv4 or IPv6
     IpoibInterface* interface{};
     Instant end{};
     ResolutionHandler handler;
@@ -171,10 +177,10 @@ class Resolver {
   std::function<void()> on_work_;
   std::vector<std::unique_ptr<IpoibInterface>> interfaces_;
   std::map<ResolutionId, Pending> resolutions_;
-  std::set<std::pair<WaitingKey, ResolutionId>> waiting_;  // of all in resolutions_
-  std::set<std::pair<Instant, ResolutionId>> ends_;        // likewise
-  std::deque<std::function<void(Instant)>> calls_;         // of handlers, in order
-  std::size_t next_sender_{};                              // interfaces take turns
+  std::set<std::pair<WaitingKey, ResolutionId>> waiting_;  // all of resolutions_
+  std::set<std::pair<Instant, ResolutionId>> ends_;        // all of resolutions_
+  std::deque<std::function<void(Instant)>> calls_;         // pending calls of handlers, in order
+  std::size_t next_sender_{};                              // round-robin over interfaces
   std::uint64_t last_resolution_{};
 };
 

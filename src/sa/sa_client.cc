@@ -21,20 +21,20 @@ constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::SaHeader>;
       QueryError{.failure = failure, .status = status, .reason = std::move(reason)});
 }
 
-/// The management interface translates no status: whoever asked knows what it means (R-MI-4).
+/// Converts an SA status; the management interface returns it unchanged (R-MI-4).
 [[nodiscard]] std::unexpected<QueryError> refusal(wire::SaAttribute attribute,
                                                   std::uint16_t status) {
   const bool is_no_records = status == static_cast<std::uint16_t>(wire::SaStatus::NoRecords);
   if (is_no_records && attribute == wire::SaAttribute::PathRecord) {
-    return query_error(QueryFailure::NoPath, "subnet administration knows no path there (0x0300)",
-                       status);
+    return query_error(QueryFailure::NoPath,
+                       "subnet administration has no path to the destination (0x0300)", status);
   }
   if (is_no_records && attribute == wire::SaAttribute::McMemberRecord) {
     return query_error(QueryFailure::NoGroup,
-                       "subnet administration knows no such multicast group (0x0300)", status);
+                       "subnet administration has no such multicast group (0x0300)", status);
   }
   return query_error(QueryFailure::Refused,
-                     fmt::format("subnet administration says {:#06x}", status), status);
+                     fmt::format("subnet administration returned status {:#06x}", status), status);
 }
 
 [[nodiscard]] wire::SaHeader header_of(const mad::MadMessage& message) {
@@ -53,7 +53,7 @@ SaClient::SaClient(mad::ManagementInterface& gsi, const SaClientLimits& limits,
                                           .class_version = wire::kSaClassVersion,
                                           .name = "SA client"},
                                          nullptr);
-  agent_ = agent.value_or(mad::AgentId{});  // an interface that is full refuses what is sent
+  agent_ = agent.value_or(mad::AgentId{});  // if registration failed, each send fails
 }
 
 SaClient::~SaClient() {
@@ -65,7 +65,7 @@ SaClient::~SaClient() {
   }
 }
 
-/// Whether so many more queries are possible now.
+/// Fails if so many further queries cannot be started now.
 Result<void> SaClient::check_can_ask(std::size_t queries) const {
   if (!port_.is_active) {
     return fail(ErrorCode::TryAgain,
@@ -73,7 +73,7 @@ Result<void> SaClient::check_can_ask(std::size_t queries) const {
                 "asked");
   }
   if (!port_.can_ask()) {
-    return fail(ErrorCode::TryAgain, "no subnet manager has said yet where it is");
+    return fail(ErrorCode::TryAgain, "the port has no subnet manager yet");
   }
   if (queries_.size() + queries > limits_.queries) {
     return fail(ErrorCode::OutOfMemory, "{} SA queries are in progress, which is the limit",
@@ -113,8 +113,8 @@ Result<QueryId> SaClient::start(Request request, const QueryOptions& options, Ra
   return id;
 }
 
-/// Sends the request to who is the subnet manager now. The time that is left is divided into tries
-/// of equal length (R-SA-4).
+/// Sends the request to the current SM. The remaining time is divided into retries of equal length
+/// (R-SA-4).
 Result<void> SaClient::ask(QueryId id, Query& query, Instant now) {
   mad::MadMessage message;
   wire::SaHeader header{.component_mask = query.request.mask};
@@ -145,11 +145,11 @@ mad::MadAddress SaClient::subnet_manager() const {
   return {.lid = port_.sm_lid, .sl = port_.sm_sl, .pkey = port_.management_pkey()};
 }
 
-/// The interface is done with a transaction. Called from inside it: whoever asked is told later.
+/// Completion of a transaction. Called from inside the interface, so the handler is deferred.
 void SaClient::complete(QueryId id, const mad::Completion& completion) {
   const auto found = queries_.find(id);
   if (found == queries_.end() || found->second.transaction != completion.transaction) {
-    return;  // it was ended for another reason, which its user is told
+    return;  // already completed for another reason
   }
   const Request& request = found->second.request;
   switch (completion.status) {
@@ -185,7 +185,7 @@ void SaClient::complete(QueryId id, const mad::Completion& completion) {
   finish(id, std::move(records));
 }
 
-/// It is over; its handler is called when handlers are.
+/// Completes a query; its handler is called by handle_timeout.
 void SaClient::finish(QueryId id, RawAnswer answer) {
   Query& query = queries_.at(id);
   ends_.erase({query.end, id});
@@ -304,8 +304,8 @@ Result<QueryId> SaClient::resolve_path(const PathWish& asked, const QueryOptions
   return id;
 }
 
-/// SA has told the path that users wait for, or will not. A query that ended too early for some of
-/// them is asked again.
+/// Completes a path query for all its users. If it timed out earlier than some of them require, it
+/// is repeated for these.
 void SaClient::take_path(QueryId query, const PathWish& wish,
                          const Answer<std::vector<PathRecord>>& paths, Instant now) {
   Answer<PathRecord> told = query_error(QueryFailure::BadAnswer, "a path to somewhere else");
@@ -317,7 +317,7 @@ void SaClient::take_path(QueryId query, const PathWish& wish,
   }
   const auto question = questions_.find(wish);
   if (question == questions_.end() || question->second.query != query) {
-    return;  // all of its users have left
+    return;  // all users have cancelled
   }
   Instant latest = now;
   for (const auto& [id, handler] : question->second.users) {
@@ -337,7 +337,7 @@ void SaClient::take_path(QueryId query, const PathWish& wish,
   }
 }
 
-/// A user waits no longer for a path; the last one takes the query with it.
+/// Removes a user from a path query; the last one cancels it.
 void SaClient::leave_question(QueryId id, const PathWish& wish, Instant now) {
   const auto question = questions_.find(wish);
   if (question == questions_.end()) {
@@ -361,7 +361,7 @@ void SaClient::cancel(QueryId id, Instant now) {
     return;
   }
   if (!found->second.waits_for) {
-    return;  // it was answered, and its handler is about to be called
+    return;  // already answered; the handler call is pending
   }
   const PathWish wish = *found->second.waits_for;
   const auto question = questions_.find(wish);
@@ -387,7 +387,7 @@ void SaClient::fail_all(QueryFailure failure, std::string_view reason, Instant n
   }
 }
 
-/// The subnet manager is elsewhere: whoever was asked may not answer any more.
+/// The SM changed: requests to the previous one may never be answered, so they are sent again.
 void SaClient::restart_all(Instant now) {
   for (auto& [id, query] : queries_) {
     if (query.transaction) {
@@ -439,7 +439,7 @@ void SaClient::handle_timeout(Instant now) {
     }
   }
   tell_due(now);
-  // A handler may ask anew, and what is known already is told in the next turn.
+  // Handlers may start queries that complete from the cache; those are reported in the next call.
   for (std::size_t left = calls_.size(); left != 0; --left) {
     const std::function<void(Instant)> call = std::move(calls_.front());
     calls_.pop_front();

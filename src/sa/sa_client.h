@@ -1,12 +1,12 @@
 #pragma once
 
-// Asks subnet administration (IBTA vol 1 §15) on behalf of a host's kernel side: paths, groups,
-// services, subscriptions (R-SA-1..R-SA-10). One SaClient a port, on QP1 of it. Pure: MADs move by
-// the port's ManagementInterface, time comes in.
+// Client of subnet administration (IBTA vol 1 §15) for one port of a host: path queries, multicast
+// memberships, service records, event subscriptions (R-SA-1..R-SA-10). Pure: MADs are exchanged
+// through the ManagementInterface of the port's QP1; time is a parameter.
 //
-// Handlers are called from handle_timeout() only, once for each query (exactly once in all races,
-// R-SA-3), in the order in which the answers came. A handler may call everything here but destroy
-// the client. One thread.
+// Handlers are called from handle_timeout() only, in the order in which the answers arrived, and
+// exactly once for each query, also when cancel, timeout and answer race (R-SA-3). A handler may
+// call any member, but must not destroy the client. Not thread-safe.
 
 #include <algorithm>
 #include <cstddef>
@@ -41,102 +41,111 @@
 
 namespace weft::sa {
 
+/// Identifies a query. Never reused.
 using QueryId = Ordered<struct QueryIdTag, std::uint64_t>;
+/// Identifies one user's multicast membership. Never reused.
 using MembershipId = Ordered<struct MembershipIdTag, std::uint64_t>;
+/// Identifies an event subscription. Never reused.
 using SubscriptionId = Ordered<struct SubscriptionIdTag, std::uint64_t>;
 
-/// How a query ended without an answer to use (R-SA-1); `compat` maps each to one errno.
+/// Reason why a query failed (R-SA-1); `compat` maps each to one errno.
 enum class QueryFailure : std::uint8_t {
-  Cancelled,  ///< -EINTR: by its user
-  TimedOut,   ///< -ETIMEDOUT: nobody answered in the time that it had
-  NotSent,    ///< -EIO: the port went down, or the answer's segments were given up
-  NoPath,     ///< -EHOSTUNREACH: SA knows no path there
-  NoGroup,    ///< -EINVAL: SA knows no such multicast group, and makes none
-  Refused,    ///< -EINVAL: SA answered with another status
-  BadAnswer,  ///< -EIO: what came back is no answer to this query
+  Cancelled,  ///< -EINTR: by cancel()
+  TimedOut,   ///< -ETIMEDOUT: no answer within the query's timeout
+  NotSent,    ///< -EIO: the port went down, or RMPP reassembly failed
+  NoPath,     ///< -EHOSTUNREACH: SA has no such path record
+  NoGroup,    ///< -EINVAL: the multicast group does not exist and SA does not create it
+  Refused,    ///< -EINVAL: any other error status of SA
+  BadAnswer,  ///< -EIO: the response does not fit the query
 };
 
+/// A failed query: its reason, and the status that SA returned.
 struct QueryError {
   QueryFailure failure{};
-  std::uint16_t status{};  ///< of the MAD when SA refused; its high byte is a wire::SaStatus
+  std::uint16_t status{};  ///< MAD status if SA refused; its upper byte is a wire::SaStatus
   std::string reason;
 
-  /// There is no such record: the destination is not reachable from here, the group does not exist.
+  /// SA found no record: the destination is unreachable or the group does not exist.
   [[nodiscard]] bool is_no_records() const {
     return status == static_cast<std::uint16_t>(wire::SaStatus::NoRecords);
   }
 };
 
+/// Result of a query.
 template <class T>
 using Answer = std::expected<T, QueryError>;
 
-/// Records of a query: one for get, any number for get_table.
+/// Completion of a query: one record for Get, any number for GetTable.
 template <wire::WireType Record>
 using RecordsHandler =
     std::function<void(QueryId, const Answer<std::vector<Record>>& records, Instant now)>;
 
-/// For resolve_path(): the first path.
+/// Completion of resolve_path(), with the first path.
 using PathHandler = std::function<void(QueryId, const Answer<wire::PathRecord>& path, Instant now)>;
 
-/// A membership was had, or changed (another MLID after SA was told again), or was lost: then it is
-/// over, and the handler is not called again.
+/// Called when a membership is established, changes (for example to another MLID after
+/// reregistration) or is lost. After a loss it is not called again.
 using MembershipHandler =
     std::function<void(MembershipId, const Answer<wire::McMemberRecord>& membership, Instant now)>;
 
+/// Receives the notices of a subscription.
 using NoticeHandler =
     std::function<void(SubscriptionId, const wire::SaNotice& notice, Instant now)>;
 
-/// How long the whole query may take, over how many requests (R-SA-4).
+/// Time limit of a whole query, and the number of requests sent within it (R-SA-4).
 struct QueryOptions {
   Duration timeout{Duration::seconds(4)};  ///< policy
   unsigned tries{10};
 };
 
-/// Bounds (docs/ARCHITECTURE.md, decision 15); policy.
+/// Upper bounds (docs/ARCHITECTURE.md, decision 15); policy, not from the specification.
 struct SaClientLimits {
-  std::size_t queries{1024};  ///< not completed
+  std::size_t queries{1024};  ///< pending
   std::size_t memberships{1024};
   std::size_t subscriptions{64};
   std::size_t cached_paths{4096};
-  Duration path_age{Duration::seconds(600)};  ///< then SA is asked again
-  std::size_t waiting_notices{256};           ///< further ones are dropped
-  Duration retry{Duration::seconds(1)};       ///< of joins and subscriptions that failed by time
+  Duration path_age{Duration::seconds(600)};  ///< lifetime of a cached path
+  std::size_t waiting_notices{256};  ///< notices queued for handlers; further ones are dropped
+  /// first retry interval of joins and subscriptions that timed out; doubled up to longest_retry
+  Duration retry{Duration::seconds(1)};
   Duration longest_retry{Duration::seconds(16)};
 };
 
-/// What it saw; all only grow.
+/// Statistics since construction; counters never decrease.
 struct SaClientCounters {
   std::uint64_t queries{};
   std::uint64_t answered{};
   std::uint64_t refused{};
   std::uint64_t timed_out{};
-  std::uint64_t cached{};     ///< paths that needed no query
-  std::uint64_t coalesced{};  ///< paths that another query was about to bring
+  std::uint64_t cached{};     ///< paths served from the cache
+  std::uint64_t coalesced{};  ///< path queries that joined one already in progress
   std::uint64_t notices{};
   std::uint64_t notices_dropped{};
 };
 
+/// Queries SA and keeps a port's registrations with SA alive.
 class SaClient final : private mad::MadHandler {
  public:
   /// `gsi` must outlive it. `on_work`, if any, is called when handle_timeout() is due at once.
   explicit SaClient(mad::ManagementInterface& gsi, const SaClientLimits& limits = {},
                     std::function<void()> on_work = {});
-  /// Handlers that were not called until now are not called.
+  /// Drops pending completions without calling their handlers.
   ~SaClient() override;
 
-  /// How the port is now. A new SM, LID, P_Key or GID, or being asked to register again, makes
-  /// cached paths invalid and tells SA of memberships and subscriptions again (R-SA-5). A port that
-  /// goes down ends its queries with NotSent.
+  /// Updates the port's attributes. A new SM, LID, P_Key or GID, or a client reregistration
+  /// request, invalidates the path cache and repeats all memberships and subscriptions at SA
+  /// (R-SA-5). If the port goes down, pending queries fail with NotSent.
   void set_port(const LocalPort& port, Instant now);
   [[nodiscard]] const LocalPort& port() const { return port_; }
 
-  /// --- queries. Refused with TryAgain while SA cannot be asked (R-SA-4).
+  /// --- queries. Fail with TryAgain while SA cannot be queried (R-SA-4).
 
-  /// The path for a wish: from the cache, from a query that another has started, or from SA.
+  /// Finds a path: in the cache, by a query already in progress, or by a new one.
   [[nodiscard]] Result<QueryId> resolve_path(const PathWish& wish, const QueryOptions& options,
                                              PathHandler handler, Instant now);
 
-  /// Records with a component mask (wire/mad/component_mask.h): the one that SA chooses, or all.
+  /// Queries records by component mask (wire/mad/component_mask.h): one that SA selects (Get), or
+  /// all (GetTable).
   enum class Kind : std::uint8_t { Get, GetTable };
   [[nodiscard]] Result<QueryId> get_paths(Kind kind, const wire::PathRecord& wanted,
                                           std::uint64_t mask, const QueryOptions& options,
@@ -149,42 +158,45 @@ class SaClient final : private mad::MadHandler {
                                              std::uint64_t mask, const QueryOptions& options,
                                              RecordsHandler<wire::ServiceRecord> handler,
                                              Instant now);
-  /// Get, Set (register) or Delete of a ServiceRecord; InvalidArgument for other methods (R-SA-2).
+  /// Get, Set (register) or Delete of a ServiceRecord; other methods fail with InvalidArgument
+  /// (R-SA-2).
   [[nodiscard]] Result<QueryId> query_service(wire::MadMethod method,
                                               const wire::ServiceRecord& record, std::uint64_t mask,
                                               const QueryOptions& options,
                                               RecordsHandler<wire::ServiceRecord> handler,
                                               Instant now);
 
-  /// Ends a query with Cancelled; nothing happens when it is complete or never was (R-SA-3).
+  /// Completes the query with Cancelled; does nothing if it is complete or unknown (R-SA-3).
   void cancel(QueryId query, Instant now);
 
-  /// --- groups (R-SA-10)
+  /// --- multicast groups (R-SA-10)
 
-  /// Makes the port a member of the group, and keeps it one: SA is told again when it asks for
-  /// that. `mask` names what `wanted` says besides MGID and join state; with Q_Key, TClass, P_Key,
-  /// SL and FlowLabel in it, a group that does not exist is made. Users of the same group and join
-  /// state share a membership. While the port is down the join waits.
+  /// Joins the port to the group and keeps it a member across reregistrations. `mask` names the
+  /// components of `wanted` in use besides MGID and join state; with Q_Key, TClass, P_Key, SL and
+  /// FlowLabel, SA creates the group if it does not exist. Users of the same group and join state
+  /// share one membership. While the port is down, the join is deferred.
   [[nodiscard]] Result<MembershipId> join(const wire::McMemberRecord& wanted, std::uint64_t mask,
                                           MembershipHandler handler, Instant now);
-  /// The port leaves with its last user. The handler is not called any more.
+  /// Releases one user's membership; the last one makes the port leave. The handler is not called
+  /// again.
   void leave(MembershipId membership, Instant now);
-  /// How the port is, or is to be, a member of the group for users here.
+  /// Join states of the port in the group, established or pending.
   [[nodiscard]] Flags<wire::JoinState> join_states_of(const Gid& mgid) const;
-  /// Who else tells SA of this port's memberships: what is held there stays when the last user here
-  /// leaves. SA knows ports only, not who asked for them (IBTA vol 1 §15.2.5.17).
+  /// Registers another owner of memberships of this port. SA knows memberships by port only (IBTA
+  /// vol 1 §15.2.5.17), so join states that the other owner holds are kept when the last user here
+  /// leaves.
   using OtherHolder = std::function<Flags<wire::JoinState>(const Gid& mgid)>;
   void share_memberships_with(OtherHolder other) { other_holder_ = std::move(other); }
 
-  /// --- notices
+  /// --- event forwarding
 
-  /// SA reports what the subscription names (IBTA vol 1 §13.4.8.3) from when it has confirmed it;
-  /// kept as memberships are. Refused with Busy if somebody else at the port has the reports.
+  /// Subscribes to notices (IBTA vol 1 §13.4.8.3); reports start when SA has confirmed. Kept across
+  /// reregistrations. Fails with Busy if another agent of the port receives the reports.
   [[nodiscard]] Result<SubscriptionId> subscribe(const wire::InformInfo& wanted,
                                                  NoticeHandler handler, Instant now);
   void unsubscribe(SubscriptionId subscription, Instant now);
 
-  /// Forgets cached paths: all, or those to one port.
+  /// Invalidates cached paths: all, or those to one GID.
   void forget_paths() { paths_.clear(); }
   void forget_paths_to(const Gid& dgid) { paths_.erase_to(dgid); }
 
@@ -196,10 +208,10 @@ class SaClient final : private mad::MadHandler {
   [[nodiscard]] std::size_t memberships() const { return group_of_.size(); }
 
  private:
-  /// Records as they came, one behind the other; copied out of the MAD.
+  /// Records copied out of the response MAD, each at a multiple of record_bytes.
   struct RawRecords {
     std::vector<std::byte> data;
-    std::size_t record_bytes{};  // from one to the next
+    std::size_t record_bytes{};  // distance between records
   };
   using RawAnswer = Answer<RawRecords>;
   using RawHandler = std::function<void(QueryId, const RawAnswer& answer, Instant now)>;
@@ -209,25 +221,27 @@ class SaClient final : private mad::MadHandler {
     std::uint64_t mask{};
     std::vector<std::byte> record{};
   };
-  /// A query that SA is asked, or one that waits for the path of another.
+  /// A query sent to SA, or one that waits for the same path as another query.
   struct Query {
     Request request{};
     QueryOptions options{};
     Instant end{};
-    std::optional<mad::TransactionId> transaction{};  // none: it waits for another, or is answered
+    // none: waits for another query, or is answered
+    std::optional<mad::TransactionId> transaction{};
     std::optional<PathWish> waits_for{};
     RawHandler handler{};
   };
-  /// Users of one path that SA is being asked for.
+  /// A path query in progress, and all callers that wait for it.
   struct PathQuestion {
     QueryId query;
     std::map<QueryId, PathHandler> users;
   };
 
-  using GroupKey = std::pair<Gid, std::uint8_t>;  // and the join state
-  /// A membership of the port, or a subscription of it: SA is told, and told again.
+  using GroupKey = std::pair<Gid, std::uint8_t>;  // MGID and join state
+  /// State of a registration (membership or subscription) at SA, which is repeated when SA asks for
+  /// it.
   enum class Standing : std::uint8_t {
-    ToTell,  // from `retry_at` on, as soon as SA can be asked
+    ToTell,  // to be sent at `retry_at`, as soon as SA can be queried
     Asked,
     Held,
   };
@@ -294,14 +308,14 @@ class SaClient final : private mad::MadHandler {
   mad::AgentId agent_{};
   std::optional<mad::AgentId> report_agent_;
   std::map<QueryId, Query> queries_;
-  std::set<std::pair<Instant, QueryId>> ends_;  // of those in queries_ that are not answered
+  std::set<std::pair<Instant, QueryId>> ends_;  // of unanswered queries
   std::map<PathWish, PathQuestion> questions_;
   PathCache paths_;
   std::map<GroupKey, Group> groups_;
   std::map<MembershipId, GroupKey> group_of_;
   OtherHolder other_holder_;
   std::map<SubscriptionId, Subscription> subscriptions_;
-  std::deque<std::function<void(Instant)>> calls_;  // of handlers, in order
+  std::deque<std::function<void(Instant)>> calls_;  // pending calls of handlers, in order
   std::size_t notices_waiting_{};
   std::uint64_t last_query_{};
   std::uint64_t last_membership_{};
@@ -309,7 +323,7 @@ class SaClient final : private mad::MadHandler {
   SaClientCounters counters_;
 };
 
-/// The records as one vector of their type.
+/// Converts raw records to their type.
 template <wire::WireType Record>
 Answer<std::vector<Record>> SaClient::records_of(const RawRecords& raw) {
   std::vector<Record> records;
@@ -353,7 +367,7 @@ Result<QueryId> SaClient::query(wire::MadMethod method, wire::SaAttribute attrib
         }
         auto records = records_of<Record>(*raw);
         if (records && !is_table) {
-          records->resize(1);  // behind it is padding
+          records->resize(1);  // the rest of the MAD is padding
         }
         handler(id, records, at);
       },

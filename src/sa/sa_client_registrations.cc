@@ -1,4 +1,4 @@
-// SaClient's memberships and subscriptions: what SA is told of the port, and told again (§14.4.11).
+// SaClient's memberships and subscriptions: registration with SA and reregistration (§14.4.11).
 
 #include <algorithm>
 #include <span>
@@ -18,14 +18,14 @@ constexpr std::uint64_t kWhoAndWhat = kComponent<McMemberRecord, "MGID"> |
                                       kComponent<McMemberRecord, "PortGID"> |
                                       kComponent<McMemberRecord, "JoinState">;
 
-/// What is tried again: nobody answered, or the port was not there.
+/// True for failures that are retried: no answer, or the port was down.
 [[nodiscard]] bool is_passing(const QueryError& error) {
   return error.failure == QueryFailure::TimedOut || error.failure == QueryFailure::NotSent ||
          error.failure == QueryFailure::Cancelled;
 }
 
-/// Whether a subscription is about such a notice (IBTA vol 1 §13.4.8.3), as SA has compared already
-/// for one of them.
+/// True if a subscription matches the notice (IBTA vol 1 §13.4.8.3). SA has already matched it
+/// against at least one subscription of this port.
 [[nodiscard]] bool is_about(const wire::InformInfo& wanted, const wire::Notice& notice) {
   constexpr std::uint16_t kAny = 0xFFFF;
   return (wanted.is_generic != 0) == notice.is_generic &&
@@ -100,7 +100,7 @@ void SaClient::leave(MembershipId membership, Instant now) {
   left.join_state = left.join_state.without(held);
   if (may_be_member && !left.join_state.empty() && port_.can_ask()) {
     left.port_gid = port_.gids.front();
-    // Whatever becomes of it: who joins again says so.
+    // The result does not matter: a later join registers the state again.
     static_cast<void>(query<McMemberRecord>(wire::MadMethod::Delete,
                                             wire::SaAttribute::McMemberRecord, left, kWhoAndWhat,
                                             {}, {}, now));
@@ -154,8 +154,8 @@ void SaClient::unsubscribe(SubscriptionId id, Instant now) {
   }
 }
 
-/// A report (IBTA vol 1 §13.4.11). It is SA's if it comes from where the subnet manager is; others
-/// have nothing to report.
+/// Processes a report (IBTA vol 1 §13.4.11). Accepted only from the SM's address, because nobody
+/// else forwards notices.
 const mad::MadMessage* SaClient::handle(mad::MadRequest& request) {
   constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::SaHeader>;
   const auto notice =
@@ -176,7 +176,7 @@ const mad::MadMessage* SaClient::handle(mad::MadRequest& request) {
     post([this, which = id, told = *notice](Instant now) {
       --notices_waiting_;
       if (const auto found = subscriptions_.find(which); found != subscriptions_.end()) {
-        const NoticeHandler handler = found->second.handler;  // it may unsubscribe
+        const NoticeHandler handler = found->second.handler;  // copied, because it may unsubscribe
         handler(which, told, now);
       }
     });
@@ -184,7 +184,7 @@ const mad::MadMessage* SaClient::handle(mad::MadRequest& request) {
   return &request.message;
 }
 
-/// SA may know nothing of the port any more, or another SA is there.
+/// SA may have lost the registrations, or a different SA took over.
 void SaClient::tell_all_again(Instant now) {
   const auto again = [&](Registration& registration) {
     if (registration.standing == Standing::Asked) {
@@ -246,7 +246,7 @@ void SaClient::take_membership(QueryId id, const GroupKey& key,
                                const Answer<std::vector<McMemberRecord>>& told, Instant now) {
   const auto found = groups_.find(key);
   if (found == groups_.end() || found->second.registration.query != id) {
-    return;  // an older question
+    return;  // answer to an outdated request
   }
   Group& group = found->second;
   if (!told && is_passing(told.error())) {
@@ -275,12 +275,13 @@ void SaClient::take_membership(QueryId id, const GroupKey& key,
   groups_.erase(found);
 }
 
-/// Unless the user has left until then.
+/// Defers the call of the user's handler, unless the user has left by then.
 void SaClient::tell_user(MembershipId user, const McMemberRecord& record) {
   post([this, user, record](Instant now) {
     const auto key = group_of_.find(user);
     if (key != group_of_.end()) {
-      const MembershipHandler handler = groups_.at(key->second).users.at(user);  // it may leave
+      // copied, because it may leave
+      const MembershipHandler handler = groups_.at(key->second).users.at(user);
       handler(user, record, now);
     }
   });

@@ -40,7 +40,7 @@ const Gid kGroup{0xFF12'401B'FFFF'0000, Guid{5}};
   return port;
 }
 
-/// A client, and what answers for the class where the subnet manager is: a function of each test.
+/// A client, and a test-specific function that serves the class at the SM's address.
 class SaClientTest : public ::testing::Test {
  protected:
   using Answerer = std::function<const mad::MadMessage*(mad::MadRequest&)>;
@@ -56,7 +56,7 @@ class SaClientTest : public ::testing::Test {
     client.set_port(active_port(), network.now);
   }
 
-  /// Turns of a millisecond: what an interface has to do, then what the client has to.
+  /// Steps of a millisecond: the interface first, then the client.
   void run_for(Duration span) {
     const Instant end = network.now + span;
     while (network.now < end) {
@@ -78,7 +78,7 @@ class SaClientTest : public ::testing::Test {
     request.message.set_status(static_cast<std::uint16_t>(status));
     return &request.message;
   }
-  /// The path that was asked for.
+  /// Answers with the requested path.
   static const mad::MadMessage* tell_path(mad::MadRequest& request) {
     auto path = record_in<PathRecord>(request);
     path.dlid = Lid{7};
@@ -257,7 +257,7 @@ TEST_F(SaClientTest, EndsQueriesWhenThePortGoesDown) {  // T-SA-4
 
 TEST_F(SaClientTest, AsksTheNewSubnetManagerWhatTheOldOneHasNotAnswered) {  // R-SA-5
   LocalPort elsewhere = client.port();
-  elsewhere.sm_lid = Lid{99};  // nobody
+  elsewhere.sm_lid = Lid{99};  // no such port
   client.set_port(elsewhere, network.now);
   std::vector<Answer<PathRecord>> told;
   resolve(wish, into(told));
@@ -460,7 +460,7 @@ TEST_F(SaClientTest, HandsOverReportsOfSaAndOfNobodyElse) {
     run_for(Duration::milliseconds(100));
   };
   report_from(sa_gsi, 64);
-  report_from(sa_gsi, 65);  // which nobody has subscribed to
+  report_from(sa_gsi, 65);  // without subscription
   mad::ManagementInterface liar{mad::InterfaceKind::Gsi};
   network.attach(Lid{3}, liar);
   report_from(liar, 64);
@@ -473,7 +473,7 @@ TEST_F(SaClientTest, HandsOverReportsOfSaAndOfNobodyElse) {
   report_from(sa_gsi, 64);
   EXPECT_EQ(traps.size(), 1U);
   EXPECT_EQ(server.requests, 2);
-  network.attach(Lid{3}, sa_gsi);  // the liar goes
+  network.attach(Lid{3}, sa_gsi);  // the forger is removed
 }
 
 class LossySaClientTest : public SaClientTest {

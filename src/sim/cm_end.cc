@@ -138,7 +138,7 @@ void CmPlainEnd::on_timeout(const cm::CmEvent& event, Instant now) {
   }
 }
 
-/// Before it answers what it was just told.
+/// Delays the answer to the last event.
 void CmPlainEnd::think(Instant now) {
   phase_ = Phase::Thinking;
   answers_at_ = now + temper_.thinks_for;
@@ -210,7 +210,7 @@ void CmPlainEnd::become_up(Instant now) {
 
 void CmPlainEnd::communication_established(Instant now) {
   if (phase_ == Phase::Answering) {
-    static_cast<void>(in_.manager.establish(id_, now));  // or the RTU has come meanwhile
+    static_cast<void>(in_.manager.establish(id_, now));  // fails if the RTU arrived meanwhile
   }
 }
 
@@ -218,7 +218,7 @@ void CmPlainEnd::work(Instant now) {
   while (phase_ == Phase::Up && qp_->has_room() &&
          in_.ledger.sent_by(token_, side_) < temper_.messages) {
     if (!qp_->send(in_.ledger.next_message(token_, side_))) {
-      return;  // it is in error, as its completions tell
+      return;  // the QP is in error, as its completions will show
     }
   }
   const unsigned expected =
@@ -250,12 +250,12 @@ bool CmPlainEnd::has_paths_to_load() const {
   return path_ != 0 || asks_for_path_at_ != Instant::never() || migrates_by_ != Instant::never();
 }
 
-/// The ports' other LIDs; the service level is the path's number.
+/// Requests a path between the ports' other LIDs; the service level is the path's number.
 void CmPlainEnd::ask_for_path(Instant now) {
   asks_for_path_at_ = Instant::never();
   const auto status = in_.manager.status(id_);
   if (!status || status->state != cm::State::Established) {
-    return;  // it ends, as the peer will tell
+    return;  // the connection is ending, as an event will show
   }
   ++paths_asked_;
   path_ = in_.exchanges.path_asked(token_);
@@ -280,7 +280,7 @@ void CmPlainEnd::on_lap(const cm::CmEvent& event, Instant now) {
   }
 }
 
-/// Every third one is refused.
+/// Rejects every third path.
 void CmPlainEnd::answer_path(Instant now) {
   answers_path_at_ = Instant::never();
   const bool accepts = (paths_peer_ + token_) % 3 != 0;
@@ -314,7 +314,7 @@ void CmPlainEnd::on_apr(const cm::CmEvent& event, Instant now) {
   asks_for_path_at_ = is_last ? Instant::never() : now + kBetweenPaths;
   if (is_last && is_accepted && temper_.migrates) {
     migrates_by_ = now + kWaitsForArmed;
-    probes_at_ = now;  // both become ARMED by packets alone
+    probes_at_ = now;  // the QPs become ARMED only when packets are exchanged
   }
 }
 
@@ -324,14 +324,14 @@ void CmPlainEnd::load_path(Instant now) {
     return in_.verdict.fail("a path that was agreed upon is not in the QP's attributes");
   }
   if (qp_->state() != hca::QpState::Rts) {
-    return look(now);  // it has failed, as its completions tell
+    return look(now);  // the QP failed, as its completions will show
   }
   if (const auto modified = qp_->modify(*attributes); !modified) {
     in_.verdict.fail("an alternate path was refused: " + modified.error().reason);
   }
 }
 
-/// What follows goes by the other path, which a probe shows at once.
+/// Migrates and sends a probe on the new path.
 void CmPlainEnd::migrate_if_armed(Instant now) {
   if (migrates_by_ == Instant::never()) {
     return;
@@ -348,9 +348,10 @@ void CmPlainEnd::migrate_if_armed(Instant now) {
   }
 }
 
-/// The manager's paths change places, too.
+/// Swaps the manager's paths as well.
 void CmPlainEnd::path_migrated(Instant now) {
-  static_cast<void>(in_.manager.notify(id_, cm::QpEvent::PathMigrated, now));  // it may end already
+  // fails if the connection is ending
+  static_cast<void>(in_.manager.notify(id_, cm::QpEvent::PathMigrated, now));
 }
 
 void CmPlainEnd::close(Instant now) {
@@ -379,7 +380,7 @@ void CmPlainEnd::wait(CmEnding ending, Instant now) {
   }
 }
 
-/// Its identifier and QP are destroyed, whatever the protocol still owes.
+/// Destroys identifier and QP; the manager completes what the protocol requires.
 void CmPlainEnd::leave(CmEnding ending, Instant now) {
   in_.ledger.ended(token_, side_, ending, now);
   static_cast<void>(in_.manager.destroy(id_, now));
@@ -430,7 +431,7 @@ void CmPlainEnd::step(Instant now) {
   if (phase_ == Phase::Up && probes_at_ <= now) {
     probes_at_ = now + (qp_->has_room() ? kProbeInterval : kLooksAgainIn);
     if (qp_->has_room()) {
-      static_cast<void>(qp_->probe());  // refused in error, as its completions tell
+      static_cast<void>(qp_->probe());  // fails in error, as completions will show
     }
   }
   if (phase_ == Phase::Up) {

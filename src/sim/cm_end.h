@@ -14,7 +14,7 @@
 
 namespace weft::sim {
 
-/// What an end of a connection belongs to: a program on a host.
+/// The environment of an end: a program on a host.
 struct CmSurroundings {
   cm::ConnectionManager& manager;
   hca::Hca& hca;
@@ -25,21 +25,23 @@ struct CmSurroundings {
   HostLife life{};
 };
 
-/// What its user does of its own accord.
+/// The randomized behaviour of an end's user.
 struct CmTemper {
   unsigned messages{};
-  bool closes{};           ///< once all messages have come and gone; else it waits for the other
-  bool closes_abruptly{};  ///< without a DREQ of its own: its identifier is destroyed
-  Instant gives_up_at{Instant::never()};  ///< in whatever state
-  Duration thinks_for{};                  ///< before it answers
-  bool asks_for_time{};                   ///< by an MRA, while it thinks
-  bool refuses{};                         ///< instead of its answer
-  bool keeps_qp{true};                    ///< until time-wait is over
-  unsigned paths{};                       ///< that it asks its peer to load, one after the other
-  bool migrates{};                        ///< to the last of them
+  /// closes when all messages are exchanged; otherwise it waits for the peer to close
+  bool closes{};
+  bool closes_abruptly{};                 ///< destroys its identifier instead of sending a DREQ
+  Instant gives_up_at{Instant::never()};  ///< in any state
+  Duration thinks_for{};                  ///< delay before answering
+  bool asks_for_time{};                   ///< sends an MRA during the delay
+  bool refuses{};                         ///< rejects instead of answering
+  bool keeps_qp{true};                    ///< until the end of TimeWait
+  unsigned paths{};                       ///< alternate paths that it loads, one after another
+  bool migrates{};                        ///< migrates to the last of them
 };
 
-/// One end of a managed connection, and the program that uses it. It reports all to the ledger.
+/// One end of a managed connection together with its user program. Reports all events to the
+/// ledger. Not thread-safe.
 class CmEnd {
  public:
   CmEnd(const CmSurroundings& surroundings, CmLedger::Token token, CmSide side,
@@ -51,16 +53,16 @@ class CmEnd {
 
   [[nodiscard]] CmLedger::Token token() const { return token_; }
   [[nodiscard]] CmSide side() const { return side_; }
-  /// Nothing is left of it but this object.
+  /// The end has finished and can be deleted.
   [[nodiscard]] virtual bool is_over() const = 0;
   [[nodiscard]] virtual Instant deadline() const = 0;
-  /// Its QP may have news, or its time has come.
+  /// Polls the QP and performs actions that are due.
   virtual void step(Instant now) = 0;
-  /// Its QP received something before it was told of the connection.
+  /// The QP received a packet before the connection was established.
   virtual void communication_established(Instant now) = 0;
-  /// Its QP went over to the alternate path because its peer did.
+  /// The QP migrated to the alternate path because the peer did.
   virtual void path_migrated(Instant now) = 0;
-  /// Its program dies, or its whole host: then nothing is said to anybody.
+  /// The program dies, or the whole host; in the latter case nothing is sent.
   virtual void die(bool with_host, Instant now) = 0;
   [[nodiscard]] const CmQp* qp() const { return qp_.get(); }
 
@@ -74,7 +76,7 @@ class CmEnd {
   std::unique_ptr<CmQp> qp_;
 };
 
-/// An end that calls the connection manager itself, from either side or as one of two peers.
+/// An end that uses the connection manager directly, as client, server or peer-to-peer.
 class CmPlainEnd final : public CmEnd, public cm::CmObserver {
  public:
   using CmEnd::CmEnd;
@@ -84,9 +86,9 @@ class CmPlainEnd final : public CmEnd, public cm::CmObserver {
     std::uint64_t service_id{};
     bool peer_to_peer{};
   };
-  /// False: there was no QP left.
+  /// Sends a REQ. Returns false if no QP was available.
   [[nodiscard]] bool ask(const Target& target, Instant now);
-  /// Takes over the id of a request.
+  /// Takes over the id of an incoming request.
   [[nodiscard]] cm::Handled take(cm::CmId id, const cm::CmEvent& request, Instant now);
   [[nodiscard]] cm::Handled handle(cm::CmId id, const cm::CmEvent& event, Instant now) override;
 
@@ -101,11 +103,11 @@ class CmPlainEnd final : public CmEnd, public cm::CmObserver {
   enum class Phase : std::uint8_t {
     New,
     Asking,     ///< REQ sent
-    Thinking,   ///< about a REQ or REP
+    Thinking,   ///< delaying the answer to a REQ or REP
     Answering,  ///< REP sent
     Up,
     Closing,  ///< DREQ sent
-    Waiting,  ///< in time-wait
+    Waiting,  ///< in TimeWait
     Over,
   };
 
@@ -137,14 +139,14 @@ class CmPlainEnd final : public CmEnd, public cm::CmObserver {
   Instant answers_at_{Instant::never()};
   Instant probes_at_{Instant::never()};
   Instant asked_at_{};
-  // Alternate paths.
+  // Alternate paths:
   unsigned paths_asked_{};
-  std::uint8_t path_{};        ///< that is asked for; 0: none
-  std::uint8_t paths_peer_{};  ///< that the peer asks for
+  std::uint8_t path_{};        ///< requested from the peer; 0: none
+  std::uint8_t paths_peer_{};  ///< requested by the peer
   Instant path_asked_at_{};
   Instant asks_for_path_at_{Instant::never()};
   Instant answers_path_at_{Instant::never()};
-  Instant migrates_by_{Instant::never()};  ///< or goes on without
+  Instant migrates_by_{Instant::never()};  ///< or continues without migration
 };
 
 }  // namespace weft::sim

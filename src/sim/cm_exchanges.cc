@@ -15,7 +15,7 @@ void CmExchanges::fail(Token token, std::string_view what) {
 CmExchanges::Path* CmExchanges::path(Token token, std::uint8_t number, std::string_view what) {
   const auto found = paths_.find(token);
   if (found == paths_.end() || number == 0 || number > found->second.size()) {
-    fail(token, fmt::format("{} path {}, which nobody asked for", what, number));
+    fail(token, fmt::format("{} path {}, which was never requested", what, number));
     return nullptr;
   }
   return &found->second[number - 1];
@@ -33,7 +33,7 @@ void CmExchanges::path_announced(Token token, std::uint8_t number, const cm::Pat
     return;
   }
   if (asked->is_announced) {
-    return fail(token, fmt::format("the LAP for path {} is told twice", number));
+    return fail(token, fmt::format("the LAP for path {} was reported twice", number));
   }
   asked->is_announced = true;
   if (path.sl.value() != number) {
@@ -58,12 +58,12 @@ void CmExchanges::path_told(Token token, std::uint8_t current, std::uint8_t numb
   }
   asked->is_told = true;
   if (asked->is_accepted != is_accepted) {
-    fail(token, fmt::format("the APR for path {} says what its user did not", number));
+    fail(token, fmt::format("the APR for path {} differs from the answer of its user", number));
   }
 }
 
-/// Of the paths that were answered, the last one that was accepted; a side that asked knows nothing
-/// of an answer before it is told.
+/// The loaded path must be the last accepted one. The requesting side does not know of an answer
+/// before it arrives.
 void CmExchanges::path_loaded(Token token, CmSide side, const std::optional<cm::Path>& alternate) {
   unsigned expected = 0;
   const auto& paths = paths_[token];
@@ -85,7 +85,7 @@ void CmExchanges::lookup_asked(Token token, std::uint32_t host, bool is_offered)
 void CmExchanges::lookup_announced(Token token) {
   Lookup& lookup = lookups_.at(token);
   if (lookup.is_pending) {
-    fail(token, "a SIDR_REQ is told again before it is answered");
+    fail(token, "a SIDR_REQ was reported again before it was answered");
   }
   lookup.is_pending = true;
 }
@@ -121,7 +121,7 @@ void CmExchanges::lookup_told(Token token, const cm::SidrRepReceived& answer) {
                             ? nobody_listened
                             : answer.status == SidrStatus::Rejected && was_left;
   if (!is_legal) {
-    fail(token, fmt::format("a SIDR_REP with status {} and QPN {:#x}, which nobody gave",
+    fail(token, fmt::format("a SIDR_REP with status {} and QPN {:#x}, which no user sent",
                             static_cast<unsigned>(answer.status), answer.qpn.value()));
   }
 }

@@ -1,4 +1,4 @@
-// The ledger of alternate paths and lookups notices what users must not be told.
+// The checker of alternate paths and lookups detects violations.
 
 #include "sim/cm_exchanges.h"
 

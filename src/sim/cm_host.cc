@@ -72,8 +72,8 @@ void CmHost::boot() {
   start_program();
 }
 
-/// QPNs of a program that ended are not given to the next one; after a restart of the host they
-/// come again.
+/// A new program does not get the QPNs of the previous one; after a restart of the host QPNs are
+/// reused.
 void CmHost::start_program() {
   ++slot_;
   program_ = std::make_unique<CmProgram>(lid(), slot_, seed_ ^ number_ ^ slot_);
@@ -123,7 +123,7 @@ Instant CmHost::deadline() const {
   return next;
 }
 
-/// What happened to their QPs.
+/// Reports QP events to the ends.
 void CmHost::tell_ends(Instant now) {
   const std::vector<Qpn> established = program_->take_established();
   const std::vector<Qpn> migrated = program_->take_migrated();

@@ -12,10 +12,10 @@
 
 namespace weft::sim {
 
-/// A program that has its host's HCA open.
+/// A program that has its host's HCA open. Not thread-safe.
 class CmProgram final : public hca::HcaEvents {
  public:
-  static constexpr std::uint32_t kMostQps = 10;  ///< few, so that QPNs come again
+  static constexpr std::uint32_t kMostQps = 10;  ///< few, so that QPNs are reused
 
   CmProgram(Lid lid, std::uint32_t slot, std::uint64_t seed);
 
@@ -27,9 +27,9 @@ class CmProgram final : public hca::HcaEvents {
   [[nodiscard]] hca::Hca& hca() { return hca_; }
   [[nodiscard]] hca::ProtectionDomain& pd() { return *pd_; }
   [[nodiscard]] std::uint32_t slot() const { return slot_; }
-  /// QPs that received something before they were connected, since the last time.
+  /// QPs that received a packet before they were connected, since the last call.
   [[nodiscard]] std::vector<Qpn> take_established();
-  /// QPs that went over to their alternate paths, since the last time.
+  /// QPs that migrated to their alternate paths, since the last call.
   [[nodiscard]] std::vector<Qpn> take_migrated();
 
  private:
@@ -40,18 +40,18 @@ class CmProgram final : public hca::HcaEvents {
   std::vector<Qpn> migrated_;
 };
 
-/// A host that may lose its program, or its whole kernel side with all that it knew of connections.
-/// Its port has two LIDs (an LMC of 1), so that there are two paths between hosts. It listens as
-/// long as its program lives. One thread.
+/// A simulated host that may lose its program, or its whole kernel side with all connection state.
+/// Its port has two LIDs (LMC 1), so that there are two paths between hosts. It listens while its
+/// program lives. Not thread-safe.
 class CmHost final : public cm::CmObserver {
  public:
   static constexpr std::uint64_t kPlainService = 0x1000;
   static constexpr std::uint64_t kCmrcService = 0x2000;
-  static constexpr std::uint64_t kPeerService = 0x3000;  ///< and the connection's token
+  static constexpr std::uint64_t kPeerService = 0x3000;  ///< plus the connection's token
   static constexpr std::uint64_t kLookupService = 0x4000;
-  static constexpr std::uint64_t kAbsentService = 0x5000;  ///< that nobody offers
+  static constexpr std::uint64_t kAbsentService = 0x5000;  ///< no listener
 
-  /// What a request becomes: an end that has taken the id, or none.
+  /// Handles an incoming request: creates an end that takes over the id, or declines.
   using Server = std::function<cm::Handled(CmHost&, cm::CmId, const cm::CmEvent&, Instant)>;
 
   CmHost(std::uint32_t number, std::uint64_t seed, Server server);
@@ -59,13 +59,13 @@ class CmHost final : public cm::CmObserver {
 
   void boot();
   void start_program();
-  /// Ends say what the protocol wants, and no more.
+  /// Ends the program; its ends send only what the protocol requires.
   void end_program(Instant now);
   void crash(Instant now);
 
   [[nodiscard]] std::uint32_t number() const { return number_; }
   [[nodiscard]] Lid lid() const { return Lid{number_ * 2}; }
-  /// Of the host whose port has that LID.
+  /// The host that owns the LID.
   [[nodiscard]] static std::uint32_t number_of(Lid lid) { return lid.value() / 2; }
   [[nodiscard]] Gid gid() const { return {kDefaultGidPrefix, Guid{number_}}; }
   [[nodiscard]] HostLife life() const { return {.host = number_, .life = life_}; }
@@ -76,9 +76,9 @@ class CmHost final : public cm::CmObserver {
   [[nodiscard]] std::vector<std::unique_ptr<CmEnd>>& ends() { return ends_; }
 
   [[nodiscard]] Instant deadline() const;
-  /// Timers, ends and QPs whose turn it is.
+  /// Runs timers, ends and QPs that are due.
   void step(Instant now);
-  /// Why there is something left that nobody needs; empty when there is not.
+  /// Describes state that should have been released; empty if there is none.
   [[nodiscard]] std::string leftover();
 
   [[nodiscard]] cm::Handled handle(cm::CmId id, const cm::CmEvent& event, Instant now) override;
@@ -96,7 +96,7 @@ class CmHost final : public cm::CmObserver {
   std::unique_ptr<cm::ConnectionManager> manager_;
   std::unique_ptr<CmProgram> program_;
   std::vector<cm::CmId> listeners_;
-  std::vector<std::unique_ptr<CmEnd>> ends_;  // last: they use all the others
+  std::vector<std::unique_ptr<CmEnd>> ends_;  // declared last, because ends use the other members
 };
 
 }  // namespace weft::sim

@@ -9,7 +9,7 @@
 namespace weft::sim {
 namespace {
 
-/// Where nobody is left who could tell: until a QP notices that nobody answers.
+/// Without a peer that could notify: time until a QP notices that the peer does not answer.
 constexpr Duration kNoticesWithin = Duration::seconds(12);
 constexpr Duration kTimersAreExactTo = Duration::milliseconds(1);
 
@@ -42,7 +42,7 @@ CmLedger::Token CmLedger::begin(const Plan& plan) {
   return token;
 }
 
-/// Whether it was used before.
+/// Records the use of a QPN. Returns true if it was used before.
 bool CmLedger::use(std::uint32_t at, std::uint32_t host, Qpn qpn) {
   return !used_.insert({.who = {.host = at}, .host = host, .qpn = qpn.value()}).second;
 }
@@ -55,7 +55,7 @@ void CmLedger::asked(Token token, CmSide side, HostLife life, Qpn qpn) {
 
 void CmLedger::announced(Token token, CmSide side, HostLife life, Qpn remote, Instant now) {
   if (!entries_.contains(token)) {
-    return verdict_.fail("a request came that nobody made");
+    return verdict_.fail("a request arrived that no end sent");
   }
   Entry& entry = at(token);
   End& end = end_of(entry, side);
@@ -112,8 +112,9 @@ void CmLedger::load_timed_out(Token token, CmSide side, Instant since) {
   }
 }
 
-/// Besides its own, the other side's QP may have been the stale one: then its REP was refused, and
-/// this REQ after it. And who gives up after a REP is in time-wait, where the same REQ is stale.
+/// A stale rejection is legitimate if the peer's QP was stale too: its REP was rejected, and then
+/// this REQ. It is also legitimate after giving up on a REP: the connection is in TimeWait, where a
+/// retry of the same REQ is stale.
 void CmLedger::refused_as_stale(Token token) {
   const Entry& entry = at(token);
   const auto is_reason = [](const End& end) { return end.has_used_qp || (end.life && end.ending); };
@@ -232,7 +233,7 @@ bool CmLedger::any_host_died(const Entry& entry) const {
                              [&](std::uint32_t host) { return was_down_since(host, Instant{}); });
 }
 
-/// No QP stays up after its peer is gone.
+/// Checks that no QP stays connected after its peer is gone.
 void CmLedger::check(Instant now) {
   std::erase_if(open_, [&](Token token) {
     Entry& entry = at(token);
@@ -252,8 +253,8 @@ void CmLedger::check(Instant now) {
   });
 }
 
-/// Ends agree: both were connected, or neither; unless the one that was not gave up in the
-/// last moment, or lost its host.
+/// Both ends must agree on whether they were connected, unless the unconnected one gave up at the
+/// last moment or lost its host.
 void CmLedger::check_at_end() {
   for (auto& [token, entry] : entries_) {
     const End& client = entry.ends[0];
@@ -269,7 +270,7 @@ void CmLedger::check_at_end() {
     }
     if (client.was_up != server.was_up) {
       const End& outside = client.was_up ? server : client;
-      // A DREQ may overtake the RTU: who is told of the end was connected, too.
+      // A DREQ may overtake the RTU: an end that received it was connected as well.
       const bool gave_up = outside.ending == CmEnding::Abandoned ||
                            outside.ending == CmEnding::ProcessDied ||
                            outside.ending == CmEnding::Closed;

@@ -17,7 +17,7 @@
 
 namespace weft::sim {
 
-/// One life of a host's kernel side: it is another one after the host's restart.
+/// One incarnation of a host's kernel side; a restart starts the next one.
 struct HostLife {
   std::uint32_t host{};
   std::uint32_t life{};
@@ -29,29 +29,29 @@ enum class CmSide : std::uint8_t { Client, Server };
   return side == CmSide::Client ? CmSide::Server : CmSide::Client;
 }
 
-/// How an end came to its end.
+/// How an end terminated.
 enum class CmEnding : std::uint8_t {
-  Closed,       ///< a DREQ of either side, or what stands for one
+  Closed,       ///< DREQ of either side, or its equivalent
   Refused,      ///< by a REJ
-  TimedOut,     ///< nobody answered
-  Abandoned,    ///< its own user gave up, or refused
-  ProcessDied,  ///< the host lives on
+  TimedOut,     ///< no answer
+  Abandoned,    ///< its own user gave up or rejected
+  ProcessDied,  ///< the host remained up
   HostDied,
 };
 
-/// What both ends of every connection of a simulation did and were told, and whether that may be:
-/// ends agree on the outcome, nobody waits in vain for a peer that lives, no QP stays up after its
-/// peer is gone, and a QP in time-wait is left alone. Knows nothing of the manager's states. One
-/// thread.
+/// Checker of all connections of a simulation, from the reports of their ends: both ends agree on
+/// the outcome, no end waits forever for a live peer, no QP stays connected after its peer is gone,
+/// and QPs in TimeWait are not reused. Independent of the manager's states. Not thread-safe.
 class CmLedger {
  public:
-  using Token = std::uint32_t;  ///< of a connection; stands in all that its ends say
+  using Token = std::uint32_t;  ///< identifies a connection; contained in all its messages
 
   struct Plan {
     std::array<std::uint32_t, 2> hosts{};
-    std::array<unsigned, 2> messages{};  ///< that each side sends before it closes in good order
+    /// number of messages each side sends before an orderly close
+    std::array<unsigned, 2> messages{};
     std::string_view kind{};
-    Duration tells_within{};  ///< a DREQ with all its repetitions, and how long packets live
+    Duration tells_within{};  ///< duration of a DREQ with all retries, plus packet lifetime
   };
 
   CmLedger(std::uint64_t seed, Duration time_wait, Verdict& verdict)
@@ -60,28 +60,28 @@ class CmLedger {
   [[nodiscard]] Token begin(const Plan& plan);
   [[nodiscard]] const Plan& plan(Token token) const { return at(token).plan; }
 
-  // What ends report.
+  // Reports of ends:
   void asked(Token token, CmSide side, HostLife life, Qpn qpn);
-  /// The user of that side hears of the request of that QP.
+  /// The user of that side received the request of that QP.
   void announced(Token token, CmSide side, HostLife life, Qpn remote, Instant now);
   void replied(Token token, CmSide side, HostLife life, Qpn qpn);
   void up(Token token, CmSide side, Qpn remote, Instant now);
-  /// A manager gave up waiting for its answer, which was asked for at that time or later.
+  /// A manager gave up waiting for an answer that was requested at `since` or later.
   void timed_out(Token token, CmSide side, Instant since, std::string_view what);
-  /// Nobody answered its LAP, which an end that lives does.
+  /// A LAP timed out; a live peer always answers.
   void load_timed_out(Token token, CmSide side, Instant since);
   void refused_as_stale(Token token);
   void ended(Token token, CmSide side, CmEnding ending, Instant now);
   void time_wait_began(Token token, CmSide side, Instant now);
   void time_wait_over(Token token, CmSide side, Instant now);
   void qp_failed(Token token, CmSide side);
-  /// Nobody will tell this side, for its peer gave up before it was connected, and its REJ may be
-  /// lost: only a QP that sends would notice.
+  /// The peer gave up before the connection was established and its REJ may be lost: only a QP that
+  /// sends would notice.
   [[nodiscard]] bool only_its_qp_would_notice(Token token, CmSide side) const;
-  /// `side` sends its next one now.
+  /// The next message that `side` sends.
   [[nodiscard]] std::vector<std::byte> next_message(Token token, CmSide side);
   void received(Token token, CmSide side, ByteSpan message);
-  /// What goes with a REQ or REP, and comes with zeros behind; perhaps twice.
+  /// Private data of a REQ or REP; received with zero padding, possibly twice.
   [[nodiscard]] std::vector<std::byte> first_message(Token token, CmSide side,
                                                      std::size_t room) const;
   void received_first(Token token, CmSide side, ByteSpan message);
@@ -92,9 +92,9 @@ class CmLedger {
   void host_down(HostLife life, Instant now);
   void host_up(std::uint32_t host, Instant now);
 
-  /// At any time.
+  /// Checks invariants that always hold.
   void check(Instant now);
-  /// When nothing is under way any more.
+  /// Checks that everything terminated, when no message is in flight.
   void check_at_end();
   [[nodiscard]] std::uint64_t connections_made() const { return made_; }
   [[nodiscard]] std::uint64_t messages_received() const { return messages_; }
@@ -112,7 +112,7 @@ class CmLedger {
     Instant ended_at{};
     std::optional<Instant> time_wait_since{};
     bool was_up{};
-    bool has_used_qp{};  ///< of which the other host may know already
+    bool has_used_qp{};  ///< the peer's host may know its QPN
     unsigned sent{};
     unsigned received{};
   };
@@ -120,7 +120,7 @@ class CmLedger {
     Plan plan{};
     std::array<End, 2> ends{};
   };
-  /// A QP as another host's connection manager knows it.
+  /// A QP as known by another host's connection manager.
   struct RemoteQp {
     HostLife who{};
     std::uint32_t host{};
@@ -145,10 +145,10 @@ class CmLedger {
   Duration time_wait_;
   Verdict& verdict_;
   std::map<Token, Entry> entries_;
-  std::set<Token> open_;  // not checked off
+  std::set<Token> open_;  // not completely checked yet
   Token last_token_{};
-  std::map<RemoteQp, Instant> held_;  // until when nobody may have it anew
-  std::set<RemoteQp> used_;           // of any life
+  std::map<RemoteQp, Instant> held_;  // end of the time in which the QPN must not be reused
+  std::set<RemoteQp> used_;           // in any incarnation
   struct Outage {
     Instant from{};
     Instant until{Instant::never()};

@@ -12,8 +12,8 @@ namespace {
 using cm::CmEventType;
 using wire::SidrStatus;
 
-constexpr Duration kPatience = Duration::milliseconds(120);  // of one SIDR_REQ
-/// What users answer, by turns.
+constexpr Duration kPatience = Duration::milliseconds(120);  // timeout of one SIDR_REQ
+/// Answers of users, in rotation.
 constexpr std::array kStatuses = {SidrStatus::Success, SidrStatus::Success, SidrStatus::NoQp,
                                   SidrStatus::Success, SidrStatus::Rejected};
 
@@ -63,7 +63,7 @@ cm::Handled CmLookupEnd::handle(cm::CmId /*id*/, const cm::CmEvent& event, Insta
       leave(CmEnding::TimedOut, now);
       break;
     default:
-      in_.verdict.fail("a lookup is told of a connection");
+      in_.verdict.fail("a lookup got an event of a connection");
       break;
   }
   return cm::Handled::Keep;

@@ -7,14 +7,14 @@
 
 namespace weft::sim {
 
-/// An end of a lookup by SIDR (IBTA vol 1 §12.11): who asks for the QP of a service, or who answers
-/// for it. It has no QP of its own, and reports all to the ledgers.
+/// One end of a SIDR exchange (IBTA vol 1 §12.11), client or server. It has no QP. Reports to the
+/// ledgers.
 class CmLookupEnd final : public CmEnd, public cm::CmObserver {
  public:
   using CmEnd::CmEnd;
 
   void ask(const cm::Path& path, std::uint64_t service_id, Instant now);
-  /// Takes over the id of a request.
+  /// Takes over the id of an incoming request.
   [[nodiscard]] cm::Handled take(cm::CmId id, const cm::CmEvent& request, Instant now);
   [[nodiscard]] cm::Handled handle(cm::CmId id, const cm::CmEvent& event, Instant now) override;
 

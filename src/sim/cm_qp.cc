@@ -7,7 +7,8 @@ namespace weft::sim {
 namespace {
 
 constexpr std::uint64_t kFirstAddress = 0x1000'0000;
-constexpr std::uint64_t kReceive = 1ULL << 32;  // of a work request's id; below it the slot
+// flag in a work request's id; the low bits are the slot
+constexpr std::uint64_t kReceive = 1ULL << 32;
 
 [[nodiscard]] hca::AhAttributes address_of(const cm::QpAddress& from) {
   hca::AhAttributes address;
@@ -71,7 +72,7 @@ CmQp::~CmQp() {
   static_cast<void>(hca_.deregister_memory(*region_));
 }
 
-/// The bits of both masks are those of the verbs API.
+/// Both masks use the bits of the verbs API.
 Result<void> CmQp::modify(const cm::QpAttributes& from) {
   hca::QpAttributes to;
   to.state = state_of(from.state);
@@ -116,7 +117,7 @@ Result<void> CmQp::migrate() {
 void CmQp::enter_error() {
   hca::QpAttributes error;
   error.state = hca::QpState::Err;
-  static_cast<void>(qp_->modify(error, hca::QpAttribute::State));  // or it never left RESET
+  static_cast<void>(qp_->modify(error, hca::QpAttribute::State));  // fails if it never left RESET
 }
 
 hca::Sge CmQp::element(std::size_t slot, std::size_t bytes) const {
@@ -165,7 +166,7 @@ CmQp::News CmQp::poll() {
       const std::size_t slot = wc.wr_id & 0xFF;
       const auto bytes = std::span{memory_}.subspan(slot * most_bytes_, wc.byte_length);
       news.messages.emplace_back(bytes.begin(), bytes.end());
-      static_cast<void>(post_receive(slot));  // refused once the QP is in error
+      static_cast<void>(post_receive(slot));  // fails if the QP is in error
     }
   }
   return news;

@@ -13,15 +13,14 @@
 
 namespace weft::sim {
 
-/// The RC queue pair of one end of a managed connection, with all that it needs: receives are
-/// posted from the beginning on. It takes the transitions that a connection manager describes
-/// (R-CM-3). Its HCA must outlive it. One thread.
+/// The RC QP of one end of a managed connection with its resources and posted receives. Applies the
+/// attributes given by a connection manager (R-CM-3). Its HCA must outlive it. Not thread-safe.
 class CmQp {
  public:
-  static constexpr std::size_t kMostBytes = 1000;  ///< of a message, where nobody says more
+  static constexpr std::size_t kMostBytes = 1000;  ///< default maximum message size
   static constexpr std::size_t kDepth = 8;
 
-  /// Refused when the HCA has no more QPs.
+  /// Fails if the HCA has no more QPs.
   [[nodiscard]] static Result<std::unique_ptr<CmQp>> create(hca::Hca& hca,
                                                             hca::ProtectionDomain& pd,
                                                             Psn starting_psn,
@@ -35,7 +34,7 @@ class CmQp {
   [[nodiscard]] std::size_t most_bytes() const { return most_bytes_; }
   [[nodiscard]] hca::QpState state() { return qp_->query().state; }
   [[nodiscard]] hca::MigrationState migration() { return qp_->query().migration; }
-  /// To the alternate path; refused unless the QP is in ARMED (IBTA vol 1 §17.2.8.1).
+  /// Migrates to the alternate path; fails unless the QP is ARMED (IBTA vol 1 §17.2.8.1).
   [[nodiscard]] Result<void> migrate();
   [[nodiscard]] Result<void> modify(const cm::QpAttributes& attributes);
   void enter_error();
@@ -43,13 +42,13 @@ class CmQp {
   [[nodiscard]] bool has_room() const { return posted_ - completed_ < kDepth; }
   [[nodiscard]] bool is_idle() const { return posted_ == completed_; }
   [[nodiscard]] Result<void> send(ByteSpan message);
-  /// A WRITE of no bytes, which takes nothing of the peer but its life.
+  /// Posts an RDMA WRITE of zero bytes, which succeeds if the peer is alive.
   [[nodiscard]] Result<void> probe();
 
-  /// What came since the last time.
+  /// Completions since the last call.
   struct News {
     std::vector<std::vector<std::byte>> messages;
-    bool has_completed{};  ///< something that was posted
+    bool has_completed{};  ///< a posted request completed
     bool has_failed{};
   };
   [[nodiscard]] News poll();
@@ -65,8 +64,8 @@ class CmQp {
 
   hca::Hca& hca_;
   Psn starting_psn_;
-  std::size_t most_bytes_;         // of a message
-  std::vector<std::byte> memory_;  // receives, then sends
+  std::size_t most_bytes_;         // maximum message size
+  std::vector<std::byte> memory_;  // receive buffers, then send buffers
   hca::MemoryRegion* region_{};
   hca::CompletionQueue* cq_{};
   hca::Qp* qp_{};

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint32_t kHosts = 3;
 constexpr std::uint8_t kPacketLifeTime = 13;  // exponent: 33 ms, longer than any delay here
-/// Twice the packet life time, as an ACK timeout is (IBTA vol 1 §12.7.34, R-CM-11).
+/// Twice the packet lifetime, as for an ACK timeout (IBTA vol 1 §12.7.34, R-CM-11).
 constexpr Duration kTimeWait = TimeoutExponent{kPacketLifeTime + 1}.duration();
 constexpr Duration kVirtualBound = Duration::seconds(300);
 constexpr Duration kPlainTells = Duration::seconds(3);  // 16 times 84 ms
@@ -33,8 +33,8 @@ constexpr std::array<std::string_view, 5> kNames = {"plain", "peers", "cmrc", "l
 struct Meeting {
   Kind kind{};
   CmLedger::Plan plan{};
-  std::array<CmTemper, 2> tempers{};  // `gives_up_at` as a span from the beginning
-  std::array<Instant, 2> begins{};    // of the server's side only when they are peers
+  std::array<CmTemper, 2> tempers{};  // `gives_up_at` is relative to the start
+  std::array<Instant, 2> begins{};    // the server's is used for peer-to-peer only
   std::array<bool, 2> has_begun{};
   CmLedger::Token token{};
 };
@@ -43,7 +43,7 @@ struct Meeting {
   return Duration::microseconds(static_cast<std::int64_t>(random.below(milliseconds * 1000ULL)));
 }
 
-/// Takes packets from the engines.
+/// Receives packets from the engines.
 class Wire final : public SingleSink {
  public:
   Wire(Network& network, Instant now) : network_(network), now_(now) {}
@@ -117,7 +117,7 @@ class World {
                    : kind < 12 ? Kind::Lookup
                                : Kind::LookupInVain;
     const auto first = static_cast<std::uint32_t>(random_.below(kHosts));
-    // Peers of one host could not be told apart by their ports.
+    // Peers on one host could not be distinguished by their ports.
     const std::uint64_t further =
         meeting.kind == Kind::Peers ? 1 + random_.below(kHosts - 1) : random_.below(kHosts);
     const auto second = static_cast<std::uint32_t>((first + further) % kHosts);
@@ -160,7 +160,7 @@ class World {
             .life = host.life()};
   }
 
-  /// With the moment in which patience ends.
+  /// The behaviour of a side, with `gives_up_at` as absolute time.
   [[nodiscard]] static CmTemper temper_of(const Meeting& meeting, CmSide side, Instant now) {
     CmTemper temper = meeting.tempers[static_cast<std::size_t>(side)];
     if (temper.gives_up_at != Instant::never()) {
@@ -214,12 +214,12 @@ class World {
     host.ends().push_back(std::move(end));
   }
 
-  /// A request came to a listener.
+  /// Handles a request at a listener.
   cm::Handled serve(CmHost& host, cm::CmId id, const cm::CmEvent& event, Instant now) {
     const CmLedger::Token token = CmLedger::token_of(event.private_data);
     const auto meeting = std::ranges::find(meetings_, token, &Meeting::token);
     if (token == 0 || meeting == meetings_.end()) {
-      verdict_.fail("a request came that nobody made");
+      verdict_.fail("a request arrived that no end sent");
       return cm::Handled::Destroy;
     }
     if (random_.chance(1, 20)) {
@@ -253,7 +253,7 @@ class World {
       }
     }
     if (next == Instant::never() || next.since_start() > kVirtualBound) {
-      return verdict_.fail("somebody waits without end");
+      return verdict_.fail("an end waits forever");
     }
     now_ = std::max(now_, next);
     if (death_at_ <= now_) {
@@ -279,7 +279,7 @@ class World {
     ledger_.check(now_);
   }
 
-  /// Ends that requests made while others of their host were looked at.
+  /// Adds ends created for requests while the host's ends were being visited.
   void settle_newcomers() {
     for (auto& [host, end] : newcomers_) {
       host->ends().push_back(std::move(end));

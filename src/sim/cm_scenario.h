@@ -9,11 +9,10 @@
 
 namespace weft::sim {
 
-/// Managed connections between three hosts, in all directions and to oneself, from either side, of
-/// peers and as CmReliableConnections, some of which load alternate paths (LAP, APR) and migrate to
-/// them, and lookups of datagram services (SIDR), over a network that loses, repeats and reorders
-/// their MADs and packets; programs and whole hosts die and come again. Everything follows from the
-/// seed.
+/// Managed connections among three hosts, including loopback: client/server, peer-to-peer, and
+/// CmReliableConnections; some load alternate paths (LAP, APR) and migrate to them. Also service ID
+/// resolution (SIDR). The network loses, duplicates and reorders MADs and packets; programs and
+/// hosts die and restart. Everything is determined by the seed.
 struct CmScenario {
   std::uint64_t seed{1};
   std::uint32_t connections{16};
@@ -26,7 +25,7 @@ struct CmScenario {
   [[nodiscard]] std::string describe() const;
 };
 
-/// `completions` are connections that were made, `delivered` messages.
+/// Runs the scenario. `completions` counts established connections, `delivered` counts messages.
 [[nodiscard]] Outcome run(const CmScenario& scenario);
 
 }  // namespace weft::sim

@@ -1,4 +1,4 @@
-// T-CMRC-4: what CmReliableConnections say to each other, as packets of the engines' queue pairs.
+// T-CMRC-4: packets exchanged by CmReliableConnections.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ constexpr std::size_t kMtu = 4096;
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
 constexpr std::uint64_t kService = 0x9000;
 
-/// Octets that tell where they stand, and in which message.
+/// Octets that depend on position and message.
 std::vector<std::byte> pattern(std::size_t bytes, unsigned message) {
   std::vector<std::byte> made(bytes);
   for (std::size_t i = 0; i < bytes; ++i) {
@@ -99,7 +99,7 @@ struct CmrcData : ::testing::Test {
     }
   }
 
-  /// Payloads of the SENDs that went to that side, in order.
+  /// Payload lengths of the SENDs to that side, in order.
   [[nodiscard]] std::vector<std::size_t> payloads_to(int side) const {
     std::vector<std::size_t> sizes;
     for (const hca::testing::Flight& flight : wire.sent) {

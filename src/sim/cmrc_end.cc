@@ -41,10 +41,10 @@ cm::Handled CmrcEnd::take(cm::CmId id, const cm::CmEvent& request, Instant now) 
   return cm::Handled::Keep;
 }
 
-/// The first one is the private data of its REQ or REP; a REJ has none of ours.
+/// The first datagram is the private data of the peer's REQ or REP; that of a REJ is not checked.
 void CmrcEnd::handle_datagram(ByteSpan datagram, Instant now) {
   if (is_over_) {
-    return in_.verdict.fail("cmrc told of a datagram after its end");
+    return in_.verdict.fail("cmrc reported a datagram after its end");
   }
   if (datagram.size() == cm::kRejPrivateData && !has_first_) {
     return;
@@ -66,7 +66,7 @@ void CmrcEnd::handle_connected(Instant now) {
 
 void CmrcEnd::handle_closed(const Error& why, Instant now) {
   if (is_over_) {
-    return in_.verdict.fail("cmrc told twice of its end");
+    return in_.verdict.fail("cmrc reported its end twice");
   }
   if (why.code == ErrorCode::TimedOut) {
     in_.ledger.timed_out(token_, side_, asked_at_, "first datagram");
@@ -91,7 +91,7 @@ void CmrcEnd::work(Instant now) {
   while (is_up_ && !is_over_ && qp_->has_room() &&
          in_.ledger.sent_by(token_, side_) < temper_.messages) {
     if (!connection_.write(in_.ledger.next_message(token_, side_), now)) {
-      return;  // it was told of its end
+      return;  // already notified of the end
     }
   }
   const unsigned expected =
@@ -143,7 +143,7 @@ void CmrcEnd::step(Instant now) {
   }
   if (is_up_ && !is_over_ && probes_at_ <= now && qp_->has_room()) {
     probes_at_ = now + kProbeInterval;
-    static_cast<void>(qp_->probe());  // refused in error, as its completions tell
+    static_cast<void>(qp_->probe());  // fails in error, as completions will show
   }
   work(now);
 }

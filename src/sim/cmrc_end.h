@@ -5,22 +5,21 @@
 
 namespace weft::sim {
 
-/// An end that uses a CmReliableConnection (R-CMRC-1 to R-CMRC-6), on a QP of
-/// an engine.
+/// An end that uses a CmReliableConnection (R-CMRC-1 to R-CMRC-6) on the QP of an engine.
 class CmrcEnd final : public CmEnd, private cm::CmrcUser, private cm::CmrcQp {
  public:
   CmrcEnd(const CmSurroundings& surroundings, CmLedger::Token token, CmSide side,
           const CmTemper& temper)
       : CmEnd(surroundings, token, side, temper), connection_(surroundings.manager, *this, *this) {}
 
-  /// False: there was no QP left.
+  /// Opens a connection. Returns false if no QP was available.
   [[nodiscard]] bool ask(const cm::Path& path, std::uint64_t service_id, Instant now);
   [[nodiscard]] cm::Handled take(cm::CmId id, const cm::CmEvent& request, Instant now);
 
   [[nodiscard]] bool is_over() const override { return is_over_; }
   [[nodiscard]] Instant deadline() const override;
   void step(Instant now) override;
-  void communication_established(Instant /*now*/) override {}  // its own look at the QP tells it
+  void communication_established(Instant /*now*/) override {}  // it notices by polling its QP
   void path_migrated(Instant /*now*/) override {}
   void die(bool with_host, Instant now) override;
 
@@ -43,7 +42,7 @@ class CmrcEnd final : public CmEnd, private cm::CmrcUser, private cm::CmrcQp {
 
   cm::CmReliableConnection connection_;
   Qpn remote_{};
-  bool has_first_{};  ///< the peer's first datagram came
+  bool has_first_{};  ///< the peer's first datagram arrived
   bool is_up_{};
   bool is_over_{};
   Instant asked_at_{};

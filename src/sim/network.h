@@ -12,25 +12,26 @@
 
 namespace weft::sim {
 
-/// What a network does to packets, in parts of 10,000; delays are uniform in [delay_min,
-/// delay_max], which also reorders unless they are the same.
+/// Faults of a network, as probabilities in 1/10,000. Delays are uniform in [delay_min, delay_max],
+/// which also reorders packets unless both are equal.
 struct FaultOptions {
   std::uint32_t loss{};
   std::uint32_t duplication{};
   std::uint32_t corruption{};
-  std::uint32_t lateness{};  ///< up to `late_by` more, so that others overtake
+  /// packets delayed by up to `late_by` more, so that later ones overtake
+  std::uint32_t lateness{};
   Duration late_by{};
   Duration delay_min{Duration::nanoseconds(500)};
   Duration delay_max{Duration::microseconds(5)};
 };
 
-/// A network that carries bytes between LIDs under a seed: loses, repeats, delays, reorders and
-/// damages them, cuts pairs off and forgets the dead. Deterministic: what it does follows from the
-/// seed and the order of calls.
+/// A simulated network that carries bytes between LIDs with loss, duplication, corruption, delay,
+/// reordering and partitions. Deterministic: determined by the seed and the order of calls.
 class Network {
  public:
   Network(std::uint64_t seed, const FaultOptions& faults) : random_(seed), faults_(faults) {}
 
+  /// A packet in flight.
   struct Arrival {
     Instant at;
     std::uint64_t order{};
@@ -40,15 +41,15 @@ class Network {
 
   void send(Lid from, Lid to, const std::vector<std::byte>& bytes, Instant now);
 
-  /// When the next packet arrives; never if none is under way.
+  /// When the next packet arrives; never if none is in flight.
   [[nodiscard]] Instant next_arrival() const {
     return heap_.empty() ? Instant::never() : heap_.top().at;
   }
 
-  /// The packet that arrives at next_arrival().
+  /// Removes and returns the packet that arrives at next_arrival().
   Arrival take();
 
-  /// Nothing passes between the two from now on, or again.
+  /// Cuts or restores the connection between two LIDs.
   void partition(Lid a, Lid b, bool cut);
 
   [[nodiscard]] std::uint64_t sent() const { return sent_; }

@@ -9,19 +9,19 @@
 
 namespace weft::sim {
 
-/// What a run of a scenario came to.
+/// Result of running a scenario.
 struct Outcome {
   bool ok{true};
-  std::string failure;  ///< what a checker saw, empty when ok
+  std::string failure;  ///< first violation found by a checker; empty if ok
   std::uint64_t packets{};
   std::uint64_t completions{};
-  std::uint64_t delivered{};  ///< messages of UC and UD that arrived
-  std::uint64_t paths{};      ///< alternate ones that were loaded by both ends
+  std::uint64_t delivered{};  ///< UC and UD messages that arrived
+  std::uint64_t paths{};      ///< alternate paths loaded by both ends
   std::uint64_t migrations{};
-  std::uint64_t lookups{};  ///< of services, that were answered with a QP
-  std::uint64_t digest{};   ///< of everything on the wire and in the completions, with times: equal
-                            ///< for equal runs
-  Duration took;            ///< virtual
+  std::uint64_t lookups{};  ///< SIDR requests answered with a QP
+  /// of all packets and completions with their times; equal for equal runs
+  std::uint64_t digest{};
+  Duration took;  ///< virtual time
 };
 
 /// A running digest (FNV-1a).
@@ -39,8 +39,8 @@ class Digest {
   std::uint64_t value_{0xCBF2'9CE4'8422'2325};
 };
 
-/// Byte `at` of message `number` of a stream: every message has bytes of its own, so that one in
-/// the place of another shows.
+/// Byte `at` of message `number` of a stream. Messages have distinct contents, so that misplaced
+/// data is detected.
 [[nodiscard]] constexpr std::byte pattern(std::uint64_t seed, std::uint64_t stream,
                                           std::uint64_t number, std::size_t at) {
   const std::uint64_t mixed =

@@ -13,7 +13,7 @@
 
 namespace weft::sim {
 
-/// The second port of each HCA hangs in a network of its own, whose LIDs follow from the first's.
+/// LID of an HCA's second port, which is attached to a network of its own.
 [[nodiscard]] constexpr Lid second_lid(Lid first) { return Lid{first.value() + 0x1000}; }
 
 /// Memory of a process's ends, and what of it a FLUSH has made persistent.
@@ -89,7 +89,7 @@ class Process final : public hca::HcaEvents {
   [[nodiscard]] bool is_alive() const { return alive_; }
   void die() { alive_ = false; }
 
-  /// Whether a packet with these addresses is for this process.
+  /// True if a packet with these addresses is for this process.
   [[nodiscard]] bool has(Lid dlid, Qpn qpn) const {
     return alive_ && (lid_ == dlid || second_lid(lid_) == dlid) && slot_of(qpn) == id_.slot;
   }

@@ -23,7 +23,7 @@ enum Stream : std::uint64_t {
 };
 
 constexpr std::uint32_t kQueueDepth =
-    6;  // fewer than slots: a slot is free when its turn comes again
+    6;  // fewer than slots, so that a slot is free when it is used again
 
 constexpr std::uint32_t kInlineBytes = 64;
 
@@ -177,7 +177,7 @@ bool RcEnd::is_armed() const {
          target_->query().migration == hca::MigrationState::Armed;
 }
 
-/// Both QPs of an XRC end, as the one of RC has both halves in it.
+/// Moves both QPs of an XRC end to the error state, as an RC QP fails as a whole.
 void RcEnd::fall() {
   failed_ = true;
   if (target_ != qp_) {
@@ -232,8 +232,8 @@ RcEnd::Operation RcEnd::choose_operation() {
   operation.slot = operation.number % MemoryPlan::kSlots;
   operation.length = static_cast<std::uint32_t>(
       random_.below(random_.chance(1, 8) ? kInlineBytes : max_message_bytes_ + 1));
-  // Every third at the latest: silent WQEs free the queue unseen, so an application must ask now
-  // and then.
+  // At least every third operation is signaled, because unsignaled WQEs only leave the queue when a
+  // later completion is polled.
   operation.signaled = random_.chance(3, 4) || left_ == 0 || operation.number % 3 == 0;
   operation.must_fail = left_ == 0 && random_.chance(1, 3);
   if (operation.must_fail) {
@@ -280,7 +280,7 @@ std::size_t RcEnd::local_at(const Operation& operation) const {
   }
 }
 
-/// Where it acts at the peer, and with which operands.
+/// Selects the peer's address and the operands.
 void RcEnd::aim(Operation& operation, hca::SendWr& wr) {
   wr.rkey = peer_->region_->rkey;
   wr.immediate = static_cast<std::uint32_t>(operation.sequence);
@@ -358,7 +358,7 @@ void RcEnd::post(const Operation& operation, hca::SendWr& wr) {
     complain("post_send: " + posted.error().reason);
     return;
   }
-  if (is_inline) {  // the buffer is ours again
+  if (is_inline) {  // inline data was copied: the buffer can be reused
     std::memset(&memory_[local], 0, operation.length);
   }
   in_flight_.push_back(operation);
@@ -377,7 +377,7 @@ void RcEnd::poll() {
 void RcEnd::check_completion(const hca::Wc& wc) {
   ++completions_;
   digest_ = (digest_ ^ wc.wr_id ^ static_cast<std::uint64_t>(wc.status) << 32) * 0x100'0000'01B3;
-  // Unsignaled WQEs that succeeded are passed over in silence.
+  // Skips unsignaled WQEs that succeeded.
   while (!in_flight_.empty() && in_flight_.front().number != wc.wr_id &&
          !in_flight_.front().signaled && !failed_) {
     check_success(in_flight_.front());
@@ -400,7 +400,7 @@ void RcEnd::check_completion(const hca::Wc& wc) {
     return;
   }
   const bool may_fail = expects_failure_ || peer_may_be_silent_ || peer_->expects_failure_;
-  // The NAK may be lost, and a responder in error is silent: then the retries run out.
+  // The NAK may be lost, and a responder in the error state does not answer: the retries run out.
   const bool is_refusal =
       wc.status == WcStatus::RemoteAccessError || wc.status == WcStatus::RetryExceeded;
   if (!failed_ && operation.must_fail && !is_refusal && !peer_may_be_silent_ &&
@@ -418,7 +418,7 @@ void RcEnd::check_completion(const hca::Wc& wc) {
   fall();
 }
 
-/// A completion means: it is done at the peer, now.
+/// A completion implies that the operation has taken effect at the peer.
 void RcEnd::check_success(const Operation& operation) {
   if (takes_receive(operation.opcode)) {
     const std::uint64_t arrived = peer_->messages_received_ + peer_->recv_cq_unpolled();

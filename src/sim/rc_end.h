@@ -15,12 +15,12 @@
 
 namespace weft::sim {
 
-/// How one end's memory is laid out, in bytes. Everything between the parts is guard and must never
+/// Layout of an end's memory, in bytes. The gaps between the areas are guards and must never
 /// change.
 struct MemoryPlan {
   static constexpr std::size_t kGuard = 64;
   static constexpr std::size_t kSlot = 4096;  // one message
-  static constexpr std::size_t kSlots = 8;    // of each kind
+  static constexpr std::size_t kSlots = 8;    // of each area
   static constexpr std::size_t kSendAt = kGuard;
   static constexpr std::size_t kReceiveAt = kSendAt + kSlots * (kSlot + kGuard);
   static constexpr std::size_t kWriteAt =
@@ -36,10 +36,10 @@ struct MemoryPlan {
   static constexpr std::size_t kSize = kRegisteredEnd + kSlot;  // beyond the region: never touched
 };
 
-/// One end of a connection: an application that posts random operations and checks all that it
-/// sees. The ends of a pair know each other, since only then can the checks be exact.
+/// One end of a connection: an application that posts random operations and checks all results.
+/// Both ends of a pair know each other, because exact checks require it. Not thread-safe.
 class RcEnd {
-  struct Message {  // that takes a receive at the peer
+  struct Message {  // consumes a receive of the peer
     hca::WrOpcode opcode{};
     std::uint64_t number{};  // of its operation
     std::uint32_t length{};
@@ -55,7 +55,8 @@ class RcEnd {
     std::uint32_t length{};
     bool signaled{};
     bool must_fail{};
-    std::uint64_t sequence{};  // of messages that take a receive; an atomic's original
+    // of messages that consume a receive; for an atomic, the original value
+    std::uint64_t sequence{};
     std::uint64_t read_offset{};
     Written flushed;  // of a FLUSH: what it is about
     bool persists{};
@@ -66,28 +67,28 @@ class RcEnd {
         std::uint32_t max_message_bytes, bool over_xrc, Verdict& verdict);
 
   void introduce(RcEnd& peer, Lid own, Lid other);
-  /// Before connect(): by the second port, to that LID.
+  /// Adds the second port as alternate path, to that LID. Call before connect().
   void prepare_second_path(Lid other) { second_other_ = other; }
   void connect();
 
-  /// Posts one more operation or a few receives if the dice say so and there is room.
+  /// Posts an operation or some receives, chosen at random, if there is room.
   void act();
 
-  /// Takes completions and checks them.
+  /// Polls completions and checks them.
   void poll();
 
-  /// Nothing more is to come: everything posted is completed and no operations are left.
-  /// After a failure, unsignaled WQEs that had succeeded in silence may stand before it.
+  /// All posted operations completed and none are left. After a failure, unsignaled WQEs that
+  /// succeeded may remain in front of it.
   [[nodiscard]] bool is_finished() const {
     const bool silent = failed_ && std::ranges::none_of(in_flight_, &Operation::signaled);
     return silent || (in_flight_.empty() && left_ == 0);
   }
   [[nodiscard]] bool failed() const { return failed_; }
 
-  /// Its QPs may migrate to their second path.
+  /// Both QPs can migrate to the alternate path.
   [[nodiscard]] bool is_armed() const;
 
-  /// The peer died or cannot be reached: errors are right from now on.
+  /// The peer died or is unreachable: from now on errors are legitimate.
   void peer_may_fall_silent() { peer_may_be_silent_ = true; }
 
   void check_at_end(bool peer_alive);
@@ -131,12 +132,12 @@ class RcEnd {
   hca::CompletionQueue* send_cq_{};
   hca::CompletionQueue* recv_cq_{};
   hca::Qp* qp_{};      // sends
-  hca::Qp* target_{};  // receives: the same, but over XRC
+  hca::Qp* target_{};  // receives; differs from qp_ with XRC
   hca::SharedReceiveQueue* xrc_srq_{};
   RcEnd* peer_{};
   Lid own_;
   Lid other_;
-  Lid second_other_;  // 0: there is but one path
+  Lid second_other_;  // 0: no second path
   std::uint64_t seed_;
 
   std::deque<Operation> in_flight_;
@@ -144,10 +145,10 @@ class RcEnd {
   std::optional<Written> last_write_;
   std::uint64_t messages_posted_{};
   std::uint64_t messages_received_{};
-  std::deque<Message> under_way_;  // what the peer has not received yet
+  std::deque<Message> under_way_;  // not yet received by the peer
   std::uint64_t receives_posted_{};
   std::uint64_t receives_done_{};
-  std::uint64_t word_{};  // at the peer, where only our atomics act
+  std::uint64_t word_{};  // value at the peer, which only our atomics change
   std::uint64_t completions_{};
   std::uint64_t digest_{0xCBF2'9CE4'8422'2325};
   bool failed_{};

@@ -21,11 +21,11 @@ namespace weft::sim {
 namespace {
 
 constexpr Duration kVirtualBound = Duration::seconds(60);
-/// Longer than the retry timer of these QPs times their retries.
+/// Longer than all retries of these QPs.
 constexpr Duration kOutlastsRetries = Duration::seconds(2);
 constexpr Duration kActInterval = Duration::microseconds(20);
 
-/// When something happens to the fabric: soon enough to be in the middle of the operations.
+/// Time of a random event, early enough to hit the middle of the operations.
 Instant some_time(Random& random) {
   return Instant{} + Duration::microseconds(static_cast<std::int64_t>(50 + random.below(1500)));
 }
@@ -86,7 +86,7 @@ class World {
     std::array<std::unique_ptr<RcEnd>, 2> end;
   };
 
-  /// Takes packets from the engines.
+  /// Receives packets from the engines.
   class Sink final : public SingleSink {
    public:
     explicit Sink(World& world) : world_(world) {}
@@ -180,7 +180,7 @@ class World {
     });
   }
 
-  /// Checks RNR waits, and gives the bytes to the network.
+  /// Checks RNR delays and sends the packet.
   void put_on_wire(hca::Flow flow, const hca::Packet& packet) {
     if (flow == hca::Flow::Request) {
       const auto waits = rnr_waits_.find({packet.header.dlid, packet.header.dest_qp});
@@ -197,13 +197,13 @@ class World {
   void deliver(const Network::Arrival& arrival) {
     const auto packet = hca::from_wire(arrival.bytes);
     if (!packet) {
-      return;  // damaged: the CRCs caught it
+      return;  // corrupted: caught by the CRCs
     }
     const auto found = std::ranges::find_if(processes_, [&](const auto& process) {
       return process->has(arrival.to, packet->header.dest_qp);
     });
     if (found == processes_.end()) {
-      return;  // a packet for the dead
+      return;  // the destination is dead
     }
     Process& process = **found;
     const std::optional<Instant> before = deadline_if_rnr_nak(process, *packet);
@@ -227,8 +227,8 @@ class World {
     return deadline;
   }
 
-  /// IBTA vol 1 §9.7.5.2.8: after an RNR NAK a requester is silent for the timer's time. One that
-  /// changed no deadline was a ghost and binds nobody.
+  /// IBTA vol 1 §9.7.5.2.8: after an RNR NAK a requester waits for the timer. A NAK that did not
+  /// change the deadline was a duplicate and has no effect.
   void note_rnr_wait(hca::Qp& qp, const hca::Packet& packet, Instant before) {
     const hca::QpAttributes attributes = qp.query();
     if (qp.deadline() != before && attributes.state == hca::QpState::Rts) {
@@ -237,8 +237,8 @@ class World {
     }
   }
 
-  /// A process ends without a word. Its peers hear of it through the fabric; another process
-  /// starts on its host and takes up its connections.
+  /// Kills a process. Its peers are notified by the fabric; another process starts on its host and
+  /// takes over its connections.
   void kill() {
     death_at_ = Instant::never();
     Process& victim = *processes_[victim_];
@@ -257,7 +257,7 @@ class World {
       }
     }
     if (told != concerned) {
-      verdict_.fail("others than its peers were told of a death");
+      verdict_.fail("a death was reported to a process that is not a peer");
     }
     Process& successor = attach(victim.id().host.value());
     if (successor.id() == victim.id()) {
@@ -268,7 +268,7 @@ class World {
     }
   }
 
-  /// h1 and h2 lose sight of each other, or find each other again.
+  /// Starts or ends a partition between h1 and h2.
   void partition() {
     const bool begins = cut_at_ <= now_;
     heal_at_ = begins ? now_ + scenario_.partition : Instant::never();
@@ -285,7 +285,7 @@ class World {
     }
   }
 
-  /// Nothing passes between first ports any more. Who was not armed by then is lost.
+  /// Cuts the network of all first ports. QPs that are not armed by then are lost.
   void cut_first_network() {
     cut_at_ = Instant::never();
     for (const auto& a : processes_) {
@@ -301,8 +301,8 @@ class World {
     }
   }
 
-  /// A living end is done when its own operations are and its peer, if alive, needs nothing more
-  /// from it.
+  /// A live end is finished when its operations are complete and its peer, if alive, needs nothing
+  /// more from it.
   [[nodiscard]] bool is_finished() const {
     return death_at_ == Instant::never() && std::ranges::all_of(ends_, [](const Ends& ends) {
              const bool a = !ends.process[0]->is_alive() || ends.end[0]->is_finished();
@@ -318,7 +318,8 @@ class World {
   std::unique_ptr<node::Fabric> fabric_;
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<Ends> ends_;
-  std::map<std::pair<Lid, Qpn>, Instant> rnr_waits_;  // until when nothing may be asked of a QP
+  // time before which nothing may be sent to a QP
+  std::map<std::pair<Lid, Qpn>, Instant> rnr_waits_;
   std::vector<std::byte> bytes_;
   std::size_t victim_{};
   Instant death_at_{Instant::never()};

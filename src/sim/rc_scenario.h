@@ -9,32 +9,34 @@
 
 namespace weft::sim {
 
-/// What a run of mixed RC operations is made of; all of it follows from the seed.
+/// Parameters of a run of mixed RC operations, all determined by the seed.
 struct RcScenario {
   std::uint64_t seed{};
   FaultOptions faults;
   std::uint32_t hosts{3};
-  std::uint32_t processes{4};  ///< more than hosts: some share one
+  std::uint32_t processes{4};  ///< more than hosts, so that some share a host
   std::uint32_t pairs{4};
   std::uint32_t operations_per_side{40};
   std::uint32_t max_message_bytes{3000};
-  bool over_xrc{};        ///< an initiator and a target at each end, with an XRC SRQ
-  bool a_process_dies{};  ///< and another takes its place on the host
-  bool a_network_dies{};  ///< that of the first ports, for good; connections have both (APM)
-  Duration partition;     ///< two hosts lose sight of each other for so long; zero: never
+  bool over_xrc{};        ///< an XRC initiator and target with an XRC SRQ at each end
+  bool a_process_dies{};  ///< and another takes its place on the same host
+  /// that of all first ports, permanently; connections use both ports (APM)
+  bool a_network_dies{};
+  Duration partition;  ///< duration of a partition between two hosts; zero: none
 
-  /// The standard mix for a seed: 1 % loss, duplication and corruption, reordering; a death in one
-  /// of ten, a partition that retries outlast in one of ten, one that they do not in one of twenty.
+  /// The standard mix for a seed: 1 % loss, duplication and corruption each, and reordering; in 10
+  /// % of runs a process dies, in 10 % there is a partition shorter than the retries, in 5 % a
+  /// longer one.
   static RcScenario of_seed(std::uint64_t seed);
 
-  /// In words, enough to run it again.
+  /// Description sufficient to repeat the run.
   [[nodiscard]] std::string describe() const;
 };
 
-/// Runs to the end and checks: SENDs arrive exactly once and in order, one completion for each
-/// signalled WQE in order, no completion before placement, atomics executed once, no byte outside
-/// what was asked for, RNR waits kept, no QP lost or stuck; the peers of the dead, and only they,
-/// are told. Connections that are armed outlive the death of a network.
+/// Runs the scenario and checks: SENDs arrive exactly once and in order; signaled WQEs complete
+/// once and in order, not before their data is placed; atomics execute once; no byte outside the
+/// requested ranges changes; RNR delays are kept; no QP is lost or stuck; only peers of dead
+/// processes see errors. Armed connections survive the death of a network.
 [[nodiscard]] Outcome run(const RcScenario& scenario);
 
 }  // namespace weft::sim

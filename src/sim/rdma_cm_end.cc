@@ -8,7 +8,7 @@ namespace weft::sim {
 namespace {
 
 constexpr Duration kProbeInterval = Duration::seconds(10);
-constexpr QKey kUdpQKey{0x0123'4567};  // of all services of port space UDP (rdma_cm.h)
+constexpr QKey kUdpQKey{0x0123'4567};  // Q_Key of all services in port space UDP (rdma_cm.h)
 
 }  // namespace
 
@@ -65,9 +65,9 @@ void RdmaCmEnd::handle(const cm::RdmaCmEvent& event, Instant now) {
       return is_lookup() ? take_answer(event, now) : become_up(now);
     case RdmaCmEventType::Disconnected:
       if (std::exchange(was_told_, true)) {
-        return in_.verdict.fail(fmt::format("connection {}: told of its end twice", token_));
+        return in_.verdict.fail(fmt::format("connection {}: its end was reported twice", token_));
       }
-      // The answer to the peer's DREQ; one that is answered already is refused.
+      // Answers the peer's DREQ; fails if it was answered already.
       static_cast<void>(in_.manager.disconnect(id_, now));
       in_.ledger.ended(token_, side_, CmEnding::Closed, now);
       next_ = Step::None;
@@ -87,7 +87,7 @@ void RdmaCmEnd::handle(const cm::RdmaCmEvent& event, Instant now) {
       return leave(CmEnding::TimedOut, now);
     case RdmaCmEventType::AddressError:
     case RdmaCmEventType::RouteError:
-      return leave(CmEnding::Abandoned, now);  // nobody answered, of ARP or SA
+      return leave(CmEnding::Abandoned, now);  // no answer from ARP or SA
     default:
       in_.verdict.fail(
           fmt::format("connection {}: told of {}", token_, static_cast<unsigned>(event.type)));
@@ -112,7 +112,7 @@ void RdmaCmEnd::accept(Instant now) {
         token_, {.status = wire::SidrStatus::Success, .qpn = qpn_, .qkey = kUdpQKey});
   }
   const cm::ConnectionParameters reply = parameters();
-  if (!in_.manager.accept(id_, &reply, now)) {  // the peer has gone meanwhile
+  if (!in_.manager.accept(id_, &reply, now)) {  // fails if the peer is gone
     return leave(CmEnding::Abandoned, now);
   }
   if (is_lookup()) {

@@ -10,17 +10,17 @@
 
 namespace weft::sim {
 
-/// What a user of RDMA-CM does of its own accord.
+/// The randomized behaviour of an RDMA-CM user.
 struct RdmaCmTemper {
   bool closes{};
   bool refuses{};
   bool waits_for_time_wait{};             ///< before it destroys its id
-  Duration thinks_for{};                  ///< before each step
-  Instant gives_up_at{Instant::never()};  ///< in whatever state
+  Duration thinks_for{};                  ///< delay before each step
+  Instant gives_up_at{Instant::never()};  ///< in any state
 };
 
-/// One end of a connection that RDMA-CM makes, from either side, or of a lookup of a datagram
-/// service (port space UDP, SIDR); reports to the ledgers. One thread.
+/// One end of an RDMA-CM connection, active or passive, or of a datagram service lookup (port space
+/// UDP, SIDR). Reports to the ledgers. Not thread-safe.
 class RdmaCmEnd {
  public:
   struct Surroundings {
@@ -38,11 +38,11 @@ class RdmaCmEnd {
       : in_(surroundings), temper_(temper), token_(token), side_(side), qpn_(qpn) {}
 
   void ask(const cm::SocketAddress& address, Instant now);
-  /// Takes over the id of a request.
+  /// Takes over the id of an incoming request.
   void take(const cm::RdmaCmEvent& request, Instant now);
   void handle(const cm::RdmaCmEvent& event, Instant now);
   void step(Instant now);
-  /// Its program ends: what it leaves is destroyed.
+  /// The program ends and its id is destroyed.
   void die(Instant now);
 
   [[nodiscard]] cm::RdmaCmId id() const { return id_; }
@@ -73,10 +73,10 @@ class RdmaCmEnd {
   cm::RdmaCmId id_{};
   Step next_{Step::None};
   Instant acts_at_{Instant::never()};
-  Instant probes_at_{Instant::never()};  ///< as a QP does that sends now and then
+  Instant probes_at_{Instant::never()};  ///< simulates a QP that sends from time to time
   Instant asked_at_{};
-  bool was_told_{};      ///< of the end
-  bool has_answered_{};  ///< of a lookup
+  bool was_told_{};      ///< the end of the connection was reported
+  bool has_answered_{};  ///< answered a lookup
   bool is_over_{};
 };
 

@@ -18,19 +18,19 @@ namespace weft::sim {
 namespace {
 
 constexpr std::uint32_t kHosts = 3;
-constexpr std::size_t kListeners = 2;  // of each program
+constexpr std::size_t kListeners = 2;  // per program
 constexpr std::uint16_t kPort = 7471;
 constexpr std::uint32_t kFirstHost = 0x7F4D'0000;  // 127.77.0.0
 constexpr Duration kVirtualBound = Duration::seconds(600);
-constexpr Duration kTells = Duration::seconds(90);  // a DREQ and 15 repetitions, 4.3 s each
-constexpr std::uint32_t kFirstQpn = 0x4000;         // each connection has two of its own
+constexpr Duration kTells = Duration::seconds(90);  // a DREQ with 15 retries, 4.3 s each
+constexpr std::uint32_t kFirstQpn = 0x4000;         // each connection uses two QPNs
 
 [[nodiscard]] Duration some_time(Random& random, std::int64_t milliseconds) {
   return Duration::microseconds(
       static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(milliseconds) * 1000)));
 }
 
-/// A program of a host: what its ids tell waits here.
+/// A program of a host with its event queue.
 class Program final : public cm::RdmaCmSink {
  public:
   bool take(const cm::RdmaCmEvent& event) override {
@@ -40,13 +40,13 @@ class Program final : public cm::RdmaCmSink {
   std::deque<cm::RdmaCmEvent> events;
   std::vector<std::unique_ptr<RdmaCmEnd>> ends;
   cm::RdmaCmId listener{};
-  cm::RdmaCmId service{};  ///< of datagrams
+  cm::RdmaCmId service{};  ///< datagram service
 };
 
 struct Appointment {
   CmLedger::Plan plan{};
   cm::PortSpace space{cm::PortSpace::Tcp};
-  std::array<RdmaCmTemper, 2> tempers{};  // `gives_up_at` as a span from the beginning
+  std::array<RdmaCmTemper, 2> tempers{};  // `gives_up_at` is relative to the start
   Instant begins{};
   CmLedger::Token token{};
 };
@@ -116,12 +116,12 @@ class World {
     program.service = manager(host).create(cm::PortSpace::Udp, cm::QpType::Ud, program, 0).value();
     for (const cm::RdmaCmId id : {program.listener, program.service}) {
       if (!manager(host).bind(id, address(host), now_) || !manager(host).listen(id, 0, now_)) {
-        verdict_.fail("nobody can listen");
+        verdict_.fail("listening failed");
       }
     }
   }
 
-  /// What is left of a program is destroyed, as the daemon does it.
+  /// Destroys what a program left behind, as the daemon does.
   void end_program(std::uint32_t host) {
     Program& program = *programs_.at(host);
     for (const cm::RdmaCmEvent& event : program.events) {
@@ -207,11 +207,11 @@ class World {
       const CmLedger::Token token = CmLedger::token_of(event.parameters.private_data);
       const auto found = std::ranges::find(appointments_, token, &Appointment::token);
       if (token == 0 || found == appointments_.end()) {
-        return verdict_.fail("a request came that nobody made");
+        return verdict_.fail("a request arrived that no end sent");
       }
       if (ledger_.was_up(token, CmSide::Server)) {
-        // A late copy of the REQ: hosts do not hold time-wait, as Linux does not (R-CM-11), so that
-        // nothing keeps it out. Its REP is refused by the other side.
+        // A late duplicate of the REQ is accepted, because hosts do not hold TimeWait, like Linux
+        // (R-CM-11). The other side rejects its REP.
         static_cast<void>(manager(found->plan.hosts[1] - 1).destroy(event.id, now_));
         return;
       }
@@ -226,7 +226,7 @@ class World {
   }
 
   void step() {
-    run_management();  // whoever asks a host's services, or for their state, wakes them
+    run_management();  // services become runnable when they are used
     Instant next = std::min({fabric_->management_deadline(), death_at_, return_at_});
     for (const Appointment& appointment : appointments_) {
       next = std::min(next, appointment.begins);
@@ -237,7 +237,7 @@ class World {
       }
     }
     if (next == Instant::never() || next.since_start() > kVirtualBound) {
-      return verdict_.fail("somebody waits without end");
+      return verdict_.fail("an end waits forever");
     }
     now_ = std::max(now_, next);
     if (death_at_ <= now_) {
@@ -265,7 +265,7 @@ class World {
     }
   }
 
-  /// False: there was nothing to do.
+  /// Returns false if nothing was due.
   bool let_programs_act() {
     bool has_acted = false;
     for (std::uint32_t host = 0; host < kHosts; ++host) {
@@ -304,8 +304,7 @@ class World {
                                 return program->ends.empty() && program->events.empty();
                               });
     for (std::uint32_t host = 0; all_are_over && host < kHosts; ++host) {
-      if (connection_ids(host) !=
-          kListeners) {  // time-wait, or a DREQ without an answer; or a leak
+      if (connection_ids(host) != kListeners) {  // in TimeWait, waiting for a DREP, or leaked
         return false;
       }
     }

@@ -9,7 +9,7 @@
 namespace weft::sim {
 namespace {
 
-/// A whole fabric comes up for each seed, so there are fewer.
+/// Fewer seeds, because each brings up a fabric.
 constexpr std::uint64_t kSeedsOfOne = 5;
 
 TEST(RdmaCmSimulation, BothEndsAgreeAndNothingIsLeftOverManySeeds) {

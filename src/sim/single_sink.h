@@ -7,7 +7,7 @@
 
 namespace weft::sim {
 
-/// Takes packets and trains from an engine, and hands on single packets as they are on a wire.
+/// A transmit sink that splits trains into single packets, as they appear on the wire.
 class SingleSink : public hca::TransmitSink {
  public:
   [[nodiscard]] std::uint32_t max_train_bytes() const override { return 1024; }

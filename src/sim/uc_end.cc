@@ -14,7 +14,7 @@ using hca::WrOpcode;
 
 constexpr std::uint32_t kMtuBytes = 256;
 constexpr std::uint32_t kMaxMessageBytes = 3000;
-/// Between the PSNs of a QP before and after it was reset: late packets stay recognisable.
+/// Distance between the PSNs before and after a reset, so that late packets can be recognized.
 constexpr std::uint32_t kPsnsBetweenLives = 5000;
 
 [[nodiscard]] wire::Opcode opcode_of(bool is_write, bool is_first, bool is_last, bool immediate) {
@@ -31,7 +31,7 @@ constexpr std::uint32_t kPsnsBetweenLives = 5000;
 UcEnd::UcEnd(hca::Hca& hca, hca::ProtectionDomain& pd, Lid lid, std::uint64_t seed,
              std::uint32_t operations, Verdict& verdict)
     : UnreliableEnd(hca, pd, hca::QpType::Uc, lid, seed, operations, verdict),
-      next_psn_(Psn{0xFF'FF00 + static_cast<std::uint32_t>(seed % 256)}) {}  // wraps before long
+      next_psn_(Psn{0xFF'FF00 + static_cast<std::uint32_t>(seed % 256)}) {}  // wraps soon
 
 std::uint32_t UcEnd::Message::packets() const {
   return std::max(1U, (length + kMtuBytes - 1) / kMtuBytes);
@@ -131,7 +131,7 @@ void UcEnd::check_part(const hca::Packet& packet, const Part& part) {
   check_payload(packet, part.message, offset);
 }
 
-/// Whether the first packet of a message makes it one that the responder takes.
+/// True if the responder accepts the message on arrival of its first packet.
 bool UcEnd::begins(const Message& message) const {
   return message.is_write() ? !message.is_refused : next_receive() != nullptr;
 }
@@ -170,7 +170,7 @@ void UcEnd::expect_whole(const Part& last) {
     return;
   }
   if (next_receive() == nullptr) {
-    return;  // a WRITE with an immediate that finds no receive is dropped
+    return;  // a WRITE with immediate is dropped if no receive is posted
   }
   hca::Wc wc;
   wc.opcode = message.is_write() ? hca::WcOpcode::ReceiveRdmaWithImmediate : hca::WcOpcode::Receive;

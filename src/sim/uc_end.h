@@ -4,15 +4,15 @@
 
 namespace weft::sim {
 
-/// One end of a UC connection. A message arrives if its packets arrive one after the other, nothing
-/// between them, and is dropped otherwise, as a whole (IBTA vol 1 §9.8.2.2).
+/// One end of a UC connection. A message is delivered if all its packets arrive consecutively, and
+/// is dropped as a whole otherwise (IBTA vol 1 §9.8.2.2).
 class UcEnd final : public UnreliableEnd {
  public:
   UcEnd(hca::Hca& hca, hca::ProtectionDomain& pd, Lid lid, std::uint64_t seed,
         std::uint32_t operations, Verdict& verdict);
 
   void introduce(UcEnd& peer) { peer_ = &peer; }
-  /// The network neither repeats nor reorders: then no message may come twice or out of order.
+  /// The network neither duplicates nor reorders, so messages must not either.
   void expect_order() { in_order_ = true; }
 
   void connect() override;
@@ -23,7 +23,7 @@ class UcEnd final : public UnreliableEnd {
   struct Message {
     hca::WrOpcode opcode{};
     std::uint32_t length{};
-    bool is_refused{};  // a WRITE that ends beyond the region
+    bool is_refused{};  // a WRITE beyond the end of the region
     [[nodiscard]] bool is_write() const {
       return opcode == hca::WrOpcode::RdmaWrite || opcode == hca::WrOpcode::RdmaWriteWithImmediate;
     }
@@ -33,7 +33,7 @@ class UcEnd final : public UnreliableEnd {
     }
     [[nodiscard]] std::uint32_t packets() const;
   };
-  /// Where a packet stands in its message.
+  /// A packet's position in its message.
   struct Part {
     std::uint64_t message{};
     std::uint32_t index{};
@@ -50,12 +50,12 @@ class UcEnd final : public UnreliableEnd {
   UcEnd* peer_{};
   bool in_order_{};
   Psn next_psn_;
-  std::map<std::uint64_t, Message> messages_;     // by number
-  std::deque<std::uint64_t> to_send_;             // what has not left, or not all of it
-  std::uint32_t parts_sent_{};                    // of the first of them
-  std::map<std::uint32_t, Part> sent_;            // by PSN
-  std::optional<Part> run_;                       // what the next packet must be to go on
-  std::optional<std::uint64_t> written_;          // a WRITE of the peer that must be in place now
+  std::map<std::uint64_t, Message> messages_;  // by number
+  std::deque<std::uint64_t> to_send_;          // not sent completely
+  std::uint32_t parts_sent_{};                 // of the first of them
+  std::map<std::uint32_t, Part> sent_;         // by PSN
+  std::optional<Part> run_;                    // the packet that would continue the current message
+  std::optional<std::uint64_t> written_;       // a WRITE of the peer that must be placed now
   std::optional<std::uint64_t> newest_delivery_;  // of the peer's messages
 };
 

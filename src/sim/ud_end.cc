@@ -17,8 +17,8 @@ using hca::WrOpcode;
 
 constexpr std::uint32_t kMaxDatagramBytes = 3000;
 constexpr QKey kWrongQKey{0xBAD};
-constexpr QKey kOwnQKey{0x8000'0000};  // IBTA vol 1 §10.2.5: the QP's own goes out instead
-/// Between the PSNs of a QP before and after it was reset.
+constexpr QKey kOwnQKey{0x8000'0000};  // IBTA vol 1 §10.2.5: selects the QP's own Q_Key
+/// Distance between the PSNs before and after a reset.
 constexpr std::uint32_t kPsnsBetweenLives = 5000;
 
 }  // namespace
@@ -27,7 +27,7 @@ UdEnd::UdEnd(hca::Hca& hca, hca::ProtectionDomain& pd, Lid lid, std::uint64_t se
              std::uint32_t operations, Verdict& verdict)
     : UnreliableEnd(hca, pd, hca::QpType::Ud, lid, seed, operations, verdict),
       qkey_(seed % 4 == 0 ? QKey{0x2222} : QKey{0x1111}),
-      next_psn_(Psn{0xFF'FFF0 + static_cast<std::uint32_t>(seed % 16)}) {}  // wraps before long
+      next_psn_(Psn{0xFF'FFF0 + static_cast<std::uint32_t>(seed % 16)}) {}  // wraps soon
 
 void UdEnd::connect() {
   next_psn_ = next_psn_ + kPsnsBetweenLives;
@@ -84,7 +84,7 @@ void UdEnd::post_message(std::uint64_t number) {
   }
   wr.ah = *handle;
   post(number, datagram.length, wr);
-  static_cast<void>(hca_.destroy_ah(**handle));  // what is posted has its address already
+  static_cast<void>(hca_.destroy_ah(**handle));  // posted requests contain a copy of the address
 }
 
 void UdEnd::check_sent(const hca::Packet& packet) {
@@ -158,8 +158,8 @@ void UdEnd::expect(const hca::Packet& packet) {
                        .message = datagram.number};
 }
 
-/// §11.4.1.2: the GRH stands before the payload as it was on the wire. Its length counts all from
-/// the BTH to the ICRC, pad bytes, too (§8.3.1).
+/// §11.4.1.2: the GRH precedes the payload as received. Its length covers everything from the BTH
+/// through the ICRC, including the pad (§8.3.1).
 void UdEnd::check_delivery(const Expected& expected, const Receive& receive) {
   const auto* const sender = static_cast<const UdEnd*>(expected.sender);
   const Datagram& datagram = sender->datagrams_.at(expected.message);

@@ -4,14 +4,14 @@
 
 namespace weft::sim {
 
-/// One end of datagrams among several. Each copy that the network makes of a datagram arrives if
-/// its Q_Key is right and a receive is there that it fits (IBTA vol 1 §9.8.3).
+/// One end of UD traffic among several. Each copy of a datagram is delivered if its Q_Key is right
+/// and the posted receive is long enough (IBTA vol 1 §9.8.3).
 class UdEnd final : public UnreliableEnd {
  public:
   UdEnd(hca::Hca& hca, hca::ProtectionDomain& pd, Lid lid, std::uint64_t seed,
         std::uint32_t operations, Verdict& verdict);
 
-  /// Every end, itself among them.
+  /// Sets all ends, including this one.
   void introduce(const std::vector<UdEnd*>& all) { all_ = all; }
 
   void connect() override;

@@ -61,7 +61,8 @@ void UnreliableEnd::act() {
   }
 }
 
-/// One in forty is short: longer messages than it takes end a UC QP and are lost on a UD QP.
+/// One receive in forty is short: longer messages move a UC QP to the error state, and are dropped
+/// by a UD QP.
 void UnreliableEnd::post_receive() {
   const std::uint64_t number = next_receive_number_++;
   const Receive receive{.number = number,
@@ -87,7 +88,8 @@ void UnreliableEnd::post(std::uint64_t number, std::uint32_t length, hca::SendWr
     memory_[at + i] = byte_of(number, i);
   }
   wr.wr_id = number;
-  // Every third at the latest, since silent ones leave the queue unseen.
+  // At least every third is signaled, because unsignaled WQEs only leave the queue when a later
+  // completion is polled.
   const bool signaled = left_ == 0 || number % 3 == 0 || random_.chance(1, 2);
   wr.flags = signaled ? hca::SendFlags{hca::Send::Signaled} : hca::SendFlags{};
   const bool is_inline = length <= kInlineBytes && random_.chance(1, 2);
@@ -107,13 +109,13 @@ void UnreliableEnd::post(std::uint64_t number, std::uint32_t length, hca::SendWr
   } else {
     in_flight_.push_back({.number = number, .signaled = signaled});
   }
-  if (is_inline) {  // the buffer is ours again
+  if (is_inline) {  // inline data was copied: the buffer can be reused
     std::memset(&memory_[at], 0, length);
   }
   wr.sges = {};
 }
 
-/// Sends complete in order, and with success: nobody tells a sender what became of a message.
+/// Sends complete in order and successfully, since the sender does not learn the fate of a message.
 void UnreliableEnd::check_sends() {
   std::array<hca::Wc, 16> completions;
   for (std::size_t i = 0, count = send_cq_->poll(completions); i < count; ++i) {
@@ -190,7 +192,7 @@ void UnreliableEnd::check_completion(const hca::Wc& wc) {
   }
 }
 
-/// After an error, the rest of the receives in order.
+/// After an error, the remaining receives are flushed in order.
 void UnreliableEnd::check_flush(const hca::Wc& wc) {
   if (receives_.empty() || wc.wr_id != receives_.front().number ||
       wc.status != WcStatus::WorkRequestFlushed) {
@@ -201,7 +203,7 @@ void UnreliableEnd::check_flush(const hca::Wc& wc) {
   receives_.pop_front();
 }
 
-/// IBTA vol 1 §10.3.1: a QP in error has flushed all that was posted; RESET makes it new.
+/// IBTA vol 1 §10.3.1: a QP in the error state has flushed everything; it is reused through RESET.
 void UnreliableEnd::start_again() {
   check_sends();
   std::erase_if(in_flight_, [](const Send& send) { return !send.signaled; });

@@ -15,10 +15,10 @@
 
 namespace weft::sim {
 
-/// One end of traffic without acknowledgement: an application on a UC or UD QP that posts random
-/// messages, and a checker that says of each packet, before the engine sees it, what must come of
-/// it. Nothing is promised of what was lost; of what arrived everything can be said exactly. A QP
-/// that ends in error, as its peer's longer messages make it, is reset and goes on.
+/// One end of unacknowledged traffic: an application on a UC or UD QP that posts random messages,
+/// and a checker that predicts the effect of each packet before the engine processes it. The
+/// outcome is unknown for lost packets, but exactly determined for those that arrive. A QP in the
+/// error state, caused for example by too long a message, is reset and continues.
 class UnreliableEnd {
  public:
   UnreliableEnd(hca::Hca& hca, hca::ProtectionDomain& pd, hca::QpType type, Lid lid,
@@ -27,16 +27,17 @@ class UnreliableEnd {
   UnreliableEnd(const UnreliableEnd&) = delete;
   UnreliableEnd& operator=(const UnreliableEnd&) = delete;
 
-  /// To RTS, from wherever it is. The ends know each other by then.
+  /// Moves the QP to RTS from any state. The ends know each other by then.
   virtual void connect() = 0;
 
-  /// Posts a message or a receive, or neither, as the dice say; takes send completions.
+  /// Posts a message, a receive or nothing, chosen at random, and polls send completions.
   void act();
 
-  /// A packet of this end goes to the wire.
+  /// Checks a packet that this end transmits.
   virtual void check_sent(const hca::Packet& packet) = 0;
 
-  /// A packet, undamaged, is about to arrive; then it has.
+  /// Predicts the effect of an undamaged packet that is about to be processed; check_arrival()
+  /// compares it afterwards.
   virtual void expect(const hca::Packet& packet) = 0;
   void check_arrival();
 
@@ -50,8 +51,8 @@ class UnreliableEnd {
   [[nodiscard]] std::uint64_t digest() const { return digest_.value(); }
 
  protected:
-  /// How the memory of an end is laid out, in bytes. What lies between the parts is guard and never
-  /// changes.
+  /// Layout of an end's memory, in bytes. The gaps between the areas are guards and must never
+  /// change.
   static constexpr std::size_t kGuard = 64;
   static constexpr std::size_t kSlot = 4096;
   static constexpr std::size_t kSlots = 8;
@@ -60,7 +61,7 @@ class UnreliableEnd {
   static constexpr std::size_t kReceiveAt = kSendAt + kSlots * kStride;
   static constexpr std::size_t kWriteAt = kReceiveAt + kSlots * kStride;
   static constexpr std::size_t kRegisteredEnd = kWriteAt + kSlots * kStride;
-  static constexpr std::size_t kSize = kRegisteredEnd + kSlot;  // beyond the region
+  static constexpr std::size_t kSize = kRegisteredEnd + kSlot;  // includes memory beyond the region
 
   static constexpr std::uint32_t kQueueDepth = 6;
   static constexpr std::uint32_t kInlineBytes = 64;
@@ -71,7 +72,7 @@ class UnreliableEnd {
     std::uint32_t length{};
   };
 
-  /// What the next completion must say.
+  /// The expected next completion.
   struct Expected {
     hca::Wc wc;
     std::size_t payload_at{};  // in memory
@@ -80,20 +81,20 @@ class UnreliableEnd {
     std::uint64_t message{};
   };
 
-  /// Makes one message of this number and posts it.
+  /// Creates and posts message `number`.
   virtual void post_message(std::uint64_t number) = 0;
-  /// More that is to be said of a completion that is right so far.
+  /// Further checks of a completion that matches so far.
   virtual void check_delivery(const Expected& /*expected*/, const Receive& /*receive*/) {}
-  /// More that is to be said after a packet arrived.
+  /// Further checks after a packet was processed.
   virtual void check_memory() {}
 
-  /// Fills a send slot with message `number` and posts `wr`, signaled or not, inline or not.
+  /// Fills a send slot with message `number` and posts `wr`, with random signaling and inlining.
   void post(std::uint64_t number, std::uint32_t length, hca::SendWr& wr);
   void move_to(hca::QpAttributes& attributes, hca::QpState state, hca::QpAttributeMask mask);
   [[nodiscard]] const Receive* next_receive() const {
     return receives_.empty() ? nullptr : &receives_.front();
   }
-  /// A message that is too long for `next_receive()`.
+  /// Completion of a message longer than `next_receive()`.
   [[nodiscard]] static hca::Wc too_long() {
     hca::Wc wc;
     wc.status = hca::WcStatus::LocalLengthError;
@@ -137,7 +138,7 @@ class UnreliableEnd {
   std::uint64_t next_message_{};
   std::uint64_t next_receive_number_{};
   std::deque<Send> in_flight_;
-  std::deque<Receive> receives_;  // posted and not complete, oldest first
+  std::deque<Receive> receives_;  // posted and not completed, oldest first
   bool failed_{};
   std::uint64_t completions_{};
   std::uint64_t delivered_{};

@@ -157,14 +157,14 @@ class World {
   void deliver(const Network::Arrival& arrival) {
     const auto packet = hca::from_wire(arrival.bytes);
     if (!packet) {
-      return;  // damaged: the CRCs caught it
+      return;  // corrupted: caught by the CRCs
     }
     const auto place = std::ranges::find_if(places_, [&](const Place& candidate) {
       return candidate.process->has(arrival.to, packet->header.dest_qp) &&
              candidate.end->qp().number() == packet->header.dest_qp;
     });
     if (place == places_.end()) {
-      verdict_.fail("a packet arrived for a QP that nobody has");
+      verdict_.fail("a packet arrived for a QP that does not exist");
       return;
     }
     place->end->expect(*packet);

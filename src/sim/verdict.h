@@ -5,7 +5,7 @@
 
 namespace weft::sim {
 
-/// Tells a checker's verdict; the first one stays.
+/// Collects failures of checkers; keeps the first. Not thread-safe.
 class Verdict {
  public:
   void fail(std::string what) {

@@ -10,7 +10,7 @@ struct RateCode {
   std::uint32_t hundreds_of_mbps;
 };
 
-/// IBTA vol 1 §15.2.5.16, Rate; the later ones as rdma-core's enum ibv_rate numbers them.
+/// Rate codes (IBTA vol 1 §15.2.5.16); later ones as numbered in rdma-core's enum ibv_rate.
 constexpr auto kRates = std::to_array<RateCode>({
     {2,  25   },
     {3,  100  },
@@ -52,7 +52,7 @@ std::uint32_t lanes(std::uint8_t width) {
   }
 }
 
-/// Hundreds of Mb/s of one lane: the extended speed counts when there is one.
+/// Rate of one lane in units of 100 Mb/s. A nonzero extended speed takes precedence.
 std::uint32_t lane_rate(const wire::PortInfo& info) {
   switch (info.link_speed_ext_active) {
     case 1:
@@ -90,7 +90,7 @@ std::uint32_t rate_hundreds_of_mbps(std::uint8_t rate) {
 std::uint8_t rate_of(const wire::PortInfo& info) {
   const std::uint32_t wanted = lanes(info.link_width_active) * lane_rate(info);
   RateCode best = kRates[0];
-  for (const RateCode& each : kRates) {  // the fastest that is not above
+  for (const RateCode& each : kRates) {  // the fastest that does not exceed the link
     if (each.hundreds_of_mbps <= wanted && each.hundreds_of_mbps > best.hundreds_of_mbps) {
       best = each;
     }

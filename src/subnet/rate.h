@@ -6,10 +6,12 @@
 
 namespace weft::subnet {
 
-/// A link's rate as PathRecord encodes it (IBTA vol 1 §15.2.5.16), from what is active.
+/// The rate of a link in PathRecord encoding (IBTA vol 1 §15.2.5.16), from its active width and
+/// speed.
 [[nodiscard]] std::uint8_t rate_of(const wire::PortInfo& info);
 
-/// What orders rates, since their codes do not: hundreds of Mb/s; 0 for reserved codes.
+/// The rate of a code, in units of 100 Mb/s, for comparison: codes are not in the order of rates. 0
+/// for reserved codes.
 [[nodiscard]] std::uint32_t rate_hundreds_of_mbps(std::uint8_t rate);
 
 }  // namespace weft::subnet

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kPKeysPerBlock = 32;
 constexpr std::size_t kGuidsPerBlock = 8;
-/// More nodes than LIDs cannot be managed.
+/// There are not enough LIDs for more nodes.
 constexpr std::size_t kMaxNodes = kEndOfUnicast - 1;
 
 [[nodiscard]] PortNumber port_number(std::size_t value) {
@@ -29,7 +29,7 @@ std::optional<SmpRequest> Discovery::next() {
   while (!queue_.empty()) {
     const SmpRequest request = queue_.front();
     queue_.pop_front();
-    // A cable that was found from its other end meanwhile needs no second look.
+    // The link was discovered from its other end meanwhile.
     if (request.egress != PortNumber{} &&
         subnet_.port({request.to.node, request.egress}).peer.node != kNoNode) {
       continue;
@@ -74,7 +74,7 @@ bool Discovery::is_sensible(const wire::NodeInfo& info) const {
          (is_switch || info.local_port != PortNumber{}) && subnet_.nodes().size() < kMaxNodes;
 }
 
-/// The node of a NodeInfo, entered when it is new; none when it contradicts what is known.
+/// Finds or adds the node of a NodeInfo; none if it contradicts earlier information.
 std::optional<NodeId> Discovery::enter(const wire::NodeInfo& info, const DirectedRoute& route) {
   const auto same_port = subnet_.find_port(info.port_guid);
   if (const auto known = subnet_.find_node(info.node_guid)) {
@@ -111,7 +111,7 @@ void Discovery::ask_about(NodeId node) {
   }
 }
 
-/// An HCA's port is asked by the way that leads to it.
+/// Adds an HCA port with the directed route that leads to it.
 void Discovery::enter_port(PortId port, const wire::NodeInfo& info, const DirectedRoute& route) {
   if (subnet_.port(port).info.local_port != PortNumber{} || !subnet_.port(port).route.empty()) {
     return;
@@ -144,7 +144,7 @@ void Discovery::take_node_info(const SmpRequest& request, const SmpAnswer& answe
     const PortId from{request.to.node, request.egress};
     const PortId peer = subnet_.port(port).peer;
     if (port.number == PortNumber{} || (peer.node != kNoNode && peer != from)) {
-      ++problems_.duplicate_guids;  // two nodes of one name, or the port would have two cables
+      ++problems_.duplicate_guids;  // duplicate GUIDs, or a port with two cables
       return;
     }
     subnet_.connect(from, port);
@@ -191,7 +191,7 @@ void Discovery::remember_lanes(PortId port) {
   }
 }
 
-/// P_Keys and GUIDs, which a node that was not started anew has as they were.
+/// P_Keys and GUIDs; unchanged unless the node restarted.
 void Discovery::read_or_remember(PortId port) {
   SubnetPort& record = subnet_.port(port);
   const bool is_fresh = record.info.lid == Lid{} || record.info.port_state < wire::LinkState::Armed;
@@ -210,7 +210,7 @@ void Discovery::read_or_remember(PortId port) {
   }
 }
 
-/// Tables are read as far as they are filled: the next block when this one's last entry is used.
+/// Reads the table as far as it is filled: another block if the last entry of this one is used.
 void Discovery::take_pkeys(const SmpRequest& request, const SmpAnswer& answer) {
   const auto table = answer.as<wire::PKeyTable>();
   std::vector<PKey>& pkeys = subnet_.port(request.to).pkeys;

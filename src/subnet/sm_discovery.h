@@ -12,20 +12,22 @@
 
 namespace weft::subnet {
 
-/// Learns a subnet from the SM's own port on, cable by cable (IBTA vol 1 §14.4.3). It decides what
-/// to ask next and takes the answers, in any order; its owner sends. What SMAs say is not believed
-/// where it contradicts itself: such cables lead nowhere.
+/// Discovers a subnet by directed routes, starting at the SM's own port (IBTA vol 1 §14.4.3). It
+/// yields the requests to send and accepts responses in any order; the owner does the sending.
+/// Links about which the SMAs at both ends contradict each other are treated as unconnected. Not
+/// thread-safe.
 class Discovery {
  public:
-  /// Facts of `before` that only change when a node starts anew are not read again.
+  /// Attributes in `before` that only a restart of the node can change are not read again.
   Discovery(std::uint64_t subnet_prefix, const Subnet* before);
 
   [[nodiscard]] std::optional<SmpRequest> next();
   void take(const SmpRequest& request, const SmpAnswer& answer);
 
-  /// Of the node whose request it is.
+  /// Directed route to the node of the request.
   [[nodiscard]] DirectedRoute route_of(const SmpRequest& request) const;
 
+  /// Anomalies found so far.
   struct Problems {
     std::uint32_t unanswered{};
     std::uint32_t refused{};
@@ -33,9 +35,9 @@ class Discovery {
     std::uint32_t nonsense{};
   };
   [[nodiscard]] const Problems& problems() const { return problems_; }
-  /// None when not even the own node answered.
+  /// None if not even the local node answered.
   [[nodiscard]] std::optional<PortId> own_port() const { return own_port_; }
-  /// Ports that another subnet manager is behind, as PortInfo says.
+  /// Ports whose PortInfo says that a subnet manager runs there.
   [[nodiscard]] const std::vector<PortId>& managers() const { return managers_; }
   [[nodiscard]] Subnet& subnet() { return subnet_; }
 

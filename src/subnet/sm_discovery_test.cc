@@ -9,7 +9,7 @@
 namespace weft::subnet {
 namespace {
 
-/// Nodes that answer by the route that leads to them, as SMAs do; and lie as they are told to.
+/// Nodes that answer along the routes that lead to them, as SMAs do, or with configured lies.
 class Answers {
  public:
   struct Node {
@@ -96,7 +96,7 @@ class Answers {
   }
 };
 
-/// A host on a switch with another host behind it.
+/// A host at a switch, with another host behind it.
 Answers small() {
   Answers fabric;
   const std::size_t own = fabric.add(wire::NodeType::ChannelAdapter, 0x100, 1);

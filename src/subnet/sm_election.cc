@@ -1,4 +1,4 @@
-// SubnetManager among others: who is master (IBTA vol 1 §14.4.1), and what is asked of it.
+// SubnetManager: election of the master (IBTA vol 1 §14.4.1), and requests to this SM.
 
 #include <algorithm>
 #include <span>
@@ -10,7 +10,7 @@
 namespace weft::subnet {
 namespace {
 
-constexpr std::size_t kDataAt = 64;  // of SMPData in an SMP (IBTA vol 1 §14.2.1)
+constexpr std::size_t kDataAt = 64;  // offset of SMPData in an SMP (IBTA vol 1 §14.2.1)
 
 template <wire::WireType T>
 [[nodiscard]] T data_of(const mad::MadMessage& message) {
@@ -39,12 +39,12 @@ const mad::MadMessage* SubnetManager::answer(mad::MadRequest& request) {
   return &request.message;
 }
 
-/// The key is told to who knows the M_Key: OpenSM takes no SM seriously whose key is another than
-/// its own. Anybody else sees 0 (§14.2.5.13), and who may control us knows it anyway.
+/// The SM_Key is disclosed to requesters that know the M_Key, because OpenSM ignores an SM with a
+/// different SM_Key. All others see 0 (§14.2.5.13).
 const mad::MadMessage* SubnetManager::answer_sm_info(mad::MadRequest& request) {
   const wire::MadHeader header = request.message.header();
   if (own_guid_ == Guid{}) {
-    return nullptr;  // not even our own name is known: ask again
+    return nullptr;  // the own GUID is not known yet: the requester will retry
   }
   std::optional<SmEvent> event;
   if (header.method == wire::MadMethod::Set) {
@@ -69,8 +69,8 @@ const mad::MadMessage* SubnetManager::answer_sm_info(mad::MadRequest& request) {
   return &request.message;
 }
 
-/// A standby listens to the master it stands by; a master takes the acknowledgement of whom it
-/// handed over to, and what another master hands over.
+/// A standby accepts control from its master only; a master accepts the acknowledgement of the SM
+/// it handed over to, and handovers from other masters.
 bool SubnetManager::may_control(SmEvent event, const wire::SmInfo& sender) const {
   if (sender.sm_key != options_.sm_key || sender.guid == Guid{} || sender.guid == own_guid_) {
     return false;
@@ -86,7 +86,7 @@ bool SubnetManager::may_control(SmEvent event, const wire::SmInfo& sender) const
              others_, [&](const OtherManager& other) { return other.info.guid == sender.guid; });
 }
 
-/// Every trap of the subnet's ports is repressed (§14.4.10); some mean that it changed.
+/// Represses every trap from the subnet (§14.4.10); traps about changes trigger a sweep.
 const mad::MadMessage* SubnetManager::answer_trap(mad::MadRequest& request) {
   const wire::MadHeader header = request.message.header();
   const auto notice = data_of<wire::Notice>(request.message);
@@ -136,7 +136,7 @@ void SubnetManager::note_manager(PortId port, const wire::SmInfo& info) {
   }
 }
 
-/// All managers have been asked: whose subnet is it?
+/// Called when all other SMs were queried: determines which SM is master.
 void SubnetManager::decide(Instant now) {
   const OtherManager* better = nullptr;
   for (const OtherManager& other : others_) {
@@ -201,7 +201,7 @@ void SubnetManager::apply(SmEvent event, Instant now) {
       poll_at_ = now + options_.polling_interval;
       break;
     case SmAction::TakeOverAndAck:
-    case SmAction::AckAndResweep:  // the other one wrote what we do not know of
+    case SmAction::AckAndResweep:  // the other SM wrote tables that we do not know
       takes_over_ = true;
       drop_work(now);
       acknowledge(now);
@@ -214,8 +214,8 @@ void SubnetManager::apply(SmEvent event, Instant now) {
   }
 }
 
-/// Ours it was; `to` is asked to take it. Until it says so, nothing is written. It says so by its
-/// answer, and perhaps by an ACKNOWLEDGE (§14.4.1), which OpenSM does not send.
+/// Hands mastership over to `to`. Nothing is written until it accepts, by its response and
+/// optionally by ACKNOWLEDGE (§14.4.1), which OpenSM does not send.
 void SubnetManager::hand_over(const OtherManager& to, Instant now) {
   handing_over_to_ = to.info.guid;
   handover_until_ = now + options_.handover_timeout;
@@ -233,14 +233,14 @@ void SubnetManager::take_control_answer(const SmpRequest& request, const SmpAnsw
   }
 }
 
-/// To whom it was that handed over: by the way that we know to its port.
+/// Sends ACKNOWLEDGE to the SM that handed over, if its port is known.
 void SubnetManager::acknowledge(Instant now) {
   if (const auto port = subnet_.find_port(std::exchange(handed_over_by_, Guid{}))) {
     control(*port, wire::SmInfoControl::Acknowledge, now);
   }
 }
 
-/// Outside of all work: SMInfo is repeated by the interface.
+/// Sends an SMInfo Set independently of sweeps; the interface retries it.
 void SubnetManager::control(PortId to, wire::SmInfoControl what, Instant now) {
   ++counters_.writes;
   controls_->send(
@@ -268,7 +268,8 @@ void SubnetManager::poll_master(Instant now) {
       now);
 }
 
-/// A master that answers may go on; one that does not, or says that it is none, is gone soon.
+/// A responding master stays master; one that is silent or no longer master is lost after some
+/// retries.
 void SubnetManager::take_poll(const SmpAnswer& answer, Instant now) {
   if (state_ != wire::SmState::Standby) {
     return;

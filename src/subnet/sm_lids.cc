@@ -85,7 +85,7 @@ class Assignment {
     subnet_.set_lids(port, lid, lmc);
   }
 
-  /// First those whose own word agrees with what is remembered, then their word alone, then memory.
+  /// In order of precedence: PortInfo that agrees with memory, PortInfo alone, memory alone.
   void claim() {
     for (const int round : {0, 1, 2}) {
       std::erase_if(wanting_, [&](PortId port) {
@@ -136,7 +136,7 @@ class Assignment {
   std::vector<PortId> wanting_;
   std::bitset<kEndOfUnicast> used_;
   std::bitset<kEndOfUnicast> absent_;
-  std::array<std::array<std::uint32_t, 8>, 2> next_{};  // by lmc: below it nothing is free
+  std::array<std::array<std::uint32_t, 8>, 2> next_{};  // by LMC: all LIDs below are taken
 };
 
 }  // namespace

@@ -12,14 +12,13 @@
 
 namespace weft::subnet {
 
-/// Which port had which base LID, present or not.
+/// Base LIDs by port GUID, including ports that are currently absent.
 using LidMemory = std::unordered_map<Guid, Lid>;
 
-/// Gives every HCA port and switch port 0 its LIDs (IBTA vol 1 §14.4.4): a port keeps the ones that
-/// it says it has, else those that are remembered of it, as long as nobody else has them; the
-/// others get the lowest free ones from `first_lid` on, HCA ports in the order of their GUIDs
-/// first. PortInfo says then what shall be. Fails when there are too few, with as many given as
-/// there were.
+/// Assigns LIDs to all HCA ports and switch ports 0 (IBTA vol 1 §14.4.4). A port keeps the LIDs in
+/// its PortInfo, else those remembered for it, unless another port has them. The rest get the
+/// lowest free ones from `first_lid` on, HCA ports first in order of their GUIDs. The result is
+/// stored in PortInfo. Fails if LIDs run out, after assigning those that were left.
 [[nodiscard]] Result<void> assign_lids(Subnet& subnet, const SubnetManagerOptions& options,
                                        LidMemory& memory);
 

@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Hosts with the LIDs that they say they have, in no order of GUIDs; then one switch.
+/// Hosts with the LIDs in their PortInfo, unordered by GUID; then one switch.
 class Ports {
  public:
   Subnet subnet;

@@ -119,7 +119,7 @@ void Setup::plan_switch_info(NodeId node) {
   }
 }
 
-/// For each group one tree; groups take turns with the roots.
+/// One tree per group; roots are assigned round-robin.
 void Setup::wanted_multicast() {
   masks_.assign(graph_.size(), {});
   const std::vector<std::uint32_t> roots = tree_roots(graph_);
@@ -195,7 +195,7 @@ void Setup::plan_multicast_of(NodeId node, bool is_known) {
   }
 }
 
-/// The partitions of a port in the order of the configuration, the default one first.
+/// The partitions of a port in configuration order, the default partition first.
 std::vector<PKey> Setup::wanted_pkeys(PortId port) const {
   const SubnetPort& record = subnet_.port(port);
   if (!options_.partitions) {

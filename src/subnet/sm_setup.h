@@ -17,38 +17,39 @@
 
 namespace weft::subnet {
 
-/// Who is in a multicast group, by port GUID: present or not.
+/// Members of each multicast group by port GUID, including ports that are currently absent.
 using MulticastGroups = std::map<Lid, std::map<Guid, MulticastRole>>;
 
-/// What a subnet has to be told so that it is as it shall be: only what differs from what SMAs said
-/// or were told before. Its owner sends; answers are written into the subnet.
+/// Configures a subnet: compares the wanted state with what SMAs reported or accepted earlier, and
+/// yields only the SMPs for the differences. The owner sends them; responses update the subnet. Not
+/// thread-safe.
 class Setup {
  public:
-  /// What switches do now may not be known: then whole tables are written.
+  /// Nodes whose current tables are known; those of others are written completely.
   struct Known {
     std::vector<bool> forwarding;  ///< by node
     std::vector<bool> multicast;   ///< by node
   };
 
-  /// Made when the subnet is as SMAs said it is; before anything of the rest is decided.
+  /// Construct it from the subnet as reported by the SMAs, before changing any wanted attribute.
   Setup(Subnet& subnet, const SubnetManagerOptions& options, const RoutingGraph& graph,
         const Routing& routing, const MulticastGroups& groups);
 
-  /// Ports whose clients have to register again.
+  /// Ports that get the client reregistration bit.
   void set_reregister(std::set<Guid> ports) { reregister_ = std::move(ports); }
   void set_master(Lid lid) { master_lid_ = lid; }
 
-  // In this order; each plans the requests that next() gives.
+  // To be called in this order. Each call plans the requests that next() yields.
   void plan_tables(const Known& known);
-  void plan_ports();   ///< everything of PortInfo, and the state Armed
-  void plan_active();  ///< the state Active
+  void plan_ports();   ///< all of PortInfo, and the transition to Armed
+  void plan_active();  ///< the transition to Active
   void plan_multicast(const Known& known);
   void plan_guids(PortId port, std::vector<Guid> guids);
 
   [[nodiscard]] std::optional<SmpRequest> next();
   [[nodiscard]] SmpData data_of(const SmpRequest& request) const;
   void take(const SmpRequest& request, const SmpAnswer& answer);
-  /// Requests that were not answered, or refused.
+  /// Number of requests that timed out or were refused.
   [[nodiscard]] std::uint32_t failures() const { return failures_; }
 
  private:
@@ -77,10 +78,10 @@ class Setup {
   const RoutingGraph& graph_;
   const Routing& routing_;
   const MulticastGroups& groups_;
-  std::vector<std::uint32_t> first_port_;  // of each node in reported_
+  std::vector<std::uint32_t> first_port_;  // index in reported_, by node
   std::vector<wire::PortInfo> reported_;
   std::vector<std::vector<PortMask>> masks_;   // by position and group
-  std::map<PortId, std::vector<Guid>> guids_;  // to be written
+  std::map<PortId, std::vector<Guid>> guids_;  // still to be written
   std::set<Guid> reregister_;
   Lid master_lid_{};
   std::vector<SmpRequest> requests_;

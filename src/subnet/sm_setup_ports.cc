@@ -1,4 +1,4 @@
-// Setup: ports, lanes, and what is written and answered.
+// Setup: ports and VLs; processing of responses.
 
 #include <algorithm>
 #include <array>
@@ -13,9 +13,9 @@ constexpr std::uint32_t kGuidsPerBlock = 8;
 constexpr std::uint32_t kPortsPerPosition = 16;
 constexpr std::uint32_t kMulticastPositionShift = 28;  // IBTA vol 1 §14.2.5.12
 constexpr std::uint32_t kMulticastBlockMask = 0x1FF;
-constexpr std::uint16_t kKeepViolations = 0xFFFF;  // only 0 resets such a counter (§14.2.5.6)
+constexpr std::uint16_t kKeepViolations = 0xFFFF;  // only writing 0 resets the counter (§14.2.5.6)
 
-/// Data VLs of an OperationalVLs code.
+/// Number of data VLs for an OperationalVLs code.
 [[nodiscard]] std::uint8_t lanes_of(std::uint8_t vl_cap) {
   constexpr std::array<std::uint8_t, 6> kLanes = {1, 1, 2, 4, 8, 15};
   return kLanes[std::min<std::size_t>(vl_cap, kLanes.size() - 1)];
@@ -29,7 +29,7 @@ constexpr std::uint16_t kKeepViolations = 0xFFFF;  // only 0 resets such a count
   return table;
 }
 
-/// Every lane gets the same share (policy).
+/// All VLs get equal weight; policy, not from the specification.
 [[nodiscard]] wire::VlArbitrationTable arbitration_for(std::uint8_t vl_count) {
   constexpr std::uint8_t kWeight = 64;
   wire::VlArbitrationTable table;
@@ -41,8 +41,8 @@ constexpr std::uint16_t kKeepViolations = 0xFFFF;  // only 0 resets such a count
 
 }  // namespace
 
-/// Only where paths use more than one lane: SL n on VL n from every port to every port
-/// (§14.2.5.8), and low priority arbitration in turn.
+/// Only if paths use several VLs: SL n maps to VL n for all port pairs (§14.2.5.8), with
+/// round-robin low-priority arbitration.
 void Setup::plan_lanes(PortId port) {
   if (routing_.vl_count < 2) {
     return;
@@ -68,7 +68,7 @@ void Setup::plan_lanes(PortId port) {
   }
 }
 
-/// What PortInfo shall be (§14.4.4 to §14.4.6). `state` is NoChange or the next one.
+/// The intended PortInfo (§14.4.4 to §14.4.6). `state` is NoChange or the next state.
 wire::PortInfo Setup::wanted_info(PortId port, wire::LinkState state) const {
   const SubnetNode& node = subnet_.node(port.node);
   const SubnetPort& record = subnet_.port(port);
@@ -158,7 +158,8 @@ SmpData Setup::data_of(const SmpRequest& request) const {
     }
     case wire::SmpAttribute::SwitchInfo: {
       wire::SwitchInfo info = wanted_switch_info(request.to.node);
-      info.port_state_change = node.switch_info->port_state_change;  // 1 clears it (§14.2.5.4)
+      // writing 1 clears it (§14.2.5.4)
+      info.port_state_change = node.switch_info->port_state_change;
       return smp_data(info);
     }
     case wire::SmpAttribute::PKeyTable: {
@@ -238,7 +239,7 @@ void Setup::take(const SmpRequest& request, const SmpAnswer& answer) {
       reregister_.erase(subnet_.port(request.to).guid);
       reported(request.to) = info;
       const SubnetPort& port = subnet_.port(request.to);
-      info.lid = port.info.lid;  // as indexed
+      info.lid = port.info.lid;  // keeps the indexed value
       info.lmc = port.info.lmc;
       subnet_.port(request.to).info = info;
       return;

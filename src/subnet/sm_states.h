@@ -1,6 +1,6 @@
 #pragma once
 
-// The states of a subnet manager and what moves it (IBTA vol 1 §14.4.1), as a table.
+// The state machine of a subnet manager (IBTA vol 1 §14.4.1), as a table.
 
 #include <array>
 #include <cstddef>
@@ -13,27 +13,30 @@
 
 namespace weft::subnet {
 
+/// Events of the SM state machine.
 enum class SmEvent : std::uint8_t {
-  FoundBetter,       ///< discovering: a master, or another SM that goes before
-  FoundNone,         ///< discovering: nobody goes before
+  FoundBetter,       ///< Discovering: a master, or an SM with precedence, was found
+  FoundNone,         ///< Discovering: no SM has precedence
   HandoverReceived,  ///< SMInfo Set HANDOVER
-  Acknowledged,      ///< SMInfo Set ACKNOWLEDGE, of a handover of ours
+  Acknowledged,      ///< SMInfo Set ACKNOWLEDGE, for this SM's handover
   DiscoverReceived,  ///< SMInfo Set DISCOVER
   DisableReceived,   ///< SMInfo Set DISABLE
   StandbyReceived,   ///< SMInfo Set STANDBY
-  MasterGone,        ///< standby: the master does not answer, or is none any more
+  MasterGone,        ///< Standby: the master stopped answering or is no longer master
 };
 
+/// What the SM does on a transition.
 enum class SmAction : std::uint8_t {
   Nothing,
-  Discover,        ///< look around, write nothing
-  TakeOver,        ///< the subnet is ours: set it up as found
-  Poll,            ///< the master, from now on
-  TakeOverAndAck,  ///< acknowledge, then look around and set up
-  AckAndResweep,   ///< acknowledge, and see what the other one had
+  Discover,        ///< sweep without writing
+  TakeOver,        ///< become master: sweep and configure the subnet
+  Poll,            ///< start polling the master
+  TakeOverAndAck,  ///< acknowledge the handover, then sweep and configure
+  AckAndResweep,   ///< acknowledge, and sweep to include the other SM's part of the subnet
   GoQuiet,
 };
 
+/// One row of the table.
 struct SmTransition {
   wire::SmState from{};
   SmEvent event{};
@@ -59,7 +62,7 @@ inline constexpr auto kSmTransitions = [] {
   });
 }();
 
-/// The row for an event; none when the state does not know it: then nothing happens.
+/// The row of an event; none if the state ignores it.
 [[nodiscard]] constexpr std::optional<SmTransition> transition(wire::SmState from, SmEvent event) {
   for (const SmTransition& each : kSmTransitions) {
     if (each.from == from && each.event == event) {
@@ -83,7 +86,7 @@ consteval bool rows_are_unique() {
   return true;
 }
 
-/// From Discovering, which is where an SM starts.
+/// Checks reachability from Discovering, the initial state.
 consteval bool every_state_is_reached() {
   std::array<bool, 4> reached{};
   reached[static_cast<std::size_t>(wire::SmState::Discovering)] = true;
@@ -103,12 +106,12 @@ static_assert(transition(wire::SmState::Standby, SmEvent::MasterGone).has_value(
 
 }  // namespace internal
 
-/// Whether `a` is to be master rather than `b`: the higher priority, then the lower GUID (§14.4.1).
+/// True if `a` takes precedence over `b`: higher priority, then lower GUID (§14.4.1).
 [[nodiscard]] constexpr bool goes_before(const wire::SmInfo& a, const wire::SmInfo& b) {
   return a.priority != b.priority ? a.priority > b.priority : a.guid < b.guid;
 }
 
-/// The event of an SMInfo Set; none for a control that there is not.
+/// The event of an SMInfo Set; none for an undefined control modifier.
 [[nodiscard]] constexpr std::optional<SmEvent> event_of(std::uint32_t control) {
   switch (static_cast<wire::SmInfoControl>(control)) {
     case wire::SmInfoControl::Handover:

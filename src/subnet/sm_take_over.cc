@@ -1,4 +1,4 @@
-// SubnetManager: from what was found to what shall be.
+// SubnetManager: from the discovered to the configured subnet.
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 namespace weft::subnet {
 namespace {
 
-/// Data VLs that every port of a link between nodes has.
+/// Number of data VLs that all ports between nodes support.
 std::uint8_t common_vls(const Subnet& subnet, std::uint8_t limit) {
   constexpr std::array<std::uint8_t, 6> kLanes = {1, 1, 2, 4, 8, 15};  // by VLCap
   std::uint8_t least = limit;
@@ -26,8 +26,8 @@ std::uint8_t common_vls(const Subnet& subnet, std::uint8_t limit) {
 
 }  // namespace
 
-/// The subnet as it was found takes the place of the one before; tables that were written stay
-/// known as long as the switch did not start anew.
+/// Replaces the model by the discovered subnet. Tables written earlier remain known unless the
+/// switch has restarted.
 void SubnetManager::adopt(Subnet found) {
   setup_.reset();
   found.generation = subnet_.generation;
@@ -49,7 +49,7 @@ void SubnetManager::adopt(Subnet found) {
   setup_.emplace(subnet_, options_, graph_, routing_, groups_);
 }
 
-/// Decides LIDs and routes, and begins to write.
+/// Assigns LIDs, computes routes, and starts writing.
 void SubnetManager::set_up(Instant now) {
   complaint_.clear();
   if (const auto assigned = assign_lids(subnet_, options_, lid_memory_); !assigned) {
@@ -105,14 +105,14 @@ void SubnetManager::choose_routing() {
     }
     complaint_ += (complaint_.empty() ? "" : "; ") + routing.error().reason;
   }
-  routing_ = route_up_down(graph_);  // which takes every graph and needs one lane
+  routing_ = route_up_down(graph_);  // always possible, and deadlock-free with one VL
 }
 
 Setup::Known SubnetManager::known_tables() const {
   Setup::Known known;
   for (const SubnetNode& node : subnet_.nodes()) {
     const bool is_certain = !uncertain_.contains(node.info.node_guid);
-    // A switch without a LID was started anew: its groups are empty (§14.2.5.12).
+    // A switch with LinearFDBTop 0 has restarted: its multicast tables are empty (§14.2.5.12).
     const bool is_fresh = node.switch_info && node.switch_info->linear_fdb_top == 0;
     known.forwarding.push_back(is_certain && !node.forwarding.empty());
     known.multicast.push_back(is_certain && (!node.forwarding.empty() || is_fresh));
@@ -132,7 +132,7 @@ std::set<Guid> SubnetManager::ports_in_service() const {
   return ports;
 }
 
-/// What came and went since the observer was told last.
+/// Reports ports that appeared or disappeared since the last report.
 void SubnetManager::tell_changes(Instant now) {
   std::set<Guid> before = std::exchange(in_service_, ports_in_service());
   if (observer_ == nullptr) {

@@ -6,9 +6,9 @@ namespace weft::subnet {
 namespace {
 
 constexpr std::size_t kMaxHops = wire::kSmpPathEntries - 1;
-constexpr std::size_t kDataAt = 64;  // of SMPData in an SMP (IBTA vol 1 §14.2.1)
+constexpr std::size_t kDataAt = 64;  // offset of SMPData in an SMP (IBTA vol 1 §14.2.1)
 
-/// IBTA vol 1 §14.2.2: from the SM's own port, all of the way by directed route.
+/// IBTA vol 1 §14.2.2: a pure directed route from the SM's own port.
 mad::MadMessage make_smp(const DirectedRoute& route, const SmpRequest& request, const SmpData& data,
                          std::uint64_t mkey) {
   wire::SmpDirected smp{.header = {},

@@ -17,17 +17,19 @@
 
 namespace weft::subnet {
 
+/// The attribute data of an SMP.
 using SmpData = std::array<std::byte, wire::kSmpDataBytes>;
 
-/// What is asked of an SMA, or of the SM behind it.
+/// A request to an SMA, or to the SM of a node.
 struct SmpRequest {
-  PortId to{};          ///< kNoNode: the SM's own node
-  PortNumber egress{};  ///< not 0: of what is across the cable of that port
+  PortId to{};          ///< kNoNode: the SM's local node
+  PortNumber egress{};  ///< nonzero: addresses the node at the other end of this port's cable
   wire::SmpAttribute attribute{};
   std::uint32_t modifier{};
   bool is_set{};
 };
 
+/// Response to an SmpRequest, or its absence.
 struct SmpAnswer {
   bool is_answered{};
   std::uint16_t status{};
@@ -47,12 +49,12 @@ template <wire::WireType T>
   return data;
 }
 
-/// SMPs by directed route, many in flight. One thread.
+/// Sends directed-route SMPs, many in flight. Not thread-safe.
 class SmpClient {
  public:
   using Handler = std::function<void(const SmpRequest&, const SmpAnswer&, Instant)>;
 
-  /// `agent` is one of the directed route class of `interface`.
+  /// `agent` is an agent of the directed-route class of `interface`.
   SmpClient(mad::ManagementInterface& interface, mad::AgentId agent,
             const SubnetManagerOptions& options)
       : interface_(interface), agent_(agent), options_(options) {}
@@ -60,15 +62,15 @@ class SmpClient {
   [[nodiscard]] bool has_room() const { return in_flight_.size() < options_.smps_in_flight; }
   [[nodiscard]] bool is_idle() const { return in_flight_.empty(); }
 
-  /// The handler is called once, unless cancel() or forget() comes first.
+  /// `handler` is called once, unless cancel() or forget() comes first.
   void send(const DirectedRoute& route, const SmpRequest& request, const SmpData& data,
             Handler handler, Instant now);
-  /// Nobody wants the answers any more, and what was asked is not repeated: a Set that came late
-  /// would undo what was written since.
+  /// Drops all pending requests without calling handlers and stops their retries: a delayed Set
+  /// could undo a later write.
   void cancel(Instant now);
-  /// Likewise, but each handler is told that there was no answer.
+  /// As cancel(), but calls each handler with `is_answered` false.
   void give_up(Instant now);
-  /// As cancel(), when the agent is about to go.
+  /// As cancel(), for use when the agent is about to be unregistered.
   void forget() { in_flight_.clear(); }
 
  private:
@@ -85,7 +87,7 @@ class SmpClient {
   mad::ManagementInterface& interface_;
   mad::AgentId agent_;
   const SubnetManagerOptions& options_;
-  InFlight in_flight_;  // in the order of sending
+  InFlight in_flight_;  // in the order sent
   std::uint64_t last_serial_{};
 };
 

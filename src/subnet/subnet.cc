@@ -84,7 +84,8 @@ std::optional<PortId> Subnet::find_gid(const Gid& gid) const {
   if (const auto port = find_port(gid.interface_id())) {
     return port;
   }
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {  // an alias GUID: rare
+  // alias GUIDs: rare, so a linear search suffices
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
     for (const SubnetPort& port : nodes_[i].ports) {
       if (gid.interface_id() != Guid{} &&
           std::ranges::find(port.guids, gid.interface_id()) != port.guids.end()) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a subnet manager knows of its subnet, learned through MADs alone (docs/ARCHITECTURE.md,
-// decision 12). Values that the manager fills in and that routing and SA read. One thread.
+// The subnet manager's model of its subnet, learned through MADs only (docs/ARCHITECTURE.md,
+// decision 12). Filled in by the manager, read by routing and SA. Not thread-safe.
 
 #include <bitset>
 #include <cstddef>
@@ -22,11 +22,11 @@
 
 namespace weft::subnet {
 
-/// Position in Subnet::nodes().
+/// Index into Subnet::nodes().
 using NodeId = Ordered<struct NodeIdTag, std::uint32_t>;
 inline constexpr NodeId kNoNode{0xFFFF'FFFF};
 
-/// A port of the subnet. Of a switch, port 0 is the one that has LIDs.
+/// A port of the subnet. A switch's LIDs belong to its port 0.
 struct PortId {
   NodeId node{kNoNode};
   PortNumber number{};
@@ -36,52 +36,56 @@ struct PortId {
 inline constexpr Lid kFirstMulticastLid{0xC000};       // IBTA vol 1 §4.1.3
 inline constexpr std::uint32_t kEndOfUnicast{0xC000};  // IBTA vol 1 §4.1.3
 
-/// The ports that a switch forwards an MLID to.
+/// Set of egress ports for an MLID.
 using PortMask = std::bitset<256>;
 
-/// The output ports of a directed route, one a hop (IBTA vol 1 §14.2.2); empty: the SM's own node.
+/// Egress ports of a directed route, one per hop (IBTA vol 1 §14.2.2); empty for the SM's local
+/// node.
 using DirectedRoute = std::vector<PortNumber>;
 
+/// A port, as last read or written by SMPs.
 struct SubnetPort {
   PortNumber number{};
-  Guid guid{};                ///< of a switch: its node's, and of port 0 only
+  Guid guid{};                ///< for switches the node's GUID, at port 0 only
   wire::PortInfo info{};      ///< as last read or written
-  PortId peer{};              ///< at the other end of the cable; kNoNode: nobody known
-  std::vector<PKey> pkeys{};  ///< of the whole table, zeros too
+  PortId peer{};              ///< port at the other end of the cable; kNoNode if unknown
+  std::vector<PKey> pkeys{};  ///< the whole table, including empty entries
   std::vector<Guid> guids{};  ///< GUIDInfo; entry 0 is `guid`
-  std::vector<wire::SlToVlMappingTable> sl_to_vl{};        ///< by input port, of an HCA one
+  std::vector<wire::SlToVlMappingTable> sl_to_vl{};        ///< by ingress port; an HCA has one
   std::vector<wire::VlArbitrationTable> vl_arbitration{};  ///< blocks 1 to 4 (§14.2.5.9)
-  DirectedRoute route{};  ///< of an HCA port: how the SM reaches it
+  DirectedRoute route{};                                   ///< HCA port: directed route from the SM
 
-  /// Carries data as far as this end is concerned.
+  /// The port is Active.
   [[nodiscard]] bool is_active() const { return info.port_state == wire::LinkState::Active; }
-  /// At least Init: the link is up.
+  /// The link is up (Init or higher).
   [[nodiscard]] bool is_up() const { return info.port_state > wire::LinkState::Down; }
-  /// The port answers to `lid`: its base LID with any path bits.
+  /// The port owns `lid`: its base LID with any path bits.
   [[nodiscard]] bool owns(Lid lid) const {
     return info.lid != Lid{} && lid >= info.lid && lid.value() - info.lid.value() < lid_count();
   }
   [[nodiscard]] std::uint32_t lid_count() const { return 1U << info.lmc; }
 };
 
+/// A node, with all its ports.
 struct SubnetNode {
-  wire::NodeInfo info{};  ///< as the port said it that was found first
+  wire::NodeInfo info{};  ///< from the port discovered first
   wire::NodeDescription description{};
-  /// By number: of a switch 0 .. port_count; of others [0] is not used, and ports that were not
-  /// reached themselves have GUID 0.
+  /// By port number: 0 .. port_count for a switch; otherwise [0] is unused, and undiscovered ports
+  /// have GUID 0.
   std::vector<SubnetPort> ports{};
   std::optional<wire::SwitchInfo> switch_info{};
-  std::vector<PortNumber> forwarding{};  ///< of a switch, by LID, up to LinearFDBTop
-  std::vector<PortMask> multicast{};     ///< of a switch, by MLID from 0xC000 on
-  DirectedRoute route{};                 ///< of a switch: how the SM reaches it
+  std::vector<PortNumber> forwarding{};  ///< switch: egress port by LID, up to LinearFDBTop
+  std::vector<PortMask> multicast{};     ///< switch: by MLID, from 0xC000 on
+  DirectedRoute route{};                 ///< switch: directed route from the SM
 
   [[nodiscard]] bool is_switch() const { return info.node_type == wire::NodeType::Switch; }
-  /// Where packets to `lid` leave a switch; kNoForwardingPort when they are discarded.
+  /// A switch's egress port for `lid`; kNoForwardingPort if it discards the packet.
   [[nodiscard]] PortNumber forward(Lid lid) const {
     return lid.value() < forwarding.size() ? forwarding[lid.value()] : wire::kNoForwardingPort;
   }
 };
 
+/// All nodes of a subnet, indexed by GUID and LID.
 class Subnet {
  public:
   [[nodiscard]] std::span<const SubnetNode> nodes() const { return nodes_; }
@@ -94,33 +98,33 @@ class Subnet {
   }
   [[nodiscard]] SubnetPort& port(PortId id) { return node(id.node).ports.at(id.number.value()); }
 
-  /// A node with its ports numbered and nothing known of them. Its node GUID must be new.
+  /// Adds a node with empty ports. Its node GUID must be new.
   NodeId add_node(const wire::NodeInfo& info);
-  /// The port of a NodeInfo has this GUID.
+  /// Records the port GUID from a NodeInfo.
   void set_port_guid(PortId port, Guid guid);
-  /// Both ends of a cable.
+  /// Records a cable.
   void connect(PortId a, PortId b);
-  /// The port's base LID and LMC in its PortInfo; the LIDs that it had before are free.
+  /// Sets base LID and LMC in the port's PortInfo and releases its previous LIDs.
   void set_lids(PortId port, Lid base, std::uint8_t lmc);
 
   [[nodiscard]] std::optional<NodeId> find_node(Guid node_guid) const;
   [[nodiscard]] std::optional<PortId> find_port(Guid port_guid) const;
-  /// The port that answers to the LID, its base LID with any path bits.
+  /// Finds the owner of a LID, including path bits.
   [[nodiscard]] std::optional<PortId> find_lid(Lid lid) const;
-  /// By a GID with the subnet's or the default prefix: any GUID of the port (GUIDInfo).
+  /// Finds a port by GID: subnet or default prefix, and any GUID in its GUIDInfo.
   [[nodiscard]] std::optional<PortId> find_gid(const Gid& gid) const;
-  /// The highest LID in use, 0 when none is.
+  /// The highest LID in use; 0 if there is none.
   [[nodiscard]] Lid highest_lid() const { return Lid{highest_lid_}; }
 
-  /// How the SM reaches the port by directed route.
+  /// The SM's directed route to the port.
   [[nodiscard]] const DirectedRoute& route_to(PortId port) const {
     return node(port.node).is_switch() ? node(port.node).route : this->port(port).route;
   }
-  /// What the port's GID 0 is.
+  /// GID 0 of the port.
   [[nodiscard]] Gid gid_of(PortId port) const { return Gid{subnet_prefix, this->port(port).guid}; }
 
   std::uint64_t subnet_prefix{kDefaultGidPrefix};
-  std::uint64_t generation{};  ///< another one after each change
+  std::uint64_t generation{};  ///< changes with each modification
 
  private:
   std::vector<SubnetNode> nodes_;

@@ -6,8 +6,8 @@
 namespace weft::subnet {
 namespace {
 
-/// Blocks of VLArbitrationTable that a port has: low priority in 1 and 2, high in 3 and 4, 32
-/// entries each (IBTA vol 1 §14.2.5.9).
+/// Blocks of VLArbitrationTable: low priority in 1 and 2, high priority in 3 and 4, with 32 entries
+/// each (IBTA vol 1 §14.2.5.9).
 std::vector<std::uint32_t> arbitration_blocks(const wire::PortInfo& info) {
   constexpr std::uint8_t kEntries = 32;
   std::vector<std::uint32_t> blocks;
@@ -78,7 +78,7 @@ Instant SubnetManager::deadline() const {
 }
 
 void SubnetManager::handle_timeout(Instant now) {
-  if (handover_until_ <= now) {  // nobody took it
+  if (handover_until_ <= now) {  // the handover was not accepted
     handover_until_ = Instant::never();
     deaf_.insert(*std::exchange(handing_over_to_, std::nullopt));
     sweep_wanted_ = true;
@@ -110,9 +110,10 @@ void SubnetManager::request_sweep(Instant now) {
   }
 }
 
-/// A link changed, so what the work in hand finds and writes is no longer right. What is under way
-/// may still be answered, and is then known to be written; then a sweep begins. The first sweep as
-/// master goes on, for nobody has routes that it could save, but waits no longer for what is lost.
+/// A link changed, so the findings of the current work are outdated. SMPs in flight may still be
+/// answered for a short time, so that their effect is known; then a sweep starts. The first sweep
+/// as master is not aborted, because no routes exist yet that an abort could save, but it no longer
+/// waits for lost SMPs.
 void SubnetManager::begin_anew_after_trap(Instant now) {
   const bool is_in_hand = work_ != Work::Idle && work_ != Work::LightSweep && work_ != Work::Survey;
   if (!is_in_hand || is_abandoned_ || patience_until_ != Instant::never() ||
@@ -126,14 +127,14 @@ void SubnetManager::begin_anew_after_trap(Instant now) {
 
 void SubnetManager::end_patience(Instant now) {
   patience_until_ = Instant::never();
-  is_pumping_ = true;  // all of it first
+  is_pumping_ = true;  // send everything before advancing
   client_->give_up(now);
   is_pumping_ = false;
   pump(now);
 }
 
-/// Nothing of the work is under way any more. What was not written is planned again by the sweep;
-/// tables that were to be written whole are in no state that we know.
+/// Ends the current work when none of its SMPs is in flight. Unwritten changes are planned again by
+/// the next sweep; tables that were being written completely are in an unknown state.
 void SubnetManager::abandon(Instant now) {
   ++counters_.abandoned;
   uncertain_.merge(unconfirmed_);
@@ -151,7 +152,7 @@ void SubnetManager::drop_work(Instant now) {
   guids_under_way_.clear();
 }
 
-/// What is next when nothing is in hand.
+/// Selects the next work when idle.
 void SubnetManager::rest(Instant now) {
   work_ = Work::Idle;
   const bool may_work = state_ == wire::SmState::Master || state_ == wire::SmState::Discovering;
@@ -187,7 +188,7 @@ void SubnetManager::begin_sweep(Instant now) {
   sweep_began_ = now;
   for (const Guid guid : std::exchange(changed_nodes_, {})) {
     if (const auto node = subnet_.find_node(guid)) {
-      subnet_.node(*node).description = {};  // is read again
+      subnet_.node(*node).description = {};  // to be read again
     }
   }
   const bool knows = state_ == wire::SmState::Master && !takes_over_ && setup_.has_value();
@@ -211,7 +212,7 @@ void SubnetManager::begin_light_sweep(Instant now) {
   for (const OtherManager& other : others_) {
     asks_.push_back({.to = other.port, .attribute = wire::SmpAttribute::SmInfo});
   }
-  if (own_port_.number != PortNumber{}) {  // an HCA sends no trap when its link changes
+  if (own_port_.number != PortNumber{}) {  // an HCA sends no trap for its own link
     asks_.push_back({.to = own_port_,
                      .attribute = wire::SmpAttribute::PortInfo,
                      .modifier = own_port_.number.value()});
@@ -219,8 +220,8 @@ void SubnetManager::begin_light_sweep(Instant now) {
   pump(now);
 }
 
-/// SLtoVLMappingTable and VLArbitrationTable as they are, for SA's records; not where they would
-/// be very many, as of large switches: those are known when we wrote them.
+/// Reads SLtoVLMappingTable and VLArbitrationTable for SA's records. Skipped where they are very
+/// many, as on large switches; tables that this SM wrote are known anyway.
 void SubnetManager::begin_survey(Instant now) {
   constexpr std::size_t kMostRequests = 20'000;  // policy
   asks_.clear();
@@ -284,7 +285,7 @@ void SubnetManager::begin_update(Instant now) {
   pump(now);
 }
 
-/// Sends as much as may be in flight; when all is answered, what comes next.
+/// Sends requests up to the in-flight limit; when all are answered, proceeds to the next step.
 void SubnetManager::pump(Instant now) {
   if (std::exchange(is_pumping_, true)) {
     return;
@@ -294,7 +295,7 @@ void SubnetManager::pump(Instant now) {
     if (request) {
       send(*request, now);
     } else if (client_->is_idle()) {
-      is_pumping_ = false;  // what comes next may begin something
+      is_pumping_ = false;  // the next step may start sending
       is_abandoned_ ? abandon(now) : advance(now);
       if (std::exchange(is_pumping_, true)) {
         return;
@@ -364,7 +365,7 @@ void SubnetManager::take(const SmpRequest& request, const SmpAnswer& answer, Ins
   }
 }
 
-/// Whatever is not as we know it is looked at by a sweep.
+/// Any deviation from the model triggers a sweep.
 void SubnetManager::take_light_sweep(const SmpRequest& request, const SmpAnswer& answer) {
   bool is_quiet = answer.is_good();
   if (request.attribute == wire::SmpAttribute::SwitchInfo) {
@@ -378,7 +379,7 @@ void SubnetManager::take_light_sweep(const SmpRequest& request, const SmpAnswer&
   sweep_wanted_ = sweep_wanted_ || !is_quiet;
 }
 
-/// All of one kind of work is done.
+/// All requests of one kind of work are complete.
 void SubnetManager::advance(Instant now) {
   switch (work_) {
     case Work::Idle:
@@ -413,7 +414,7 @@ void SubnetManager::advance(Instant now) {
 
 void SubnetManager::finish_discovery(Instant now) {
   problems_ = discovery_->problems();
-  if (!discovery_->own_port()) {  // not even our own SMA: later, perhaps
+  if (!discovery_->own_port()) {  // not even the local SMA answered: retry later
     retry_at_ = now + options_.retry_interval;
     work_ = Work::Idle;
     return;

@@ -27,45 +27,46 @@
 
 namespace weft::subnet {
 
-/// What a manager did; all only grow.
+/// Statistics since construction; counters never decrease.
 struct SubnetManagerCounters {
-  std::uint64_t sweeps{};            ///< heavy ones that came to their end
-  std::uint64_t light_sweeps{};      ///< likewise
-  std::uint64_t reads{};             ///< SMPs
-  std::uint64_t writes{};            ///< SMPs
-  std::uint64_t traps{};             ///< that were repressed
-  std::uint64_t refused_controls{};  ///< SMInfo Sets that nobody may ask for
-  std::uint64_t abandoned{};         ///< work that a link's change ended
-  std::uint64_t reroutes{};          ///< sweeps after which tables are written that a trap wanted
-  Duration last_reroute{};           ///< from the first of those traps to the last table
+  std::uint64_t sweeps{};            ///< completed heavy sweeps
+  std::uint64_t light_sweeps{};      ///< completed light sweeps
+  std::uint64_t reads{};             ///< SMPs Get
+  std::uint64_t writes{};            ///< SMPs Set
+  std::uint64_t traps{};             ///< traps repressed
+  std::uint64_t refused_controls{};  ///< SMInfo Sets from a sender without the right to it
+  std::uint64_t abandoned{};         ///< sweeps aborted because of a link change
+  std::uint64_t reroutes{};          ///< sweeps triggered by a trap that completed
+  Duration last_reroute{};           ///< from the first of those traps to the last table written
 };
 
-/// A subnet manager (IBTA vol 1 §14.4) on QP0 of one port. It speaks MADs and
-/// nothing else: finds what there is, gives LIDs, routes, brings ports to Active, and does so again
-/// when something changes, with as few writes as the change needs. It finds other managers and is
-/// master or standby by priority and GUID. Pure: MADs and time in, MADs and the next deadline out
-/// through its ManagementInterface. One thread.
+/// A subnet manager (IBTA vol 1 §14.4) on QP0 of one port: discovers the subnet, assigns LIDs,
+/// computes routes, brings ports to Active, and repeats this on changes with as few writes as
+/// possible. It elects master and standby with other SMs by priority and GUID. It knows the subnet
+/// through MADs only. Pure: MADs and time go in; MADs and the next deadline come out through its
+/// ManagementInterface. Not thread-safe.
 class SubnetManager final : public SubnetControl {
  public:
-  /// All must outlive it; the observer may be null.
+  /// `smi` and `observer` must outlive it; `observer` may be null.
   SubnetManager(mad::ManagementInterface& smi, SubnetManagerOptions options,
                 SubnetObserver* observer);
   ~SubnetManager() override;
 
-  /// Refused when somebody else answers for subnet management at this port.
+  /// Fails if another agent of the port is registered for subnet management.
   [[nodiscard]] Result<void> start(Instant now);
   void handle_timeout(Instant now);
-  /// When handle_timeout is due; the interface has deadlines of its own.
+  /// When handle_timeout is due. The management interface has deadlines of its own.
   [[nodiscard]] Instant deadline() const;
 
-  /// Sweep soon, as for a trap: whoever sees the link of our own port change says so, since an HCA
-  /// sends no trap for that.
+  /// Triggers a sweep as a trap would. An HCA sends no trap for its own link, so the owner calls
+  /// this when the link of the SM's own port changes.
   void request_sweep(Instant now);
-  /// Master, with nothing left to do but to wait.
+  /// Master, and no sweep or update is pending.
   [[nodiscard]] bool is_settled() const;
   [[nodiscard]] const SubnetManagerCounters& counters() const { return counters_; }
   [[nodiscard]] RoutingEngine engine() const { return routing_.engine; }
-  /// Why an engine that was preferred is not used, or ports have no LID; empty when all is well.
+  /// Why a preferred routing engine was not used or ports have no LID; empty if there is no
+  /// problem.
   [[nodiscard]] const std::string& complaint() const { return complaint_; }
   [[nodiscard]] const Discovery::Problems& problems() const { return problems_; }
 
@@ -84,7 +85,7 @@ class SubnetManager final : public SubnetControl {
   Result<void> set_guids(PortId port, std::vector<Guid> guids, Instant now) override;
 
  private:
-  /// What the SMPs in flight are for.
+  /// Purpose of the SMPs in flight.
   enum class Work : std::uint8_t {
     Idle,
     Discover,
@@ -92,9 +93,9 @@ class SubnetManager final : public SubnetControl {
     Tables,
     Ports,
     Active,
-    Update,      // multicast and GUIDs between sweeps
-    Survey,      // reads what only others want to know
-    LightSweep,  // asks switches, managers and our own port
+    Update,      // multicast tables and GUIDs between sweeps
+    Survey,      // attributes that only SA needs
+    LightSweep,  // polls switches, other managers and the local port
   };
 
   class Responder final : public mad::MadHandler {
@@ -158,31 +159,31 @@ class SubnetManager final : public SubnetControl {
   Responder responder_{*this};
   std::optional<mad::AgentId> directed_;
   std::optional<mad::AgentId> lid_routed_;
-  std::optional<SmpClient> client_;    // of sweeps
-  std::optional<SmpClient> controls_;  // of SMInfo besides them
+  std::optional<SmpClient> client_;    // sweeps
+  std::optional<SmpClient> controls_;  // SMInfo outside sweeps
 
   wire::SmState state_{wire::SmState::Discovering};
   Work work_{Work::Idle};
   bool is_pumping_{};
-  bool is_abandoned_{};  // the work in hand: nothing more is sent for it
+  bool is_abandoned_{};  // current work is aborted: send nothing more for it
   bool sweep_wanted_{};
-  bool takes_over_{};  // the sweep is the first as master
+  bool takes_over_{};  // the first sweep as master
   std::uint32_t act_count_{};
 
   Subnet subnet_;
   PortId own_port_{};
   Guid own_guid_{};
   std::optional<Discovery> discovery_;
-  std::vector<SmpRequest> asks_;  // of AskManagers, Survey and LightSweep
+  std::vector<SmpRequest> asks_;  // requests of AskManagers, Survey and LightSweep
   std::size_t next_ask_{};
   RoutingGraph graph_;
   Routing routing_;
   std::optional<Setup> setup_;
-  std::set<Guid> in_service_;  // ports as the observer was told
+  std::set<Guid> in_service_;  // ports reported to the observer
   LidMemory lid_memory_;
-  std::set<Guid> changed_nodes_;  // that said so by a trap
-  std::set<Guid> uncertain_;      // nodes whose tables may be other than we think
-  std::set<Guid> unconfirmed_;    // nodes whose tables are being written whole
+  std::set<Guid> changed_nodes_;  // reported by traps
+  std::set<Guid> uncertain_;      // nodes whose tables may differ from the model
+  std::set<Guid> unconfirmed_;    // nodes whose tables are being written completely
   MulticastGroups groups_;
   std::map<Guid, std::vector<Guid>> guids_to_write_;  // by port GUID
   std::map<Guid, std::vector<Guid>> guids_under_way_;
@@ -192,10 +193,10 @@ class SubnetManager final : public SubnetControl {
   Discovery::Problems problems_;
 
   std::vector<OtherManager> others_;
-  std::optional<OtherManager> master_;  // that we stand by
+  std::optional<OtherManager> master_;  // the master, while this SM is standby
   std::optional<Guid> handing_over_to_;
   Guid handed_over_by_{};
-  std::set<Guid> deaf_;  // managers that did not take what was handed over
+  std::set<Guid> deaf_;  // managers that did not accept a handover
   unsigned missed_polls_{};
   unsigned retries_{};
 
@@ -204,9 +205,10 @@ class SubnetManager final : public SubnetControl {
   Instant poll_at_{Instant::never()};
   Instant handover_until_{Instant::never()};
   Instant sweep_began_{};
-  Instant link_changed_at_{Instant::never()};  // as the first trap says that no sweep has answered
-  Instant no_sweep_before_{};  // so that whoever sends many traps leaves time for others
-  Instant patience_until_{Instant::never()};  // with what is under way since a trap came
+  // first link-change trap that no sweep has covered yet
+  Instant link_changed_at_{Instant::never()};
+  Instant no_sweep_before_{};  // limits the share of time spent on sweeps triggered by traps
+  Instant patience_until_{Instant::never()};  // deadline for SMPs in flight when the trap arrived
   mad::Pacer prompt_sweeps_;
   SubnetManagerCounters counters_;
 };

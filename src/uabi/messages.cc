@@ -13,8 +13,8 @@
 namespace weft::uabi {
 namespace {
 
-// Each message is described once, by the order in which `describe` hands its members to an
-// archive; Writer and Reader are the two archives.
+// Each message is described once, by the order of its members in `describe`; Writer and Reader are
+// the two archives.
 void describe(Hello& m, auto& archive) { archive(m.version, m.host); }
 void describe(OpenLane& m, auto& archive) { archive(m.peer); }
 void describe(JoinGroup& m, auto& archive) { archive(m.port, m.mlid, m.mgid); }
@@ -109,12 +109,12 @@ void describe(ObjectAnswer& m, auto& archive) {
 template <class T>
 concept Number = std::integral<T> || std::is_enum_v<T>;
 
-/// A structure within messages, which `describe` describes as well.
+/// A structure nested in messages, which has a `describe` as well.
 template <class T>
 concept Part = std::same_as<T, UmadHeader> || std::same_as<T, UmadPort> ||
                std::same_as<T, RdmaCmQpAttributes> || kIsRdmaCmPart<T>;
 
-/// The most that a list may hold, by what it lists.
+/// Maximum number of list elements, by element type.
 template <class T>
 inline constexpr std::size_t kMost = 0;
 template <>
@@ -124,7 +124,7 @@ inline constexpr std::size_t kMost<std::string> = kMaxUmadDevices;
 template <>
 inline constexpr std::size_t kMost<UmadPort> = kMaxUmadPorts;
 template <>
-inline constexpr std::size_t kMost<PKey> = 128;  // of one port
+inline constexpr std::size_t kMost<PKey> = 128;  // per port
 template <>
 inline constexpr std::size_t kMost<RdmaCmPath> = kMaxRdmaCmPaths;
 template <>
@@ -300,7 +300,8 @@ class Reader {
   void get(std::vector<T>& list) {
     std::uint32_t count{};
     get(count);
-    if (failed_ || count > kMost<T> || count > in_.size()) {  // each takes a byte at least
+    // each element takes at least one byte
+    if (failed_ || count > kMost<T> || count > in_.size()) {
       failed_ = true;
       return;
     }
@@ -315,7 +316,7 @@ class Reader {
     }
   }
 
-  /// Enumerators without a gap, of one octet.
+  /// Reads a one-octet enumeration without gaps.
   template <class Enumeration>
   void get_one_of(Enumeration& value, Enumeration first, Enumeration last) {
     std::uint8_t octet{};

@@ -1,13 +1,14 @@
 #pragma once
 
-// The control protocol between a program (or the command) and the fabric daemon: one message per
-// datagram of an AF_UNIX SOCK_SEQPACKET connection, native-endian, both ends on one machine. A
-// connection begins with Hello (a program on a simulated host), with one of umad_messages.h (a
-// program at the MADs of a node), OpenRdmaCm (a program at the connections of a host) or Query /
-// StartCapture / AddFault / ClearFaults / Down (a command). Descriptors travel beside the bytes;
-// each message says how many belong to it.
+// The control protocol between a program (or the `weft` command) and the fabric daemon: one message
+// per datagram of an AF_UNIX SOCK_SEQPACKET connection, in native byte order, since both ends are
+// on one machine. The first message decides the kind of connection: Hello (a verbs program on a
+// simulated host), a message of umad_messages.h (a program using umad), OpenRdmaCm (an RDMA-CM
+// channel), or Query, StartCapture, AddFault, ClearFaults or Down (a command). File descriptors are
+// passed as ancillary data; each message defines how many.
 //
-// Both sides take the other's bytes as foreign: decode() checks lengths, counts, enumerators and
+// Neither side trusts the other: decode() validates lengths, counts, enumerators and text before a
+// message is used.
 // text before anybody looks at them.
 
 #include <cstddef>
@@ -32,7 +33,7 @@ namespace weft::uabi {
 /// Raised with every change of a message; both ends refuse any other.
 inline constexpr std::uint32_t kVersion = 13;
 
-/// All policy, not from any specification.
+/// Limits; policy, not from the specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
 inline constexpr std::size_t kMaxTextBytes = kMaxMessageBytes - 64;
 inline constexpr std::size_t kMaxDescriptors = 5;
@@ -40,19 +41,20 @@ inline constexpr std::size_t kMaxGroupMembers = 2'048;
 
 // --- program to daemon
 
-/// First message of a program. The daemon knows the process by its credentials.
+/// First message of a program. The daemon identifies the process by its socket credentials.
 struct Hello {
   std::uint32_t version{kVersion};
   std::string host;
 };
 
-/// Asks for the lane to a process; answered by Lane or NoSuchProcess.
+/// Requests a lane to a process; answered by Lane or NoSuchProcess.
 struct OpenLane {
   ProcessAddress peer;
 };
 
-/// A QP of this program joined or left a multicast group on a port of its host (an index in the
-/// tables). Counted: the port leaves with its last QP. Each JoinGroup is answered by GroupJoined.
+/// A QP of this program was attached to or detached from a multicast group on a port of its host
+/// (index in the tables). The port stays a member as long as any QP is attached. JoinGroup is
+/// answered by GroupJoined.
 struct JoinGroup {
   std::uint32_t port{};
   Lid mlid;
@@ -64,30 +66,30 @@ struct LeaveGroup {
   Gid mgid;
 };
 
-/// The program shows what it sends to this capture from now on.
+/// The program now copies its packets to this capture.
 struct TapReady {
   std::uint32_t capture{};
 };
 
-/// What is wrong with a record that a process refused (docs/ARCHITECTURE.md, decision 11).
+/// Reason why a process refused a record from a lane (docs/ARCHITECTURE.md, decision 11).
 enum class Misbehaviour : std::uint8_t {
   CorruptRing = 1,   // lengths that no producer writes
   MalformedRecord,   // not a packet
-  ForgedSource,      // an SLID or SGID that the sender's host does not have
-  ForgedPKey,        // a P_Key that the sender's port does not have
-  ForgedQpn,         // a datagram of a QPN that is not the sender's
-  WrongDestination,  // a DLID that is not the receiver's
-  ManagementQpn,     // to QP0 or QP1, which no ring leads to
-  OthersConnection,  // to a QP that is connected to another process
-  NobodyThere,       // to a QP that does not exist
+  ForgedSource,      // SLID or SGID does not belong to the sender's host
+  ForgedPKey,        // P_Key is not in the sender's table
+  ForgedQpn,         // source QPN of a datagram does not belong to the sender
+  WrongDestination,  // DLID does not belong to the receiver
+  ManagementQpn,     // sent to QP0 or QP1, which rings do not serve
+  OthersConnection,  // sent to a QP connected to another process
+  NobodyThere,       // sent to a QP that does not exist
 };
 inline constexpr std::size_t kMisbehaviourCount = 9;
 
-/// As in "400 records ...".
+/// Wording for use as in "400 records ...".
 [[nodiscard]] std::string_view words(Misbehaviour what);
 
-/// A process that shares a lane with this program put records there that were refused. `count` is
-/// how many so far. A statement, no proof: the daemon says whose it is.
+/// Reports records refused on a lane; `count` is the total so far. It is a claim, not a proof: the
+/// daemon logs it with the reporter's name.
 struct PeerMisbehaves {
   ProcessAddress peer;
   Misbehaviour what{Misbehaviour::CorruptRing};
@@ -111,8 +113,8 @@ struct BadKeys {
 
 // --- XRC domains of several processes (hca/xrc_relay.h)
 
-/// Opens the XRC domain of a file on an HCA of the host, counted from 0; answered by
-/// XrcDomainOpened with the same `request`. Descriptor: the file, which the daemon keeps.
+/// Opens the XRC domain of a file on an HCA of the host (counted from 0); answered by
+/// XrcDomainOpened with the same `request`. Descriptor: the file, which the daemon keeps open.
 struct OpenXrcDomain {
   std::uint32_t request{};
   std::uint32_t hca{};
@@ -120,34 +122,34 @@ struct OpenXrcDomain {
   bool is_exclusive{};  // O_EXCL
 };
 
-/// `domain` 0: refused, for the reason in words.
+/// Result of OpenXrcDomain; `domain` is 0 on failure.
 struct XrcDomainOpened {
   std::uint32_t request{};
   std::uint32_t domain{};
-  bool may_come{};  // there is none yet (EAGAIN)
+  bool may_come{};  // does not exist yet (EAGAIN)
   std::string reason;
 };
 struct CloseXrcDomain {
   std::uint32_t domain{};
 };
 
-/// What processes that have one domain open say to each other, through the daemon.
+/// Messages between processes that share an XRC domain, relayed by the daemon.
 enum class XrcWord : std::uint8_t {
-  WantDeputy = 1,  // of `target`, which is the sender's
-  Deputy,          // there it is
-  NoDeputy,
-  Dismissed,  // the deputies of `target`, which is the sender's; to all
-  Gone,       // the daemon's: `peer` has the domain open no more
+  WantDeputy = 1,  // requests a proxy QP for `target`, a QP of the sender
+  Deputy,          // positive answer
+  NoDeputy,        // negative answer
+  Dismissed,       // to all: the proxies of the sender's `target` are no longer needed
+  Gone,            // from the daemon: `peer` has closed the domain
 };
 struct XrcRelay {
-  ProcessAddress peer;  // to whom; the daemon makes it from whom
+  ProcessAddress peer;  // destination; replaced by the source when relayed
   std::uint32_t domain{};
   XrcWord word{XrcWord::Gone};
-  std::uint32_t serial{};  // of the question
+  std::uint32_t serial{};  // of the request
   Qpn target;
   Qpn deputy;
-  bool is_for_reads{};  // a target has one for them, and one for all else
-  // Of a deputy that is wanted: the initiator, and the target's attributes.
+  bool is_for_reads{};  // a target has one proxy for READs and one for all other requests
+  // For WantDeputy: the initiator, and the target's attributes.
   Qpn source;
   Lid slid;
   std::uint8_t sl{};
@@ -159,9 +161,8 @@ struct XrcRelay {
 
 // --- daemon to program
 
-/// Answer to Hello; what else a program must know before it sends follows it, and then Briefed.
-/// Descriptors: tables image, counter page, attention page, the departure clocks of the fabric's
-/// links, the counters of its faults.
+/// Answer to Hello, followed by the initial state and Briefed. Descriptors: tables image, counter
+/// page, attention page, departure clocks of the fabric's links, counters of its fault rules.
 struct Welcome {
   std::uint32_t version{kVersion};
   ProcessAddress self;
@@ -169,110 +170,116 @@ struct Welcome {
 };
 inline constexpr std::size_t kWelcomeDescriptors = 5;
 
-/// All captures and groups that were there when the program came have been told.
+/// End of the initial state: all captures and groups that existed at Hello have been sent.
 struct Briefed {};
 
-/// Answer instead of any other: the reason in words.
+/// Negative answer to any request, with the reason in words.
 struct Refused {
   std::string reason;
 };
 
-/// A lane, to both of its processes, asked for or not. Descriptors: lane memory, the peer's
-/// attention page.
+/// Connects a lane; sent to both of its processes, requested or not. Descriptors: lane memory, the
+/// peer's attention page.
 struct Lane {
   ProcessAddress peer;
   std::uint8_t side{};  // 0 or 1: ring::LaneSide
 };
 inline constexpr std::size_t kLaneDescriptors = 2;
 
+/// Negative answer to OpenLane.
 struct NoSuchProcess {
   ProcessAddress peer;
 };
 
-/// The peer is gone; what it sent before lies in the rings still.
+/// The peer is gone. Records it sent before remain readable in the rings.
 struct LaneClosed {
   ProcessAddress peer;
 };
 
-/// A new generation of the tables. Descriptor: the image.
+/// A new generation of the tables was published. Descriptor: its image.
 struct TablesChanged {};
 
-/// The processes with members in a group now: all of them, each time one comes or goes.
+/// All processes with members in a group; sent whenever the set changes.
 struct GroupMembers {
   Lid mlid;
   std::vector<ProcessAddress> members;
 };
 
-/// A JoinGroup is dealt with: those who send have been told of the member before.
+/// Answer to JoinGroup, sent after all senders were notified of the new member.
 struct GroupJoined {};
 
-/// Show each packet that crosses the tapped port. Descriptor: a capture ring that this process
-/// fills.
+/// Copy each packet that crosses the port to a capture. Descriptor: the capture ring, filled by
+/// this process.
 struct OpenTap {
   std::uint32_t capture{};
   std::uint32_t port{};
 };
+/// Stop copying packets to the capture.
 struct CloseTap {
   std::uint32_t capture{};
 };
 
 // --- command to daemon
 
+/// Kind of data requested by Query.
 enum class QueryKind : std::uint8_t { Status = 1, Counters = 2, Faults = 3 };
 struct Query {
   std::uint32_t version{kVersion};
   QueryKind kind{QueryKind::Status};
 };
 
-/// `port` as people write it: `h1`, `h1:1`, `s1:3`.
+/// Starts a capture. `port` in command syntax: `h1`, `h1:1`, `s1:3`.
 struct StartCapture {
   std::uint32_t version{kVersion};
   std::string port;
 };
 
-/// A rule as people write it (fabric/fault_description.h); answered by its number as Text.
+/// Adds a fault rule in command syntax (fabric/fault_description.h); answered by its number as
+/// Text.
 struct AddFault {
   std::uint32_t version{kVersion};
   std::string rule;
 };
 
-/// One rule, or all for number 0; answered by an empty Text.
+/// Removes one rule, or all for number 0; answered by an empty Text.
 struct ClearFaults {
   std::uint32_t version{kVersion};
   std::uint32_t number{};
 };
 
-/// A change of one port as people write it (node/port_change.h); answered by an empty Text.
+/// Changes a port, in command syntax (node/port_change.h); answered by an empty Text.
 struct ChangePort {
   std::uint32_t version{kVersion};
   std::string port;
   std::string change;
 };
 
-/// A node that comes or goes, as people write it (node/node_change.h); answered by an empty Text.
+/// Adds or removes a node, in command syntax (node/node_change.h); answered by an empty Text.
 struct ChangeNode {
   std::uint32_t version{kVersion};
   std::string change;
 };
 
+/// Shuts the fabric down.
 struct Down {
   std::uint32_t version{kVersion};
 };
 
 // --- daemon to command
 
-/// A piece of a long answer.
+/// Part of a text answer.
 struct Text {
   bool is_last{};
   std::string text;
 };
 
-/// Every program that was there shows its packets by now.
+/// All running programs now copy their packets to the capture.
 struct CaptureLive {
   std::uint32_t port{};
 };
 
-/// One more ring to read: a program's, or MADs (of no process). Descriptor: its memory.
+/// A further ring to read: of a program, or of the daemon for MADs (no process). Descriptor: its
+/// memory.
 struct CaptureSource {
   ProcessAddress process;
 };
@@ -325,9 +332,10 @@ inline constexpr std::size_t kDescriptorsOf<RdmaCmOpened> = 1;
 
 [[nodiscard]] std::size_t descriptors_of(const Message& message);
 
-/// The bytes of a message; at most kMaxMessageBytes (asserted).
+/// Serializes a message, to at most kMaxMessageBytes (asserted).
 [[nodiscard]] std::vector<std::byte> encode(const Message& message);
 
+/// Parses and validates a message.
 [[nodiscard]] Result<Message> decode(ByteSpan bytes);
 
 }  // namespace weft::uabi

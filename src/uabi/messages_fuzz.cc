@@ -1,5 +1,5 @@
-// Foreign bytes as a control message: refused with a reason, or a message of which there is one
-// form.
+// Arbitrary bytes as control message. Checks that they are refused with a reason, or decode to a
+// message that encodes to the same bytes.
 
 #include <algorithm>
 #include <cstddef>
@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return 0;
 }
 
-/// Now and then a message of any kind as a friend might send it.
+/// Sometimes starts from a valid message of random type.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t most, unsigned seed) {
   weft::Random random{seed};

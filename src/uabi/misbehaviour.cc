@@ -7,7 +7,7 @@ namespace weft::uabi {
 std::string_view words(Misbehaviour what) {
   switch (what) {
     case Misbehaviour::CorruptRing:
-      return "whose lengths fit into no ring";
+      return "with lengths that no ring permits";
     case Misbehaviour::MalformedRecord:
       return "that are no packets";
     case Misbehaviour::ForgedSource:

@@ -5,7 +5,7 @@
 
 namespace weft::uabi {
 
-/// A process of the fabric: its host, as index of the node in the tables, and its slot there.
+/// Address of a process: node index of its host in the tables, and its slot there.
 struct ProcessAddress {
   std::uint32_t node{};
   std::uint32_t slot{};

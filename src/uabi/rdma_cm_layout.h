@@ -1,7 +1,7 @@
 #pragma once
 
-// The members of RDMA-CM's messages in the order in which they travel: messages.cc hands them to
-// its archives. For messages.cc alone.
+// Field order of the RDMA-CM messages, for the archives in messages.cc. Included by messages.cc
+// only.
 
 #include "uabi/rdma_cm_messages.h"
 

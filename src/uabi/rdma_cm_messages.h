@@ -1,19 +1,19 @@
 #pragma once
 
-// What programs and the daemon say about connections: the channels, ids and events of RDMA-CM
-// (IBTA vol 1 annex A11), as a program knows them by librdmacm. Included by messages.h.
+// RDMA-CM messages between programs and the daemon: channels, ids and events with the semantics of
+// librdmacm (IBTA vol 1 annex A11). Included by messages.h.
 //
-// A channel is two connections: the one that asked for it, for requests, and the socket that came
-// with the answer, which programs poll. Nothing is ever said on that socket: the daemon keeps one
-// octet in it exactly while an event waits on the channel. The daemon puts the octet there and
-// takes it back, for which it keeps a descriptor of the program's end as well (MSG_DONTWAIT, since
-// the program chooses whether its end waits), so that any number of events may wait, ids move
-// between channels with their events, and threads of a program cannot take an event's sign away
-// from each other. When the channel's connection is closed, its ids are destroyed.
+// A channel consists of two sockets: the connection that opened it, for requests, and a socket
+// passed in the answer, which programs poll. No data is exchanged on the latter; the daemon keeps
+// one octet readable in it exactly while an event is queued. The daemon both writes and removes the
+// octet, through a duplicate of the program's end (with MSG_DONTWAIT, because the program may set
+// its end to blocking). This allows any number of queued events, lets ids migrate between channels
+// with their events, and keeps threads of the program from consuming each other's signal. Closing
+// the channel's connection destroys its ids.
 //
-// Requests on a channel are answered one by one, at once and in order, by RdmaCmAnswer where
-// nothing else is said; a request that others answer is answered by RdmaCmAnswer when it is
-// refused. What takes time ends in an event. A request may name any id of the channels of the same
+// Each request is answered at once and in order: by RdmaCmAnswer unless stated otherwise; a refused
+// request is always answered by RdmaCmAnswer. Asynchronous results are events. A request may name
+// any id on any channel of the same process; libraries use the channel of the id.
 // process: libraries ask on the channel that the id is on.
 
 #include <array>
@@ -27,46 +27,49 @@
 
 namespace weft::uabi {
 
-/// As the C interface has it: what a length of one octet can say.
+/// As in librdmacm: the maximum of an 8-bit length.
 inline constexpr std::size_t kMaxRdmaCmPrivateData = 255;
-/// Forward, return and alternate paths; as the kernel's interface has it.
+/// Forward, return and alternate paths, as in the kernel's ABI.
 inline constexpr std::size_t kMaxRdmaCmPaths = 6;
 /// Places of one service that a program is told; policy.
 inline constexpr std::size_t kMaxRdmaCmServices = 256;
 
 // --- parts of messages
 
+/// Kind of an RdmaCmAddress.
 enum class RdmaCmFamily : std::uint8_t { None = 0, Ip4, Ip6, Ib };
 
-/// An address as sockaddr_in, sockaddr_in6 or sockaddr_ib have it, numbers in this machine's order.
+/// Contents of a sockaddr_in, sockaddr_in6 or sockaddr_ib, in host byte order.
 struct RdmaCmAddress {
   RdmaCmFamily family{RdmaCmFamily::None};
-  /// Of IPv4 the first four, else zero; of IPv6 all; of IB the GID.
+  /// IPv4: in the first four octets, the rest zero. IPv6: all octets. IB: the GID.
   std::array<std::byte, 16> octets{};
-  std::uint16_t port{};        // of IP
-  std::uint32_t flow_info{};   // of IPv6 and IB
-  std::uint64_t scope{};       // of IPv6 and IB
-  PKey pkey{};                 // of IB, and the two below
-  std::uint64_t service_id{};  // the port space in bits 16 to 31, the port in 0 to 15
+  std::uint16_t port{};        // IP only
+  std::uint32_t flow_info{};   // IPv6 and IB only
+  std::uint64_t scope{};       // IPv6 and IB only
+  PKey pkey{};                 // IB only, as the next two
+  std::uint64_t service_id{};  // bits 16 to 31: port space; bits 0 to 15: port number
   std::uint64_t service_mask{};
   bool operator==(const RdmaCmAddress&) const = default;
 };
 
+/// Private data of a CM message.
 struct RdmaCmPrivateData {
   std::vector<std::byte> octets{};  // up to kMaxRdmaCmPrivateData
   bool operator==(const RdmaCmPrivateData&) const = default;
 };
 
-/// Enhanced connection establishment: what two adapters of one vendor agree on.
+/// Enhanced connection establishment (ECE): vendor options negotiated by both sides.
 struct RdmaCmEce {
   std::uint32_t vendor_id{};
   std::uint32_t options{};
   bool operator==(const RdmaCmEce&) const = default;
 };
 
+/// Contents of an rdma_conn_param, with QPN and Q_Key.
 struct RdmaCmParameters {
   Qpn qpn{};
-  QKey qkey{};  // of UD
+  QKey qkey{};  // UD only
   bool has_srq{};
   std::uint8_t responder_resources{};
   std::uint8_t initiator_depth{};
@@ -77,14 +80,14 @@ struct RdmaCmParameters {
   bool operator==(const RdmaCmParameters&) const = default;
 };
 
-/// An address vector, as ibv_ah_attr has it.
+/// Contents of an ibv_ah_attr.
 struct RdmaCmAddressVector {
   Lid dlid{};
   ServiceLevel sl{};
   std::uint8_t source_path_bits{};
   std::uint8_t static_rate{};
   std::uint8_t port{};
-  bool is_global{};  // then the rest is the GRH's
+  bool is_global{};  // the fields below are valid
   Gid dgid{};
   std::uint32_t flow_label{};
   std::uint8_t sgid_index{};
@@ -93,9 +96,9 @@ struct RdmaCmAddressVector {
   bool operator==(const RdmaCmAddressVector&) const = default;
 };
 
-/// A path as a PathRecord has it, MTU, rate and lifetime by their codes and exact.
+/// A PathRecord with encoded MTU, rate and packet lifetime, without selectors.
 struct RdmaCmPath {
-  std::uint32_t flags{};  // IBV_PATH_FLAG_...: for what it may be used
+  std::uint32_t flags{};  // IBV_PATH_FLAG_...: intended use
   Gid dgid{};
   Gid sgid{};
   Lid dlid{};
@@ -147,42 +150,43 @@ struct RdmaCmService {
 
 // --- program to daemon
 
-/// First message of a channel: on which host, and the host that the loopback addresses 127.0.0.1
-/// and ::1 mean as destinations; empty for the program's own. Answered by RdmaCmOpened or Refused.
+/// First message of a channel: the host, and the host that the destinations 127.0.0.1 and ::1 stand
+/// for (empty: the program's own). Answered by RdmaCmOpened or Refused.
 struct OpenRdmaCm {
   std::uint32_t version{};
   std::string host{};
   std::string loopback{};
 };
 
-/// Answered by the id's number, which no other id of the daemon has while it lives.
+/// Answered by the id's number, unique within the daemon during the id's lifetime.
 struct CreateRdmaCmId {
   std::uint16_t port_space{};  // RDMA_PS_...
   std::uint8_t qp_type{};      // IBV_QPT_...
-  std::uint64_t uid{};         // the program's own name for it, which its events carry
+  std::uint64_t uid{};         // the program's own handle, included in events
 };
 
-/// Answered by the number of events that the program was ever told of this id, its connection
-/// requests and its groups' events among them. Those that still wait are forgotten, and connection
-/// requests that nobody fetched are rejected.
+/// Answered by the number of events reported for this id so far, including its connection requests
+/// and multicast events. Queued events are dropped, and connection requests not yet fetched are
+/// rejected.
 struct DestroyRdmaCmId {
   std::uint32_t id{};
 };
 
+/// rdma_bind_addr.
 struct BindRdmaCmId {
   std::uint32_t id{};
   RdmaCmAddress address{};
 };
 
-/// Ends in AddrResolved or AddrError.
+/// rdma_resolve_addr. Completes with AddrResolved or AddrError.
 struct ResolveRdmaCmAddress {
   std::uint32_t id{};
-  RdmaCmAddress source{};  // of no family: the daemon chooses
+  RdmaCmAddress source{};  // family None: selected by the daemon
   RdmaCmAddress destination{};
   std::uint32_t timeout_ms{};
 };
 
-/// Ends in RouteResolved or RouteError.
+/// rdma_resolve_route. Completes with RouteResolved or RouteError.
 struct ResolveRdmaCmRoute {
   std::uint32_t id{};
   std::uint32_t timeout_ms{};
@@ -193,22 +197,23 @@ struct QueryRdmaCmId {
   std::uint32_t id{};
 };
 
+/// rdma_listen.
 struct ListenRdmaCm {
   std::uint32_t id{};
-  std::uint32_t backlog{};  // 0: as many as the daemon allows
+  std::uint32_t backlog{};  // 0: the daemon's maximum
 };
 
-/// Ends in ConnectResponse (the program brings its QP to RTS and accepts, and hears no more of it),
-/// Established (UD), Rejected, Unreachable or ConnectError.
+/// rdma_connect. Completes with ConnectResponse (the program moves its QP to RTS and then sends
+/// AcceptRdmaCm; no Established follows), Established (UD), Rejected, Unreachable or ConnectError.
 struct ConnectRdmaCm {
   std::uint32_t id{};
   RdmaCmParameters parameters{};
   RdmaCmEce ece{};
 };
 
-/// On the passive side the answer to a ConnectRequest, with parameters; on the active side, without
-/// them, that its QP is ready to send after a ConnectResponse. An id that a connection request made
-/// has no uid and no events before; they carry this one from now on.
+/// rdma_accept. On the passive side, with parameters: answers a ConnectRequest. On the active side,
+/// without: the QP is ready to send after ConnectResponse. An id created by a connection request
+/// has no uid before; its further events carry this one.
 struct AcceptRdmaCm {
   std::uint32_t id{};
   std::uint64_t uid{};
@@ -217,51 +222,55 @@ struct AcceptRdmaCm {
   RdmaCmEce ece{};
 };
 
+/// rdma_reject.
 struct RejectRdmaCm {
   std::uint32_t id{};
-  std::uint8_t reason{};  // as REJ has it; 0: consumer reject (28)
+  std::uint8_t reason{};  // of the REJ; 0: consumer reject (28)
   RdmaCmPrivateData private_data{};
 };
 
+/// rdma_disconnect.
 struct DisconnectRdmaCm {
   std::uint32_t id{};
 };
 
-/// Answered by RdmaCmQpAttributes: what ibv_modify_qp() needs to bring a QP of this id to the
+/// rdma_init_qp_attr. Answered by RdmaCmQpAttributes: attributes for ibv_modify_qp() to the given
 /// state.
 struct InitRdmaCmQp {
   std::uint32_t id{};
   std::uint32_t state{};  // IBV_QPS_INIT, RTR, RTS
 };
 
+/// Options of SetRdmaCmOption, with their range.
 enum class RdmaCmOption : std::uint8_t {
   TypeOfService = 1,  // 0 to 255
   ReuseAddress,       // 0 or 1
-  AfOnly,             // 0 or 1: of IPv6, not IPv4 too
-  AckTimeout,         // 0 to 31: as QPs have it
+  AfOnly,             // 0 or 1: IPv6 only
+  AckTimeout,         // 0 to 31: Local ACK Timeout of the QP, an exponent
 };
 
+/// rdma_set_option.
 struct SetRdmaCmOption {
   std::uint32_t id{};
   RdmaCmOption option{RdmaCmOption::TypeOfService};
   std::uint32_t value{};
 };
 
-/// The program knows the paths (RDMA_OPTION_IB_PATH); ends in RouteResolved as if they were asked
-/// for.
+/// RDMA_OPTION_IB_PATH: the program supplies the paths. Completes with RouteResolved, as a query
+/// would.
 struct SetRdmaCmPaths {
   std::uint32_t id{};
   std::vector<RdmaCmPath> paths{};
 };
 
-/// An asynchronous event of the id's QP: IBV_EVENT_COMM_EST, IBV_EVENT_PATH_MIG.
+/// rdma_notify: an asynchronous event of the id's QP, IBV_EVENT_COMM_EST or IBV_EVENT_PATH_MIG.
 struct NotifyRdmaCm {
   std::uint32_t id{};
   std::uint32_t event{};
 };
 
-/// Answered by the number of the membership, another kind of number than ids. Ends in
-/// MulticastJoin or MulticastError with this uid.
+/// rdma_join_multicast. Answered by the number of the membership, from another number space than
+/// ids. Completes with MulticastJoin or MulticastError, which carry this uid.
 struct JoinRdmaCmGroup {
   std::uint32_t id{};
   std::uint64_t uid{};
@@ -269,20 +278,21 @@ struct JoinRdmaCmGroup {
   RdmaCmAddress address{};
 };
 
-/// Answered by the number of events that the program was told of this membership; those that wait
-/// are forgotten.
+/// rdma_leave_multicast. Answered by the number of events reported for this membership; queued
+/// events are dropped.
 struct LeaveRdmaCmGroup {
   std::uint32_t membership{};
 };
 
-/// Moves an id and its events here from another channel of the same process, whose number
-/// RdmaCmOpened said. Answered by the number of events that the program was told of this id so far.
+/// rdma_migrate_id: moves an id with its queued events to this channel from another channel of the
+/// same process (numbered as in RdmaCmOpened). Answered by the number of events reported for the id
+/// so far.
 struct MigrateRdmaCmId {
   std::uint32_t from{};
   std::uint32_t id{};
 };
 
-/// Answered by RdmaCmEvent or NoRdmaCmEvent.
+/// rdma_get_cm_event. Answered by RdmaCmEvent or NoRdmaCmEvent.
 struct GetRdmaCmEvent {};
 
 /// Asks SA, from the port that the id is bound to, for a service: the one of that name or, if there
@@ -318,21 +328,21 @@ struct CommunicationEstablished {
 
 // --- daemon to program
 
-/// Descriptor: the socket to poll.
+/// Answer to OpenRdmaCm. Descriptor: the socket to poll.
 struct RdmaCmOpened {
   std::uint32_t channel{};
 };
 
-/// `error` is an errno, 0 for none, and then `value` what the request says.
+/// General answer. `error` is an errno, or 0 for success; then `value` is defined by the request.
 struct RdmaCmAnswer {
   std::uint32_t error{};
   std::uint32_t value{};
   std::string reason{};
 };
 
-/// All that is known of an id by now; of what is not, nothing (zero, no path, no family).
+/// Snapshot of an id; unknown fields are zero or empty.
 struct RdmaCmIdState {
-  std::string device{};  // by its verbs name; empty while the id is bound to none
+  std::string device{};  // verbs name; empty while the id is not bound to a device
   std::uint8_t port{};
   PKey pkey{};
   RdmaCmAddress source{};
@@ -382,11 +392,11 @@ struct RdmaCmEvent {
   /// Of connection events; of UD's requests and establishments and of groups QPN, Q_Key and
   /// private data.
   RdmaCmParameters parameters{};
-  RdmaCmAddressVector address_vector{};  // of UD and of groups: how to send there
+  RdmaCmAddressVector address_vector{};  // UD and multicast: how to reach the destination
   RdmaCmEce ece{};
 };
 
-/// None waits: another thread was quicker.
+/// The queue is empty: another thread fetched the event.
 struct NoRdmaCmEvent {};
 
 }  // namespace weft::uabi

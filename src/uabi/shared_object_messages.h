@@ -1,10 +1,10 @@
 #pragma once
 
-// What processes of one host say to each other, through the daemon, about verbs objects that both
-// use: target QPs of a shared XRC domain (ibv_open_qp(3)), and devices, PDs and regions that one
-// has imported from another (ibv_import_device(3)). The daemon knows who has a domain or a device
-// open, vouches for that and for the sender, and carries the words; `peer` is to whom, of which it
-// makes from whom. A question has a serial of its sender's, and its answer the same.
+// Messages between processes of one host about verbs objects that they share: target QPs of a
+// shared XRC domain (ibv_open_qp(3)), and devices, PDs and MRs imported from another process
+// (ibv_import_device(3)). The daemon relays them. It verifies that both processes have the domain
+// or device open, and replaces `peer`, the destination, by the source. An answer repeats the serial
+// number of its request.
 
 #include <cstdint>
 #include <string>
@@ -17,9 +17,10 @@ namespace weft::uabi {
 
 // --- target QPs
 
+/// Operation on a target QP.
 enum class TargetVerb : std::uint8_t { Open = 1, Close, Modify, Query };
 
-/// To the process where the target's responder lives. Close has no answer.
+/// Request to the process that owns the target's responder. Close is not answered.
 struct AskXrcTarget {
   ProcessAddress peer;
   std::uint32_t domain{};
@@ -27,10 +28,10 @@ struct AskXrcTarget {
   TargetVerb verb{TargetVerb::Open};
   Qpn target;
   std::uint8_t current_state{};
-  RdmaCmQpAttributes attributes;  // of Modify, with their mask
+  RdmaCmQpAttributes attributes;  // Modify: attributes with their mask
 };
 
-/// `error` 0: done. Else 1 + the ErrorCode, for the reason in words.
+/// Answer to AskXrcTarget. `error` is 0 for success, otherwise 1 + ErrorCode.
 struct XrcTargetAnswer {
   ProcessAddress peer;
   std::uint32_t domain{};
@@ -40,8 +41,8 @@ struct XrcTargetAnswer {
   RdmaCmQpAttributes attributes;  // of Query
 };
 
-/// An asynchronous event of the target, by the number of its hca::AsyncEventType, to all who have
-/// it open.
+/// An asynchronous event of the target (numbers of hca::AsyncEventType), for all processes that
+/// have it open.
 struct XrcTargetEvent {
   ProcessAddress peer;
   std::uint32_t domain{};
@@ -51,50 +52,52 @@ struct XrcTargetEvent {
 
 // --- imported devices, PDs and regions
 
-/// An open device of this process that others may import, or that is closed (`is_over`).
-/// Descriptor: its command descriptor, by the file of which the daemon knows it.
+/// Offers an open device of this process for import, or withdraws it (`is_over`). Descriptor: the
+/// command descriptor, whose file identifies the device.
 struct ShareDevice {
   std::uint32_t hca{};
   bool is_over{};
 };
 
-/// Asks whose device is behind a command descriptor; answered by DeviceImported with the same
-/// `request`. Descriptor: it.
+/// Imports the device behind a command descriptor; answered by DeviceImported with the same
+/// `request`. Descriptor: the command descriptor.
 struct ImportDevice {
   std::uint32_t request{};
 };
 
-/// `device`, by which both name it from now on; 0: refused, for the reason in words.
+/// Result of ImportDevice. `device` identifies the device in further messages; 0 on failure.
 struct DeviceImported {
   std::uint32_t request{};
   std::uint32_t device{};
   ProcessAddress owner;
   std::uint32_t hca{};
-  bool may_come{};  // nobody has shared it, yet
+  bool may_come{};  // not shared yet
   std::string reason;
 };
 
-/// Closed by who has imported it.
+/// Ends the import of a device.
 struct LeaveDevice {
   std::uint32_t device{};
 };
 
-/// The daemon's: `peer`, the owner or an importer, has the device open no more.
+/// From the daemon: `peer`, the owner or an importer, has closed the device.
 struct DeviceGone {
   ProcessAddress peer;
   std::uint32_t device{};
 };
 
+/// Operation on an object of an imported device.
 enum class ImportVerb : std::uint8_t {
-  Pd = 1,            // is there a PD with this handle?
-  Region,            // what is the region with this handle?
-  HoldPd,            // objects of the sender are in the PD, or none any more
-  ReleasePd,         // as often as HoldPd
-  DeallocatePd,      // for good
-  DeregisterRegion,  // for good
+  Pd = 1,            // does the PD with this handle exist?
+  Region,            // attributes of the MR with this handle
+  HoldPd,            // the sender has objects in the PD, which must not be deallocated
+  ReleasePd,         // reverts one HoldPd
+  DeallocatePd,      // unconditionally
+  DeregisterRegion,  // unconditionally
 };
 
-/// To the owner of an imported device. `inode` is the daemon's: of the command descriptor.
+/// Request to the owner of an imported device. The daemon sets `inode`, that of the command
+/// descriptor.
 struct AskForObject {
   ProcessAddress peer;
   std::uint32_t device{};
@@ -104,15 +107,15 @@ struct AskForObject {
   std::uint32_t handle{};
 };
 
-/// `error` as in XrcTargetAnswer. The rest is of a region: what it lies in, if that is a file that
-/// several processes may map, begins at `file_offset`.
+/// Answer to AskForObject; `error` as in XrcTargetAnswer. The remaining fields describe an MR: if
+/// its memory is a file that other processes can map, it starts at `file_offset`.
 struct ObjectAnswer {
   ProcessAddress peer;
   std::uint32_t device{};
   std::uint32_t serial{};
   std::uint8_t error{};
   std::string reason;
-  std::uint32_t pd{};  // its handle
+  std::uint32_t pd{};  // handle
   std::uint32_t key{};
   std::uint32_t access{};
   std::uint64_t iova{};

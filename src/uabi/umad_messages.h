@@ -1,8 +1,8 @@
 #pragma once
 
-// What programs and the daemon say about MADs: the devices behind umad, an open port and its
-// agents. An open port is two connections: the one that asked for it, for agents, and the socket
-// that came with the answer, for MADs alone, which programs poll. Included by messages.h.
+// umad messages between programs and the daemon: devices, open ports, agents and MADs. An open port
+// consists of two sockets: the connection that opened it, for agents, and a socket passed in the
+// answer, for MADs, which programs poll. Included by messages.h.
 
 #include <array>
 #include <cstddef>
@@ -15,31 +15,32 @@
 
 namespace weft::uabi {
 
-/// As libibumad has it: devices of a node, ports of a device (with port 0), agents of an open port.
+/// Limits of libibumad: devices per node, ports per device (including port 0), agents per open
+/// port.
 inline constexpr std::size_t kMaxUmadDevices = 32;
 inline constexpr std::size_t kMaxUmadPorts = 10;
 inline constexpr std::uint32_t kMaxUmadAgents = 32;
 
-/// Policy: a longer MAD travels as a sealed file beside its message.
+/// Policy, not from the specification: a longer MAD is passed as a sealed file.
 inline constexpr std::size_t kMaxMadBytesInMessage = 16'384;
 inline constexpr std::size_t kMaxMadBytes = std::size_t{17} << 20;
 
-// --- program to daemon, on the connection that asks
+// --- program to daemon, on the connection
 
-/// Answered by UmadDevices. `node` is a host or a switch.
+/// Lists the umad devices of a node (host or switch). Answered by UmadDevices.
 struct ListUmadDevices {
   std::uint32_t version{};
   std::string node;
 };
 
-/// Answered by UmadDevice.
+/// Queries a device. Answered by UmadDevice.
 struct DescribeUmadDevice {
   std::uint32_t version{};
   std::string node;
   std::string device;
 };
 
-/// Answered by IsSm: the file that a subnet manager at the port keeps open.
+/// Requests the path of the file that a subnet manager keeps open. Answered by IsSm.
 struct FindIsSm {
   std::uint32_t version{};
   std::string node;
@@ -47,7 +48,7 @@ struct FindIsSm {
   std::uint8_t port{};
 };
 
-/// Answered by UmadOpened.
+/// Opens a port. Answered by UmadOpened.
 struct OpenUmad {
   std::uint32_t version{};
   std::string node;
@@ -55,27 +56,29 @@ struct OpenUmad {
   std::uint8_t port{};
 };
 
-/// Answered by UmadAnswer. `methods` is a bit for each method, as in the kernel's request.
+/// Registers an agent. Answered by UmadAnswer. `methods` is a bitmap, as in the kernel's ABI.
 struct RegisterUmadAgent {
-  std::uint8_t mgmt_class{};  // 0: none, the agent only asks
+  std::uint8_t mgmt_class{};  // 0: the agent only sends requests
   std::uint8_t class_version{};
   std::uint8_t rmpp_version{};
-  bool does_rmpp{};  // UMAD_USER_RMPP: the program does RMPP itself
+  bool does_rmpp{};  // UMAD_USER_RMPP: the program implements RMPP
   std::uint32_t oui{};
   std::array<std::uint64_t, 2> methods{};
 };
 
-/// Answered by UmadAnswer, after which nothing more comes for the agent.
+/// Answered by UmadAnswer, after which no MAD is delivered for the agent.
 struct UnregisterUmadAgent {
   std::uint32_t agent{};
 };
 
 // --- daemon to program
 
+/// Answer to ListUmadDevices.
 struct UmadDevices {
   std::vector<std::string> names;
 };
 
+/// A port of a device.
 struct UmadPort {
   std::uint8_t number{};
   std::uint8_t state{};           // PortInfo PortState
@@ -85,12 +88,13 @@ struct UmadPort {
   Lid sm_lid;
   ServiceLevel sm_sl;
   bool is_infiniband{};
-  std::uint32_t gigabits{};  // of the link, as sysfs has it: rounded down
+  std::uint32_t gigabits{};  // link rate, rounded down as in sysfs
   std::uint32_t capability_mask{};
   Gid gid;
   std::vector<PKey> pkeys;
 };
 
+/// Answer to DescribeUmadDevice.
 struct UmadDevice {
   bool is_switch{};
   Guid node_guid;
@@ -98,26 +102,27 @@ struct UmadDevice {
   std::vector<UmadPort> ports;
 };
 
+/// Answer to FindIsSm.
 struct IsSm {
   std::string path;
 };
 
-/// Descriptor: the socket for MADs.
+/// Answer to OpenUmad. Descriptor: the socket for MADs.
 struct UmadOpened {};
 
-/// `error` is an errno, 0 for none, and then `agent` the number that the program knows it by.
+/// `error` is an errno, or 0 for success; then `agent` is the agent's number.
 struct UmadAnswer {
   std::uint32_t error{};
   std::uint32_t agent{};
   std::string reason;
 };
 
-// --- both ways, on the socket for MADs
+// --- both directions, on the socket for MADs
 
-/// What stands before a MAD in umad: numbers in this machine's order.
+/// The header in front of a MAD in umad, in host byte order.
 struct UmadHeader {
   std::uint32_t agent{};
-  std::uint32_t status{};  // an errno: why a MAD that was sent comes back
+  std::uint32_t status{};  // errno for a MAD that is returned to its sender
   std::uint32_t timeout_ms{};
   std::uint32_t retries{};
   Qpn qpn;
@@ -133,12 +138,13 @@ struct UmadHeader {
   bool operator==(const UmadHeader&) const = default;
 };
 
+/// A MAD.
 struct UmadMad {
   UmadHeader header;
   std::vector<std::byte> mad;
 };
 
-/// Descriptor: a sealed file of `length` bytes, the MAD.
+/// A MAD too long for a message. Descriptor: a sealed file of `length` bytes.
 struct LongUmadMad {
   UmadHeader header;
   std::uint32_t length{};

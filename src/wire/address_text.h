@@ -7,14 +7,14 @@
 
 namespace weft::wire {
 
-/// A GID or IPv6 address as RFC 5952 §4 writes it: lower case, the longest run of zero groups as
+/// Formats a GID or IPv6 address as in RFC 5952 §4: lower case, the longest run of zero groups as
 /// `::`.
 [[nodiscard]] std::string address_text(std::span<const std::byte, 16> address);
 
-/// An IPv4 address with dots.
+/// Formats an IPv4 address in dotted decimal.
 [[nodiscard]] std::string address_text(std::span<const std::byte, 4> address);
 
-/// Any bytes in hex, `separator` between them.
+/// Formats bytes in hex, with `separator` between them.
 [[nodiscard]] std::string hex_text(std::span<const std::byte> octets, const char* separator = "");
 
 }  // namespace weft::wire

@@ -19,7 +19,8 @@ enum class NakCode : std::uint8_t {
   InvalidRdRequest = 4,
 };
 
-/// One reserved bit, two bits of kind, five of value: credit code, RNR timer code or NAK code.
+/// The AETH syndrome: a reserved bit, two bits for the kind, five for the value (credit code, RNR
+/// timer code or NAK code).
 class Syndrome {
  public:
   using value_type = std::uint8_t;

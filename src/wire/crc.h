@@ -7,27 +7,27 @@
 
 namespace weft::wire {
 
-/// Invariant CRC (IBTA vol 1 §7.8.1; RoCEv2: annex A17 §17.3.3): CRC-32 of Ethernet, taken over
-/// pieces in order. The caller passes headers with their variant fields already replaced by ones
+/// Invariant CRC (IBTA vol 1 §7.8.1; RoCE v2: annex A17 §17.3.3), the CRC-32 of Ethernet, computed
+/// over pieces in order. The caller passes headers with their variant fields replaced by ones
 /// (`masked_*` in packet.h).
 class Icrc {
  public:
   void add(std::span<const std::byte> piece);
 
-  /// The four bytes as they follow the pad on the wire.
+  /// The four bytes in wire order; they follow the pad.
   [[nodiscard]] std::array<std::byte, 4> bytes() const;
 
  private:
-  std::uint32_t state_{0};  // of ISA-L, which complements at both ends
+  std::uint32_t state_{0};  // in ISA-L's form, which complements at both ends
 };
 
-/// Variant CRC (IBTA vol 1 §7.8.2): CRC-16 with polynomial 0x100B over the whole packet, made anew
-/// on each link.
+/// Variant CRC (IBTA vol 1 §7.8.2), a CRC-16 with polynomial 0x100B over the whole packet,
+/// recomputed on each link.
 class Vcrc {
  public:
   void add(std::span<const std::byte> piece);
 
-  /// The two bytes as they end the packet.
+  /// The two bytes in wire order, at the end of the packet.
   [[nodiscard]] std::array<std::byte, 2> bytes() const;
 
  private:

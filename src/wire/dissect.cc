@@ -7,7 +7,7 @@
 namespace weft::wire {
 namespace {
 
-/// The number that a CRC's bytes make, first byte highest.
+/// A CRC's bytes as a big-endian number.
 [[nodiscard]] std::uint32_t number_of(ByteSpan bytes) {
   std::uint32_t number = 0;
   for (const std::byte octet : bytes) {

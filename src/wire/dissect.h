@@ -8,13 +8,12 @@
 #include "base/result.h"
 #include "wire/print.h"
 
-/// A packet's bytes taken apart for people and programs. Any bytes may come: what is malformed is
-/// refused with the field that is wrong; a wrong CRC is a verdict and no refusal, for captures hold
-/// packets that a receiver would drop.
+/// Dissects packets for output. Input is not trusted: malformed packets fail with the offending
+/// field. A wrong CRC is reported in the result instead, since captures may contain packets that
+/// receivers drop.
 namespace weft::wire {
 
-/// A CRC as sent and as it should be, both as the number that its bytes on the wire make, first
-/// byte highest.
+/// A received CRC and the correct one, as big-endian numbers of their bytes on the wire.
 struct CrcVerdict {
   std::uint32_t found{};
   std::uint32_t expected{};
@@ -30,17 +29,17 @@ struct Dissection {
 /// One InfiniBand packet, LRH through VCRC (IBTA vol 1 §5.2).
 [[nodiscard]] Result<Dissection> dissect_infiniband(ByteSpan bytes);
 
-/// One Ethernet frame with a RoCE v2 packet (IBTA annex A17). A frame of another protocol is
-/// refused as NotSupported, a malformed one as Io.
+/// Dissects an Ethernet frame with a RoCE v2 packet (IBTA annex A17). Fails with NotSupported for
+/// other protocols, and with Io for a malformed packet.
 [[nodiscard]] Result<Dissection> dissect_ethernet(ByteSpan frame);
 
-/// One line without its end; says so when a CRC is wrong.
+/// One line without newline; mentions wrong CRCs.
 [[nodiscard]] std::string summary(const Dissection& dissection);
 
-/// The summary, then each header with a line for each field, payload and CRCs.
+/// The summary, followed by each header with a line per field, payload and CRCs.
 [[nodiscard]] std::string describe(const Dissection& dissection);
 
-/// One JSON object in one line: that of the packet, with the verdicts on its CRCs.
+/// One JSON object on one line, with the results of the CRC checks.
 [[nodiscard]] std::string to_json(const Dissection& dissection);
 
 }  // namespace weft::wire

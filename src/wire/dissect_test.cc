@@ -65,7 +65,7 @@ TEST(Dissect, SaysWhichFieldOfForeignBytesIsWrong) {
   EXPECT_THAT(dissect_infiniband(ByteSpan{bytes}.first(7)).error().reason,
               HasSubstr("LRH needs 8 bytes, 7 are left"));
   EXPECT_THAT(dissect_infiniband(ByteSpan{bytes}.first(bytes.size() - 1)).error().reason,
-              HasSubstr("LRH PktLen says"));
+              HasSubstr("LRH PktLen implies"));
   bytes[8] = std::byte{0x15};
   EXPECT_THAT(dissect_infiniband(bytes).error().reason, HasSubstr("BTH opcode 0x15 is reserved"));
 }

@@ -10,20 +10,20 @@
 
 namespace weft::wire {
 
-/// Path MTU, as PortInfo and paths have it (IBTA vol 1 §14.2.5.6).
+/// Path MTU, encoded as in PortInfo and PathRecord (IBTA vol 1 §14.2.5.6).
 enum class Mtu : std::uint8_t { Mtu256 = 1, Mtu512 = 2, Mtu1024 = 3, Mtu2048 = 4, Mtu4096 = 5 };
 
 [[nodiscard]] constexpr unsigned log2_bytes(Mtu mtu) { return 7 + static_cast<unsigned>(mtu); }
 [[nodiscard]] constexpr std::uint32_t bytes(Mtu mtu) { return 1U << log2_bytes(mtu); }
 
-/// Packets of a message of so many bytes; an empty one has one. Not a division: those are slow.
+/// Number of packets of a message; an empty message has one. Shifts, because divisions are slow.
 [[nodiscard]] constexpr std::uint32_t packets(std::uint64_t message_bytes, Mtu mtu) {
   return message_bytes == 0
              ? 1
              : static_cast<std::uint32_t>((message_bytes + bytes(mtu) - 1) >> log2_bytes(mtu));
 }
 
-/// End-to-end credits an AETH may name (IBTA vol 1 Table 45, R-RVT-9); code 31 is without limit.
+/// Credit counts of AETH codes (IBTA vol 1 Table 45, R-RVT-9); code 31 means no limit.
 inline constexpr std::array<std::uint16_t, 31> kCreditTable = {
     0,   1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,  192,
     256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
@@ -33,8 +33,8 @@ inline constexpr std::uint8_t kUnlimitedCredits = 31;
   return code < kCreditTable.size() ? kCreditTable[code] : 0;
 }
 
-/// The largest code whose count is not above `free_wqes`. From 2 on the counts are the powers of
-/// two and what lies halfway between them: two codes for each bit of the count.
+/// The largest code whose count does not exceed `free_wqes`. From 2 on, counts are powers of two
+/// and the values halfway between them, i.e. two codes per bit of the count.
 [[nodiscard]] constexpr std::uint8_t credit_code(std::uint32_t free_wqes) {
   if (free_wqes < 2) {
     return static_cast<std::uint8_t>(free_wqes);
@@ -44,7 +44,7 @@ inline constexpr std::uint8_t kUnlimitedCredits = 31;
   return static_cast<std::uint8_t>(std::min<std::size_t>(code, kCreditTable.size() - 1));
 }
 
-/// RNR NAK timer codes in microseconds (IBTA vol 1 Table 46, R-RVT-11).
+/// RNR NAK timers by code, in microseconds (IBTA vol 1 Table 46, R-RVT-11).
 inline constexpr std::array<std::uint32_t, 32> kRnrTimerMicroseconds = {
     655360, 10,    20,    30,    40,    60,     80,     120,    160,    240,   320,
     480,    640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240, 15360,

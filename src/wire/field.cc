@@ -7,7 +7,7 @@
 namespace weft::wire {
 namespace {
 
-/// A native member of 1, 2, 4 or 8 bytes as a number, and back.
+/// Loads and stores a native member of 1, 2, 4 or 8 bytes.
 template <class Integer>
 [[nodiscard]] std::uint64_t load_as(const std::byte* member) {
   Integer value{};

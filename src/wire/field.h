@@ -10,15 +10,16 @@
 #include "base/bytes.h"
 #include "wire/layout.h"
 
-/// ib_pack and ib_unpack: fields moved between a native structure and big-endian bytes as an array
-/// of descriptors says (R-PACK-1, R-PACK-2), for who knows a structure only at run time. Structures
-/// with a Layout have pack() and unpack(), which the compiler sees through; their descriptors come
-/// from the same description.
+/// The equivalent of ib_pack and ib_unpack in the kernel: copies fields between a native structure
+/// and big-endian bytes according to an array of descriptors (R-PACK-1, R-PACK-2), for structures
+/// known at run time only. Structures with a Layout use pack() and unpack(), which the compiler can
+/// optimize; their descriptors are generated from the Layout.
 namespace weft::wire {
 
-/// struct ib_field. Words are 32 bits; bits are counted from the most significant one of the word.
+/// Equivalent of struct ib_field. Words have 32 bits; bits are counted from the most significant
+/// one of a word.
 struct FieldDescriptor {
-  std::size_t struct_offset{};  ///< bytes into the native structure
+  std::size_t struct_offset{};  ///< offset in the native structure, in bytes
   std::size_t struct_bytes{};   ///< of the member: 1, 2, 4 or 8, or any for a byte string; 0 when
                                 ///< the field is reserved
   std::size_t offset_words{};
@@ -33,8 +34,8 @@ struct FieldDescriptor {
   [[nodiscard]] constexpr bool is_octets() const { return is_short_octets || size_bits > 64; }
 };
 
-/// Whether descriptors can be used: no two share a bit, byte strings are whole bytes and as long as
-/// their members, numbers fit their members. For static_assert (T-PACK-3).
+/// True if the descriptors are consistent: no two overlap, byte strings are byte-aligned and as
+/// long as their members, numbers fit their members. For static_assert (T-PACK-3).
 [[nodiscard]] constexpr bool is_sound(std::span<const FieldDescriptor> fields) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const FieldDescriptor& field = fields[i];
@@ -56,15 +57,16 @@ struct FieldDescriptor {
   return true;
 }
 
-/// Writes the fields of `structure`: reserved ones as zero, bits of no field as they were. `fields`
-/// must be sound, `buffer` hold them all and `structure` be what they describe.
+/// Packs the fields of `structure`. Reserved fields become zero; bits outside all fields are
+/// unchanged. `fields` must be consistent, `buffer` large enough, and `structure` of the described
+/// type.
 void ib_pack(std::span<const FieldDescriptor> fields, const void* structure,
              MutableByteSpan buffer);
 
-/// Reads the fields into `structure`; reserved ones are skipped.
+/// Unpacks the fields into `structure`, except reserved ones.
 void ib_unpack(std::span<const FieldDescriptor> fields, ByteSpan buffer, void* structure);
 
-/// The descriptors of a structure that has a Layout.
+/// The descriptors of a structure with a Layout.
 template <WireType T>
 [[nodiscard]] std::vector<FieldDescriptor> descriptors_of() {
   static_assert(std::is_trivially_copyable_v<T>);

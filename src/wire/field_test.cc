@@ -34,7 +34,7 @@ constexpr auto changed(FieldDescriptor to) {
   return fields;
 }
 
-// T-PACK-3: what overlaps or cannot be moved is refused at compile time.
+// T-PACK-3: overlapping and unsuitable descriptors fail to compile.
 static_assert(!is_sound(changed<2>({offsetof(Sample, flow), 4, 0, 11, 20, "overlaps", false})));
 static_assert(!is_sound(changed<3>({offsetof(Sample, id), 4, 1, 0, 64, "too wide", false})));
 static_assert(!is_sound(changed<3>({offsetof(Sample, id), 3, 1, 0, 24, "no number", false})));

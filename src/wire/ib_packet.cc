@@ -11,12 +11,12 @@ namespace {
 
 constexpr std::size_t kIcrcBytes = 4;
 constexpr std::size_t kVcrcBytes = 2;
-constexpr std::size_t kBthResv8a = 4;  // byte of the BTH that the ICRC takes as ones
+constexpr std::size_t kBthResv8a = 4;  // byte of the BTH that the ICRC replaces by ones
 constexpr std::byte kOnes{0xFF};
 
 [[nodiscard]] std::size_t pad_bytes(std::size_t payload) { return (4 - payload % 4) % 4; }
 
-/// The ICRC over [LRH, ICRC) with the variant fields as ones (IBTA vol 1 §7.8.1).
+/// ICRC over LRH through pad, with variant fields replaced by ones (IBTA vol 1 §7.8.1).
 [[nodiscard]] std::array<std::byte, 4> icrc_of(std::span<const std::byte> packet, bool has_grh) {
   std::array<std::byte, kSizeOf<Lrh> + kSizeOf<Grh> + kSizeOf<Bth>> head{};
   const std::size_t head_bytes = kSizeOf<Lrh> + (has_grh ? kSizeOf<Grh> : 0) + kSizeOf<Bth>;
@@ -39,7 +39,7 @@ constexpr std::byte kOnes{0xFF};
 
 Result<void> check_payload(const OpcodeInfo& info, std::size_t payload) {
   if (info.payload == PayloadRule::None && payload != 0) {
-    return fail(ErrorCode::Io, "{} carries no payload, but {} bytes are there", info.name, payload);
+    return fail(ErrorCode::Io, "{} carries no payload, but has {} bytes", info.name, payload);
   }
   if ((info.payload == PayloadRule::OneToMtu || info.payload == PayloadRule::FullMtu) &&
       payload == 0) {
@@ -107,8 +107,8 @@ Result<IbPacket> parse_ib_packet(std::span<const std::byte> bytes, CrcCheck chec
   }
   const std::size_t total = std::size_t{lrh->packet_length} * 4;
   if (total + kVcrcBytes != bytes.size() || total < kSizeOf<Lrh> + kSizeOf<Bth> + kIcrcBytes) {
-    return fail(ErrorCode::Io, "LRH PktLen says {} bytes and a VCRC, {} bytes are there", total,
-                bytes.size());
+    return fail(ErrorCode::Io, "LRH PktLen implies {} bytes and a VCRC, the packet has {} bytes",
+                total, bytes.size());
   }
   if (lrh->lnh != LinkNextHeader::Local && lrh->lnh != LinkNextHeader::Global) {
     return fail(ErrorCode::Io, "LRH LNH {}: raw packets are not carried",

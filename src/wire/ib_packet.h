@@ -13,9 +13,8 @@
 
 namespace weft::wire {
 
-/// One InfiniBand packet as it is on a link, LRH through VCRC (IBTA vol 1 §5.2). Lengths, pad count
-/// and CRCs are made when bytes are, so they are not fields of the meaning; `payload` is without
-/// pad.
+/// An InfiniBand packet as on a link, LRH through VCRC (IBTA vol 1 §5.2). Lengths, pad count and
+/// CRCs are computed on serialization and not stored; `payload` excludes the pad.
 struct IbPacket {
   Lrh lrh;
   std::optional<Grh> grh;
@@ -23,28 +22,28 @@ struct IbPacket {
   std::span<const std::byte> payload;
 };
 
-/// Bytes LRH through ICRC, which is what PktLen counts in dwords.
+/// Length from LRH through ICRC in bytes; PktLen counts the same in dwords.
 [[nodiscard]] std::size_t link_bytes(const IbPacket& packet);
 
-/// The packet's bytes, ICRC and VCRC included. `out` is replaced; its storage is reused.
+/// Serializes the packet with ICRC and VCRC. Replaces the contents of `out`, reusing its storage.
 void serialise(const IbPacket& packet, std::vector<std::byte>& out);
 
-/// How much a receiver looks at.
+/// Which checks a receiver performs.
 enum class CrcCheck : bool { Skip, Verify };
 
-/// Dissects a packet LRH..VCRC; `payload` points into `bytes`. Refuses, with the field that is
-/// wrong: lengths that do not add up, versions, next headers, opcodes, payload sizes that the
-/// opcode forbids, and (Verify) wrong CRCs.
+/// Dissects a packet, LRH through VCRC; `payload` points into `bytes`. Fails, naming the field, for
+/// inconsistent lengths, unsupported versions, next headers and opcodes, payload sizes that the
+/// opcode does not permit, and (Verify) wrong CRCs.
 [[nodiscard]] Result<IbPacket> parse_ib_packet(std::span<const std::byte> bytes, CrcCheck check);
 
-/// The CRCs as they should stand in a packet.
+/// The CRCs that a packet must have.
 struct PacketCrcs {
   std::array<std::byte, 4> icrc;
   std::array<std::byte, 2> vcrc;
 };
 
-/// The CRCs that `bytes` should end with, of which parse_ib_packet made `packet`. The VCRC is over
-/// the ICRC that is there.
+/// The correct CRCs of `bytes`, of which `packet` is the result of parse_ib_packet. The VCRC covers
+/// the ICRC as received.
 [[nodiscard]] PacketCrcs expected_crcs(const IbPacket& packet, std::span<const std::byte> bytes);
 
 }  // namespace weft::wire

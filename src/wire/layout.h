@@ -12,12 +12,12 @@
 #include "base/random.h"
 #include "base/result.h"
 
-/// One description per structure (STYLE: wire formats). A structure lists its fields in wire order
-/// with their widths in bits; offsets follow. Pack, unpack, printing, comparison and arbitrary
-/// values all come from that list.
+/// Wire formats, each described once: a structure lists its fields in wire order with their widths
+/// in bits, from which the offsets follow. Packing, unpacking, printing, comparison and random
+/// values are all derived from this list. Pure, compile-time.
 namespace weft::wire {
 
-/// A field's or structure's name as a template argument.
+/// A name of a field or structure, usable as a template argument.
 template <std::size_t kLength>
 struct Name {
   char text[kLength]{};
@@ -48,7 +48,8 @@ concept HasBits = requires(const T& flags) {
   flags.bits();
 };
 
-/// Numbers of any kind (integer, bool, enumeration, strong type, flags) as 64 bits and back.
+/// Converts numbers of any kind (integer, bool, enumeration, strong type, flags) to 64 bits and
+/// back.
 template <class T>
 [[nodiscard]] constexpr std::uint64_t to_bits(const T& value) {
   if constexpr (HasBits<T>) {
@@ -75,12 +76,13 @@ template <class T>
   return bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
 }
 
-/// Reads `width` (<= 64) bits at bit offset `at`, counted from the most significant bit of byte 0
-/// (big-endian).
+/// Reads `width` (<= 64) bits at bit offset `at` in big-endian order; bit 0 is the most significant
+/// bit of byte 0.
 [[nodiscard]] constexpr std::uint64_t read_bits(const std::byte* bytes, std::size_t at,
                                                 unsigned width) {
   const std::size_t last = (at + width - 1) / 8;
-  const auto behind = static_cast<unsigned>(7 - (at + width - 1) % 8);  // bits of the last octet
+  // unused bits of the last octet
+  const auto behind = static_cast<unsigned>(7 - (at + width - 1) % 8);
   std::uint64_t value = 0;
   for (std::size_t octet = at / 8; octet != last; ++octet) {
     value = value << 8 | std::to_integer<std::uint64_t>(bytes[octet]);
@@ -90,7 +92,7 @@ template <class T>
 }
 
 constexpr void write_bits(std::byte* bytes, std::size_t at, unsigned width, std::uint64_t value) {
-  if (at % 8 == 0 && width % 8 == 0) {  // whole octets, as most fields are
+  if (at % 8 == 0 && width % 8 == 0) {  // whole octets: the common case
     for (unsigned left = width; left != 0; left -= 8) {
       bytes[(at + width - left) / 8] = static_cast<std::byte>(value >> (left - 8));
     }
@@ -112,7 +114,7 @@ constexpr void write_bits(std::byte* bytes, std::size_t at, unsigned width, std:
 
 }  // namespace internal
 
-/// A number of at most 64 bits.
+/// A field that is a number of at most 64 bits.
 template <Name kFieldName, unsigned kWidth, auto kMember>
 struct Field {
   static_assert(kWidth >= 1 && kWidth <= 64, "wider fields are Octets or Nested");
@@ -146,7 +148,7 @@ struct Field {
   }
 };
 
-/// Sent as zero, ignored on receipt.
+/// A reserved field: sent as zero, ignored on receipt.
 template <unsigned kWidth>
 struct Reserved {
   static constexpr std::size_t kBits = kWidth;
@@ -189,8 +191,8 @@ template <class T>
 }
 }  // namespace internal
 
-/// A byte string: a std::array<std::byte, n> or a type with `octets()` and a constructor from such
-/// an array (Gid).
+/// A field that is a byte string: a std::array<std::byte, n>, or a type such as Gid with `octets()`
+/// and a constructor from such an array.
 template <Name kFieldName, std::size_t kBytes, auto kMember>
 struct Octets {
   static constexpr std::size_t kBits = kBytes * 8;
@@ -233,7 +235,7 @@ struct Octets {
   }
 };
 
-/// A structure inside another, byte-aligned. Visitors see its fields as if they were listed here.
+/// A nested structure, byte-aligned. Visitors see its fields as if they were listed here.
 template <auto kMember>
 struct Nested {
   using Type = typename internal::MemberOf<decltype(kMember)>::Type;
@@ -267,8 +269,8 @@ struct Nested {
   }
 };
 
-/// The fields of a structure; their widths must add up to `kBytesOnWire` bytes, byte strings and
-/// structures must be byte-aligned (T-PACK-3).
+/// The list of a structure's fields. Widths must add up to `kBytesOnWire` bytes; byte strings and
+/// nested structures must be byte-aligned (T-PACK-3).
 template <std::size_t kBytesOnWire, class... Fields>
 struct Layout {
   static constexpr std::size_t kSize = kBytesOnWire;
@@ -341,7 +343,7 @@ template <WireType T>
   return value;
 }
 
-/// From bytes of any length: refuses too few; more are left alone.
+/// Unpacks from bytes of any length: fails if there are too few, ignores excess ones.
 template <WireType T>
 [[nodiscard]] Result<T> parse(std::span<const std::byte> in) {
   if (in.size() < kSizeOf<T>) {
@@ -357,22 +359,22 @@ constexpr void visit(const T& value, Visitor&& visitor) {
   T::Wire::visit(value, visitor);
 }
 
-/// Tells where each field is, reserved ones too, in wire order: visitor.number(name, bit offset,
-/// bits, member), visitor.octets(name, bit offset, member) or visitor.reserved(bit offset, bits).
-/// `member` is the native storage inside `value`.
+/// Reports the position of each field in wire order, including reserved ones: visitor.number(name,
+/// bit offset, bits, member), visitor.octets(name, bit offset, member) or visitor.reserved(bit
+/// offset, bits). `member` is the storage inside `value`.
 template <WireType T, class Visitor>
 void locate(const T& value, Visitor&& visitor) {
   T::Wire::locate(value, visitor);
 }
 
-/// Calls visitor(name, bit offset, bits) for each field in wire order, elements of arrays one by
-/// one; the name of a reserved field is empty. Known at compile time.
+/// Calls visitor(name, bit offset, bits) for each field in wire order, with array elements as
+/// separate fields and empty names for reserved ones. Usable at compile time.
 template <WireType T, class Visitor>
 constexpr void describe(Visitor&& visitor) {
   T::Wire::describe(visitor);
 }
 
-/// A value with every field random within its width.
+/// A value with random contents in every field.
 template <WireType T>
 [[nodiscard]] constexpr T arbitrary(Random& random) {
   T value{};

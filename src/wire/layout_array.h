@@ -8,9 +8,8 @@
 
 #include "wire/layout.h"
 
-/// Fields of a Layout that stand several times in a row. A visitor sees each element as a field of
-/// its own; one that has `element(index)` is told before each element which one it is, and after
-/// the last one `no_element()`.
+/// Array fields of a Layout. A visitor sees each element as a separate field. If it has a member
+/// `element(index)`, this is called before each element, and `no_element()` after the last one.
 namespace weft::wire {
 
 namespace internal {

@@ -8,7 +8,7 @@
 
 namespace weft::wire {
 
-/// What follows the LRH (§7.7.5).
+/// Link next header: the kind of header after the LRH (§7.7.5).
 enum class LinkNextHeader : std::uint8_t { Raw = 0, RawIpv6 = 1, Local = 2, Global = 3 };
 
 /// Local route header (IBTA vol 1 §7.7).

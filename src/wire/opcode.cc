@@ -224,7 +224,7 @@ std::span<const OpcodeInfo> opcode_table() { return kOpcodes; }
 
 Opcode make_opcode(Transport transport, Operation operation, Position position, bool immediate,
                    bool invalidate) {
-  // Operation numbers are the same for every transport that has the operation.
+  // Operation numbers are the same for all transports.
   unsigned number = 0;
   const auto place = static_cast<unsigned>(position);
   switch (operation) {

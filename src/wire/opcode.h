@@ -93,13 +93,13 @@ enum class Operation : std::uint8_t {
   CongestionNotification,
 };
 
-/// What a responder sends; the rest are requests (and congestion notifications).
+/// True for opcodes sent by a responder; the rest are requests (and congestion notifications).
 [[nodiscard]] constexpr bool is_response(Operation operation) {
   return operation == Operation::RdmaReadResponse || operation == Operation::Acknowledge ||
          operation == Operation::AtomicAcknowledge;
 }
 
-/// Place of the packet in its message.
+/// Position of a packet in its message.
 enum class Position : std::uint8_t { First, Middle, Last, Only };
 
 enum class ExtensionHeader : std::uint16_t {
@@ -116,13 +116,13 @@ enum class ExtensionHeader : std::uint16_t {
 };
 using ExtensionHeaders = Flags<ExtensionHeader>;
 
-/// What the payload must be (IBTA vol 1 §9.4, Table 38).
+/// Required payload length (IBTA vol 1 §9.4, Table 38).
 enum class PayloadRule : std::uint8_t {
   None,      ///< no payload
   FullMtu,   ///< exactly the path MTU
   UpToMtu,   ///< 0 to the path MTU
   OneToMtu,  ///< 1 to the path MTU
-  Reserved,  ///< carries something that is not payload (CNP: 16 reserved bytes)
+  Reserved,  ///< contents are not payload (CNP: 16 reserved bytes)
 };
 
 struct OpcodeInfo {
@@ -135,13 +135,13 @@ struct OpcodeInfo {
   PayloadRule payload{};
 };
 
-/// The row of an opcode; null when the opcode is reserved or not carried by Weft (RD).
+/// The row of an opcode; null if the opcode is reserved or not supported (RD).
 [[nodiscard]] const OpcodeInfo* opcode_info(Opcode opcode);
 
 /// All rows, by opcode.
 [[nodiscard]] std::span<const OpcodeInfo> opcode_table();
 
-/// The opcode of a SEND, WRITE or READ response packet. Asserts that there is one.
+/// The opcode of a SEND, WRITE or READ response packet. Asserts that it exists.
 [[nodiscard]] Opcode make_opcode(Transport transport, Operation operation, Position position,
                                  bool immediate, bool invalidate);
 

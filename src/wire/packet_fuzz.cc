@@ -1,5 +1,5 @@
-// Foreign bytes as an InfiniBand packet and as an Ethernet frame: refused with a reason, or taken
-// apart, printed in every way, and made again.
+// Arbitrary bytes as InfiniBand packet and Ethernet frame. Checks that they are refused with a
+// reason, or dissected, printed in all formats, and serialized again.
 
 #include <algorithm>
 #include <cstdint>
@@ -19,7 +19,8 @@ void require(bool holds) {
   }
 }
 
-/// In one way of four or, more often, not at all: printing takes most of the time.
+/// Prints in one of four formats or, more often, not at all, because printing dominates the run
+/// time.
 void print(const Result<Dissection>& dissection, unsigned way) {
   if (!dissection) {
     require(!dissection.error().reason.empty());
@@ -43,7 +44,7 @@ void print(const Result<Dissection>& dissection, unsigned way) {
   }
 }
 
-/// So is a dissection, whose fields are text: it is made in so many of the 64 ways.
+/// Dissections consist of text and are slow as well, so only some of the 64 variants create one.
 constexpr unsigned kDissectedWays = 16;
 
 void use_infiniband(ByteSpan bytes, unsigned way) {
@@ -91,7 +92,7 @@ void use_ethernet(ByteSpan frame, unsigned way) {
   }
 }
 
-/// Gives an InfiniBand packet the length that it has, so that a fuzzer gets past the first check.
+/// Corrects the packet's length field, so that a fuzzer passes the first check.
 std::vector<std::byte> with_right_length(ByteSpan bytes) {
   std::vector<std::byte> packet(bytes.begin(), bytes.end());
   packet.resize(std::min<std::size_t>((packet.size() + 3) / 4 * 4, 4 * 0x7FF));
@@ -108,8 +109,8 @@ std::vector<std::byte> with_right_length(ByteSpan bytes) {
 }  // namespace
 }  // namespace weft::wire
 
-/// The first octet says what the others are taken for; their sum, whether it is dissected, and how
-/// printed, so that inputs which reach much of the printer do not make all others slow.
+/// The first octet selects the kind of input; the sum of the others selects whether to dissect and
+/// how to print, so that inputs covering the printer do not slow down all others.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) {
     return 0;

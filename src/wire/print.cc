@@ -14,12 +14,12 @@
 namespace weft::wire {
 namespace {
 
-/// Numbers that people count or compare in decimal although they are wider than an octet.
+/// Fields printed in decimal although they are wider than an octet.
 constexpr auto kDecimalNames = std::to_array<std::string_view>(
     {"DLID", "SLID", "DrDLID", "DrSLID", "PSN", "MSN", "PktLen", "PayLen", "DMALen", "VID",
      "TotalLength", "PayloadLength", "Length", "SourcePort", "DestinationPort", "FragmentOffset"});
 
-/// Octets that are bits rather than a count.
+/// Octets printed in hex because they are bit fields.
 constexpr auto kHexNames = std::to_array<std::string_view>({"TClass", "TrafficClass", "ToS"});
 
 [[nodiscard]] ValueStyle style_of(std::string_view name, unsigned bits) {
@@ -61,7 +61,7 @@ constexpr auto kHexNames = std::to_array<std::string_view>({"TClass", "TrafficCl
   return "reserved code";
 }
 
-/// IBTA vol 1 §9.7.5.2: what an acknowledgement says.
+/// Meaning of a syndrome (IBTA vol 1 §9.7.5.2).
 [[nodiscard]] std::string text_of(Syndrome syndrome) {
   switch (syndrome.kind()) {
     case SyndromeKind::Ack:
@@ -97,7 +97,7 @@ constexpr auto kHexNames = std::to_array<std::string_view>({"TClass", "TrafficCl
   return next_header == kUdp ? "UDP" : next_header == kIbaTransport ? "IBA transport" : "";
 }
 
-/// `source -> destination`.
+/// Formats `source -> destination`.
 [[nodiscard]] std::string addresses_text(const std::variant<Ipv4, Ipv6>& ip) {
   return std::visit(
       [](const auto& header) {
@@ -107,12 +107,12 @@ constexpr auto kHexNames = std::to_array<std::string_view>({"TClass", "TrafficCl
       ip);
 }
 
-/// `name` or, of a number without one, the number.
+/// The name, or the number in hex if it has none.
 [[nodiscard]] std::string name_or_hex(std::string_view name, unsigned number) {
   return name.empty() ? fmt::format("{:#x}", number) : std::string{name};
 }
 
-/// Text up to its first zero; what is not printable ASCII as a question mark.
+/// Quotes text up to its first NUL; non-printable and non-ASCII characters become question marks.
 [[nodiscard]] std::string quoted(std::span<const std::byte> octets) {
   std::string text = "\"";
   for (const std::byte octet : octets) {
@@ -125,11 +125,11 @@ constexpr auto kHexNames = std::to_array<std::string_view>({"TClass", "TrafficCl
   return text + "\"";
 }
 
-/// `SubnAdm Get PathRecord`, and the status unless it is ok.
+/// Formats `SubnAdm Get PathRecord`, with the status unless it is ok.
 [[nodiscard]] std::string mad_summary(const MadHeader& mad) {
   std::uint16_t status = mad.status;
   if (mad.mgmt_class == ManagementClass::SubnDirectedRoute) {
-    status &= 0x7FFF;  // D
+    status &= 0x7FFF;  // clears D
   }
   return fmt::format(
       "{} {} {}{}", name_or_hex(name_of(mad.mgmt_class), static_cast<unsigned>(mad.mgmt_class)),
@@ -151,7 +151,7 @@ void add_mad(PrintedPacket& packet, std::span<const std::byte> payload) {
   }
 }
 
-/// The transport headers, the summary's second half and what the payload is known to be.
+/// Prints the transport headers, the second half of the summary, and payloads of known format.
 void add_transport(PrintedPacket& packet, const TransportHeaders& transport,
                    std::span<const std::byte> payload) {
   for_each_header(transport, [&packet](const auto& header) {

@@ -13,19 +13,20 @@
 #include "wire/mad/mad.h"
 #include "wire/roce_packet.h"
 
-/// What people read: headers and fields by the specification's names. P_Keys, QPNs, keys and
-/// addresses in hex, LIDs and PSNs decimal, codes with what they mean: `OpCode=RC SEND Only(4)`.
+/// Text output of headers, with the specification's field names. P_Keys, QPNs, keys and addresses
+/// are printed in hex, LIDs and PSNs in decimal, codes with their meaning: `OpCode=RC SEND
+/// Only(4)`.
 namespace weft::wire {
 
-/// How a value is shown, which also decides its kind in JSON.
+/// Format of a value, which also determines its JSON type.
 enum class ValueStyle : std::uint8_t { Decimal, Hex, Octets };
 
 struct PrintedField {
-  std::string name;  ///< of the layout; of an element of an array with its index behind it
+  std::string name;  ///< from the layout; for an array element, with its index appended
   ValueStyle style{};
   std::uint64_t number{};  ///< 0 for octets
-  std::string meaning;     ///< of a code; empty when there is none, or none is known
-  std::string text;        ///< all of it, as in `name=text`
+  std::string meaning;     ///< of a code; empty if there is none
+  std::string text;        ///< complete text, as in `name=text`
 };
 
 struct PrintedHeader {
@@ -34,8 +35,8 @@ struct PrintedHeader {
   std::vector<PrintedField> fields;
 };
 
-/// Collects what visit() shows of one header. The meaning of a MAD's Status and AttributeID depends
-/// on the MgmtClass before them.
+/// A visitor that collects the values of one header. Names of MAD Status and AttributeID depend on
+/// the MgmtClass, which precedes them.
 class FieldPrinter {
  public:
   explicit FieldPrinter(PrintedHeader& into) : into_(into) {}
@@ -61,7 +62,7 @@ template <WireType T>
   return out;
 }
 
-/// One line without its end: `BTH OpCode=RC SEND Only(4) SE=0 ...`.
+/// One line without newline: `BTH OpCode=RC SEND Only(4) SE=0 ...`.
 [[nodiscard]] std::string to_text(const PrintedHeader& header);
 
 template <WireType T>
@@ -69,22 +70,22 @@ template <WireType T>
   return to_text(printed_header(header));
 }
 
-/// A packet taken apart for printing.
+/// A dissected packet.
 struct PrintedPacket {
-  std::string summary;                 ///< one line without its end
+  std::string summary;                 ///< one line without newline
   std::vector<PrintedHeader> headers;  ///< LRH or Ethernet first; a UD packet to QP0 or QP1 ends
                                        ///< with its MAD and its attributes
-  std::size_t payload_bytes{};         ///< behind the transport headers, without pad
+  std::size_t payload_bytes{};         ///< after the transport headers, without pad
 };
 
 [[nodiscard]] PrintedPacket printed(const IbPacket& packet);
 [[nodiscard]] PrintedPacket printed(const RocePacket& packet);
 
-/// The summary, then a line for each header.
+/// The summary, followed by a line for each header.
 [[nodiscard]] std::string to_text(const PrintedPacket& packet);
 
-/// One JSON object in one line. A decimal is a number, everything else a string as printed, a code
-/// with a meaning an object of `value` and `name`.
+/// One JSON object on one line. Decimals are numbers, other values strings as printed; a code with
+/// a meaning is an object of `value` and `name`.
 [[nodiscard]] std::string to_json(const PrintedPacket& packet);
 
 }  // namespace weft::wire

@@ -1,4 +1,4 @@
-// The JSON of print.h and dissect.h; the only place in this room that knows the JSON library.
+// JSON output of print.h and dissect.h; the only file in this room that uses the JSON library.
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 namespace weft::wire {
 namespace {
 
-using Json = nlohmann::ordered_json;  // headers and fields stay in wire order
+using Json = nlohmann::ordered_json;  // keeps headers and fields in wire order
 
 [[nodiscard]] Json json_of(const PrintedField& field) {
   const Json value = field.style == ValueStyle::Decimal ? Json(field.number)

@@ -13,8 +13,8 @@ constexpr std::size_t kIcrcBytes = 4;
 constexpr std::size_t kBthResv8a = 4;
 constexpr std::byte kOnes{0xFF};
 
-/// Adds the IP header with its variant fields as ones: IPv4 ToS, TTL, checksum; IPv6 traffic class,
-/// flow label, hop limit.
+/// Adds the IP header with its variant fields replaced by ones: IPv4 ToS, TTL and checksum; IPv6
+/// traffic class, flow label and hop limit.
 void add_ip(Icrc& icrc, const std::variant<Ipv4, Ipv6>& ip) {
   if (const Ipv4* v4 = std::get_if<Ipv4>(&ip)) {
     Ipv4 masked = *v4;
@@ -31,7 +31,7 @@ void add_ip(Icrc& icrc, const std::variant<Ipv4, Ipv6>& ip) {
   icrc.add(pack(masked));
 }
 
-/// `transport` is BTH through pad.
+/// `transport` is the packet from the BTH through the pad.
 [[nodiscard]] std::array<std::byte, 4> icrc_over(const RocePacket& packet,
                                                  std::span<const std::byte> transport) {
   std::array<std::byte, kSizeOf<Lrh>> missing_lrh{};
@@ -65,7 +65,7 @@ Result<T> take(std::span<const std::byte>& in) {
   return parsed;
 }
 
-/// Ethernet through UDP; `in` is left at the BTH, cut to the datagram.
+/// Parses Ethernet through UDP. Leaves `in` at the BTH, limited to the datagram.
 Result<RocePacket> parse_outer(std::span<const std::byte>& in) {
   RocePacket packet;
   const auto ethernet = take<Ethernet>(in);
@@ -119,7 +119,7 @@ Result<RocePacket> parse_outer(std::span<const std::byte>& in) {
                 kRoceUdpPort);
   }
   if (udp->length < kSizeOf<Udp> || udp->length - kSizeOf<Udp> > in.size()) {
-    return fail(ErrorCode::Io, "UDP Length {}, {} bytes are there", udp->length,
+    return fail(ErrorCode::Io, "UDP Length is {}, but the packet has {} bytes", udp->length,
                 in.size() + kSizeOf<Udp>);
   }
   in = in.first(udp->length - kSizeOf<Udp>);
@@ -182,7 +182,7 @@ Result<RocePacket> parse_roce_packet(std::span<const std::byte> frame, CrcCheck 
   packet->transport = *transport;
   const OpcodeInfo& info = *opcode_info(transport->bth.opcode);
   const std::span<const std::byte> padded = covered.subspan(transport_header_bytes(info));
-  if (padded.size() % 4 != 0) {  // IBTA vol 1 §9.2.3: what PadCnt is for
+  if (padded.size() % 4 != 0) {  // IBTA vol 1 §9.2.3: PadCnt must align the payload
     return fail(ErrorCode::Io, "{} bytes of payload with pad are no multiple of 4", padded.size());
   }
   if (transport->bth.pad_count > padded.size()) {
@@ -191,7 +191,7 @@ Result<RocePacket> parse_roce_packet(std::span<const std::byte> frame, CrcCheck 
   }
   packet->payload = padded.first(padded.size() - transport->bth.pad_count);
   if (info.payload == PayloadRule::None && !packet->payload.empty()) {
-    return fail(ErrorCode::Io, "{} carries no payload, but {} bytes are there", info.name,
+    return fail(ErrorCode::Io, "{} carries no payload, but has {} bytes", info.name,
                 packet->payload.size());
   }
   if (check == CrcCheck::Verify) {

@@ -19,9 +19,8 @@ namespace weft::wire {
 
 inline constexpr std::uint16_t kRoceUdpPort = 4791;
 
-/// One RoCE v2 packet in its Ethernet frame (IBTA annex A17). IP and UDP keep every field as
-/// captured, so that a dissected frame packs to the same bytes; what `serialise` makes anew is pad
-/// and ICRC.
+/// A RoCE v2 packet in its Ethernet frame (IBTA annex A17). IP and UDP fields are kept as captured,
+/// so that a dissected frame packs to the same bytes; `serialise` recomputes only pad and ICRC.
 struct RocePacket {
   Ethernet ethernet;
   std::optional<Vlan> vlan;
@@ -31,27 +30,27 @@ struct RocePacket {
   std::span<const std::byte> payload;
 };
 
-/// Sum of an IPv4 header's words, ones' complement, with the checksum field taken as zero (R-UD-4,
-/// RFC 791 §3.1).
+/// One's complement checksum of an IPv4 header, with the checksum field taken as zero (R-UD-4, RFC
+/// 791 §3.1).
 [[nodiscard]] std::uint16_t ipv4_checksum(const Ipv4& header);
 
 void serialise(const RocePacket& packet, std::vector<std::byte>& out);
 
-/// Whether the frame is RoCE v2 at all (UDP to port 4791), before its insides are looked at.
+/// True if the frame is RoCE v2 (UDP port 4791); its contents are not checked.
 [[nodiscard]] bool is_roce_v2(std::span<const std::byte> frame);
 
-/// Dissects a frame; `payload` points into it. Bytes after the UDP datagram (Ethernet padding) are
-/// left out. Another protocol is refused as NotSupported, a malformed packet as Io.
+/// Dissects a frame; `payload` points into it. Ethernet padding after the UDP datagram is ignored.
+/// Fails with NotSupported for other protocols, and with Io for a malformed packet.
 [[nodiscard]] Result<RocePacket> parse_roce_packet(std::span<const std::byte> frame,
                                                    CrcCheck check);
 
-/// The ICRC of a frame and as it should be.
+/// The ICRC found in a frame and the correct one.
 struct RoceIcrc {
   std::array<std::byte, 4> found;
   std::array<std::byte, 4> expected;
 };
 
-/// Of the frame that parse_roce_packet made `packet` of.
+/// `packet` must be the result of parse_roce_packet for this frame.
 [[nodiscard]] RoceIcrc icrc_of(const RocePacket& packet, std::span<const std::byte> frame);
 
 }  // namespace weft::wire

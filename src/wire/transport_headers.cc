@@ -5,7 +5,7 @@
 namespace weft::wire {
 namespace {
 
-/// Takes the next header off the front of `in`.
+/// Unpacks the next header and advances `in`.
 template <WireType T>
 Result<void> take(std::span<const std::byte>& in, T& into) {
   const Result<T> parsed = parse<T>(in);

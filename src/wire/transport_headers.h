@@ -21,7 +21,7 @@
 
 namespace weft::wire {
 
-/// The BTH and the extension headers that its opcode calls for. Only those of
+/// The BTH and the extension headers of its opcode. Only those in
 /// `opcode_info(bth.opcode)->headers` are meaningful; the others keep their defaults.
 struct TransportHeaders {
   Bth bth;
@@ -38,21 +38,21 @@ struct TransportHeaders {
   bool operator==(const TransportHeaders&) const = default;
 };
 
-/// BTH and the longest chain of extensions of any opcode.
+/// Length of the BTH and the longest sequence of extension headers.
 inline constexpr std::size_t kMaxTransportHeaderBytes = 12 + 4 + 28 + 8;
 
-/// Bytes of the BTH and its extensions for an opcode that is in the table.
+/// Length of the BTH and its extension headers, for an opcode in the table.
 [[nodiscard]] std::size_t transport_header_bytes(const OpcodeInfo& info);
 
-/// Writes BTH and extensions in wire order; returns their number of bytes.
-/// The opcode must be known and `out` long enough.
+/// Packs BTH and extension headers in wire order; returns their length in bytes. The opcode must be
+/// known and `out` large enough.
 std::size_t pack(const TransportHeaders& headers, std::span<std::byte> out);
 
-/// Reads the BTH and what its opcode calls for. Refuses a reserved opcode and a packet that is too
-/// short.
+/// Unpacks the BTH and the extension headers of its opcode. Fails for a reserved opcode and for a
+/// packet that is too short.
 [[nodiscard]] Result<TransportHeaders> parse_transport_headers(std::span<const std::byte> in);
 
-/// Calls visit(header) for the BTH and each extension that the packet has, in wire order.
+/// Calls visit(header) for the BTH and each extension header of the packet, in wire order.
 template <class Visit>
 void for_each_header(const TransportHeaders& headers, Visit visit) {
   const OpcodeInfo* info = opcode_info(headers.bth.opcode);

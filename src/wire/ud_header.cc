@@ -10,7 +10,7 @@ constexpr std::size_t kIcrcBytes = 4;
 constexpr std::uint8_t kGrhNextHeaderBth = 0x1B;  // IBTA vol 1 §8.3
 constexpr std::uint8_t kProtocolUdp = 17;
 
-/// Takes structures off the front of bytes; the first that does not fit is remembered.
+/// Unpacks consecutive structures; remembers the first that does not fit.
 class Reader {
  public:
   explicit Reader(ByteSpan bytes) : left_(bytes) {}
@@ -32,7 +32,7 @@ class Reader {
   std::string_view missing_;
 };
 
-/// BTH, DETH and immediate: what every UD packet ends with.
+/// Reads the headers common to all UD packets: BTH, DETH and immediate data.
 [[nodiscard]] Result<void> read_transport(Reader& reader, UdHeader& header) {
   header.bth = reader.take<Bth>();
   header.deth = reader.take<Deth>();
@@ -48,7 +48,7 @@ class Reader {
       return fail(ErrorCode::InvalidArgument, "the {} is cut off", reader.missing());
     }
   } else if (header.bth.opcode != Opcode::UdSendOnly) {
-    return fail(ErrorCode::InvalidArgument, "BTH:OpCode {:#04x} is no UD SEND",
+    return fail(ErrorCode::InvalidArgument, "BTH:OpCode {:#04x} is not a UD SEND",
                 static_cast<unsigned>(header.bth.opcode));
   }
   return {};
@@ -98,7 +98,7 @@ Result<UdHeader> make_ud_header(std::size_t payload_bytes, const UdHeaderParts& 
   const bool has_ipv4 = parts.ip_version == 4;
   const bool has_ipv6 = parts.ip_version == 6;
   if (parts.ip_version != 0 && !has_ipv4 && !has_ipv6) {
-    return fail(ErrorCode::InvalidArgument, "IP version {} is neither 4 nor 6, nor 0 for none",
+    return fail(ErrorCode::InvalidArgument, "IP version {} is not 4, 6 or 0 (none)",
                 parts.ip_version);
   }
   if (parts.udp && !has_ipv4 && !has_ipv6) {
@@ -236,7 +236,7 @@ Result<UdHeader> unpack_ud_frame(ByteSpan bytes) {
   } else if (ether_type == kEtherTypeIpv4) {
     read = read_ipv4(reader, header);
   } else {
-    return fail(ErrorCode::InvalidArgument, "EtherType {:#06x} is no RoCE packet's", ether_type);
+    return fail(ErrorCode::InvalidArgument, "EtherType {:#06x} is not that of RoCE", ether_type);
   }
   if (read && ether_type != kEtherTypeRoceV1) {
     read = read_udp(reader, header);

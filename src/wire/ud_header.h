@@ -16,21 +16,21 @@
 #include "wire/udp.h"
 #include "wire/vlan.h"
 
-/// Headers of a UD packet as a driver builds and reads them: ib_ud_header_init, ib_ud_header_pack
-/// and ib_ud_header_unpack of the kernel (R-UD-1 to R-UD-3). Whole packets with payload and CRCs
-/// are wire/ib_packet.h and wire/roce_packet.h.
+/// Headers of a UD packet as a driver handles them: equivalents of the kernel's ib_ud_header_init,
+/// ib_ud_header_pack and ib_ud_header_unpack (R-UD-1 to R-UD-3). For packets with payload and CRCs
+/// see wire/ib_packet.h and wire/roce_packet.h.
 namespace weft::wire {
 
 inline constexpr std::uint16_t kEtherTypeRoceV1 = 0x8915;  // IBTA annex A16 §A16.2
 
-/// Which headers a UD packet has before its BTH and DETH.
+/// Which headers precede the BTH and DETH.
 struct UdHeaderParts {
   bool lrh{};
   bool ethernet{};
   bool vlan{};
   bool grh{};
-  unsigned ip_version{};  ///< 0 none, 4, 6; one of both takes the place of the GRH
-  bool udp{};             ///< with IP only
+  unsigned ip_version{};  ///< 0 (none), 4 or 6; an IP header takes the place of the GRH
+  bool udp{};             ///< requires IP
   bool immediate{};
 };
 
@@ -38,7 +38,7 @@ struct UdHeader {
   std::optional<Lrh> lrh;
   std::optional<Ethernet> ethernet;
   std::optional<Vlan> vlan;
-  std::optional<Grh> grh;  ///< GRH, or the IPv6 header, whose layout it has
+  std::optional<Grh> grh;  ///< GRH, or an IPv6 header, which has the same layout
   std::optional<Ipv4> ipv4;
   std::optional<Udp> udp;
   Bth bth;
@@ -48,23 +48,23 @@ struct UdHeader {
   bool operator==(const UdHeader&) const = default;
 };
 
-/// A header with those parts and all that follows from them and from `payload_bytes`: lengths, next
-/// headers, EtherTypes, opcode and pad count. The rest is zero, for the caller to fill. Refuses an
-/// IP version that is none, and UDP without IP.
+/// Headers of the given kinds, with all derived fields set: lengths, next headers, EtherTypes,
+/// opcode and pad count. The rest is zero, to be filled in by the caller. Fails for an invalid IP
+/// version, and for UDP without IP.
 [[nodiscard]] Result<UdHeader> make_ud_header(std::size_t payload_bytes,
                                               const UdHeaderParts& parts);
 
 [[nodiscard]] std::size_t packed_bytes(const UdHeader& header);
 
-/// Writes the wire format and returns its number of bytes; `out` must hold packed_bytes(). An IPv4
-/// checksum is made when there is none.
+/// Packs the headers and returns their length in bytes; `out` must hold packed_bytes(). Computes an
+/// IPv4 checksum that is zero.
 std::size_t pack(const UdHeader& header, MutableByteSpan out);
 
-/// Reads headers that begin with an LRH. Refuses another link, IP or transport version, next
-/// headers that are no UD packet's, other opcodes, and too few bytes.
+/// Unpacks headers that start with an LRH. Fails for other link, IP or transport versions, next
+/// headers and opcodes that do not belong to a UD packet, and too few bytes.
 [[nodiscard]] Result<UdHeader> unpack_ud_header(ByteSpan bytes);
 
-/// Reads headers that begin with Ethernet: RoCE v1, or v2 over IPv4 or IPv6.
+/// Unpacks headers that start with Ethernet: RoCE v1, or v2 over IPv4 or IPv6.
 [[nodiscard]] Result<UdHeader> unpack_ud_frame(ByteSpan bytes);
 
 }  // namespace weft::wire

@@ -28,7 +28,7 @@ std::vector<std::byte> packed(const UdHeader& header) {
   return bytes;
 }
 
-/// Fills what make_ud_header() leaves to its caller.
+/// Sets the fields that make_ud_header() leaves to its caller.
 void fill(UdHeader& header, Random& random) {
   if (header.lrh) {
     header.lrh->vl = VirtualLane{static_cast<std::uint8_t>(random.below(16))};

@@ -56,8 +56,8 @@
 #include "wire/vlan.h"
 #include "wire/xrceth.h"
 
-/// Every structure that has a layout. A new one is added here, and has with that its round trip,
-/// its reserved bits, its golden layout (tests/golden/layouts.txt) and its fuzzer.
+/// All structures with a layout. Adding one here adds its round-trip and reserved-bits tests, its
+/// golden layout (tests/golden/layouts.txt) and its fuzzer.
 namespace weft::wire {
 
 template <class... Types>
@@ -67,7 +67,7 @@ struct TypeList {
   static constexpr void for_each(Visit visit) {
     (visit.template operator()<Types>(), ...);
   }
-  /// Another template's instance with these types, such as a test framework's list.
+  /// Instantiates another template with these types, such as a test framework's type list.
   template <template <class...> class Other>
   using As = Other<Types...>;
   static constexpr std::size_t kCount = sizeof...(Types);

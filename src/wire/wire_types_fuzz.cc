@@ -1,5 +1,5 @@
-// Foreign bytes as every structure: what they mean packs to bytes that mean the same, and packing
-// again changes nothing.
+// Arbitrary bytes as each structure. Checks that unpacked values pack to bytes with the same
+// meaning, and that packing is stable.
 
 #include <cstdint>
 #include <cstdlib>

@@ -198,7 +198,7 @@ class Command(unittest.TestCase):
         for command in (("status",), ("down",), ("exec", "h1", "--", "true")):
             several = anonymous(*command)
             self.assertEqual(several.returncode, 1)
-            self.assertIn("several fabrics are up: lab, test; --name or WEFT_FABRIC", several.stderr)
+            self.assertIn("several fabrics are up: lab, test; select one by --name or WEFT_FABRIC", several.stderr)
         self.assertEqual(anonymous("up").returncode, 0)
         self.addCleanup(self.weft, "down", "--name", "default")
         self.assertEqual(json.loads(anonymous("status", "--json").stdout)["fabric"], "default")

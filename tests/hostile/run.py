@@ -23,7 +23,7 @@ import weft_clients  # noqa: E402
 # What the log must say of the liar; None where nothing can be said, since nobody can tell who wrote.
 EXPECTED = {
     "garbage": "records",
-    "lengths": "whose lengths fit into no ring",
+    "lengths": "with lengths that no ring permits",
     "records": "that are no packets",
     "source": "with a forged source address",
     "gid": "with a forged source address",
@@ -37,7 +37,7 @@ EXPECTED = {
     "wakes": None,
     "lost-wakes": None,
     "seals": None,
-    "nobodies": "requests for lanes to nobody",
+    "nobodies": "requests for lanes to processes that do not exist",
     "groups": "times more requests than a process may make",
     "ports-of-others": "requests for groups or ports that it cannot have",
     "malformed": "malformed messages",
@@ -47,8 +47,8 @@ EXPECTED = {
     "queries": None,
     "places": None,
     "accusations": "says ",
-    "xrc-words": "words about XRC domains that it has not open",
-    "device-words": "words about devices that it has not open",
+    "xrc-words": "messages about XRC domains that it does not have open",
+    "device-words": "messages about devices that it does not have open",
     "counters": None,
 }
 ROUNDS = 10                  # of victims, at most, until the liar is named

@@ -5,8 +5,8 @@
 
 namespace weft::testing {
 
-/// The path of a file or folder below tests/golden of the source tree. The path stands in one
-/// generated source, so that no test's own object depends on where the tree lies.
+/// The path of a file or folder below tests/golden of the source tree. It is compiled into one
+/// generated source, so that object files of tests do not depend on the location of the tree.
 [[nodiscard]] std::string golden(std::string_view name);
 
 }  // namespace weft::testing

@@ -1,9 +1,9 @@
 #pragma once
 
-// For fuzzers whose input is a list of messages: a mutator that knows where each begins, so that
-// one is changed, repeated, moved or made anew while the others stay what they are. A piece is a
-// head of some octets, the last of which says how many of the message follow (as many as there
-// are, if there are fewer). Values; any thread.
+// For fuzzers whose input is a list of messages: a mutator that knows the boundaries, so that one
+// message is changed, repeated, moved or replaced while the others stay unchanged. A piece is a
+// head of some octets, the last of which is the length of the message that follows (or as much of
+// it as there is). Value types.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 #include "base/random.h"
 
-/// libFuzzer's: changes bytes in place, and says how many there are then. Programs that replay
-/// inputs have one that changes nothing.
+/// Provided by libFuzzer: mutates bytes in place and returns the new size. Programs that only
+/// replay inputs define one that changes nothing.
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t most);
 
 namespace weft::fuzz {
@@ -49,7 +49,7 @@ struct Piece {
   return pieces;
 }
 
-/// As many of the pieces as there is room for; how many octets they take.
+/// Concatenates as many pieces as fit; returns the number of octets.
 inline std::size_t join(std::span<const Piece> pieces, std::span<std::uint8_t> out,
                         const PieceFormat& format) {
   std::size_t at = 0;

@@ -5,7 +5,7 @@
 namespace weft::cm {
 namespace {
 
-/// Whether a connection to some address could be for either.
+/// True if a connection request to some address matches both claims.
 [[nodiscard]] bool overlap(const PortTable::Claim& a, const PortTable::Claim& b) {
   const auto* const one = std::get_if<IpEndpoint>(&a.address);
   const auto* const other = std::get_if<IpEndpoint>(&b.address);
@@ -26,7 +26,7 @@ namespace {
 
 }  // namespace
 
-/// Two that both allow it share an address as long as neither listens.
+/// Two ids that both permit reuse may share an address while neither listens.
 const PortTable::Holder* PortTable::conflict(const std::vector<Holder>& holders, const Claim& claim,
                                              RdmaCmId except) const {
   const auto found = std::ranges::find_if(holders, [&](const Holder& holder) {
@@ -69,7 +69,7 @@ Result<void> PortTable::listen(RdmaCmId id, PortSpace space, std::uint16_t port)
   const auto found = holders_.find({space, port});
   if (found == holders_.end() ||
       std::ranges::find(found->second, id, &Holder::id) == found->second.end()) {
-    return fail(ErrorCode::InvalidArgument, "the id has no port of its own to listen on");
+    return fail(ErrorCode::InvalidArgument, "the id is not bound to a port number of its own");
   }
   std::vector<Holder>& holders = found->second;
   const auto own = std::ranges::find(holders, id, &Holder::id);

@@ -1,8 +1,8 @@
 #pragma once
 
-// Which ports of the port spaces are taken, by which ids: what bind() and listen() refuse. IPv4 and
-// IPv6 share a port space, as sockets do: an unspecified IPv6 address takes IPv4's too unless it
-// says that it does not (RDMA_OPTION_ID_AFONLY). Pure; one thread.
+// Port numbers in use by RDMA-CM ids, for each port space: what bind and listen check. IPv4 and
+// IPv6 share the numbers, as sockets do: an unspecified IPv6 address also claims IPv4 unless
+// RDMA_OPTION_ID_AFONLY is set. Pure, not thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,9 +16,10 @@
 
 namespace weft::cm {
 
+/// Tracks which id holds which port number of which port space.
 class PortTable {
  public:
-  /// What an id wants of its port.
+  /// What an id claims: an address with its port number, and the conditions for sharing it.
   struct Claim {
     SocketAddress address{};
     bool af_only{};
@@ -26,16 +27,17 @@ class PortTable {
     bool listens{};
   };
 
-  /// Ports that are chosen for ids (RFC 6335 §6).
+  /// First of the dynamic port numbers (RFC 6335 §6), which are assigned when port 0 is requested.
   static constexpr std::uint16_t kFirstEphemeral = 49'152;
 
   explicit PortTable(std::uint64_t seed) : random_(seed) {}
 
-  /// Takes the address's port, or a free one for 0, and says which.
+  /// Claims the address's port, or assigns a free one for port 0. Returns the port number.
   [[nodiscard]] Result<std::uint16_t> claim(RdmaCmId id, PortSpace space, const Claim& claim);
-  /// The id listens from now on, which no other at the same address may.
+  /// Marks the id as listening; no other id may listen at the same address.
   [[nodiscard]] Result<void> listen(RdmaCmId id, PortSpace space, std::uint16_t port);
-  /// The id of a connection shares its listener's port and is not here: nothing happens.
+  /// Frees the id's port. Ids of accepted connections share their listener's port and are not in
+  /// the table; for these it does nothing.
   void release(RdmaCmId id, PortSpace space, std::uint16_t port);
   [[nodiscard]] std::size_t size() const { return size_; }
 

@@ -11,7 +11,7 @@ constexpr std::array<std::string_view, kRdmaCmStateCount> kStateNames{
     "IDLE",           "ADDR_BOUND", "ADDR_QUERY", "ADDR_RESOLVED", "ROUTE_QUERY",
     "ROUTE_RESOLVED", "LISTEN",     "CONNECT",    "DISCONNECT",    "ADDRINFO_QUERY"};
 
-/// What UD services are sent with unless their users say otherwise (librdmacm's RDMA_UDP_QKEY).
+/// Default Q_Key of UD services (librdmacm's RDMA_UDP_QKEY).
 constexpr QKey kDatagramQKey{0x0123'4567};
 
 constexpr std::uint32_t kMostTypeOfService = 255;
@@ -97,7 +97,7 @@ void RdmaCm::cancel_questions(Id& of, Instant now) {
 
 void RdmaCm::leave_groups(RdmaCmId id, const Id& of, Instant now) {
   if (of.groups == 0) {
-    return;  // and those of others need not be looked through
+    return;  // skips the search for groups of this id
   }
   std::vector<GroupId> left;
   for (const auto& [number, group] : groups_) {
@@ -226,9 +226,9 @@ Result<void> RdmaCm::take_port(RdmaCmId id, Id& of) {
   return {};
 }
 
-/// Whose address it is: of no port in particular for those that name none. To bind to the loopback
-/// address names none either, as in a kernel; libfabric then looks for the address that others know
-/// the host by.
+/// Binds the id to the port that has its source address. Unspecified addresses select no port, and
+/// neither does a loopback address, as in a kernel; libfabric relies on this to find the host's
+/// external address.
 Result<void> RdmaCm::bind_to_port_of(Id& of) {
   const auto* const ip = std::get_if<IpEndpoint>(&of.source);
   if (is_wildcard(of.source) || (ip != nullptr && is_own_loopback(ip->address))) {
@@ -248,7 +248,7 @@ Result<void> RdmaCm::bind_to_port_of(Id& of) {
   }
   const auto own = resolver_.find_own(ip->address);
   if (!own) {
-    return fail(ErrorCode::AddressNotAvailable, "{} is no address of this host",
+    return fail(ErrorCode::AddressNotAvailable, "{} is not an address of this host",
                 to_string(ip->address));
   }
   of.port = PortKey{own->interface.port.value()};
@@ -260,8 +260,8 @@ Result<void> RdmaCm::bind_to_port_of(Id& of) {
   return {};
 }
 
-/// What others know it by: a loopback address is the host's first of that family that routers may
-/// know.
+/// The address by which peers know this host: a loopback address is replaced by the host's first
+/// address of the family that is not link-local.
 IpAddress RdmaCm::own_address(const IpAddress& address) const {
   if (!is_own_loopback(address)) {
     return address;

@@ -1,12 +1,12 @@
 #pragma once
 
-// RDMA-CM of one host (IBTA vol 1 annex A11): connections between IP addresses and ports, as
-// programs know them from librdmacm. It finds the port and the peer's GID (sa::Resolver), the path
-// (sa::SaClient), and has cm::ConnectionManager make, refuse and end the connection. QPs are their
-// users' business. Pure; one thread.
+// The RDMA-CM of one host (IBTA vol 1 annex A11): connections between IP addresses and port
+// numbers, with the semantics of librdmacm. It resolves an IP address to a port and GID
+// (sa::Resolver) and to a path (sa::SaClient), and uses cm::ConnectionManager to establish, reject
+// and release connections. QPs belong to the users. Pure, not thread-safe.
 //
-// A call is refused in a wrong state with nothing done (InvalidArgument). Events go to the id's
-// sink at any time, from inside calls too.
+// A call in a state that does not allow it fails with InvalidArgument and changes nothing. Events
+// are delivered to the id's sink at any time, also from inside calls.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,26 +30,28 @@
 
 namespace weft::cm {
 
-/// A port of the host. `sa` must outlive its being here.
+/// A port of the host. `sa` must outlive the port's registration.
 struct RdmaPort {
   sa::SaClient& sa;
-  std::string device;  ///< its HCA's verbs name
+  std::string device;  ///< verbs name of its HCA
   PortNumber number{1};
 };
 
+/// Upper bounds of the tables of one RdmaCm; policy, not from the specification.
 struct RdmaCmLimits {
-  std::size_t ids{65'536};  ///< policy
+  std::size_t ids{65'536};
   std::size_t groups_of_id{64};
   unsigned redirections{3};         ///< of one request, one after another; policy
   std::size_t services_of_id{256};  ///< places of a service that an id keeps; policy
 };
 
-/// As SA tells it.
+/// Converts a path record of SA.
 [[nodiscard]] Path path_of(const wire::PathRecord& record);
 
+/// Connection setup by IP address, for all programs of one host.
 class RdmaCm final : private CmObserver {
  public:
-  /// Both must outlive it. Give each manager a seed that nobody can guess.
+  /// `connections` and `resolver` must outlive it. Use a seed that nobody can guess.
   RdmaCm(ConnectionManager& connections, sa::Resolver& resolver, std::uint64_t seed,
          const RdmaCmLimits& limits = {});
   ~RdmaCm() override;
@@ -59,33 +61,37 @@ class RdmaCm final : private CmObserver {
   void remove_port(PortKey key) { ports_.erase(key); }
 
   // --- ids
-  /// `sink` must outlive the id and those that are made for it as a listener.
+  /// `sink` must outlive the id and all ids created for it as a listener.
   [[nodiscard]] Result<RdmaCmId> create(PortSpace space, QpType type, RdmaCmSink& sink,
                                         std::uint64_t context);
-  /// In any state; nothing is told of it any more. What the peer is told, cm/state_table.h says.
+  /// Allowed in any state. No further event is delivered; the peer is notified as cm/state_table.h
+  /// defines.
   Result<void> destroy(RdmaCmId id, Instant now);
-  /// Whom its events go to from now on.
+  /// Redirects the id's events to `sink`.
   [[nodiscard]] Result<void> set_sink(RdmaCmId id, RdmaCmSink& sink);
-  /// An id that a request made tells nothing before, since nobody would know whose it is.
+  /// Sets the user's context. An id created for an incoming request delivers no event before this
+  /// call, since the user could not attribute it.
   [[nodiscard]] Result<void> set_context(RdmaCmId id, std::uint64_t context);
   [[nodiscard]] Result<void> set_option(RdmaCmId id, RdmaCmOption option, std::uint32_t value);
   [[nodiscard]] Result<RdmaCmIdInfo> info(RdmaCmId id) const;
 
   // --- addresses and routes
-  /// Programs tell their peers of the port before they listen: who asks for it at once waits for
-  /// that (Options::listener_grace).
+  /// Binds the id. Some programs announce the bound port before they listen, so a request that
+  /// arrives in between is held (Options::listener_grace).
   [[nodiscard]] Result<void> bind(RdmaCmId id, const SocketAddress& address, Instant now);
-  /// `loopback_means`: as sa::Resolver has it. Ends in AddressResolved or AddressError.
+  /// Parameters of `resolve_address`. `loopback_means`: see sa::Resolver.
   struct AddressQuery {
-    SocketAddress source{};  ///< none: chosen
+    SocketAddress source{};  ///< empty: selected by the resolver
     SocketAddress destination{};
     Duration timeout{};
     std::optional<IpAddress> loopback_means{};
   };
+  /// Completes with AddressResolved or AddressError.
   [[nodiscard]] Result<void> resolve_address(RdmaCmId id, const AddressQuery& query, Instant now);
-  /// Ends in RouteResolved or RouteError.
+  /// Completes with RouteResolved or RouteError.
   [[nodiscard]] Result<void> resolve_route(RdmaCmId id, Duration timeout, Instant now);
-  /// The user knows the paths: the primary one, and an alternate. RouteResolved follows.
+  /// Supplies the primary and optionally an alternate path instead of querying SA. RouteResolved
+  /// follows.
   [[nodiscard]] Result<void> set_paths(RdmaCmId id, std::vector<Path> paths);
 
   // --- services
@@ -99,19 +105,19 @@ class RdmaCm final : private CmObserver {
   [[nodiscard]] Result<void> listen(RdmaCmId id, unsigned backlog, Instant now);
   [[nodiscard]] Result<void> connect(RdmaCmId id, const ConnectionParameters& parameters,
                                      Instant now);
-  /// With parameters: the answer to a ConnectRequest. Without: that the QP of the active side is
-  /// ready to send, after ConnectResponse.
+  /// With parameters: answers a ConnectRequest. Without (active side, after ConnectResponse): the
+  /// QP is ready to send.
   [[nodiscard]] Result<void> accept(RdmaCmId id, const ConnectionParameters* parameters,
                                     Instant now);
-  /// Reason 0 is the consumer's own (28).
+  /// Reason 0 means reason 28 (consumer reject).
   [[nodiscard]] Result<void> reject(RdmaCmId id, std::uint8_t reason, ByteSpan private_data,
                                     Instant now);
   [[nodiscard]] Result<void> disconnect(RdmaCmId id, Instant now);
   [[nodiscard]] Result<void> notify(RdmaCmId id, QpEvent event, Instant now);
-  /// The QP received something before it was in RTS, which is as good as an RTU (R-RVT-16).
+  /// The QP received a packet before it was in RTS, which implies the RTU (R-RVT-16).
   void communication_established(Qpn qpn, Instant now);
 
-  /// What the transition to `state` needs; the Q_Key only for UD.
+  /// Attributes for the QP's transition to `state`; the Q_Key for UD only.
   struct QpTransition {
     QpAttributes attributes{};
     std::optional<QKey> qkey{};
@@ -119,7 +125,7 @@ class RdmaCm final : private CmObserver {
   [[nodiscard]] Result<QpTransition> qp_attributes(RdmaCmId id, QpState state) const;
 
   // --- groups
-  /// Ends in MulticastJoin or MulticastError, with `context`.
+  /// Completes with MulticastJoin or MulticastError, which carry `context`.
   [[nodiscard]] Result<GroupId> join(RdmaCmId id, const SocketAddress& address, bool is_send_only,
                                      std::uint64_t context, Instant now);
   [[nodiscard]] Result<void> leave(GroupId group, Instant now);
@@ -128,6 +134,7 @@ class RdmaCm final : private CmObserver {
   [[nodiscard]] std::size_t size() const { return ids_.size(); }
 
  private:
+  /// A multicast membership of an id.
   struct Group {
     RdmaCmId id{};
     std::uint64_t context{};
@@ -135,6 +142,7 @@ class RdmaCm final : private CmObserver {
     sa::MembershipId membership{};
     bool is_joined{};
   };
+  /// One id and its progress.
   struct Id {
     RdmaCmSink* sink{};
     std::uint64_t context{};
@@ -143,7 +151,8 @@ class RdmaCm final : private CmObserver {
     QpType type{};
     SocketAddress source{};
     SocketAddress destination{};
-    IpAddress peer_address{};  ///< the destination's own, when a loopback address means it
+    /// the peer's own address, if the destination is a loopback address that stands for it
+    IpAddress peer_address{};
     std::optional<PortKey> port{};
     PKey pkey{kDefaultPKey};
     Gid sgid{};
@@ -161,14 +170,15 @@ class RdmaCm final : private CmObserver {
     std::optional<std::uint8_t> ack_timeout{};
     bool reuses_address{};
     bool is_af_only{};
-    bool has_user{true};  ///< false: of a request, and nobody has said its context yet
+    bool has_user{true};  ///< false: created for an incoming request, context not yet set
     std::size_t groups{};
-    /// Of a request that may be sent again, elsewhere: what the user said, and how often so far.
+    /// State of a request that may be resent to a redirection target: the user's parameters, the CM
+    /// to use, and the number of redirections so far.
     std::optional<ConnectionParameters> asked{};
     std::optional<ManagerPlace> manager{};
     unsigned redirections{};
   };
-  /// What a REJ for redirection says: the port that takes the request, or that port and its CM.
+  /// Content of a REJ for redirection: the port to use, and whether only its CM is meant.
   struct Redirection {
     wire::ClassPortInfo to{};
     bool is_of_manager{};
@@ -186,7 +196,7 @@ class RdmaCm final : private CmObserver {
   [[nodiscard]] IpAddress own_address(const IpAddress& address) const;
   void cancel_questions(Id& of, Instant now);
   void leave_groups(RdmaCmId id, const Id& of, Instant now);
-  /// The RTU came, or never will.
+  /// The RTU arrived, or will never arrive.
   void forget_accepted(RdmaCmId id, const Id& of);
 
   // rdma_cm_resolve.cc
@@ -241,7 +251,7 @@ class RdmaCm final : private CmObserver {
   std::map<PortKey, RdmaPort> ports_;
   std::map<RdmaCmId, Id> ids_;
   std::map<GroupId, Group> groups_;
-  std::multimap<Qpn, RdmaCmId> accepted_;  ///< by the QPN that REP told, until RTU came
+  std::multimap<Qpn, RdmaCmId> accepted_;  ///< by the QPN sent in the REP, until the RTU arrives
   std::uint32_t last_id_{};
   std::uint32_t last_group_{};
 };

@@ -1,4 +1,4 @@
-// What users ask of connections.
+// Calls that establish, answer and end connections.
 
 #include <algorithm>
 #include <array>
@@ -11,13 +11,13 @@
 namespace weft::cm {
 namespace {
 
-/// How long peers have for an answer, and how often they are asked; policy, as Linux has it
-/// (4.096 us * 2^20 = 4.3 s).
+/// Response timeout (4.096 us * 2^20 = 4.3 s) and retries of CM messages; policy, the values of
+/// Linux.
 constexpr std::uint8_t kResponseTimeout = 20;
 constexpr std::uint8_t kMostRetries = 15;
 constexpr Duration kServiceTimeout = Duration::milliseconds(4'295);
 
-/// Counts of three bits.
+/// Maximum of 3-bit counts.
 constexpr std::uint8_t kMostCount = 7;
 
 [[nodiscard]] wire::RdmaCmAddress octets_of(const IpAddress& address) {
@@ -29,7 +29,7 @@ constexpr std::uint8_t kMostCount = 7;
 
 [[nodiscard]] Result<void> check_private_data(ByteSpan private_data, std::size_t most) {
   if (private_data.size() > most) {
-    return fail(ErrorCode::InvalidArgument, "{} bytes of private data; here {} are possible",
+    return fail(ErrorCode::InvalidArgument, "{} bytes of private data: at most {} are possible",
                 private_data.size(), most);
   }
   return {};
@@ -37,7 +37,7 @@ constexpr std::uint8_t kMostCount = 7;
 
 }  // namespace
 
-/// RDMA-CM's header before the user's data. AF_IB users say who they are themselves.
+/// Prepends RDMA-CM's header to the user's private data. AF_IB users build their own header.
 Result<std::vector<std::byte>> RdmaCm::request_data(const Id& of, ByteSpan private_data,
                                                     std::size_t most) const {
   const auto* const destination = std::get_if<IpEndpoint>(&of.destination);
@@ -75,7 +75,7 @@ Result<void> RdmaCm::listen(RdmaCmId id, unsigned backlog, Instant now) {
     return sole;
   }
   ListenParameters parameters{.service_id = service_id_of(of.space, of.source)};
-  parameters.leaves_excess_unanswered = true;  // a peer that asks again finds room
+  parameters.leaves_excess_unanswered = true;  // so that the peer retries, when there may be room
   if (backlog != 0) {
     parameters.backlog = backlog;
   }
@@ -219,7 +219,7 @@ Result<void> RdmaCm::accept(RdmaCmId id, const ConnectionParameters* parameters,
 Result<void> RdmaCm::answer_service_request(Id& of, const ConnectionParameters* parameters,
                                             Instant now) {
   if (parameters == nullptr) {
-    return fail(ErrorCode::InvalidArgument, "a datagram service is told by its QPN");
+    return fail(ErrorCode::InvalidArgument, "a datagram service is identified by its QPN");
   }
   if (parameters->qkey != QKey{}) {
     of.qkey = parameters->qkey;
@@ -255,7 +255,7 @@ Result<void> RdmaCm::reject(RdmaCmId id, std::uint8_t reason, ByteSpan private_d
                                now);
 }
 
-/// Also the answer to the peer's, and nothing when both are through.
+/// Sends a DREQ, or a DREP if the peer sent a DREQ. Does nothing if both sides have disconnected.
 Result<void> RdmaCm::disconnect(RdmaCmId id, Instant now) {
   auto in = in_state(id, {RdmaCmState::Connect, RdmaCmState::Disconnect}, "disconnecting");
   if (!in) {
@@ -281,7 +281,8 @@ Result<void> RdmaCm::notify(RdmaCmId id, QpEvent event, Instant now) {
   return connections_.notify(*of->connection, event, now);
 }
 
-/// Several hosts' ids never have one QPN; of one id's QP that was used before, the newest counts.
+/// Ids of different hosts never share a QPN. If a QP was used by several ids in turn, the latest
+/// one is meant.
 void RdmaCm::communication_established(Qpn qpn, Instant now) {
   const auto [first, last] = accepted_.equal_range(qpn);
   for (auto accepted = first; accepted != last; ++accepted) {
@@ -302,7 +303,7 @@ Result<RdmaCm::QpTransition> RdmaCm::qp_attributes(RdmaCmId id, QpState state) c
       return std::unexpected(attributes.error());
     }
     if (state == QpState::Rtr) {
-      attributes->rq_psn = of->starting_psn;  // which the reply, that comes later, will say
+      attributes->rq_psn = of->starting_psn;  // sent to the peer later, in the REP
     }
     if (of->ack_timeout && attributes->mask.has(QpAttribute::Timeout)) {
       attributes->timeout = *of->ack_timeout;

@@ -1,4 +1,4 @@
-// What the connection manager tells, as users hear it.
+// Translation of the connection manager's events to RDMA-CM events.
 
 #include <algorithm>
 #include <utility>
@@ -10,8 +10,8 @@
 namespace weft::cm {
 namespace {
 
-/// A user may take as long as it likes to answer: peers are told to wait 4.096 us * 2^24, some 69
-/// s; policy, as Linux has it.
+/// Service timeout of the MRA that gives a user time to answer: 4.096 us * 2^24, about 69 s;
+/// policy, the value of Linux.
 constexpr std::uint8_t kUsersTime = 24;
 
 [[nodiscard]] IpAddress address_of(const wire::RdmaCmHeader& header,
@@ -25,7 +25,7 @@ constexpr std::uint8_t kUsersTime = 24;
   return IpAddress{last};
 }
 
-/// Takes RDMA-CM's header off.
+/// Removes RDMA-CM's header from private data.
 [[nodiscard]] std::optional<wire::RdmaCmHeader> take_header(std::vector<std::byte>& data) {
   const auto header = wire::parse<wire::RdmaCmHeader>(data);
   if (!header || header->major_version != 0 ||
@@ -65,7 +65,8 @@ Handled RdmaCm::handle(CmId connection, const CmEvent& event, Instant now) {
   return of == nullptr ? Handled::Destroy : connection_event(id, *of, event, now);
 }
 
-/// The listener's user hears of the new id; without room for that the request may come again.
+/// Reports the new id to the listener's user. If the queue has no room, the request is dropped and
+/// the peer retries.
 Handled RdmaCm::make_child(CmId connection, RdmaCmId listener, Id child, RdmaCmEvent event) {
   if (ids_.size() >= limits_.ids) {
     return Handled::DestroyNoResources;
@@ -90,8 +91,8 @@ Handled RdmaCm::make_child(CmId connection, RdmaCmId listener, Id child, RdmaCmE
   return Handled::Keep;
 }
 
-/// What a child has of its listener and of RDMA-CM's header; false: there is no such header, or it
-/// is for another port's address.
+/// Sets a child's addresses from its listener and RDMA-CM's header. Returns false if the header is
+/// missing or addressed to another port.
 bool RdmaCm::address_child(Id& child, const Id& listening, std::uint64_t service_id,
                            std::vector<std::byte>& data) const {
   child.space = listening.space;

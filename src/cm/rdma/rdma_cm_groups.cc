@@ -1,4 +1,4 @@
-// Multicast groups of ids.
+// Multicast memberships of ids.
 
 #include <algorithm>
 #include <utility>
@@ -10,12 +10,12 @@
 namespace weft::cm {
 namespace {
 
-/// What tells RDMA-CM's own groups of UDP from IPoIB's: 0x4001 in the place of its signature,
-/// 0x401B or 0x601B (annex A11).
+/// Distinguishes RDMA-CM's groups for UDP from IPoIB's: signature 0x4001 instead of 0x401B or
+/// 0x601B (annex A11).
 constexpr std::byte kOwnSignature{0x01};
 constexpr std::size_t kSignatureOctet = 3;
 
-/// An MGID that SA has assigned is given as an IPv6 address: ff1x:a01b::.
+/// An IPv6 address of the form ff1x:a01b:: stands for an MGID assigned by SA.
 [[nodiscard]] bool is_assigned(const Gid& gid) {
   const auto& octets = gid.octets();
   return octets[0] == std::byte{0xFF} && (octets[1] & std::byte{0xF0}) == std::byte{0x10} &&
@@ -24,7 +24,7 @@ constexpr std::size_t kSignatureOctet = 3;
 
 }  // namespace
 
-/// The MGID of an IP group (RFC 4391 §4), with RDMA-CM's signature for UDP.
+/// MGID of an IP multicast address (RFC 4391 §4), with RDMA-CM's signature for UDP.
 Result<Gid> RdmaCm::group_of(const Id& of, const SocketAddress& address) {
   if (const auto* const ib = std::get_if<IbEndpoint>(&address)) {
     return ib->gid;
@@ -34,7 +34,7 @@ Result<Gid> RdmaCm::group_of(const Id& of, const SocketAddress& address) {
     return fail(ErrorCode::InvalidArgument, "a group is an IPv4, IPv6 or AF_IB address");
   }
   if (ip->address.is_unspecified()) {
-    return Gid{};  // SA chooses
+    return Gid{};  // assigned by SA
   }
   if (ip->address.is_v6() && is_assigned(Gid{ip->address.v6_octets()})) {
     return Gid{ip->address.v6_octets()};
@@ -97,7 +97,7 @@ Result<GroupId> RdmaCm::join(RdmaCmId id, const SocketAddress& address, bool is_
   return number;
 }
 
-/// Its user hears how the join ended, and when the membership is lost.
+/// Reports the result of the join, or the loss of the membership.
 void RdmaCm::membership_changed(GroupId number, const sa::Answer<wire::McMemberRecord>& record) {
   const auto found = groups_.find(number);
   Id* const of = found == groups_.end() ? nullptr : find(found->second.id);

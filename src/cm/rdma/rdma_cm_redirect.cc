@@ -1,5 +1,5 @@
-// A request that is to go elsewhere: REJ for redirection, which the active side follows by itself
-// (IBTA vol 1 §12.6.7), asking SA for the path to where it is sent.
+// Redirection: the active side follows a REJ for port redirection by itself (IBTA vol 1 §12.6.7),
+// after querying SA for the new path.
 
 #include <array>
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace weft::cm {
 
-/// Both reasons come with a ClassPortInfo; of one that moves the port alone, a GID is enough.
-/// Nothing if the words name nobody who could be asked.
+/// Parses the ARI. Both reasons carry a ClassPortInfo; for a port redirection a GID suffices. None
+/// if it identifies no destination.
 std::optional<RdmaCm::Redirection> RdmaCm::redirection_of(const RejReceived& rej) {
   const bool is_of_manager = rej.reason == wire::RejectReason::PortAndCmRedirection;
   if (!is_of_manager && rej.reason != wire::RejectReason::PortRedirection) {
@@ -32,7 +32,8 @@ std::optional<RdmaCm::Redirection> RdmaCm::redirection_of(const RejReceived& rej
   return has_place ? std::optional{redirection} : std::nullopt;
 }
 
-/// True: the request goes there, or SA is asked for the way; the user hears nothing yet.
+/// Returns true if the request was resent or a path query was started; the user is not notified in
+/// this case.
 bool RdmaCm::follow(RdmaCmId id, Id& of, const CmEvent& event, Instant now) {
   const auto redirection = redirection_of(std::get<RejReceived>(event.details));
   const auto port = of.port ? ports_.find(*of.port) : ports_.end();
@@ -43,7 +44,7 @@ bool RdmaCm::follow(RdmaCmId id, Id& of, const CmEvent& event, Instant now) {
   ++of.redirections;
   const wire::ClassPortInfo& to = redirection->to;
   const PKey pkey = to.redirect_pkey.value() != 0 ? to.redirect_pkey : of.pkey;
-  if (to.redirect_gid.is_zero()) {  // in this subnet, and SA need not be asked
+  if (to.redirect_gid.is_zero()) {  // in this subnet: no path query needed
     Path path = of.paths.front();
     path.dlid = to.redirect_lid;
     path.sl = to.redirect_sl;
@@ -80,7 +81,7 @@ bool RdmaCm::request_again(Id& of, const Path& path, const Redirection& redirect
       of.manager->qkey = to.redirect_qkey.value() != 0 ? to.redirect_qkey : kGsiQKey;
     }
   } else if (!of.manager) {
-    of.manager = ManagerPlace{.path = of.paths.front()};  // the same as was asked
+    of.manager = ManagerPlace{.path = of.paths.front()};  // same destination as before
   }
   of.paths = {path};
   of.dgid = path.dgid;

@@ -1,4 +1,4 @@
-// Addresses and routes: which port leads to the peer, and the path there.
+// Address and route resolution: the local port, and the path to the peer.
 
 #include <algorithm>
 #include <utility>
@@ -87,7 +87,7 @@ Result<void> RdmaCm::resolve_ib(RdmaCmId id, Id& of, const IbEndpoint& destinati
   return {};
 }
 
-/// A group is on every port: on that of the source, or on the host's first.
+/// A multicast address is reachable through any port: that of the source, or the host's first.
 Result<void> RdmaCm::resolve_group(RdmaCmId id, Id& of, const IpEndpoint& group) {
   if (!of.port) {
     const std::vector<sa::Resolver::Own> own = resolver_.own_addresses();
@@ -147,7 +147,7 @@ Result<void> RdmaCm::resolve_address(RdmaCmId id, const AddressQuery& query, Ins
     return resolve_group(id, of, *destination);
   }
   const auto* const source = std::get_if<IpEndpoint>(&of.source);
-  // To nowhere in particular is to the own host, as sockets have it.
+  // An unspecified destination means the local host, as for sockets.
   const IpAddress wanted = destination->address.unmapped();
   const IpAddress to = wanted.is_unspecified()
                            ? (wanted.is_v4() ? IpAddress::v4(0x7F00'0001) : IpAddress::v6(0, 1))
@@ -206,10 +206,10 @@ void RdmaCm::address_found(RdmaCmId id, const sa::Resolution& found) {
   static_cast<void>(tell(id, of, {.type = RdmaCmEventType::AddressResolved}));
 }
 
-/// As Linux has it, the type of service of IPv4 is the QoS class that SA is asked for, and the flow
-/// information of an IPv6 or AF_IB source names the traffic class; SA decides which service level
-/// that is (IBTA vol 1 §15.2.5.16). If it names none, the type of service is the traffic class,
-/// which it is in IPv6 (RFC 2474 §3); Linux asks for none then.
+/// As in Linux, the IPv4 type of service selects the QoS class of the path query, and the flow
+/// information of an IPv6 or AF_IB source the traffic class; SA maps these to a service level (IBTA
+/// vol 1 §15.2.5.16). If the source has no traffic class, the type of service is used, which is
+/// equivalent in IPv6 (RFC 2474 §3); Linux leaves the traffic class out then.
 sa::PathWish RdmaCm::wish_of(const Id& of, const Gid& dgid, PKey pkey) {
   constexpr unsigned kTrafficClassAt = 20;  // RFC 8200 §3: above the flow label
   const auto* const destination = std::get_if<IpEndpoint>(&of.destination);
@@ -234,7 +234,7 @@ Result<void> RdmaCm::resolve_route(RdmaCmId id, Duration timeout, Instant now) {
   Id& of = **in;
   const auto port = ports_.find(*of.port);
   if (port == ports_.end()) {
-    return fail(ErrorCode::NoSuchDevice, "the id's port is gone");
+    return fail(ErrorCode::NoSuchDevice, "the id's port was removed");
   }
   const auto started = port->second.sa.resolve_path(
       wish_of(of, of.dgid, of.pkey), {.timeout = timeout},

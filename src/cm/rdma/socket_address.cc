@@ -7,7 +7,7 @@
 namespace weft::cm {
 namespace {
 
-/// The port of an AF_IB service id (librdmacm: bits 0 to 15).
+/// Port number bits of an AF_IB service ID (librdmacm: bits 0 to 15).
 constexpr std::uint64_t kPortBits = 0xFFFF;
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
 
-// The addresses that RDMA-CM's users name: IP with a port, or InfiniBand's own (AF_IB, IBTA vol 1
-// annex A11). Values.
+// Addresses used by RDMA-CM: an IP address with a port number, or a native InfiniBand address
+// (AF_IB, IBTA vol 1 annex A11). Value types.
 
 #include <cstdint>
 #include <string>
@@ -21,7 +21,7 @@ enum class PortSpace : std::uint16_t {
   Ib = 0x013F,
 };
 
-/// What IP users give: an unspecified address is every address of the host.
+/// An IP address and port number. The unspecified address means all addresses of the host.
 struct IpEndpoint {
   IpAddress address{};
   std::uint16_t port{};
@@ -30,7 +30,7 @@ struct IpEndpoint {
   friend bool operator==(const IpEndpoint&, const IpEndpoint&) = default;
 };
 
-/// sockaddr_ib. A GID of zero is every port of the host.
+/// Contents of a sockaddr_ib. A GID of zero means all ports of the host.
 struct IbEndpoint {
   Gid gid{};
   PKey pkey{};
@@ -46,23 +46,23 @@ using SocketAddress = std::variant<std::monostate, IpEndpoint, IbEndpoint>;
 [[nodiscard]] inline bool is_given(const SocketAddress& address) {
   return !std::holds_alternative<std::monostate>(address);
 }
-/// 127.0.0.1 and ::1. The rest of 127.0.0.0/8 belongs to hosts of the fabric (docs/ARCHITECTURE.md,
-/// decision 16).
+/// True for 127.0.0.1 and ::1. All other addresses of 127.0.0.0/8 belong to simulated hosts
+/// (docs/ARCHITECTURE.md, decision 16).
 [[nodiscard]] inline bool is_own_loopback(const IpAddress& address) {
   return address == IpAddress::v4(0x7F00'0001) || address == IpAddress::v6(0, 1);
 }
-/// Names no port of the host in particular.
+/// True if the address does not select one port of the host.
 [[nodiscard]] bool is_wildcard(const SocketAddress& address);
 [[nodiscard]] std::uint16_t port_number_of(const SocketAddress& address);
 void set_port_number(SocketAddress& address, std::uint16_t port);
 [[nodiscard]] std::string to_string(const SocketAddress& address);
 
-/// Annex A11: IP port numbers are service ids of the prefix of RDMA-CM, 0x00000000'01PPnnnn,
-/// where a port space is 0x0106 (TCP), 0x0111 (UDP) and so on.
+/// The service ID of an IP port number: prefix 0x00000000'01PPnnnn, where 01PP is the port space
+/// (annex A11).
 [[nodiscard]] constexpr std::uint64_t service_id_of(PortSpace space, std::uint16_t port) {
   return std::uint64_t{static_cast<std::uint16_t>(space)} << 16 | port;
 }
-/// Of an AF_IB address its own.
+/// As above; an AF_IB address carries its own service ID.
 [[nodiscard]] std::uint64_t service_id_of(PortSpace space, const SocketAddress& address);
 
 }  // namespace weft::cm

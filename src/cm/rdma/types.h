@@ -1,6 +1,7 @@
 #pragma once
 
-// What RDMA-CM's users say and hear (librdmacm's interface, IBTA vol 1 annex A11). Values.
+// Parameters and events of RDMA-CM's users, with the semantics of librdmacm (IBTA vol 1 annex A11).
+// Value types.
 
 #include <cstdint>
 #include <string>
@@ -16,12 +17,12 @@
 
 namespace weft::cm {
 
-/// An rdma_cm_id. Never used twice by one manager; 0 is none.
+/// An rdma_cm_id of one manager. Never reused; 0 means none.
 using RdmaCmId = Ordered<struct RdmaCmIdTag, std::uint32_t>;
-/// A multicast group that an id has joined. Never used twice; 0 is none.
+/// A multicast group joined by an id. Never reused; 0 means none.
 using GroupId = Ordered<struct GroupIdTag, std::uint32_t>;
 
-/// Where an id is in its life.
+/// The state of an id; a call checks it before anything else.
 enum class RdmaCmState : std::uint8_t {
   Idle,
   AddressBound,
@@ -30,14 +31,14 @@ enum class RdmaCmState : std::uint8_t {
   RouteQuery,
   RouteResolved,
   Listen,
-  Connect,  ///< from a request, sent or received, on
+  Connect,  ///< from the time a request was sent or received
   Disconnect,
   ServiceQuery,  ///< bound to an address, and SA is asked where a service is
 };
 inline constexpr unsigned kRdmaCmStateCount = 10;
 [[nodiscard]] std::string_view name_of(RdmaCmState state);
 
-/// In the order and with the numbers of librdmacm's enum rdma_cm_event_type.
+/// Event types, with the order and numbers of librdmacm's enum rdma_cm_event_type.
 enum class RdmaCmEventType : std::uint8_t {
   AddressResolved,
   AddressError,
@@ -60,7 +61,7 @@ enum class RdmaCmEventType : std::uint8_t {
   User,  ///< of the id's program itself
 };
 
-/// Parameters of a connection, or of a datagram service (UD has QPN and Q_Key only).
+/// Parameters of a connection. For UD only QPN and Q_Key are meaningful.
 struct ConnectionParameters {
   Qpn qpn{};
   QKey qkey{};
@@ -74,35 +75,37 @@ struct ConnectionParameters {
   std::vector<std::byte> private_data{};
 };
 
-/// Why something ended in an error, as users are told it.
+/// Reason for an error event, as reported to the user.
 enum class RdmaCmFailure : std::uint8_t {
   None,
   TimedOut,            ///< ETIMEDOUT
-  NetworkUnreachable,  ///< ENETUNREACH: no port leads there
-  NoSuchAddress,       ///< EADDRNOTAVAIL: the source is no address of this host
+  NetworkUnreachable,  ///< ENETUNREACH: no port has a route to the address
+  NoSuchAddress,       ///< EADDRNOTAVAIL: the source is not an address of this host
   NetworkDown,         ///< ENETDOWN
-  HostUnreachable,     ///< EHOSTUNREACH: SA knows no path
+  HostUnreachable,     ///< EHOSTUNREACH: SA has no path record
   InvalidArgument,     ///< EINVAL
   Cancelled,           ///< EINTR
   NoSuchService,       ///< ENOENT: SA knows none
 };
 
+/// One event of one id.
 struct RdmaCmEvent {
   RdmaCmEventType type{};
-  std::uint64_t context{};  ///< the id's; of a request its listener's, of a group the group's
-  RdmaCmId id{};            ///< of a request the new id
-  RdmaCmId listener{};      ///< of a request
-  GroupId group{};          ///< of MulticastJoin and MulticastError
+  /// of the id; for a request, of its listener; for a multicast event, of the group
+  std::uint64_t context{};
+  RdmaCmId id{};        ///< for a request, the new id
+  RdmaCmId listener{};  ///< for a request only
+  GroupId group{};      ///< for MulticastJoin and MulticastError only
   RdmaCmFailure failure{};
   /// Of Rejected the reason, of Unreachable the status of SIDR_REP, of what a program wrote what it
   /// said; else 0.
   std::int32_t status{};
   std::uint64_t argument{};  ///< of User
   ConnectionParameters parameters{};
-  QpAddress address{};  ///< of UD and groups: how to send there
+  QpAddress address{};  ///< for UD and multicast: how to reach the destination
 };
 
-/// Takes what ids tell. It must not call the manager.
+/// Receives the events of ids. It must not call the manager.
 class RdmaCmSink {
  public:
   RdmaCmSink() = default;
@@ -110,11 +113,12 @@ class RdmaCmSink {
   RdmaCmSink(const RdmaCmSink&) = delete;
   RdmaCmSink& operator=(const RdmaCmSink&) = delete;
 
-  /// False: there is no room for a connection request, which is then forgotten and may come again.
+  /// Returns false if there is no room for a connection request, which is then dropped; the peer
+  /// may retry.
   [[nodiscard]] virtual bool take(const RdmaCmEvent& event) = 0;
 };
 
-/// What users may set of an id.
+/// Options of rdma_set_option that an id supports.
 enum class RdmaCmOption : std::uint8_t { TypeOfService, ReuseAddress, AfOnly, AckTimeout };
 
 /// A service as its users know it: its name or, without one, its ServiceID (ServiceRecord, IBTA vol
@@ -137,14 +141,14 @@ struct RdmaCmIdInfo {
   RdmaCmState state{};
   PortSpace space{};
   QpType qp_type{};
-  std::string device{};  ///< its verbs name; empty while the id is bound to none
+  std::string device{};  ///< verbs name; empty while the id is not bound to a device
   PortNumber port{};
   PKey pkey{};
   SocketAddress source{};
   SocketAddress destination{};
   Gid sgid{};
   Gid dgid{};
-  std::vector<Path> paths{};  ///< the first is the primary one
+  std::vector<Path> paths{};  ///< the primary path first
 };
 
 }  // namespace weft::cm

@@ -15,7 +15,7 @@
 #include "mad/management_interface.h"
 #include "mad/testing/network.h"
 
-/// For tests: connection managers on a network in virtual time, and what their users saw.
+/// For tests: connection managers on a network in virtual time, with a log of their events.
 namespace weft::cm {
 
 struct Told {
@@ -24,7 +24,7 @@ struct Told {
   Instant at{};
 };
 
-/// A host of one port, all of whose ids tell it.
+/// A host with one port that observes all of its ids.
 class TestHost final : public CmObserver {
  public:
   static constexpr PortKey kPort{1};
@@ -154,7 +154,7 @@ class TestCmNetwork {
             .target_ack_delay = 5};
   }
 
-  /// Carries MADs and lets time pass until nothing is left to do, or that time has come.
+  /// Delivers MADs and advances time until nothing is pending or `until` is reached.
   void run(Instant until = Instant{Duration::seconds(10'000)}) {
     for (std::uint64_t steps = 0;; ++steps) {
       WEFT_ASSERT(steps < 2'000'000, "the network does not come to rest");
@@ -180,7 +180,7 @@ class TestCmNetwork {
   /// Long enough for messages, too short for anything to be repeated.
   void run_shortly() { run_for(Duration::milliseconds(1)); }
 
-  /// A MAD as if it came from there.
+  /// Delivers a forged MAD with that source.
   void inject(TestHost& to, Lid from, const mad::MadBytes& mad) {
     to.gsi.handle_mad({.lid = from}, mad, now);
     to.cm.check_invariants();
@@ -220,7 +220,7 @@ class TestCmNetwork {
 
   std::vector<Sent> sent;
   Instant now{Duration::seconds(1)};
-  std::function<bool(const Sent&)> loses;  ///< what is lost beside the faults
+  std::function<bool(const Sent&)> loses;  ///< losses in addition to the faults
 
  private:
   void collect() {
@@ -265,7 +265,7 @@ class TestCmNetwork {
   std::uint64_t order_{};
 };
 
-/// What a server does that takes everything, and a client that takes every reply.
+/// A server that accepts every request, and a client that accepts every reply.
 inline void answer_all(TestCmNetwork& network) {
   const auto answer = [](TestHost& host) {
     host.on_event = [&host](CmId id, const CmEvent& event, Instant now) {

@@ -1,4 +1,4 @@
-// What programs that are connected by ibsim's protocol may ask of their port.
+// Queries of programs connected by ibsim's protocol about their port.
 
 #include <algorithm>
 #include <string>
@@ -21,7 +21,7 @@ using fabric::PortIndex;
   return text.substr(0, text.find('\0'));
 }
 
-/// Port `number` of the HCA or switch that `own` is a port of; `own` if there is none, as of ibsim.
+/// Port `number` of the node of `own`, or `own` if there is no such port, as ibsim does.
 [[nodiscard]] PortIndex port_of(const fabric::TablesBuilder& tables, PortIndex own,
                                 std::uint8_t number) {
   const fabric::PortRecord& record = tables.port(own);
@@ -99,7 +99,7 @@ bool answer_ibsim_question(node::Fabric& fabric, PortIndex port, IbsimControl& q
     case IbsimQuestion::PortInfo: {
       const auto number = static_cast<std::uint8_t>(question.data.front());
       wire::PortInfo info = agents.port_info(port_of(fabric.builder(), port, number));
-      info.mkey = {};  // is the subnet manager's alone
+      info.mkey = {};  // only disclosed to the subnet manager
       set_data(question, wire::pack(info));
       return true;
     }

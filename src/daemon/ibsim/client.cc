@@ -17,7 +17,7 @@ constexpr std::size_t kHeaderBytes = wire::kSizeOf<Header>;
   return wire::unpack<Header>(mad.first<kHeaderBytes>());
 }
 
-/// IBTA vol 1 §13.4.5, §15.2.2: the others are told, not asked.
+/// True for methods that have a response (IBTA vol 1 §13.4.5, §15.2.2).
 [[nodiscard]] bool wants_answer(MadMethod method) {
   switch (method) {
     case MadMethod::Get:
@@ -41,7 +41,7 @@ constexpr std::size_t kHeaderBytes = wire::kSizeOf<Header>;
   return false;
 }
 
-/// What a subnet manager is asked, by class.
+/// A class for which a subnet manager receives requests.
 struct SmClass {
   std::uint8_t mgmt_class;
   std::uint8_t version;
@@ -70,7 +70,8 @@ constexpr MadMethod kSmMethods[] = {
 
 IbsimClient::IbsimClient(const node::UmadPortAccess& access) : file_(access) {}
 
-/// The agents are there from the first MAD on; the program's own are in its library.
+/// The agent for requests on QP0 or QP1, created with the first MAD; the program's own agents are
+/// known to its library only.
 Result<std::uint32_t> IbsimClient::agent_for(bool is_smp) {
   auto& known = asking_.at(is_smp ? 0 : 1);
   if (!known) {
@@ -109,7 +110,7 @@ bool IbsimClient::handle(ByteSpan datagram, Instant now) {
       return false;
     }
     if (!open_.emplace(key, header.transaction_id).second) {
-      return true;  // said again; the node does that itself
+      return true;  // a retry; the node retries by itself
     }
     envelope.timeout_ms = is_smp ? kSmpTimeoutMs : kGmpTimeoutMs;
     envelope.retries = is_smp ? 0 : kGmpRetries;
@@ -118,7 +119,8 @@ bool IbsimClient::handle(ByteSpan datagram, Instant now) {
   return true;
 }
 
-/// False: the program has not asked for it, or not expected an answer.
+/// Restores the original TID. Returns false if the program did not send the request, or expects no
+/// response.
 bool IbsimClient::restore_tid(std::uint32_t agent, IbsimPacket& packet) {
   Header header = header_of(packet.mad);
   const auto low = static_cast<std::uint32_t>(header.transaction_id);
@@ -138,7 +140,7 @@ std::optional<IbsimPacket> IbsimClient::poll() {
     IbsimPacket packet{.slid_be = lid_to_ibsim(received.envelope.address.lid),
                        .sqp_be = swapped(received.envelope.address.qp.value()),
                        .status_be = swapped(static_cast<std::uint32_t>(received.error))};
-    // Nobody could take more: of an answer by RMPP that is longer, the rest is lost, as with ibsim.
+    // A response by RMPP that is longer is truncated, as with ibsim.
     const std::size_t length = std::min(received.mad.size(), packet.mad.size());
     copy_bytes(packet.mad, ByteSpan{received.mad}.first(length));
     packet.length_be = swapped(std::uint64_t{received.error == 0 ? length : packet.mad.size()});
@@ -173,7 +175,7 @@ Result<void> IbsimClient::become_sm(Instant now) {
                                              .rmpp_version = each.rmpp_version,
                                              .methods = sm_methods()});
     if (!agent) {
-      static_cast<void>(set_sm(false, now));  // all of them or none
+      static_cast<void>(set_sm(false, now));  // registers all classes or none
       return std::unexpected(agent.error());
     }
     sm_agents_.push_back(*agent);

@@ -1,7 +1,7 @@
 #pragma once
 
-// A program that is connected by ibsim's protocol, as its node sees it: an open umad device, whose
-// agents and timeouts the program does not tell. It holds no socket and no clock.
+// A program connected by ibsim's protocol, presented to its node as an open umad device. Agents and
+// timeouts are chosen here, since the protocol does not carry them. No socket, no clock.
 
 #include <array>
 #include <cstddef>
@@ -19,31 +19,33 @@
 
 namespace weft::daemon {
 
+/// Converts between ibsim packets and the agents of one port. Not thread-safe.
 class IbsimClient {
  public:
-  /// Requests that are not answered; policy.
+  /// Maximum of unanswered requests; policy, not from the specification.
   static constexpr std::size_t kMaxOpen = 4'096;
-  /// Until a request comes back, which ibsim does at once when there is no way: SMPs are answered
-  /// by agents, what is on QP1 by programs, which take their time. Policy.
+  /// Time until an unanswered request is returned with an error; ibsim returns unroutable ones at
+  /// once. SMPs are answered by agents, MADs on QP1 by programs, which need longer. Policy, not
+  /// from the specification.
   static constexpr std::uint32_t kSmpTimeoutMs = 250;
   static constexpr std::uint32_t kGmpTimeoutMs = 2'000;
   static constexpr std::uint32_t kGmpRetries = 4;
 
   explicit IbsimClient(const node::UmadPortAccess& access);
 
-  /// A datagram of the program's. False: it is none that libumad2sim sends.
+  /// Processes a datagram of the program. Returns false if libumad2sim does not send such a one.
   [[nodiscard]] bool handle(ByteSpan datagram, Instant now);
 
   /// The next datagram for the program.
   [[nodiscard]] std::optional<IbsimPacket> poll();
 
-  /// The program is a subnet manager, which has the requests of SM and SA; or no more.
+  /// Registers or unregisters the program as subnet manager, for requests to SM and SA.
   [[nodiscard]] Result<void> set_sm(bool is_sm, Instant now);
   [[nodiscard]] bool is_sm() const { return !sm_agents_.empty(); }
   [[nodiscard]] std::size_t open_requests() const { return open_.size(); }
 
  private:
-  /// The agents that ask, and the low half of the TID, which the node keeps.
+  /// The requesting agent, and the lower half of the TID, which the node leaves unchanged.
   using Key = std::pair<std::uint32_t, std::uint32_t>;
 
   [[nodiscard]] Result<std::uint32_t> agent_for(bool is_smp);
@@ -51,9 +53,9 @@ class IbsimClient {
   [[nodiscard]] bool restore_tid(std::uint32_t agent, IbsimPacket& packet);
 
   node::UmadFile file_;
-  std::array<std::optional<std::uint32_t>, 2> asking_;  // on QP0 and QP1
+  std::array<std::optional<std::uint32_t>, 2> asking_;  // agents for QP0 and QP1
   std::vector<std::uint32_t> sm_agents_;
-  std::map<Key, std::uint64_t> open_;  // TIDs as the program has them
+  std::map<Key, std::uint64_t> open_;  // original TIDs of the program
 };
 
 }  // namespace weft::daemon

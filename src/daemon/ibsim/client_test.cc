@@ -1,5 +1,5 @@
-// What libumad2sim may rely on: requests that nobody answers come back, TIDs are its own, and a
-// subnet manager has what comes for one.
+// What libumad2sim relies on: unanswered requests are returned, TIDs are preserved, and a subnet
+// manager receives the requests to it.
 
 #include "daemon/ibsim/client.h"
 

@@ -28,7 +28,7 @@ void IbsimConnection::start(Handlers handlers) {
   if (pidfd >= 0) {
     death_.assign(pidfd);
     wait_for_death();
-  } else if (errno == ESRCH) {  // it died before it was noticed
+  } else if (errno == ESRCH) {  // it died before we opened the pidfd
     asio::post(socket_.get_executor(), [self = shared_from_this()] { self->ended_by_peer(); });
   }
   wait_for_mads();
@@ -60,9 +60,9 @@ void IbsimConnection::wait_for_mads() {
                      });
 }
 
-/// False when there is none, or nobody who sends any.
+/// Returns false if no MAD is queued or the peer is gone.
 bool IbsimConnection::receive_one() {
-  std::array<std::byte, sizeof(IbsimPacket) + 1> buffer{};  // one more, to see what is longer
+  std::array<std::byte, sizeof(IbsimPacket) + 1> buffer{};  // one more, to detect longer datagrams
   const ssize_t count = recv(socket_.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
   if (count < 0) {
     if (errno != EAGAIN && errno != EINTR) {
@@ -90,7 +90,7 @@ void IbsimConnection::flush() {
         errno == EAGAIN) {
       return wait_for_room();
     }
-    unsent_.reset();  // handed over; or the program is gone, which is noticed elsewhere
+    unsent_.reset();  // sent, or the program is gone, which wait_for_death() reports
   }
 }
 

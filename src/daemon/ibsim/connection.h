@@ -18,14 +18,14 @@
 
 namespace weft::daemon {
 
-/// The socket that carries the MADs of a program that is connected by ibsim's protocol. It never
-/// makes the daemon wait: what does not go out stays, up to the limits of an open umad device. A
-/// program that sends is always read, or it and its library would wait for each other.
+/// The MAD socket of a program connected by ibsim's protocol. It never blocks the daemon: output is
+/// queued up to the limits of an open umad device. Input is always read, because the program's
+/// library blocks until its datagram is taken. Used on the daemon's thread only.
 class IbsimConnection : public std::enable_shared_from_this<IbsimConnection> {
  public:
-  static constexpr int kTurn = 64;  // MADs before others are read; policy
+  static constexpr int kTurn = 64;  // MADs read before other clients are served; policy
 
-  /// `on_sent`: the interfaces have something to do. `on_end`: the program is gone.
+  /// `on_sent`: the management interfaces must run. `on_end`: the program is gone.
   struct Handlers {
     std::function<void()> on_sent;
     std::function<void(std::string_view)> on_offence;
@@ -39,7 +39,7 @@ class IbsimConnection : public std::enable_shared_from_this<IbsimConnection> {
   IbsimConnection& operator=(const IbsimConnection&) = delete;
 
   void start(Handlers handlers);
-  /// Hands over what came for the program, as much as it has room for.
+  /// Sends queued MADs to the program, as far as its socket accepts them.
   void flush();
   void end();
 
@@ -59,7 +59,7 @@ class IbsimConnection : public std::enable_shared_from_this<IbsimConnection> {
   asio::posix::stream_descriptor death_;
   pid_t pid_;
   fabric::PortIndex port_;
-  std::optional<IbsimClient> client_;  // until the end
+  std::optional<IbsimClient> client_;  // empty after the end
   std::optional<IbsimPacket> unsent_;
   Handlers handlers_;
   bool waits_for_room_{};

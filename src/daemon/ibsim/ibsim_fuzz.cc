@@ -1,6 +1,6 @@
-// What programs with libumad2sim may say: three of them on the nodes of a whole fabric, questions
-// and MADs as datagrams, carried out as the server does, without sockets. Answers are of questions,
-// a MAD that comes back is one that was sent, and requests that are open are bounded.
+// Three programs with libumad2sim on the nodes of a fabric: requests and MADs as datagrams,
+// processed as by the server but without sockets. Checks that answers belong to requests, that
+// returned MADs were sent, and that open requests are bounded.
 
 #include <algorithm>
 #include <array>
@@ -28,7 +28,7 @@ constexpr fuzz::PieceFormat kFormat{.head_octets = 2};
 constexpr std::size_t kQuestionBytes = sizeof(IbsimControl);
 constexpr std::size_t kMadAt = sizeof(IbsimPacket) - wire::kMadBytes;
 
-/// It lives for many inputs; a MAD that writes makes the next input begin with a new one.
+/// Reused for many inputs; a MAD that writes causes a new one for the next input.
 struct World {
   std::unique_ptr<node::Fabric> fabric = *node::Fabric::create(*fabric::generate("star:2"), {});
   Instant now{Duration::seconds(1)};
@@ -110,14 +110,14 @@ class Game {
     require(set ? program.client->is_sm() == is_sm : !set.error().reason.empty());
   }
 
-  /// A datagram of the right size; what is not in the input is zero.
+  /// Processes a datagram of the right size, zero-extending the input.
   void send(Program& program, ByteSpan message) {
     if (program.client == nullptr) {
       return;
     }
     std::array<std::byte, sizeof(IbsimPacket)> datagram{};
     copy_bytes(datagram, message.first(std::min(message.size(), datagram.size())));
-    const bool is_whole = message.size() != kQuestionBytes;  // some are of another size
+    const bool is_whole = message.size() != kQuestionBytes;  // some have another size
     const auto header = wire::unpack<wire::MadHeader>(
         std::span{datagram}.subspan<kMadAt, wire::kSizeOf<wire::MadHeader>>());
     const bool writes = header.method == wire::MadMethod::Set;
@@ -217,7 +217,7 @@ void use_place(std::span<const std::uint8_t> input) {
 
 void run(std::span<const std::uint8_t> input) {
   static auto world = std::make_unique<World>();
-  constexpr unsigned kMostInputs = 256;  // so that what one leaves to the next stays little
+  constexpr unsigned kMostInputs = 256;  // limits what earlier inputs can leave behind
   if (world->is_written || ++world->inputs == kMostInputs) {
     world = std::make_unique<World>();
   }
@@ -227,9 +227,8 @@ void run(std::span<const std::uint8_t> input) {
 }  // namespace
 }  // namespace weft::daemon
 
-/// Pieces of the input: an octet that says which program, whether it asks or sends and the time
-/// that passes before, one that says how long, and a datagram. A short input is also taken for a
-/// place.
+/// The input consists of pieces: an octet for the program, the kind of datagram and the time before
+/// it; an octet for the length; the datagram. A short input is also used as an IbsimPlace.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t kPlaceBytes = 20;
   if (size < kPlaceBytes) {

@@ -1,9 +1,9 @@
 #pragma once
 
-// What ibsim and programs preloaded with libumad2sim say to each other, in datagrams (layouts as in
-// ibsim's include/ibsim.h). A program asks questions at `NAME:ctl` from `NAME:ctlPID`; once it is
-// connected, its MADs go from `NAME:inPID` to `NAME:outCLIENT` and back. All are abstract names.
-// Numbers are the machine's own, but where umad has them in network order. Pure.
+// Messages between ibsim and programs preloaded with libumad2sim, one per datagram (layouts as in
+// ibsim's include/ibsim.h). A program sends requests to `NAME:ctl` from `NAME:ctlPID`; after
+// Connect, MADs go from `NAME:inPID` to `NAME:outCLIENT` and back. All are abstract socket names.
+// Integers are in host byte order, except those that umad defines in network byte order. Pure.
 
 #include <array>
 #include <bit>
@@ -18,8 +18,9 @@
 
 namespace weft::daemon {
 
+/// Type of a control request.
 enum class IbsimQuestion : std::uint32_t {
-  Error = 0,  // in answers alone
+  Error = 0,  // in answers only
   Connect = 1,
   Disconnect = 2,
   Port = 3,
@@ -32,27 +33,27 @@ enum class IbsimQuestion : std::uint32_t {
   PKeys = 10,
 };
 
-/// A question, and its answer.
+/// A control request, or its answer.
 struct IbsimControl {
   static constexpr std::uint32_t kMagic = 0xDEAD'BEEF;
   std::uint32_t magic{kMagic};
-  std::uint32_t client{};  // as Connect gave it
+  std::uint32_t client{};  // as assigned by Connect
   IbsimQuestion question{};
   std::uint32_t length{};
   std::array<std::byte, 64> data{};
 };
 static_assert(sizeof(IbsimControl) == 80);
 
-/// Of Connect.
+/// Data of Connect.
 struct IbsimConnect {
-  std::uint32_t id{};  // the program's process, which is in its names; in the answer the client
+  std::uint32_t id{};  // process ID, as used in the socket names; in the answer, the client number
   std::uint32_t qp{};
   std::uint32_t is_sm{};
   std::array<char, 32> node{};
 };
 static_assert(sizeof(IbsimConnect) == 44);
 
-/// Of Port.
+/// Data of Port.
 struct IbsimPort {
   std::uint16_t lid{};
   std::uint8_t state{};
@@ -60,7 +61,7 @@ struct IbsimPort {
 };
 static_assert(sizeof(IbsimPort) == 4);
 
-/// Of Vendor.
+/// Data of Vendor.
 struct IbsimVendor {
   std::uint32_t vendor{};
   std::uint32_t device{};
@@ -70,20 +71,20 @@ struct IbsimVendor {
 };
 static_assert(sizeof(IbsimVendor) == 24);
 
-/// A MAD in either direction; what is behind the name is in network order.
+/// A MAD in either direction. All fields with suffix _be are in network byte order.
 struct IbsimPacket {
   std::uint32_t dlid_be{};  // 16 bits, in the first two bytes
   std::uint32_t slid_be{};
   std::uint32_t dqp_be{};
   std::uint32_t sqp_be{};
-  std::uint32_t status_be{};  // an errno: why a MAD comes back
+  std::uint32_t status_be{};  // errno for a MAD that is returned
   std::uint32_t unused{};
   std::uint64_t length_be{};
   std::array<std::byte, 256> mad{};
 };
 static_assert(sizeof(IbsimPacket) == 288);
 
-/// Numbers in network order.
+/// Byte order conversion.
 template <class T>
 [[nodiscard]] constexpr T swapped(T value) {
   static_assert(std::endian::native == std::endian::little);
@@ -96,7 +97,7 @@ template <class T>
   return Lid{swapped(static_cast<std::uint16_t>(lid_be))};
 }
 
-/// A datagram as a structure of the same size; none if it has another.
+/// Reinterprets a datagram as a structure of exactly its size; none if sizes differ.
 template <class Struct>
 [[nodiscard]] std::optional<Struct> read_ibsim(ByteSpan datagram) {
   std::array<std::byte, sizeof(Struct)> bytes{};
@@ -111,7 +112,7 @@ template <class Struct>
   return std::bit_cast<std::array<std::byte, sizeof(Struct)>>(message);
 }
 
-/// What a question or an answer carries.
+/// The data of a request or an answer.
 template <class Struct>
 [[nodiscard]] Struct data_of(const IbsimControl& control) {
   static_assert(sizeof(Struct) <= sizeof control.data);
@@ -125,16 +126,16 @@ void set_data(IbsimControl& control, const Struct& data) {
   copy_bytes(control.data, write_ibsim(data));
 }
 
-/// The node's name as the program says it: up to 31 letters, then a NUL.
+/// The node name: up to 31 characters and a NUL.
 [[nodiscard]] std::string name_in(const IbsimConnect& connect);
-/// What is too long is cut.
+/// Truncates a name that is too long.
 void set_name(IbsimConnect& connect, std::string_view name);
 
-/// `sim:ctl`, `sim:in812`: a name without the NULs around it.
+/// Builds `sim:ctl` or `sim:in812`; without the NULs around it.
 [[nodiscard]] std::string ibsim_name(std::string_view base, std::string_view what,
                                      std::optional<std::uint32_t> number = {});
 
-/// How programs may name a node besides by its name: `H-` or `S-` and its GUID, as in files.
+/// The GUID in an alternative node name, `H-GUID` or `S-GUID`, as in ibsim's network files.
 [[nodiscard]] std::optional<Guid> guid_in_ibsim_name(std::string_view name);
 
 }  // namespace weft::daemon

@@ -28,7 +28,8 @@ Result<IbsimPlace> IbsimPlace::read(std::string_view text) {
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), place.port_);
   if (error != std::errc{} || end != digits.data() + digits.size() || place.port_ == 0) {
-    return fail(ErrorCode::InvalidArgument, "{} is no UDP port, as {}7070 is one", text, kLoopback);
+    return fail(ErrorCode::InvalidArgument, "{} is not a UDP port, such as {}7070", text,
+                kLoopback);
   }
   return place;
 }
@@ -40,7 +41,7 @@ Result<os::UniqueFd> IbsimPlace::bind_control() const {
 Result<os::UniqueFd> IbsimPlace::open_client(std::uint32_t number, std::uint32_t id) const {
   constexpr std::uint32_t kLast = std::numeric_limits<std::uint16_t>::max();
   if (port_ != 0 && (port_ + number + 1 > kLast || id == 0 || id > kLast)) {
-    return fail(ErrorCode::InvalidArgument, "there is no UDP port {} or {}", port_ + number + 1,
+    return fail(ErrorCode::InvalidArgument, "UDP ports {} and {} do not exist", port_ + number + 1,
                 id);
   }
   auto socket = port_ == 0 ? bind_ibsim(ibsim_name(name_, "out", number))

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where programs with libumad2sim find their server: at sockets with abstract names, as ibsim binds
-// them, or at UDP ports of this machine, as `ibsim -r` does. A value.
+// The location of the ibsim server: abstract socket names, as ibsim binds them, or UDP ports of
+// this machine, as with `ibsim -r`. Value type.
 
 #include <sys/types.h>
 
@@ -16,10 +16,12 @@
 
 namespace weft::daemon {
 
+/// A location, and the sockets to serve it.
 class IbsimPlace {
  public:
-  /// The name of sockets, as `sim`; or `127.0.0.1:7070`, the port for questions, behind which
-  /// those of clients follow. No other address, for datagrams of others prove nothing.
+  /// Parses a socket name prefix such as `sim`, or `127.0.0.1:7070`, the control port, which is
+  /// followed by the client ports. Other addresses are refused, because the sender of a remote
+  /// datagram cannot be authenticated.
   [[nodiscard]] static Result<IbsimPlace> read(std::string_view text);
 
   /// For questions; Exists while another has it.
@@ -27,13 +29,14 @@ class IbsimPlace {
   /// For the MADs of client `number`, which says that it is `id` (its process, or its UDP port).
   [[nodiscard]] Result<os::UniqueFd> open_client(std::uint32_t number, std::uint32_t id) const;
 
-  /// Whose datagram it is, as the kernel knows: only for programs of this user that live.
+  /// The process that sent the datagram, according to the kernel; none unless it is a live process
+  /// of this user.
   [[nodiscard]] std::optional<pid_t> sender_of(const IbsimDatagram& datagram) const;
-  /// The socket that a program names is its own.
+  /// True if the named socket belongs to the program.
   [[nodiscard]] bool is_of(pid_t program, std::uint32_t id) const;
 
  private:
-  std::string name_;
+  std::string name_;      // 0: abstract names are used
   std::uint16_t port_{};  // 0: names
 };
 

@@ -111,7 +111,7 @@ Result<void> IbsimServer::connect(pid_t program, IbsimControl& question) {
     return fail(ErrorCode::OutOfMemory, "there are {} already", kMaxClients);
   }
   if (!place_.is_of(program, said.id)) {
-    return fail(ErrorCode::PermissionDenied, "UDP port {} is not the program's", said.id);
+    return fail(ErrorCode::PermissionDenied, "UDP port {} does not belong to the program", said.id);
   }
   auto socket = place_.open_client(number, said.id);
   if (!socket) {
@@ -164,7 +164,7 @@ void IbsimServer::disconnect(std::uint32_t number) {
   if (was_sm) {
     handlers_.on_sm(port);
   }
-  handlers_.on_sent(port);  // its transactions are cancelled
+  handlers_.on_sent(port);  // its transactions were cancelled
 }
 
 void IbsimServer::flush() {

@@ -1,8 +1,8 @@
 #pragma once
 
-// What ibsim is for programs preloaded with libumad2sim: they connect to a node, ask what its port
-// is, and send MADs. Only programs of the same user are heard; each is known by its process, also
-// those that come by UDP.
+// Serves programs preloaded with libumad2sim in place of ibsim: they connect to a node, query its
+// port, and exchange MADs. Only programs of the same user are served; each is identified by its
+// process, including those that use UDP.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -25,23 +25,25 @@
 
 namespace weft::daemon {
 
-/// The port that a program means: of a node, by its name, its description or `H-GUID`, `S-GUID`;
-/// the first host's if it names none.
+/// The port selected by a program: by node name, node description, `H-GUID` or `S-GUID`; the first
+/// host's port if the name is empty.
 [[nodiscard]] Result<fabric::PortIndex> find_ibsim_port(node::Fabric& fabric,
                                                         std::string_view name);
 
-/// Answers what a program asks of its port; false: not a question with such an answer.
+/// Answers a query about the program's port. Returns false if it is not such a query.
 [[nodiscard]] bool answer_ibsim_question(node::Fabric& fabric, fabric::PortIndex port,
                                          IbsimControl& question);
 
+/// Accepts connections, answers queries, and owns the MAD sockets. Used on the daemon's thread
+/// only.
 class IbsimServer {
  public:
-  static constexpr std::size_t kMaxClients = 256;  // policy; ibsim has 10
-  static constexpr int kTurn = 64;                 // questions before others are read; policy
+  static constexpr std::size_t kMaxClients = 256;  // policy; ibsim allows 10
+  static constexpr int kTurn = 64;  // requests read before other clients are served; policy
 
   struct Handlers {
     std::function<void(fabric::PortIndex)> on_sent;
-    /// A subnet manager begins or ends at the port.
+    /// A subnet manager was registered or unregistered at the port.
     std::function<void(fabric::PortIndex)> on_sm;
     std::function<void(const ProgramName&, std::string_view)> on_offence;
   };
@@ -55,7 +57,7 @@ class IbsimServer {
   IbsimServer(const IbsimServer&) = delete;
   IbsimServer& operator=(const IbsimServer&) = delete;
 
-  /// Hands over what came for programs.
+  /// Sends queued MADs to programs.
   void flush();
   [[nodiscard]] bool has_sm(fabric::PortIndex port) const;
 

@@ -41,7 +41,7 @@ bool waits_for(const os::UniqueFd& socket, short events = POLLIN) {
   return poll(&ready, 1, kPatienceMs) == 1;
 }
 
-/// What libumad2sim is: two sockets that carry a number, which is its process's.
+/// Behaves like libumad2sim: two sockets named after the process ID.
 class Sim {
  public:
   explicit Sim(std::uint32_t id, const std::string& name = socket_name())
@@ -89,7 +89,7 @@ class Sim {
     return wire::unpack<wire::PortInfo>(
         std::span{answer.data}.first<wire::kSizeOf<wire::PortInfo>>());
   }
-  /// A datagram of data, which waits for room, and what comes back.
+  /// Sends a MAD datagram, waiting for room.
   void say_data(ByteSpan bytes) const {
     while (send(data_.get(), bytes.data(), bytes.size(), 0) < 0) {
       ASSERT_EQ(errno, EAGAIN);
@@ -257,7 +257,7 @@ TEST_F(IbsimServerTest, TheNameIsTakenOnce) {
   EXPECT_EQ(again.error().code, ErrorCode::Exists);
 }
 
-/// What libumad2sim is when IBSIM_SERVER_NAME is set: it says the number of its port.
+/// Behaves like libumad2sim with IBSIM_SERVER_NAME: identifies itself by its UDP port.
 class UdpSim {
  public:
   explicit UdpSim(std::uint16_t server) : server_(server) {
@@ -307,7 +307,7 @@ class UdpSim {
   os::UniqueFd data_;
 };
 
-/// A port with free ones behind it, most likely.
+/// A port that is probably followed by free ones.
 std::uint16_t free_port() { return static_cast<std::uint16_t>(20'000 + getpid() % 300 * 30); }
 
 TEST(IbsimByUdp, ProgramsConnectAskAndSendMads) {  // ibsim -r

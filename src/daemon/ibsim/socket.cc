@@ -28,7 +28,7 @@ struct Address {
 
 [[nodiscard]] Result<Address<sockaddr_un>> address_of(std::string_view name) {
   Address<sockaddr_un> address;
-  constexpr std::size_t kNuls = 2;  // before and behind
+  constexpr std::size_t kNuls = 2;  // a leading and a trailing one
   if (name.size() + kNuls > sizeof address.name.sun_path) {
     return fail(ErrorCode::InvalidArgument, "{} is too long for the name of a socket", name);
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Datagram sockets as ibsim and its programs bind them: with abstract names, of which the NUL
-// behind is part, or UDP ports of the loopback.
+// Datagram sockets as used by ibsim and its programs: abstract names that include a trailing NUL,
+// or UDP ports on the loopback interface.
 
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -18,7 +18,7 @@
 
 namespace weft::daemon {
 
-/// A datagram, who sent it (as the kernel says), and where an answer goes.
+/// A received datagram with its sender's credentials and address.
 struct IbsimDatagram {
   std::array<std::byte, 512> buffer{};
   std::size_t size{};
@@ -27,7 +27,7 @@ struct IbsimDatagram {
   socklen_t from_size{};
 
   [[nodiscard]] ByteSpan bytes() const { return ByteSpan{buffer}.first(size); }
-  /// Of who sent it by UDP.
+  /// Source port; none if not UDP.
   [[nodiscard]] std::optional<std::uint16_t> udp_port() const;
 };
 
@@ -39,9 +39,9 @@ struct IbsimDatagram {
 
 [[nodiscard]] Result<void> connect_ibsim_port(const os::UniqueFd& socket, std::uint16_t port);
 
-/// Never waits: false when there is nothing.
+/// Does not block: returns false if no datagram is queued.
 [[nodiscard]] bool receive_ibsim(int socket, IbsimDatagram& datagram);
-/// Lost if there is no room for it.
+/// Sends an answer; drops it if the peer's queue is full.
 void answer_ibsim(int socket, const IbsimDatagram& asked, ByteSpan bytes);
 
 }  // namespace weft::daemon

@@ -22,8 +22,8 @@ template <class Number>
                                                                   : std::nullopt;
 }
 
-/// A row of the table: number, `address:port` of both ends, state, queues, timer, retransmissions,
-/// user, timeout, inode.
+/// A row of the table. Columns: number, `address:port` of both ends, state, queues, timer,
+/// retransmissions, user, timeout, inode.
 struct Row {
   std::uint16_t port{};
   uid_t user{};

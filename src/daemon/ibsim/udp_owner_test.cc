@@ -1,4 +1,4 @@
-// Whose a UDP port is, in the kernel's table.
+// Lookup of a UDP port's owner in the kernel's table.
 
 #include "daemon/ibsim/udp_owner.h"
 

@@ -8,7 +8,7 @@
 namespace weft::daemon {
 namespace {
 
-/// Whose event it is: of a connection request the listener's.
+/// The id to which an event belongs: for a connection request, the listener.
 [[nodiscard]] cm::RdmaCmId subject_of(const cm::RdmaCmEvent& event) {
   return event.type == cm::RdmaCmEventType::ConnectRequest ? event.listener : event.id;
 }
@@ -29,8 +29,8 @@ RdmaCmChannel::RdmaCmChannel(const Owner& owner, os::UniqueFd ours,
                              std::shared_ptr<const os::UniqueFd> theirs)
     : owner_(owner), ours_(std::move(ours)), theirs_(std::move(theirs)) {}
 
-/// One octet in the socket while there are events. The program could take it out itself, which
-/// costs nobody but the program.
+/// Keeps one octet in the socket while events are queued. A program that consumes the octet itself
+/// harms only itself.
 void RdmaCmChannel::show() {
   const bool is_wanted = !events_.empty();
   if (is_wanted == is_shown_) {
@@ -53,7 +53,7 @@ bool RdmaCmChannel::take(const cm::RdmaCmEvent& event) {
     if (requests_ == kMostRequests) {
       return false;
     }
-    known_.try_emplace(event.id);  // the new id is the program's from now on
+    known_.try_emplace(event.id);  // from now on the new id belongs to the program
   }
   put(event);
   show();
@@ -80,7 +80,7 @@ std::optional<cm::RdmaCmEvent> RdmaCmChannel::next() {
   }
   cm::RdmaCmEvent event = extract(events_.begin()->first);
   Known& subject = known_.at(subject_of(event));
-  subject.waiting.pop_front();  // the oldest of all is the oldest of its own
+  subject.waiting.pop_front();  // the oldest event of the channel is also the oldest of its id
   ++subject.told;
   if (event.group != cm::GroupId{}) {
     ++told_of_groups_[event.group];

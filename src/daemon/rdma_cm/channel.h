@@ -1,7 +1,7 @@
 #pragma once
 
-// An event channel of a program (uabi/rdma_cm_messages.h): the events that wait for it, and the
-// octet in its socket that says so. The daemon's thread.
+// An RDMA-CM event channel of a program (uabi/rdma_cm_messages.h): the queue of its events, and the
+// octet in its socket that signals them. Used on the daemon's thread only.
 
 #include <sys/types.h>
 
@@ -20,6 +20,7 @@
 
 namespace weft::daemon {
 
+/// Queues events for a program until it fetches them.
 class RdmaCmChannel final : public cm::RdmaCmSink {
  public:
   /// Connection requests that wait; policy: as many as a listener's backlog (cm::Limits).
@@ -29,7 +30,7 @@ class RdmaCmChannel final : public cm::RdmaCmSink {
   static constexpr std::size_t kMostWritten = 16'384;
 
   struct Owner {
-    std::uint32_t number{};  ///< of the channel
+    std::uint32_t number{};  ///< channel number
     pid_t pid{};
     fabric::NodeIndex host;
     std::optional<IpAddress> loopback_means{};
@@ -49,33 +50,33 @@ class RdmaCmChannel final : public cm::RdmaCmSink {
   /// The oldest event, which then counts as told; none: none waits.
   [[nodiscard]] std::optional<cm::RdmaCmEvent> next();
 
-  // --- ids, and how many events of each the program was told
+  // --- ids, and the number of events reported for each
   void add(cm::RdmaCmId id, std::uint32_t told = 0);
   [[nodiscard]] bool has(cm::RdmaCmId id) const { return known_.contains(id); }
   [[nodiscard]] std::vector<cm::RdmaCmId> ids() const;
 
-  /// What is left of an id, which then is not here any more.
+  /// What remains of an id when it is removed from the channel.
   struct Remains {
     std::uint32_t told{};
-    std::vector<cm::RdmaCmEvent> events{};  ///< that wait, its connection requests among them
+    std::vector<cm::RdmaCmEvent> events{};  ///< still queued, connection requests included
   };
   [[nodiscard]] Remains remove(cm::RdmaCmId id);
-  /// Events that waited elsewhere.
+  /// Queues events moved from another channel.
   void append(const std::vector<cm::RdmaCmEvent>& events);
 
-  /// How many events of the id's membership the program was told; those that wait are forgotten.
+  /// Drops the membership's queued events. Returns how many were reported before.
   [[nodiscard]] std::uint32_t forget(cm::RdmaCmId id, cm::GroupId group);
 
  private:
-  /// An id, and where its events are that wait: to look through all of them would cost a program
-  /// that destroys thousands of ids, and everybody else, their square.
+  /// An id with the positions of its queued events. Searching the whole queue instead would make
+  /// the destruction of thousands of ids quadratic.
   struct Known {
     std::uint32_t told{};
     std::list<std::uint64_t> waiting{};
   };
 
   void put(const cm::RdmaCmEvent& event);
-  /// Takes the event out that came as that one.
+  /// Removes an event by its number.
   [[nodiscard]] cm::RdmaCmEvent extract(std::uint64_t number);
   void show();
 

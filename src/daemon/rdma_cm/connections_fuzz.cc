@@ -1,7 +1,7 @@
-// What programs may say of connections (uabi/rdma_cm_messages.h): three channels, two of them of
-// one process, on two hosts of a whole fabric. Words are decoded as they come from a socket and
-// carried out as the daemon does, without sockets. Refusals say why, nobody reaches another
-// process's ids, an id has one channel, and when the programs are gone no id is left.
+// RDMA-CM messages of programs (uabi/rdma_cm_messages.h): three channels, two of them of one
+// process, on two hosts of a fabric. Messages are decoded as from a socket and executed as by the
+// daemon, without sockets. Checks that refusals give a reason, that no process reaches another's
+// ids, that an id has one channel, and that no id remains after the programs.
 
 #include <algorithm>
 #include <array>
@@ -28,12 +28,12 @@ namespace {
 
 using mad::require;
 
-constexpr std::size_t kMostIds = 24;                  // of an input, so that each stays quick
-constexpr Duration kLongWait = Duration::seconds(5);  // longer than CM waits for an answer
+constexpr std::size_t kMostIds = 24;                  // per input, for speed
+constexpr Duration kLongWait = Duration::seconds(5);  // longer than CM timeouts
 constexpr fuzz::PieceFormat kFormat{.head_octets = 3};
 
-/// A fabric that has come up. It lives for many inputs: what an input leaves of connections that
-/// end by themselves would take its successors' time, so it is made anew then.
+/// A running fabric, reused for many inputs. It is recreated when connections remain that end by
+/// timeout, which would take time from later inputs.
 struct World {
   std::unique_ptr<node::Fabric> fabric = *node::Fabric::create(*fabric::generate("star:2"), {});
   Instant now{Duration::seconds(1)};
@@ -89,7 +89,7 @@ class Game {
  private:
   [[nodiscard]] cm::RdmaCm& rdma() { return world_.rdma(channel_->owner().host); }
 
-  /// Nothing, a while, a long one, or until something is due.
+  /// Lets no time pass, some, much, or until the next deadline.
   void pass(std::uint8_t how) {
     if (how == testing::Conversation::kNothing) {
       return;
@@ -126,7 +126,7 @@ class Game {
     return world_.rdma(world_.host(1)).size() + world_.rdma(world_.host(2)).size();
   }
 
-  /// The programs are gone: their connections are ended by DREQ, and then forgotten.
+  /// Ends the programs: connections are released by DREQ.
   void leave() {
     for (const auto& channel : channels_) {
       for (const cm::RdmaCmId id : channel->ids()) {
@@ -141,7 +141,7 @@ class Game {
     require(result.has_value() || !result.error().reason.empty());
   }
 
-  // --- ids as the input names them: by their place among those that there are, or any
+  // --- ids in the input: the index of an existing id, or an arbitrary number
   [[nodiscard]] cm::RdmaCmId id_of(std::uint32_t number) const {
     std::vector<cm::RdmaCmId> all = channel_->ids();
     for (const auto& channel : channels_) {
@@ -150,7 +150,7 @@ class Game {
     }
     return all.empty() || number >= 0x100 ? cm::RdmaCmId{number} : all[number % all.size()];
   }
-  /// Of the same process.
+  /// The id's channel, if it belongs to the same process.
   [[nodiscard]] RdmaCmChannel* channel_of(cm::RdmaCmId id) {
     for (const auto& channel : channels_) {
       if (channel->owner().pid == channel_->owner().pid && channel->has(id)) {
@@ -236,7 +236,7 @@ class Game {
   }
   void apply(const uabi::InitRdmaCmQp& request) {
     on(request.id, [&](cm::RdmaCmId id) -> Result<void> {
-      constexpr std::uint32_t kInit = 1;  // to RTS, 3: what the daemon lets pass
+      constexpr std::uint32_t kInit = 1;  // to RTS, 3: the range that the daemon accepts
       const auto transition =
           rdma().qp_attributes(id, static_cast<cm::QpState>(kInit + request.state % 3));
       if (!transition) {
@@ -338,11 +338,11 @@ class Game {
 
   World& world_;
   std::array<std::unique_ptr<RdmaCmChannel>, 3> channels_;
-  RdmaCmChannel* channel_{};  // of the message in hand
+  RdmaCmChannel* channel_{};  // of the current message
   std::vector<cm::GroupId> groups_;
 };
 
-/// What waits for the peer, or for its time to be over, is waited for a little.
+/// Gives pending exchanges a little time.
 void rest(std::unique_ptr<World>& world) {
   node::testing::settle(*world->fabric, world->now, Duration::milliseconds(500));
   world->now = world->now + Duration::milliseconds(500);
@@ -371,8 +371,8 @@ void rest(std::unique_ptr<World>& world) {
 }  // namespace
 }  // namespace weft::daemon
 
-/// Pieces of the input: an octet that says which channel, one for the time that passes after it,
-/// one that says how long, and a message.
+/// The input consists of pieces: an octet for the channel, one for the time after it, one for the
+/// length, and a message.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::unique_ptr<weft::daemon::World>& world = weft::daemon::world_place();
   weft::daemon::Game{*world}.play({data, size});

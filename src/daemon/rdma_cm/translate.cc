@@ -6,11 +6,11 @@
 namespace weft::daemon {
 namespace {
 
-// Numbers of verbs (IBV_PATH_FLAG_...): for what a path may be used.
+// Path flags of verbs (IBV_PATH_FLAG_...).
 constexpr std::uint32_t kPathOfMads = 1U << 0;
 constexpr std::uint32_t kPrimaryPath = 1U << 1;
 constexpr std::uint32_t kAlternatePath = 1U << 2;
-constexpr std::uint32_t kBothWays = 1U << 3 | 1U << 5;  // outbound, and inbound when reversed
+constexpr std::uint32_t kBothWays = 1U << 3 | 1U << 5;  // outbound and inbound-reverse
 
 constexpr std::uint32_t kQKeyBit = 1U << 6;  // IBV_QP_QKEY
 

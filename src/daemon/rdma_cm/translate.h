@@ -1,7 +1,7 @@
 #pragma once
 
-// Between what programs say of connections (uabi/rdma_cm_messages.h) and what RDMA-CM takes and
-// tells (cm/rdma). Values that a program may have made up are cut to what a field can say.
+// Conversion between a program's messages (uabi/rdma_cm_messages.h) and RDMA-CM (cm/rdma). Values
+// out of range, which only a faulty program sends, are truncated to their fields.
 
 #include <optional>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace weft::daemon {
 
-/// None: the program says numbers that mean nothing.
+/// None for numbers that are not defined.
 [[nodiscard]] std::optional<cm::PortSpace> port_space_of(std::uint16_t number);
 [[nodiscard]] std::optional<cm::QpType> qp_type_of(std::uint8_t number);
 

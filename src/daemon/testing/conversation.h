@@ -1,7 +1,8 @@
 #pragma once
 
-// For fuzzers: how programs on two hosts connect and part, join a group or share a port, said with
-// few mistakes or none: mutations of it reach what single words do not. Values.
+// For fuzzers: valid or nearly valid sequences in which programs on two hosts connect and
+// disconnect, join a group or share a port. Mutations of them reach states that single messages do
+// not. Value types.
 
 #include <algorithm>
 #include <array>
@@ -24,7 +25,7 @@ class Conversation {
  public:
   static constexpr std::uint8_t kClient = 0;  ///< the channel on h1
   static constexpr std::uint8_t kServer = 1;  ///< and on h2
-  // What passes after a piece.
+  // Time that passes after a piece.
   static constexpr std::uint8_t kUntilDue = 1;
   static constexpr std::uint8_t kLong = 2;
   static constexpr std::uint8_t kNothing = 3;  ///< nor is anything answered yet
@@ -184,7 +185,7 @@ class Conversation {
     }
   }
 
-  /// Ids of every kind at the same port: who may have it, and who may listen.
+  /// Ids of all kinds that bind and listen on the same port.
   void share_port() {
     constexpr std::uint32_t kIds = 4;
     for (std::uint32_t id = 0; id < kIds; ++id) {
@@ -213,7 +214,7 @@ class Conversation {
     }
   }
 
-  /// For who is nowhere, from where nobody is; or not to the end.
+  /// Resolves addresses that do not exist, from addresses that do not exist, or incompletely.
   void look_in_vain() {
     const Kind kind = any_kind();
     const std::size_t nobody = random_.chance(1, 2) ? 77 : 2;
@@ -237,7 +238,7 @@ class Conversation {
     say(kClient, uabi::DestroyRdmaCmId{});
   }
 
-  /// Nobody answers, until the asking ends.
+  /// Waits for an answer that does not come, until the timeout.
   void wait_in_vain() {
     constexpr int kTries = 18;  // of 15 retries, 4.3 s each
     const Kind kind = any_kind();

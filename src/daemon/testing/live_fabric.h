@@ -1,6 +1,6 @@
 #pragma once
 
-// What live tests of this room stand on: a fabric whose daemon runs in a thread of the test.
+// Base of the live tests: a fabric whose daemon runs in a thread of the test.
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 
 namespace weft::daemon::testing {
 
-/// A daemon in a thread of this test, with a run directory of its own.
+/// A daemon in a thread of this test, with its own run directory.
 class LiveFabric {
  public:
   explicit LiveFabric(std::string_view kind) : LiveFabric(*fabric::generate(kind)) {}

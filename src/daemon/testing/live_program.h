@@ -66,7 +66,7 @@ struct Program {
         engine(*process->hcas().front().engine),
         memory(1 << 20) {
     pd = *engine.allocate_pd();
-    cq = *process->create_cq(0, 1'024);  // more than all QPs of a test have under way
+    cq = *process->create_cq(0, 1'024);  // more than all QPs of a test have outstanding
     region = *engine.register_memory(*pd, address(), memory,
                                      hca::AccessFlags{hca::Access::LocalWrite} |
                                          hca::Access::RemoteWrite | hca::Access::RemoteRead |

@@ -1,6 +1,6 @@
 #pragma once
 
-// Processes of h2 that have one XRC domain open, for tests of what they share.
+// Processes of h2 that share an XRC domain.
 
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -109,7 +109,7 @@ struct XrcMember {
   hca::Qp* target{};
 };
 
-/// What a member in a process of its own tells: its SRQ, target and memory.
+/// What a member in a separate process reports: its SRQ, target and memory.
 struct XrcMemberFacts {
   std::uint32_t srqn{};
   std::uint32_t target{};
@@ -118,7 +118,7 @@ struct XrcMemberFacts {
   std::uint64_t address{};
 };
 
-/// A member in a process of its own, which is forked before there are threads.
+/// A member in a separate process, forked before any thread exists.
 class XrcChild {
  public:
   explicit XrcChild(int file) {

@@ -82,7 +82,7 @@ void UmadChannel::wait_for_mads() {
                         });
 }
 
-/// False when there is none, or nobody who sends any.
+/// Returns false if no MAD is queued or the peer is gone.
 bool UmadChannel::receive_one() {
   const auto received = socket_.receive();
   if (received) {
@@ -137,7 +137,7 @@ void UmadChannel::flush() {
         !sent && sent.error().code == ErrorCode::TryAgain) {
       return wait_for_room();
     }
-    file_->pop();  // handed over, or lost as a MAD may be
+    file_->pop();  // sent, or lost as any MAD may be
   }
 }
 

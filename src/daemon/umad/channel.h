@@ -12,17 +12,17 @@
 
 namespace weft::daemon {
 
-/// A program's envelope, cut to the bits that a packet has for each number.
+/// Converts a program's header; numbers are truncated to the width they have in packets.
 [[nodiscard]] node::UmadEnvelope envelope_of(const uabi::UmadHeader& header);
 
-/// An open port of a program: the file behind it, and the socket that carries its MADs. It never
-/// makes the daemon wait: what does not go out stays in the file, up to the file's limit.
+/// An open umad port of a program: its UmadFile, and the socket that carries its MADs. It never
+/// blocks the daemon: MADs stay in the file, up to its limit. Used on the daemon's thread only.
 class UmadChannel : public std::enable_shared_from_this<UmadChannel> {
  public:
-  static constexpr int kTurn = 64;  // MADs before others are read; policy
+  static constexpr int kTurn = 64;  // MADs read before other clients are served; policy
 
-  /// `on_sent`: the program sent something, so that the interfaces have something to do.
-  /// `on_offence` hears what the program did wrong, as behind a count.
+  /// `on_sent`: the program sent MADs, so the management interfaces must run. `on_offence` receives
+  /// a description of the program's violation, worded to follow a count.
   struct Handlers {
     std::function<void()> on_sent;
     std::function<void(std::string_view)> on_offence;
@@ -35,9 +35,9 @@ class UmadChannel : public std::enable_shared_from_this<UmadChannel> {
   void start(Handlers handlers);
   [[nodiscard]] node::UmadFile& file() { return *file_; }
 
-  /// Hands over what came for the program, as much as it has room for.
+  /// Sends queued MADs to the program, as far as its socket accepts them.
   void flush();
-  /// The file and its agents go, too.
+  /// Closes the file with its agents.
   void end();
 
  private:
@@ -50,7 +50,7 @@ class UmadChannel : public std::enable_shared_from_this<UmadChannel> {
 
   asio::posix::stream_descriptor readiness_;
   host::ControlSocket socket_;
-  std::optional<node::UmadFile> file_;  // until the end
+  std::optional<node::UmadFile> file_;  // empty after the end
   Handlers handlers_;
   bool waits_for_room_{};
 };

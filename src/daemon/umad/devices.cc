@@ -9,7 +9,8 @@ namespace {
   return view.node(node).kind == fabric::NodeKind::Switch;
 }
 
-/// Tenths of Gb/s of a lane, and lanes, for the bits of PortInfo (IBTA vol 1 §14.2.5.6).
+/// Rate of a lane in units of 0.1 Gb/s, or number of lanes, for the bits of PortInfo (IBTA vol 1
+/// §14.2.5.6).
 struct Bit {
   std::uint8_t bit;
   std::uint32_t value;
@@ -65,7 +66,7 @@ Result<std::vector<fabric::PortIndex>> umad_ports(const fabric::TablesView& view
         continue;
       }
       std::vector<fabric::PortIndex> ports;
-      // umad counts to 9: more ports than that cannot be named.
+      // libibumad has ports 0 to 9 only.
       for (std::uint32_t i = 0; i < hca.port_count && i + 1 < uabi::kMaxUmadPorts; ++i) {
         ports.emplace_back(hca.first_port.value() + i);
       }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a node has behind umad: the HCAs of a host; of a switch one device, whose port is port 0.
+// The umad devices of a node: the HCAs of a host, or a single device with port 0 for a switch.
 
 #include <cstdint>
 #include <span>
@@ -16,13 +16,13 @@
 
 namespace weft::daemon {
 
-/// Of a switch.
+/// Device name of a switch.
 inline constexpr std::string_view kSwitchDevice = "weft0";
 
 [[nodiscard]] std::vector<std::string> umad_devices(const fabric::TablesView& view,
                                                     fabric::NodeIndex node);
 
-/// The ports of a device that a program may open, the lowest number first.
+/// The ports of a device that programs may open, in order of their numbers.
 [[nodiscard]] Result<std::vector<fabric::PortIndex>> umad_ports(const fabric::TablesView& view,
                                                                 fabric::NodeIndex node,
                                                                 std::string_view device);
@@ -33,7 +33,7 @@ inline constexpr std::string_view kSwitchDevice = "weft0";
 [[nodiscard]] uabi::UmadPort describe(const fabric::PortRecord& port, const wire::PortInfo& info,
                                       std::span<const PKey> pkeys);
 
-/// The rate of a link as sysfs has it: whole Gb/s.
+/// The link rate in whole Gb/s, as in sysfs.
 [[nodiscard]] std::uint32_t gigabits(const wire::PortInfo& info);
 
 }  // namespace weft::daemon

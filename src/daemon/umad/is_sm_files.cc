@@ -39,7 +39,7 @@ Result<void> IsSmFiles::watch(fabric::PortIndex port, const std::string& path) {
   }
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path{path}.parent_path(), error);
-  if (std::filesystem::is_regular_file(path)) {  // a stand-in of a daemon that was killed
+  if (std::filesystem::is_regular_file(path)) {  // left over from a killed daemon
     std::filesystem::remove(path, error);
   }
   if (error || (mkfifo(path.c_str(), 0600) != 0 && errno != EEXIST)) {
@@ -64,7 +64,7 @@ void IsSmFiles::wait_for_openings() {
     if (error) {
       return;
     }
-    // No names come: what is watched are files.
+    // Events carry no names, because files are watched and not directories.
     std::array<inotify_event, 64> events{};
     const ssize_t bytes = read(openings_.native_handle(), events.data(), sizeof events);
     const std::size_t count =
@@ -78,8 +78,8 @@ void IsSmFiles::wait_for_openings() {
   });
 }
 
-/// A FIFO can be opened for writing without waiting while somebody reads it. Our own opening is
-/// seen as well, and found to be held already.
+/// Opening a FIFO for writing without blocking succeeds only while it has a reader. Our own opening
+/// also causes an event, which finds the FIFO already held.
 void IsSmFiles::look(File& file) {
   if (file.held) {
     return;
@@ -101,7 +101,7 @@ void IsSmFiles::wait_for_end(File& file) {
     }
     pollfd now{.fd = file.held->native_handle(), .events = 0, .revents = 0};
     if (poll(&now, 1, 0) == 0 || (now.revents & POLLERR) == 0) {
-      return wait_for_end(file);  // the next reader was there before the last one had gone
+      return wait_for_end(file);  // another reader opened it before the last one closed it
     }
     file.held.reset();
     vacate(file);
@@ -110,9 +110,9 @@ void IsSmFiles::wait_for_end(File& file) {
   });
 }
 
-/// Whoever opens the path now finds a file that we have a lease on, and is refused with EAGAIN, as
-/// a kernel refuses a second subnet manager of a port; or waits, if it did not say O_NONBLOCK.
-/// Where files have no leases the FIFO stays, and nobody is refused.
+/// Replaces the path by a file with a lease while the FIFO has a reader: a second subnet manager
+/// gets EAGAIN, as from the kernel, or blocks if it did not use O_NONBLOCK. On file systems without
+/// leases the FIFO stays in place, and a second reader is not refused.
 void IsSmFiles::occupy(File& file) {
   const std::string fifo = file.path + ".fifo";
   const std::string made = file.path + ".new";
@@ -141,9 +141,9 @@ void IsSmFiles::vacate(File& file) {
   }
 }
 
-/// A lease that somebody was refused by lasts /proc/sys/fs/lease-break-time from then on.
+/// A broken lease ends after /proc/sys/fs/lease-break-time, so it is renewed periodically.
 void IsSmFiles::renew_stand_ins() {
-  constexpr std::chrono::seconds kEvery{10};  // policy: of 45 that kernels give
+  constexpr std::chrono::seconds kEvery{10};  // policy: the kernel's default break time is 45 s
   renewal_.expires_after(kEvery);
   renewal_.async_wait([this](const std::error_code& error) {
     if (error) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// The files that stand for the kernel's issm devices: while a program has that of a port open, a
-// subnet manager runs there. Each is a FIFO, so that the daemon sees readers come
-// and go, the dead among them.
+// Stand-ins for the kernel's issm devices: while a program has a port's file open, the port is
+// marked as running a subnet manager. Each is a FIFO, so that the daemon notices when readers open
+// and close it, including by dying.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -18,6 +18,7 @@
 
 namespace weft::daemon {
 
+/// Creates the files and watches their readers. Used on the daemon's thread only.
 class IsSmFiles {
  public:
   using Handler = std::function<void(fabric::PortIndex)>;
@@ -26,9 +27,9 @@ class IsSmFiles {
   IsSmFiles(const IsSmFiles&) = delete;
   IsSmFiles& operator=(const IsSmFiles&) = delete;
 
-  /// Makes the file of a port, or finds it.
+  /// Creates the port's file, or reuses an existing one.
   [[nodiscard]] Result<void> watch(fabric::PortIndex port, const std::string& path);
-  /// A program has that of the port open.
+  /// True while a program has the port's file open.
   [[nodiscard]] bool is_held(fabric::PortIndex port) const;
 
  private:
@@ -50,7 +51,7 @@ class IsSmFiles {
   Handler on_change_;
   asio::posix::stream_descriptor openings_;  // inotify
   asio::steady_timer renewal_;
-  std::map<int, File> files_;  // by watch
+  std::map<int, File> files_;  // by inotify watch
 };
 
 }  // namespace weft::daemon

@@ -8,7 +8,7 @@
 
 namespace weft::hca {
 
-/// What the RC responder can find wrong with a request, in the order of its checks (IBTA vol 1
+/// What can be wrong with a request to the RC responder, in the order of its checks (IBTA vol 1
 /// §9.7.4.1).
 enum class RcFault : std::uint8_t {
   None,
@@ -34,35 +34,33 @@ struct RcFaultRow {
       event;  ///< raised when no receive completion tells of it (affiliated asynchronous error)
 };
 
-/// What each means (IBTA vol 1 §9.9.3, Table 59: responder error behaviour; R-RVT-20). Which event:
-/// §11.6.3.2, "invalid request" is about opcodes, "local access violation" about what they ask for.
-inline constexpr auto kRcFaultTable = std::to_array<RcFaultRow>({
-    {RcFault::OpcodeSequence,    wire::NakCode::InvalidRequest,         WcStatus::LocalQpOperationError, true,
-     AsyncEventType::QpRequestError                                                                                                           },
-    {RcFault::OpcodeUnsupported, wire::NakCode::InvalidRequest,         WcStatus::LocalQpOperationError,
-     true,                                                                                                      AsyncEventType::QpRequestError},
-    // As an R_Key that is not the PD's: something that exists may not be reached from here.
-    {RcFault::InvalidXrceth,     wire::NakCode::RemoteAccessError,      WcStatus::LocalQpOperationError,
-     true,                                                                                                      AsyncEventType::QpAccessError },
-    {RcFault::NotPermitted,      wire::NakCode::InvalidRequest,         WcStatus::LocalQpOperationError, true,
-     AsyncEventType::QpRequestError                                                                                                           },
-    {RcFault::TooManyReads,      wire::NakCode::InvalidRequest,         WcStatus::LocalQpOperationError, true,
-     AsyncEventType::QpAccessError                                                                                                            },
-    {RcFault::MisalignedAtomic,  wire::NakCode::InvalidRequest,         WcStatus::LocalQpOperationError,
-     true,                                                                                                      AsyncEventType::QpAccessError },
-    {RcFault::Length,            wire::NakCode::InvalidRequest,         WcStatus::LocalLengthError,      true,
-     AsyncEventType::QpAccessError                                                                                                            },
-    {RcFault::ReceiverNotReady,  wire::NakCode::PsnSequenceError,       WcStatus::Success,               false,
-     AsyncEventType::QpRequestError                                                                                                           },
-    {RcFault::RKeyViolation,     wire::NakCode::RemoteAccessError,      WcStatus::LocalAccessError,      true,
-     AsyncEventType::QpAccessError                                                                                                            },
-    // Class J (IBTA vol 1 §9.9.6.3): the peer hears nothing. An XRC target's deputy says it so to
-    // the target (hca/xrc_relay.h), by a code that RC and XRC do not have.
-    {RcFault::Invalidation,      wire::NakCode::InvalidRdRequest,       WcStatus::LocalAccessError,      true,
-     AsyncEventType::QpAccessError                                                                                                            },
-    {RcFault::LocalQpOperation,  wire::NakCode::RemoteOperationalError,
-     WcStatus::LocalProtectionError,                                                                     true,  AsyncEventType::QpFatal       },
-});
+/// Responder error behaviour (IBTA vol 1 §9.9.3, Table 59; R-RVT-20). Choice of the event
+/// (§11.6.3.2): "invalid request" for opcodes, "local access violation" for their parameters.
+inline constexpr auto kRcFaultTable = [] {
+  using enum RcFault;
+  using enum WcStatus;
+  using enum AsyncEventType;
+  using Nak = wire::NakCode;
+  // clang-format off
+  return std::to_array<RcFaultRow>({
+      // fault            NAK                          receive completion     fatal  event
+      {OpcodeSequence,    Nak::InvalidRequest,         LocalQpOperationError, true,  QpRequestError},
+      {OpcodeUnsupported, Nak::InvalidRequest,         LocalQpOperationError, true,  QpRequestError},
+      // Same answer as for an R_Key of another PD: the object exists, but must not be accessible.
+      {InvalidXrceth,     Nak::RemoteAccessError,      LocalQpOperationError, true,  QpAccessError},
+      {NotPermitted,      Nak::InvalidRequest,         LocalQpOperationError, true,  QpRequestError},
+      {TooManyReads,      Nak::InvalidRequest,         LocalQpOperationError, true,  QpAccessError},
+      {MisalignedAtomic,  Nak::InvalidRequest,         LocalQpOperationError, true,  QpAccessError},
+      {Length,            Nak::InvalidRequest,         LocalLengthError,      true,  QpAccessError},
+      {ReceiverNotReady,  Nak::PsnSequenceError,       Success,               false, QpRequestError},
+      {RKeyViolation,     Nak::RemoteAccessError,      LocalAccessError,      true,  QpAccessError},
+      // Class J (IBTA vol 1 §9.9.6.3): no NAK to the peer. The code, which RC and XRC do not have, is
+      // how an XRC target's proxy QP reports it to the target (hca/xrc_relay.h).
+      {Invalidation,      Nak::InvalidRdRequest,       LocalAccessError,      true,  QpAccessError},
+      {LocalQpOperation,  Nak::RemoteOperationalError, LocalProtectionError,  true,  QpFatal},
+  });
+  // clang-format on
+}();
 
 /// Whether the fault is answered by a NAK.
 [[nodiscard]] constexpr bool is_answered(RcFault fault) { return fault != RcFault::Invalidation; }

@@ -12,7 +12,7 @@
 #include "base/time.h"
 #include "mad/management_interface.h"
 
-/// For tests: interfaces on a network in virtual time, and what their users saw.
+/// For tests: management interfaces on a network in virtual time, with a log of completions.
 namespace weft::mad {
 
 /// In parts of 100; delays are uniform, so that MADs overtake each other.
@@ -30,7 +30,7 @@ class TestNetwork {
 
   void attach(Lid lid, ManagementInterface& interface) { interfaces_[lid] = &interface; }
 
-  /// Carries MADs and lets time pass until nothing is left to do, or that time has come.
+  /// Delivers MADs and advances time until nothing is pending or `until` is reached.
   void run(Instant until = Instant{Duration::seconds(10'000)}) {
     for (std::uint64_t steps = 0;; ++steps) {
       WEFT_ASSERT(steps < 2'000'000, "the network does not come to rest");
@@ -111,7 +111,7 @@ class TestNetwork {
   std::uint64_t order_{};
 };
 
-/// What a user was told, with its own copy of the answer.
+/// A completion with a copy of the response.
 struct Told {
   TransactionId transaction;
   TransactionStatus status{};

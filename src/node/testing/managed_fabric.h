@@ -51,14 +51,14 @@ class ManagedFabric {
     return *services_.back().services;
   }
 
-  /// As by a kill: whoever asks it is told nothing any more.
+  /// Removes a manager as if it was killed: it does not answer any more.
   void remove_manager(const std::string& node) {
     const fabric::PortIndex at = port(node, node.front() == 's' ? 0 : 1);
     std::erase_if(managers_, [&](const Placed& placed) { return placed.at == at; });
     plane.agents().set_is_sm(at, false, now);
   }
 
-  /// Moves MADs and time until nothing is to be done for a while, or so long has passed.
+  /// Runs MADs and time until nothing is pending for a while, or for `span`.
   void run_for(Duration span) {
     const Instant end = now + span;
     while (true) {
@@ -93,8 +93,8 @@ class ManagedFabric {
 
   void settle() { run_for(Duration::seconds(3)); }
 
-  /// As run_for(), but each of the plane's turns takes so long: what comes between them meets
-  /// managers at work.
+  /// As run_for(), with a duration for each run of the plane, so that events arrive while managers
+  /// are busy.
   void run_slowly(Duration span, Duration turn) {
     for (const Instant end = now + span; now < end; now = now + turn) {
       for (const Placed& placed : managers_) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Who asks the SA of a managed fabric, for tests.
+// For tests: clients of the SA of a managed fabric.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 
 namespace weft::node::testing {
 
-/// Who listens for reports, and answers them.
+/// Receives and answers reports.
 class SaReports final : public mad::MadHandler {
  public:
   const mad::MadMessage* handle(mad::MadRequest& request) override {

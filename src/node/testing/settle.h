@@ -7,7 +7,7 @@
 
 namespace weft::node::testing {
 
-/// Lets the subnet manager see to what happened at `now`; so much time passes.
+/// Lets the subnet manager react to what happened at `now`, for `span`.
 inline void settle(Fabric& fabric, Instant now, Duration span = Duration::seconds(2)) {
   const Instant end = now + span;
   while (now <= end) {

@@ -45,7 +45,7 @@ class Choices {
     return taken;
   }
 
-  /// Prepares another run; false when there is none that was not tried.
+  /// Prepares another run. Returns false if all were tried.
   bool go_on() {
     position_ = deviations_ = 0;
     if (random_) {

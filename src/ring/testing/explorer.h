@@ -22,20 +22,20 @@
 
 namespace weft::ring::testing {
 
-/// Runs a small scenario of a few fibers over shared words in many interleavings
-/// (docs/ARCHITECTURE.md, decision 13), where every load, store, exchange, fence and copy that goes
-/// through ExploredAtomics is a step at which another fiber may go on, and every load may see any
-/// value that MemoryModel allows.
+/// Runs a small scenario of some fibers over shared words in many interleavings
+/// (docs/ARCHITECTURE.md, decision 13). Every load, store, exchange, fence and copy through
+/// ExploredAtomics is a step at which another fiber may be scheduled, and every load may see any
+/// value that MemoryModel permits.
 ///
-/// A run that always lets the same fiber go on and always sees the newest value deviates from
-/// nothing; each switch that is not forced and each old value seen is a deviation. `every()` tries
-/// all runs of at most so many deviations, depth first; `at_random()` has no such bound. Whatever a
-/// run does follows from its choices, so a failure repeats.
+/// In the default run no fiber is preempted and loads see the newest value. Each preemption and
+/// each old value seen is a deviation. `every()` tries all runs up to a number of deviations, depth
+/// first; `at_random()` is not bounded. A run is determined by its choices, so failures are
+/// reproducible.
 ///
-/// A scenario is a function that is called for each run: it makes new memory, names what is shared,
-/// and adds fibers. Accesses outside fibers go to the memory itself. Fibers hold nothing on their
-/// stack that wants to be destroyed, since a run that failed is abandoned where it stands. One
-/// explorer at a time in a process.
+/// A scenario is a function called for each run: it allocates memory, declares what is shared, and
+/// adds fibers. Accesses outside fibers go to the memory directly. Fibers must not keep objects on
+/// their stack that need destruction, because a failed run is abandoned. One explorer per process
+/// at a time.
 class Explorer {
  public:
   using Scenario = std::function<void(Explorer&)>;
@@ -81,7 +81,7 @@ class Explorer {
     }
   }
 
-  /// There is nothing to do before somebody stores something.
+  /// Waits until another fiber stores something.
   void pause() { block(State::Paused); }
 
   /// The futex call: sleeps until wake(word), unless the word holds something else now. A sleep
@@ -225,7 +225,7 @@ class Explorer {
     return failure_.empty() ? "" : failure_ + "\n" + story();
   }
 
-  /// A function of its own: getcontext() returns twice, which asks for care with what surrounds it.
+  /// A separate function, because getcontext() returns twice.
   [[gnu::noinline]] static void make_context(ucontext_t& context, std::span<std::byte> stack) {
     getcontext(&context);
     context.uc_stack.ss_sp = stack.data();
@@ -239,7 +239,7 @@ class Explorer {
     self.block(State::Finished);
   }
 
-  /// Another fiber may go on here.
+  /// A scheduling point: another fiber may continue here.
   void step() {
     if (++steps_ > kMaxSteps) {
       fail("the run does not end", "");
@@ -329,7 +329,7 @@ class Explorer {
     return access.value;
   }
 
-  /// What happened, a line for each step.
+  /// The trace of the run, a line per step.
   [[nodiscard]] std::string story() const {
     std::string text;
     for (const Event& event : events_) {

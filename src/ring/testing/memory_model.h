@@ -28,15 +28,15 @@ struct Clock {
 /// What fibers may see of each other's stores to words of 32 or 64 bits, weaker than any processor
 /// of today.
 ///
-/// Every word keeps all its writes in order. A load may see any write that is not older than one
-/// that the fiber must know of: its own, one that it saw in this word before, one that happened
-/// before (a release store seen by an acquire load carries its fiber's knowledge along), or one
-/// that precedes a sequentially consistent fence which precedes a fence of the loading fiber. So a
-/// relaxed store, or one that waits in a store buffer, may be seen late or after later ones, and a
-/// load that acquires nothing may see the past.
+/// Each word keeps the order of its writes. A load may see any write not older than one that the
+/// fiber must know: its own, one it has seen in this word, one that happened before (an acquire
+/// load that sees a release store acquires what its fiber knows), or one before a sequentially
+/// consistent fence that precedes a fence of the loading fiber. A relaxed store, or one in a store
+/// buffer, may thus become visible late or after later ones, and a load without acquire may see old
+/// values.
 ///
-/// Plain accesses (the bodies of records) must be ordered with everything that conflicts with
-/// them; where they are not, the access names its rival: a data race.
+/// Plain accesses (bodies of records) must be ordered with all conflicting ones; otherwise the
+/// access names the racing fiber: a data race.
 ///
 /// Not modelled: loads that see stores of the future (but what a missing release does to a body
 /// that is still being read is a race, which is found), writes to one word that become visible in
@@ -76,7 +76,7 @@ class MemoryModel {
     return write(fiber, begin_step(fiber, word), value, order, {});
   }
 
-  /// Sees the newest value, as every read-modify-write does, and goes on with its release sequence.
+  /// Sees the newest value, as any read-modify-write, and continues its release sequence.
   template <class Change>
   Access modify(std::size_t fiber, Word word, Change change, std::memory_order order) {
     Cell& cell = begin_step(fiber, word);
@@ -111,7 +111,7 @@ class MemoryModel {
 
   [[nodiscard]] std::uint64_t newest(Word word) { return cell_of(word).writes.back().value; }
 
-  /// Stores become visible in finite time: from now on nobody sees an older value.
+  /// Makes all stores visible, as happens in finite time: no older value is seen afterwards.
   void reveal() {
     for (auto& [word, cell] : cells_) {
       cell.seen.fill(cell.writes.size() - 1);
@@ -130,8 +130,8 @@ class MemoryModel {
   struct Write {
     std::uint64_t value{};
     std::size_t fiber{};
-    std::uint32_t step{};  // of its fiber; 0 was there from the beginning
-    Clock carried;         // what an acquire load of it learns
+    std::uint32_t step{};  // of its fiber; 0 is the initial value
+    Clock carried;         // what an acquire load of it synchronizes with
     bool is_plain{};
   };
   struct Cell {
@@ -191,7 +191,7 @@ class MemoryModel {
     return cell.seen[fiber];
   }
 
-  /// A fiber whose conflicting access is not known to have happened before.
+  /// A fiber with a conflicting access that is not ordered before.
   [[nodiscard]] std::optional<std::size_t> rival_of(std::size_t fiber, const Cell& cell,
                                                     Kind kind) const {
     const Clock& known = known_[fiber];
@@ -211,7 +211,7 @@ class MemoryModel {
 
   std::unordered_map<const void*, Cell> cells_;
   std::array<Clock, kMaxFibers> known_{};
-  std::array<Clock, kMaxFibers> fenced_{};  // what stood before the fences before its last fence
+  std::array<Clock, kMaxFibers> fenced_{};  // known at the fences before its last fence
   Clock before_fences_;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// For tests: hosts with an IPoIB interface each on one link in virtual time, and somebody who lets
-// them into its broadcast group.
+// For tests: hosts with an IPoIB interface each on one link in virtual time, and an SA that serves
+// its broadcast group.
 
 #include <gtest/gtest.h>
 
@@ -146,7 +146,7 @@ class Link {
     to.resolver.handle_datagram(PortKey{to.lid.value()}, received, network.now);
   }
 
-  /// Asks and waits for the end.
+  /// Resolves and waits for completion.
   std::expected<Resolution, ResolutionError> resolve(Host& host, std::string_view destination,
                                                      std::string_view source = "0.0.0.0",
                                                      Duration timeout = Duration::seconds(2)) {
@@ -166,7 +166,7 @@ class Link {
                    Instant at) { told.push_back({outcome, at}); };
   }
 
-  /// Whether SA has the broadcast group, and lets ports in that name all of a group's properties.
+  /// Whether the broadcast group exists, and whether SA accepts joins with all properties.
   bool has_group{true};
   bool lets_in{true};
   std::vector<std::unique_ptr<Host>> hosts;

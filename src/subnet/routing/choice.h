@@ -1,6 +1,6 @@
 #pragma once
 
-// What engines share: choosing one of several equally good links.
+// Selection among equally good links, shared by the routing engines.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,14 +13,16 @@
 
 namespace weft::subnet {
 
-/// Tables without an entry but each switch's own LIDs and those of its hosts.
+/// Forwarding tables that contain only each switch's own LID and those of its directly attached
+/// hosts.
 [[nodiscard]] Routing start_routing(const RoutingGraph& graph, RoutingEngine engine);
 
-/// Remembers, for LIDs of one port, which ways the ones before took, so that each of them takes
-/// another one where there is any (IBTA vol 1 §3.5.10, LMC).
+/// Tracks the links chosen for the LIDs of one port, so that each additional LID (LMC, IBTA vol 1
+/// §3.5.10) takes a different path where possible.
 class PathDiversity {
  public:
-  /// Before each destination. False: it is the port's only LID so far, nothing to avoid.
+  /// Call before each destination. Returns false for the first LID of a port, which has no earlier
+  /// path to avoid.
   bool begin(const RoutingDestination& destination) {
     if (destination.path_bits == 0) {
       taken_.clear();
@@ -28,7 +30,8 @@ class PathDiversity {
     return !taken_.empty();
   }
   void take(const RoutingLink& link) { taken_.push_back({link.to, link.port}); }
-  /// How much is shared with the LIDs before: the next switch counts more than the cable.
+  /// Overlap of a link with the paths chosen so far; sharing the next switch weighs more than
+  /// sharing the cable.
   [[nodiscard]] std::uint32_t shared(const RoutingLink& link) const {
     std::uint32_t sum = 0;
     for (const Taken& each : taken_) {
@@ -45,7 +48,8 @@ class PathDiversity {
   std::vector<Taken> taken_;
 };
 
-/// Of the candidates, which are indices of links out of one switch, the one that fewest LIDs go by.
+/// Chooses, among candidate links of one switch (indices into graph.links), the one that carries
+/// the fewest LIDs.
 class LeastLoaded {
  public:
   explicit LeastLoaded(const RoutingGraph& graph) : graph_(graph), load_(graph.links.size()) {}
@@ -73,11 +77,11 @@ class LeastLoaded {
 
  private:
   const RoutingGraph& graph_;
-  std::vector<std::uint32_t> load_;  // LIDs by link
+  std::vector<std::uint32_t> load_;  // number of LIDs routed over each link
   PathDiversity diversity_;
 };
 
-/// Enters what `chooser` chooses at `from` for each destination of one switch.
+/// Sets the forwarding entries of switch `from` for all destinations of one switch, by `chooser`.
 template <class Chooser>
 void choose_links(const RoutingGraph& graph, std::span<const std::uint32_t> candidates,
                   std::uint32_t from, std::uint32_t destination_switch, Chooser& chooser,

@@ -7,8 +7,8 @@
 namespace weft::subnet {
 namespace {
 
-/// Searches for shortest paths to one LID after the other. Hops count most, then how many hosts
-/// already send over the links of a path.
+/// Finds shortest paths to one LID after another. Among paths of equal length, prefers links that
+/// fewer hosts already use.
 class WeightedSearch {
  public:
   explicit WeightedSearch(const RoutingGraph& graph)
@@ -26,7 +26,7 @@ class WeightedSearch {
   }
 
  private:
-  /// The links that lead nearer, of each switch in the order of the queue.
+  /// Collects the links towards the destination, for each switch in queue order.
   void find_candidates() {
     candidates_.clear();
     first_candidate_.assign(1, 0);
@@ -65,7 +65,7 @@ class WeightedSearch {
     add_load();
   }
 
-  /// Every switch sends as much as it has hosts.
+  /// Adds the load of the new paths; each switch contributes the number of its hosts.
   void add_load() {
     senders_.assign(graph_.size(), 0);
     for (std::size_t i = queue_.size(); i-- > 1;) {
@@ -83,12 +83,12 @@ class WeightedSearch {
   };
 
   const RoutingGraph& graph_;
-  std::vector<std::uint64_t> load_;  // paths, by link
+  std::vector<std::uint64_t> load_;  // number of paths, by link
   std::vector<PathDiversity> diversity_;
   std::vector<std::uint32_t> distance_;
   std::vector<std::uint32_t> queue_;
   std::vector<Candidate> candidates_;
-  std::vector<std::uint32_t> first_candidate_;  // by place in the queue
+  std::vector<std::uint32_t> first_candidate_;  // by position in the queue
   std::vector<std::uint64_t> cost_;
   std::vector<std::uint32_t> taken_;
   std::vector<std::uint64_t> senders_;

@@ -9,7 +9,7 @@
 namespace weft::subnet {
 namespace {
 
-/// A graph as a tree with many roots: levels, the order of leaves and the digits of hosts.
+/// A graph viewed as a multi-rooted tree: levels, order of leaves, and digits of hosts.
 class FatTree {
  public:
   explicit FatTree(const RoutingGraph& graph) : graph_(graph) {
@@ -26,7 +26,7 @@ class FatTree {
     }
   }
 
-  /// Ranks for RankedPaths: the top is 0.
+  /// Ranks for RankedPaths; 0 is the top level.
   [[nodiscard]] std::vector<std::uint32_t> ranks() const {
     std::vector<std::uint32_t> ranks(graph_.size());
     for (std::uint32_t i = 0; i < graph_.size(); ++i) {
@@ -46,8 +46,8 @@ class FatTree {
     if (candidates.size() == 1) {
       return candidates.front();
     }
-    // Down by the cable that the lower switch would go up by for the same number: what was apart
-    // on the way up stays apart.
+    // Downwards, use the cable that the lower switch would use upwards for the same number, so that
+    // flows separated on the way up stay separated.
     const std::uint32_t digits = digits_[graph_.level[first.to]][which];
     for (const std::uint32_t link : candidates) {
       const std::uint32_t ports = ports_up_[graph_.links[link].to];
@@ -78,7 +78,8 @@ class FatTree {
     }
   }
 
-  /// The part of the tree that a leaf is in when links above `height` are cut, by position.
+  /// Identifies the subtree of each leaf that remains when links above `height` are removed; by
+  /// position.
   [[nodiscard]] std::vector<std::uint32_t> parts_below(std::uint32_t height) const {
     std::vector<std::uint32_t> part(graph_.size(), kFar);
     std::vector<std::uint32_t> queue;
@@ -100,7 +101,7 @@ class FatTree {
     return part;
   }
 
-  /// Hosts are numbered by leaf, and leaves so that those of one part are neighbours.
+  /// Numbers hosts by leaf, with the leaves of a subtree next to each other.
   void order_hosts() {
     std::vector<std::uint32_t> leaves;
     std::uint32_t most_hosts = 1;
@@ -110,7 +111,7 @@ class FatTree {
         most_hosts = std::max(most_hosts, graph_.host_ports[i]);
       }
     }
-    std::vector<std::vector<std::uint32_t>> part;  // from the whole tree down
+    std::vector<std::vector<std::uint32_t>> part;  // subtrees, from the root downwards
     for (std::uint32_t height = top_; height-- > 1;) {
       part.push_back(parts_below(height));
     }
@@ -144,11 +145,12 @@ class FatTree {
   const RoutingGraph& graph_;
   std::uint32_t top_{};
   std::vector<std::uint32_t> ports_up_;  // by position
-  std::vector<std::uint32_t> order_up_;  // by link: which of those upwards it is
-  std::vector<std::uint64_t> width_;     // by level: hosts that one port up there stands for
-  std::vector<std::vector<std::uint32_t>> digits_;  // by level and destination: those from there up
-  std::vector<std::uint32_t> first_number_;         // by position
-  std::vector<std::uint32_t> first_ordinal_;        // by position
+  std::vector<std::uint32_t> order_up_;  // by link: index among the upward links of its switch
+  std::vector<std::uint64_t> width_;     // by level: number of hosts that share one upward port
+  // by level and destination: remaining digits from that level up
+  std::vector<std::vector<std::uint32_t>> digits_;
+  std::vector<std::uint32_t> first_number_;   // by position
+  std::vector<std::uint32_t> first_ordinal_;  // by position
 };
 
 Result<void> check_levels(const RoutingGraph& graph) {
@@ -169,8 +171,8 @@ Result<void> check_levels(const RoutingGraph& graph) {
   return {};
 }
 
-/// Between switches without hosts there may be no way that goes up and then down; management
-/// packets between them take the shortest one.
+/// Switches without hosts may lack an up/down path between them; management packets between these
+/// use the shortest path.
 void join_switches(const RoutingGraph& graph, std::uint32_t to, Routing& routing) {
   std::vector<std::uint32_t> distance(graph.size(), kFar);
   std::vector<std::uint32_t> queue{to};

@@ -6,7 +6,7 @@
 namespace weft::subnet {
 namespace {
 
-/// The port at the other end when data could pass; kNoNode otherwise.
+/// The port at the other end of a link that is up; kNoNode if there is none.
 PortId live_peer(const Subnet& subnet, const SubnetPort& port) {
   if (!port.is_up() || !subnet.contains(port.peer.node) || !subnet.port(port.peer).is_up()) {
     return {};

@@ -1,7 +1,7 @@
 #pragma once
 
-// What routing engines see of a subnet: switches by position, the cables between them, and which
-// LIDs are where. Values.
+// The subnet as routing engines see it: switches by position, cables between them, and the switch
+// of each LID. Value types.
 
 #include <cstdint>
 #include <limits>
@@ -13,6 +13,7 @@
 
 namespace weft::subnet {
 
+/// Distance of an unreachable switch; also marks nodes that are no switches.
 inline constexpr std::uint32_t kFar = std::numeric_limits<std::uint32_t>::max();
 
 /// One direction of a cable between two switches.
@@ -23,26 +24,27 @@ struct RoutingLink {
   PortNumber port{};        // of `from`
 };
 
-/// A LID and the switch that the last cable to it leaves from.
+/// A LID, and the switch it is attached to.
 struct RoutingDestination {
   Lid lid{};
   std::uint32_t at{};       // position
-  PortNumber port{};        // there: 0 for the switch itself
-  std::uint32_t ordinal{};  // of the host port or the switch, whatever its path bits
+  PortNumber port{};        // egress port of that switch; 0 for the switch itself
+  std::uint32_t ordinal{};  // index of the host port or switch, the same for all its LIDs
   std::uint8_t path_bits{};
   bool is_host{};
 };
 
+/// Switch graph with destinations, in compressed sparse row form.
 struct RoutingGraph {
   std::vector<NodeId> switches;                  // by position
-  std::vector<std::uint32_t> position_of;        // by node; kFar for others
-  std::vector<std::uint32_t> first_link;         // by position, and one more
-  std::vector<RoutingLink> links;                // by switch, then by peer and port
-  std::vector<std::uint32_t> first_destination;  // by position, and one more
-  std::vector<RoutingDestination> destinations;  // by switch; LIDs of one port in a row
-  std::vector<std::uint32_t> host_ports;         // by position: cabled to HCA ports
-  std::vector<std::uint32_t> level;  // hops to the nearest switch with hosts; kFar when none is
-  std::uint32_t lid_end{};           // one above the highest LID
+  std::vector<std::uint32_t> position_of;        // by node; kFar if it is no switch
+  std::vector<std::uint32_t> first_link;         // by position, plus an end entry
+  std::vector<RoutingLink> links;                // grouped by switch, then by peer and port
+  std::vector<std::uint32_t> first_destination;  // by position, plus an end entry
+  std::vector<RoutingDestination> destinations;  // grouped by switch; LIDs of one port are adjacent
+  std::vector<std::uint32_t> host_ports;         // by position: number of attached HCA ports
+  std::vector<std::uint32_t> level;  // hops to the nearest switch with hosts; kFar if unreachable
+  std::uint32_t lid_end{};           // highest LID + 1
 
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(switches.size()); }
   [[nodiscard]] std::span<const RoutingLink> links_of(std::uint32_t position) const {
@@ -55,11 +57,12 @@ struct RoutingGraph {
   }
 };
 
-/// Of all links that are up at both ends; a cable from a switch to itself leads nowhere.
+/// Builds the graph from links that are up at both ends. Cables from a switch to itself are
+/// ignored.
 [[nodiscard]] RoutingGraph make_routing_graph(const Subnet& subnet);
 
-/// Hops over cables from what `queue` holds, at distance 0; `queue` then has all that was reached,
-/// the nearest first.
+/// Breadth-first search from the switches in `queue`, whose distance is 0. On return `queue` holds
+/// all reached switches in order of distance.
 void measure_distances(const RoutingGraph& graph, std::vector<std::uint32_t>& distance,
                        std::vector<std::uint32_t>& queue);
 

@@ -9,12 +9,13 @@
 namespace weft::subnet {
 namespace {
 
-/// A set of layers.
+/// Bitmap of layers.
 using LayerMask = std::uint16_t;
 
-/// Which links wait for which in each layer: who holds the buffer at the end of `first` waits for
-/// room behind `second`. Each layer keeps its links in an order in which they only wait for later
-/// ones; a dependency that has no place in it would close a circle (Pearce and Kelly, 2006).
+/// The channel dependency graph of each layer: a packet that occupies the buffer at the end of link
+/// `first` waits for the buffer of link `second`. Each layer keeps its links in topological order;
+/// a dependency that cannot be inserted would close a cycle (dynamic topological sort, Pearce and
+/// Kelly 2006).
 class Dependencies {
  public:
   Dependencies(const RoutingGraph& graph, std::uint8_t layers) : graph_(graph) {
@@ -35,7 +36,8 @@ class Dependencies {
   [[nodiscard]] LayerMask present(std::uint32_t dependency) const { return present_[dependency]; }
   [[nodiscard]] LayerMask refused(std::uint32_t dependency) const { return refused_[dependency]; }
 
-  /// False if it would close a circle; that is so for ever, since nothing is taken away.
+  /// Returns false if the dependency would close a cycle. The result is final, since dependencies
+  /// are never removed.
   bool add(std::uint32_t first, std::uint32_t second, std::uint8_t layer) {
     const std::uint32_t dependency = index(first, second);
     const auto bit = static_cast<LayerMask>(1U << layer);
@@ -51,7 +53,7 @@ class Dependencies {
   }
 
  private:
-  /// Places to start with: in a tree, links up from the lowest, then links down.
+  /// Initial order, suited to trees: upward links from the lowest level, then downward links.
   [[nodiscard]] std::vector<std::uint32_t> places_of_a_tree() const {
     std::vector<std::uint32_t> order(graph_.links.size());
     std::iota(order.begin(), order.end(), 0U);
@@ -67,7 +69,7 @@ class Dependencies {
     return places;
   }
 
-  /// Moves what is behind `second` behind what leads to `first`.
+  /// Reorders the layer so that `first` precedes `second`.
   bool make_place(std::uint32_t first, std::uint32_t second, std::uint8_t layer) {
     std::vector<std::uint32_t>& place = place_[layer];
     const auto bit = static_cast<LayerMask>(1U << layer);
@@ -133,7 +135,7 @@ class Dependencies {
   }
 
   const RoutingGraph& graph_;
-  std::vector<std::uint32_t> first_dependency_;    // by link, and one more
+  std::vector<std::uint32_t> first_dependency_;    // by link, plus an end entry
   std::vector<LayerMask> present_;                 // by dependency
   std::vector<LayerMask> refused_;                 // by dependency
   std::vector<std::vector<std::uint32_t>> place_;  // by layer and link
@@ -143,7 +145,7 @@ class Dependencies {
   std::vector<std::uint32_t> free_;
 };
 
-/// Puts the paths to one LID after the other into layers.
+/// Assigns the paths to one LID after another to layers.
 class Layers {
  public:
   Layers(const RoutingGraph& graph, std::uint8_t vls, Routing& routing)
@@ -173,8 +175,8 @@ class Layers {
   bool assign_paths_to(const RoutingDestination& destination) {
     sort_by_depth(destination);
     const auto all = static_cast<LayerMask>((1U << vls_) - 1);
-    present_.assign(graph_.size(), all);  // layers that have the whole path already
-    refused_.assign(graph_.size(), 0);    // layers that can never have it
+    present_.assign(graph_.size(), all);  // layers that already contain the whole path
+    refused_.assign(graph_.size(), 0);    // layers in which the path would close a cycle
     for (const std::uint32_t source : order_) {
       const std::uint32_t link = next_[source];
       if (link == kFar) {
@@ -209,7 +211,8 @@ class Layers {
     return -1;
   }
 
-  /// From the far end on, so that what was added before a refusal is part of other paths.
+  /// Adds dependencies from the far end, so that those added before a failure also belong to other
+  /// paths.
   bool takes(std::uint32_t source, std::uint8_t layer) {
     way_.clear();
     for (std::uint32_t link = next_[source]; link != kFar; link = next_[graph_.links[link].to]) {
@@ -223,7 +226,7 @@ class Layers {
     return true;
   }
 
-  /// All switches that reach the destination, each behind the next one on its way.
+  /// All switches that reach the destination, in order of distance.
   void sort_by_depth(const RoutingDestination& destination) {
     next_.resize(graph_.size());
     depth_.assign(graph_.size(), kFar);
@@ -264,7 +267,7 @@ class Layers {
   Routing& routing_;
   Dependencies dependencies_;
   std::vector<std::uint32_t> link_of_port_;  // by position and port
-  std::vector<std::uint32_t> next_;          // by position: the link that is taken
+  std::vector<std::uint32_t> next_;          // by position: next link
   std::vector<std::uint32_t> depth_;         // by position
   std::vector<std::uint32_t> first_at_depth_;
   std::vector<std::uint32_t> order_;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which paths may share a virtual lane without a cycle of full buffers.
+// Assigns paths to virtual lanes such that no lane can deadlock.
 
 #include <cstdint>
 #include <vector>
@@ -11,9 +11,9 @@
 
 namespace weft::subnet {
 
-/// Fills in `routing.sl` and `routing.vl_count`, at most `vls` (of 15): every path between two
-/// switches of which one has hosts gets a layer, and in no layer do the links wait for each other
-/// in a circle (Dally and Seitz 1987).
+/// Sets `routing.sl` and `routing.vl_count`, using at most `vls` (of 15) layers. Each path that
+/// starts or ends at a switch with hosts is assigned a layer in which the channel dependency graph
+/// stays acyclic (Dally and Seitz 1987). Fails if the layers do not suffice.
 [[nodiscard]] Result<void> assign_layers(const RoutingGraph& graph, std::uint8_t vls,
                                          Routing& routing);
 

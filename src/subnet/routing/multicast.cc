@@ -66,7 +66,7 @@ std::vector<PortMask> multicast_masks(const RoutingGraph& graph, const SpanningT
       below[parent_of(*at)].receivers += below[*at].receivers;
     }
   }
-  std::vector<Count> whole(graph.size());  // of the tree that a switch is in
+  std::vector<Count> whole(graph.size());  // totals of the tree that contains the switch
   for (const std::uint32_t position : tree.order) {
     if (tree.to_parent[position] == kFar) {
       whole[position] = below[position];

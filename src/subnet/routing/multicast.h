@@ -1,6 +1,6 @@
 #pragma once
 
-// Trees for multicast groups.
+// Spanning trees for multicast groups.
 
 #include <cstdint>
 #include <span>
@@ -11,29 +11,30 @@
 
 namespace weft::subnet {
 
-/// Where a member hangs on the switches.
+/// A group member's attachment point.
 struct TreeMember {
   std::uint32_t at{};  // position
-  PortNumber port{};   // there: 0 for the switch itself
+  PortNumber port{};   // port of that switch; 0 for the switch itself
   bool receives{true};
 };
 
-/// A spanning tree of all switches, or of what is joined.
+/// A spanning tree of all switches, or a forest if they are not all connected.
 struct SpanningTree {
   std::vector<std::uint32_t> order;      // positions, parents first
-  std::vector<std::uint32_t> to_parent;  // by position: the link; kFar at roots
+  std::vector<std::uint32_t> to_parent;  // by position: link to the parent; kFar at roots
 };
 
-/// Switches that trees may start from, the best first: the highest of a tree of switches. Groups
-/// are spread over them.
+/// Candidate roots, best first: the centre switches of a tree topology. Groups are distributed over
+/// them.
 [[nodiscard]] std::vector<std::uint32_t> tree_roots(const RoutingGraph& graph);
 
-/// Shortest ways to the root. What cannot reach it has trees of its own.
+/// Grows a tree of shortest paths to the root. Switches that cannot reach it get trees of their
+/// own.
 [[nodiscard]] SpanningTree grow_tree(const RoutingGraph& graph, std::uint32_t root);
 
-/// By position: the ports that each switch forwards the group's packets to. A switch forwards up if
-/// members that receive are outside its branch and a member inside, and down into branches with
-/// members that receive; so every member's packets reach all others once.
+/// The ports to which each switch (by position) forwards the group's packets: towards the root if a
+/// member below sends and one elsewhere receives, and into branches with receiving members. Every
+/// member's packets thus reach each receiver exactly once.
 [[nodiscard]] std::vector<PortMask> multicast_masks(const RoutingGraph& graph,
                                                     const SpanningTree& tree,
                                                     std::span<const TreeMember> members);

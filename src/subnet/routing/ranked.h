@@ -1,6 +1,6 @@
 #pragma once
 
-// Paths that go up and then down, for any idea of what is up.
+// Up/down paths for any ranking of the switches.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,25 +14,26 @@
 
 namespace weft::subnet {
 
-/// Finds, for one destination switch after the other, by which links the others may go there: as
-/// short as possible down when that alone leads there, else up to where it does. Since what is
-/// below stays below, packets neither turn up again nor run in circles.
+/// Finds the links usable towards one destination switch after another: the shortest path that only
+/// goes down if one exists, else up to the nearest switch that has one. A switch that can go down
+/// always does, so packets never turn up again and never loop.
 class RankedPaths {
  public:
-  /// By position; a link is up when it leads to a lower rank. Neighbours have different ranks.
+  /// `rank` by position. A link is up if it leads to a lower rank; neighbours have different ranks.
   RankedPaths(const RoutingGraph& graph, std::vector<std::uint32_t> rank)
       : graph_(graph), rank_(std::move(rank)), highest_first_(graph.size()) {
     std::iota(highest_first_.begin(), highest_first_.end(), 0U);
     std::ranges::sort(highest_first_, {}, [&](std::uint32_t i) { return std::pair{rank_[i], i}; });
   }
 
-  /// Calls visit(from, candidates) for each other switch; without candidates none leads there.
+  /// Calls visit(from, candidates) for each other switch; `candidates` is empty if it has no path.
   template <class Visit>
   void for_destination(std::uint32_t to, Visit&& visit) {
     cost_.assign(graph_.size(), kFar);
     cost_[to] = 0;
     queue_.assign(1, to);
-    for (std::size_t next = 0; next < queue_.size(); ++next) {  // who needs to go down only
+    // switches that reach `to` by going down only
+    for (std::size_t next = 0; next < queue_.size(); ++next) {
       const std::uint32_t below = queue_[next];
       for (const RoutingLink& link : graph_.links_of(below)) {
         if (rank_[link.to] < rank_[below] && cost_[link.to] == kFar) {

@@ -1,7 +1,6 @@
 #pragma once
 
-// Routing engines: from a graph to what every switch does with every LID. Pure functions. One
-// thread.
+// Routing engines: compute all forwarding tables from a switch graph. Pure functions.
 
 #include <cstdint>
 #include <string_view>
@@ -13,40 +12,42 @@
 
 namespace weft::subnet {
 
+/// Available routing engines, with the names of OpenSM where it has them.
 enum class RoutingEngine : std::uint8_t { MinHop, UpDown, FatTree, DeadlockFree };
 
 [[nodiscard]] std::string_view name_of(RoutingEngine engine);
 
+/// Result of a routing engine.
 struct Routing {
   RoutingEngine engine{};
-  std::vector<std::vector<PortNumber>> forwarding{};  // by position, then by LID
-  /// By position of the switch that a packet enters first, then by its DLID; empty: always SL 0.
+  // egress port, by switch position, then by LID
+  std::vector<std::vector<PortNumber>> forwarding{};
+  /// By position of a packet's first switch, then by DLID; empty if SL 0 serves all paths.
   std::vector<std::vector<std::uint8_t>> sl{};
-  std::uint8_t vl_count{1};  // of data VLs; SL n goes on VL n
+  std::uint8_t vl_count{1};  // number of data VLs; SL n maps to VL n
 
   [[nodiscard]] ServiceLevel sl_of(std::uint32_t first_switch, Lid destination) const {
     return sl.empty() ? ServiceLevel{} : ServiceLevel{sl[first_switch][destination.value()]};
   }
 };
 
-/// Shortest paths; where there are several, each link gets about as many LIDs.
+/// Shortest paths, with LIDs balanced over equally short ones.
 [[nodiscard]] Routing route_min_hop(const RoutingGraph& graph);
 
-/// No packet goes up after it went down, so no cycle of full buffers is possible. Which way is up:
-/// an order of the switches that has those farthest from hosts first, and in which all but the
-/// first have a neighbour before them, so that everything is reached.
+/// Up/down routing: a packet that went down never goes up again, so buffer dependencies cannot form
+/// a cycle. Switches are ordered by decreasing distance from hosts, such that each but the first
+/// has an earlier neighbour; this guarantees that everything is reached.
 [[nodiscard]] Routing route_up_down(const RoutingGraph& graph);
 
-/// For trees whose hosts are all at the leaves: a packet goes up by the digits of its destination,
-/// so that each port upwards serves as many hosts, and hosts that all send to the n-th host behind
-/// them share no link. Refused when the graph is no tree of that kind, or when failures leave
-/// hosts that it cannot join.
+/// Fat-tree routing for trees with all hosts at the leaves. Going up, the digits of the destination
+/// select the port, so that upward ports carry equally many hosts and shift permutations are free
+/// of contention. Fails if the graph is no such tree, or if failed links leave hosts that it cannot
+/// connect.
 [[nodiscard]] Result<Routing> route_fat_tree(const RoutingGraph& graph);
 
-/// Shortest paths, each link as little loaded as possible (a search for each destination that
-/// counts the paths before it, as Domke, Hoefler and Nagel, IPDPS 2011); then each path gets the
-/// first of `vls` layers in which it closes no circle of dependencies. Refused when they are too
-/// few.
+/// Shortest paths balanced by a weighted search per destination that counts the paths already
+/// placed (as in Domke, Hoefler and Nagel, IPDPS 2011); each path then gets the first of `vls`
+/// layers in which it closes no cycle of channel dependencies. Fails if the layers do not suffice.
 [[nodiscard]] Result<Routing> route_deadlock_free(const RoutingGraph& graph, std::uint8_t vls);
 
 }  // namespace weft::subnet

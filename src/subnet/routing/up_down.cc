@@ -12,14 +12,14 @@
 namespace weft::subnet {
 namespace {
 
-/// How far the level of a switch is from the highest: those that know no host are lowest.
+/// Distance from the highest level; switches that reach no host are lowest.
 std::uint32_t depth(const RoutingGraph& graph, std::uint32_t position) {
   return graph.level[position] == kFar ? kFar : kFar - 1 - graph.level[position];
 }
 
-/// The order of route_up_down(): grown from one switch, always by the highest of the neighbours.
+/// The order used by route_up_down(), grown from one switch by its highest neighbour.
 std::vector<std::uint32_t> connected_order(const RoutingGraph& graph) {
-  // Depth, hops from the first switch, position: the least comes next.
+  // Ordered by depth, hops from the first switch, and position; the smallest is added next.
   using Next = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
   std::vector<std::uint32_t> rank(graph.size(), kFar);
   std::vector<std::uint32_t> hops(graph.size(), kFar);
@@ -27,7 +27,7 @@ std::vector<std::uint32_t> connected_order(const RoutingGraph& graph) {
   std::iota(roots.begin(), roots.end(), 0U);
   std::ranges::sort(roots, {}, [&](std::uint32_t i) { return std::pair{depth(graph, i), i}; });
   std::uint32_t last = 0;
-  for (const std::uint32_t root : roots) {  // one of each connected part
+  for (const std::uint32_t root : roots) {  // one per connected component
     if (rank[root] != kFar) {
       continue;
     }

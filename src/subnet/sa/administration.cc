@@ -15,16 +15,16 @@ namespace weft::subnet {
 using wire::MadMethod;
 using wire::SaAttribute;
 
-/// An attribute with the methods that it has (IBTA vol 1 Table 194); one of Get and GetTable.
+/// An attribute and its methods (IBTA vol 1 Table 194).
 struct SubnetAdministration::Row {
   SaAttribute attribute{};
-  void (*records)(const SaQuery&, SaAnswer&){};  // Get and GetTable, of what needs no registrations
+  void (*records)(const SaQuery&, SaAnswer&){};  // Get and GetTable that need no registrations
   Method get{};
   Method set{};
   Method remove{};
   void (*trace)(const SaQuery&, SaAnswer&){};
   void (*multi)(const SaQuery&, SaAnswer&){};
-  bool is_table{true};  // GetTable too
+  bool is_table{true};  // supports GetTable
 };
 
 const SubnetAdministration::Row* SubnetAdministration::row_for(std::uint16_t attribute) {
@@ -105,7 +105,7 @@ Result<void> SubnetAdministration::start() {
 const mad::MadMessage* SubnetAdministration::handle(mad::MadRequest& request) {
   ++counters_.requests;
   if (control_.state() != wire::SmState::Master) {
-    return nullptr;  // the master's SA answers
+    return nullptr;  // only the master's SA answers
   }
   constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::SaHeader>;
   const auto header =
@@ -180,7 +180,8 @@ void SubnetAdministration::answer(const SaQuery& query, SaAnswer& answer) {
   answer.refuse(wire::kMadStatusMethodAttributeUnsupported);
 }
 
-/// The request's headers with the answer's records; of a refusal, with its own data (§15.2.2).
+/// Builds the response: the request's headers with the records, or with the request's own data in
+/// case of an error (§15.2.2).
 const mad::MadMessage* SubnetAdministration::respond(const mad::MadMessage& request,
                                                      const SaQuery& query, const SaAnswer& answer) {
   constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::SaHeader>;
@@ -217,7 +218,7 @@ const mad::MadMessage* SubnetAdministration::respond(const mad::MadMessage& requ
 }
 
 void SubnetAdministration::get_class_port_info(const SaQuery&, SaAnswer& answer) {
-  // IBTA vol 1 §15.2.5.1: what is optional and is here.
+  // IBTA vol 1 §15.2.5.1: optional features that are implemented.
   constexpr std::uint16_t kOptionalRecords = 1U << 8;
   constexpr std::uint16_t kUdMulticast = 1U << 9;
   constexpr std::uint16_t kMultiPath = 1U << 10;
@@ -227,7 +228,7 @@ void SubnetAdministration::get_class_port_info(const SaQuery&, SaAnswer& answer)
   constexpr std::uint32_t kExtendedSpeeds = 1U << 7;
   constexpr std::uint32_t kPortInfoCapability2Match = 1U << 10;
   constexpr std::uint32_t kSendOnlyFullMember = 1U << 12;
-  constexpr std::uint8_t kResponseTime = 18;  // about a second; policy
+  constexpr std::uint8_t kResponseTime = 18;  // exponent, about 1 s; policy
   answer.add(wire::ClassPortInfo{
       .class_version = wire::kSaClassVersion,
       .capability_mask = kOptionalRecords | kUdMulticast | kMultiPath | kPortInfoCapabilityMatch,
@@ -256,9 +257,9 @@ void SubnetAdministration::subnet_changed(const Change& change, Instant now) {
     make_broadcast_group();
     join_broadcast_group();
   }
-  groups_.mark_all_changed();  // the same ports may have other ids now
+  groups_.mark_all_changed();  // the ports may have new PortIds
   for (const auto& [mlid, members] : trees_) {
-    groups_.mark_changed(mlid);  // those of groups that were forgotten
+    groups_.mark_changed(mlid);  // MLIDs of groups that were deleted
   }
   write_trees(now);
   for (const Gid& gid : change.appeared) {
@@ -269,7 +270,7 @@ void SubnetAdministration::subnet_changed(const Change& change, Instant now) {
   }
 }
 
-/// Clients register again with the next master, which knows nothing of what they told this one.
+/// Clients must reregister with the next master, which does not have these registrations.
 void SubnetAdministration::state_changed(wire::SmState state, Instant now) {
   if (state != wire::SmState::Master) {
     return forget_registrations();

@@ -1,8 +1,9 @@
 #pragma once
 
-// The subnet administration server (IBTA vol 1 §15): what GSI clients ask about the subnet, and the
-// groups, services and subscriptions that they register. Pure: it speaks through the management
-// interface of the SM's port and asks the SM through SubnetControl. One thread.
+// The subnet administration server (IBTA vol 1 §15): answers queries about the subnet, and keeps
+// the multicast groups, services and subscriptions that clients register. Pure: it exchanges MADs
+// through the management interface of the SM's port and reaches the SM through SubnetControl. Not
+// thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,51 +24,52 @@
 
 namespace weft::subnet {
 
-/// What it holds and gives at most (docs/ARCHITECTURE.md, decision 15), and what the specification
-/// leaves open. The numbers are policy.
+/// Configuration of the SA: upper bounds (docs/ARCHITECTURE.md, decision 15) and choices that the
+/// specification leaves open. All numbers are policy, not from the specification.
 struct SaOptions {
   SaGroups::Limits groups{};
   Services::Limits services{};
   Subscriptions::Limits subscriptions{};
   SaBudget::Limits budget{};
-  std::size_t answer_bytes{std::size_t{12} << 20};  ///< longer ones are TooManyRecords
+  std::size_t answer_bytes{std::size_t{12} << 20};  ///< a longer response becomes TooManyRecords
 
-  /// The IPoIB broadcast group of the default partition (RFC 4391 §4), which is there from the
-  /// start with every HCA port in it.
+  /// Create the IPoIB broadcast group of the default partition (RFC 4391 §4) at start, with all HCA
+  /// ports as members.
   bool makes_broadcast_group{true};
   wire::Mtu broadcast_mtu{wire::Mtu::Mtu2048};
   std::uint8_t broadcast_rate{3};  ///< 10 Gb/s
   QKey broadcast_qkey{0x0B1B};
 
-  std::uint8_t group_life_time{18};  ///< of groups whose maker names none
+  std::uint8_t group_life_time{18};  ///< PacketLifeTime of groups created without one; exponent
   Duration report_timeout{Duration::milliseconds(500)};
-  unsigned report_retries{3};  ///< then the subscriber is taken for gone
+  unsigned report_retries{3};  ///< then the subscription is dropped
 };
 
-/// What it saw; all only grow.
+/// Statistics since construction; counters never decrease.
 struct SaCounters {
   std::uint64_t requests{};
-  std::uint64_t wrong_sm_key{};       ///< not answered (§15.4.1.1)
-  std::uint64_t unknown_requester{};  ///< not answered: no port of the subnet has that LID
-  std::uint64_t refused{};            ///< answered with a status
+  std::uint64_t wrong_sm_key{};       ///< dropped (§15.4.1.1)
+  std::uint64_t unknown_requester{};  ///< dropped: the source LID belongs to no known port
+  std::uint64_t refused{};            ///< answered with an error status
   std::uint64_t over_budget{};        ///< answered with BUSY
   std::uint64_t reports{};
-  std::uint64_t reports_dropped{};  ///< the interface had no room
+  std::uint64_t reports_dropped{};  ///< the management interface was full
   std::uint64_t subscribers_gone{};
-  std::uint64_t trees_refused{};  ///< by the SM
+  std::uint64_t trees_refused{};  ///< set_multicast_members failed
 };
 
-/// MGID of the IPoIB broadcast group of a partition, link-local scope (RFC 4391 §4).
+/// MGID of a partition's IPoIB broadcast group, with link-local scope (RFC 4391 §4).
 [[nodiscard]] Gid ipoib_broadcast_mgid(PKey pkey);
 
+/// SA server of one subnet. Answers only while its SM is master.
 class SubnetAdministration final : public mad::MadHandler, public SubnetObserver {
  public:
-  /// Both must outlive it.
+  /// `control` and `gsi` must outlive it.
   SubnetAdministration(SubnetControl& control, mad::ManagementInterface& gsi,
                        const SaOptions& options = {});
   ~SubnetAdministration() override;
 
-  /// Registers with the interface for the class; refused when somebody else has.
+  /// Registers the SubnAdm agent; fails if the class is already registered.
   [[nodiscard]] Result<void> start();
 
   const mad::MadMessage* handle(mad::MadRequest& request) override;
@@ -134,7 +136,7 @@ class SubnetAdministration final : public mad::MadHandler, public SubnetObserver
   Services services_;
   Subscriptions subscriptions_;
   SaBudget budget_;
-  std::map<Lid, std::vector<MulticastMember>> trees_;  // as the SM was told last
+  std::map<Lid, std::vector<MulticastMember>> trees_;  // members as last set at the SM
   SaCounters counters_;
   mad::MadMessage response_;
 };

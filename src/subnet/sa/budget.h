@@ -9,9 +9,9 @@
 
 namespace weft::subnet {
 
-/// How much work each port may make: so much at once, and so much a second. Whoever has used it up
-/// waits, and nobody else. Work is counted in bytes of answers, with everything else that a request
-/// costs as so many bytes.
+/// Rate limit of SA work per requesting port: a burst plus a sustained rate (a token bucket). A
+/// port that exceeds it is refused without delaying others. Work is measured in bytes of responses;
+/// all other costs of a request are converted to bytes.
 class SaBudget {
  public:
   struct Limits {  // policy, not from the specification
@@ -39,7 +39,8 @@ class SaBudget {
   }
 
   Limits limits_;
-  std::map<Guid, Instant> paid_at_;  // when all that was asked is paid, at so much a second
+  // time at which the port's work so far is paid for at the sustained rate
+  std::map<Guid, Instant> paid_at_;
 };
 
 }  // namespace weft::subnet

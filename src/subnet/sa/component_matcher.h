@@ -13,9 +13,9 @@
 
 namespace weft::subnet {
 
-/// What a query wants of records of type T (IBTA vol 1 §15.2.1.1): the components that its mask
-/// names have the values that it carries. Made once a query; then a record costs its packing and a
-/// comparison. Reserved components and bits behind the last component say nothing.
+/// Matches records of type T against a query (IBTA vol 1 §15.2.1.1): the components selected by the
+/// mask must be equal. Built once per query, so that matching costs one pack and one comparison per
+/// record. Mask bits of reserved components, or beyond the last one, are ignored.
 template <wire::WireType T>
 class ComponentMatcher {
  public:

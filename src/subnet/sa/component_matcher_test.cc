@@ -28,7 +28,7 @@ TEST(ComponentMatcher, ComparesOnlyNamedComponents) {
   EXPECT_FALSE(matcher.matches({.dlid = Lid{7}, .sl = ServiceLevel{2}}));
 }
 
-/// The definition is wire::components_match; the matcher is the fast way to the same answer.
+/// Compares the matcher with the definition, wire::components_match.
 template <class T>
 void agrees_with_the_definition(std::uint64_t seed) {
   Random random{seed};

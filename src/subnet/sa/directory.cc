@@ -57,7 +57,7 @@ PartitionKind SaDirectory::kind_of_keys(const std::vector<PKey>& table) {
       keys.push_back(key);
     }
   }
-  if (table.empty()) {  // not read: the default partition is in every table (§10.9.1.2)
+  if (table.empty()) {  // not read yet: the default partition is in every table (§10.9.1.2)
     keys.push_back(kDefaultPKey);
   }
   values.reserve(keys.size());
@@ -73,7 +73,8 @@ PartitionKind SaDirectory::kind_of_keys(const std::vector<PKey>& table) {
 }
 
 PartitionKind SaDirectory::kind_of(const Subnet& subnet, PortId port) const {
-  const bool is_switch = subnet.node(port.node).is_switch();  // its ports are as port 0
+  // all ports of a switch count as port 0
+  const bool is_switch = subnet.node(port.node).is_switch();
   return kinds_.at(first_port_.at(port.node.value()) + (is_switch ? 0 : port.number.value()));
 }
 

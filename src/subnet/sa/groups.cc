@@ -7,7 +7,7 @@ namespace weft::subnet {
 namespace {
 
 constexpr std::uint32_t kFirst = kFirstMulticastLid.value();
-constexpr std::uint8_t kTransient = 0x10;  // of an MGID's flags (§4.1.1)
+constexpr std::uint8_t kTransient = 0x10;  // flag of an MGID (§4.1.1)
 constexpr std::uint64_t kSaSignature = 0xA01B;
 
 }  // namespace
@@ -24,7 +24,7 @@ std::size_t SaGroups::memberships_asked_by(Guid asker) const {
 
 std::optional<Lid> SaGroups::free_mlid() const {
   std::uint32_t mlid = kFirst;
-  for (const auto& [taken, groups] : groups_of_mlid_) {  // in order: the first gap
+  for (const auto& [taken, groups] : groups_of_mlid_) {  // sorted: finds the first gap
     if (taken.value() != mlid) {
       break;
     }
@@ -107,7 +107,7 @@ std::vector<Gid> SaGroups::remove_port(Guid port) {
   if (found == groups_of_port_.end()) {
     return gone;
   }
-  const std::set<Gid> memberships = found->second;  // leave() changes it
+  const std::set<Gid> memberships = found->second;  // copied, because leave() modifies it
   for (const Gid& mgid : memberships) {
     if (leave(mgid, port, groups_.at(mgid).members.at(port).join_state)) {
       gone.push_back(mgid);

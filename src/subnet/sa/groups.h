@@ -14,34 +14,38 @@
 
 namespace weft::subnet {
 
-/// A port in a multicast group.
+/// A port's membership in a multicast group.
 struct GroupMember {
   Gid port_gid{};
   Flags<wire::JoinState> join_state{};
-  bool is_proxy{};  ///< another port asked for it
-  Guid asker{};     ///< the port that did, whose limits count; none of those that SA joined itself
+  bool is_proxy{};  ///< the join was requested by another port
+  /// GUID of the requesting port, to whose limit it counts; zero if SA joined the port itself
+  Guid asker{};
 };
 
+/// A multicast group of the SA.
 struct SaGroup {
-  /// What all members share; PortGID, JoinState and ProxyJoin say nothing here.
+  /// Properties shared by all members; PortGID, JoinState and ProxyJoin are unused.
   wire::McMemberRecord properties{};
-  bool is_permanent{};                    ///< stays without members
+  bool is_permanent{};                    ///< persists without members
   std::map<Guid, GroupMember> members{};  ///< by port GUID
 };
 
-/// Full members keep a group alive (IBTA vol 1 §10.5.2).
+/// True for states that keep a group alive (IBTA vol 1 §10.5.2).
 [[nodiscard]] constexpr bool is_full(Flags<wire::JoinState> state) {
   return state.has(wire::JoinState::FullMember) || state.has(wire::JoinState::SendOnlyFullMember);
 }
-/// Wants what is sent to the group.
+/// True for states in which the port receives the group's packets.
 [[nodiscard]] constexpr bool receives(Flags<wire::JoinState> state) {
   return state.has(wire::JoinState::FullMember) || state.has(wire::JoinState::NonMember);
 }
 
-/// The multicast groups of a subnet, their members and MLIDs. Which groups a port may be in is
-/// their user's business; how many is theirs. Groups of one MLID share a tree.
+/// Multicast groups of a subnet with their members and MLIDs. It enforces limits, but not access
+/// rights; those are checked by the caller. Groups with the same MLID share a spanning tree. Not
+/// thread-safe.
 class SaGroups {
  public:
+  /// Upper bounds.
   struct Limits {
     std::size_t mlids{16383};  ///< 0xC000 .. 0xFFFE; switches may have fewer
     std::size_t groups{16383};
@@ -60,30 +64,31 @@ class SaGroups {
     return memberships_asked_by(asker) < limits_.memberships_of_asker;
   }
 
-  /// The lowest MLID that no group has; none when all are taken.
+  /// The lowest unused MLID; none if all are in use.
   [[nodiscard]] std::optional<Lid> free_mlid() const;
-  /// An MLID that the switches can forward, and that is free or of a group of the same partition.
+  /// True if switches can forward the MLID and it is unused or used by groups of the same partition
+  /// only.
   [[nodiscard]] bool may_use(Lid mlid, PKey pkey) const;
-  /// A transient MGID with SA's signature and link-local scope that no group has (§15.2.5.17).
+  /// An unused transient MGID with SA's signature and link-local scope (§15.2.5.17).
   [[nodiscard]] Gid make_mgid(std::uint64_t subnet_prefix, std::uint8_t scope);
 
-  /// Its MGID must be new and its MLID usable.
+  /// The MGID must be new and the MLID usable (may_use).
   void create(const wire::McMemberRecord& properties, bool is_permanent);
-  /// The group must exist; join states add up.
+  /// Adds a member, or adds join state bits to an existing one. The group must exist.
   void join(const Gid& mgid, Guid port, const GroupMember& member);
-  /// Takes bits of the join state away, and the port when none are left. True when the group went
-  /// with it, since no full member was left; others that were in it are out then.
+  /// Removes join state bits, and the member when none is left. Returns true if the group was
+  /// deleted because no full member is left; its other members are removed with it.
   bool leave(const Gid& mgid, Guid port, Flags<wire::JoinState> join_state);
-  /// Takes the port out of every group; the MGIDs of the groups that went.
+  /// Removes the port from all groups. Returns the MGIDs of groups deleted thereby.
   [[nodiscard]] std::vector<Gid> remove_port(Guid port);
 
-  /// A port of an MLID's tree, over all groups that have the MLID.
+  /// A port in the tree of an MLID, united over all groups with that MLID.
   struct TreeMember {
     Guid port{};
     bool receives{};
   };
   [[nodiscard]] std::vector<TreeMember> tree_members(Lid mlid) const;
-  /// MLIDs whose trees have to be made anew, since asked last.
+  /// Returns and clears the MLIDs whose trees must be recomputed.
   [[nodiscard]] std::set<Lid> take_changed_mlids();
   [[nodiscard]] bool has_changes() const { return !changed_.empty(); }
   void mark_changed(Lid mlid) { changed_.insert(mlid); }

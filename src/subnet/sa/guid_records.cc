@@ -1,4 +1,4 @@
-// SubnetAdministration's alias GUIDs (IBTA vol 1 §15.2.5.18).
+// SubnetAdministration: alias GUIDs (IBTA vol 1 §15.2.5.18).
 
 #include <algorithm>
 
@@ -11,8 +11,8 @@ namespace {
 using Record = wire::GuidInfoRecord;
 using wire::SaStatus;
 
-/// A GUID for an alias that asks for none: of the port's, with an index and the bit of those that
-/// are administered locally (EUI-64), until nobody has it.
+/// Generates an alias GUID: the port's GUID with the index and the local-administration bit
+/// (EUI-64), modified until it is unique.
 [[nodiscard]] Guid make_guid(const SaDirectory& directory, const Subnet& subnet, Guid port,
                              std::size_t index) {
   constexpr std::uint64_t kLocal = std::uint64_t{0x02} << 56;
@@ -26,8 +26,8 @@ using wire::SaStatus;
 
 }  // namespace
 
-/// Set gives the named GUIDs of a block, of which 0 lets SA choose; Delete takes them away. A GUID
-/// that another port has is declined: the answer has 0 in its place.
+/// Set assigns the given GUIDs of a block (0: SA assigns one), Delete removes them. A GUID that
+/// another port has is declined, which the response indicates by 0.
 void SubnetAdministration::change_guids(const SaQuery& query, SaAnswer& answer) {
   const Subnet& subnet = query.subnet();
   const auto wanted = query.record<Record>();
@@ -55,7 +55,7 @@ void SubnetAdministration::change_guids(const SaQuery& query, SaAnswer& answer) 
       result.guid_info.guids[i] = index < guids.size() ? guids[index] : Guid{};
       continue;
     }
-    if (index == 0 || index >= capacity) {  // GUID 0 is the port's own for ever
+    if (index == 0 || index >= capacity) {  // entry 0 is the port's own GUID and read-only
       return answer.refuse(SaStatus::RequestInvalid);
     }
     Guid guid;

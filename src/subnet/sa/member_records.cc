@@ -1,4 +1,4 @@
-// SubnetAdministration's multicast groups (IBTA vol 1 §15.2.5.17).
+// SubnetAdministration: multicast groups (IBTA vol 1 §15.2.5.17).
 
 #include <algorithm>
 
@@ -19,13 +19,13 @@ constexpr std::uint64_t kSelectors =
     kComponent<Record, "MtuSelector"> | kComponent<Record, "Mtu"> |
     kComponent<Record, "RateSelector"> | kComponent<Record, "Rate"> |
     kComponent<Record, "PacketLifeTimeSelector"> | kComponent<Record, "PacketLifeTime">;
-/// What differs from member to member.
+/// Components that differ between members.
 constexpr std::uint64_t kOfMember = kComponent<Record, "PortGID"> |
                                     kComponent<Record, "JoinState"> |
                                     kComponent<Record, "ProxyJoin">;
 constexpr std::uint64_t kToJoin =
     kComponent<Record, "MGID"> | kComponent<Record, "PortGID"> | kComponent<Record, "JoinState">;
-/// o15-0.1.9: what the maker of a group has to say.
+/// o15-0.1.9: components required to create a group.
 constexpr std::uint64_t kToCreate = kToJoin | kComponent<Record, "Q_Key"> |
                                     kComponent<Record, "TClass"> | kComponent<Record, "P_Key"> |
                                     kComponent<Record, "SL"> | kComponent<Record, "FlowLabel">;
@@ -41,8 +41,8 @@ constexpr std::uint64_t kToCreate = kToJoin | kComponent<Record, "Q_Key"> |
   return std::to_integer<std::uint8_t>(mgid.octets()[1]) & 0xFU;
 }
 
-/// Whether a client may make a group of that MGID (o15-0.1.5): a multicast GID whose reserved flags
-/// are zero, and not one of those that only SA makes.
+/// True if a client may create a group with the MGID (o15-0.1.5): a multicast GID with reserved
+/// flags zero that is not reserved for SA.
 [[nodiscard]] bool may_be_made(const Gid& mgid) {
   constexpr std::uint8_t kReservedFlags = 0xE0;
   constexpr std::uint8_t kLinkLocal = 2;
@@ -53,8 +53,7 @@ constexpr std::uint64_t kToCreate = kToJoin | kComponent<Record, "Q_Key"> |
          !(has_sa_signature && scope_of(mgid) == kLinkLocal);
 }
 
-/// A group's components are those that the query names. P_Keys are the same with either membership
-/// bit.
+/// Matches the query's components against a group. P_Keys are compared without the membership bit.
 [[nodiscard]] bool fits(const SaQuery& query, const Record& wanted, const Record& group) {
   const std::uint64_t mask = query.mask() & ~(kSelectors | kOfMember | kComponent<Record, "P_Key">);
   return ComponentMatcher<Record>{wanted, mask}.matches(group) &&
@@ -76,7 +75,7 @@ constexpr std::uint64_t kToCreate = kToJoin | kComponent<Record, "Q_Key"> |
   return record;
 }
 
-/// o15-0.2.1: who may change a membership: the port itself; of one by proxy, whoever is in the
+/// o15-0.2.1: a membership may be changed by the port itself; a proxy membership by any port in the
 /// group's partition.
 [[nodiscard]] bool may_change(const SaQuery& query, const SaGroup& group, PortId port,
                               const GroupMember& member) {
@@ -85,7 +84,7 @@ constexpr std::uint64_t kToCreate = kToJoin | kComponent<Record, "Q_Key"> |
          (member.is_proxy && query.directory.has_key(kind, group.properties.pkey));
 }
 
-/// The port that a membership is about: refuses what no port has.
+/// The port of a membership. Refuses GIDs that no port has.
 [[nodiscard]] std::optional<PortId> port_of(const SaQuery& query, const Record& wanted,
                                             SaAnswer& answer) {
   const auto port = query.directory.find_gid(query.subnet(), wanted.port_gid);
@@ -126,7 +125,7 @@ void SubnetAdministration::get_member_records(const SaQuery& query, SaAnswer& an
       return;
     }
     if (!query.is_trusted) {
-      answer.add(group.properties);  // §15.4.1.2: not who is in it
+      answer.add(group.properties);  // §15.4.1.2: without the members
     } else if (named) {
       add_member(group, member->second);
     } else {
@@ -169,7 +168,7 @@ SaStatusCode SubnetAdministration::make_group(const SaQuery& query,
   if (!mtu || !rate || !life_time) {
     return code(SaStatus::RequestInvalid);
   }
-  // A joiner that attached to an MLID before it asked keeps it, if nobody else has it.
+  // A client may have attached to an MLID before joining; it is granted if it is unused.
   const bool names_mlid = query.has<Record, "MLID">() && wanted.mlid != Lid{};
   const auto mlid = names_mlid ? std::optional{wanted.mlid} : groups_.free_mlid();
   if (names_mlid && !groups_.may_use(wanted.mlid, wanted.pkey)) {
@@ -208,7 +207,7 @@ void SubnetAdministration::join_group(const SaQuery& query, SaAnswer& answer) {
   if (!port) {
     return;
   }
-  if (!query.sees(*port)) {  // a proxy has to be in a partition of the port
+  if (!query.sees(*port)) {  // a proxy must share a partition with the port
     return answer.refuse(SaStatus::RequestInvalid);
   }
   const Guid guid = guid_of(*port);
@@ -224,7 +223,7 @@ void SubnetAdministration::join_group(const SaQuery& query, SaAnswer& answer) {
   }
   const SubnetPort& joining = query.subnet().port(*port);
   const bool is_member = !is_new && group->members.contains(guid);
-  // Who is in it, since SA has put every port there, is not measured again.
+  // SA joins all ports to the broadcast group; existing members are not checked again.
   const bool is_too_weak = !is_member && (mtu_of(joining) < properties.mtu ||
                                           rate_hundreds_of_mbps(rate_of(joining.info)) <
                                               rate_hundreds_of_mbps(properties.rate));
@@ -274,7 +273,8 @@ void SubnetAdministration::leave_group(const SaQuery& query, SaAnswer& answer) {
     return answer.refuse(SaStatus::RequestInvalid);
   }
   Record record = record_of(*group, member->second);
-  record.join_state = member->second.join_state.without(wanted.join_state);  // what is left
+  // remaining join states
+  record.join_state = member->second.join_state.without(wanted.join_state);
   answer.add(record);
   if (groups_.leave(wanted.mgid, guid, wanted.join_state)) {
     report_gid(wire::Trap::MulticastGroupDeleted, wanted.mgid, query.now);
@@ -301,8 +301,8 @@ void SubnetAdministration::make_broadcast_group() {
                  true);
 }
 
-/// Every HCA port of the default partition is in it, so that programs may use the group's MLID
-/// without asking first.
+/// Joins all HCA ports of the default partition, so that programs can use the group's MLID without
+/// a join of their own.
 void SubnetAdministration::join_broadcast_group() {
   const Subnet& subnet = control_.subnet();
   const Gid mgid = ipoib_broadcast_mgid(kDefaultPKey);
@@ -319,8 +319,8 @@ void SubnetAdministration::join_broadcast_group() {
   }
 }
 
-/// Tells the SM which ports each tree that may be another now has to reach. How many ports it
-/// looked at.
+/// Sends the members of all trees that may have changed to the SM. Returns the number of ports
+/// examined.
 std::size_t SubnetAdministration::write_trees(Instant now) {
   std::size_t looks = 0;
   for (const Lid mlid : groups_.take_changed_mlids()) {

@@ -132,7 +132,7 @@ TEST_F(SaMemberships, TakeAnMlidThatTheJoinerNames) {
   record.mlid = Lid{0xC000 + 1024};
   EXPECT_EQ(set(SaLab::kH2, record, kCreate | kMlid).status, code(SaStatus::RequestInvalid))
       << "no switch can forward it";
-  // Who joins with another MLID than the group's, is wrong.
+  // Joining with an MLID other than the group's is an error.
   record = member(lab.h3);
   record.mlid = Lid{0xC006};
   EXPECT_EQ(set(SaLab::kH3, record, kJoin | kMlid).status, code(SaStatus::RequestInvalid));
@@ -232,7 +232,7 @@ TEST_F(SaMemberships, AreJoinedByProxyOnlyFromTheSamePartition) {  // o15-0.2.1
   EXPECT_TRUE(told.record<Record>().proxy_join);
   EXPECT_EQ(set(SaLab::kH4, member(lab.h2), kJoin).status, 0) << "they share a partition";
   EXPECT_EQ(set(SaLab::kH4, member(lab.h1), kJoin).status, code(SaStatus::RequestInvalid));
-  // What h1 joined itself, only h1 changes; what a proxy joined, whoever is in the partition.
+  // A membership is changed by its owner only; one by proxy by any port of the partition.
   EXPECT_EQ(set(SaLab::kH2, member(lab.h1, JoinState::NonMember), kJoin).status,
             code(SaStatus::RequestInvalid));
   EXPECT_EQ(leave(SaLab::kH2, member(lab.h1)).status, code(SaStatus::RequestInvalid));

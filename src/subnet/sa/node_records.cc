@@ -7,7 +7,7 @@
 namespace weft::subnet {
 namespace {
 
-/// The LID that a query names; the mask bit is spent, since every LID of a port means the port.
+/// Extracts the LID of a query and clears its mask bit, since each LID of a port matches the port.
 template <wire::WireType T, wire::Name kFieldName>
 [[nodiscard]] std::optional<Lid> take_lid(const SaQuery& query, Lid lid, std::uint64_t& mask) {
   const bool is_named = query.has<T, kFieldName>();
@@ -44,7 +44,7 @@ void answer_node_records(const SaQuery& query, SaAnswer& answer) {
 
 void answer_port_info_records(const SaQuery& query, SaAnswer& answer) {
   using Record = wire::PortInfoRecord;
-  // §15.2.5.3: these bits of the AttributeModifier say that capabilities are at least the wanted.
+  // §15.2.5.3: with these AttributeModifier bits, a port must have at least the given capabilities.
   constexpr std::uint32_t kCapabilitiesAtLeast = 1U << 31;
   constexpr std::uint32_t kCapabilities2AtLeast = 1U << 30;
   constexpr auto kCapabilities = wire::kComponent<Record, "CapabilityMask">;
@@ -134,7 +134,7 @@ void answer_sm_info_records(const SaQuery& query, SaAnswer& answer) {
         (lid && !query.subnet().port(id).owns(*lid))) {
       return;
     }
-    info.sm_key = 0;  // §15.2.5.10: never told
+    info.sm_key = 0;  // §15.2.5.10: never disclosed
     add_if(matcher, Record{.lid = query.subnet().port(id).info.lid, .sm_info = info}, answer);
   };
   add(query.control.sm_port(), query.control.sm_info());
@@ -151,7 +151,7 @@ void answer_link_records(const SaQuery& query, SaAnswer& answer) {
   const auto from = take_lid<Record, "FromLID">(query, wanted.from_lid, mask);
   const auto to = take_lid<Record, "ToLID">(query, wanted.to_lid, mask);
   const ComponentMatcher<Record> matcher{wanted, mask};
-  /// The port whose LID is that of the node's side of a link.
+  /// The port that has the LID of the node at one end of a link.
   const auto end_port = [&](PortId id) {
     return subnet.node(id.node).is_switch() ? PortId{id.node, PortNumber{}} : id;
   };

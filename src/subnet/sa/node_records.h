@@ -2,8 +2,8 @@
 
 #include "subnet/sa/query.h"
 
-/// Records that repeat what the SM read and wrote by SMPs (IBTA vol 1 §15.2.5.2 to §15.2.5.13):
-/// each answers Get and GetTable. A LID in a query means the port that answers to it.
+/// Records that mirror attributes read or written by SMPs (IBTA vol 1 §15.2.5.2 to §15.2.5.13).
+/// Each function answers Get and GetTable. A LID in the query selects the port that owns it.
 namespace weft::subnet {
 
 void answer_node_records(const SaQuery& query, SaAnswer& answer);

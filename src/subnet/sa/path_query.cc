@@ -36,13 +36,14 @@ std::vector<PathEnd> find_ends(const SaQuery& query, const EndName& name, SaAnsw
   const bool is_of_this_subnet = !name.gid || name.gid->prefix() == subnet.subnet_prefix ||
                                  name.gid->prefix() == kDefaultGidPrefix;
   if (!is_of_this_subnet || (name.gid && name.gid->interface_id() == Guid{})) {
-    answer.refuse(wire::SaStatus::RequestInvalidGid);  // also a multicast GID: its prefix is ff..
+    // also for multicast GIDs, which start with ff
+    answer.refuse(wire::SaStatus::RequestInvalidGid);
     return ends;
   }
   const auto by_gid = name.gid ? query.directory.find_gid(subnet, *name.gid) : std::nullopt;
   const auto by_lid = name.lid ? subnet.find_lid(*name.lid) : std::nullopt;
   if ((name.gid && !by_gid) || (name.lid && !by_lid)) {
-    return ends;  // nobody has it: there are no records
+    return ends;  // unknown LID or GID: no records
   }
   if (by_gid && by_lid && *by_gid != *by_lid) {
     answer.refuse(wire::SaStatus::RequestInvalid);

@@ -10,10 +10,10 @@
 #include "wire/mad/multi_path_record.h"
 #include "wire/mad/path_record.h"
 
-/// How the queries for paths are read; for sa_path_records.cc and sa_trace_records.cc.
+/// Interpretation of path queries, shared by sa_path_records.cc and sa_trace_records.cc.
 namespace weft::subnet {
 
-/// How a query names an end: by GID, by LID, by both or by neither.
+/// One end of a path as the query gives it: by GID, LID, both, or neither.
 struct EndName {
   std::optional<Gid> gid{};
   std::optional<Lid> lid{};
@@ -22,22 +22,22 @@ struct EndName {
 [[nodiscard]] EndName source_name(const SaQuery& query, const wire::PathRecord& wanted);
 [[nodiscard]] EndName destination_name(const SaQuery& query, const wire::PathRecord& wanted);
 
-/// The ports that a name means and that the requester sees: one, none, or all. Refuses GIDs that no
-/// port can have, and a GID and a LID of different ports.
+/// The ports matching an end, restricted to those visible to the requester. Refuses GIDs that no
+/// port can have, and a GID and LID of different ports.
 [[nodiscard]] std::vector<PathEnd> find_ends(const SaQuery& query, const EndName& name,
                                              SaAnswer& answer);
 
-/// A wish and what is repeated in every path.
+/// Constraints of a query, and the components copied to each returned path.
 struct PathRequest {
   PathWish wish{};
   std::uint64_t service_id{};
   std::uint32_t flow_label{};
   std::uint8_t tclass{};
   std::uint16_t qos_class{};
-  bool is_single{};  ///< the first path is the answer
+  bool is_single{};  ///< Get: return only the first path
 };
 
-/// A selector counts with the value beside it; "the best" needs none.
+/// A selector applies only together with its value; without one of them any value matches.
 template <wire::WireType T, wire::Name kSelector, wire::Name kValue>
 [[nodiscard]] Wanted wanted_of(const SaQuery& query, wire::Selector selector, std::uint8_t value) {
   return query.has<T, kSelector>() && query.has<T, kValue>() ? Wanted{selector, value} : Wanted{};
@@ -75,7 +75,7 @@ template <wire::WireType T>
           .is_single = query.method() == wire::MadMethod::Get};
 }
 
-/// MTU and rate are codes that mean something.
+/// True if the MTU and rate in the query are defined codes and the P_Key is valid.
 template <wire::WireType T>
 [[nodiscard]] bool values_are_valid(const SaQuery& query, const T& wanted) {
   const Wanted mtu = wanted_of<T, "MtuSelector", "Mtu">(query, wanted.mtu_selector, wanted.mtu);
@@ -86,7 +86,7 @@ template <wire::WireType T>
          (!query.has<T, "P_Key">() || wanted.pkey.is_valid());
 }
 
-/// Adds the paths between two ends; between all of both lists.
+/// Adds the paths between two ends, or between all pairs of two lists.
 void add_paths(const SaQuery& query, const PathEnd& source, const PathEnd& destination,
                const PathRequest& request, SaAnswer& answer);
 void add_paths_between(const SaQuery& query, std::span<const PathEnd> sources,

@@ -26,7 +26,7 @@ std::optional<wire::PathRecord> find_path(const SaQuery& query, const PathEnd& s
   if (wish.is_reversible && !back) {
     return std::nullopt;
   }
-  // A reversible path carries in both directions what it says (§15.2.5.16).
+  // A reversible path has the properties that hold in both directions (§15.2.5.16).
   std::uint8_t mtu = static_cast<std::uint8_t>(there->mtu);
   RateCode rate = there->rate;
   if (back) {
@@ -94,7 +94,7 @@ namespace {
 
 using Record = wire::PathRecord;
 
-/// The group is what it is: a wish that it does not meet has no answer.
+/// A group has fixed properties, so a query that they do not satisfy has no answer.
 void answer_multicast_path(const SaQuery& query, const wire::PathRecord& wanted,
                            const SaGroups& groups, SaAnswer& answer) {
   const SaGroup* const group = groups.find(wanted.dgid);
@@ -127,7 +127,7 @@ void answer_multicast_path(const SaQuery& query, const wire::PathRecord& wanted,
                               .packet_life_time = has.packet_life_time});
 }
 
-/// Nothing said of an end in a Get is too little: one record cannot be all paths (§15.2.4).
+/// True if a Get identifies both ends; one record cannot stand for all paths (§15.2.4).
 [[nodiscard]] bool names_enough(const SaQuery& query) {
   const bool has_source = query.has<Record, "SGID">() || query.has<Record, "SLID">();
   const bool has_destination = query.has<Record, "DGID">() || query.has<Record, "DLID">();
@@ -146,7 +146,7 @@ void answer_path_records(const SaQuery& query, const SaGroups& groups, SaAnswer&
     return answer.refuse(wire::SaStatus::RequestInvalid);
   }
   if (query.has<Record, "RawTraffic">() && wanted.raw_traffic) {
-    return;  // no raw packets here
+    return;  // raw packets are not supported
   }
   if (query.has<Record, "DGID">() && wanted.dgid.is_multicast()) {
     return answer_multicast_path(query, wanted, groups, answer);

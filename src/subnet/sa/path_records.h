@@ -11,22 +11,22 @@
 #include "subnet/sa/rates.h"
 #include "wire/mad/path_record.h"
 
-/// Paths from port to port (IBTA vol 1 §15.2.5.16, §15.2.5.20). A path is what the forwarding
-/// tables make of a SLID and a DLID; there is one only between ports that share a partition.
+/// Path records (IBTA vol 1 §15.2.5.16, §15.2.5.20), derived from the forwarding tables for each
+/// pair of SLID and DLID. Paths exist only between ports that share a partition.
 namespace weft::subnet {
 
-/// Port pairs that one query may look at: a wildcard at both ends of a large subnet is refused with
-/// TooManyRecords before any work. Policy, not from the specification.
+/// Maximum number of port pairs examined by one query. A query with wildcards at both ends of a
+/// large subnet is refused with TooManyRecords before any work. Policy, not from the specification.
 inline constexpr std::size_t kPathPairLimit = 65536;
 
-/// One end of the paths that are wanted.
+/// One end of the requested paths.
 struct PathEnd {
   PortId port{};
   Gid gid{};
-  std::optional<Lid> lid{};  ///< named by the query; else all of the port's LIDs
+  std::optional<Lid> lid{};  ///< set if given in the query; otherwise all LIDs of the port
 };
 
-/// What a query says of a path besides its ends.
+/// Constraints of a path query.
 struct PathWish {
   std::optional<PKey> pkey{};
   std::optional<ServiceLevel> sl{};
@@ -34,16 +34,16 @@ struct PathWish {
   Wanted rate{};
   Wanted life_time{};
   bool is_reversible{};
-  unsigned path_count{1};  ///< for each pair of ends at most
+  unsigned path_count{1};  ///< maximum per pair of ports
 };
 
-/// The path from a LID of `source` to one of `destination`; none when there is none as wished.
+/// The path between a LID of `source` and one of `destination`; none if no path satisfies `wish`.
 [[nodiscard]] std::optional<wire::PathRecord> find_path(const SaQuery& query, const PathEnd& source,
                                                         const PathEnd& destination, Lid slid,
                                                         Lid dlid, const PathWish& wish);
 
-/// Calls visit(SLID, DLID) for the LID pairs of two ends, those that differ in both first, until it
-/// returns false.
+/// Calls visit(SLID, DLID) for the LID pairs of two ports until it returns false. Pairs that share
+/// neither LID with an earlier one come first.
 template <class Visit>
 void for_each_lid_pair(const SubnetPort& source, std::optional<Lid> slid,
                        const SubnetPort& destination, std::optional<Lid> dlid, Visit&& visit) {
@@ -62,13 +62,13 @@ void for_each_lid_pair(const SubnetPort& source, std::optional<Lid> slid,
   }
 }
 
-/// Get and GetTable of PathRecord. A destination that is a multicast GID gives the group's values.
+/// Get and GetTable of PathRecord. For a multicast DGID, returns the properties of the group.
 void answer_path_records(const SaQuery& query, const SaGroups& groups, SaAnswer& answer);
 
-/// GetMulti of MultiPathRecord: PathRecords between each source and each destination.
+/// GetMulti of MultiPathRecord: paths between each source and each destination.
 void answer_multi_path_records(const SaQuery& query, SaAnswer& answer);
 
-/// GetTraceTable: the nodes on the path that a PathRecord names by both its ends.
+/// GetTraceTable: the nodes along a path given by both its ends.
 void answer_trace_records(const SaQuery& query, SaAnswer& answer);
 
 }  // namespace weft::subnet

@@ -20,17 +20,18 @@
 
 namespace weft::subnet {
 
-/// A MAD's status; 0 is success.
+/// MAD status; 0 is success.
 using SaStatusCode = std::uint16_t;
 [[nodiscard]] constexpr SaStatusCode code(wire::SaStatus status) {
   return static_cast<SaStatusCode>(status);
 }
 
-/// What looking at one record costs, in bytes of answers. Policy.
+/// Cost of examining one record, in bytes of responses (SaBudget). Policy, not from the
+/// specification.
 inline constexpr std::size_t kLookCost = 64;
 
-/// The records that answer a request, or why there are none, and what it cost to find out. Records
-/// start at multiples of 8 bytes (IBTA vol 1 §15.2.1.1).
+/// Response under construction: packed records or an error status, and the work spent on it.
+/// Records are padded to multiples of 8 bytes (IBTA vol 1 §15.2.1.1).
 class SaAnswer {
  public:
   SaAnswer(std::size_t record_limit, std::size_t byte_limit)
@@ -56,11 +57,11 @@ class SaAnswer {
     add(wire::pack(record));
   }
 
-  /// Work besides the records: so many were looked at.
+  /// Accounts for examined records.
   void charge(std::size_t looks = 1) { looks_ += looks; }
   [[nodiscard]] std::size_t cost() const { return bytes_.size() + looks_ * kLookCost; }
 
-  /// Nothing that is added changes the answer any more.
+  /// An error was set; further records are not added to the response.
   [[nodiscard]] bool is_over() const { return status_ != 0; }
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] std::uint16_t attribute_offset() const { return offset_; }
@@ -76,22 +77,22 @@ class SaAnswer {
   SaStatusCode status_{};
 };
 
-/// A request with what it is answered from.
+/// A request and the state it is answered from.
 struct SaQuery {
   const SubnetControl& control;
   const SaDirectory& directory;
   wire::SaHeader header{};
-  ByteSpan data{};  ///< behind the header; of a request under RMPP of any length
+  ByteSpan data{};  ///< payload behind the SA header; any length if the request used RMPP
   mad::MadAddress source{};
   PortId requester{};
-  bool is_trusted{};  ///< it knows the SM_Key (§15.4.1.1)
+  bool is_trusted{};  ///< the request carried the SM_Key (§15.4.1.1)
   Instant now{};
 
   [[nodiscard]] const Subnet& subnet() const { return control.subnet(); }
   [[nodiscard]] std::uint64_t mask() const { return header.component_mask; }
   [[nodiscard]] wire::MadMethod method() const { return header.header.method; }
 
-  /// The request's record; zeros follow data that is shorter.
+  /// The record of the request; shorter data is zero-extended.
   template <wire::WireType T>
   [[nodiscard]] T record() const {
     std::array<std::byte, wire::kSizeOf<T>> bytes{};
@@ -103,14 +104,14 @@ struct SaQuery {
     return (mask() & wire::kComponent<T, kFieldName>) != 0;
   }
 
-  /// §15.4.1.2: without trust, records of ports with which it shares a partition.
+  /// §15.4.1.2: an untrusted requester sees only ports that share a partition with it.
   [[nodiscard]] bool sees(PortId port) const {
     return is_trusted || directory.shared_key(directory.kind_of(subnet(), requester),
                                               directory.kind_of(subnet(), port));
   }
 
-  /// Calls visit(PortId) for the ports with LIDs that it sees: for the one that answers to `lid`,
-  /// if a query names one, else for all until the answer is over.
+  /// Calls visit(PortId) for visible ports with a LID: the owner of `lid` if given, otherwise all
+  /// of them until the response has failed.
   template <class Visit>
   void for_each_end_port(std::optional<Lid> lid, SaAnswer& answer, Visit&& visit) const {
     if (lid) {

@@ -5,7 +5,7 @@
 namespace weft::subnet {
 
 std::optional<RateCode> next_slower(RateCode rate) {
-  constexpr RateCode kCodes = 64;  // six bits
+  constexpr RateCode kCodes = 64;  // 6-bit codes
   const std::uint32_t limit = rate_hundreds_of_mbps(rate);
   std::optional<RateCode> best;
   for (RateCode code = 0; code < kCodes; ++code) {

@@ -1,4 +1,4 @@
-// SubnetAdministration's event subscriptions and reports (IBTA vol 1 §13.4.11, §15.4.3).
+// SubnetAdministration: subscriptions and reports (IBTA vol 1 §13.4.11, §15.4.3).
 
 #include <algorithm>
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 using wire::SaStatus;
 using wire::Trap;
 
-/// Traps 256 to 259 tell of keys: to trusted subscribers only (C15-0.2-1.16).
+/// Traps 256 to 259 disclose keys, and are reported to trusted subscribers only (C15-0.2-1.16).
 [[nodiscard]] bool is_security_trap(std::uint16_t trap) {
   return trap >= static_cast<std::uint16_t>(Trap::BadMKey) &&
          trap <= static_cast<std::uint16_t>(Trap::BadPKeyAtSwitch);
@@ -29,7 +29,7 @@ constexpr std::uint32_t kClassManager = 4;  // ProducerType (§13.4.8.2)
 void SubnetAdministration::get_inform_info_records(const SaQuery& query, SaAnswer& answer) {
   using Record = wire::InformInfoRecord;
   const ComponentMatcher<Record> matcher{query.record<Record>(), query.mask()};
-  std::map<Guid, std::uint16_t> enumeration;  // of each subscriber, in order of subscription
+  std::map<Guid, std::uint16_t> enumeration;  // per subscriber, in order of subscription
   for (const auto& [id, subscription] : subscriptions_.all()) {
     answer.charge();
     const std::uint16_t number = enumeration[subscription.port]++;
@@ -63,7 +63,7 @@ void SubnetAdministration::set_inform_info(const SaQuery& query, SaAnswer& answe
     return answer.refuse(SaStatus::RequestDenied);
   }
   const bool subscribes = info.subscribe == 1;
-  info.qpn = query.source.qp;  // where reports go (Table 120)
+  info.qpn = query.source.qp;  // destination of reports (Table 120)
   const Subscription subscription{.wanted = info,
                                   .subscriber = query.subnet().gid_of(query.requester),
                                   .port = guid_of(query.requester),
@@ -93,7 +93,7 @@ void SubnetAdministration::trap_received(const wire::Notice& notice, Instant now
   report(told, now);
 }
 
-/// Traps 64 to 67, of which the SM is the issuer (§14.2.5.1).
+/// Reports traps 64 to 67, which the SM issues (§14.2.5.1).
 void SubnetAdministration::report_gid(Trap trap, const Gid& gid, Instant now) {
   if (subscriptions_.all().empty() || !control_.subnet().contains(control_.sm_port().node)) {
     return;
@@ -119,7 +119,7 @@ void SubnetAdministration::report(const wire::SaNotice& notice, Instant now) {
   }
 }
 
-/// A subscriber hears of what it may ask about: ports and groups of its partitions (§15.4.1.2).
+/// A subscriber receives reports only about ports and groups in its partitions (§15.4.1.2).
 bool SubnetAdministration::may_see(const Subscription& subscription,
                                    const wire::SaNotice& notice) const {
   const Subnet& subnet = control_.subnet();
@@ -151,7 +151,7 @@ bool SubnetAdministration::may_see(const Subscription& subscription,
       const auto port = directory_.find_gid(subnet, gid);
       return port && shares(*port);
     }
-    case Trap::GidOutOfService:  // whoever had it or was in it is no more
+    case Trap::GidOutOfService:  // the port or the group's members no longer exist
     case Trap::MulticastGroupDeleted:
       return true;
     case Trap::LinkStateChange:

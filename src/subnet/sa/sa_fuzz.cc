@@ -1,5 +1,5 @@
-// Clients that ask an SA whatever they like, from ports that come, go and change their partitions:
-// nobody gets more than the limits, what is registered stays consistent, and every answer is of a
+// An SA with clients that send arbitrary requests, while their ports appear, disappear and change
+// partitions. Checks limits, consistency of registrations, and that each response belongs to a
 // request.
 
 #include <algorithm>
@@ -53,7 +53,7 @@ constexpr std::array kAttributes = {SaAttribute::ClassPortInfo,
                                     SaAttribute::MultiPathRecord,
                                     SaAttribute::InformInfoRecord};
 
-/// An SA and the network behind its port, which takes what it sends.
+/// An SA with the network of its port.
 struct Lab {
   explicit Lab(const LabSubnet& subnet)
       : h1(subnet.h1), h2(subnet.h2), h3(subnet.h3), h4(subnet.h4), s1(subnet.s1) {
@@ -81,7 +81,7 @@ class Game {
   explicit Game(mad::Script& script) : script_(script), lab_(lab_subnet()) {}
 
   void play() {
-    constexpr unsigned kLook = 4;  // looking at everything takes as long as a move
+    constexpr unsigned kLook = 4;  // checking everything costs as much as a move
     for (unsigned moves = 1; !script_.is_over() && moves < 200; ++moves) {
       move();
       transmit();
@@ -143,7 +143,7 @@ class Game {
     lab_.sa.subnet_changed(change, now_);
   }
 
-  /// A mask of a few low bits, or any.
+  /// A mask with few low bits, or random.
   [[nodiscard]] std::uint64_t mask() {
     std::uint64_t mask = 0;
     for (unsigned i = 0; i < 3; ++i) {
@@ -181,8 +181,8 @@ class Game {
     return script_.next() % 2 == 0 ? kDefaultPKey : LabSubnet::kOtherPKey;
   }
 
-  /// A record as a client would ask, of those that need much to be right, with a component more or
-  /// less; its mask.
+  /// Fills in a valid record for attributes with many constraints, with one component added or
+  /// removed; returns the mask.
   [[nodiscard]] std::uint64_t fill_sensibly(std::uint16_t attribute, MutableByteSpan data) {
     const std::uint64_t change = std::uint64_t{1} << script_.next() % 64;
     switch (static_cast<SaAttribute>(attribute)) {
@@ -234,7 +234,7 @@ class Game {
     return 0b1100 ^ change;
   }
 
-  /// Bytes of the script, with GIDs that mean something here and there.
+  /// Bytes from the input, with existing GIDs in some places.
   void fill(MutableByteSpan data) {
     const std::array gids = {
         lab_.gid(lab_.h1),

@@ -1,4 +1,4 @@
-// SubnetAdministration's services (IBTA vol 1 §15.2.5.14, §15.4.4).
+// SubnetAdministration: services (IBTA vol 1 §15.2.5.14, §15.4.4).
 
 #include <algorithm>
 
@@ -12,7 +12,8 @@ using wire::SaStatus;
 
 constexpr std::array<std::byte, 16> kNoKey{};
 
-/// What is told of a service: how long its lease still lasts, and never its key (§15.4.1.2).
+/// The record as returned to clients: with the remaining lease, without the service key
+/// (§15.4.1.2).
 [[nodiscard]] Record told(const SaQuery& query, const Service& service) {
   Record record = service.record;
   if (service.expiry != Instant::never()) {
@@ -26,7 +27,7 @@ constexpr std::array<std::byte, 16> kNoKey{};
   return record;
 }
 
-/// Who may replace or remove a service: who knows its key; without a key, the port that it is of.
+/// A service may be replaced or removed by whoever has its key; without a key, by its port.
 [[nodiscard]] bool may_change(const SaQuery& query, Guid requester, const Service& service,
                               const Record& wanted) {
   return query.is_trusted ||
@@ -34,7 +35,7 @@ constexpr std::array<std::byte, 16> kNoKey{};
                                                : service.record.service_key == wanted.service_key);
 }
 
-/// The request's record with the P_Key that it is of when it names none.
+/// The request's record, with the default P_Key if it has none.
 [[nodiscard]] Record named_record(const SaQuery& query) {
   auto record = query.record<Record>();
   if (!query.has<Record, "ServiceP_Key">()) {
@@ -50,8 +51,8 @@ constexpr std::array<std::byte, 16> kNoKey{};
   return query.has<Record, "ServiceID">() && query.has<Record, "ServiceGID">();
 }
 
-/// The service that a Delete is of: the one that its RID names or, as osmtest asks, the only one of
-/// those which the requester may remove that its components fit. Refused otherwise.
+/// The service to delete: the one with the given RID, or, as osmtest requests, the only one that
+/// matches and that the requester may remove. Otherwise refuses.
 [[nodiscard]] const Service* find_service(const SaQuery& query, Guid requester,
                                           const Services& services, SaAnswer& answer) {
   const auto record = named_record(query);

@@ -13,7 +13,7 @@
 
 namespace weft::subnet {
 
-/// What names a service (IBTA vol 1 §15.2.5.14: its RID).
+/// Key of a service record (its RID, IBTA vol 1 §15.2.5.14).
 struct ServiceName {
   std::uint64_t id{};
   Gid gid{};
@@ -24,13 +24,14 @@ struct ServiceName {
   return {.id = record.service_id, .gid = record.service_gid, .pkey = record.service_pkey.value()};
 }
 
+/// A registered service.
 struct Service {
   wire::ServiceRecord record{};
-  Guid owner{};  ///< the port that registered it
+  Guid owner{};  ///< GUID of the port that registered it
   Instant expiry{Instant::never()};
 };
 
-/// The services that ports offer, each until its lease ends.
+/// Services registered with SA, each with a lease. Not thread-safe.
 class Services {
  public:
   struct Limits {  // policy, not from the specification
@@ -43,13 +44,13 @@ class Services {
   [[nodiscard]] const Service* find(const ServiceName& name) const;
   [[nodiscard]] bool has_room_for(Guid owner) const;
 
-  /// New, or in place of the one of that name; its lease begins now.
+  /// Adds the service or replaces the one with the same key; its lease starts now.
   void set(const wire::ServiceRecord& record, Guid owner, Instant now);
   void remove(const ServiceName& name);
 
-  /// When the next lease ends.
+  /// Earliest end of a lease.
   [[nodiscard]] Instant deadline() const;
-  /// Drops what has expired.
+  /// Removes services whose lease has ended.
   void handle_timeout(Instant now);
 
  private:

@@ -8,8 +8,8 @@ namespace {
 constexpr std::uint16_t kAny16 = 0xFFFF;
 constexpr std::uint32_t kAnyProducer = 0xFF'FFFF;
 
-/// Two subscriptions for the same: what unsubscribing has to repeat (§13.4.8.3). Whether it
-/// subscribes, and how fast it answers, is not part of it.
+/// True if two subscriptions are equivalent, as required to unsubscribe (§13.4.8.3). Ignores
+/// Subscribe and RespTimeValue.
 [[nodiscard]] bool ask_for_the_same(const wire::InformInfo& a, const wire::InformInfo& b) {
   return a.gid == b.gid && a.lid_range_begin == b.lid_range_begin &&
          a.lid_range_end == b.lid_range_end && a.is_generic == b.is_generic && a.type == b.type &&
@@ -26,10 +26,10 @@ bool wants(const wire::InformInfo& info, const wire::SaNotice& notice) {
       (info.producer_type != kAnyProducer && info.producer_type != what.producer_type)) {
     return false;
   }
-  if (!info.gid.is_zero()) {  // then the range of LIDs says nothing
+  if (!info.gid.is_zero()) {  // a GID takes precedence over the LID range
     return info.gid == notice.issuer_gid;
   }
-  const Lid last = std::max(info.lid_range_begin, info.lid_range_end);  // 0: a single LID
+  const Lid last = std::max(info.lid_range_begin, info.lid_range_end);  // end 0: a single LID
   return info.lid_range_begin == kPermissiveLid ||
          (what.issuer_lid >= info.lid_range_begin && what.issuer_lid <= last);
 }

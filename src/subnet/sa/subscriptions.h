@@ -15,9 +15,11 @@
 
 namespace weft::subnet {
 
+/// Identifies a subscription. Never reused.
 using SubscriptionId = Ordered<struct SubscriptionIdTag, std::uint64_t>;
 
-/// Who wants which notices reported, and where to (IBTA vol 1 §13.4.8.3, §13.4.11).
+/// An event subscription by InformInfo: the notices wanted and where to report them (IBTA vol 1
+/// §13.4.8.3, §13.4.11).
 struct Subscription {
   wire::InformInfo wanted{};
   Gid subscriber{};
@@ -26,9 +28,10 @@ struct Subscription {
   bool is_trusted{};
 };
 
-/// Whether a subscription asks for the notice; the source of a notice is its issuer.
+/// True if the subscription matches the notice. The notice's source is its issuer.
 [[nodiscard]] bool wants(const wire::InformInfo& info, const wire::SaNotice& notice);
 
+/// Subscriptions of all ports, with limits. Not thread-safe.
 class Subscriptions {
  public:
   struct Limits {  // policy, not from the specification
@@ -39,7 +42,7 @@ class Subscriptions {
 
   [[nodiscard]] const std::map<SubscriptionId, Subscription>& all() const { return all_; }
   [[nodiscard]] const Subscription* find(SubscriptionId id) const;
-  /// The same subscriber's for the same notices.
+  /// Finds a subscription of the same subscriber for the same notices.
   [[nodiscard]] std::optional<SubscriptionId> find(const Subscription& like) const;
   [[nodiscard]] bool has_room_for(Guid port) const;
   [[nodiscard]] std::size_t count_of(Guid port) const;

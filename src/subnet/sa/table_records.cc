@@ -7,12 +7,12 @@
 namespace weft::subnet {
 namespace {
 
-/// What is the same in all of them: the LID names a port, and each block that matches is told.
+/// Common part of all table records: the LID selects the port, and each matching block is a record.
 template <wire::WireType T>
 class BlockAnswer {
  public:
-  /// `of_switches`: components that name ports of a switch. Tables of an HCA's port are named by
-  /// the LID alone, whatever such a component says (§15.2.5.4).
+  /// `of_switches`: components that select ports of a switch. They are ignored for HCA ports, which
+  /// the LID identifies (§15.2.5.4).
   BlockAnswer(const SaQuery& query, SaAnswer& answer, std::uint64_t of_switches = 0)
       : query_(query),
         answer_(answer),
@@ -41,7 +41,7 @@ class BlockAnswer {
   ComponentMatcher<T> matcher_of_hcas_;
 };
 
-/// Blocks from..to-1 of a table, or the one that the query names.
+/// Visits the blocks of a table, or only the one in the query.
 template <class Visit>
 void for_each_block(std::size_t count, std::optional<std::size_t> named, Visit&& visit) {
   for (std::size_t block = named.value_or(0); block < (named ? *named + 1 : count); ++block) {
@@ -51,7 +51,8 @@ void for_each_block(std::size_t count, std::optional<std::size_t> named, Visit&&
   }
 }
 
-/// The ports of an end port's node that have tables of their own: all of a switch, port 0 too.
+/// Visits the ports with tables of their own: all ports of a switch including port 0, or the HCA
+/// port.
 template <class Visit>
 void for_each_port(const Subnet& subnet, PortId id, Visit&& visit) {
   if (!subnet.node(id.node).is_switch()) {
@@ -62,7 +63,8 @@ void for_each_port(const Subnet& subnet, PortId id, Visit&& visit) {
   }
 }
 
-/// Port 0 of a switch: each SL on the VL of its number, since nothing maps what ends there.
+/// Table of a switch's port 0: each SL maps to the VL of its number, because nothing is mapped at
+/// the endpoint.
 [[nodiscard]] wire::SlToVlMappingTable own_lanes() {
   wire::SlToVlMappingTable table;
   for (std::uint8_t sl = 0; sl < table.vls.size(); ++sl) {
@@ -83,7 +85,7 @@ void answer_sl_to_vl_records(const SaQuery& query, SaAnswer& answer) {
     const bool is_switch = query.subnet().node(id.node).is_switch();
     for_each_port(query.subnet(), id, [&](const SubnetPort& port) {
       if (port.sl_to_vl.empty() && is_switch && port.number == PortNumber{}) {
-        blocks.add({.lid = lid, .table = own_lanes()});  // `osmtest -f q` asks for it
+        blocks.add({.lid = lid, .table = own_lanes()});  // required by `osmtest -f q`
       }
       for (std::size_t i = 0; i < port.sl_to_vl.size(); ++i) {
         blocks.add({.lid = lid,
@@ -107,7 +109,7 @@ void answer_vl_arbitration_records(const SaQuery& query, SaAnswer& answer) {
       if (port.vl_arbitration.empty() && !(is_switch && port.number == PortNumber{})) {
         return;
       }
-      // All four blocks: where a port has fewer entries, the rest has no weight (§14.2.5.9).
+      // All four blocks; entries that the port does not have get weight 0 (§14.2.5.9).
       for (std::uint8_t block = 1; block <= kArbitrationBlocks; ++block) {
         blocks.add({.lid = lid,
                     .output_port = port.number,

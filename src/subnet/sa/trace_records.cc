@@ -16,7 +16,7 @@ namespace {
           .chassis_id = node.info.system_image_guid.value()};
 }
 
-/// One record a node: where the path comes in and where it leaves (§15.2.5.19).
+/// One record per node: ingress and egress of the path (§15.2.5.19).
 [[nodiscard]] std::vector<wire::TraceRecord> trace(const Subnet& subnet, const PathFacts& path) {
   std::vector<wire::TraceRecord> records{record_of(subnet, path.source.node)};
   for (const RouteStep& step : path.steps) {

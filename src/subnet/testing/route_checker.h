@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether tables are right, found by sending packets over them one cable at a time. It shares no
-// code with the engines: it reads ports and cables of the subnet and the tables, nothing else.
+// Verifies forwarding tables by following packets link by link. Shares no code with the routing
+// engines: it reads only ports, cables and tables.
 
 #include <algorithm>
 #include <cstdint>
@@ -68,7 +68,7 @@ class RouteChecker {
     return ports;
   }
 
-  /// All that cables lead to from a port.
+  /// All nodes connected to a port by cables.
   [[nodiscard]] std::set<NodeId> connected(NodeId start) const {
     std::set<NodeId> seen{start};
     std::deque<NodeId> queue{start};
@@ -85,7 +85,7 @@ class RouteChecker {
     return seen;
   }
 
-  /// Pairs of LIDs that cables join and tables do not, in words.
+  /// Pairs of LIDs that are connected by cables but not by the tables.
   [[nodiscard]] std::vector<std::string> unreachable() const {
     std::vector<std::string> lost;
     const std::vector<PortId> ports = end_ports();
@@ -143,7 +143,7 @@ class RouteChecker {
     return record.peer;
   }
 
-  /// What nothing leads to can go, with its edges; what stays is in a cycle or behind one.
+  /// Removes nodes without incoming edges repeatedly; the rest contains a cycle.
   static bool has_cycle(const Graph& graph) {
     std::map<PortId, std::size_t> incoming;
     for (const auto& [from, targets] : graph) {

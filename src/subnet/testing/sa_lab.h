@@ -146,7 +146,7 @@ inline NodeId add_switch(Subnet& subnet, unsigned number, Lid lid, std::uint8_t 
   return node;
 }
 
-/// What a client was answered.
+/// A response to a client.
 struct Told {
   bool is_answered{};
   SaStatusCode status{};
@@ -238,7 +238,7 @@ class SaLab : private LabSubnet {
     sa.state_changed(wire::SmState::Master, network.now);
   }
 
-  /// Keeps the reports that come, and answers them.
+  /// Stores reports and answers them.
   class ReportLog final : public mad::MadHandler {
    public:
     const mad::MadMessage* handle(mad::MadRequest& request) override {

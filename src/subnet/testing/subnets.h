@@ -1,6 +1,6 @@
 #pragma once
 
-// Subnets as a manager knows them when all LIDs are given, for tests of routing.
+// For tests of routing: subnets with LIDs assigned, as the manager models them.
 
 #include <cstdint>
 #include <string>
@@ -181,7 +181,7 @@ inline Subnet random_graph(std::uint32_t switches, std::uint32_t extra, std::uin
   return maker.finish();
 }
 
-/// Takes down cables between switches, each with the same chance.
+/// Takes down cables between switches, each with the same probability.
 inline void cut_links(Subnet& subnet, std::uint64_t one_of, std::uint64_t seed) {
   Random random{seed};
   for (SubnetNode& node : subnet.nodes()) {

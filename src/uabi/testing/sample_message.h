@@ -1,8 +1,7 @@
 #pragma once
 
-// For fuzzers of the control protocol: a message of each kind, with such names and numbers as mean
-// something to a small fabric (h1, h2, h3 at s1), so that what they are asked is not refused at the
-// first look. Values; any thread.
+// For fuzzers of the control protocol: a message of each type with names and numbers that exist in
+// a small fabric (h1, h2, h3 at s1), so that it is not refused by the first check. Value types.
 
 #include <algorithm>
 #include <array>

@@ -15,7 +15,7 @@ namespace {
 std::string_view name_of(CmAttribute attribute) {
   static constexpr auto kNames = std::to_array<std::string_view>(
       {"REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP", "LAP", "APR"});
-  // A number below the first one becomes a large one here.
+  // Numbers below the first one wrap around to a large index.
   return find(kNames,
               static_cast<std::size_t>(attribute) - static_cast<std::size_t>(CmAttribute::Req));
 }

@@ -6,8 +6,8 @@
 
 namespace weft::wire {
 
-inline constexpr std::uint8_t kCmClassVersion = 2;  ///< of the class ComMgt
-inline constexpr std::size_t kCmDataBytes = 232;    ///< of every message, behind the MAD header
+inline constexpr std::uint8_t kCmClassVersion = 2;  ///< of class ComMgt
+inline constexpr std::size_t kCmDataBytes = 232;    ///< data of every message, after the MAD header
 
 /// Messages of the class ComMgt (IBTA vol 1 §12.6). All go by method Send.
 enum class CmAttribute : std::uint16_t {
@@ -25,15 +25,15 @@ enum class CmAttribute : std::uint16_t {
 };
 inline constexpr std::size_t kCmAttributeCount = 11;
 
-/// Transport Service Type of a REQ (IBTA vol 1 §12.7.15); 3 says that the extended type counts.
+/// Transport Service Type of a REQ (IBTA vol 1 §12.7.15); 3 selects the extended type.
 enum class CmTransport : std::uint8_t { Rc = 0, Uc = 1, Rd = 2, Extended = 3 };
 enum class CmExtendedTransport : std::uint8_t { None = 0, Xrc = 1 };
 
-/// Which message an MRA or a REJ is about (IBTA vol 1 §12.6.6, §12.6.7).
+/// The message that an MRA or REJ refers to (IBTA vol 1 §12.6.6, §12.6.7).
 enum class CmSubject : std::uint8_t { Req = 0, Rep = 1, LapOrNone = 2 };
 
-/// Why a connection was rejected (IBTA vol 1 §12.6.7.2); the second row of each comment is what the
-/// Additional Reject Information holds.
+/// Rejection reasons (IBTA vol 1 §12.6.7.2). Comments give the contents of the Additional Reject
+/// Information (ARI).
 enum class RejectReason : std::uint16_t {
   NoQp = 1,
   NoEec = 2,
@@ -46,10 +46,10 @@ enum class RejectReason : std::uint16_t {
   InvalidTransportType = 9,
   StaleConnection = 10,
   RdcDoesNotExist = 11,
-  InvalidGid = 12,           ///< ARI: a GID that would do
-  InvalidLid = 13,           ///< ARI: a LID that would do
-  InvalidSl = 14,            ///< ARI: an SL that would do
-  InvalidTrafficClass = 15,  ///< ARI: likewise, as all up to 23
+  InvalidGid = 12,           ///< ARI: an acceptable GID
+  InvalidLid = 13,           ///< ARI: an acceptable LID
+  InvalidSl = 14,            ///< ARI: an acceptable SL
+  InvalidTrafficClass = 15,  ///< ARI: an acceptable value, as for all reasons up to 23
   InvalidHopLimit = 16,
   InvalidPacketRate = 17,
   InvalidAlternateGid = 18,
@@ -59,13 +59,13 @@ enum class RejectReason : std::uint16_t {
   InvalidAlternateHopLimit = 22,
   InvalidAlternatePacketRate = 23,
   PortAndCmRedirection = 24,  ///< ARI: a ClassPortInfo
-  PortRedirection = 25,       ///< ARI: where to
-  InvalidPathMtu = 26,        ///< ARI: the largest MTU that would do
+  PortRedirection = 25,       ///< ARI: the port to use
+  InvalidPathMtu = 26,        ///< ARI: the largest acceptable MTU
   InsufficientResponderResources = 27,
-  ConsumerReject = 28,  ///< ARI: the consumer's
+  ConsumerReject = 28,  ///< ARI: defined by the consumer
   RnrRetryCountReject = 29,
   DuplicateLocalCommunicationId = 30,
-  InvalidClassVersion = 31,  ///< ARI: the version that would do
+  InvalidClassVersion = 31,  ///< ARI: the supported version
   InvalidFlowLabel = 32,
   InvalidAlternateFlowLabel = 33,
   VendorOptionNotSupported = 35,
@@ -99,7 +99,7 @@ enum class SidrStatus : std::uint8_t {
   UnsupportedVersion = 5,
 };
 
-/// In words; empty when the number is reserved.
+/// Description of a code; empty if the number is reserved.
 [[nodiscard]] std::string_view name_of(CmAttribute attribute);
 [[nodiscard]] std::string_view name_of(RejectReason reason);
 [[nodiscard]] std::string_view name_of(AprStatus status);

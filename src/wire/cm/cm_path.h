@@ -10,7 +10,7 @@
 
 namespace weft::wire {
 
-/// A path as a REQ or a LAP describes it, seen from the sender (IBTA vol 1 §12.6.5, §12.6.8).
+/// A path in a REQ or LAP, from the sender's view (IBTA vol 1 §12.6.5, §12.6.8).
 struct CmPath {
   Lid local_lid{};
   Lid remote_lid{};
@@ -23,13 +23,13 @@ struct CmPath {
   ServiceLevel sl{};
   bool is_subnet_local{};
   std::uint8_t local_ack_timeout{};  ///< exponent
-  bool is_sap_supported{};           ///< of a REQ's alternate path only
+  bool is_sap_supported{};           ///< alternate path of a REQ only
   bool operator==(const CmPath&) const = default;
 };
 
 namespace internal {
 
-/// "Primary" and "LocalLID" make "PrimaryLocalLID".
+/// Concatenates names: "Primary" and "LocalLID" become "PrimaryLocalLID".
 template <std::size_t kFirst, std::size_t kSecond>
 [[nodiscard]] consteval auto joined(const Name<kFirst>& first, const Name<kSecond>& second) {
   char text[kFirst + kSecond - 1]{};
@@ -40,7 +40,7 @@ template <std::size_t kFirst, std::size_t kSecond>
 
 }  // namespace internal
 
-/// One of a REQ's two paths, of which the alternate has a bit more.
+/// One of a REQ's two paths; the alternate has an additional bit.
 template <Name kWhich, bool kHasSap>
 struct ReqPath : CmPath {
   bool operator==(const ReqPath&) const = default;
@@ -68,7 +68,7 @@ struct ReqPath : CmPath {
   // clang-format on
 };
 
-/// A LAP's, which orders what follows the flow label otherwise.
+/// The path of a LAP, in which the fields after the flow label are ordered differently.
 struct LapPath : CmPath {
   bool operator==(const LapPath&) const = default;
 

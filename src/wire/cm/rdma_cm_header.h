@@ -9,11 +9,11 @@
 
 namespace weft::wire {
 
-/// An IP address as RDMA-CM has it: of IPv4 the last four octets, zeros before them.
+/// An IP address in RDMA-CM's private data: IPv4 in the last four octets, preceded by zeros.
 using RdmaCmAddress = std::array<std::byte, 16>;
 
-/// Who connects to whom by IP address: what RDMA-CM puts before its user's private data in a REQ
-/// and a SIDR_REQ (IBTA vol 1 annex A11).
+/// IP addressing information that RDMA-CM puts in front of the user's private data in a REQ or
+/// SIDR_REQ (IBTA vol 1 annex A11).
 struct RdmaCmHeader {
   static constexpr std::string_view kName = "RDMA-CM header";
 

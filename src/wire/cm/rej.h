@@ -10,7 +10,7 @@
 
 namespace weft::wire {
 
-/// MsgRcptAck (IBTA vol 1 §12.6.6): the answer to a message comes later.
+/// MsgRcptAck (IBTA vol 1 §12.6.6): announces that the answer to a message will be late.
 struct Mra {
   static constexpr std::string_view kName = "MRA";
 
@@ -37,10 +37,10 @@ struct Mra {
 struct Rej {
   static constexpr std::string_view kName = "REJ";
 
-  std::uint32_t local_communication_id{};  ///< 0 when there is none
+  std::uint32_t local_communication_id{};  ///< 0 if there is none
   std::uint32_t remote_communication_id{};
   CmSubject subject{};
-  std::uint8_t reject_info_length{};  ///< octets of the ARI that count
+  std::uint8_t reject_info_length{};  ///< valid octets of the ARI
   RejectReason reason{};
   std::array<std::byte, 72> additional_information{};
   std::array<std::byte, 148> private_data{};

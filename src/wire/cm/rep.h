@@ -22,7 +22,7 @@ struct Rep {
   QKey local_qkey{};
   Qpn local_qpn{};
   std::uint8_t vendor_id_high{};
-  Qpn local_eecn{};  ///< of an XRC target: its QPN
+  Qpn local_eecn{};  ///< for an XRC target, its QPN
   std::uint8_t vendor_id_middle{};
   Psn starting_psn{};
   std::uint8_t vendor_id_low{};

@@ -15,8 +15,8 @@
 
 namespace weft::wire {
 
-/// ConnectRequest (IBTA vol 1 §12.6.5), behind the MAD header. A vendor's options (VendorID not 0)
-/// stand in that header's AttributeModifier.
+/// ConnectRequest (IBTA vol 1 §12.6.5), after the MAD header. Vendor options (VendorID not 0) are
+/// in that header's AttributeModifier.
 struct Req {
   static constexpr std::string_view kName = "REQ";
 
@@ -33,18 +33,18 @@ struct Req {
   std::uint8_t remote_cm_response_timeout{};
   CmTransport transport{};
   bool end_to_end_flow_control{};
-  Psn starting_psn{};  ///< that the receiver of the REQ shall begin with
+  Psn starting_psn{};  ///< first PSN that the receiver of the REQ must send
   std::uint8_t local_cm_response_timeout{};
   std::uint8_t retry_count{};
   PKey pkey{};
-  std::uint8_t path_mtu{};  ///< as Mtu, of which it may be none
+  std::uint8_t path_mtu{};  ///< encoded as Mtu; may be an undefined value
   bool rdc_exists{};
   std::uint8_t rnr_retry_count{};
   std::uint8_t max_cm_retries{};
   bool srq{};
   CmExtendedTransport extended_transport{};
   ReqPath<"Primary", false> primary{};
-  ReqPath<"Alternate", true> alternate{};  ///< its GIDs and LIDs are 0 when there is none
+  ReqPath<"Alternate", true> alternate{};  ///< GIDs and LIDs are 0 if absent
   std::array<std::byte, 92> private_data{};
   bool operator==(const Req&) const = default;
 

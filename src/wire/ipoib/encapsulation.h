@@ -9,7 +9,7 @@ namespace weft::wire {
 
 inline constexpr std::uint16_t kEtherTypeArp = 0x0806;
 
-/// What stands before every IPoIB payload (RFC 4391 §6): which protocol follows, as an EtherType.
+/// Header of every IPoIB payload (RFC 4391 §6), with the EtherType of the protocol that follows.
 struct IpoibEncapsulation {
   static constexpr std::string_view kName = "IPoIB";
 

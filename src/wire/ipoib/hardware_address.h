@@ -9,14 +9,14 @@
 
 namespace weft::wire {
 
-/// What an interface can besides datagrams (RFC 4755 §4).
+/// Optional capabilities of an interface (RFC 4755 §4).
 enum class IpoibFlag : std::uint8_t {
   ReliableConnected = 1U << 7,
   UnreliableConnected = 1U << 6,
 };
 
-/// Link-layer address of an IPoIB interface (RFC 4391 §9.1.1). It has no LID: the path to its GID
-/// says that.
+/// Link-layer address of an IPoIB interface (RFC 4391 §9.1.1). It contains no LID; that follows
+/// from the path to the GID.
 struct IpoibHardwareAddress {
   static constexpr std::string_view kName = "IPoIB address";
 

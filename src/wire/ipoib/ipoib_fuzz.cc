@@ -1,5 +1,5 @@
-// Any bytes as the payload of an IPoIB packet: refused with a reason, or understood, and then the
-// same after it was written again.
+// Arbitrary bytes as IPoIB payload. Checks that they are refused with a reason, or that parsing and
+// building them again yields the same message.
 
 #include <cstddef>
 #include <cstdint>

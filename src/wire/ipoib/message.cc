@@ -11,7 +11,7 @@
 namespace weft::wire {
 namespace {
 
-/// 16-bit words, first byte highest; of an odd count the last is filled up with zero.
+/// Sum of 16-bit big-endian words; an odd last byte is padded with zero.
 [[nodiscard]] std::uint64_t sum_of(ByteSpan bytes) {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -46,8 +46,8 @@ void append(std::vector<std::byte>& to, ByteSpan bytes) {
                     .target = IpAddress{arp->target_protocol}};
 }
 
-/// The link-layer address among the options. Unknown ones are skipped; refuses a length of zero and
-/// what does not fit (RFC 4861 §7.1).
+/// Finds the link-layer address option. Skips unknown options; refuses options of length zero or
+/// beyond the end (RFC 4861 §7.1).
 [[nodiscard]] Result<std::optional<IpoibHardwareAddress>> read_options(ByteSpan options,
                                                                        NeighborOption wanted) {
   constexpr std::size_t kUnitBytes = 8;
@@ -68,7 +68,7 @@ void append(std::vector<std::byte>& to, ByteSpan bytes) {
   return found;
 }
 
-/// What RFC 4861 §7.1.1 and §7.1.2 want of each.
+/// Validation required by RFC 4861 §7.1.1 and §7.1.2.
 [[nodiscard]] Result<void> check(const NeighborMessage& message) {
   if (message.target.is_multicast()) {
     return fail(ErrorCode::Io, "the target {} is a multicast address", to_string(message.target));
@@ -82,7 +82,7 @@ void append(std::vector<std::byte>& to, ByteSpan bytes) {
       return fail(ErrorCode::Io, "a probe for duplicates to {}", to_string(message.destination));
     }
   } else if (message.destination.is_multicast() && message.flags.has(NeighborFlag::Solicited)) {
-    return fail(ErrorCode::Io, "an advertisement to a group that says it was solicited");
+    return fail(ErrorCode::Io, "a solicited advertisement with a multicast destination");
   }
   return {};
 }
@@ -94,7 +94,7 @@ void append(std::vector<std::byte>& to, ByteSpan bytes) {
   }
   const ByteSpan rest = bytes.subspan(kSizeOf<Ipv6>);
   if (ip->version != 6 || ip->payload_length > rest.size()) {
-    return fail(ErrorCode::Io, "IP version {} with {} bytes, of which {} are there", ip->version,
+    return fail(ErrorCode::Io, "IP version {} with {} bytes, of which {} are present", ip->version,
                 ip->payload_length, rest.size());
   }
   const ByteSpan icmp = rest.first(ip->payload_length);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What IPoIB interfaces say to each other to find their link-layer addresses, read out of packets'
-// payloads and made into such. Any bytes may come. Values; no threading rule.
+// Messages of IPoIB address resolution, parsed from and built as packet payloads. Input is not
+// trusted. Value types.
 
 #include <optional>
 #include <variant>
@@ -34,12 +34,12 @@ struct NeighborMessage {
   IpAddress destination{};
   IpAddress target{};
   Flags<NeighborFlag> flags{};
-  /// Of the source in a solicitation, of the target in an advertisement.
+  /// Link-layer address of the source in a solicitation, of the target in an advertisement.
   std::optional<IpoibHardwareAddress> hardware{};
   bool operator==(const NeighborMessage&) const = default;
 };
 
-/// Any other payload: another EtherType, another protocol of IPv6, or another ICMPv6 message.
+/// Any other payload: another EtherType, another IPv6 protocol, or another ICMPv6 message.
 struct OtherIpoibMessage {
   std::uint16_t ether_type{};
   bool operator==(const OtherIpoibMessage&) const = default;
@@ -47,15 +47,15 @@ struct OtherIpoibMessage {
 
 using IpoibMessage = std::variant<OtherIpoibMessage, ArpMessage, NeighborMessage>;
 
-/// With the encapsulation header. Refuses what is cut off, ARP of other links or protocols, and
-/// neighbour discovery that RFC 4861 §7.1 has a node discard.
+/// Parses a payload with encapsulation header. Fails for truncated messages, for ARP of other link
+/// types or protocols, and for neighbour discovery that RFC 4861 §7.1 requires to be discarded.
 [[nodiscard]] Result<IpoibMessage> parse_ipoib(ByteSpan payload);
 
 [[nodiscard]] std::vector<std::byte> to_payload(const ArpMessage& message);
 [[nodiscard]] std::vector<std::byte> to_payload(const NeighborMessage& message);
 
-/// The Internet checksum over an upper-layer packet and the pseudo-header (RFC 8200 §8.1); 0 over
-/// one that has the right checksum in it.
+/// Internet checksum over an upper-layer packet and its pseudo-header (RFC 8200 §8.1); 0 if the
+/// packet contains the correct checksum.
 [[nodiscard]] std::uint16_t icmpv6_checksum(const IpAddress& source, const IpAddress& destination,
                                             ByteSpan message);
 

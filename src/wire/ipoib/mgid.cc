@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint64_t kIpv4Signature = 0x401B;
 constexpr std::uint64_t kIpv6Signature = 0x601B;
 
-/// The upper half: prefix, transient flag and scope, the signature, the P_Key with full membership.
+/// Upper half of the MGID: prefix, transient flag, scope, signature, P_Key with full membership.
 [[nodiscard]] std::uint64_t upper_half(std::uint8_t scope, std::uint64_t signature, PKey pkey) {
   constexpr std::uint64_t kTransient = 0xFF10;
   constexpr std::uint16_t kFullMember = 0x8000;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which InfiniBand groups IP groups are (RFC 4391 §4). Pure functions.
+// Mapping of IP multicast addresses to InfiniBand MGIDs (RFC 4391 §4). Pure functions.
 
 #include <cstdint>
 
@@ -13,19 +13,19 @@ namespace weft::wire {
 /// Scope of a multicast GID (IBTA vol 1 §4.1.1).
 inline constexpr std::uint8_t kLinkLocalScope = 2;
 
-/// The group of an IP multicast address, or of 255.255.255.255, in a partition: of IPv4 the low 28
-/// bits, of IPv6 the low 80 bits of the address are in it.
+/// The MGID of an IP multicast address, or of 255.255.255.255, in a partition. It contains the low
+/// 28 bits of an IPv4 address, or the low 80 bits of an IPv6 address.
 [[nodiscard]] Gid ipoib_group(const IpAddress& group, PKey pkey,
                               std::uint8_t scope = kLinkLocalScope);
 
-/// The group that every interface of the partition is in, of IPv4 and IPv6:
+/// The broadcast group of a partition, which all IPv4 and IPv6 interfaces join:
 /// ff12:401b:P_Key::ffff:ffff.
 [[nodiscard]] Gid ipoib_broadcast_group(PKey pkey, std::uint8_t scope = kLinkLocalScope);
 
-/// Where the solicitations for an IPv6 address go (RFC 4291 §2.7.1).
+/// Solicited-node multicast address of an IPv6 address (RFC 4291 §2.7.1).
 [[nodiscard]] IpAddress solicited_node_group(const IpAddress& address);
 
-/// All nodes of the link, ff02::1.
+/// All-nodes multicast address, ff02::1.
 [[nodiscard]] IpAddress all_nodes_group();
 
 }  // namespace weft::wire

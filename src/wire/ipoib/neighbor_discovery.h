@@ -12,7 +12,8 @@
 namespace weft::wire {
 
 inline constexpr std::uint8_t kProtocolIcmpv6 = 58;
-/// Of every packet of neighbour discovery, so that no router can have sent it on (RFC 4861 §7.1).
+/// Hop limit of all neighbour discovery packets, which proves that no router forwarded them (RFC
+/// 4861 §7.1).
 inline constexpr std::uint8_t kNeighborHopLimit = 255;
 
 enum class NeighborMessageType : std::uint8_t { Solicitation = 135, Advertisement = 136 };
@@ -24,8 +25,8 @@ enum class NeighborFlag : std::uint8_t {
   Override = 1U << 0,
 };
 
-/// Neighbor Solicitation and Neighbor Advertisement (RFC 4861 §4.3, §4.4); in a solicitation the
-/// flags are reserved.
+/// Neighbor Solicitation and Neighbor Advertisement (RFC 4861 §4.3, §4.4). The flags are reserved
+/// in a solicitation.
 struct NeighborDiscovery {
   static constexpr std::string_view kName = "ICMPv6 neighbor discovery";
 
@@ -49,7 +50,7 @@ struct NeighborDiscovery {
 
 enum class NeighborOption : std::uint8_t { SourceLinkLayer = 1, TargetLinkLayer = 2 };
 
-/// The link-layer address option of IPoIB (RFC 4391 §9.3): the length counts 8 bytes each.
+/// Link-layer address option for IPoIB (RFC 4391 §9.3). The length is in units of 8 bytes.
 struct IpoibLinkLayerOption {
   static constexpr std::string_view kName = "Link-layer address option";
   static constexpr std::uint8_t kUnits = 3;

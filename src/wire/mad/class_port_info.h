@@ -10,7 +10,8 @@
 
 namespace weft::wire {
 
-/// ClassPortInfo (IBTA vol 1 §13.4.8.1): how a class is reached, and where its traps go.
+/// ClassPortInfo (IBTA vol 1 §13.4.8.1): capabilities of a class, redirection, and trap
+/// destination.
 struct ClassPortInfo {
   static constexpr std::string_view kName = "ClassPortInfo";
 
@@ -18,7 +19,7 @@ struct ClassPortInfo {
   std::uint8_t class_version{1};
   std::uint16_t capability_mask{};
   std::uint32_t capability_mask2{};
-  std::uint8_t resp_time_value{};  ///< an exponent, as TimeoutExponent
+  std::uint8_t resp_time_value{};  ///< exponent, as TimeoutExponent
   Gid redirect_gid{};
   std::uint8_t redirect_tclass{};
   ServiceLevel redirect_sl{};
@@ -38,7 +39,7 @@ struct ClassPortInfo {
   QKey trap_qkey{};
   bool operator==(const ClassPortInfo&) const = default;
 
-  /// The longest that the class takes to answer.
+  /// Maximum response time of the class.
   [[nodiscard]] constexpr Duration response_time() const {
     return TimeoutExponent{resp_time_value}.duration();
   }

@@ -7,9 +7,9 @@
 
 #include "wire/layout.h"
 
-/// The ComponentMask of SA (IBTA vol 1 §15.2.1.1): bit n speaks of the n-th component of the
-/// record. Components are the record's fields in wire order, reserved ones and single elements of
-/// arrays too, so the bits follow from the layout and have the names of its fields.
+/// ComponentMask of SA queries (IBTA vol 1 §15.2.1.1): bit n selects the n-th component of the
+/// record. Components are the record's fields in wire order, including reserved ones and each array
+/// element, so the bits are derived from the layout and named after its fields.
 namespace weft::wire {
 
 struct Component {
@@ -20,7 +20,7 @@ struct Component {
 
 namespace internal {
 
-/// Bit of the first component of that name.
+/// Bit of the first component with the name.
 template <WireType T>
 [[nodiscard]] consteval std::optional<unsigned> component_bit(std::string_view name) {
   unsigned index = 0;
@@ -36,8 +36,8 @@ template <WireType T>
 
 }  // namespace internal
 
-/// The mask with the component of that name, as in `kComponent<PathRecord, "DGID">`; of an array,
-/// its first element.
+/// Mask of the component with the name, as in `kComponent<PathRecord, "DGID">`; for an array, its
+/// first element.
 template <WireType T, Name kFieldName>
 inline constexpr std::uint64_t kComponent = [] {
   constexpr auto kBit = internal::component_bit<T>(kFieldName.view());
@@ -45,7 +45,7 @@ inline constexpr std::uint64_t kComponent = [] {
   return std::uint64_t{1} << *kBit;
 }();
 
-/// The component that bit `index` of a mask speaks of; none behind the last.
+/// The component selected by bit `index`; none beyond the last.
 template <WireType T>
 [[nodiscard]] constexpr std::optional<Component> component_at(unsigned index) {
   unsigned at = 0;
@@ -58,7 +58,7 @@ template <WireType T>
   return found;
 }
 
-/// Bits of a mask that speak of components of T.
+/// Bits of a mask that select components of T.
 template <WireType T>
 [[nodiscard]] constexpr std::uint64_t all_components() {
   std::uint64_t mask = 0;
@@ -70,8 +70,8 @@ template <WireType T>
   return mask;
 }
 
-/// Whether two records have the same value in every named component that the mask names. Reserved
-/// components and bits behind the last component say nothing.
+/// True if two records are equal in all named components selected by the mask. Bits of reserved
+/// components, or beyond the last one, are ignored.
 template <WireType T>
 [[nodiscard]] constexpr bool components_match(const T& wanted, const T& record,
                                               std::uint64_t mask) {

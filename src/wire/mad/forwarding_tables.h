@@ -9,15 +9,15 @@
 #include "wire/layout.h"
 #include "wire/layout_array.h"
 
-/// A switch's forwarding tables, by blocks.
+/// Forwarding tables of a switch, in blocks.
 namespace weft::wire {
 
 inline constexpr PortNumber kNoForwardingPort{0xFF};  ///< packets to this LID are discarded
 inline constexpr std::size_t kLinearBlockLids = 64;
 inline constexpr std::size_t kMulticastBlockLids = 32;
 
-/// A block of the linear forwarding table (IBTA vol 1 §14.2.5.10): the port of each LID from 64
-/// times the block number on.
+/// A block of the linear forwarding table (IBTA vol 1 §14.2.5.10): the egress ports of 64 LIDs,
+/// starting at 64 * block number.
 struct LinearForwardingTable {
   static constexpr std::string_view kName = "LinearForwardingTable";
 
@@ -64,7 +64,8 @@ struct RandomForwardingTable {
 };
 
 /// A block of the multicast forwarding table (IBTA vol 1 §14.2.5.12): for each of 32 MLIDs a mask
-/// of 16 ports. AttributeModifier: position (16 ports each) in bits 31 to 28, block in bits 8 to 0.
+/// of 16 ports. AttributeModifier: position (16 ports each) in bits 31 to 28, block number in bits
+/// 8 to 0.
 struct MulticastForwardingTable {
   static constexpr std::string_view kName = "MulticastForwardingTable";
 

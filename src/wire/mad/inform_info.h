@@ -8,20 +8,20 @@
 
 namespace weft::wire {
 
-/// InformInfo (IBTA vol 1 §13.4.8.3): which traps a subscriber wants reported.
+/// InformInfo (IBTA vol 1 §13.4.8.3): selects the traps that a subscriber wants forwarded.
 struct InformInfo {
   static constexpr std::string_view kName = "InformInfo";
 
-  Gid gid{};              ///< zero: the LID range counts
-  Lid lid_range_begin{};  ///< 0xFFFF: every LID
+  Gid gid{};              ///< zero: the LID range applies
+  Lid lid_range_begin{};  ///< 0xFFFF: all LIDs
   Lid lid_range_end{};
   std::uint8_t is_generic{};
   std::uint8_t subscribe{};     ///< 1 subscribe, 0 unsubscribe
-  std::uint16_t type{};         ///< 0xFFFF: every type
-  std::uint16_t trap_number{};  ///< 0xFFFF: every trap; else the device ID
+  std::uint16_t type{};         ///< 0xFFFF: all types
+  std::uint16_t trap_number{};  ///< 0xFFFF: all traps; for vendor notices, the device ID
   Qpn qpn{};
   std::uint8_t resp_time_value{};
-  std::uint32_t producer_type{};  ///< 0xFFFFFF: every producer; else the vendor ID
+  std::uint32_t producer_type{};  ///< 0xFFFFFF: all producers; for vendor notices, the vendor ID
   bool operator==(const InformInfo&) const = default;
 
   // clang-format off

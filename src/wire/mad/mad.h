@@ -11,9 +11,9 @@
 namespace weft::wire {
 
 inline constexpr std::uint8_t kMadBaseVersion = 1;
-inline constexpr std::size_t kMadBytes = 256;  ///< of every MAD (IBTA vol 1 §13.4.1)
+inline constexpr std::size_t kMadBytes = 256;  ///< length of every MAD (IBTA vol 1 §13.4.1)
 
-/// Management classes (IBTA vol 1 §13.4.4). 0x09..0x0F and 0x30..0x4F are vendors'.
+/// Management classes (IBTA vol 1 §13.4.4). 0x09..0x0F and 0x30..0x4F are for vendors.
 enum class ManagementClass : std::uint8_t {
   SubnLidRouted = 0x01,
   SubnAdm = 0x03,
@@ -29,7 +29,7 @@ enum class ManagementClass : std::uint8_t {
   SubnDirectedRoute = 0x81,
 };
 
-/// Methods with their R (response) bit, which is the most significant (IBTA vol 1 §13.4.5).
+/// Methods, including the R (response) bit, which is the most significant (IBTA vol 1 §13.4.5).
 enum class MadMethod : std::uint8_t {
   Get = 0x01,
   Set = 0x02,
@@ -54,8 +54,8 @@ inline constexpr std::uint8_t kMethodResponseBit = 0x80;
   return (static_cast<std::uint8_t>(method) & kMethodResponseBit) != 0;
 }
 
-/// Status bits that every class shares (IBTA vol 1 §13.4.7). Bits 2 to 4 are one code; bits 8 to 15
-/// belong to the class.
+/// Status bits common to all classes (IBTA vol 1 §13.4.7). Bits 2 to 4 form a code; bits 8 to 15
+/// are class-specific.
 inline constexpr std::uint16_t kMadStatusBusy = 0x0001;
 inline constexpr std::uint16_t kMadStatusRedirect = 0x0002;
 inline constexpr std::uint16_t kMadStatusCodeMask = 0x001C;
@@ -64,7 +64,7 @@ inline constexpr std::uint16_t kMadStatusMethodUnsupported = 0x0008;
 inline constexpr std::uint16_t kMadStatusMethodAttributeUnsupported = 0x000C;
 inline constexpr std::uint16_t kMadStatusInvalidField = 0x001C;
 
-/// Attributes that any class may have (IBTA vol 1 §13.4.8).
+/// Attributes common to all classes (IBTA vol 1 §13.4.8).
 inline constexpr std::uint16_t kAttributeClassPortInfo = 0x0001;
 inline constexpr std::uint16_t kAttributeNotice = 0x0002;
 inline constexpr std::uint16_t kAttributeInformInfo = 0x0003;
@@ -99,7 +99,7 @@ struct MadHeader {
   // clang-format on
 };
 
-/// A MAD whose class has no header of its own (IBTA vol 1 §13.4.1).
+/// A MAD of a class without a header of its own (IBTA vol 1 §13.4.1).
 struct Mad {
   static constexpr std::string_view kName = "MAD with data";
 
@@ -114,16 +114,15 @@ struct Mad {
   // clang-format on
 };
 
-/// The specification's name; empty when the number is reserved. Vendors' classes are "Vendor".
+/// The specification's name; empty if the number is reserved; "Vendor" for vendor classes.
 [[nodiscard]] std::string_view name_of(ManagementClass mgmt_class);
 [[nodiscard]] std::string_view name_of(MadMethod method);
 
-/// The attribute's name in its class; empty when it is not known.
+/// The attribute's name in its class; empty if unknown.
 [[nodiscard]] std::string_view attribute_name(ManagementClass mgmt_class,
                                               std::uint16_t attribute_id);
 
-/// A status in words, "ok" for 0. The D bit of a directed route SMP is no part of its status and
-/// must be cleared before.
+/// Description of a status; "ok" for 0. The D bit of a directed-route SMP must be cleared before.
 [[nodiscard]] std::string status_text(ManagementClass mgmt_class, std::uint16_t status);
 
 }  // namespace weft::wire

@@ -1,5 +1,5 @@
-// Foreign bytes as the payload of a packet to QP0 or QP1: whatever class, attribute and segment
-// they claim to be, they are printed, and what was printed is no longer than what there was.
+// Arbitrary bytes as payload for QP0 or QP1. Checks that they are printed whatever class, attribute
+// and segment they claim to be, and that the output covers no more bytes than the input.
 
 #include <algorithm>
 #include <array>
@@ -30,11 +30,11 @@ void print(ByteSpan payload) {
     require(!to_text(header).empty());
     attribute_bytes += &header == &headers.front() ? 0 : header.bytes;
   }
-  // A notice is printed with its details behind it, a part of it once more.
+  // Details of a notice are printed in addition to the notice.
   require(attribute_bytes <= 2 * kMadBytes);
 }
 
-/// A query and a record that foreign bytes say, by a mask that they say too.
+/// Compares a query and a record, both from the input, by a mask from the input.
 void compare(std::span<const std::byte, kMadBytes> mad) {
   const auto sa = unpack<SaMad>(mad);
   const auto wanted = unpack<PathRecord>(std::span{sa.data}.first<64>());
@@ -48,10 +48,10 @@ void compare(std::span<const std::byte, kMadBytes> mad) {
 }  // namespace
 }  // namespace weft::wire
 
-/// What is shorter than a MAD is taken with zeros behind it, some of it also as it is.
+/// Input shorter than a MAD is zero-extended; some of it is also used as it is.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const weft::ByteSpan input = std::as_bytes(std::span{data, size});
-  if (size < weft::wire::kMadBytes && size % 8 == 0) {  // printing takes most of the time
+  if (size < weft::wire::kMadBytes && size % 8 == 0) {  // printing dominates the run time
     weft::wire::print(input);
   }
   std::array<std::byte, weft::wire::kMadBytes> mad{};

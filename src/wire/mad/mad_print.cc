@@ -130,7 +130,7 @@ constexpr std::array kCmAttributes = {
   return found == table.end() ? nullptr : &*found;
 }
 
-/// The details of a notice of subnet management, if its trap is known.
+/// Details of a subnet management notice, if its trap is known.
 [[nodiscard]] std::optional<PrintedHeader> printed_details(const Notice& notice) {
   if (!notice.is_generic) {
     return std::nullopt;
@@ -162,7 +162,7 @@ constexpr std::array kCmAttributes = {
   return std::nullopt;
 }
 
-/// What was printed as data is left out once it is printed as what it means.
+/// Removes a field that is printed in decoded form instead.
 void drop(PrintedHeader& header, std::string_view field) {
   std::erase_if(header.fields, [field](const PrintedField& each) { return each.name == field; });
 }
@@ -217,7 +217,7 @@ class MadPrinter {
     }
   }
 
-  /// Records may begin in one segment and end in the next; what is whole in this one is printed.
+  /// Records may span segments; prints those contained in this one.
   void add_sa() {
     const auto sa = unpack<SaHeader>(mad_.first<kSizeOf<SaHeader>>());
     headers_.push_back(print_as<SaMad>(mad_));
@@ -308,7 +308,7 @@ constexpr auto kCodes = std::to_array<Code>({
     {"TrapNumber",            0xFFFF, "all"                       },
 });
 
-/// Fields whose code is an MTU.
+/// Fields that contain an MTU code.
 constexpr auto kMtuFields =
     std::to_array<std::string_view>({"NeighborMTU", "MTUCap", "Mtu", "PathPacketPayloadMTU"});
 

@@ -9,18 +9,18 @@
 #include "base/bytes.h"
 #include "wire/print.h"
 
-/// What MADs carry, for people: their class's header and the attributes or records behind it.
+/// Text output of MADs: the header of their class, and the attributes or records they contain.
 namespace weft::wire {
 
-/// Of a UD payload to QP0 or QP1: the headers of its MAD, then its attribute or the whole records
-/// of this segment. Any bytes may come; of fewer than a MAD has, only the common header, if that is
-/// there.
+/// Dissects a UD payload for QP0 or QP1 into MAD headers and the attribute, or the complete records
+/// of this segment. Input is not trusted; of a truncated MAD only the common header is printed, if
+/// complete.
 [[nodiscard]] std::vector<PrintedHeader> printed_mad(ByteSpan payload);
 
-/// What a code of an attribute means by the name of its field; empty when it is none or unknown.
+/// Meaning of an attribute's code, by field name; empty if it is unknown or not a code.
 [[nodiscard]] std::string_view attribute_code_meaning(std::string_view field, std::uint64_t value);
 
-/// Whether people count with that number, although it is wider than an octet.
+/// True if the field is printed in decimal although it is wider than an octet.
 [[nodiscard]] bool is_counter(std::string_view field);
 
 }  // namespace weft::wire

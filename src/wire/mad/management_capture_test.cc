@@ -1,5 +1,5 @@
-// The MADs of a subnet manager, its SA and a performance manager that nobody in this project wrote
-// (tests/golden/management): each is unpacked as what it is and packed to the same bytes.
+// MADs captured from an independent subnet manager, SA and performance manager
+// (tests/golden/management): each is unpacked and packed to the same bytes.
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ std::vector<MadBytes> golden_mads() {
   return mads;
 }
 
-/// Counts what it saw, by name; false for bytes that do not come back.
+/// Counts packets by name; records those that do not pack to the same bytes.
 class Seen {
  public:
   template <WireType T>
@@ -134,7 +134,7 @@ TEST(GoldenManagement, ComesBackToTheByte) {
         break;
       }
       case ManagementClass::SubnLidRouted: {
-        // One sender left its stack in the reserved bytes behind the data.
+        // One sender left stack contents in the reserved bytes after the data.
         constexpr std::size_t kEndOfData = 128;
         const auto smp = seen.take<SmpLidRouted>(bytes, kEndOfData);
         take_smp_attribute(seen, smp.header.method, smp.header.attribute_id, smp.data);

@@ -34,7 +34,7 @@ struct McMemberRecord {
   Selector rate_selector{};
   std::uint8_t rate{};
   Selector packet_life_time_selector{};
-  std::uint8_t packet_life_time{};  ///< an exponent, as TimeoutExponent
+  std::uint8_t packet_life_time{};  ///< exponent, as TimeoutExponent
   ServiceLevel sl{};
   std::uint32_t flow_label{};
   std::uint8_t hop_limit{};

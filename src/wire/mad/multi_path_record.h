@@ -10,8 +10,8 @@
 
 namespace weft::wire {
 
-/// MultiPathRecord (IBTA vol 1 §15.2.5.20): what GetMulti asks for. SGIDCount source and DGIDCount
-/// destination GIDs follow.
+/// MultiPathRecord (IBTA vol 1 §15.2.5.20), the request of GetMulti; followed by SGIDCount source
+/// and DGIDCount destination GIDs.
 struct MultiPathRecord {
   static constexpr std::string_view kName = "MultiPathRecord";
 
@@ -29,9 +29,9 @@ struct MultiPathRecord {
   Selector rate_selector{};
   std::uint8_t rate{};
   Selector packet_life_time_selector{};
-  std::uint8_t packet_life_time{};  ///< an exponent, as TimeoutExponent
+  std::uint8_t packet_life_time{};  ///< exponent, as TimeoutExponent
   std::uint8_t service_id_msb{};
-  std::uint8_t independence_selector{};  ///< 1: paths that share as little as can be
+  std::uint8_t independence_selector{};  ///< 1: paths that share as few components as possible
   std::uint8_t sgid_count{};
   std::uint8_t dgid_count{};
   std::uint64_t service_id_lsb{};

@@ -10,24 +10,24 @@
 
 namespace weft::wire {
 
-/// IBTA vol 1 §14.2.5.3.
+/// NodeType (IBTA vol 1 §14.2.5.3).
 enum class NodeType : std::uint8_t { ChannelAdapter = 1, Switch = 2, Router = 3 };
 
-/// NodeInfo (IBTA vol 1 §14.2.5.3): what a node is, said by the port that was asked.
+/// NodeInfo (IBTA vol 1 §14.2.5.3) of a node, as reported through one of its ports.
 struct NodeInfo {
   static constexpr std::string_view kName = "NodeInfo";
 
   std::uint8_t base_version{1};
   std::uint8_t class_version{1};
   NodeType node_type{NodeType::ChannelAdapter};
-  std::uint8_t port_count{};  ///< physical ports: port 0 of a switch does not count
+  std::uint8_t port_count{};  ///< physical ports, not counting port 0 of a switch
   Guid system_image_guid{};
   Guid node_guid{};
-  Guid port_guid{};               ///< of a switch: its NodeGUID
-  std::uint16_t partition_cap{};  ///< entries of each P_Key table
+  Guid port_guid{};               ///< for a switch, its NodeGUID
+  std::uint16_t partition_cap{};  ///< entries of each port's P_Key table
   std::uint16_t device_id{};
   std::uint32_t revision{};
-  PortNumber local_port{};  ///< that the SMP came in at
+  PortNumber local_port{};  ///< port at which the SMP arrived
   std::uint32_t vendor_id{};
   bool operator==(const NodeInfo&) const = default;
 
@@ -48,7 +48,7 @@ struct NodeInfo {
   // clang-format on
 };
 
-/// NodeDescription (IBTA vol 1 §14.2.5.2): UTF-8, zeros behind it.
+/// NodeDescription (IBTA vol 1 §14.2.5.2): UTF-8, zero-padded.
 struct NodeDescription {
   static constexpr std::string_view kName = "NodeDescription";
 

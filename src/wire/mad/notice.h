@@ -40,16 +40,16 @@ enum class Trap : std::uint16_t {
 
 inline constexpr std::size_t kNoticeDetailsBytes = 54;
 
-/// Notice (IBTA vol 1 §13.4.8.2): what a trap carries. Its details are told apart by the trap
-/// number: notice_details.h.
+/// Notice (IBTA vol 1 §13.4.8.2), the content of a trap. The trap number determines the format of
+/// the details: notice_details.h.
 struct Notice {
   static constexpr std::string_view kName = "Notice";
 
   bool is_generic{true};
   NoticeType type{};
   std::uint32_t
-      producer_type{};  ///< generic: a NodeType, or 4 for a class manager; else the vendor ID
-  std::uint16_t trap_number{};  ///< else the device ID
+      producer_type{};  ///< generic: a NodeType, or 4 for a class manager; otherwise the vendor ID
+  std::uint16_t trap_number{};  ///< generic; otherwise the device ID
   Lid issuer_lid{};
   bool toggle{};
   std::uint16_t count{};
@@ -69,7 +69,7 @@ struct Notice {
   // clang-format on
 };
 
-/// As SA reports it (IBTA vol 1 §15.4.1): with the GID of the issuer behind it.
+/// A notice as forwarded by SA (IBTA vol 1 §15.4.1): followed by the GID of the issuer.
 struct SaNotice {
   static constexpr std::string_view kName = "Notice with issuer";
 

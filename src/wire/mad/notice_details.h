@@ -10,10 +10,10 @@
 #include "wire/layout.h"
 #include "wire/mad/notice.h"
 
-/// The DataDetails of Notice for each generic trap of subnet management (IBTA vol 1 §14.2.5.1).
+/// DataDetails of Notice, for each generic trap of subnet management (IBTA vol 1 §14.2.5.1).
 namespace weft::wire {
 
-/// Traps 64 to 67: a port or multicast group came or went.
+/// Traps 64 to 67: a port or multicast group appeared or disappeared.
 struct GidNoticeDetails {
   static constexpr std::string_view kName = "GID trap details";
 
@@ -28,7 +28,7 @@ struct GidNoticeDetails {
   // clang-format on
 };
 
-/// Trap 128: a port of the switch changed its state.
+/// Trap 128: a port of the switch changed state.
 struct LinkStateNoticeDetails {
   static constexpr std::string_view kName = "Link state trap details";
 
@@ -42,7 +42,7 @@ struct LinkStateNoticeDetails {
   // clang-format on
 };
 
-/// Traps 129 to 131: a threshold of a port was reached.
+/// Traps 129 to 131: an error counter of a port reached its threshold.
 struct PortNoticeDetails {
   static constexpr std::string_view kName = "Port trap details";
 
@@ -59,12 +59,12 @@ struct PortNoticeDetails {
   // clang-format on
 };
 
-/// Trap 144: CapabilityMask or something else that is local changed.
+/// Trap 144: CapabilityMask or another local attribute changed.
 struct CapabilityNoticeDetails {
   static constexpr std::string_view kName = "Capability trap details";
 
   Lid lid{};
-  bool other_local_changes{};  ///< the flags say which
+  bool other_local_changes{};  ///< then the flags are valid
   std::uint32_t capability_mask{};
   bool capability_mask2_change{};
   bool hierarchy_info_change{};
@@ -94,7 +94,7 @@ struct CapabilityNoticeDetails {
   // clang-format on
 };
 
-/// Trap 145.
+/// Trap 145: the system image GUID changed.
 struct SystemImageGuidNoticeDetails {
   static constexpr std::string_view kName = "System image GUID trap details";
 
@@ -112,11 +112,11 @@ struct SystemImageGuidNoticeDetails {
   // clang-format on
 };
 
-/// Trap 256: an SMP with a wrong M_Key.
+/// Trap 256: an SMP had a wrong M_Key.
 struct BadMKeyNoticeDetails {
   static constexpr std::string_view kName = "Bad M_Key trap details";
 
-  Lid lid{};  ///< of the node that noticed it
+  Lid lid{};  ///< of the reporting node
   Lid dr_slid{};
   std::uint8_t method{};
   std::uint16_t attribute_id{};
@@ -146,7 +146,7 @@ struct BadMKeyNoticeDetails {
   // clang-format on
 };
 
-/// Traps 257 and 258: a packet with a wrong P_Key or Q_Key.
+/// Traps 257 and 258: a packet had a wrong P_Key or Q_Key.
 struct BadKeyNoticeDetails {
   static constexpr std::string_view kName = "Bad key trap details";
 
@@ -177,11 +177,11 @@ struct BadKeyNoticeDetails {
   // clang-format on
 };
 
-/// Trap 259: a switch saw a packet with a wrong P_Key.
+/// Trap 259: a switch received a packet with a wrong P_Key.
 struct SwitchBadPKeyNoticeDetails {
   static constexpr std::string_view kName = "Bad P_Key at switch trap details";
 
-  std::uint16_t data_valid{};  ///< bits: which of the others were known
+  std::uint16_t data_valid{};  ///< bitmap of the valid fields
   Lid lid1{};
   Lid lid2{};
   PKey pkey{};

@@ -10,7 +10,7 @@
 
 namespace weft::wire {
 
-/// PathRecord (IBTA vol 1 §15.2.5.16). The ServiceID is two components.
+/// PathRecord (IBTA vol 1 §15.2.5.16). The ServiceID consists of two components.
 struct PathRecord {
   static constexpr std::string_view kName = "PathRecord";
 
@@ -25,7 +25,7 @@ struct PathRecord {
   std::uint8_t hop_limit{};
   std::uint8_t tclass{};
   bool reversible{};
-  std::uint8_t path_count{};  ///< asked for: how many; answered: 0
+  std::uint8_t path_count{};  ///< request: number of paths; response: 0
   PKey pkey{};
   std::uint16_t qos_class{};
   ServiceLevel sl{};
@@ -34,8 +34,8 @@ struct PathRecord {
   Selector rate_selector{};
   std::uint8_t rate{};
   Selector packet_life_time_selector{};
-  std::uint8_t packet_life_time{};  ///< an exponent, as TimeoutExponent
-  std::uint8_t preference{};        ///< smaller is better
+  std::uint8_t packet_life_time{};  ///< exponent, as TimeoutExponent
+  std::uint8_t preference{};        ///< lower is better
   bool operator==(const PathRecord&) const = default;
 
   [[nodiscard]] constexpr std::uint64_t service_id() const {

@@ -33,7 +33,7 @@ inline constexpr std::uint16_t kPerfExtendedWidth = 1U << 9;
 inline constexpr std::uint16_t kPerfExtendedWidthNoIetf = 1U << 10;
 inline constexpr std::uint16_t kPerfPortXmitWait = 1U << 12;
 
-/// CapabilityMask2: PortCountersExtended has the counters of errors, too.
+/// CapabilityMask2: PortCountersExtended includes the error counters.
 inline constexpr std::uint32_t kPerfAdditionalExtendedCounters = 1U << 1;
 
 /// A MAD of performance management (IBTA vol 1 §16.1.1).

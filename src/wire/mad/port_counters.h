@@ -6,8 +6,7 @@
 #include "base/identifiers.h"
 #include "wire/layout.h"
 
-/// Counters of a port. They stop at their largest value; a Set writes those that CounterSelect
-/// names.
+/// Port counters. They saturate; a Set writes those selected by CounterSelect.
 namespace weft::wire {
 
 /// CounterSelect of PortCounters (IBTA vol 1 §16.1.3.5).
@@ -45,7 +44,7 @@ enum class PortCounterExtendedSelect : std::uint16_t {
   MulticastRcvPackets = 1U << 7,
 };
 
-/// CounterSelect2 of PortCountersExtended, whose counters a PMA has that says so in CapabilityMask2
+/// CounterSelect2 of PortCountersExtended, valid if CapabilityMask2 says that these counters exist
 /// (IBTA vol 1 §16.1.4.11).
 enum class PortCounterExtendedSelect2 : std::uint32_t {
   SymbolErrors = 1U << 0,
@@ -64,11 +63,11 @@ enum class PortCounterExtendedSelect2 : std::uint32_t {
   Qp1Dropped = 1U << 13,
 };
 
-/// PortCounters (IBTA vol 1 §16.1.3.5). Data is counted in words of 4 bytes.
+/// PortCounters (IBTA vol 1 §16.1.3.5). Data is counted in units of 4 bytes.
 struct PortCounters {
   static constexpr std::string_view kName = "PortCounters";
 
-  PortNumber port_select{};  ///< 0xFF: the sum of all, where supported
+  PortNumber port_select{};  ///< 0xFF: sum of all ports, where supported
   std::uint16_t counter_select{};
   std::uint16_t symbol_error_counter{};
   std::uint8_t link_error_recovery_counter{};
@@ -118,12 +117,12 @@ struct PortCounters {
   // clang-format on
 };
 
-/// PortCountersExtended (IBTA vol 1 §16.1.4.11): what does not stop after seconds. The counters of
-/// errors count when CounterSelect2 is supported.
+/// PortCountersExtended (IBTA vol 1 §16.1.4.11): 64-bit counters, which do not saturate within
+/// seconds. Error counters are valid if CounterSelect2 is supported.
 struct PortCountersExtended {
   static constexpr std::string_view kName = "PortCountersExtended";
 
-  PortNumber port_select{};  ///< 0xFF: the sum of all, where supported
+  PortNumber port_select{};  ///< 0xFF: sum of all ports, where supported
   std::uint16_t counter_select{};
   std::uint32_t counter_select2{};
   std::uint64_t port_xmit_data{};

@@ -8,15 +8,16 @@
 #include "wire/layout.h"
 #include "wire/layout_array.h"
 
-/// What the counters of PortCounters are made of (IBTA vol 1 §16.1.4). They stop at their largest
-/// value; a Set writes those that CounterSelect names, bit n the n-th counter.
+/// Components of PortCounters (IBTA vol 1 §16.1.4). Counters saturate. A Set writes those selected
+/// by CounterSelect, bit n for the n-th counter.
 namespace weft::wire {
 
-/// PortRcvErrorDetails: of PortRcvErrors the first three, of PortRcvSwitchRelayErrors the others.
+/// PortRcvErrorDetails: the first three counters are parts of PortRcvErrors, the rest of
+/// PortRcvSwitchRelayErrors.
 struct PortRcvErrorDetails {
   static constexpr std::string_view kName = "PortRcvErrorDetails";
 
-  PortNumber port_select{};  ///< 0xFF: the sum of all, where supported
+  PortNumber port_select{};  ///< 0xFF: sum of all ports, where supported
   std::uint16_t counter_select{};
   std::uint16_t port_local_physical_errors{};
   std::uint16_t port_malformed_packet_errors{};
@@ -40,11 +41,11 @@ struct PortRcvErrorDetails {
   // clang-format on
 };
 
-/// PortXmitDiscardDetails: of PortXmitDiscards.
+/// PortXmitDiscardDetails: parts of PortXmitDiscards.
 struct PortXmitDiscardDetails {
   static constexpr std::string_view kName = "PortXmitDiscardDetails";
 
-  PortNumber port_select{};  ///< 0xFF: the sum of all, where supported
+  PortNumber port_select{};  ///< 0xFF: sum of all ports, where supported
   std::uint16_t counter_select{};
   std::uint16_t port_inactive_discards{};
   std::uint16_t port_neighbor_mtu_discards{};
@@ -68,7 +69,7 @@ struct PortXmitDiscardDetails {
 struct PortDataSl {
   static constexpr std::string_view kName = "PortDataSL";
 
-  PortNumber port_select{};  ///< 0xFF: the sum of all, where supported
+  PortNumber port_select{};  ///< 0xFF: sum of all ports, where supported
   std::uint16_t counter_select{};
   std::array<std::uint32_t, 16> data{};
   bool operator==(const PortDataSl&) const = default;

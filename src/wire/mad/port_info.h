@@ -46,7 +46,7 @@ enum class PortCapability : std::uint32_t {
 };
 using PortCapabilities = Flags<PortCapability>;
 
-/// CapabilityMask2; it counts when PortCapability::IsCapabilityMask2Supported is set.
+/// CapabilityMask2, valid if PortCapability::IsCapabilityMask2Supported is set.
 enum class PortCapability2 : std::uint16_t {
   IsSetNodeDescriptionSupported = 1U << 0,
   IsPortInfoExtendedSupported = 1U << 1,
@@ -58,10 +58,10 @@ enum class PortCapability2 : std::uint16_t {
 };
 using PortCapabilities2 = Flags<PortCapability2>;
 
-/// PortState: 0 in a Set means no change (IBTA vol 1 §7.2, §14.2.5.6).
+/// PortState (IBTA vol 1 §7.2, §14.2.5.6). 0 in a Set means no change.
 enum class LinkState : std::uint8_t { NoChange = 0, Down = 1, Init = 2, Armed = 3, Active = 4 };
 
-/// PortPhysicalState, and of LinkDownDefaultState the first three.
+/// PortPhysicalState; the first three are also values of LinkDownDefaultState.
 enum class PhysicalState : std::uint8_t {
   NoChange = 0,
   Sleep = 1,
@@ -73,7 +73,7 @@ enum class PhysicalState : std::uint8_t {
   PhyTest = 7,
 };
 
-/// PortInfo (IBTA vol 1 §14.2.5.6). The AttributeModifier of its SMP is the port.
+/// PortInfo (IBTA vol 1 §14.2.5.6). The AttributeModifier of the SMP is the port number.
 struct PortInfo {
   static constexpr std::string_view kName = "PortInfo";
 
@@ -83,12 +83,12 @@ struct PortInfo {
   Lid master_sm_lid{};
   PortCapabilities capability_mask{};
   std::uint16_t diag_code{};
-  std::uint16_t mkey_lease_period{};  ///< seconds; 0: for ever
-  PortNumber local_port{};            ///< that the SMP came in at
-  std::uint8_t link_width_enabled{};  ///< bits: 1x, 4x, 8x, 12x, 2x
+  std::uint16_t mkey_lease_period{};  ///< seconds; 0: infinite
+  PortNumber local_port{};            ///< port at which the SMP arrived
+  std::uint8_t link_width_enabled{};  ///< bitmap: 1x, 4x, 8x, 12x, 2x
   std::uint8_t link_width_supported{};
   std::uint8_t link_width_active{};
-  std::uint8_t link_speed_supported{};  ///< bits: 2.5, 5, 10 Gb/s a lane
+  std::uint8_t link_speed_supported{};  ///< bitmap: 2.5, 5, 10 Gb/s per lane
   LinkState port_state{LinkState::Down};
   PhysicalState physical_state{};
   PhysicalState link_down_default_state{};
@@ -115,17 +115,17 @@ struct PortInfo {
   std::uint16_t mkey_violations{};
   std::uint16_t pkey_violations{};
   std::uint16_t qkey_violations{};
-  std::uint8_t guid_cap{};  ///< entries of GUIDInfo
+  std::uint8_t guid_cap{};  ///< number of entries of GUIDInfo
   bool client_reregister{};
   std::uint8_t multicast_pkey_trap_suppression{};
-  std::uint8_t subnet_timeout{};   ///< an exponent, as TimeoutExponent
-  std::uint8_t resp_time_value{};  ///< likewise
+  std::uint8_t subnet_timeout{};   ///< exponent, as TimeoutExponent
+  std::uint8_t resp_time_value{};  ///< exponent, as TimeoutExponent
   std::uint8_t local_phy_errors{};
   std::uint8_t overrun_errors{};
   std::uint16_t max_credit_hint{};
   std::uint32_t link_round_trip_latency{};
   PortCapabilities2 capability_mask2{};
-  std::uint8_t link_speed_ext_active{};  ///< bits: 14, 25, 50, 100 Gb/s a lane
+  std::uint8_t link_speed_ext_active{};  ///< bitmap: 14, 25, 50, 100 Gb/s per lane
   std::uint8_t link_speed_ext_supported{};
   std::uint8_t link_speed_ext_enabled{};
   bool operator==(const PortInfo&) const = default;

@@ -7,12 +7,12 @@
 
 namespace weft::wire {
 
-/// PortInfoExtended (IBTA vol 1 §14.2.5): forward error correction of a port's link, by the
-/// speed of a lane. Modes are bits.
+/// PortInfoExtended (IBTA vol 1 §14.2.5): forward error correction modes of a link, as bitmaps for
+/// each lane speed.
 struct PortInfoExtended {
   static constexpr std::string_view kName = "PortInfoExtended";
 
-  std::uint32_t capability_mask{};  ///< bit 0: IsFECModeSupported; without it the rest is 0
+  std::uint32_t capability_mask{};  ///< bit 0: IsFECModeSupported; if clear, the other fields are 0
   std::uint16_t fec_mode_active{};
   std::uint16_t fdr_fec_mode_supported{};
   std::uint16_t fdr_fec_mode_enabled{};

@@ -22,8 +22,8 @@ struct PortSamplesControl {
   std::uint8_t op_code{};
   PortNumber port_select{};
   std::uint8_t tick{};
-  std::uint8_t counter_width{};                         ///< 16 bits and 4 for each step
-  std::array<std::uint8_t, 10> counter_masks_0_to_9{};  ///< which counters may count what
+  std::uint8_t counter_width{};                         ///< 16 + 4 * value bits
+  std::array<std::uint8_t, 10> counter_masks_0_to_9{};  ///< which events each counter can count
   std::array<std::uint8_t, 5> counter_masks_10_to_14{};
   std::uint8_t sample_mechanisms{};
   SampleStatus sample_status{};

@@ -10,10 +10,10 @@
 #include "wire/layout.h"
 #include "wire/layout_array.h"
 
-/// The tables of a port that come in blocks; the AttributeModifier says which block.
+/// Port tables in blocks; the AttributeModifier selects the block.
 namespace weft::wire {
 
-/// A block of GUIDInfo (IBTA vol 1 §14.2.5.5): the port's GUIDs from 8 times the block number on.
+/// A block of GUIDInfo (IBTA vol 1 §14.2.5.5): 8 GUIDs, starting at 8 * block number.
 struct GuidInfo {
   static constexpr std::string_view kName = "GUIDInfo";
 
@@ -39,7 +39,8 @@ struct PKeyTable {
   // clang-format on
 };
 
-/// SLtoVLMappingTable (IBTA vol 1 §14.2.5.8): the VL of each SL, for an input and an output port.
+/// SLtoVLMappingTable (IBTA vol 1 §14.2.5.8): the VL for each SL, per pair of ingress and egress
+/// port.
 struct SlToVlMappingTable {
   static constexpr std::string_view kName = "SLtoVLMappingTable";
 
@@ -52,12 +53,12 @@ struct SlToVlMappingTable {
   // clang-format on
 };
 
-/// One turn of VL arbitration.
+/// One entry of a VL arbitration table.
 struct VlArbitrationEntry {
   static constexpr std::string_view kName = "VLArbitrationEntry";
 
   VirtualLane vl{};
-  std::uint8_t weight{};  ///< units of 64 bytes; 0: skipped
+  std::uint8_t weight{};  ///< units of 64 bytes; 0: entry is skipped
   bool operator==(const VlArbitrationEntry&) const = default;
 
   // clang-format off
@@ -68,7 +69,7 @@ struct VlArbitrationEntry {
   // clang-format on
 };
 
-/// A half of the low or the high priority VL arbitration table (IBTA vol 1 §14.2.5.9).
+/// A half of the low- or high-priority VL arbitration table (IBTA vol 1 §14.2.5.9).
 struct VlArbitrationTable {
   static constexpr std::string_view kName = "VLArbitrationTable";
 

@@ -5,7 +5,7 @@
 
 #include "wire/layout.h"
 
-/// The reliable multi-packet transaction protocol's header (IBTA vol 1 §13.6).
+/// Header of the reliable multi-packet transaction protocol (IBTA vol 1 §13.6).
 namespace weft::wire {
 
 inline constexpr std::uint8_t kRmppVersion = 1;
@@ -30,19 +30,19 @@ enum class RmppStatus : std::uint8_t {
 
 [[nodiscard]] std::string_view name_of(RmppType type);
 
-/// In words; of a number that is none of them "reserved", from 128 on "class specific".
+/// Description of a status: "reserved" for undefined codes, "class specific" from 128 on.
 [[nodiscard]] std::string_view name_of(RmppStatus status);
 
-/// RRespTime that says nothing: the receiver uses the time it knows.
+/// RRespTime without information: the receiver uses its default.
 inline constexpr std::uint8_t kRmppNoResponseTime = 0x1F;
 
-/// The header behind the common MAD header.
+/// The RMPP header, which follows the common MAD header.
 struct Rmpp {
   static constexpr std::string_view kName = "RMPP";
 
   std::uint8_t version{};
   RmppType type{};
-  std::uint8_t response_time{};  ///< an exponent, as TimeoutExponent
+  std::uint8_t response_time{};  ///< exponent, as TimeoutExponent
   bool is_last{};
   bool is_first{};
   bool is_active{};

@@ -13,8 +13,8 @@ namespace weft::wire {
 
 inline constexpr std::uint8_t kSaClassVersion = 2;
 inline constexpr std::size_t kRmppHeaderEnd =
-    36;  ///< MAD and RMPP header: what PayloadLength does not count
-inline constexpr std::size_t kSaHeaderBytes = 20;  ///< that each segment repeats behind them
+    36;  ///< MAD and RMPP headers, not counted by PayloadLength
+inline constexpr std::size_t kSaHeaderBytes = 20;  ///< repeated in each segment after those headers
 inline constexpr std::size_t kSaDataBytes = 200;
 
 /// Attributes of subnet administration (IBTA vol 1 §15.2.5).
@@ -43,7 +43,7 @@ enum class SaAttribute : std::uint16_t {
   InformInfoRecord = 0x00F3,
 };
 
-/// Status of SA (IBTA vol 1 §15.2.2), bits 15 to 8 of the MAD's.
+/// SA status codes (IBTA vol 1 §15.2.2), bits 15 to 8 of the MAD status.
 enum class SaStatus : std::uint16_t {
   NoResources = 0x0100,
   RequestInvalid = 0x0200,
@@ -55,7 +55,8 @@ enum class SaStatus : std::uint16_t {
   PrioritySuggested = 0x0800,
 };
 
-/// The AttributeOffset of records of so many bytes: each starts at a multiple of 8.
+/// AttributeOffset of records with the given length: the distance between records, which start at
+/// multiples of 8 bytes.
 [[nodiscard]] constexpr std::uint16_t sa_attribute_offset(std::size_t record_bytes) {
   return static_cast<std::uint16_t>((record_bytes + 7) / 8);
 }
@@ -67,8 +68,8 @@ struct SaHeader {
   MadHeader header{.mgmt_class = ManagementClass::SubnAdm, .class_version = kSaClassVersion};
   Rmpp rmpp{};
   std::uint64_t sm_key{};
-  std::uint16_t attribute_offset{};  ///< from record to record, in 8 bytes
-  std::uint64_t component_mask{};    ///< component_mask.h
+  std::uint16_t attribute_offset{};  ///< distance between records, in units of 8 bytes
+  std::uint64_t component_mask{};    ///< see component_mask.h
   bool operator==(const SaHeader&) const = default;
 
   // clang-format off
@@ -82,7 +83,7 @@ struct SaHeader {
   // clang-format on
 };
 
-/// An SA MAD: one record, or a segment of a table of records.
+/// An SA MAD: a single record, or a segment of a table of records.
 struct SaMad {
   static constexpr std::string_view kName = "SA MAD";
 

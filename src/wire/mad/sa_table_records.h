@@ -12,7 +12,7 @@
 #include "wire/mad/sm_info.h"
 #include "wire/mad/switch_info.h"
 
-/// SA records that repeat what SMPs tell, with the LID (and port or block) in front (IBTA vol 1
+/// SA records that contain an SMP attribute, preceded by LID (and port or block) (IBTA vol 1
 /// §15.2.5).
 namespace weft::wire {
 

@@ -23,7 +23,7 @@ struct ServiceRecord {
   PKey service_pkey{};
   std::uint32_t service_lease{};  ///< seconds, or kIndefiniteLease
   std::array<std::byte, 16> service_key{};
-  std::array<std::byte, 64> service_name{};  ///< UTF-8, zeros behind it
+  std::array<std::byte, 64> service_name{};  ///< UTF-8, zero-padded
   std::array<std::uint8_t, 16> service_data8{};
   std::array<std::uint16_t, 8> service_data16{};
   std::array<std::uint32_t, 4> service_data32{};

@@ -10,10 +10,10 @@
 
 namespace weft::wire {
 
-/// IBTA vol 1 §14.4.1.
+/// SM states (IBTA vol 1 §14.4.1).
 enum class SmState : std::uint8_t { NotActive = 0, Discovering = 1, Standby = 2, Master = 3 };
 
-/// What a Set of SMInfo asks for, in its AttributeModifier (IBTA vol 1 §14.4.1).
+/// Control requests of an SMInfo Set, in its AttributeModifier (IBTA vol 1 §14.4.1).
 enum class SmInfoControl : std::uint32_t {
   Handover = 1,
   Acknowledge = 2,
@@ -26,7 +26,7 @@ enum class SmInfoControl : std::uint32_t {
 struct SmInfo {
   static constexpr std::string_view kName = "SMInfo";
 
-  Guid guid{};  ///< of the port that the subnet manager uses
+  Guid guid{};  ///< of the SM's port
   std::uint64_t sm_key{};
   std::uint32_t act_count{};
   std::uint8_t priority{};
@@ -47,7 +47,7 @@ struct SmInfo {
 struct VendorDiag {
   static constexpr std::string_view kName = "VendorDiag";
 
-  std::uint16_t next_index{};  ///< 0: no more
+  std::uint16_t next_index{};  ///< 0: last
   std::array<std::byte, 62> diag_data{};
   bool operator==(const VendorDiag&) const = default;
 

@@ -12,9 +12,9 @@
 namespace weft::wire {
 
 inline constexpr std::size_t kSmpDataBytes = 64;
-inline constexpr std::size_t kSmpPathEntries = 64;  ///< entry 0 is not used, so 63 hops at most
+inline constexpr std::size_t kSmpPathEntries = 64;  ///< entry 0 is unused, so at most 63 hops
 
-/// Where the parts of an SMP lie (IBTA vol 1 §14.2.1), for who reads or writes them in place.
+/// Offsets in an SMP (IBTA vol 1 §14.2.1), for access in place.
 inline constexpr std::size_t kSmpRouteAt = 24;  ///< SmpRoute
 inline constexpr std::size_t kSmpDataAt = 64;
 inline constexpr std::size_t kSmpInitialPathAt = 128;
@@ -40,10 +40,10 @@ enum class SmpAttribute : std::uint16_t {
   PortInfoExtended = 0x0033,
 };
 
-/// The specification's name; empty when the number is reserved.
+/// The specification's name; empty if the number is reserved.
 [[nodiscard]] std::string_view name_of(SmpAttribute attribute);
 
-/// SMP, LID routed (IBTA vol 1 §14.2.1.1): a MAD to QP0 that switches forward as any packet.
+/// LID-routed SMP (IBTA vol 1 §14.2.1.1): a MAD to QP0 that switches forward like any packet.
 struct SmpLidRouted {
   static constexpr std::string_view kName = "SMP LID routed";
 
@@ -62,8 +62,8 @@ struct SmpLidRouted {
   // clang-format on
 };
 
-/// The common MAD header as a directed route SMP has it: D and the hops take the place of Status'
-/// top bit and of ClassSpecific (IBTA vol 1 §14.2.1.2).
+/// Common MAD header of a directed-route SMP: D and the hop fields replace the top bit of Status
+/// and ClassSpecific (IBTA vol 1 §14.2.1.2).
 struct SmpDirectedHeader {
   static constexpr std::string_view kName = "SMP directed route header";
 
@@ -97,8 +97,8 @@ struct SmpDirectedHeader {
   // clang-format on
 };
 
-/// SMP, directed route (IBTA vol 1 §14.2.1.2): it carries its path as a list of ports, so it works
-/// before any LID is assigned.
+/// Directed-route SMP (IBTA vol 1 §14.2.1.2): it carries its route as a list of ports, and so works
+/// before LIDs are assigned.
 struct SmpDirected {
   static constexpr std::string_view kName = "SMP directed route";
 
@@ -124,7 +124,7 @@ struct SmpDirected {
   // clang-format on
 };
 
-/// What lies behind the common header of an SMP; of a LID routed one the M_Key alone.
+/// The part of a directed-route SMP after the common header; a LID-routed SMP has the M_Key only.
 struct SmpRoute {
   static constexpr std::string_view kName = "SMP M_Key and LIDs";
 

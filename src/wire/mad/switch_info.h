@@ -20,7 +20,7 @@ struct SwitchInfo {
   PortNumber default_multicast_primary_port{};
   PortNumber default_multicast_not_primary_port{};
   std::uint8_t life_time_value{};
-  bool port_state_change{};  ///< set by the switch, cleared by writing one
+  bool port_state_change{};  ///< set by the switch; writing one clears it
   std::uint8_t optimized_sl_to_vl_mapping{};
   std::uint16_t lids_per_port{};
   std::uint16_t partition_enforcement_cap{};
@@ -29,7 +29,7 @@ struct SwitchInfo {
   bool filter_raw_inbound_cap{};
   bool filter_raw_outbound_cap{};
   bool enhanced_port_0{};
-  std::uint16_t multicast_fdb_top{};  ///< 0 or last MLID that is forwarded
+  std::uint16_t multicast_fdb_top{};  ///< last MLID that is forwarded, or 0
   bool operator==(const SwitchInfo&) const = default;
 
   // clang-format off

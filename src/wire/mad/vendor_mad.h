@@ -11,7 +11,7 @@
 
 namespace weft::wire {
 
-/// Whether the class is one of 0x30 to 0x4F, whose MADs have an RMPP header and an OUI.
+/// True for classes 0x30 to 0x4F, whose MADs have an RMPP header and an OUI.
 [[nodiscard]] constexpr bool is_vendor_with_oui(ManagementClass mgmt_class) {
   const auto number = static_cast<std::uint8_t>(mgmt_class);
   return number >= 0x30 && number <= 0x4F;
