@@ -27,7 +27,8 @@ void ManagementNetwork::grow() {
 }
 
 void ManagementNetwork::send(PortIndex from, InterfaceKind kind, const mad::MadPacket& packet) {
-  WEFT_ASSERT(fabric::management_port(tables_, from) == from, "the caller has to see to this");
+  WEFT_ASSERT(fabric::management_port(tables_, from) == from,
+              "MADs leave by a node's management port");
   if (has_room(from)) {
     queue_.push_back({.from = from, .kind = kind, .packet = packet});
   }

@@ -70,8 +70,9 @@ class UnicastWalk {
         at_(source),
         source_(source),
         traffic_(traffic) {
-    WEFT_ASSERT(!tables.port(source).is_switch_port() || tables.port(source).number == PortNumber{},
-                "the caller has to see to this");
+    WEFT_DEBUG_ASSERT(
+        !tables.port(source).is_switch_port() || tables.port(source).number == PortNumber{},
+        "of a switch, packets start at port 0");
   }
 
   /// Not after it has said that the walk is over.
@@ -174,8 +175,8 @@ class MulticastWalk {
   MulticastWalk(const Tables& tables, PortIndex source, Lid mlid)
       : tables_(&tables), mlid_(mlid), source_(source) {
     const PortRecord& record = tables.port(source);
-    WEFT_ASSERT(!record.is_switch_port() || record.number == PortNumber{},
-                "the caller has to see to this");
+    WEFT_DEBUG_ASSERT(!record.is_switch_port() || record.number == PortNumber{},
+                      "of a switch, packets start at port 0");
     starts_at_hca_ = !record.is_switch_port();
     if (!starts_at_hca_) {
       relay_from(source);

@@ -289,9 +289,8 @@ struct Process::Impl final : DaemonHandler, LocalObjects {
   std::size_t look_for_application(Lane& lane, std::uint32_t in_vain);
   void let_others_run(std::uint32_t in_vain);
   void consume_doorbells() {
-    progress.sleeper.consume_doorbells([this](std::uint32_t number) {
-      return number < lanes.count();
-    });
+    progress.sleeper.consume_doorbells(
+        [this](std::uint32_t number) { return number < lanes.count(); });
   }
 
   // process_upkeep.cc

@@ -65,7 +65,8 @@ Result<PacketSocket> PacketSocket::connect(const std::string& path) {
 }
 
 Result<void> PacketSocket::send(ByteSpan packet, std::span<const int> descriptors) const {
-  WEFT_ASSERT(descriptors.size() <= kMostPassedDescriptors, "the caller has to see to this");
+  WEFT_ASSERT(descriptors.size() <= kMostPassedDescriptors,
+              "packets have a bounded number of descriptors");
   iovec part{.iov_base = const_cast<std::byte*>(packet.data()), .iov_len = packet.size()};
   alignas(cmsghdr) std::array<std::byte, kControlBytes> control{};
   msghdr header{};

@@ -201,7 +201,7 @@ class Sleeper {
   Duty step(ThreadEvent event) {
     const auto state = static_cast<ThreadState>(Atomics::load(state_, std::memory_order_relaxed));
     const ThreadRow* const row = find_row(kThreadTable, state, event);
-    WEFT_ASSERT(row != nullptr, "the caller has to see to this");
+    WEFT_DEBUG_ASSERT(row != nullptr, "the table has a row for each event of each state");
     Atomics::store(state_, static_cast<std::uint32_t>(row->next), std::memory_order_relaxed);
     if (row->duty == Duty::LookOnceMore) {
       Atomics::fence();

@@ -322,9 +322,9 @@ constexpr Sound kSound[] = {
      2                                                                                     },
 };
 
-class SleeperLosesNoWake : public ::testing::TestWithParam<Sound> {};
+class SoundSleeperInterleaving : public ::testing::TestWithParam<Sound> {};
 
-TEST_P(SleeperLosesNoWake, InAnyInterleaving) {
+TEST_P(SoundSleeperInterleaving, LosesNoWake) {
   const Sound& param = GetParam();
   const auto report =
       Explorer::every(process<>(param.plan), {.deviations = param.deviations, .runs = kRunsMax});
@@ -334,7 +334,7 @@ TEST_P(SleeperLosesNoWake, InAnyInterleaving) {
   RecordProperty("runs", std::to_string(report.runs));
 }
 
-INSTANTIATE_TEST_SUITE_P(, SleeperLosesNoWake, ::testing::ValuesIn(kSound),
+INSTANTIATE_TEST_SUITE_P(, SoundSleeperInterleaving, ::testing::ValuesIn(kSound),
                          [](const auto& each) { return std::string{each.param.name}; });
 
 constexpr std::string_view kSleepsForEver = "thread sleeps for ever";
@@ -390,13 +390,13 @@ constexpr PlantedBug kPlantedBugs[] = {
      "not so: no nap outlasts the lease"                                                                                                     },
 };
 
-class SleeperPlanted : public ::testing::TestWithParam<PlantedBug> {
+class PlantedSleeperInterleaving : public ::testing::TestWithParam<PlantedBug> {
  protected:
   void SetUp() override { plant({.bug = GetParam().bug, .missing_nets = {}, .pause = nullptr}); }
   void TearDown() override { plant({}); }
 };
 
-TEST_P(SleeperPlanted, IsFound) {
+TEST_P(PlantedSleeperInterleaving, IsFound) {
   const auto report =
       Explorer::every(process<>(GetParam().plan), {.deviations = 3, .runs = kRunsMax});
   EXPECT_EQ(report.failure.substr(0, GetParam().failure.size()), GetParam().failure)
@@ -404,7 +404,7 @@ TEST_P(SleeperPlanted, IsFound) {
   EXPECT_NE(Explorer::at_random(process<>(GetParam().plan), 1, 200'000).failure, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(, SleeperPlanted, ::testing::ValuesIn(kPlantedBugs),
+INSTANTIATE_TEST_SUITE_P(, PlantedSleeperInterleaving, ::testing::ValuesIn(kPlantedBugs),
                          [](const auto& each) { return std::string{each.param.name}; });
 
 #endif
