@@ -410,6 +410,20 @@ TEST_F(DatagramRSocket6, BoundToNoAddressHearsBothVersionsAndAnswersEach) {
   }
 }
 
+/// What getaddrinfo(3) gives to a server that names no address, without AI_PASSIVE: udpong's.
+TEST_F(DatagramRSocket6, BoundToTheLoopbackAddressIsItsHostWhicheverVersionAPeerSpeaks) {
+  const int server = bound6("::1", kPort + 2);
+  const int client = bound6("fd77::1", kPort + 3);
+  for (int i = 0; i < 5; ++i) {
+    expect_to_send(client_, address("127.77.0.1", kPort + 2), "four");
+    ASSERT_EQ(received6(server), "four from [::ffff:127.77.0.1]:" + std::to_string(kPort + 1));
+    EXPECT_EQ(send6(server, address6("::ffff:127.77.0.1", kPort + 1), "back"), 4);
+    EXPECT_EQ(received(client_), "back");
+    EXPECT_EQ(send6(client, address6("::1", kPort + 2), "six"), 3);
+    EXPECT_EQ(received6(server), "six from [fd77::1]:" + std::to_string(kPort + 3));
+  }
+}
+
 TEST_F(DatagramRSocket6, OfIpv6AloneHasNoIpv4Addresses) {
   const int server = bound6("::", kPort + 2, 1);
   expect_to_send(client_, address("127.77.0.1", kPort + 2), "four");

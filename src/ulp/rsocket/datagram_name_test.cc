@@ -47,6 +47,14 @@ TEST(OwnNames, OfNoAddressAreOfBothFamiliesAndKeepThePort) {
   EXPECT_EQ(names.port, 7);
 }
 
+TEST(OwnNames, OfTheIpv6LoopbackAddressAreOfBothFamiliesUnlessTheSocketIsOfIpv6Alone) {
+  const DatagramName loopback{.address = parsed("::1"), .port = 7};
+  const OwnNames names = names_of_whatever(loopback, kV4, kOf6, book());
+  EXPECT_EQ(names.v4, kV4);
+  EXPECT_EQ(names.v6, kV6);
+  EXPECT_FALSE(names_of_whatever(loopback, kV4, kOf6Only, book()).v4);
+}
+
 TEST(OwnNames, OfAnIpv4AddressAreOfIpv4Alone) {
   const OwnNames names =
       names_of_whatever({.address = parsed("127.0.0.1"), .port = 7}, kV4, kOf6, book());

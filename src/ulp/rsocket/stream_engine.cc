@@ -169,7 +169,7 @@ void StreamEngine::take_disconnect() {
   end();
 }
 
-void StreamEngine::fail() {
+void StreamEngine::set_failed() {
   if (is_connected()) {
     phase_ = Phase::Failed;
     may_read_ = may_write_ = false;

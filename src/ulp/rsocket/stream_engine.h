@@ -83,13 +83,13 @@ class StreamEngine {
 
   // --- what comes
   /// The immediate data of a write. False: the other end says what cannot be, and the caller has to
-  /// fail() the stream.
+  /// set_failed().
   [[nodiscard]] bool take_message(std::uint32_t message);
   /// A write was sent, or flushed.
   void take_sent(std::uint64_t id);
   /// The connection ended, without or with an error.
   void take_disconnect();
-  void fail();
+  void set_failed();
 
   // --- reading
   [[nodiscard]] bool has_arrived() const { return !arrived_.empty(); }

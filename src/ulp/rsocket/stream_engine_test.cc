@@ -149,7 +149,7 @@ std::vector<std::byte> octets_from(std::size_t first, std::size_t count) {
 
 /// What one end writes while deliveries, reads and grants come in any order.
 void converse(Random& random, End& a, End& b) {
-  constexpr std::size_t kAll = 60'000;
+  constexpr std::size_t kAll = 30'000;
   std::size_t sent = 0;
   std::size_t read = 0;
   for (int idle = 0; read < kAll && idle < 1'000; ++idle) {
@@ -190,7 +190,7 @@ void converse(Random& random, End& a, End& b) {
 }
 
 TEST(StreamEngine, CarriesEveryOctetInOrderWhateverTheSizesAndDelays) {
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
     Random random{seed};
     const auto sizes = [&] {
@@ -247,7 +247,7 @@ TEST_F(StreamEnds, WritesNoFurtherThanWhatIsPublished) {
 TEST_F(StreamEnds, FailsWhoSaysToHaveWrittenMoreThanWasPublished) {
   EXPECT_TRUE(b.engine.take_message(message(MessageType::Data, kSmall.receive_bytes)));
   EXPECT_FALSE(b.engine.take_message(message(MessageType::Data, 1)));
-  b.engine.fail();
+  b.engine.set_failed();
   EXPECT_EQ(b.engine.phase(), StreamEngine::Phase::Failed);
   EXPECT_FALSE(b.engine.may_read());
   EXPECT_FALSE(b.engine.may_write());
@@ -346,7 +346,8 @@ TEST(StreamEngine, RefusesWhoIsNoRsocketOrSpeaksAnother) {
   const ConnectionData good = end.engine.own_data();
   EXPECT_TRUE(end.engine.take_data(wire::pack(good)));
   EXPECT_FALSE(end.engine.take_data({}));
-  EXPECT_FALSE(end.engine.take_data(std::span{wire::pack(good)}.first(39)));
+  const auto octets = wire::pack(good);
+  EXPECT_FALSE(end.engine.take_data(std::span{octets}.first(39)));
   ConnectionData bad = good;
   bad.version = 2;
   EXPECT_EQ(end.engine.take_data(wire::pack(bad)).error().code, ErrorCode::NotSupported);

@@ -18,7 +18,7 @@ constexpr int kCompletionsAtOnce = 16;                        // policy
 
 void Stream::fail_with(int error) {
   if (is_connected()) {
-    engine_.fail();
+    engine_.set_failed();
     error_ = error;
   }
 }
