@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kMessageParts = 2;
 
 constexpr std::uint32_t kEventOfEstablished = 4;  // IBV_EVENT_COMM_EST
-constexpr std::uint32_t kEventOfMigration = 8;    // IBV_EVENT_PATH_MIG
+constexpr std::uint32_t kEventOfMigration = 6;    // IBV_EVENT_PATH_MIG
 
 [[nodiscard]] cm::RdmaCmOption option_of(uabi::RdmaCmOption option) {
   switch (option) {
