@@ -61,7 +61,7 @@ TEST(IpAddress, RefusesWhatIsNone) {
                             "::1.2.3.4:5"}) {
     const auto parsed = parse_ip_address(wrong);
     ASSERT_FALSE(parsed.has_value()) << wrong;
-    EXPECT_THAT(parsed.error().reason, HasSubstr("no IPv4 or IPv6"));
+    EXPECT_THAT(parsed.error().reason, HasSubstr("not an IPv4 or IPv6"));
   }
 }
 

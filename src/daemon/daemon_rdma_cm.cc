@@ -347,6 +347,9 @@ template void Daemon::Impl::on_rdma_cm(Client&, const uabi::NotifyRdmaCm&);
 template void Daemon::Impl::on_rdma_cm(Client&, const uabi::JoinRdmaCmGroup&);
 template void Daemon::Impl::on_rdma_cm(Client&, const uabi::LeaveRdmaCmGroup&);
 template void Daemon::Impl::on_rdma_cm(Client&, const uabi::MigrateRdmaCmId&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::ResolveRdmaCmService&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::QueryRdmaCmServices&);
+template void Daemon::Impl::on_rdma_cm(Client&, const uabi::WriteRdmaCmEvent&);
 template void Daemon::Impl::on_rdma_cm(Client&, const uabi::GetRdmaCmEvent&);
 
 void Daemon::Impl::open_rdma_cm(Client& client, const uabi::OpenRdmaCm& request) {

@@ -133,7 +133,7 @@ TEST(TopologyFile, ErrorsNameTheLineAndWhatWouldWork) {
   EXPECT_THAT(reason_of("faults = [\"lose\"]\n" + h1), HasSubstr("'lose' is no kind"));
   EXPECT_THAT(reason_of("faults = [\"drop out=h1:1\"]\n" + h1), HasSubstr("no cabled port h1:1"));
   EXPECT_THAT(reason_of("subnet_prefix = \"fabric\"\n" + h1), HasSubstr("64 bits in hex"));
-  EXPECT_THAT(reason_of(h1 + "addresses = [\"localhost\"]\n"), HasSubstr("no IPv4 or IPv6"));
+  EXPECT_THAT(reason_of(h1 + "addresses = [\"localhost\"]\n"), HasSubstr("not an IPv4 or IPv6"));
   EXPECT_THAT(reason_of(h1 + "addresses = [\"10.0.0.1/40\"]\n"), HasSubstr("has 0 to 32 bits"));
   EXPECT_THAT(reason_of(h1 + "addresses = [\"127.77.0.9\"]\n"), HasSubstr("by their positions"));
 }

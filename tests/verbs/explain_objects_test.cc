@@ -196,6 +196,7 @@ int create_ah_port(Explain& verbs) {
 }
 int create_ah_gid_index(Explain& verbs) {
   return create_ah(verbs, [](ibv_ah_attr& to) {
+    to.dlid = 1;
     to.is_global = 1;
     to.grh.sgid_index = 9;
   });

@@ -104,7 +104,7 @@ constexpr auto kRefusals = std::to_array<Explain::Refusal>({
     {"open_qp_of_nobody",       EINVAL,     "number",             "does not have the XRC domain open", open_qp_of_nobody      },
     {"open_qp_number",          EINVAL,     "number",             "only an XRC target QP",             open_qp_number         },
     {"open_xrcd_exclusively",   EINVAL,     "O_EXCL",             "open already",                      open_xrcd_exclusively  },
-    {"open_xrcd_of_nobody",     EAGAIN,     "XRC domain",         "O_CREAT makes one",                 open_xrcd_of_nobody    },
+    {"open_xrcd_of_nobody",     EAGAIN,     "XRC domain",         "O_CREAT creates one",               open_xrcd_of_nobody    },
     {"import_device_itself",    EINVAL,     "command descriptor", "must be duplicated",
      import_device_itself                                                                                                     },
     {"import_device_forged",    EOPNOTSUPP, "descriptor",

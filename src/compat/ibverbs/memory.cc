@@ -36,7 +36,7 @@ constexpr unsigned kKnownAccess =
   if ((access & IBV_ACCESS_ON_DEMAND) == 0 && (address == nullptr || !host::is_mapped(range))) {
     return fail(ErrorCode::BadAddress, "a region of {} bytes must be memory that exists", length);
   }
-  if ((access & kFlushPersistent) != 0 && !host::is_file_mapping(range)) {
+  if ((access & kFlushPersistent) != 0 && !os::is_file_mapping(range)) {
     return fail(ErrorCode::InvalidArgument,
                 "flushes to persistence need memory that outlives the program: a file that is "
                 "mapped with MAP_SHARED");

@@ -168,7 +168,7 @@ TEST(NeighborDiscoveryOverIpoib, ThatIsNotValidIsRefused) {  // RFC 4861 §7.1
                      }),
               HasSubstr("a probe for duplicates to fd77::1"));
   EXPECT_THAT(refuse(advertisement(), [](auto& m) { m.destination = ip("ff02::1"); }),
-              HasSubstr("says it was solicited"));
+              HasSubstr("solicited advertisement"));
 }
 
 TEST(NeighborDiscoveryOverIpoib, SkipsOptionsThatItDoesNotKnow) {  // RFC 4861 §4.6
