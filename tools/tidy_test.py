@@ -233,6 +233,12 @@ class PlantedViolations(unittest.TestCase):
         self.write("docs/MAP.md", "see [it](OTHER.md)\n")
         self.assert_finds("dead-reference", "docs/MAP.md", 1)
 
+    def test_a_reading_path_that_leads_nowhere(self):
+        self.write("docs/ARCHITECTURE.md", "| step | file |\n| 1 | `src/hca/answer.cc` | `answer` | it answers |\n")
+        self.assert_clean()
+        self.write("docs/ARCHITECTURE.md", "| step | file |\n| 1 | `src/hca/answer.cc` | `answers` | it answers |\n")
+        self.assert_finds("reading-path", "docs/ARCHITECTURE.md", 2)
+
     def test_a_header_without_pragma_once(self):
         self.write("src/base/lid.h", "int x;\n")
         self.assert_finds("pragma-once", "src/base/lid.h")

@@ -32,10 +32,10 @@ namespace {
   std::uint8_t& pointer = smp.header.hop_pointer;
   const PortRecord& port = tables.port(smp.at);
   const auto next_port = [&] { return smp.mad[wire::kSmpInitialPathAt + pointer]; };
-  const auto note_ingress = [&] {
+  const auto record_ingress = [&] {
     smp.mad[wire::kSmpReturnPathAt + pointer] = static_cast<std::byte>(port.number.value());
   };
-  if (smp.phase == SmiPhase::Landed) {  // C14-9:4
+  if (smp.phase == SmiPhase::AfterLidRoute) {  // C14-9:4
     return pointer == count + 1 ? SmiStep{.kind = SmiStep::Kind::Arrived} : SmiStep{};
   }
   if (smp.phase == SmiPhase::Start && count != 0) {  // C14-9:1
@@ -46,7 +46,7 @@ namespace {
     return out_of(tables, smp.at, next_port());
   }
   if (pointer != 0 && pointer < count) {  // C14-9:2: the path goes on, so this must be a switch
-    note_ingress();
+    record_ingress();
     ++pointer;
     return port.is_switch_port() ? out_of(tables, smp.at, next_port()) : SmiStep{};
   }
@@ -54,7 +54,7 @@ namespace {
     return {};
   }
   if (count != 0) {  // C14-9:3
-    note_ingress();
+    record_ingress();
   }
   ++pointer;
   if (smp.route.dr_dlid.is_permissive()) {
@@ -69,7 +69,7 @@ namespace {
   std::uint8_t& pointer = smp.header.hop_pointer;
   const PortRecord& port = tables.port(smp.at);
   const auto next_port = [&] { return smp.mad[wire::kSmpReturnPathAt + pointer]; };
-  if (smp.phase == SmiPhase::Landed) {  // C14-13:4
+  if (smp.phase == SmiPhase::AfterLidRoute) {  // C14-13:4
     return pointer == 0 ? SmiStep{.kind = SmiStep::Kind::Arrived} : SmiStep{};
   }
   if (smp.phase == SmiPhase::Start) {  // C14-13:1

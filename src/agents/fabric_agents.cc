@@ -120,7 +120,7 @@ Outcome FabricAgents::handle(PortIndex at, mad::InterfaceKind kind, mad::MadByte
   }
   const bool is_answered = header.mgmt_class == wire::ManagementClass::Perf &&
                            pma_.handle(management_port(at), mad, now);
-  return is_answered ? Outcome::Answered : Outcome::NotMine;
+  return is_answered ? Outcome::Answered : Outcome::NotHandled;
 }
 
 carriage::SmiStep FabricAgents::next_step(carriage::DirectedSmp& smp) const {

@@ -97,10 +97,10 @@ class FabricAgents final : public carriage::NodeAgents {
   void set_is_sm(fabric::PortIndex port, bool is_sm, Instant now);
   [[nodiscard]] Result<void> set_node_description(fabric::PortIndex port, std::string_view text,
                                                   Instant now);
-  void note_bad_pkey(fabric::PortIndex port, const BadKey& bad, Instant now) override {
+  void report_bad_pkey(fabric::PortIndex port, const BadKey& bad, Instant now) override {
     note_bad_pkeys(port, bad, 1, now);
   }
-  void note_bad_qkey(fabric::PortIndex port, const BadKey& bad, Instant now) override {
+  void report_bad_qkey(fabric::PortIndex port, const BadKey& bad, Instant now) override {
     note_bad_qkeys(port, bad, 1, now);
   }
   /// So many packets, of which `bad` was the last, were dropped at an HCA's port.
@@ -116,7 +116,7 @@ class FabricAgents final : public carriage::NodeAgents {
 
   /// Changes of links that a Set asked for: they wait until its answer has left (§14.2.5.6).
   void finish_sets(Instant now) override;
-  [[nodiscard]] std::optional<carriage::DueTrap> poll_trap(Instant now) override {
+  [[nodiscard]] std::optional<carriage::PendingTrap> poll_trap(Instant now) override {
     return traps_.poll(now);
   }
 
@@ -167,8 +167,8 @@ class FabricAgents final : public carriage::NodeAgents {
   // sma.cc
   [[nodiscard]] bool admits(const Request& request, const mad::MadBytes& mad,
                             const wire::MadHeader& header);
-  void note_bad_mkey(const Request& request, const mad::MadBytes& mad,
-                     const wire::MadHeader& header);
+  void report_bad_mkey(const Request& request, const mad::MadBytes& mad,
+                       const wire::MadHeader& header);
   [[nodiscard]] std::uint16_t serve(Request& request, const wire::MadHeader& header);
   void tell_bad_key(fabric::PortIndex port, wire::Trap trap, const BadKey& bad, Instant now);
   void raise(fabric::PortIndex port, wire::NoticeType type, wire::Trap trap,
@@ -183,7 +183,7 @@ class FabricAgents final : public carriage::NodeAgents {
   [[nodiscard]] std::uint16_t get_led_info(Request& request);
   [[nodiscard]] std::uint16_t set_led_info(Request& request);
   [[nodiscard]] std::uint16_t get_vendor_diag(Request& request);
-  void tell_local_change(fabric::PortIndex port, bool node_description_changed, Instant now);
+  void report_local_change(fabric::PortIndex port, bool node_description_changed, Instant now);
 
   // sma_port_info.cc
   [[nodiscard]] std::optional<fabric::PortIndex> port_named(const Request& request,
@@ -215,7 +215,7 @@ class FabricAgents final : public carriage::NodeAgents {
   void power_on();
   void take_down(fabric::PortIndex port, Instant now);
   void train(fabric::PortIndex port, Instant now);
-  void note_link_change(fabric::PortIndex port, Instant now);
+  void report_link_change(fabric::PortIndex port, Instant now);
 
   fabric::TablesBuilder& tables_;
   TimeScale scale_;

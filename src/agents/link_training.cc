@@ -53,7 +53,7 @@ void FabricAgents::take_down(PortIndex port, Instant now) {
     if (!tables_.port(end).is_switch_port()) {
       traps_.forget(end);
     }
-    note_link_change(end, now);
+    report_link_change(end, now);
   }
 }
 
@@ -73,12 +73,12 @@ void FabricAgents::train(PortIndex port, Instant now) {
   for (const PortIndex end : {port, peer}) {
     agent(end).physical = PhysicalState::LinkUp;
     tables_.set_state(end, PortState::Initialize);
-    note_link_change(end, now);
+    report_link_change(end, now);
   }
 }
 
 /// A switch tells the subnet manager (trap 128); an HCA's port need not, since its peer does.
-void FabricAgents::note_link_change(PortIndex port, Instant now) {
+void FabricAgents::report_link_change(PortIndex port, Instant now) {
   const PortRecord& record = tables_.port(port);
   if (!record.is_switch_port()) {
     return;

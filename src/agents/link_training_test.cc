@@ -117,7 +117,7 @@ TEST_F(LinkTraining, WidthAndSpeedCountAfterTheNextTraining) {
             wire::kMadStatusInvalidField);
 }
 
-TEST_F(LinkTraining, StatesThatASubnetManagerSetsAreNoNews) {
+TEST_F(LinkTraining, StatesSetByTheSubnetManagerRaiseNoTrap) {
   wire::SwitchInfo info = fabric.agents.switch_info(fabric.node("s1"));
   static_cast<void>(fabric.set(h1, {.attribute = SmpAttribute::SwitchInfo}, {1}, info));
   fabric.tables.set_state(fabric.port("s1", 2), PortState::Armed);
@@ -126,7 +126,7 @@ TEST_F(LinkTraining, StatesThatASubnetManagerSetsAreNoNews) {
   EXPECT_EQ(traps(128), 0U);
 }
 
-TEST_F(LinkTraining, ASubnetManagerThatComesIsTold) {  // trap 144
+TEST_F(LinkTraining, ANewSubnetManagerGetsATrap) {  // trap 144
   fabric.agents.set_is_sm(fabric.port("h2", 1), true, fabric.now);
   fabric.run();
   EXPECT_EQ(traps(144), 1U);

@@ -15,7 +15,7 @@ using wire::PortDataSl;
 using wire::PortRcvErrorDetails;
 using wire::PortXmitDiscardDetails;
 
-class PmaDetails : public testing::PerfAsker {
+class PmaDetails : public testing::PerfClient {
  protected:
   fabric::PortDetails& details(const char* node, int number) {
     return fabric.counters.details[fabric.port(node, number)];

@@ -9,7 +9,7 @@ namespace weft::agents {
 namespace {
 
 using wire::PerfAttribute;
-using PmaSamples = testing::PerfAsker;
+using PmaSamples = testing::PerfClient;
 
 TEST_F(PmaSamples, SamplesAnInterval) {
   counters("s1", 2) = {.xmit_packets = 100, .rcv_data = 50};

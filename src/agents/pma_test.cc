@@ -12,7 +12,7 @@ namespace weft::agents {
 namespace {
 
 using wire::PerfAttribute;
-using PmaTest = testing::PerfAsker;
+using PmaTest = testing::PerfClient;
 
 TEST_F(PmaTest, ReadsCountersAndStopsThemAtTheirLargestValue) {
   counters("h2", 1) = {.xmit_packets = 17,

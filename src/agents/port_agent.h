@@ -65,7 +65,7 @@ struct PortAgent {
   std::uint8_t init_type{};
   std::uint8_t vl_high_limit{};
   std::uint8_t vl_stall_count{7};
-  std::uint8_t hoq_life{};
+  std::uint8_t hoq_lifetime{};
   std::uint8_t operational_vls{kVlCap};
   std::uint8_t multicast_pkey_trap_suppression{};
   std::uint8_t subnet_timeout{kDefaultSubnetTimeout};

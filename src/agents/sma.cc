@@ -72,7 +72,7 @@ Outcome FabricAgents::handle_smp(PortIndex at, mad::MadBytes& mad, Instant now) 
   const bool is_request = is_set || is_repress || header.method == MadMethod::Get;
   const bool is_of_sm = header.attribute_id == static_cast<std::uint16_t>(SmpAttribute::SmInfo);
   if (is_of_sm && agent(own).capabilities.has(wire::PortCapability::IsSm)) {
-    return Outcome::NotMine;
+    return Outcome::NotHandled;
   }
   if (!is_request) {
     // Answers, traps and the like are for who else is there; methods that nobody knows are
@@ -81,7 +81,7 @@ Outcome FabricAgents::handle_smp(PortIndex at, mad::MadBytes& mad, Instant now) 
                             mad::response_method(header.method) &&
                             wire::name_of(header.method).empty();
     if (!is_unknown) {
-      return Outcome::NotMine;
+      return Outcome::NotHandled;
     }
     make_answer(mad, header, wire::kMadStatusMethodUnsupported);
     ++counters_.refused;
@@ -146,12 +146,12 @@ bool FabricAgents::admits(const Request& request, const mad::MadBytes& mad,
   if (port.lease_ends == Instant::never() && port.mkey_lease_period != 0) {
     port.lease_ends = request.now + Duration::seconds(port.mkey_lease_period);
   }
-  note_bad_mkey(request, mad, header);
+  report_bad_mkey(request, mad, header);
   return false;
 }
 
-void FabricAgents::note_bad_mkey(const Request& request, const mad::MadBytes& mad,
-                                 const MadHeader& header) {
+void FabricAgents::report_bad_mkey(const Request& request, const mad::MadBytes& mad,
+                                   const MadHeader& header) {
   wire::BadMKeyNoticeDetails details{.lid = tables_.port(request.own).lid,
                                      .method = static_cast<std::uint8_t>(header.method),
                                      .attribute_id = header.attribute_id,

@@ -90,7 +90,7 @@ Result<void> FabricAgents::set_node_description(PortIndex port, std::string_view
   std::ranges::transform(text, description.text.begin(),
                          [](char letter) { return static_cast<std::byte>(letter); });
   descriptions_[management_port(port)] = description;
-  tell_local_change(management_port(port), true, now);
+  report_local_change(management_port(port), true, now);
   return {};
 }
 
@@ -101,11 +101,11 @@ void FabricAgents::set_is_sm(PortIndex port, bool is_sm, Instant now) {
   }
   own.capabilities = is_sm ? own.capabilities | wire::PortCapability::IsSm
                            : own.capabilities.without(wire::PortCapability::IsSm);
-  tell_local_change(management_port(port), false, now);
+  report_local_change(management_port(port), false, now);
 }
 
 /// Trap 144.
-void FabricAgents::tell_local_change(PortIndex port, bool node_description_changed, Instant now) {
+void FabricAgents::report_local_change(PortIndex port, bool node_description_changed, Instant now) {
   const wire::CapabilityNoticeDetails details{.lid = tables_.port(port).lid,
                                               .other_local_changes = node_description_changed,
                                               .capability_mask = agent(port).capabilities.bits(),
@@ -122,7 +122,7 @@ wire::SwitchInfo FabricAgents::switch_info(fabric::NodeIndex node) const {
           .default_port = own.default_port,
           .default_multicast_primary_port = own.default_multicast_primary_port,
           .default_multicast_not_primary_port = own.default_multicast_not_primary_port,
-          .life_time_value = own.life_time,
+          .lifetime_exponent = own.life_time,
           .port_state_change = own.port_state_change};
 }
 
@@ -150,7 +150,7 @@ std::uint16_t FabricAgents::set_switch_info(Request& request) {
   own.default_port = wanted.default_port;
   own.default_multicast_primary_port = wanted.default_multicast_primary_port;
   own.default_multicast_not_primary_port = wanted.default_multicast_not_primary_port;
-  own.life_time = wanted.life_time_value;
+  own.life_time = wanted.lifetime_exponent;
   if (wanted.port_state_change) {  // writing one clears it
     own.port_state_change = false;
   }

@@ -72,25 +72,25 @@ constexpr std::uint32_t kSmSupportsExtendedSpeeds = 1U << 31;
 [[nodiscard]] bool is_valid_management_part(const PortInfo& wanted, const PortRecord& now) {
   const bool keeps_lid = wanted.lid == now.lid && wanted.lmc == lmc_of(now);
   const std::uint32_t lids = 1U << wanted.lmc;
-  const bool is_good_lid = wanted.lid.is_unicast() && wanted.lid.value() % lids == 0 &&
-                           Lid{wanted.lid.value() + lids - 1}.is_unicast() &&
-                           (!now.is_switch_port() || wanted.lmc == 0);
-  const bool is_good_sm_lid =
+  const bool is_valid_lid = wanted.lid.is_unicast() && wanted.lid.value() % lids == 0 &&
+                            Lid{wanted.lid.value() + lids - 1}.is_unicast() &&
+                            (!now.is_switch_port() || wanted.lmc == 0);
+  const bool is_valid_sm_lid =
       wanted.master_sm_lid == now.sm_lid || wanted.master_sm_lid.is_unicast();
-  return (keeps_lid || is_good_lid) && is_good_sm_lid;
+  return (keeps_lid || is_valid_lid) && is_valid_sm_lid;
 }
 
 [[nodiscard]] bool is_valid_link_part(const PortInfo& wanted, const PortRecord& now,
                                       const PortAgent& port) {
   const std::uint8_t speeds = supported_speeds(port.best);
   const std::uint8_t extended = supported_extended_speeds(port.best);
-  const bool is_good_speed = wanted.link_speed_enabled == kEverySupportedSpeed ||
-                             (wanted.link_speed_enabled & ~speeds) == 0;
-  const bool is_good_extended = wanted.link_speed_ext_enabled == kEverySupportedExtended ||
-                                wanted.link_speed_ext_enabled == kNoExtendedSpeed ||
-                                (wanted.link_speed_ext_enabled & ~extended) == 0;
+  const bool is_valid_speed = wanted.link_speed_enabled == kEverySupportedSpeed ||
+                              (wanted.link_speed_enabled & ~speeds) == 0;
+  const bool is_valid_extended = wanted.link_speed_ext_enabled == kEverySupportedExtended ||
+                                 wanted.link_speed_ext_enabled == kNoExtendedSpeed ||
+                                 (wanted.link_speed_ext_enabled & ~extended) == 0;
   return is_allowed_width(wanted.link_width_enabled, supported_widths(port.best)) &&
-         is_good_speed && is_good_extended && is_allowed_state(wanted.port_state, now.state) &&
+         is_valid_speed && is_valid_extended && is_allowed_state(wanted.port_state, now.state) &&
          is_allowed_physical(wanted) && wanted.neighbor_mtu >= wire::Mtu::Mtu256 &&
          wanted.neighbor_mtu <= now.max_mtu && wanted.operational_vls <= kVlCap;
 }
@@ -144,7 +144,7 @@ PortInfo FabricAgents::port_info(PortIndex index) const {
   info.vl_arbitration_high_cap = kVlArbitrationCap;
   info.vl_arbitration_low_cap = kVlArbitrationCap;
   info.vl_stall_count = port.vl_stall_count;
-  info.hoq_life = port.hoq_life;
+  info.hoq_lifetime = port.hoq_lifetime;
   info.partition_enforcement_inbound = port.flags.has(PortAgentFlag::PartitionEnforcementInbound);
   info.partition_enforcement_outbound = port.flags.has(PortAgentFlag::PartitionEnforcementOutbound);
   info.filter_raw_inbound = port.flags.has(PortAgentFlag::FilterRawInbound);
@@ -296,7 +296,7 @@ void FabricAgents::write_management_part(PortIndex index, const PortInfo& wanted
     tables_changed_ = true;
   }
   if (wanted.client_reregister) {
-    tables_.ask_to_reregister(index);
+    tables_.request_reregistration(index);
     tables_changed_ = true;
   }
 }
@@ -326,7 +326,7 @@ void FabricAgents::write_link_part(PortIndex index, const PortInfo& wanted) {
   }
   port.vl_high_limit = wanted.vl_high_limit;
   port.vl_stall_count = wanted.vl_stall_count;
-  port.hoq_life = wanted.hoq_life;
+  port.hoq_lifetime = wanted.hoq_lifetime;
   port.local_phy_errors = wanted.local_phy_errors;
   port.overrun_errors = wanted.overrun_errors;
   if (wanted.operational_vls != 0) {

@@ -131,7 +131,7 @@ TEST(SmaPortInfo, CountsPacketsWithWrongKeysUntilTheyAreResetToZero) {
   info = fabric.port_info(h1, {1, 2}, 1);
   EXPECT_EQ(info.pkey_violations, 0);
   EXPECT_EQ(info.qkey_violations, 0xFFFF);
-  fabric.agents.note_bad_pkey(h2, bad, fabric.now);
+  fabric.agents.report_bad_pkey(h2, bad, fabric.now);
   EXPECT_EQ(fabric.port_info(h1, {1, 2}, 1).pkey_violations, 1);
 }
 

@@ -158,8 +158,9 @@ std::uint16_t FabricAgents::get_sl_to_vl(Request& request) {
   const bool is_of_switch = tables_.port(request.own).is_switch_port();
   const std::uint32_t input = is_of_switch ? request.modifier >> 8 & 0xFF : 0;
   const auto output = port_named(request, request.modifier & 0xFF);
-  const bool is_wild = is_of_switch && request.modifier >> 16 != 0;  // not optimized programming
-  if (!output || is_wild ||
+  const bool is_wildcard =
+      is_of_switch && request.modifier >> 16 != 0;  // not optimized programming
+  if (!output || is_wildcard ||
       (is_of_switch && input >= tables_.node(tables_.port(request.own).node).port_count)) {
     return refuse_block(request.data);
   }

@@ -60,7 +60,7 @@ void TrapSender::forget(fabric::PortIndex port) {
   }
 }
 
-std::optional<DueTrap> TrapSender::poll(Instant now) {
+std::optional<PendingTrap> TrapSender::poll(Instant now) {
   while (!schedule_.empty() && schedule_.begin()->first <= now) {
     const auto place = traps_.find(schedule_.begin()->second);
     Trap& trap = place->second;
@@ -69,7 +69,7 @@ std::optional<DueTrap> TrapSender::poll(Instant now) {
       traps_.erase(place);
       continue;
     }
-    DueTrap due{.port = place->first.port};
+    PendingTrap due{.port = place->first.port};
     wire::pack(wire::MadHeader{.mgmt_class = wire::ManagementClass::SubnLidRouted,
                                .method = wire::MadMethod::Trap,
                                .transaction_id = trap.transaction_id,

@@ -21,7 +21,7 @@
 
 namespace weft::agents {
 
-using carriage::DueTrap;
+using carriage::PendingTrap;
 
 class TrapSender {
  public:
@@ -39,7 +39,7 @@ class TrapSender {
   /// The port is down, or has lost its subnet manager: it says nothing more.
   void forget(fabric::PortIndex port);
 
-  [[nodiscard]] std::optional<DueTrap> poll(Instant now);
+  [[nodiscard]] std::optional<PendingTrap> poll(Instant now);
   [[nodiscard]] Instant deadline() const;
 
   [[nodiscard]] std::size_t outstanding() const { return traps_.size(); }

@@ -13,7 +13,7 @@ constexpr Duration kInterval = Duration::milliseconds(100);
 [[nodiscard]] wire::Notice notice(wire::Trap trap) {
   return {.trap_number = static_cast<std::uint16_t>(trap)};
 }
-[[nodiscard]] std::uint64_t tid_of(const DueTrap& trap) {
+[[nodiscard]] std::uint64_t tid_of(const PendingTrap& trap) {
   return wire::unpack<wire::MadHeader>(std::span{trap.mad}.first<24>()).transaction_id;
 }
 [[nodiscard]] Instant at_ms(std::int64_t count) { return Instant{Duration::milliseconds(count)}; }
@@ -30,7 +30,7 @@ TEST(TrapSender, SendsAtOnceAndThenAtItsInterval) {
   EXPECT_EQ(tid_of(*first), tid_of(*second));
 }
 
-TEST(TrapSender, DoesNotTakeARepressOfOldNewsForTheLatest) {
+TEST(TrapSender, IgnoresARepressOfAnEarlierTrap) {
   TrapSender traps;
   traps.raise(kPort, notice(wire::Trap::LinkStateChange), kInterval, at_ms(0));
   const auto first = traps.poll(at_ms(0));

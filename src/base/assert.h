@@ -12,7 +12,7 @@ namespace weft {
 /// A source below the checkout's root, as `src/hca/qp.cc`, whatever the compiler was given.
 class SourceName {
  public:
-  static constexpr std::size_t kMostBytes = 96;
+  static constexpr std::size_t kMaxBytes = 96;
 
   consteval explicit SourceName(std::string_view path) {
     std::size_t from = 0;
@@ -21,12 +21,12 @@ class SourceName {
         from = at != 0 && path[at - 1] == '/' && at > from ? at : from;
       }
     }
-    path.substr(from).copy(text_, kMostBytes - 1);
+    path.substr(from).copy(text_, kMaxBytes - 1);
   }
   [[nodiscard]] constexpr const char* text() const { return text_; }
 
  private:
-  char text_[kMostBytes]{};
+  char text_[kMaxBytes]{};
 };
 
 /// Says what was promised where, and why it has to hold; then aborts.

@@ -48,8 +48,8 @@ TEST(TimeoutExponent, IsFourMicrosecondsTimesAPowerOfTwo) {
   EXPECT_TRUE(TimeoutExponent{0}.is_infinite());
   EXPECT_EQ(TimeScale{}.apply(TimeoutExponent{31}.duration()), TimeoutExponent{31}.duration());
   EXPECT_EQ(TimeScale{100'000}.apply(TimeoutExponent{14}.duration()).nanoseconds(), 6'710'887);
-  EXPECT_EQ(TimeScale{TimeScale::kLeast}.apply(Duration::nanoseconds(1)).nanoseconds(), 1);
-  EXPECT_EQ(TimeScale{TimeScale::kMost}.apply(TimeoutExponent{31}.duration()),
+  EXPECT_EQ(TimeScale{TimeScale::kMin}.apply(Duration::nanoseconds(1)).nanoseconds(), 1);
+  EXPECT_EQ(TimeScale{TimeScale::kMax}.apply(TimeoutExponent{31}.duration()),
             TimeoutExponent{31}.duration() * 1'000);
 }
 

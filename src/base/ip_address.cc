@@ -18,14 +18,14 @@ using Groups = std::array<std::uint16_t, kGroups>;
   return std::to_integer<unsigned>(octets[at]);
 }
 
-/// Parses all of `text` as a number of at most `most_digits` digits.
+/// Parses all of `text` as a number of at most `max_digits` digits.
 [[nodiscard]] std::optional<unsigned> read_number(std::string_view text, int base,
-                                                  std::size_t most_digits) {
+                                                  std::size_t max_digits) {
   unsigned number = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, failure] = std::from_chars(text.data(), end, number, base);
   const bool is_whole = failure == std::errc{} && stop == end;
-  return is_whole && text.size() <= most_digits ? std::optional{number} : std::nullopt;
+  return is_whole && text.size() <= max_digits ? std::optional{number} : std::nullopt;
 }
 
 /// Splits off the text up to the next `separator`.

@@ -13,29 +13,29 @@ namespace weft {
 
 enum class LiveBug : std::uint8_t {
   None,
-  LeaseNeverStale,           // the thread believes for ever that the application polls
+  LeaseNeverExpires,         // the thread believes for ever that the application polls
   StoppedPeerCounted,        // a retry timer counts while the peer has not read the request
-  StoppedAnswererCounted,    // it counts while the peer is at what it has read
-  UnreadAnswerCounted,       // it counts although the answer has come
-  LastLookLeftOut,           // the thread sleeps without a last look at its rings
-  SleepAnnouncedLate,        // as without a fence: the last look precedes its announcement
-  BellNotAdded,              // the peer is woken, but the board does not say for which lane
+  StoppedResponderCounted,   // it counts while the peer is at what it has read
+  UnreadResponseCounted,     // it counts although the answer has come
+  FinalScanSkipped,          // the thread sleeps without a last look at its rings
+  SleepAnnouncedTooLate,     // as without a fence: the last look precedes its announcement
+  DoorbellNotAdded,          // the peer is woken, but the board does not say for which lane
   DoorbellConsumedSilently,  // the consumer of a doorbell does not wake the thread, which may have
                              // missed both the doorbell and the ring
   DoorbellClearedLate,       // a doorbell is forgotten that rang while the one before was answered
   NapEndNotSaid,             // peers go on to ring for one who looks
   NotifiedWithoutFence,      // the thread's state is read before what was left to it can be seen
-  NewLaneNotWatched,         // what came before the lane was mapped rang no doorbell
-  RoomNotTold,               // who waits for room is not woken
-  FullForEver,               // a producer never reads again how far the consumer is
-  LeavesLineForGood,         // what a QP in line was given to send meanwhile is forgotten
+  NewLaneNotPolled,          // what came before the lane was mapped rang no doorbell
+  SpaceNotSignaled,          // who waits for room is not woken
+  HeadNeverReloaded,         // a producer never reads again how far the consumer is
+  WaiterForgotten,           // what a QP in line was given to send meanwhile is forgotten
   ResponsesWaitForRequests,  // a response stands in line behind requests without room
   DeadLaneNotDrained,        // the last messages of a process that is gone are lost
   SlotReusedAtOnce,          // a new process gets the QPNs of one that has just gone
 };
 
 /// What bounds the harm of a lost doorbell or wake, so that such mistakes hide behind it.
-enum class SafetyNet : std::uint8_t { LongestSleep, RoomPatience, Nap, LookAtAll };
+enum class SafetyNet : std::uint8_t { MaxSleep, SpaceWaitLimit, Nap, FullScan };
 
 #ifdef WEFT_PLANTED_BUGS
 

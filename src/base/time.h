@@ -89,12 +89,12 @@ class TimeoutExponent {
 class TimeScale {
  public:
   static constexpr std::uint32_t kOne = 1'000'000;  // as specified
-  static constexpr std::uint32_t kLeast = 1'000;    // policy, as kMost
-  static constexpr std::uint32_t kMost = 1'000'000'000;
+  static constexpr std::uint32_t kMin = 1'000;      // policy, as kMax
+  static constexpr std::uint32_t kMax = 1'000'000'000;
 
   constexpr TimeScale() = default;
   constexpr explicit TimeScale(std::uint32_t millionths) : millionths_(millionths) {
-    WEFT_ASSERT(millionths >= kLeast && millionths <= kMost,
+    WEFT_ASSERT(millionths >= kMin && millionths <= kMax,
                 "the scale was checked where it was read");
   }
 

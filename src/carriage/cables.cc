@@ -51,11 +51,11 @@ bool Cables::may_cross(std::span<const Hop> hops, std::size_t payload_bytes, std
       std::ranges::none_of(hops, [&](const Hop& hop) { return is_tapped(hop); })) {
     return true;
   }
-  if (tap_->has_room(hops, payload_bytes, copies * kMostCopies)) {
+  if (tap_->has_room(hops, payload_bytes, copies * kMaxCopies)) {
     reader_has_stopped_ = false;
     return true;
   }
-  reader_has_stopped_ = reader_has_stopped_ || now_ - since >= kPatience;
+  reader_has_stopped_ = reader_has_stopped_ || now_ - since >= kWaitLimit;
   return reader_has_stopped_;
 }
 
@@ -85,7 +85,7 @@ Cables::Crossing Cables::cross(const Hop& hop, const PacketOnCable& packet, std:
       drop(copy.counted_at, 1, copy.end);
       return;
     }
-    made.arrived = std::min(made.arrived + 1, kMostCopies);
+    made.arrived = std::min(made.arrived + 1, kMaxCopies);
     made.held_back =
         std::max(made.held_back, copy.held_back + (copy.transit.arrives - copy.transit.departs));
     made.on_wire = std::max(made.on_wire, copy.transit.departs - now_);

@@ -67,11 +67,11 @@ struct CableOptions {
 class Cables {
  public:
   /// Copies of one packet that rules may make; further ones are not made (policy).
-  static constexpr std::uint32_t kMostCopies = fabric::Fates::kMostCopies;
+  static constexpr std::uint32_t kMaxCopies = fabric::FaultEffects::kMaxCopies;
 
   /// Policy: how long packets wait for the reader of a capture, as for a link (IBTA vol 1
   /// §18.2.5.4). Then it is taken to have stopped: packets pass unseen until it has read again.
-  static constexpr Duration kPatience = Duration::milliseconds(1'074);
+  static constexpr Duration kWaitLimit = Duration::milliseconds(1'074);
 
   /// `tables` must outlive it.
   Cables(const fabric::TablesBuilder& tables, const CableOptions& options)

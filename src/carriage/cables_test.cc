@@ -24,9 +24,9 @@ using wire::SmpAttribute;
 
 constexpr std::uint64_t kWords = 72;  // LRH, BTH, DETH, MAD and ICRC
 
-class MadsOnCables : public ::testing::Test {
+class MadsOnLinks : public ::testing::Test {
  protected:
-  MadsOnCables() { fabric.manage_star(); }
+  MadsOnLinks() { fabric.manage_star(); }
 
   const PortCounters& at(const char* node, int number) {
     return fabric.counters.ports[fabric.port(node, number).value()];
@@ -69,7 +69,7 @@ class MadsOnCables : public ::testing::Test {
   const Instant start{Duration::seconds(1)};
 };
 
-TEST_F(MadsOnCables, CountAtEveryPortThatTheyCross) {
+TEST_F(MadsOnLinks, CountAtEveryPortThatTheyCross) {
   ASSERT_TRUE(asks_h2());
   for (const auto& [node, number] : {
            std::pair{"h1", 1},
@@ -88,7 +88,7 @@ TEST_F(MadsOnCables, CountAtEveryPortThatTheyCross) {
   EXPECT_EQ(at("s1", 0), PortCounters{});  // it has no cable
 }
 
-TEST_F(MadsOnCables, CountByTheirServiceLevel) {
+TEST_F(MadsOnLinks, CountByTheirServiceLevel) {
   fabric.network.send(h1, mad::InterfaceKind::Gsi,
                       {
                           .address = {.lid = Lid{2}, .sl = ServiceLevel{9}},
@@ -105,7 +105,7 @@ TEST_F(MadsOnCables, CountByTheirServiceLevel) {
   EXPECT_EQ(details("h2", 1).rcv_data, expected);
 }
 
-TEST_F(MadsOnCables, HaveAGlobalRouteHeaderOnTheWireToo) {
+TEST_F(MadsOnLinks, HaveAGlobalRouteHeaderOnTheWireToo) {
   fabric.network.send(h1, mad::InterfaceKind::Gsi,
                       {
                           .address = {.lid = Lid{2}, .global = mad::GlobalRoute{}},
@@ -116,20 +116,20 @@ TEST_F(MadsOnCables, HaveAGlobalRouteHeaderOnTheWireToo) {
 }
 
 // docs/ARCHITECTURE.md, decision 8.
-TEST_F(MadsOnCables, TakeTheDelayOfEachCableBothWays) {
+TEST_F(MadsOnLinks, TakeTheDelayOfEachCableBothWays) {
   fabric.tables.set_link(h1, 0, Duration::milliseconds(1));
   fabric.tables.set_link(fabric.port("h2", 1), 0, Duration::milliseconds(3));
   EXPECT_EQ(round_trip(), Duration::milliseconds(8));
 }
 
 // The slowest link counts once each way, for switches cut through: 290 bytes from LRH to ICRC.
-TEST_F(MadsOnCables, TakeTheirTimeOnTheSlowestLink) {
+TEST_F(MadsOnLinks, TakeTheirTimeOnTheSlowestLink) {
   fabric.tables.set_link(h1, 8, {});
   fabric.tables.set_link(fabric.port("h2", 1), 4, {});
   EXPECT_EQ(round_trip(), Duration::microseconds(2 * 4 * kWords * 8 / 4));
 }
 
-TEST_F(MadsOnCables, WaitForThoseBeforeThemOnALinkWithARate) {
+TEST_F(MadsOnLinks, WaitForThoseBeforeThemOnALinkWithARate) {
   fabric.tables.set_link(h1, 8, {});  // a microsecond a byte
   for (int i = 0; i < 10; ++i) {
     fabric.network.send(h1, mad::InterfaceKind::Gsi, {.address = {.lid = Lid{2}}, .bytes = {}});
@@ -143,7 +143,7 @@ TEST_F(MadsOnCables, WaitForThoseBeforeThemOnALinkWithARate) {
   EXPECT_EQ(fabric.delivered.size(), 10U);
 }
 
-TEST_F(MadsOnCables, AreDiscardedWhenTheyWouldWaitForLongerThanALifetime) {
+TEST_F(MadsOnLinks, AreDiscardedWhenTheyWouldWaitForLongerThanALifetime) {
   fabric.tables.set_link(h1, 1, {});  // 2.3 ms each, so that 466 wait for 1.07 s
   for (int i = 0; i < 1'000; ++i) {
     fabric.network.send(h1, mad::InterfaceKind::Gsi, {.address = {.lid = Lid{2}}, .bytes = {}});
@@ -154,7 +154,7 @@ TEST_F(MadsOnCables, AreDiscardedWhenTheyWouldWaitForLongerThanALifetime) {
   EXPECT_EQ(details("h1", 1).of(PathEnd::HeadOfQueueLimit), at("h1", 1).xmit_discards);
 }
 
-TEST_F(MadsOnCables, AreDiscardedWhereALinkDoesNotCarryThem) {
+TEST_F(MadsOnLinks, AreDiscardedWhereALinkDoesNotCarryThem) {
   fabric.tables.set_state(fabric.port("h2", 1), fabric::PortState::Down);
   EXPECT_FALSE(asks_h2());
   EXPECT_EQ(at("s1", 2).xmit_discards, 1U);
@@ -162,7 +162,7 @@ TEST_F(MadsOnCables, AreDiscardedWhereALinkDoesNotCarryThem) {
   EXPECT_EQ(at("s1", 2).xmit_packets, 0U);
 }
 
-TEST_F(MadsOnCables, AreLostByRules) {
+TEST_F(MadsOnLinks, AreLostByRules) {
   add_rule(FaultKind::Drop, "s1", 2);
   EXPECT_FALSE(asks_h2());
   EXPECT_EQ(at("s1", 2).xmit_discards, 1U);
@@ -175,7 +175,7 @@ TEST_F(MadsOnCables, AreLostByRules) {
   EXPECT_TRUE(asks_h2());
 }
 
-TEST_F(MadsOnCables, MeetRulesThatNameThem) {
+TEST_F(MadsOnLinks, AreSubjectToRulesThatMatchThem) {
   fabric::FaultDescription rule;
   rule.kind = FaultKind::Drop;
   rule.dest_qp = kQp0;
@@ -190,7 +190,7 @@ TEST_F(MadsOnCables, MeetRulesThatNameThem) {
   EXPECT_TRUE(asks_h2());
 }
 
-TEST_F(MadsOnCables, ArriveDamagedAndAreDiscardedThere) {
+TEST_F(MadsOnLinks, ArriveDamagedAndAreDiscardedThere) {
   add_rule(FaultKind::Corrupt, "s1", 2);
   EXPECT_FALSE(asks_h2());
   EXPECT_EQ(at("s1", 2).xmit_packets, 1U);
@@ -200,7 +200,7 @@ TEST_F(MadsOnCables, ArriveDamagedAndAreDiscardedThere) {
   EXPECT_EQ(at("h2", 1).xmit_packets, 0U);
 }
 
-TEST_F(MadsOnCables, AreAnsweredTwiceWhenTheyComeTwice) {
+TEST_F(MadsOnLinks, AreAnsweredTwiceWhenTheyComeTwice) {
   add_rule(FaultKind::Duplicate, "h1", 1);
   EXPECT_TRUE(asks_h2());
   EXPECT_EQ(fabric.delivered.size(), 2U);
@@ -208,7 +208,7 @@ TEST_F(MadsOnCables, AreAnsweredTwiceWhenTheyComeTwice) {
   EXPECT_EQ(at("h2", 1).xmit_packets, 2U);
 }
 
-TEST_F(MadsOnCables, WaitWhileARuleHoldsThemBack) {
+TEST_F(MadsOnLinks, WaitWhileARuleHoldsThemBack) {
   add_rule(FaultKind::Reorder, "h1", 1, Duration::microseconds(100));
   EXPECT_FALSE(asks_h2());
   EXPECT_EQ(fabric.network.deadline(), fabric.now + Duration::microseconds(100));
@@ -241,7 +241,7 @@ struct Recorder final : LinkTap {
   bool has_room_now{true};
 };
 
-TEST_F(MadsOnCables, AreShownAsTheyAreOnEachCableOfATappedPort) {
+TEST_F(MadsOnLinks, AreShownAsTheyAreOnEachCableOfATappedPort) {
   Recorder recorder;
   fabric.network.set_tap(&recorder);
   EXPECT_TRUE(asks_h2());
@@ -266,7 +266,7 @@ TEST_F(MadsOnCables, AreShownAsTheyAreOnEachCableOfATappedPort) {
   EXPECT_EQ(recorder.seen.back().dlid, Lid{1});
 }
 
-class MadsInCaptures : public MadsOnCables {
+class MadsInCaptures : public MadsOnLinks {
  protected:
   MadsInCaptures() {
     fabric.network.set_tap(&recorder);
@@ -313,7 +313,7 @@ TEST_F(MadsInCaptures, StayInOrder) {
 TEST_F(MadsInCaptures, PassUnseenOnceTheReaderHasStoppedForALifetime) {
   recorder.has_room_now = false;
   EXPECT_FALSE(asks_h2());
-  run(Cables::kPatience);
+  run(Cables::kWaitLimit);
   EXPECT_EQ(fabric.delivered.size(), 1U);
   EXPECT_TRUE(asks_h2()) << "others do not wait for it again";
   recorder.has_room_now = true;

@@ -37,7 +37,7 @@ void ManagementNetwork::carry_to_group(InFlightPacket& packet, Instant now) {
   const PortRecord& origin = tables_.port(packet.from);
   const Lid mlid = packet.packet.address.lid;
   const fabric::MulticastTree tree = fabric::resolve_multicast(tables_, packet.from, mlid);
-  if (tree.outcome != fabric::PathOutcome::Delivered) {
+  if (tree.outcome != fabric::PathUse::Delivered) {
     return drop(packet, {tree.outcome, fabric::PathEnd::PortInactive, tree.stopped_at});
   }
   const PacketOnCable crosses = on_cable(packet, {origin.lid, mlid});
@@ -63,14 +63,14 @@ void ManagementNetwork::carry_to_group(InFlightPacket& packet, Instant now) {
       copy.delay = copy.delay + (crossing.ends[i].arrives - crossing.ends[i].departs);
     }
     if (keys_pass(copy, now)) {
-      land_or_hold(copy, now);
+      deliver_or_delay(copy, now);
     }
   }
 }
 
 void ManagementNetwork::receive_datagram(const InFlightPacket& packet, Instant now) {
   if (datagram_sink_ == nullptr || tables_.port(packet.arrival.at).is_switch_port()) {
-    ++counters_.no_such_place;
+    ++counters_.unroutable;
     return;
   }
   const mad::MadAddress& to = packet.packet.address;

@@ -127,7 +127,7 @@ TEST_F(Datagrams, ToTheirOwnPortCrossNoCable) {
   EXPECT_EQ(at("h1", 1), PortCounters{});
 }
 
-TEST_F(Datagrams, MeetTheRulesOfFaults) {
+TEST_F(Datagrams, AreSubjectToFaultRules) {
   add_rule(FaultKind::Drop, "s1", 2);
   send(to(Lid{2}));
   send(to(kMlid));

@@ -36,10 +36,10 @@ bool ManagementNetwork::keys_pass(const InFlightPacket& packet, Instant now) {
              .source_gid = tables_.gids(packet.arrival.source).front()};
   if (!has_pkey) {
     bad.key = address.pkey.value();
-    agents_.note_bad_pkey(own, bad, now);
+    agents_.report_bad_pkey(own, bad, now);
   } else {
     bad.key = address.qkey.value();
-    agents_.note_bad_qkey(own, bad, now);
+    agents_.report_bad_qkey(own, bad, now);
   }
   return false;
 }

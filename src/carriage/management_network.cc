@@ -68,8 +68,8 @@ bool ManagementNetwork::run(std::size_t budget, Instant now) {
       queued_bytes_ -= packet.datagram->payload.size();
     }
     carry(packet, now);
-    constexpr std::size_t kWorthMoving = 1024;
-    if (head_ >= kWorthMoving && head_ * 2 >= queue_.size()) {
+    constexpr std::size_t kCompactionThreshold = 1024;
+    if (head_ >= kCompactionThreshold && head_ * 2 >= queue_.size()) {
       queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(head_));
       head_ = 0;
     }
@@ -88,7 +88,7 @@ Instant ManagementNetwork::deadline() const {
   return waiting_.empty() ? deadline : std::min(deadline, look_again_);
 }
 
-void ManagementNetwork::carry_trap(const DueTrap& trap, Instant now) {
+void ManagementNetwork::carry_trap(const PendingTrap& trap, Instant now) {
   const PortRecord& record = tables_.port(trap.port);
   ++counters_.traps;
   InFlightPacket packet{
@@ -118,7 +118,7 @@ void ManagementNetwork::go_on(InFlightPacket& packet, Instant now) {
   switch (travel(packet, now)) {
     case Progress::Arrived:
       if (packet.kind == InterfaceKind::Smi || keys_pass(packet, now)) {
-        land_or_hold(packet, now);
+        deliver_or_delay(packet, now);
       }
       break;
     case Progress::Waits:
@@ -146,7 +146,7 @@ void ManagementNetwork::retry_waiting(Instant now) {
   }
 }
 
-void ManagementNetwork::land_or_hold(InFlightPacket& packet, Instant now) {
+void ManagementNetwork::deliver_or_delay(InFlightPacket& packet, Instant now) {
   const Instant arrives = std::max(packet.departs, now) + packet.delay;
   if (arrives == now) {
     land(packet, now);
@@ -174,7 +174,7 @@ void ManagementNetwork::receive(InFlightPacket& packet, Instant now) {
   const mad::MadAddress source = source_of(packet);
   const PortIndex own = fabric::management_port(tables_, packet.arrival.at);
   const Outcome outcome = agents_.handle(packet.arrival.at, packet.kind, packet.packet.bytes, now);
-  if (outcome == Outcome::NotMine) {
+  if (outcome == Outcome::NotHandled) {
     sink_.deliver(own, packet.kind, source, packet.packet.bytes, now);
   }
   if (outcome == Outcome::Answered && !packet.is_answer) {

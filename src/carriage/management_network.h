@@ -54,13 +54,13 @@ class DatagramSink {
 
 /// What the network saw; all only grow.
 struct NetworkCounters {
-  std::uint64_t carried{};        // that arrived, answers of agents included
-  std::uint64_t no_route{};       // no forwarding entry, a wrong one, or a loop
-  std::uint64_t link_down{};      // a port of the way does not carry it
-  std::uint64_t lost{};           // by rules of faults, damaged ones included
-  std::uint64_t bad_path{};       // a directed route that the rules do not allow
-  std::uint64_t bad_key{};        // P_Key or Q_Key
-  std::uint64_t no_such_place{};  // nobody has that LID, or that QP
+  std::uint64_t carried{};     // that arrived, answers of agents included
+  std::uint64_t no_route{};    // no forwarding entry, a wrong one, or a loop
+  std::uint64_t link_down{};   // a port of the way does not carry it
+  std::uint64_t lost{};        // by rules of faults, damaged ones included
+  std::uint64_t bad_path{};    // a directed route that the rules do not allow
+  std::uint64_t bad_key{};     // P_Key or Q_Key
+  std::uint64_t unroutable{};  // nobody has that LID, or that QP
   std::uint64_t queue_full{};
   std::uint64_t traps{};
   std::uint64_t too_long{};  // for the MTU of a link, or of the sender's port
@@ -119,8 +119,8 @@ class ManagementNetwork {
   void retry_waiting(Instant now);
   void land(InFlightPacket& packet, Instant now);
   void receive(InFlightPacket& packet, Instant now);
-  void carry_trap(const DueTrap& trap, Instant now);
-  void land_or_hold(InFlightPacket& packet, Instant now);
+  void carry_trap(const PendingTrap& trap, Instant now);
+  void deliver_or_delay(InFlightPacket& packet, Instant now);
   [[nodiscard]] bool has_room(fabric::PortIndex from);
   // datagrams.cc
   void carry_to_group(InFlightPacket& packet, Instant now);

@@ -30,7 +30,7 @@ TEST(LidRouted, FollowsTheSwitchesTables) {
   // An HCA takes nothing that is not its own.
   fabric.tables.set_forwarding(fabric.node("s1"), Lid{40}, PortNumber{2});
   EXPECT_FALSE(fabric.send(h1, mad, Lid{40}));
-  EXPECT_EQ(fabric.network.counters().no_such_place, 1U);
+  EXPECT_EQ(fabric.network.counters().unroutable, 1U);
 }
 
 TEST(LidRouted, ReachesTheNeighbourByThePermissiveLid) {

@@ -19,10 +19,10 @@ namespace weft::carriage {
 
 /// What became of a MAD that reached a node.
 enum class Outcome : std::uint8_t {
-  Answered,   // the MAD is the answer now
-  Consumed,   // and not answered
-  Discarded,  // not answered since it may not be: a wrong key
-  NotMine,    // for who else is behind the QP
+  Answered,    // the MAD is the answer now
+  Consumed,    // and not answered
+  Discarded,   // not answered since it may not be: a wrong key
+  NotHandled,  // for who else is behind the QP
 };
 
 /// A packet whose P_Key or Q_Key was wrong (traps 257 and 258).
@@ -37,14 +37,14 @@ struct BadKey {
 };
 
 /// A trap that is due.
-struct DueTrap {
+struct PendingTrap {
   fabric::PortIndex port;
   mad::MadBytes mad{};
 };
 
 /// How a directed route SMP came to a node: it starts there (or ends its first LID routed part), it
 /// came over a cable, or it ended its last LID routed part.
-enum class SmiPhase : std::uint8_t { Start, Wire, Landed };
+enum class SmiPhase : std::uint8_t { Start, Wire, AfterLidRoute };
 
 /// A directed route SMP under way, its header unpacked.
 struct DirectedSmp {
@@ -79,10 +79,10 @@ class NodeAgents {
   /// The rule of the SMI at `smp.at`; moves the hop pointer and notes the way back.
   [[nodiscard]] virtual SmiStep next_step(DirectedSmp& smp) const = 0;
 
-  virtual void note_bad_pkey(fabric::PortIndex port, const BadKey& bad, Instant now) = 0;
-  virtual void note_bad_qkey(fabric::PortIndex port, const BadKey& bad, Instant now) = 0;
+  virtual void report_bad_pkey(fabric::PortIndex port, const BadKey& bad, Instant now) = 0;
+  virtual void report_bad_qkey(fabric::PortIndex port, const BadKey& bad, Instant now) = 0;
 
-  [[nodiscard]] virtual std::optional<DueTrap> poll_trap(Instant now) = 0;
+  [[nodiscard]] virtual std::optional<PendingTrap> poll_trap(Instant now) = 0;
   virtual void handle_timeout(Instant now) = 0;
   [[nodiscard]] virtual Instant deadline() const = 0;
 };

@@ -222,7 +222,7 @@ TEST_P(PacketKinds, CountAsMalformedAtAnHcaThatDoesNotOwnTheLid) {
   send(Lid{40});
   EXPECT_EQ(at("h2", 1).rcv_packets, 1U);
   EXPECT_EQ(at("h2", 1).rcv_errors, 1U);
-  EXPECT_EQ(fabric.network.counters().no_such_place, 1U);
+  EXPECT_EQ(fabric.network.counters().unroutable, 1U);
 }
 
 TEST_P(PacketKinds, CountAsLoopingWhereATableLeadsBack) {

@@ -15,7 +15,7 @@ namespace weft::carriage {
 using fabric::Hop;
 using fabric::LinkAddress;
 using fabric::PathEnd;
-using fabric::PathOutcome;
+using fabric::PathUse;
 using fabric::PortIndex;
 using fabric::PortRecord;
 using mad::InterfaceKind;
@@ -47,7 +47,7 @@ bool ManagementNetwork::set_out(InFlightPacket& packet) {
   packet.is_directed = is_directed_smp(packet);
   if (packet.datagram == nullptr && packet.kind == InterfaceKind::Gsi &&
       packet.packet.address.qp != kQp1) {
-    ++counters_.no_such_place;
+    ++counters_.unroutable;
     return false;
   }
   return true;
@@ -142,11 +142,12 @@ ManagementNetwork::Progress ManagementNetwork::travel_directed(InFlightPacket& p
       return Progress::Arrived;
     }
     if (step.kind == SmiStep::Kind::ByLid) {
-      smp.phase = packet.phase = SmiPhase::Landed;
+      smp.phase = packet.phase = SmiPhase::AfterLidRoute;
       begin_part_by_lid(packet, fabric::management_port(tables_, smp.at), step.dlid);
       continue;
     }
-    const auto failure = fabric::obstacle(tables_, step.egress, fabric::Traffic::SubnetManagement);
+    const auto failure =
+        fabric::blocking_end(tables_, step.egress, fabric::Traffic::SubnetManagement);
     if (failure) {
       drop(packet, {*failure, PathEnd::PortInactive, step.egress});
       return Progress::Gone;
@@ -210,20 +211,20 @@ ManagementNetwork::Progress ManagementNetwork::cross(InFlightPacket& packet,
 
 void ManagementNetwork::drop(const InFlightPacket& packet, const fabric::WalkEnd& end) {
   switch (end.outcome) {
-    case PathOutcome::Delivered:
+    case PathUse::Delivered:
       return;
-    case PathOutcome::SourceDown:
-    case PathOutcome::NoCable:
-    case PathOutcome::LinkDown:
+    case PathUse::SourceDown:
+    case PathUse::NoCable:
+    case PathUse::LinkDown:
       ++counters_.link_down;
       break;
-    case PathOutcome::NoRoute:
-    case PathOutcome::Loop:
+    case PathUse::NoRoute:
+    case PathUse::Loop:
       ++counters_.no_route;
       break;
-    case PathOutcome::NotTheOwner:
-    case PathOutcome::InvalidDlid:
-      ++counters_.no_such_place;
+    case PathUse::NotTheOwner:
+    case PathUse::InvalidDlid:
+      ++counters_.unroutable;
       break;
   }
   cables_.drop(end.port, packet.copies, end.end);

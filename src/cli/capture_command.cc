@@ -248,7 +248,7 @@ Result<void> CaptureSession::run() {
 int capture(const CaptureOptions& options) {
   auto socket = connect_to(*options.fabric);
   if (!socket) {
-    return complain(socket.error());
+    return print_error(socket.error());
   }
   struct sigaction action{};
   action.sa_handler = [](int) { interrupted = 1; };
@@ -256,7 +256,7 @@ int capture(const CaptureOptions& options) {
   sigaction(SIGTERM, &action, nullptr);
   CaptureSession session{std::move(*socket), options};
   const auto done = session.run();
-  return done ? 0 : complain(done.error());
+  return done ? 0 : print_error(done.error());
 }
 
 }  // namespace

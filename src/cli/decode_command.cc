@@ -93,15 +93,16 @@ int decode(const DecodeOptions& options) {
   const std::unique_ptr<pcap_t, decltype(&pcap_close)> file{
       pcap_open_offline(options.path.c_str(), reason.data()), &pcap_close};
   if (file == nullptr) {
-    return complain({ErrorCode::Io, fmt::format("{}: {}", options.path, reason.data())});
+    return print_error({ErrorCode::Io, fmt::format("{}: {}", options.path, reason.data())});
   }
   const int link_type = pcap_datalink(file.get());
   if (link_type != kLinkTypeEthernet && link_type != kLinkTypeErf &&
       link_type != kLinkTypeInfiniBand) {
-    return complain({ErrorCode::NotSupported,
-                     fmt::format("{}: link type {}; Ethernet (1), ERF (197) and InfiniBand (247) "
-                                 "can be decoded",
-                                 options.path, link_type)});
+    return print_error(
+        {ErrorCode::NotSupported,
+         fmt::format("{}: link type {}; Ethernet (1), ERF (197) and InfiniBand (247) "
+                     "can be decoded",
+                     options.path, link_type)});
   }
   pcap_pkthdr* header = nullptr;
   const unsigned char* data = nullptr;
@@ -122,7 +123,8 @@ int decode(const DecodeOptions& options) {
     }
   }
   if (status == PCAP_ERROR) {
-    return complain({ErrorCode::Io, fmt::format("{}: {}", options.path, pcap_geterr(file.get()))});
+    return print_error(
+        {ErrorCode::Io, fmt::format("{}: {}", options.path, pcap_geterr(file.get()))});
   }
   if (bad != 0) {
     fmt::print(stderr, "weft: {} of {} packets are malformed or have a wrong CRC\n", bad, number);

@@ -20,7 +20,7 @@ void clear_dead_fabrics() {
 }
 
 Result<host::ControlSocket> connect_to(const std::string& named) {
-  const auto meant = fabric_meant(named);
+  const auto meant = resolve_fabric_name(named);
   if (!meant) {
     return std::unexpected(meant.error());
   }
@@ -54,7 +54,7 @@ Result<std::string> ask(const std::string& named, const uabi::Message& message) 
   }
   std::string answer;
   while (true) {
-    auto received = socket->receive(kPatience);
+    auto received = socket->receive(kWaitLimit);
     if (!received) {
       return std::unexpected(received.error());
     }

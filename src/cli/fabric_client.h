@@ -14,8 +14,8 @@ namespace weft::cli {
 /// Commands that use fabrics call it first.
 void clear_dead_fabrics();
 
-/// Connects to the daemon of a running fabric. `named` is resolved by fabric_meant(), here and
-/// below.
+/// Connects to the daemon of a running fabric. `named` is resolved by resolve_fabric_name(), here
+/// and below.
 [[nodiscard]] Result<host::ControlSocket> connect_to(const std::string& named);
 
 /// Returns the daemon's answer to a query, as JSON.
@@ -30,6 +30,6 @@ void clear_dead_fabrics();
                                                      const LinkOptions& links);
 
 /// How long the command waits for a daemon; policy.
-inline constexpr Duration kPatience = Duration::seconds(10);
+inline constexpr Duration kWaitLimit = Duration::seconds(10);
 
 }  // namespace weft::cli

@@ -25,7 +25,7 @@ namespace {
 int up(const std::vector<std::string>& words, const LinkOptions& links, const std::string& name) {
   const auto topology = topology_from(words, links);
   if (!topology) {
-    return complain(topology.error());
+    return print_error(topology.error());
   }
   const auto daemon = start_daemon({.name = name,
                                     .has_subnet_manager = links.has_subnet_manager,
@@ -34,7 +34,7 @@ int up(const std::vector<std::string>& words, const LinkOptions& links, const st
                                     .ibsim = links.ibsim},
                                    *topology);
   if (!daemon) {
-    return complain(daemon.error());
+    return print_error(daemon.error());
   }
   fmt::print("fabric {} is up: {} hosts, {} switches (weftd, process {})\n", name,
              topology->hosts.size(), topology->switches.size(), daemon->pid);
@@ -42,24 +42,24 @@ int up(const std::vector<std::string>& words, const LinkOptions& links, const st
 }
 
 int down(const std::string& named) {
-  const auto name = fabric_meant(named);
+  const auto name = resolve_fabric_name(named);
   if (!name) {
-    return complain(name.error());
+    return print_error(name.error());
   }
   auto socket = connect_to(*name);
   if (!socket) {
-    return complain(socket.error());
+    return print_error(socket.error());
   }
   if (auto sent = socket->send(uabi::Down{}); !sent) {
-    return complain(sent.error());
+    return print_error(sent.error());
   }
   while (true) {  // until the daemon closes the connection
-    const auto received = socket->receive(kPatience);
+    const auto received = socket->receive(kWaitLimit);
     if (!received) {
       if (received.error().code == ErrorCode::Refused) {
         break;
       }
-      return complain(received.error());
+      return print_error(received.error());
     }
   }
   fmt::print("fabric {} is down\n", *name);
@@ -90,15 +90,15 @@ Result<void> check_node(const std::string& fabric, const std::string& name) {
 }
 
 int exec(const std::string& named, const std::string& host, std::vector<std::string> command) {
-  const auto fabric = fabric_meant(named);
+  const auto fabric = resolve_fabric_name(named);
   if (!fabric) {
-    return complain(fabric.error());
+    return print_error(fabric.error());
   }
   if (auto checked = check_node(*fabric, host); !checked) {
-    return complain(checked.error());
+    return print_error(checked.error());
   }
   if (auto entered = enter(*fabric, host); !entered) {
-    return complain(entered.error());
+    return print_error(entered.error());
   }
   return execute(std::move(command));
 }

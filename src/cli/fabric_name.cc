@@ -20,7 +20,7 @@ std::shared_ptr<std::string> add_fabric_name(CLI::App& command) {
   return name;
 }
 
-Result<std::string> fabric_meant(const std::string& named) {
+Result<std::string> resolve_fabric_name(const std::string& named) {
   if (!named.empty()) {
     return named;
   }

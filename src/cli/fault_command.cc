@@ -24,7 +24,7 @@ int add(const std::string& fabric, const std::vector<std::string>& words) {
   const std::string rule = fmt::format("{}", fmt::join(words, " "));
   const auto number = ask(fabric, uabi::AddFault{.rule = rule});
   if (!number) {
-    return complain(number.error());
+    return print_error(number.error());
   }
   fmt::print("fault {}: {}\n", *number, rule);
   return 0;
@@ -37,7 +37,7 @@ int add(const std::string& fabric, const std::vector<std::string>& words) {
 int list(const std::string& fabric, bool as_json) {
   const auto answer = ask(fabric, uabi::QueryKind::Faults);
   if (!answer) {
-    return complain(answer.error());
+    return print_error(answer.error());
   }
   if (as_json) {
     fmt::print("{}\n", *answer);
@@ -60,7 +60,7 @@ int list(const std::string& fabric, bool as_json) {
 int clear(const std::string& fabric, const std::vector<std::uint32_t>& numbers) {
   for (const std::uint32_t number : numbers.empty() ? std::vector<std::uint32_t>{0} : numbers) {
     if (const auto done = ask(fabric, uabi::ClearFaults{.number = number}); !done) {
-      return complain(done.error());
+      return print_error(done.error());
     }
   }
   return 0;

@@ -27,7 +27,7 @@ struct NodeOptions {
 
 int change(const std::string& fabric, const std::string& words) {
   if (const auto done = ask(fabric, uabi::ChangeNode{.change = words}); !done) {
-    return complain(done.error());
+    return print_error(done.error());
   }
   return 0;
 }

@@ -17,7 +17,7 @@ namespace {
 
 int change(const std::string& fabric, const std::string& port, const std::string& words) {
   if (const auto done = ask(fabric, uabi::ChangePort{.port = port, .change = words}); !done) {
-    return complain(done.error());
+    return print_error(done.error());
   }
   return 0;
 }

@@ -34,8 +34,8 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 /// Policy: how long to wait for a server to listen.
-constexpr auto kListenPatience = 10s;
-constexpr auto kEndPatience = 2s;
+constexpr auto kListenWaitLimit = 10s;
+constexpr auto kExitWaitLimit = 2s;
 /// Policy: interval of status queries, which cover every port of the fabric.
 constexpr auto kBetweenQuestions = 100ms;
 
@@ -229,8 +229,8 @@ void ProgramGroup::wait_until_ready(double delay_seconds) {
   const bool by_time = delay_seconds >= 0;
   const auto until = Clock::now() + (by_time ? std::chrono::duration_cast<Clock::duration>(
                                                    std::chrono::duration<double>{delay_seconds})
-                                             : kListenPatience);
-  auto next_question = Clock::now();
+                                             : kListenWaitLimit);
+  auto next_solicitation = Clock::now();
   while (Clock::now() < until && interrupted == 0 && !newest.ended) {
     serve(20ms);
     if (by_time) {
@@ -239,11 +239,11 @@ void ProgramGroup::wait_until_ready(double delay_seconds) {
     if (listens(newest.pid)) {
       return;
     }
-    if (Clock::now() >= next_question) {
+    if (Clock::now() >= next_solicitation) {
       if (listens_by_rdma_cm(fabric_, newest.pid)) {
         return;
       }
-      next_question = Clock::now() + kBetweenQuestions;
+      next_solicitation = Clock::now() + kBetweenQuestions;
     }
   }
 }
@@ -255,7 +255,7 @@ void ProgramGroup::end_all() {
         kill(-running.pid, how);
       }
     }
-    const auto until = Clock::now() + kEndPatience;
+    const auto until = Clock::now() + kExitWaitLimit;
     const auto is_over = [&] {
       return std::ranges::all_of(running_, [](const Running& r) { return r.ended; });
     };
@@ -312,7 +312,7 @@ int run_programs(const std::string& fabric, std::vector<Program> programs, doubl
 bool has_ended(pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; }
 
 void wait_for_end(pid_t pid) {
-  const auto until = Clock::now() + kEndPatience;
+  const auto until = Clock::now() + kExitWaitLimit;
   while (Clock::now() < until) {
     if (has_ended(pid)) {
       return;

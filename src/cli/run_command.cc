@@ -69,7 +69,7 @@ struct RunOptions {
 int run(const RunOptions& options) {
   const auto topology = topology_from(options.fabric, *options.links);
   if (!topology) {
-    return complain(topology.error());
+    return print_error(topology.error());
   }
   std::vector<Program> programs = programs_of(options);
   if (programs.empty()) {
@@ -80,9 +80,9 @@ int run(const RunOptions& options) {
   for (const Program& program : programs) {
     if (std::ranges::find(topology->hosts, program.host, &fabric::HostDescription::name) ==
         topology->hosts.end()) {
-      return complain({ErrorCode::NotFound,
-                       fmt::format("the fabric has no host {}; it has {} to {}", program.host,
-                                   topology->hosts.front().name, topology->hosts.back().name)});
+      return print_error({ErrorCode::NotFound,
+                          fmt::format("the fabric has no host {}; it has {} to {}", program.host,
+                                      topology->hosts.front().name, topology->hosts.back().name)});
     }
   }
   const std::string name = fmt::format("run-{}", getpid());
@@ -94,10 +94,10 @@ int run(const RunOptions& options) {
                               .ibsim = options.links->ibsim},
                              *topology);
   if (!daemon) {
-    return complain(daemon.error());
+    return print_error(daemon.error());
   }
   if (auto entered = enter(name, programs.front().host); !entered) {
-    return complain(entered.error());
+    return print_error(entered.error());
   }
   const int status = run_programs(name, std::move(programs), options.delay_seconds);
   if (has_ended(daemon->pid)) {

@@ -70,7 +70,7 @@ void print_ports(const json& status, bool counters) {
 int status(const std::string& name, bool counters, bool as_json) {
   const auto answer = ask(name, counters ? uabi::QueryKind::Counters : uabi::QueryKind::Status);
   if (!answer) {
-    return complain(answer.error());
+    return print_error(answer.error());
   }
   if (as_json) {
     fmt::print("{}\n", *answer);

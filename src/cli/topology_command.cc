@@ -21,7 +21,7 @@ enum class Form : std::uint8_t { Toml, Net, Dot, Svg };
 
 int write(const Result<fabric::Topology>& topology, Form form) {
   if (!topology) {
-    return complain(topology.error());
+    return print_error(topology.error());
   }
   switch (form) {
     case Form::Toml:
@@ -91,7 +91,7 @@ void add_topology(CLI::App& app, Outcome& outcome) {
   show->callback([=, &outcome] {
     const auto topology = topology_from(*words, {});
     if (!topology) {
-      outcome.status = complain(topology.error());
+      outcome.status = print_error(topology.error());
       return;
     }
     fmt::print("{}", fabric::show(*topology));

@@ -27,9 +27,10 @@ TEST(AlternatePath, IsLoadedIntoBothQpsBySuccess) {  // part of T-CM-8
   c.load();
   EXPECT_EQ(c.net.a().state(c.ids.a), State::LapSent);
   EXPECT_EQ(c.net.b().state(c.ids.b), State::LapRcvd);
-  const auto& told = std::get<LapReceived>(c.net.b().last(CmEventType::LapReceived)->event.details);
-  EXPECT_EQ(told.alternate.sgid, c.net.b().other_gid());
-  EXPECT_EQ(told.alternate.dlid, c.net.a().lid);
+  const auto& reported =
+      std::get<LapReceived>(c.net.b().last(CmEventType::LapReceived)->event.details);
+  EXPECT_EQ(reported.alternate.sgid, c.net.b().other_gid());
+  EXPECT_EQ(reported.alternate.dlid, c.net.a().lid);
   ASSERT_TRUE(c.net.b().cm.send_apr(c.ids.b, {}, c.net.now).has_value());
   c.net.run_shortly();
   for (const auto& [host, id] : {
@@ -65,9 +66,9 @@ TEST(AlternatePath, StatusesSurviveTheWay) {  // part of T-CM-8
                               c.net.now)
                     .has_value());
     c.net.run_shortly();
-    const Told* const told = c.net.a().last(CmEventType::AprReceived);
-    ASSERT_NE(told, nullptr);
-    const auto& apr = std::get<AprReceived>(told->event.details);
+    const Reported* const reported = c.net.a().last(CmEventType::AprReceived);
+    ASSERT_NE(reported, nullptr);
+    const auto& apr = std::get<AprReceived>(reported->event.details);
     EXPECT_EQ(apr.status, static_cast<AprStatus>(status));
     EXPECT_TRUE(std::ranges::equal(apr.additional_information, information));
     const auto attributes = c.net.a().cm.init_qp_attributes(c.ids.a, QpState::Rts);
@@ -81,9 +82,9 @@ TEST(AlternatePath, ThatCannotBeIsRefusedWithoutTheUser) {
   const auto status_for = [&](const Path& path) {
     EXPECT_TRUE(c.net.a().cm.send_lap(c.ids.a, path, {}, c.net.now).has_value());
     c.net.run_shortly();
-    const Told* const told = c.net.a().last(CmEventType::AprReceived);
-    return told == nullptr ? AprStatus::Unsupported
-                           : std::get<AprReceived>(told->event.details).status;
+    const Reported* const reported = c.net.a().last(CmEventType::AprReceived);
+    return reported == nullptr ? AprStatus::Unsupported
+                               : std::get<AprReceived>(reported->event.details).status;
   };
   Path wrong_gid = c.alternate;
   wrong_gid.dgid = {kDefaultGidPrefix, Guid{1}};
@@ -195,9 +196,9 @@ TEST(AlternatePath, OfARequestIsInTheAttributesForRtr) {
   const CmId id = net.a().make();
   ASSERT_TRUE(net.a().cm.send_req(id, request, net.now).has_value());
   net.run_shortly();
-  const auto& told = std::get<ReqReceived>(net.b().told.at(0).event.details);
-  ASSERT_TRUE(told.alternate.has_value());
-  EXPECT_EQ(told.alternate->sl, ServiceLevel{5});
+  const auto& reported = std::get<ReqReceived>(net.b().reported.at(0).event.details);
+  ASSERT_TRUE(reported.alternate.has_value());
+  EXPECT_EQ(reported.alternate->sl, ServiceLevel{5});
   const auto rtr = net.b().cm.init_qp_attributes(net.b().newest, QpState::Rtr);
   ASSERT_TRUE(rtr.has_value());
   EXPECT_TRUE(rtr->mask.has(QpAttribute::AlternatePath));

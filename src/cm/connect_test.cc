@@ -56,13 +56,14 @@ TEST(Connect, GoesThroughTheStatesOfBothSides) {  // T-CM-1
                                     State::DreqSent, State::Timewait, State::Idle));
   EXPECT_THAT(b_states, ElementsAre(State::Idle, State::ReqRcvd, State::RepSent, State::Established,
                                     State::DreqRcvd, State::Timewait, State::Idle));
-  EXPECT_THAT(a.told_of(client), ElementsAre(RepReceived, DrepReceived, TimewaitExit));
-  EXPECT_THAT(b.told_of(server), ElementsAre(ReqReceived, RtuReceived, DreqReceived, TimewaitExit));
-  EXPECT_TRUE(b.told_of(listener).empty());
+  EXPECT_THAT(a.reported_for(client), ElementsAre(RepReceived, DrepReceived, TimewaitExit));
+  EXPECT_THAT(b.reported_for(server),
+              ElementsAre(ReqReceived, RtuReceived, DreqReceived, TimewaitExit));
+  EXPECT_TRUE(b.reported_for(listener).empty());
   EXPECT_THAT(net.sent_by(a), ElementsAre(CmAttribute::Req, CmAttribute::Rtu, CmAttribute::Dreq));
   EXPECT_THAT(net.sent_by(b), ElementsAre(CmAttribute::Rep, CmAttribute::Drep));
-  EXPECT_TRUE(begins_with(b.told[0].event.private_data, kHello));
-  EXPECT_EQ(b.told[0].event.private_data.size(), kReqPrivateData);
+  EXPECT_TRUE(begins_with(b.reported[0].event.private_data, kHello));
+  EXPECT_EQ(b.reported[0].event.private_data.size(), kReqPrivateData);
   EXPECT_TRUE(begins_with(b.last(DreqReceived)->event.private_data, kHello));
 }
 
@@ -75,20 +76,20 @@ TEST(Connect, TellsTheServerWhatTheClientOffersSeenFromThere) {  // R-CM-9
   const CmId client = net.a().make();
   ASSERT_TRUE(net.a().cm.send_req(client, request, net.now).has_value());
   net.run_shortly();
-  const auto& told = std::get<weft::cm::ReqReceived>(net.b().told.at(0).event.details);
-  EXPECT_EQ(told.responder_resources, request.initiator_depth);
-  EXPECT_EQ(told.initiator_depth, request.responder_resources);
-  EXPECT_EQ(told.remote_qpn, request.qpn);
-  EXPECT_EQ(told.starting_psn, request.starting_psn);
-  EXPECT_EQ(told.remote_ca, net.a().ca());
-  EXPECT_EQ(told.service_id, 0x1000U);
-  EXPECT_EQ(told.ece, request.ece);
-  EXPECT_TRUE(told.srq);
-  EXPECT_EQ(told.port, TestHost::kPort);
-  EXPECT_EQ(told.primary.sgid, net.b().gid());
-  EXPECT_EQ(told.primary.dlid, net.a().lid);
-  EXPECT_EQ(told.primary.pkey, kDefaultPKey);
-  EXPECT_EQ(told.qp_type, QpType::Rc);
+  const auto& reported = std::get<weft::cm::ReqReceived>(net.b().reported.at(0).event.details);
+  EXPECT_EQ(reported.responder_resources, request.initiator_depth);
+  EXPECT_EQ(reported.initiator_depth, request.responder_resources);
+  EXPECT_EQ(reported.remote_qpn, request.qpn);
+  EXPECT_EQ(reported.starting_psn, request.starting_psn);
+  EXPECT_EQ(reported.remote_ca, net.a().ca());
+  EXPECT_EQ(reported.service_id, 0x1000U);
+  EXPECT_EQ(reported.ece, request.ece);
+  EXPECT_TRUE(reported.srq);
+  EXPECT_EQ(reported.port, TestHost::kPort);
+  EXPECT_EQ(reported.primary.sgid, net.b().gid());
+  EXPECT_EQ(reported.primary.dlid, net.a().lid);
+  EXPECT_EQ(reported.primary.pkey, kDefaultPKey);
+  EXPECT_EQ(reported.qp_type, QpType::Rc);
 }
 
 TEST(Connect, EchoesTheTransactionIdOfTheRequestInItsAnswers) {
@@ -147,7 +148,7 @@ TEST(Connect, AnswersFiveRepeatedRepsByFiveRtusAndGoesOn) {  // T-MI-6, R-MI-8
   answer_all(net);
   const mad::MadBytes rep = net.last(CmAttribute::Rep)->mad;
   const mad::MadBytes rtu = net.last(CmAttribute::Rtu)->mad;
-  const auto told = net.a().told.size() + net.b().told.size();
+  const auto reported = net.a().reported.size() + net.b().reported.size();
   net.sent.clear();
   for (int i = 0; i < 5; ++i) {
     net.inject(net.a(), net.b().lid, rep);
@@ -157,7 +158,7 @@ TEST(Connect, AnswersFiveRepeatedRepsByFiveRtusAndGoesOn) {  // T-MI-6, R-MI-8
   for (const auto& sent : net.sent) {
     EXPECT_EQ(sent.mad, rtu);
   }
-  EXPECT_EQ(net.a().told.size() + net.b().told.size(), told);
+  EXPECT_EQ(net.a().reported.size() + net.b().reported.size(), reported);
   EXPECT_EQ(net.a().state(ids.a), State::Established);
   EXPECT_EQ(net.b().state(ids.b), State::Established);
   net.sent.clear();
@@ -177,12 +178,13 @@ TEST(Connect, GivesUpAfterItsRetriesAndSaysSoOnce) {  // T-CM-3
   const Instant begin = net.now;
   ASSERT_TRUE(net.a().cm.send_req(client, net.request(), net.now).has_value());
   net.run();
-  EXPECT_THAT(net.a().told_of(client), ElementsAre(ReqTimeout));
+  EXPECT_THAT(net.a().reported_for(client), ElementsAre(ReqTimeout));
   EXPECT_EQ(net.count(CmAttribute::Req), 5U);
   EXPECT_EQ(net.a().state(client), State::Idle);
   // Each time twice the packet life time and the remote CM's response time.
-  const Duration patience = TimeoutExponent{8}.duration() * 2 + TimeoutExponent{12}.duration();
-  EXPECT_EQ(net.a().told[0].at - begin, patience * 5);
+  const Duration response_timeout =
+      TimeoutExponent{8}.duration() * 2 + TimeoutExponent{12}.duration();
+  EXPECT_EQ(net.a().reported[0].at - begin, response_timeout * 5);
   // The server gives up likewise, by the response time that the REQ named.
   EXPECT_EQ(net.b().count(RepTimeout), 1U);
   EXPECT_EQ(net.count(CmAttribute::Rep), 5U);
@@ -201,10 +203,10 @@ TEST(Connect, HoldsItsRequestBackAsLongAsAnMraSays) {  // T-CM-4
   EXPECT_EQ(net.a().state(client), State::MraReqRcvd);
   EXPECT_EQ(net.b().state(net.b().newest), State::MraReqSent);
   EXPECT_EQ(net.count(CmAttribute::Req), 1U);
-  EXPECT_THAT(net.a().told_of(client), ElementsAre(MraReceived));
-  const auto& told = std::get<weft::cm::MraReceived>(net.a().told[0].event.details);
-  EXPECT_EQ(told.service_timeout, 20);
-  EXPECT_EQ(told.subject, wire::CmSubject::Req);
+  EXPECT_THAT(net.a().reported_for(client), ElementsAre(MraReceived));
+  const auto& reported = std::get<weft::cm::MraReceived>(net.a().reported[0].event.details);
+  EXPECT_EQ(reported.service_timeout, 20);
+  EXPECT_EQ(reported.subject, wire::CmSubject::Req);
   // Then it retries, and gets another MRA.
   net.run_for(Duration::milliseconds(20));
   EXPECT_EQ(net.count(CmAttribute::Req), 2U);
@@ -243,8 +245,7 @@ TEST(Connect, SendsAnMraOnlyToWhoAsksAgainWhereThatIsWanted) {
   const CmId client = net.a().make();
   ASSERT_TRUE(net.a().cm.send_req(client, net.request(), net.now).has_value());
   net.run_shortly();
-  ASSERT_TRUE(
-      net.b().cm.send_mra(net.b().newest, 20, {}, net.now, MraTime::WhenAskedAgain).has_value());
+  ASSERT_TRUE(net.b().cm.send_mra(net.b().newest, 20, {}, net.now, MraTime::OnRetry).has_value());
   net.run_shortly();
   EXPECT_EQ(net.count(CmAttribute::Mra), 0U);
   net.run_for(Duration::milliseconds(100));
@@ -267,8 +268,9 @@ TEST(Connect, WorksWithinOneHost) {
   EXPECT_EQ(a.state(server), State::Established);
   ASSERT_TRUE(a.cm.send_dreq(server, {}, net.now).has_value());
   net.run();
-  EXPECT_THAT(a.told_of(client), ElementsAre(RepReceived, DreqReceived, TimewaitExit));
-  EXPECT_THAT(a.told_of(server), ElementsAre(ReqReceived, RtuReceived, DrepReceived, TimewaitExit));
+  EXPECT_THAT(a.reported_for(client), ElementsAre(RepReceived, DreqReceived, TimewaitExit));
+  EXPECT_THAT(a.reported_for(server),
+              ElementsAre(ReqReceived, RtuReceived, DrepReceived, TimewaitExit));
 }
 
 TEST(Connect, EstablishesBeforeTheRtuWhenAPacketCame) {  // T-CM-12
@@ -286,7 +288,7 @@ TEST(Connect, EstablishesBeforeTheRtuWhenAPacketCame) {  // T-CM-12
   EXPECT_EQ(b.cm.establish(b.newest, net.now).error().code, ErrorCode::AlreadyConnected);
   ASSERT_TRUE(net.a().cm.send_rtu(client, {}, net.now).has_value());
   net.run();
-  EXPECT_THAT(b.told_of(b.newest), ElementsAre(ReqReceived, UserEstablished));
+  EXPECT_THAT(b.reported_for(b.newest), ElementsAre(ReqReceived, UserEstablished));
   EXPECT_EQ(b.cm.counters().of(CmAttribute::Rtu).duplicates, 1U);
 }
 
@@ -326,8 +328,10 @@ TEST(Connect, GoesOnWhereTimeIsScaled) {
   net.loses = [](const TestCmNetwork::Sent&) { return true; };
   ASSERT_TRUE(net.a().cm.send_req(client, net.request(), net.now).has_value());
   net.run();
-  const Duration patience = TimeoutExponent{8}.duration() * 2 + TimeoutExponent{12}.duration();
-  EXPECT_LE(net.a().told.at(0).at - begin, patience * 5 / 100 + Duration::microseconds(1));
+  const Duration response_timeout =
+      TimeoutExponent{8}.duration() * 2 + TimeoutExponent{12}.duration();
+  EXPECT_LE(net.a().reported.at(0).at - begin,
+            response_timeout * 5 / 100 + Duration::microseconds(1));
 }
 
 }  // namespace

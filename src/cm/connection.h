@@ -20,10 +20,10 @@
 namespace weft::cm {
 
 /// A message that this side resends until the peer answers it.
-struct Awaited {
+struct PendingMessage {
   wire::CmAttribute attribute{};
   mad::MadBytes mad{};
-  Duration patience{};  ///< interval between attempts
+  Duration response_timeout{};  ///< interval between attempts
   unsigned retries_left{};
   /// MRAs that may still extend the wait
   unsigned extensions_left{};
@@ -88,9 +88,9 @@ struct Link {
   std::uint8_t candidate_ack_timeout{};
   std::uint32_t laps_sent{};
 
-  Duration patience{};  ///< how long to wait for the answer to a message
+  Duration response_timeout{};  ///< how long to wait for the answer to a message
   unsigned max_retries{};
-  Boxed<Awaited> awaited{};
+  Boxed<PendingMessage> pending_message{};
   Boxed<Answer> setup_answer{};     ///< MRA of a REQ or REP, or RTU
   Boxed<Answer> later_answer{};     ///< MRA of a LAP, APR or DREP
   Boxed<mad::MadBytes> last_lap{};  ///< last LAP received
@@ -105,13 +105,13 @@ struct Connection {
   CmObserver* observer{};
   std::uint64_t context{};
   State state{State::Idle};
-  bool is_detached{};   ///< destroyed by its user; only protocol obligations remain
-  bool is_announced{};  ///< reported to its user
+  bool is_detached{};  ///< destroyed by its user; only protocol obligations remain
+  bool is_reported{};  ///< reported to its user
   // Valid for listeners only:
   std::optional<ListenerTable::Listener> listener{};
   unsigned backlog{};
   unsigned backlog_used{};
-  bool leaves_excess_unanswered{};
+  bool drops_excess_requests{};
   /// number of users sharing it through insert_listen; 0 if it has a single owner
   unsigned shares{};
 

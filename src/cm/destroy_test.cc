@@ -23,12 +23,12 @@ using enum CmEventType;
 /// Destroys an id. Checks that no event follows and that nothing of the id remains at the end;
 /// messages sent are in `net.sent`.
 void destroy(TestCmNetwork& net, TestHost& host, CmId id) {
-  const auto told_before = host.told_of(id).size();
+  const auto told_before = host.reported_for(id).size();
   net.sent.clear();
   ASSERT_TRUE(host.cm.destroy(id, net.now).has_value());
   EXPECT_EQ(host.cm.destroy(id, net.now).error().code, ErrorCode::NotFound);
   net.run();
-  EXPECT_EQ(host.told_of(id).size(), told_before);
+  EXPECT_EQ(host.reported_for(id).size(), told_before);
   EXPECT_FALSE(host.cm.status(id).has_value());
 }
 
@@ -83,8 +83,8 @@ TEST_P(DestroyInEachState, TellsThePeerAndCallsNobodyAfterwards) {  // T-CM-10
   const InState in = put_into(net, state());
   TestHost& host = *in.host;
   TestHost& peer = &host == &net.a() ? net.b() : net.a();
-  const auto told_before = host.told_of(in.id).size();
-  const auto peer_was_told = peer.told.size();
+  const auto told_before = host.reported_for(in.id).size();
+  const auto peer_was_told = peer.reported.size();
   net.sent.clear();
   host.on_event = [&](CmId id, const CmEvent&, Instant) {
     EXPECT_NE(id, in.id) << "told after it was destroyed";
@@ -106,14 +106,14 @@ TEST_P(DestroyInEachState, TellsThePeerAndCallsNobodyAfterwards) {  // T-CM-10
     EXPECT_EQ(message_of<wire::SidrRep>(net.last(CmAttribute::SidrRep)->mad).status,
               wire::SidrStatus::Rejected);
   }
-  EXPECT_EQ(peer.told.size() - peer_was_told, attributes.size());  // it saw that
-  net.run();                                                       // whatever timers are left
-  EXPECT_EQ(host.told_of(in.id).size(), told_before);
+  EXPECT_EQ(peer.reported.size() - peer_was_told, attributes.size());  // it saw that
+  net.run();                                                           // whatever timers are left
+  EXPECT_EQ(host.reported_for(in.id).size(), told_before);
   EXPECT_FALSE(host.cm.status(in.id).has_value());
 }
 
 /// The id's own events that wait while another's handler runs are dropped.
-TEST(Destroy, DropsEventsThatWaitToBeTold) {  // T-CM-10
+TEST(Destroy, DropsUndeliveredEvents) {  // T-CM-10
   TestCmNetwork net;
   const Connected ids = connect(net);
   TestHost& b = net.b();
@@ -171,7 +171,7 @@ TEST(Destroy, RejectsByTimeoutWhatWasAskedAndNotAnswered) {
   EXPECT_THAT(half.net.sent_by(half.net.a()), ElementsAre(CmAttribute::Rej));
   EXPECT_EQ(last_reason(half.net), RejectReason::Timeout);
   // The server's id is found by the CA GUID, for the client did not know it.
-  EXPECT_THAT(half.net.b().told_of(half.server), ElementsAre(ReqReceived, RejReceived));
+  EXPECT_THAT(half.net.b().reported_for(half.server), ElementsAre(ReqReceived, RejReceived));
   EXPECT_EQ(half.net.b().state(half.server), State::Idle);
 }
 
@@ -211,7 +211,7 @@ TEST(Destroy, RejectsAReplyForTheConsumer) {
   EXPECT_EQ(last_reason(half.net), RejectReason::ConsumerReject);
   EXPECT_EQ(message_of<wire::Rej>(half.net.last(CmAttribute::Rej)->mad).subject,
             wire::CmSubject::Rep);
-  EXPECT_THAT(half.net.b().told_of(half.server), ElementsAre(ReqReceived, RejReceived));
+  EXPECT_THAT(half.net.b().reported_for(half.server), ElementsAre(ReqReceived, RejReceived));
 }
 
 TEST(Destroy, TakesAReplyBackAndWaitsAlone) {
@@ -223,7 +223,7 @@ TEST(Destroy, TakesAReplyBackAndWaitsAlone) {
   EXPECT_TRUE(half.net.b().cm.status(half.server)->is_detached);
   EXPECT_EQ(half.net.b().state(half.server), State::Timewait);
   EXPECT_EQ(last_reason(half.net), RejectReason::ConsumerReject);
-  EXPECT_THAT(half.net.a().told_of(half.client), ElementsAre(RepReceived, RejReceived));
+  EXPECT_THAT(half.net.a().reported_for(half.client), ElementsAre(RepReceived, RejReceived));
   half.net.run();
   EXPECT_FALSE(half.net.b().cm.status(half.server).has_value());
 }
@@ -234,7 +234,7 @@ TEST(Destroy, DisconnectsWhatIsEstablished) {
   answer_all(net);
   destroy(net, net.a(), ids.a);
   EXPECT_THAT(net.sent_by(net.a()), ElementsAre(CmAttribute::Dreq));
-  EXPECT_THAT(net.b().told_of(ids.b),
+  EXPECT_THAT(net.b().reported_for(ids.b),
               ElementsAre(ReqReceived, RtuReceived, DreqReceived, TimewaitExit));
 }
 
@@ -286,7 +286,7 @@ TEST(Destroy, IsLegalFromTheIdsOwnHandler) {  // R-CM-5, R-CM-12
     };
     ASSERT_TRUE(net.a().cm.send_dreq(ids.a, {}, net.now).has_value());
     net.run();
-    EXPECT_THAT(net.a().told_of(ids.a), ElementsAre(RepReceived, DrepReceived, TimewaitExit));
+    EXPECT_THAT(net.a().reported_for(ids.a), ElementsAre(RepReceived, DrepReceived, TimewaitExit));
     EXPECT_FALSE(net.b().cm.status(ids.b).has_value());
   }
 }
@@ -321,7 +321,7 @@ TEST(Destroy, EndsTheOldestTimeWaitAboveTheLimit) {
     ASSERT_TRUE(net.a().cm.destroy(id, net.now).has_value());
   }
   EXPECT_EQ(net.a().cm.ids().size(), 2U);
-  EXPECT_EQ(net.a().cm.counters().time_waits_cut, 3U);
+  EXPECT_EQ(net.a().cm.counters().time_waits_evicted, 3U);
 }
 
 TEST(TimeWait, KeepsItsQpFromANewConnection) {  // T-CM-11, R-CM-11
@@ -344,7 +344,7 @@ TEST(TimeWait, KeepsItsQpFromANewConnection) {  // T-CM-11, R-CM-11
 
   const CmId early = connect_again();
   EXPECT_EQ(last_reason(net), RejectReason::StaleConnection);
-  EXPECT_THAT(net.a().told_of(early), ElementsAre(RejReceived));
+  EXPECT_THAT(net.a().reported_for(early), ElementsAre(RejReceived));
   net.run_for(Duration::seconds(2));
   EXPECT_EQ(net.b().count(TimewaitExit), 1U);
   const CmId late = connect_again();

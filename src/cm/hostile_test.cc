@@ -68,7 +68,7 @@ TEST(Hostile, WaitsThatAreAskedForHaveALimit) {
   (void)b.listener(0x1000);
   b.gsi.handle_mad({.lid = Lid{66}}, req_of(b, 1), net.now);
   ASSERT_TRUE(b.cm.send_rep(b.newest, TestCmNetwork::reply(), net.now).has_value());
-  EXPECT_EQ(b.cm.deadline(), net.now + b.cm.limits().longest_wait);  // not 2.4 hours
+  EXPECT_EQ(b.cm.deadline(), net.now + b.cm.limits().max_wait);  // not 2.4 hours
   // Repeated MRAs must not extend it forever either.
   const auto id = *b.cm.status(b.newest);
   const auto mra = make_mad(CmAttribute::Mra, 1,
@@ -139,14 +139,14 @@ TEST(Hostile, ReplayOfAWholeConversationChangesNothing) {
   TestCmNetwork net;
   const Connected ids = connect(net);
   const auto conversation = net.sent;
-  const auto told = net.a().told.size() + net.b().told.size();
+  const auto reported = net.a().reported.size() + net.b().reported.size();
   for (int round = 0; round < 3; ++round) {
     for (const auto& sent : conversation) {
       net.inject(sent.from == net.a().lid ? net.b() : net.a(), sent.from, sent.mad);
     }
     net.run_shortly();
   }
-  EXPECT_EQ(net.a().told.size() + net.b().told.size(), told);
+  EXPECT_EQ(net.a().reported.size() + net.b().reported.size(), reported);
   EXPECT_EQ(net.a().state(ids.a), State::Established);
   EXPECT_EQ(net.b().state(ids.b), State::Established);
   EXPECT_EQ(net.b().cm.ids().size(), 2U);

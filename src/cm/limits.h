@@ -26,8 +26,8 @@ struct Limits {
   std::size_t match_bytes{92};    ///< length of a PrivateDataMatch
   unsigned extensions{32};        ///< MRAs accepted for one message
   /// for one answer, whatever timeout the peer requests
-  Duration longest_wait{Duration::seconds(60)};
-  Duration longest_time_wait{Duration::seconds(60)};
+  Duration max_wait{Duration::seconds(60)};
+  Duration max_time_wait{Duration::seconds(60)};
 };
 
 /// Counters of one message type.
@@ -48,11 +48,11 @@ struct Counters {
   std::uint64_t unmatched{};    ///< no such connection
   std::uint64_t unexpected{};   ///< not valid in the connection's state
   std::uint64_t no_listener{};
-  std::uint64_t no_resources{};    ///< rejected or dropped because of a limit
-  std::uint64_t stale{};           ///< connections that the peer turned out to have lost
-  std::uint64_t timeouts{};        ///< messages whose retries were exhausted
-  std::uint64_t send_failures{};   ///< refused by the management interface, or the port was removed
-  std::uint64_t time_waits_cut{};  ///< TimeWaits ended early
+  std::uint64_t no_resources{};   ///< rejected or dropped because of a limit
+  std::uint64_t stale{};          ///< connections that the peer turned out to have lost
+  std::uint64_t timeouts{};       ///< messages whose retries were exhausted
+  std::uint64_t send_failures{};  ///< refused by the management interface, or the port was removed
+  std::uint64_t time_waits_evicted{};  ///< TimeWaits ended early
 
   [[nodiscard]] MessageCounters& of(wire::CmAttribute attribute) {
     return messages[static_cast<std::size_t>(attribute) -

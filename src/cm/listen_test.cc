@@ -16,7 +16,7 @@ using wire::RejectReason;
 /// Sends a REQ. Returns the reason of the REJ, or none if the server got the request.
 std::optional<RejectReason> ask(TestCmNetwork& net, std::uint64_t service_id,
                                 ByteSpan private_data = {}) {
-  net.a().told.clear();
+  net.a().reported.clear();
   net.b().newest = {};
   const CmId id = net.a().make();
   auto request = net.request(service_id);
@@ -24,8 +24,8 @@ std::optional<RejectReason> ask(TestCmNetwork& net, std::uint64_t service_id,
   EXPECT_TRUE(net.a().cm.send_req(id, request, net.now).has_value());
   net.run_shortly();
   std::optional<RejectReason> reason;
-  if (const Told* const told = net.a().last(CmEventType::RejReceived)) {
-    reason = std::get<RejReceived>(told->event.details).reason;
+  if (const Reported* const reported = net.a().last(CmEventType::RejReceived)) {
+    reason = std::get<RejReceived>(reported->event.details).reason;
   }
   EXPECT_EQ(reason.has_value(), net.b().newest == kNoCmId);
   EXPECT_TRUE(net.a().cm.destroy(id, net.now).has_value());
@@ -159,7 +159,7 @@ TEST(Listen, LeavesWhatIsAboveTheBacklogUnansweredWhereThatIsWanted) {
   TestCmNetwork net;
   TestHost& b = net.b();
   ASSERT_TRUE(
-      b.cm.listen(b.make(), {.service_id = 0x1000, .backlog = 1, .leaves_excess_unanswered = true})
+      b.cm.listen(b.make(), {.service_id = 0x1000, .backlog = 1, .drops_excess_requests = true})
           .has_value());
   for (unsigned i = 0; i < 2; ++i) {
     auto request = net.request();
@@ -175,7 +175,7 @@ TEST(Listen, LeavesWhatIsAboveTheBacklogUnansweredWhereThatIsWanted) {
   EXPECT_EQ(b.count(CmEventType::ReqReceived), 2U);
 }
 
-TEST(Listen, TakesItsUntoldRequestsWithItWhenItIsDestroyed) {
+TEST(Listen, DestroysItsUnreportedRequestsWithIt) {
   TestCmNetwork net;
   TestHost& b = net.b();
   const CmId doomed = b.listener(0x1000);

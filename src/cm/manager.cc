@@ -14,7 +14,7 @@ ConnectionManager::Impl::Impl(const Options& chosen)
     : options(chosen),
       communication_ids_(chosen.seed),
       listeners_(chosen.limits.service_masks),
-      absent_listeners_(chosen.listener_grace) {}
+      held_requests_(chosen.listener_grace) {}
 
 ConnectionManager::Impl::~Impl() {
   for (const auto& [key, port] : ports_) {
@@ -83,7 +83,7 @@ Result<CmId> ConnectionManager::Impl::create(CmObserver& observer, std::uint64_t
   Connection& connection = make_connection();
   connection.observer = &observer;
   connection.context = context;
-  connection.is_announced = true;
+  connection.is_reported = true;
   return connection.id;
 }
 
@@ -147,9 +147,9 @@ Result<std::uint64_t> ConnectionManager::Impl::listen(CmId id, const ListenParam
   Connection& connection = allowed->connection;
   connection.listener = listener;
   connection.backlog = parameters.backlog.value_or(options.limits.backlog);
-  connection.leaves_excess_unanswered = parameters.leaves_excess_unanswered;
+  connection.drops_excess_requests = parameters.drops_excess_requests;
   connection.state = allowed->next;
-  absent_listeners_.listener_came(listener.service_id);
+  held_requests_.on_listener_added(listener.service_id);
   return listener.service_id;
 }
 
@@ -192,7 +192,7 @@ void ConnectionManager::Impl::enter(Connection& connection, State next, Instant 
     leave_backlog(link);
   }
   if (!awaits_answer(next)) {
-    link.awaited.reset();
+    link.pending_message.reset();
     arm(connection, next == State::Timewait ? now + time_wait_of(link) : Instant::never());
   }
 }
@@ -260,7 +260,7 @@ Duration ConnectionManager::Impl::waiting_time(std::uint8_t exponent) const {
 }
 
 Duration ConnectionManager::Impl::bounded(Duration span) const {
-  return options.time_scale.apply(std::min(span, options.limits.longest_wait));
+  return options.time_scale.apply(std::min(span, options.limits.max_wait));
 }
 
 Duration ConnectionManager::Impl::time_wait_of(const Link& link) const {
@@ -268,15 +268,16 @@ Duration ConnectionManager::Impl::time_wait_of(const Link& link) const {
     return {};
   }
   return options.time_scale.apply(
-      std::min(TimeoutExponent{link.ack_timeout}.duration(), options.limits.longest_time_wait));
+      std::min(TimeoutExponent{link.ack_timeout}.duration(), options.limits.max_time_wait));
 }
 
-void ConnectionManager::Impl::tell(const Connection& connection, CmEventType type,
-                                   decltype(CmEvent::details) details, ByteSpan private_data) {
+void ConnectionManager::Impl::report_event(const Connection& connection, CmEventType type,
+                                           decltype(CmEvent::details) details,
+                                           ByteSpan private_data) {
   if (connection.is_detached) {
     return;
   }
-  untold_.push_back({
+  pending_events_.push_back({
       .id = connection.id,
       .event = {.type = type,
                 .private_data = {private_data.begin(), private_data.end()},
@@ -285,26 +286,27 @@ void ConnectionManager::Impl::tell(const Connection& connection, CmEventType typ
 }
 
 void ConnectionManager::Impl::run(Instant now) {
-  if (is_telling_) {
+  if (is_delivering_) {
     return;  // called from a handler: the outer call delivers
   }
-  is_telling_ = true;
-  while (!untold_.empty()) {
-    Untold untold = std::move(untold_.front());
-    untold_.pop_front();
-    Connection* const connection = find(untold.id);
+  is_delivering_ = true;
+  while (!pending_events_.empty()) {
+    PendingEvent pending_event = std::move(pending_events_.front());
+    pending_events_.pop_front();
+    Connection* const connection = find(pending_event.id);
     if (connection == nullptr || connection->is_detached) {
       continue;
     }
-    untold.event.context = connection->context;
-    connection->is_announced = true;
+    pending_event.event.context = connection->context;
+    connection->is_reported = true;
     // The handler may destroy the connection, which must not be accessed after this call.
-    const Handled handled = connection->observer->handle(untold.id, untold.event, now);
+    const Handled handled =
+        connection->observer->handle(pending_event.id, pending_event.event, now);
     if (handled != Handled::Keep) {
-      (void)destroy(untold.id, handled, now);  // fails if the handler destroyed it itself
+      (void)destroy(pending_event.id, handled, now);  // fails if the handler destroyed it itself
     }
   }
-  is_telling_ = false;
+  is_delivering_ = false;
 }
 
 void ConnectionManager::Impl::expire(CmId id, Instant now) {
@@ -313,40 +315,41 @@ void ConnectionManager::Impl::expire(CmId id, Instant now) {
   Link& link = connection.link;
   if (connection.state == State::Timewait) {
     enter(connection, transition(connection.state, Input::TimewaitOver).next, now);
-    tell(connection, CmEventType::TimewaitExit, {}, {});
+    report_event(connection, CmEventType::TimewaitExit, {}, {});
     return reap(id);
   }
-  WEFT_ASSERT(awaits_answer(connection.state) && link.awaited,
+  WEFT_ASSERT(awaits_answer(connection.state) && link.pending_message,
               "only who awaits an answer sends again");
-  if (link.awaited->retries_left != 0) {
-    --link.awaited->retries_left;
+  if (link.pending_message->retries_left != 0) {
+    --link.pending_message->retries_left;
     // A removed port or a full interface is treated like packet loss: the next retry may succeed.
-    const wire::CmAttribute awaited = link.awaited->attribute;
-    const bool is_kept_back =
-        (planted(PlantedBug::ReplyNotRepeated) && awaited == wire::CmAttribute::Rep) ||
-        (planted(PlantedBug::LookupNotRepeated) && awaited == wire::CmAttribute::SidrReq);
-    if (!is_kept_back) {
-      (void)transmit(connection, link.awaited->attribute, link.awaited->mad, now, true);
+    const wire::CmAttribute pending_message = link.pending_message->attribute;
+    const bool is_held_back =
+        (planted(PlantedBug::ReplyNotRepeated) && pending_message == wire::CmAttribute::Rep) ||
+        (planted(PlantedBug::LookupNotRepeated) && pending_message == wire::CmAttribute::SidrReq);
+    if (!is_held_back) {
+      (void)transmit(connection, link.pending_message->attribute, link.pending_message->mad, now,
+                     true);
     }
-    return arm(connection, now + link.awaited->patience);
+    return arm(connection, now + link.pending_message->response_timeout);
   }
   ++counters.timeouts;
-  const wire::CmAttribute attribute = link.awaited->attribute;
-  link.awaited.reset();
+  const wire::CmAttribute attribute = link.pending_message->attribute;
+  link.pending_message.reset();
   link.candidate.reset();
   enter(connection, transition(connection.state, Input::RetriesExceeded).next, now);
-  tell(connection,
-       attribute == wire::CmAttribute::Req    ? CmEventType::ReqTimeout
-       : attribute == wire::CmAttribute::Rep  ? CmEventType::RepTimeout
-       : attribute == wire::CmAttribute::Dreq ? CmEventType::DreqTimeout
-       : attribute == wire::CmAttribute::Lap  ? CmEventType::LapTimeout
-                                              : CmEventType::SidrReqTimeout,
-       {}, {});
+  report_event(connection,
+               attribute == wire::CmAttribute::Req    ? CmEventType::ReqTimeout
+               : attribute == wire::CmAttribute::Rep  ? CmEventType::RepTimeout
+               : attribute == wire::CmAttribute::Dreq ? CmEventType::DreqTimeout
+               : attribute == wire::CmAttribute::Lap  ? CmEventType::LapTimeout
+                                                      : CmEventType::SidrReqTimeout,
+               {}, {});
   reap(id);
 }
 
 void ConnectionManager::Impl::handle_timeout(Instant now) {
-  for (const AbsentListeners::Request& request : absent_listeners_.take_due(now)) {
+  for (const HeldRequests::Request& request : held_requests_.take_due(now)) {
     if (Port* const port = find_port(request.port)) {
       const auto head = ByteSpan{request.mad}.first<wire::kSizeOf<wire::MadHeader>>();
       receive({.port = *port,
@@ -364,10 +367,10 @@ void ConnectionManager::Impl::handle_timeout(Instant now) {
 }
 
 Instant ConnectionManager::Impl::deadline() const {
-  if (!untold_.empty()) {
+  if (!pending_events_.empty()) {
     return Instant{};
   }
-  const Instant kept = absent_listeners_.deadline();
+  const Instant kept = held_requests_.deadline();
   return timers_.empty() ? kept : std::min(kept, timers_.begin()->first);
 }
 

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "cm/absent_listeners.h"
 #include "cm/communication_ids.h"
 #include "cm/connection.h"
 #include "cm/connection_manager.h"
+#include "cm/held_requests.h"
 #include "cm/listeners.h"
 #include "cm/messages.h"
 #include "cm/state_table.h"
@@ -79,7 +79,7 @@ class ConnectionManager::Impl {
   [[nodiscard]] Result<void> set_observer(CmId id, CmObserver& observer, std::uint64_t context);
   [[nodiscard]] Result<std::uint64_t> listen(CmId id, const ListenParameters& parameters);
   void expect_listener(std::uint64_t service_id, Instant now) {
-    absent_listeners_.listener_went(service_id, now);
+    held_requests_.on_listener_closed(service_id, now);
   }
   [[nodiscard]] Result<CmId> insert_listen(CmObserver& observer, std::uint64_t service_id,
                                            std::optional<Guid> ca_guid);
@@ -90,9 +90,9 @@ class ConnectionManager::Impl {
   // manager_destroy.cc
   Result<void> destroy(CmId id, Handled why, Instant now);
   /// Sends the DREQ, DREP, REJ or SIDR_REP that the state requires when an id is destroyed.
-  void say_goodbye(const Connection& connection, Action action, Instant now);
+  void notify_teardown(const Connection& connection, Action action, Instant now);
   /// Destroys the connections of a listener that were not reported to its user.
-  void disown(CmId listener, Instant now);
+  void destroy_unreported(CmId listener, Instant now);
 
   // manager_calls.cc, manager_calls_later.cc
   [[nodiscard]] Result<void> send_req(CmId id, const RequestParameters& parameters, Instant now);
@@ -149,9 +149,9 @@ class ConnectionManager::Impl {
   void reap(CmId id);
   void expire(CmId id, Instant now);
   /// Queues an event for the connection's observer.
-  void tell(const Connection& connection, CmEventType type, decltype(CmEvent::details) details,
-            ByteSpan private_data);
-  /// 4.096 us * 2^exponent, scaled and bounded by Limits::longest_wait.
+  void report_event(const Connection& connection, CmEventType type,
+                    decltype(CmEvent::details) details, ByteSpan private_data);
+  /// 4.096 us * 2^exponent, scaled and bounded by Limits::max_wait.
   [[nodiscard]] Duration waiting_time(std::uint8_t exponent) const;
   [[nodiscard]] Duration bounded(Duration span) const;
   [[nodiscard]] Duration time_wait_of(const Link& link) const;
@@ -164,8 +164,9 @@ class ConnectionManager::Impl {
   [[nodiscard]] Result<void> transmit(const Connection& connection, wire::CmAttribute attribute,
                                       const mad::MadBytes& mad, Instant now, bool is_retry = false);
   /// Sends a message that requires an answer, and arms its retry timer.
-  [[nodiscard]] Result<void> ask(Connection& connection, State next, wire::CmAttribute attribute,
-                                 const mad::MadBytes& mad, Instant now);
+  [[nodiscard]] Result<void> send_and_await(Connection& connection, State next,
+                                            wire::CmAttribute attribute, const mad::MadBytes& mad,
+                                            Instant now);
   /// Resends the answer to a duplicate.
   void repeat(Connection& connection, const Boxed<Answer>& answer, Instant now);
   [[nodiscard]] std::uint64_t new_transaction_id(PortKey port, std::uint32_t low) const;
@@ -201,16 +202,16 @@ class ConnectionManager::Impl {
   [[nodiscard]] bool is_known_or_stale(const Received& received, const wire::Req& req);
   /// This side's own REQ for the same service, sent peer to peer (IBTA vol 1 §12.10.4).
   [[nodiscard]] Connection* find_peer(const wire::Req& req);
-  /// Whether the listener's backlog has room. FullInSilence: full, and the REQ stays unanswered.
-  enum class Admission : std::uint8_t { Welcome, Full, FullInSilence };
+  /// Whether the listener's backlog has room. FullDropped: full, and the REQ stays unanswered.
+  enum class Admission : std::uint8_t { Admitted, Full, FullDropped };
   [[nodiscard]] Admission admission(const Received& received, const Connection& listener);
   [[nodiscard]] Connection& admit(const Received& received, Connection& listener);
   [[nodiscard]] bool is_held(CmId id) const;
   [[nodiscard]] Connection* find_stale(const RemoteKey& qpn, const Received& received);
-  void note_remote_qpn(const Connection& connection);
+  void record_remote_qpn(const Connection& connection);
   void end_stale(Connection& old, Instant now);
   /// Both sides sent a peer-to-peer REQ: decides which one becomes passive (IBTA vol 1 §12.10.4).
-  void meet(const Received& received, const wire::Req& req, Connection& connection);
+  void match_peer_req(const Received& received, const wire::Req& req, Connection& connection);
   void accept_req(const Received& received, const wire::Req& req, Connection& connection);
   void refuse_req(const Received& received, const wire::Req& req, wire::RejectReason reason,
                   ByteSpan additional_information = {});
@@ -226,7 +227,7 @@ class ConnectionManager::Impl {
   void on_sidr_rep(const Received& received);
 
   /// An event that is not delivered yet.
-  struct Untold {
+  struct PendingEvent {
     CmId id{};
     CmEvent event{};
   };
@@ -238,7 +239,7 @@ class ConnectionManager::Impl {
   std::map<CmId, Connection> connections_;
   std::set<CmId> detached_;
   ListenerTable listeners_;
-  AbsentListeners absent_listeners_;
+  HeldRequests held_requests_;
   std::unordered_map<std::uint32_t, CmId> by_local_id_;
   std::map<RemoteKey, CmId> by_remote_id_;
   std::map<RemoteKey, CmId> by_remote_qpn_;
@@ -246,8 +247,8 @@ class ConnectionManager::Impl {
   std::map<std::pair<Lid, Gid>, std::size_t> backlog_of_peer_;
   std::multimap<std::uint64_t, CmId> peers_;  // by service ID: ids that sent a peer-to-peer REQ
   std::set<std::pair<Instant, CmId>> timers_;
-  std::deque<Untold> untold_;
-  bool is_telling_{};
+  std::deque<PendingEvent> pending_events_;
+  bool is_delivering_{};
 };
 
 }  // namespace weft::cm

@@ -8,6 +8,24 @@
 #include "wire/cm/rep.h"
 
 namespace weft::cm {
+namespace {
+
+/// What of a connection's end its REQ says.
+void set_from_request(Link& link, const RequestParameters& parameters) {
+  link.service_id = parameters.service_id;
+  link.qp_type = parameters.qp_type;
+  link.local_qpn = parameters.qpn;
+  link.rq_psn = parameters.starting_psn;
+  link.responder_resources = parameters.responder_resources;
+  link.initiator_depth = parameters.initiator_depth;
+  link.retry_count = parameters.retry_count;
+  link.rnr_retry_count = parameters.rnr_retry_count;
+  link.remote_response_timeout = parameters.remote_cm_response_timeout;
+  link.primary = parameters.primary;
+  link.alternate = parameters.alternate;
+}
+
+}  // namespace
 
 Result<void> ConnectionManager::Impl::send_req(CmId id, const RequestParameters& parameters,
                                                Instant now) {
@@ -22,7 +40,7 @@ Result<void> ConnectionManager::Impl::send_req(CmId id, const RequestParameters&
   if (!port) {
     return std::unexpected(port.error());
   }
-  const ManagerPlace manager = parameters.manager.value_or(ManagerPlace{parameters.primary});
+  const ManagerAddress manager = parameters.manager.value_or(ManagerAddress{parameters.primary});
   const auto manager_port = port_of(manager.path);
   if (!manager_port) {
     return std::unexpected(manager_port.error());
@@ -34,18 +52,8 @@ Result<void> ConnectionManager::Impl::send_req(CmId id, const RequestParameters&
             .is_active = true};
   link.peer.qp = manager.qpn;
   link.peer.qkey = manager.qkey;
-  link.service_id = parameters.service_id;
-  link.qp_type = parameters.qp_type;
-  link.local_qpn = parameters.qpn;
-  link.rq_psn = parameters.starting_psn;
-  link.responder_resources = parameters.responder_resources;
-  link.initiator_depth = parameters.initiator_depth;
-  link.retry_count = parameters.retry_count;
-  link.rnr_retry_count = parameters.rnr_retry_count;
-  link.remote_response_timeout = parameters.remote_cm_response_timeout;
+  set_from_request(link, parameters);
   link.ack_timeout = ack_timeout(parameters.primary.packet_life_time, address.ack_delay);
-  link.primary = parameters.primary;
-  link.alternate = parameters.alternate;
   if (link.alternate) {
     const auto other = port_of(*link.alternate);
     if (!other) {
@@ -59,8 +67,9 @@ Result<void> ConnectionManager::Impl::send_req(CmId id, const RequestParameters&
         ack_timeout(link.alternate->packet_life_time, (*other)->address().ack_delay);
   }
   // R-CM-8: twice the packet lifetime plus the peer's processing time.
-  link.patience = bounded(TimeoutExponent{parameters.primary.packet_life_time}.duration() * 2 +
-                          TimeoutExponent{parameters.remote_cm_response_timeout}.duration());
+  link.response_timeout =
+      bounded(TimeoutExponent{parameters.primary.packet_life_time}.duration() * 2 +
+              TimeoutExponent{parameters.remote_cm_response_timeout}.duration());
   link.max_retries = parameters.max_cm_retries;
   link.local_id = new_communication_id();
   link.transaction_id = new_transaction_id(link.port, link.local_id);
@@ -68,7 +77,8 @@ Result<void> ConnectionManager::Impl::send_req(CmId id, const RequestParameters&
   Connection& connection = allowed->connection;
   connection.link = std::move(link);
   const mad::MadBytes req = make_req(connection.link, parameters);
-  if (auto sent = ask(connection, allowed->next, wire::CmAttribute::Req, req, now); !sent) {
+  auto sent = send_and_await(connection, allowed->next, wire::CmAttribute::Req, req, now);
+  if (!sent) {
     connection.link = {};
     return sent;
   }
@@ -92,7 +102,8 @@ Result<void> ConnectionManager::Impl::send_rep(CmId id, const ReplyParameters& p
   Connection& connection = allowed->connection;
   Link& link = connection.link;
   const mad::MadBytes rep = make_rep(link, parameters);
-  if (auto sent = ask(connection, allowed->next, wire::CmAttribute::Rep, rep, now); !sent) {
+  if (auto sent = send_and_await(connection, allowed->next, wire::CmAttribute::Rep, rep, now);
+      !sent) {
     return sent;
   }
   link.local_qpn = parameters.qpn;
@@ -162,7 +173,7 @@ Result<void> ConnectionManager::Impl::send_mra(CmId id, std::uint8_t service_tim
                 .remote_communication_id = link.remote_id,
                 .subject = connection.state == State::ReqRcvd   ? wire::CmSubject::Req
                            : connection.state == State::RepRcvd ? wire::CmSubject::Rep
-                                                                : wire::CmSubject::LapOrNone,
+                                                                : wire::CmSubject::LapOrNothing,
                 .service_timeout = service_timeout};
   put(mra.private_data, private_data);
   const Answer answer{.attribute = wire::CmAttribute::Mra,
@@ -187,7 +198,7 @@ Result<void> ConnectionManager::Impl::notify(CmId id, QpEvent event, Instant now
   if (!is_migration) {
     connection.link.setup_answer.reset();
     enter(connection, allowed->next, now);
-    tell(connection, CmEventType::UserEstablished, {}, {});
+    report_event(connection, CmEventType::UserEstablished, {}, {});
     return {};
   }
   Link& link = connection.link;

@@ -19,7 +19,7 @@ Result<void> ConnectionManager::Impl::send_dreq(CmId id, ByteSpan private_data, 
   }
   Connection& connection = allowed->connection;
   const mad::MadBytes dreq = make_dreq(connection.link, private_data);
-  auto sent = ask(connection, allowed->next, wire::CmAttribute::Dreq, dreq, now);
+  auto sent = send_and_await(connection, allowed->next, wire::CmAttribute::Dreq, dreq, now);
   if (!sent) {
     enter(connection, State::Timewait, now);
   }
@@ -82,8 +82,8 @@ Result<void> ConnectionManager::Impl::send_lap(CmId id, const Path& alternate,
   put(lap.private_data, private_data);
   // Each LAP has its own transaction ID, by which the peer distinguishes it from a duplicate.
   const std::uint64_t transaction = new_transaction_id(link.port, link.local_id + ++link.laps_sent);
-  if (auto sent = ask(connection, allowed->next, wire::CmAttribute::Lap,
-                      make_mad(wire::CmAttribute::Lap, transaction, lap), now);
+  if (auto sent = send_and_await(connection, allowed->next, wire::CmAttribute::Lap,
+                                 make_mad(wire::CmAttribute::Lap, transaction, lap), now);
       !sent) {
     return sent;
   }
@@ -153,7 +153,7 @@ Result<void> ConnectionManager::Impl::send_sidr_req(CmId id,
   link.service_id = parameters.service_id;
   link.qp_type = QpType::Ud;
   link.primary = parameters.path;
-  link.patience = bounded(parameters.timeout);
+  link.response_timeout = bounded(parameters.timeout);
   link.max_retries = parameters.max_cm_retries;
   link.local_id = new_communication_id();
   link.transaction_id = new_transaction_id(link.port, link.local_id);
@@ -164,7 +164,8 @@ Result<void> ConnectionManager::Impl::send_sidr_req(CmId id,
   const mad::MadBytes mad = make_mad(wire::CmAttribute::SidrReq, link.transaction_id, request);
   Connection& connection = allowed->connection;
   connection.link = std::move(link);
-  if (auto sent = ask(connection, allowed->next, wire::CmAttribute::SidrReq, mad, now); !sent) {
+  if (auto sent = send_and_await(connection, allowed->next, wire::CmAttribute::SidrReq, mad, now);
+      !sent) {
     connection.link = {};
     return sent;
   }

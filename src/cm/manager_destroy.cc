@@ -31,14 +31,14 @@ Result<void> ConnectionManager::Impl::destroy(CmId id, Handled why, Instant now)
   const Transition end = transition(state, Input::Destroy);
   if (state == State::Listen) {
     listeners_.remove(*connection->listener);
-    absent_listeners_.listener_went(connection->listener->service_id, now);
-    disown(id, now);
+    held_requests_.on_listener_closed(connection->listener->service_id, now);
+    destroy_unreported(id, now);
   }
   const bool is_unanswered =
       state == State::ReqRcvd || state == State::MraReqSent || state == State::SidrReqRcvd;
   const bool is_silent = why == Handled::DestroyNoResources && is_unanswered;
-  say_goodbye(*connection, is_silent ? Action::Leave : end.action, now);
-  if (planted(PlantedBug::IdKeptAfterReject) && end.action == Action::RejectConsumer) {
+  notify_teardown(*connection, is_silent ? Action::Leave : end.action, now);
+  if (planted(PlantedBug::IdLeakedAfterReject) && end.action == Action::RejectConsumer) {
     enter(*connection, State::Idle, now);
     return {};
   }
@@ -55,15 +55,15 @@ Result<void> ConnectionManager::Impl::destroy(CmId id, Handled why, Instant now)
     const CmId oldest = *detached_.begin();
     enter(*find(oldest), State::Idle, now);
     reap(oldest);
-    ++counters.time_waits_cut;
+    ++counters.time_waits_evicted;
   }
   return {};
 }
 
 /// Notifies the peer, except by DREQ, whose answer must be awaited. A failure to send is ignored:
 /// destruction never fails because of the network.
-void ConnectionManager::Impl::say_goodbye(const Connection& connection, Action action,
-                                          Instant now) {
+void ConnectionManager::Impl::notify_teardown(const Connection& connection, Action action,
+                                              Instant now) {
   const Link& link = connection.link;
   const auto ca_guid = octets_of(link.local_ca);
   if (action == Action::RejectTimeout) {
@@ -83,12 +83,12 @@ void ConnectionManager::Impl::say_goodbye(const Connection& connection, Action a
 }
 
 /// Destroys connections created for a listener that were not yet reported to its user.
-void ConnectionManager::Impl::disown(CmId listener, Instant now) {
+void ConnectionManager::Impl::destroy_unreported(CmId listener, Instant now) {
   std::vector<CmId> unknown;
-  for (const Untold& untold : untold_) {
-    const Connection* const child = find(untold.id);
-    if (child != nullptr && !child->is_announced && child->link.listener == listener) {
-      unknown.push_back(untold.id);
+  for (const PendingEvent& pending_event : pending_events_) {
+    const Connection* const child = find(pending_event.id);
+    if (child != nullptr && !child->is_reported && child->link.listener == listener) {
+      unknown.push_back(pending_event.id);
     }
   }
   for (const CmId child : unknown) {

@@ -273,7 +273,7 @@ class Game {
     }
     check();
     // Without any answer from the peer.
-    for (unsigned steps = 0; steps < 4'000 && !is_at_rest(); ++steps) {
+    for (unsigned steps = 0; steps < 4'000 && !is_idle_now(); ++steps) {
       pass_time();
       for (Player& player : players_) {
         while (player.gsi().poll_transmit(now_)) {
@@ -294,7 +294,7 @@ class Game {
     }
   }
 
-  [[nodiscard]] bool is_at_rest() {
+  [[nodiscard]] bool is_idle_now() {
     return std::ranges::all_of(
         players_, [](Player& player) { return player.manager().deadline() == Instant::never(); });
   }

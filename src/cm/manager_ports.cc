@@ -99,7 +99,7 @@ Result<void> ConnectionManager::Impl::add_port(PortKey key, mad::ManagementInter
       gsi.register_agent({.mgmt_class = wire::ManagementClass::ComMgt,
                           .class_version = wire::kCmClassVersion,
                           .methods = mad::methods({wire::MadMethod::Send, wire::MadMethod::Get}),
-                          .takes_any_version = true,
+                          .accepts_any_version = true,
                           .keeps_transaction_ids = true,
                           .name = "communication manager"},
                          port.get());

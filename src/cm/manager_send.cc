@@ -47,20 +47,20 @@ Result<void> ConnectionManager::Impl::transmit(const Connection& connection,
   return transmit(connection.link.port, connection.link.peer, attribute, mad, now, is_retry);
 }
 
-Result<void> ConnectionManager::Impl::ask(Connection& connection, State next,
-                                          wire::CmAttribute attribute, const mad::MadBytes& mad,
-                                          Instant now) {
+Result<void> ConnectionManager::Impl::send_and_await(Connection& connection, State next,
+                                                     wire::CmAttribute attribute,
+                                                     const mad::MadBytes& mad, Instant now) {
   if (auto sent = transmit(connection, attribute, mad, now); !sent) {
     return sent;
   }
   enter(connection, next, now);
   Link& link = connection.link;
-  link.awaited = Awaited{.attribute = attribute,
-                         .mad = mad,
-                         .patience = link.patience,
-                         .retries_left = link.max_retries,
-                         .extensions_left = options.limits.extensions};
-  arm(connection, now + link.patience);
+  link.pending_message = PendingMessage{.attribute = attribute,
+                                        .mad = mad,
+                                        .response_timeout = link.response_timeout,
+                                        .retries_left = link.max_retries,
+                                        .extensions_left = options.limits.extensions};
+  arm(connection, now + link.response_timeout);
   return {};
 }
 
@@ -84,7 +84,7 @@ mad::MadBytes ConnectionManager::Impl::make_rej(const Link& link, State state,
   wire::Rej rej{
       .local_communication_id = link.local_id,
       .remote_communication_id = link.remote_id,
-      .subject = wire::CmSubject::LapOrNone,
+      .subject = wire::CmSubject::LapOrNothing,
       .reject_info_length = static_cast<std::uint8_t>(parameters.additional_information.size()),
       .reason = parameters.reason};
   if (state == State::ReqRcvd || state == State::MraReqSent) {
@@ -119,7 +119,7 @@ mad::MadBytes ConnectionManager::Impl::make_drep(const Link& link, ByteSpan priv
 /// at once.
 void ConnectionManager::Impl::disconnect(Connection& connection, Instant now) {
   const mad::MadBytes dreq = make_dreq(connection.link, {});
-  if (!ask(connection, State::DreqSent, wire::CmAttribute::Dreq, dreq, now)) {
+  if (!send_and_await(connection, State::DreqSent, wire::CmAttribute::Dreq, dreq, now)) {
     enter(connection, State::Timewait, now);
   }
 }

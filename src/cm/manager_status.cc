@@ -68,7 +68,8 @@ void ConnectionManager::Impl::check_invariants() const {
     WEFT_ASSERT(connection.listener.has_value() == (state == State::Listen),
                 "cm keeps its invariants");
     WEFT_ASSERT((link.local_id != 0) == (is_link && !link.sidr), "cm keeps its invariants");
-    WEFT_ASSERT(link.awaited.has_value() == awaits_answer(state), "cm keeps its invariants");
+    WEFT_ASSERT(link.pending_message.has_value() == awaits_answer(state),
+                "cm keeps its invariants");
     WEFT_ASSERT(
         (link.deadline != Instant::never()) == (awaits_answer(state) || state == State::Timewait),
         "cm keeps its invariants");

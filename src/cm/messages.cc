@@ -113,8 +113,8 @@ mad::MadBytes make_req(const Link& link, const RequestParameters& parameters) {
                   has_options ? parameters.ece.options : 0);
 }
 
-ReqReceived told_req(const wire::Req& req, std::uint32_t ece_options) {
-  ReqReceived told{
+ReqReceived req_received_from(const wire::Req& req, std::uint32_t ece_options) {
+  ReqReceived reported{
       .primary = path_of(req.primary, req.pkey, req.path_mtu),
       .service_id = req.service_id,
       .remote_ca = req.local_ca_guid,
@@ -133,9 +133,9 @@ ReqReceived told_req(const wire::Req& req, std::uint32_t ece_options) {
       .ece = {.vendor_id = req.vendor_id, .options = req.vendor_id != 0 ? ece_options : 0}
   };
   if (!is_absent(req.alternate)) {
-    told.alternate = path_of(req.alternate, req.pkey, req.path_mtu);
+    reported.alternate = path_of(req.alternate, req.pkey, req.path_mtu);
   }
-  return told;
+  return reported;
 }
 
 mad::MadBytes make_rep(const Link& link, const ReplyParameters& parameters) {
@@ -165,7 +165,7 @@ mad::MadBytes make_rep(const Link& link, const ReplyParameters& parameters) {
                   vendor != 0 ? parameters.ece.options : 0);
 }
 
-RepReceived told_rep(const wire::Rep& rep, QpType qp_type, std::uint32_t ece_options) {
+RepReceived rep_received_from(const wire::Rep& rep, QpType qp_type, std::uint32_t ece_options) {
   const std::uint32_t vendor = std::uint32_t{rep.vendor_id_high} << 2 * kByteBits |
                                std::uint32_t{rep.vendor_id_middle} << kByteBits | rep.vendor_id_low;
   return {
@@ -203,7 +203,7 @@ mad::MadBytes make_sidr_rep(const Link& link, const SidrReplyParameters& paramet
                   vendor != 0 ? parameters.ece.options : 0);
 }
 
-SidrRepReceived told_sidr_rep(const wire::SidrRep& rep, std::uint32_t ece_options) {
+SidrRepReceived sidr_rep_received_from(const wire::SidrRep& rep, std::uint32_t ece_options) {
   const std::uint32_t vendor = std::uint32_t{rep.vendor_id_high} << kByteBits | rep.vendor_id_low;
   const std::size_t length =
       std::min<std::size_t>(rep.additional_information_length, kAdditionalInformation);

@@ -68,11 +68,13 @@ void put(std::array<std::byte, kBytes>& field, ByteSpan data) {
 [[nodiscard]] std::uint8_t ack_timeout(std::uint8_t packet_life_time, std::uint8_t ack_delay);
 
 [[nodiscard]] mad::MadBytes make_req(const Link& link, const RequestParameters& parameters);
-[[nodiscard]] ReqReceived told_req(const wire::Req& req, std::uint32_t ece_options);
+[[nodiscard]] ReqReceived req_received_from(const wire::Req& req, std::uint32_t ece_options);
 [[nodiscard]] mad::MadBytes make_rep(const Link& link, const ReplyParameters& parameters);
-[[nodiscard]] RepReceived told_rep(const wire::Rep& rep, QpType qp_type, std::uint32_t ece_options);
+[[nodiscard]] RepReceived rep_received_from(const wire::Rep& rep, QpType qp_type,
+                                            std::uint32_t ece_options);
 [[nodiscard]] mad::MadBytes make_sidr_rep(const Link& link, const SidrReplyParameters& parameters);
-[[nodiscard]] SidrRepReceived told_sidr_rep(const wire::SidrRep& rep, std::uint32_t ece_options);
+[[nodiscard]] SidrRepReceived sidr_rep_received_from(const wire::SidrRep& rep,
+                                                     std::uint32_t ece_options);
 
 /// Refuse counts and exponents that do not fit their fields, invalid paths, and private data that
 /// is too long (R-CM-7).

@@ -53,12 +53,12 @@ struct ListenParameters {
   std::optional<unsigned> backlog{};  ///< maximum of unestablished connections; default from Limits
   /// Leave requests above the backlog unanswered instead of rejecting them (REJ 3), so that the
   /// peer retries, as on Linux.
-  bool leaves_excess_unanswered{};
+  bool drops_excess_requests{};
 };
 
 /// Address of a peer's connection manager that is not at the connection's own port, as given by a
 /// redirection (IBTA vol 1 §12.6.7).
-struct ManagerPlace {
+struct ManagerAddress {
   Path path{};
   Qpn qpn{kQp1};
   QKey qkey{kGsiQKey};
@@ -70,7 +70,7 @@ struct RequestParameters {
   Path primary{};
   std::optional<Path> alternate{};
   /// the peer's CM, if it is not at the end of the primary path
-  std::optional<ManagerPlace> manager{};
+  std::optional<ManagerAddress> manager{};
   std::uint64_t service_id{};
   QpType qp_type{QpType::Rc};  ///< Rc, Uc, XrcInitiator
   Qpn qpn{};
@@ -140,7 +140,7 @@ struct AprParameters {
 /// When `send_mra` transmits the MRA.
 enum class MraTime : std::uint8_t {
   Now,
-  WhenAskedAgain,  ///< only if the peer resends its message before this side answers
+  OnRetry,  ///< only if the peer resends its message before this side answers
 };
 
 /// QP events that users report to the manager.

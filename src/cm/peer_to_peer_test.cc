@@ -33,8 +33,8 @@ TEST(PeerToPeer, LargerCaGuidStaysTheActiveSide) {
   EXPECT_EQ(peers.net.a().state(peers.a), State::ReqRcvd);
   EXPECT_EQ(peers.net.b().state(peers.b), State::ReqSent);
   ASSERT_EQ(peers.net.a().count(CmEventType::ReqReceived), 1U);
-  EXPECT_EQ(peers.net.a().told.at(0).id, peers.a);
-  EXPECT_EQ(std::get<ReqReceived>(peers.net.a().told[0].event.details).listener, kNoCmId);
+  EXPECT_EQ(peers.net.a().reported.at(0).id, peers.a);
+  EXPECT_EQ(std::get<ReqReceived>(peers.net.a().reported[0].event.details).listener, kNoCmId);
   auto reply = TestCmNetwork::reply();
   reply.qpn = Qpn{0x11};
   ASSERT_TRUE(peers.net.a().cm.send_rep(peers.a, reply, peers.net.now).has_value());
@@ -50,7 +50,7 @@ TEST(PeerToPeer, LargerCaGuidStaysTheActiveSide) {
   EXPECT_EQ(peers.net.b().count(CmEventType::TimewaitExit), 1U);
 }
 
-TEST(PeerToPeer, MeetsNobodyOfAnotherServiceOrAddress) {
+TEST(PeerToPeer, MatchesNoOtherServiceOrAddress) {
   Peers peers;
   peers.ask(peers.net.a(), peers.a);
   auto request = peers.net.request(0x5001);

@@ -13,9 +13,9 @@ enum class PlantedBug : std::uint8_t {
   TimeWaitOfZero,
   ReplyNotRepeated,
   UnknownDreqUnanswered,
-  IdKeptAfterReject,
+  IdLeakedAfterReject,
   StaleRequestTaken,
-  AnsweredLapToldAgain,
+  AnsweredLapReportedAgain,
   RefusedPathLoaded,
   LookupNotRepeated,
 };

@@ -95,7 +95,7 @@ TEST(QpAttributes, OfXrcAreOneHalfEach) {
   const CmId client = net.a().make();
   ASSERT_TRUE(net.a().cm.send_req(client, request, net.now).has_value());
   net.run_shortly();
-  EXPECT_EQ(std::get<ReqReceived>(net.b().told.at(0).event.details).qp_type, QpType::XrcTarget);
+  EXPECT_EQ(std::get<ReqReceived>(net.b().reported.at(0).event.details).qp_type, QpType::XrcTarget);
   ASSERT_TRUE(net.b().cm.send_rep(net.b().newest, TestCmNetwork::reply(), net.now).has_value());
   net.run_shortly();
   EXPECT_EQ(attributes(net.a(), client, QpState::Rtr).dest_qpn, Qpn{0x22});

@@ -59,7 +59,7 @@ bool ConnectionManager::Impl::takes(Connection& connection, Input input, const R
   next = found.next;
   const auto attribute = static_cast<wire::CmAttribute>(received.header.attribute_id);
   switch (found.action) {
-    case Action::Tell:
+    case Action::Report:
       return true;
     case Action::Repeat: {
       ++counters.of(attribute).duplicates;
@@ -84,10 +84,10 @@ bool ConnectionManager::Impl::takes(Connection& connection, Input input, const R
 void ConnectionManager::Impl::extend(Connection& connection, std::uint8_t service_timeout,
                                      Instant now) {
   Link& link = connection.link;
-  if (!link.awaited || link.awaited->extensions_left == 0) {
+  if (!link.pending_message || link.pending_message->extensions_left == 0) {
     return;
   }
-  --link.awaited->extensions_left;
+  --link.pending_message->extensions_left;
   arm(connection, now + waiting_time(service_timeout) + waiting_time(link.ack_timeout));
 }
 
@@ -112,9 +112,9 @@ void ConnectionManager::Impl::on_mra(const Received& received) {
   }
   if (is_new) {
     enter(*connection, next, received.now);
-    tell(*connection, CmEventType::MraReceived,
-         MraReceived{.subject = mra.subject, .service_timeout = mra.service_timeout},
-         mra.private_data);
+    report_event(*connection, CmEventType::MraReceived,
+                 MraReceived{.subject = mra.subject, .service_timeout = mra.service_timeout},
+                 mra.private_data);
   }
 }
 
@@ -132,9 +132,10 @@ void ConnectionManager::Impl::on_rep(const Received& received) {
     return;
   }
   Link& link = connection->link;
-  const RepReceived told = told_rep(rep, link.qp_type, received.header.attribute_modifier);
+  const RepReceived reported =
+      rep_received_from(rep, link.qp_type, received.header.attribute_modifier);
   const RemoteKey id_key{rep.local_ca_guid, rep.local_communication_id};
-  const RemoteKey qpn_key{rep.local_ca_guid, told.remote_qpn.value()};
+  const RemoteKey qpn_key{rep.local_ca_guid, reported.remote_qpn.value()};
   const auto known = by_remote_id_.find(id_key);
   if (rep.local_communication_id == 0 || (known != by_remote_id_.end() && is_held(known->second))) {
     ++counters.malformed;
@@ -149,11 +150,11 @@ void ConnectionManager::Impl::on_rep(const Received& received) {
   by_remote_id_.insert_or_assign(id_key, connection->id);
   link.remote_id = rep.local_communication_id;
   link.remote_ca = rep.local_ca_guid;
-  link.remote_qpn = told.remote_qpn;
-  note_remote_qpn(*connection);
+  link.remote_qpn = reported.remote_qpn;
+  record_remote_qpn(*connection);
   link.sq_psn = rep.starting_psn;
-  link.initiator_depth = told.initiator_depth;
-  link.responder_resources = told.responder_resources;
+  link.initiator_depth = reported.initiator_depth;
+  link.responder_resources = reported.responder_resources;
   link.rnr_retry_count = rep.rnr_retry_count;
   link.ack_timeout = ack_timeout(link.primary.packet_life_time, rep.target_ack_delay);
   if (link.alternate) {
@@ -161,7 +162,7 @@ void ConnectionManager::Impl::on_rep(const Received& received) {
         ack_timeout(link.alternate->packet_life_time, rep.target_ack_delay);
   }
   enter(*connection, next, received.now);
-  tell(*connection, CmEventType::RepReceived, told, rep.private_data);
+  report_event(*connection, CmEventType::RepReceived, reported, rep.private_data);
 }
 
 void ConnectionManager::Impl::on_rtu(const Received& received) {
@@ -176,7 +177,7 @@ void ConnectionManager::Impl::on_rtu(const Received& received) {
   if (takes(*connection, Input::Rtu, received, next)) {
     connection->link.setup_answer.reset();  // an MRA is no longer needed
     enter(*connection, next, received.now);
-    tell(*connection, CmEventType::RtuReceived, {}, rtu.private_data);
+    report_event(*connection, CmEventType::RtuReceived, {}, rtu.private_data);
   }
 }
 
@@ -210,15 +211,15 @@ void ConnectionManager::Impl::on_rej(const Received& received) {
       std::min<std::size_t>(rej.reject_info_length, rej.additional_information.size());
   const CmId id = connection->id;
   enter(*connection, next, received.now);
-  tell(*connection, CmEventType::RejReceived,
-       RejReceived{
-           .reason = rej.reason,
-           .subject = rej.subject,
-           .additional_information = {rej.additional_information.begin(),
-                                      rej.additional_information.begin() +
-                                          static_cast<std::ptrdiff_t>(length)}
+  report_event(*connection, CmEventType::RejReceived,
+               RejReceived{
+                   .reason = rej.reason,
+                   .subject = rej.subject,
+                   .additional_information = {rej.additional_information.begin(),
+                                              rej.additional_information.begin() +
+                                                  static_cast<std::ptrdiff_t>(length)}
   },
-       rej.private_data);
+               rej.private_data);
   reap(id);
 }
 

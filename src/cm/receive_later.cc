@@ -49,7 +49,7 @@ void ConnectionManager::Impl::on_dreq(const Received& received) {
     return;
   }
   enter(*connection, next, received.now);
-  tell(*connection, CmEventType::DreqReceived, {}, dreq.private_data);
+  report_event(*connection, CmEventType::DreqReceived, {}, dreq.private_data);
 }
 
 void ConnectionManager::Impl::on_drep(const Received& received) {
@@ -63,7 +63,7 @@ void ConnectionManager::Impl::on_drep(const Received& received) {
   State next{};
   if (takes(*connection, Input::Drep, received, next)) {
     enter(*connection, next, received.now);
-    tell(*connection, CmEventType::DrepReceived, {}, drep.private_data);
+    report_event(*connection, CmEventType::DrepReceived, {}, drep.private_data);
   }
 }
 
@@ -93,7 +93,7 @@ std::optional<wire::AprStatus> ConnectionManager::Impl::fault_of(
 
 namespace {
 
-constexpr std::size_t kMostEarlierLaps = 8;  // policy
+constexpr std::size_t kMaxEarlierLaps = 8;  // policy
 
 /// True if this is a late duplicate of an earlier LAP that was answered.
 [[nodiscard]] bool is_late_copy(Link& link, const mad::MadBytes& mad, Instant now) {
@@ -104,11 +104,11 @@ constexpr std::size_t kMostEarlierLaps = 8;  // policy
 
 /// Called when a new LAP arrives. Duplicates of the last one were sent before, and stay in the
 /// network for at most the packet lifetime.
-void remember_last_lap(Link& link, Instant now) {
+void store_last_lap(Link& link, Instant now) {
   if (!link.is_last_lap_answered) {
     return;
   }
-  if (link.earlier_laps.size() >= kMostEarlierLaps) {
+  if (link.earlier_laps.size() >= kMaxEarlierLaps) {
     link.earlier_laps.erase(link.earlier_laps.begin());
   }
   link.earlier_laps.push_back(
@@ -131,12 +131,12 @@ void ConnectionManager::Impl::on_lap(const Received& received) {
     return;
   }
   const bool is_answered = link.is_last_lap_answered && *link.last_lap == received.mad &&
-                           !planted(PlantedBug::AnsweredLapToldAgain);
+                           !planted(PlantedBug::AnsweredLapReportedAgain);
   State next{};
   if (!takes(*connection, is_answered ? Input::LapAnswered : Input::Lap, received, next)) {
     return;
   }
-  remember_last_lap(link, received.now);
+  store_last_lap(link, received.now);
   link.last_lap = received.mad;
   link.is_last_lap_answered = false;
   // The MRA or APR in answer must carry its transaction ID.
@@ -150,7 +150,8 @@ void ConnectionManager::Impl::on_lap(const Received& received) {
   link.candidate = path;
   link.candidate_ack_timeout = lap.alternate.local_ack_timeout;
   enter(*connection, next, received.now);
-  tell(*connection, CmEventType::LapReceived, LapReceived{.alternate = path}, lap.private_data);
+  report_event(*connection, CmEventType::LapReceived, LapReceived{.alternate = path},
+               lap.private_data);
 }
 
 void ConnectionManager::Impl::on_apr(const Received& received) {
@@ -167,8 +168,8 @@ void ConnectionManager::Impl::on_apr(const Received& received) {
     return;
   }
   // The APR answers an earlier LAP that was given up, not the pending one.
-  if (link.awaited &&
-      header_of(link.awaited->mad).transaction_id != received.header.transaction_id) {
+  if (link.pending_message &&
+      header_of(link.pending_message->mad).transaction_id != received.header.transaction_id) {
     ++counters.unexpected;
     return;
   }
@@ -183,14 +184,14 @@ void ConnectionManager::Impl::on_apr(const Received& received) {
   const std::size_t length =
       std::min<std::size_t>(apr.additional_information_length, apr.additional_information.size());
   enter(*connection, next, received.now);
-  tell(*connection, CmEventType::AprReceived,
-       AprReceived{
-           .status = apr.status,
-           .additional_information = {apr.additional_information.begin(),
-                                      apr.additional_information.begin() +
-                                          static_cast<std::ptrdiff_t>(length)}
+  report_event(*connection, CmEventType::AprReceived,
+               AprReceived{
+                   .status = apr.status,
+                   .additional_information = {apr.additional_information.begin(),
+                                              apr.additional_information.begin() +
+                                                  static_cast<std::ptrdiff_t>(length)}
   },
-       apr.private_data);
+               apr.private_data);
 }
 
 void ConnectionManager::Impl::on_sidr_req(const Received& received) {
@@ -211,7 +212,7 @@ void ConnectionManager::Impl::on_sidr_req(const Received& received) {
   const CmId listener =
       listeners_.find(request.service_id, received.port.address().ca_guid, request.private_data);
   if (listener == kNoCmId) {
-    if (absent_listeners_.keep(
+    if (held_requests_.keep(
             request.service_id,
             {.port = received.port.key(), .source = received.source, .mad = received.mad},
             received.now)) {
@@ -222,7 +223,7 @@ void ConnectionManager::Impl::on_sidr_req(const Received& received) {
   }
   Connection& taker = *find(listener);
   const Admission answer = admission(received, taker);
-  if (answer != Admission::Welcome) {
+  if (answer != Admission::Admitted) {
     return answer == Admission::Full ? refuse(wire::SidrStatus::NoQp) : void();
   }
   Connection& connection = admit(received, taker);
@@ -231,14 +232,14 @@ void ConnectionManager::Impl::on_sidr_req(const Received& received) {
   connection.link.qp_type = QpType::Ud;
   by_sidr_.emplace(key, connection.id);
   enter(connection, State::SidrReqRcvd, received.now);
-  tell(connection, CmEventType::SidrReqReceived,
-       SidrReqReceived{.listener = listener,
-                       .port = received.port.key(),
-                       .service_id = request.service_id,
-                       .pkey = request.pkey,
-                       .slid = received.source.lid,
-                       .sgid = received.source.global ? std::optional{gid} : std::nullopt},
-       request.private_data);
+  report_event(connection, CmEventType::SidrReqReceived,
+               SidrReqReceived{.listener = listener,
+                               .port = received.port.key(),
+                               .service_id = request.service_id,
+                               .pkey = request.pkey,
+                               .slid = received.source.lid,
+                               .sgid = received.source.global ? std::optional{gid} : std::nullopt},
+               request.private_data);
 }
 
 void ConnectionManager::Impl::on_sidr_rep(const Received& received) {
@@ -253,8 +254,8 @@ void ConnectionManager::Impl::on_sidr_rep(const Received& received) {
     return;
   }
   enter(*connection, next, received.now);
-  tell(*connection, CmEventType::SidrRepReceived,
-       told_sidr_rep(rep, received.header.attribute_modifier), rep.private_data);
+  report_event(*connection, CmEventType::SidrRepReceived,
+               sidr_rep_received_from(rep, received.header.attribute_modifier), rep.private_data);
 }
 
 }  // namespace weft::cm

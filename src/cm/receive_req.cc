@@ -115,7 +115,7 @@ Connection* ConnectionManager::Impl::find_stale(const RemoteKey& qpn, const Rece
 }
 
 /// If two connections claim the same remote QP, the first one keeps it.
-void ConnectionManager::Impl::note_remote_qpn(const Connection& connection) {
+void ConnectionManager::Impl::record_remote_qpn(const Connection& connection) {
   const RemoteKey key{connection.link.remote_ca, connection.link.remote_qpn.value()};
   const auto known = by_remote_qpn_.find(key);
   if (known == by_remote_qpn_.end() || !is_held(known->second)) {
@@ -156,7 +156,7 @@ Connection* ConnectionManager::Impl::find_peer(const wire::Req& req) {
   const auto [first, last] = peers_.equal_range(req.service_id);
   for (auto each = first; each != last; ++each) {
     Connection& connection = *find(each->second);
-    if (transition(connection.state, Input::ReqOfPeer).action == Action::Tell &&
+    if (transition(connection.state, Input::ReqOfPeer).action == Action::Report &&
         connection.link.primary.dgid == req.primary.local_gid &&
         connection.link.primary.sgid == req.primary.remote_gid) {
       return &connection;
@@ -171,15 +171,15 @@ ConnectionManager::Impl::Admission ConnectionManager::Impl::admission(const Rece
                                                                       const Connection& listener) {
   const Gid gid = received.source.global ? received.source.global->gid : Gid{};
   const auto peer = backlog_of_peer_.find({received.source.lid, gid});
-  const bool is_flood =
+  const bool is_over_share =
       peer != backlog_of_peer_.end() && peer->second >= options.limits.unanswered_of_peer;
   const bool is_full = listener.backlog_used >= listener.backlog ||
                        connections_.size() - detached_.size() >= options.limits.ids;
-  if (!is_flood && !is_full) {
-    return Admission::Welcome;
+  if (!is_over_share && !is_full) {
+    return Admission::Admitted;
   }
   ++counters.no_resources;
-  return is_flood || listener.leaves_excess_unanswered ? Admission::FullInSilence : Admission::Full;
+  return is_over_share || listener.drops_excess_requests ? Admission::FullDropped : Admission::Full;
 }
 
 /// Creates an id for the request.
@@ -205,12 +205,12 @@ void ConnectionManager::Impl::on_req(const Received& received) {
     return;
   }
   if (Connection* const peer = find_peer(req)) {
-    return meet(received, req, *peer);
+    return match_peer_req(received, req, *peer);
   }
   const CmId listener =
       listeners_.find(req.service_id, received.port.address().ca_guid, req.private_data);
   if (listener == kNoCmId) {
-    if (absent_listeners_.keep(
+    if (held_requests_.keep(
             req.service_id,
             {.port = received.port.key(), .source = received.source, .mad = received.mad},
             received.now)) {
@@ -224,7 +224,7 @@ void ConnectionManager::Impl::on_req(const Received& received) {
   }
   Connection& taker = *find(listener);
   const Admission answer = admission(received, taker);
-  if (answer != Admission::Welcome) {
+  if (answer != Admission::Admitted) {
     return answer == Admission::Full ? refuse_req(received, req, wire::RejectReason::NoResources)
                                      : void();
   }
@@ -236,8 +236,8 @@ void ConnectionManager::Impl::on_req(const Received& received) {
 
 /// Both sides have sent a REQ: the one with the larger CA GUID (then QPN) stays active, the other
 /// becomes passive (IBTA vol 1 §12.10.4).
-void ConnectionManager::Impl::meet(const Received& received, const wire::Req& req,
-                                   Connection& connection) {
+void ConnectionManager::Impl::match_peer_req(const Received& received, const wire::Req& req,
+                                             Connection& connection) {
   Link& link = connection.link;
   if (std::pair{link.local_ca, link.local_qpn} > std::pair{req.local_ca_guid, req.local_qpn}) {
     ++counters.of(wire::CmAttribute::Req).duplicates;
@@ -254,37 +254,37 @@ void ConnectionManager::Impl::meet(const Received& received, const wire::Req& re
 
 void ConnectionManager::Impl::accept_req(const Received& received, const wire::Req& req,
                                          Connection& connection) {
-  ReqReceived told = told_req(req, received.header.attribute_modifier);
+  ReqReceived reported = req_received_from(req, received.header.attribute_modifier);
   if (!req.primary.is_subnet_local || req.primary.remote_lid.is_permissive()) {
     // The LIDs in the REQ are those of the remote subnet; use those by which the message arrived.
-    told.primary.slid = Lid{received.port.address().lid.value() | received.source.path_bits};
-    told.primary.dlid = received.source.lid;
-    told.primary.sl = received.source.sl;
+    reported.primary.slid = Lid{received.port.address().lid.value() | received.source.path_bits};
+    reported.primary.dlid = received.source.lid;
+    reported.primary.sl = received.source.sl;
   }
   Link& link = connection.link;
-  told.listener = link.listener;
-  told.port = link.port;
+  reported.listener = link.listener;
+  reported.port = link.port;
   link.remote_id = req.local_communication_id;
   link.remote_ca = req.local_ca_guid;
   link.service_id = req.service_id;
-  link.qp_type = told.qp_type;
+  link.qp_type = reported.qp_type;
   link.remote_qpn = req.local_qpn;
   link.sq_psn = req.starting_psn;
-  link.responder_resources = told.responder_resources;
-  link.initiator_depth = told.initiator_depth;
+  link.responder_resources = reported.responder_resources;
+  link.initiator_depth = reported.initiator_depth;
   link.retry_count = req.retry_count;
   link.rnr_retry_count = req.rnr_retry_count;
   link.remote_response_timeout = req.local_cm_response_timeout;
   link.ack_timeout = req.primary.local_ack_timeout;
   link.alternate_ack_timeout = req.alternate.local_ack_timeout;
-  link.primary = told.primary;
-  link.alternate = told.alternate;
-  link.patience = waiting_time(req.local_cm_response_timeout);
+  link.primary = reported.primary;
+  link.alternate = reported.alternate;
+  link.response_timeout = waiting_time(req.local_cm_response_timeout);
   link.max_retries = req.max_cm_retries;
   by_remote_id_.insert_or_assign({link.remote_ca, link.remote_id}, connection.id);
-  note_remote_qpn(connection);
+  record_remote_qpn(connection);
   enter(connection, State::ReqRcvd, received.now);
-  tell(connection, CmEventType::ReqReceived, told, req.private_data);
+  report_event(connection, CmEventType::ReqReceived, reported, req.private_data);
 }
 
 }  // namespace weft::cm

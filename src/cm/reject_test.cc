@@ -33,10 +33,11 @@ TEST(Reject, EveryReasonSurvivesTheWayWithItsInformation) {  // T-CM-7
                     .has_value());
     net.run_shortly();
     ASSERT_EQ(net.a().count(CmEventType::RejReceived), 1U) << reason;
-    const auto& told = std::get<RejReceived>(net.a().last(CmEventType::RejReceived)->event.details);
-    EXPECT_EQ(told.reason, static_cast<RejectReason>(reason));
-    EXPECT_EQ(told.subject, wire::CmSubject::Req);
-    EXPECT_EQ(told.additional_information, information);
+    const auto& reported =
+        std::get<RejReceived>(net.a().last(CmEventType::RejReceived)->event.details);
+    EXPECT_EQ(reported.reason, static_cast<RejectReason>(reason));
+    EXPECT_EQ(reported.subject, wire::CmSubject::Req);
+    EXPECT_EQ(reported.additional_information, information);
     EXPECT_EQ(net.a().state(id), reason == 10 ? State::Timewait : State::Idle);
   }
 }

@@ -20,8 +20,8 @@ SidrRequestParameters request_of(TestCmNetwork& net) {
 }
 
 const SidrRepReceived* answer_of(TestHost& host) {
-  const Told* const told = host.last(CmEventType::SidrRepReceived);
-  return told == nullptr ? nullptr : &std::get<SidrRepReceived>(told->event.details);
+  const Reported* const reported = host.last(CmEventType::SidrRepReceived);
+  return reported == nullptr ? nullptr : &std::get<SidrRepReceived>(reported->event.details);
 }
 
 TEST(Sidr, ResolvesToAQpWithEveryStatus) {  // T-CM-9
@@ -33,10 +33,10 @@ TEST(Sidr, ResolvesToAQpWithEveryStatus) {  // T-CM-9
     EXPECT_EQ(net.a().state(id), State::SidrReqSent);
     net.run_shortly();
     EXPECT_EQ(net.b().state(net.b().newest), State::SidrReqRcvd);
-    const auto& told = std::get<SidrReqReceived>(net.b().told.at(0).event.details);
-    EXPECT_EQ(told.slid, net.a().lid);
-    EXPECT_EQ(told.pkey, kDefaultPKey);
-    EXPECT_EQ(net.b().told[0].event.private_data.size(), kSidrReqPrivateData);
+    const auto& reported = std::get<SidrReqReceived>(net.b().reported.at(0).event.details);
+    EXPECT_EQ(reported.slid, net.a().lid);
+    EXPECT_EQ(reported.pkey, kDefaultPKey);
+    EXPECT_EQ(net.b().reported[0].event.private_data.size(), kSidrReqPrivateData);
     const std::array information = {std::byte{1}, std::byte{2}, std::byte{3}};
     const SidrReplyParameters reply{
         .status = static_cast<SidrStatus>(status),
@@ -87,8 +87,8 @@ TEST(Sidr, IsAskedAgainAndGivenUp) {
   net.run();
   EXPECT_EQ(net.count(CmAttribute::SidrReq), 4U);
   EXPECT_EQ(net.b().count(CmEventType::SidrReqReceived), 1U);  // the rest are duplicates
-  EXPECT_THAT(net.a().told_of(id), ElementsAre(CmEventType::SidrReqTimeout));
-  EXPECT_EQ(net.a().told[0].at - begin, Duration::milliseconds(200));
+  EXPECT_THAT(net.a().reported_for(id), ElementsAre(CmEventType::SidrReqTimeout));
+  EXPECT_EQ(net.a().reported[0].at - begin, Duration::milliseconds(200));
 }
 
 TEST(Sidr, TellsRequestersOfTheSameIdApartByTheirGids) {  // R-CM-10

@@ -93,51 +93,51 @@ constexpr auto kRows = std::to_array<Row>({
     {Input::Req,               {ReqRcvd, RepSent, MraRepRcvd, DreqSent, DreqRcvd}, kSame,       Action::Duplicate     },
     {Input::Req,               kConnected,                                         kSame,       Action::Duplicate     },
     {Input::Req,               Timewait,                                           kSame,       Action::RejectStale   },
-    {Input::ReqOfPeer,         kRequested,                                         ReqRcvd,     Action::Tell          },
-    {Input::MraOfReq,          ReqSent,                                            MraReqRcvd,  Action::Tell          },
+    {Input::ReqOfPeer,         kRequested,                                         ReqRcvd,     Action::Report        },
+    {Input::MraOfReq,          ReqSent,                                            MraReqRcvd,  Action::Report        },
     {Input::MraOfReq,          MraReqRcvd,                                         kSame,       Action::Extend        },
-    {Input::MraOfRep,          RepSent,                                            MraRepRcvd,  Action::Tell          },
+    {Input::MraOfRep,          RepSent,                                            MraRepRcvd,  Action::Report        },
     {Input::MraOfRep,          MraRepRcvd,                                         kSame,       Action::Extend        },
-    {Input::MraOfLap,          LapSent,                                            MraLapRcvd,  Action::Tell          },
+    {Input::MraOfLap,          LapSent,                                            MraLapRcvd,  Action::Report        },
     {Input::MraOfLap,          MraLapRcvd,                                         kSame,       Action::Extend        },
-    {Input::Rep,               kRequested,                                         RepRcvd,     Action::Tell          },
+    {Input::Rep,               kRequested,                                         RepRcvd,     Action::Report        },
     {Input::Rep,               RepRcvd,                                            kSame,       Action::Duplicate     },
     {Input::Rep,               MraRepSent,                                         kSame,       Action::Repeat        },
     {Input::Rep,               kConnected,                                         kSame,       Action::Repeat        },
-    {Input::Rtu,               kReplied,                                           Established, Action::Tell          },
+    {Input::Rtu,               kReplied,                                           Established, Action::Report        },
     {Input::Rtu,               kConnected,                                         kSame,       Action::Duplicate     },
-    {Input::Rej,               kRequested,                                         Idle,        Action::Tell          },
-    {Input::Rej,               kBeforeReply,                                       Idle,        Action::Tell          },
-    {Input::Rej,               kReplied,                                           Idle,        Action::Tell          },
-    {Input::Rej,               kHasReply,                                          Timewait,    Action::Tell          },
-    {Input::Rej,               {Established, LapSent, DreqSent},                   Timewait,    Action::Tell          },
-    {Input::RejStale,          kRequested,                                         Timewait,    Action::Tell          },
-    {Input::RejStale,          kBeforeReply,                                       Timewait,    Action::Tell          },
-    {Input::RejStale,          kReplied,                                           Timewait,    Action::Tell          },
-    {Input::RejStale,          kHasReply,                                          Timewait,    Action::Tell          },
-    {Input::RejStale,          {Established, LapSent, DreqSent},                   Timewait,    Action::Tell          },
-    {Input::Dreq,              kReplied,                                           DreqRcvd,    Action::Tell          },
-    {Input::Dreq,              kConnected,                                         DreqRcvd,    Action::Tell          },
-    {Input::Dreq,              DreqSent,                                           DreqRcvd,    Action::Tell          },
+    {Input::Rej,               kRequested,                                         Idle,        Action::Report        },
+    {Input::Rej,               kBeforeReply,                                       Idle,        Action::Report        },
+    {Input::Rej,               kReplied,                                           Idle,        Action::Report        },
+    {Input::Rej,               kHasReply,                                          Timewait,    Action::Report        },
+    {Input::Rej,               {Established, LapSent, DreqSent},                   Timewait,    Action::Report        },
+    {Input::RejStale,          kRequested,                                         Timewait,    Action::Report        },
+    {Input::RejStale,          kBeforeReply,                                       Timewait,    Action::Report        },
+    {Input::RejStale,          kReplied,                                           Timewait,    Action::Report        },
+    {Input::RejStale,          kHasReply,                                          Timewait,    Action::Report        },
+    {Input::RejStale,          {Established, LapSent, DreqSent},                   Timewait,    Action::Report        },
+    {Input::Dreq,              kReplied,                                           DreqRcvd,    Action::Report        },
+    {Input::Dreq,              kConnected,                                         DreqRcvd,    Action::Report        },
+    {Input::Dreq,              DreqSent,                                           DreqRcvd,    Action::Report        },
     {Input::Dreq,              DreqRcvd,                                           kSame,       Action::Duplicate     },
     {Input::Dreq,              Timewait,                                           kSame,       Action::Repeat        },
-    {Input::Drep,              {DreqSent, DreqRcvd},                               Timewait,    Action::Tell          },
+    {Input::Drep,              {DreqSent, DreqRcvd},                               Timewait,    Action::Report        },
     {Input::Drep,              Timewait,                                           kSame,       Action::Duplicate     },
-    {Input::Lap,               Established,                                        LapRcvd,     Action::Tell          },
+    {Input::Lap,               Established,                                        LapRcvd,     Action::Report        },
     {Input::Lap,               LapRcvd,                                            kSame,       Action::Duplicate     },
     {Input::Lap,               MraLapSent,                                         kSame,       Action::Repeat        },
     {Input::LapAnswered,       kConnected,                                         kSame,       Action::Repeat        },
-    {Input::Apr,               {LapSent, MraLapRcvd},                              Established, Action::Tell          },
+    {Input::Apr,               {LapSent, MraLapRcvd},                              Established, Action::Report        },
     {Input::Apr,               Established,                                        kSame,       Action::Duplicate     },
-    {Input::SidrRep,           SidrReqSent,                                        Idle,        Action::Tell          },
+    {Input::SidrRep,           SidrReqSent,                                        Idle,        Action::Report        },
 
     // Timers.
-    {Input::RetriesExceeded,   kRequested,                                         Idle,        Action::Tell          },
-    {Input::RetriesExceeded,   kReplied,                                           Idle,        Action::Tell          },
-    {Input::RetriesExceeded,   {LapSent, MraLapRcvd},                              Established, Action::Tell          },
-    {Input::RetriesExceeded,   DreqSent,                                           Timewait,    Action::Tell          },
-    {Input::RetriesExceeded,   SidrReqSent,                                        Idle,        Action::Tell          },
-    {Input::TimewaitOver,      Timewait,                                           Idle,        Action::Tell          },
+    {Input::RetriesExceeded,   kRequested,                                         Idle,        Action::Report        },
+    {Input::RetriesExceeded,   kReplied,                                           Idle,        Action::Report        },
+    {Input::RetriesExceeded,   {LapSent, MraLapRcvd},                              Established, Action::Report        },
+    {Input::RetriesExceeded,   DreqSent,                                           Timewait,    Action::Report        },
+    {Input::RetriesExceeded,   SidrReqSent,                                        Idle,        Action::Report        },
+    {Input::TimewaitOver,      Timewait,                                           Idle,        Action::Report        },
 });
 
 struct Matrix {
@@ -214,7 +214,7 @@ static_assert(all_states([](unsigned s, State state) {
               "and out of");
 static_assert(all_states([](unsigned s, State state) {
                 return awaits_answer(state) ==
-                       (at(s, Input::RetriesExceeded).action == Action::Tell);
+                       (at(s, Input::RetriesExceeded).action == Action::Report);
               }),
               "who waits for an answer gives up some time, and nobody else");
 static_assert(all_states([](unsigned s, State) {
@@ -234,7 +234,7 @@ static_assert(all_states([](unsigned s, State state) {
 static_assert(all_states([](unsigned s, State) {
                 for (unsigned i = 0; i < kInputCount; ++i) {
                   const Transition cell = kMatrix.cells[s][i];
-                  const bool moves = cell.action == Action::Do || cell.action == Action::Tell ||
+                  const bool moves = cell.action == Action::Do || cell.action == Action::Report ||
                                      is_of_destroy(cell.action);
                   if (!moves && cell.next != static_cast<State>(s)) {
                     return false;

@@ -63,7 +63,7 @@ enum class Action : std::uint8_t {
   Extend,       ///< message: duplicate that extends this side's timeout
   Repeat,       ///< message: duplicate whose answer was lost; resend the answer
   RejectStale,  ///< message: answer with REJ 10
-  Tell,         ///< message or timer: report to the user
+  Report,       ///< message or timer: report to the user
   // Destroy: what is sent to the peer.
   Leave,           ///< nothing
   RejectTimeout,   ///< REJ 4

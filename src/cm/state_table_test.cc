@@ -149,7 +149,7 @@ TEST_P(EveryState, TakesTheCallsOfTheTableAndRefusesAllOthers) {  // T-CM-5
     case Input::MraOfRep:
       return mra(wire::CmSubject::Rep);
     case Input::MraOfLap:
-      return mra(wire::CmSubject::LapOrNone);
+      return mra(wire::CmSubject::LapOrNothing);
     case Input::Rep:
       return make_mad(CmAttribute::Rep, 1,
                       wire::Rep{.local_communication_id = local,
@@ -222,11 +222,11 @@ TEST_P(EveryState, IsLeftAloneByMessagesThatAreNotForIt) {  // T-CM-6
     if (input && can_be_for(before, *input)) {
       return;
     }
-    const std::size_t told = in.host->told_of(in.id).size();
+    const std::size_t reported = in.host->reported_for(in.id).size();
     net.inject(*in.host, Lid{1}, input ? message(*in.host, before, *input) : sidr_req(net, before));
     const auto name = input ? name_of(*input) : "SIDR_REQ";
     EXPECT_EQ(in.host->state(in.id), state()) << name;
-    EXPECT_EQ(in.host->told_of(in.id).size(), told) << name;
+    EXPECT_EQ(in.host->reported_for(in.id).size(), reported) << name;
     const IdStatus after = *in.host->cm.status(in.id);
     EXPECT_EQ(after.remote_communication_id, before.remote_communication_id) << name;
     EXPECT_EQ(after.deadline, before.deadline) << name;
@@ -246,10 +246,10 @@ TEST_P(EveryState, TakesTheMessagesOfTheTable) {  // T-CM-6
       continue;
     }
     const Transition expected = transition(state(), input);
-    const std::size_t told = in.host->told.size();
+    const std::size_t reported = in.host->reported.size();
     net.inject(*in.host, Lid{5}, message(*in.host, before, input));
     EXPECT_EQ(in.host->state(in.id), expected.next) << name_of(input);
-    EXPECT_EQ(in.host->told.size() - told, expected.action == Action::Tell ? 1U : 0U)
+    EXPECT_EQ(in.host->reported.size() - reported, expected.action == Action::Report ? 1U : 0U)
         << name_of(input);
     const bool answers =
         expected.action == Action::Repeat || expected.action == Action::RejectStale;
@@ -286,7 +286,7 @@ TEST_P(EveryState, HoldsTogetherUnderRandomMessages) {  // T-CM-6
     }
     while (in.host->gsi.poll_transmit(net->now)) {
     }
-    in.host->told.clear();
+    in.host->reported.clear();
   }
   in.host->cm.check_invariants();
 }

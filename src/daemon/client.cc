@@ -24,7 +24,7 @@ constexpr std::chrono::milliseconds kBudgetPause{20};  // policy
 Client::Client(asio::io_context& loop, host::ControlSocket socket,
                std::shared_ptr<Requester> requester)
     : readable_(loop),
-      death_(loop),
+      process_exit_(loop),
       timer_(loop),
       socket_(std::move(socket)),
       requester_(std::move(requester)) {
@@ -38,14 +38,14 @@ void Client::start(Handlers handlers) {
   readable_.assign(dup(socket_.fd()));
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid(), 0));
   if (pidfd >= 0) {
-    death_.assign(pidfd);
-    death_.async_wait(stream_descriptor::wait_read,
-                      [self = shared_from_this()](const std::error_code& error) {
-                        if (!error) {
-                          self->receive(kLastWords, false);
-                          self->end();
-                        }
-                      });
+    process_exit_.assign(pidfd);
+    process_exit_.async_wait(stream_descriptor::wait_read,
+                             [self = shared_from_this()](const std::error_code& error) {
+                               if (!error) {
+                                 self->receive(kMessagesAfterDeath, false);
+                                 self->end();
+                               }
+                             });
     // it died before we opened the pidfd; a child may hold the connection
   } else if (errno == ESRCH) {
     asio::post(readable_.get_executor(), [self = shared_from_this()] { self->end(); });
@@ -59,7 +59,7 @@ void Client::wait_for_messages() {
                          if (error || self->ended_) {
                            return;
                          }
-                         self->receive(kTurn, true);
+                         self->receive(kBatch, true);
                          if (self->ended_) {
                            return;
                          }
@@ -90,7 +90,7 @@ void Client::receive(std::size_t most, bool within_budget) {
     }
     auto received = socket_.receive();
     if (received) {
-      spend_parts(message_parts_);
+      charge_parts(message_parts_);
       handlers_.on_message(*this, std::move(*received));
     } else if (received.error().code == ErrorCode::TryAgain) {
       return;
@@ -103,7 +103,7 @@ void Client::receive(std::size_t most, bool within_budget) {
   }
 }
 
-void Client::spend_parts(std::int64_t parts) { requester_->budget.spend(parts, os::now()); }
+void Client::charge_parts(std::int64_t parts) { requester_->budget.charge(parts, os::now()); }
 
 /// For a client that does not read, messages that replace earlier ones are merged: finds the queued
 /// message that `message` supersedes. The new content takes the old one's place in the queue, so
@@ -148,7 +148,7 @@ void Client::refuse(std::string reason) {
     // Discards what the client has sent: closing a socket with unread data would discard our last
     // message, which contains the reason.
     shutdown(socket_.fd(), SHUT_RD);
-    for (std::size_t i = 0; i < kLastWords; ++i) {
+    for (std::size_t i = 0; i < kMessagesAfterDeath; ++i) {
       if (const auto rest = socket_.receive(); !rest && rest.error().code != ErrorCode::Io) {
         break;
       }
@@ -198,7 +198,7 @@ void Client::end() {
   const auto self = shared_from_this();
   std::error_code ignored;
   readable_.close(ignored);
-  death_.close(ignored);
+  process_exit_.close(ignored);
   timer_.cancel();
   socket_.close();
   handlers_.on_end(*this);

@@ -44,9 +44,9 @@ class Client : public std::enable_shared_from_this<Client> {
   /// Limits; policy, not from the specification.
   static constexpr std::size_t kMaxQueued = 16'384;
   static constexpr std::size_t kMaxUnread = 64;  // queued messages above which reading pauses
-  static constexpr std::size_t kTurn = 64;       // messages read before other clients are served
+  static constexpr std::size_t kBatch = 64;      // messages read before other clients are served
   // messages still read from a process that has died
-  static constexpr std::size_t kLastWords = 1'024;
+  static constexpr std::size_t kMessagesAfterDeath = 1'024;
 
   /// `on_offence` receives a description of the client's violation, worded to follow a count.
   struct Handlers {
@@ -68,7 +68,7 @@ class Client : public std::enable_shared_from_this<Client> {
   void refuse(std::string reason);
   void end();
   /// Charges the budget for a message that costs more than one.
-  void spend(std::int64_t cost) { spend_parts(cost * RequestBudget::kMessage); }
+  void charge(std::int64_t cost) { charge_parts(cost * RequestBudget::kMessage); }
   /// Sets the cost of each further message, in fractions of a regular message's cost.
   void set_message_parts(std::int64_t parts) { message_parts_ = parts; }
 
@@ -76,7 +76,7 @@ class Client : public std::enable_shared_from_this<Client> {
   [[nodiscard]] const std::string& program() const { return requester_->program; }
   [[nodiscard]] bool is_flushed() const { return queue_.empty(); }
   /// Its queue is long: messages on behalf of others should be deferred.
-  [[nodiscard]] bool is_behind() const { return queue_.size() > kMaxUnread; }
+  [[nodiscard]] bool is_backlogged() const { return queue_.size() > kMaxUnread; }
 
   // --- state that the daemon keeps for a program
   std::optional<node::ProcessId> process;
@@ -86,7 +86,7 @@ class Client : public std::enable_shared_from_this<Client> {
   std::size_t groups{};  // multicast memberships
 
  private:
-  void spend_parts(std::int64_t parts);
+  void charge_parts(std::int64_t parts);
   void wait_for_messages();
   void wait_for_budget();
   void wait_for_room();
@@ -100,7 +100,7 @@ class Client : public std::enable_shared_from_this<Client> {
   [[nodiscard]] Outgoing* superseded(const uabi::Message& message);
 
   asio::posix::stream_descriptor readable_;
-  asio::posix::stream_descriptor death_;
+  asio::posix::stream_descriptor process_exit_;
   asio::steady_timer timer_;
   host::ControlSocket socket_;
   std::shared_ptr<Requester> requester_;

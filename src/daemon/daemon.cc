@@ -68,7 +68,7 @@ struct SharedWords {
   return SharedWords{.file = std::move(*file), .mapping = std::move(*mapping)};
 }
 
-[[nodiscard]] std::uint64_t unguessable() {
+[[nodiscard]] std::uint64_t random_seed() {
   std::random_device device;
   return std::uint64_t{device()} << 32 | device();
 }
@@ -99,7 +99,7 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
                            {.has_subnet_manager = options.has_subnet_manager,
                             .sm_priority = options.sm_priority,
                             .sm_port = options.sm_port,
-                            .seed = unguessable(),
+                            .seed = random_seed(),
                             .counters = counters.get(),
                             .faults = fabric::FaultCounters::open(faults->mapping.bytes())});
   if (!fabric) {
@@ -113,13 +113,13 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
   }
   auto clocks = share_words(
       "weft-clocks", fabric::DepartureClocks::bytes_needed((*fabric)->builder().ports().size() +
-                                                           node::Fabric::kSparePorts));
+                                                           node::Fabric::kReservedPorts));
   if (!clocks) {
     return std::unexpected(clocks.error());
   }
   std::optional<Impl::IbsimParts> ibsim;
   if (!options.ibsim.empty()) {
-    auto place = IbsimPlace::read(options.ibsim);
+    auto place = IbsimLocation::read(options.ibsim);
     auto control = place ? IbsimServer::take(*place) : std::unexpected(place.error());
     if (!control) {
       return std::unexpected(control.error());
@@ -149,7 +149,7 @@ Daemon::Impl::Impl(DaemonOptions options, Parts parts)
       fabric_(std::move(parts.fabric)),
       mad_capture_(fabric_->builder()),
       lock_(std::move(parts.lock)),
-      spare_(open("/dev/null", O_RDONLY | O_CLOEXEC)),
+      reserve_fd_(open("/dev/null", O_RDONLY | O_CLOEXEC)),
       log_(directory_ + "/log"),
       listener_(loop_, parts.listener.release()),
       lifeline_(loop_),
@@ -224,10 +224,10 @@ bool Daemon::Impl::accept_one() {
   if (!fd && (errno == EMFILE || errno == ENFILE)) {
     // Out of descriptors. The connection is accepted with the reserve and closed, because the loop
     // would otherwise spin on a pending connection.
-    spare_.reset();
+    reserve_fd_.reset();
     fd = os::UniqueFd{accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC)};
     fd.reset();
-    spare_ = os::UniqueFd{open("/dev/null", O_RDONLY | O_CLOEXEC)};
+    reserve_fd_ = os::UniqueFd{open("/dev/null", O_RDONLY | O_CLOEXEC)};
     if (const auto line = offences_.add({.pid = getpid(), .program = "weftd", .host = {}},
                                         "connections refused for want of descriptors")) {
       log_.write(*line);
@@ -254,11 +254,11 @@ void Daemon::Impl::serve(os::UniqueFd connection, pid_t pid) {
   client->start({
       .on_message = [this](Client& from,
                            host::Received received) { handle(from, std::move(received)); },
-      .on_offence = [this](Client& from, std::string_view what) { note(from, what); },
+      .on_offence = [this](Client& from, std::string_view what) { record_offence(from, what); },
       .on_end = [this](Client& from) { handle_end(from); },
   });
   if (requester->connections > Requester::kMaxConnections) {
-    note(*client, "connections too many");
+    record_offence(*client, "connections too many");
     client->refuse(
         fmt::format("a process may have {} connections to the daemon", Requester::kMaxConnections));
   }
@@ -296,7 +296,8 @@ ProgramName Daemon::Impl::name_of(const Client& client) const {
 }
 
 /// Counts a violation, and logs it if this count is worth a line.
-void Daemon::Impl::note(const Client& offender, std::string_view what, std::uint64_t from) {
+void Daemon::Impl::record_offence(const Client& offender, std::string_view what,
+                                  std::uint64_t from) {
   if (const auto line = offences_.add(name_of(offender), what, 1, from)) {
     log_.write(*line);
   }
@@ -304,7 +305,7 @@ void Daemon::Impl::note(const Client& offender, std::string_view what, std::uint
 
 void Daemon::Impl::handle_end(Client& client) {
   end_captures(client);
-  forget_program(client);
+  remove_program(client);
   close_umad(client);
   close_rdma_cm(client);
   std::erase_if(clients_, [&](const auto& known) { return known.get() == &client; });

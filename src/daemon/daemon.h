@@ -21,7 +21,7 @@ struct DaemonOptions {
   bool has_subnet_manager{true};  // without its own, ports wait in Initialize for another
   std::uint8_t sm_priority{};     // of its own subnet manager, 0 to 15
   std::string sm_port{};          // and where that is, as h2:1; empty: the first HCA port
-  std::string ibsim{};            // IbsimPlace, for programs with libumad2sim; empty: none
+  std::string ibsim{};            // IbsimLocation, for programs with libumad2sim; empty: none
   os::UniqueFd lifeline;  // optional: the fabric ends when the other end of this pipe closes
 };
 

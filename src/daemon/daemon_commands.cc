@@ -18,7 +18,7 @@ namespace {
 
 /// Policy: how long to wait for programs to open their tap. A stopped program cannot confirm it,
 /// but does not send either.
-constexpr std::chrono::milliseconds kTapPatience{300};
+constexpr std::chrono::milliseconds kTapWaitLimit{300};
 
 }  // namespace
 
@@ -83,14 +83,14 @@ void Daemon::Impl::start_capture(Client& client, const uabi::StartCapture& reque
     }
   }
   publish();
-  auto timer = std::make_unique<asio::steady_timer>(loop_, kTapPatience);
+  auto timer = std::make_unique<asio::steady_timer>(loop_, kTapWaitLimit);
   timer->async_wait([this, reader = &client](const std::error_code& error) {
     if (!error) {
-      say_live_if_ready(*reader, true);
+      send_live_if_ready(*reader, true);
     }
   });
   not_live_[&client] = std::move(timer);
-  say_live_if_ready(client, false);
+  send_live_if_ready(client, false);
 }
 
 void Daemon::Impl::add_source(std::uint32_t id, Capture& capture, Client& program) {
@@ -118,11 +118,11 @@ void Daemon::Impl::add_mads(std::uint32_t id, Capture& capture) {
 void Daemon::Impl::tap_ready(Client& client, const uabi::TapReady& message) {
   const auto found = captures_.find(message.capture);
   if (found != captures_.end() && found->second.not_ready.erase(&client) != 0) {
-    say_live_if_ready(*found->second.reader, false);
+    send_live_if_ready(*found->second.reader, false);
   }
 }
 
-void Daemon::Impl::say_live_if_ready(Client& reader, bool time_is_up) {
+void Daemon::Impl::send_live_if_ready(Client& reader, bool time_is_up) {
   const bool all_ready = std::ranges::none_of(captures_, [&](const auto& entry) {
     return entry.second.reader == &reader && !entry.second.not_ready.empty();
   });
@@ -149,7 +149,7 @@ void Daemon::Impl::end_captures(Client& reader) {
                           return true;
                         }) != 0;
   if (had_some) {
-    if (const std::uint64_t missed = mad_capture_.take_missed(); missed != 0) {
+    if (const std::uint64_t missed = mad_capture_.take_missed_count(); missed != 0) {
       log_.write(fmt::format("captures have missed {} MADs since they were not read for too long",
                              missed));
     }

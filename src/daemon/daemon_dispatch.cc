@@ -144,19 +144,19 @@ constexpr std::array<Daemon::Impl::Dispatch::Row, uabi::FromClients::kSize>
         row<&Impl::join_group>(Sender::Program, kPublish),
         row<&Impl::leave_group>(Sender::Program, kPublish),
         row<&Impl::tap_ready>(Sender::Program, kNothing),
-        row<&Impl::peer_misbehaves>(Sender::Program, kReport),
+        row<&Impl::report_peer>(Sender::Program, kReport),
         row<&Impl::note_bad_keys>(Sender::Program, kReport),
         row<&Impl::communication_established>(Sender::Program, kNothing),
         row<&Impl::open_xrc_domain>(Sender::Program, kOpen),
         row<&Impl::close_xrc_domain>(Sender::Program, kNothing),
         row<&Impl::relay_xrc>(Sender::Program, kRelay),
-        row<&Impl::relay_target<uabi::AskXrcTarget>>(Sender::Program, kRelay),
+        row<&Impl::relay_target<uabi::XrcTargetRequest>>(Sender::Program, kRelay),
         row<&Impl::relay_target<uabi::XrcTargetAnswer>>(Sender::Program, kRelay),
         row<&Impl::relay_target<uabi::XrcTargetEvent>>(Sender::Program, kRelay),
         row<&Impl::share_device>(Sender::Program, kShare),
         row<&Impl::import_device>(Sender::Program, kShare),
         row<&Impl::close_device>(Sender::Program, kNothing),
-        row<&Impl::relay_object<uabi::AskForObject>>(Sender::Program, kRelay),
+        row<&Impl::relay_object<uabi::ObjectRequest>>(Sender::Program, kRelay),
         row<&Impl::relay_object<uabi::ObjectAnswer>>(Sender::Program, kRelay),
         // the command
         row<&Impl::query>(Sender::Visitor, kAnswer),
@@ -219,13 +219,13 @@ constexpr std::array<const Daemon::Impl::Dispatch::Row*, kMessages> Daemon::Impl
 void Daemon::Impl::handle(Client& client, host::Received received) {
   const Dispatch::Row* const row = Dispatch::kRowOf.at(received.message.index());
   if (row == nullptr || !Dispatch::is_allowed(row->sender, *this, client)) {
-    note(client, "messages that it may not send");
+    record_offence(client, "messages that it may not send");
     client.refuse(
         fmt::format("a message that this client may not send: {}",
                     row == nullptr ? "it is the daemon's" : Dispatch::refusal(row->sender)));
     return;
   }
-  client.spend(row->cost);
+  client.charge(row->cost);
   row->handle(*this, client, received);
 }
 

@@ -66,10 +66,10 @@ TEST_F(RequestTable, RefusesUmadMessagesOutsideOfTheirOwnSocket) {
 
 TEST_F(RequestTable, RefusesAProgramsRequestsBeforeHello) {
   using OfPrograms = uabi::MessageList<
-      uabi::OpenLane, uabi::JoinGroup, uabi::LeaveGroup, uabi::TapReady, uabi::PeerMisbehaves,
+      uabi::OpenLane, uabi::JoinGroup, uabi::LeaveGroup, uabi::TapReady, uabi::ReportPeer,
       uabi::CommunicationEstablished, uabi::OpenXrcDomain, uabi::CloseXrcDomain, uabi::XrcRelay,
-      uabi::AskXrcTarget, uabi::XrcTargetAnswer, uabi::XrcTargetEvent, uabi::ShareDevice,
-      uabi::ImportDevice, uabi::LeaveDevice, uabi::AskForObject, uabi::ObjectAnswer>;
+      uabi::XrcTargetRequest, uabi::XrcTargetAnswer, uabi::XrcTargetEvent, uabi::ShareDevice,
+      uabi::ImportDevice, uabi::LeaveDevice, uabi::ObjectRequest, uabi::ObjectAnswer>;
   for_each_of(OfPrograms{}, [&](const auto& message) {
     EXPECT_NE(refusal_of(message).find("it needs a program that Hello has attached"),
               std::string::npos)
@@ -92,7 +92,7 @@ TEST_F(RequestTable, RefusesACommandsRequestsOfAProgramAtItsHost) {
     const auto socket = connected();
     ASSERT_TRUE(send(socket, uabi::Hello{.host = "h1"}));
     auto answer = socket.receive(Duration::seconds(10));
-    while (answer && !std::holds_alternative<uabi::Briefed>(answer->message)) {
+    while (answer && !std::holds_alternative<uabi::InitialStateSent>(answer->message)) {
       answer = socket.receive(Duration::seconds(10));
     }
     ASSERT_TRUE(answer) << answer.error().reason;

@@ -39,7 +39,7 @@ struct Capture {
 class Daemon::Impl {
  public:
   struct IbsimParts {
-    IbsimPlace place;
+    IbsimLocation place;
     os::UniqueFd control;
   };
   /// Resources acquired by `create`.
@@ -77,21 +77,21 @@ class Daemon::Impl {
   void open_lane(Client& client, const uabi::OpenLane& request);
   void join_group(Client& client, const uabi::JoinGroup& request);
   void leave_group(Client& client, const uabi::LeaveGroup& request);
-  void peer_misbehaves(Client& reporter, const uabi::PeerMisbehaves& report);
+  void report_peer(Client& reporter, const uabi::ReportPeer& report);
   void note_bad_keys(Client& client, const uabi::BadKeys& report);
-  void tell_members(Lid mlid);
+  void send_members(Lid mlid);
   void publish();
-  void forget_program(Client& client);
+  void remove_program(Client& client);
   [[nodiscard]] Client* client_of(node::ProcessId process) const;
   [[nodiscard]] ProgramName name_of(const Client& client) const;
-  void note(const Client& offender, std::string_view what, std::uint64_t from = 1);
+  void record_offence(const Client& offender, std::string_view what, std::uint64_t from = 1);
 
   // --- management (daemon_management.cc)
   [[nodiscard]] node::ManagementPlane& management() { return fabric_->management(); }
   void run_management();
   void settle_management();
   void wait_for_management();
-  void publish_soon();
+  void schedule_publication();
 
   // --- programs that speak MADs (daemon_umad.cc)
   [[nodiscard]] Result<fabric::NodeIndex> umad_node(std::uint32_t version,
@@ -124,7 +124,7 @@ class Daemon::Impl {
   void open_xrc_domain(Client& client, const uabi::OpenXrcDomain& request, os::UniqueFd file);
   void close_xrc_domain(Client& client, const uabi::CloseXrcDomain& request);
   void relay_xrc(Client& client, uabi::XrcRelay message);
-  void tell_xrc_members(node::ProcessId of, uabi::XrcRelay message);
+  void notify_xrc_members(node::ProcessId of, uabi::XrcRelay message);
   void leave_xrc_domain(node::ProcessId process, std::uint32_t domain);
   void leave_xrc_domains(node::ProcessId process);
 
@@ -154,7 +154,7 @@ class Daemon::Impl {
   [[nodiscard]] Result<std::uint32_t> begin_fault(const fabric::FaultDescription& fault);
   void wait_for_end_of_faults();
   void answer(Client& client, std::string_view text);
-  void say_live_if_ready(Client& reader, bool time_is_up);
+  void send_live_if_ready(Client& reader, bool time_is_up);
   void end_captures(Client& reader);
   void down(Client& client, const uabi::Down& request);
   void stop();
@@ -167,7 +167,7 @@ class Daemon::Impl {
   std::unique_ptr<node::Fabric> fabric_;
   MadCapture mad_capture_;
   os::UniqueFd lock_;
-  os::UniqueFd spare_;  // given up for a moment when there are no descriptors left
+  os::UniqueFd reserve_fd_;  // given up for a moment when there are no descriptors left
   Log log_;
   Offences offences_;
   asio::io_context loop_;
@@ -189,7 +189,7 @@ class Daemon::Impl {
   asio::steady_timer management_timer_;
   asio::steady_timer publish_timer_;
   bool management_is_posted_{};
-  bool publish_is_due_{};
+  bool publication_is_due_{};
   Duration publishing_takes_{};  // duration of the last publication
   Instant published_at_{};
   std::map<Client*, std::shared_ptr<UmadChannel>> open_ports_;
@@ -197,7 +197,7 @@ class Daemon::Impl {
   std::map<Client*, std::unique_ptr<RdmaCmChannel>> rdma_cm_channels_;
   std::uint32_t last_rdma_cm_channel_{};
   std::unique_ptr<IbsimServer> ibsim_;
-  std::deque<std::pair<node::ProcessId, ProgramName>> departed_;  // most recent last
+  std::deque<std::pair<node::ProcessId, ProgramName>> recently_detached_;  // most recent last
   node::XrcDomains xrc_domains_;
   std::map<std::uint32_t, os::UniqueFd> xrc_files_;  // that name them
   node::SharedDevices shared_devices_;

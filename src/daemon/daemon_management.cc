@@ -31,7 +31,7 @@ void Daemon::Impl::run_management() {
                            static_cast<double>(whole.nanoseconds()) / 1e6));
   }
   if (management().tables_changed()) {
-    publish_soon();
+    schedule_publication();
   }
   if (!has_more) {
     return wait_for_management();
@@ -73,16 +73,16 @@ void Daemon::Impl::wait_for_management() {
   });
 }
 
-void Daemon::Impl::publish_soon() {
-  if (publish_is_due_) {
+void Daemon::Impl::schedule_publication() {
+  if (publication_is_due_) {
     return;
   }
-  publish_is_due_ = true;
+  publication_is_due_ = true;
   const Duration rested = os::now() - published_at_;
   const Duration wait = std::max(kPublishDelay, publishing_takes_ * kPublishPause - rested);
   publish_timer_.expires_after(std::chrono::nanoseconds{wait.nanoseconds()});
   publish_timer_.async_wait([this](const std::error_code& error) {
-    publish_is_due_ = false;
+    publication_is_due_ = false;
     if (!error) {
       publish();
     }

@@ -20,14 +20,14 @@ using ::testing::HasSubstr;
 using testing::LiveFabric;
 using testing::Program;
 
-constexpr Duration kPatience = Duration::seconds(20);
+constexpr Duration kWaitLimit = Duration::seconds(20);
 
 /// Sends a request of `weft node`; returns the daemon's answer.
 std::string change(const LiveFabric& fabric, std::string text) {
   const host::ProcessOptions options = fabric.on("h1");
   auto socket = host::ControlSocket::connect(os::control_path(options.run, options.fabric));
   EXPECT_TRUE(socket && socket->send(uabi::ChangeNode{.change = std::move(text)}));
-  const auto received = socket->receive(kPatience);
+  const auto received = socket->receive(kWaitLimit);
   if (!received) {
     return received.error().reason;
   }
@@ -36,7 +36,7 @@ std::string change(const LiveFabric& fabric, std::string text) {
 }
 
 bool comes_true(const std::function<bool()>& condition) {
-  const Instant end = os::now() + kPatience;
+  const Instant end = os::now() + kWaitLimit;
   while (!condition() && os::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -76,8 +76,9 @@ TEST(LiveNodes, ComeAndGoWhileOthersGoOn) {
   EXPECT_THAT(change(fabric, "remove h9"), HasSubstr("1 programs run on h9"));
   EXPECT_EQ(change(fabric, "remove h9 force"), "");
   EXPECT_TRUE(comes_true([&] { return c.events.device_fatal != 0; }));
-  EXPECT_TRUE(comes_true([&] { return !c.events.told_gone().empty(); }));
-  EXPECT_THAT(c.events.told_gone(), Contains(HasSubstr("the node was removed from the fabric")));
+  EXPECT_TRUE(comes_true([&] { return !c.events.reported_gone().empty(); }));
+  EXPECT_THAT(c.events.reported_gone(),
+              Contains(HasSubstr("the node was removed from the fabric")));
   EXPECT_EQ(write(a, *a.bulk_qp, c), hca::WcStatus::RetryExceeded);
   EXPECT_EQ(write(a, *a.qp, b), hca::WcStatus::Success);
   EXPECT_EQ(b.events.device_fatal, 0);

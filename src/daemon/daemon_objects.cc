@@ -25,17 +25,17 @@ constexpr std::uint64_t kManyLate = 64;  // policy
 template <class Message>
 void Daemon::Impl::relay_target(Client& client, Message message) {
   if (!xrc_domains_.has(*client.process, message.domain)) {
-    note(client, "messages about XRC domains that it does not have open");
+    record_offence(client, "messages about XRC domains that it does not have open");
     return;
   }
   const node::ProcessId peer = process_of(message.peer);
   Client* const other = client_of(peer);
-  if (other != nullptr && xrc_domains_.has(peer, message.domain) && !other->is_behind()) {
+  if (other != nullptr && xrc_domains_.has(peer, message.domain) && !other->is_backlogged()) {
     message.peer = address_of(*client.process);
     other->send(message);
     return;
   }
-  if constexpr (std::is_same_v<Message, uabi::AskXrcTarget>) {
+  if constexpr (std::is_same_v<Message, uabi::XrcTargetRequest>) {
     client.send(uabi::XrcTargetAnswer{
         .peer = message.peer,
         .domain = message.domain,
@@ -46,7 +46,7 @@ void Daemon::Impl::relay_target(Client& client, Message message) {
   }
 }
 
-template void Daemon::Impl::relay_target(Client&, uabi::AskXrcTarget);
+template void Daemon::Impl::relay_target(Client&, uabi::XrcTargetRequest);
 template void Daemon::Impl::relay_target(Client&, uabi::XrcTargetAnswer);
 template void Daemon::Impl::relay_target(Client&, uabi::XrcTargetEvent);
 
@@ -57,7 +57,7 @@ void Daemon::Impl::share_device(Client& client, const uabi::ShareDevice& request
   struct stat status{};
   if (request.hca >= view().hcas_of(view().node(client.process->host)).size() ||
       fstat(file.get(), &status) != 0) {
-    note(client, "devices of HCAs or files that do not exist");
+    record_offence(client, "devices of HCAs or files that do not exist");
     return;
   }
   const node::SharedDevices::Name name{
@@ -66,7 +66,7 @@ void Daemon::Impl::share_device(Client& client, const uabi::ShareDevice& request
     if (const auto device = shared_devices_.owned(*client.process, name)) {
       leave_device(*client.process, *device, true);
     } else {
-      note(client, "messages about devices that it does not have open");
+      record_offence(client, "messages about devices that it does not have open");
     }
     return;
   }
@@ -74,7 +74,7 @@ void Daemon::Impl::share_device(Client& client, const uabi::ShareDevice& request
   if (shared) {  // keeps the file open, so that its inode number is not reused
     device_files_[*shared] = std::move(file);
   } else if (shared.error().code == ErrorCode::Exists) {
-    note(client, "devices that are another's");
+    record_offence(client, "devices that are another's");
   }  // otherwise the limit is reached, and the device cannot be imported
 }
 
@@ -85,7 +85,7 @@ void Daemon::Impl::import_device(Client& client, const uabi::ImportDevice& reque
                               .device = 0,
                               .owner = {},
                               .hca = 0,
-                              .may_come = false,
+                              .may_retry = false,
                               .reason = {}};
   if (fstat(file.get(), &status) != 0) {
     answer.reason = "the descriptor is of no file";
@@ -101,7 +101,7 @@ void Daemon::Impl::import_device(Client& client, const uabi::ImportDevice& reque
     answer.owner = address_of(device.owner);
     answer.hca = device.hca;
   } else {
-    answer.may_come = imported.error().code == ErrorCode::TryAgain;
+    answer.may_retry = imported.error().code == ErrorCode::TryAgain;
     answer.reason = imported.error().reason;
   }
   client.send(std::move(answer));
@@ -111,21 +111,21 @@ void Daemon::Impl::close_device(Client& client, const uabi::LeaveDevice& request
   if (shared_devices_.has(*client.process, request.device)) {
     leave_device(*client.process, request.device, false);
   } else {
-    note(client, "words about devices that it has not open");
+    record_offence(client, "words about devices that it has not open");
   }
 }
 
 /// Questions go to the owner, answers come from it.
 template <class Message>
 void Daemon::Impl::relay_object(Client& client, Message message) {
-  constexpr bool kIsQuestion = std::is_same_v<Message, uabi::AskForObject>;
+  constexpr bool kIsQuestion = std::is_same_v<Message, uabi::ObjectRequest>;
   const node::SharedDevices::Device* const device = shared_devices_.find(message.device);
   if (!shared_devices_.has(*client.process, message.device) ||
       (!kIsQuestion && device->owner != *client.process)) {
     // Messages may have been in flight when the owner closed the device, so a few are not a
     // violation.
-    note(client, "messages about devices that it does not have open",
-         device == nullptr ? kManyLate : 1);
+    record_offence(client, "messages about devices that it does not have open",
+                   device == nullptr ? kManyLate : 1);
     if (!kIsQuestion || device != nullptr) {
       return;
     }
@@ -133,7 +133,7 @@ void Daemon::Impl::relay_object(Client& client, Message message) {
   const node::ProcessId peer = process_of(message.peer);
   Client* const other = client_of(peer);
   if (device != nullptr && other != nullptr && shared_devices_.has(peer, message.device) &&
-      (!kIsQuestion || device->owner == peer) && !other->is_behind()) {
+      (!kIsQuestion || device->owner == peer) && !other->is_backlogged()) {
     message.peer = address_of(*client.process);
     if constexpr (kIsQuestion) {
       message.inode = device->name.inode;
@@ -152,7 +152,7 @@ void Daemon::Impl::relay_object(Client& client, Message message) {
   }
 }
 
-template void Daemon::Impl::relay_object(Client&, uabi::AskForObject);
+template void Daemon::Impl::relay_object(Client&, uabi::ObjectRequest);
 template void Daemon::Impl::relay_object(Client&, uabi::ObjectAnswer);
 
 void Daemon::Impl::leave_device(node::ProcessId process, std::uint32_t device, bool wholly) {

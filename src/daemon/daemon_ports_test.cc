@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using testing::LiveFabric;
 using testing::Program;
 
-constexpr Duration kPatience = Duration::seconds(20);
+constexpr Duration kWaitLimit = Duration::seconds(20);
 
 /// Sends a request of the `weft` command; returns the answer, or the reason of a refusal.
 std::string ask(const LiveFabric& fabric, const uabi::Message& message) {
@@ -29,7 +29,7 @@ std::string ask(const LiveFabric& fabric, const uabi::Message& message) {
   EXPECT_TRUE(socket && socket->send(message));
   std::string answer;
   while (true) {
-    const auto received = socket->receive(kPatience);
+    const auto received = socket->receive(kWaitLimit);
     if (!received) {
       ADD_FAILURE() << received.error().reason;
       return answer;
@@ -62,7 +62,7 @@ json port_status(const LiveFabric& fabric, std::string_view name) {
 }
 
 bool comes_true(const std::function<bool()>& condition) {
-  const Instant end = os::now() + kPatience;
+  const Instant end = os::now() + kWaitLimit;
   while (!condition() && os::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

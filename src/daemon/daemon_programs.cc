@@ -16,7 +16,7 @@ namespace {
 
 /// More memberships than a device offers are nobody's need; many questions for nobody are no race.
 constexpr std::size_t kMaxGroups = hca::DeviceLimits{}.max_mcast_groups;
-constexpr std::uint64_t kManyNobodies = 1'000;  // policy
+constexpr std::uint64_t kManyFailedRequests = 1'000;  // policy
 
 constexpr std::size_t kMaxDeparted = 64;  // programs whose names are kept for late reports; policy
 
@@ -78,7 +78,7 @@ Result<void> Daemon::Impl::admit(Client& client, const uabi::Hello& hello) {
     }
     client.send(group);
   }
-  client.send(uabi::Briefed{});
+  client.send(uabi::InitialStateSent{});
   return {};
 }
 
@@ -87,7 +87,8 @@ void Daemon::Impl::open_lane(Client& client, const uabi::OpenLane& request) {
   Client* const other = client_of(peer);
   const auto is_new = fabric_->join_lane(*client.process, peer);
   if (!is_new || other == nullptr) {
-    note(client, "requests for lanes to processes that do not exist", kManyNobodies);
+    record_offence(client, "requests for lanes to processes that do not exist",
+                   kManyFailedRequests);
     client.send(uabi::NoSuchProcess{.peer = request.peer});
     return;
   }
@@ -106,19 +107,19 @@ void Daemon::Impl::open_lane(Client& client, const uabi::OpenLane& request) {
 
 void Daemon::Impl::join_group(Client& client, const uabi::JoinGroup& request) {
   if (client.groups >= kMaxGroups) {
-    note(client, "multicast groups too many");
+    record_offence(client, "multicast groups too many");
     client.send(uabi::GroupJoined{});
     return;
   }
   const auto changed = fabric_->join_group(*client.process, fabric::PortIndex{request.port},
                                            request.mgid, request.mlid, os::now());
   if (!changed && changed.error().code == ErrorCode::InvalidArgument) {
-    note(client, "requests for groups or ports that it cannot have");
+    record_offence(client, "requests for groups or ports that it cannot have");
   }
   if (changed && *changed) {
     ++client.groups;
     settle_management();
-    tell_members(request.mlid);
+    send_members(request.mlid);
   }
   client.send(uabi::GroupJoined{});
 }
@@ -129,27 +130,27 @@ void Daemon::Impl::leave_group(Client& client, const uabi::LeaveGroup& request) 
   if (changed && *changed) {
     --client.groups;
     settle_management();
-    tell_members(request.mlid);
+    send_members(request.mlid);
   }
 }
 
 /// Logs a program's report about another, naming the reporter, since reports can be false.
-void Daemon::Impl::peer_misbehaves(Client& reporter, const uabi::PeerMisbehaves& report) {
+void Daemon::Impl::report_peer(Client& reporter, const uabi::ReportPeer& report) {
   const node::ProcessId process = process_of(report.peer);
-  const auto departed =
-      std::ranges::find_if(departed_, [&](const auto& entry) { return entry.first == process; });
+  const auto departed = std::ranges::find_if(
+      recently_detached_, [&](const auto& entry) { return entry.first == process; });
   ProgramName offender;
   if (const Client* const peer = client_of(process)) {
     offender = name_of(*peer);
-  } else if (departed != departed_.end()) {
+  } else if (departed != recently_detached_.end()) {
     offender = departed->second;
   } else {
-    note(reporter, "reports of processes that do not exist");
+    record_offence(reporter, "reports of processes that do not exist");
     return;
   }
   if (const auto line =
-          offences_.hear(offender, fmt::format("records {}", uabi::words(report.what)),
-                         report.count, name_of(reporter))) {
+          offences_.add_reported(offender, fmt::format("records {}", uabi::words(report.what)),
+                                 report.count, name_of(reporter))) {
     log_.write(*line);
   }
 }
@@ -168,13 +169,13 @@ void Daemon::Impl::note_bad_keys(Client& client, const uabi::BadKeys& report) {
                                  .count = report.count,
                                  .last = last};
   if (!fabric_->note_bad_keys(*client.process, noted, os::now())) {
-    note(client, "reports of ports that it does not have");
+    record_offence(client, "reports of ports that it does not have");
     return;
   }
   run_management();
 }
 
-void Daemon::Impl::tell_members(Lid mlid) {
+void Daemon::Impl::send_members(Lid mlid) {
   uabi::GroupMembers group{.mlid = mlid, .members = {}};
   for (const node::ProcessId member : fabric_->members(mlid)) {
     if (group.members.size() < uabi::kMaxGroupMembers) {
@@ -208,18 +209,18 @@ void Daemon::Impl::publish() {
 
 /// Cleans up after a process as a kernel would (docs/ARCHITECTURE.md, decision 9): its QPNs are not
 /// reused for a while, its memberships end, its peers are notified, its counters are kept.
-void Daemon::Impl::forget_program(Client& client) {
+void Daemon::Impl::remove_program(Client& client) {
   if (!client.process) {
     return;
   }
   const node::ProcessId process = *client.process;
-  departed_.emplace_back(process, name_of(client));
-  if (departed_.size() > kMaxDeparted) {
-    departed_.pop_front();
+  recently_detached_.emplace_back(process, name_of(client));
+  if (recently_detached_.size() > kMaxDeparted) {
+    recently_detached_.pop_front();
   }
   programs_.erase(process);
   counters_->ledger().fold(view(), {.page = *client.counters, .owner = process.host});
-  const node::Departure departure = fabric_->detach(process, os::now());
+  const node::DetachResult departure = fabric_->detach(process, os::now());
   for (const node::ProcessId peer : departure.peers) {
     if (Client* const other = client_of(peer)) {
       other->send(uabi::LaneClosed{.peer = address_of(process)});
@@ -230,12 +231,12 @@ void Daemon::Impl::forget_program(Client& client) {
   if (!departure.groups.empty()) {
     publish();
     for (const Lid mlid : departure.groups) {
-      tell_members(mlid);
+      send_members(mlid);
     }
   }
   for (auto& [id, capture] : captures_) {
     if (capture.not_ready.erase(&client) != 0) {
-      say_live_if_ready(*capture.reader, false);
+      send_live_if_ready(*capture.reader, false);
     }
   }
 }

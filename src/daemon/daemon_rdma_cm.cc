@@ -74,8 +74,8 @@ class Daemon::Impl::RdmaCmRequest {
     if (owner == nullptr) {
       return refuse(unknown(id));
     }
-    const RdmaCmChannel::Remains remains = owner->remove(id);
-    for (const cm::RdmaCmEvent& event : remains.events) {
+    const RdmaCmChannel::RemovedId removed = owner->remove(id);
+    for (const cm::RdmaCmEvent& event : removed.events) {
       // its id was never reported to the program
       if (event.type == cm::RdmaCmEventType::ConnectRequest) {
         static_cast<void>(owner->remove(event.id));
@@ -83,7 +83,7 @@ class Daemon::Impl::RdmaCmRequest {
       }
     }
     const auto destroyed = rdma_.destroy(id, now_);
-    return destroyed ? answer(remains.told) : refuse(destroyed.error());
+    return destroyed ? answer(removed.reported) : refuse(destroyed.error());
   }
   void operator()(const uabi::BindRdmaCmId& request) {
     return on(request.id,
@@ -95,7 +95,7 @@ class Daemon::Impl::RdmaCmRequest {
                                    {.source = address_of(request.source),
                                     .destination = address_of(request.destination),
                                     .timeout = Duration::milliseconds(request.timeout_ms),
-                                    .loopback_means = channel_.owner().loopback_means},
+                                    .loopback_target = channel_.owner().loopback_target},
                                    now_);
     });
   }
@@ -292,17 +292,17 @@ class Daemon::Impl::RdmaCmRequest {
   }
   /// Moves an id and, for a listener, its queued connection requests.
   [[nodiscard]] std::uint32_t migrate(cm::RdmaCmId id, RdmaCmChannel& from) {
-    const RdmaCmChannel::Remains remains = from.remove(id);
-    channel_.add(id, remains.told);
+    const RdmaCmChannel::RemovedId removed = from.remove(id);
+    channel_.add(id, removed.reported);
     static_cast<void>(rdma_.set_sink(id, channel_));
-    for (const cm::RdmaCmEvent& event : remains.events) {
+    for (const cm::RdmaCmEvent& event : removed.events) {
       if (event.type == cm::RdmaCmEventType::ConnectRequest) {
-        channel_.add(event.id, from.remove(event.id).told);
+        channel_.add(event.id, from.remove(event.id).reported);
         static_cast<void>(rdma_.set_sink(event.id, channel_));
       }
     }
-    channel_.append(remains.events);
-    return remains.told;
+    channel_.append(removed.events);
+    return removed.reported;
   }
 
   Impl& daemon_;
@@ -377,7 +377,7 @@ void Daemon::Impl::open_rdma_cm(Client& client, const uabi::OpenRdmaCm& request)
   const std::uint32_t number = ++last_rdma_cm_channel_;
   rdma_cm_channels_[&client] = std::make_unique<RdmaCmChannel>(
       RdmaCmChannel::Owner{
-          .number = number, .pid = client.pid(), .host = *node, .loopback_means = loopback},
+          .number = number, .pid = client.pid(), .host = *node, .loopback_target = loopback},
       std::move(ours), theirs);
   client.set_message_parts(kMessageParts);
   client.send(uabi::RdmaCmOpened{.channel = number}, {std::move(theirs)});

@@ -311,7 +311,7 @@ TEST(Live, TheEndOfTheFabricFlushesAllWorkAndIsToldOnce) {
   a.post(hca::WrOpcode::RdmaWrite, 0, 8, b.address(), b.region->rkey);
   EXPECT_EQ(a.wait().status, hca::WcStatus::WorkRequestFlushed);
   for (Program* program : {&a, &b}) {
-    const auto told = program->events.told_gone();
+    const auto told = program->events.reported_gone();
     ASSERT_EQ(told.size(), 1U);
     EXPECT_NE(told[0].find("fabric test is gone"), std::string::npos) << told[0];
     EXPECT_NE(told[0].find("weft up --name test"), std::string::npos) << told[0];
@@ -382,12 +382,12 @@ TEST(Live, AProgramThatEndsLearnsOnceThatItsFabricWentFirst) {
   LiveFabric fabric{"pair"};
   NoEvents events;
   const auto process = std::move(*host::Process::open(fabric.on("h1"), events));  // no thread yet
-  process->tell_if_fabric_is_gone();
-  EXPECT_TRUE(events.told_gone().empty());
+  process->report_if_fabric_gone();
+  EXPECT_TRUE(events.reported_gone().empty());
   fabric.end();
-  process->tell_if_fabric_is_gone();
-  process->tell_if_fabric_is_gone();
-  EXPECT_EQ(events.told_gone().size(), 1U);
+  process->report_if_fabric_gone();
+  process->report_if_fabric_gone();
+  EXPECT_EQ(events.reported_gone().size(), 1U);
 }
 
 TEST(Live, NothingNewBeginsAfterTheEndOfTheFabric) {
@@ -446,8 +446,8 @@ TEST(Daemon, LogsWhatOneProgramSaysOfAnotherAndWhoSaidIt) {
   const Program a{fabric.on("h1")};
   const auto socket = host::ControlSocket::connect(os::control_path(fabric.on("h1").run, "test"));
   ASSERT_TRUE(socket->send(uabi::Hello{.host = "h2"}));
-  ASSERT_TRUE(socket->send(uabi::PeerMisbehaves{
-      .peer = a.process->address(), .what = uabi::Misbehaviour::ForgedSource, .count = 12}));
+  ASSERT_TRUE(socket->send(uabi::ReportPeer{
+      .peer = a.process->address(), .what = uabi::RecordFault::ForgedSource, .count = 12}));
   // The daemon answers in order.
   ASSERT_TRUE(socket->send(uabi::OpenLane{
       .peer = {0, 700}

@@ -94,12 +94,13 @@ void Daemon::Impl::open_umad(Client& client, const uabi::OpenUmad& request) {
                                                          .tables = fabric_->builder(),
                                                          .port = *port});
   open_ports_[&client] = channel;
-  channel->start({.on_sent =
-                      [this, opened = *port] {
-                        management().wake(opened);
-                        run_management();
-                      },
-                  .on_offence = [this, &client](std::string_view what) { note(client, what); }});
+  channel->start(
+      {.on_sent =
+           [this, opened = *port] {
+             management().wake(opened);
+             run_management();
+           },
+       .on_offence = [this, &client](std::string_view what) { record_offence(client, what); }});
   client.send(uabi::UmadOpened{}, {std::move(theirs)});
 }
 

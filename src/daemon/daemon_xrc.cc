@@ -15,13 +15,13 @@ void Daemon::Impl::open_xrc_domain(Client& client, const uabi::OpenXrcDomain& re
   const auto refuse = [&](const Error& error) {
     client.send(uabi::XrcDomainOpened{.request = request.request,
                                       .domain = 0,
-                                      .may_come = error.code == ErrorCode::TryAgain,
+                                      .may_retry = error.code == ErrorCode::TryAgain,
                                       .reason = error.reason});
   };
   struct stat status{};
   if (request.hca >= view().hcas_of(view().node(client.process->host)).size() ||
       fstat(file.get(), &status) != 0) {
-    note(client, "XRC domains of HCAs or files that do not exist");
+    record_offence(client, "XRC domains of HCAs or files that do not exist");
     refuse({ErrorCode::InvalidArgument, "no such HCA, or no such file"});
     return;
   }
@@ -39,12 +39,12 @@ void Daemon::Impl::open_xrc_domain(Client& client, const uabi::OpenXrcDomain& re
     xrc_files_[opened->domain] = std::move(file);
   }
   client.send(uabi::XrcDomainOpened{
-      .request = request.request, .domain = opened->domain, .may_come = false, .reason = {}});
+      .request = request.request, .domain = opened->domain, .may_retry = false, .reason = {}});
 }
 
 void Daemon::Impl::close_xrc_domain(Client& client, const uabi::CloseXrcDomain& request) {
   if (!xrc_domains_.has(*client.process, request.domain)) {
-    note(client, "XRC domains closed that it has not open");
+    record_offence(client, "XRC domains closed that it has not open");
     return;
   }
   leave_xrc_domain(*client.process, request.domain);
@@ -57,12 +57,12 @@ void Daemon::Impl::leave_xrc_domain(node::ProcessId process, std::uint32_t domai
   }
   uabi::XrcRelay gone;
   gone.domain = domain;
-  gone.word = uabi::XrcWord::Gone;
-  tell_xrc_members(process, gone);
+  gone.action = uabi::XrcMessage::PeerGone;
+  notify_xrc_members(process, gone);
 }
 
 /// Sends a message to all members of the domain except `of`.
-void Daemon::Impl::tell_xrc_members(node::ProcessId of, uabi::XrcRelay message) {
+void Daemon::Impl::notify_xrc_members(node::ProcessId of, uabi::XrcRelay message) {
   message.peer = address_of(of);
   for (const node::ProcessId member : xrc_domains_.members(message.domain)) {
     if (Client* const other = client_of(member); other != nullptr && member != of) {
@@ -73,21 +73,22 @@ void Daemon::Impl::tell_xrc_members(node::ProcessId of, uabi::XrcRelay message) 
 
 /// Relays a message between two members; the daemon verifies that both have the domain open.
 void Daemon::Impl::relay_xrc(Client& client, uabi::XrcRelay message) {
-  if (!xrc_domains_.has(*client.process, message.domain) || message.word == uabi::XrcWord::Gone) {
-    note(client, "messages about XRC domains that it does not have open");
+  if (!xrc_domains_.has(*client.process, message.domain) ||
+      message.action == uabi::XrcMessage::PeerGone) {
+    record_offence(client, "messages about XRC domains that it does not have open");
     return;
   }
-  if (message.word == uabi::XrcWord::Dismissed) {
-    tell_xrc_members(*client.process, message);
+  if (message.action == uabi::XrcMessage::ProxiesReleased) {
+    notify_xrc_members(*client.process, message);
     return;
   }
   const node::ProcessId peer = process_of(message.peer);
   Client* const other = client_of(peer);
-  if (other != nullptr && xrc_domains_.has(peer, message.domain) && !other->is_behind()) {
+  if (other != nullptr && xrc_domains_.has(peer, message.domain) && !other->is_backlogged()) {
     message.peer = address_of(*client.process);
     other->send(message);
-  } else if (message.word == uabi::XrcWord::WantDeputy) {
-    message.word = uabi::XrcWord::NoDeputy;
+  } else if (message.action == uabi::XrcMessage::RequestProxy) {
+    message.action = uabi::XrcMessage::NoProxy;
     client.send(message);
   }
 }

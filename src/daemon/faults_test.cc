@@ -30,7 +30,7 @@ using testing::Member;
 using testing::Program;
 
 constexpr std::uint8_t kShort = 10;  // 4 ms
-constexpr Duration kPatience = Duration::seconds(20);
+constexpr Duration kWaitLimit = Duration::seconds(20);
 
 fabric::Topology faulty(std::string_view kind, std::initializer_list<std::string_view> rules) {
   fabric::Topology topology = *fabric::generate(kind);
@@ -60,7 +60,7 @@ std::string ask(const LiveFabric& fabric, const uabi::Message& message) {
   EXPECT_TRUE(socket->send(message));
   std::string answer;
   while (true) {
-    const auto received = socket->receive(kPatience);
+    const auto received = socket->receive(kWaitLimit);
     if (!received) {
       ADD_FAILURE() << received.error().reason;
       return answer;
@@ -340,7 +340,7 @@ TEST(LinkFaults, ADatagramIsLostForGood) {
 }
 
 /// h2's link loses every second packet and damages every fourth; h3's doubles.
-TEST(LinkFaults, AMulticastCopyMeetsTheFaultsOfItsWay) {
+TEST(LinkFaults, AMulticastCopyIsSubjectToTheFaultsOfItsPath) {
   LiveFabric fabric{
       faulty("star:3", {"drop every=2 in=h2:1", "corrupt every=2 in=h2:1", "duplicate in=h3:1"})};
   Program a{fabric.on("h1")};
@@ -373,7 +373,7 @@ TEST(LinkFaults, AMulticastCopyMeetsTheFaultsOfItsWay) {
   // Lost until the members are known and lanes are open.
   const auto reach = [&](Program& program) {
     any = 0;
-    while (any == 0 && os::now() - start < kPatience) {
+    while (any == 0 && os::now() - start < kWaitLimit) {
       send(hca::WrOpcode::Send);
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
       EXPECT_EQ(taken(program), 0U);
@@ -389,7 +389,7 @@ TEST(LinkFaults, AMulticastCopyMeetsTheFaultsOfItsWay) {
   }
   std::size_t at_b = 0;
   std::size_t at_c = 0;
-  while ((at_b < kCount / 4U || at_c < 2U * kCount) && os::now() - start < kPatience) {
+  while ((at_b < kCount / 4U || at_c < 2U * kCount) && os::now() - start < kWaitLimit) {
     at_b += taken(b);
     at_c += taken(c);
   }
@@ -412,7 +412,7 @@ TEST(LinkFaults, ComeAndGoWhileTheFabricRuns) {
   EXPECT_EQ(faults_of(fabric).size(), 0U);
   EXPECT_EQ(ask(fabric, uabi::AddFault{.rule = "drop every=3 out=h1:1"}), "1");
   const Instant start = os::now();
-  while (hits(fabric) < 3 && os::now() - start < kPatience) {
+  while (hits(fabric) < 3 && os::now() - start < kWaitLimit) {
     write(a, b, 8);
     EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
   }
@@ -426,7 +426,7 @@ TEST(LinkFaults, ComeAndGoWhileTheFabricRuns) {
   EXPECT_EQ(ask(fabric, uabi::AddFault{.rule = "reorder after=1 count=1 by=1s opcode=*write*"}),
             "2");
   EXPECT_EQ(faults_of(fabric).size(), 1U);
-  while (faults_of(fabric).at(0)["matched"] == 0 && os::now() - start < kPatience) {
+  while (faults_of(fabric).at(0)["matched"] == 0 && os::now() - start < kWaitLimit) {
     write(a, b, 8);
     EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
   }
@@ -442,7 +442,7 @@ TEST(LinkFaults, ComeAndGoWhileTheFabricRuns) {
   EXPECT_EQ(faults_of(fabric).size(), 0U);
   constexpr int kEnough = 500;  // as on a link that never had faults
   int direct = 0;
-  while (direct < kEnough && os::now() - start < kPatience) {
+  while (direct < kEnough && os::now() - start < kWaitLimit) {
     write(a, b, 8);
     direct = a.process->packets_under_way() == 0 ? direct + 1 : 0;
     EXPECT_EQ(a.wait().status, hca::WcStatus::Success);
@@ -460,7 +460,7 @@ TEST(LinkFaults, ALinkThatIsDownForATimeTellsItsPortsAndComesBack) {
   const auto is_active = [&] {
     return a.engine.port(PortNumber{1}).state == hca::PortState::Active;
   };
-  while (is_active() && os::now() - start < kPatience) {
+  while (is_active() && os::now() - start < kWaitLimit) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   write(a, b, 8);
@@ -493,7 +493,7 @@ class Tap {
         std::move(*host::ControlSocket::connect(os::control_path(options.run, options.fabric)));
     EXPECT_TRUE(socket_.send(uabi::StartCapture{.port = port}));
     while (true) {
-      auto received = socket_.receive(kPatience);
+      auto received = socket_.receive(kWaitLimit);
       if (!received || std::holds_alternative<uabi::CaptureLive>(received->message)) {
         EXPECT_TRUE(received);
         return;

@@ -18,7 +18,7 @@ using testing::LiveFabric;
 using testing::Program;
 
 constexpr std::uint32_t kMessage = 64;  // bytes
-constexpr Duration kPatience = Duration::seconds(120);
+constexpr Duration kWaitLimit = Duration::seconds(120);
 
 /// Completions of one kind, each of which must come once.
 class Tally {
@@ -111,7 +111,7 @@ TEST(LiveThreads, OfAQpEachShareACqAndAnSrq) {
   constexpr std::uint64_t kReceives = 32;  // at a time
   const LiveFabric fabric{"pair"};
   Bundle bundle{fabric, kThreads};
-  const Instant deadline = os::now() + kPatience;
+  const Instant deadline = os::now() + kWaitLimit;
   Tally sent{kAll};
   Tally received{kAll};
   std::atomic<std::uint64_t> next_receive{0};
@@ -159,7 +159,7 @@ TEST(LiveThreads, ShareAQpAndACq) {
   Program b{fabric.on("h2")};
   a.connect(b.lid(), b.qp->number());
   b.connect(a.lid(), a.qp->number());
-  const Instant deadline = os::now() + kPatience;
+  const Instant deadline = os::now() + kWaitLimit;
   Tally done{2 * kRequests};
   std::vector<std::thread> threads;
   for (std::uint64_t which = 0; which < 2; ++which) {

@@ -13,11 +13,11 @@ namespace weft::daemon {
 hca::Packet packet_of(const carriage::PacketOnCable& mad, const Gid& source_gid) {
   const mad::MadAddress& to = mad.to;
   const Qpn own = mad.sender();
-  constexpr std::uint16_t kMostBytes = 4096;  // largest MTU
+  constexpr std::uint16_t kMaxBytes = 4096;  // largest MTU
   hca::Packet packet{.header = {}, .payload = mad.bytes};
   hca::PacketHeader& header = packet.header;
   header.opcode = header.last_opcode = wire::Opcode::UdSendOnly;
-  header.path_mtu_bytes = mad.bytes.size() <= wire::kMadBytes ? wire::kMadBytes : kMostBytes;
+  header.path_mtu_bytes = mad.bytes.size() <= wire::kMadBytes ? wire::kMadBytes : kMaxBytes;
   header.sl = to.sl;
   header.dest_qp = to.qp;
   header.psn = mad.psn;

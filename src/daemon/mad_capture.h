@@ -32,7 +32,7 @@ class MadCapture final : public carriage::LinkTap {
 
   /// MADs that are in no capture since its reader has stopped for longer than they wait for it.
   /// Since the last time.
-  [[nodiscard]] std::uint64_t take_missed() { return std::exchange(missed_, 0); }
+  [[nodiscard]] std::uint64_t take_missed_count() { return std::exchange(missed_, 0); }
 
   [[nodiscard]] bool has_room(std::span<const fabric::Hop> hops, std::size_t payload_bytes,
                               std::size_t packets) override;

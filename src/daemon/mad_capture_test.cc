@@ -139,7 +139,7 @@ TEST_F(FullCapture, SaysSoBeforeItMissesOne) {
   }
   EXPECT_GT(shown, 1'000);
   EXPECT_LT(shown, kMore);
-  EXPECT_EQ(capture_.take_missed(), 0U);
+  EXPECT_EQ(capture_.take_missed_count(), 0U);
 }
 
 TEST_F(FullCapture, CountsWhatPassesUnseen) {
@@ -147,10 +147,10 @@ TEST_F(FullCapture, CountsWhatPassesUnseen) {
   for (int i = 0; i < kMore; ++i) {
     show();
   }
-  const std::uint64_t missed = capture_.take_missed();
+  const std::uint64_t missed = capture_.take_missed_count();
   EXPECT_GT(missed, 0U);
   EXPECT_LT(missed, std::uint64_t{kMore});
-  EXPECT_EQ(capture_.take_missed(), 0U);
+  EXPECT_EQ(capture_.take_missed_count(), 0U);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ using testing::NoEvents;
 
 constexpr Lid kMlid{0xC010};
 constexpr QKey kQKey{0x1234};
-constexpr Duration kPatience = Duration::seconds(10);
+constexpr Duration kWaitLimit = Duration::seconds(10);
 constexpr std::uint32_t kBytes = 16;
 constexpr std::uint32_t kBufferBytes = 40 + kBytes;
 
@@ -197,7 +197,7 @@ Counts settled(const std::vector<Endpoint*>& endpoints, std::uint32_t datagram) 
 /// datagrams are repeated.
 Counts copies_of_one(Endpoint& sender, const std::vector<Endpoint*>& endpoints,
                      const Counts& expected) {
-  const Instant deadline = os::now() + kPatience;
+  const Instant deadline = os::now() + kWaitLimit;
   while (os::now() < deadline) {
     const Counts copies = settled(endpoints, sender.send());
     if (std::ranges::equal(copies, expected, std::greater_equal{})) {
@@ -207,9 +207,9 @@ Counts copies_of_one(Endpoint& sender, const std::vector<Endpoint*>& endpoints,
   return {};
 }
 
-/// The same of a datagram that is not sent in vain.
+/// The same of a datagram that is sent to somebody.
 std::size_t copies_in_time(Endpoint& member, std::uint32_t datagram) {
-  const Instant deadline = os::now() + kPatience;
+  const Instant deadline = os::now() + kWaitLimit;
   while (member.copies(datagram) == 0 && os::now() < deadline) {
     std::this_thread::yield();
   }
@@ -322,7 +322,7 @@ TEST(LiveMulticastOfAPair, ReachesWhoHasJustAttached) {
     member.start();
     member.attach();
     const std::uint32_t datagram = sender.send();
-    const Instant deadline = os::now() + kPatience;
+    const Instant deadline = os::now() + kWaitLimit;
     while (member.copies(datagram) == 0) {
       static_cast<void>(sender.copies(datagram));
       ASSERT_LT(os::now(), deadline) << "of datagram " << round;

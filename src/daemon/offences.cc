@@ -62,22 +62,23 @@ std::optional<std::string> Offences::add(const ProgramName& offender, std::strin
   return lines_for(offence.count, from) > before ? std::optional{line_of(offence)} : std::nullopt;
 }
 
-std::optional<std::string> Offences::hear(const ProgramName& offender, std::string_view what,
-                                          std::uint64_t count, const ProgramName& reporter) {
+std::optional<std::string> Offences::add_reported(const ProgramName& offender,
+                                                  std::string_view what, std::uint64_t count,
+                                                  const ProgramName& reporter) {
   Offence& offence = find(offender, what, to_string(reporter));
   const unsigned before = lines_for(offence.count, 1);
   offence.count = std::max(offence.count, count);
   if (lines_for(offence.count, 1) == before) {
     return std::nullopt;
   }
-  if (heard_.size() > kMax) {
-    heard_.clear();
+  if (lines_by_reporter_.size() > kMax) {
+    lines_by_reporter_.clear();
   }
-  const unsigned told = ++heard_[reporter.pid];
-  if (told > kMaxHeard) {
+  const unsigned told = ++lines_by_reporter_[reporter.pid];
+  if (told > kMaxReportedLines) {
     return std::nullopt;
   }
-  return told < kMaxHeard
+  return told < kMaxReportedLines
              ? line_of(offence)
              : fmt::format("{}: its further reports are not logged", to_string(reporter));
 }

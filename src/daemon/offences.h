@@ -38,15 +38,16 @@ class Offences {
   /// Maximum of entries; above it new ones share one. Policy, not from the specification.
   static constexpr std::size_t kMax = 256;
   /// Maximum of log lines for reports by one process, which may be false. Policy.
-  static constexpr unsigned kMaxHeard = 32;
+  static constexpr unsigned kMaxReportedLines = 32;
 
   /// Adds `more` violations. `from`: count below which nothing is logged. Returns the line to log,
   /// if any.
   [[nodiscard]] std::optional<std::string> add(const ProgramName& offender, std::string_view what,
                                                std::uint64_t more = 1, std::uint64_t from = 1);
   /// Records a total of `count` violations reported by another program.
-  [[nodiscard]] std::optional<std::string> hear(const ProgramName& offender, std::string_view what,
-                                                std::uint64_t count, const ProgramName& reporter);
+  [[nodiscard]] std::optional<std::string> add_reported(const ProgramName& offender,
+                                                        std::string_view what, std::uint64_t count,
+                                                        const ProgramName& reporter);
 
   [[nodiscard]] std::span<const Offence> all() const { return offences_; }
 
@@ -55,7 +56,7 @@ class Offences {
                               std::string_view said_by);
 
   std::vector<Offence> offences_;
-  std::map<pid_t, unsigned> heard_;  // lines logged, by reporter
+  std::map<pid_t, unsigned> lines_by_reporter_;  // lines logged, by reporter
 };
 
 }  // namespace weft::daemon

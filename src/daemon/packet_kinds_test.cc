@@ -28,7 +28,7 @@ using nlohmann::json;
 using testing::LiveFabric;
 using testing::Program;
 
-constexpr Duration kPatience = Duration::seconds(20);
+constexpr Duration kWaitLimit = Duration::seconds(20);
 
 enum class Kind : std::uint8_t { Data, Smp, Gmp, Datagram };
 
@@ -41,7 +41,7 @@ enum class Kind : std::uint8_t { Data, Smp, Gmp, Datagram };
 
 [[nodiscard]] host::Received ask(const host::ControlSocket& socket, const uabi::Message& question) {
   EXPECT_TRUE(socket.send(question));
-  auto received = socket.receive(kPatience);
+  auto received = socket.receive(kWaitLimit);
   EXPECT_TRUE(received) << received.error().reason;
   return std::move(*received);
 }
@@ -51,7 +51,7 @@ enum class Kind : std::uint8_t { Data, Smp, Gmp, Datagram };
   EXPECT_TRUE(socket.send(question));
   std::string whole;
   while (true) {
-    const auto received = socket.receive(kPatience);
+    const auto received = socket.receive(kWaitLimit);
     EXPECT_TRUE(received) << received.error().reason;
     const auto* const text = received ? std::get_if<uabi::Text>(&received->message) : nullptr;
     if (text == nullptr) {
@@ -100,7 +100,7 @@ class UmadAsker {
   }
   /// Whether an answer came, and not the request back.
   [[nodiscard]] bool is_answered() const {
-    const auto received = mads_.receive(kPatience);
+    const auto received = mads_.receive(kWaitLimit);
     const auto* const mad = received ? std::get_if<uabi::UmadMad>(&received->message) : nullptr;
     return mad != nullptr && mad->header.status == 0;
   }
@@ -185,7 +185,7 @@ class PacketsOnLinks : public ::testing::TestWithParam<Kind> {
   }
   /// Until the counter has grown by one; a program counts when it looks at its QPs.
   void expect_one(const char* name, const char* port, std::uint64_t before) {
-    const Instant deadline = os::now() + kPatience;
+    const Instant deadline = os::now() + kWaitLimit;
     while (counter(name, port) == before && os::now() < deadline) {
       a.process->make_progress(*a.cq);
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -225,7 +225,7 @@ TEST_P(PacketsByLid, ThatNoTableRoutesAreRelayErrorsOfTheSwitch) {
   const std::uint64_t before = counter("rcv_switch_relay_errors", "s1:1");
   send(Lid{0x500});
   if (GetParam() == Kind::Data) {  // and is sent again
-    const Instant deadline = os::now() + kPatience;
+    const Instant deadline = os::now() + kWaitLimit;
     while (counter("rcv_switch_relay_errors", "s1:1") == before && os::now() < deadline) {
       a.process->make_progress(*a.cq);
     }

@@ -19,7 +19,7 @@ class RequestBudget {
   static constexpr std::int64_t kPerSecond = 4'096 * kMessage;
 
   /// Charges `cost`; the balance may become negative.
-  void spend(std::int64_t cost, Instant now) {
+  void charge(std::int64_t cost, Instant now) {
     fill(now);
     left_ -= cost;
   }

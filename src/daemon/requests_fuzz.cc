@@ -63,7 +63,7 @@ class Desk {
     if (program.budget.is_empty(now_)) {
       return;  // budget exhausted
     }
-    program.budget.spend(kCost, now_);
+    program.budget.charge(kCost, now_);
     require(!program.budget.is_full(now_));
     const auto message = uabi::decode(bytes);
     if (!message) {
@@ -78,7 +78,7 @@ class Desk {
   void leave(Program& program) {
     program.file.reset();
     if (program.process) {
-      const node::Departure departure = fabric().detach(*program.process, now_);
+      const node::DetachResult departure = fabric().detach(*program.process, now_);
       for (const node::ProcessId peer : departure.peers) {
         require(peer != *program.process && fabric().has(peer));
       }
@@ -123,9 +123,9 @@ class Desk {
                                               request.mgid, request.mlid, now_));
     }
   }
-  void apply(Program& program, const uabi::PeerMisbehaves& report) {
+  void apply(Program& program, const uabi::ReportPeer& report) {
     static_cast<void>(
-        offences_.hear(program.name, uabi::words(report.what), report.count, program.name));
+        offences_.add_reported(program.name, uabi::words(report.what), report.count, program.name));
   }
   void apply(Program& program, const uabi::BadKeys& report) {
     if (program.process) {
@@ -272,7 +272,7 @@ class Desk {
   void apply(Program& program, const uabi::XrcRelay& word) {
     relay(program, word.domain, word.peer);
   }
-  void apply(Program& program, const uabi::AskXrcTarget& word) {
+  void apply(Program& program, const uabi::XrcTargetRequest& word) {
     relay(program, word.domain, word.peer);
   }
   void apply(Program& program, const uabi::XrcTargetAnswer& word) {
@@ -320,7 +320,7 @@ class Desk {
     require(!program.process || !devices_.has(*program.process, number) ||
             (device != nullptr && fabric().has(device->owner)));
   }
-  void apply(Program& program, const uabi::AskForObject& word) { ask_owner(program, word.device); }
+  void apply(Program& program, const uabi::ObjectRequest& word) { ask_owner(program, word.device); }
   void apply(Program& program, const uabi::ObjectAnswer& word) { ask_owner(program, word.device); }
 
   void leave_shared(node::ProcessId process) {

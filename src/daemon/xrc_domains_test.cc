@@ -213,7 +213,7 @@ TEST_F(LiveXrcDomain, RefusesAnSrqWhoseProcessHasClosedTheDomain) {
   const std::uint32_t number = owner_->number();
   post(hca::WrOpcode::Send, 0, 64, number);
   EXPECT_EQ(sender_.wait().status, hca::WcStatus::Success);
-  owner_.reset();  // with its SRQ and its deputy
+  owner_.reset();  // with its SRQ and its proxy
   post(hca::WrOpcode::Send, 0, 64, number);
   EXPECT_EQ(sender_.wait().status, hca::WcStatus::RemoteAccessError);
 }

@@ -217,14 +217,14 @@ class LyingMember {
       : socket_(*host::ControlSocket::connect(
             os::control_path(fabric.on("h2").run, fabric.on("h2").fabric))) {
     EXPECT_TRUE(socket_.send(uabi::Hello{.host = "h2"}));
-    self_ = std::get<uabi::Welcome>(hear<uabi::Welcome>()).self;
+    self_ = std::get<uabi::Welcome>(add_reported<uabi::Welcome>()).self;
     EXPECT_TRUE(socket_.send(
         uabi::OpenXrcDomain{.request = 1, .hca = 0, .creates = true, .is_exclusive = false},
         {&file, 1}));
-    domain_ = std::get<uabi::XrcDomainOpened>(hear<uabi::XrcDomainOpened>()).domain;
+    domain_ = std::get<uabi::XrcDomainOpened>(add_reported<uabi::XrcDomainOpened>()).domain;
   }
   template <class Wanted>
-  uabi::Message hear() {
+  uabi::Message add_reported() {
     while (true) {
       auto received = socket_.receive(Duration::seconds(5));
       if (!received) {
@@ -238,14 +238,14 @@ class LyingMember {
   }
   [[nodiscard]] std::string ask(uabi::TargetVerb verb, Qpn target,
                                 const uabi::RdmaCmQpAttributes& attributes) {
-    uabi::AskXrcTarget question;
+    uabi::XrcTargetRequest question;
     question.peer = {.node = self_.node, .slot = slot_of(target)};
     question.domain = domain_;
     question.verb = verb;
     question.target = target;
     question.attributes = attributes;
     EXPECT_TRUE(socket_.send(question));
-    const auto answer = std::get<uabi::XrcTargetAnswer>(hear<uabi::XrcTargetAnswer>());
+    const auto answer = std::get<uabi::XrcTargetAnswer>(add_reported<uabi::XrcTargetAnswer>());
     return answer.error == 0 ? "" : answer.reason;
   }
   void say(uabi::Message message) { static_cast<void>(!socket_.send(message)); }
@@ -289,7 +289,7 @@ TEST_F(LiveXrcTarget, IsUnharmedByAMemberThatLies) {
                                    .error = 3,
                                    .reason = "as I say",
                                    .attributes = {}});
-    uabi::AskXrcTarget close;
+    uabi::XrcTargetRequest close;
     close.peer = home;
     close.domain = liar.domain();
     close.verb = uabi::TargetVerb::Close;

@@ -27,7 +27,7 @@ constexpr std::uint64_t kUniqueLocal = 0xFD77'0000'0000'0000;
   }
   const std::uint32_t block = address.v4_number() >> 16 & 0xFF;
   return whole_ipv4_block().covers(address) && block >= kFirstIpv4Octet &&
-         block < kFirstIpv4Octet + kMostPortsWithIpv4;
+         block < kFirstIpv4Octet + kMaxPortsWithIpv4;
 }
 
 [[nodiscard]] const HcaPortDescription* find_port(const HostDescription& host,
@@ -87,7 +87,7 @@ template <class Take>
 }  // namespace
 
 std::optional<IpAddress> ipv4_of(std::uint32_t host, std::uint32_t port_of_host) {
-  if (host >= kMostHostsWithIpv4 || port_of_host >= kMostPortsWithIpv4) {
+  if (host >= kMaxHostsWithIpv4 || port_of_host >= kMaxPortsWithIpv4) {
     return std::nullopt;
   }
   return IpAddress::v4(127U << 24 | (kFirstIpv4Octet + port_of_host) << 16 | (host + 1));

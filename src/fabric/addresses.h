@@ -25,8 +25,8 @@
 
 namespace weft::fabric {
 
-inline constexpr std::uint32_t kMostHostsWithIpv4 = 0xFFFF;
-inline constexpr std::uint32_t kMostPortsWithIpv4 = 178;  // 127.255 has a broadcast address
+inline constexpr std::uint32_t kMaxHostsWithIpv4 = 0xFFFF;
+inline constexpr std::uint32_t kMaxPortsWithIpv4 = 178;  // 127.255 has a broadcast address
 
 /// By formula; none beyond the limits.
 [[nodiscard]] std::optional<IpAddress> ipv4_of(std::uint32_t host, std::uint32_t port_of_host);

@@ -26,12 +26,12 @@ TEST(Addresses, OfAHostsFirstPortAreItsPosition) {  // docs/ARCHITECTURE.md, dec
 
 TEST(Addresses, OfOtherPortsAreInBlocksOfTheirOwn) {
   EXPECT_EQ(ipv4_of(0, 1), ip("127.78.0.1"));
-  EXPECT_EQ(ipv4_of(0, kMostPortsWithIpv4 - 1), ip("127.254.0.1"));
-  EXPECT_EQ(ipv4_of(0, kMostPortsWithIpv4), std::nullopt);
+  EXPECT_EQ(ipv4_of(0, kMaxPortsWithIpv4 - 1), ip("127.254.0.1"));
+  EXPECT_EQ(ipv4_of(0, kMaxPortsWithIpv4), std::nullopt);
   EXPECT_EQ(ipv6_of(0, 1), ip("fd77::1:0:0:1"));
   std::set<IpAddress> all;
   for (std::uint32_t host = 0; host < 300; ++host) {
-    for (std::uint32_t port = 0; port < kMostPortsWithIpv4; ++port) {
+    for (std::uint32_t port = 0; port < kMaxPortsWithIpv4; ++port) {
       EXPECT_TRUE(all.insert(*ipv4_of(host, port)).second);
       EXPECT_TRUE(all.insert(ipv6_of(host, port)).second);
     }
@@ -89,8 +89,8 @@ TEST(Addresses, ThatATopologyMayNotGiveAreRefused) {
 }
 
 TEST(Addresses, OfOnePortByPositionAreFoundFromEachOther) {
-  for (const std::uint32_t host : {0U, 1U, 254U, 255U, kMostHostsWithIpv4 - 1}) {
-    for (const std::uint32_t port : {0U, 1U, kMostPortsWithIpv4 - 1}) {
+  for (const std::uint32_t host : {0U, 1U, 254U, 255U, kMaxHostsWithIpv4 - 1}) {
+    for (const std::uint32_t port : {0U, 1U, kMaxPortsWithIpv4 - 1}) {
       const IpAddress v4 = *ipv4_of(host, port);
       const IpAddress v6 = ipv6_of(host, port);
       EXPECT_EQ(ipv4_beside(v6), v4);
@@ -99,7 +99,7 @@ TEST(Addresses, OfOnePortByPositionAreFoundFromEachOther) {
       EXPECT_EQ(ipv6_beside(v6), v6);
     }
   }
-  EXPECT_EQ(ipv4_beside(ipv6_of(kMostHostsWithIpv4, 0)), std::nullopt) << "it has none";
+  EXPECT_EQ(ipv4_beside(ipv6_of(kMaxHostsWithIpv4, 0)), std::nullopt) << "it has none";
   for (const char* none : {"fd77::", "fd77::1:1:0:1", "fd77::1:0:0", "fd78::1", "fe80::1", "::1"}) {
     EXPECT_EQ(ipv4_beside(*parse_ip_address(none)), std::nullopt) << none;
   }

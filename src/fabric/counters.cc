@@ -268,7 +268,7 @@ PathEntry& CounterPage::open(const Path& path, ServiceLevel sl) {
 }
 
 PathEntry& CounterPage::open(const MulticastTree& tree, ServiceLevel sl) {
-  const bool is_delivered = tree.outcome == PathOutcome::Delivered;
+  const bool is_delivered = tree.outcome == PathUse::Delivered;
   const PathEnd end = is_delivered ? PathEnd::Delivered : PathEnd::PortInactive;
   return publish({tree.source, tree.stopped_at, end, true, sl}, tree.edges, tree.dropped_at);
 }
@@ -308,9 +308,9 @@ void CounterPageView::add_to(CounterSum& sum, const TablesView& view, NodeIndex 
     const std::uint32_t first_hop = entry.first_hop_.load(kRelaxed);
     const std::uint32_t hop_count = shape >> kHopCountShift;
     const bool is_multicast = (shape & kMulticastBit) != 0;
-    const std::size_t most_hops = is_multicast ? view.ports().size() : kMaxHops;
+    const std::size_t max_hops = is_multicast ? view.ports().size() : kMaxHops;
     if (end > static_cast<std::uint32_t>(PathEnd::Damaged) || first_hop > hops_.size() ||
-        hop_count > hops_.size() - first_hop || hop_count > most_hops) {
+        hop_count > hops_.size() - first_hop || hop_count > max_hops) {
       ++sum.refused_entries;
       continue;
     }

@@ -261,9 +261,9 @@ TEST(Counters, OfAPathThatTheOwnerCannotHaveAreRefused) {
   Path elsewhere = resolve(view, fabric.port("h1", 1), Lid{500});
   elsewhere.stopped_at = fabric.port("h8", 1);
   EXPECT_TRUE(refused(elsewhere));  // a drop where the packet never was
-  Path nowhere = resolve(view, fabric.port("h1", 1), fabric.lid("h8"));
-  nowhere.hops.back().egress = PortIndex{0x7FFF'0000};
-  EXPECT_TRUE(refused(nowhere));
+  Path null_lane = resolve(view, fabric.port("h1", 1), fabric.lid("h8"));
+  null_lane.hops.back().egress = PortIndex{0x7FFF'0000};
+  EXPECT_TRUE(refused(null_lane));
 }
 
 TEST(Counters, PagesOfForeignBytesAreRefusedOrSafe) {

@@ -29,14 +29,14 @@ std::optional<Transit> DepartureClocks::reserve_cable(Instant now, std::uint64_t
     return transit(now, now, bytes, rate, Duration{});
   }
   if (vl15 != nullptr) {
-    const auto before_all = vl15->reserve_within(now, bytes, rate, HeadOfQueueLife{});
+    const auto before_all = vl15->reserve_within(now, bytes, rate, HeadOfQueueLifetime{});
     if (before_all) {
       static_cast<void>(reserve_link(now, bytes, egress, rate));
     }
     return before_all;
   }
   return egress.value() < slots_.size()
-             ? slots_[egress.value()].clock.reserve_within(now, bytes, rate, HeadOfQueueLife{})
+             ? slots_[egress.value()].clock.reserve_within(now, bytes, rate, HeadOfQueueLifetime{})
              : transit(now, now, bytes, rate, Duration{});
 }
 

@@ -41,9 +41,9 @@ class DepartureClocks {
   [[nodiscard]] Transit reserve(Instant now, std::uint64_t bytes, const Path& path);
 
   /// A packet goes over one cable. None, and nothing is reserved, if it would have to wait there
-  /// for longer than packets may (HeadOfQueueLife). `vl15`: the link's clock of SMPs, if it is one.
-  /// They wait for each other only, and all else on the link for them (IBTA vol 1 §7.6.9: VL15 goes
-  /// first). Who carries SMPs keeps these clocks to itself, so that no liar delays management.
+  /// for longer than packets may (HeadOfQueueLifetime). `vl15`: the link's clock of SMPs, if it is
+  /// one. They wait for each other only, and all else on the link for them (IBTA vol 1 §7.6.9: VL15
+  /// goes first). Who carries SMPs keeps these clocks to itself, so that no liar delays management.
   [[nodiscard]] std::optional<Transit> reserve_cable(Instant now, std::uint64_t bytes,
                                                      PortIndex egress, LinkRate rate,
                                                      DepartureClock* vl15 = nullptr);

@@ -185,9 +185,9 @@ class FaultReader {
   }
 
   Result<void> take_opcode(std::string_view value) {
-    constexpr std::size_t kMostPatterns = 64;  // policy
-    if (fault_.opcodes.size() == kMostPatterns) {
-      return refuse("a rule has at most {} patterns of opcodes", kMostPatterns);
+    constexpr std::size_t kMaxPatterns = 64;  // policy
+    if (fault_.opcodes.size() == kMaxPatterns) {
+      return refuse("a rule has at most {} patterns of opcodes", kMaxPatterns);
     }
     const auto fits_value = [&](const wire::OpcodeInfo& info) { return fits(value, info.name); };
     if (std::ranges::none_of(wire::opcode_table(), fits_value)) {
@@ -227,7 +227,7 @@ class FaultReader {
       std::uint64_t least;
       std::uint64_t most;
     };
-    constexpr std::uint64_t kPackets = FaultDescription::kMostPackets;
+    constexpr std::uint64_t kPackets = FaultDescription::kMaxPackets;
     static constexpr auto kRows = std::to_array<Row>({
         {"every", 1, kPackets },
         {"after", 1, kPackets },
@@ -312,18 +312,19 @@ std::string to_string(const FaultDescription& fault) {
   const auto say = [&](std::string_view key, const auto& value) {
     fmt::format_to(std::back_inserter(text), " {}={}", key, value);
   };
-  const auto say_unless = [&](const auto& value, const auto& default_value, std::string_view key) {
+  const auto append_unless = [&](const auto& value, const auto& default_value,
+                                 std::string_view key) {
     if (value != default_value) {
       say(key, value);
     }
   };
   if (fault.parts_per_million != usual.parts_per_million || fault.seed != usual.seed) {
     say("p", fault.parts_per_million / double{FaultDescription::kAlways});
-    say_unless(fault.seed, usual.seed, "seed");
+    append_unless(fault.seed, usual.seed, "seed");
   }
-  say_unless(fault.every, usual.every, "every");
-  say_unless(fault.after, usual.after, "after");
-  say_unless(fault.count, usual.count, "count");
+  append_unless(fault.every, usual.every, "every");
+  append_unless(fault.after, usual.after, "after");
+  append_unless(fault.count, usual.count, "count");
   if (!fault.port.empty()) {
     say(fault.side == FaultSide::Both  ? "link"
         : fault.side == FaultSide::Out ? "out"

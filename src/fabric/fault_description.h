@@ -34,7 +34,7 @@ struct FaultDescription {
   static constexpr Duration kDefaultHold = Duration::microseconds(100);
   static constexpr Duration kLongestHold = Duration::seconds(1);
   static constexpr Duration kLongestTime = Duration::seconds(86'400);
-  static constexpr std::uint64_t kMostPackets = 1'000'000'000'000;  // of every, after and count
+  static constexpr std::uint64_t kMaxPackets = 1'000'000'000'000;  // of every, after and count
 
   struct PsnRange {
     Psn first;

@@ -73,7 +73,7 @@ FaultCounters FaultCounters::open(MutableByteSpan memory) {
   return counters;
 }
 
-bool FaultCounters::strikes(const FaultRecord& rule) {
+bool FaultCounters::applies(const FaultRecord& rule) {
   if (rule.slot >= slots_.size()) {
     return false;
   }
@@ -113,30 +113,32 @@ void FaultCounters::clear(std::uint32_t slot) {
   }
 }
 
-Fates cross(std::span<const LinkFault> faults, const FaultSubject& packet,
-            FaultCounters& counters) {
-  Fates fates{.copies = {}, .count = 1};
-  std::array<std::size_t, Fates::kMostCopies> begins{};  // the first rule that a copy meets
-  for (std::size_t i = 0; i < fates.count; ++i) {
-    Fate& copy = fates.copies[i];
-    for (std::size_t at = begins[i]; at < faults.size() && copy.end == Fate::End::Arrives; ++at) {
+FaultEffects cross(std::span<const LinkFault> faults, const FaultSubject& packet,
+                   FaultCounters& counters) {
+  FaultEffects effects{.copies = {}, .count = 1};
+  std::array<std::size_t, FaultEffects::kMaxCopies> begins{};  // the first rule that a copy meets
+  for (std::size_t i = 0; i < effects.count; ++i) {
+    FaultEffect& copy = effects.copies[i];
+    for (std::size_t at = begins[i]; at < faults.size() && copy.end == FaultEffect::End::Arrives;
+         ++at) {
       const auto& [hop, rule] = faults[at];
-      const bool has_room = rule.kind != FaultKind::Duplicate || fates.count < Fates::kMostCopies;
-      if (!matches(rule, packet) || !has_room || !counters.strikes(rule)) {
+      const bool has_room =
+          rule.kind != FaultKind::Duplicate || effects.count < FaultEffects::kMaxCopies;
+      if (!matches(rule, packet) || !has_room || !counters.applies(rule)) {
         continue;
       }
       switch (rule.kind) {
         case FaultKind::Drop:
-          copy.end = Fate::End::Lost;
+          copy.end = FaultEffect::End::Lost;
           copy.hop = hop;
           break;
         case FaultKind::Corrupt:
-          copy.end = Fate::End::Damaged;
+          copy.end = FaultEffect::End::Damaged;
           copy.hop = hop;
           break;
         case FaultKind::Duplicate:
-          begins[fates.count] = at + 1;
-          fates.copies[fates.count++] = copy;
+          begins[effects.count] = at + 1;
+          effects.copies[effects.count++] = copy;
           break;
         case FaultKind::Reorder:
           copy.held_back = copy.held_back + rule.hold();
@@ -146,7 +148,7 @@ Fates cross(std::span<const LinkFault> faults, const FaultSubject& packet,
       }
     }
   }
-  return fates;
+  return effects;
 }
 
 }  // namespace weft::fabric

@@ -60,7 +60,7 @@ class FaultCounters {
   [[nodiscard]] static FaultCounters open(MutableByteSpan memory);
 
   /// One more packet matches the rule: whether it is hit.
-  [[nodiscard]] bool strikes(const FaultRecord& rule);
+  [[nodiscard]] bool applies(const FaultRecord& rule);
 
   /// A rule of kind Down took one link down.
   void count_outage(std::uint32_t slot);
@@ -77,7 +77,7 @@ class FaultCounters {
 };
 
 /// What becomes of one copy of a packet.
-struct Fate {
+struct FaultEffect {
   enum class End : std::uint8_t { Arrives, Lost, Damaged };
   End end{End::Arrives};
   std::uint32_t hop{};  // where it is lost or damaged
@@ -85,16 +85,16 @@ struct Fate {
 };
 
 /// The packet itself first, then what was made of it.
-struct Fates {
-  static constexpr std::size_t kMostCopies = 4;  // policy: further duplicates are not made
-  std::array<Fate, kMostCopies> copies{};
+struct FaultEffects {
+  static constexpr std::size_t kMaxCopies = 4;  // policy: further duplicates are not made
+  std::array<FaultEffect, kMaxCopies> copies{};
   std::size_t count{};
 
-  [[nodiscard]] std::span<const Fate> all() const { return std::span{copies}.first(count); }
+  [[nodiscard]] std::span<const FaultEffect> all() const { return std::span{copies}.first(count); }
 };
 
 /// A packet goes by links with these rules, in order of their hops.
-[[nodiscard]] Fates cross(std::span<const LinkFault> faults, const FaultSubject& packet,
-                          FaultCounters& counters);
+[[nodiscard]] FaultEffects cross(std::span<const LinkFault> faults, const FaultSubject& packet,
+                                 FaultCounters& counters);
 
 }  // namespace weft::fabric

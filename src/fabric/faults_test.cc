@@ -59,7 +59,7 @@ TEST_F(Faults, HitEachSoManyThOfTheRestAtMostSoOften) {
   const FaultRecord rule = record("drop after=2 every=3 count=2");
   std::vector<int> hit;
   for (int n = 1; n <= 20; ++n) {
-    if (counters_.strikes(rule)) {
+    if (counters_.applies(rule)) {
       hit.push_back(n);
     }
   }
@@ -76,7 +76,7 @@ TEST_F(Faults, HitAboutAsOftenAsTheProbabilitySaysAndReplayFromTheSeed) {
     const FaultRecord rule = record(text);
     std::vector<bool> hit;
     for (int n = 0; n < 50'000; ++n) {
-      hit.push_back(counters_.strikes(rule));
+      hit.push_back(counters_.applies(rule));
     }
     return hit;
   };
@@ -92,51 +92,51 @@ TEST_F(Faults, CountsBelongToTheRuleOverAllOfItsLinks) {
   ASSERT_EQ(rules.size(), 2U);
   EXPECT_EQ(rules[0].egress, ports[0]);
   EXPECT_EQ(rules[1].egress, ports[1]);
-  EXPECT_FALSE(counters_.strikes(rules[0]));
-  EXPECT_TRUE(counters_.strikes(rules[1]));
+  EXPECT_FALSE(counters_.applies(rules[0]));
+  EXPECT_TRUE(counters_.applies(rules[1]));
 }
 
 TEST_F(Faults, WithoutCountersHitNothing) {
   FaultCounters none;
-  EXPECT_FALSE(none.strikes(record("drop")));
+  EXPECT_FALSE(none.applies(record("drop")));
   EXPECT_EQ(none.read(0).matched, 0U);
 }
 
 TEST_F(Faults, APacketIsLostOnlyOnceAndWhereItIsLost) {
   const auto faults = on_hops({"drop opcode=ud*", "corrupt", "drop"});
-  const Fates fates = cross(faults, packet_, counters_);
-  ASSERT_EQ(fates.count, 1U);
-  EXPECT_EQ(fates.copies[0].end, Fate::End::Damaged);
-  EXPECT_EQ(fates.copies[0].hop, 1U);
+  const FaultEffects effects = cross(faults, packet_, counters_);
+  ASSERT_EQ(effects.count, 1U);
+  EXPECT_EQ(effects.copies[0].end, FaultEffect::End::Damaged);
+  EXPECT_EQ(effects.copies[0].hop, 1U);
   EXPECT_EQ(counters_.read(faults[2].rule.slot).matched, 0U) << "it never came to the last link";
 }
 
 TEST_F(Faults, ADuplicateMeetsTheRulesBehindTheOneThatMadeIt) {
   const auto faults = on_hops({"duplicate", "drop every=2"});
-  const Fates fates = cross(faults, packet_, counters_);
-  ASSERT_EQ(fates.count, 2U);
-  EXPECT_EQ(fates.copies[0].end, Fate::End::Arrives);
-  EXPECT_EQ(fates.copies[1].end, Fate::End::Lost);
+  const FaultEffects effects = cross(faults, packet_, counters_);
+  ASSERT_EQ(effects.count, 2U);
+  EXPECT_EQ(effects.copies[0].end, FaultEffect::End::Arrives);
+  EXPECT_EQ(effects.copies[1].end, FaultEffect::End::Lost);
   EXPECT_EQ(counters_.read(faults[0].rule.slot).hit, 1U);
 }
 
 TEST_F(Faults, NoMoreCopiesAreMadeThanThereIsRoomFor) {
   const auto faults = on_hops({"duplicate", "duplicate", "duplicate", "duplicate", "duplicate"});
-  const Fates fates = cross(faults, packet_, counters_);
-  EXPECT_EQ(fates.count, Fates::kMostCopies);
+  const FaultEffects effects = cross(faults, packet_, counters_);
+  EXPECT_EQ(effects.count, FaultEffects::kMaxCopies);
   std::uint64_t hits = 0;
   for (const LinkFault& fault : faults) {
     hits += counters_.read(fault.rule.slot).hit;
   }
-  EXPECT_EQ(hits, Fates::kMostCopies - 1) << "what was not done is not counted";
+  EXPECT_EQ(hits, FaultEffects::kMaxCopies - 1) << "what was not done is not counted";
 }
 
 TEST_F(Faults, TimesThatAPacketIsHeldBackAddUp) {
   const auto faults = on_hops({"reorder by=1ms", "reorder by=2ms"});
-  const Fates fates = cross(faults, packet_, counters_);
-  ASSERT_EQ(fates.count, 1U);
-  EXPECT_EQ(fates.copies[0].end, Fate::End::Arrives);
-  EXPECT_EQ(fates.copies[0].held_back, Duration::milliseconds(3));
+  const FaultEffects effects = cross(faults, packet_, counters_);
+  ASSERT_EQ(effects.count, 1U);
+  EXPECT_EQ(effects.copies[0].end, FaultEffect::End::Arrives);
+  EXPECT_EQ(effects.copies[0].held_back, Duration::milliseconds(3));
 }
 
 /// Rules come with the tables to the paths that cross their links, in the direction that they say.

@@ -14,20 +14,20 @@ std::span<const Hop> CrossedCopy::seen(std::span<const Hop> hops,
   return std::span{room}.first(hop + 1);
 }
 
-CrossedCopy LinkCrossing::copy_of(const Fate& fate, std::span<const Hop> hops) {
+CrossedCopy LinkCrossing::copy_of(const FaultEffect& effect, std::span<const Hop> hops) {
   CrossedCopy copy;
-  copy.hop = fate.hop;
-  copy.held_back = fate.held_back;
-  switch (fate.end) {
-    case Fate::End::Arrives:
+  copy.hop = effect.hop;
+  copy.held_back = effect.held_back;
+  switch (effect.end) {
+    case FaultEffect::End::Arrives:
       break;
-    case Fate::End::Lost:
+    case FaultEffect::End::Lost:
       copy.end = PathEnd::PortInactive;
-      copy.counted_at = hops[fate.hop].egress;
+      copy.counted_at = hops[effect.hop].egress;
       break;
-    case Fate::End::Damaged:
+    case FaultEffect::End::Damaged:
       copy.end = PathEnd::Damaged;
-      copy.counted_at = hops[fate.hop].ingress;
+      copy.counted_at = hops[effect.hop].ingress;
       break;
   }
   return copy;
@@ -47,17 +47,17 @@ void LinkCrossing::cross_edge(std::span<const LinkFault> rules, const FaultSubje
                               const EdgeCrossing& before, EdgeCrossing& crossing) {
   crossing.held_back = before.held_back;
   for (std::uint32_t i = 0; i < before.arrived; ++i) {
-    const Fates fates = fabric::cross(rules, packet, faults_);
-    for (const Fate& fate : fates.all()) {
-      switch (fate.end) {
-        case Fate::End::Arrives:
-          crossing.arrived += crossing.arrived < Fates::kMostCopies ? 1 : 0;
-          crossing.held_back = std::max(crossing.held_back, before.held_back + fate.held_back);
+    const FaultEffects effects = fabric::cross(rules, packet, faults_);
+    for (const FaultEffect& effect : effects.all()) {
+      switch (effect.end) {
+        case FaultEffect::End::Arrives:
+          crossing.arrived += crossing.arrived < FaultEffects::kMaxCopies ? 1 : 0;
+          crossing.held_back = std::max(crossing.held_back, before.held_back + effect.held_back);
           break;
-        case Fate::End::Lost:
+        case FaultEffect::End::Lost:
           ++crossing.lost;
           break;
-        case Fate::End::Damaged:
+        case FaultEffect::End::Damaged:
           ++crossing.damaged;
           break;
       }

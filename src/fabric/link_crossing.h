@@ -75,9 +75,9 @@ class LinkCrossing {
   /// that is lost took time on the links before, and is taken to do so on those behind.
   template <class Visit>
   void cross(const Path& path, const CrossingPacket& packet, Visit visit) {
-    const Fates fates = fabric::cross(path.faults, packet.subject, faults_);
-    for (const Fate& fate : fates.all()) {
-      CrossedCopy copy = copy_of(fate, path.hops);
+    const FaultEffects effects = fabric::cross(path.faults, packet.subject, faults_);
+    for (const FaultEffect& effect : effects.all()) {
+      CrossedCopy copy = copy_of(effect, path.hops);
       copy.transit = clocks_.reserve(packet.ready, packet.wire_bytes, path);
       visit(copy);
     }
@@ -87,9 +87,9 @@ class LinkCrossing {
   /// vol 1 §18.2.5.4) is discarded: who sends here is not told to wait.
   template <class Visit>
   void cross(const Cable& cable, const CrossingPacket& packet, Visit visit) {
-    const Fates fates = fabric::cross(cable.rules, packet.subject, faults_);
-    for (const Fate& fate : fates.all()) {
-      CrossedCopy copy = copy_of(fate, {&cable.hop, 1});
+    const FaultEffects effects = fabric::cross(cable.rules, packet.subject, faults_);
+    for (const FaultEffect& effect : effects.all()) {
+      CrossedCopy copy = copy_of(effect, {&cable.hop, 1});
       const auto transit = clocks_.reserve_cable(packet.ready, packet.wire_bytes, cable.hop.egress,
                                                  cable.rate, packet.vl15);
       if (transit) {
@@ -132,7 +132,7 @@ class LinkCrossing {
   [[nodiscard]] DepartureClocks& clocks() { return clocks_; }
 
  private:
-  [[nodiscard]] static CrossedCopy copy_of(const Fate& fate, std::span<const Hop> hops);
+  [[nodiscard]] static CrossedCopy copy_of(const FaultEffect& effect, std::span<const Hop> hops);
   [[nodiscard]] static std::span<const LinkFault> rules_of(std::uint32_t edge,
                                                            std::span<const LinkFault>& rest);
   void cross_edge(std::span<const LinkFault> rules, const FaultSubject& packet,

@@ -36,7 +36,7 @@ Transit DepartureClock::reserve(Instant now, std::uint64_t bytes, LinkRate rate,
 }
 
 std::optional<Transit> DepartureClock::reserve_within(Instant now, std::uint64_t bytes,
-                                                      LinkRate rate, HeadOfQueueLife life) {
+                                                      LinkRate rate, HeadOfQueueLifetime life) {
   std::int64_t seen = free_at_ns_.load(std::memory_order_relaxed);
   while (true) {
     const Transit result = transit(now, free_at(seen, now), bytes, rate, Duration{});
@@ -56,14 +56,14 @@ Instant DepartureClock::free_at(std::int64_t seen, Instant now) const {
   return claimed > now + kMaxBacklog ? now : claimed;
 }
 
-Instant HeadOfQueueLife::deadline(Instant reached_head) const {
+Instant HeadOfQueueLifetime::deadline(Instant reached_head) const {
   if (is_infinite()) {
     return Instant::never();
   }
   return reached_head + TimeoutExponent{exponent_}.duration();
 }
 
-bool HeadOfQueueLife::must_discard(Instant reached_head, Instant now) const {
+bool HeadOfQueueLifetime::must_discard(Instant reached_head, Instant now) const {
   return !is_infinite() && now >= deadline(reached_head);
 }
 

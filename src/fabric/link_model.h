@@ -32,9 +32,9 @@ struct Transit {
 
 /// PortInfo HOQLife (IBTA vol 1 §14.2.5.6, §18.2.5.4): how long a packet may stand at the head of a
 /// queue; 4.096 us times 2^n, 20 and above without limit.
-class HeadOfQueueLife {
+class HeadOfQueueLifetime {
  public:
-  constexpr explicit HeadOfQueueLife(std::uint8_t exponent = kDefault) : exponent_(exponent) {}
+  constexpr explicit HeadOfQueueLifetime(std::uint8_t exponent = kDefault) : exponent_(exponent) {}
 
   [[nodiscard]] constexpr bool is_infinite() const { return exponent_ >= 20; }
   [[nodiscard]] Instant deadline(Instant reached_head) const;
@@ -56,7 +56,7 @@ class DepartureClock {
   /// The same without a delay; none, and nothing is reserved, if the packet would have to wait for
   /// longer than `life`.
   [[nodiscard]] std::optional<Transit> reserve_within(Instant now, std::uint64_t bytes,
-                                                      LinkRate rate, HeadOfQueueLife life);
+                                                      LinkRate rate, HeadOfQueueLifetime life);
 
  private:
   [[nodiscard]] Instant free_at(std::int64_t seen, Instant now) const;

@@ -41,7 +41,7 @@ TEST(LinkModel, AClockSetAbsurdlyFarAheadIsIgnored) {
 }
 
 TEST(HeadOfQueue, DiscardsOnceTheLifetimeIsOver) {  // 4.096 us times 2^n
-  const HeadOfQueueLife life{1};
+  const HeadOfQueueLifetime life{1};
   EXPECT_EQ(life.deadline(at(1000)), at(1000 + 8192));
   EXPECT_FALSE(life.must_discard(at(1000), at(1000 + 8191)));
   EXPECT_TRUE(life.must_discard(at(1000), at(1000 + 8192)));
@@ -49,10 +49,11 @@ TEST(HeadOfQueue, DiscardsOnceTheLifetimeIsOver) {  // 4.096 us times 2^n
 
 TEST(HeadOfQueue, TwentyAndAboveIsWithoutLimit) {
   for (const std::uint8_t exponent : {std::uint8_t{20}, std::uint8_t{31}}) {
-    EXPECT_FALSE(HeadOfQueueLife{exponent}.must_discard(at(0), at(0) + Duration::seconds(99'999)));
-    EXPECT_EQ(HeadOfQueueLife{exponent}.deadline(at(5)), Instant::never());
+    EXPECT_FALSE(
+        HeadOfQueueLifetime{exponent}.must_discard(at(0), at(0) + Duration::seconds(99'999)));
+    EXPECT_EQ(HeadOfQueueLifetime{exponent}.deadline(at(5)), Instant::never());
   }
-  EXPECT_FALSE(HeadOfQueueLife{19}.is_infinite());
+  EXPECT_FALSE(HeadOfQueueLifetime{19}.is_infinite());
 }
 
 }  // namespace

@@ -55,10 +55,10 @@ MulticastTree tree_of(const Tables& tables, PortIndex source, Lid mlid) {
   }
   if (!port.is_switch_port()) {
     if (port.state != PortState::Active) {
-      tree.outcome = PathOutcome::SourceDown;
+      tree.outcome = PathUse::SourceDown;
       return tree;
     }
-    if (const auto failure = obstacle(tables, source, Traffic::Data)) {
+    if (const auto failure = blocking_end(tables, source, Traffic::Data)) {
       tree.outcome = *failure;
       return tree;
     }
@@ -84,7 +84,7 @@ MulticastTree tree_of(const Tables& tables, PortIndex source, Lid mlid) {
   if (!is_timed && tree.faults.empty()) {
     tree.timed.clear();
   }
-  tree.outcome = PathOutcome::Delivered;
+  tree.outcome = PathUse::Delivered;
   tree.stopped_at = kNoPort;
   return tree;
 }
@@ -116,7 +116,7 @@ Path discarded_at(const Path& path, std::size_t hop) {
   WEFT_DEBUG_ASSERT(hop < path.hops.size(), "the hop is one of the path's");
   Path shorter = path;
   shorter.hops.resize(hop);
-  shorter.outcome = PathOutcome::LinkDown;
+  shorter.outcome = PathUse::LinkDown;
   shorter.end = PathEnd::PortInactive;
   shorter.destination = kNoPort;
   shorter.stopped_at = path.hops[hop].egress;
@@ -127,7 +127,7 @@ Path damaged_at(const Path& path, std::size_t hop) {
   WEFT_DEBUG_ASSERT(hop < path.hops.size(), "the hop is one of the path's");
   Path shorter = path;
   shorter.hops.resize(hop + 1);
-  shorter.outcome = PathOutcome::LinkDown;
+  shorter.outcome = PathUse::LinkDown;
   shorter.end = PathEnd::Damaged;
   shorter.destination = kNoPort;
   shorter.stopped_at = path.hops[hop].ingress;

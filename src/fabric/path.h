@@ -31,7 +31,7 @@ struct LinkFault {
 };
 
 struct Path {
-  PathOutcome outcome{PathOutcome::InvalidDlid};
+  PathUse outcome{PathUse::InvalidDlid};
   PathEnd end{PathEnd::PortInactive};
   bool is_multicast{};
   bool is_tapped{};  // a port crossed, or for a loopback the source itself, has a capture
@@ -48,7 +48,7 @@ struct Path {
 
   /// Packets take time on it.
   [[nodiscard]] bool is_timed() const { return !rated.empty() || delay != Duration{}; }
-  [[nodiscard]] bool is_delivered() const { return outcome == PathOutcome::Delivered; }
+  [[nodiscard]] bool is_delivered() const { return outcome == PathUse::Delivered; }
 };
 
 /// The way from an HCA port (or port 0 of a switch) to `dlid`.
@@ -71,7 +71,7 @@ struct TimedEdge {
 
 /// Where a multicast packet goes. An edge is crossed once, however many members lie behind it.
 struct MulticastTree {
-  PathOutcome outcome{PathOutcome::InvalidDlid};
+  PathUse outcome{PathUse::InvalidDlid};
   bool is_tapped{};
   wire::Mtu mtu{wire::Mtu::Mtu4096};
   std::uint64_t generation{};

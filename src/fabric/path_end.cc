@@ -20,23 +20,23 @@ DropCounter drop_counter(PathEnd end) {
   return DropCounter::XmitDiscards;
 }
 
-std::string_view name_of(PathOutcome outcome) {
+std::string_view name_of(PathUse outcome) {
   switch (outcome) {
-    case PathOutcome::Delivered:
+    case PathUse::Delivered:
       return "Delivered";
-    case PathOutcome::SourceDown:
+    case PathUse::SourceDown:
       return "the source port is not Active";
-    case PathOutcome::NoCable:
+    case PathUse::NoCable:
       return "a port on the way has no cable";
-    case PathOutcome::LinkDown:
+    case PathUse::LinkDown:
       return "a link on the way is down";
-    case PathOutcome::NoRoute:
+    case PathUse::NoRoute:
       return "a switch has no forwarding entry for the DLID";
-    case PathOutcome::Loop:
+    case PathUse::Loop:
       return "the forwarding tables lead in a circle";
-    case PathOutcome::NotTheOwner:
+    case PathUse::NotTheOwner:
       return "the forwarding tables lead to a port that does not own the DLID";
-    case PathOutcome::InvalidDlid:
+    case PathUse::InvalidDlid:
       return "the DLID is not a unicast LID";
   }
   return "reserved";

@@ -10,7 +10,7 @@
 
 namespace weft::fabric {
 
-enum class PathOutcome : std::uint8_t {
+enum class PathUse : std::uint8_t {
   Delivered,    // reaches a port that owns the DLID; P_Keys are the receiver's business
   SourceDown,   // the source port is not Active
   NoCable,      // an egress port has no cable
@@ -43,7 +43,7 @@ inline constexpr std::size_t kPathEnds = static_cast<std::size_t>(PathEnd::Damag
 enum class DropCounter : std::uint8_t { XmitDiscards, RcvSwitchRelayErrors, RcvErrors };
 [[nodiscard]] DropCounter drop_counter(PathEnd end);
 
-[[nodiscard]] std::string_view name_of(PathOutcome outcome);
+[[nodiscard]] std::string_view name_of(PathUse outcome);
 
 /// One cable, crossed from `egress` to `ingress`.
 struct Hop {

@@ -80,7 +80,7 @@ TEST_P(EveryTopology, BroadcastReachesAllOthersOnceWithoutCrossingACableTwice) {
   const std::vector<PortIndex> ports = fabric.hca_ports();
   for (const PortIndex source : ports) {
     const MulticastTree tree = resolve_multicast(view, source, kBroadcastMlid);
-    ASSERT_EQ(tree.outcome, PathOutcome::Delivered);
+    ASSERT_EQ(tree.outcome, PathUse::Delivered);
     std::vector<PortIndex> expected = ports;
     std::erase(expected, source);
     std::vector<PortIndex> reached = tree.members;
@@ -173,11 +173,11 @@ TEST(Path, ToALidThatIsNotUnicastEndsAtTheFirstPortThatReceivesIt) {
   const RunningFabric pair{generated("pair")};
   for (const Lid lid : {Lid{0}, kPermissiveLid, kBroadcastMlid, Lid{0x1'0000}}) {
     const Path path = resolve(fabric.view(), fabric.port("h1", 1), lid);
-    EXPECT_EQ(path.outcome, PathOutcome::InvalidDlid) << lid.value();
+    EXPECT_EQ(path.outcome, PathUse::InvalidDlid) << lid.value();
     EXPECT_EQ(path.end, PathEnd::DlidMapping);
     EXPECT_EQ(path.stopped_at, fabric.port("s1", 1));
     const Path direct = resolve(pair.view(), pair.port("h1", 1), lid);
-    EXPECT_EQ(direct.outcome, PathOutcome::InvalidDlid) << lid.value();
+    EXPECT_EQ(direct.outcome, PathUse::InvalidDlid) << lid.value();
     EXPECT_EQ(direct.end, PathEnd::Malformed);
     EXPECT_EQ(direct.stopped_at, pair.port("h2", 1));
   }
@@ -186,7 +186,7 @@ TEST(Path, ToALidThatIsNotUnicastEndsAtTheFirstPortThatReceivesIt) {
 TEST(Path, WithoutAForwardingEntryEndsAsARelayErrorOfTheIngressPort) {
   const RunningFabric fabric{generated("star:3")};
   const Path path = resolve(fabric.view(), fabric.port("h2", 1), Lid{999});
-  EXPECT_EQ(path.outcome, PathOutcome::NoRoute);
+  EXPECT_EQ(path.outcome, PathUse::NoRoute);
   EXPECT_EQ(path.end, PathEnd::DlidMapping);
   EXPECT_EQ(path.stopped_at, fabric.port("s1", 2));
   EXPECT_EQ(path.hops.size(), 1U);
@@ -195,7 +195,7 @@ TEST(Path, WithoutAForwardingEntryEndsAsARelayErrorOfTheIngressPort) {
 TEST(Path, BackToBackToAnUnknownLidEndsAtThePeer) {
   const RunningFabric fabric{generated("pair")};
   const Path path = resolve(fabric.view(), fabric.port("h1", 1), Lid{999});
-  EXPECT_EQ(path.outcome, PathOutcome::NotTheOwner);
+  EXPECT_EQ(path.outcome, PathUse::NotTheOwner);
   EXPECT_EQ(path.end, PathEnd::Malformed);
   EXPECT_EQ(path.stopped_at, fabric.port("h2", 1));
 }
@@ -205,11 +205,11 @@ TEST(Path, OverALinkThatIsDownEndsAsADiscardOfTheEgressPort) {
   fabric.builder.set_link_state(fabric.port("h3", 1), PortState::Down);
   fabric.publish();
   const Path path = resolve(fabric.view(), fabric.port("h1", 1), fabric.lid("h3"));
-  EXPECT_EQ(path.outcome, PathOutcome::LinkDown);
+  EXPECT_EQ(path.outcome, PathUse::LinkDown);
   EXPECT_EQ(path.end, PathEnd::PortInactive);
   EXPECT_EQ(path.stopped_at, fabric.port("s1", 3));
   EXPECT_EQ(resolve(fabric.view(), fabric.port("h3", 1), fabric.lid("h1")).outcome,
-            PathOutcome::SourceDown);
+            PathUse::SourceDown);
 }
 
 TEST(Path, AnArmedPortReceivesButDoesNotSend) {  // IBTA vol 1 §14.2.5.6
@@ -218,7 +218,7 @@ TEST(Path, AnArmedPortReceivesButDoesNotSend) {  // IBTA vol 1 §14.2.5.6
   fabric.publish();
   EXPECT_TRUE(resolve(fabric.view(), fabric.port("h1", 1), fabric.lid("h2")).is_delivered());
   EXPECT_EQ(resolve(fabric.view(), fabric.port("h2", 1), fabric.lid("h1")).outcome,
-            PathOutcome::SourceDown);
+            PathUse::SourceDown);
 }
 
 TEST(Path, ThatRunsInCirclesEnds) {
@@ -231,7 +231,7 @@ TEST(Path, ThatRunsInCirclesEnds) {
   fabric.builder.set_forwarding(fabric.node("s8"), lost, PortNumber{1});
   fabric.publish();
   const Path path = resolve(fabric.view(), fabric.port("h1", 1), lost);
-  EXPECT_EQ(path.outcome, PathOutcome::Loop);
+  EXPECT_EQ(path.outcome, PathUse::Loop);
   EXPECT_EQ(path.end, PathEnd::LifetimeLimit);
   EXPECT_EQ(path.hops.size(), kMaxHops);
   expect_consistent(fabric.view(), path);
@@ -242,7 +242,7 @@ TEST(Path, BackOutOfTheIngressPortIsALoop) {
   fabric.builder.set_forwarding(fabric.node("s1"), Lid{500}, PortNumber{1});
   fabric.publish();
   const Path path = resolve(fabric.view(), fabric.port("h1", 1), Lid{500});
-  EXPECT_EQ(path.outcome, PathOutcome::Loop);
+  EXPECT_EQ(path.outcome, PathUse::Loop);
   EXPECT_EQ(path.end, PathEnd::Looping);
 }
 
@@ -330,7 +330,7 @@ TEST(Multicast, TellsThePortsWhereBranchesAreLost) {
 TEST(Multicast, RefusesAUnicastLid) {
   const RunningFabric fabric{generated("star:3")};
   EXPECT_EQ(resolve_multicast(fabric.view(), fabric.port("h1", 1), Lid{2}).outcome,
-            PathOutcome::InvalidDlid);
+            PathUse::InvalidDlid);
 }
 
 }  // namespace

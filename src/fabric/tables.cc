@@ -90,13 +90,14 @@ class TablesValidator {
   }
 
   bool check_records() {
-    return std::ranges::all_of(view_.nodes_, [&](const auto& node) { return is_good(node); }) &&
-           std::ranges::all_of(view_.hcas_, [&](const auto& hca) { return is_good(hca); }) &&
-           std::ranges::all_of(view_.ports_, [&](const auto& port) { return is_good(port); }) &&
+    return std::ranges::all_of(view_.nodes_, [&](const auto& node) { return is_active(node); }) &&
+           std::ranges::all_of(view_.hcas_, [&](const auto& hca) { return is_active(hca); }) &&
+           std::ranges::all_of(view_.ports_, [&](const auto& port) { return is_active(port); }) &&
            std::ranges::all_of(view_.lid_owners_,
                                [&](auto port) { return is_port_or_none(port); }) &&
            view_.faults_.size() <= kMaxFaultRecords &&
-           std::ranges::all_of(view_.faults_, [&](const auto& fault) { return is_good(fault); }) &&
+           std::ranges::all_of(view_.faults_,
+                               [&](const auto& fault) { return is_active(fault); }) &&
            view_.gid_owners_.size() == view_.gids_.size() &&
            view_.gid_order_.size() == view_.gids_.size() &&
            std::ranges::all_of(view_.gid_owners_, [&](auto port) { return is_port(port); }) &&
@@ -110,7 +111,7 @@ class TablesValidator {
     return port == kNoPort || is_port(port);
   }
 
-  [[nodiscard]] bool is_good(const NodeRecord& node) const {
+  [[nodiscard]] bool is_active(const NodeRecord& node) const {
     const bool is_switch = node.kind == NodeKind::Switch;
     const bool is_host = node.kind == NodeKind::Host;
     return is_within(node.first_port.value(), node.port_count, view_.ports_.size()) &&
@@ -126,14 +127,14 @@ class TablesValidator {
              node.multicast_count == 0));
   }
 
-  [[nodiscard]] bool is_good(const HcaRecord& hca) const {
+  [[nodiscard]] bool is_active(const HcaRecord& hca) const {
     return hca.node.value() < view_.nodes_.size() && hca.port_count >= 1 &&
            hca.port_count <= kMaxPortsPerHca &&
            is_within(hca.first_port.value(), hca.port_count, view_.ports_.size()) &&
            is_within(hca.name_offset, hca.name_bytes, view_.names_.size());
   }
 
-  [[nodiscard]] bool is_good(const PortRecord& port) const {
+  [[nodiscard]] bool is_active(const PortRecord& port) const {
     const auto state = static_cast<std::uint8_t>(port.state);
     const auto is_mtu = [](wire::Mtu mtu) {
       return mtu >= wire::Mtu::Mtu256 && mtu <= wire::Mtu::Mtu4096;
@@ -148,7 +149,7 @@ class TablesValidator {
            (port.peer == kNoPort || is_port(port.peer));
   }
 
-  [[nodiscard]] bool is_good(const FaultRecord& fault) const {
+  [[nodiscard]] bool is_active(const FaultRecord& fault) const {
     return fault.kind >= FaultKind::Drop && fault.kind < FaultKind::Down && fault.every >= 1 &&
            fault.parts_per_million <= FaultDescription::kAlways && fault.slot < kMaxFaultRules &&
            fault.hold_ns >= 0 && fault.hold() <= FaultDescription::kLongestHold &&

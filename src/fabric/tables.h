@@ -264,7 +264,7 @@ class TablesBuilder {
   /// Where the port's master subnet manager is.
   void set_subnet_manager(PortIndex port, Lid lid, ServiceLevel sl);
   /// The subnet manager asks the port's clients to register again (IBTA vol 1 §14.4.11).
-  void ask_to_reregister(PortIndex port);
+  void request_reregistration(PortIndex port);
   void set_active_mtu(PortIndex port, wire::Mtu mtu);
   void set_tapped(PortIndex port, bool tapped);
   void set_pkeys(PortIndex port, std::span<const PKey> pkeys);

@@ -331,7 +331,7 @@ void TablesBuilder::set_subnet_manager(PortIndex port, Lid lid, ServiceLevel sl)
   mutable_port(port).sm_sl = sl;
 }
 
-void TablesBuilder::ask_to_reregister(PortIndex port) { ++mutable_port(port).reregistrations; }
+void TablesBuilder::request_reregistration(PortIndex port) { ++mutable_port(port).reregistrations; }
 
 void TablesBuilder::set_active_mtu(PortIndex port, wire::Mtu mtu) {
   mutable_port(port).active_mtu = mtu;

@@ -11,8 +11,8 @@
 namespace weft::fabric {
 
 Result<TimeScale> time_scale_of(double factor) {
-  constexpr double kLeast = static_cast<double>(TimeScale::kLeast) / TimeScale::kOne;
-  constexpr double kMost = static_cast<double>(TimeScale::kMost) / TimeScale::kOne;
+  constexpr double kLeast = static_cast<double>(TimeScale::kMin) / TimeScale::kOne;
+  constexpr double kMost = static_cast<double>(TimeScale::kMax) / TimeScale::kOne;
   if (!(factor >= kLeast && factor <= kMost)) {
     return fail(ErrorCode::InvalidArgument,
                 "a time scale is a number in {}..{}: 0.1 for timeouts of a tenth, 1 for those of "

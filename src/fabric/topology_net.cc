@@ -142,14 +142,14 @@ bool is_one_of(std::string_view word, const std::array<std::string_view, kCount>
   return std::ranges::find(words, word) != words.end();
 }
 
-bool is_good_name(std::string_view name) { return internal::check_name("node", name).has_value(); }
+bool is_valid_name(std::string_view name) { return internal::check_name("node", name).has_value(); }
 
 /// "HOST HCA" apart, if it is that.
 std::optional<std::pair<std::string_view, std::string_view>> host_and_hca(
     std::string_view description) {
   const std::size_t space = description.find(' ');
-  if (space == std::string_view::npos || !is_good_name(description.substr(0, space)) ||
-      !is_good_name(description.substr(space + 1))) {
+  if (space == std::string_view::npos || !is_valid_name(description.substr(0, space)) ||
+      !is_valid_name(description.substr(space + 1))) {
     return std::nullopt;
   }
   return std::pair{description.substr(0, space), description.substr(space + 1)};
@@ -322,7 +322,7 @@ class NetReader {
       ++uses[node.description];
     }
     for (const NetNode& node : nodes_) {
-      const bool is_own = is_good_name(node.description) && uses[node.description] == 1;
+      const bool is_own = is_valid_name(node.description) && uses[node.description] == 1;
       const std::string_view name = is_own ? node.description : node.id;
       if (!(node.is_switch ? make_switch(node, name) : make_hca(node, name))) {
         return false;
@@ -332,7 +332,7 @@ class NetReader {
   }
 
   bool take_name(const NetNode& node, std::string_view name) {
-    if (!is_good_name(name)) {
+    if (!is_valid_name(name)) {
       return refuse(node.line,
                     "\"{}\" will not do as a name: 1 to {} letters, digits, '-', '_' or '.'; a "
                     "comment behind it may give a better one: # \"name\"",

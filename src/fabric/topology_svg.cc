@@ -86,7 +86,7 @@ Point on_circle(double radius, std::size_t place, std::size_t places) {
   return {.x = radius * std::sin(angle), .y = -radius * std::cos(angle)};
 }
 
-Layout in_circles(const Topology& topology) {
+Layout is_cyclic(const Topology& topology) {
   Layout layout{.hosts = std::vector<Point>(topology.hosts.size()), .switches = {}};
   const double inner = radius_for(topology.switches.size());
   const double outer = std::max(topology.switches.empty() ? kSpacing : inner + kRingGap,
@@ -119,7 +119,7 @@ Point fit(Layout& layout) {
   return {.x = most.x - least.x + 2 * kMargin, .y = most.y - least.y + 2 * kMargin};
 }
 
-void draw_links(const Topology& topology, const Layout& layout, std::string& text) {
+void write_links(const Topology& topology, const Layout& layout, std::string& text) {
   const auto out = std::back_inserter(text);
   const auto place = [&](const EndPoint& end) {
     return end.kind == NodeKind::Switch ? layout.switches[end.node] : layout.hosts[end.node];
@@ -145,7 +145,7 @@ void draw_links(const Topology& topology, const Layout& layout, std::string& tex
 std::string write_svg(const Topology& topology) {
   const std::vector<std::uint32_t> distance = internal::distances(topology);
   const bool has_rows = !distance.empty() && std::ranges::max(distance) > 1;
-  Layout layout = has_rows ? in_rows(topology, distance) : in_circles(topology);
+  Layout layout = has_rows ? in_rows(topology, distance) : is_cyclic(topology);
   const Point size = fit(layout);
   std::string text = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
@@ -154,7 +154,7 @@ std::string write_svg(const Topology& topology) {
       "white; stroke: black }} text {{ font: 11px sans-serif; text-anchor: middle; "
       "dominant-baseline: central }} .port {{ font-size: 8px }}</style>\n",
       size.x, size.y);
-  draw_links(topology, layout, text);
+  write_links(topology, layout, text);
   const auto out = std::back_inserter(text);
   const auto name = [&](const Point& at, const std::string& what) {
     fmt::format_to(out, "<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", at.x, at.y, what);

@@ -35,27 +35,27 @@ template <class Tables>
 
 /// What keeps the cable at `egress` from carrying such packets; nothing does: it may be crossed.
 template <class Tables>
-[[nodiscard]] std::optional<PathOutcome> obstacle(const Tables& tables, PortIndex egress,
+[[nodiscard]] std::optional<PathUse> blocking_end(const Tables& tables, PortIndex egress,
                                                   Traffic traffic,
                                                   LinkType type = LinkType::InfiniBand) {
   const PortRecord& from = tables.port(egress);
   if (from.peer == kNoPort) {
-    return PathOutcome::NoCable;
+    return PathUse::NoCable;
   }
   const PortRecord& to = tables.port(from.peer);
   const bool passes = traffic == Traffic::SubnetManagement
                           ? from.state != PortState::Down && to.state != PortState::Down
                           : from.state == PortState::Active && to.state >= PortState::Armed;
-  return passes && from.link_type == type ? std::nullopt : std::optional{PathOutcome::LinkDown};
+  return passes && from.link_type == type ? std::nullopt : std::optional{PathUse::LinkDown};
 }
 
 /// How a walk ended: where the packet was delivered, or at which port it counts as dropped.
 struct WalkEnd {
-  PathOutcome outcome{PathOutcome::Delivered};
+  PathUse outcome{PathUse::Delivered};
   PathEnd end{PathEnd::Delivered};
   PortIndex port{kNoPort};
 
-  [[nodiscard]] bool is_delivered() const { return outcome == PathOutcome::Delivered; }
+  [[nodiscard]] bool is_delivered() const { return outcome == PathUse::Delivered; }
 };
 
 /// The way of one packet from an HCA's port, or port 0 of a switch, to the port that owns its
@@ -81,7 +81,7 @@ class UnicastWalk {
     if (egress == kNoPort) {
       return std::nullopt;
     }
-    if (const auto failure = obstacle(*tables_, egress, traffic_, address_.type())) {
+    if (const auto failure = blocking_end(*tables_, egress, traffic_, address_.type())) {
       end_ = {*failure, PathEnd::PortInactive, egress};
       return std::nullopt;
     }
@@ -95,12 +95,12 @@ class UnicastWalk {
   [[nodiscard]] const LinkAddress& address() const { return address_; }
 
  private:
-  [[nodiscard]] PortIndex stop(PathOutcome outcome, PathEnd end, PortIndex port) {
+  [[nodiscard]] PortIndex stop(PathUse outcome, PathEnd end, PortIndex port) {
     end_ = {outcome, end, port};
     return kNoPort;
   }
   [[nodiscard]] PortIndex arrive(PortIndex port) {
-    return stop(PathOutcome::Delivered, PathEnd::Delivered, port);
+    return stop(PathUse::Delivered, PathEnd::Delivered, port);
   }
   [[nodiscard]] PortIndex first_egress() {
     const PortRecord& source = tables_->port(source_);
@@ -108,13 +108,12 @@ class UnicastWalk {
     const bool may_send =
         from_switch || traffic_ != Traffic::Data || source.state == PortState::Active;
     if (dlid_.is_unicast() && source.owns(dlid_)) {  // inside one port, no cable crossed
-      return may_send ? arrive(source_)
-                      : stop(PathOutcome::SourceDown, PathEnd::PortInactive, source_);
+      return may_send ? arrive(source_) : stop(PathUse::SourceDown, PathEnd::PortInactive, source_);
     }
     if (from_switch) {
       return next_egress();
     }
-    return may_send ? source_ : stop(PathOutcome::SourceDown, PathEnd::PortInactive, source_);
+    return may_send ? source_ : stop(PathUse::SourceDown, PathEnd::PortInactive, source_);
   }
 
   /// Out of the node that the packet has come to.
@@ -124,28 +123,27 @@ class UnicastWalk {
       if (dlid_.is_permissive() && traffic_ == Traffic::SubnetManagement && hops_ == 1) {
         return arrive(at_);  // IBTA vol 1 §4.1.3: the neighbour's QP0
       }
-      return stop(PathOutcome::InvalidDlid,
+      return stop(PathUse::InvalidDlid,
                   port.is_switch_port() ? PathEnd::DlidMapping : PathEnd::Malformed, at_);
     }
     if (!port.is_switch_port()) {
-      return port.owns(dlid_) ? arrive(at_)
-                              : stop(PathOutcome::NotTheOwner, PathEnd::Malformed, at_);
+      return port.owns(dlid_) ? arrive(at_) : stop(PathUse::NotTheOwner, PathEnd::Malformed, at_);
     }
     const PortNumber number = tables_->forward(port.node, dlid_);
     const PortIndex egress =
         number == kNoRoute ? kNoPort : port_of_switch(*tables_, port.node, number);
     if (egress == kNoPort) {
-      return stop(PathOutcome::NoRoute, PathEnd::DlidMapping, at_);
+      return stop(PathUse::NoRoute, PathEnd::DlidMapping, at_);
     }
     if (number == PortNumber{}) {
       return tables_->port(egress).owns(dlid_)
                  ? arrive(egress)
-                 : stop(PathOutcome::NotTheOwner, PathEnd::DlidMapping, at_);
+                 : stop(PathUse::NotTheOwner, PathEnd::DlidMapping, at_);
     }
     if (egress == at_) {  // PortLoopingErrors, IBTA vol 1 §16.1.4
-      return stop(PathOutcome::Loop, PathEnd::Looping, at_);
+      return stop(PathUse::Loop, PathEnd::Looping, at_);
     }
-    return hops_ < kMaxHops ? egress : stop(PathOutcome::Loop, PathEnd::LifetimeLimit, egress);
+    return hops_ < kMaxHops ? egress : stop(PathUse::Loop, PathEnd::LifetimeLimit, egress);
   }
 
   const Tables* tables_;
@@ -210,7 +208,7 @@ class MulticastWalk {
 
  private:
   [[nodiscard]] std::optional<Branch> cross(PortIndex egress) {
-    if (obstacle(*tables_, egress, Traffic::Data)) {
+    if (blocking_end(*tables_, egress, Traffic::Data)) {
       return Branch{
           .hop = {egress, kNoPort},
             .parent = parent_

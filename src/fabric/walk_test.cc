@@ -55,7 +55,7 @@ TEST(UnicastWalk, EndsWhereASwitchHasNoRoute) {
   RunningFabric fabric{*generate_star(2)};
   const Walked walked = walk(fabric.builder, fabric.port("h1", 1), Lid{77});
   EXPECT_EQ(walked.hops.size(), 1U);
-  EXPECT_EQ(walked.end.outcome, PathOutcome::NoRoute);
+  EXPECT_EQ(walked.end.outcome, PathUse::NoRoute);
   EXPECT_EQ(walked.end.end, PathEnd::DlidMapping);
   EXPECT_EQ(walked.end.port, fabric.port("s1", 1));
   EXPECT_EQ(drop_counter(walked.end.end), DropCounter::RcvSwitchRelayErrors);
@@ -66,12 +66,11 @@ TEST(UnicastWalk, OfSmpsPassesPortsInInitialize) {  // IBTA vol 1 §7.2.7
   const PortIndex h1 = fabric.port("h1", 1);
   const Lid h2 = fabric.lid("h2");
   fabric.builder.set_link_state(fabric.port("h2", 1), PortState::Initialize);
-  EXPECT_EQ(walk(fabric.builder, h1, h2).end.outcome, PathOutcome::LinkDown);
+  EXPECT_EQ(walk(fabric.builder, h1, h2).end.outcome, PathUse::LinkDown);
   EXPECT_EQ(walk(fabric.builder, h1, h2).end.port, fabric.port("s1", 2));
   EXPECT_TRUE(walk(fabric.builder, h1, h2, Traffic::SubnetManagement).end.is_delivered());
   fabric.builder.set_link_state(fabric.port("h2", 1), PortState::Down);
-  EXPECT_EQ(walk(fabric.builder, h1, h2, Traffic::SubnetManagement).end.outcome,
-            PathOutcome::LinkDown);
+  EXPECT_EQ(walk(fabric.builder, h1, h2, Traffic::SubnetManagement).end.outcome, PathUse::LinkDown);
 }
 
 TEST(UnicastWalk, OfAnSmpToThePermissiveLidEndsAtTheNeighbour) {  // IBTA vol 1 §4.1.3
@@ -80,7 +79,7 @@ TEST(UnicastWalk, OfAnSmpToThePermissiveLidEndsAtTheNeighbour) {  // IBTA vol 1 
   const Walked smp = walk(fabric.builder, h1, kPermissiveLid, Traffic::SubnetManagement);
   EXPECT_TRUE(smp.end.is_delivered());
   EXPECT_EQ(smp.end.port, fabric.port("s1", 1));
-  EXPECT_EQ(walk(fabric.builder, h1, kPermissiveLid).end.outcome, PathOutcome::InvalidDlid);
+  EXPECT_EQ(walk(fabric.builder, h1, kPermissiveLid).end.outcome, PathUse::InvalidDlid);
 }
 
 TEST(UnicastWalk, EndsWhereTheTablesLeadInACircle) {
@@ -92,7 +91,7 @@ TEST(UnicastWalk, EndsWhereTheTablesLeadInACircle) {
     }
   }
   const Walked walked = walk(fabric.builder, fabric.port("h1", 1), Lid{99});
-  EXPECT_EQ(walked.end.outcome, PathOutcome::Loop);
+  EXPECT_EQ(walked.end.outcome, PathUse::Loop);
   EXPECT_LE(walked.hops.size(), kMaxHops);
 }
 
@@ -102,7 +101,7 @@ TEST(UnicastWalk, TakesNoLinkOfAnotherType) {
   UnicastWalk<TablesBuilder> steps{fabric.builder, h1, LinkAddress{MacAddressPair{}},
                                    Traffic::Data};
   EXPECT_FALSE(steps.next());
-  EXPECT_EQ(steps.end().outcome, PathOutcome::LinkDown);
+  EXPECT_EQ(steps.end().outcome, PathUse::LinkDown);
   EXPECT_EQ(steps.end().port, h1);
 }
 

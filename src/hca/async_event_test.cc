@@ -13,7 +13,7 @@
 namespace weft::hca {
 namespace {
 
-using testing::Flight;
+using testing::InFlightPacket;
 using testing::LoopbackPair;
 using testing::PairOptions;
 using testing::receive;
@@ -101,9 +101,10 @@ void operation_that_the_qp_does_not_permit(LoopbackPair& pair) {
 }
 
 void last_packet_without_a_first(LoopbackPair& pair) {
-  pair.filter = [](Flight& flight) {
-    if (flight.header.opcode == wire::Opcode::RcRdmaWriteOnly) {
-      flight.header.opcode = flight.header.last_opcode = wire::Opcode::RcRdmaWriteLast;
+  pair.filter = [](InFlightPacket& in_flight_packet) {
+    if (in_flight_packet.header.opcode == wire::Opcode::RcRdmaWriteOnly) {
+      in_flight_packet.header.opcode = in_flight_packet.header.last_opcode =
+          wire::Opcode::RcRdmaWriteLast;
     }
     return true;
   };
@@ -123,16 +124,17 @@ void more_reads_than_responder_resources(LoopbackPair& pair) {
 }
 
 void write_with_other_bytes_than_dmalen(LoopbackPair& pair) {
-  pair.filter = [](Flight& flight) {
-    flight.header.extension.reth.dma_length += flight.flow == Flow::Request ? 1 : 0;
+  pair.filter = [](InFlightPacket& in_flight_packet) {
+    in_flight_packet.header.extension.reth.dma_length +=
+        in_flight_packet.flow == Flow::Request ? 1 : 0;
     return true;
   };
   request(pair, {.opcode = WrOpcode::RdmaWrite});
 }
 
 void xrc_srq_that_is_not(LoopbackPair& pair) {
-  pair.filter = [](Flight& flight) {
-    flight.header.xrc_srqn ^= flight.flow == Flow::Request ? 1 : 0;
+  pair.filter = [](InFlightPacket& in_flight_packet) {
+    in_flight_packet.header.xrc_srqn ^= in_flight_packet.flow == Flow::Request ? 1 : 0;
     return true;
   };
   request(pair, {.opcode = WrOpcode::RdmaWrite});
@@ -197,13 +199,13 @@ constexpr auto kCauses = std::to_array<Cause>({
      qp_with_an_srq_in_error                                                                                                                                              },
 });
 
-struct Elsewhere {
+struct ExporterPrivate {
   AsyncEventType event;
   const char* where;
 };
 constexpr const char* kDriver = "the driver raises it: host/process_tables_test.cc";
 constexpr const char* kMigration = "path_migration_test.cc";
-constexpr auto kElsewhere = std::to_array<Elsewhere>({
+constexpr auto kElsewhere = std::to_array<ExporterPrivate>({
     {PathMigrated,       kMigration},
     {PathMigrationError, kMigration},
     {DeviceFatal,        kDriver   },
@@ -252,7 +254,7 @@ TEST(AsyncEventTable, HasEveryEventOnce) {
     const auto event = static_cast<AsyncEventType>(value);
     const bool caused =
         std::ranges::any_of(kCauses, [&](const Cause& row) { return row.event == event; });
-    const auto elsewhere = std::ranges::count(kElsewhere, event, &Elsewhere::event);
+    const auto elsewhere = std::ranges::count(kElsewhere, event, &ExporterPrivate::event);
     EXPECT_EQ((caused ? 1 : 0) + elsewhere, 1) << "event " << int{value};
   }
 }

@@ -21,9 +21,9 @@ void arrive_changed(LoopbackPair& pair, Change change) {
   request(pair, {});
   pair.collect();
   ASSERT_FALSE(pair.sent.empty());
-  testing::Flight flight = pair.sent[0];
-  change(flight.header);
-  pair.b().hca.handle_packet(PortNumber{1}, flight.packet(), pair.now());
+  testing::InFlightPacket in_flight_packet = pair.sent[0];
+  change(in_flight_packet.header);
+  pair.b().hca.handle_packet(PortNumber{1}, in_flight_packet.packet(), pair.now());
   EXPECT_TRUE(pair.poll(*pair.b().recv_cq).empty());
 }
 

@@ -15,7 +15,7 @@ class CountedEvents final : public HcaEvents {
     newest_period = period;
   }
   void async_event(const AsyncEvent&) override {}
-  [[nodiscard]] bool wants_explanations() const override { return false; }
+  [[nodiscard]] bool explains_errors() const override { return false; }
   void explain(std::string_view) override {}
 
   int events{};

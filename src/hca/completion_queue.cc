@@ -28,7 +28,7 @@ bool CompletionQueue::push_otherwise(const Wc& wc, bool solicited) {
   }
   if (size == ring_.size()) {
     dead_ = true;
-    if (events_.wants_explanations()) {
+    if (events_.explains_errors()) {
       events_.explain(fmt::format(
           "a CQ of {} entries overran: QP {:#x} completed one more before the program polled",
           ring_.size(), wc.qpn.value()));
@@ -42,7 +42,7 @@ bool CompletionQueue::push_otherwise(const Wc& wc, bool solicited) {
   if (options_.clock != nullptr) {
     stamps_[place] = options_.clock();
   }
-  note_added(size);
+  count_added(size);
   const bool counts = solicited || wc.status != WcStatus::Success;
   if (counts) {
     newest_solicited_ = pushed_;
@@ -77,16 +77,16 @@ void CompletionQueue::hold_back() {
 void CompletionQueue::moderate(const CompletionModeration& moderation) {
   const std::lock_guard guard{lock_};
   moderation_ = moderation;
-  tell_of_gathered();  // under the old rule
+  report_coalesced();  // under the old rule
 }
 
 void CompletionQueue::end_period() {
   const std::lock_guard guard{lock_};
-  tell_of_gathered();
+  report_coalesced();
 }
 
 /// Unless they were all polled meanwhile.
-void CompletionQueue::tell_of_gathered() {
+void CompletionQueue::report_coalesced() {
   if (std::exchange(gathered_, 0) != 0 && !is_empty()) {
     fire();
   }

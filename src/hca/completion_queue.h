@@ -55,7 +55,7 @@ class CompletionQueue {
       return push_otherwise(wc, solicited);
     }
     make(*std::construct_at(&ring_[tail(size)]));  // faster than to assign an empty one
-    note_added(size);
+    count_added(size);
     if (solicited) {
       newest_solicited_ = pushed_;
     }
@@ -114,8 +114,8 @@ class CompletionQueue {
   [[nodiscard]] bool is_dead() const { return dead_; }
   [[nodiscard]] std::uint32_t capacity() const { return static_cast<std::uint32_t>(ring_.size()); }
 
-  void* user{};     ///< the interface's own object for this CQ
-  void* carrier{};  ///< the driver's
+  void* user{};         ///< the interface's own object for this CQ
+  void* driver_data{};  ///< the driver's
   std::atomic<std::uint32_t>
       uses{};  ///< QPs and work queues that refer to it; destroy is refused while not 0
 
@@ -126,7 +126,7 @@ class CompletionQueue {
     const std::size_t place = std::size_t{head_} + size;
     return place >= ring_.size() ? place - ring_.size() : place;
   }
-  void note_added(std::uint32_t size) {
+  void count_added(std::uint32_t size) {
     size_.store(size + 1, std::memory_order_release);
     ++pushed_;
   }
@@ -134,7 +134,7 @@ class CompletionQueue {
   void fire();
   [[nodiscard]] bool is_held_back(std::uint32_t waiting) const;
   void hold_back();
-  void tell_of_gathered();
+  void report_coalesced();
 
   PolicyLock lock_;
   HcaEvents& events_;

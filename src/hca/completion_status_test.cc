@@ -15,7 +15,7 @@
 namespace weft::hca {
 namespace {
 
-using testing::Flight;
+using testing::InFlightPacket;
 using testing::LoopbackPair;
 using testing::PairOptions;
 using testing::receive;
@@ -67,9 +67,9 @@ void send_from_nowhere(LoopbackPair& pair) {
 
 /// Packets with this opcode arrive as if they had the other.
 void pretend(LoopbackPair& pair, wire::Opcode is, wire::Opcode becomes) {
-  pair.filter = [is, becomes](Flight& flight) {
-    if (flight.header.opcode == is) {
-      flight.header.opcode = flight.header.last_opcode = becomes;
+  pair.filter = [is, becomes](InFlightPacket& in_flight_packet) {
+    if (in_flight_packet.header.opcode == is) {
+      in_flight_packet.header.opcode = in_flight_packet.header.last_opcode = becomes;
     }
     return true;
   };
@@ -103,7 +103,7 @@ void local_invalidate_of_nobodys_key(LoopbackPair& pair) {
 }
 
 void send_outstanding_when_the_qp_goes_to_error(LoopbackPair& pair) {
-  pair.filter = [](Flight&) { return false; };
+  pair.filter = [](InFlightPacket&) { return false; };
   request(pair, {});
   pair.collect();
   to_state(*pair.a().qp, QpState::Err);
@@ -137,9 +137,9 @@ void region_without_bind_access(LoopbackPair& pair) {
 }
 
 void read_answered_with_another_length(LoopbackPair& pair) {
-  pair.filter = [](Flight& flight) {
-    if (flight.header.opcode == wire::Opcode::RcRdmaReadResponseOnly) {
-      flight.payload.resize(flight.payload.size() - 4);
+  pair.filter = [](InFlightPacket& in_flight_packet) {
+    if (in_flight_packet.header.opcode == wire::Opcode::RcRdmaReadResponseOnly) {
+      in_flight_packet.payload.resize(in_flight_packet.payload.size() - 4);
     }
     return true;
   };
@@ -169,16 +169,16 @@ void write_past_the_end_of_a_region(LoopbackPair& pair) {
 }
 
 void peer_is_silent(LoopbackPair& pair) {
-  pair.filter = [](Flight&) { return false; };
+  pair.filter = [](InFlightPacket&) { return false; };
   request(pair, {});
 }
 
 void peer_posts_no_receive(LoopbackPair& pair) { request(pair, {}); }
 
 void peer_answers_as_if_it_were_rd(LoopbackPair& pair) {
-  pair.filter = [](Flight& flight) {
-    if (flight.flow == Flow::Response) {
-      flight.header.extension.response.aeth.syndrome =
+  pair.filter = [](InFlightPacket& in_flight_packet) {
+    if (in_flight_packet.flow == Flow::Response) {
+      in_flight_packet.header.extension.response.aeth.syndrome =
           wire::Syndrome::nak(wire::NakCode::InvalidRdRequest);
     }
     return true;

@@ -43,11 +43,11 @@ void require(bool holds) {
 class Nobody final : public HcaEvents {
  public:
   bool listens{};
-  std::optional<XrcDeputyRequest> wanted;  // the newest
-  void xrc_deputy_wanted(const XrcDeputyRequest& request) override { wanted = request; }
+  std::optional<XrcProxyRequest> wanted;  // the newest
+  void xrc_proxy_requested(const XrcProxyRequest& request) override { wanted = request; }
   void completion_event(CompletionQueue&) override {}
   void async_event(const AsyncEvent&) override {}
-  [[nodiscard]] bool wants_explanations() const override { return listens; }
+  [[nodiscard]] bool explains_errors() const override { return listens; }
   void explain(std::string_view reason) override { require(!reason.empty()); }
 };
 
@@ -135,7 +135,7 @@ struct Target {
 
   static HcaConfiguration configuration() {
     HcaConfiguration configuration;
-    configuration.carrier = CarrierKind::Reliable;
+    configuration.loss_model = LossModel::Reliable;
     configuration.seed = 1;
     configuration.limits.max_qp = 64;
     configuration.limits.max_mr = 4;
@@ -240,7 +240,7 @@ class Attack {
   void step(std::uint8_t what) {
     Qp& qp = *qp_;
     if ((what & 0x47) == 0x46) {
-      hear_deputy(qp, what);
+      handle_proxy_event(qp, what);
       qp.check_invariants();
       return;
     }
@@ -278,15 +278,14 @@ class Attack {
     qp.check_invariants();
   }
 
-  /// What a driver tells an XRC target of deputies: there is one or none, or a process is gone.
-  void hear_deputy(Qp& qp, std::uint8_t what) {
+  /// What a driver tells an XRC target of proxies: there is one or none, or a process is gone.
+  void handle_proxy_event(Qp& qp, std::uint8_t what) {
     if ((what & 8) != 0) {
       qp.handle_owner_gone(kOthersSlot);
     } else if (const auto wanted = std::exchange(target_.events.wanted, std::nullopt)) {
       const std::uint32_t serial = wanted->serial + ((what & 0x20) != 0 ? 1 : 0);
-      qp.handle_deputy(
-          kOthersSlot, serial,
-          (what & 0x10) != 0 ? std::nullopt : std::optional{first_qpn_of(kOthersSlot)});
+      qp.handle_proxy(kOthersSlot, serial,
+                      (what & 0x10) != 0 ? std::nullopt : std::optional{first_qpn_of(kOthersSlot)});
     }
   }
 
@@ -443,11 +442,11 @@ class Attack {
                                                                   : script_.next() % kMtuBytes;
     const std::size_t payload =
         std::size_t{header.path_mtu_bytes} * (header.packet_count - 1U) + last;
-    // An answer to a target can only be a deputy's: from its process, over the port's own LID.
-    const bool is_deputys = qp.type() == QpType::XrcTarget &&
-                            wire::is_response(wire::opcode_info(header.opcode)->operation) &&
-                            !anything;
-    if (is_deputys) {
+    // An answer to a target can only be a proxy's: from its process, over the port's own LID.
+    const bool is_for_proxy = qp.type() == QpType::XrcTarget &&
+                              wire::is_response(wire::opcode_info(header.opcode)->operation) &&
+                              !anything;
+    if (is_for_proxy) {
       header.slid = kOwnLid;
       header.psn = Psn{script_.next() % 4U};
     }
@@ -459,13 +458,13 @@ class Attack {
       last_.assign(whole.begin(), whole.end());
       count(header);
     }
-    deliver(whole, is_deputys);
+    deliver(whole, is_for_proxy);
   }
 
-  void deliver(ByteSpan record, bool is_deputys) {
+  void deliver(ByteSpan record, bool is_for_proxy) {
     auto packet = decode_record(record);
     if (packet) {
-      packet->source_slot = is_deputys ? kOthersSlot : 0;
+      packet->source_slot = is_for_proxy ? kOthersSlot : 0;
       static_cast<void>(target_.hca.handle_packet(PortNumber{1}, *packet, now_));
     }
   }
@@ -519,14 +518,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t most, unsigned seed) {
   constexpr std::uint64_t kSeldom = 8;
-  constexpr std::uint64_t kMostSteps = 8;
+  constexpr std::uint64_t kMaxSteps = 8;
   weft::Random random{seed};
   if (random.chance(1, kSeldom)) {
     weft::fuzz::Octets script(data, data + (random.chance(3, 4) ? size : 0));
     if (script.empty()) {
       script.push_back(static_cast<std::uint8_t>(random()));
     }
-    for (std::uint64_t steps = 1 + random.below(kMostSteps); steps != 0; --steps) {
+    for (std::uint64_t steps = 1 + random.below(kMaxSteps); steps != 0; --steps) {
       weft::hca::add_step(random, script);
     }
     size = std::min(script.size(), most);

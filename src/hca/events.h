@@ -40,22 +40,22 @@ struct BadKey {
   std::uint32_t key{};
 };
 
-/// Of whom a deputy takes the place (hca/xrc_relay.h): what its completions name.
-struct XrcDeputyOf {
+/// Of whom a proxy takes the place (hca/xrc_relay.h): what its completions name.
+struct XrcProxyFor {
   Qpn target;
   Qpn source;  ///< the initiator
   Lid slid;
   ServiceLevel sl;
 };
 
-/// A target QP needs a deputy in the process `slot` of its host; Qp::handle_deputy answers, with
-/// `serial`. The deputy's connection begins with PSN 0.
-struct XrcDeputyRequest {
+/// A target QP needs a proxy in the process `slot` of its host; Qp::handle_proxy answers, with
+/// `serial`. The proxy's connection begins with PSN 0.
+struct XrcProxyRequest {
   std::uint32_t slot{};
   std::uint32_t serial{};
   std::uint32_t domain{};  // its name
   bool is_for_reads{};     // a target has one for them, and one for all else
-  XrcDeputyOf of;
+  XrcProxyFor of;
   PortNumber port;
   std::uint16_t pkey_index{};
   wire::Mtu path_mtu{};
@@ -81,13 +81,13 @@ class HcaEvents {
   virtual void bad_key(const BadKey& /*bad*/) {}
 
   /// For drivers whose processes share XRC domains (hca/xrc_relay.h). The second: none of the
-  /// target's deputies is needed any more.
-  virtual void xrc_deputy_wanted(const XrcDeputyRequest& /*request*/) {}
-  virtual void xrc_deputies_dismissed(std::uint32_t /*domain*/, Qpn /*target*/) {}
+  /// target's proxies is needed any more.
+  virtual void xrc_proxy_requested(const XrcProxyRequest& /*request*/) {}
+  virtual void xrc_proxies_released(std::uint32_t /*domain*/, Qpn /*target*/) {}
 
   /// Whether reasons of error completions are wanted (WEFT_EXPLAIN=1); asked before any text is
   /// made.
-  [[nodiscard]] virtual bool wants_explanations() const = 0;
+  [[nodiscard]] virtual bool explains_errors() const = 0;
   virtual void explain(std::string_view reason) = 0;
 };
 

@@ -100,7 +100,7 @@ Result<PacketRoute> Hca::make_route(const AhAttributes& attributes) const {
   return route;
 }
 
-void Hca::note_bad_key(const BadKey& bad) {
+void Hca::report_bad_key(const BadKey& bad) {
   auto& count = bad.kind == BadKey::Kind::PKey ? state_->pkey_violations : state_->qkey_violations;
   count.fetch_add(1, std::memory_order_relaxed);
   state_->events.bad_key(bad);

@@ -24,7 +24,7 @@
 namespace weft::hca {
 
 /// How the network under the engines behaves (docs/ARCHITECTURE.md, decision 7).
-enum class CarrierKind : std::uint8_t {
+enum class LossModel : std::uint8_t {
   Lossy,     ///< may lose silently: every expiry of the retry timer counts
   Reliable,  ///< says what it dropped: an expiry counts only after report_loss()
 };
@@ -32,14 +32,14 @@ enum class CarrierKind : std::uint8_t {
 struct HcaConfiguration {
   DeviceLimits limits;
   LockPolicy lock_policy{LockPolicy::None};
-  CarrierKind carrier{CarrierKind::Lossy};
+  LossModel loss_model{LossModel::Lossy};
   std::uint64_t seed{};      ///< keys and whatever else must not be guessed
   Qpn first_qpn{Qpn{0x10}};  ///< QPNs of this process: [first_qpn, first_qpn + limits.max_qp)
   std::uint8_t port_count{1};
   std::uint32_t max_train_bytes{16'384};  ///< policy; 0 for single packets
   TimeScale time_scale{};                 ///< of the retry and RNR timers
   UserMemory* user_memory{};              ///< outlives the HCA; null: every page is present
-  bool has_straight_way{true};            ///< false: the usual packet goes the general way, too
+  bool has_fast_path{true};               ///< false: the usual packet goes the general way, too
 };
 
 /// How pages of on-demand regions are brought in ahead of their use.
@@ -60,7 +60,7 @@ struct QpInit {
   XrcDomain* xrcd{};
   bool signal_all{};
   QpCapabilities capabilities;  ///< asked; the actual ones (at least as large) are in query()
-  std::optional<XrcDeputyOf> deputy_of{};  ///< of a target QP that no program sees
+  std::optional<XrcProxyFor> proxy_for{};  ///< of a target QP that no program sees
 };
 
 /// One HCA as one process has it open: the verbs objects and their rules. The driver owns time,
@@ -102,7 +102,7 @@ class Hca {
   /// it is mapped, null where it is not: then it has its keys, and nobody's access.
   Result<MemoryRegion*> import_memory(ProtectionDomain& pd, RKey key, std::uint64_t iova,
                                       std::uint64_t length, std::byte* memory, AccessFlags access);
-  void forget_memory(MemoryRegion& region);
+  void remove_memory(MemoryRegion& region);
   Result<MemoryWindow*> allocate_window(ProtectionDomain& pd, WindowType type);
   void deallocate_window(MemoryWindow& window);  // bound or not
   /// Makes pages of on-demand regions present before they are needed (T-ODP-5).
@@ -122,8 +122,8 @@ class Hca {
   Result<SharedReceiveQueue*> create_xrc_srq(ProtectionDomain& pd, XrcDomain& domain,
                                              CompletionQueue& cq, std::uint32_t depth,
                                              std::uint32_t max_sge);
-  /// The deputy of another process's target QP, ready to receive (hca/xrc_relay.h).
-  Result<Qp*> create_deputy(XrcDomain& domain, const XrcDeputyRequest& request);
+  /// The proxy of another process's target QP, ready to receive (hca/xrc_relay.h).
+  Result<Qp*> create_proxy(XrcDomain& domain, const XrcProxyRequest& request);
   Result<WorkQueue*> create_wq(const WorkQueue::Init& init);
   Result<void> destroy_wq(WorkQueue& wq);
   Result<AddressHandle*> create_ah(ProtectionDomain& pd, const AhAttributes& attributes);
@@ -160,7 +160,7 @@ class Hca {
   friend class Qp;
   [[nodiscard]] Result<PacketRoute> make_route(const AhAttributes& attributes) const;
   [[nodiscard]] Result<PKey> pkey_at(PortNumber port, std::uint16_t index) const;
-  void note_bad_key(const BadKey& bad);
+  void report_bad_key(const BadKey& bad);
   void deliver_multicast(PortNumber port, const Packet& packet, Instant now);
   Result<Qpn> reserve_qpn();
   Result<SharedReceiveQueue*> make_srq(ProtectionDomain& pd, std::uint32_t depth,

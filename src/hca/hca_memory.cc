@@ -93,7 +93,7 @@ Result<void> Hca::prefetch(const ProtectionDomain& pd, std::span<const Sge> rang
     std::byte* const first = region->backing == Backing::AddressSpace
                                  ? std::bit_cast<std::byte*>(range.address)
                                  : region->memory + (range.address - region->iova);
-    if (how.fault && !state_->memory.bring_in({first, range.length}, how.for_writing) &&
+    if (how.fault && !state_->memory.fault_in({first, range.length}, how.for_writing) &&
         how.must_succeed) {
       return fail(ErrorCode::BadAddress, "the program has no such memory: {} bytes at {:#x}",
                   range.length, range.address);

@@ -34,7 +34,7 @@ Result<void> refuse_if_used(const std::atomic<std::uint32_t>& uses, std::string_
     case QpType::Rc:
     case QpType::XrcInitiator:
     case QpType::XrcTarget:
-      return make_rc_transport(core, configuration.carrier, configuration.limits);
+      return make_rc_transport(core, configuration.loss_model, configuration.limits);
     case QpType::Uc:
       return make_uc_transport(core);
     case QpType::Ud:
@@ -298,10 +298,10 @@ Result<Qp*> Hca::create_qp(const QpInit& asked) {
                                        init->srq, init->signal_all, init->capabilities,
                                        state_->memory, state_->events);
   core->time_scale = state_->configuration.time_scale;
-  core->has_straight_way = state_->configuration.has_straight_way;
+  core->has_fast_path = state_->configuration.has_fast_path;
   core->xrcd = init->xrcd;
   core->xrc_srqs = &state_->xrc_srqs;
-  core->deputy_of = init->deputy_of;
+  core->proxy_for = init->proxy_for;
   auto transport = make_transport(*core, state_->configuration);
   core->count_uses(1);
   auto qp = std::make_unique<Qp>(*this, state_->configuration.lock_policy, std::move(core),
@@ -331,7 +331,7 @@ Result<void> Hca::destroy_qp(Qp& qp) {
     --state_->qp_count;
   }
   core.transport->on_destruction();
-  core.forget_receive();
+  core.discard_receive();
   core.remove_completions();
   core.count_uses(-1);
   delete &qp;

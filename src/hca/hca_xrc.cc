@@ -39,11 +39,11 @@ Result<SharedReceiveQueue*> Hca::create_xrc_srq(ProtectionDomain& pd, XrcDomain&
 
 /// Its connection: from the home's target QP, which checked what the target's own attributes say,
 /// over the port's own LID.
-Result<Qp*> Hca::create_deputy(XrcDomain& domain, const XrcDeputyRequest& request) {
+Result<Qp*> Hca::create_proxy(XrcDomain& domain, const XrcProxyRequest& request) {
   QpInit init;
   init.type = QpType::XrcTarget;
   init.xrcd = &domain;
-  init.deputy_of = request.of;
+  init.proxy_for = request.of;
   auto made = create_qp(init);
   if (!made) {
     return made;

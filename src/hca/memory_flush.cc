@@ -23,7 +23,7 @@ namespace {
   if (!region.access.has_all(needed)) {
     return {.fault = KeyFault::MissingAccess, .memory = {}};
   }
-  if (region.backing == Backing::Elsewhere) {
+  if (region.backing == Backing::ExporterPrivate) {
     return {.fault = KeyFault::OtherProcess, .memory = {}};
   }
   std::byte* const first = region.backing == Backing::AddressSpace

@@ -31,7 +31,7 @@ Result<MemoryRegion*> MemoryTable::import(ProtectionDomain& pd, RKey key, std::u
                    .access = access,
                    .lkey = LKey{key.value()},
                    .rkey = key,
-                   .backing = memory == nullptr ? Backing::Elsewhere : Backing::Range,
+                   .backing = memory == nullptr ? Backing::ExporterPrivate : Backing::Range,
                    .invalidated = false});
   const auto place = static_cast<std::size_t>(free - imports_.begin());
   MemoryRegion* const raw = region.release();
@@ -41,7 +41,7 @@ Result<MemoryRegion*> MemoryTable::import(ProtectionDomain& pd, RKey key, std::u
   return raw;
 }
 
-std::unique_ptr<MemoryRegion> MemoryTable::forget_import(MemoryRegion& region) {
+std::unique_ptr<MemoryRegion> MemoryTable::remove_import(MemoryRegion& region) {
   const std::lock_guard guard{lock_};
   const auto place = std::ranges::find_if(imports_, [&](const auto& import) {
     return import.load(std::memory_order_relaxed) == &region;
@@ -82,9 +82,9 @@ Result<MemoryRegion*> Hca::import_memory(ProtectionDomain& pd, RKey key, std::ui
   return region;
 }
 
-void Hca::forget_memory(MemoryRegion& region) {
+void Hca::remove_memory(MemoryRegion& region) {
   ProtectionDomain* const pd = region.pd;
-  const auto forgotten = state_->memory.forget_import(region);
+  const auto forgotten = state_->memory.remove_import(region);
   if (forgotten != nullptr) {
     fence_qps();
     pd->uses.fetch_sub(1, std::memory_order_release);

@@ -55,7 +55,7 @@ TEST_F(ImportedRegion, GivesNoAccessToMemoryThatIsNotMappedHere) {
 TEST_F(ImportedRegion, IsGoneOnceForgotten) {
   const RKey key{0x345};
   MemoryRegion& region = **table_.import(shared_, key, 0x1000, 64, memory_.data(), kAll);
-  EXPECT_NE(table_.forget_import(region), nullptr);
+  EXPECT_NE(table_.remove_import(region), nullptr);
   EXPECT_EQ(table_.find(shared_, key, 0x1000, 8, {}).fault, KeyFault::NoSuchKey);
 }
 

@@ -202,7 +202,7 @@ MemoryTable::Found MemoryTable::within(const MemoryRegion& region, std::uint64_t
 
 MemoryTable::Found MemoryTable::on_demand(const MemoryRegion& region, std::uint64_t address,
                                           std::uint64_t length, AccessFlags needed) const {
-  if (region.backing == Backing::Elsewhere) {
+  if (region.backing == Backing::ExporterPrivate) {
     return {.fault = KeyFault::OtherProcess, .memory = {}};
   }
   if (region.backing == Backing::Nothing) {
@@ -218,7 +218,7 @@ MemoryTable::Found MemoryTable::on_demand(const MemoryRegion& region, std::uint6
                                : region.memory + (address - region.iova);
   const std::span memory{first, length};
   const bool for_writing = (needed & kWrites).bits() != 0;
-  if (!bring_in(memory, for_writing)) {
+  if (!fault_in(memory, for_writing)) {
     return {.fault = KeyFault::OutOfRange, .memory = {}};
   }
   return {.fault = KeyFault::None, .memory = memory};
@@ -257,7 +257,7 @@ KeyFault MemoryTable::invalidate(const ProtectionDomain& pd, RKey rkey, Qpn qpn)
   return KeyFault::None;
 }
 
-void place_last_bytes_last(std::span<std::byte> to, ByteSpan from) {
+void place_last_bytes_atomically(std::span<std::byte> to, ByteSpan from) {
   WEFT_DEBUG_ASSERT(to.size() >= from.size(), "the length was checked");
   if (planted(PlantedBug::LastByteNotPlaced) && !from.empty()) {
     copy_bytes(to, from.first(from.size() - 1));

@@ -34,10 +34,10 @@ struct ProtectionDomain {
 
 /// What lies behind a region.
 enum class Backing : std::uint8_t {
-  Range,         ///< memory of the program
-  AddressSpace,  ///< all of it, at the program's own addresses: the implicit region of R-ODP-2
-  Nothing,       ///< the null region: reads as zeros, discards what is written
-  Elsewhere,     ///< private memory of the process that the region was imported from
+  Range,            ///< memory of the program
+  AddressSpace,     ///< all of it, at the program's own addresses: the implicit region of R-ODP-2
+  Nothing,          ///< the null region: reads as zeros, discards what is written
+  ExporterPrivate,  ///< private memory of the process that the region was imported from
 };
 
 /// A registered memory region. `iova` is the address that work requests and peers use; `memory` is
@@ -117,7 +117,7 @@ class MemoryTable {
   Result<MemoryRegion*> import(ProtectionDomain& pd, RKey key, std::uint64_t iova,
                                std::uint64_t length, std::byte* memory, AccessFlags access);
   /// Takes it out of the table; the caller fences and then frees it.
-  std::unique_ptr<MemoryRegion> forget_import(MemoryRegion& region);
+  std::unique_ptr<MemoryRegion> remove_import(MemoryRegion& region);
 
   /// Policy: regions of other processes.
   static constexpr std::size_t kMaxImports = 1'024;
@@ -162,8 +162,8 @@ class MemoryTable {
   /// What an lkey stands for at this moment, for verbs that hold no QP's lock.
   [[nodiscard]] std::optional<MemoryRegion> describe(LKey lkey);
 
-  [[nodiscard]] bool bring_in(std::span<std::byte> range, bool for_writing) const {
-    return user_memory_ == nullptr || user_memory_->bring_in(range, for_writing);
+  [[nodiscard]] bool fault_in(std::span<std::byte> range, bool for_writing) const {
+    return user_memory_ == nullptr || user_memory_->fault_in(range, for_writing);
   }
 
   /// Without `user_memory` all memory outlives everything.
@@ -208,6 +208,6 @@ class MemoryTable {
 
 /// Copies so that a poller of the last bytes sees everything before them: the body first, then the
 /// final up to 8 bytes with one release store (R-RVT-18, T-RVT-8).
-void place_last_bytes_last(std::span<std::byte> to, ByteSpan from);
+void place_last_bytes_atomically(std::span<std::byte> to, ByteSpan from);
 
 }  // namespace weft::hca

@@ -18,7 +18,7 @@ using testing::LoopbackPair;
 /// Memory of which only some is there; writes down what it was asked for.
 class SparseMemory final : public UserMemory {
  public:
-  bool bring_in(std::span<std::byte> range, bool for_writing) override {
+  bool fault_in(std::span<std::byte> range, bool for_writing) override {
     asked.push_back(range.size());
     writes += for_writing ? 1 : 0;
     return present;

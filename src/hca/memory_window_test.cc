@@ -326,8 +326,8 @@ TEST(MemoryWindow, IsReadAgainWhenTheAnswerWasLost) {
   test.binding.access = Access::RemoteRead;
   ASSERT_EQ(test.outcome(test.pair.b(), WrOpcode::BindMemoryWindow), WcStatus::Success);
   int lost = 0;
-  test.pair.filter = [&](const testing::Flight& flight) {
-    return flight.flow != Flow::Response || ++lost > 1;
+  test.pair.filter = [&](const testing::InFlightPacket& in_flight_packet) {
+    return in_flight_packet.flow != Flow::Response || ++lost > 1;
   };
   SendWr wr;
   wr.opcode = WrOpcode::RdmaRead;

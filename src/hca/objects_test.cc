@@ -18,7 +18,7 @@
 namespace weft::hca {
 namespace {
 
-using testing::Flight;
+using testing::InFlightPacket;
 using testing::LoopbackPair;
 using testing::RecordedEvents;
 
@@ -352,7 +352,7 @@ TEST(Uc, DeliversWholeMessagesAndDropsThoseWithAGap) {
     pair.connect();
     std::ranges::fill(pair.a().memory, std::byte{0x5A});
     int packets = 0;
-    pair.filter = [&](Flight&) { return !(lose && ++packets == 2); };
+    pair.filter = [&](InFlightPacket&) { return !(lose && ++packets == 2); };
     for (std::uint64_t i = 0; i < 2; ++i) {
       const std::array receive{pair.b().sge(0x1000 * (i + 1), 1000)};
       ASSERT_TRUE(pair.b().qp->post_recv({.wr_id = i, .sges = receive}));

@@ -103,16 +103,16 @@ class TransmitSink {
   [[nodiscard]] virtual bool send(Flow flow, const PacketHeader& header,
                                   std::span<const ByteSpan> gather) = 0;
 
-  /// The straight way, for a packet whose path is open and has nothing to say: one that takes no
+  /// The fast path, for a packet whose path is open and has nothing to say: one that takes no
   /// time, has no faults and no capture, towards a ring that has room. False: this packet is none
   /// of those, or the carrier has no such way; nothing was taken, and send() knows what to do.
-  [[nodiscard]] virtual bool send_straight(Flow /*flow*/, const SinglePacket& /*packet*/) {
+  [[nodiscard]] virtual bool send_fast(Flow /*flow*/, const SinglePacket& /*packet*/) {
     return false;
   }
 
   /// A request of a connected QP to somebody else than its peer: where the header says.
-  [[nodiscard]] virtual bool send_aside(const PacketHeader& header,
-                                        std::span<const ByteSpan> gather) {
+  [[nodiscard]] virtual bool send_to_proxy(const PacketHeader& header,
+                                           std::span<const ByteSpan> gather) {
     return send(Flow::Request, header, gather);
   }
 };

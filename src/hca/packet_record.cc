@@ -51,9 +51,9 @@ constexpr std::uint64_t kCountOfSingle = std::uint64_t{1} << 32;
   shape.has_deth = headers.has(ExtensionHeader::Deth);
   shape.has_aeth = headers.has(ExtensionHeader::Aeth);
   const bool is_whole = shape.info->position == Position::Only;
-  const bool is_plain = shape.info->payload == wire::PayloadRule::UpToMtu ||
+  const bool is_basic = shape.info->payload == wire::PayloadRule::UpToMtu ||
                         shape.info->payload == wire::PayloadRule::None;
-  if (is_whole && is_plain && shape.xrceth_bytes == 0 && !shape.has_feth) {
+  if (is_whole && is_basic && shape.xrceth_bytes == 0 && !shape.has_feth) {
     shape.single_bytes = static_cast<std::uint8_t>(internal::kFixedBytes + shape.extension_bytes +
                                                    shape.tail_word_bytes);
     shape.single_payload_mask = shape.info->payload == wire::PayloadRule::None ? 0 : 0xFFFF;

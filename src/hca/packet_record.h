@@ -60,15 +60,15 @@ extern const std::array<RecordShape, 256> kShapes;
 }  // namespace internal
 
 /// SLID, DLID and SL, in one word: packets with the same go the same way and count together.
-[[nodiscard]] constexpr std::uint64_t way_of(const SinglePacket& packet) {
+[[nodiscard]] constexpr std::uint64_t route_key_of(const SinglePacket& packet) {
   return packet.addresses >> 16;
 }
-[[nodiscard]] constexpr std::uint64_t way_of(Lid slid, Lid dlid, ServiceLevel sl) {
+[[nodiscard]] constexpr std::uint64_t route_key_of(Lid slid, Lid dlid, ServiceLevel sl) {
   return std::uint64_t{slid.value() & 0xFFFF} | std::uint64_t{dlid.value() & 0xFFFF} << 16 |
          std::uint64_t{sl.value()} << 32;
 }
-[[nodiscard]] constexpr std::uint64_t way_of(const PacketHeader& header) {
-  return way_of(header.slid, header.dlid, header.sl);
+[[nodiscard]] constexpr std::uint64_t route_key_of(const PacketHeader& header) {
+  return route_key_of(header.slid, header.dlid, header.sl);
 }
 
 /// How a packet or train lies in a shared-memory ring: a native-endian header of only those parts
@@ -106,7 +106,7 @@ class RecordHeader {
       to += bytes;
     };
     put(bytes_of(header_).data() + internal::kFirstAt, internal::kWordBytes);
-    const std::uint64_t second = std::uint64_t{header_.pkey.value()} | way_of(header_) << 16;
+    const std::uint64_t second = std::uint64_t{header_.pkey.value()} | route_key_of(header_) << 16;
     put(&second, sizeof second);
     put(bytes_of(header_).data() + internal::kThirdAt, internal::kWordBytes);
     if (extension_bytes_ != 0) {

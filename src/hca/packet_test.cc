@@ -15,11 +15,11 @@
 namespace weft::hca {
 namespace {
 
-using testing::Flight;
+using testing::InFlightPacket;
 using testing::LoopbackPair;
 
 /// Every packet that a mixed RC conversation sends, as trains.
-std::vector<Flight> conversation(std::uint32_t train_bytes) {
+std::vector<InFlightPacket> conversation(std::uint32_t train_bytes) {
   LoopbackPair pair{{.train_bytes = train_bytes}};
   pair.connect();
   const std::array receive{pair.b().sge(0x4000, 4000)};
@@ -43,11 +43,11 @@ std::vector<Flight> conversation(std::uint32_t train_bytes) {
   return pair.sent;
 }
 
-std::vector<std::vector<std::byte>> wire_packets(const std::vector<Flight>& flights) {
+std::vector<std::vector<std::byte>> wire_packets(const std::vector<InFlightPacket>& flights) {
   std::vector<std::vector<std::byte>> packets;
-  for (const Flight& flight : flights) {
-    for (std::uint32_t i = 0; i < flight.header.packet_count; ++i) {
-      to_wire(single_of_train(flight.packet(), i), packets.emplace_back());
+  for (const InFlightPacket& in_flight_packet : flights) {
+    for (std::uint32_t i = 0; i < in_flight_packet.header.packet_count; ++i) {
+      to_wire(single_of_train(in_flight_packet.packet(), i), packets.emplace_back());
     }
   }
   return packets;
@@ -83,26 +83,26 @@ TEST(PacketWire, RoundTrips) {
   }
 }
 
-std::vector<std::byte> record_of(const Flight& flight) {
+std::vector<std::byte> record_of(const InFlightPacket& in_flight_packet) {
   std::array<std::byte, kMaxRecordHeaderBytes> header{};
-  const std::size_t bytes = encode_record_header(flight.header, header);
+  const std::size_t bytes = encode_record_header(in_flight_packet.header, header);
   std::vector<std::byte> record(header.begin(),
                                 header.begin() + static_cast<std::ptrdiff_t>(bytes));
-  record.insert(record.end(), flight.payload.begin(), flight.payload.end());
+  record.insert(record.end(), in_flight_packet.payload.begin(), in_flight_packet.payload.end());
   return record;
 }
 
 TEST(PacketRecord, RoundTripsTrainsAndSinglePackets) {
-  for (const Flight& flight : conversation(1024)) {
-    const std::vector<std::byte> record = record_of(flight);
+  for (const InFlightPacket& in_flight_packet : conversation(1024)) {
+    const std::vector<std::byte> record = record_of(in_flight_packet);
     const auto packet = decode_record(record);
     ASSERT_TRUE(packet) << packet.error().reason;
-    ASSERT_EQ(packet->header.packet_count, flight.header.packet_count);
-    EXPECT_TRUE(std::ranges::equal(packet->payload, flight.payload));
+    ASSERT_EQ(packet->header.packet_count, in_flight_packet.header.packet_count);
+    EXPECT_TRUE(std::ranges::equal(packet->payload, in_flight_packet.payload));
     std::vector<std::byte> sent;
     std::vector<std::byte> received;
     for (std::uint32_t i = 0; i < packet->header.packet_count; ++i) {
-      to_wire(single_of_train(flight.packet(), i), sent);
+      to_wire(single_of_train(in_flight_packet.packet(), i), sent);
       to_wire(single_of_train(*packet, i), received);
       EXPECT_EQ(sent, received);
     }
@@ -124,8 +124,8 @@ TEST(PacketRecord, RefusesLiesAndSurvivesDamage) {
   Random random{5};
   Packet quick;
   Packet general;
-  for (const Flight& flight : conversation(1024)) {
-    const std::vector<std::byte> record = record_of(flight);
+  for (const InFlightPacket& in_flight_packet : conversation(1024)) {
+    const std::vector<std::byte> record = record_of(in_flight_packet);
     EXPECT_FALSE(decode_record(std::span{record}.first(10)));
     for (int i = 0; i < 200; ++i) {
       std::vector<std::byte> damaged = record;

@@ -12,8 +12,8 @@
 namespace weft::hca {
 
 /// From the far end of a path, at the port where the path ends here.
-bool QpCore::comes_by(const PacketRoute& path, const AhAttributes& address, PKey key,
-                      const PacketHeader& header) const {
+bool QpCore::arrives_on(const PacketRoute& path, const AhAttributes& address, PKey key,
+                        const PacketHeader& header) const {
   const PortSource& here = sources[path.source_port.value()];
   return header.slid == path.dlid &&
          (header.dlid.value() & ~std::uint32_t{here.path_mask}) == here.lid.value() &&
@@ -21,15 +21,15 @@ bool QpCore::comes_by(const PacketRoute& path, const AhAttributes& address, PKey
          !(address.is_global && header.has_grh && header.grh.sgid != address.grh.dgid);
 }
 
-void QpCore::heed_migration(const PacketHeader& header) {
+void QpCore::process_mig_req(const PacketHeader& header) {
   const bool is_connected =
       state() == QpState::Rtr || state() == QpState::Rts || state() == QpState::Sqd;
   if (!is_connected || attributes.migration == MigrationState::Migrated) {
     return;
   }
-  const bool by_primary = comes_by(route, attributes.address, pkey, header);
+  const bool by_primary = arrives_on(route, attributes.address, pkey, header);
   const bool by_alternate =
-      comes_by(alternate_route, attributes.alternate_address, alternate_pkey, header);
+      arrives_on(alternate_route, attributes.alternate_address, alternate_pkey, header);
   if (!header.migrated) {  // the peer is in REARM or ARMED
     if (by_primary) {
       attributes.migration = MigrationState::Armed;
@@ -65,11 +65,11 @@ void QpCore::migrate() {
   raise(AsyncEventType::PathMigrated);
 }
 
-void Qp::heed_migration(const Packet& packet) {
+void Qp::process_mig_req(const Packet& packet) {
   const std::scoped_lock guard{requester_lock_, responder_lock_};
   core_->enter_error_if_failing();
   if (is_of_peer(packet)) {
-    core_->heed_migration(packet.header);
+    core_->process_mig_req(packet.header);
   }
   publish_port();
   publish_hints();

@@ -7,7 +7,7 @@
 namespace weft::hca {
 namespace {
 
-using testing::Flight;
+using testing::InFlightPacket;
 using testing::lid_of;
 using testing::LoopbackPair;
 using testing::PairOptions;
@@ -87,7 +87,9 @@ class PathMigration : public ::testing::TestWithParam<QpType> {
   }
   /// From now on nothing passes between first ports.
   void cut_first_link() {
-    pair_.filter = [](const Flight& flight) { return flight.header.dlid.value() > 16; };
+    pair_.filter = [](const InFlightPacket& in_flight_packet) {
+      return in_flight_packet.header.dlid.value() > 16;
+    };
   }
 
   LoopbackPair pair_;
@@ -105,8 +107,8 @@ TEST_P(ConnectedPathMigration, IsArmedOnceBothEndsHaveRearmed) {
   load(1);
   exchange();
   EXPECT_EQ(state(0), MigrationState::Migrated);
-  for (const Flight& flight : pair_.sent) {
-    EXPECT_TRUE(flight.header.migrated);
+  for (const InFlightPacket& in_flight_packet : pair_.sent) {
+    EXPECT_TRUE(in_flight_packet.header.migrated);
   }
   ask(0, MigrationState::Rearm);
   exchange();
@@ -200,10 +202,10 @@ TEST_F(PathMigration, GivesBothEndsTheirRetriesAnew) {
   ask(0, MigrationState::Migrated);
   // The first packet by the new path makes b follow; what b sends by it is lost once.
   bool is_lost = false;
-  pair_.filter = [&](const Flight& flight) {
-    const bool passes = flight.to == 1 || is_lost;
-    is_lost = is_lost || flight.to == 0;
-    return passes && flight.header.dlid.value() > 16;
+  pair_.filter = [&](const InFlightPacket& in_flight_packet) {
+    const bool passes = in_flight_packet.to == 1 || is_lost;
+    is_lost = is_lost || in_flight_packet.to == 0;
+    return passes && in_flight_packet.header.dlid.value() > 16;
   };
   EXPECT_EQ(send(0), WcStatus::Success);
   const auto completions = pair_.poll(*pair_.b().send_cq);
@@ -217,7 +219,9 @@ TEST_F(PathMigration, HappensOnceForEachRearming) {
   EXPECT_EQ(send(0), WcStatus::Success);
   pair_.poll(*pair_.b().recv_cq);
   // The link of the second ports dies: nobody has rearmed, so that is the end.
-  pair_.filter = [](const Flight& flight) { return flight.header.dlid.value() < 16; };
+  pair_.filter = [](const InFlightPacket& in_flight_packet) {
+    return in_flight_packet.header.dlid.value() < 16;
+  };
   EXPECT_EQ(send(0), WcStatus::RetryExceeded);
 }
 
@@ -230,21 +234,23 @@ TEST_F(PathMigration, GoesBackAfterRearming) {
   ask(1, MigrationState::Rearm);
   exchange();
   EXPECT_EQ(state(0), MigrationState::Armed);
-  pair_.filter = [](const Flight& flight) { return flight.header.dlid.value() < 16; };
+  pair_.filter = [](const InFlightPacket& in_flight_packet) {
+    return in_flight_packet.header.dlid.value() < 16;
+  };
   EXPECT_EQ(send(1), WcStatus::Success);
   EXPECT_EQ(pair_.a().qp->port(), PortNumber{1});
   EXPECT_EQ(pair_.b().qp->port(), PortNumber{1});
 }
 
 /// An end that is only in REARM has said by its packets that it is ready.
-TEST_F(PathMigration, IsHeededInRearm) {
+TEST_F(PathMigration, IsProcessedInRearm) {
   load(0);
   load(1);
   ask(0, MigrationState::Rearm);
   ask(1, MigrationState::Rearm);
   // a's first message reaches b, whose answers are lost, like all that it sends by its first port.
-  pair_.filter = [](const Flight& flight) {
-    return flight.to == 1 || flight.header.dlid.value() > 16;
+  pair_.filter = [](const InFlightPacket& in_flight_packet) {
+    return in_flight_packet.to == 1 || in_flight_packet.header.dlid.value() > 16;
   };
   const std::array sges{pair_.b().sge(0, 64)};
   const std::array into{pair_.b().sge(64, 64)};
@@ -356,7 +362,9 @@ TEST(PathMigrationByLid, ChangesThePathBits) {
   };
   write(0);
   write(1);
-  pair.filter = [](const Flight& flight) { return flight.header.dlid.value() % 2 == 1; };
+  pair.filter = [](const InFlightPacket& in_flight_packet) {
+    return in_flight_packet.header.dlid.value() % 2 == 1;
+  };
   write(0);
   write(1);
   EXPECT_EQ(pair.sent.back().header.slid.value() % 2, 1U);

@@ -8,7 +8,7 @@
 namespace weft::hca {
 namespace {
 
-using testing::Flight;
+using testing::InFlightPacket;
 using testing::LoopbackPair;
 using testing::PairOptions;
 using testing::Side;
@@ -129,9 +129,9 @@ TEST_P(PortChange, WithoutItsPKeyAQpTakesNothing) {
 
 /// The packet is lost as if on the wire: who was promised delivery hears of it.
 TEST_P(PortChange, WithoutItsPKeyAQpSendsNothing) {
-  for (const CarrierKind carrier : {CarrierKind::Lossy, CarrierKind::Reliable}) {
+  for (const LossModel loss_model : {LossModel::Lossy, LossModel::Reliable}) {
     PairOptions asked = options();
-    asked.carrier = carrier;
+    asked.loss_model = loss_model;
     LoopbackPair pair{asked};
     pair.connect();
     set_pkeys(pair.a(), {PKey{}, kDefaultPKey});

@@ -115,12 +115,12 @@ Result<void> check_send(const QpCore& core, const SendWr& wr, const DeviceLimits
 
 /// The usual work request, by the rules of check_send() in fewer steps, with room for it. False: it
 /// is another one, or breaks one.
-[[nodiscard]] bool is_plain(const QpCore& core, const SendWr& wr, const DeviceLimits& limits) {
+[[nodiscard]] bool is_basic(const QpCore& core, const SendWr& wr, const DeviceLimits& limits) {
   const SendQueue& queue = core.send_queue;
   const bool is_inline = wr.flags.has(Send::Inline);
   const std::uint64_t length = wr.sges.empty() ? 0 : wr.sges.front().length;
   const std::uint64_t most = is_inline ? queue.max_inline_bytes() : limits.max_message_bytes;
-  return core.has_straight_way && core.state() == QpState::Rts && core.type == QpType::Rc &&
+  return core.has_fast_path && core.state() == QpState::Rts && core.type == QpType::Rc &&
          static_cast<std::size_t>(wr.opcode) < kWrKindCount && has(wr.opcode, WrTrait::Plain) &&
          wr.binding == nullptr && wr.sges.size() <= 1 &&
          (is_inline || wr.sges.size() <= queue.max_sge()) && length <= most && !queue.is_full();
@@ -135,13 +135,13 @@ class Discard final : public TransmitSink {
   [[nodiscard]] std::uint32_t max_train_bytes() const override { return max_train_bytes_; }
   [[nodiscard]] bool send(Flow /*flow*/, const PacketHeader& /*header*/,
                           std::span<const ByteSpan> /*gather*/) override {
-    return has_lost_ = true;
+    return has_loss_ = true;
   }
-  [[nodiscard]] bool has_lost() const { return has_lost_; }
+  [[nodiscard]] bool has_loss() const { return has_loss_; }
 
  private:
   std::uint32_t max_train_bytes_;
-  bool has_lost_{};
+  bool has_loss_{};
 };
 
 }  // namespace
@@ -209,7 +209,7 @@ Result<void> Qp::post_send(std::span<const SendWr> wrs) {
   {
     const Hold hold{*this, Half::Requester};
     auto pushed = push(wrs);
-    publish_requester(transport_->wants_transmit());
+    publish_requester(transport_->needs_transmit());
     if (!pushed || !flushes_) {
       return pushed;
     }
@@ -222,7 +222,7 @@ Result<bool> Qp::post_and_transmit(const SendWr& wr, TransmitSink& sink, Instant
                                    unsigned budget) {
   {
     const Hold hold{*this, Half::Requester};
-    if (is_plain(*core_, wr, hca_.configuration().limits)) [[likely]] {
+    if (is_basic(*core_, wr, hca_.configuration().limits)) [[likely]] {
       core_->send_queue.push_plain(wr);
       flushes_ = false;
     } else if (auto pushed = push({&wr, 1}); !pushed) {
@@ -320,24 +320,24 @@ void Qp::handle_packet(const Packet& packet, Instant now) {
 }
 
 /// A packet that says something of the path concerns both halves, and is then taken as it says. An
-/// answer to a target, which has no requester, is a deputy's and concerns the responder.
+/// answer to a target, which has no requester, is a proxy's and concerns the responder.
 void Qp::take_otherwise(Taken taken, const Packet& packet, Instant now) {
-  if (taken == Taken::Heed) {
-    heed_migration(packet);
+  if (taken == Taken::ProcessMigReq) {
+    process_mig_req(packet);
     static_cast<void>(take_packet(packet, now, true));
     return;
   }
   const Hold hold{*this, Half::Responder};
   if (!core_->pkey.matches(packet.header.pkey)) {
-    note_bad_key(packet.header, BadKey::Kind::PKey);
+    report_bad_key(packet.header, BadKey::Kind::PKey);
     return;
   }
-  transport_->handle_deputys_answer(packet);
-  publish_responder(transport_->wants_to_answer());
+  transport_->handle_proxy_response(packet);
+  publish_responder(transport_->has_responses());
 }
 
 /// With the lock of a half held.
-void Qp::note_bad_key(const PacketHeader& header, BadKey::Kind kind) {
+void Qp::report_bad_key(const PacketHeader& header, BadKey::Kind kind) {
   const bool is_datagram = core_->type == QpType::Ud;
   BadKey bad{.kind = kind,
              .port = core_->attributes.port,
@@ -351,11 +351,11 @@ void Qp::note_bad_key(const PacketHeader& header, BadKey::Kind kind) {
   if (kind == BadKey::Kind::QKey) {
     bad.key = header.extension.deth.qkey.value();
   }
-  hca_.note_bad_key(bad);
+  hca_.report_bad_key(bad);
 }
 
-/// Heed: nothing was done, since what its MigReq bit says must be heeded first.
-Qp::Taken Qp::take_packet(const Packet& packet, Instant now, bool is_heeded) {
+/// ProcessMigReq: nothing was done, since what its MigReq bit asks for comes first.
+Qp::Taken Qp::take_packet(const Packet& packet, Instant now, bool checks_mig_req) {
   const wire::OpcodeInfo* info = wire::opcode_info(packet.header.opcode);
   const Half half =
       info != nullptr && wire::is_response(info->operation) ? Half::Requester : Half::Responder;
@@ -365,15 +365,15 @@ Qp::Taken Qp::take_packet(const Packet& packet, Instant now, bool is_heeded) {
   }
   if (core_->type == (half == Half::Responder ? QpType::XrcInitiator : QpType::XrcTarget)) {
     // annex A14: it has no such half
-    return half == Half::Requester ? Taken::DeputysAnswer : Taken::Done;
+    return half == Half::Requester ? Taken::ProxyResponse : Taken::Done;
   }
-  if (core_->is_news(packet.header) && !is_heeded) [[unlikely]] {
-    return Taken::Heed;
+  if (core_->may_change_migration(packet.header) && !checks_mig_req) [[unlikely]] {
+    return Taken::ProcessMigReq;
   }
   // §9.6.1.1: P_Key, then for a connection the peer's address.
   const bool is_same_pkey = core_->pkey == packet.header.pkey && core_->pkey.is_full_member();
   if (!(is_same_pkey && core_->pkey.is_valid()) && !core_->pkey.matches(packet.header.pkey)) {
-    note_bad_key(packet.header, BadKey::Kind::PKey);
+    report_bad_key(packet.header, BadKey::Kind::PKey);
     return Taken::Done;
   }
   if (core_->type != QpType::Ud) {
@@ -388,10 +388,10 @@ Qp::Taken Qp::take_packet(const Packet& packet, Instant now, bool is_heeded) {
   }
   transport_->handle_packet(packet, now);
   if (half == Half::Requester || !has_halves_) {
-    publish_requester(transport_->wants_transmit());
+    publish_requester(transport_->needs_transmit());
   }
   if (half == Half::Responder) {
-    publish_responder(transport_->wants_to_answer());
+    publish_responder(transport_->has_responses());
   }
   return Taken::Done;
 }
@@ -399,7 +399,7 @@ Qp::Taken Qp::take_packet(const Packet& packet, Instant now, bool is_heeded) {
 void Qp::handle_timeout(Instant now) {
   const Hold hold{*this, Half::Requester};
   transport_->handle_timeout(now);
-  publish_requester(transport_->wants_transmit());
+  publish_requester(transport_->needs_transmit());
 }
 
 bool Qp::transmit_requests(TransmitSink& sink, Instant now, unsigned budget) {
@@ -408,7 +408,7 @@ bool Qp::transmit_requests(TransmitSink& sink, Instant now, unsigned budget) {
   }
   Discard discard{sink};
   const bool more = transport_->transmit(discard, now, budget);
-  if (discard.has_lost()) {
+  if (discard.has_loss()) {
     transport_->on_loss();
   }
   return more;
@@ -430,8 +430,8 @@ bool Qp::answer(TransmitSink& sink, unsigned budget) {
 }
 
 bool Qp::transmit(TransmitSink& sink, Instant now, unsigned budget) {
-  bool more = wants_to_answer() && answer(sink, budget);
-  if (wants_transmit_.load(std::memory_order_acquire)) {
+  bool more = has_responses() && answer(sink, budget);
+  if (needs_transmit_.load(std::memory_order_acquire)) {
     const Hold hold{*this, Half::Requester};
     const bool more_requests = transmit_requests(sink, now, budget);
     publish_requester(more_requests);
@@ -445,21 +445,21 @@ void Qp::report_loss() {
   transport_->on_loss();
 }
 
-void Qp::handle_deputy(std::uint32_t slot, std::uint32_t serial, std::optional<Qpn> deputy) {
+void Qp::handle_proxy(std::uint32_t slot, std::uint32_t serial, std::optional<Qpn> proxy) {
   const Hold hold{*this, Half::Responder};
-  transport_->handle_deputy(slot, serial, deputy);
-  publish_responder(transport_->wants_to_answer());
+  transport_->handle_proxy(slot, serial, proxy);
+  publish_responder(transport_->has_responses());
 }
 
 void Qp::handle_owner_gone(std::uint32_t slot) {
   const Hold hold{*this, Half::Responder};
   transport_->handle_owner_gone(slot);
-  publish_responder(transport_->wants_to_answer());
+  publish_responder(transport_->has_responses());
 }
 
-bool Qp::has_deputy_in(std::uint32_t slot) {
+bool Qp::has_proxy_in(std::uint32_t slot) {
   const Hold hold{*this, Half::Responder};
-  return transport_->has_deputy_in(slot);
+  return transport_->has_proxy_in(slot);
 }
 
 void Qp::check_invariants() {
@@ -468,9 +468,9 @@ void Qp::check_invariants() {
 }
 
 /// Others read hints all the time: written only when they change.
-void Qp::publish_requester(bool wants_transmit) {
-  if (wants_transmit_.load(std::memory_order_relaxed) != wants_transmit) {
-    wants_transmit_.store(wants_transmit, std::memory_order_release);
+void Qp::publish_requester(bool needs_transmit) {
+  if (needs_transmit_.load(std::memory_order_relaxed) != needs_transmit) {
+    needs_transmit_.store(needs_transmit, std::memory_order_release);
   }
   const std::int64_t deadline_ns = transport_->deadline().since_start().nanoseconds();
   if (deadline_ns_.load(std::memory_order_relaxed) != deadline_ns) {
@@ -478,9 +478,9 @@ void Qp::publish_requester(bool wants_transmit) {
   }
 }
 
-void Qp::publish_responder(bool wants_to_answer) {
-  if (wants_to_answer_.load(std::memory_order_relaxed) != wants_to_answer) {
-    wants_to_answer_.store(wants_to_answer, std::memory_order_release);
+void Qp::publish_responder(bool has_responses) {
+  if (has_responses_.load(std::memory_order_relaxed) != has_responses) {
+    has_responses_.store(has_responses, std::memory_order_release);
   }
 }
 

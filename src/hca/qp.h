@@ -62,11 +62,11 @@ class Qp {
 
   /// Cheap hints, valid after each call above: whether transmit would do something, and when
   /// handle_timeout is due.
-  [[nodiscard]] bool wants_to_answer() const {
-    return wants_to_answer_.load(std::memory_order_acquire);
+  [[nodiscard]] bool has_responses() const {
+    return has_responses_.load(std::memory_order_acquire);
   }
-  [[nodiscard]] bool wants_transmit() const {
-    return wants_transmit_.load(std::memory_order_acquire) || wants_to_answer();
+  [[nodiscard]] bool needs_transmit() const {
+    return needs_transmit_.load(std::memory_order_acquire) || has_responses();
   }
   [[nodiscard]] Instant deadline() const {
     return Instant{Duration::nanoseconds(deadline_ns_.load(std::memory_order_relaxed))};
@@ -75,11 +75,11 @@ class Qp {
   void report_loss();
 
   // Of an XRC target (hca/xrc_relay.h).
-  /// What HcaEvents::xrc_deputy_wanted asked for with that serial; nothing: there is none.
-  void handle_deputy(std::uint32_t slot, std::uint32_t serial, std::optional<Qpn> deputy);
+  /// What HcaEvents::xrc_proxy_requested asked for with that serial; nothing: there is none.
+  void handle_proxy(std::uint32_t slot, std::uint32_t serial, std::optional<Qpn> proxy);
   /// That process has the domain open no more.
   void handle_owner_gone(std::uint32_t slot);
-  [[nodiscard]] bool has_deputy_in(std::uint32_t slot);
+  [[nodiscard]] bool has_proxy_in(std::uint32_t slot);
 
   /// The port's LID, P_Key table or link is not what it was.
   void take_port(PortNumber port, const PortAttributes& attributes);
@@ -90,17 +90,17 @@ class Qp {
   void check_invariants();
 
   /// For its transport: a packet was dropped for its key.
-  void note_bad_key(const PacketHeader& header, BadKey::Kind kind);
+  void report_bad_key(const PacketHeader& header, BadKey::Kind kind);
 
-  void* user{};     ///< the C front end's object
-  void* carrier{};  ///< the driver's object: lane binding, timers
+  void* user{};         ///< the C front end's object
+  void* driver_data{};  ///< the driver's object: lane binding, timers
 
  private:
   friend class Hca;
-  enum class Taken : std::uint8_t { Done, Heed, DeputysAnswer };
-  [[nodiscard]] Taken take_packet(const Packet& packet, Instant now, bool is_heeded);
+  enum class Taken : std::uint8_t { Done, ProcessMigReq, ProxyResponse };
+  [[nodiscard]] Taken take_packet(const Packet& packet, Instant now, bool checks_mig_req);
   [[gnu::cold, gnu::noinline]] void take_otherwise(Taken taken, const Packet& packet, Instant now);
-  [[gnu::cold, gnu::noinline]] void heed_migration(const Packet& packet);
+  [[gnu::cold, gnu::noinline]] void process_mig_req(const Packet& packet);
   [[gnu::noinline]] Result<void> push(std::span<const SendWr> wrs);
   bool transmit_requests(TransmitSink& sink, Instant now, unsigned budget);
   bool transmit_answers(TransmitSink& sink, unsigned budget);
@@ -110,11 +110,11 @@ class Qp {
     return packet.source_slot == 0 || packet.source_slot == slot_of(core_->attributes.dest_qpn);
   }
   void publish_port() { port_.store(core_->attributes.port.value(), std::memory_order_release); }
-  void publish_requester(bool wants_transmit);
-  void publish_responder(bool wants_to_answer);
+  void publish_requester(bool needs_transmit);
+  void publish_responder(bool has_responses);
   void publish_hints() {
-    publish_requester(transport_->wants_transmit());
-    publish_responder(transport_->wants_to_answer());
+    publish_requester(transport_->needs_transmit());
+    publish_responder(transport_->has_responses());
   }
   [[gnu::cold, gnu::noinline]] void enter_error_if_failing();
   [[gnu::noinline]] void flush_posted();
@@ -129,10 +129,10 @@ class Qp {
   // By who writes, on cache lines of their own.
   alignas(64) PolicyLock requester_lock_;
   bool flushes_{};  // what was posted last completes as flushed
-  std::atomic<bool> wants_transmit_{false};
+  std::atomic<bool> needs_transmit_{false};
   std::atomic<std::int64_t> deadline_ns_{Instant::never().since_start().nanoseconds()};
   alignas(64) PolicyLock responder_lock_;
-  std::atomic<bool> wants_to_answer_{false};
+  std::atomic<bool> has_responses_{false};
 };
 
 }  // namespace weft::hca

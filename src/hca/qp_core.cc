@@ -32,7 +32,7 @@ namespace {
   return wire::Transport::Rc;
 }
 
-[[nodiscard]] std::string_view why_not_invalidated(KeyFault fault) {
+[[nodiscard]] std::string_view invalidation_failure(KeyFault fault) {
   switch (fault) {
     case KeyFault::OtherPd:
       return "belongs to another PD";
@@ -86,27 +86,29 @@ void QpCore::refresh_header() {
     header.migrated = attributes.migration == MigrationState::Migrated;
   }
   prepared_ = {};
-  if (has_straight_way && !route.has_grh && type != QpType::Ud) {
+  if (has_fast_path && !route.has_grh && type != QpType::Ud) {
     PacketHeader header = headers_.front().header;
     header.opcode = header.last_opcode = wire::Opcode::RcSendFirst;  // 0, and so are flags and PSN
     std::array<std::byte, kMaxRecordHeaderBytes> record;
     encode_record_header(header, record);
     std::array<std::uint64_t, 3> words;
     copy_few(std::as_writable_bytes(std::span{words}).data(), record.data(), sizeof words);
-    prepared_ = {.first = words[0], .addresses = words[1], .third = words[2], .is_straight = true};
+    prepared_ = {
+        .first = words[0], .addresses = words[1], .third = words[2], .has_fast_path_header = true};
   }
 }
 
 WcStatus QpCore::no_access(std::string_view kind, LKey lkey, std::uint64_t address,
                            std::uint64_t bytes) {
   explain([&] {
-    const bool is_elsewhere =
+    const bool is_exporter_private =
         memory.find(pd, lkey, address, bytes, {}).fault == KeyFault::OtherProcess;
     return fmt::format("QP {:#x}: no local {} through L_Key {:#x} to {} bytes at {:#x}{}",
                        number.value(), kind, lkey.value(), bytes, address,
-                       is_elsewhere ? ": it is an imported region's, whose memory this process has "
-                                      "not mapped; share it (MAP_SHARED of a file), map it in both"
-                                    : "");
+                       is_exporter_private
+                           ? ": it is an imported region's, whose memory this process has "
+                             "not mapped; share it (MAP_SHARED of a file), map it in both"
+                           : "");
   });
   return WcStatus::LocalProtectionError;
 }
@@ -161,7 +163,7 @@ WcStatus QpCore::perform_locally(const SendWqe& wqe) {
     }
     explain([&] {
       return fmt::format("LOCAL_INV by QP {:#x}: key {:#x} {}", number.value(), wqe.rkey.value(),
-                         why_not_invalidated(fault));
+                         invalidation_failure(fault));
     });
     return WcStatus::LocalProtectionError;
   }
@@ -194,7 +196,7 @@ WcStatus QpCore::scatter(const ProtectionDomain& of, std::span<const Sge> sges,
       return no_access("write", sge.lkey, sge.address + skip, take);
     }
     if (!found.discards) {
-      place_last_bytes_last(found.memory, payload.first(take));
+      place_last_bytes_atomically(found.memory, payload.first(take));
     }
     payload = payload.subspan(take);
     skip = 0;
@@ -232,11 +234,11 @@ void QpCore::complete_receive(const ReceiveWqe& wqe, Wc& wc, bool solicited) {
   CompletionQueue* cq = recv_cq;
   if (current_xrc_srq != nullptr) {
     cq = current_xrc_srq->xrc().cq;
-    if (deputy_of) {
-      wc.qpn = deputy_of->target;
-      wc.src_qpn = deputy_of->source;
-      wc.slid = deputy_of->slid;
-      wc.sl = deputy_of->sl;
+    if (proxy_for) {
+      wc.qpn = proxy_for->target;
+      wc.src_qpn = proxy_for->source;
+      wc.slid = proxy_for->slid;
+      wc.sl = proxy_for->sl;
     }
   }
   if (!cq->push(wc, solicited)) [[unlikely]] {
@@ -267,7 +269,7 @@ bool QpCore::take_current_receive(SharedReceiveQueue& from) {
   return true;
 }
 
-void QpCore::forget_receive() {
+void QpCore::discard_receive() {
   has_current_receive = false;
   if (current_xrc_srq != nullptr) {
     std::exchange(current_xrc_srq, nullptr)->uses.fetch_sub(1, std::memory_order_release);
@@ -341,7 +343,7 @@ void QpCore::enter_error(std::string_view reason) {
   explain(
       [&] { return fmt::format("QP {:#x} goes to the error state: {}", number.value(), reason); });
   attributes.state = QpState::Err;
-  if (planted(PlantedBug::FlushForgotten)) {
+  if (planted(PlantedBug::FlushOmitted)) {
     send_queue.clear();
   }
   flush();

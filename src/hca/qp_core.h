@@ -73,10 +73,10 @@ class QpCore {
   class Qp* owner{};             ///< for events
   class Transport* transport{};  ///< told of state changes
   TimeScale time_scale;          ///< of the retry and RNR timers
-  bool has_straight_way{true};
+  bool has_fast_path{true};
   XrcDomain* xrcd{};  ///< of an XRC target, else null
   const XrcSrqTable* xrc_srqs{};
-  std::optional<XrcDeputyOf> deputy_of{};  ///< of a target's deputy
+  std::optional<XrcProxyFor> proxy_for{};  ///< of a target's proxy
 
   QpAttributes attributes;      ///< attributes.state is the QP's state
   PacketRoute route;            ///< connected QPs: made from attributes.address
@@ -123,8 +123,8 @@ class QpCore {
     return header;
   }
 
-  /// Whether packets towards the peer may go the straight way (TransmitSink::send_straight).
-  [[nodiscard]] bool is_straight() const { return prepared_.is_straight; }
+  /// Whether packets towards the peer may take the fast path (TransmitSink::send_fast).
+  [[nodiscard]] bool has_fast_path_header() const { return prepared_.has_fast_path_header; }
   /// The same header as header() makes, in words: without a GRH. `flags` are of packet_record.h.
   [[nodiscard]] SinglePacket single(wire::Opcode opcode, Psn psn, std::uint64_t flags) const {
     const std::uint64_t own = static_cast<std::uint8_t>(this->opcode(opcode));
@@ -154,17 +154,17 @@ class QpCore {
   [[nodiscard]] bool may_migrate() const {
     return attributes.migration == MigrationState::Armed && alternate_pkey.is_valid();
   }
-  /// Whether the MigReq bit of a packet may say something new; it is heed_migration() that knows.
-  [[nodiscard]] bool is_news(const PacketHeader& header) const {
+  /// Whether the MigReq bit of a packet may say something new; it is process_mig_req() that knows.
+  [[nodiscard]] bool may_change_migration(const PacketHeader& header) const {
     return attributes.migration != MigrationState::Migrated &&
            (header.migrated || attributes.migration == MigrationState::Rearm);
   }
   /// What a peer's packet says of the path, with both locks: it is armed, or has migrated.
-  void heed_migration(const PacketHeader& header);
+  void process_mig_req(const PacketHeader& header);
   /// The alternate path becomes the primary one, and the other way round. With both locks.
   void migrate();
   /// The requester found the primary path dead: as fail(), but migrate() is what happens.
-  void ask_to_migrate() { fail(Half::Requester, kMigrates); }
+  void request_migration() { fail(Half::Requester, kMigrates); }
 
   Gather gathered;  ///< by the newest gather()
 
@@ -223,7 +223,7 @@ class QpCore {
   /// The same into `current_receive`, of an XRC SRQ.
   [[nodiscard]] bool take_current_receive(SharedReceiveQueue& from);
   /// Without a completion: nobody fills `current_receive` any more.
-  void forget_receive();
+  void discard_receive();
   /// What is left of this QP in its CQs goes.
   void remove_completions();
   /// Its PD, CQs, SRQ and XRC domain may not be destroyed (1); they may again (-1).
@@ -265,7 +265,7 @@ class QpCore {
   [[nodiscard]] bool is_failing(Half half) const {
     return !failures_[static_cast<std::size_t>(half)].empty();
   }
-  /// With both locks. Carries out ask_to_migrate() as well.
+  /// With both locks. Carries out request_migration() as well.
   void enter_error_if_failing();
 
   /// Moves the QP to the error state and flushes: every send WQE from the head and every receive
@@ -287,7 +287,7 @@ class QpCore {
   /// fmt-style reason for WEFT_EXPLAIN; costs nothing unless wanted.
   template <class Make>
   void explain(Make make) {
-    if (events.wants_explanations()) {
+    if (events.explains_errors()) {
       events.explain(make());
     }
   }
@@ -295,8 +295,8 @@ class QpCore {
  private:
   [[gnu::cold, gnu::noinline]] void fail_without_cq(Half half);
   static constexpr std::string_view kMigrates = "the primary path is dead";
-  [[nodiscard]] bool comes_by(const PacketRoute& path, const AhAttributes& address, PKey key,
-                              const PacketHeader& header) const;
+  [[nodiscard]] bool arrives_on(const PacketRoute& path, const AhAttributes& address, PKey key,
+                                const PacketHeader& header) const;
   [[gnu::cold, gnu::noinline]] WcStatus no_access(std::string_view kind, LKey lkey,
                                                   std::uint64_t address, std::uint64_t bytes);
 
@@ -308,7 +308,7 @@ class QpCore {
     std::uint64_t first{};
     std::uint64_t addresses{};
     std::uint64_t third{};
-    bool is_straight{};
+    bool has_fast_path_header{};
   };
   Prepared prepared_;                         // made by refresh_header()
   const std::uint8_t transport_bits_;         // of XRC, else 0
@@ -333,8 +333,8 @@ class Transport {
   virtual bool transmit_answers(TransmitSink& /*sink*/, unsigned& /*budget*/) { return false; }
   virtual bool transmit(TransmitSink& sink, Instant now, unsigned& budget) = 0;
 
-  [[nodiscard]] virtual bool wants_to_answer() const { return false; }
-  [[nodiscard]] virtual bool wants_transmit() const = 0;
+  [[nodiscard]] virtual bool has_responses() const { return false; }
+  [[nodiscard]] virtual bool needs_transmit() const = 0;
   [[nodiscard]] virtual Instant deadline() const = 0;
   virtual void handle_timeout(Instant now) = 0;
 
@@ -350,12 +350,12 @@ class Transport {
   virtual void on_migration() {}
 
   // Of an XRC target whose domain other processes share (hca/xrc_relay.h), with the responder's
-  // lock: an answer of a deputy, that there is one or none, that a process has left the domain.
-  virtual void handle_deputys_answer(const Packet& /*packet*/) {}
-  virtual void handle_deputy(std::uint32_t /*slot*/, std::uint32_t /*serial*/,
-                             std::optional<Qpn> /*deputy*/) {}
+  // lock: an answer of a proxy, that there is one or none, that a process has left the domain.
+  virtual void handle_proxy_response(const Packet& /*packet*/) {}
+  virtual void handle_proxy(std::uint32_t /*slot*/, std::uint32_t /*serial*/,
+                            std::optional<Qpn> /*proxy*/) {}
   virtual void handle_owner_gone(std::uint32_t /*slot*/) {}
-  [[nodiscard]] virtual bool has_deputy_in(std::uint32_t /*slot*/) { return false; }
+  [[nodiscard]] virtual bool has_proxy_in(std::uint32_t /*slot*/) { return false; }
   /// The QP is being destroyed.
   virtual void on_destruction() {}
 

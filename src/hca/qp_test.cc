@@ -11,14 +11,14 @@
 namespace weft::hca {
 namespace {
 
-using testing::Flight;
+using testing::InFlightPacket;
 using testing::LoopbackPair;
 using testing::post;
 using testing::receive;
 using testing::signaled;
 
 /// The first packet of a SEND from a to b, not delivered yet.
-Flight first_packet(LoopbackPair& pair) {
+InFlightPacket first_packet(LoopbackPair& pair) {
   pair.connect();
   const Sge into = pair.b().sge(0, 64);
   EXPECT_TRUE(pair.b().qp->post_recv({
@@ -36,8 +36,8 @@ Flight first_packet(LoopbackPair& pair) {
 /// decision 11).
 TEST(Qp, DropsWhatAnotherProcessOfThePeersHostSends) {
   LoopbackPair pair;
-  const Flight flight = first_packet(pair);
-  Packet packet = flight.packet();
+  const InFlightPacket in_flight_packet = first_packet(pair);
+  Packet packet = in_flight_packet.packet();
   packet.source_slot = slot_of(pair.a().qp->number()) + 7;
   pair.b().hca.handle_packet(PortNumber{1}, packet, pair.now());
   EXPECT_TRUE(pair.poll(*pair.b().recv_cq).empty());
@@ -45,8 +45,8 @@ TEST(Qp, DropsWhatAnotherProcessOfThePeersHostSends) {
 
 TEST(Qp, TakesWhatItsPeerSendsWhetherTheCarrierKnowsItsProcessOrNot) {
   LoopbackPair pair;
-  const Flight flight = first_packet(pair);
-  Packet packet = flight.packet();
+  const InFlightPacket in_flight_packet = first_packet(pair);
+  Packet packet = in_flight_packet.packet();
   packet.source_slot = slot_of(pair.a().qp->number());
   pair.b().hca.handle_packet(PortNumber{1}, packet, pair.now());
   EXPECT_EQ(pair.poll(*pair.b().recv_cq).size(), 1U);

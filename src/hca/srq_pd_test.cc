@@ -21,7 +21,7 @@ using testing::Side;
 struct Case {
   const char* name;
   QpType type;
-  bool has_straight_way;
+  bool has_fast_path;
   std::uint32_t length;
 };
 
@@ -39,7 +39,7 @@ struct Apart {
   explicit Apart(const Case& of)
       : pair({.type = of.type,
               .shared_receive_queue = of.type != QpType::XrcInitiator,
-              .has_straight_way = of.has_straight_way}),
+              .has_fast_path = of.has_fast_path}),
         memory(0x1000) {
     Side& b = pair.b();
     auto& pd = **b.hca.allocate_pd();

@@ -7,7 +7,7 @@
 namespace weft::hca {
 namespace {
 
-using testing::Flight;
+using testing::InFlightPacket;
 using testing::LoopbackPair;
 using testing::PairOptions;
 
@@ -16,7 +16,7 @@ Duration time_to_failure(const PairOptions& options, bool is_silent) {
   LoopbackPair pair{options};
   pair.connect();
   if (is_silent) {
-    pair.filter = [](Flight&) { return false; };
+    pair.filter = [](InFlightPacket&) { return false; };
   }
   const Instant start = pair.now();
   const std::array sges{pair.a().sge(0, 8)};

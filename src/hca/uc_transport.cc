@@ -42,7 +42,7 @@ class UcTransport final : public Transport {
   // --- requester (§9.8.2.1)
   // ------------------------------------------------------------------------------------------
   bool transmit(TransmitSink& sink, Instant /*now*/, unsigned& budget) override {
-    while (wants_transmit()) {
+    while (needs_transmit()) {
       if (budget == 0 || !send_part(sink)) {
         return core_.state() == QpState::Rts;
       }
@@ -51,7 +51,7 @@ class UcTransport final : public Transport {
     return false;
   }
 
-  [[nodiscard]] bool wants_transmit() const override {
+  [[nodiscard]] bool needs_transmit() const override {
     const bool may_send =
         core_.state() == QpState::Rts || (core_.state() == QpState::Sqd && sent_packets_ != 0);
     return may_send && !core_.send_queue.is_empty() && !core_.is_failing(Half::Requester);
@@ -68,7 +68,7 @@ class UcTransport final : public Transport {
     if (to == QpState::Rtr) {
       expected_ = core_.attributes.rq_psn;
       established_reported_ = false;
-      abandon_message();
+      drop_message();
       core_.has_current_receive = false;
     }
     if (to == QpState::Rts && from == QpState::Rtr) {
@@ -79,7 +79,7 @@ class UcTransport final : public Transport {
       sent_packets_ = 0;
     }
     if (to == QpState::Err || to == QpState::Reset) {
-      abandon_message();
+      drop_message();
       core_.has_current_receive = false;
     }
     if (to == QpState::Sqd) {
@@ -95,7 +95,7 @@ class UcTransport final : public Transport {
     }
   }
 
-  void abandon_message() {
+  void drop_message() {
     if (planted(PlantedBug::UcReceiveLostWithMessage) && in_message_) {
       core_.has_current_receive = false;
     }
@@ -119,12 +119,12 @@ class UcTransport final : public Transport {
                      !(planted(PlantedBug::UcLostMiddleCompletes) && ends(*info));
     expected_ = packet.header.psn + 1;
     if (gap) {
-      abandon_message();  // the rest of a message with a gap is dropped; the next First or Only
-                          // begins afresh
+      drop_message();  // the rest of a message with a gap is dropped; the next First or Only
+                       // begins afresh
     }
     const bool is_write = info->operation == Operation::RdmaWrite;
     if (starts(*info) ? false : !in_message_ || is_write != is_write_) {
-      abandon_message();
+      drop_message();
       return;
     }
     if (starts(*info) && !begin(packet, is_write)) {
@@ -133,7 +133,7 @@ class UcTransport final : public Transport {
     const std::size_t mtu = core_.mtu_bytes();
     const bool is_last = ends(*info);
     if (packet.payload.size() > mtu || (!is_last && packet.payload.size() != mtu)) {
-      abandon_message();
+      drop_message();
       return;
     }
     if (is_write ? place_write(packet, is_last, *info) : place_send(packet)) {
@@ -200,23 +200,23 @@ class UcTransport final : public Transport {
   bool place_write(const Packet& packet, bool is_last, const wire::OpcodeInfo& info) {
     const std::uint64_t after = bytes_ + packet.payload.size();
     if (is_last ? after != reth_.dma_length : after >= reth_.dma_length) {
-      abandon_message();
+      drop_message();
       return false;
     }
     if (info.headers.has(wire::ExtensionHeader::Immediate) && !core_.has_current_receive) {
       core_.has_current_receive = core_.take_receive_wqe(core_.current_receive);
       if (!core_.has_current_receive) {
-        abandon_message();
+        drop_message();
         return false;
       }
     }
     const MemoryTable::Found found = writable(reth_, bytes_, packet.payload.size());
     if (found.fault != KeyFault::None) {
-      abandon_message();
+      drop_message();
       return false;
     }
     if (!packet.payload.empty()) {
-      place_last_bytes_last(found.memory, packet.payload);
+      place_last_bytes_atomically(found.memory, packet.payload);
     }
     bytes_ = after;
     return true;

@@ -40,7 +40,7 @@ class UdTransport final : public Transport {
                            packet.header.extension.deth.qkey.value(),
                            core_.attributes.qkey.value());
       });
-      core_.owner->note_bad_key(packet.header, BadKey::Kind::QKey);
+      core_.owner->report_bad_key(packet.header, BadKey::Kind::QKey);
       return;
     }
     if (!ensure_receive_wqe()) {
@@ -66,7 +66,7 @@ class UdTransport final : public Transport {
   }
 
   bool transmit(TransmitSink& sink, Instant /*now*/, unsigned& budget) override {
-    while (wants_transmit()) {
+    while (needs_transmit()) {
       if (budget == 0 || !send_one(sink)) {
         return core_.state() == QpState::Rts;
       }
@@ -75,7 +75,7 @@ class UdTransport final : public Transport {
     return false;
   }
 
-  [[nodiscard]] bool wants_transmit() const override {
+  [[nodiscard]] bool needs_transmit() const override {
     return core_.state() == QpState::Rts && !core_.send_queue.is_empty() &&
            !core_.is_failing(Half::Requester);
   }

@@ -13,7 +13,7 @@ class UserMemory {
 
   /// Makes every page of a range present, as an HCA's page fault has the kernel do; false when the
   /// program has no such memory, or none that it may write. Called with a QP's lock held.
-  [[nodiscard]] virtual bool bring_in(std::span<std::byte> range, bool for_writing) = 0;
+  [[nodiscard]] virtual bool fault_in(std::span<std::byte> range, bool for_writing) = 0;
 
   /// Brings what was written to a range to where it outlives the program and the power, as a FLUSH
   /// for persistence asks (IBTA vol 1 annex A19), and returns when it is there; false when that

@@ -5,22 +5,22 @@
 // A target QP is at home in the process that made it. It has the one responder of its connection:
 // PSNs, MSN, opcode sequence, duplicates and answers are its business alone, whoever's SRQ a
 // request names. What a request does to memory and to an SRQ of another process, that process does:
-// there the target has a *deputy*, a target QP that programs do not see. The home hands it one
-// request packet or train at a time by a lane, as the deputy's own connection with PSNs of its own,
+// there the target has a *proxy*, a target QP that programs do not see. The home hands it one
+// request packet or train at a time by a lane, as the proxy's own connection with PSNs of its own,
 // and goes on when the answer has come. So a NAK, an RNR NAK and a repeated request need nothing
 // new, and the order of messages to different SRQs is that of their PSNs.
 //
 // - The process of an SRQ is in its number, as a QP's is (base/process_slot.h). The daemon knows
-//   which processes have a file's domain open, and carries the words between them: a deputy is
-//   made for who has the domain open, and of an SRQ of the domain. A deputy takes packets from its
+//   which processes have a file's domain open, and carries the words between them: a proxy is
+//   made for who has the domain open, and of an SRQ of the domain. A proxy takes packets from its
 //   home's process only, a home answers only from the process that it has asked (Qp).
 // - What comes meanwhile is held, up to a limit; beyond that it is dropped and asked for again.
 // - READs are fetched piece by piece when their turn to be answered comes. Atomics stay known at
 //   the home, so that a repeated one is not executed again.
-// - A request that the deputy has not answered is handed over again when its initiator repeats it.
+// - A request that the proxy has not answered is handed over again when its initiator repeats it.
 // - The owner of an SRQ dies or closes the domain: its SRQs are gone, and a request that names one
-//   is refused as any that names no SRQ. The home dies: deputies flush the message under way and
-//   go; initiators hear nothing any more. The target leaves its connection: so do its deputies.
+//   is refused as any that names no SRQ. The home dies: proxies flush the message under way and
+//   go; initiators hear nothing any more. The target leaves its connection: so do its proxies.
 
 #include <cstddef>
 #include <cstdint>
@@ -42,17 +42,17 @@ struct XrcRelay {
   static constexpr std::size_t kMaxHeldBytes = std::size_t{1} << 22;
   static constexpr std::uint32_t kMaxCallBytes = 8'192;  // what any ring takes at once
 
-  /// A deputy, or one that was asked for. READs have one of their own, since they are fetched while
+  /// A proxy, or one that was asked for. READs have one of their own, since they are fetched while
   /// a message is under way.
   struct Owner {
     std::uint32_t slot{};
     bool is_for_reads{};
-    std::uint32_t serial{};     // of the question for its deputy
-    std::optional<Qpn> deputy;  // once there is one
-    Psn next;                   // of the next request to it
+    std::uint32_t serial{};    // of the question for its proxy
+    std::optional<Qpn> proxy;  // once there is one
+    Psn next;                  // of the next request to it
   };
 
-  /// The request that a deputy works on.
+  /// The request that a proxy works on.
   struct Call {
     bool is_active{};
     bool is_sent{};

@@ -14,7 +14,7 @@
 namespace weft::hca {
 namespace {
 
-using testing::Flight;
+using testing::InFlightPacket;
 using testing::LoopbackPair;
 using testing::PairOptions;
 using testing::Side;
@@ -93,12 +93,12 @@ TEST_F(Xrc, CarriesEveryOperationWithAnXrcethOnEachRequestPacket) {
     send(request(opcode, is_atomic ? std::span<const Sge>{word} : std::span<const Sge>{sges}));
     EXPECT_EQ(sent(), WcStatus::Success) << static_cast<int>(opcode);
   }
-  for (const Flight& flight : pair_.sent) {
-    const wire::OpcodeInfo& info = *wire::opcode_info(flight.header.opcode);
+  for (const InFlightPacket& in_flight_packet : pair_.sent) {
+    const wire::OpcodeInfo& info = *wire::opcode_info(in_flight_packet.header.opcode);
     EXPECT_EQ(info.transport, wire::Transport::Xrc) << info.name;
     EXPECT_EQ(info.headers.has(wire::ExtensionHeader::Xrceth), !wire::is_response(info.operation));
     if (!wire::is_response(info.operation)) {
-      EXPECT_EQ(flight.header.xrc_srqn, pair_.b().srq->xrc().number) << info.name;
+      EXPECT_EQ(in_flight_packet.header.xrc_srqn, pair_.b().srq->xrc().number) << info.name;
     }
   }
 }
@@ -112,7 +112,7 @@ TEST_F(XrcTrains, SurviveRingAndWire) {
   const std::array sges{pair_.a().sge(64, 3000)};
   send(request(WrOpcode::RdmaWrite, sges));
   EXPECT_EQ(sent(), WcStatus::Success);
-  const Flight& train = pair_.sent.front();
+  const InFlightPacket& train = pair_.sent.front();
   ASSERT_EQ(train.header.packet_count, 8U);
   std::vector<std::byte> record(kMaxRecordHeaderBytes);
   record.resize(encode_record_header(train.header, record));
@@ -170,9 +170,9 @@ TEST_F(Xrc, RefusesMessagesWhosePacketsNameDifferentSrqs) {
   auto* const other =
       *pair_.b().hca.create_xrc_srq(*pair_.b().pd, *pair_.b().xrcd, *pair_.b().recv_cq, 16, 1);
   post_receive(*pair_.b().srq, 2000, 1);
-  pair_.filter = [&](Flight& flight) {
-    if (flight.header.opcode == wire::Opcode::XrcSendLast) {
-      flight.header.xrc_srqn = other->xrc().number;
+  pair_.filter = [&](InFlightPacket& in_flight_packet) {
+    if (in_flight_packet.header.opcode == wire::Opcode::XrcSendLast) {
+      in_flight_packet.header.xrc_srqn = other->xrc().number;
     }
     return true;
   };
@@ -200,9 +200,10 @@ TEST_F(Xrc, ReachesTheMemoryOfTheSrqsProtectionDomainOnly) {
 
 TEST_F(Xrc, WaitsForAReceiverThatIsNotReady) {
   int rnr_naks = 0;
-  pair_.filter = [&](Flight& flight) {
-    if (flight.header.opcode == wire::Opcode::XrcAcknowledge &&
-        flight.header.extension.response.aeth.syndrome.kind() == wire::SyndromeKind::RnrNak) {
+  pair_.filter = [&](InFlightPacket& in_flight_packet) {
+    if (in_flight_packet.header.opcode == wire::Opcode::XrcAcknowledge &&
+        in_flight_packet.header.extension.response.aeth.syndrome.kind() ==
+            wire::SyndromeKind::RnrNak) {
       ++rnr_naks;
       post_receive(*pair_.b().srq, 64, 9);
     }
@@ -216,8 +217,9 @@ TEST_F(Xrc, WaitsForAReceiverThatIsNotReady) {
 
 TEST_F(Xrc, RepeatsWhatWasLost) {
   int dropped = 0;
-  pair_.filter = [&](Flight& flight) {
-    return flight.header.opcode != wire::Opcode::XrcRdmaReadResponseMiddle || ++dropped != 2;
+  pair_.filter = [&](InFlightPacket& in_flight_packet) {
+    return in_flight_packet.header.opcode != wire::Opcode::XrcRdmaReadResponseMiddle ||
+           ++dropped != 2;
   };
   const std::array sges{pair_.a().sge(64, 1500)};
   pair_.b().memory[700] = std::byte{77};
@@ -235,11 +237,11 @@ TEST_F(Xrc, HalvesThatAQpDoesNotHaveTakeNothing) {
   // A request to the initiator, whoever made it.
   send(request(WrOpcode::RdmaWrite, sges));
   EXPECT_EQ(sent(), WcStatus::Success);
-  Flight request_packet = pair_.sent.front();
+  InFlightPacket request_packet = pair_.sent.front();
   request_packet.header.dest_qp = pair_.a().qp->number();
   std::swap(request_packet.header.slid, request_packet.header.dlid);
   pair_.a().hca.handle_packet(PortNumber{1}, request_packet.packet(), pair_.now());
-  EXPECT_FALSE(pair_.a().qp->wants_to_answer());
+  EXPECT_FALSE(pair_.a().qp->has_responses());
 }
 
 TEST_F(Xrc, AnInitiatorInErrorFlushesItsSends) {

@@ -10,14 +10,14 @@
 #include <utility>
 #include <variant>
 
+#include "os/block_signals.h"
 #include "os/clock.h"
-#include "os/quiet_thread.h"
 
 namespace weft::host {
 namespace {
 
 /// A daemon that takes no messages is stopped; policy.
-constexpr Duration kRoomPatience = Duration::seconds(10);
+constexpr Duration kSpaceWaitLimit = Duration::seconds(10);
 constexpr int kRoomPause_ms = 100;
 
 template <class... Handlers>
@@ -48,7 +48,7 @@ Result<DaemonConnection::Attached> DaemonConnection::attach(ControlSocket socket
   if (auto sent = socket_.send(uabi::Hello{.host = host}); !sent) {
     return std::unexpected(gone());
   }
-  auto answer = socket_.receive(kPatience);
+  auto answer = socket_.receive(kWaitLimit);
   if (!answer) {
     return std::unexpected(answer.error().code == ErrorCode::Refused ? gone() : answer.error());
   }
@@ -66,12 +66,12 @@ Result<DaemonConnection::Attached> DaemonConnection::attach(ControlSocket socket
 /// What is sent before is not lost for want of a group's members, nor hidden from a capture.
 Result<void> DaemonConnection::hear_initial_state() {
   while (true) {
-    auto received = socket_.receive(kPatience);
+    auto received = socket_.receive(kWaitLimit);
     if (!received) {
       return std::unexpected(received.error().code == ErrorCode::Refused ? gone()
                                                                          : received.error());
     }
-    if (std::holds_alternative<uabi::Briefed>(received->message)) {
+    if (std::holds_alternative<uabi::InitialStateSent>(received->message)) {
       return {};
     }
     dispatch(std::move(*received));
@@ -112,16 +112,16 @@ bool DaemonConnection::send_queued() {
 void DaemonConnection::post_and_send(uabi::Message message, os::UniqueFd descriptor) {
   queue(std::move(message), std::move(descriptor));
   const Instant start = os::now();
-  while (send_queued() && os::now() - start < kRoomPatience) {
+  while (send_queued() && os::now() - start < kSpaceWaitLimit) {
     pollfd room{.fd = socket_.fd(), .events = POLLOUT, .revents = 0};
     ::poll(&room, 1, kRoomPause_ms);
   }
 }
 
-void DaemonConnection::start_hearing() {
+void DaemonConnection::start_daemon_events() {
   const std::lock_guard guard{thread_lock_};
   if (!thread_.joinable()) {
-    thread_ = os::quiet_thread([this] { run(); });
+    thread_ = os::block_signals([this] { run(); });
   }
 }
 
@@ -146,7 +146,7 @@ void DaemonConnection::run() {
     }
     works_.store(false);
     if (received.error().code == ErrorCode::Refused) {
-      tell_gone();  // the person first: a program may end at its first flushed completion
+      report_daemon_gone();  // the person first: a program may end at its first flushed completion
       is_gone_.store(true);
       handler_.handle_daemon_gone();
       return;
@@ -177,7 +177,7 @@ void DaemonConnection::hear_pending() {
   }
 }
 
-bool DaemonConnection::has_news() const {
+bool DaemonConnection::has_record() const {
   pollfd wait{.fd = socket_.fd(), .events = POLLIN, .revents = 0};
   return ::poll(&wait, 1, 0) > 0 || works_.load();
 }
@@ -210,7 +210,7 @@ Error DaemonConnection::gone() const {
                   fabric_, fabric_)};
 }
 
-void DaemonConnection::tell_gone() {
+void DaemonConnection::report_daemon_gone() {
   // Under the lock to its last letter: a program that ends meanwhile waits for it.
   const std::lock_guard guard{gone_lock_};
   if (!std::exchange(gone_is_told_, true)) {
@@ -223,7 +223,7 @@ void DaemonConnection::tell_gone() {
 void DaemonConnection::tell_if_gone() {
   pollfd ended{.fd = socket_.fd(), .events = 0, .revents = 0};
   if (::poll(&ended, 1, 0) == 1 && (ended.revents & POLLHUP) != 0) {
-    tell_gone();
+    report_daemon_gone();
   }
 }
 

@@ -50,7 +50,7 @@ class DaemonHandler {
 class DaemonConnection final : public DaemonChannel {
  public:
   /// Policy: the daemon answers within microseconds; this much only if the machine is in trouble.
-  static constexpr Duration kPatience = Duration::seconds(10);
+  static constexpr Duration kWaitLimit = Duration::seconds(10);
 
   DaemonConnection(DaemonHandler& handler, ProcessEvents& events);
   ~DaemonConnection() override;
@@ -70,7 +70,7 @@ class DaemonConnection final : public DaemonChannel {
   using DaemonChannel::post;
   void post(uabi::Message message, os::UniqueFd descriptor) override;
   void post_and_send(uabi::Message message, os::UniqueFd descriptor) override;
-  void start_hearing() override;
+  void start_daemon_events() override;
   [[nodiscard]] bool is_gone() const override { return is_gone_.load(); }
   [[nodiscard]] Error gone() const override;
 
@@ -80,7 +80,7 @@ class DaemonConnection final : public DaemonChannel {
   /// Where no thread hears the daemon yet: what it has sent so far.
   void hear_pending();
   /// Whether it has said something that is not handled yet. One system call.
-  [[nodiscard]] bool has_news() const;
+  [[nodiscard]] bool has_record() const;
 
   /// If the daemon has ended and the program was not told yet, it is now.
   void tell_if_gone();
@@ -98,7 +98,7 @@ class DaemonConnection final : public DaemonChannel {
   void queue(uabi::Message message, os::UniqueFd descriptor);
   bool send_queued();
   void dispatch(Received received);
-  void tell_gone();
+  void report_daemon_gone();
 
   DaemonHandler& handler_;
   ProcessEvents& events_;

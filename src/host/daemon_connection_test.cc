@@ -59,7 +59,7 @@ class ConnectionToTheDaemon : public ::testing::Test {
   void attach_and_hear() {
     EXPECT_TRUE(attach());
     EXPECT_TRUE(daemon_.receive());  // Hello
-    connection_.start_hearing();
+    connection_.start_daemon_events();
   }
   static void wait_for(const std::atomic<int>& count, int until) {
     const Instant deadline = os::now() + Duration::seconds(10);
@@ -91,14 +91,14 @@ TEST_F(ConnectionToTheDaemon, RefusesADaemonThatMakesItNoProcess) { EXPECT_FALSE
 TEST_F(ConnectionToTheDaemon, HearsTheInitialStateToItsEnd) {
   ASSERT_TRUE(attach());
   EXPECT_TRUE(daemon_.send(uabi::GroupMembers{}));
-  EXPECT_TRUE(daemon_.send(uabi::Briefed{}));
+  EXPECT_TRUE(daemon_.send(uabi::InitialStateSent{}));
   EXPECT_TRUE(daemon_.send(uabi::GroupMembers{}));
   EXPECT_TRUE(connection_.hear_initial_state());
   EXPECT_EQ(handler_.groups, 1);
-  EXPECT_TRUE(connection_.has_news());
+  EXPECT_TRUE(connection_.has_record());
   connection_.hear_pending();
   EXPECT_EQ(handler_.groups, 2);
-  EXPECT_FALSE(connection_.has_news());
+  EXPECT_FALSE(connection_.has_record());
 }
 
 TEST_F(ConnectionToTheDaemon, TellsEachMessageToItsHandler) {
@@ -151,8 +151,8 @@ TEST_F(ConnectionToTheDaemon, TellsTheProgramOnceThatTheFabricIsGone) {
   EXPECT_TRUE(connection_.is_gone());
   connection_.tell_if_gone();
   connection_.stop();
-  ASSERT_EQ(program_.goodbyes.size(), 1U);
-  EXPECT_THAT(program_.goodbyes[0], HasSubstr("fabric lab is gone"));
+  ASSERT_EQ(program_.teardown_notices.size(), 1U);
+  EXPECT_THAT(program_.teardown_notices[0], HasSubstr("fabric lab is gone"));
 }
 
 TEST_F(ConnectionToTheDaemon, SaysWhyTheDaemonSendsTheProgramAway) {
@@ -161,8 +161,8 @@ TEST_F(ConnectionToTheDaemon, SaysWhyTheDaemonSendsTheProgramAway) {
   daemon_.close();
   wait_for(handler_.daemon_gone, 1);
   connection_.stop();
-  ASSERT_EQ(program_.goodbyes.size(), 1U);
-  EXPECT_THAT(program_.goodbyes[0], HasSubstr("it floods me"));
+  ASSERT_EQ(program_.teardown_notices.size(), 1U);
+  EXPECT_THAT(program_.teardown_notices[0], HasSubstr("it floods me"));
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ fabric::Path FabricMap::resolve(std::uint32_t node, Lid slid, Lid dlid) const {
     return fabric::resolve(*view_, *source, dlid);
   }
   fabric::Path path;  // not ours, or the port has lost this LID
-  path.outcome = fabric::PathOutcome::SourceDown;
+  path.outcome = fabric::PathUse::SourceDown;
   path.generation = view_->generation();
   path.source = path.stopped_at = view_->node(fabric::NodeIndex{node}).first_port;
   return path;
@@ -56,7 +56,7 @@ fabric::MulticastTree FabricMap::resolve_multicast(std::uint32_t node, Lid slid,
     return fabric::resolve_multicast(*view_, *source, mlid);
   }
   fabric::MulticastTree tree;
-  tree.outcome = fabric::PathOutcome::SourceDown;
+  tree.outcome = fabric::PathUse::SourceDown;
   tree.generation = view_->generation();
   tree.source = tree.stopped_at = view_->node(fabric::NodeIndex{node}).first_port;
   return tree;
@@ -68,16 +68,16 @@ std::optional<std::uint32_t> FabricMap::node_of(Lid lid) const {
   return owner == fabric::kNoPort ? std::nullopt : std::optional{view_->port(owner).node.value()};
 }
 
-std::optional<uabi::Misbehaviour> FabricMap::lie_about_source(std::uint32_t node, Lid slid,
-                                                              PKey pkey, const Gid* sgid) const {
+std::optional<uabi::RecordFault> FabricMap::validate_source(std::uint32_t node, Lid slid, PKey pkey,
+                                                            const Gid* sgid) const {
   const std::lock_guard guard{lock_};
   const auto port = port_of(*view_, node, slid);
   if (!port || (sgid != nullptr && view_->owner_of(*sgid) != *port)) {
-    return uabi::Misbehaviour::ForgedSource;
+    return uabi::RecordFault::ForgedSource;
   }
   if (std::ranges::find(view_->pkeys(view_->port(*port)), pkey) ==
       view_->pkeys(view_->port(*port)).end()) {
-    return uabi::Misbehaviour::ForgedPKey;
+    return uabi::RecordFault::ForgedPKey;
   }
   return std::nullopt;
 }

@@ -48,9 +48,8 @@ class FabricMap {
 
   /// What no process of `node` sends truthfully about these addresses; nothing if it may. `sgid`
   /// may be null.
-  [[nodiscard]] std::optional<uabi::Misbehaviour> lie_about_source(std::uint32_t node, Lid slid,
-                                                                   PKey pkey,
-                                                                   const Gid* sgid) const;
+  [[nodiscard]] std::optional<uabi::RecordFault> validate_source(std::uint32_t node, Lid slid,
+                                                                 PKey pkey, const Gid* sgid) const;
 
   /// Which HCA (counted from 0 within its host) and port of `node` own `lid`.
   struct LocalPort {

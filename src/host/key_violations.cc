@@ -5,7 +5,7 @@
 
 namespace weft::host {
 
-void HcaEventsOf::bad_key(const hca::BadKey& bad) {
+void HcaEventRelay::bad_key(const hca::BadKey& bad) {
   if (process_.bad_keys.note(hca_, bad)) {
     process_.connection.wake();
   }

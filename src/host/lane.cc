@@ -37,8 +37,8 @@ void Lane::take_ends(const ring::LaneEnds& out, const ring::LaneEnds& in) {
   outs_[1].ring = out.response_out;
   ins_[0].ring = in.request_in;
   ins_[1].ring = in.response_in;
-  ins_[0].show_next_word();
-  ins_[1].show_next_word();
+  ins_[0].publish_next_word();
+  ins_[1].publish_next_word();
 }
 
 void Lane::open(const PairMemory& memory, ring::LaneSide side) {
@@ -46,10 +46,10 @@ void Lane::open(const PairMemory& memory, ring::LaneSide side) {
   const std::scoped_lock guard{outs_[0].lock, outs_[1].lock, queue.lock(), ins_[0].owner,
                                ins_[1].owner};
   peer_attention_ = &memory.attention();
-  my_side_.store(side == ring::LaneSide::A ? 0 : 1, std::memory_order_relaxed);
+  own_side_.store(side == ring::LaneSide::A ? 0 : 1, std::memory_order_relaxed);
   LaneHead& head = lane_head(memory.lanes(), index);
-  head.bell[my_side()].value.store(number, std::memory_order_seq_cst);  // before any sleep
-  head_.store(&head, std::memory_order_release);                        // after the side
+  head.doorbell[own_side()].value.store(number, std::memory_order_seq_cst);  // before any sleep
+  head_.store(&head, std::memory_order_release);                             // after the side
   const auto ends = ring::lane_ends(lane_rings(memory.lanes(), index), kLaneShape, side);
   take_ends(ends, ends);
   state_.store(LaneState::Open, std::memory_order_release);
@@ -62,15 +62,16 @@ void Lane::open_to_self(const PairMemory& memory) {
   state_.store(LaneState::Open, std::memory_order_release);
 }
 
-void Lane::close(Lane& heir) {
-  const std::scoped_lock guard{outs_[0].lock, outs_[1].lock, queue.lock(), heir.queue.lock()};
+void Lane::close(Lane& replacement) {
+  const std::scoped_lock guard{outs_[0].lock, outs_[1].lock, queue.lock(),
+                               replacement.queue.lock()};
   state_.store(LaneState::Dead, std::memory_order_release);
   died_at_ns_.store(os::now().since_start().nanoseconds(), std::memory_order_relaxed);
   std::ranges::for_each(outs_, [this](Out& out) {
-    out.straight = {};
-    forget_kept(out);
+    out.fast_path = {};
+    drop_delayed(out);
   });
-  queue.move_all_to(heir.queue);
+  queue.move_all_to(replacement.queue);
 }
 
 bool Lane::try_reopen() {
@@ -84,7 +85,7 @@ bool Lane::try_reopen() {
 Route& Lane::route(Out& out, const hca::PacketHeader& header, fabric::CounterPage& page,
                    PolicyLock& page_lock) {
   Route* const newest = out.newest_route;
-  return newest != nullptr && newest->way == hca::way_of(header) &&
+  return newest != nullptr && newest->route_key == hca::route_key_of(header) &&
                  newest->generation == map_.generation()
              ? *newest
              : find_route(out, header, page, page_lock);
@@ -93,21 +94,22 @@ Route& Lane::route(Out& out, const hca::PacketHeader& header, fabric::CounterPag
 Route& Lane::find_route(Out& out, const hca::PacketHeader& header, fabric::CounterPage& page,
                         PolicyLock& page_lock) {
   const std::uint64_t generation = map_.generation();
-  const std::uint64_t way = hca::way_of(header);
-  const auto found = std::ranges::find(out.routes, way, &Route::way);
+  const std::uint64_t route_key = hca::route_key_of(header);
+  const auto found = std::ranges::find(out.routes, route_key, &Route::route_key);
   if (found == out.routes.end()) {
     out.routes.push_back(std::make_unique<Route>());
     out.newest_route = out.routes.back().get();
-    out.newest_route->way = way;
+    out.newest_route->route_key = route_key;
   } else {
     out.newest_route = found->get();
   }
   Route& route = *out.newest_route;
   if (route.generation != generation) {
     fabric::Path path = map_.resolve(self.node, header.slid, header.dlid);
-    const bool same_way = route.counter != nullptr && path.outcome == route.path.outcome &&
-                          path.hops == route.path.hops && path.stopped_at == route.path.stopped_at;
-    if (!same_way) {
+    const bool same_route = route.counter != nullptr && path.outcome == route.path.outcome &&
+                            path.hops == route.path.hops &&
+                            path.stopped_at == route.path.stopped_at;
+    if (!same_route) {
       const std::lock_guard guard{page_lock};
       route.counter = &page.open(path, header.sl);
       route.losses.clear();
@@ -150,10 +152,10 @@ inline MutableByteSpan Lane::write(ring::Producer<>& out, const hca::PacketHeade
 
 /// A packet that does not reach its lane's ring: for want of a path, of a process there, or of the
 /// daemon's answer.
-SendOutcome Lane::send_astray(LaneState state, const Route& route, const hca::PacketHeader& header,
-                              std::size_t payload_bytes) {
+SendOutcome Lane::drop_unroutable(LaneState state, const Route& route,
+                                  const hca::PacketHeader& header, std::size_t payload_bytes) {
   if (route.path.is_delivered() && state == LaneState::Opening) {
-    return SendOutcome::NoRoom;
+    return SendOutcome::NoSpace;
   }
   // Without a process there is no such QP in the receiving HCA any more: the packet crosses the
   // fabric and ends there.
@@ -161,11 +163,11 @@ SendOutcome Lane::send_astray(LaneState state, const Route& route, const hca::Pa
   return SendOutcome::Lost;
 }
 
-SendOutcome Lane::find_no_room(Out& out, const Route& route, const hca::PacketHeader& header,
-                               std::size_t payload_bytes) {
-  out.straight = {};
+SendOutcome Lane::handle_full_ring(Out& out, const Route& route, const hca::PacketHeader& header,
+                                   std::size_t payload_bytes) {
+  out.fast_path = {};
   if (!may_discard(out.full_since, header.opcode)) {
-    return SendOutcome::NoRoom;
+    return SendOutcome::NoSpace;
   }
   route.counter->count_discarded(header.packet_count,
                                  hca::packet_length_words(header, payload_bytes));
@@ -179,21 +181,21 @@ SendOutcome Lane::send_on(Out& out, const hca::PacketHeader& header,
   Route& route = this->route(out, header, page, page_lock);
   const LaneState state = this->state();
   if (state != LaneState::Open || !route.path.is_delivered()) {
-    return send_astray(state, route, header, payload_bytes);
+    return drop_unroutable(state, route, header, payload_bytes);
   }
   if (route.is_timed) [[unlikely]] {
     route.is_timed = takes_time(route);
     if (route.is_timed) {
-      return keep(out, route, header, gather);
+      return delay_packet(out, route, header, gather);
     }
   }
   const MutableByteSpan record = write(out.ring, header, gather, payload_bytes);
   if (record.empty()) {
-    return find_no_room(out, route, header, payload_bytes);
+    return handle_full_ring(out, route, header, payload_bytes);
   }
   if (route.path.is_tapped &&
       !taps_.show(route.path.hops, record.first(record.size() - payload_bytes), gather)) {
-    return SendOutcome::NoRoom;
+    return SendOutcome::NoSpace;
   }
   if (out.full_since != Instant::never()) {
     count_wait(out, route, os::now());
@@ -201,7 +203,8 @@ SendOutcome Lane::send_on(Out& out, const hca::PacketHeader& header,
   out.ring.commit();
   route.counter->count(header.packet_count, hca::packet_length_words(header, payload_bytes));
   if (!route.path.is_tapped) {
-    out.straight = {.way = route.way, .generation = route.generation, .counter = route.counter};
+    out.fast_path = {
+        .route_key = route.route_key, .generation = route.generation, .counter = route.counter};
   }
   return SendOutcome::Sent;
 }
@@ -217,59 +220,60 @@ bool Lane::send_copy(const hca::PacketHeader& header, std::span<const ByteSpan> 
 
 void Lane::ring_doorbell(bool is_urgent) {
   if (LaneHead* const head = this->head()) {
-    ring::ring_doorbell<os::KernelFutex>(
-        head->attention[peer_side()], head->bell[peer_side()].value, *peer_attention_, is_urgent);
+    ring::ring_doorbell<os::KernelFutex>(head->attention[peer_side()],
+                                         head->doorbell[peer_side()].value, *peer_attention_,
+                                         is_urgent);
   }
 }
 
 bool Lane::is_drained() {
   const std::lock_guard guard{outs_[0].lock};
   return state() == LaneState::Dead ||
-         (state() == LaneState::Open && outs_[0].kept == 0 && outs_[0].ring.is_drained());
+         (state() == LaneState::Open && outs_[0].delayed == 0 && outs_[0].ring.is_drained());
 }
 
-bool Lane::may_have_lost(QpCarrier& carrier) {
+bool Lane::may_have_lost(QpDriverState& qp_state) {
   const LaneHead* const head = this->head();
   const std::uint32_t answers =
       head != nullptr ? head->lost_answers[peer_side()].value.load(std::memory_order_relaxed) : 0;
-  return std::exchange(carrier.seen_lost_answers, answers) != answers || is_drained();
+  return std::exchange(qp_state.seen_lost_answers, answers) != answers || is_drained();
 }
 
-void Lane::say_that_room_is_wanted() {
+void Lane::request_space() {
   if (LaneHead* const head = this->head()) {
-    head->wants_room[my_side()].value.store(1, std::memory_order_seq_cst);
+    head->wants_space[own_side()].value.store(1, std::memory_order_seq_cst);
   }
 }
 
-void Lane::tell_room() {
-  if (planted(LiveBug::RoomNotTold)) {
+void Lane::signal_space() {
+  if (planted(LiveBug::SpaceNotSignaled)) {
     return;
   }
-  if (room_is_wanted() &&
-      head()->wants_room[peer_side()].value.exchange(0, std::memory_order_relaxed) != 0) {
+  if (space_is_wanted() &&
+      head()->wants_space[peer_side()].value.exchange(0, std::memory_order_relaxed) != 0) {
     ring::wake<os::KernelFutex>(*peer_attention_);
   }
 }
 
 void Lane::announce_sleep(ring::Sleep sleep) {
   if (LaneHead* const head = this->head()) {
-    ring::announce_sleep(head->attention[my_side()], sleep);
+    ring::announce_sleep(head->attention[own_side()], sleep);
   }
 }
 
 ring::Attention* Lane::own_attention() const {
   LaneHead* const head = this->head();
-  return head != nullptr ? &head->attention[my_side()] : nullptr;
+  return head != nullptr ? &head->attention[own_side()] : nullptr;
 }
 
-bool Lane::was_rung() const {
+bool Lane::has_doorbell() const {
   const LaneHead* const head = this->head();
   return head == nullptr ||
-         head->attention[my_side()].sleeping.load(std::memory_order_relaxed) == 0;
+         head->attention[own_side()].sleeping.load(std::memory_order_relaxed) == 0;
 }
 
 /// False if these are the addresses of before, in the same tables: the answer is known.
-bool Lane::remember(Addresses& known, const hca::PacketHeader& header) const {
+bool Lane::update_addresses(Addresses& known, const hca::PacketHeader& header) const {
   const std::uint64_t generation = map_.generation();
   if (known.slid == header.slid && known.dlid == header.dlid && known.generation == generation &&
       known.pkey == header.pkey && (!header.has_grh || known.sgid == header.grh.sgid)) {
@@ -283,17 +287,17 @@ bool Lane::remember(Addresses& known, const hca::PacketHeader& header) const {
   return true;
 }
 
-std::optional<uabi::Misbehaviour> Lane::lie_about(const hca::PacketHeader& header) const {
-  return map_.lie_about_source(peer.node, header.slid, header.pkey,
-                               header.has_grh ? &header.grh.sgid : nullptr);
+std::optional<uabi::RecordFault> Lane::validate_addresses(const hca::PacketHeader& header) const {
+  return map_.validate_source(peer.node, header.slid, header.pkey,
+                              header.has_grh ? &header.grh.sgid : nullptr);
 }
 
 const FabricMap::LocalPort* Lane::arrival(hca::Flow flow, const hca::PacketHeader& header) {
   Arrival& arrival = arrivals_[index_of(flow)];
-  if (remember(arrival, header)) {
-    const auto lie = lie_about(header);
-    arrival.port = lie ? std::nullopt : map_.local_port(self.node, header.dlid);
-    arrival.lie = lie.value_or(uabi::Misbehaviour::WrongDestination);
+  if (update_addresses(arrival, header)) {
+    const auto fault = validate_addresses(header);
+    arrival.port = fault ? std::nullopt : map_.local_port(self.node, header.dlid);
+    arrival.fault = fault.value_or(uabi::RecordFault::WrongDestination);
   }
   return arrival.port ? &*arrival.port : nullptr;
 }
@@ -302,14 +306,14 @@ const std::vector<FabricMap::MulticastArrival>* Lane::multicast_arrivals(
     const hca::PacketHeader& header) {
   if (header.dest_qp != kMulticastQpn) {
     multicast_arrival_ = {};
-    multicast_arrival_.lie = uabi::Misbehaviour::WrongDestination;
+    multicast_arrival_.fault = uabi::RecordFault::WrongDestination;
     return nullptr;
   }
-  if (remember(multicast_arrival_, header)) {
-    const auto lie = lie_about(header);
+  if (update_addresses(multicast_arrival_, header)) {
+    const auto fault = validate_addresses(header);
     multicast_arrival_.ports.reset();
-    multicast_arrival_.lie = lie.value_or(uabi::Misbehaviour::WrongDestination);
-    if (!lie) {
+    multicast_arrival_.fault = fault.value_or(uabi::RecordFault::WrongDestination);
+    if (!fault) {
       multicast_arrival_.ports =
           map_.multicast_arrivals(self.node, peer.node, header.slid, header.dlid);
     }

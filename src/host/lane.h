@@ -38,14 +38,14 @@ namespace weft::host {
 
 class Lane;
 
-/// What the driver keeps of a CQ; CompletionQueue::carrier points to it. Who polls the CQ looks at
-/// the lanes that can complete something there, and says at each that it does.
-struct CqCarrier {
-  ring::BellBoard lanes;                 // of the connected QPs that complete there
-  std::atomic<Lane*> only_lane{};        // of those, if there is just one
-  std::atomic<bool> takes_all{false};    // datagrams come by any lane, and what XRC SRQs receive
-  std::atomic<std::uint32_t> in_vain{};  // polls since one found something
-  std::atomic<std::uint32_t> polls{};    // a hint: two at a time may count as one
+/// What the driver keeps of a CQ; CompletionQueue::driver_data points to it. Who polls the CQ looks
+/// at the lanes that can complete something there, and says at each that it does.
+struct CqDriverState {
+  ring::DoorbellBitmap lanes;          // of the connected QPs that complete there
+  std::atomic<Lane*> only_lane{};      // of those, if there is just one
+  std::atomic<bool> takes_all{false};  // datagrams come by any lane, and what XRC SRQs receive
+  std::atomic<std::uint32_t> empty_polls{};  // polls since one found something
+  std::atomic<std::uint32_t> polls{};        // a hint: two at a time may count as one
   hca::CompletionQueue* cq{};
   std::atomic<std::int64_t> event_due_ns{};  // of one that is held back
   std::atomic<bool> is_timed{};              // it stands in the heap of those
@@ -54,11 +54,11 @@ struct CqCarrier {
 /// What the responder answers without the application: WRITE, READ, atomics.
 [[nodiscard]] bool is_one_sided(wire::Opcode opcode);
 
-/// What the driver keeps of a QP; Qp::carrier points to it.
-struct QpCarrier : station::Waiter {
+/// What the driver keeps of a QP; Qp::driver_data points to it.
+struct QpDriverState : station::Waiter {
   hca::Qp* qp{};
   std::uint32_t hca{};                            // counted from 0 within the host
-  std::array<CqCarrier*, 2> cqs{};                // where it completes
+  std::array<CqDriverState*, 2> cqs{};            // where it completes
   std::atomic<Lane*> lane{};                      // of a connected QP, from RTR on
   std::atomic<std::int64_t> armed_ns{kNotArmed};  // its entry in the timer heap
 
@@ -68,7 +68,7 @@ struct QpCarrier : station::Waiter {
   std::uint64_t newest_generation{};
   Lane* newest_lane{};
 
-  std::uint32_t seen_lost_answers{};  // when a timer of it expired last; the upkeep's owner's
+  std::uint32_t seen_lost_answers{};  // when a timer of it expired last; the maintenance's owner's
 
   std::vector<Membership> memberships;  // of a UD QP; MulticastGroups changes them
 
@@ -83,7 +83,7 @@ struct HopLosses {
 
 /// A resolved path of this lane and its counter: one SLID, DLID and SL in one generation.
 struct Route {
-  std::uint64_t way{};  // hca::way_of
+  std::uint64_t route_key{};  // hca::route_key_of
   std::uint64_t generation{};
   fabric::Path path;
   fabric::PathEntry* counter{};
@@ -101,11 +101,11 @@ enum class LaneState : std::uint8_t {
 
 /// What became of a packet that was handed to a lane.
 enum class SendOutcome : std::uint8_t {
-  Sent,        // it lies in the ring
-  Kept,        // it is under way, for as long as its path takes
-  KeptInPart,  // so are some packets of a train, or copies; others are lost
+  Sent,           // it lies in the ring
+  Delayed,        // it is under way, for as long as its path takes
+  PartlyDelayed,  // so are some packets of a train, or copies; others are lost
   Lost,
-  NoRoom,
+  NoSpace,
 };
 
 class Lane {
@@ -144,21 +144,20 @@ class Lane {
   }
 
   /// The same for a packet whose way is the newest one of send(), and has nothing to say
-  /// (hca::TransmitSink::send_straight). With the flow's out_lock.
-  [[nodiscard, gnu::always_inline]] bool send_straight(hca::Flow flow,
-                                                       const hca::SinglePacket& packet);
+  /// (hca::TransmitSink::send_fast). With the flow's out_lock.
+  [[nodiscard, gnu::always_inline]] bool send_fast(hca::Flow flow, const hca::SinglePacket& packet);
 
   /// There was no room: true if the ring may grow from now on, and did not so far. With the flow's
   /// out_lock.
-  [[nodiscard]] bool let_grow(hca::Flow flow) { return out(flow).ring.let_grow(); }
+  [[nodiscard]] bool allow_growth(hca::Flow flow) { return out(flow).ring.allow_growth(); }
 
   /// A multicast copy: no path, no counter, no waiting. False: no room, or nobody there. With the
   /// out_lock of requests.
   [[nodiscard]] bool send_copy(const hca::PacketHeader& header, std::span<const ByteSpan> gather);
 
   /// The same, of a copy that takes time, and is held back for more of it.
-  [[nodiscard]] bool keep_copy(const hca::PacketHeader& header, std::span<const ByteSpan> gather,
-                               const fabric::Transit& transit, Duration held_back);
+  [[nodiscard]] bool delay_copy(const hca::PacketHeader& header, std::span<const ByteSpan> gather,
+                                const fabric::Transit& transit, Duration held_back);
 
   /// Longest train that its paths should carry at once, as far as they are known.
   [[nodiscard]] std::uint32_t max_train_bytes() const {
@@ -183,10 +182,10 @@ class Lane {
 
   /// Whether a packet of this QP, or an answer to one, may be lost: all was read and nothing has
   /// come, or answers on this lane were lost since it was asked last.
-  [[nodiscard]] bool may_have_lost(QpCarrier& carrier);
+  [[nodiscard]] bool may_have_lost(QpDriverState& qp_state);
 
   /// With the lock of the queue.
-  void say_that_room_is_wanted();
+  void request_space();
 
   // --- life
 
@@ -196,8 +195,8 @@ class Lane {
   void open_to_self(const PairMemory& memory);
   /// Whoever calls owns both incoming rings and has drained them. What waited for room goes to
   /// `heir`.
-  void close(Lane& heir);
-  void close_for_ever() { state_.store(LaneState::Dead, std::memory_order_release); }
+  void close(Lane& replacement);
+  void close_permanently() { state_.store(LaneState::Dead, std::memory_order_release); }
   /// Dead for a while: true if the daemon should be asked again.
   [[nodiscard]] bool try_reopen();
 
@@ -213,48 +212,48 @@ class Lane {
     /// Whether something lies in the ring: for anybody, who then becomes the owner and looks again.
     /// While the owner goes on, the word may belong to a body that is just written; the thread
     /// sanitizer, who takes that for a race, looks away.
-    [[nodiscard, gnu::no_sanitize_thread]] bool has_news() const {
+    [[nodiscard, gnu::no_sanitize_thread]] bool has_record() const {
       const void* const word = next_word_.load(std::memory_order_acquire);
       return word != nullptr && __atomic_load_n(static_cast<const std::uint32_t*>(word),
                                                 __ATOMIC_RELAXED) != ring::kNoRecord;
     }
     /// The owner has taken something, or has made the ring: where the news will be from now on.
-    void show_next_word() { next_word_.store(ring.next_word(), std::memory_order_release); }
+    void publish_next_word() { next_word_.store(ring.next_word(), std::memory_order_release); }
 
    private:
     std::atomic<const std::byte*> next_word_{};  // in memory that stays (PairMemory)
   };
   [[nodiscard]] In& in(hca::Flow flow) { return ins_[index_of(flow)]; }
-  [[nodiscard]] bool has_news() const { return ins_[0].has_news() || ins_[1].has_news(); }
+  [[nodiscard]] bool has_record() const { return ins_[0].has_record() || ins_[1].has_record(); }
   /// The peer waits for room in one of these rings; a hint, for anybody.
-  [[nodiscard]] bool room_is_wanted() const {
+  [[nodiscard]] bool space_is_wanted() const {
     const LaneHead* const head = this->head();
     return head != nullptr &&
-           head->wants_room[peer_side()].value.load(std::memory_order_relaxed) != 0;
+           head->wants_space[peer_side()].value.load(std::memory_order_relaxed) != 0;
   }
 
   /// Who takes what comes by this lane (docs/ARCHITECTURE.md, decision 4).
-  struct Turns {
+  struct PollingTurns {
     alignas(64) std::atomic<std::uint64_t> polls{0};  // of the application, for what comes by here
     alignas(64) std::atomic<bool> thread_is_hot{false};
     std::atomic<bool> sends_wait{false};  // the hot thread leaves a SEND to the application
     // What the thread saw of `polls` when it looked last; its own.
     std::uint64_t seen_polls{};
     Instant polled_at{};
-    bool polls_now{};      // SENDs are the application's business
-    bool polled_lately{};  // so are answers
+    bool polls_now{};        // SENDs are the application's business
+    bool polled_recently{};  // so are answers
   };
-  Turns turns;
+  PollingTurns turns;
 
   // What follows is for owners.
 
   /// After records were taken, or none were there: wakes a peer that waits for room.
-  void tell_room();
+  void signal_space();
   void announce_sleep(ring::Sleep sleep);
   /// Whether this process looks at the lane, as the peer reads it; null for a lane to itself.
   [[nodiscard]] ring::Attention* own_attention() const;
   /// Nobody here looks at this lane, and the peer has said since that somebody must.
-  [[nodiscard]] bool was_rung() const;
+  [[nodiscard]] bool has_doorbell() const;
 
   /// The port at which a packet from this lane arrives, if its addresses are what the lane's owner
   /// may use: SLID, SGID and P_Key of the peer's node, DLID of ours (docs/ARCHITECTURE.md, decision
@@ -262,14 +261,14 @@ class Lane {
   [[nodiscard]] const FabricMap::LocalPort* arrival(hca::Flow flow,
                                                     const hca::PacketHeader& header);
   /// Why arrival() just said no.
-  [[nodiscard]] uabi::Misbehaviour lie(hca::Flow flow) const {
-    return arrivals_[index_of(flow)].lie;
+  [[nodiscard]] uabi::RecordFault fault(hca::Flow flow) const {
+    return arrivals_[index_of(flow)].fault;
   }
   /// The ports at which a multicast packet from this lane arrives, with the ownership of requests;
-  /// nothing, and lie_of_multicast() says why, if its owner may not send it.
+  /// nothing, and multicast_fault() says why, if its owner may not send it.
   [[nodiscard]] const std::vector<FabricMap::MulticastArrival>* multicast_arrivals(
       const hca::PacketHeader& header);
-  [[nodiscard]] uabi::Misbehaviour lie_of_multicast() const { return multicast_arrival_.lie; }
+  [[nodiscard]] uabi::RecordFault multicast_fault() const { return multicast_arrival_.fault; }
 
   Refusals refusals;
 
@@ -277,9 +276,9 @@ class Lane {
   /// A way that packets may go without a look at it: the addresses and tables that it was seen
   /// open with. send() says so of each packet that it put into the ring and that took no time, met
   /// no capture and had not waited for room; whatever changes that but new tables, takes it back.
-  struct Straight {
+  struct FastPath {
     static constexpr std::uint64_t kNone = ~std::uint64_t{0};  // more than LIDs and SL
-    std::uint64_t way{kNone};
+    std::uint64_t route_key{kNone};
     std::uint64_t generation{};
     fabric::PathEntry* counter{};
   };
@@ -289,14 +288,14 @@ class Lane {
   struct alignas(64) Out {
     PolicyLock lock{LockPolicy::Spin};
     ring::Producer<> ring;
-    Straight straight;
+    FastPath fast_path;
     Route* newest_route{};
     Instant full_since{Instant::never()};
     std::vector<std::unique_ptr<Route>> routes;
     std::vector<std::unique_ptr<LaneDelay>> delays;
     LaneDelay* copies{};                    // of multicast packets
     LaneDelay* late_copies{};               // those that a fault holds back
-    std::size_t kept{};                     // packets in all of them
+    std::size_t delayed{};                  // packets in all of them
     std::atomic<std::uint32_t> blocked{0};  // so many of them are; changed under the lock
   };
   [[nodiscard]] static constexpr std::size_t index_of(hca::Flow flow) {
@@ -313,13 +312,13 @@ class Lane {
   [[nodiscard, gnu::noinline]] Route& find_route(Out& out, const hca::PacketHeader& header,
                                                  fabric::CounterPage& page, PolicyLock& page_lock);
   [[nodiscard]] bool may_discard(Instant& full_since, wire::Opcode opcode) const;
-  [[nodiscard, gnu::noinline]] SendOutcome keep(Out& out, Route& route,
-                                                const hca::PacketHeader& header,
-                                                std::span<const ByteSpan> gather);
-  [[nodiscard]] SendOutcome keep_singles(Out& out, Route& route, const hca::PacketHeader& header,
-                                         std::span<const ByteSpan> gather);
+  [[nodiscard, gnu::noinline]] SendOutcome delay_packet(Out& out, Route& route,
+                                                        const hca::PacketHeader& header,
+                                                        std::span<const ByteSpan> gather);
+  [[nodiscard]] SendOutcome delay_singles(Out& out, Route& route, const hca::PacketHeader& header,
+                                          std::span<const ByteSpan> gather);
   struct Singles;
-  void keep_single(Out& out, Route& route, const hca::Packet& single, Singles& made);
+  void delay_single(Out& out, Route& route, const hca::Packet& single, Singles& made);
   void show(const Route& route, const fabric::CrossedCopy& copy, const hca::Packet& single);
   void open_losses(Route& route, ServiceLevel sl, fabric::CounterPage& page,
                    PolicyLock& page_lock) const;
@@ -331,31 +330,32 @@ class Lane {
     }
   }
   [[nodiscard]] LaneDelay& new_delay(Out& out, hca::Flow flow);
-  void commit_kept(Out& out, LaneDelay& delay, const station::KeptPacket& packet);
+  void commit_delayed(Out& out, LaneDelay& delay, const station::DelayedPacket& packet);
   bool release_arrived(Out& out, LaneDelay& delay, Instant now);
-  void forget_kept(Out& out);
-  [[nodiscard, gnu::noinline]] static SendOutcome send_astray(LaneState state, const Route& route,
-                                                              const hca::PacketHeader& header,
-                                                              std::size_t payload_bytes);
-  [[nodiscard, gnu::noinline]] SendOutcome find_no_room(Out& out, const Route& route,
-                                                        const hca::PacketHeader& header,
-                                                        std::size_t payload_bytes);
+  void drop_delayed(Out& out);
+  [[nodiscard, gnu::noinline]] static SendOutcome drop_unroutable(LaneState state,
+                                                                  const Route& route,
+                                                                  const hca::PacketHeader& header,
+                                                                  std::size_t payload_bytes);
+  [[nodiscard, gnu::noinline]] SendOutcome handle_full_ring(Out& out, const Route& route,
+                                                            const hca::PacketHeader& header,
+                                                            std::size_t payload_bytes);
   [[nodiscard, gnu::always_inline]] static inline MutableByteSpan write(
       ring::Producer<>& out, const hca::PacketHeader& header, std::span<const ByteSpan> gather,
       std::size_t payload_bytes);
 
   /// The words that both processes see, for anybody; null before the lane was open.
   [[nodiscard]] LaneHead* head() const { return head_.load(std::memory_order_acquire); }
-  [[nodiscard]] std::size_t my_side() const { return my_side_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::size_t peer_side() const { return 1 - my_side(); }
+  [[nodiscard]] std::size_t own_side() const { return own_side_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t peer_side() const { return 1 - own_side(); }
 
   const FabricMap& map_;
   TapSet& taps_;
   LiveLinks& links_;
   std::atomic<std::uint32_t> max_train_bytes_{kMaxTrainBytes};
   std::atomic<LaneState> state_{LaneState::Opening};
-  std::atomic<LaneHead*> head_{};       // once open, for good; none to self
-  std::atomic<std::size_t> my_side_{};  // when it opens again, it may be the other one
+  std::atomic<LaneHead*> head_{};        // once open, for good; none to self
+  std::atomic<std::size_t> own_side_{};  // when it opens again, it may be the other one
   AttentionPage* peer_attention_{};
   std::array<Out, 2> outs_;  // requests, responses
   std::array<In, 2> ins_;
@@ -368,7 +368,7 @@ class Lane {
     PKey pkey;
     std::optional<Gid> sgid;
     std::uint64_t generation{};
-    uabi::Misbehaviour lie{uabi::Misbehaviour::ForgedSource};
+    uabi::RecordFault fault{uabi::RecordFault::ForgedSource};
   };
   struct Arrival : Addresses {
     std::optional<FabricMap::LocalPort> port;
@@ -376,22 +376,24 @@ class Lane {
   struct Arrivals : Addresses {
     std::optional<std::vector<FabricMap::MulticastArrival>> ports;
   };
-  [[nodiscard]] bool remember(Addresses& known, const hca::PacketHeader& header) const;
-  [[nodiscard]] std::optional<uabi::Misbehaviour> lie_about(const hca::PacketHeader& header) const;
+  [[nodiscard]] bool update_addresses(Addresses& known, const hca::PacketHeader& header) const;
+  [[nodiscard]] std::optional<uabi::RecordFault> validate_addresses(
+      const hca::PacketHeader& header) const;
 
   std::array<Arrival, 2> arrivals_;
   Arrivals multicast_arrival_;  // of requests
 };
 
-inline bool Lane::send_straight(hca::Flow flow, const hca::SinglePacket& packet) {
+inline bool Lane::send_fast(hca::Flow flow, const hca::SinglePacket& packet) {
   Out& out = this->out(flow);
-  const Straight& straight = out.straight;
-  if (straight.way != hca::way_of(packet) || straight.generation != map_.generation() ||
+  const FastPath& fast_path = out.fast_path;
+  if (fast_path.route_key != hca::route_key_of(packet) ||
+      fast_path.generation != map_.generation() ||
       !out.ring.put(hca::record_bytes(packet),
                     [&](std::byte* to) { hca::write_record(packet, to); })) [[unlikely]] {
     return false;
   }
-  straight.counter->count(1, hca::single_length_words(opcode_of(packet), packet.payload.size()));
+  fast_path.counter->count(1, hca::single_length_words(opcode_of(packet), packet.payload.size()));
   return true;
 }
 

@@ -46,10 +46,10 @@ LaneDelay& Lane::new_delay(Out& out, hca::Flow flow) {
   return *out.delays.emplace_back(std::make_unique<LaneDelay>(*this, flow));
 }
 
-void Lane::commit_kept(Out& out, LaneDelay& delay, const station::KeptPacket& packet) {
+void Lane::commit_delayed(Out& out, LaneDelay& delay, const station::DelayedPacket& packet) {
   delay.line.commit(packet);
-  ++out.kept;
-  links_.kept.fetch_add(1, std::memory_order_relaxed);
+  ++out.delayed;
+  links_.delayed.fetch_add(1, std::memory_order_relaxed);
   if (!delay.is_due_somewhere && !delay.is_blocked) {
     delay.is_due_somewhere = true;
     links_.due.arm(delay, delay.line.next_event());
@@ -58,8 +58,8 @@ void Lane::commit_kept(Out& out, LaneDelay& delay, const station::KeptPacket& pa
 
 /// The clock of each link crossed is asked for once the packet surely goes. What waits for its
 /// departure is bounded as by a full ring; acknowledgements, which are short, do not count.
-SendOutcome Lane::keep(Out& out, Route& route, const hca::PacketHeader& header,
-                       std::span<const ByteSpan> gather) {
+SendOutcome Lane::delay_packet(Out& out, Route& route, const hca::PacketHeader& header,
+                               std::span<const ByteSpan> gather) {
   const hca::Flow flow = &out == outs_.data() ? hca::Flow::Request : hca::Flow::Response;
   if (route.delay == nullptr) {
     route.delay = &new_delay(out, flow);
@@ -69,39 +69,39 @@ SendOutcome Lane::keep(Out& out, Route& route, const hca::PacketHeader& header,
   const std::uint64_t bytes = hca::packet_length_words(header, total_bytes(gather)) * 4;
   const std::uint64_t ahead = line.bytes_to_depart(at);
   const bool is_short = flow == hca::Flow::Response && gather.empty();
-  const bool may_go = is_short || ahead == 0 || ahead + bytes <= most_ahead(route.path.rate_mbps);
+  const bool may_go = is_short || ahead == 0 || ahead + bytes <= max_ahead(route.path.rate_mbps);
   Readiness& readiness = route.delay->readiness;
   if (!may_go) {
     readiness.must_wait(at);
   }
   if (may_go && !route.path.faults.empty()) {
-    return keep_singles(out, route, header, gather);
+    return delay_singles(out, route, header, gather);
   }
   const MutableByteSpan record = may_go ? write_record(line, header, gather) : MutableByteSpan{};
   if (may_go && record.empty()) {
     readiness.forget();
   }
   if (record.empty()) {
-    return find_no_room(out, route, header, total_bytes(gather));
+    return handle_full_ring(out, route, header, total_bytes(gather));
   }
   const std::size_t head_bytes = record.size() - total_bytes(gather);
   if (route.path.is_tapped && !taps_.show(route.path.hops, record.first(head_bytes), gather)) {
-    return SendOutcome::NoRoom;
+    return SendOutcome::NoSpace;
   }
   count_wait(out, route, at);
   const fabric::Transit transit =
       links_.clocks.reserve(readiness.of_packet(at, queue.has_waiters()), bytes, route.path);
-  commit_kept(out, *route.delay,
-              {.departs = transit.departs,
-               .arrives = transit.arrives,
-               .wire_bytes = bytes,
-               .packets = header.packet_count,
-               .counter = route.counter});
-  return SendOutcome::Kept;
+  commit_delayed(out, *route.delay,
+                 {.departs = transit.departs,
+                  .arrives = transit.arrives,
+                  .wire_bytes = bytes,
+                  .packets = header.packet_count,
+                  .counter = route.counter});
+  return SendOutcome::Delayed;
 }
 
-bool Lane::keep_copy(const hca::PacketHeader& header, std::span<const ByteSpan> gather,
-                     const fabric::Transit& transit, Duration held_back) {
+bool Lane::delay_copy(const hca::PacketHeader& header, std::span<const ByteSpan> gather,
+                      const fabric::Transit& transit, Duration held_back) {
   Out& out = outs_[0];
   if (state() != LaneState::Open) {
     return false;
@@ -113,12 +113,12 @@ bool Lane::keep_copy(const hca::PacketHeader& header, std::span<const ByteSpan> 
   if (write_record(copies->line, header, gather).empty()) {
     return false;
   }
-  commit_kept(out, *copies,
-              {.departs = transit.departs,
-               .arrives = transit.arrives + held_back,
-               .wire_bytes = hca::packet_length_words(header, total_bytes(gather)) * 4,
-               .packets = 1,
-               .counter = nullptr});
+  commit_delayed(out, *copies,
+                 {.departs = transit.departs,
+                  .arrives = transit.arrives + held_back,
+                  .wire_bytes = hca::packet_length_words(header, total_bytes(gather)) * 4,
+                  .packets = 1,
+                  .counter = nullptr});
   return true;
 }
 
@@ -160,7 +160,7 @@ bool Lane::release_arrived(Out& out, LaneDelay& delay, Instant now) {
   bool is_urgent = false;
   for (unsigned turn = 0; turn < kBatch && !line.is_empty() && line.front().arrives <= now;
        ++turn) {
-    const station::KeptPacket& packet = line.front();
+    const station::DelayedPacket& packet = line.front();
     const ByteSpan record = line.front_record();
     const wire::Opcode opcode = opcode_of(record);
     const MutableByteSpan room = out.ring.reserve(record.size());
@@ -175,15 +175,15 @@ bool Lane::release_arrived(Out& out, LaneDelay& delay, Instant now) {
       }
     } else if (!may_discard(delay.blocked_since, opcode)) {
       set_blocked(true);
-      say_that_room_is_wanted();
+      request_space();
       break;
     } else if (packet.counter != nullptr) {
       packet.counter->count_discarded(packet.packets, words);
     }
     delay.blocked_since = room.empty() ? delay.blocked_since : Instant::never();
     line.pop();
-    --out.kept;
-    links_.kept.fetch_sub(1, std::memory_order_relaxed);
+    --out.delayed;
+    links_.delayed.fetch_sub(1, std::memory_order_relaxed);
   }
   if (has_released) {
     ring_doorbell(is_urgent);
@@ -196,9 +196,9 @@ bool Lane::release_arrived(Out& out, LaneDelay& delay, Instant now) {
 }
 
 /// Of a lane that closes: what is under way arrives nowhere.
-void Lane::forget_kept(Out& out) {
-  links_.kept.fetch_sub(static_cast<std::uint32_t>(std::exchange(out.kept, 0)),
-                        std::memory_order_relaxed);
+void Lane::drop_delayed(Out& out) {
+  links_.delayed.fetch_sub(static_cast<std::uint32_t>(std::exchange(out.delayed, 0)),
+                           std::memory_order_relaxed);
   links_.blocked.fetch_sub(out.blocked.exchange(0, std::memory_order_relaxed),
                            std::memory_order_relaxed);
   for (const auto& delay : out.delays) {

@@ -17,8 +17,8 @@ namespace weft::host {
 namespace {
 
 /// What a train of `packets` can come to, as so many records.
-[[nodiscard]] constexpr std::size_t most_records(std::size_t packets) {
-  return packets * fabric::Fates::kMostCopies;
+[[nodiscard]] constexpr std::size_t max_records(std::size_t packets) {
+  return packets * fabric::FaultEffects::kMaxCopies;
 }
 
 [[nodiscard]] bool holds_back(const fabric::LinkFault& fault) {
@@ -30,7 +30,7 @@ namespace {
 /// What has become of the packets of a train so far.
 struct Lane::Singles {
   Instant at;
-  unsigned kept{};
+  unsigned delayed{};
   unsigned lost{};
 };
 
@@ -56,8 +56,8 @@ void Lane::open_losses(Route& route, ServiceLevel sl, fabric::CounterPage& page,
 
 /// All of a train or nothing, as far as room goes: for every copy that rules could make, in the
 /// lines and in the captures.
-SendOutcome Lane::keep_singles(Out& out, Route& route, const hca::PacketHeader& header,
-                               std::span<const ByteSpan> gather) {
+SendOutcome Lane::delay_singles(Out& out, Route& route, const hca::PacketHeader& header,
+                                std::span<const ByteSpan> gather) {
   const hca::Flow flow = &out == outs_.data() ? hca::Flow::Request : hca::Flow::Response;
   const std::size_t payload_bytes = total_bytes(gather);
   std::array<std::byte, kMaxTrainBytes> payload;
@@ -68,9 +68,9 @@ SendOutcome Lane::keep_singles(Out& out, Route& route, const hca::PacketHeader& 
   }
   const hca::Packet train{.header = header, .payload = ByteSpan{payload}.first(payload_bytes)};
 
-  const std::size_t records = most_records(header.packet_count);
+  const std::size_t records = max_records(header.packet_count);
   const std::size_t bytes =
-      records * hca::kMaxRecordHeaderBytes + fabric::Fates::kMostCopies * payload_bytes;
+      records * hca::kMaxRecordHeaderBytes + fabric::FaultEffects::kMaxCopies * payload_bytes;
   const bool may_be_late = std::ranges::any_of(route.path.faults, holds_back);
   if (may_be_late && route.late == nullptr) {
     route.late = &new_delay(out, flow);
@@ -78,34 +78,34 @@ SendOutcome Lane::keep_singles(Out& out, Route& route, const hca::PacketHeader& 
   if (route.delay->line.reserve(bytes).empty() ||
       (may_be_late && route.late->line.reserve(bytes).empty())) {
     route.delay->readiness.forget();
-    return find_no_room(out, route, header, payload_bytes);
+    return handle_full_ring(out, route, header, payload_bytes);
   }
   Singles made{.at = os::now()};
-  const auto keep_all = [&] {
+  const auto delay_all = [&] {
     for (std::uint32_t i = 0; i < header.packet_count; ++i) {
-      keep_single(out, route, hca::single_of_train(train, i), made);
+      delay_single(out, route, hca::single_of_train(train, i), made);
     }
   };
   if (!route.path.is_tapped) {
-    keep_all();
-  } else if (!taps_.with_room(route.path.hops, bytes + records * TapSet::bytes_for(0), keep_all)) {
-    return SendOutcome::NoRoom;
+    delay_all();
+  } else if (!taps_.with_room(route.path.hops, bytes + records * TapSet::bytes_for(0), delay_all)) {
+    return SendOutcome::NoSpace;
   }
   count_wait(out, route, made.at);
   if (flow == hca::Flow::Response) {
     // Nobody here waits for it: the peer learns that its timers count.
     if (LaneHead* const head = this->head(); head != nullptr && made.lost != 0) {
-      head->lost_answers[my_side()].value.fetch_add(1, std::memory_order_relaxed);
+      head->lost_answers[own_side()].value.fetch_add(1, std::memory_order_relaxed);
     }
-    return SendOutcome::Kept;
+    return SendOutcome::Delayed;
   }
-  return made.lost == 0   ? SendOutcome::Kept
-         : made.kept == 0 ? SendOutcome::Lost
-                          : SendOutcome::KeptInPart;
+  return made.lost == 0      ? SendOutcome::Delayed
+         : made.delayed == 0 ? SendOutcome::Lost
+                             : SendOutcome::PartlyDelayed;
 }
 
 /// A duplicate counts, and is captured, as a packet that was sent twice.
-void Lane::keep_single(Out& out, Route& route, const hca::Packet& single, Singles& made) {
+void Lane::delay_single(Out& out, Route& route, const hca::Packet& single, Singles& made) {
   const hca::PacketHeader& header = single.header;
   const std::uint64_t words = hca::packet_length_words(header, single.payload.size());
   const fabric::CrossingPacket packet{
@@ -131,13 +131,13 @@ void Lane::keep_single(Out& out, Route& route, const hca::Packet& single, Single
     [[maybe_unused]] const bool has_room =
         !write_record(delay.line, header, {&single.payload, 1}).empty();
     WEFT_DEBUG_ASSERT(has_room, "the caller looked for room");
-    commit_kept(out, delay,
-                {.departs = copy.transit.departs,
-                 .arrives = copy.transit.arrives + copy.held_back,
-                 .wire_bytes = words * 4,
-                 .packets = 1,
-                 .counter = route.counter});
-    ++made.kept;
+    commit_delayed(out, delay,
+                   {.departs = copy.transit.departs,
+                    .arrives = copy.transit.arrives + copy.held_back,
+                    .wire_bytes = words * 4,
+                    .packets = 1,
+                    .counter = route.counter});
+    ++made.delayed;
   });
 }
 
@@ -146,8 +146,8 @@ void Lane::show(const Route& route, const fabric::CrossedCopy& copy, const hca::
   std::array<fabric::Hop, fabric::kMaxHops> room;
   std::array<std::byte, hca::kMaxRecordHeaderBytes> head;
   const std::size_t head_bytes = hca::encode_record_header(single.header, head);
-  taps_.show_now(copy.seen(route.path.hops, room), ByteSpan{head}.first(head_bytes),
-                 {&single.payload, 1});
+  taps_.capture_now(copy.seen(route.path.hops, room), ByteSpan{head}.first(head_bytes),
+                    {&single.payload, 1});
 }
 
 }  // namespace weft::host

@@ -32,8 +32,8 @@ struct LaneHead {
   struct alignas(64) Word {
     std::atomic<std::uint32_t> value{};
   };
-  std::array<Word, 2> wants_room;    // [side]: that side waits for room in what it sends
-  std::array<Word, 2> bell;          // [side]: this lane's number on that side's board
+  std::array<Word, 2> wants_space;   // [side]: that side waits for room in what it sends
+  std::array<Word, 2> doorbell;      // [side]: this lane's number on that side's board
   std::array<Word, 2> lost_answers;  // [side]: how many of that side's responses links have lost
 };
 

@@ -25,7 +25,7 @@ void LaneTable::open(uabi::ProcessAddress self, std::unique_ptr<PairMemory> own)
   self_ = self;
   const Pair& none = *add_pair({.node = fabric::kNoIndex, .slot = 0});
   nowhere_ = none.first;
-  for_each_lane(none, [](Lane& lane) { lane.close_for_ever(); });
+  for_each_lane(none, [](Lane& lane) { lane.close_permanently(); });
   Pair& pair = *add_pair(self);
   pair.memory = std::move(own);
   for_each_lane(pair, [&](Lane& lane) { lane.open_to_self(*pair.memory); });

@@ -14,14 +14,14 @@
 #include "host/live_links.h"
 #include "host/pair_memory.h"
 #include "host/tap_set.h"
-#include "ring/bell_board.h"
+#include "ring/doorbell_bitmap.h"
 #include "uabi/messages.h"
 
 namespace weft::host {
 
 /// Of all pairs that a process belongs to, 1,023; what is sent to more is lost. As many as a board
 /// has bells.
-inline constexpr std::size_t kMaxLanes = ring::BellBoard::kBells;
+inline constexpr std::size_t kMaxLanes = ring::DoorbellBitmap::kDoorbells;
 
 /// The lanes of a process: those of a pair of processes lie together, live and die together. An
 /// array that only grows, so that looking at a lane by its number needs no lock. Owns its locks;
@@ -43,7 +43,7 @@ class LaneTable {
   [[nodiscard]] std::size_t count() const { return count_.load(std::memory_order_acquire); }
 
   /// Always dead: where packets without a destination are counted.
-  [[nodiscard]] Lane& nowhere() const { return *nowhere_; }
+  [[nodiscard]] Lane& null_lane() const { return *nowhere_; }
 
   /// The lane for that pair of QPs; the daemon is asked for it if need be.
   [[nodiscard]] Lane& lane_to(uabi::ProcessAddress peer, Qpn own, Qpn other);

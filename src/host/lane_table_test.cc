@@ -86,7 +86,7 @@ TEST_F(Lanes, AreClosedTogetherWhenThePeerIsGone) {
   std::set<Lane*> closed;
   lanes_.part(kPeer, [&](Lane& lane) {
     closed.insert(&lane);
-    lane.close(lanes_.nowhere());
+    lane.close(lanes_.null_lane());
   });
   EXPECT_EQ(closed, opened_);
   EXPECT_EQ(lanes_.lane_to(kPeer, kOwn, kOther).state(), LaneState::Dead);
@@ -98,17 +98,17 @@ TEST_F(Lanes, ToThisProcessAreNeverParted) {
 
 TEST_F(Lanes, LeadNowhereBeyondTheirLimit) {
   for (std::uint32_t slot = 1; lanes_.count() + kLanesPerPair <= kMaxLanes; ++slot) {
-    EXPECT_NE(&lanes_.lane_to({.node = 9, .slot = slot}, kOwn, kOther), &lanes_.nowhere());
+    EXPECT_NE(&lanes_.lane_to({.node = 9, .slot = slot}, kOwn, kOther), &lanes_.null_lane());
   }
-  EXPECT_EQ(&lanes_.lane_to(kPeer, kOwn, kOther), &lanes_.nowhere());
-  EXPECT_EQ(lanes_.nowhere().state(), LaneState::Dead);
+  EXPECT_EQ(&lanes_.lane_to(kPeer, kOwn, kOther), &lanes_.null_lane());
+  EXPECT_EQ(lanes_.null_lane().state(), LaneState::Dead);
 }
 
 TEST_F(Lanes, AreNotMadeAnyMoreWhenTheDaemonHasEnded) {
   EXPECT_TRUE(join());
   const auto peers = lanes_.end();
   EXPECT_EQ(std::ranges::count(peers, kPeer), 1);
-  EXPECT_EQ(&lanes_.lane_to({.node = 8, .slot = 1}, kOwn, kOther), &lanes_.nowhere());
+  EXPECT_EQ(&lanes_.lane_to({.node = 8, .slot = 1}, kOwn, kOther), &lanes_.null_lane());
   EXPECT_TRUE(daemon_.take<uabi::OpenLane>().empty());
 }
 

@@ -50,8 +50,8 @@ TEST(Lane, OpensOnEitherSideWhileAThreadLooksAtIt) {
         ring::announce_awake(*attention);
       }
       lane.announce_sleep(ring::Sleep::Sound);
-      EXPECT_FALSE(lane.room_is_wanted());
-      static_cast<void>(lane.was_rung());
+      EXPECT_FALSE(lane.space_is_wanted());
+      static_cast<void>(lane.has_doorbell());
     }
   }};
   for (int i = 0; i < 1'000; ++i) {
@@ -61,7 +61,7 @@ TEST(Lane, OpensOnEitherSideWhileAThreadLooksAtIt) {
   looks.join();
   EXPECT_EQ(lane.state(), LaneState::Open);
   lane.announce_sleep(ring::Sleep::Sound);
-  EXPECT_FALSE(lane.was_rung());
+  EXPECT_FALSE(lane.has_doorbell());
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class Lane;
 /// late to keep the link busy; what stood ready departs when it would have, at most so long ago.
 class Readiness {
  public:
-  static constexpr Duration kMostLateness = Duration::milliseconds(20);  // policy
+  static constexpr Duration kMaxLateness = Duration::milliseconds(20);  // policy
 
   /// A packet must wait for the link.
   void must_wait(Instant at) { since_ = std::min(since_, at); }
@@ -38,7 +38,7 @@ class Readiness {
   /// who wait for room.
   [[nodiscard]] Instant of_packet(Instant at, bool is_waiting) {
     since_ = is_waiting ? std::min(since_, at) : Instant::never();
-    return std::min(at, std::max(since_, at - kMostLateness));
+    return std::min(at, std::max(since_, at - kMaxLateness));
   }
 
  private:
@@ -62,14 +62,14 @@ struct LiveLinks {
   fabric::DepartureClocks clocks;
   fabric::FaultCounters faults;
   station::TimerHeap<LaneDelay> due;
-  std::atomic<std::uint32_t> kept{0};     // packets under way, of all lanes
+  std::atomic<std::uint32_t> delayed{0};  // packets under way, of all lanes
   std::atomic<std::uint32_t> blocked{0};  // lines whose packets find no room
   TimeScale time_scale;
 
   /// Where packets meet all of it.
   [[nodiscard]] fabric::LinkCrossing crossing() { return {clocks, faults}; }
 
-  [[nodiscard]] bool has_any() const { return kept.load(std::memory_order_relaxed) != 0; }
+  [[nodiscard]] bool has_any() const { return delayed.load(std::memory_order_relaxed) != 0; }
 };
 
 /// Writes the whole record of a packet or train to a line, which commit() then keeps; empty without
@@ -90,7 +90,7 @@ inline constexpr Duration kLongestTrain = Duration::microseconds(100);
 }
 
 /// Bytes on the wire that may wait for their departure on a path of this rate.
-[[nodiscard]] constexpr std::uint64_t most_ahead(std::uint32_t rate_mbps) {
+[[nodiscard]] constexpr std::uint64_t max_ahead(std::uint32_t rate_mbps) {
   return std::max<std::uint64_t>(kMaxTrainBytes, bytes_in(kAheadOfLink, rate_mbps));
 }
 

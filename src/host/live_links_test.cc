@@ -28,8 +28,8 @@ TEST(Readiness, IsWhenTheFirstOfThoseWhoWaitHadTo) {
 TEST(Readiness, IsBounded) {
   Readiness readiness;
   readiness.must_wait(at(0));
-  const Instant late = at(0) + Readiness::kMostLateness * 10;
-  EXPECT_EQ(readiness.of_packet(late, true), late - Readiness::kMostLateness);
+  const Instant late = at(0) + Readiness::kMaxLateness * 10;
+  EXPECT_EQ(readiness.of_packet(late, true), late - Readiness::kMaxLateness);
 }
 
 TEST(SlowLinks, CarryShorterTrains) {
@@ -40,8 +40,8 @@ TEST(SlowLinks, CarryShorterTrains) {
 }
 
 TEST(SlowLinks, LetASenderBeAheadByAtLeastATrain) {
-  EXPECT_EQ(most_ahead(100), kMaxTrainBytes);
-  EXPECT_EQ(most_ahead(100'000), 2'500'000U);
+  EXPECT_EQ(max_ahead(100), kMaxTrainBytes);
+  EXPECT_EQ(max_ahead(100'000), 2'500'000U);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace weft::host {
 
 /// The count of this join among all of this process, which are answered in order. With the lock.
-std::uint64_t MulticastGroups::ask_to_join(const Membership& membership) {
+std::uint64_t MulticastGroups::request_join(const Membership& membership) {
   daemon_.post(uabi::JoinGroup{
       .port = membership.port.value(), .mlid = membership.mlid, .mgid = membership.mgid});
   return ++joins_asked_;
@@ -22,7 +22,7 @@ std::optional<std::uint64_t> MulticastGroups::join(std::vector<Membership>& of_q
     return std::nullopt;
   }
   of_qp.push_back({.mgid = mgid, .mlid = mlid, .port = *by});
-  return ask_to_join(of_qp.back());
+  return request_join(of_qp.back());
 }
 
 void MulticastGroups::leave(std::vector<Membership>& of_qp, const Gid& mgid, Lid mlid) {
@@ -42,7 +42,7 @@ void MulticastGroups::move(std::vector<Membership>& of_qp, const PortOfQp& port)
   for (Membership& membership : of_qp) {
     if (by && *by != membership.port) {
       const fabric::PortIndex before = std::exchange(membership.port, *by);
-      static_cast<void>(ask_to_join(membership));
+      static_cast<void>(request_join(membership));
       daemon_.post(uabi::LeaveGroup{
           .port = before.value(), .mlid = membership.mlid, .mgid = membership.mgid});
     }

@@ -29,12 +29,12 @@ struct Membership {
 class MulticastGroups {
  public:
   /// How long a QP that joins waits until those who send have been told; policy.
-  static constexpr std::chrono::milliseconds kPatience{500};
+  static constexpr std::chrono::milliseconds kWaitLimit{500};
 
   using PortOfQp = std::function<std::optional<fabric::PortIndex>()>;
 
-  explicit MulticastGroups(DaemonChannel& daemon, std::chrono::milliseconds patience = kPatience)
-      : daemon_(daemon), patience_(patience) {}
+  explicit MulticastGroups(DaemonChannel& daemon, std::chrono::milliseconds wait_limit = kWaitLimit)
+      : daemon_(daemon), patience_(wait_limit) {}
 
   /// A QP that has these memberships is in one more from now on; nothing if it was already
   /// (R-RVT-21), else the number of the join, for wait_until_joined().
@@ -63,7 +63,7 @@ class MulticastGroups {
   void handle_daemon_gone();
 
  private:
-  [[nodiscard]] std::uint64_t ask_to_join(const Membership& membership);
+  [[nodiscard]] std::uint64_t request_join(const Membership& membership);
 
   DaemonChannel& daemon_;
   const std::chrono::milliseconds patience_;

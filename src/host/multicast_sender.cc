@@ -17,10 +17,10 @@ namespace weft::host {
 namespace {
 
 /// Policy: less than it takes to join a group and to tell of it.
-constexpr Duration kBetweenLooksForNews = Duration::microseconds(10);
+constexpr Duration kDaemonPollInterval = Duration::microseconds(10);
 
 /// Policy: more ways to cross a tree in part are counted together, without their ports.
-constexpr std::size_t kMostParts = 128;
+constexpr std::size_t kMaxParts = 128;
 
 /// The tree as far as a packet came. Where an edge lost it, its egress port discards.
 [[nodiscard]] fabric::MulticastTree part_of(const MulticastRoute& route) {
@@ -40,7 +40,7 @@ constexpr std::size_t kMostParts = 128;
 /// The way to the end of an edge.
 [[nodiscard]] fabric::Path path_to(const fabric::MulticastTree& tree, std::uint32_t edge) {
   fabric::Path path;
-  path.outcome = fabric::PathOutcome::Delivered;
+  path.outcome = fabric::PathUse::Delivered;
   path.end = fabric::PathEnd::Delivered;
   path.source = tree.source;
   path.destination = tree.edges[edge].ingress;
@@ -78,7 +78,7 @@ void Process::Impl::find_copies(MulticastRoute& route, Lid mlid) {
 }
 
 MulticastRoute& Process::Impl::multicast_route(const hca::PacketHeader& header) {
-  MulticastRoute& route = multicast_routes[hca::way_of(header)];
+  MulticastRoute& route = multicast_routes[hca::route_key_of(header)];
   const bool is_old = route.counter == nullptr || route.generation != map.generation();
   if (is_old) {
     route.tree = map.resolve_multicast(self.node, header.slid, header.dlid);
@@ -96,8 +96,8 @@ MulticastRoute& Process::Impl::multicast_route(const hca::PacketHeader& header) 
 
 /// A packet with faults on its way: each edge is crossed by what came to its begin. What of the
 /// tree it came along is counted once, however many copies duplication made. Under multicast_lock.
-void Process::Impl::meet_faults(MulticastRoute& route, const hca::PacketHeader& header,
-                                std::uint64_t words) {
+void Process::Impl::apply_faults(MulticastRoute& route, const hca::PacketHeader& header,
+                                 std::uint64_t words) {
   const fabric::FaultSubject subject{.opcode = header.opcode,
                                      .slid = header.slid,
                                      .dlid = header.dlid,
@@ -113,7 +113,7 @@ void Process::Impl::meet_faults(MulticastRoute& route, const hca::PacketHeader& 
   const std::lock_guard page_guard{counters_lock};
   const auto known = route.parts.find(shape);
   fabric::PathEntry* part = known != route.parts.end() ? known->second : &counters->overflow();
-  if (known == route.parts.end() && route.parts.size() < kMostParts) {
+  if (known == route.parts.end() && route.parts.size() < kMaxParts) {
     part = &counters->open(part_of(route), header.sl);
     route.parts.emplace(std::move(shape), part);
   }
@@ -128,12 +128,12 @@ void Process::Impl::meet_faults(MulticastRoute& route, const hca::PacketHeader& 
 }
 
 /// To captures of the ports that the packet comes to; there is room. Under multicast_lock.
-void Process::Impl::show_multicast(const MulticastRoute& route, const hca::PacketHeader& header,
-                                   std::span<const ByteSpan> gather) {
+void Process::Impl::capture_multicast(const MulticastRoute& route, const hca::PacketHeader& header,
+                                      std::span<const ByteSpan> gather) {
   std::array<std::byte, hca::kMaxRecordHeaderBytes> encoded;
   const ByteSpan head = ByteSpan{encoded}.first(hca::encode_record_header(header, encoded));
   if (route.tree.faults.empty()) {
-    taps.show_now(route.tree.edges, head, gather);
+    taps.capture_now(route.tree.edges, head, gather);
     return;
   }
   std::vector<fabric::Hop> crossed;
@@ -144,7 +144,7 @@ void Process::Impl::show_multicast(const MulticastRoute& route, const hca::Packe
       crossed.back().ingress = crossing.arrived != 0 ? crossed.back().ingress : fabric::kNoPort;
     }
   }
-  taps.show_now(crossed, head, gather);
+  taps.capture_now(crossed, head, gather);
 }
 
 /// When, and how often, it comes by the first of the edges to its node. Under multicast_lock.
@@ -168,7 +168,7 @@ void Process::Impl::send_copy(const MulticastRoute& route, const MulticastRoute:
   const std::lock_guard guard{lane.out_lock(hca::Flow::Request)};
   if (transit != nullptr) {
     for (std::uint32_t i = 0; i < crossing.arrived; ++i) {
-      static_cast<void>(lane.keep_copy(header, gather, *transit, crossing.held_back));
+      static_cast<void>(lane.delay_copy(header, gather, *transit, crossing.held_back));
     }
   } else if (lane.send_copy(header, gather)) {
     lane.ring_doorbell(false);
@@ -192,14 +192,14 @@ bool Process::Impl::has_lanes(MulticastRoute& route) {
 /// Whether something the daemon has sent, of members perhaps, is not heard yet. Asked once in a
 /// while: it is a system call, and who has just joined cannot have told us sooner. Under
 /// multicast_lock.
-bool Process::Impl::daemon_has_news(Instant at) {
-  if (at - news_looked_for < kBetweenLooksForNews || connection.is_gone()) {
+bool Process::Impl::has_daemon_messages(Instant at) {
+  if (at - daemon_checked_at < kDaemonPollInterval || connection.is_gone()) {
     return false;
   }
-  if (connection.has_news()) {
+  if (connection.has_record()) {
     return true;
   }
-  news_looked_for = at;
+  daemon_checked_at = at;
   return false;
 }
 
@@ -208,7 +208,7 @@ bool Process::Impl::send_multicast(const hca::PacketHeader& header,
                                    std::span<const ByteSpan> gather) {
   const std::uint64_t words = hca::packet_length_words(header, total_bytes(gather));
   const std::lock_guard guard{multicast_lock};
-  if (daemon_has_news(os::now())) {
+  if (has_daemon_messages(os::now())) {
     return false;
   }
   MulticastRoute& route = multicast_route(header);
@@ -223,7 +223,7 @@ bool Process::Impl::send_multicast(const hca::PacketHeader& header,
     if (tree.faults.empty()) {
       route.counter->count(1, words);
     } else {
-      meet_faults(route, header, words);
+      apply_faults(route, header, words);
     }
   };
   const std::size_t bytes = TapSet::bytes_for(hca::kMaxRecordHeaderBytes + total_bytes(gather));
@@ -231,7 +231,7 @@ bool Process::Impl::send_multicast(const hca::PacketHeader& header,
     cross();
   } else if (!taps.with_room(tree.edges, bytes, [&] {
                cross();
-               show_multicast(route, header, gather);
+               capture_multicast(route, header, gather);
              })) {
     route.counter->count(1, words);
     return true;  // the packet is lost rather than unseen

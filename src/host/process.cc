@@ -43,7 +43,7 @@ Process::~Process() {
 }
 
 Process::Impl::~Impl() {
-  qps.for_each([](hca::Qp&, QpCarrier& carrier) { station::WaitQueue::leave(carrier); });
+  qps.for_each([](hca::Qp&, QpDriverState& qp_state) { station::WaitQueue::leave(qp_state); });
 }
 
 Result<std::unique_ptr<Process>> Process::open(const ProcessOptions& options,
@@ -79,12 +79,12 @@ Result<hca::CompletionQueue*> Process::create_cq(std::uint32_t hca, std::uint32_
 
 Result<void> Process::destroy_cq(std::uint32_t hca, hca::CompletionQueue& cq) {
   const std::lock_guard owner{
-      impl_->progress.upkeep_owner};  // or the end of a period could be at it
-  auto& carrier = *static_cast<CqCarrier*>(cq.carrier);
+      impl_->progress.maintenance_owner};  // or the end of a period could be at it
+  auto& qp_state = *static_cast<CqDriverState*>(cq.driver_data);
   if (auto destroyed = impl_->slots.at(hca)->engine->destroy_cq(cq); !destroyed) {
     return destroyed;
   }
-  impl_->held_events.remove(carrier);
+  impl_->held_events.remove(qp_state);
   impl_->qps.remove_cq(cq);
   return {};
 }
@@ -128,29 +128,29 @@ Result<void> Process::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
 
 /// An HCA has sent what was posted long before its program destroys the QP, and waits for no lanes:
 /// programs that send datagrams do not ask for their completion (mckey). For a moment; policy.
-void Process::Impl::let_datagrams_leave(hca::Qp& qp) {
-  constexpr Duration kPatience = Duration::seconds(1);
+void Process::Impl::flush_datagrams(hca::Qp& qp) {
+  constexpr Duration kWaitLimit = Duration::seconds(1);
   if (qp.type() != hca::QpType::Ud) {
     return;
   }
-  const Instant until = os::now() + kPatience;
-  while (qp.wants_transmit() && os::now() < until) {
+  const Instant until = os::now() + kWaitLimit;
+  while (qp.needs_transmit() && os::now() < until) {
     resume_waiting();
     std::this_thread::yield();
   }
 }
 
 Result<void> Process::Impl::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
-  let_datagrams_leave(qp);
+  flush_datagrams(qp);
   // Nobody is in the middle of delivering to it, carrying for it or timing it.
   const QuiesceGuard quiesced{*this};
-  auto* const carrier = static_cast<QpCarrier*>(qp.carrier);
-  send_what_is_owed(*carrier);
+  auto* const qp_state = static_cast<QpDriverState*>(qp.driver_data);
+  send_pending_responses(*qp_state);
   if (auto destroyed = slots.at(hca)->engine->destroy_qp(qp); !destroyed) {
     return destroyed;
   }
-  station::WaitQueue::leave(*carrier);
-  timers.remove(*carrier);
+  station::WaitQueue::leave(*qp_state);
+  timers.remove(*qp_state);
   qps.remove(qp);
   return {};
 }
@@ -191,14 +191,14 @@ Result<void> Process::Impl::modify_qp(hca::Qp& qp, const hca::QpAttributes& attr
   if (auto modified = qp.modify(attributes, mask); !modified) {
     return modified;
   }
-  auto* const carrier = static_cast<QpCarrier*>(qp.carrier);
+  auto* const qp_state = static_cast<QpDriverState*>(qp.driver_data);
   if (mask.has(hca::QpAttribute::DestQpn) || mask.has(hca::QpAttribute::AddressVector)) {
-    bind(*carrier);
+    bind(*qp_state);
   }
   if (mask.has(hca::QpAttribute::Port)) {
-    move_memberships(*carrier);
+    move_memberships(*qp_state);
   }
-  settle(*carrier);
+  settle(*qp_state);
   if (connection.is_gone()) {
     hca::QpAttributes error;
     error.state = hca::QpState::Err;
@@ -211,26 +211,26 @@ Result<void> Process::Impl::modify_qp(hca::Qp& qp, const hca::QpAttributes& attr
   return {};
 }
 
-void Process::kick(hca::Qp& qp) { impl_->settle(*static_cast<QpCarrier*>(qp.carrier)); }
+void Process::kick(hca::Qp& qp) { impl_->settle(*static_cast<QpDriverState*>(qp.driver_data)); }
 
 Result<void> Process::post_send(hca::Qp& qp, const hca::SendWr& wr) {
-  return impl_->post(*static_cast<QpCarrier*>(qp.carrier), wr);
+  return impl_->post(*static_cast<QpDriverState*>(qp.driver_data), wr);
 }
 
 std::uint32_t Process::packets_under_way() const {
-  return impl_->links.kept.load(std::memory_order_relaxed);
+  return impl_->links.delayed.load(std::memory_order_relaxed);
 }
 
-void Process::hear_daemon() { impl_->connection.start_hearing(); }
+void Process::start_daemon_events() { impl_->connection.start_daemon_events(); }
 
-void Process::tell_if_fabric_is_gone() { impl_->connection.tell_if_gone(); }
+void Process::report_if_fabric_gone() { impl_->connection.tell_if_gone(); }
 
 void Process::finish_sending() { impl_->finish_sending(); }
 
 void Process::make_progress(hca::CompletionQueue& cq) {
-  impl_->poll(*static_cast<CqCarrier*>(cq.carrier));
+  impl_->poll(*static_cast<CqDriverState*>(cq.driver_data));
 }
 
-void Process::application_will_wait() { impl_->progress.sleeper.end_lease(); }
+void Process::before_application_waits() { impl_->progress.sleeper.end_lease(); }
 
 }  // namespace weft::host

@@ -34,12 +34,13 @@ class ProcessEvents {
                             hca::AsyncEventType /*type*/) {}
   /// Another process that has imported a device of this one asks for an object (uabi); and has it
   /// no more, as the owner of an imported one, too. From the control thread, without locks.
-  [[nodiscard]] virtual uabi::ObjectAnswer object_wanted(const uabi::AskForObject& question);
+  [[nodiscard]] virtual uabi::ObjectAnswer handle_object_request(
+      const uabi::ObjectRequest& question);
   virtual void device_gone(std::uint32_t /*device*/, uabi::ProcessAddress /*peer*/) {}
   /// The daemon has ended: every QP is about to fail, and nothing works any more but to destroy.
   /// `reason` is for the person who runs the program. Called once, without locks.
   virtual void fabric_gone(std::string_view reason) = 0;
-  [[nodiscard]] virtual bool wants_explanations() const = 0;
+  [[nodiscard]] virtual bool explains_errors() const = 0;
   virtual void explain(std::string_view reason) = 0;
 };
 
@@ -83,7 +84,7 @@ class Process {
   [[nodiscard]] std::span<const HostHca> hcas() const;
 
   /// From now on events of ports and of the device come, QPs or not: a thread hears the daemon.
-  void hear_daemon();
+  void start_daemon_events();
 
   /// The port as its record in the tables has it, and its tables' contents.
   [[nodiscard]] fabric::PortRecord port_record(std::uint32_t hca, PortNumber port) const;
@@ -160,10 +161,10 @@ class Process {
   void finish_sending();
 
   /// For a program that ends: if the fabric went first and it was not told yet, it is now.
-  void tell_if_fabric_is_gone();
+  void report_if_fabric_gone();
 
   /// The application armed a CQ or is about to wait: the progress thread takes over at once.
-  void application_will_wait();
+  void before_application_waits();
 
   /// Policy (docs/ARCHITECTURE.md, decision 4).
   static constexpr Duration kNap = Duration::microseconds(50);

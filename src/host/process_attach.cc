@@ -69,7 +69,7 @@ void Process::Impl::make_hcas(const hca::DeviceLimits& limits) {
       hca::HcaConfiguration configuration{
           .limits = limits,
           .lock_policy = LockPolicy::Spin,
-          .carrier = hca::CarrierKind::Reliable,
+          .loss_model = hca::LossModel::Reliable,
           .seed = secret(),
           .first_qpn = first_qpn_of(self.slot),
           .port_count = static_cast<std::uint8_t>(record.port_count),

@@ -20,7 +20,7 @@ class NoEvents final : public ProcessEvents {
   void completion_event(std::uint32_t, hca::CompletionQueue&) override {}
   void async_event(std::uint32_t, const hca::AsyncEvent&) override {}
   void fabric_gone(std::string_view) override {}
-  [[nodiscard]] bool wants_explanations() const override { return false; }
+  [[nodiscard]] bool explains_errors() const override { return false; }
   void explain(std::string_view) override {}
 };
 
@@ -45,7 +45,7 @@ TEST_F(AttachingProcess, IsOpenOnceTheDaemonHasSaidWhatThereWasBefore) {
     }
     was_open = is_open;
   };
-  std::thread daemon{[&] { daemon_.let_in(); }};
+  std::thread daemon{[&] { daemon_.admit_program(); }};
   const auto process = open();
   is_open = true;
   daemon.join();
@@ -55,7 +55,7 @@ TEST_F(AttachingProcess, IsOpenOnceTheDaemonHasSaidWhatThereWasBefore) {
 
 TEST_F(AttachingProcess, IsToldOfADaemonThatEndsMeanwhile) {
   daemon_.brief = [&] { daemon_.control.close(); };
-  std::thread daemon{[&] { daemon_.let_in(); }};
+  std::thread daemon{[&] { daemon_.admit_program(); }};
   const auto process = open();
   daemon.join();
   ASSERT_FALSE(process);

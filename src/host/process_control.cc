@@ -6,16 +6,16 @@
 
 #include "base/live_bug.h"
 #include "host/process_impl.h"
+#include "os/block_signals.h"
 #include "os/clock.h"
-#include "os/quiet_thread.h"
 
 namespace weft::host {
 
 void Process::Impl::start_threads() {
-  connection.start_hearing();
+  connection.start_daemon_events();
   const std::lock_guard guard{progress_thread_lock};
   if (!progress_thread.joinable()) {
-    progress_thread = os::quiet_thread([this] { run_progress(); });
+    progress_thread = os::block_signals([this] { run_progress(); });
   }
 }
 
@@ -33,7 +33,7 @@ void Process::Impl::handle_lane(const uabi::Lane& message, std::vector<os::Uniqu
   const bool is_joined = lanes.join(message, descriptors, [this](Lane& lane) {
     lane.announce_sleep(ring::Sleep::Sound);
     // What the peer sent before this was mapped rang no doorbell here.
-    if (lane.has_news() && !planted(LiveBug::NewLaneNotWatched)) {
+    if (lane.has_record() && !planted(LiveBug::NewLaneNotPolled)) {
       watch(lane);
     }
   });
@@ -54,7 +54,7 @@ void Process::Impl::close_lane(Lane& lane) {
     }
   }
   progress.sleeper.forget(lane.number);
-  lane.close(lanes.nowhere());
+  lane.close(lanes.null_lane());
 }
 
 /// The peer is gone, or the daemon that joined us.
@@ -76,9 +76,9 @@ void Process::Impl::fail_qps() {
 }
 
 /// A record of that peer was refused: counts it, and tells the daemon now and then.
-void Process::Impl::refuse(Lane& lane, uabi::Misbehaviour what) {
+void Process::Impl::refuse(Lane& lane, uabi::RecordFault what) {
   if (const auto count = lane.refusals.count(what, os::now()); count && lane.peer != self) {
-    connection.post(uabi::PeerMisbehaves{.peer = lane.peer, .what = what, .count = *count});
+    connection.post(uabi::ReportPeer{.peer = lane.peer, .what = what, .count = *count});
   }
 }
 
@@ -89,7 +89,7 @@ void Process::Impl::handle_daemon_gone() {
     part(peer);
   }
   xrc_domains.handle_daemon_gone();
-  foreign_targets.handle_daemon_gone();
+  peer_targets.handle_daemon_gone();
   imports.handle_daemon_gone();
   fail_qps();
   resume_waiting();

@@ -8,14 +8,14 @@ namespace weft::host {
 
 // --- what engines say
 
-void HcaEventsOf::xrc_deputy_wanted(const hca::XrcDeputyRequest& request) {
+void HcaEventRelay::xrc_proxy_requested(const hca::XrcProxyRequest& request) {
   process_.connection.post(uabi::XrcRelay{
       .peer = {.node = process_.self.node, .slot = request.slot},
       .domain = request.domain,
-      .word = uabi::XrcWord::WantDeputy,
+      .action = uabi::XrcMessage::RequestProxy,
       .serial = request.serial,
       .target = request.of.target,
-      .deputy = {},
+      .proxy = {},
       .is_for_reads = request.is_for_reads,
       .source = request.of.source,
       .slid = request.of.slid,
@@ -27,10 +27,10 @@ void HcaEventsOf::xrc_deputy_wanted(const hca::XrcDeputyRequest& request) {
   });
 }
 
-void HcaEventsOf::xrc_deputies_dismissed(std::uint32_t domain, Qpn target) {
+void HcaEventRelay::xrc_proxies_released(std::uint32_t domain, Qpn target) {
   uabi::XrcRelay message;
   message.domain = domain;
-  message.word = uabi::XrcWord::Dismissed;
+  message.action = uabi::XrcMessage::ProxiesReleased;
   message.target = target;
   process_.connection.post(message);
 }
@@ -42,19 +42,19 @@ void Process::Impl::handle_shared_object(const uabi::Message& message) {
     xrc_domains.handle(*domain);
   } else if (const auto* relay = std::get_if<uabi::XrcRelay>(&message)) {
     handle_relay(*relay);
-  } else if (const auto* question = std::get_if<uabi::AskXrcTarget>(&message)) {
+  } else if (const auto* question = std::get_if<uabi::XrcTargetRequest>(&message)) {
     if (question->verb == uabi::TargetVerb::Close) {
-      xrc_domains.forget_opener(question->peer, question->domain, question->target);
+      xrc_domains.remove_opener(question->peer, question->domain, question->target);
     } else {
       connection.post(shared_targets.answer(*question));
     }
   } else if (const auto* answer = std::get_if<uabi::XrcTargetAnswer>(&message)) {
-    foreign_targets.handle(*answer);
+    peer_targets.handle(*answer);
   } else if (const auto* event = std::get_if<uabi::XrcTargetEvent>(&message)) {
-    foreign_targets.handle(*event);
+    peer_targets.handle(*event);
   } else if (const auto* imported = std::get_if<uabi::DeviceImported>(&message)) {
     imports.handle(*imported);
-  } else if (const auto* asked = std::get_if<uabi::AskForObject>(&message)) {
+  } else if (const auto* asked = std::get_if<uabi::ObjectRequest>(&message)) {
     imports.handle(*asked);
   } else if (const auto* object = std::get_if<uabi::ObjectAnswer>(&message)) {
     imports.handle(*object);
@@ -65,37 +65,37 @@ void Process::Impl::handle_shared_object(const uabi::Message& message) {
 
 void Process::Impl::handle_relay(const uabi::XrcRelay& message) {
   xrc_domains.handle(message);
-  switch (message.word) {
-    case uabi::XrcWord::WantDeputy:
-    case uabi::XrcWord::Dismissed:
+  switch (message.action) {
+    case uabi::XrcMessage::RequestProxy:
+    case uabi::XrcMessage::ProxiesReleased:
       return;
-    case uabi::XrcWord::Gone:
-      xrc_domains.forget_opener(message.peer, message.domain, std::nullopt);
-      foreign_targets.lose(message.peer, message.domain);
+    case uabi::XrcMessage::PeerGone:
+      xrc_domains.remove_opener(message.peer, message.domain, std::nullopt);
+      peer_targets.lose(message.peer, message.domain);
       break;
-    case uabi::XrcWord::Deputy:
-    case uabi::XrcWord::NoDeputy:
+    case uabi::XrcMessage::Proxy:
+    case uabi::XrcMessage::NoProxy:
       break;
   }
-  tell_targets(message);
+  notify_targets(message);
 }
 
 /// What came of a question for a proxy QP, or that a process has gone.
-void Process::Impl::tell_targets(const uabi::XrcRelay& message) {
+void Process::Impl::notify_targets(const uabi::XrcRelay& message) {
   if (message.peer.node != self.node) {
     return;
   }
   for_each_qp_of(message.domain, [&](hca::Qp& qp) {
-    if (message.word == uabi::XrcWord::Gone) {
+    if (message.action == uabi::XrcMessage::PeerGone) {
       qp.handle_owner_gone(message.peer.slot);
       return true;
     }
     if (qp.number() != message.target) {
       return false;
     }
-    qp.handle_deputy(
+    qp.handle_proxy(
         message.peer.slot, message.serial,
-        message.word == uabi::XrcWord::Deputy ? std::optional{message.deputy} : std::nullopt);
+        message.action == uabi::XrcMessage::Proxy ? std::optional{message.proxy} : std::nullopt);
     return true;
   });
 }
@@ -111,10 +111,10 @@ void Process::Impl::carry_for_proxy(std::uint32_t hca, hca::Qp& qp) {
 void Process::Impl::for_each_qp_of(std::uint32_t domain,
                                    const std::function<bool(hca::Qp&)>& visit) {
   const QuiesceGuard quiesced{*this};
-  qps.for_each([&](hca::Qp& qp, QpCarrier& carrier) {
+  qps.for_each([&](hca::Qp& qp, QpDriverState& qp_state) {
     const hca::XrcDomain* const its = qp.xrc_domain();
     if (its != nullptr && its->name == domain && visit(qp)) {
-      settle(carrier);
+      settle(qp_state);
     }
   });
 }
@@ -134,22 +134,22 @@ Result<hca::Qp*> Process::open_target(const hca::XrcDomain& domain, Qpn target) 
   if (domain.name == 0 || slot_of(target) == impl_->self.slot) {
     return impl_->shared_targets.open_again(domain.name, target);
   }
-  const auto opened = impl_->foreign_targets.open(domain.name, target);
+  const auto opened = impl_->peer_targets.open(domain.name, target);
   return opened ? Result<hca::Qp*>{nullptr} : std::unexpected(opened.error());
 }
 
 void Process::close_target(std::uint32_t domain, Qpn target) {
-  impl_->foreign_targets.close(domain, target);
+  impl_->peer_targets.close(domain, target);
 }
 
 Result<void> Process::modify_target(std::uint32_t domain, Qpn target,
                                     const hca::QpAttributes& attributes,
                                     hca::QpAttributeMask mask) {
-  return impl_->foreign_targets.modify(domain, target, attributes, mask);
+  return impl_->peer_targets.modify(domain, target, attributes, mask);
 }
 
 Result<hca::QpAttributes> Process::query_target(std::uint32_t domain, Qpn target) {
-  return impl_->foreign_targets.query(domain, target);
+  return impl_->peer_targets.query(domain, target);
 }
 
 Result<void> Process::release_target(std::uint32_t hca, hca::Qp& target) {

@@ -11,7 +11,7 @@ namespace {
 
 /// Policy: how long the end of a program waits for what it has sent to arrive. More than the
 /// longest delay of a link; a peer that is stopped may miss it.
-constexpr Duration kLastPatience = Duration::seconds(2);
+constexpr Duration kFlushWaitLimit = Duration::seconds(2);
 
 }  // namespace
 
@@ -42,7 +42,7 @@ void Process::Impl::schedule_release() { progress.sleeper.notify_deadline(links.
 
 /// An acknowledgement or a datagram that is under way does not vanish because its sender ends.
 void Process::Impl::finish_sending() {
-  const Instant deadline = os::now() + kLastPatience;
+  const Instant deadline = os::now() + kFlushWaitLimit;
   while (links.has_any() && os::now() < deadline) {
     if (!release_arrived()) {
       release_blocked(os::now());

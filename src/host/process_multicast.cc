@@ -7,10 +7,10 @@
 namespace weft::host {
 
 /// The port through which a QP takes part; before INIT it has none, and its HCA's first stands in.
-std::optional<fabric::PortIndex> Process::Impl::port_index_of(const QpCarrier& carrier) const {
-  const PortNumber port = std::max(carrier.qp->port(), PortNumber{1});
+std::optional<fabric::PortIndex> Process::Impl::port_index_of(const QpDriverState& qp_state) const {
+  const PortNumber port = std::max(qp_state.qp->port(), PortNumber{1});
   return map.ask([&](const fabric::TablesView& view) {
-    return view.find_port(fabric::NodeIndex{self.node}, port, carrier.hca);
+    return view.find_port(fabric::NodeIndex{self.node}, port, qp_state.hca);
   });
 }
 
@@ -18,11 +18,11 @@ Result<void> Process::attach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid
   if (auto attached = impl_->slots.at(hca)->engine->attach_multicast(qp, mgid, mlid); !attached) {
     return attached;
   }
-  auto& carrier = *static_cast<QpCarrier*>(qp.carrier);
-  const auto join = impl_->groups.join(carrier.memberships, mgid, mlid,
-                                       [&] { return impl_->port_index_of(carrier); });
+  auto& qp_state = *static_cast<QpDriverState*>(qp.driver_data);
+  const auto join = impl_->groups.join(qp_state.memberships, mgid, mlid,
+                                       [&] { return impl_->port_index_of(qp_state); });
   if (join) {
-    impl_->connection.start_hearing();
+    impl_->connection.start_daemon_events();
     impl_->groups.wait_until_joined(*join);
   }
   return {};
@@ -32,13 +32,13 @@ Result<void> Process::detach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid
   if (auto detached = impl_->slots.at(hca)->engine->detach_multicast(qp, mgid, mlid); !detached) {
     return detached;
   }
-  impl_->groups.leave(static_cast<QpCarrier*>(qp.carrier)->memberships, mgid, mlid);
+  impl_->groups.leave(static_cast<QpDriverState*>(qp.driver_data)->memberships, mgid, mlid);
   return {};
 }
 
 /// A QP that was attached before it had its port, or got another one, takes part there from now on.
-void Process::Impl::move_memberships(QpCarrier& carrier) {
-  groups.move(carrier.memberships, [&] { return port_index_of(carrier); });
+void Process::Impl::move_memberships(QpDriverState& qp_state) {
+  groups.move(qp_state.memberships, [&] { return port_index_of(qp_state); });
 }
 
 /// To the members on each port that the sender's tree reaches, whatever their HCA: the tables say
@@ -46,7 +46,7 @@ void Process::Impl::move_memberships(QpCarrier& carrier) {
 void Process::Impl::deliver_multicast(Lane& lane, hca::Packet& packet, Instant at) {
   const auto* const arrivals = lane.multicast_arrivals(packet.header);
   if (arrivals == nullptr) {
-    refuse(lane, lane.lie_of_multicast());
+    refuse(lane, lane.multicast_fault());
     return;
   }
   for (const FabricMap::MulticastArrival& arrival : *arrivals) {

@@ -16,11 +16,11 @@ namespace weft::host {
 namespace {
 
 /// Of the spinning thread; policy.
-constexpr unsigned kRoundsBetweenLooks = 16;
+constexpr unsigned kRoundsBetweenScans = 16;
 
 /// Answers to an application that polled so lately are left to it: it is the one that waits for
 /// them, and what they change lies in its cache; policy.
-constexpr Duration kPatienceWithAnswers = Duration::microseconds(5);
+constexpr Duration kResponseGrace = Duration::microseconds(5);
 
 void pause() {
 #if defined(__x86_64__)
@@ -46,9 +46,9 @@ void pause() {
 }  // namespace
 
 /// What the thread looks at: what the application does not see to.
-std::size_t Process::Impl::look_for_thread(Lane& lane, bool spins) {
-  Lane::Turns& turns = lane.turns;
-  std::size_t taken = turns.polled_lately ? 0 : take_responses(lane);
+std::size_t Process::Impl::poll_for_thread(Lane& lane, bool spins) {
+  Lane::PollingTurns& turns = lane.turns;
+  std::size_t taken = turns.polled_recently ? 0 : take_responses(lane);
   if (take_requests(lane, turns.polls_now, false) != 0) {
     ++taken;
     if (spins && !turns.thread_is_hot.load(std::memory_order_relaxed)) {
@@ -60,42 +60,42 @@ std::size_t Process::Impl::look_for_thread(Lane& lane, bool spins) {
 
 /// Which lanes the application looks at; when it last looked at any. It writes those lines: not
 /// every round.
-Instant Process::Impl::look_at_polls(Instant at) {
+Instant Process::Impl::observe_polls(Instant at) {
   const bool has_lease = progress.sleeper.has_lease();
   Instant newest{};
-  for_each_watched([&](Lane& lane) {
-    Lane::Turns& turns = lane.turns;
+  for_each_polled_lane([&](Lane& lane) {
+    Lane::PollingTurns& turns = lane.turns;
     const std::uint64_t polls = turns.polls.load(std::memory_order_relaxed);
-    if (polls != turns.seen_polls || planted(LiveBug::LeaseNeverStale)) {
+    if (polls != turns.seen_polls || planted(LiveBug::LeaseNeverExpires)) {
       turns.seen_polls = polls;
       turns.polled_at = at;
     }
     turns.polls_now = has_lease && at - turns.polled_at < Process::kFreshPoll;
-    turns.polled_lately = has_lease && at - turns.polled_at < kPatienceWithAnswers;
+    turns.polled_recently = has_lease && at - turns.polled_at < kResponseGrace;
     newest = std::max(newest, turns.polled_at);
   });
   return has_lease ? newest : Instant{};
 }
 
 void Process::Impl::run_progress() {
-  os::ask_to_run_promptly();
+  os::request_prompt_scheduling();
   const bool has_cpus = has_cpus_to_spin();
   SpinBudget budget{has_cpus, os::now()};
-  Crowding crowding;
+  Contention contention;
   progress.shares_cpus.store(!has_cpus, std::memory_order_relaxed);
   Instant polled_at{};  // when a new poll of the application was last seen
   for (unsigned round = 0; !stopping.load(std::memory_order_relaxed); ++round) {
     const Instant at = clock.read();
     consume_doorbells();
-    if (round % kRoundsBetweenLooks == 0) {
-      polled_at = look_at_polls(at);
+    if (round % kRoundsBetweenScans == 0) {
+      polled_at = observe_polls(at);
     }
     std::size_t taken = 0;
-    for_each_watched([&](Lane& lane) { taken += look_for_thread(lane, budget.spins()); });
-    if (at - polled_at >= kPatienceWithAnswers) {
-      keep_up(true);
+    for_each_polled_lane([&](Lane& lane) { taken += poll_for_thread(lane, budget.spins()); });
+    if (at - polled_at >= kResponseGrace) {
+      run_maintenance(true);
     }
-    tell_held_events(at);
+    deliver_held_events(at);
     if (taken != 0 && !planted_late(LiveBug::DeadLaneNotDrained)) {
       budget.note_work(at);
       continue;
@@ -104,11 +104,11 @@ void Process::Impl::run_progress() {
       pause();
       continue;
     }
-    const bool is_crowded = crowding.is_crowded(at, count_switches);
+    const bool is_contended = contention.is_contended(at, count_switches);
     rest(at, polled_at, budget);
-    budget.begin_anew(is_crowded);
-    progress.shares_cpus.store(!has_cpus || is_crowded, std::memory_order_relaxed);
-    round = kRoundsBetweenLooks - 1;
+    budget.begin_anew(is_contended);
+    progress.shares_cpus.store(!has_cpus || is_contended, std::memory_order_relaxed);
+    round = kRoundsBetweenScans - 1;
   }
 }
 

@@ -51,8 +51,8 @@ const std::array<bool, 256> kIsOneSided = [] {
 }
 
 /// The peer of a connection, by whatever lane.
-[[nodiscard]] bool is_bound_to(const QpCarrier& carrier, const Lane& lane) {
-  const Lane* const bound = carrier.lane.load(std::memory_order_relaxed);
+[[nodiscard]] bool is_bound_to(const QpDriverState& qp_state, const Lane& lane) {
+  const Lane* const bound = qp_state.lane.load(std::memory_order_relaxed);
   return bound == &lane || (bound != nullptr && bound->peer == lane.peer);
 }
 
@@ -65,37 +65,37 @@ bool has_one_sided_request(Lane::In& requests) {
   return front.state == ring::Consumer<>::State::Record && is_one_sided(front.body);
 }
 
-class Process::Impl::Touched {
+class Process::Impl::TouchedQps {
  public:
-  void add(QpCarrier& carrier) {
-    if (count_ == 0 || (carriers_[count_ - 1] != &carrier && !has(carrier))) {
-      carriers_[count_++] = &carrier;
+  void add(QpDriverState& qp_state) {
+    if (count_ == 0 || (qp_states_[count_ - 1] != &qp_state && !has(qp_state))) {
+      qp_states_[count_++] = &qp_state;
     }
   }
   template <class Visit>
   void for_each(Visit visit) const {
     for (std::size_t i = 0; i < count_; ++i) {
-      visit(*carriers_[i]);
+      visit(*qp_states_[i]);
     }
   }
 
  private:
-  [[nodiscard]] bool has(const QpCarrier& carrier) const {
-    const std::span known{carriers_.data(), count_};
-    return std::ranges::find(known, &carrier) != known.end();
+  [[nodiscard]] bool has(const QpDriverState& qp_state) const {
+    const std::span known{qp_states_.data(), count_};
+    return std::ranges::find(known, &qp_state) != known.end();
   }
 
-  std::array<QpCarrier*, kBatch> carriers_;
+  std::array<QpDriverState*, kBatch> qp_states_;
   std::size_t count_{};
 };
 
 /// A record of another process: copied, checked, and delivered where its addresses say.
 [[gnu::always_inline]] inline void Process::Impl::deliver(Lane& lane, hca::Flow flow,
                                                           ByteSpan record, Instant at,
-                                                          Touched& touched) {
+                                                          TouchedQps& touched_qps) {
   hca::Packet& packet = lane.in(flow).packet;
   if (!hca::read_record(record, packet).empty()) {
-    refuse(lane, uabi::Misbehaviour::MalformedRecord);
+    refuse(lane, uabi::RecordFault::MalformedRecord);
     return;
   }
   packet.source_slot = lane.peer.slot;
@@ -103,7 +103,7 @@ class Process::Impl::Touched {
   const bool is_ud = header.opcode == wire::Opcode::UdSendOnly ||
                      header.opcode == wire::Opcode::UdSendOnlyWithImmediate;
   if (is_ud && slot_of(header.extension.deth.src_qp) != lane.peer.slot) {
-    refuse(lane, uabi::Misbehaviour::ForgedQpn);
+    refuse(lane, uabi::RecordFault::ForgedQpn);
     return;
   }
   if (header.dlid.is_multicast()) {
@@ -112,42 +112,42 @@ class Process::Impl::Touched {
   }
   const FabricMap::LocalPort* const port = lane.arrival(flow, header);
   if (port == nullptr || port->hca >= slots.size()) {
-    refuse(lane, lane.lie(flow));
+    refuse(lane, lane.fault(flow));
     return;
   }
   hca::Qp* const qp = slots[port->hca]->engine->handle_packet(port->port, packet, at);
   if (qp == nullptr) {
-    refuse(lane, header.dest_qp == kQp0 || header.dest_qp == kQp1
-                     ? uabi::Misbehaviour::ManagementQpn
-                     : uabi::Misbehaviour::NobodyThere);
+    refuse(lane, header.dest_qp == kQp0 || header.dest_qp == kQp1 ? uabi::RecordFault::ManagementQpn
+                                                                  : uabi::RecordFault::NoSuchQp);
     return;
   }
-  auto* const carrier = static_cast<QpCarrier*>(qp->carrier);
-  if (!is_ud && carrier != nullptr && !is_bound_to(*carrier, lane) &&
-      !(lane.peer.node == self.node && qp->has_deputy_in(lane.peer.slot))) {
-    refuse(lane, uabi::Misbehaviour::OthersConnection);  // the QP has dropped it
+  auto* const qp_state = static_cast<QpDriverState*>(qp->driver_data);
+  if (!is_ud && qp_state != nullptr && !is_bound_to(*qp_state, lane) &&
+      !(lane.peer.node == self.node && qp->has_proxy_in(lane.peer.slot))) {
+    refuse(lane, uabi::RecordFault::ConnectedElsewhere);  // the QP has dropped it
     return;
   }
-  if (carrier != nullptr) {
-    touched.add(*carrier);
+  if (qp_state != nullptr) {
+    touched_qps.add(*qp_state);
   }
 }
 
 /// What the packets of a batch have given their QPs to do.
-void Process::Impl::go_on(hca::Flow flow, const Touched& touched, Instant at) {
-  touched.for_each([&](QpCarrier& carrier) {
+void Process::Impl::resume_qps(hca::Flow flow, const TouchedQps& touched_qps, Instant at) {
+  touched_qps.for_each([&](QpDriverState& qp_state) {
     if (flow == hca::Flow::Request) {
-      answer(carrier, kAnswerBudget);
+      answer(qp_state, kAnswerBudget);
     } else {
-      carry(carrier, at, kAnswerBudget);
-      arm(carrier);
+      transmit_qp(qp_state, at, kAnswerBudget);
+      arm(qp_state);
     }
   });
 }
 
 /// Whether what lies in front is left to who looks for it.
-[[nodiscard]] bool Process::Impl::is_left(Lane& lane, ByteSpan record, bool only_one_sided,
-                                          bool leave_one_sided) {
+[[nodiscard]] bool Process::Impl::is_left_to_application(Lane& lane, ByteSpan record,
+                                                         bool only_one_sided,
+                                                         bool leave_one_sided) {
   const bool one_sided = is_one_sided(record);
   if (only_one_sided && !one_sided && !lane.turns.sends_wait.load(std::memory_order_relaxed)) {
     lane.turns.sends_wait.store(true, std::memory_order_relaxed);
@@ -164,7 +164,7 @@ void Process::Impl::go_on(hca::Flow flow, const Touched& touched, Instant at) {
   }
   Lane::In& in = lane.in(flow);
   DeferredEvents deferred{flow == hca::Flow::Request};
-  Touched touched;
+  TouchedQps touched_qps;
   std::size_t taken = 0;
   // Who takes requests measures no time.
   const Instant at = flow == hca::Flow::Request ? clock.newest() : clock.read();
@@ -172,26 +172,26 @@ void Process::Impl::go_on(hca::Flow flow, const Touched& touched, Instant at) {
     const auto front = in.ring.look();
     if (front.state != ring::Consumer<>::State::Record) {
       if (front.state == ring::Consumer<>::State::Corrupt) {
-        refuse(lane, uabi::Misbehaviour::CorruptRing);
+        refuse(lane, uabi::RecordFault::CorruptRing);
       }
       break;
     }
     if ((only_one_sided || leave_one_sided) &&
-        is_left(lane, front.body, only_one_sided, leave_one_sided)) {
+        is_left_to_application(lane, front.body, only_one_sided, leave_one_sided)) {
       break;
     }
-    deliver(lane, flow, front.body, at, touched);
+    deliver(lane, flow, front.body, at, touched_qps);
     in.ring.pop();
     ++taken;
   }
-  in.show_next_word();
-  if (planted(LiveBug::StoppedAnswererCounted)) {
+  in.publish_next_word();
+  if (planted(LiveBug::StoppedResponderCounted)) {
     in.ring.settle();
-    static_cast<void>(planted_late(LiveBug::StoppedAnswererCounted));
+    static_cast<void>(planted_late(LiveBug::StoppedResponderCounted));
   }
-  go_on(flow, touched, at);
+  resume_qps(flow, touched_qps, at);
   in.ring.settle();  // who is stopped before has not read: the peer's retry timers do not count
-  lane.tell_room();
+  lane.signal_space();
   deferred.stop();
   if (deferred.has_any()) {
     take_earlier_responses(lane);

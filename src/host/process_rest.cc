@@ -17,11 +17,11 @@ namespace weft::host {
 namespace {
 
 /// While senders wait for room, how long the thread sleeps at most: their peers may be stopped.
-constexpr Duration kRoomPatience = Duration::milliseconds(1);
+constexpr Duration kSpaceWaitLimit = Duration::milliseconds(1);
 
 /// Doorbells and wakes are hints, which a liar among the peers may take back
 /// (ring::BasicAttentionPage): who sleeps looks at everything this often.
-constexpr Duration kLongestSleep = Duration::seconds(1);
+constexpr Duration kMaxSleep = Duration::seconds(1);
 
 /// A lane that is about to be left alone, for ring::Sleeper.
 class LaneAtRest {
@@ -36,7 +36,7 @@ class LaneAtRest {
   [[nodiscard]] bool try_own() const {
     return std::try_lock(requests_.owner, responses_.owner) == -1;
   }
-  void disown() const {
+  void destroy_unreported() const {
     requests_.owner.unlock();
     responses_.owner.unlock();
   }
@@ -44,8 +44,8 @@ class LaneAtRest {
     if (sleep == ring::Sleep::Napping) {
       return has_one_sided_request(requests_);
     }
-    lane_.tell_room();
-    return lane_.has_news();
+    lane_.signal_space();
+    return lane_.has_record();
   }
 
  private:
@@ -67,7 +67,7 @@ class Process::Impl::ProgressThread {
 
   // Of a nap.
   [[nodiscard]] bool is_polled(std::uint32_t number) const {
-    return process_.lanes[number]->turns.polled_lately;
+    return process_.lanes[number]->turns.polled_recently;
   }
   [[nodiscard]] bool must_not_wait() const { return process_.stopping.load(); }
   [[nodiscard]] Duration how_long_to_nap() const {
@@ -79,9 +79,9 @@ class Process::Impl::ProgressThread {
   // Of a sleep.
   [[nodiscard]] Instant wakes_at() {
     const Instant at = os::now();
-    longest_ = bounded_by(SafetyNet::LongestSleep, kLongestSleep);
+    longest_ = bounded_by(SafetyNet::MaxSleep, kMaxSleep);
     if (process_.waiting_count.load(std::memory_order_relaxed) != 0 || has_blocked()) {
-      longest_ = bounded_by(SafetyNet::RoomPatience, kRoomPatience);
+      longest_ = bounded_by(SafetyNet::SpaceWaitLimit, kSpaceWaitLimit);
     }
     const Instant due = process_.next_deadline();
     if (due != Instant::never()) {
@@ -108,10 +108,10 @@ class Process::Impl::ProgressThread {
 };
 
 /// A doorbell can get lost by somebody's malice only; what was rung shows in the lane itself, too.
-void Process::Impl::look_at_all() {
+void Process::Impl::poll_all_lanes() {
   const std::size_t count = lanes.count();
   for (std::size_t i = 0; i < count; ++i) {
-    if (lanes[i]->state() == LaneState::Open && lanes[i]->was_rung()) {
+    if (lanes[i]->state() == LaneState::Open && lanes[i]->has_doorbell()) {
       watch(*lanes[i]);
     }
   }
@@ -126,8 +126,8 @@ void Process::Impl::sleep_until_woken() {
     case ring::SleepEnd::WorkCame:
       break;
     case ring::SleepEnd::WasAsleep:
-      if (!progress.sleeper.has_doorbells() && has(SafetyNet::LookAtAll)) {
-        look_at_all();
+      if (!progress.sleeper.has_doorbells() && has(SafetyNet::FullScan)) {
+        poll_all_lanes();
       }
       break;
   }
@@ -136,7 +136,7 @@ void Process::Impl::sleep_until_woken() {
 /// Nothing came for as long as the thread spins: it naps while the application polls, and sleeps
 /// otherwise.
 void Process::Impl::rest(Instant at, Instant polled_at, SpinBudget& budget) {
-  for_each_watched([](Lane& lane) {
+  for_each_polled_lane([](Lane& lane) {
     if (lane.turns.thread_is_hot.load(std::memory_order_relaxed)) {
       lane.turns.thread_is_hot.store(false, std::memory_order_relaxed);
     }

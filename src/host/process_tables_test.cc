@@ -25,7 +25,7 @@ using hca::QpAttribute;
 using hca::QpAttributeMask;
 using testing::TablesDaemon;
 
-constexpr Duration kPatience = TablesDaemon::kPatience;
+constexpr Duration kWaitLimit = TablesDaemon::kWaitLimit;
 constexpr fabric::NodeIndex kPeerNode = TablesDaemon::kPeerNode;
 constexpr std::uint32_t kPeerSlot = 1;
 constexpr Lid kPeerLid{0x77};
@@ -38,7 +38,7 @@ class RecordedEvents final : public ProcessEvents {
     types_.push_back(event.type);
   }
   void fabric_gone(std::string_view) override {}
-  [[nodiscard]] bool wants_explanations() const override { return false; }
+  [[nodiscard]] bool explains_errors() const override { return false; }
   void explain(std::string_view) override {}
   [[nodiscard]] bool has(hca::AsyncEventType type) {
     const std::lock_guard guard{lock_};
@@ -64,7 +64,7 @@ class TablesOfAProcess : public ::testing::Test {
   }
 
   void start() {
-    std::thread daemon{[this] { daemon_.let_in(); }};
+    std::thread daemon{[this] { daemon_.admit_program(); }};
     auto process =
         Process::open({.run = daemon_.run, .fabric = "test", .host = "h1", .limits = {}}, events_);
     daemon.join();
@@ -136,8 +136,8 @@ class TablesOfAProcess : public ::testing::Test {
   }
 
   /// Whether the program asks for the lane to its peer.
-  bool asks_for_lane(Duration patience) {
-    auto received = daemon_.control.receive(patience);
+  bool asks_for_lane(Duration wait_limit) {
+    auto received = daemon_.control.receive(wait_limit);
     const auto* const asked = received ? std::get_if<uabi::OpenLane>(&received->message) : nullptr;
     return asked != nullptr &&
            asked->peer == uabi::ProcessAddress{.node = kPeerNode.value(), .slot = kPeerSlot};
@@ -157,7 +157,7 @@ class TablesOfAProcess : public ::testing::Test {
     message.peer = peer;
     EXPECT_TRUE(daemon_.control.send(message, descriptors));
     hca::Packet packet;
-    const Instant deadline = os::now() + kPatience;
+    const Instant deadline = os::now() + kWaitLimit;
     while (ends.request_in.front().state != ring::Consumer<>::State::Record) {
       if (os::now() > deadline) {
         ADD_FAILURE() << "no packet";
@@ -170,7 +170,7 @@ class TablesOfAProcess : public ::testing::Test {
   }
 
   bool comes(hca::AsyncEventType type) {
-    const Instant deadline = os::now() + kPatience;
+    const Instant deadline = os::now() + kWaitLimit;
     while (!events_.has(type) && os::now() < deadline) {
       std::this_thread::yield();
     }
@@ -198,7 +198,7 @@ TEST_F(TablesOfAProcess, AQpFindsItsLaneWhenItsPeersLidBecomesKnown) {
   EXPECT_FALSE(asks_for_lane(Duration::milliseconds(100)));
   daemon_.builder.set_lid(daemon_.peer_port, kPeerLid, 0);
   daemon_.send_tables();
-  EXPECT_TRUE(asks_for_lane(kPatience));
+  EXPECT_TRUE(asks_for_lane(kWaitLimit));
   post();
   EXPECT_EQ(first_packet().dlid, kPeerLid);
 }
@@ -206,7 +206,7 @@ TEST_F(TablesOfAProcess, AQpFindsItsLaneWhenItsPeersLidBecomesKnown) {
 TEST_F(TablesOfAProcess, AConnectedQpSendsWithItsPortsNewPKeyAndLid) {
   daemon_.builder.set_lid(daemon_.peer_port, kPeerLid, 0);
   ASSERT_NO_FATAL_FAILURE(start());
-  ASSERT_TRUE(asks_for_lane(kPatience));
+  ASSERT_TRUE(asks_for_lane(kWaitLimit));
   constexpr PKey kNewPKey{0x8123};
   constexpr Lid kNewLid{0x55};
   daemon_.builder.set_pkeys(daemon_.own_port, {{kNewPKey}});
@@ -220,10 +220,10 @@ TEST_F(TablesOfAProcess, AConnectedQpSendsWithItsPortsNewPKeyAndLid) {
   EXPECT_EQ(header.slid, kNewLid);
 }
 
-TEST_F(TablesOfAProcess, PacketsCountByTheirServiceLevelThoughTheyShareALaneAndItsStraightWay) {
+TEST_F(TablesOfAProcess, PacketsCountByServiceLevelThoughTheyShareALaneAndItsFastPath) {
   daemon_.builder.set_lid(daemon_.peer_port, kPeerLid, 0);
   ASSERT_NO_FATAL_FAILURE(start());
-  ASSERT_TRUE(asks_for_lane(kPatience));
+  ASSERT_TRUE(asks_for_lane(kWaitLimit));
   hca::Qp& high = beside();
   connect(high, ServiceLevel{5});
   post();
@@ -277,7 +277,7 @@ TEST_F(TablesOfAProcess, EachChangeOfAPortIsToldByItsEventAndNoOther) {
   ASSERT_NO_FATAL_FAILURE(start());
   for (const PortEvent& row : kPortEvents) {
     row.change(daemon_.builder, daemon_.own_port);
-    daemon_.builder.ask_to_reregister(daemon_.own_port);
+    daemon_.builder.request_reregistration(daemon_.own_port);
     daemon_.send_tables();
     auto events = seen();
     std::erase(events, hca::AsyncEventType::ClientReregister);
@@ -286,12 +286,12 @@ TEST_F(TablesOfAProcess, EachChangeOfAPortIsToldByItsEventAndNoOther) {
   const hca::PortAttributes port = process_->hcas().front().engine->port(PortNumber{1});
   EXPECT_EQ(port.sm_lid, Lid{0x99});
   EXPECT_EQ(port.sm_sl, ServiceLevel{3});
-  daemon_.builder.ask_to_reregister(daemon_.own_port);
+  daemon_.builder.request_reregistration(daemon_.own_port);
   daemon_.send_tables();
   EXPECT_EQ(seen(), std::vector{hca::AsyncEventType::ClientReregister});
   daemon_.builder.set_tapped(daemon_.own_port, true);  // which is nobody's business
   daemon_.builder.set_lid(daemon_.peer_port, kPeerLid, 0);
-  daemon_.builder.ask_to_reregister(daemon_.own_port);
+  daemon_.builder.request_reregistration(daemon_.own_port);
   daemon_.send_tables();
   EXPECT_EQ(seen(), std::vector{hca::AsyncEventType::ClientReregister});
 }

@@ -13,7 +13,7 @@ namespace weft::host {
 /// different threads write them.
 struct ProgressState {
   ring::Sleeper<os::KernelFutex> sleeper;
-  alignas(64) PolicyLock upkeep_owner{LockPolicy::Spin};  // of wait queues and timers
+  alignas(64) PolicyLock maintenance_owner{LockPolicy::Spin};  // of wait queues and timers
   alignas(64) std::atomic<bool> shares_cpus{false};  // programs and their threads outnumber them
 };
 

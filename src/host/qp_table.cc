@@ -5,8 +5,8 @@
 namespace weft::host {
 namespace {
 
-[[nodiscard]] CqCarrier* carrier_of(const hca::CompletionQueue* cq) {
-  return cq != nullptr ? static_cast<CqCarrier*>(cq->carrier) : nullptr;
+[[nodiscard]] CqDriverState* cq_state_of(const hca::CompletionQueue* cq) {
+  return cq != nullptr ? static_cast<CqDriverState*>(cq->driver_data) : nullptr;
 }
 
 void flush(hca::SharedReceiveQueue& queue, hca::CompletionQueue& cq, Qpn qpn) {
@@ -24,20 +24,20 @@ void flush(hca::SharedReceiveQueue& queue, hca::CompletionQueue& cq, Qpn qpn) {
 }  // namespace
 
 void QpTable::add_cq(hca::CompletionQueue& cq) {
-  auto carrier = std::make_unique<CqCarrier>();
-  carrier->cq = &cq;
-  cq.carrier = carrier.get();
+  auto cq_state = std::make_unique<CqDriverState>();
+  cq_state->cq = &cq;
+  cq.driver_data = cq_state.get();
   const std::lock_guard guard{lock_};
-  cq_carriers_.emplace(&cq, std::move(carrier));
+  cq_states_.emplace(&cq, std::move(cq_state));
 }
 
 void QpTable::remove_cq(const hca::CompletionQueue& cq) {
   const std::lock_guard guard{lock_};
-  cq_carriers_.erase(&cq);
+  cq_states_.erase(&cq);
 }
 
 void QpTable::add_xrc_srq(hca::SharedReceiveQueue& srq, const hca::CompletionQueue& cq) {
-  carrier_of(&cq)->takes_all.store(true, std::memory_order_relaxed);
+  cq_state_of(&cq)->takes_all.store(true, std::memory_order_relaxed);
   const std::lock_guard guard{lock_};
   xrc_srqs_.insert(&srq);
 }
@@ -47,42 +47,42 @@ void QpTable::remove_xrc_srq(hca::SharedReceiveQueue& srq) {
   xrc_srqs_.erase(&srq);
 }
 
-QpCarrier& QpTable::add(hca::Qp& qp, std::uint32_t hca, const hca::QpInit& init) {
-  auto carrier = std::make_unique<QpCarrier>();
-  QpCarrier& made = *carrier;
+QpDriverState& QpTable::add(hca::Qp& qp, std::uint32_t hca, const hca::QpInit& init) {
+  auto qp_state = std::make_unique<QpDriverState>();
+  QpDriverState& made = *qp_state;
   made.qp = &qp;
   made.hca = hca;
   // XRC: a target has none of its own, and an initiator but the first (annex A14).
   if (init.type != hca::QpType::XrcTarget) {
-    made.cqs = {carrier_of(init.send_cq),
-                hca::is_xrc(init.type) ? nullptr : carrier_of(init.recv_cq)};
+    made.cqs = {cq_state_of(init.send_cq),
+                hca::is_xrc(init.type) ? nullptr : cq_state_of(init.recv_cq)};
   }
   if (init.type == hca::QpType::Ud) {
-    for (CqCarrier* const cq : made.cqs) {
+    for (CqDriverState* const cq : made.cqs) {
       cq->takes_all.store(true, std::memory_order_relaxed);
     }
   }
   const std::lock_guard guard{lock_};
-  qp.carrier = carrier.get();
+  qp.driver_data = qp_state.get();
   if (init.srq != nullptr && !hca::is_xrc(init.type)) {
     shared_receives_[&qp] = {.queue = init.srq, .cq = init.recv_cq};
   }
-  carriers_.emplace(&qp, std::move(carrier));
+  qp_states_.emplace(&qp, std::move(qp_state));
   return made;
 }
 
 void QpTable::remove(const hca::Qp& qp) {
   const std::lock_guard guard{lock_};
   shared_receives_.erase(&qp);
-  carriers_.erase(&qp);
+  qp_states_.erase(&qp);
 }
 
 void QpTable::fail_all() {
   hca::QpAttributes error;
   error.state = hca::QpState::Err;
   const std::lock_guard guard{lock_};
-  for (const auto& [address, carrier] : carriers_) {
-    hca::Qp& qp = *carrier->qp;
+  for (const auto& [address, qp_state] : qp_states_) {
+    hca::Qp& qp = *qp_state->qp;
     const bool failed = qp.modify(error, hca::QpAttribute::State).has_value();  // not from RESET
     if (!failed) {
       continue;

@@ -12,8 +12,8 @@
 namespace weft::host {
 
 /// What the driver keeps of each CQ and QP, while they exist, and which SRQs they receive from. Who
-/// has a QP or CQ finds its own by its `carrier`, without this table. Owns its lock, which comes
-/// before those of QPs; any thread.
+/// has a QP or CQ finds its own by its `driver_data`, without this table. Owns its lock, which
+/// comes before those of QPs; any thread.
 class QpTable {
  public:
   QpTable() = default;
@@ -28,16 +28,16 @@ class QpTable {
   void add_xrc_srq(hca::SharedReceiveQueue& srq, const hca::CompletionQueue& cq);
   void remove_xrc_srq(hca::SharedReceiveQueue& srq);
 
-  QpCarrier& add(hca::Qp& qp, std::uint32_t hca, const hca::QpInit& init);
+  QpDriverState& add(hca::Qp& qp, std::uint32_t hca, const hca::QpInit& init);
   /// A QP that was destroyed.
   void remove(const hca::Qp& qp);
 
-  /// Calls `visit(hca::Qp&, QpCarrier&)` for all, with the lock.
+  /// Calls `visit(hca::Qp&, QpDriverState&)` for all, with the lock.
   template <class Visit>
   void for_each(Visit visit) {
     const std::lock_guard guard{lock_};
-    for (const auto& [qp, carrier] : carriers_) {
-      visit(*carrier->qp, *carrier);
+    for (const auto& [qp, qp_state] : qp_states_) {
+      visit(*qp_state->qp, *qp_state);
     }
   }
 
@@ -53,10 +53,10 @@ class QpTable {
   };
 
   std::mutex lock_;
-  std::unordered_map<const hca::Qp*, std::unique_ptr<QpCarrier>> carriers_;
+  std::unordered_map<const hca::Qp*, std::unique_ptr<QpDriverState>> qp_states_;
   std::unordered_map<const hca::Qp*, SharedReceives> shared_receives_;  // of QPs with an SRQ
   std::unordered_set<hca::SharedReceiveQueue*> xrc_srqs_;
-  std::unordered_map<const hca::CompletionQueue*, std::unique_ptr<CqCarrier>> cq_carriers_;
+  std::unordered_map<const hca::CompletionQueue*, std::unique_ptr<CqDriverState>> cq_states_;
 };
 
 }  // namespace weft::host

@@ -21,8 +21,8 @@ class QpsOfAProcess : public ::testing::Test {
 
   [[nodiscard]] hca::Qp& make() { return **adapter().create_qp(init_); }
   [[nodiscard]] hca::Hca& adapter() { return objects_.adapter; }
-  [[nodiscard]] static CqCarrier& carrier_of(hca::CompletionQueue& cq) {
-    return *static_cast<CqCarrier*>(cq.carrier);
+  [[nodiscard]] static CqDriverState& qp_state_of(hca::CompletionQueue& cq) {
+    return *static_cast<CqDriverState*>(cq.driver_data);
   }
 
   testing::FakeObjects objects_;
@@ -34,25 +34,25 @@ class QpsOfAProcess : public ::testing::Test {
 
 TEST_F(QpsOfAProcess, AreKnownByTheirCarrier) {
   hca::Qp& qp = make();
-  const QpCarrier& carrier = table_.add(qp, 1, init_);
-  EXPECT_EQ(qp.carrier, &carrier);
-  EXPECT_EQ(carrier.qp, &qp);
-  EXPECT_EQ(carrier.hca, 1U);
-  EXPECT_EQ(carrier.cqs[0], &carrier_of(cq_));
+  const QpDriverState& qp_state = table_.add(qp, 1, init_);
+  EXPECT_EQ(qp.driver_data, &qp_state);
+  EXPECT_EQ(qp_state.qp, &qp);
+  EXPECT_EQ(qp_state.hca, 1U);
+  EXPECT_EQ(qp_state.cqs[0], &qp_state_of(cq_));
   int visits = 0;
-  table_.for_each([&](hca::Qp& each, QpCarrier&) { visits += &each == &qp ? 1 : 0; });
+  table_.for_each([&](hca::Qp& each, QpDriverState&) { visits += &each == &qp ? 1 : 0; });
   EXPECT_EQ(visits, 1);
   table_.remove(qp);
-  table_.for_each([&](hca::Qp&, QpCarrier&) { ++visits; });
+  table_.for_each([&](hca::Qp&, QpDriverState&) { ++visits; });
   EXPECT_EQ(visits, 1);
 }
 
 TEST_F(QpsOfAProcess, MakeTheirCqTakeFromEveryLaneIfDatagramsComeByAny) {
   table_.add(make(), 0, init_);
-  EXPECT_FALSE(carrier_of(cq_).takes_all);
+  EXPECT_FALSE(qp_state_of(cq_).takes_all);
   init_.type = hca::QpType::Ud;
   table_.add(make(), 0, init_);
-  EXPECT_TRUE(carrier_of(cq_).takes_all);
+  EXPECT_TRUE(qp_state_of(cq_).takes_all);
 }
 
 TEST_F(QpsOfAProcess, FlushTheReceivesOfTheirSrqWhenAllFail) {

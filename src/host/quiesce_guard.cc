@@ -6,11 +6,11 @@ namespace weft::host {
 
 QuiesceGuard::QuiesceGuard(Process::Impl& process)
     : process_(process), lane_count_(process.lanes.hold_rings()) {
-  process_.progress.upkeep_owner.lock();
+  process_.progress.maintenance_owner.lock();
 }
 
 QuiesceGuard::~QuiesceGuard() {
-  process_.progress.upkeep_owner.unlock();
+  process_.progress.maintenance_owner.unlock();
   process_.lanes.release_rings(lane_count_);
 }
 

@@ -21,15 +21,15 @@ class Refusals {
 
   /// Counts one; how many there were when it is time to tell the daemon. What only a liar can send
   /// is told at once; a corrupt ring, which stays so, once.
-  [[nodiscard]] std::optional<std::uint64_t> count(uabi::Misbehaviour what, Instant now) {
+  [[nodiscard]] std::optional<std::uint64_t> count(uabi::RecordFault what, Instant now) {
     Kind& kind = kinds_.at(static_cast<std::size_t>(what) - 1);
     const std::uint64_t count = kind.count.fetch_add(1, std::memory_order_relaxed) + 1;
-    if (what == uabi::Misbehaviour::CorruptRing) {
+    if (what == uabi::RecordFault::CorruptRing) {
       return count == 1 ? std::optional{count} : std::nullopt;
     }
     std::int64_t due_ns = kind.due_ns.load(std::memory_order_relaxed);
     const std::int64_t now_ns = now.since_start().nanoseconds();
-    if (count < (can_be_left_over(what) ? kLeftovers : 1) || now_ns < due_ns ||
+    if (count < (may_be_stale(what) ? kLeftovers : 1) || now_ns < due_ns ||
         !kind.due_ns.compare_exchange_strong(due_ns, now_ns + kPause.nanoseconds())) {
       return std::nullopt;
     }
@@ -42,24 +42,24 @@ class Refusals {
     std::atomic<std::int64_t> due_ns{0};
   };
 
-  [[nodiscard]] static bool can_be_left_over(uabi::Misbehaviour what) {
+  [[nodiscard]] static bool may_be_stale(uabi::RecordFault what) {
     switch (what) {
-      case uabi::Misbehaviour::CorruptRing:
-      case uabi::Misbehaviour::MalformedRecord:
-      case uabi::Misbehaviour::ForgedQpn:
-      case uabi::Misbehaviour::ManagementQpn:
+      case uabi::RecordFault::CorruptRing:
+      case uabi::RecordFault::MalformedRecord:
+      case uabi::RecordFault::ForgedQpn:
+      case uabi::RecordFault::ManagementQpn:
         return false;
-      case uabi::Misbehaviour::ForgedSource:
-      case uabi::Misbehaviour::ForgedPKey:
-      case uabi::Misbehaviour::WrongDestination:
-      case uabi::Misbehaviour::OthersConnection:
-      case uabi::Misbehaviour::NobodyThere:
+      case uabi::RecordFault::ForgedSource:
+      case uabi::RecordFault::ForgedPKey:
+      case uabi::RecordFault::WrongDestination:
+      case uabi::RecordFault::ConnectedElsewhere:
+      case uabi::RecordFault::NoSuchQp:
         return true;
     }
     return true;
   }
 
-  std::array<Kind, uabi::kMisbehaviourCount> kinds_;
+  std::array<Kind, uabi::kRecordFaultCount> kinds_;
 };
 
 }  // namespace weft::host

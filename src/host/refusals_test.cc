@@ -5,22 +5,22 @@
 namespace weft::host {
 namespace {
 
-using uabi::Misbehaviour;
+using uabi::RecordFault;
 
 TEST(Refusals, TellOfALieAtOnceAndThenOnceASecond) {
   Refusals refusals;
   const Instant start{Duration::seconds(5)};
-  EXPECT_EQ(refusals.count(Misbehaviour::ForgedQpn, start), 1U);
-  EXPECT_EQ(refusals.count(Misbehaviour::ForgedQpn, start), std::nullopt);
-  EXPECT_EQ(refusals.count(Misbehaviour::ManagementQpn, start), 1U);
-  EXPECT_EQ(refusals.count(Misbehaviour::ForgedQpn, start + Refusals::kPause), 3U);
+  EXPECT_EQ(refusals.count(RecordFault::ForgedQpn, start), 1U);
+  EXPECT_EQ(refusals.count(RecordFault::ForgedQpn, start), std::nullopt);
+  EXPECT_EQ(refusals.count(RecordFault::ManagementQpn, start), 1U);
+  EXPECT_EQ(refusals.count(RecordFault::ForgedQpn, start + Refusals::kPause), 3U);
 }
 
 TEST(Refusals, TellOfACorruptRingOnce) {
   Refusals refusals;
-  EXPECT_EQ(refusals.count(Misbehaviour::CorruptRing, Instant{}), 1U);
+  EXPECT_EQ(refusals.count(RecordFault::CorruptRing, Instant{}), 1U);
   for (int i = 1; i < 5; ++i) {
-    EXPECT_FALSE(refusals.count(Misbehaviour::CorruptRing, Instant{Duration::seconds(i)}));
+    EXPECT_FALSE(refusals.count(RecordFault::CorruptRing, Instant{Duration::seconds(i)}));
   }
 }
 
@@ -28,9 +28,9 @@ TEST(Refusals, SayNothingOfWhatAnHonestPeerLeavesBehind) {
   Refusals refusals;
   const Instant start{Duration::seconds(5)};
   for (std::uint64_t i = 1; i < Refusals::kLeftovers; ++i) {
-    ASSERT_FALSE(refusals.count(Misbehaviour::NobodyThere, start));
+    ASSERT_FALSE(refusals.count(RecordFault::NoSuchQp, start));
   }
-  EXPECT_EQ(refusals.count(Misbehaviour::NobodyThere, start), Refusals::kLeftovers);
+  EXPECT_EQ(refusals.count(RecordFault::NoSuchQp, start), Refusals::kLeftovers);
 }
 
 }  // namespace

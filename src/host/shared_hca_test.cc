@@ -16,7 +16,7 @@ class NoEvents final : public hca::HcaEvents {
  public:
   void completion_event(hca::CompletionQueue&) override {}
   void async_event(const hca::AsyncEvent&) override {}
-  [[nodiscard]] bool wants_explanations() const override { return false; }
+  [[nodiscard]] bool explains_errors() const override { return false; }
   void explain(std::string_view) override {}
 };
 
@@ -36,8 +36,8 @@ TEST(SharedMemory, ShowsTheLastByteOfAWriteLast) {  // T-RVT-8, R-RVT-18
       payload.fill(static_cast<std::byte>(round));
       for (std::size_t slot = 0; slot < kSlots; ++slot) {
         const std::size_t bytes = bytes_of_slot(slot);
-        hca::place_last_bytes_last(all.subspan(slot * kSlotBytes, bytes),
-                                   std::span{payload}.first(bytes));
+        hca::place_last_bytes_atomically(all.subspan(slot * kSlotBytes, bytes),
+                                         std::span{payload}.first(bytes));
       }
       while (seen.load(std::memory_order_acquire) != round) {
         std::this_thread::yield();

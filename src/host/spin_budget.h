@@ -7,7 +7,7 @@
 
 namespace weft::host {
 
-/// For how long the progress thread looks at rings in vain before it naps or sleeps
+/// For how long the progress thread polls empty rings before it naps or sleeps
 /// (docs/ARCHITECTURE.md, decision 4). Pure: time is handed in. One thread.
 ///
 /// Spinning pays only when everybody who spins has a CPU. A nap that work cuts short took longer to
@@ -34,8 +34,8 @@ class SpinBudget {
     budget_ = was_cut_short ? std::min(budget_ * 2, kLongest) : budget_ / 2;
   }
   /// After each rest.
-  void begin_anew(bool is_crowded) {
-    budget_ = is_crowded ? Duration{} : std::max(budget_, least_);
+  void begin_anew(bool is_contended) {
+    budget_ = is_contended ? Duration{} : std::max(budget_, least_);
   }
 
   [[nodiscard]] Duration budget() const { return budget_; }
@@ -49,7 +49,7 @@ class SpinBudget {
 /// Whether a thread loses its CPU to others: spinning beside them costs all of them. Pure. Asked
 /// with how often it has lost its CPU so far (getrusage(2), ru_nivcsw), now and then, since knowing
 /// that is a system call.
-class Crowding {
+class Contention {
  public:
   // Policy: so often only a thread is switched that shares its CPU with others that are woken all
   // the time; one that loses a time slice now and then is better off spinning.
@@ -59,7 +59,7 @@ class Crowding {
 
   /// `count_switches()` is called at most once a period.
   template <class CountSwitches>
-  [[nodiscard]] bool is_crowded(Instant at, CountSwitches count_switches) {
+  [[nodiscard]] bool is_contended(Instant at, CountSwitches count_switches) {
     const Duration passed = at - asked_at_;
     if (passed > kPeriod) {
       const long switches = count_switches();

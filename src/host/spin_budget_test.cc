@@ -57,18 +57,19 @@ TEST(SpinBudget, IsNoneInACrowdAndTheLeastAfterIt) {
   EXPECT_EQ(budget.budget(), SpinBudget::kLeast);
 }
 
-TEST(Crowding, IsACrowdWhereTheCpuIsLostEveryFewMilliseconds) {
-  Crowding crowding;
-  EXPECT_FALSE(crowding.is_crowded(kStart, [] { return 1'000L; }))
+TEST(Contention, IsACrowdWhereTheCpuIsLostEveryFewMilliseconds) {
+  Contention contention;
+  EXPECT_FALSE(contention.is_contended(kStart, [] { return 1'000L; }))
       << "what was lost before it was first asked, in a long time";
-  const Instant later = kStart + Crowding::kPeriod + kMicrosecond;
-  EXPECT_TRUE(crowding.is_crowded(later, [] { return 1'026L; }));
-  EXPECT_TRUE(crowding.is_crowded(later + Crowding::kPeriod, [] {
+  const Instant later = kStart + Contention::kPeriod + kMicrosecond;
+  EXPECT_TRUE(contention.is_contended(later, [] { return 1'026L; }));
+  EXPECT_TRUE(contention.is_contended(later + Contention::kPeriod, [] {
     ADD_FAILURE() << "asked twice in a period";
     return 0L;
   }));
-  EXPECT_FALSE(crowding.is_crowded(later + Crowding::kPeriod + kMicrosecond, [] { return 1'029L; }))
-      << "a time slice now and then";
+  EXPECT_FALSE(contention.is_contended(later + Contention::kPeriod + kMicrosecond, [] {
+    return 1'029L;
+  })) << "a time slice now and then";
 }
 
 }  // namespace

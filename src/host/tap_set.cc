@@ -48,11 +48,11 @@ bool TapSet::reserve(std::span<const fabric::Hop> hops, std::size_t bytes) {
 bool TapSet::show(std::span<const fabric::Hop> hops, ByteSpan record_header,
                   std::span<const ByteSpan> payload) {
   const std::size_t bytes = sizeof(TapRecord) + record_header.size() + total_bytes(payload);
-  return with_room(hops, bytes, [&] { show_now(hops, record_header, payload); });
+  return with_room(hops, bytes, [&] { capture_now(hops, record_header, payload); });
 }
 
-void TapSet::show_now(std::span<const fabric::Hop> hops, ByteSpan record_header,
-                      std::span<const ByteSpan> payload) {
+void TapSet::capture_now(std::span<const fabric::Hop> hops, ByteSpan record_header,
+                         std::span<const ByteSpan> payload) {
   [[maybe_unused]] const bool has_room =
       reserve(hops, sizeof(TapRecord) + record_header.size() + total_bytes(payload));
   WEFT_DEBUG_ASSERT(has_room, "the caller looked for room");

@@ -24,9 +24,9 @@ class TapSet {
   void open(std::uint32_t capture, std::uint32_t port, os::Mapping memory);
   void close(std::uint32_t capture);
 
-  /// Calls `act`, which shows packets of a path by show_now(), once every capture of a port among
-  /// `hops` has room for records of `bytes` together; false, and nothing is done, if one has not.
-  /// So it may be found out there how far each packet comes.
+  /// Calls `act`, which shows packets of a path by capture_now(), once every capture of a port
+  /// among `hops` has room for records of `bytes` together; false, and nothing is done, if one has
+  /// not. So it may be found out there how far each packet comes.
   template <class Act>
   [[nodiscard]] bool with_room(std::span<const fabric::Hop> hops, std::size_t bytes, Act act) {
     const std::lock_guard guard{lock_};
@@ -40,8 +40,8 @@ class TapSet {
   [[nodiscard]] static std::size_t bytes_for(std::size_t record_bytes) {
     return sizeof(TapRecord) + record_bytes + 2 * ring::kSlotBytes;  // its head, and rounding up
   }
-  void show_now(std::span<const fabric::Hop> hops, ByteSpan record_header,
-                std::span<const ByteSpan> payload);
+  void capture_now(std::span<const fabric::Hop> hops, ByteSpan record_header,
+                   std::span<const ByteSpan> payload);
 
   /// Shows one packet to every capture of a port among `hops`: all of them, or (no room) none.
   [[nodiscard]] bool show(std::span<const fabric::Hop> hops, ByteSpan record_header,

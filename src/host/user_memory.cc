@@ -72,7 +72,7 @@ bool is_mapped(std::span<const std::byte> range) {
   return true;
 }
 
-bool ProcessMemory::bring_in(std::span<std::byte> range, bool for_writing) {
+bool ProcessMemory::fault_in(std::span<std::byte> range, bool for_writing) {
   if (!kernel_populates()) {
     return is_mapped(range);
   }

@@ -15,7 +15,7 @@ namespace weft::host {
 /// copied to it still ends by SIGSEGV, as it does when it uses that memory itself.
 class ProcessMemory final : public hca::UserMemory {
  public:
-  [[nodiscard]] bool bring_in(std::span<std::byte> range, bool for_writing) override;
+  [[nodiscard]] bool fault_in(std::span<std::byte> range, bool for_writing) override;
   /// Writes a file's pages back to it (msync(2)); waits for the disk.
   [[nodiscard]] bool persist(std::span<std::byte> range) override;
 };

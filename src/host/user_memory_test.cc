@@ -47,17 +47,17 @@ class UserMemory : public ::testing::Test {
 
 TEST_F(UserMemory, BringsInOnlyThePagesOfTheRange) {  // T-ODP-1, part of T-ODP-5
   EXPECT_EQ(resident(), 0U);
-  EXPECT_TRUE(process_memory().bring_in(range(page_ - 1, 2), true));
+  EXPECT_TRUE(process_memory().fault_in(range(page_ - 1, 2), true));
   EXPECT_EQ(resident(), 2U);
 }
 
 TEST_F(UserMemory, RefusesWhatIsNotThereOrMustNotBeWritten) {
   ASSERT_EQ(mprotect(range(0, page_).data(), page_, PROT_READ), 0);
-  EXPECT_TRUE(process_memory().bring_in(range(0, 8), false));
-  EXPECT_FALSE(process_memory().bring_in(range(0, 8), true));
+  EXPECT_TRUE(process_memory().fault_in(range(0, 8), false));
+  EXPECT_FALSE(process_memory().fault_in(range(0, 8), true));
   munmap(range(page_, page_).data(), page_);
-  EXPECT_FALSE(process_memory().bring_in(range(page_, 1), false));
-  EXPECT_FALSE(process_memory().bring_in(range(0, 2 * page_), false));
+  EXPECT_FALSE(process_memory().fault_in(range(page_, 1), false));
+  EXPECT_FALSE(process_memory().fault_in(range(0, 2 * page_), false));
   EXPECT_FALSE(is_mapped(range(0, 2 * page_)));
   EXPECT_TRUE(is_mapped(range(0, page_)));
 }
@@ -104,10 +104,10 @@ TEST_F(UserMemory, PersistsWhatAFileKeeps) {  // IBTA vol 1 annex A19
 
 TEST_F(UserMemory, RefusesAddressesThatNoProgramHas) {
   auto* const last = std::bit_cast<std::byte*>(~std::uintptr_t{0});
-  EXPECT_FALSE(process_memory().bring_in({last, 1}, false));
-  EXPECT_FALSE(process_memory().bring_in({last, 2}, false));
+  EXPECT_FALSE(process_memory().fault_in({last, 1}, false));
+  EXPECT_FALSE(process_memory().fault_in({last, 2}, false));
   auto* const kernel = std::bit_cast<std::byte*>(std::uintptr_t{1} << 63);
-  EXPECT_FALSE(process_memory().bring_in({kernel, 8}, true));
+  EXPECT_FALSE(process_memory().fault_in({kernel, 8}, true));
   EXPECT_FALSE(is_mapped({kernel, 8}));
 }
 

@@ -101,22 +101,22 @@ AgentTable::Lookup AgentTable::find(const MadBytes& mad) const {
       wire::unpack<wire::MadHeader>(std::span{mad}.first<wire::kSizeOf<wire::MadHeader>>());
   const auto method =
       static_cast<std::uint8_t>(header.method) & ~unsigned{wire::kMethodResponseBit};
-  Verdict verdict = Verdict::NoClass;
+  Match match = Match::NoClass;
   for (const auto& [id, agent] : agents_) {
     // An agent without methods does not affect which requests are supported.
     if (agent.registration.methods.none() || !speaks(agent.registration, header, mad)) {
       continue;
     }
     if (agent.registration.class_version != header.class_version &&
-        !agent.registration.takes_any_version) {
-      verdict = verdict == Verdict::NoClass ? Verdict::NoVersion : verdict;
+        !agent.registration.accepts_any_version) {
+      match = match == Match::NoClass ? Match::NoVersion : match;
     } else if (agent.registration.methods.test(method)) {
-      return {.verdict = Verdict::Found, .handler = agent.handler};
+      return {.match = Match::Found, .handler = agent.handler};
     } else {
-      verdict = Verdict::NoMethod;
+      match = Match::NoMethod;
     }
   }
-  return {.verdict = verdict, .handler = nullptr};
+  return {.match = match, .handler = nullptr};
 }
 
 MadHandler* AgentTable::find_segment_handler(const MadBytes& mad) const {
@@ -127,13 +127,13 @@ MadHandler* AgentTable::find_segment_handler(const MadBytes& mad) const {
     const bool takes_it = std::ranges::any_of(agents_, [&](const auto& entry) {
       return entry.second.handler == lookup.handler && entry.second.registration.handles_segments;
     });
-    return lookup.verdict == Verdict::Found && takes_it ? lookup.handler : nullptr;
+    return lookup.match == Match::Found && takes_it ? lookup.handler : nullptr;
   }
   constexpr unsigned kHalf = 32;
-  const auto asker =
+  const auto requester =
       agents_.find(AgentId{static_cast<std::uint32_t>(header.transaction_id >> kHalf)});
-  return asker != agents_.end() && asker->second.registration.handles_segments
-             ? asker->second.handler
+  return requester != agents_.end() && requester->second.registration.handles_segments
+             ? requester->second.handler
              : nullptr;
 }
 

@@ -33,9 +33,9 @@ struct Registration {
   std::uint8_t class_version{1};
   std::optional<std::uint32_t> oui{};  ///< for the vendor classes 0x30 to 0x4F
   MethodSet methods{};
-  bool sends_any_class{};    ///< may send any class of the interface, as umad programs may
-  bool handles_segments{};   ///< the agent implements RMPP: it receives and sends single segments
-  bool takes_any_version{};  ///< receive any class version; the agent negotiates it with the peer
+  bool sends_any_class{};      ///< may send any class of the interface, as umad programs may
+  bool handles_segments{};     ///< the agent implements RMPP: it receives and sends single segments
+  bool accepts_any_version{};  ///< receive any class version; the agent negotiates it with the peer
   bool keeps_transaction_ids{};  ///< of posted MADs: a CM's replies have the method of requests
   std::string name{};            ///< for error messages
 };
@@ -55,9 +55,9 @@ class AgentTable {
   [[nodiscard]] const Registration* registration(AgentId agent) const;
 
   /// Result of a lookup; all but Found become an error status in the response (R-MI-7).
-  enum class Verdict : std::uint8_t { Found, NoClass, NoVersion, NoMethod };
+  enum class Match : std::uint8_t { Found, NoClass, NoVersion, NoMethod };
   struct Lookup {
-    Verdict verdict{};
+    Match match{};
     MadHandler* handler{};
   };
   [[nodiscard]] Lookup find(const MadBytes& mad) const;

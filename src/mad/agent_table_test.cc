@@ -66,7 +66,7 @@ TEST_F(AgentTableTest, TellsVendorsApartByTheirOui) {
   mad.oui = 0x0002C9;
   EXPECT_EQ(table.find(wire::pack(mad)).handler, &other);
   mad.oui = 0x000001;
-  EXPECT_EQ(table.find(wire::pack(mad)).verdict, AgentTable::Verdict::NoClass);
+  EXPECT_EQ(table.find(wire::pack(mad)).match, AgentTable::Match::NoClass);
 }
 
 TEST_F(AgentTableTest, SaysWhatIsMissing) {
@@ -74,23 +74,23 @@ TEST_F(AgentTableTest, SaysWhatIsMissing) {
   const auto verdict_of = [this](wire::MadHeader header) {
     MadMessage message;
     message.set_header(header);
-    return table.find(message.mad).verdict;
+    return table.find(message.mad).match;
   };
   EXPECT_EQ(verdict_of({.mgmt_class = ManagementClass::Perf, .method = MadMethod::Get}),
-            AgentTable::Verdict::Found);
+            AgentTable::Match::Found);
   EXPECT_EQ(verdict_of({.mgmt_class = ManagementClass::Perf, .method = MadMethod::Set}),
-            AgentTable::Verdict::NoMethod);
+            AgentTable::Match::NoMethod);
   EXPECT_EQ(
       verdict_of(
           {.mgmt_class = ManagementClass::Perf, .class_version = 2, .method = MadMethod::Get}),
-      AgentTable::Verdict::NoVersion);
+      AgentTable::Match::NoVersion);
   EXPECT_EQ(verdict_of({.mgmt_class = ManagementClass::DevMgt, .method = MadMethod::Get}),
-            AgentTable::Verdict::NoClass);
+            AgentTable::Match::NoClass);
 }
 
 TEST_F(AgentTableTest, BringsOtherVersionsToWhoAnswersForThemItself) {
   Registration registration = registration_of(ManagementClass::ComMgt, {MadMethod::Send});
-  registration.takes_any_version = true;
+  registration.accepts_any_version = true;
   ASSERT_TRUE(table.add(registration, &agent));
   MadMessage message;
   message.set_header(

@@ -34,8 +34,8 @@ struct Limits {
   unsigned rmpp_retries{5};
   /// how long retransmissions of the last segment are acknowledged
   Duration linger{Duration::seconds(10)};
-  Duration deferral{Duration::seconds(60)};      ///< until a deferred response is abandoned
-  Duration longest_wait{Duration::seconds(60)};  ///< upper bound of the retry back-off
+  Duration deferral{Duration::seconds(60)};  ///< until a deferred response is abandoned
+  Duration max_wait{Duration::seconds(60)};  ///< upper bound of the retry back-off
 };
 
 /// Statistics since construction; counters never decrease.

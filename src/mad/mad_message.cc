@@ -120,7 +120,7 @@ bool is_answer(const wire::MadHeader& header) {
   return wire::is_response(header.method) || header.method == wire::MadMethod::TrapRepress;
 }
 
-void turn_into_response(MadMessage& message) {
+void convert_to_response(MadMessage& message) {
   wire::MadHeader header = message.header();
   if (const auto method = response_method(header.method)) {
     header.method = *method;

@@ -46,6 +46,6 @@ void set_rmpp(MadBytes& mad, const wire::Rmpp& rmpp);
 
 /// Turns a request's header into that of the response: method, and D bit of a directed route. Has
 /// no effect on a response.
-void turn_into_response(MadMessage& message);
+void convert_to_response(MadMessage& message);
 
 }  // namespace weft::mad

@@ -24,18 +24,18 @@ TEST(MadMessage, KnowsWhereEachClassHasItsData) {  // IBTA vol 1 §13.4.3
 
 TEST(MadMessage, AnswersEachMethodWithItsOwn) {  // R-MI-7: no descriptor says it
   MadMessage set = message_of(wire::ManagementClass::Perf, wire::MadMethod::Set);
-  turn_into_response(set);
+  convert_to_response(set);
   EXPECT_EQ(set.header().method, wire::MadMethod::GetResp);
   EXPECT_EQ(response_method(wire::MadMethod::GetTraceTable), wire::MadMethod::GetTableResp);
   EXPECT_EQ(response_method(wire::MadMethod::Trap), wire::MadMethod::TrapRepress);
   EXPECT_FALSE(response_method(wire::MadMethod::Send));
-  turn_into_response(set);
+  convert_to_response(set);
   EXPECT_EQ(set.header().method, wire::MadMethod::GetResp);
 }
 
 TEST(MadMessage, KeepsTheDirectionOutOfTheStatus) {
   MadMessage smp = message_of(wire::ManagementClass::SubnDirectedRoute, wire::MadMethod::Get);
-  turn_into_response(smp);
+  convert_to_response(smp);
   EXPECT_EQ(smp.mad[4], std::byte{0x80});
   EXPECT_EQ(smp.status(), 0);
   smp.set_status(wire::kMadStatusInvalidField);

@@ -12,9 +12,9 @@ std::optional<Deferral> MadRequest::defer() {
     ++interface_.counters_.discarded;
     return std::nullopt;
   }
-  const auto place = interface_.serve(key_, source);
-  place->second.phase = Exchange::Phase::Deferred;
-  interface_.arm(place, now + interface_.limits_.deferral);
+  const auto entry = interface_.serve(key_, source);
+  entry->second.phase = Exchange::Phase::Deferred;
+  interface_.arm(entry, now + interface_.limits_.deferral);
   return Deferral{.key = key_, .to = source};
 }
 
@@ -32,8 +32,8 @@ ManagementInterface::ManagementInterface(InterfaceKind kind, const Limits& limit
 ManagementInterface::~ManagementInterface() {
   is_closing_ = true;
   while (!key_of_.empty()) {
-    const auto place = exchanges_.find(key_of_.begin()->second);
-    complete(place, {.status = TransactionStatus::Cancelled}, Instant{});
+    const auto entry = exchanges_.find(key_of_.begin()->second);
+    complete(entry, {.status = TransactionStatus::Cancelled}, Instant{});
   }
 }
 
@@ -51,10 +51,10 @@ Result<void> ManagementInterface::unregister_agent(AgentId agent, Instant now) {
   for (auto next = key_of_.upper_bound(last); next != key_of_.end();
        next = key_of_.upper_bound(last)) {
     last = next->first;
-    const auto place = exchanges_.find(next->second);
-    if (place->second.agent == agent) {
+    const auto entry = exchanges_.find(next->second);
+    if (entry->second.agent == agent) {
       ++counters_.cancelled;
-      complete(place, {.status = TransactionStatus::Cancelled}, now);
+      complete(entry, {.status = TransactionStatus::Cancelled}, now);
     }
   }
   return {};
@@ -73,25 +73,25 @@ void ManagementInterface::transmit(const MadAddress& to, const MadBytes& mad) {
   out_.push_back({.address = to, .bytes = mad});
 }
 
-void ManagementInterface::arm(Place place, Instant deadline) {
-  deadlines_.erase({place->second.deadline, place->first});
-  place->second.deadline = deadline;
+void ManagementInterface::arm(ExchangeEntry entry, Instant deadline) {
+  deadlines_.erase({entry->second.deadline, entry->first});
+  entry->second.deadline = deadline;
   if (deadline != Instant::never()) {
-    deadlines_.emplace(deadline, place->first);
+    deadlines_.emplace(deadline, entry->first);
   }
 }
 
-void ManagementInterface::erase(Place place) {
-  arm(place, Instant::never());
-  if (place->second.receiver) {
-    receiving_bytes_ -= place->second.receiver->bytes_held();
+void ManagementInterface::erase(ExchangeEntry entry) {
+  arm(entry, Instant::never());
+  if (entry->second.receiver) {
+    receiving_bytes_ -= entry->second.receiver->bytes_held();
   }
-  if (place->first.side == Side::Server) {
+  if (entry->first.side == Side::Server) {
     --served_;
-  } else if (place->second.phase == Phase::Lingering) {
+  } else if (entry->second.phase == Phase::Lingering) {
     --lingering_;
   }
-  exchanges_.erase(place);
+  exchanges_.erase(entry);
 }
 
 /// Limits a peer's share of the memory: one that never acknowledges responses would otherwise use
@@ -99,9 +99,9 @@ void ManagementInterface::erase(Place place) {
 bool ManagementInterface::is_within_share(const ExchangeKey& key, std::size_t answer_bytes) const {
   std::size_t exchanges = 0;
   std::size_t bytes = answer_bytes;
-  for (auto place = exchanges_.lower_bound({.side = Side::Server}); place != exchanges_.end();
-       ++place) {
-    const auto& [other, exchange] = *place;
+  for (auto entry = exchanges_.lower_bound({.side = Side::Server}); entry != exchanges_.end();
+       ++entry) {
+    const auto& [other, exchange] = *entry;
     if (other == key || other.lid != key.lid || other.gid != key.gid ||
         exchange.phase == Phase::Lingering) {
       continue;
@@ -121,18 +121,18 @@ bool ManagementInterface::can_serve(const ExchangeKey& key, std::size_t answer_b
   if (served_ < limits_.served_exchanges || exchanges_.contains(key)) {
     return true;
   }
-  for (auto place = exchanges_.lower_bound({.side = Side::Server}); place != exchanges_.end();
-       ++place) {
-    if (place->second.phase == Phase::Lingering) {
-      erase(place);
+  for (auto entry = exchanges_.lower_bound({.side = Side::Server}); entry != exchanges_.end();
+       ++entry) {
+    if (entry->second.phase == Phase::Lingering) {
+      erase(entry);
       return true;
     }
   }
   return false;
 }
 
-void ManagementInterface::expire(Place place, Instant now) {
-  Exchange& exchange = place->second;
+void ManagementInterface::expire(ExchangeEntry entry, Instant now) {
+  Exchange& exchange = entry->second;
   switch (exchange.phase) {
     case Phase::Waiting:
       WEFT_ASSERT(false, "what waits has no deadline");
@@ -140,11 +140,11 @@ void ManagementInterface::expire(Place place, Instant now) {
     case Phase::Sending:
       exchange.sender->handle_timeout(now);
       if (exchange.sender->state() == RmppSender::State::Failed) {
-        return sender_failed(place, now);
+        return sender_failed(entry, now);
       }
-      return send_segments(place, now);
+      return send_segments(entry, now);
     case Phase::Asked:
-      return retry_or_give_up(place, now);
+      return retry_or_fail(entry, now);
     case Phase::Receiving: {
       const std::size_t held = exchange.receiver->bytes_held();
       const auto abort = exchange.receiver->handle_timeout(now);
@@ -152,28 +152,28 @@ void ManagementInterface::expire(Place place, Instant now) {
       WEFT_ASSERT(abort.has_value(), "an exchange that is under way can be aborted");
       reply(exchange.peer, exchange.receiver->first(), *abort);
       ++counters_.timed_out;
-      if (place->first.side == Side::Client) {
+      if (entry->first.side == Side::Client) {
         return complete(
-            place,
+            entry,
             {.status = TransactionStatus::RmppFailed, .rmpp_status = exchange.receiver->failure()},
             now);
       }
-      return erase(place);
+      return erase(entry);
     }
     case Phase::Deferred:
       ++counters_.timed_out;
-      return erase(place);
+      return erase(entry);
     case Phase::Lingering:
-      return erase(place);
+      return erase(entry);
   }
 }
 
 void ManagementInterface::handle_timeout(Instant now) {
   // Terminates, because each expiry removes the deadline or sets it later than now.
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
-    const auto place = exchanges_.find(deadlines_.begin()->second);
-    arm(place, Instant::never());
-    expire(place, now);
+    const auto entry = exchanges_.find(deadlines_.begin()->second);
+    arm(entry, Instant::never());
+    expire(entry, now);
   }
 }
 
@@ -185,7 +185,7 @@ std::optional<MadPacket> ManagementInterface::poll_transmit(Instant now) {
   out_.pop_front();
   pacer_.pass(now);
   ++counters_.sent;
-  snoop(Way::Sent, packet.address, packet.bytes);
+  snoop(Direction::Sent, packet.address, packet.bytes);
   return packet;
 }
 
@@ -199,7 +199,7 @@ std::uint32_t ManagementInterface::add_snooper(Snooper snooper) {
   return last_snooper_;
 }
 
-void ManagementInterface::snoop(Way way, const MadAddress& address, ByteSpan bytes) const {
+void ManagementInterface::snoop(Direction way, const MadAddress& address, ByteSpan bytes) const {
   for (const auto& [id, snooper] : snoopers_) {
     snooper(way, address, bytes);
   }

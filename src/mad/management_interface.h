@@ -119,8 +119,8 @@ class ManagementInterface {
   [[nodiscard]] Instant deadline() const;
 
   /// Observes every MAD sent and received. A snooper must not call the interface.
-  enum class Way : std::uint8_t { Received, Sent };
-  using Snooper = std::function<void(Way, const MadAddress&, ByteSpan)>;
+  enum class Direction : std::uint8_t { Received, Sent };
+  using Snooper = std::function<void(Direction, const MadAddress&, ByteSpan)>;
   [[nodiscard]] std::uint32_t add_snooper(Snooper snooper);
   void remove_snooper(std::uint32_t snooper) { snoopers_.erase(snooper); }
 
@@ -133,26 +133,26 @@ class ManagementInterface {
   friend class MadRequest;
   using Phase = Exchange::Phase;
   using Exchanges = std::map<ExchangeKey, Exchange>;
-  using Place = Exchanges::iterator;
+  using ExchangeEntry = Exchanges::iterator;
 
   // management_interface.cc
   void transmit(const MadAddress& to, const MadBytes& mad);
-  void arm(Place place, Instant deadline);
-  void erase(Place place);
+  void arm(ExchangeEntry entry, Instant deadline);
+  void erase(ExchangeEntry entry);
   [[nodiscard]] bool can_serve(const ExchangeKey& key, std::size_t answer_bytes = 0);
   [[nodiscard]] bool is_within_share(const ExchangeKey& key, std::size_t answer_bytes) const;
-  void snoop(Way way, const MadAddress& address, ByteSpan bytes) const;
-  void expire(Place place, Instant now);
+  void snoop(Direction way, const MadAddress& address, ByteSpan bytes) const;
+  void expire(ExchangeEntry entry, Instant now);
 
   // transactions.cc
   [[nodiscard]] Result<void> check_request(AgentId agent, const MadMessage& message) const;
-  void start(Place place, Instant now);
+  void start(ExchangeEntry entry, Instant now);
   void start_waiting(Instant now);
-  void ask(Place place, Instant now);
-  void retry_or_give_up(Place place, Instant now);
-  void complete(Place place, Completion completion, Instant now);
-  [[nodiscard]] Duration patience(const Exchange& exchange) const;
-  [[nodiscard]] bool redirect(Place place, const MadMessage& answer, Instant now);
+  void ask(ExchangeEntry entry, Instant now);
+  void retry_or_fail(ExchangeEntry entry, Instant now);
+  void complete(ExchangeEntry entry, Completion completion, Instant now);
+  [[nodiscard]] Duration response_timeout(const Exchange& exchange) const;
+  [[nodiscard]] bool redirect(ExchangeEntry entry, const MadMessage& answer, Instant now);
 
   // receive.cc
   void handle_request(const MadAddress& source, const MadBytes& mad, Instant now);
@@ -161,24 +161,24 @@ class ManagementInterface {
                MadMessage request, Instant now);
   void answer(const ExchangeKey& key, const MadAddress& to, MadMessage message, Instant now);
   void refuse(const MadAddress& source, const MadBytes& mad, std::uint16_t status);
-  [[nodiscard]] bool hand_over_segment(const MadAddress& source, const MadBytes& mad, Instant now);
+  [[nodiscard]] bool deliver_segment(const MadAddress& source, const MadBytes& mad, Instant now);
   [[nodiscard]] MadHandler* handler_for(const MadAddress& source, const MadBytes& mad);
-  [[nodiscard]] Place find(const MadAddress& source, const wire::MadHeader& header);
+  [[nodiscard]] ExchangeEntry find(const MadAddress& source, const wire::MadHeader& header);
 
   // rmpp_exchange.cc
   void handle_rmpp(const MadAddress& source, const MadBytes& mad, Instant now);
   void handle_data(const MadAddress& source, const MadBytes& mad, Instant now);
-  void take_data(Place place, const MadBytes& mad, Instant now);
-  void handle_ack(Place place, const MadBytes& mad, Instant now);
-  void end_by_us(Place place, const MadBytes& mad, wire::RmppStatus status, Instant now);
-  void end_by_peer(Place place, wire::RmppStatus status, Instant now);
-  void end(Place place, wire::RmppStatus status, Instant now);
-  void start_sending(Place place, MadMessage message, Instant now);
-  void send_segments(Place place, Instant now);
-  void sender_failed(Place place, Instant now);
+  void take_data(ExchangeEntry entry, const MadBytes& mad, Instant now);
+  void handle_ack(ExchangeEntry entry, const MadBytes& mad, Instant now);
+  void end_by_us(ExchangeEntry entry, const MadBytes& mad, wire::RmppStatus status, Instant now);
+  void end_by_peer(ExchangeEntry entry, wire::RmppStatus status, Instant now);
+  void end(ExchangeEntry entry, wire::RmppStatus status, Instant now);
+  void start_sending(ExchangeEntry entry, MadMessage message, Instant now);
+  void send_segments(ExchangeEntry entry, Instant now);
+  void sender_failed(ExchangeEntry entry, Instant now);
   void reply(const MadAddress& to, const MadBytes& mad, const wire::Rmpp& rmpp);
   [[nodiscard]] RmppReceiver make_receiver(wire::ManagementClass mgmt_class, Instant now) const;
-  [[nodiscard]] Place serve(const ExchangeKey& key, const MadAddress& peer);
+  [[nodiscard]] ExchangeEntry serve(const ExchangeKey& key, const MadAddress& peer);
 
   InterfaceKind kind_;
   Limits limits_;

@@ -14,9 +14,9 @@ TEST(ManagementInterface, ShowsASnooperWhatComesAndGoes) {
   ManagementInterface gsi{InterfaceKind::Gsi};
   TestAgent agent{[](MadRequest& request) { return &request.message; }};
   ASSERT_TRUE(gsi.register_agent(registration_of(ManagementClass::Perf, {MadMethod::Get}), &agent));
-  std::vector<std::pair<ManagementInterface::Way, std::size_t>> seen;
-  const auto snooper =
-      gsi.add_snooper([&](ManagementInterface::Way way, const MadAddress& address, ByteSpan bytes) {
+  std::vector<std::pair<ManagementInterface::Direction, std::size_t>> seen;
+  const auto snooper = gsi.add_snooper(
+      [&](ManagementInterface::Direction way, const MadAddress& address, ByteSpan bytes) {
         EXPECT_EQ(address.lid, Lid{5});
         seen.emplace_back(way, bytes.size());
       });
@@ -24,11 +24,11 @@ TEST(ManagementInterface, ShowsASnooperWhatComesAndGoes) {
   gsi.handle_mad({.lid = Lid{5}}, request.mad, {});
   (void)gsi.poll_transmit({});
   gsi.handle_mad({.lid = Lid{5}}, ByteSpan{request.mad}.first(10), {});  // malformed ones too
-  using Way = ManagementInterface::Way;
-  const std::vector<std::pair<Way, std::size_t>> expected = {
-      {Way::Received, 256},
-      {Way::Sent,     256},
-      {Way::Received, 10 }
+  using Direction = ManagementInterface::Direction;
+  const std::vector<std::pair<Direction, std::size_t>> expected = {
+      {Direction::Received, 256},
+      {Direction::Sent,     256},
+      {Direction::Received, 10 }
   };
   EXPECT_EQ(seen, expected);
   gsi.remove_snooper(snooper);

@@ -74,8 +74,8 @@ TEST(ProgramAgents, AreGivenEachSegmentIfTheyDoRmppThemselves) {
   for (std::uint32_t number = 1; number <= 3; ++number) {
     gsi.handle_mad({.lid = kThere}, segment(MadMethod::GetTableResp, tid, number), Instant{});
   }
-  ASSERT_EQ(listener.told.size(), 1U);  // the first ends the transaction
-  EXPECT_EQ(rmpp_of(listener.told[0].answer.mad).data1, 1U);
+  ASSERT_EQ(listener.reported.size(), 1U);  // the first ends the transaction
+  EXPECT_EQ(rmpp_of(listener.reported[0].answer.mad).data1, 1U);
   ASSERT_EQ(taker.segments.size(), 2U);
   EXPECT_EQ(rmpp_of(taker.segments[1]).data1, 3U);
   gsi.handle_mad({.lid = kThere}, segment(MadMethod::GetMulti, 99, 1), Instant{});
@@ -104,8 +104,8 @@ TEST(ProgramAgents, ReadThatTheOtherIsBusyIfTheyWantTo) {
   ASSERT_TRUE(here.send(*agent, {.lid = kThere}, request_of(ManagementClass::Perf, MadMethod::Get),
                         {.waits_when_busy = false}, listener.handler(), network.now));
   network.run();
-  ASSERT_EQ(listener.told.size(), 1U);
-  EXPECT_EQ(listener.told[0].answer.status(), wire::kMadStatusBusy);
+  ASSERT_EQ(listener.reported.size(), 1U);
+  EXPECT_EQ(listener.reported[0].answer.status(), wire::kMadStatusBusy);
   EXPECT_EQ(server.requests, 1);
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 void ManagementInterface::handle_mad(const MadAddress& source, ByteSpan bytes, Instant now) {
   ++counters_.received;
-  snoop(Way::Received, source, bytes);
+  snoop(Direction::Received, source, bytes);
   if (bytes.size() != wire::kMadBytes) {  // R-MI-5
     ++counters_.wrong_size;
     return;
@@ -33,7 +33,7 @@ void ManagementInterface::handle_mad(const MadAddress& source, ByteSpan bytes, I
     return;
   }
   if (has_rmpp_header(header.mgmt_class) && rmpp_of(mad).is_active) {
-    if (!hand_over_segment(source, mad, now)) {
+    if (!deliver_segment(source, mad, now)) {
       handle_rmpp(source, mad, now);
     }
     return;
@@ -47,56 +47,56 @@ void ManagementInterface::handle_mad(const MadAddress& source, ByteSpan bytes, I
 
 /// Finds the exchange of a MAD by the exact address; a client's also without one, as for directed
 /// routes.
-ManagementInterface::Place ManagementInterface::find(const MadAddress& source,
-                                                     const wire::MadHeader& header) {
+ManagementInterface::ExchangeEntry ManagementInterface::find(const MadAddress& source,
+                                                             const wire::MadHeader& header) {
   ExchangeKey key = key_of_received(source, header);
-  auto place = exchanges_.find(key);
-  if (place == exchanges_.end() && key.side == Side::Client && !source.global) {
+  auto entry = exchanges_.find(key);
+  if (entry == exchanges_.end() && key.side == Side::Client && !source.global) {
     key.lid = Lid{};
-    place = exchanges_.find(key);
+    entry = exchanges_.find(key);
   }
-  return place;
+  return entry;
 }
 
 void ManagementInterface::handle_answer(const MadAddress& source, const MadBytes& mad,
                                         Instant now) {
   const wire::MadHeader header = header_of(mad);
-  const auto place = find(source, header);
-  if (place == exchanges_.end() || place->second.phase == Phase::Lingering ||
-      place->second.phase == Phase::Waiting) {
+  const auto entry = find(source, header);
+  if (entry == exchanges_.end() || entry->second.phase == Phase::Lingering ||
+      entry->second.phase == Phase::Waiting) {
     ++counters_.unmatched_answers;
     return;
   }
   const MadMessage answer{.mad = mad};
-  Exchange& exchange = place->second;
+  Exchange& exchange = entry->second;
   const std::uint16_t status = answer.status();
   const bool may_ask_again = exchange.phase == Phase::Asked && !exchange.request.is_rmpp;
   if ((status & wire::kMadStatusBusy) != 0 && may_ask_again && exchange.options.waits_when_busy &&
       exchange.sends <= exchange.options.retries) {
     // §13.4.7: BUSY permits a retry; it is delayed, and the number of retries is limited.
     ++counters_.busy;
-    return arm(place, now + patience(exchange));
+    return arm(entry, now + response_timeout(exchange));
   }
-  if ((status & wire::kMadStatusRedirect) != 0 && may_ask_again && redirect(place, answer, now)) {
+  if ((status & wire::kMadStatusRedirect) != 0 && may_ask_again && redirect(entry, answer, now)) {
     return;
   }
-  complete(place, {.status = TransactionStatus::Answered, .answer = &answer, .source = source},
+  complete(entry, {.status = TransactionStatus::Answered, .answer = &answer, .source = source},
            now);
 }
 
 /// Delivers a segment or ACK to an agent that implements RMPP. The first segment of a response
 /// completes the transaction as a whole response would.
-bool ManagementInterface::hand_over_segment(const MadAddress& source, const MadBytes& mad,
-                                            Instant now) {
+bool ManagementInterface::deliver_segment(const MadAddress& source, const MadBytes& mad,
+                                          Instant now) {
   MadHandler* const handler = agents_.find_segment_handler(mad);
   if (handler == nullptr) {
     return false;
   }
   const wire::MadHeader header = header_of(mad);
-  const auto place = find(source, header);
-  if (is_answer(header) && place != exchanges_.end() && place->second.phase == Phase::Asked) {
+  const auto entry = find(source, header);
+  if (is_answer(header) && entry != exchanges_.end() && entry->second.phase == Phase::Asked) {
     const MadMessage answer{.mad = mad};
-    complete(place, {.status = TransactionStatus::Answered, .answer = &answer, .source = source},
+    complete(entry, {.status = TransactionStatus::Answered, .answer = &answer, .source = source},
              now);
   } else {
     handler->handle_segment(source, mad);
@@ -107,19 +107,19 @@ bool ManagementInterface::hand_over_segment(const MadAddress& source, const MadB
 /// Finds the agent for a request. If there is none, counts it and sends an error response.
 MadHandler* ManagementInterface::handler_for(const MadAddress& source, const MadBytes& mad) {
   const AgentTable::Lookup lookup = agents_.find(mad);
-  switch (lookup.verdict) {
-    case AgentTable::Verdict::Found:
+  switch (lookup.match) {
+    case AgentTable::Match::Found:
       break;
     // there is no status for this; same choice as the kernel's MAD layer
-    case AgentTable::Verdict::NoClass:
+    case AgentTable::Match::NoClass:
       ++counters_.unsupported_class;
       refuse(source, mad, wire::kMadStatusMethodAttributeUnsupported);
       break;
-    case AgentTable::Verdict::NoVersion:
+    case AgentTable::Match::NoVersion:
       ++counters_.bad_version;
       refuse(source, mad, wire::kMadStatusBadVersion);
       break;
-    case AgentTable::Verdict::NoMethod:
+    case AgentTable::Match::NoMethod:
       ++counters_.unsupported_method;
       refuse(source, mad, wire::kMadStatusMethodUnsupported);
       break;
@@ -130,13 +130,13 @@ MadHandler* ManagementInterface::handler_for(const MadAddress& source, const Mad
 void ManagementInterface::handle_request(const MadAddress& source, const MadBytes& mad,
                                          Instant now) {
   const ExchangeKey key = key_of_received(source, header_of(mad));
-  const auto place = exchanges_.find(key);
-  if (place != exchanges_.end()) {
-    if (place->second.phase != Phase::Lingering) {
+  const auto entry = exchanges_.find(key);
+  if (entry != exchanges_.end()) {
+    if (entry->second.phase != Phase::Lingering) {
       ++counters_.duplicates;
       return;
     }
-    erase(place);
+    erase(entry);
   }
   if (MadHandler* const handler = handler_for(source, mad)) {
     deliver(*handler, key, source, {.mad = mad}, now);
@@ -159,14 +159,14 @@ void ManagementInterface::answer(const ExchangeKey& key, const MadAddress& to, M
   header.mgmt_class = key.mgmt_class;
   header.transaction_id = key.transaction_id;
   message.set_header(header);
-  turn_into_response(message);
+  convert_to_response(message);
   if (message.is_rmpp && has_rmpp_header(key.mgmt_class) &&
       message.data.size() <= limits_.rmpp_message_bytes && can_serve(key, message.data.size())) {
     return start_sending(serve(key, to), std::move(message), now);
   }
-  const auto place = exchanges_.find(key);
-  if (place != exchanges_.end() && place->second.phase == Phase::Deferred) {
-    erase(place);
+  const auto entry = exchanges_.find(key);
+  if (entry != exchanges_.end() && entry->second.phase == Phase::Deferred) {
+    erase(entry);
   }
   if (message.is_rmpp) {
     ++counters_.discarded;
@@ -177,8 +177,8 @@ void ManagementInterface::answer(const ExchangeKey& key, const MadAddress& to, M
 
 Result<void> ManagementInterface::respond(const Deferral& deferral, MadMessage message,
                                           Instant now) {
-  const auto place = exchanges_.find(deferral.key);
-  if (place == exchanges_.end() || place->second.phase != Phase::Deferred) {
+  const auto entry = exchanges_.find(deferral.key);
+  if (entry == exchanges_.end() || entry->second.phase != Phase::Deferred) {
     return fail(ErrorCode::NotFound, "transaction ID {:#x} was answered before, or given up",
                 deferral.key.transaction_id);
   }
@@ -202,7 +202,7 @@ void ManagementInterface::refuse(const MadAddress& source, const MadBytes& mad,
     set_rmpp(message.mad, {});
   }
   message.set_status(status);
-  turn_into_response(message);
+  convert_to_response(message);
   transmit(source, message.mad);
 }
 

@@ -18,28 +18,28 @@ namespace {
 /// identifies the exchange as for any other MAD.
 void ManagementInterface::handle_rmpp(const MadAddress& source, const MadBytes& mad, Instant now) {
   const wire::Rmpp rmpp = rmpp_of(mad);
-  const auto place = find(source, header_of(mad));
+  const auto entry = find(source, header_of(mad));
   if (rmpp.version == wire::kRmppVersion && rmpp.type == wire::RmppType::Data) {
     return handle_data(source, mad, now);
   }
-  if (place == exchanges_.end() || place->second.phase == Phase::Waiting) {
+  if (entry == exchanges_.end() || entry->second.phase == Phase::Waiting) {
     ++counters_.unmatched_answers;
     return;
   }
   if (rmpp.version != wire::kRmppVersion) {
-    return end_by_us(place, mad, wire::RmppStatus::UnsupportedVersion, now);
+    return end_by_us(entry, mad, wire::RmppStatus::UnsupportedVersion, now);
   }
   switch (rmpp.type) {
     case wire::RmppType::Ack:
-      return handle_ack(place, mad, now);
+      return handle_ack(entry, mad, now);
     case wire::RmppType::Stop:
     case wire::RmppType::Abort:
-      return end_by_peer(place, rmpp.status, now);
+      return end_by_peer(entry, rmpp.status, now);
     case wire::RmppType::None:
     case wire::RmppType::Data:
       break;
   }
-  end_by_us(place, mad, wire::RmppStatus::BadType, now);
+  end_by_us(entry, mad, wire::RmppStatus::BadType, now);
 }
 
 RmppReceiver ManagementInterface::make_receiver(wire::ManagementClass mgmt_class,
@@ -54,21 +54,21 @@ RmppReceiver ManagementInterface::make_receiver(wire::ManagementClass mgmt_class
 }
 
 /// Finds or creates the exchange for a peer's request. The caller has checked that there is room.
-ManagementInterface::Place ManagementInterface::serve(const ExchangeKey& key,
-                                                      const MadAddress& peer) {
-  const auto [place, is_new] = exchanges_.try_emplace(key);
+ManagementInterface::ExchangeEntry ManagementInterface::serve(const ExchangeKey& key,
+                                                              const MadAddress& peer) {
+  const auto [entry, is_new] = exchanges_.try_emplace(key);
   if (is_new) {
     ++served_;
-    place->second.peer = peer;
+    entry->second.peer = peer;
   }
-  return place;
+  return entry;
 }
 
 void ManagementInterface::handle_data(const MadAddress& source, const MadBytes& mad, Instant now) {
   const wire::MadHeader header = header_of(mad);
-  auto place = find(source, header);
-  if (place != exchanges_.end() && place->second.phase != Phase::Waiting) {
-    return take_data(place, mad, now);
+  auto entry = find(source, header);
+  if (entry != exchanges_.end() && entry->second.phase != Phase::Waiting) {
+    return take_data(entry, mad, now);
   }
   if (is_answer(header)) {
     ++counters_.unmatched_answers;
@@ -85,16 +85,16 @@ void ManagementInterface::handle_data(const MadAddress& source, const MadBytes& 
   if (!can_serve(key)) {
     return reply(source, mad, make_receiver(header.mgmt_class, now).stop());
   }
-  place = serve(key, source);
-  place->second.phase = Phase::Receiving;
-  place->second.receiver = make_receiver(header.mgmt_class, now);
-  arm(place, place->second.receiver->deadline());
-  take_data(place, mad, now);
+  entry = serve(key, source);
+  entry->second.phase = Phase::Receiving;
+  entry->second.receiver = make_receiver(header.mgmt_class, now);
+  arm(entry, entry->second.receiver->deadline());
+  take_data(entry, mad, now);
 }
 
-void ManagementInterface::take_data(Place place, const MadBytes& mad, Instant now) {
-  Exchange& exchange = place->second;
-  const bool is_client = place->first.side == Side::Client;
+void ManagementInterface::take_data(ExchangeEntry entry, const MadBytes& mad, Instant now) {
+  Exchange& exchange = entry->second;
+  const bool is_client = entry->first.side == Side::Client;
   if (!exchange.receiver) {
     if (!is_client || !rmpp_of(mad).is_first) {
       ++counters_.duplicates;
@@ -103,8 +103,8 @@ void ManagementInterface::take_data(Place place, const MadBytes& mad, Instant no
     // The response also acknowledges the whole request.
     exchange.phase = Phase::Receiving;
     exchange.sender.reset();
-    exchange.receiver = make_receiver(place->first.mgmt_class, now);
-    arm(place, exchange.receiver->deadline());
+    exchange.receiver = make_receiver(entry->first.mgmt_class, now);
+    arm(entry, exchange.receiver->deadline());
   }
   const bool was_receiving = exchange.receiver->state() == RmppReceiver::State::Receiving;
   const std::size_t held = exchange.receiver->bytes_held();
@@ -122,11 +122,11 @@ void ManagementInterface::take_data(Place place, const MadBytes& mad, Instant no
   if (exchange.receiver->state() == RmppReceiver::State::Failed) {
     if (is_client) {
       complete(
-          place,
+          entry,
           {.status = TransactionStatus::RmppFailed, .rmpp_status = exchange.receiver->failure()},
           now);
     } else {
-      erase(place);
+      erase(entry);
     }
     return;
   }
@@ -135,23 +135,23 @@ void ManagementInterface::take_data(Place place, const MadBytes& mad, Instant no
   if (is_client) {
     const MadAddress source = exchange.peer;
     return complete(
-        place, {.status = TransactionStatus::Answered, .answer = &message, .source = source}, now);
+        entry, {.status = TransactionStatus::Answered, .answer = &message, .source = source}, now);
   }
   exchange.phase = Phase::Lingering;
-  arm(place, now + limits_.linger);
-  const ExchangeKey key = place->first;
+  arm(entry, now + limits_.linger);
+  const ExchangeKey key = entry->first;
   const MadAddress source = exchange.peer;
   if (MadHandler* const handler = handler_for(source, message.mad)) {
     deliver(*handler, key, source, std::move(message), now);
   }
 }
 
-void ManagementInterface::start_sending(Place place, MadMessage message, Instant now) {
-  Exchange& exchange = place->second;
+void ManagementInterface::start_sending(ExchangeEntry entry, MadMessage message, Instant now) {
+  Exchange& exchange = entry->second;
   const Duration wait =
-      place->first.side == Side::Client ? exchange.options.timeout : limits_.rmpp_response_time;
+      entry->first.side == Side::Client ? exchange.options.timeout : limits_.rmpp_response_time;
   const unsigned retries =
-      place->first.side == Side::Client ? exchange.options.retries : limits_.rmpp_retries;
+      entry->first.side == Side::Client ? exchange.options.retries : limits_.rmpp_retries;
   exchange.phase = Phase::Sending;
   exchange.sender.emplace(std::move(message),
                           RmppSender::Options{.response_time = wait,
@@ -159,46 +159,46 @@ void ManagementInterface::start_sending(Place place, MadMessage message, Instant
                                               .total_time = limits_.rmpp_total_time,
                                               .window = limits_.rmpp_window},
                           now);
-  send_segments(place, now);
+  send_segments(entry, now);
 }
 
-void ManagementInterface::send_segments(Place place, Instant now) {
-  RmppSender& sender = *place->second.sender;
+void ManagementInterface::send_segments(ExchangeEntry entry, Instant now) {
+  RmppSender& sender = *entry->second.sender;
   const std::uint32_t resent = sender.resent();
   while (const auto segment = sender.next_segment(now)) {
-    transmit(place->second.peer, *segment);
+    transmit(entry->second.peer, *segment);
   }
   counters_.resent += sender.resent() - resent;
-  arm(place, sender.deadline());
+  arm(entry, sender.deadline());
 }
 
-void ManagementInterface::handle_ack(Place place, const MadBytes& mad, Instant now) {
-  Exchange& exchange = place->second;
+void ManagementInterface::handle_ack(ExchangeEntry entry, const MadBytes& mad, Instant now) {
+  Exchange& exchange = entry->second;
   if (!exchange.sender) {
     return;  // direction change of a double-sided transfer: nothing to do, the window starts at 1
   }
-  const bool is_client = place->first.side == Side::Client;
+  const bool is_client = entry->first.side == Side::Client;
   if (exchange.phase == Phase::Sending) {
     exchange.sender->handle_ack(rmpp_of(mad), now);
     if (exchange.sender->state() == RmppSender::State::Failed) {
-      return sender_failed(place, now);
+      return sender_failed(entry, now);
     }
     if (exchange.sender->state() == RmppSender::State::Sending) {
-      return send_segments(place, now);
+      return send_segments(entry, now);
     }
     if (!is_client) {
       if (!exchange.receiver) {
-        return erase(place);
+        return erase(entry);
       }
       exchange.sender.reset();
       exchange.phase = Phase::Lingering;
-      return arm(place, now + limits_.linger);
+      return arm(entry, now + limits_.linger);
     }
     if (!exchange.options.expects_answer) {
-      return complete(place, {.status = TransactionStatus::Sent}, now);
+      return complete(entry, {.status = TransactionStatus::Sent}, now);
     }
     exchange.phase = Phase::Asked;
-    arm(place, now + exchange.options.timeout * (std::int64_t{exchange.options.retries} + 1));
+    arm(entry, now + exchange.options.timeout * (std::int64_t{exchange.options.retries} + 1));
   }
   if (is_client && exchange.phase == Phase::Asked) {
     // §13.6.3: an ACK of segment 0 gives the peer its turn; repeated for a duplicate of its ACK.
@@ -222,41 +222,41 @@ void ManagementInterface::reply(const MadAddress& to, const MadBytes& mad, const
   transmit(to, message.mad);
 }
 
-void ManagementInterface::sender_failed(Place place, Instant now) {
-  Exchange& exchange = place->second;
+void ManagementInterface::sender_failed(ExchangeEntry entry, Instant now) {
+  Exchange& exchange = entry->second;
   const wire::RmppStatus status = exchange.sender->failure();
   MadBytes mad = exchange.sender->header();
   set_rmpp(mad, rmpp_reply(wire::RmppType::Abort, status));
   ++counters_.rmpp_refused;
   transmit(exchange.peer, mad);
-  if (place->first.side == Side::Server) {
-    return erase(place);
+  if (entry->first.side == Side::Server) {
+    return erase(entry);
   }
   const bool is_timeout =
       status == wire::RmppStatus::TooManyRetries || status == wire::RmppStatus::TotalTimeTooLong;
   counters_.timed_out += is_timeout ? 1 : 0;
-  complete(place,
+  complete(entry,
            {.status = is_timeout ? TransactionStatus::TimedOut : TransactionStatus::RmppFailed,
             .rmpp_status = status},
            now);
 }
 
-void ManagementInterface::end_by_us(Place place, const MadBytes& mad, wire::RmppStatus status,
-                                    Instant now) {
-  reply(place->second.peer, mad, rmpp_reply(wire::RmppType::Abort, status));
-  end(place, status, now);
+void ManagementInterface::end_by_us(ExchangeEntry entry, const MadBytes& mad,
+                                    wire::RmppStatus status, Instant now) {
+  reply(entry->second.peer, mad, rmpp_reply(wire::RmppType::Abort, status));
+  end(entry, status, now);
 }
 
-void ManagementInterface::end_by_peer(Place place, wire::RmppStatus status, Instant now) {
+void ManagementInterface::end_by_peer(ExchangeEntry entry, wire::RmppStatus status, Instant now) {
   ++counters_.rmpp_ended_by_peer;
-  end(place, status, now);
+  end(entry, status, now);
 }
 
-void ManagementInterface::end(Place place, wire::RmppStatus status, Instant now) {
-  if (place->first.side == Side::Client && place->second.phase != Phase::Lingering) {
-    complete(place, {.status = TransactionStatus::RmppFailed, .rmpp_status = status}, now);
+void ManagementInterface::end(ExchangeEntry entry, wire::RmppStatus status, Instant now) {
+  if (entry->first.side == Side::Client && entry->second.phase != Phase::Lingering) {
+    complete(entry, {.status = TransactionStatus::RmppFailed, .rmpp_status = status}, now);
   } else {
-    erase(place);
+    erase(entry);
   }
 }
 

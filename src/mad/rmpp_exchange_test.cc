@@ -64,11 +64,11 @@ TEST(RmppExchange, AnswersASingleMadWithATableOfAnySize) {
     pair.table_bytes = bytes;
     ASSERT_TRUE(pair.ask(3));
     pair.network.run();
-    ASSERT_EQ(pair.listener.told.size(), 1U);
-    const Told& told = pair.listener.told[0];
-    EXPECT_EQ(told.status, TransactionStatus::Answered) << bytes;
-    EXPECT_EQ(told.answer.header().method, MadMethod::GetTableResp);
-    EXPECT_EQ(told.answer.data, pattern(bytes, 3));
+    ASSERT_EQ(pair.listener.reported.size(), 1U);
+    const Reported& reported = pair.listener.reported[0];
+    EXPECT_EQ(reported.status, TransactionStatus::Answered) << bytes;
+    EXPECT_EQ(reported.answer.header().method, MadMethod::GetTableResp);
+    EXPECT_EQ(reported.answer.data, pattern(bytes, 3));
     EXPECT_EQ(pair.there.counters().resent, 0U);
   }
 }
@@ -79,9 +79,9 @@ TEST(RmppExchange, CarriesARequestAndItsAnswerBothInSegments) {
   pair.network.run();
   ASSERT_EQ(pair.requests.size(), 1U);
   EXPECT_EQ(pair.requests[0].data, pattern(1'500, 4));
-  ASSERT_EQ(pair.listener.told.size(), 1U);
-  EXPECT_EQ(pair.listener.told[0].answer.data, pattern(2'000, 4));
-  EXPECT_EQ(pair.listener.told[0].answer.header().method, MadMethod::GetMultiResp);
+  ASSERT_EQ(pair.listener.reported.size(), 1U);
+  EXPECT_EQ(pair.listener.reported[0].answer.data, pattern(2'000, 4));
+  EXPECT_EQ(pair.listener.reported[0].answer.header().method, MadMethod::GetMultiResp);
 }
 
 TEST(RmppExchange, EndsWithTheLastAckWhenNoAnswerIsExpected) {
@@ -95,8 +95,8 @@ TEST(RmppExchange, EndsWithTheLastAckWhenNoAnswerIsExpected) {
   ASSERT_TRUE(
       pair.here.send(pair.agent, {.lid = kThere}, message, options, listener.handler(), {}));
   pair.network.run(Instant{Duration::milliseconds(1)});
-  ASSERT_EQ(listener.told.size(), 1U);
-  EXPECT_EQ(listener.told[0].status, TransactionStatus::Sent);
+  ASSERT_EQ(listener.reported.size(), 1U);
+  EXPECT_EQ(listener.reported[0].status, TransactionStatus::Sent);
   ASSERT_EQ(pair.requests.size(), 1U);
   EXPECT_EQ(pair.requests[0].data, pattern(900));
 }
@@ -109,9 +109,9 @@ TEST(RmppExchange, TimesOutWhenTheOtherFallsSilentInTheMiddle) {
   ManagementInterface nobody{InterfaceKind::Gsi};
   pair.network.attach(kThere, nobody);
   pair.network.run();
-  ASSERT_EQ(pair.listener.told.size(), 1U);
-  EXPECT_EQ(pair.listener.told[0].status, TransactionStatus::RmppFailed);
-  EXPECT_EQ(pair.listener.told[0].rmpp_status, wire::RmppStatus::TotalTimeTooLong);
+  ASSERT_EQ(pair.listener.reported.size(), 1U);
+  EXPECT_EQ(pair.listener.reported[0].status, TransactionStatus::RmppFailed);
+  EXPECT_EQ(pair.listener.reported[0].rmpp_status, wire::RmppStatus::TotalTimeTooLong);
   pair.here.check_invariants();
 }
 
@@ -131,9 +131,9 @@ TEST(RmppExchange, OfARequestThatIsNeverAcknowledgedTimesOut) {
                              }(),
                              kOptions, pair.listener.handler(), {}));
   pair.network.run();
-  ASSERT_EQ(pair.listener.told.size(), 1U);
-  EXPECT_EQ(pair.listener.told[0].status, TransactionStatus::TimedOut);
-  EXPECT_EQ(pair.listener.told[0].rmpp_status, wire::RmppStatus::TooManyRetries);
+  ASSERT_EQ(pair.listener.reported.size(), 1U);
+  EXPECT_EQ(pair.listener.reported[0].status, TransactionStatus::TimedOut);
+  EXPECT_EQ(pair.listener.reported[0].rmpp_status, wire::RmppStatus::TooManyRetries);
 }
 
 TEST(RmppExchange, IsStoppedWhenThereIsNoRoom) {
@@ -145,9 +145,9 @@ TEST(RmppExchange, IsStoppedWhenThereIsNoRoom) {
                          request_of(ManagementClass::SubnAdm, MadMethod::GetTable), kOptions,
                          pair.listener.handler(), {}));
   pair.network.run();
-  ASSERT_EQ(pair.listener.told.size(), 1U);
-  EXPECT_EQ(pair.listener.told[0].status, TransactionStatus::RmppFailed);
-  EXPECT_EQ(pair.listener.told[0].rmpp_status, wire::RmppStatus::ResourcesExhausted);
+  ASSERT_EQ(pair.listener.reported.size(), 1U);
+  EXPECT_EQ(pair.listener.reported[0].status, TransactionStatus::RmppFailed);
+  EXPECT_EQ(pair.listener.reported[0].rmpp_status, wire::RmppStatus::ResourcesExhausted);
   EXPECT_EQ(small.counters().rmpp_refused, 1U);
   EXPECT_EQ(pair.there.counters().rmpp_ended_by_peer, 1U);
   pair.there.check_invariants();
@@ -190,8 +190,8 @@ TEST(RmppExchange, TellsTheOtherSideWhenItIsCancelled) {
   pair.network.run(Instant{Duration::microseconds(45)});
   ASSERT_TRUE(pair.here.cancel(*id, pair.network.now));
   pair.network.run();
-  EXPECT_EQ(pair.listener.told.size(), 1U);
-  EXPECT_EQ(pair.listener.told[0].status, TransactionStatus::Cancelled);
+  EXPECT_EQ(pair.listener.reported.size(), 1U);
+  EXPECT_EQ(pair.listener.reported[0].status, TransactionStatus::Cancelled);
   EXPECT_EQ(pair.there.counters().rmpp_ended_by_peer, 1U);
   EXPECT_EQ(pair.there.counters().resent, 0U);
 }
@@ -220,7 +220,7 @@ TEST(RmppExchange, AcksNeedNoAnswersWhenTheTransactionIsOver) {
   Pair fresh;
   ASSERT_TRUE(fresh.ask(1));
   fresh.network.run(Instant{Duration::milliseconds(5)});
-  ASSERT_EQ(fresh.listener.told.size(), 1U);
+  ASSERT_EQ(fresh.listener.reported.size(), 1U);
   fresh.here.handle_mad({.lid = kThere}, last, fresh.network.now);
   const auto again = fresh.here.poll_transmit(fresh.network.now);
   ASSERT_TRUE(again);
@@ -238,9 +238,9 @@ TEST(RmppExchange, LetsWhatLingersMakeRoom) {
     ASSERT_TRUE(pair.ask(i, MadMethod::GetMulti, 500));
     pair.network.run(Instant{Duration::milliseconds(1) * i});
   }
-  ASSERT_EQ(pair.listener.told.size(), 5U);
-  for (const Told& told : pair.listener.told) {
-    EXPECT_EQ(told.status, TransactionStatus::Answered);
+  ASSERT_EQ(pair.listener.reported.size(), 5U);
+  for (const Reported& reported : pair.listener.reported) {
+    EXPECT_EQ(reported.status, TransactionStatus::Answered);
   }
 }
 
@@ -266,15 +266,15 @@ TEST(RmppSoak, DeliversWholeMessagesOrSaysThatItDidNot) {  // many seeds
       which[*id] = i;
     }
     pair.network.run();
-    ASSERT_EQ(pair.listener.told.size(), 6U) << "seed " << seed;
-    for (const Told& told : pair.listener.told) {
-      ASSERT_EQ(which.count(told.transaction), 1U) << "seed " << seed;
-      if (told.status == TransactionStatus::Answered) {
+    ASSERT_EQ(pair.listener.reported.size(), 6U) << "seed " << seed;
+    for (const Reported& reported : pair.listener.reported) {
+      ASSERT_EQ(which.count(reported.transaction), 1U) << "seed " << seed;
+      if (reported.status == TransactionStatus::Answered) {
         ++answered;
-        ASSERT_EQ(told.answer.data, pattern(pair.table_bytes, which[told.transaction]))
+        ASSERT_EQ(reported.answer.data, pattern(pair.table_bytes, which[reported.transaction]))
             << "seed " << seed;
       }
-      which.erase(told.transaction);
+      which.erase(reported.transaction);
     }
     for (const MadMessage& request : pair.requests) {
       if (request.is_rmpp) {

@@ -96,8 +96,8 @@ Result<TransactionId> ManagementInterface::send(AgentId agent, const MadAddress&
     erase(found);
   }
   const TransactionId id{++last_transaction_};
-  const auto place = exchanges_.emplace(key, Exchange{}).first;
-  Exchange& exchange = place->second;
+  const auto entry = exchanges_.emplace(key, Exchange{}).first;
+  Exchange& exchange = entry->second;
   exchange.peer = to;
   exchange.transaction = id;
   exchange.agent = agent;
@@ -106,7 +106,7 @@ Result<TransactionId> ManagementInterface::send(AgentId agent, const MadAddress&
   exchange.handler = std::move(handler);
   key_of_.emplace(id, key);
   if (in_flight_ < limits_.in_flight) {
-    start(place, now);
+    start(entry, now);
   } else {
     exchange.phase = Phase::Waiting;
     waiting_.push_back(id);
@@ -114,58 +114,58 @@ Result<TransactionId> ManagementInterface::send(AgentId agent, const MadAddress&
   return id;
 }
 
-void ManagementInterface::start(Place place, Instant now) {
+void ManagementInterface::start(ExchangeEntry entry, Instant now) {
   ++in_flight_;
-  if (place->second.request.is_rmpp) {
-    place->second.sends = 1;
-    start_sending(place, place->second.request, now);
+  if (entry->second.request.is_rmpp) {
+    entry->second.sends = 1;
+    start_sending(entry, entry->second.request, now);
   } else {
-    ask(place, now);
+    ask(entry, now);
   }
 }
 
 void ManagementInterface::start_waiting(Instant now) {
   while (!waiting_.empty() && in_flight_ < limits_.in_flight) {
-    const auto place = exchanges_.find(key_of_.at(waiting_.front()));
+    const auto entry = exchanges_.find(key_of_.at(waiting_.front()));
     waiting_.pop_front();
-    start(place, now);
+    start(entry, now);
   }
 }
 
 /// Timeout for the response to the last transmission.
-Duration ManagementInterface::patience(const Exchange& exchange) const {
+Duration ManagementInterface::response_timeout(const Exchange& exchange) const {
   Duration span = exchange.options.timeout;
   for (unsigned i = 1; exchange.options.doubles_timeout && i < exchange.sends; ++i) {
-    if (span >= limits_.longest_wait) {
+    if (span >= limits_.max_wait) {
       break;
     }
-    span = std::min(span * 2, std::max(limits_.longest_wait, exchange.options.timeout));
+    span = std::min(span * 2, std::max(limits_.max_wait, exchange.options.timeout));
   }
   return span;
 }
 
-void ManagementInterface::ask(Place place, Instant now) {
-  Exchange& exchange = place->second;
+void ManagementInterface::ask(ExchangeEntry entry, Instant now) {
+  Exchange& exchange = entry->second;
   counters_.resent += exchange.sends != 0 ? 1 : 0;
   ++exchange.sends;
   exchange.phase = Phase::Asked;
   transmit(exchange.peer, exchange.request.mad);
-  arm(place, now + patience(exchange));
+  arm(entry, now + response_timeout(exchange));
 }
 
-void ManagementInterface::retry_or_give_up(Place place, Instant now) {
+void ManagementInterface::retry_or_fail(ExchangeEntry entry, Instant now) {
   // A request sent by RMPP was acknowledged as a whole, so it is not retried.
-  if (!place->second.request.is_rmpp && place->second.sends <= place->second.options.retries) {
-    return ask(place, now);
+  if (!entry->second.request.is_rmpp && entry->second.sends <= entry->second.options.retries) {
+    return ask(entry, now);
   }
   ++counters_.timed_out;
-  complete(place, {.status = TransactionStatus::TimedOut}, now);
+  complete(entry, {.status = TransactionStatus::TimedOut}, now);
 }
 
 /// Completes a transaction. The exchange lingers if it may still have to acknowledge segments. The
 /// handler is called last, because it may modify anything.
-void ManagementInterface::complete(Place place, Completion completion, Instant now) {
-  Exchange& exchange = place->second;
+void ManagementInterface::complete(ExchangeEntry entry, Completion completion, Instant now) {
+  Exchange& exchange = entry->second;
   const CompletionHandler handler = std::move(exchange.handler);
   completion.transaction = exchange.transaction;
   completion.sends = exchange.sends;
@@ -184,9 +184,9 @@ void ManagementInterface::complete(Place place, Completion completion, Instant n
     exchange.phase = Phase::Lingering;
     exchange.request = {};
     exchange.sender.reset();
-    arm(place, now + limits_.linger);
+    arm(entry, now + limits_.linger);
   } else {
-    erase(place);
+    erase(entry);
   }
   if (!is_closing_) {
     start_waiting(now);
@@ -201,8 +201,8 @@ Result<void> ManagementInterface::cancel(TransactionId transaction, Instant now)
   if (found == key_of_.end()) {
     return fail(ErrorCode::NotFound, "transaction {} is not in progress", transaction.value());
   }
-  const auto place = exchanges_.find(found->second);
-  const Exchange& exchange = place->second;
+  const auto entry = exchanges_.find(found->second);
+  const Exchange& exchange = entry->second;
   if (exchange.phase == Phase::Sending || exchange.phase == Phase::Receiving) {
     MadBytes mad = exchange.request.mad;
     set_rmpp(mad, rmpp_reply(wire::RmppType::Abort, wire::RmppStatus::Unspecified));
@@ -210,7 +210,7 @@ Result<void> ManagementInterface::cancel(TransactionId transaction, Instant now)
     transmit(exchange.peer, mad);  // spares the peer its timeout
   }
   ++counters_.cancelled;
-  complete(place, {.status = TransactionStatus::Cancelled}, now);
+  complete(entry, {.status = TransactionStatus::Cancelled}, now);
   return {};
 }
 
@@ -223,19 +223,19 @@ Result<void> ManagementInterface::set_timeout(TransactionId transaction, Duratio
   if (timeout <= Duration{}) {
     return fail(ErrorCode::InvalidArgument, "the timeout must be greater than zero");
   }
-  const auto place = exchanges_.find(found->second);
-  place->second.options.timeout = timeout;
-  if (place->second.phase == Phase::Asked) {
-    arm(place, now + timeout);
+  const auto entry = exchanges_.find(found->second);
+  entry->second.options.timeout = timeout;
+  if (entry->second.phase == Phase::Asked) {
+    arm(entry, now + timeout);
   }
   return {};
 }
 
 /// Follows a redirection (IBTA vol 1 §13.5.2), given by the ClassPortInfo in the response. Returns
 /// false if it contains no LID; the user must then resolve the path to its GID first.
-bool ManagementInterface::redirect(Place place, const MadMessage& answer, Instant now) {
-  Exchange& exchange = place->second;
-  const std::size_t at = data_offset(place->first.mgmt_class);
+bool ManagementInterface::redirect(ExchangeEntry entry, const MadMessage& answer, Instant now) {
+  Exchange& exchange = entry->second;
+  const std::size_t at = data_offset(entry->first.mgmt_class);
   const auto info = wire::parse<wire::ClassPortInfo>(ByteSpan{answer.mad}.subspan(at));
   if (!exchange.options.follows_redirects || exchange.redirects >= limits_.redirects || !info ||
       !info->redirect_lid.is_unicast()) {
@@ -248,15 +248,15 @@ bool ManagementInterface::redirect(Place place, const MadMessage& answer, Instan
                 .pkey = info->redirect_pkey,
                 .path_bits = exchange.peer.path_bits};
   const ExchangeKey key = key_of_request(exchange.request, to);
-  if (key != place->first && exchanges_.contains(key)) {
+  if (key != entry->first && exchanges_.contains(key)) {
     return false;
   }
   ++counters_.redirected;
   ++exchange.redirects;
   exchange.peer = to;
   exchange.sends = 0;
-  arm(place, Instant::never());
-  auto node = exchanges_.extract(place);
+  arm(entry, Instant::never());
+  auto node = exchanges_.extract(entry);
   node.key() = key;
   const auto moved = exchanges_.insert(std::move(node)).position;
   key_of_[moved->second.transaction] = key;

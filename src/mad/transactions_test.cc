@@ -49,12 +49,12 @@ class Transactions : public ::testing::Test {
   AgentId agent;
 };
 
-TEST_F(Transactions, TellTheirUserThatNobodyAnswered) {  // T-MI-1, R-MI-2
+TEST_F(Transactions, ReportATimeout) {  // T-MI-1, R-MI-2
   ASSERT_TRUE(ask(kOptions, MadMethod::Get, Lid{99}));
   network.run();
-  ASSERT_EQ(listener.told.size(), 1U);
-  EXPECT_EQ(listener.told[0].status, TransactionStatus::TimedOut);
-  EXPECT_EQ(listener.told[0].sends, 4U);
+  ASSERT_EQ(listener.reported.size(), 1U);
+  EXPECT_EQ(listener.reported[0].status, TransactionStatus::TimedOut);
+  EXPECT_EQ(listener.reported[0].sends, 4U);
   ASSERT_EQ(network.sent.size(), 4U);  // as a capture would show
   std::vector<std::int64_t> gaps;
   for (std::size_t i = 1; i < network.sent.size(); ++i) {
@@ -80,8 +80,8 @@ TEST_F(Transactions, AreCancelledOnceAndHearNothingLater) {  // T-MI-2
   header.transaction_id = std::uint64_t{agent.value()} << 32 | 1;
   late.set_header(header);
   here.handle_mad({.lid = kThere}, late.mad, network.now);
-  ASSERT_EQ(listener.told.size(), 1U);
-  EXPECT_EQ(listener.told[0].status, TransactionStatus::Cancelled);
+  ASSERT_EQ(listener.reported.size(), 1U);
+  EXPECT_EQ(listener.reported[0].status, TransactionStatus::Cancelled);
   EXPECT_EQ(here.counters().unmatched_answers, 1U);
 }
 
@@ -108,9 +108,10 @@ TEST_F(Transactions, AreAllCancelledWhenTheInterfaceGoes) {  // T-MI-2, R-MI-2
   gone->check_invariants();
   raw->~ManagementInterface();
   ::operator delete(static_cast<void*>(gone.release()));
-  ASSERT_EQ(listener.told.size(), 3U);
-  EXPECT_TRUE(std::ranges::all_of(
-      listener.told, [](const Told& told) { return told.status == TransactionStatus::Cancelled; }));
+  ASSERT_EQ(listener.reported.size(), 3U);
+  EXPECT_TRUE(std::ranges::all_of(listener.reported, [](const Reported& reported) {
+    return reported.status == TransactionStatus::Cancelled;
+  }));
   EXPECT_EQ(refused, 3);
 }
 
@@ -119,7 +120,7 @@ TEST_F(Transactions, OfAnAgentEndWithIt) {
   ASSERT_TRUE(ask());
   ASSERT_TRUE(ask());  // waits
   ASSERT_TRUE(here.unregister_agent(agent, network.now));
-  EXPECT_EQ(listener.told.size(), 3U);
+  EXPECT_EQ(listener.reported.size(), 3U);
   EXPECT_EQ(here.transactions(), 0U);
   EXPECT_EQ(here.in_flight(), 0U);
   here.check_invariants();
@@ -134,16 +135,16 @@ TEST_F(Transactions, HandAFailedStatusToTheirUserAsItIs) {  // R-MI-4
   serve(server);
   ASSERT_TRUE(ask());
   network.run();
-  ASSERT_EQ(listener.told.size(), 1U);
-  EXPECT_EQ(listener.told[0].status, TransactionStatus::Answered);
-  EXPECT_EQ(listener.told[0].answer.status(), kNoRecords);
+  ASSERT_EQ(listener.reported.size(), 1U);
+  EXPECT_EQ(listener.reported[0].status, TransactionStatus::Answered);
+  EXPECT_EQ(listener.reported[0].answer.status(), kNoRecords);
 }
 
 TEST_F(Transactions, TakeNoAnswerFromAnotherOrOfAnotherClass) {
   ASSERT_TRUE(ask());
   const MadPacket request = *here.poll_transmit(network.now);
   MadMessage answer{.mad = request.bytes};
-  turn_into_response(answer);
+  convert_to_response(answer);
   here.handle_mad({.lid = Lid{3}}, answer.mad, network.now);
   here.handle_mad({.lid = kThere, .global = GlobalRoute{.gid = Gid{kDefaultGidPrefix, Guid{9}}}},
                   answer.mad, network.now);
@@ -156,10 +157,10 @@ TEST_F(Transactions, TakeNoAnswerFromAnotherOrOfAnotherClass) {
   ++header.transaction_id;
   other.set_header(header);
   here.handle_mad({.lid = kThere}, other.mad, network.now);
-  EXPECT_TRUE(listener.told.empty());
+  EXPECT_TRUE(listener.reported.empty());
   EXPECT_EQ(here.counters().unmatched_answers, 4U);
   here.handle_mad({.lid = kThere}, answer.mad, network.now);
-  EXPECT_EQ(listener.told.size(), 1U);
+  EXPECT_EQ(listener.reported.size(), 1U);
 }
 
 TEST_F(Transactions, OfADirectedRouteAreAnsweredFromAnywhere) {
@@ -170,10 +171,10 @@ TEST_F(Transactions, OfADirectedRouteAreAnsweredFromAnywhere) {
                        request_of(ManagementClass::SubnDirectedRoute, MadMethod::Get), kOptions,
                        listener.handler(), network.now));
   MadMessage answer{.mad = smi.poll_transmit(network.now)->bytes};
-  turn_into_response(answer);
+  convert_to_response(answer);
   smi.handle_mad({.lid = Lid{17}, .qp = kQp0}, answer.mad, network.now);
-  ASSERT_EQ(listener.told.size(), 1U);
-  EXPECT_EQ(listener.told[0].answer.status(), 0);
+  ASSERT_EQ(listener.reported.size(), 1U);
+  EXPECT_EQ(listener.reported[0].answer.status(), 0);
 }
 
 TEST_F(Transactions, HaveTheAgentInTheirIdAndNoneTwice) {  // R-MI-2
@@ -230,9 +231,9 @@ TEST_F(Transactions, WaitAndAskAgainWhenTheOtherIsBusy) {  // IBTA vol 1 §13.4.
   serve(server);
   ASSERT_TRUE(ask());
   network.run();
-  ASSERT_EQ(listener.told.size(), 1U);
-  EXPECT_EQ(listener.told[0].answer.status(), 0);
-  EXPECT_EQ(listener.told[0].sends, 3U);
+  ASSERT_EQ(listener.reported.size(), 1U);
+  EXPECT_EQ(listener.reported[0].answer.status(), 0);
+  EXPECT_EQ(listener.reported[0].sends, 3U);
   EXPECT_EQ(here.counters().busy, 2U);
   EXPECT_GE(network.now - Instant{}, Duration::milliseconds(30));  // not at once
 }
@@ -245,9 +246,9 @@ TEST_F(Transactions, HandBusyOverWhenRetriesAreSpent) {
   serve(server);
   ASSERT_TRUE(ask());
   network.run();
-  ASSERT_EQ(listener.told.size(), 1U);
-  EXPECT_EQ(listener.told[0].status, TransactionStatus::Answered);
-  EXPECT_EQ(listener.told[0].answer.status(), wire::kMadStatusBusy);
+  ASSERT_EQ(listener.reported.size(), 1U);
+  EXPECT_EQ(listener.reported[0].status, TransactionStatus::Answered);
+  EXPECT_EQ(listener.reported[0].answer.status(), wire::kMadStatusBusy);
   EXPECT_EQ(server.requests, 4);
 }
 
@@ -270,8 +271,8 @@ TEST_F(Transactions, FollowARedirection) {  // IBTA vol 1 §13.4.7
                                        &server));
   ASSERT_TRUE(ask());
   network.run();
-  ASSERT_EQ(listener.told.size(), 1U);
-  EXPECT_EQ(listener.told[0].answer.status(), 0);
+  ASSERT_EQ(listener.reported.size(), 1U);
+  EXPECT_EQ(listener.reported[0].answer.status(), 0);
   EXPECT_EQ(server.requests, 1);
   EXPECT_EQ(here.counters().redirected, 1U);
 
@@ -279,7 +280,7 @@ TEST_F(Transactions, FollowARedirection) {  // IBTA vol 1 §13.4.7
   stays.follows_redirects = false;
   ASSERT_TRUE(ask(stays));
   network.run();
-  EXPECT_EQ(listener.told[1].answer.status(), wire::kMadStatusRedirect);
+  EXPECT_EQ(listener.reported[1].answer.status(), wire::kMadStatusRedirect);
 }
 
 TEST_F(Transactions, DoNotFollowRedirectionsRoundAndRound) {
@@ -292,8 +293,8 @@ TEST_F(Transactions, DoNotFollowRedirectionsRoundAndRound) {
   serve(redirector);
   ASSERT_TRUE(ask());
   network.run();
-  ASSERT_EQ(listener.told.size(), 1U);
-  EXPECT_EQ(listener.told[0].status, TransactionStatus::Answered);
+  ASSERT_EQ(listener.reported.size(), 1U);
+  EXPECT_EQ(listener.reported[0].status, TransactionStatus::Answered);
   EXPECT_EQ(redirector.requests, 1 + static_cast<int>(here.limits().redirects));
 }
 
@@ -310,7 +311,7 @@ TEST_F(Transactions, AreInFlightAsManyAsTheLimitSaysAndTheOthersWait) {
   EXPECT_THAT(refused.error().reason, HasSubstr("8 transactions"));
   here.check_invariants();
   network.run();
-  EXPECT_EQ(listener.told.size(), 8U);
+  EXPECT_EQ(listener.reported.size(), 8U);
   EXPECT_EQ(server.requests, 8);
   EXPECT_EQ(here.in_flight(), 0U);
 }
@@ -321,10 +322,10 @@ TEST_F(Transactions, ThatWaitCanBeCancelled) {
   const auto waiting = ask();
   ASSERT_TRUE(here.cancel(*waiting, network.now));
   here.check_invariants();
-  EXPECT_EQ(listener.told.size(), 1U);
-  EXPECT_EQ(listener.told[0].sends, 0U);
+  EXPECT_EQ(listener.reported.size(), 1U);
+  EXPECT_EQ(listener.reported[0].sends, 0U);
   network.run();
-  EXPECT_EQ(listener.told.size(), 3U);
+  EXPECT_EQ(listener.reported.size(), 3U);
 }
 
 TEST_F(Transactions, CanBeGivenMoreTime) {  // what a CM does that was told to wait
@@ -351,7 +352,7 @@ TEST_F(Transactions, MayBeginAndEndInsideTheHandlerOfAnother) {
       network.now));
   network.run();
   EXPECT_EQ(ended, 1);
-  EXPECT_EQ(listener.told.size(), 2U);
+  EXPECT_EQ(listener.reported.size(), 2U);
 }
 
 TEST_F(Transactions, AreRefusedWhenNothingCouldEndThem) {

@@ -13,13 +13,13 @@ namespace {
 constexpr std::uint32_t kEndOfUnicast = 0xC000;  // IBTA vol 1 §4.1.3
 
 /// A connected component of the fabric.
-struct Island {
+struct Component {
   fabric::PortIndex manager{fabric::kNoPort};  // location of its subnet manager
   std::uint32_t lids{};                        // upper bound of LIDs required
 };
 
-void visit_island(const fabric::TablesBuilder& tables, fabric::PortIndex start,
-                  std::vector<bool>& seen, Island& island) {
+void visit_component(const fabric::TablesBuilder& tables, fabric::PortIndex start,
+                     std::vector<bool>& seen, Component& component) {
   std::vector<fabric::PortIndex> found{start};
   seen[start.value()] = true;
   const auto visit = [&](fabric::PortIndex port) {
@@ -35,10 +35,10 @@ void visit_island(const fabric::TablesBuilder& tables, fabric::PortIndex start,
       visit(port.peer);
     }
     if (!port.is_switch_port()) {
-      island.lids += port.lmc == 0 ? 1U : 2U << port.lmc;  // including alignment to LMC blocks
+      component.lids += port.lmc == 0 ? 1U : 2U << port.lmc;  // including alignment to LMC blocks
       continue;
     }
-    island.lids += port.number == PortNumber{} ? 1U : 0U;
+    component.lids += port.number == PortNumber{} ? 1U : 0U;
     const fabric::NodeRecord& node = tables.node(port.node);
     for (std::uint32_t i = 0; i < node.port_count; ++i) {
       visit(fabric::PortIndex{node.first_port.value() + i});
@@ -48,27 +48,27 @@ void visit_island(const fabric::TablesBuilder& tables, fabric::PortIndex start,
 
 /// Components with HCAs, in order of their first ports, except those that contain a port in
 /// `known`. `manager` selects the location in its component.
-[[nodiscard]] std::vector<Island> find_islands(const fabric::TablesBuilder& tables,
-                                               std::span<const fabric::PortIndex> known,
-                                               std::optional<fabric::PortIndex> manager) {
-  std::vector<Island> islands;
+[[nodiscard]] std::vector<Component> find_components(const fabric::TablesBuilder& tables,
+                                                     std::span<const fabric::PortIndex> known,
+                                                     std::optional<fabric::PortIndex> manager) {
+  std::vector<Component> components;
   std::vector<bool> seen(tables.ports().size());
   for (const fabric::PortIndex port : known) {
-    Island island;
-    visit_island(tables, port, seen, island);
+    Component component;
+    visit_component(tables, port, seen, component);
   }
   for (std::uint32_t i = 0; i < tables.ports().size(); ++i) {
     const fabric::PortRecord& port = tables.ports()[i];
     if (!seen[i] && !port.is_switch_port() && port.peer != fabric::kNoPort) {
       const bool had_manager = manager && seen[manager->value()];
-      Island& island = islands.emplace_back(fabric::PortIndex{i});
-      visit_island(tables, fabric::PortIndex{i}, seen, island);
+      Component& component = components.emplace_back(fabric::PortIndex{i});
+      visit_component(tables, fabric::PortIndex{i}, seen, component);
       if (manager && seen[manager->value()] && !had_manager) {
-        island.manager = *manager;
+        component.manager = *manager;
       }
     }
   }
-  return islands;
+  return components;
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ Fabric::Fabric(const fabric::Topology& topology, const FabricOptions& options)
       has_subnet_manager_(options.has_subnet_manager),
       sm_priority_(options.sm_priority),
       builder_(topology_),
-      most_ports_(builder_.ports().size() + kSparePorts),
+      max_ports_(builder_.ports().size() + kReservedPorts),
       management_(builder_, {.time_scale = topology_.time_scale,
                              .counters = options.counters,
                              .faults = options.faults}),
@@ -86,10 +86,10 @@ Fabric::Fabric(const fabric::Topology& topology, const FabricOptions& options)
       hosts_(builder_, management_, topology_, options.seed),
       faults_(builder_,
               [this](fabric::PortIndex link, bool, Instant now) { update_link(link, now); }) {
-  joins_.share_with([this](fabric::PortIndex port, const Gid& mgid) {
+  joins_.set_other_owner([this](fabric::PortIndex port, const Gid& mgid) {
     return hosts_.holds_membership(port, mgid);
   });
-  hosts_.share_memberships_with(
+  hosts_.set_other_owner(
       [this](fabric::PortIndex port, const Gid& mgid) { return joins_.holds(port, mgid); });
 }
 
@@ -135,9 +135,9 @@ Result<void> Fabric::bring_up(const FabricOptions& wanted, Instant now) {
   }
   // The limit is many times what a sweep requires; anything that takes longer completes later, in
   // regular runs.
-  const std::size_t most_turns = 1'000 + builder_.ports().size();
+  const std::size_t max_turns = 1'000 + builder_.ports().size();
   management().set_takes_time(false);
-  for (std::size_t turn = 0; turn < most_turns && run_management(now); ++turn) {
+  for (std::size_t turn = 0; turn < max_turns && run_management(now); ++turn) {
   }
   management().set_takes_time(true);
   return {};
@@ -161,27 +161,27 @@ Result<void> Fabric::start_managers(std::optional<fabric::PortIndex> wanted, Ins
   }
   std::vector<fabric::PortIndex> managed;
   std::ranges::transform(managers_, std::back_inserter(managed), &Manager::port);
-  for (const Island& island : find_islands(builder_, managed, wanted)) {
-    if (options.first_lid.value() + island.lids > kEndOfUnicast) {
+  for (const Component& component : find_components(builder_, managed, wanted)) {
+    if (options.first_lid.value() + component.lids > kEndOfUnicast) {
       return fail(ErrorCode::OutOfMemory,
                   "the fabric has more ports than the {} unicast LIDs of a subnet; lower LMCs or "
                   "fewer nodes would fit",
                   kEndOfUnicast - 1);
     }
-    auto services = std::make_unique<SubnetServices>(management_.port(island.manager), options);
+    auto services = std::make_unique<SubnetServices>(management_.port(component.manager), options);
     if (auto started = services->start(now); !started) {
       return started;
     }
-    management_.agents().set_is_sm(island.manager, true, now);
-    managers_.push_back({.port = island.manager, .services = std::move(services)});
-    options.first_lid = Lid{options.first_lid.value() + island.lids};
+    management_.agents().set_is_sm(component.manager, true, now);
+    managers_.push_back({.port = component.manager, .services = std::move(services)});
+    options.first_lid = Lid{options.first_lid.value() + component.lids};
   }
   return {};
 }
 
 bool Fabric::run_management(Instant now) {
   for (Manager& manager : managers_) {
-    tell_of_own_link(manager, now);
+    report_own_link(manager, now);
     if (manager.services->deadline() <= now) {
       manager.services->handle_timeout(now);
       management_.wake(manager.port);
@@ -197,7 +197,7 @@ bool Fabric::run_management(Instant now) {
 
 /// A switch notifies the SM of link changes by trap 128; an HCA does not, so the SM's host reports
 /// changes of its own link.
-void Fabric::tell_of_own_link(Manager& manager, Instant now) {
+void Fabric::report_own_link(Manager& manager, Instant now) {
   const bool is_down = builder_.port(manager.port).state == fabric::PortState::Down;
   if (std::exchange(manager.link_is_down, is_down) && !is_down) {
     manager.services->manager().request_sweep(now);
@@ -240,10 +240,10 @@ Result<ProcessId> Fabric::attach(std::string_view host, Instant now) {
   return process;
 }
 
-Departure Fabric::detach(ProcessId process, Instant now) {
+DetachResult Fabric::detach(ProcessId process, Instant now) {
   const auto found = processes_.find(process);
   WEFT_ASSERT(found != processes_.end(), "the process is attached");
-  Departure departure;
+  DetachResult departure;
   for (const ProcessId& peer : found->second) {
     departure.peers.push_back(peer);
     processes_.at(peer).erase(process);

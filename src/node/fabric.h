@@ -39,7 +39,7 @@ struct ProcessId {
 };
 
 /// What the owner must do after a process detached.
-struct Departure {
+struct DetachResult {
   std::vector<ProcessId> peers;  // peers to notify that their lane is closed
   std::vector<Lid> groups;       // groups with changed membership
 };
@@ -97,7 +97,7 @@ class Fabric {
   [[nodiscard]] std::uint64_t generation() const { return generation_; }
 
   [[nodiscard]] Result<ProcessId> attach(std::string_view host, Instant now);
-  [[nodiscard]] Departure detach(ProcessId process, Instant now);
+  [[nodiscard]] DetachResult detach(ProcessId process, Instant now);
   [[nodiscard]] bool has(ProcessId process) const { return processes_.contains(process); }
 
   /// Adds a lane between two processes. Returns false if they already have one.
@@ -130,7 +130,7 @@ class Fabric {
 
   /// Maximum number of ports that can be added at run time; policy, not from the specification.
   /// Tables indexed by port are allocated with this reserve.
-  static constexpr std::uint32_t kSparePorts = 65'536;
+  static constexpr std::uint32_t kReservedPorts = 65'536;
 
   /// Adds or removes a host or switch; new cables get the attributes of the initial ones. The
   /// caller must publish the tables, and then detach the processes of a removed host.
@@ -167,7 +167,7 @@ class Fabric {
   [[nodiscard]] Result<fabric::EndPoint> find_free_port(std::string_view name) const;
   [[nodiscard]] Result<std::vector<fabric::LinkDescription>> links_of(
       const NodeChange& change, const fabric::Topology& topology) const;
-  void tell_of_own_link(Manager& manager, Instant now);
+  void report_own_link(Manager& manager, Instant now);
   void end_membership(const Membership& membership, Lid mlid, Instant now);
   [[nodiscard]] Result<void> check_group(ProcessId process, fabric::PortIndex port, Lid mlid) const;
 
@@ -175,7 +175,7 @@ class Fabric {
   bool has_subnet_manager_;
   std::uint8_t sm_priority_;
   fabric::TablesBuilder builder_;
-  std::size_t most_ports_;
+  std::size_t max_ports_;
   ManagementPlane management_;
   MulticastJoins joins_;
   HostServicesTable hosts_;

@@ -122,9 +122,9 @@ Result<void> Fabric::add_node(const NodeChange& change, Instant now) {
                 change.name);
   }
   const std::size_t more = is_switch ? change.ports + 1U : std::size_t{change.hcas} * change.ports;
-  if (builder_.ports().size() + more > most_ports_) {
+  if (builder_.ports().size() + more > max_ports_) {
     return fail(ErrorCode::OutOfMemory, "a fabric that runs grows by at most {} ports",
-                kSparePorts);
+                kReservedPorts);
   }
   fabric::Topology topology = topology_;
   if (is_switch) {

@@ -14,7 +14,7 @@
 namespace weft::node {
 namespace {
 
-using fabric::PathOutcome;
+using fabric::PathUse;
 using fabric::PortIndex;
 using fabric::PortState;
 using ::testing::HasSubstr;
@@ -50,7 +50,7 @@ class ChangingFabric : public ::testing::Test {
     const int first = record.kind == fabric::NodeKind::Host ? 1 : 0;
     return PortIndex{record.first_port.value() + static_cast<std::uint32_t>(number - first)};
   }
-  PathOutcome way(std::string_view from, std::string_view to) {
+  PathUse way(std::string_view from, std::string_view to) {
     const std::vector<std::byte> image = fabric().next_tables();
     const auto view = fabric::TablesView::open(image);
     EXPECT_TRUE(view);
@@ -74,8 +74,8 @@ TEST_F(ChangingFabric, AHostIsFoundAndReached) {
   const Lid lid = fabric().builder().port(h2).lid;
   EXPECT_EQ(change("add host h9 link=s1:7"), "");
   EXPECT_EQ(fabric().builder().port(port("h9", 1)).state, PortState::Active);
-  EXPECT_EQ(way("h1", "h9"), PathOutcome::Delivered);
-  EXPECT_EQ(way("h9", "h2"), PathOutcome::Delivered);
+  EXPECT_EQ(way("h1", "h9"), PathUse::Delivered);
+  EXPECT_EQ(way("h9", "h2"), PathUse::Delivered);
   EXPECT_EQ(port("h2", 1), h2);  // indices and LIDs of the others stay
   EXPECT_EQ(fabric().builder().port(h2).lid, lid);
   EXPECT_TRUE(fabric().attach("h9", now_));
@@ -86,11 +86,11 @@ TEST_F(ChangingFabric, ASwitchIsFoundWithWhatComesBehindIt) {
   make(roomy_star());
   EXPECT_EQ(change("add switch s5 ports=8 link=s1:8 link=s1:7"), "");
   EXPECT_EQ(change("add host h10 link=s5:3"), "");
-  EXPECT_EQ(way("h10", "h1"), PathOutcome::Delivered);
-  EXPECT_EQ(way("h2", "h10"), PathOutcome::Delivered);
+  EXPECT_EQ(way("h10", "h1"), PathUse::Delivered);
+  EXPECT_EQ(way("h2", "h10"), PathUse::Delivered);
   EXPECT_EQ(change("remove s5"), "");
-  EXPECT_NE(way("h2", "h10"), PathOutcome::Delivered);
-  EXPECT_EQ(way("h2", "h1"), PathOutcome::Delivered);
+  EXPECT_NE(way("h2", "h10"), PathUse::Delivered);
+  EXPECT_EQ(way("h2", "h1"), PathUse::Delivered);
 }
 
 TEST_F(ChangingFabric, AHostComesBackUnderItsName) {
@@ -101,7 +101,7 @@ TEST_F(ChangingFabric, AHostComesBackUnderItsName) {
   EXPECT_FALSE(fabric().find_ports("h2"));
   EXPECT_EQ(fabric().builder().port(port("s1", 2)).state, PortState::Down);
   EXPECT_EQ(change("add host h2 link=s1:2"), "");
-  EXPECT_EQ(way("h1", "h2"), PathOutcome::Delivered);
+  EXPECT_EQ(way("h1", "h2"), PathUse::Delivered);
   EXPECT_TRUE(fabric().attach("h2", now_));
 }
 
@@ -111,15 +111,15 @@ TEST_F(ChangingFabric, AnotherHostManagesWhenTheManagersIsRemoved) {
   EXPECT_EQ(change("remove h1"), "");
   EXPECT_TRUE(fabric().is_managed_from(port("h2", 1)));
   EXPECT_EQ(change("add host h9 link=s1:1"), "");
-  EXPECT_EQ(way("h8", "h9"), PathOutcome::Delivered);
-  EXPECT_EQ(way("h9", "h2"), PathOutcome::Delivered);
+  EXPECT_EQ(way("h8", "h9"), PathUse::Delivered);
+  EXPECT_EQ(way("h9", "h2"), PathUse::Delivered);
 }
 
 TEST_F(ChangingFabric, ASpineThatIsRemovedIsRoutedAround) {
   make(*fabric::generate_fat_tree(4, 2));
   EXPECT_EQ(change("remove s5"), "");
-  EXPECT_EQ(way("h1", "h8"), PathOutcome::Delivered);
-  EXPECT_EQ(way("h8", "h1"), PathOutcome::Delivered);
+  EXPECT_EQ(way("h1", "h8"), PathUse::Delivered);
+  EXPECT_EQ(way("h8", "h1"), PathUse::Delivered);
 }
 
 TEST_F(ChangingFabric, SaysWhatWouldWork) {
@@ -149,7 +149,7 @@ TEST_F(ChangingFabric, RulesOnACableThatIsGoneEndQuietly) {
   EXPECT_EQ(change("add host h2 link=s1:2"), "");
   fabric().faults().remove_all(now_);
   settle();
-  EXPECT_EQ(way("h1", "h2"), PathOutcome::Delivered);
+  EXPECT_EQ(way("h1", "h2"), PathUse::Delivered);
 }
 
 }  // namespace

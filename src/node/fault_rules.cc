@@ -78,7 +78,7 @@ std::vector<PortIndex> FaultRules::links_of(const FaultRule& rule) const {
 
 void FaultRules::begin(const FaultRule& rule, Instant now) {
   if (rule.description.kind != FaultKind::Down) {
-    tell_tables();
+    update_tables();
     return;
   }
   for (const PortIndex link : links_of(rule)) {
@@ -93,7 +93,7 @@ void FaultRules::end(FaultRule& rule, Instant now) {
     return;
   }
   if (rule.description.kind != FaultKind::Down) {
-    tell_tables();
+    update_tables();
     return;
   }
   for (const PortIndex link : links_of(rule)) {
@@ -106,7 +106,7 @@ void FaultRules::end(FaultRule& rule, Instant now) {
   }
 }
 
-void FaultRules::tell_tables() {
+void FaultRules::update_tables() {
   std::vector<fabric::FaultRecord> records;
   for (const FaultRule& rule : rules_) {
     if (!rule.has_ended && rule.description.kind != FaultKind::Down) {

@@ -62,7 +62,7 @@ class FaultRules {
   [[nodiscard]] std::uint32_t free_slot();
   void begin(const FaultRule& rule, Instant now);
   void end(FaultRule& rule, Instant now);
-  void tell_tables();
+  void update_tables();
 
   fabric::TablesBuilder& builder_;
   LinkListener on_link_;

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class FaultsOfAFabric : public ::testing::Test {
+class FabricFaults : public ::testing::Test {
  protected:
   std::uint32_t add(std::string_view text, Instant now = Instant{}) {
     const auto number = fabric_->add_fault(*fabric::read_fault(text), now);
@@ -42,7 +42,7 @@ class FaultsOfAFabric : public ::testing::Test {
   Instant settled_{at(10'000)};  // the subnet manager's time, behind that of all rules
 };
 
-TEST_F(FaultsOfAFabric, AreOnTheDirectionsThatTheyName) {
+TEST_F(FabricFaults, AreOnTheDirectionsThatTheyName) {
   add("drop out=h1:1");
   add("drop in=h1:1");
   add("drop link=h2");
@@ -56,14 +56,14 @@ TEST_F(FaultsOfAFabric, AreOnTheDirectionsThatTheyName) {
   EXPECT_NE(records[0].slot, records[1].slot);
 }
 
-TEST_F(FaultsOfAFabric, RefuseALinkThatIsNotThere) {
+TEST_F(FabricFaults, RefuseALinkThatIsNotThere) {
   const auto number = fabric_->add_fault(*fabric::read_fault("drop out=h9:1"), Instant{});
   ASSERT_FALSE(number);
   EXPECT_THAT(number.error().reason, HasSubstr("no cabled port h9:1"));
   EXPECT_TRUE(published().empty());
 }
 
-TEST_F(FaultsOfAFabric, EndByTimeAndKeepTheirPlaceUntilTheyAreForgotten) {
+TEST_F(FabricFaults, EndByTimeAndKeepTheirPlaceUntilTheyAreForgotten) {
   const std::uint32_t number = add("drop for=5ms", at(10));
   EXPECT_EQ(fabric_->faults().next_end(), at(15));
   EXPECT_FALSE(fabric_->faults().end_due(at(14)));
@@ -81,7 +81,7 @@ TEST_F(FaultsOfAFabric, EndByTimeAndKeepTheirPlaceUntilTheyAreForgotten) {
   EXPECT_EQ(fabric_->faults().all().size(), 1U);
 }
 
-TEST_F(FaultsOfAFabric, TakeTheCountsOfAnEndedRuleAfterAllOthers) {
+TEST_F(FabricFaults, TakeTheCountsOfAnEndedRuleAfterAllOthers) {
   add("corrupt");
   const std::uint32_t ended = add("drop");
   const std::uint32_t slot = fabric_->faults().all().back().slot;
@@ -95,7 +95,7 @@ TEST_F(FaultsOfAFabric, TakeTheCountsOfAnEndedRuleAfterAllOthers) {
   EXPECT_EQ(fabric_->faults().all().back().slot, slot);
 }
 
-TEST_F(FaultsOfAFabric, TakeTheWholeLinkDownUntilTheLastOfThemEnds) {
+TEST_F(FabricFaults, TakeTheWholeLinkDownUntilTheLastOfThemEnds) {
   const std::uint32_t first = add("down out=h1:1 for=5ms", at(0));
   add("down link=h1 for=9ms", at(0));
   EXPECT_TRUE(published().empty());
@@ -109,7 +109,7 @@ TEST_F(FaultsOfAFabric, TakeTheWholeLinkDownUntilTheLastOfThemEnds) {
   EXPECT_EQ(state("s1:1"), fabric::PortState::Active);
 }
 
-TEST_F(FaultsOfAFabric, OfKindDownWithoutALinkTakeAllDown) {
+TEST_F(FabricFaults, OfKindDownWithoutALinkTakeAllDown) {
   add("down");
   EXPECT_EQ(state("s1:3"), fabric::PortState::Down);
   fabric_->faults().remove_all(at(1));
@@ -117,7 +117,7 @@ TEST_F(FaultsOfAFabric, OfKindDownWithoutALinkTakeAllDown) {
   EXPECT_TRUE(fabric_->faults().all().empty());
 }
 
-TEST_F(FaultsOfAFabric, AreSoManyAtMostAndThoseThatHaveEndedMakeRoom) {
+TEST_F(FabricFaults, AreSoManyAtMostAndThoseThatHaveEndedMakeRoom) {
   add("drop for=1ms", at(0));
   for (std::uint32_t i = 1; i < fabric::kMaxFaultRules; ++i) {
     add("drop");

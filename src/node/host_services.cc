@@ -36,7 +36,7 @@ namespace {
 }  // namespace
 
 HostServices::HostServices(const fabric::TablesBuilder& tables, ManagementPlane& plane,
-                           const fabric::Topology& topology, const HostPlace& place,
+                           const fabric::Topology& topology, const HostPosition& place,
                            std::function<void()> wake, Instant now)
     : tables_(tables),
       plane_(plane),
@@ -90,12 +90,12 @@ bool HostServices::has_changed(const Port& port) const {
 }
 
 bool HostServices::update_ports(Instant now) {
-  bool has_news = false;
+  bool has_changes = false;
   for (Port& port : ports_) {
     if (!has_changed(port)) {
       continue;
     }
-    has_news = true;
+    has_changes = true;
     port.sa->set_port(local_port_of(tables_, port.index), now);
     set_up_interface(port, now);
     resolver_.port_changed(key_of(port.index), now);
@@ -108,7 +108,7 @@ bool HostServices::update_ports(Instant now) {
                            .number = record.number,
                            .ca_guid = hca.guid});
   }
-  return has_news;
+  return has_changes;
 }
 
 /// Creates the interface for the partition of the first P_Key, replacing one of another partition.
@@ -180,12 +180,12 @@ HostServices& HostServicesTable::host(NodeIndex node, Instant now) {
   if (!place) {
     place = std::make_unique<HostServices>(
         tables_, plane_, topology_,
-        HostPlace{.node = node, .position = position_of(node), .seed = seed_ + node.value()},
+        HostPosition{.node = node, .position = position_of(node), .seed = seed_ + node.value()},
         [this, node] { wake(node); }, now);
-    for (const PortIndex port : other_holder_ ? place->ports() : std::vector<PortIndex>{}) {
-      place->sa(port).share_memberships_with([this, port](const Gid& mgid) {
-        return other_holder_(port, mgid) ? Flags{wire::JoinState::FullMember}
-                                         : Flags<wire::JoinState>{};
+    for (const PortIndex port : other_owner_ ? place->ports() : std::vector<PortIndex>{}) {
+      place->sa(port).set_other_owner([this, port](const Gid& mgid) {
+        return other_owner_(port, mgid) ? Flags{wire::JoinState::FullMember}
+                                        : Flags<wire::JoinState>{};
       });
     }
   }
@@ -206,8 +206,8 @@ void HostServicesTable::remove(NodeIndex node) {
 }
 
 void HostServicesTable::wake(NodeIndex node) {
-  if (is_awake_.insert(node).second) {
-    awake_.push_back(node);
+  if (is_runnable_.insert(node).second) {
+    runnable_.push_back(node);
   }
 }
 
@@ -236,8 +236,8 @@ void HostServicesTable::run(Instant now) {
     schedule(node, Instant::never());
     wake(node);
   }
-  const std::vector<NodeIndex> turn = std::exchange(awake_, {});
-  is_awake_.clear();
+  const std::vector<NodeIndex> turn = std::exchange(runnable_, {});
+  is_runnable_.clear();
   for (const NodeIndex node : turn) {
     if (const auto found = hosts_.find(node); found != hosts_.end()) {
       found->second->handle_timeout(now);
@@ -247,14 +247,14 @@ void HostServicesTable::run(Instant now) {
 }
 
 Instant HostServicesTable::deadline() const {
-  if (!awake_.empty() || ports_as_of_ != tables_.port_changes()) {
+  if (!runnable_.empty() || ports_as_of_ != tables_.port_changes()) {
     return Instant{};
   }
   return schedule_.empty() ? Instant::never() : schedule_.begin()->first;
 }
 
 /// True if the datagram solicits an address of a host whose services are not yet created.
-bool HostServicesTable::asks_for(PortIndex at, ByteSpan payload) {
+bool HostServicesTable::is_solicitation_for(PortIndex at, ByteSpan payload) {
   const auto message = wire::parse_ipoib(payload);
   if (!message) {
     return false;
@@ -275,7 +275,7 @@ bool HostServicesTable::asks_for(PortIndex at, ByteSpan payload) {
 
 void HostServicesTable::take(PortIndex at, const mad::ReceivedDatagram& datagram, Instant now) {
   const NodeIndex node = tables_.port(at).node;
-  if (has(node) || asks_for(at, datagram.payload)) {
+  if (has(node) || is_solicitation_for(at, datagram.payload)) {
     HostServices& services = host(node, now);
     services.handle_datagram(at, datagram, now);
   }

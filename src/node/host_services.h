@@ -45,7 +45,7 @@ namespace weft::node {
 }
 
 /// A host's index in the tables, and its position among the hosts of the topology.
-struct HostPlace {
+struct HostPosition {
   fabric::NodeIndex node{};
   std::uint32_t position{};
   std::uint64_t seed{};  ///< for values that peers must not be able to guess
@@ -56,8 +56,8 @@ class HostServices {
  public:
   /// All arguments must outlive it. `wake` is called when handle_timeout() is due.
   HostServices(const fabric::TablesBuilder& tables, ManagementPlane& plane,
-               const fabric::Topology& topology, const HostPlace& place, std::function<void()> wake,
-               Instant now);
+               const fabric::Topology& topology, const HostPosition& place,
+               std::function<void()> wake, Instant now);
   ~HostServices();
 
   [[nodiscard]] fabric::NodeIndex node() const { return place_.node; }
@@ -97,7 +97,7 @@ class HostServices {
   const fabric::TablesBuilder& tables_;
   ManagementPlane& plane_;
   const fabric::Topology& topology_;
-  HostPlace place_;
+  HostPosition place_;
   std::vector<Port> ports_;
   sa::Resolver resolver_;  // after ports_: it must be destroyed before the SA clients
   ConnectionServices connections_;
@@ -107,14 +107,14 @@ class HostServices {
 /// neighbour asks for an address of theirs.
 class HostServicesTable final : private carriage::DatagramSink {
  public:
-  /// All arguments must outlive it. It becomes the plane's datagram sink. `seed`: see HostPlace.
+  /// All arguments must outlive it. It becomes the plane's datagram sink. `seed`: see HostPosition.
   HostServicesTable(const fabric::TablesBuilder& tables, ManagementPlane& plane,
                     const fabric::Topology& topology, std::uint64_t seed);
 
   /// Registers another owner of full memberships: these are kept when the last user of an SA client
   /// leaves. Call it before the first host is created.
-  using OtherHolder = std::function<bool(fabric::PortIndex port, const Gid& mgid)>;
-  void share_memberships_with(OtherHolder other) { other_holder_ = std::move(other); }
+  using OtherOwner = std::function<bool(fabric::PortIndex port, const Gid& mgid)>;
+  void set_other_owner(OtherOwner other) { other_owner_ = std::move(other); }
   /// True if users of the port's SA client hold a full membership.
   [[nodiscard]] bool holds_membership(fabric::PortIndex port, const Gid& mgid) const;
 
@@ -135,7 +135,7 @@ class HostServicesTable final : private carriage::DatagramSink {
 
  private:
   void take(fabric::PortIndex at, const mad::ReceivedDatagram& datagram, Instant now) override;
-  [[nodiscard]] bool asks_for(fabric::PortIndex at, ByteSpan payload);
+  [[nodiscard]] bool is_solicitation_for(fabric::PortIndex at, ByteSpan payload);
   [[nodiscard]] std::uint32_t position_of(fabric::NodeIndex node);
   void schedule(fabric::NodeIndex node, Instant deadline);
 
@@ -143,11 +143,11 @@ class HostServicesTable final : private carriage::DatagramSink {
   ManagementPlane& plane_;
   const fabric::Topology& topology_;
   std::uint64_t seed_;
-  OtherHolder other_holder_;
+  OtherOwner other_owner_;
   std::vector<std::uint32_t> positions_;  // by node, of hosts
   std::uint32_t hosts_counted_{};
-  std::vector<fabric::NodeIndex> awake_;
-  std::set<fabric::NodeIndex> is_awake_;
+  std::vector<fabric::NodeIndex> runnable_;
+  std::set<fabric::NodeIndex> is_runnable_;
   std::map<fabric::NodeIndex, Instant> deadlines_;
   std::set<std::pair<Instant, fabric::NodeIndex>> schedule_;
   std::uint64_t ports_as_of_{};

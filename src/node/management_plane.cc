@@ -15,7 +15,7 @@ ManagementPlane::ManagementPlane(fabric::TablesBuilder& tables,
       network_(tables, agents_, *this,
                {.counters = options.counters == nullptr ? &own_counters_ : options.counters,
                 .faults = options.faults}),
-      is_awake_(tables.ports().size()) {}
+      is_runnable_(tables.ports().size()) {}
 
 ManagementPort& ManagementPlane::find_or_create(PortIndex own) {
   std::unique_ptr<ManagementPort>& place = ports_[own];
@@ -37,9 +37,9 @@ ManagementPort& ManagementPlane::port(PortIndex index) {
 
 void ManagementPlane::wake(PortIndex index) {
   const PortIndex own = agents_.management_port(index);
-  if (!is_awake_[own.value()]) {
-    is_awake_[own.value()] = true;
-    awake_.push_back(own);
+  if (!is_runnable_[own.value()]) {
+    is_runnable_[own.value()] = true;
+    runnable_.push_back(own);
   }
 }
 
@@ -77,7 +77,7 @@ bool ManagementPlane::collect_from(ManagementPort& port, Instant now) {
   bool has_more = false;
   for (const mad::InterfaceKind kind : {mad::InterfaceKind::Smi, mad::InterfaceKind::Gsi}) {
     std::size_t sent = 0;
-    while (sent < kMadsOfInterface) {
+    while (sent < kMadsPerInterface) {
       const auto packet = port.interface(kind).poll_transmit(now);
       if (!packet) {
         break;
@@ -85,15 +85,15 @@ bool ManagementPlane::collect_from(ManagementPort& port, Instant now) {
       network_.send(port.index(), kind, *packet);
       ++sent;
     }
-    has_more |= sent == kMadsOfInterface;
+    has_more |= sent == kMadsPerInterface;
   }
   return has_more;
 }
 
 void ManagementPlane::collect(Instant now) {
-  const std::vector<PortIndex> turn = std::exchange(awake_, {});
+  const std::vector<PortIndex> turn = std::exchange(runnable_, {});
   for (const PortIndex index : turn) {
-    is_awake_[index.value()] = false;
+    is_runnable_[index.value()] = false;
   }
   for (const PortIndex index : turn) {
     const auto found = ports_.find(index);
@@ -111,10 +111,10 @@ void ManagementPlane::collect(Instant now) {
 bool ManagementPlane::run(Instant now) {
   handle_timeouts(now);
   bool network_has_more = false;
-  for (std::size_t carried = 0; carried < kMadsInTurn; carried += kMadsOfInterface) {
+  for (std::size_t carried = 0; carried < kMadsPerRun; carried += kMadsPerInterface) {
     collect(now);
-    network_has_more = network_.run(kMadsOfInterface, now);
-    if (!network_has_more && awake_.empty()) {
+    network_has_more = network_.run(kMadsPerInterface, now);
+    if (!network_has_more && runnable_.empty()) {
       return false;
     }
   }
@@ -122,7 +122,7 @@ bool ManagementPlane::run(Instant now) {
 }
 
 Instant ManagementPlane::deadline() const {
-  if (!awake_.empty()) {
+  if (!runnable_.empty()) {
     return Instant{};
   }
   const Instant timer = schedule_.empty() ? Instant::never() : schedule_.begin()->first;
@@ -130,7 +130,7 @@ Instant ManagementPlane::deadline() const {
 }
 
 void ManagementPlane::grow(Instant now) {
-  is_awake_.resize(tables_.ports().size());
+  is_runnable_.resize(tables_.ports().size());
   network_.grow();
   agents_.grow(now);
 }

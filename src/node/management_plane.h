@@ -35,8 +35,8 @@ class ManagementPlane final : private carriage::MadSink {
  public:
   /// Work limits (policy, not from the specification): MADs carried in one run(), and MADs taken
   /// from one interface before the next interface is served.
-  static constexpr std::size_t kMadsInTurn = 512;
-  static constexpr std::size_t kMadsOfInterface = 32;
+  static constexpr std::size_t kMadsPerRun = 512;
+  static constexpr std::size_t kMadsPerInterface = 32;
 
   /// Starts with the fabric in the state after power-on (see FabricAgents). `tables` and the
   /// counter source must outlive it.
@@ -103,8 +103,8 @@ class ManagementPlane final : private carriage::MadSink {
   Ports ports_;
   std::unordered_map<fabric::PortIndex, Instant> deadlines_;
   std::set<std::pair<Instant, fabric::PortIndex>> schedule_;
-  std::vector<fabric::PortIndex> awake_;  // to be polled for MADs
-  std::vector<bool> is_awake_;            // by port
+  std::vector<fabric::PortIndex> runnable_;  // to be polled for MADs
+  std::vector<bool> is_runnable_;            // by port
 };
 
 }  // namespace weft::node

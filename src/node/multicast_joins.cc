@@ -13,11 +13,11 @@ namespace {
 
 using Record = wire::McMemberRecord;
 
-constexpr std::uint64_t kWhoAndWhat = wire::kComponent<Record, "MGID"> |
-                                      wire::kComponent<Record, "PortGID"> |
-                                      wire::kComponent<Record, "JoinState">;
+constexpr std::uint64_t kJoinComponents = wire::kComponent<Record, "MGID"> |
+                                          wire::kComponent<Record, "PortGID"> |
+                                          wire::kComponent<Record, "JoinState">;
 constexpr std::uint64_t kOfANewGroup =
-    kWhoAndWhat | wire::kComponent<Record, "Q_Key"> | wire::kComponent<Record, "MLID"> |
+    kJoinComponents | wire::kComponent<Record, "Q_Key"> | wire::kComponent<Record, "MLID"> |
     wire::kComponent<Record, "TClass"> | wire::kComponent<Record, "P_Key"> |
     wire::kComponent<Record, "SL"> | wire::kComponent<Record, "FlowLabel">;
 
@@ -37,7 +37,7 @@ void MulticastJoins::leave(fabric::PortIndex port, const Gid& mgid, Instant now)
   if (found == groups_.end() || --found->second.qps != 0) {
     return;
   }
-  if (!is_held_by_other_ || !is_held_by_other_(port, mgid)) {
+  if (!is_held_by_other_owner_ || !is_held_by_other_owner_(port, mgid)) {
     ask(found->first, found->second.mlid, wire::MadMethod::Delete, Form::Join, now);
   }
   groups_.erase(found);
@@ -73,7 +73,7 @@ void MulticastJoins::ask(const Key& key, Lid mlid, wire::MadMethod method, Form 
   Record wanted{.mgid = mgid, .port_gid = tables_.gids(port).front(), .mlid = mlid};
   wanted.join_state = wire::JoinState::FullMember;
   wanted.pkey = tables_.pkeys(port).empty() ? kDefaultPKey : tables_.pkeys(port).front();
-  wire::SaHeader header{.component_mask = form == Form::Make ? kOfANewGroup : kWhoAndWhat};
+  wire::SaHeader header{.component_mask = form == Form::Make ? kOfANewGroup : kJoinComponents};
   header.header.method = method;
   header.header.attribute_id = static_cast<std::uint16_t>(wire::SaAttribute::McMemberRecord);
   mad::MadMessage request;

@@ -37,8 +37,8 @@ class MulticastJoins {
   }
   /// Registers another owner of full memberships, the host's SA client for RDMA-CM: these are kept
   /// when the last QP is detached.
-  using OtherHolder = std::function<bool(fabric::PortIndex port, const Gid& mgid)>;
-  void share_with(OtherHolder other) { is_held_by_other_ = std::move(other); }
+  using OtherOwner = std::function<bool(fabric::PortIndex port, const Gid& mgid)>;
+  void set_other_owner(OtherOwner other) { is_held_by_other_owner_ = std::move(other); }
 
   /// Creates groups that SA reported missing, and rejoins after a client reregistration request
   /// (§14.4.11). Returns true if it sent a request.
@@ -61,7 +61,7 @@ class MulticastJoins {
   ManagementPlane& plane_;
   std::map<Key, Group> groups_;
   std::map<fabric::PortIndex, mad::AgentId> agents_;
-  OtherHolder is_held_by_other_;
+  OtherOwner is_held_by_other_owner_;
   std::vector<Key> missing_;  // groups that do not exist at SA yet and must be created
 };
 

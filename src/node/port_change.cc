@@ -124,11 +124,12 @@ Result<PortChange> read_port_change(std::string_view text) {
     has_words = true;
     if (!read_word(word, change)) {
       return fail(ErrorCode::InvalidArgument, "'{}' is not a change of a port: {}", word,
-                  kPortChangeWords);
+                  kPortChangeGrammar);
     }
   }
   if (!has_words) {
-    return fail(ErrorCode::InvalidArgument, "no change of the port is named: {}", kPortChangeWords);
+    return fail(ErrorCode::InvalidArgument, "no change of the port is named: {}",
+                kPortChangeGrammar);
   }
   agents::PortSettings& settings = change.settings;
   const bool changes_speed =

@@ -17,11 +17,11 @@ struct PortChange {
   agents::PortSettings settings;
 };
 
-inline constexpr std::string_view kPortChangeWords =
+inline constexpr std::string_view kPortChangeGrammar =
     "plug, unplug, disable, enable, reset, down, arm, active, width=1x,2x,4x,8x,12x and "
     "speed=sdr,ddr,qdr,fdr,edr,hdr,ndr";
 
-/// Parses space-separated words of kPortChangeWords; width and speed also accept `all`. Changing
+/// Parses space-separated words of kPortChangeGrammar; width and speed also accept `all`. Changing
 /// either retrains the link, so that the new value takes effect.
 [[nodiscard]] Result<PortChange> read_port_change(std::string_view text);
 

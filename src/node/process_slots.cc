@@ -13,7 +13,7 @@ Result<std::uint32_t> ProcessSlots::take(Instant now) {
     const std::uint32_t slot = next_;
     next_ = next_ + 1 == kCount ? 1 : next_ + 1;
     const bool rests = !planted(LiveBug::SlotReusedAtOnce) && slots_[slot].released &&
-                       now - *slots_[slot].released < kQuietTime;
+                       now - *slots_[slot].released < kSlotReuseDelay;
     if (!slots_[slot].taken && !rests) {
       slots_[slot].taken = true;
       return slot;

@@ -21,7 +21,7 @@ class ProcessSlots {
 
   /// How long a released slot is not reused, so that late packets to its old QPNs are dropped;
   /// policy, not from the specification. It serves the same purpose as a kernel's QPN TimeWait.
-  static constexpr Duration kQuietTime = Duration::seconds(2);
+  static constexpr Duration kSlotReuseDelay = Duration::seconds(2);
 
   /// Allocates the next free slot.
   [[nodiscard]] Result<std::uint32_t> take(Instant now);

@@ -26,7 +26,7 @@ TEST(ProcessSlots, LetsAReleasedSlotRest) {
   slots.release(7, Instant{});
   EXPECT_FALSE(slots.is_taken(7));
   EXPECT_FALSE(slots.take(Instant{} + Duration::seconds(1)));
-  const auto again = slots.take(Instant{} + ProcessSlots::kQuietTime);
+  const auto again = slots.take(Instant{} + ProcessSlots::kSlotReuseDelay);
   ASSERT_TRUE(again);
   EXPECT_EQ(*again, 7U);
 }

@@ -16,7 +16,7 @@ using subnet::SubnetManager;
 using ::testing::IsEmpty;
 using testing::ManagedFabric;
 
-constexpr Duration kTurn = Duration::milliseconds(4);
+constexpr Duration kBatch = Duration::milliseconds(4);
 
 void begin_sweep(ManagedFabric& fabric, SubnetManager& manager) {
   manager.request_sweep(fabric.now);
@@ -42,12 +42,12 @@ TEST(PromptReroute, ALinkThatIsCutInTheMiddleOfAHeavySweepIsRoutedAroundWithin10
       SubnetManager& manager = fabric.add_manager("h1");
       fabric.settle();
       begin_sweep(fabric, manager);
-      fabric.run_slowly(kTurn * turns, kTurn);
+      fabric.run_slowly(kBatch * turns, kBatch);
       const std::uint64_t sweeps = manager.counters().sweeps;
       cuts_in_a_sweep += manager.is_settled() ? 0 : 1;
       const fabric::PortIndex cut = fabric.port(node, static_cast<std::uint8_t>(number));
       ASSERT_TRUE(fabric.plane.set_link(cut, false, fabric.now).has_value());
-      fabric.run_slowly(Duration::milliseconds(100), kTurn);
+      fabric.run_slowly(Duration::milliseconds(100), kBatch);
       EXPECT_THAT(fabric.unreachable(7), IsEmpty());
       EXPECT_EQ(manager.counters().reroutes, 1U);
       EXPECT_LE(manager.counters().last_reroute, Duration::milliseconds(100));
@@ -69,14 +69,14 @@ TEST(PromptReroute, ASecondLinkThatIsCutWhileRoutesAreWrittenIsRoutedAroundToo) 
     SubnetManager& manager = fabric.add_manager("h1");
     fabric.settle();
     ASSERT_TRUE(fabric.plane.set_link(fabric.port("s40", 7), false, fabric.now).has_value());
-    fabric.run_slowly(kTurn * turns, kTurn);
+    fabric.run_slowly(kBatch * turns, kBatch);
     ASSERT_TRUE(fabric.plane.set_link(fabric.port("s2", 6), false, fabric.now).has_value());
-    fabric.run_slowly(Duration::milliseconds(100), kTurn);
+    fabric.run_slowly(Duration::milliseconds(100), kBatch);
     EXPECT_THAT(fabric.unreachable(7), IsEmpty());
     fabric.settle();
     EXPECT_THAT(fabric.unreachable(), IsEmpty());
     EXPECT_TRUE(manager.is_settled());
-    abandoned += manager.counters().abandoned;
+    abandoned += manager.counters().aborted;
   }
   EXPECT_GE(abandoned, 4U);
 }
@@ -107,14 +107,14 @@ TEST(PromptReroute, LinksThatChangeAllTheTimeKeepNoSweepFromItsEnd) {
   SubnetManager& manager = fabric.add_manager("h1");
   fabric.settle();
   const std::uint64_t sweeps = manager.counters().sweeps;
-  const std::uint64_t abandoned = manager.counters().abandoned;
+  const std::uint64_t abandoned = manager.counters().aborted;
   for (int change = 0; change < 1000; ++change) {  // four seconds
     const std::string host = "h" + std::to_string(5 + change % 124);
     const bool is_up = change / 124 % 2 != 0;
     ASSERT_TRUE(fabric.plane.set_link(fabric.port(host, 1), is_up, fabric.now).has_value());
-    fabric.run_slowly(kTurn, kTurn);
+    fabric.run_slowly(kBatch, kBatch);
   }
-  EXPECT_LE(manager.counters().abandoned - abandoned, 8U + 2U);
+  EXPECT_LE(manager.counters().aborted - abandoned, 8U + 2U);
   EXPECT_GE(manager.counters().sweeps - sweeps, 10U);
   EXPECT_GE(manager.counters().traps, 20U);
   fabric.settle();

@@ -33,7 +33,7 @@ using enum cm::RdmaCmEventType;
 using Record = wire::ServiceRecord;
 
 constexpr std::uint64_t kService = 0x10'0000'0000'1234;
-constexpr Duration kPatience = Duration::seconds(2);
+constexpr Duration kWaitLimit = Duration::seconds(2);
 
 struct Events final : cm::RdmaCmSink {
   bool take(const RdmaCmEvent& event) override {
@@ -135,7 +135,7 @@ TEST_F(RdmaCmServices, ThatNobodyOffersAreAnErrorAndTheIdIsBoundAsBefore) {
   EXPECT_EQ(event.failure, RdmaCmFailure::NoSuchService);
   EXPECT_THAT(*rdma().services(id), IsEmpty());
   EXPECT_TRUE(rdma().resolve_address(
-      id, {.destination = cm::IbEndpoint{.gid = gid(1)}, .timeout = kPatience}, now));
+      id, {.destination = cm::IbEndpoint{.gid = gid(1)}, .timeout = kWaitLimit}, now));
 }
 
 TEST_F(RdmaCmServices, AreAskedForOneAtATimeByAnIdThatIsBound) {

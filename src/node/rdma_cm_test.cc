@@ -33,7 +33,7 @@ using enum cm::RdmaCmEventType;
 using ::testing::IsEmpty;
 
 constexpr std::uint16_t kPort = 7471;
-constexpr Duration kPatience = Duration::seconds(2);
+constexpr Duration kWaitLimit = Duration::seconds(2);
 
 struct Events final : cm::RdmaCmSink {
   bool take(const RdmaCmEvent& event) override {
@@ -111,10 +111,10 @@ struct RdmaCmTest : testing::Test {
                    PortSpace space = PortSpace::Tcp, QpType type = QpType::Rc) {
     const RdmaCmId id = make(host, client, space, type);
     const auto started =
-        rdma(host).resolve_address(id, {.destination = to, .timeout = kPatience}, now);
+        rdma(host).resolve_address(id, {.destination = to, .timeout = kWaitLimit}, now);
     EXPECT_TRUE(started) << started.error().reason;
     expect(client, AddressResolved);
-    EXPECT_TRUE(rdma(host).resolve_route(id, kPatience, now));
+    EXPECT_TRUE(rdma(host).resolve_route(id, kWaitLimit, now));
     expect(client, RouteResolved);
     return id;
   }
@@ -213,7 +213,7 @@ TEST_F(RdmaCmTest, TellsAConsumersRejectWithItsPrivateData) {
 TEST_F(RdmaCmTest, AnAddressThatNobodyHasEndsInATimeout) {
   const RdmaCmId id = make(2, client);
   EXPECT_TRUE(
-      rdma(2).resolve_address(id, {.destination = at(address_of(99)), .timeout = kPatience}, now));
+      rdma(2).resolve_address(id, {.destination = at(address_of(99)), .timeout = kWaitLimit}, now));
   EXPECT_EQ(expect(client, AddressError).failure, RdmaCmFailure::TimedOut);
 }
 
@@ -331,7 +331,7 @@ TEST_F(RdmaCmTest, WhoAsksForAPortThatIsOnlyBoundHearsSoInTheEnd) {
 
 TEST_F(RdmaCmTest, CallsInAWrongStateChangeNothing) {
   const RdmaCmId id = make(1, client);
-  EXPECT_FALSE(rdma(1).resolve_route(id, kPatience, now));
+  EXPECT_FALSE(rdma(1).resolve_route(id, kWaitLimit, now));
   EXPECT_FALSE(rdma(1).connect(id, {}, now));
   EXPECT_FALSE(rdma(1).accept(id, nullptr, now));
   EXPECT_FALSE(rdma(1).disconnect(id, now));
@@ -367,9 +367,9 @@ struct QualityOfService : RdmaCmTest {
     const RdmaCmId id = make(2, client);
     EXPECT_TRUE(rdma(2).set_option(id, cm::RdmaCmOption::TypeOfService, type_of_service));
     EXPECT_TRUE(rdma(2).resolve_address(
-        id, {.source = source, .destination = at(destination), .timeout = kPatience}, now));
+        id, {.source = source, .destination = at(destination), .timeout = kWaitLimit}, now));
     expect(client, AddressResolved);
-    EXPECT_TRUE(rdma(2).resolve_route(id, kPatience, now));
+    EXPECT_TRUE(rdma(2).resolve_route(id, kWaitLimit, now));
     expect(client, RouteResolved);
     EXPECT_EQ(rdma(2).info(id)->paths.at(0).traffic_class, asked.traffic_class);
     gsi.remove_snooper(snooper);

@@ -64,7 +64,7 @@ TEST(SubnetManager, RoutesByTheEngineThatIsAskedFor) {
       const bool fits =
           engine != RoutingEngine::FatTree || std::string{description} == "fat-tree:4";
       EXPECT_EQ(manager.engine(), fits ? engine : RoutingEngine::UpDown);
-      EXPECT_EQ(manager.complaint().empty(), fits);
+      EXPECT_EQ(manager.warning().empty(), fits);
     }
   }
 }
@@ -522,7 +522,7 @@ class Stranger {
   mad::AgentId agent_{};
 };
 
-TEST(SubnetManager, NobodyIsBelievedWhoPretendsToBeAManager) {
+TEST(SubnetManager, RefusesControlFromAFalseManager) {
   ManagedFabric fabric{*fabric::generate("fat-tree:4")};
   SubnetManagerOptions high;
   high.priority = 3;

@@ -154,7 +154,7 @@ TEST_F(SubnetServicesOnAFatTree, ReportPacketsWithWrongKeysToTrustedSubscribers)
                      .key = 0x8123};
   fabric.plane.agents().note_bad_pkeys(h8, bad, 4, fabric.now);
   bad.key = 0x8001'0000;
-  fabric.plane.agents().note_bad_qkey(h8, bad, fabric.now);
+  fabric.plane.agents().report_bad_qkey(h8, bad, fabric.now);
   fabric.settle();
   ASSERT_GE(h3.reports.heard.size(), 2U);
   std::vector<std::uint16_t> heard;

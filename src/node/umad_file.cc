@@ -54,7 +54,7 @@ class UmadFile::Agent final : public mad::MadHandler {
 
   mad::ManagementInterface& interface;
   mad::AgentId id{};
-  bool leaves_rmpp_to_us{};
+  bool uses_kernel_rmpp{};
 
  private:
   UmadFile& file_;
@@ -117,7 +117,7 @@ Result<std::uint32_t> UmadFile::register_agent(const UmadRegistration& registrat
   const auto number = static_cast<std::uint32_t>(place - agents_.begin());
   auto& interface = is_smp(checked->mgmt_class) ? access_.smi : access_.gsi;
   auto agent = std::make_unique<Agent>(*this, number, interface);
-  agent->leaves_rmpp_to_us = !checked->handles_segments;
+  agent->uses_kernel_rmpp = !checked->handles_segments;
   const auto id = interface.register_agent(std::move(*checked), agent.get());
   if (!id) {
     return std::unexpected(id.error());
@@ -137,7 +137,7 @@ Result<void> UmadFile::unregister_agent(std::uint32_t agent, Instant now) {
 
 void UmadFile::send(const UmadEnvelope& envelope, ByteSpan mad, Instant now) {
   if (const auto sent = try_send(envelope, mad, now); !sent) {
-    hand_back(envelope, mad, errno_of(sent.error()));
+    return_to_program(envelope, mad, errno_of(sent.error()));
   }
 }
 
@@ -166,7 +166,7 @@ Result<void> UmadFile::try_send(const UmadEnvelope& envelope, ByteSpan mad, Inst
   mad::MadMessage message;
   copy_bytes(message.mad, mad.first(std::min(mad.size(), message.mad.size())));
   const wire::ManagementClass mgmt_class = message.header().mgmt_class;
-  if (agent.leaves_rmpp_to_us && mad::has_rmpp_header(mgmt_class)) {
+  if (agent.uses_kernel_rmpp && mad::has_rmpp_header(mgmt_class)) {
     // the rest of that header is filled in by RMPP
     message.is_rmpp = mad::rmpp_of(message.mad).is_active;
   }
@@ -221,7 +221,7 @@ Result<void> UmadFile::transact(Agent& agent, const UmadEnvelope& envelope, mad:
         return receive(envelope.agent, completion.source, *completion.answer);
       case mad::TransactionStatus::TimedOut:
       case mad::TransactionStatus::RmppFailed:  // no response will follow
-        return hand_back(envelope, sent, ETIMEDOUT);
+        return return_to_program(envelope, sent, ETIMEDOUT);
       case mad::TransactionStatus::Sent:
       case mad::TransactionStatus::Cancelled:
         return;
@@ -262,7 +262,7 @@ void UmadFile::receive(std::uint32_t agent, const mad::MadAddress& source,
   queue(std::move(received));
 }
 
-void UmadFile::hand_back(const UmadEnvelope& envelope, ByteSpan mad, int error) {
+void UmadFile::return_to_program(const UmadEnvelope& envelope, ByteSpan mad, int error) {
   const ByteSpan header = mad.first(std::min(mad.size(), kHeaderBytes));
   queue({
       .envelope = envelope, .error = error, .mad = {header.begin(), header.end()}

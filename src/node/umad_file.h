@@ -95,7 +95,7 @@ class UmadFile {
   [[nodiscard]] Result<void> transact(Agent& agent, const UmadEnvelope& envelope,
                                       mad::MadMessage message, Instant now);
   void receive(std::uint32_t agent, const mad::MadAddress& source, const mad::MadMessage& message);
-  void hand_back(const UmadEnvelope& envelope, ByteSpan mad, int error);
+  void return_to_program(const UmadEnvelope& envelope, ByteSpan mad, int error);
   void queue(UmadReceived received);
 
   UmadPortAccess access_;

@@ -165,7 +165,7 @@ TEST_F(UmadFileTest, GivesEachTransactionTheAgentsHalfOfTheTid) {
   EXPECT_TRUE(file.is_empty());
 }
 
-TEST_F(UmadFileTest, HandsBackWhatNobodyAnswersAfterAllItsTries) {
+TEST_F(UmadFileTest, ReturnsAnUnansweredRequestAfterAllRetries) {
   const auto agent = *file.register_agent(of_class(kPerf));
   file.send(to(Lid{99}, agent, 10, 2), mad_of(ManagementClass::Perf, MadMethod::Get, 7), gmps.now);
   run_until(gmps.now + Duration::milliseconds(29));

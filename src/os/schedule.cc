@@ -24,7 +24,7 @@ constexpr std::uint64_t kShortestSlice = 100'000;  // ns; what Linux takes at le
 
 }  // namespace
 
-void ask_to_run_promptly() {
+void request_prompt_scheduling() {
   SchedulingAttributes attributes;
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) == 0) {
     attributes.runtime_ns = kShortestSlice;

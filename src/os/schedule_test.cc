@@ -13,7 +13,7 @@ TEST(Schedule, KeepsPolicyAndNiceOfTheThread) {
   std::thread{[] {
     const int policy = sched_getscheduler(0);
     const int nice = getpriority(PRIO_PROCESS, 0);
-    ask_to_run_promptly();
+    request_prompt_scheduling();
     EXPECT_EQ(sched_getscheduler(0), policy);
     EXPECT_EQ(getpriority(PRIO_PROCESS, 0), nice);
   }}.join();

@@ -156,7 +156,7 @@ TEST(Explorer, NeverLetsOneWordGoBackwards) {
   EXPECT_TRUE(report.is_complete);
 }
 
-TEST(Explorer, TellsWhoSleepsForEver) {
+TEST(Explorer, ReportsAFiberThatSleepsForever) {
   const auto sleeper = [](bool somebody_wakes) {
     return [=](Explorer& explorer) {
       const auto words = std::make_shared<Words>();

@@ -12,8 +12,8 @@ namespace weft::ring {
 
 /// Geometry of a lane, which connects two processes by a request ring and a response ring in each
 /// direction (docs/ARCHITECTURE.md, decision 3). Rings start small and grow: request rings to the
-/// usual capacity, and to the full capacity after Producer::let_grow. Capacities in bytes. The four
-/// rings are laid out one after another, offset by a page and some cache lines, so that their
+/// usual capacity, and to the full capacity after Producer::allow_growth. Capacities in bytes. The
+/// four rings are laid out one after another, offset by a page and some cache lines, so that their
 /// position lines do not share cache sets.
 struct LaneShape {
   std::size_t request_capacity{1U << 17};

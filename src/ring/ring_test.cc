@@ -142,8 +142,8 @@ TEST(SpscRing, GrowsBeyondTheUsualOnlyWhenLet) {
     return records;
   };
   EXPECT_EQ(fill(), 4 * kCapacity / kSlotBytes - 1);
-  EXPECT_TRUE(producer.let_grow());
-  EXPECT_FALSE(producer.let_grow()) << "it could already";
+  EXPECT_TRUE(producer.allow_growth());
+  EXPECT_FALSE(producer.allow_growth()) << "it could already";
   EXPECT_EQ(fill(), kMost / kSlotBytes - 1);
 }
 

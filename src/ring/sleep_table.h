@@ -54,8 +54,8 @@ enum class ThreadEvent : std::uint8_t {
   // Its own.
   IdleWhilePolled,  // nothing came for as long as it spins, and the application polls
   Idle,             // nothing came, and nobody polls
-  LastLookInVain,   // nothing came since it announced that it will wait
-  LastLookFound,
+  FinalScanEmpty,   // nothing came since it announced that it will wait
+  FinalScanFound,
   WaitEnded,  // somebody woke it, or its time is over
   // Of others, at any moment.
   DoorbellConsumed,  // another thread took the doorbell of a lane that nobody else looks at
@@ -79,11 +79,11 @@ consteval auto thread_table() {
   return std::to_array<ThreadRow>({
       {Looking,        IdleWhilePolled,  NapAnnounced,   LookOnceMore},
       {Looking,        Idle,             SleepAnnounced, LookOnceMore},
-      {NapAnnounced,   LastLookInVain,   Napping,        Wait        },
-      {NapAnnounced,   LastLookFound,    Looking,        SayAwake    },
+      {NapAnnounced,   FinalScanEmpty,   Napping,        Wait        },
+      {NapAnnounced,   FinalScanFound,   Looking,        SayAwake    },
       {Napping,        WaitEnded,        Looking,        SayAwake    },
-      {SleepAnnounced, LastLookInVain,   Asleep,         Wait        },
-      {SleepAnnounced, LastLookFound,    Looking,        None        },
+      {SleepAnnounced, FinalScanEmpty,   Asleep,         Wait        },
+      {SleepAnnounced, FinalScanFound,   Looking,        None        },
       {Asleep,         WaitEnded,        Looking,        None        },
 
       {Looking,        DoorbellConsumed, Looking,        None        },
@@ -125,7 +125,7 @@ enum class LaneEvent : std::uint8_t {
   NapWhilePolled,  // the application polls this lane, too
   NapUnpolled,
   Sleep,
-  LastLookFound,  // something has come since the peer was asked to ring
+  FinalScanFound,  // something has come since the peer was asked to ring
   NapOver,
   // Of the peer.
   SentUrgent,  // a one-sided request, which the application does not take
@@ -152,7 +152,7 @@ consteval auto lane_table() {
       {Watched,     SentOther,        Watched,     None        },
       {Watched,     DoorbellConsumed, Watched,     Watch       },
 
-      {UrgentAsked, LastLookFound,    UrgentAsked, None        },
+      {UrgentAsked, FinalScanFound,   UrgentAsked, None        },
       {UrgentAsked, NapOver,          Watched,     SayAwake    },
       {UrgentAsked, SentUrgent,       Rung,        RingDoorbell},
       {UrgentAsked, SentOther,        UrgentAsked, None        },
@@ -161,7 +161,7 @@ consteval auto lane_table() {
       {AnyAsked,    NapWhilePolled,   UrgentAsked, LookOnceMore},
       {AnyAsked,    NapUnpolled,      AnyAsked,    LookOnceMore},
       {AnyAsked,    Sleep,            AnyAsked,    LookOnceMore},
-      {AnyAsked,    LastLookFound,    Watched,     SayAwake    },
+      {AnyAsked,    FinalScanFound,   Watched,     SayAwake    },
       {AnyAsked,    NapOver,          Watched,     SayAwake    },
       {AnyAsked,    SentUrgent,       Rung,        RingDoorbell},
       {AnyAsked,    SentOther,        Rung,        RingDoorbell},
@@ -170,7 +170,7 @@ consteval auto lane_table() {
       {Rung,        NapWhilePolled,   UrgentAsked, LookOnceMore},
       {Rung,        NapUnpolled,      AnyAsked,    LookOnceMore},
       {Rung,        Sleep,            AnyAsked,    LookOnceMore},
-      {Rung,        LastLookFound,    Rung,        SayAwake    },
+      {Rung,        FinalScanFound,   Rung,        SayAwake    },
       {Rung,        NapOver,          Rung,        SayAwake    },
       {Rung,        SentUrgent,       Rung,        None        },
       {Rung,        SentOther,        Rung,        None        },
@@ -290,7 +290,7 @@ consteval bool others_are_answered_in_every_state() {
 consteval bool waits_only_after_a_last_look() {
   return std::ranges::all_of(kThreadTable, [](const ThreadRow& row) {
     const bool begins_to_wait = row.duty == Duty::Wait;
-    return begins_to_wait == (row.event == ThreadEvent::LastLookInVain) &&
+    return begins_to_wait == (row.event == ThreadEvent::FinalScanEmpty) &&
            (!begins_to_wait || std::ranges::any_of(kThreadTable, [&](const ThreadRow& before) {
              return before.next == row.state && before.duty == Duty::LookOnceMore;
            }));

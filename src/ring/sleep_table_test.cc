@@ -19,12 +19,12 @@ namespace {
 constexpr std::array<std::string_view, kThreadStates> kThreadStateNames{
     "Looking", "NapAnnounced", "Napping", "SleepAnnounced", "Asleep"};
 constexpr std::array<std::string_view, kThreadEvents> kThreadEventNames{
-    "idle while polled", "idle",      "last look in vain", "last look found", "wait ended",
-    "doorbell consumed", "work left", "deadline set",      "lease ended"};
+    "idle while polled", "idle",      "final scan empty", "final scan found", "wait ended",
+    "doorbell consumed", "work left", "deadline set",     "lease ended"};
 constexpr std::array<std::string_view, kLaneWatches> kLaneWatchNames{"Watched", "UrgentAsked",
                                                                      "AnyAsked", "Rung"};
 constexpr std::array<std::string_view, kLaneEvents> kLaneEventNames{
-    "nap while polled", "nap unpolled", "sleep",      "last look found",
+    "nap while polled", "nap unpolled", "sleep",      "final scan found",
     "nap over",         "sent urgent",  "sent other", "doorbell consumed"};
 constexpr std::array<std::string_view, kApplicationStates> kApplicationStateNames{"Waiting",
                                                                                   "Polling"};
@@ -77,8 +77,8 @@ TEST(SleepTable, SaysInWhichStatesTheThreadIsWoken) {
 }
 
 TEST(SleepTable, KnowsNoRowForWhatCannotHappen) {
-  EXPECT_EQ(find_row(kThreadTable, ThreadState::Asleep, ThreadEvent::LastLookFound), nullptr);
-  EXPECT_EQ(find_row(kLaneTable, LaneWatch::Watched, LaneEvent::LastLookFound), nullptr);
+  EXPECT_EQ(find_row(kThreadTable, ThreadState::Asleep, ThreadEvent::FinalScanFound), nullptr);
+  EXPECT_EQ(find_row(kLaneTable, LaneWatch::Watched, LaneEvent::FinalScanFound), nullptr);
 }
 
 }  // namespace

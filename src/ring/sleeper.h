@@ -9,8 +9,8 @@
 #include "base/live_bug.h"
 #include "base/time.h"
 #include "ring/atomics.h"
-#include "ring/bell_board.h"
 #include "ring/doorbell.h"
+#include "ring/doorbell_bitmap.h"
 #include "ring/sleep_table.h"
 
 namespace weft::ring {
@@ -24,12 +24,13 @@ concept IsFutex = requires(std::atomic<std::uint32_t>& word, Duration longest) {
 };
 
 /// What a process shares with all its peers, so that they can wake it: they add the number of their
-/// lane, change the word and wake who waits for it. They all may write it: a liar can wake in vain,
-/// hide a doorbell, and take back a wake of others just before the sleep, so no sleep is long.
+/// lane, change the word and wake who waits for it. They all may write it: a hostile peer can wake
+/// for nothing, hide a doorbell, and take back a wake of others just before the sleep, so no sleep
+/// is long.
 template <class Atomics = RealAtomics>
 struct BasicAttentionPage {
   std::atomic<std::uint32_t> wake{};  // the futex word
-  BasicBellBoard<Atomics> rung;
+  BasicDoorbellBitmap<Atomics> rung;
 };
 
 /// Wakes the thread that sleeps, or is about to, behind this page.
@@ -45,7 +46,7 @@ template <IsFutex Futex, class Atomics>
 void ring_doorbell(Attention& attention, const std::atomic<std::uint32_t>& number,
                    BasicAttentionPage<Atomics>& page, bool is_urgent) {
   if (must_wake<Atomics>(attention, is_urgent)) {
-    if (!planted(LiveBug::BellNotAdded)) {
+    if (!planted(LiveBug::DoorbellNotAdded)) {
       page.rung.add(Atomics::load(number, std::memory_order_relaxed));
     }
     wake<Futex>(page);
@@ -80,7 +81,7 @@ class Sleeper {
 
   [[nodiscard]] bool watches(std::uint32_t number) const { return watched_.has(number); }
   template <class Visit>
-  void for_each_watched(Visit visit) const {
+  void for_each_polled_lane(Visit visit) const {
     watched_.for_each(visit);
   }
   /// Alone for the thread itself, and before a notify(); others hand_over().
@@ -235,7 +236,7 @@ class Sleeper {
   alignas(64) std::atomic<std::uint32_t> state_{};  // a ThreadState
   std::atomic<std::int64_t> wakes_at_ns_{};         // while it sleeps, and no later than it wakes
   // Everybody's.
-  BasicBellBoard<Atomics> watched_;
+  BasicDoorbellBitmap<Atomics> watched_;
 };
 
 /// Has the peer ring from now on, and then looks once more. Who is at the rings right now might
@@ -254,14 +255,14 @@ LastLook Sleeper<Futex, Atomics>::ask_and_look(Lane lane, LaneEvent event) {
       Atomics::fence();  // that the lane is not watched is all that a sender can see
     }
   };
-  if (!planted(LiveBug::SleepAnnouncedLate)) {
+  if (!planted(LiveBug::SleepAnnouncedTooLate)) {
     ask();
   }
   const bool has_news = lane.has_something(sleep);
-  if (planted_late(LiveBug::SleepAnnouncedLate)) {
+  if (planted_late(LiveBug::SleepAnnouncedTooLate)) {
     ask();
   }
-  lane.disown();
+  lane.destroy_unreported();
   return has_news ? LastLook::News : LastLook::Nothing;
 }
 
@@ -273,7 +274,7 @@ bool Sleeper<Futex, Atomics>::stop_watching(Thread& thread) {
   bool has_news = false;
   watched_.take([&](std::uint32_t number) {
     auto lane = thread.lane(number);
-    const bool looks = !planted_late(LiveBug::LastLookLeftOut);
+    const bool looks = !planted_late(LiveBug::FinalScanSkipped);
     if (lane.is_open() && ask_and_look(lane, LaneEvent::Sleep) != LastLook::Nothing && looks) {
       say_awake(lane);
       watched_.add(number);
@@ -289,14 +290,14 @@ SleepEnd Sleeper<Futex, Atomics>::sleep(Thread& thread) {
   const std::uint32_t seen = Atomics::load(page_->wake, std::memory_order_acquire);
   step(ThreadEvent::Idle);
   if (stop_watching(thread)) {
-    step(ThreadEvent::LastLookFound);
+    step(ThreadEvent::FinalScanFound);
     return SleepEnd::LaneHadNews;
   }
   const Instant wakes_at = thread.wakes_at();
   Atomics::store(wakes_at_ns_, wakes_at.since_start().nanoseconds(), std::memory_order_relaxed);
   Atomics::fence();
   const bool has_work = has_doorbells() || thread.finds_work(wakes_at);
-  if (step(has_work ? ThreadEvent::LastLookFound : ThreadEvent::LastLookInVain) == Duty::Wait) {
+  if (step(has_work ? ThreadEvent::FinalScanFound : ThreadEvent::FinalScanEmpty) == Duty::Wait) {
     Futex::wait(page_->wake, seen, thread.how_long_to_sleep());
     step(ThreadEvent::WaitEnded);
   }
@@ -310,7 +311,7 @@ bool Sleeper<Futex, Atomics>::nap(Thread& thread) {
   const std::uint32_t seen = Atomics::load(page_->wake, std::memory_order_acquire);
   step(ThreadEvent::IdleWhilePolled);
   bool has_news = false;
-  for_each_watched([&](std::uint32_t number) {
+  for_each_polled_lane([&](std::uint32_t number) {
     auto lane = thread.lane(number);
     const auto event =
         thread.is_polled(number) ? LaneEvent::NapWhilePolled : LaneEvent::NapUnpolled;
@@ -319,13 +320,13 @@ bool Sleeper<Futex, Atomics>::nap(Thread& thread) {
     }
   });
   const bool goes_on = has_news || !has_lease() || thread.must_not_wait();
-  Duty duty = step(goes_on ? ThreadEvent::LastLookFound : ThreadEvent::LastLookInVain);
+  Duty duty = step(goes_on ? ThreadEvent::FinalScanFound : ThreadEvent::FinalScanEmpty);
   if (duty == Duty::Wait) {
     Futex::wait(page_->wake, seen, thread.how_long_to_nap());
     duty = step(ThreadEvent::WaitEnded);
   }
   if (duty == Duty::SayAwake && !planted(LiveBug::NapEndNotSaid)) {
-    for_each_watched([&](std::uint32_t number) { say_awake(thread.lane(number)); });
+    for_each_polled_lane([&](std::uint32_t number) { say_awake(thread.lane(number)); });
   }
   return has_news || Atomics::load(page_->wake, std::memory_order_relaxed) != seen;
 }

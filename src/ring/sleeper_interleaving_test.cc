@@ -151,7 +151,7 @@ struct World {
     [[nodiscard]] bool try_own() const {
       return Atomics::exchange(of_lane.owned, 1, kAcquire) == 0;
     }
-    void disown() const { Atomics::store(of_lane.owned, 0, kRelease); }
+    void destroy_unreported() const { Atomics::store(of_lane.owned, 0, kRelease); }
     [[nodiscard]] bool has_something(Sleep sleep) const {
       return (sleep != Sleep::Napping || world.plan.are_urgent) &&
              Atomics::load(of_lane.published, kAcquire) != Atomics::load(of_lane.taken, kRelaxed);
@@ -180,7 +180,7 @@ struct World {
     bool has_taken = false;
     bool is_owned = false;
     sleeper.consume_doorbells([this](std::uint32_t number) { return number < lanes.size(); });
-    sleeper.for_each_watched([&](std::uint32_t number) {
+    sleeper.for_each_polled_lane([&](std::uint32_t number) {
       const Taken taken = take(lanes.at(number));
       has_taken = has_taken || taken == Taken::Some;
       is_owned = is_owned || taken == Taken::IsOwned;
@@ -365,10 +365,12 @@ constexpr PlantedBug kPlantedBugs[] = {
     {LiveBug::DoorbellClearedLate,
      "DoorbellClearedLate",                                         {.records = 2, .polls = 1},
      kSleepsForEver                                                                                                                          },
-    {LiveBug::BellNotAdded,             "BellNotAdded",             {.polls = 1},                                              kSleepsForEver},
-    {LiveBug::LastLookLeftOut,          "LastLookLeftOut",          {.records = 2, .polls = 1},                                kSleepsForEver},
-    {LiveBug::SleepAnnouncedLate,       "SleepAnnouncedLate",       {.records = 2, .polls = 1},                                kSleepsForEver},
-    {LiveBug::SleepAnnouncedLate,
+    {LiveBug::DoorbellNotAdded,         "DoorbellNotAdded",         {.polls = 1},                                              kSleepsForEver},
+    {LiveBug::FinalScanSkipped,         "FinalScanSkipped",         {.records = 2, .polls = 1},                                kSleepsForEver},
+    {LiveBug::SleepAnnouncedTooLate,
+     "SleepAnnouncedTooLate",                                       {.records = 2, .polls = 1},
+     kSleepsForEver                                                                                                                          },
+    {LiveBug::SleepAnnouncedTooLate,
      "NapAnnouncedLate",                                            {.records = 2, .polls = 2, .polls_lane = true, .naps = 2},
      "not so: what rings a doorbell ends a nap"                                                                                              },
     {LiveBug::NapEndNotSaid,

@@ -38,7 +38,7 @@ inline constexpr std::size_t kRecordHeaderBytes = 8;
 inline constexpr std::uint32_t kNoRecord = 0;
 inline constexpr std::uint32_t kSkipMark = 0xFFFF'FFFF;
 inline constexpr std::uint32_t kGrowMark = 0xFFFF'FFF0;  // plus the number of fourfold growths
-inline constexpr std::uint32_t kMostGrowths = 5;
+inline constexpr std::uint32_t kMaxGrowths = 5;
 
 /// Limits of the capacity in bytes, a power of two. Policy, not from the specification.
 inline constexpr std::size_t kMinCapacity = 1U << 12;
@@ -85,20 +85,20 @@ class Producer {
   explicit Producer(std::span<std::byte> memory) : Producer(memory, memory.size() - kSlotBytes) {}
   Producer(std::span<std::byte> memory, std::size_t first_capacity)
       : Producer(memory, first_capacity, memory.size() - kSlotBytes) {}
-  /// Grows up to `usual_capacity` on its own, beyond it only after let_grow().
+  /// Grows up to `usual_capacity` on its own, beyond it only after allow_growth().
   Producer(std::span<std::byte> memory, std::size_t first_capacity, std::size_t usual_capacity)
       : head_line_(memory.data()),
         slots_(memory.data() + kSlotBytes),
         slot_count_(static_cast<std::uint32_t>(first_capacity / kSlotBytes)),
         usual_slots_(static_cast<std::uint32_t>(usual_capacity / kSlotBytes)),
-        most_slots_(static_cast<std::uint32_t>((memory.size() - kSlotBytes) / kSlotBytes)) {
+        max_slots_(static_cast<std::uint32_t>((memory.size() - kSlotBytes) / kSlotBytes)) {
     WEFT_ASSERT(is_ring_capacity(memory.size() - kSlotBytes) && is_ring_capacity(first_capacity) &&
-                    usual_slots_ <= most_slots_,
+                    usual_slots_ <= max_slots_,
                 "a ring has a capacity that it can have, in memory for it");
   }
 
   /// Permits the ring to grow to all of its memory. Returns false if it was permitted before.
-  bool let_grow() { return std::exchange(usual_slots_, most_slots_) != most_slots_; }
+  bool allow_growth() { return std::exchange(usual_slots_, max_slots_) != max_slots_; }
 
   /// Reserves contiguous room for a body of `bytes`; returns an empty span if the ring is too full.
   /// Never blocks.
@@ -200,11 +200,11 @@ class Producer {
   }
 
   void refresh_head() {
-    const std::uint32_t said = Atomics::load(head_line_, std::memory_order_acquire);
-    if (tail_ - said <= slot_count_ &&
-        !planted(
-            LiveBug::FullForEver)) {  // anything else is no position that the consumer can have
-      head_ = said;
+    const std::uint32_t head = Atomics::load(head_line_, std::memory_order_acquire);
+    if (tail_ - head <= slot_count_ &&
+        !planted(LiveBug::HeadNeverReloaded)) {  // anything else is no position that the consumer
+                                                 // can have
+      head_ = head;
     }
   }
 
@@ -212,7 +212,7 @@ class Producer {
   std::byte* slots_{};
   std::uint32_t slot_count_{};
   std::uint32_t usual_slots_{};  // current growth limit
-  std::uint32_t most_slots_{};
+  std::uint32_t max_slots_{};
   std::uint32_t tail_{};  // in slots, monotonic
   std::uint32_t head_{};  // last position reported by the consumer
   // Last reservation:
@@ -231,7 +231,7 @@ class Consumer {
       : head_line_(memory.data()),
         slots_(memory.data() + kSlotBytes),
         slot_count_(static_cast<std::uint32_t>(first_capacity / kSlotBytes)),
-        most_slots_(static_cast<std::uint32_t>((memory.size() - kSlotBytes) / kSlotBytes)) {
+        max_slots_(static_cast<std::uint32_t>((memory.size() - kSlotBytes) / kSlotBytes)) {
     WEFT_ASSERT(is_ring_capacity(memory.size() - kSlotBytes) && is_ring_capacity(first_capacity),
                 "a ring has a capacity that it can have, in memory for it");
   }
@@ -248,7 +248,7 @@ class Consumer {
   [[nodiscard]] Front front() {
     const Front found = look();
     if (found.state == State::Empty) {
-      say_where_we_are();
+      report_head();
     }
     return found;
   }
@@ -266,9 +266,9 @@ class Consumer {
   /// Call after look() when all popped records are processed. Reports it to the producer if the
   /// ring is empty.
   void settle() {
-    if (head_ != said_ &&
+    if (head_ != reported_head_ &&
         Atomics::load(slot(head_ & (slot_count_ - 1)), std::memory_order_relaxed) == kNoRecord) {
-      say_where_we_are();
+      report_head();
     }
   }
 
@@ -280,8 +280,8 @@ class Consumer {
   /// Removes the record at the front. Reporting the position costs a cache line transfer, so it is
   /// done once per quarter of the ring, and excludes this record, which may not be processed yet.
   void pop() {
-    if (head_ - said_ >= slot_count_ / 4) {
-      say_where_we_are();
+    if (head_ - reported_head_ >= slot_count_ / 4) {
+      report_head();
     }
     head_ += front_slots_;
   }
@@ -334,7 +334,7 @@ class Consumer {
       return true;
     }
     const std::uint32_t growths = word - kGrowMark;
-    if (growths - 1 < kMostGrowths && most_slots_ >> 2 * growths >= slot_count_) {
+    if (growths - 1 < kMaxGrowths && max_slots_ >> 2 * growths >= slot_count_) {
       const std::uint32_t grown = slot_count_ << 2 * growths;
       head_ = internal::grown_position(head_, slot_count_, grown);
       slot_count_ = grown;
@@ -343,19 +343,19 @@ class Consumer {
     return false;
   }
 
-  void say_where_we_are() {
-    if (head_ != said_) {
-      said_ = head_;
-      Atomics::store(head_line_, said_, std::memory_order_release);
+  void report_head() {
+    if (head_ != reported_head_) {
+      reported_head_ = head_;
+      Atomics::store(head_line_, reported_head_, std::memory_order_release);
     }
   }
 
   std::byte* head_line_{};
   std::byte* slots_{};
   std::uint32_t slot_count_{};
-  std::uint32_t most_slots_{};
+  std::uint32_t max_slots_{};
   std::uint32_t head_{};
-  std::uint32_t said_{};
+  std::uint32_t reported_head_{};
   std::uint32_t front_slots_{};
   bool corrupt_{};
 };

@@ -26,8 +26,8 @@ using mad::require;
 
 constexpr Lid kSaLid{1};
 constexpr PortKey kPort{1};
-constexpr std::size_t kMostNeighbors = 3;
-constexpr std::size_t kMostQueries = 6;
+constexpr std::size_t kMaxNeighbors = 3;
+constexpr std::size_t kMaxQueries = 6;
 
 class Game {
  public:
@@ -48,7 +48,7 @@ class Game {
   void play() {
     for (unsigned moves = 0; !script_.is_over() && moves < 300; ++moves) {
       move();
-      require(sa_.queries() <= kMostQueries);
+      require(sa_.queries() <= kMaxQueries);
       resolver_.interface({.port = kPort})->neighbors().check_invariants();
       gsi_.check_invariants();
     }
@@ -99,7 +99,7 @@ class Game {
         port_.reregistrations = script_.next();
         return set_port();
       case 3:
-        return ask_for_path();
+        return start_path_query();
       case 4:
         return ask_for_address();
       case 5:
@@ -113,7 +113,7 @@ class Game {
     }
   }
 
-  void ask_for_path() {
+  void start_path_query() {
     const std::uint64_t key = next_key_++;
     const auto id = sa_.resolve_path(
         {
@@ -224,10 +224,10 @@ class Game {
   LocalPort port_;
   mad::ManagementInterface gsi_{mad::InterfaceKind::Gsi};
   SaClient sa_{
-      gsi_, {.queries = kMostQueries, .memberships = 4, .cached_paths = 2}
+      gsi_, {.queries = kMaxQueries, .memberships = 4, .cached_paths = 2}
   };
   Resolver resolver_{
-      {.limits = {.resolutions = 5, .interface = {.neighbors = {.neighbors = kMostNeighbors}}}}};
+      {.limits = {.resolutions = 5, .interface = {.neighbors = {.neighbors = kMaxNeighbors}}}}};
   std::optional<mad::MadPacket> last_sent_;
   std::optional<MembershipId> membership_;
   std::map<std::uint64_t, int> told_;

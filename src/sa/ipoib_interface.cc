@@ -28,14 +28,14 @@ constexpr std::uint64_t kToMake =
 
 IpoibInterface::IpoibInterface(const InterfaceKey& key, Qpn qpn, SaClient& sa,
                                std::vector<InterfaceAddress> addresses,
-                               const InterfaceLimits& limits, std::function<void()> on_work,
+                               const InterfaceLimits& limits, std::function<void()> on_due,
                                Instant now)
     : key_(key),
       qpn_(qpn),
       sa_(sa),
       addresses_(std::move(addresses)),
       limits_(limits),
-      on_work_(std::move(on_work)),
+      on_due_(std::move(on_due)),
       broadcast_(wire::ipoib_broadcast_group(key.pkey)),
       was_active_(sa.port().is_active),
       neighbors_(limits.neighbors) {
@@ -82,7 +82,7 @@ void IpoibInterface::join(Form form, Instant now) {
 void IpoibInterface::take_group(Form form, const Answer<McMemberRecord>& group, Instant now) {
   if (group) {
     group_ = *group;
-    on_work_();
+    on_due_();
     return;
   }
   membership_.reset();
@@ -107,7 +107,7 @@ void IpoibInterface::port_changed(Instant /*now*/) {
   if (std::exchange(was_active_, is_active) && !is_active) {
     neighbors_.forget();
   }
-  on_work_();
+  on_due_();
 }
 
 std::optional<Gid> IpoibInterface::find(const IpAddress& address, Instant now) const {
@@ -115,9 +115,9 @@ std::optional<Gid> IpoibInterface::find(const IpAddress& address, Instant now) c
   return known ? std::optional{known->gid} : std::nullopt;
 }
 
-bool IpoibInterface::ask(const IpAddress& address, Instant until, Instant now) {
-  on_work_();
-  return neighbors_.ask(address, until, now);
+bool IpoibInterface::solicit(const IpAddress& address, Instant until, Instant now) {
+  on_due_();
+  return neighbors_.solicit(address, until, now);
 }
 
 /// Address of the broadcast group.
@@ -151,7 +151,7 @@ void IpoibInterface::send(const mad::MadAddress& to, std::vector<std::byte> payl
     return;
   }
   out_.push_back({.source_qp = qpn_, .to = to, .payload = std::move(payload)});
-  on_work_();
+  on_due_();
 }
 
 /// The interface address that shares the longest prefix with a neighbour's address.
@@ -168,12 +168,12 @@ std::optional<IpAddress> IpoibInterface::source_for(const IpAddress& address) co
 
 /// Solicitations are sent to the broadcast group, which all IPv4 and IPv6 interfaces join (RFC 4391
 /// §4), so that no interface needs a solicited-node group per address.
-void IpoibInterface::send_question(const IpAddress& address) {
+void IpoibInterface::send_solicitation(const IpAddress& address) {
   const auto source = source_for(address);
   if (!source) {
     return;
   }
-  ++counters_.questions;
+  ++counters_.solicitations;
   if (address.is_v4()) {
     return send(group_address(),
                 to_payload(wire::ArpMessage{.operation = wire::ArpOperation::Request,
@@ -196,7 +196,7 @@ bool IpoibInterface::handle_datagram(const mad::ReceivedDatagram& datagram, Inst
       datagram.destination_qp == kMulticastQpn && datagram.destination_gid == broadcast_;
   if (!is_up() || (!is_to_group && datagram.destination_qp != qpn_) ||
       key_.pkey.base() != datagram.source.pkey.base() || datagram.source.qkey != group_->qkey) {
-    ++counters_.not_for_us;
+    ++counters_.misaddressed;
     return false;
   }
   const auto message = wire::parse_ipoib(datagram.payload);
@@ -264,12 +264,12 @@ void IpoibInterface::take_answer(const IpAddress& address,
                                  const mad::MadAddress& source, Instant now) {
   const bool is_of_sender = !source.global || source.global->gid == hardware.gid;
   if (!is_of_sender || !neighbors_.take_answer(address, hardware, now)) {
-    ++counters_.not_believed;
+    ++counters_.untrusted_answers;
     return;
   }
   ++counters_.resolved;
   resolved_.push_back(address);
-  on_work_();
+  on_due_();
 }
 
 void IpoibInterface::handle_timeout(Instant now) {
@@ -278,8 +278,8 @@ void IpoibInterface::handle_timeout(Instant now) {
   }
   neighbors_.handle_timeout(now);
   if (is_up()) {
-    for (const IpAddress& address : neighbors_.take_questions(now)) {
-      send_question(address);
+    for (const IpAddress& address : neighbors_.take_solicitations(now)) {
+      send_solicitation(address);
     }
   }
 }

@@ -41,12 +41,12 @@ struct InterfaceLimits {
 
 /// Statistics since construction; counters never decrease.
 struct InterfaceCounters {
-  std::uint64_t questions{};  ///< ARP requests and neighbour solicitations sent
-  std::uint64_t answers{};    ///< ARP replies and neighbour advertisements sent
+  std::uint64_t solicitations{};  ///< ARP requests and neighbour solicitations sent
+  std::uint64_t answers{};        ///< ARP replies and neighbour advertisements sent
   std::uint64_t resolved{};
   /// unsolicited answers, and answers whose sender's GID differs from the advertised one
-  std::uint64_t not_believed{};
-  std::uint64_t not_for_us{};  ///< addressed to another QP, group, P_Key or Q_Key
+  std::uint64_t untrusted_answers{};
+  std::uint64_t misaddressed{};  ///< addressed to another QP, group, P_Key or Q_Key
   std::uint64_t malformed{};
   std::uint64_t other{};    ///< payload of another protocol
   std::uint64_t dropped{};  ///< send queue full
@@ -56,10 +56,10 @@ struct InterfaceCounters {
 /// poll_transmit.
 class IpoibInterface {
  public:
-  /// `sa` must outlive it. `on_work` is called when handle_timeout() or poll_transmit() is due.
+  /// `sa` must outlive it. `on_due` is called when handle_timeout() or poll_transmit() is due.
   IpoibInterface(const InterfaceKey& key, Qpn qpn, SaClient& sa,
                  std::vector<InterfaceAddress> addresses, const InterfaceLimits& limits,
-                 std::function<void()> on_work, Instant now);
+                 std::function<void()> on_due, Instant now);
   ~IpoibInterface();
   IpoibInterface(const IpoibInterface&) = delete;
   IpoibInterface& operator=(const IpoibInterface&) = delete;
@@ -84,8 +84,8 @@ class IpoibInterface {
   [[nodiscard]] std::optional<Gid> find(const IpAddress& address, Instant now) const;
   /// Solicits the address until `until`, starting when the interface is up. Returns false if too
   /// many addresses are being solicited.
-  [[nodiscard]] bool ask(const IpAddress& address, Instant until, Instant now);
-  void stop_asking(const IpAddress& address) { neighbors_.stop_asking(address); }
+  [[nodiscard]] bool solicit(const IpAddress& address, Instant until, Instant now);
+  void stop_soliciting(const IpAddress& address) { neighbors_.stop_soliciting(address); }
   /// Returns and clears the list of addresses resolved since the last call.
   [[nodiscard]] std::vector<IpAddress> take_resolved() { return std::exchange(resolved_, {}); }
 
@@ -109,7 +109,7 @@ class IpoibInterface {
   void take_answer(const IpAddress& address, const wire::IpoibHardwareAddress& hardware,
                    const mad::MadAddress& source, Instant now);
   void send(const mad::MadAddress& to, std::vector<std::byte> payload);
-  void send_question(const IpAddress& address);
+  void send_solicitation(const IpAddress& address);
   [[nodiscard]] std::optional<IpAddress> source_for(const IpAddress& address) const;
   [[nodiscard]] mad::MadAddress group_address() const;
   [[nodiscard]] mad::MadAddress answer_address(const mad::MadAddress& source) const;
@@ -119,7 +119,7 @@ class IpoibInterface {
   SaClient& sa_;
   std::vector<InterfaceAddress> addresses_;
   InterfaceLimits limits_;
-  std::function<void()> on_work_;
+  std::function<void()> on_due_;
   Gid broadcast_;
   std::optional<MembershipId> membership_;
   Instant join_at_{Instant::never()};

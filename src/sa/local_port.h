@@ -29,7 +29,7 @@ struct LocalPort {
   bool operator==(const LocalPort&) const = default;
 
   /// SA can be queried: the port is Active and knows the SM's LID.
-  [[nodiscard]] bool can_ask() const { return is_active && sm_lid != Lid{} && !gids.empty(); }
+  [[nodiscard]] bool can_query() const { return is_active && sm_lid != Lid{} && !gids.empty(); }
 
   /// The P_Key of MADs to SA: that of the default partition, in which every managed port is at
   /// least a limited member (IBTA vol 1 §10.9.1.1); otherwise the first P_Key.

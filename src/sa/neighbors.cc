@@ -14,7 +14,7 @@ std::optional<wire::IpoibHardwareAddress> NeighborTable::find(const IpAddress& a
 }
 
 void NeighborTable::erase(Neighbors::iterator neighbor) {
-  questions_.erase({neighbor->second.next_question, neighbor->first});
+  solicitations_.erase({neighbor->second.next_solicitation, neighbor->first});
   ends_.erase({neighbor->second.until, neighbor->first});
   neighbors_.erase(neighbor);
 }
@@ -33,7 +33,7 @@ bool NeighborTable::make_room() {
   return true;
 }
 
-bool NeighborTable::ask(const IpAddress& address, Instant until, Instant now) {
+bool NeighborTable::solicit(const IpAddress& address, Instant until, Instant now) {
   auto found = neighbors_.find(address);
   if (found != neighbors_.end() && found->second.hardware) {
     erase(found);  // expired, or rejected by its user
@@ -52,13 +52,13 @@ bool NeighborTable::ask(const IpAddress& address, Instant until, Instant now) {
     return false;
   }
   neighbors_.emplace(
-      address, Neighbor{.until = until, .next_question = now, .interval = limits_.retransmit});
+      address, Neighbor{.until = until, .next_solicitation = now, .interval = limits_.retransmit});
   ends_.emplace(until, address);
-  questions_.emplace(now, address);
+  solicitations_.emplace(now, address);
   return true;
 }
 
-void NeighborTable::stop_asking(const IpAddress& address) {
+void NeighborTable::stop_soliciting(const IpAddress& address) {
   const auto found = neighbors_.find(address);
   if (found != neighbors_.end() && !found->second.hardware) {
     erase(found);
@@ -73,23 +73,25 @@ bool NeighborTable::take_answer(const IpAddress& address,
     return false;
   }
   Neighbor& neighbor = found->second;
-  questions_.erase({neighbor.next_question, address});
+  solicitations_.erase({neighbor.next_solicitation, address});
   ends_.erase({neighbor.until, address});
-  neighbor = {
-      .hardware = hardware, .until = now + limits_.reachable, .next_question = {}, .interval = {}};
+  neighbor = {.hardware = hardware,
+              .until = now + limits_.reachable,
+              .next_solicitation = {},
+              .interval = {}};
   ends_.emplace(neighbor.until, address);
   return true;
 }
 
-std::vector<IpAddress> NeighborTable::take_questions(Instant now) {
+std::vector<IpAddress> NeighborTable::take_solicitations(Instant now) {
   std::vector<IpAddress> due;
-  while (!questions_.empty() && questions_.begin()->first <= now) {
-    const IpAddress address = questions_.begin()->second;
-    questions_.erase(questions_.begin());
+  while (!solicitations_.empty() && solicitations_.begin()->first <= now) {
+    const IpAddress address = solicitations_.begin()->second;
+    solicitations_.erase(solicitations_.begin());
     Neighbor& neighbor = neighbors_.at(address);
-    neighbor.next_question = now + neighbor.interval;
-    neighbor.interval = std::min(neighbor.interval * 2, limits_.longest_retransmit);
-    questions_.emplace(neighbor.next_question, address);
+    neighbor.next_solicitation = now + neighbor.interval;
+    neighbor.interval = std::min(neighbor.interval * 2, limits_.max_retransmit);
+    solicitations_.emplace(neighbor.next_solicitation, address);
     due.push_back(address);
   }
   return due;
@@ -102,11 +104,11 @@ void NeighborTable::handle_timeout(Instant now) {
 }
 
 Instant NeighborTable::deadline() const {
-  return questions_.empty() ? Instant::never() : questions_.begin()->first;
+  return solicitations_.empty() ? Instant::never() : solicitations_.begin()->first;
 }
 
 void NeighborTable::forget() {
-  questions_.clear();
+  solicitations_.clear();
   for (auto at = neighbors_.begin(); at != neighbors_.end();) {
     Neighbor& neighbor = at->second;
     if (neighbor.hardware) {
@@ -114,9 +116,9 @@ void NeighborTable::forget() {
       at = neighbors_.erase(at);
       continue;
     }
-    neighbor.next_question = Instant{};
+    neighbor.next_solicitation = Instant{};
     neighbor.interval = limits_.retransmit;
-    questions_.emplace(neighbor.next_question, at->first);
+    solicitations_.emplace(neighbor.next_solicitation, at->first);
     ++at;
   }
 }
@@ -127,11 +129,11 @@ void NeighborTable::check_invariants() const {
   std::size_t asked = 0;
   for (const auto& [address, neighbor] : neighbors_) {
     WEFT_ASSERT(ends_.contains({neighbor.until, address}), "the table keeps its invariants");
-    WEFT_ASSERT(neighbor.hardware || questions_.contains({neighbor.next_question, address}),
+    WEFT_ASSERT(neighbor.hardware || solicitations_.contains({neighbor.next_solicitation, address}),
                 "the table keeps its invariants");
     asked += neighbor.hardware ? 0 : 1;
   }
-  WEFT_ASSERT(asked == questions_.size(), "the table keeps its invariants");
+  WEFT_ASSERT(asked == solicitations_.size(), "the table keeps its invariants");
 }
 
 }  // namespace weft::sa

@@ -18,8 +18,8 @@ namespace weft::sa {
 struct NeighborLimits {
   std::size_t neighbors{1024};                ///< entries, resolved or being solicited
   Duration reachable{Duration::seconds(30)};  ///< lifetime of an entry; then it is solicited again
-  Duration retransmit{Duration::milliseconds(250)};   ///< initial interval of retransmissions
-  Duration longest_retransmit{Duration::seconds(1)};  ///< RetransTimer
+  Duration retransmit{Duration::milliseconds(250)};  ///< initial interval of retransmissions
+  Duration max_retransmit{Duration::seconds(1)};     ///< RetransTimer
 };
 
 /// The neighbour cache of an interface: IP address to hardware address, by solicited answers only
@@ -34,16 +34,16 @@ class NeighborTable {
                                                                Instant now) const;
   /// Solicits the address until an answer arrives or `until` has passed; extends a solicitation in
   /// progress. Returns false if too many addresses are being solicited.
-  [[nodiscard]] bool ask(const IpAddress& address, Instant until, Instant now);
+  [[nodiscard]] bool solicit(const IpAddress& address, Instant until, Instant now);
   /// Ends the solicitation of an address that is no longer needed.
-  void stop_asking(const IpAddress& address);
+  void stop_soliciting(const IpAddress& address);
 
   /// Stores an answer. Returns false if the address was not being solicited.
   [[nodiscard]] bool take_answer(const IpAddress& address,
                                  const wire::IpoibHardwareAddress& hardware, Instant now);
 
   /// The addresses to send a solicitation for now. Call it only while the link is up.
-  [[nodiscard]] std::vector<IpAddress> take_questions(Instant now);
+  [[nodiscard]] std::vector<IpAddress> take_solicitations(Instant now);
   /// Drops entries that expired and solicitations that timed out.
   void handle_timeout(Instant now);
   [[nodiscard]] Instant deadline() const;
@@ -52,7 +52,7 @@ class NeighborTable {
   void forget();
 
   [[nodiscard]] std::size_t size() const { return neighbors_.size(); }
-  [[nodiscard]] std::size_t asking() const { return questions_.size(); }
+  [[nodiscard]] std::size_t soliciting() const { return solicitations_.size(); }
   /// Aborts if internal tables contradict each other.
   void check_invariants() const;
 
@@ -60,7 +60,7 @@ class NeighborTable {
   struct Neighbor {
     std::optional<wire::IpoibHardwareAddress> hardware{};  // none while being solicited
     Instant until{};  // end of the entry's lifetime, or of its solicitation
-    Instant next_question{};
+    Instant next_solicitation{};
     Duration interval{};
   };
   using Neighbors = std::map<IpAddress, Neighbor>;
@@ -70,8 +70,8 @@ class NeighborTable {
 
   NeighborLimits limits_;
   Neighbors neighbors_;
-  std::set<std::pair<Instant, IpAddress>> questions_;  // next retransmissions
-  std::set<std::pair<Instant, IpAddress>> ends_;       // of all entries
+  std::set<std::pair<Instant, IpAddress>> solicitations_;  // next retransmissions
+  std::set<std::pair<Instant, IpAddress>> ends_;           // of all entries
 };
 
 }  // namespace weft::sa

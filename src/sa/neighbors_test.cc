@@ -28,13 +28,13 @@ const IpAddress kC = IpAddress::v6(1, 2);
 
 TEST(NeighborTable, AsksMoreAndMoreSeldomUntilItIsAnswered) {
   NeighborTable table;
-  ASSERT_TRUE(table.ask(kA, after(5'000), kNow));
-  EXPECT_THAT(table.take_questions(kNow), ElementsAre(kA));
-  EXPECT_THAT(table.take_questions(after(249)), IsEmpty());
+  ASSERT_TRUE(table.solicit(kA, after(5'000), kNow));
+  EXPECT_THAT(table.take_solicitations(kNow), ElementsAre(kA));
+  EXPECT_THAT(table.take_solicitations(after(249)), IsEmpty());
   EXPECT_EQ(table.deadline(), after(250));
-  EXPECT_THAT(table.take_questions(after(250)), ElementsAre(kA));
+  EXPECT_THAT(table.take_solicitations(after(250)), ElementsAre(kA));
   EXPECT_EQ(table.deadline(), after(750));
-  EXPECT_THAT(table.take_questions(after(750)), ElementsAre(kA));
+  EXPECT_THAT(table.take_solicitations(after(750)), ElementsAre(kA));
   EXPECT_EQ(table.deadline(), after(1'750));
   EXPECT_TRUE(table.take_answer(kA, hardware(7), after(800)));
   EXPECT_EQ(table.find(kA, after(800)), hardware(7));
@@ -45,7 +45,7 @@ TEST(NeighborTable, AsksMoreAndMoreSeldomUntilItIsAnswered) {
 TEST(NeighborTable, BelievesTheFirstAnswerToAQuestionOnly) {
   NeighborTable table;
   EXPECT_FALSE(table.take_answer(kA, hardware(7), kNow));
-  ASSERT_TRUE(table.ask(kA, after(100), kNow));
+  ASSERT_TRUE(table.solicit(kA, after(100), kNow));
   EXPECT_FALSE(table.take_answer(kB, hardware(7), kNow));
   EXPECT_FALSE(table.take_answer(kA, {}, kNow));
   EXPECT_FALSE(table.take_answer(kA,
@@ -62,9 +62,9 @@ TEST(NeighborTable, BelievesTheFirstAnswerToAQuestionOnly) {
 
 TEST(NeighborTable, AsksForAsLongAsTheLastOneWants) {
   NeighborTable table;
-  ASSERT_TRUE(table.ask(kA, after(100), kNow));
-  ASSERT_TRUE(table.ask(kA, after(300), kNow));
-  ASSERT_TRUE(table.ask(kA, after(200), kNow));
+  ASSERT_TRUE(table.solicit(kA, after(100), kNow));
+  ASSERT_TRUE(table.solicit(kA, after(300), kNow));
+  ASSERT_TRUE(table.solicit(kA, after(200), kNow));
   table.handle_timeout(after(299));
   EXPECT_EQ(table.size(), 1U);
   table.handle_timeout(after(300));
@@ -74,26 +74,26 @@ TEST(NeighborTable, AsksForAsLongAsTheLastOneWants) {
 
 TEST(NeighborTable, MakesRoomByWhatItHasKnownLongest) {
   NeighborTable table{{.neighbors = 2}};
-  ASSERT_TRUE(table.ask(kA, after(5'000), kNow));
+  ASSERT_TRUE(table.solicit(kA, after(5'000), kNow));
   ASSERT_TRUE(table.take_answer(kA, hardware(1), kNow));
-  ASSERT_TRUE(table.ask(kB, after(5'000), kNow));
-  ASSERT_TRUE(table.ask(kC, after(5'000), kNow));
+  ASSERT_TRUE(table.solicit(kB, after(5'000), kNow));
+  ASSERT_TRUE(table.solicit(kC, after(5'000), kNow));
   EXPECT_EQ(table.find(kA, kNow), std::nullopt);
-  EXPECT_FALSE(table.ask(kA, after(5'000), kNow));  // what is asked for keeps its place
-  table.stop_asking(kB);
-  EXPECT_TRUE(table.ask(kA, after(5'000), kNow));
+  EXPECT_FALSE(table.solicit(kA, after(5'000), kNow));  // what is asked for keeps its place
+  table.stop_soliciting(kB);
+  EXPECT_TRUE(table.solicit(kA, after(5'000), kNow));
   table.check_invariants();
 }
 
 TEST(NeighborTable, ForgetsAndAsksAnewWhenTheLinkWasDown) {
   NeighborTable table;
-  ASSERT_TRUE(table.ask(kA, after(5'000), kNow));
+  ASSERT_TRUE(table.solicit(kA, after(5'000), kNow));
   ASSERT_TRUE(table.take_answer(kA, hardware(1), kNow));
-  ASSERT_TRUE(table.ask(kB, after(5'000), kNow));
-  EXPECT_THAT(table.take_questions(kNow), ElementsAre(kB));
+  ASSERT_TRUE(table.solicit(kB, after(5'000), kNow));
+  EXPECT_THAT(table.take_solicitations(kNow), ElementsAre(kB));
   table.forget();
   EXPECT_EQ(table.find(kA, kNow), std::nullopt);
-  EXPECT_THAT(table.take_questions(kNow), ElementsAre(kB));
+  EXPECT_THAT(table.take_solicitations(kNow), ElementsAre(kB));
   table.check_invariants();
 }
 
@@ -105,7 +105,7 @@ TEST(NeighborTable, HoldsTogetherWhateverHappens) {
     const IpAddress address = IpAddress::v4(static_cast<std::uint32_t>(random.below(16)));
     switch (random.below(6)) {
       case 0:
-        static_cast<void>(table.ask(
+        static_cast<void>(table.solicit(
             address, now + Duration::milliseconds(static_cast<std::int64_t>(random.below(2'000))),
             now));
         break;
@@ -113,10 +113,10 @@ TEST(NeighborTable, HoldsTogetherWhateverHappens) {
         static_cast<void>(table.take_answer(address, hardware(random.below(3)), now));
         break;
       case 2:
-        table.stop_asking(address);
+        table.stop_soliciting(address);
         break;
       case 3:
-        static_cast<void>(table.take_questions(now));
+        static_cast<void>(table.take_solicitations(now));
         break;
       case 4:
         table.handle_timeout(now);

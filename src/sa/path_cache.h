@@ -16,7 +16,7 @@ namespace weft::sa {
 
 /// Key of a path query; a field of zero is a wildcard. Becomes the component mask and the values of
 /// a PathRecord query (IBTA vol 1 §15.2.5.16).
-struct PathWish {
+struct PathQuery {
   Gid sgid{};
   Gid dgid{};
   PKey pkey{};
@@ -28,10 +28,10 @@ struct PathWish {
   [[nodiscard]] constexpr auto key() const {  // sorts paths to one destination together
     return std::tuple{dgid, sgid, pkey.value(), service_id, tclass, qos_class, is_reversible};
   }
-  friend constexpr auto operator<=>(const PathWish& a, const PathWish& b) {
+  friend constexpr auto operator<=>(const PathQuery& a, const PathQuery& b) {
     return a.key() <=> b.key();
   }
-  friend constexpr bool operator==(const PathWish& a, const PathWish& b) {
+  friend constexpr bool operator==(const PathQuery& a, const PathQuery& b) {
     return a.key() == b.key();
   }
 };
@@ -42,9 +42,9 @@ class PathCache {
  public:
   PathCache(std::size_t limit, Duration age) : limit_(limit), age_(age) {}
 
-  void put(const PathWish& wish, const wire::PathRecord& path, Instant now);
+  void put(const PathQuery& path_query, const wire::PathRecord& path, Instant now);
   /// None if there is no entry or it is too old.
-  [[nodiscard]] std::optional<wire::PathRecord> find(const PathWish& wish, Instant now);
+  [[nodiscard]] std::optional<wire::PathRecord> find(const PathQuery& path_query, Instant now);
   void erase_to(const Gid& dgid);
   void clear();
 
@@ -53,17 +53,17 @@ class PathCache {
  private:
   struct Entry {
     wire::PathRecord path{};
-    Instant told{};
+    Instant reported{};
     std::uint64_t order{};
   };
-  using Entries = std::map<PathWish, Entry>;
+  using Entries = std::map<PathQuery, Entry>;
 
   void erase(Entries::iterator entry);
 
   std::size_t limit_;
   Duration age_;
   Entries paths_;
-  std::map<std::uint64_t, PathWish> in_order_;  // by age
+  std::map<std::uint64_t, PathQuery> in_order_;  // by age
   std::uint64_t last_order_{};
 };
 

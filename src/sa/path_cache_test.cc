@@ -7,7 +7,7 @@ namespace {
 
 const Instant kNow{Duration::seconds(1)};
 
-[[nodiscard]] PathWish to(std::uint64_t guid, std::uint16_t pkey = 0) {
+[[nodiscard]] PathQuery to(std::uint64_t guid, std::uint16_t pkey = 0) {
   return {
       .dgid = Gid{kDefaultGidPrefix, Guid{guid}},
         .pkey = PKey{pkey}

@@ -22,8 +22,8 @@ namespace {
 
 }  // namespace
 
-Resolver::Resolver(const ResolverOptions& options, std::function<void()> on_work)
-    : options_(options), on_work_(on_work ? std::move(on_work) : [] {}) {}
+Resolver::Resolver(const ResolverOptions& options, std::function<void()> on_due)
+    : options_(options), on_due_(on_due ? std::move(on_due) : [] {}) {}
 
 Resolver::~Resolver() = default;
 
@@ -44,7 +44,7 @@ Result<void> Resolver::add_interface(const InterfaceKey& key, Qpn qpn, SaClient&
     }
   }
   interfaces_.push_back(std::make_unique<IpoibInterface>(key, qpn, sa, std::move(addresses),
-                                                         options_.limits.interface, on_work_, now));
+                                                         options_.limits.interface, on_due_, now));
   return {};
 }
 
@@ -142,14 +142,14 @@ std::optional<Resolver::Own> Resolver::own_of_family(IpFamily family) const {
   return first;
 }
 
-bool Resolver::means_own_host(const IpAddress& address) const {
+bool Resolver::is_local_address(const IpAddress& address) const {
   return is_any_host_itself(address) && interface_with(address) == nullptr;
 }
 
 /// Resolves one of the host's own addresses, without a packet.
 Resolver::Outcome Resolver::own_host(const IpAddress& source, const IpAddress& target,
                                      const IpAddress& asked) const {
-  const auto to = means_own_host(target) ? own_of_family(target.family()) : find_own(target);
+  const auto to = is_local_address(target) ? own_of_family(target.family()) : find_own(target);
   const auto from = source.is_unspecified() ? to : find_own(source);
   if (!to || !from) {
     return resolution_error(
@@ -190,11 +190,11 @@ std::expected<Resolver::Own, ResolutionError> Resolver::choose(const IpAddress& 
   return *own;
 }
 
-Result<ResolutionId> Resolver::resolve(const Question& question, ResolutionHandler handler,
-                                       Instant now) {
-  const IpAddress& destination = question.destination;
+Result<ResolutionId> Resolver::resolve(const ResolutionRequest& resolution_request,
+                                       ResolutionHandler handler, Instant now) {
+  const IpAddress& destination = resolution_request.destination;
   IpAddress target = destination.unmapped();
-  IpAddress source = question.source.unmapped();
+  IpAddress source = resolution_request.source.unmapped();
   if (target.is_unspecified() || target.is_multicast() || target.is_limited_broadcast()) {
     return fail(ErrorCode::InvalidArgument, "{} is the address of no single host",
                 to_string(target));
@@ -204,14 +204,15 @@ Result<ResolutionId> Resolver::resolve(const Question& question, ResolutionHandl
                 options_.limits.resolutions);
   }
   const ResolutionId id{++last_resolution_};
-  if (means_own_host(source)) {
+  if (is_local_address(source)) {
     source = IpAddress{};
   }
-  const auto& meant = question.loopback_means ? question.loopback_means : options_.loopback_means;
-  if (means_own_host(target) && meant) {
+  const auto& meant = resolution_request.loopback_target ? resolution_request.loopback_target
+                                                         : options_.loopback_target;
+  if (is_local_address(target) && meant) {
     target = meant->unmapped();
   }
-  if (means_own_host(target) || interface_with(target) != nullptr) {
+  if (is_local_address(target) || interface_with(target) != nullptr) {
     complete(id, std::move(handler), own_host(source, target, destination));
     return id;
   }
@@ -229,7 +230,7 @@ Result<ResolutionId> Resolver::resolve(const Question& question, ResolutionHandl
                      .source_gid = interface->hardware().gid},
       .neighbor = target,
       .interface = interface,
-      .end = now + question.timeout,
+      .end = now + resolution_request.timeout,
       .handler = std::move(handler)
   };
   if (const auto gid = interface->find(target, now)) {
@@ -237,7 +238,7 @@ Result<ResolutionId> Resolver::resolve(const Question& question, ResolutionHandl
     complete(id, std::move(pending.handler), pending.resolution);
     return id;
   }
-  if (!interface->ask(target, pending.end, now)) {
+  if (!interface->solicit(target, pending.end, now)) {
     return fail(ErrorCode::OutOfMemory, "too many neighbours are being asked for");
   }
   waiting_.insert({
@@ -250,10 +251,10 @@ Result<ResolutionId> Resolver::resolve(const Question& question, ResolutionHandl
 }
 
 void Resolver::complete(ResolutionId id, ResolutionHandler handler, Outcome outcome) {
-  calls_.emplace_back([id, told = std::move(outcome), user = std::move(handler)](Instant now) {
-    user(id, told, now);
+  calls_.emplace_back([id, reported = std::move(outcome), user = std::move(handler)](Instant now) {
+    user(id, reported, now);
   });
-  on_work_();
+  on_due_();
 }
 
 /// Completes a resolution; the last one for a neighbour also ends its solicitation.
@@ -265,7 +266,7 @@ void Resolver::finish(ResolutionId id, Outcome outcome) {
   ends_.erase({pending.end, id});
   const auto other = waiting_.lower_bound({key, ResolutionId{}});
   if (other == waiting_.end() || other->first != key) {
-    pending.interface->stop_asking(pending.neighbor);
+    pending.interface->stop_soliciting(pending.neighbor);
   }
   complete(id, std::move(pending.handler), std::move(outcome));
 }

@@ -39,12 +39,12 @@ namespace weft::sa {
 using ResolutionId = Ordered<struct ResolutionIdTag, std::uint64_t>;
 
 /// Parameters of `resolve`.
-struct Question {
+struct ResolutionRequest {
   IpAddress source{};  ///< unspecified: any
   IpAddress destination{};
   Duration timeout{};
   /// target of loopback addresses for this request; none: as configured
-  std::optional<IpAddress> loopback_means{};
+  std::optional<IpAddress> loopback_target{};
 };
 
 /// Result of a resolution.
@@ -88,14 +88,14 @@ struct ResolverOptions {
   ResolverLimits limits{};
   /// The host that 127.0.0.0/16 and ::1 stand for (docs/ARCHITECTURE.md, decision 16), as set by
   /// WEFT_LOOPBACK=h1; none: this host.
-  std::optional<IpAddress> loopback_means{};
+  std::optional<IpAddress> loopback_target{};
 };
 
 /// Resolves IP addresses over all interfaces of one host.
 class Resolver {
  public:
-  /// `on_work`, if any, is called when handle_timeout() or poll_transmit() is due at once.
-  explicit Resolver(const ResolverOptions& options = {}, std::function<void()> on_work = {});
+  /// `on_due`, if any, is called when handle_timeout() or poll_transmit() is due at once.
+  explicit Resolver(const ResolverOptions& options = {}, std::function<void()> on_due = {});
   ~Resolver();
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
@@ -110,19 +110,19 @@ class Resolver {
   void port_changed(PortKey port, Instant now);
 
   /// Resolves `destination`. `source`, unless unspecified, selects the interface. Addresses of this
-  /// host, 127.0.0.1 and ::1 need no packet. `loopback_means` overrides the configured one. An
+  /// host, 127.0.0.1 and ::1 need no packet. `loopback_target` overrides the configured one. An
   /// IPv4-mapped IPv6 address is treated as IPv4. Fails above the limit and for addresses that no
   /// host can have (multicast, unspecified); all other errors are reported to the handler.
-  [[nodiscard]] Result<ResolutionId> resolve(const Question& question, ResolutionHandler handler,
-                                             Instant now);
+  [[nodiscard]] Result<ResolutionId> resolve(const ResolutionRequest& resolution_request,
+                                             ResolutionHandler handler, Instant now);
   [[nodiscard]] Result<ResolutionId> resolve(const IpAddress& source, const IpAddress& destination,
                                              Duration timeout, ResolutionHandler handler,
                                              Instant now) {
     return resolve({.source = source, .destination = destination, .timeout = timeout},
                    std::move(handler), now);
   }
-  void set_loopback_means(const std::optional<IpAddress>& address) {
-    options_.loopback_means = address;
+  void set_loopback_target(const std::optional<IpAddress>& address) {
+    options_.loopback_target = address;
   }
   /// Completes the resolution with Cancelled; does nothing if it is already complete.
   void cancel(ResolutionId resolution, Instant now);
@@ -161,7 +161,7 @@ class Resolver {
   using Outcome = std::expected<Resolution, ResolutionError>;
   using WaitingKey = std::pair<IpoibInterface*, IpAddress>;
 
-  [[nodiscard]] bool means_own_host(const IpAddress& address) const;
+  [[nodiscard]] bool is_local_address(const IpAddress& address) const;
   [[nodiscard]] IpoibInterface* interface_with(const IpAddress& address) const;
   [[nodiscard]] std::expected<Own, ResolutionError> choose(const IpAddress& source,
                                                            const IpAddress& destination) const;
@@ -174,7 +174,7 @@ class Resolver {
   void expire(Instant now);
 
   ResolverOptions options_;
-  std::function<void()> on_work_;
+  std::function<void()> on_due_;
   std::vector<std::unique_ptr<IpoibInterface>> interfaces_;
   std::map<ResolutionId, Pending> resolutions_;
   std::set<std::pair<WaitingKey, ResolutionId>> waiting_;  // all of resolutions_

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using testing::Host;
 using testing::ip;
 using testing::Link;
-using testing::Told;
+using testing::Reported;
 using testing::with_prefix;
 
 class ResolverTest : public ::testing::Test {
@@ -69,13 +69,13 @@ TEST_F(ResolverTest, AsksOnceForWhatItKnowsAndAgainWhenItIsOld) {
 }
 
 TEST_F(ResolverTest, AsksOnceForAllWhoWait) {
-  std::vector<Told> told;
+  std::vector<Reported> reported;
   for (int i = 0; i < 10; ++i) {
-    ASSERT_TRUE(h2.resolver.resolve({}, ip("127.77.0.1"), Duration::seconds(1), Link::into(told),
-                                    link.network.now));
+    ASSERT_TRUE(h2.resolver.resolve({}, ip("127.77.0.1"), Duration::seconds(1),
+                                    Link::into(reported), link.network.now));
   }
   link.run_for(Duration::milliseconds(5));
-  EXPECT_EQ(told.size(), 10U);
+  EXPECT_EQ(reported.size(), 10U);
   EXPECT_EQ(link.sent.size(), 2U);
   EXPECT_EQ(h2.resolver.resolutions(), 0U);
 }
@@ -111,7 +111,7 @@ TEST_F(ResolverTest, FindsItsOwnHostWithoutAPacket) {
 }
 
 TEST_F(ResolverTest, LoopbackMeansAnotherHostIfItIsToldSo) {  // WEFT_LOOPBACK
-  h2.resolver.set_loopback_means(ip("127.77.0.1"));
+  h2.resolver.set_loopback_target(ip("127.77.0.1"));
   const auto found = link.resolve(h2, "127.0.0.1", "127.0.0.1");
   ASSERT_TRUE(found) << found.error().reason;
   EXPECT_EQ(found->destination_gid, h1.gid);
@@ -141,15 +141,15 @@ TEST_F(ResolverTest, WaitsForItsPortAndSaysThatItIsDown) {
   const auto down = link.resolve(h2, "127.77.0.1", "0.0.0.0", Duration::milliseconds(100));
   ASSERT_FALSE(down);
   EXPECT_EQ(down.error().failure, ResolutionFailure::Down);
-  std::vector<Told> told;
-  ASSERT_TRUE(h2.resolver.resolve({}, ip("127.77.0.1"), Duration::seconds(5), Link::into(told),
+  std::vector<Reported> reported;
+  ASSERT_TRUE(h2.resolver.resolve({}, ip("127.77.0.1"), Duration::seconds(5), Link::into(reported),
                                   link.network.now));
   link.run_for(Duration::seconds(1));
-  EXPECT_TRUE(told.empty());
+  EXPECT_TRUE(reported.empty());
   link.set_active(h2, true);
   link.run_for(Duration::milliseconds(10));
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_TRUE(told[0].outcome.has_value());
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_TRUE(reported[0].outcome.has_value());
 }
 
 TEST_F(ResolverTest, ForgetsItsNeighborsWhenItsPortGoesDown) {
@@ -162,15 +162,15 @@ TEST_F(ResolverTest, ForgetsItsNeighborsWhenItsPortGoesDown) {
 }
 
 TEST_F(ResolverTest, CallsEachHandlerOnceWhenCancelled) {
-  std::vector<Told> told;
-  const auto id = h2.resolver.resolve({}, ip("127.77.0.1"), Duration::seconds(1), Link::into(told),
-                                      link.network.now);
+  std::vector<Reported> reported;
+  const auto id = h2.resolver.resolve({}, ip("127.77.0.1"), Duration::seconds(1),
+                                      Link::into(reported), link.network.now);
   h2.resolver.cancel(*id, link.network.now);
   h2.resolver.cancel(*id, link.network.now);
-  EXPECT_TRUE(told.empty());  // never from inside a call
+  EXPECT_TRUE(reported.empty());  // never from inside a call
   link.run_for(Duration::seconds(2));
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].outcome.error().failure, ResolutionFailure::Cancelled);
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_EQ(reported[0].outcome.error().failure, ResolutionFailure::Cancelled);
   EXPECT_TRUE(link.sent.empty());
 }
 
@@ -194,13 +194,13 @@ TEST_F(ResolverTest, DoesNotBelieveAnAnswerToAQuestionThatItDidNotAsk) {
   EXPECT_EQ(link.resolve(h2, "127.77.0.3")->destination_gid, h3.gid);
   claim({.qpn = Qpn{0x101}, .gid = h1.gid});  // the first answer stays
   EXPECT_EQ(link.resolve(h2, "127.77.0.3")->destination_gid, h3.gid);
-  EXPECT_EQ(h2.resolver.interface({.port = PortKey{2}})->counters().not_believed, 2U);
+  EXPECT_EQ(h2.resolver.interface({.port = PortKey{2}})->counters().untrusted_answers, 2U);
 }
 
 TEST_F(ResolverTest, DoesNotBelieveWhoNamesAnothersGid) {
-  std::vector<Told> told;
+  std::vector<Reported> reported;
   ASSERT_TRUE(h2.resolver.resolve({}, ip("127.77.0.9"), Duration::milliseconds(500),
-                                  Link::into(told), link.network.now));
+                                  Link::into(reported), link.network.now));
   link.deliver(
       h2, h1,
       {
@@ -218,8 +218,8 @@ TEST_F(ResolverTest, DoesNotBelieveWhoNamesAnothersGid) {
             )
   });
   link.run_for(Duration::seconds(1));
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_FALSE(told[0].outcome.has_value());
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_FALSE(reported[0].outcome.has_value());
 }
 
 TEST_F(ResolverTest, HearsOnlyItsOwnPartitionQueuePairGroupAndQKey) {
@@ -295,11 +295,11 @@ TEST(Resolver, MakesTheBroadcastGroupThatNobodyHasMade) {
 
 TEST(Resolver, TriesAgainWhenItIsNotLetIn) {
   Link link;
-  link.lets_in = false;
+  link.accepts_joins = false;
   link.add_host();
   Host& h2 = link.add_host();
   EXPECT_EQ(link.resolve(h2, "127.77.0.1").error().failure, ResolutionFailure::Down);
-  link.lets_in = true;
+  link.accepts_joins = true;
   EXPECT_TRUE(link.resolve(h2, "127.77.0.1", "0.0.0.0", Duration::seconds(15)));
 }
 
@@ -354,13 +354,13 @@ TEST(Resolver, RefusesInterfacesThatShareAnAddress) {
 TEST(Resolver, EndsWhatWaitsForAnInterfaceThatGoes) {
   Link link;
   Host& h1 = link.add_host();
-  std::vector<Told> told;
-  ASSERT_TRUE(h1.resolver.resolve({}, ip("127.77.0.9"), Duration::seconds(5), Link::into(told),
+  std::vector<Reported> reported;
+  ASSERT_TRUE(h1.resolver.resolve({}, ip("127.77.0.9"), Duration::seconds(5), Link::into(reported),
                                   link.network.now));
   h1.resolver.remove_interface({.port = PortKey{1}}, link.network.now);
   link.run_for(Duration::milliseconds(5));
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].outcome.error().failure, ResolutionFailure::Down);
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_EQ(reported[0].outcome.error().failure, ResolutionFailure::Down);
   EXPECT_FALSE(h1.resolver.find_own(ip("127.77.0.1")).has_value());
 }
 

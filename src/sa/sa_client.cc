@@ -44,10 +44,10 @@ constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::SaHeader>;
 }  // namespace
 
 SaClient::SaClient(mad::ManagementInterface& gsi, const SaClientLimits& limits,
-                   std::function<void()> on_work)
+                   std::function<void()> on_due)
     : gsi_(gsi),
       limits_(limits),
-      on_work_(std::move(on_work)),
+      on_due_(std::move(on_due)),
       paths_(limits.cached_paths, limits.path_age) {
   const auto agent = gsi_.register_agent({.mgmt_class = wire::ManagementClass::SubnAdm,
                                           .class_version = wire::kSaClassVersion,
@@ -66,13 +66,13 @@ SaClient::~SaClient() {
 }
 
 /// Fails if so many further queries cannot be started now.
-Result<void> SaClient::check_can_ask(std::size_t queries) const {
+Result<void> SaClient::check_can_query(std::size_t queries) const {
   if (!port_.is_active) {
     return fail(ErrorCode::TryAgain,
                 "the port is not Active, so subnet administration cannot be "
                 "asked");
   }
-  if (!port_.can_ask()) {
+  if (!port_.can_query()) {
     return fail(ErrorCode::TryAgain, "the port has no subnet manager yet");
   }
   if (queries_.size() + queries > limits_.queries) {
@@ -84,14 +84,14 @@ Result<void> SaClient::check_can_ask(std::size_t queries) const {
 
 void SaClient::post(std::function<void(Instant)> call) {
   calls_.push_back(std::move(call));
-  if (on_work_) {
-    on_work_();
+  if (on_due_) {
+    on_due_();
   }
 }
 
 Result<QueryId> SaClient::start(Request request, const QueryOptions& options, RawHandler handler,
                                 Instant now) {
-  if (auto checked = check_can_ask(); !checked) {
+  if (auto checked = check_can_query(); !checked) {
     return std::unexpected(checked.error());
   }
   if (options.timeout <= Duration{} || options.tries == 0) {
@@ -104,7 +104,7 @@ Result<QueryId> SaClient::start(Request request, const QueryOptions& options, Ra
               .transaction = {},
               .waits_for = {},
               .handler = std::move(handler)};
-  if (auto asked = ask(id, query, now); !asked) {
+  if (auto asked = send_query(id, query, now); !asked) {
     return std::unexpected(asked.error());
   }
   ++counters_.queries;
@@ -115,7 +115,7 @@ Result<QueryId> SaClient::start(Request request, const QueryOptions& options, Ra
 
 /// Sends the request to the current SM. The remaining time is divided into retries of equal length
 /// (R-SA-4).
-Result<void> SaClient::ask(QueryId id, Query& query, Instant now) {
+Result<void> SaClient::send_query(QueryId id, Query& query, Instant now) {
   mad::MadMessage message;
   wire::SaHeader header{.component_mask = query.request.mask};
   header.header.method = query.request.method;
@@ -135,8 +135,8 @@ Result<void> SaClient::ask(QueryId id, Query& query, Instant now) {
     return std::unexpected(transaction.error());
   }
   query.transaction = *transaction;
-  if (on_work_) {
-    on_work_();
+  if (on_due_) {
+    on_due_();
   }
   return {};
 }
@@ -197,10 +197,10 @@ void SaClient::finish(QueryId id, RawAnswer answer) {
   } else if (answer.error().failure == QueryFailure::TimedOut) {
     ++counters_.timed_out;
   }
-  post([this, id, told = std::move(answer)](Instant now) {
+  post([this, id, reported = std::move(answer)](Instant now) {
     auto over = queries_.extract(id);
     if (!over.empty() && over.mapped().handler) {
-      over.mapped().handler(id, told, now);
+      over.mapped().handler(id, reported, now);
     }
   });
 }
@@ -239,45 +239,45 @@ Result<QueryId> SaClient::query_service(wire::MadMethod method, const wire::Serv
                now);
 }
 
-Result<QueryId> SaClient::ask_for_path(const PathWish& wish, const QueryOptions& options,
-                                       Instant now) {
-  PathRecord wanted{.dgid = wish.dgid,
-                    .sgid = wish.sgid,
-                    .tclass = wish.tclass,
-                    .reversible = wish.is_reversible,
+Result<QueryId> SaClient::start_path_query(const PathQuery& path_query, const QueryOptions& options,
+                                           Instant now) {
+  PathRecord wanted{.dgid = path_query.dgid,
+                    .sgid = path_query.sgid,
+                    .tclass = path_query.tclass,
+                    .reversible = path_query.is_reversible,
                     .path_count = 1,
-                    .pkey = wish.pkey,
-                    .qos_class = wish.qos_class};
-  wanted.set_service_id(wish.service_id);
+                    .pkey = path_query.pkey,
+                    .qos_class = path_query.qos_class};
+  wanted.set_service_id(path_query.service_id);
   std::uint64_t mask = kComponent<PathRecord, "DGID"> | kComponent<PathRecord, "SGID"> |
                        kComponent<PathRecord, "NumbPath">;
-  mask |= wish.is_reversible ? kComponent<PathRecord, "Reversible"> : 0;
-  mask |= wish.pkey.value() != 0 ? kComponent<PathRecord, "P_Key"> : 0;
-  mask |= wish.tclass != 0 ? kComponent<PathRecord, "TClass"> : 0;
-  mask |= wish.qos_class != 0 ? kComponent<PathRecord, "QoSClass"> : 0;
-  mask |= wish.service_id != 0
+  mask |= path_query.is_reversible ? kComponent<PathRecord, "Reversible"> : 0;
+  mask |= path_query.pkey.value() != 0 ? kComponent<PathRecord, "P_Key"> : 0;
+  mask |= path_query.tclass != 0 ? kComponent<PathRecord, "TClass"> : 0;
+  mask |= path_query.qos_class != 0 ? kComponent<PathRecord, "QoSClass"> : 0;
+  mask |= path_query.service_id != 0
               ? kComponent<PathRecord, "ServiceID8MSB"> | kComponent<PathRecord, "ServiceID56LSB">
               : 0;
   return get_paths(
       Kind::Get, wanted, mask, options,
-      [this, wish](QueryId id, const Answer<std::vector<PathRecord>>& paths, Instant at) {
-        take_path(id, wish, paths, at);
+      [this, path_query](QueryId id, const Answer<std::vector<PathRecord>>& paths, Instant at) {
+        take_path(id, path_query, paths, at);
       },
       now);
 }
 
-Result<QueryId> SaClient::resolve_path(const PathWish& asked, const QueryOptions& options,
+Result<QueryId> SaClient::resolve_path(const PathQuery& asked, const QueryOptions& options,
                                        PathHandler handler, Instant now) {
   constexpr std::size_t kUserAndQuestion = 2;
-  if (auto checked = check_can_ask(kUserAndQuestion); !checked) {
+  if (auto checked = check_can_query(kUserAndQuestion); !checked) {
     return std::unexpected(checked.error());
   }
-  PathWish wish = asked;
-  if (wish.sgid.is_zero()) {
-    wish.sgid = port_.gids.front();
+  PathQuery path_query = asked;
+  if (path_query.sgid.is_zero()) {
+    path_query.sgid = port_.gids.front();
   }
   const QueryId id{++last_query_};
-  if (const auto known = paths_.find(wish, now)) {
+  if (const auto known = paths_.find(path_query, now)) {
     ++counters_.cached;
     queries_.emplace(id, Query{.end = now});
     post([this, id, path = *known, handler = std::move(handler)](Instant at) {
@@ -286,19 +286,20 @@ Result<QueryId> SaClient::resolve_path(const PathWish& asked, const QueryOptions
     });
     return id;
   }
-  auto question = questions_.find(wish);
-  if (question == questions_.end()) {
-    const auto query = ask_for_path(wish, options, now);
+  auto question = path_queries_.find(path_query);
+  if (question == path_queries_.end()) {
+    const auto query = start_path_query(path_query, options, now);
     if (!query) {
       return std::unexpected(query.error());
     }
-    question = questions_.emplace(wish, PathQuestion{.query = *query, .users = {}}).first;
+    question =
+        path_queries_.emplace(path_query, PendingPathQuery{.query = *query, .users = {}}).first;
   } else {
     ++counters_.coalesced;
   }
   question->second.users.emplace(id, std::move(handler));
   Query waiting{.end = now + options.timeout};
-  waiting.waits_for = wish;
+  waiting.waits_for = path_query;
   ends_.emplace(waiting.end, id);
   queries_.emplace(id, std::move(waiting));
   return id;
@@ -306,47 +307,47 @@ Result<QueryId> SaClient::resolve_path(const PathWish& asked, const QueryOptions
 
 /// Completes a path query for all its users. If it timed out earlier than some of them require, it
 /// is repeated for these.
-void SaClient::take_path(QueryId query, const PathWish& wish,
+void SaClient::take_path(QueryId query, const PathQuery& path_query,
                          const Answer<std::vector<PathRecord>>& paths, Instant now) {
-  Answer<PathRecord> told = query_error(QueryFailure::BadAnswer, "a path to somewhere else");
+  Answer<PathRecord> reported = query_error(QueryFailure::BadAnswer, "a path to somewhere else");
   if (!paths) {
-    told = std::unexpected(paths.error());
-  } else if (paths->front().dgid == wish.dgid && paths->front().sgid == wish.sgid) {
-    told = paths->front();
-    paths_.put(wish, *told, now);
+    reported = std::unexpected(paths.error());
+  } else if (paths->front().dgid == path_query.dgid && paths->front().sgid == path_query.sgid) {
+    reported = paths->front();
+    paths_.put(path_query, *reported, now);
   }
-  const auto question = questions_.find(wish);
-  if (question == questions_.end() || question->second.query != query) {
+  const auto question = path_queries_.find(path_query);
+  if (question == path_queries_.end() || question->second.query != query) {
     return;  // all users have cancelled
   }
   Instant latest = now;
   for (const auto& [id, handler] : question->second.users) {
     latest = std::max(latest, queries_.at(id).end);
   }
-  if (!told && told.error().failure == QueryFailure::TimedOut && latest > now) {
-    if (const auto again = ask_for_path(wish, {.timeout = latest - now}, now)) {
+  if (!reported && reported.error().failure == QueryFailure::TimedOut && latest > now) {
+    if (const auto again = start_path_query(path_query, {.timeout = latest - now}, now)) {
       question->second.query = *again;
       return;
     }
   }
-  auto over = questions_.extract(question);
+  auto over = path_queries_.extract(question);
   for (auto& [id, handler] : over.mapped().users) {
     ends_.erase({queries_.at(id).end, id});
     queries_.erase(id);
-    post([id, told, user = std::move(handler)](Instant at) { user(id, told, at); });
+    post([id, reported, user = std::move(handler)](Instant at) { user(id, reported, at); });
   }
 }
 
 /// Removes a user from a path query; the last one cancels it.
-void SaClient::leave_question(QueryId id, const PathWish& wish, Instant now) {
-  const auto question = questions_.find(wish);
-  if (question == questions_.end()) {
+void SaClient::leave_path_query(QueryId id, const PathQuery& path_query, Instant now) {
+  const auto question = path_queries_.find(path_query);
+  if (question == path_queries_.end()) {
     return;
   }
   question->second.users.erase(id);
   if (question->second.users.empty()) {
     const QueryId query = question->second.query;
-    questions_.erase(question);
+    path_queries_.erase(question);
     cancel(query, now);
   }
 }
@@ -363,12 +364,12 @@ void SaClient::cancel(QueryId id, Instant now) {
   if (!found->second.waits_for) {
     return;  // already answered; the handler call is pending
   }
-  const PathWish wish = *found->second.waits_for;
-  const auto question = questions_.find(wish);
+  const PathQuery path_query = *found->second.waits_for;
+  const auto question = path_queries_.find(path_query);
   PathHandler handler = std::move(question->second.users.at(id));
   ends_.erase({found->second.end, id});
   queries_.erase(found);
-  leave_question(id, wish, now);
+  leave_path_query(id, path_query, now);
   post([id, handler = std::move(handler)](Instant at) {
     handler(id, query_error(QueryFailure::Cancelled, "cancelled"), at);
   });
@@ -392,7 +393,7 @@ void SaClient::restart_all(Instant now) {
   for (auto& [id, query] : queries_) {
     if (query.transaction) {
       static_cast<void>(gsi_.cancel(*std::exchange(query.transaction, std::nullopt), now));
-      if (query.end <= now || !ask(id, query, now)) {
+      if (query.end <= now || !send_query(id, query, now)) {
         finish(id, query_error(QueryFailure::NotSent, "the subnet manager went elsewhere"));
       }
     }
@@ -403,18 +404,18 @@ void SaClient::set_port(const LocalPort& port, Instant now) {
   if (port == port_) {
     return;
   }
-  const bool was_ready = port_.can_ask();
+  const bool was_ready = port_.can_query();
   const bool has_moved = port.sm_lid != port_.sm_lid || port.sm_sl != port_.sm_sl;
   port_ = port;
   paths_.clear();
-  if (!port_.can_ask()) {
+  if (!port_.can_query()) {
     fail_all(QueryFailure::NotSent, "the port has gone down", now);
   } else if (was_ready && has_moved) {
     restart_all(now);
   }
-  tell_all_again(now);
-  if (on_work_) {
-    on_work_();
+  reregister_all(now);
+  if (on_due_) {
+    on_due_();
   }
 }
 
@@ -428,17 +429,17 @@ void SaClient::handle_timeout(Instant now) {
       finish(id, query_error(QueryFailure::TimedOut, "subnet administration has not answered"));
       static_cast<void>(gsi_.cancel(transaction, now));
     } else if (query.waits_for) {
-      const PathWish wish = *query.waits_for;
-      PathHandler handler = std::move(questions_.at(wish).users.at(id));
+      const PathQuery path_query = *query.waits_for;
+      PathHandler handler = std::move(path_queries_.at(path_query).users.at(id));
       queries_.erase(id);
-      leave_question(id, wish, now);
+      leave_path_query(id, path_query, now);
       post([id, handler = std::move(handler)](Instant at) {
         handler(id, query_error(QueryFailure::TimedOut, "subnet administration has not answered"),
                 at);
       });
     }
   }
-  tell_due(now);
+  register_due(now);
   // Handlers may start queries that complete from the cache; those are reported in the next call.
   for (std::size_t left = calls_.size(); left != 0; --left) {
     const std::function<void(Instant)> call = std::move(calls_.front());

@@ -106,9 +106,9 @@ struct SaClientLimits {
   std::size_t cached_paths{4096};
   Duration path_age{Duration::seconds(600)};  ///< lifetime of a cached path
   std::size_t waiting_notices{256};  ///< notices queued for handlers; further ones are dropped
-  /// first retry interval of joins and subscriptions that timed out; doubled up to longest_retry
+  /// first retry interval of joins and subscriptions that timed out; doubled up to max_retry
   Duration retry{Duration::seconds(1)};
-  Duration longest_retry{Duration::seconds(16)};
+  Duration max_retry{Duration::seconds(16)};
 };
 
 /// Statistics since construction; counters never decrease.
@@ -126,9 +126,9 @@ struct SaClientCounters {
 /// Queries SA and keeps a port's registrations with SA alive.
 class SaClient final : private mad::MadHandler {
  public:
-  /// `gsi` must outlive it. `on_work`, if any, is called when handle_timeout() is due at once.
+  /// `gsi` must outlive it. `on_due`, if any, is called when handle_timeout() is due at once.
   explicit SaClient(mad::ManagementInterface& gsi, const SaClientLimits& limits = {},
-                    std::function<void()> on_work = {});
+                    std::function<void()> on_due = {});
   /// Drops pending completions without calling their handlers.
   ~SaClient() override;
 
@@ -141,8 +141,9 @@ class SaClient final : private mad::MadHandler {
   /// --- queries. Fail with TryAgain while SA cannot be queried (R-SA-4).
 
   /// Finds a path: in the cache, by a query already in progress, or by a new one.
-  [[nodiscard]] Result<QueryId> resolve_path(const PathWish& wish, const QueryOptions& options,
-                                             PathHandler handler, Instant now);
+  [[nodiscard]] Result<QueryId> resolve_path(const PathQuery& path_query,
+                                             const QueryOptions& options, PathHandler handler,
+                                             Instant now);
 
   /// Queries records by component mask (wire/mad/component_mask.h): one that SA selects (Get), or
   /// all (GetTable).
@@ -185,8 +186,8 @@ class SaClient final : private mad::MadHandler {
   /// Registers another owner of memberships of this port. SA knows memberships by port only (IBTA
   /// vol 1 §15.2.5.17), so join states that the other owner holds are kept when the last user here
   /// leaves.
-  using OtherHolder = std::function<Flags<wire::JoinState>(const Gid& mgid)>;
-  void share_memberships_with(OtherHolder other) { other_holder_ = std::move(other); }
+  using OtherOwner = std::function<Flags<wire::JoinState>(const Gid& mgid)>;
+  void set_other_owner(OtherOwner other) { other_owner_ = std::move(other); }
 
   /// --- event forwarding
 
@@ -197,8 +198,8 @@ class SaClient final : private mad::MadHandler {
   void unsubscribe(SubscriptionId subscription, Instant now);
 
   /// Invalidates cached paths: all, or those to one GID.
-  void forget_paths() { paths_.clear(); }
-  void forget_paths_to(const Gid& dgid) { paths_.erase_to(dgid); }
+  void clear_paths() { paths_.clear(); }
+  void clear_paths_to(const Gid& dgid) { paths_.erase_to(dgid); }
 
   void handle_timeout(Instant now);
   [[nodiscard]] Instant deadline() const;
@@ -228,11 +229,11 @@ class SaClient final : private mad::MadHandler {
     Instant end{};
     // none: waits for another query, or is answered
     std::optional<mad::TransactionId> transaction{};
-    std::optional<PathWish> waits_for{};
+    std::optional<PathQuery> waits_for{};
     RawHandler handler{};
   };
   /// A path query in progress, and all callers that wait for it.
-  struct PathQuestion {
+  struct PendingPathQuery {
     QueryId query;
     std::map<QueryId, PathHandler> users;
   };
@@ -240,13 +241,13 @@ class SaClient final : private mad::MadHandler {
   using GroupKey = std::pair<Gid, std::uint8_t>;  // MGID and join state
   /// State of a registration (membership or subscription) at SA, which is repeated when SA asks for
   /// it.
-  enum class Standing : std::uint8_t {
-    ToTell,  // to be sent at `retry_at`, as soon as SA can be queried
-    Asked,
-    Held,
+  enum class RegistrationState : std::uint8_t {
+    Unregistered,  // to be sent at `retry_at`, as soon as SA can be queried
+    Requested,
+    Registered,
   };
   struct Registration {
-    Standing standing{Standing::ToTell};
+    RegistrationState registration_state{RegistrationState::Unregistered};
     QueryId query{};
     Instant retry_at{};
     Duration backoff{};
@@ -267,11 +268,11 @@ class SaClient final : private mad::MadHandler {
   const mad::MadMessage* handle(mad::MadRequest& request) override;
 
   // sa_client.cc
-  [[nodiscard]] Result<void> check_can_ask(std::size_t queries = 1) const;
+  [[nodiscard]] Result<void> check_can_query(std::size_t queries = 1) const;
   [[nodiscard]] mad::MadAddress subnet_manager() const;
   [[nodiscard]] Result<QueryId> start(Request request, const QueryOptions& options,
                                       RawHandler handler, Instant now);
-  [[nodiscard]] Result<void> ask(QueryId id, Query& query, Instant now);
+  [[nodiscard]] Result<void> send_query(QueryId id, Query& query, Instant now);
   void complete(QueryId id, const mad::Completion& completion);
   void finish(QueryId id, RawAnswer answer);
   void post(std::function<void(Instant)> call);
@@ -284,36 +285,36 @@ class SaClient final : private mad::MadHandler {
                                       Instant now);
   template <wire::WireType Record>
   [[nodiscard]] static Answer<std::vector<Record>> records_of(const RawRecords& raw);
-  [[nodiscard]] Result<QueryId> ask_for_path(const PathWish& wish, const QueryOptions& options,
-                                             Instant now);
-  void take_path(QueryId query, const PathWish& wish,
+  [[nodiscard]] Result<QueryId> start_path_query(const PathQuery& path_query,
+                                                 const QueryOptions& options, Instant now);
+  void take_path(QueryId query, const PathQuery& path_query,
                  const Answer<std::vector<wire::PathRecord>>& paths, Instant now);
-  void leave_question(QueryId id, const PathWish& wish, Instant now);
+  void leave_path_query(QueryId id, const PathQuery& path_query, Instant now);
 
   // sa_client_registrations.cc
-  void tell_all_again(Instant now);
-  void tell_due(Instant now);
-  void note_failure(Registration& registration, Instant now) const;
-  void tell_group(const GroupKey& key, Group& group, Instant now);
+  void reregister_all(Instant now);
+  void register_due(Instant now);
+  void schedule_retry(Registration& registration, Instant now) const;
+  void register_group(const GroupKey& key, Group& group, Instant now);
   void take_membership(QueryId id, const GroupKey& key,
-                       const Answer<std::vector<wire::McMemberRecord>>& told, Instant now);
-  void tell_user(MembershipId user, const wire::McMemberRecord& record);
-  void tell_subscription(SubscriptionId id, Subscription& subscription, Instant now);
+                       const Answer<std::vector<wire::McMemberRecord>>& reported, Instant now);
+  void notify_user(MembershipId user, const wire::McMemberRecord& record);
+  void register_subscription(SubscriptionId id, Subscription& subscription, Instant now);
   [[nodiscard]] Instant registrations_deadline() const;
 
   mad::ManagementInterface& gsi_;
   SaClientLimits limits_;
-  std::function<void()> on_work_;
+  std::function<void()> on_due_;
   LocalPort port_;
   mad::AgentId agent_{};
   std::optional<mad::AgentId> report_agent_;
   std::map<QueryId, Query> queries_;
   std::set<std::pair<Instant, QueryId>> ends_;  // of unanswered queries
-  std::map<PathWish, PathQuestion> questions_;
+  std::map<PathQuery, PendingPathQuery> path_queries_;
   PathCache paths_;
   std::map<GroupKey, Group> groups_;
   std::map<MembershipId, GroupKey> group_of_;
-  OtherHolder other_holder_;
+  OtherOwner other_owner_;
   std::map<SubscriptionId, Subscription> subscriptions_;
   std::deque<std::function<void(Instant)>> calls_;  // pending calls of handlers, in order
   std::size_t notices_waiting_{};

@@ -14,9 +14,9 @@ namespace {
 using wire::kComponent;
 using wire::McMemberRecord;
 
-constexpr std::uint64_t kWhoAndWhat = kComponent<McMemberRecord, "MGID"> |
-                                      kComponent<McMemberRecord, "PortGID"> |
-                                      kComponent<McMemberRecord, "JoinState">;
+constexpr std::uint64_t kJoinComponents = kComponent<McMemberRecord, "MGID"> |
+                                          kComponent<McMemberRecord, "PortGID"> |
+                                          kComponent<McMemberRecord, "JoinState">;
 
 /// True for failures that are retried: no answer, or the port was down.
 [[nodiscard]] bool is_passing(const QueryError& error) {
@@ -53,15 +53,15 @@ Result<MembershipId> SaClient::join(const McMemberRecord& wanted, std::uint64_t 
   Group& group = place->second;
   if (is_new) {
     group.wanted = wanted;
-    group.mask = mask | kWhoAndWhat;
+    group.mask = mask | kJoinComponents;
     group.registration.retry_at = now;
   }
   group.users.emplace(id, std::move(handler));
   group_of_.emplace(id, key);
   if (group.record) {
-    tell_user(id, *group.record);
+    notify_user(id, *group.record);
   }
-  tell_due(now);
+  register_due(now);
   return id;
 }
 
@@ -87,23 +87,24 @@ void SaClient::leave(MembershipId membership, Instant now) {
   if (!group.users.empty()) {
     return;
   }
-  const bool may_be_member = group.registration.standing != Standing::ToTell || group.record;
+  const bool may_be_member =
+      group.registration.registration_state != RegistrationState::Unregistered || group.record;
   McMemberRecord left = group.record.value_or(group.wanted);
   left.join_state = group.wanted.join_state;
-  if (group.registration.standing == Standing::Asked) {
+  if (group.registration.registration_state == RegistrationState::Requested) {
     cancel(group.registration.query, now);
   }
   groups_.erase(place);
   const Flags<wire::JoinState> held =
       join_states_of(left.mgid) |
-      (other_holder_ ? other_holder_(left.mgid) : Flags<wire::JoinState>{});
+      (other_owner_ ? other_owner_(left.mgid) : Flags<wire::JoinState>{});
   left.join_state = left.join_state.without(held);
-  if (may_be_member && !left.join_state.empty() && port_.can_ask()) {
+  if (may_be_member && !left.join_state.empty() && port_.can_query()) {
     left.port_gid = port_.gids.front();
     // The result does not matter: a later join registers the state again.
     static_cast<void>(query<McMemberRecord>(wire::MadMethod::Delete,
-                                            wire::SaAttribute::McMemberRecord, left, kWhoAndWhat,
-                                            {}, {}, now));
+                                            wire::SaAttribute::McMemberRecord, left,
+                                            kJoinComponents, {}, {}, now));
   }
 }
 
@@ -130,7 +131,7 @@ Result<SubscriptionId> SaClient::subscribe(const wire::InformInfo& wanted, Notic
   subscription.wanted.qpn = kQp1;
   subscription.registration.retry_at = now;
   subscription.handler = std::move(handler);
-  tell_due(now);
+  register_due(now);
   return id;
 }
 
@@ -142,12 +143,13 @@ void SaClient::unsubscribe(SubscriptionId id, Instant now) {
   wire::InformInfo wanted = found->second.wanted;
   const Registration registration = found->second.registration;
   subscriptions_.erase(found);
-  if (registration.standing == Standing::Asked) {
+  if (registration.registration_state == RegistrationState::Requested) {
     cancel(registration.query, now);
   }
   const bool is_shared = std::ranges::any_of(
       subscriptions_, [&](const auto& other) { return other.second.wanted == wanted; });
-  if (registration.standing != Standing::ToTell && !is_shared && port_.can_ask()) {
+  if (registration.registration_state != RegistrationState::Unregistered && !is_shared &&
+      port_.can_query()) {
     wanted.subscribe = 0;
     static_cast<void>(query<wire::InformInfo>(wire::MadMethod::Set, wire::SaAttribute::InformInfo,
                                               wanted, 0, {}, {}, now));
@@ -173,11 +175,11 @@ const mad::MadMessage* SaClient::handle(mad::MadRequest& request) {
     }
     ++counters_.notices;
     ++notices_waiting_;
-    post([this, which = id, told = *notice](Instant now) {
+    post([this, which = id, reported = *notice](Instant now) {
       --notices_waiting_;
       if (const auto found = subscriptions_.find(which); found != subscriptions_.end()) {
         const NoticeHandler handler = found->second.handler;  // copied, because it may unsubscribe
-        handler(which, told, now);
+        handler(which, reported, now);
       }
     });
   }
@@ -185,9 +187,9 @@ const mad::MadMessage* SaClient::handle(mad::MadRequest& request) {
 }
 
 /// SA may have lost the registrations, or a different SA took over.
-void SaClient::tell_all_again(Instant now) {
+void SaClient::reregister_all(Instant now) {
   const auto again = [&](Registration& registration) {
-    if (registration.standing == Standing::Asked) {
+    if (registration.registration_state == RegistrationState::Requested) {
       cancel(std::exchange(registration.query, QueryId{}), now);
     }
     registration = {.retry_at = now};
@@ -198,74 +200,79 @@ void SaClient::tell_all_again(Instant now) {
   for (auto& [id, subscription] : subscriptions_) {
     again(subscription.registration);
   }
-  tell_due(now);
+  register_due(now);
 }
 
-void SaClient::tell_due(Instant now) {
-  if (!port_.can_ask()) {
+void SaClient::register_due(Instant now) {
+  if (!port_.can_query()) {
     return;
   }
   for (auto& [key, group] : groups_) {
-    if (group.registration.standing == Standing::ToTell && group.registration.retry_at <= now) {
-      tell_group(key, group, now);
+    if (group.registration.registration_state == RegistrationState::Unregistered &&
+        group.registration.retry_at <= now) {
+      register_group(key, group, now);
     }
   }
   for (auto& [id, subscription] : subscriptions_) {
-    if (subscription.registration.standing == Standing::ToTell &&
+    if (subscription.registration.registration_state == RegistrationState::Unregistered &&
         subscription.registration.retry_at <= now) {
-      tell_subscription(id, subscription, now);
+      register_subscription(id, subscription, now);
     }
   }
 }
 
-void SaClient::note_failure(Registration& registration, Instant now) const {
+void SaClient::schedule_retry(Registration& registration, Instant now) const {
   registration.backoff = registration.backoff == Duration{}
                              ? limits_.retry
-                             : std::min(registration.backoff * 2, limits_.longest_retry);
-  registration.standing = Standing::ToTell;
+                             : std::min(registration.backoff * 2, limits_.max_retry);
+  registration.registration_state = RegistrationState::Unregistered;
   registration.retry_at = now + registration.backoff;
 }
 
-void SaClient::tell_group(const GroupKey& key, Group& group, Instant now) {
+void SaClient::register_group(const GroupKey& key, Group& group, Instant now) {
   McMemberRecord wanted = group.wanted;
   wanted.port_gid = port_.gids.front();
   const auto asked = query<McMemberRecord>(
       wire::MadMethod::Set, wire::SaAttribute::McMemberRecord, wanted, group.mask, {},
-      [this, key](QueryId id, const Answer<std::vector<McMemberRecord>>& told, Instant at) {
-        take_membership(id, key, told, at);
+      [this, key](QueryId id, const Answer<std::vector<McMemberRecord>>& reported, Instant at) {
+        take_membership(id, key, reported, at);
       },
       now);
   if (!asked) {
-    return note_failure(group.registration, now);
+    return schedule_retry(group.registration, now);
   }
-  group.registration.standing = Standing::Asked;
+  group.registration.registration_state = RegistrationState::Requested;
   group.registration.query = *asked;
 }
 
 void SaClient::take_membership(QueryId id, const GroupKey& key,
-                               const Answer<std::vector<McMemberRecord>>& told, Instant now) {
+                               const Answer<std::vector<McMemberRecord>>& reported, Instant now) {
   const auto found = groups_.find(key);
   if (found == groups_.end() || found->second.registration.query != id) {
     return;  // answer to an outdated request
   }
   Group& group = found->second;
-  if (!told && is_passing(told.error())) {
-    return note_failure(group.registration, now);
+  if (!reported && is_passing(reported.error())) {
+    return schedule_retry(group.registration, now);
   }
-  const bool has_group = told && (key.first.is_zero() || told->front().mgid == key.first) &&
-                         told->front().mlid.is_multicast();
+  const bool has_group = reported && (key.first.is_zero() || reported->front().mgid == key.first) &&
+                         reported->front().mlid.is_multicast();
   if (has_group) {
-    group.registration = {.standing = Standing::Held, .query = {}, .retry_at = {}, .backoff = {}};
-    const bool is_news = group.record != told->front();
-    group.record = told->front();
-    for (auto user = group.users.begin(); is_news && user != group.users.end(); ++user) {
-      tell_user(user->first, *group.record);
+    group.registration = {.registration_state = RegistrationState::Registered,
+                          .query = {},
+                          .retry_at = {},
+                          .backoff = {}};
+    const bool may_change_migration = group.record != reported->front();
+    group.record = reported->front();
+    for (auto user = group.users.begin(); may_change_migration && user != group.users.end();
+         ++user) {
+      notify_user(user->first, *group.record);
     }
     return;
   }
-  const QueryError error = told ? QueryError{.failure = QueryFailure::BadAnswer,
-                                             .reason = "a membership of another group"}
-                                : told.error();
+  const QueryError error = reported ? QueryError{.failure = QueryFailure::BadAnswer,
+                                                 .reason = "a membership of another group"}
+                                    : reported.error();
   for (auto& [user, handler] : found->second.users) {
     group_of_.erase(user);
     post([user, error, lost = std::move(handler)](Instant at) {
@@ -276,7 +283,7 @@ void SaClient::take_membership(QueryId id, const GroupKey& key,
 }
 
 /// Defers the call of the user's handler, unless the user has left by then.
-void SaClient::tell_user(MembershipId user, const McMemberRecord& record) {
+void SaClient::notify_user(MembershipId user, const McMemberRecord& record) {
   post([this, user, record](Instant now) {
     const auto key = group_of_.find(user);
     if (key != group_of_.end()) {
@@ -287,37 +294,38 @@ void SaClient::tell_user(MembershipId user, const McMemberRecord& record) {
   });
 }
 
-void SaClient::tell_subscription(SubscriptionId id, Subscription& subscription, Instant now) {
+void SaClient::register_subscription(SubscriptionId id, Subscription& subscription, Instant now) {
   wire::InformInfo wanted = subscription.wanted;
   wanted.subscribe = 1;
   const auto asked = query<wire::InformInfo>(
       wire::MadMethod::Set, wire::SaAttribute::InformInfo, wanted, 0, {},
-      [this, id](QueryId query_id, const Answer<std::vector<wire::InformInfo>>& told, Instant at) {
+      [this, id](QueryId query_id, const Answer<std::vector<wire::InformInfo>>& reported,
+                 Instant at) {
         const auto found = subscriptions_.find(id);
         if (found == subscriptions_.end() || found->second.registration.query != query_id) {
           return;
         }
-        if (told) {
-          found->second.registration = {.standing = Standing::Held};
+        if (reported) {
+          found->second.registration = {.registration_state = RegistrationState::Registered};
         } else {
-          note_failure(found->second.registration, at);
+          schedule_retry(found->second.registration, at);
         }
       },
       now);
   if (!asked) {
-    return note_failure(subscription.registration, now);
+    return schedule_retry(subscription.registration, now);
   }
-  subscription.registration.standing = Standing::Asked;
+  subscription.registration.registration_state = RegistrationState::Requested;
   subscription.registration.query = *asked;
 }
 
 Instant SaClient::registrations_deadline() const {
   Instant next = Instant::never();
-  if (!port_.can_ask()) {
+  if (!port_.can_query()) {
     return next;
   }
   const auto look_at = [&](const Registration& registration) {
-    if (registration.standing == Standing::ToTell) {
+    if (registration.registration_state == RegistrationState::Unregistered) {
       next = std::min(next, registration.retry_at);
     }
   };

@@ -91,15 +91,16 @@ class SaClientTest : public ::testing::Test {
     return answer_with(request, member);
   }
 
-  PathHandler into(std::vector<Answer<PathRecord>>& told) {
-    return [&told](QueryId, const Answer<PathRecord>& path, Instant) { told.push_back(path); };
+  PathHandler into(std::vector<Answer<PathRecord>>& reported) {
+    return
+        [&reported](QueryId, const Answer<PathRecord>& path, Instant) { reported.push_back(path); };
   }
-  MembershipHandler into(std::vector<Answer<McMemberRecord>>& told) {
-    return [&told](MembershipId, const Answer<McMemberRecord>& member, Instant) {
-      told.push_back(member);
+  MembershipHandler into(std::vector<Answer<McMemberRecord>>& reported) {
+    return [&reported](MembershipId, const Answer<McMemberRecord>& member, Instant) {
+      reported.push_back(member);
     };
   }
-  QueryId resolve(const PathWish& wanted, PathHandler handler, const QueryOptions& options = {}) {
+  QueryId resolve(const PathQuery& wanted, PathHandler handler, const QueryOptions& options = {}) {
     const auto id = client.resolve_path(wanted, options, std::move(handler), network.now);
     EXPECT_TRUE(id.has_value()) << id.error().reason;
     return id.value_or(QueryId{});
@@ -111,72 +112,72 @@ class SaClientTest : public ::testing::Test {
   mad::ManagementInterface sa_gsi{mad::InterfaceKind::Gsi};
   mad::TestNetwork network;
   SaClient client{own_gsi};
-  PathWish wish{.sgid = kOwn, .dgid = kOther};
+  PathQuery path_query{.sgid = kOwn, .dgid = kOther};
 };
 
 TEST_F(SaClientTest, TellsThePathThatSaTells) {  // R-SA-1, T-SA-1
-  std::vector<Answer<PathRecord>> told;
-  resolve(wish, into(told));
-  EXPECT_THAT(told, ::testing::IsEmpty());  // never from inside a call
+  std::vector<Answer<PathRecord>> reported;
+  resolve(path_query, into(reported));
+  EXPECT_THAT(reported, ::testing::IsEmpty());  // never from inside a call
   run_for(Duration::milliseconds(5));
-  ASSERT_EQ(told.size(), 1U);
-  ASSERT_TRUE(told[0].has_value()) << told[0].error().reason;
-  EXPECT_EQ(told[0]->dlid, Lid{7});
-  EXPECT_EQ(told[0]->dgid, kOther);
+  ASSERT_EQ(reported.size(), 1U);
+  ASSERT_TRUE(reported[0].has_value()) << reported[0].error().reason;
+  EXPECT_EQ(reported[0]->dlid, Lid{7});
+  EXPECT_EQ(reported[0]->dgid, kOther);
 }
 
 TEST_F(SaClientTest, AsksForThePathOnceAndForUsersAtTheSameTimeOnce) {
-  std::vector<Answer<PathRecord>> told;
-  resolve(wish, into(told));
-  resolve(wish, into(told));
+  std::vector<Answer<PathRecord>> reported;
+  resolve(path_query, into(reported));
+  resolve(path_query, into(reported));
   run_for(Duration::milliseconds(5));
-  resolve(wish, into(told));
-  EXPECT_EQ(told.size(), 2U);
+  resolve(path_query, into(reported));
+  EXPECT_EQ(reported.size(), 2U);
   EXPECT_EQ(client.deadline(), Instant{});
   client.handle_timeout(network.now);
-  EXPECT_EQ(told.size(), 3U);
+  EXPECT_EQ(reported.size(), 3U);
   EXPECT_EQ(server.requests, 1);
   EXPECT_EQ(client.counters().coalesced, 1U);
   EXPECT_EQ(client.counters().cached, 1U);
 }
 
 TEST_F(SaClientTest, ForgetsPathsWhenTheSubnetManagerAsksClientsToRegisterAgain) {  // R-SA-5
-  std::vector<Answer<PathRecord>> told;
+  std::vector<Answer<PathRecord>> reported;
   for (int round = 0; round < 2; ++round) {
-    resolve(wish, into(told));
+    resolve(path_query, into(reported));
     run_for(Duration::milliseconds(5));
     LocalPort port = client.port();
     ++port.reregistrations;
     client.set_port(port, network.now);
   }
-  EXPECT_EQ(told.size(), 2U);
+  EXPECT_EQ(reported.size(), 2U);
   EXPECT_EQ(server.requests, 2);
 }
 
 TEST_F(SaClientTest, AsksAgainForAPathThatIsOld) {
-  std::vector<Answer<PathRecord>> told;
-  resolve(wish, into(told));
+  std::vector<Answer<PathRecord>> reported;
+  resolve(path_query, into(reported));
   run_for(Duration::milliseconds(5));
   network.now = network.now + SaClientLimits{}.path_age;
-  resolve(wish, into(told));
+  resolve(path_query, into(reported));
   run_for(Duration::milliseconds(5));
   EXPECT_EQ(server.requests, 2);
 }
 
 TEST_F(SaClientTest, GivesUpAfterItsTimeAndNoMoreThanItsTries) {  // R-SA-4, T-SA-2
   answerer = [](mad::MadRequest&) { return nullptr; };
-  std::vector<std::pair<QueryFailure, Instant>> told;
+  std::vector<std::pair<QueryFailure, Instant>> reported;
   const Instant start = network.now;
-  resolve(wish,
+  resolve(path_query,
           [&](QueryId, const Answer<PathRecord>& path, Instant at) {
-            told.emplace_back(path.error().failure, at);
+            reported.emplace_back(path.error().failure, at);
           },
           {.timeout = Duration::seconds(2)});
   run_for(Duration::seconds(4));
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].first, QueryFailure::TimedOut);
-  EXPECT_GE(told[0].second - start, Duration::milliseconds(1'700));
-  EXPECT_LE(told[0].second - start, Duration::milliseconds(2'300));
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_EQ(reported[0].first, QueryFailure::TimedOut);
+  EXPECT_GE(reported[0].second - start, Duration::milliseconds(1'700));
+  EXPECT_LE(reported[0].second - start, Duration::milliseconds(2'300));
   EXPECT_LE(server.requests, 11);
   EXPECT_GE(server.requests, 5);
   EXPECT_EQ(client.queries(), 0U);
@@ -187,8 +188,8 @@ TEST_F(SaClientTest, AsksOnForUsersThatHaveTimeWhenTheFirstHasNone) {
   answerer = [&](mad::MadRequest& request) { return is_silent ? nullptr : tell_path(request); };
   std::vector<Answer<PathRecord>> first;
   std::vector<Answer<PathRecord>> second;
-  resolve(wish, into(first), {.timeout = Duration::milliseconds(100)});
-  resolve(wish, into(second), {.timeout = Duration::seconds(10)});
+  resolve(path_query, into(first), {.timeout = Duration::milliseconds(100)});
+  resolve(path_query, into(second), {.timeout = Duration::seconds(10)});
   run_for(Duration::milliseconds(300));
   ASSERT_EQ(first.size(), 1U);
   EXPECT_EQ(first[0].error().failure, QueryFailure::TimedOut);
@@ -200,27 +201,27 @@ TEST_F(SaClientTest, AsksOnForUsersThatHaveTimeWhenTheFirstHasNone) {
 }
 
 TEST_F(SaClientTest, CallsEachHandlerOnceWhenCancelled) {  // R-SA-3, T-SA-3
-  std::vector<Answer<PathRecord>> told;
-  const QueryId at_once = resolve(wish, into(told));
+  std::vector<Answer<PathRecord>> reported;
+  const QueryId at_once = resolve(path_query, into(reported));
   client.cancel(at_once, network.now);
   client.cancel(at_once, network.now);
   run_for(Duration::milliseconds(5));
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].error().failure, QueryFailure::Cancelled);
-  const QueryId answered = resolve(wish, into(told));
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_EQ(reported[0].error().failure, QueryFailure::Cancelled);
+  const QueryId answered = resolve(path_query, into(reported));
   run_for(Duration::milliseconds(5));
   client.cancel(answered, network.now);
   client.cancel(QueryId{12'345}, network.now);
   run_for(Duration::milliseconds(5));
-  ASSERT_EQ(told.size(), 2U);
-  EXPECT_TRUE(told[1].has_value());
+  ASSERT_EQ(reported.size(), 2U);
+  EXPECT_TRUE(reported[1].has_value());
 }
 
 TEST_F(SaClientTest, CancellingOneUserOfAPathLeavesItToTheOthers) {
   std::vector<Answer<PathRecord>> first;
   std::vector<Answer<PathRecord>> second;
-  const QueryId id = resolve(wish, into(first));
-  resolve(wish, into(second));
+  const QueryId id = resolve(path_query, into(first));
+  resolve(path_query, into(second));
   client.cancel(id, network.now);
   run_for(Duration::milliseconds(5));
   ASSERT_EQ(first.size(), 1U);
@@ -232,8 +233,8 @@ TEST_F(SaClientTest, CancellingOneUserOfAPathLeavesItToTheOthers) {
 TEST_F(SaClientTest, APathAskedForAgainRightAfterTheLastUserLeftIsTold) {
   std::vector<Answer<PathRecord>> first;
   std::vector<Answer<PathRecord>> second;
-  client.cancel(resolve(wish, into(first)), network.now);
-  resolve(wish, into(second));
+  client.cancel(resolve(path_query, into(first)), network.now);
+  resolve(path_query, into(second));
   run_for(Duration::milliseconds(5));
   ASSERT_EQ(second.size(), 1U);
   EXPECT_TRUE(second[0].has_value());
@@ -241,16 +242,16 @@ TEST_F(SaClientTest, APathAskedForAgainRightAfterTheLastUserLeftIsTold) {
 
 TEST_F(SaClientTest, EndsQueriesWhenThePortGoesDown) {  // T-SA-4
   answerer = [](mad::MadRequest&) { return nullptr; };
-  std::vector<Answer<PathRecord>> told;
-  resolve(wish, into(told));
+  std::vector<Answer<PathRecord>> reported;
+  resolve(path_query, into(reported));
   run_for(Duration::milliseconds(5));
   LocalPort down = client.port();
   down.is_active = false;
   client.set_port(down, network.now);
   run_for(Duration::milliseconds(5));
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].error().failure, QueryFailure::NotSent);
-  const auto refused = client.resolve_path(wish, {}, into(told), network.now);
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_EQ(reported[0].error().failure, QueryFailure::NotSent);
+  const auto refused = client.resolve_path(path_query, {}, into(reported), network.now);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::TryAgain);  // R-SA-4
 }
@@ -259,14 +260,14 @@ TEST_F(SaClientTest, AsksTheNewSubnetManagerWhatTheOldOneHasNotAnswered) {  // R
   LocalPort elsewhere = client.port();
   elsewhere.sm_lid = Lid{99};  // no such port
   client.set_port(elsewhere, network.now);
-  std::vector<Answer<PathRecord>> told;
-  resolve(wish, into(told));
+  std::vector<Answer<PathRecord>> reported;
+  resolve(path_query, into(reported));
   run_for(Duration::milliseconds(5));
-  EXPECT_THAT(told, ::testing::IsEmpty());
+  EXPECT_THAT(reported, ::testing::IsEmpty());
   client.set_port(active_port(), network.now);
   run_for(Duration::milliseconds(5));
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_TRUE(told[0].has_value());
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_TRUE(reported[0].has_value());
 }
 
 TEST(LocalPort, SpeaksToSaByTheDefaultPartition) {
@@ -280,19 +281,19 @@ TEST(LocalPort, SpeaksToSaByTheDefaultPartition) {
 
 TEST_F(SaClientTest, SaysWithWhichStatusSaRefused) {
   answerer = [](mad::MadRequest& request) { return refuse(request, wire::SaStatus::NoRecords); };
-  std::vector<Answer<PathRecord>> told;
-  resolve(wish, into(told));
+  std::vector<Answer<PathRecord>> reported;
+  resolve(path_query, into(reported));
   run_for(Duration::milliseconds(5));
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].error().failure, QueryFailure::NoPath);
-  EXPECT_TRUE(told[0].error().is_no_records());
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_EQ(reported[0].error().failure, QueryFailure::NoPath);
+  EXPECT_TRUE(reported[0].error().is_no_records());
 }
 
 TEST_F(SaClientTest, TellsNoPathAndNoGroupByErrorsOfTheirOwn) {  // T-MI-3, R-MI-4
   answerer = [](mad::MadRequest& request) { return refuse(request, wire::SaStatus::NoRecords); };
   std::vector<Answer<PathRecord>> paths;
   std::vector<Answer<McMemberRecord>> memberships;
-  resolve(wish, into(paths));
+  resolve(path_query, into(paths));
   ASSERT_TRUE(client.join({.mgid = kGroup, .join_state = wire::JoinState::FullMember}, 0,
                           into(memberships), network.now));
   run_for(Duration::milliseconds(5));
@@ -315,11 +316,11 @@ TEST_F(SaClientTest, DoesNotBelieveAPathToSomewhereElse) {
     path.dgid = kOwn;
     return answer_with(request, path);
   };
-  std::vector<Answer<PathRecord>> told;
-  resolve(wish, into(told));
+  std::vector<Answer<PathRecord>> reported;
+  resolve(path_query, into(reported));
   run_for(Duration::milliseconds(5));
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].error().failure, QueryFailure::BadAnswer);
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_EQ(reported[0].error().failure, QueryFailure::BadAnswer);
 }
 
 TEST_F(SaClientTest, ReadsAllRecordsOfATable) {
@@ -336,15 +337,15 @@ TEST_F(SaClientTest, ReadsAllRecordsOfATable) {
     }
     return &answer;
   };
-  std::optional<Answer<std::vector<PathRecord>>> told;
+  std::optional<Answer<std::vector<PathRecord>>> reported;
   ASSERT_TRUE(client.get_paths(
       SaClient::Kind::GetTable, {.dgid = kOther}, kComponent<PathRecord, "DGID">, {},
-      [&](QueryId, const Answer<std::vector<PathRecord>>& paths, Instant) { told = paths; },
+      [&](QueryId, const Answer<std::vector<PathRecord>>& paths, Instant) { reported = paths; },
       network.now));
   run_for(Duration::milliseconds(100));
-  ASSERT_TRUE(told && told->has_value());
-  ASSERT_EQ((*told)->size(), 50U);
-  EXPECT_EQ((*told)->back().dlid, Lid{50});
+  ASSERT_TRUE(reported && reported->has_value());
+  ASSERT_EQ((*reported)->size(), 50U);
+  EXPECT_EQ((*reported)->back().dlid, Lid{50});
 }
 
 TEST_F(SaClientTest, RefusesAServiceQueryOfAnotherMethod) {  // R-SA-2
@@ -359,15 +360,15 @@ TEST_F(SaClientTest, JoinsAGroupOnceForAllItsUsersAndLeavesWithTheLast) {  // R-
     methods.push_back(request.message.header().method);
     return take_member(request);
   };
-  std::vector<Answer<McMemberRecord>> told;
+  std::vector<Answer<McMemberRecord>> reported;
   const McMemberRecord wanted{.mgid = kGroup, .join_state = wire::JoinState::FullMember};
-  const auto first = client.join(wanted, 0, into(told), network.now);
+  const auto first = client.join(wanted, 0, into(reported), network.now);
   run_for(Duration::milliseconds(5));
-  const auto second = client.join(wanted, 0, into(told), network.now);
+  const auto second = client.join(wanted, 0, into(reported), network.now);
   run_for(Duration::milliseconds(5));
-  ASSERT_EQ(told.size(), 2U);
-  EXPECT_EQ(told[0]->mlid, Lid{0xC001});
-  EXPECT_EQ(told[0]->port_gid, kOwn);
+  ASSERT_EQ(reported.size(), 2U);
+  EXPECT_EQ(reported[0]->mlid, Lid{0xC001});
+  EXPECT_EQ(reported[0]->port_gid, kOwn);
   client.leave(*first, network.now);
   run_for(Duration::milliseconds(5));
   EXPECT_EQ(methods, (std::vector{MadMethod::Set}));
@@ -384,9 +385,9 @@ TEST_F(SaClientTest, JoinsAgainWhenAskedToAndTellsWhatHasChanged) {  // R-SA-5, 
     member.mlid = Lid{mlid};
     return answer_with(request, member);
   };
-  std::vector<Answer<McMemberRecord>> told;
+  std::vector<Answer<McMemberRecord>> reported;
   ASSERT_TRUE(client.join({.mgid = kGroup, .join_state = wire::JoinState::SendOnlyNonMember}, 0,
-                          into(told), network.now));
+                          into(reported), network.now));
   const auto register_again = [&] {
     LocalPort port = client.port();
     ++port.reregistrations;
@@ -396,17 +397,17 @@ TEST_F(SaClientTest, JoinsAgainWhenAskedToAndTellsWhatHasChanged) {  // R-SA-5, 
   run_for(Duration::milliseconds(5));
   register_again();
   EXPECT_EQ(server.requests, 2);
-  EXPECT_EQ(told.size(), 1U);  // nothing new
+  EXPECT_EQ(reported.size(), 1U);  // nothing new
   mlid = 0xC007;
   register_again();
-  ASSERT_EQ(told.size(), 2U);
-  EXPECT_EQ(told[1]->mlid, Lid{0xC007});
+  ASSERT_EQ(reported.size(), 2U);
+  EXPECT_EQ(reported[1]->mlid, Lid{0xC007});
   answerer = [](mad::MadRequest& request) {
     return refuse(request, wire::SaStatus::RequestInvalid);
   };
   register_again();
-  ASSERT_EQ(told.size(), 3U);
-  EXPECT_EQ(told[2].error().failure, QueryFailure::Refused);
+  ASSERT_EQ(reported.size(), 3U);
+  EXPECT_EQ(reported[2].error().failure, QueryFailure::Refused);
   EXPECT_EQ(client.memberships(), 0U);
 }
 
@@ -415,20 +416,20 @@ TEST_F(SaClientTest, AJoinWaitsForThePortAndForWhoAnswers) {
   LocalPort down = active_port();
   down.is_active = false;
   client.set_port(down, network.now);
-  std::vector<Answer<McMemberRecord>> told;
+  std::vector<Answer<McMemberRecord>> reported;
   ASSERT_TRUE(client.join({.mgid = kGroup, .join_state = wire::JoinState::FullMember}, 0,
-                          into(told), network.now));
+                          into(reported), network.now));
   run_for(Duration::milliseconds(5));
   EXPECT_EQ(server.requests, 0);
   EXPECT_EQ(client.deadline(), Instant::never());
   client.set_port(active_port(), network.now);
   run_for(Duration::seconds(6));
   EXPECT_GT(server.requests, 0);
-  EXPECT_THAT(told, ::testing::IsEmpty());
+  EXPECT_THAT(reported, ::testing::IsEmpty());
   answerer = take_member;
   run_for(Duration::seconds(6));
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_TRUE(told[0].has_value());
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_TRUE(reported[0].has_value());
 }
 
 TEST_F(SaClientTest, HandsOverReportsOfSaAndOfNobodyElse) {
@@ -465,10 +466,10 @@ TEST_F(SaClientTest, HandsOverReportsOfSaAndOfNobodyElse) {
   network.attach(Lid{3}, liar);
   report_from(liar, 64);
   EXPECT_EQ(traps, std::vector<std::uint16_t>{64});
-  ASSERT_EQ(answers.told.size(), 3U);
-  EXPECT_EQ(answers.told[0].status, mad::TransactionStatus::Answered);
-  EXPECT_EQ(answers.told[1].status, mad::TransactionStatus::Answered);
-  EXPECT_EQ(answers.told[2].status, mad::TransactionStatus::TimedOut);
+  ASSERT_EQ(answers.reported.size(), 3U);
+  EXPECT_EQ(answers.reported[0].status, mad::TransactionStatus::Answered);
+  EXPECT_EQ(answers.reported[1].status, mad::TransactionStatus::Answered);
+  EXPECT_EQ(answers.reported[2].status, mad::TransactionStatus::TimedOut);
   client.unsubscribe(*id, network.now);
   report_from(sa_gsi, 64);
   EXPECT_EQ(traps.size(), 1U);
@@ -482,17 +483,17 @@ class LossySaClientTest : public SaClientTest {
 };
 
 TEST_F(LossySaClientTest, AnswersEveryQueryOnceOverALossyNetwork) {
-  std::vector<Answer<PathRecord>> told;
+  std::vector<Answer<PathRecord>> reported;
   for (std::uint64_t i = 0; i < 300; ++i) {
     resolve(
         {
             .sgid = kOwn, .dgid = Gid{kDefaultGidPrefix, Guid{100 + i}}
     },
-        into(told));
+        into(reported));
   }
   run_for(Duration::seconds(5));
-  EXPECT_EQ(told.size(), 300U);
-  for (const Answer<PathRecord>& path : told) {
+  EXPECT_EQ(reported.size(), 300U);
+  for (const Answer<PathRecord>& path : reported) {
     EXPECT_TRUE(path.has_value());
   }
 }

@@ -9,7 +9,7 @@ namespace {
 
 using cm::CmEventType;
 
-constexpr std::uint8_t kTimeForThought = 14;  // exponent: 67 ms
+constexpr std::uint8_t kMaxAnswerDelay = 14;  // exponent: 67 ms
 constexpr Duration kProbeInterval = Duration::seconds(1);
 constexpr Duration kLooksAgainIn = Duration::milliseconds(1);
 constexpr Duration kBetweenPaths = Duration::milliseconds(5);
@@ -26,7 +26,7 @@ bool CmEnd::make_qp() {
   return made.has_value();
 }
 
-bool CmPlainEnd::ask(const Target& target, Instant now) {
+bool CmDirectEnd::ask(const Target& target, Instant now) {
   if (!make_qp()) {
     phase_ = Phase::Over;
     return false;
@@ -54,26 +54,26 @@ bool CmPlainEnd::ask(const Target& target, Instant now) {
   return true;
 }
 
-cm::Handled CmPlainEnd::take(cm::CmId id, const cm::CmEvent& request, Instant now) {
+cm::Handled CmDirectEnd::take(cm::CmId id, const cm::CmEvent& request, Instant now) {
   id_ = id;
   static_cast<void>(in_.manager.set_observer(id, *this, 0));
   return handle(id, request, now);
 }
 
-cm::Handled CmPlainEnd::handle(cm::CmId /*id*/, const cm::CmEvent& event, Instant now) {
+cm::Handled CmDirectEnd::handle(cm::CmId /*id*/, const cm::CmEvent& event, Instant now) {
   switch (event.type) {
     case CmEventType::ReqReceived:
       remote_ = std::get<cm::ReqReceived>(event.details).remote_qpn;
       answers_req_ = true;
       in_.ledger.announced(token_, side_, in_.life, remote_, now);
       in_.ledger.received_first(token_, side_, event.private_data);
-      think(now);
+      start_delay(now);
       break;
     case CmEventType::RepReceived:
       remote_ = std::get<cm::RepReceived>(event.details).remote_qpn;
       answers_req_ = false;
       in_.ledger.received_first(token_, side_, event.private_data);
-      think(now);
+      start_delay(now);
       break;
     case CmEventType::RtuReceived:
     case CmEventType::UserEstablished:
@@ -83,11 +83,11 @@ cm::Handled CmPlainEnd::handle(cm::CmId /*id*/, const cm::CmEvent& event, Instan
       look(now);
       if (phase_ != Phase::Over) {
         static_cast<void>(in_.manager.send_drep(id_, {}, now));
-        wait(CmEnding::Closed, now);
+        wait(CmTermination::Closed, now);
       }
       break;
     case CmEventType::DrepReceived:
-      wait(CmEnding::Closed, now);
+      wait(CmTermination::Closed, now);
       break;
     case CmEventType::RejReceived:
       on_reject(std::get<cm::RejReceived>(event.details), now);
@@ -104,12 +104,12 @@ cm::Handled CmPlainEnd::handle(cm::CmId /*id*/, const cm::CmEvent& event, Instan
       on_apr(event, now);
       break;
     case CmEventType::LapTimeout:
-      in_.ledger.load_timed_out(token_, side_, path_asked_at_);
+      in_.ledger.load_timed_out(token_, side_, path_requested_at_);
       path_ = 0;
       break;
     case CmEventType::TimewaitExit:
       in_.ledger.time_wait_over(token_, side_, now);
-      leave(CmEnding::Closed, now);
+      leave(CmTermination::Closed, now);
       break;
     default:
       break;
@@ -117,46 +117,46 @@ cm::Handled CmPlainEnd::handle(cm::CmId /*id*/, const cm::CmEvent& event, Instan
   return cm::Handled::Keep;
 }
 
-void CmPlainEnd::on_reject(const cm::RejReceived& reject, Instant now) {
+void CmDirectEnd::on_reject(const cm::RejReceived& reject, Instant now) {
   if (reject.reason == wire::RejectReason::StaleConnection && phase_ == Phase::Asking) {
     in_.ledger.refused_as_stale(token_);
   }
   const auto status = in_.manager.status(id_);
   const bool waits = status && status->state == cm::State::Timewait;
-  waits ? wait(CmEnding::Refused, now) : leave(CmEnding::Refused, now);
+  waits ? wait(CmTermination::Refused, now) : leave(CmTermination::Refused, now);
 }
 
-void CmPlainEnd::on_timeout(const cm::CmEvent& event, Instant now) {
+void CmDirectEnd::on_timeout(const cm::CmEvent& event, Instant now) {
   in_.ledger.timed_out(token_, side_, asked_at_,
                        event.type == CmEventType::ReqTimeout   ? "REQ"
                        : event.type == CmEventType::RepTimeout ? "REP"
                                                                : "DREQ");
   if (event.type == CmEventType::DreqTimeout) {
-    wait(CmEnding::Closed, now);
+    wait(CmTermination::Closed, now);
   } else {
-    leave(CmEnding::TimedOut, now);
+    leave(CmTermination::TimedOut, now);
   }
 }
 
 /// Delays the answer to the last event.
-void CmPlainEnd::think(Instant now) {
-  phase_ = Phase::Thinking;
-  answers_at_ = now + temper_.thinks_for;
-  if (temper_.asks_for_time) {
-    static_cast<void>(in_.manager.send_mra(id_, kTimeForThought, {}, now));
+void CmDirectEnd::start_delay(Instant now) {
+  phase_ = Phase::Delaying;
+  answers_at_ = now + behavior_.answer_delay;
+  if (behavior_.sends_mra) {
+    static_cast<void>(in_.manager.send_mra(id_, kMaxAnswerDelay, {}, now));
   }
 }
 
-void CmPlainEnd::answer(Instant now) {
+void CmDirectEnd::answer(Instant now) {
   answers_at_ = Instant::never();
-  if (temper_.refuses) {
+  if (behavior_.refuses) {
     static_cast<void>(in_.manager.send_rej(id_, {}, now));
-    return leave(CmEnding::Abandoned, now);
+    return leave(CmTermination::Abandoned, now);
   }
   answers_req_ ? reply(now) : confirm(now);
 }
 
-bool CmPlainEnd::take_transitions() {
+bool CmDirectEnd::take_transitions() {
   for (const cm::QpState state : {cm::QpState::Init, cm::QpState::Rtr, cm::QpState::Rts}) {
     const auto attributes = in_.manager.init_qp_attributes(id_, state);
     const auto modified =
@@ -169,9 +169,9 @@ bool CmPlainEnd::take_transitions() {
   return true;
 }
 
-void CmPlainEnd::reply(Instant now) {
+void CmDirectEnd::reply(Instant now) {
   if (!qp_ && !make_qp()) {
-    return leave(CmEnding::Abandoned, now);
+    return leave(CmTermination::Abandoned, now);
   }
   in_.ledger.replied(token_, side_, in_.life, qp_->number());
   const auto sent = in_.manager.send_rep(
@@ -190,7 +190,7 @@ void CmPlainEnd::reply(Instant now) {
   static_cast<void>(take_transitions());
 }
 
-void CmPlainEnd::confirm(Instant now) {
+void CmDirectEnd::confirm(Instant now) {
   if (!take_transitions()) {
     return;
   }
@@ -200,66 +200,66 @@ void CmPlainEnd::confirm(Instant now) {
   become_up(now);
 }
 
-void CmPlainEnd::become_up(Instant now) {
+void CmDirectEnd::become_up(Instant now) {
   in_.ledger.up(token_, side_, remote_, now);
   phase_ = Phase::Up;
   probes_at_ = now + kProbeInterval;
-  asks_for_path_at_ = temper_.paths > 0 ? now + kBetweenPaths : Instant::never();
+  asks_for_path_at_ = behavior_.paths > 0 ? now + kBetweenPaths : Instant::never();
   work(now);
 }
 
-void CmPlainEnd::communication_established(Instant now) {
+void CmDirectEnd::communication_established(Instant now) {
   if (phase_ == Phase::Answering) {
     static_cast<void>(in_.manager.establish(id_, now));  // fails if the RTU arrived meanwhile
   }
 }
 
-void CmPlainEnd::work(Instant now) {
+void CmDirectEnd::work(Instant now) {
   while (phase_ == Phase::Up && qp_->has_room() &&
-         in_.ledger.sent_by(token_, side_) < temper_.messages) {
+         in_.ledger.sent_by(token_, side_) < behavior_.messages) {
     if (!qp_->send(in_.ledger.next_message(token_, side_))) {
       return;  // the QP is in error, as its completions will show
     }
   }
   const unsigned expected =
       in_.ledger.plan(token_).messages[static_cast<std::size_t>(other(side_))];
-  if (phase_ == Phase::Up && temper_.closes && qp_->is_idle() && !has_paths_to_load() &&
+  if (phase_ == Phase::Up && behavior_.closes && qp_->is_idle() && !has_paths_to_load() &&
       in_.ledger.received_by(token_, side_) >= expected) {
     close(now);
   }
 }
 
-void CmPlainEnd::look(Instant now) {
+void CmDirectEnd::look(Instant now) {
   if (!qp_) {
     return;
   }
-  const CmQp::News news = qp_->poll();
-  for (const auto& message : news.messages) {
+  const CmQp::Completions polled = qp_->poll();
+  for (const auto& message : polled.messages) {
     in_.ledger.received(token_, side_, message);
   }
-  if (news.has_completed || !news.messages.empty()) {
+  if (polled.has_completed || !polled.messages.empty()) {
     probes_at_ = now + kProbeInterval;
   }
-  if (news.has_failed && phase_ == Phase::Up) {
+  if (polled.has_failed && phase_ == Phase::Up) {
     in_.ledger.qp_failed(token_, side_);
-    leave(CmEnding::Abandoned, now);
+    leave(CmTermination::Abandoned, now);
   }
 }
 
-bool CmPlainEnd::has_paths_to_load() const {
+bool CmDirectEnd::has_paths_to_load() const {
   return path_ != 0 || asks_for_path_at_ != Instant::never() || migrates_by_ != Instant::never();
 }
 
 /// Requests a path between the ports' other LIDs; the service level is the path's number.
-void CmPlainEnd::ask_for_path(Instant now) {
+void CmDirectEnd::start_path_query(Instant now) {
   asks_for_path_at_ = Instant::never();
   const auto status = in_.manager.status(id_);
   if (!status || status->state != cm::State::Established) {
     return;  // the connection is ending, as an event will show
   }
-  ++paths_asked_;
-  path_ = in_.exchanges.path_asked(token_);
-  path_asked_at_ = now;
+  ++paths_requested_;
+  path_ = in_.exchanges.path_requested(token_);
+  path_requested_at_ = now;
   cm::Path path = status->primary;
   path.slid = Lid{path.slid.value() ^ 1};
   path.dlid = Lid{path.dlid.value() ^ 1};
@@ -270,18 +270,19 @@ void CmPlainEnd::ask_for_path(Instant now) {
   }
 }
 
-void CmPlainEnd::on_lap(const cm::CmEvent& event, Instant now) {
+void CmDirectEnd::on_lap(const cm::CmEvent& event, Instant now) {
   const auto number = std::to_integer<std::uint8_t>(event.private_data.at(0));
-  in_.exchanges.path_announced(token_, number, std::get<cm::LapReceived>(event.details).alternate);
+  in_.exchanges.path_request_received(token_, number,
+                                      std::get<cm::LapReceived>(event.details).alternate);
   paths_peer_ = number;
-  answers_path_at_ = now + temper_.thinks_for;
-  if (temper_.asks_for_time) {
-    static_cast<void>(in_.manager.send_mra(id_, kTimeForThought, {}, now));
+  answers_path_at_ = now + behavior_.answer_delay;
+  if (behavior_.sends_mra) {
+    static_cast<void>(in_.manager.send_mra(id_, kMaxAnswerDelay, {}, now));
   }
 }
 
 /// Rejects every third path.
-void CmPlainEnd::answer_path(Instant now) {
+void CmDirectEnd::answer_path(Instant now) {
   answers_path_at_ = Instant::never();
   const bool accepts = (paths_peer_ + token_) % 3 != 0;
   in_.exchanges.path_answered(token_, paths_peer_, accepts);
@@ -300,25 +301,25 @@ void CmPlainEnd::answer_path(Instant now) {
   }
 }
 
-void CmPlainEnd::on_apr(const cm::CmEvent& event, Instant now) {
+void CmDirectEnd::on_apr(const cm::CmEvent& event, Instant now) {
   const bool is_accepted =
       std::get<cm::AprReceived>(event.details).status == wire::AprStatus::Success;
   const auto number = std::to_integer<std::uint8_t>(event.private_data.at(0));
-  in_.exchanges.path_told(token_, path_, number, is_accepted);
+  in_.exchanges.path_answer_received(token_, path_, number, is_accepted);
   path_ = 0;
   in_.exchanges.path_loaded(token_, CmSide::Client, in_.manager.status(id_)->alternate);
   if (is_accepted) {
     load_path(now);
   }
-  const bool is_last = paths_asked_ >= temper_.paths;
+  const bool is_last = paths_requested_ >= behavior_.paths;
   asks_for_path_at_ = is_last ? Instant::never() : now + kBetweenPaths;
-  if (is_last && is_accepted && temper_.migrates) {
+  if (is_last && is_accepted && behavior_.migrates) {
     migrates_by_ = now + kWaitsForArmed;
     probes_at_ = now;  // the QPs become ARMED only when packets are exchanged
   }
 }
 
-void CmPlainEnd::load_path(Instant now) {
+void CmDirectEnd::load_path(Instant now) {
   const auto attributes = in_.manager.init_qp_attributes(id_, cm::QpState::Rts);
   if (!attributes || !attributes->mask.has(cm::QpAttribute::AlternatePath)) {
     return in_.verdict.fail("a path that was agreed upon is not in the QP's attributes");
@@ -332,7 +333,7 @@ void CmPlainEnd::load_path(Instant now) {
 }
 
 /// Migrates and sends a probe on the new path.
-void CmPlainEnd::migrate_if_armed(Instant now) {
+void CmDirectEnd::migrate_if_armed(Instant now) {
   if (migrates_by_ == Instant::never()) {
     return;
   }
@@ -349,78 +350,78 @@ void CmPlainEnd::migrate_if_armed(Instant now) {
 }
 
 /// Swaps the manager's paths as well.
-void CmPlainEnd::path_migrated(Instant now) {
+void CmDirectEnd::path_migrated(Instant now) {
   // fails if the connection is ending
   static_cast<void>(in_.manager.notify(id_, cm::QpEvent::PathMigrated, now));
 }
 
-void CmPlainEnd::close(Instant now) {
-  if (temper_.closes_abruptly) {
-    return leave(CmEnding::Closed, now);
+void CmDirectEnd::close(Instant now) {
+  if (behavior_.closes_abruptly) {
+    return leave(CmTermination::Closed, now);
   }
   if (const auto sent = in_.manager.send_dreq(id_, {}, now); !sent) {
     return in_.verdict.fail("send_dreq: " + sent.error().reason);
   }
   asked_at_ = now;
   qp_->enter_error();
-  in_.ledger.ended(token_, side_, CmEnding::Closed, now);
+  in_.ledger.ended(token_, side_, CmTermination::Closed, now);
   phase_ = Phase::Closing;
 }
 
-void CmPlainEnd::wait(CmEnding ending, Instant now) {
-  in_.ledger.ended(token_, side_, ending, now);
+void CmDirectEnd::wait(CmTermination termination, Instant now) {
+  in_.ledger.ended(token_, side_, termination, now);
   in_.ledger.time_wait_began(token_, side_, now);
   phase_ = Phase::Waiting;
   answers_at_ = answers_path_at_ = Instant::never();
   if (qp_) {
     qp_->enter_error();
   }
-  if (!temper_.keeps_qp) {
+  if (!behavior_.keeps_qp) {
     qp_.reset();
   }
 }
 
 /// Destroys identifier and QP; the manager completes what the protocol requires.
-void CmPlainEnd::leave(CmEnding ending, Instant now) {
-  in_.ledger.ended(token_, side_, ending, now);
+void CmDirectEnd::leave(CmTermination termination, Instant now) {
+  in_.ledger.ended(token_, side_, termination, now);
   static_cast<void>(in_.manager.destroy(id_, now));
   answers_at_ = Instant::never();
   qp_.reset();
   phase_ = Phase::Over;
 }
 
-void CmPlainEnd::die(bool with_host, Instant now) {
+void CmDirectEnd::die(bool with_host, Instant now) {
   if (phase_ == Phase::Over) {
     return;
   }
   if (!with_host) {
-    return leave(CmEnding::ProcessDied, now);
+    return leave(CmTermination::ProcessDied, now);
   }
-  in_.ledger.ended(token_, side_, CmEnding::HostDied, now);
+  in_.ledger.ended(token_, side_, CmTermination::HostDied, now);
   qp_.reset();
   phase_ = Phase::Over;
 }
 
-Instant CmPlainEnd::deadline() const {
+Instant CmDirectEnd::deadline() const {
   if (phase_ >= Phase::Closing) {
     return Instant::never();
   }
-  const Instant next = std::min(answers_at_, temper_.gives_up_at);
+  const Instant next = std::min(answers_at_, behavior_.gives_up_at);
   return phase_ != Phase::Up
              ? next
              : std::min({next, probes_at_, asks_for_path_at_, answers_path_at_, migrates_by_});
 }
 
-void CmPlainEnd::step(Instant now) {
+void CmDirectEnd::step(Instant now) {
   look(now);
-  if (phase_ < Phase::Closing && temper_.gives_up_at <= now) {
-    return leave(CmEnding::Abandoned, now);
+  if (phase_ < Phase::Closing && behavior_.gives_up_at <= now) {
+    return leave(CmTermination::Abandoned, now);
   }
-  if (phase_ == Phase::Thinking && answers_at_ <= now) {
+  if (phase_ == Phase::Delaying && answers_at_ <= now) {
     answer(now);
   }
   if (phase_ == Phase::Up && asks_for_path_at_ <= now) {
-    ask_for_path(now);
+    start_path_query(now);
   }
   if (phase_ == Phase::Up && answers_path_at_ <= now) {
     answer_path(now);

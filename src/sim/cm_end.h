@@ -15,7 +15,7 @@
 namespace weft::sim {
 
 /// The environment of an end: a program on a host.
-struct CmSurroundings {
+struct CmEnvironment {
   cm::ConnectionManager& manager;
   hca::Hca& hca;
   hca::ProtectionDomain& pd;
@@ -26,14 +26,14 @@ struct CmSurroundings {
 };
 
 /// The randomized behaviour of an end's user.
-struct CmTemper {
+struct CmBehavior {
   unsigned messages{};
   /// closes when all messages are exchanged; otherwise it waits for the peer to close
   bool closes{};
   bool closes_abruptly{};                 ///< destroys its identifier instead of sending a DREQ
   Instant gives_up_at{Instant::never()};  ///< in any state
-  Duration thinks_for{};                  ///< delay before answering
-  bool asks_for_time{};                   ///< sends an MRA during the delay
+  Duration answer_delay{};                ///< delay before answering
+  bool sends_mra{};                       ///< sends an MRA during the delay
   bool refuses{};                         ///< rejects instead of answering
   bool keeps_qp{true};                    ///< until the end of TimeWait
   unsigned paths{};                       ///< alternate paths that it loads, one after another
@@ -44,9 +44,9 @@ struct CmTemper {
 /// ledger. Not thread-safe.
 class CmEnd {
  public:
-  CmEnd(const CmSurroundings& surroundings, CmLedger::Token token, CmSide side,
-        const CmTemper& temper)
-      : in_(surroundings), temper_(temper), token_(token), side_(side) {}
+  CmEnd(const CmEnvironment& environment, CmLedger::Token token, CmSide side,
+        const CmBehavior& behavior)
+      : in_(environment), behavior_(behavior), token_(token), side_(side) {}
   virtual ~CmEnd() = default;
   CmEnd(const CmEnd&) = delete;
   CmEnd& operator=(const CmEnd&) = delete;
@@ -69,15 +69,15 @@ class CmEnd {
  protected:
   [[nodiscard]] bool make_qp();
 
-  CmSurroundings in_;
-  CmTemper temper_;
+  CmEnvironment in_;
+  CmBehavior behavior_;
   CmLedger::Token token_;
   CmSide side_;
   std::unique_ptr<CmQp> qp_;
 };
 
 /// An end that uses the connection manager directly, as client, server or peer-to-peer.
-class CmPlainEnd final : public CmEnd, public cm::CmObserver {
+class CmDirectEnd final : public CmEnd, public cm::CmObserver {
  public:
   using CmEnd::CmEnd;
 
@@ -103,7 +103,7 @@ class CmPlainEnd final : public CmEnd, public cm::CmObserver {
   enum class Phase : std::uint8_t {
     New,
     Asking,     ///< REQ sent
-    Thinking,   ///< delaying the answer to a REQ or REP
+    Delaying,   ///< delaying the answer to a REQ or REP
     Answering,  ///< REP sent
     Up,
     Closing,  ///< DREQ sent
@@ -111,7 +111,7 @@ class CmPlainEnd final : public CmEnd, public cm::CmObserver {
     Over,
   };
 
-  void think(Instant now);
+  void start_delay(Instant now);
   void answer(Instant now);
   void reply(Instant now);
   void confirm(Instant now);
@@ -120,15 +120,15 @@ class CmPlainEnd final : public CmEnd, public cm::CmObserver {
   void work(Instant now);
   void look(Instant now);
   [[nodiscard]] bool has_paths_to_load() const;
-  void ask_for_path(Instant now);
+  void start_path_query(Instant now);
   void answer_path(Instant now);
   void load_path(Instant now);
   void on_lap(const cm::CmEvent& event, Instant now);
   void on_apr(const cm::CmEvent& event, Instant now);
   void migrate_if_armed(Instant now);
   void close(Instant now);
-  void wait(CmEnding ending, Instant now);
-  void leave(CmEnding ending, Instant now);
+  void wait(CmTermination termination, Instant now);
+  void leave(CmTermination termination, Instant now);
   void on_reject(const cm::RejReceived& reject, Instant now);
   void on_timeout(const cm::CmEvent& event, Instant now);
 
@@ -140,10 +140,10 @@ class CmPlainEnd final : public CmEnd, public cm::CmObserver {
   Instant probes_at_{Instant::never()};
   Instant asked_at_{};
   // Alternate paths:
-  unsigned paths_asked_{};
+  unsigned paths_requested_{};
   std::uint8_t path_{};        ///< requested from the peer; 0: none
   std::uint8_t paths_peer_{};  ///< requested by the peer
-  Instant path_asked_at_{};
+  Instant path_requested_at_{};
   Instant asks_for_path_at_{Instant::never()};
   Instant answers_path_at_{Instant::never()};
   Instant migrates_by_{Instant::never()};  ///< or continues without migration

@@ -21,21 +21,21 @@ CmExchanges::Path* CmExchanges::path(Token token, std::uint8_t number, std::stri
   return &found->second[number - 1];
 }
 
-std::uint8_t CmExchanges::path_asked(Token token) {
+std::uint8_t CmExchanges::path_requested(Token token) {
   auto& paths = paths_[token];
   paths.push_back({});
   return static_cast<std::uint8_t>(paths.size());
 }
 
-void CmExchanges::path_announced(Token token, std::uint8_t number, const cm::Path& path) {
+void CmExchanges::path_request_received(Token token, std::uint8_t number, const cm::Path& path) {
   Path* const asked = this->path(token, number, "a LAP for");
   if (asked == nullptr) {
     return;
   }
-  if (asked->is_announced) {
+  if (asked->is_reported) {
     return fail(token, fmt::format("the LAP for path {} was reported twice", number));
   }
-  asked->is_announced = true;
+  asked->is_reported = true;
   if (path.sl.value() != number) {
     fail(token, fmt::format("the LAP for path {} tells of another path", number));
   }
@@ -47,16 +47,16 @@ void CmExchanges::path_answered(Token token, std::uint8_t number, bool is_accept
   }
 }
 
-void CmExchanges::path_told(Token token, std::uint8_t current, std::uint8_t number,
-                            bool is_accepted) {
+void CmExchanges::path_answer_received(Token token, std::uint8_t current, std::uint8_t number,
+                                       bool is_accepted) {
   Path* const asked = path(token, number, "an APR for");
   if (asked == nullptr) {
     return;
   }
-  if (number != current || asked->is_told) {
+  if (number != current || asked->is_delivered) {
     return fail(token, fmt::format("an APR for path {} comes after that for it", number));
   }
-  asked->is_told = true;
+  asked->is_delivered = true;
   if (asked->is_accepted != is_accepted) {
     fail(token, fmt::format("the APR for path {} differs from the answer of its user", number));
   }
@@ -68,7 +68,7 @@ void CmExchanges::path_loaded(Token token, CmSide side, const std::optional<cm::
   unsigned expected = 0;
   const auto& paths = paths_[token];
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    const bool is_known = side == CmSide::Server || paths[i].is_told;
+    const bool is_known = side == CmSide::Server || paths[i].is_delivered;
     expected = paths[i].is_accepted == true && is_known ? static_cast<unsigned>(i + 1) : expected;
   }
   const unsigned loaded = alternate ? alternate->sl.value() : 0;
@@ -78,11 +78,11 @@ void CmExchanges::path_loaded(Token token, CmSide side, const std::optional<cm::
   paths_loaded_ += side == CmSide::Client && loaded != 0 ? 1 : 0;
 }
 
-void CmExchanges::lookup_asked(Token token, std::uint32_t host, bool is_offered) {
+void CmExchanges::lookup_requested(Token token, std::uint32_t host, bool is_offered) {
   lookups_[token] = {.host = host, .is_offered = is_offered};
 }
 
-void CmExchanges::lookup_announced(Token token) {
+void CmExchanges::lookup_request_received(Token token) {
   Lookup& lookup = lookups_.at(token);
   if (lookup.is_pending) {
     fail(token, "a SIDR_REQ was reported again before it was answered");
@@ -96,18 +96,18 @@ void CmExchanges::lookup_answered(Token token, const cm::SidrRepReceived& answer
   lookup.answers.push_back(answer);
 }
 
-void CmExchanges::lookup_left(Token token) {
+void CmExchanges::lookup_abandoned(Token token) {
   Lookup& lookup = lookups_.at(token);
   lookup.is_pending = false;
   lookup.is_left = true;
 }
 
-void CmExchanges::lookup_told(Token token, const cm::SidrRepReceived& answer) {
+void CmExchanges::lookup_answer_received(Token token, const cm::SidrRepReceived& answer) {
   Lookup& lookup = lookups_.at(token);
-  if (lookup.is_told) {
+  if (lookup.is_delivered) {
     return fail(token, "a SIDR_REQ is answered twice");
   }
-  lookup.is_told = true;
+  lookup.is_delivered = true;
   const auto is_same = [&](const cm::SidrRepReceived& given) {
     return given.status == answer.status && given.qpn == answer.qpn && given.qkey == answer.qkey;
   };

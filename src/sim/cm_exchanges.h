@@ -27,22 +27,23 @@ class CmExchanges {
 
   /// A side requests its peer to load a path. Returns the path's number, counted from 1, which is
   /// also its service level.
-  [[nodiscard]] std::uint8_t path_asked(Token token);
-  void path_announced(Token token, std::uint8_t number, const cm::Path& path);
+  [[nodiscard]] std::uint8_t path_requested(Token token);
+  void path_request_received(Token token, std::uint8_t number, const cm::Path& path);
   void path_answered(Token token, std::uint8_t number, bool is_accepted);
   /// The requester of path `current` received the answer for path `number`.
-  void path_told(Token token, std::uint8_t current, std::uint8_t number, bool is_accepted);
+  void path_answer_received(Token token, std::uint8_t current, std::uint8_t number,
+                            bool is_accepted);
   /// The alternate path of a side according to its manager; none if no path was loaded.
   void path_loaded(Token token, CmSide side, const std::optional<cm::Path>& alternate);
   void migrated() { ++migrations_; }
 
-  void lookup_asked(Token token, std::uint32_t host, bool is_offered);
+  void lookup_requested(Token token, std::uint32_t host, bool is_offered);
   /// A user was asked to answer the lookup; after answering it may be asked again.
-  void lookup_announced(Token token);
+  void lookup_request_received(Token token);
   void lookup_answered(Token token, const cm::SidrRepReceived& answer);
   /// The user of that side ended without an answer.
-  void lookup_left(Token token);
-  void lookup_told(Token token, const cm::SidrRepReceived& answer);
+  void lookup_abandoned(Token token);
+  void lookup_answer_received(Token token, const cm::SidrRepReceived& answer);
   /// No program on the host listens for a while.
   void program_down(std::uint32_t host) { without_program_.insert(host); }
 
@@ -52,8 +53,8 @@ class CmExchanges {
 
  private:
   struct Path {
-    bool is_announced{};
-    bool is_told{};
+    bool is_reported{};
+    bool is_delivered{};
     std::optional<bool> is_accepted{};
   };
   struct Lookup {
@@ -61,7 +62,7 @@ class CmExchanges {
     bool is_offered{};
     bool is_pending{};  ///< waiting for its user's answer
     bool is_left{};
-    bool is_told{};
+    bool is_delivered{};
     std::vector<cm::SidrRepReceived> answers{};
   };
 

@@ -21,42 +21,42 @@ struct Exchanges : ::testing::Test {
 };
 
 TEST_F(Exchanges, AgreeOnAPathThatWasAccepted) {
-  const auto number = exchanges.path_asked(kToken);
-  exchanges.path_announced(kToken, number, path_number(number));
+  const auto number = exchanges.path_requested(kToken);
+  exchanges.path_request_received(kToken, number, path_number(number));
   exchanges.path_answered(kToken, number, true);
   exchanges.path_loaded(kToken, CmSide::Server, path_number(number));
-  exchanges.path_told(kToken, number, number, true);
+  exchanges.path_answer_received(kToken, number, number, true);
   exchanges.path_loaded(kToken, CmSide::Client, path_number(number));
   EXPECT_TRUE(verdict.ok()) << verdict.failure();
   EXPECT_EQ(exchanges.paths_loaded(), 1U);
 }
 
 TEST_F(Exchanges, NoticeALapThatIsToldTwice) {
-  const auto number = exchanges.path_asked(kToken);
-  exchanges.path_announced(kToken, number, path_number(number));
-  exchanges.path_announced(kToken, number, path_number(number));
+  const auto number = exchanges.path_requested(kToken);
+  exchanges.path_request_received(kToken, number, path_number(number));
+  exchanges.path_request_received(kToken, number, path_number(number));
   EXPECT_FALSE(verdict.ok());
 }
 
 TEST_F(Exchanges, NoticeAnAprThatNobodyGave) {
-  const auto number = exchanges.path_asked(kToken);
+  const auto number = exchanges.path_requested(kToken);
   exchanges.path_answered(kToken, number, false);
-  exchanges.path_told(kToken, number, number, true);
+  exchanges.path_answer_received(kToken, number, number, true);
   EXPECT_FALSE(verdict.ok());
 }
 
 TEST_F(Exchanges, NoticeAnAprForAnEarlierPath) {
-  const auto first = exchanges.path_asked(kToken);
+  const auto first = exchanges.path_requested(kToken);
   exchanges.path_answered(kToken, first, true);
-  const auto second = exchanges.path_asked(kToken);
-  exchanges.path_told(kToken, second, first, true);
+  const auto second = exchanges.path_requested(kToken);
+  exchanges.path_answer_received(kToken, second, first, true);
   EXPECT_FALSE(verdict.ok());
 }
 
 TEST_F(Exchanges, NoticeARefusedPathThatIsLoaded) {
-  const auto number = exchanges.path_asked(kToken);
+  const auto number = exchanges.path_requested(kToken);
   exchanges.path_answered(kToken, number, false);
-  exchanges.path_told(kToken, number, number, false);
+  exchanges.path_answer_received(kToken, number, number, false);
   exchanges.path_loaded(kToken, CmSide::Client, path_number(number));
   EXPECT_FALSE(verdict.ok());
 }
@@ -64,26 +64,26 @@ TEST_F(Exchanges, NoticeARefusedPathThatIsLoaded) {
 TEST_F(Exchanges, TakeALookupsAnswerOnceAndAsItWasGiven) {
   const cm::SidrRepReceived answer{
       .status = wire::SidrStatus::Success, .qpn = Qpn{7}, .qkey = QKey{9}};
-  exchanges.lookup_asked(kToken, 2, true);
-  exchanges.lookup_announced(kToken);
+  exchanges.lookup_requested(kToken, 2, true);
+  exchanges.lookup_request_received(kToken);
   exchanges.lookup_answered(kToken, answer);
-  exchanges.lookup_told(kToken, answer);
+  exchanges.lookup_answer_received(kToken, answer);
   EXPECT_TRUE(verdict.ok()) << verdict.failure();
   EXPECT_EQ(exchanges.lookups_made(), 1U);
-  exchanges.lookup_told(kToken, answer);
+  exchanges.lookup_answer_received(kToken, answer);
   EXPECT_FALSE(verdict.ok());
 }
 
 TEST_F(Exchanges, NoticeALookupThatIsToldTwiceBeforeItIsAnswered) {
-  exchanges.lookup_asked(kToken, 2, true);
-  exchanges.lookup_announced(kToken);
-  exchanges.lookup_announced(kToken);
+  exchanges.lookup_requested(kToken, 2, true);
+  exchanges.lookup_request_received(kToken);
+  exchanges.lookup_request_received(kToken);
   EXPECT_FALSE(verdict.ok());
 }
 
 TEST_F(Exchanges, NoticeALookupThatIsRefusedThoughSomebodyListens) {
-  exchanges.lookup_asked(kToken, 2, true);
-  exchanges.lookup_told(kToken, {.status = wire::SidrStatus::Unsupported});
+  exchanges.lookup_requested(kToken, 2, true);
+  exchanges.lookup_answer_received(kToken, {.status = wire::SidrStatus::Unsupported});
   EXPECT_FALSE(verdict.ok());
 }
 

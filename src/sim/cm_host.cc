@@ -15,8 +15,8 @@ constexpr cm::PortKey kPort{1};
 [[nodiscard]] hca::HcaConfiguration configuration(std::uint32_t slot, std::uint64_t seed) {
   hca::HcaConfiguration configuration;
   configuration.seed = seed;
-  configuration.limits.max_qp = CmProgram::kMostQps;
-  configuration.limits.max_mr = 2 * CmProgram::kMostQps;
+  configuration.limits.max_qp = CmProgram::kMaxQps;
+  configuration.limits.max_mr = 2 * CmProgram::kMaxQps;
   configuration.limits.max_qp_rd_atomic = 8;
   configuration.first_qpn = first_qpn_of(slot);
   return configuration;
@@ -81,7 +81,7 @@ void CmHost::start_program() {
 }
 
 void CmHost::listen() {
-  for (const std::uint64_t service : {kPlainService, kCmrcService, kLookupService}) {
+  for (const std::uint64_t service : {kDirectService, kCmrcService, kLookupService}) {
     listeners_.push_back(manager_->create(*this).value());
     static_cast<void>(manager_->listen(listeners_.back(), {.service_id = service}).value());
   }
@@ -124,7 +124,7 @@ Instant CmHost::deadline() const {
 }
 
 /// Reports QP events to the ends.
-void CmHost::tell_ends(Instant now) {
+void CmHost::notify_ends(Instant now) {
   const std::vector<Qpn> established = program_->take_established();
   const std::vector<Qpn> migrated = program_->take_migrated();
   for (const auto& end : ends_) {
@@ -152,7 +152,7 @@ void CmHost::step(Instant now) {
         qp.handle_timeout(now);
       }
     });
-    tell_ends(now);
+    notify_ends(now);
   }
   for (const auto& end : ends_) {
     end->step(now);

@@ -15,13 +15,13 @@ namespace weft::sim {
 /// A program that has its host's HCA open. Not thread-safe.
 class CmProgram final : public hca::HcaEvents {
  public:
-  static constexpr std::uint32_t kMostQps = 10;  ///< few, so that QPNs are reused
+  static constexpr std::uint32_t kMaxQps = 10;  ///< few, so that QPNs are reused
 
   CmProgram(Lid lid, std::uint32_t slot, std::uint64_t seed);
 
   void completion_event(hca::CompletionQueue& /*cq*/) override {}
   void async_event(const hca::AsyncEvent& event) override;
-  [[nodiscard]] bool wants_explanations() const override { return false; }
+  [[nodiscard]] bool explains_errors() const override { return false; }
   void explain(std::string_view /*reason*/) override {}
 
   [[nodiscard]] hca::Hca& hca() { return hca_; }
@@ -45,7 +45,7 @@ class CmProgram final : public hca::HcaEvents {
 /// program lives. Not thread-safe.
 class CmHost final : public cm::CmObserver {
  public:
-  static constexpr std::uint64_t kPlainService = 0x1000;
+  static constexpr std::uint64_t kDirectService = 0x1000;
   static constexpr std::uint64_t kCmrcService = 0x2000;
   static constexpr std::uint64_t kPeerService = 0x3000;  ///< plus the connection's token
   static constexpr std::uint64_t kLookupService = 0x4000;
@@ -85,7 +85,7 @@ class CmHost final : public cm::CmObserver {
 
  private:
   void listen();
-  void tell_ends(Instant now);
+  void notify_ends(Instant now);
 
   std::uint32_t number_;
   std::uint64_t seed_;

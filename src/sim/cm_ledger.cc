@@ -107,7 +107,7 @@ void CmLedger::timed_out(Token token, CmSide side, Instant since, std::string_vi
 
 void CmLedger::load_timed_out(Token token, CmSide side, Instant since) {
   Entry& entry = at(token);
-  if (!end_of(entry, other(side)).ending) {
+  if (!end_of(entry, other(side)).termination) {
     timed_out(token, side, since, "LAP");
   }
 }
@@ -117,21 +117,23 @@ void CmLedger::load_timed_out(Token token, CmSide side, Instant since) {
 /// retry of the same REQ is stale.
 void CmLedger::refused_as_stale(Token token) {
   const Entry& entry = at(token);
-  const auto is_reason = [](const End& end) { return end.has_used_qp || (end.life && end.ending); };
+  const auto is_reason = [](const End& end) {
+    return end.has_used_qp || (end.life && end.termination);
+  };
   if (std::ranges::none_of(entry.ends, is_reason)) {
     fail(token, "refused as stale, though no QP of it was ever used");
   }
 }
 
-void CmLedger::ended(Token token, CmSide side, CmEnding ending, Instant now) {
+void CmLedger::ended(Token token, CmSide side, CmTermination termination, Instant now) {
   Entry& entry = at(token);
   End& end = end_of(entry, side);
-  if (end.ending) {
+  if (end.termination) {
     return;
   }
-  end.ending = ending;
+  end.termination = termination;
   end.ended_at = now;
-  if (end.was_up && !end.time_wait_since && ending != CmEnding::HostDied) {
+  if (end.was_up && !end.time_wait_since && termination != CmTermination::HostDied) {
     hold(end, entry.plan.hosts[static_cast<std::size_t>(other(side))], now + time_wait_);
   }
 }
@@ -161,15 +163,15 @@ void CmLedger::qp_failed(Token token, CmSide side) {
   Entry& entry = at(token);
   const End& peer = end_of(entry, other(side));
   const bool is_alone =
-      peer.ending || (peer.life && was_down_since(peer.life->host, Instant{})) || !peer.was_up;
+      peer.termination || (peer.life && was_down_since(peer.life->host, Instant{})) || !peer.was_up;
   if (!is_alone) {
     fail(token, "a QP failed while its peer was up");
   }
 }
 
-bool CmLedger::only_its_qp_would_notice(Token token, CmSide side) const {
+bool CmLedger::only_its_qp_notices(Token token, CmSide side) const {
   const End& peer = at(token).ends[static_cast<std::size_t>(other(side))];
-  return peer.ending && !peer.was_up;
+  return peer.termination && !peer.was_up;
 }
 
 std::vector<std::byte> CmLedger::make_message(Token token, CmSide side, unsigned number,
@@ -184,7 +186,7 @@ std::vector<std::byte> CmLedger::make_message(Token token, CmSide side, unsigned
 }
 
 std::vector<std::byte> CmLedger::next_message(Token token, CmSide side) {
-  return make_message(token, side, ++end_of(at(token), side).sent, kMostBytes);
+  return make_message(token, side, ++end_of(at(token), side).sent, kMaxBytes);
 }
 
 std::vector<std::byte> CmLedger::first_message(Token token, CmSide side, std::size_t room) const {
@@ -198,7 +200,7 @@ void CmLedger::received(Token token, CmSide side, ByteSpan message) {
   if (number > end_of(entry, other(side)).sent) {
     return fail(token, "received more than was sent");
   }
-  if (!std::ranges::equal(message, make_message(token, other(side), number, kMostBytes))) {
+  if (!std::ranges::equal(message, make_message(token, other(side), number, kMaxBytes))) {
     fail(token, fmt::format("message {} is another one than was sent", number));
   }
 }
@@ -240,16 +242,16 @@ void CmLedger::check(Instant now) {
     const End& client = entry.ends[0];
     const End& server = entry.ends[1];
     const Duration bound =
-        any_host_died(entry) ? kNoticesWithin + entry.plan.tells_within : entry.plan.tells_within;
+        any_host_died(entry) ? kNoticesWithin + entry.plan.close_time : entry.plan.close_time;
     for (const auto& [gone, left] : {
              std::pair{&client, &server},
              std::pair{&server, &client}
     }) {
-      if (gone->ending && left->was_up && !left->ending && now - gone->ended_at > bound) {
+      if (gone->termination && left->was_up && !left->termination && now - gone->ended_at > bound) {
         fail(token, "an end is still up though its peer is gone");
       }
     }
-    return client.ending && (server.ending || !server.life);
+    return client.termination && (server.termination || !server.life);
   });
 }
 
@@ -259,10 +261,10 @@ void CmLedger::check_at_end() {
   for (auto& [token, entry] : entries_) {
     const End& client = entry.ends[0];
     const End& server = entry.ends[1];
-    if (client.life && !client.ending) {
+    if (client.life && !client.termination) {
       fail(token, "the client never came to its end");
     }
-    if (server.life && !server.ending) {
+    if (server.life && !server.termination) {
       fail(token, "the server never came to its end");
     }
     if (any_host_died(entry)) {
@@ -271,16 +273,16 @@ void CmLedger::check_at_end() {
     if (client.was_up != server.was_up) {
       const End& outside = client.was_up ? server : client;
       // A DREQ may overtake the RTU: an end that received it was connected as well.
-      const bool gave_up = outside.ending == CmEnding::Abandoned ||
-                           outside.ending == CmEnding::ProcessDied ||
-                           outside.ending == CmEnding::Closed;
+      const bool gave_up = outside.termination == CmTermination::Abandoned ||
+                           outside.termination == CmTermination::ProcessDied ||
+                           outside.termination == CmTermination::Closed;
       if (!outside.life || !gave_up) {
         fail(token, fmt::format("only the {} was connected", client.was_up ? "client" : "server"));
       }
       continue;
     }
     const bool in_good_order =
-        client.ending == CmEnding::Closed && server.ending == CmEnding::Closed;
+        client.termination == CmTermination::Closed && server.termination == CmTermination::Closed;
     if (client.was_up && in_good_order &&
         (client.received < entry.plan.messages[1] || server.received < entry.plan.messages[0])) {
       fail(token, "closed in good order, but messages are missing");

@@ -30,7 +30,7 @@ enum class CmSide : std::uint8_t { Client, Server };
 }
 
 /// How an end terminated.
-enum class CmEnding : std::uint8_t {
+enum class CmTermination : std::uint8_t {
   Closed,       ///< DREQ of either side, or its equivalent
   Refused,      ///< by a REJ
   TimedOut,     ///< no answer
@@ -51,7 +51,7 @@ class CmLedger {
     /// number of messages each side sends before an orderly close
     std::array<unsigned, 2> messages{};
     std::string_view kind{};
-    Duration tells_within{};  ///< duration of a DREQ with all retries, plus packet lifetime
+    Duration close_time{};  ///< duration of a DREQ with all retries, plus packet lifetime
   };
 
   CmLedger(std::uint64_t seed, Duration time_wait, Verdict& verdict)
@@ -71,13 +71,13 @@ class CmLedger {
   /// A LAP timed out; a live peer always answers.
   void load_timed_out(Token token, CmSide side, Instant since);
   void refused_as_stale(Token token);
-  void ended(Token token, CmSide side, CmEnding ending, Instant now);
+  void ended(Token token, CmSide side, CmTermination termination, Instant now);
   void time_wait_began(Token token, CmSide side, Instant now);
   void time_wait_over(Token token, CmSide side, Instant now);
   void qp_failed(Token token, CmSide side);
   /// The peer gave up before the connection was established and its REJ may be lost: only a QP that
   /// sends would notice.
-  [[nodiscard]] bool only_its_qp_would_notice(Token token, CmSide side) const;
+  [[nodiscard]] bool only_its_qp_notices(Token token, CmSide side) const;
   /// The next message that `side` sends.
   [[nodiscard]] std::vector<std::byte> next_message(Token token, CmSide side);
   void received(Token token, CmSide side, ByteSpan message);
@@ -100,7 +100,7 @@ class CmLedger {
   [[nodiscard]] std::uint64_t messages_received() const { return messages_; }
 
   static constexpr std::size_t kTokenBytes = 4;
-  static constexpr std::size_t kMostBytes = 900;  ///< of a message
+  static constexpr std::size_t kMaxBytes = 900;  ///< of a message
   static void put(Token token, std::span<std::byte> to);
   [[nodiscard]] static Token token_of(ByteSpan bytes);
 
@@ -108,7 +108,7 @@ class CmLedger {
   struct End {
     std::optional<HostLife> life{};
     Qpn remote{};
-    std::optional<CmEnding> ending{};
+    std::optional<CmTermination> termination{};
     Instant ended_at{};
     std::optional<Instant> time_wait_since{};
     bool was_up{};

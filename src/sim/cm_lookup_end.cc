@@ -12,7 +12,7 @@ namespace {
 using cm::CmEventType;
 using wire::SidrStatus;
 
-constexpr Duration kPatience = Duration::milliseconds(120);  // timeout of one SIDR_REQ
+constexpr Duration kWaitLimit = Duration::milliseconds(120);  // timeout of one SIDR_REQ
 /// Answers of users, in rotation.
 constexpr std::array kStatuses = {SidrStatus::Success, SidrStatus::Success, SidrStatus::NoQp,
                                   SidrStatus::Success, SidrStatus::Rejected};
@@ -27,7 +27,7 @@ void CmLookupEnd::ask(const cm::Path& path, std::uint64_t service_id, Instant no
       id_,
       {.path = path,
        .service_id = service_id,
-       .timeout = kPatience,
+       .timeout = kWaitLimit,
        .private_data = in_.ledger.first_message(token_, side_, cm::kSidrReqPrivateData)},
       now);
   if (!sent) {
@@ -46,21 +46,21 @@ cm::Handled CmLookupEnd::handle(cm::CmId /*id*/, const cm::CmEvent& event, Insta
     case CmEventType::SidrReqReceived:
       in_.ledger.replied(token_, side_, in_.life, Qpn{});
       in_.ledger.received_first(token_, side_, event.private_data);
-      in_.exchanges.lookup_announced(token_);
-      answers_at_ = now + temper_.thinks_for;
+      in_.exchanges.lookup_request_received(token_);
+      answers_at_ = now + behavior_.answer_delay;
       break;
     case CmEventType::SidrRepReceived: {
       const auto& answer = std::get<cm::SidrRepReceived>(event.details);
-      in_.exchanges.lookup_told(token_, answer);
+      in_.exchanges.lookup_answer_received(token_, answer);
       if (answer.status == SidrStatus::Success) {
         in_.ledger.received_first(token_, side_, event.private_data);
       }
-      leave(CmEnding::Closed, now);
+      leave(CmTermination::Closed, now);
       break;
     }
     case CmEventType::SidrReqTimeout:
       in_.ledger.timed_out(token_, side_, asked_at_, "SIDR_REQ");
-      leave(CmEnding::TimedOut, now);
+      leave(CmTermination::TimedOut, now);
       break;
     default:
       in_.verdict.fail("a lookup got an event of a connection");
@@ -86,11 +86,11 @@ void CmLookupEnd::answer(Instant now) {
   if (!sent) {
     in_.verdict.fail("send_sidr_rep: " + sent.error().reason);
   }
-  leave(CmEnding::Closed, now);
+  leave(CmTermination::Closed, now);
 }
 
-void CmLookupEnd::leave(CmEnding ending, Instant now) {
-  in_.ledger.ended(token_, side_, ending, now);
+void CmLookupEnd::leave(CmTermination termination, Instant now) {
+  in_.ledger.ended(token_, side_, termination, now);
   static_cast<void>(in_.manager.destroy(id_, now));
   answers_at_ = Instant::never();
   is_over_ = true;
@@ -101,29 +101,29 @@ void CmLookupEnd::die(bool with_host, Instant now) {
     return;
   }
   if (side_ == CmSide::Server) {
-    in_.exchanges.lookup_left(token_);
+    in_.exchanges.lookup_abandoned(token_);
   }
   if (with_host) {
-    in_.ledger.ended(token_, side_, CmEnding::HostDied, now);
+    in_.ledger.ended(token_, side_, CmTermination::HostDied, now);
     is_over_ = true;
     return;
   }
-  leave(CmEnding::ProcessDied, now);
+  leave(CmTermination::ProcessDied, now);
 }
 
 Instant CmLookupEnd::deadline() const {
-  return is_over_ ? Instant::never() : std::min(answers_at_, temper_.gives_up_at);
+  return is_over_ ? Instant::never() : std::min(answers_at_, behavior_.gives_up_at);
 }
 
 void CmLookupEnd::step(Instant now) {
   if (is_over_) {
     return;
   }
-  if (temper_.gives_up_at <= now) {
+  if (behavior_.gives_up_at <= now) {
     if (side_ == CmSide::Server) {
-      in_.exchanges.lookup_left(token_);
+      in_.exchanges.lookup_abandoned(token_);
     }
-    return leave(CmEnding::Abandoned, now);
+    return leave(CmTermination::Abandoned, now);
   }
   if (answers_at_ <= now) {
     answer(now);

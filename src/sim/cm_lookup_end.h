@@ -27,7 +27,7 @@ class CmLookupEnd final : public CmEnd, public cm::CmObserver {
 
  private:
   void answer(Instant now);
-  void leave(CmEnding ending, Instant now);
+  void leave(CmTermination termination, Instant now);
 
   cm::CmId id_{};
   Instant asked_at_{};

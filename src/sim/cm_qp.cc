@@ -42,9 +42,9 @@ constexpr std::uint64_t kReceive = 1ULL << 32;
 }  // namespace
 
 Result<std::unique_ptr<CmQp>> CmQp::create(hca::Hca& hca, hca::ProtectionDomain& pd,
-                                           Psn starting_psn, std::size_t most_bytes) {
+                                           Psn starting_psn, std::size_t max_bytes) {
   auto made = std::unique_ptr<CmQp>{
-      new CmQp{hca, starting_psn, most_bytes}
+      new CmQp{hca, starting_psn, max_bytes}
   };
   made->region_ =
       *hca.register_memory(pd, kFirstAddress, made->memory_,
@@ -121,19 +121,19 @@ void CmQp::enter_error() {
 }
 
 hca::Sge CmQp::element(std::size_t slot, std::size_t bytes) const {
-  return {.address = region_->iova + slot * most_bytes_,
+  return {.address = region_->iova + slot * max_bytes_,
           .length = static_cast<std::uint32_t>(bytes),
           .lkey = region_->lkey};
 }
 
 Result<void> CmQp::post_receive(std::size_t slot) {
-  const std::array sges{element(slot, most_bytes_)};
+  const std::array sges{element(slot, max_bytes_)};
   return qp_->post_recv({.wr_id = kReceive | slot, .sges = sges});
 }
 
 Result<void> CmQp::send(ByteSpan message) {
   const std::size_t slot = kDepth + posted_ % kDepth;
-  copy_bytes(std::span{memory_}.subspan(slot * most_bytes_, message.size()), message);
+  copy_bytes(std::span{memory_}.subspan(slot * max_bytes_, message.size()), message);
   const std::array sges{element(slot, message.size())};
   hca::SendWr wr;
   wr.sges = sges;
@@ -150,26 +150,26 @@ Result<void> CmQp::probe() {
   return posted;
 }
 
-CmQp::News CmQp::poll() {
-  News news;
+CmQp::Completions CmQp::poll() {
+  Completions polled;
   std::array<hca::Wc, 4 * kDepth> completions{};
   const std::size_t count = cq_->poll(completions);
   for (const hca::Wc& wc : std::span{completions}.first(count)) {
     const bool is_receive = (wc.wr_id & kReceive) != 0;
     completed_ += is_receive ? 0 : 1;
     if (wc.status != hca::WcStatus::Success) {
-      news.has_failed = true;
+      polled.has_failed = true;
       continue;
     }
-    news.has_completed = news.has_completed || !is_receive;
+    polled.has_completed = polled.has_completed || !is_receive;
     if (is_receive) {
       const std::size_t slot = wc.wr_id & 0xFF;
-      const auto bytes = std::span{memory_}.subspan(slot * most_bytes_, wc.byte_length);
-      news.messages.emplace_back(bytes.begin(), bytes.end());
+      const auto bytes = std::span{memory_}.subspan(slot * max_bytes_, wc.byte_length);
+      polled.messages.emplace_back(bytes.begin(), bytes.end());
       static_cast<void>(post_receive(slot));  // fails if the QP is in error
     }
   }
-  return news;
+  return polled;
 }
 
 }  // namespace weft::sim

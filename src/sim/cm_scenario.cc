@@ -23,18 +23,18 @@ constexpr std::uint8_t kPacketLifeTime = 13;  // exponent: 33 ms, longer than an
 /// Twice the packet lifetime, as for an ACK timeout (IBTA vol 1 §12.7.34, R-CM-11).
 constexpr Duration kTimeWait = TimeoutExponent{kPacketLifeTime + 1}.duration();
 constexpr Duration kVirtualBound = Duration::seconds(300);
-constexpr Duration kPlainTells = Duration::seconds(3);  // 16 times 84 ms
-constexpr Duration kCmrcTells = Duration::seconds(25);  // 16 times 1.2 s
+constexpr Duration kDirectCloseTime = Duration::seconds(3);  // 16 times 84 ms
+constexpr Duration kCmrcCloseTime = Duration::seconds(25);   // 16 times 1.2 s
 
-enum class Kind : std::uint8_t { Plain, Peers, Cmrc, Lookup, LookupInVain };
+enum class Kind : std::uint8_t { Plain, Peers, Cmrc, Lookup, UnansweredLookup };
 constexpr std::array<std::string_view, 5> kNames = {"plain", "peers", "cmrc", "lookup",
-                                                    "lookup in vain"};
+                                                    "unanswered lookup"};
 
-struct Meeting {
+struct Attempt {
   Kind kind{};
   CmLedger::Plan plan{};
-  std::array<CmTemper, 2> tempers{};  // `gives_up_at` is relative to the start
-  std::array<Instant, 2> begins{};    // the server's is used for peer-to-peer only
+  std::array<CmBehavior, 2> behaviors{};  // `gives_up_at` is relative to the start
+  std::array<Instant, 2> begins{};        // the server's is used for peer-to-peer only
   std::array<bool, 2> has_begun{};
   CmLedger::Token token{};
 };
@@ -75,7 +75,7 @@ class World {
       hosts_.back()->boot();
     }
     for (std::uint32_t i = 0; i < scenario.connections; ++i) {
-      meetings_.push_back(arrange());
+      attempts_.push_back(arrange());
     }
     if (scenario.a_program_dies || scenario.a_host_dies) {
       victim_ = static_cast<std::uint32_t>(random_.below(kHosts));
@@ -84,7 +84,7 @@ class World {
   }
 
   Outcome run() {
-    while (verdict_.ok() && !is_at_rest()) {
+    while (verdict_.ok() && !is_idle_now()) {
       step();
     }
     if (verdict_.ok()) {
@@ -108,49 +108,49 @@ class World {
   }
 
  private:
-  Meeting arrange() {
-    Meeting meeting;
+  Attempt arrange() {
+    Attempt attempt;
     const std::uint64_t kind = random_.below(13);
-    meeting.kind = kind < 6    ? Kind::Plain
+    attempt.kind = kind < 6    ? Kind::Plain
                    : kind < 8  ? Kind::Peers
                    : kind < 10 ? Kind::Cmrc
                    : kind < 12 ? Kind::Lookup
-                               : Kind::LookupInVain;
+                               : Kind::UnansweredLookup;
     const auto first = static_cast<std::uint32_t>(random_.below(kHosts));
     // Peers on one host could not be distinguished by their ports.
     const std::uint64_t further =
-        meeting.kind == Kind::Peers ? 1 + random_.below(kHosts - 1) : random_.below(kHosts);
+        attempt.kind == Kind::Peers ? 1 + random_.below(kHosts - 1) : random_.below(kHosts);
     const auto second = static_cast<std::uint32_t>((first + further) % kHosts);
-    meeting.plan = {
+    attempt.plan = {
         .hosts = {first + 1, second + 1},
-        .kind = kNames[static_cast<std::size_t>(meeting.kind)],
-        .tells_within = meeting.kind == Kind::Cmrc ? kCmrcTells : kPlainTells
+        .kind = kNames[static_cast<std::size_t>(attempt.kind)],
+        .close_time = attempt.kind == Kind::Cmrc ? kCmrcCloseTime : kDirectCloseTime
     };
     const std::uint64_t closers = random_.below(3);
     const bool somebody_gives_up = random_.chance(1, 5);
-    meeting.tempers[0].paths =
+    attempt.behaviors[0].paths =
         random_.chance(1, 2) ? 1 + static_cast<unsigned>(random_.below(3)) : 0;
-    meeting.tempers[0].migrates = random_.chance(1, 2);
+    attempt.behaviors[0].migrates = random_.chance(1, 2);
     for (std::size_t side = 0; side < 2; ++side) {
-      CmTemper& temper = meeting.tempers[side];
-      temper.messages = meeting.plan.messages[side] = static_cast<unsigned>(random_.below(12));
-      temper.closes = closers == 2 || closers == side;
-      temper.closes_abruptly = random_.chance(1, 3);
-      temper.thinks_for = random_.chance(1, 2) ? some_time(random_, 90) : Duration{};
-      temper.asks_for_time = random_.chance(1, 4);
-      temper.refuses = random_.chance(1, 12);
-      temper.keeps_qp = random_.chance(2, 3);
+      CmBehavior& behavior = attempt.behaviors[side];
+      behavior.messages = attempt.plan.messages[side] = static_cast<unsigned>(random_.below(12));
+      behavior.closes = closers == 2 || closers == side;
+      behavior.closes_abruptly = random_.chance(1, 3);
+      behavior.answer_delay = random_.chance(1, 2) ? some_time(random_, 90) : Duration{};
+      behavior.sends_mra = random_.chance(1, 4);
+      behavior.refuses = random_.chance(1, 12);
+      behavior.keeps_qp = random_.chance(2, 3);
       if (somebody_gives_up && random_.chance(1, 2)) {
-        temper.gives_up_at = Instant{some_time(random_, 150)};
+        behavior.gives_up_at = Instant{some_time(random_, 150)};
       }
     }
     const Instant begin = now_ + some_time(random_, 1200);
-    meeting.begins = {begin, begin + some_time(random_, 5)};
-    meeting.has_begun = {false, meeting.kind != Kind::Peers};
-    return meeting;
+    attempt.begins = {begin, begin + some_time(random_, 5)};
+    attempt.has_begun = {false, attempt.kind != Kind::Peers};
+    return attempt;
   }
 
-  [[nodiscard]] CmSurroundings surroundings(CmHost& host) {
+  [[nodiscard]] CmEnvironment environment(CmHost& host) {
     return {.manager = host.manager(),
             .hca = host.program()->hca(),
             .pd = host.program()->pd(),
@@ -161,12 +161,12 @@ class World {
   }
 
   /// The behaviour of a side, with `gives_up_at` as absolute time.
-  [[nodiscard]] static CmTemper temper_of(const Meeting& meeting, CmSide side, Instant now) {
-    CmTemper temper = meeting.tempers[static_cast<std::size_t>(side)];
-    if (temper.gives_up_at != Instant::never()) {
-      temper.gives_up_at = now + temper.gives_up_at.since_start();
+  [[nodiscard]] static CmBehavior behavior_of(const Attempt& attempt, CmSide side, Instant now) {
+    CmBehavior behavior = attempt.behaviors[static_cast<std::size_t>(side)];
+    if (behavior.gives_up_at != Instant::never()) {
+      behavior.gives_up_at = now + behavior.gives_up_at.since_start();
     }
-    return temper;
+    return behavior;
   }
 
   [[nodiscard]] cm::Path path(const CmHost& from, const CmHost& to) const {
@@ -178,37 +178,37 @@ class World {
             .packet_life_time = kPacketLifeTime};
   }
 
-  void begin(Meeting& meeting, CmSide side, Instant now) {
+  void begin(Attempt& attempt, CmSide side, Instant now) {
     const auto index = static_cast<std::size_t>(side);
-    meeting.has_begun[index] = true;
-    CmHost& host = *hosts_[meeting.plan.hosts[index] - 1];
-    CmHost& peer = *hosts_[meeting.plan.hosts[1 - index] - 1];
-    if (meeting.token == 0) {
-      meeting.token = ledger_.begin(meeting.plan);
+    attempt.has_begun[index] = true;
+    CmHost& host = *hosts_[attempt.plan.hosts[index] - 1];
+    CmHost& peer = *hosts_[attempt.plan.hosts[1 - index] - 1];
+    if (attempt.token == 0) {
+      attempt.token = ledger_.begin(attempt.plan);
     }
     if (host.program() == nullptr) {
       return;
     }
-    const CmTemper temper = temper_of(meeting, side, now);
-    if (meeting.kind == Kind::Lookup || meeting.kind == Kind::LookupInVain) {
-      const bool is_offered = meeting.kind == Kind::Lookup;
-      exchanges_.lookup_asked(meeting.token, peer.number(), is_offered);
-      auto end = std::make_unique<CmLookupEnd>(surroundings(host), meeting.token, side, temper);
+    const CmBehavior behavior = behavior_of(attempt, side, now);
+    if (attempt.kind == Kind::Lookup || attempt.kind == Kind::UnansweredLookup) {
+      const bool is_offered = attempt.kind == Kind::Lookup;
+      exchanges_.lookup_requested(attempt.token, peer.number(), is_offered);
+      auto end = std::make_unique<CmLookupEnd>(environment(host), attempt.token, side, behavior);
       end->ask(path(host, peer), is_offered ? CmHost::kLookupService : CmHost::kAbsentService, now);
       host.ends().push_back(std::move(end));
       return;
     }
-    if (meeting.kind == Kind::Cmrc) {
-      auto end = std::make_unique<CmrcEnd>(surroundings(host), meeting.token, side, temper);
+    if (attempt.kind == Kind::Cmrc) {
+      auto end = std::make_unique<CmrcEnd>(environment(host), attempt.token, side, behavior);
       static_cast<void>(end->ask(path(host, peer), CmHost::kCmrcService, now));
       host.ends().push_back(std::move(end));
       return;
     }
-    const bool is_peer = meeting.kind == Kind::Peers;
-    auto end = std::make_unique<CmPlainEnd>(surroundings(host), meeting.token, side, temper);
+    const bool is_peer = attempt.kind == Kind::Peers;
+    auto end = std::make_unique<CmDirectEnd>(environment(host), attempt.token, side, behavior);
     static_cast<void>(end->ask(
         {.path = path(host, peer),
-         .service_id = is_peer ? CmHost::kPeerService + meeting.token : CmHost::kPlainService,
+         .service_id = is_peer ? CmHost::kPeerService + attempt.token : CmHost::kDirectService,
          .peer_to_peer = is_peer},
         now));
     host.ends().push_back(std::move(end));
@@ -217,28 +217,28 @@ class World {
   /// Handles a request at a listener.
   cm::Handled serve(CmHost& host, cm::CmId id, const cm::CmEvent& event, Instant now) {
     const CmLedger::Token token = CmLedger::token_of(event.private_data);
-    const auto meeting = std::ranges::find(meetings_, token, &Meeting::token);
-    if (token == 0 || meeting == meetings_.end()) {
+    const auto attempt = std::ranges::find(attempts_, token, &Attempt::token);
+    if (token == 0 || attempt == attempts_.end()) {
       verdict_.fail("a request arrived that no end sent");
       return cm::Handled::Destroy;
     }
     if (random_.chance(1, 20)) {
       return cm::Handled::DestroyNoResources;
     }
-    const CmTemper temper = temper_of(*meeting, CmSide::Server, now);
+    const CmBehavior behavior = behavior_of(*attempt, CmSide::Server, now);
     if (event.type == cm::CmEventType::SidrReqReceived) {
-      return settle<CmLookupEnd>(host, id, event, temper, token, now);
+      return settle<CmLookupEnd>(host, id, event, behavior, token, now);
     }
-    return meeting->kind == Kind::Cmrc ? settle<CmrcEnd>(host, id, event, temper, token, now)
-                                       : settle<CmPlainEnd>(host, id, event, temper, token, now);
+    return attempt->kind == Kind::Cmrc ? settle<CmrcEnd>(host, id, event, behavior, token, now)
+                                       : settle<CmDirectEnd>(host, id, event, behavior, token, now);
   }
 
   template <class End>
-  cm::Handled settle(CmHost& host, cm::CmId id, const cm::CmEvent& event, const CmTemper& temper,
-                     CmLedger::Token token, Instant now) {
-    auto end = std::make_unique<End>(surroundings(host), token, CmSide::Server, temper);
+  cm::Handled settle(CmHost& host, cm::CmId id, const cm::CmEvent& event,
+                     const CmBehavior& behavior, CmLedger::Token token, Instant now) {
+    auto end = std::make_unique<End>(environment(host), token, CmSide::Server, behavior);
     const cm::Handled handled = end->take(id, event, now);
-    newcomers_.emplace_back(&host, std::move(end));
+    new_ends_.emplace_back(&host, std::move(end));
     return handled;
   }
 
@@ -247,9 +247,9 @@ class World {
     for (const auto& host : hosts_) {
       next = std::min(next, host->deadline());
     }
-    for (const Meeting& meeting : meetings_) {
+    for (const Attempt& attempt : attempts_) {
       for (std::size_t side = 0; side < 2; ++side) {
-        next = meeting.has_begun[side] ? next : std::min(next, meeting.begins[side]);
+        next = attempt.has_begun[side] ? next : std::min(next, attempt.begins[side]);
       }
     }
     if (next == Instant::never() || next.since_start() > kVirtualBound) {
@@ -262,29 +262,29 @@ class World {
     if (return_at_ <= now_) {
       bring_back();
     }
-    for (Meeting& meeting : meetings_) {
+    for (Attempt& attempt : attempts_) {
       for (const CmSide side : {CmSide::Client, CmSide::Server}) {
         const auto index = static_cast<std::size_t>(side);
-        if (!meeting.has_begun[index] && meeting.begins[index] <= now_) {
-          begin(meeting, side, now_);
+        if (!attempt.has_begun[index] && attempt.begins[index] <= now_) {
+          begin(attempt, side, now_);
         }
       }
     }
     deliver();
     for (const auto& host : hosts_) {
       host->step(now_);
-      settle_newcomers();
+      check_new_ends();
       transmit(*host);
     }
     ledger_.check(now_);
   }
 
   /// Adds ends created for requests while the host's ends were being visited.
-  void settle_newcomers() {
-    for (auto& [host, end] : newcomers_) {
+  void check_new_ends() {
+    for (auto& [host, end] : new_ends_) {
       host->ends().push_back(std::move(end));
     }
-    newcomers_.clear();
+    new_ends_.clear();
   }
 
   void deliver() {
@@ -296,7 +296,7 @@ class World {
         const Lid from{std::to_integer<std::uint32_t>(arrival.bytes.back())};
         host.gsi().handle_mad({.lid = from}, ByteSpan{arrival.bytes}.first(wire::kMadBytes), now_);
       }
-      settle_newcomers();
+      check_new_ends();
     }
     while (data_.next_arrival() <= now_) {
       const Network::Arrival arrival = data_.take();
@@ -322,7 +322,7 @@ class World {
     }
     Wire wire{data_, now_};
     host.program()->hca().for_each_qp([&](hca::Qp& qp) {
-      while (qp.wants_transmit() && qp.transmit(wire, now_, 8)) {
+      while (qp.needs_transmit() && qp.transmit(wire, now_, 8)) {
       }
       qp.check_invariants();
     });
@@ -353,9 +353,9 @@ class World {
     }
   }
 
-  [[nodiscard]] bool is_at_rest() const {
-    const bool all_have_begun = std::ranges::all_of(meetings_, [](const Meeting& meeting) {
-      return meeting.has_begun[0] && meeting.has_begun[1];
+  [[nodiscard]] bool is_idle_now() const {
+    const bool all_have_begun = std::ranges::all_of(attempts_, [](const Attempt& attempt) {
+      return attempt.has_begun[0] && attempt.has_begun[1];
     });
     return all_have_begun && death_at_ == Instant::never() && return_at_ == Instant::never() &&
            mads_.next_arrival() == Instant::never() && data_.next_arrival() == Instant::never() &&
@@ -371,9 +371,9 @@ class World {
   Verdict verdict_;
   CmLedger ledger_;
   CmExchanges exchanges_{verdict_};
-  std::vector<Meeting> meetings_;
+  std::vector<Attempt> attempts_;
   std::vector<std::unique_ptr<CmHost>> hosts_;
-  std::vector<std::pair<CmHost*, std::unique_ptr<CmEnd>>> newcomers_;
+  std::vector<std::pair<CmHost*, std::unique_ptr<CmEnd>>> new_ends_;
   std::uint32_t victim_{};
   Instant death_at_{Instant::never()};
   Instant return_at_{Instant::never()};
@@ -387,9 +387,9 @@ CmScenario CmScenario::of_seed(std::uint64_t seed) {
   CmScenario scenario;
   scenario.seed = seed;
   scenario.connections = 11 + static_cast<std::uint32_t>(seed % 17);
-  const bool is_calm = seed % 8 == 0;
+  const bool is_quiescent = seed % 8 == 0;
   scenario.mad_faults = {
-      .loss = is_calm ? 0U : static_cast<std::uint32_t>(seed % 6) * 250,
+      .loss = is_quiescent ? 0U : static_cast<std::uint32_t>(seed % 6) * 250,
       .duplication = static_cast<std::uint32_t>(seed % 5) * 300,
       .lateness = 2000,
       .late_by = Duration::milliseconds(20),

@@ -36,7 +36,7 @@ class Talker final : public cm::CmrcQp, public cm::CmrcUser {
 
   [[nodiscard]] Qpn number() const override { return qp->number(); }
   [[nodiscard]] Psn starting_psn() const override { return qp->starting_psn(); }
-  [[nodiscard]] std::size_t max_message_bytes() const override { return qp->most_bytes(); }
+  [[nodiscard]] std::size_t max_message_bytes() const override { return qp->max_bytes(); }
   [[nodiscard]] Result<void> modify(const cm::QpAttributes& attributes) override {
     return qp->modify(attributes);
   }
@@ -49,9 +49,9 @@ class Talker final : public cm::CmrcQp, public cm::CmrcUser {
   void handle_closed(const Error& why, Instant /*now*/) override { ADD_FAILURE() << why.reason; }
 
   void take_messages(Instant now) {
-    const CmQp::News news = qp->poll();
-    EXPECT_FALSE(news.has_failed);
-    for (const auto& message : news.messages) {
+    const CmQp::Completions polled = qp->poll();
+    EXPECT_FALSE(polled.has_failed);
+    for (const auto& message : polled.messages) {
       connection.handle_receive(message, now);
     }
   }
@@ -102,9 +102,9 @@ struct CmrcData : ::testing::Test {
   /// Payload lengths of the SENDs to that side, in order.
   [[nodiscard]] std::vector<std::size_t> payloads_to(int side) const {
     std::vector<std::size_t> sizes;
-    for (const hca::testing::Flight& flight : wire.sent) {
-      if (flight.to == side && flight.flow == hca::Flow::Request) {
-        sizes.push_back(flight.payload.size());
+    for (const hca::testing::InFlightPacket& in_flight_packet : wire.sent) {
+      if (in_flight_packet.to == side && in_flight_packet.flow == hca::Flow::Request) {
+        sizes.push_back(in_flight_packet.payload.size());
       }
     }
     return sizes;

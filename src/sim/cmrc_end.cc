@@ -30,14 +30,14 @@ cm::Handled CmrcEnd::take(cm::CmId id, const cm::CmEvent& request, Instant now) 
   remote_ = std::get<cm::ReqReceived>(request.details).remote_qpn;
   in_.ledger.announced(token_, side_, in_.life, remote_, now);
   if (!make_qp()) {
-    in_.ledger.ended(token_, side_, CmEnding::Abandoned, now);
+    in_.ledger.ended(token_, side_, CmTermination::Abandoned, now);
     is_over_ = true;
     return cm::Handled::Destroy;
   }
   if (const auto taken = connection_.accept(id, request, now); !taken) {
     in_.verdict.fail("cmrc, accept: " + taken.error().reason);
   }
-  answers_at_ = now + temper_.thinks_for;
+  answers_at_ = now + behavior_.answer_delay;
   return cm::Handled::Keep;
 }
 
@@ -72,33 +72,33 @@ void CmrcEnd::handle_closed(const Error& why, Instant now) {
     in_.ledger.timed_out(token_, side_, asked_at_, "first datagram");
   }
   const bool was_disconnected = is_up_ || why.code == ErrorCode::NoData;
-  leave(was_disconnected                  ? CmEnding::Closed
-        : why.code == ErrorCode::TimedOut ? CmEnding::TimedOut
-                                          : CmEnding::Refused,
+  leave(was_disconnected                  ? CmTermination::Closed
+        : why.code == ErrorCode::TimedOut ? CmTermination::TimedOut
+                                          : CmTermination::Refused,
         now);
 }
 
-void CmrcEnd::leave(CmEnding ending, Instant now) {
-  for (const auto& message : qp_ ? qp_->poll().messages : CmQp::News{}.messages) {
+void CmrcEnd::leave(CmTermination termination, Instant now) {
+  for (const auto& message : qp_ ? qp_->poll().messages : CmQp::Completions{}.messages) {
     in_.ledger.received(token_, side_, message);
   }
-  in_.ledger.ended(token_, side_, ending, now);
+  in_.ledger.ended(token_, side_, termination, now);
   is_over_ = true;
   connection_.close(now);
 }
 
 void CmrcEnd::work(Instant now) {
   while (is_up_ && !is_over_ && qp_->has_room() &&
-         in_.ledger.sent_by(token_, side_) < temper_.messages) {
+         in_.ledger.sent_by(token_, side_) < behavior_.messages) {
     if (!connection_.write(in_.ledger.next_message(token_, side_), now)) {
       return;  // already notified of the end
     }
   }
   const unsigned expected =
       in_.ledger.plan(token_).messages[static_cast<std::size_t>(other(side_))];
-  if (is_up_ && !is_over_ && temper_.closes && qp_->is_idle() &&
+  if (is_up_ && !is_over_ && behavior_.closes && qp_->is_idle() &&
       in_.ledger.received_by(token_, side_) >= expected) {
-    leave(CmEnding::Closed, now);
+    leave(CmTermination::Closed, now);
   }
 }
 
@@ -106,7 +106,7 @@ Instant CmrcEnd::deadline() const {
   if (is_over_) {
     return Instant::never();
   }
-  return std::min({answers_at_, temper_.gives_up_at, is_up_ ? probes_at_ : Instant::never()});
+  return std::min({answers_at_, behavior_.gives_up_at, is_up_ ? probes_at_ : Instant::never()});
 }
 
 void CmrcEnd::step(Instant now) {
@@ -114,24 +114,24 @@ void CmrcEnd::step(Instant now) {
     qp_.reset();
     return;
   }
-  const CmQp::News news = qp_->poll();
-  for (const auto& message : news.messages) {
+  const CmQp::Completions polled = qp_->poll();
+  for (const auto& message : polled.messages) {
     connection_.handle_receive(message, now);
   }
-  if (news.has_failed && !is_over_) {
+  if (polled.has_failed && !is_over_) {
     if (is_up_) {
       in_.ledger.qp_failed(token_, side_);
     }
-    return leave(CmEnding::Abandoned, now);
+    return leave(CmTermination::Abandoned, now);
   }
-  if (!is_over_ && temper_.gives_up_at <= now) {
-    return leave(CmEnding::Abandoned, now);
+  if (!is_over_ && behavior_.gives_up_at <= now) {
+    return leave(CmTermination::Abandoned, now);
   }
   if (!is_over_ && answers_at_ <= now) {
     answers_at_ = Instant::never();
-    if (temper_.refuses) {
+    if (behavior_.refuses) {
       static_cast<void>(connection_.reject({}, now));
-      return leave(CmEnding::Abandoned, now);
+      return leave(CmTermination::Abandoned, now);
     }
     in_.ledger.replied(token_, side_, in_.life, qp_->number());
     asked_at_ = now;
@@ -150,10 +150,10 @@ void CmrcEnd::step(Instant now) {
 
 void CmrcEnd::die(bool with_host, Instant now) {
   if (!is_over_ && with_host) {
-    in_.ledger.ended(token_, side_, CmEnding::HostDied, now);
+    in_.ledger.ended(token_, side_, CmTermination::HostDied, now);
     is_over_ = true;
   } else if (!is_over_) {
-    leave(CmEnding::ProcessDied, now);
+    leave(CmTermination::ProcessDied, now);
   }
   qp_.reset();
 }

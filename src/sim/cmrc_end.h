@@ -8,9 +8,9 @@ namespace weft::sim {
 /// An end that uses a CmReliableConnection (R-CMRC-1 to R-CMRC-6) on the QP of an engine.
 class CmrcEnd final : public CmEnd, private cm::CmrcUser, private cm::CmrcQp {
  public:
-  CmrcEnd(const CmSurroundings& surroundings, CmLedger::Token token, CmSide side,
-          const CmTemper& temper)
-      : CmEnd(surroundings, token, side, temper), connection_(surroundings.manager, *this, *this) {}
+  CmrcEnd(const CmEnvironment& environment, CmLedger::Token token, CmSide side,
+          const CmBehavior& behavior)
+      : CmEnd(environment, token, side, behavior), connection_(environment.manager, *this, *this) {}
 
   /// Opens a connection. Returns false if no QP was available.
   [[nodiscard]] bool ask(const cm::Path& path, std::uint64_t service_id, Instant now);
@@ -31,14 +31,14 @@ class CmrcEnd final : public CmEnd, private cm::CmrcUser, private cm::CmrcQp {
   // CmrcQp
   [[nodiscard]] Qpn number() const override { return qp_->number(); }
   [[nodiscard]] Psn starting_psn() const override { return qp_->starting_psn(); }
-  [[nodiscard]] std::size_t max_message_bytes() const override { return CmLedger::kMostBytes; }
+  [[nodiscard]] std::size_t max_message_bytes() const override { return CmLedger::kMaxBytes; }
   [[nodiscard]] Result<void> modify(const cm::QpAttributes& attributes) override {
     return qp_->modify(attributes);
   }
   [[nodiscard]] Result<void> send(ByteSpan datagram) override { return qp_->send(datagram); }
 
   void work(Instant now);
-  void leave(CmEnding ending, Instant now);
+  void leave(CmTermination termination, Instant now);
 
   cm::CmReliableConnection connection_;
   Qpn remote_{};

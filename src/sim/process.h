@@ -26,7 +26,7 @@ class DurableMemory final : public hca::UserMemory {
     });
   }
 
-  [[nodiscard]] bool bring_in(std::span<std::byte> /*range*/, bool /*for_writing*/) override {
+  [[nodiscard]] bool fault_in(std::span<std::byte> /*range*/, bool /*for_writing*/) override {
     return true;
   }
   [[nodiscard]] bool persist(std::span<std::byte> range) override {
@@ -78,7 +78,7 @@ class Process final : public hca::HcaEvents {
 
   void completion_event(hca::CompletionQueue& /*cq*/) override {}
   void async_event(const hca::AsyncEvent& /*event*/) override {}
-  [[nodiscard]] bool wants_explanations() const override { return false; }
+  [[nodiscard]] bool explains_errors() const override { return false; }
   void explain(std::string_view /*reason*/) override {}
 
   [[nodiscard]] node::ProcessId id() const { return id_; }

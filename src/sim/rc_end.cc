@@ -137,7 +137,7 @@ void RcEnd::bring_up(hca::Qp& qp, const hca::Qp& to) {
                       hca::Access::FlushPersistent;
   const auto step = [&](QpAttributeMask mask) {
     if (const auto modified = qp.modify(attributes, mask | QpAttribute::State); !modified) {
-      complain(modified.error().reason);
+      report_failure(modified.error().reason);
     }
   };
   step(QpAttributeMask{QpAttribute::PKeyIndex} | QpAttribute::Port | QpAttribute::RemoteAccess);
@@ -178,7 +178,7 @@ bool RcEnd::is_armed() const {
 }
 
 /// Moves both QPs of an XRC end to the error state, as an RC QP fails as a whole.
-void RcEnd::fall() {
+void RcEnd::fail_qp() {
   failed_ = true;
   if (target_ != qp_) {
     hca::QpAttributes error;
@@ -213,7 +213,7 @@ void RcEnd::post_receive() {
   const hca::RecvWr wr{.wr_id = receives_posted_, .sges = sges};
   const auto posted = xrc_srq_ != nullptr ? xrc_srq_->post(wr) : qp_->post_recv(wr);
   if (!posted) {
-    complain("post_recv: " + posted.error().reason);
+    report_failure("post_recv: " + posted.error().reason);
     return;
   }
   ++receives_posted_;
@@ -355,7 +355,7 @@ void RcEnd::post(const Operation& operation, hca::SendWr& wr) {
                 : std::span{sges}.last(is_atomic(operation.opcode) ? 1 : 2);
   wr.xrc_srqn = peer_->xrc_srq_ != nullptr ? peer_->xrc_srq_->xrc().number : 0;
   if (const auto posted = qp_->post_send(wr); !posted) {
-    complain("post_send: " + posted.error().reason);
+    report_failure("post_send: " + posted.error().reason);
     return;
   }
   if (is_inline) {  // inline data was copied: the buffer can be reused
@@ -384,17 +384,17 @@ void RcEnd::check_completion(const hca::Wc& wc) {
     in_flight_.pop_front();
   }
   if (in_flight_.empty() || in_flight_.front().number != wc.wr_id) {
-    complain(fmt::format("completion of WQE {} out of order, twice, or of none", wc.wr_id));
+    report_failure(fmt::format("completion of WQE {} out of order, twice, or of none", wc.wr_id));
     return;
   }
   const Operation operation = in_flight_.front();
   in_flight_.pop_front();
   if (wc.status == WcStatus::Success) {
     if (!operation.signaled) {
-      complain("an unsignaled WQE completed with success");
+      report_failure("an unsignaled WQE completed with success");
     }
     if (operation.must_fail) {
-      complain("a WRITE beyond the region succeeded");
+      report_failure("a WRITE beyond the region succeeded");
     }
     check_success(operation);
     return;
@@ -405,17 +405,17 @@ void RcEnd::check_completion(const hca::Wc& wc) {
       wc.status == WcStatus::RemoteAccessError || wc.status == WcStatus::RetryExceeded;
   if (!failed_ && operation.must_fail && !is_refusal && !peer_may_be_silent_ &&
       !peer_->expects_failure_) {
-    complain(fmt::format("a WRITE beyond the region ended in status {}",
-                         static_cast<unsigned>(wc.status)));
+    report_failure(fmt::format("a WRITE beyond the region ended in status {}",
+                               static_cast<unsigned>(wc.status)));
   }
   if (failed_ && wc.status != WcStatus::WorkRequestFlushed) {
-    complain("a second WQE ended in an error other than flush");
+    report_failure("a second WQE ended in an error other than flush");
   }
   if (!may_fail) {
-    complain(fmt::format("WQE {} ended in status {} without cause", wc.wr_id,
-                         static_cast<unsigned>(wc.status)));
+    report_failure(fmt::format("WQE {} ended in status {} without cause", wc.wr_id,
+                               static_cast<unsigned>(wc.status)));
   }
-  fall();
+  fail_qp();
 }
 
 /// A completion implies that the operation has taken effect at the peer.
@@ -423,27 +423,27 @@ void RcEnd::check_success(const Operation& operation) {
   if (takes_receive(operation.opcode)) {
     const std::uint64_t arrived = peer_->messages_received_ + peer_->recv_cq_unpolled();
     if (arrived <= operation.sequence) {
-      complain("a message completed before it arrived");
+      report_failure("a message completed before it arrived");
     }
   }
   if (is_write(operation.opcode) && !holds(*peer_, slot_at(MemoryPlan::kWriteAt, operation.slot),
                                            operation.length, kWriteStream, operation.number)) {
-    complain("a WRITE completed, and its data is not in place");
+    report_failure("a WRITE completed, and its data is not in place");
   }
   if (operation.opcode == WrOpcode::Flush && operation.persists && !is_kept(operation)) {
-    complain("a FLUSH completed, and the WRITE before it would not outlive the power");
+    report_failure("a FLUSH completed, and the WRITE before it would not outlive the power");
   }
   if (operation.opcode == WrOpcode::RdmaRead) {
     for (std::size_t i = 0; i < operation.length; ++i) {
       if (memory_[local_at(operation) + i] !=
           peer_->pattern(kSourceStream, 0, operation.read_offset + i)) {
-        complain("a READ brought wrong data");
+        report_failure("a READ brought wrong data");
         break;
       }
     }
   }
   if (is_atomic(operation.opcode) && word_of(*this, local_at(operation)) != operation.sequence) {
-    complain("an atomic returned another original than it must");
+    report_failure("an atomic returned another original than it must");
   }
 }
 
@@ -463,20 +463,20 @@ void RcEnd::check_receive(const hca::Wc& wc) {
   digest_ =
       (digest_ ^ wc.wr_id << 8 ^ static_cast<std::uint64_t>(wc.status) << 40) * 0x100'0000'01B3;
   if (wc.wr_id != receives_done_) {
-    complain(fmt::format("receive WQE {} completed, {} was next", wc.wr_id, receives_done_));
+    report_failure(fmt::format("receive WQE {} completed, {} was next", wc.wr_id, receives_done_));
     return;
   }
   ++receives_done_;
   if (wc.status != WcStatus::Success) {
     if (!expects_failure_ && !peer_may_be_silent_ && !peer_->expects_failure_) {
-      complain(fmt::format("a receive ended in status {} without cause",
-                           static_cast<unsigned>(wc.status)));
+      report_failure(fmt::format("a receive ended in status {} without cause",
+                                 static_cast<unsigned>(wc.status)));
     }
-    fall();
+    fail_qp();
     return;
   }
   if (peer_->under_way_.empty()) {
-    complain("a message arrived that nobody sent, or one that arrived before");
+    report_failure("a message arrived that nobody sent, or one that arrived before");
     return;
   }
   const Message message = peer_->under_way_.front();
@@ -486,16 +486,17 @@ void RcEnd::check_receive(const hca::Wc& wc) {
                              ? slot_at(MemoryPlan::kWriteAt, message.number % MemoryPlan::kSlots)
                              : slot_at(MemoryPlan::kReceiveAt, wc.wr_id % MemoryPlan::kSlots);
   if (wc.byte_length != message.length) {
-    complain(fmt::format("a message of {} bytes arrived with {}", message.length, wc.byte_length));
+    report_failure(
+        fmt::format("a message of {} bytes arrived with {}", message.length, wc.byte_length));
   } else if (!peer_->holds(*this, at, message.length, is_write ? kWriteStream : kSendStream,
                            message.number)) {
-    complain("a message arrived with other bytes than were sent, or out of order");
+    report_failure("a message arrived with other bytes than were sent, or out of order");
   }
   if (wc.flags.has(hca::Completion::WithImmediate) != (message.opcode != WrOpcode::Send)) {
-    complain("a message arrived with an immediate and was sent without, or the reverse");
+    report_failure("a message arrived with an immediate and was sent without, or the reverse");
   } else if (message.opcode != WrOpcode::Send &&
              wc.immediate != static_cast<std::uint32_t>(messages_received_)) {
-    complain("a message arrived with another's immediate");
+    report_failure("a message arrived with another's immediate");
   }
   ++messages_received_;
 }
@@ -504,13 +505,13 @@ std::uint64_t RcEnd::recv_cq_unpolled() const { return recv_cq_->size(); }
 
 void RcEnd::check_at_end(bool peer_alive) {
   if (!is_finished()) {
-    complain(fmt::format("stuck: {} WQEs never completed, {} operations were never posted",
-                         in_flight_.size(), left_));
+    report_failure(fmt::format("stuck: {} WQEs never completed, {} operations were never posted",
+                               in_flight_.size(), left_));
   }
   const auto guard_is_whole = [&](std::size_t from, std::size_t to) {
     for (std::size_t i = from; i < to; ++i) {
       if (memory_[i] != pattern(kGuardStream, 0, i)) {
-        complain(fmt::format("byte {} outside every message was written", i));
+        report_failure(fmt::format("byte {} outside every message was written", i));
         return;
       }
     }
@@ -524,11 +525,11 @@ void RcEnd::check_at_end(bool peer_alive) {
   }
   guard_is_whole(MemoryPlan::kRegisteredEnd, MemoryPlan::kSize);
   if (peer_alive && !failed_ && !peer_->failed_ && word_of(*peer_, MemoryPlan::kWordAt) != word_) {
-    complain("the word at the peer is not what the atomics made of it");
+    report_failure("the word at the peer is not what the atomics made of it");
   }
 }
 
-void RcEnd::complain(const std::string& what) {
+void RcEnd::report_failure(const std::string& what) {
   verdict_.fail(fmt::format("LID {} QP {:#x}: {}", own_.value(), qp_->number().value(), what));
 }
 

@@ -89,7 +89,7 @@ class RcEnd {
   [[nodiscard]] bool is_armed() const;
 
   /// The peer died or is unreachable: from now on errors are legitimate.
-  void peer_may_fall_silent() { peer_may_be_silent_ = true; }
+  void allow_silent_peer() { peer_may_be_silent_ = true; }
 
   void check_at_end(bool peer_alive);
 
@@ -111,8 +111,8 @@ class RcEnd {
   void check_success(const Operation& operation);
   void check_receive(const hca::Wc& wc);
   void bring_up(hca::Qp& qp, const hca::Qp& to);
-  void fall();
-  void complain(const std::string& what);
+  void fail_qp();
+  void report_failure(const std::string& what);
   [[nodiscard]] std::byte pattern(std::uint64_t stream, std::uint64_t number, std::size_t at) const;
   void fill(std::size_t at, std::uint32_t length, std::uint64_t stream, std::uint64_t number);
   [[nodiscard]] bool holds(const RcEnd& end, std::size_t at, std::uint32_t length,

@@ -147,7 +147,7 @@ class World {
       deliver(network_.take());
     }
     if (next_act_ <= now_) {
-      let_applications_act();
+      run_applications();
     }
     for (auto& process : processes_) {
       if (process->is_alive()) {
@@ -156,7 +156,7 @@ class World {
     }
   }
 
-  void let_applications_act() {
+  void run_applications() {
     next_act_ = now_ + kActInterval;
     for (Ends& ends : ends_) {
       for (std::size_t i = 0; i < 2; ++i) {
@@ -174,7 +174,7 @@ class World {
       if (qp.deadline() <= now_) {
         qp.handle_timeout(now_);
       }
-      while (qp.wants_transmit() && qp.transmit(sink, now_, 8)) {
+      while (qp.needs_transmit() && qp.transmit(sink, now_, 8)) {
       }
       qp.check_invariants();
     });
@@ -243,7 +243,7 @@ class World {
     death_at_ = Instant::never();
     Process& victim = *processes_[victim_];
     victim.die();
-    const node::Departure departure = fabric_->detach(victim.id(), now_);
+    const node::DetachResult departure = fabric_->detach(victim.id(), now_);
     const std::set<node::ProcessId> told{departure.peers.begin(), departure.peers.end()};
     std::set<node::ProcessId> concerned;
     std::vector<Process*> survivors;
@@ -252,7 +252,7 @@ class World {
         if (ends.process[i] == &victim) {
           concerned.insert(ends.process[1 - i]->id());
           survivors.push_back(ends.process[1 - i]);
-          ends.end[1 - i]->peer_may_fall_silent();
+          ends.end[1 - i]->allow_silent_peer();
         }
       }
     }
@@ -279,8 +279,8 @@ class World {
     for (Ends& ends : ends_) {
       const std::set<Lid> lids{ends.process[0]->lid(), ends.process[1]->lid()};
       if (begins && lids == std::set{a, b} && scenario_.partition >= kOutlastsRetries) {
-        ends.end[0]->peer_may_fall_silent();
-        ends.end[1]->peer_may_fall_silent();
+        ends.end[0]->allow_silent_peer();
+        ends.end[1]->allow_silent_peer();
       }
     }
   }
@@ -295,8 +295,8 @@ class World {
     }
     for (Ends& ends : ends_) {
       if (!ends.end[0]->is_armed() || !ends.end[1]->is_armed()) {
-        ends.end[0]->peer_may_fall_silent();
-        ends.end[1]->peer_may_fall_silent();
+        ends.end[0]->allow_silent_peer();
+        ends.end[1]->allow_silent_peer();
       }
     }
   }

@@ -41,7 +41,7 @@ void RdmaCmEnd::take(const cm::RdmaCmEvent& request, Instant now) {
   remote_ = request.parameters.qpn;
   in_.ledger.announced(token_, side_, in_.life, remote_, now);
   if (is_lookup()) {
-    in_.exchanges.lookup_announced(token_);
+    in_.exchanges.lookup_request_received(token_);
   }
   must(in_.manager.set_context(id_, token_), "set_context");
   plan(Step::Accept, now);
@@ -49,7 +49,7 @@ void RdmaCmEnd::take(const cm::RdmaCmEvent& request, Instant now) {
 
 void RdmaCmEnd::plan(Step step, Instant now) {
   next_ = step;
-  acts_at_ = now + temper_.thinks_for;
+  acts_at_ = now + behavior_.answer_delay;
 }
 
 void RdmaCmEnd::handle(const cm::RdmaCmEvent& event, Instant now) {
@@ -64,19 +64,19 @@ void RdmaCmEnd::handle(const cm::RdmaCmEvent& event, Instant now) {
     case RdmaCmEventType::Established:
       return is_lookup() ? take_answer(event, now) : become_up(now);
     case RdmaCmEventType::Disconnected:
-      if (std::exchange(was_told_, true)) {
+      if (std::exchange(end_was_reported_, true)) {
         return in_.verdict.fail(fmt::format("connection {}: its end was reported twice", token_));
       }
       // Answers the peer's DREQ; fails if it was answered already.
       static_cast<void>(in_.manager.disconnect(id_, now));
-      in_.ledger.ended(token_, side_, CmEnding::Closed, now);
+      in_.ledger.ended(token_, side_, CmTermination::Closed, now);
       next_ = Step::None;
       acts_at_ = probes_at_ = Instant::never();
-      return temper_.waits_for_time_wait ? void() : leave(CmEnding::Closed, now);
+      return behavior_.waits_for_time_wait ? void() : leave(CmTermination::Closed, now);
     case RdmaCmEventType::TimewaitExit:
-      return leave(CmEnding::Closed, now);
+      return leave(CmTermination::Closed, now);
     case RdmaCmEventType::Rejected:
-      return leave(CmEnding::Refused, now);
+      return leave(CmTermination::Refused, now);
     case RdmaCmEventType::Unreachable:
       if (is_lookup() && event.failure != cm::RdmaCmFailure::TimedOut) {
         return take_answer(event, now);
@@ -84,10 +84,10 @@ void RdmaCmEnd::handle(const cm::RdmaCmEvent& event, Instant now) {
       [[fallthrough]];
     case RdmaCmEventType::ConnectError:
       in_.ledger.timed_out(token_, side_, asked_at_, side_ == CmSide::Client ? "REQ" : "REP");
-      return leave(CmEnding::TimedOut, now);
+      return leave(CmTermination::TimedOut, now);
     case RdmaCmEventType::AddressError:
     case RdmaCmEventType::RouteError:
-      return leave(CmEnding::Abandoned, now);  // no answer from ARP or SA
+      return leave(CmTermination::Abandoned, now);  // no answer from ARP or SA
     default:
       in_.verdict.fail(
           fmt::format("connection {}: told of {}", token_, static_cast<unsigned>(event.type)));
@@ -96,11 +96,11 @@ void RdmaCmEnd::handle(const cm::RdmaCmEvent& event, Instant now) {
 
 void RdmaCmEnd::take_answer(const cm::RdmaCmEvent& event, Instant now) {
   const bool is_success = event.type == RdmaCmEventType::Established;
-  in_.exchanges.lookup_told(token_,
-                            {.status = static_cast<wire::SidrStatus>(is_success ? 0 : event.status),
-                             .qpn = event.parameters.qpn,
-                             .qkey = event.parameters.qkey});
-  leave(is_success ? CmEnding::Closed : CmEnding::Refused, now);
+  in_.exchanges.lookup_answer_received(
+      token_, {.status = static_cast<wire::SidrStatus>(is_success ? 0 : event.status),
+               .qpn = event.parameters.qpn,
+               .qkey = event.parameters.qkey});
+  leave(is_success ? CmTermination::Closed : CmTermination::Refused, now);
 }
 
 void RdmaCmEnd::accept(Instant now) {
@@ -113,17 +113,17 @@ void RdmaCmEnd::accept(Instant now) {
   }
   const cm::ConnectionParameters reply = parameters();
   if (!in_.manager.accept(id_, &reply, now)) {  // fails if the peer is gone
-    return leave(CmEnding::Abandoned, now);
+    return leave(CmTermination::Abandoned, now);
   }
   if (is_lookup()) {
-    leave(CmEnding::Closed, now);
+    leave(CmTermination::Closed, now);
   }
 }
 
 void RdmaCmEnd::become_up(Instant now) {
   in_.ledger.up(token_, side_, remote_, now);
   probes_at_ = now + kProbeInterval;
-  if (temper_.closes) {
+  if (behavior_.closes) {
     plan(Step::Disconnect, now);
   }
 }
@@ -137,33 +137,33 @@ void RdmaCmEnd::act(Instant now) {
       asked_at_ = now;
       return must(in_.manager.connect(id_, parameters(), now), "connect");
     case Step::Accept:
-      if (temper_.refuses) {
+      if (behavior_.refuses) {
         static_cast<void>(in_.manager.reject(id_, 0, {}, now));
-        return leave(CmEnding::Abandoned, now);
+        return leave(CmTermination::Abandoned, now);
       }
       return accept(now);
     case Step::Confirm:
       if (!in_.manager.accept(id_, nullptr, now)) {
-        return leave(CmEnding::Abandoned, now);
+        return leave(CmTermination::Abandoned, now);
       }
       return become_up(now);
     case Step::Disconnect:
       must(in_.manager.disconnect(id_, now), "disconnect");
       probes_at_ = Instant::never();
-      return in_.ledger.ended(token_, side_, CmEnding::Closed, now);
+      return in_.ledger.ended(token_, side_, CmTermination::Closed, now);
     case Step::None:
       return;
   }
 }
 
 void RdmaCmEnd::step(Instant now) {
-  if (!is_over_ && temper_.gives_up_at <= now) {
-    return leave(CmEnding::Abandoned, now);
+  if (!is_over_ && behavior_.gives_up_at <= now) {
+    return leave(CmTermination::Abandoned, now);
   }
   if (!is_over_ && probes_at_ <= now) {
     probes_at_ = now + kProbeInterval;
-    if (in_.ledger.only_its_qp_would_notice(token_, side_)) {
-      return leave(CmEnding::Abandoned, now);
+    if (in_.ledger.only_its_qp_notices(token_, side_)) {
+      return leave(CmTermination::Abandoned, now);
     }
   }
   if (!is_over_ && acts_at_ <= now) {
@@ -171,19 +171,19 @@ void RdmaCmEnd::step(Instant now) {
   }
 }
 
-void RdmaCmEnd::leave(CmEnding ending, Instant now) {
-  in_.ledger.ended(token_, side_, ending, now);
+void RdmaCmEnd::leave(CmTermination termination, Instant now) {
+  in_.ledger.ended(token_, side_, termination, now);
   if (is_lookup() && side_ == CmSide::Server && !has_answered_) {
-    in_.exchanges.lookup_left(token_);
+    in_.exchanges.lookup_abandoned(token_);
   }
   must(in_.manager.destroy(id_, now), "destroy");
-  acts_at_ = probes_at_ = temper_.gives_up_at = Instant::never();
+  acts_at_ = probes_at_ = behavior_.gives_up_at = Instant::never();
   is_over_ = true;
 }
 
 void RdmaCmEnd::die(Instant now) {
   if (!is_over_) {
-    leave(CmEnding::ProcessDied, now);
+    leave(CmTermination::ProcessDied, now);
   }
 }
 

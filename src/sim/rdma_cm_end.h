@@ -11,11 +11,11 @@
 namespace weft::sim {
 
 /// The randomized behaviour of an RDMA-CM user.
-struct RdmaCmTemper {
+struct RdmaCmBehavior {
   bool closes{};
   bool refuses{};
   bool waits_for_time_wait{};             ///< before it destroys its id
-  Duration thinks_for{};                  ///< delay before each step
+  Duration answer_delay{};                ///< delay before each step
   Instant gives_up_at{Instant::never()};  ///< in any state
 };
 
@@ -23,7 +23,7 @@ struct RdmaCmTemper {
 /// UDP, SIDR). Reports to the ledgers. Not thread-safe.
 class RdmaCmEnd {
  public:
-  struct Surroundings {
+  struct Environment {
     cm::RdmaCm& manager;
     cm::RdmaCmSink& sink;
     CmLedger& ledger;
@@ -33,9 +33,9 @@ class RdmaCmEnd {
     cm::PortSpace space{cm::PortSpace::Tcp};
   };
 
-  RdmaCmEnd(const Surroundings& surroundings, CmLedger::Token token, CmSide side,
-            const RdmaCmTemper& temper, Qpn qpn)
-      : in_(surroundings), temper_(temper), token_(token), side_(side), qpn_(qpn) {}
+  RdmaCmEnd(const Environment& environment, CmLedger::Token token, CmSide side,
+            const RdmaCmBehavior& behavior, Qpn qpn)
+      : in_(environment), behavior_(behavior), token_(token), side_(side), qpn_(qpn) {}
 
   void ask(const cm::SocketAddress& address, Instant now);
   /// Takes over the id of an incoming request.
@@ -48,7 +48,7 @@ class RdmaCmEnd {
   [[nodiscard]] cm::RdmaCmId id() const { return id_; }
   [[nodiscard]] bool is_over() const { return is_over_; }
   [[nodiscard]] Instant deadline() const {
-    return std::min({acts_at_, temper_.gives_up_at, probes_at_});
+    return std::min({acts_at_, behavior_.gives_up_at, probes_at_});
   }
 
  private:
@@ -60,12 +60,12 @@ class RdmaCmEnd {
   void take_answer(const cm::RdmaCmEvent& event, Instant now);
   void accept(Instant now);
   void become_up(Instant now);
-  void leave(CmEnding ending, Instant now);
+  void leave(CmTermination termination, Instant now);
   void must(const Result<void>& result, std::string_view call);
   [[nodiscard]] cm::ConnectionParameters parameters() const;
 
-  Surroundings in_;
-  RdmaCmTemper temper_;
+  Environment in_;
+  RdmaCmBehavior behavior_;
   CmLedger::Token token_;
   CmSide side_;
   Qpn qpn_;
@@ -75,8 +75,8 @@ class RdmaCmEnd {
   Instant acts_at_{Instant::never()};
   Instant probes_at_{Instant::never()};  ///< simulates a QP that sends from time to time
   Instant asked_at_{};
-  bool was_told_{};      ///< the end of the connection was reported
-  bool has_answered_{};  ///< answered a lookup
+  bool end_was_reported_{};  ///< the end of the connection was reported
+  bool has_answered_{};      ///< answered a lookup
   bool is_over_{};
 };
 

@@ -22,8 +22,8 @@ constexpr std::size_t kListeners = 2;  // per program
 constexpr std::uint16_t kPort = 7471;
 constexpr std::uint32_t kFirstHost = 0x7F4D'0000;  // 127.77.0.0
 constexpr Duration kVirtualBound = Duration::seconds(600);
-constexpr Duration kTells = Duration::seconds(90);  // a DREQ with 15 retries, 4.3 s each
-constexpr std::uint32_t kFirstQpn = 0x4000;         // each connection uses two QPNs
+constexpr Duration kCloseTime = Duration::seconds(90);  // a DREQ with 15 retries, 4.3 s each
+constexpr std::uint32_t kFirstQpn = 0x4000;             // each connection uses two QPNs
 
 [[nodiscard]] Duration some_time(Random& random, std::int64_t milliseconds) {
   return Duration::microseconds(
@@ -43,10 +43,10 @@ class Program final : public cm::RdmaCmSink {
   cm::RdmaCmId service{};  ///< datagram service
 };
 
-struct Appointment {
+struct ScheduledConnect {
   CmLedger::Plan plan{};
   cm::PortSpace space{cm::PortSpace::Tcp};
-  std::array<RdmaCmTemper, 2> tempers{};  // `gives_up_at` is relative to the start
+  std::array<RdmaCmBehavior, 2> behaviors{};  // `gives_up_at` is relative to the start
   Instant begins{};
   CmLedger::Token token{};
 };
@@ -67,7 +67,7 @@ class World {
     add_fault(fabric::FaultKind::Duplicate, scenario.duplication);
     add_fault(fabric::FaultKind::Reorder, scenario.reordering);
     for (std::uint32_t i = 0; i < scenario.connections; ++i) {
-      appointments_.push_back(arrange());
+      scheduled_.push_back(arrange());
     }
     if (scenario.a_program_dies) {
       victim_ = static_cast<std::uint32_t>(random_.below(kHosts));
@@ -76,7 +76,7 @@ class World {
   }
 
   Outcome run() {
-    while (verdict_.ok() && !is_at_rest()) {
+    while (verdict_.ok() && !is_idle_now()) {
       step();
     }
     if (verdict_.ok()) {
@@ -139,63 +139,64 @@ class World {
     fabric_->hosts().wake(nodes_.at(host));
   }
 
-  Appointment arrange() {
-    Appointment appointment;
+  ScheduledConnect arrange() {
+    ScheduledConnect scheduled;
     const auto first = static_cast<std::uint32_t>(random_.below(kHosts));
     const auto second = static_cast<std::uint32_t>(random_.below(kHosts));
-    appointment.plan = {
+    scheduled.plan = {
         .hosts = {first + 1, second + 1},
-          .kind = "RDMA-CM", .tells_within = kTells
+          .kind = "RDMA-CM", .close_time = kCloseTime
     };
     if (random_.chance(1, 4)) {
-      appointment.space = cm::PortSpace::Udp;
-      appointment.plan.kind = "RDMA-CM lookup";
+      scheduled.space = cm::PortSpace::Udp;
+      scheduled.plan.kind = "RDMA-CM lookup";
     }
     const std::uint64_t closers = random_.below(3);
     for (std::size_t side = 0; side < 2; ++side) {
-      RdmaCmTemper& temper = appointment.tempers.at(side);
-      temper.closes = closers == 2 || closers == side;
-      temper.refuses = random_.chance(1, 12);
-      temper.waits_for_time_wait = random_.chance(1, 2);
-      temper.thinks_for = random_.chance(1, 2) ? some_time(random_, 50) : Duration{};
+      RdmaCmBehavior& behavior = scheduled.behaviors.at(side);
+      behavior.closes = closers == 2 || closers == side;
+      behavior.refuses = random_.chance(1, 12);
+      behavior.waits_for_time_wait = random_.chance(1, 2);
+      behavior.answer_delay = random_.chance(1, 2) ? some_time(random_, 50) : Duration{};
       if (random_.chance(1, 8)) {
-        temper.gives_up_at = Instant{some_time(random_, 3000)};
+        behavior.gives_up_at = Instant{some_time(random_, 3000)};
       }
     }
-    appointment.begins = now_ + some_time(random_, 2000);
-    return appointment;
+    scheduled.begins = now_ + some_time(random_, 2000);
+    return scheduled;
   }
 
-  [[nodiscard]] std::unique_ptr<RdmaCmEnd> make_end(const Appointment& appointment, CmSide side) {
+  [[nodiscard]] std::unique_ptr<RdmaCmEnd> make_end(const ScheduledConnect& scheduled,
+                                                    CmSide side) {
     const auto index = static_cast<std::size_t>(side);
-    const std::uint32_t host = appointment.plan.hosts.at(index) - 1;
-    RdmaCmTemper temper = appointment.tempers.at(index);
-    if (temper.gives_up_at != Instant::never()) {
-      temper.gives_up_at = now_ + temper.gives_up_at.since_start();
+    const std::uint32_t host = scheduled.plan.hosts.at(index) - 1;
+    RdmaCmBehavior behavior = scheduled.behaviors.at(index);
+    if (behavior.gives_up_at != Instant::never()) {
+      behavior.gives_up_at = now_ + behavior.gives_up_at.since_start();
     }
     return std::make_unique<RdmaCmEnd>(
-        RdmaCmEnd::Surroundings{.manager = manager(host),
-                                .sink = *programs_.at(host),
-                                .ledger = ledger_,
-                                .exchanges = exchanges_,
-                                .verdict = verdict_,
-                                .life = {.host = host + 1},
-                                .space = appointment.space},
-        appointment.token, side, temper,
-        Qpn{kFirstQpn + 2 * appointment.token + static_cast<std::uint32_t>(index)});
+        RdmaCmEnd::Environment{.manager = manager(host),
+                               .sink = *programs_.at(host),
+                               .ledger = ledger_,
+                               .exchanges = exchanges_,
+                               .verdict = verdict_,
+                               .life = {.host = host + 1},
+                               .space = scheduled.space},
+        scheduled.token, side, behavior,
+        Qpn{kFirstQpn + 2 * scheduled.token + static_cast<std::uint32_t>(index)});
   }
 
-  void begin(Appointment& appointment) {
-    appointment.begins = Instant::never();
-    appointment.token = ledger_.begin(appointment.plan);
-    if (appointment.space == cm::PortSpace::Udp) {
-      exchanges_.lookup_asked(appointment.token, appointment.plan.hosts[1], true);
+  void begin(ScheduledConnect& scheduled) {
+    scheduled.begins = Instant::never();
+    scheduled.token = ledger_.begin(scheduled.plan);
+    if (scheduled.space == cm::PortSpace::Udp) {
+      exchanges_.lookup_requested(scheduled.token, scheduled.plan.hosts[1], true);
     }
-    Program* const program = programs_.at(appointment.plan.hosts[0] - 1).get();
+    Program* const program = programs_.at(scheduled.plan.hosts[0] - 1).get();
     if (program != nullptr) {
-      program->ends.push_back(make_end(appointment, CmSide::Client));
-      program->ends.back()->ask(address(appointment.plan.hosts[1] - 1), now_);
-      fabric_->hosts().wake(nodes_.at(appointment.plan.hosts[0] - 1));
+      program->ends.push_back(make_end(scheduled, CmSide::Client));
+      program->ends.back()->ask(address(scheduled.plan.hosts[1] - 1), now_);
+      fabric_->hosts().wake(nodes_.at(scheduled.plan.hosts[0] - 1));
     }
   }
 
@@ -205,8 +206,8 @@ class World {
     digest_.add(static_cast<std::uint64_t>(now_.since_start().nanoseconds()));
     if (event.type == cm::RdmaCmEventType::ConnectRequest) {
       const CmLedger::Token token = CmLedger::token_of(event.parameters.private_data);
-      const auto found = std::ranges::find(appointments_, token, &Appointment::token);
-      if (token == 0 || found == appointments_.end()) {
+      const auto found = std::ranges::find(scheduled_, token, &ScheduledConnect::token);
+      if (token == 0 || found == scheduled_.end()) {
         return verdict_.fail("a request arrived that no end sent");
       }
       if (ledger_.was_up(token, CmSide::Server)) {
@@ -228,11 +229,11 @@ class World {
   void step() {
     run_management();  // services become runnable when they are used
     Instant next = std::min({fabric_->management_deadline(), death_at_, return_at_});
-    for (const Appointment& appointment : appointments_) {
-      next = std::min(next, appointment.begins);
+    for (const ScheduledConnect& scheduled : scheduled_) {
+      next = std::min(next, scheduled.begins);
     }
     for (const auto& program : programs_) {
-      for (const auto& end : program ? program->ends : kNobody) {
+      for (const auto& end : program ? program->ends : kNoToken) {
         next = std::min(next, end->deadline());
       }
     }
@@ -249,14 +250,14 @@ class World {
       return_at_ = Instant::never();
       start_program(victim_);
     }
-    for (Appointment& appointment : appointments_) {
-      if (appointment.begins <= now_) {
-        begin(appointment);
+    for (ScheduledConnect& scheduled : scheduled_) {
+      if (scheduled.begins <= now_) {
+        begin(scheduled);
       }
     }
     do {
       run_management();
-    } while (let_programs_act());
+    } while (run_programs());
     ledger_.check(now_);
   }
 
@@ -266,7 +267,7 @@ class World {
   }
 
   /// Returns false if nothing was due.
-  bool let_programs_act() {
+  bool run_programs() {
     bool has_acted = false;
     for (std::uint32_t host = 0; host < kHosts; ++host) {
       Program* const program = programs_.at(host).get();
@@ -294,10 +295,10 @@ class World {
     return fabric_->hosts().host(nodes_.at(host), now_).connections().ids().size();
   }
 
-  [[nodiscard]] bool is_at_rest() {
+  [[nodiscard]] bool is_idle_now() {
     const bool all_are_over = death_at_ == Instant::never() && return_at_ == Instant::never() &&
-                              std::ranges::all_of(appointments_,
-                                                  [](const Appointment& each) {
+                              std::ranges::all_of(scheduled_,
+                                                  [](const ScheduledConnect& each) {
                                                     return each.begins == Instant::never();
                                                   }) &&
                               std::ranges::all_of(programs_, [](const auto& program) {
@@ -320,7 +321,7 @@ class World {
     }
   }
 
-  static inline const std::vector<std::unique_ptr<RdmaCmEnd>> kNobody{};
+  static inline const std::vector<std::unique_ptr<RdmaCmEnd>> kNoToken{};
 
   RdmaCmScenario scenario_;
   Random random_;
@@ -332,7 +333,7 @@ class World {
   std::unique_ptr<node::Fabric> fabric_;
   std::array<fabric::NodeIndex, kHosts> nodes_{};
   std::array<std::unique_ptr<Program>, kHosts> programs_{};
-  std::vector<Appointment> appointments_;
+  std::vector<ScheduledConnect> scheduled_;
   std::uint32_t victim_{};
   Instant death_at_{Instant::never()};
   Instant return_at_{Instant::never()};

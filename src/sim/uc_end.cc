@@ -86,7 +86,7 @@ std::uint64_t UcEnd::remote_address(std::uint64_t number) const {
 
 void UcEnd::check_sent(const hca::Packet& packet) {
   if (to_send_.empty()) {
-    complain("a packet goes out that belongs to no message");
+    report_failure("a packet goes out that belongs to no message");
     return;
   }
   const Part part{.message = to_send_.front(), .index = parts_sent_++};
@@ -107,26 +107,26 @@ void UcEnd::check_part(const hca::Packet& packet, const Part& part) {
   const hca::PacketHeader& header = packet.header;
   if (header.psn != next_psn_ || header.slid != lid_ || header.dlid != peer_->lid() ||
       header.dest_qp != peer_->qp().number()) {
-    complain(fmt::format("message {} goes out with a PSN or an address that is not its own",
-                         part.message));
+    report_failure(fmt::format("message {} goes out with a PSN or an address that is not its own",
+                               part.message));
   }
   if (header.opcode != opcode_of(message.is_write(), is_first, is_last, message.has_immediate())) {
-    complain(fmt::format("packet {} of message {} goes out as {:#x}", part.index, part.message,
-                         static_cast<unsigned>(header.opcode)));
+    report_failure(fmt::format("packet {} of message {} goes out as {:#x}", part.index,
+                               part.message, static_cast<unsigned>(header.opcode)));
   }
   if (packet.payload.size() != (is_last ? message.length - offset : kMtuBytes)) {
-    complain(fmt::format("packet {} of message {} has {} bytes", part.index, part.message,
-                         packet.payload.size()));
+    report_failure(fmt::format("packet {} of message {} has {} bytes", part.index, part.message,
+                               packet.payload.size()));
   }
   const wire::Reth& reth = header.extension.reth;
   if (message.is_write() && is_first &&
       (reth.virtual_address != remote_address(part.message) || reth.rkey != peer_->region_->rkey ||
        reth.dma_length != message.length)) {
-    complain(fmt::format("WRITE {} goes out to another place than was asked", part.message));
+    report_failure(fmt::format("WRITE {} goes out to another place than was asked", part.message));
   }
   if (message.has_immediate() && is_last &&
       header.immediate_or_rkey != static_cast<std::uint32_t>(part.message)) {
-    complain(fmt::format("message {} goes out with another's immediate", part.message));
+    report_failure(fmt::format("message {} goes out with another's immediate", part.message));
   }
   check_payload(packet, part.message, offset);
 }
@@ -139,7 +139,7 @@ bool UcEnd::begins(const Message& message) const {
 void UcEnd::expect(const hca::Packet& packet) {
   const auto found = peer_->sent_.find(packet.header.psn.value());
   if (found == peer_->sent_.end()) {
-    complain("a packet arrives that nobody sent");
+    report_failure("a packet arrives that nobody sent");
     return;
   }
   const Part part = found->second;
@@ -191,7 +191,7 @@ void UcEnd::expect_whole(const Part& last) {
 
 void UcEnd::check_delivery(const Expected& expected, const Receive& /*receive*/) {
   if (in_order_ && newest_delivery_ && expected.message <= *newest_delivery_) {
-    complain(
+    report_failure(
         fmt::format("message {} arrives after message {}", expected.message, *newest_delivery_));
   }
   newest_delivery_ = expected.message;
@@ -201,7 +201,7 @@ void UcEnd::check_memory() {
   if (const auto number = std::exchange(written_, std::nullopt)) {
     if (!holds(kWriteAt + *number % kSlots * kStride, peer_->messages_.at(*number).length, *peer_,
                *number)) {
-      complain(fmt::format("WRITE {} arrived whole, and its data is not in place", *number));
+      report_failure(fmt::format("WRITE {} arrived whole, and its data is not in place", *number));
     }
   }
 }

@@ -79,7 +79,7 @@ void UdEnd::post_message(std::uint64_t number) {
   to_send_.push_back(number);
   auto handle = hca_.create_ah(pd_, address);
   if (!handle) {
-    complain("create_ah: " + handle.error().reason);
+    report_failure("create_ah: " + handle.error().reason);
     return;
   }
   wr.ah = *handle;
@@ -89,7 +89,7 @@ void UdEnd::post_message(std::uint64_t number) {
 
 void UdEnd::check_sent(const hca::Packet& packet) {
   if (to_send_.empty()) {
-    complain("a datagram goes out that nobody posted");
+    report_failure("a datagram goes out that nobody posted");
     return;
   }
   const Datagram& datagram = datagrams_.at(to_send_.front());
@@ -100,18 +100,18 @@ void UdEnd::check_sent(const hca::Packet& packet) {
   if (header.psn != next_psn_ || header.slid != lid_ || header.dlid != datagram.to->lid() ||
       header.dest_qp != datagram.to->qp().number() ||
       header.extension.deth.src_qp != qp_->number() || header.has_grh != datagram.has_grh) {
-    complain(fmt::format("datagram {} goes out with a PSN or an address that is not its own",
-                         datagram.number));
+    report_failure(fmt::format("datagram {} goes out with a PSN or an address that is not its own",
+                               datagram.number));
   }
   if (header.extension.deth.qkey != datagram.qkey) {
-    complain(fmt::format("datagram {} goes out with Q_Key {:#x}, not {:#x}", datagram.number,
-                         header.extension.deth.qkey.value(), datagram.qkey.value()));
+    report_failure(fmt::format("datagram {} goes out with Q_Key {:#x}, not {:#x}", datagram.number,
+                               header.extension.deth.qkey.value(), datagram.qkey.value()));
   }
   if (header.opcode != opcode || packet.payload.size() != datagram.length ||
       (datagram.has_immediate &&
        header.immediate_or_rkey != static_cast<std::uint32_t>(datagram.number))) {
-    complain(fmt::format("datagram {} goes out with another opcode, length or immediate",
-                         datagram.number));
+    report_failure(fmt::format("datagram {} goes out with another opcode, length or immediate",
+                               datagram.number));
   }
   check_payload(packet, datagram.number, 0);
   sent_[next_psn_.value()] = datagram.number;
@@ -130,7 +130,7 @@ const UdEnd* UdEnd::sender_of(const hca::Packet& packet) const {
 void UdEnd::expect(const hca::Packet& packet) {
   const UdEnd* const sender = sender_of(packet);
   if (sender == nullptr) {
-    complain("a datagram arrives that nobody sent");
+    report_failure("a datagram arrives that nobody sent");
     return;
   }
   const Datagram& datagram = sender->datagrams_.at(sender->sent_.at(packet.header.psn.value()));
@@ -177,7 +177,7 @@ void UdEnd::check_delivery(const Expected& expected, const Receive& receive) {
                                                   (datagram.length + 3) / 4 * 4);
   const std::array<std::byte, hca::kGrhBytes> bytes = wire::pack(grh);
   if (!std::ranges::equal(bytes, std::span{memory_}.subspan(receive.at, bytes.size()))) {
-    complain(fmt::format("datagram {} arrived without its GRH before it", datagram.number));
+    report_failure(fmt::format("datagram {} arrived without its GRH before it", datagram.number));
   }
 }
 

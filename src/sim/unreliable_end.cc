@@ -46,7 +46,7 @@ void UnreliableEnd::move_to(hca::QpAttributes& attributes, hca::QpState state,
                             hca::QpAttributeMask mask) {
   attributes.state = state;
   if (const auto modified = qp_->modify(attributes, mask | hca::QpAttribute::State); !modified) {
-    complain(modified.error().reason);
+    report_failure(modified.error().reason);
   }
 }
 
@@ -76,7 +76,7 @@ void UnreliableEnd::post_receive() {
                .address = address + first, .length = receive.length - first, .lkey = region_->lkey}
   };
   if (const auto posted = qp_->post_recv({.wr_id = number, .sges = sges}); !posted) {
-    complain("post_recv: " + posted.error().reason);
+    report_failure("post_recv: " + posted.error().reason);
     return;
   }
   receives_.push_back(receive);
@@ -105,7 +105,7 @@ void UnreliableEnd::post(std::uint64_t number, std::uint32_t length, hca::SendWr
   };
   wr.sges = sges;
   if (const auto posted = qp_->post_send(wr); !posted) {
-    complain("post_send: " + posted.error().reason);
+    report_failure("post_send: " + posted.error().reason);
   } else {
     in_flight_.push_back({.number = number, .signaled = signaled});
   }
@@ -127,15 +127,16 @@ void UnreliableEnd::check_sends() {
       in_flight_.pop_front();
     }
     if (in_flight_.empty() || in_flight_.front().number != wc.wr_id) {
-      complain(fmt::format("completion of send {} out of order, twice, or of none", wc.wr_id));
+      report_failure(
+          fmt::format("completion of send {} out of order, twice, or of none", wc.wr_id));
       return;
     }
     if (wc.status == WcStatus::Success && !in_flight_.front().signaled) {
-      complain("an unsignaled send completed with success");
+      report_failure("an unsignaled send completed with success");
     }
     if (wc.status != WcStatus::Success && !(failed_ && wc.status == WcStatus::WorkRequestFlushed)) {
-      complain(fmt::format("send {} ended in status {} without cause", wc.wr_id,
-                           static_cast<unsigned>(wc.status)));
+      report_failure(fmt::format("send {} ended in status {} without cause", wc.wr_id,
+                                 static_cast<unsigned>(wc.status)));
     }
     in_flight_.pop_front();
   }
@@ -150,8 +151,8 @@ void UnreliableEnd::check_arrival() {
     failed_ ? check_flush(completions[i]) : check_completion(completions[i]);
   }
   if (expected_) {
-    complain(fmt::format("message {} of LID {} arrived whole, and nothing came of it",
-                         expected_->message, expected_->sender->lid().value()));
+    report_failure(fmt::format("message {} of LID {} arrived whole, and nothing came of it",
+                               expected_->message, expected_->sender->lid().value()));
     expected_.reset();
   }
   check_memory();
@@ -162,7 +163,8 @@ void UnreliableEnd::check_arrival() {
 
 void UnreliableEnd::check_completion(const hca::Wc& wc) {
   if (!expected_) {
-    complain("a receive completed for a message that did not arrive whole, or arrived before");
+    report_failure(
+        "a receive completed for a message that did not arrive whole, or arrived before");
     return;
   }
   const Expected expected = *std::exchange(expected_, std::nullopt);
@@ -170,22 +172,23 @@ void UnreliableEnd::check_completion(const hca::Wc& wc) {
   receives_.pop_front();
   const hca::Wc& must = expected.wc;
   if (wc.wr_id != receive.number) {
-    complain(fmt::format("receive {} completed, {} was next", wc.wr_id, receive.number));
+    report_failure(fmt::format("receive {} completed, {} was next", wc.wr_id, receive.number));
   } else if (wc.status != must.status) {
-    complain(fmt::format("a message completed with status {}, not {}",
-                         static_cast<unsigned>(wc.status), static_cast<unsigned>(must.status)));
+    report_failure(fmt::format("a message completed with status {}, not {}",
+                               static_cast<unsigned>(wc.status),
+                               static_cast<unsigned>(must.status)));
   } else if (wc.status != WcStatus::Success) {
     failed_ = true;
   } else if (wc.opcode != must.opcode || wc.byte_length != must.byte_length ||
              wc.src_qpn != must.src_qpn || wc.slid != must.slid || wc.flags != must.flags ||
              wc.immediate != must.immediate) {
-    complain(
+    report_failure(
         fmt::format("a message of {} bytes arrived with {}, or with another opcode, source, "
                     "flag or immediate",
                     must.byte_length, wc.byte_length));
   } else if (!holds(expected.payload_at, expected.payload_bytes, *expected.sender,
                     expected.message)) {
-    complain("a message arrived with other bytes than were sent");
+    report_failure("a message arrived with other bytes than were sent");
   } else {
     ++delivered_;
     check_delivery(expected, receive);
@@ -196,8 +199,8 @@ void UnreliableEnd::check_completion(const hca::Wc& wc) {
 void UnreliableEnd::check_flush(const hca::Wc& wc) {
   if (receives_.empty() || wc.wr_id != receives_.front().number ||
       wc.status != WcStatus::WorkRequestFlushed) {
-    complain(fmt::format("after an error receive {} ended in status {}", wc.wr_id,
-                         static_cast<unsigned>(wc.status)));
+    report_failure(fmt::format("after an error receive {} ended in status {}", wc.wr_id,
+                               static_cast<unsigned>(wc.status)));
     return;
   }
   receives_.pop_front();
@@ -208,7 +211,7 @@ void UnreliableEnd::start_again() {
   check_sends();
   std::erase_if(in_flight_, [](const Send& send) { return !send.signaled; });
   if (!receives_.empty() || !in_flight_.empty()) {
-    complain(
+    report_failure(
         fmt::format("a QP went to the error state and {} receives and {} sends never completed",
                     receives_.size(), in_flight_.size()));
   }
@@ -232,7 +235,7 @@ void UnreliableEnd::check_payload(const hca::Packet& packet, std::uint64_t messa
                                   std::size_t offset) {
   for (std::size_t i = 0; i < packet.payload.size(); ++i) {
     if (packet.payload[i] != byte_of(message, offset + i)) {
-      complain(fmt::format("message {} goes out with other bytes than were posted", message));
+      report_failure(fmt::format("message {} goes out with other bytes than were posted", message));
       return;
     }
   }
@@ -241,13 +244,13 @@ void UnreliableEnd::check_payload(const hca::Packet& packet, std::uint64_t messa
 void UnreliableEnd::check_at_end() {
   check_sends();
   if (!is_finished()) {
-    complain(fmt::format("stuck: {} sends never completed, {} were never posted", in_flight_.size(),
-                         left_));
+    report_failure(fmt::format("stuck: {} sends never completed, {} were never posted",
+                               in_flight_.size(), left_));
   }
   const auto guard_is_whole = [&](std::size_t from, std::size_t to) {
     for (std::size_t i = from; i < to; ++i) {
       if (memory_[i] != guard(i)) {
-        complain(fmt::format("byte {} outside every message was written", i));
+        report_failure(fmt::format("byte {} outside every message was written", i));
         return;
       }
     }
@@ -259,7 +262,7 @@ void UnreliableEnd::check_at_end() {
   guard_is_whole(kRegisteredEnd, kSize);
 }
 
-void UnreliableEnd::complain(const std::string& what) {
+void UnreliableEnd::report_failure(const std::string& what) {
   verdict_.fail(fmt::format("LID {} QP {:#x}: {}", lid_.value(), qp_->number().value(), what));
 }
 

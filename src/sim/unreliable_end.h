@@ -106,7 +106,7 @@ class UnreliableEnd {
     return pattern(seed_, 1, message, at);
   }
   void check_payload(const hca::Packet& packet, std::uint64_t message, std::size_t offset);
-  void complain(const std::string& what);
+  void report_failure(const std::string& what);
 
   hca::Hca& hca_;
   hca::ProtectionDomain& pd_;

@@ -140,7 +140,7 @@ class World {
     for (Place& place : places_) {
       Sink sink{*this, place};
       hca::Qp& qp = place.end->qp();
-      while (qp.wants_transmit() && qp.transmit(sink, now_, 8)) {
+      while (qp.needs_transmit() && qp.transmit(sink, now_, 8)) {
       }
       qp.check_invariants();
     }

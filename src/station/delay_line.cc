@@ -31,7 +31,7 @@ void DelayLine::grow(std::size_t bytes) {
   while (size < kept + bytes) {
     size *= 2;
   }
-  std::vector<std::byte> larger(std::min(size, kMostBytes));
+  std::vector<std::byte> larger(std::min(size, kMaxBytes));
   if (kept + bytes > larger.size()) {
     return;
   }
@@ -49,7 +49,7 @@ void DelayLine::grow(std::size_t bytes) {
 MutableByteSpan DelayLine::reserve(std::size_t bytes) {
   WEFT_DEBUG_ASSERT(bytes != 0, "a packet has octets");
   std::size_t at = place(bytes);
-  if (at == memory_.size() && memory_.size() < kMostBytes) {
+  if (at == memory_.size() && memory_.size() < kMaxBytes) {
     grow(bytes);
     at = place(bytes);
   }
@@ -61,7 +61,7 @@ MutableByteSpan DelayLine::reserve(std::size_t bytes) {
   return MutableByteSpan{memory_}.subspan(at, bytes);
 }
 
-void DelayLine::commit(KeptPacket packet) {
+void DelayLine::commit(DelayedPacket packet) {
   WEFT_DEBUG_ASSERT(reserved_.bytes != 0, "room was reserved");
   if (count_ == entries_.size()) {
     constexpr std::size_t kFirstEntries = 64;
@@ -73,7 +73,7 @@ void DelayLine::commit(KeptPacket packet) {
     first_ = 0;
   }
   if (count_ != 0) {
-    const KeptPacket& newest = entry(count_ - 1).packet;
+    const DelayedPacket& newest = entry(count_ - 1).packet;
     packet.departs = std::max(packet.departs, newest.departs);
     packet.arrives = std::max(packet.arrives, newest.arrives);
   }
@@ -92,24 +92,24 @@ ByteSpan DelayLine::front_record() const {
 
 void DelayLine::pop() {
   WEFT_DEBUG_ASSERT(count_ != 0, "there is a packet");
-  if (departed_ == 0) {
+  if (recently_detached_ == 0) {
     bytes_to_depart_ -= front().wire_bytes;
   } else {
-    --departed_;
+    --recently_detached_;
   }
   first_ = (first_ + 1) & (entries_.size() - 1);
   --count_;
 }
 
 void DelayLine::clear() {
-  first_ = count_ = departed_ = 0;
+  first_ = count_ = recently_detached_ = 0;
   bytes_to_depart_ = 0;
 }
 
 std::uint64_t DelayLine::bytes_to_depart(Instant now) {
-  while (departed_ < count_ && entry(departed_).packet.departs <= now) {
-    bytes_to_depart_ -= entry(departed_).packet.wire_bytes;
-    ++departed_;
+  while (recently_detached_ < count_ && entry(recently_detached_).packet.departs <= now) {
+    bytes_to_depart_ -= entry(recently_detached_).packet.wire_bytes;
+    ++recently_detached_;
   }
   return bytes_to_depart_;
 }
@@ -119,7 +119,8 @@ Instant DelayLine::next_event() const {
     return Instant::never();
   }
   const Instant arrival = front().arrives;
-  return departed_ < count_ ? std::min(arrival, entry(departed_).packet.departs) : arrival;
+  return recently_detached_ < count_ ? std::min(arrival, entry(recently_detached_).packet.departs)
+                                     : arrival;
 }
 
 }  // namespace weft::station

@@ -16,7 +16,7 @@
 namespace weft::station {
 
 /// What is kept beside a record.
-struct KeptPacket {
+struct DelayedPacket {
   Instant departs;  // the slowest link is done with it
   Instant arrives;
   std::uint64_t wire_bytes{};
@@ -28,21 +28,21 @@ class DelayLine {
  public:
   /// Policy. The most is what one path can have under way: at 100 Gb/s that of 330 us.
   static constexpr std::size_t kFirstBytes = std::size_t{1} << 16;
-  static constexpr std::size_t kMostBytes = std::size_t{1} << 22;
+  static constexpr std::size_t kMaxBytes = std::size_t{1} << 22;
 
   /// Where to write a record of `bytes`, which is kept as commit() says; empty if too much is under
-  /// way. Grows, at most to kMostBytes.
+  /// way. Grows, at most to kMaxBytes.
   [[nodiscard]] MutableByteSpan reserve(std::size_t bytes);
 
   /// Keeps what was written to the last reservation. It arrives after what is kept already, though
   /// the way may have become shorter.
-  void commit(KeptPacket packet);
+  void commit(DelayedPacket packet);
 
   [[nodiscard]] bool is_empty() const { return count_ == 0; }
   [[nodiscard]] std::size_t size() const { return count_; }
 
   /// The oldest; there must be one.
-  [[nodiscard]] const KeptPacket& front() const { return entry(0).packet; }
+  [[nodiscard]] const DelayedPacket& front() const { return entry(0).packet; }
   [[nodiscard]] ByteSpan front_record() const;
   void pop();
   void clear();
@@ -55,7 +55,7 @@ class DelayLine {
 
  private:
   struct Entry {
-    KeptPacket packet;
+    DelayedPacket packet;
     std::size_t offset{};
     std::size_t bytes{};
   };
@@ -71,8 +71,8 @@ class DelayLine {
   std::vector<Entry> entries_;     // a ring; a power of two
   std::size_t first_{};
   std::size_t count_{};
-  std::size_t end_{};       // of the newest record in memory_
-  std::size_t departed_{};  // so many of the entries, from the first on
+  std::size_t end_{};                // of the newest record in memory_
+  std::size_t recently_detached_{};  // so many of the entries, from the first on
   std::uint64_t bytes_to_depart_{};
   Entry reserved_;
 };

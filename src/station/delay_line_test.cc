@@ -65,9 +65,9 @@ TEST(DelayLine, IsBounded) {
   std::size_t kept = 0;
   while (keep(line, 1 << 14, std::byte{1}, at(1), at(1))) {
     kept += 1 << 14;
-    ASSERT_LE(kept, DelayLine::kMostBytes);
+    ASSERT_LE(kept, DelayLine::kMaxBytes);
   }
-  EXPECT_EQ(kept, DelayLine::kMostBytes);
+  EXPECT_EQ(kept, DelayLine::kMaxBytes);
   line.pop();
   EXPECT_TRUE(keep(line, 1 << 14, std::byte{1}, at(1), at(1)));
   EXPECT_FALSE(keep(line, 1, std::byte{1}, at(1), at(1)));

@@ -38,13 +38,13 @@ void WaitQueue::leave(Waiter& waiter) {
   }
 }
 
-void WaitQueue::move_all_to(WaitQueue& heir) {
+void WaitQueue::move_all_to(WaitQueue& replacement) {
   while (!waiting_.empty()) {
     Waiter& waiter = waiting_.pop_front();
-    waiter.queue_.store(&heir);
-    heir.waiting_.push_back(waiter);
+    waiter.queue_.store(&replacement);
+    replacement.waiting_.push_back(waiter);
     length_.fetch_sub(1, std::memory_order_relaxed);
-    heir.length_.fetch_add(1, std::memory_order_relaxed);
+    replacement.length_.fetch_add(1, std::memory_order_relaxed);
   }
 }
 

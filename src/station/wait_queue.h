@@ -72,7 +72,7 @@ class WaitQueue {
   static void leave(Waiter& waiter);
 
   /// All who wait here wait in `heir` from now on. With both locks held.
-  void move_all_to(WaitQueue& heir);
+  void move_all_to(WaitQueue& replacement);
 
   /// Gives each who waits a turn, from the head of the queue, until there is no room: who has sent
   /// something goes to the end, who found no room keeps its place. True if something was sent.
@@ -92,7 +92,8 @@ class WaitQueue {
   void remove(Waiter& waiter);
   [[nodiscard]] Waiter* take_first(List& to);
   template <class Driver>
-  [[nodiscard]] After conclude(Waiter& waiter, const Turn& turn, List& served, Driver& driver);
+  [[nodiscard]] After finish_attempt(Waiter& waiter, const Turn& turn, List& served,
+                                     Driver& driver);
 
   PolicyLock lock_;
   List waiting_;
@@ -102,8 +103,8 @@ class WaitQueue {
 };
 
 template <class Driver>
-WaitQueue::After WaitQueue::conclude(Waiter& waiter, const Turn& turn, List& served,
-                                     Driver& driver) {
+WaitQueue::After WaitQueue::finish_attempt(Waiter& waiter, const Turn& turn, List& served,
+                                           Driver& driver) {
   const std::lock_guard guard{lock_};
   if (waiter.queue() != this) {
     return After::TakenOut;
@@ -127,7 +128,7 @@ bool WaitQueue::serve(Driver& driver) {
   List served;
   Allowed allowed = Allowed::Everything;
   bool has_sent = false;
-  const bool responses_waited = responses_wait_.exchange(false, std::memory_order_relaxed);
+  const bool responses_were_waiting = responses_wait_.exchange(false, std::memory_order_relaxed);
   for (std::uint32_t turns = length_.load(std::memory_order_relaxed); turns != 0; --turns) {
     Waiter* const waiter = take_first(kept);
     if (waiter == nullptr) {
@@ -135,8 +136,8 @@ bool WaitQueue::serve(Driver& driver) {
     }
     const Turn turn = driver.take_turn(*waiter, allowed);
     has_sent = has_sent || turn.has_sent;
-    const bool forgets = planted_late(LiveBug::LeavesLineForGood);
-    const After after = conclude(*waiter, turn, served, driver);
+    const bool forgets = planted_late(LiveBug::WaiterForgotten);
+    const After after = finish_attempt(*waiter, turn, served, driver);
     if (after == After::TakenOut) {
       continue;
     }
@@ -149,7 +150,7 @@ bool WaitQueue::serve(Driver& driver) {
       }
     } else if (turn.room == Turn::Room::NoneHere) {
       allowed = Allowed::OnlyResponses;
-      if (!responses_waited || planted(LiveBug::ResponsesWaitForRequests)) {
+      if (!responses_were_waiting || planted(LiveBug::ResponsesWaitForRequests)) {
         break;
       }
     }

@@ -157,15 +157,15 @@ TEST_F(SendersThatWait, MayBeTakenOutDuringTheirTurn) {
 }
 
 TEST_F(SendersThatWait, AreInheritedInTheirOrder) {
-  WaitQueue heir{all_};
-  heir.join(c_, [] {});
+  WaitQueue replacement{all_};
+  replacement.join(c_, [] {});
   join(a_);
   join(b_);
-  queue_.move_all_to(heir);
+  queue_.move_all_to(replacement);
   EXPECT_FALSE(queue_.has_waiters());
-  EXPECT_EQ(a_.queue(), &heir);
+  EXPECT_EQ(a_.queue(), &replacement);
   driver_.turn = [](Sender&, Allowed) { return Turn{.has_more = false, .has_sent = true}; };
-  heir.serve(driver_);
+  replacement.serve(driver_);
   EXPECT_THAT(driver_.turns, ElementsAre("c", "a", "b"));
   EXPECT_EQ(all_, 0U);
 }

@@ -90,11 +90,11 @@ std::optional<NodeId> Discovery::enter(const wire::NodeInfo& info, const Directe
   if (subnet_.node(node).is_switch()) {
     subnet_.node(node).route = route;
   }
-  ask_about(node);
+  query_attributes(node);
   return node;
 }
 
-void Discovery::ask_about(NodeId node) {
+void Discovery::query_attributes(NodeId node) {
   const SubnetNode& record = subnet_.node(node);
   const PortId any{node, record.is_switch() ? PortNumber{} : record.info.local_port};
   const auto known = before_ == nullptr ? std::nullopt : before_->find_node(record.info.node_guid);
@@ -124,7 +124,7 @@ void Discovery::enter_port(PortId port, const wire::NodeInfo& info, const Direct
 void Discovery::take_node_info(const SmpRequest& request, const SmpAnswer& answer) {
   const auto info = answer.as<wire::NodeInfo>();
   if (!is_sensible(info)) {
-    ++problems_.nonsense;
+    ++problems_.inconsistent;
     return;
   }
   DirectedRoute route = route_of(request);
@@ -170,9 +170,9 @@ void Discovery::take_port_info(const SmpRequest& request, const SmpAnswer& answe
     if (record.info.capability_mask.has(wire::PortCapability::IsSm) && !is_own) {
       managers_.push_back(port);
     }
-    read_or_remember(port);
+    read_or_reuse(port);
   }
-  remember_lanes(port);
+  reuse_lanes(port);
   const bool has_cable = port.number != PortNumber{} && record.is_up();
   if (has_cable && record.peer.node == kNoNode && (is_switch || is_own)) {
     const PortId via{port.node, is_switch ? PortNumber{} : port.number};
@@ -180,7 +180,7 @@ void Discovery::take_port_info(const SmpRequest& request, const SmpAnswer& answe
   }
 }
 
-void Discovery::remember_lanes(PortId port) {
+void Discovery::reuse_lanes(PortId port) {
   const Guid guid = subnet_.node(port.node).info.node_guid;
   const auto known = before_ == nullptr ? std::nullopt : before_->find_node(guid);
   if (known && port.number.value() < before_->node(*known).ports.size() &&
@@ -192,7 +192,7 @@ void Discovery::remember_lanes(PortId port) {
 }
 
 /// P_Keys and GUIDs; unchanged unless the node restarted.
-void Discovery::read_or_remember(PortId port) {
+void Discovery::read_or_reuse(PortId port) {
   SubnetPort& record = subnet_.port(port);
   const bool is_fresh = record.info.lid == Lid{} || record.info.port_state < wire::LinkState::Armed;
   const auto known = before_ == nullptr ? std::nullopt : before_->find_port(record.guid);

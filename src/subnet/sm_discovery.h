@@ -32,7 +32,7 @@ class Discovery {
     std::uint32_t unanswered{};
     std::uint32_t refused{};
     std::uint32_t duplicate_guids{};
-    std::uint32_t nonsense{};
+    std::uint32_t inconsistent{};
   };
   [[nodiscard]] const Problems& problems() const { return problems_; }
   /// None if not even the local node answered.
@@ -49,10 +49,10 @@ class Discovery {
   void take_guids(const SmpRequest& request, const SmpAnswer& answer);
   [[nodiscard]] std::optional<NodeId> enter(const wire::NodeInfo& info, const DirectedRoute& route);
   void enter_port(PortId port, const wire::NodeInfo& info, const DirectedRoute& route);
-  void ask_about(NodeId node);
+  void query_attributes(NodeId node);
   void ask(PortId to, wire::SmpAttribute attribute, std::uint32_t modifier = 0);
-  void read_or_remember(PortId port);
-  void remember_lanes(PortId port);
+  void read_or_reuse(PortId port);
+  void reuse_lanes(PortId port);
   [[nodiscard]] bool is_sensible(const wire::NodeInfo& info) const;
 
   const Subnet* before_;

@@ -163,7 +163,7 @@ TEST(Discovery, NodesThatDoNotAnswerOrTalkNonsenseAreLeftOut) {
   Discovery discovery = fabric.discover();
   EXPECT_EQ(discovery.subnet().nodes().size(), 3U);
   EXPECT_EQ(discovery.problems().unanswered, 1U);
-  EXPECT_EQ(discovery.problems().nonsense, 1U);
+  EXPECT_EQ(discovery.problems().inconsistent, 1U);
 }
 
 TEST(Discovery, WithoutOwnAgentThereIsNothing) {

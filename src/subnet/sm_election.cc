@@ -101,7 +101,7 @@ const mad::MadMessage* SubnetManager::answer_trap(mad::MadRequest& request) {
       case wire::Trap::LinkStateChange:
         sweep_wanted_ = true;
         link_changed_at_ = std::min(link_changed_at_, request.now);
-        begin_anew_after_trap(request.now);
+        restart_after_trap(request.now);
         break;
       case wire::Trap::CapabilityMaskChange:
       case wire::Trap::SystemImageGuidChange:
@@ -124,7 +124,7 @@ const mad::MadMessage* SubnetManager::answer_trap(mad::MadRequest& request) {
   return &request.message;
 }
 
-void SubnetManager::note_manager(PortId port, const wire::SmInfo& info) {
+void SubnetManager::record_manager(PortId port, const wire::SmInfo& info) {
   if (info.guid == own_guid_) {
     return;
   }
@@ -141,17 +141,18 @@ void SubnetManager::decide(Instant now) {
   const OtherManager* better = nullptr;
   for (const OtherManager& other : others_) {
     const bool is_master = other.info.state == wire::SmState::Master;
-    const bool counts =
-        state_ == wire::SmState::Master
-            ? goes_before(other.info, sm_info()) && other.info.state != wire::SmState::NotActive &&
-                  other.info.state != wire::SmState::Discovering && !deaf_.contains(other.info.guid)
-            : is_master || (goes_before(other.info, sm_info()) &&
-                            other.info.state != wire::SmState::NotActive);
-    const bool is_better_yet = better == nullptr ||
-                               (is_master && better->info.state != wire::SmState::Master) ||
-                               (is_master == (better->info.state == wire::SmState::Master) &&
-                                goes_before(other.info, better->info));
-    if (counts && is_better_yet) {
+    const bool counts = state_ == wire::SmState::Master
+                            ? takes_precedence(other.info, sm_info()) &&
+                                  other.info.state != wire::SmState::NotActive &&
+                                  other.info.state != wire::SmState::Discovering &&
+                                  !unresponsive_managers_.contains(other.info.guid)
+                            : is_master || (takes_precedence(other.info, sm_info()) &&
+                                            other.info.state != wire::SmState::NotActive);
+    const bool is_superior = better == nullptr ||
+                             (is_master && better->info.state != wire::SmState::Master) ||
+                             (is_master == (better->info.state == wire::SmState::Master) &&
+                              takes_precedence(other.info, better->info));
+    if (counts && is_superior) {
       better = &other;
     }
   }
@@ -161,7 +162,7 @@ void SubnetManager::decide(Instant now) {
   if (better != nullptr) {
     master_ = *better;
   }
-  apply(better != nullptr ? SmEvent::FoundBetter : SmEvent::FoundNone, now);
+  apply(better != nullptr ? SmEvent::FoundSuperior : SmEvent::FoundNone, now);
 }
 
 void SubnetManager::apply(SmEvent event, Instant now) {
@@ -189,7 +190,7 @@ void SubnetManager::apply(SmEvent event, Instant now) {
       break;
     case SmAction::TakeOver:
       takes_over_ = true;
-      if (work == Work::AskManagers) {
+      if (work == Work::QueryManagers) {
         set_up(now);
       }
       break;
@@ -207,7 +208,7 @@ void SubnetManager::apply(SmEvent event, Instant now) {
       acknowledge(now);
       request_sweep(now);
       break;
-    case SmAction::GoQuiet:
+    case SmAction::Deactivate:
       drop_work(now);
       master_.reset();
       break;
@@ -278,7 +279,7 @@ void SubnetManager::take_poll(const SmpAnswer& answer, Instant now) {
       answer.is_good() && answer.as<wire::SmInfo>().state == wire::SmState::Master;
   missed_polls_ = is_master ? 0 : missed_polls_ + 1;
   if (missed_polls_ > options_.polling_retries) {
-    apply(SmEvent::MasterGone, now);
+    apply(SmEvent::MasterLost, now);
   }
 }
 

@@ -29,7 +29,7 @@ class Assignment {
 
   Result<void> run() {
     claim();
-    keep_clear_of_the_absent();
+    avoid_absent_lids();
     std::size_t without = 0;
     for (const PortId port : wanting_) {
       const std::uint8_t lmc = lmc_of(port);
@@ -92,10 +92,10 @@ class Assignment {
         const SubnetPort& record = subnet_.port(port);
         const std::uint8_t lmc = lmc_of(port);
         const auto found = memory_.find(record.guid);
-        const Lid remembered = found == memory_.end() ? Lid{} : found->second;
+        const Lid reused = found == memory_.end() ? Lid{} : found->second;
         const Lid said = record.info.lmc == lmc ? record.info.lid : Lid{};
-        const Lid wanted = round == 2 ? remembered : said;
-        if ((round == 0 && said != remembered) || !is_free(wanted, 1U << lmc)) {
+        const Lid wanted = round == 2 ? reused : said;
+        if ((round == 0 && said != reused) || !is_free(wanted, 1U << lmc)) {
           return false;
         }
         use(port, wanted, lmc);
@@ -104,7 +104,7 @@ class Assignment {
     }
   }
 
-  void keep_clear_of_the_absent() {
+  void avoid_absent_lids() {
     for (const auto& [guid, lid] : memory_) {
       if (!subnet_.find_port(guid)) {
         absent_.set(lid.value());
@@ -114,12 +114,12 @@ class Assignment {
 
   [[nodiscard]] Lid take_free(std::uint8_t lmc) {
     const std::uint32_t count = 1U << lmc;
-    for (const bool spares_absent : {true, false}) {
-      std::uint32_t& lid = next_[spares_absent ? 0 : 1].at(lmc);
+    for (const bool avoids_absent : {true, false}) {
+      std::uint32_t& lid = next_[avoids_absent ? 0 : 1].at(lmc);
       const std::uint32_t first = (options_.first_lid.value() + count - 1) / count * count;
       for (lid = std::max(lid, first); lid + count <= kEndOfUnicast; lid += count) {
         bool is_good = is_free(Lid{lid}, count);
-        for (std::uint32_t i = 0; is_good && spares_absent && i < count; ++i) {
+        for (std::uint32_t i = 0; is_good && avoids_absent && i < count; ++i) {
           is_good = !absent_[lid + i];
         }
         if (is_good) {

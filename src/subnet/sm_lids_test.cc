@@ -95,7 +95,7 @@ TEST(Lids, RangesAreAlignedAndWhatIsNotIsGivenAnew) {
   EXPECT_EQ(ports.lid(sw), Lid{2});
 }
 
-TEST(Lids, NonsenseIsNotKept) {
+TEST(Lids, InvalidLidsAreReplaced) {
   Ports ports;
   const PortId multicast = ports.host(10, Lid{0xC001});
   const PortId permissive = ports.host(20, Lid{0xFFFF});

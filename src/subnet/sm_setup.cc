@@ -108,7 +108,7 @@ wire::SwitchInfo Setup::wanted_switch_info(NodeId node) const {
   wire::SwitchInfo info = *subnet_.node(node).switch_info;
   info.linear_fdb_top = static_cast<std::uint16_t>(
       std::min<std::uint32_t>(graph_.lid_end, std::max<std::uint32_t>(info.linear_fdb_cap, 1)) - 1);
-  info.life_time_value = options_.packet_life_time;
+  info.lifetime_exponent = options_.packet_life_time;
   return info;
 }
 

@@ -15,14 +15,14 @@ namespace weft::subnet {
 
 /// Events of the SM state machine.
 enum class SmEvent : std::uint8_t {
-  FoundBetter,       ///< Discovering: a master, or an SM with precedence, was found
+  FoundSuperior,     ///< Discovering: a master, or an SM with precedence, was found
   FoundNone,         ///< Discovering: no SM has precedence
   HandoverReceived,  ///< SMInfo Set HANDOVER
   Acknowledged,      ///< SMInfo Set ACKNOWLEDGE, for this SM's handover
   DiscoverReceived,  ///< SMInfo Set DISCOVER
   DisableReceived,   ///< SMInfo Set DISABLE
   StandbyReceived,   ///< SMInfo Set STANDBY
-  MasterGone,        ///< Standby: the master stopped answering or is no longer master
+  MasterLost,        ///< Standby: the master stopped answering or is no longer master
 };
 
 /// What the SM does on a transition.
@@ -33,7 +33,7 @@ enum class SmAction : std::uint8_t {
   Poll,            ///< start polling the master
   TakeOverAndAck,  ///< acknowledge the handover, then sweep and configure
   AckAndResweep,   ///< acknowledge, and sweep to include the other SM's part of the subnet
-  GoQuiet,
+  Deactivate,
 };
 
 /// One row of the table.
@@ -49,13 +49,13 @@ inline constexpr auto kSmTransitions = [] {
   using enum SmEvent;
   using enum SmAction;
   return std::to_array<SmTransition>({
-      {Discovering, FoundBetter,      Standby,     Poll          },
+      {Discovering, FoundSuperior,    Standby,     Poll          },
       {Discovering, FoundNone,        Master,      TakeOver      },
       {Discovering, HandoverReceived, Master,      TakeOverAndAck},
       {Standby,     HandoverReceived, Master,      TakeOverAndAck},
       {Standby,     DiscoverReceived, Discovering, Discover      },
-      {Standby,     DisableReceived,  NotActive,   GoQuiet       },
-      {Standby,     MasterGone,       Discovering, Discover      },
+      {Standby,     DisableReceived,  NotActive,   Deactivate    },
+      {Standby,     MasterLost,       Discovering, Discover      },
       {NotActive,   StandbyReceived,  Standby,     Poll          },
       {Master,      HandoverReceived, Master,      AckAndResweep },
       {Master,      Acknowledged,     Standby,     Poll          },
@@ -102,12 +102,12 @@ consteval bool every_state_is_reached() {
 
 static_assert(rows_are_unique());
 static_assert(every_state_is_reached());
-static_assert(transition(wire::SmState::Standby, SmEvent::MasterGone).has_value());
+static_assert(transition(wire::SmState::Standby, SmEvent::MasterLost).has_value());
 
 }  // namespace internal
 
 /// True if `a` takes precedence over `b`: higher priority, then lower GUID (§14.4.1).
-[[nodiscard]] constexpr bool goes_before(const wire::SmInfo& a, const wire::SmInfo& b) {
+[[nodiscard]] constexpr bool takes_precedence(const wire::SmInfo& a, const wire::SmInfo& b) {
   return a.priority != b.priority ? a.priority > b.priority : a.guid < b.guid;
 }
 

@@ -10,7 +10,7 @@ namespace {
 using enum wire::SmState;
 
 TEST(SmStates, OnlyTheMasterOrItsDeathMakesAStandbyMove) {
-  EXPECT_EQ(transition(Standby, SmEvent::MasterGone)->to, Discovering);
+  EXPECT_EQ(transition(Standby, SmEvent::MasterLost)->to, Discovering);
   EXPECT_EQ(transition(Standby, SmEvent::HandoverReceived)->to, Master);
   EXPECT_EQ(transition(Standby, SmEvent::DisableReceived)->to, NotActive);
   EXPECT_FALSE(transition(Standby, SmEvent::FoundNone));
@@ -28,17 +28,17 @@ TEST(SmStates, AMasterIsNeitherDisabledNorPutOnStandbyByOthers) {
 TEST(SmStates, WhoIsNotActiveWaitsToBeAsked) {
   EXPECT_EQ(transition(NotActive, SmEvent::StandbyReceived)->to, Standby);
   EXPECT_FALSE(transition(NotActive, SmEvent::HandoverReceived));
-  EXPECT_FALSE(transition(NotActive, SmEvent::MasterGone));
+  EXPECT_FALSE(transition(NotActive, SmEvent::MasterLost));
 }
 
 TEST(SmStates, PriorityComesBeforeTheLowerGuid) {
   const wire::SmInfo low{.guid = Guid{1}, .priority = 1};
   const wire::SmInfo high{.guid = Guid{2}, .priority = 2};
   const wire::SmInfo later{.guid = Guid{3}, .priority = 2};
-  EXPECT_TRUE(goes_before(high, low));
-  EXPECT_FALSE(goes_before(low, high));
-  EXPECT_TRUE(goes_before(high, later));
-  EXPECT_FALSE(goes_before(high, high));
+  EXPECT_TRUE(takes_precedence(high, low));
+  EXPECT_FALSE(takes_precedence(low, high));
+  EXPECT_TRUE(takes_precedence(high, later));
+  EXPECT_FALSE(takes_precedence(high, high));
 }
 
 TEST(SmStates, ControlsAreNumberedAsTheSpecificationDoes) {

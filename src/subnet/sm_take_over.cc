@@ -51,22 +51,22 @@ void SubnetManager::adopt(Subnet found) {
 
 /// Assigns LIDs, computes routes, and starts writing.
 void SubnetManager::set_up(Instant now) {
-  complaint_.clear();
+  warning_.clear();
   if (const auto assigned = assign_lids(subnet_, options_, lid_memory_); !assigned) {
-    complaint_ = assigned.error().reason;
+    warning_ = assigned.error().reason;
   }
   ++subnet_.generation;
   graph_ = make_routing_graph(subnet_);
   choose_routing();
-  std::set<Guid> newcomers;
+  std::set<Guid> new_ports;
   for (const SubnetNode& node : subnet_.nodes()) {
     for (const SubnetPort& port : node.ports) {
       if (port.guid != Guid{} && (takes_over_ || !in_service_.contains(port.guid))) {
-        newcomers.insert(port.guid);
+        new_ports.insert(port.guid);
       }
     }
   }
-  setup_->set_reregister(std::move(newcomers));
+  setup_->set_reregister(std::move(new_ports));
   setup_->set_master(subnet_.port(own_port_).info.lid);
   update_wanted_ = !guids_to_write_.empty();
   work_ = Work::Tables;
@@ -103,7 +103,7 @@ void SubnetManager::choose_routing() {
       routing_ = std::move(*routing);
       return;
     }
-    complaint_ += (complaint_.empty() ? "" : "; ") + routing.error().reason;
+    warning_ += (warning_.empty() ? "" : "; ") + routing.error().reason;
   }
   routing_ = route_up_down(graph_);  // always possible, and deadlock-free with one VL
 }
@@ -133,7 +133,7 @@ std::set<Guid> SubnetManager::ports_in_service() const {
 }
 
 /// Reports ports that appeared or disappeared since the last report.
-void SubnetManager::tell_changes(Instant now) {
+void SubnetManager::report_changes(Instant now) {
   std::set<Guid> before = std::exchange(in_service_, ports_in_service());
   if (observer_ == nullptr) {
     return;

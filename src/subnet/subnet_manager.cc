@@ -74,13 +74,13 @@ bool SubnetManager::is_settled() const {
 }
 
 Instant SubnetManager::deadline() const {
-  return std::min({light_sweep_at_, retry_at_, poll_at_, handover_until_, patience_until_});
+  return std::min({light_sweep_at_, retry_at_, poll_at_, handover_until_, grace_until_});
 }
 
 void SubnetManager::handle_timeout(Instant now) {
   if (handover_until_ <= now) {  // the handover was not accepted
     handover_until_ = Instant::never();
-    deaf_.insert(*std::exchange(handing_over_to_, std::nullopt));
+    unresponsive_managers_.insert(*std::exchange(handing_over_to_, std::nullopt));
     sweep_wanted_ = true;
     rest(now);
   }
@@ -88,8 +88,8 @@ void SubnetManager::handle_timeout(Instant now) {
     poll_at_ = now + options_.polling_interval;
     poll_master(now);
   }
-  if (patience_until_ <= now) {
-    end_patience(now);
+  if (grace_until_ <= now) {
+    end_grace_after_trap(now);
   }
   if (retry_at_ <= now) {
     retry_at_ = Instant::never();
@@ -114,19 +114,19 @@ void SubnetManager::request_sweep(Instant now) {
 /// answered for a short time, so that their effect is known; then a sweep starts. The first sweep
 /// as master is not aborted, because no routes exist yet that an abort could save, but it no longer
 /// waits for lost SMPs.
-void SubnetManager::begin_anew_after_trap(Instant now) {
+void SubnetManager::restart_after_trap(Instant now) {
   const bool is_in_hand = work_ != Work::Idle && work_ != Work::LightSweep && work_ != Work::Survey;
-  if (!is_in_hand || is_abandoned_ || patience_until_ != Instant::never() ||
+  if (!is_in_hand || is_aborted_ || grace_until_ != Instant::never() ||
       !prompt_sweeps_.may_pass(now)) {
     return;
   }
   prompt_sweeps_.pass(now);
-  is_abandoned_ = !takes_over_;
-  patience_until_ = now + options_.patience_after_trap;
+  is_aborted_ = !takes_over_;
+  grace_until_ = now + options_.grace_after_trap;
 }
 
-void SubnetManager::end_patience(Instant now) {
-  patience_until_ = Instant::never();
+void SubnetManager::end_grace_after_trap(Instant now) {
+  grace_until_ = Instant::never();
   is_pumping_ = true;  // send everything before advancing
   client_->give_up(now);
   is_pumping_ = false;
@@ -135,8 +135,8 @@ void SubnetManager::end_patience(Instant now) {
 
 /// Ends the current work when none of its SMPs is in flight. Unwritten changes are planned again by
 /// the next sweep; tables that were being written completely are in an unknown state.
-void SubnetManager::abandon(Instant now) {
-  ++counters_.abandoned;
+void SubnetManager::abort_work(Instant now) {
+  ++counters_.aborted;
   uncertain_.merge(unconfirmed_);
   guids_to_write_.merge(guids_under_way_);
   drop_work(now);
@@ -146,8 +146,8 @@ void SubnetManager::abandon(Instant now) {
 void SubnetManager::drop_work(Instant now) {
   client_->cancel(now);
   work_ = Work::Idle;
-  is_abandoned_ = false;
-  patience_until_ = Instant::never();
+  is_aborted_ = false;
+  grace_until_ = Instant::never();
   unconfirmed_.clear();
   guids_under_way_.clear();
 }
@@ -199,23 +199,23 @@ void SubnetManager::begin_sweep(Instant now) {
 void SubnetManager::begin_light_sweep(Instant now) {
   drop_work(now);
   work_ = Work::LightSweep;
-  asks_.clear();
-  next_ask_ = 0;
+  requests_.clear();
+  next_request_ = 0;
   for (std::uint32_t i = 0; i < subnet_.nodes().size(); ++i) {
     if (subnet_.nodes()[i].is_switch()) {
-      asks_.push_back({
+      requests_.push_back({
           .to = {NodeId{i}, PortNumber{}},
             .attribute = wire::SmpAttribute::SwitchInfo
       });
     }
   }
   for (const OtherManager& other : others_) {
-    asks_.push_back({.to = other.port, .attribute = wire::SmpAttribute::SmInfo});
+    requests_.push_back({.to = other.port, .attribute = wire::SmpAttribute::SmInfo});
   }
   if (own_port_.number != PortNumber{}) {  // an HCA sends no trap for its own link
-    asks_.push_back({.to = own_port_,
-                     .attribute = wire::SmpAttribute::PortInfo,
-                     .modifier = own_port_.number.value()});
+    requests_.push_back({.to = own_port_,
+                         .attribute = wire::SmpAttribute::PortInfo,
+                         .modifier = own_port_.number.value()});
   }
   pump(now);
 }
@@ -223,9 +223,9 @@ void SubnetManager::begin_light_sweep(Instant now) {
 /// Reads SLtoVLMappingTable and VLArbitrationTable for SA's records. Skipped where they are very
 /// many, as on large switches; tables that this SM wrote are known anyway.
 void SubnetManager::begin_survey(Instant now) {
-  constexpr std::size_t kMostRequests = 20'000;  // policy
-  asks_.clear();
-  next_ask_ = 0;
+  constexpr std::size_t kMaxRequests = 20'000;  // policy
+  requests_.clear();
+  next_request_ = 0;
   for (std::uint32_t i = 0; i < subnet_.nodes().size(); ++i) {
     SubnetNode& node = subnet_.nodes()[i];
     const auto inputs = static_cast<std::uint32_t>(node.is_switch() ? node.ports.size() : 1);
@@ -233,24 +233,24 @@ void SubnetManager::begin_survey(Instant now) {
       const bool has_lanes = port.is_up() && port.info.vl_cap > 1 &&
                              port.sl_to_vl.size() < inputs &&
                              (node.is_switch() ? port.number != PortNumber{} : port.guid != Guid{});
-      if (!has_lanes || asks_.size() + inputs + 4 > kMostRequests) {
+      if (!has_lanes || requests_.size() + inputs + 4 > kMaxRequests) {
         continue;
       }
       const std::uint32_t number = node.is_switch() ? port.number.value() : 0U;
       const PortId id{NodeId{i}, port.number};
       for (std::uint32_t input = 0; input < inputs; ++input) {
-        asks_.push_back({.to = id,
-                         .attribute = wire::SmpAttribute::SlToVlMappingTable,
-                         .modifier = node.is_switch() ? input << 8 | number : 0});
+        requests_.push_back({.to = id,
+                             .attribute = wire::SmpAttribute::SlToVlMappingTable,
+                             .modifier = node.is_switch() ? input << 8 | number : 0});
       }
       for (const std::uint32_t block : arbitration_blocks(port.info)) {
-        asks_.push_back({.to = id,
-                         .attribute = wire::SmpAttribute::VlArbitrationTable,
-                         .modifier = block << 16 | number});
+        requests_.push_back({.to = id,
+                             .attribute = wire::SmpAttribute::VlArbitrationTable,
+                             .modifier = block << 16 | number});
       }
     }
   }
-  if (!asks_.empty()) {
+  if (!requests_.empty()) {
     work_ = Work::Survey;
     pump(now);
   }
@@ -291,12 +291,12 @@ void SubnetManager::pump(Instant now) {
     return;
   }
   while (work_ != Work::Idle) {
-    const auto request = client_->has_room() && !is_abandoned_ ? next_request() : std::nullopt;
+    const auto request = client_->has_room() && !is_aborted_ ? next_request() : std::nullopt;
     if (request) {
       send(*request, now);
     } else if (client_->is_idle()) {
       is_pumping_ = false;  // the next step may start sending
-      is_abandoned_ ? abandon(now) : advance(now);
+      is_aborted_ ? abort_work(now) : advance(now);
       if (std::exchange(is_pumping_, true)) {
         return;
       }
@@ -313,10 +313,11 @@ std::optional<SmpRequest> SubnetManager::next_request() {
       return std::nullopt;
     case Work::Discover:
       return discovery_->next();
-    case Work::AskManagers:
+    case Work::QueryManagers:
     case Work::Survey:
     case Work::LightSweep:
-      return next_ask_ < asks_.size() ? std::optional{asks_[next_ask_++]} : std::nullopt;
+      return next_request_ < requests_.size() ? std::optional{requests_[next_request_++]}
+                                              : std::nullopt;
     case Work::Tables:
     case Work::Ports:
     case Work::Active:
@@ -345,9 +346,9 @@ void SubnetManager::take(const SmpRequest& request, const SmpAnswer& answer, Ins
       return;
     case Work::Discover:
       return discovery_->take(request, answer);
-    case Work::AskManagers:
+    case Work::QueryManagers:
       if (answer.is_good()) {
-        note_manager(request.to, answer.as<wire::SmInfo>());
+        record_manager(request.to, answer.as<wire::SmInfo>());
       }
       return;
     case Work::Survey:
@@ -374,7 +375,7 @@ void SubnetManager::take_light_sweep(const SmpRequest& request, const SmpAnswer&
     is_quiet = is_quiet &&
                answer.as<wire::PortInfo>().port_state == subnet_.port(request.to).info.port_state;
   } else if (is_quiet) {
-    note_manager(request.to, answer.as<wire::SmInfo>());
+    record_manager(request.to, answer.as<wire::SmInfo>());
   }
   sweep_wanted_ = sweep_wanted_ || !is_quiet;
 }
@@ -386,7 +387,7 @@ void SubnetManager::advance(Instant now) {
       return;
     case Work::Discover:
       return finish_discovery(now);
-    case Work::AskManagers:
+    case Work::QueryManagers:
       return decide(now);
     case Work::Tables:
       if (link_changed_at_ <= sweep_began_) {
@@ -404,7 +405,7 @@ void SubnetManager::advance(Instant now) {
     case Work::Update:
     case Work::Survey:
       guids_under_way_.clear();
-      patience_until_ = Instant::never();
+      grace_until_ = Instant::never();
       ++subnet_.generation;
       return rest(now);
     case Work::LightSweep:
@@ -419,21 +420,21 @@ void SubnetManager::finish_discovery(Instant now) {
     work_ = Work::Idle;
     return;
   }
-  work_ = Work::AskManagers;
+  work_ = Work::QueryManagers;
   others_.clear();
-  asks_.clear();
-  next_ask_ = 0;
+  requests_.clear();
+  next_request_ = 0;
   adopt(std::move(discovery_->subnet()));
   for (const PortId port : discovery_->managers()) {
-    asks_.push_back({.to = port, .attribute = wire::SmpAttribute::SmInfo});
+    requests_.push_back({.to = port, .attribute = wire::SmpAttribute::SmInfo});
   }
 }
 
 void SubnetManager::finish_light_sweep(Instant now) {
   ++counters_.light_sweeps;
   for (const OtherManager& other : others_) {
-    sweep_wanted_ =
-        sweep_wanted_ || (goes_before(other.info, sm_info()) && !deaf_.contains(other.info.guid));
+    sweep_wanted_ = sweep_wanted_ || (takes_precedence(other.info, sm_info()) &&
+                                      !unresponsive_managers_.contains(other.info.guid));
   }
   rest(now);
 }
@@ -441,7 +442,7 @@ void SubnetManager::finish_light_sweep(Instant now) {
 void SubnetManager::finish_sweep(Instant now) {
   ++counters_.sweeps;
   takes_over_ = false;
-  patience_until_ = Instant::never();
+  grace_until_ = Instant::never();
   ++subnet_.generation;
   light_sweep_at_ = now + options_.sweep_interval;
   no_sweep_before_ = now + (now - sweep_began_);
@@ -450,13 +451,13 @@ void SubnetManager::finish_sweep(Instant now) {
   if (!is_clean && retries_ <= options_.retries_of_sweep) {
     retry_at_ = now + options_.retry_interval;
   }
-  std::erase_if(deaf_, [&](Guid guid) {
+  std::erase_if(unresponsive_managers_, [&](Guid guid) {
     return std::ranges::none_of(others_,
                                 [&](const OtherManager& other) { return other.info.guid == guid; });
   });
   work_ = Work::Idle;
   survey_wanted_ = true;
-  tell_changes(now);
+  report_changes(now);
   if (work_ == Work::Idle) {
     rest(now);
   }

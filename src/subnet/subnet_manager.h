@@ -35,7 +35,7 @@ struct SubnetManagerCounters {
   std::uint64_t writes{};            ///< SMPs Set
   std::uint64_t traps{};             ///< traps repressed
   std::uint64_t refused_controls{};  ///< SMInfo Sets from a sender without the right to it
-  std::uint64_t abandoned{};         ///< sweeps aborted because of a link change
+  std::uint64_t aborted{};           ///< sweeps aborted because of a link change
   std::uint64_t reroutes{};          ///< sweeps triggered by a trap that completed
   Duration last_reroute{};           ///< from the first of those traps to the last table written
 };
@@ -67,7 +67,7 @@ class SubnetManager final : public SubnetControl {
   [[nodiscard]] RoutingEngine engine() const { return routing_.engine; }
   /// Why a preferred routing engine was not used or ports have no LID; empty if there is no
   /// problem.
-  [[nodiscard]] const std::string& complaint() const { return complaint_; }
+  [[nodiscard]] const std::string& warning() const { return warning_; }
   [[nodiscard]] const Discovery::Problems& problems() const { return problems_; }
 
   // SubnetControl
@@ -89,7 +89,7 @@ class SubnetManager final : public SubnetControl {
   enum class Work : std::uint8_t {
     Idle,
     Discover,
-    AskManagers,
+    QueryManagers,
     Tables,
     Ports,
     Active,
@@ -116,9 +116,9 @@ class SubnetManager final : public SubnetControl {
   void begin_survey(Instant now);
   void take_survey(const SmpRequest& request, const SmpAnswer& answer);
   void take_light_sweep(const SmpRequest& request, const SmpAnswer& answer);
-  void begin_anew_after_trap(Instant now);
-  void end_patience(Instant now);
-  void abandon(Instant now);
+  void restart_after_trap(Instant now);
+  void end_grace_after_trap(Instant now);
+  void abort_work(Instant now);
   void drop_work(Instant now);
   void pump(Instant now);
   [[nodiscard]] std::optional<SmpRequest> next_request();
@@ -136,7 +136,7 @@ class SubnetManager final : public SubnetControl {
   void choose_routing();
   [[nodiscard]] Setup::Known known_tables() const;
   [[nodiscard]] std::set<Guid> ports_in_service() const;
-  void tell_changes(Instant now);
+  void report_changes(Instant now);
 
   // sm_election.cc
   [[nodiscard]] const mad::MadMessage* answer(mad::MadRequest& request);
@@ -151,7 +151,7 @@ class SubnetManager final : public SubnetControl {
   void take_control_answer(const SmpRequest& request, const SmpAnswer& answer, Instant now);
   void poll_master(Instant now);
   void take_poll(const SmpAnswer& answer, Instant now);
-  void note_manager(PortId port, const wire::SmInfo& info);
+  void record_manager(PortId port, const wire::SmInfo& info);
 
   mad::ManagementInterface& smi_;
   const SubnetManagerOptions options_;
@@ -165,7 +165,7 @@ class SubnetManager final : public SubnetControl {
   wire::SmState state_{wire::SmState::Discovering};
   Work work_{Work::Idle};
   bool is_pumping_{};
-  bool is_abandoned_{};  // current work is aborted: send nothing more for it
+  bool is_aborted_{};  // current work is aborted: send nothing more for it
   bool sweep_wanted_{};
   bool takes_over_{};  // the first sweep as master
   std::uint32_t act_count_{};
@@ -174,8 +174,8 @@ class SubnetManager final : public SubnetControl {
   PortId own_port_{};
   Guid own_guid_{};
   std::optional<Discovery> discovery_;
-  std::vector<SmpRequest> asks_;  // requests of AskManagers, Survey and LightSweep
-  std::size_t next_ask_{};
+  std::vector<SmpRequest> requests_;  // requests of QueryManagers, Survey and LightSweep
+  std::size_t next_request_{};
   RoutingGraph graph_;
   Routing routing_;
   std::optional<Setup> setup_;
@@ -189,14 +189,14 @@ class SubnetManager final : public SubnetControl {
   std::map<Guid, std::vector<Guid>> guids_under_way_;
   bool update_wanted_{};
   bool survey_wanted_{};
-  std::string complaint_;
+  std::string warning_;
   Discovery::Problems problems_;
 
   std::vector<OtherManager> others_;
   std::optional<OtherManager> master_;  // the master, while this SM is standby
   std::optional<Guid> handing_over_to_;
   Guid handed_over_by_{};
-  std::set<Guid> deaf_;  // managers that did not accept a handover
+  std::set<Guid> unresponsive_managers_;  // managers that did not accept a handover
   unsigned missed_polls_{};
   unsigned retries_{};
 
@@ -208,7 +208,7 @@ class SubnetManager final : public SubnetControl {
   // first link-change trap that no sweep has covered yet
   Instant link_changed_at_{Instant::never()};
   Instant no_sweep_before_{};  // limits the share of time spent on sweeps triggered by traps
-  Instant patience_until_{Instant::never()};  // deadline for SMPs in flight when the trap arrived
+  Instant grace_until_{Instant::never()};  // deadline for SMPs in flight when the trap arrived
   mad::Pacer prompt_sweeps_;
   SubnetManagerCounters counters_;
 };

@@ -58,7 +58,7 @@ struct SubnetManagerOptions {
   std::uint32_t prompt_sweeps{8};
   Duration prompt_sweep_interval{Duration::seconds(2)};
   /// After such a trap, how long to wait for SMPs in flight: nodes that are alive answer within it.
-  Duration patience_after_trap{Duration::milliseconds(20)};
+  Duration grace_after_trap{Duration::milliseconds(20)};
   Duration retry_interval{Duration::seconds(1)};    // after a sweep with failures
   unsigned retries_of_sweep{5};                     // consecutive retries
   Duration polling_interval{Duration::seconds(2)};  // of the master by a standby SM

@@ -24,10 +24,9 @@ struct MessageList {
 /// On the connection to the daemon's socket.
 using FromClients = MessageList<
     // a program at its host
-    Hello, OpenLane, JoinGroup, LeaveGroup, TapReady, PeerMisbehaves, BadKeys,
-    CommunicationEstablished, OpenXrcDomain, CloseXrcDomain, XrcRelay, AskXrcTarget,
-    XrcTargetAnswer, XrcTargetEvent, ShareDevice, ImportDevice, LeaveDevice, AskForObject,
-    ObjectAnswer,
+    Hello, OpenLane, JoinGroup, LeaveGroup, TapReady, ReportPeer, BadKeys, CommunicationEstablished,
+    OpenXrcDomain, CloseXrcDomain, XrcRelay, XrcTargetRequest, XrcTargetAnswer, XrcTargetEvent,
+    ShareDevice, ImportDevice, LeaveDevice, ObjectRequest, ObjectAnswer,
     // the command
     Query, StartCapture, AddFault, ClearFaults, ChangePort, ChangeNode, Down,
     // a program at the MADs of a node
@@ -41,9 +40,9 @@ using FromClients = MessageList<
 
 using FromDaemon = MessageList<
     // to a program at its host
-    Welcome, Briefed, Refused, Lane, NoSuchProcess, LaneClosed, TablesChanged, GroupMembers,
-    GroupJoined, OpenTap, CloseTap, XrcDomainOpened, XrcRelay, AskXrcTarget, XrcTargetAnswer,
-    XrcTargetEvent, DeviceImported, DeviceGone, AskForObject, ObjectAnswer,
+    Welcome, InitialStateSent, Refused, Lane, NoSuchProcess, LaneClosed, TablesChanged,
+    GroupMembers, GroupJoined, OpenTap, CloseTap, XrcDomainOpened, XrcRelay, XrcTargetRequest,
+    XrcTargetAnswer, XrcTargetEvent, DeviceImported, DeviceGone, ObjectRequest, ObjectAnswer,
     // to the command
     Text, CaptureLive, CaptureSource,
     // to a program at the MADs of a node

@@ -20,13 +20,13 @@ void describe(OpenLane& m, auto& archive) { archive(m.peer); }
 void describe(JoinGroup& m, auto& archive) { archive(m.port, m.mlid, m.mgid); }
 void describe(LeaveGroup& m, auto& archive) { archive(m.port, m.mlid, m.mgid); }
 void describe(TapReady& m, auto& archive) { archive(m.capture); }
-void describe(PeerMisbehaves& m, auto& archive) { archive(m.peer, m.what, m.count); }
+void describe(ReportPeer& m, auto& archive) { archive(m.peer, m.what, m.count); }
 void describe(BadKeys& m, auto& archive) {
   archive(m.port, m.is_qkey, m.count, m.source, m.destination, m.sl, m.source_qp, m.destination_qp,
           m.source_gid, m.key);
 }
 void describe(Welcome& m, auto& archive) { archive(m.version, m.self, m.time_scale); }
-void describe(Briefed&, auto&) {}
+void describe(InitialStateSent&, auto&) {}
 void describe(Refused& m, auto& archive) { archive(m.reason); }
 void describe(Lane& m, auto& archive) { archive(m.peer, m.side); }
 void describe(NoSuchProcess& m, auto& archive) { archive(m.peer); }
@@ -76,15 +76,15 @@ void describe(OpenXrcDomain& m, auto& archive) {
   archive(m.request, m.hca, m.creates, m.is_exclusive);
 }
 void describe(XrcDomainOpened& m, auto& archive) {
-  archive(m.request, m.domain, m.may_come, m.reason);
+  archive(m.request, m.domain, m.may_retry, m.reason);
 }
 void describe(CloseXrcDomain& m, auto& archive) { archive(m.domain); }
 void describe(XrcRelay& m, auto& archive) {
-  archive(m.peer, m.domain, m.word, m.serial, m.target, m.deputy, m.is_for_reads, m.source, m.slid,
+  archive(m.peer, m.domain, m.action, m.serial, m.target, m.proxy, m.is_for_reads, m.source, m.slid,
           m.sl, m.port, m.pkey_index, m.path_mtu, m.min_rnr_timer);
 }
 
-void describe(AskXrcTarget& m, auto& archive) {
+void describe(XrcTargetRequest& m, auto& archive) {
   archive(m.peer, m.domain, m.serial, m.verb, m.target, m.current_state, m.attributes);
 }
 void describe(XrcTargetAnswer& m, auto& archive) {
@@ -94,11 +94,11 @@ void describe(XrcTargetEvent& m, auto& archive) { archive(m.peer, m.domain, m.ta
 void describe(ShareDevice& m, auto& archive) { archive(m.hca, m.is_over); }
 void describe(ImportDevice& m, auto& archive) { archive(m.request); }
 void describe(DeviceImported& m, auto& archive) {
-  archive(m.request, m.device, m.owner, m.hca, m.may_come, m.reason);
+  archive(m.request, m.device, m.owner, m.hca, m.may_retry, m.reason);
 }
 void describe(LeaveDevice& m, auto& archive) { archive(m.device); }
 void describe(DeviceGone& m, auto& archive) { archive(m.peer, m.device); }
-void describe(AskForObject& m, auto& archive) {
+void describe(ObjectRequest& m, auto& archive) {
   archive(m.peer, m.device, m.inode, m.serial, m.verb, m.handle);
 }
 void describe(ObjectAnswer& m, auto& archive) {
@@ -216,10 +216,10 @@ class Reader {
     value = octet == 1;
   }
   void get(QueryKind& value) { get_one_of(value, QueryKind::Status, QueryKind::Faults); }
-  void get(Misbehaviour& value) {
-    get_one_of(value, Misbehaviour::CorruptRing, Misbehaviour::NobodyThere);
+  void get(RecordFault& value) {
+    get_one_of(value, RecordFault::CorruptRing, RecordFault::NoSuchQp);
   }
-  void get(XrcWord& value) { get_one_of(value, XrcWord::WantDeputy, XrcWord::Gone); }
+  void get(XrcMessage& value) { get_one_of(value, XrcMessage::RequestProxy, XrcMessage::PeerGone); }
   void get(TargetVerb& value) { get_one_of(value, TargetVerb::Open, TargetVerb::Query); }
   void get(ImportVerb& value) { get_one_of(value, ImportVerb::Pd, ImportVerb::DeregisterRegion); }
   void get(RdmaCmFamily& value) { get_one_of(value, RdmaCmFamily::None, RdmaCmFamily::Ib); }
@@ -243,7 +243,7 @@ class Reader {
   void get(TimeScale& scale) {
     std::uint32_t value{};
     get(value);
-    failed_ = failed_ || value < TimeScale::kLeast || value > TimeScale::kMost;
+    failed_ = failed_ || value < TimeScale::kMin || value > TimeScale::kMax;
     scale = failed_ ? TimeScale{} : TimeScale{value};
   }
   void get(ProcessAddress& address) {

@@ -72,27 +72,27 @@ struct TapReady {
 };
 
 /// Reason why a process refused a record from a lane (docs/ARCHITECTURE.md, decision 11).
-enum class Misbehaviour : std::uint8_t {
-  CorruptRing = 1,   // lengths that no producer writes
-  MalformedRecord,   // not a packet
-  ForgedSource,      // SLID or SGID does not belong to the sender's host
-  ForgedPKey,        // P_Key is not in the sender's table
-  ForgedQpn,         // source QPN of a datagram does not belong to the sender
-  WrongDestination,  // DLID does not belong to the receiver
-  ManagementQpn,     // sent to QP0 or QP1, which rings do not serve
-  OthersConnection,  // sent to a QP connected to another process
-  NobodyThere,       // sent to a QP that does not exist
+enum class RecordFault : std::uint8_t {
+  CorruptRing = 1,     // lengths that no producer writes
+  MalformedRecord,     // not a packet
+  ForgedSource,        // SLID or SGID does not belong to the sender's host
+  ForgedPKey,          // P_Key is not in the sender's table
+  ForgedQpn,           // source QPN of a datagram does not belong to the sender
+  WrongDestination,    // DLID does not belong to the receiver
+  ManagementQpn,       // sent to QP0 or QP1, which rings do not serve
+  ConnectedElsewhere,  // sent to a QP connected to another process
+  NoSuchQp,            // sent to a QP that does not exist
 };
-inline constexpr std::size_t kMisbehaviourCount = 9;
+inline constexpr std::size_t kRecordFaultCount = 9;
 
 /// Wording for use as in "400 records ...".
-[[nodiscard]] std::string_view words(Misbehaviour what);
+[[nodiscard]] std::string_view words(RecordFault what);
 
 /// Reports records refused on a lane; `count` is the total so far. It is a claim, not a proof: the
 /// daemon logs it with the reporter's name.
-struct PeerMisbehaves {
+struct ReportPeer {
   ProcessAddress peer;
-  Misbehaviour what{Misbehaviour::CorruptRing};
+  RecordFault what{RecordFault::CorruptRing};
   std::uint64_t count{};
 };
 
@@ -126,7 +126,7 @@ struct OpenXrcDomain {
 struct XrcDomainOpened {
   std::uint32_t request{};
   std::uint32_t domain{};
-  bool may_come{};  // does not exist yet (EAGAIN)
+  bool may_retry{};  // does not exist yet (EAGAIN)
   std::string reason;
 };
 struct CloseXrcDomain {
@@ -134,22 +134,22 @@ struct CloseXrcDomain {
 };
 
 /// Messages between processes that share an XRC domain, relayed by the daemon.
-enum class XrcWord : std::uint8_t {
-  WantDeputy = 1,  // requests a proxy QP for `target`, a QP of the sender
-  Deputy,          // positive answer
-  NoDeputy,        // negative answer
-  Dismissed,       // to all: the proxies of the sender's `target` are no longer needed
-  Gone,            // from the daemon: `peer` has closed the domain
+enum class XrcMessage : std::uint8_t {
+  RequestProxy = 1,  // requests a proxy QP for `target`, a QP of the sender
+  Proxy,             // positive answer
+  NoProxy,           // negative answer
+  ProxiesReleased,   // to all: the proxies of the sender's `target` are no longer needed
+  PeerGone,          // from the daemon: `peer` has closed the domain
 };
 struct XrcRelay {
   ProcessAddress peer;  // destination; replaced by the source when relayed
   std::uint32_t domain{};
-  XrcWord word{XrcWord::Gone};
+  XrcMessage action{XrcMessage::PeerGone};
   std::uint32_t serial{};  // of the request
   Qpn target;
-  Qpn deputy;
+  Qpn proxy;
   bool is_for_reads{};  // a target has one proxy for READs and one for all other requests
-  // For WantDeputy: the initiator, and the target's attributes.
+  // For RequestProxy: the initiator, and the target's attributes.
   Qpn source;
   Lid slid;
   std::uint8_t sl{};
@@ -171,7 +171,7 @@ struct Welcome {
 inline constexpr std::size_t kWelcomeDescriptors = 5;
 
 /// End of the initial state: all captures and groups that existed at Hello have been sent.
-struct Briefed {};
+struct InitialStateSent {};
 
 /// Negative answer to any request, with the reason in words.
 struct Refused {
@@ -285,7 +285,7 @@ struct CaptureSource {
 };
 
 using Message = std::variant<
-    Hello, OpenLane, JoinGroup, LeaveGroup, TapReady, PeerMisbehaves, Welcome, Refused, Lane,
+    Hello, OpenLane, JoinGroup, LeaveGroup, TapReady, ReportPeer, Welcome, Refused, Lane,
     NoSuchProcess, LaneClosed, TablesChanged, GroupMembers, OpenTap, CloseTap, Query, StartCapture,
     AddFault, ClearFaults, Down, Text, CaptureLive, CaptureSource, ListUmadDevices,
     DescribeUmadDevice, FindIsSm, OpenUmad, RegisterUmadAgent, UnregisterUmadAgent, UmadDevices,
@@ -299,8 +299,8 @@ using Message = std::variant<
     LeaveRdmaCmGroup, MigrateRdmaCmId, GetRdmaCmEvent, CommunicationEstablished, RdmaCmOpened,
     RdmaCmAnswer, RdmaCmIdState, RdmaCmQpAttributes, RdmaCmEvent, NoRdmaCmEvent,
 
-    AskXrcTarget, XrcTargetAnswer, XrcTargetEvent, ShareDevice, ImportDevice, DeviceImported,
-    LeaveDevice, DeviceGone, AskForObject, ObjectAnswer, GroupJoined, Briefed, BadKeys,
+    XrcTargetRequest, XrcTargetAnswer, XrcTargetEvent, ShareDevice, ImportDevice, DeviceImported,
+    LeaveDevice, DeviceGone, ObjectRequest, ObjectAnswer, GroupJoined, InitialStateSent, BadKeys,
 
     ResolveRdmaCmService, QueryRdmaCmServices, WriteRdmaCmEvent, RdmaCmServices>;
 

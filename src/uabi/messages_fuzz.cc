@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   require(weft::uabi::descriptors_of(*message) <= weft::uabi::kMaxDescriptors);
   require(std::ranges::equal(weft::uabi::encode(*message), bytes));
-  if (const auto* report = std::get_if<weft::uabi::PeerMisbehaves>(&*message)) {
+  if (const auto* report = std::get_if<weft::uabi::ReportPeer>(&*message)) {
     require(!weft::uabi::words(report->what).empty());
   }
   return 0;

@@ -177,13 +177,13 @@ void add_resolutions(std::vector<Message>& messages) {
 
 void add_shared_objects(std::vector<Message>& messages) {
   const std::vector<Message> of_objects{
-      AskXrcTarget{.peer = {0, 2},
-                   .domain = 7,
-                   .serial = 3,
-                   .verb = TargetVerb::Modify,
-                   .target = Qpn{0x8001},
-                   .current_state = 2,
-                   .attributes = qp_attributes()},
+      XrcTargetRequest{.peer = {0, 2},
+                       .domain = 7,
+                       .serial = 3,
+                       .verb = TargetVerb::Modify,
+                       .target = Qpn{0x8001},
+                       .current_state = 2,
+                       .attributes = qp_attributes()},
       XrcTargetAnswer{{0, 2}, 7, 3, 1, "no such target", qp_attributes()},
       XrcTargetEvent{{0, 2}, 7, Qpn{0x8001}, 4},
       ShareDevice{1, false},
@@ -191,7 +191,7 @@ void add_shared_objects(std::vector<Message>& messages) {
       DeviceImported{2, 5, {0, 2}, 1, true, "nobody has it open"},
       LeaveDevice{5},
       DeviceGone{{0, 2}, 5},
-      AskForObject{{0, 2}, 5, 77, 3, ImportVerb::Region, 4},
+      ObjectRequest{{0, 2}, 5, 77, 3, ImportVerb::Region, 4},
       ObjectAnswer{{0, 2}, 5, 3, 0, "", 1, 0x1234, 7, 0x10000, 4'096, true, 1, 2, 8'192}
   };
   messages.insert(messages.end(), of_objects.begin(), of_objects.end());
@@ -219,7 +219,7 @@ std::vector<Message> one_of_each() {
       JoinGroup{4, Lid{0xC001}, Gid{0xFF0E'0000'0000'0000, Guid{5}}},
       LeaveGroup{4, Lid{0xC001}, Gid{0xFF0E'0000'0000'0000, Guid{5}}},
       TapReady{9},
-      PeerMisbehaves{{1, 3}, Misbehaviour::ForgedSource, 4'096},
+      ReportPeer{{1, 3}, RecordFault::ForgedSource, 4'096},
       Welcome{.self = {1, 2}, .time_scale = TimeScale{100'000}},
       Refused{"no host h9: the fabric has h1 and h2"},
       Lane{{1, 5}, 1},
@@ -256,10 +256,10 @@ std::vector<Message> one_of_each() {
       CloseXrcDomain{7},
       XrcRelay{.peer = {0, 2},
             .domain = 7,
-            .word = XrcWord::WantDeputy,
+            .action = XrcMessage::RequestProxy,
             .serial = 3,
             .target = Qpn{0x4001},
-            .deputy = {},
+            .proxy = {},
             .source = Qpn{0x8001},
             .slid = Lid{5},
             .sl = 1,
@@ -272,7 +272,7 @@ std::vector<Message> one_of_each() {
   add_rdma_cm(messages);
   add_shared_objects(messages);
   messages.emplace_back(GroupJoined{});
-  messages.emplace_back(Briefed{});
+  messages.emplace_back(InitialStateSent{});
   add_bad_keys(messages);
   add_resolutions(messages);
   return messages;
@@ -328,10 +328,10 @@ TEST(Messages, RefuseWhatNoSenderMeans) {
   query.back() = std::byte{7};
   EXPECT_FALSE(decode(query));
   auto report = encode(Message{
-      PeerMisbehaves{{1, 3}, Misbehaviour::NobodyThere, 1}
+      ReportPeer{{1, 3}, RecordFault::NoSuchQp, 1}
   });
   EXPECT_TRUE(decode(report));
-  report[12] = static_cast<std::byte>(kMisbehaviourCount + 1);
+  report[12] = static_cast<std::byte>(kRecordFaultCount + 1);
   EXPECT_FALSE(decode(report));
   report[12] = std::byte{0};
   EXPECT_FALSE(decode(report));
@@ -365,13 +365,13 @@ TEST(Messages, RefuseWhatNoSenderMeans) {
 }
 
 TEST(Messages, OfSharedObjectsRefuseWhatNoSenderMeans) {
-  auto target = encode(Message{AskXrcTarget{}});
+  auto target = encode(Message{XrcTargetRequest{}});
   EXPECT_TRUE(decode(target));
   target[20] = std::byte{5};  // no verb
   EXPECT_FALSE(decode(target));
   target[20] = std::byte{0};
   EXPECT_FALSE(decode(target));
-  auto object = encode(Message{AskForObject{}});
+  auto object = encode(Message{ObjectRequest{}});
   EXPECT_TRUE(decode(object));
   object[28] = std::byte{7};  // no verb
   EXPECT_FALSE(decode(object));

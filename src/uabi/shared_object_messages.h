@@ -21,7 +21,7 @@ namespace weft::uabi {
 enum class TargetVerb : std::uint8_t { Open = 1, Close, Modify, Query };
 
 /// Request to the process that owns the target's responder. Close is not answered.
-struct AskXrcTarget {
+struct XrcTargetRequest {
   ProcessAddress peer;
   std::uint32_t domain{};
   std::uint32_t serial{};
@@ -31,7 +31,7 @@ struct AskXrcTarget {
   RdmaCmQpAttributes attributes;  // Modify: attributes with their mask
 };
 
-/// Answer to AskXrcTarget. `error` is 0 for success, otherwise 1 + ErrorCode.
+/// Answer to XrcTargetRequest. `error` is 0 for success, otherwise 1 + ErrorCode.
 struct XrcTargetAnswer {
   ProcessAddress peer;
   std::uint32_t domain{};
@@ -71,7 +71,7 @@ struct DeviceImported {
   std::uint32_t device{};
   ProcessAddress owner;
   std::uint32_t hca{};
-  bool may_come{};  // not shared yet
+  bool may_retry{};  // not shared yet
   std::string reason;
 };
 
@@ -98,7 +98,7 @@ enum class ImportVerb : std::uint8_t {
 
 /// Request to the owner of an imported device. The daemon sets `inode`, that of the command
 /// descriptor.
-struct AskForObject {
+struct ObjectRequest {
   ProcessAddress peer;
   std::uint32_t device{};
   std::uint64_t inode{};
@@ -107,7 +107,7 @@ struct AskForObject {
   std::uint32_t handle{};
 };
 
-/// Answer to AskForObject; `error` as in XrcTargetAnswer. The remaining fields describe an MR: if
+/// Answer to ObjectRequest; `error` as in XrcTargetAnswer. The remaining fields describe an MR: if
 /// its memory is a file that other processes can map, it starts at `file_offset`.
 struct ObjectAnswer {
   ProcessAddress peer;

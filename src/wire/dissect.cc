@@ -16,7 +16,7 @@ namespace {
   return number;
 }
 
-void describe_crc(std::string& text, std::string_view name, const CrcVerdict& crc,
+void describe_crc(std::string& text, std::string_view name, const CrcComparison& crc,
                   unsigned digits) {
   text += fmt::format("  {}: {:#0{}x}", name, crc.found, digits + 2);
   text += crc.is_right() ? ", right\n"
@@ -37,7 +37,7 @@ Result<Dissection> dissect_infiniband(ByteSpan bytes) {
       .packet = printed(*packet),
       .icrc = {.found = number_of(bytes.subspan(icrc_at, expected.icrc.size())),
                .expected = number_of(expected.icrc)},
-      .vcrc = CrcVerdict{.found = number_of(bytes.subspan(vcrc_at)),
+      .vcrc = CrcComparison{.found = number_of(bytes.subspan(vcrc_at)),
                .expected = number_of(expected.vcrc)},
   };
 }

@@ -14,7 +14,7 @@
 namespace weft::wire {
 
 /// A received CRC and the correct one, as big-endian numbers of their bytes on the wire.
-struct CrcVerdict {
+struct CrcComparison {
   std::uint32_t found{};
   std::uint32_t expected{};
   [[nodiscard]] bool is_right() const { return found == expected; }
@@ -22,8 +22,8 @@ struct CrcVerdict {
 
 struct Dissection {
   PrintedPacket packet;
-  CrcVerdict icrc;
-  std::optional<CrcVerdict> vcrc;  ///< InfiniBand only
+  CrcComparison icrc;
+  std::optional<CrcComparison> vcrc;  ///< InfiniBand only
 };
 
 /// One InfiniBand packet, LRH through VCRC (IBTA vol 1 §5.2).

@@ -47,7 +47,7 @@ using Json = nlohmann::ordered_json;  // keeps headers and fields in wire order
   };
 }
 
-[[nodiscard]] Json json_of(const CrcVerdict& crc, int digits) {
+[[nodiscard]] Json json_of(const CrcComparison& crc, int digits) {
   Json json{
       {"found", fmt::format("{:#0{}x}", crc.found, digits + 2)},
       {"right", crc.is_right()}

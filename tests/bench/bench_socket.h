@@ -1,4 +1,4 @@
-// TCP over loopback for the programs of this folder: blocking, and bounded in time by kPatience.
+// TCP over loopback for the programs of this folder: blocking, and bounded in time by kWaitLimit.
 // A call that fails ends the program with its reason: these are measurements, there is nothing to
 // save.
 
@@ -22,7 +22,7 @@
 
 namespace weft::bench {
 
-constexpr int kPatienceSeconds = 30;  // policy: what takes longer is stuck
+constexpr int kWaitLimitSeconds = 30;  // policy: what takes longer is stuck
 
 [[noreturn]] inline void fail(const char* what, int error = errno) {
   std::fprintf(stderr, "%s: %s\n", what, error == 0 ? "wrong" : std::strerror(error));
@@ -42,8 +42,8 @@ inline void require_zero(int error, const char* what) {
   }
 }
 
-inline void limit_patience(int descriptor) {
-  const timeval patience{.tv_sec = kPatienceSeconds, .tv_usec = 0};
+inline void set_wait_limit(int descriptor) {
+  const timeval patience{.tv_sec = kWaitLimitSeconds, .tv_usec = 0};
   for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
     setsockopt(descriptor, SOL_SOCKET, option, &patience, sizeof(patience));
   }
@@ -54,7 +54,7 @@ class Socket {
  public:
   explicit Socket(int descriptor) : descriptor_(descriptor) {
     require(descriptor_ >= 0, "socket");
-    limit_patience(descriptor_);
+    set_wait_limit(descriptor_);
     const int on = 1;
     setsockopt(descriptor_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   }
@@ -125,7 +125,7 @@ class Socket {
           "bind to the loopback device");
   require(bind(listener, std::bit_cast<const sockaddr*>(&any), sizeof(any)) == 0, "bind");
   require(listen(listener, 1) == 0, "listen");
-  limit_patience(listener);
+  set_wait_limit(listener);
   return listener;
 }
 

@@ -210,9 +210,9 @@ class Placed(unittest.TestCase):
 
     def setUp(self):
         self.hops = []
-        for name, stand_in in (("hop_between", lambda cpus: self.hops.pop(0)), ("latency_between", lambda weft, program, cpus: 1.0)):
+        for name, placeholder in (("hop_between", lambda cpus: self.hops.pop(0)), ("latency_between", lambda weft, program, cpus: 1.0)):
             self.addCleanup(setattr, bench_placed, name, getattr(bench_placed, name))
-            setattr(bench_placed, name, stand_in)
+            setattr(bench_placed, name, placeholder)
 
     def test_both_sides_have_a_cpu_for_each_thread(self):
         self.assertEqual(bench_placed.pairs([0, 1, 2]), [])

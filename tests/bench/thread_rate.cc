@@ -43,7 +43,7 @@ constexpr std::uint8_t kPort = 1;
 constexpr unsigned kThreadsMax = 64;                 // policy
 constexpr unsigned kSecondsMax = 60;                 // policy: of the whole program
 constexpr std::chrono::seconds kStreamDuration{25};  // policy: below a socket's patience
-constexpr std::uint32_t kPollsBetweenLooks = 1024;   // policy: at the clock
+constexpr std::uint32_t kPollsBetweenScans = 1024;   // policy: at the clock
 constexpr std::array<char, 8> kHello{"threads"};     // begins what the client sends
 constexpr std::uint8_t kTimeout = 14;                // policy: 67 ms, as perftest
 constexpr std::uint8_t kRetries = 7;                 // policy: as perftest
@@ -89,7 +89,7 @@ struct Lane {
 class Patience {
  public:
   void wait() {
-    if (++polls_ % kPollsBetweenLooks == 0 && Clock::now() > end_) {
+    if (++polls_ % kPollsBetweenScans == 0 && Clock::now() > end_) {
       weft::bench::fail("the stream", ETIMEDOUT);
     }
   }

@@ -37,7 +37,7 @@ int repoll_create(int flags);
 int repoll_ctl(int epfd, int op, int fd, struct epoll_event* event);
 int repoll_wait(int epfd, struct epoll_event* events, int maxevents, int timeout);
 
-enum { kPatienceSeconds = 60, kSmallWait = 200 * 1000 };
+enum { kWaitLimitSeconds = 60, kSmallWait = 200 * 1000 };
 static const char kName[] = "weft.test/echo";
 static const uint64_t kServicePrefix = 0x013F0000;  // of the port space IB
 static const char kWords[] = "as sockets have it";
@@ -137,7 +137,7 @@ static void* serve_echo(void* own) {
   char words[sizeof kWords] = "";
   for (size_t got = 0; got < sizeof words;) {
     struct epoll_event event;
-    const int count = repoll_wait(set, &event, 1, kPatienceSeconds * 1000);
+    const int count = repoll_wait(set, &event, 1, kWaitLimitSeconds * 1000);
     REQUIRE(count == 1 && event.events == EPOLLIN);
     if (event.data.fd == listener) {
       stream = raccept(listener, NULL, NULL);
@@ -315,7 +315,7 @@ int main(int count, char** arguments) {
     fprintf(stderr, "usage: newer_calls PORT [ADDRESS]\n");
     return 1;
   }
-  alarm(kPatienceSeconds);
+  alarm(kWaitLimitSeconds);
   const uint16_t port = (uint16_t)atoi(arguments[1]);
   channel = rdma_create_event_channel();
   REQUIRE(channel != NULL);

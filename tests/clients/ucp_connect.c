@@ -17,7 +17,7 @@
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
-enum { kLargest = 4 << 20, kPatienceSeconds = 40 };
+enum { kLargest = 4 << 20, kWaitLimitSeconds = 40 };
 static const size_t kSizes[] = {1, 100, 8192, 300001, kLargest};  // short, copied, by rendezvous
 enum { kMessages = sizeof kSizes / sizeof kSizes[0] };
 
@@ -39,7 +39,7 @@ static void check(const char* what, ucs_status_t status) {
 static void progress(void) {
   static time_t deadline;
   if (deadline == 0) {
-    deadline = time(NULL) + kPatienceSeconds;
+    deadline = time(NULL) + kWaitLimitSeconds;
   } else if (time(NULL) > deadline) {
     fail("waiting", UCS_ERR_TIMED_OUT);
   }

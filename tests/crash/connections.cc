@@ -21,7 +21,7 @@
 namespace {
 
 constexpr int kBacklog = 1024;
-constexpr int kPatienceMs = 5000;
+constexpr int kWaitLimitMs = 5000;
 constexpr unsigned kSayEvery = 50;
 
 void require(bool condition, const char* what) {
@@ -125,7 +125,7 @@ class Client {
     ++busy_;
     rdma_cm_id* id = nullptr;
     require(rdma_create_id(channel_, &id, nullptr, RDMA_PS_TCP) == 0, "rdma_create_id");
-    require(rdma_resolve_addr(id, nullptr, generic(address_), kPatienceMs) == 0,
+    require(rdma_resolve_addr(id, nullptr, generic(address_), kWaitLimitMs) == 0,
             "rdma_resolve_addr");
   }
 
@@ -147,7 +147,7 @@ class Client {
   void step(const Told& told) {
     switch (told.type) {
       case RDMA_CM_EVENT_ADDR_RESOLVED:
-        return require(rdma_resolve_route(told.id, kPatienceMs) == 0, "rdma_resolve_route");
+        return require(rdma_resolve_route(told.id, kWaitLimitMs) == 0, "rdma_resolve_route");
       case RDMA_CM_EVENT_ROUTE_RESOLVED: {
         rdma_conn_param parameters{};
         parameters.retry_count = 7;

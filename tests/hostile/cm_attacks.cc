@@ -35,7 +35,7 @@ namespace {
 using weft::mad::MadBytes;
 using weft::wire::CmAttribute;
 
-constexpr int kMostWaiting = 64;                        // sent without a look at what came
+constexpr int kMaxWaiting = 64;                         // sent without a look at what came
 constexpr int kLastAnswersMs = 1'000;                   // how long the last ones may take
 constexpr std::uint64_t kMine = 0x0000'000A'0000'0000;  // transaction IDs
 
@@ -111,7 +111,7 @@ class Liar {
     const bool is_sent =
         umad_send(port_, agent_, buffer.data(), static_cast<int>(length), 0, 0) == 0;
     sent_ += is_sent ? 1 : 0;
-    if (++waiting_ >= kMostWaiting) {
+    if (++waiting_ >= kMaxWaiting) {
       take_answers(0);
       waiting_ = 0;
     }
@@ -119,11 +119,11 @@ class Liar {
   }
   bool send(const MadBytes& bytes) { return send(bytes, bytes.size()); }
 
-  void take_answers(int patience_ms) {
+  void take_answers(int wait_limit_ms) {
     std::vector<std::byte> buffer(umad_size() + weft::wire::kMadBytes);
     for (;;) {
       int length = weft::wire::kMadBytes;
-      if (umad_recv(port_, buffer.data(), &length, patience_ms) < 0) {
+      if (umad_recv(port_, buffer.data(), &length, wait_limit_ms) < 0) {
         return;
       }
       if (umad_status(buffer.data()) != 0) {
@@ -153,7 +153,7 @@ class Liar {
     if (attribute == CmAttribute::Rej) {
       const auto rej = weft::cm::message_of<weft::wire::Rej>(bytes);
       what += "-" + std::to_string(static_cast<unsigned>(rej.reason));
-    } else if (attribute == CmAttribute::Rep && replies_.size() < kMostWaiting) {
+    } else if (attribute == CmAttribute::Rep && replies_.size() < kMaxWaiting) {
       replies_.push_back(bytes);
     }
     ++answers_[what];
@@ -180,7 +180,7 @@ void lengths(Liar& liar, unsigned count) {
 }
 
 /// REQs whose fields mean nothing, and random octets under the header.
-void nonsense(Liar& liar, unsigned count) {
+void inconsistent(Liar& liar, unsigned count) {
   for (unsigned i = 0; i < count; ++i) {
     MadBytes bytes = liar.mad(CmAttribute::Req, liar.request());
     bytes[17] = static_cast<std::byte>(0x10 + liar.random().below(12));
@@ -252,11 +252,11 @@ void replay(Liar& liar, unsigned count) {
 }
 
 const std::map<std::string_view, std::function<void(Liar&, unsigned)>> kAttacks = {
-    {"lengths",  lengths },
-    {"nonsense", nonsense},
-    {"spoof",    spoof   },
-    {"flood",    flood   },
-    {"replay",   replay  },
+    {"lengths",  lengths     },
+    {"nonsense", inconsistent},
+    {"spoof",    spoof       },
+    {"flood",    flood       },
+    {"replay",   replay      },
 };
 
 }  // namespace

@@ -164,10 +164,9 @@ void accusations(Liar& liar, Victim& victim) {
   burst(liar, [&] {
     const auto any = static_cast<std::uint32_t>(liar.random());
     return uabi::Message{
-        uabi::PeerMisbehaves{
-                             .peer = victim.address,
-                             .what = static_cast<uabi::Misbehaviour>(1 + any % uabi::kMisbehaviourCount),
-                             .count = liar.random()}
+        uabi::ReportPeer{.peer = victim.address,
+                         .what = static_cast<uabi::RecordFault>(1 + any % uabi::kRecordFaultCount),
+                         .count = liar.random()}
     };
   });
 }
@@ -187,14 +186,14 @@ void xrc_words(Liar& liar) {
         uabi::XrcRelay word;
         word.peer = anybody(liar);
         word.domain = domain;
-        word.word = static_cast<uabi::XrcWord>(1 + liar.random.below(5));
+        word.action = static_cast<uabi::XrcMessage>(1 + liar.random.below(5));
         word.serial = static_cast<std::uint32_t>(liar.random.below(64));
         word.target = target;
-        word.deputy = Qpn{target.value() ^ 1};
+        word.proxy = Qpn{target.value() ^ 1};
         return uabi::Message{word};
       }
       case 1: {
-        uabi::AskXrcTarget question;
+        uabi::XrcTargetRequest question;
         question.peer = anybody(liar);
         question.domain = domain;
         question.verb = static_cast<uabi::TargetVerb>(1 + liar.random.below(4));
@@ -228,7 +227,7 @@ void device_words(Liar& liar) {
     const auto device = static_cast<std::uint32_t>(liar.random.below(16));
     switch (liar.random.below(3)) {
       case 0: {
-        uabi::AskForObject question;
+        uabi::ObjectRequest question;
         question.peer = anybody(liar);
         question.device = device;
         question.inode = liar.random.below(100'000);

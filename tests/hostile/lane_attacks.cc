@@ -158,7 +158,7 @@ void positions(Liar& liar, Victim& victim) {
   const auto lane = static_cast<std::uint32_t>(liar.random.below(host::kLanesPerPair));
   for (std::size_t side = 0; side < 2; ++side) {
     victim.head(lane).attention[side].sleeping.store(number());
-    victim.head(lane).wants_room[side].value.store(number());
+    victim.head(lane).wants_space[side].value.store(number());
   }
   const auto rings = host::lane_rings(victim.memory.bytes(), lane);
   std::size_t at = 0;

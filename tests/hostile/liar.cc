@@ -187,9 +187,9 @@ bool Liar::put(Victim& victim, hca::Flow flow, const hca::PacketHeader& header,
 /// Rings more bells than are ours: among them is the one of this lane, wherever the victim keeps
 /// it.
 void Liar::wake(Victim& victim) {
-  constexpr std::uint32_t kBells = 64;
-  for (std::uint32_t bell = 0; bell < kBells; ++bell) {
-    victim.attention().rung.add(bell);
+  constexpr std::uint32_t kDoorbells = 64;
+  for (std::uint32_t doorbell = 0; doorbell < kDoorbells; ++doorbell) {
+    victim.attention().rung.add(doorbell);
   }
   victim.attention().wake.fetch_add(1);
   os::futex_wake(victim.attention().wake);

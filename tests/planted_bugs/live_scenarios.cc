@@ -25,8 +25,8 @@ constexpr std::uint32_t kSixteenthOfTooMuch = 1U << 19;
 
 /// Until `is_so`, calling `meanwhile` again and again; false when patience ends first.
 template <class Condition, class Meanwhile>
-[[nodiscard]] bool await(Duration patience, Condition is_so, Meanwhile meanwhile) {
-  const Instant deadline = os::now() + patience;
+[[nodiscard]] bool await(Duration wait_limit, Condition is_so, Meanwhile meanwhile) {
+  const Instant deadline = os::now() + wait_limit;
   while (!is_so()) {
     if (os::now() > deadline) {
       return false;
@@ -44,10 +44,10 @@ void rest_for(Duration time) {
 constexpr Duration kUntilAsleep = Duration::milliseconds(20);
 
 /// The next completion of a program that polls, and a success.
-[[nodiscard]] bool succeeds(Program& program, Duration patience) {
+[[nodiscard]] bool succeeds(Program& program, Duration wait_limit) {
   hca::Wc wc;
   return await(
-             patience, [&] { return program.cq->poll({&wc, 1}) == 1; },
+             wait_limit, [&] { return program.cq->poll({&wc, 1}) == 1; },
              [&] { program.process->make_progress(*program.cq); }) &&
          wc.status == hca::WcStatus::Success;
 }
@@ -176,13 +176,13 @@ class Stopped {
 };
 
 /// SENDs to a program that polled once are received all the same.
-bool stopped_polling(Duration patience) {
+bool stopped_polling(Duration wait_limit) {
   Two two;
   for (int round = 0; round < 10; ++round) {
     two.b.receive(0, 8);
     two.b.process->make_progress(*two.b.cq);
     two.a.post(hca::WrOpcode::Send, 0, 8);
-    if (!succeeds(two.a, patience)) {
+    if (!succeeds(two.a, wait_limit)) {
       return false;
     }
   }
@@ -190,7 +190,7 @@ bool stopped_polling(Duration patience) {
 }
 
 /// What lies unread in the ring of a stopped peer is no lost packet: 50 timeouts without an error.
-bool peer_is_stopped(Duration patience) {
+bool peer_is_stopped(Duration wait_limit) {
   Two two;
   UcPair pair{two};
   hca::QpAttributes reset;
@@ -201,11 +201,11 @@ bool peer_is_stopped(Duration patience) {
   two.write();
   rest_for(Duration::milliseconds(200));
   stopped.go_on();
-  return succeeds(two.a, patience);
+  return succeeds(two.a, wait_limit);
 }
 
 /// Gives `a`'s QP timeouts of 4 ms, of which none may be counted.
-void have_no_patience(Two& two) {
+void shorten_timers(Two& two) {
   hca::QpAttributes reset;
   reset.state = hca::QpState::Reset;
   EXPECT_TRUE(two.a.process->modify_qp(*two.a.qp, reset, QpAttribute::State));
@@ -213,25 +213,25 @@ void have_no_patience(Two& two) {
 }
 
 /// Nor is what a peer was stopped at.
-bool peer_is_stopped_at_its_answer(Duration patience) {
+bool peer_is_stopped_at_its_answer(Duration wait_limit) {
   Two two;
-  have_no_patience(two);
+  shorten_timers(two);
   two.write();
-  return succeeds(two.a, patience);
+  return succeeds(two.a, wait_limit);
 }
 
 /// Nor is an answer that came while the thread was stopped before its timers.
-bool stopped_before_timers(Duration patience) {
+bool stopped_before_timers(Duration wait_limit) {
   for (int round = 0; round < 5; ++round) {
     Two two;
     UcPair pair{two};
-    have_no_patience(two);
+    shorten_timers(two);
     Stopped stopped{pair};
     two.write();
     rest_for(Duration::milliseconds(10));
     stopped.go_on();
     rest_for(Duration::milliseconds(30));
-    if (!succeeds(two.a, patience)) {
+    if (!succeeds(two.a, wait_limit)) {
       return false;
     }
   }
@@ -239,7 +239,7 @@ bool stopped_before_timers(Duration patience) {
 }
 
 /// WRITEs at all moments around the one at which the passive side's thread falls asleep.
-bool writes_around_sleep(Duration patience) {
+bool writes_around_sleep(Duration wait_limit) {
   constexpr int kMoments = 200;
   Two two;
   for (int moment = 0; moment < kMoments; ++moment) {
@@ -248,7 +248,7 @@ bool writes_around_sleep(Duration patience) {
       two.a.process->make_progress(*two.a.cq);
     }
     two.write();
-    if (!succeeds(two.a, patience)) {
+    if (!succeeds(two.a, wait_limit)) {
       return false;
     }
   }
@@ -257,7 +257,7 @@ bool writes_around_sleep(Duration patience) {
 
 /// WRITEs to a program that polls now and then, so that its thread naps. A poll just when it begins
 /// to nap keeps it from its rings: that may happen, and is what the bound of a nap is for.
-bool writes_to_a_napper(Duration patience) {
+bool writes_to_a_napper(Duration wait_limit) {
   constexpr int kRounds = 300;
   constexpr int kMayWait = 3;
   constexpr int kPolls = 5;
@@ -272,17 +272,17 @@ bool writes_to_a_napper(Duration patience) {
     }
     two.write();
     // Not a.make_progress(), which gives the CPU away when nothing comes; its thread must not nap.
-    two.a.process->application_will_wait();
+    two.a.process->before_application_waits();
     const auto is_done = [&] { return !two.a.cq->is_empty(); };
     if (!await(Duration::milliseconds(150), is_done, [] {})) {
       ++waited;
-      two.b.process->application_will_wait();  // ends the nap
+      two.b.process->before_application_waits();  // ends the nap
     }
     const auto both_poll = [&] {
       two.a.process->make_progress(*two.a.cq);
       two.b.process->make_progress(*two.b.cq);
     };
-    if (!await(patience, is_done, both_poll) || !succeeds(two.a, patience)) {
+    if (!await(wait_limit, is_done, both_poll) || !succeeds(two.a, wait_limit)) {
       return false;
     }
   }
@@ -290,12 +290,12 @@ bool writes_to_a_napper(Duration patience) {
 }
 
 /// WRITEs to a program whose thread sleeps.
-bool writes_to_a_sleeper(Duration patience) {
+bool writes_to_a_sleeper(Duration wait_limit) {
   Two two;
   for (int round = 0; round < 20; ++round) {
     rest_for(kUntilAsleep);
     two.write();
-    if (!succeeds(two.a, patience)) {
+    if (!succeeds(two.a, wait_limit)) {
       return false;
     }
   }
@@ -304,7 +304,7 @@ bool writes_to_a_sleeper(Duration patience) {
 
 /// WRITEs to a program that polls once, a CQ that has nothing to do with them: who takes the
 /// doorbell of their lane then is not who looks at it.
-bool writes_past_another_cq(Duration patience) {
+bool writes_past_another_cq(Duration wait_limit) {
   Two two;
   hca::CompletionQueue* const other = *two.b.process->create_cq(0, 16);
   bool all_done = true;
@@ -312,18 +312,18 @@ bool writes_past_another_cq(Duration patience) {
     rest_for(kUntilAsleep);
     two.write();
     two.b.process->make_progress(*other);
-    all_done = succeeds(two.a, patience);
+    all_done = succeeds(two.a, wait_limit);
   }
   EXPECT_TRUE(two.b.process->destroy_cq(0, *other));
   return all_done;
 }
 
 /// The first WRITE of a connection, which may come before the peer has the lane or after.
-bool first_write(Duration patience) {
+bool first_write(Duration wait_limit) {
   for (int round = 0; round < 40; ++round) {
     Two two;
     two.write();
-    if (!succeeds(two.a, patience)) {
+    if (!succeeds(two.a, wait_limit)) {
       return false;
     }
   }
@@ -332,7 +332,7 @@ bool first_write(Duration patience) {
 
 /// Messages without acknowledgements, more than a ring holds, posted by a program that then waits:
 /// what went on tells that there is room.
-bool waits_for_room(Duration patience) {
+bool waits_for_room(Duration wait_limit) {
   constexpr std::uint32_t kWrites = 16;
   Two two;
   UcPair pair{two};
@@ -343,15 +343,15 @@ bool waits_for_room(Duration patience) {
   }
   rest_for(kUntilAsleep);
   stopped.go_on();
-  return await(patience, [&] { return two.a.cq->size() == kWrites; }, rest);
+  return await(wait_limit, [&] { return two.a.cq->size() == kWrites; }, rest);
 }
 
 /// Much more than a ring holds.
-bool fills_rings_often(Duration patience) {
+bool fills_rings_often(Duration wait_limit) {
   Two two;
   for (int round = 0; round < 200; ++round) {
     two.write(16'384);
-    if (!succeeds(two.a, patience)) {
+    if (!succeeds(two.a, wait_limit)) {
       return false;
     }
   }
@@ -359,7 +359,7 @@ bool fills_rings_often(Duration patience) {
 }
 
 /// A READ is answered while requests of the same program to the same peer find no room.
-bool reads_past_requests(Duration patience) {
+bool reads_past_requests(Duration wait_limit) {
   Two two;
   UcPair pair{two};
   auto [of_a, of_b] = two.on_the_same_lane(two.a.init, two.b.init);
@@ -371,7 +371,7 @@ bool reads_past_requests(Duration patience) {
   }
   for (int i = 0; i < 8; ++i) {  // a ring that grows lets some pass
     two.b.post(*of_b, hca::WrOpcode::RdmaRead, 64, 8, two.a.address(), two.a.region->rkey);
-    if (!succeeds(two.b, patience)) {
+    if (!succeeds(two.b, wait_limit)) {
       return false;
     }
   }
@@ -379,7 +379,7 @@ bool reads_past_requests(Duration patience) {
 }
 
 /// Writes once more just when what was written before has left the line.
-bool writes_past_a_line(Duration patience) {
+bool writes_past_a_line(Duration wait_limit) {
   Two two;
   for (int round = 0; round < 20; ++round) {
     for (const std::uint32_t writes : {16U, 1U}) {
@@ -387,7 +387,7 @@ bool writes_past_a_line(Duration patience) {
         two.write(kSixteenthOfTooMuch);
       }
       for (std::uint32_t i = 0; i < writes; ++i) {
-        if (!succeeds(two.a, patience)) {
+        if (!succeeds(two.a, wait_limit)) {
           return false;
         }
       }
@@ -408,7 +408,7 @@ void deepen(Program& program, std::uint32_t depth) {
 
 /// What a process sent before it ended arrives, though the receiver was busy meanwhile. The first
 /// message is answered with the credits for the others.
-bool last_messages(Duration patience) {
+bool last_messages(Duration wait_limit) {
   constexpr std::uint32_t kReceives = 400;
   constexpr std::uint32_t kSends = 250;  // in many batches
   for (int round = 0; round < 5; ++round) {
@@ -431,7 +431,7 @@ bool last_messages(Duration patience) {
       b.receive(0, 8);
     }
     a->post(hca::WrOpcode::Send, 0, 8);
-    if (!succeeds(*a, patience) || !succeeds(b, patience)) {
+    if (!succeeds(*a, wait_limit) || !succeeds(b, wait_limit)) {
       return false;
     }
     b.cq->arm(false);
@@ -442,7 +442,7 @@ bool last_messages(Duration patience) {
     a.reset();
     rest_for(Duration::milliseconds(50));  // by now it is known
     may_go_on = true;
-    if (!stopped || !await(patience, [&] { return b.cq->size() == kSends; }, rest)) {
+    if (!stopped || !await(wait_limit, [&] { return b.cq->size() == kSends; }, rest)) {
       return false;
     }
   }
@@ -450,7 +450,7 @@ bool last_messages(Duration patience) {
 }
 
 /// Who still writes to a process that ended does not reach the one that came after it.
-bool late_messages(Duration patience) {
+bool late_messages(Duration wait_limit) {
   LiveFabric fabric{"pair"};
   Program a{fabric.on("h1")};
   for (int round = 0; round < 5; ++round) {
@@ -465,7 +465,7 @@ bool late_messages(Duration patience) {
     a.post(hca::WrOpcode::Send, 0, 8);
     hca::Wc wc;
     const bool ended = await(
-        patience, [&] { return a.cq->poll({&wc, 1}) == 1; },
+        wait_limit, [&] { return a.cq->poll({&wc, 1}) == 1; },
         [&] { a.process->make_progress(*a.cq); });
     if (!ended || wc.status != hca::WcStatus::RetryExceeded) {
       return false;
@@ -483,24 +483,25 @@ std::span<const LiveScenario> live_scenarios() {
   using enum LiveBug;
   using enum SafetyNet;
   static const std::array kScenarios{
-      LiveScenario{LeaseNeverStale,          "LeaseNeverStale",          {},                           stopped_polling              },
-      LiveScenario{StoppedPeerCounted,       "StoppedPeerCounted",       {},                           peer_is_stopped              },
+      LiveScenario{LeaseNeverExpires,        "LeaseNeverExpires",        {},                         stopped_polling              },
+      LiveScenario{StoppedPeerCounted,       "StoppedPeerCounted",       {},                         peer_is_stopped              },
       LiveScenario{
-                   StoppedAnswererCounted,   "StoppedAnswererCounted",   {},                           peer_is_stopped_at_its_answer},
-      LiveScenario{UnreadAnswerCounted,      "UnreadAnswerCounted",      {},                           stopped_before_timers        },
-      LiveScenario{LastLookLeftOut,          "LastLookLeftOut",          {LongestSleep},               writes_around_sleep          },
-      LiveScenario{SleepAnnouncedLate,       "SleepAnnouncedLate",       {Nap},                        writes_to_a_napper           },
-      LiveScenario{BellNotAdded,             "BellNotAdded",             {LongestSleep, LookAtAll},    writes_to_a_sleeper          },
+                   StoppedResponderCounted,  "StoppedResponderCounted",  {},                         peer_is_stopped_at_its_answer},
+      LiveScenario{UnreadResponseCounted,    "UnreadResponseCounted",    {},                         stopped_before_timers        },
+      LiveScenario{FinalScanSkipped,         "FinalScanSkipped",         {MaxSleep},                 writes_around_sleep          },
+      LiveScenario{SleepAnnouncedTooLate,    "SleepAnnouncedTooLate",    {Nap},                      writes_to_a_napper           },
+      LiveScenario{DoorbellNotAdded,         "DoorbellNotAdded",         {MaxSleep, FullScan},       writes_to_a_sleeper          },
       LiveScenario{DoorbellConsumedSilently,
-                   "DoorbellConsumedSilently",                           {LongestSleep, LookAtAll},
-                   writes_past_another_cq                                                                                           },
-      LiveScenario{NewLaneNotWatched,        "NewLaneNotWatched",        {LongestSleep, LookAtAll},    first_write                  },
-      LiveScenario{RoomNotTold,              "RoomNotTold",              {LongestSleep, RoomPatience}, waits_for_room               },
-      LiveScenario{FullForEver,              "FullForEver",              {},                           fills_rings_often            },
-      LiveScenario{LeavesLineForGood,        "LeavesLineForGood",        {},                           writes_past_a_line           },
-      LiveScenario{ResponsesWaitForRequests, "ResponsesWaitForRequests", {},                           reads_past_requests          },
-      LiveScenario{DeadLaneNotDrained,       "DeadLaneNotDrained",       {},                           last_messages                },
-      LiveScenario{SlotReusedAtOnce,         "SlotReusedAtOnce",         {},                           late_messages                },
+                   "DoorbellConsumedSilently",                           {MaxSleep, FullScan},
+                   writes_past_another_cq                                                                                         },
+      LiveScenario{NewLaneNotPolled,         "NewLaneNotPolled",         {MaxSleep, FullScan},       first_write                  },
+      LiveScenario{
+                   SpaceNotSignaled,         "SpaceNotSignaled",         {MaxSleep, SpaceWaitLimit}, waits_for_room               },
+      LiveScenario{HeadNeverReloaded,        "HeadNeverReloaded",        {},                         fills_rings_often            },
+      LiveScenario{WaiterForgotten,          "WaiterForgotten",          {},                         writes_past_a_line           },
+      LiveScenario{ResponsesWaitForRequests, "ResponsesWaitForRequests", {},                         reads_past_requests          },
+      LiveScenario{DeadLaneNotDrained,       "DeadLaneNotDrained",       {},                         last_messages                },
+      LiveScenario{SlotReusedAtOnce,         "SlotReusedAtOnce",         {},                         late_messages                },
   };
   return kScenarios;
 }

@@ -15,7 +15,7 @@ struct LiveScenario {
   LiveBug bug;
   std::string_view name;
   std::vector<SafetyNet> taken_away;  // nets that would hide the mistake; without it none is needed
-  bool (*run)(Duration patience);
+  bool (*run)(Duration wait_limit);
 };
 
 [[nodiscard]] std::span<const LiveScenario> live_scenarios();

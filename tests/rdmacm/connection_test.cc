@@ -388,10 +388,10 @@ TEST_F(RdmaCm, EndpointsConnectWithoutEvents) {
 TEST_F(RdmaCm, ASynchronousConnectThatIsRejectedHasItsErrno) {
   rdma_addrinfo* where = nullptr;
   rdma_addrinfo hints{};
-  char greeting[] = {'h', 'i'};
+  char private_data_header[] = {'h', 'i'};
   hints.ai_port_space = RDMA_PS_TCP;
-  hints.ai_connect = greeting;
-  hints.ai_connect_len = sizeof greeting;
+  hints.ai_connect = private_data_header;
+  hints.ai_connect_len = sizeof private_data_header;
   ASSERT_EQ(rdma_getaddrinfo("127.77.0.1", "9", &hints, &where), 0);
   rdma_cm_id* id = nullptr;
   ibv_qp_init_attr attributes = qp_attributes();

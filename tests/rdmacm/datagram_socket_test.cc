@@ -20,8 +20,8 @@
 namespace {
 
 using weft::IpAddress;
-using weft::rsockets::kMostDatagram6Bytes;
-using weft::rsockets::kMostDatagramBytes;
+using weft::rsockets::kMaxDatagram6Bytes;
+using weft::rsockets::kMaxDatagramBytes;
 using weft::rsockets::kUdpHeader6Bytes;
 using weft::rsockets::kUdpHeaderBytes;
 using weft::rsockets::UdpHeader;
@@ -255,7 +255,7 @@ TEST_F(DatagramRSocket, GathersPiecesToOneDatagramAndScattersIt) {
 }
 
 TEST_F(DatagramRSocket, CarriesUpToItsLimitByUdpAndByTheQp) {
-  std::string longest(kMostDatagramBytes, 'w');
+  std::string longest(kMaxDatagramBytes, 'w');
   expect_to_send(client_, here_, longest);
   EXPECT_EQ(received(server_), longest);
   become_acquainted();
@@ -388,7 +388,7 @@ TEST_F(DatagramRSocket6, SpeaksToAnotherBeforeAndAfterTheQpsAreKnown) {
     EXPECT_EQ(send6(server, address6("fd77::1", kPort + 3), "welcome"), 7);
     EXPECT_EQ(received6(client), "welcome from [fd77::1]:" + std::to_string(kPort + 2));
   }
-  std::string longest(kMostDatagram6Bytes, 'w');
+  std::string longest(kMaxDatagram6Bytes, 'w');
   EXPECT_EQ(send6(client, address6("fd77::1", kPort + 2), longest), std::ssize(longest));
   EXPECT_TRUE(received6(server).starts_with(longest + " from"));
   longest += 'w';

@@ -18,7 +18,7 @@
 namespace {
 
 constexpr std::uint16_t kPort = 7'475;
-constexpr int kPatienceMs = 5'000;
+constexpr int kWaitLimitMs = 5'000;
 
 class EventSet : public RdmaCm {
  protected:
@@ -63,14 +63,14 @@ class EventSet : public RdmaCm {
     EXPECT_EQ(change(EPOLL_CTL_ADD, fd, events), 0) << std::strerror(errno);
   }
   /// What is ready and why; -1: nothing.
-  [[nodiscard]] std::pair<int, std::uint32_t> next_event(int timeout_ms = kPatienceMs) const {
+  [[nodiscard]] std::pair<int, std::uint32_t> next_event(int timeout_ms = kWaitLimitMs) const {
     epoll_event event{};
     const int count = repoll_wait(set_, &event, 1, timeout_ms);
     EXPECT_GE(count, 0) << std::strerror(errno);
     return count == 1 ? std::pair<int, std::uint32_t>{event.data.fd, event.events}
                       : std::pair<int, std::uint32_t>{-1, 0};
   }
-  [[nodiscard]] int next(int timeout_ms = kPatienceMs) const {
+  [[nodiscard]] int next(int timeout_ms = kWaitLimitMs) const {
     return next_event(timeout_ms).first;
   }
   void write_to_pipe() const { ASSERT_EQ(write(pipe_[1], "x", 1), 1); }

@@ -334,8 +334,8 @@ TEST_F(RSocket, AListenerMayBeClosedWhileAThreadWaitsForRequests) {
 }
 
 TEST_F(RSocket, NobodyThereIsConnectionRefused) {
-  sockaddr_in nowhere = address("127.77.0.1", 9);
-  EXPECT_EQ(rconnect(client_, generic(nowhere), sizeof nowhere), -1);
+  sockaddr_in null_lane = address("127.77.0.1", 9);
+  EXPECT_EQ(rconnect(client_, generic(null_lane), sizeof null_lane), -1);
   EXPECT_EQ(errno, ECONNREFUSED);
   char octet{};
   EXPECT_EQ(rrecv(client_, &octet, 1, 0), -1);

@@ -360,8 +360,8 @@ TEST(Umad, SaysIsSmWhileTheFileIsOpen) {
 
 TEST(Umad, EndsTheOpenPortOfAProgramThatTalksNonsense) {
   const Port hostile{"h1"};
-  const std::array<char, 40> nonsense{};
-  ASSERT_GT(send(hostile.fd, nonsense.data(), nonsense.size(), MSG_NOSIGNAL), 0);
+  const std::array<char, 40> inconsistent{};
+  ASSERT_GT(send(hostile.fd, inconsistent.data(), inconsistent.size(), MSG_NOSIGNAL), 0);
   pollfd wait{.fd = hostile.fd, .events = POLLIN, .revents = 0};
   EXPECT_EQ(poll(&wait, 1, kWaitMs), 1);
   Buffer buffer;

@@ -101,9 +101,9 @@ class AsyncEvent : public QpPair, public ::testing::WithParamInterface<std::size
   void write() const { EXPECT_EQ(send({.opcode = IBV_WR_RDMA_WRITE}), 0); }
 
   /// The next event, acknowledged; its object must be of this fixture.
-  [[nodiscard]] std::string next_event(int patience_ms) const {
+  [[nodiscard]] std::string next_event(int wait_limit_ms) const {
     pollfd readable{.fd = context_->async_fd, .events = POLLIN, .revents = 0};
-    if (poll(&readable, 1, patience_ms) != 1) {
+    if (poll(&readable, 1, wait_limit_ms) != 1) {
       return {};
     }
     ibv_async_event event{};
@@ -187,12 +187,12 @@ constexpr auto kElsewhere = std::to_array<Elsewhere>({
 });
 
 TEST_P(AsyncEvent, IsCausedAndSeenExactly) {
-  constexpr int kPatience = 10'000;  // ms
-  constexpr int kNoMore = 20;        // ms in which nothing else comes
+  constexpr int kWaitLimit = 10'000;  // ms
+  constexpr int kNoMore = 20;         // ms in which nothing else comes
   const Cause& row = kCauses.at(GetParam());
   (this->*row.cause)();
   for (const ibv_event_type expected : row.events) {
-    EXPECT_EQ(next_event(kPatience), ibv_event_type_str(expected));
+    EXPECT_EQ(next_event(kWaitLimit), ibv_event_type_str(expected));
   }
   EXPECT_EQ(next_event(kNoMore), "");
 }

@@ -70,16 +70,16 @@ constexpr auto kRows = std::to_array<Row>({
        return port.sm_lid == 0x99 && port.sm_sl == 3;
      }                                                                                                                                                                                                    },
     {IBV_EVENT_CLIENT_REREGISTER,
-     [](TablesBuilder& builder, PortIndex port) { builder.ask_to_reregister(port); },
+     [](TablesBuilder& builder, PortIndex port) { builder.request_reregistration(port); },
      [](ibv_context*,                                                                                                                                  const ibv_port_attr& port) {
        return (port.port_cap_flags & IBV_PORT_CLIENT_REG_SUP) != 0;
-     }                                                                                                                                                     },
+     }                                                                                                                                                },
 });
 
 [[nodiscard]] std::string next_event(ibv_context* context, std::uint8_t expected_port) {
-  constexpr int kPatience = 10'000;  // ms
+  constexpr int kWaitLimit = 10'000;  // ms
   pollfd readable{.fd = context->async_fd, .events = POLLIN, .revents = 0};
-  if (poll(&readable, 1, kPatience) != 1) {
+  if (poll(&readable, 1, kWaitLimit) != 1) {
     return "nothing";
   }
   ibv_async_event event{};
@@ -95,7 +95,7 @@ TEST(PortEvents, AreSeenExactlyUntilTheDeviceFails) {
   setenv("WEFT_RUN", daemon.run.c_str(), 1);
   setenv("WEFT_FABRIC", "test", 1);
   setenv("WEFT_HOST", "h1", 1);
-  std::thread doorman{[&] { daemon.let_in(); }};
+  std::thread doorman{[&] { daemon.admit_program(); }};
   ibv_device** const list = ibv_get_device_list(nullptr);
   doorman.join();
   ASSERT_TRUE(list != nullptr && list[0] != nullptr);

@@ -15,9 +15,9 @@ namespace weft::agents::testing {
 
 using wire::PerfAttribute;
 
-class PerfAsker : public ::testing::Test {
+class PerfClient : public ::testing::Test {
  protected:
-  PerfAsker() { fabric.manage_star(); }
+  PerfClient() { fabric.manage_star(); }
 
   template <class T>
   struct Answer {

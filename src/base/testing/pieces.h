@@ -74,7 +74,7 @@ inline std::size_t join(std::span<const Piece> pieces, std::span<std::uint8_t> o
 template <class Make>
 std::size_t mutate_pieces(std::span<std::uint8_t> data, std::size_t size, unsigned seed,
                           const PieceFormat& format, Make make) {
-  constexpr std::size_t kMostMutated = 255;
+  constexpr std::size_t kMaxMutated = 255;
   Random random{seed};
   if (random.chance(1, 4)) {
     return LLVMFuzzerMutate(data.data(), size, data.size());
@@ -112,7 +112,7 @@ std::size_t mutate_pieces(std::span<std::uint8_t> data, std::size_t size, unsign
     default: {
       Octets& message = any()->message;
       const std::size_t before = message.size();
-      message.resize(std::max(before, kMostMutated));
+      message.resize(std::max(before, kMaxMutated));
       message.resize(LLVMFuzzerMutate(message.data(), before, message.size()));
       break;
     }

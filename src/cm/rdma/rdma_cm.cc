@@ -14,8 +14,8 @@ constexpr std::array<std::string_view, kRdmaCmStateCount> kStateNames{
 /// Default Q_Key of UD services (librdmacm's RDMA_UDP_QKEY).
 constexpr QKey kDatagramQKey{0x0123'4567};
 
-constexpr std::uint32_t kMostTypeOfService = 255;
-constexpr std::uint32_t kMostAckTimeout = 31;
+constexpr std::uint32_t kMaxTypeOfService = 255;
+constexpr std::uint32_t kMaxAckTimeout = 31;
 
 }  // namespace
 
@@ -53,7 +53,7 @@ Result<RdmaCm::Id*> RdmaCm::in_state(RdmaCmId id, std::initializer_list<RdmaCmSt
   return of;
 }
 
-bool RdmaCm::tell(RdmaCmId id, Id& of, RdmaCmEvent event) {
+bool RdmaCm::report_event(RdmaCmId id, Id& of, RdmaCmEvent event) {
   if (event.id == RdmaCmId{}) {
     event.id = id;
   }
@@ -64,7 +64,7 @@ bool RdmaCm::tell(RdmaCmId id, Id& of, RdmaCmEvent event) {
 }
 
 void RdmaCm::fail_with(RdmaCmId id, Id& of, RdmaCmEventType type, RdmaCmFailure failure) {
-  static_cast<void>(tell(id, of, {.type = type, .failure = failure}));
+  static_cast<void>(report_event(id, of, {.type = type, .failure = failure}));
 }
 
 Result<RdmaCmId> RdmaCm::create(PortSpace space, QpType type, RdmaCmSink& sink,
@@ -83,7 +83,7 @@ Result<RdmaCmId> RdmaCm::create(PortSpace space, QpType type, RdmaCmSink& sink,
   return id;
 }
 
-void RdmaCm::cancel_questions(Id& of, Instant now) {
+void RdmaCm::cancel_queries(Id& of, Instant now) {
   if (of.resolution) {
     resolver_.cancel(*std::exchange(of.resolution, std::nullopt), now);
   }
@@ -110,7 +110,7 @@ void RdmaCm::leave_groups(RdmaCmId id, const Id& of, Instant now) {
   }
 }
 
-void RdmaCm::forget_accepted(RdmaCmId id, const Id& of) {
+void RdmaCm::erase_accepted(RdmaCmId id, const Id& of) {
   const auto [first, last] = accepted_.equal_range(of.qpn);
   const auto own =
       std::find_if(first, last, [id](const auto& accepted) { return accepted.second == id; });
@@ -125,11 +125,11 @@ Result<void> RdmaCm::destroy(RdmaCmId id, Instant now) {
     return fail(ErrorCode::NotFound, "there is no id {}", id.value());
   }
   leave_groups(id, *of, now);
-  cancel_questions(*of, now);
+  cancel_queries(*of, now);
   if (of->connection) {
     static_cast<void>(connections_.destroy(*of->connection, now));
   }
-  forget_accepted(id, *of);
+  erase_accepted(id, *of);
   port_numbers_.release(id, of->space, of->claimed_port);
   ids_.erase(id);
   return {};
@@ -167,12 +167,12 @@ Result<void> RdmaCm::set_option(RdmaCmId id, RdmaCmOption option, std::uint32_t 
   Result<void> set;
   switch (option) {
     case RdmaCmOption::TypeOfService:
-      if (set = at_most(kMostTypeOfService); set) {
+      if (set = at_most(kMaxTypeOfService); set) {
         of->type_of_service = static_cast<std::uint8_t>(value);
       }
       return set;
     case RdmaCmOption::AckTimeout:
-      if (set = at_most(kMostAckTimeout); set) {
+      if (set = at_most(kMaxAckTimeout); set) {
         of->ack_timeout = static_cast<std::uint8_t>(value);
       }
       return set;

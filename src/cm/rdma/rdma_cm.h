@@ -79,12 +79,12 @@ class RdmaCm final : private CmObserver {
   /// Binds the id. Some programs announce the bound port before they listen, so a request that
   /// arrives in between is held (Options::listener_grace).
   [[nodiscard]] Result<void> bind(RdmaCmId id, const SocketAddress& address, Instant now);
-  /// Parameters of `resolve_address`. `loopback_means`: see sa::Resolver.
+  /// Parameters of `resolve_address`. `loopback_target`: see sa::Resolver.
   struct AddressQuery {
     SocketAddress source{};  ///< empty: selected by the resolver
     SocketAddress destination{};
     Duration timeout{};
-    std::optional<IpAddress> loopback_means{};
+    std::optional<IpAddress> loopback_target{};
   };
   /// Completes with AddressResolved or AddressError.
   [[nodiscard]] Result<void> resolve_address(RdmaCmId id, const AddressQuery& query, Instant now);
@@ -97,7 +97,8 @@ class RdmaCm final : private CmObserver {
   // --- services
   /// Asks SA where a service is, from the port that the id is bound to. Ends in AddrinfoResolved or
   /// AddrinfoError; the id is bound as before then.
-  [[nodiscard]] Result<void> resolve_service(RdmaCmId id, const ServiceWish& wish, Instant now);
+  [[nodiscard]] Result<void> resolve_service(RdmaCmId id, const ServiceWish& path_query,
+                                             Instant now);
   /// What SA answered last.
   [[nodiscard]] Result<std::vector<ServicePlace>> services(RdmaCmId id) const;
 
@@ -174,8 +175,8 @@ class RdmaCm final : private CmObserver {
     std::size_t groups{};
     /// State of a request that may be resent to a redirection target: the user's parameters, the CM
     /// to use, and the number of redirections so far.
-    std::optional<ConnectionParameters> asked{};
-    std::optional<ManagerPlace> manager{};
+    std::optional<ConnectionParameters> pending_request{};
+    std::optional<ManagerAddress> manager{};
     unsigned redirections{};
   };
   /// Content of a REJ for redirection: the port to use, and whether only its CM is meant.
@@ -188,16 +189,16 @@ class RdmaCm final : private CmObserver {
   [[nodiscard]] const Id* find(RdmaCmId id) const;
   [[nodiscard]] Result<Id*> in_state(RdmaCmId id, std::initializer_list<RdmaCmState> states,
                                      std::string_view call);
-  bool tell(RdmaCmId id, Id& of, RdmaCmEvent event);
+  bool report_event(RdmaCmId id, Id& of, RdmaCmEvent event);
   void fail_with(RdmaCmId id, Id& of, RdmaCmEventType type, RdmaCmFailure failure);
   [[nodiscard]] Result<void> take_port(RdmaCmId id, Id& of);
   [[nodiscard]] Result<void> take_address(RdmaCmId id, const SocketAddress& address);
   [[nodiscard]] Result<void> bind_to_port_of(Id& of);
   [[nodiscard]] IpAddress own_address(const IpAddress& address) const;
-  void cancel_questions(Id& of, Instant now);
+  void cancel_queries(Id& of, Instant now);
   void leave_groups(RdmaCmId id, const Id& of, Instant now);
   /// The RTU arrived, or will never arrive.
-  void forget_accepted(RdmaCmId id, const Id& of);
+  void erase_accepted(RdmaCmId id, const Id& of);
 
   // rdma_cm_resolve.cc
   void address_found(RdmaCmId id, const sa::Resolution& found);
@@ -205,14 +206,14 @@ class RdmaCm final : private CmObserver {
   [[nodiscard]] Result<void> resolve_group(RdmaCmId id, Id& of, const IpEndpoint& group);
   void path_found(RdmaCmId id, const sa::Answer<wire::PathRecord>& path);
 
-  [[nodiscard]] static sa::PathWish wish_of(const Id& of, const Gid& dgid, PKey pkey);
+  [[nodiscard]] static sa::PathQuery path_query_of(const Id& of, const Gid& dgid, PKey pkey);
 
   // rdma_cm_services.cc
   void services_found(RdmaCmId id, const sa::Answer<std::vector<wire::ServiceRecord>>& records);
 
   // rdma_cm_redirect.cc
   [[nodiscard]] static std::optional<Redirection> redirection_of(const RejReceived& rej);
-  [[nodiscard]] bool follow(RdmaCmId id, Id& of, const CmEvent& event, Instant now);
+  [[nodiscard]] bool follow_redirection(RdmaCmId id, Id& of, const CmEvent& event, Instant now);
   [[nodiscard]] bool request_again(Id& of, const Path& path, const Redirection& redirection,
                                    Instant now);
 
@@ -239,7 +240,7 @@ class RdmaCm final : private CmObserver {
                                    std::vector<std::byte>& data) const;
   [[nodiscard]] Handled make_child(CmId connection, RdmaCmId listener, Id child, RdmaCmEvent event);
   [[nodiscard]] Handled connection_event(RdmaCmId id, Id& of, const CmEvent& event, Instant now);
-  void tell_rejected(RdmaCmId id, Id& of, const CmEvent& event);
+  void report_rejected(RdmaCmId id, Id& of, const CmEvent& event);
   void service_reply_received(RdmaCmId id, Id& of, const CmEvent& event);
   void disconnected(RdmaCmId id, Id& of);
 

@@ -14,11 +14,11 @@ namespace {
 /// Response timeout (4.096 us * 2^20 = 4.3 s) and retries of CM messages; policy, the values of
 /// Linux.
 constexpr std::uint8_t kResponseTimeout = 20;
-constexpr std::uint8_t kMostRetries = 15;
+constexpr std::uint8_t kMaxRetries = 15;
 constexpr Duration kServiceTimeout = Duration::milliseconds(4'295);
 
 /// Maximum of 3-bit counts.
-constexpr std::uint8_t kMostCount = 7;
+constexpr std::uint8_t kMaxCount = 7;
 
 [[nodiscard]] wire::RdmaCmAddress octets_of(const IpAddress& address) {
   wire::RdmaCmAddress octets{};
@@ -75,7 +75,7 @@ Result<void> RdmaCm::listen(RdmaCmId id, unsigned backlog, Instant now) {
     return sole;
   }
   ListenParameters parameters{.service_id = service_id_of(of.space, of.source)};
-  parameters.leaves_excess_unanswered = true;  // so that the peer retries, when there may be room
+  parameters.drops_excess_requests = true;  // so that the peer retries, when there may be room
   if (backlog != 0) {
     parameters.backlog = backlog;
   }
@@ -131,7 +131,7 @@ Result<void> RdmaCm::connect(RdmaCmId id, const ConnectionParameters& parameters
     return sent;
   }
   if (of.type != QpType::Ud) {
-    of.asked = parameters;
+    of.pending_request = parameters;
   }
   of.qpn = parameters.qpn;
   of.state = RdmaCmState::Connect;
@@ -154,9 +154,9 @@ Result<void> RdmaCm::send_request(Id& of, const ConnectionParameters& parameters
                             .initiator_depth = parameters.initiator_depth,
                             .remote_cm_response_timeout = kResponseTimeout,
                             .local_cm_response_timeout = kResponseTimeout,
-                            .retry_count = std::min(parameters.retry_count, kMostCount),
-                            .rnr_retry_count = std::min(parameters.rnr_retry_count, kMostCount),
-                            .max_cm_retries = kMostRetries,
+                            .retry_count = std::min(parameters.retry_count, kMaxCount),
+                            .rnr_retry_count = std::min(parameters.rnr_retry_count, kMaxCount),
+                            .max_cm_retries = kMaxRetries,
                             .flow_control = parameters.flow_control != 0,
                             .srq = parameters.has_srq,
                             .peer_to_peer = false,
@@ -178,7 +178,7 @@ Result<void> RdmaCm::send_service_request(Id& of, const ConnectionParameters& pa
                                     {.path = of.paths.front(),
                                      .service_id = service_id_of(of.space, of.destination),
                                      .timeout = kServiceTimeout,
-                                     .max_cm_retries = kMostRetries,
+                                     .max_cm_retries = kMaxRetries,
                                      .private_data = *data},
                                     now);
 }
@@ -203,7 +203,7 @@ Result<void> RdmaCm::accept(RdmaCmId id, const ConnectionParameters* parameters,
                              .initiator_depth = parameters->initiator_depth,
                              .target_ack_delay = 0,
                              .failover_accepted = 0,
-                             .rnr_retry_count = std::min(parameters->rnr_retry_count, kMostCount),
+                             .rnr_retry_count = std::min(parameters->rnr_retry_count, kMaxCount),
                              .flow_control = parameters->flow_control != 0,
                              .srq = parameters->has_srq,
                              .ece = parameters->ece,
@@ -265,9 +265,9 @@ Result<void> RdmaCm::disconnect(RdmaCmId id, Instant now) {
   if (!of.connection || of.type == QpType::Ud) {
     return fail(ErrorCode::InvalidArgument, "the id has no connection");
   }
-  if (auto asked = connections_.send_dreq(*of.connection, {}, now); !asked) {
+  if (auto pending_request = connections_.send_dreq(*of.connection, {}, now); !pending_request) {
     if (!connections_.send_drep(*of.connection, {}, now) && of.state != RdmaCmState::Disconnect) {
-      return asked;
+      return pending_request;
     }
   }
   return {};

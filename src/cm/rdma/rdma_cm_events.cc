@@ -83,7 +83,7 @@ Handled RdmaCm::make_child(CmId connection, RdmaCmId listener, Id child, RdmaCmE
   event.id = id;
   event.listener = listener;
   Id& listening = *find(listener);
-  if (!tell(listener, listening, std::move(event))) {
+  if (!report_event(listener, listening, std::move(event))) {
     return Handled::DestroyNoResources;
   }
   child.sink = listening.sink;
@@ -154,8 +154,7 @@ Handled RdmaCm::request_received(CmId connection, const CmEvent& event, Instant 
                                     .private_data = std::move(data)}
   });
   if (handled == Handled::Keep) {
-    static_cast<void>(
-        connections_.send_mra(connection, kUsersTime, {}, now, MraTime::WhenAskedAgain));
+    static_cast<void>(connections_.send_mra(connection, kUsersTime, {}, now, MraTime::OnRetry));
   }
   return handled;
 }
@@ -183,53 +182,53 @@ Handled RdmaCm::service_request_received(CmId connection, const CmEvent& event, 
                     {.parameters = {.private_data = std::move(data)}});
 }
 
-void RdmaCm::tell_rejected(RdmaCmId id, Id& of, const CmEvent& event) {
+void RdmaCm::report_rejected(RdmaCmId id, Id& of, const CmEvent& event) {
   const auto reason = std::get<RejReceived>(event.details).reason;
-  static_cast<void>(tell(id, of,
-                         {.type = RdmaCmEventType::Rejected,
-                          .status = static_cast<std::uint8_t>(reason),
-                          .parameters = {.private_data = event.private_data}}));
+  static_cast<void>(report_event(id, of,
+                                 {.type = RdmaCmEventType::Rejected,
+                                  .status = static_cast<std::uint8_t>(reason),
+                                  .parameters = {.private_data = event.private_data}}));
 }
 
 void RdmaCm::disconnected(RdmaCmId id, Id& of) {
   if (of.state == RdmaCmState::Connect) {
     of.state = RdmaCmState::Disconnect;
-    static_cast<void>(tell(id, of, {.type = RdmaCmEventType::Disconnected}));
+    static_cast<void>(report_event(id, of, {.type = RdmaCmEventType::Disconnected}));
   }
 }
 
 Handled RdmaCm::connection_event(RdmaCmId id, Id& of, const CmEvent& event, Instant now) {
-  RdmaCmEvent told{.parameters = {.private_data = event.private_data}};
+  RdmaCmEvent reported{.parameters = {.private_data = event.private_data}};
   switch (event.type) {
     case CmEventType::RepReceived: {
       const auto& reply = std::get<RepReceived>(event.details);
       static_cast<void>(
-          connections_.send_mra(*of.connection, kUsersTime, {}, now, MraTime::WhenAskedAgain));
-      told.type = RdmaCmEventType::ConnectResponse;
-      told.parameters.qpn = reply.remote_qpn;
-      told.parameters.has_srq = reply.srq;
-      told.parameters.responder_resources = reply.responder_resources;
-      told.parameters.initiator_depth = reply.initiator_depth;
-      told.parameters.flow_control = reply.flow_control ? 1 : 0;
-      told.parameters.rnr_retry_count = reply.rnr_retry_count;
-      told.parameters.ece = reply.ece;
+          connections_.send_mra(*of.connection, kUsersTime, {}, now, MraTime::OnRetry));
+      reported.type = RdmaCmEventType::ConnectResponse;
+      reported.parameters.qpn = reply.remote_qpn;
+      reported.parameters.has_srq = reply.srq;
+      reported.parameters.responder_resources = reply.responder_resources;
+      reported.parameters.initiator_depth = reply.initiator_depth;
+      reported.parameters.flow_control = reply.flow_control ? 1 : 0;
+      reported.parameters.rnr_retry_count = reply.rnr_retry_count;
+      reported.parameters.ece = reply.ece;
       break;
     }
     case CmEventType::RtuReceived:
     case CmEventType::UserEstablished:
-      forget_accepted(id, of);
-      told.type = RdmaCmEventType::Established;
+      erase_accepted(id, of);
+      reported.type = RdmaCmEventType::Established;
       break;
     case CmEventType::RejReceived:
-      if (!follow(id, of, event, now)) {
-        tell_rejected(id, of, event);
+      if (!follow_redirection(id, of, event, now)) {
+        report_rejected(id, of, event);
       }
       return Handled::Keep;
     case CmEventType::ReqTimeout:
     case CmEventType::RepTimeout:
     case CmEventType::SidrReqTimeout:
-      told.type = RdmaCmEventType::Unreachable;
-      told.failure = RdmaCmFailure::TimedOut;
+      reported.type = RdmaCmEventType::Unreachable;
+      reported.failure = RdmaCmFailure::TimedOut;
       break;
     case CmEventType::DreqReceived:
     case CmEventType::DreqTimeout:
@@ -237,7 +236,7 @@ Handled RdmaCm::connection_event(RdmaCmId id, Id& of, const CmEvent& event, Inst
       disconnected(id, of);
       return Handled::Keep;
     case CmEventType::TimewaitExit:
-      told.type = RdmaCmEventType::TimewaitExit;
+      reported.type = RdmaCmEventType::TimewaitExit;
       break;
     case CmEventType::SidrRepReceived:
       service_reply_received(id, of, event);
@@ -245,32 +244,32 @@ Handled RdmaCm::connection_event(RdmaCmId id, Id& of, const CmEvent& event, Inst
     default:
       return Handled::Keep;
   }
-  static_cast<void>(tell(id, of, std::move(told)));
+  static_cast<void>(report_event(id, of, std::move(reported)));
   return Handled::Keep;
 }
 
 void RdmaCm::service_reply_received(RdmaCmId id, Id& of, const CmEvent& event) {
   const auto& reply = std::get<SidrRepReceived>(event.details);
   if (reply.status != wire::SidrStatus::Success) {
-    static_cast<void>(tell(id, of,
-                           {.type = RdmaCmEventType::Unreachable,
-                            .status = static_cast<std::uint8_t>(reply.status),
-                            .parameters = {.private_data = event.private_data}}));
+    static_cast<void>(report_event(id, of,
+                                   {.type = RdmaCmEventType::Unreachable,
+                                    .status = static_cast<std::uint8_t>(reply.status),
+                                    .parameters = {.private_data = event.private_data}}));
     return;
   }
   of.qkey = reply.qkey;
   const auto port = ports_.find(*of.port);
-  static_cast<void>(
-      tell(id, of,
-           {
-               .type = RdmaCmEventType::Established,
-               .parameters = {.qpn = reply.qpn,
-                              .qkey = reply.qkey,
-                              .ece = reply.ece,
-                              .private_data = event.private_data},
-               .address = address_of(of.paths.front(),
-                                     port == ports_.end() ? PortNumber{}
-                 : port->second.number)
+  static_cast<void>(report_event(
+      id, of,
+      {
+          .type = RdmaCmEventType::Established,
+          .parameters = {.qpn = reply.qpn,
+                         .qkey = reply.qkey,
+                         .ece = reply.ece,
+                         .private_data = event.private_data},
+          .address = address_of(of.paths.front(),
+                                port == ports_.end() ? PortNumber{}
+            : port->second.number)
   }));
 }
 

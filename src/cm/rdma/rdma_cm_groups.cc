@@ -128,7 +128,7 @@ void RdmaCm::membership_changed(GroupId number, const sa::Answer<wire::McMemberR
                         ? RdmaCmFailure::TimedOut
                         : RdmaCmFailure::InvalidArgument;
   }
-  static_cast<void>(tell(found->second.id, *of, std::move(event)));
+  static_cast<void>(report_event(found->second.id, *of, std::move(event)));
 }
 
 Result<void> RdmaCm::leave(GroupId group, Instant now) {

@@ -27,17 +27,17 @@ std::optional<RdmaCm::Redirection> RdmaCm::redirection_of(const RejReceived& rej
     redirection.to.redirect_gid = Gid{octets};
   }
   const Gid& gid = redirection.to.redirect_gid;
-  const bool has_place =
+  const bool has_manager_address =
       gid.is_zero() ? redirection.to.redirect_lid.is_unicast() : !gid.is_multicast();
-  return has_place ? std::optional{redirection} : std::nullopt;
+  return has_manager_address ? std::optional{redirection} : std::nullopt;
 }
 
 /// Returns true if the request was resent or a path query was started; the user is not notified in
 /// this case.
-bool RdmaCm::follow(RdmaCmId id, Id& of, const CmEvent& event, Instant now) {
+bool RdmaCm::follow_redirection(RdmaCmId id, Id& of, const CmEvent& event, Instant now) {
   const auto redirection = redirection_of(std::get<RejReceived>(event.details));
   const auto port = of.port ? ports_.find(*of.port) : ports_.end();
-  if (!redirection || !of.asked || of.state != RdmaCmState::Connect || of.query ||
+  if (!redirection || !of.pending_request || of.state != RdmaCmState::Connect || of.query ||
       port == ports_.end() || of.redirections >= limits_.redirections) {
     return false;
   }
@@ -51,8 +51,8 @@ bool RdmaCm::follow(RdmaCmId id, Id& of, const CmEvent& event, Instant now) {
     path.pkey = pkey;
     return request_again(of, path, *redirection, now);
   }
-  const auto asked = port->second.sa.resolve_path(
-      wish_of(of, to.redirect_gid, pkey), {},
+  const auto pending_request = port->second.sa.resolve_path(
+      path_query_of(of, to.redirect_gid, pkey), {},
       [this, id, event, to = *redirection](sa::QueryId, const sa::Answer<wire::PathRecord>& path,
                                            Instant at) {
         Id* const found = find(id);
@@ -62,30 +62,30 @@ bool RdmaCm::follow(RdmaCmId id, Id& of, const CmEvent& event, Instant now) {
         found->query.reset();
         if (found->state == RdmaCmState::Connect &&
             (!path || !request_again(*found, path_of(*path), to, at))) {
-          tell_rejected(id, *found, event);
+          report_rejected(id, *found, event);
         }
       },
       now);
-  if (asked) {
-    of.query = *asked;
+  if (pending_request) {
+    of.query = *pending_request;
   }
-  return asked.has_value();
+  return pending_request.has_value();
 }
 
 bool RdmaCm::request_again(Id& of, const Path& path, const Redirection& redirection, Instant now) {
   if (redirection.is_of_manager) {
     const wire::ClassPortInfo& to = redirection.to;
-    of.manager = ManagerPlace{.path = path};
+    of.manager = ManagerAddress{.path = path};
     if (to.redirect_qp.value() != 0) {
       of.manager->qpn = to.redirect_qp;
       of.manager->qkey = to.redirect_qkey.value() != 0 ? to.redirect_qkey : kGsiQKey;
     }
   } else if (!of.manager) {
-    of.manager = ManagerPlace{.path = of.paths.front()};  // same destination as before
+    of.manager = ManagerAddress{.path = of.paths.front()};  // same destination as before
   }
   of.paths = {path};
   of.dgid = path.dgid;
-  return send_request(of, *of.asked, now).has_value();
+  return send_request(of, *of.pending_request, now).has_value();
 }
 
 }  // namespace weft::cm

@@ -83,7 +83,7 @@ Result<void> RdmaCm::resolve_ib(RdmaCmId id, Id& of, const IbEndpoint& destinati
     of.pkey = destination.pkey;
   }
   of.state = RdmaCmState::AddressResolved;
-  static_cast<void>(tell(id, of, {.type = RdmaCmEventType::AddressResolved}));
+  static_cast<void>(report_event(id, of, {.type = RdmaCmEventType::AddressResolved}));
   return {};
 }
 
@@ -112,7 +112,7 @@ Result<void> RdmaCm::resolve_group(RdmaCmId id, Id& of, const IpEndpoint& group)
   of.destination = group;
   of.dgid = *group_of(of, group);
   of.state = RdmaCmState::AddressResolved;
-  static_cast<void>(tell(id, of, {.type = RdmaCmEventType::AddressResolved}));
+  static_cast<void>(report_event(id, of, {.type = RdmaCmEventType::AddressResolved}));
   return {};
 }
 
@@ -156,7 +156,7 @@ Result<void> RdmaCm::resolve_address(RdmaCmId id, const AddressQuery& query, Ins
   if (source != nullptr && !source->address.is_unspecified() && !is_own_loopback(source->address)) {
     from = source->address.unmapped();
   }
-  of.peer_address = is_own_loopback(to) && query.loopback_means ? *query.loopback_means : to;
+  of.peer_address = is_own_loopback(to) && query.loopback_target ? *query.loopback_target : to;
   const auto started = resolver_.resolve(
       from, of.peer_address, query.timeout,
       [this, id](sa::ResolutionId, const auto& resolution, Instant) {
@@ -203,27 +203,27 @@ void RdmaCm::address_found(RdmaCmId id, const sa::Resolution& found) {
     }
   }
   of.state = RdmaCmState::AddressResolved;
-  static_cast<void>(tell(id, of, {.type = RdmaCmEventType::AddressResolved}));
+  static_cast<void>(report_event(id, of, {.type = RdmaCmEventType::AddressResolved}));
 }
 
 /// As in Linux, the IPv4 type of service selects the QoS class of the path query, and the flow
 /// information of an IPv6 or AF_IB source the traffic class; SA maps these to a service level (IBTA
 /// vol 1 §15.2.5.16). If the source has no traffic class, the type of service is used, which is
 /// equivalent in IPv6 (RFC 2474 §3); Linux leaves the traffic class out then.
-sa::PathWish RdmaCm::wish_of(const Id& of, const Gid& dgid, PKey pkey) {
+sa::PathQuery RdmaCm::path_query_of(const Id& of, const Gid& dgid, PKey pkey) {
   constexpr unsigned kTrafficClassAt = 20;  // RFC 8200 §3: above the flow label
   const auto* const destination = std::get_if<IpEndpoint>(&of.destination);
-  sa::PathWish wish{.sgid = of.sgid, .dgid = dgid, .pkey = pkey};
+  sa::PathQuery path_query{.sgid = of.sgid, .dgid = dgid, .pkey = pkey};
   if (destination != nullptr && destination->address.unmapped().is_v4()) {
-    wish.qos_class = of.type_of_service;
-    return wish;
+    path_query.qos_class = of.type_of_service;
+    return path_query;
   }
   const auto* const ip = std::get_if<IpEndpoint>(&of.source);
   const auto* const ib = std::get_if<IbEndpoint>(&of.source);
   const std::uint32_t flow_info = ip != nullptr ? ip->flow_info : ib != nullptr ? ib->flow_info : 0;
   const auto named = static_cast<std::uint8_t>(flow_info >> kTrafficClassAt);
-  wish.tclass = named != 0 ? named : of.type_of_service;
-  return wish;
+  path_query.tclass = named != 0 ? named : of.type_of_service;
+  return path_query;
 }
 
 Result<void> RdmaCm::resolve_route(RdmaCmId id, Duration timeout, Instant now) {
@@ -237,7 +237,7 @@ Result<void> RdmaCm::resolve_route(RdmaCmId id, Duration timeout, Instant now) {
     return fail(ErrorCode::NoSuchDevice, "the id's port was removed");
   }
   const auto started = port->second.sa.resolve_path(
-      wish_of(of, of.dgid, of.pkey), {.timeout = timeout},
+      path_query_of(of, of.dgid, of.pkey), {.timeout = timeout},
       [this, id](sa::QueryId, const sa::Answer<wire::PathRecord>& path, Instant) {
         path_found(id, path);
       },
@@ -262,7 +262,7 @@ void RdmaCm::path_found(RdmaCmId id, const sa::Answer<wire::PathRecord>& path) {
   }
   of->paths = {path_of(*path)};
   of->state = RdmaCmState::RouteResolved;
-  static_cast<void>(tell(id, *of, {.type = RdmaCmEventType::RouteResolved}));
+  static_cast<void>(report_event(id, *of, {.type = RdmaCmEventType::RouteResolved}));
 }
 
 Result<void> RdmaCm::set_paths(RdmaCmId id, std::vector<Path> paths) {
@@ -277,7 +277,7 @@ Result<void> RdmaCm::set_paths(RdmaCmId id, std::vector<Path> paths) {
   Id& of = **in;
   of.paths = std::move(paths);
   of.state = RdmaCmState::RouteResolved;
-  static_cast<void>(tell(id, of, {.type = RdmaCmEventType::RouteResolved}));
+  static_cast<void>(report_event(id, of, {.type = RdmaCmEventType::RouteResolved}));
   return {};
 }
 

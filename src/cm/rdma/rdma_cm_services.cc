@@ -32,7 +32,7 @@ using Record = wire::ServiceRecord;
 
 }  // namespace
 
-Result<void> RdmaCm::resolve_service(RdmaCmId id, const ServiceWish& wish, Instant now) {
+Result<void> RdmaCm::resolve_service(RdmaCmId id, const ServiceWish& path_query, Instant now) {
   auto in = in_state(id, {RdmaCmState::AddressBound}, "resolving a service");
   if (!in) {
     return std::unexpected(in.error());
@@ -44,17 +44,17 @@ Result<void> RdmaCm::resolve_service(RdmaCmId id, const ServiceWish& wish, Insta
                 "bind the id to an address of a port first: that port's SA is asked");
   }
   Record wanted;
-  if (wish.name.size() > wanted.service_name.size()) {
+  if (path_query.name.size() > wanted.service_name.size()) {
     return fail(ErrorCode::InvalidArgument, "the name of a service has up to {} octets, not {}",
-                wanted.service_name.size(), wish.name.size());
+                wanted.service_name.size(), path_query.name.size());
   }
-  copy_bytes(std::span{wanted.service_name}.first(wish.name.size()),
-             std::as_bytes(std::span{wish.name}));
-  wanted.service_id = wish.service_id;
+  copy_bytes(std::span{wanted.service_name}.first(path_query.name.size()),
+             std::as_bytes(std::span{path_query.name}));
+  wanted.service_id = path_query.service_id;
   const auto started = port->second.sa.get_services(
       sa::SaClient::Kind::GetTable, wanted,
-      wish.name.empty() ? wire::kComponent<Record, "ServiceID">
-                        : wire::kComponent<Record, "ServiceName">,
+      path_query.name.empty() ? wire::kComponent<Record, "ServiceID">
+                              : wire::kComponent<Record, "ServiceName">,
       {},
       [this, id](sa::QueryId, const sa::Answer<std::vector<Record>>& records, Instant) {
         services_found(id, records);
@@ -88,7 +88,7 @@ void RdmaCm::services_found(RdmaCmId id, const sa::Answer<std::vector<Record>>& 
     of->services.push_back(
         {.service_id = record.service_id, .gid = record.service_gid, .pkey = record.service_pkey});
   }
-  static_cast<void>(tell(id, *of, {.type = RdmaCmEventType::AddrinfoResolved}));
+  static_cast<void>(report_event(id, *of, {.type = RdmaCmEventType::AddrinfoResolved}));
 }
 
 Result<std::vector<ServicePlace>> RdmaCm::services(RdmaCmId id) const {

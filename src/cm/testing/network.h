@@ -18,7 +18,7 @@
 /// For tests: connection managers on a network in virtual time, with a log of their events.
 namespace weft::cm {
 
-struct Told {
+struct Reported {
   CmId id{};
   CmEvent event{};
   Instant at{};
@@ -49,7 +49,7 @@ class TestHost final : public CmObserver {
   }
 
   Handled handle(CmId id, const CmEvent& event, Instant now) override {
-    told.push_back({.id = id, .event = event, .at = now});
+    reported.push_back({.id = id, .event = event, .at = now});
     if (event.type == CmEventType::ReqReceived || event.type == CmEventType::SidrReqReceived) {
       newest = id;
     }
@@ -66,9 +66,9 @@ class TestHost final : public CmObserver {
     const auto status = cm.status(id);
     return status ? status->state : State::Idle;
   }
-  [[nodiscard]] std::vector<CmEventType> told_of(CmId id) const {
+  [[nodiscard]] std::vector<CmEventType> reported_for(CmId id) const {
     std::vector<CmEventType> types;
-    for (const Told& each : told) {
+    for (const Reported& each : reported) {
       if (each.id == id) {
         types.push_back(each.event.type);
       }
@@ -77,14 +77,14 @@ class TestHost final : public CmObserver {
   }
   [[nodiscard]] unsigned count(CmEventType type) const {
     unsigned count = 0;
-    for (const Told& each : told) {
+    for (const Reported& each : reported) {
       count += each.event.type == type ? 1 : 0;
     }
     return count;
   }
   /// The last of that type.
-  [[nodiscard]] const Told* last(CmEventType type) const {
-    for (auto each = told.rbegin(); each != told.rend(); ++each) {
+  [[nodiscard]] const Reported* last(CmEventType type) const {
+    for (auto each = reported.rbegin(); each != reported.rend(); ++each) {
       if (each->event.type == type) {
         return &*each;
       }
@@ -95,7 +95,7 @@ class TestHost final : public CmObserver {
   Lid lid;
   mad::ManagementInterface gsi;
   ConnectionManager cm;
-  std::vector<Told> told;
+  std::vector<Reported> reported;
   CmId newest{};  ///< that a request made
   std::function<Handled(CmId, const CmEvent&, Instant)> on_event;
 

@@ -5,7 +5,7 @@
 
 #include "compat/ibumad/abi.h"
 #include "compat/ibumad/open_port.h"
-#include "compat/ibumad/questions.h"
+#include "compat/ibumad/requests.h"
 
 using namespace weft;
 using namespace weft::compat;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "compat/ibumad/abi.h"
-#include "compat/ibumad/questions.h"
+#include "compat/ibumad/requests.h"
 
 namespace weft::compat {
 namespace {

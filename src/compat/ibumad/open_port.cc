@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "compat/ibumad/devices.h"
-#include "compat/ibumad/questions.h"
+#include "compat/ibumad/requests.h"
 #include "os/shared_memory.h"
 
 namespace weft::compat {
@@ -150,13 +150,13 @@ int OpenPort::send(const ib_user_mad& envelope, ByteSpan mad) {
 
 int OpenPort::take(ib_user_mad& envelope, const uabi::Message& message, int& size) {
   const auto* const whole = std::get_if<uabi::UmadMad>(&message);
-  const auto* const elsewhere = std::get_if<uabi::LongUmadMad>(&message);
-  if (whole == nullptr && elsewhere == nullptr) {
+  const auto* const other_process = std::get_if<uabi::LongUmadMad>(&message);
+  if (whole == nullptr && other_process == nullptr) {
     return EIO;
   }
-  const std::size_t bytes = whole != nullptr ? whole->mad.size() : elsewhere->length;
+  const std::size_t bytes = whole != nullptr ? whole->mad.size() : other_process->length;
   const std::size_t room = size < 0 ? 0 : static_cast<std::size_t>(size);
-  fill(envelope, whole != nullptr ? whole->header : elsewhere->header, bytes);
+  fill(envelope, whole != nullptr ? whole->header : other_process->header, bytes);
   size = static_cast<int>(bytes);
   std::byte* const data = std::as_writable_bytes(std::span{&envelope, 1}).data() + sizeof envelope;
   if (bytes > room) {

@@ -11,7 +11,7 @@
 
 #include "compat/ibumad/abi.h"
 #include "compat/ibumad/devices.h"
-#include "compat/ibumad/questions.h"
+#include "compat/ibumad/requests.h"
 
 /// The header that declares it may not be installed.
 struct umad_ca_pair {

@@ -41,7 +41,7 @@ WEFT_EXPORT int ibv_destroy_ah(ibv_ah* ah) {
       return refuse(destroyed.error());
     }
   }
-  let_go(ah->pd);
+  release_hold(ah->pd);
   delete &object;
   return 0;
 }

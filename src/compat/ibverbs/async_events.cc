@@ -7,10 +7,10 @@
 using namespace weft;
 using namespace weft::compat;
 
-Concerned compat::concerned(ibv_event_type type) {
+EventSource compat::event_source(ibv_event_type type) {
   switch (type) {
     case IBV_EVENT_CQ_ERR:
-      return Concerned::CompletionQueue;
+      return EventSource::CompletionQueue;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
@@ -19,12 +19,12 @@ Concerned compat::concerned(ibv_event_type type) {
     case IBV_EVENT_PATH_MIG:
     case IBV_EVENT_PATH_MIG_ERR:
     case IBV_EVENT_QP_LAST_WQE_REACHED:
-      return Concerned::QueuePair;
+      return EventSource::QueuePair;
     case IBV_EVENT_SRQ_ERR:
     case IBV_EVENT_SRQ_LIMIT_REACHED:
-      return Concerned::SharedReceiveQueue;
+      return EventSource::SharedReceiveQueue;
     default:
-      return Concerned::PortOrDevice;
+      return EventSource::PortOrDevice;
   }
 }
 
@@ -36,29 +36,29 @@ WEFT_EXPORT int ibv_get_async_event(ibv_context* c, ibv_async_event* event) {
     return -1;
   }
   *event = record->event;
-  switch (concerned(event->event_type)) {
-    case Concerned::CompletionQueue: {
+  switch (event_source(event->event_type)) {
+    case EventSource::CompletionQueue: {
       auto& object = object_of<CompletionQueueObject>(event->element.cq);
       pthread_mutex_lock(&object.cq.mutex);
       ++object.asynchronous_events;
       pthread_mutex_unlock(&object.cq.mutex);
       break;
     }
-    case Concerned::QueuePair: {
+    case EventSource::QueuePair: {
       auto& object = object_of<QpObject>(event->element.qp);
       pthread_mutex_lock(&object.qp.qp_base.mutex);
       ++object.asynchronous_events;
       pthread_mutex_unlock(&object.qp.qp_base.mutex);
       break;
     }
-    case Concerned::SharedReceiveQueue: {
+    case EventSource::SharedReceiveQueue: {
       auto& object = object_of<SharedReceiveQueueObject>(event->element.srq);
       pthread_mutex_lock(&object.srq.mutex);
       ++object.asynchronous_events;
       pthread_mutex_unlock(&object.srq.mutex);
       break;
     }
-    case Concerned::PortOrDevice:
+    case EventSource::PortOrDevice:
       break;  // needs no acknowledgement
   }
   return 0;
@@ -71,23 +71,23 @@ WEFT_EXPORT void ibv_ack_async_event(ibv_async_event* event) {
     pthread_cond_signal(&cond);
     pthread_mutex_unlock(&mutex);
   };
-  switch (concerned(event->event_type)) {
-    case Concerned::CompletionQueue: {
+  switch (event_source(event->event_type)) {
+    case EventSource::CompletionQueue: {
       ibv_cq& cq = *event->element.cq;
       acknowledge(cq.mutex, cq.cond, cq.async_events_completed);
       break;
     }
-    case Concerned::QueuePair: {
+    case EventSource::QueuePair: {
       ibv_qp& qp = *event->element.qp;
       acknowledge(qp.mutex, qp.cond, qp.events_completed);
       break;
     }
-    case Concerned::SharedReceiveQueue: {
+    case EventSource::SharedReceiveQueue: {
       ibv_srq& srq = *event->element.srq;
       acknowledge(srq.mutex, srq.cond, srq.events_completed);
       break;
     }
-    case Concerned::PortOrDevice:
+    case EventSource::PortOrDevice:
       break;
   }
 }

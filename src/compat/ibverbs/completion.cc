@@ -20,7 +20,7 @@ using namespace weft::compat;
 int poll_cq(ibv_cq* cq, int count, ibv_wc* out) noexcept {
   auto& object = cq_of(cq);
   if (!is_alive(*object.context)) {
-    refuse_child();
+    refuse_in_child();
     return -1;
   }
   if (count < 0) {
@@ -38,10 +38,10 @@ int poll_cq(ibv_cq* cq, int count, ibv_wc* out) noexcept {
 int req_notify_cq(ibv_cq* cq, int solicited_only) noexcept {
   auto& object = cq_of(cq);
   if (!is_alive(*object.context)) {
-    return refuse_child();
+    return refuse_in_child();
   }
   object.engine->arm(solicited_only != 0);
-  object.context->process->application_will_wait();
+  object.context->process->before_application_waits();
   return 0;
 }
 
@@ -152,7 +152,7 @@ WEFT_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
       });
     }
     context.async_events.purge([&](const AsyncEventRecord& record) {
-      return concerned(record.event.event_type) == Concerned::CompletionQueue &&
+      return event_source(record.event.event_type) == EventSource::CompletionQueue &&
              record.event.element.cq == cq;
     });
     // As documented: waits until every event that was handed out has been acknowledged.

@@ -28,7 +28,7 @@ constexpr std::uint64_t kKnownFields = IBV_WC_STANDARD_FLAGS | kStamps;
 int next_poll(ibv_cq_ex* cq) noexcept {
   auto& object = cq_of(cq);
   if (!is_alive(*object.context)) {
-    return refuse_child();
+    return refuse_in_child();
   }
   if (object.engine->is_empty()) {
     object.context->process->make_progress(*object.engine);

@@ -216,7 +216,7 @@ ibv_context* new_context(Device& device, os::UniqueFd command, std::shared_ptr<H
   set_qp_operations(verbs);
   set_srq_operations(verbs);
   add_context(*context);
-  program->hear_daemon();
+  program->start_daemon_events();
   return &context.release()->verbs.context;
 }
 

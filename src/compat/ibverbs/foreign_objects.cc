@@ -25,16 +25,16 @@ template <class Object>
 }
 
 std::mutex devices_lock;
-Known<ForeignDevice>& devices = *new Known<ForeignDevice>;  // as the threads that use it
+Known<PeerDevice>& devices = *new Known<PeerDevice>;  // as the threads that use it
 
 /// Of the objects of a process that is forked, or gone with its fabric, the daemon knows already.
-[[nodiscard]] bool may_speak() { return !os::is_child_of_fork(); }
+[[nodiscard]] bool may_use_daemon() { return !os::is_child_of_fork(); }
 
 }  // namespace
 
 // --- devices
 
-Result<std::shared_ptr<ForeignDevice>> import_foreign_device(host::Process& process, int command) {
+Result<std::shared_ptr<PeerDevice>> import_peer_device(host::Process& process, int command) {
   const auto imported = process.import_device(command);
   if (!imported) {
     return std::unexpected(imported.error());
@@ -44,29 +44,29 @@ Result<std::shared_ptr<ForeignDevice>> import_foreign_device(host::Process& proc
     process.leave_device(*imported);  // once is enough
     return known;
   }
-  auto device = std::make_shared<ForeignDevice>(process, *imported);
+  auto device = std::make_shared<PeerDevice>(process, *imported);
   devices[imported->number] = device;
   return device;
 }
 
-ForeignDevice::ForeignDevice(host::Process& process, const host::ImportedDevice& device)
+PeerDevice::PeerDevice(host::Process& process, const host::ImportedDevice& device)
     : process_(process), device_(device) {}
 
-ForeignDevice::~ForeignDevice() {
-  if (may_speak()) {
+PeerDevice::~PeerDevice() {
+  if (may_use_daemon()) {
     process_.leave_device(device_);
   }
 }
 
-hca::Hca& ForeignDevice::engine() const { return *process_.hcas()[device_.hca].engine; }
+hca::Hca& PeerDevice::engine() const { return *process_.hcas()[device_.hca].engine; }
 
-void ForeignDevice::tell(uabi::ImportVerb verb, std::uint32_t handle) const {
-  if (may_speak()) {
+void PeerDevice::tell(uabi::ImportVerb verb, std::uint32_t handle) const {
+  if (may_use_daemon()) {
     static_cast<void>(!ask(verb, handle));
   }
 }
 
-Result<std::shared_ptr<ForeignDomain>> ForeignDevice::import_domain(std::uint32_t handle) {
+Result<std::shared_ptr<PeerPd>> PeerDevice::import_domain(std::uint32_t handle) {
   const auto there = ask(uabi::ImportVerb::Pd, handle);
   if (!there) {
     return std::unexpected(there.error());
@@ -79,39 +79,39 @@ Result<std::shared_ptr<ForeignDomain>> ForeignDevice::import_domain(std::uint32_
   if (!made) {
     return std::unexpected(made.error());
   }
-  auto domain = std::make_shared<ForeignDomain>(shared_from_this(), handle, **made);
+  auto domain = std::make_shared<PeerPd>(shared_from_this(), handle, **made);
   domains_[handle] = domain;
   return domain;
 }
 
 // --- PDs
 
-ForeignDomain::~ForeignDomain() {
-  if (may_speak()) {
+PeerPd::~PeerPd() {
+  if (may_use_daemon()) {
     static_cast<void>(device_->engine().deallocate_pd(engine_));
   }
 }
 
-void ForeignDomain::hold() {
+void PeerPd::hold() {
   const std::lock_guard guard{lock_};
   if (holds_++ == 0) {
     device_->tell(uabi::ImportVerb::HoldPd, handle_);
   }
 }
 
-void ForeignDomain::let_go() {
+void PeerPd::release_hold() {
   const std::lock_guard guard{lock_};
   if (--holds_ == 0) {
     device_->tell(uabi::ImportVerb::ReleasePd, handle_);
   }
 }
 
-Result<void> ForeignDomain::deallocate() const {
+Result<void> PeerPd::deallocate() const {
   const auto done = device_->ask(uabi::ImportVerb::DeallocatePd, handle_);
   return done ? Result<void>{} : Result<void>{std::unexpected(done.error())};
 }
 
-Result<std::shared_ptr<ForeignRegion>> ForeignDomain::import_region(std::uint32_t handle) {
+Result<std::shared_ptr<PeerMr>> PeerPd::import_region(std::uint32_t handle) {
   const auto region = device_->ask(uabi::ImportVerb::Region, handle);
   if (!region) {
     return std::unexpected(region.error());
@@ -142,20 +142,20 @@ Result<std::shared_ptr<ForeignRegion>> ForeignDomain::import_region(std::uint32_
                 : "the imported region's memory is private to its process: it has its keys, and no "
                   "QP of this process reaches it; what is mapped in both (MAP_SHARED) would be");
   }
-  auto imported = std::make_shared<ForeignRegion>(shared_from_this(), handle, **engine);
+  auto imported = std::make_shared<PeerMr>(shared_from_this(), handle, **engine);
   regions_[handle] = imported;
   return imported;
 }
 
 // --- regions
 
-ForeignRegion::~ForeignRegion() {
-  if (may_speak()) {
-    domain_->device().engine().forget_memory(engine_);
+PeerMr::~PeerMr() {
+  if (may_use_daemon()) {
+    domain_->device().engine().remove_memory(engine_);
   }
 }
 
-Result<void> ForeignRegion::deregister() const {
+Result<void> PeerMr::deregister() const {
   const auto done = domain_->device().ask(uabi::ImportVerb::DeregisterRegion, handle_);
   return done ? Result<void>{} : Result<void>{std::unexpected(done.error())};
 }
@@ -203,7 +203,7 @@ constexpr std::size_t kMaxHeld = 65'536;
   return {};
 }
 
-[[nodiscard]] Result<void> hold_for(const uabi::AskForObject& question, const Handles& handles) {
+[[nodiscard]] Result<void> hold_for(const uabi::ObjectRequest& question, const Handles& handles) {
   const auto domain = handles.domains.find(question.handle);
   const std::lock_guard guard{held_lock};
   if (!domain || held.size() >= kMaxHeld) {
@@ -214,7 +214,8 @@ constexpr std::size_t kMaxHeld = 65'536;
   return {};
 }
 
-[[nodiscard]] Result<void> release_for(const uabi::AskForObject& question, const Handles& handles) {
+[[nodiscard]] Result<void> release_for(const uabi::ObjectRequest& question,
+                                       const Handles& handles) {
   const auto domain = handles.domains.find(question.handle);
   const std::lock_guard guard{held_lock};
   const auto found = std::ranges::find_if(held, [&](const Held& each) {
@@ -229,7 +230,7 @@ constexpr std::size_t kMaxHeld = 65'536;
   return {};
 }
 
-[[nodiscard]] Result<void> carry_out(const uabi::AskForObject& question, const Context& context,
+[[nodiscard]] Result<void> carry_out(const uabi::ObjectRequest& question, const Context& context,
                                      uabi::ObjectAnswer& answer) {
   Handles& handles = *context.handles;
   switch (question.verb) {
@@ -273,7 +274,7 @@ constexpr std::size_t kMaxHeld = 65'536;
 
 }  // namespace
 
-uabi::ObjectAnswer answer_importer(const uabi::AskForObject& question) {
+uabi::ObjectAnswer answer_importer(const uabi::ObjectRequest& question) {
   uabi::ObjectAnswer answer;
   const auto done = with_context_of(
       question.inode, [&](const Context& context) { return carry_out(question, context, answer); });
@@ -284,7 +285,7 @@ uabi::ObjectAnswer answer_importer(const uabi::AskForObject& question) {
   return answer;
 }
 
-void forget_importer(std::uint32_t device, uabi::ProcessAddress importer) {
+void remove_importer(std::uint32_t device, uabi::ProcessAddress importer) {
   const std::lock_guard guard{held_lock};
   std::erase_if(held, [&](const Held& each) {
     const bool goes = each.device == device && each.importer == importer;

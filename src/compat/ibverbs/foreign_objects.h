@@ -20,20 +20,20 @@
 
 namespace weft::compat {
 
-class ForeignDomain;
-class ForeignRegion;
+class PeerPd;
+class PeerMr;
 
-class ForeignDevice : public std::enable_shared_from_this<ForeignDevice> {
+class PeerDevice : public std::enable_shared_from_this<PeerDevice> {
  public:
-  ForeignDevice(host::Process& process, const host::ImportedDevice& device);
-  ~ForeignDevice();
-  ForeignDevice(const ForeignDevice&) = delete;
-  ForeignDevice& operator=(const ForeignDevice&) = delete;
+  PeerDevice(host::Process& process, const host::ImportedDevice& device);
+  ~PeerDevice();
+  PeerDevice(const PeerDevice&) = delete;
+  PeerDevice& operator=(const PeerDevice&) = delete;
 
   [[nodiscard]] std::uint32_t hca() const { return device_.hca; }
   [[nodiscard]] hca::Hca& engine() const;
   /// NotFound: its owner has no PD with that handle.
-  [[nodiscard]] Result<std::shared_ptr<ForeignDomain>> import_domain(std::uint32_t handle);
+  [[nodiscard]] Result<std::shared_ptr<PeerPd>> import_domain(std::uint32_t handle);
 
   [[nodiscard]] Result<uabi::ObjectAnswer> ask(uabi::ImportVerb verb, std::uint32_t handle) const {
     return process_.ask_for_object(device_, verb, handle);
@@ -45,62 +45,60 @@ class ForeignDevice : public std::enable_shared_from_this<ForeignDevice> {
   host::Process& process_;
   const host::ImportedDevice device_;
   std::mutex lock_;
-  std::map<std::uint32_t, std::weak_ptr<ForeignDomain>> domains_;
+  std::map<std::uint32_t, std::weak_ptr<PeerPd>> domains_;
 };
 
-class ForeignDomain : public std::enable_shared_from_this<ForeignDomain> {
+class PeerPd : public std::enable_shared_from_this<PeerPd> {
  public:
-  ForeignDomain(std::shared_ptr<ForeignDevice> device, std::uint32_t handle,
-                hca::ProtectionDomain& engine)
+  PeerPd(std::shared_ptr<PeerDevice> device, std::uint32_t handle, hca::ProtectionDomain& engine)
       : device_(std::move(device)), handle_(handle), engine_(engine) {}
-  ~ForeignDomain();
-  ForeignDomain(const ForeignDomain&) = delete;
-  ForeignDomain& operator=(const ForeignDomain&) = delete;
+  ~PeerPd();
+  PeerPd(const PeerPd&) = delete;
+  PeerPd& operator=(const PeerPd&) = delete;
 
   [[nodiscard]] hca::ProtectionDomain& engine() const { return engine_; }
-  [[nodiscard]] ForeignDevice& device() const { return *device_; }
-  [[nodiscard]] Result<std::shared_ptr<ForeignRegion>> import_region(std::uint32_t handle);
+  [[nodiscard]] PeerDevice& device() const { return *device_; }
+  [[nodiscard]] Result<std::shared_ptr<PeerMr>> import_region(std::uint32_t handle);
 
   /// There are objects of this process in it: the first and the last are told to its owner.
   void hold();
-  void let_go();
+  void release_hold();
   /// For good. Busy: somebody has objects in it.
   [[nodiscard]] Result<void> deallocate() const;
 
  private:
-  const std::shared_ptr<ForeignDevice> device_;
+  const std::shared_ptr<PeerDevice> device_;
   const std::uint32_t handle_;
   hca::ProtectionDomain& engine_;
   std::mutex lock_;
   std::uint32_t holds_{};
-  std::map<std::uint32_t, std::weak_ptr<ForeignRegion>> regions_;
+  std::map<std::uint32_t, std::weak_ptr<PeerMr>> regions_;
 };
 
-class ForeignRegion {
+class PeerMr {
  public:
-  ForeignRegion(std::shared_ptr<ForeignDomain> domain, std::uint32_t handle,
-                hca::MemoryRegion& engine)
+  PeerMr(std::shared_ptr<PeerPd> domain, std::uint32_t handle, hca::MemoryRegion& engine)
       : domain_(std::move(domain)), handle_(handle), engine_(engine) {}
-  ~ForeignRegion();
-  ForeignRegion(const ForeignRegion&) = delete;
-  ForeignRegion& operator=(const ForeignRegion&) = delete;
+  ~PeerMr();
+  PeerMr(const PeerMr&) = delete;
+  PeerMr& operator=(const PeerMr&) = delete;
 
   [[nodiscard]] hca::MemoryRegion& engine() const { return engine_; }
   /// For good.
   [[nodiscard]] Result<void> deregister() const;
 
  private:
-  const std::shared_ptr<ForeignDomain> domain_;
+  const std::shared_ptr<PeerPd> domain_;
   const std::uint32_t handle_;
   hca::MemoryRegion& engine_;
 };
 
 /// The device behind a command descriptor of another process.
-[[nodiscard]] Result<std::shared_ptr<ForeignDevice>> import_foreign_device(host::Process& process,
-                                                                           int command);
+[[nodiscard]] Result<std::shared_ptr<PeerDevice>> import_peer_device(host::Process& process,
+                                                                     int command);
 
 /// As the owner: what another process asks for, and that it is gone (host::ProcessEvents).
-[[nodiscard]] uabi::ObjectAnswer answer_importer(const uabi::AskForObject& question);
-void forget_importer(std::uint32_t device, uabi::ProcessAddress importer);
+[[nodiscard]] uabi::ObjectAnswer answer_importer(const uabi::ObjectRequest& question);
+void remove_importer(std::uint32_t device, uabi::ProcessAddress importer);
 
 }  // namespace weft::compat

@@ -111,7 +111,7 @@ class DeviceMemory {
   std::size_t alignment_;
 };
 
-class ForeignDevice;
+class PeerDevice;
 
 struct RegionHandle {
   hca::MemoryRegion* engine{};
@@ -120,14 +120,14 @@ struct RegionHandle {
 
 struct Handles {
   /// Of a device that another process has opened: its handles are those below.
-  static constexpr std::uint32_t kFirstBesideForeign = 1U << 31;
+  static constexpr std::uint32_t kFirstOwnHandle = 1U << 31;
 
   explicit Handles(std::uint32_t newest = 0)
       : domains(newest), regions(newest), device_memories(newest) {}
   HandleTable<hca::ProtectionDomain*> domains;
   HandleTable<RegionHandle> regions;
   HandleTable<std::shared_ptr<DeviceMemory>> device_memories;
-  std::shared_ptr<ForeignDevice> foreign;  // null: it is this process that opened the device
+  std::shared_ptr<PeerDevice> foreign;  // null: it is this process that opened the device
   std::atomic<std::uint64_t> device_memory_used{};  // bytes
 };
 

@@ -29,7 +29,7 @@ namespace {
          std::string_view{target.data(), static_cast<std::size_t>(size)}.starts_with(kName);
 }
 
-ibv_pd* import_foreign_pd(ibv_context* c, std::uint32_t handle) {
+ibv_pd* import_peer_pd(ibv_context* c, std::uint32_t handle) {
   auto domain = context_of(c).handles->foreign->import_domain(handle);
   if (!domain) {
     refuse(domain.error());
@@ -41,7 +41,7 @@ ibv_pd* import_foreign_pd(ibv_context* c, std::uint32_t handle) {
   return pd;
 }
 
-ibv_mr* import_foreign_mr(ibv_pd* pd, std::uint32_t handle) {
+ibv_mr* import_peer_mr(ibv_pd* pd, std::uint32_t handle) {
   auto region = object_of<ProtectionDomainObject>(pd).foreign->import_region(handle);
   if (!region) {
     refuse(region.error());
@@ -59,7 +59,7 @@ extern "C" {
 
 /// The descriptor belongs to the new context from now on, which closes it.
 WEFT_EXPORT ibv_context* ibv_import_device(int command) {
-  if (Context* const open = context_behind(command)) {
+  if (Context* const open = context_of_command(command)) {
     if (command == open->command.get()) {
       refuse(EINVAL, "a command descriptor must be duplicated before it is imported");
       return nullptr;
@@ -73,7 +73,7 @@ WEFT_EXPORT ibv_context* ibv_import_device(int command) {
                                    command));
     return nullptr;
   }
-  auto device = import_foreign_device(*program, command);
+  auto device = import_peer_device(*program, command);
   if (!device) {
     refuse(device.error().code == ErrorCode::NotFound
                ? Error{ErrorCode::NotSupported, device.error().reason}
@@ -85,7 +85,7 @@ WEFT_EXPORT ibv_context* ibv_import_device(int command) {
     refuse(ENODEV, "the device is of an HCA that this host does not have");
     return nullptr;
   }
-  auto handles = std::make_shared<Handles>(Handles::kFirstBesideForeign);
+  auto handles = std::make_shared<Handles>(Handles::kFirstOwnHandle);
   handles->foreign = std::move(*device);
   return new_context(*known, os::UniqueFd{command}, std::move(handles));
 }
@@ -94,7 +94,7 @@ WEFT_EXPORT ibv_pd* ibv_import_pd(ibv_context* c, std::uint32_t handle) {
   Context& context = context_of(c);
   const auto domain = context.handles->domains.find(handle);
   if (is_alive(context) && !domain && context.handles->foreign) {
-    return import_foreign_pd(c, handle);
+    return import_peer_pd(c, handle);
   }
   if (!is_alive(context) || !domain) {
     refuse(ENOENT, fmt::format("the device has no PD with handle {}", handle));
@@ -111,7 +111,7 @@ WEFT_EXPORT void ibv_unimport_pd(ibv_pd* pd) { delete &object_of<ProtectionDomai
 WEFT_EXPORT ibv_mr* ibv_import_mr(ibv_pd* pd, std::uint32_t handle) {
   Context& context = context_of(pd->context);
   if (is_alive(context) && object_of<ProtectionDomainObject>(pd).foreign) {
-    return import_foreign_mr(pd, handle);
+    return import_peer_mr(pd, handle);
   }
   const auto region = context.handles->regions.find(handle);
   if (!is_alive(context) || !region) {
@@ -128,7 +128,7 @@ WEFT_EXPORT ibv_mr* ibv_import_mr(ibv_pd* pd, std::uint32_t handle) {
 WEFT_EXPORT void ibv_unimport_mr(ibv_mr* mr) {
   ibv_pd* const pd = mr->pd;
   delete &object_of<MemoryRegionObject>(mr);
-  let_go(pd);
+  release_hold(pd);
 }
 
 WEFT_EXPORT ibv_dm* ibv_import_dm(ibv_context* c, std::uint32_t handle) {

@@ -237,7 +237,7 @@ WEFT_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
   if (region->device_memory) {
     --region->device_memory->regions;
   }
-  let_go(mr->pd);
+  release_hold(mr->pd);
   delete &object;
   return 0;
 }
@@ -295,7 +295,7 @@ WEFT_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, s
     return IBV_REREG_MR_ERR_CMD;
   }
   hold(new_pd);
-  let_go(mr->pd);
+  release_hold(mr->pd);
   handle->engine = *region;
   context.handles->regions.set(mr->handle, *handle);
   object.access = new_access;

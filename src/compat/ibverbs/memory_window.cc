@@ -48,7 +48,7 @@ int dealloc_mw(ibv_mw* mw) noexcept {
   if (is_alive(context)) {
     context.engine->deallocate_window(*object.engine);
   }
-  let_go(mw->pd);
+  release_hold(mw->pd);
   delete &object;
   return 0;
 }

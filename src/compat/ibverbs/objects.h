@@ -22,8 +22,8 @@ namespace weft::compat {
 
 struct CompletionQueueObject;
 struct Context;
-class ForeignDomain;
-class ForeignRegion;
+class PeerPd;
+class PeerMr;
 
 /// A device as a program sees it. What stands behind `device` must look like rdma-core's own
 /// verbs_device: libmlx5 and libefa compare the pointer behind it with theirs.
@@ -48,13 +48,13 @@ struct AsyncEventRecord {
 
 /// What an asynchronous event is about, which is what its `element` names. The destruction of an
 /// object waits until the events about it are acknowledged.
-enum class Concerned : std::uint8_t {
+enum class EventSource : std::uint8_t {
   PortOrDevice,
   CompletionQueue,
   QueuePair,
   SharedReceiveQueue
 };
-[[nodiscard]] Concerned concerned(ibv_event_type type);
+[[nodiscard]] EventSource event_source(ibv_event_type type);
 
 /// An open device.
 struct Context {
@@ -83,9 +83,9 @@ struct ThreadDomainObject {
 struct ProtectionDomainObject {
   ibv_pd pd{};
   hca::ProtectionDomain* engine{};
-  std::atomic<std::uint32_t> uses{};       // objects made with this name of the PD
-  ProtectionDomainObject* below{};         // of a parent domain
-  std::shared_ptr<ForeignDomain> foreign;  // of one that another process has allocated
+  std::atomic<std::uint32_t> uses{};  // objects made with this name of the PD
+  ProtectionDomainObject* below{};    // of a parent domain
+  std::shared_ptr<PeerPd> foreign;    // of one that another process has allocated
   ThreadDomainObject* thread_domain{};
   void* (*allocate)(ibv_pd*, void*, std::size_t, std::size_t, std::uint64_t){};
   void (*release)(ibv_pd*, void*, void*, std::uint64_t){};
@@ -102,7 +102,7 @@ struct MemoryRegionObject {
   ibv_mr mr{};
   std::uint64_t iova{};
   unsigned access{};
-  std::shared_ptr<ForeignRegion> foreign;  // of one that another process has registered
+  std::shared_ptr<PeerMr> foreign;  // of one that another process has registered
 };
 
 struct MemoryWindowObject {
@@ -166,7 +166,7 @@ struct PendingWr {
 };
 
 /// By which another process knows a target QP of an XRC domain (host::Process::open_target).
-struct ForeignTarget {
+struct PeerTarget {
   std::uint32_t domain{};
   Qpn number;
 };
@@ -180,7 +180,7 @@ struct QpObject {
   ibv_qp_ex qp{};
   WrFlush* wr_flush{};  // of newer headers: where their ibv_qp_ex goes on
   hca::Qp* engine{};    // of a foreign target one that is never connected, and refuses what it does
-  std::optional<ForeignTarget> foreign;
+  std::optional<PeerTarget> foreign;
   XrcDomainObject* xrcd{};  // of an XRC target QP
   Context* context{};
   bool has_send_operations{};
@@ -216,14 +216,14 @@ template <class Object, class Front>
 int refuse(const Error& error);
 int refuse(int error_number, std::string_view reason);
 /// What a child of fork() asks of its parent's objects; off the way of those who may.
-[[gnu::cold, gnu::noinline]] int refuse_child();
+[[gnu::cold, gnu::noinline]] int refuse_in_child();
 
-[[nodiscard]] bool wants_explanations();
+[[nodiscard]] bool explains_errors();
 void explain(std::string_view reason);
 
 /// Objects of a domain keep it from being deallocated.
 void hold(ibv_pd* pd);
-void let_go(ibv_pd* pd);
+void release_hold(ibv_pd* pd);
 [[nodiscard]] bool is_parent_domain(ibv_pd* pd);
 
 /// Memory for an object, from the allocator of its domain if that has one; null after refuse().
@@ -278,7 +278,7 @@ template <class Object>
 [[nodiscard]] ibv_context* new_context(Device& device, os::UniqueFd command,
                                        std::shared_ptr<Handles> handles);
 /// The open context that a descriptor belongs to; null when it is none of this program's.
-[[nodiscard]] Context* context_behind(int command);
+[[nodiscard]] Context* context_of_command(int command);
 /// Calls `use` with the context whose command descriptor has that inode, which is not closed
 /// meanwhile.
 [[nodiscard]] Result<void> with_context_of(std::uint64_t inode,
@@ -292,9 +292,9 @@ void init_qp_object(QpObject& object, ibv_context* context, hca::Qp& engine);
 void add_target(QpObject& object, XrcDomainObject& domain);
 [[nodiscard]] bool remove_target(QpObject& object);
 void push_to_targets(const hca::Qp& engine, AsyncEventRecord record);
-void push_to_targets(const ForeignTarget& foreign, AsyncEventRecord record);
+void push_to_targets(const PeerTarget& foreign, AsyncEventRecord record);
 /// The last handle goes.
-[[nodiscard]] Result<void> let_go_of_target(const QpObject& object);
+[[nodiscard]] Result<void> release_target_handle(const QpObject& object);
 
 /// The operations of a context, by subject.
 void set_domain_operations(verbs_context& verbs);

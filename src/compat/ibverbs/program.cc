@@ -28,11 +28,12 @@ class Events final : public host::ProcessEvents {
 
   void async_event(std::uint32_t hca, const hca::AsyncEvent& event) override;
   void target_event(std::uint32_t domain, Qpn target, hca::AsyncEventType type) override;
-  [[nodiscard]] uabi::ObjectAnswer object_wanted(const uabi::AskForObject& question) override {
+  [[nodiscard]] uabi::ObjectAnswer handle_object_request(
+      const uabi::ObjectRequest& question) override {
     return answer_importer(question);
   }
   void device_gone(std::uint32_t device, uabi::ProcessAddress peer) override {
-    forget_importer(device, peer);
+    remove_importer(device, peer);
   }
 
   /// Whoever runs the program must learn it: all that the program itself sees is an error.
@@ -40,7 +41,7 @@ class Events final : public host::ProcessEvents {
     std::fprintf(stderr, "weft: %.*s\n", static_cast<int>(reason.size()), reason.data());
   }
 
-  [[nodiscard]] bool wants_explanations() const override { return compat::wants_explanations(); }
+  [[nodiscard]] bool explains_errors() const override { return compat::explains_errors(); }
   void explain(std::string_view reason) override { compat::explain(reason); }
 
   std::mutex contexts_lock;
@@ -53,15 +54,15 @@ std::atomic<host::Process*> attached{nullptr};
 
 /// A program may end before our thread has come to say what happened, if it saw an error, or while
 /// what it sent is under way.
-struct LastWord {
-  ~LastWord() {
+struct FinalReport {
+  ~FinalReport() {
     if (host::Process* const program = attached.load(); program && !os::is_child_of_fork()) {
-      program->tell_if_fabric_is_gone();
+      program->report_if_fabric_gone();
       program->finish_sending();
     }
   }
 };
-const LastWord last_word;
+const FinalReport final_report;
 
 /// In the order of hca::AsyncEventType.
 constexpr ibv_event_type kEventTypes[] = {IBV_EVENT_CQ_ERR,
@@ -125,7 +126,7 @@ void Events::async_event(std::uint32_t hca, const hca::AsyncEvent& event) {
 void Events::target_event(std::uint32_t domain, Qpn target, hca::AsyncEventType type) {
   AsyncEventRecord record{};
   record.event.event_type = kEventTypes[static_cast<std::size_t>(type)];
-  push_to_targets(ForeignTarget{.domain = domain, .number = target}, record);
+  push_to_targets(PeerTarget{.domain = domain, .number = target}, record);
 }
 
 }  // namespace
@@ -140,7 +141,7 @@ void remove_context(Context& context) {
   std::erase(events.contexts, &context);
 }
 
-Context* context_behind(int command) {
+Context* context_of_command(int command) {
   struct stat wanted{};
   if (fstat(command, &wanted) != 0) {
     return nullptr;
@@ -187,7 +188,7 @@ bool is_alive(const Context& context) {
   return context.process == attached.load(std::memory_order_relaxed) && !os::is_child_of_fork();
 }
 
-bool wants_explanations() {
+bool explains_errors() {
   static const bool wanted = [] {
     const char* const value = std::getenv("WEFT_EXPLAIN");
     return value != nullptr && *value != '\0' && *value != '0';
@@ -196,7 +197,7 @@ bool wants_explanations() {
 }
 
 void explain(std::string_view reason) {
-  if (wants_explanations()) {
+  if (explains_errors()) {
     std::fprintf(stderr, "weft: %.*s\n", static_cast<int>(reason.size()), reason.data());
   }
 }
@@ -213,6 +214,6 @@ int refuse(int error_number, std::string_view reason) {
   return errno;
 }
 
-int refuse_child() { return refuse(EIO, "a child of fork() has none of its parent's objects"); }
+int refuse_in_child() { return refuse(EIO, "a child of fork() has none of its parent's objects"); }
 
 }  // namespace weft::compat

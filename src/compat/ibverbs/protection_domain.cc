@@ -99,10 +99,10 @@ void hold(ibv_pd* pd) {
   }
 }
 
-void let_go(ibv_pd* pd) {
+void release_hold(ibv_pd* pd) {
   auto& object = object_of<ProtectionDomainObject>(pd);
   if (object.foreign) {
-    object.foreign->let_go();
+    object.foreign->release_hold();
   }
   --object.uses;
 }
@@ -138,7 +138,7 @@ void free_object(const ObjectHome& home, void* memory, std::size_t alignment) {
     ::operator delete(memory, std::align_val_t{alignment});
   }
   if (home.domain != nullptr) {
-    let_go(home.domain);
+    release_hold(home.domain);
   }
 }
 
@@ -194,7 +194,7 @@ WEFT_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
     }
   }
   if (object.below != nullptr) {
-    let_go(&object.below->pd);
+    release_hold(&object.below->pd);
   }
   if (object.thread_domain != nullptr) {
     --object.thread_domain->uses;

@@ -79,7 +79,7 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
   auto& object = object_of<QpObject>(qp);
   if (!is_alive(*object.context)) {
     *bad_wr = wr;
-    return refuse_child();
+    return refuse_in_child();
   }
   if (qp->qp_type == IBV_QPT_XRC_RECV) [[unlikely]] {  // which may be another process's
     *bad_wr = wr;
@@ -102,7 +102,7 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
   auto& object = object_of<QpObject>(qp);
   if (!is_alive(*object.context)) {
     *bad_wr = wr;
-    return refuse_child();
+    return refuse_in_child();
   }
   return post_each(wr, bad_wr,
                    [&](const hca::RecvWr& one) { return object.engine->post_recv(one); });
@@ -447,13 +447,13 @@ WEFT_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
     if (!is_last) {
       // Another handle of the target QP keeps it.
     } else if (auto destroyed = object.xrcd != nullptr
-                                    ? let_go_of_target(object)
+                                    ? release_target_handle(object)
                                     : context.process->destroy_qp(context.hca, *object.engine);
                !destroyed) {
       return refuse(destroyed.error());
     }
     context.async_events.purge([&](const AsyncEventRecord& record) {
-      return concerned(record.event.event_type) == Concerned::QueuePair &&
+      return event_source(record.event.event_type) == EventSource::QueuePair &&
              record.event.element.qp == qp;
     });
     pthread_mutex_lock(&qp->mutex);

@@ -230,7 +230,7 @@ int wr_complete(ibv_qp_ex* qp) noexcept {
   QpObject& object = qp_of(qp);
   int status = object.pending_error;
   if (status == 0) {
-    status = is_alive(*object.context) ? post_series(object) : refuse_child();
+    status = is_alive(*object.context) ? post_series(object) : refuse_in_child();
   }
   wr_abort(qp);
   return status;

@@ -16,7 +16,7 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept 
   auto& object = object_of<SharedReceiveQueueObject>(srq);
   if (!is_alive(*object.context)) {
     *bad_wr = wr;
-    return refuse_child();
+    return refuse_in_child();
   }
   return post_each(wr, bad_wr, [&](const hca::RecvWr& one) { return object.engine->post(one); });
 }
@@ -157,7 +157,7 @@ WEFT_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
       return refuse(destroyed.error());
     }
     context.async_events.purge([&](const AsyncEventRecord& record) {
-      return concerned(record.event.event_type) == Concerned::SharedReceiveQueue &&
+      return event_source(record.event.event_type) == EventSource::SharedReceiveQueue &&
              record.event.element.srq == srq;
     });
     pthread_mutex_lock(&srq->mutex);

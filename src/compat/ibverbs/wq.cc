@@ -14,7 +14,7 @@ int post_recv(ibv_wq* wq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
   auto& object = object_of<WorkQueueObject>(wq);
   if (!is_alive(*object.context)) {
     *bad_wr = wr;
-    return refuse_child();
+    return refuse_in_child();
   }
   return post_each(wr, bad_wr, [&](const hca::RecvWr& one) { return object.engine->post(one); });
 }
@@ -104,7 +104,7 @@ int destroy_wq(ibv_wq* wq) noexcept {
       return refuse(destroyed.error());
     }
   }
-  let_go(wq->pd);
+  release_hold(wq->pd);
   delete &object;
   return 0;
 }

@@ -132,7 +132,7 @@ int close_xrcd(ibv_xrcd* xrcd) noexcept {
 /// process's, and a QP that is never connected keeps its place.
 struct Opened {
   hca::Qp* engine{};
-  std::optional<ForeignTarget> foreign;
+  std::optional<PeerTarget> foreign;
 };
 Result<Opened> open_engine(const Context& context, hca::XrcDomain& domain, Qpn number) {
   if (hca::Qp* const own = find_target(number.value(), domain)) {
@@ -154,7 +154,7 @@ Result<Opened> open_engine(const Context& context, hca::XrcDomain& domain, Qpn n
     return std::unexpected(place.error());
   }
   return Opened{
-      .engine = *place, .foreign = ForeignTarget{.domain = domain.name, .number = number}
+      .engine = *place, .foreign = PeerTarget{.domain = domain.name, .number = number}
   };
 }
 
@@ -229,7 +229,7 @@ void push_to_targets(const hca::Qp& engine, AsyncEventRecord record) {
   }
 }
 
-void push_to_targets(const ForeignTarget& foreign, AsyncEventRecord record) {
+void push_to_targets(const PeerTarget& foreign, AsyncEventRecord record) {
   const std::lock_guard guard{targets_lock};
   for (QpObject* const target : targets) {
     if (target->foreign && target->foreign->domain == foreign.domain &&
@@ -240,7 +240,7 @@ void push_to_targets(const ForeignTarget& foreign, AsyncEventRecord record) {
   }
 }
 
-Result<void> let_go_of_target(const QpObject& object) {
+Result<void> release_target_handle(const QpObject& object) {
   const Context& context = *object.context;
   if (!object.foreign) {
     return context.process->release_target(context.hca, *object.engine);

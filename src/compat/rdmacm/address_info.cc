@@ -9,7 +9,7 @@
 #include <cstring>
 #include <memory>
 
-#include "compat/rdmacm/address_question.h"
+#include "compat/rdmacm/address_request.h"
 #include "compat/rdmacm/later.h"
 #include "compat/rdmacm/refusals.h"
 #include "compat/rdmacm/translate.h"

@@ -15,7 +15,7 @@
 #include <string>
 #include <utility>
 
-#include "compat/rdmacm/address_question.h"
+#include "compat/rdmacm/address_request.h"
 #include "compat/rdmacm/ids.h"
 #include "compat/rdmacm/later.h"
 #include "compat/rdmacm/translate.h"

@@ -17,7 +17,7 @@ namespace weft::compat {
 namespace {
 
 /// Policy: the daemon answers within microseconds; this much only if the machine is in trouble.
-constexpr Duration kPatience = Duration::seconds(10);
+constexpr Duration kWaitLimit = Duration::seconds(10);
 
 /// Who is cancelled between a question and its answer would leave the answer to the next question.
 class NoCancellation {
@@ -33,7 +33,7 @@ class NoCancellation {
 
 /// Of a channel that its program destroyed, as kernels let a thread sleep on a file that another
 /// one closed. Programs that end have such threads, and an error would end them otherwise.
-[[noreturn]] void sleep_for_ever() {
+[[noreturn]] void sleep_forever() {
   while (true) {
     pause();
   }
@@ -55,7 +55,7 @@ auto& channels = *new std::map<const rdma_event_channel*, std::shared_ptr<Channe
   if (const auto sent = control.send(question); !sent) {
     return std::unexpected(sent.error());
   }
-  auto received = control.receive(kPatience);
+  auto received = control.receive(kWaitLimit);
   if (!received || std::holds_alternative<uabi::RdmaCmOpened>(received->message)) {
     return received;
   }
@@ -83,7 +83,7 @@ std::optional<uabi::Message> Channel::exchange(const uabi::Message& question) {
   }
   const auto sent = control_.send(question);
   auto received =
-      sent ? control_.receive(kPatience) : Result<host::Received>{std::unexpected(sent.error())};
+      sent ? control_.receive(kWaitLimit) : Result<host::Received>{std::unexpected(sent.error())};
   if (received) {
     return std::move(received->message);
   }
@@ -109,7 +109,7 @@ bool Channel::wait_for_event() {
     return false;  // EAGAIN, EINTR
   }
   if (has_ended()) {
-    sleep_for_ever();
+    sleep_forever();
   }
   return true;  // the request says what is wrong
 }
@@ -119,7 +119,7 @@ std::optional<uabi::RdmaCmEvent> Channel::next_event() {
     auto answer = exchange(uabi::GetRdmaCmEvent{});
     if (!answer) {
       if (has_ended()) {
-        sleep_for_ever();
+        sleep_forever();
       }
       return std::nullopt;
     }

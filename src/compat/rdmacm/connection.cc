@@ -10,7 +10,7 @@ namespace weft::compat {
 namespace {
 
 /// What the other side may be told when a program says nothing (rdma_connect(3)).
-constexpr std::uint8_t kMostRetries = 7;
+constexpr std::uint8_t kMaxRetries = 7;
 /// REJ: vendor option not supported (IBTA vol 1 §12.6.7.2).
 constexpr std::uint8_t kVendorOptionNotSupported = 35;
 
@@ -48,9 +48,9 @@ constexpr std::uint8_t kVendorOptionNotSupported = 35;
                              .responder_resources = id.responder_resources,
                              .initiator_depth = id.initiator_depth,
                              .flow_control = 0,
-                             .retry_count = kMostRetries,
-                             .rnr_retry_count = kMostRetries,
-                             .private_data = {id.greeting}};
+                             .retry_count = kMaxRetries,
+                             .rnr_retry_count = kMaxRetries,
+                             .private_data = {id.private_data_header}};
   if (wish != nullptr) {
     out.flow_control = wish->flow_control;
     out.retry_count = wish->retry_count;
@@ -149,7 +149,7 @@ WEFT_EXPORT int rdma_connect(rdma_cm_id* cm, rdma_conn_param* wish) {
   if (command(id, question) != 0) {
     return -1;
   }
-  id.greeting.clear();
+  id.private_data_header.clear();
   return complete(id);
 }
 

@@ -47,7 +47,7 @@ constexpr int kResolveMs = 2'000;
       return -1;
     }
   }
-  id.greeting = private_data(where.ai_connect, where.ai_connect_len).octets;
+  id.private_data_header = private_data(where.ai_connect, where.ai_connect_len).octets;
   return 0;
 }
 

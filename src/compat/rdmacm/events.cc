@@ -6,7 +6,7 @@
 #include <cstring>
 #include <memory>
 
-#include "compat/rdmacm/address_question.h"
+#include "compat/rdmacm/address_request.h"
 #include "compat/rdmacm/ids.h"
 #include "compat/rdmacm/later.h"
 #include "compat/rdmacm/translate.h"
@@ -17,8 +17,8 @@ namespace {
 using Arrived = uabi::RdmaCmEvent;
 
 /// What becomes of an event.
-enum class Fate : std::uint8_t {
-  HandOver,
+enum class FaultEffect : std::uint8_t {
+  Deliver,
   Keep,  // from the program, for whom it is no news; it counts as acknowledged
 };
 
@@ -63,23 +63,23 @@ void take_parameters(Event& event, const Arrived& arrived) {
   event.id->is_datagram() ? take_datagram(event, arrived) : take_connection(event, arrived);
 }
 
-Fate on_any(Event& event, const Arrived& arrived) {
+FaultEffect on_any(Event& event, const Arrived& arrived) {
   take_parameters(event, arrived);
-  return Fate::HandOver;
+  return FaultEffect::Deliver;
 }
 
-Fate on_address_resolved(Event& event, const Arrived&) {
+FaultEffect on_address_resolved(Event& event, const Arrived&) {
   if (refresh(*event.id) != 0) {
     turn_into(event, RDMA_CM_EVENT_ADDR_ERROR);
   }
-  return Fate::HandOver;
+  return FaultEffect::Deliver;
 }
 
-Fate on_route_resolved(Event& event, const Arrived&) {
+FaultEffect on_route_resolved(Event& event, const Arrived&) {
   if (refresh(*event.id, true) != 0) {
     turn_into(event, RDMA_CM_EVENT_ROUTE_ERROR);
   }
-  return Fate::HandOver;
+  return FaultEffect::Deliver;
 }
 
 /// An id for what asks to be connected; null when the program cannot have one.
@@ -99,26 +99,26 @@ Fate on_route_resolved(Event& event, const Arrived&) {
   return id;
 }
 
-Fate on_request(Event& event, const Arrived& arrived) {
+FaultEffect on_request(Event& event, const Arrived& arrived) {
   take_parameters(event, arrived);
   auto id = id_of_request(*event.id, arrived);
   if (id == nullptr) {
-    return Fate::Keep;
+    return FaultEffect::Keep;
   }
   event.front.listen_id = &event.id->cm;
   event.front.id = &id.release()->cm;
-  return Fate::HandOver;
+  return FaultEffect::Deliver;
 }
 
 /// A program with a QP of the id learns that it is connected; one with a QP of its own moves it
 /// itself and calls rdma_establish().
-Fate on_response(Event& event, const Arrived& arrived) {
+FaultEffect on_response(Event& event, const Arrived& arrived) {
   take_connection(event, arrived);
   Id& id = *event.id;
   if (id.cm.qp == nullptr) {
     id.remote_ece = {
         .vendor_id = arrived.ece.vendor_id, .options = arrived.ece.options, .comp_mask = 0};
-    return Fate::HandOver;
+    return FaultEffect::Deliver;
   }
   if (establish(id, arrived.ece) == 0) {
     event.front.event = RDMA_CM_EVENT_ESTABLISHED;
@@ -126,24 +126,24 @@ Fate on_response(Event& event, const Arrived& arrived) {
     turn_into(event, RDMA_CM_EVENT_CONNECT_ERROR);
     id.failed_to_establish = true;
   }
-  return Fate::HandOver;
+  return FaultEffect::Deliver;
 }
 
-Fate on_rejected(Event& event, const Arrived& arrived) {
+FaultEffect on_rejected(Event& event, const Arrived& arrived) {
   if (event.id->failed_to_establish) {
-    return Fate::Keep;
+    return FaultEffect::Keep;
   }
   take_connection(event, arrived);
   static_cast<void>(move_to_error(*event.id));
-  return Fate::HandOver;
+  return FaultEffect::Deliver;
 }
 
-Fate on_disconnected(Event& event, const Arrived& arrived) {
+FaultEffect on_disconnected(Event& event, const Arrived& arrived) {
   if (event.id->failed_to_establish) {
-    return Fate::Keep;
+    return FaultEffect::Keep;
   }
   take_connection(event, arrived);
-  return Fate::HandOver;
+  return FaultEffect::Deliver;
 }
 
 /// Full members receive what is sent to the group; who joins to send only is no member of it.
@@ -157,7 +157,7 @@ Fate on_disconnected(Event& event, const Arrived& arrived) {
   return result_of_verb(error);
 }
 
-Fate on_group(Event& event, const Arrived& arrived) {
+FaultEffect on_group(Event& event, const Arrived& arrived) {
   take_datagram(event, arrived);
   Membership& membership = *event.membership;
   event.front.param.ud.private_data = membership.context;
@@ -168,33 +168,33 @@ Fate on_group(Event& event, const Arrived& arrived) {
       turn_into(event, RDMA_CM_EVENT_MULTICAST_ERROR);
     }
   }
-  return Fate::HandOver;
+  return FaultEffect::Deliver;
 }
 
-Fate on_addresses(Event& event, const Arrived& arrived) {
+FaultEffect on_addresses(Event& event, const Arrived& arrived) {
   if (take_addresses(*event.id, arrived.argument != 0) != 0) {
     turn_into(event, kAddrinfoError);
   }
-  return Fate::HandOver;
+  return FaultEffect::Deliver;
 }
 
-Fate on_no_addresses(Event& event, const Arrived&) {
+FaultEffect on_no_addresses(Event& event, const Arrived&) {
   give_up_addresses(*event.id);
-  return Fate::HandOver;
+  return FaultEffect::Deliver;
 }
 
 /// The program's own word is what newer headers call param.arg.
-Fate on_written(Event& event, const Arrived& arrived) {
+FaultEffect on_written(Event& event, const Arrived& arrived) {
   static_assert(sizeof event.front.param >= sizeof arrived.argument);
   std::memcpy(&event.front.param, &arrived.argument, sizeof arrived.argument);
-  return Fate::HandOver;
+  return FaultEffect::Deliver;
 }
 
 /// One row for each event, in the order of their numbers.
 struct Row {
   int type;
   const char* name;
-  Fate (*handle)(Event& event, const Arrived& arrived);
+  FaultEffect (*handle)(Event& event, const Arrived& arrived);
 };
 #define WEFT_EVENT(NAME, HANDLE) {RDMA_CM_EVENT_##NAME, "RDMA_CM_EVENT_" #NAME, HANDLE}
 constexpr std::array kRows{
@@ -295,7 +295,7 @@ WEFT_EXPORT int rdma_get_cm_event(rdma_event_channel* front, rdma_cm_event** out
       pass_over(*arrived);
       continue;
     }
-    if (row_of(arrived->type).handle(*event, *arrived) == Fate::HandOver) {
+    if (row_of(arrived->type).handle(*event, *arrived) == FaultEffect::Deliver) {
       *out = &event.release()->front;
       return 0;
     }

@@ -93,7 +93,7 @@ Id* find_numbered_id(std::uint32_t number) {
   return nullptr;
 }
 
-void forget_name(std::uint64_t uid) {
+void remove_name(std::uint64_t uid) {
   const std::lock_guard guard{names_lock};
   names.erase(uid);
 }
@@ -142,9 +142,9 @@ void release_id(std::unique_ptr<Id> id) {
     const std::lock_guard guard{id->addresses->lock};
     id->addresses->id = nullptr;
   }
-  forget_name(id->uid);
+  remove_name(id->uid);
   for (const auto& membership : id->memberships) {
-    forget_name(membership->uid);
+    remove_name(membership->uid);
   }
   if (id->device != nullptr) {
     give_back(*id->device);

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "compat/rdmacm/address_question.h"
+#include "compat/rdmacm/address_request.h"
 #include "compat/rdmacm/channel.h"
 #include "compat/rdmacm/devices.h"
 
@@ -49,11 +49,11 @@ struct Membership {
 struct Id {
   rdma_cm_id cm{};  // what the program holds
   std::uint64_t uid{};
-  std::uint32_t number{};           // the daemon's
-  bool is_synchronous{};            // has a channel of its own, and calls wait for their event
-  bool failed_to_establish{};       // the program was told; what comes of it is news no more
-  Device* device{};                 // bound to
-  std::vector<std::byte> greeting;  // private data before the program's own (ai_connect)
+  std::uint32_t number{};      // the daemon's
+  bool is_synchronous{};       // has a channel of its own, and calls wait for their event
+  bool failed_to_establish{};  // the program was told; what comes of it is news no more
+  Device* device{};            // bound to
+  std::vector<std::byte> private_data_header;  // private data before the program's own (ai_connect)
   std::optional<ibv_qp_init_attr> qp_of_requests;  // of a listening endpoint
   std::uint8_t initiator_depth{};
   std::uint8_t responder_resources{};
@@ -84,7 +84,7 @@ struct Event {
 /// By the daemon's number.
 [[nodiscard]] Id* find_numbered_id(std::uint32_t number);
 [[nodiscard]] Membership* find_membership(std::uint64_t uid);
-void forget_name(std::uint64_t uid);
+void remove_name(std::uint64_t uid);
 
 /// An id that the daemon does not know yet. Without a channel it gets one of its own; null after
 /// refuse().

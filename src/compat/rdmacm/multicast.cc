@@ -46,7 +46,7 @@ template <class Matches>
       uabi::JoinRdmaCmGroup{
           .id = id.number, .uid = membership.uid, .is_send_only = is_send_only, .address = *group});
   if (!number) {
-    forget_name(membership.uid);
+    remove_name(membership.uid);
     static_cast<void>(take(id, [&](const auto& each) { return each.get() == &membership; }));
     return -1;
   }
@@ -95,7 +95,7 @@ WEFT_EXPORT int rdma_leave_multicast(rdma_cm_id* cm, sockaddr* address) {
     ibv_detach_mcast(cm->qp, &membership->mgid, membership->mlid);
   }
   const auto told = request(id, uabi::LeaveRdmaCmGroup{.membership = membership->number});
-  forget_name(membership->uid);
+  remove_name(membership->uid);
   if (!told) {
     return -1;
   }

@@ -52,7 +52,7 @@ struct Transition {
 
 /// A QP that answers a request takes what the requester's adapter offered, if it is one of the
 /// same vendor.
-[[nodiscard]] int agree_on_ece(Id& id, ibv_qp* qp) {
+[[nodiscard]] int negotiate_ece(Id& id, ibv_qp* qp) {
   ibv_ece ece{};
   if (const int error = ibv_query_ece(qp, &ece); is_failure(error)) {
     return result_of_verb(error);
@@ -67,7 +67,7 @@ struct Transition {
 }
 
 [[nodiscard]] int prepare(Id& id, ibv_qp* qp) {
-  if (agree_on_ece(id, qp) != 0) {
+  if (negotiate_ece(id, qp) != 0) {
     return -1;
   }
   const int prepared = id.is_datagram() ? prepare_datagrams(id, qp) : move_to(id, qp, IBV_QPS_INIT);
@@ -128,50 +128,54 @@ void destroy_queues(rdma_cm_id& cm) {
 }
 
 /// The rules of rdma_create_qp(3), before anything is made.
-[[nodiscard]] int check(const rdma_cm_id& cm, const ibv_qp_init_attr_ex& wish) {
+[[nodiscard]] int check(const rdma_cm_id& cm, const ibv_qp_init_attr_ex& attributes_wanted) {
   if (cm.verbs == nullptr) {
     return refuse(EINVAL, "the id is bound to no device yet: resolve or bind its address first");
   }
   if (cm.qp != nullptr) {
     return refuse(EINVAL, "the id has a QP already");
   }
-  if ((wish.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 && wish.pd != nullptr &&
-      wish.pd->context != cm.verbs) {
+  if ((attributes_wanted.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 && attributes_wanted.pd != nullptr &&
+      attributes_wanted.pd->context != cm.verbs) {
     return refuse(EINVAL, "the PD is not one of the id's device");
   }
   const auto differs = [](const ibv_cq* own, const ibv_cq* wished) {
     return own != nullptr && wished != nullptr && own != wished;
   };
-  if (differs(cm.send_cq, wish.send_cq) || differs(cm.recv_cq, wish.recv_cq)) {
+  if (differs(cm.send_cq, attributes_wanted.send_cq) ||
+      differs(cm.recv_cq, attributes_wanted.recv_cq)) {
     return refuse(EINVAL, "the id has CQs of its own, and the attributes name others");
   }
   return 0;
 }
 
 /// Fills in what the program left to the id.
-[[nodiscard]] int complete_wish(Id& id, ibv_qp_init_attr_ex& wish) {
+[[nodiscard]] int complete_attributes(Id& id, ibv_qp_init_attr_ex& attributes_wanted) {
   rdma_cm_id& cm = id.cm;
-  if ((wish.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || wish.pd == nullptr) {
-    wish.comp_mask |= IBV_QP_INIT_ATTR_PD;
-    wish.pd = cm.pd;
+  if ((attributes_wanted.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attributes_wanted.pd == nullptr) {
+    attributes_wanted.comp_mask |= IBV_QP_INIT_ATTR_PD;
+    attributes_wanted.pd = cm.pd;
   }
   if (cm.qp_type == IBV_QPT_XRC_RECV &&
-      ((wish.comp_mask & IBV_QP_INIT_ATTR_XRCD) == 0 || wish.xrcd == nullptr)) {
-    wish.xrcd = shared_xrc_domain(*id.device);
-    wish.comp_mask |= IBV_QP_INIT_ATTR_XRCD;
-    if (wish.xrcd == nullptr) {
+      ((attributes_wanted.comp_mask & IBV_QP_INIT_ATTR_XRCD) == 0 ||
+       attributes_wanted.xrcd == nullptr)) {
+    attributes_wanted.xrcd = shared_xrc_domain(*id.device);
+    attributes_wanted.comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+    if (attributes_wanted.xrcd == nullptr) {
       return -1;
     }
   }
-  const bool has_send_cq = wish.send_cq != nullptr || cm.send_cq != nullptr;
-  const bool has_recv_cq = wish.recv_cq != nullptr || cm.recv_cq != nullptr;
-  if (create_queues(cm, has_send_cq ? 0 : wish.cap.max_send_wr,
-                    has_recv_cq ? 0 : wish.cap.max_recv_wr) != 0) {
+  const bool has_send_cq = attributes_wanted.send_cq != nullptr || cm.send_cq != nullptr;
+  const bool has_recv_cq = attributes_wanted.recv_cq != nullptr || cm.recv_cq != nullptr;
+  if (create_queues(cm, has_send_cq ? 0 : attributes_wanted.cap.max_send_wr,
+                    has_recv_cq ? 0 : attributes_wanted.cap.max_recv_wr) != 0) {
     return -1;
   }
-  wish.send_cq = wish.send_cq == nullptr ? cm.send_cq : wish.send_cq;
-  wish.recv_cq = wish.recv_cq == nullptr ? cm.recv_cq : wish.recv_cq;
-  wish.srq = wish.srq == nullptr ? cm.srq : wish.srq;
+  attributes_wanted.send_cq =
+      attributes_wanted.send_cq == nullptr ? cm.send_cq : attributes_wanted.send_cq;
+  attributes_wanted.recv_cq =
+      attributes_wanted.recv_cq == nullptr ? cm.recv_cq : attributes_wanted.recv_cq;
+  attributes_wanted.srq = attributes_wanted.srq == nullptr ? cm.srq : attributes_wanted.srq;
   return 0;
 }
 
@@ -246,7 +250,7 @@ WEFT_EXPORT int rdma_init_qp_attr(rdma_cm_id* cm, ibv_qp_attr* attributes, int* 
 
 WEFT_EXPORT int rdma_create_qp_ex(rdma_cm_id* cm, ibv_qp_init_attr_ex* attributes) {
   Id& id = id_of(cm);
-  if (check(*cm, *attributes) != 0 || complete_wish(id, *attributes) != 0) {
+  if (check(*cm, *attributes) != 0 || complete_attributes(id, *attributes) != 0) {
     return -1;
   }
   ibv_qp* const qp = ibv_create_qp_ex(cm->verbs, attributes);

@@ -71,45 +71,45 @@ Result<PortIndex> find_ibsim_port(node::Fabric& fabric, std::string_view name) {
   return fail(ErrorCode::NotFound, "no host or switch {} (SIM_HOST chooses)", name);
 }
 
-bool answer_ibsim_question(node::Fabric& fabric, PortIndex port, IbsimControl& question) {
+bool answer_ibsim_request(node::Fabric& fabric, PortIndex port, IbsimControl& question) {
   const agents::FabricAgents& agents = fabric.management().agents();
   const wire::NodeInfo node = agents.node_info(port);
   switch (question.question) {
-    case IbsimQuestion::Port: {
+    case IbsimRequest::Port: {
       const auto& record = fabric.builder().port(port);
       set_data(question, IbsimPort{.lid = static_cast<std::uint16_t>(record.lid.value()),
                                    .state = static_cast<std::uint8_t>(record.state)});
       return true;
     }
-    case IbsimQuestion::Vendor:
+    case IbsimRequest::Vendor:
       set_data(question, IbsimVendor{.vendor = node.vendor_id,
                                      .device = node.device_id,
                                      .revision = node.revision,
                                      .firmware = 1});
       return true;
-    case IbsimQuestion::Gid:
+    case IbsimRequest::Gid:
       set_data(question, fabric.builder().gids(port).front().octets());
       return true;
-    case IbsimQuestion::Guid:
+    case IbsimRequest::Guid:
       set_data(question, swapped(node.node_guid.value()));
       return true;
-    case IbsimQuestion::NodeInfo:
+    case IbsimRequest::NodeInfo:
       set_data(question, wire::pack(node));
       return true;
-    case IbsimQuestion::PortInfo: {
+    case IbsimRequest::PortInfo: {
       const auto number = static_cast<std::uint8_t>(question.data.front());
       wire::PortInfo info = agents.port_info(port_of(fabric.builder(), port, number));
       info.mkey = {};  // only disclosed to the subnet manager
       set_data(question, wire::pack(info));
       return true;
     }
-    case IbsimQuestion::PKeys:
+    case IbsimRequest::PKeys:
       answer_pkeys(fabric.builder(), port, question);
       return true;
-    case IbsimQuestion::Error:
-    case IbsimQuestion::Connect:
-    case IbsimQuestion::Disconnect:
-    case IbsimQuestion::IsSm:
+    case IbsimRequest::Error:
+    case IbsimRequest::Connect:
+    case IbsimRequest::Disconnect:
+    case IbsimRequest::IsSm:
       return false;
   }
   return false;

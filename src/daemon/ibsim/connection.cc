@@ -18,7 +18,7 @@ using asio::posix::stream_descriptor;
 
 IbsimConnection::IbsimConnection(asio::io_context& loop, os::UniqueFd socket, pid_t pid,
                                  const node::UmadPortAccess& access)
-    : socket_(loop, socket.release()), death_(loop), pid_(pid), port_(access.port) {
+    : socket_(loop, socket.release()), process_exit_(loop), pid_(pid), port_(access.port) {
   client_.emplace(access);
 }
 
@@ -26,21 +26,21 @@ void IbsimConnection::start(Handlers handlers) {
   handlers_ = std::move(handlers);
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
   if (pidfd >= 0) {
-    death_.assign(pidfd);
-    wait_for_death();
+    process_exit_.assign(pidfd);
+    wait_for_exit();
   } else if (errno == ESRCH) {  // it died before we opened the pidfd
     asio::post(socket_.get_executor(), [self = shared_from_this()] { self->ended_by_peer(); });
   }
   wait_for_mads();
 }
 
-void IbsimConnection::wait_for_death() {
-  death_.async_wait(stream_descriptor::wait_read,
-                    [self = shared_from_this()](const std::error_code& error) {
-                      if (!error) {
-                        self->ended_by_peer();
-                      }
-                    });
+void IbsimConnection::wait_for_exit() {
+  process_exit_.async_wait(stream_descriptor::wait_read,
+                           [self = shared_from_this()](const std::error_code& error) {
+                             if (!error) {
+                               self->ended_by_peer();
+                             }
+                           });
 }
 
 void IbsimConnection::wait_for_mads() {
@@ -49,7 +49,7 @@ void IbsimConnection::wait_for_mads() {
                        if (error || !self->client_) {
                          return;
                        }
-                       for (int turn = 0; turn < kTurn && self->receive_one(); ++turn) {
+                       for (int turn = 0; turn < kBatch && self->receive_one(); ++turn) {
                        }
                        if (self->client_) {
                          self->handlers_.on_sent();
@@ -90,7 +90,7 @@ void IbsimConnection::flush() {
         errno == EAGAIN) {
       return wait_for_room();
     }
-    unsent_.reset();  // sent, or the program is gone, which wait_for_death() reports
+    unsent_.reset();  // sent, or the program is gone, which wait_for_exit() reports
   }
 }
 
@@ -115,7 +115,7 @@ void IbsimConnection::ended_by_peer() {
 void IbsimConnection::end() {
   std::error_code ignored;
   socket_.close(ignored);
-  death_.close(ignored);
+  process_exit_.close(ignored);
   client_.reset();
 }
 

@@ -23,7 +23,7 @@ namespace weft::daemon {
 /// library blocks until its datagram is taken. Used on the daemon's thread only.
 class IbsimConnection : public std::enable_shared_from_this<IbsimConnection> {
  public:
-  static constexpr int kTurn = 64;  // MADs read before other clients are served; policy
+  static constexpr int kBatch = 64;  // MADs read before other clients are served; policy
 
   /// `on_sent`: the management interfaces must run. `on_end`: the program is gone.
   struct Handlers {
@@ -51,12 +51,12 @@ class IbsimConnection : public std::enable_shared_from_this<IbsimConnection> {
  private:
   void wait_for_mads();
   void wait_for_room();
-  void wait_for_death();
+  void wait_for_exit();
   [[nodiscard]] bool receive_one();
   void ended_by_peer();
 
   asio::posix::stream_descriptor socket_;
-  asio::posix::stream_descriptor death_;
+  asio::posix::stream_descriptor process_exit_;
   pid_t pid_;
   fabric::PortIndex port_;
   std::optional<IbsimClient> client_;  // empty after the end

@@ -11,8 +11,8 @@
 
 #include "base/testing/pieces.h"
 #include "daemon/ibsim/client.h"
+#include "daemon/ibsim/location.h"
 #include "daemon/ibsim/messages.h"
-#include "daemon/ibsim/place.h"
 #include "daemon/ibsim/server.h"
 #include "fabric/topology.h"
 #include "mad/testing/script.h"
@@ -67,19 +67,19 @@ class Game {
     if (!question || question->magic != IbsimControl::kMagic) {
       return;
     }
-    if (question->question == IbsimQuestion::Connect) {
+    if (question->question == IbsimRequest::Connect) {
       return connect(program, *question);
     }
     if (program.client == nullptr) {
       return;
     }
-    if (question->question == IbsimQuestion::Disconnect) {
+    if (question->question == IbsimRequest::Disconnect) {
       program.client.reset();
-    } else if (question->question == IbsimQuestion::IsSm) {
+    } else if (question->question == IbsimRequest::IsSm) {
       set_sm(program, data_of<std::uint32_t>(*question) != 0);
     } else {
       const IbsimControl before = *question;
-      const bool is_answered = answer_ibsim_question(*world_.fabric, *program.port, *question);
+      const bool is_answered = answer_ibsim_request(*world_.fabric, *program.port, *question);
       require(question->magic == before.magic && question->client == before.client);
       require(is_answered || question->data == before.data);
     }
@@ -152,9 +152,9 @@ class Game {
 
 [[nodiscard]] fuzz::Piece make_question(Random& random) {
   constexpr std::array kNames = {"h1", "h2", "s1", "", "H-2", "S-200001", "nobody"};
-  IbsimControl question{.question = static_cast<IbsimQuestion>(random.below(12))};
+  IbsimControl question{.question = static_cast<IbsimRequest>(random.below(12))};
   if (random.chance(1, 2)) {
-    question.question = IbsimQuestion::Connect;
+    question.question = IbsimRequest::Connect;
     IbsimConnect connect{.is_sm = static_cast<std::uint32_t>(random.below(2))};
     set_name(connect, kNames.at(random.below(kNames.size())));
     set_data(question, connect);
@@ -207,7 +207,7 @@ class Game {
 
 void use_place(std::span<const std::uint8_t> input) {
   const std::string text(input.begin(), input.end());
-  const auto place = IbsimPlace::read(text);
+  const auto place = IbsimLocation::read(text);
   require(place.has_value() || !place.error().reason.empty());
   if (place) {
     static_cast<void>(place->is_of(1, 0x1'0000));
@@ -217,8 +217,8 @@ void use_place(std::span<const std::uint8_t> input) {
 
 void run(std::span<const std::uint8_t> input) {
   static auto world = std::make_unique<World>();
-  constexpr unsigned kMostInputs = 256;  // limits what earlier inputs can leave behind
-  if (world->is_written || ++world->inputs == kMostInputs) {
+  constexpr unsigned kMaxInputs = 256;  // limits what earlier inputs can leave behind
+  if (world->is_written || ++world->inputs == kMaxInputs) {
     world = std::make_unique<World>();
   }
   Game{*world}.play(input);
@@ -228,7 +228,7 @@ void run(std::span<const std::uint8_t> input) {
 }  // namespace weft::daemon
 
 /// The input consists of pieces: an octet for the program, the kind of datagram and the time before
-/// it; an octet for the length; the datagram. A short input is also used as an IbsimPlace.
+/// it; an octet for the length; the datagram. A short input is also used as an IbsimLocation.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t kPlaceBytes = 20;
   if (size < kPlaceBytes) {

@@ -19,7 +19,7 @@
 namespace weft::daemon {
 
 /// Type of a control request.
-enum class IbsimQuestion : std::uint32_t {
+enum class IbsimRequest : std::uint32_t {
   Error = 0,  // in answers only
   Connect = 1,
   Disconnect = 2,
@@ -38,7 +38,7 @@ struct IbsimControl {
   static constexpr std::uint32_t kMagic = 0xDEAD'BEEF;
   std::uint32_t magic{kMagic};
   std::uint32_t client{};  // as assigned by Connect
-  IbsimQuestion question{};
+  IbsimRequest question{};
   std::uint32_t length{};
   std::array<std::byte, 64> data{};
 };

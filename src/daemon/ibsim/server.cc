@@ -14,7 +14,7 @@ namespace weft::daemon {
 
 using asio::posix::stream_descriptor;
 
-Result<os::UniqueFd> IbsimServer::take(const IbsimPlace& place) {
+Result<os::UniqueFd> IbsimServer::take(const IbsimLocation& place) {
   auto control = place.bind_control();
   if (!control && control.error().code == ErrorCode::Exists) {
     return fail(ErrorCode::Exists,
@@ -25,14 +25,14 @@ Result<os::UniqueFd> IbsimServer::take(const IbsimPlace& place) {
   return control;
 }
 
-IbsimServer::IbsimServer(asio::io_context& loop, IbsimPlace place, os::UniqueFd control,
+IbsimServer::IbsimServer(asio::io_context& loop, IbsimLocation place, os::UniqueFd control,
                          node::Fabric& fabric, Handlers handlers)
     : loop_(loop),
       place_(std::move(place)),
       control_(loop, control.release()),
       fabric_(fabric),
       handlers_(std::move(handlers)) {
-  wait_for_questions();
+  wait_for_requests();
 }
 
 IbsimServer::~IbsimServer() {
@@ -41,16 +41,16 @@ IbsimServer::~IbsimServer() {
   }
 }
 
-void IbsimServer::wait_for_questions() {
+void IbsimServer::wait_for_requests() {
   control_.async_wait(stream_descriptor::wait_read, [this](const std::error_code& error) {
     if (error) {
       return;
     }
     IbsimDatagram datagram;
-    for (int turn = 0; turn < kTurn && receive_ibsim(control_.native_handle(), datagram); ++turn) {
+    for (int turn = 0; turn < kBatch && receive_ibsim(control_.native_handle(), datagram); ++turn) {
       handle(datagram);
     }
-    wait_for_questions();
+    wait_for_requests();
   });
 }
 
@@ -64,13 +64,13 @@ void IbsimServer::handle(const IbsimDatagram& datagram) {
     return offend(*program, "datagrams that are no questions of ibsim's protocol");
   }
   if (!answer(*program, *question)) {
-    question->question = IbsimQuestion::Error;
+    question->question = IbsimRequest::Error;
   }
   answer_ibsim(control_.native_handle(), datagram, write_ibsim(*question));
 }
 
 bool IbsimServer::answer(pid_t program, IbsimControl& question) {
-  if (question.question == IbsimQuestion::Connect) {
+  if (question.question == IbsimRequest::Connect) {
     const auto connected = connect(program, question);
     if (!connected) {
       offend(program,
@@ -83,18 +83,18 @@ bool IbsimServer::answer(pid_t program, IbsimControl& question) {
     offend(program, "questions by ibsim's protocol without a connection");
     return false;
   }
-  if (question.question == IbsimQuestion::Disconnect) {
+  if (question.question == IbsimRequest::Disconnect) {
     disconnect(found->first);
     return true;
   }
-  if (question.question == IbsimQuestion::IsSm) {
+  if (question.question == IbsimRequest::IsSm) {
     const auto set = set_sm(*found->second, data_of<std::uint32_t>(question) != 0);
     if (!set) {
       offend(program, fmt::format("subnet managers refused: {}", set.error().reason));
     }
     return set.has_value();
   }
-  return answer_ibsim_question(fabric_, found->second->port(), question);
+  return answer_ibsim_request(fabric_, found->second->port(), question);
 }
 
 Result<void> IbsimServer::connect(pid_t program, IbsimControl& question) {

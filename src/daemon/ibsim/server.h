@@ -15,8 +15,8 @@
 
 #include "base/result.h"
 #include "daemon/ibsim/connection.h"
+#include "daemon/ibsim/location.h"
 #include "daemon/ibsim/messages.h"
-#include "daemon/ibsim/place.h"
 #include "daemon/ibsim/socket.h"
 #include "daemon/offences.h"
 #include "fabric/tables.h"
@@ -31,15 +31,15 @@ namespace weft::daemon {
                                                         std::string_view name);
 
 /// Answers a query about the program's port. Returns false if it is not such a query.
-[[nodiscard]] bool answer_ibsim_question(node::Fabric& fabric, fabric::PortIndex port,
-                                         IbsimControl& question);
+[[nodiscard]] bool answer_ibsim_request(node::Fabric& fabric, fabric::PortIndex port,
+                                        IbsimControl& question);
 
 /// Accepts connections, answers queries, and owns the MAD sockets. Used on the daemon's thread
 /// only.
 class IbsimServer {
  public:
   static constexpr std::size_t kMaxClients = 256;  // policy; ibsim allows 10
-  static constexpr int kTurn = 64;  // requests read before other clients are served; policy
+  static constexpr int kBatch = 64;  // requests read before other clients are served; policy
 
   struct Handlers {
     std::function<void(fabric::PortIndex)> on_sent;
@@ -49,10 +49,10 @@ class IbsimServer {
   };
 
   /// Takes the socket for questions; refused (Exists) while another has it.
-  [[nodiscard]] static Result<os::UniqueFd> take(const IbsimPlace& place);
+  [[nodiscard]] static Result<os::UniqueFd> take(const IbsimLocation& place);
 
-  IbsimServer(asio::io_context& loop, IbsimPlace place, os::UniqueFd control, node::Fabric& fabric,
-              Handlers handlers);
+  IbsimServer(asio::io_context& loop, IbsimLocation place, os::UniqueFd control,
+              node::Fabric& fabric, Handlers handlers);
   ~IbsimServer();
   IbsimServer(const IbsimServer&) = delete;
   IbsimServer& operator=(const IbsimServer&) = delete;
@@ -62,7 +62,7 @@ class IbsimServer {
   [[nodiscard]] bool has_sm(fabric::PortIndex port) const;
 
  private:
-  void wait_for_questions();
+  void wait_for_requests();
   void handle(const IbsimDatagram& datagram);
   [[nodiscard]] bool answer(pid_t program, IbsimControl& question);
   [[nodiscard]] Result<void> connect(pid_t program, IbsimControl& question);
@@ -71,7 +71,7 @@ class IbsimServer {
   void offend(pid_t pid, std::string_view what) const;
 
   asio::io_context& loop_;
-  IbsimPlace place_;
+  IbsimLocation place_;
   asio::posix::stream_descriptor control_;
   node::Fabric& fabric_;
   Handlers handlers_;

@@ -36,9 +36,9 @@ const std::string& socket_name() {
 }
 
 bool waits_for(const os::UniqueFd& socket, short events = POLLIN) {
-  constexpr int kPatienceMs = 5'000;
+  constexpr int kWaitLimitMs = 5'000;
   pollfd ready{.fd = socket.get(), .events = events, .revents = 0};
-  return poll(&ready, 1, kPatienceMs) == 1;
+  return poll(&ready, 1, kWaitLimitMs) == 1;
 }
 
 /// Behaves like libumad2sim: two sockets named after the process ID.
@@ -62,17 +62,17 @@ class Sim {
     EXPECT_TRUE(waits_for(control_) && receive_ibsim(control_.get(), answer));
     return read_ibsim<IbsimControl>(answer.bytes()).value_or(IbsimControl{});
   }
-  IbsimControl ask(IbsimQuestion question) const {
+  IbsimControl ask(IbsimRequest question) const {
     return ask({.client = client, .question = question});
   }
   /// The name that the fabric gave; none if it refused.
   std::optional<std::string> attach(std::string_view node, bool is_sm = false) {
-    IbsimControl question{.question = IbsimQuestion::Connect};
+    IbsimControl question{.question = IbsimRequest::Connect};
     IbsimConnect connect{.id = id_, .is_sm = is_sm ? 1U : 0U};
     set_name(connect, node);
     set_data(question, connect);
     const IbsimControl answer = ask(question);
-    if (answer.question == IbsimQuestion::Error) {
+    if (answer.question == IbsimRequest::Error) {
       return std::nullopt;
     }
     client = data_of<IbsimConnect>(answer).id;
@@ -80,12 +80,12 @@ class Sim {
     return name_in(data_of<IbsimConnect>(answer));
   }
   bool set_sm(bool is_sm) const {
-    IbsimControl question{.client = client, .question = IbsimQuestion::IsSm};
+    IbsimControl question{.client = client, .question = IbsimRequest::IsSm};
     set_data(question, is_sm ? 1U : 0U);
-    return ask(question).question != IbsimQuestion::Error;
+    return ask(question).question != IbsimRequest::Error;
   }
   wire::PortInfo port_info() const {
-    const auto answer = ask(IbsimQuestion::PortInfo);
+    const auto answer = ask(IbsimRequest::PortInfo);
     return wire::unpack<wire::PortInfo>(
         std::span{answer.data}.first<wire::kSizeOf<wire::PortInfo>>());
   }
@@ -96,7 +96,7 @@ class Sim {
       ASSERT_TRUE(waits_for(data_, POLLOUT));
     }
   }
-  std::optional<IbsimPacket> hear() const {
+  std::optional<IbsimPacket> add_reported() const {
     IbsimDatagram datagram;
     if (!waits_for(data_) || !receive_ibsim(data_.get(), datagram)) {
       return std::nullopt;
@@ -151,43 +151,43 @@ TEST_F(IbsimServerTest, ProgramsChooseTheirNode) {
   EXPECT_EQ(by_description.attach("h3 weft0"), "h3 weft0");
   Sim on_switch{4};
   EXPECT_EQ(on_switch.attach("s1"), "s1");
-  const auto node = on_switch.ask(IbsimQuestion::NodeInfo);
+  const auto node = on_switch.ask(IbsimRequest::NodeInfo);
   const auto info =
       wire::unpack<wire::NodeInfo>(std::span{node.data}.first<wire::kSizeOf<wire::NodeInfo>>());
   EXPECT_EQ(info.node_type, wire::NodeType::Switch);
   Sim by_guid{5};
   EXPECT_TRUE(by_guid.attach(fmt::format("S-{:016x}", info.node_guid.value())));
-  EXPECT_EQ(data_of<std::uint64_t>(by_guid.ask(IbsimQuestion::Guid)),
+  EXPECT_EQ(data_of<std::uint64_t>(by_guid.ask(IbsimRequest::Guid)),
             swapped(info.node_guid.value()));
-  Sim nowhere{6};
-  EXPECT_FALSE(nowhere.attach("h9"));
+  Sim null_lane{6};
+  EXPECT_FALSE(null_lane.attach("h9"));
 }
 
 TEST_F(IbsimServerTest, AnswersEachQuestion) {
   Sim sim{1};
   ASSERT_TRUE(sim.attach("h2"));
-  const auto port = data_of<IbsimPort>(sim.ask(IbsimQuestion::Port));
+  const auto port = data_of<IbsimPort>(sim.ask(IbsimRequest::Port));
   EXPECT_EQ(port.state, 4);
   EXPECT_EQ(Lid{port.lid}, sim.port_info().lid);
-  EXPECT_EQ(data_of<IbsimVendor>(sim.ask(IbsimQuestion::Vendor)).firmware, 1U);
-  EXPECT_EQ(data_of<std::uint16_t>(sim.ask(IbsimQuestion::PKeys)), 0xFFFF);
-  EXPECT_EQ(sim.ask(IbsimQuestion::Gid).data.front(), std::byte{0xFE});
+  EXPECT_EQ(data_of<IbsimVendor>(sim.ask(IbsimRequest::Vendor)).firmware, 1U);
+  EXPECT_EQ(data_of<std::uint16_t>(sim.ask(IbsimRequest::PKeys)), 0xFFFF);
+  EXPECT_EQ(sim.ask(IbsimRequest::Gid).data.front(), std::byte{0xFE});
   sim.say_data(write_ibsim(get_node_info()));
-  const auto answer = sim.hear();
+  const auto answer = sim.add_reported();
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->status_be, 0U);
 }
 
-TEST_F(IbsimServerTest, WhoIsNotConnectedIsToldNothing) {
+TEST_F(IbsimServerTest, AnswersOnlyConnectedPrograms) {
   Sim sim{1};
-  EXPECT_EQ(sim.ask(IbsimQuestion::NodeInfo).question, IbsimQuestion::Error);
+  EXPECT_EQ(sim.ask(IbsimRequest::NodeInfo).question, IbsimRequest::Error);
   ASSERT_TRUE(sim.attach("h1"));
-  EXPECT_EQ(sim.ask({.client = 200, .question = IbsimQuestion::NodeInfo}).question,
-            IbsimQuestion::Error);
-  EXPECT_EQ(sim.ask(static_cast<IbsimQuestion>(77)).question, IbsimQuestion::Error);
-  EXPECT_EQ(sim.ask(IbsimQuestion::Error).question, IbsimQuestion::Error);
-  EXPECT_EQ(sim.ask(IbsimQuestion::Disconnect).question, IbsimQuestion::Disconnect);
-  EXPECT_EQ(sim.ask(IbsimQuestion::NodeInfo).question, IbsimQuestion::Error);
+  EXPECT_EQ(sim.ask({.client = 200, .question = IbsimRequest::NodeInfo}).question,
+            IbsimRequest::Error);
+  EXPECT_EQ(sim.ask(static_cast<IbsimRequest>(77)).question, IbsimRequest::Error);
+  EXPECT_EQ(sim.ask(IbsimRequest::Error).question, IbsimRequest::Error);
+  EXPECT_EQ(sim.ask(IbsimRequest::Disconnect).question, IbsimRequest::Disconnect);
+  EXPECT_EQ(sim.ask(IbsimRequest::NodeInfo).question, IbsimRequest::Error);
 }
 
 TEST_F(IbsimServerTest, GarbageIsPassedOver) {
@@ -201,7 +201,7 @@ TEST_F(IbsimServerTest, GarbageIsPassedOver) {
     sim.say_data(ByteSpan{garbage}.first(size));
   }
   sim.say_data(write_ibsim(get_node_info()));
-  const auto answer = sim.hear();
+  const auto answer = sim.add_reported();
   ASSERT_TRUE(answer);
   EXPECT_EQ(
       wire::unpack<wire::MadHeader>(std::span{answer->mad}.first<wire::kSizeOf<wire::MadHeader>>())
@@ -221,9 +221,9 @@ TEST_F(IbsimServerTest, AProgramThatDoesNotReadStopsNobody) {
     stuck.say_data(write_ibsim(packet));
   }
   other.say_data(write_ibsim(get_node_info()));
-  EXPECT_TRUE(other.hear());
+  EXPECT_TRUE(other.add_reported());
   for (int i = 0; i < 2'000; ++i) {  // nothing is lost
-    ASSERT_TRUE(stuck.hear()) << i;
+    ASSERT_TRUE(stuck.add_reported()) << i;
   }
 }
 
@@ -252,7 +252,7 @@ TEST_F(IbsimServerTest, IsSmGoesWithADeadProgram) {
 }
 
 TEST_F(IbsimServerTest, TheNameIsTakenOnce) {
-  const auto again = IbsimServer::take(*IbsimPlace::read(socket_name()));
+  const auto again = IbsimServer::take(*IbsimLocation::read(socket_name()));
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().code, ErrorCode::Exists);
 }
@@ -277,14 +277,14 @@ class UdpSim {
   }
   /// Refused: none.
   std::optional<std::uint32_t> attach(std::uint32_t id) {
-    IbsimControl question{.question = IbsimQuestion::Connect};
+    IbsimControl question{.question = IbsimRequest::Connect};
     set_data(question, IbsimConnect{.id = id});
     const auto bytes = write_ibsim(question);
     EXPECT_EQ(send(control_.get(), bytes.data(), bytes.size(), 0), 80);
     IbsimDatagram datagram;
     EXPECT_TRUE(waits_for(control_) && receive_ibsim(control_.get(), datagram));
     const auto answer = read_ibsim<IbsimControl>(datagram.bytes());
-    if (!answer || answer->question == IbsimQuestion::Error) {
+    if (!answer || answer->question == IbsimRequest::Error) {
       return std::nullopt;
     }
     EXPECT_TRUE(connect_ibsim_port(

@@ -33,7 +33,7 @@ RdmaCmChannel::RdmaCmChannel(const Owner& owner, os::UniqueFd ours,
 /// harms only itself.
 void RdmaCmChannel::show() {
   const bool is_wanted = !events_.empty();
-  if (is_wanted == is_shown_) {
+  if (is_wanted == is_signaled_) {
     return;
   }
   std::array<std::byte, 1> octet{};
@@ -42,7 +42,7 @@ void RdmaCmChannel::show() {
   } else {
     static_cast<void>(recv(theirs_->get(), octet.data(), octet.size(), MSG_DONTWAIT));
   }
-  is_shown_ = is_wanted;
+  is_signaled_ = is_wanted;
 }
 
 bool RdmaCmChannel::take(const cm::RdmaCmEvent& event) {
@@ -50,7 +50,7 @@ bool RdmaCmChannel::take(const cm::RdmaCmEvent& event) {
     return false;
   }
   if (is_request(event)) {
-    if (requests_ == kMostRequests) {
+    if (requests_ == kMaxRequests) {
       return false;
     }
     known_.try_emplace(event.id);  // from now on the new id belongs to the program
@@ -81,15 +81,15 @@ std::optional<cm::RdmaCmEvent> RdmaCmChannel::next() {
   cm::RdmaCmEvent event = extract(events_.begin()->first);
   Known& subject = known_.at(subject_of(event));
   subject.waiting.pop_front();  // the oldest event of the channel is also the oldest of its id
-  ++subject.told;
+  ++subject.reported;
   if (event.group != cm::GroupId{}) {
-    ++told_of_groups_[event.group];
+    ++reported_of_groups_[event.group];
   }
   show();
   return event;
 }
 
-void RdmaCmChannel::add(cm::RdmaCmId id, std::uint32_t told) { known_[id].told = told; }
+void RdmaCmChannel::add(cm::RdmaCmId id, std::uint32_t reported) { known_[id].reported = reported; }
 
 std::vector<cm::RdmaCmId> RdmaCmChannel::ids() const {
   std::vector<cm::RdmaCmId> ids;
@@ -100,10 +100,10 @@ std::vector<cm::RdmaCmId> RdmaCmChannel::ids() const {
   return ids;
 }
 
-RdmaCmChannel::Remains RdmaCmChannel::remove(cm::RdmaCmId id) {
-  Remains remains;
+RdmaCmChannel::RemovedId RdmaCmChannel::remove(cm::RdmaCmId id) {
+  RemovedId remains;
   if (const auto found = known_.extract(id)) {
-    remains.told = found.mapped().told;
+    remains.reported = found.mapped().reported;
     for (const std::uint64_t number : found.mapped().waiting) {
       remains.events.push_back(extract(number));
     }
@@ -130,8 +130,8 @@ std::uint32_t RdmaCmChannel::forget(cm::RdmaCmId id, cm::GroupId group) {
     });
   }
   show();
-  const auto told = told_of_groups_.extract(group);
-  return told ? told.mapped() : 0;
+  const auto reported = reported_of_groups_.extract(group);
+  return reported ? reported.mapped() : 0;
 }
 
 }  // namespace weft::daemon

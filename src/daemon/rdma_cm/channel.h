@@ -24,7 +24,7 @@ namespace weft::daemon {
 class RdmaCmChannel final : public cm::RdmaCmSink {
  public:
   /// Connection requests that wait; policy: as many as a listener's backlog (cm::Limits).
-  static constexpr std::size_t kMostRequests = 16'384;
+  static constexpr std::size_t kMaxRequests = 16'384;
   /// Events of which a program can cause any number: what it writes itself, and resolved services.
   /// Policy. All others are bounded by the number of ids.
   static constexpr std::size_t kMostWritten = 16'384;
@@ -33,7 +33,7 @@ class RdmaCmChannel final : public cm::RdmaCmSink {
     std::uint32_t number{};  ///< channel number
     pid_t pid{};
     fabric::NodeIndex host;
-    std::optional<IpAddress> loopback_means{};
+    std::optional<IpAddress> loopback_target{};
   };
 
   /// `ours` and `theirs` are the two ends of a socket; the program has `theirs` as well.
@@ -51,16 +51,16 @@ class RdmaCmChannel final : public cm::RdmaCmSink {
   [[nodiscard]] std::optional<cm::RdmaCmEvent> next();
 
   // --- ids, and the number of events reported for each
-  void add(cm::RdmaCmId id, std::uint32_t told = 0);
+  void add(cm::RdmaCmId id, std::uint32_t reported = 0);
   [[nodiscard]] bool has(cm::RdmaCmId id) const { return known_.contains(id); }
   [[nodiscard]] std::vector<cm::RdmaCmId> ids() const;
 
   /// What remains of an id when it is removed from the channel.
-  struct Remains {
-    std::uint32_t told{};
+  struct RemovedId {
+    std::uint32_t reported{};
     std::vector<cm::RdmaCmEvent> events{};  ///< still queued, connection requests included
   };
-  [[nodiscard]] Remains remove(cm::RdmaCmId id);
+  [[nodiscard]] RemovedId remove(cm::RdmaCmId id);
   /// Queues events moved from another channel.
   void append(const std::vector<cm::RdmaCmEvent>& events);
 
@@ -71,7 +71,7 @@ class RdmaCmChannel final : public cm::RdmaCmSink {
   /// An id with the positions of its queued events. Searching the whole queue instead would make
   /// the destruction of thousands of ids quadratic.
   struct Known {
-    std::uint32_t told{};
+    std::uint32_t reported{};
     std::list<std::uint64_t> waiting{};
   };
 
@@ -88,8 +88,8 @@ class RdmaCmChannel final : public cm::RdmaCmSink {
   std::size_t requests_{};
   std::size_t written_{};
   std::map<cm::RdmaCmId, Known> known_;
-  std::map<cm::GroupId, std::uint32_t> told_of_groups_;
-  bool is_shown_{};
+  std::map<cm::GroupId, std::uint32_t> reported_of_groups_;
+  bool is_signaled_{};
 };
 
 }  // namespace weft::daemon

@@ -18,7 +18,7 @@ struct RdmaCmChannelTest : testing::Test {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
     theirs = std::make_shared<const os::UniqueFd>(ends[1]);
     channel = std::make_unique<RdmaCmChannel>(
-        RdmaCmChannel::Owner{.number = 1, .pid = 1, .host = {}, .loopback_means = {}},
+        RdmaCmChannel::Owner{.number = 1, .pid = 1, .host = {}, .loopback_target = {}},
         os::UniqueFd{ends[0]}, theirs);
   }
   [[nodiscard]] bool is_readable() const {
@@ -56,7 +56,7 @@ TEST_F(RdmaCmChannelTest, WhatAnIdLeavesIsCountedAndForgotten) {
   EXPECT_TRUE(channel->take(
       {.type = cm::RdmaCmEventType::ConnectRequest, .id = kChild, .listener = kListener}));
   const auto remains = channel->remove(kListener);
-  EXPECT_EQ(remains.told, 1U);
+  EXPECT_EQ(remains.reported, 1U);
   ASSERT_EQ(remains.events.size(), 1U);
   EXPECT_EQ(remains.events.front().id, kChild);
   EXPECT_FALSE(is_readable());
@@ -80,7 +80,7 @@ TEST_F(RdmaCmChannelTest, WhatOneIdLeavesIsInOrderAndSoIsTheRest) {
   EXPECT_EQ(remains.events.back().type, cm::RdmaCmEventType::Disconnected);
   EXPECT_EQ(channel->next()->type, cm::RdmaCmEventType::RouteResolved);
   EXPECT_FALSE(channel->next());
-  EXPECT_EQ(channel->remove(kListener).told, 2U);
+  EXPECT_EQ(channel->remove(kListener).reported, 2U);
 }
 
 TEST_F(RdmaCmChannelTest, AConnectionRequestIsTheListenersEvent) {
@@ -88,15 +88,15 @@ TEST_F(RdmaCmChannelTest, AConnectionRequestIsTheListenersEvent) {
   EXPECT_TRUE(channel->take(
       {.type = cm::RdmaCmEventType::ConnectRequest, .id = kChild, .listener = kListener}));
   static_cast<void>(channel->next());
-  EXPECT_EQ(channel->remove(kChild).told, 0U);
-  EXPECT_EQ(channel->remove(kListener).told, 1U);
+  EXPECT_EQ(channel->remove(kChild).reported, 0U);
+  EXPECT_EQ(channel->remove(kListener).reported, 1U);
 }
 
 TEST_F(RdmaCmChannelTest, TakesSoManyConnectionRequestsThatNobodyFetches) {
   channel->add(kListener);
   const cm::RdmaCmEvent request{
       .type = cm::RdmaCmEventType::ConnectRequest, .id = kChild, .listener = kListener};
-  for (std::size_t i = 0; i < RdmaCmChannel::kMostRequests; ++i) {
+  for (std::size_t i = 0; i < RdmaCmChannel::kMaxRequests; ++i) {
     ASSERT_TRUE(channel->take(request));
   }
   EXPECT_FALSE(channel->take(request));
@@ -127,12 +127,12 @@ TEST_F(RdmaCmChannelTest, EventsMoveToAnotherChannelWithTheirId) {
   std::array<int, 2> others{-1, -1};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, others.data()), 0);
   RdmaCmChannel other{
-      RdmaCmChannel::Owner{.number = 2, .pid = 1, .host = {}, .loopback_means = {}},
+      RdmaCmChannel::Owner{.number = 2, .pid = 1, .host = {}, .loopback_target = {}},
       os::UniqueFd{others[0]},
       std::make_shared<const os::UniqueFd>(others[1])
   };
   const auto remains = channel->remove(kListener);
-  other.add(kListener, remains.told);
+  other.add(kListener, remains.reported);
   other.append(remains.events);
   EXPECT_FALSE(is_readable());
   EXPECT_EQ(other.next()->type, cm::RdmaCmEventType::AddressResolved);
@@ -148,7 +148,7 @@ TEST_F(RdmaCmChannelTest, ForgetsTheEventsOfAGroupThatIsLeft) {
   EXPECT_TRUE(channel->take(joined));
   EXPECT_EQ(channel->forget(kListener, kGroup), 1U);
   EXPECT_FALSE(is_readable());
-  EXPECT_EQ(channel->remove(kListener).told, 1U);
+  EXPECT_EQ(channel->remove(kListener).reported, 1U);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ namespace {
 
 using mad::require;
 
-constexpr std::size_t kMostIds = 24;                  // per input, for speed
+constexpr std::size_t kMaxIds = 24;                   // per input, for speed
 constexpr Duration kLongWait = Duration::seconds(5);  // longer than CM timeouts
 constexpr fuzz::PieceFormat kFormat{.head_octets = 3};
 
@@ -69,7 +69,7 @@ class Game {
           RdmaCmChannel::Owner{.number = i + 1,
                                .pid = static_cast<pid_t>(kHosts.at(i)),
                                .host = world.host(kHosts.at(i)),
-                               .loopback_means = world.fabric->main_address_of("h2")},
+                               .loopback_target = world.fabric->main_address_of("h2")},
           os::UniqueFd{}, std::make_shared<const os::UniqueFd>());
     }
   }
@@ -169,7 +169,7 @@ class Game {
   void apply(const uabi::CreateRdmaCmId& request) {
     const auto space = port_space_of(request.port_space);
     const auto type = qp_type_of(request.qp_type);
-    if (space && type && rdma_ids() < kMostIds) {
+    if (space && type && rdma_ids() < kMaxIds) {
       if (const auto id = rdma().create(*space, *type, *channel_, request.uid)) {
         channel_->add(*id);
       } else {
@@ -202,7 +202,7 @@ class Game {
                                     {.source = address_of(request.source),
                                      .destination = address_of(request.destination),
                                      .timeout = Duration::milliseconds(request.timeout_ms),
-                                     .loopback_means = channel_->owner().loopback_means},
+                                     .loopback_target = channel_->owner().loopback_target},
                                     world_.now);
     });
   }
@@ -293,12 +293,12 @@ class Game {
     if (from == nullptr) {
       return;
     }
-    const RdmaCmChannel::Remains remains = from->remove(id);
-    channel_->add(id, remains.told);
+    const RdmaCmChannel::RemovedId remains = from->remove(id);
+    channel_->add(id, remains.reported);
     said(rdma().set_sink(id, *channel_));
     for (const cm::RdmaCmEvent& event : remains.events) {
       if (event.type == cm::RdmaCmEventType::ConnectRequest) {
-        channel_->add(event.id, from->remove(event.id).told);
+        channel_->add(event.id, from->remove(event.id).reported);
         said(rdma().set_sink(event.id, *channel_));
       }
     }
@@ -312,8 +312,8 @@ class Game {
   }
   void apply(const uabi::QueryRdmaCmServices& request) {
     if (const cm::RdmaCmId id = id_of(request.id); channel_of(id) != nullptr) {
-      const uabi::RdmaCmServices told = services_of(*rdma().services(id));
-      require(uabi::decode(uabi::encode(told)).has_value());
+      const uabi::RdmaCmServices reported = services_of(*rdma().services(id));
+      require(uabi::decode(uabi::encode(reported)).has_value());
     }
   }
   void apply(const uabi::WriteRdmaCmEvent& request) {
@@ -327,8 +327,8 @@ class Game {
   }
   void apply(const uabi::GetRdmaCmEvent& /*request*/) {
     if (const auto event = channel_->next()) {
-      const uabi::RdmaCmEvent told = event_of(*event);
-      require(uabi::decode(uabi::encode(told)).has_value());
+      const uabi::RdmaCmEvent reported = event_of(*event);
+      require(uabi::decode(uabi::encode(reported)).has_value());
     }
   }
   void apply(const uabi::CommunicationEstablished& request) {

@@ -64,7 +64,7 @@ class Conversation {
   static constexpr std::uint8_t kRc = 2;  // IBV_QPT_...
   static constexpr std::uint8_t kUd = 4;
   static constexpr std::uint16_t kPort = 7;
-  static constexpr std::uint32_t kPatience = 2'000;
+  static constexpr std::uint32_t kWaitLimit = 2'000;
 
   /// Of an id.
   struct Kind {
@@ -132,9 +132,9 @@ class Conversation {
   void ask(const Kind& kind) {
     create(kClient, kind);
     say(kClient,
-        uabi::ResolveRdmaCmAddress{.destination = address(kind, 2), .timeout_ms = kPatience});
+        uabi::ResolveRdmaCmAddress{.destination = address(kind, 2), .timeout_ms = kWaitLimit});
     say(kClient, uabi::GetRdmaCmEvent{});
-    say(kClient, uabi::ResolveRdmaCmRoute{.timeout_ms = kPatience});
+    say(kClient, uabi::ResolveRdmaCmRoute{.timeout_ms = kWaitLimit});
     say(kClient, uabi::GetRdmaCmEvent{});
     say(kClient, uabi::ConnectRdmaCm{.parameters = uabi::testing::sample_parameters(random_)});
   }
@@ -174,7 +174,7 @@ class Conversation {
     if (random_.chance(1, 2)) {
       say(kClient, uabi::BindRdmaCmId{.address = address(kind, 1)});
     } else {  // a group as a destination; the port is chosen
-      say(kClient, uabi::ResolveRdmaCmAddress{.destination = group, .timeout_ms = kPatience});
+      say(kClient, uabi::ResolveRdmaCmAddress{.destination = group, .timeout_ms = kWaitLimit});
     }
     say(kClient, uabi::JoinRdmaCmGroup{.is_send_only = random_.chance(1, 4), .address = group});
     say(kClient, uabi::GetRdmaCmEvent{});
@@ -226,10 +226,10 @@ class Conversation {
     if (random_.chance(1, 4)) {
       say(kClient, uabi::BindRdmaCmId{.address = address(kind, 2)});  // another host's
     }
-    say(kClient, uabi::ResolveRdmaCmAddress{.destination = to, .timeout_ms = kPatience},
+    say(kClient, uabi::ResolveRdmaCmAddress{.destination = to, .timeout_ms = kWaitLimit},
         random_.chance(1, 4) ? kNothing : kLong);
     if (random_.chance(3, 4)) {
-      say(kClient, uabi::ResolveRdmaCmRoute{.timeout_ms = kPatience},
+      say(kClient, uabi::ResolveRdmaCmRoute{.timeout_ms = kWaitLimit},
           random_.chance(1, 2) ? kNothing : kLong);
     }
     if (random_.chance(1, 2)) {

@@ -37,7 +37,7 @@ class NoEvents final : public host::ProcessEvents {
     const std::lock_guard guard{lock};
     target_events.emplace_back(target, type);
   }
-  [[nodiscard]] bool wants_explanations() const override { return true; }
+  [[nodiscard]] bool explains_errors() const override { return true; }
   void explain(std::string_view reason) override {
     const std::lock_guard guard{lock};
     reasons += std::string{reason} + "\n";
@@ -46,7 +46,7 @@ class NoEvents final : public host::ProcessEvents {
     const std::lock_guard guard{lock};
     gone.emplace_back(reason);
   }
-  [[nodiscard]] std::vector<std::string> told_gone() {
+  [[nodiscard]] std::vector<std::string> reported_gone() {
     const std::lock_guard guard{lock};
     return gone;
   }

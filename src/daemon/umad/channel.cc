@@ -73,7 +73,7 @@ void UmadChannel::wait_for_mads() {
                           if (error) {
                             return;
                           }
-                          for (int turn = 0; turn < kTurn && self->receive_one(); ++turn) {
+                          for (int turn = 0; turn < kBatch && self->receive_one(); ++turn) {
                           }
                           if (self->socket_) {
                             self->handlers_.on_sent();
@@ -117,7 +117,7 @@ bool UmadChannel::take(const host::Received& received) {
   return true;
 }
 
-Result<void> UmadChannel::hand_over(const node::UmadReceived& received) {
+Result<void> UmadChannel::deliver(const node::UmadReceived& received) {
   if (received.mad.size() <= uabi::kMaxMadBytesInMessage) {
     return socket_.send(uabi::UmadMad{.header = header_of(received), .mad = received.mad});
   }
@@ -133,7 +133,7 @@ Result<void> UmadChannel::hand_over(const node::UmadReceived& received) {
 
 void UmadChannel::flush() {
   while (socket_ && !waits_for_room_ && !file_->is_empty()) {
-    if (const auto sent = hand_over(file_->front());
+    if (const auto sent = deliver(file_->front());
         !sent && sent.error().code == ErrorCode::TryAgain) {
       return wait_for_room();
     }

@@ -19,7 +19,7 @@ namespace weft::daemon {
 /// blocks the daemon: MADs stay in the file, up to its limit. Used on the daemon's thread only.
 class UmadChannel : public std::enable_shared_from_this<UmadChannel> {
  public:
-  static constexpr int kTurn = 64;  // MADs read before other clients are served; policy
+  static constexpr int kBatch = 64;  // MADs read before other clients are served; policy
 
   /// `on_sent`: the program sent MADs, so the management interfaces must run. `on_offence` receives
   /// a description of the program's violation, worded to follow a count.
@@ -46,7 +46,7 @@ class UmadChannel : public std::enable_shared_from_this<UmadChannel> {
   void wait_for_room();
   [[nodiscard]] bool receive_one();
   [[nodiscard]] bool take(const host::Received& received);
-  [[nodiscard]] Result<void> hand_over(const node::UmadReceived& received);
+  [[nodiscard]] Result<void> deliver(const node::UmadReceived& received);
 
   asio::posix::stream_descriptor readiness_;
   host::ControlSocket socket_;

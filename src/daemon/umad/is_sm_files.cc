@@ -49,7 +49,7 @@ Result<void> IsSmFiles::watch(fabric::PortIndex port, const std::string& path) {
   if (number < 0) {
     return fail(ErrorCode::Io, "{}: {}", path, std::strerror(errno));
   }
-  files_[number] = File{.port = port, .path = path, .held = {}, .stand_in = {}};
+  files_[number] = File{.port = port, .path = path, .held = {}, .placeholder = {}};
   return {};
 }
 
@@ -71,7 +71,7 @@ void IsSmFiles::wait_for_openings() {
         bytes < 0 ? 0 : static_cast<std::size_t>(bytes) / sizeof(inotify_event);
     for (std::size_t i = 0; i < count; ++i) {
       if (const auto found = files_.find(events.at(i).wd); found != files_.end()) {
-        look(found->second);
+        refresh(found->second);
       }
     }
     wait_for_openings();
@@ -80,7 +80,7 @@ void IsSmFiles::wait_for_openings() {
 
 /// Opening a FIFO for writing without blocking succeeds only while it has a reader. Our own opening
 /// also causes an event, which finds the FIFO already held.
-void IsSmFiles::look(File& file) {
+void IsSmFiles::refresh(File& file) {
   if (file.held) {
     return;
   }
@@ -89,7 +89,7 @@ void IsSmFiles::look(File& file) {
     return;
   }
   file.held = std::make_unique<stream_descriptor>(loop_, fd);
-  occupy(file);
+  install_placeholder(file);
   on_change_(file.port);
   wait_for_end(file);
 }
@@ -104,45 +104,45 @@ void IsSmFiles::wait_for_end(File& file) {
       return wait_for_end(file);  // another reader opened it before the last one closed it
     }
     file.held.reset();
-    vacate(file);
+    remove_placeholder(file);
     on_change_(file.port);
-    look(file);
+    refresh(file);
   });
 }
 
 /// Replaces the path by a file with a lease while the FIFO has a reader: a second subnet manager
 /// gets EAGAIN, as from the kernel, or blocks if it did not use O_NONBLOCK. On file systems without
 /// leases the FIFO stays in place, and a second reader is not refused.
-void IsSmFiles::occupy(File& file) {
+void IsSmFiles::install_placeholder(File& file) {
   const std::string fifo = file.path + ".fifo";
   const std::string made = file.path + ".new";
   std::error_code ignored;
   std::filesystem::remove(made, ignored);
-  if (!file.stand_in) {
+  if (!file.placeholder) {
     std::filesystem::remove(fifo, ignored);
     std::filesystem::create_hard_link(file.path, fifo, ignored);
   }
-  os::UniqueFd stand_in{open(made.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+  os::UniqueFd placeholder{open(made.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
   // Nobody is told by a signal that the lease is being broken.
-  if (ignored || !stand_in || fcntl(stand_in.get(), F_SETLEASE, F_WRLCK) != 0 ||
-      fcntl(stand_in.get(), F_SETOWN, 0) != 0 || rename(made.c_str(), file.path.c_str()) != 0) {
+  if (ignored || !placeholder || fcntl(placeholder.get(), F_SETLEASE, F_WRLCK) != 0 ||
+      fcntl(placeholder.get(), F_SETOWN, 0) != 0 || rename(made.c_str(), file.path.c_str()) != 0) {
     std::filesystem::remove(made, ignored);
     return;
   }
-  file.stand_in = std::move(stand_in);
-  renew_stand_ins();
+  file.placeholder = std::move(placeholder);
+  renew_placeholders();
 }
 
-void IsSmFiles::vacate(File& file) {
-  if (file.stand_in) {
+void IsSmFiles::remove_placeholder(File& file) {
+  if (file.placeholder) {
     std::error_code ignored;
     std::filesystem::rename(file.path + ".fifo", file.path, ignored);
-    file.stand_in.reset();
+    file.placeholder.reset();
   }
 }
 
 /// A broken lease ends after /proc/sys/fs/lease-break-time, so it is renewed periodically.
-void IsSmFiles::renew_stand_ins() {
+void IsSmFiles::renew_placeholders() {
   constexpr std::chrono::seconds kEvery{10};  // policy: the kernel's default break time is 45 s
   renewal_.expires_after(kEvery);
   renewal_.async_wait([this](const std::error_code& error) {
@@ -151,13 +151,13 @@ void IsSmFiles::renew_stand_ins() {
     }
     bool has_any = false;
     for (auto& [watch, file] : files_) {
-      has_any = has_any || static_cast<bool>(file.stand_in);
-      if (file.stand_in && fcntl(file.stand_in.get(), F_GETLEASE) != F_WRLCK) {
-        occupy(file);
+      has_any = has_any || static_cast<bool>(file.placeholder);
+      if (file.placeholder && fcntl(file.placeholder.get(), F_GETLEASE) != F_WRLCK) {
+        install_placeholder(file);
       }
     }
     if (has_any) {
-      renew_stand_ins();
+      renew_placeholders();
     }
   });
 }

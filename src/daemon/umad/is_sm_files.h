@@ -37,15 +37,15 @@ class IsSmFiles {
     fabric::PortIndex port;
     std::string path;
     std::unique_ptr<asio::posix::stream_descriptor> held;  // our end, while there is a reader
-    os::UniqueFd stand_in;                                 // at the path meanwhile, with a lease
+    os::UniqueFd placeholder;                              // at the path meanwhile, with a lease
   };
 
   void wait_for_openings();
-  void look(File& file);
+  void refresh(File& file);
   void wait_for_end(File& file);
-  void occupy(File& file);
-  void vacate(File& file);
-  void renew_stand_ins();
+  void install_placeholder(File& file);
+  void remove_placeholder(File& file);
+  void renew_placeholders();
 
   asio::io_context& loop_;
   Handler on_change_;

@@ -74,7 +74,7 @@ namespace test_routes {
 /// How many groups the forwarding tables of a switch hold (MulticastFDBCap); policy.
 inline constexpr std::uint32_t kGroupsPerSwitch = 1024;
 inline constexpr std::uint32_t kEndOfUnicast = 0xC000;  // IBTA vol 1 §4.1.3
-inline constexpr std::uint32_t kFar = kNoIndex;
+inline constexpr std::uint32_t kUnreachable = kNoIndex;
 
 /// The digit of `ordinal` that a switch `level` steps above the leaves chooses its port by: leaves
 /// take the lowest, so that the switches above see all values of the next one.
@@ -168,7 +168,7 @@ inline bool TestRoutes::carries_data(const PortRecord& port) const {
 inline void TestRoutes::map_switches() {
   neighbours_.assign(switches_.size(), {});
   attached_.assign(switches_.size(), {});
-  level_.assign(switches_.size(), test_routes::kFar);
+  level_.assign(switches_.size(), test_routes::kUnreachable);
   ordinal_of_port_.assign(builder_.ports().size(), 0);
   std::uint32_t ordinal = 0;
   for (std::size_t i = 0; i < builder_.ports().size(); ++i) {
@@ -202,7 +202,7 @@ inline void TestRoutes::measure_distances(std::vector<std::uint32_t>& distance,
                                           std::vector<std::uint32_t>& queue) const {
   for (std::size_t next = 0; next < queue.size(); ++next) {
     for (const Neighbour& neighbour : neighbours_[queue[next]]) {
-      if (distance[neighbour.position] == test_routes::kFar) {
+      if (distance[neighbour.position] == test_routes::kUnreachable) {
         distance[neighbour.position] = distance[queue[next]] + 1;
         queue.push_back(neighbour.position);
       }
@@ -238,7 +238,7 @@ inline void TestRoutes::route_to_switch(std::uint32_t position) {
     }
   }
 
-  std::vector<std::uint32_t> distance(switches_.size(), test_routes::kFar);
+  std::vector<std::uint32_t> distance(switches_.size(), test_routes::kUnreachable);
   std::vector<std::uint32_t> queue{position};
   distance[position] = 0;
   measure_distances(distance, queue);
@@ -271,7 +271,7 @@ inline void TestRoutes::grow_tree() {
     roots[position] = position;
   }
   const auto height = [&](std::uint32_t position) {
-    return level_[position] == test_routes::kFar ? 0 : level_[position] + 1;
+    return level_[position] == test_routes::kUnreachable ? 0 : level_[position] + 1;
   };
   std::ranges::sort(roots, [&](std::uint32_t a, std::uint32_t b) {
     return std::pair{height(b), a} < std::pair{height(a), b};

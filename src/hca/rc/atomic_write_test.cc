@@ -12,7 +12,7 @@
 namespace weft::hca {
 namespace {
 
-using testing::Flight;
+using testing::InFlightPacket;
 using testing::LoopbackPair;
 using testing::PairOptions;
 
@@ -65,8 +65,8 @@ TEST(RcAtomicWrite, IsAnsweredAgainButNotWrittenAgainWhenTheAnswerIsLost) {
   LoopbackPair pair;
   pair.connect();
   int answers = 0;
-  pair.filter = [&](const Flight& flight) {
-    if (flight.flow == Flow::Response && ++answers == 1) {
+  pair.filter = [&](const InFlightPacket& in_flight_packet) {
+    if (in_flight_packet.flow == Flow::Response && ++answers == 1) {
       pair.b().memory[8] = std::byte{1};  // by someone else
       return false;
     }
@@ -84,8 +84,8 @@ TEST(RcAtomicWrite, IsSentAgainWhenItIsLost) {
   LoopbackPair pair;
   pair.connect();
   int requests = 0;
-  pair.filter = [&](const Flight& flight) {
-    return flight.flow != Flow::Request || ++requests > 1;
+  pair.filter = [&](const InFlightPacket& in_flight_packet) {
+    return in_flight_packet.flow != Flow::Request || ++requests > 1;
   };
   ASSERT_TRUE(post(pair, 8));
   EXPECT_EQ(outcome(pair).size(), 1U);
@@ -112,9 +112,9 @@ TEST(RcAtomicWrite, IsRefusedWhereItMayNotWrite) {
   }) {
     LoopbackPair pair{test.options};
     pair.connect();
-    pair.filter = [&](Flight& flight) {
-      if (flight.flow == Flow::Request) {
-        flight.header.extension.reth.dma_length = test.dma_length;
+    pair.filter = [&](InFlightPacket& in_flight_packet) {
+      if (in_flight_packet.flow == Flow::Request) {
+        in_flight_packet.header.extension.reth.dma_length = test.dma_length;
       }
       return true;
     };

@@ -12,7 +12,7 @@
 namespace weft::hca {
 namespace {
 
-using testing::Flight;
+using testing::InFlightPacket;
 using testing::LoopbackPair;
 using testing::receive;
 using testing::request;
@@ -20,7 +20,8 @@ using testing::Side;
 using testing::to_state;
 
 [[nodiscard]] std::size_t requests(const LoopbackPair& pair) {
-  return static_cast<std::size_t>(std::ranges::count(pair.sent, Flow::Request, &Flight::flow));
+  return static_cast<std::size_t>(
+      std::ranges::count(pair.sent, Flow::Request, &InFlightPacket::flow));
 }
 
 /// Everything is delivered, nothing is timed.
@@ -61,7 +62,9 @@ TEST(RcRequester, HoldsSendsButNoWritesWhenCreditsEnd) {  // T-RVT-4, R-RVT-10
   }
   request(pair, {});
   settle(pair);  // three receives are left, and a knows
-  pair.filter = [](Flight& flight) { return flight.flow == Flow::Request; };
+  pair.filter = [](InFlightPacket& in_flight_packet) {
+    return in_flight_packet.flow == Flow::Request;
+  };
   pair.sent.clear();
   for (int i = 0; i < 4; ++i) {
     request(pair, {});
@@ -89,8 +92,8 @@ TEST(RcRequester, WaitsTheRnrTimeBetweenItsTries) {  // T-RVT-5, R-RVT-11
   };
   pair.connect();
   std::vector<Instant> tries;
-  pair.filter = [&](Flight& flight) {
-    if (flight.flow == Flow::Request) {
+  pair.filter = [&](InFlightPacket& in_flight_packet) {
+    if (in_flight_packet.flow == Flow::Request) {
       tries.push_back(pair.now());
     }
     return true;
@@ -117,9 +120,10 @@ TEST(RcResponder, EndsTheReceiveInUseWithTheErrorAndFlushesTheOthers) {  // T-RV
     for (std::uint64_t i = 0; i < 3; ++i) {
       receive(b, 1000, i);
     }
-    pair.filter = [](Flight& flight) {
-      if (flight.header.opcode == wire::Opcode::RcSendLast) {
-        flight.header.opcode = flight.header.last_opcode = wire::Opcode::RcRdmaWriteLast;
+    pair.filter = [](InFlightPacket& in_flight_packet) {
+      if (in_flight_packet.header.opcode == wire::Opcode::RcSendLast) {
+        in_flight_packet.header.opcode = in_flight_packet.header.last_opcode =
+            wire::Opcode::RcRdmaWriteLast;
       }
       return true;
     };
@@ -145,7 +149,7 @@ TEST(Rc, IsDrainedOnceTheMarkersHaveCompleted) {  // R-DRN-3, part of T-DRN-1
       {.depth = 1'024, .cq_depth = 1'100}
   };
   pair.connect();
-  pair.filter = [](Flight&) { return false; };  // the peer is dead
+  pair.filter = [](InFlightPacket&) { return false; };  // the peer is dead
   for (std::uint64_t i = 0; i < kOutstanding; ++i) {
     request(pair, {.opcode = WrOpcode::RdmaWrite, .wr_id = i});
     receive(pair.a(), 8, i);

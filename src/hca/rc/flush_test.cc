@@ -15,14 +15,14 @@
 namespace weft::hca {
 namespace {
 
-using testing::Flight;
+using testing::InFlightPacket;
 using testing::LoopbackPair;
 using testing::PairOptions;
 
 /// Writes down what is made persistent, and what its first byte is then.
 class Recorded final : public UserMemory {
  public:
-  bool bring_in(std::span<std::byte> /*range*/, bool /*for_writing*/) override { return true; }
+  bool fault_in(std::span<std::byte> /*range*/, bool /*for_writing*/) override { return true; }
   bool persist(std::span<std::byte> range) override {
     ranges.push_back(range);
     first_bytes.push_back(range.empty() ? std::byte{} : range.front());
@@ -92,16 +92,17 @@ TEST_F(RcFlush, IsDoneAfterTheWriteBeforeItAndAnsweredByAnEmptyReadResponse) {
     EXPECT_EQ(memory_.ranges[0].data(), &pair.b().memory[16]);
     EXPECT_EQ(memory_.ranges[0].size(), 8U);
     EXPECT_EQ(memory_.first_bytes.back(), std::byte{0x5A});
-    const auto request = std::ranges::find_if(pair.sent, [](const Flight& flight) {
-      return (static_cast<unsigned>(flight.header.opcode) & 0x1F) == 0x1C;
-    });
+    const auto request =
+        std::ranges::find_if(pair.sent, [](const InFlightPacket& in_flight_packet) {
+          return (static_cast<unsigned>(in_flight_packet.header.opcode) & 0x1F) == 0x1C;
+        });
     ASSERT_NE(request, pair.sent.end());
     EXPECT_TRUE(request->payload.empty());
     EXPECT_EQ(request->header.extension.reth.dma_length, 8U);
     EXPECT_EQ(request->header.extension.flush.feth,
               (wire::Feth{.selectivity = 0, .placement = wire::kPlacementPersistent}));
-    const auto answer = std::ranges::find_if(pair.sent, [](const Flight& flight) {
-      return wire::opcode_info(flight.header.opcode)->operation ==
+    const auto answer = std::ranges::find_if(pair.sent, [](const InFlightPacket& in_flight_packet) {
+      return wire::opcode_info(in_flight_packet.header.opcode)->operation ==
              wire::Operation::RdmaReadResponse;
     });
     ASSERT_NE(answer, pair.sent.end());
@@ -131,8 +132,8 @@ TEST_F(RcFlush, IsAnsweredAgainButNotDoneAgainWhenTheAnswerIsLost) {  // oA19-14
   LoopbackPair pair{options()};
   pair.connect();
   int answers = 0;
-  pair.filter = [&](const Flight& flight) {
-    return flight.flow != Flow::Response || ++answers > 1;
+  pair.filter = [&](const InFlightPacket& in_flight_packet) {
+    return in_flight_packet.flow != Flow::Response || ++answers > 1;
   };
   EXPECT_EQ(outcome(pair, flush(pair, kPersistent)), WcStatus::Success);
   EXPECT_EQ(answers, 2);
@@ -214,9 +215,9 @@ TEST_F(RcFlush, WithReservedCodesIsAnInvalidRequest) {
   }) {
     LoopbackPair pair{options()};
     pair.connect();
-    pair.filter = [&](Flight& flight) {
-      if (flight.flow == Flow::Request) {
-        flight.header.extension.flush.feth = feth;
+    pair.filter = [&](InFlightPacket& in_flight_packet) {
+      if (in_flight_packet.flow == Flow::Request) {
+        in_flight_packet.header.extension.flush.feth = feth;
       }
       return true;
     };

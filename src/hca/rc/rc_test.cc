@@ -9,7 +9,7 @@
 namespace weft::hca {
 namespace {
 
-using testing::Flight;
+using testing::InFlightPacket;
 using testing::LoopbackPair;
 using testing::PairOptions;
 using testing::Side;
@@ -125,7 +125,9 @@ TEST(RcResponder, ExecutesARepeatedAtomicOnlyOnce) {
   LoopbackPair pair;
   pair.connect();
   int dropped = 0;
-  pair.filter = [&](Flight& flight) { return !(flight.flow == Flow::Response && dropped++ == 0); };
+  pair.filter = [&](InFlightPacket& in_flight_packet) {
+    return !(in_flight_packet.flow == Flow::Response && dropped++ == 0);
+  };
   const std::array sges{pair.a().sge(64, 8)};
   SendWr add = send(sges, WrOpcode::FetchAdd);
   add.remote_address = pair.b().address(0);
@@ -145,8 +147,9 @@ TEST(RcRequester, AsksForAReadAgainFromItsMiddle) {
   fill(pair.b());
   pair.connect();
   bool dropped = false;
-  pair.filter = [&](Flight& flight) {
-    const bool third = flight.flow == Flow::Response && flight.header.psn == Psn{0x102} && !dropped;
+  pair.filter = [&](InFlightPacket& in_flight_packet) {
+    const bool third = in_flight_packet.flow == Flow::Response &&
+                       in_flight_packet.header.psn == Psn{0x102} && !dropped;
     dropped = dropped || third;
     return !third;
   };
@@ -158,9 +161,9 @@ TEST(RcRequester, AsksForAReadAgainFromItsMiddle) {
   ASSERT_TRUE(pair.run());
   EXPECT_EQ(only_status(pair, *pair.a().send_cq), WcStatus::Success);
   EXPECT_TRUE(same(pair.a(), 0, pair.b(), 0, 1280));
-  std::vector<Flight> requests;
+  std::vector<InFlightPacket> requests;
   std::ranges::copy_if(pair.sent, std::back_inserter(requests),
-                       [](const Flight& f) { return f.flow == Flow::Request; });
+                       [](const InFlightPacket& f) { return f.flow == Flow::Request; });
   ASSERT_EQ(requests.size(), 2U);
   EXPECT_EQ(requests[1].header.psn, Psn{0x102});
   EXPECT_EQ(requests[1].header.extension.reth.dma_length, 1280U - 512U);
@@ -179,15 +182,16 @@ TEST(RcResponder, NaksAGapOnlyOnce) {
     post(pair.a(), send(sges));
   }
   bool dropped = false;
-  pair.filter = [&](Flight& flight) {
-    const bool first = flight.flow == Flow::Request && !dropped;
+  pair.filter = [&](InFlightPacket& in_flight_packet) {
+    const bool first = in_flight_packet.flow == Flow::Request && !dropped;
     dropped = dropped || first;
     return !first;
   };
   ASSERT_TRUE(pair.run());
-  const auto naks = std::ranges::count_if(pair.sent, [](const Flight& flight) {
-    return flight.flow == Flow::Response &&
-           flight.header.extension.response.aeth.syndrome.kind() == wire::SyndromeKind::Nak;
+  const auto naks = std::ranges::count_if(pair.sent, [](const InFlightPacket& in_flight_packet) {
+    return in_flight_packet.flow == Flow::Response &&
+           in_flight_packet.header.extension.response.aeth.syndrome.kind() ==
+               wire::SyndromeKind::Nak;
   });
   EXPECT_EQ(naks, 1);
   EXPECT_EQ(pair.poll(*pair.b().recv_cq).size(), 5U);
@@ -201,8 +205,8 @@ TEST(RcRequester, RetriesWithoutReceiveWqesAsOftenAsItMay) {  // T-RVT-5
     const std::array sges{pair.a().sge(0, 8)};
     post(pair.a(), send(sges));
     ASSERT_TRUE(pair.run());
-    const auto tries =
-        std::ranges::count_if(pair.sent, [](const Flight& f) { return f.flow == Flow::Request; });
+    const auto tries = std::ranges::count_if(
+        pair.sent, [](const InFlightPacket& f) { return f.flow == Flow::Request; });
     EXPECT_EQ(tries, 1 + retries);
     EXPECT_EQ(only_status(pair, *pair.a().send_cq), WcStatus::RnrRetryExceeded);
     EXPECT_EQ(pair.a().qp->query().state, QpState::Err);
@@ -223,7 +227,7 @@ TEST(RcRequester, WaitsForReceivesWithoutEndWhenRnrRetryIsSeven) {
 TEST(RcRequester, EndsInRetryExceededWhenThePeerIsSilent) {
   LoopbackPair pair{{.retry_count = 2}};
   pair.connect();
-  pair.filter = [](Flight&) { return false; };
+  pair.filter = [](InFlightPacket&) { return false; };
   const std::array sges{pair.a().sge(0, 8)};
   post(pair.a(), send(sges, WrOpcode::Send, 1));
   post(pair.a(), send(sges, WrOpcode::Send, 2));
@@ -236,10 +240,10 @@ TEST(RcRequester, EndsInRetryExceededWhenThePeerIsSilent) {
 
 TEST(RcRequester, CountsNoTimeoutOnAReliableCarrierUntilSomethingWasLost) {
   LoopbackPair pair{
-      {.carrier = CarrierKind::Reliable, .retry_count = 1}
+      {.loss_model = LossModel::Reliable, .retry_count = 1}
   };
   pair.connect();
-  pair.filter = [](Flight&) { return false; };
+  pair.filter = [](InFlightPacket&) { return false; };
   const std::array sges{pair.a().sge(0, 8)};
   post(pair.a(), send(sges));
   EXPECT_FALSE(pair.run(Duration::seconds(10)));
@@ -340,9 +344,10 @@ TEST(RcResponder, EndsAReceiveInLocalQpOperationErrorWhenAMessageBreaksOff) {
   LoopbackPair pair;
   pair.connect();
   post_receive(pair.b(), 0, 1000);
-  pair.filter = [](Flight& flight) {
-    if (flight.header.opcode == wire::Opcode::RcSendLast) {
-      flight.header.opcode = flight.header.last_opcode = wire::Opcode::RcRdmaWriteLast;
+  pair.filter = [](InFlightPacket& in_flight_packet) {
+    if (in_flight_packet.header.opcode == wire::Opcode::RcSendLast) {
+      in_flight_packet.header.opcode = in_flight_packet.header.last_opcode =
+          wire::Opcode::RcRdmaWriteLast;
     }
     return true;
   };
@@ -370,9 +375,9 @@ TEST(RcResponder, EndsAReceiveInLocalAccessErrorWhenAWriteWithImmediateMayNotGoW
 TEST(RcRequester, EndsInBadResponseWhenAReadIsAnsweredWithAnotherLength) {
   LoopbackPair pair;
   pair.connect();
-  pair.filter = [](Flight& flight) {
-    if (flight.header.opcode == wire::Opcode::RcRdmaReadResponseOnly) {
-      flight.payload.resize(flight.payload.size() - 4);
+  pair.filter = [](InFlightPacket& in_flight_packet) {
+    if (in_flight_packet.header.opcode == wire::Opcode::RcRdmaReadResponseOnly) {
+      in_flight_packet.payload.resize(in_flight_packet.payload.size() - 4);
     }
     return true;
   };
@@ -389,9 +394,10 @@ TEST(RcRequester, EndsInBadResponseWhenAReadIsAnsweredWithAnotherLength) {
 TEST(RcRequester, EndsInBadResponseWhenAnAtomicIsAnsweredAsARead) {
   LoopbackPair pair;
   pair.connect();
-  pair.filter = [](Flight& flight) {
-    if (flight.header.opcode == wire::Opcode::RcAtomicAcknowledge) {
-      flight.header.opcode = flight.header.last_opcode = wire::Opcode::RcRdmaReadResponseOnly;
+  pair.filter = [](InFlightPacket& in_flight_packet) {
+    if (in_flight_packet.header.opcode == wire::Opcode::RcAtomicAcknowledge) {
+      in_flight_packet.header.opcode = in_flight_packet.header.last_opcode =
+          wire::Opcode::RcRdmaReadResponseOnly;
     }
     return true;
   };
@@ -419,7 +425,7 @@ TEST(RcRequester, FailsLocallyWithoutSendingWhenAnLKeyIsBad) {
 TEST(Rc, FlushesBothQueuesInOrderOnTheWayToError) {  // T-QP-3
   LoopbackPair pair;
   pair.connect();
-  pair.filter = [](Flight&) { return false; };
+  pair.filter = [](InFlightPacket&) { return false; };
   const std::array sges{pair.a().sge(0, 8)};
   for (std::uint64_t i = 0; i < 3; ++i) {
     post(pair.a(), send(sges, WrOpcode::Send, i));
@@ -493,15 +499,15 @@ TEST_P(RcSoak, DeliversExactlyOnceAndInOrderOverABadNetwork) {
       {.train_bytes = seed % 2 == 0 ? 0U : 1024U, .depth = 32, .first_psn = Psn{0xFFFFF0}}
   };
   pair.connect();
-  pair.filter = [&](Flight& flight) {
+  pair.filter = [&](InFlightPacket& in_flight_packet) {
     if (random.chance(1, 20)) {
       return false;
     }
     if (random.chance(1, 30)) {
-      pair.wire.push_back(flight);
+      pair.wire.push_back(in_flight_packet);
     }
     if (random.chance(1, 30) && !pair.wire.empty()) {
-      pair.wire.push_front(flight);
+      pair.wire.push_front(in_flight_packet);
       return false;
     }
     return true;

@@ -20,7 +20,7 @@ namespace weft::hca {
 /// cursor_packet_) was sent. A retry moves the cursor back: there is no other retransmission state.
 class RcRequester {
  public:
-  RcRequester(QpCore& core, CarrierKind carrier) : core_(core), carrier_(carrier) {}
+  RcRequester(QpCore& core, LossModel loss_model) : core_(core), loss_model_(loss_model) {}
 
   void start();  ///< the QP entered RTS from RTR
   void stop();   ///< the QP entered ERR or RESET
@@ -32,7 +32,7 @@ class RcRequester {
   /// What was tried on the path that was left does not count, whoever left it.
   void on_migration() { retries_left_ = core_.attributes.retry_count; }
 
-  [[nodiscard]] bool wants_transmit() const {
+  [[nodiscard]] bool needs_transmit() const {
     return cursor_ != core_.send_queue.tail() && may_transmit();  // the most frequent answer first
   }
   [[nodiscard]] Instant deadline() const { return retry_at_ < rnr_until_ ? retry_at_ : rnr_until_; }
@@ -49,7 +49,7 @@ class RcRequester {
   void check_invariants() const;
 
  private:
-  enum class Step : std::uint8_t { Sent, Nothing, NoRoom };
+  enum class Step : std::uint8_t { Sent, Nothing, NoSpace };
 
   // Transmitting (rc_requester_transmit.cc).
   [[nodiscard]] bool may_transmit() const;
@@ -62,8 +62,8 @@ class RcRequester {
     bool is_first{};
     bool is_last{};
   };
-  void name_srq(PacketHeader& header, const SendWqe& wqe) const;
-  [[nodiscard]] bool send_straight(TransmitSink& sink, const SendWqe& wqe);
+  void set_srq(PacketHeader& header, const SendWqe& wqe) const;
+  [[nodiscard]] bool send_fast(TransmitSink& sink, const SendWqe& wqe);
   Step send_message_part(TransmitSink& sink, SendWqe& wqe, Instant now);
   [[gnu::always_inline]] Step send_part(TransmitSink& sink, SendWqe& wqe, Instant now, Part part);
   [[gnu::noinline]] Step send_read(TransmitSink& sink, SendWqe& wqe, Instant now);
@@ -99,7 +99,7 @@ class RcRequester {
   [[gnu::cold, gnu::noinline]] void fail_head(WcStatus status, std::string_view reason);
 
   QpCore& core_;
-  const CarrierKind carrier_;
+  const LossModel loss_model_;
 
   Psn next_psn_;                       ///< of the next WQE that begins
   Psn unacknowledged_;                 ///< oldest PSN not known to have arrived

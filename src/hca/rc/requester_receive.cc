@@ -109,7 +109,7 @@ namespace {
 
 /// What a WQE's own status says, which never met the peer; which key or memory it was about was
 /// told when it was found.
-[[nodiscard]] std::string_view why_failed_here(WcStatus status) {
+[[nodiscard]] std::string_view local_failure_reason(WcStatus status) {
   switch (status) {
     case WcStatus::LocalProtectionError:
       return "local protection error: an L_Key does not open the memory of its SGE to this PD, or "
@@ -131,7 +131,7 @@ void RcRequester::finish_in_order() {
   while (queue.head() < next_new_ && queue.at(queue.head()).done) {
     SendWqe& wqe = queue.at(queue.head());
     if (wqe.status != WcStatus::Success) {
-      fail_head(wqe.status, why_failed_here(wqe.status));
+      fail_head(wqe.status, local_failure_reason(wqe.status));
       return;
     }
     if (wqe.packet_count != 0 && distance(unacknowledged_, wqe.first_psn + wqe.packet_count) > 0) {
@@ -174,7 +174,7 @@ void RcRequester::progressed(Instant now) {
 /// The usual acknowledgement: of the only message that is outstanding, and of all of it.
 inline bool RcRequester::finish_only_message(Psn psn) {
   SendQueue& queue = core_.send_queue;
-  if (!core_.has_straight_way || queue.head() + 1 != next_new_ || cursor_ != next_new_) {
+  if (!core_.has_fast_path || queue.head() + 1 != next_new_ || cursor_ != next_new_) {
     return false;
   }
   const SendWqe& wqe = queue.at(queue.head());

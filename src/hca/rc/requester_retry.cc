@@ -29,7 +29,7 @@ void RcRequester::stop() {
 
 void RcRequester::arm_retry_timer(Instant now) {
   // §9.7.6.1.3: between one and four times the attribute; once it. 0 is without end.
-  if (planted(PlantedBug::RetryTimerForgotten)) {
+  if (planted(PlantedBug::RetryTimerNotArmed)) {
     return;
   }
   retry_at_ = core_.attributes.timeout.is_infinite()
@@ -60,7 +60,7 @@ bool RcRequester::start_migration() {
     core_.raise(AsyncEventType::PathMigrationError);
     return false;
   }
-  core_.ask_to_migrate();
+  core_.request_migration();
   return true;
 }
 
@@ -73,7 +73,7 @@ bool RcRequester::retry_from(Psn psn, Instant now, std::string_view why) {
     fail_head(WcStatus::RetryExceeded, why);
     return false;
   }
-  if (retries_left_ != 0 && !planted(PlantedBug::RetriesWithoutEnd)) {
+  if (retries_left_ != 0 && !planted(PlantedBug::UnlimitedRetries)) {
     --retries_left_;
   }
   rewound_ = true;
@@ -100,7 +100,7 @@ void RcRequester::handle_timeout(Instant now) {
     retry_at_ = Instant::never();
     return;
   }
-  if (carrier_ == CarrierKind::Reliable && !loss_known_) {
+  if (loss_model_ == LossModel::Reliable && !loss_known_) {
     arm_retry_timer(
         now);  // nothing was lost: the peer is merely slow (docs/ARCHITECTURE.md, decision 7)
     return;

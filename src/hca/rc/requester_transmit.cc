@@ -65,13 +65,13 @@ bool RcRequester::may_transmit() const {
 }
 
 bool RcRequester::transmit(TransmitSink& sink, Instant now, unsigned& budget) {
-  while (wants_transmit()) {
+  while (needs_transmit()) {
     if (budget == 0) {
       return true;
     }
     --budget;
     const Step step = transmit_one(sink, now);
-    if (step == Step::NoRoom) {
+    if (step == Step::NoSpace) {
       return true;
     }
     if (step == Step::Nothing) {
@@ -152,7 +152,7 @@ void RcRequester::advance_cursor() {
 }
 
 /// Annex A14: every request of XRC has an XRCETH, those that take no receive WQE as well.
-inline void RcRequester::name_srq(PacketHeader& header, const SendWqe& wqe) const {
+inline void RcRequester::set_srq(PacketHeader& header, const SendWqe& wqe) const {
   if (is_xrc(core_.type)) {
     header.xrc_srqn = wqe.xrc_srqn;
   }
@@ -179,7 +179,7 @@ inline RcRequester::Step RcRequester::send_part(TransmitSink& sink, SendWqe& wqe
   header.solicited = part.is_last && wqe.flags.has(Send::Solicited);
   header.ack_request = part.is_last || (packet / kAckRequestInterval) !=
                                            ((packet + part.packets) / kAckRequestInterval);
-  name_srq(header, wqe);
+  set_srq(header, wqe);
   const WrTraits traits = kind_of(wqe.opcode).traits;
   if (part.is_first && traits.has(WrTrait::Write)) {
     header.extension.reth = wire::Reth{
@@ -189,7 +189,7 @@ inline RcRequester::Step RcRequester::send_part(TransmitSink& sink, SendWqe& wqe
     header.immediate_or_rkey = traits.has(WrTrait::Invalidate) ? wqe.rkey.value() : wqe.immediate;
   }
   if (!sink.send(Flow::Request, header, core_.gathered.pieces())) {
-    return Step::NoRoom;
+    return Step::NoSpace;
   }
   if (part.is_last && planted(PlantedBug::CompletionBeforeAcknowledge)) {
     wqe.done = true;
@@ -206,9 +206,10 @@ inline RcRequester::Step RcRequester::send_part(TransmitSink& sink, SendWqe& wqe
 }
 
 /// A SEND or WRITE of one packet, if its way is open. False: nothing was done.
-inline bool RcRequester::send_straight(TransmitSink& sink, const SendWqe& wqe) {
+inline bool RcRequester::send_fast(TransmitSink& sink, const SendWqe& wqe) {
   const WrTraits traits = kind_of(wqe.opcode).traits;
-  if (!core_.is_straight() || is_xrc(core_.type) || traits.has(WrTrait::Invalidate)) [[unlikely]] {
+  if (!core_.has_fast_path_header() || is_xrc(core_.type) || traits.has(WrTrait::Invalidate))
+      [[unlikely]] {
     return false;
   }
   const bool is_solicited = wqe.flags.has(Send::Solicited);
@@ -224,12 +225,12 @@ inline bool RcRequester::send_straight(TransmitSink& sink, const SendWqe& wqe) {
   }
   packet.immediate = wqe.immediate;
   packet.has_immediate = traits.has(WrTrait::Immediate);
-  return sink.send_straight(Flow::Request, packet);
+  return sink.send_fast(Flow::Request, packet);
 }
 
 RcRequester::Step RcRequester::send_message_part(TransmitSink& sink, SendWqe& wqe, Instant now) {
   if (wqe.packet_count == 1) {
-    if (send_straight(sink, wqe)) [[likely]] {
+    if (send_fast(sink, wqe)) [[likely]] {
       ++cursor_;
       if (retry_at_ == Instant::never()) {
         arm_retry_timer(now);
@@ -251,13 +252,13 @@ RcRequester::Step RcRequester::send_read(TransmitSink& sink, SendWqe& wqe, Insta
   const std::uint32_t arrived = wqe.bytes_done >> wire::log2_bytes(core_.attributes.path_mtu);
   PacketHeader& header =
       core_.header(Half::Requester, wire::Opcode::RcRdmaReadRequest, wqe.first_psn + arrived);
-  name_srq(header, wqe);
+  set_srq(header, wqe);
   header.ack_request = true;
   header.extension.reth = wire::Reth{.virtual_address = wqe.remote_address + wqe.bytes_done,
                                      .rkey = wqe.rkey,
                                      .dma_length = wqe.length - wqe.bytes_done};
   if (!sink.send(Flow::Request, header, {})) {
-    return Step::NoRoom;
+    return Step::NoSpace;
   }
   cursor_packet_ = wqe.packet_count;
   advance_cursor();
@@ -272,7 +273,7 @@ RcRequester::Step RcRequester::send_atomic(TransmitSink& sink, SendWqe& wqe, Ins
   PacketHeader& header = core_.header(
       Half::Requester, compare_swap ? wire::Opcode::RcCompareSwap : wire::Opcode::RcFetchAdd,
       wqe.first_psn);
-  name_srq(header, wqe);
+  set_srq(header, wqe);
   header.ack_request = true;
   header.extension.atomic_eth =
       wire::AtomicEth{.virtual_address = wqe.remote_address,
@@ -280,7 +281,7 @@ RcRequester::Step RcRequester::send_atomic(TransmitSink& sink, SendWqe& wqe, Ins
                       .swap_or_add = compare_swap ? wqe.swap : wqe.compare_add,
                       .compare = compare_swap ? wqe.compare_add : 0};
   if (!sink.send(Flow::Request, header, {})) {
-    return Step::NoRoom;
+    return Step::NoSpace;
   }
   cursor_packet_ = 1;
   advance_cursor();
@@ -298,7 +299,7 @@ RcRequester::Step RcRequester::send_atomic_write(TransmitSink& sink, SendWqe& wq
       .virtual_address = wqe.remote_address, .rkey = wqe.rkey, .dma_length = sizeof wqe.swap};
   const std::array<ByteSpan, 1> gather{bytes_of(wqe.swap)};
   if (!sink.send(Flow::Request, header, gather)) {
-    return Step::NoRoom;
+    return Step::NoSpace;
   }
   cursor_packet_ = 1;
   advance_cursor();
@@ -313,7 +314,7 @@ RcRequester::Step RcRequester::send_flush(TransmitSink& sink, SendWqe& wqe, Inst
   const FlushScope scope = wqe.flush();
   const bool is_range = scope.selectivity == wire::FlushSelectivity::Range;
   PacketHeader& header = core_.header(Half::Requester, wire::Opcode::RcFlush, wqe.first_psn);
-  name_srq(header, wqe);
+  set_srq(header, wqe);
   header.ack_request = true;
   header.extension.flush = {
       .reth = {.virtual_address = is_range ? wqe.remote_address : 0,
@@ -323,7 +324,7 @@ RcRequester::Step RcRequester::send_flush(TransmitSink& sink, SendWqe& wqe, Inst
                .placement = scope.placement}
   };
   if (!sink.send(Flow::Request, header, {})) {
-    return Step::NoRoom;
+    return Step::NoSpace;
   }
   cursor_packet_ = 1;
   advance_cursor();

@@ -45,11 +45,11 @@ RcResponder::Target RcResponder::target_of(std::uint32_t xrc_srqn) const {
     return {.pd = &srq->pd(), .receive_pd = &srq->pd(), .xrc_srq = srq, .owner_slot = 0};
   }
   const std::uint32_t owner = slot_of(Qpn{xrc_srqn});
-  const bool is_others = core_.xrcd->name != 0 && owner != slot_of(core_.number);
+  const bool is_relayed = core_.xrcd->name != 0 && owner != slot_of(core_.number);
   return {.pd = &core_.pd,
           .receive_pd = &core_.receive_pd,
           .xrc_srq = nullptr,
-          .owner_slot = is_others ? owner : 0};
+          .owner_slot = is_relayed ? owner : 0};
 }
 
 void RcResponder::start() {
@@ -61,8 +61,8 @@ void RcResponder::start() {
 
 void RcResponder::stop() {
   message_ = {};
-  core_.forget_receive();
-  dismiss_deputies();
+  core_.discard_receive();
+  release_proxies();
   gap_reported_ = closing_ = ack_due_ = nak_due_ = false;
   pending_head_ = pending_count_ = repeats_ = 0;
   for (AtomicRecord& record : atomics_) {
@@ -75,10 +75,10 @@ void RcResponder::enter_error() {
   if (!keep_answers) {
     stop();
   } else if (relay_ != nullptr) {
-    give_up_requests();
+    fail_requests();
   }
   message_ = {};
-  core_.forget_receive();
+  core_.discard_receive();
 }
 
 /// The PSN check (§9.7.4.1.2, Figure 86..): expected, duplicate or gap.
@@ -100,14 +100,14 @@ void RcResponder::handle_request(const Packet& packet) {
     if (planted(PlantedBug::ExpectedPsnCheckSkipped)) {
       expected_ = packet.header.psn;
     }
-    note_established();
+    report_established();
     handle_expected(packet);
     return;
   }
   handle_unexpected(packet, offset);
 }
 
-void RcResponder::note_established() {
+void RcResponder::report_established() {
   if (!established_reported_ && core_.state() == QpState::Rtr) {
     core_.raise(AsyncEventType::CommunicationEstablished);  // R-RVT-16
   }
@@ -133,7 +133,7 @@ void RcResponder::handle_unexpected(const Packet& packet, std::int32_t offset) {
       expected_ = packet.header.psn;
       return;
     }
-    note_nak(wire::Syndrome::nak(wire::NakCode::PsnSequenceError), expected_);
+    schedule_nak(wire::Syndrome::nak(wire::NakCode::PsnSequenceError), expected_);
   }
 }
 
@@ -169,12 +169,12 @@ void RcResponder::refuse(const Packet& packet, const Refusal& refusal) {
   if (refusal.fault == RcFault::ReceiverNotReady) {
     gap_reported_ =
         true;  // what follows the refused request is dropped in silence until it comes again
-    note_nak(wire::Syndrome::rnr(core_.attributes.min_rnr_timer), expected_);
+    schedule_nak(wire::Syndrome::rnr(core_.attributes.min_rnr_timer), expected_);
     return;
   }
   const RcFaultRow& row = rc_fault_row(refusal.fault);
-  if (is_answered(refusal.fault) || core_.deputy_of) {
-    note_nak(wire::Syndrome::nak(row.nak), expected_);
+  if (is_answered(refusal.fault) || core_.proxy_for) {
+    schedule_nak(wire::Syndrome::nak(row.nak), expected_);
   }
   closing_ = row.is_fatal;
   if (core_.has_current_receive) {
@@ -190,7 +190,7 @@ void RcResponder::refuse(const Packet& packet, const Refusal& refusal) {
 }
 
 /// The key was good when the request was checked, and another thread took it away since.
-void RcResponder::refuse_lost_key(const Packet& packet) {
+void RcResponder::refuse_invalidated_key(const Packet& packet) {
   message_ = {};
   refuse(packet, {RcFault::RKeyViolation, "the R_Key was invalidated"});
 }
@@ -213,7 +213,7 @@ inline bool RcResponder::take_single(const Packet& packet, const wire::OpcodeInf
   const bool is_send = info.operation == Operation::Send;
   const bool is_permitted = is_send || (info.operation == Operation::RdmaWrite &&
                                         core_.attributes.access.has(Access::RemoteWrite));
-  if (!core_.has_straight_way || info.position != Position::Only || header.packet_count != 1 ||
+  if (!core_.has_fast_path || info.position != Position::Only || header.packet_count != 1 ||
       message_.active || core_.xrcd != nullptr || packet.payload.size() > core_.mtu_bytes() ||
       !is_permitted || info.headers.has(wire::ExtensionHeader::Ieth)) {
     return false;
@@ -232,7 +232,7 @@ inline bool RcResponder::take_single(const Packet& packet, const wire::OpcodeInf
       return true;
     }
   }
-  note_executed(packet, 1);
+  record_executed(packet, 1);
   return true;
 }
 
@@ -247,7 +247,7 @@ inline bool RcResponder::place_send(const Packet& packet) {
   if (found.fault != KeyFault::None || found.discards) {
     return false;
   }
-  place_last_bytes_last(found.memory, packet.payload);
+  place_last_bytes_atomically(found.memory, packet.payload);
   return true;
 }
 
@@ -263,7 +263,7 @@ inline bool RcResponder::place_write(const Packet& packet) {
     return false;
   }
   if (!planted(PlantedBug::UnplacedWriteAcknowledged)) {
-    place_last_bytes_last(found.memory, packet.payload);
+    place_last_bytes_atomically(found.memory, packet.payload);
   }
   return true;
 }
@@ -301,15 +301,15 @@ void RcResponder::execute(const Packet& packet) {
   if (answered_by_response) {
     expected_ = expected_ + psns;
   } else {
-    note_executed(packet, psns);
+    record_executed(packet, psns);
   }
 }
 
 /// A SEND or WRITE, or a part of one, which is acknowledged if that is asked for.
-inline void RcResponder::note_executed(const Packet& packet, std::uint32_t psns) {
+inline void RcResponder::record_executed(const Packet& packet, std::uint32_t psns) {
   expected_ = expected_ + psns;
   if (packet.header.ack_request) {
-    note_acknowledge(planted(PlantedBug::AcknowledgedTooFar) ? expected_ : expected_ - 1);
+    schedule_ack(planted(PlantedBug::AcknowledgedTooFar) ? expected_ : expected_ - 1);
   }
 }
 
@@ -349,11 +349,11 @@ void RcResponder::execute_write(const Packet& packet, const wire::OpcodeInfo& fi
         core_.find_for_peer(*target_.pd, message_.rkey, message_.address + message_.bytes,
                             packet.payload.size(), Access::RemoteWrite);
     if (found.fault != KeyFault::None) {
-      refuse_lost_key(packet);
+      refuse_invalidated_key(packet);
       return;
     }
     if (!planted(PlantedBug::UnplacedWriteAcknowledged)) {
-      place_last_bytes_last(found.memory, packet.payload);
+      place_last_bytes_atomically(found.memory, packet.payload);
     }
     message_.bytes += packet.payload.size();
   }
@@ -395,7 +395,7 @@ void RcResponder::complete_receive(const Packet& packet, const wire::OpcodeInfo&
     }
   });
   if (core_.is_failing(Half::Responder)) {  // its CQ is in error; a class A fault (§9.9.3)
-    note_nak(wire::Syndrome::nak(wire::NakCode::RemoteOperationalError), expected_);
+    schedule_nak(wire::Syndrome::nak(wire::NakCode::RemoteOperationalError), expected_);
     closing_ = true;
   }
 }
@@ -421,10 +421,10 @@ void RcResponder::execute_atomic_write(const Packet& packet) {
   const MemoryTable::Found found = core_.find_for_peer(*target_.pd, reth.rkey, reth.virtual_address,
                                                        packet.payload.size(), Access::RemoteWrite);
   if (found.fault != KeyFault::None) {
-    refuse_lost_key(packet);
+    refuse_invalidated_key(packet);
     return;
   }
-  place_last_bytes_last(found.memory, packet.payload);
+  place_last_bytes_atomically(found.memory, packet.payload);
   push_empty_read(packet.header.psn);
 }
 
@@ -433,7 +433,7 @@ void RcResponder::execute_atomic_write(const Packet& packet) {
 void RcResponder::execute_flush(const Packet& packet) {
   const MemoryTable::Found found = core_.find_to_flush(*target_.pd, packet.header);
   if (found.fault != KeyFault::None) {
-    refuse_lost_key(packet);
+    refuse_invalidated_key(packet);
     return;
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -467,7 +467,7 @@ void RcResponder::execute_atomic(const Packet& packet, const wire::OpcodeInfo& i
   const MemoryTable::Found found =
       core_.find_for_peer(*target_.pd, eth.rkey, eth.virtual_address, 8, Access::RemoteAtomic);
   if (found.fault != KeyFault::None) {
-    refuse_lost_key(packet);
+    refuse_invalidated_key(packet);
     return;
   }
   void* const target = found.memory.data();
@@ -478,11 +478,11 @@ void RcResponder::execute_atomic(const Packet& packet, const wire::OpcodeInfo& i
   } else {
     original = word.fetch_add(eth.swap_or_add);
   }
-  note_atomic(packet.header, original);
+  record_atomic(packet.header, original);
 }
 
 /// Executed: its result is to be sent, and kept.
-void RcResponder::note_atomic(const PacketHeader& request, std::uint64_t original) {
+void RcResponder::record_atomic(const PacketHeader& request, std::uint64_t original) {
   msn_ = msn_ + 1;
   atomics_[next_atomic_] = {.psn = request.psn, .msn = msn_, .original = original, .valid = true};
   next_atomic_ = (next_atomic_ + 1) % static_cast<std::uint32_t>(atomics_.size());
@@ -499,9 +499,9 @@ void RcResponder::note_atomic(const PacketHeader& request, std::uint64_t origina
 
 void RcResponder::check_invariants() const {
   invariant(pending_count_ <= pending_.size(), "pending_count_ <= pending_.size()");
-  invariant(!message_.active || message_.is_write || message_.is_deputys ||
+  invariant(!message_.active || message_.is_write || message_.is_for_proxy ||
                 core_.has_current_receive || core_.state() == QpState::Err,
-            "!message_.active || message_.is_write || message_.is_deputys || "
+            "!message_.active || message_.is_write || message_.is_for_proxy || "
             "core_.has_current_receive || core_.state() == QpState::Err");
   invariant(!message_.is_write || message_.bytes <= message_.length,
             "!message_.is_write || message_.bytes <= message_.length");

@@ -31,23 +31,23 @@ class RcResponder {
 
   void handle_request(const Packet& packet);
   bool transmit(TransmitSink& sink, unsigned& budget);
-  [[nodiscard]] bool wants_transmit() const { return pending_count_ != 0 || ack_due_ || nak_due_; }
+  [[nodiscard]] bool needs_transmit() const { return pending_count_ != 0 || ack_due_ || nak_due_; }
   void check_invariants() const;
 
   // SRQs of other processes (hca/xrc_relay.h, rc_responder_relay.cc): of an XRC target.
-  void handle_deputys_answer(const Packet& packet);
-  void handle_deputy(std::uint32_t slot, std::uint32_t serial, std::optional<Qpn> deputy);
+  void handle_proxy_response(const Packet& packet);
+  void handle_proxy(std::uint32_t slot, std::uint32_t serial, std::optional<Qpn> proxy);
   void handle_owner_gone(std::uint32_t slot);
-  void dismiss_deputies();
-  [[nodiscard]] bool has_deputy_in(std::uint32_t slot);
-  /// A request that a deputy is to have waits to be sent.
-  [[nodiscard]] bool wants_call() const;
+  void release_proxies();
+  [[nodiscard]] bool has_proxy_in(std::uint32_t slot);
+  /// A request that a proxy is to have waits to be sent.
+  [[nodiscard]] bool wants_relay() const;
   /// After transmit: sends it. True: no room.
   bool transmit_call(TransmitSink& sink);
 
  private:
   /// What answers a request other than a SEND or WRITE.
-  enum class Answer : std::uint8_t { Read, Atomic, DeputysRead };
+  enum class Answer : std::uint8_t { Read, Atomic, ProxyRead };
 
   /// A READ or atomic that is to be answered, or answered again.
   struct Pending {
@@ -71,7 +71,7 @@ class RcResponder {
   struct Message {  // the SEND or WRITE under way
     bool active{};
     bool is_write{};
-    bool is_deputys{};        // whose state is the deputy's
+    bool is_for_proxy{};      // whose state is the proxy's
     std::uint64_t bytes{};    // arrived
     std::uint64_t address{};  // WRITE
     RKey rkey{};
@@ -113,7 +113,7 @@ class RcResponder {
   [[gnu::cold, gnu::noinline]] void handle_singles_of(const Packet& train);
   [[gnu::cold, gnu::noinline]] void handle_unexpected(const Packet& packet, std::int32_t offset);
   [[gnu::cold, gnu::noinline]] void refuse(const Packet& packet, const Refusal& refusal);
-  [[gnu::cold, gnu::noinline]] void refuse_lost_key(const Packet& packet);
+  [[gnu::cold, gnu::noinline]] void refuse_invalidated_key(const Packet& packet);
   void execute(const Packet& packet);
   void execute_send(const Packet& packet, const wire::OpcodeInfo& first, bool ends);
   void execute_write(const Packet& packet, const wire::OpcodeInfo& first, bool ends);
@@ -122,9 +122,9 @@ class RcResponder {
   [[gnu::noinline]] void execute_flush(const Packet& packet);
   void push_empty_read(Psn psn);
   [[gnu::noinline]] void execute_atomic(const Packet& packet, const wire::OpcodeInfo& info);
-  void note_atomic(const PacketHeader& request, std::uint64_t original);
+  void record_atomic(const PacketHeader& request, std::uint64_t original);
   void complete_receive(const Packet& packet, const wire::OpcodeInfo& last, std::uint64_t bytes);
-  void note_executed(const Packet& packet, std::uint32_t psns);
+  void record_executed(const Packet& packet, std::uint32_t psns);
   [[nodiscard]] bool ensure_receive_wqe();
 
   // Duplicates (rc_responder_duplicate.cc).
@@ -139,27 +139,27 @@ class RcResponder {
   [[nodiscard]] Refusal check_before_relaying(const Packet& packet) const;
   void relay_expected(const Packet& packet);
   void hold(const Packet& packet);
-  void begin_call(const PacketHeader& request, std::uint32_t slot, std::uint32_t packets,
-                  bool is_chunk);
+  void begin_relay(const PacketHeader& request, std::uint32_t slot, std::uint32_t packets,
+                   bool is_chunk);
   void take_chunk(const Packet& packet);
   void end_call(std::uint32_t executed);
   void end_message_call(std::uint32_t executed);
-  void end_atomic_call(std::uint64_t original);
+  void end_atomic_relay(std::uint64_t original);
   void end_flush_call();
-  void fail_call(std::uint32_t executed, const Refusal& refusal);
-  void take_held();
-  void give_up_requests();
+  void fail_relay(std::uint32_t executed, const Refusal& refusal);
+  void process_held();
+  void fail_requests();
 
   // Answers (rc_responder_transmit.cc).
-  enum class Step : std::uint8_t { Sent, NoRoom, Failed, Waits };
-  [[gnu::noinline]] Step transmit_deputys_read(TransmitSink& sink, Pending& pending);
+  enum class Step : std::uint8_t { Sent, NoSpace, Failed, Waits };
+  [[gnu::noinline]] Step transmit_proxy_read(TransmitSink& sink, Pending& pending);
   [[gnu::noinline]] Step transmit_read(TransmitSink& sink, Pending& pending);
   [[gnu::noinline]] Step transmit_atomic(TransmitSink& sink, const Pending& pending);
   [[nodiscard]] bool transmit_acknowledge(TransmitSink& sink, wire::Syndrome syndrome, Psn psn);
   [[nodiscard]] wire::Syndrome positive_syndrome() const;
-  void note_acknowledge(Psn psn);
-  void note_nak(wire::Syndrome syndrome, Psn psn);
-  void note_established();
+  void schedule_ack(Psn psn);
+  void schedule_nak(wire::Syndrome syndrome, Psn psn);
+  void report_established();
   [[nodiscard]] PacketHeader& read_response(const Pending& pending, std::uint32_t count, bool last);
   void advance_read(Pending& pending, std::uint32_t bytes, std::uint32_t packets);
 

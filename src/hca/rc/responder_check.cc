@@ -20,7 +20,7 @@ constexpr std::uint32_t kAtomicBytes = 8;
 }
 
 /// Of an R_Key.
-[[nodiscard]] std::string_view why_refused(KeyFault fault) {
+[[nodiscard]] std::string_view refusal_reason(KeyFault fault) {
   switch (fault) {
     case KeyFault::NoSuchKey:
       return "no memory has this R_Key";
@@ -188,7 +188,7 @@ RcResponder::Refusal RcResponder::check_key(const Packet& packet,
                                             const wire::OpcodeInfo& first) const {
   const auto refused = [](KeyFault fault) {
     return fault == KeyFault::None ? Refusal{}
-                                   : Refusal{RcFault::RKeyViolation, why_refused(fault)};
+                                   : Refusal{RcFault::RKeyViolation, refusal_reason(fault)};
   };
   switch (first.operation) {
     case Operation::RdmaWrite: {

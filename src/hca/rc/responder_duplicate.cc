@@ -34,7 +34,7 @@ void RcResponder::handle_duplicate(const Packet& packet) {
     return;
   }
   // SEND or WRITE: say again how far we are; the newest acknowledgement covers the repeated one.
-  note_acknowledge(expected_ - 1);
+  schedule_ack(expected_ - 1);
 }
 
 /// A READ, or the rest of one from its middle: read again, with the key checked again.
@@ -54,18 +54,18 @@ void RcResponder::handle_duplicate_read(const Packet& packet) {
   // Its answer may still be under way: it goes back to what is asked for, and stays one of the
   // READs that are outstanding or a repeat, as it was. A second answer beside it would take a
   // responder resource when the requester has had the first one and asks for more.
-  Pending* const under_way = pending_until(psn + core_.packets(reth.dma_length));
-  if (under_way != nullptr && under_way->answer != Answer::Atomic) {
-    if (under_way->psn != psn || under_way->bytes_left != reth.dma_length) {
-      under_way->psn = psn;
-      under_way->bytes_left = reth.dma_length;
-      under_way->address = reth.virtual_address;
-      under_way->rkey = reth.rkey;
-      under_way->started = false;
+  Pending* const in_progress = pending_until(psn + core_.packets(reth.dma_length));
+  if (in_progress != nullptr && in_progress->answer != Answer::Atomic) {
+    if (in_progress->psn != psn || in_progress->bytes_left != reth.dma_length) {
+      in_progress->psn = psn;
+      in_progress->bytes_left = reth.dma_length;
+      in_progress->address = reth.virtual_address;
+      in_progress->rkey = reth.rkey;
+      in_progress->started = false;
     }
     return;
   }
-  push_repeat({.answer = target_.owner_slot != 0 ? Answer::DeputysRead : Answer::Read,
+  push_repeat({.answer = target_.owner_slot != 0 ? Answer::ProxyRead : Answer::Read,
                .psn = psn,
                .bytes_left = reth.dma_length,
                .address = reth.virtual_address -

@@ -7,7 +7,7 @@
 namespace weft::hca {
 namespace {
 
-using testing::Flight;
+using testing::InFlightPacket;
 using testing::LoopbackPair;
 using testing::Side;
 
@@ -30,7 +30,7 @@ TEST(RcResponder, CountsNoRepeatedReadAmongThoseOutstanding) {
   post_read(pair, 0);
   pair.collect();
   ASSERT_EQ(pair.wire.size(), 1U);
-  const Flight repeated = pair.wire.front();
+  const InFlightPacket repeated = pair.wire.front();
   ASSERT_TRUE(pair.run());
   ASSERT_EQ(pair.poll(*pair.a().send_cq).size(), 1U);
 
@@ -62,7 +62,7 @@ TEST(RcResponder, AnswersAReadOnceThatIsRepeatedHalfWay) {
   post_read(pair, 0, 1024);  // 4 packets
   pair.collect_from(0, 1);
   ASSERT_EQ(pair.wire.size(), 1U);
-  const Flight request = pair.wire.front();
+  const InFlightPacket request = pair.wire.front();
   ASSERT_TRUE(pair.deliver_one());
   pair.collect_from(1, 2);
   ASSERT_EQ(pair.wire.size(), 2U);
@@ -92,7 +92,7 @@ TEST(RcResponder, AnswersRepeatedRequestsInTheirOrder) {
     post_read(pair, i * 64);
   }
   pair.collect_from(0, 4);
-  const std::deque<Flight> requests = pair.wire;
+  const std::deque<InFlightPacket> requests = pair.wire;
   ASSERT_EQ(requests.size(), 4U);
   while (pair.deliver_one()) {
   }

@@ -30,7 +30,7 @@ using wire::Position;
   return operation == Operation::Send || operation == Operation::RdmaWrite;
 }
 
-/// The fault behind a deputy's NAK: the one that is answered in the same way.
+/// The fault behind a proxy's NAK: the one that is answered in the same way.
 [[nodiscard]] RcFault fault_of(wire::NakCode code) {
   switch (code) {
     case wire::NakCode::InvalidRequest:
@@ -44,12 +44,12 @@ using wire::Position;
     case wire::NakCode::PsnSequenceError:
       break;
   }
-  return RcFault::InvalidXrceth;  // no deputy of ours says that
+  return RcFault::InvalidXrceth;  // no proxy of ours says that
 }
 
 }  // namespace
 
-/// A request for an SRQ of another process, or one that comes while a deputy is at work.
+/// A request for an SRQ of another process, or one that comes while a proxy is at work.
 void RcResponder::relay_request(const Packet& packet) {
   if (relay_ == nullptr) {
     relay_ = std::make_unique<XrcRelay>();
@@ -63,7 +63,7 @@ void RcResponder::relay_request(const Packet& packet) {
     handle_unexpected(packet, offset);
     return;
   }
-  note_established();
+  report_established();
   const Refusal refusal = check_before_relaying(packet);
   if (refusal.fault == RcFault::None) {
     gap_reported_ = false;
@@ -75,7 +75,7 @@ void RcResponder::relay_request(const Packet& packet) {
   }
 }
 
-/// What does not depend on the SRQ; the deputy checks the rest.
+/// What does not depend on the SRQ; the proxy checks the rest.
 RcResponder::Refusal RcResponder::check_before_relaying(const Packet& packet) const {
   const wire::OpcodeInfo* const info = wire::opcode_info(packet.header.opcode);
   if (info == nullptr || info->operation == Operation::AtomicWrite) {
@@ -104,7 +104,7 @@ RcResponder::Refusal RcResponder::check_before_relaying(const Packet& packet) co
 void RcResponder::relay_expected(const Packet& packet) {
   if (wire::opcode_info(packet.header.opcode)->operation == Operation::RdmaReadRequest) {
     execute_read(packet);
-    pending_at(pending_count_ - 1).answer = Answer::DeputysRead;
+    pending_at(pending_count_ - 1).answer = Answer::ProxyRead;
     expected_ = expected_ +
                 wire::packets(packet.header.extension.reth.dma_length, core_.attributes.path_mtu);
     return;
@@ -113,11 +113,11 @@ void RcResponder::relay_expected(const Packet& packet) {
     handle_singles_of(packet);
     return;
   }
-  begin_call(packet.header, target_.owner_slot, packet.header.packet_count, false);
+  begin_relay(packet.header, target_.owner_slot, packet.header.packet_count, false);
   relay_->call.payload.assign(packet.payload.begin(), packet.payload.end());
 }
 
-/// Copies: the packet lies in a ring. A repetition of what the deputy has may mean that it, or its
+/// Copies: the packet lies in a ring. A repetition of what the proxy has may mean that it, or its
 /// answer, did not arrive.
 void RcResponder::hold(const Packet& packet) {
   XrcRelay& relay = *relay_;
@@ -136,8 +136,8 @@ void RcResponder::hold(const Packet& packet) {
   relay.held_bytes += packet.payload.size();
 }
 
-/// Those that were held, until a deputy is at work again.
-void RcResponder::take_held() {
+/// Those that were held, until a proxy is at work again.
+void RcResponder::process_held() {
   XrcRelay& relay = *relay_;
   while (!relay.call.is_active && !relay.held.empty()) {
     const XrcRelay::Held next = std::move(relay.held.front());
@@ -148,14 +148,14 @@ void RcResponder::take_held() {
   if (!relay.call.is_active && std::exchange(relay.has_dropped, false) && !gap_reported_ &&
       !core_.is_failing(Half::Responder)) {
     gap_reported_ = true;
-    note_nak(wire::Syndrome::nak(wire::NakCode::PsnSequenceError), expected_);
+    schedule_nak(wire::Syndrome::nak(wire::NakCode::PsnSequenceError), expected_);
   }
 }
 
-// --- a call: one request to a deputy, and its answer
+// --- a relay: one request to a proxy, and its answer
 
-void RcResponder::begin_call(const PacketHeader& request, std::uint32_t slot, std::uint32_t packets,
-                             bool is_chunk) {
+void RcResponder::begin_relay(const PacketHeader& request, std::uint32_t slot,
+                              std::uint32_t packets, bool is_chunk) {
   XrcRelay& relay = *relay_;
   relay.call.is_active = true;
   relay.call.is_sent = false;
@@ -170,9 +170,9 @@ void RcResponder::begin_call(const PacketHeader& request, std::uint32_t slot, st
   relay.owners.push_back({.slot = slot,
                           .is_for_reads = is_chunk,
                           .serial = ++relay.serial,
-                          .deputy = std::nullopt,
+                          .proxy = std::nullopt,
                           .next = Psn{0}});
-  core_.events.xrc_deputy_wanted({
+  core_.events.xrc_proxy_requested({
       .slot = slot,
       .serial = relay.serial,
       .domain = core_.xrcd->name,
@@ -188,20 +188,20 @@ void RcResponder::begin_call(const PacketHeader& request, std::uint32_t slot, st
   });
 }
 
-bool RcResponder::wants_call() const {
+bool RcResponder::wants_relay() const {
   if (relay_ == nullptr || !relay_->call.is_active || relay_->call.is_sent) {
     return false;
   }
   const XrcRelay::Owner* const owner = relay_->callee();
-  return owner != nullptr && owner->deputy.has_value();
+  return owner != nullptr && owner->proxy.has_value();
 }
 
 /// Both processes are of one host: from the port's LID to itself.
 bool RcResponder::transmit_call(TransmitSink& sink) {
   if (closing_ && pending_count_ == 0) {
-    dismiss_deputies();
+    release_proxies();
   }
-  if (!wants_call()) {
+  if (!wants_relay()) {
     return false;
   }
   XrcRelay::Call& call = relay_->call;
@@ -212,51 +212,51 @@ bool RcResponder::transmit_call(TransmitSink& sink) {
   header.has_grh = false;
   header.pkey = core_.pkey;
   header.migrated = true;
-  header.dest_qp = *owner.deputy;
+  header.dest_qp = *owner.proxy;
   header.psn = owner.next;
   header.ack_request = true;
   const std::array<ByteSpan, 1> gather{ByteSpan{call.payload}};
-  call.is_sent = sink.send_aside(header, call.payload.empty() ? std::span<const ByteSpan>{}
-                                                              : std::span<const ByteSpan>{gather});
+  call.is_sent =
+      sink.send_to_proxy(header, call.payload.empty() ? std::span<const ByteSpan>{}
+                                                      : std::span<const ByteSpan>{gather});
   return !call.is_sent;
 }
 
-void RcResponder::handle_deputy(std::uint32_t slot, std::uint32_t serial,
-                                std::optional<Qpn> deputy) {
+void RcResponder::handle_proxy(std::uint32_t slot, std::uint32_t serial, std::optional<Qpn> proxy) {
   if (relay_ == nullptr) {
     return;
   }
   const auto owner = std::ranges::find(relay_->owners, serial, &XrcRelay::Owner::serial);
-  if (owner == relay_->owners.end() || owner->slot != slot || owner->deputy) {
+  if (owner == relay_->owners.end() || owner->slot != slot || owner->proxy) {
     return;  // the answer to an older question
   }
-  if (deputy && slot_of(*deputy) == slot) {
-    owner->deputy = deputy;
+  if (proxy && slot_of(*proxy) == slot) {
+    owner->proxy = proxy;
   } else {
     handle_owner_gone(slot);
   }
 }
 
 void RcResponder::handle_owner_gone(std::uint32_t slot) {
-  if (!has_deputy_in(slot)) {
+  if (!has_proxy_in(slot)) {
     return;
   }
   std::erase_if(relay_->owners, [slot](const auto& owner) { return owner.slot == slot; });
   if (relay_->call.is_active && relay_->call.slot == slot) {
-    fail_call(0, {RcFault::InvalidXrceth,
-                  "no process of this host that has the XRC domain open has an SRQ of the number "
-                  "in the XRCETH"});
-    take_held();
+    fail_relay(0, {RcFault::InvalidXrceth,
+                   "no process of this host that has the XRC domain open has an SRQ of the number "
+                   "in the XRCETH"});
+    process_held();
   }
 }
 
-bool RcResponder::has_deputy_in(std::uint32_t slot) {
+bool RcResponder::has_proxy_in(std::uint32_t slot) {
   return relay_ != nullptr &&
          std::ranges::find(relay_->owners, slot, &XrcRelay::Owner::slot) != relay_->owners.end();
 }
 
 /// Foreign: only what answers the request that is out, from the process that has it, counts.
-void RcResponder::handle_deputys_answer(const Packet& packet) {
+void RcResponder::handle_proxy_response(const Packet& packet) {
   if (relay_ == nullptr || !relay_->call.is_active || !relay_->call.is_sent ||
       packet.source_slot != relay_->call.slot || packet.header.slid != core_.own_lid()) {
     return;
@@ -272,10 +272,10 @@ void RcResponder::handle_deputys_answer(const Packet& packet) {
   switch (wire::opcode_info(packet.header.opcode)->operation) {
     case Operation::Acknowledge:
       if (syndrome.kind() == wire::SyndromeKind::RnrNak) {
-        fail_call(executed, {RcFault::ReceiverNotReady, "no receive WQE is posted"});
+        fail_relay(executed, {RcFault::ReceiverNotReady, "no receive WQE is posted"});
       } else if (syndrome.kind() == wire::SyndromeKind::Nak) {
-        fail_call(executed, {fault_of(static_cast<wire::NakCode>(syndrome.code())),
-                             "the process that has the XRC SRQ refuses it"});
+        fail_relay(executed, {fault_of(static_cast<wire::NakCode>(syndrome.code())),
+                              "the process that has the XRC SRQ refuses it"});
       } else if (is_message(asked) && executed + 1 == call.packets) {
         end_message_call(call.packets);
       } else {
@@ -291,16 +291,16 @@ void RcResponder::handle_deputys_answer(const Packet& packet) {
       break;
     case Operation::AtomicAcknowledge:
       if (asked == Operation::CompareSwap || asked == Operation::FetchAdd) {
-        end_atomic_call(packet.header.extension.response.atomic_ack.original);
+        end_atomic_relay(packet.header.extension.response.atomic_ack.original);
       }
       break;
     default:
       return;
   }
-  take_held();
+  process_held();
 }
 
-/// The deputy has executed so many packets of it, and will hear nothing more of it.
+/// The proxy has executed so many packets of it, and will hear nothing more of it.
 void RcResponder::end_call(std::uint32_t executed) {
   XrcRelay& relay = *relay_;
   relay.call.is_active = false;
@@ -318,7 +318,7 @@ void RcResponder::end_message_call(std::uint32_t executed) {
   if (starts(first) && executed != 0) {
     message_ = {.active = true,
                 .is_write = first.operation == Operation::RdmaWrite,
-                .is_deputys = true,
+                .is_for_proxy = true,
                 .xrc_srqn = request.xrc_srqn};
   }
   expected_ = expected_ + executed;
@@ -330,13 +330,13 @@ void RcResponder::end_message_call(std::uint32_t executed) {
     message_ = {};
   }
   if (request.ack_request) {
-    note_acknowledge(expected_ - 1);
+    schedule_ack(expected_ - 1);
   }
 }
 
-void RcResponder::end_atomic_call(std::uint64_t original) {
+void RcResponder::end_atomic_relay(std::uint64_t original) {
   end_call(1);
-  note_atomic(relay_->call.request, original);
+  record_atomic(relay_->call.request, original);
   expected_ = expected_ + 1;
 }
 
@@ -346,7 +346,7 @@ void RcResponder::end_flush_call() {
   expected_ = expected_ + 1;
 }
 
-void RcResponder::fail_call(std::uint32_t executed, const Refusal& refusal) {
+void RcResponder::fail_relay(std::uint32_t executed, const Refusal& refusal) {
   const PacketHeader& request = relay_->call.request;
   if (relay_->call.is_chunk) {
     end_call(0);
@@ -382,8 +382,8 @@ void RcResponder::take_chunk(const Packet& packet) {
   }
 }
 
-/// The next piece of a READ: asked of the deputy first, then passed on.
-RcResponder::Step RcResponder::transmit_deputys_read(TransmitSink& sink, Pending& pending) {
+/// The next piece of a READ: asked of the proxy first, then passed on.
+RcResponder::Step RcResponder::transmit_proxy_read(TransmitSink& sink, Pending& pending) {
   using State = XrcRelay::Chunk::State;
   XrcRelay& relay = *relay_;
   XrcRelay::Chunk& chunk = relay.chunk;
@@ -404,7 +404,7 @@ RcResponder::Step RcResponder::transmit_deputys_read(TransmitSink& sink, Pending
     chunk.state = State::Fetching;
     chunk.psn = pending.psn;
     chunk.bytes.clear();
-    begin_call(request, slot_of(Qpn{pending.xrc_srqn}), core_.packets(bytes), true);
+    begin_relay(request, slot_of(Qpn{pending.xrc_srqn}), core_.packets(bytes), true);
     return Step::Waits;
   }
   if (chunk.state == State::Fetching) {
@@ -412,7 +412,7 @@ RcResponder::Step RcResponder::transmit_deputys_read(TransmitSink& sink, Pending
   }
   if (chunk.state == State::Failed) {
     chunk.state = State::None;
-    note_nak(wire::Syndrome::nak(wire::NakCode::RemoteAccessError), pending.psn);
+    schedule_nak(wire::Syndrome::nak(wire::NakCode::RemoteAccessError), pending.psn);
     closing_ = true;
     pending_count_ = 1;  // nothing goes out after the NAK
     repeats_ = pending.is_repeat ? 1 : 0;
@@ -423,14 +423,14 @@ RcResponder::Step RcResponder::transmit_deputys_read(TransmitSink& sink, Pending
   const auto bytes = static_cast<std::uint32_t>(chunk.bytes.size());
   if (bytes > pending.bytes_left) {  // of another READ that began at this PSN
     chunk.state = State::None;
-    return transmit_deputys_read(sink, pending);
+    return transmit_proxy_read(sink, pending);
   }
   const std::uint32_t count = core_.packets(bytes);
   PacketHeader& header = read_response(pending, count, bytes == pending.bytes_left);
   const std::array<ByteSpan, 1> gather{ByteSpan{chunk.bytes}};
   if (!sink.send(Flow::Response, header,
                  bytes == 0 ? std::span<const ByteSpan>{} : std::span<const ByteSpan>{gather})) {
-    return Step::NoRoom;
+    return Step::NoSpace;
   }
   chunk.state = State::None;
   advance_read(pending, bytes, count);
@@ -440,7 +440,7 @@ RcResponder::Step RcResponder::transmit_deputys_read(TransmitSink& sink, Pending
 // --- the end
 
 /// The connection ends with a NAK: READs before it are answered still, nothing else is begun.
-void RcResponder::give_up_requests() {
+void RcResponder::fail_requests() {
   relay_->held.clear();
   relay_->held_bytes = 0;
   relay_->has_dropped = false;
@@ -448,11 +448,11 @@ void RcResponder::give_up_requests() {
     relay_->call.is_active = false;
   }
   if (pending_count_ == 0) {
-    dismiss_deputies();
+    release_proxies();
   }
 }
 
-void RcResponder::dismiss_deputies() {
+void RcResponder::release_proxies() {
   if (relay_ == nullptr) {
     return;
   }
@@ -461,7 +461,7 @@ void RcResponder::dismiss_deputies() {
   *relay_ = XrcRelay{};
   relay_->serial = serial;
   if (had_any) {
-    core_.events.xrc_deputies_dismissed(core_.xrcd->name, core_.number);
+    core_.events.xrc_proxies_released(core_.xrcd->name, core_.number);
   }
 }
 

@@ -15,28 +15,28 @@
 namespace weft::hca {
 namespace {
 
-using testing::Flight;
+using testing::InFlightPacket;
 
 constexpr std::uint32_t kDomain = 7;
 
 /// Keeps what an HCA wants of its driver.
-class DeputyEvents final : public HcaEvents {
+class ProxyEvents final : public HcaEvents {
  public:
   void completion_event(CompletionQueue&) override {}
   void async_event(const AsyncEvent&) override {}
-  [[nodiscard]] bool wants_explanations() const override { return false; }
+  [[nodiscard]] bool explains_errors() const override { return false; }
   void explain(std::string_view) override {}
-  void xrc_deputy_wanted(const XrcDeputyRequest& request) override { wanted.push_back(request); }
-  void xrc_deputies_dismissed(std::uint32_t, Qpn) override { ++dismissed; }
+  void xrc_proxy_requested(const XrcProxyRequest& request) override { wanted.push_back(request); }
+  void xrc_proxies_released(std::uint32_t, Qpn) override { ++dismissed; }
 
-  std::vector<XrcDeputyRequest> wanted;
+  std::vector<XrcProxyRequest> wanted;
   int dismissed{};
 };
 
 /// Counts what is made persistent.
 class CountedMemory final : public UserMemory {
  public:
-  bool bring_in(std::span<std::byte> /*range*/, bool /*for_writing*/) override { return true; }
+  bool fault_in(std::span<std::byte> /*range*/, bool /*for_writing*/) override { return true; }
   bool persist(std::span<std::byte> range) override {
     ++flushes;
     bytes += range.size();
@@ -75,7 +75,7 @@ struct Host {
 
   const Lid lid;
   const std::uint32_t slot;
-  DeputyEvents events;
+  ProxyEvents events;
   CountedMemory user_memory;
   Hca hca;
   std::vector<std::byte> memory;
@@ -146,13 +146,13 @@ class XrcRelayTest : public ::testing::Test {
     [[nodiscard]] std::uint32_t max_train_bytes() const override { return 1'024; }
     [[nodiscard]] bool send(Flow flow, const PacketHeader& header,
                             std::span<const ByteSpan> gather) override {
-      Flight flight{.to = 0, .flow = flow, .header = header, .payload = {}};
+      InFlightPacket in_flight_packet{.to = 0, .flow = flow, .header = header, .payload = {}};
       for (const ByteSpan piece : gather) {
-        flight.payload.insert(flight.payload.end(), piece.begin(), piece.end());
+        in_flight_packet.payload.insert(in_flight_packet.payload.end(), piece.begin(), piece.end());
       }
       const bool is_far = header.slid != header.dlid;  // links lose, a host's own memory does not
       if (!is_far || test_.random_.below(100) >= test_.loss_percent_) {
-        test_.wire_.emplace_back(from_.slot, std::move(flight));
+        test_.wire_.emplace_back(from_.slot, std::move(in_flight_packet));
       }
       return true;
     }
@@ -169,15 +169,15 @@ class XrcRelayTest : public ::testing::Test {
   }
 
   /// What the daemon and the owner's driver do.
-  void make_deputies() {
-    for (const XrcDeputyRequest& request : std::exchange(home_.events.wanted, {})) {
+  void make_proxies() {
+    for (const XrcProxyRequest& request : std::exchange(home_.events.wanted, {})) {
       if (request.slot != owner_.slot || !owner_lives_) {
-        target_->handle_deputy(request.slot, request.serial, std::nullopt);
+        target_->handle_proxy(request.slot, request.serial, std::nullopt);
         continue;
       }
-      Qp* const deputy = *owner_.hca.create_deputy(*owner_domain_, request);
-      owner_.qps.push_back(deputy);
-      target_->handle_deputy(request.slot, request.serial, deputy->number());
+      Qp* const proxy = *owner_.hca.create_proxy(*owner_domain_, request);
+      owner_.qps.push_back(proxy);
+      target_->handle_proxy(request.slot, request.serial, proxy->number());
     }
   }
 
@@ -192,18 +192,18 @@ class XrcRelayTest : public ::testing::Test {
   }
 
   void deliver_one() {
-    const auto [slot, flight] = std::move(wire_.front());
+    const auto [slot, in_flight_packet] = std::move(wire_.front());
     wire_.pop_front();
-    Packet packet = flight.packet();
+    Packet packet = in_flight_packet.packet();
     packet.source_slot = slot;
-    host_of(flight.header).hca.handle_packet(PortNumber{1}, packet, now_);
+    host_of(in_flight_packet.header).hca.handle_packet(PortNumber{1}, packet, now_);
   }
 
   /// Until nothing moves any more, or `packets` were delivered.
   void run(std::size_t packets = 1'000'000) {
     while (packets != 0) {
       send_all();
-      make_deputies();
+      make_proxies();
       send_all();
       if (!wire_.empty()) {
         deliver_one();
@@ -252,7 +252,7 @@ class XrcRelayTest : public ::testing::Test {
   Random random_{11};
   std::uint64_t loss_percent_{};
   Instant now_{Duration::milliseconds(1)};
-  std::deque<std::pair<std::uint32_t, Flight>> wire_;
+  std::deque<std::pair<std::uint32_t, InFlightPacket>> wire_;
   Host sender_{Lid{1}, 1};
   Host home_{Lid{2}, 1};
   Host owner_{Lid{2}, 2};
@@ -299,23 +299,23 @@ TEST_F(XrcRelayTest, ExecutesEachRequestOnceOverABadNetwork) {
   EXPECT_EQ(home_.user_memory.flushes, 0U);
 }
 
-/// Only the process that was asked answers for it; a deputy listens to its home alone.
+/// Only the process that was asked answers for it; a proxy listens to its home alone.
 TEST_F(XrcRelayTest, BelievesNoOtherProcess) {
   receive(1);
   post(WrOpcode::Send, 1, 100);
-  run(1);  // the request is at home; the deputy's is on the wire
+  run(1);  // the request is at home; the proxy's is on the wire
   send_all();
-  make_deputies();
+  make_proxies();
   send_all();
   ASSERT_EQ(wire_.size(), 1U);
-  Flight forged = wire_.front().second;
+  InFlightPacket forged = wire_.front().second;
   forged.header.opcode = forged.header.last_opcode = wire::Opcode::XrcAcknowledge;
   forged.header.dest_qp = target_->number();
   forged.header.extension.response = {};
   Packet answer{.header = forged.header, .payload = {}};
   answer.source_slot = 3;
   home_.hca.handle_packet(PortNumber{1}, answer, now_);
-  EXPECT_FALSE(target_->wants_to_answer()) << "an answer of a process that was not asked";
+  EXPECT_FALSE(target_->has_responses()) << "an answer of a process that was not asked";
   Packet request = wire_.front().second.packet();
   request.source_slot = 3;
   owner_.hca.handle_packet(PortNumber{1}, request, now_);
@@ -349,12 +349,12 @@ TEST_F(XrcRelayTest, RefusesAReadWhoseOwnerGoesInItsMiddle) {
   EXPECT_EQ(poll(*sender_.cq).at(0).status, WcStatus::RemoteAccessError);
 }
 
-/// A target that goes to the error state has no use for deputies; theirs flush what they were
+/// A target that goes to the error state has no use for proxies; theirs flush what they were
 /// filling.
-TEST_F(XrcRelayTest, DismissesItsDeputiesWithItsConnection) {
+TEST_F(XrcRelayTest, ReleasesItsProxiesWithItsConnection) {
   receive(1);
   post(WrOpcode::Send, 1, 3'000);
-  run(4);  // three trains are at home, of which the deputy has one
+  run(4);  // three trains are at home, of which the proxy has one
   QpAttributes error;
   error.state = QpState::Err;
   ASSERT_TRUE(target_->modify(error, QpAttribute::State));

@@ -42,12 +42,12 @@ void RcResponder::pop_pending() {
 }
 
 /// Acknowledgements coalesce: the newest says all that the older ones said (§9.7.5.1.3).
-void RcResponder::note_acknowledge(Psn psn) {
+void RcResponder::schedule_ack(Psn psn) {
   ack_due_ = true;
   ack_psn_ = psn;
 }
 
-void RcResponder::note_nak(wire::Syndrome syndrome, Psn psn) {
+void RcResponder::schedule_nak(wire::Syndrome syndrome, Psn psn) {
   nak_due_ = true;
   nak_ = syndrome;
   nak_psn_ = psn;
@@ -68,7 +68,7 @@ bool RcResponder::transmit(TransmitSink& sink, unsigned& budget) {
     ack_due_ = !transmit_acknowledge(sink, positive_syndrome(), ack_psn_);
     return ack_due_;
   }
-  while (wants_transmit()) {
+  while (needs_transmit()) {
     if (budget == 0) {
       return true;
     }
@@ -77,11 +77,11 @@ bool RcResponder::transmit(TransmitSink& sink, unsigned& budget) {
       Pending& pending = pending_at(0);
       const Step step = pending.answer == Answer::Read     ? transmit_read(sink, pending)
                         : pending.answer == Answer::Atomic ? transmit_atomic(sink, pending)
-                                                           : transmit_deputys_read(sink, pending);
+                                                           : transmit_proxy_read(sink, pending);
       if (step == Step::Waits) {
         return false;
       }
-      if (step == Step::NoRoom) {
+      if (step == Step::NoSpace) {
         return true;
       }
       if (step == Step::Failed) {
@@ -105,10 +105,10 @@ bool RcResponder::transmit(TransmitSink& sink, unsigned& budget) {
 }
 
 bool RcResponder::transmit_acknowledge(TransmitSink& sink, wire::Syndrome syndrome, Psn psn) {
-  if (core_.is_straight()) [[likely]] {
+  if (core_.has_fast_path_header()) [[likely]] {
     SinglePacket packet = core_.single(wire::Opcode::RcAcknowledge, psn, 0);
     set_extension(packet, wire::Aeth{.syndrome = syndrome, .msn = msn_});
-    if (sink.send_straight(Flow::Response, packet)) {
+    if (sink.send_fast(Flow::Response, packet)) {
       return true;
     }
   }
@@ -123,7 +123,7 @@ RcResponder::Step RcResponder::transmit_atomic(TransmitSink& sink, const Pending
   header.extension.response.aeth = wire::Aeth{.syndrome = positive_syndrome(), .msn = pending.msn};
   header.extension.response.atomic_ack = wire::AtomicAckEth{.original = pending.original};
   if (!sink.send(Flow::Response, header, {})) {
-    return Step::NoRoom;
+    return Step::NoSpace;
   }
   pop_pending();
   return Step::Sent;
@@ -138,7 +138,7 @@ RcResponder::Step RcResponder::transmit_read(TransmitSink& sink, Pending& pendin
   const MemoryTable::Found found = core_.find_for_peer(
       *target_of(pending.xrc_srqn).pd, pending.rkey, pending.address, bytes, Access::RemoteRead);
   if (found.fault != KeyFault::None) {
-    note_nak(wire::Syndrome::nak(wire::NakCode::RemoteAccessError), pending.psn);
+    schedule_nak(wire::Syndrome::nak(wire::NakCode::RemoteAccessError), pending.psn);
     core_.raise(AsyncEventType::QpAccessError);
     core_.fail(Half::Responder, "memory that a READ was reading is gone");
     return Step::Failed;
@@ -148,7 +148,7 @@ RcResponder::Step RcResponder::transmit_read(TransmitSink& sink, Pending& pendin
   const std::array<ByteSpan, 1> gather{ByteSpan{found.memory}};
   if (!sink.send(Flow::Response, header,
                  bytes == 0 ? std::span<const ByteSpan>{} : std::span<const ByteSpan>{gather})) {
-    return Step::NoRoom;
+    return Step::NoSpace;
   }
   advance_read(pending, bytes, count);
   return Step::Sent;

@@ -11,7 +11,7 @@
 namespace weft::hca {
 namespace {
 
-using testing::Flight;
+using testing::InFlightPacket;
 using testing::LoopbackPair;
 using testing::receive;
 using testing::request;
@@ -23,9 +23,10 @@ class FailedInvalidation : public ::testing::TestWithParam<std::uint32_t> {
     receive(pair_.b(), 1000);
   }
   [[nodiscard]] bool has_nak() const {
-    return std::ranges::any_of(pair_.sent, [](const Flight& flight) {
-      return flight.flow == Flow::Response &&
-             flight.header.extension.response.aeth.syndrome.kind() == wire::SyndromeKind::Nak;
+    return std::ranges::any_of(pair_.sent, [](const InFlightPacket& in_flight_packet) {
+      return in_flight_packet.flow == Flow::Response &&
+             in_flight_packet.header.extension.response.aeth.syndrome.kind() ==
+                 wire::SyndromeKind::Nak;
     });
   }
   LoopbackPair pair_{{.retry_count = 1}};

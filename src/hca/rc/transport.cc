@@ -11,8 +11,8 @@ namespace {
 
 class RcTransport : public Transport {
  public:
-  RcTransport(QpCore& core, CarrierKind carrier, const DeviceLimits& limits)
-      : requester_(core, carrier), responder_(core, limits) {}
+  RcTransport(QpCore& core, LossModel loss_model, const DeviceLimits& limits)
+      : requester_(core, loss_model), responder_(core, limits) {}
 
   [[gnu::flatten]] void handle_packet(const Packet& packet, Instant now) override {
     const wire::OpcodeInfo* info = wire::opcode_info(packet.header.opcode);
@@ -35,8 +35,8 @@ class RcTransport : public Transport {
     return more;
   }
 
-  [[nodiscard]] bool wants_to_answer() const override { return responder_.wants_transmit(); }
-  [[nodiscard]] bool wants_transmit() const override { return requester_.wants_transmit(); }
+  [[nodiscard]] bool has_responses() const override { return responder_.needs_transmit(); }
+  [[nodiscard]] bool needs_transmit() const override { return requester_.needs_transmit(); }
 
   [[nodiscard]] Instant deadline() const override { return requester_.deadline(); }
   void handle_timeout(Instant now) override { requester_.handle_timeout(now); }
@@ -92,30 +92,30 @@ class XrcTargetTransport final : public RcTransport {
     const bool more = responder_.transmit(sink, budget);
     return responder_.transmit_call(sink) || more;
   }
-  [[nodiscard]] bool wants_to_answer() const override {
-    return responder_.wants_transmit() || responder_.wants_call();
+  [[nodiscard]] bool has_responses() const override {
+    return responder_.needs_transmit() || responder_.wants_relay();
   }
-  void handle_deputys_answer(const Packet& packet) override {
-    responder_.handle_deputys_answer(packet);
+  void handle_proxy_response(const Packet& packet) override {
+    responder_.handle_proxy_response(packet);
   }
-  void handle_deputy(std::uint32_t slot, std::uint32_t serial, std::optional<Qpn> deputy) override {
-    responder_.handle_deputy(slot, serial, deputy);
+  void handle_proxy(std::uint32_t slot, std::uint32_t serial, std::optional<Qpn> proxy) override {
+    responder_.handle_proxy(slot, serial, proxy);
   }
   void handle_owner_gone(std::uint32_t slot) override { responder_.handle_owner_gone(slot); }
-  [[nodiscard]] bool has_deputy_in(std::uint32_t slot) override {
-    return responder_.has_deputy_in(slot);
+  [[nodiscard]] bool has_proxy_in(std::uint32_t slot) override {
+    return responder_.has_proxy_in(slot);
   }
-  void on_destruction() override { responder_.dismiss_deputies(); }
+  void on_destruction() override { responder_.release_proxies(); }
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> make_rc_transport(QpCore& core, CarrierKind carrier,
+std::unique_ptr<Transport> make_rc_transport(QpCore& core, LossModel loss_model,
                                              const DeviceLimits& limits) {
   if (core.type == QpType::XrcTarget) {
-    return std::make_unique<XrcTargetTransport>(core, carrier, limits);
+    return std::make_unique<XrcTargetTransport>(core, loss_model, limits);
   }
-  return std::make_unique<RcTransport>(core, carrier, limits);
+  return std::make_unique<RcTransport>(core, loss_model, limits);
 }
 
 }  // namespace weft::hca

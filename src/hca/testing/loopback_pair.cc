@@ -17,21 +17,21 @@ class LoopbackPair::Sink final : public TransmitSink {
   }
   [[nodiscard]] bool send(Flow flow, const PacketHeader& header,
                           std::span<const ByteSpan> gather) override {
-    Flight flight{
+    InFlightPacket in_flight_packet{
         .to = 1 - from_, .flow = flow, .header = header, .payload = {}, .pieces = gather.size()};
     for (const ByteSpan piece : gather) {
-      flight.payload.insert(flight.payload.end(), piece.begin(), piece.end());
+      in_flight_packet.payload.insert(in_flight_packet.payload.end(), piece.begin(), piece.end());
     }
-    pair_.sent.push_back(flight);
-    if (!pair_.filter || pair_.filter(flight)) {
-      pair_.wire.push_back(std::move(flight));
+    pair_.sent.push_back(in_flight_packet);
+    if (!pair_.filter || pair_.filter(in_flight_packet)) {
+      pair_.wire.push_back(std::move(in_flight_packet));
     }
     return true;
   }
   /// As a ring has it: written, read, and the same record when its header is written again. Not
   /// each, as a ring without room.
-  [[nodiscard]] bool send_straight(Flow flow, const SinglePacket& packet) override {
-    if (!pair_.options_.has_straight_way || pair_.sent.size() % 7 == 6) {
+  [[nodiscard]] bool send_fast(Flow flow, const SinglePacket& packet) override {
+    if (!pair_.options_.has_fast_path || pair_.sent.size() % 7 == 6) {
       return false;
     }
     std::vector<std::byte> record(record_bytes(packet));
@@ -47,7 +47,7 @@ class LoopbackPair::Sink final : public TransmitSink {
     WEFT_ASSERT(single_length_words(opcode_of(packet), packet.payload.size()) ==
                     packet_length_words(read->header, read->payload.size()),
                 "the harness is used as it is meant");
-    ++pair_.straight_count;
+    ++pair_.fast_path_count;
     return send(flow, read->header, gather);
   }
 
@@ -59,8 +59,8 @@ class LoopbackPair::Sink final : public TransmitSink {
 LoopbackPair::LoopbackPair(const PairOptions& options) : options_(options) {
   for (std::size_t i = 0; i < 2; ++i) {
     HcaConfiguration configuration;
-    configuration.carrier = options.carrier;
-    configuration.has_straight_way = options.has_straight_way;
+    configuration.loss_model = options.loss_model;
+    configuration.has_fast_path = options.has_fast_path;
     configuration.seed = 7 + i;
     configuration.user_memory = options.user_memory;
     configuration.time_scale = options.time_scale;
@@ -185,7 +185,7 @@ void LoopbackPair::collect() {
     Sink sink{*this, i};
     Side& from = side(i);
     from.hca.for_each_qp([&](Qp& qp) {
-      while (qp.wants_transmit() && qp.transmit(sink, now_, 16)) {
+      while (qp.needs_transmit() && qp.transmit(sink, now_, 16)) {
       }
       qp.check_invariants();
     });
@@ -195,7 +195,7 @@ void LoopbackPair::collect() {
 void LoopbackPair::collect_from(int side, unsigned packets) {
   Sink sink{*this, side};
   this->side(side).hca.for_each_qp([&](Qp& qp) {
-    if (qp.wants_transmit()) {
+    if (qp.needs_transmit()) {
       qp.transmit(sink, now_, packets);
     }
     qp.check_invariants();
@@ -211,10 +211,10 @@ bool LoopbackPair::deliver_one() {
   if (wire.empty()) {
     return false;
   }
-  const Flight flight = std::move(wire.front());
+  const InFlightPacket in_flight_packet = std::move(wire.front());
   wire.pop_front();
-  const std::uint8_t port = flight.header.dlid.value() > 16 ? 2 : 1;
-  side(flight.to).hca.handle_packet(PortNumber{port}, flight.packet(), now_);
+  const std::uint8_t port = in_flight_packet.header.dlid.value() > 16 ? 2 : 1;
+  side(in_flight_packet.to).hca.handle_packet(PortNumber{port}, in_flight_packet.packet(), now_);
   return true;
 }
 

@@ -20,7 +20,7 @@ class RecordedEvents final : public HcaEvents {
   void completion_event(CompletionQueue& cq) override { completions.push_back(&cq); }
   void async_event(const AsyncEvent& event) override { events.push_back(event); }
   void bad_key(const BadKey& bad) override { bad_keys.push_back(bad); }
-  [[nodiscard]] bool wants_explanations() const override { return true; }
+  [[nodiscard]] bool explains_errors() const override { return true; }
   void explain(std::string_view reason) override { reasons.emplace_back(reason); }
 
   [[nodiscard]] std::size_t count(AsyncEventType type) const {
@@ -38,7 +38,7 @@ class RecordedEvents final : public HcaEvents {
 };
 
 /// A packet under way, with payload of its own.
-struct Flight {
+struct InFlightPacket {
   int to{};
   Flow flow{};
   PacketHeader header;
@@ -72,7 +72,7 @@ struct Side {
 
 struct PairOptions {
   QpType type{QpType::Rc};  // XrcInitiator: of side a; side b has a target QP and an XRC SRQ
-  CarrierKind carrier{CarrierKind::Lossy};
+  LossModel loss_model{LossModel::Lossy};
   wire::Mtu mtu{wire::Mtu::Mtu256};
   std::uint32_t train_bytes{0};
   std::uint32_t depth{64};
@@ -94,7 +94,7 @@ struct PairOptions {
   TimeScale time_scale{};
   std::uint8_t port_count{1};
   UserMemory* user_memory{};  // of both
-  bool has_straight_way{};    // the wire takes packets by it, too, and the engines have theirs
+  bool has_fast_path{};       // the wire takes packets by it, too, and the engines have theirs
 };
 
 /// The LID of a side's port: 1 and 2, of second ports 17 and 18.
@@ -135,11 +135,11 @@ class LoopbackPair {
   [[nodiscard]] Instant now() const { return now_; }
 
   /// Looks at each packet as it enters the wire: false drops it. May change it.
-  std::function<bool(Flight&)> filter;
+  std::function<bool(InFlightPacket&)> filter;
   /// Everything that ever entered the wire (before the filter), for tests that count packets.
-  std::vector<Flight> sent;
-  std::deque<Flight> wire;
-  std::size_t straight_count{};  // of `sent`, what came by the straight way
+  std::vector<InFlightPacket> sent;
+  std::deque<InFlightPacket> wire;
+  std::size_t fast_path_count{};  // of `sent`, what came by the fast path
 
   std::vector<Wc> poll(CompletionQueue& cq);
 

@@ -29,7 +29,7 @@ class DaemonChannel {
   virtual void post_and_send(uabi::Message message, os::UniqueFd descriptor) = 0;
 
   /// From now on a thread hears what the daemon says.
-  virtual void start_hearing() = 0;
+  virtual void start_daemon_events() = 0;
 
   /// The daemon has ended: no answer comes any more.
   [[nodiscard]] virtual bool is_gone() const = 0;

@@ -16,7 +16,7 @@ constexpr int kTries = 20;
 
 }  // namespace
 
-uabi::ObjectAnswer ProcessEvents::object_wanted(const uabi::AskForObject& /*question*/) {
+uabi::ObjectAnswer ProcessEvents::handle_object_request(const uabi::ObjectRequest& /*question*/) {
   uabi::ObjectAnswer nothing;
   put_error(nothing, {ErrorCode::NotSupported, "the program shares no devices"});
   return nothing;
@@ -30,24 +30,24 @@ void Imports::tell_of_device(std::uint32_t hca, int command, bool is_over) {
 }
 
 Result<ImportedDevice> Imports::import_device(int command) {
-  daemon_.start_hearing();
+  daemon_.start_daemon_events();
   for (int attempt = 1;; ++attempt) {
-    const auto answer = ask_for_device(command);
+    const auto answer = request_device(command);
     if (!answer) {
       return std::unexpected(answer.error());
     }
     if (answer->device != 0) {
       return ImportedDevice{.number = answer->device, .owner = answer->owner, .hca = answer->hca};
     }
-    if (!answer->may_come || attempt == kTries) {
-      return fail(answer->may_come ? ErrorCode::NotFound : ErrorCode::OutOfMemory, "{}",
+    if (!answer->may_retry || attempt == kTries) {
+      return fail(answer->may_retry ? ErrorCode::NotFound : ErrorCode::OutOfMemory, "{}",
                   answer->reason);
     }
     std::this_thread::sleep_for(kPause);
   }
 }
 
-Result<uabi::DeviceImported> Imports::ask_for_device(int command) {
+Result<uabi::DeviceImported> Imports::request_device(int command) {
   os::UniqueFd file = duplicate(command);
   if (!file) {
     return fail(ErrorCode::InvalidArgument, "descriptor {} is not open", command);
@@ -71,7 +71,7 @@ void Imports::leave_device(const ImportedDevice& device) {
 
 Result<uabi::ObjectAnswer> Imports::ask_for_object(const ImportedDevice& device,
                                                    uabi::ImportVerb verb, std::uint32_t handle) {
-  uabi::AskForObject question;
+  uabi::ObjectRequest question;
   question.peer = device.owner;
   question.device = device.number;
   question.verb = verb;
@@ -102,8 +102,8 @@ void Imports::handle(const uabi::DeviceImported& answer) {
   }
 }
 
-void Imports::handle(const uabi::AskForObject& question) {
-  uabi::ObjectAnswer answer = events_.object_wanted(question);
+void Imports::handle(const uabi::ObjectRequest& question) {
+  uabi::ObjectAnswer answer = events_.handle_object_request(question);
   answer.peer = question.peer;
   answer.device = question.device;
   answer.serial = question.serial;

@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 #include "host/foreign/daemon_channel.h"
-#include "host/foreign/questions.h"
+#include "host/foreign/pending_requests.h"
 #include "host/process.h"
 #include "uabi/messages.h"
 
@@ -17,8 +17,8 @@ namespace weft::host {
 class Imports {
  public:
   Imports(DaemonChannel& daemon, ProcessEvents& events,
-          std::chrono::milliseconds patience = kAnswerPatience)
-      : daemon_(daemon), events_(events), devices_(patience), objects_(patience) {}
+          std::chrono::milliseconds wait_limit = kAnswerPatience)
+      : daemon_(daemon), events_(events), devices_(wait_limit), objects_(wait_limit) {}
 
   /// Others may import the open device that has this command descriptor; and not any more.
   void share_device(std::uint32_t hca, int command) { tell_of_device(hca, command, false); }
@@ -36,7 +36,7 @@ class Imports {
 
   /// Foreign: an answer counts from who was asked only.
   void handle(const uabi::DeviceImported& answer);
-  void handle(const uabi::AskForObject& question);
+  void handle(const uabi::ObjectRequest& question);
   void handle(const uabi::ObjectAnswer& answer);
   void handle(const uabi::DeviceGone& left);
 
@@ -53,7 +53,7 @@ class Imports {
     std::uint32_t device{};
   };
   void tell_of_device(std::uint32_t hca, int command, bool is_over);
-  [[nodiscard]] Result<uabi::DeviceImported> ask_for_device(int command);
+  [[nodiscard]] Result<uabi::DeviceImported> request_device(int command);
 
   DaemonChannel& daemon_;
   ProcessEvents& events_;

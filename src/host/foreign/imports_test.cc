@@ -28,7 +28,7 @@ TEST_F(ImportedDevices, AreAskedForAgainWhileTheirOwnerMayNotHaveSharedThemYet) 
     if (const auto* question = std::get_if<uabi::ImportDevice>(&message)) {
       uabi::DeviceImported answer;
       answer.request = question->request;
-      answer.may_come = true;
+      answer.may_retry = true;
       if (++asked == 3) {
         answer.device = 4;
         answer.owner = kOwner;
@@ -62,7 +62,7 @@ TEST_F(ImportedDevices, AreSharedWithADescriptorOfTheirOwn) {
 
 TEST_F(ImportedDevices, HaveObjectsOfWhichTheirOwnerAloneSpeaks) {
   daemon_.reply = [&](const uabi::Message& message) {
-    if (const auto* question = std::get_if<uabi::AskForObject>(&message)) {
+    if (const auto* question = std::get_if<uabi::ObjectRequest>(&message)) {
       uabi::ObjectAnswer answer;
       answer.serial = question->serial;
       answer.peer = kLiar;
@@ -80,7 +80,7 @@ TEST_F(ImportedDevices, HaveObjectsOfWhichTheirOwnerAloneSpeaks) {
 
 TEST_F(ImportedDevices, AnswerNothingAnyMoreWhenTheirOwnerIsGone) {
   daemon_.reply = [&](const uabi::Message& message) {
-    if (std::holds_alternative<uabi::AskForObject>(message)) {
+    if (std::holds_alternative<uabi::ObjectRequest>(message)) {
       imports_.handle(uabi::DeviceGone{.peer = kOwner, .device = 4});
     }
   };
@@ -92,7 +92,7 @@ TEST_F(ImportedDevices, AnswerNothingAnyMoreWhenTheirOwnerIsGone) {
 }
 
 TEST_F(ImportedDevices, AreAnsweredForByTheProgramThatSharesThem) {
-  uabi::AskForObject question;
+  uabi::ObjectRequest question;
   question.peer = kLiar;
   question.device = 4;
   question.serial = 12;

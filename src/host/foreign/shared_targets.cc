@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "host/foreign/questions.h"
+#include "host/foreign/pending_requests.h"
 #include "host/foreign/target_messages.h"
 
 namespace weft::host {
@@ -45,7 +45,7 @@ Result<hca::Qp*> SharedTargets::open_again(std::uint32_t domain, Qpn target) {
 
 /// The target with that number; for one who opens it, or has it open, by now. It stays until that
 /// one closes it.
-Result<hca::Qp*> SharedTargets::target_for(const uabi::AskXrcTarget& question) {
+Result<hca::Qp*> SharedTargets::target_for(const uabi::XrcTargetRequest& question) {
   const std::lock_guard guard{lock_};
   const auto found = std::ranges::find_if(targets_, [&](const Target& target) {
     return target.domain == question.domain && target.qp->number() == question.target;
@@ -68,7 +68,7 @@ Result<hca::Qp*> SharedTargets::target_for(const uabi::AskXrcTarget& question) {
   return found->qp;
 }
 
-uabi::XrcTargetAnswer SharedTargets::answer(const uabi::AskXrcTarget& question) {
+uabi::XrcTargetAnswer SharedTargets::answer(const uabi::XrcTargetRequest& question) {
   uabi::XrcTargetAnswer answer;
   answer.peer = question.peer;
   answer.domain = question.domain;
@@ -92,7 +92,7 @@ uabi::XrcTargetAnswer SharedTargets::answer(const uabi::AskXrcTarget& question) 
   return answer;
 }
 
-std::vector<SharedTargets::Left> SharedTargets::forget_opener(uabi::ProcessAddress peer,
+std::vector<SharedTargets::Left> SharedTargets::remove_opener(uabi::ProcessAddress peer,
                                                               std::uint32_t domain,
                                                               std::optional<Qpn> target) {
   std::vector<Left> left;
@@ -110,7 +110,7 @@ std::vector<SharedTargets::Left> SharedTargets::forget_opener(uabi::ProcessAddre
   return left;
 }
 
-void SharedTargets::tell_openers(const hca::AsyncEvent& event) {
+void SharedTargets::notify_openers(const hca::AsyncEvent& event) {
   std::vector<uabi::XrcTargetEvent> messages;
   {
     const std::lock_guard guard{lock_};

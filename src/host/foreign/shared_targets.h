@@ -41,7 +41,7 @@ class SharedTargets {
 
   /// Opens, changes or reads a target for another process, which is told what came of it. Not of
   /// Close.
-  [[nodiscard]] uabi::XrcTargetAnswer answer(const uabi::AskXrcTarget& question);
+  [[nodiscard]] uabi::XrcTargetAnswer answer(const uabi::XrcTargetRequest& question);
 
   /// That process has the target, or all of the domain, open no more. Returns those that nobody has
   /// open now: they are destroyed by who calls.
@@ -49,11 +49,11 @@ class SharedTargets {
     std::uint32_t hca{};
     hca::Qp* qp{};
   };
-  [[nodiscard]] std::vector<Left> forget_opener(uabi::ProcessAddress peer, std::uint32_t domain,
+  [[nodiscard]] std::vector<Left> remove_opener(uabi::ProcessAddress peer, std::uint32_t domain,
                                                 std::optional<Qpn> target);
 
   /// Whoever has the event's QP open hears of it. With the locks of the QP held.
-  void tell_openers(const hca::AsyncEvent& event);
+  void notify_openers(const hca::AsyncEvent& event);
 
   /// Targets of the domain that only other processes have open.
   [[nodiscard]] std::size_t orphans_of(std::uint32_t domain) const;
@@ -66,7 +66,7 @@ class SharedTargets {
     std::set<uabi::ProcessAddress> others;  // that have it open
     bool is_orphan{};
   };
-  [[nodiscard]] Result<hca::Qp*> target_for(const uabi::AskXrcTarget& question);
+  [[nodiscard]] Result<hca::Qp*> target_for(const uabi::XrcTargetRequest& question);
 
   DaemonChannel& daemon_;
   LocalObjects& objects_;

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "host/foreign/questions.h"
+#include "host/foreign/pending_requests.h"
 #include "host/foreign/target_messages.h"
 #include "host/testing/fake_process.h"
 
@@ -18,7 +18,7 @@ class TargetsOfThisProcess : public ::testing::Test {
   TargetsOfThisProcess() { targets_.note(0, qp_); }
 
   uabi::XrcTargetAnswer ask(uabi::TargetVerb verb, uabi::ProcessAddress peer = kPeer) {
-    uabi::AskXrcTarget question;
+    uabi::XrcTargetRequest question;
     question.peer = peer;
     question.domain = kDomain;
     question.serial = 4;
@@ -66,8 +66,8 @@ TEST_F(TargetsOfThisProcess, StayForOthersWhenTheirProgramReleasesThem) {
   EXPECT_EQ(ask(uabi::TargetVerb::Open).error, 0U);
   EXPECT_FALSE(targets_.release(qp_));
   EXPECT_EQ(targets_.orphans_of(kDomain), 1U);
-  EXPECT_TRUE(targets_.forget_opener(kOther, kDomain, std::nullopt).empty());
-  const auto left = targets_.forget_opener(kPeer, kDomain, qp_.number());
+  EXPECT_TRUE(targets_.remove_opener(kOther, kDomain, std::nullopt).empty());
+  const auto left = targets_.remove_opener(kPeer, kDomain, qp_.number());
   ASSERT_EQ(left.size(), 1U);
   EXPECT_EQ(left[0].qp, &qp_);
   EXPECT_EQ(targets_.orphans_of(kDomain), 0U);
@@ -81,7 +81,7 @@ TEST_F(TargetsOfThisProcess, AreOpenedAgainByTheirProgram) {
   ASSERT_TRUE(again);
   EXPECT_EQ(*again, &qp_);
   EXPECT_EQ(targets_.orphans_of(kDomain), 0U);
-  EXPECT_TRUE(targets_.forget_opener(kPeer, kDomain, std::nullopt).empty());
+  EXPECT_TRUE(targets_.remove_opener(kPeer, kDomain, std::nullopt).empty());
 }
 
 TEST_F(TargetsOfThisProcess, AreFoundByNobodyOnceNobodyHasThem) {
@@ -95,7 +95,7 @@ TEST_F(TargetsOfThisProcess, TellEventsToAllWhoHaveThemOpen) {
   hca::AsyncEvent event;
   event.type = hca::AsyncEventType::CommunicationEstablished;
   event.qp = &qp_;
-  targets_.tell_openers(event);
+  targets_.notify_openers(event);
   const auto told = daemon_.take<uabi::XrcTargetEvent>();
   ASSERT_EQ(told.size(), 2U);
   EXPECT_EQ(told[0].peer, kPeer);

@@ -50,7 +50,7 @@ Result<std::uint32_t> XrcDomains::ask(std::uint32_t hca, int fd, bool creates, b
                              : fail(ErrorCode::TimedOut, "the daemon does not answer");
   }
   if (answer->domain == 0) {
-    return fail(answer->may_come ? ErrorCode::TryAgain : ErrorCode::InvalidArgument, "{}",
+    return fail(answer->may_retry ? ErrorCode::TryAgain : ErrorCode::InvalidArgument, "{}",
                 answer->reason);
   }
   return answer->domain;
@@ -73,12 +73,12 @@ Result<void> XrcDomains::close(std::uint32_t hca, hca::XrcDomain& domain) {
     return fail(ErrorCode::Busy, "XRC SRQs or target QPs of the domain still exist");
   }
   domains_.at(domain.name).is_left = true;
-  close_if_left(domain.name);
+  close_if_unused(domain.name);
   return {};
 }
 
 /// Once no other process has a target QP of it open. With the lock.
-void XrcDomains::close_if_left(std::uint32_t name) {
+void XrcDomains::close_if_unused(std::uint32_t name) {
   const auto found = domains_.find(name);
   if (found == domains_.end() || !found->second.is_left || targets_.orphans_of(name) != 0) {
     return;
@@ -92,18 +92,18 @@ void XrcDomains::close_if_left(std::uint32_t name) {
 
 void XrcDomains::handle(const uabi::XrcRelay& message) {
   const std::lock_guard guard{lock_};
-  switch (message.word) {
-    case uabi::XrcWord::WantDeputy:
+  switch (message.action) {
+    case uabi::XrcMessage::RequestProxy:
       make_proxy(message);
       return;
-    case uabi::XrcWord::Dismissed:
+    case uabi::XrcMessage::ProxiesReleased:
       proxies_.end_of_target(message.domain, message.peer, message.target);
       return;
-    case uabi::XrcWord::Gone:
+    case uabi::XrcMessage::PeerGone:
       proxies_.end_of_process(message.domain, message.peer);
       return;
-    case uabi::XrcWord::Deputy:
-    case uabi::XrcWord::NoDeputy:
+    case uabi::XrcMessage::Proxy:
+    case uabi::XrcMessage::NoProxy:
       return;  // what came of a question of this process's targets
   }
 }
@@ -113,7 +113,7 @@ void XrcDomains::make_proxy(const uabi::XrcRelay& question) {
   const auto found = domains_.find(question.domain);
   if (found == domains_.end()) {
     uabi::XrcRelay none = question;
-    none.word = uabi::XrcWord::NoDeputy;
+    none.action = uabi::XrcMessage::NoProxy;
     daemon_.post(none);
     return;
   }
@@ -123,15 +123,15 @@ void XrcDomains::make_proxy(const uabi::XrcRelay& question) {
 
 /// Those that no program has open any more go, and the domain with them if its program has left it:
 /// who closes the domain meanwhile finds them here or destroyed.
-void XrcDomains::forget_opener(uabi::ProcessAddress peer, std::uint32_t domain,
+void XrcDomains::remove_opener(uabi::ProcessAddress peer, std::uint32_t domain,
                                std::optional<Qpn> target) {
   const std::lock_guard guard{lock_};
-  const auto left = targets_.forget_opener(peer, domain, target);
+  const auto left = targets_.remove_opener(peer, domain, target);
   for (const SharedTargets::Left& each : left) {
     static_cast<void>(objects_.destroy_qp(each.hca, *each.qp));
   }
   if (!left.empty()) {
-    close_if_left(domain);
+    close_if_unused(domain);
   }
 }
 

@@ -9,7 +9,7 @@
 #include "hca/xrc.h"
 #include "host/foreign/daemon_channel.h"
 #include "host/foreign/local_objects.h"
-#include "host/foreign/questions.h"
+#include "host/foreign/pending_requests.h"
 #include "host/foreign/shared_targets.h"
 #include "host/foreign/xrc_proxies.h"
 #include "uabi/messages.h"
@@ -22,16 +22,16 @@ namespace weft::host {
 ///
 /// Owns its lock, which comes before those of XrcProxies and SharedTargets: while it is held nobody
 /// opens or closes a domain, and nobody makes or ends what holds one for another process. Any
-/// thread; handle() and forget_opener() are the control thread's.
+/// thread; handle() and remove_opener() are the control thread's.
 class XrcDomains {
  public:
   XrcDomains(DaemonChannel& daemon, LocalObjects& objects, XrcProxies& proxies,
-             SharedTargets& targets, std::chrono::milliseconds patience = kAnswerPatience)
+             SharedTargets& targets, std::chrono::milliseconds wait_limit = kAnswerPatience)
       : daemon_(daemon),
         objects_(objects),
         proxies_(proxies),
         targets_(targets),
-        questions_(patience) {}
+        questions_(wait_limit) {}
 
   /// Asks the daemon for the domain of the file under `fd`, and waits.
   [[nodiscard]] Result<hca::XrcDomain*> open(std::uint32_t hca, int fd, bool creates,
@@ -45,7 +45,7 @@ class XrcDomains {
   void handle(const uabi::XrcRelay& message);
 
   /// That process has one target QP of the domain, or all, open no more.
-  void forget_opener(uabi::ProcessAddress peer, std::uint32_t domain, std::optional<Qpn> target);
+  void remove_opener(uabi::ProcessAddress peer, std::uint32_t domain, std::optional<Qpn> target);
 
   /// The daemon has ended: who waits for its answer waits no longer.
   void handle_daemon_gone() { questions_.reconsider(); }
@@ -59,7 +59,7 @@ class XrcDomains {
   [[nodiscard]] Result<std::uint32_t> ask(std::uint32_t hca, int fd, bool creates,
                                           bool is_exclusive);
   void make_proxy(const uabi::XrcRelay& question);
-  void close_if_left(std::uint32_t name);
+  void close_if_unused(std::uint32_t name);
 
   struct Nothing {};
 

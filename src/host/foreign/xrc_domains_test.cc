@@ -19,7 +19,7 @@ class DomainsOfFiles : public ::testing::Test {
     daemon_.reply = [this](const uabi::Message& message) {
       if (const auto* asked = std::get_if<uabi::OpenXrcDomain>(&message)) {
         domains_.handle(uabi::XrcDomainOpened{
-            .request = asked->request, .domain = name_, .may_come = false, .reason = "refused"});
+            .request = asked->request, .domain = name_, .may_retry = false, .reason = "refused"});
       }
     };
   }
@@ -27,18 +27,18 @@ class DomainsOfFiles : public ::testing::Test {
   Result<hca::XrcDomain*> open() { return domains_.open(0, 0, true, false); }
   /// Another process opens the target.
   void open_target(const hca::Qp& qp) {
-    uabi::AskXrcTarget question;
+    uabi::XrcTargetRequest question;
     question.peer = kPeer;
     question.domain = kName;
     question.verb = uabi::TargetVerb::Open;
     question.target = qp.number();
     EXPECT_EQ(targets_.answer(question).error, 0U);
   }
-  [[nodiscard]] static uabi::XrcRelay relay(uabi::XrcWord word) {
+  [[nodiscard]] static uabi::XrcRelay relay(uabi::XrcMessage word) {
     uabi::XrcRelay message;
     message.peer = kPeer;
     message.domain = kName;
-    message.word = word;
+    message.action = word;
     message.target = Qpn{0x14'0001};
     message.slid = Lid{2};
     message.port = 1;
@@ -78,7 +78,7 @@ TEST_F(DomainsOfFiles, AreNotWaitedForWhenTheDaemonIsGone) {
 
 TEST_F(DomainsOfFiles, ThatNobodyWaitsForAreClosedAtOnce) {
   domains_.handle(
-      uabi::XrcDomainOpened{.request = 123, .domain = kName, .may_come = false, .reason = {}});
+      uabi::XrcDomainOpened{.request = 123, .domain = kName, .may_retry = false, .reason = {}});
   EXPECT_EQ(daemon_.take<uabi::CloseXrcDomain>().size(), 1U);
 }
 
@@ -97,7 +97,7 @@ TEST_F(DomainsOfFiles, StayUntilNoOtherProcessHasATargetOpen) {
   EXPECT_FALSE(targets_.release(qp));
   EXPECT_TRUE(domains_.close(0, domain));
   EXPECT_TRUE(daemon_.take<uabi::CloseXrcDomain>().empty());
-  domains_.forget_opener(kPeer, kName, qp.number());
+  domains_.remove_opener(kPeer, kName, qp.number());
   EXPECT_EQ(objects_.destroyed, 1);
   EXPECT_EQ(daemon_.take<uabi::CloseXrcDomain>().size(), 1U);
 }
@@ -112,27 +112,27 @@ TEST_F(DomainsOfFiles, AreTheSameWhenTheyAreOpenedAgainMeanwhile) {
   const auto again = open();
   ASSERT_TRUE(again);
   EXPECT_EQ(*again, &domain);
-  domains_.forget_opener(kPeer, kName, qp.number());
+  domains_.remove_opener(kPeer, kName, qp.number());
   EXPECT_TRUE(daemon_.take<uabi::CloseXrcDomain>().empty()) << "its program has it again";
 }
 
 TEST_F(DomainsOfFiles, HaveProxyQpsUntilTheyAreClosed) {
   hca::XrcDomain& domain = **open();
-  domains_.handle(relay(uabi::XrcWord::WantDeputy));
+  domains_.handle(relay(uabi::XrcMessage::RequestProxy));
   const auto given = daemon_.take<uabi::XrcRelay>();
   ASSERT_EQ(given.size(), 1U);
-  EXPECT_EQ(given[0].word, uabi::XrcWord::Deputy);
+  EXPECT_EQ(given[0].action, uabi::XrcMessage::Proxy);
   EXPECT_TRUE(domains_.close(0, domain)) << "a proxy QP is another process's";
   EXPECT_EQ(objects_.destroyed, 1);
-  domains_.handle(relay(uabi::XrcWord::WantDeputy));
-  EXPECT_EQ(daemon_.take<uabi::XrcRelay>()[0].word, uabi::XrcWord::NoDeputy);
+  domains_.handle(relay(uabi::XrcMessage::RequestProxy));
+  EXPECT_EQ(daemon_.take<uabi::XrcRelay>()[0].action, uabi::XrcMessage::NoProxy);
 }
 
 TEST_F(DomainsOfFiles, LoseTheProxyQpsOfAProcessThatLeaves) {
   ASSERT_TRUE(open());
-  domains_.handle(relay(uabi::XrcWord::WantDeputy));
+  domains_.handle(relay(uabi::XrcMessage::RequestProxy));
   EXPECT_EQ(proxies_.count(kName), 1U);
-  domains_.handle(relay(uabi::XrcWord::Gone));
+  domains_.handle(relay(uabi::XrcMessage::PeerGone));
   EXPECT_EQ(proxies_.count(kName), 0U);
 }
 

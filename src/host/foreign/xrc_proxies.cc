@@ -12,11 +12,11 @@ uabi::XrcRelay XrcProxies::make(const uabi::XrcRelay& question, std::uint32_t se
            proxy.target == question.target && proxy.is_for_reads == question.is_for_reads;
   });
   uabi::XrcRelay answer = question;
-  answer.word = uabi::XrcWord::NoDeputy;
+  answer.action = uabi::XrcMessage::NoProxy;
   if (proxies_.size() >= most_) {
     return answer;
   }
-  const auto qp = objects_.engine(hca).create_deputy(
+  const auto qp = objects_.engine(hca).create_proxy(
       domain, {
                   .slot = self,
                   .serial = question.serial,
@@ -41,8 +41,8 @@ uabi::XrcRelay XrcProxies::make(const uabi::XrcRelay& question, std::uint32_t se
                       .target = question.target,
                       .is_for_reads = question.is_for_reads,
                       .qp = *qp});
-  answer.word = uabi::XrcWord::Deputy;
-  answer.deputy = (*qp)->number();
+  answer.action = uabi::XrcMessage::Proxy;
+  answer.proxy = (*qp)->number();
   return answer;
 }
 

@@ -17,7 +17,7 @@ class ProxyQps : public ::testing::Test {
     uabi::XrcRelay message;
     message.peer = kHome;
     message.domain = domain_.name;
-    message.word = uabi::XrcWord::WantDeputy;
+    message.action = uabi::XrcMessage::RequestProxy;
     message.serial = 3;
     message.target = target;
     message.is_for_reads = is_for_reads;
@@ -38,34 +38,34 @@ class ProxyQps : public ::testing::Test {
 
 TEST_F(ProxyQps, AreNamedToWhoAsked) {
   const uabi::XrcRelay answer = make(question());
-  EXPECT_EQ(answer.word, uabi::XrcWord::Deputy);
+  EXPECT_EQ(answer.action, uabi::XrcMessage::Proxy);
   EXPECT_EQ(answer.peer, kHome);
   EXPECT_EQ(answer.serial, 3U);
-  EXPECT_NE(answer.deputy, Qpn{});
+  EXPECT_NE(answer.proxy, Qpn{});
   EXPECT_EQ(objects_.proxies, 1);
 }
 
 TEST_F(ProxyQps, AreOneForReadsAndOneForAllElseOfATarget) {
-  const Qpn first = make(question()).deputy;
+  const Qpn first = make(question()).proxy;
   make(question(kTarget, true));
   EXPECT_EQ(proxies_.count(9), 2U);
-  EXPECT_NE(make(question()).deputy, first);  // of its newest connection
+  EXPECT_NE(make(question()).proxy, first);  // of its newest connection
   EXPECT_EQ(proxies_.count(9), 2U);
   EXPECT_EQ(objects_.destroyed, 1);
 }
 
 TEST_F(ProxyQps, AreRefusedBeyondTheirLimit) {
   for (std::uint32_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(make(question(Qpn{kTarget.value() + i})).word, uabi::XrcWord::Deputy);
+    EXPECT_EQ(make(question(Qpn{kTarget.value() + i})).action, uabi::XrcMessage::Proxy);
   }
-  EXPECT_EQ(make(question(Qpn{kTarget.value() + 3})).word, uabi::XrcWord::NoDeputy);
-  EXPECT_EQ(make(question()).word, uabi::XrcWord::Deputy) << "instead of the one it had";
+  EXPECT_EQ(make(question(Qpn{kTarget.value() + 3})).action, uabi::XrcMessage::NoProxy);
+  EXPECT_EQ(make(question()).action, uabi::XrcMessage::Proxy) << "instead of the one it had";
 }
 
 TEST_F(ProxyQps, AreRefusedToWhoSaysWhatNoQpCanBe) {
   uabi::XrcRelay lie = question();
   lie.port = 9;
-  EXPECT_EQ(make(lie).word, uabi::XrcWord::NoDeputy);
+  EXPECT_EQ(make(lie).action, uabi::XrcMessage::NoProxy);
   EXPECT_EQ(proxies_.count(9), 0U);
 }
 

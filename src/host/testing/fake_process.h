@@ -39,7 +39,7 @@ class FakeDaemon final : public DaemonChannel {
   void post_and_send(uabi::Message message, os::UniqueFd descriptor) override {
     post(std::move(message), std::move(descriptor));
   }
-  void start_hearing() override {}
+  void start_daemon_events() override {}
   [[nodiscard]] bool is_gone() const override { return is_over; }
   [[nodiscard]] Error gone() const override { return {ErrorCode::Io, "the fabric is gone"}; }
 
@@ -119,7 +119,7 @@ class FakeObjects final : public LocalObjects {
    public:
     void completion_event(hca::CompletionQueue&) override {}
     void async_event(const hca::AsyncEvent&) override {}
-    [[nodiscard]] bool wants_explanations() const override { return false; }
+    [[nodiscard]] bool explains_errors() const override { return false; }
     void explain(std::string_view) override {}
   };
   [[nodiscard]] static hca::HcaConfiguration configuration() {
@@ -143,19 +143,19 @@ class FakeProgram final : public ProcessEvents {
   void target_event(std::uint32_t, Qpn target, hca::AsyncEventType type) override {
     target_events.emplace_back(target, type);
   }
-  [[nodiscard]] uabi::ObjectAnswer object_wanted(const uabi::AskForObject&) override {
+  [[nodiscard]] uabi::ObjectAnswer handle_object_request(const uabi::ObjectRequest&) override {
     uabi::ObjectAnswer answer;
     answer.key = 77;
     return answer;
   }
   void device_gone(std::uint32_t device, uabi::ProcessAddress) override { gone_device = device; }
-  void fabric_gone(std::string_view reason) override { goodbyes.emplace_back(reason); }
-  [[nodiscard]] bool wants_explanations() const override { return false; }
+  void fabric_gone(std::string_view reason) override { teardown_notices.emplace_back(reason); }
+  [[nodiscard]] bool explains_errors() const override { return false; }
   void explain(std::string_view) override {}
 
   std::vector<std::pair<Qpn, hca::AsyncEventType>> target_events;
   std::uint32_t gone_device{};
-  std::vector<std::string> goodbyes;
+  std::vector<std::string> teardown_notices;
 };
 
 }  // namespace weft::host::testing

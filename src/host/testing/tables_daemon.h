@@ -28,7 +28,7 @@ namespace weft::host::testing {
 
 class TablesDaemon {
  public:
-  static constexpr Duration kPatience = Duration::seconds(10);
+  static constexpr Duration kWaitLimit = Duration::seconds(10);
   static constexpr fabric::NodeIndex kPeerNode{1};
 
   TablesDaemon() : builder(fabric::generate_pair()) {
@@ -50,20 +50,20 @@ class TablesDaemon {
   TablesDaemon& operator=(const TablesDaemon&) = delete;
 
   /// Waits for the program, from a thread of its own.
-  void let_in() {
+  void admit_program() {
     pollfd called{.fd = listener_.get(), .events = POLLIN, .revents = 0};
-    EXPECT_EQ(poll(&called, 1, static_cast<int>(kPatience.milliseconds())), 1);
+    EXPECT_EQ(poll(&called, 1, static_cast<int>(kWaitLimit.milliseconds())), 1);
     control = ControlSocket{os::UniqueFd{accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)}};
-    EXPECT_TRUE(control.receive(kPatience));
+    EXPECT_TRUE(control.receive(kWaitLimit));
     const os::UniqueFd tables = next_tables();
     const std::array descriptors{tables.get(), page_.get(), attention.get(), clocks_.get(),
                                  faults_.get()};
     uabi::Welcome welcome;
     welcome.self = {.node = 0, .slot = 1};
     EXPECT_TRUE(control.send(welcome, descriptors));
-    brief();
+    send_initial_state();
     if (control) {
-      EXPECT_TRUE(control.send(uabi::Briefed{}));
+      EXPECT_TRUE(control.send(uabi::InitialStateSent{}));
     }
   }
 
@@ -82,7 +82,7 @@ class TablesDaemon {
     return *fabric::CounterPageView::open(page_memory_.bytes());
   }
 
-  std::function<void()> brief{[] {}};  // says what there was before the program came
+  std::function<void()> send_initial_state{[] {}};  // says what there was before the program came
   std::string run;
   fabric::TablesBuilder builder;
   fabric::PortIndex own_port;

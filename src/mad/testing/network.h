@@ -112,7 +112,7 @@ class TestNetwork {
 };
 
 /// A completion with a copy of the response.
-struct Told {
+struct Reported {
   TransactionId transaction;
   TransactionStatus status{};
   MadMessage answer{};
@@ -124,14 +124,15 @@ class Listener {
  public:
   [[nodiscard]] CompletionHandler handler() {
     return [this](const Completion& completion) {
-      told.push_back({.transaction = completion.transaction,
-                      .status = completion.status,
-                      .answer = completion.answer != nullptr ? *completion.answer : MadMessage{},
-                      .sends = completion.sends,
-                      .rmpp_status = completion.rmpp_status});
+      reported.push_back(
+          {.transaction = completion.transaction,
+           .status = completion.status,
+           .answer = completion.answer != nullptr ? *completion.answer : MadMessage{},
+           .sends = completion.sends,
+           .rmpp_status = completion.rmpp_status});
     };
   }
-  std::vector<Told> told;
+  std::vector<Reported> reported;
 };
 
 /// An agent made of a function.

@@ -90,7 +90,8 @@ class Explorer {
                    bool is_bounded = false) {
     step();
     const std::uint64_t now = newest(word);
-    note("asks to sleep, if unchanged", word_of(word), {.value = now, .age = 0, .rival = {}});
+    note("asks to sleep, if unchanged", word_of(word),
+         {.value = now, .age = 0, .racing_fiber = {}});
     if (now == value) {
       fibers_[current_].sleeps_on = &word;
       fibers_[current_].is_bounded = is_bounded;
@@ -222,7 +223,7 @@ class Explorer {
                    (fiber.state == State::Asleep ? " sleeps for ever" : " waits for ever");
       }
     }
-    return failure_.empty() ? "" : failure_ + "\n" + story();
+    return failure_.empty() ? "" : failure_ + "\n" + trace();
   }
 
   /// A separate function, because getcontext() returns twice.
@@ -323,14 +324,14 @@ class Explorer {
   std::uint64_t note(std::string_view what, Word word, MemoryModel::Access access) {
     WEFT_ASSERT(region_of(word.at) != nullptr, "the explorer is used as it is meant");
     events_.push_back({.fiber = current_, .what = what, .word = word.at, .access = access});
-    if (access.rival) {
-      fail("a data race with ", fibers_[*access.rival].name);
+    if (access.racing_fiber) {
+      fail("a data race with ", fibers_[*access.racing_fiber].name);
     }
     return access.value;
   }
 
   /// The trace of the run, a line per step.
-  [[nodiscard]] std::string story() const {
+  [[nodiscard]] std::string trace() const {
     std::string text;
     for (const Event& event : events_) {
       const Region& region = *region_of(event.word);

@@ -52,8 +52,8 @@ class MemoryModel {
   };
   struct Access {
     std::uint64_t value{};
-    std::size_t age{};                 // how many newer writes a load did not see
-    std::optional<std::size_t> rival;  // the fiber that this access races with
+    std::size_t age{};                        // how many newer writes a load did not see
+    std::optional<std::size_t> racing_fiber;  // the fiber that this access races with
   };
 
   /// `pick(n)` chooses among the n writes that may be seen; 0 is the newest.
@@ -67,9 +67,10 @@ class MemoryModel {
     if (acquires(order)) {
       known_[fiber].join(seen.carried);
     }
-    const auto rival = rival_of(fiber, cell, {.is_plain = false, .is_write = false});
+    const auto racing_fiber =
+        find_racing_fiber(fiber, cell, {.is_basic = false, .is_write = false});
     cell.atomic_read[fiber] = known_[fiber].steps[fiber];
-    return {.value = seen.value, .age = age, .rival = rival};
+    return {.value = seen.value, .age = age, .racing_fiber = racing_fiber};
   }
 
   Access store(std::size_t fiber, Word word, std::uint64_t value, std::memory_order order) {
@@ -91,16 +92,16 @@ class MemoryModel {
 
   Access read_plain(std::size_t fiber, Word word) {
     Cell& cell = begin_step(fiber, word);
-    const auto rival = rival_of(fiber, cell, {.is_plain = true, .is_write = false});
+    const auto racing_fiber = find_racing_fiber(fiber, cell, {.is_basic = true, .is_write = false});
     cell.plain_read[fiber] = known_[fiber].steps[fiber];
-    return {.value = cell.writes.back().value, .age = 0, .rival = rival};
+    return {.value = cell.writes.back().value, .age = 0, .racing_fiber = racing_fiber};
   }
 
   Access write_plain(std::size_t fiber, Word word, std::uint64_t value) {
     Cell& cell = begin_step(fiber, word);
-    const auto rival = rival_of(fiber, cell, {.is_plain = true, .is_write = true});
+    const auto racing_fiber = find_racing_fiber(fiber, cell, {.is_basic = true, .is_write = true});
     append(fiber, cell, value, {}, true);
-    return {.value = value, .age = 0, .rival = rival};
+    return {.value = value, .age = 0, .racing_fiber = racing_fiber};
   }
 
   /// std::atomic_thread_fence(std::memory_order_seq_cst), as far as it orders fences.
@@ -132,7 +133,7 @@ class MemoryModel {
     std::size_t fiber{};
     std::uint32_t step{};  // of its fiber; 0 is the initial value
     Clock carried;         // what an acquire load of it synchronizes with
-    bool is_plain{};
+    bool is_basic{};
   };
   struct Cell {
     std::vector<Write> writes;
@@ -141,7 +142,7 @@ class MemoryModel {
     std::array<std::uint32_t, kMaxFibers> atomic_read{};  // likewise
   };
   struct Kind {
-    bool is_plain;
+    bool is_basic;
     bool is_write;
   };
 
@@ -162,22 +163,22 @@ class MemoryModel {
 
   Access write(std::size_t fiber, Cell& cell, std::uint64_t value, std::memory_order order,
                Clock carried) {
-    const auto rival = rival_of(fiber, cell, {.is_plain = false, .is_write = true});
+    const auto racing_fiber = find_racing_fiber(fiber, cell, {.is_basic = false, .is_write = true});
     if (releases(order)) {
       carried.join(known_[fiber]);
     }
     append(fiber, cell, value, carried, false);
-    return {.value = value, .age = 0, .rival = rival};
+    return {.value = value, .age = 0, .racing_fiber = racing_fiber};
   }
 
   void append(std::size_t fiber, Cell& cell, std::uint64_t value, const Clock& carried,
-              bool is_plain) {
+              bool is_basic) {
     cell.seen[fiber] = cell.writes.size();
     cell.writes.push_back({.value = value,
                            .fiber = fiber,
                            .step = known_[fiber].steps[fiber],
                            .carried = carried,
-                           .is_plain = is_plain});
+                           .is_basic = is_basic});
   }
 
   [[nodiscard]] std::size_t oldest_visible(std::size_t fiber, const Cell& cell) const {
@@ -192,17 +193,17 @@ class MemoryModel {
   }
 
   /// A fiber with a conflicting access that is not ordered before.
-  [[nodiscard]] std::optional<std::size_t> rival_of(std::size_t fiber, const Cell& cell,
-                                                    Kind kind) const {
+  [[nodiscard]] std::optional<std::size_t> find_racing_fiber(std::size_t fiber, const Cell& cell,
+                                                             Kind kind) const {
     const Clock& known = known_[fiber];
     for (const Write& write : cell.writes) {
-      if ((kind.is_plain || write.is_plain) && write.step > known.steps[write.fiber]) {
+      if ((kind.is_basic || write.is_basic) && write.step > known.steps[write.fiber]) {
         return write.fiber;
       }
     }
     for (std::size_t other = 0; kind.is_write && other < kMaxFibers; ++other) {
       if (cell.plain_read[other] > known.steps[other] ||
-          (kind.is_plain && cell.atomic_read[other] > known.steps[other])) {
+          (kind.is_basic && cell.atomic_read[other] > known.steps[other])) {
         return other;
       }
     }

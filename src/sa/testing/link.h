@@ -58,7 +58,7 @@ struct Host {
 };
 
 /// How a resolution ended, and when.
-struct Told {
+struct Reported {
   std::expected<Resolution, ResolutionError> outcome;
   Instant at;
 };
@@ -106,7 +106,7 @@ class Link {
         host->sa.handle_timeout(network.now);
         host->resolver.handle_timeout(network.now);
         while (const auto out = host->resolver.poll_transmit()) {
-          carry(*host, out->second);
+          transmit(*host, out->second);
         }
       }
       for (const auto& host : hosts) {
@@ -116,7 +116,7 @@ class Link {
   }
 
   /// As the fabric would bring it: to all others of the group, or to the owner of the LID.
-  void carry(const Host& from, const mad::Datagram& datagram) {
+  void transmit(const Host& from, const mad::Datagram& datagram) {
     sent.push_back({from.lid, datagram});
     for (const auto& host : hosts) {
       const bool is_for_it =
@@ -150,25 +150,25 @@ class Link {
   std::expected<Resolution, ResolutionError> resolve(Host& host, std::string_view destination,
                                                      std::string_view source = "0.0.0.0",
                                                      Duration timeout = Duration::seconds(2)) {
-    std::vector<Told> told;
+    std::vector<Reported> reported;
     const auto id =
-        host.resolver.resolve(ip(source), ip(destination), timeout, into(told), network.now);
+        host.resolver.resolve(ip(source), ip(destination), timeout, into(reported), network.now);
     EXPECT_TRUE(id.has_value());
-    for (int turn = 0; told.empty() && turn < 10'000; ++turn) {
+    for (int turn = 0; reported.empty() && turn < 10'000; ++turn) {
       run_for(Duration::milliseconds(1));
     }
-    EXPECT_EQ(told.size(), 1U);
-    return told.at(0).outcome;
+    EXPECT_EQ(reported.size(), 1U);
+    return reported.at(0).outcome;
   }
 
-  [[nodiscard]] static ResolutionHandler into(std::vector<Told>& told) {
-    return [&told](ResolutionId, const std::expected<Resolution, ResolutionError>& outcome,
-                   Instant at) { told.push_back({outcome, at}); };
+  [[nodiscard]] static ResolutionHandler into(std::vector<Reported>& reported) {
+    return [&reported](ResolutionId, const std::expected<Resolution, ResolutionError>& outcome,
+                       Instant at) { reported.push_back({outcome, at}); };
   }
 
   /// Whether the broadcast group exists, and whether SA accepts joins with all properties.
   bool has_group{true};
-  bool lets_in{true};
+  bool accepts_joins{true};
   std::vector<std::unique_ptr<Host>> hosts;
   mad::TestNetwork network;
   struct Sent {
@@ -186,8 +186,8 @@ class Link {
         *wire::parse<wire::McMemberRecord>(ByteSpan{request.message.mad}.subspan(kHeaderBytes));
     const bool makes =
         (header.component_mask & wire::kComponent<wire::McMemberRecord, "Q_Key">) != 0;
-    has_group |= makes && lets_in;
-    if (!has_group || !lets_in) {
+    has_group |= makes && accepts_joins;
+    if (!has_group || !accepts_joins) {
       request.message.set_status(
           static_cast<std::uint16_t>(wire::SaStatus::RequestInsufficientComponents));
       return &request.message;

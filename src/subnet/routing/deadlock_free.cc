@@ -15,7 +15,7 @@ class WeightedSearch {
       : graph_(graph), load_(graph.links.size()), diversity_(graph.size()), taken_(graph.size()) {}
 
   void route(std::uint32_t to, Routing& routing) {
-    distance_.assign(graph_.size(), kFar);
+    distance_.assign(graph_.size(), kUnreachable);
     distance_[to] = 0;
     queue_.assign(1, to);
     measure_distances(graph_, distance_, queue_);
@@ -46,7 +46,7 @@ class WeightedSearch {
       const std::uint32_t from = queue_[at];
       PathDiversity& diversity = diversity_[from];
       const bool differs = diversity.begin(destination);
-      std::uint32_t least_shared = kFar;
+      std::uint32_t least_shared = kUnreachable;
       std::uint64_t least = 0;
       for (std::uint32_t i = first_candidate_[at]; i < first_candidate_[at + 1]; ++i) {
         const Candidate& each = candidates_[i];

@@ -81,17 +81,17 @@ class FatTree {
   /// Identifies the subtree of each leaf that remains when links above `height` are removed; by
   /// position.
   [[nodiscard]] std::vector<std::uint32_t> parts_below(std::uint32_t height) const {
-    std::vector<std::uint32_t> part(graph_.size(), kFar);
+    std::vector<std::uint32_t> part(graph_.size(), kUnreachable);
     std::vector<std::uint32_t> queue;
     for (std::uint32_t start = 0; start < graph_.size(); ++start) {
-      if (part[start] != kFar || graph_.level[start] > height) {
+      if (part[start] != kUnreachable || graph_.level[start] > height) {
         continue;
       }
       part[start] = start;
       queue.assign(1, start);
       for (std::size_t next = 0; next < queue.size(); ++next) {
         for (const RoutingLink& link : graph_.links_of(queue[next])) {
-          if (graph_.level[link.to] <= height && part[link.to] == kFar) {
+          if (graph_.level[link.to] <= height && part[link.to] == kUnreachable) {
             part[link.to] = start;
             queue.push_back(link.to);
           }
@@ -104,11 +104,11 @@ class FatTree {
   /// Numbers hosts by leaf, with the leaves of a subtree next to each other.
   void order_hosts() {
     std::vector<std::uint32_t> leaves;
-    std::uint32_t most_hosts = 1;
+    std::uint32_t max_hosts = 1;
     for (std::uint32_t i = 0; i < graph_.size(); ++i) {
       if (graph_.host_ports[i] != 0) {
         leaves.push_back(i);
-        most_hosts = std::max(most_hosts, graph_.host_ports[i]);
+        max_hosts = std::max(max_hosts, graph_.host_ports[i]);
       }
     }
     std::vector<std::vector<std::uint32_t>> part;  // subtrees, from the root downwards
@@ -126,7 +126,7 @@ class FatTree {
     first_number_.assign(graph_.size(), 0);
     first_ordinal_.assign(graph_.size(), 0);
     for (std::uint32_t i = 0; i < leaves.size(); ++i) {
-      first_number_[leaves[i]] = i * most_hosts;
+      first_number_[leaves[i]] = i * max_hosts;
     }
     for (std::uint32_t i = 0, ordinal = 0; i < graph_.size(); ++i) {
       first_ordinal_[i] = ordinal;
@@ -155,7 +155,7 @@ class FatTree {
 
 Result<void> check_levels(const RoutingGraph& graph) {
   for (std::uint32_t i = 0; i < graph.size(); ++i) {
-    if (graph.level[i] == kFar) {
+    if (graph.level[i] == kUnreachable) {
       return fail(ErrorCode::NotSupported,
                   "not a fat tree: no cables lead from switch {} to one with hosts", i);
     }
@@ -174,7 +174,7 @@ Result<void> check_levels(const RoutingGraph& graph) {
 /// Switches without hosts may lack an up/down path between them; management packets between these
 /// use the shortest path.
 void join_switches(const RoutingGraph& graph, std::uint32_t to, Routing& routing) {
-  std::vector<std::uint32_t> distance(graph.size(), kFar);
+  std::vector<std::uint32_t> distance(graph.size(), kUnreachable);
   std::vector<std::uint32_t> queue{to};
   distance[to] = 0;
   measure_distances(graph, distance, queue);

@@ -24,7 +24,7 @@ void add_links(const Subnet& subnet, RoutingGraph& graph) {
         continue;
       }
       const std::uint32_t to = graph.position_of[peer.node.value()];
-      if (to == kFar) {
+      if (to == kUnreachable) {
         ++graph.host_ports[position];
       } else {
         graph.links.push_back({.from = position, .to = to, .port = port.number});
@@ -63,7 +63,7 @@ void add_destinations(const Subnet& subnet, RoutingGraph& graph) {
     for (const SubnetPort& port : node.ports) {
       const PortId peer = live_peer(subnet, port);
       if (port.number == PortNumber{} || peer.node == kNoNode ||
-          graph.position_of[peer.node.value()] != kFar) {
+          graph.position_of[peer.node.value()] != kUnreachable) {
         continue;
       }
       add_destination(graph, subnet.port(peer),
@@ -77,7 +77,7 @@ void add_destinations(const Subnet& subnet, RoutingGraph& graph) {
 
 RoutingGraph make_routing_graph(const Subnet& subnet) {
   RoutingGraph graph;
-  graph.position_of.assign(subnet.nodes().size(), kFar);
+  graph.position_of.assign(subnet.nodes().size(), kUnreachable);
   for (std::uint32_t i = 0; i < subnet.nodes().size(); ++i) {
     if (subnet.nodes()[i].is_switch()) {
       graph.position_of[i] = graph.size();
@@ -88,7 +88,7 @@ RoutingGraph make_routing_graph(const Subnet& subnet) {
   graph.lid_end = subnet.highest_lid().value() + 1;
   add_links(subnet, graph);
   add_destinations(subnet, graph);
-  graph.level.assign(graph.size(), kFar);
+  graph.level.assign(graph.size(), kUnreachable);
   std::vector<std::uint32_t> queue;
   for (std::uint32_t position = 0; position < graph.size(); ++position) {
     if (graph.host_ports[position] != 0) {
@@ -105,7 +105,7 @@ void measure_distances(const RoutingGraph& graph, std::vector<std::uint32_t>& di
   for (std::size_t next = 0; next < queue.size(); ++next) {
     const std::uint32_t from = queue[next];
     for (const RoutingLink& link : graph.links_of(from)) {
-      if (distance[link.to] == kFar) {
+      if (distance[link.to] == kUnreachable) {
         distance[link.to] = distance[from] + 1;
         queue.push_back(link.to);
       }

@@ -14,7 +14,7 @@
 namespace weft::subnet {
 
 /// Distance of an unreachable switch; also marks nodes that are no switches.
-inline constexpr std::uint32_t kFar = std::numeric_limits<std::uint32_t>::max();
+inline constexpr std::uint32_t kUnreachable = std::numeric_limits<std::uint32_t>::max();
 
 /// One direction of a cable between two switches.
 struct RoutingLink {
@@ -37,14 +37,15 @@ struct RoutingDestination {
 /// Switch graph with destinations, in compressed sparse row form.
 struct RoutingGraph {
   std::vector<NodeId> switches;                  // by position
-  std::vector<std::uint32_t> position_of;        // by node; kFar if it is no switch
+  std::vector<std::uint32_t> position_of;        // by node; kUnreachable if it is no switch
   std::vector<std::uint32_t> first_link;         // by position, plus an end entry
   std::vector<RoutingLink> links;                // grouped by switch, then by peer and port
   std::vector<std::uint32_t> first_destination;  // by position, plus an end entry
   std::vector<RoutingDestination> destinations;  // grouped by switch; LIDs of one port are adjacent
   std::vector<std::uint32_t> host_ports;         // by position: number of attached HCA ports
-  std::vector<std::uint32_t> level;  // hops to the nearest switch with hosts; kFar if unreachable
-  std::uint32_t lid_end{};           // highest LID + 1
+  std::vector<std::uint32_t>
+      level;                // hops to the nearest switch with hosts; kUnreachable if unreachable
+  std::uint32_t lid_end{};  // highest LID + 1
 
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(switches.size()); }
   [[nodiscard]] std::span<const RoutingLink> links_of(std::uint32_t position) const {

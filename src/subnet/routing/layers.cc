@@ -26,7 +26,7 @@ class Dependencies {
     }
     present_.assign(first_dependency_.back(), 0);
     refused_.assign(first_dependency_.back(), 0);
-    place_.assign(layers, places_of_a_tree());
+    place_.assign(layers, tree_positions());
     seen_.assign(graph.links.size(), false);
   }
 
@@ -54,13 +54,13 @@ class Dependencies {
 
  private:
   /// Initial order, suited to trees: upward links from the lowest level, then downward links.
-  [[nodiscard]] std::vector<std::uint32_t> places_of_a_tree() const {
+  [[nodiscard]] std::vector<std::uint32_t> tree_positions() const {
     std::vector<std::uint32_t> order(graph_.links.size());
     std::iota(order.begin(), order.end(), 0U);
     std::ranges::sort(order, {}, [&](std::uint32_t link) {
       const std::uint64_t from = graph_.level[graph_.links[link].from];
       const std::uint64_t to = graph_.level[graph_.links[link].to];
-      return std::pair{to > from ? from : 2 * std::uint64_t{kFar} - from, link};
+      return std::pair{to > from ? from : 2 * std::uint64_t{kUnreachable} - from, link};
     });
     std::vector<std::uint32_t> places(order.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) {
@@ -77,20 +77,20 @@ class Dependencies {
     const std::uint32_t highest = place[first];
     behind_.assign(1, second);
     seen_[second] = true;
-    bool is_circle = false;
-    for (std::size_t i = 0; i < behind_.size() && !is_circle; ++i) {
+    bool closes_cycle = false;
+    for (std::size_t i = 0; i < behind_.size() && !closes_cycle; ++i) {
       const std::uint32_t via = graph_.links[behind_[i]].to;
       for (std::uint32_t next = graph_.first_link[via]; next < graph_.first_link[via + 1]; ++next) {
         if ((present_[index(behind_[i], next)] & bit) != 0 && place[next] <= highest &&
             !seen_[next]) {
-          is_circle = is_circle || next == first;
+          closes_cycle = closes_cycle || next == first;
           seen_[next] = true;
           behind_.push_back(next);
         }
       }
     }
     before_.clear();
-    if (!is_circle) {
+    if (!closes_cycle) {
       before_.assign(1, first);
       seen_[first] = true;
     }
@@ -105,10 +105,10 @@ class Dependencies {
       }
     }
     forget();
-    if (!is_circle) {
+    if (!closes_cycle) {
       reorder(place);
     }
-    return !is_circle;
+    return !closes_cycle;
   }
 
   void forget() {
@@ -150,7 +150,7 @@ class Layers {
  public:
   Layers(const RoutingGraph& graph, std::uint8_t vls, Routing& routing)
       : graph_(graph), vls_(vls), routing_(routing), dependencies_(graph, vls) {
-    link_of_port_.assign(std::size_t{graph.size()} * kPorts, kFar);
+    link_of_port_.assign(std::size_t{graph.size()} * kPorts, kUnreachable);
     for (std::uint32_t i = 0; i < graph.links.size(); ++i) {
       link_of_port_[graph.links[i].from * kPorts + graph.links[i].port.value()] = i;
     }
@@ -179,11 +179,11 @@ class Layers {
     refused_.assign(graph_.size(), 0);    // layers in which the path would close a cycle
     for (const std::uint32_t source : order_) {
       const std::uint32_t link = next_[source];
-      if (link == kFar) {
+      if (link == kUnreachable) {
         continue;
       }
       const std::uint32_t via = graph_.links[link].to;
-      if (next_[via] != kFar) {
+      if (next_[via] != kUnreachable) {
         const std::uint32_t dependency = dependencies_.index(link, next_[via]);
         present_[source] = present_[via] & dependencies_.present(dependency);
         refused_[source] = refused_[via] | dependencies_.refused(dependency);
@@ -214,12 +214,13 @@ class Layers {
   /// Adds dependencies from the far end, so that those added before a failure also belong to other
   /// paths.
   bool takes(std::uint32_t source, std::uint8_t layer) {
-    way_.clear();
-    for (std::uint32_t link = next_[source]; link != kFar; link = next_[graph_.links[link].to]) {
-      way_.push_back(link);
+    route_.clear();
+    for (std::uint32_t link = next_[source]; link != kUnreachable;
+         link = next_[graph_.links[link].to]) {
+      route_.push_back(link);
     }
-    for (std::size_t i = way_.size(); i-- > 1;) {
-      if (!dependencies_.add(way_[i - 1], way_[i], layer)) {
+    for (std::size_t i = route_.size(); i-- > 1;) {
+      if (!dependencies_.add(route_[i - 1], route_[i], layer)) {
         return false;
       }
     }
@@ -229,26 +230,28 @@ class Layers {
   /// All switches that reach the destination, in order of distance.
   void sort_by_depth(const RoutingDestination& destination) {
     next_.resize(graph_.size());
-    depth_.assign(graph_.size(), kFar);
+    depth_.assign(graph_.size(), kUnreachable);
     depth_[destination.at] = 0;
     for (std::uint32_t i = 0; i < graph_.size(); ++i) {
       const PortNumber port = routing_.forwarding[i][destination.lid.value()];
-      next_[i] = i == destination.at ? kFar : link_of_port_[i * kPorts + port.value()];
+      next_[i] = i == destination.at ? kUnreachable : link_of_port_[i * kPorts + port.value()];
     }
     for (std::uint32_t start = 0; start < graph_.size(); ++start) {
-      way_.clear();
+      route_.clear();
       std::uint32_t at = start;
-      for (; depth_[at] == kFar && next_[at] != kFar; at = graph_.links[next_[at]].to) {
-        way_.push_back(at);
+      for (; depth_[at] == kUnreachable && next_[at] != kUnreachable;
+           at = graph_.links[next_[at]].to) {
+        route_.push_back(at);
       }
-      for (std::uint32_t depth = depth_[at]; depth != kFar && !way_.empty(); way_.pop_back()) {
-        depth_[way_.back()] = ++depth;
+      for (std::uint32_t depth = depth_[at]; depth != kUnreachable && !route_.empty();
+           route_.pop_back()) {
+        depth_[route_.back()] = ++depth;
       }
     }
     first_at_depth_.assign(graph_.size() + 2, 0);
     std::uint32_t reached = 0;
     for (const std::uint32_t depth : depth_) {
-      if (depth != kFar) {
+      if (depth != kUnreachable) {
         ++first_at_depth_[depth + 1];
         ++reached;
       }
@@ -256,7 +259,7 @@ class Layers {
     std::partial_sum(first_at_depth_.begin(), first_at_depth_.end(), first_at_depth_.begin());
     order_.resize(reached);
     for (std::uint32_t i = 0; i < graph_.size(); ++i) {
-      if (depth_[i] != kFar) {
+      if (depth_[i] != kUnreachable) {
         order_[first_at_depth_[depth_[i]]++] = i;
       }
     }
@@ -271,7 +274,7 @@ class Layers {
   std::vector<std::uint32_t> depth_;         // by position
   std::vector<std::uint32_t> first_at_depth_;
   std::vector<std::uint32_t> order_;
-  std::vector<std::uint32_t> way_;
+  std::vector<std::uint32_t> route_;
   std::vector<LayerMask> present_;  // by position
   std::vector<LayerMask> refused_;  // by position
 };

@@ -34,7 +34,7 @@ Routing route_min_hop(const RoutingGraph& graph) {
   std::vector<std::uint32_t> queue;
   std::vector<std::uint32_t> candidates;
   for (std::uint32_t to = 0; to < graph.size(); ++to) {
-    distance.assign(graph.size(), kFar);
+    distance.assign(graph.size(), kUnreachable);
     distance[to] = 0;
     queue.assign(1, to);
     measure_distances(graph, distance, queue);

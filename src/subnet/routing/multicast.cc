@@ -7,7 +7,7 @@ namespace weft::subnet {
 std::vector<std::uint32_t> tree_roots(const RoutingGraph& graph) {
   std::uint32_t top = 0;
   for (const std::uint32_t level : graph.level) {
-    top = level == kFar ? top : std::max(top, level);
+    top = level == kUnreachable ? top : std::max(top, level);
   }
   std::vector<std::uint32_t> roots;
   for (std::uint32_t i = 0; i < graph.size(); ++i) {
@@ -20,7 +20,7 @@ std::vector<std::uint32_t> tree_roots(const RoutingGraph& graph) {
 
 SpanningTree grow_tree(const RoutingGraph& graph, std::uint32_t root) {
   SpanningTree tree;
-  tree.to_parent.assign(graph.size(), kFar);
+  tree.to_parent.assign(graph.size(), kUnreachable);
   std::vector<bool> is_in(graph.size());
   for (std::uint32_t i = 0; i <= graph.size(); ++i) {
     const std::uint32_t start = i == 0 ? root : i - 1;
@@ -61,14 +61,14 @@ std::vector<PortMask> multicast_masks(const RoutingGraph& graph, const SpanningT
     return graph.links[tree.to_parent[position]].to;
   };
   for (auto at = tree.order.rbegin(); at != tree.order.rend(); ++at) {
-    if (tree.to_parent[*at] != kFar) {
+    if (tree.to_parent[*at] != kUnreachable) {
       below[parent_of(*at)].members += below[*at].members;
       below[parent_of(*at)].receivers += below[*at].receivers;
     }
   }
   std::vector<Count> whole(graph.size());  // totals of the tree that contains the switch
   for (const std::uint32_t position : tree.order) {
-    if (tree.to_parent[position] == kFar) {
+    if (tree.to_parent[position] == kUnreachable) {
       whole[position] = below[position];
       continue;
     }

@@ -21,7 +21,7 @@ struct TreeMember {
 /// A spanning tree of all switches, or a forest if they are not all connected.
 struct SpanningTree {
   std::vector<std::uint32_t> order;      // positions, parents first
-  std::vector<std::uint32_t> to_parent;  // by position: link to the parent; kFar at roots
+  std::vector<std::uint32_t> to_parent;  // by position: link to the parent; kUnreachable at roots
 };
 
 /// Candidate roots, best first: the centre switches of a tree topology. Groups are distributed over

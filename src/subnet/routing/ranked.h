@@ -29,14 +29,14 @@ class RankedPaths {
   /// Calls visit(from, candidates) for each other switch; `candidates` is empty if it has no path.
   template <class Visit>
   void for_destination(std::uint32_t to, Visit&& visit) {
-    cost_.assign(graph_.size(), kFar);
+    cost_.assign(graph_.size(), kUnreachable);
     cost_[to] = 0;
     queue_.assign(1, to);
     // switches that reach `to` by going down only
     for (std::size_t next = 0; next < queue_.size(); ++next) {
       const std::uint32_t below = queue_[next];
       for (const RoutingLink& link : graph_.links_of(below)) {
-        if (rank_[link.to] < rank_[below] && cost_[link.to] == kFar) {
+        if (rank_[link.to] < rank_[below] && cost_[link.to] == kUnreachable) {
           cost_[link.to] = cost_[below] + 1;
           queue_.push_back(link.to);
         }
@@ -59,16 +59,16 @@ class RankedPaths {
     const bool down = goes_down_[from];
     const auto leads_on = [&](const RoutingLink& link) {
       return down ? goes_down_[link.to] && rank_[link.to] > rank_[from]
-                  : rank_[link.to] < rank_[from] && cost_[link.to] != kFar;
+                  : rank_[link.to] < rank_[from] && cost_[link.to] != kUnreachable;
     };
-    std::uint32_t least = kFar;
+    std::uint32_t least = kUnreachable;
     for (const RoutingLink& link : graph_.links_of(from)) {
       if (leads_on(link)) {
         least = std::min(least, cost_[link.to]);
       }
     }
     candidates_.clear();
-    if (least == kFar) {
+    if (least == kUnreachable) {
       return;
     }
     cost_[from] = least + 1;

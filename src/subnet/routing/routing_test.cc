@@ -273,12 +273,12 @@ TEST(Routing, FatTreeSaysWhyAGraphIsNone) {
 }
 
 TEST(Routing, ACableFromASwitchToItselfLeadsNowhere) {
-  testing::SubnetMaker maker;
-  const NodeId node = maker.add_switch(8);
-  maker.add_hosts(node, 2);
-  maker.join({node, PortNumber{5}}, {node, PortNumber{6}});
-  maker.join({node, PortNumber{7}}, {node, PortNumber{7}});
-  Routed routed{maker.finish()};
+  testing::SubnetBuilder builder;
+  const NodeId node = builder.add_switch(8);
+  builder.add_hosts(node, 2);
+  builder.join({node, PortNumber{5}}, {node, PortNumber{6}});
+  builder.join({node, PortNumber{7}}, {node, PortNumber{7}});
+  Routed routed{builder.finish()};
   EXPECT_TRUE(routed.graph.links.empty());
   routed.routing = route_up_down(routed.graph);
   EXPECT_THAT(routed.checker().unreachable(), IsEmpty());

@@ -14,21 +14,22 @@ namespace {
 
 /// Distance from the highest level; switches that reach no host are lowest.
 std::uint32_t depth(const RoutingGraph& graph, std::uint32_t position) {
-  return graph.level[position] == kFar ? kFar : kFar - 1 - graph.level[position];
+  return graph.level[position] == kUnreachable ? kUnreachable
+                                               : kUnreachable - 1 - graph.level[position];
 }
 
 /// The order used by route_up_down(), grown from one switch by its highest neighbour.
 std::vector<std::uint32_t> connected_order(const RoutingGraph& graph) {
   // Ordered by depth, hops from the first switch, and position; the smallest is added next.
   using Next = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
-  std::vector<std::uint32_t> rank(graph.size(), kFar);
-  std::vector<std::uint32_t> hops(graph.size(), kFar);
+  std::vector<std::uint32_t> rank(graph.size(), kUnreachable);
+  std::vector<std::uint32_t> hops(graph.size(), kUnreachable);
   std::vector<std::uint32_t> roots(graph.size());
   std::iota(roots.begin(), roots.end(), 0U);
   std::ranges::sort(roots, {}, [&](std::uint32_t i) { return std::pair{depth(graph, i), i}; });
   std::uint32_t last = 0;
   for (const std::uint32_t root : roots) {  // one per connected component
-    if (rank[root] != kFar) {
+    if (rank[root] != kUnreachable) {
       continue;
     }
     std::priority_queue<Next, std::vector<Next>, std::greater<>> frontier;
@@ -39,7 +40,7 @@ std::vector<std::uint32_t> connected_order(const RoutingGraph& graph) {
       frontier.pop();
       rank[position] = last++;
       for (const RoutingLink& link : graph.links_of(position)) {
-        if (hops[link.to] == kFar) {
+        if (hops[link.to] == kUnreachable) {
           hops[link.to] = hops[position] + 1;
           frontier.emplace(depth(graph, link.to), hops[link.to], link.to);
         }

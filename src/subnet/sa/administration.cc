@@ -137,8 +137,8 @@ const mad::MadMessage* SubnetAdministration::handle(mad::MadRequest& request) {
   const bool is_list =
       method != MadMethod::Get && method != MadMethod::Set && method != MadMethod::Delete;
   SaAnswer records{is_list ? options_.answer_bytes : 1, options_.answer_bytes};
-  const Guid asker = guid_of(*requester);
-  if (!budget_.may_ask(asker, request.now)) {
+  const Guid requesting_port = guid_of(*requester);
+  if (!budget_.has_budget(requesting_port, request.now)) {
     ++counters_.over_budget;
     records.refuse(wire::kMadStatusBusy);
     return respond(request.message, query, records);
@@ -149,7 +149,7 @@ const mad::MadMessage* SubnetAdministration::handle(mad::MadRequest& request) {
     records.refuse(wire::SaStatus::NoRecords);
   }
   records.charge(write_trees(request.now) + static_cast<std::size_t>(counters_.reports - reports));
-  budget_.charge(asker, records.cost(), request.now);
+  budget_.charge(requesting_port, records.cost(), request.now);
   return respond(request.message, query, records);
 }
 

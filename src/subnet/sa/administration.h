@@ -54,8 +54,8 @@ struct SaCounters {
   std::uint64_t over_budget{};        ///< answered with BUSY
   std::uint64_t reports{};
   std::uint64_t reports_dropped{};  ///< the management interface was full
-  std::uint64_t subscribers_gone{};
-  std::uint64_t trees_refused{};  ///< set_multicast_members failed
+  std::uint64_t subscribers_lost{};
+  std::uint64_t tree_failures{};  ///< set_multicast_members failed
 };
 
 /// MGID of a partition's IPoIB broadcast group, with link-local scope (RFC 4391 §4).

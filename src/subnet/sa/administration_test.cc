@@ -18,11 +18,11 @@ using wire::SaStatus;
 
 TEST(SubnetAdministration, TellsItsClassPortInfo) {
   SaLab lab;
-  const Told told = lab.ask(SaLab::kH3, MadMethod::Get, SaAttribute::ClassPortInfo);
-  ASSERT_TRUE(told.is_answered);
-  EXPECT_EQ(told.status, 0);
-  EXPECT_EQ(told.header.header.method, MadMethod::GetResp);
-  const auto info = told.record<wire::ClassPortInfo>();
+  const Reported reported = lab.ask(SaLab::kH3, MadMethod::Get, SaAttribute::ClassPortInfo);
+  ASSERT_TRUE(reported.is_answered);
+  EXPECT_EQ(reported.status, 0);
+  EXPECT_EQ(reported.header.header.method, MadMethod::GetResp);
+  const auto info = reported.record<wire::ClassPortInfo>();
   EXPECT_EQ(info.base_version, 1);
   EXPECT_EQ(info.class_version, 2);
   EXPECT_EQ(info.capability_mask & 1U << 9, 1U << 9) << "UD multicast";
@@ -32,12 +32,12 @@ TEST(SubnetAdministration, TellsItsClassPortInfo) {
 TEST(SubnetAdministration, RepeatsTheHeaderWithoutTheSmKey) {  // C15-0.1.5
   SaLab lab;
   constexpr auto kMask = wire::kComponent<wire::NodeRecord, "LID">;
-  const Told told =
+  const Reported reported =
       lab.get(SaLab::kH3, SaAttribute::NodeRecord, wire::NodeRecord{.lid = SaLab::kH2}, kMask, 1);
-  EXPECT_EQ(told.status, 0);
-  EXPECT_EQ(told.header.sm_key, 0U);
-  EXPECT_EQ(told.header.component_mask, kMask);
-  EXPECT_EQ(told.header.attribute_offset, 14);
+  EXPECT_EQ(reported.status, 0);
+  EXPECT_EQ(reported.header.sm_key, 0U);
+  EXPECT_EQ(reported.header.component_mask, kMask);
+  EXPECT_EQ(reported.header.attribute_offset, 14);
 }
 
 TEST(SubnetAdministration, IgnoresAWrongSmKey) {  // §15.4.1.1
@@ -92,12 +92,13 @@ TEST(SubnetAdministration, GetHasOneRecordOrAStatus) {  // C15-0.1.30
 
 TEST(SubnetAdministration, AnEmptyTableIsAnAnswer) {
   SaLab lab;
-  const Told told = lab.table(SaLab::kH3, SaAttribute::NodeRecord, wire::NodeRecord{.lid = Lid{99}},
-                              wire::kComponent<wire::NodeRecord, "LID">);
-  ASSERT_TRUE(told.is_answered);
-  EXPECT_EQ(told.status, 0);
-  EXPECT_EQ(told.header.attribute_offset, 0);
-  EXPECT_TRUE(told.data.empty());
+  const Reported reported =
+      lab.table(SaLab::kH3, SaAttribute::NodeRecord, wire::NodeRecord{.lid = Lid{99}},
+                wire::kComponent<wire::NodeRecord, "LID">);
+  ASSERT_TRUE(reported.is_answered);
+  EXPECT_EQ(reported.status, 0);
+  EXPECT_EQ(reported.header.attribute_offset, 0);
+  EXPECT_TRUE(reported.data.empty());
 }
 
 TEST(SubnetAdministration, RefusesATableThatIsLongerThanItsLimit) {
@@ -154,9 +155,9 @@ TEST(SubnetAdministration, TablesOfALargeSubnetComeByRmpp) {
     (void)add_host(lab.control.model, 100 + i, Lid{100 + i});
   }
   ++lab.control.model.generation;
-  const Told told = lab.table<wire::NodeRecord>(SaLab::kH3, SaAttribute::NodeRecord);
-  EXPECT_EQ(told.status, 0);
-  const auto records = told.records<wire::NodeRecord>();
+  const Reported reported = lab.table<wire::NodeRecord>(SaLab::kH3, SaAttribute::NodeRecord);
+  EXPECT_EQ(reported.status, 0);
+  const auto records = reported.records<wire::NodeRecord>();
   // h4 is in another partition; the two switches are in the default one.
   ASSERT_EQ(records.size(), kHosts - 1 + 2);
   EXPECT_EQ(records.back().lid, Lid{100 + kHosts - 5});

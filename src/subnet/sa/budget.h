@@ -20,7 +20,7 @@ class SaBudget {
   };
   explicit SaBudget(const Limits& limits) : limits_(limits) {}
 
-  [[nodiscard]] bool may_ask(Guid port, Instant now) const {
+  [[nodiscard]] bool has_budget(Guid port, Instant now) const {
     const auto found = paid_at_.find(port);
     return found == paid_at_.end() || found->second - span_of(limits_.burst_bytes) <= now;
   }

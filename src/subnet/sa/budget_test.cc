@@ -16,16 +16,16 @@ TEST(SaBudget, AllowsABurstAndThenSoMuchASecond) {
   SaBudget budget{
       {.burst_bytes = 1'000, .bytes_per_second = 100}
   };
-  EXPECT_TRUE(budget.may_ask(kPort, kStart));
+  EXPECT_TRUE(budget.has_budget(kPort, kStart));
   budget.charge(kPort, 1'000, kStart);
-  EXPECT_TRUE(budget.may_ask(kPort, kStart));
+  EXPECT_TRUE(budget.has_budget(kPort, kStart));
   budget.charge(kPort, 200, kStart);
-  EXPECT_FALSE(budget.may_ask(kPort, kStart));
-  EXPECT_TRUE(budget.may_ask(Guid{2}, kStart));
-  EXPECT_FALSE(budget.may_ask(kPort, kStart + Duration::milliseconds(1'999)));
-  EXPECT_TRUE(budget.may_ask(kPort, kStart + Duration::seconds(2)));
+  EXPECT_FALSE(budget.has_budget(kPort, kStart));
+  EXPECT_TRUE(budget.has_budget(Guid{2}, kStart));
+  EXPECT_FALSE(budget.has_budget(kPort, kStart + Duration::milliseconds(1'999)));
+  EXPECT_TRUE(budget.has_budget(kPort, kStart + Duration::seconds(2)));
   budget.forget(kPort);
-  EXPECT_TRUE(budget.may_ask(kPort, kStart));
+  EXPECT_TRUE(budget.has_budget(kPort, kStart));
 }
 
 TEST(SaBudget, KeepsAPortThatFloodsFromTheOthersTime) {

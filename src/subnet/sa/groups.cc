@@ -17,9 +17,9 @@ const SaGroup* SaGroups::find(const Gid& mgid) const {
   return found == groups_.end() ? nullptr : &found->second;
 }
 
-std::size_t SaGroups::memberships_asked_by(Guid asker) const {
-  const auto found = asked_by_.find(asker);
-  return found == asked_by_.end() ? 0 : found->second;
+std::size_t SaGroups::memberships_requested_by(Guid requesting_port) const {
+  const auto found = requested_by_.find(requesting_port);
+  return found == requested_by_.end() ? 0 : found->second;
 }
 
 std::optional<Lid> SaGroups::free_mlid() const {
@@ -65,7 +65,7 @@ void SaGroups::join(const Gid& mgid, Guid port, const GroupMember& member) {
   const auto [place, is_new] = group.members.try_emplace(port, member);
   const auto before = place->second.join_state;
   if (is_new) {
-    ++asked_by_[member.asker];
+    ++requested_by_[member.requesting_port];
   } else {
     place->second.join_state |= member.join_state;
   }
@@ -86,7 +86,7 @@ bool SaGroups::leave(const Gid& mgid, Guid port, Flags<wire::JoinState> join_sta
     changed_.insert(group.properties.mlid);
   }
   if (member.join_state.empty()) {
-    forget_membership(port, mgid, member.asker);
+    forget_membership(port, mgid, member.requesting_port);
     group.members.erase(port);
   }
   if (group.is_permanent || !is_full(before)) {
@@ -151,7 +151,7 @@ void SaGroups::erase(std::map<Gid, SaGroup>::iterator group) {
   const Gid mgid = group->first;
   const Lid mlid = group->second.properties.mlid;
   for (const auto& [port, member] : group->second.members) {
-    forget_membership(port, mgid, member.asker);
+    forget_membership(port, mgid, member.requesting_port);
   }
   groups_.erase(group);
   std::set<Gid>& sharing = groups_of_mlid_.at(mlid);
@@ -162,10 +162,10 @@ void SaGroups::erase(std::map<Gid, SaGroup>::iterator group) {
   changed_.insert(mlid);
 }
 
-void SaGroups::forget_membership(Guid port, const Gid& mgid, Guid asker) {
-  const auto asked = asked_by_.find(asker);
+void SaGroups::forget_membership(Guid port, const Gid& mgid, Guid requesting_port) {
+  const auto asked = requested_by_.find(requesting_port);
   if (--asked->second == 0) {
-    asked_by_.erase(asked);
+    requested_by_.erase(asked);
   }
   const auto found = groups_of_port_.find(port);
   found->second.erase(mgid);

@@ -20,7 +20,7 @@ struct GroupMember {
   Flags<wire::JoinState> join_state{};
   bool is_proxy{};  ///< the join was requested by another port
   /// GUID of the requesting port, to whose limit it counts; zero if SA joined the port itself
-  Guid asker{};
+  Guid requesting_port{};
 };
 
 /// A multicast group of the SA.
@@ -49,7 +49,7 @@ class SaGroups {
   struct Limits {
     std::size_t mlids{16383};  ///< 0xC000 .. 0xFFFE; switches may have fewer
     std::size_t groups{16383};
-    std::size_t memberships_of_asker{1024};  ///< policy, not from the specification
+    std::size_t memberships_per_requester{1024};  ///< policy, not from the specification
   };
   explicit SaGroups(const Limits& limits) : limits_(limits) {}
 
@@ -57,11 +57,11 @@ class SaGroups {
 
   [[nodiscard]] const std::map<Gid, SaGroup>& groups() const { return groups_; }
   [[nodiscard]] const SaGroup* find(const Gid& mgid) const;
-  [[nodiscard]] std::size_t memberships_asked_by(Guid asker) const;
+  [[nodiscard]] std::size_t memberships_requested_by(Guid requesting_port) const;
 
   [[nodiscard]] bool has_room() const { return groups_.size() < limits_.groups; }
-  [[nodiscard]] bool has_room_for(Guid asker) const {
-    return memberships_asked_by(asker) < limits_.memberships_of_asker;
+  [[nodiscard]] bool has_room_for(Guid requesting_port) const {
+    return memberships_requested_by(requesting_port) < limits_.memberships_per_requester;
   }
 
   /// The lowest unused MLID; none if all are in use.
@@ -96,13 +96,13 @@ class SaGroups {
 
  private:
   void erase(std::map<Gid, SaGroup>::iterator group);
-  void forget_membership(Guid port, const Gid& mgid, Guid asker);
+  void forget_membership(Guid port, const Gid& mgid, Guid requesting_port);
 
   Limits limits_;
   std::map<Gid, SaGroup> groups_;
   std::map<Lid, std::set<Gid>> groups_of_mlid_;
   std::map<Guid, std::set<Gid>> groups_of_port_;
-  std::map<Guid, std::size_t> asked_by_;
+  std::map<Guid, std::size_t> requested_by_;
   std::set<Lid> changed_;
   std::uint32_t last_made_{};
 };

@@ -20,11 +20,11 @@ class Groups : public ::testing::Test {
   void create(std::uint64_t number, Lid mlid, PKey pkey = kDefaultPKey, bool is_permanent = false) {
     groups.create({.mgid = mgid(number), .mlid = mlid, .pkey = pkey}, is_permanent);
   }
-  void join(std::uint64_t number, Guid port, Flags<JoinState> state, Guid asker = {}) {
-    groups.join(mgid(number), port, {.join_state = state, .asker = asker});
+  void join(std::uint64_t number, Guid port, Flags<JoinState> state, Guid requesting_port = {}) {
+    groups.join(mgid(number), port, {.join_state = state, .requesting_port = requesting_port});
   }
   SaGroups groups{
-      {.mlids = 4, .groups = 6, .memberships_of_asker = 2}
+      {.mlids = 4, .groups = 6, .memberships_per_requester = 2}
   };
 };
 
@@ -126,7 +126,7 @@ TEST_F(Groups, CountMembershipsByWhoAsked) {
   EXPECT_TRUE(groups.has_room_for(kA)) << "what a proxy asked for is not its own";
   (void)groups.leave(mgid(1), kA, JoinState::FullMember);
   EXPECT_TRUE(groups.has_room_for(kB));
-  EXPECT_EQ(groups.memberships_asked_by(kB), 1U);
+  EXPECT_EQ(groups.memberships_requested_by(kB), 1U);
 }
 
 TEST_F(Groups, MakeMgidsThatNobodyHas) {

@@ -35,7 +35,7 @@ void SubnetAdministration::change_guids(const SaQuery& query, SaAnswer& answer) 
     return answer.refuse(SaStatus::RequestInsufficientComponents);
   }
   const auto port = subnet.find_lid(wanted.lid);
-  if (!port || !query.sees(*port)) {
+  if (!port || !query.can_see(*port)) {
     return answer.refuse(SaStatus::NoRecords);
   }
   if (!query.is_trusted && *port != query.requester) {

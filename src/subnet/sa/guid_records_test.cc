@@ -23,8 +23,8 @@ class SaGuids : public ::testing::Test {
     record.guid_info.guids[index] = guid;
     return record;
   }
-  [[nodiscard]] Told set(Lid from, const Record& record, std::uint64_t mask,
-                         std::uint64_t sm_key = 0) {
+  [[nodiscard]] Reported set(Lid from, const Record& record, std::uint64_t mask,
+                             std::uint64_t sm_key = 0) {
     return lab.set(from, SaAttribute::GuidInfoRecord, record, mask, sm_key);
   }
   [[nodiscard]] Guid alias(std::size_t index) const {
@@ -34,9 +34,9 @@ class SaGuids : public ::testing::Test {
 };
 
 TEST_F(SaGuids, AreGivenAsAsked) {
-  const Told told = set(SaLab::kH3, wanted(1, Guid{0xA1}, 1), kBlock | guid_bit(1));
-  ASSERT_EQ(told.status, 0);
-  EXPECT_EQ(told.record<Record>().guid_info.guids[1], Guid{0xA1});
+  const Reported reported = set(SaLab::kH3, wanted(1, Guid{0xA1}, 1), kBlock | guid_bit(1));
+  ASSERT_EQ(reported.status, 0);
+  EXPECT_EQ(reported.record<Record>().guid_info.guids[1], Guid{0xA1});
   EXPECT_EQ(alias(9), Guid{0xA1});
 }
 
@@ -51,9 +51,9 @@ TEST_F(SaGuids, AreChosenBySaWhenNoneIsNamed) {
 }
 
 TEST_F(SaGuids, ThatOthersHaveAreDeclined) {
-  const Told told = set(SaLab::kH3, wanted(1, Guid{kPortGuid + 2}), kBlock | guid_bit(1));
-  EXPECT_EQ(told.status, 0);
-  EXPECT_EQ(told.record<Record>().guid_info.guids[1], Guid{});
+  const Reported reported = set(SaLab::kH3, wanted(1, Guid{kPortGuid + 2}), kBlock | guid_bit(1));
+  EXPECT_EQ(reported.status, 0);
+  EXPECT_EQ(reported.record<Record>().guid_info.guids[1], Guid{});
   EXPECT_EQ(alias(1), Guid{});
   Record twice = wanted(1, Guid{0xA1});
   twice.guid_info.guids[2] = Guid{0xA1};
@@ -65,9 +65,9 @@ TEST_F(SaGuids, ThatOthersHaveAreDeclined) {
 
 TEST_F(SaGuids, AreDeleted) {
   ASSERT_EQ(set(SaLab::kH3, wanted(1, Guid{0xA1}), kBlock | guid_bit(1)).status, 0);
-  const Told told =
+  const Reported reported =
       lab.remove(SaLab::kH3, SaAttribute::GuidInfoRecord, wanted(1, {}), kBlock | guid_bit(1));
-  EXPECT_EQ(told.status, 0);
+  EXPECT_EQ(reported.status, 0);
   EXPECT_EQ(alias(1), Guid{});
 }
 

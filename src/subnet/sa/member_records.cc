@@ -30,11 +30,11 @@ constexpr std::uint64_t kToCreate = kToJoin | kComponent<Record, "Q_Key"> |
                                     kComponent<Record, "TClass"> | kComponent<Record, "P_Key"> |
                                     kComponent<Record, "SL"> | kComponent<Record, "FlowLabel">;
 
-[[nodiscard]] Wanted wanted_mtu(const SaQuery& query, const Record& wanted) {
-  return wanted_of<Record, "MtuSelector", "Mtu">(query, wanted.mtu_selector, wanted.mtu);
+[[nodiscard]] Constraint wanted_mtu(const SaQuery& query, const Record& wanted) {
+  return constraint_of<Record, "MtuSelector", "Mtu">(query, wanted.mtu_selector, wanted.mtu);
 }
-[[nodiscard]] Wanted wanted_rate(const SaQuery& query, const Record& wanted) {
-  return wanted_of<Record, "RateSelector", "Rate">(query, wanted.rate_selector, wanted.rate);
+[[nodiscard]] Constraint wanted_rate(const SaQuery& query, const Record& wanted) {
+  return constraint_of<Record, "RateSelector", "Rate">(query, wanted.rate_selector, wanted.rate);
 }
 
 [[nodiscard]] std::uint8_t scope_of(const Gid& mgid) {
@@ -163,7 +163,7 @@ SaStatusCode SubnetAdministration::make_group(const SaQuery& query,
   const auto rate = choose_rate(rate_of(joining.info), wanted_rate(query, wanted));
   const auto life_time =
       choose_life_time(options_.group_life_time,
-                       wanted_of<Record, "PacketLifeTimeSelector", "PacketLifeTime">(
+                       constraint_of<Record, "PacketLifeTimeSelector", "PacketLifeTime">(
                            query, wanted.packet_life_time_selector, wanted.packet_life_time));
   if (!mtu || !rate || !life_time) {
     return code(SaStatus::RequestInvalid);
@@ -207,7 +207,7 @@ void SubnetAdministration::join_group(const SaQuery& query, SaAnswer& answer) {
   if (!port) {
     return;
   }
-  if (!query.sees(*port)) {  // a proxy must share a partition with the port
+  if (!query.can_see(*port)) {  // a proxy must share a partition with the port
     return answer.refuse(SaStatus::RequestInvalid);
   }
   const Guid guid = guid_of(*port);
@@ -234,8 +234,8 @@ void SubnetAdministration::join_group(const SaQuery& query, SaAnswer& answer) {
   if (is_member && !may_change(query, *group, *port, group->members.at(guid))) {
     return answer.refuse(SaStatus::RequestInvalid);
   }
-  const Guid asker = guid_of(query.requester);
-  if (!is_member && !groups_.has_room_for(asker)) {
+  const Guid requesting_port = guid_of(query.requester);
+  if (!is_member && !groups_.has_room_for(requesting_port)) {
     return answer.refuse(SaStatus::NoResources);
   }
   if (is_new) {
@@ -245,7 +245,7 @@ void SubnetAdministration::join_group(const SaQuery& query, SaAnswer& answer) {
                {.port_gid = wanted.port_gid,
                 .join_state = wanted.join_state,
                 .is_proxy = *port != query.requester,
-                .asker = asker});
+                .requesting_port = requesting_port});
   group = groups_.find(properties.mgid);
   answer.add(record_of(*group, group->members.at(guid)));
   if (is_new) {
@@ -335,12 +335,13 @@ std::size_t SubnetAdministration::write_trees(Instant now) {
     const auto same = [](const MulticastMember& a, const MulticastMember& b) {
       return a.port == b.port && a.role == b.role;
     };
-    const auto told = trees_.find(mlid);
-    if (told == trees_.end() ? members.empty() : std::ranges::equal(told->second, members, same)) {
+    const auto reported = trees_.find(mlid);
+    if (reported == trees_.end() ? members.empty()
+                                 : std::ranges::equal(reported->second, members, same)) {
       continue;
     }
     if (!control_.set_multicast_members(mlid, members, now)) {
-      ++counters_.trees_refused;
+      ++counters_.tree_failures;
     } else if (members.empty()) {
       trees_.erase(mlid);
     } else {

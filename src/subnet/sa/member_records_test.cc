@@ -35,10 +35,10 @@ class SaMemberships : public ::testing::Test {
             .pkey = kDefaultPKey,
             .join_state = state};
   }
-  [[nodiscard]] Told set(Lid from, const Record& record, std::uint64_t mask) {
+  [[nodiscard]] Reported set(Lid from, const Record& record, std::uint64_t mask) {
     return lab.set(from, SaAttribute::McMemberRecord, record, mask);
   }
-  [[nodiscard]] Told leave(Lid from, const Record& record, std::uint64_t mask = kJoin) {
+  [[nodiscard]] Reported leave(Lid from, const Record& record, std::uint64_t mask = kJoin) {
     return lab.remove(from, SaAttribute::McMemberRecord, record, mask);
   }
   [[nodiscard]] std::vector<PortId> tree(Lid mlid) {
@@ -73,9 +73,9 @@ TEST_F(SaMemberships, ANewPortIsInTheBroadcastGroup) {
 }
 
 TEST_F(SaMemberships, AreMadeByTheFirstFullMember) {
-  const Told told = set(SaLab::kH2, member(lab.h2), kCreate);
-  ASSERT_EQ(told.status, 0);
-  const auto record = told.record<Record>();
+  const Reported reported = set(SaLab::kH2, member(lab.h2), kCreate);
+  ASSERT_EQ(reported.status, 0);
+  const auto record = reported.record<Record>();
   EXPECT_EQ(record.mgid, kGroup);
   EXPECT_EQ(record.mlid, Lid{0xC001});
   EXPECT_EQ(record.port_gid, lab.gid(lab.h2));
@@ -140,10 +140,10 @@ TEST_F(SaMemberships, TakeAnMlidThatTheJoinerNames) {
 
 TEST_F(SaMemberships, AreJoinedInEveryState) {
   ASSERT_EQ(set(SaLab::kH2, member(lab.h2), kCreate).status, 0);
-  const Told told = set(SaLab::kH3, member(lab.h3, JoinState::SendOnlyNonMember), kJoin);
-  ASSERT_EQ(told.status, 0);
-  EXPECT_EQ(told.record<Record>().qkey, QKey{0x1234});
-  EXPECT_EQ(told.record<Record>().mlid, Lid{0xC001});
+  const Reported reported = set(SaLab::kH3, member(lab.h3, JoinState::SendOnlyNonMember), kJoin);
+  ASSERT_EQ(reported.status, 0);
+  EXPECT_EQ(reported.record<Record>().qkey, QKey{0x1234});
+  EXPECT_EQ(reported.record<Record>().mlid, Lid{0xC001});
   EXPECT_EQ(lab.control.trees[Lid{0xC001}][1].role, MulticastRole::SendOnly);
   EXPECT_EQ(
       set(SaLab::kH3, member(lab.h3, JoinState::NonMember), kJoin).record<Record>().join_state,
@@ -227,9 +227,9 @@ TEST_F(SaMemberships, NeedPortsOfTheSubnet) {
 TEST_F(SaMemberships, AreJoinedByProxyOnlyFromTheSamePartition) {  // o15-0.2.1
   ASSERT_EQ(set(SaLab::kH1, member(lab.h1), kCreate).status, 0);
   EXPECT_EQ(set(SaLab::kH4, member(lab.h3), kJoin).status, code(SaStatus::RequestInvalid));
-  const Told told = set(SaLab::kH2, member(lab.h3), kJoin);
-  ASSERT_EQ(told.status, 0);
-  EXPECT_TRUE(told.record<Record>().proxy_join);
+  const Reported reported = set(SaLab::kH2, member(lab.h3), kJoin);
+  ASSERT_EQ(reported.status, 0);
+  EXPECT_TRUE(reported.record<Record>().proxy_join);
   EXPECT_EQ(set(SaLab::kH4, member(lab.h2), kJoin).status, 0) << "they share a partition";
   EXPECT_EQ(set(SaLab::kH4, member(lab.h1), kJoin).status, code(SaStatus::RequestInvalid));
   // A membership is changed by its owner only; one by proxy by any port of the partition.
@@ -249,10 +249,10 @@ TEST_F(SaMemberships, AreLeftAsTheyWereJoined) {  // o15-0.1.14
             code(SaStatus::RequestInvalid));
   EXPECT_EQ(leave(SaLab::kH3, member(lab.h3, {})).status, code(SaStatus::RequestInvalid));
   EXPECT_EQ(leave(SaLab::kH1, member(lab.h1)).status, code(SaStatus::RequestInvalid));
-  const Told told = leave(SaLab::kH3, member(lab.h3));
-  EXPECT_EQ(told.status, 0);
-  EXPECT_EQ(told.header.header.method, wire::MadMethod::DeleteResp);
-  EXPECT_TRUE(told.record<Record>().join_state.empty());
+  const Reported reported = leave(SaLab::kH3, member(lab.h3));
+  EXPECT_EQ(reported.status, 0);
+  EXPECT_EQ(reported.header.header.method, wire::MadMethod::DeleteResp);
+  EXPECT_TRUE(reported.record<Record>().join_state.empty());
   EXPECT_EQ(tree(Lid{0xC001}), std::vector{lab.h2});
   ASSERT_EQ(set(SaLab::kH2, member(lab.h2, JoinState::NonMember), kJoin).status, 0);
   EXPECT_EQ(leave(SaLab::kH2, member(lab.h2, JoinState::NonMember)).record<Record>().join_state,
@@ -315,7 +315,7 @@ TEST_F(SaMemberships, GoWhenTheirPortsAreGone) {
   EXPECT_TRUE(tree(Lid{0xC001}).empty());
 }
 
-TEST_F(SaMemberships, AreToldToTheManagerOnceUntilTheyChange) {
+TEST_F(SaMemberships, AreSentToTheManagerOnceUntilTheyChange) {
   ASSERT_EQ(set(SaLab::kH2, member(lab.h2), kCreate).status, 0);
   const int written = lab.control.trees_written;
   ASSERT_EQ(set(SaLab::kH2, member(lab.h2), kJoin).status, 0);
@@ -324,7 +324,7 @@ TEST_F(SaMemberships, AreToldToTheManagerOnceUntilTheyChange) {
 }
 
 TEST(SaMembershipLimits, RefuseWhatIsTooMuch) {
-  SaLab lab{{.groups = {.mlids = 3, .groups = 16, .memberships_of_asker = 2}}};
+  SaLab lab{{.groups = {.mlids = 3, .groups = 16, .memberships_per_requester = 2}}};
   const auto make = [&](Lid from, PortId port, std::uint64_t number) {
     return lab
         .set(from, SaAttribute::McMemberRecord,

@@ -130,7 +130,7 @@ void answer_sm_info_records(const SaQuery& query, SaAnswer& answer) {
   const auto lid = take_lid<Record, "LID">(query, wanted.lid, mask);
   const ComponentMatcher<Record> matcher{wanted, mask};
   const auto add = [&](PortId id, wire::SmInfo info) {
-    if (!query.subnet().contains(id.node) || !query.sees(id) ||
+    if (!query.subnet().contains(id.node) || !query.can_see(id) ||
         (lid && !query.subnet().port(id).owns(*lid))) {
       return;
     }
@@ -157,7 +157,7 @@ void answer_link_records(const SaQuery& query, SaAnswer& answer) {
   };
   const auto add = [&](PortId near) {
     const PortId far = subnet.port(near).peer;
-    if (!subnet.contains(far.node) || !query.sees(end_port(far))) {
+    if (!subnet.contains(far.node) || !query.can_see(end_port(far))) {
       return;
     }
     const SubnetPort& far_end = subnet.port(end_port(far));

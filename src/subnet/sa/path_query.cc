@@ -50,7 +50,7 @@ std::vector<PathEnd> find_ends(const SaQuery& query, const EndName& name, SaAnsw
     return ends;
   }
   const PortId port = by_gid ? *by_gid : *by_lid;
-  if (query.sees(port)) {
+  if (query.can_see(port)) {
     ends.push_back({.port = port, .gid = name.gid.value_or(subnet.gid_of(port)), .lid = name.lid});
   }
   return ends;

@@ -29,7 +29,7 @@ struct EndName {
 
 /// Constraints of a query, and the components copied to each returned path.
 struct PathRequest {
-  PathWish wish{};
+  PathQuery path_query{};
   std::uint64_t service_id{};
   std::uint32_t flow_label{};
   std::uint8_t tclass{};
@@ -39,35 +39,37 @@ struct PathRequest {
 
 /// A selector applies only together with its value; without one of them any value matches.
 template <wire::WireType T, wire::Name kSelector, wire::Name kValue>
-[[nodiscard]] Wanted wanted_of(const SaQuery& query, wire::Selector selector, std::uint8_t value) {
-  return query.has<T, kSelector>() && query.has<T, kValue>() ? Wanted{selector, value} : Wanted{};
+[[nodiscard]] Constraint constraint_of(const SaQuery& query, wire::Selector selector,
+                                       std::uint8_t value) {
+  return query.has<T, kSelector>() && query.has<T, kValue>() ? Constraint{selector, value}
+                                                             : Constraint{};
 }
 
 template <wire::WireType T>
-[[nodiscard]] PathWish wish_of(const SaQuery& query, const T& wanted) {
-  constexpr unsigned kMostPaths = 127;  // NumbPath has 7 bits
-  PathWish wish{
-      .mtu = wanted_of<T, "MtuSelector", "Mtu">(query, wanted.mtu_selector, wanted.mtu),
-      .rate = wanted_of<T, "RateSelector", "Rate">(query, wanted.rate_selector, wanted.rate),
-      .life_time = wanted_of<T, "PacketLifeTimeSelector", "PacketLifeTime">(
+[[nodiscard]] PathQuery path_query_of(const SaQuery& query, const T& wanted) {
+  constexpr unsigned kMaxPaths = 127;  // NumbPath has 7 bits
+  PathQuery path_query{
+      .mtu = constraint_of<T, "MtuSelector", "Mtu">(query, wanted.mtu_selector, wanted.mtu),
+      .rate = constraint_of<T, "RateSelector", "Rate">(query, wanted.rate_selector, wanted.rate),
+      .life_time = constraint_of<T, "PacketLifeTimeSelector", "PacketLifeTime">(
           query, wanted.packet_life_time_selector, wanted.packet_life_time),
       .is_reversible = query.has<T, "Reversible">() && wanted.reversible};
   if (query.has<T, "P_Key">()) {
-    wish.pkey = wanted.pkey;
+    path_query.pkey = wanted.pkey;
   }
   if (query.has<T, "SL">()) {
-    wish.sl = wanted.sl;
+    path_query.sl = wanted.sl;
   }
   const bool is_single = query.method() == wire::MadMethod::Get;
-  wish.path_count = is_single                    ? 1
-                    : query.has<T, "NumbPath">() ? std::max<unsigned>(wanted.path_count, 1)
-                                                 : kMostPaths;
-  return wish;
+  path_query.path_count = is_single                    ? 1
+                          : query.has<T, "NumbPath">() ? std::max<unsigned>(wanted.path_count, 1)
+                                                       : kMaxPaths;
+  return path_query;
 }
 
 template <wire::WireType T>
 [[nodiscard]] PathRequest request_of(const SaQuery& query, const T& wanted) {
-  return {.wish = wish_of<T>(query, wanted),
+  return {.path_query = path_query_of<T>(query, wanted),
           .service_id = query.has<T, "ServiceID56LSB">() ? wanted.service_id() : 0,
           .flow_label = query.has<T, "FlowLabel">() ? wanted.flow_label : 0,
           .tclass = query.has<T, "TClass">() ? wanted.tclass : std::uint8_t{},
@@ -78,9 +80,10 @@ template <wire::WireType T>
 /// True if the MTU and rate in the query are defined codes and the P_Key is valid.
 template <wire::WireType T>
 [[nodiscard]] bool values_are_valid(const SaQuery& query, const T& wanted) {
-  const Wanted mtu = wanted_of<T, "MtuSelector", "Mtu">(query, wanted.mtu_selector, wanted.mtu);
-  const Wanted rate =
-      wanted_of<T, "RateSelector", "Rate">(query, wanted.rate_selector, wanted.rate);
+  const Constraint mtu =
+      constraint_of<T, "MtuSelector", "Mtu">(query, wanted.mtu_selector, wanted.mtu);
+  const Constraint rate =
+      constraint_of<T, "RateSelector", "Rate">(query, wanted.rate_selector, wanted.rate);
   return (mtu.selector == wire::Selector::Best || is_mtu(mtu.value)) &&
          (rate.selector == wire::Selector::Best || is_rate(rate.value)) &&
          (!query.has<T, "P_Key">() || wanted.pkey.is_valid());

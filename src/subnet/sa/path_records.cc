@@ -10,20 +10,20 @@ namespace weft::subnet {
 
 std::optional<wire::PathRecord> find_path(const SaQuery& query, const PathEnd& source,
                                           const PathEnd& destination, Lid slid, Lid dlid,
-                                          const PathWish& wish) {
+                                          const PathQuery& path_query) {
   const SaDirectory& directory = query.directory;
   const auto pkey =
       directory.shared_key(directory.kind_of(query.subnet(), source.port),
-                           directory.kind_of(query.subnet(), destination.port), wish.pkey);
+                           directory.kind_of(query.subnet(), destination.port), path_query.pkey);
   if (!pkey) {
     return std::nullopt;
   }
   const auto there = query.control.path(slid, dlid);
-  if (!there || (wish.sl && *wish.sl != there->sl)) {
+  if (!there || (path_query.sl && *path_query.sl != there->sl)) {
     return std::nullopt;
   }
   const auto back = query.control.path(dlid, slid);
-  if (wish.is_reversible && !back) {
+  if (path_query.is_reversible && !back) {
     return std::nullopt;
   }
   // A reversible path has the properties that hold in both directions (§15.2.5.16).
@@ -33,9 +33,9 @@ std::optional<wire::PathRecord> find_path(const SaQuery& query, const PathEnd& s
     mtu = std::min(mtu, static_cast<std::uint8_t>(back->mtu));
     rate = slower_of(rate, back->rate);
   }
-  const auto chosen_mtu = choose_mtu(mtu, wish.mtu);
-  const auto chosen_rate = choose_rate(rate, wish.rate);
-  const auto life_time = choose_life_time(there->packet_life_time, wish.life_time);
+  const auto chosen_mtu = choose_mtu(mtu, path_query.mtu);
+  const auto chosen_rate = choose_rate(rate, path_query.rate);
+  const auto life_time = choose_life_time(there->packet_life_time, path_query.life_time);
   if (!chosen_mtu || !chosen_rate || !life_time) {
     return std::nullopt;
   }
@@ -57,21 +57,21 @@ std::optional<wire::PathRecord> find_path(const SaQuery& query, const PathEnd& s
 void add_paths(const SaQuery& query, const PathEnd& source, const PathEnd& destination,
                const PathRequest& request, SaAnswer& answer) {
   unsigned found = 0;
-  for_each_lid_pair(query.subnet().port(source.port), source.lid,
-                    query.subnet().port(destination.port), destination.lid,
-                    [&](Lid slid, Lid dlid) {
-                      answer.charge();
-                      auto path = find_path(query, source, destination, slid, dlid, request.wish);
-                      if (path) {
-                        path->set_service_id(request.service_id);
-                        path->flow_label = request.flow_label;
-                        path->tclass = request.tclass;
-                        path->qos_class = request.qos_class;
-                        answer.add(*path);
-                        ++found;
-                      }
-                      return found < request.wish.path_count && !answer.is_over();
-                    });
+  for_each_lid_pair(
+      query.subnet().port(source.port), source.lid, query.subnet().port(destination.port),
+      destination.lid, [&](Lid slid, Lid dlid) {
+        answer.charge();
+        auto path = find_path(query, source, destination, slid, dlid, request.path_query);
+        if (path) {
+          path->set_service_id(request.service_id);
+          path->flow_label = request.flow_label;
+          path->tclass = request.tclass;
+          path->qos_class = request.qos_class;
+          answer.add(*path);
+          ++found;
+        }
+        return found < request.path_query.path_count && !answer.is_over();
+      });
 }
 
 void add_paths_between(const SaQuery& query, std::span<const PathEnd> sources,
@@ -103,11 +103,12 @@ void answer_multicast_path(const SaQuery& query, const wire::PathRecord& wanted,
     return;
   }
   const wire::McMemberRecord& has = group->properties;
-  const PathWish wish = wish_of<Record>(query, wanted);
+  const PathQuery path_query = path_query_of<Record>(query, wanted);
   const PartitionKind kind = query.directory.kind_of(query.subnet(), sources[0].port);
   if (!query.directory.has_key(kind, has.pkey) ||
-      (wish.pkey && wish.pkey->base() != has.pkey.base()) || (wish.sl && *wish.sl != has.sl) ||
-      !mtu_satisfies(has.mtu, wish.mtu) || !rate_satisfies(has.rate, wish.rate)) {
+      (path_query.pkey && path_query.pkey->base() != has.pkey.base()) ||
+      (path_query.sl && *path_query.sl != has.sl) || !mtu_satisfies(has.mtu, path_query.mtu) ||
+      !rate_satisfies(has.rate, path_query.rate)) {
     return;
   }
   answer.add(wire::PathRecord{.dgid = has.mgid,
@@ -128,7 +129,7 @@ void answer_multicast_path(const SaQuery& query, const wire::PathRecord& wanted,
 }
 
 /// True if a Get identifies both ends; one record cannot stand for all paths (§15.2.4).
-[[nodiscard]] bool names_enough(const SaQuery& query) {
+[[nodiscard]] bool has_required_components(const SaQuery& query) {
   const bool has_source = query.has<Record, "SGID">() || query.has<Record, "SLID">();
   const bool has_destination = query.has<Record, "DGID">() || query.has<Record, "DLID">();
   return query.method() != wire::MadMethod::Get || (has_source && has_destination);
@@ -139,7 +140,7 @@ void answer_multicast_path(const SaQuery& query, const wire::PathRecord& wanted,
 void answer_path_records(const SaQuery& query, const SaGroups& groups, SaAnswer& answer) {
   const auto wanted = query.record<Record>();
   if (query.has<Record, "ServiceID8MSB">() != query.has<Record, "ServiceID56LSB">() ||
-      !names_enough(query)) {
+      !has_required_components(query)) {
     return answer.refuse(wire::SaStatus::RequestInsufficientComponents);
   }
   if (!values_are_valid<Record>(query, wanted)) {

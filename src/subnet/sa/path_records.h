@@ -27,12 +27,12 @@ struct PathEnd {
 };
 
 /// Constraints of a path query.
-struct PathWish {
+struct PathQuery {
   std::optional<PKey> pkey{};
   std::optional<ServiceLevel> sl{};
-  Wanted mtu{};
-  Wanted rate{};
-  Wanted life_time{};
+  Constraint mtu{};
+  Constraint rate{};
+  Constraint life_time{};
   bool is_reversible{};
   unsigned path_count{1};  ///< maximum per pair of ports
 };
@@ -40,7 +40,7 @@ struct PathWish {
 /// The path between a LID of `source` and one of `destination`; none if no path satisfies `wish`.
 [[nodiscard]] std::optional<wire::PathRecord> find_path(const SaQuery& query, const PathEnd& source,
                                                         const PathEnd& destination, Lid slid,
-                                                        Lid dlid, const PathWish& wish);
+                                                        Lid dlid, const PathQuery& path_query);
 
 /// Calls visit(SLID, DLID) for the LID pairs of two ports until it returns false. Pairs that share
 /// neither LID with an earlier one come first.

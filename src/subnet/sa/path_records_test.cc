@@ -27,7 +27,7 @@ constexpr auto kNumbPath = kComponent<PathRecord, "NumbPath">;
 
 class SaPaths : public ::testing::Test {
  protected:
-  [[nodiscard]] Told get(const PathRecord& wanted, std::uint64_t mask, Lid from = SaLab::kH1) {
+  [[nodiscard]] Reported get(const PathRecord& wanted, std::uint64_t mask, Lid from = SaLab::kH1) {
     return lab.get(from, SaAttribute::PathRecord, wanted, mask);
   }
   [[nodiscard]] std::vector<PathRecord> table(const PathRecord& wanted, std::uint64_t mask,
@@ -42,9 +42,9 @@ class SaPaths : public ::testing::Test {
 };
 
 TEST_F(SaPaths, ByGidsSayWhatTheRouteIs) {  // T-SA-1
-  const Told told = get({.dgid = g3, .sgid = g1}, kSgid | kDgid);
-  ASSERT_EQ(told.status, 0);
-  const auto path = told.record<PathRecord>();
+  const Reported reported = get({.dgid = g3, .sgid = g1}, kSgid | kDgid);
+  ASSERT_EQ(reported.status, 0);
+  const auto path = reported.record<PathRecord>();
   EXPECT_EQ(path.dgid, g3);
   EXPECT_EQ(path.sgid, g1);
   EXPECT_EQ(path.slid, SaLab::kH1);
@@ -288,8 +288,8 @@ TEST_F(SaPaths, ToAMulticastGidHaveTheGroupsValues) {
 class SaMultiPaths : public SaPaths {
  protected:
   using Multi = wire::MultiPathRecord;
-  [[nodiscard]] Told multi(Multi wanted, const std::vector<Gid>& sources,
-                           const std::vector<Gid>& destinations, std::uint64_t mask = 0) {
+  [[nodiscard]] Reported multi(Multi wanted, const std::vector<Gid>& sources,
+                               const std::vector<Gid>& destinations, std::uint64_t mask = 0) {
     wanted.sgid_count = static_cast<std::uint8_t>(sources.size());
     wanted.dgid_count = static_cast<std::uint8_t>(destinations.size());
     std::vector<std::byte> data(24);
@@ -306,11 +306,12 @@ class SaMultiPaths : public SaPaths {
 };
 
 TEST_F(SaMultiPaths, AreBetweenEachSourceAndEachDestination) {
-  const Told told = multi({.path_count = 1}, {g1, g2}, {g3, g2}, kComponent<Multi, "NumbPath">);
-  EXPECT_EQ(told.header.header.method, MadMethod::GetMultiResp);
-  EXPECT_EQ(told.header.header.attribute_id,
+  const Reported reported =
+      multi({.path_count = 1}, {g1, g2}, {g3, g2}, kComponent<Multi, "NumbPath">);
+  EXPECT_EQ(reported.header.header.method, MadMethod::GetMultiResp);
+  EXPECT_EQ(reported.header.header.attribute_id,
             static_cast<std::uint16_t>(SaAttribute::PathRecord));  // o15-0.2.7
-  const auto paths = told.records<PathRecord>();
+  const auto paths = reported.records<PathRecord>();
   ASSERT_EQ(paths.size(), 4U);
   EXPECT_EQ(paths[0].sgid, g1);
   EXPECT_EQ(paths[0].dgid, g3);

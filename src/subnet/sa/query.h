@@ -28,7 +28,7 @@ using SaStatusCode = std::uint16_t;
 
 /// Cost of examining one record, in bytes of responses (SaBudget). Policy, not from the
 /// specification.
-inline constexpr std::size_t kLookCost = 64;
+inline constexpr std::size_t kRecordCost = 64;
 
 /// Response under construction: packed records or an error status, and the work spent on it.
 /// Records are padded to multiples of 8 bytes (IBTA vol 1 §15.2.1.1).
@@ -58,8 +58,8 @@ class SaAnswer {
   }
 
   /// Accounts for examined records.
-  void charge(std::size_t looks = 1) { looks_ += looks; }
-  [[nodiscard]] std::size_t cost() const { return bytes_.size() + looks_ * kLookCost; }
+  void charge(std::size_t records = 1) { records_examined_ += records; }
+  [[nodiscard]] std::size_t cost() const { return bytes_.size() + records_examined_ * kRecordCost; }
 
   /// An error was set; further records are not added to the response.
   [[nodiscard]] bool is_over() const { return status_ != 0; }
@@ -72,7 +72,7 @@ class SaAnswer {
   std::size_t byte_limit_;
   std::vector<std::byte> bytes_;
   std::size_t count_{};
-  std::size_t looks_{1};
+  std::size_t records_examined_{1};
   std::uint16_t offset_{};
   SaStatusCode status_{};
 };
@@ -105,7 +105,7 @@ struct SaQuery {
   }
 
   /// §15.4.1.2: an untrusted requester sees only ports that share a partition with it.
-  [[nodiscard]] bool sees(PortId port) const {
+  [[nodiscard]] bool can_see(PortId port) const {
     return is_trusted || directory.shared_key(directory.kind_of(subnet(), requester),
                                               directory.kind_of(subnet(), port));
   }
@@ -116,7 +116,7 @@ struct SaQuery {
   void for_each_end_port(std::optional<Lid> lid, SaAnswer& answer, Visit&& visit) const {
     if (lid) {
       const auto port = subnet().find_lid(*lid);
-      if (port && sees(*port)) {
+      if (port && can_see(*port)) {
         visit(*port);
       }
       return;
@@ -126,7 +126,7 @@ struct SaQuery {
         return;
       }
       answer.charge();
-      if (sees(port)) {
+      if (can_see(port)) {
         visit(port);
       }
     }

@@ -21,7 +21,7 @@ RateCode slower_of(RateCode a, RateCode b) {
   return rate_hundreds_of_mbps(a) <= rate_hundreds_of_mbps(b) ? a : b;
 }
 
-std::optional<std::uint8_t> choose_mtu(std::uint8_t of_path, const Wanted& wanted) {
+std::optional<std::uint8_t> choose_mtu(std::uint8_t of_path, const Constraint& wanted) {
   switch (wanted.selector) {
     case wire::Selector::GreaterThan:
       return of_path > wanted.value ? std::optional{of_path} : std::nullopt;
@@ -37,25 +37,25 @@ std::optional<std::uint8_t> choose_mtu(std::uint8_t of_path, const Wanted& wante
   return of_path;
 }
 
-std::optional<RateCode> choose_rate(RateCode of_path, const Wanted& wanted) {
+std::optional<RateCode> choose_rate(RateCode of_path, const Constraint& wanted) {
   const std::uint32_t path = rate_hundreds_of_mbps(of_path);
-  const std::uint32_t wish = rate_hundreds_of_mbps(wanted.value);
+  const std::uint32_t path_query = rate_hundreds_of_mbps(wanted.value);
   switch (wanted.selector) {
     case wire::Selector::GreaterThan:
-      return path > wish ? std::optional{of_path} : std::nullopt;
+      return path > path_query ? std::optional{of_path} : std::nullopt;
     case wire::Selector::LessThan: {
       const auto slower = next_slower(wanted.value);
       return slower ? std::optional{slower_of(of_path, *slower)} : std::nullopt;
     }
     case wire::Selector::Exactly:
-      return path >= wish ? std::optional{wanted.value} : std::nullopt;
+      return path >= path_query ? std::optional{wanted.value} : std::nullopt;
     case wire::Selector::Best:
       break;
   }
   return of_path;
 }
 
-std::optional<std::uint8_t> choose_life_time(std::uint8_t of_path, const Wanted& wanted) {
+std::optional<std::uint8_t> choose_life_time(std::uint8_t of_path, const Constraint& wanted) {
   constexpr std::uint8_t kLongest = 0x3F;
   switch (wanted.selector) {
     case wire::Selector::GreaterThan:
@@ -74,14 +74,15 @@ std::optional<std::uint8_t> choose_life_time(std::uint8_t of_path, const Wanted&
 
 namespace {
 
-[[nodiscard]] bool satisfies(std::uint32_t value, wire::Selector selector, std::uint32_t wish) {
+[[nodiscard]] bool satisfies(std::uint32_t value, wire::Selector selector,
+                             std::uint32_t path_query) {
   switch (selector) {
     case wire::Selector::GreaterThan:
-      return value > wish;
+      return value > path_query;
     case wire::Selector::LessThan:
-      return value < wish;
+      return value < path_query;
     case wire::Selector::Exactly:
-      return value == wish;
+      return value == path_query;
     case wire::Selector::Best:
       break;
   }
@@ -90,11 +91,11 @@ namespace {
 
 }  // namespace
 
-bool mtu_satisfies(std::uint8_t mtu, const Wanted& wanted) {
+bool mtu_satisfies(std::uint8_t mtu, const Constraint& wanted) {
   return satisfies(mtu, wanted.selector, wanted.value);
 }
 
-bool rate_satisfies(RateCode rate, const Wanted& wanted) {
+bool rate_satisfies(RateCode rate, const Constraint& wanted) {
   return satisfies(rate_hundreds_of_mbps(rate), wanted.selector,
                    rate_hundreds_of_mbps(wanted.value));
 }

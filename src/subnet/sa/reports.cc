@@ -34,7 +34,7 @@ void SubnetAdministration::get_inform_info_records(const SaQuery& query, SaAnswe
     answer.charge();
     const std::uint16_t number = enumeration[subscription.port]++;
     const auto port = query.subnet().find_port(subscription.port);
-    if (port && query.sees(*port) && !answer.is_over()) {
+    if (port && query.can_see(*port) && !answer.is_over()) {
       const Record record{.subscriber_gid = subscription.subscriber,
                           .enumeration = number,
                           .inform_info = subscription.wanted};
@@ -55,7 +55,7 @@ void SubnetAdministration::set_inform_info(const SaQuery& query, SaAnswer& answe
   }
   if (!info.gid.is_zero()) {
     const auto port = directory_.find_gid(query.subnet(), info.gid);
-    if (info.subscribe == 1 && (!port || !query.sees(*port))) {
+    if (info.subscribe == 1 && (!port || !query.can_see(*port))) {
       return answer.refuse(SaStatus::RequestInvalidGid);
     }
   }
@@ -86,11 +86,11 @@ void SubnetAdministration::set_inform_info(const SaQuery& query, SaAnswer& answe
 }
 
 void SubnetAdministration::trap_received(const wire::Notice& notice, Instant now) {
-  wire::SaNotice told{.notice = notice};
+  wire::SaNotice reported{.notice = notice};
   if (const auto issuer = control_.subnet().find_lid(notice.issuer_lid)) {
-    told.issuer_gid = control_.subnet().gid_of(*issuer);
+    reported.issuer_gid = control_.subnet().gid_of(*issuer);
   }
-  report(told, now);
+  report(reported, now);
 }
 
 /// Reports traps 64 to 67, which the SM issues (§14.2.5.1).
@@ -113,7 +113,7 @@ void SubnetAdministration::report_gid(Trap trap, const Gid& gid, Instant now) {
 void SubnetAdministration::report(const wire::SaNotice& notice, Instant now) {
   directory_.refresh(control_.subnet());
   for (const auto& [id, subscription] : subscriptions_.all()) {
-    if (wants(subscription.wanted, notice) && may_see(subscription, notice)) {
+    if (matches_notice(subscription.wanted, notice) && may_see(subscription, notice)) {
       send_report(id, subscription, notice, now);
     }
   }
@@ -184,7 +184,7 @@ void SubnetAdministration::send_report(SubscriptionId id, const Subscription& su
       [this, id](const mad::Completion& completion) {
         if (completion.status == mad::TransactionStatus::TimedOut &&
             subscriptions_.find(id) != nullptr) {
-          ++counters_.subscribers_gone;
+          ++counters_.subscribers_lost;
           subscriptions_.remove(id);
         }
       },

@@ -27,7 +27,7 @@ class SaReports : public ::testing::Test {
             .producer_type = 0xFF'FFFF};
   }
   [[nodiscard]] static InformInfo info(Trap trap) { return info(static_cast<std::uint16_t>(trap)); }
-  [[nodiscard]] Told subscribe(Lid from, const InformInfo& wanted, std::uint64_t sm_key = 0) {
+  [[nodiscard]] Reported subscribe(Lid from, const InformInfo& wanted, std::uint64_t sm_key = 0) {
     return lab.set(from, SaAttribute::InformInfo, wanted, 0, sm_key);
   }
   void make_group(Lid from, PortId port, PKey pkey) {
@@ -59,11 +59,11 @@ class SaReports : public ::testing::Test {
 };
 
 TEST_F(SaReports, AnswerASubscriptionWithItself) {
-  const Told told = subscribe(SaLab::kH3, info(Trap::GidInService));
-  ASSERT_EQ(told.status, 0);
-  EXPECT_EQ(told.header.header.method, wire::MadMethod::GetResp);
-  EXPECT_EQ(told.record<InformInfo>().subscribe, 1);
-  EXPECT_EQ(told.record<InformInfo>().qpn, kQp1);
+  const Reported reported = subscribe(SaLab::kH3, info(Trap::GidInService));
+  ASSERT_EQ(reported.status, 0);
+  EXPECT_EQ(reported.header.header.method, wire::MadMethod::GetResp);
+  EXPECT_EQ(reported.record<InformInfo>().subscribe, 1);
+  EXPECT_EQ(reported.record<InformInfo>().qpn, kQp1);
 }
 
 TEST_F(SaReports, TellPortsThatComeAndGo) {  // traps 64 and 65
@@ -130,7 +130,7 @@ TEST_F(SaReports, AreSentAgainUntilTheSubscriberIsTakenForGone) {
   lab.pass(Duration::seconds(10));
   EXPECT_EQ(heard(SaLab::kH3).size(), 4U) << "once and three retries";
   EXPECT_TRUE(lab.sa.subscriptions().all().empty());
-  EXPECT_EQ(lab.sa.counters().subscribers_gone, 1U);
+  EXPECT_EQ(lab.sa.counters().subscribers_lost, 1U);
 }
 
 TEST_F(SaReports, GoWithTheSubscribersPort) {

@@ -23,7 +23,7 @@ using wire::MadMethod;
 using wire::SaAttribute;
 
 constexpr SaOptions kOptions{
-    .groups = {.mlids = 5, .groups = 6, .memberships_of_asker = 3},
+    .groups = {.mlids = 5, .groups = 6, .memberships_per_requester = 3},
     .services = {.services = 5, .services_of_port = 3},
     .subscriptions = {.subscriptions = 5, .subscriptions_of_port = 3},
     .answer_bytes = 4096,
@@ -290,7 +290,7 @@ class Game {
     }
     for (const PortId port : {lab_.h1, lab_.h2, lab_.h3, lab_.h4}) {
       const Guid guid = lab_.control.model.port(port).guid;
-      require(groups.memberships_asked_by(guid) <= kOptions.groups.memberships_of_asker);
+      require(groups.memberships_requested_by(guid) <= kOptions.groups.memberships_per_requester);
       require(lab_.sa.subscriptions().count_of(guid) <=
               kOptions.subscriptions.subscriptions_of_port);
     }

@@ -14,7 +14,7 @@ constexpr std::array<std::byte, 16> kNoKey{};
 
 /// The record as returned to clients: with the remaining lease, without the service key
 /// (§15.4.1.2).
-[[nodiscard]] Record told(const SaQuery& query, const Service& service) {
+[[nodiscard]] Record reported(const SaQuery& query, const Service& service) {
   Record record = service.record;
   if (service.expiry != Instant::never()) {
     const Duration left = service.expiry - query.now;
@@ -95,7 +95,7 @@ void SubnetAdministration::get_service_records(const SaQuery& query, SaAnswer& a
     answer.charge();
     if ((query.is_trusted || directory_.has_key(kind, service.record.service_pkey)) &&
         matcher.matches(service.record)) {
-      answer.add(told(query, service));
+      answer.add(reported(query, service));
     }
   }
 }
@@ -124,7 +124,7 @@ void SubnetAdministration::set_service_record(const SaQuery& query, SaAnswer& an
     return answer.refuse(SaStatus::NoResources);
   }
   services_.set(record, owner, query.now);
-  answer.add(told(query, *services_.find(name_of(record))));
+  answer.add(reported(query, *services_.find(name_of(record))));
 }
 
 void SubnetAdministration::delete_service_record(const SaQuery& query, SaAnswer& answer) {
@@ -137,7 +137,7 @@ void SubnetAdministration::delete_service_record(const SaQuery& query, SaAnswer&
     return answer.refuse(SaStatus::RequestDenied);
   }
   const ServiceName name = name_of(service->record);
-  answer.add(told(query, *service));
+  answer.add(reported(query, *service));
   services_.remove(name);
 }
 

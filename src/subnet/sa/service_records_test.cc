@@ -24,13 +24,13 @@ class SaServiceRecords : public ::testing::Test {
         .service_id = id, .service_gid = lab.gid(lab.h2), .service_data8 = {1, 2, 3}
     };
   }
-  [[nodiscard]] Told set(Lid from, const Record& record, std::uint64_t mask = kName) {
+  [[nodiscard]] Reported set(Lid from, const Record& record, std::uint64_t mask = kName) {
     return lab.set(from, SaAttribute::ServiceRecord, record, mask);
   }
-  [[nodiscard]] Told remove(Lid from, const Record& record, std::uint64_t mask = kName) {
+  [[nodiscard]] Reported remove(Lid from, const Record& record, std::uint64_t mask = kName) {
     return lab.remove(from, SaAttribute::ServiceRecord, record, mask);
   }
-  [[nodiscard]] Told get(Lid from, std::uint64_t sm_key = 0) {
+  [[nodiscard]] Reported get(Lid from, std::uint64_t sm_key = 0) {
     return lab.get(from, SaAttribute::ServiceRecord, service(), kName, sm_key);
   }
   SaLab lab{{.services = {.services = 8, .services_of_port = 2}}};
@@ -42,21 +42,21 @@ TEST_F(SaServiceRecords, LiveAsLongAsTheirLease) {  // T-SA-5
   ASSERT_EQ(set(SaLab::kH2, record, kName | kLease).status, 0);
   EXPECT_NE(lab.sa.deadline(), Instant::never());
   lab.pass(Duration::milliseconds(900));
-  const Told told = get(SaLab::kH3);
-  ASSERT_EQ(told.status, 0);
-  EXPECT_EQ(told.record<Record>().service_data8[2], 3);
-  EXPECT_EQ(told.record<Record>().service_lease, 1U) << "what is left of it";
+  const Reported reported = get(SaLab::kH3);
+  ASSERT_EQ(reported.status, 0);
+  EXPECT_EQ(reported.record<Record>().service_data8[2], 3);
+  EXPECT_EQ(reported.record<Record>().service_lease, 1U) << "what is left of it";
   lab.pass(Duration::seconds(1));
   EXPECT_EQ(get(SaLab::kH3).status, code(SaStatus::NoRecords));
   EXPECT_EQ(lab.sa.deadline(), Instant::never());
 }
 
 TEST_F(SaServiceRecords, WithoutALeaseStayUntilTheyAreDeleted) {  // T-SA-5
-  const Told told = set(SaLab::kH2, service());
-  ASSERT_EQ(told.status, 0);
-  EXPECT_EQ(told.header.header.method, wire::MadMethod::GetResp);
-  EXPECT_EQ(told.record<Record>().service_lease, wire::kIndefiniteLease);
-  EXPECT_EQ(told.record<Record>().service_pkey, kDefaultPKey);
+  const Reported reported = set(SaLab::kH2, service());
+  ASSERT_EQ(reported.status, 0);
+  EXPECT_EQ(reported.header.header.method, wire::MadMethod::GetResp);
+  EXPECT_EQ(reported.record<Record>().service_lease, wire::kIndefiniteLease);
+  EXPECT_EQ(reported.record<Record>().service_pkey, kDefaultPKey);
   EXPECT_EQ(remove(SaLab::kH2, service()).status, 0);
   EXPECT_EQ(get(SaLab::kH2).status, code(SaStatus::NoRecords));
   EXPECT_EQ(remove(SaLab::kH2, service()).status, code(SaStatus::NoRecords));
@@ -116,9 +116,9 @@ TEST_F(SaServiceRecords, WithoutAKeyAreTheirPortsOnly) {
 TEST_F(SaServiceRecords, WithAKeyAreWhoseWhoKnowsIt) {
   Record record = service();
   record.service_key[0] = std::byte{0x5E};
-  const auto told = set(SaLab::kH2, record, kName | kKey);
-  ASSERT_EQ(told.status, 0);
-  EXPECT_EQ(told.record<Record>().service_key[0], std::byte{});  // C15-0.1.14, osmtest -f s
+  const auto reported = set(SaLab::kH2, record, kName | kKey);
+  ASSERT_EQ(reported.status, 0);
+  EXPECT_EQ(reported.record<Record>().service_key[0], std::byte{});  // C15-0.1.14, osmtest -f s
   EXPECT_EQ(get(SaLab::kH3).record<Record>().service_key[0], std::byte{});
   EXPECT_EQ(get(SaLab::kH3, 1).record<Record>().service_key[0], std::byte{0x5E});
   EXPECT_EQ(remove(SaLab::kH2, record).status, code(SaStatus::RequestDenied))

@@ -10,7 +10,7 @@ constexpr std::uint32_t kAnyProducer = 0xFF'FFFF;
 
 /// True if two subscriptions are equivalent, as required to unsubscribe (§13.4.8.3). Ignores
 /// Subscribe and RespTimeValue.
-[[nodiscard]] bool ask_for_the_same(const wire::InformInfo& a, const wire::InformInfo& b) {
+[[nodiscard]] bool are_equivalent(const wire::InformInfo& a, const wire::InformInfo& b) {
   return a.gid == b.gid && a.lid_range_begin == b.lid_range_begin &&
          a.lid_range_end == b.lid_range_end && a.is_generic == b.is_generic && a.type == b.type &&
          a.trap_number == b.trap_number && a.producer_type == b.producer_type;
@@ -18,7 +18,7 @@ constexpr std::uint32_t kAnyProducer = 0xFF'FFFF;
 
 }  // namespace
 
-bool wants(const wire::InformInfo& info, const wire::SaNotice& notice) {
+bool matches_notice(const wire::InformInfo& info, const wire::SaNotice& notice) {
   const wire::Notice& what = notice.notice;
   if ((info.is_generic != 0) != what.is_generic ||
       (info.type != kAny16 && info.type != static_cast<std::uint16_t>(what.type)) ||
@@ -44,7 +44,7 @@ std::optional<SubscriptionId> Subscriptions::find(const Subscription& like) cons
   for (auto each = begin; each != end; ++each) {
     const Subscription& subscription = all_.at(each->second);
     if (subscription.report_to.qp == like.report_to.qp &&
-        ask_for_the_same(subscription.wanted, like.wanted)) {
+        are_equivalent(subscription.wanted, like.wanted)) {
       return each->second;
     }
   }

@@ -29,7 +29,7 @@ struct Subscription {
 };
 
 /// True if the subscription matches the notice. The notice's source is its issuer.
-[[nodiscard]] bool wants(const wire::InformInfo& info, const wire::SaNotice& notice);
+[[nodiscard]] bool matches_notice(const wire::InformInfo& info, const wire::SaNotice& notice);
 
 /// Subscriptions of all ports, with limits. Not thread-safe.
 class Subscriptions {

@@ -24,11 +24,11 @@ constexpr wire::InformInfo kEverything{.lid_range_begin = kPermissiveLid,
 
 TEST(SaSubscriptions, WantWhatEveryComponentAllows) {  // §13.4.8.3
   const wire::SaNotice notice = link_state(Lid{7});
-  EXPECT_TRUE(wants(kEverything, notice));
+  EXPECT_TRUE(matches_notice(kEverything, notice));
   const auto with = [&](auto&& change) {
     wire::InformInfo info = kEverything;
     change(info);
-    return wants(info, notice);
+    return matches_notice(info, notice);
   };
   EXPECT_FALSE(with([](auto& info) { info.is_generic = 0; }));
   EXPECT_TRUE(with([](auto& info) { info.type = 1; }));
@@ -45,7 +45,7 @@ TEST(SaSubscriptions, WantIssuersByGidOrByLidRange) {
     info.lid_range_begin = begin;
     info.lid_range_end = end;
     info.gid = gid;
-    return wants(info, link_state(Lid{7}));
+    return matches_notice(info, link_state(Lid{7}));
   };
   EXPECT_TRUE(from(Lid{5}, Lid{7}));
   EXPECT_TRUE(from(Lid{7}, Lid{9}));

@@ -50,12 +50,12 @@ void answer_trace_records(const SaQuery& query, SaAnswer& answer) {
   if (sources.empty() || destinations.empty()) {
     return answer.refuse(wire::SaStatus::NoRecords);
   }
-  PathWish wish = wish_of<wire::PathRecord>(query, wanted);
-  wish.path_count = 1;
+  PathQuery path_query = path_query_of<wire::PathRecord>(query, wanted);
+  path_query.path_count = 1;
   for_each_lid_pair(query.subnet().port(sources[0].port), sources[0].lid,
                     query.subnet().port(destinations[0].port), destinations[0].lid,
                     [&](Lid slid, Lid dlid) {
-                      if (!find_path(query, sources[0], destinations[0], slid, dlid, wish)) {
+                      if (!find_path(query, sources[0], destinations[0], slid, dlid, path_query)) {
                         return true;
                       }
                       if (const auto path = query.control.path(slid, dlid)) {

@@ -19,14 +19,14 @@ constexpr auto kEnds = kComponent<PathRecord, "SGID"> | kComponent<PathRecord, "
 TEST(SaTraceRecords, AreTheNodesOfThePathInOrder) {
   SaLab lab;
   for (const SaAttribute attribute : {SaAttribute::TraceRecord, SaAttribute::PathRecord}) {
-    const Told told =
+    const Reported reported =
         lab.ask(SaLab::kH2, MadMethod::GetTraceTable, attribute,
                 wire::pack(PathRecord{.sgid = lab.gid(lab.h1), .dlid = Lid{5}}), kEnds);
-    ASSERT_EQ(told.status, 0);
-    EXPECT_EQ(told.header.header.method, MadMethod::GetTableResp);
-    EXPECT_EQ(told.header.header.attribute_id,
+    ASSERT_EQ(reported.status, 0);
+    EXPECT_EQ(reported.header.header.method, MadMethod::GetTableResp);
+    EXPECT_EQ(reported.header.header.attribute_id,
               static_cast<std::uint16_t>(SaAttribute::TraceRecord));
-    const auto nodes = told.records<wire::TraceRecord>();
+    const auto nodes = reported.records<wire::TraceRecord>();
     ASSERT_EQ(nodes.size(), 4U);
     EXPECT_EQ(nodes[0].node_id, kNodeGuid + 1);
     EXPECT_EQ(nodes[0].entry_port, PortNumber{0});

@@ -147,7 +147,7 @@ inline NodeId add_switch(Subnet& subnet, unsigned number, Lid lid, std::uint8_t 
 }
 
 /// A response to a client.
-struct Told {
+struct Reported {
   bool is_answered{};
   SaStatusCode status{};
   wire::SaHeader header{};
@@ -249,9 +249,9 @@ class SaLab : private LabSubnet {
     bool is_silent{};
   };
 
-  [[nodiscard]] Told ask(Lid from, wire::MadMethod method, wire::SaAttribute attribute,
-                         ByteSpan record = {}, std::uint64_t mask = 0, std::uint64_t sm_key = 0,
-                         std::uint32_t modifier = 0) {
+  [[nodiscard]] Reported ask(Lid from, wire::MadMethod method, wire::SaAttribute attribute,
+                             ByteSpan record = {}, std::uint64_t mask = 0, std::uint64_t sm_key = 0,
+                             std::uint32_t modifier = 0) {
     mad::MadMessage request;
     wire::SaHeader header{.sm_key = sm_key, .component_mask = mask};
     header.header.method = method;
@@ -272,35 +272,37 @@ class SaLab : private LabSubnet {
                            listener.handler(), network.now)
                      .has_value());
     network.run(network.now + Duration::milliseconds(200));
-    if (listener.told.empty() || listener.told[0].status != mad::TransactionStatus::Answered) {
+    if (listener.reported.empty() ||
+        listener.reported[0].status != mad::TransactionStatus::Answered) {
       return {};
     }
-    const mad::MadMessage& answer = listener.told[0].answer;
-    Told told{.is_answered = true, .status = answer.status()};
-    told.header = wire::unpack<wire::SaHeader>(std::span{answer.mad}.first<56>());
-    told.data = answer.is_rmpp ? answer.data
-                               : std::vector<std::byte>(answer.mad.begin() + 56, answer.mad.end());
-    return told;
+    const mad::MadMessage& answer = listener.reported[0].answer;
+    Reported reported{.is_answered = true, .status = answer.status()};
+    reported.header = wire::unpack<wire::SaHeader>(std::span{answer.mad}.first<56>());
+    reported.data = answer.is_rmpp
+                        ? answer.data
+                        : std::vector<std::byte>(answer.mad.begin() + 56, answer.mad.end());
+    return reported;
   }
 
   template <wire::WireType T>
-  [[nodiscard]] Told get(Lid from, wire::SaAttribute attribute, const T& wanted, std::uint64_t mask,
-                         std::uint64_t sm_key = 0) {
+  [[nodiscard]] Reported get(Lid from, wire::SaAttribute attribute, const T& wanted,
+                             std::uint64_t mask, std::uint64_t sm_key = 0) {
     return ask(from, wire::MadMethod::Get, attribute, wire::pack(wanted), mask, sm_key);
   }
   template <wire::WireType T>
-  [[nodiscard]] Told table(Lid from, wire::SaAttribute attribute, const T& wanted = {},
-                           std::uint64_t mask = 0, std::uint64_t sm_key = 0) {
+  [[nodiscard]] Reported table(Lid from, wire::SaAttribute attribute, const T& wanted = {},
+                               std::uint64_t mask = 0, std::uint64_t sm_key = 0) {
     return ask(from, wire::MadMethod::GetTable, attribute, wire::pack(wanted), mask, sm_key);
   }
   template <wire::WireType T>
-  [[nodiscard]] Told set(Lid from, wire::SaAttribute attribute, const T& wanted,
-                         std::uint64_t mask = 0, std::uint64_t sm_key = 0) {
+  [[nodiscard]] Reported set(Lid from, wire::SaAttribute attribute, const T& wanted,
+                             std::uint64_t mask = 0, std::uint64_t sm_key = 0) {
     return ask(from, wire::MadMethod::Set, attribute, wire::pack(wanted), mask, sm_key);
   }
   template <wire::WireType T>
-  [[nodiscard]] Told remove(Lid from, wire::SaAttribute attribute, const T& wanted,
-                            std::uint64_t mask, std::uint64_t sm_key = 0) {
+  [[nodiscard]] Reported remove(Lid from, wire::SaAttribute attribute, const T& wanted,
+                                std::uint64_t mask, std::uint64_t sm_key = 0) {
     return ask(from, wire::MadMethod::Delete, attribute, wire::pack(wanted), mask, sm_key);
   }
 

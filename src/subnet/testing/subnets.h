@@ -13,7 +13,7 @@
 namespace weft::subnet::testing {
 
 /// Adds nodes and cables; ports are cabled in the order in which they are used.
-class SubnetMaker {
+class SubnetBuilder {
  public:
   Subnet subnet;
 
@@ -75,110 +75,110 @@ class SubnetMaker {
 };
 
 inline Subnet pair() {
-  SubnetMaker maker;
-  const NodeId a = maker.add_host();
-  maker.join(a, maker.add_host());
-  return maker.finish();
+  SubnetBuilder builder;
+  const NodeId a = builder.add_host();
+  builder.join(a, builder.add_host());
+  return builder.finish();
 }
 
 /// `radix` ports up and as many down: radix hosts a leaf; two levels have radix^2 hosts, three
 /// radix^3. The number of cables a pair of switches of two levels is joined by may be more than 1.
 inline Subnet fat_tree(std::uint32_t radix, std::uint32_t levels, std::uint32_t parallel = 1,
                        std::uint8_t lmc = 0) {
-  SubnetMaker maker;
+  SubnetBuilder builder;
   const auto ports = static_cast<std::uint8_t>(2 * radix);
   const std::uint32_t pods = levels == 3 ? radix : 1;
   std::vector<NodeId> top;
   for (std::uint32_t i = 0; levels == 3 && i < radix * radix; ++i) {
-    top.push_back(maker.add_switch(ports));
+    top.push_back(builder.add_switch(ports));
   }
   for (std::uint32_t pod = 0; pod < pods; ++pod) {
     std::vector<NodeId> middle;
     for (std::uint32_t i = 0; i < radix / parallel; ++i) {
-      middle.push_back(maker.add_switch(ports));
+      middle.push_back(builder.add_switch(ports));
     }
     for (std::uint32_t leaf = 0; leaf < radix; ++leaf) {
-      const NodeId at = maker.add_switch(ports);
-      maker.add_hosts(at, radix);
+      const NodeId at = builder.add_switch(ports);
+      builder.add_hosts(at, radix);
       for (std::uint32_t i = 0; i < radix; ++i) {
-        maker.join(at, middle[i % middle.size()]);
+        builder.join(at, middle[i % middle.size()]);
       }
     }
     for (std::uint32_t i = 0; levels == 3 && i < radix * radix; ++i) {
-      maker.join(middle[i / radix], top[i]);
+      builder.join(middle[i / radix], top[i]);
     }
   }
-  return maker.finish(lmc);
+  return builder.finish(lmc);
 }
 
 inline Subnet torus(const std::vector<std::uint32_t>& sizes, std::uint32_t hosts,
                     std::uint8_t lmc = 0) {
-  SubnetMaker maker;
+  SubnetBuilder builder;
   std::uint32_t count = 1;
   for (const std::uint32_t size : sizes) {
     count *= size;
   }
   std::vector<NodeId> switches;
   for (std::uint32_t i = 0; i < count; ++i) {
-    switches.push_back(maker.add_switch(static_cast<std::uint8_t>(hosts + 2 * sizes.size())));
-    maker.add_hosts(switches.back(), hosts);
+    switches.push_back(builder.add_switch(static_cast<std::uint8_t>(hosts + 2 * sizes.size())));
+    builder.add_hosts(switches.back(), hosts);
   }
   std::uint32_t stride = 1;
   for (const std::uint32_t size : sizes) {
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t digit = i / stride % size;
       if (size > 2 || digit == 0) {
-        maker.join(switches[i], switches[i - digit * stride + (digit + 1) % size * stride]);
+        builder.join(switches[i], switches[i - digit * stride + (digit + 1) % size * stride]);
       }
     }
     stride *= size;
   }
-  return maker.finish(lmc);
+  return builder.finish(lmc);
 }
 
 /// Groups of `a` switches with `p` hosts each, fully joined; a pair of groups has one cable.
 inline Subnet dragonfly(std::uint32_t a, std::uint32_t p, std::uint32_t h) {
-  SubnetMaker maker;
+  SubnetBuilder builder;
   const std::uint32_t groups = a * h + 1;
   std::vector<NodeId> switches;
   for (std::uint32_t i = 0; i < groups * a; ++i) {
-    switches.push_back(maker.add_switch(static_cast<std::uint8_t>(p + a - 1 + h)));
-    maker.add_hosts(switches.back(), p);
+    switches.push_back(builder.add_switch(static_cast<std::uint8_t>(p + a - 1 + h)));
+    builder.add_hosts(switches.back(), p);
   }
   for (std::uint32_t group = 0; group < groups; ++group) {
     for (std::uint32_t i = 0; i < a; ++i) {
       for (std::uint32_t k = i + 1; k < a; ++k) {
-        maker.join(switches[group * a + i], switches[group * a + k]);
+        builder.join(switches[group * a + i], switches[group * a + k]);
       }
     }
     for (std::uint32_t other = group + 1; other < groups; ++other) {
-      maker.join(switches[group * a + (other - 1) / h], switches[other * a + group / h]);
+      builder.join(switches[group * a + (other - 1) / h], switches[other * a + group / h]);
     }
   }
-  return maker.finish();
+  return builder.finish();
 }
 
 /// Connected, with `extra` cables more than a tree needs; some switches have no hosts.
 inline Subnet random_graph(std::uint32_t switches, std::uint32_t extra, std::uint64_t seed) {
   Random random{seed};
-  SubnetMaker maker;
+  SubnetBuilder builder;
   std::vector<NodeId> nodes;
   for (std::uint32_t i = 0; i < switches; ++i) {
-    nodes.push_back(maker.add_switch(200));
-    maker.add_hosts(nodes.back(), static_cast<std::uint32_t>(random.below(3)));
+    nodes.push_back(builder.add_switch(200));
+    builder.add_hosts(nodes.back(), static_cast<std::uint32_t>(random.below(3)));
     if (i != 0) {
-      maker.join(nodes[i], nodes[random.below(i)]);
+      builder.join(nodes[i], nodes[random.below(i)]);
     }
   }
-  maker.add_hosts(nodes[0], 1);
+  builder.add_hosts(nodes[0], 1);
   for (std::uint32_t i = 0; i < extra; ++i) {
     const std::uint64_t a = random.below(switches);
     const std::uint64_t b = random.below(switches);
     if (a != b) {
-      maker.join(nodes[a], nodes[b]);
+      builder.join(nodes[a], nodes[b]);
     }
   }
-  return maker.finish();
+  return builder.finish();
 }
 
 /// Takes down cables between switches, each with the same probability.

@@ -17,7 +17,7 @@ Result<DatagramName> DatagramEndpoint::named(DatagramName peer) const {
     return fail(ErrorCode::NetworkUnreachable,
                 "the datagram rsocket was bound to an address of the other IP version");
   }
-  if (is_own_whatever(peer.address)) {
+  if (is_own_or_loopback(peer.address)) {
     peer.address = *own;
   }
   return peer;

@@ -63,7 +63,7 @@ class DatagramEndpoint {
   }
   /// The longest datagram for every peer that the socket may have.
   [[nodiscard]] std::size_t most_bytes() const {
-    return family_ == IpFamily::V4 ? kMostDatagramBytes : kMostDatagram6Bytes;
+    return family_ == IpFamily::V4 ? kMaxDatagramBytes : kMaxDatagram6Bytes;
   }
 
   // --- peers

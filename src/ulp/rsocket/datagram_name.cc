@@ -2,7 +2,7 @@
 
 namespace weft::rsockets {
 
-bool is_own_whatever(const IpAddress& address) {
+bool is_own_or_loopback(const IpAddress& address) {
   constexpr std::uint32_t kOwn = 0x7F00;
   return address.is_unspecified() ||
          (address.is_v4() ? address.v4_number() >> 16 == kOwn : address.is_loopback());

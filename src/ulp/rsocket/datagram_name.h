@@ -29,7 +29,7 @@ struct AddressBook {
 
 /// 127.0.0.0/16, ::1 and no address: as a destination the own host, as an own address whatever the
 /// host is called.
-[[nodiscard]] bool is_own_whatever(const IpAddress& address);
+[[nodiscard]] bool is_own_or_loopback(const IpAddress& address);
 
 /// The names of one socket, with one port: one address of each family that it speaks.
 struct OwnNames {
@@ -55,7 +55,7 @@ struct DatagramFamily {
 [[nodiscard]] OwnNames names_beside(const IpAddress& host, DatagramFamily socket,
                                     const AddressBook& book);
 
-/// Of a socket that a program bound to `wish`, which is_own_whatever(), on a host that has the
+/// Of a socket that a program bound to `wish`, which is_own_or_loopback(), on a host that has the
 /// address `host`. Both versions are heard on :: and on ::1, unless the socket is of IPv6 alone:
 /// hosts share the machine's loopback, so ::1 means the host as others know it, and a server that
 /// asks getaddrinfo(3) for no address has it (udpong does).

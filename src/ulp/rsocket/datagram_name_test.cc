@@ -20,10 +20,10 @@ IpAddress parsed(std::string_view text) { return *parse_ip_address(text); }
 
 TEST(DatagramName, OfTheOwnHostIsAnyLoopbackThatIsNoHosts) {
   for (const char* const own : {"0.0.0.0", "::", "127.0.0.1", "127.0.255.1", "::1"}) {
-    EXPECT_TRUE(is_own_whatever(parsed(own))) << own;
+    EXPECT_TRUE(is_own_or_loopback(parsed(own))) << own;
   }
   for (const char* const other : {"127.77.0.1", "127.1.0.1", "10.0.0.1", "fd77::1", "::2"}) {
-    EXPECT_FALSE(is_own_whatever(parsed(other))) << other;
+    EXPECT_FALSE(is_own_or_loopback(parsed(other))) << other;
   }
 }
 

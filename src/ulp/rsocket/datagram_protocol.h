@@ -105,8 +105,8 @@ inline constexpr std::size_t kUdpHeader6Bytes = wire::kSizeOf<UdpHeader6>;
 /// What a receive buffer holds, both headers of the socket included; rdma-core's.
 inline constexpr std::size_t kDatagramSlotBytes = 2'048;
 /// The longest datagram that fits one either way, from an address of IPv4 and of IPv6.
-inline constexpr std::size_t kMostDatagramBytes = kDatagramSlotBytes - kUdpHeaderBytes;
-inline constexpr std::size_t kMostDatagram6Bytes = kDatagramSlotBytes - kUdpHeader6Bytes;
+inline constexpr std::size_t kMaxDatagramBytes = kDatagramSlotBytes - kUdpHeaderBytes;
+inline constexpr std::size_t kMaxDatagram6Bytes = kDatagramSlotBytes - kUdpHeader6Bytes;
 
 /// What the header of a QP's datagram says.
 struct DatagramOrigin {

@@ -10,17 +10,17 @@ namespace weft::rsockets {
 namespace {
 
 constexpr std::uint32_t kLeastDepth = 16;
-constexpr std::uint32_t kMostDepth = 0xFFFE;
-constexpr std::uint32_t kControls = 4;          // of our own messages under way at once
-constexpr std::uint32_t kLeastBytes = 4'096;    // two halves, each of a page's half
-constexpr std::uint32_t kMostBytes = 1U << 28;  // policy: a message says 29 bits
+constexpr std::uint32_t kMaxDepth = 0xFFFE;
+constexpr std::uint32_t kControls = 4;         // of our own messages under way at once
+constexpr std::uint32_t kLeastBytes = 4'096;   // two halves, each of a page's half
+constexpr std::uint32_t kMaxBytes = 1U << 28;  // policy: a message says 29 bits
 
 /// A write's id: its message, and whether its octets lie in the send memory.
 constexpr std::uint64_t kIsHeld = std::uint64_t{1} << 62;
 
 /// As rdma-core's: who wants to send waits for so much room, and no write is longer.
 constexpr std::uint32_t kLeastRoom = 2'048;
-constexpr std::uint32_t kMostOctets = 65'536;
+constexpr std::uint32_t kMaxOctets = 65'536;
 
 constexpr bool kIsBigEndianHere = std::endian::native == std::endian::big;
 
@@ -36,12 +36,12 @@ constexpr bool kIsBigEndianHere = std::endian::native == std::endian::big;
 }  // namespace
 
 StreamSizes fitted(StreamSizes wish, std::uint32_t max_work_requests) {
-  const std::uint32_t most = std::max(std::min(max_work_requests, kMostDepth), kLeastDepth);
+  const std::uint32_t most = std::max(std::min(max_work_requests, kMaxDepth), kLeastDepth);
   wish.send_depth = std::clamp(wish.send_depth, kLeastDepth, most);
   wish.receive_depth = std::clamp(wish.receive_depth, kLeastDepth, most);
   wish.inline_bytes = std::max(wish.inline_bytes, static_cast<std::uint32_t>(kIoMapEntryBytes));
-  wish.send_bytes = std::clamp(wish.send_bytes, kLeastBytes, kMostBytes);
-  wish.receive_bytes = std::clamp(wish.receive_bytes, kLeastBytes, kMostBytes) & ~1U;
+  wish.send_bytes = std::clamp(wish.send_bytes, kLeastBytes, kMaxBytes);
+  wish.receive_bytes = std::clamp(wish.receive_bytes, kLeastBytes, kMaxBytes) & ~1U;
   return wish;
 }
 
@@ -267,7 +267,7 @@ std::uint32_t StreamEngine::next_piece(std::size_t left, std::uint32_t& wish) co
   std::uint32_t bytes = std::min(contiguous, send_bytes_free_);
   if (left > wish) {
     bytes = std::min(bytes, wish);
-    wish = std::min(wish * 2, kMostOctets);
+    wish = std::min(wish * 2, kMaxOctets);
   }
   return static_cast<std::uint32_t>(std::min<std::size_t>(bytes, left));
 }

@@ -30,7 +30,7 @@ enum class CmTransport : std::uint8_t { Rc = 0, Uc = 1, Rd = 2, Extended = 3 };
 enum class CmExtendedTransport : std::uint8_t { None = 0, Xrc = 1 };
 
 /// The message that an MRA or REJ refers to (IBTA vol 1 §12.6.6, §12.6.7).
-enum class CmSubject : std::uint8_t { Req = 0, Rep = 1, LapOrNone = 2 };
+enum class CmSubject : std::uint8_t { Req = 0, Rep = 1, LapOrNothing = 2 };
 
 /// Rejection reasons (IBTA vol 1 §12.6.7.2). Comments give the contents of the Additional Reject
 /// Information (ARI).

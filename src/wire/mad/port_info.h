@@ -106,7 +106,7 @@ struct PortInfo {
   std::uint8_t init_type_reply{};
   Mtu mtu_cap{};
   std::uint8_t vl_stall_count{};
-  std::uint8_t hoq_life{};
+  std::uint8_t hoq_lifetime{};
   std::uint8_t operational_vls{};
   bool partition_enforcement_inbound{};
   bool partition_enforcement_outbound{};
@@ -162,7 +162,7 @@ struct PortInfo {
       Field<"InitTypeReply", 4, &PortInfo::init_type_reply>,
       Field<"MTUCap", 4, &PortInfo::mtu_cap>,
       Field<"VLStallCount", 3, &PortInfo::vl_stall_count>,
-      Field<"HOQLife", 5, &PortInfo::hoq_life>,
+      Field<"HOQLife", 5, &PortInfo::hoq_lifetime>,
       Field<"OperationalVLs", 4, &PortInfo::operational_vls>,
       Field<"PartitionEnforcementInbound", 1, &PortInfo::partition_enforcement_inbound>,
       Field<"PartitionEnforcementOutbound", 1, &PortInfo::partition_enforcement_outbound>,

@@ -19,7 +19,7 @@ struct SwitchInfo {
   PortNumber default_port{};
   PortNumber default_multicast_primary_port{};
   PortNumber default_multicast_not_primary_port{};
-  std::uint8_t life_time_value{};
+  std::uint8_t lifetime_exponent{};
   bool port_state_change{};  ///< set by the switch; writing one clears it
   std::uint8_t optimized_sl_to_vl_mapping{};
   std::uint16_t lids_per_port{};
@@ -41,7 +41,7 @@ struct SwitchInfo {
       Field<"DefaultPort", 8, &SwitchInfo::default_port>,
       Field<"DefaultMulticastPrimaryPort", 8, &SwitchInfo::default_multicast_primary_port>,
       Field<"DefaultMulticastNotPrimaryPort", 8, &SwitchInfo::default_multicast_not_primary_port>,
-      Field<"LifeTimeValue", 5, &SwitchInfo::life_time_value>,
+      Field<"LifeTimeValue", 5, &SwitchInfo::lifetime_exponent>,
       Field<"PortStateChange", 1, &SwitchInfo::port_state_change>,
       Field<"OptimizedSLtoVLMappingProgramming", 2, &SwitchInfo::optimized_sl_to_vl_mapping>,
       Field<"LIDsPerPort", 16, &SwitchInfo::lids_per_port>,

@@ -24,8 +24,8 @@ constexpr std::size_t kGrhBytes = 40;  // before each datagram that a UD QP rece
 constexpr std::size_t kReceiveBytes = kGrhBytes + kDatagramSlotBytes;
 constexpr std::uint64_t kIsSend = std::uint64_t{1} << 32;  // of a work request's id; the rest: slot
 constexpr std::uint32_t kLeastDepth = 16;
-constexpr std::uint32_t kSendsBetweenLooks = 16;  // policy
-constexpr std::uint32_t kMostDepth = 0x7FFF;
+constexpr std::uint32_t kSendsBetweenPolls = 16;  // policy
+constexpr std::uint32_t kMaxDepth = 0x7FFF;
 
 template <class Address>
 [[nodiscard]] sockaddr* generic(Address& address) {
@@ -79,7 +79,7 @@ int DatagramSocket::wait(Lock& lock, bool waits, Condition condition) {
         {.fd = searches_->fd,            .events = POLLIN, .revents = 0}
     };
     lock.unlock();
-    poll(signs, std::size(signs), kLookAgainMs);
+    poll(signs, std::size(signs), kRepollMs);
     lock.lock();
     take_sign();
   }
@@ -142,7 +142,7 @@ void DatagramSocket::tell(const DatagramName& from, Sender sender) const {
 
 int DatagramSocket::create_queue_pair() {
   const auto fit = [&](std::uint32_t depth, std::uint32_t bytes) {
-    const std::uint32_t most = std::min(compat::id_of(cm_).device->max_qp_wr, kMostDepth);
+    const std::uint32_t most = std::min(compat::id_of(cm_).device->max_qp_wr, kMaxDepth);
     const auto slots = static_cast<std::uint32_t>(bytes / kDatagramSlotBytes);
     return std::clamp(std::min(depth, slots), kLeastDepth, most);
   };
@@ -230,7 +230,7 @@ int DatagramSocket::open(OwnNames names) {
 }
 
 /// The host's own address towards a destination; nothing after refuse().
-std::optional<IpAddress> DatagramSocket::address_towards(const DatagramName& destination) const {
+std::optional<IpAddress> DatagramSocket::source_address_for(const DatagramName& destination) const {
   rdma_cm_id* asking = nullptr;
   if (rdma_create_id(nullptr, &asking, nullptr, RDMA_PS_UDP) != 0) {
     return std::nullopt;
@@ -250,8 +250,8 @@ DatagramFamily DatagramSocket::family() const {
 }
 
 /// With the address that this destination is spoken to from, and any port.
-int DatagramSocket::open_towards(const DatagramName& destination) {
-  const auto here = address_towards(destination);
+int DatagramSocket::open_for_destination(const DatagramName& destination) {
+  const auto here = source_address_for(destination);
   return here ? open(names_beside(*here, family(), address_book())) : -1;
 }
 
@@ -264,12 +264,12 @@ int DatagramSocket::bind(const sockaddr* address) {
   if (cm_ != nullptr) {
     return compat::refuse(EINVAL, "the socket has an address already");
   }
-  if (!is_own_whatever(wish->address)) {
+  if (!is_own_or_loopback(wish->address)) {
     return open(names_of(*wish));
   }
   // Hosts share the machine's loopback: each is known by an address of its own.
   const auto here =
-      address_towards({.address = IpAddress::v4(INADDR_LOOPBACK), .port = wish->port});
+      source_address_for({.address = IpAddress::v4(INADDR_LOOPBACK), .port = wish->port});
   return here ? open(names_of_whatever(*wish, *here, family(), address_book())) : -1;
 }
 
@@ -289,7 +289,7 @@ int DatagramSocket::connect(const sockaddr* address) {
     return -1;
   }
   const Lock lock{lock_};
-  if ((cm_ == nullptr && open_towards(*peer) != 0) || name_peer(*peer) != 0) {
+  if ((cm_ == nullptr && open_for_destination(*peer) != 0) || name_peer(*peer) != 0) {
     return -1;
   }
   endpoint_.connect(*peer);
@@ -441,7 +441,7 @@ ssize_t DatagramSocket::send(const std::byte* data, std::size_t bytes, int flags
   if (to != nullptr && !said) {
     return -1;
   }
-  if (bytes > endpoint_.most_bytes()) {
+  if (bytes > endpoint_.max_bytes()) {
     return refuse_too_long();
   }
   Lock lock{lock_};
@@ -451,7 +451,7 @@ ssize_t DatagramSocket::send(const std::byte* data, std::size_t bytes, int flags
   if (!may_write_) {
     return compat::refuse(EPIPE, "the socket was shut for sending");
   }
-  if (cm_ == nullptr && open_towards(*said) != 0) {
+  if (cm_ == nullptr && open_for_destination(*said) != 0) {
     return -1;
   }
   DatagramName there = said ? *said : *endpoint_.connected_to();
@@ -460,7 +460,7 @@ ssize_t DatagramSocket::send(const std::byte* data, std::size_t bytes, int flags
   }
   // The path may be known by now, or another; who only sends looks for that now and then.
   const auto has_path = [&] { return peer_of(there).path == DatagramEndpoint::Path::Known; };
-  if (!has_path() || ++sends_ % kSendsBetweenLooks == 0) {
+  if (!has_path() || ++sends_ % kSendsBetweenPolls == 0) {
     take_all();
   }
   if (has_path() && wait(lock, waits(flags), [&] { return !free_sends_.empty(); }) != 0) {
@@ -478,7 +478,7 @@ ssize_t DatagramSocket::send_pieces(std::span<const iovec> pieces, int flags, co
   for (const iovec& each : pieces) {
     bytes += each.iov_len;
   }
-  if (bytes > endpoint_.most_bytes()) {
+  if (bytes > endpoint_.max_bytes()) {
     return refuse_too_long();
   }
   std::vector<std::byte> whole;

@@ -52,7 +52,7 @@ class DatagramSocket final : public Socket {
   [[nodiscard]] int take_error() override { return 0; }
   [[nodiscard]] bool is_open() override;
   [[nodiscard]] int set_id_option(int name, int value) override;
-  [[nodiscard]] int segment_bytes() override { return static_cast<int>(endpoint_.most_bytes()); }
+  [[nodiscard]] int segment_bytes() override { return static_cast<int>(endpoint_.max_bytes()); }
   [[nodiscard]] short readiness(short events) override;
   void watch(short events, std::vector<pollfd>& descriptors) override;
   void unwatch() override;
@@ -82,9 +82,9 @@ class DatagramSocket final : public Socket {
 
   // Opening (datagram.cc)
   [[nodiscard]] int open(OwnNames names);
-  [[nodiscard]] std::optional<IpAddress> address_towards(const DatagramName& destination) const;
+  [[nodiscard]] std::optional<IpAddress> source_address_for(const DatagramName& destination) const;
   [[nodiscard]] DatagramFamily family() const;
-  [[nodiscard]] int open_towards(const DatagramName& destination);
+  [[nodiscard]] int open_for_destination(const DatagramName& destination);
   [[nodiscard]] int name_peer(DatagramName& peer) const;
   [[nodiscard]] int bind_both(OwnNames& names);
   [[nodiscard]] int create_queue_pair();
@@ -131,7 +131,7 @@ class DatagramSocket final : public Socket {
   std::deque<Arrived> arrived_;
 
   rdma_event_channel* searches_{};
-  std::size_t searches_under_way_{};
+  std::size_t searches_in_progress_{};
   std::vector<PeerObjects> objects_;  // by slot
   std::vector<ibv_ah*> old_paths_;    // while something may be under way there
 };

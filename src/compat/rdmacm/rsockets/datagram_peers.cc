@@ -165,12 +165,12 @@ void DatagramSocket::take_udp_message(const sockaddr_in& sender,
 /// Begins to look for one; what is sent meanwhile goes by UDP.
 void DatagramSocket::search(Peer& peer) {
   PeerObjects& objects = objects_of(peer);
-  if (searches_under_way_ >= limits_.searches ||
+  if (searches_in_progress_ >= limits_.searches ||
       rdma_create_id(searches_, &objects.search, nullptr, RDMA_PS_UDP) != 0) {
     objects.search = nullptr;
     return;
   }
-  ++searches_under_way_;
+  ++searches_in_progress_;
   peer.path = DatagramEndpoint::Path::Searched;
   const auto& own = endpoint_.own().of(peer.name.address.family());
   sockaddr_storage from = as_socket_address({.address = *own, .port = 0});
@@ -184,7 +184,7 @@ void DatagramSocket::search(Peer& peer) {
 void DatagramSocket::end_search(PeerObjects& objects) {
   if (objects.search != nullptr) {
     rdma_destroy_id(std::exchange(objects.search, nullptr));
-    --searches_under_way_;
+    --searches_in_progress_;
   }
 }
 
@@ -198,7 +198,7 @@ void DatagramSocket::keep_path(Peer& peer, const rdma_cm_id& found) {
 
 void DatagramSocket::take_search_events() {
   rdma_cm_event* event = nullptr;
-  while (searches_under_way_ > 0 && rdma_get_cm_event(searches_, &event) == 0) {
+  while (searches_in_progress_ > 0 && rdma_get_cm_event(searches_, &event) == 0) {
     const rdma_cm_id* const id = event->id;
     const rdma_cm_event_type type = event->event;
     rdma_ack_cm_event(event);
@@ -215,7 +215,7 @@ void DatagramSocket::take_search_events() {
       keep_path(peer, *id);
     }
     end_search(*found);
-    // In vain, perhaps: the peer's next message begins another.
+    // Unanswered, perhaps: the peer's next message begins another.
     peer.path =
         found->path != nullptr ? DatagramEndpoint::Path::Known : DatagramEndpoint::Path::Unknown;
   }

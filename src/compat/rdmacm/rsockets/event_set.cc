@@ -87,7 +87,7 @@ int EventSet::change(int operation, int fd, const epoll_event* event) {
 void EventSet::tell_waiters() {
   if (waiters_ != 0) {
     const std::uint64_t one = 1;
-    static_cast<void>(!write(news_.get(), &one, sizeof one));
+    static_cast<void>(!write(completions_processed_.get(), &one, sizeof one));
   }
 }
 
@@ -105,7 +105,7 @@ void EventSet::end() {
 /// The set's own descriptor, and then its members, those first that were not told of last.
 std::vector<pollfd> EventSet::members_to_poll() {
   std::vector<pollfd> wanted{
-      {.fd = news_.get(), .events = POLLIN, .revents = 0}
+      {.fd = completions_processed_.get(), .events = POLLIN, .revents = 0}
   };
   const auto put = [&](const auto& each) {
     if (!each.second.is_spent) {
@@ -162,7 +162,7 @@ int EventSet::wait(std::span<epoll_event> out, int timeout_ms) {
     guard.lock();
     if (--waiters_ == 0) {
       std::uint64_t changes{};
-      static_cast<void>(!read(news_.get(), &changes, sizeof changes));
+      static_cast<void>(!read(completions_processed_.get(), &changes, sizeof changes));
     }
     if (ready < 0) {
       errno = error;

@@ -23,10 +23,10 @@ class EventSet {
  public:
   /// Null with errno; `flags` as of epoll_create1(2).
   [[nodiscard]] static std::shared_ptr<EventSet> create(int flags);
-  explicit EventSet(os::UniqueFd news) : news_(std::move(news)) {}
+  explicit EventSet(os::UniqueFd news) : completions_processed_(std::move(news)) {}
 
   /// The number that the program knows it by.
-  [[nodiscard]] int fd() const { return news_.get(); }
+  [[nodiscard]] int fd() const { return completions_processed_.get(); }
 
   /// As epoll_ctl(2) and epoll_wait(2): -1 with errno when they fail.
   [[nodiscard]] int change(int operation, int fd, const epoll_event* event);
@@ -49,7 +49,7 @@ class EventSet {
   void tell_waiters();
 
   /// An eventfd: readable from a change until the last who waited then has seen it.
-  const os::UniqueFd news_;
+  const os::UniqueFd completions_processed_;
   std::mutex lock_;  // of all below
   std::map<int, Member> members_;
   int waiters_{};

@@ -38,7 +38,7 @@ namespace {
 }
 
 /// Until one of them may be ready, or the time is over. 0, or -1 with errno.
-[[nodiscard]] int sleep_until_news(const pollfd* wanted, nfds_t count, int timeout_ms) {
+[[nodiscard]] int sleep_until_event(const pollfd* wanted, nfds_t count, int timeout_ms) {
   std::vector<pollfd> all;
   std::vector<std::shared_ptr<Socket>> watched;
   for (nfds_t i = 0; i < count; ++i) {
@@ -77,7 +77,7 @@ int poll_all(pollfd* wanted, nfds_t count, int timeout_ms) {
           wanted, count,
           timeout_ms < 0 ? -1 : static_cast<int>(std::max<std::int64_t>(0, left.milliseconds())));
     }
-    int slice = kLookAgainMs;
+    int slice = kRepollMs;
     if (timeout_ms >= 0) {
       const Duration left = deadline - os::now();
       if (left <= Duration{}) {
@@ -85,7 +85,7 @@ int poll_all(pollfd* wanted, nfds_t count, int timeout_ms) {
       }
       slice = static_cast<int>(std::min<std::int64_t>(slice, left.milliseconds() + 1));
     }
-    if (sleep_until_news(wanted, count, slice) != 0) {
+    if (sleep_until_event(wanted, count, slice) != 0) {
       return -1;
     }
   }

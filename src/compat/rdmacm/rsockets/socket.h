@@ -20,7 +20,7 @@ namespace weft::rsockets {
 
 /// Policy: a thread looks again after this time, whatever it was told; another thread of the
 /// program may have taken its sign while both waited.
-inline constexpr int kLookAgainMs = 100;
+inline constexpr int kRepollMs = 100;
 
 /// Policy: an answer that comes within this time costs no system call.
 inline constexpr Duration kSpin = Duration::microseconds(20);

@@ -106,8 +106,8 @@ class Stream final : public Socket {
   /// 0 when the condition holds; -1 with EAGAIN if the program does not want to wait.
   template <class Condition>
   [[nodiscard]] int wait(Lock& lock, bool waits, Condition condition);
-  void wait_for_news(Lock& lock);
-  void take_news();
+  void wait_for_completions(Lock& lock);
+  void process_completions();
   [[nodiscard]] bool waits(int flags) const {
     return !is_nonblocking_ && (flags & MSG_DONTWAIT) == 0;
   }
@@ -118,11 +118,11 @@ class Stream final : public Socket {
   rdma_cm_id* cm_;
   const int fd_;
   std::mutex lock_;
-  std::condition_variable news_;
-  bool is_somebody_waiting_{};  // for the device; others wait for `news_`
+  std::condition_variable completions_processed_;
+  bool has_waiter_{};  // for the device; others wait for `news_`
   bool is_nonblocking_{};
   State state_{State::Fresh};
-  bool step_is_under_way_{};  // of opening
+  bool step_in_progress_{};  // of opening
   int tries_{};
   int error_{};
   RegisteredMemory send_memory_;

@@ -16,7 +16,7 @@ namespace weft::rsockets {
 namespace {
 
 /// Policy: who closes a socket waits so long for what it sent, if the other end does not go on.
-constexpr Duration kLastPatience = Duration::seconds(10);
+constexpr Duration kFlushWaitLimit = Duration::seconds(10);
 
 /// Pieces one after another, until one does not go whole.
 template <class Transfer>
@@ -106,7 +106,7 @@ rdma_cm_id* Stream::next_request() {
       }
     }
     pollfd requests{.fd = fd_, .events = POLLIN, .revents = 0};
-    poll(&requests, 1, kLookAgainMs);
+    poll(&requests, 1, kRepollMs);
   }
 }
 
@@ -268,7 +268,7 @@ int Stream::shutdown(int how) {
     engine_.stop_reading();
     return 0;
   }
-  const Instant deadline = os::now() + kLastPatience;
+  const Instant deadline = os::now() + kFlushWaitLimit;
   const auto has_ended = [&] { return !is_connected() || os::now() > deadline; };
   // Until it is under way this half is open: the other end's own message would be the end else.
   const bool may_say =
@@ -280,7 +280,7 @@ int Stream::shutdown(int how) {
   if (control == Control::Disconnect) {
     engine_.end();
   }
-  news_.notify_all();
+  completions_processed_.notify_all();
   return 0;
 }
 

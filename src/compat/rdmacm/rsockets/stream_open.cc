@@ -17,9 +17,9 @@ namespace {
 
 /// As rdma-core's: a step is tried for 1 s, 2 s, ... and given up after the sixth time.
 constexpr int kFirstWaitMs = 1'000;
-constexpr int kMostTries = 6;
+constexpr int kMaxTries = 6;
 
-constexpr std::uint8_t kMostRetries = 7;
+constexpr std::uint8_t kMaxRetries = 7;
 
 [[nodiscard]] StreamMemory memory_of(const RegisteredMemory& memory, std::size_t bytes) {
   return {
@@ -103,7 +103,7 @@ int Stream::request_connection() {
   wish.private_data = data.data();
   wish.private_data_len = static_cast<std::uint8_t>(data.size());
   wish.flow_control = 1;
-  wish.retry_count = wish.rnr_retry_count = kMostRetries;
+  wish.retry_count = wish.rnr_retry_count = kMaxRetries;
   return rdma_connect(cm_, &wish);
 }
 
@@ -187,13 +187,13 @@ int Stream::open_further_at_once() {
 /// As far as it goes: 0 when the stream is connected; -1 with EAGAIN while an event is to come.
 int Stream::open_further() {
   while (is_opening()) {
-    int result = step_is_under_way_ ? compat::complete(compat::id_of(cm_)) : start_step();
+    int result = step_in_progress_ ? compat::complete(compat::id_of(cm_)) : start_step();
     if (result != 0 && errno == EAGAIN) {
-      step_is_under_way_ = true;
+      step_in_progress_ = true;
       return -1;
     }
-    step_is_under_way_ = false;
-    if (result != 0 && errno == ETIMEDOUT && tries_ <= kMostTries &&
+    step_in_progress_ = false;
+    if (result != 0 && errno == ETIMEDOUT && tries_ <= kMaxTries &&
         (state_ == State::ResolvingAddress || state_ == State::ResolvingRoute)) {
       continue;
     }

@@ -10,7 +10,7 @@
 namespace weft::rsockets {
 
 /// The device's sign and the id's events. They are looked at by whoever waits, one at a time.
-void Stream::take_news() {
+void Stream::process_completions() {
   if (cm_->recv_cq_channel != nullptr) {
     ibv_cq* cq = nullptr;
     void* context = nullptr;
@@ -31,22 +31,22 @@ void Stream::take_news() {
 }
 
 /// Without the lock until the device or the connection tells something.
-void Stream::wait_for_news(Lock& lock) {
-  if (is_somebody_waiting_) {
-    news_.wait_for(lock, std::chrono::milliseconds{kLookAgainMs});
+void Stream::wait_for_completions(Lock& lock) {
+  if (has_waiter_) {
+    completions_processed_.wait_for(lock, std::chrono::milliseconds{kRepollMs});
     return;
   }
   pollfd descriptors[] = {
       {.fd = cm_->recv_cq_channel->fd, .events = POLLIN, .revents = 0},
       {.fd = fd_,                      .events = POLLIN, .revents = 0}
   };
-  is_somebody_waiting_ = true;
+  has_waiter_ = true;
   lock.unlock();
-  poll(descriptors, std::size(descriptors), kLookAgainMs);
+  poll(descriptors, std::size(descriptors), kRepollMs);
   lock.lock();
-  is_somebody_waiting_ = false;
-  take_news();
-  news_.notify_all();
+  has_waiter_ = false;
+  process_completions();
+  completions_processed_.notify_all();
 }
 
 short Stream::readiness(short events) {
@@ -62,7 +62,7 @@ short Stream::readiness(short events) {
   if (is_opening() && open_further_at_once() != 0 && is_opening()) {
     return 0;
   }
-  take_news();
+  process_completions();
   take_completions();
   grant();
   const bool is_over = !is_connected();
@@ -92,10 +92,10 @@ void Stream::watch(short events, std::vector<pollfd>& descriptors) {
 void Stream::unwatch() {
   const Lock lock{lock_};
   if (is_connected()) {
-    take_news();
+    process_completions();
     take_completions();
   }
-  news_.notify_all();
+  completions_processed_.notify_all();
 }
 
 }  // namespace weft::rsockets

@@ -33,7 +33,7 @@ int Stream::wait(Lock& lock, bool waits, Condition condition) {
     }
     take_completions();  // what came before the device was asked to tell
     if (!condition()) {
-      wait_for_news(lock);
+      wait_for_completions(lock);
     }
   }
 }

@@ -1,4 +1,4 @@
-#include "host/foreign/questions.h"
+#include "host/foreign/pending_requests.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cm/absent_listeners.h"
+#include "cm/held_requests.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,46 +13,46 @@ constexpr std::uint64_t kService = 0x0106'1D2F;
 constexpr Duration kGrace = Duration::milliseconds(100);
 constexpr Instant kStart{Duration::seconds(1)};
 
-TEST(AbsentListeners, KeepsARequestUntilSomebodyListens) {
-  AbsentListeners absent{kGrace};
-  absent.listener_went(kService, kStart);
+TEST(HeldRequests, KeepsARequestUntilSomebodyListens) {
+  HeldRequests absent{kGrace};
+  absent.on_listener_closed(kService, kStart);
   EXPECT_TRUE(absent.keep(kService, {}, kStart + Duration::milliseconds(50)));
   EXPECT_THAT(absent.take_due(kStart + Duration::milliseconds(60)), IsEmpty());
-  absent.listener_came(kService);
+  absent.on_listener_added(kService);
   EXPECT_EQ(absent.deadline(), Instant{});
   EXPECT_THAT(absent.take_due(kStart + Duration::milliseconds(60)), SizeIs(1));
   EXPECT_EQ(absent.deadline(), Instant::never());
 }
 
-TEST(AbsentListeners, KeepsNothingOfServicesThatWereNotThereLately) {
-  AbsentListeners absent{kGrace};
+TEST(HeldRequests, KeepsNothingOfServicesThatWereNotThereLately) {
+  HeldRequests absent{kGrace};
   EXPECT_FALSE(absent.keep(kService, {}, kStart));
-  absent.listener_went(kService, kStart);
+  absent.on_listener_closed(kService, kStart);
   EXPECT_FALSE(absent.keep(kService + 1, {}, kStart));
   EXPECT_FALSE(absent.keep(kService, {}, kStart + kGrace));
 }
 
-TEST(AbsentListeners, LetsARequestGoWhenTheGraceIsOver) {
-  AbsentListeners absent{kGrace};
-  absent.listener_went(kService, kStart);
+TEST(HeldRequests, LetsARequestGoWhenTheGraceIsOver) {
+  HeldRequests absent{kGrace};
+  absent.on_listener_closed(kService, kStart);
   EXPECT_TRUE(absent.keep(kService, {}, kStart));
   EXPECT_EQ(absent.deadline(), kStart + kGrace);
   EXPECT_THAT(absent.take_due(kStart + kGrace), SizeIs(1));
   EXPECT_FALSE(absent.keep(kService, {}, kStart + kGrace));
 }
 
-TEST(AbsentListeners, HoldsSoManyAndNoMore) {
-  AbsentListeners absent{kGrace};
-  absent.listener_went(kService, kStart);
-  for (std::size_t i = 0; i < AbsentListeners::kMost; ++i) {
+TEST(HeldRequests, HoldsSoManyAndNoMore) {
+  HeldRequests absent{kGrace};
+  absent.on_listener_closed(kService, kStart);
+  for (std::size_t i = 0; i < HeldRequests::kMost; ++i) {
     ASSERT_TRUE(absent.keep(kService, {}, kStart));
   }
   EXPECT_FALSE(absent.keep(kService, {}, kStart));
 }
 
-TEST(AbsentListeners, WithoutAGraceNothingWaits) {
-  AbsentListeners absent{Duration{}};
-  absent.listener_went(kService, kStart);
+TEST(HeldRequests, WithoutAGraceNothingWaits) {
+  HeldRequests absent{Duration{}};
+  absent.on_listener_closed(kService, kStart);
   EXPECT_FALSE(absent.keep(kService, {}, kStart));
 }
 

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "hca/types.h"
 #include "host/foreign/daemon_channel.h"
-#include "host/foreign/questions.h"
+#include "host/foreign/pending_requests.h"
 #include "host/process.h"
 #include "uabi/messages.h"
 
@@ -21,8 +21,8 @@ namespace weft::host {
 class ForeignTargets {
  public:
   ForeignTargets(DaemonChannel& daemon, ProcessEvents& events,
-                 std::chrono::milliseconds patience = kAnswerPatience)
-      : daemon_(daemon), events_(events), questions_(patience) {}
+                 std::chrono::milliseconds wait_limit = kAnswerPatience)
+      : daemon_(daemon), events_(events), questions_(wait_limit) {}
 
   /// One more handle; its process is asked, and this thread waits.
   [[nodiscard]] Result<void> open(std::uint32_t domain, Qpn target);
@@ -50,7 +50,7 @@ class ForeignTargets {
   };
   using Name = std::pair<std::uint32_t, std::uint32_t>;  // domain and QPN
 
-  [[nodiscard]] Result<uabi::XrcTargetAnswer> ask(uabi::AskXrcTarget question);
+  [[nodiscard]] Result<uabi::XrcTargetAnswer> ask(uabi::XrcTargetRequest question);
   [[nodiscard]] uabi::ProcessAddress home_of(Qpn target) const;
 
   DaemonChannel& daemon_;

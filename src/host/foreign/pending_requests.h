@@ -22,7 +22,8 @@ inline constexpr std::chrono::milliseconds kAnswerPatience{10'000};
 template <class Answer, class About>
 class Questions {
  public:
-  explicit Questions(std::chrono::milliseconds patience = kAnswerPatience) : patience_(patience) {}
+  explicit Questions(std::chrono::milliseconds wait_limit = kAnswerPatience)
+      : patience_(wait_limit) {}
 
   /// Asks by `send(serial)` and waits. Nothing: no answer came in time, or `is_over()` says that
   /// none will, which is looked at whenever reconsider() is called.

@@ -1,4 +1,4 @@
-#include "daemon/ibsim/place.h"
+#include "daemon/ibsim/location.h"
 
 #include <netinet/in.h>
 #include <unistd.h>
@@ -18,8 +18,8 @@ constexpr std::string_view kLoopback = "127.0.0.1:";
 
 }  // namespace
 
-Result<IbsimPlace> IbsimPlace::read(std::string_view text) {
-  IbsimPlace place;
+Result<IbsimLocation> IbsimLocation::read(std::string_view text) {
+  IbsimLocation place;
   if (!text.starts_with(kLoopback)) {
     place.name_ = text;
     return place;
@@ -34,11 +34,11 @@ Result<IbsimPlace> IbsimPlace::read(std::string_view text) {
   return place;
 }
 
-Result<os::UniqueFd> IbsimPlace::bind_control() const {
+Result<os::UniqueFd> IbsimLocation::bind_control() const {
   return port_ == 0 ? bind_ibsim(ibsim_name(name_, "ctl")) : bind_ibsim_port(port_);
 }
 
-Result<os::UniqueFd> IbsimPlace::open_client(std::uint32_t number, std::uint32_t id) const {
+Result<os::UniqueFd> IbsimLocation::open_client(std::uint32_t number, std::uint32_t id) const {
   constexpr std::uint32_t kLast = std::numeric_limits<std::uint16_t>::max();
   if (port_ != 0 && (port_ + number + 1 > kLast || id == 0 || id > kLast)) {
     return fail(ErrorCode::InvalidArgument, "UDP ports {} and {} do not exist", port_ + number + 1,
@@ -54,7 +54,7 @@ Result<os::UniqueFd> IbsimPlace::open_client(std::uint32_t number, std::uint32_t
   return joined ? std::move(socket) : std::unexpected(joined.error());
 }
 
-std::optional<pid_t> IbsimPlace::sender_of(const IbsimDatagram& datagram) const {
+std::optional<pid_t> IbsimLocation::sender_of(const IbsimDatagram& datagram) const {
   if (port_ != 0) {
     const auto port = datagram.udp_port();
     return port ? find_udp_owner(*port) : std::nullopt;
@@ -62,7 +62,7 @@ std::optional<pid_t> IbsimPlace::sender_of(const IbsimDatagram& datagram) const 
   return datagram.sender.uid == getuid() ? std::optional{datagram.sender.pid} : std::nullopt;
 }
 
-bool IbsimPlace::is_of(pid_t program, std::uint32_t id) const {
+bool IbsimLocation::is_of(pid_t program, std::uint32_t id) const {
   return port_ == 0 || (id <= std::numeric_limits<std::uint16_t>::max() &&
                         find_udp_owner(static_cast<std::uint16_t>(id)) == program);
 }

@@ -19,7 +19,7 @@
 namespace weft::cm {
 
 /// Holds REQs and SIDR_REQs (IBTA vol 1 §12.6) for a service that has no listener right now.
-class AbsentListeners {
+class HeldRequests {
  public:
   /// A held MAD, with what is needed to process it again.
   struct Request {
@@ -31,12 +31,12 @@ class AbsentListeners {
   static constexpr std::size_t kMost = 256;
 
   /// A grace period of zero disables holding.
-  explicit AbsentListeners(Duration grace) : grace_(grace) {}
+  explicit HeldRequests(Duration grace) : grace_(grace) {}
 
   /// Starts the grace period of `service_id`.
-  void listener_went(std::uint64_t service_id, Instant now);
+  void on_listener_closed(std::uint64_t service_id, Instant now);
   /// A listener for `service_id` exists again: requests held for it become due.
-  void listener_came(std::uint64_t service_id);
+  void on_listener_added(std::uint64_t service_id);
   /// Holds `request`. Returns false if no listener of the service closed within the grace period,
   /// or if the table is full.
   [[nodiscard]] bool keep(std::uint64_t service_id, const Request& request, Instant now);
@@ -48,19 +48,19 @@ class AbsentListeners {
 
  private:
   /// A service whose listener closed, or is expected.
-  struct Gone {
+  struct ClosedListener {
     std::uint64_t service_id{};
     Instant at{};
   };
-  struct Kept {
+  struct HeldRequest {
     std::uint64_t service_id{};
     Instant until{};
     Request request{};
   };
 
   Duration grace_;
-  std::deque<Gone> gone_;
-  std::deque<Kept> kept_;
+  std::deque<ClosedListener> closed_listeners_;
+  std::deque<HeldRequest> requests_;
 };
 
 }  // namespace weft::cm

@@ -15,29 +15,29 @@ namespace weft::ring {
 /// being watched. An insertion costs one or two atomic operations, a query of the empty board one
 /// load.
 ///
-/// In shared memory everybody who rings may write it, so it is a hint: a liar can make others look
-/// in vain, or hide a doorbell, and who waits looks at everything now and then.
+/// In shared memory everybody who rings may write it, so it is a hint: a false bit makes others
+/// poll an empty lane, a cleared one hides a doorbell; a waiter polls every lane now and then.
 template <class Atomics = RealAtomics>
-class BasicBellBoard {
+class BasicDoorbellBitmap {
  public:
-  static constexpr std::size_t kBells = 64 * 64;
+  static constexpr std::size_t kDoorbells = 64 * 64;
 
   /// A take() that starts after this call visits `number`. Numbers out of range are ignored.
   void add(std::uint32_t number) {
-    if (number < kBells) {
+    if (number < kDoorbells) {
       Atomics::fetch_or(words_[number / 64], bit(number), kOrdered);
       Atomics::fetch_or(summary_, bit(number / 64), kOrdered);
     }
   }
 
   void remove(std::uint32_t number) {
-    if (number < kBells) {
+    if (number < kDoorbells) {
       Atomics::fetch_and(words_[number / 64], ~bit(number), kOrdered);
     }
   }
 
   [[nodiscard]] bool has(std::uint32_t number) const {
-    return number < kBells && (Atomics::load(words_[number / 64], kOrdered) & bit(number)) != 0;
+    return number < kDoorbells && (Atomics::load(words_[number / 64], kOrdered) & bit(number)) != 0;
   }
 
   [[nodiscard]] bool is_quiet() const {
@@ -81,6 +81,6 @@ class BasicBellBoard {
   alignas(64) std::array<std::atomic<std::uint64_t>, 64> words_{};
 };
 
-using BellBoard = BasicBellBoard<>;
+using DoorbellBitmap = BasicDoorbellBitmap<>;
 
 }  // namespace weft::ring

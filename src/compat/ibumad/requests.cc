@@ -1,4 +1,4 @@
-#include "compat/ibumad/questions.h"
+#include "compat/ibumad/requests.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -10,7 +10,7 @@ namespace weft::compat {
 namespace {
 
 /// Policy: the daemon answers within microseconds; this much only if the machine is in trouble.
-constexpr Duration kPatience = Duration::seconds(10);
+constexpr Duration kWaitLimit = Duration::seconds(10);
 
 }  // namespace
 
@@ -25,7 +25,7 @@ Result<host::Received> exchange(const host::ControlSocket& daemon, const uabi::M
   if (auto sent = daemon.send(question); !sent) {
     return std::unexpected(sent.error());
   }
-  auto received = daemon.receive(kPatience);
+  auto received = daemon.receive(kWaitLimit);
   if (received && std::holds_alternative<uabi::Refused>(received->message)) {
     return fail(ErrorCode::NotFound, "{}", std::get<uabi::Refused>(received->message).reason);
   }

@@ -4,25 +4,25 @@
 
 namespace weft::uabi {
 
-std::string_view words(Misbehaviour what) {
+std::string_view words(RecordFault what) {
   switch (what) {
-    case Misbehaviour::CorruptRing:
+    case RecordFault::CorruptRing:
       return "with lengths that no ring permits";
-    case Misbehaviour::MalformedRecord:
+    case RecordFault::MalformedRecord:
       return "that are no packets";
-    case Misbehaviour::ForgedSource:
+    case RecordFault::ForgedSource:
       return "with a forged source address";
-    case Misbehaviour::ForgedPKey:
+    case RecordFault::ForgedPKey:
       return "with a P_Key that its port does not have";
-    case Misbehaviour::ForgedQpn:
+    case RecordFault::ForgedQpn:
       return "with the source QP of another process";
-    case Misbehaviour::WrongDestination:
+    case RecordFault::WrongDestination:
       return "for an address that is not the receiver's";
-    case Misbehaviour::ManagementQpn:
+    case RecordFault::ManagementQpn:
       return "for QP0 or QP1";
-    case Misbehaviour::OthersConnection:
+    case RecordFault::ConnectedElsewhere:
       return "for connections of other processes";
-    case Misbehaviour::NobodyThere:
+    case RecordFault::NoSuchQp:
       return "for QPs that do not exist";
   }
   return "";

@@ -1,4 +1,4 @@
-#include "os/quiet_thread.h"
+#include "os/block_signals.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 TEST(QuietThread, TakesNoSignalsOfTheProgram) {
   bool blocks_all = false;
-  std::thread thread = quiet_thread([&] {
+  std::thread thread = block_signals([&] {
     sigset_t mask;
     pthread_sigmask(SIG_SETMASK, nullptr, &mask);
     blocks_all = sigismember(&mask, SIGINT) == 1 && sigismember(&mask, SIGUSR1) == 1 &&
@@ -20,7 +20,7 @@ TEST(QuietThread, TakesNoSignalsOfTheProgram) {
 }
 
 TEST(QuietThread, LeavesTheSignalsOfWhoStartsItAsTheyWere) {
-  std::thread thread = quiet_thread([] {});
+  std::thread thread = block_signals([] {});
   thread.join();
   sigset_t mask;
   pthread_sigmask(SIG_SETMASK, nullptr, &mask);

@@ -8,7 +8,7 @@ namespace weft::os {
 
 /// A thread that runs `body` and takes none of the program's signals, which are its own business.
 template <class Body>
-[[nodiscard]] std::thread quiet_thread(Body body) {
+[[nodiscard]] std::thread block_signals(Body body) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

@@ -17,7 +17,7 @@
 namespace weft::hca {
 namespace {
 
-using testing::Flight;
+using testing::InFlightPacket;
 using testing::LoopbackPair;
 using testing::PairOptions;
 using testing::receive;
@@ -29,7 +29,7 @@ struct Story {
   std::vector<std::string> completions;
   std::vector<std::byte> memory;  // of both sides
   std::vector<std::string> events;
-  std::size_t straight_count{};
+  std::size_t fast_path_count{};
   bool operator==(const Story& other) const {  // but for the last
     return packets == other.packets && completions == other.completions && memory == other.memory &&
            events == other.events;
@@ -52,9 +52,9 @@ void tell(Story& story, LoopbackPair& pair) {
 }
 
 void tell_end(Story& story, LoopbackPair& pair) {
-  for (const Flight& flight : pair.sent) {
-    for (std::uint32_t i = 0; i < flight.header.packet_count; ++i) {
-      to_wire(single_of_train(flight.packet(), i), story.packets.emplace_back());
+  for (const InFlightPacket& in_flight_packet : pair.sent) {
+    for (std::uint32_t i = 0; i < in_flight_packet.header.packet_count; ++i) {
+      to_wire(single_of_train(in_flight_packet.packet(), i), story.packets.emplace_back());
     }
   }
   for (int i = 0; i < 2; ++i) {
@@ -108,33 +108,33 @@ void work(LoopbackPair& pair, Random& random, std::uint64_t wr_id) {
   }
 }
 
-PairOptions options_of(std::uint64_t seed, bool has_straight_way) {
+PairOptions options_of(std::uint64_t seed, bool has_fast_path) {
   PairOptions options{.train_bytes = seed % 2 == 0 ? 0U : 1024U,
                       .depth = 16,
                       .cq_depth = seed % 16 == 5 ? 8U : 1024U,
                       .shared_receive_queue = seed % 4 == 3,
                       .first_psn = Psn{0xFFFFF0},
-                      .has_straight_way = has_straight_way};
+                      .has_fast_path = has_fast_path};
   options.qp_access = seed % 8 == 6 ? AccessFlags{Access::RemoteRead} : options.qp_access;
   options.rnr_retry = seed % 8 == 7 ? 1 : 7;
   return options;
 }
 
-Story story_of(std::uint64_t seed, bool has_straight_way) {
+Story story_of(std::uint64_t seed, bool has_fast_path) {
   Random random{seed};
   Random network{seed + 1'000'000};
-  LoopbackPair pair{options_of(seed, has_straight_way)};
+  LoopbackPair pair{options_of(seed, has_fast_path)};
   for (int side = 0; side < 2; ++side) {
     std::ranges::generate(pair.side(side).memory, [&] { return static_cast<std::byte>(random()); });
   }
   pair.connect();
   if (seed % 3 == 0) {
-    pair.filter = [&](Flight& flight) {
+    pair.filter = [&](InFlightPacket& in_flight_packet) {
       if (network.chance(1, 20)) {
         return false;
       }
       if (network.chance(1, 30)) {
-        pair.wire.push_back(flight);
+        pair.wire.push_back(in_flight_packet);
       }
       return true;
     };
@@ -171,11 +171,11 @@ Story story_of(std::uint64_t seed, bool has_straight_way) {
   static_cast<void>(pair.run(Duration::seconds(1)));
   tell(story, pair);
   tell_end(story, pair);
-  story.straight_count = pair.straight_count;
+  story.fast_path_count = pair.fast_path_count;
   return story;
 }
 
-TEST(StraightWay, ComesToWhatTheGeneralWayComesTo) {  // docs/ARCHITECTURE.md, decision 2
+TEST(FastPath, HasTheSameEffectAsTheGeneralPath) {  // docs/ARCHITECTURE.md, decision 2
   std::size_t straight = 0;
   std::size_t packets = 0;
   std::size_t completions = 0;
@@ -185,8 +185,8 @@ TEST(StraightWay, ComesToWhatTheGeneralWayComesTo) {  // docs/ARCHITECTURE.md, d
     EXPECT_EQ(general.completions, quick.completions) << "seed " << seed;
     EXPECT_EQ(general.events, quick.events) << "seed " << seed;
     ASSERT_TRUE(general == quick) << "seed " << seed;
-    EXPECT_EQ(general.straight_count, 0U);
-    straight += quick.straight_count;
+    EXPECT_EQ(general.fast_path_count, 0U);
+    straight += quick.fast_path_count;
     packets += quick.packets.size();
     completions += quick.completions.size();
   }
@@ -194,8 +194,8 @@ TEST(StraightWay, ComesToWhatTheGeneralWayComesTo) {  // docs/ARCHITECTURE.md, d
   EXPECT_GT(completions, 4'000U);
 }
 
-TEST(StraightWay, IsForThePathAsItIsNow) {
-  LoopbackPair pair{{.has_straight_way = true}};
+TEST(FastPath, IsInvalidatedByAPathChange) {
+  LoopbackPair pair{{.has_fast_path = true}};
   pair.connect();
   receive(pair.b(), 64);
   receive(pair.b(), 64);
@@ -209,7 +209,7 @@ TEST(StraightWay, IsForThePathAsItIsNow) {
   pair.collect();
   ASSERT_EQ(pair.sent.size(), 1U);
   EXPECT_EQ(pair.sent[0].header.slid, Lid{9});
-  EXPECT_GT(pair.straight_count, 0U);
+  EXPECT_GT(pair.fast_path_count, 0U);
 }
 
 }  // namespace

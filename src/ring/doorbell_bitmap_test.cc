@@ -1,4 +1,4 @@
-#include "ring/bell_board.h"
+#include "ring/doorbell_bitmap.h"
 
 #include <gtest/gtest.h>
 
@@ -11,14 +11,14 @@
 namespace weft::ring {
 namespace {
 
-std::set<std::uint32_t> take_all(BellBoard& board) {
+std::set<std::uint32_t> take_all(DoorbellBitmap& board) {
   std::set<std::uint32_t> taken;
   board.take([&](std::uint32_t number) { EXPECT_TRUE(taken.insert(number).second); });
   return taken;
 }
 
-TEST(BellBoard, HandsOutEachNumberOnce) {
-  BellBoard board;
+TEST(DoorbellBitmap, HandsOutEachNumberOnce) {
+  DoorbellBitmap board;
   EXPECT_TRUE(board.is_quiet());
   for (const std::uint32_t number : {0U, 63U, 64U, 1'000U, 4'095U, 64U}) {
     board.add(number);
@@ -36,19 +36,19 @@ TEST(BellBoard, HandsOutEachNumberOnce) {
 }
 
 /// Memory may contain numbers written by a hostile process.
-TEST(BellBoard, LeavesOutNumbersThatDoNotExist) {
-  BellBoard board;
-  board.add(BellBoard::kBells);
+TEST(DoorbellBitmap, LeavesOutNumbersThatDoNotExist) {
+  DoorbellBitmap board;
+  board.add(DoorbellBitmap::kDoorbells);
   board.add(0xFFFF'FFFF);
-  board.remove(BellBoard::kBells);
-  EXPECT_FALSE(board.has(BellBoard::kBells));
+  board.remove(DoorbellBitmap::kDoorbells);
+  EXPECT_FALSE(board.has(DoorbellBitmap::kDoorbells));
   EXPECT_TRUE(board.is_quiet());
 }
 
 /// A number added during a take() is visited by this one or the next.
-TEST(BellBoard, LosesNothingBetweenThreads) {
+TEST(DoorbellBitmap, LosesNothingBetweenThreads) {
   constexpr std::uint32_t kRounds = 20'000;
-  BellBoard board;
+  DoorbellBitmap board;
   std::vector<std::atomic<std::uint32_t>> added(3);
   std::vector<std::thread> ringers;
   for (std::uint32_t i = 0; i < added.size(); ++i) {

@@ -17,12 +17,12 @@
 namespace weft::daemon {
 
 /// A location, and the sockets to serve it.
-class IbsimPlace {
+class IbsimLocation {
  public:
   /// Parses a socket name prefix such as `sim`, or `127.0.0.1:7070`, the control port, which is
   /// followed by the client ports. Other addresses are refused, because the sender of a remote
   /// datagram cannot be authenticated.
-  [[nodiscard]] static Result<IbsimPlace> read(std::string_view text);
+  [[nodiscard]] static Result<IbsimLocation> read(std::string_view text);
 
   /// For questions; Exists while another has it.
   [[nodiscard]] Result<os::UniqueFd> bind_control() const;

@@ -10,7 +10,7 @@ namespace weft::host {
 namespace {
 
 /// Before a ring that another thread has is taken for one with news; a look takes less.
-constexpr int kTriesAtARing = 1'000;
+constexpr int kRingAttempts = 1'000;
 
 void pause() {
 #if defined(__x86_64__)
@@ -21,7 +21,7 @@ void pause() {
 }  // namespace
 
 /// Whoever looks at rings serves wait queues and timers, too, and lets arrive what is under way.
-void Process::Impl::keep_up(bool timers_too) {
+void Process::Impl::run_maintenance(bool timers_too) {
   if (links.due.earliest() != Instant::never()) [[unlikely]] {
     release_arrived();
   }
@@ -33,8 +33,8 @@ void Process::Impl::keep_up(bool timers_too) {
   if (!has_waiting && (earliest == Instant::never() || clock.read() < earliest)) {
     return;
   }
-  if (progress.upkeep_owner.try_lock()) {
-    const std::lock_guard owner{progress.upkeep_owner, std::adopt_lock};
+  if (progress.maintenance_owner.try_lock()) {
+    const std::lock_guard owner{progress.maintenance_owner, std::adopt_lock};
     resume_waiting_as_owner();
     handle_timers(clock.read());
   }
@@ -43,7 +43,7 @@ void Process::Impl::keep_up(bool timers_too) {
 /// Whether something lies in the rings of the peer's answers, or another of our threads is just
 /// taking it. Who has a ring longer than a look takes is at work with it, or was stopped at it.
 bool Process::Impl::answers_wait(const Lane& lane) {
-  if (planted(LiveBug::UnreadAnswerCounted)) {
+  if (planted(LiveBug::UnreadResponseCounted)) {
     return false;
   }
   const std::uint32_t first = lane.number - lane.index;
@@ -51,7 +51,7 @@ bool Process::Impl::answers_wait(const Lane& lane) {
     Lane::In& responses = lanes[first + index]->in(hca::Flow::Response);
     std::unique_lock owner{responses.owner, std::defer_lock};
     for (int tries = 0; !owner.try_lock(); ++tries) {
-      if (tries == kTriesAtARing) {
+      if (tries == kRingAttempts) {
         return true;
       }
       pause();
@@ -69,19 +69,19 @@ bool Process::Impl::answers_wait(const Lane& lane) {
 /// or is gone, or links lose answers (docs/ARCHITECTURE.md, decision 7). It says so after its
 /// answers are in our rings, so that we ask in this order.
 void Process::Impl::handle_timers(Instant at) {
-  while (QpCarrier* const carrier = timers.take_due(at)) {
-    carrier->armed_ns.store(QpCarrier::kNotArmed, std::memory_order_relaxed);
-    if (carrier->qp->deadline() <= at) {
-      static_cast<void>(planted_late(LiveBug::UnreadAnswerCounted));
-      Lane* const lane = carrier->lane.load(std::memory_order_acquire);
+  while (QpDriverState* const qp_state = timers.take_due(at)) {
+    qp_state->armed_ns.store(QpDriverState::kNotArmed, std::memory_order_relaxed);
+    if (qp_state->qp->deadline() <= at) {
+      static_cast<void>(planted_late(LiveBug::UnreadResponseCounted));
+      Lane* const lane = qp_state->lane.load(std::memory_order_acquire);
       if (lane == nullptr || planted(LiveBug::StoppedPeerCounted) ||
-          (lane->may_have_lost(*carrier) && !answers_wait(*lane))) {
-        carrier->qp->report_loss();
+          (lane->may_have_lost(*qp_state) && !answers_wait(*lane))) {
+        qp_state->qp->report_loss();
       }
-      carrier->qp->handle_timeout(at);
-      carry(*carrier, at, kAnswerBudget);
+      qp_state->qp->handle_timeout(at);
+      transmit_qp(*qp_state, at, kAnswerBudget);
     }
-    arm(*carrier);
+    arm(*qp_state);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "host/foreign/foreign_targets.h"
+#include "host/foreign/peer_targets.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ class TargetsElsewhere : public ::testing::Test {
  protected:
   TargetsElsewhere() {
     daemon_.reply = [this](const uabi::Message& message) {
-      if (const auto* asked = std::get_if<uabi::AskXrcTarget>(&message);
+      if (const auto* asked = std::get_if<uabi::XrcTargetRequest>(&message);
           asked != nullptr && asked->verb != uabi::TargetVerb::Close) {
         answer_(*asked);
       }
@@ -34,18 +34,19 @@ class TargetsElsewhere : public ::testing::Test {
   testing::FakeDaemon daemon_;
   testing::FakeProgram program_;
   ForeignTargets targets_{daemon_, program_, std::chrono::milliseconds{2'000}};
-  std::function<void(const uabi::AskXrcTarget&)> answer_{[this](const uabi::AskXrcTarget& asked) {
-    uabi::XrcTargetAnswer answer;
-    answer.peer = asked.peer;
-    answer.serial = asked.serial;
-    answer.attributes.path_mtu = 3;
-    targets_.handle(answer);
-  }};
+  std::function<void(const uabi::XrcTargetRequest&)> answer_{
+      [this](const uabi::XrcTargetRequest& asked) {
+        uabi::XrcTargetAnswer answer;
+        answer.peer = asked.peer;
+        answer.serial = asked.serial;
+        answer.attributes.path_mtu = 3;
+        targets_.handle(answer);
+      }};
 };
 
 TEST_F(TargetsElsewhere, AreAskedForWhereTheirNumberSays) {
   ASSERT_TRUE(targets_.open(kDomain, kTarget));
-  const auto asked = daemon_.take<uabi::AskXrcTarget>();
+  const auto asked = daemon_.take<uabi::XrcTargetRequest>();
   ASSERT_EQ(asked.size(), 1U);
   EXPECT_EQ(asked[0].peer, kHome);
   EXPECT_EQ(asked[0].verb, uabi::TargetVerb::Open);
@@ -54,18 +55,18 @@ TEST_F(TargetsElsewhere, AreAskedForWhereTheirNumberSays) {
 TEST_F(TargetsElsewhere, AreClosedThereWithTheLastHandle) {
   ASSERT_TRUE(targets_.open(kDomain, kTarget));
   ASSERT_TRUE(targets_.open(kDomain, kTarget));
-  static_cast<void>(daemon_.take<uabi::AskXrcTarget>());
+  static_cast<void>(daemon_.take<uabi::XrcTargetRequest>());
   targets_.close(kDomain, kTarget);
-  EXPECT_TRUE(daemon_.take<uabi::AskXrcTarget>().empty());
+  EXPECT_TRUE(daemon_.take<uabi::XrcTargetRequest>().empty());
   targets_.close(kDomain, kTarget);
-  const auto told = daemon_.take<uabi::AskXrcTarget>();
+  const auto told = daemon_.take<uabi::XrcTargetRequest>();
   ASSERT_EQ(told.size(), 1U);
   EXPECT_EQ(told[0].verb, uabi::TargetVerb::Close);
 }
 
 TEST_F(TargetsElsewhere, AreNotOpenWhenTheirProcessRefuses) {
   daemon_.finish();
-  answer_ = [this](const uabi::AskXrcTarget& asked) {
+  answer_ = [this](const uabi::XrcTargetRequest& asked) {
     uabi::XrcTargetAnswer answer;
     answer.peer = asked.peer;
     answer.serial = asked.serial;
@@ -86,7 +87,7 @@ TEST_F(TargetsElsewhere, BelieveNobodyButTheirProcess) {
   targets_.handle(event_from(kHome));
   EXPECT_EQ(program_.target_events.size(), 1U);
   daemon_.finish();
-  answer_ = [this](const uabi::AskXrcTarget& asked) {
+  answer_ = [this](const uabi::XrcTargetRequest& asked) {
     uabi::XrcTargetAnswer answer;
     answer.peer = kLiar;
     answer.serial = asked.serial;
@@ -102,7 +103,7 @@ TEST_F(TargetsElsewhere, BelieveNobodyButTheirProcess) {
 TEST_F(TargetsElsewhere, AreInTheErrorStateWhenTheirProcessIsGone) {
   ASSERT_TRUE(targets_.open(kDomain, kTarget));
   daemon_.finish();
-  answer_ = [this](const uabi::AskXrcTarget& asked) { targets_.lose(asked.peer, kDomain); };
+  answer_ = [this](const uabi::XrcTargetRequest& asked) { targets_.lose(asked.peer, kDomain); };
   const auto state = targets_.query(kDomain, kTarget);
   daemon_.finish();
   ASSERT_TRUE(state);

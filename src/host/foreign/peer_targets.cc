@@ -1,4 +1,4 @@
-#include "host/foreign/foreign_targets.h"
+#include "host/foreign/peer_targets.h"
 
 #include <utility>
 #include <vector>
@@ -9,9 +9,9 @@
 namespace weft::host {
 namespace {
 
-[[nodiscard]] uabi::AskXrcTarget question_of(std::uint32_t domain, uabi::TargetVerb verb,
-                                             Qpn target) {
-  uabi::AskXrcTarget question;
+[[nodiscard]] uabi::XrcTargetRequest question_of(std::uint32_t domain, uabi::TargetVerb verb,
+                                                 Qpn target) {
+  uabi::XrcTargetRequest question;
   question.domain = domain;
   question.verb = verb;
   question.target = target;
@@ -48,7 +48,7 @@ void ForeignTargets::close(std::uint32_t domain, Qpn target) {
     }
     handles_.erase(found);
   }
-  uabi::AskXrcTarget question = question_of(domain, uabi::TargetVerb::Close, target);
+  uabi::XrcTargetRequest question = question_of(domain, uabi::TargetVerb::Close, target);
   question.peer = home_of(target);
   daemon_.post(question);
 }
@@ -56,7 +56,7 @@ void ForeignTargets::close(std::uint32_t domain, Qpn target) {
 Result<void> ForeignTargets::modify(std::uint32_t domain, Qpn target,
                                     const hca::QpAttributes& attributes,
                                     hca::QpAttributeMask mask) {
-  uabi::AskXrcTarget question = question_of(domain, uabi::TargetVerb::Modify, target);
+  uabi::XrcTargetRequest question = question_of(domain, uabi::TargetVerb::Modify, target);
   question.current_state = static_cast<std::uint8_t>(attributes.current_state);
   question.attributes = to_words(attributes, mask.bits());
   const auto answer = ask(question);
@@ -76,8 +76,8 @@ Result<hca::QpAttributes> ForeignTargets::query(std::uint32_t domain, Qpn target
   return from_words(answer->attributes, static_cast<std::uint8_t>(answer->attributes.state));
 }
 
-Result<uabi::XrcTargetAnswer> ForeignTargets::ask(uabi::AskXrcTarget question) {
-  daemon_.start_hearing();
+Result<uabi::XrcTargetAnswer> ForeignTargets::ask(uabi::XrcTargetRequest question) {
+  daemon_.start_daemon_events();
   question.peer = home_of(question.target);
   auto answer = questions_.ask(
       {.peer = question.peer, .domain = question.domain},
