@@ -38,7 +38,7 @@ class AttachingProcess : public ::testing::Test {
 TEST_F(AttachingProcess, IsOpenOnceTheDaemonHasSaidWhatThereWasBefore) {
   std::atomic<bool> is_open{};
   bool was_open = true;
-  daemon_.brief = [&] {
+  daemon_.send_initial_state = [&] {
     const Instant start = os::now();
     while (os::now() - start < Duration::milliseconds(50)) {
       std::this_thread::yield();
@@ -54,7 +54,7 @@ TEST_F(AttachingProcess, IsOpenOnceTheDaemonHasSaidWhatThereWasBefore) {
 }
 
 TEST_F(AttachingProcess, IsToldOfADaemonThatEndsMeanwhile) {
-  daemon_.brief = [&] { daemon_.control.close(); };
+  daemon_.send_initial_state = [&] { daemon_.control.close(); };
   std::thread daemon{[&] { daemon_.admit_program(); }};
   const auto process = open();
   daemon.join();

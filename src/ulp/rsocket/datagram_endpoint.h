@@ -62,7 +62,7 @@ class DatagramEndpoint {
     return !connected_to_ || *connected_to_ == from;
   }
   /// The longest datagram for every peer that the socket may have.
-  [[nodiscard]] std::size_t most_bytes() const {
+  [[nodiscard]] std::size_t max_bytes() const {
     return family_ == IpFamily::V4 ? kMaxDatagramBytes : kMaxDatagram6Bytes;
   }
 
