@@ -13,8 +13,8 @@ using fabric::TablesBuilder;
 
 namespace {
 
-/// A node's port by the number that a path names: of a switch any but port 0, of an HCA the one
-/// that it is at.
+/// The step through port `number` of the node: on a switch any port but 0, on an HCA only the port
+/// at which the SMP is.
 [[nodiscard]] SmiStep out_of(const TablesBuilder& tables, PortIndex at, std::byte number) {
   const PortRecord& port = tables.port(at);
   const PortNumber wanted{std::to_integer<std::uint8_t>(number)};
@@ -45,7 +45,7 @@ namespace {
     pointer = 1;
     return out_of(tables, smp.at, next_port());
   }
-  if (pointer != 0 && pointer < count) {  // C14-9:2: the path goes on, so this must be a switch
+  if (pointer != 0 && pointer < count) {  // C14-9:2: the path continues, so this must be a switch
     record_ingress();
     ++pointer;
     return port.is_switch_port() ? out_of(tables, smp.at, next_port()) : SmiStep{};

@@ -54,7 +54,8 @@ TEST(DirectedRoute, MayBeginAndEndByLid) {  // §14.2.2: DrSLID and DrDLID that 
       .dr_dlid = kPermissiveLid
   };
   smp.initial_path[1] = std::byte{2};
-  const auto from_switch = fabric.send(h1, wire::pack(smp), Lid{3});  // by LID to s1, then out of 2
+  const auto from_switch =
+      fabric.send(h1, wire::pack(smp), Lid{3});  // by LID to s1, then out of port 2
   ASSERT_TRUE(from_switch);
   EXPECT_EQ(from_switch->data<wire::NodeInfo>().port_guid,
             fabric.tables.port(fabric.port("h2", 1)).guid);
@@ -84,14 +85,14 @@ TEST(DirectedRoute, RefusesHopsThatCannotBe) {
     fabric.run();
     return fabric.delivered.empty() && fabric.network.counters().bad_path == before + 1;
   };
-  EXPECT_TRUE(lost(0, 64, false));  // more hops than the path has room for
+  EXPECT_TRUE(lost(0, 64, false));  // more hops than the path field holds
   EXPECT_TRUE(lost(0, 255, false));
-  EXPECT_TRUE(lost(1, 2, false));  // as if it had come from elsewhere
+  EXPECT_TRUE(lost(1, 2, false));  // as if it had arrived elsewhere
   EXPECT_TRUE(lost(3, 2, false));
   EXPECT_TRUE(lost(200, 2, false));
   EXPECT_TRUE(lost(0, 2, true));
   EXPECT_TRUE(lost(2, 2, true));
-  EXPECT_TRUE(lost(3, 2, true));  // its return path names no port of an HCA
+  EXPECT_TRUE(lost(3, 2, true));  // its return path names a port that the HCA does not have
   EXPECT_TRUE(lost(255, 63, true));
 }
 

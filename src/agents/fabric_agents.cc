@@ -15,7 +15,7 @@ using wire::PortCapability;
 
 namespace {
 
-/// What every management port says of itself; a subnet manager may look for each.
+/// Capabilities that every management port reports; subnet managers may test for any of them.
 constexpr wire::PortCapabilities kCapabilities =
     wire::PortCapabilities{PortCapability::IsTrapSupported} | PortCapability::IsSlMappingSupported |
     PortCapability::IsLedInfoSupported | PortCapability::IsSystemImageGuidSupported |
@@ -63,7 +63,7 @@ void FabricAgents::set_up_port(std::uint32_t index) {
   port.extended_enabled = supported_extended_speeds(port.best);
 }
 
-/// What the port's cable carries.
+/// Sets the best speed of a port from its cable.
 void FabricAgents::set_cable(std::uint32_t index) {
   const PortRecord& record = tables_.port(PortIndex{index});
   ports_[index].best = record.peer == fabric::kNoPort

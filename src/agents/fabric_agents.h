@@ -1,9 +1,9 @@
 #pragma once
 
-// What answers for the nodes of a fabric, as data: the SMA of every HCA and switch (IBTA vol 1
-// §14.2.5), its PMA (agents/pma.h), and the training of their links. States, LIDs and forwarding
-// are in the fabric's tables, which it reads and writes; what else a port keeps is in port_agent.h.
-// Pure. One thread.
+// The management agents of a fabric's nodes, as data: the SMA of every HCA and switch (IBTA vol 1
+// §14.2.5), its PMA (agents/pma.h), and the training of links. States, LIDs and forwarding entries
+// live in the fabric's tables, which it reads and writes; everything else that a port keeps is in
+// port_agent.h. Pure; single-threaded.
 
 #include <algorithm>
 #include <array>
@@ -39,62 +39,70 @@ namespace weft::agents {
 using carriage::BadKey;
 using carriage::Outcome;
 
-/// What the agents saw; all only grow.
+/// Counts of management requests since creation.
 struct AgentCounters {
   std::uint64_t answered{};
-  std::uint64_t refused{};    // answered with a status that is not ok
-  std::uint64_t bad_mkeys{};  // not answered
+  std::uint64_t refused{};    // answered with an error status
+  std::uint64_t bad_mkeys{};  // dropped for a wrong M_Key, unanswered
 };
 
-/// What an administrator changes of a port; what is not named stays.
+/// Administrative settings of a port. Members that are zero leave the setting unchanged.
 struct PortSettings {
   wire::LinkState state{};          // NoChange, Down, Armed or Active
   wire::PhysicalState physical{};   // NoChange, Sleep, Polling or Disabled
-  std::uint8_t width_enabled{};     // bits as in PortInfo; 0: as it is
+  std::uint8_t width_enabled{};     // bits as in PortInfo; 0: unchanged
   std::uint8_t speed_enabled{};     // likewise
   std::uint8_t extended_enabled{};  // likewise; 0x1E: none
   bool operator==(const PortSettings&) const = default;
 };
 
+/// All agents of one fabric: takes MADs that arrive at nodes, and answers them in place.
+/// Single-threaded.
 class FabricAgents final : public carriage::NodeAgents {
  public:
-  /// As after power-on: every cabled link is trained and its ports are in Initialize, port 0 of
-  /// each switch is Active; nobody has a LID. Both must outlive it.
+  /// Power-on state: every cabled link is trained and its ports are in Initialize, port 0 of each
+  /// switch is Active, and no port has a LID. `tables` and `counters` must outlive this object.
   FabricAgents(fabric::TablesBuilder& tables, fabric::CounterSource& counters,
                TimeScale scale = {});
 
-  /// Any MAD that arrived at QP0 or QP1 of a port.
+  /// Handles a MAD that arrived at QP0 or QP1 of a port.
   [[nodiscard]] Outcome handle(fabric::PortIndex at, mad::InterfaceKind kind, mad::MadBytes& mad,
                                Instant now) override;
   [[nodiscard]] carriage::SmiStep next_step(carriage::DirectedSmp& smp) const override;
-  /// An SMP that arrived at `at`: an HCA's port, or the port of a switch that it came in by.
+  /// Handles an SMP that arrived at `at`: a port of an HCA, or the port through which it entered a
+  /// switch.
   [[nodiscard]] Outcome handle_smp(fabric::PortIndex at, mad::MadBytes& mad, Instant now);
 
-  /// Where the SMA of the node is: the port itself, or port 0 of its switch.
+  /// The port at which the node's SMA is addressed: the port itself, or port 0 of its switch.
   [[nodiscard]] fabric::PortIndex management_port(fabric::PortIndex port) const;
+  /// Port `number` of a switch, kNoPort if it has no such port.
   [[nodiscard]] fabric::PortIndex port_of_switch(fabric::NodeIndex node, PortNumber number) const;
 
-  /// PortInfo as the owner of the fabric sees it: with the M_Key.
+  /// PortInfo including the M_Key, for the owner of the fabric.
   [[nodiscard]] wire::PortInfo port_info(fabric::PortIndex port) const;
   [[nodiscard]] wire::NodeInfo node_info(fabric::PortIndex at) const;
   [[nodiscard]] wire::NodeDescription node_description(fabric::PortIndex port) const;
   [[nodiscard]] wire::SwitchInfo switch_info(fabric::NodeIndex node) const;
+  /// The agents' own state of a port.
   [[nodiscard]] const PortAgent& port_agent(fabric::PortIndex port) const {
     return ports_.at(port.value());
   }
 
-  // --- what happens to the hardware, besides management
-  /// Nodes were added to the tables: they are powered on, and their links train.
+  // --- hardware events, as opposed to management
+  /// Nodes were added to the tables: powers them on and trains their links.
   void grow(Instant now);
-  /// Before a node is removed from the tables: its links go down, it says nothing more.
+  /// To be called before a node is removed from the tables: takes its links down; it sends no more
+  /// traps.
   void power_off(fabric::NodeIndex node, Instant now);
-  /// Pulls the cable of `port` or puts it back (both ends).
+  /// Pulls or plugs the cable of `port`, at both ends.
   void set_plugged(fabric::PortIndex port, bool is_plugged, Instant now);
-  /// Sets a port as a Set(PortInfo) would, with the same checks, said in words.
+  /// Configures a port with the checks of Set(PortInfo), and refuses with a reason.
   [[nodiscard]] Result<void> configure(fabric::PortIndex port, const PortSettings& settings,
                                        Instant now);
-  /// A subnet manager runs at the port, or none; tells the subnet manager (trap 144).
+  /// A subnet manager starts or stops running at the port. Raises trap 144.
   void set_is_sm(fabric::PortIndex port, bool is_sm, Instant now);
+  /// Sets NodeDescription as the node's administrator would; raises trap 144. Refuses text that is
+  /// too long.
   [[nodiscard]] Result<void> set_node_description(fabric::PortIndex port, std::string_view text,
                                                   Instant now);
   void report_bad_pkey(fabric::PortIndex port, const BadKey& bad, Instant now) override {
@@ -103,8 +111,10 @@ class FabricAgents final : public carriage::NodeAgents {
   void report_bad_qkey(fabric::PortIndex port, const BadKey& bad, Instant now) override {
     note_bad_qkeys(port, bad, 1, now);
   }
-  /// So many packets, of which `bad` was the last, were dropped at an HCA's port.
+  /// Counts `count` packets dropped for a wrong P_Key at an HCA port, `bad` being the last (trap
+  /// 257).
   void note_bad_pkeys(fabric::PortIndex port, const BadKey& bad, std::uint32_t count, Instant now);
+  /// The same for a wrong Q_Key (trap 258).
   void note_bad_qkeys(fabric::PortIndex port, const BadKey& bad, std::uint32_t count, Instant now);
 
   [[nodiscard]] Pma& pma() { return pma_; }
@@ -114,7 +124,8 @@ class FabricAgents final : public carriage::NodeAgents {
     return std::min(pma_.deadline(), traps_.deadline());
   }
 
-  /// Changes of links that a Set asked for: they wait until its answer has left (§14.2.5.6).
+  /// Performs the link changes that Sets requested. They are deferred until the response has been
+  /// sent (IBTA vol 1 §14.2.5.6).
   void finish_sets(Instant now) override;
   [[nodiscard]] std::optional<carriage::PendingTrap> poll_trap(Instant now) override {
     return traps_.poll(now);
@@ -123,34 +134,34 @@ class FabricAgents final : public carriage::NodeAgents {
   [[nodiscard]] TrapSender& traps() { return traps_; }
   [[nodiscard]] const TrapSender& traps() const { return traps_; }
   [[nodiscard]] const AgentCounters& counters() const { return counters_; }
-  /// Whether the tables changed since the last time.
+  /// True if the tables were changed since the last call.
   [[nodiscard]] bool take_tables_changed();
 
  private:
-  /// A request in an attribute's hands.
+  /// A request while an attribute's handler works on it.
   struct Request {
-    fabric::PortIndex at;   // the port that it came in by
-    fabric::PortIndex own;  // that of the SMA
+    fabric::PortIndex at;   // port through which it arrived
+    fabric::PortIndex own;  // port of the SMA
     std::uint64_t mkey{};
     std::uint32_t modifier{};
     bool is_set{};
     Instant now{};
     std::span<std::byte, wire::kSmpDataBytes> data;
   };
-  /// Reads or writes `data`; a status of §13.4.7, 0 when all is well (R-MI-6).
+  /// Reads or writes `data`; returns a status of §13.4.7, 0 for success (R-MI-6).
   using Handler = std::uint16_t (FabricAgents::*)(Request&);
   struct Attribute {
     wire::SmpAttribute id;
     bool is_of_switches;
     Handler get;
-    Handler set;  // none: it cannot be written
+    Handler set;  // null: read-only
   };
   static const std::array<Attribute, 13> kAttributes;
 
-  /// A change of a port's link that waits for finish_sets().
+  /// A link change of a port, deferred until finish_sets().
   struct LinkChange {
     fabric::PortIndex port;
-    wire::PhysicalState physical{};  // NoChange: its LinkDownDefaultState
+    wire::PhysicalState physical{};  // NoChange: use the port's LinkDownDefaultState
   };
 
   PortAgent& agent(fabric::PortIndex port) { return ports_[port.value()]; }
@@ -221,8 +232,8 @@ class FabricAgents final : public carriage::NodeAgents {
   TimeScale scale_;
   std::uint32_t first_switch_{};
   std::vector<PortAgent> ports_;
-  std::vector<SwitchAgent> switches_;  // by node, from first_switch_ on
-  std::map<fabric::PortIndex, wire::NodeDescription> descriptions_;  // that were written
+  std::vector<SwitchAgent> switches_;                                // index: node - first_switch_
+  std::map<fabric::PortIndex, wire::NodeDescription> descriptions_;  // those set by management
   std::vector<LinkChange> link_changes_;
   fabric::CounterSource& port_counters_;
   Pma pma_;

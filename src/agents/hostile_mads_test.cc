@@ -1,4 +1,4 @@
-// Whoever does not know the M_Key, or pretends to be another, changes nothing and stops nobody
+// A sender that does not know the M_Key, or fakes its identity, can change nothing and stop nobody
 // (IBTA vol 1 §14.2.4).
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ constexpr std::array kWritable = {SmpAttribute::NodeDescription,
                                   SmpAttribute::MulticastForwardingTable,
                                   SmpAttribute::LedInfo};
 
-/// The star, whose subnet manager on h1 has put an M_Key on every node; h2 is hostile.
+/// The star; its subnet manager on h1 has set an M_Key on every node. h2 is hostile.
 class HostileMads : public ::testing::Test {
  protected:
   HostileMads() {
@@ -50,7 +50,7 @@ class HostileMads : public ::testing::Test {
     }
   }
 
-  /// All that management can change, but what is counted of the attempts.
+  /// Everything that management can change, except counters of refused attempts.
   [[nodiscard]] std::vector<std::byte> everything() const {
     std::vector<std::byte> bytes = fabric.tables.build(1);
     for (std::uint32_t i = 0; i < fabric.tables.ports().size(); ++i) {

@@ -6,7 +6,7 @@
 namespace weft::agents {
 namespace {
 
-/// All bits up to the highest of `bits`.
+/// All bits up to the highest one set in `bits`.
 constexpr std::uint8_t up_to(std::uint8_t bits) {
   return static_cast<std::uint8_t>(std::bit_ceil(bits + 1U) - 1);
 }
@@ -17,7 +17,7 @@ struct Width {
 };
 constexpr std::array<Width, 5> kWidths = {
     {{8, 12}, {4, 8}, {2, 4}, {16, 2}, {1, 1}}
-};  // the widest first
+};  // widest first
 
 struct Speed {
   std::uint8_t bit;
@@ -55,7 +55,7 @@ std::optional<fabric::LinkSpeed> negotiate(const EnabledSpeeds& a, const Enabled
   for (const Speed& speed : kExtended) {
     if ((a.extended & b.extended & speed.bit) != 0) {
       agreed.extended = speed.bit;
-      agreed.speed = 4;  // what a port shows to who knows no extended speeds
+      agreed.speed = 4;  // reported to subnet managers that do not know extended speeds
       lane_mbps = speed.lane_mbps;
       break;
     }

@@ -1,4 +1,4 @@
-// FabricAgents: what happens on a cable (IBTA vol 1 §5.2.8, §7.2). Training takes no time.
+// FabricAgents: link training (IBTA vol 1 §5.2.8, §7.2), which takes no time here.
 
 #include "agents/fabric_agents.h"
 #include "agents/link_speeds.h"
@@ -34,7 +34,7 @@ void FabricAgents::power_on() {
   }
 }
 
-/// The link of a port goes down, at both ends.
+/// Takes the link of a port down, at both ends.
 void FabricAgents::take_down(PortIndex port, Instant now) {
   const PortIndex peer = tables_.port(port).peer;
   if (peer == fabric::kNoPort) {
@@ -57,7 +57,7 @@ void FabricAgents::take_down(PortIndex port, Instant now) {
   }
 }
 
-/// Brings the link up if both ends want it to be and agree on a speed.
+/// Brings the link up if both ends are polling and agree on a speed.
 void FabricAgents::train(PortIndex port, Instant now) {
   const PortIndex peer = tables_.port(port).peer;
   if (peer == fabric::kNoPort || tables_.port(port).state != PortState::Down ||
@@ -77,7 +77,8 @@ void FabricAgents::train(PortIndex port, Instant now) {
   }
 }
 
-/// A switch tells the subnet manager (trap 128); an HCA's port need not, since its peer does.
+/// Switches report link changes to the subnet manager (trap 128). An HCA port need not, since its
+/// peer does.
 void FabricAgents::report_link_change(PortIndex port, Instant now) {
   const PortRecord& record = tables_.port(port);
   if (!record.is_switch_port()) {
@@ -106,7 +107,7 @@ void FabricAgents::set_plugged(PortIndex port, bool is_plugged, Instant now) {
 }
 
 void FabricAgents::finish_sets(Instant now) {
-  // Nothing below asks for further changes.
+  // Nothing below requests further changes.
   for (const LinkChange& change : link_changes_) {
     take_down(change.port, now);
     if (change.physical != PhysicalState::NoChange) {

@@ -1,4 +1,4 @@
-// Links that come and go, by hand and by Set(PortInfo) (IBTA vol 1 §14.2.5.6).
+// Links that go down and up, by cable and by Set(PortInfo) (IBTA vol 1 §14.2.5.6).
 
 #include <gtest/gtest.h>
 
@@ -63,7 +63,7 @@ TEST_F(LinkTraining, PullingACableTakesBothEndsDownAndTellsTheSubnetManager) {
 
   fabric.agents.set_plugged(fabric.port("s1", 2), true, fabric.now);
   EXPECT_EQ(state("h2", 1), PortState::Initialize);
-  EXPECT_EQ(fabric.tables.port(fabric.port("h2", 1)).lid, Lid{2});  // it keeps its LID
+  EXPECT_EQ(fabric.tables.port(fabric.port("h2", 1)).lid, Lid{2});  // the LID is kept
 }
 
 TEST_F(LinkTraining, ADisabledPortStaysDownUntilItMayPollAgain) {
@@ -112,7 +112,7 @@ TEST_F(LinkTraining, WidthAndSpeedCountAfterTheNextTraining) {
                        info.port_state = LinkState::Down;
                      }),
             0);
-  EXPECT_EQ(fabric.tables.port(fabric.port("h2", 1)).rate_mbps, 0U);  // as it was cabled
+  EXPECT_EQ(fabric.tables.port(fabric.port("h2", 1)).rate_mbps, 0U);  // as cabled
   EXPECT_EQ(set_port(2, [](PortInfo& info) { info.link_width_enabled = 8; }),
             wire::kMadStatusInvalidField);
 }

@@ -25,7 +25,7 @@ constexpr std::uint8_t kResponseTime = 18;  // as an exponent: about a second, p
   return ticks * static_cast<std::uint64_t>(Pma::kTickTime.nanoseconds());
 }
 
-/// Those of CounterSelect2.
+/// Writes the counters that CounterSelect2 selects.
 void write_extended_errors(const wire::PortCountersExtended& wanted, fabric::PortCounters& value) {
   const auto write = [&](PortCounterExtendedSelect2 select, std::uint64_t& counter,
                          std::uint64_t to) {
@@ -92,9 +92,10 @@ std::uint16_t Pma::serve(Request& request, const wire::MadHeader& header) {
   return header.attribute_modifier == 0 ? (this->*handler)(request) : wire::kMadStatusInvalidField;
 }
 
-/// All ports of the node for 0xFF; none: it has no such port. Port 0 of a switch has no link and
-/// counts nothing, but may be asked. Of an HCA, whose ports count from 1, it means the port that
-/// was asked: `perfquery LID` names none, and ConnectX HCAs answer that.
+/// The ports that PortSelect names, all ports of the node for 0xFF; empty if there is no such port.
+/// Port 0 of a switch has no link and counts nothing, but can be queried. On an HCA, whose ports
+/// are numbered from 1, it means the port that was queried: `perfquery LID` sends 0, and ConnectX
+/// HCAs answer it.
 std::vector<PortIndex> Pma::ports_named(PortIndex own, PortNumber select) const {
   const fabric::PortRecord& record = tables_.port(own);
   std::uint32_t first = 0;

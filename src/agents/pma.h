@@ -1,12 +1,13 @@
 #pragma once
 
-// The performance management agent of every node (IBTA vol 1 §16.1): counters of ports as MADs of
-// class 0x04 read and set them, what they are made of, and their sampling over an interval. Pure.
-// One thread.
+// The performance management agent of every node (IBTA vol 1 §16.1): reads and sets port counters
+// by MADs of class 0x04, their breakdown, and their sampling over an interval. Pure;
+// single-threaded.
 //
-// Counters of errors that this fabric never makes (symbols, link recovery, constraints, integrity,
-// overruns, VL mapping) are always 0. Refused is what would have to be counted and is not (by VL),
-// or what links without flow control packets, congestion control and FEC do not have.
+// Counters of errors that this fabric never has (symbol errors, link recovery, constraint errors,
+// link integrity, buffer overruns, VL mapping) are always 0. Attributes are refused if their
+// counters would have to be kept and are not (those by VL), or if they concern flow control
+// packets, congestion control or FEC, which links here do not have.
 
 #include <array>
 #include <cstddef>
@@ -32,22 +33,25 @@ namespace weft::agents {
 
 class Pma {
  public:
-  /// PortSelect of all ports of a node together.
+  /// The PortSelect value for all ports of a node together.
   static constexpr PortNumber kAllPorts{0xFF};
-  /// A tick of PortXmitWait and of samples is a microsecond: (249 + 1) times 4 ns (§16.1.3.2).
+  /// Duration of a tick of PortXmitWait and of samples: (249 + 1) times 4 ns, one microsecond
+  /// (§16.1.3.2).
   static constexpr std::uint8_t kTick = 249;
   static constexpr Duration kTickTime = Duration::microseconds(1);
 
   Pma(const fabric::TablesBuilder& tables, fabric::CounterSource& counters);
 
-  /// A Get or Set that arrived at `own`, an HCA's port or port 0 of a switch: `mad` becomes the
-  /// answer. False: it is neither.
+  /// Handles a Get or Set that arrived at `own`, a port of an HCA or port 0 of a switch: `mad`
+  /// becomes the response. False if it is neither.
   [[nodiscard]] bool handle(fabric::PortIndex own, mad::MadBytes& mad, Instant now);
 
-  /// Whether PortCountersExtended is said to have the counters of errors, too.
+  /// Whether ClassPortInfo reports that PortCountersExtended includes error counters.
   void set_additional_counters(bool are_there) { has_additional_counters_ = are_there; }
 
+  /// Starts and ends samplings that are due at `now`.
   void handle_timeout(Instant now);
+  /// When handle_timeout() is due next.
   [[nodiscard]] Instant deadline() const;
 
  private:
@@ -63,12 +67,12 @@ class Pma {
   struct Attribute {
     wire::PerfAttribute id;
     Handler get;
-    Handler set;  // none: it cannot be written
+    Handler set;  // null: read-only
   };
   static const std::array<Attribute, 10> kAttributes;
 
-  /// A node samples one port at a time, since a result does not say whose it is: asked for,
-  /// running from `starts` to `ends`, and what it came to.
+  /// A node samples one port at a time, since a result does not name its port. Runs from `starts`
+  /// to `ends`; then `results` are valid.
   struct Sampling {
     fabric::PortIndex port{fabric::kNoPort};
     wire::PortSamplesControl control;
@@ -110,7 +114,7 @@ class Pma {
   const fabric::TablesBuilder& tables_;
   fabric::CounterSource& counters_;
   bool has_additional_counters_{true};
-  std::map<fabric::PortIndex, Sampling> samplings_;  // by the agent's port
+  std::map<fabric::PortIndex, Sampling> samplings_;  // by the port of the agent
   std::set<std::pair<Instant, fabric::PortIndex>> schedule_;
 };
 

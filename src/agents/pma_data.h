@@ -1,6 +1,6 @@
 #pragma once
 
-// For the files of Pma: an attribute in the data of a MAD, and counters that stop.
+// Helpers of Pma: attributes in the data of a MAD, and saturating counters.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,12 +14,13 @@
 
 namespace weft::agents {
 
-/// Counters stop at their largest value (IBTA vol 1 §16.1.3.5).
+/// PMA counters stop at their maximum (IBTA vol 1 §16.1.3.5).
 template <class To>
 [[nodiscard]] To saturated(std::uint64_t value) {
   return static_cast<To>(std::min<std::uint64_t>(value, std::numeric_limits<To>::max()));
 }
 
+/// Replaces the data by `value`, followed by zeros.
 template <wire::WireType T>
 void answer_with(std::span<std::byte, wire::kPerfDataBytes> data, const T& value) {
   std::ranges::fill(data, std::byte{});
@@ -31,6 +32,7 @@ template <wire::WireType T>
   return wire::unpack<T>(data.template first<wire::kSizeOf<T>>());
 }
 
+/// True if CounterSelect includes `counter`.
 template <class Select>
 [[nodiscard]] bool has(std::underlying_type_t<Select> selected, Select counter) {
   return (selected & static_cast<std::underlying_type_t<Select>>(counter)) != 0;

@@ -1,4 +1,4 @@
-// Pma: what the counters of a port are made of (IBTA vol 1 §16.1.4). Bit n of CounterSelect is the
+// Pma: the breakdown of a port's counters (IBTA vol 1 §16.1.4). Bit n of CounterSelect selects the
 // n-th counter.
 
 #include <initializer_list>
@@ -20,7 +20,7 @@ namespace {
   return (counter_select >> counter & 1U) != 0;
 }
 
-/// Sets those of the counters of dropped packets that are selected.
+/// Sets the selected counters of dropped packets.
 void write_drops(PortDetails& value, std::uint16_t counter_select,
                  std::initializer_list<std::tuple<unsigned, PathEnd, std::uint64_t>> counters) {
   for (const auto& [counter, end, to] : counters) {
@@ -40,7 +40,7 @@ PortDetails Pma::details_of(std::span<const PortIndex> ports, Instant now) {
   return sum;
 }
 
-/// `write` changes what is selected, of each port that is named.
+/// Applies `write` to the selected counters of each named port.
 template <class Wanted, class Write>
 void Pma::write_details(const Request& request, const Wanted& wanted, Write write) {
   for (const PortIndex port : ports_named(request.own, wanted.port_select)) {

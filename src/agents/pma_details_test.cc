@@ -1,4 +1,4 @@
-// What the counters of a port are made of, as MADs read and set it (IBTA vol 1 §16.1.4).
+// The breakdown of port counters, read and set by MADs (IBTA vol 1 §16.1.4).
 
 #include <gtest/gtest.h>
 

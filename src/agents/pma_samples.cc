@@ -12,16 +12,16 @@ using wire::SampleStatus;
 
 namespace {
 
-// What a sample counter may count (§16.1.3.3).
+// Values of CounterSelect (§16.1.3.3).
 constexpr std::uint16_t kXmitData = 1;
 constexpr std::uint16_t kRcvData = 2;
 constexpr std::uint16_t kXmitPackets = 3;
 constexpr std::uint16_t kRcvPackets = 4;
 constexpr std::uint16_t kXmitWait = 5;
 
-constexpr std::uint8_t kWidth32 = 4;       // CounterWidth: 16 bits and 4 for each step
+constexpr std::uint8_t kWidth32 = 4;       // CounterWidth: 16 bits, plus 4 for each step
 constexpr std::uint8_t kExtended64 = 2;    // ExtendedWidth
-constexpr std::uint8_t kAnyMandatory = 1;  // CounterMask: it may count each of the five
+constexpr std::uint8_t kAnyMandatory = 1;  // CounterMask: it can count each of the five
 
 [[nodiscard]] std::uint64_t counted(std::uint16_t select, const fabric::PortCounters& counters) {
   switch (select) {
@@ -62,7 +62,7 @@ void Pma::handle_timeout(Instant now) {
       const std::uint16_t select = sampling.control.counter_selects[i];
       const std::uint64_t before = counted(select, sampling.at_start);
       const std::uint64_t after = counted(select, at_end);
-      sampling.results[i] = after - std::min(before, after);  // a Set may have come between
+      sampling.results[i] = after - std::min(before, after);  // a Set may have reset it meanwhile
     }
     sampling.control.sample_status = SampleStatus::Done;
   }
@@ -86,7 +86,7 @@ std::uint16_t Pma::get_control(Request& request) {
   return is_one_port ? std::uint16_t{0} : wire::kMadStatusInvalidField;
 }
 
-/// Begins a new sampling, unless one is under way: then it answers which.
+/// Starts a new sampling; if one is in progress, answers with that instead.
 std::uint16_t Pma::set_control(Request& request) {
   const auto wanted = wire::unpack<wire::PortSamplesControl>(request.data);
   if (const std::uint16_t status = get_control(request); status != 0) {

@@ -26,7 +26,7 @@ TEST_F(PmaSamples, SamplesAnInterval) {
   counters("s1", 2).xmit_packets = 110;
   fabric.now = fabric.now + Duration::milliseconds(1);
   fabric.run();
-  control.tag = 78;  // too early: the sampling goes on
+  control.tag = 78;  // too early: the sampling continues
   EXPECT_EQ(ask(Lid{3}, PerfAttribute::PortSamplesControl, control, true).data.sample_status,
             wire::SampleStatus::Running);
   counters("s1", 2).xmit_packets = 150;

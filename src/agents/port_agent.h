@@ -1,7 +1,7 @@
 #pragma once
 
-// What the agents of a node keep that the fabric's tables do not. Values; a fabric has one
-// PortAgent a port, so they are small.
+// Per-port and per-switch state of agents beyond the fabric's tables. Plain values, kept small
+// since a fabric has one PortAgent for each port.
 
 #include <array>
 #include <cstdint>
@@ -16,42 +16,46 @@
 
 namespace weft::agents {
 
-/// Our own, as the verbs report them.
+/// Our own IDs, which verbs report as well.
 inline constexpr std::uint32_t kVendorId = 0x5746;
 inline constexpr std::uint16_t kHcaDeviceId = 1;
 inline constexpr std::uint16_t kSwitchDeviceId = 2;
 
-/// What a port can; policy, not from the specification.
+/// Capabilities of a port; policy, not from the specification.
 inline constexpr std::uint8_t kVlCap = 4;  // VL0 to VL7
 inline constexpr std::uint8_t kVlArbitrationCap = 8;
 inline constexpr std::uint8_t kGuidCap = 32;
 inline constexpr std::uint16_t kPartitionCap = fabric::kMaxPKeysPerPort;
 inline constexpr std::uint16_t kLinearFdbCap = 0xC000;  // every unicast LID
 inline constexpr std::uint16_t kMulticastFdbCap = 1024;
-inline constexpr std::uint8_t kDefaultSubnetTimeout = 18;  // about a second, as SMs have it
+inline constexpr std::uint8_t kDefaultSubnetTimeout =
+    18;  // about a second, as subnet managers set it
 
-/// Of the SLtoVL and VL arbitration tables of one port, when they were written.
+/// SLtoVL and VL arbitration tables of a port, allocated when first written.
 struct QosTables {
-  std::vector<wire::SlToVlMappingTable> sl_to_vl;       // by input port of a switch; one of an HCA
+  std::vector<wire::SlToVlMappingTable> sl_to_vl;       // by input port of a switch; one for an HCA
   std::array<wire::VlArbitrationTable, 4> arbitration;  // low 1, low 2, high 1, high 2
 };
 
+/// Boolean settings of a port.
 enum class PortAgentFlag : std::uint8_t {
   Led = 1,
-  Unplugged = 2,  // its cable is out, at this end or the other
+  Unplugged = 2,  // the cable is unplugged, at either end
   PartitionEnforcementInbound = 4,
   PartitionEnforcementOutbound = 8,
   FilterRawInbound = 16,
   FilterRawOutbound = 32,
 };
 
+/// What the SMA of one port keeps (IBTA vol 1 §14.2.5.6), besides the tables' PortRecord.
 struct PortAgent {
   std::uint64_t mkey{};
   std::uint64_t gid_prefix{kDefaultGidPrefix};
-  Instant lease_ends{Instant::never()};  // of the M_Key, once somebody came without it
+  Instant lease_ends{
+      Instant::never()};  // end of the M_Key lease, which a request without the key starts
   std::unique_ptr<QosTables> qos;
   wire::PortCapabilities capabilities;
-  fabric::LinkSpeed best;             // that the cable carries when nobody restrains it
+  fabric::LinkSpeed best;             // what the cable carries if neither end limits it
   std::uint16_t mkey_lease_period{};  // seconds
   std::uint16_t mkey_violations{};
   std::uint16_t pkey_violations{};
@@ -73,7 +77,7 @@ struct PortAgent {
   std::uint8_t overrun_errors{};
   Flags<PortAgentFlag> flags;
 
-  /// Training is possible as far as this end goes.
+  /// This end allows the link to train.
   [[nodiscard]] bool is_polling() const {
     return physical != wire::PhysicalState::Disabled && physical != wire::PhysicalState::Sleep &&
            !flags.has(PortAgentFlag::Unplugged);
@@ -82,14 +86,14 @@ struct PortAgent {
 
 static_assert(sizeof(PortAgent) <= 80, "a fabric has hundreds of thousands of ports");
 
-/// SwitchInfo as far as it is written, by switch.
+/// The writable parts of SwitchInfo, per switch.
 struct SwitchAgent {
   std::uint16_t linear_fdb_top{};
   PortNumber default_port;
   PortNumber default_multicast_primary_port;
   PortNumber default_multicast_not_primary_port;
   std::uint8_t life_time{};
-  bool port_state_change{true};  // at power-on its links came up
+  bool port_state_change{true};  // set at power-on since links came up
 };
 
 }  // namespace weft::agents

@@ -1,5 +1,5 @@
-// FabricAgents as the SMA of each node: what comes, whether it may, and who answers (IBTA vol 1
-// §14.2, §14.3).
+// FabricAgents as the SMA of each node: checks and dispatches what arrives (IBTA vol 1 §14.2,
+// §14.3).
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@ using wire::SmpAttribute;
 namespace {
 
 constexpr std::size_t kHeaderBytes = wire::kSizeOf<MadHeader>;
-constexpr std::uint16_t kDirectionBit = 0x8000;  // of a directed route SMP's status
+constexpr std::uint16_t kDirectionBit = 0x8000;  // in the status of a directed-route SMP
 constexpr std::uint8_t kSmpClassVersion = 1;
 
 [[nodiscard]] bool is_directed(const MadHeader& header) {
@@ -29,7 +29,7 @@ constexpr std::uint8_t kSmpClassVersion = 1;
       std::span{mad}.subspan<wire::kSmpRouteAt, wire::kSizeOf<wire::SmpRoute>>());
 }
 
-/// Writes the answer's header over that of the request: method, status and the way it goes.
+/// Overwrites the request's header with that of the response: method, status and direction.
 void make_answer(mad::MadBytes& mad, MadHeader header, std::uint16_t status) {
   header.method = MadMethod::GetResp;
   header.status = is_directed(header) ? static_cast<std::uint16_t>(status | kDirectionBit) : status;
@@ -75,8 +75,8 @@ Outcome FabricAgents::handle_smp(PortIndex at, mad::MadBytes& mad, Instant now) 
     return Outcome::NotHandled;
   }
   if (!is_request) {
-    // Answers, traps and the like are for who else is there; methods that nobody knows are
-    // answered.
+    // Responses, traps and the like are for other recipients at this node; unknown methods are
+    // answered with an error.
     const bool is_unknown = !wire::is_response(header.method) &&
                             mad::response_method(header.method) &&
                             wire::name_of(header.method).empty();
@@ -123,8 +123,8 @@ std::uint16_t FabricAgents::serve(Request& request, const MadHeader& header) {
                             : (this->*handler)(request);
 }
 
-/// Whether the M_Key lets the request pass (IBTA vol 1 §14.2.4). Who comes without it starts the
-/// lease, at whose end the key is no secret any more; who has it ends that.
+/// True if the M_Key check admits the request (IBTA vol 1 §14.2.4). A request without the key
+/// starts the lease, at whose expiry the key loses its protection; one with the key ends the lease.
 bool FabricAgents::admits(const Request& request, const mad::MadBytes& mad,
                           const MadHeader& header) {
   PortAgent& port = agent(request.own);
@@ -170,7 +170,7 @@ void FabricAgents::report_bad_mkey(const Request& request, const mad::MadBytes& 
         request.now);
 }
 
-/// Nothing is said without a subnet manager to hear it, nor by an HCA's port that is not Active.
+/// Raises a trap, unless the port has no subnet manager or is an HCA port that is not Active.
 void FabricAgents::raise(PortIndex port, wire::NoticeType type, wire::Trap trap,
                          std::span<const std::byte, wire::kNoticeDetailsBytes> details,
                          Instant now) {
@@ -191,7 +191,7 @@ void FabricAgents::raise(PortIndex port, wire::NoticeType type, wire::Trap trap,
 
 namespace {
 
-/// A counter of PortInfo stays at its end (IBTA vol 1 §14.2.5.6).
+/// Counters of PortInfo saturate (IBTA vol 1 §14.2.5.6).
 void count_violations(std::uint16_t& violations, std::uint32_t more) {
   constexpr std::uint32_t kMost = 0xFFFF;
   violations = static_cast<std::uint16_t>(violations + std::min(more, kMost - violations));

@@ -1,4 +1,4 @@
-// Attributes of a node as a whole: NodeInfo, NodeDescription, SwitchInfo, LedInfo, VendorDiag.
+// Attributes of a whole node: NodeInfo, NodeDescription, SwitchInfo, LedInfo, VendorDiag.
 
 #include <fmt/format.h>
 
@@ -47,7 +47,7 @@ std::uint16_t FabricAgents::get_node_info(Request& request) {
   return 0;
 }
 
-/// Unless it was written: the switch's name, or as a kernel has it the host's and the HCA's.
+/// Default, unless it was set: the name of a switch, or those of host and HCA as Linux sets them.
 wire::NodeDescription FabricAgents::node_description(PortIndex port) const {
   const PortIndex own = management_port(port);
   if (const auto written = descriptions_.find(own); written != descriptions_.end()) {
@@ -104,7 +104,7 @@ void FabricAgents::set_is_sm(PortIndex port, bool is_sm, Instant now) {
   report_local_change(management_port(port), false, now);
 }
 
-/// Trap 144.
+/// Raises trap 144.
 void FabricAgents::report_local_change(PortIndex port, bool node_description_changed, Instant now) {
   const wire::CapabilityNoticeDetails details{.lid = tables_.port(port).lid,
                                               .other_local_changes = node_description_changed,
@@ -151,7 +151,7 @@ std::uint16_t FabricAgents::set_switch_info(Request& request) {
   own.default_multicast_primary_port = wanted.default_multicast_primary_port;
   own.default_multicast_not_primary_port = wanted.default_multicast_not_primary_port;
   own.life_time = wanted.lifetime_exponent;
-  if (wanted.port_state_change) {  // writing one clears it
+  if (wanted.port_state_change) {  // writing 1 clears it
     own.port_state_change = false;
   }
   return get_switch_info(request);
@@ -170,7 +170,7 @@ std::uint16_t FabricAgents::set_led_info(Request& request) {
   return get_led_info(request);
 }
 
-/// Nothing to report: NextIndex and DiagData are zero (§14.2.5.15).
+/// No diagnostic data: NextIndex and DiagData are zero (§14.2.5.15).
 std::uint16_t FabricAgents::get_vendor_diag(Request& request) {
   std::ranges::fill(request.data, std::byte{});
   return request.modifier == 0 ? 0 : wire::kMadStatusInvalidField;

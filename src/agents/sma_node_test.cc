@@ -1,4 +1,4 @@
-// The SMA of a node as a whole (IBTA vol 1 §14.2.5).
+// The SMA's attributes of a whole node (IBTA vol 1 §14.2.5).
 
 #include "agents/fabric_agents.h"
 

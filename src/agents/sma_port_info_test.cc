@@ -1,4 +1,4 @@
-// PortInfo as a subnet manager reads and writes it by directed route (IBTA vol 1 §14.2.5.6).
+// PortInfo read and written by a subnet manager by directed route (IBTA vol 1 §14.2.5.6).
 
 #include <gtest/gtest.h>
 
@@ -110,7 +110,7 @@ TEST(SmaPortInfo, IsAskedBySubnetManagersThatKnowExtendedSpeedsWithTheFirstBitOf
   EXPECT_EQ(fabric.tables.port(fabric.port("s1", 2)).state, fabric::PortState::Armed);
 }
 
-/// IBTA vol 1 §14.2.5.6: the counters stay at their end, and only 0 can be written.
+/// IBTA vol 1 §14.2.5.6: the counters saturate, and only 0 can be written.
 TEST(SmaPortInfo, CountsPacketsWithWrongKeysUntilTheyAreResetToZero) {
   ManagedFabric fabric{star()};
   fabric.manage_star();

@@ -1,5 +1,4 @@
-// Attributes that come in blocks, named by the AttributeModifier (IBTA vol 1 §14.2.5.5 to
-// §14.2.5.12).
+// Attributes in blocks, which the AttributeModifier selects (IBTA vol 1 §14.2.5.5 to §14.2.5.12).
 
 #include <algorithm>
 
@@ -28,17 +27,17 @@ std::uint16_t refuse_block(std::span<std::byte, wire::kSmpDataBytes> data) {
   return wire::kMadStatusInvalidField;
 }
 
-/// What every SL gets before somebody decides (policy): a lane of its own number.
+/// Default mapping (policy): each SL to the data lane of the same number, modulo their number.
 [[nodiscard]] wire::SlToVlMappingTable default_sl_to_vl() {
   wire::SlToVlMappingTable table;
   for (std::uint8_t sl = 0; sl < table.vls.size(); ++sl) {
     table.vls[sl] = VirtualLane{sl};
   }
-  table.vls[15] = VirtualLane{7};  // VL15 is subnet management's own
+  table.vls[15] = VirtualLane{7};  // VL15 is reserved for subnet management
   return table;
 }
 
-/// The data lanes in turn; VL0 first of all (policy, as ibsim's switches and HCAs begin).
+/// Default arbitration (policy, the same as ibsim's): all data lanes in turn, starting with VL0.
 [[nodiscard]] std::array<wire::VlArbitrationTable, 4> default_arbitration() {
   constexpr std::uint8_t kWeight = 4;
   std::array<wire::VlArbitrationTable, 4> tables{};
@@ -53,8 +52,8 @@ std::uint16_t refuse_block(std::span<std::byte, wire::kSmpDataBytes> data) {
 
 }  // namespace
 
-// --- P_KeyTable: block in bits 15 to 0, the port of a switch in bits 31 to 16 (§14.2.5.7). Only
-// port 0 of a switch has a table: PartitionEnforcementCap is 0.
+// --- P_KeyTable: block in bits 15 to 0, a switch's port in bits 31 to 16 (§14.2.5.7). Of a switch
+// only port 0 has a table, since PartitionEnforcementCap is 0.
 
 std::uint16_t FabricAgents::get_pkey_table(Request& request) {
   const std::uint32_t block = request.modifier & 0xFFFF;
@@ -93,7 +92,7 @@ std::uint16_t FabricAgents::set_pkey_table(Request& request) {
   return get_pkey_table(request);
 }
 
-// --- GUIDInfo (§14.2.5.5): the first GUID is the port's own and cannot be written.
+// --- GUIDInfo (§14.2.5.5): the first GUID is the port's own and read-only.
 
 std::uint16_t FabricAgents::get_guid_info(Request& request) {
   const bool is_of_switch = tables_.port(request.own).is_switch_port();
@@ -139,7 +138,7 @@ std::uint16_t FabricAgents::set_guid_info(Request& request) {
   return get_guid_info(request);
 }
 
-// --- SLtoVLMappingTable: input port in bits 15 to 8, output port in bits 7 to 0, of a switch
+// --- SLtoVLMappingTable: for a switch, input port in bits 15 to 8 and output port in bits 7 to 0
 // (§14.2.5.8).
 
 QosTables& FabricAgents::qos_of(PortIndex port) {
@@ -159,7 +158,7 @@ std::uint16_t FabricAgents::get_sl_to_vl(Request& request) {
   const std::uint32_t input = is_of_switch ? request.modifier >> 8 & 0xFF : 0;
   const auto output = port_named(request, request.modifier & 0xFF);
   const bool is_wildcard =
-      is_of_switch && request.modifier >> 16 != 0;  // not optimized programming
+      is_of_switch && request.modifier >> 16 != 0;  // optimized programming is not supported
   if (!output || is_wildcard ||
       (is_of_switch && input >= tables_.node(tables_.port(request.own).node).port_count)) {
     return refuse_block(request.data);
@@ -187,8 +186,8 @@ std::uint16_t FabricAgents::set_sl_to_vl(Request& request) {
   return get_sl_to_vl(request);
 }
 
-// --- VLArbitrationTable: block 1 to 4 in bits 31 to 16, the port of a switch in bits 15 to 0
-// (§14.2.5.9). With caps of 8 entries the second half of each table does not exist.
+// --- VLArbitrationTable: block 1 to 4 in bits 31 to 16, a switch's port in bits 15 to 0
+// (§14.2.5.9). With capacities of 8 entries, the second half of each table does not exist.
 
 std::uint16_t FabricAgents::get_vl_arbitration(Request& request) {
   const std::uint32_t block = request.modifier >> 16;
@@ -219,7 +218,7 @@ std::uint16_t FabricAgents::set_vl_arbitration(Request& request) {
   return get_vl_arbitration(request);
 }
 
-// --- Forwarding of a switch (§14.2.5.10, §14.2.5.12).
+// --- Forwarding tables of a switch (§14.2.5.10, §14.2.5.12).
 
 std::uint16_t FabricAgents::get_linear_forwarding(Request& request) {
   if (request.modifier >= kLinearFdbCap / fabric::kForwardingBlock) {

@@ -1,4 +1,4 @@
-// Tables as a subnet manager reads and writes them by directed route (IBTA vol 1 §14.2.5).
+// Tables read and written by a subnet manager by directed route (IBTA vol 1 §14.2.5).
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ TEST(SmaTables, GivesEveryPortGidsOfTheNewPrefix) {
   ManagedFabric fabric{star()};
   const auto h2 = fabric.port("h2", 1);
   wire::GuidInfo guids;
-  guids.guids[0] = Guid{99};  // cannot be written
+  guids.guids[0] = Guid{99};  // read-only
   guids.guids[3] = Guid{0x1234};
   const auto written =
       fabric.set(fabric.port("h1", 1), {.attribute = SmpAttribute::GuidInfo}, {1, 2}, guids);
@@ -75,7 +75,7 @@ TEST(SmaTables, ForwardsAsItsTablesSayAndNotAboveTheTop) {
   info.linear_fdb_top = 69;
   info =
       fabric.set(h1, {.attribute = SmpAttribute::SwitchInfo}, {1}, info)->data<wire::SwitchInfo>();
-  EXPECT_FALSE(info.port_state_change);  // one was written
+  EXPECT_FALSE(info.port_state_change);  // writing 1 cleared it
   EXPECT_EQ(info.linear_fdb_top, 69);
   EXPECT_EQ(fabric.tables.forward(s1, Lid{70}), fabric::kNoRoute);
   const auto image = fabric.tables.build(1);

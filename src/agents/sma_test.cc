@@ -17,7 +17,7 @@ using wire::SmpAttribute;
 
 constexpr std::uint64_t kKey = 0x1234'5678;
 
-/// The star with h2 under an M_Key, its subnet manager on h1.
+/// The star, with an M_Key on h2 and the subnet manager on h1.
 class MKey : public ::testing::Test {
  protected:
   void protect(std::uint8_t bits, std::uint16_t lease = 0) {
@@ -33,7 +33,7 @@ class MKey : public ::testing::Test {
     ASSERT_EQ(set->status(), 0);
     ASSERT_EQ(set->data<PortInfo>().mkey, kKey);
   }
-  /// Somebody without the key tries to change the LID.
+  /// A sender without the key tries to change the LID.
   [[nodiscard]] bool is_changed_without_key() {
     PortInfo info = fabric.agents.port_info(h2);
     info.port_state = wire::LinkState::NoChange;
@@ -101,7 +101,7 @@ TEST_F(MKey, LosesItsProtectionWhenNobodyRenewsTheLease) {
   EXPECT_FALSE(fabric.ask(h1, {.attribute = SmpAttribute::NodeInfo, .mkey = 666}, {1, 2}));
   fabric.now = fabric.now + Duration::seconds(2);
   EXPECT_EQ(fabric.port_info(h1, {1, 2}, 1, 666).mkey, kKey);
-  EXPECT_FALSE(is_changed_without_key());  // reading is not writing
+  EXPECT_FALSE(is_changed_without_key());  // reading is allowed
 }
 
 TEST_F(MKey, KeepsItsProtectionWhenTheSubnetManagerComesInTime) {
@@ -128,7 +128,7 @@ TEST_F(MKey, TrapsAreRepeatedUntilRepressedAndNotFasterThanAllowed) {
   ASSERT_NE(trap(), nullptr);
   EXPECT_EQ(trap()->header().transaction_id, first.header().transaction_id);
 
-  // A repress without the key is one more offence; with it, it ends the matter.
+  // A repress without the key is another violation; one with the key ends the trap.
   Ask repress{.attribute = SmpAttribute::Notice,
               .mkey = kKey,
               .method = wire::MadMethod::TrapRepress,

@@ -33,8 +33,8 @@ void TrapSender::schedule(Traps::iterator place, Instant due) {
   }
 }
 
-/// Nothing is sent any more; the entry stays until its interval is over, so that the next of its
-/// kind keeps the rate.
+/// The trap is sent no more. Its entry stays until its interval ends, which limits the rate of the
+/// next such trap.
 void TrapSender::settle(Traps::iterator place) {
   place->second.is_over = true;
   schedule(place, place->second.last_sent + place->second.interval);

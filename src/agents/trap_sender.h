@@ -1,8 +1,8 @@
 #pragma once
 
-// Traps of all ports of a fabric (IBTA vol 1 §13.4.9, §14.3.11): sent to the subnet manager of the
-// port, repeated until they are repressed, and not faster than the port's SubnetTimeOut for the
-// same trap. One thread.
+// Sender of the traps of all ports of a fabric (IBTA vol 1 §13.4.9, §14.3.11): sends them to the
+// port's subnet manager, repeats them until they are repressed, and limits the same trap to the
+// rate that the port's SubnetTimeOut allows. Single-threaded.
 
 #include <compare>
 #include <cstddef>
@@ -23,30 +23,35 @@ namespace weft::agents {
 
 using carriage::PendingTrap;
 
+/// The outstanding traps of a fabric, ordered by when each is due.
 class TrapSender {
  public:
-  /// Limits; policy, not from the specification. What is repeated so often and not repressed has
-  /// nobody who listens.
+  /// Limits; policy, not from the specification. After so many repetitions without a repress,
+  /// nobody is assumed to listen.
   static constexpr std::size_t kMaxTraps = 16'384;
   static constexpr unsigned kMaxSends = 10;
 
-  /// `port` has something to say. What it says already with the same number and details is said
-  /// again, under a new TID: a repress of the one before does not answer this one.
+  /// Raises a trap of `port`. If the same trap with the same details is outstanding, it gets a new
+  /// transaction ID, so that a repress of the old one does not end it. `interval` is the least time
+  /// between two sends.
   void raise(fabric::PortIndex port, const wire::Notice& notice, Duration interval, Instant now);
 
-  /// A TrapRepress came to `port`; true if it was for one of its traps.
+  /// Handles a TrapRepress received at `port`; true if it ended one of its traps.
   bool repress(fabric::PortIndex port, std::uint64_t transaction_id);
-  /// The port is down, or has lost its subnet manager: it says nothing more.
+  /// Drops the port's traps: it is down, or has no subnet manager.
   void forget(fabric::PortIndex port);
 
+  /// The next trap that is due, nullopt if none is.
   [[nodiscard]] std::optional<PendingTrap> poll(Instant now);
+  /// When poll() has a trap next.
   [[nodiscard]] Instant deadline() const;
 
   [[nodiscard]] std::size_t outstanding() const { return traps_.size(); }
   [[nodiscard]] std::uint64_t discarded() const { return discarded_; }
 
  private:
-  /// Bad keys differ by whom they are of; of a port only the last of each number is repeated.
+  /// The identity of a trap. Only the last trap of each number is repeated for a port, also for bad
+  /// keys, whose traps differ in the offender.
   struct Key {
     fabric::PortIndex port;
     std::uint16_t number{};
@@ -59,7 +64,7 @@ class TrapSender {
     Instant last_sent;
     Instant due{Instant::never()};
     unsigned sends{};
-    bool is_over{};  // kept only for the rate
+    bool is_over{};  // kept only to limit the rate
   };
   using Traps = std::map<Key, Trap>;
 

@@ -36,7 +36,7 @@ TEST(TrapSender, IgnoresARepressOfAnEarlierTrap) {
   const auto first = traps.poll(at_ms(0));
   traps.raise(kPort, notice(wire::Trap::LinkStateChange), kInterval, at_ms(10));
   EXPECT_FALSE(traps.repress(kPort, tid_of(*first)));
-  EXPECT_FALSE(traps.poll(at_ms(20)));  // not faster than the interval
+  EXPECT_FALSE(traps.poll(at_ms(20)));  // not before the interval ends
   const auto second = traps.poll(at_ms(100));
   ASSERT_TRUE(second);
   EXPECT_NE(tid_of(*first), tid_of(*second));

@@ -20,7 +20,7 @@ constexpr std::uint64_t kUniqueLocal = 0xFD77'0000'0000'0000;
   return {IpAddress::v4(127U << 24), kIpv4PrefixBits};
 }
 
-/// Which a position could have.
+/// True for addresses that a port may have by position.
 [[nodiscard]] bool is_by_position(const IpAddress& address) {
   if (address.is_v6()) {
     return InterfaceAddress{IpAddress::v6(kUniqueLocal, 0), kIpv6PrefixBits}.covers(address);
@@ -43,7 +43,7 @@ constexpr std::uint64_t kUniqueLocal = 0xFD77'0000'0000'0000;
   return nullptr;
 }
 
-/// Calls take(end, address) for each that the topology gives, until one is refused.
+/// Calls take(end, address) for each address in the topology, until one is refused.
 template <class Take>
 [[nodiscard]] Result<void> for_each_given(const Topology& topology, Take take) {
   for (std::uint32_t position = 0; position < topology.hosts.size(); ++position) {
@@ -69,7 +69,7 @@ template <class Take>
   return {};
 }
 
-/// The port whose link-local address by GUID it is; none.
+/// The port with this link-local address by its GUID; nullopt if there is none.
 [[nodiscard]] std::optional<EndPoint> find_link_local(const Topology& topology,
                                                       const IpAddress& address) {
   for (std::uint32_t position = 0; position < topology.hosts.size(); ++position) {

@@ -12,8 +12,8 @@
 
 namespace weft::fabric {
 
-/// Where performance management has its counters from: they are kept once per path, by those who
-/// send (docs/ARCHITECTURE.md, decision 1), and summed by the owner of the fabric.
+/// The counters that performance management reads. Senders keep them once per path
+/// (docs/ARCHITECTURE.md, decision 1), and the owner of the fabric sums them up. Single-threaded.
 class CounterSource {
  public:
   CounterSource() = default;
@@ -21,23 +21,24 @@ class CounterSource {
   CounterSource(const CounterSource&) = delete;
   CounterSource& operator=(const CounterSource&) = delete;
 
-  /// The fabric has so many ports: before anybody asks, and when it grows.
+  /// Sets the number of ports. Called before any other function, and when the fabric grows.
   virtual void resize(std::size_t port_count) = 0;
+  /// The port's counters since the last set(), or since it was created.
   [[nodiscard]] virtual PortCounters read(PortIndex port, Instant now) = 0;
-  /// From now on the port counts from `value`.
+  /// The port continues counting from `value`.
   virtual void set(PortIndex port, const PortCounters& value, Instant now) = 0;
-  /// What the management plane itself counts at the port: its packets, downs of its link. Whoever
-  /// counts only adds; the reference is good until resize().
+  /// Counters that the management plane itself keeps for the port: its own packets, link downs.
+  /// Only ever added to; the reference is valid until resize().
   [[nodiscard]] virtual PortCounters& own(PortIndex port) = 0;
 
-  /// What the counters of a port are made of. A Set of one is none of the other.
+  /// The breakdown of a port's counters. Setting counters does not affect it, nor vice versa.
   [[nodiscard]] virtual PortDetails read_details(PortIndex port, Instant now) = 0;
   virtual void set_details(PortIndex port, const PortDetails& value, Instant now) = 0;
-  /// As own(); without level 0, which is the rest.
+  /// The same as own(), for details; without service level 0, which is the remainder.
   [[nodiscard]] virtual DetailsOfPorts& own_details() = 0;
 };
 
-/// Counters that are numbers, for who carries no data or counts it here.
+/// Counters held in this object, for fabrics without data traffic.
 class PlainCounters final : public CounterSource {
  public:
   void resize(std::size_t port_count) override { ports.resize(port_count); }

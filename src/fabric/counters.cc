@@ -14,15 +14,16 @@ namespace {
 constexpr std::uint64_t kPageMagic = 0x3152'544E'5543'5457;  // policy
 constexpr std::size_t kAlignment = 64;
 
-// A shape: bits 0..3 PathEnd + 1, bit 4 multicast, bits 5..8 service level, 9..31 count of hops.
+// Layout of a shape: bits 0..3 PathEnd + 1, bit 4 multicast, bits 5..8 service level, 9..31 number
+// of hops.
 constexpr std::uint32_t kEndMask = 0xF;
 constexpr std::uint32_t kMulticastBit = 0x10;
 constexpr std::uint32_t kServiceLevelShift = 5;
 constexpr std::uint32_t kServiceLevelMask = 0xF;
 constexpr std::uint32_t kHopCountShift = 9;
 
-/// A hop is an egress port; with this bit the packet did not cross its cable but was discarded at
-/// the port (one branch of a multicast tree).
+/// A hop is stored as its egress port. With this bit set, the packet was discarded at the port
+/// instead of crossing its cable (one branch of a multicast tree).
 constexpr std::uint32_t kDiscardedBit = 0x8000'0000;
 
 struct PageHead {
@@ -31,7 +32,7 @@ struct PageHead {
   std::uint32_t hops;
 };
 
-/// Entries start a cache line after the head, hops after the entries.
+/// Entries start one cache line after the header, hops after the entries.
 constexpr std::size_t entries_offset() { return kAlignment; }
 constexpr std::size_t hops_offset(std::uint64_t entries) {
   return entries_offset() + entries * sizeof(PathEntry);
@@ -60,8 +61,8 @@ bool is_aligned(const std::byte* address) {
   return std::bit_cast<std::uintptr_t>(address) % kAlignment == 0;
 }
 
-/// Zero bytes are unused entries and hops: nothing is constructed, so that pages of memory not yet
-/// used stay untouched.
+/// All-zero bytes are unused entries and hops: nothing is constructed, so that unused pages of
+/// memory stay untouched.
 template <class T, class Byte>
 std::span<T> array_at(std::span<Byte> memory, std::size_t offset, std::size_t count) {
   static_assert(std::is_trivially_destructible_v<T> && std::is_standard_layout_v<T>);
@@ -75,7 +76,7 @@ struct CrossedHop {
   bool is_discarded;
 };
 
-/// An entry read once, so that what is checked is what is used.
+/// A copy of an entry, read once, so that what is used is what was checked.
 struct EntrySnapshot {
   std::uint64_t packets;
   std::uint64_t words;
@@ -91,8 +92,8 @@ struct EntrySnapshot {
   std::vector<CrossedHop> hops;
 };
 
-/// Whether a packet of `owner` can be at the node of `egress`: for a unicast path it is where the
-/// last cable led, for a tree any node that an earlier cable led to.
+/// True if a packet of `owner` can be at the node of `egress`: for a unicast path the node to which
+/// the last cable led, for a tree any node to which an earlier cable led.
 class Reach {
  public:
   Reach(const TablesView& view, const EntrySnapshot& entry, NodeIndex owner)
@@ -123,7 +124,8 @@ class Reach {
   std::unordered_set<std::uint32_t> reached_;
 };
 
-/// The ports exist, start at a port of `owner` and hang together.
+/// Checks that the ports exist, that the first belongs to `owner`, and that they form a path or
+/// tree.
 bool is_possible(const EntrySnapshot& entry, const TablesView& view, NodeIndex owner) {
   const std::size_t ports = view.ports().size();
   if (entry.source.value() >= ports || view.port(entry.source).node != owner) {
@@ -304,7 +306,7 @@ void CounterPageView::add_to(CounterSum& sum, const TablesView& view, NodeIndex 
     if (shape == 0) {
       break;  // entries are published in order
     }
-    const std::uint32_t end = (shape & kEndMask) - 1;  // 0 wraps to what is refused
+    const std::uint32_t end = (shape & kEndMask) - 1;  // 0 wraps to a value that is refused
     const std::uint32_t first_hop = entry.first_hop_.load(kRelaxed);
     const std::uint32_t hop_count = shape >> kHopCountShift;
     const bool is_multicast = (shape & kMulticastBit) != 0;

@@ -17,7 +17,7 @@ namespace {
 
 using testing::RunningFabric;
 
-/// One process: a page and who owns it.
+/// One process: a counter page and its owner.
 class Process {
  public:
   explicit Process(NodeIndex owner, CounterPageLimits limits = {.entries = 64, .hops = 512})
@@ -105,7 +105,7 @@ TEST(Counters, AddUpForRandomTraffic) {
     }
   }
   std::vector<OwnedCounterPage> live;
-  for (std::size_t i = 0; i < processes.size(); ++i) {  // some have died
+  for (std::size_t i = 0; i < processes.size(); ++i) {  // some have ended
     if (i % 3 == 0) {
       ledger.fold(view, processes[i]->owned());
     } else {
@@ -254,13 +254,13 @@ TEST(Counters, OfAPathThatTheOwnerCannotHaveAreRefused) {
     EXPECT_EQ(sum.ports, std::vector<PortCounters>(view.ports().size()));
     return sum.refused_entries == 1;
   };
-  EXPECT_TRUE(refused(path));  // another host's
+  EXPECT_TRUE(refused(path));  // starts at another host
   Path jump = resolve(view, fabric.port("h1", 1), fabric.lid("h8"));
   jump.hops.erase(jump.hops.begin() + 1);
-  EXPECT_TRUE(refused(jump));  // a cable left out
+  EXPECT_TRUE(refused(jump));  // a cable is missing
   Path elsewhere = resolve(view, fabric.port("h1", 1), Lid{500});
   elsewhere.stopped_at = fabric.port("h8", 1);
-  EXPECT_TRUE(refused(elsewhere));  // a drop where the packet never was
+  EXPECT_TRUE(refused(elsewhere));  // dropped where the packet never was
   Path null_lane = resolve(view, fabric.port("h1", 1), fabric.lid("h8"));
   null_lane.hops.back().egress = PortIndex{0x7FFF'0000};
   EXPECT_TRUE(refused(null_lane));

@@ -1,17 +1,17 @@
 #pragma once
 
-// The departure clocks of a whole fabric: one for each directed link, named by the port that sends
-// on it, in memory that every process of the fabric may write (docs/ARCHITECTURE.md, decision 8).
-// Only links with a rate use theirs; a liar can delay what others send over a link by at most
-// DepartureClock::kMaxBacklog, or have MADs but SMPs discarded there.
+// The departure clocks of a fabric, one per link direction, indexed by the sending port, in memory
+// that every process of the fabric may write (docs/ARCHITECTURE.md, decision 8). Only links with a
+// rate use theirs. A hostile process can delay packets of others on a link by at most
+// DepartureClock::kMaxBacklog, or cause MADs other than SMPs to be discarded there.
 //
-// Switches are taken to cut through, as those of InfiniBand do: a packet's bits are on several
-// links at once. So a packet needs its time on each link of its way, and arrives when the last of
-// them is done with it, plus the delay of all cables: alone, the time on the slowest link. Every
-// link sees the load of all flows that cross it, counted from when they are sent: a link never
-// stands idle because a packet that waits elsewhere will need it.
+// Switches are assumed to cut through, as InfiniBand switches do: the bits of a packet are on
+// several links at once. A packet needs its transmission time on each link of its path, and arrives
+// when the last link is done with it, plus the delay of all cables; without other traffic this is
+// the time on the slowest link. Every link sees the load of all flows that cross it from the time
+// they are sent: no link is kept idle for a packet that still waits elsewhere.
 //
-// Threading: any.
+// Threads: any.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,35 +26,38 @@
 
 namespace weft::fabric {
 
+/// The clocks of one fabric.
 class DepartureClocks {
  public:
-  /// For a fabric with so many ports.
+  /// Memory needed for a fabric with `ports` ports.
   [[nodiscard]] static std::size_t bytes_needed(std::size_t ports);
 
-  /// No clocks: every link is free at any time.
+  /// No clocks: every link is always free.
   DepartureClocks() = default;
 
-  /// `memory` is aligned to 64, zero when the fabric is new, and outlives this.
+  /// `memory` must be aligned to 64, zero when the fabric is new, and outlive this object.
   [[nodiscard]] static DepartureClocks open(MutableByteSpan memory);
 
-  /// A packet or train of `bytes` on the wire goes along `path` now.
+  /// Sends a packet or train of `bytes` on the wire along `path` now.
   [[nodiscard]] Transit reserve(Instant now, std::uint64_t bytes, const Path& path);
 
-  /// A packet goes over one cable. None, and nothing is reserved, if it would have to wait there
-  /// for longer than packets may (HeadOfQueueLifetime). `vl15`: the link's clock of SMPs, if it is
-  /// one. They wait for each other only, and all else on the link for them (IBTA vol 1 §7.6.9: VL15
-  /// goes first). Who carries SMPs keeps these clocks to itself, so that no liar delays management.
+  /// Sends a packet over one cable. Nullopt, without a reservation, if it would have to wait longer
+  /// than packets may (HeadOfQueueLifetime). `vl15`: for an SMP, the link's VL15 clock. SMPs wait
+  /// only for each other, and all other packets wait for them (IBTA vol 1 §7.6.9: VL15 has
+  /// priority). The carrier of SMPs keeps these clocks in private memory, so that no other process
+  /// can delay management.
   [[nodiscard]] std::optional<Transit> reserve_cable(Instant now, std::uint64_t bytes,
                                                      PortIndex egress, LinkRate rate,
                                                      DepartureClock* vl15 = nullptr);
 
-  /// A multicast packet goes along `tree` now: `ends` says when it is at the end of each edge. The
-  /// tree's edges are timed.
+  /// Sends a multicast packet along `tree` now: `ends` receives the transit of each edge. The tree
+  /// must have `timed` edges.
   void reserve(Instant now, std::uint64_t bytes, const MulticastTree& tree,
                std::vector<Transit>& ends);
 
  private:
-  struct alignas(64) Slot {  // apart, since different processes send on different links
+  struct alignas(
+      64) Slot {  // on separate cache lines, since different processes use different links
     DepartureClock clock;
   };
 

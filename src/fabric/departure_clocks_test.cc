@@ -14,7 +14,7 @@ using testing::RunningFabric;
 
 Instant at(std::int64_t us) { return Instant{Duration::microseconds(us)}; }
 
-/// star:4; each link has 8 Gb/s (1000 bytes a us) and 10 us but the last, which has 4 Gb/s.
+/// star:4; links have 8 Gb/s (1000 bytes per us) and 10 us, but the last has 4 Gb/s.
 Topology star() {
   Topology topology = *generate_star(4);
   EXPECT_TRUE(apply({.rate_gbps = 8, .delay = Duration::microseconds(10)}, topology));

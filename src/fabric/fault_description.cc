@@ -45,7 +45,7 @@ std::optional<Number> read_number(std::string_view text, int base = 10) {
                                                                      : std::nullopt;
 }
 
-/// Decimal, or hexadecimal behind 0x.
+/// Decimal, or hexadecimal after 0x.
 std::optional<std::uint64_t> read_whole(std::string_view text) {
   return text.starts_with("0x") ? read_number<std::uint64_t>(text.substr(2), 16)
                                 : read_number<std::uint64_t>(text);
@@ -71,14 +71,15 @@ std::optional<Duration> read_time(std::string_view text) {
 
 std::string write_time(Duration time) {
   std::size_t unit = kUnits.size() - 1;
-  while (time.nanoseconds() % kUnits.at(unit).nanoseconds != 0) {  // every time is in ns
+  while (time.nanoseconds() % kUnits.at(unit).nanoseconds !=
+         0) {  // every time is a multiple of 1 ns
     --unit;
   }
   return fmt::format("{}{}", time.nanoseconds() / kUnits.at(unit).nanoseconds,
                      kUnits.at(unit).name);
 }
 
-/// Letters and digits in lower case, and `*`.
+/// Reduces a name to lower-case letters, digits and `*`.
 std::string bare(std::string_view name) {
   std::string letters;
   for (const char letter : name) {
@@ -90,7 +91,7 @@ std::string bare(std::string_view name) {
   return letters;
 }
 
-/// Reads the words of one rule.
+/// Parser of one rule.
 class FaultReader {
  public:
   explicit FaultReader(std::string_view text) : text_(text) {}
@@ -358,7 +359,7 @@ std::string to_string(const FaultDescription& fault) {
 bool fits(std::string_view pattern, std::string_view opcode_name) {
   const std::string wanted = bare(pattern);
   const std::string name = bare(opcode_name);
-  // The newest `*` takes one letter more whenever what follows it does not fit.
+  // On a mismatch, the last `*` absorbs one more letter.
   std::size_t at = 0;
   std::size_t star = std::string::npos;
   std::size_t taken_to = 0;

@@ -1,8 +1,8 @@
 #pragma once
 
-// A fault of links as a person asks for it (docs/ARCHITECTURE.md, decision 8): a kind, which
-// packets of which links, and how often. Values; text goes in and out as strings. No threading
-// rule.
+// A fault of links as a user describes it (docs/ARCHITECTURE.md, decision 8): its kind, the packets
+// and links it concerns, and how often it strikes. Values without threading rule; text goes in and
+// out as strings.
 
 #include <cstdint>
 #include <optional>
@@ -17,70 +17,73 @@
 
 namespace weft::fabric {
 
+/// What a fault does to a link or its packets.
 enum class FaultKind : std::uint8_t {
   Drop = 1,   // the link loses the packet
-  Corrupt,    // bits change on the link: the next port finds a wrong VCRC and discards the packet
+  Corrupt,    // bits change on the link: the next port detects a wrong VCRC and discards the packet
   Duplicate,  // the packet is sent twice
-  Reorder,    // it is held back, so that others overtake it
-  Down,       // the link itself is down for a time; no packets are chosen
+  Reorder,    // the packet is delayed so that others overtake it
+  Down,       // the link itself goes down for a time; packets are not selected
 };
 
-/// Which directions of a link: `Out` is what the named port sends, `In` what it receives.
+/// Direction of a link: `Out` is what the named port sends, `In` what it receives.
 enum class FaultSide : std::uint8_t { Both, Out, In };
 
+/// One fault rule.
 struct FaultDescription {
-  /// All policy, not from any specification.
+  /// All policy, not from a specification.
   static constexpr std::uint32_t kAlways = 1'000'000;
   static constexpr Duration kDefaultHold = Duration::microseconds(100);
   static constexpr Duration kLongestHold = Duration::seconds(1);
   static constexpr Duration kLongestTime = Duration::seconds(86'400);
-  static constexpr std::uint64_t kMaxPackets = 1'000'000'000'000;  // of every, after and count
+  static constexpr std::uint64_t kMaxPackets = 1'000'000'000'000;  // for every, after and count
 
+  /// An interval of PSNs.
   struct PsnRange {
     Psn first;
-    Psn last;  // first and last belong to it; it may go past 2^24-1
+    Psn last;  // both inclusive; may wrap past 2^24-1
     bool operator==(const PsnRange&) const = default;
   };
 
   FaultKind kind{FaultKind::Drop};
   FaultSide side{FaultSide::Both};
-  std::string port;                  // of the link, or a node: all of its links; empty: all links
-  std::vector<std::string> opcodes;  // patterns of names; none: all
+  std::string port;                  // a port of the link; a node: all its links; empty: all links
+  std::vector<std::string> opcodes;  // patterns of names; empty: all
   std::optional<Lid> slid;
   std::optional<Lid> dlid;
   std::optional<Qpn> dest_qp;
   std::optional<PsnRange> psns;
 
-  // Of the packets that match, counted over all links of the rule:
-  std::uint64_t after{};                     // so many pass first
-  std::uint64_t every{1};                    // of the rest each so many-th is hit,
+  // Selection among the packets that match, counted over all links of the rule:
+  std::uint64_t after{};                     // skip the first packets
+  std::uint64_t every{1};                    // hit each n-th of the rest,
   std::uint32_t parts_per_million{kAlways};  // or each with this probability
-  std::uint64_t count{};                     // at most so many are hit; 0: without end
-  std::uint64_t seed{1};                     // of the probability
+  std::uint64_t count{};                     // hit at most this many; 0: no limit
+  std::uint64_t seed{1};                     // for the probability
 
-  Duration hold{kDefaultHold};  // of Reorder
-  Duration lasts;               // until the rule ends by itself; 0: it does not
+  Duration hold{kDefaultHold};  // for Reorder
+  Duration lasts;               // until the rule expires; 0: never
 
   bool operator==(const FaultDescription&) const = default;
 };
 
-/// How a rule is written, for messages.
+/// The syntax of a rule, for messages.
 inline constexpr std::string_view kFaultGrammar =
     "KIND [p=PROBABILITY | every=N] [after=N] [count=N] [link=PORT | out=PORT | in=PORT] "
     "[opcode=PATTERN] [psn=A-B] [slid=LID] [dlid=LID] [qp=QPN] [by=TIME] [for=TIME] [seed=N], KIND "
     "is drop, corrupt, duplicate, reorder or down";
 
-/// `drop p=0.01`, `corrupt every=3 count=1 out=h1:1 opcode=*-send-*`, `down link=s1:2 for=200ms`:
-/// a kind, then words in any order with blanks or commas between.
+/// Parses a rule: a kind, then words in any order, separated by blanks or commas, like `drop
+/// p=0.01`, `corrupt every=3 count=1 out=h1:1 opcode=*-send-*`, `down link=s1:2 for=200ms`.
 [[nodiscard]] Result<FaultDescription> read_fault(std::string_view text);
 
-/// Text that read_fault() reads back to an equal value.
+/// Text that read_fault() parses to an equal value.
 [[nodiscard]] std::string to_string(const FaultDescription& fault);
 
 [[nodiscard]] std::string_view name_of(FaultKind kind);
 
-/// Whether the name of an opcode fits a pattern: `*` is any text; case, blanks, `-` and `_` do not
-/// count, so that `rc-send-only`, `RC_SEND_ONLY` and `RcSendOnly` are one.
+/// True if an opcode's name matches a pattern. `*` matches any text; case, blanks, `-` and `_` are
+/// ignored, so that `rc-send-only`, `RC_SEND_ONLY` and `RcSendOnly` are equal.
 [[nodiscard]] bool fits(std::string_view pattern, std::string_view opcode_name);
 
 }  // namespace weft::fabric

@@ -22,9 +22,10 @@ namespace {
   return bits;
 }
 
-/// Of the packet that is number `n` of those that a rule with a probability matches.
+/// True if the rule, which has a probability, hits the n-th packet that it matches.
 [[nodiscard]] bool is_drawn(const FaultRecord& rule, std::uint64_t n) {
-  constexpr std::uint64_t kSpread = 0xD134'2543'DE82'EF95;  // odd: each n its own state
+  constexpr std::uint64_t kSpread =
+      0xD134'2543'DE82'EF95;  // odd, so that each n has a state of its own
   Random random{rule.seed ^ n * kSpread};
   return random.below(FaultDescription::kAlways) < rule.parts_per_million;
 }
@@ -116,7 +117,8 @@ void FaultCounters::clear(std::uint32_t slot) {
 FaultEffects cross(std::span<const LinkFault> faults, const FaultSubject& packet,
                    FaultCounters& counters) {
   FaultEffects effects{.copies = {}, .count = 1};
-  std::array<std::size_t, FaultEffects::kMaxCopies> begins{};  // the first rule that a copy meets
+  std::array<std::size_t, FaultEffects::kMaxCopies>
+      begins{};  // index of the first rule that applies to a copy
   for (std::size_t i = 0; i < effects.count; ++i) {
     FaultEffect& copy = effects.copies[i];
     for (std::size_t at = begins[i]; at < faults.size() && copy.end == FaultEffect::End::Arrives;
@@ -144,7 +146,7 @@ FaultEffects cross(std::span<const LinkFault> faults, const FaultSubject& packet
           copy.held_back = copy.held_back + rule.hold();
           break;
         case FaultKind::Down:
-          break;  // of the link's state, not of a packet
+          break;  // concerns the link's state, not a packet
       }
     }
   }

@@ -1,13 +1,13 @@
 #pragma once
 
-// What rules of faults do to packets (docs/ARCHITECTURE.md, decision 8). The rules stand in the
-// fabric's tables, so that every sender has them with its paths; how many packets each has met and
-// hit is counted in memory that all processes of the fabric share, so that "every third" and "at
-// most ten" hold over all of them. Whether the n-th packet of a rule with a probability is hit
-// follows from the rule's seed and n alone.
+// How fault rules affect packets (docs/ARCHITECTURE.md, decision 8). Rules are part of the fabric's
+// tables, so senders get them with their paths. How many packets each rule has matched and hit is
+// counted in memory shared by all processes of the fabric, so that "every third" and "at most ten"
+// hold across them. For a rule with a probability, the seed and n alone determine whether the n-th
+// matching packet is hit.
 //
-// Threading: any. A liar can spoil the counts of rules, and so which packets of others are hit: no
-// more than the rules allow to happen anyway.
+// Threads: any. A hostile process can corrupt the counts of rules, and so change which packets of
+// others are hit, but cause nothing that the rules would not allow.
 
 #include <array>
 #include <atomic>
@@ -26,12 +26,12 @@
 
 namespace weft::fabric {
 
-/// The records of a rule that is not of kind Down: one for each of the ports that send on its
-/// links, or a single one for every link of the fabric if `egresses` is empty.
+/// The records of a rule of a kind other than Down: one for each sending port of its links, or a
+/// single one for all links of the fabric if `egresses` is empty.
 [[nodiscard]] std::vector<FaultRecord> records_of(const FaultDescription& fault, std::uint32_t slot,
                                                   std::span<const PortIndex> egresses);
 
-/// What rules look at in a packet.
+/// The fields of a packet that rules match.
 struct FaultSubject {
   wire::Opcode opcode{};
   Lid slid;
@@ -40,32 +40,38 @@ struct FaultSubject {
   Psn psn;
 };
 
+/// True if the rule concerns this packet.
 [[nodiscard]] bool matches(const FaultRecord& rule, const FaultSubject& packet);
 
+/// What one rule has done so far.
 struct FaultCount {
   std::uint64_t matched{};
   std::uint64_t hit{};
 };
 
+/// The counts of all rules of a fabric, in shared memory.
 class FaultCounters {
  public:
+  /// Memory needed for the counts of a fabric.
   [[nodiscard]] static constexpr std::size_t bytes_needed() {
     return kMaxFaultRules * sizeof(Slot);
   }
 
-  /// No counters: nothing is ever hit.
+  /// No counters: no packet is ever hit.
   FaultCounters() = default;
 
-  /// `memory` is aligned to 64, zero when the fabric is new, and outlives this.
+  /// `memory` must be aligned to 64, zero when the fabric is new, and outlive this object.
   [[nodiscard]] static FaultCounters open(MutableByteSpan memory);
 
-  /// One more packet matches the rule: whether it is hit.
+  /// Counts a packet that matches `rule`; true if the rule hits it.
   [[nodiscard]] bool applies(const FaultRecord& rule);
 
-  /// A rule of kind Down took one link down.
+  /// A rule of kind Down took a link down.
   void count_outage(std::uint32_t slot);
 
+  /// The counts of the rule in `slot`.
   [[nodiscard]] FaultCount read(std::uint32_t slot) const;
+  /// Resets the counts of a slot, for a new rule.
   void clear(std::uint32_t slot);
 
  private:
@@ -76,24 +82,24 @@ class FaultCounters {
   std::span<Slot> slots_;
 };
 
-/// What becomes of one copy of a packet.
+/// The fate of one copy of a packet.
 struct FaultEffect {
   enum class End : std::uint8_t { Arrives, Lost, Damaged };
   End end{End::Arrives};
-  std::uint32_t hop{};  // where it is lost or damaged
+  std::uint32_t hop{};  // where it is lost or corrupted
   Duration held_back;
 };
 
-/// The packet itself first, then what was made of it.
+/// The packet itself first, then duplicates made by rules.
 struct FaultEffects {
-  static constexpr std::size_t kMaxCopies = 4;  // policy: further duplicates are not made
+  static constexpr std::size_t kMaxCopies = 4;  // policy: beyond it, no duplicates are made
   std::array<FaultEffect, kMaxCopies> copies{};
   std::size_t count{};
 
   [[nodiscard]] std::span<const FaultEffect> all() const { return std::span{copies}.first(count); }
 };
 
-/// A packet goes by links with these rules, in order of their hops.
+/// Applies `faults`, in order of their hops, to a packet that crosses those links.
 [[nodiscard]] FaultEffects cross(std::span<const LinkFault> faults, const FaultSubject& packet,
                                  FaultCounters& counters);
 

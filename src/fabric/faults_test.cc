@@ -24,7 +24,7 @@ class Faults : public ::testing::Test {
     return records_of(*fault, next_slot_++, {});
   }
   FaultRecord record(std::string_view text) { return records(text).front(); }
-  /// The rules, each on the hop that is its place.
+  /// The rules, each on the hop of its index.
   std::vector<LinkFault> on_hops(std::initializer_list<std::string_view> texts) {
     std::vector<LinkFault> faults;
     for (const std::string_view text : texts) {
@@ -139,7 +139,7 @@ TEST_F(Faults, TimesThatAPacketIsHeldBackAddUp) {
   EXPECT_EQ(effects.copies[0].held_back, Duration::milliseconds(3));
 }
 
-/// Rules come with the tables to the paths that cross their links, in the direction that they say.
+/// Rules are part of the tables, and of the paths that cross their links in the given direction.
 TEST_F(Faults, ArePartOfThePathsThatCrossTheirLinks) {
   testing::RunningFabric fabric{*generate_star(3)};
   const std::array<PortIndex, 1> into_h2{fabric.port("s1", 2)};

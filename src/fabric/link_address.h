@@ -1,9 +1,8 @@
 #pragma once
 
-// What kind of link a cable is, and the addresses that a packet has on it: LIDs of 16 bits
-// (InfiniBand), extended LIDs of 24 bits (Omni-Path), or MAC addresses (Ethernet). Links of kinds
-// other than InfiniBand are refused by fabric::validate until something can send on them. Values;
-// no threads.
+// Kinds of links and the addresses that a packet carries on them: 16-bit LIDs (InfiniBand), 24-bit
+// extended LIDs (Omni-Path), or MAC addresses (Ethernet). fabric::validate refuses links of kinds
+// other than InfiniBand until something can send on them. Values; no threads.
 
 #include <array>
 #include <cstdint>
@@ -18,7 +17,7 @@ namespace weft::fabric {
 
 enum class LinkType : std::uint8_t { InfiniBand = 1, Ethernet = 2, OmniPath = 3 };
 
-/// As topology files write it.
+/// The name in topology files.
 [[nodiscard]] constexpr std::string_view name_of(LinkType type) {
   switch (type) {
     case LinkType::InfiniBand:
@@ -31,6 +30,7 @@ enum class LinkType : std::uint8_t { InfiniBand = 1, Ethernet = 2, OmniPath = 3 
   return "reserved";
 }
 
+/// The inverse of name_of(); nullopt for an unknown name.
 [[nodiscard]] constexpr std::optional<LinkType> find_link_type(std::string_view name) {
   for (const LinkType type : {LinkType::InfiniBand, LinkType::Ethernet, LinkType::OmniPath}) {
     if (name == name_of(type)) {
@@ -61,7 +61,7 @@ struct MacAddressPair {
   bool operator==(const MacAddressPair&) const = default;
 };
 
-/// Whom a packet's link header names.
+/// Source and destination address of a packet's link header.
 class LinkAddress {
  public:
   constexpr LinkAddress(Lid source, Lid destination) : body_(LidPair{source, destination}) {}
@@ -72,7 +72,7 @@ class LinkAddress {
     constexpr std::array kTypes{LinkType::InfiniBand, LinkType::OmniPath, LinkType::Ethernet};
     return kTypes.at(body_.index());
   }
-  /// None unless it is the address on a link of the kind.
+  /// Null unless the address is of that kind.
   [[nodiscard]] constexpr const LidPair* lids() const { return std::get_if<LidPair>(&body_); }
   [[nodiscard]] constexpr const ExtendedLidPair* extended_lids() const {
     return std::get_if<ExtendedLidPair>(&body_);

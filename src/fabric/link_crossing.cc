@@ -33,7 +33,7 @@ CrossedCopy LinkCrossing::copy_of(const FaultEffect& effect, std::span<const Hop
   return copy;
 }
 
-/// Those of `edge`, which are taken off `rest`.
+/// The rules of `edge`, which are removed from the front of `rest`.
 std::span<const LinkFault> LinkCrossing::rules_of(std::uint32_t edge,
                                                   std::span<const LinkFault>& rest) {
   const auto behind =

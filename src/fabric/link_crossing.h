@@ -1,13 +1,12 @@
 #pragma once
 
-// The one place where a packet meets what its links do to it, whoever sent it: rules of faults,
-// link time, what it counts as where it ends, and how far captures see it (docs/ARCHITECTURE.md,
-// decision 8). Programs cross the whole path of a data packet at once, the daemon crosses cable by
-// cable with a MAD or a datagram, and both cross the tree of a multicast packet edge by edge.
-// Clocks and counts of rules lie in memory that all of them share, so that they wait for each
-// other, and "every third" holds over all of them.
+// The one place where links affect a packet, whoever sent it: fault rules, transmission time, how
+// it is counted where it ends, and how far captures see it (docs/ARCHITECTURE.md, decision 8).
+// Programs cross the whole path of a data packet at once, the daemon crosses cable by cable with a
+// MAD or datagram, and both cross a multicast tree edge by edge. They share clocks and rule counts
+// in memory, so that they queue behind each other and "every third" holds across them.
 //
-// Threading: any; what is handed in belongs to the caller.
+// Threads: any; arguments belong to the caller.
 
 #include <array>
 #include <cstdint>
@@ -24,55 +23,56 @@
 
 namespace weft::fabric {
 
-/// What links ask of a packet.
+/// The properties of a packet that matter to links.
 struct CrossingPacket {
   FaultSubject subject;
   std::uint64_t wire_bytes{};  // LRH to ICRC
-  Instant ready;               // since when it stands ready to leave
-  DepartureClock* vl15{};      // of an SMP: the clock of VL15 (DepartureClocks::reserve_cable)
+  Instant ready;               // since when it has been ready to leave
+  DepartureClock* vl15{};      // for an SMP, the VL15 clock (DepartureClocks::reserve_cable)
 };
 
-/// A link in one direction.
+/// One direction of a link.
 struct Cable {
   Hop hop;
   LinkRate rate;
   Duration delay;
-  std::span<const LinkFault> rules;  // all on hop 0
+  std::span<const LinkFault> rules;  // all with hop 0
 };
 
-/// One copy of a packet at the end of its links, or where it was lost.
+/// One copy of a packet at the end of its path, or where it was lost.
 struct CrossedCopy {
-  PathEnd end{PathEnd::Delivered};  // what it counts as
-  PortIndex counted_at{kNoPort};    // and at which port, if it is not delivered
-  std::uint32_t hop{};              // the last link that it came to
-  Duration held_back;               // by rules; not in `transit`
+  PathEnd end{PathEnd::Delivered};  // how it is counted
+  PortIndex counted_at{kNoPort};    // at which port, unless delivered
+  std::uint32_t hop{};              // the last link that it reached
+  Duration held_back;               // by rules; not included in `transit`
   Transit transit;
 
   [[nodiscard]] bool is_delivered() const { return end == PathEnd::Delivered; }
 
-  /// The part of `hops` that captures see it cross, made in `room`. Who receives it in error
-  /// discards it unseen, so the link on which it ends has no ingress.
+  /// The part of `hops` on which captures see the packet, built in `room`. A port that receives it
+  /// with an error discards it before it is captured, so the link on which it ends has no ingress.
   [[nodiscard]] std::span<const Hop> seen(std::span<const Hop> hops,
                                           std::array<Hop, kMaxHops>& room) const;
 };
 
 /// A multicast packet at the end of one edge of its tree.
 struct EdgeCrossing {
-  std::uint32_t arrived{};  // copies; none if they were lost before
-  std::uint32_t lost{};     // on this very edge
+  std::uint32_t arrived{};  // copies; 0 if they were lost before
+  std::uint32_t lost{};     // on this edge
   std::uint32_t damaged{};
-  bool is_too_long{};  // for this very edge
+  bool is_too_long{};  // for this edge's MTU
   Duration held_back;  // the longest of the copies
 
   [[nodiscard]] bool is_crossed() const { return arrived + damaged != 0; }
 };
 
+/// Applies links to packets, with the shared clocks and rule counts of a fabric.
 class LinkCrossing {
  public:
   LinkCrossing(DepartureClocks& clocks, FaultCounters& faults) : clocks_(clocks), faults_(faults) {}
 
-  /// `visit` is given each copy: first the packet itself, then duplicates that rules made. A copy
-  /// that is lost took time on the links before, and is taken to do so on those behind.
+  /// Crosses a path. Calls `visit` for each copy: first the packet itself, then the duplicates that
+  /// rules made. A lost copy takes time on all links of the path, including those behind the loss.
   template <class Visit>
   void cross(const Path& path, const CrossingPacket& packet, Visit visit) {
     const FaultEffects effects = fabric::cross(path.faults, packet.subject, faults_);
@@ -83,8 +83,8 @@ class LinkCrossing {
     }
   }
 
-  /// The same for a single cable. What would have to wait there for longer than packets may (IBTA
-  /// vol 1 §18.2.5.4) is discarded: who sends here is not told to wait.
+  /// Crosses a single cable. A packet that would have to wait longer than allowed (IBTA vol 1
+  /// §18.2.5.4) is discarded, since this sender is not subject to back-pressure.
   template <class Visit>
   void cross(const Cable& cable, const CrossingPacket& packet, Visit visit) {
     const FaultEffects effects = fabric::cross(cable.rules, packet.subject, faults_);
@@ -103,9 +103,9 @@ class LinkCrossing {
     }
   }
 
-  /// What becomes of a multicast packet at each edge of its tree, from the root on: an edge is
-  /// crossed by what came to its begin. `passes` says of an edge whether the packet is short enough
-  /// for it. Takes no time; DepartureClocks::reserve() does.
+  /// Crosses a multicast tree, from the root on; a copy crosses an edge if it reached the start of
+  /// the edge. `passes` says whether the packet fits an edge's MTU. Takes no time:
+  /// DepartureClocks::reserve() does that.
   template <class Passes>
   void cross(const MulticastTree& tree, const FaultSubject& packet, Passes passes,
              std::vector<EdgeCrossing>& edges) {
@@ -124,6 +124,7 @@ class LinkCrossing {
       }
     }
   }
+  /// The same for a packet that fits every edge's MTU.
   void cross(const MulticastTree& tree, const FaultSubject& packet,
              std::vector<EdgeCrossing>& edges) {
     cross(tree, packet, [](std::uint32_t) { return true; }, edges);

@@ -1,5 +1,5 @@
-// What links do to a packet, whoever sent it: a program that crosses a whole path at once, the
-// daemon's MADs and datagrams that go cable by cable, and packets to a group, edge by edge.
+// The effects of links on a packet, whoever sent it: a program that crosses a whole path at once,
+// the daemon's MADs and datagrams that go cable by cable, and multicast packets edge by edge.
 
 #include "fabric/link_crossing.h"
 
@@ -30,7 +30,7 @@ constexpr Instant kStart{Duration::seconds(1)};
 
 enum class Way : std::uint8_t { WholePath, CableByCable, EdgeByEdge };
 
-/// What a port counts, whichever kind of packet it was.
+/// A port's counts of unicast or multicast packets.
 struct Counted {
   std::uint64_t sent{};
   std::uint64_t sent_words{};
@@ -50,7 +50,7 @@ struct Counted {
           .relay_errors = port.rcv_switch_relay_errors};
 }
 
-/// From h1 over s1 to h2.
+/// Packets from h1 over s1 to h2.
 class Crossing : public ::testing::TestWithParam<Way> {
  protected:
   Crossing() {
@@ -59,7 +59,7 @@ class Crossing : public ::testing::TestWithParam<Way> {
     plain.resize(fabric.builder.ports().size());
   }
 
-  /// The times at which copies arrive.
+  /// Returns the arrival times of the copies.
   std::vector<Instant> send(Way way, Instant now = kStart) {
     fabric.publish();
     switch (way) {
@@ -103,7 +103,7 @@ class Crossing : public ::testing::TestWithParam<Way> {
   }
   [[nodiscard]] Lid lid() const { return unroutable ? Lid{77} : fabric.lid("h2"); }
 
-  // As host::Lane does it.
+  // As host::Lane does.
   std::vector<Instant> send_whole_path(Instant now) {
     const Path path = resolve(fabric.view(), h1, lid());
     std::vector<Instant> arrived;
@@ -127,7 +127,7 @@ class Crossing : public ::testing::TestWithParam<Way> {
     return arrived;
   }
 
-  // As carriage::ManagementNetwork does it.
+  // As carriage::ManagementNetwork does.
   std::vector<Instant> send_cable_by_cable(Instant now) {
     UnicastWalk<TablesBuilder> walk{
         fabric.builder, h1, LinkAddress{Lid{1}, lid()},
@@ -180,7 +180,7 @@ class Crossing : public ::testing::TestWithParam<Way> {
     return arrived;
   }
 
-  // As host::Process and carriage::ManagementNetwork do it.
+  // As host::Process and carriage::ManagementNetwork do.
   std::vector<Instant> send_edge_by_edge(Instant now) {
     const MulticastTree tree = resolve_multicast(fabric.builder, h1, kMlid);
     std::vector<EdgeCrossing> edges;
@@ -288,7 +288,7 @@ TEST_P(Crossing, HitsEveryThirdWhoeverSends) {
 }
 
 TEST_P(Crossing, TakesTheTimeOfTheSlowestLinkAndAllDelays) {
-  fabric.builder.set_link(h1, 8, Duration::milliseconds(1));  // a microsecond a byte
+  fabric.builder.set_link(h1, 8, Duration::milliseconds(1));  // a microsecond per byte
   fabric.builder.set_link(h2, 4, Duration::milliseconds(3));
   EXPECT_EQ(send(), std::vector{kStart + Duration::microseconds(2 * 4 * kWords) +
                                 Duration::milliseconds(4)});
@@ -351,7 +351,7 @@ INSTANTIATE_TEST_SUITE_P(Links, CrossingByLid,
 
 class CableClocks : public Crossing {
  protected:
-  /// How long a packet waits at h1's link.
+  /// How long a packet waits for h1's link.
   std::optional<Duration> wait(DepartureClock* lane, std::uint64_t bytes = 1000) {
     const auto transit = clocks.reserve_cable(kStart, bytes, h1, {8}, lane);
     return transit ? std::optional{transit->starts - kStart} : std::nullopt;

@@ -50,7 +50,7 @@ std::optional<Transit> DepartureClock::reserve_within(Instant now, std::uint64_t
   }
 }
 
-/// What a liar claims is ignored.
+/// Ignores an implausible time, which only a hostile process writes.
 Instant DepartureClock::free_at(std::int64_t seen, Instant now) const {
   const Instant claimed{Duration::nanoseconds(seen)};
   return claimed > now + kMaxBacklog ? now : claimed;

@@ -1,8 +1,8 @@
 #pragma once
 
-// What a link does to packets besides carrying them (docs/ARCHITECTURE.md, decision 8): rate, delay
-// and the head-of-queue lifetime; faults are in fabric/faults.h. Arithmetic only: who keeps a
-// delayed packet, and where the shared clock lies, is the driver's business.
+// Properties of links (docs/ARCHITECTURE.md, decision 8): rate, delay and head-of-queue lifetime;
+// for faults see fabric/faults.h. Arithmetic only: the driver stores delayed packets and the shared
+// clocks.
 
 #include <atomic>
 #include <cstdint>
@@ -13,30 +13,32 @@
 namespace weft::fabric {
 
 struct LinkRate {
-  std::uint32_t megabits_per_second{};  // 0: as fast as memory
+  std::uint32_t megabits_per_second{};  // 0: no limit
 
-  /// Time on the wire of `bytes`, rounded up to a nanosecond.
+  /// Transmission time of `bytes`, rounded up to a nanosecond.
   [[nodiscard]] Duration duration(std::uint64_t bytes) const;
 };
 
-/// When a packet leaves and arrives.
+/// Times of a packet on a link or path.
 struct Transit {
-  Instant starts;   // its first bit leaves
-  Instant departs;  // its last bit has left: the link is free again
-  Instant arrives;  // its last bit is there
+  Instant starts;   // first bit sent
+  Instant departs;  // last bit sent; the link is free again
+  Instant arrives;  // last bit received
 };
 
-/// `free_at`: when the link is done with what was sent before.
+/// `free_at`: when the link has sent everything before.
 [[nodiscard]] Transit transit(Instant now, Instant free_at, std::uint64_t bytes, LinkRate rate,
                               Duration delay);
 
-/// PortInfo HOQLife (IBTA vol 1 §14.2.5.6, §18.2.5.4): how long a packet may stand at the head of a
-/// queue; 4.096 us times 2^n, 20 and above without limit.
+/// PortInfo HOQLife (IBTA vol 1 §14.2.5.6, §18.2.5.4): the longest time at the head of a queue,
+/// 4.096 us times 2^n; no limit from 20 on.
 class HeadOfQueueLifetime {
  public:
+  /// `exponent` is HOQLife.
   constexpr explicit HeadOfQueueLifetime(std::uint8_t exponent = kDefault) : exponent_(exponent) {}
 
   [[nodiscard]] constexpr bool is_infinite() const { return exponent_ >= 20; }
+  /// When a packet that reached the head of its queue at `reached_head` must be discarded.
   [[nodiscard]] Instant deadline(Instant reached_head) const;
   [[nodiscard]] bool must_discard(Instant reached_head, Instant now) const;
 
@@ -45,15 +47,17 @@ class HeadOfQueueLifetime {
   std::uint8_t exponent_;
 };
 
-/// The departure clock of one link direction, shared by every process that sends on it (plain
-/// atomic in shared memory, zero at first). A hostile value can delay packets of that link by at
-/// most `kMaxBacklog`; later is taken for never and ignored.
+/// The departure clock of one link direction, shared by all processes that send on it (an atomic in
+/// shared memory, initially zero). A hostile value can delay packets by at most `kMaxBacklog`: a
+/// later time is ignored. Any thread.
 class DepartureClock {
  public:
   static constexpr Duration kMaxBacklog = Duration::seconds(10);  // policy
 
+  /// Occupies the link for a packet of `bytes`, after everything reserved before; returns its
+  /// times.
   [[nodiscard]] Transit reserve(Instant now, std::uint64_t bytes, LinkRate rate, Duration delay);
-  /// The same without a delay; none, and nothing is reserved, if the packet would have to wait for
+  /// The same without a delay. Nullopt, without a reservation, if the packet would have to wait
   /// longer than `life`.
   [[nodiscard]] std::optional<Transit> reserve_within(Instant now, std::uint64_t bytes,
                                                       LinkRate rate, HeadOfQueueLifetime life);

@@ -1,8 +1,7 @@
 #pragma once
 
-// The rules of faults on each link of tables that still change: found once for each port that sends
-// on one, until the rules change. Paths of published tables carry theirs (fabric/path.h). One
-// thread.
+// The fault rules of each link in tables under construction, cached per sending port until the
+// rules change. Paths of published tables contain theirs (fabric/path.h). Single-threaded.
 
 #include <cstdint>
 #include <span>
@@ -16,15 +15,16 @@ namespace weft::fabric {
 
 class LinkRules {
  public:
-  /// `tables` must outlive it.
+  /// `tables` must outlive this object.
   explicit LinkRules(const TablesBuilder& tables) : tables_(tables) {}
 
-  /// In their order, each on hop 0; good until the rules change.
+  /// The rules of the link on which `egress` sends, in order, each on hop 0; valid until the rules
+  /// change.
   [[nodiscard]] std::span<const LinkFault> of(PortIndex egress);
 
  private:
   const TablesBuilder& tables_;
-  std::unordered_map<PortIndex, std::vector<LinkFault>> rules_;  // as of `changes_`
+  std::unordered_map<PortIndex, std::vector<LinkFault>> rules_;  // valid for `changes_`
   std::uint64_t changes_{};
 };
 

@@ -16,7 +16,7 @@ std::uint32_t slower(std::uint32_t a, std::uint32_t b) {
   return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
 }
 
-/// The rules on the link that `egress` sends on, which is hop or edge `hop`.
+/// Appends the rules on the link of `egress`, which is hop or edge `hop`.
 template <class Tables>
 void take_faults(const Tables& tables, PortIndex egress, std::size_t hop,
                  std::vector<LinkFault>& faults) {
@@ -27,7 +27,7 @@ void take_faults(const Tables& tables, PortIndex egress, std::size_t hop,
   }
 }
 
-/// One more cable of a path, and what it adds to the path's sums.
+/// Appends a cable to a path and updates the path's sums.
 void add_hop(const TablesView& view, const Hop& hop, Path& path) {
   const PortRecord& egress = view.port(hop.egress);
   const PortRecord& ingress = view.port(hop.ingress);

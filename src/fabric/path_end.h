@@ -1,6 +1,6 @@
 #pragma once
 
-// How the way of a packet ends, and what a dropped one counts as. Values; no threads.
+// How a packet's path ends, and how a drop is counted. Values; no threads.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,37 +10,39 @@
 
 namespace weft::fabric {
 
+/// Whether a path leads to its destination, and if not, why.
 enum class PathUse : std::uint8_t {
-  Delivered,    // reaches a port that owns the DLID; P_Keys are the receiver's business
+  Delivered,    // reaches the port that owns the DLID; the receiver checks the P_Key
   SourceDown,   // the source port is not Active
   NoCable,      // an egress port has no cable
-  LinkDown,     // an egress port does not carry the packet, or its peer does not take it
+  LinkDown,     // an egress port, or its peer, does not let the packet pass
   NoRoute,      // a switch has no forwarding entry for the DLID, or one for a port it lacks
-  Loop,         // longer than kMaxHops, or sent back where it came from
-  NotTheOwner,  // ends at an HCA port or switch that does not answer to the DLID
-  InvalidDlid,  // 0, the permissive LID, or above the unicast range: the next port drops it
+  Loop,         // longer than kMaxHops, or sent back through its ingress
+  NotTheOwner,  // ends at an HCA port or switch that does not own the DLID
+  InvalidDlid,  // 0, the permissive LID, or not unicast: the next port drops it
 };
 
-/// What a dropped packet counts as, and at which port (IBTA vol 1 §16.1.3.5 and, why, §16.1.4).
+/// The counter of a dropped packet (IBTA vol 1 §16.1.3.5; its breakdown: §16.1.4).
 enum class PathEnd : std::uint8_t {
   Delivered,
   // PortXmitDiscards of the egress port.
-  PortInactive,      // PortInactiveDiscards; also of what a rule of faults loses on the link
+  PortInactive,      // PortInactiveDiscards; also for packets that a fault rule loses
   NeighborMtu,       // PortNeighborMTUDiscards
-  LifetimeLimit,     // PortSwLifetimeLimitDiscards: in a circle
+  LifetimeLimit,     // PortSwLifetimeLimitDiscards: a routing loop
   HeadOfQueueLimit,  // PortSwHOQLifetimeLimitDiscards
   // PortRcvSwitchRelayErrors of the ingress port.
   DlidMapping,  // PortDLIDMappingErrors
-  Looping,      // PortLoopingErrors: out where it came in
+  Looping,      // PortLoopingErrors: egress would be the ingress
   // PortRcvErrors of the ingress port.
-  Malformed,  // PortMalformedPktErrors: not for this HCA
+  Malformed,  // PortMalformedPktErrors: not addressed to this HCA
   Damaged,    // PortLocalPhysicalErrors
 };
 
 inline constexpr std::size_t kPathEnds = static_cast<std::size_t>(PathEnd::Damaged) + 1;
 
-/// The counter of a port that a dropped packet counts in.
+/// The counter in which a port counts a drop.
 enum class DropCounter : std::uint8_t { XmitDiscards, RcvSwitchRelayErrors, RcvErrors };
+/// The counter for a drop; `end` must not be Delivered.
 [[nodiscard]] DropCounter drop_counter(PathEnd end);
 
 [[nodiscard]] std::string_view name_of(PathUse outcome);
@@ -52,12 +54,12 @@ struct Hop {
   bool operator==(const Hop&) const = default;
 };
 
-/// Which ports let a packet pass (IBTA vol 1 §7.2.7): SMPs on VL15 do in Initialize; all else goes
-/// from an Active port to one that is Armed at least.
+/// Classes of packets by the port states that let them pass (IBTA vol 1 §7.2.7): SMPs on VL15 pass
+/// from Initialize on; all others go from an Active port to one that is at least Armed.
 enum class Traffic : std::uint8_t { Data, SubnetManagement };
 
-/// More links than any sensible path; beyond it a packet is taken to run in circles (policy, not
-/// from the specification, whose SwitchLifeTimeValue ends such packets by time).
+/// More links than a sensible path has; beyond it a packet is assumed to loop. Policy: the
+/// specification's SwitchLifeTimeValue ends such packets by time instead.
 inline constexpr std::size_t kMaxHops = 64;
 
 }  // namespace weft::fabric

@@ -10,7 +10,7 @@ namespace {
 
 static_assert(sizeof(PortDetails) == 2 * sizeof(PortDetails::BySl) + sizeof(PortDetails::drops));
 
-/// `combine` of each counter of both.
+/// Applies `combine` to each counter of both.
 template <class Combine>
 void combine_each(PortDetails& to, const PortDetails& with, Combine combine) {
   for (std::size_t sl = 0; sl < PortDetails::kServiceLevels; ++sl) {

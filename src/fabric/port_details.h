@@ -1,8 +1,8 @@
 #pragma once
 
-// What the counters of a port are made of: data by service level, and why packets were dropped
-// (IBTA vol 1 §16.1.4). Kept beside PortCounters and only for ports that have something to tell,
-// since little traffic leaves service level 0 and few ports drop. Values; no threads.
+// The breakdown of a port's counters: data by service level, and reasons for drops (IBTA vol 1
+// §16.1.4). Kept beside PortCounters and only for ports that need it, since most traffic is on
+// service level 0 and few ports drop. Values; no threads.
 //
 // Units: data in 4-byte words as PortXmitData, else packets. 64 bits, modulo 2^64.
 
@@ -19,15 +19,16 @@ namespace weft::fabric {
 
 struct PortCounters;
 
+/// The breakdown for one port.
 struct PortDetails {
   static constexpr std::size_t kServiceLevels = 16;
   using BySl = std::array<std::uint64_t, kServiceLevels>;
 
-  // Level 0 is what the sums have and no other level does: see with_level_0().
+  // Level 0 is the remainder of the port's sums: see with_level_0().
   BySl xmit_data{};
   BySl rcv_data{};
 
-  // Packets that were dropped, by PathEnd.
+  // Dropped packets, by PathEnd.
   std::array<std::uint64_t, kPathEnds> drops{};
 
   bool operator==(const PortDetails&) const = default;
@@ -40,19 +41,20 @@ struct PortDetails {
   }
 };
 
-/// By port; one that is not there has nothing.
+/// By port; a missing entry is all zeros.
 using DetailsOfPorts = std::unordered_map<PortIndex, PortDetails>;
+/// The details of a port, zero if there are none.
 [[nodiscard]] PortDetails details_of(const DetailsOfPorts& ports, PortIndex port);
 
-/// Counts `words` that leave or reach a port; level 0 costs nothing.
+/// Counts `words` sent or received by a port; free of cost for level 0.
 void count_xmit_data(DetailsOfPorts& ports, PortIndex port, ServiceLevel sl, std::uint64_t words);
 void count_rcv_data(DetailsOfPorts& ports, PortIndex port, ServiceLevel sl, std::uint64_t words);
 
-/// Counts packets that a port dropped, in their counter and in that of the reason.
+/// Counts packets that a port dropped, in the counter and in that of the reason.
 void count_drop(PortCounters& counters, DetailsOfPorts& ports, PortIndex port, PathEnd end,
                 std::uint64_t packets);
 
-/// Details with level 0, of a port whose sums are `sums`, from which nothing was taken off.
+/// Adds level 0 to `details` of a port with the sums `sums`, before any baseline was subtracted.
 [[nodiscard]] PortDetails with_level_0(PortDetails details, const PortCounters& sums);
 
 }  // namespace weft::fabric

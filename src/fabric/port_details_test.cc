@@ -1,5 +1,5 @@
-// What PortXmitDiscardDetails, PortRcvErrorDetails and the counters by service level say (IBTA vol
-// 1 §16.1.4).
+// PortXmitDiscardDetails, PortRcvErrorDetails and the counters by service level (IBTA vol 1
+// §16.1.4).
 
 #include "fabric/port_details.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 using testing::RunningFabric;
 
-/// A star of three hosts, and h1's process.
+/// A star of three hosts, and the counter page of h1's process.
 class Details : public ::testing::Test {
  protected:
   [[nodiscard]] PathEntry& open(const Path& path, ServiceLevel sl = {}) {

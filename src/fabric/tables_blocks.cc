@@ -1,4 +1,4 @@
-// TablesBuilder's forwarding tables as subnet management reads and writes them: by blocks.
+// Forwarding tables of TablesBuilder in blocks, as subnet management reads and writes them.
 
 #include <algorithm>
 

@@ -14,9 +14,9 @@ TEST(TablesBlocks, OfForwardingAreReadAsWritten) {
   const NodeIndex s1 = fabric.node("s1");
   std::array<std::byte, kForwardingBlock> block{};
   block.fill(std::byte{2});
-  block[5] = std::byte{77};  // a port that s1 lacks
+  block[5] = std::byte{77};  // a port that s1 does not have
   EXPECT_TRUE(fabric.builder.set_forwarding_block(s1, 2, block));
-  EXPECT_FALSE(fabric.builder.set_forwarding_block(s1, 2, block));  // nothing new
+  EXPECT_FALSE(fabric.builder.set_forwarding_block(s1, 2, block));  // no change
   std::array<std::byte, kForwardingBlock> read{};
   fabric.builder.get_forwarding_block(s1, 2, read);
   block[5] = std::byte{kNoRoute.value()};
@@ -24,7 +24,7 @@ TEST(TablesBlocks, OfForwardingAreReadAsWritten) {
   fabric.builder.get_forwarding_block(s1, 700, read);
   EXPECT_EQ(read[63], std::byte{kNoRoute.value()});
   EXPECT_TRUE(fabric.builder.set_forwarding_block(s1, 0, block));
-  EXPECT_EQ(fabric.builder.forward(s1, Lid{0}), kNoRoute);  // no LID at all
+  EXPECT_EQ(fabric.builder.forward(s1, Lid{0}), kNoRoute);  // not a LID
 }
 
 TEST(TablesBlocks, BeyondTheTopAreKeptAndNotForwarded) {

@@ -46,7 +46,7 @@ TEST(TablesBuilder, ForwardAsProgrammedAndDropAboveTheTop) {
   EXPECT_EQ(fabric.view().forward(fabric.view().node(s1), Lid{77}), PortNumber{2});
   EXPECT_EQ(fabric.view().forward(fabric.view().node(s1), Lid{76}), kNoRoute);
   EXPECT_EQ(fabric.view().forward(fabric.view().node(s1), Lid{78}), kNoRoute);
-  EXPECT_EQ(fabric.view().node(s1).forwarding_count, 78U);  // no longer than LinearFDBTop
+  EXPECT_EQ(fabric.view().node(s1).forwarding_count, 78U);  // ends at LinearFDBTop
   fabric.builder.set_forwarding(s1, Lid{77}, kNoRoute);
   fabric.publish();
   EXPECT_EQ(fabric.view().forward(fabric.view().node(s1), Lid{77}), kNoRoute);

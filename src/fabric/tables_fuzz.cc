@@ -1,5 +1,5 @@
-// Foreign bytes as tables, and foreign bytes as a counter page of a good fabric: refused, or safe
-// to use in every way.
+// Arbitrary bytes as tables, and as a counter page of a valid fabric, must be refused or be safe to
+// use in every way.
 
 #include <array>
 #include <cstddef>
@@ -17,7 +17,7 @@
 namespace weft::fabric {
 namespace {
 
-/// Copies into memory aligned as mappings are.
+/// Storage with the alignment of mappings.
 struct alignas(64) Line {
   std::byte bytes[64];  // NOLINT(modernize-avoid-c-arrays): an aligned unit of storage
 };
@@ -52,14 +52,14 @@ void use_tables(const TablesView& view) {
   return builder.build(1);
 }
 
-/// A small one, in which most bytes are in use, and one with switches behind switches.
+/// A small image in which most bytes are in use, and one with several levels of switches.
 [[nodiscard]] std::array<std::vector<std::byte>, 2>& good_images() {
   static std::array images{good_tables(generate("star:2").value()),
                            good_tables(generate_fat_tree(4, 2).value())};
   return images;
 }
 
-/// The mutations of a good image: bytes of the input take the place of bytes of it for a while.
+/// Mutates a valid image: bytes of the input temporarily replace bytes of it.
 void use_mutation(ByteSpan input) {
   constexpr std::size_t kChangeBytes = 4;
   std::vector<std::byte>& image = good_images().at(input.size() / kChangeBytes % 2);

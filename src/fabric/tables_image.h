@@ -1,7 +1,7 @@
 #pragma once
 
-// The outer form of the tables' image, shared by its writer and its validator. Records of memory
-// shared between processes of one machine, hence in its own byte order; never on a wire.
+// The framing of the tables' image, for its writer and its validator. Records are shared between
+// processes of one machine, hence in native byte order; never on a wire.
 
 #include <array>
 #include <cstddef>
@@ -16,6 +16,7 @@ inline constexpr std::uint64_t kImageMagic = 0x3142'4146'5446'4557;  // "WEFTFAB
 inline constexpr std::uint32_t kImageVersion = 2;
 inline constexpr std::uint32_t kFirstMlid = 0xC000;
 
+/// The sections of an image, in the order of ImageHeader::sections.
 enum class SectionId : std::uint8_t {
   Nodes,
   Hcas,
@@ -32,11 +33,13 @@ enum class SectionId : std::uint8_t {
 };
 inline constexpr std::size_t kSectionCount = 12;
 
+/// Place of a section's records.
 struct Section {
-  std::uint64_t offset{};  // bytes from the image's start, a multiple of 8
+  std::uint64_t offset{};  // bytes from the start of the image, a multiple of 8
   std::uint64_t count{};   // elements
 };
 
+/// The start of an image.
 struct ImageHeader {
   std::uint64_t magic{kImageMagic};
   std::uint32_t version{kImageVersion};
@@ -47,7 +50,7 @@ struct ImageHeader {
   std::array<Section, kSectionCount> sections{};
 };
 
-// Equal states give equal images only if no record has padding, whose bytes could be anything.
+// Equal states give equal images only if no record has padding, whose bytes are indeterminate.
 static_assert(std::has_unique_object_representations_v<ImageHeader>);
 static_assert(std::has_unique_object_representations_v<NodeRecord>);
 static_assert(std::has_unique_object_representations_v<HcaRecord>);

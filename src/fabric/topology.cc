@@ -240,7 +240,7 @@ void show_host(std::string& text, const Topology& topology, const PeerMap& peers
         }
       }
       for (const InterfaceAddress& address : addresses_of(topology, position, port_of_host++)) {
-        if (!address.address.is_link_local()) {  // which the GUID says
+        if (!address.address.is_link_local()) {  // which follows from the GUID
           fmt::format_to(out, " {}", to_string(address.address));
         }
       }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Checks that the file reader makes early, where it still knows the line, and validate() again.
+// Checks that the file reader makes early, while it knows the line, and that validate() repeats.
 
 #include <string_view>
 
@@ -13,16 +13,16 @@ namespace weft::fabric::internal {
 /// `what`: "host", "switch" or "HCA".
 [[nodiscard]] Result<void> check_name(std::string_view what, std::string_view name);
 
-/// An address that a topology may give to a port: one of a single host, and none that another port
-/// has, or could have, by its position.
+/// Checks that a topology may assign `address` to a port: it is a unicast address, and not in a
+/// range that ports have by position.
 [[nodiscard]] Result<void> check_address(const IpAddress& address);
-/// That each is one, and no two ports share one.
+/// Checks all addresses of a topology, and that no two ports share one.
 [[nodiscard]] Result<void> check_addresses(const Topology& topology);
 
-/// No GUID is zero, no two nodes and no two ports share one.
+/// Checks that no GUID is zero, and that no two nodes and no two ports share one.
 [[nodiscard]] Result<void> check_guids(const Topology& topology);
 
-/// The links of all rules exist.
+/// Checks that the links of all fault rules exist.
 [[nodiscard]] Result<void> check_faults(const Topology& topology);
 
 }  // namespace weft::fabric::internal

@@ -11,10 +11,10 @@ namespace weft::fabric::internal {
 
 [[nodiscard]] std::string_view name_of(const Topology& topology, const EndPoint& end);
 
-/// With the HCA if it is not the host's first.
+/// Includes the HCA unless it is the host's first.
 [[nodiscard]] std::string port_of(const Topology& topology, const EndPoint& end);
 
-/// Hops from each switch to the nearest host; 0 if no host is to be reached.
+/// Hops from each switch to the nearest host; 0 if none can be reached.
 [[nodiscard]] std::vector<std::uint32_t> distances(const Topology& topology);
 
 }  // namespace weft::fabric::internal

@@ -1,5 +1,5 @@
-// Any text as a topology file, in either form: refused with a reason, or valid and written back to
-// an equal value.
+// Arbitrary text as a topology file of either form must be refused with a reason, or be valid and
+// survive a round trip.
 
 #include <cstddef>
 #include <cstdint>

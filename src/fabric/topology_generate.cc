@@ -1,4 +1,4 @@
-// The generators of topology.h. Each fills vectors by position, so that ten thousand hosts cost
+// The generators of topology.h. Each fills vectors by position, so that ten thousand hosts take
 // milliseconds.
 
 #include <fmt/format.h>
@@ -40,8 +40,8 @@ Topology two_levels(std::uint32_t k) {
   return topology;
 }
 
-/// Pod p has leaves and aggregation switches p*half .. p*half + half-1; aggregation switch a of
-/// each pod reaches cores a*half .. a*half + half-1, which have one port for each pod.
+/// Pod p has leaves and aggregation switches p*half .. p*half + half-1. Aggregation switch a of
+/// each pod connects to cores a*half .. a*half + half-1, which have one port per pod.
 Topology three_levels(std::uint32_t k) {
   const std::uint32_t half = k / 2;
   const std::uint32_t per_layer = k * half;

@@ -1,4 +1,4 @@
-// Generators of direct networks: every switch has hosts.
+// Generators of direct networks, in which every switch has hosts.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,8 +20,7 @@ using internal::make_nodes;
 using internal::switch_end;
 
 Result<Topology> generate_torus(const std::vector<std::uint32_t>& sizes, std::uint32_t hosts) {
-  constexpr std::size_t kMaxDimensions =
-      5;  // policy: what any machine was built with, and to spare
+  constexpr std::size_t kMaxDimensions = 5;  // policy: more than any machine was built with
   const std::string shape = fmt::format("{}", fmt::join(sizes, "x"));
   if (sizes.empty() || sizes.size() > kMaxDimensions || std::ranges::min(sizes) < 2) {
     return fail(ErrorCode::InvalidArgument,
@@ -45,7 +44,7 @@ Result<Topology> generate_torus(const std::vector<std::uint32_t>& sizes, std::ui
   const auto count = static_cast<std::uint32_t>(switches);
   Topology topology = make_nodes(count * hosts, count, ports);
   cable_hosts(topology, count, hosts);
-  std::uint32_t stride = 1;  // from a switch to the next of this dimension
+  std::uint32_t stride = 1;  // from a switch to the next in this dimension
   std::uint32_t port = hosts + 1;
   for (const std::uint32_t size : sizes) {
     for (std::uint32_t node = 0; node < count; ++node) {
@@ -98,8 +97,8 @@ Result<Topology> generate_dragonfly(std::uint32_t a, std::uint32_t p, std::uint3
       }
     }
   }
-  // A group's global cables are numbered through its switches; those to the group before are
-  // numbered before those to the next.
+  // A group's global cables are numbered across its switches; those to the previous group come
+  // before those to the next.
   const std::uint32_t parallel = a * h / (count - 1);
   const auto global_end = [&](std::uint32_t group, std::uint32_t to, std::uint32_t which) {
     const std::uint32_t number = (to < group ? to : to - 1) * parallel + which;

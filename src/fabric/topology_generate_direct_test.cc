@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Cables between each pair of switches, the lower number first.
+/// Number of cables between each pair of switches, the lower switch first.
 std::map<std::pair<std::uint32_t, std::uint32_t>, int> trunks(const Topology& topology) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, int> counts;
   for (const LinkDescription& link : topology.links) {

@@ -26,7 +26,8 @@ Guid guid_of(const Topology& topology, const EndPoint& end_point) {
 }
 
 Result<void> internal::check_guids(const Topology& topology) {
-  // Apart, since an HCA's GUID may be its first port's, too, and a switch's is port 0's.
+  // Checked separately, since an HCA's node GUID may equal its first port's, and a switch's equals
+  // port 0's.
   std::unordered_map<std::uint64_t, EndPoint> nodes;
   std::unordered_map<std::uint64_t, EndPoint> ports;
   const auto take = [&](auto& owners, const EndPoint& end) -> Result<void> {

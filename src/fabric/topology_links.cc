@@ -1,4 +1,4 @@
-// What is said of links, their faults and of time, for all of a fabric.
+// Settings for the whole fabric: defaults of links, their faults, time scale.
 
 #include <fmt/format.h>
 

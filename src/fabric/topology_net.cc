@@ -1,19 +1,19 @@
-// Net files. All of the format that is read:
+// Net files. The whole format that is read:
 //
 //   # a comment
-//   vendid=0x2c9                           # also devid, sysimgguid, width, speed, extspeed: passed
-//   over switchguid=0x5442ba00003080(...)       # of the next switch; caguid or hcaguids of the
-//   next HCA Switch 24 "S-005442ba00003080"         # "leaf 1" base port 0 lid 6 lmc 0 [22]
-//   "H-0008f10403961354"[1](8f10403961355)    # "h1 mlx5_0" lid 4 4xSDR
+//   vendid=0x2c9                     # ignored; also devid, sysimgguid, width, speed, extspeed
+//   switchguid=0x5442ba00003080(...) # of the next switch; caguid or hcaguids of the next HCA
+//   Switch 24 "S-005442ba00003080"   # "leaf 1" base port 0 lid 6 lmc 0
+//   [22] "H-0008f10403961354"[1](8f10403961355)  # "h1 mlx5_0" lid 4 4xSDR
 //
-//   Ca 2 "H-0008f10403961354"              # "h1 mlx5_0"; also Hca
-//   [1](8f10403961355) "S-005442ba00003080"[22]    # lid 4 lmc 1 "leaf 1" lid 6 4xSDR
+//   Ca 2 "H-0008f10403961354"                    # "h1 mlx5_0"; also Hca
+//   [1](8f10403961355) "S-005442ba00003080"[22]  # lid 4 lmc 1 "leaf 1" lid 6 4xSDR
 //
-// A cable may be listed at one end or at both. A peer's port is 1 if it is not said. A node without
-// a GUID gets the one that ibsim would give it.
+// A cable may be listed at one end or at both. The peer's port defaults to 1. A node without a GUID
+// gets the one that ibsim would assign.
 //
-// A node is called by its description, if that is a good name that no other node has, else by its
-// quoted id. The description "HOST HCA", which Linux writes, makes the HCA one of that host.
+// A node is named by its description if that is a valid name that no other node has, else by its
+// quoted id. The description "HOST HCA", as Linux writes it, makes the HCA part of that host.
 
 #include "fabric/topology_net.h"
 
@@ -59,7 +59,7 @@ struct NetNode {
 
 bool is_space(char character) { return character == ' ' || character == '\t' || character == '\r'; }
 
-/// What is left of a line, taken piece by piece from its beginning.
+/// The rest of a line, consumed token by token.
 class Line {
  public:
   explicit Line(std::string_view text) : rest_(text) { skip_spaces(); }
@@ -77,7 +77,7 @@ class Line {
     return true;
   }
 
-  /// Letters and digits.
+  /// Takes letters and digits.
   std::string_view take_word() {
     const auto is_letter = [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -100,7 +100,7 @@ class Line {
     return number;
   }
 
-  /// What stands between quotes.
+  /// Takes a quoted string, without the quotes.
   std::optional<std::string_view> take_quoted() {
     const std::size_t end = front() == '"' ? rest_.find('"', 1) : std::string_view::npos;
     if (end == std::string_view::npos) {
@@ -111,7 +111,7 @@ class Line {
     return quoted;
   }
 
-  /// `(HEX)`, if it is there.
+  /// Takes `(HEX)` if present.
   std::optional<Guid> take_guid() {
     if (!take('(')) {
       return std::nullopt;
@@ -144,7 +144,7 @@ bool is_one_of(std::string_view word, const std::array<std::string_view, kCount>
 
 bool is_valid_name(std::string_view name) { return internal::check_name("node", name).has_value(); }
 
-/// "HOST HCA" apart, if it is that.
+/// Splits a description of the form "HOST HCA".
 std::optional<std::pair<std::string_view, std::string_view>> host_and_hca(
     std::string_view description) {
   const std::size_t space = description.find(' ');
@@ -170,7 +170,7 @@ class NetReader {
   }
 
  private:
-  // Each of these says false after noting the first error.
+  // Each of these returns false after recording the first error.
   template <class... Arguments>
   bool refuse(std::uint32_t line, fmt::format_string<Arguments...> format,
               Arguments&&... arguments) {
@@ -255,7 +255,7 @@ class NetReader {
     node.description = line.take('#') ? line.take_quoted().value_or("") : "";
     std::uint64_t& next = next_guid_[is_switch ? 1 : 0];
     node.guid = Guid{next};
-    next += is_switch ? 1 : node.port_count + 1;  // as ibsim counts on
+    next += is_switch ? 1 : node.port_count + 1;  // as ibsim counts
     is_in_record_ = true;
     return true;
   }
@@ -287,7 +287,7 @@ class NetReader {
     return read_lmc(line, port) && keep_port(node, port);
   }
 
-  /// The line's comment, in an HCA's record: `# lid 4 lmc 1 "peer" ...`
+  /// Parses the comment of a port line in an HCA's record: `# lid 4 lmc 1 "peer" ...`
   bool read_lmc(Line line, NetPort& port) {
     constexpr std::string_view kLmc = " lmc ";
     const std::string_view comment = line.rest().substr(0, line.rest().find('"'));
@@ -317,7 +317,7 @@ class NetReader {
     if (nodes_.empty()) {
       return refuse(std::max(line_, 1U), "there is no node");
     }
-    std::unordered_map<std::string_view, std::size_t> uses;  // of a description
+    std::unordered_map<std::string_view, std::size_t> uses;  // of each description
     for (const NetNode& node : nodes_) {
       ++uses[node.description];
     }
@@ -381,7 +381,7 @@ class NetReader {
     return true;
   }
 
-  /// Once, whether the file lists it at one end or at both.
+  /// Creates each cable once, whether the file lists it at one end or at both.
   bool make_cables() {
     for (std::size_t position = 0; position < nodes_.size(); ++position) {
       for (const NetPort& port : nodes_[position].ports) {
@@ -418,8 +418,9 @@ class NetReader {
   std::string_view origin_;
   Error error_;
   std::uint32_t line_{};
-  bool is_in_record_{};                                           // ports may follow
-  std::array<std::uint64_t, 2> next_guid_{0x10'0000, 0x20'0000};  // ibsim's; of HCAs, of switches
+  bool is_in_record_{};  // port lines may follow
+  std::array<std::uint64_t, 2> next_guid_{0x10'0000,
+                                          0x20'0000};  // ibsim's, for HCAs and for switches
   std::vector<NetNode> nodes_;
   std::unordered_map<std::string_view, std::size_t> by_id_;
   std::vector<EndPoint> ends_;  // of nodes_, with port 0

@@ -1,8 +1,8 @@
 #pragma once
 
-// Topologies as ibnetdiscover prints them and ibsim reads them ("net files"), described at the top
-// of topology_net.cc. The form knows nodes, ports, GUIDs, LMC and cables, and no addresses, P_Keys,
-// MTU, rates or delays.
+// Topologies in the form that ibnetdiscover prints and ibsim reads ("net files"), which
+// topology_net.cc describes. It covers nodes, ports, GUIDs, LMC and cables, but not addresses,
+// P_Keys, MTU, rates and delays.
 
 #include <string>
 #include <string_view>
@@ -12,15 +12,14 @@
 
 namespace weft::fabric {
 
-/// By its first line that is not a comment; any other text is for read_topology().
+/// Decides by the first line that is not a comment; other text is for read_topology().
 [[nodiscard]] bool looks_like_net(std::string_view text);
 
-/// `origin` names the text in errors, which say the line and what would work. What is read is
-/// valid.
+/// `origin` names the text in errors, which give the line and a remedy. The result is valid.
 [[nodiscard]] Result<Topology> read_net(std::string_view text,
                                         std::string_view origin = "topology");
 
-/// Net file that read_net() reads back to the same nodes, GUIDs, LMC and cables, and ibsim too.
+/// A net file that read_net() parses to the same nodes, GUIDs, LMC and cables; ibsim reads it, too.
 [[nodiscard]] std::string write_net(const Topology& topology);
 
 }  // namespace weft::fabric

@@ -19,7 +19,7 @@ std::string reason_of(std::string_view text) {
   return topology ? "it was read" : topology.error().reason;
 }
 
-/// As ibsim's own examples are.
+/// In the style of ibsim's own examples.
 constexpr std::string_view kOfIbsim = R"(# two switches, two cables between
 Switch	8 "Switch1"
 [1]	"Hca1"[1]
@@ -46,13 +46,13 @@ TEST(NetFile, IsReadAsIbsimReadsIt) {
   EXPECT_EQ(topology->hosts[0].hcas[0].ports.size(), 2U);
   EXPECT_EQ(topology->switches[1].name, "Switch2");
   EXPECT_EQ(topology->links.size(), 4U);
-  // The GUIDs that ibsim 0.10 gives: ibnetdiscover on it shows them.
+  // The GUIDs that ibsim 0.10 assigns, as ibnetdiscover on it shows.
   EXPECT_EQ(guid_of(*topology, {NodeKind::Host, 1, 0, PortNumber{0}}), Guid{0x10'0003});
   EXPECT_EQ(guid_of(*topology, {NodeKind::Host, 1, 0, PortNumber{1}}), Guid{0x10'0004});
   EXPECT_EQ(guid_of(*topology, {NodeKind::Switch, 1, 0, PortNumber{3}}), Guid{0x20'0001});
 }
 
-/// As ibnetdiscover prints it.
+/// Output of ibnetdiscover.
 constexpr std::string_view kDiscovered = R"(#
 # Topology file: generated on Sat Nov 21 18:14:53 2026
 #
@@ -117,7 +117,7 @@ TEST_P(EveryNetForm, ReadsBackToTheSameFabric) {
   ASSERT_TRUE(again) << again.error().reason;
   EXPECT_EQ(again->links.size(), topology->links.size());
   EXPECT_EQ(write_net(*again), text);
-  // The nodes are called the same, too.
+  // The names of nodes are preserved, too.
   EXPECT_THAT(show(*again), StartsWith(show(*topology).substr(0, show(*topology).find('\n'))));
   EXPECT_EQ(again->hosts.back().name, topology->hosts.back().name);
 }

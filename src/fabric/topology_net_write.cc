@@ -9,7 +9,7 @@
 namespace weft::fabric {
 namespace {
 
-/// Of the node of an end point. No name has a slash in it, so ids are unique.
+/// The id of an end point's node. Unique, since names contain no slash.
 std::string id_of(const Topology& topology, const EndPoint& end) {
   if (end.kind == NodeKind::Switch) {
     return topology.switches[end.node].name;

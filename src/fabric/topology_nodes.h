@@ -1,7 +1,7 @@
 #pragma once
 
-// What every generator of topology.h begins with: hosts h1 .. hN of one port each, switches s1 ..
-// sM of equal size, cables between ports by number.
+// Common parts of the generators of topology.h: hosts h1 .. hN with one port each, switches s1 ..
+// sM of equal size, cables between numbered ports.
 
 #include <cstdint>
 
@@ -18,10 +18,11 @@ inline constexpr std::uint32_t kUnicastLids = 0xBFFF;  // IBTA vol 1 §4.1.3
 [[nodiscard]] Topology make_nodes(std::uint32_t hosts, std::uint32_t switches,
                                   std::uint32_t ports_per_switch);
 
-/// `each` hosts under each of the first `switches` switches: host `node * each + i` on port i+1.
+/// Cables `each` hosts to each of the first `switches` switches: host `node * each + i` to port
+/// i+1.
 void cable_hosts(Topology& topology, std::uint32_t switches, std::uint32_t each);
 
-/// Whether a subnet has a LID for every node. `what` is the subject of the refusal's sentence.
+/// Checks that the subnet has a LID for every node. `what` is the subject of the error message.
 [[nodiscard]] Result<void> check_lids(std::string_view what, std::uint64_t hosts,
                                       std::uint64_t switches);
 

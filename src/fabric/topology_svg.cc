@@ -21,7 +21,7 @@ constexpr double kSpacing = 68;  // between the centres of neighbours
 constexpr double kRowHeight = 150;
 constexpr double kRingGap = 100;
 constexpr double kMargin = 40;
-/// Of the way to the other end: where a port's number stands.
+/// Position of a port number along its cable, as a fraction.
 constexpr double kLabelPlace = 0.2;
 
 struct Point {
@@ -34,7 +34,7 @@ struct Layout {
   std::vector<Point> switches;
 };
 
-/// The hosts, those of one switch beside each other, in the order of the switches.
+/// The hosts in the order of their switches, those of one switch next to each other.
 std::vector<std::uint32_t> hosts_by_switch(const Topology& topology) {
   std::vector<std::uint32_t> of(topology.hosts.size());  // 0: none
   const auto note = [&](const EndPoint& host, const EndPoint& other) {
@@ -52,7 +52,8 @@ std::vector<std::uint32_t> hosts_by_switch(const Topology& topology) {
   return order;
 }
 
-/// Hosts below, switches above by their distance from them; each row as wide as the widest.
+/// Places hosts at the bottom and switches above by their distance from them; all rows have the
+/// width of the widest.
 Layout in_rows(const Topology& topology, const std::vector<std::uint32_t>& distance) {
   std::vector<std::vector<Point*>> rows(std::ranges::max(distance) + 1);
   Layout layout{.hosts = std::vector<Point>(topology.hosts.size()),
@@ -61,7 +62,7 @@ Layout in_rows(const Topology& topology, const std::vector<std::uint32_t>& dista
     rows[0].push_back(&layout.hosts[host]);
   }
   for (std::size_t node = 0; node < distance.size(); ++node) {
-    // Those that reach no host stand above everything else.
+    // Switches that reach no host go to the top.
     rows[distance[node] == 0 ? rows.size() - 1 : distance[node]].push_back(&layout.switches[node]);
   }
   const std::size_t widest = std::ranges::max(rows, {}, &std::vector<Point*>::size).size();
@@ -101,7 +102,7 @@ Layout is_cyclic(const Topology& topology) {
   return layout;
 }
 
-/// Moves everything into the picture; returns its lower right corner.
+/// Shifts everything into the picture; returns its lower right corner.
 Point fit(Layout& layout) {
   Point least = layout.hosts.front();
   Point most = least;
@@ -141,7 +142,7 @@ void write_links(const Topology& topology, const Layout& layout, std::string& te
 
 }  // namespace
 
-// Names need no escapes: check_name() lets no character through that XML knows.
+// Names need no escaping: check_name() allows no character that is special in XML.
 std::string write_svg(const Topology& topology) {
   const std::vector<std::uint32_t> distance = internal::distances(topology);
   const bool has_rows = !distance.empty() && std::ranges::max(distance) > 1;

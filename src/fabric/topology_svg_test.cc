@@ -36,7 +36,7 @@ TEST_P(Drawing, HasEveryNodeAtAPlaceOfItsOwnAndEveryCable) {
   EXPECT_THAT(svg, HasSubstr(">h1</text>"));
   EXPECT_THAT(svg, Not(HasSubstr("\"nan"))) << "a place that is no number";
   EXPECT_THAT(svg, Not(HasSubstr("\"-nan")));
-  std::set<std::string> places;  // a shape begins with where it is
+  std::set<std::string> places;  // a shape starts with its position
   std::istringstream lines{svg};
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("<ellipse") || line.starts_with("<rect")) {

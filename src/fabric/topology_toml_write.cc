@@ -1,4 +1,4 @@
-// The form that the top of topology_toml.cc describes; what is usual is left out.
+// Writes the form that topology_toml.cc describes, omitting defaults.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

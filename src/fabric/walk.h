@@ -1,9 +1,9 @@
 #pragma once
 
-// The one walk of the switches' forwarding tables, cable by cable: what data packets' paths are
-// resolved by (fabric/path.h), and what MADs and datagrams of the daemon follow while they go
-// (src/carriage). Nothing else looks up a forwarding table to forward a packet; tools/tidy knows.
-// The tables may be a TablesView or a TablesBuilder, which must outlive the walk. One thread.
+// The one walk of the switches' forwarding tables, cable by cable: it resolves paths of data
+// packets (fabric/path.h), and MADs and datagrams of the daemon follow it as they travel
+// (src/carriage). Nothing else forwards packets by these tables, which tools/tidy enforces. The
+// tables may be a TablesView or a TablesBuilder, which must outlive the walk. Single-threaded.
 
 #include <cstdint>
 #include <optional>
@@ -18,7 +18,7 @@
 
 namespace weft::fabric {
 
-/// A port of a switch; none: it has no port of that number.
+/// Port `number` of a switch; kNoPort if it has no such port.
 template <class Tables>
 [[nodiscard]] PortIndex port_of_switch(const Tables& tables, NodeIndex node, PortNumber number) {
   const NodeRecord& record = tables.node(node);
@@ -26,14 +26,14 @@ template <class Tables>
                                             : kNoPort;
 }
 
-/// Where a node's management is: at an HCA's port itself, or at port 0 of its switch.
+/// The port at which a node is managed: an HCA port itself, or port 0 of a switch.
 template <class Tables>
 [[nodiscard]] PortIndex management_port(const Tables& tables, PortIndex port) {
   const PortRecord& record = tables.port(port);
   return record.is_switch_port() ? tables.node(record.node).first_port : port;
 }
 
-/// What keeps the cable at `egress` from carrying such packets; nothing does: it may be crossed.
+/// The reason why the cable at `egress` does not carry such packets; nullopt if it does.
 template <class Tables>
 [[nodiscard]] std::optional<PathUse> blocking_end(const Tables& tables, PortIndex egress,
                                                   Traffic traffic,
@@ -49,7 +49,7 @@ template <class Tables>
   return passes && from.link_type == type ? std::nullopt : std::optional{PathUse::LinkDown};
 }
 
-/// How a walk ended: where the packet was delivered, or at which port it counts as dropped.
+/// The end of a walk: where the packet was delivered, or the port that counts the drop.
 struct WalkEnd {
   PathUse outcome{PathUse::Delivered};
   PathEnd end{PathEnd::Delivered};
@@ -58,8 +58,8 @@ struct WalkEnd {
   [[nodiscard]] bool is_delivered() const { return outcome == PathUse::Delivered; }
 };
 
-/// The way of one packet from an HCA's port, or port 0 of a switch, to the port that owns its
-/// destination. Each next() finds one cable; none: the walk is over, and end() says how.
+/// The path of one packet from an HCA port, or port 0 of a switch, to the owner of its destination.
+/// Each next() returns one cable; after nullopt the walk is over, and end() tells how.
 template <class Tables>
 class UnicastWalk {
  public:
@@ -75,7 +75,7 @@ class UnicastWalk {
         "of a switch, packets start at port 0");
   }
 
-  /// Not after it has said that the walk is over.
+  /// Must not be called again after it returned nullopt.
   [[nodiscard]] std::optional<Hop> next() {
     const PortIndex egress = hops_ == 0 ? first_egress() : next_egress();
     if (egress == kNoPort) {
@@ -116,7 +116,7 @@ class UnicastWalk {
     return may_send ? source_ : stop(PathUse::SourceDown, PathEnd::PortInactive, source_);
   }
 
-  /// Out of the node that the packet has come to.
+  /// The egress port at the node that the packet has reached.
   [[nodiscard]] PortIndex next_egress() {
     const PortRecord& port = tables_->port(at_);
     if (!dlid_.is_unicast()) {
@@ -148,28 +148,27 @@ class UnicastWalk {
 
   const Tables* tables_;
   LinkAddress address_;
-  Lid dlid_;      // on links without LIDs none
-  PortIndex at_;  // the source, or the port that the packet has come in by
+  Lid dlid_;      // 0 on links without LIDs
+  PortIndex at_;  // the source, or the last ingress port
   PortIndex source_;
   Traffic traffic_;
   std::uint32_t hops_{};
   WalkEnd end_;
 };
 
-/// Replication of one packet along the multicast forwarding tables, breadth first, as switches do:
-/// to every port of the mask but the one that it came in by. A switch relays once for each packet
-/// that comes in, so tables with a loop would go on for ever: a direction of a cable is crossed
-/// once.
+/// Replicates one packet along the multicast forwarding tables, breadth first, as switches do: to
+/// every port of the mask except the ingress. A switch relays each copy that it receives, so a loop
+/// in the tables would never end: each direction of a cable is crossed at most once.
 template <class Tables>
 class MulticastWalk {
  public:
-  /// A copy that leaves by a port. Without ingress: the link does not carry it.
+  /// One copy on one cable. Without an ingress, the link did not carry it.
   struct Branch {
     Hop hop;
-    std::uint32_t parent{kNoIndex};  // which of the cables crossed led here; none: the source
+    std::uint32_t parent{kNoIndex};  // index of the cable before; kNoIndex: starts at the source
   };
 
-  /// From an HCA's port whose link carries data, or port 0 of a switch.
+  /// Starts at an HCA port whose link carries data, or at port 0 of a switch.
   MulticastWalk(const Tables& tables, PortIndex source, Lid mlid)
       : tables_(&tables), mlid_(mlid), source_(source) {
     const PortRecord& record = tables.port(source);
@@ -181,7 +180,7 @@ class MulticastWalk {
     }
   }
 
-  /// None: nothing is left to cross.
+  /// Nullopt: no cables are left.
   [[nodiscard]] std::optional<Branch> next() {
     if (starts_at_hca_) {
       starts_at_hca_ = false;
@@ -203,7 +202,7 @@ class MulticastWalk {
     return std::nullopt;
   }
 
-  /// HCA ports and switch ports 0 that were reached so far, without the source.
+  /// HCA ports and ports 0 of switches reached so far, without the source.
   [[nodiscard]] std::vector<PortIndex>& members() { return members_; }
 
  private:
@@ -256,11 +255,11 @@ class MulticastWalk {
   Lid mlid_;
   PortIndex source_;
   bool starts_at_hca_{};
-  PortIndex at_{kNoPort};  // of the switch that relays
+  PortIndex at_{kNoPort};  // ingress of the relaying switch
   std::uint32_t number_{};
   std::uint32_t port_count_{};
   std::uint32_t parent_{kNoIndex};
-  std::size_t next_{};                // of those below, the next whose switch relays
+  std::size_t next_{};                // index into ingresses_ of the next switch to relay
   std::vector<PortIndex> ingresses_;  // of the cables crossed, in order
   std::vector<PortIndex> members_;
   std::unordered_set<std::uint32_t> crossed_;

@@ -1,4 +1,4 @@
-// Walks of published tables and of those that still change find the same ways.
+// Walks of published tables and of tables under construction find the same paths.
 
 #include "fabric/walk.h"
 

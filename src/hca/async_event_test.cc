@@ -7,9 +7,9 @@
 #include "hca/testing/loopback_pair.h"
 #include "hca/testing/work_requests.h"
 
-/// The table of asynchronous events (ibv_get_async_event(3), IBTA vol 1 §11.6.3): a cause for each
-/// that QPs, CQs and SRQs raise. Those of ports and of the device are the driver's:
-/// host/process_tables_test.cc. tests/verbs has what programs see of both.
+/// The table of asynchronous events (ibv_get_async_event(3), IBTA vol 1 §11.6.3): provokes each
+/// event that QPs, CQs and SRQs raise. The driver raises those of ports and of the device:
+/// host/process_tables_test.cc. tests/verbs covers what programs see of both.
 namespace weft::hca {
 namespace {
 
@@ -30,11 +30,11 @@ struct Cause {
   const char* how;
   At at;
   PairOptions options;
-  const char* all;  // that the side sees, in order
+  const char* all;  // all events of this side, in order
   void (*cause)(LoopbackPair&);
 };
 
-/// In the order of AsyncEventType.
+/// Indexed by AsyncEventType.
 constexpr auto kNames = std::to_array<const char*>(
     {"CQ_ERR", "QP_FATAL", "QP_REQ_ERR", "QP_ACCESS_ERR", "COMM_EST", "SQ_DRAINED", "PATH_MIG",
      "PATH_MIG_ERR", "DEVICE_FATAL", "PORT_ACTIVE", "PORT_ERR", "LID_CHANGE", "PKEY_CHANGE",
@@ -63,7 +63,7 @@ void send_twice(LoopbackPair& pair) {
   }
 }
 
-/// With a CQ for b's receives that takes both, so that only a's overruns.
+/// b's receive CQ has room for both completions, so only a's CQ overruns.
 void send_unseen(LoopbackPair& pair) {
   ASSERT_TRUE(pair.b().recv_cq->resize(8));
   send_twice(pair);
@@ -84,7 +84,7 @@ void send_before_draining(LoopbackPair& pair) {
   drain(pair);
 }
 
-/// b is in RTR when the request comes.
+/// b is in RTR when the request arrives.
 void send_to_rtr(LoopbackPair& pair) {
   to_state(*pair.b().qp, QpState::Reset);
   pair.to_init(pair.b());
@@ -259,7 +259,7 @@ TEST(AsyncEventTable, HasEveryEventOnce) {
   }
 }
 
-/// The requester hears of it, too: a receiver whose CQ is gone answers no more than that.
+/// The requester gets an answer even though the receiver's CQ is dead, but nothing beyond that.
 TEST(AsyncEventOfQp, FatalErrorOfTheResponderIsARemoteOperationErrorAtTheRequester) {
   for (const QpType type : {QpType::Rc, QpType::XrcInitiator}) {
     LoopbackPair pair{
@@ -277,7 +277,7 @@ TEST(AsyncEventOfQp, FatalErrorOfTheResponderIsARemoteOperationErrorAtTheRequest
   }
 }
 
-/// As the documentation of SRQ_ERR has it: nothing can be done with it but to destroy it.
+/// As documented for SRQ_ERR: the SRQ can only be destroyed.
 TEST(AsyncEventOfSrq, ErrorEndsItsUse) {
   LoopbackPair pair{with_small_cqs(kXrc)};
   pair.connect();
@@ -301,7 +301,7 @@ TEST(AsyncEventOfSrq, ErrorEndsItsUse) {
   EXPECT_TRUE(b.hca.destroy_srq(*b.srq));
 }
 
-/// EnableSqdAsyncNotify asks for one way to SQD, not for those after it.
+/// EnableSqdAsyncNotify applies to one transition to SQD, not to later ones.
 TEST(AsyncEventOfQp, DrainedIsToldForTheWayThatAskedForIt) {  // T-QP-4
   for (const QpType type : {QpType::Rc, QpType::Uc, QpType::Ud}) {
     LoopbackPair pair{{.type = type}};

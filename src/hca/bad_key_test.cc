@@ -1,4 +1,5 @@
-// Packets with a wrong P_Key or Q_Key: dropped, counted and told (IBTA vol 1 §9.6.1.1, §10.2.4).
+// Packets with a wrong P_Key or Q_Key are dropped, counted and reported (IBTA vol 1 §9.6.1.1,
+// §10.2.4).
 
 #include <gtest/gtest.h>
 
@@ -13,7 +14,7 @@ using testing::PairOptions;
 using testing::receive;
 using testing::request;
 
-/// What `how` makes of the first packet that a sends to b.
+/// Applies `change` to the first packet that a sends to b, and delivers it.
 template <class Change>
 void arrive_changed(LoopbackPair& pair, Change change) {
   pair.connect();

@@ -16,7 +16,7 @@ CompletionQueue::CompletionQueue(std::uint32_t capacity, LockPolicy policy, HcaE
       ring_(capacity),
       stamps_(options.clock == nullptr ? 0 : capacity) {}
 
-/// With the lock.
+/// Caller must hold the lock.
 bool CompletionQueue::push_otherwise(const Wc& wc, bool solicited) {
   if (dead_) {
     return false;
@@ -61,13 +61,13 @@ bool CompletionQueue::push_otherwise(const Wc& wc, bool solicited) {
   return true;
 }
 
-/// Whether so many completions that nobody was told of are too few for an event.
+/// True if `waiting` completions without an event are too few to raise one.
 bool CompletionQueue::is_held_back(std::uint32_t waiting) const {
   const std::uint32_t size = size_.load(std::memory_order_relaxed);
   return waiting < moderation_.count && size < ring_.size() && newest_failed_ <= pushed_ - size;
 }
 
-/// The period is that of the first.
+/// The period starts with the first completion that is held back.
 void CompletionQueue::hold_back() {
   if (gathered_ == 1 && moderation_.period != Duration{}) {
     events_.completion_event_held(*this, moderation_.period);
@@ -77,7 +77,7 @@ void CompletionQueue::hold_back() {
 void CompletionQueue::moderate(const CompletionModeration& moderation) {
   const std::lock_guard guard{lock_};
   moderation_ = moderation;
-  report_coalesced();  // under the old rule
+  report_coalesced();  // under the old moderation
 }
 
 void CompletionQueue::end_period() {
@@ -85,7 +85,7 @@ void CompletionQueue::end_period() {
   report_coalesced();
 }
 
-/// Unless they were all polled meanwhile.
+/// Does nothing if the completions were polled meanwhile.
 void CompletionQueue::report_coalesced() {
   if (std::exchange(gathered_, 0) != 0 && !is_empty()) {
     fire();

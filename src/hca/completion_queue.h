@@ -15,33 +15,36 @@
 
 namespace weft::hca {
 
+/// Options of create_cq.
 struct CompletionQueueOptions {
-  bool ignore_overrun{};       ///< a full CQ loses its oldest completion and stays alive
-  std::uint64_t (*clock)(){};  ///< stamps every completion as it is added; null: no stamps
+  bool ignore_overrun{};       ///< a full CQ discards its oldest completion and stays usable
+  std::uint64_t (*clock)(){};  ///< time stamps of completions, taken as they are added; null: none
 };
 
-/// How completions are gathered before an event tells of them: until there are `count`, or until
-/// `period` has passed since the first. 0 and 1: none waits for others; a period of 0 has no end.
+/// Coalescing of completion events (ibv_modify_cq): an event waits until there are `count`
+/// completions, or until `period` has passed since the first. A count of 0 or 1 disables it; a
+/// period of 0 means no time limit.
 struct CompletionModeration {
   std::uint32_t count{};
   Duration period;
 };
 
-/// Completion queue (IBTA vol 1 §11.2.8, R-RVT-13). Any thread may push, poll and arm; one lock,
-/// under the driver's policy.
+/// Completion queue (R-RVT-13). Any thread may add, poll and arm; it has one
+/// lock under the driver's policy.
 class CompletionQueue {
  public:
   CompletionQueue(std::uint32_t capacity, LockPolicy policy, HcaEvents& events,
                   const CompletionQueueOptions& options = {});
 
-  /// Adds a completion; a solicited or failed one also fires a solicited-only arm. On overflow
-  /// nothing is added, the CQ is dead from then on and CqError is raised once; returns false.
+  /// Adds a completion. A solicited or failed one also satisfies an arm for solicited completions.
+  /// On overflow nothing is added, CqError is raised once, and the CQ is dead from then on; returns
+  /// false.
   bool push(const Wc& wc, bool solicited) {
     return push_made(solicited, wc.status, [&](Wc& to) { to = wc; });
   }
 
-  /// The same of one that `make(Wc&)` fills, which is empty but for its status; it must not call
-  /// back. Where it lies, if nothing but its place in the queue is to be done.
+  /// The same for a completion that `make(Wc&)` fills in, starting from an empty one with the
+  /// status set. It is built in place if nothing else has to be done. `make` must not call back.
   template <class Make>
   bool push_made(bool solicited, WcStatus status, Make make) {
     const std::lock_guard guard{lock_};
@@ -54,7 +57,7 @@ class CompletionQueue {
       make(wc);
       return push_otherwise(wc, solicited);
     }
-    make(*std::construct_at(&ring_[tail(size)]));  // faster than to assign an empty one
+    make(*std::construct_at(&ring_[tail(size)]));  // faster than assigning an empty one
     count_added(size);
     if (solicited) {
       newest_solicited_ = pushed_;
@@ -62,17 +65,17 @@ class CompletionQueue {
     return true;
   }
 
-  /// Takes up to `out.size()` completions, oldest first; returns how many.
+  /// Removes up to out.size() completions, oldest first; returns how many.
   std::size_t poll(std::span<Wc> out) {
     auto to = out.begin();
     return consume(out.size(), [&](const Wc& wc) { *to++ = wc; });
   }
 
-  /// The same without a copy: hands each to `take(const Wc&)`, which must not call back.
+  /// The same without copies: passes each to `take(const Wc&)`, which must not call back.
   template <class Take>
   std::size_t consume(std::size_t most, Take take) {
     if (is_empty()) {
-      return 0;  // the common case of a busy poller takes no lock
+      return 0;  // the common case of a busy poller needs no lock
     }
     const std::lock_guard guard{lock_};
     const std::uint32_t size = size_.load(std::memory_order_relaxed);
@@ -86,27 +89,28 @@ class CompletionQueue {
     return count;
   }
 
-  /// The oldest completion and when it was added; false when there is none.
+  /// Removes the oldest completion and returns its time stamp; false if there is none.
   bool poll_one(Wc& wc, std::uint64_t& stamp);
 
-  /// One-shot request for a completion event, for the next or the next solicited completion; arming
-  /// for all wins. It fires at once for completions that came after the last event, and for those
-  /// that a poll since then left behind: HCAs, whose arm carries the consumer's position, do, and
-  /// programs that take a part and wait again rely on it. A completion that made an event and was
-  /// not polled yet makes no second one: others rely on that.
+  /// Requests one completion event, for the next or the next solicited completion; a pending arm
+  /// for any completion takes precedence. It fires at once for completions added since the last
+  /// event, and for those that a poll since then left in the CQ: the arm of hardware carries the
+  /// consumer index and behaves so, and programs that poll only part of the CQ rely on it. A
+  /// completion that has caused an event and has not been polled causes no second one, which other
+  /// programs rely on.
   void arm(bool solicited_only);
 
-  /// Counts from now on, for events alone: completions are there to be polled at once. One that
-  /// failed, and one that fills the CQ, waits for no others.
+  /// Sets the coalescing of events; completions can be polled at once regardless. A failed
+  /// completion, and one that fills the CQ, fire the event immediately.
   void moderate(const CompletionModeration& moderation);
 
-  /// The period of HcaEvents::completion_event_held() is over.
+  /// The period of HcaEvents::completion_event_held() has elapsed.
   void end_period();
 
-  /// Changes the capacity; refuses one below the number of completions held.
+  /// Changes the capacity; refuses one below the number of completions in the CQ.
   Result<void> resize(std::uint32_t capacity);
 
-  /// Removes what is left of a QP that goes to RESET or is destroyed.
+  /// Removes the completions of a QP that enters RESET or is destroyed.
   void remove(Qpn qpn);
 
   [[nodiscard]] bool is_empty() const { return size_.load(std::memory_order_relaxed) == 0; }
@@ -114,14 +118,14 @@ class CompletionQueue {
   [[nodiscard]] bool is_dead() const { return dead_; }
   [[nodiscard]] std::uint32_t capacity() const { return static_cast<std::uint32_t>(ring_.size()); }
 
-  void* user{};         ///< the interface's own object for this CQ
-  void* driver_data{};  ///< the driver's
+  void* user{};         ///< the C front end's object
+  void* driver_data{};  ///< the driver's object
   std::atomic<std::uint32_t>
-      uses{};  ///< QPs and work queues that refer to it; destroy is refused while not 0
+      uses{};  ///< QPs and work queues that use it; destruction is refused while not 0
 
  private:
   enum class Armed : std::uint8_t { No, Solicited, Any };
-  /// Where one is added behind `size` others.
+  /// Index at which the next completion is added, with `size` in the CQ.
   [[nodiscard]] std::size_t tail(std::uint32_t size) const {
     const std::size_t place = std::size_t{head_} + size;
     return place >= ring_.size() ? place - ring_.size() : place;
@@ -140,18 +144,18 @@ class CompletionQueue {
   HcaEvents& events_;
   CompletionQueueOptions options_;
   std::vector<Wc> ring_;
-  std::vector<std::uint64_t> stamps_;  // beside ring_; empty without a clock
+  std::vector<std::uint64_t> stamps_;  // parallel to ring_; empty without a clock
   std::uint32_t head_{};
   std::atomic<std::uint32_t> size_{};
   Armed armed_{Armed::No};
   CompletionModeration moderation_;
-  std::uint32_t gathered_{};  // completions that the armed event is held back for
+  std::uint32_t gathered_{};  // completions for which the armed event is delayed
   bool polled_since_event_{};
-  // Positions in all that was ever pushed, counted from 1.
+  // Positions in the sequence of all completions ever added, from 1.
   std::uint64_t pushed_{};
   std::uint64_t newest_solicited_{};
   std::uint64_t newest_failed_{};
-  std::uint64_t notified_{};  // the newest when the last event was made
+  std::uint64_t notified_{};  // the newest at the time of the last event
   bool dead_{};
 };
 

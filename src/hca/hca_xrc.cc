@@ -37,8 +37,8 @@ Result<SharedReceiveQueue*> Hca::create_xrc_srq(ProtectionDomain& pd, XrcDomain&
   return srq;
 }
 
-/// Its connection: from the home's target QP, which checked what the target's own attributes say,
-/// over the port's own LID.
+/// The proxy's connection: from the home's target QP, which has enforced the target's own
+/// attributes, to the port's own LID.
 Result<Qp*> Hca::create_proxy(XrcDomain& domain, const XrcProxyRequest& request) {
   QpInit init;
   init.type = QpType::XrcTarget;
@@ -76,8 +76,8 @@ Result<Qp*> Hca::create_proxy(XrcDomain& domain, const XrcProxyRequest& request)
   return made;
 }
 
-/// No request finds it any more; refused, and found again, while a message is filling a receive of
-/// it.
+/// Makes the SRQ unreachable for requests. Refused, and undone, while a message fills one of its
+/// receive WQEs.
 Result<void> Hca::withdraw_xrc_srq(SharedReceiveQueue& srq) {
   const std::uint32_t number = srq.xrc().number;
   state_->xrc_srqs.set(number, nullptr);

@@ -5,9 +5,9 @@
 
 namespace weft::hca {
 
-/// A rule that holds between any two calls, whatever the peer sends. Simulations and fuzzers ask
-/// for them all the time (Qp::check_invariants), in optimised builds, too, where WEFT_DEBUG_ASSERT
-/// is silent.
+/// Aborts unless a rule holds that no input of a peer may break. Simulations and fuzzers check
+/// invariants constantly (Qp::check_invariants), also in optimised builds, in which
+/// WEFT_DEBUG_ASSERT does nothing.
 inline void invariant(bool holds, const char* rule) {
   if (!holds) {
     std::fprintf(stderr, "invariant broken: %s\n", rule);

@@ -4,10 +4,10 @@
 
 namespace weft::hca {
 
-/// What a device promises and enforces (docs/ARCHITECTURE.md, decision 15). All values are policy,
-/// not from the specification.
+/// Limits that a device reports and enforces (docs/ARCHITECTURE.md, decision 15). All values are
+/// policy, not from the specification, unless a clause is given.
 struct DeviceLimits {
-  std::uint32_t max_qp = 16'384;  // per process and HCA: the index part of a QPN
+  std::uint32_t max_qp = 16'384;  // per process and HCA: the range of a QPN's index part
   std::uint32_t max_qp_wr = 16'384;
   std::uint32_t max_sge = 32;
   std::uint32_t max_inline_data = 1'024;  // bytes
@@ -23,8 +23,8 @@ struct DeviceLimits {
   std::uint32_t max_srq_sge = 32;
   std::uint32_t max_wq = 4'096;
   std::uint32_t max_xrcd = 4'096;
-  std::uint32_t max_qp_rd_atomic = 128;        // responder resources a QP may have
-  std::uint32_t max_message_bytes = 1U << 31;  // IBTA vol 1 §9.7.1.. : 0 to 2^31
+  std::uint32_t max_qp_rd_atomic = 128;        // responder resources of one QP
+  std::uint32_t max_message_bytes = 1U << 31;  // the maximum of the specification
   std::uint32_t max_mcast_groups = 8'192;
   std::uint32_t max_mcast_qps_per_group = 240;
 };

@@ -8,9 +8,10 @@
 #include "hca/testing/work_requests.h"
 #include "hca/wr_kind.h"
 
-/// The table of R-RVT-20: what requester and responder make of each situation, for RC and UC and
-/// every operation that the situation is about. Two statuses are the specification's, not that
-/// table's: a receive whose own scatter list is bad, or too short, says so.
+/// The table of R-RVT-20: the outcome at requester and responder of each situation, for RC and UC
+/// and for every operation to which the situation applies. Two statuses are those of the
+/// specification instead: a receive whose scatter list is invalid, or too short, is reported as
+/// such.
 namespace weft::hca {
 namespace {
 
@@ -34,8 +35,8 @@ enum class Situation : std::uint8_t {
 struct Row {
   Situation situation;
   const char* name;
-  WcStatus rc;                        // of the requester; UC's request succeeds and is lost
-  std::optional<WcStatus> responder;  // of a receive in use
+  WcStatus rc;                        // of the requester; a UC request succeeds and is lost
+  std::optional<WcStatus> responder;  // of a receive WQE in use
   bool responder_fails;               // RC
   bool uc_responder_fails;
 };
@@ -51,7 +52,7 @@ constexpr auto kRows = std::to_array<Row>({
     {Situation::OutOfRange,    "OutOfRange",    RemoteAccessError,    LocalAccessError,      true,  false},
 });
 
-/// Whether the situation can befall the operation.
+/// True if the situation can occur with the operation.
 [[nodiscard]] bool applies(Situation situation, WrOpcode opcode) {
   const bool takes_receive = has(opcode, WrTrait::NeedsCredit);
   const bool is_send = takes_receive && !has(opcode, WrTrait::Write);
@@ -127,7 +128,8 @@ TEST_P(LoopbackTable, EndsAsTheTableSays) {  // R-RVT-20, part of T-RVT-10
     const auto received = pair.poll(*pair.b().recv_cq);
     if (fails && has(opcode, WrTrait::NeedsCredit) && row.responder) {
       ASSERT_EQ(received.size(), 1U);
-      const bool is_unused = row.situation == Situation::NoRight;  // refused before one was taken
+      const bool is_unused =
+          row.situation == Situation::NoRight;  // refused before a receive WQE was taken
       EXPECT_EQ(received[0].status, is_unused ? WorkRequestFlushed : *row.responder);
     } else {
       EXPECT_TRUE(received.empty());
@@ -143,10 +145,10 @@ INSTANTIATE_TEST_SUITE_P(Table, LoopbackTable,
                                   kRows[std::get<1>(test.param)].name;
                          });
 
-/// Keys of every kind of wrongness, as L_Key and as R_Key.
+/// Invalid keys of every kind, used as L_Key and as R_Key.
 struct KeyCase {
   const char* name;
-  std::uint32_t change;  // to the key
+  std::uint32_t change;  // XORed to the key
   std::uint64_t offset;
   std::uint64_t length;
   bool other_pd;

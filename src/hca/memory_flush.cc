@@ -1,4 +1,4 @@
-// What a FLUSH may touch (IBTA vol 1 annex A19).
+// Which memory a FLUSH may name (IBTA vol 1 annex A19).
 
 #include <bit>
 

@@ -13,7 +13,7 @@ using Range = MemoryTable::Range;
 constexpr std::uint64_t kIova = 0x1000;
 constexpr std::size_t kBytes = 100;
 
-/// What a FLUSH finds by a key, of each kind of memory (IBTA vol 1 annex A19).
+/// Lookups by a FLUSH in each kind of memory (IBTA vol 1 annex A19).
 class MemoryFlush : public ::testing::Test {
  protected:
   [[nodiscard]] KeyFault fault(const MemoryRegion& region, std::optional<Range> range) const {

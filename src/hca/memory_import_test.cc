@@ -33,7 +33,7 @@ TEST_F(ImportedRegion, IsFoundUnderItsOwnKeyInItsPd) {
   EXPECT_EQ(table_.find(shared_, key, 0x1008, 64, {}).fault, KeyFault::OutOfRange);
 }
 
-/// Both processes give out keys: one may have given both to different regions.
+/// Two processes may have assigned the same key to different regions.
 TEST_F(ImportedRegion, StandsBesideARegionOfThisProcessWithTheSameKey) {
   std::array<std::byte, 64> mine{};
   MemoryRegion& region = **table_.add(own_, 0x2000, mine, kAll);

@@ -15,7 +15,7 @@ namespace {
 
 using testing::LoopbackPair;
 
-/// Memory of which only some is there; writes down what it was asked for.
+/// Memory of which some pages are absent; records the requests for pages.
 class SparseMemory final : public UserMemory {
  public:
   bool fault_in(std::span<std::byte> range, bool for_writing) override {
@@ -100,7 +100,7 @@ TEST(NullRegion, ReadsAsZerosAndDiscardsWhatIsWritten) {
   std::array<Wc, 1> wc{};
   ASSERT_EQ(pair.b().recv_cq->poll(wc), 1U);
   EXPECT_EQ(wc[0].status, WcStatus::Success);
-  // The other way: zeros leave the hole, also after something was written to it.
+  // In the other direction, zeros leave the null region even after it was written.
   const std::array to{pair.a().sge(0, 600)};
   ASSERT_TRUE(pair.a().qp->post_recv({.wr_id = 2, .sges = to}));
   const std::array gather{hole};

@@ -14,14 +14,14 @@ constexpr AccessFlags kFlushes = AccessFlags{Access::FlushGlobal} | Access::Flus
 constexpr AccessFlags kRemoteAccess =
     AccessFlags{Access::RemoteWrite} | Access::RemoteRead | Access::RemoteAtomic | kFlushes;
 
-/// Local write says nothing about peers; programs give it all the same.
+/// Local write does not concern peers, but programs set it.
 constexpr AccessFlags kKnownAccess = kRemoteAccess | Access::ZeroBased | Access::LocalWrite;
 
 constexpr AccessFlags kNeedsLocalWrite = AccessFlags{Access::RemoteWrite} | Access::RemoteAtomic;
 
 constexpr std::uint32_t kKeyPart = (1U << kKeyIndexShift) - 1;
 
-/// The rules about the window itself; empty when it may be bound so.
+/// Checks the rules about the window; returns the broken one, empty if none is.
 [[nodiscard]] std::string_view check_window(const MemoryWindow& window, const ProtectionDomain& pd,
                                             const WindowBinding& binding) {
   if (&window.pd() != &pd) {  // C10-72
@@ -43,7 +43,7 @@ constexpr std::uint32_t kKeyPart = (1U << kKeyIndexShift) - 1;
              : std::string_view{};
 }
 
-/// The rules about the region, which exists.
+/// Checks the rules about the region; returns the broken one, empty if none is.
 [[nodiscard]] std::string_view check_region(const MemoryRegion& region, const ProtectionDomain& pd,
                                             const WindowBinding& binding) {
   if (region.pd != &pd) {
@@ -59,7 +59,7 @@ constexpr std::uint32_t kKeyPart = (1U << kKeyIndexShift) - 1;
       !region.access.has(Access::LocalWrite)) {  // C10-74
     return "remote write and remote atomic need a region with local write";
   }
-  if (!region.access.has_all(binding.access & kFlushes)) {  // annex A19, as C10-74
+  if (!region.access.has_all(binding.access & kFlushes)) {  // annex A19, by analogy with C10-74
     return "a window's flush rights need a region that has them";
   }
   if (binding.address < region.iova || binding.length > region.length ||
@@ -80,7 +80,7 @@ MemoryWindow::View MemoryWindow::view(const ProtectionDomain& pd, Qpn qpn, RKey 
   const std::uint64_t length = length_.load(std::memory_order_acquire);
   std::byte* const memory = memory_.load(std::memory_order_acquire);
   if (version % 2 != 0 || version_.load(std::memory_order_relaxed) != version) {
-    return {.fault = KeyFault::Invalidated, .region = {}};  // it changes this very moment
+    return {.fault = KeyFault::Invalidated, .region = {}};  // the binding is changing right now
   }
   if (key != rkey.value()) {
     return {.fault = KeyFault::NoSuchKey, .region = {}};
@@ -105,7 +105,8 @@ MemoryWindow::View MemoryWindow::view(const ProtectionDomain& pd, Qpn qpn, RKey 
   };
 }
 
-/// Each store is a release, so that who sees it sees the odd version before it, too.
+/// Each store is a release, so that a reader that sees a new value also sees the odd version stored
+/// before it.
 void MemoryWindow::show(RKey rkey, std::byte* memory, const WindowBinding& binding,
                         AccessFlags access, Qpn qpn) {
   const std::uint32_t version = version_.load(std::memory_order_relaxed);
@@ -122,7 +123,7 @@ void MemoryWindow::show(RKey rkey, std::byte* memory, const WindowBinding& bindi
 
 void MemoryWindow::bind(MemoryRegion& region, Qpn qpn, const WindowBinding& binding) {
   WEFT_ASSERT(binding.length != 0, "a window of no octets is not bound");
-  ++region.windows;  // first, for it may be the one that is bound already
+  ++region.windows;  // first, since it may be the region that is bound already
   if (region_ != nullptr) {
     --region_->windows;
   }
@@ -143,7 +144,6 @@ void MemoryWindow::unbind(RKey rkey) {
 }
 
 // --- the table's part
-// ------------------------------------------------------------------------------------------------
 
 MemoryWindow* MemoryTable::window_at(std::uint32_t key) const {
   const std::size_t index = (key >> kKeyIndexShift) - slots_.size();
@@ -187,7 +187,7 @@ std::string_view MemoryTable::bind(const ProtectionDomain& pd, Qpn qpn,
   if (const std::string_view reason = check_window(*window, pd, binding); !reason.empty()) {
     return reason;
   }
-  if (binding.length == 0) {  // how a window of type 1 is unbound
+  if (binding.length == 0) {  // unbinds a window of type 1
     window->unbind(binding.rkey);
     return {};
   }
@@ -218,8 +218,8 @@ MemoryTable::Found MemoryTable::find_in_window(const ProtectionDomain& pd, Qpn q
   return within(view.region, address, length, needed);
 }
 
-/// Only windows of type 2 can be invalidated, by the QP that they are bound to (§10.6.7.2.6,
-/// o10-37.2.26). One that shows nothing stays as it is.
+/// Only windows of type 2 can be invalidated, by the QP to which they are bound (IBTA vol 1
+/// §10.6.7.2.6, o10-37.2.26). Invalidating an unbound window has no effect.
 KeyFault MemoryTable::invalidate_window(const ProtectionDomain& pd, Qpn qpn, RKey rkey) {
   MemoryWindow* const window = window_at(rkey.value());
   if (window == nullptr || window->rkey() != rkey) {

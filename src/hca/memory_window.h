@@ -11,13 +11,13 @@
 
 namespace weft::hca {
 
-/// The types of memory window (IBTA vol 1 §10.6.7.2); the numbers are those of the verbs API. A
-/// device has windows of type 2A or 2B, not both, and ours are 2B: R_Key, PD and QP must fit.
+/// Types of memory window (IBTA vol 1 §10.6.7.2), with the numbers of the verbs API. A device has
+/// windows of type 2A or of type 2B; these are 2B, so R_Key, PD and QP must all match.
 enum class WindowType : std::uint8_t { Type1 = 1, Type2 = 2 };
 
-/// An R_Key of its own for a part of a region, given and taken back by work requests. Whoever
-/// changes it holds the table's lock; peers' accesses look at it without any lock, and are refused
-/// while it changes: neither what was bound before nor what will be is theirs at that moment.
+/// A memory window: an R_Key of its own for part of a region, bound and invalidated by work
+/// requests. Writers hold the MemoryTable's lock. Peers' accesses read it without a lock and are
+/// refused while it changes, since neither the old nor the new binding is valid at that moment.
 class MemoryWindow {
  public:
   MemoryWindow(ProtectionDomain& pd, WindowType type, RKey rkey)
@@ -27,19 +27,20 @@ class MemoryWindow {
   [[nodiscard]] WindowType type() const { return type_; }
   [[nodiscard]] RKey rkey() const { return RKey{rkey_.load(std::memory_order_relaxed)}; }
 
-  /// What a request to QP `qpn` of `pd` sees through `rkey`, as a region; fault None if it may.
+  /// The bound part of the region as a request to QP `qpn` of `pd` may access it through `rkey`; if
+  /// `fault` is not None, `region` is not valid.
   struct View {
     KeyFault fault{KeyFault::None};
     MemoryRegion region;
   };
   [[nodiscard]] View view(const ProtectionDomain& pd, Qpn qpn, RKey rkey) const;
 
-  // With the table's lock.
+  // Caller must hold the MemoryTable's lock.
   [[nodiscard]] bool is_bound() const { return region_ != nullptr; }
   [[nodiscard]] Qpn qpn() const { return Qpn{qpn_.load(std::memory_order_relaxed)}; }
-  /// Shows what `binding` names of `region`, which was checked, and no more what it showed before.
+  /// Replaces the binding. The caller has checked `binding` against `region`.
   void bind(MemoryRegion& region, Qpn qpn, const WindowBinding& binding);
-  /// Shows nothing, under the key `rkey`.
+  /// Removes the binding; the window's key becomes `rkey`.
   void unbind(RKey rkey);
 
  private:
@@ -48,9 +49,9 @@ class MemoryWindow {
 
   ProtectionDomain& pd_;
   const WindowType type_;
-  MemoryRegion* region_{};  // bound to it; under the table's lock
+  MemoryRegion* region_{};  // guarded by the table's lock
 
-  // A sequence lock of atomics: the version is odd while the others change.
+  // A sequence lock: version_ is odd while the members below change.
   std::atomic<std::uint32_t> version_{};
   std::atomic<std::uint32_t> rkey_;
   std::atomic<std::uint32_t> qpn_{};

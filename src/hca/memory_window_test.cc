@@ -25,7 +25,7 @@ constexpr auto kBindable = AccessFlags{Access::LocalWrite} | Access::MemoryWindo
   return RKey{(rkey.value() & 0xFFFF'FF00) | part};
 }
 
-/// A table with one region of 100 bytes that takes windows.
+/// A table with a region of 100 bytes that allows windows.
 struct Windows : ::testing::Test {
   ProtectionDomain pd;
   ProtectionDomain other;
@@ -34,7 +34,7 @@ struct Windows : ::testing::Test {
   MemoryRegion& region = **table.add(pd, kIova, memory, kBindable);
 
   MemoryWindow& window(WindowType type) { return **table.add_window(pd, type); }
-  /// Ten bytes from byte 20 on.
+  /// Ten bytes, starting at byte 20.
   [[nodiscard]] WindowBinding part_for(const MemoryWindow& window) const {
     return {.rkey = with_key_part(window.rkey(), 7),
             .lkey = region.lkey,
@@ -179,7 +179,6 @@ TEST_F(Windows, AreAsManyAsTheDeviceAllows) {
 }
 
 // --- through work requests: b binds, a accesses
-// ------------------------------------------------------------------------------------------------
 
 [[nodiscard]] PairOptions with_windows(QpType type = QpType::Rc) {
   PairOptions options;

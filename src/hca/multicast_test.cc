@@ -5,7 +5,7 @@
 
 #include "hca/testing/loopback_pair.h"
 
-/// Which QPs of an HCA with two ports a multicast packet reaches.
+/// Which QPs of a two-port HCA receive a multicast packet.
 namespace weft::hca {
 namespace {
 
@@ -31,7 +31,7 @@ class Multicast : public ::testing::Test {
     return configuration;
   }
 
-  /// In RTR on a port, attached, with receives.
+  /// A QP in RTR on `port`, attached, with receives posted.
   Qp& member(std::uint8_t port) {
     CompletionQueue* const cq = *hca_.create_cq(16);
     QpInit init;
@@ -115,7 +115,7 @@ TEST_F(Multicast, GivesEachOf64QpsOneCopy) {  // T-RVT-11
   }
 }
 
-/// A group is an MGID with one MLID; an MLID may be that of several groups (R-RVT-21).
+/// A group is an MGID with one MLID; several groups may share an MLID (R-RVT-21).
 TEST_F(Multicast, KnowsAGroupByItsMgidUnderOneMlid) {  // T-RVT-11
   Qp& first = member(1);
   const Gid other_mgid{0xFF12'4000'0000'0000, Guid{2}};
@@ -164,7 +164,7 @@ TEST_F(Multicast, GivesTheSenderNoCopyButWhoHasItsNumberElsewhere) {
   arrive(1, sender.number(), true);
   EXPECT_EQ(received(sender), 0U);
   EXPECT_EQ(received(other), 1U);
-  arrive(1, sender.number(), false);  // another HCA's QP of the same number
+  arrive(1, sender.number(), false);  // another HCA's QP with the same number
   EXPECT_EQ(received(sender), 1U);
 }
 

@@ -15,13 +15,13 @@ using internal::shape;
 using wire::ExtensionHeader;
 using wire::Position;
 
-/// Bits of the first and the third word that no header has: flags, SL, QPN and PSN are narrower
-/// than their place.
+/// Bits of the first and third word that must be zero: flags, SL, QPN and PSN are narrower than
+/// their fields.
 constexpr std::uint64_t kNeverInFirst = 0xF0F0'0000;
 constexpr std::uint64_t kNeverInThird = 0xFF00'0000'FF00'0000;
 
-/// What the first word of a packet of its own may have besides its opcode, twice, and the count:
-/// flags but that of a GRH, SL, MTU.
+/// For a single packet, the bits of the first word that may vary besides the two opcodes and the
+/// count: flags other than the GRH's, SL, MTU.
 constexpr std::uint64_t kFreeInSingle = 0xFFFF'0000'0F07'0000;
 constexpr std::uint64_t kCountOfSingle = std::uint64_t{1} << 32;
 
@@ -62,7 +62,7 @@ constexpr std::uint64_t kCountOfSingle = std::uint64_t{1} << 32;
   return shape;
 }
 
-/// What has fewer bits on the wire than here, and what makes a GRH InfiniBand's.
+/// Checks values that are narrower on the wire than here, and that a GRH is one of InfiniBand.
 [[nodiscard]] bool extensions_fit(const PacketHeader& header, const RecordShape& first,
                                   const RecordShape& last) {
   const auto fits = [](std::uint32_t value, unsigned width) { return value >> width == 0; };
@@ -81,8 +81,8 @@ constexpr std::uint64_t kCountOfSingle = std::uint64_t{1} << 32;
   return (bytes & (bytes - 1)) == 0 && bytes >= 256 && bytes <= 4096;
 }
 
-/// The three words that a record begins with, each read once: the owner of the ring may still write
-/// it.
+/// The three fixed words of a record. Each is read once, since the owner of the ring may still
+/// write it.
 using FixedWords = std::array<std::uint64_t, 3>;
 [[nodiscard]] inline FixedWords read_fixed(ByteSpan record, PacketHeader& header) {
   FixedWords fixed;
@@ -99,8 +99,8 @@ using FixedWords = std::array<std::uint64_t, 3>;
   return fixed;
 }
 
-/// The usual packet, by the rules of read_any_record() in fewer steps. False: it is another one, or
-/// breaks one.
+/// Fast path of read_any_record() for packets of the most frequent kind. False if the packet is of
+/// another kind or breaks a rule.
 [[nodiscard]] inline bool read_single(ByteSpan record, Packet& packet) {
   if (record.size() < internal::kFixedBytes) [[unlikely]] {
     return false;
@@ -141,7 +141,7 @@ using FixedWords = std::array<std::uint64_t, 3>;
   return true;
 }
 
-/// Whether first and last opcode can be the ends of one train.
+/// True if `first` and `last` can be the opcodes of one train.
 [[nodiscard]] bool is_train(const wire::OpcodeInfo& first, const wire::OpcodeInfo& last) {
   const bool starts_train = first.position == Position::First || first.position == Position::Middle;
   const bool ends_train = last.position == Position::Middle || last.position == Position::Last;

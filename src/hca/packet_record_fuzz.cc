@@ -1,5 +1,5 @@
-// Whatever a record says, decoding it is safe, and what is accepted is what a record of the same
-// packet says, and can be taken apart into packets with wire forms that mean the same.
+// Decoding an arbitrary record must be safe. An accepted record must encode back to itself, and
+// split into single packets whose wire forms parse to the same values.
 
 #include <algorithm>
 #include <array>
@@ -48,7 +48,7 @@ void require_wire_form(const Packet& single) {
           after.extension.response.aeth == before.extension.response.aeth);
 }
 
-/// The shorter way of the usual packet refuses what the general one does, and reads the same.
+/// read_single's fast path must refuse what the general one refuses, and read the same values.
 void require_one_meaning(ByteSpan record) {
   Packet quick;
   Packet general;

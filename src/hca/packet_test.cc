@@ -18,7 +18,7 @@ namespace {
 using testing::InFlightPacket;
 using testing::LoopbackPair;
 
-/// Every packet that a mixed RC conversation sends, as trains.
+/// All packets of an RC conversation with mixed operations, as trains.
 std::vector<InFlightPacket> conversation(std::uint32_t train_bytes) {
   LoopbackPair pair{{.train_bytes = train_bytes}};
   pair.connect();
@@ -65,8 +65,8 @@ std::vector<std::vector<std::byte>> requests_only(
 }
 
 TEST(Train, EqualsItsSinglePackets) {  // docs/ARCHITECTURE.md, decision 2
-  // Apart from how often acknowledgements come and are asked for, the same conversation crosses the
-  // wire.
+  // Except for how often acknowledgements are requested and sent, the packets on the wire are the
+  // same.
   auto singles = requests_only(wire_packets(conversation(0)));
   auto trains = requests_only(wire_packets(conversation(2048)));
   EXPECT_EQ(singles.size(), trains.size());
@@ -136,7 +136,7 @@ TEST(PacketRecord, RefusesLiesAndSurvivesDamage) {
       if (const auto packet = decode_record(damaged)) {
         std::vector<std::byte> bytes;
         for (std::uint32_t k = 0; k < packet->header.packet_count; ++k) {
-          to_wire(single_of_train(*packet, k), bytes);  // whatever was accepted has a wire form
+          to_wire(single_of_train(*packet, k), bytes);  // every accepted record has a wire form
         }
       }
     }
@@ -146,12 +146,13 @@ TEST(PacketRecord, RefusesLiesAndSurvivesDamage) {
   EXPECT_FALSE(decode_record(zero_count));
 }
 
-/// A record begins with the header's first words as they are in memory, and its reader refuses bits
-/// that no header has.
+/// A record starts with the header's first words as they lie in memory, and its reader refuses
+/// undefined bits.
 TEST(PacketHeader, HasNoBitsThatNobodySet) {
   alignas(PacketHeader) std::array<std::byte, sizeof(PacketHeader)> memory{};
   memory.fill(std::byte{0xFF});
-  // As `PacketHeader header;` on a stack that was used before; std::construct_at() would zero it.
+  // Default-initialised, like `PacketHeader header;` on a used stack; std::construct_at() would
+  // zero it.
   static_cast<void>(new (memory.data()) PacketHeader);
   constexpr std::size_t kFlagsAt = 2;
   EXPECT_EQ(memory[kFlagsAt], std::byte{1} << 2) << "but the flag of a path that migrated";

@@ -15,7 +15,7 @@ using testing::Side;
 
 using A = QpAttribute;
 
-/// Two HCAs of two ports each: connected by the first ports, with the second ones to go to.
+/// Two HCAs with two ports each: connected through the first ports, with the second as alternate.
 class PathMigration : public ::testing::TestWithParam<QpType> {
  protected:
   explicit PathMigration(QpType type = QpType::Rc)
@@ -47,7 +47,7 @@ class PathMigration : public ::testing::TestWithParam<QpType> {
     return modified ? ErrorCode::Exists : modified.error().code;
   }
 
-  /// Both load and rearm, and a message each way makes both ARMED.
+  /// Both ends load and rearm; a message in each direction makes both ARMED.
   void arm() {
     for (const int side : {0, 1}) {
       load(side);
@@ -58,7 +58,7 @@ class PathMigration : public ::testing::TestWithParam<QpType> {
     EXPECT_EQ(state(1), MigrationState::Armed);
   }
 
-  /// A message each way arrives.
+  /// Sends a message in each direction and expects both to arrive.
   void exchange() {
     for (const int from : {0, 1}) {
       EXPECT_EQ(send(from), WcStatus::Success);
@@ -85,7 +85,7 @@ class PathMigration : public ::testing::TestWithParam<QpType> {
   [[nodiscard]] std::size_t count(int side, AsyncEventType type) {
     return pair_.side(side).events.count(type);
   }
-  /// From now on nothing passes between first ports.
+  /// Drops all packets between the first ports from now on.
   void cut_first_link() {
     pair_.filter = [](const InFlightPacket& in_flight_packet) {
       return in_flight_packet.header.dlid.value() > 16;
@@ -159,7 +159,7 @@ TEST_F(PathMigration, OutlivesTheDeathOfThePrimaryPath) {
   EXPECT_EQ(count(0, AsyncEventType::PathMigrated), 1U);
 }
 
-/// Both find out by themselves: neither hears of the other before it has migrated, too.
+/// Both ends detect the failure independently, before either hears from the other.
 TEST_F(PathMigration, OfBothEndsAtOnceIsOne) {
   arm();
   cut_first_link();
@@ -181,7 +181,7 @@ TEST_F(PathMigration, OfBothEndsAtOnceIsOne) {
   }
 }
 
-/// The one that follows was about to give up.
+/// The end that follows had used up its retries on the primary path.
 TEST_F(PathMigration, GivesBothEndsTheirRetriesAnew) {
   arm();
   cut_first_link();
@@ -200,7 +200,7 @@ TEST_F(PathMigration, GivesBothEndsTheirRetriesAnew) {
     }
   }
   ask(0, MigrationState::Migrated);
-  // The first packet by the new path makes b follow; what b sends by it is lost once.
+  // The first packet on the new path makes b migrate; b's first packet on it is lost.
   bool is_lost = false;
   pair_.filter = [&](const InFlightPacket& in_flight_packet) {
     const bool passes = in_flight_packet.to == 1 || is_lost;
@@ -218,7 +218,7 @@ TEST_F(PathMigration, HappensOnceForEachRearming) {
   ask(0, MigrationState::Migrated);
   EXPECT_EQ(send(0), WcStatus::Success);
   pair_.poll(*pair_.b().recv_cq);
-  // The link of the second ports dies: nobody has rearmed, so that is the end.
+  // The link between the second ports fails. Neither end has rearmed, so the connection ends.
   pair_.filter = [](const InFlightPacket& in_flight_packet) {
     return in_flight_packet.header.dlid.value() < 16;
   };
@@ -242,13 +242,13 @@ TEST_F(PathMigration, GoesBackAfterRearming) {
   EXPECT_EQ(pair_.b().qp->port(), PortNumber{1});
 }
 
-/// An end that is only in REARM has said by its packets that it is ready.
+/// An end in REARM has announced by its packets that it is ready.
 TEST_F(PathMigration, IsProcessedInRearm) {
   load(0);
   load(1);
   ask(0, MigrationState::Rearm);
   ask(1, MigrationState::Rearm);
-  // a's first message reaches b, whose answers are lost, like all that it sends by its first port.
+  // a's first message reaches b; everything that b sends through its first port is lost.
   pair_.filter = [](const InFlightPacket& in_flight_packet) {
     return in_flight_packet.to == 1 || in_flight_packet.header.dlid.value() > 16;
   };
@@ -278,7 +278,7 @@ TEST_F(PathMigration, IsProcessedInRearm) {
 
 TEST_F(PathMigration, ToAPathThatIsNotLoadedIsRefused) {
   load(0, lid_of(1, 2));
-  load(1, Lid{99});  // where a's second port is not
+  load(1, Lid{99});  // which is not the LID of a's second port
   ask(0, MigrationState::Rearm);
   ask(1, MigrationState::Rearm);
   exchange();
@@ -314,7 +314,7 @@ TEST_F(PathMigration, RefusesWhatAProgramMayNotAsk) {
   EXPECT_FALSE(pair_.a().qp->modify(to, A::AlternatePath));
 }
 
-/// LMC: two LIDs of one port at each end, which differ in the path bits alone.
+/// LMC: two LIDs per port, which differ only in their path bits.
 TEST(PathMigrationByLid, ChangesThePathBits) {
   LoopbackPair pair{{.retry_count = 2}};
   for (const int side : {0, 1}) {

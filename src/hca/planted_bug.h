@@ -2,9 +2,8 @@
 
 #include <cstdint>
 
-/// Mistakes that the simulator must find. Builds for tests
-/// (WEFT_PLANTED_BUGS) can switch one on at run time, for one thread; in a release build `planted`
-/// is false at compile time and costs nothing.
+/// Deliberate bugs that the simulator must detect. Test builds (WEFT_PLANTED_BUGS) can enable one
+/// at run time, for one thread; in release builds planted() is false at compile time.
 namespace weft::hca {
 
 enum class PlantedBug : std::uint8_t {

@@ -32,8 +32,8 @@ InFlightPacket first_packet(LoopbackPair& pair) {
   return pair.sent.front();
 }
 
-/// SLID and QPN are right, but another process of the same host sent it (docs/ARCHITECTURE.md,
-/// decision 11).
+/// SLID and QPN are correct, but another process of the peer's host sent the packet
+/// (docs/ARCHITECTURE.md, decision 11).
 TEST(Qp, DropsWhatAnotherProcessOfThePeersHostSends) {
   LoopbackPair pair;
   const InFlightPacket in_flight_packet = first_packet(pair);

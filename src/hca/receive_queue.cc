@@ -46,7 +46,7 @@ bool ReceiveQueue::take(ReceiveWqe& into) {
   into.wr_id = wqe.wr_id;
   into.length = wqe.length;
   if (into.list.most() < max_sge_) {
-    into.list = ScatterList{max_sge_};  // for good: the taker's storage never becomes less
+    into.list = ScatterList{max_sge_};  // kept from now on: the taker's storage never shrinks
   }
   if (into.list.most() == max_sge_) {
     std::swap(into.list, wqe.list);
@@ -67,7 +67,7 @@ void ReceiveQueue::move_to(ReceiveQueue& other) {
   ReceiveWqe wqe;
   while (take(wqe)) {
     const auto pushed = other.push({.wr_id = wqe.wr_id, .sges = wqe.list.sges()});
-    static_cast<void>(pushed);  // the caller made the other queue large enough
+    static_cast<void>(pushed);  // the caller made `other` large enough
   }
 }
 
@@ -104,7 +104,7 @@ bool SharedReceiveQueue::take(ReceiveWqe& into) {
     return false;
   }
   if (limit_ != 0 && queue_.size() < limit_) {
-    limit_ = 0;  // one event an arming (R-RVT-15)
+    limit_ = 0;  // one event per arming (R-RVT-15)
     events_.async_event({.type = AsyncEventType::SrqLimitReached,
                          .qp = nullptr,
                          .cq = nullptr,

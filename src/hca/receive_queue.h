@@ -16,8 +16,8 @@ namespace weft::hca {
 
 class XrcDomain;
 
-/// Storage for a scatter list of up to so many elements. Receive WQEs hand it on: nothing is
-/// allocated when one is taken, nor copied unless the taker's is larger.
+/// Storage for a scatter list of at most most() elements. Receive WQEs swap it with their taker's,
+/// so taking one neither allocates nor, unless the taker's storage is larger, copies.
 class ScatterList {
  public:
   ScatterList() = default;
@@ -26,7 +26,7 @@ class ScatterList {
   [[nodiscard]] std::uint32_t most() const { return most_; }
   [[nodiscard]] std::span<const Sge> sges() const { return {sges_.get(), count_}; }
 
-  /// Of at most most().
+  /// At most most() elements.
   void assign(std::span<const Sge> sges) {
     count_ = static_cast<std::uint32_t>(sges.size());
     std::ranges::copy(sges, sges_.get());
@@ -38,62 +38,67 @@ class ScatterList {
   std::uint32_t count_{};
 };
 
-/// A receive work request as it waits, or as it is filled.
+/// A receive work request, queued or being filled.
 struct ReceiveWqe {
   std::uint64_t wr_id{};
   std::uint32_t length{};  // sum of the scatter list, bytes (saturated at 2^32-1)
   ScatterList list;
 };
 
-/// Bounded first-in first-out queue of receive WQEs: the RQ of a QP (under the QP's lock) or the
-/// core of an SRQ.
+/// Bounded FIFO of receive WQEs: the RQ of a QP (guarded by the responder's lock) or the core of an
+/// SRQ (guarded by the SRQ's lock).
 class ReceiveQueue {
  public:
   ReceiveQueue(std::uint32_t depth, std::uint32_t max_sge);
 
   Result<void> push(
       const RecvWr& wr);  ///< refuses a full queue (OutOfMemory) or too many SGEs (InvalidArgument)
-  bool take(ReceiveWqe& into);  ///< oldest first; false when empty
+  bool take(ReceiveWqe& into);  ///< oldest first; false if empty
   [[nodiscard]] std::uint32_t size() const;
   [[nodiscard]] std::uint32_t depth() const;
   [[nodiscard]] std::uint32_t max_sge() const;
   void clear();
-  void move_to(ReceiveQueue& other);  ///< oldest first; `other` has room
+  void move_to(ReceiveQueue& other);  ///< moves all, oldest first; `other` must have room
 
  private:
   [[nodiscard]] ReceiveWqe& at(std::uint32_t index) { return ring_[index & mask_]; }
 
-  std::vector<ReceiveWqe> ring_;  // a power of two of them, at least depth_
+  std::vector<ReceiveWqe> ring_;  // size is a power of two, at least depth_
   std::uint32_t mask_;
   std::uint32_t depth_;
   std::uint32_t max_sge_;
-  std::uint32_t head_{};  // ever growing
+  std::uint32_t head_{};  // grows without wrapping
   std::uint32_t size_{};
 };
 
-/// Of an XRC SRQ (IBTA vol 1 annex A14): where it belongs, and where its receives complete.
+/// What makes an SRQ an XRC SRQ (IBTA vol 1 annex A14).
 struct XrcSrqInit {
-  XrcDomain* domain{};  // null: no XRC SRQ
+  XrcDomain* domain{};  // null: not an XRC SRQ
   CompletionQueue* cq{};
   std::uint32_t number{};  // 24 bits
 };
 
-/// Shared receive queue (IBTA vol 1 §10.2.9.x): any thread; one lock under the driver's policy.
-/// Crossing below the limit raises SrqLimitReached once, then the limit is 0 again (R-RVT-15).
+/// Shared receive queue (IBTA vol 1 §10.2.9). Any thread may call it; it has a lock of its own
+/// under the driver's policy. When the number of WQEs falls below the limit, SrqLimitReached is
+/// raised once and the limit is reset to 0 (R-RVT-15).
 class SharedReceiveQueue {
  public:
   SharedReceiveQueue(ProtectionDomain& pd, std::uint32_t depth, std::uint32_t max_sge,
                      std::uint32_t limit, LockPolicy policy, HcaEvents& events,
                      const XrcSrqInit& xrc = {});
 
+  /// Adds a receive WQE; refused as by ReceiveQueue::push, and in the error state.
   Result<void> post(const RecvWr& wr);
+  /// Takes the oldest WQE, and raises SrqLimitReached if that crosses the limit; false if there is
+  /// none.
   bool take(ReceiveWqe& into);
-  /// Its receives cannot complete any more (IBTA vol 1 §11.6.3.2, SRQ catastrophic error): it takes
-  /// and gives none from now on, and SrqError is raised once. It can only be destroyed.
+  /// Enters the error state because receives can no longer complete (SRQ catastrophic error, IBTA
+  /// vol 1 §11.6.3.2): raises SrqError once, and neither accepts nor hands out WQEs from now on. It
+  /// can only be destroyed.
   void enter_error();
   [[nodiscard]] bool is_in_error();
   [[nodiscard]] std::uint32_t size();
-  /// Both or neither; what is not given stays (IBTA vol 1 §11.2.3.3).
+  /// Changes both or, on refusal, neither; nullopt keeps the value (IBTA vol 1 §11.2.3.3).
   Result<void> modify(std::optional<std::uint32_t> depth, std::optional<std::uint32_t> limit);
   [[nodiscard]] std::uint32_t limit();
   [[nodiscard]] std::uint32_t depth();
@@ -102,7 +107,8 @@ class SharedReceiveQueue {
   [[nodiscard]] const XrcSrqInit& xrc() const { return xrc_; }
 
   void* user{};
-  std::atomic<std::uint32_t> uses{};  ///< QPs; of an XRC SRQ, messages that fill a receive of it
+  std::atomic<std::uint32_t>
+      uses{};  ///< QPs that use it; for an XRC SRQ, messages that fill one of its WQEs
 
  private:
   PolicyLock lock_;

@@ -14,8 +14,8 @@
 
 namespace weft::hca {
 
-/// A posted send work request. The first part is what was asked; the second belongs to the engine
-/// that executes it.
+/// A posted send work request: first the request as posted, then the state of the engine that
+/// executes it.
 struct SendWqe {
   std::uint64_t wr_id{};
   WrOpcode opcode{};
@@ -29,47 +29,48 @@ struct SendWqe {
   std::uint64_t compare_add{};
   std::uint64_t swap{};
 
-  /// Of BindMemoryWindow; it lies in the fields above.
+  /// For BindMemoryWindow; stored in the fields above.
   void set_binding(const WindowBinding& binding);
   [[nodiscard]] WindowBinding binding() const;
-  /// Of Flush, likewise.
+  /// For Flush, likewise.
   void set_flush(const FlushScope& scope);
   [[nodiscard]] FlushScope flush() const;
 
-  // Engine's part.
+  // State of the engine.
   Psn first_psn;
   std::uint32_t
-      packet_count{};  // PSNs that the request takes (for READ: its response packets), at least 1
-  bool done{};         // its work is acknowledged; completed in order with those before it
+      packet_count{};  // PSNs that the request uses (for a READ, its response packets), at least 1
+  bool done{};         // acknowledged; completed in order, after those before it
   WcStatus status{WcStatus::Success};
   std::uint32_t bytes_done{};  // READ: response bytes placed so far
 };
 
-/// Where a datagram goes.
+/// Destination of a datagram.
 struct DatagramAddress {
   PacketRoute route;
   Qpn remote_qpn;
-  QKey remote_qkey{};  // already resolved to the one that goes on the wire
+  QKey remote_qkey{};  // resolved: the value for the DETH
 };
 
-/// The send queue of one QP, under the QP's lock: WQEs [head, tail) by ever-growing index.
-/// Scatter/gather lists and inline data lie in storage made at creation, so posting allocates
-/// nothing.
+/// The send queue of one QP, guarded by the requester's lock. WQEs [head, tail) are indexed by
+/// ever-growing numbers. Scatter/gather lists and inline data lie in storage allocated at creation,
+/// so posting allocates nothing.
 class SendQueue {
  public:
-  /// `has_datagrams`: each WQE has an address of its own.
+  /// `has_datagrams`: each WQE has a destination of its own (UD).
   SendQueue(std::uint32_t depth, std::uint32_t max_sge, std::uint32_t max_inline_bytes,
             bool has_datagrams);
 
   /// Copies the request in; the caller has checked it against the queue's limits and state.
   SendWqe& push(const SendWr& wr);
-  /// The same of one that has at most one SGE and no other operands than a WRITE has.
+  /// The same for a request with at most one SGE and no operands but those of a WRITE.
   [[gnu::always_inline]] void push_plain(const SendWr& wr);
 
   [[nodiscard]] bool is_full() const { return tail_ - head_ == depth_; }
   [[nodiscard]] bool is_empty() const { return tail_ == head_; }
-  [[nodiscard]] std::uint64_t head() const { return head_; }  ///< oldest not yet retired
-  [[nodiscard]] std::uint64_t tail() const { return tail_; }  ///< where the next is posted
+  [[nodiscard]] std::uint64_t head() const { return head_; }  ///< oldest WQE not retired
+  [[nodiscard]] std::uint64_t tail() const { return tail_; }  ///< index of the next WQE posted
+  /// The WQE `index`, which must be in the queue.
   [[nodiscard]] SendWqe& at(std::uint64_t index) {
     WEFT_DEBUG_ASSERT(index >= head_ && index < tail_, "the request is in the queue");
     return wqes_[slot(index)];
@@ -87,10 +88,12 @@ class SendQueue {
     return {inline_data_.data() + place * max_inline_bytes_,
             wqes_[place].flags.has(Send::Inline) ? wqes_[place].length : 0};
   }
+  /// Removes the oldest WQE.
   void retire_head() { ++head_; }
   void clear() { head_ = tail_; }
 
   [[nodiscard]] std::uint32_t depth() const { return depth_; }
+  /// Number of WQEs that can still be posted.
   [[nodiscard]] std::uint32_t room() const {
     return depth_ - static_cast<std::uint32_t>(tail_ - head_);
   }
@@ -98,7 +101,7 @@ class SendQueue {
   [[nodiscard]] std::uint32_t max_inline_bytes() const { return max_inline_bytes_; }
 
  private:
-  /// The caller's own memory.
+  /// A pointer into the caller's own memory.
   [[nodiscard]] static const std::byte* bytes_at(const Sge& sge) {
     return std::bit_cast<const std::byte*>(sge.address);
   }
@@ -109,8 +112,8 @@ class SendQueue {
   std::uint32_t max_inline_bytes_;
   std::uint64_t head_{};
   std::uint64_t tail_{};
-  std::uint64_t mask_;                      // of the places below
-  std::vector<SendWqe> wqes_;               // a power of two of them, at least depth_
+  std::uint64_t mask_;                      // size of the arrays below, in WQEs, minus one
+  std::vector<SendWqe> wqes_;               // size is a power of two, at least depth_
   std::vector<DatagramAddress> addresses_;  // UD
   std::vector<Sge> sges_;
   std::vector<std::byte> inline_data_;

@@ -1,4 +1,4 @@
-// Receives of an SRQ are checked against the SRQ's PD, whatever PD the QP has that fills them.
+// Receives of an SRQ are checked against the SRQ's PD, whatever the PD of the QP that fills them.
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,8 @@ constexpr auto kCases = std::to_array<Case>({
     {"Xrc",             QpType::XrcInitiator, false, 600},
 });
 
-/// B's QP and its SRQ are of two PDs, each with memory; `pair.b().region` is of the SRQ's.
+/// b's QP and its SRQ belong to two PDs, each with memory; `pair.b().region` belongs to the SRQ's
+/// PD.
 struct Apart {
   explicit Apart(const Case& of)
       : pair({.type = of.type,
@@ -44,7 +45,7 @@ struct Apart {
     Side& b = pair.b();
     auto& pd = **b.hca.allocate_pd();
     region = *b.hca.register_memory(pd, 0x90000, memory, Access::LocalWrite);
-    if (of.type != QpType::XrcInitiator) {  // whose target has no PD of its own
+    if (of.type != QpType::XrcInitiator) {  // an XRC target has no PD of its own
       EXPECT_TRUE(b.hca.destroy_qp(*b.qp));
       b.qp = *b.hca.create_qp({
           .type = of.type,

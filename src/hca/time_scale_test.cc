@@ -11,7 +11,7 @@ using testing::InFlightPacket;
 using testing::LoopbackPair;
 using testing::PairOptions;
 
-/// How long a SEND takes, in virtual time, until it fails.
+/// Virtual time from the post of a SEND to its failure.
 Duration time_to_failure(const PairOptions& options, bool is_silent) {
   LoopbackPair pair{options};
   pair.connect();

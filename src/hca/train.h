@@ -7,14 +7,14 @@
 
 namespace weft::hca {
 
-/// Payload bytes of packet `index` of a train (docs/ARCHITECTURE.md, decision 2: all but the last
-/// are exactly one path MTU).
+/// Payload bytes of packet `index` of a train: one path MTU for all but the last
+/// (docs/ARCHITECTURE.md, decision 2).
 [[nodiscard]] inline std::size_t single_payload_bytes(const Packet& train, std::uint32_t index) {
   const std::size_t mtu = train.header.path_mtu_bytes;
   return index + 1 < train.header.packet_count ? mtu : train.payload.size() - mtu * index;
 }
 
-/// Packet `index` of a train, with the opcode, PSN, flags and extensions that it has on the wire.
+/// Packet `index` of a train with its opcode, PSN, flags and extensions as on the wire.
 [[nodiscard]] inline Packet single_of_train(const Packet& train, std::uint32_t index) {
   Packet single = train;
   const bool is_last = index + 1 == train.header.packet_count;

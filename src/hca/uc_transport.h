@@ -6,8 +6,8 @@
 
 namespace weft::hca {
 
-/// Unreliable connected (IBTA vol 1 §9.8.2): messages without acknowledgement; a gap loses the
-/// message it falls in.
+/// Unreliable connected service (IBTA vol 1 §9.8.2): messages are not acknowledged, and a PSN gap
+/// loses the message in which it falls.
 [[nodiscard]] std::unique_ptr<Transport> make_uc_transport(QpCore& core);
 
 }  // namespace weft::hca

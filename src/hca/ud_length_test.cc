@@ -1,5 +1,5 @@
-// A UD datagram that is longer than the receive which it would fill: a fault of the responder's
-// class D (IBTA vol 1 §9.9.3), which the sender alone must answer for.
+// A UD datagram longer than the receive WQE it would fill: a class D fault of the responder (IBTA
+// vol 1 §9.9.3), for which only the sender may be affected.
 
 #include <gtest/gtest.h>
 

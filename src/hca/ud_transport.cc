@@ -26,7 +26,7 @@ class UdTransport final : public Transport {
       return;
     }
     if (packet.header.packet_count != 1 || packet.payload.size() > core_.mtu_bytes()) {
-      return;  // no datagram is longer than one packet
+      return;  // every datagram is one packet
     }
     if (packet.header.extension.deth.qkey != core_.attributes.qkey &&
         !planted(PlantedBug::UdQKeyNotChecked)) {
@@ -49,9 +49,9 @@ class UdTransport final : public Transport {
       });
       return;
     }
-    // A sender that is known to nobody must not end the QP, nor use up what it has posted:
-    // responder class D (IBTA vol 1 §9.9.3) drops in silence, and the receive, of an SRQ as well,
-    // stays for the QP's next datagram.
+    // An unknown sender must not be able to end the QP or use up its receives: responder class D
+    // (IBTA vol 1 §9.9.3) drops silently, and the receive WQE, also of an SRQ, is kept for the QP's
+    // next datagram.
     const std::uint64_t needed = kGrhBytes + packet.payload.size();
     if (needed > core_.current_receive.length && !planted(PlantedBug::UdTooLongSucceeds)) {
       core_.explain([&] {
@@ -110,7 +110,7 @@ class UdTransport final : public Transport {
     std::array<std::byte, kGrhBytes> grh{};
     if (packet.header.has_grh) {
       wire::Grh whole = packet.header.grh;
-      // §8.3.1: PayLen counts all from the BTH to the ICRC.
+      // §8.3.1: PayLen counts everything from the BTH to the ICRC.
       whole.payload_length =
           static_cast<std::uint16_t>(4 * packet_length_words(packet.header, packet.payload.size()) -
                                      wire::kSizeOf<wire::Lrh> - wire::kSizeOf<wire::Grh>);
@@ -145,11 +145,12 @@ class UdTransport final : public Transport {
     }
   }
 
-  /// False when the sink has no room.
+  /// False if the sink has no room.
   bool send_one(TransmitSink& sink) {
     const std::uint64_t index = core_.send_queue.head();
     const SendWqe& wqe = core_.send_queue.at(index);
-    if (wqe.length > core_.mtu_bytes()) {  // §11.6.2: the completion tells it, not the verb
+    if (wqe.length >
+        core_.mtu_bytes()) {  // §11.6.2: reported by the completion, not by the posting verb
       core_.complete_head(WcStatus::LocalLengthError);
       core_.enter_send_queue_error("a datagram is longer than the MTU");
       return true;

@@ -5,19 +5,19 @@
 
 namespace weft::hca {
 
-/// What the driver knows of the program's memory: for regions whose pages need not be there when
-/// they are registered (on-demand paging, R-ODP-3), and for those that are to outlive the program.
+/// The driver's knowledge of the program's memory, for regions whose pages need not be present when
+/// they are registered (on-demand paging, R-ODP-3) and for those with persistent memory.
 class UserMemory {
  public:
   virtual ~UserMemory() = default;
 
-  /// Makes every page of a range present, as an HCA's page fault has the kernel do; false when the
-  /// program has no such memory, or none that it may write. Called with a QP's lock held.
+  /// Makes every page of a range present, as the kernel does when an HCA reports a page fault.
+  /// False if the program has no such memory, or may not write it. Called with a QP's lock held.
   [[nodiscard]] virtual bool fault_in(std::span<std::byte> range, bool for_writing) = 0;
 
-  /// Brings what was written to a range to where it outlives the program and the power, as a FLUSH
-  /// for persistence asks (IBTA vol 1 annex A19), and returns when it is there; false when that
-  /// cannot be. Called with a QP's lock held, for regions with Access::FlushPersistent.
+  /// Makes the content of a range persistent, as FLUSH for persistence requires (IBTA vol 1 annex
+  /// A19); returns when it is. False if that is impossible. Called with a QP's lock held, for
+  /// regions with Access::FlushPersistent.
   [[nodiscard]] virtual bool persist(std::span<std::byte> range) = 0;
 };
 

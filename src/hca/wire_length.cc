@@ -40,14 +40,14 @@ constexpr std::array<std::pair<ExtensionHeader, std::size_t>, 10> kExtensions{
   return bytes / 4;
 }
 
-/// Of the packets between a train's first and last: only requests of XRC have an extension there.
+/// Of packets between a train's first and last, only XRC requests have extension headers.
 [[nodiscard]] std::size_t middle_words(wire::Opcode opcode) {
   const wire::OpcodeInfo* const info = wire::opcode_info(opcode);
   const bool has_xrceth = info != nullptr && info->headers.has(ExtensionHeader::Xrceth);
   return has_xrceth ? wire::kSizeOf<wire::Xrceth> / 4 : 0;
 }
 
-/// By opcode: looked up for every packet.
+/// By opcode; looked up for every packet.
 const std::array<std::uint8_t, 256> kExtensionWords = [] {
   std::array<std::uint8_t, 256> words{};
   for (std::size_t opcode = 0; opcode < words.size(); ++opcode) {
@@ -62,7 +62,7 @@ constexpr std::size_t kFixedWords =
 
 }  // namespace
 
-/// All words of a packet but its payload's; by opcode.
+/// By opcode: all words of a packet but those of its payload.
 const std::array<std::uint8_t, 256> internal::kSingleWords = [] {
   std::array<std::uint8_t, 256> words{};
   for (std::size_t opcode = 0; opcode < words.size(); ++opcode) {
@@ -73,7 +73,7 @@ const std::array<std::uint8_t, 256> internal::kSingleWords = [] {
 
 std::uint64_t packet_length_words(const PacketHeader& header, std::size_t payload_bytes) {
   const std::size_t each = kFixedWords + (header.has_grh ? wire::kSizeOf<wire::Grh> / 4 : 0);
-  // Only the last packet of a train can need padding; MTUs are whole words.
+  // Only the last packet of a train can need padding, since MTUs are whole words.
   std::uint64_t words = each * header.packet_count + (payload_bytes + 3) / 4;
   words += kExtensionWords[static_cast<std::uint8_t>(header.opcode)];
   if (header.packet_count > 1) {

@@ -15,11 +15,13 @@ namespace weft::hca {
 
 enum class WorkQueueState : std::uint8_t { Reset, Ready, Error };
 
-/// A receive queue that belongs to no QP. It takes receives and flushes them; messages come to it
-/// through the indirection table of an Ethernet port's QP, which an InfiniBand port does not have.
-/// Any thread; one lock under the driver's policy.
+/// A receive work queue that belongs to no QP (ibv_create_wq). It accepts receives and flushes
+/// them, but receives no messages: those come through the indirection table of an Ethernet QP,
+/// which InfiniBand ports do not have. Any thread may call it; it has a lock of its own under the
+/// driver's policy.
 class WorkQueue {
  public:
+  /// Arguments of Hca::create_wq.
   struct Init {
     ProtectionDomain* pd{};
     CompletionQueue* cq{};
@@ -28,11 +30,11 @@ class WorkQueue {
   };
   WorkQueue(const Init& init, Qpn number, LockPolicy policy);
 
-  /// Refused in Reset; in Error a receive is completed as flushed at once, as on a QP.
+  /// Refused in Reset; in Error the receive completes at once as flushed, as on a QP.
   Result<void> post(const RecvWr& wr);
 
-  /// Reset to Ready, Ready to Error, and both back to Reset, which forgets all receives without a
-  /// completion. Refused when the state is not `from`.
+  /// Reset to Ready, Ready to Error, and either back to Reset, which discards all receives without
+  /// completions. Refused if the state is not `from`.
   Result<void> modify(std::optional<WorkQueueState> from, WorkQueueState to);
 
   [[nodiscard]] WorkQueueState state();

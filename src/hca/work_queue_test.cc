@@ -19,7 +19,7 @@ class WorkQueues : public ::testing::Test {
   WorkQueue& wq_ = **hca_.create_wq({.pd = &pd_, .cq = &cq_, .depth = 2, .max_sge = 1});
 };
 
-/// R-WQ-1: at least what was asked for.
+/// R-WQ-1: at least the requested depth.
 TEST_F(WorkQueues, TakeAsManyReceivesAsTheyWereMadeFor) {  // part of T-WQ-1
   WorkQueue& wq = **hca_.create_wq({.pd = &pd_, .cq = &cq_, .depth = 100, .max_sge = 3});
   ASSERT_TRUE(wq.modify(std::nullopt, WorkQueueState::Ready));

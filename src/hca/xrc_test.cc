@@ -19,7 +19,7 @@ using testing::LoopbackPair;
 using testing::PairOptions;
 using testing::Side;
 
-/// An initiator at a, a target and its XRC SRQ at b.
+/// An initiator on a; a target and its XRC SRQ on b.
 class Xrc : public ::testing::Test {
  protected:
   explicit Xrc(const PairOptions& options = {.type = QpType::XrcInitiator}) : pair_(options) {
@@ -184,7 +184,7 @@ TEST_F(Xrc, RefusesMessagesWhosePacketsNameDifferentSrqs) {
   EXPECT_EQ(received[0].status, WcStatus::LocalQpOperationError);
 }
 
-/// Annex A14: a target QP has no PD; memory is reached through that of the SRQ.
+/// Annex A14: a target QP has no PD; memory is accessed through the SRQ's.
 TEST_F(Xrc, ReachesTheMemoryOfTheSrqsProtectionDomainOnly) {
   auto* const pd = *pair_.b().hca.allocate_pd();
   auto* const other =
@@ -234,7 +234,7 @@ TEST_F(Xrc, HalvesThatAQpDoesNotHaveTakeNothing) {
   EXPECT_FALSE(pair_.a().qp->post_recv({.wr_id = 1, .sges = sges}));
   EXPECT_FALSE(pair_.b().qp->post_recv({.wr_id = 1, .sges = sges}));
   EXPECT_FALSE(pair_.b().qp->post_send(request(WrOpcode::Send, sges)));
-  // A request to the initiator, whoever made it.
+  // A request addressed to the initiator, whoever sent it.
   send(request(WrOpcode::RdmaWrite, sges));
   EXPECT_EQ(sent(), WcStatus::Success);
   InFlightPacket request_packet = pair_.sent.front();
@@ -253,7 +253,7 @@ TEST_F(Xrc, AnInitiatorInErrorFlushesItsSends) {
   EXPECT_EQ(sent(), WcStatus::WorkRequestFlushed);
 }
 
-/// A target in error flushes the receive that a message was filling; the SRQ's others stay.
+/// A target that enters the error state flushes the receive in use; the SRQ's others remain.
 TEST_F(Xrc, ATargetInErrorFlushesTheMessageUnderWay) {
   post_receive(*pair_.b().srq, 2000, 1);
   post_receive(*pair_.b().srq, 2000, 2);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Control messages (uabi/messages.h) over a packet socket. Used by programs, the command and the
+// Control messages (uabi/messages.h) over a packet socket, for programs, the command and the
 // daemon.
 
 #include <span>
@@ -16,32 +16,34 @@
 
 namespace weft::host {
 
+/// A message and the descriptors that came with it.
 struct Received {
   uabi::Message message;
   std::vector<os::UniqueFd> descriptors;  // exactly uabi::descriptors_of(message)
 };
 
-/// One end of a connection. Any one thread may send while another receives.
+/// One end of a connection. One thread may send while another receives.
 class ControlSocket {
  public:
   ControlSocket() = default;
   explicit ControlSocket(os::UniqueFd fd) : socket_(std::move(fd)) {}
 
-  /// Connects to a daemon's socket.
+  /// Connects to the socket of a daemon.
   [[nodiscard]] static Result<ControlSocket> connect(const std::string& path);
 
   [[nodiscard]] int fd() const { return socket_.fd(); }
   [[nodiscard]] explicit operator bool() const { return static_cast<bool>(socket_); }
   void close() { socket_.close(); }
 
-  /// TryAgain: the peer's buffer is full, nothing was sent. Refused: the peer is gone.
+  /// Sends without waiting. TryAgain: the peer's buffer is full, nothing was sent. Refused: the
+  /// peer is gone.
   [[nodiscard]] Result<void> send(const uabi::Message& message,
                                   std::span<const int> descriptors = {}) const;
 
-  /// Never waits: TryAgain when there is nothing. Refused: the peer is gone.
+  /// Receives without waiting. TryAgain: no message. Refused: the peer is gone.
   [[nodiscard]] Result<Received> receive() const;
 
-  /// Waits for a message up to `longest`; TimedOut after that.
+  /// Waits for a message for at most `longest`, then TimedOut.
   [[nodiscard]] Result<Received> receive(Duration longest) const;
 
  private:

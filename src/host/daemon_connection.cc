@@ -16,7 +16,7 @@
 namespace weft::host {
 namespace {
 
-/// A daemon that takes no messages is stopped; policy.
+/// Policy: a daemon that accepts no messages for this long is considered stopped.
 constexpr Duration kSpaceWaitLimit = Duration::seconds(10);
 constexpr int kRoomPause_ms = 100;
 
@@ -25,7 +25,7 @@ struct Overloaded : Handlers... {
   using Handlers::operator()...;
 };
 
-/// As poll(2) takes it: rounded up, and below 0 for ever.
+/// The timeout for poll(2): rounded up, and negative for no limit.
 [[nodiscard]] int milliseconds_until(Instant due) {
   if (due == Instant::never()) {
     return -1;
@@ -63,7 +63,8 @@ Result<DaemonConnection::Attached> DaemonConnection::attach(ControlSocket socket
   return Attached{.welcome = *welcome, .descriptors = std::move(answer->descriptors)};
 }
 
-/// What is sent before is not lost for want of a group's members, nor hidden from a capture.
+/// Group members and captures must be known before anything is sent, or packets would be lost or
+/// captured incompletely.
 Result<void> DaemonConnection::hear_initial_state() {
   while (true) {
     auto received = socket_.receive(kWaitLimit);
@@ -93,7 +94,8 @@ void DaemonConnection::post(uabi::Message message, os::UniqueFd descriptor) {
   wake();
 }
 
-/// In the order in which they were posted, on whichever thread; true: some must wait for room.
+/// Sends messages in the order in which they were posted, on any thread; true if some must wait for
+/// room.
 bool DaemonConnection::send_queued() {
   const std::lock_guard guard{out_lock_};
   while (!out_.empty()) {
@@ -146,7 +148,8 @@ void DaemonConnection::run() {
     }
     works_.store(false);
     if (received.error().code == ErrorCode::Refused) {
-      report_daemon_gone();  // the person first: a program may end at its first flushed completion
+      report_daemon_gone();  // first the user, since a program may exit at its first flushed
+                             // completion
       is_gone_.store(true);
       handler_.handle_daemon_gone();
       return;
@@ -211,7 +214,7 @@ Error DaemonConnection::gone() const {
 }
 
 void DaemonConnection::report_daemon_gone() {
-  // Under the lock to its last letter: a program that ends meanwhile waits for it.
+  // Held until the report is complete, so that a program that exits meanwhile waits for it.
   const std::lock_guard guard{gone_lock_};
   if (!std::exchange(gone_is_told_, true)) {
     events_.fabric_gone(dismissal_.empty() ? gone().reason

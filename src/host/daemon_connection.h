@@ -16,8 +16,9 @@
 
 namespace weft::host {
 
-/// What a process does about what its daemon says. One call at a time, without locks held: on the
-/// control thread, and before there is one, on that of who attaches or asks for news.
+/// How a process reacts to messages of its daemon. Calls are serialised and made without locks
+/// held: on the control thread or, before it is started, on the thread that attaches or calls
+/// hear_pending().
 class DaemonHandler {
  public:
   DaemonHandler() = default;
@@ -25,45 +26,51 @@ class DaemonHandler {
   DaemonHandler(const DaemonHandler&) = delete;
   DaemonHandler& operator=(const DaemonHandler&) = delete;
 
-  /// The process is joined with another: memory for their lanes, and the other's attention page.
+  /// The process was joined with another one: `descriptors` are the memory of their lanes and the
+  /// other's attention page.
   virtual void handle_lane(const uabi::Lane& lane, std::vector<os::UniqueFd>& descriptors) = 0;
-  /// There is no such process, or it is gone.
+  /// The process does not exist, or is gone.
   virtual void handle_peer_gone(uabi::ProcessAddress peer) = 0;
+  /// A new generation of the fabric's tables, as a sealed file.
   virtual void handle_tables(const os::UniqueFd& file) = 0;
+  /// A capture of a port starts; `file` is its ring.
   virtual void handle_tap(const uabi::OpenTap& tap, const os::UniqueFd& file) = 0;
   virtual void handle_tap_closed(const uabi::CloseTap& tap) = 0;
+  /// The present members of a multicast group.
   virtual void handle_group(const uabi::GroupMembers& group) = 0;
-  /// The oldest join that was not answered yet, is.
+  /// The oldest outstanding join has been answered.
   virtual void handle_group_joined() = 0;
-  /// A message about objects that several processes share (host/foreign); others are nobody's.
+  /// A message about objects that several processes share (host/foreign); others are ignored.
   virtual void handle_shared_object(const uabi::Message& message) = 0;
-  /// On the control thread, before it waits: what is to be reported to the daemon now is posted.
-  /// Returns when it wants to be called again at the latest; wake() makes it sooner.
+  /// Called on the control thread before it waits: posts the reports that are due. Returns when it
+  /// wants to be called again at the latest; wake() advances that.
   virtual Instant report_due() { return Instant::never(); }
-  /// It has ended: the last call.
+  /// The daemon has ended. The last call.
   virtual void handle_daemon_gone() = 0;
 };
 
-/// The connection of a process to its daemon: attaches, queues what is to be sent, hears what comes
-/// on a thread of its own, and knows when the daemon is gone and what the program is told of that.
-/// Owns its locks; any thread.
+/// The connection of a process to its daemon: attaches, queues outgoing messages, receives on a
+/// thread of its own, and detects the end of the daemon, which it reports to the program. Any
+/// thread may call it; it has its own locks.
 class DaemonConnection final : public DaemonChannel {
  public:
-  /// Policy: the daemon answers within microseconds; this much only if the machine is in trouble.
+  /// Policy: the daemon answers within microseconds; it takes longer only if the machine is in
+  /// trouble.
   static constexpr Duration kWaitLimit = Duration::seconds(10);
 
   DaemonConnection(DaemonHandler& handler, ProcessEvents& events);
   ~DaemonConnection() override;
 
-  /// What the daemon gives a process first.
+  /// The daemon's response to attach().
   struct Attached {
     uabi::Welcome welcome;
     std::vector<os::UniqueFd> descriptors;
   };
-  /// Asks to be let in as a process of `host` on the fabric of that name. Once.
+  /// Requests to attach as a process of `host` on the named fabric. To be called once.
   [[nodiscard]] Result<Attached> attach(ControlSocket socket, const std::string& fabric,
                                         const std::string& host);
-  /// Hears what there was before this process, until the daemon says that this was all.
+  /// Handles the messages that describe the state before this process attached, until the daemon
+  /// says that they are complete.
   [[nodiscard]] Result<void> hear_initial_state();
 
   [[nodiscard]] uabi::ProcessAddress self() const override { return self_; }
@@ -74,18 +81,18 @@ class DaemonConnection final : public DaemonChannel {
   [[nodiscard]] bool is_gone() const override { return is_gone_.load(); }
   [[nodiscard]] Error gone() const override;
 
-  /// The control thread calls DaemonHandler::report_due() soon.
+  /// Makes the control thread call DaemonHandler::report_due() soon.
   void wake() const;
 
-  /// Where no thread hears the daemon yet: what it has sent so far.
+  /// Handles the messages received so far; only while there is no control thread.
   void hear_pending();
-  /// Whether it has said something that is not handled yet. One system call.
+  /// True if a received message has not been handled yet. One system call.
   [[nodiscard]] bool has_record() const;
 
-  /// If the daemon has ended and the program was not told yet, it is now.
+  /// Reports the end of the daemon to the program, unless it was reported before.
   void tell_if_gone();
 
-  /// The control thread has ended when this returns.
+  /// Ends the control thread and waits for it.
   void stop();
 
  private:
@@ -112,10 +119,10 @@ class DaemonConnection final : public DaemonChannel {
 
   std::atomic<bool> stopping_{false};
   std::atomic<bool> is_gone_{false};
-  std::atomic<bool> works_{false};  // the thread has taken a message, and is at it
+  std::atomic<bool> works_{false};  // the thread is handling a message
   std::mutex gone_lock_;
   bool gone_is_told_{};
-  std::string dismissal_;  // under gone_lock_: why the daemon sends this program away, if it does
+  std::string dismissal_;  // guarded by gone_lock_: the daemon's reason for dismissing this program
   std::mutex thread_lock_;
   std::thread thread_;
 };

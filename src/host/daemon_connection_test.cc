@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Notes what it is told.
+/// Records the messages it gets.
 class NotingHandler final : public DaemonHandler {
  public:
   void handle_lane(const uabi::Lane&, std::vector<os::UniqueFd>& descriptors) override {
@@ -46,7 +46,7 @@ class ConnectionToTheDaemon : public ::testing::Test {
     own_ = ControlSocket{os::UniqueFd{fds[0]}};
     daemon_ = ControlSocket{os::UniqueFd{fds[1]}};
   }
-  /// The daemon's answer lies there before it is asked.
+  /// The daemon's response is queued before the request.
   Result<DaemonConnection::Attached> attach(std::uint32_t slot = 7) {
     uabi::Welcome welcome;
     welcome.self = {.node = 0, .slot = slot};
@@ -138,7 +138,7 @@ TEST_F(ConnectionToTheDaemon, SendsOnTheCallersThreadWhatHasADescriptor) {
   ASSERT_TRUE(attach());
   EXPECT_TRUE(daemon_.receive());
   connection_.post_and_send(uabi::ShareDevice{}, os::UniqueFd{eventfd(0, EFD_CLOEXEC)});
-  const auto received = daemon_.receive();  // no thread hears the daemon
+  const auto received = daemon_.receive();  // no thread receives from the daemon
   ASSERT_TRUE(received) << received.error().reason;
   EXPECT_EQ(received->descriptors.size(), 1U);
 }

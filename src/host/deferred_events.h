@@ -1,6 +1,6 @@
 #pragma once
 
-// Completion events between the packet that causes them and the program that waits for them.
+// Deferral of completion events until the acknowledgement of the packet that caused them is sent.
 
 #include <array>
 #include <cstddef>
@@ -12,16 +12,16 @@
 
 namespace weft::host {
 
-/// While this exists, completion events of this thread wait. A program that sleeps until its
-/// message has come may answer before the thread that took the message has sent its ACK, and the
-/// answer, by another lane, would overtake it. An adapter's ACK is under way before any program can
-/// know of the message, and programs rely on it: perftest waits for one event after a SEND and
-/// takes it for that of the SEND, also when it is that of the answer.
+/// Defers completion events raised on this thread, for as long as it exists. A program that sleeps
+/// until its message arrives could otherwise answer before the thread that received the message has
+/// sent the ACK, and its answer, on another lane, would overtake the ACK. An adapter sends the ACK
+/// before any program can know of the message, and programs rely on it: perftest waits for one
+/// event after a SEND and takes it for the SEND's completion, even if it is that of the answer.
 ///
-/// For the owner of a ring: no CQ that has QPs or SRQs is destroyed meanwhile (QuiesceGuard).
+/// Caller must own a ring, so that no CQ with QPs or SRQs is destroyed meanwhile (QuiesceGuard).
 class DeferredEvents {
  public:
-  /// Without `defers` nothing waits for its sake.
+  /// If not `defers`, this object has no effect.
   explicit DeferredEvents(bool defers) : defers_(defers) {
     if (defers) {
       outer_ = std::exchange(current_, this);
@@ -36,7 +36,7 @@ class DeferredEvents {
   DeferredEvents(const DeferredEvents&) = delete;
   DeferredEvents& operator=(const DeferredEvents&) = delete;
 
-  /// What comes now does not wait any more; what has come still does.
+  /// Events raised from now on are not deferred; those raised before still are.
   void stop() {
     if (std::exchange(defers_, false)) {
       current_ = outer_;
@@ -44,7 +44,7 @@ class DeferredEvents {
   }
   [[nodiscard]] bool has_any() const { return count_ != 0; }
 
-  /// Holds an event back, or tells it at once if nothing holds it or there is no room for it.
+  /// Defers an event; delivers it at once if nothing defers or there is no room.
   static void tell(ProcessEvents& events, std::uint32_t hca, hca::CompletionQueue& cq) {
     if (current_ != nullptr && current_->count_ < current_->deferred_.size()) {
       current_->deferred_[current_->count_++] = {.events = &events, .hca = hca, .cq = &cq};
@@ -54,7 +54,7 @@ class DeferredEvents {
   }
 
  private:
-  struct Deferred {  // without initial values: this stands on the way of each message
+  struct Deferred {  // no initialisers: this is on the path of each message
     ProcessEvents* events;
     std::uint32_t hca;
     hca::CompletionQueue* cq;
@@ -64,7 +64,8 @@ class DeferredEvents {
   bool defers_;
   DeferredEvents* outer_{};
   std::size_t count_{};
-  std::array<Deferred, 32> deferred_;  // policy: a CQ has one, or more if it is armed meanwhile
+  std::array<Deferred, 32>
+      deferred_;  // policy: a CQ has one event, or more if it is armed meanwhile
 };
 
 }  // namespace weft::host

@@ -1,7 +1,7 @@
 #pragma once
 
-// This process's view of the fabric: the newest tables, and the questions that lanes ask of them.
-// Answers are cached by generation by whoever asks, so the lock here is off the data path.
+// This process's view of the fabric: the newest tables, and the queries that lanes make. Callers
+// cache results by generation, so the lock here is off the data path. Any thread.
 
 #include <atomic>
 #include <cstdint>
@@ -22,36 +22,39 @@
 
 namespace weft::host {
 
+/// The newest generation of the fabric's tables.
 class FabricMap {
  public:
-  /// Replaces the tables; refuses an image that is not well-formed or not newer.
+  /// Replaces the tables; refuses an image that is malformed or not newer.
   [[nodiscard]] Result<void> replace(os::Mapping image);
 
   [[nodiscard]] std::uint64_t generation() const {
     return generation_.load(std::memory_order_acquire);
   }
 
-  /// Calls `ask(const fabric::TablesView&)` and returns its answer; the view is valid inside only.
+  /// Calls `ask(const fabric::TablesView&)` and returns its result; the view is valid only inside
+  /// the call.
   template <class Ask>
   auto ask(Ask ask) const {
     const std::lock_guard guard{lock_};
     return ask(*view_);
   }
 
-  /// The path from the port of `node` that owns `slid`; without one, an undeliverable path.
+  /// The path from the port of `node` that owns `slid`; an undeliverable path if no port does.
   [[nodiscard]] fabric::Path resolve(std::uint32_t node, Lid slid, Lid dlid) const;
+  /// The tree from the port of `node` that owns `slid` to the members of `mlid`, likewise.
   [[nodiscard]] fabric::MulticastTree resolve_multicast(std::uint32_t node, Lid slid,
                                                         Lid mlid) const;
 
   /// The node whose port owns `lid`.
   [[nodiscard]] std::optional<std::uint32_t> node_of(Lid lid) const;
 
-  /// What no process of `node` sends truthfully about these addresses; nothing if it may. `sgid`
-  /// may be null.
+  /// Checks that a process of `node` may use these source addresses; returns the fault if not.
+  /// `sgid` may be null.
   [[nodiscard]] std::optional<uabi::RecordFault> validate_source(std::uint32_t node, Lid slid,
                                                                  PKey pkey, const Gid* sgid) const;
 
-  /// Which HCA (counted from 0 within its host) and port of `node` own `lid`.
+  /// The HCA (counted from 0 within its host) and port of `node` that own `lid`.
   struct LocalPort {
     std::uint32_t hca{};
     PortNumber port;
@@ -59,8 +62,8 @@ class FabricMap {
   };
   [[nodiscard]] std::optional<LocalPort> local_port(std::uint32_t node, Lid lid) const;
 
-  /// A port of `node` that a multicast packet reaches; the one that sent it is among them, for the
-  /// members that it has itself.
+  /// A port of `node` that a multicast packet reaches. Includes the sending port, for its own
+  /// members.
   struct MulticastArrival {
     LocalPort at;
     bool is_sender{};

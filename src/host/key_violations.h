@@ -12,23 +12,23 @@
 
 namespace weft::host {
 
-/// Packets that this process dropped for their P_Key or Q_Key, until the daemon hears of them: the
-/// counters of PortInfo and traps 257 and 258 are its (IBTA vol 1 §14.2.5.1, §14.2.5.6). Anybody
-/// may send such packets, as many as he likes, so the daemon hears of those of one port together,
-/// now and then. Any thread; note() is called with a QP's lock held.
+/// Counts packets that this process dropped for their P_Key or Q_Key, until they are reported to
+/// the daemon, which maintains PortInfo's counters and raises traps 257 and 258 (IBTA vol 1
+/// §14.2.5.1, §14.2.5.6). Since any sender can cause these at any rate, they are reported per port,
+/// in batches. Any thread; note() is called with a QP's lock held.
 class KeyViolations {
  public:
-  /// Between two reports. Policy.
+  /// Policy: least time between two reports.
   static constexpr Duration kPause = Duration::milliseconds(100);
 
-  /// Those of one port and one kind of key, and the last of them.
+  /// Violations of one port and one kind of key; `last` is the most recent.
   struct Report {
     std::uint32_t hca{};
     std::uint32_t count{};
     hca::BadKey last;
   };
 
-  /// One more. True: it is the first since the last report, so that due() has changed.
+  /// Counts a violation. True if it is the first since the last report, which changes due().
   [[nodiscard]] bool note(std::uint32_t hca, const hca::BadKey& bad) {
     const std::lock_guard guard{lock_};
     const bool is_first = reports_.empty();
@@ -44,13 +44,13 @@ class KeyViolations {
     return is_first;
   }
 
-  /// When there is something to report; never: nothing was noted since.
+  /// When the next report is due; never if there is nothing to report.
   [[nodiscard]] Instant due() const {
     const std::lock_guard guard{lock_};
     return reports_.empty() ? Instant::never() : next_;
   }
 
-  /// What is to be reported now: nothing before it is due.
+  /// The violations to report now; empty before due().
   [[nodiscard]] std::vector<Report> take(Instant now) {
     const std::lock_guard guard{lock_};
     if (reports_.empty() || now < next_) {
@@ -62,7 +62,7 @@ class KeyViolations {
 
  private:
   mutable std::mutex lock_;
-  std::vector<Report> reports_;  // two kinds of each port
+  std::vector<Report> reports_;  // at most two kinds per port
   Instant next_;
 };
 

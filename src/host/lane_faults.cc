@@ -1,5 +1,5 @@
-// Packets on links with faults (docs/ARCHITECTURE.md, decision 8): each packet of a train meets the
-// rules by itself. The sender, who carries it, does to it what its links would.
+// Packets on links with faults (docs/ARCHITECTURE.md, decision 8). Fault rules apply to each packet
+// of a train separately. The sender performs what the links would do.
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@
 namespace weft::host {
 namespace {
 
-/// What a train of `packets` can come to, as so many records.
+/// The most records that a train of `packets` can become.
 [[nodiscard]] constexpr std::size_t max_records(std::size_t packets) {
   return packets * fabric::FaultEffects::kMaxCopies;
 }
@@ -27,14 +27,14 @@ namespace {
 
 }  // namespace
 
-/// What has become of the packets of a train so far.
+/// The fate of a train's packets so far.
 struct Lane::Singles {
   Instant at;
   unsigned delayed{};
   unsigned lost{};
 };
 
-/// Counters for what can be lost where.
+/// Opens the counters for losses and corruption on each hop.
 void Lane::open_losses(Route& route, ServiceLevel sl, fabric::CounterPage& page,
                        PolicyLock& page_lock) const {
   const fabric::Path& path = route.path;
@@ -54,8 +54,8 @@ void Lane::open_losses(Route& route, ServiceLevel sl, fabric::CounterPage& page,
   }
 }
 
-/// All of a train or nothing, as far as room goes: for every copy that rules could make, in the
-/// lines and in the captures.
+/// Sends all of a train, or nothing if there might not be enough room in delay lines and captures
+/// for every copy that rules could make.
 SendOutcome Lane::delay_singles(Out& out, Route& route, const hca::PacketHeader& header,
                                 std::span<const ByteSpan> gather) {
   const hca::Flow flow = &out == outs_.data() ? hca::Flow::Request : hca::Flow::Response;
@@ -93,7 +93,7 @@ SendOutcome Lane::delay_singles(Out& out, Route& route, const hca::PacketHeader&
   }
   count_wait(out, route, made.at);
   if (flow == hca::Flow::Response) {
-    // Nobody here waits for it: the peer learns that its timers count.
+    // No thread of this process waits for it: the peer is notified, so that its retry timer counts.
     if (LaneHead* const head = this->head(); head != nullptr && made.lost != 0) {
       head->lost_answers[own_side()].value.fetch_add(1, std::memory_order_relaxed);
     }
@@ -104,7 +104,7 @@ SendOutcome Lane::delay_singles(Out& out, Route& route, const hca::PacketHeader&
                              : SendOutcome::PartlyDelayed;
 }
 
-/// A duplicate counts, and is captured, as a packet that was sent twice.
+/// A duplicate is counted and captured as a packet sent twice.
 void Lane::delay_single(Out& out, Route& route, const hca::Packet& single, Singles& made) {
   const hca::PacketHeader& header = single.header;
   const std::uint64_t words = hca::packet_length_words(header, single.payload.size());
@@ -141,7 +141,7 @@ void Lane::delay_single(Out& out, Route& route, const hca::Packet& single, Singl
   });
 }
 
-/// To captures of the ports that it crosses.
+/// Shows a packet to the captures of the ports that it crosses.
 void Lane::show(const Route& route, const fabric::CrossedCopy& copy, const hca::Packet& single) {
   std::array<fabric::Hop, fabric::kMaxHops> room;
   std::array<std::byte, hca::kMaxRecordHeaderBytes> head;

@@ -19,13 +19,13 @@
 
 namespace weft::host {
 
-/// Of all pairs that a process belongs to, 1,023; what is sent to more is lost. As many as a board
-/// has bells.
+/// Most lanes of a process, which suffices for 1,023 pairs; packets for further peers are lost. As
+/// many as a doorbell bitmap has bits.
 inline constexpr std::size_t kMaxLanes = ring::DoorbellBitmap::kDoorbells;
 
-/// The lanes of a process: those of a pair of processes lie together, live and die together. An
-/// array that only grows, so that looking at a lane by its number needs no lock. Owns its locks;
-/// any thread, what says so is the control thread's.
+/// The lanes of a process. Those of one pair of processes are adjacent, and are opened and closed
+/// together. The array only grows, so access by number needs no lock. Any thread, except where the
+/// control thread is named; it has its own locks.
 class LaneTable {
  public:
   /// `waiting` counts the QPs that wait for room on any lane.
@@ -35,21 +35,21 @@ class LaneTable {
   LaneTable(const LaneTable&) = delete;
   LaneTable& operator=(const LaneTable&) = delete;
 
-  /// Before all else, once: the lanes to nowhere, and those to this process itself in `own`.
+  /// To be called first, once: creates the null lanes, and those to this process itself in `own`.
   void open(uabi::ProcessAddress self, std::unique_ptr<PairMemory> own);
 
-  /// By number, below count().
+  /// By number, which must be below count().
   [[nodiscard]] Lane* operator[](std::size_t number) const { return lanes_[number].get(); }
   [[nodiscard]] std::size_t count() const { return count_.load(std::memory_order_acquire); }
 
-  /// Always dead: where packets without a destination are counted.
+  /// A lane that is always dead, for packets without a destination.
   [[nodiscard]] Lane& null_lane() const { return *nowhere_; }
 
-  /// The lane for that pair of QPs; the daemon is asked for it if need be.
+  /// The lane for a pair of QPs; requested from the daemon if it does not exist.
   [[nodiscard]] Lane& lane_to(uabi::ProcessAddress peer, Qpn own, Qpn other);
 
-  /// The daemon has joined this process with another, in memory of both: opens their lanes, and
-  /// calls `opened` for each, before anybody looks at its rings. False: they are not joined. On the
+  /// The daemon has joined this process with another one in shared memory: opens their lanes, and
+  /// calls `opened` for each before any thread polls it. False if they cannot be joined. On the
   /// control thread.
   template <class Opened>
   bool join(const uabi::Lane& message, const std::vector<os::UniqueFd>& descriptors,
@@ -66,8 +66,8 @@ class LaneTable {
     return pair != nullptr;
   }
 
-  /// That process is gone, or the daemon: closes the lanes to it by `close`, and gives up the
-  /// memory that was shared. On the control thread.
+  /// A peer or the daemon is gone: closes the lanes to that peer by `close`, and gives up the
+  /// shared memory. On the control thread.
   template <class Close>
   void part(uabi::ProcessAddress peer, Close close) {
     if (const Pair* const pair = pair_to_part(peer)) {
@@ -78,18 +78,19 @@ class LaneTable {
     }
   }
 
-  /// The daemon has ended: no more lanes are made. Returns the peers that there are lanes to.
+  /// The daemon has ended: no more lanes are created. Returns the peers to which lanes exist.
   [[nodiscard]] std::vector<uabi::ProcessAddress> end();
 
-  /// Owns all rings of incoming packets, and no lane opens, until release_rings() with the same
-  /// number. Nobody may hold one of them.
+  /// Takes ownership of all incoming rings and keeps lanes from opening, until release_rings() with
+  /// the returned number. Caller must not own a ring.
   [[nodiscard]] std::size_t hold_rings();
+  /// Ends hold_rings(); `count` is what it returned.
   void release_rings(std::size_t count);
 
  private:
   struct Pair {
     Lane* first{};
-    std::unique_ptr<PairMemory> memory;  // once joined, for good
+    std::unique_ptr<PairMemory> memory;  // set when first joined, and kept
   };
   [[nodiscard]] Pair* add_pair(uabi::ProcessAddress peer);
   [[nodiscard]] Pair* join_memory(const uabi::Lane& message,
@@ -112,9 +113,9 @@ class LaneTable {
   Lane* nowhere_{};
   std::vector<std::unique_ptr<Lane>> lanes_ = std::vector<std::unique_ptr<Lane>>(kMaxLanes);
   std::atomic<std::size_t> count_{0};
-  alignas(64) std::mutex joining_lock_;  // lanes open only under it; before the owners of rings
-  std::mutex lock_;                      // of what follows, and of growing
-  std::map<uabi::ProcessAddress, Pair> pairs_;  // a node of a map stays where it is
+  alignas(64) std::mutex joining_lock_;  // required for opening lanes; precedes ownership of rings
+  std::mutex lock_;                      // guards the members below, and growing
+  std::map<uabi::ProcessAddress, Pair> pairs_;  // nodes of a map have stable addresses
   bool has_ended_{};
 };
 

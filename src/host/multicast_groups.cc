@@ -5,7 +5,8 @@
 
 namespace weft::host {
 
-/// The count of this join among all of this process, which are answered in order. With the lock.
+/// Returns the number of this join; the daemon answers joins of a process in order. Caller must
+/// hold the lock.
 std::uint64_t MulticastGroups::request_join(const Membership& membership) {
   daemon_.post(uabi::JoinGroup{
       .port = membership.port.value(), .mlid = membership.mlid, .mgid = membership.mgid});

@@ -11,19 +11,23 @@
 
 namespace weft::host {
 
-/// Where this process has the memory that it shares with one other: their lanes, and the other's
-/// attention page. The place stays readable and writable for good; while the two are not joined,
-/// private zero pages lie there. So whoever looks whether something came needs no lock against its
-/// going away, and sees rings in which nothing is.
+/// The address range for memory shared with one other process: their lanes, and the other's
+/// attention page. It always stays readable and writable: while the two are not joined, it maps
+/// private zero pages. So threads can poll it without a lock that would keep it mapped, and find
+/// empty rings.
 class PairMemory {
  public:
+  /// Reserves the address range and maps private zero pages.
   [[nodiscard]] static Result<std::unique_ptr<PairMemory>> reserve();
 
-  /// Refuses what is not sealed, or not of the right size; nothing has changed then.
+  /// Maps the shared memory. Refuses, without effect, memory that is not sealed or has the wrong
+  /// size.
   [[nodiscard]] Result<void> join(const os::UniqueFd& lanes, const os::UniqueFd& attention);
+  /// Maps private zero pages again.
   void part();
 
   [[nodiscard]] MutableByteSpan lanes() const { return lanes_; }
+  /// The other process's attention page, or a private one while the two are not joined.
   [[nodiscard]] AttentionPage& attention() const;
 
  private:

@@ -52,7 +52,7 @@ QpDriverState& QpTable::add(hca::Qp& qp, std::uint32_t hca, const hca::QpInit& i
   QpDriverState& made = *qp_state;
   made.qp = &qp;
   made.hca = hca;
-  // XRC: a target has none of its own, and an initiator but the first (annex A14).
+  // XRC: a target has no CQs of its own, and an initiator only the first (annex A14).
   if (init.type != hca::QpType::XrcTarget) {
     made.cqs = {cq_state_of(init.send_cq),
                 hca::is_xrc(init.type) ? nullptr : cq_state_of(init.recv_cq)};
@@ -87,7 +87,7 @@ void QpTable::fail_all() {
     if (!failed) {
       continue;
     }
-    // Policy: a QP that fails alone leaves its SRQ's receives to others; here there are none.
+    // Policy: a QP that fails alone leaves its SRQ's receives to others; here all QPs fail.
     if (const auto shared = shared_receives_.find(address); shared != shared_receives_.end()) {
       flush(*shared->second.queue, *shared->second.cq, qp.number());
     }

@@ -11,28 +11,30 @@
 
 namespace weft::host {
 
-/// What the driver keeps of each CQ and QP, while they exist, and which SRQs they receive from. Who
-/// has a QP or CQ finds its own by its `driver_data`, without this table. Owns its lock, which
-/// comes before those of QPs; any thread.
+/// The driver state of each CQ and QP while they exist, and the SRQs from which QPs receive. With a
+/// QP or CQ at hand, `driver_data` leads to its state without this table. Any thread; its lock
+/// precedes those of QPs.
 class QpTable {
  public:
   QpTable() = default;
   QpTable(const QpTable&) = delete;
   QpTable& operator=(const QpTable&) = delete;
 
+  /// Creates the driver state of a new CQ.
   void add_cq(hca::CompletionQueue& cq);
-  /// A CQ that was destroyed.
+  /// `cq` has been destroyed.
   void remove_cq(const hca::CompletionQueue& cq);
 
-  /// An XRC SRQ that completes at `cq`, where it may be taken for by any lane.
+  /// Registers an XRC SRQ that completes in `cq`; its messages may arrive on any lane.
   void add_xrc_srq(hca::SharedReceiveQueue& srq, const hca::CompletionQueue& cq);
   void remove_xrc_srq(hca::SharedReceiveQueue& srq);
 
+  /// Creates the driver state of a new QP.
   QpDriverState& add(hca::Qp& qp, std::uint32_t hca, const hca::QpInit& init);
-  /// A QP that was destroyed.
+  /// `qp` has been destroyed.
   void remove(const hca::Qp& qp);
 
-  /// Calls `visit(hca::Qp&, QpDriverState&)` for all, with the lock.
+  /// Calls `visit(hca::Qp&, QpDriverState&)` for all QPs, with the lock held.
   template <class Visit>
   void for_each(Visit visit) {
     const std::lock_guard guard{lock_};
@@ -41,9 +43,9 @@ class QpTable {
     }
   }
 
-  /// Every QP to the error state, as on an HCA that fails as a whole (IBTA vol 1 §10.10.2.3, local
-  /// catastrophic error): what is posted completes as flushed, receives of SRQs, too. No QP is
-  /// being destroyed meanwhile.
+  /// Moves every QP to the error state, as on an HCA with a local catastrophic error (IBTA vol 1
+  /// §10.10.2.3): posted work requests complete as flushed, including receives of SRQs. No QP may
+  /// be destroyed meanwhile.
   void fail_all();
 
  private:

@@ -10,17 +10,17 @@
 
 namespace weft::host {
 
-/// What was refused of one peer's records, by reason (docs/ARCHITECTURE.md, decision 11). Touched
-/// only when something is refused. Any thread.
+/// Counts refused records of one peer by reason (docs/ARCHITECTURE.md, decision 11). Used only when
+/// a record is refused. Any thread.
 class Refusals {
  public:
-  /// How often the daemon hears of one reason, and how many records an honest peer may leave behind
-  /// for a QP that is gone or tables that have changed: a few rings full. Policy.
+  /// Policy: least time between two reports of one reason, and how many records an honest peer may
+  /// leave behind for a QP that is gone or tables that have changed: a few full rings.
   static constexpr Duration kPause = Duration::seconds(1);
   static constexpr std::uint64_t kLeftovers = 4'096;
 
-  /// Counts one; how many there were when it is time to tell the daemon. What only a liar can send
-  /// is told at once; a corrupt ring, which stays so, once.
+  /// Counts a refusal. Returns the total when it is time to report to the daemon: for faults that
+  /// only a hostile peer can cause, at once; for a corrupt ring, which stays corrupt, once.
   [[nodiscard]] std::optional<std::uint64_t> count(uabi::RecordFault what, Instant now) {
     Kind& kind = kinds_.at(static_cast<std::size_t>(what) - 1);
     const std::uint64_t count = kind.count.fetch_add(1, std::memory_order_relaxed) + 1;

@@ -25,7 +25,7 @@ void TapSet::close(std::uint32_t capture) {
   std::erase_if(taps_, [&](const auto& tap) { return tap->capture == capture; });
 }
 
-/// Room for one record in each capture that sees the packet, in writes_.
+/// Reserves room for one record in each capture that sees the packet, in writes_.
 bool TapSet::reserve(std::span<const fabric::Hop> hops, std::size_t bytes) {
   writes_.clear();
   for (const auto& tap : taps_) {

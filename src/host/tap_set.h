@@ -16,17 +16,18 @@
 
 namespace weft::host {
 
-/// The captures that look at this process's packets. Lossless: who sends asks for room in each
-/// first. Any thread.
+/// The captures of this process's packets. Lossless: a sender first obtains room in each of them.
+/// Any thread.
 class TapSet {
  public:
-  /// `memory` is ring::ring_bytes(kTapRingCapacity) long.
+  /// `memory` must be ring::ring_bytes(kTapRingCapacity) long.
   void open(std::uint32_t capture, std::uint32_t port, os::Mapping memory);
+  /// Ends a capture.
   void close(std::uint32_t capture);
 
-  /// Calls `act`, which shows packets of a path by capture_now(), once every capture of a port
-  /// among `hops` has room for records of `bytes` together; false, and nothing is done, if one has
-  /// not. So it may be found out there how far each packet comes.
+  /// Calls `act`, which may call capture_now(), once every capture of a port in `hops` has room for
+  /// records of `bytes` in total. False, without effect, if one has not. So `act` can determine how
+  /// far each packet gets.
   template <class Act>
   [[nodiscard]] bool with_room(std::span<const fabric::Hop> hops, std::size_t bytes, Act act) {
     const std::lock_guard guard{lock_};
@@ -36,14 +37,16 @@ class TapSet {
     act();
     return true;
   }
-  /// What a packet needs of that room.
+  /// The part of that room that one packet needs.
   [[nodiscard]] static std::size_t bytes_for(std::size_t record_bytes) {
-    return sizeof(TapRecord) + record_bytes + 2 * ring::kSlotBytes;  // its head, and rounding up
+    return sizeof(TapRecord) + record_bytes + 2 * ring::kSlotBytes;  // its header, and rounding up
   }
+  /// Captures one packet at the captured ports in `hops`, in room that with_room() obtained.
   void capture_now(std::span<const fabric::Hop> hops, ByteSpan record_header,
                    std::span<const ByteSpan> payload);
 
-  /// Shows one packet to every capture of a port among `hops`: all of them, or (no room) none.
+  /// Captures one packet at all captured ports in `hops`; false, without effect, if one has no
+  /// room.
   [[nodiscard]] bool show(std::span<const fabric::Hop> hops, ByteSpan record_header,
                           std::span<const ByteSpan> payload);
 
@@ -64,7 +67,7 @@ class TapSet {
 
   PolicyLock lock_{LockPolicy::Spin};
   std::vector<std::unique_ptr<Tap>> taps_;
-  std::vector<Write> writes_;  // of one call; kept so that showing allocates nothing
+  std::vector<Write> writes_;  // scratch space of one call, kept to avoid allocations
 };
 
 }  // namespace weft::host

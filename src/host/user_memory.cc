@@ -12,7 +12,7 @@
 namespace weft::host {
 namespace {
 
-/// Whole pages around a range; size 0 when the range is not one that an address space can have.
+/// The whole pages around a range; size 0 if no address space can contain the range.
 struct Pages {
   void* start{};
   std::size_t size{};
@@ -42,7 +42,8 @@ struct Pages {
   return done == 0;
 }
 
-/// A kernel that does not know the advice says what it says of memory without permission: EINVAL.
+/// A kernel without MADV_POPULATE reports EINVAL, which is also the error for memory without
+/// permission.
 [[nodiscard]] bool kernel_populates() {
   static const bool known = [] {
     std::array<std::byte, 1> own{};
@@ -96,7 +97,7 @@ bool ProcessMemory::persist(std::span<std::byte> range) {
 }
 
 ProcessMemory& process_memory() {
-  static auto& memory = *new ProcessMemory;  // never destroyed: threads of ours outlive main()
+  static auto& memory = *new ProcessMemory;  // never destroyed: our threads outlive main()
   return memory;
 }
 

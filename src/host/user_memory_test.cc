@@ -19,7 +19,7 @@
 namespace weft::host {
 namespace {
 
-/// Four pages that nothing has touched.
+/// Four pages that were never touched.
 class UserMemory : public ::testing::Test {
  protected:
   UserMemory()
@@ -62,7 +62,7 @@ TEST_F(UserMemory, RefusesWhatIsNotThereOrMustNotBeWritten) {
   EXPECT_TRUE(is_mapped(range(0, page_)));
 }
 
-/// Bytes of the mapping at `start` that the kernel knows to differ from the file.
+/// Dirty bytes of the mapping at `start`, according to the kernel.
 std::size_t dirty_bytes(const void* start) {
   std::ifstream smaps{"/proc/self/smaps"};
   const std::string begins = fmt::format("{:x}-", std::bit_cast<std::uintptr_t>(start));
@@ -93,7 +93,7 @@ TEST_F(UserMemory, PersistsWhatAFileKeeps) {  // IBTA vol 1 annex A19
   EXPECT_TRUE(process_memory().persist(memory.subspan(5, 1)));
   struct statfs system{};
   ASSERT_EQ(fstatfs(file.get(), &system), 0);
-  if (system.f_type != TMPFS_MAGIC) {  // which has no other place for it
+  if (system.f_type != TMPFS_MAGIC) {  // tmpfs has no other storage
     EXPECT_EQ(dirty_bytes(mapped), 0U);
   }
   unlink(name.c_str());

@@ -1,6 +1,7 @@
 #pragma once
 
-// For tests: a fabric with its agents and network, and somebody at a port who asks by hand.
+// For tests: a fabric with its agents and management network, and a client that sends MADs from any
+// port.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +24,7 @@ namespace weft::agents::testing {
 
 using fabric::PortIndex;
 
-/// What arrived at a port and was not for the agents.
+/// A MAD that arrived at a port and was not handled by the agents.
 struct Delivered {
   PortIndex at;
   mad::InterfaceKind kind{};
@@ -43,7 +44,7 @@ struct Delivered {
   }
 };
 
-/// A request by hand.
+/// The variable parts of a request.
 struct Ask {
   wire::SmpAttribute attribute{};
   std::uint32_t modifier{};
@@ -56,10 +57,11 @@ using carriage::CableOptions;
 using carriage::MadSink;
 using carriage::ManagementNetwork;
 
+/// A fabric whose MADs are delivered by run().
 class ManagedFabric final : public MadSink {
  public:
-  /// `faults`: which rules hit MADs, and then these count at the ports that they cross, and wait
-  /// for each other on links with a rate.
+  /// With `faults`, fault rules apply to MADs, which then count at the ports they cross and queue
+  /// on links with a rate.
   explicit ManagedFabric(const fabric::Topology& topology,
                          std::optional<fabric::FaultCounters> faults = {})
       : topology_(topology),
@@ -74,7 +76,7 @@ class ManagedFabric final : public MadSink {
     delivered.push_back({.at = at, .kind = kind, .source = source, .mad = mad});
   }
 
-  /// h1's port 1, s1's port 0: by name and number.
+  /// A port by node name and number, as in h1's port 1 or s1's port 0.
   [[nodiscard]] PortIndex port(std::string_view node, int number) const {
     for (std::size_t i = 0; i < tables.ports().size(); ++i) {
       const fabric::PortRecord& record = tables.ports()[i];
@@ -130,7 +132,7 @@ class ManagedFabric final : public MadSink {
     return mad;
   }
 
-  /// Sends and takes what comes back to `from`, if anything does.
+  /// Sends a MAD and returns the response that `from` receives, if any.
   std::optional<Delivered> send(PortIndex from, const mad::MadBytes& mad,
                                 Lid lid = kPermissiveLid) {
     delivered.clear();
@@ -166,7 +168,7 @@ class ManagedFabric final : public MadSink {
     return answer ? answer->data<wire::PortInfo>() : wire::PortInfo{};
   }
 
-  /// What a subnet manager has done to a port: LID, its own LID, state; behind the scenes.
+  /// Sets a port's LID, SM LID and state directly in the tables, as a subnet manager would by SMPs.
   void manage(PortIndex at, Lid lid, Lid sm_lid,
               fabric::PortState state = fabric::PortState::Active) {
     tables.set_lid(at, lid, 0);
@@ -174,7 +176,7 @@ class ManagedFabric final : public MadSink {
     tables.set_state(at, state);
   }
 
-  /// h1 and h2 on s1 with LIDs 1, 2 and 3, as a subnet manager on h1 would leave them.
+  /// h1, h2 and s1 get LIDs 1, 2 and 3, as from a subnet manager on h1.
   void manage_star() {
     manage(port("h1", 1), Lid{1}, Lid{1});
     manage(port("h2", 1), Lid{2}, Lid{1});

@@ -1,6 +1,6 @@
 #pragma once
 
-// For tests: the star of two hosts, whose performance management agents are asked from h1.
+// For tests: a star of two hosts, with queries to performance management agents sent from h1.
 
 #include <gtest/gtest.h>
 

@@ -19,7 +19,7 @@ constexpr int kMasks = 16 / sizeof(long);
   return mgmt_class >= UMAD_CLASS_VENDOR_RANGE2_START && mgmt_class <= UMAD_CLASS_VENDOR_RANGE2_END;
 }
 
-/// The agent's number, or a negative errno.
+/// Returns the agent's number, or a negative errno.
 [[nodiscard]] int register_on(int number, const uabi::RegisterUmadAgent& agent) {
   const auto port = port_of(number);
   if (!port) {
@@ -40,7 +40,7 @@ void set_methods(uabi::RegisterUmadAgent& agent, const long* mask) {
   }
 }
 
-/// The old ways to register say no more than that it was refused.
+/// The old functions for registration report only that they failed.
 [[nodiscard]] int agent_or_refusal(int registered) {
   if (registered >= 0) {
     return registered;
@@ -91,7 +91,7 @@ WEFT_EXPORT int umad_register2(int number, umad_reg_attr* attributes, std::uint3
     return EINVAL;
   }
   if ((attributes->flags & ~kFlags) != 0) {
-    attributes->flags = kFlags;  // says what there is
+    attributes->flags = kFlags;  // reports the supported flags
     return EINVAL;
   }
   const int registered =

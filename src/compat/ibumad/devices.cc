@@ -1,4 +1,4 @@
-// Devices and ports: their names and what they say of themselves.
+// Devices and ports: their names and attributes.
 
 #include "compat/ibumad/devices.h"
 
@@ -17,7 +17,7 @@
 namespace weft::compat {
 namespace {
 
-constexpr unsigned kNodeTypeCa = 1;  // as sysfs has them
+constexpr unsigned kNodeTypeCa = 1;  // as in sysfs
 constexpr unsigned kNodeTypeSwitch = 2;
 constexpr std::uint8_t kActive = 4;    // PortInfo PortState
 constexpr std::uint8_t kDisabled = 3;  // PortInfo PortPhysicalState
@@ -42,7 +42,7 @@ constexpr std::uint8_t kLinkUp = 5;
   return answer;
 }
 
-/// 2 for an active port, 1 for one whose link is up, 0 for one that may come up.
+/// 2 for an active port, 1 for one whose link is up, 0 for one that is not disabled; else nullopt.
 [[nodiscard]] std::optional<int> rank(const uabi::UmadPort& port) {
   if (!port.is_infiniband || (port.state != kActive && port.physical_state == kDisabled)) {
     return std::nullopt;
@@ -55,7 +55,7 @@ struct Choice {
   int port{};
 };
 
-/// The best port of a device, or how good the one is that was named.
+/// The best port of a device, or the rank of the requested one.
 [[nodiscard]] std::optional<Choice> best_port(const uabi::UmadDevice& device, int wanted) {
   if (device.is_switch) {
     return Choice{.rank = 2, .port = 0};
@@ -102,7 +102,7 @@ void copy_text(char (&to)[kSize], std::string_view from) {
   return true;
 }
 
-/// The device that a program means by its name, or by none.
+/// The device that a name means; null means any.
 [[nodiscard]] std::string named_device(const char* name) {
   if (name != nullptr) {
     return name;
@@ -286,7 +286,7 @@ WEFT_EXPORT umad_device_node* umad_get_ca_device_list() {
   umad_device_node** end = &head;
   errno = 0;
   for (const std::string& name : device_names()) {
-    // The name lies behind its node.
+    // The name is stored behind its node.
     void* const memory = std::calloc(1, sizeof(umad_device_node) + name.size() + 1);
     if (memory == nullptr) {
       umad_free_ca_device_list(head);

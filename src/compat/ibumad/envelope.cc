@@ -1,4 +1,4 @@
-// What stands before a MAD: where it goes, and what became of it.
+// The header in front of a MAD: its address and its status.
 
 #include <endian.h>
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ WEFT_EXPORT int umad_status(void* umad) { return static_cast<int>(envelope_of(um
 
 WEFT_EXPORT ib_mad_addr_t* umad_get_mad_addr(void* umad) { return &envelope_of(umad).addr; }
 
-/// The flow label is in this machine's order here, and in the network's in what is sent.
+/// Here the flow label is in host byte order, and it is sent in network byte order.
 WEFT_EXPORT int umad_set_grh(void* umad, void* address) {
   ib_mad_addr_t& to = envelope_of(umad).addr;
   const auto* const from = static_cast<const ib_mad_addr_t*>(address);

@@ -22,7 +22,8 @@ namespace {
 constexpr std::size_t kOneMad = 256;
 
 std::mutex ports_lock;
-auto& ports = *new std::map<int, std::shared_ptr<OpenPort>>;  // programs end with ports open
+auto& ports = *new std::map<int, std::shared_ptr<OpenPort>>;  // never destroyed: programs exit with
+                                                              // open ports
 
 [[nodiscard]] uabi::UmadHeader header_of(const ib_user_mad& envelope) {
   const ib_mad_addr_t& address = envelope.addr;

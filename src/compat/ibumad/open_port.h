@@ -1,7 +1,7 @@
 #pragma once
 
-// An open port of this program: its agents by one connection, its MADs by another, whose descriptor
-// is the number that the program knows the port by.
+// An open port of this program: one connection for agents, and one for MADs, whose descriptor is
+// the number by which the program knows the port. Any thread may call any member.
 
 #include <array>
 #include <atomic>
@@ -16,6 +16,7 @@
 
 namespace weft::compat {
 
+/// One port opened by umad_open_port(3).
 class OpenPort {
  public:
   OpenPort(host::ControlSocket control, host::ControlSocket mads)
@@ -23,16 +24,17 @@ class OpenPort {
 
   [[nodiscard]] int fd() const { return mads_.fd(); }
 
-  /// The agent's number.
+  /// Returns the agent's number.
   [[nodiscard]] Result<std::uint32_t> register_agent(const uabi::RegisterUmadAgent& agent);
   [[nodiscard]] Result<void> unregister_agent(std::uint32_t agent);
+  /// True if the agent is registered on this port.
   [[nodiscard]] bool has_agent(std::uint32_t agent) const;
 
-  /// An errno, 0 when the daemon has it. Waits while it has too many already.
+  /// Sends a MAD; returns 0 or an errno. Waits while too many are queued at the daemon.
   [[nodiscard]] int send(const ib_user_mad& envelope, ByteSpan mad);
 
-  /// The next MAD. An errno: EAGAIN when there is none; ENOSPC or EINVAL when `size` is too small,
-  /// and then it stays. `size` becomes the MAD's.
+  /// Receives the next MAD and sets `size` to its length; returns 0 or an errno: EAGAIN if there is
+  /// none; ENOSPC or EINVAL if `size` is too small, and the MAD stays queued.
   [[nodiscard]] int receive(ib_user_mad& envelope, int& size);
 
  private:
@@ -43,11 +45,11 @@ class OpenPort {
   host::ControlSocket mads_;
   std::mutex asking_;
   std::mutex reading_;
-  std::atomic<std::uint32_t> agents_{};  // a bit each
+  std::atomic<std::uint32_t> agents_{};  // one bit each
   std::array<std::byte, uabi::kMaxMessageBytes> buffer_{};
 };
 
-/// Null when the program has no such port.
+/// Null if the program has no such port open.
 [[nodiscard]] std::shared_ptr<OpenPort> port_of(int number);
 
 }  // namespace weft::compat

@@ -1,5 +1,5 @@
-// Devices as pairs of an SMI and a GSI (umad_get_smi_gsi_pairs(3), rdma-core 57 and later):
-// hardware with several planes has devices for one of the two each; ours have both.
+// Devices as pairs of an SMI and a GSI (umad_get_smi_gsi_pairs(3), rdma-core 57 and later).
+// Multi-plane hardware has separate devices for the two; ours have both.
 
 #include <algorithm>
 #include <cerrno>
@@ -13,7 +13,7 @@
 #include "compat/ibumad/devices.h"
 #include "compat/ibumad/requests.h"
 
-/// The header that declares it may not be installed.
+/// The installed header may not declare it.
 struct umad_ca_pair {
   char smi_name[UMAD_CA_NAME_LEN];
   std::uint32_t smi_preferred_port;
@@ -41,7 +41,7 @@ using Ca = std::unique_ptr<umad_ca_t, ReleaseCa>;
 
 [[nodiscard]] bool is_up(const umad_port_t* port) { return port != nullptr && port->state > kDown; }
 
-/// The first port that is up; 0 for none, which is a switch's only one, too.
+/// The first port that is up; 0 if there is none, or for a switch's only port.
 [[nodiscard]] std::uint32_t first_up(const umad_ca_t& ca) {
   const auto* const found = std::ranges::find_if(ca.ports, is_up);
   return found == std::end(ca.ports) ? 0 : static_cast<std::uint32_t>((*found)->portnum);
@@ -67,8 +67,8 @@ using Ca = std::unique_ptr<umad_ca_t, ReleaseCa>;
   return cas;
 }
 
-/// Whether the device can be meant, and then by which port: the one that was asked for, which has
-/// to be up unless the device was named too; else the only one, or the first that is up.
+/// True if the device qualifies, with the port to use: the requested one, which must be up unless
+/// the device was named, too; else the only port, or the first that is up.
 [[nodiscard]] bool choose(const umad_ca_t& ca, bool is_named, std::uint32_t wanted,
                           std::uint32_t& port) {
   if (wanted >= UMAD_CA_MAX_PORTS || (wanted != 0 && ca.ports[wanted] == nullptr)) {
@@ -103,7 +103,7 @@ WEFT_EXPORT int umad_get_smi_gsi_pairs(umad_ca_pair pairs[], std::size_t most) {
   return static_cast<int>(count);
 }
 
-/// Every device has both interfaces, so that there is nothing to enforce.
+/// Every device has both interfaces, so there is nothing to enforce.
 WEFT_EXPORT int umad_get_smi_gsi_pair_by_ca_name(const char* name, std::uint8_t port,
                                                  umad_ca_pair* pair, unsigned /*enforce_smi*/) {
   if (pair == nullptr) {
@@ -123,7 +123,7 @@ WEFT_EXPORT int umad_get_smi_gsi_pair_by_ca_name(const char* name, std::uint8_t 
   return -ENODEV;
 }
 
-/// Each port has an SMI.
+/// Every port has an SMI.
 WEFT_EXPORT int umad_open_smi_port(const char* name, int port) {
   return umad_open_port(name, port);
 }

@@ -9,7 +9,8 @@
 namespace weft::compat {
 namespace {
 
-/// Policy: the daemon answers within microseconds; this much only if the machine is in trouble.
+/// Policy: the daemon answers within microseconds; it takes longer only if the machine is in
+/// trouble.
 constexpr Duration kWaitLimit = Duration::seconds(10);
 
 }  // namespace

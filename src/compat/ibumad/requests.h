@@ -1,6 +1,7 @@
 #pragma once
 
-// What this library asks the daemon of the fabric that the environment names, and how it says no.
+// Requests of this library to the daemon of the fabric that the environment names, and error
+// reporting. Any thread.
 
 #include <string>
 #include <string_view>
@@ -13,27 +14,29 @@
 
 namespace weft::compat {
 
-/// The node that this program runs on: a host or a switch.
+/// The node on which this program runs: a host or a switch.
 [[nodiscard]] std::string node_of_environment();
 
+/// Connects to the daemon of the environment's fabric.
 [[nodiscard]] Result<host::ControlSocket> connect_to_daemon();
 
-/// The answer, which must be of the one kind; the daemon's refusal as an error.
+/// Sends a request and returns the response, which must be an `Answer`, or the daemon's refusal as
+/// an error.
 template <class Answer>
 [[nodiscard]] Result<std::pair<Answer, std::vector<os::UniqueFd>>> ask(
     const host::ControlSocket& daemon, const uabi::Message& question);
 
-/// The same on a connection of its own.
+/// The same over a new connection.
 template <class Answer>
 [[nodiscard]] Result<Answer> ask(const uabi::Message& question);
 
-/// With WEFT_EXPLAIN=1 on standard error.
+/// Prints a reason on standard error if WEFT_EXPLAIN=1.
 void explain(std::string_view reason);
 
-/// A failure that whoever runs the program must learn.
+/// Reports a failure to the user on standard error.
 void complain(std::string_view reason);
 
-// --- how it is done
+// --- implementation
 
 [[nodiscard]] Result<host::Received> exchange(const host::ControlSocket& daemon,
                                               const uabi::Message& question);

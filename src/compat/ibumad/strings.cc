@@ -1,4 +1,4 @@
-// Names of classes, methods, attributes and statuses: the specification's.
+// Names of classes, methods, attributes and statuses, as in the specification.
 
 #include <endian.h>
 

@@ -1,4 +1,4 @@
-// MADs sent and received.
+// Sending and receiving MADs.
 
 #include <poll.h>
 
@@ -15,7 +15,7 @@ using namespace weft::compat;
 
 namespace {
 
-/// Policy: how long a program waits that asks again and again a fabric which is gone.
+/// Policy: delay of each call once the fabric is gone, for programs that poll in a loop.
 constexpr int kPauseMs = 200;
 
 [[nodiscard]] int wait_until_readable(int fd, int timeout_ms) {
@@ -24,7 +24,7 @@ constexpr int kPauseMs = 200;
   return ready == 1 ? 0 : ready == 0 ? -ETIMEDOUT : -EIO;
 }
 
-/// The daemon is no more. Programs whose HCA is gone read on; that must not cost them a CPU.
+/// The daemon is gone. Programs whose HCA disappears keep reading, which must not use a whole CPU.
 [[nodiscard]] int fabric_is_gone() {
   static const bool told = [] {
     complain("the fabric's daemon has ended, or closed this port: no MAD is carried any more");

@@ -1,7 +1,7 @@
 #pragma once
 
-// rdma-core's public header, with the inline wrappers out of the way: here their names are the
-// exported functions.
+// rdma-core's public header with its inline wrappers renamed: here their names are the exported
+// functions.
 
 #include <infiniband/verbs.h>
 

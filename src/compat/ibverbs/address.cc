@@ -56,7 +56,7 @@ WEFT_EXPORT int ibv_init_ah_from_wc(ibv_context* c, std::uint8_t port, ibv_wc* w
   if ((wc->wc_flags & IBV_WC_GRH) == 0) {
     return 0;
   }
-  // The answer goes back where the packet came from: its source becomes the destination.
+  // The response goes back to the source of the packet.
   attributes->is_global = 1;
   attributes->grh.dgid = grh->sgid;
   const auto gids = context_of(c).engine->port(PortNumber{port}).gids;

@@ -1,4 +1,4 @@
-// Asynchronous events: taking and acknowledging them.
+// Asynchronous events: getting and acknowledging them.
 
 #include <cerrno>
 

@@ -155,7 +155,7 @@ WEFT_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
       return event_source(record.event.event_type) == EventSource::CompletionQueue &&
              record.event.element.cq == cq;
     });
-    // As documented: waits until every event that was handed out has been acknowledged.
+    // As documented, waits until every delivered event has been acknowledged.
     pthread_mutex_lock(&cq->mutex);
     while (cq->comp_events_completed != object.completion_events ||
            cq->async_events_completed != object.asynchronous_events) {
@@ -175,7 +175,7 @@ WEFT_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
 WEFT_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
   auto event = object_of<CompletionChannel>(channel).events.take();
   if (!event) {
-    return -1;  // errno is read()'s
+    return -1;  // errno of read()
   }
   CompletionQueueObject& object = **event;
   *cq = ibv_cq_ex_to_cq(&object.cq);

@@ -1,4 +1,4 @@
-// Extended CQs: one completion at a time, read field by field, with the time when it came.
+// Extended CQs: completions read one at a time, field by field, with time stamps.
 
 #include <arpa/inet.h>
 
@@ -16,7 +16,8 @@ constexpr std::uint64_t kStamps =
     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 constexpr std::uint64_t kKnownFields = IBV_WC_STANDARD_FLAGS | kStamps;
 
-/// The device's clock: nanoseconds of CLOCK_MONOTONIC, so that stamps of all hosts compare.
+/// The device's clock: nanoseconds of CLOCK_MONOTONIC, so that time stamps of all hosts are
+/// comparable.
 [[nodiscard]] std::uint64_t device_clock() {
   return static_cast<std::uint64_t>(os::now().since_start().nanoseconds());
 }
@@ -69,7 +70,7 @@ std::uint8_t read_dlid_path_bits(ibv_cq_ex* cq) noexcept {
 
 std::uint64_t read_completion_ts(ibv_cq_ex* cq) noexcept { return cq_of(cq).current_stamp; }
 
-/// The two clocks differ only by a constant, unless somebody sets the time of day in between.
+/// The two clocks differ by a constant, unless the time of day is set in between.
 std::uint64_t read_completion_wallclock(ibv_cq_ex* cq) noexcept {
   const auto today = static_cast<std::uint64_t>(os::time_of_day().nanoseconds());
   return today - (device_clock() - cq_of(cq).current_stamp);
@@ -136,7 +137,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* c, ibv_cq_init_attr_ex* attributes) noexcep
   return &cq;
 }
 
-/// After so many completions, or so many microseconds after the first of them (ibv_modify_cq(3)).
+/// Event moderation by number of completions, or microseconds after the first (ibv_modify_cq(3)).
 int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attributes) noexcept {
   auto& object = object_of<CompletionQueueObject>(cq);
   if (!is_alive(*object.context)) {
@@ -150,7 +151,7 @@ int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attributes) noexcept {
   return 0;
 }
 
-/// Now, as the stamps of completions say it.
+/// The present time on the clock of completion time stamps.
 int query_rt_values(ibv_context*, ibv_values_ex* values) noexcept {
   const bool wanted = (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) != 0;
   values->comp_mask &= static_cast<std::uint32_t>(IBV_VALUES_MASK_RAW_CLOCK);

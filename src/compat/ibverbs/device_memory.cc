@@ -1,4 +1,4 @@
-// Device memory: a part of the process's memory that the program reaches through copies alone.
+// Device memory: a part of the process's memory that programs access by copying only.
 
 #include <algorithm>
 #include <cerrno>
@@ -12,9 +12,9 @@
 namespace weft::compat {
 namespace {
 
-/// Policy: as on hardware, copies are of whole words.
+/// Policy: copies are of whole words, as on hardware.
 constexpr std::uint64_t kWord = 4;
-/// Policy: no more than a page, which is what devices offer.
+/// Policy: at most a page, which is what devices offer.
 constexpr std::uint32_t kMaxLogAlignment = 12;
 
 [[nodiscard]] int check_copy(const DeviceMemoryObject& object, std::uint64_t offset,
@@ -46,7 +46,7 @@ int memcpy_from_dm(void* to, ibv_dm* dm, std::uint64_t offset, std::size_t lengt
   return 0;
 }
 
-/// Takes bytes out of what the device has left.
+/// Takes bytes from the device's remaining memory.
 [[nodiscard]] bool reserve(Handles& handles, std::size_t length) {
   std::uint64_t used = handles.device_memory_used.load();
   do {
@@ -57,7 +57,7 @@ int memcpy_from_dm(void* to, ibv_dm* dm, std::uint64_t offset, std::size_t lengt
   return true;
 }
 
-/// A child of fork() may have some, too: nothing of it is in an engine until it is registered.
+/// Allowed in a child of fork(): device memory involves no engine until it is registered.
 ibv_dm* alloc_dm(ibv_context* c, ibv_alloc_dm_attr* attributes) noexcept {
   Context& context = context_of(c);
   if (attributes->comp_mask != 0 || attributes->length == 0 ||

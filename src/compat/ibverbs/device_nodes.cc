@@ -13,7 +13,7 @@ namespace weft::compat {
 namespace {
 
 constexpr char kFolder[] = "/dev/infiniband/";
-constexpr const char* kPlaceholder = "/dev/null";  // a character device that everybody may use
+constexpr const char* kPlaceholder = "/dev/null";  // a character device that everybody may access
 
 [[nodiscard]] const char* placeholder_for(const char* path) {
   constexpr std::size_t kLength = sizeof kFolder - 1;

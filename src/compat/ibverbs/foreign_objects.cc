@@ -25,9 +25,11 @@ template <class Object>
 }
 
 std::mutex devices_lock;
-Known<PeerDevice>& devices = *new Known<PeerDevice>;  // as the threads that use it
+Known<PeerDevice>& devices =
+    *new Known<PeerDevice>;  // never destroyed, like the threads that use it
 
-/// Of the objects of a process that is forked, or gone with its fabric, the daemon knows already.
+/// The daemon already knows of the end of objects of a forked process, or of one whose fabric is
+/// gone.
 [[nodiscard]] bool may_use_daemon() { return !os::is_child_of_fork(); }
 
 }  // namespace
@@ -41,7 +43,7 @@ Result<std::shared_ptr<PeerDevice>> import_peer_device(host::Process& process, i
   }
   const std::lock_guard guard{devices_lock};
   if (auto known = find_known(devices, imported->number)) {
-    process.leave_device(*imported);  // once is enough
+    process.leave_device(*imported);  // one reference suffices
     return known;
   }
   auto device = std::make_shared<PeerDevice>(process, *imported);
@@ -160,11 +162,11 @@ Result<void> PeerMr::deregister() const {
   return done ? Result<void>{} : Result<void>{std::unexpected(done.error())};
 }
 
-// --- as the owner
+// --- for the owner
 
 namespace {
 
-/// PDs that objects of other processes are in.
+/// PDs that contain objects of other processes.
 struct Held {
   std::uint32_t device{};
   uabi::ProcessAddress importer;
@@ -173,7 +175,7 @@ struct Held {
 std::mutex held_lock;
 std::vector<Held>& held = *new std::vector<Held>;
 
-/// Of all importers together; policy.
+/// Policy: total over all importers.
 constexpr std::size_t kMaxHeld = 65'536;
 
 [[nodiscard]] Error no_such(std::string_view what, std::uint32_t handle) {

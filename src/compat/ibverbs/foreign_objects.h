@@ -1,13 +1,14 @@
 #pragma once
 
-// Devices, PDs and regions that another process has opened or made, as this program has imported
-// them (ibv_import_device(3)). Each is there once, however many names it has, and goes with the
-// last. Any thread.
+// Devices, PDs and regions of other processes, as this program has imported them
+// (ibv_import_device(3)). Each exists once, however many handles it has, and is released with the
+// last. Any thread; each object has its own lock.
 //
-// A foreign PD is a PD of this process's engine, in which the program makes QPs and regions as in
-// any other; while it has some there, its owner may not deallocate it. A foreign region is in it
-// under its own keys, over its memory if this process has that mapped, too: a region of private
-// memory can be named to peers of its owner's QPs, but no QP of this process reaches it.
+// A foreign PD is represented by a PD of this process's engine, in which the program creates QPs
+// and regions as usual; while it has any, the owner cannot deallocate its PD. A foreign region is
+// in that PD under its original keys, backed by its memory if that is mapped in this process, too.
+// A region of private memory can be named to peers of the owner's QPs, but no QP of this process
+// can access it.
 
 #include <cstdint>
 #include <map>
@@ -23,6 +24,7 @@ namespace weft::compat {
 class PeerPd;
 class PeerMr;
 
+/// A device that another process has opened.
 class PeerDevice : public std::enable_shared_from_this<PeerDevice> {
  public:
   PeerDevice(host::Process& process, const host::ImportedDevice& device);
@@ -32,13 +34,14 @@ class PeerDevice : public std::enable_shared_from_this<PeerDevice> {
 
   [[nodiscard]] std::uint32_t hca() const { return device_.hca; }
   [[nodiscard]] hca::Hca& engine() const;
-  /// NotFound: its owner has no PD with that handle.
+  /// Imports a PD. NotFound if the owner has no PD with that handle.
   [[nodiscard]] Result<std::shared_ptr<PeerPd>> import_domain(std::uint32_t handle);
 
+  /// Sends a request to the owner and waits for the response.
   [[nodiscard]] Result<uabi::ObjectAnswer> ask(uabi::ImportVerb verb, std::uint32_t handle) const {
     return process_.ask_for_object(device_, verb, handle);
   }
-  /// So that its owner knows before this returns, if it is there.
+  /// Notifies the owner, and returns when it has been notified, if it is still there.
   void tell(uabi::ImportVerb verb, std::uint32_t handle) const;
 
  private:
@@ -48,6 +51,7 @@ class PeerDevice : public std::enable_shared_from_this<PeerDevice> {
   std::map<std::uint32_t, std::weak_ptr<PeerPd>> domains_;
 };
 
+/// A PD that another process has allocated.
 class PeerPd : public std::enable_shared_from_this<PeerPd> {
  public:
   PeerPd(std::shared_ptr<PeerDevice> device, std::uint32_t handle, hca::ProtectionDomain& engine)
@@ -58,12 +62,13 @@ class PeerPd : public std::enable_shared_from_this<PeerPd> {
 
   [[nodiscard]] hca::ProtectionDomain& engine() const { return engine_; }
   [[nodiscard]] PeerDevice& device() const { return *device_; }
+  /// Imports a region of this PD. NotFound if the owner has no region with that handle.
   [[nodiscard]] Result<std::shared_ptr<PeerMr>> import_region(std::uint32_t handle);
 
-  /// There are objects of this process in it: the first and the last are told to its owner.
+  /// Counts objects of this process in the PD. The owner is notified of the first and the last.
   void hold();
   void release_hold();
-  /// For good. Busy: somebody has objects in it.
+  /// Deallocates the PD at its owner. Busy if it is in use.
   [[nodiscard]] Result<void> deallocate() const;
 
  private:
@@ -75,6 +80,7 @@ class PeerPd : public std::enable_shared_from_this<PeerPd> {
   std::map<std::uint32_t, std::weak_ptr<PeerMr>> regions_;
 };
 
+/// A memory region that another process has registered.
 class PeerMr {
  public:
   PeerMr(std::shared_ptr<PeerPd> domain, std::uint32_t handle, hca::MemoryRegion& engine)
@@ -84,7 +90,7 @@ class PeerMr {
   PeerMr& operator=(const PeerMr&) = delete;
 
   [[nodiscard]] hca::MemoryRegion& engine() const { return engine_; }
-  /// For good.
+  /// Deregisters the region at its owner.
   [[nodiscard]] Result<void> deregister() const;
 
  private:
@@ -93,11 +99,11 @@ class PeerMr {
   hca::MemoryRegion& engine_;
 };
 
-/// The device behind a command descriptor of another process.
+/// Imports the device of a command descriptor of another process.
 [[nodiscard]] Result<std::shared_ptr<PeerDevice>> import_peer_device(host::Process& process,
                                                                      int command);
 
-/// As the owner: what another process asks for, and that it is gone (host::ProcessEvents).
+/// For the owner: answers a request of an importer, and handles its end (host::ProcessEvents).
 [[nodiscard]] uabi::ObjectAnswer answer_importer(const uabi::ObjectRequest& question);
 void remove_importer(std::uint32_t device, uabi::ProcessAddress importer);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Objects by handle: what contexts of one open device, the opened one and those imported from its
-// command descriptor, have in common.
+// Object handles: shared by all contexts of one open device, both the one from ibv_open_device()
+// and those imported from its command descriptor.
 
 #include <fmt/format.h>
 #include <atomic>
@@ -19,24 +19,28 @@
 
 namespace weft::compat {
 
-/// Values by the number under which a program knows them, which is never 0. Any thread.
+/// Values by the handle under which a program knows them, which is never 0. Any thread; it has its
+/// own lock.
 template <class Value>
 class HandleTable {
  public:
-  /// Beyond `newest`.
+  /// Assigns handles above `newest`.
   explicit HandleTable(std::uint32_t newest = 0) : first_(newest), newest_(newest) {}
 
+  /// Assigns a new handle to `value`.
   std::uint32_t add(const Value& value) {
     const std::lock_guard guard{lock_};
     const std::uint32_t handle = ++newest_;
     values_.emplace(handle, value);
     return handle;
   }
+  /// The value of a handle; nullopt if it has none (any more).
   [[nodiscard]] std::optional<Value> find(std::uint32_t handle) const {
     const std::lock_guard guard{lock_};
     const auto found = values_.find(handle);
     return found == values_.end() ? std::nullopt : std::optional{found->second};
   }
+  /// A handle of that value.
   [[nodiscard]] std::optional<std::uint32_t> handle_of(const Value& value) const {
     const std::lock_guard guard{lock_};
     for (const auto& [handle, known] : values_) {
@@ -46,16 +50,17 @@ class HandleTable {
     }
     return std::nullopt;
   }
+  /// Assigns `value` to a given handle.
   void set(std::uint32_t handle, const Value& value) {
     const std::lock_guard guard{lock_};
     values_.insert_or_assign(handle, value);
   }
-  /// Whether it was ever the number of a value.
+  /// True if `handle` was ever assigned.
   [[nodiscard]] bool was_given(std::uint32_t handle) const {
     const std::lock_guard guard{lock_};
     return handle > first_ && handle <= newest_;
   }
-  /// Nothing when it was removed before, by whoever else had it.
+  /// Nullopt if another thread has removed it before.
   std::optional<Value> remove(std::uint32_t handle) {
     const std::lock_guard guard{lock_};
     auto node = values_.extract(handle);
@@ -69,7 +74,7 @@ class HandleTable {
   std::uint32_t newest_;
 };
 
-/// Why an object's handle does not lead to it.
+/// The reason why an object's handle does not lead to the object.
 template <class Value>
 [[nodiscard]] std::string why_unknown(std::string_view what, std::uint32_t handle,
                                       const HandleTable<Value>& table) {
@@ -88,10 +93,10 @@ template <class Value>
                    what, handle);
 }
 
-/// Memory handed out as device memory; it lives as long as somebody has a name for it.
+/// A piece of device memory; it exists as long as a handle refers to it.
 class DeviceMemory {
  public:
-  /// Null when there is no memory.
+  /// Null if out of memory.
   static std::shared_ptr<DeviceMemory> make(std::size_t length, std::size_t alignment);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
@@ -113,13 +118,15 @@ class DeviceMemory {
 
 class PeerDevice;
 
+/// A memory region and the device memory behind it.
 struct RegionHandle {
   hca::MemoryRegion* engine{};
-  std::shared_ptr<DeviceMemory> device_memory{};  // of a region of such
+  std::shared_ptr<DeviceMemory> device_memory{};  // null for ordinary memory
 };
 
+/// The handles of one open device.
 struct Handles {
-  /// Of a device that another process has opened: its handles are those below.
+  /// Handles of an imported device: the owner's are below this value.
   static constexpr std::uint32_t kFirstOwnHandle = 1U << 31;
 
   explicit Handles(std::uint32_t newest = 0)
@@ -127,7 +134,7 @@ struct Handles {
   HandleTable<hca::ProtectionDomain*> domains;
   HandleTable<RegionHandle> regions;
   HandleTable<std::shared_ptr<DeviceMemory>> device_memories;
-  std::shared_ptr<PeerDevice> foreign;  // null: it is this process that opened the device
+  std::shared_ptr<PeerDevice> foreign;              // null if this process opened the device
   std::atomic<std::uint64_t> device_memory_used{};  // bytes
 };
 

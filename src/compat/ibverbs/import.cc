@@ -1,6 +1,6 @@
-// Contexts and objects under a second name, of this process or of another one that has opened the
-// device (foreign_objects.h). What was imported is the same object: once it is destroyed under one
-// of its names, the others may only be unimported (ibv_import_pd(3)).
+// Importing contexts and objects, of this process or of another one that has opened the device
+// (foreign_objects.h). An imported object is the same object: once it has been destroyed through
+// one of its handles, the others may only be unimported (ibv_import_pd(3)).
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ using namespace weft::compat;
 
 namespace {
 
-/// As ibv_open_device makes them, so that no other file's number is asked for.
+/// True for a descriptor created by ibv_open_device; the number of any other file is not looked up.
 [[nodiscard]] bool is_command_descriptor(int command) {
   constexpr std::string_view kName = "/memfd:weft-device";
   std::array<char, 64> target{};
@@ -57,7 +57,7 @@ ibv_mr* import_peer_mr(ibv_pd* pd, std::uint32_t handle) {
 
 extern "C" {
 
-/// The descriptor belongs to the new context from now on, which closes it.
+/// The new context takes ownership of the descriptor and closes it.
 WEFT_EXPORT ibv_context* ibv_import_device(int command) {
   if (Context* const open = context_of_command(command)) {
     if (command == open->command.get()) {
@@ -107,7 +107,7 @@ WEFT_EXPORT ibv_pd* ibv_import_pd(ibv_context* c, std::uint32_t handle) {
 
 WEFT_EXPORT void ibv_unimport_pd(ibv_pd* pd) { delete &object_of<ProtectionDomainObject>(pd); }
 
-/// Its address and length are not known here, as documented; its keys are.
+/// Address and length are unknown here, as documented; the keys are known.
 WEFT_EXPORT ibv_mr* ibv_import_mr(ibv_pd* pd, std::uint32_t handle) {
   Context& context = context_of(pd->context);
   if (is_alive(context) && object_of<ProtectionDomainObject>(pd).foreign) {

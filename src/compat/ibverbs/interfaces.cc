@@ -20,11 +20,11 @@
 namespace weft::compat {
 namespace {
 
-/// Of all 127/8, as the resolver has it (fabric/addresses.h).
+/// Covers 127/8, as the resolver assumes (fabric/addresses.h).
 constexpr std::uint32_t kNetmask = 0xFF00'0000;
 constexpr unsigned int kFlags = IFF_UP | IFF_RUNNING | IFF_BROADCAST | IFF_MULTICAST;
 
-/// One of ours in a list; its data tells it from the machine's.
+/// One of our interfaces in a list; ifa_data marks it as ours.
 struct Interface {
   ifaddrs entry;
   sockaddr_in address;
@@ -61,7 +61,7 @@ char mark;
   return found;
 }
 
-/// In one block, before the machine's.
+/// Lists ours, in one block, before the machine's.
 int list_interfaces(ifaddrs** list) noexcept {
   ifaddrs* machines = nullptr;
   if (const int status = getifaddrs(&machines); status != 0) {
@@ -93,14 +93,15 @@ int list_interfaces(ifaddrs** list) noexcept {
   return 0;
 }
 
-/// Whoever lists by us frees by us; a list from before has none of ours.
+/// Frees a list. Modules that list by our function also free by it; an older list contains none of
+/// ours.
 void free_interfaces(ifaddrs* list) noexcept {
   ifaddrs* machines = list;
   while (machines != nullptr && machines->ifa_data == &mark) {
     machines = machines->ifa_next;
   }
   if (machines != list) {
-    std::free(list);  // the block begins with its first entry
+    std::free(list);  // the block starts with its first entry
   }
   freeifaddrs(machines);
 }

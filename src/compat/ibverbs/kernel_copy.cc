@@ -1,5 +1,5 @@
-// Between the kernel's forms of attributes and the C interface: what librdmacm and older programs
-// call.
+// Conversion between the kernel's structures and those of the C interface, for librdmacm and older
+// programs.
 
 #include <infiniband/sa.h>
 #include <rdma/ib_user_sa.h>

@@ -1,7 +1,6 @@
-// Verbs that rdma-core has added since 57 (version nodes IBVERBS_1.15 to 1.18). Their header may
-// not be installed: what they take is declared here. What a device without PCIe, or a fabric
-// without a kernel, cannot have is refused with the errno by which programs find out, and the
-// reason.
+// Verbs added to rdma-core since 57 (version nodes IBVERBS_1.15 to 1.18). Their header may not be
+// installed, so their argument types are declared here. What a device without PCIe, or a fabric
+// without a kernel, cannot support is refused with the errno that programs test for, and a reason.
 
 #include <unistd.h>
 
@@ -54,8 +53,8 @@ int refuse_descriptor() {
   return -1;
 }
 
-/// An ibv_buf, which programs know by its address alone: memory as malloc() gives it, for a device
-/// here has none of its own.
+/// An ibv_buf, opaque to programs: plain heap memory, since devices here have no memory of their
+/// own.
 struct Buffer {
   void* memory;
   std::size_t bytes;
@@ -64,16 +63,16 @@ struct Buffer {
 
 [[nodiscard]] Buffer* buffer_of(void* its_buffer) { return static_cast<Buffer*>(its_buffer); }
 
-/// All of the region is in the buffer, and of the buffer's PD.
+/// True if the whole region is in the buffer and belongs to its PD.
 [[nodiscard]] bool holds(const Buffer& buffer, const ibv_pd* pd, const RegionAttributes& region) {
-  // Below the buffer's begin the difference is greater than any buffer.
+  // Below the buffer's start the difference wraps to a value greater than any size.
   const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(region.address) -
                                 reinterpret_cast<std::uintptr_t>(buffer.memory);
   return pd == buffer.pd && offset <= buffer.bytes && region.length <= buffer.bytes - offset;
 }
 
-/// Lanes of an ActiveWidth, and tenths of Gb/s of one at an ActiveSpeed, as the kernel tells them
-/// in `rate` of sysfs.
+/// Number of lanes of an ActiveWidth, and the rate per lane at an ActiveSpeed in tenths of Gb/s, as
+/// in the `rate` file of sysfs.
 [[nodiscard]] std::uint64_t lanes_of(std::uint8_t width) {
   switch (width) {
     case 2:
@@ -153,7 +152,7 @@ WEFT_EXPORT ibv_mr* ibv_reg_mr_ex(ibv_pd* pd, void* its_attributes) {
 
 WEFT_EXPORT int ibv_dm_export_dmabuf_fd(ibv_dm*) { return refuse_descriptor(); }
 
-/// In units of 100 Mb/s, of the port's link as it is active.
+/// In units of 100 Mb/s, for the port's link as it is active.
 WEFT_EXPORT int ibv_query_port_speed(ibv_context* c, std::uint32_t port, std::uint64_t* speed) {
   ibv_port_attr attributes{};
   const int error = port > UINT8_MAX
@@ -168,7 +167,7 @@ WEFT_EXPORT int ibv_query_port_speed(ibv_context* c, std::uint32_t port, std::ui
 
 // --- IBVERBS_1.17
 
-/// Whole pages, as rdma-core has it.
+/// Allocates whole pages, as rdma-core does.
 WEFT_EXPORT void* ibv_alloc_buf(ibv_pd* pd, std::size_t bytes, void** out) {
   auto buffer = std::make_unique<Buffer>(Buffer{.memory = nullptr, .bytes = bytes, .pd = pd});
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));

@@ -21,7 +21,7 @@ constexpr std::uint32_t kJumpSlot = R_AARCH64_JUMP_SLOT;
 #error "Which relocation fills a link to a function on this processor?"
 #endif
 
-/// What the loader mapped of a module, as far as its links are concerned.
+/// The parts of a loaded module that concern its links.
 class Module {
  public:
   explicit Module(const dl_phdr_info& info)
@@ -49,7 +49,8 @@ class Module {
     });
   }
 
-  /// Whole pages of what the loader made read-only when it had bound the links (RELRO).
+  /// True if the page is entirely in what the loader made read-only after binding the links
+  /// (RELRO).
   [[nodiscard]] bool is_read_only(std::uintptr_t page, std::uintptr_t page_bytes) const {
     return std::ranges::any_of(headers_, [&](const ElfW(Phdr) & header) {
       const std::uintptr_t begin = base_ + header.p_vaddr;
@@ -58,7 +59,7 @@ class Module {
     });
   }
 
-  /// A link that may not be opened stays as it is.
+  /// Redirects a link, unless its page cannot be made writable.
   void lead(std::uintptr_t slot, std::uintptr_t function) const {
     const auto page_bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
     const std::uintptr_t page = slot & ~(page_bytes - 1);

@@ -6,16 +6,16 @@
 
 namespace weft::compat {
 
-/// A function of the C library, and ours that stands in for it.
+/// A function of the C library and its replacement.
 struct Replacement {
   std::string_view name;
   std::uintptr_t function{};
 };
 
-/// Some programs ask the system itself what only we can answer, by functions that lie before ours
-/// in their search order. The module around `address` has its links to those functions led to ours,
-/// also where the loader bound them at the start and made them read-only. Other modules keep
-/// theirs. Any thread; doing it again changes nothing.
+/// Redirects links of the module around `address`: some programs ask the operating system what only
+/// this library can answer, through functions that precede ours in the symbol search order. The
+/// module's links to those functions are redirected, even if the loader bound them at startup and
+/// made them read-only. Other modules are unaffected. Any thread; idempotent.
 void lead_links_of(const void* address, std::span<const Replacement> replacements);
 
 }  // namespace weft::compat

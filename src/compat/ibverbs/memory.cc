@@ -17,7 +17,7 @@ namespace {
 using namespace weft;
 using namespace weft::compat;
 
-// Of newer headers: IBV_ACCESS_FLUSH_GLOBAL and _PERSISTENT.
+// From newer headers: IBV_ACCESS_FLUSH_GLOBAL and _PERSISTENT.
 constexpr unsigned kFlushGlobal = 1U << 8;
 constexpr unsigned kFlushPersistent = 1U << 9;
 
@@ -26,8 +26,8 @@ constexpr unsigned kKnownAccess =
     IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
     IBV_ACCESS_HUGETLB | kFlushGlobal | kFlushPersistent;
 
-/// Registering pins pages on hardware and fails with EFAULT where there are none; a region that is
-/// paged on demand may come before its memory.
+/// On hardware, registration pins pages and fails with EFAULT if there are none; a region that is
+/// paged on demand may be registered before its memory exists.
 [[nodiscard]] Result<void> check_range(void* address, std::size_t length, unsigned access) {
   const std::span range{static_cast<const std::byte*>(address), length};
   if (length == 0) {
@@ -55,7 +55,7 @@ constexpr unsigned kKnownAccess =
   return {};
 }
 
-/// Without the flags that a library may ignore, such as relaxed ordering: we never reorder.
+/// Removes the flags that a library may ignore, such as relaxed ordering: we never reorder.
 [[nodiscard]] unsigned needed_access(unsigned access) {
   return access & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
 }
@@ -66,7 +66,7 @@ constexpr unsigned kKnownAccess =
   return number;
 }
 
-/// All of the address space: an on-demand region that begins at null and has every length.
+/// The implicit region: on demand, starting at null, of maximum length.
 [[nodiscard]] bool is_implicit(void* address, std::size_t length, unsigned access) {
   return address == nullptr && length == SIZE_MAX && (access & IBV_ACCESS_ON_DEMAND) != 0;
 }
@@ -93,9 +93,9 @@ Result<hca::MemoryRegion*> register_range(ibv_pd* pd, void* address, std::size_t
                                          flags);
 }
 
-/// Peers count from the region's beginning where the program asks for that (ibv_reg_mr(3)),
-/// whatever its address is. The macro ibv_reg_mr calls ibv_reg_mr_iova2 with the address unless its
-/// flags are a constant.
+/// With zero-based access, peers count from the region's start, whatever its address
+/// (ibv_reg_mr(3)). The macro ibv_reg_mr calls ibv_reg_mr_iova2 with the address unless its flags
+/// are constant.
 [[nodiscard]] std::uint64_t start_of(std::uint64_t iova, unsigned access) {
   return (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
 }
@@ -118,7 +118,7 @@ ibv_mr* make_region(ibv_pd* pd, void* address, std::size_t length, std::uint64_t
 }
 
 int to_advise_errno(const Error& error) {
-  // Its manual page names EPERM where others say EACCES.
+  // Its man page has EPERM where others have EACCES.
   return error.code == ErrorCode::PermissionDenied ? refuse(EPERM, error.reason) : refuse(error);
 }
 
@@ -309,8 +309,8 @@ WEFT_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, s
 WEFT_EXPORT int ibv_dontfork_range(void*, std::size_t) { return 0; }
 WEFT_EXPORT int ibv_dofork_range(void*, std::size_t) { return 0; }
 
-// Nothing is pinned: the parent's registrations keep naming the parent's memory, whatever a child
-// does (docs/ARCHITECTURE.md, decision 9).
+// Nothing is pinned: the parent's registrations keep referring to the parent's memory, whatever a
+// child does (docs/ARCHITECTURE.md, decision 9).
 WEFT_EXPORT int ibv_fork_init() { return 0; }
 WEFT_EXPORT ibv_fork_status ibv_is_fork_initialized() { return IBV_FORK_UNNEEDED; }
 

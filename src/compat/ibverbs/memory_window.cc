@@ -1,5 +1,5 @@
-// Memory windows. The key part of a window's R_Key is the program's: for type 1 the library counts
-// it on at every bind, for type 2 the program itself does (ibv_inc_rkey).
+// Memory windows. The key part of a window's R_Key changes with each bind: for type 1 the library
+// increments it, for type 2 the program does (ibv_inc_rkey).
 
 #include <cerrno>
 #include <memory>
@@ -92,7 +92,8 @@ Result<hca::WindowBinding> weft::compat::to_engine(const ibv_mw& mw, std::uint32
   if (info.mr == nullptr) {
     return fail(ErrorCode::InvalidArgument, "a window of type 2 needs a region to be bound to");
   }
-  // What a program gives is the key part; the rest is the window's (IBTA vol 1 §10.6.7.2.2).
+  // The program chooses only the key part; the rest identifies the window (IBTA vol 1 §10.6.7.2.2).
+  // Devices ignore the upper bits, and some programs rely on it.
   // Devices take the low 8 bits and look at no others, and there are programs that count on it.
   return binding_of(info, (mw.rkey & ~kKeyPart) | (rkey & kKeyPart));
 }

@@ -11,7 +11,7 @@
 namespace weft::compat {
 namespace {
 
-/// Policy: as many entries as the tables of a port can come to hold.
+/// Policy: the most entries that a port's table can have.
 constexpr int kGidTableLength = 8;
 
 [[nodiscard]] bool has_port(const Context& context, unsigned port) {
@@ -21,7 +21,8 @@ constexpr int kGidTableLength = 8;
 [[nodiscard]] ibv_port_attr port_attributes(const Context& context, std::uint8_t number) {
   const fabric::PortRecord port = context.process->port_record(context.hca, PortNumber{number});
   ibv_port_attr out{};
-  out.state = static_cast<ibv_port_state>(port.state);  // PortInfo PortState both
+  out.state =
+      static_cast<ibv_port_state>(port.state);  // both have the numbers of PortInfo PortState
   out.max_mtu = static_cast<ibv_mtu>(port.max_mtu);
   out.active_mtu = static_cast<ibv_mtu>(port.active_mtu);
   out.gid_tbl_len = kGidTableLength;
@@ -44,10 +45,11 @@ constexpr int kGidTableLength = 8;
   return out;
 }
 
-/// What rdma-core has put behind it since 56; the header that is installed may lack it.
+/// The port attributes with the member that rdma-core 56 appended; the installed header may lack
+/// it.
 struct PortAnswer {
   ibv_port_attr known;
-  std::uint32_t active_speed_ex{};  // speeds beyond the eight bits of active_speed, as well
+  std::uint32_t active_speed_ex{};  // also includes speeds beyond the eight bits of active_speed
 };
 
 int query_port(ibv_context* c, std::uint8_t number, ibv_port_attr* attributes,
@@ -73,7 +75,7 @@ using namespace weft::compat;
 
 extern "C" {
 
-/// The exported function is the old one, for headers that knew less of a port.
+/// The exported function is the original one, for headers with a shorter structure.
 WEFT_EXPORT int ibv_query_port(ibv_context* c, std::uint8_t port,
                                _compat_ibv_port_attr* attributes) {
   constexpr std::size_t kOldSize = 48;

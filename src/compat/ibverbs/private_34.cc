@@ -1,7 +1,6 @@
-// What rdma-core's hardware drivers call in the library that loads them (version node
-// IBVERBS_PRIVATE_34). Programs drag libmlx5 and libefa in, which must load and then find that no
-// device here is theirs: registering a driver is accepted and forgotten, and every
-// kernel command is refused.
+// Symbols that rdma-core's hardware drivers need from libibverbs (version node IBVERBS_PRIVATE_34).
+// Some programs link libmlx5 and libefa, which must load and then find that no device here is
+// theirs: driver registrations are accepted and ignored, and every kernel command is refused.
 
 #include <cerrno>
 #include <cstdarg>
@@ -21,7 +20,7 @@ void* refuse_object() {
 
 }  // namespace
 
-// The real functions have many shapes; none of their arguments is looked at.
+// The real functions have various signatures; their arguments are ignored.
 #define WEFT_REFUSED_COMMAND(name) \
   extern "C" WEFT_EXPORT int name() { return refuse_command(); }
 #define WEFT_REFUSED_OBJECT(name) \

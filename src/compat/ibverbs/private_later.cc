@@ -1,11 +1,11 @@
-// What hardware drivers and tools of newer distributions call in the library that loads them: the
-// same as in private_34.cc, under the version node of their release, and what later releases have
-// added. rdma-core names the node after the interface of its drivers: 34 (releases 36 to 56), 57
-// (57 and 58), 59 (59 to 63), 64 and 65. Each of the later nodes has all of the names here.
+// Symbols that hardware drivers and tools of newer distributions need from libibverbs: those of
+// private_34.cc, under the version node of their release, and those that later releases have added.
+// rdma-core names the node after its driver interface: 34 (releases 36 to 56), 57 (57 and 58), 59
+// (59 to 63), 64 and 65. Each later node has all the names here.
 //
-// To the linker each version of a name is a symbol of its own, here an alias of one of the
-// functions below. Aliases must be in their function's file, and the directive that gives a symbol
-// its version is the assembler's: hence this file is compiled without LTO (CMakeLists.txt).
+// To the linker each version of a name is a separate symbol, here an alias of one of the functions
+// below. Aliases must be in the file of their function, and symbol versions are assigned by an
+// assembler directive, so this file is compiled without LTO (CMakeLists.txt).
 
 #include <cerrno>
 #include <cstdint>
@@ -41,7 +41,7 @@ const char* weft_private_opcode(unsigned opcode) { return ibv_wr_opcode_str(opco
 
 }  // extern "C"
 
-// `declaration` is that of an alias called name_in_version.
+// `declaration` declares the alias, which is called name_in_version.
 #define WEFT_VERSIONED(name, version, function, declaration)           \
   extern "C" WEFT_EXPORT declaration __attribute__((alias(function))); \
   __asm__(".symver " #name "_in_" #version "," #name "@IBVERBS_PRIVATE_" #version);

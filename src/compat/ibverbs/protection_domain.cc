@@ -1,4 +1,4 @@
-// Protection domains, thread domains, and parent domains, which join one of each.
+// Protection domains, thread domains, and parent domains, which combine one of each.
 
 #include <fmt/format.h>
 
@@ -12,13 +12,13 @@
 namespace weft::compat {
 namespace {
 
-/// What a program's allocator is told to allocate for: the upper half is a driver's number in
-/// rdma-core, of which 0 is unknown, the lower half the driver's own (ibv_alloc_parent_domain(3)).
-/// Ours says: the object of a QP, CQ or SRQ.
+/// The resource type that is passed to a program's allocator: the upper half is a driver's number
+/// in rdma-core, where 0 means unknown, and the lower half is defined by the driver
+/// (ibv_alloc_parent_domain(3)). This value means: the object of a QP, CQ or SRQ.
 constexpr std::uint64_t kResource = 1;
 
-/// Nothing of ours is shared between objects of a thread domain, so that using them from one thread
-/// saves no lock; the domain is known all the same.
+/// Objects of a thread domain share nothing here, so that its use by a single thread saves no lock.
+/// The domain exists for compatibility.
 ibv_td* alloc_td(ibv_context* c, ibv_td_init_attr* attributes) noexcept {
   if (!is_alive(context_of(c))) {
     refuse(EIO, "a child of fork() has none of its parent's objects");

@@ -1,4 +1,4 @@
-// The extended way to post: wr_start, one builder and setters per request, wr_complete.
+// Extended posting: wr_start, one builder and setters per request, wr_complete.
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -26,11 +26,11 @@ hca::SendWr& begin(ibv_qp_ex* qp, hca::WrOpcode opcode) {
   pending.wr.wr_id = qp->wr_id;
   pending.wr.opcode = opcode;
   pending.wr.flags = hca::SendFlags::from_bits(qp->wr_flags & 0xF)
-                         .without(hca::Send::Inline);  // the setters say whether
+                         .without(hca::Send::Inline);  // the setters determine it
   return pending.wr;
 }
 
-/// The request that setters refer to; null, and the whole series fails, when none was begun.
+/// The request to which setters refer; null, which fails the whole series, if there is none.
 PendingWr* newest(ibv_qp_ex* qp) {
   QpObject& object = qp_of(qp);
   if (object.pending.empty()) {
@@ -100,10 +100,11 @@ void wr_atomic_write(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address,
   std::memcpy(&wr.swap, eight_bytes, sizeof wr.swap);
 }
 
-/// `type`: ibv_placement_type, `level`: ibv_selectivity_level, whose numbers are the wire's.
+/// `type` is an ibv_placement_type, `level` an ibv_selectivity_level; both have the values of the
+/// wire format.
 void wr_flush(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, std::size_t length,
               std::uint8_t type, std::uint8_t level) noexcept {
-  constexpr std::size_t kTooLong = 0xFFFF'FFFF;  // a longer one is no shorter here
+  constexpr std::size_t kTooLong = 0xFFFF'FFFF;  // saturates: a longer one must not become shorter
   hca::SendWr& wr = begin(qp, hca::WrOpcode::Flush);
   wr.rkey = RKey{rkey};
   wr.remote_address = address;
@@ -145,7 +146,7 @@ void wr_set_sge_list(ibv_qp_ex* qp, std::size_t count, const ibv_sge* sges) noex
   }
 }
 
-/// Inline data is the program's again as soon as the setter returns, so it is copied here.
+/// The program may reuse inline data as soon as the setter returns, so it is copied here.
 void add_inline(ibv_qp_ex* qp, PendingWr& pending, const void* address, std::size_t length) {
   const QpObject& object = qp_of(qp);
   auto& bytes = qp_of(qp).pending_bytes;
@@ -200,7 +201,7 @@ void wr_abort(ibv_qp_ex* qp) noexcept {
   return sge;
 }
 
-/// All of the series or nothing.
+/// Posts all of the series or nothing.
 [[nodiscard]] int post_series(QpObject& object) {
   for (PendingWr& pending : object.pending) {
     if (pending.is_inline) {

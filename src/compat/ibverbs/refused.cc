@@ -1,4 +1,5 @@
-// Verbs that no device of ours has: each says why, where an empty slot would only say errno.
+// Verbs that no device here supports: each gives a reason, where an empty slot would only set
+// errno.
 
 #include <cerrno>
 

@@ -21,7 +21,7 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept 
   return post_each(wr, bad_wr, [&](const hca::RecvWr& one) { return object.engine->post(one); });
 }
 
-/// Of an XRC SRQ, which is what `domain` makes it.
+/// What an XRC SRQ has in addition; `domain` is null for others.
 struct XrcPlace {
   XrcDomainObject* domain{};
   CompletionQueueObject* cq{};

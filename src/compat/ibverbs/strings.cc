@@ -15,7 +15,7 @@ template <std::size_t kCount>
 
 struct Rate {
   ibv_rate rate;
-  int multiple;  // of 2.5 Gb/s; 0 where it is not a whole one
+  int multiple;  // of 2.5 Gb/s; 0 if it is no integer
   int mbps;
 };
 
@@ -149,7 +149,7 @@ WEFT_EXPORT ibv_rate mbps_to_ibv_rate(int mbps) {
   return IBV_RATE_MAX;
 }
 
-/// Of rdma-core 50 and later, with its words; its header's declaration may be missing.
+/// Added by rdma-core 50, with its texts; the installed header may not declare it.
 WEFT_EXPORT const char* ibv_wr_opcode_str(unsigned opcode) {
   static constexpr std::array<const char*, 16> kNames{"rdma-write",
                                                       "rdma-write-with-imm",

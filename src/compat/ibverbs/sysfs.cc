@@ -24,7 +24,7 @@ void write_file(const std::string& path, const std::string& text) {
   }
 }
 
-/// A GUID as sysfs writes it: four groups of four hex digits.
+/// A GUID in the form of sysfs: four groups of four hex digits.
 [[nodiscard]] std::string text_of(Guid guid) {
   const std::uint64_t value = guid.value();
   return fmt::format("{:04x}:{:04x}:{:04x}:{:04x}", value >> 48, value >> 32 & 0xFFFF,
@@ -81,7 +81,7 @@ WEFT_EXPORT int ibv_read_sysfs_file(const char* folder, const char* file, char* 
   if (count < 0) {
     return -1;
   }
-  // The last newline becomes the end of the text.
+  // Replace the last newline by the terminating null.
   auto length = static_cast<std::size_t>(count);
   if (length > 0 && buffer[length - 1] == '\n') {
     buffer[--length] = '\0';

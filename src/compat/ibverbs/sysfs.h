@@ -7,12 +7,12 @@
 
 namespace weft::compat {
 
-/// Where this host's files lie that stand for /sys: $SYSFS_PATH as rdma-core has it, else a folder
-/// of the fabric's run directory.
+/// The directory that stands for /sys: $SYSFS_PATH as in rdma-core, else a directory in the
+/// fabric's run directory.
 [[nodiscard]] std::string sysfs_path();
 
-/// Writes class/infiniband/<device>/... for programs that read it; what cannot be written is left
-/// out.
+/// Writes class/infiniband/<device>/... for programs that read it; files that cannot be written are
+/// omitted.
 void write_sysfs(std::span<const host::HostHca> hcas);
 
 }  // namespace weft::compat

@@ -17,12 +17,12 @@ static_assert(sizeof(ibv_sge) == sizeof(hca::Sge) &&
               offsetof(ibv_sge, length) == offsetof(hca::Sge, length) &&
               offsetof(ibv_sge, lkey) == offsetof(hca::Sge, lkey));
 
-/// A scatter/gather list where it lies: both types have one layout. A negative count is none.
+/// A scatter/gather list in place, since both types have the same layout. A negative count means 0.
 [[nodiscard]] inline std::span<const hca::Sge> sges_of(const ibv_sge* list, int count) {
   return {reinterpret_cast<const hca::Sge*>(list), static_cast<std::size_t>(std::max(count, 0))};
 }
 
-/// Hands each receive of a list to `post(const hca::RecvWr&)`, up to the first that is refused.
+/// Passes each receive of a list to `post(const hca::RecvWr&)`, up to the first that is refused.
 template <class Post>
 [[nodiscard]] int post_each(ibv_recv_wr* wr, ibv_recv_wr** bad_wr, Post post) {
   for (; wr != nullptr; wr = wr->next) {
@@ -35,7 +35,7 @@ template <class Post>
   return 0;
 }
 
-/// What a work request that binds a window of type 2 asks for.
+/// The binding requested by a work request for a window of type 2.
 [[nodiscard]] Result<hca::WindowBinding> to_engine(const ibv_mw& mw, std::uint32_t rkey,
                                                    const ibv_mw_bind_info& info);
 

@@ -1,4 +1,4 @@
-// Receive work queues of their own.
+// Receive work queues without a QP.
 
 #include <cerrno>
 #include <memory>

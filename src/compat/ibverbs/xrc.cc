@@ -1,5 +1,5 @@
-// XRC domains, the SRQs of which are in srq.cc, and handles of target QPs. Programs of one host
-// that open the same file share its domain (hca/xrc_relay.h).
+// XRC domains, and handles of target QPs (XRC SRQs are in srq.cc). Programs of one host that open
+// the same file share its domain (hca/xrc_relay.h).
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -15,7 +15,7 @@
 namespace weft::compat {
 namespace {
 
-/// A file's domain that this program has open, once or several times.
+/// The XRC domain of a file, which this program has opened one or more times.
 struct NamedDomain {
   host::Process* process{};
   std::uint32_t hca{};
@@ -28,10 +28,11 @@ struct NamedDomain {
 std::mutex named_lock;
 std::vector<NamedDomain> named;
 
-std::mutex targets_lock;  // may be taken with a QP's lock held, so that nothing is done under it
+std::mutex
+    targets_lock;  // innermost: may be taken with a QP's lock held, so nothing is called under it
 std::vector<QpObject*> targets;
 
-/// The domain of the file under the descriptor, made if the flags say so (ibv_open_xrcd(3)).
+/// The domain of the descriptor's file, created if the flags say so (ibv_open_xrcd(3)).
 Result<hca::XrcDomain*> open_named(const Context& context, int fd, int oflags) {
   struct stat file{};
   if (fstat(fd, &file) != 0) {
@@ -64,7 +65,7 @@ Result<hca::XrcDomain*> open_named(const Context& context, int fd, int oflags) {
   return engine;
 }
 
-/// Closed with the last of the times that this program has it open.
+/// Closes the domain when this program has closed it as often as it opened it.
 [[nodiscard]] Result<void> close_domain(const Context& context, hca::XrcDomain& engine) {
   const std::lock_guard guard{named_lock};
   const auto found = std::ranges::find(named, &engine, &NamedDomain::engine);
@@ -128,8 +129,8 @@ int close_xrcd(ibv_xrcd* xrcd) noexcept {
   return found == targets.end() ? nullptr : (*found)->engine;
 }
 
-/// What stands behind a new handle of the target with that number. Without a QP here, it is another
-/// process's, and a QP that is never connected keeps its place.
+/// The engine's part of a new handle to the target with that number. If the target belongs to
+/// another process, the engine is a placeholder QP that is never connected.
 struct Opened {
   hca::Qp* engine{};
   std::optional<PeerTarget> foreign;

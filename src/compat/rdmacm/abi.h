@@ -1,6 +1,6 @@
 #pragma once
 
-// rdma-core's public headers; what is exported says so.
+// rdma-core's public headers, and the attribute of exported functions.
 
 #include <infiniband/ib.h>
 #include <rdma/rdma_cma.h>

@@ -19,7 +19,7 @@ namespace {
 
 [[nodiscard]] int out_of_memory() { return refuse(ENOMEM, "no memory for address information"); }
 
-/// Memory of malloc(), which rdma_freeaddrinfo() frees. 0, or -1 after refuse().
+/// Copies to memory of malloc(), which rdma_freeaddrinfo() frees. Returns 0, or -1 after refuse().
 [[nodiscard]] int copy(const void* from, std::size_t bytes, void** to) {
   if (from == nullptr || bytes == 0) {
     return 0;
@@ -42,7 +42,7 @@ namespace {
   return 0;
 }
 
-/// What sockets call the service of a QP type and a port space.
+/// The socket type that corresponds to a QP type and port space.
 [[nodiscard]] int socket_type_of(int qp_type) {
   switch (qp_type) {
     case IBV_QPT_RC:
@@ -82,7 +82,7 @@ namespace {
   return out;
 }
 
-/// A numeric IPv6 address that is meant as a GID.
+/// Converts a numeric IPv6 address that is meant as a GID.
 [[nodiscard]] sockaddr_ib as_gid(const addrinfo& found, int port_space) {
   sockaddr_in6 from{};
   std::memcpy(&from, found.ai_addr, sizeof from);
@@ -105,7 +105,7 @@ namespace {
          (hints.ai_flags & RAI_NUMERICHOST) != 0;
 }
 
-/// The first of what the system found: 0, or -1 after refuse().
+/// Takes over the first result of getaddrinfo(3). Returns 0, or -1 after refuse().
 [[nodiscard]] int take(rdma_addrinfo& out, const rdma_addrinfo& hints, const addrinfo& found) {
   const bool is_datagram = found.ai_socktype == SOCK_DGRAM;
   const bool is_udp = found.ai_protocol == IPPROTO_UDP;
@@ -129,8 +129,8 @@ namespace {
   return copy(found.ai_addr, found.ai_addrlen, address, bytes);
 }
 
-/// By name or service: 0, -1 after refuse(), or an error of getaddrinfo(3), which callers of
-/// rdma_getaddrinfo() get as it is.
+/// Resolves name or service. Returns 0, -1 after refuse(), or an error of getaddrinfo(3), which
+/// rdma_getaddrinfo() returns unchanged.
 [[nodiscard]] int look_up(const char* node, const char* service, const rdma_addrinfo* hints,
                           rdma_addrinfo& out) {
   static constexpr rdma_addrinfo kNone{};
@@ -146,7 +146,7 @@ namespace {
   return taken;
 }
 
-/// Without a name, from what the hints say: the family is that of their addresses.
+/// Without a name, uses the addresses and the family of the hints.
 [[nodiscard]] int take_hints(const rdma_addrinfo& hints, rdma_addrinfo& out) {
   out.ai_flags = hints.ai_flags;
   out.ai_family = hints.ai_family;
@@ -160,7 +160,7 @@ namespace {
   return copy(hints.ai_dst_addr, hints.ai_dst_len, &out.ai_dst_addr, &out.ai_dst_len);
 }
 
-/// A route and private data that the program knows already go with the addresses.
+/// Copies a route and private data that the program supplied.
 [[nodiscard]] int take_more(const rdma_addrinfo& hints, rdma_addrinfo& out) {
   if (out.ai_src_len == 0 &&
       copy(hints.ai_src_addr, hints.ai_src_len, &out.ai_src_addr, &out.ai_src_len) != 0) {

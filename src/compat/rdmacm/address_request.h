@@ -1,7 +1,7 @@
 #pragma once
 
-// What an id asked rdma_resolve_addrinfo(3) for, until its program has fetched the answer: names
-// are looked up by a thread of this process, services by the daemon.
+// The request of rdma_resolve_addrinfo(3) on an id, until the program fetches its result. A thread
+// of this process resolves names, the daemon resolves services.
 
 #include <memory>
 #include <mutex>
@@ -15,30 +15,31 @@ struct Id;
 struct FreeInformation {
   void operator()(rdma_addrinfo* information) const { rdma_freeaddrinfo(information); }
 };
-/// A list, as rdma_getaddrinfo(3) makes it.
+/// A list as from rdma_getaddrinfo(3).
 using Information = std::unique_ptr<rdma_addrinfo, FreeInformation>;
 
-/// Shared by the id and the thread that looks a name up, which may outlive it. Any thread, with the
-/// lock; the thread holds it while it tells the id's channel, so that neither the id nor its
-/// channel goes meanwhile.
+/// Shared by the id and the resolver thread, which may outlive the id. Any thread, with the lock
+/// held. The thread holds it while it posts to the id's channel, which keeps id and channel alive
+/// meanwhile.
 struct AddressQuestion {
   std::mutex lock;
-  Id* id{};        // null: destroyed, and nobody wants to know
-  bool is_open{};  // asked, and the answer not fetched
+  Id* id{};        // null: destroyed, the result is not wanted
+  bool is_open{};  // requested, and the result not fetched
   Information answer;
 };
 
-/// The event of an answer came: it is there for rdma_query_addrinfo(3). `is_of_names`: a thread of
-/// this process has put it there already. 0, or -1 after refuse(), and the question is over.
+/// Handles the event of a result and makes it available to rdma_query_addrinfo(3). `is_of_names`:
+/// the resolver thread has stored it already. Returns 0, or -1 after refuse(), which ends the
+/// request.
 [[nodiscard]] int take_addresses(Id& id, bool is_of_names);
-/// The question failed.
+/// The request failed.
 void give_up_addresses(Id& id);
 
-/// A copy with all that they point to; null after refuse().
+/// A deep copy; null after refuse().
 [[nodiscard]] Information copy_of(const rdma_addrinfo& hints);
 
-/// Asks SA for a service from each port of the host in turn, as rdma_getaddrinfo(3) does with
-/// RAI_SA: 0, or -1 after refuse().
+/// Queries SA for a service from each port of the host in turn, as rdma_getaddrinfo(3) does with
+/// RAI_SA. Returns 0, or -1 after refuse().
 [[nodiscard]] int look_for_service(const char* service, rdma_addrinfo** out);
 
 }  // namespace weft::compat

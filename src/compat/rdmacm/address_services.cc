@@ -1,4 +1,4 @@
-// rdma_getaddrinfo(3) with RAI_SA: a service that SA knows, from whichever port of the host finds
+// rdma_getaddrinfo(3) with RAI_SA: finds a service in SA, from whichever port of the host can reach
 // it.
 
 #include <cerrno>
@@ -24,7 +24,7 @@ struct FreeDevices {
   void operator()(ibv_context** devices) const { rdma_free_devices(devices); }
 };
 
-/// Of a port, for an id of the IB port space that is told its service id.
+/// The address of a port, for an id of the IB port space that is given its service ID.
 [[nodiscard]] sockaddr_ib address_of(const ibv_gid& gid, __be16 pkey) {
   sockaddr_ib address{};
   address.sib_family = AF_IB;
@@ -35,7 +35,7 @@ struct FreeDevices {
   return address;
 }
 
-/// The port is where each of them is spoken to from. False after refuse().
+/// Sets the source address of each entry to the port. False after refuse().
 [[nodiscard]] bool add_source(rdma_addrinfo* all, const ibv_gid& gid) {
   for (rdma_addrinfo* each = all; each != nullptr; each = each->ai_next) {
     sockaddr_ib there{};
@@ -72,7 +72,7 @@ struct FreeDevices {
   return add_source(all.get(), gid) ? std::move(all) : nullptr;
 }
 
-/// Null: none of its ports knows the service.
+/// Null if none of its ports finds the service.
 [[nodiscard]] Information ask_device(ibv_context* device, const char* service) {
   ibv_device_attr attributes{};
   if (ibv_query_device(device, &attributes) != 0) {

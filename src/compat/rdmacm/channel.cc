@@ -16,10 +16,12 @@
 namespace weft::compat {
 namespace {
 
-/// Policy: the daemon answers within microseconds; this much only if the machine is in trouble.
+/// Policy: the daemon answers within microseconds; it takes longer only if the machine is in
+/// trouble.
 constexpr Duration kWaitLimit = Duration::seconds(10);
 
-/// Who is cancelled between a question and its answer would leave the answer to the next question.
+/// A thread cancelled between a request and its response would leave the response to the next
+/// request.
 class NoCancellation {
  public:
   NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
@@ -31,8 +33,9 @@ class NoCancellation {
   int before_{};
 };
 
-/// Of a channel that its program destroyed, as kernels let a thread sleep on a file that another
-/// one closed. Programs that end have such threads, and an error would end them otherwise.
+/// For a channel that the program has destroyed: Linux, too, lets a thread sleep in read() on a
+/// file that another thread has closed. Programs have such threads when they exit, and an error
+/// would disturb the exit.
 [[noreturn]] void sleep_forever() {
   while (true) {
     pause();
@@ -47,7 +50,7 @@ auto& channels = *new std::map<const rdma_event_channel*, std::shared_ptr<Channe
   return host == nullptr ? "" : host;
 }
 
-/// The daemon's answer to the first message, or why there is no channel.
+/// The daemon's response to the first message, or why there is no channel.
 [[nodiscard]] Result<host::Received> introduce(const host::ControlSocket& control,
                                                const std::string& host) {
   const uabi::OpenRdmaCm question{
@@ -87,7 +90,7 @@ std::optional<uabi::Message> Channel::exchange(const uabi::Message& question) {
   if (received) {
     return std::move(received->message);
   }
-  is_broken_ = true;  // an answer that comes too late would be taken for the next one
+  is_broken_ = true;  // a late response would be taken for that of the next request
   complain("no connections any more, the fabric daemon is gone: " + received.error().reason);
   errno = EIO;
   return std::nullopt;
@@ -98,7 +101,8 @@ bool Channel::has_ended() {
   return has_ended_;
 }
 
-/// A receive, since poll() ends by every signal and this one as the program wishes (SA_RESTART).
+/// Uses recv(): a signal always interrupts poll(), but recv() only as the program wishes
+/// (SA_RESTART).
 bool Channel::wait_for_event() {
   char octet{};
   const ssize_t count = recv(front_.fd, &octet, sizeof octet, MSG_PEEK);
@@ -111,7 +115,7 @@ bool Channel::wait_for_event() {
   if (has_ended()) {
     sleep_forever();
   }
-  return true;  // the request says what is wrong
+  return true;  // the request will report the error
 }
 
 std::optional<uabi::RdmaCmEvent> Channel::next_event() {
@@ -138,7 +142,7 @@ void Channel::end() {
   const std::lock_guard guard{asking_};
   has_ended_ = true;
   control_.close();
-  events_.reset();  // the number is free for others, as after close()
+  events_.reset();  // frees the number, as close() does
 }
 
 std::shared_ptr<Channel> open_channel() {

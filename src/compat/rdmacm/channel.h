@@ -1,7 +1,7 @@
 #pragma once
 
-// An event channel of this program: its requests by one connection, which any thread may use, and
-// the socket that tells of events, whose descriptor is the program's to poll.
+// An event channel of this program: one connection for requests, which any thread may use, and a
+// socket on which the daemon announces events and whose descriptor the program polls.
 
 #include <cstdint>
 #include <memory>
@@ -16,25 +16,26 @@
 
 namespace weft::compat {
 
+/// An event channel and its connection to the daemon.
 class Channel {
  public:
   Channel(host::ControlSocket control, os::UniqueFd events, std::uint32_t number);
 
-  /// What the program holds.
+  /// The object that the program holds.
   [[nodiscard]] rdma_event_channel* front() { return &front_; }
-  /// As the daemon knows it.
+  /// The channel's number at the daemon.
   [[nodiscard]] std::uint32_t number() const { return number_; }
 
-  /// The answer of that kind; nothing after refuse(), with the daemon's errno and words.
+  /// Sends a request and returns the response of type `Answer`; nullopt after refuse() with the
+  /// daemon's errno and reason.
   template <class Answer>
   [[nodiscard]] std::optional<Answer> ask(const uabi::Message& question);
 
-  /// The next event of the channel. Waits for it, unless the program made the descriptor
-  /// non-blocking; nothing after refuse(), EAGAIN among the reasons. A place where threads are
-  /// cancelled.
+  /// The next event. Waits for it unless the program made the descriptor non-blocking; nullopt
+  /// after refuse(), with EAGAIN among others. A cancellation point.
   [[nodiscard]] std::optional<uabi::RdmaCmEvent> next_event();
 
-  /// The program wants it no more.
+  /// The program destroys the channel.
   void end();
 
  private:
@@ -47,17 +48,18 @@ class Channel {
   os::UniqueFd events_;
   const std::uint32_t number_;
   std::mutex asking_;
-  bool is_broken_{};  // the daemon is gone, or said what it may not; under asking_
-  bool has_ended_{};  // by the program; under asking_
+  bool is_broken_{};  // the daemon is gone or violated the protocol; guarded by asking_
+  bool has_ended_{};  // destroyed by the program; guarded by asking_
 };
 
 /// Null after refuse().
 [[nodiscard]] std::shared_ptr<Channel> open_channel();
-/// The channel behind what the program holds; null after refuse() when there is none (any more).
+/// The channel of a program's object; null after refuse() if there is none (any more).
 [[nodiscard]] std::shared_ptr<Channel> channel_of(const rdma_event_channel* front);
+/// Ends the channel of a program's object (rdma_destroy_event_channel(3)).
 void close_channel(const rdma_event_channel* front);
 
-// --- how it is done
+// --- implementation
 
 template <class Answer>
 std::optional<Answer> Channel::ask(const uabi::Message& question) {

@@ -18,14 +18,14 @@ namespace weft::compat {
 namespace {
 
 std::mutex devices_lock;
-/// By process: a child of fork() has none of its parent's.
+/// By process ID: a child of fork() has none of its parent's.
 auto& devices = *new std::map<pid_t, std::vector<std::unique_ptr<Device>>>;
 
 [[nodiscard]] std::uint8_t as_octet(int value) {
   return static_cast<std::uint8_t>(std::clamp(value, 0, 255));
 }
 
-/// Null when it is not open yet. Under the lock, as all here.
+/// Null if it is not open. Caller must hold devices_lock, as for all functions here.
 [[nodiscard]] Device* find_open(const std::string& name) {
   const auto& open = devices[getpid()];
   const auto found =
@@ -33,7 +33,7 @@ auto& devices = *new std::map<pid_t, std::vector<std::unique_ptr<Device>>>;
   return found == open.end() ? nullptr : found->get();
 }
 
-/// Open from now on; null after refuse().
+/// Opens a device; null after refuse().
 [[nodiscard]] Device* open_device(ibv_device& device) {
   const std::string name = ibv_get_device_name(&device);
   if (Device* const open = find_open(name)) {
@@ -58,7 +58,7 @@ auto& devices = *new std::map<pid_t, std::vector<std::unique_ptr<Device>>>;
   return devices[getpid()].emplace_back(std::move(added)).get();
 }
 
-/// The program's devices, as verbs list them; frees the list at its end.
+/// The list of the program's devices; freed on destruction.
 class DeviceList {
  public:
   DeviceList() : list_(ibv_get_device_list(&count_)) {}
@@ -119,7 +119,7 @@ void give_back(Device& device) {
     ibv_close_xrcd(device.xrcd);
     device.xrcd = nullptr;
   }
-  ibv_dealloc_pd(device.pd);  // while the program has objects of it, it stays with them
+  ibv_dealloc_pd(device.pd);  // if the program has objects in it, this fails and the PD stays
   device.pd = nullptr;
 }
 
@@ -167,7 +167,7 @@ WEFT_EXPORT ibv_context** rdma_get_devices(int* count) {
   return array;
 }
 
-/// Devices stay open: ids of the program use them too.
+/// Devices stay open, since ids of the program use them, too.
 WEFT_EXPORT void rdma_free_devices(ibv_context** list) { std::free(list); }
 
 }  // extern "C"

@@ -1,8 +1,8 @@
 #pragma once
 
-// What librdmacm has had since RDMACM_1.4 (rdma-core 61) and 1.5 (rdma-core 65), and Debian 12's
-// headers do not declare. The numbers of new events are no enumerators here, and an enumeration may
-// not hold what has none ([dcl.enum]): they are read and written as numbers.
+// Declarations of RDMACM_1.4 (rdma-core 61) and 1.5 (rdma-core 65) that Debian 12's headers lack.
+// The new event numbers are not enumerators here, and an enumeration must not hold a value without
+// one ([dcl.enum]), so they are read and written as numbers.
 
 #include <sys/epoll.h>
 

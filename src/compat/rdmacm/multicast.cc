@@ -1,4 +1,4 @@
-// Groups that ids are members of.
+// Multicast memberships of ids.
 
 #include <algorithm>
 #include <cerrno>
@@ -11,7 +11,7 @@
 namespace weft::compat {
 namespace {
 
-/// Takes a membership from its id: of that address, or that very one; null when there is none.
+/// Removes the membership that matches from its id; null if there is none.
 template <class Matches>
 [[nodiscard]] std::unique_ptr<Membership> take(Id& id, Matches matches) {
   const std::lock_guard guard{id.memberships_lock};
@@ -37,7 +37,7 @@ template <class Matches>
   membership.is_send_only = is_send_only;
   std::memcpy(&membership.address, address, length_of(address));
   {
-    // Before the daemon has it: its event may be quicker than the answer.
+    // Before the daemon knows it, since its event may arrive before the response.
     const std::lock_guard guard{id.memberships_lock};
     id.memberships.push_back(std::move(added));
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What several tests of this room need: a fabric with LIDs and routes, and its image.
+// For tests: a fabric with LIDs and routes, and its image.
 
 #include <gtest/gtest.h>
 
@@ -64,7 +64,7 @@ class RunningFabric {
   std::vector<std::byte> image_;
 };
 
-/// Two hosts on switch s1, h1 with two HCAs of two ports, all cabled; h2 with LMC 2.
+/// Two hosts on switch s1: h1 with two HCAs of two ports, all cabled, and h2 with LMC 2.
 inline Topology many_ports() {
   Topology topology;
   topology.hosts = {make_host("h1", 2, 2), make_host("h2")};

@@ -1,7 +1,7 @@
 #pragma once
 
-// LIDs and routes written straight into the tables, as no subnet manager can: for tests and fuzzers
-// of what lies below the management plane. One thread.
+// LIDs and routes written directly into the tables, for tests and fuzzers of the layers below
+// subnet management. Single-threaded.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,23 +17,24 @@
 
 namespace weft::fabric::testing {
 
+/// A stand-in for a subnet manager.
 class TestRoutes {
  public:
-  /// `builder` must outlive it.
+  /// `builder` must outlive this object.
   explicit TestRoutes(TablesBuilder& builder);
 
-  /// Makes every cabled port Active and gives LIDs: hosts first, in their order, then port 0 of
-  /// each switch. It passes for a subnet manager at the first host's first port. Routes are
-  /// shortest paths, spread over equal ones by destination (in a fat tree: by the destination's
-  /// digits, so that each upward port serves as many hosts). LMC alternatives of a port take
-  /// different paths where there are any.
+  /// Makes every cabled port Active and assigns LIDs: to hosts first, in order, then to port 0 of
+  /// each switch. The subnet manager is said to be at the first host's first port. Routes are
+  /// shortest paths, spread over equal ones by destination (in a fat tree by its digits, so that
+  /// each upward port serves equally many hosts). The LIDs of a port with an LMC use different
+  /// paths where possible.
   [[nodiscard]] Result<void> bring_up();
 
-  /// Routes again after links changed state; LIDs stay.
+  /// Recomputes routes after links changed state; LIDs stay.
   void reroute();
 
-  /// An HCA port joins or leaves a group; a group without members is forgotten. All groups share
-  /// one spanning tree.
+  /// Adds or removes an HCA port; a group without members is removed. All groups share one spanning
+  /// tree.
   [[nodiscard]] Result<void> join(Lid mlid, PortIndex port);
   [[nodiscard]] Result<void> leave(Lid mlid, PortIndex port);
 
@@ -45,7 +46,7 @@ class TestRoutes {
 
   [[nodiscard]] Result<void> assign_lids();
   void map_switches();
-  /// Breadth first from what `queue` holds; `distance` is kNoIndex where not known yet.
+  /// Breadth-first from the content of `queue`; `distance` is kNoIndex where unknown.
   void measure_distances(std::vector<std::uint32_t>& distance,
                          std::vector<std::uint32_t>& queue) const;
   void route_unicast();
@@ -71,13 +72,13 @@ class TestRoutes {
 
 namespace test_routes {
 
-/// How many groups the forwarding tables of a switch hold (MulticastFDBCap); policy.
+/// Groups that a switch's forwarding tables can hold (MulticastFDBCap); policy.
 inline constexpr std::uint32_t kGroupsPerSwitch = 1024;
 inline constexpr std::uint32_t kEndOfUnicast = 0xC000;  // IBTA vol 1 §4.1.3
 inline constexpr std::uint32_t kUnreachable = kNoIndex;
 
-/// The digit of `ordinal` that a switch `level` steps above the leaves chooses its port by: leaves
-/// take the lowest, so that the switches above see all values of the next one.
+/// The digit of `ordinal` by which a switch `level` steps above the leaves chooses its port. Leaves
+/// use the lowest digit, so that the switches above see all values of the next one.
 inline std::size_t choice(std::uint64_t ordinal, std::uint32_t level, std::size_t candidates) {
   for (std::uint32_t i = 0; i < level && ordinal != 0; ++i) {
     ordinal /= candidates;
@@ -307,8 +308,8 @@ inline void TestRoutes::clear_group(Lid mlid) {
   }
 }
 
-/// Each switch forwards up if members lie outside its branch, and down into each branch that has
-/// some; so whoever is on the tree, member or not, may send.
+/// Each switch forwards up if members lie outside its branch, and down into each branch with
+/// members, so that any port on the tree may send.
 inline void TestRoutes::program_group(Lid mlid) {
   std::vector<std::uint32_t> below(switches_.size());
   for (const PortIndex index : groups_.at(mlid)) {

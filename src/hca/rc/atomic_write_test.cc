@@ -1,4 +1,4 @@
-// ATOMIC WRITE (IBTA vol 1 annex A19): eight bytes at once, answered like a READ.
+// ATOMIC WRITE (IBTA vol 1 annex A19): writes eight bytes atomically and is answered like a READ.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using testing::PairOptions;
 
 constexpr std::uint64_t kValue = 0x0123'4567'89AB'CDEF;
 
-/// a writes `kValue` to byte `offset` of b's memory.
+/// Writes `kValue` from a to byte `offset` of b's memory.
 [[nodiscard]] Result<void> post(LoopbackPair& pair, std::size_t offset) {
   SendWr wr;
   wr.wr_id = 3;
@@ -67,7 +67,7 @@ TEST(RcAtomicWrite, IsAnsweredAgainButNotWrittenAgainWhenTheAnswerIsLost) {
   int answers = 0;
   pair.filter = [&](const InFlightPacket& in_flight_packet) {
     if (in_flight_packet.flow == Flow::Response && ++answers == 1) {
-      pair.b().memory[8] = std::byte{1};  // by someone else
+      pair.b().memory[8] = std::byte{1};  // by another writer
       return false;
     }
     return true;

@@ -8,17 +8,18 @@
 
 namespace weft::hca {
 
-/// End-to-end credits as an RC requester counts them (IBTA vol 1 §9.7.7.2, R-RVT-10): which of its
-/// messages may start before the responder has said that receive WQEs are there for them.
+/// The requester's side of end-to-end flow control on RC (IBTA vol 1 §9.7.7.2, R-RVT-10): which
+/// messages may start before the responder has granted credits for their receive WQEs. Guarded by
+/// the requester's lock.
 class RcCredits {
  public:
-  /// `unlimited`: nobody counts the receive WQEs, since they are an SRQ's.
+  /// `unlimited`: the responder receives from an SRQ and grants no credits.
   void start(bool unlimited, Msn first = {}) {
     ssn_ = lsn_ = first;
     unlimited_ = unlimited;
   }
 
-  /// What a positive acknowledgement says; others say nothing of credits.
+  /// Takes the credits of a positive acknowledgement; other AETHs carry none.
   void take(const wire::Aeth& aeth) {
     if (unlimited_ || aeth.syndrome.kind() != wire::SyndromeKind::Ack) {
       return;
@@ -34,10 +35,11 @@ class RcCredits {
     }
   }
 
-  /// A message that takes a receive WQE may start: SSN <= LSN + 1, one without credit as a probe.
+  /// True if a message that consumes a receive WQE may start: SSN <= LSN + 1, so that one message
+  /// without a credit serves as a probe.
   [[nodiscard]] bool allow_next() const { return unlimited_ || distance(ssn_ + 1, lsn_ + 1) >= 0; }
 
-  /// A message starts. One that takes no receive WQE needs no credit either.
+  /// Counts a message that starts. One that consumes no receive WQE needs no credit.
   void count(bool takes_receive) {
     ssn_ = ssn_ + 1;
     if (!takes_receive) {

@@ -18,16 +18,16 @@ TEST_P(RcCreditsFrom, LetsSoManyMessagesStartAsTheResponderHasReceivesFor) {  //
     credits.count(true);
   }
   EXPECT_FALSE(credits.allow_next());
-  credits.count(false);  // a WRITE takes a sequence number, and neither gives nor takes credit
+  credits.count(false);  // a WRITE has a sequence number, but neither adds nor uses a credit
   EXPECT_FALSE(credits.allow_next());
   credits.take(
       {.syndrome = wire::Syndrome::nak(wire::NakCode::PsnSequenceError), .msn = first + 5});
-  credits.take({.syndrome = wire::Syndrome::ack(0), .msn = first + 4});  // nothing new
+  credits.take({.syndrome = wire::Syndrome::ack(0), .msn = first + 4});  // no change
   EXPECT_FALSE(credits.allow_next());
   credits.take({.syndrome = wire::Syndrome::ack(1), .msn = first + 5});
   EXPECT_TRUE(credits.allow_next());
   credits.count(true);
-  credits.take({.syndrome = wire::Syndrome::ack(0), .msn = first + 1});  // an old one
+  credits.take({.syndrome = wire::Syndrome::ack(0), .msn = first + 1});  // an outdated one
   EXPECT_TRUE(credits.allow_next());
   credits.count(true);
   EXPECT_FALSE(credits.allow_next());

@@ -12,8 +12,8 @@
 #include "hca/testing/work_requests.h"
 #include "hca/train.h"
 
-/// The usual packet has a way of its own through both engines, and to the ring. What it comes to is
-/// what the general way comes to, for all work that there is.
+/// Packets of the most frequent kind have a fast path through both engines and into the ring. Its
+/// effects must be those of the general path, for every kind of work.
 namespace weft::hca {
 namespace {
 
@@ -23,14 +23,14 @@ using testing::PairOptions;
 using testing::receive;
 using testing::Side;
 
-/// All that can be seen of a conversation.
+/// Everything observable of a conversation.
 struct Story {
   std::vector<std::vector<std::byte>> packets;  // as on the wire, in order
   std::vector<std::string> completions;
   std::vector<std::byte> memory;  // of both sides
   std::vector<std::string> events;
   std::size_t fast_path_count{};
-  bool operator==(const Story& other) const {  // but for the last
+  bool operator==(const Story& other) const {  // ignores the last member
     return packets == other.packets && completions == other.completions && memory == other.memory &&
            events == other.events;
   }
@@ -66,7 +66,7 @@ void tell_end(Story& story, LoopbackPair& pair) {
   }
 }
 
-/// Random work of one side, mostly usual.
+/// Random work of one side, most of it of the most frequent kind.
 void work(LoopbackPair& pair, Random& random, std::uint64_t wr_id) {
   static constexpr auto kOpcodes = std::to_array(
       {WrOpcode::Send, WrOpcode::Send, WrOpcode::RdmaWrite, WrOpcode::RdmaWrite,
@@ -96,7 +96,7 @@ void work(LoopbackPair& pair, Random& random, std::uint64_t wr_id) {
   wr.remote_address = peer.address(0x1000 + random.below(64) * 8);
   wr.rkey = RKey{peer.region->rkey.value() ^ (random.chance(1, 200) ? 1U : 0U)};
   if (wr.opcode == WrOpcode::SendWithInvalidate || wr.opcode == WrOpcode::LocalInvalidate) {
-    wr.rkey = RKey{0x7700};  // nobody's
+    wr.rkey = RKey{0x7700};  // a key that does not exist
     if (!random.chance(1, 40)) {
       wr.opcode = WrOpcode::Send;
     }

@@ -8,7 +8,7 @@
 #include "hca/testing/work_requests.h"
 #include "wire/encodings.h"
 
-/// What paces RC: credits, RNR waits; and what becomes of a queue that ends (R-RVT-9 to R-RVT-14).
+/// What paces RC, credits and RNR waits, and how a queue ends (R-RVT-9 to R-RVT-14).
 namespace weft::hca {
 namespace {
 
@@ -24,7 +24,7 @@ using testing::to_state;
       std::ranges::count(pair.sent, Flow::Request, &InFlightPacket::flow));
 }
 
-/// Everything is delivered, nothing is timed.
+/// Delivers everything without letting timers expire.
 void settle(LoopbackPair& pair) {
   do {
     pair.collect();
@@ -53,7 +53,7 @@ TEST(RcResponder, TellsTheCreditsOfItsFreeReceives) {  // T-RVT-3, R-RVT-9
             wire::kUnlimitedCredits);
 }
 
-/// A SEND may start with SSN <= LSN + 1; a WRITE always, and takes its SSN with it.
+/// A SEND may start if SSN <= LSN + 1; a WRITE always may, and advances the LSN with the SSN.
 TEST(RcRequester, HoldsSendsButNoWritesWhenCreditsEnd) {  // T-RVT-4, R-RVT-10
   LoopbackPair pair;
   pair.connect();
@@ -111,7 +111,7 @@ TEST(RcRequester, WaitsTheRnrTimeBetweenItsTries) {  // T-RVT-5, R-RVT-11
   EXPECT_EQ(done[0].status, WcStatus::RnrRetryExceeded);
 }
 
-/// The receive that a message is filling ends with the error, those behind it as flushed.
+/// The receive in use completes with the error, the ones behind it as flushed.
 TEST(RcResponder, EndsTheReceiveInUseWithTheErrorAndFlushesTheOthers) {  // T-RVT-7, R-RVT-14
   for (const bool has_srq : {false, true}) {
     LoopbackPair pair{{.shared_receive_queue = has_srq}};
@@ -129,7 +129,7 @@ TEST(RcResponder, EndsTheReceiveInUseWithTheErrorAndFlushesTheOthers) {  // T-RV
     };
     request(pair, {.length = 400});
     ASSERT_TRUE(pair.run());
-    to_state(*b.qp, QpState::Err);  // again: nothing more happens
+    to_state(*b.qp, QpState::Err);  // again: no further effect
     const auto done = pair.poll(*b.recv_cq);
     ASSERT_EQ(done.size(), has_srq ? 1U : 3U) << "an SRQ's receives are for others";
     EXPECT_EQ(done[0].status, WcStatus::LocalQpOperationError);
@@ -141,7 +141,7 @@ TEST(RcResponder, EndsTheReceiveInUseWithTheErrorAndFlushesTheOthers) {  // T-RV
   }
 }
 
-/// Draining as R-DRN-3 has it, with what verbs give: to ERR, then a marker in each queue.
+/// Draining as R-DRN-3 describes it, with user verbs: enter ERR, then post a marker to each queue.
 TEST(Rc, IsDrainedOnceTheMarkersHaveCompleted) {  // R-DRN-3, part of T-DRN-1
   constexpr std::uint64_t kOutstanding = 1'000;
   constexpr std::uint64_t kMarker = 9'999;
@@ -172,7 +172,7 @@ TEST(Rc, IsDrainedOnceTheMarkersHaveCompleted) {  // R-DRN-3, part of T-DRN-1
   EXPECT_TRUE(pair.poll(*pair.a().recv_cq).empty());
 }
 
-/// T-MR-3 and part of T-MR-2, for the keys that user verbs register.
+/// T-MR-3 and part of T-MR-2, for keys registered through user verbs.
 TEST(Rc, ReachesAllOfARegionAndNotAByteMoreNorAfterItsKeyIsInvalidated) {  // T-MR-3, part of T-MR-2
   constexpr std::uint32_t kBytes = 1U << 16;
   for (const bool invalidated : {false, true}) {

@@ -1,5 +1,5 @@
-// FLUSH (IBTA vol 1 annex A19): what was written before it is where it asks for when it is
-// answered.
+// FLUSH (IBTA vol 1 annex A19): when it is answered, the data written before it is where it asked
+// for.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using testing::InFlightPacket;
 using testing::LoopbackPair;
 using testing::PairOptions;
 
-/// Writes down what is made persistent, and what its first byte is then.
+/// Records what is made persistent, and its first byte at that time.
 class Recorded final : public UserMemory {
  public:
   bool fault_in(std::span<std::byte> /*range*/, bool /*for_writing*/) override { return true; }
@@ -50,7 +50,7 @@ class RcFlush : public ::testing::Test {
     made.user_memory = &memory_;
     return made;
   }
-  /// Of b's memory from byte `offset`.
+  /// A FLUSH of b's memory starting at byte `offset`.
   [[nodiscard]] static SendWr flush(LoopbackPair& pair, const FlushScope& scope,
                                     std::size_t offset = 16) {
     SendWr wr = testing::signaled(WrOpcode::Flush, {});

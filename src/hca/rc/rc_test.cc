@@ -177,7 +177,7 @@ TEST(RcResponder, NaksAGapOnlyOnce) {
     post_receive(pair.b(), 0x1000, 64);
   }
   post(pair.a(), send(sges));
-  ASSERT_TRUE(pair.run());  // now the credits are known
+  ASSERT_TRUE(pair.run());  // the requester now knows the credits
   for (int i = 0; i < 4; ++i) {
     post(pair.a(), send(sges));
   }
@@ -198,7 +198,7 @@ TEST(RcResponder, NaksAGapOnlyOnce) {
 }
 
 TEST(RcRequester, RetriesWithoutReceiveWqesAsOftenAsItMay) {  // T-RVT-5
-  // With 0 a receiver that is late for once ends the QP.
+  // With 0, a receiver that is late once ends the QP.
   for (const std::uint8_t retries : {std::uint8_t{0}, std::uint8_t{3}}) {
     LoopbackPair pair{{.rnr_retry = retries}};
     pair.connect();
@@ -478,7 +478,7 @@ TEST(RcRequester, StaysWithinTheCreditsOfThePeerButProbesOnce) {  // T-RVT-4
     post(pair.a(), send(sges, WrOpcode::Send, i));
   }
   pair.collect();
-  EXPECT_EQ(pair.sent.size(), 1U);  // nothing is known of the peer yet: one message may go
+  EXPECT_EQ(pair.sent.size(), 1U);  // the peer's credits are unknown: one message may start
   while (pair.deliver_one()) {
   }
   pair.collect();  // the acknowledgement: two receives are left
@@ -489,7 +489,7 @@ TEST(RcRequester, StaysWithinTheCreditsOfThePeerButProbesOnce) {  // T-RVT-4
   EXPECT_EQ(pair.sent.size(), 3U);  // two, and one more as a probe
 }
 
-/// Loss, duplication, reordering: data arrives once and in order, and every QP ends.
+/// Loss, duplication and reordering: data arrives exactly once and in order, and every QP finishes.
 class RcSoak : public ::testing::TestWithParam<int> {};
 
 TEST_P(RcSoak, DeliversExactlyOnceAndInOrderOverABadNetwork) {

@@ -13,11 +13,12 @@
 namespace weft::hca {
 
 /// The requester half of an RC QP (IBTA vol 1 §9.7.2, §9.7.5): turns send WQEs into request
-/// packets, and ACKs, NAKs and responses into completions, in the order of the send queue. Guarded
-/// by the QP's lock.
+/// packets, and ACKs, NAKs and responses into completions, in send-queue order. Guarded by the
+/// requester's lock of the QP.
 ///
-/// Send WQEs [head, next_new_) have PSNs; of these, everything before the cursor (cursor_,
-/// cursor_packet_) was sent. A retry moves the cursor back: there is no other retransmission state.
+/// Send WQEs [head, next_new_) have PSNs. Of these, everything before the cursor (cursor_,
+/// cursor_packet_) has been sent. A retry moves the cursor back; there is no other retransmission
+/// state.
 class RcRequester {
  public:
   RcRequester(QpCore& core, LossModel loss_model) : core_(core), loss_model_(loss_model) {}
@@ -25,21 +26,28 @@ class RcRequester {
   void start();  ///< the QP entered RTS from RTR
   void stop();   ///< the QP entered ERR or RESET
 
+  /// Handles an acknowledgement or response packet from the peer.
   void handle_response(const Packet& packet, Instant now);
+  /// Handles the retry timer or the end of an RNR wait, whichever is due.
   void handle_timeout(Instant now);
+  /// Transmits requests, at most `budget` calls of sink.send; true if more could be sent at once.
   bool transmit(TransmitSink& sink, Instant now, unsigned& budget);
+  /// A packet or its answer was lost: under LossModel::Reliable the next expiry of the retry timer
+  /// counts.
   void on_loss() { loss_known_ = true; }
-  /// What was tried on the path that was left does not count, whoever left it.
+  /// Retries on the previous path do not count, whichever side migrated.
   void on_migration() { retries_left_ = core_.attributes.retry_count; }
 
+  /// True if transmit() would send a packet, or execute a local operation.
   [[nodiscard]] bool needs_transmit() const {
-    return cursor_ != core_.send_queue.tail() && may_transmit();  // the most frequent answer first
+    return cursor_ != core_.send_queue.tail() &&
+           may_transmit();  // the second operand is costlier and seldom needed
   }
   [[nodiscard]] Instant deadline() const { return retry_at_ < rnr_until_ ? retry_at_ : rnr_until_; }
 
   void drain();  ///< the QP entered SQD
 
-  /// In SQD: raises SqDrained once everything sent is acknowledged.
+  /// In SQD, raises SqDrained once everything sent is acknowledged.
   void notify_if_drained() {
     if (core_.state() == QpState::Sqd) [[unlikely]] {
       report_drained();
@@ -51,12 +59,12 @@ class RcRequester {
  private:
   enum class Step : std::uint8_t { Sent, Nothing, NoSpace };
 
-  // Transmitting (rc_requester_transmit.cc).
+  // Transmitting (requester_transmit.cc).
   [[nodiscard]] bool may_transmit() const;
   Step transmit_one(TransmitSink& sink, Instant now);
   [[nodiscard]] bool may_start(const SendWqe& wqe) const;
   void begin(SendWqe& wqe);
-  /// What one packet or train carries of a message.
+  /// The part of a message that one packet or train carries.
   struct Part {
     std::uint32_t packets{};
     bool is_first{};
@@ -77,7 +85,7 @@ class RcRequester {
     return static_cast<std::uint32_t>(next_psn_.value() - unacknowledged_.value()) & Psn::kMask;
   }
 
-  // Responses (rc_requester_receive.cc).
+  // Responses (requester_receive.cc).
   bool acknowledge_before(Psn psn);
   [[nodiscard]] bool finish_only_message(Psn psn);
   void handle_acknowledge(const Packet& packet, Instant now);
@@ -89,7 +97,7 @@ class RcRequester {
   void progressed(Instant now);
   [[nodiscard]] SendWqe* wqe_of(Psn psn, std::uint64_t& index);
 
-  // Retrying and failing (rc_requester_retry.cc).
+  // Retrying and failing (requester_retry.cc).
   [[gnu::cold, gnu::noinline]] void report_drained();
   [[nodiscard]] bool is_failing() const { return core_.is_failing(Half::Requester); }
   void rewind_to(Psn psn);
@@ -101,18 +109,18 @@ class RcRequester {
   QpCore& core_;
   const LossModel loss_model_;
 
-  Psn next_psn_;                       ///< of the next WQE that begins
-  Psn unacknowledged_;                 ///< oldest PSN not known to have arrived
+  Psn next_psn_;                       ///< of the next WQE that starts
+  Psn unacknowledged_;                 ///< oldest PSN not acknowledged
   std::uint64_t next_new_{};           ///< first send WQE without PSNs
-  std::uint64_t cursor_{};             ///< send WQE to transmit from
-  std::uint32_t cursor_packet_{};      ///< packets of it that are out
-  std::uint32_t reads_outstanding_{};  ///< READs and atomics begun and not done
+  std::uint64_t cursor_{};             ///< send WQE to transmit next
+  std::uint32_t cursor_packet_{};      ///< packets of it already sent
+  std::uint32_t reads_outstanding_{};  ///< READs and atomics started and not done
   RcCredits credits_;
   std::uint8_t retries_left_{};
   std::uint8_t rnr_retries_left_{};
   bool loss_known_{};
-  bool stalled_{};  ///< a WQE failed locally and waits to become the oldest
-  bool rewound_{};  ///< retrying since the last progress: a further gap says nothing new
+  bool stalled_{};  ///< a WQE failed locally and waits until it is the oldest
+  bool rewound_{};  ///< retrying since the last progress, so another sequence error adds nothing
   bool drained_reported_{};
   Instant retry_at_{Instant::never()};
   Instant rnr_until_{Instant::never()};

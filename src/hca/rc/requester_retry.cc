@@ -12,7 +12,7 @@ void RcRequester::start() {
   next_new_ = cursor_ = core_.send_queue.head();
   cursor_packet_ = 0;
   reads_outstanding_ = 0;
-  credits_.start(is_xrc(core_.type));  // whose receive WQEs are an SRQ's
+  credits_.start(is_xrc(core_.type));  // an XRC responder receives into SRQs
   retries_left_ = core_.attributes.retry_count;
   rnr_retries_left_ = core_.attributes.rnr_retry;
   loss_known_ = rewound_ = stalled_ = drained_reported_ = false;
@@ -28,7 +28,8 @@ void RcRequester::stop() {
 }
 
 void RcRequester::arm_retry_timer(Instant now) {
-  // §9.7.6.1.3: between one and four times the attribute; once it. 0 is without end.
+  // IBTA vol 1 §9.7.6.1.3 allows one to four times the attribute's time; this is one. 0 disables
+  // the timer.
   if (planted(PlantedBug::RetryTimerNotArmed)) {
     return;
   }
@@ -37,7 +38,7 @@ void RcRequester::arm_retry_timer(Instant now) {
                   : now + core_.time_scale.apply(core_.attributes.timeout.duration());
 }
 
-/// Sends again from `psn` on. WQEs before it are done; READs continue where their data ends.
+/// Continues sending from `psn`. WQEs before it are done; READs resume where their data ends.
 void RcRequester::rewind_to(Psn psn) {
   for (cursor_ = core_.send_queue.head(); cursor_ < next_new_; ++cursor_) {
     const SendWqe& wqe = core_.send_queue.at(cursor_);
@@ -51,7 +52,7 @@ void RcRequester::rewind_to(Psn psn) {
   cursor_packet_ = 0;
 }
 
-/// The retries that the primary path had are used up: the alternate one has its own (§17.2.8).
+/// The primary path's retries are used up; the alternate path has its own (§17.2.8).
 bool RcRequester::start_migration() {
   if (core_.attributes.migration != MigrationState::Armed) {
     return false;
@@ -64,10 +65,10 @@ bool RcRequester::start_migration() {
   return true;
 }
 
-/// One transport retry (§9.7.6.1): false when they are used up, and the QP is in error then.
+/// One transport retry (§9.7.6.1). False if they are used up: the QP is then failing.
 bool RcRequester::retry_from(Psn psn, Instant now, std::string_view why) {
   if (rewound_) {
-    return true;  // already under way; what arrives meanwhile was sent before it
+    return true;  // already retrying: what arrives meanwhile was sent before it
   }
   if (retries_left_ == 0 && !start_migration()) {
     fail_head(WcStatus::RetryExceeded, why);
@@ -102,7 +103,7 @@ void RcRequester::handle_timeout(Instant now) {
   }
   if (loss_model_ == LossModel::Reliable && !loss_known_) {
     arm_retry_timer(
-        now);  // nothing was lost: the peer is merely slow (docs/ARCHITECTURE.md, decision 7)
+        now);  // nothing was lost, the peer is only slow (docs/ARCHITECTURE.md, decision 7)
     return;
   }
   loss_known_ = false;

@@ -16,80 +16,86 @@
 namespace weft::hca {
 
 /// The responder half of an RC QP (IBTA vol 1 §9.7.4): checks each request in the specification's
-/// order, executes it, and keeps what must be answered as state that `transmit` drains, so that
-/// receiving never waits for sending (docs/ARCHITECTURE.md, decision 5). Guarded by the QP's lock.
+/// order, executes it, and records the response it owes as state that transmit() drains, so that
+/// receiving never waits for sending (docs/ARCHITECTURE.md, decision 5). Guarded by the responder's
+/// lock of the QP.
 class RcResponder {
  public:
   RcResponder(QpCore& core, const DeviceLimits& limits);
 
   void start();  ///< the QP entered RTR
-  void stop();   ///< the QP entered RESET, or ERR by the consumer's will
+  void stop();   ///< the QP entered RESET, or ERR at the consumer's request
 
-  /// In ERR nothing is received; after a fault of the peer its NAK, and the answers before it,
-  /// still go out.
+  /// After a fault of the peer, enters a closing state that receives nothing but still sends the
+  /// NAK and the responses before it.
   void enter_error();
 
+  /// Handles a request packet or train from the peer.
   void handle_request(const Packet& packet);
+  /// Transmits owed responses and acknowledgements; true if more could be sent at once.
   bool transmit(TransmitSink& sink, unsigned& budget);
   [[nodiscard]] bool needs_transmit() const { return pending_count_ != 0 || ack_due_ || nak_due_; }
   void check_invariants() const;
 
-  // SRQs of other processes (hca/xrc_relay.h, rc_responder_relay.cc): of an XRC target.
+  // SRQs of other processes (hca/xrc_relay.h, responder_relay.cc), for an XRC target.
   void handle_proxy_response(const Packet& packet);
   void handle_proxy(std::uint32_t slot, std::uint32_t serial, std::optional<Qpn> proxy);
   void handle_owner_gone(std::uint32_t slot);
+  /// Gives up all proxies of the target, as when its connection ends.
   void release_proxies();
   [[nodiscard]] bool has_proxy_in(std::uint32_t slot);
-  /// A request that a proxy is to have waits to be sent.
+  /// True if a request for a proxy waits to be sent.
   [[nodiscard]] bool wants_relay() const;
-  /// After transmit: sends it. True: no room.
+  /// Sends that request, after transmit(). True if there was no room.
   bool transmit_call(TransmitSink& sink);
 
  private:
-  /// What answers a request other than a SEND or WRITE.
+  /// What answers a request, other than an acknowledgement.
   enum class Answer : std::uint8_t { Read, Atomic, ProxyRead };
 
-  /// A READ or atomic that is to be answered, or answered again.
+  /// A READ or atomic whose response is to be sent, or sent again.
   struct Pending {
     Answer answer{};
-    bool is_repeat{};  // of a request that was executed before: takes no responder resources
+    bool is_repeat{};  // a duplicate request, which uses no responder resource
     Psn psn;           // of the next response packet
     std::uint32_t bytes_left{};
     std::uint64_t address{};
     RKey rkey{};
     std::uint32_t xrc_srqn{};
-    bool started{};  // the first response packet is out
+    bool started{};  // the first response packet was sent
     Msn msn;
     std::uint64_t original{};  // atomic
   };
+  /// The result of an executed atomic, for duplicates of its request.
   struct AtomicRecord {
     Psn psn;
     Msn msn;
     std::uint64_t original{};
     bool valid{};
   };
-  struct Message {  // the SEND or WRITE under way
+  struct Message {  // the SEND or WRITE in progress
     bool active{};
     bool is_write{};
-    bool is_for_proxy{};      // whose state is the proxy's
-    std::uint64_t bytes{};    // arrived
+    bool is_for_proxy{};      // a proxy keeps the message's state
+    std::uint64_t bytes{};    // received so far
     std::uint64_t address{};  // WRITE
     RKey rkey{};
     std::uint32_t length{};  // WRITE: DMALen
     std::uint32_t xrc_srqn{};
   };
 
-  /// Whose receive WQEs and whose memory a request may use: the QP's, or, of XRC, those of the SRQ
-  /// that its XRCETH names (annex A14). Looked up once for each packet, since the SRQ may go.
+  /// The receive WQEs and memory that a request may use: the QP's, or for XRC those of the SRQ that
+  /// its XRCETH names (annex A14). Looked up for each packet, since the SRQ may be destroyed
+  /// between packets.
   struct Target {
-    const ProtectionDomain* pd{};          // of what peers name by R_Key
-    const ProtectionDomain* receive_pd{};  // of what receive WQEs name
+    const ProtectionDomain* pd{};          // for R_Keys of requests
+    const ProtectionDomain* receive_pd{};  // for L_Keys of receive WQEs
     SharedReceiveQueue* xrc_srq{};
-    std::uint32_t owner_slot{};  // not 0: the SRQ is another process's, if it exists
+    std::uint32_t owner_slot{};  // not 0: the process that owns the SRQ, if the SRQ exists
   };
   [[nodiscard]] Target target_of(std::uint32_t xrc_srqn) const;
 
-  // Checks, in order; each looks and changes nothing (rc_responder_check.cc).
+  // Checks, in order; none has side effects (responder_check.cc).
   struct Refusal {
     RcFault fault{RcFault::None};
     std::string_view reason;
@@ -104,7 +110,7 @@ class RcResponder {
                                      bool ends) const;
   [[nodiscard]] Refusal check_key(const Packet& packet, const wire::OpcodeInfo& first) const;
 
-  // Execution (rc_responder.cc).
+  // Execution (responder.cc).
   void handle_expected(const Packet& packet);
   [[gnu::noinline]] void handle_checked(const Packet& packet);
   [[nodiscard]] bool take_single(const Packet& packet, const wire::OpcodeInfo& info);
@@ -127,14 +133,14 @@ class RcResponder {
   void record_executed(const Packet& packet, std::uint32_t psns);
   [[nodiscard]] bool ensure_receive_wqe();
 
-  // Duplicates (rc_responder_duplicate.cc).
+  // Duplicates (responder_duplicate.cc).
   void handle_duplicate(const Packet& packet);
   void handle_duplicate_read(const Packet& packet);
   void handle_duplicate_atomic(Psn psn);
   void answer_again(Psn psn);
   [[nodiscard]] Pending* pending_until(Psn end);
 
-  // SRQs of other processes (rc_responder_relay.cc).
+  // SRQs of other processes (responder_relay.cc).
   [[gnu::cold, gnu::noinline]] void relay_request(const Packet& packet);
   [[nodiscard]] Refusal check_before_relaying(const Packet& packet) const;
   void relay_expected(const Packet& packet);
@@ -150,7 +156,7 @@ class RcResponder {
   void process_held();
   void fail_requests();
 
-  // Answers (rc_responder_transmit.cc).
+  // Responses (responder_transmit.cc).
   enum class Step : std::uint8_t { Sent, NoSpace, Failed, Waits };
   [[gnu::noinline]] Step transmit_proxy_read(TransmitSink& sink, Pending& pending);
   [[gnu::noinline]] Step transmit_read(TransmitSink& sink, Pending& pending);
@@ -174,18 +180,18 @@ class RcResponder {
   Psn expected_;
   Msn msn_;
   Message message_;
-  Target target_;        ///< of the request that is being handled
-  bool gap_reported_{};  ///< a NAK for the expected PSN is out: further gaps are silent
-                         ///< (§9.7.5.2.6.. once)
+  Target target_;        ///< of the request being handled
+  bool gap_reported_{};  ///< a NAK for the expected PSN was sent; further gaps are silent (IBTA vol
+                         ///< 1 §9.7.5.2)
   bool established_reported_{};
-  bool closing_{};  ///< in error by a fault of the peer: only the answers before the NAK and it go
-                    ///< out
+  bool closing_{};  ///< in error by a fault of the peer: only its NAK and the responses before it
+                    ///< are still sent
 
   std::vector<Pending>
-      pending_;  ///< ring: twice the responder resources, so that repeats have room
+      pending_;  ///< ring of twice the responder resources, so that repeats have room
   std::uint32_t pending_head_{};
   std::uint32_t pending_count_{};
-  std::uint32_t repeats_{};  ///< of those pending
+  std::uint32_t repeats_{};  ///< how many of those pending
   std::vector<AtomicRecord> atomics_;
   std::uint32_t next_atomic_{};
 
@@ -195,7 +201,7 @@ class RcResponder {
   wire::Syndrome nak_{};
   Psn nak_psn_;
 
-  std::unique_ptr<XrcRelay> relay_;  ///< once an SRQ of another process was named
+  std::unique_ptr<XrcRelay> relay_;  ///< made when a request first names an SRQ of another process
 };
 
 }  // namespace weft::hca

@@ -19,7 +19,7 @@ constexpr std::uint32_t kAtomicBytes = 8;
   return operation == Operation::Send || operation == Operation::RdmaWrite;
 }
 
-/// Of an R_Key.
+/// The reason for a refused R_Key.
 [[nodiscard]] std::string_view refusal_reason(KeyFault fault) {
   switch (fault) {
     case KeyFault::NoSuchKey:
@@ -45,8 +45,8 @@ constexpr std::uint32_t kAtomicBytes = 8;
 
 }  // namespace
 
-/// IBTA vol 1 §9.7.4.1 after the PSN check: opcode sequence, opcode and permission, resources,
-/// length, key.
+/// The checks of IBTA vol 1 §9.7.4.1 after that of the PSN: opcode sequence, opcode and permission,
+/// resources, length, key.
 RcResponder::Refusal RcResponder::check(const Packet& packet) const {
   const wire::OpcodeInfo* first = wire::opcode_info(packet.header.opcode);
   const wire::OpcodeInfo* last = wire::opcode_info(packet.header.last_opcode);
@@ -110,7 +110,7 @@ RcResponder::Refusal RcResponder::check_xrceth(const Packet& packet) const {
              : Refusal{};
 }
 
-/// Annex A19: the QP's access flags have a bit for each place.
+/// Annex A19: the QP's access flags have a bit for each placement.
 RcResponder::Refusal RcResponder::check_flush_permission(const wire::Feth& feth) const {
   constexpr std::uint32_t kKnown = wire::kPlacementGlobal | wire::kPlacementPersistent;
   if (feth.placement == 0 || (feth.placement & ~kKnown) != 0 ||

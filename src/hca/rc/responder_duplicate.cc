@@ -4,7 +4,7 @@
 
 namespace weft::hca {
 
-/// A request that was executed before (§9.7.4.1.2, §9.7.5.1.2): never executed again, but answered.
+/// A duplicate request (§9.7.4.1.2, §9.7.5.1.2) is answered but not executed again.
 void RcResponder::handle_duplicate(const Packet& packet) {
   const wire::OpcodeInfo* info = wire::opcode_info(packet.header.opcode);
   if (info == nullptr) {
@@ -14,7 +14,7 @@ void RcResponder::handle_duplicate(const Packet& packet) {
     case wire::Operation::RdmaReadRequest:
       handle_duplicate_read(packet);
       return;
-    case wire::Operation::AtomicWrite:  // somebody else may have written there since
+    case wire::Operation::AtomicWrite:  // another writer may have written there since
     case wire::Operation::Flush:        // done already (oA19-14, oA19-15)
       answer_again(packet.header.psn);
       return;
@@ -33,11 +33,11 @@ void RcResponder::handle_duplicate(const Packet& packet) {
     execute(packet);
     return;
   }
-  // SEND or WRITE: say again how far we are; the newest acknowledgement covers the repeated one.
+  // SEND or WRITE: repeat the newest acknowledgement, which covers the duplicate.
   schedule_ack(expected_ - 1);
 }
 
-/// A READ, or the rest of one from its middle: read again, with the key checked again.
+/// A READ, or the rest of one: the memory is read again, after another check of the key.
 void RcResponder::handle_duplicate_read(const Packet& packet) {
   const wire::Reth reth = packet.header.extension.reth;
   const Psn psn = packet.header.psn;
@@ -49,11 +49,11 @@ void RcResponder::handle_duplicate_read(const Packet& packet) {
       (target_.owner_slot == 0 && core_.find_for_peer(*target_.pd, reth.rkey, reth.virtual_address,
                                                       reth.dma_length, Access::RemoteRead)
                                           .fault != KeyFault::None)) {
-    return;  // no repetition of anything that we answered: dropped
+    return;  // repeats no request that we have answered: dropped
   }
-  // Its answer may still be under way: it goes back to what is asked for, and stays one of the
-  // READs that are outstanding or a repeat, as it was. A second answer beside it would take a
-  // responder resource when the requester has had the first one and asks for more.
+  // If its response is still being sent, it continues from what is requested now, and counts as
+  // outstanding or repeated as before. A second response beside it would use a responder resource
+  // that the requester regards as free once it has the first.
   Pending* const in_progress = pending_until(psn + core_.packets(reth.dma_length));
   if (in_progress != nullptr && in_progress->answer != Answer::Atomic) {
     if (in_progress->psn != psn || in_progress->bytes_left != reth.dma_length) {
@@ -77,10 +77,11 @@ void RcResponder::handle_duplicate_read(const Packet& packet) {
                .original = 0});
 }
 
-/// A request that a READ response of no bytes answers: not executed again.
+/// Answers a duplicate request whose response is a READ response of zero length, without executing
+/// it again.
 void RcResponder::answer_again(Psn psn) {
   if (pending_until(psn + 1) != nullptr) {
-    return;  // the answer is still to come
+    return;  // the response is still pending
   }
   push_repeat({.answer = Answer::Read,
                .psn = psn,
@@ -94,7 +95,7 @@ void RcResponder::answer_again(Psn psn) {
 
 void RcResponder::handle_duplicate_atomic(Psn psn) {
   if (pending_until(psn + 1) != nullptr) {
-    return;  // the answer is still to come
+    return;  // the response is still pending
   }
   for (const AtomicRecord& record : atomics_) {
     if (record.valid && record.psn == psn) {
@@ -112,7 +113,7 @@ void RcResponder::handle_duplicate_atomic(Psn psn) {
   }
 }
 
-/// What is to be answered with the responses that end before `end`.
+/// The pending response whose packets end before `end`.
 RcResponder::Pending* RcResponder::pending_until(Psn end) {
   for (std::uint32_t i = 0; i < pending_count_; ++i) {
     Pending& pending = pending_at(i);

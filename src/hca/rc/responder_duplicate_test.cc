@@ -22,8 +22,8 @@ void post_read(LoopbackPair& pair, std::size_t offset, std::uint32_t length = 64
   ASSERT_TRUE(pair.a().qp->post_send(read));
 }
 
-/// A requester whose timer ran out repeats a READ. If the answer comes after all, its next READ
-/// follows the repeated one; the peer has not broken max_rd_atomic.
+/// A requester whose timer expired repeats a READ. If the first response arrives after all, its
+/// next READ follows the repeated one, without breaking max_rd_atomic.
 TEST(RcResponder, CountsNoRepeatedReadAmongThoseOutstanding) {
   LoopbackPair pair{{.max_rd_atomic = 1}};
   pair.connect();
@@ -45,7 +45,7 @@ TEST(RcResponder, CountsNoRepeatedReadAmongThoseOutstanding) {
   ASSERT_EQ(completions.size(), 1U);
   EXPECT_EQ(completions[0].status, WcStatus::Success);
 
-  // Answered, the repeated one counts no more: neither for nor against the next.
+  // Once answered, the repeated READ no longer counts.
   post_read(pair, 128);
   ASSERT_TRUE(pair.run());
   const auto next = pair.poll(*pair.a().send_cq);
@@ -53,9 +53,9 @@ TEST(RcResponder, CountsNoRepeatedReadAmongThoseOutstanding) {
   EXPECT_EQ(next[0].status, WcStatus::Success);
 }
 
-/// A READ that is repeated while its answer is half out goes on from where it is asked for: with a
-/// second answer beside the rest of the first, that rest would be counted as outstanding when the
-/// requester has had all of it and reads on.
+/// A READ that is repeated while half of its response is sent continues from the requested
+/// position. With a second response beside the rest of the first, that rest would count as
+/// outstanding when the requester has all its data and continues reading.
 TEST(RcResponder, AnswersAReadOnceThatIsRepeatedHalfWay) {
   LoopbackPair pair{{.max_rd_atomic = 1}};
   pair.connect();
@@ -70,7 +70,7 @@ TEST(RcResponder, AnswersAReadOnceThatIsRepeatedHalfWay) {
   pair.wire.push_back(request);
   ASSERT_TRUE(pair.deliver_one());
   pair.collect_from(1, 4);
-  ASSERT_EQ(pair.wire.size(), 4U);  // all of the repeated one, and no more
+  ASSERT_EQ(pair.wire.size(), 4U);  // all of the repeated READ, and no more
   while (pair.deliver_one()) {
   }
   ASSERT_EQ(pair.poll(*pair.a().send_cq).size(), 1U);
@@ -80,11 +80,12 @@ TEST(RcResponder, AnswersAReadOnceThatIsRepeatedHalfWay) {
   const auto next = pair.poll(*pair.a().send_cq);
   ASSERT_EQ(next.size(), 1U);
   EXPECT_EQ(next[0].status, WcStatus::Success);
-  EXPECT_EQ(pair.sent.size(), 1U + 2U + 4U + 1U + 1U);  // READ, lost, its answer, READ, its answer
+  EXPECT_EQ(pair.sent.size(),
+            1U + 2U + 4U + 1U + 1U);  // READ, lost response, its response, READ, its response
 }
 
-/// The requester takes answers in the order of their PSNs only: what it asks for again is answered
-/// in that order, however much of it there is.
+/// The requester accepts responses in PSN order only, so repeated requests are answered in that
+/// order, however many there are.
 TEST(RcResponder, AnswersRepeatedRequestsInTheirOrder) {
   LoopbackPair pair{{.max_rd_atomic = 4}};
   pair.connect();
@@ -97,7 +98,7 @@ TEST(RcResponder, AnswersRepeatedRequestsInTheirOrder) {
   while (pair.deliver_one()) {
   }
   pair.collect_from(1, 4);
-  pair.wire = requests;  // every answer was lost
+  pair.wire = requests;  // every response was lost
   while (pair.deliver_one()) {
   }
   pair.collect_from(1, 4);

@@ -1,5 +1,5 @@
-// SEND with Invalidate of a key that the receiver cannot invalidate: a fault of the responder's
-// class J (IBTA vol 1 §9.9.6.3).
+// SEND with Invalidate of a key that the receiver cannot invalidate: a class J fault of the
+// responder (IBTA vol 1 §9.9.6.3).
 
 #include <gtest/gtest.h>
 

@@ -78,12 +78,12 @@ class RcTransport : public Transport {
   }
 
  protected:
-  // On cache lines of their own: two threads may be at work on them.
+  // On separate cache lines, since two threads may use them at the same time.
   alignas(64) RcRequester requester_;
   alignas(64) RcResponder responder_;
 };
 
-/// Of a target, whose domain may be shared with other processes (hca/xrc_relay.h).
+/// The transport of a target, whose domain other processes may share (hca/xrc_relay.h).
 class XrcTargetTransport final : public RcTransport {
  public:
   using RcTransport::RcTransport;

@@ -8,8 +8,8 @@
 
 namespace weft::host {
 
-/// What the parts of a process say to its daemon, and whether there is one still. The process has
-/// one (DaemonConnection); tests have their own. Any thread, with any lock held.
+/// How the parts of a process send messages to its daemon, and find out whether it is still there.
+/// Implemented by DaemonConnection, and by tests. Any thread, with any lock held.
 class DaemonChannel {
  public:
   DaemonChannel() = default;
@@ -17,23 +17,23 @@ class DaemonChannel {
   DaemonChannel(const DaemonChannel&) = delete;
   DaemonChannel& operator=(const DaemonChannel&) = delete;
 
-  /// This process, as the daemon names it.
+  /// This process's address at the daemon.
   [[nodiscard]] virtual uabi::ProcessAddress self() const = 0;
 
-  /// Queues a message, and the descriptor that belongs to it; they go in this order.
+  /// Queues a message and its descriptor; messages are sent in order.
   virtual void post(uabi::Message message, os::UniqueFd descriptor) = 0;
   void post(uabi::Message message) { post(std::move(message), os::UniqueFd{}); }
 
-  /// The same, and sends it on the caller's own thread, so that the descriptor is this process's no
-  /// more when it returns. May wait for a daemon that takes no messages, for seconds.
+  /// The same, but sends on the calling thread, so that this process has closed the descriptor when
+  /// it returns. May wait for seconds if the daemon accepts no messages.
   virtual void post_and_send(uabi::Message message, os::UniqueFd descriptor) = 0;
 
-  /// From now on a thread hears what the daemon says.
+  /// Starts the thread that receives the daemon's messages.
   virtual void start_daemon_events() = 0;
 
-  /// The daemon has ended: no answer comes any more.
+  /// The daemon has ended: no responses arrive any more.
   [[nodiscard]] virtual bool is_gone() const = 0;
-  /// Why nothing works without it, in words.
+  /// The error for calls that need the daemon, with the reason.
   [[nodiscard]] virtual Error gone() const = 0;
 };
 

@@ -8,7 +8,8 @@
 namespace weft::host {
 namespace {
 
-/// Its owner may have opened a device just now, and the daemon not have heard of it; policy.
+/// Policy: its owner may have just opened the device, and its message may not have reached the
+/// daemon.
 constexpr std::chrono::milliseconds kPause{5};
 constexpr int kTries = 20;
 
@@ -22,7 +23,8 @@ uabi::ObjectAnswer ProcessEvents::handle_object_request(const uabi::ObjectReques
   return nothing;
 }
 
-/// On the caller's own thread: who closes a device has its descriptor gone when that returns.
+/// Sends on the calling thread: a program that closes a device expects its descriptor to be closed
+/// on return.
 void Imports::tell_of_device(std::uint32_t hca, int command, bool is_over) {
   if (os::UniqueFd file = duplicate(command)) {
     daemon_.post_and_send(uabi::ShareDevice{.hca = hca, .is_over = is_over}, std::move(file));
@@ -98,7 +100,7 @@ Result<uabi::ObjectAnswer> Imports::ask_for_object(const ImportedDevice& device,
 void Imports::handle(const uabi::DeviceImported& answer) {
   const bool is_awaited = devices_.answer(answer.request, answer, [](Nothing) { return true; });
   if (!is_awaited && answer.device != 0) {
-    daemon_.post(uabi::LeaveDevice{.device = answer.device});  // who asked waits no longer
+    daemon_.post(uabi::LeaveDevice{.device = answer.device});  // the requester no longer waits
   }
 }
 
@@ -115,7 +117,7 @@ void Imports::handle(const uabi::ObjectAnswer& answer) {
                   [&](const About& about) { return about.owner == answer.peer; });
 }
 
-/// What its owner answers from now on, the daemon carries no more.
+/// From now on the daemon forwards no responses of the device's owner.
 void Imports::handle(const uabi::DeviceGone& left) {
   uabi::ObjectAnswer none;
   put_error(none, {ErrorCode::NoSuchDevice,

@@ -8,8 +8,8 @@
 
 namespace weft::host {
 
-/// What objects that several processes share need of the process that they are in: its engines, and
-/// its QPs as its driver makes, changes and destroys them. Without locks of the driver held.
+/// What shared objects need of the process they are in: its engines, and creation, change and
+/// destruction of QPs by its driver. Called without locks of the driver held.
 class LocalObjects {
  public:
   LocalObjects() = default;
@@ -17,7 +17,7 @@ class LocalObjects {
   LocalObjects(const LocalObjects&) = delete;
   LocalObjects& operator=(const LocalObjects&) = delete;
 
-  /// Both threads of the process run from now on: others may need something of it at any time.
+  /// Starts both threads of the process, since others may send requests at any time from now on.
   virtual void start_serving() = 0;
 
   [[nodiscard]] virtual hca::Hca& engine(std::uint32_t hca) = 0;
@@ -25,11 +25,11 @@ class LocalObjects {
                                                hca::QpAttributeMask mask) = 0;
   [[nodiscard]] virtual Result<void> destroy_qp(std::uint32_t hca, hca::Qp& qp) = 0;
 
-  /// Carries from now on for a proxy QP that its engine has just made.
+  /// Takes over a proxy QP that its engine has just created.
   virtual void carry_for_proxy(std::uint32_t hca, hca::Qp& qp) = 0;
 
-  /// Calls `visit` for every QP of the XRC domain with that name, while none of them is destroyed
-  /// and nothing is delivered; those for which it returns true may have something to send.
+  /// Calls `visit` for every QP of the named XRC domain, while deliveries are stopped and none of
+  /// the QPs is destroyed. QPs for which it returns true are scheduled for transmission.
   virtual void for_each_qp_of(std::uint32_t domain, const std::function<bool(hca::Qp&)>& visit) = 0;
 };
 

@@ -15,32 +15,33 @@
 
 namespace weft::host {
 
-/// Target QPs of other processes that this one has open (ibv_open_qp(3)): their processes are asked
-/// and tell of events, through the daemon. Owns its lock; any thread, handle() and lose() are the
-/// control thread's.
+/// Target QPs of other processes that this process has open (ibv_open_qp(3)): sends requests to
+/// their processes, and receives their events, through the daemon. Any thread, except that handle()
+/// and lose() are for the control thread; it has its own lock.
 class ForeignTargets {
  public:
   ForeignTargets(DaemonChannel& daemon, ProcessEvents& events,
                  std::chrono::milliseconds wait_limit = kAnswerPatience)
       : daemon_(daemon), events_(events), questions_(wait_limit) {}
 
-  /// One more handle; its process is asked, and this thread waits.
+  /// Opens one more handle: sends a request to the QP's process and waits for the response.
   [[nodiscard]] Result<void> open(std::uint32_t domain, Qpn target);
-  /// One less; its process is told of the last.
+  /// Closes a handle; notifies the QP's process of the last.
   void close(std::uint32_t domain, Qpn target);
+  /// Modifies the target in its process, and waits for the outcome.
   [[nodiscard]] Result<void> modify(std::uint32_t domain, Qpn target,
                                     const hca::QpAttributes& attributes, hca::QpAttributeMask mask);
-  /// Of a target whose process is gone, the error state is what there is to say.
+  /// If the QP's process is gone, reports the error state.
   [[nodiscard]] Result<hca::QpAttributes> query(std::uint32_t domain, Qpn target);
 
-  /// Foreign: only the process that has the target may speak for it.
+  /// Messages of other processes, untrusted: accepted only from the process of the target.
   void handle(const uabi::XrcTargetAnswer& answer);
   void handle(const uabi::XrcTargetEvent& message);
 
-  /// The process is gone, or has left the domain, and its targets with it.
+  /// The process is gone or has closed the domain, and its targets are gone with it.
   void lose(uabi::ProcessAddress peer, std::uint32_t domain);
 
-  /// The daemon has ended: who waits for an answer waits no longer.
+  /// The daemon has ended: wakes all threads that wait for a response.
   void handle_daemon_gone() { questions_.reconsider(); }
 
  private:
@@ -57,7 +58,7 @@ class ForeignTargets {
   ProcessEvents& events_;
   Questions<uabi::XrcTargetAnswer, About> questions_;
   std::mutex lock_;
-  std::map<Name, std::uint32_t> handles_;  // how many this program has of each
+  std::map<Name, std::uint32_t> handles_;  // open handles of each target
 };
 
 }  // namespace weft::host

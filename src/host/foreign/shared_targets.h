@@ -16,35 +16,35 @@
 
 namespace weft::host {
 
-/// The target QPs of this process in XRC domains that have a name, and who else has them open
-/// (ibv_open_qp(3)). A target is where it was made, for as long as anybody has it open and that
-/// process lives: its program may destroy its own handle before others do, and it is an *orphan*
-/// then. Owns its lock, which may be taken with a QP's locks held, so that nothing is done under
-/// it; any thread. What ends a target that other processes have open comes from the control thread.
+/// The target QPs of this process in named XRC domains, and the processes that have them open
+/// (ibv_open_qp(3)). A target stays in the process that created it, as long as any process has it
+/// open and its own lives: its program may destroy its own handle before others do, which makes the
+/// target an *orphan*. Any thread; it has its own lock, an innermost one that may be taken with a
+/// QP's locks held. Only the control thread destroys targets that other processes had open.
 class SharedTargets {
  public:
-  /// Policy: other processes that have one target open.
+  /// Policy: processes that may have one target open.
   static constexpr std::size_t kMostOpeners = 1'024;
 
   SharedTargets(DaemonChannel& daemon, LocalObjects& objects,
                 std::size_t most_openers = kMostOpeners)
       : daemon_(daemon), objects_(objects), most_openers_(most_openers) {}
 
-  /// A new QP; one that is no target, or whose domain has no name, is left alone.
+  /// Registers a new QP; ignores those that are no targets, or whose domain has no name.
   void note(std::uint32_t hca, hca::Qp& qp);
 
-  /// Its own program has it open no more. False: others have, and it stays.
+  /// Its own program closes the target. False if others have it open, so that it stays.
   [[nodiscard]] bool release(const hca::Qp& qp);
 
   /// Its own program opens an orphan again.
   [[nodiscard]] Result<hca::Qp*> open_again(std::uint32_t domain, Qpn target);
 
-  /// Opens, changes or reads a target for another process, which is told what came of it. Not of
-  /// Close.
+  /// Handles a request to open, modify or query a target, and returns the response. Close is
+  /// handled by remove_opener().
   [[nodiscard]] uabi::XrcTargetAnswer answer(const uabi::XrcTargetRequest& question);
 
-  /// That process has the target, or all of the domain, open no more. Returns those that nobody has
-  /// open now: they are destroyed by who calls.
+  /// Process `peer` has closed the target, or all of the domain. Returns the targets that no
+  /// process has open any more, which the caller must destroy.
   struct Left {
     std::uint32_t hca{};
     hca::Qp* qp{};
@@ -52,10 +52,10 @@ class SharedTargets {
   [[nodiscard]] std::vector<Left> remove_opener(uabi::ProcessAddress peer, std::uint32_t domain,
                                                 std::optional<Qpn> target);
 
-  /// Whoever has the event's QP open hears of it. With the locks of the QP held.
+  /// Notifies the processes that have the event's QP open. Called with the QP's locks held.
   void notify_openers(const hca::AsyncEvent& event);
 
-  /// Targets of the domain that only other processes have open.
+  /// Number of the domain's targets that only other processes have open.
   [[nodiscard]] std::size_t orphans_of(std::uint32_t domain) const;
 
  private:
@@ -63,7 +63,7 @@ class SharedTargets {
     hca::Qp* qp{};
     std::uint32_t hca{};
     std::uint32_t domain{};
-    std::set<uabi::ProcessAddress> others;  // that have it open
+    std::set<uabi::ProcessAddress> others;  // processes that have it open
     bool is_orphan{};
   };
   [[nodiscard]] Result<hca::Qp*> target_for(const uabi::XrcTargetRequest& question);

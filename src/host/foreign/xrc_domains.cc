@@ -15,7 +15,7 @@ Result<hca::XrcDomain*> XrcDomains::open(std::uint32_t hca, int fd, bool creates
   {
     const std::lock_guard guard{lock_};
     if (const auto known = domains_.find(*name); known != domains_.end()) {
-      known->second.is_left = false;  // target QPs that others have open have kept it
+      known->second.is_left = false;  // kept because other processes have target QPs open
       return known->second.engine;
     }
   }
@@ -29,7 +29,7 @@ Result<hca::XrcDomain*> XrcDomains::open(std::uint32_t hca, int fd, bool creates
   return engine;
 }
 
-/// Its name, from the daemon.
+/// Returns its name, from the daemon.
 Result<std::uint32_t> XrcDomains::ask(std::uint32_t hca, int fd, bool creates, bool is_exclusive) {
   os::UniqueFd file{fcntl(fd, F_DUPFD_CLOEXEC, 0)};
   if (!file) {
@@ -59,7 +59,7 @@ Result<std::uint32_t> XrcDomains::ask(std::uint32_t hca, int fd, bool creates, b
 void XrcDomains::handle(const uabi::XrcDomainOpened& answer) {
   const bool is_awaited = questions_.answer(answer.request, answer, [](Nothing) { return true; });
   if (!is_awaited && answer.domain != 0) {
-    daemon_.post(uabi::CloseXrcDomain{.domain = answer.domain});  // who asked waits no longer
+    daemon_.post(uabi::CloseXrcDomain{.domain = answer.domain});  // the requester no longer waits
   }
 }
 
@@ -77,14 +77,15 @@ Result<void> XrcDomains::close(std::uint32_t hca, hca::XrcDomain& domain) {
   return {};
 }
 
-/// Once no other process has a target QP of it open. With the lock.
+/// Closes the domain unless another process has one of its target QPs open. Caller must hold the
+/// lock.
 void XrcDomains::close_if_unused(std::uint32_t name) {
   const auto found = domains_.find(name);
   if (found == domains_.end() || !found->second.is_left || targets_.orphans_of(name) != 0) {
     return;
   }
   const Domain domain = found->second;
-  domains_.erase(found);  // from now on nobody gets a proxy QP
+  domains_.erase(found);  // from now on no process gets a proxy QP
   proxies_.end_of_domain(name);
   daemon_.post(uabi::CloseXrcDomain{.domain = name});
   static_cast<void>(objects_.engine(domain.hca).close_xrc_domain(*domain.engine));
@@ -104,11 +105,11 @@ void XrcDomains::handle(const uabi::XrcRelay& message) {
       return;
     case uabi::XrcMessage::Proxy:
     case uabi::XrcMessage::NoProxy:
-      return;  // what came of a question of this process's targets
+      return;  // the response to a request of this process's own targets
   }
 }
 
-/// For a process that has the domain open, as the daemon says. With the lock.
+/// For a process that has the domain open, according to the daemon. Caller must hold the lock.
 void XrcDomains::make_proxy(const uabi::XrcRelay& question) {
   const auto found = domains_.find(question.domain);
   if (found == domains_.end()) {
@@ -121,8 +122,9 @@ void XrcDomains::make_proxy(const uabi::XrcRelay& question) {
       proxies_.make(question, daemon_.self().slot, found->second.hca, *found->second.engine));
 }
 
-/// Those that no program has open any more go, and the domain with them if its program has left it:
-/// who closes the domain meanwhile finds them here or destroyed.
+/// Targets that no program has open any more are destroyed, and so is the domain if its program has
+/// closed it. The lock is held throughout, so a concurrent close finds them either here or
+/// destroyed.
 void XrcDomains::remove_opener(uabi::ProcessAddress peer, std::uint32_t domain,
                                std::optional<Qpn> target) {
   const std::lock_guard guard{lock_};

@@ -16,13 +16,13 @@
 
 namespace weft::host {
 
-/// The XRC domains of files that this process shares with others of its host (ibv_open_xrcd(3),
-/// IBTA vol 1 annex A14), by the names that the daemon gives them. A domain lives here until its
-/// program has closed it and no other process has a target QP of it open.
+/// The XRC domains of files, which this process shares with others of its host (ibv_open_xrcd(3),
+/// IBTA vol 1 annex A14), by the names that the daemon assigns. A domain exists here until its
+/// program has closed it and no other process has one of its target QPs open.
 ///
-/// Owns its lock, which comes before those of XrcProxies and SharedTargets: while it is held nobody
-/// opens or closes a domain, and nobody makes or ends what holds one for another process. Any
-/// thread; handle() and remove_opener() are the control thread's.
+/// Any thread, except that handle() and remove_opener() are for the control thread. Its lock
+/// precedes those of XrcProxies and SharedTargets: while it is held, domains are neither opened nor
+/// closed, and nothing that keeps a domain for another process is created or destroyed.
 class XrcDomains {
  public:
   XrcDomains(DaemonChannel& daemon, LocalObjects& objects, XrcProxies& proxies,
@@ -33,28 +33,29 @@ class XrcDomains {
         targets_(targets),
         questions_(wait_limit) {}
 
-  /// Asks the daemon for the domain of the file under `fd`, and waits.
+  /// Requests the domain of the file `fd` from the daemon, and waits for the response.
   [[nodiscard]] Result<hca::XrcDomain*> open(std::uint32_t hca, int fd, bool creates,
                                              bool is_exclusive);
-  /// Refused (Busy) while SRQs or target QPs of this program are in it.
+  /// Refused (Busy) while the domain contains SRQs or target QPs of this program.
   [[nodiscard]] Result<void> close(std::uint32_t hca, hca::XrcDomain& domain);
 
-  /// The daemon's answer to open().
+  /// The daemon's response to open().
   void handle(const uabi::XrcDomainOpened& answer);
-  /// What another process that has the domain open wants of proxy QPs here, or that it has left.
+  /// A request for a proxy QP here by another process that has the domain open, or its notice that
+  /// it has closed it.
   void handle(const uabi::XrcRelay& message);
 
-  /// That process has one target QP of the domain, or all, open no more.
+  /// Process `peer` has closed one target QP of the domain, or all.
   void remove_opener(uabi::ProcessAddress peer, std::uint32_t domain, std::optional<Qpn> target);
 
-  /// The daemon has ended: who waits for its answer waits no longer.
+  /// The daemon has ended: wakes all threads that wait for a response.
   void handle_daemon_gone() { questions_.reconsider(); }
 
  private:
   struct Domain {
     std::uint32_t hca{};
     hca::XrcDomain* engine{};
-    bool is_left{};  // by the program; target QPs of it stay for other processes
+    bool is_left{};  // closed by the program; kept for other processes' use of its target QPs
   };
   [[nodiscard]] Result<std::uint32_t> ask(std::uint32_t hca, int fd, bool creates,
                                           bool is_exclusive);

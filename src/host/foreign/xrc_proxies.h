@@ -12,37 +12,37 @@
 
 namespace weft::host {
 
-/// The proxy QPs of this process: each stands for a target QP of another process of the host, and
-/// does for it what a request does to memory and SRQs here (hca/xrc_relay.h; IBTA vol 1 annex A14).
-/// Owns its lock, under which proxy QPs are made and destroyed; any thread.
+/// The proxy QPs of this process. Each represents a target QP of another process of the host, and
+/// performs the part of a request that concerns memory and SRQs of this process (hca/xrc_relay.h;
+/// IBTA vol 1 annex A14). Any thread; its lock is held while proxy QPs are created and destroyed.
 class XrcProxies {
  public:
-  /// Policy: of all other processes' target QPs together.
+  /// Policy: total for the targets of all other processes.
   static constexpr std::size_t kMost = 4'096;
 
   explicit XrcProxies(LocalObjects& objects, std::size_t most = kMost)
       : objects_(objects), most_(most) {}
 
-  /// A new proxy QP in the domain for who asks, instead of the one that the target had here: it has
-  /// one for READs and one for all else, which are its newest connection's. Returns the answer,
-  /// which may be that there is none. `self` is this process's slot.
+  /// Creates a proxy QP in the domain, in place of the one that the target had here before: a
+  /// target has one for READs and one for everything else, for its newest connection. Returns the
+  /// response, which may be a refusal. `self` is this process's slot.
   [[nodiscard]] uabi::XrcRelay make(const uabi::XrcRelay& question, std::uint32_t self,
                                     std::uint32_t hca, hca::XrcDomain& domain);
 
-  /// Proxy QPs of one target, of all targets of a process, of a whole domain: their receive under
-  /// way is flushed, and they go.
+  /// Destroys the proxy QPs of one target, of all targets of a process, or of a domain; receives in
+  /// progress are flushed.
   void end_of_target(std::uint32_t domain, uabi::ProcessAddress home, Qpn target);
   void end_of_process(std::uint32_t domain, uabi::ProcessAddress home);
   void end_of_domain(std::uint32_t domain);
 
-  /// How many there are in the domain.
+  /// Number of proxies in the domain.
   [[nodiscard]] std::size_t count(std::uint32_t domain) const;
 
  private:
   struct Proxy {
     std::uint32_t domain{};
     std::uint32_t hca{};
-    uabi::ProcessAddress home;  // of the target
+    uabi::ProcessAddress home;  // process of the target
     Qpn target;
     bool is_for_reads{};
     hca::Qp* qp{};

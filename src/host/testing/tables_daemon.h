@@ -1,7 +1,7 @@
 #pragma once
 
-// A daemon that says what a test wants: it lets one program in, on h1 of a pair, and sends it the
-// tables that the test makes. What no weftd changes while programs run, it can.
+// A scripted daemon: it attaches one program to h1 of a pair, and sends it the tables that the test
+// makes. It can change what weftd never changes while programs run.
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -49,7 +49,7 @@ class TablesDaemon {
   TablesDaemon(const TablesDaemon&) = delete;
   TablesDaemon& operator=(const TablesDaemon&) = delete;
 
-  /// Waits for the program, from a thread of its own.
+  /// Waits for the program to attach, on a thread of its own.
   void admit_program() {
     pollfd called{.fd = listener_.get(), .events = POLLIN, .revents = 0};
     EXPECT_EQ(poll(&called, 1, static_cast<int>(kWaitLimit.milliseconds())), 1);
@@ -73,7 +73,7 @@ class TablesDaemon {
     EXPECT_TRUE(control.send(uabi::TablesChanged{}, descriptors));
   }
 
-  /// What the program counts.
+  /// The counters of the program.
   [[nodiscard]] fabric::CounterPageView counter_page() {
     if (page_memory_.bytes().empty()) {
       const std::size_t bytes = fabric::CounterPage::bytes_needed();
@@ -82,7 +82,7 @@ class TablesDaemon {
     return *fabric::CounterPageView::open(page_memory_.bytes());
   }
 
-  std::function<void()> send_initial_state{[] {}};  // says what there was before the program came
+  std::function<void()> send_initial_state{[] {}};  // sends the state before the program attached
   std::string run;
   fabric::TablesBuilder builder;
   fabric::PortIndex own_port;

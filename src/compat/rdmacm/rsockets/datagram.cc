@@ -1,4 +1,4 @@
-// Datagram sockets as programs use them, and their QP.
+// Datagram sockets: the calls of programs, and the QP.
 
 #include "compat/rdmacm/rsockets/datagram.h"
 
@@ -20,9 +20,10 @@
 namespace weft::rsockets {
 namespace {
 
-constexpr std::size_t kGrhBytes = 40;  // before each datagram that a UD QP receives
+constexpr std::size_t kGrhBytes = 40;  // in front of each datagram that a UD QP receives
 constexpr std::size_t kReceiveBytes = kGrhBytes + kDatagramSlotBytes;
-constexpr std::uint64_t kIsSend = std::uint64_t{1} << 32;  // of a work request's id; the rest: slot
+constexpr std::uint64_t kIsSend = std::uint64_t{1}
+                                  << 32;  // in a work request's wr_id; the rest is the slot
 constexpr std::uint32_t kLeastDepth = 16;
 constexpr std::uint32_t kSendsBetweenPolls = 16;  // policy
 constexpr std::uint32_t kMaxDepth = 0x7FFF;
@@ -41,7 +42,7 @@ int refuse_too_long() {
 
 // --- waiting
 
-/// The device's sign that something came.
+/// Consumes a notification of the completion channel.
 void DatagramSocket::take_sign() {
   ibv_cq* cq = nullptr;
   void* context = nullptr;
@@ -50,8 +51,8 @@ void DatagramSocket::take_sign() {
   }
 }
 
-/// 0 when the condition holds; -1 with EAGAIN if the program does not want to wait. The socket is
-/// open, and stays so.
+/// Returns 0 when `condition` holds; -1 with EAGAIN if it does not and `waits` is false. The socket
+/// is open and stays open.
 template <class Condition>
 int DatagramSocket::wait(Lock& lock, bool waits, Condition condition) {
   const Instant spin_until = os::now() + kSpin;
@@ -69,7 +70,7 @@ int DatagramSocket::wait(Lock& lock, bool waits, Condition condition) {
       continue;
     }
     ibv_req_notify_cq(cm_->recv_cq, 0);
-    take_completions();  // what came before the device was asked to tell
+    take_completions();  // completions that preceded the request
     if (condition()) {
       return 0;
     }
@@ -92,7 +93,7 @@ DatagramSocket::DatagramSocket(os::UniqueFd udp, int family)
       endpoint_(family == AF_INET ? IpFamily::V4 : IpFamily::V6, address_book(), limits_) {}
 
 DatagramSocket::~DatagramSocket() {
-  const int error = errno;  // of the call that was the last to hold the socket
+  const int error = errno;  // of the call that released the socket last
   for (std::size_t slot = 0; slot < objects_.size(); ++slot) {
     forget(static_cast<DatagramEndpoint::Slot>(slot));
   }
@@ -100,7 +101,7 @@ DatagramSocket::~DatagramSocket() {
   errno = error;
 }
 
-/// What the id holds, and the id.
+/// Destroys the id with its QP.
 void DatagramSocket::close_id() {
   if (cm_ != nullptr && cm_->qp != nullptr) {
     rdma_destroy_qp(cm_);
@@ -119,7 +120,7 @@ void DatagramSocket::close_id() {
   }
 }
 
-/// A socket of AF_INET6 takes addresses of AF_INET, too, as Linux's do.
+/// An AF_INET6 socket also accepts addresses of AF_INET, as in Linux.
 std::optional<DatagramName> DatagramSocket::read(const sockaddr* address) const {
   auto name = read_name(address);
   if (!name || (family_ == AF_INET && address->sa_family != AF_INET)) {
@@ -175,8 +176,8 @@ int DatagramSocket::create_queue_pair() {
   return 0;
 }
 
-/// The UDP socket and the id, with the same port. If the program leaves the choice, it is the
-/// system's, unless another program of this host has that port as RDMA-CM's.
+/// Binds the UDP socket and the id to the same port. If the program leaves the choice, it is the
+/// system's, unless RDMA-CM has assigned that port to another program of this host.
 int DatagramSocket::bind_both(OwnNames& names) {
   const auto udp = endpoint_.udp_name_of(names.main());
   if (!udp) {
@@ -186,7 +187,8 @@ int DatagramSocket::bind_both(OwnNames& names) {
   sockaddr_in address = as_udp_address(*udp);
   const bool is_free_choice = names.port == 0;
   for (int tries = is_free_choice ? limits_.ports : 1; tries > 0; --tries) {
-    // A UDP socket is bound once; what is tried is the number that the system gives to another.
+    // A UDP socket can be bound only once, so another socket probes which port the system would
+    // choose.
     const os::UniqueFd probe{is_free_choice ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1};
     if (is_free_choice) {
       socklen_t bytes = sizeof address;
@@ -208,7 +210,7 @@ int DatagramSocket::bind_both(OwnNames& names) {
   return ::bind(udp_.get(), generic(address), sizeof address);
 }
 
-/// From now on the socket has these names of the host's: 0, or -1 with errno.
+/// Opens the socket under these names. Returns 0, or -1 with errno.
 int DatagramSocket::open(OwnNames names) {
   if (rdma_create_id(nullptr, &cm_, nullptr, RDMA_PS_UDP) != 0) {
     return -1;
@@ -229,7 +231,7 @@ int DatagramSocket::open(OwnNames names) {
   return 0;
 }
 
-/// The host's own address towards a destination; nothing after refuse().
+/// The host's own address towards a destination; nullopt after refuse().
 std::optional<IpAddress> DatagramSocket::source_address_for(const DatagramName& destination) const {
   rdma_cm_id* asking = nullptr;
   if (rdma_create_id(nullptr, &asking, nullptr, RDMA_PS_UDP) != 0) {
@@ -249,7 +251,7 @@ DatagramFamily DatagramSocket::family() const {
           .is_v6_only = (options_.ip6_switches >> IPV6_V6ONLY & 1) != 0};
 }
 
-/// With the address that this destination is spoken to from, and any port.
+/// Opens the socket under the address used for this destination, and any port.
 int DatagramSocket::open_for_destination(const DatagramName& destination) {
   const auto here = source_address_for(destination);
   return here ? open(names_beside(*here, family(), address_book())) : -1;
@@ -267,13 +269,13 @@ int DatagramSocket::bind(const sockaddr* address) {
   if (!is_own_or_loopback(wish->address)) {
     return open(names_of(*wish));
   }
-  // Hosts share the machine's loopback: each is known by an address of its own.
+  // Hosts share the machine's loopback, so each is known by an address of its own.
   const auto here =
       source_address_for({.address = IpAddress::v4(INADDR_LOOPBACK), .port = wish->port});
   return here ? open(names_of_whatever(*wish, *here, family(), address_book())) : -1;
 }
 
-/// What is meant by a peer's name; -1 after refuse() if this socket has no address of its family.
+/// Resolves a peer's name in place; -1 after refuse() if this socket has no address of its family.
 int DatagramSocket::name_peer(DatagramName& peer) const {
   const auto named = endpoint_.named(peer);
   if (!named) {
@@ -327,7 +329,7 @@ int DatagramSocket::post_receive(std::uint32_t slot) {
   return compat::result_of_verb(ibv_post_recv(cm_->qp, &wr, &bad));
 }
 
-/// By the QP, from a slot that is free.
+/// Sends by the QP, from a free slot.
 ssize_t DatagramSocket::post(const Peer& peer, const std::byte* data, std::size_t bytes) {
   const std::uint32_t slot = free_sends_.back();
   const std::size_t at = slot * kDatagramSlotBytes;
@@ -387,7 +389,7 @@ void DatagramSocket::take_completions() {
   }
 }
 
-/// Whatever there is to take.
+/// Processes everything that has arrived.
 void DatagramSocket::take_all() {
   take_completions();
   take_udp_messages();
@@ -401,7 +403,7 @@ ssize_t DatagramSocket::receive(std::byte* out, std::size_t bytes, int flags, Se
   return receive_pieces({&piece, 1}, flags, sender);
 }
 
-/// One datagram; what does not fit is lost, as of any datagram socket.
+/// Receives one datagram; what does not fit is lost, as with any datagram socket.
 ssize_t DatagramSocket::receive_pieces(std::span<const iovec> pieces, int flags, Sender sender) {
   Lock lock{lock_};
   if (cm_ == nullptr) {
@@ -458,7 +460,8 @@ ssize_t DatagramSocket::send(const std::byte* data, std::size_t bytes, int flags
   if (name_peer(there) != 0) {
     return -1;
   }
-  // The path may be known by now, or another; who only sends looks for that now and then.
+  // The path may have been found or changed meanwhile; a program that only sends checks for that
+  // now and then.
   const auto has_path = [&] { return peer_of(there).path == DatagramEndpoint::Path::Known; };
   if (!has_path() || ++sends_ % kSendsBetweenPolls == 0) {
     take_all();
@@ -466,7 +469,7 @@ ssize_t DatagramSocket::send(const std::byte* data, std::size_t bytes, int flags
   if (has_path() && wait(lock, waits(flags), [&] { return !free_sends_.empty(); }) != 0) {
     return -1;
   }
-  // Anew: another thread may have had the lock meanwhile.
+  // Look it up again: another thread may have held the lock meanwhile.
   const Peer& peer = peer_of(there);
   return peer.path == DatagramEndpoint::Path::Known && !free_sends_.empty()
              ? post(peer, data, bytes)
@@ -490,7 +493,7 @@ ssize_t DatagramSocket::send_pieces(std::span<const iovec> pieces, int flags, co
   return send(whole.data(), whole.size(), flags, to);
 }
 
-// --- what poll() and options ask
+// --- state for poll() and options
 
 sockaddr_storage DatagramSocket::own_address() {
   const Lock lock{lock_};

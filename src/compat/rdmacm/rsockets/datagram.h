@@ -1,14 +1,14 @@
 #pragma once
 
-// A datagram socket over a UD QP (rsocket(7)). Any thread may call anything; one lock a socket,
-// which nobody holds while waiting for a peer.
+// A datagram socket over a UD QP (rsocket(7)). Any thread may call any member; each socket has one
+// lock, which is never held while waiting for a peer.
 //
-// What peers say, and what is known of them, is ulp/rsocket's DatagramEndpoint. A UDP socket of the
-// same address finds the peers' QPs, and carries what is sent before they are found; its descriptor
-// is the socket's number. There is no thread behind it: whoever calls takes what has come, and
-// brings forward the search for paths to peers. A socket has one QP and one address, of the host's
-// port that it was bound to or first sent from. One of AF_INET6 that was bound to ::, ::1 or
-// nothing has that port's addresses of both families (RFC 3493 §3.7), unless it has IPV6_V6ONLY.
+// The protocol, and what is known of peers, is in ulp/rsocket's DatagramEndpoint. A UDP socket with
+// the same address finds the QPs of peers, and carries datagrams until they are found; its
+// descriptor is the socket's number. There is no background thread: each call processes what has
+// arrived and advances path queries. A socket has one QP and one address, that of the port to which
+// it was bound or from which it first sent. One of AF_INET6 that was bound to ::, ::1 or not at all
+// has that port's addresses of both families (RFC 3493 §3.7), unless IPV6_V6ONLY is set.
 
 #include <netinet/in.h>
 
@@ -24,10 +24,10 @@
 
 namespace weft::rsockets {
 
+/// A socket of SOCK_DGRAM.
 class DatagramSocket final : public Socket {
  public:
-  /// Owns the UDP socket, which is of AF_INET whatever `family` is
-  /// (ulp/rsocket/datagram_name.h).
+  /// Takes ownership of the UDP socket, which is always of AF_INET (ulp/rsocket/datagram_name.h).
   DatagramSocket(os::UniqueFd udp, int family);
   ~DatagramSocket() override;
 
@@ -60,20 +60,21 @@ class DatagramSocket final : public Socket {
  private:
   using Lock = std::unique_lock<std::mutex>;
   using Peer = DatagramEndpoint::Peer;
-  /// What is held for a peer, by its slot.
+  /// Objects of one peer, by its slot.
   struct PeerObjects {
-    ibv_ah* path{};        // null: by UDP
-    rdma_cm_id* search{};  // for the path
+    ibv_ah* path{};        // null: use UDP
+    rdma_cm_id* search{};  // path query in progress
   };
+  /// A received datagram.
   struct Arrived {
     DatagramName from;
-    std::optional<std::uint32_t> slot;  // of the receive memory; none: `octets`
-    std::size_t header_bytes{};         // in the slot
+    std::optional<std::uint32_t> slot;  // in the receive memory; nullopt: in `octets`
+    std::size_t header_bytes{};         // offset in the slot
     std::uint32_t bytes{};
     std::vector<std::byte> octets;
   };
 
-  /// Nothing after refuse().
+  /// Nullopt after refuse().
   [[nodiscard]] std::optional<DatagramName> read(const sockaddr* address) const;
   void tell(const DatagramName& from, Sender sender) const;
   [[nodiscard]] bool waits(int flags) const {
@@ -92,7 +93,7 @@ class DatagramSocket final : public Socket {
   [[nodiscard]] int post_receive(std::uint32_t slot);
   [[nodiscard]] ssize_t post(const Peer& peer, const std::byte* data, std::size_t bytes);
 
-  // What comes (datagram.cc)
+  // Receiving (datagram.cc)
   void take_completions();
   void take_datagram(std::uint32_t slot, std::uint32_t bytes);
   void take_all();
@@ -133,7 +134,7 @@ class DatagramSocket final : public Socket {
   rdma_event_channel* searches_{};
   std::size_t searches_in_progress_{};
   std::vector<PeerObjects> objects_;  // by slot
-  std::vector<ibv_ah*> old_paths_;    // while something may be under way there
+  std::vector<ibv_ah*> old_paths_;    // still referenced by sends in flight
 };
 
 }  // namespace weft::rsockets

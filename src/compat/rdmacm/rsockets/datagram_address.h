@@ -1,6 +1,7 @@
 #pragma once
 
-// Names of datagram sockets (ulp/rsocket/datagram_name.h) as addresses of sockets. Values.
+// Conversion of datagram names (ulp/rsocket/datagram_name.h) to and from socket addresses. Pure
+// functions.
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -11,19 +12,19 @@
 
 namespace weft::rsockets {
 
-/// Of AF_INET or AF_INET6; nothing for another family.
+/// Accepts AF_INET and AF_INET6; nullopt for other families.
 [[nodiscard]] std::optional<DatagramName> read_name(const sockaddr* address);
 
-/// For programs: a socket of AF_INET6 has IPv4 addresses in their mapped form (RFC 3493 §3.7).
+/// For programs: an AF_INET6 socket gets IPv4 addresses in mapped form (RFC 3493 §3.7).
 [[nodiscard]] sockaddr_storage for_socket_of(int family, const DatagramName& name);
 
-/// For RDMA-CM, which has each address in its own family.
+/// For RDMA-CM, which uses each address in its own family.
 [[nodiscard]] sockaddr_storage as_socket_address(const DatagramName& name);
 
-/// For UDP, of an IPv4 address.
+/// For UDP; `name` must have an IPv4 address.
 [[nodiscard]] sockaddr_in as_udp_address(const DatagramName& name);
 
-/// Addresses by formula; those that a topology adds have none beside them.
+/// Pairs addresses by formula; addresses from the topology have no counterpart.
 [[nodiscard]] AddressBook address_book();
 
 }  // namespace weft::rsockets

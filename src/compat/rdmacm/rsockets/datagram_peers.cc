@@ -1,5 +1,5 @@
-// Whom a datagram socket speaks to: what goes and comes over UDP, and how a path to a peer is
-// found. Called with the socket's lock held.
+// Peers of a datagram socket: traffic over UDP, and path queries. Caller must hold the socket's
+// lock.
 
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ template <class Address>
   return static_cast<sockaddr*>(static_cast<void*>(&address));
 }
 
-/// Which of the port's GIDs a path begins with; 0 if it says none of them.
+/// The index of the path's SGID in the port's GID table; 0 if it is not there.
 [[nodiscard]] std::uint8_t index_of(const rdma_cm_id& id, const ibv_gid& gid) {
   ibv_port_attr port{};
   if (ibv_query_port(id.verbs, id.port_num, &port) != 0) {
@@ -62,7 +62,7 @@ template <class Address>
 
 }  // namespace
 
-// --- who is known
+// --- known peers
 
 DatagramSocket::Peer& DatagramSocket::peer_of(const DatagramName& name) {
   const DatagramEndpoint::Found found = endpoint_.peer_of(name);
@@ -79,7 +79,7 @@ DatagramSocket::PeerObjects& DatagramSocket::objects_of(const Peer& peer) {
   return objects_[peer.slot];
 }
 
-/// What is held for whoever had the slot.
+/// Releases the objects of the slot's previous peer.
 void DatagramSocket::forget(DatagramEndpoint::Slot slot) {
   if (slot < objects_.size()) {
     end_search(objects_[slot]);
@@ -95,7 +95,7 @@ void DatagramSocket::forget_path(DatagramEndpoint::Slot slot) {
 
 // --- UDP
 
-/// As sendto(2), without the header. The socket has an address of the peer's family.
+/// As sendto(2), without the header. The socket must have an address of the peer's family.
 ssize_t DatagramSocket::send_by_udp(const Peer& peer, UdpOperation operation,
                                     std::span<const std::byte> data, int flags) {
   const auto name = endpoint_.udp_name_of(peer.name);
@@ -162,7 +162,7 @@ void DatagramSocket::take_udp_message(const sockaddr_in& sender,
 
 // --- paths
 
-/// Begins to look for one; what is sent meanwhile goes by UDP.
+/// Starts a path query; datagrams are sent by UDP meanwhile.
 void DatagramSocket::search(Peer& peer) {
   PeerObjects& objects = objects_of(peer);
   if (searches_in_progress_ >= limits_.searches ||
@@ -190,7 +190,7 @@ void DatagramSocket::end_search(PeerObjects& objects) {
 
 void DatagramSocket::keep_path(Peer& peer, const rdma_cm_id& found) {
   if (found.route.num_paths < 1 || found.port_num != cm_->port_num || found.verbs != cm_->verbs) {
-    return;  // of another port than the QP's: there is no path but UDP's
+    return;  // through another port than the QP's: only UDP leads there
   }
   ibv_ah_attr path = vector_of(found);
   objects_of(peer).path = ibv_create_ah(cm_->pd, &path);
@@ -215,7 +215,7 @@ void DatagramSocket::take_search_events() {
       keep_path(peer, *id);
     }
     end_search(*found);
-    // Unanswered, perhaps: the peer's next message begins another.
+    // Without a result, the peer's next message starts another query.
     peer.path =
         found->path != nullptr ? DatagramEndpoint::Path::Known : DatagramEndpoint::Path::Unknown;
   }

@@ -16,14 +16,15 @@
 namespace weft::rsockets {
 namespace {
 
-/// What poll(2) and epoll(7) call by the same numbers; errors and hang-ups are told unasked.
+/// Events with the same value in poll(2) and epoll(7); errors and hang-ups are always reported.
 constexpr std::uint32_t kPollEvents = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDNORM | EPOLLRDBAND |
                                       EPOLLWRNORM | EPOLLWRBAND | EPOLLRDHUP | EPOLLERR | EPOLLHUP;
 static_assert(EPOLLIN == POLLIN && EPOLLPRI == POLLPRI && EPOLLOUT == POLLOUT &&
               EPOLLERR == POLLERR && EPOLLHUP == POLLHUP && EPOLLRDHUP == POLLRDHUP);
 
 std::mutex sets_lock;
-auto& sets = *new std::map<int, std::shared_ptr<EventSet>>;  // programs end with sets open
+auto& sets =
+    *new std::map<int, std::shared_ptr<EventSet>>;  // never destroyed: programs exit with open sets
 
 [[nodiscard]] std::shared_ptr<EventSet> find_set(int number) {
   const std::lock_guard guard{sets_lock};
@@ -102,7 +103,7 @@ void EventSet::end() {
   tell_waiters();
 }
 
-/// The set's own descriptor, and then its members, those first that were not told of last.
+/// The set's own descriptor, then its members, starting after the one reported last.
 std::vector<pollfd> EventSet::members_to_poll() {
   std::vector<pollfd> wanted{
       {.fd = completions_processed_.get(), .events = POLLIN, .revents = 0}
@@ -120,8 +121,8 @@ std::vector<pollfd> EventSet::members_to_poll() {
   return wanted;
 }
 
-/// How many there is to tell. A descriptor that was closed without a word leaves the set, as a
-/// kernel has it.
+/// Returns how many events there are. A descriptor that was closed without notice leaves the set,
+/// as in Linux.
 int EventSet::collect(std::span<const pollfd> polled, std::span<epoll_event> out) {
   std::size_t told = 0;
   for (const pollfd& each : polled) {
@@ -194,7 +195,7 @@ bool close_set(int number) {
 void forget_in_sets(int fd) {
   std::vector<std::shared_ptr<EventSet>> all;
   {
-    const std::lock_guard guard{sets_lock};  // never before a set's own
+    const std::lock_guard guard{sets_lock};  // before any set's own lock
     for (const auto& [number, set] : sets) {
       all.push_back(set);
     }

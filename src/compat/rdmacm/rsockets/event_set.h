@@ -1,8 +1,8 @@
 #pragma once
 
-// A set of rsockets and ordinary descriptors to wait for, as epoll(7) has them: repoll_create() and
-// its like of rdma-core 65. Level-triggered: with EPOLLET it tells of what is ready again and
-// again, which a program of edges must put up with anyway. Any thread may call anything.
+// A set of rsockets and ordinary descriptors to wait for, as with epoll(7): repoll_create() and the
+// like of rdma-core 65. Level-triggered: with EPOLLET, ready descriptors are reported repeatedly,
+// which programs that use it must tolerate anyway. Any thread may call any member.
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -19,28 +19,29 @@
 
 namespace weft::rsockets {
 
+/// One epoll-like set of a program.
 class EventSet {
  public:
-  /// Null with errno; `flags` as of epoll_create1(2).
+  /// `flags` as of epoll_create1(2). Null with errno on failure.
   [[nodiscard]] static std::shared_ptr<EventSet> create(int flags);
   explicit EventSet(os::UniqueFd news) : completions_processed_(std::move(news)) {}
 
-  /// The number that the program knows it by.
+  /// The number by which the program knows it.
   [[nodiscard]] int fd() const { return completions_processed_.get(); }
 
-  /// As epoll_ctl(2) and epoll_wait(2): -1 with errno when they fail.
+  /// As epoll_ctl(2) and epoll_wait(2); -1 with errno on failure.
   [[nodiscard]] int change(int operation, int fd, const epoll_event* event);
   [[nodiscard]] int wait(std::span<epoll_event> out, int timeout_ms);
-  /// The program has closed that descriptor, which is in no set any more.
+  /// The program has closed `fd`, which leaves the set.
   void forget(int fd);
-  /// The program has closed the set: who waits is told.
+  /// The program has closed the set: wakes all waiters.
   void end();
 
  private:
   struct Member {
     std::uint32_t events{};
     epoll_data_t data{};
-    bool is_spent{};  // EPOLLONESHOT, and it was told
+    bool is_spent{};  // EPOLLONESHOT, and reported
   };
 
   [[nodiscard]] int add(int fd, const epoll_event& event);
@@ -48,18 +49,18 @@ class EventSet {
   [[nodiscard]] int collect(std::span<const pollfd> polled, std::span<epoll_event> out);
   void tell_waiters();
 
-  /// An eventfd: readable from a change until the last who waited then has seen it.
+  /// An eventfd: readable from a change until the last thread then waiting has seen it.
   const os::UniqueFd completions_processed_;
-  std::mutex lock_;  // of all below
+  std::mutex lock_;  // guards all members below
   std::map<int, Member> members_;
   int waiters_{};
-  int last_told_{-1};  // descriptors take turns when there is no room for all
+  int last_told_{-1};  // descriptors take turns if the output has no room for all
   bool has_ended_{};
 };
 
-/// The set of that number, which the program closes. False: it is none.
+/// Closes the set with that number; false if there is none.
 [[nodiscard]] bool close_set(int number);
-/// The program closes a descriptor: it leaves all sets.
+/// Removes a descriptor that the program closes from all sets.
 void forget_in_sets(int fd);
 
 }  // namespace weft::rsockets

@@ -1,5 +1,4 @@
-// Options of sockets: those of sockets, of TCP and IPv6 as far as they mean something, and their
-// own.
+// Socket options: those of SOL_SOCKET, TCP and IPv6 that apply, and those of rsockets.
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -52,7 +51,7 @@ void set_switch(std::uint64_t& switches, int name, bool is_on) {
       return 0;
     }
     case SO_LINGER:
-    case SO_KEEPALIVE:  // a dead peer is the daemon's to tell
+    case SO_KEEPALIVE:  // the daemon detects a dead peer
     case SO_OOBINLINE:
       set_switch(options.socket_switches, name, number != 0);
       return 0;
@@ -124,7 +123,7 @@ void set_switch(std::uint64_t& switches, int name, bool is_on) {
   }
 }
 
-/// What an option that is an int says now; -1 after refuse().
+/// The present value of an int option; -1 after refuse().
 [[nodiscard]] int read_option(Socket& socket, int level, int name, int& out) {
   const SocketOptions& options = socket.options();
   const auto is_on = [&](std::uint64_t switches) { return (switches >> name & 1) != 0 ? 1 : 0; };

@@ -1,4 +1,5 @@
-// rpoll(): rsockets tell by descriptors of the device and of the connection, others by their own.
+// rpoll(): rsockets are waited for through descriptors of their device and connection, others
+// directly.
 
 #include <poll.h>
 
@@ -14,7 +15,8 @@
 namespace weft::rsockets {
 namespace {
 
-/// How many of them are ready, without waiting; only ordinary descriptors go to the system.
+/// The number of ready descriptors, without waiting. Only ordinary descriptors are passed to the
+/// system.
 [[nodiscard]] int look(pollfd* wanted, nfds_t count, bool& has_sockets) {
   std::vector<pollfd> ordinary(wanted, wanted + count);
   int ready = 0;
@@ -37,7 +39,7 @@ namespace {
   return ready;
 }
 
-/// Until one of them may be ready, or the time is over. 0, or -1 with errno.
+/// Returns 0 when one of them may be ready or after the timeout, -1 with errno on failure.
 [[nodiscard]] int sleep_until_event(const pollfd* wanted, nfds_t count, int timeout_ms) {
   std::vector<pollfd> all;
   std::vector<std::shared_ptr<Socket>> watched;
@@ -49,7 +51,7 @@ namespace {
       all.push_back(wanted[i]);
     }
   }
-  // What came before the devices were asked to tell is seen now.
+  // Completions that arrived before notification was requested are processed now.
   const bool is_ready = std::ranges::any_of(std::span{wanted, count}, [](const pollfd& each) {
     const auto socket = find_socket(each.fd);
     return socket != nullptr && socket->readiness(each.events) != 0;

@@ -1,4 +1,4 @@
-// rsocket(7): the calls of sockets over RDMA.
+// rsocket(7): the socket calls over RDMA.
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -25,7 +25,8 @@ namespace weft::rsockets {
 namespace {
 
 std::mutex sockets_lock;
-auto& sockets = *new std::map<int, std::shared_ptr<Socket>>;  // programs end with sockets open
+auto& sockets = *new std::map<int, std::shared_ptr<Socket>>;  // never destroyed: programs exit with
+                                                              // open sockets
 
 /// The same; null after refuse().
 [[nodiscard]] std::shared_ptr<Socket> socket_of(int number) {

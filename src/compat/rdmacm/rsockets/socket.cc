@@ -61,7 +61,7 @@ int copy_address(const sockaddr_storage& from, sockaddr* to, socklen_t* bytes) {
   return 0;
 }
 
-// --- what streams alone have
+// --- only streams have these
 
 int Socket::listen(int) {
   return compat::refuse(EOPNOTSUPP, "a datagram socket hears everybody: it does not listen");

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the calls of rsocket(7) need of a socket, be it a stream or of datagrams. Any thread may
-// call anything.
+// The operations of rsocket(7), common to stream and datagram sockets. Any thread may call any
+// member.
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -18,14 +18,14 @@
 
 namespace weft::rsockets {
 
-/// Policy: a thread looks again after this time, whatever it was told; another thread of the
-/// program may have taken its sign while both waited.
+/// Policy: a waiting thread polls again after this time at the latest, since another thread of the
+/// program may have consumed the event that both waited for.
 inline constexpr int kRepollMs = 100;
 
-/// Policy: an answer that comes within this time costs no system call.
+/// Policy: how long to poll before waiting by a system call.
 inline constexpr Duration kSpin = Duration::microseconds(20);
 
-/// What a program may set before a socket has its QP; rdma-core's values.
+/// Options that apply until a socket has its QP; the defaults are rdma-core's.
 struct SocketOptions {
   std::uint32_t send_depth{384};
   std::uint32_t receive_depth{384};
@@ -33,14 +33,14 @@ struct SocketOptions {
   std::uint32_t send_bytes{1U << 17};
   std::uint32_t receive_bytes{1U << 17};
   std::uint32_t io_map_entries{};
-  std::vector<std::byte> route;     // ibv_path_data that the program knows
-  std::uint64_t socket_switches{};  // by number of the option
+  std::vector<std::byte> route;     // ibv_path_data set by the program
+  std::uint64_t socket_switches{};  // a bit for each SO_ option
   std::uint64_t tcp_switches{};
   std::uint64_t ip6_switches{};
   int keep_idle_s{7'200};
 };
 
-/// Memory of the process that the device knows; null until it is made.
+/// Memory of the process with a memory region; null until make().
 class RegisteredMemory {
  public:
   RegisteredMemory() = default;
@@ -48,8 +48,9 @@ class RegisteredMemory {
   RegisteredMemory(const RegisteredMemory&) = delete;
   RegisteredMemory& operator=(const RegisteredMemory&) = delete;
 
-  /// 0, or -1 with errno.
+  /// Allocates and registers `bytes`. Returns 0, or -1 with errno.
   [[nodiscard]] int make(ibv_pd* pd, std::size_t bytes, int access);
+  /// Deregisters and frees the memory.
   void reset();
   [[nodiscard]] std::byte* data() const { return memory_.get(); }
   [[nodiscard]] std::uint64_t address() const;
@@ -61,19 +62,20 @@ class RegisteredMemory {
   ibv_mr* region_{};
 };
 
-/// A completion channel that is never waited on by reading it, and one CQ of `entries` for sends
-/// and receives, as the id's own: 0, or -1 with errno.
+/// Gives the id a completion channel, whose descriptor is non-blocking, and one CQ of `entries` for
+/// sends and receives. Returns 0, or -1 with errno.
 [[nodiscard]] int create_queues(rdma_cm_id& cm, std::uint32_t entries);
 
-/// What came to an address, and from whom.
+/// Where a receiving call returns the source address, as of recvfrom(2).
 struct Sender {
-  sockaddr* address{};  // null: nobody asks
+  sockaddr* address{};  // null: not wanted
   socklen_t* bytes{};
 };
 
-/// As the calls of sockets answer addresses, if anybody asks: 0, or -1 if there is none.
+/// Returns an address as calls like accept(2) do, if it is wanted; -1 if there is none.
 int copy_address(const sockaddr_storage& from, sockaddr* to, socklen_t* bytes);
 
+/// An rsocket. Functions without a comment behave like the socket call of their name.
 class Socket {
  public:
   Socket() = default;
@@ -81,54 +83,58 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  /// The number that the program knows it by.
+  /// The number by which the program knows it.
   [[nodiscard]] virtual int fd() const = 0;
 
-  // All as the calls of sockets: -1 with errno when they fail. What only streams have is refused
-  // here.
+  // These return -1 with errno on failure. The base class refuses those that only streams have.
   [[nodiscard]] virtual int bind(const sockaddr* address) = 0;
   [[nodiscard]] virtual int listen(int backlog);
-  /// Null with errno.
+  /// Null with errno on failure.
   [[nodiscard]] virtual std::shared_ptr<Socket> accept();
   [[nodiscard]] virtual int connect(const sockaddr* address) = 0;
   [[nodiscard]] virtual ssize_t receive(std::byte* out, std::size_t bytes, int flags,
                                         Sender sender) = 0;
+  /// As readv(2).
   [[nodiscard]] virtual ssize_t receive_pieces(std::span<const iovec> pieces, int flags,
                                                Sender sender) = 0;
-  /// To an address, or without one to where the socket is connected.
+  /// `to` may be null if the socket is connected.
   [[nodiscard]] virtual ssize_t send(const std::byte* data, std::size_t bytes, int flags,
                                      const sockaddr* to) = 0;
+  /// As writev(2).
   [[nodiscard]] virtual ssize_t send_pieces(std::span<const iovec> pieces, int flags,
                                             const sockaddr* to) = 0;
   virtual int shutdown(int how) = 0;
-  /// The program has done with it. What it sent may still be on its way.
+  /// The program has closed it. Data sent before may still be in transit.
   virtual void close() = 0;
 
+  /// The I/O map: riomap(3), riounmap(3) and riowrite(3).
   [[nodiscard]] virtual off_t map(void* memory, std::size_t bytes, int protection, off_t offset);
   [[nodiscard]] virtual int unmap(const void* memory, std::size_t bytes);
   [[nodiscard]] virtual ssize_t write_at(const std::byte* data, std::size_t bytes, off_t offset,
                                          int flags);
 
-  /// Of no family while there is none.
+  /// The family is unspecified while there is no address.
   [[nodiscard]] virtual sockaddr_storage own_address() = 0;
   [[nodiscard]] virtual sockaddr_storage peer_address() = 0;
 
   [[nodiscard]] virtual bool is_nonblocking() = 0;
   [[nodiscard]] virtual int set_nonblocking(bool nonblocking) = 0;
   [[nodiscard]] virtual int take_error() = 0;  // SO_ERROR
-  /// Options may be changed by who holds them; `is_open()` says whether they still matter.
+  /// The caller may change options; they take effect only until is_open() is true.
   [[nodiscard]] SocketOptions& options() { return options_; }
+  /// True once the socket has its QP, after which options and ids cannot be changed.
   [[nodiscard]] virtual bool is_open() = 0;
-  /// An int of RDMA_OPTION_ID, before the socket is open.
+  /// An int option of RDMA_OPTION_ID, settable until the socket is open.
   [[nodiscard]] virtual int set_id_option(int name, int value) = 0;
-  /// What one packet carries, as far as it is known.
+  /// Payload of one packet, as far as known.
   [[nodiscard]] virtual int segment_bytes() = 0;
 
-  /// What poll() would say now; does what stands ready.
+  /// What poll(2) would return now. Processes pending completions.
   [[nodiscard]] virtual short readiness(short events) = 0;
-  /// What to wait on until readiness() may change; from now on these descriptors will tell.
+  /// Appends the descriptors to wait on until readiness() may change, and requests notifications on
+  /// them.
   virtual void watch(short events, std::vector<pollfd>& descriptors) = 0;
-  /// After that wait.
+  /// To be called after that wait.
   virtual void unwatch() = 0;
 
  protected:

@@ -1,6 +1,6 @@
 #pragma once
 
-// The sockets of this program by their numbers, and what is done with several or from outside.
+// The rsockets of this program by number, and operations on several of them. Any thread.
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -11,7 +11,7 @@
 
 namespace weft::rsockets {
 
-/// Null when the number is no socket's.
+/// Null if `number` is not an rsocket.
 [[nodiscard]] std::shared_ptr<Socket> find_socket(int number);
 
 /// poll(2) for sockets and ordinary descriptors (polling.cc).

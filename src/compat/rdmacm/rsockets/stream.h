@@ -1,8 +1,8 @@
 #pragma once
 
-// A stream socket over an RC connection (rsocket(7)). Any thread may call anything; one lock a
-// stream, which nobody holds while waiting for the other end. The protocol is ulp/rsocket's
-// StreamEngine; here are its QP, its waits, and how it comes to be connected.
+// A stream socket over an RC connection (rsocket(7)). Any thread may call any member; each stream
+// has one lock, which is never held while waiting for the peer. The protocol is ulp/rsocket's
+// StreamEngine; this class has the QP, the waits, and connection establishment.
 
 #include <condition_variable>
 #include <cstdint>
@@ -15,9 +15,10 @@
 
 namespace weft::rsockets {
 
+/// A socket of SOCK_STREAM.
 class Stream final : public Socket {
  public:
-  /// Of an id that is synchronous; owns it.
+  /// Takes ownership of `cm`, a synchronous id.
   Stream(rdma_cm_id* cm, SocketOptions options);
   ~Stream() override;
 
@@ -65,9 +66,9 @@ class Stream final : public Socket {
     ResolvingRoute,
     Connecting,
     Accepting,
-    Opened,          // from then on the engine says how the stream stands
-    NeverConnected,  // connecting failed
-    Closed,          // a listener
+    Opened,          // from now on the engine has the state
+    NeverConnected,  // connection establishment failed
+    Closed,          // closed as a listener
   };
   using Phase = StreamEngine::Phase;
   using Lock = std::unique_lock<std::mutex>;
@@ -103,7 +104,7 @@ class Stream final : public Socket {
   [[nodiscard]] ssize_t send(const std::byte* data, std::size_t bytes, int flags);
 
   // Waiting (stream_wait.cc)
-  /// 0 when the condition holds; -1 with EAGAIN if the program does not want to wait.
+  /// Returns 0 when `condition` holds; -1 with EAGAIN if it does not and `waits` is false.
   template <class Condition>
   [[nodiscard]] int wait(Lock& lock, bool waits, Condition condition);
   void wait_for_completions(Lock& lock);
@@ -119,10 +120,10 @@ class Stream final : public Socket {
   const int fd_;
   std::mutex lock_;
   std::condition_variable completions_processed_;
-  bool has_waiter_{};  // for the device; others wait for `news_`
+  bool has_waiter_{};  // a thread waits on the device; others wait for completions_processed_
   bool is_nonblocking_{};
   State state_{State::Fresh};
-  bool step_in_progress_{};  // of opening
+  bool step_in_progress_{};  // of connection establishment
   int tries_{};
   int error_{};
   RegisteredMemory send_memory_;

@@ -1,5 +1,5 @@
-// The QP of a stream: what comes is handed to the engine, what the engine wants to say is posted.
-// Called with the stream's lock held.
+// The QP of a stream: passes completions to the engine, and posts what the engine wants to send.
+// Caller must hold the stream's lock.
 
 #include <algorithm>
 #include <cerrno>
@@ -11,7 +11,7 @@
 namespace weft::rsockets {
 namespace {
 
-constexpr std::uint64_t kIsReceive = std::uint64_t{1} << 63;  // of a work request's id
+constexpr std::uint64_t kIsReceive = std::uint64_t{1} << 63;  // in a work request's wr_id
 constexpr int kCompletionsAtOnce = 16;                        // policy
 
 }  // namespace
@@ -55,7 +55,8 @@ void Stream::take_completions() {
   }
 }
 
-/// Every message is a write with its number as immediate data; data with octets beside.
+/// Every message is an RDMA WRITE with its number as immediate data; data messages also have
+/// octets.
 int Stream::post(const StreamWrite& write) {
   ibv_sge place{};
   const std::byte* const octets = write.octets.data();
@@ -81,7 +82,7 @@ int Stream::post(const StreamWrite& write) {
   return 0;
 }
 
-/// What was read may be written to anew.
+/// Grants the peer the buffer space that was read.
 void Stream::grant() {
   if (const auto write = engine_.grant()) {
     static_cast<void>(post(*write));

@@ -1,4 +1,4 @@
-// What programs do with a stream, and how they wait.
+// Calls of programs on a stream.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -15,10 +15,10 @@
 namespace weft::rsockets {
 namespace {
 
-/// Policy: who closes a socket waits so long for what it sent, if the other end does not go on.
+/// Policy: how long close() waits for data in transit if the peer makes no progress.
 constexpr Duration kFlushWaitLimit = Duration::seconds(10);
 
-/// Pieces one after another, until one does not go whole.
+/// Transfers pieces in sequence, until one is not transferred completely.
 template <class Transfer>
 [[nodiscard]] ssize_t each_piece(std::span<const iovec> pieces, Transfer transfer) {
   ssize_t done = 0;
@@ -45,7 +45,7 @@ Stream::Stream(rdma_cm_id* cm, SocketOptions options) : cm_(cm), fd_(cm->channel
 }
 
 Stream::~Stream() {
-  const int error = errno;  // of the call that was the last to hold the stream
+  const int error = errno;  // of the call that released the stream last
   if (is_connected()) {
     shutdown(SHUT_RDWR);
   }
@@ -84,11 +84,11 @@ int Stream::listen(int backlog) {
     return -1;
   }
   state_ = State::Listening;
-  fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);  // accept() waits by itself
+  fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);  // accept() does the waiting itself
   return 0;
 }
 
-/// The next connection request's id; null with errno. Nobody is kept from closing the socket.
+/// The id of the next connection request; null with errno. Does not block closing the socket.
 rdma_cm_id* Stream::next_request() {
   while (true) {
     {
@@ -118,7 +118,8 @@ std::shared_ptr<Socket> Stream::accept() {
   auto stream = std::make_shared<Stream>(requested, options_);
   const Lock its_lock{stream->lock_};
   stream->state_ = State::Accepting;
-  // Whoever asked may send before it has said that it heard the answer: nobody waits for that here.
+  // The client may send before it has confirmed the response, so the confirmation is not waited
+  // for.
   const int flags = fcntl(stream->fd_, F_GETFL);
   fcntl(stream->fd_, F_SETFL, flags | O_NONBLOCK);
   if (stream->open_further() != 0 && !stream->is_opening()) {
@@ -154,7 +155,7 @@ int Stream::connect(const sockaddr* address) {
   return -1;
 }
 
-/// What data needs: 0, or -1 with errno.
+/// Prepares for data transfer. Returns 0, or -1 with errno.
 int Stream::be_connected() {
   if (is_opening() && open_further() != 0) {
     return -1;
@@ -225,7 +226,7 @@ ssize_t Stream::receive(std::byte* out, std::size_t bytes, int flags, Sender sen
   return done;
 }
 
-/// Once something has come, nobody waits for more.
+/// Once some data has arrived, does not wait for more.
 ssize_t Stream::receive_pieces(std::span<const iovec> pieces, int flags, Sender sender) {
   const ssize_t done = each_piece(pieces, [&](const iovec& piece, bool has_some) {
     const bool may_stop = has_some && (flags & MSG_WAITALL) == 0;
@@ -255,11 +256,11 @@ ssize_t Stream::send_pieces(std::span<const iovec> pieces, int flags, const sock
 int Stream::shutdown(int how) {
   Lock lock{lock_};
   if (state_ == State::Listening) {
-    state_ = State::Closed;  // who waits for requests sees it
+    state_ = State::Closed;  // wakes threads that wait for requests
     return 0;
   }
   if (state_ == State::Accepting) {
-    static_cast<void>(open_further());  // the event that says so may wait still
+    static_cast<void>(open_further());  // the event that completes it may be pending
   }
   if (!is_connected()) {
     return 0;
@@ -270,7 +271,8 @@ int Stream::shutdown(int how) {
   }
   const Instant deadline = os::now() + kFlushWaitLimit;
   const auto has_ended = [&] { return !is_connected() || os::now() > deadline; };
-  // Until it is under way this half is open: the other end's own message would be the end else.
+  // Until the message is sent this half must stay open: the peer's own message would end it
+  // otherwise.
   const bool may_say =
       wait(lock, true, [&] { return engine_.may_say() || has_ended(); }) == 0 && !has_ended();
   const Control control = engine_.stop(how != SHUT_WR);
@@ -284,7 +286,7 @@ int Stream::shutdown(int how) {
   return 0;
 }
 
-// --- what poll() and options ask
+// --- state for poll() and options
 
 sockaddr_storage Stream::own_address() { return cm_->route.addr.src_storage; }
 

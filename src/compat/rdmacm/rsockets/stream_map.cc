@@ -1,4 +1,4 @@
-// The I/O map: memory of one end that the other end writes to by offsets (riomap(3)).
+// The I/O map: memory of one end to which the other writes by offset (riomap(3)).
 
 #include <sys/mman.h>
 
@@ -60,7 +60,7 @@ int Stream::unmap(const void* memory, std::size_t bytes) {
   return 0;
 }
 
-/// The other end learns of new mappings with the next data.
+/// Announces new mappings to the peer, before the next data.
 int Stream::send_map_entries(Lock& lock, int flags) {
   while (engine_.map().has_untold()) {
     if (wait(lock, waits(flags), [&] { return engine_.may_send() || !engine_.may_write(); }) != 0) {

@@ -1,5 +1,5 @@
-// How a stream comes to be connected: steps that each end in an event, begun anew when they time
-// out. Called with the stream's lock held.
+// Connection establishment of a stream: a sequence of steps, each of which ends with an event and
+// is restarted on a timeout. Caller must hold the stream's lock.
 
 #include <fcntl.h>
 
@@ -15,7 +15,7 @@
 namespace weft::rsockets {
 namespace {
 
-/// As rdma-core's: a step is tried for 1 s, 2 s, ... and given up after the sixth time.
+/// As rdma-core's: a step is tried for 1 s, 2 s, ..., and given up after the sixth time.
 constexpr int kFirstWaitMs = 1'000;
 constexpr int kMaxTries = 6;
 
@@ -30,7 +30,7 @@ constexpr std::uint8_t kMaxRetries = 7;
 
 }  // namespace
 
-/// What the other end says of itself: 0, or -1 with errno.
+/// Processes the peer's private data; returns 0, or -1 with errno.
 int Stream::take_data(const void* private_data, std::size_t bytes) {
   const auto taken = engine_.take_data(
       {static_cast<const std::byte*>(private_data), private_data == nullptr ? 0 : bytes});
@@ -107,7 +107,7 @@ int Stream::request_connection() {
   return rdma_connect(cm_, &wish);
 }
 
-/// Of a stream that a connection request made, whose event is the id's last one.
+/// For a stream created by a connection request, whose event is the id's last one.
 int Stream::answer_request() {
   const rdma_conn_param& asked = cm_->event->param.conn;
   if (create_endpoint() != 0 || take_data(asked.private_data, asked.private_data_len) != 0) {
@@ -120,7 +120,7 @@ int Stream::answer_request() {
   return rdma_accept(cm_, &answer);
 }
 
-/// Begins the step that the state names.
+/// Starts the step of the present state.
 int Stream::start_step() {
   const int wait_ms = kFirstWaitMs << tries_;
   ++tries_;
@@ -145,7 +145,7 @@ int Stream::start_step() {
   }
 }
 
-/// A step was done: 0 when the stream is connected, 1 when the next step is due, -1 with errno.
+/// Finishes a step: 0 if the stream is connected, 1 if another step follows, -1 with errno.
 int Stream::finish_step() {
   tries_ = 0;
   switch (state_) {
@@ -168,12 +168,12 @@ int Stream::finish_opening() {
   state_ = State::Opened;
   engine_.connect();
   grant();  // the second half
-  // News of the connection is looked for, and never waited for, on the id's channel.
+  // From now on the id's channel is only polled for events of the connection.
   fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);
   return 0;
 }
 
-/// The same without waiting for anything.
+/// The same without waiting for events.
 int Stream::open_further_at_once() {
   const int flags = fcntl(fd_, F_GETFL);
   fcntl(fd_, F_SETFL, flags | O_NONBLOCK);
@@ -184,7 +184,8 @@ int Stream::open_further_at_once() {
   return result;
 }
 
-/// As far as it goes: 0 when the stream is connected; -1 with EAGAIN while an event is to come.
+/// Proceeds as far as possible: 0 if the stream is connected; -1 with EAGAIN if an event is
+/// pending.
 int Stream::open_further() {
   while (is_opening()) {
     int result = step_in_progress_ ? compat::complete(compat::id_of(cm_)) : start_step();

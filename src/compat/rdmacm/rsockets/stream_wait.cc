@@ -9,7 +9,7 @@
 
 namespace weft::rsockets {
 
-/// The device's sign and the id's events. They are looked at by whoever waits, one at a time.
+/// Processes completion notifications and the id's events. Called by one waiting thread at a time.
 void Stream::process_completions() {
   if (cm_->recv_cq_channel != nullptr) {
     ibv_cq* cq = nullptr;
@@ -25,12 +25,12 @@ void Stream::process_completions() {
   const int result = compat::complete(id);
   if (cm_->event != nullptr && (result == 0 || errno != EAGAIN) &&
       cm_->event->event == RDMA_CM_EVENT_DISCONNECTED) {
-    take_completions();  // what came before
+    take_completions();  // completions that preceded the request
     engine_.take_disconnect();
   }
 }
 
-/// Without the lock until the device or the connection tells something.
+/// Waits, with the lock released, for the device or the connection.
 void Stream::wait_for_completions(Lock& lock) {
   if (has_waiter_) {
     completions_processed_.wait_for(lock, std::chrono::milliseconds{kRepollMs});
@@ -69,7 +69,7 @@ short Stream::readiness(short events) {
   int ready = (engine_.has_arrived() || !engine_.may_read() ? POLLIN : 0) |
               (engine_.may_send() || is_over ? POLLOUT : 0);
   ready &= events;
-  // A program that ends with POLLHUP (rstream does) would lose what came before the end.
+  // A program that stops at POLLHUP (rstream does) would lose the data that arrived before it.
   const bool has_more = (ready & POLLIN) != 0 && engine_.has_arrived();
   if (is_over && !has_more) {
     const bool has_ended = engine_.phase() == Phase::Disconnected || state_ == State::Closed;

@@ -1,6 +1,6 @@
 #pragma once
 
-// How calls of a stream wait; for the files of Stream alone.
+// The waiting loop of streams, included only by the sources of Stream.
 
 #include <cerrno>
 
@@ -31,7 +31,7 @@ int Stream::wait(Lock& lock, bool waits, Condition condition) {
     if (const int error = ibv_req_notify_cq(cm_->recv_cq, 0)) {
       fail_with(error);
     }
-    take_completions();  // what came before the device was asked to tell
+    take_completions();  // completions that preceded the request
     if (!condition()) {
       wait_for_completions(lock);
     }
