@@ -1,0 +1,73 @@
+#pragma once
+
+// Protection information, T10-PI (SBC-3 §4.22): a tuple of 8 octets beside each logical block.
+// Value types and pure functions.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/bytes.h"
+
+namespace weft::scsi {
+
+inline constexpr std::size_t kTupleBytes = 8;
+
+/// How a medium is formatted; which tags mean what.
+enum class ProtectionType : std::uint8_t { None, Type1, Type2, Type3 };
+
+/// How guards are computed: CRC on media and wires, the checksum of IP between hosts and adapters
+/// that have no instruction for the former.
+enum class GuardKind : std::uint8_t { Crc, IpChecksum };
+
+struct ProtectionTuple {
+  std::uint16_t guard{};
+  std::uint16_t application_tag{};
+  std::uint32_t reference_tag{};
+  bool operator==(const ProtectionTuple&) const = default;
+};
+
+[[nodiscard]] ProtectionTuple load_tuple(ByteSpan octets);
+void store_tuple(MutableByteSpan octets, const ProtectionTuple& tuple);
+
+/// CRC-16 with the polynomial 8BB7h (SBC-3 §4.22.4.2), continued from `seed`.
+[[nodiscard]] std::uint16_t crc_t10_dif(ByteSpan data, std::uint16_t seed = 0);
+[[nodiscard]] std::uint16_t ip_checksum(ByteSpan data);
+[[nodiscard]] std::uint16_t guard_of(GuardKind kind, ByteSpan data);
+
+/// What tuples of consecutive blocks have to be.
+struct ProtectionCheck {
+  ProtectionType type{ProtectionType::Type1};
+  GuardKind guard_kind{GuardKind::Crc};
+  std::uint32_t block_bytes{512};
+  bool guard{true};
+  bool application_tag{};    ///< compare the bits of `application_mask`
+  bool reference_tag{true};  ///< never compared with Type 3
+  std::uint16_t expected_application{};
+  std::uint16_t application_mask{0xFFFF};
+  std::uint32_t expected_reference{};  ///< of the first block; each next one has 1 more
+};
+
+enum class ProtectionFault : std::uint8_t { Guard, ApplicationTag, ReferenceTag };
+
+struct ProtectionError {
+  ProtectionFault fault{};
+  std::uint64_t block{};  ///< counted from the first
+  bool operator==(const ProtectionError&) const = default;
+};
+
+/// The first error of data and tuples, which lie apart. Tuples whose tags say so are not checked:
+/// FFFFh of Types 1 and 2, all ones of Type 3 (SBC-3 §4.22.2).
+[[nodiscard]] std::optional<ProtectionError> check_protection(const ProtectionCheck& check,
+                                                              ByteSpan data, ByteSpan tuples);
+
+/// Fills the tuples of `data` as a device does that received none.
+void generate_protection(const ProtectionCheck& check, ByteSpan data, MutableByteSpan tuples);
+
+/// Blocks with their tuples behind each, as transferred, from or into two buffers.
+void interleave_protection(std::uint32_t block_bytes, ByteSpan data, ByteSpan tuples,
+                           MutableByteSpan out);
+void separate_protection(std::uint32_t block_bytes, ByteSpan in, MutableByteSpan data,
+                         MutableByteSpan tuples);
+
+}  // namespace weft::scsi

@@ -1,0 +1,112 @@
+#pragma once
+
+// What a logical unit knows, and what a command's handler may see and ask for. Guarded by the lock
+// of the unit; handlers run under it and never touch the device.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scsi/access_states.h"
+#include "scsi/block_device.h"
+#include "scsi/command.h"
+#include "scsi/lun.h"
+#include "scsi/media.h"
+#include "scsi/mode_pages.h"
+#include "scsi/reservations.h"
+#include "scsi/unit_attentions.h"
+
+namespace weft::scsi {
+
+/// Keeps reservations over a restart (APTPL). Any thread.
+class ReservationStore {
+ public:
+  virtual ~ReservationStore() = default;
+  /// Makes `image` durable, then calls `done(true)`; from inside or later, on any thread. Images
+  /// come with rising numbers, but perhaps in another order: an older one than what is kept is
+  /// dropped and reported as done.
+  virtual void save(std::uint64_t number, std::vector<std::byte> image,
+                    std::function<void(bool)> done) = 0;
+};
+
+struct UnitOptions {
+  Lun lun{};
+  std::string vendor{"WEFT"};
+  std::string product{"VIRTUAL DISK"};
+  std::string revision{"0001"};
+  std::string serial{};
+  std::uint64_t naa{0x3000'0000'0000'0000};         ///< locally assigned, unique among units
+  ProtectionType protection{ProtectionType::None};  ///< needs a device that keeps protection
+  ModeValues modes{};                               ///< defaults; WCE needs a device with a cache
+  std::uint32_t max_transfer_bytes{16 << 20};
+  std::size_t max_tasks{512};           ///< beyond: BUSY or TASK SET FULL
+  std::size_t max_tasks_of_nexus{256};  ///< beyond: TASK SET FULL
+  ReservationStore* store{};            ///< none: APTPL is refused
+};
+
+/// A port of the target, as units report it.
+struct PortOptions {
+  PortId id{};
+  std::uint16_t group{1};               ///< target port group
+  std::uint8_t protocol{4};             ///< PROTOCOL IDENTIFIER: 4 SRP, 5 iSCSI
+  std::vector<std::byte> designator{};  ///< SRP: EUI-64 based, 16 octets; iSCSI: name as text
+};
+
+struct UnitNexus {
+  NexusName name;
+  UnitAttentions attentions;
+  std::size_t tasks{};
+};
+
+struct UnitState {
+  UnitOptions options;
+  BlockDevice* device{};
+  ModePages pages{ModeValues{}};
+  Reservations reservations;
+  AccessStates access;
+  std::vector<PortOptions> ports;
+  std::vector<Lun> luns;
+  std::map<NexusId, UnitNexus> nexuses;
+  bool stopped{};  ///< by START STOP UNIT
+
+  [[nodiscard]] ModeFacts mode_facts() const;
+  [[nodiscard]] Reservations::Facts reservation_facts() const;
+  [[nodiscard]] bool is_write_protected() const {
+    return device->geometry().read_only || pages.values().software_write_protect;
+  }
+  /// For all nexuses but one.
+  void establish_for_others(NexusId but, SenseCode code);
+  void establish_for(const NexusName& name, SenseCode code);
+};
+
+struct CommandRow;
+
+/// One command before its handler, and what the handler wants.
+struct CommandContext {
+  UnitState& unit;
+  NexusId nexus_id;
+  const NexusName& nexus;
+  const CommandRow& row;
+  ByteSpan cdb;  ///< exactly the row's length
+  ByteSpan data_out;
+  MutableByteSpan data_in;
+
+  std::size_t wanted_bytes{};           ///< of the buffer of the row's direction, by the CDB
+  std::size_t given_bytes{};            ///< put into data_in
+  std::optional<MediaCommand> media{};  ///< to be run
+  std::vector<NexusName> aborts{};      ///< whose commands are to be aborted
+  std::optional<std::vector<std::byte>> saves{};  ///< an image that is to be durable
+
+  /// Parameter data, truncated to the ALLOCATION LENGTH and to the buffer (SPC-4 §4.3.5.6).
+  void respond(const ParameterData& data, std::size_t allocation_length);
+  /// The parameter list of `length` octets; a shorter buffer ends the command.
+  Outcome<ByteSpan> parameters(std::size_t length);
+};
+
+using CommandHandler = Outcome<void> (*)(CommandContext&);
+
+}  // namespace weft::scsi
