@@ -1,0 +1,188 @@
+#include "core/engine/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/testing/engine_pair.h"
+#include "core/wq.h"
+
+namespace weft::core::engine {
+namespace {
+
+using core::testing::CountedRequest;
+using core::testing::EngineNetwork;
+using core::testing::EnginePair;
+using core::testing::ManualEnvironment;
+using core::testing::signaled;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(EngineDriver, RegistersADeviceWithAllThatTheStackNeeds) {
+  EnginePair pair;
+  Device& device = *pair.a.device;
+  EXPECT_EQ(device.name(), "weft0");
+  EXPECT_EQ(pair.b.device->name(), "weft1");
+  EXPECT_TRUE(device.has_kernel_verbs());
+  EXPECT_TRUE(device.attributes().capabilities.has(DeviceCapability::MemoryManagementExtensions));
+  const auto port = query_port(device, PortNumber{1});
+  ASSERT_TRUE(port);
+  EXPECT_EQ(port->state, verbs::PortState::Active);
+  EXPECT_EQ(port->lid, EngineNetwork::lid_of(0));
+  EXPECT_EQ(port->subnet_prefix, kDefaultGidPrefix);
+  EXPECT_EQ(find_gid(device, Gid{kDefaultGidPrefix, Guid{0x100}})->index, 0);
+  EXPECT_EQ(find_pkey(device, PortNumber{1}, PKey{0x7FFF}).value(), 0);
+}
+
+// R-DEV-12, T-DEV-7 within the stack
+TEST(EngineDriver, TellsOfAPortThatChanged) {
+  EnginePair pair;
+  Device& device = *pair.a.device;
+  class Handler final : public EventHandler {
+   public:
+    using EventHandler::EventHandler;
+    void handle(const Event& event) override {
+      type = event.type;
+      lid = query_port(device(), event.port)->lid;
+      cached = device().cache(event.port).lid();
+    }
+    verbs::AsyncEventType type{};
+    Lid lid;
+    Lid cached;
+  } handler{device};
+  register_event_handler(handler);
+  verbs::PortAttributes port = pair.network.host(0).hca().port(PortNumber{1});
+  port.lid = Lid{0x77};
+  pair.network.host(0).hca().set_port(PortNumber{1}, port);
+  pair.network.host(0).report_port_event(PortNumber{1}, verbs::AsyncEventType::LidChange);
+  pair.environment.run_all();
+  EXPECT_EQ(handler.type, verbs::AsyncEventType::LidChange);
+  EXPECT_EQ(handler.lid, Lid{0x77});
+  EXPECT_EQ(handler.cached, Lid{0x77});
+  unregister_event_handler(handler);
+}
+
+TEST(EngineDriver, TellsWhoManagesThePortOfEachChangeOnce) {
+  EnginePair pair;
+  Engine& engine = pair.network.host(0);
+  std::vector<int> changes;
+  engine.management_context = &changes;
+  engine.on_management_change = [](void* context, PortNumber port) {
+    static_cast<std::vector<int>*>(context)->push_back(port.value());
+  };
+  constexpr std::uint32_t kDeviceManagement = 1U << 19;
+  const PortModification set{.set_capabilities = kDeviceManagement};
+  ASSERT_TRUE(modify_port(engine.device(), PortNumber{1}, set));
+  ASSERT_TRUE(modify_port(engine.device(), PortNumber{1}, set));
+  EXPECT_EQ(query_port(engine.device(), PortNumber{1})->capability_mask, kDeviceManagement);
+  ASSERT_TRUE(
+      modify_port(engine.device(), PortNumber{1}, {.clear_capabilities = kDeviceManagement}));
+  EXPECT_EQ(query_port(engine.device(), PortNumber{1})->capability_mask, 0U);
+  const DeviceModification renamed{.mask = DeviceChange::NodeDescription,
+                                   .node_description = "storage 7"};
+  ASSERT_TRUE(modify_device(engine.device(), renamed));
+  ASSERT_TRUE(modify_device(engine.device(), renamed));
+  EXPECT_EQ(engine.node_description(), "storage 7");
+  EXPECT_THAT(changes, ElementsAre(1, 1, 0));
+  EXPECT_EQ(
+      modify_port(engine.device(), PortNumber{1}, {.mask = PortChange::Shutdown}).error().code,
+      ErrorCode::NotSupported);
+}
+
+TEST(EngineDriver, TellsAnObjectsOwnHandlerOfItsEvents) {
+  EnginePair pair;
+  struct Log {
+    std::vector<std::pair<Qp*, verbs::AsyncEventType>> events;
+  } log;
+  QpInit init;
+  init.send_cq = pair.a.send_cq;
+  init.recv_cq = pair.a.recv_cq;
+  init.capabilities = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1};
+  init.context = &log;
+  init.event_handler = [](const Event& event, void* context) {
+    static_cast<Log*>(context)->events.emplace_back(event.qp, event.type);
+  };
+  core::testing::End end;
+  end.qp = *create_qp(*pair.a.pd, init);
+  core::testing::connect_end(end, EngineNetwork::lid_of(1), pair.b.qp->number());
+  QpModify drain{.mask = verbs::QpAttributeMask{verbs::QpAttribute::State} |
+                         verbs::QpAttribute::EnableSqdAsyncNotify};
+  drain.attributes.state = verbs::QpState::Sqd;
+  drain.attributes.enable_sqd_async_notify = true;
+  ASSERT_TRUE(modify_qp(*end.qp, drain));
+  pair.environment.advance(Duration::milliseconds(1));
+  EXPECT_THAT(log.events, ElementsAre(std::pair{end.qp, verbs::AsyncEventType::SqDrained}));
+  EXPECT_TRUE(destroy_qp(*end.qp));
+}
+
+TEST(EngineDriver, ReadsWritesAndCountsInThePeersMemory) {
+  EnginePair pair;
+  Pd& pd = *pair.b.pd;
+  alignas(8) static std::uint64_t word = 5;
+  word = 5;
+  constexpr verbs::AccessFlags kAll = verbs::AccessFlags{verbs::Access::LocalWrite} |
+                                      verbs::Access::RemoteAtomic | verbs::Access::RemoteRead |
+                                      verbs::Access::RemoteWrite;
+  const auto address = std::bit_cast<std::uint64_t>(&word);
+  Mr* const mr =
+      *register_user_mr(pd, {.start = address, .length = 8, .iova = 0x1000}, kAll, nullptr);
+  const std::array result{pair.a.sge(0, 8)};
+  CountedRequest add;
+  SendWr wr = signaled(add, verbs::WrOpcode::FetchAdd, result);
+  wr.remote_address = 0x1000;
+  wr.rkey = mr->rkey;
+  wr.compare_add = 37;
+  ASSERT_TRUE(post_send(*pair.a.qp, wr));
+  pair.environment.advance(Duration::milliseconds(1));
+  EXPECT_EQ(add.status, verbs::WcStatus::Success);
+  EXPECT_EQ(word, 42U);
+  EXPECT_EQ(std::to_integer<int>(pair.a.memory[0]), 5);
+  CountedRequest read;
+  SendWr reads = signaled(read, verbs::WrOpcode::RdmaRead, result);
+  reads.remote_address = 0x1000;
+  reads.rkey = mr->rkey;
+  ASSERT_TRUE(post_send(*pair.a.qp, reads));
+  pair.environment.advance(Duration::milliseconds(1));
+  EXPECT_EQ(std::to_integer<int>(pair.a.memory[0]), 42);
+  EXPECT_TRUE(deregister_mr(*mr));
+}
+
+// T-WQ-1
+TEST(EngineWorkQueues, TakeAllReceivesThatTheyWereMadeForAndSaySo) {
+  EnginePair pair;
+  WqInit init{.max_wr = 100, .max_sge = 3, .cq = pair.a.recv_cq};
+  Wq* const wq = *create_wq(*pair.a.pd, init);
+  EXPECT_GE(init.max_wr, 100U);
+  EXPECT_GE(init.max_sge, 3U);
+  const std::array sges{pair.a.sge(0, 8), pair.a.sge(8, 8), pair.a.sge(16, 8)};
+  EXPECT_FALSE(post_wq_recv(*wq, {.wr_id = 1, .sges = sges}));  // in RESET
+  WqModify to_ready{.state = WqState::Ready};
+  ASSERT_TRUE(modify_wq(*wq, to_ready));
+  EXPECT_EQ(to_ready.current_state, WqState::Ready);
+  std::vector<CountedRequest> receives(init.max_wr);
+  for (CountedRequest& receive : receives) {
+    ASSERT_TRUE(post_wq_recv(*wq, {.wr_id = wr_id_of(receive.handler), .sges = sges}));
+  }
+  const RecvWr more{.wr_id = 1, .sges = sges};
+  const RecvWr* bad = nullptr;
+  EXPECT_EQ(post_wq_recv(*wq, more, &bad).error().code, ErrorCode::OutOfMemory);
+  EXPECT_EQ(bad, &more);
+  WqModify to_error{.current_state = WqState::Ready, .state = WqState::Error};
+  ASSERT_TRUE(modify_wq(*wq, to_error));
+  pair.environment.run_all();
+  for (const CountedRequest& receive : receives) {
+    EXPECT_EQ(receive.calls, 1U);
+    EXPECT_EQ(receive.status, verbs::WcStatus::WorkRequestFlushed);
+  }
+  WqModify backwards{.state = WqState::Ready};
+  EXPECT_EQ(modify_wq(*wq, backwards).error().code, ErrorCode::InvalidArgument);
+  WqModify stale{.current_state = WqState::Ready, .state = WqState::Reset};
+  EXPECT_EQ(modify_wq(*wq, stale).error().code, ErrorCode::InvalidArgument);
+  EXPECT_EQ(free_cq(*pair.a.recv_cq).error().code, ErrorCode::Busy);
+  ASSERT_TRUE(destroy_wq(*wq));
+}
+
+}  // namespace
+}  // namespace weft::core::engine

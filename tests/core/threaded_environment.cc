@@ -1,0 +1,180 @@
+#include "threaded_environment.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace weft::core::testing {
+namespace {
+
+[[nodiscard]] std::chrono::nanoseconds span_of(Duration span) {
+  return std::chrono::nanoseconds{span.nanoseconds()};
+}
+
+}  // namespace
+
+ThreadedEnvironment::ThreadedEnvironment(unsigned processors) : processors_(processors) {
+  constexpr unsigned kUnboundThreads = 3;
+  for (auto& queues : bound_) {
+    for (unsigned i = 0; i < processors; ++i) {
+      queues.push_back(std::make_unique<Queue>());
+      threads_.emplace_back([this, queue = queues.back().get()] { serve(*queue); });
+    }
+  }
+  for (unsigned i = 0; i < kUnboundThreads; ++i) {
+    threads_.emplace_back([this] { serve(unbound_); });
+  }
+  threads_.emplace_back([this] { serve_delays(); });
+}
+
+ThreadedEnvironment::~ThreadedEnvironment() {
+  stop_world();
+  {
+    const std::lock_guard lock{mutex_};
+    stops_ = true;
+    for (auto& queues : bound_) {
+      for (auto& queue : queues) {
+        queue->wakes.notify_all();
+      }
+    }
+    unbound_.wakes.notify_all();
+    delayed_wakes_.notify_all();
+  }
+  for (std::thread& thread : threads_) {
+    thread.join();
+  }
+}
+
+Instant ThreadedEnvironment::now() const {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return Instant{
+      Duration::nanoseconds(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count())};
+}
+
+ThreadedEnvironment::Queue& ThreadedEnvironment::queue_of(WorkContext context, unsigned vector) {
+  return context == WorkContext::UnboundWorkQueue
+             ? unbound_
+             : *bound_[static_cast<std::size_t>(context)][vector % processors_];
+}
+
+void ThreadedEnvironment::post(Task& task, WorkContext context, unsigned vector, Duration delay) {
+  const std::lock_guard lock{mutex_};
+  Queue& queue = queue_of(context, vector);
+  if (delay > Duration{}) {
+    delayed_.emplace(now() + delay, Delayed{.task = &task, .queue = &queue});
+    delayed_wakes_.notify_one();
+    return;
+  }
+  queue.tasks.push_back(&task);
+  queue.wakes.notify_one();
+}
+
+bool ThreadedEnvironment::revoke(Task& task) {
+  const std::lock_guard lock{mutex_};
+  const auto take = [&](Queue& queue) { return std::erase(queue.tasks, &task) != 0; };
+  for (auto& queues : bound_) {
+    for (auto& queue : queues) {
+      if (take(*queue)) {
+        return true;
+      }
+    }
+  }
+  return take(unbound_) ||
+         std::erase_if(delayed_, [&](const auto& one) { return one.second.task == &task; }) != 0;
+}
+
+void ThreadedEnvironment::serve(Queue& queue) {
+  std::unique_lock lock{mutex_};
+  for (;;) {
+    queue.wakes.wait(lock, [&] { return stops_ || !queue.tasks.empty(); });
+    if (queue.tasks.empty()) {
+      return;
+    }
+    Task& task = *queue.tasks.front();
+    queue.tasks.pop_front();
+    lock.unlock();
+    task.run();  // it may be gone afterwards
+    lock.lock();
+  }
+}
+
+void ThreadedEnvironment::serve_delays() {
+  std::unique_lock lock{mutex_};
+  while (!stops_) {
+    if (delayed_.empty()) {
+      delayed_wakes_.wait(lock);
+      continue;
+    }
+    const Instant next = delayed_.begin()->first;
+    if (const Instant at = now(); next > at) {
+      delayed_wakes_.wait_for(lock, span_of(next - at));
+      continue;
+    }
+    const Delayed due = delayed_.begin()->second;
+    delayed_.erase(delayed_.begin());
+    due.queue->tasks.push_back(due.task);
+    due.queue->wakes.notify_one();
+  }
+}
+
+bool ThreadedEnvironment::wait_until(const std::function<bool()>& condition, Instant deadline) {
+  for (;;) {
+    std::uint64_t epoch = 0;
+    {
+      const std::lock_guard lock{wait_mutex_};
+      epoch = epoch_;
+    }
+    if (condition()) {
+      return true;
+    }
+    std::unique_lock lock{wait_mutex_};
+    const auto has_changed = [&] { return epoch_ != epoch; };
+    if (deadline == Instant::never()) {
+      wait_wakes_.wait(lock, has_changed);
+      continue;
+    }
+    const Duration left = deadline - now();
+    if (left <= Duration{} || !wait_wakes_.wait_for(lock, span_of(left), has_changed)) {
+      lock.unlock();
+      return condition();
+    }
+  }
+}
+
+void ThreadedEnvironment::notify() {
+  {
+    const std::lock_guard lock{wait_mutex_};
+    ++epoch_;
+  }
+  wait_wakes_.notify_all();
+}
+
+void ThreadedEnvironment::log(LogLevel /*level*/, std::string_view text) {
+  const std::lock_guard lock{log_mutex_};
+  lines_.emplace_back(text);
+}
+
+std::vector<std::string> ThreadedEnvironment::lines() {
+  const std::lock_guard lock{log_mutex_};
+  return lines_;
+}
+
+void ThreadedEnvironment::run_world(std::function<bool()> work) {
+  world_stops_ = false;
+  world_ = std::thread{[this, step = std::move(work)] {
+    while (!world_stops_) {
+      if (!step()) {
+        std::this_thread::sleep_for(std::chrono::microseconds{20});
+      }
+    }
+  }};
+}
+
+void ThreadedEnvironment::stop_world() {
+  world_stops_ = true;
+  if (world_.joinable()) {
+    world_.join();
+  }
+}
+
+}  // namespace weft::core::testing
