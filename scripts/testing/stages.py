@@ -43,6 +43,7 @@ def stages(jobs, long=False):
         Stage("command", "the weft command: output, refusals, exit statuses", client("command"), built),
         Stage("faults", "Debian's programs over links that lose, damage, double and reorder; the weft fault command", client("faults"), built),
         Stage("device-truth", "ibv_devinfo and ibv_asyncwatch print what is so", client("device_truth"), built),
+        Stage("rdma-tool", "Debian's rdma shows hosts' devices, links, counters and what programs hold", client("rdma_tool"), built),
         Stage("pingpong", "ibv_*_pingpong on two hosts, a part of every combination; and under the sanitizers",
               some("pingpong") + client("pingpong", "--smoke", preset="dev", environment=sanitizer_preload()), ("dev", "release")),
         Stage("perftest", "perftest on two hosts, a part of every combination", some("perftest"), built),
@@ -59,11 +60,13 @@ def stages(jobs, long=False):
         Stage("documented", "docs/COMPATIBILITY.md says of every client what the stages before found", client("compatibility"),
               ("pingpong", "perftest", "pyverbs", "clients", "rdmacm", "libfabric", "storage", "management", "own-manager")),
         Stage("live-changes", "MADs in captures, counters and under rules of faults; nodes that come and go while programs run", client("live_changes"), built),
+        Stage("namespaces", "hosts as namespaces, as root and as an ordinary user: /sys beside ibv_devinfo and perfquery, services of one machine on two hosts, the end",
+              client("namespaces"), built),
         Stage("fat-tree", "pingpong and perftest across a fat tree: counters add up, captures dissect, every CRC is right", some("fat_tree"), built),
         Stage("crash", "killed and stopped programs, a killed daemon, fork(), busy CPUs, many processes: a part of each", every("tests/crash", CRASHES), built),
         Stage("hostile", "a process that lies to programs and to the daemon hurts nobody, and is named in the log", every("tests/hostile", HOSTILE), built),
         Stage("tsan", "thread sanitizer: every room with threads, the live verbs from several threads",
-              build("tsan", *(f"weft_{room}_test" for room in TSAN_ROOMS))
+              build("tsan", *(f"weft_{room}_test" for room in TSAN_ROOMS), "weft_ibverbs_test")
               + ctest("tsan", jobs, 60, ("-R", f"^({'|'.join(TSAN_ROOMS)})[.]", "-E", NOT_UNDER_TSAN), TSAN), ("bootstrap",)),
         Stage("gcc", "g++ 12, library assertions: warning-free, unit tests and simulation", build("gcc") + ctest("gcc", jobs, 500), ("bootstrap",), long=True),
         Stage("clang", "clang 19 without precompiled headers, every check of undefined behaviour", build("clang") + ctest("clang", jobs, 60, environment=ASAN),

@@ -1,9 +1,10 @@
-// PortInfo (IBTA vol 1 §14.2.5.6). A Set is checked whole before anything of it is done.
+// PortInfo (IBTA vol 1 §14.2.5.6). A Set is checked as a whole before any of it takes effect.
 
 #include <algorithm>
 
 #include "agents/fabric_agents.h"
 #include "agents/link_speeds.h"
+#include "verbs/mtu.h"
 #include "wire/mad/port_info_extended.h"
 
 namespace weft::agents {
@@ -23,13 +24,14 @@ constexpr wire::PortCapabilities2 kCapabilities2 =
     wire::PortCapability2::IsLinkWidth2xSupported | wire::PortCapability2::IsLinkSpeedHdrSupported |
     wire::PortCapability2::IsLinkSpeedNdrSupported;
 
-// In a Set: all that is supported (§14.2.5.6).
+// Values that mean "all supported" in a Set (§14.2.5.6).
 constexpr std::uint8_t kEverySupportedWidth = 0xFF;
 constexpr std::uint8_t kEverySupportedSpeed = 0x0F;
 constexpr std::uint8_t kEverySupportedExtended = 0x1F;
 constexpr std::uint8_t kNoExtendedSpeed = 0x1E;
 
-/// AttributeModifier of a subnet manager that knows extended speeds; the rest names the port.
+/// Bit of the AttributeModifier set by subnet managers that know extended speeds; the others name
+/// the port.
 constexpr std::uint32_t kSmSupportsExtendedSpeeds = 1U << 31;
 
 [[nodiscard]] bool is_management_port(const PortRecord& record) {
@@ -46,7 +48,7 @@ constexpr std::uint32_t kSmSupportsExtendedSpeeds = 1U << 31;
     case LinkState::Down:
       return true;
     case LinkState::Init:
-      return false;  // reached by training alone
+      return false;  // only training leads to it
     case LinkState::Armed:
       return now == PortState::Initialize || now == PortState::Armed;
     case LinkState::Active:
@@ -58,17 +60,17 @@ constexpr std::uint32_t kSmSupportsExtendedSpeeds = 1U << 31;
 [[nodiscard]] bool is_allowed_physical(const PortInfo& wanted) {
   return wanted.physical_state <= PhysicalState::Disabled &&
          wanted.link_down_default_state <= PhysicalState::Polling &&
-         // Both at once only as Down and how it shall be down.
+         // Both in one Set only for Down together with the down state to enter.
          (wanted.physical_state == PhysicalState::NoChange ||
           wanted.port_state == LinkState::NoChange || wanted.port_state == LinkState::Down);
 }
 
-/// The LMC belongs to the LID: what a topology asks for is no LMC yet.
+/// The LMC is valid together with a LID; an LMC from the topology file applies once there is one.
 [[nodiscard]] std::uint8_t lmc_of(const PortRecord& record) {
   return record.lid == Lid{} ? std::uint8_t{0} : record.lmc;
 }
 
-/// LIDs, M_Key and the like; of HCA ports and port 0 of a switch.
+/// Checks LIDs, M_Key and the like, which only HCA ports and port 0 of a switch have.
 [[nodiscard]] bool is_valid_management_part(const PortInfo& wanted, const PortRecord& now) {
   const bool keeps_lid = wanted.lid == now.lid && wanted.lmc == lmc_of(now);
   const std::uint32_t lids = 1U << wanted.lmc;
@@ -91,7 +93,7 @@ constexpr std::uint32_t kSmSupportsExtendedSpeeds = 1U << 31;
                                  (wanted.link_speed_ext_enabled & ~extended) == 0;
   return is_allowed_width(wanted.link_width_enabled, supported_widths(port.best)) &&
          is_valid_speed && is_valid_extended && is_allowed_state(wanted.port_state, now.state) &&
-         is_allowed_physical(wanted) && wanted.neighbor_mtu >= wire::Mtu::Mtu256 &&
+         is_allowed_physical(wanted) && wanted.neighbor_mtu >= verbs::Mtu::Mtu256 &&
          wanted.neighbor_mtu <= now.max_mtu && wanted.operational_vls <= kVlCap;
 }
 
@@ -133,7 +135,7 @@ PortInfo FabricAgents::port_info(PortIndex index) const {
   info.link_speed_ext_supported = supported_extended_speeds(port.best);
   info.link_speed_ext_enabled = port.extended_enabled;
   info.link_speed_ext_active = record.active_speed_extended;
-  info.port_state = static_cast<LinkState>(record.state);
+  info.port_state = wire::link_state_of(record.state);
   info.physical_state = port.physical;
   info.link_down_default_state = port.down_default;
   info.neighbor_mtu = record.active_mtu;
@@ -154,8 +156,8 @@ PortInfo FabricAgents::port_info(PortIndex index) const {
   return info;
 }
 
-/// A switch's ports are named by their number. An HCA's port is the one that was asked, or any of
-/// the HCA by its number.
+/// A modifier names a switch's port by number. For an HCA it is 0 for the queried port, or the
+/// number of any of its ports.
 std::optional<PortIndex> FabricAgents::port_named(const Request& request,
                                                   std::uint32_t number) const {
   const PortRecord& own = tables_.port(request.own);
@@ -181,7 +183,7 @@ std::uint16_t FabricAgents::get_port_info(Request& request) {
   }
   PortInfo info = port_info(*port);
   info.local_port = tables_.port(request.at).number;
-  // §14.2.4: whoever does not know the key is not told it, unless it is not protected at all.
+  // §14.2.4: a reader that does not know the key gets 0, unless the key is unprotected.
   const PortAgent& key_holder = agent(management_port(*port));
   if (key_holder.mkey_protect_bits != 0 && key_holder.mkey != request.mkey) {
     info.mkey = 0;
@@ -190,7 +192,7 @@ std::uint16_t FabricAgents::get_port_info(Request& request) {
   return 0;
 }
 
-/// Links have no forward error correction, so there is nothing to set either.
+/// Links have no forward error correction, so there is nothing to set.
 std::uint16_t FabricAgents::get_port_info_extended(Request& request) {
   const bool is_there = port_named(request, request.modifier).has_value();
   std::ranges::fill(request.data, std::byte{});
@@ -211,7 +213,7 @@ std::uint16_t FabricAgents::set_port_info(Request& request) {
   const PortRecord& record = tables_.port(*port);
   const bool is_managed = is_management_port(record);
   const bool has_link = !record.is_switch_port() || record.number != PortNumber{};
-  // The key of another port of the HCA must be known, too.
+  // The M_Key of another port of the HCA must match, too.
   const bool knows_key = !is_managed || agent(*port).mkey == 0 || agent(*port).mkey == request.mkey;
   if (!knows_key || (is_managed && !is_valid_management_part(wanted, record)) ||
       (has_link && !is_valid_link_part(wanted, record, agent(*port)))) {
@@ -219,7 +221,7 @@ std::uint16_t FabricAgents::set_port_info(Request& request) {
   }
   if (is_managed) {
     write_management_part(*port, wanted);
-    request.mkey = wanted.mkey;  // the answer shows what was written
+    request.mkey = wanted.mkey;  // the response shows what was written
   }
   if (has_link) {
     write_link_part(*port, wanted);
@@ -245,7 +247,7 @@ Result<void> FabricAgents::configure(PortIndex index, const PortSettings& settin
         ErrorCode::InvalidArgument,
         "a port in {} cannot be set to {}: Initialize, Armed, Active is the order, and Down "
         "is always possible",
-        name_of(record.state), name_of(static_cast<PortState>(settings.state)));
+        name_of(record.state), name_of(wire::port_state_of(settings.state).value_or(record.state)));
   }
   wanted.port_state = settings.state;
   wanted.physical_state = settings.physical;
@@ -274,7 +276,7 @@ void FabricAgents::write_management_part(PortIndex index, const PortInfo& wanted
   port.init_type = wanted.init_type;
   port.subnet_timeout = wanted.subnet_timeout;
   port.multicast_pkey_trap_suppression = wanted.multicast_pkey_trap_suppression;
-  // A counter of violations can be reset, not chosen.
+  // Violation counters can be reset, but not set to a value.
   port.mkey_violations = wanted.mkey_violations == 0 ? std::uint16_t{0} : port.mkey_violations;
   port.pkey_violations = wanted.pkey_violations == 0 ? std::uint16_t{0} : port.pkey_violations;
   port.qkey_violations = wanted.qkey_violations == 0 ? std::uint16_t{0} : port.qkey_violations;
@@ -343,7 +345,7 @@ void FabricAgents::write_link_part(PortIndex index, const PortInfo& wanted) {
     tables_changed_ = true;
   }
   if (wanted.port_state == LinkState::Armed || wanted.port_state == LinkState::Active) {
-    const auto state = static_cast<PortState>(wanted.port_state);
+    const PortState state = *wire::port_state_of(wanted.port_state);
     tables_changed_ |= state != before.state;
     tables_.set_state(index, state);
   }

@@ -1,7 +1,7 @@
-// Foreign MADs on QP0 and QP1 of a fabric that a subnet manager has set up: whatever they claim to
-// be and wherever they come from, the tables stay such that they can be published, and a port under
-// an M_Key stays as it is for who does not know it. Between them, what an administrator and a
-// host's kernel side do: cables, settings and names of ports, datagrams, keys that are wrong.
+// Hostile MADs on QP0 and QP1 of a fabric that a subnet manager has configured. Whatever they
+// contain and wherever they come from, the tables must stay publishable, and a port with an M_Key
+// must not change for senders that do not know it. In between, administrators and the kernel sides
+// of hosts act: cables, settings and names of ports, datagrams, packets with wrong keys.
 
 #include <algorithm>
 #include <array>
@@ -18,6 +18,7 @@
 #include "fabric/counter_source.h"
 #include "fabric/tables.h"
 #include "fabric/topology.h"
+#include "verbs/mtu.h"
 #include "wire/mad/smp.h"
 
 namespace weft::agents {
@@ -53,14 +54,14 @@ class CountingSink final : public carriage::MadSink, public carriage::DatagramSi
 
 constexpr std::uint64_t kKey = 0x57E4'0C1D'9AB2'3365;
 constexpr fuzz::PieceFormat kFormat{.head_octets = 3, .shortest = 1};
-constexpr std::size_t kDataAt = 64;  // of SMPs and of PMA's
+constexpr std::size_t kDataAt = 64;  // of SMPs and of PMA MADs
 
 [[nodiscard]] const fabric::Topology& star() {
   static const fabric::Topology topology = *fabric::generate_star(2);
   return topology;
 }
 
-/// h1 and h2 on s1, LIDs 1 to 3; h2 is under an M_Key.
+/// h1 and h2 on s1 with LIDs 1 to 3; h2 has an M_Key.
 class Fabric {
  public:
   Fabric() {
@@ -88,7 +89,7 @@ class Fabric {
                         .attribute_id = static_cast<std::uint16_t>(wire::SmpAttribute::PortInfo)},
              .data = wire::pack(info)}));
     require(agents.port_info(managed[1]).mkey == kKey);
-    tables.set_active_mtu(tables.port(managed[1]).peer, wire::Mtu::Mtu2048);
+    tables.set_active_mtu(tables.port(managed[1]).peer, verbs::Mtu::Mtu2048);
     network.set_sink(&sink);
     for (const PortNumber out : {PortNumber{1}, PortNumber{2}}) {
       tables.set_multicast(tables.port(managed[2]).node, Lid{0xC0C0}, out, true);
@@ -96,8 +97,8 @@ class Fabric {
     static_cast<void>(agents.take_tables_changed());
   }
 
-  /// Puts what an attribute has now under the changes that a Set says, so that most of it is
-  /// right. Nothing if there is no answer.
+  /// Fills a Set with the attribute's current value under the changes it makes, so that most of it
+  /// is valid. No effect if the Get is not answered.
   void fill_from_attribute(mad::InterfaceKind kind, Lid lid, mad::MadBytes& mad) {
     mad::MadBytes question = mad;
     question[kMethodAt] = std::byte{static_cast<std::uint8_t>(wire::MadMethod::Get)};
@@ -120,7 +121,7 @@ class Fabric {
   }
   void run() {
     const std::size_t before = sink.delivered;
-    constexpr std::size_t kMost = 64;  // the MAD, its answer, and traps that it causes
+    constexpr std::size_t kMost = 64;  // the MAD, its response, and traps that it causes
     ++under_way;
     std::size_t turns = 0;
     while (network.run(kMost, now)) {
@@ -134,7 +135,8 @@ class Fabric {
   }
 
   Instant now;
-  std::size_t under_way{};  // MADs at most, since links were idle: slow ones may hold many back
+  std::size_t under_way{};  // upper bound of MADs in flight since links were idle: slow links may
+                            // delay many
   fabric::TablesBuilder tables{star()};
   std::array<PortIndex, 3> managed{tables.nodes()[0].first_port, tables.nodes()[1].first_port,
                                    tables.nodes()[2].first_port};
@@ -144,8 +146,8 @@ class Fabric {
   carriage::ManagementNetwork network{tables, agents, sink, {.counters = &counters}};
 };
 
-/// What nobody may change without the key. The other end of its cable is not under it, so its state
-/// and what is negotiated may change.
+/// State that must not change without the key. The other end of the cable is not protected, so the
+/// link's state and negotiated speed may change.
 struct Protected {
   std::uint64_t mkey{};
   std::uint8_t protect_bits{};
@@ -167,7 +169,7 @@ struct Protected {
           .gids = fabric.tables.gids(h2).size()};
 }
 
-/// Of a piece's second octet from here on: no LID, but what else happens.
+/// Values of a piece's second octet from here on are no LID, but an event.
 enum class Happening : std::uint8_t {
   First = 0xE0,
   IsSm = First,
@@ -175,12 +177,12 @@ enum class Happening : std::uint8_t {
   Settings,
   Cable,
   Datagram,
-  Address,  // a MAD whose first octets are where it goes: LID, QP, keys
-  Repress,  // of the newest trap
+  Address,  // a MAD whose first octets are its address: LID, QP, keys
+  Repress,  // of the last trap
   Last = Repress,
 };
 
-/// What a message says of what happens, octet by octet; zeros behind it.
+/// The content of a piece, octet by octet, followed by zeros.
 class Script {
  public:
   explicit Script(std::span<const std::uint8_t> octets) : octets_(octets) {}
@@ -200,7 +202,7 @@ class Script {
   std::span<const std::uint8_t> octets_;
 };
 
-/// LID, QP, and which keys are wrong.
+/// Reads LID, QP, and which keys are wrong.
 [[nodiscard]] mad::MadAddress taken_address(Script& script) {
   mad::MadAddress address{.lid = Lid{script.take()}};
   address.lid = address.lid.value() >= 0xC0 ? Lid{0xC000 + address.lid.value()} : address.lid;
@@ -216,7 +218,7 @@ class Script {
   return address;
 }
 
-/// An SMP or what QP1 takes: nobody here knows the key.
+/// True for a MAD that holds the M_Key, by chance.
 [[nodiscard]] bool has_key(const mad::MadBytes& mad) {
   return wire::unpack<wire::SmpRoute>(
              std::span{mad}.subspan<wire::kSmpRouteAt, wire::kSizeOf<wire::SmpRoute>>())
@@ -287,9 +289,9 @@ void happen(Fabric& fabric, Happening what, std::uint8_t who, const fuzz::Octets
   fabric.run();
 }
 
-/// Of the first octet of a piece: who sends, and these.
+/// Bits of the first octet of a piece, besides the sender.
 constexpr std::uint8_t kOnQp1 = 0x80;
-constexpr std::uint8_t kChanges = 0x40;  // its data is a change of what the attribute has
+constexpr std::uint8_t kChanges = 0x40;  // its data is a change to the attribute's current value
 constexpr std::uint8_t kTimePasses = 0x30;
 
 void run(std::span<const std::uint8_t> input) {
@@ -324,7 +326,7 @@ void run(std::span<const std::uint8_t> input) {
   }
 }
 
-/// What else happens, to somebody.
+/// Generates an event other than a MAD.
 [[nodiscard]] fuzz::Piece make_happening(Random& random) {
   const auto octet = [&](std::uint64_t bound) {
     return static_cast<std::uint8_t>(random.below(bound));
@@ -358,7 +360,7 @@ void run(std::span<const std::uint8_t> input) {
   return piece;
 }
 
-/// A MAD that its receiver understands: a Get, or a Set that changes a bit or two.
+/// Generates a MAD that its receiver understands: a Get, or a Set that changes a bit or two.
 [[nodiscard]] fuzz::Piece make_piece(Random& random) {
   if (random.chance(1, 3)) {
     return make_happening(random);
@@ -388,7 +390,7 @@ void run(std::span<const std::uint8_t> input) {
         static_cast<std::uint8_t>(1U << octet(8));
   }
   constexpr std::uint8_t kSamplesControl = 0x10;
-  if (kind == 2 && mad[17] == kSamplesControl) {  // soon over, of counters that there are
+  if (kind == 2 && mad[17] == kSamplesControl) {  // finishes soon, with counters that exist
     constexpr std::size_t kIntervalAt = kDataAt + 35;
     constexpr std::size_t kSelectsAt = kDataAt + 38;
     mad[kIntervalAt] = octet(20);
@@ -396,7 +398,7 @@ void run(std::span<const std::uint8_t> input) {
       mad[kSelectsAt + 2 * i + 1] = octet(7);
     }
   }
-  if (kind == 1) {  // a directed route, of no hops or over the switch
+  if (kind == 1) {  // a directed route with no hop or over the switch
     constexpr std::size_t kLidsAt = 32;
     constexpr std::size_t kPathAt = 128;
     std::fill_n(mad.begin() + kLidsAt, 4, std::uint8_t{0xFF});
@@ -418,9 +420,9 @@ void run(std::span<const std::uint8_t> input) {
 }  // namespace
 }  // namespace weft::agents
 
-/// Of each MAD: an octet for who sends it on which QP and when, one for the LID that it goes to
-/// (255: the permissive one; from 0xE0 on what else happens), one for how many octets of it follow;
-/// the rest is zero.
+/// The input is a sequence of pieces. Each has an octet for sender, QP and time, one for the
+/// destination LID (255: permissive; from 0xE0: another event) and one for how many octets of the
+/// MAD follow; the rest is zero.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   weft::agents::run({data, size});
   return 0;

@@ -29,6 +29,12 @@ enum class ErrorCode : std::uint8_t {
   AddressInUse,         ///< EADDRINUSE
   AddressNotAvailable,  ///< EADDRNOTAVAIL
   NetworkUnreachable,   ///< ENETUNREACH
+  NameTaken,            ///< ENFILE: another RDMA device has the name
+  NotImplemented,       ///< ENOSYS
+  NoBufferSpace,        ///< ENOBUFS
+  Cancelled,            ///< ECANCELED
+  Interrupted,          ///< EINTR
+  ShutDown,             ///< ESHUTDOWN: the object is being taken down
 };
 
 /// A failure with its reason in words: which attribute violates which rule, and what would work

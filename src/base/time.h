@@ -67,9 +67,11 @@ class Instant {
 /// Time encoded as an exponent: 4.096 us * 2^n, 5 bits. For timeouts, 0 means infinite.
 class TimeoutExponent {
  public:
+  static constexpr std::uint8_t kMax = 31;
+
   constexpr TimeoutExponent() = default;
   constexpr explicit TimeoutExponent(std::uint8_t exponent) : exponent_(exponent) {
-    WEFT_ASSERT(exponent < 32, "exponents of timeouts have five bits");
+    WEFT_ASSERT(exponent <= kMax, "exponents of timeouts have five bits");
   }
 
   [[nodiscard]] constexpr std::uint8_t value() const { return exponent_; }

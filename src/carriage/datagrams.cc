@@ -76,7 +76,7 @@ void ManagementNetwork::receive_datagram(const InFlightPacket& packet, Instant n
   const mad::MadAddress& to = packet.packet.address;
   datagram_sink_->take(packet.arrival.at,
                        {.destination_qp = to.qp,
-                        .destination_gid = to.global ? to.global->gid : Gid{},
+                        .destination_gid = to.global ? to.global->dgid : Gid{},
                         .source = source_of(packet),
                         .payload = packet.datagram->payload},
                        now);

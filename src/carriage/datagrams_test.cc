@@ -13,6 +13,7 @@
 
 #include "agents/testing/managed_fabric.h"
 #include "carriage/management_network.h"
+#include "verbs/mtu.h"
 
 namespace weft::carriage {
 namespace {
@@ -62,7 +63,7 @@ class Datagrams : public ::testing::Test {
     };
     if (lid.is_multicast()) {
       datagram.to.qp = kMulticastQpn;
-      datagram.to.global = mad::GlobalRoute{.gid = kMgid, .hop_limit = 1};
+      datagram.to.global = mad::GlobalRoute{.dgid = kMgid, .hop_limit = 1};
     }
     return datagram;
   }
@@ -110,7 +111,7 @@ TEST_F(Datagrams, OfAGroupGoToAllOthersInIt) {
   ASSERT_EQ(inbox.taken.size(), 1U);
   EXPECT_EQ(inbox.taken[0].at, h2);
   EXPECT_EQ(inbox.taken[0].destination_gid, kMgid);
-  EXPECT_EQ(inbox.taken[0].source.global->gid, fabric.tables.gids(h1).front());
+  EXPECT_EQ(inbox.taken[0].source.global->dgid, fabric.tables.gids(h1).front());
   const PortCounters& in = at("h2", 1);
   EXPECT_EQ(in.multicast_rcv_packets, 1U);
   EXPECT_EQ(in.unicast_rcv_packets, 0U);
@@ -173,7 +174,7 @@ TEST_F(Datagrams, AreNoLongerThanTheMtu) {
   send(to(Lid{2}, 4096));
   EXPECT_EQ(inbox.taken.size(), 1U);
   send(to(Lid{2}, 4097));
-  fabric.tables.set_active_mtu(fabric.port("s1", 2), wire::Mtu::Mtu2048);
+  fabric.tables.set_active_mtu(fabric.port("s1", 2), verbs::Mtu::Mtu2048);
   send(to(Lid{2}, 2049));
   EXPECT_EQ(inbox.taken.size(), 1U);
   EXPECT_EQ(fabric.network.counters().too_long, 2U);
@@ -268,7 +269,7 @@ TEST_F(Datagrams, OfAGroupTakeTheTimeOfTheirLinksAndWaitThere) {
 }
 
 TEST_F(Datagrams, OfAGroupThatAreTooLongForALinkEndThere) {
-  fabric.tables.set_active_mtu(fabric.port("s1", 2), wire::Mtu::Mtu2048);
+  fabric.tables.set_active_mtu(fabric.port("s1", 2), verbs::Mtu::Mtu2048);
   send(to(kMlid, 2049));
   EXPECT_TRUE(inbox.taken.empty());
   EXPECT_EQ(at("s1", 1).rcv_packets, 1U);

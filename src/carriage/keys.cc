@@ -74,7 +74,7 @@ mad::MadAddress ManagementNetwork::source_of(const InFlightPacket& packet) const
   }
   if (to.global) {
     from.global = to.global;
-    from.global->gid = tables_.gids(packet.arrival.source).front();
+    from.global->dgid = tables_.gids(packet.arrival.source).front();
   }
   return from;
 }

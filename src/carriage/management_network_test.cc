@@ -107,7 +107,7 @@ TEST_F(Gsi, ShowsTheSenderAsItCanBeReached) {
   EXPECT_EQ(source.sl, ServiceLevel{3});
   EXPECT_EQ(source.qp, kQp1);
   ASSERT_TRUE(source.global);
-  EXPECT_EQ(source.global->gid, fabric.tables.gids(fabric.port("h1", 1)).front());
+  EXPECT_EQ(source.global->dgid, fabric.tables.gids(fabric.port("h1", 1)).front());
 }
 
 TEST_F(Gsi, IsAnsweredByThePKeyOfWhoAnswers) {  // IBTA vol 1 §10.9.3

@@ -1,8 +1,8 @@
 #pragma once
 
 // The subcommands of `weft`. Each registers itself and its options. Exit status: 0 success, 1
-// failure (with the reason on standard error), 2 wrong usage; `exec` and `run` return the program's
-// own.
+// failure (with the reason on standard error), 2 wrong usage; `exec`, `shell` and `run` return the
+// program's own.
 
 #include <CLI/CLI.hpp>
 
@@ -20,6 +20,7 @@ void add_up(CLI::App& app, Outcome& outcome);
 void add_down(CLI::App& app, Outcome& outcome);
 void add_status(CLI::App& app, Outcome& outcome);
 void add_exec(CLI::App& app, Outcome& outcome);
+void add_shell(CLI::App& app, Outcome& outcome);
 void add_run(CLI::App& app, Outcome& outcome);
 void add_topology(CLI::App& app, Outcome& outcome);
 void add_fault(CLI::App& app, Outcome& outcome);

@@ -8,6 +8,12 @@
 
 #include "os/run_directory.h"
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WEFT_HAS_ADDRESS_SANITIZER
+#endif
+#endif
+
 namespace weft::cli {
 
 namespace {
@@ -23,27 +29,45 @@ constexpr DropIn kDropIns[] = {
     {"rdmacm",  "librdmacm.so.1" },
 };
 
-}  // namespace
+/// What every program loads before all else, so that its netlink sockets are the host's.
+constexpr DropIn kNetlink{"netlink", "libweft-netlink.so"};
 
-Result<std::string> drop_in_path() {
+/// The folder of one library.
+[[nodiscard]] Result<std::string> folder_of(const DropIn& library) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   const auto above = self.parent_path() / "..";
+  for (const auto& candidate : {above / "compat" / library.folder, above / "lib" / "weft"}) {
+    if (std::filesystem::exists(candidate / library.library, error)) {
+      return std::filesystem::weakly_canonical(candidate, error).string();
+    }
+  }
+  return fail(ErrorCode::NotFound, "no {} beside {}: build all of Weft", library.library,
+              self.string());
+}
+
+/// Adds `item` behind what a variable has, unless it is there.
+void append_to(const char* variable, const std::string& item) {
+  const char* const before = std::getenv(variable);
+  if (before == nullptr || *before == '\0') {
+    setenv(variable, item.c_str(), 1);
+  } else if (fmt::format(":{}:", before).find(fmt::format(":{}:", item)) == std::string::npos) {
+    setenv(variable, fmt::format("{}:{}", before, item).c_str(), 1);
+  }
+}
+
+}  // namespace
+
+Result<std::string> drop_in_path() {
   std::string path;
   std::string last;
   for (const DropIn& each : kDropIns) {
-    std::filesystem::path found;
-    for (const auto& candidate : {above / "compat" / each.folder, above / "lib" / "weft"}) {
-      if (found.empty() && std::filesystem::exists(candidate / each.library, error)) {
-        found = std::filesystem::weakly_canonical(candidate, error);
-      }
+    const auto folder = folder_of(each);
+    if (!folder) {
+      return folder;
     }
-    if (found.empty()) {
-      return fail(ErrorCode::NotFound, "no {} beside {}: build all of Weft", each.library,
-                  self.string());
-    }
-    if (found.string() != last) {  // installed libraries are all in one folder
-      last = found.string();
+    if (*folder != last) {  // installed libraries are all in one folder
+      last = *folder;
       path += (path.empty() ? "" : ":") + last;
     }
   }
@@ -55,14 +79,25 @@ Result<void> enter(const std::string& fabric, const std::string& host) {
   if (!library) {
     return std::unexpected(library.error());
   }
+  const auto netlink = folder_of(kNetlink);
+  if (!netlink) {
+    return std::unexpected(netlink.error());
+  }
   const char* const before = std::getenv("LD_LIBRARY_PATH");
   const std::string path =
       before == nullptr || *before == '\0' ? *library : fmt::format("{}:{}", *library, before);
   setenv("LD_LIBRARY_PATH", path.c_str(), 1);
+  append_to("LD_PRELOAD", fmt::format("{}/{}", *netlink, kNetlink.library));
+#if defined(__SANITIZE_ADDRESS__) || defined(WEFT_HAS_ADDRESS_SANITIZER)
+  // The sanitizer's runtime wants to be the first library of a program, which it need not be.
+  append_to("ASAN_OPTIONS", "verify_asan_link_order=0");
+#endif
   setenv("WEFT_RUN", os::run_directory_path().c_str(), 1);
   setenv("WEFT_FABRIC", fabric.c_str(), 1);
   setenv("WEFT_HOST", host.c_str(), 1);
   return {};
 }
+
+void show_own_sys() { setenv("SYSFS_PATH", "/sys", 1); }
 
 }  // namespace weft::cli

@@ -1,4 +1,4 @@
-// weft up, down and exec.
+// weft up, down, exec and shell.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <variant>
 
 #include "cli/commands.h"
 #include "cli/daemon_process.h"
@@ -16,6 +18,7 @@
 #include "cli/execute.h"
 #include "cli/fabric_client.h"
 #include "cli/fabric_name.h"
+#include "cli/host_namespaces.h"
 #include "cli/terminal.h"
 #include "os/run_directory.h"
 
@@ -38,6 +41,7 @@ int up(const std::vector<std::string>& words, const LinkOptions& links, const st
   }
   fmt::print("fabric {} is up: {} hosts, {} switches (weftd, process {})\n", name,
              topology->hosts.size(), topology->switches.size(), daemon->pid);
+  report_left_processes(name);
   return 0;
 }
 
@@ -53,7 +57,8 @@ int down(const std::string& named) {
   if (auto sent = socket->send(uabi::Down{}); !sent) {
     return print_error(sent.error());
   }
-  while (true) {  // until the daemon closes the connection
+  std::string ended;  // programs in the hosts' namespaces
+  while (true) {      // until the daemon closes the connection
     const auto received = socket->receive(kWaitLimit);
     if (!received) {
       if (received.error().code == ErrorCode::Refused) {
@@ -61,8 +66,11 @@ int down(const std::string& named) {
       }
       return print_error(received.error());
     }
+    if (const auto* text = std::get_if<uabi::Text>(&received->message)) {
+      ended = text->text;
+    }
   }
-  fmt::print("fabric {} is down\n", *name);
+  fmt::print("fabric {} is down{}{}\n", *name, ended.empty() ? "" : "; ", ended);
   return 0;
 }
 
@@ -89,18 +97,37 @@ Result<void> check_node(const std::string& fabric, const std::string& name) {
               fabric, name, first, last);
 }
 
-int exec(const std::string& named, const std::string& host, std::vector<std::string> command) {
-  const auto fabric = resolve_fabric_name(named);
+struct ExecOptions {
+  std::shared_ptr<std::string> fabric;
+  std::string host;
+  std::vector<std::string> command;
+  bool has_namespaces{};
+};
+
+int exec(const ExecOptions& options) {
+  const auto fabric = resolve_fabric_name(*options.fabric);
   if (!fabric) {
     return print_error(fabric.error());
   }
-  if (auto checked = check_node(*fabric, host); !checked) {
+  if (auto checked = check_node(*fabric, options.host); !checked) {
     return print_error(checked.error());
   }
-  if (auto entered = enter(*fabric, host); !entered) {
+  if (auto entered = enter(*fabric, options.host); !entered) {
     return print_error(entered.error());
   }
-  return execute(std::move(command));
+  if (options.has_namespaces) {
+    if (auto entered = enter_namespaces(*fabric, options.host); !entered) {
+      return print_error(entered.error());
+    }
+    show_own_sys();
+  }
+  return execute(options.command);
+}
+
+/// The user's shell, as login knows it.
+[[nodiscard]] std::string own_shell() {
+  const char* const shell = std::getenv("SHELL");
+  return shell != nullptr && *shell != '\0' ? shell : "/bin/sh";
 }
 
 }  // namespace
@@ -131,12 +158,28 @@ void add_exec(CLI::App& app, Outcome& outcome) {
                          "Run a program on a simulated host, as `weft exec h1 -- ibv_devinfo`; "
                          "programs that only speak "
                          "MADs run on switches, too, as `weft exec s1 -- ibnetdiscover`");
-  auto host = std::make_shared<std::string>();
-  auto words = std::make_shared<std::vector<std::string>>();
-  const auto name = add_fabric_name(*command);
-  command->add_option("host", *host, "The host, as h1, or a switch")->required();
-  command->add_option("command", *words, "The program and its arguments, after --")->required();
-  command->callback([=, &outcome] { outcome.status = exec(*name, *host, *words); });
+  auto options = std::make_shared<ExecOptions>();
+  options->fabric = add_fabric_name(*command);
+  command->add_flag("--ns", options->has_namespaces,
+                    "In the host's own namespaces: its name, /sys, /dev/infiniband, /run and "
+                    "network, without root");
+  command->add_option("host", options->host, "The host, as h1, or a switch")->required();
+  command->add_option("command", options->command, "The program and its arguments, after --")
+      ->required();
+  command->callback([=, &outcome] { outcome.status = exec(*options); });
+}
+
+void add_shell(CLI::App& app, Outcome& outcome) {
+  auto* const command = app.add_subcommand(
+      "shell", "A shell ($SHELL) on a simulated host, in the host's own namespaces");
+  auto options = std::make_shared<ExecOptions>();
+  options->fabric = add_fabric_name(*command);
+  options->has_namespaces = true;
+  command->add_option("host", options->host, "The host, as h1")->required();
+  command->callback([=, &outcome] {
+    options->command = {own_shell()};
+    outcome.status = exec(*options);
+  });
 }
 
 }  // namespace weft::cli

@@ -49,6 +49,7 @@ int main(int count, char** arguments) {
   weft::cli::add_down(app, outcome);
   weft::cli::add_status(app, outcome);
   weft::cli::add_exec(app, outcome);
+  weft::cli::add_shell(app, outcome);
   weft::cli::add_topology(app, outcome);
   weft::cli::add_fault(app, outcome);
   weft::cli::add_link(app, outcome);

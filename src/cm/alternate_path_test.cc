@@ -42,12 +42,12 @@ TEST(AlternatePath, IsLoadedIntoBothQpsBySuccess) {  // part of T-CM-8
     ASSERT_TRUE(attributes.has_value());
     EXPECT_EQ(attributes->mask,
               QpAttributeMask{QpAttribute::AlternatePath} | QpAttribute::PathMigrationState);
-    EXPECT_EQ(attributes->migration, MigrationState::Rearm);
-    EXPECT_EQ(attributes->alternate_address.sl, ServiceLevel{3});
-    EXPECT_NE(attributes->alternate_timeout, 0);
+    EXPECT_EQ(attributes->attributes.migration, MigrationState::Rearm);
+    EXPECT_EQ(attributes->attributes.alternate_address.sl, ServiceLevel{3});
+    EXPECT_FALSE(attributes->attributes.alternate_timeout.is_infinite());
   }
   // After the migration of the QP, the CM's own messages use the new path too.
-  ASSERT_TRUE(c.net.a().cm.notify(c.ids.a, QpEvent::PathMigrated, c.net.now).has_value());
+  ASSERT_TRUE(c.net.a().cm.notify(c.ids.a, AsyncEventType::PathMigrated, c.net.now).has_value());
   EXPECT_EQ(c.net.a().cm.status(c.ids.a)->primary, c.alternate);
   ASSERT_TRUE(c.net.a().cm.send_dreq(c.ids.a, {}, c.net.now).has_value());
   EXPECT_EQ(c.net.a().gsi.poll_transmit(c.net.now)->address.sl, ServiceLevel{3});
@@ -100,8 +100,10 @@ TEST(AlternatePath, IsRefusedToCallersThatMixThingsUp) {
   path.pkey = PKey{0x1234};
   EXPECT_EQ(c.net.a().cm.send_lap(c.ids.a, path, {}, c.net.now).error().code,
             ErrorCode::InvalidArgument);
-  EXPECT_EQ(c.net.a().cm.notify(c.ids.a, QpEvent::PathMigrated, c.net.now).error().code,
-            ErrorCode::InvalidArgument);
+  for (const AsyncEventType event : {AsyncEventType::PathMigrated, AsyncEventType::QpFatal}) {
+    EXPECT_EQ(c.net.a().cm.notify(c.ids.a, event, c.net.now).error().code,
+              ErrorCode::InvalidArgument);
+  }
   EXPECT_EQ(c.net.a().state(c.ids.a), State::Established);
 }
 
@@ -155,7 +157,7 @@ TEST(AlternatePath, ConnectionOfARestartedPeerIsStaleAfterItsMigrationToo) {
   c.load();
   ASSERT_TRUE(b.cm.send_apr(c.ids.b, {}, c.net.now).has_value());
   c.net.run_shortly();
-  ASSERT_TRUE(b.cm.notify(c.ids.b, QpEvent::PathMigrated, c.net.now).has_value());
+  ASSERT_TRUE(b.cm.notify(c.ids.b, AsyncEventType::PathMigrated, c.net.now).has_value());
   auto req = message_of<wire::Req>(c.net.sent.at(0).mad);
   req.local_communication_id = 4711;
   c.net.inject(b, c.net.a().lid, make_mad(CmAttribute::Req, 1, req));
@@ -202,10 +204,10 @@ TEST(AlternatePath, OfARequestIsInTheAttributesForRtr) {
   const auto rtr = net.b().cm.init_qp_attributes(net.b().newest, QpState::Rtr);
   ASSERT_TRUE(rtr.has_value());
   EXPECT_TRUE(rtr->mask.has(QpAttribute::AlternatePath));
-  EXPECT_EQ(rtr->alternate_address.sl, ServiceLevel{5});
+  EXPECT_EQ(rtr->attributes.alternate_address.sl, ServiceLevel{5});
   const auto rts = net.b().cm.init_qp_attributes(net.b().newest, QpState::Rts);
   EXPECT_TRUE(rts->mask.has(QpAttribute::PathMigrationState));
-  EXPECT_EQ(rts->migration, MigrationState::Rearm);
+  EXPECT_EQ(rts->attributes.migration, MigrationState::Rearm);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cm/messages.h"
+#include "verbs/mtu.h"
 
 namespace weft::cm {
 namespace {
@@ -56,7 +57,7 @@ Result<void> check(const Path& path, std::string_view what) {
                 "the {} path uses LID {}, which is not assigned to a port", what,
                 path.dlid.value());
   }
-  if (path.mtu < wire::Mtu::Mtu256 || path.mtu > wire::Mtu::Mtu4096) {
+  if (path.mtu < verbs::Mtu::Mtu256 || path.mtu > verbs::Mtu::Mtu4096) {
     return fail(ErrorCode::InvalidArgument, "the {} path's MTU has code {}, but 1 to 5 are defined",
                 what, std::to_underlying(path.mtu));
   }

@@ -55,11 +55,11 @@ Result<void> CmReliableConnection::make_ready(QpState last) {
     if (state > last) {
       break;
     }
-    const auto attributes = manager_.init_qp_attributes(id_, state);
-    if (!attributes) {
-      return std::unexpected(attributes.error());
+    const auto to = manager_.init_qp_attributes(id_, state);
+    if (!to) {
+      return std::unexpected(to.error());
     }
-    if (auto modified = qp_.modify(*attributes); !modified) {
+    if (auto modified = qp_.modify(*to); !modified) {
       return modified;
     }
   }

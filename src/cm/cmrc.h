@@ -24,7 +24,7 @@ class CmrcQp {
   [[nodiscard]] virtual Psn starting_psn() const = 0;
   /// Largest SEND, in bytes.
   [[nodiscard]] virtual std::size_t max_message_bytes() const = 0;
-  [[nodiscard]] virtual Result<void> modify(const QpAttributes& attributes) = 0;
+  [[nodiscard]] virtual Result<void> modify(const QpModification& to) = 0;
   /// Posts one SEND.
   [[nodiscard]] virtual Result<void> send(ByteSpan datagram) = 0;
 };

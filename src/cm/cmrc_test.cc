@@ -38,10 +38,10 @@ class ScriptedQp final : public CmrcQp {
   [[nodiscard]] Qpn number() const override { return Qpn{number_}; }
   [[nodiscard]] Psn starting_psn() const override { return Psn{number_}; }
   [[nodiscard]] std::size_t max_message_bytes() const override { return 2048; }
-  [[nodiscard]] Result<void> modify(const QpAttributes& attributes) override {
-    states.push_back(attributes.state);
-    rq_psn = attributes.mask.has(QpAttribute::RqPsn) ? attributes.rq_psn : rq_psn;
-    sq_psn = attributes.mask.has(QpAttribute::SqPsn) ? attributes.sq_psn : sq_psn;
+  [[nodiscard]] Result<void> modify(const QpModification& to) override {
+    states.push_back(to.attributes.state);
+    rq_psn = to.mask.has(QpAttribute::RqPsn) ? to.attributes.rq_psn : rq_psn;
+    sq_psn = to.mask.has(QpAttribute::SqPsn) ? to.attributes.sq_psn : sq_psn;
     return {};
   }
   [[nodiscard]] Result<void> send(ByteSpan datagram) override {

@@ -58,7 +58,7 @@ Result<void> ConnectionManager::send_mra(CmId id, std::uint8_t service_timeout,
                                          ByteSpan private_data, Instant now, MraTime time) {
   return impl_->send_mra(id, service_timeout, private_data, now, time);
 }
-Result<void> ConnectionManager::notify(CmId id, QpEvent event, Instant now) {
+Result<void> ConnectionManager::notify(CmId id, AsyncEventType event, Instant now) {
   return impl_->notify(id, event, now);
 }
 Result<void> ConnectionManager::send_dreq(CmId id, ByteSpan private_data, Instant now) {
@@ -82,7 +82,7 @@ Result<void> ConnectionManager::send_sidr_rep(CmId id, const SidrReplyParameters
                                               Instant now) {
   return impl_->send_sidr_rep(id, parameters, now);
 }
-Result<QpAttributes> ConnectionManager::init_qp_attributes(CmId id, QpState target) const {
+Result<QpModification> ConnectionManager::init_qp_attributes(CmId id, QpState target) const {
   return impl_->init_qp_attributes(id, target);
 }
 

@@ -12,7 +12,6 @@
 #include "cm/events.h"
 #include "cm/limits.h"
 #include "cm/parameters.h"
-#include "cm/qp_attributes.h"
 #include "cm/types.h"
 #include "mad/management_interface.h"
 
@@ -114,9 +113,9 @@ class ConnectionManager {
   /// Reports an event of the connection's QP. CommunicationEstablished replaces a late RTU; it
   /// fails with AlreadyConnected if the RTU arrived first. PathMigrated: the alternate path became
   /// the primary.
-  [[nodiscard]] Result<void> notify(CmId id, QpEvent event, Instant now);
+  [[nodiscard]] Result<void> notify(CmId id, AsyncEventType event, Instant now);
   [[nodiscard]] Result<void> establish(CmId id, Instant now) {
-    return notify(id, QpEvent::CommunicationEstablished, now);
+    return notify(id, AsyncEventType::CommunicationEstablished, now);
   }
   [[nodiscard]] Result<void> send_dreq(CmId id, ByteSpan private_data, Instant now);
   [[nodiscard]] Result<void> send_drep(CmId id, ByteSpan private_data, Instant now);
@@ -135,7 +134,7 @@ class ConnectionManager {
   // --- for the QP
   /// Attributes for the QP's transition to `target`. After an alternate path was loaded, Rts yields
   /// that path and a migration state of Rearm.
-  [[nodiscard]] Result<QpAttributes> init_qp_attributes(CmId id, QpState target) const;
+  [[nodiscard]] Result<QpModification> init_qp_attributes(CmId id, QpState target) const;
 
   // --- time
   /// Delivers pending events. Does nothing when called from a handler.

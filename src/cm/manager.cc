@@ -205,7 +205,7 @@ void ConnectionManager::Impl::leave_backlog(Link& link) {
     --listener->backlog_used;
   }
   const auto peer =
-      backlog_of_peer_.find({link.peer.lid, link.peer.global ? link.peer.global->gid : Gid{}});
+      backlog_of_peer_.find({link.peer.lid, link.peer.global ? link.peer.global->dgid : Gid{}});
   if (--peer->second == 0) {
     backlog_of_peer_.erase(peer);
   }

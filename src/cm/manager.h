@@ -72,7 +72,7 @@ class ConnectionManager::Impl {
   [[nodiscard]] const Port* find_port(PortKey key) const;
   [[nodiscard]] const Port* find_port(const Path& path) const;
   [[nodiscard]] Result<const Port*> port_of(const Path& path) const;
-  [[nodiscard]] Result<QpAttributes> init_qp_attributes(CmId id, QpState target) const;
+  [[nodiscard]] Result<QpModification> init_qp_attributes(CmId id, QpState target) const;
 
   // manager.cc
   [[nodiscard]] Result<CmId> create(CmObserver& observer, std::uint64_t context);
@@ -101,7 +101,7 @@ class ConnectionManager::Impl {
   [[nodiscard]] Result<void> send_rej(CmId id, const RejectParameters& parameters, Instant now);
   [[nodiscard]] Result<void> send_mra(CmId id, std::uint8_t service_timeout, ByteSpan private_data,
                                       Instant now, MraTime time);
-  [[nodiscard]] Result<void> notify(CmId id, QpEvent event, Instant now);
+  [[nodiscard]] Result<void> notify(CmId id, AsyncEventType event, Instant now);
   [[nodiscard]] Result<void> send_dreq(CmId id, ByteSpan private_data, Instant now);
   [[nodiscard]] Result<void> send_drep(CmId id, ByteSpan private_data, Instant now);
   [[nodiscard]] Result<void> send_lap(CmId id, const Path& alternate, ByteSpan private_data,

@@ -188,8 +188,13 @@ Result<void> ConnectionManager::Impl::send_mra(CmId id, std::uint8_t service_tim
   return {};
 }
 
-Result<void> ConnectionManager::Impl::notify(CmId id, QpEvent event, Instant now) {
-  const bool is_migration = event == QpEvent::PathMigrated;
+Result<void> ConnectionManager::Impl::notify(CmId id, AsyncEventType event, Instant now) {
+  const bool is_migration = event == AsyncEventType::PathMigrated;
+  if (!is_migration && event != AsyncEventType::CommunicationEstablished) {
+    return fail(ErrorCode::InvalidArgument,
+                "event {} does not concern a connection; COMM_EST and PATH_MIG do",
+                static_cast<unsigned>(event));
+  }
   const auto allowed = allow(id, is_migration ? Input::NotifyMigrated : Input::NotifyEstablished);
   if (!allowed) {
     return std::unexpected(allowed.error());

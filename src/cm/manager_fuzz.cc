@@ -44,12 +44,12 @@ class Player final : public CmObserver {
   }
 
   [[nodiscard]] PortAddress address() const {
-    return {
-        .lid = Lid{lid_},
-        .gids = {gid(), other_gid()},
-        .pkeys = {kDefaultPKey},
-        .ca_guid = Guid{lid_}
-    };
+    PortAddress address;
+    address.lid = Lid{lid_};
+    address.gids = {gid(), other_gid()};
+    address.pkeys = {kDefaultPKey};
+    address.ca_guid = Guid{lid_};
+    return address;
   }
   [[nodiscard]] Gid gid() const { return {1, Guid{lid_}}; }
   [[nodiscard]] Gid other_gid() const { return {2, Guid{lid_}}; }
@@ -206,7 +206,7 @@ class Player final : public CmObserver {
       case 7:
         return said(cm.establish(id, now));
       case 8:
-        return said(cm.notify(id, QpEvent::PathMigrated, now));
+        return said(cm.notify(id, AsyncEventType::PathMigrated, now));
       case 9:
         return said(cm.send_lap(id, path(), data, now));
       case 10:

@@ -171,9 +171,9 @@ Result<const ConnectionManager::Impl::Port*> ConnectionManager::Impl::port_of(
 
 namespace {
 
-[[nodiscard]] QpAddress qp_address(const Path& path, const PortAddress& port,
-                                   std::uint16_t sgid_index) {
-  QpAddress address{
+[[nodiscard]] AddressVector qp_address(const Path& path, const PortAddress& port,
+                                       std::uint16_t sgid_index) {
+  AddressVector address{
       .dlid = path.dlid,
       .sl = path.sl,
       .source_path_bits = static_cast<std::uint8_t>(path.slid.value() & ((1U << port.lmc) - 1)),
@@ -182,11 +182,11 @@ namespace {
       .is_global = path.is_global(),
   };
   if (address.is_global) {
-    address.dgid = path.dgid;
-    address.flow_label = path.flow_label;
-    address.sgid_index = static_cast<std::uint8_t>(sgid_index);
-    address.hop_limit = path.hop_limit;
-    address.traffic_class = path.traffic_class;
+    address.grh = {.dgid = path.dgid,
+                   .flow_label = path.flow_label,
+                   .sgid_index = static_cast<std::uint8_t>(sgid_index),
+                   .hop_limit = path.hop_limit,
+                   .traffic_class = path.traffic_class};
   }
   return address;
 }
@@ -199,53 +199,53 @@ namespace {
   return type == QpType::Rc || type == QpType::XrcTarget;
 }
 
-void fill_init(QpAttributes& attributes, const Link& link) {
+void fill_init(QpModification& to, const Link& link) {
   using enum QpAttribute;
-  attributes.mask |= QpAttributeMask{PKeyIndex} | Port | RemoteAccess;
-  attributes.access = QpAccess::RemoteWrite;
+  to.mask |= QpAttributeMask{PKeyIndex} | Port | RemoteAccess;
+  to.attributes.access = Access::RemoteWrite;
   if (link.responder_resources != 0) {
-    attributes.access |= Flags{QpAccess::RemoteRead} | QpAccess::RemoteAtomic;
+    to.attributes.access |= Flags{Access::RemoteRead} | Access::RemoteAtomic;
   }
 }
 
-void fill_rtr(QpAttributes& attributes, const Link& link) {
+void fill_rtr(QpModification& to, const Link& link) {
   using enum QpAttribute;
-  attributes.mask |= QpAttributeMask{AddressVector} | PathMtu | DestQpn | RqPsn;
-  attributes.path_mtu = link.primary.mtu;
-  attributes.dest_qpn = link.remote_qpn;
-  attributes.rq_psn = link.rq_psn;
+  to.mask |= QpAttributeMask{AddressVector} | PathMtu | DestQpn | RqPsn;
+  to.attributes.path_mtu = link.primary.mtu;
+  to.attributes.dest_qpn = link.remote_qpn;
+  to.attributes.rq_psn = link.rq_psn;
   if (has_responder(link.qp_type)) {
-    attributes.mask |= QpAttributeMask{MaxDestRdAtomic} | MinRnrTimer;
-    attributes.max_dest_rd_atomic = link.responder_resources;
-    attributes.min_rnr_timer = 0;
+    to.mask |= QpAttributeMask{MaxDestRdAtomic} | MinRnrTimer;
+    to.attributes.max_dest_rd_atomic = link.responder_resources;
+    to.attributes.min_rnr_timer = 0;
   }
   if (link.alternate) {
-    attributes.mask |= AlternatePath;
+    to.mask |= AlternatePath;
   }
 }
 
-void fill_rts(QpAttributes& attributes, const Link& link) {
+void fill_rts(QpModification& to, const Link& link) {
   using enum QpAttribute;
   if (link.has_loaded_alternate) {
-    attributes.mask |= QpAttributeMask{AlternatePath} | PathMigrationState;
-    attributes.migration = MigrationState::Rearm;
+    to.mask |= QpAttributeMask{AlternatePath} | PathMigrationState;
+    to.attributes.migration = MigrationState::Rearm;
     return;
   }
-  attributes.mask |= SqPsn;
-  attributes.sq_psn = link.sq_psn;
+  to.mask |= SqPsn;
+  to.attributes.sq_psn = link.sq_psn;
   if (has_requester(link.qp_type) || has_responder(link.qp_type)) {
-    attributes.mask |= Timeout;  // also for an XRC target (IBTA vol 1 annex A14)
-    attributes.timeout = link.ack_timeout;
+    to.mask |= Timeout;  // also for an XRC target (IBTA vol 1 annex A14)
+    to.attributes.timeout = TimeoutExponent{link.ack_timeout};
   }
   if (has_requester(link.qp_type)) {
-    attributes.mask |= QpAttributeMask{RetryCount} | RnrRetry | MaxQpRdAtomic;
-    attributes.retry_count = link.retry_count;
-    attributes.rnr_retry = link.rnr_retry_count;
-    attributes.max_rd_atomic = link.initiator_depth;
+    to.mask |= QpAttributeMask{RetryCount} | RnrRetry | MaxQpRdAtomic;
+    to.attributes.retry_count = link.retry_count;
+    to.attributes.rnr_retry = link.rnr_retry_count;
+    to.attributes.max_rd_atomic = link.initiator_depth;
   }
   if (link.alternate) {
-    attributes.mask |= PathMigrationState;
-    attributes.migration = MigrationState::Rearm;
+    to.mask |= PathMigrationState;
+    to.attributes.migration = MigrationState::Rearm;
   }
 }
 
@@ -257,14 +257,9 @@ void fill_rts(QpAttributes& attributes, const Link& link) {
   return (target == QpState::Init && is_requested) || (is_connecting && !is_requested);
 }
 
-[[nodiscard]] std::string_view name_of(QpState state) {
-  static constexpr std::array<std::string_view, 4> kNames = {"RESET", "INIT", "RTR", "RTS"};
-  return kNames[static_cast<std::size_t>(state)];
-}
-
 }  // namespace
 
-Result<QpAttributes> ConnectionManager::Impl::init_qp_attributes(CmId id, QpState target) const {
+Result<QpModification> ConnectionManager::Impl::init_qp_attributes(CmId id, QpState target) const {
   const Connection* const connection = find(id);
   if (connection == nullptr || connection->is_detached) {
     return fail(ErrorCode::NotFound, "there is no id {}", id.value());
@@ -272,40 +267,39 @@ Result<QpAttributes> ConnectionManager::Impl::init_qp_attributes(CmId id, QpStat
   if (target == QpState::Reset || !is_known_for(target, connection->state)) {
     return fail(ErrorCode::InvalidArgument,
                 "in state {} the attributes for a transition to {} are not known",
-                cm::name_of(connection->state), name_of(target));
+                name_of(connection->state), name_of(target));
   }
   const Link& link = connection->link;
   const Port* const port = find_port(link.port);
   if (port == nullptr) {
     return fail(ErrorCode::NoSuchDevice, "the connection's port {} was removed", link.port.value());
   }
-  QpAttributes attributes{.mask = QpAttribute::State, .state = target};
-  attributes.ca_guid = port->address().ca_guid;
-  attributes.port = port->address().number;
-  attributes.pkey_index = port->pkey_index(link.primary.pkey).value_or(0);
-  attributes.address =
+  QpModification to{.mask = QpAttribute::State, .attributes = {.state = target}};
+  to.attributes.port = port->address().number;
+  to.attributes.pkey_index = port->pkey_index(link.primary.pkey).value_or(0);
+  to.attributes.address =
       qp_address(link.primary, port->address(), port->gid_index(link.primary.sgid).value_or(0));
   if (link.alternate) {
     const Port* const other = find_port(*link.alternate);
     const Port& alternate = other == nullptr ? *port : *other;
-    attributes.alternate_port = alternate.address().number;
-    attributes.alternate_pkey_index = alternate.pkey_index(link.alternate->pkey).value_or(0);
-    attributes.alternate_timeout = link.alternate_ack_timeout;
-    attributes.alternate_address =
+    to.attributes.alternate_port = alternate.address().number;
+    to.attributes.alternate_pkey_index = alternate.pkey_index(link.alternate->pkey).value_or(0);
+    to.attributes.alternate_timeout = TimeoutExponent{link.alternate_ack_timeout};
+    to.attributes.alternate_address =
         qp_address(*link.alternate, alternate.address(),
                    alternate.gid_index(link.alternate->sgid).value_or(0));
   }
   if (target == QpState::Init) {
-    fill_init(attributes, link);
+    fill_init(to, link);
   } else if (target == QpState::Rtr) {
-    fill_rtr(attributes, link);
+    fill_rtr(to, link);
   } else {
-    fill_rts(attributes, link);
+    fill_rts(to, link);
     if (link.has_loaded_alternate) {  // the QP is already in RTS
-      attributes.mask = attributes.mask.without(QpAttribute::State);
+      to.mask = to.mask.without(QpAttribute::State);
     }
   }
-  return attributes;
+  return to;
 }
 
 }  // namespace weft::cm

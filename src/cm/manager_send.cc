@@ -14,10 +14,10 @@ mad::MadAddress ConnectionManager::Impl::address_of(const Path& path, const Port
   to.pkey = port.address().pkeys[*port.pkey_index(path.pkey)];
   to.path_bits = static_cast<std::uint8_t>(path.slid.value() & ((1U << port.address().lmc) - 1));
   if (path.is_global()) {
-    to.global = mad::GlobalRoute{.gid = path.dgid,
+    to.global = mad::GlobalRoute{.dgid = path.dgid,
+                                 .flow_label = path.flow_label,
                                  .hop_limit = path.hop_limit,
-                                 .tclass = path.traffic_class,
-                                 .flow_label = path.flow_label};
+                                 .traffic_class = path.traffic_class};
   }
   return to;
 }

@@ -17,7 +17,10 @@ constexpr unsigned kByteBits = 8;
               .extended_transport = wire::CmExtendedTransport::Xrc};
     case QpType::Rc:
     case QpType::Ud:
-      break;
+    case QpType::Smi:
+    case QpType::Gsi:
+    case QpType::RawPacket:
+      break;  // connects nothing but Rc; the caller's check has refused the others
   }
   return {.transport = wire::CmTransport::Rc};
 }
@@ -47,14 +50,14 @@ std::uint8_t ack_timeout(std::uint8_t packet_life_time, std::uint8_t ack_delay) 
   return static_cast<std::uint8_t>(std::min(kMost, larger + (smaller + 1 >= larger ? 1U : 0U)));
 }
 
-Path path_of(const wire::CmPath& path, PKey pkey, std::uint8_t mtu) {
+Path path_of(const wire::CmPath& path, PKey pkey, verbs::Mtu mtu) {
   return {.sgid = path.remote_gid,
           .dgid = path.local_gid,
           .slid = path.remote_lid,
           .dlid = path.local_lid,
           .sl = path.sl,
           .pkey = pkey,
-          .mtu = static_cast<wire::Mtu>(mtu),
+          .mtu = mtu,
           .rate = path.packet_rate,
           .packet_life_time = static_cast<std::uint8_t>(
               path.local_ack_timeout == 0 ? 0 : path.local_ack_timeout - 1),
@@ -114,8 +117,10 @@ mad::MadBytes make_req(const Link& link, const RequestParameters& parameters) {
 }
 
 ReqReceived req_received_from(const wire::Req& req, std::uint32_t ece_options) {
+  // A REQ with another code was rejected before (RejectReason::InvalidPathMtu).
+  const verbs::Mtu mtu = verbs::mtu_of(req.path_mtu).value_or(verbs::Mtu::Mtu256);
   ReqReceived reported{
-      .primary = path_of(req.primary, req.pkey, req.path_mtu),
+      .primary = path_of(req.primary, req.pkey, mtu),
       .service_id = req.service_id,
       .remote_ca = req.local_ca_guid,
       .remote_qkey = req.local_qkey,
@@ -133,7 +138,7 @@ ReqReceived req_received_from(const wire::Req& req, std::uint32_t ece_options) {
       .ece = {.vendor_id = req.vendor_id, .options = req.vendor_id != 0 ? ece_options : 0}
   };
   if (!is_absent(req.alternate)) {
-    reported.alternate = path_of(req.alternate, req.pkey, req.path_mtu);
+    reported.alternate = path_of(req.alternate, req.pkey, mtu);
   }
   return reported;
 }

@@ -57,7 +57,7 @@ void put(std::array<std::byte, kBytes>& field, ByteSpan data) {
 }
 
 /// The primary or alternate path of a REQ or LAP, from the receiver's view.
-[[nodiscard]] Path path_of(const wire::CmPath& path, PKey pkey, std::uint8_t mtu);
+[[nodiscard]] Path path_of(const wire::CmPath& path, PKey pkey, verbs::Mtu mtu);
 /// A path as the sender of a REQ or LAP encodes it.
 [[nodiscard]] wire::CmPath wire_path(const Path& path, std::uint8_t ack_timeout);
 /// True if the message describes no alternate path.

@@ -143,10 +143,4 @@ enum class MraTime : std::uint8_t {
   OnRetry,  ///< only if the peer resends its message before this side answers
 };
 
-/// QP events that users report to the manager.
-enum class QpEvent : std::uint8_t {
-  CommunicationEstablished,  ///< a packet came before the RTU
-  PathMigrated,              ///< the alternate path is the one in use
-};
-
 }  // namespace weft::cm

@@ -1,57 +1,56 @@
 // QP attributes for each transition (R-CM-3), and ports.
 
-#include "cm/qp_attributes.h"
-
 #include <gtest/gtest.h>
 
 #include "cm/messages.h"
 #include "cm/testing/network.h"
+#include "verbs/qp_attributes.h"
 
 namespace weft::cm {
 namespace {
 
 using enum QpAttribute;
 
-QpAttributes attributes(const TestHost& host, CmId id, QpState target) {
+QpModification modification(const TestHost& host, CmId id, QpState target) {
   const auto result = host.cm.init_qp_attributes(id, target);
   EXPECT_TRUE(result.has_value()) << result.error().reason;
-  return result.value_or(QpAttributes{});
+  return result.value_or(QpModification{});
 }
 
 TEST(QpAttributes, OfBothSidesFitEachOther) {
   TestCmNetwork net;
   const Connected ids = connect(net);
-  const auto a_rtr = attributes(net.a(), ids.a, QpState::Rtr);
-  const auto b_rtr = attributes(net.b(), ids.b, QpState::Rtr);
-  const auto a_rts = attributes(net.a(), ids.a, QpState::Rts);
-  const auto b_rts = attributes(net.b(), ids.b, QpState::Rts);
-  EXPECT_EQ(a_rtr.dest_qpn, Qpn{0x22});
-  EXPECT_EQ(b_rtr.dest_qpn, Qpn{0x11});
-  EXPECT_EQ(a_rtr.rq_psn, b_rts.sq_psn);
-  EXPECT_EQ(b_rtr.rq_psn, a_rts.sq_psn);
-  EXPECT_EQ(a_rtr.rq_psn, Psn{0x111});  // the PSN that this side requested
-  EXPECT_EQ(a_rts.max_rd_atomic, b_rtr.max_dest_rd_atomic);
-  EXPECT_EQ(b_rts.max_rd_atomic, a_rtr.max_dest_rd_atomic);
-  EXPECT_EQ(a_rts.max_rd_atomic, 3);
-  EXPECT_EQ(a_rtr.address.dlid, net.b().lid);
-  EXPECT_EQ(b_rtr.address.dlid, net.a().lid);
-  EXPECT_EQ(a_rtr.path_mtu, b_rtr.path_mtu);
-  EXPECT_FALSE(a_rtr.address.is_global);
-  EXPECT_EQ(a_rts.retry_count, 7);
-  EXPECT_EQ(a_rts.rnr_retry, 7);
-  EXPECT_EQ(a_rts.timeout, ack_timeout(8, 5));  // with the delay that the REP named
-  EXPECT_EQ(b_rts.timeout, ack_timeout(8, 0));
+  const auto a_rtr = modification(net.a(), ids.a, QpState::Rtr);
+  const auto b_rtr = modification(net.b(), ids.b, QpState::Rtr);
+  const auto a_rts = modification(net.a(), ids.a, QpState::Rts);
+  const auto b_rts = modification(net.b(), ids.b, QpState::Rts);
+  EXPECT_EQ(a_rtr.attributes.dest_qpn, Qpn{0x22});
+  EXPECT_EQ(b_rtr.attributes.dest_qpn, Qpn{0x11});
+  EXPECT_EQ(a_rtr.attributes.rq_psn, b_rts.attributes.sq_psn);
+  EXPECT_EQ(b_rtr.attributes.rq_psn, a_rts.attributes.sq_psn);
+  EXPECT_EQ(a_rtr.attributes.rq_psn, Psn{0x111});  // the PSN that this side requested
+  EXPECT_EQ(a_rts.attributes.max_rd_atomic, b_rtr.attributes.max_dest_rd_atomic);
+  EXPECT_EQ(b_rts.attributes.max_rd_atomic, a_rtr.attributes.max_dest_rd_atomic);
+  EXPECT_EQ(a_rts.attributes.max_rd_atomic, 3);
+  EXPECT_EQ(a_rtr.attributes.address.dlid, net.b().lid);
+  EXPECT_EQ(b_rtr.attributes.address.dlid, net.a().lid);
+  EXPECT_EQ(a_rtr.attributes.path_mtu, b_rtr.attributes.path_mtu);
+  EXPECT_FALSE(a_rtr.attributes.address.is_global);
+  EXPECT_EQ(a_rts.attributes.retry_count, 7);
+  EXPECT_EQ(a_rts.attributes.rnr_retry, 7);
+  EXPECT_EQ(a_rts.attributes.timeout.value(),
+            ack_timeout(8, 5));  // with the delay that the REP named
+  EXPECT_EQ(b_rts.attributes.timeout.value(), ack_timeout(8, 0));
   EXPECT_EQ(a_rtr.mask, QpAttributeMask{State} | AddressVector | PathMtu | DestQpn | RqPsn |
                             MaxDestRdAtomic | MinRnrTimer);
   EXPECT_EQ(a_rts.mask,
             QpAttributeMask{State} | SqPsn | Timeout | RetryCount | RnrRetry | MaxQpRdAtomic);
 
-  const auto init = attributes(net.a(), ids.a, QpState::Init);
+  const auto init = modification(net.a(), ids.a, QpState::Init);
   EXPECT_EQ(init.mask, QpAttributeMask{State} | RemoteAccess | PKeyIndex | Port);
-  EXPECT_EQ(init.pkey_index, 1);
-  EXPECT_EQ(init.port, PortNumber{1});
-  EXPECT_EQ(init.ca_guid, net.a().ca());
-  EXPECT_TRUE(init.access.has_all(Flags{QpAccess::RemoteWrite} | QpAccess::RemoteRead));
+  EXPECT_EQ(init.attributes.pkey_index, 1);
+  EXPECT_EQ(init.attributes.port, PortNumber{1});
+  EXPECT_TRUE(init.attributes.access.has_all(Flags{Access::RemoteWrite} | Access::RemoteRead));
 }
 
 TEST(QpAttributes, AreThereAsSoonAsTheyAreKnown) {
@@ -72,7 +71,7 @@ TEST(QpAttributes, AreThereAsSoonAsTheyAreKnown) {
   }
   EXPECT_FALSE(is_known(net.b(), server, QpState::Reset));
   // Before its reply the server uses the values that the client offered.
-  EXPECT_EQ(attributes(net.b(), server, QpState::Rtr).max_dest_rd_atomic, 3);
+  EXPECT_EQ(modification(net.b(), server, QpState::Rtr).attributes.max_dest_rd_atomic, 3);
 }
 
 TEST(QpAttributes, OfUcHaveNothingForReadsAndRetries) {
@@ -82,9 +81,10 @@ TEST(QpAttributes, OfUcHaveNothingForReadsAndRetries) {
   request.qp_type = QpType::Uc;
   ASSERT_TRUE(net.a().cm.send_req(net.a().make(), request, net.now).has_value());
   net.run_shortly();
-  const auto rtr = attributes(net.b(), net.b().newest, QpState::Rtr);
+  const auto rtr = modification(net.b(), net.b().newest, QpState::Rtr);
   EXPECT_FALSE(rtr.mask.has(MaxDestRdAtomic));
-  EXPECT_EQ(attributes(net.b(), net.b().newest, QpState::Rts).mask, QpAttributeMask{State} | SqPsn);
+  EXPECT_EQ(modification(net.b(), net.b().newest, QpState::Rts).mask,
+            QpAttributeMask{State} | SqPsn);
 }
 
 TEST(QpAttributes, OfXrcAreOneHalfEach) {
@@ -98,10 +98,10 @@ TEST(QpAttributes, OfXrcAreOneHalfEach) {
   EXPECT_EQ(std::get<ReqReceived>(net.b().reported.at(0).event.details).qp_type, QpType::XrcTarget);
   ASSERT_TRUE(net.b().cm.send_rep(net.b().newest, TestCmNetwork::reply(), net.now).has_value());
   net.run_shortly();
-  EXPECT_EQ(attributes(net.a(), client, QpState::Rtr).dest_qpn, Qpn{0x22});
-  EXPECT_TRUE(attributes(net.b(), net.b().newest, QpState::Rtr).mask.has(MaxDestRdAtomic));
-  EXPECT_FALSE(attributes(net.b(), net.b().newest, QpState::Rts).mask.has(RetryCount));
-  EXPECT_FALSE(attributes(net.a(), client, QpState::Rtr).mask.has(MaxDestRdAtomic));
+  EXPECT_EQ(modification(net.a(), client, QpState::Rtr).attributes.dest_qpn, Qpn{0x22});
+  EXPECT_TRUE(modification(net.b(), net.b().newest, QpState::Rtr).mask.has(MaxDestRdAtomic));
+  EXPECT_FALSE(modification(net.b(), net.b().newest, QpState::Rts).mask.has(RetryCount));
+  EXPECT_FALSE(modification(net.a(), client, QpState::Rtr).mask.has(MaxDestRdAtomic));
 }
 
 TEST(QpAttributes, BehindARouterHaveTheGlobalRoute) {
@@ -114,14 +114,14 @@ TEST(QpAttributes, BehindARouterHaveTheGlobalRoute) {
   ASSERT_TRUE(net.a().cm.send_req(net.a().make(), request, net.now).has_value());
   const auto packet = net.a().gsi.poll_transmit(net.now);
   ASSERT_TRUE(packet->address.global.has_value());
-  EXPECT_EQ(packet->address.global->gid, net.b().gid());
+  EXPECT_EQ(packet->address.global->dgid, net.b().gid());
   EXPECT_EQ(packet->address.global->hop_limit, 64);
   net.inject(net.b(), net.a().lid, packet->bytes);
-  const auto rtr = attributes(net.b(), net.b().newest, QpState::Rtr);
-  EXPECT_TRUE(rtr.address.is_global);
-  EXPECT_EQ(rtr.address.dgid, net.a().gid());
-  EXPECT_EQ(rtr.address.flow_label, 0xABCDEU);
-  EXPECT_EQ(rtr.address.dlid, net.a().lid);
+  const auto rtr = modification(net.b(), net.b().newest, QpState::Rtr);
+  EXPECT_TRUE(rtr.attributes.address.is_global);
+  EXPECT_EQ(rtr.attributes.address.grh.dgid, net.a().gid());
+  EXPECT_EQ(rtr.attributes.address.grh.flow_label, 0xABCDEU);
+  EXPECT_EQ(rtr.attributes.address.dlid, net.a().lid);
 }
 
 TEST(AckTimeout, AddsPowersOfTwo) {
@@ -145,7 +145,7 @@ TEST(Ports, AnswerALimitedMemberByTheirOwnPKey) {
                          make_mad(wire::CmAttribute::Req, 1, req), net.now);
   ASSERT_TRUE(net.b().cm.send_rep(net.b().newest, TestCmNetwork::reply(), net.now).has_value());
   EXPECT_EQ(net.b().gsi.poll_transmit(net.now)->address.pkey, kDefaultPKey);
-  EXPECT_EQ(attributes(net.b(), net.b().newest, QpState::Init).pkey_index, 1);
+  EXPECT_EQ(modification(net.b(), net.b().newest, QpState::Init).attributes.pkey_index, 1);
 }
 
 TEST(Ports, ComeAndGo) {

@@ -145,8 +145,7 @@ void ConnectionManager::Impl::on_lap(const Received& received) {
     (void)answer_lap(*connection, {.status = *fault}, received.now);
     return;
   }
-  const Path path =
-      path_of(lap.alternate, link.primary.pkey, static_cast<std::uint8_t>(link.primary.mtu));
+  const Path path = path_of(lap.alternate, link.primary.pkey, link.primary.mtu);
   link.candidate = path;
   link.candidate_ack_timeout = lap.alternate.local_ack_timeout;
   enter(*connection, next, received.now);
@@ -196,7 +195,7 @@ void ConnectionManager::Impl::on_apr(const Received& received) {
 
 void ConnectionManager::Impl::on_sidr_req(const Received& received) {
   const auto request = message_of<wire::SidrReq>(received.mad);
-  const Gid gid = received.source.global ? received.source.global->gid : Gid{};
+  const Gid gid = received.source.global ? received.source.global->dgid : Gid{};
   const SidrKey key{.request_id = request.request_id, .lid = received.source.lid, .gid = gid};
   if (by_sidr_.contains(key)) {
     ++counters.of(wire::CmAttribute::SidrReq).duplicates;

@@ -6,6 +6,7 @@
 
 #include "cm/manager.h"
 #include "cm/planted_bug.h"
+#include "verbs/mtu.h"
 #include "wire/cm/req.h"
 
 namespace weft::cm {
@@ -43,8 +44,8 @@ bool ConnectionManager::Impl::refuses_fields(const Received& received, const wir
     refuse_req(received, req, wire::RejectReason::InvalidTransportType);
     return true;
   }
-  const auto most = static_cast<std::uint8_t>(received.port.address().mtu);
-  if (req.path_mtu < static_cast<std::uint8_t>(wire::Mtu::Mtu256) || req.path_mtu > most) {
+  const auto most = static_cast<std::uint8_t>(received.port.address().active_mtu);
+  if (req.path_mtu < static_cast<std::uint8_t>(verbs::Mtu::Mtu256) || req.path_mtu > most) {
     ++counters.malformed;
     refuse_req(received, req, wire::RejectReason::InvalidPathMtu, octets_of<8>(most));
     return true;
@@ -108,7 +109,7 @@ Connection* ConnectionManager::Impl::find_stale(const RemoteKey& qpn, const Rece
   Connection* const old = find(known->second);
   const mad::MadAddress& peer = old->link.peer;
   const bool is_same_gid =
-      peer.global && received.source.global && peer.global->gid == received.source.global->gid;
+      peer.global && received.source.global && peer.global->dgid == received.source.global->dgid;
   const bool is_by_other_path =
       old->link.alternate && old->link.alternate->dlid == received.source.lid;
   return peer.lid == received.source.lid || is_same_gid || is_by_other_path ? old : nullptr;
@@ -169,7 +170,7 @@ Connection* ConnectionManager::Impl::find_peer(const wire::Req& req) {
 /// add load.
 ConnectionManager::Impl::Admission ConnectionManager::Impl::admission(const Received& received,
                                                                       const Connection& listener) {
-  const Gid gid = received.source.global ? received.source.global->gid : Gid{};
+  const Gid gid = received.source.global ? received.source.global->dgid : Gid{};
   const auto peer = backlog_of_peer_.find({received.source.lid, gid});
   const bool is_over_share =
       peer != backlog_of_peer_.end() && peer->second >= options.limits.unanswered_of_peer;
@@ -186,7 +187,7 @@ ConnectionManager::Impl::Admission ConnectionManager::Impl::admission(const Rece
 Connection& ConnectionManager::Impl::admit(const Received& received, Connection& listener) {
   ++listener.backlog_used;
   ++backlog_of_peer_[{received.source.lid,
-                      received.source.global ? received.source.global->gid : Gid{}}];
+                      received.source.global ? received.source.global->dgid : Gid{}}];
   Connection& connection = make_connection();
   connection.observer = listener.observer;
   connection.context = listener.context;

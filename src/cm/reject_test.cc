@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "cm/testing/network.h"
+#include "verbs/mtu.h"
 
 namespace weft::cm {
 namespace {
@@ -195,7 +196,7 @@ TEST(Reject, CallsWhoseNumbersDoNotFit) {  // R-CM-7
   EXPECT_EQ(refused([](auto& r) { r.primary.sgid = {1, Guid{1}}; }), ErrorCode::NoSuchDevice);
   EXPECT_EQ(refused([](auto& r) {
               r.alternate = r.primary;
-              r.alternate->mtu = wire::Mtu::Mtu256;
+              r.alternate->mtu = verbs::Mtu::Mtu256;
             }),
             kInvalid);
   EXPECT_EQ(net.a().state(id), State::Idle);

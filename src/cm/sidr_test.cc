@@ -98,7 +98,7 @@ TEST(Sidr, TellsRequestersOfTheSameIdApartByTheirGids) {  // R-CM-10
       make_mad(CmAttribute::SidrReq, 1, wire::SidrReq{.request_id = 5, .service_id = 0x1000});
   const auto from = [](std::uint64_t interface_id) {
     return mad::MadAddress{.global =
-                               mad::GlobalRoute{.gid = {kDefaultGidPrefix, Guid{interface_id}}}};
+                               mad::GlobalRoute{.dgid = {kDefaultGidPrefix, Guid{interface_id}}}};
   };
   net.b().gsi.handle_mad(from(1), mad, net.now);
   net.b().gsi.handle_mad(from(2), mad, net.now);

@@ -64,7 +64,7 @@ TEST(StateTable, IsAsInItsGoldenTexts) {
     case Input::NotifyEstablished:
       return cm.establish(in.id, net.now);
     case Input::NotifyMigrated:
-      return cm.notify(in.id, QpEvent::PathMigrated, net.now);
+      return cm.notify(in.id, AsyncEventType::PathMigrated, net.now);
     case Input::SendLap:
       return cm.send_lap(in.id, TestCmNetwork::alternate(*in.host, peer), {}, net.now);
     case Input::SendApr:

@@ -2,18 +2,10 @@
 
 #include <array>
 #include <cstddef>
-#include <utility>
 
 #include "cm/events.h"
 
 namespace weft::cm {
-
-Path Path::reversed() const {
-  Path path = *this;
-  std::swap(path.sgid, path.dgid);
-  std::swap(path.slid, path.dlid);
-  return path;
-}
 
 std::string_view name_of(State state) {
   static constexpr std::array<std::string_view, kStateCount> kNames = {

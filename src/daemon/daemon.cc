@@ -111,6 +111,13 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
   if (!listener) {
     return std::unexpected(listener.error());
   }
+  const std::string netlink =
+      fmt::format("{}/{}", os::fabric_directory(options.run, options.fabric), uabi::kNetlinkSocket);
+  unlink(netlink.c_str());
+  auto netlink_listener = os::listen_at(netlink);
+  if (!netlink_listener) {
+    return std::unexpected(netlink_listener.error());
+  }
   auto clocks = share_words(
       "weft-clocks", fabric::DepartureClocks::bytes_needed((*fabric)->builder().ports().size() +
                                                            node::Fabric::kReservedPorts));
@@ -130,6 +137,7 @@ Result<Daemon> Daemon::create(DaemonOptions options) {
                     .fabric = std::move(*fabric),
                     .lock = std::move(*lock),
                     .listener = std::move(*listener),
+                    .netlink_listener = std::move(*netlink_listener),
                     .ibsim = std::move(ibsim),
                     .clocks = std::move(clocks->file),
                     .clock_memory = std::move(clocks->mapping),
@@ -162,11 +170,15 @@ Daemon::Impl::Impl(DaemonOptions options, Parts parts)
       fault_timer_(loop_),
       management_timer_(loop_),
       publish_timer_(loop_),
-      is_sm_files_(loop_, [this](fabric::PortIndex port) { update_is_sm(port); }) {
+      is_sm_files_(loop_, [this](fabric::PortIndex port) { update_is_sm(port); }),
+      fabric_id_(make_fabric_id(directory_)),
+      namespaces_(loop_, namespace_handlers()),
+      ender_(loop_) {
   counters_->begin(
       [this](const fabric::CounterLedger& ledger) { return ledger.read(view(), counter_pages()); });
   management().set_tap(&mad_capture_);
   management().set_clocks(fabric::DepartureClocks::open(clock_memory_.bytes()));
+  start_netlink(std::move(parts.netlink_listener));
   if (parts.ibsim) {
     start_ibsim(std::move(*parts.ibsim));
   }
@@ -183,28 +195,26 @@ Daemon::Impl::~Impl() {
 void Daemon::Impl::run() {
   accept();
   run_management();
-  signals_.async_wait([this](const std::error_code& error, int) {
+  const auto stop_silently = [this](const std::error_code& error) {
     if (!error) {
-      stop();
+      stop(std::nullopt, [](const std::string& /*ended*/) {});
     }
-  });
+  };
+  signals_.async_wait([=](const std::error_code& error, int) { stop_silently(error); });
   if (options_.lifeline) {
     lifeline_.assign(options_.lifeline.release());
-    lifeline_.async_wait(stream_descriptor::wait_read, [this](const std::error_code& error) {
-      if (!error) {
-        stop();
-      }
-    });
+    lifeline_.async_wait(stream_descriptor::wait_read, stop_silently);
   }
   loop_.run();
 }
 
-/// Ends the event loop, which closes all connections.
-void Daemon::Impl::stop() { loop_.stop(); }
-
 void Daemon::Impl::down(Client& client, const uabi::Down& /*request*/) {
-  client.send(uabi::Text{.is_last = true, .text = "down"});
-  stop();
+  // The client may be gone before the programs are.
+  stop(client.pid(), [weak = client.weak_from_this()](std::string ended) {
+    if (const auto requester = weak.lock()) {
+      requester->send(uabi::Text{.is_last = true, .text = std::move(ended)});
+    }
+  });
 }
 
 void Daemon::Impl::accept() {

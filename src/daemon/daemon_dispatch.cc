@@ -51,6 +51,19 @@ struct Signature<void (Object::*)(Client&, Request, os::UniqueFd)> {
   using Message = std::remove_cvref_t<Request>;
   static constexpr std::size_t kDescriptors = 1;
 };
+template <class Object, class Request, std::size_t kCount>
+struct Signature<void (Object::*)(Client&, Request, std::array<os::UniqueFd, kCount>)> {
+  using Message = std::remove_cvref_t<Request>;
+  static constexpr std::size_t kDescriptors = kCount;
+};
+
+/// The descriptors of a message, of which there are as many as it must have.
+template <std::size_t kCount>
+[[nodiscard]] std::array<os::UniqueFd, kCount> take_descriptors(host::Received& received) {
+  std::array<os::UniqueFd, kCount> taken;
+  std::ranges::move(received.descriptors, taken.begin());
+  return taken;
+}
 
 /// The message's number in uabi::Message.
 template <class Message, std::size_t kFrom = 0>
@@ -87,8 +100,11 @@ struct Daemon::Impl::Dispatch {
               auto& message = *std::get_if<Message>(&received.message);
               if constexpr (Handler::kDescriptors == 0) {
                 (daemon.*kHandler)(client, std::move(message));
-              } else {
+              } else if constexpr (Handler::kDescriptors == 1) {
                 (daemon.*kHandler)(client, message, std::move(received.descriptors.front()));
+              } else {
+                (daemon.*kHandler)(client, message,
+                                   take_descriptors<Handler::kDescriptors>(received));
               }
             }};
   }
@@ -158,6 +174,7 @@ constexpr std::array<Daemon::Impl::Dispatch::Row, uabi::FromClients::kSize>
         row<&Impl::close_device>(Sender::Program, kNothing),
         row<&Impl::relay_object<uabi::ObjectRequest>>(Sender::Program, kRelay),
         row<&Impl::relay_object<uabi::ObjectAnswer>>(Sender::Program, kRelay),
+        row<&Impl::take_held_objects>(Sender::Program, kNothing),
         // the command
         row<&Impl::query>(Sender::Visitor, kAnswer),
         row<&Impl::start_capture>(Sender::Visitor, kNothing),
@@ -166,6 +183,9 @@ constexpr std::array<Daemon::Impl::Dispatch::Row, uabi::FromClients::kSize>
         row<&Impl::change_port>(Sender::Visitor, kPublish),
         row<&Impl::change_node>(Sender::Visitor, kPublish),
         row<&Impl::down>(Sender::Visitor, kNothing),
+        row<&Impl::ask_namespaces>(Sender::Visitor, kQuestion),
+        row<&Impl::keep_fabric_namespaces>(Sender::Visitor, kOpen),
+        row<&Impl::keep_host_namespaces>(Sender::Visitor, kOpen),
         // a program at the MADs of a node
         row<&Impl::list_umad_devices>(Sender::Visitor, kQuestion),
         row<&Impl::describe_umad_device>(Sender::Visitor, kQuestion),

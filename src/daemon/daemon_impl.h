@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -14,6 +16,10 @@
 #include "daemon/ibsim/server.h"
 #include "daemon/log.h"
 #include "daemon/mad_capture.h"
+#include "daemon/namespaces/kept_namespaces.h"
+#include "daemon/namespaces/process_ender.h"
+#include "daemon/netlink/census.h"
+#include "daemon/netlink/server.h"
 #include "daemon/offences.h"
 #include "daemon/rdma_cm/channel.h"
 #include "daemon/status.h"
@@ -48,6 +54,7 @@ class Daemon::Impl {
     std::unique_ptr<node::Fabric> fabric;
     os::UniqueFd lock;
     os::UniqueFd listener;
+    os::UniqueFd netlink_listener;
     std::optional<IbsimParts> ibsim;  // none: nobody speaks its protocol
     os::UniqueFd clocks;
     os::Mapping clock_memory;
@@ -98,6 +105,8 @@ class Daemon::Impl {
                                                     const std::string& name) const;
   void list_umad_devices(Client& client, const uabi::ListUmadDevices& request);
   void describe_umad_device(Client& client, const uabi::DescribeUmadDevice& request);
+  [[nodiscard]] Result<std::string> watch_is_sm(fabric::NodeIndex node, const std::string& name,
+                                                const std::string& device, PortNumber number);
   void find_is_sm(Client& client, const uabi::FindIsSm& request);
   void open_umad(Client& client, const uabi::OpenUmad& request);
   void register_umad_agent(Client& client, const uabi::RegisterUmadAgent& request);
@@ -115,6 +124,18 @@ class Daemon::Impl {
   void communication_established(Client& client, const uabi::CommunicationEstablished& message);
   [[nodiscard]] std::vector<ConnectionStatus> connection_statuses();
   [[nodiscard]] std::vector<ManagerStatus> manager_statuses();
+
+  // --- RDMA netlink (daemon_netlink.cc)
+  void start_netlink(os::UniqueFd listener);
+  void handle_netlink(NetlinkServer::Id socket, std::vector<std::byte> datagram,
+                      const std::function<void()>& done);
+  void answer_netlink(NetlinkServer::Id socket, const node::NetlinkSender& sender,
+                      ByteSpan datagram, const ObjectCensus::Answers& held);
+  [[nodiscard]] std::vector<node::ProcessId> programs_with_devices(fabric::NodeIndex host) const;
+  void add_programs(host_view::HostView& view, fabric::NodeIndex host,
+                    const ObjectCensus::Answers& held);
+  void add_cm_ids(host_view::HostView& view, fabric::NodeIndex host);
+  void take_held_objects(Client& client, const uabi::ObjectsHeld& part);
 
   // --- programs with ibsim's protocol (daemon_ibsim.cc)
   void start_ibsim(IbsimParts parts);
@@ -139,6 +160,23 @@ class Daemon::Impl {
   void leave_device(node::ProcessId process, std::uint32_t device, bool wholly);
   void leave_devices(node::ProcessId process);
 
+  // --- hosts as namespaces (daemon_namespaces.cc)
+  [[nodiscard]] static std::string make_fabric_id(const std::string& directory);
+  [[nodiscard]] KeptNamespaces::Handlers namespace_handlers();
+  [[nodiscard]] Result<fabric::NodeIndex> namespace_host(std::uint32_t version,
+                                                         const std::string& name) const;
+  void ask_namespaces(Client& client, const uabi::AskNamespaces& request);
+  void send_namespaces(Client& client, fabric::NodeIndex host);
+  void keep_fabric_namespaces(Client& client, const uabi::KeepFabricNamespaces& request,
+                              std::array<os::UniqueFd, 2> descriptors);
+  void keep_host_namespaces(Client& client, const uabi::KeepHostNamespaces& request,
+                            std::array<os::UniqueFd, uabi::kKeepHostDescriptors> descriptors);
+  [[nodiscard]] std::string hosts_file_path() const;
+  void write_hosts_file();
+  void follow_hosts();
+  void log_ended(const ProcessEnder::Ended& ended);
+  [[nodiscard]] static std::string describe_ended(const ProcessEnder::Ended& ended);
+
   // --- commands (daemon_commands.cc)
   void query(Client& client, const uabi::Query& request);
   void start_capture(Client& client, const uabi::StartCapture& request);
@@ -157,7 +195,9 @@ class Daemon::Impl {
   void send_live_if_ready(Client& reader, bool time_is_up);
   void end_captures(Client& reader);
   void down(Client& client, const uabi::Down& request);
-  void stop();
+  /// Ends the programs in hosts' namespaces, but `requester`; reports what came of it, and ends the
+  /// loop.
+  void stop(std::optional<pid_t> requester, std::function<void(std::string)> report);
 
   [[nodiscard]] const fabric::TablesView& view() const { return *view_; }
 
@@ -197,6 +237,8 @@ class Daemon::Impl {
   std::map<Client*, std::unique_ptr<RdmaCmChannel>> rdma_cm_channels_;
   std::uint32_t last_rdma_cm_channel_{};
   std::unique_ptr<IbsimServer> ibsim_;
+  std::unique_ptr<NetlinkServer> netlink_;
+  ObjectCensus census_{loop_};
   std::deque<std::pair<node::ProcessId, ProgramName>> recently_detached_;  // most recent last
   node::XrcDomains xrc_domains_;
   std::map<std::uint32_t, os::UniqueFd> xrc_files_;  // that name them
@@ -206,6 +248,11 @@ class Daemon::Impl {
   // captures waiting for programs
   std::map<Client*, std::unique_ptr<asio::steady_timer>> not_live_;
   std::uint32_t next_capture_{1};
+  std::string fabric_id_;
+  std::uint32_t last_hub_port_{};
+  KeptNamespaces namespaces_;
+  ProcessEnder ender_;
+  bool is_stopping_{};
 };
 
 [[nodiscard]] inline uabi::ProcessAddress address_of(node::ProcessId process) {

@@ -56,6 +56,7 @@ void Daemon::Impl::change_node(Client& client, const uabi::ChangeNode& request) 
   publish();            // programs of a removed host see their ports go down
   settle_management();  // traps, and usually the sweep that they trigger
   drop_programs_of_removed_hosts();
+  follow_hosts();
   answer(client, "");
 }
 
@@ -76,6 +77,11 @@ void Daemon::Impl::drop_programs_of_removed_hosts() {
   }
   for (Client* const client : dropped) {
     client->refuse("the node was removed from the fabric");
+  }
+  for (std::uint32_t node = 0; node < tables.nodes().size(); ++node) {
+    if (tables.nodes()[node].is_removed()) {
+      netlink_->close_host(fabric::NodeIndex{node});
+    }
   }
 }
 

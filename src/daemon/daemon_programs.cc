@@ -203,6 +203,7 @@ void Daemon::Impl::publish() {
   for (const auto& [process, program] : programs_) {
     program->send(uabi::TablesChanged{}, {tables_});
   }
+  namespaces_.tables_changed();
   published_at_ = os::now();
   publishing_takes_ = published_at_ - start;
 }
@@ -228,6 +229,7 @@ void Daemon::Impl::remove_program(Client& client) {
   }
   leave_xrc_domains(process);  // last, so that messages it sent before are processed
   leave_devices(process);
+  census_.forget(process);
   if (!departure.groups.empty()) {
     publish();
     for (const Lid mlid : departure.groups) {

@@ -21,23 +21,6 @@ namespace {
 /// us of work with one, so that a program may have a third of it.
 constexpr std::int64_t kMessageParts = 2;
 
-constexpr std::uint32_t kEventOfEstablished = 4;  // IBV_EVENT_COMM_EST
-constexpr std::uint32_t kEventOfMigration = 6;    // IBV_EVENT_PATH_MIG
-
-[[nodiscard]] cm::RdmaCmOption option_of(uabi::RdmaCmOption option) {
-  switch (option) {
-    case uabi::RdmaCmOption::TypeOfService:
-      return cm::RdmaCmOption::TypeOfService;
-    case uabi::RdmaCmOption::ReuseAddress:
-      return cm::RdmaCmOption::ReuseAddress;
-    case uabi::RdmaCmOption::AfOnly:
-      return cm::RdmaCmOption::AfOnly;
-    case uabi::RdmaCmOption::AckTimeout:
-      break;
-  }
-  return cm::RdmaCmOption::AckTimeout;
-}
-
 }  // namespace
 
 /// Executes the requests of a channel, one overload for each. If a request does not return another
@@ -53,7 +36,7 @@ class Daemon::Impl::RdmaCmRequest {
 
   void operator()(const uabi::CreateRdmaCmId& request) {
     const auto space = port_space_of(request.port_space);
-    const auto type = qp_type_of(request.qp_type);
+    const auto type = verbs::qp_type_of(request.qp_type);
     if (!space || !type) {
       return answer(
           fail(ErrorCode::InvalidArgument,
@@ -119,14 +102,13 @@ class Daemon::Impl::RdmaCmRequest {
     return on(request.id, [&](cm::RdmaCmId id) { return rdma_.listen(id, request.backlog, now_); });
   }
   void operator()(const uabi::ConnectRdmaCm& request) {
-    return on(request.id, [&](cm::RdmaCmId id) {
-      return rdma_.connect(id, parameters_of(request.parameters, request.ece), now_);
-    });
+    return on(request.id,
+              [&](cm::RdmaCmId id) { return rdma_.connect(id, request.parameters, now_); });
   }
   void operator()(const uabi::AcceptRdmaCm& request) {
     return on(request.id, [&](cm::RdmaCmId id) -> Result<void> {
-      const cm::ConnectionParameters parameters = parameters_of(request.parameters, request.ece);
-      auto accepted = rdma_.accept(id, request.has_parameters ? &parameters : nullptr, now_);
+      auto accepted =
+          rdma_.accept(id, request.has_parameters ? &request.parameters : nullptr, now_);
       return accepted && request.has_parameters ? rdma_.set_context(id, request.uid) : accepted;
     });
   }
@@ -143,44 +125,26 @@ class Daemon::Impl::RdmaCmRequest {
     if (channel_of(id) == nullptr) {
       return refuse(unknown(id));
     }
-    if (request.state < static_cast<std::uint32_t>(cm::QpState::Init) ||
-        request.state > static_cast<std::uint32_t>(cm::QpState::Rts)) {
+    const auto state = verbs::qp_state_of(request.state);
+    if (!state || *state < verbs::QpState::Init || *state > verbs::QpState::Rts) {
       return answer(
           fail(ErrorCode::InvalidArgument, "QP state {} is not INIT, RTR or RTS", request.state));
     }
-    const auto transition = rdma_.qp_attributes(id, static_cast<cm::QpState>(request.state));
-    if (!transition) {
-      return refuse(transition.error());
+    const auto modification = rdma_.qp_attributes(id, *state);
+    if (!modification) {
+      return refuse(modification.error());
     }
-    client_.send(attributes_of(*transition));
+    client_.send(uabi::RdmaCmQpAttributes{*modification});
   }
   void operator()(const uabi::SetRdmaCmOption& request) {
-    return on(request.id, [&](cm::RdmaCmId id) {
-      return rdma_.set_option(id, option_of(request.option), request.value);
-    });
+    return on(request.id,
+              [&](cm::RdmaCmId id) { return rdma_.set_option(id, request.option, request.value); });
   }
   void operator()(const uabi::SetRdmaCmPaths& request) {
-    return on(request.id, [&](cm::RdmaCmId id) {
-      std::vector<cm::Path> paths;
-      for (const uabi::RdmaCmPath& path : request.paths) {
-        paths.push_back(path_of(path));
-      }
-      return rdma_.set_paths(id, std::move(paths));
-    });
+    return on(request.id, [&](cm::RdmaCmId id) { return rdma_.set_paths(id, request.paths); });
   }
   void operator()(const uabi::NotifyRdmaCm& request) {
-    return on(request.id, [&](cm::RdmaCmId id) -> Result<void> {
-      if (request.event != kEventOfEstablished && request.event != kEventOfMigration) {
-        return fail(ErrorCode::InvalidArgument,
-                    "event {} does not concern a connection; COMM_EST and PATH_MIG do",
-                    request.event);
-      }
-      return rdma_.notify(id,
-                          request.event == kEventOfEstablished
-                              ? cm::QpEvent::CommunicationEstablished
-                              : cm::QpEvent::PathMigrated,
-                          now_);
-    });
+    return on(request.id, [&](cm::RdmaCmId id) { return rdma_.notify(id, request.event, now_); });
   }
   void operator()(const uabi::JoinRdmaCmGroup& request) {
     const cm::RdmaCmId id{request.id};

@@ -58,19 +58,29 @@ void Daemon::Impl::describe_umad_device(Client& client, const uabi::DescribeUmad
   client.send(std::move(device));
 }
 
+/// The path of a port's issm file, which is there and watched.
+Result<std::string> Daemon::Impl::watch_is_sm(fabric::NodeIndex node, const std::string& name,
+                                              const std::string& device, PortNumber number) {
+  const auto port = umad_port(view(), node, device, number);
+  if (!port) {
+    return std::unexpected(port.error());
+  }
+  std::string path = fmt::format("{}/sys/{}/issm-{}-{}", directory_, name, device, number.value());
+  if (auto watched = is_sm_files_.watch(*port, path); !watched) {
+    return std::unexpected(std::move(watched.error()));
+  }
+  return path;
+}
+
 void Daemon::Impl::find_is_sm(Client& client, const uabi::FindIsSm& request) {
   const auto node = umad_node(request.version, request.node);
-  const auto port = node ? umad_port(view(), *node, request.device, PortNumber{request.port})
-                         : Result<fabric::PortIndex>{std::unexpected(node.error())};
-  if (!port) {
-    return client.refuse(port.error().reason);
+  const auto path = node
+                        ? watch_is_sm(*node, request.node, request.device, PortNumber{request.port})
+                        : Result<std::string>{std::unexpected(node.error())};
+  if (!path) {
+    return client.refuse(path.error().reason);
   }
-  const std::string path =
-      fmt::format("{}/sys/{}/issm-{}-{}", directory_, request.node, request.device, request.port);
-  if (const auto watched = is_sm_files_.watch(*port, path); !watched) {
-    return client.refuse(watched.error().reason);
-  }
-  client.send(uabi::IsSm{.path = path});
+  client.send(uabi::IsSm{.path = *path});
 }
 
 void Daemon::Impl::open_umad(Client& client, const uabi::OpenUmad& request) {

@@ -27,11 +27,11 @@ hca::Packet packet_of(const carriage::PacketOnCable& mad, const Gid& source_gid)
   header.extension.deth = {.qkey = own == kQp0 ? QKey{} : to.qkey, .src_qp = own};
   if (to.global) {
     header.has_grh = true;
-    header.grh.traffic_class = to.global->tclass;
+    header.grh.traffic_class = to.global->traffic_class;
     header.grh.flow_label = to.global->flow_label;
     header.grh.hop_limit = to.global->hop_limit;
     header.grh.sgid = source_gid;
-    header.grh.dgid = to.global->gid;
+    header.grh.dgid = to.global->dgid;
   }
   return packet;
 }

@@ -54,7 +54,7 @@ TEST(MadCapture, ShowsGeneralServicesAsOtherDatagrams) {
   const mad::MadBytes mad{};
   const mad::MadAddress to{.lid = Lid{7},
                            .sl = ServiceLevel{2},
-                           .global = mad::GlobalRoute{.gid = Gid{kDefaultGidPrefix, Guid{6}}}};
+                           .global = mad::GlobalRoute{.dgid = Gid{kDefaultGidPrefix, Guid{6}}}};
   const auto bytes = wire_of({.kind = mad::InterfaceKind::Gsi,
                               .slid = Lid{3},
                               .dlid = Lid{7},
@@ -87,7 +87,7 @@ TEST(MadCapture, ShowsOtherDatagramsOfKernelsWithTheirHeaders) {
       .lid = Lid{0xC000},
       .qp = kMulticastQpn,
       .qkey = QKey{0x0B1B},
-      .global = mad::GlobalRoute{.gid = mgid, .hop_limit = 1}
+      .global = mad::GlobalRoute{.dgid = mgid, .hop_limit = 1}
   };
   const auto bytes = wire_of({.kind = mad::InterfaceKind::Gsi,
                               .slid = Lid{3},

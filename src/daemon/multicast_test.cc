@@ -117,7 +117,7 @@ class Endpoint {
   /// Its number, by which its copies are known.
   std::uint32_t send() {
     static std::uint32_t sent{};
-    hca::AhAttributes to;
+    hca::AddressVector to;
     to.dlid = kMlid;
     to.port = PortNumber{port_};
     to.is_global = true;

@@ -1,4 +1,5 @@
 #include "daemon/status.h"
+#include "verbs/mtu.h"
 
 #include <fmt/format.h>
 
@@ -44,10 +45,10 @@ using nlohmann::json;
     entry["hca"] = view.name(view.hca(port.hca));
   }
   entry["guid"] = fmt::format("{:#018x}", port.guid.value());
-  entry["state"] = fabric::name_of(port.state);
+  entry["state"] = verbs::name_of(port.state);
   entry["lid"] = port.lid.value();
   entry["lmc"] = port.lmc;
-  entry["mtu"] = wire::bytes(port.active_mtu);
+  entry["mtu"] = verbs::bytes(port.active_mtu);
   entry["rate_mbps"] = port.rate_mbps;
   entry["delay_ns"] = port.delay_ns;
   entry["peer"] = port.peer == fabric::kNoPort ? json{} : name_json(view, port.peer);

@@ -17,6 +17,7 @@
 #include "daemon/testing/xrc_member.h"
 #include "host/control_socket.h"
 #include "os/run_directory.h"
+#include "verbs/mtu.h"
 
 namespace weft::daemon {
 namespace {
@@ -77,7 +78,7 @@ class LiveXrcTarget : public ::testing::Test {
         hca::QpAttributeMask{A::State} | A::PKeyIndex | A::Port | A::RemoteAccess);
     ASSERT_TRUE(modified) << modified.error().reason;
     to.state = hca::QpState::Rtr;
-    to.path_mtu = wire::Mtu::Mtu1024;
+    to.path_mtu = verbs::Mtu::Mtu1024;
     to.dest_qpn = initiator_->number();
     to.max_dest_rd_atomic = 4;
     to.min_rnr_timer = 1;
@@ -125,7 +126,7 @@ TEST_F(LiveXrcTarget, IsConnectedAndQueriedByAProcessThatDidNotMakeIt) {
   const auto asked = opener().query_target(domain(), target_);
   EXPECT_EQ(asked->dest_qpn, initiator_->number());
   EXPECT_EQ(asked->address.dlid, sender_.lid());
-  EXPECT_EQ(asked->path_mtu, wire::Mtu::Mtu1024);
+  EXPECT_EQ(asked->path_mtu, verbs::Mtu::Mtu1024);
   connect(sender_, *initiator_, home_->program.lid(), target_);
   expect_delivery();
   opener().close_target(domain(), target_);
@@ -237,13 +238,13 @@ class LyingMember {
     }
   }
   [[nodiscard]] std::string ask(uabi::TargetVerb verb, Qpn target,
-                                const uabi::RdmaCmQpAttributes& attributes) {
+                                const verbs::QpModification& modification) {
     uabi::XrcTargetRequest question;
     question.peer = {.node = self_.node, .slot = slot_of(target)};
     question.domain = domain_;
     question.verb = verb;
     question.target = target;
-    question.attributes = attributes;
+    question.modification = modification;
     EXPECT_TRUE(socket_.send(question));
     const auto answer = std::get<uabi::XrcTargetAnswer>(add_reported<uabi::XrcTargetAnswer>());
     return answer.error == 0 ? "" : answer.reason;
@@ -263,26 +264,22 @@ TEST_F(LiveXrcTarget, IsUnharmedByAMemberThatLies) {
   connect(sender_, *initiator_, home_->program.lid(), target_);
   expect_delivery();
   LyingMember liar{fabric_, file_};
-  uabi::RdmaCmQpAttributes wild;
-  wild.mask = 1;
-  wild.state = 6;  // the error state
+  verbs::QpModification wild{.mask = verbs::QpAttribute::State,
+                             .attributes = {.state = verbs::QpState::Err}};
   EXPECT_NE(liar.ask(uabi::TargetVerb::Modify, target_, wild), "") << "it has not opened it";
   EXPECT_NE(liar.ask(uabi::TargetVerb::Open, Qpn{target_.value() ^ 1}, wild), "");
   EXPECT_EQ(liar.ask(uabi::TargetVerb::Open, target_, wild), "");
-  wild.path_mtu = 4;
-  wild.state = 99;
+  wild.attributes.state = verbs::QpState::Rts;  // which needs a timeout and a PSN, too
   EXPECT_NE(liar.ask(uabi::TargetVerb::Modify, target_, wild), "");
-  wild.state = 2;
-  wild.timeout = 200;
-  EXPECT_NE(liar.ask(uabi::TargetVerb::Modify, target_, wild), "");
-  wild.timeout = 0;
-  wild.rq_psn = 0xFF00'0000;
+  wild.mask = verbs::QpAttributeMask::from_bits(~std::uint32_t{0});
   EXPECT_NE(liar.ask(uabi::TargetVerb::Modify, target_, wild), "");
   const uabi::ProcessAddress from = opener_->program.process->address();
   const uabi::ProcessAddress home = home_->program.process->address();
   for (std::uint32_t i = 0; i < 2'000; ++i) {
-    liar.say(
-        uabi::XrcTargetEvent{.peer = from, .domain = liar.domain(), .target = target_, .event = 1});
+    liar.say(uabi::XrcTargetEvent{.peer = from,
+                                  .domain = liar.domain(),
+                                  .target = target_,
+                                  .event = verbs::AsyncEventType::QpFatal});
     liar.say(uabi::XrcTargetAnswer{.peer = from,
                                    .domain = liar.domain(),
                                    .serial = i % 64,

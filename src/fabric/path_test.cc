@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fabric/testing/running_fabric.h"
+#include "verbs/mtu.h"
 
 namespace weft::fabric {
 namespace {
@@ -21,8 +22,8 @@ Topology generated(std::string_view description) {
   return *topology;
 }
 
-/// Every hop is a cable of the tables, starts at the node where the last one ended, and the sums
-/// are those of the cables.
+/// Every hop is a cable of the tables that starts where the previous one ended, and the sums are
+/// those of the cables.
 void expect_consistent(const TablesView& view, const Path& path) {
   NodeIndex at = view.port(path.source).node;
   Duration delay;
@@ -252,14 +253,15 @@ TEST(Path, TellsSmallestMtuSlowestRateWholeDelayAndTaps) {
   topology.links[0].delay = Duration::nanoseconds(300);
   topology.links[1].rate_gbps = 25;
   topology.links[1].delay = Duration::nanoseconds(40);
-  topology.hosts[1].hcas[0].ports[0].max_mtu = wire::Mtu::Mtu1024;
+  topology.hosts[1].hcas[0].ports[0].max_mtu = verbs::Mtu::Mtu1024;
   RunningFabric fabric{topology};
   Path path = resolve(fabric.view(), fabric.port("h1", 1), fabric.lid("h2"));
-  EXPECT_EQ(path.mtu, wire::Mtu::Mtu1024);
+  EXPECT_EQ(path.mtu, verbs::Mtu::Mtu1024);
   EXPECT_EQ(path.rate_mbps, 25'000U);
   EXPECT_EQ(path.delay, Duration::nanoseconds(340));
   EXPECT_FALSE(path.is_tapped);
-  EXPECT_EQ(resolve(fabric.view(), fabric.port("h1", 1), fabric.lid("h3")).mtu, wire::Mtu::Mtu4096);
+  EXPECT_EQ(resolve(fabric.view(), fabric.port("h1", 1), fabric.lid("h3")).mtu,
+            verbs::Mtu::Mtu4096);
   fabric.builder.set_tapped(fabric.port("s1", 2), true);
   fabric.publish();
   path = resolve(fabric.view(), fabric.port("h1", 1), fabric.lid("h2"));

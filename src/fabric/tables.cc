@@ -8,12 +8,13 @@
 
 #include "base/assert.h"
 #include "fabric/tables_image.h"
+#include "verbs/mtu.h"
 
 namespace weft::fabric {
 namespace {
 
-/// A run of records inside foreign memory. Implicit-lifetime types in storage that the caller
-/// promises is aligned; the one place where bytes become records.
+/// A sequence of records in foreign memory: implicit-lifetime types in storage that the caller
+/// guarantees to be aligned. The only place where bytes become records.
 template <class T>
 std::span<const T> records_at(ByteSpan bytes, std::uint64_t offset, std::uint64_t count) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -24,7 +25,7 @@ std::span<const T> records_at(ByteSpan bytes, std::uint64_t offset, std::uint64_
   return {static_cast<const T*>(first), count};
 }
 
-/// `count` elements from `first` lie within `size`, without overflow.
+/// True if `count` elements from `first` lie within `size`, without overflow.
 bool is_within(std::uint64_t first, std::uint64_t count, std::uint64_t size) {
   return first <= size && count <= size - first;
 }
@@ -39,7 +40,7 @@ std::unexpected<Error> malformed(std::string_view what) {
 
 }  // namespace
 
-/// Checks an image from the outside in: header, sections, then each record by index.
+/// Validates an image from the outside in: header, sections, then each record.
 class TablesValidator {
  public:
   explicit TablesValidator(ByteSpan bytes) : bytes_(bytes) {}
@@ -136,8 +137,8 @@ class TablesValidator {
 
   [[nodiscard]] bool is_active(const PortRecord& port) const {
     const auto state = static_cast<std::uint8_t>(port.state);
-    const auto is_mtu = [](wire::Mtu mtu) {
-      return mtu >= wire::Mtu::Mtu256 && mtu <= wire::Mtu::Mtu4096;
+    const auto is_mtu = [](verbs::Mtu mtu) {
+      return mtu >= verbs::Mtu::Mtu256 && mtu <= verbs::Mtu::Mtu4096;
     };
     return port.node.value() < view_.nodes_.size() && state >= 1 && state <= 4 &&
            is_mtu(port.max_mtu) && is_mtu(port.active_mtu) && port.lmc <= kMaxLmc &&
@@ -156,8 +157,8 @@ class TablesValidator {
            is_port_or_none(fault.egress);
   }
 
-  /// Ports, HCAs and nodes agree on who owns whom, and cables have two ends. This is what lets
-  /// everyone follow indices blindly.
+  /// Checks that ports, HCAs and nodes agree on their owners, and that cables have two ends. This
+  /// allows everyone to follow indices without checks.
   [[nodiscard]] bool are_ports_numbered() const {
     std::uint64_t expected_port = 0;
     for (std::size_t i = 0; i < view_.nodes_.size(); ++i) {
@@ -310,18 +311,21 @@ bool TablesView::forwards_multicast(const NodeRecord& node, Lid mlid, PortNumber
   return (multicast_[at] >> port.value() % 8 & 1) != 0;
 }
 
-std::string_view name_of(PortState state) {
-  switch (state) {
-    case PortState::Down:
-      return "Down";
-    case PortState::Initialize:
-      return "Initialize";
-    case PortState::Armed:
-      return "Armed";
-    case PortState::Active:
-      return "Active";
-  }
-  return "reserved";
+verbs::PortAttributes attributes_of(const PortRecord& port, std::span<const Gid> gids,
+                                    std::span<const PKey> pkeys) {
+  return {
+      .state = port.state,
+      .lid = port.lid,
+      .lmc = port.lmc,
+      .sm_lid = port.sm_lid,
+      .sm_sl = port.sm_sl,
+      .max_mtu = port.max_mtu,
+      .active_mtu = port.active_mtu,
+      .active_width = port.active_width,
+      .active_speed = port.active_speed,
+      .gids = {gids.begin(),  gids.end() },
+      .pkeys = {pkeys.begin(), pkeys.end()}
+  };
 }
 
 std::string port_name(const TablesView& view, PortIndex index) {

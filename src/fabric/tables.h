@@ -1,12 +1,12 @@
 #pragma once
 
-// The fabric as it runs: one immutable, position-independent image per routing generation
-// (docs/ARCHITECTURE.md, decision 1). The daemon builds it, puts it into sealed memory and every
-// process maps it read-only; positions are indices and offsets, never addresses. PortIndex,
-// NodeIndex and HcaIndex of a thing stay the same over all generations of one fabric.
+// The running fabric: one immutable, position-independent image per routing generation
+// (docs/ARCHITECTURE.md, decision 1). The daemon builds it in sealed memory, and every process maps
+// it read-only; it contains indices and offsets, never addresses. PortIndex, NodeIndex and HcaIndex
+// of an object are the same in all generations of one fabric.
 //
-// Threading: a TablesView is a value over immutable bytes, free for any thread. A TablesBuilder
-// belongs to one thread.
+// Threads: a TablesView is a value over immutable bytes and may be used by any thread. A
+// TablesBuilder is single-threaded.
 
 #include <array>
 #include <cstddef>
@@ -24,7 +24,9 @@
 #include "base/time.h"
 #include "fabric/fault_description.h"
 #include "fabric/topology.h"
-#include "wire/encodings.h"
+#include "verbs/mtu.h"
+#include "verbs/port_attributes.h"
+#include "verbs/port_state.h"
 
 namespace weft::fabric {
 
@@ -37,29 +39,30 @@ inline constexpr PortIndex kNoPort{kNoIndex};
 inline constexpr NodeIndex kNoNode{kNoIndex};
 inline constexpr HcaIndex kNoHca{kNoIndex};
 
-/// Entry of a linear forwarding table that drops the packet (IBTA vol 1 §14.2.5.11).
+/// Forwarding table entry that drops the packet (IBTA vol 1 §14.2.5.11).
 inline constexpr PortNumber kNoRoute{0xFF};
 
-/// The IPoIB broadcast group's of the default partition, which every HCA port is a member of.
+/// MLID of the default partition's IPoIB broadcast group, of which every HCA port is a member.
 inline constexpr Lid kBroadcastMlid{0xC000};
 
-/// PortInfo PortState (IBTA vol 1 §14.2.5.6).
-enum class PortState : std::uint8_t { Down = 1, Initialize = 2, Armed = 3, Active = 4 };
+using verbs::PortState;
 
+/// Boolean properties of a port.
 enum class PortFlag : std::uint8_t {
-  Tapped = 1,  // a capture listens: who crosses this port shows it each packet
+  Tapped = 1,  // a capture is active: packets that cross the port are shown to it
 };
 
-/// One port. `state` is the port's own; a link carries data if both its ports allow it. PortInfo
-/// encodings for width (1 1x, 2 4x, 4 8x, 8 12x) and speed (1 2.5, 2 5, 4 10 Gb/s a lane).
+/// One port. `state` is the port's own; a link carries data if both its ports allow it. Width and
+/// speed are encoded as in PortInfo (width: 1 1x, 2 4x, 4 8x, 8 12x; speed: 1 2.5, 2 5, 4 10 Gb/s
+/// per lane).
 struct PortRecord {
   Guid guid;
   std::int64_t delay_ns{};  // of the cable, one way
   NodeIndex node;
-  HcaIndex hca{kNoHca};  // none: the port of a switch
+  HcaIndex hca{kNoHca};  // kNoHca for a switch port
   PortIndex peer{kNoPort};
   Lid lid;
-  std::uint32_t rate_mbps{};  // 0: as fast as memory
+  std::uint32_t rate_mbps{};  // 0: no limit
   std::uint32_t first_gid{};
   std::uint32_t first_pkey{};
   std::uint16_t gid_count{};
@@ -67,28 +70,28 @@ struct PortRecord {
   PortNumber number;
   std::uint8_t lmc{};
   PortState state{PortState::Down};
-  wire::Mtu max_mtu{wire::Mtu::Mtu4096};  // MTUCap
-  wire::Mtu active_mtu{wire::Mtu::Mtu4096};
+  verbs::Mtu max_mtu{verbs::Mtu::Mtu4096};  // MTUCap
+  verbs::Mtu active_mtu{verbs::Mtu::Mtu4096};
   LinkType link_type{LinkType::InfiniBand};
   std::uint8_t active_width{};
   std::uint8_t active_speed{};
   std::uint8_t active_speed_extended{};  // LinkSpeedExtActive: 1 FDR, 2 EDR, 4 HDR, 8 NDR
   Flags<PortFlag> flags;
   ServiceLevel sm_sl;              // PortInfo MasterSMSL
-  std::uint8_t reregistrations{};  // how often PortInfo ClientReregister was set, modulo 256
+  std::uint8_t reregistrations{};  // number of ClientReregister requests, modulo 256
   Lid sm_lid;                      // PortInfo MasterSMLID
 
   [[nodiscard]] bool is_switch_port() const { return hca == kNoHca; }
   [[nodiscard]] bool is_tapped() const { return flags.has(PortFlag::Tapped); }
   [[nodiscard]] Duration delay() const { return Duration::nanoseconds(delay_ns); }
-  /// The port answers to `destination`: its LID with any path bits.
+  /// True if `destination` is the port's LID with any path bits.
   [[nodiscard]] bool owns(Lid destination) const {
     return lid != Lid{} && destination >= lid && destination.value() - lid.value() < 1U << lmc;
   }
 };
 
-/// A host or a switch. A host's ports are those of its HCAs, one HCA after the other; a switch's
-/// ports are 0 .. port_count-1, so `first_port` is its management port.
+/// A host or a switch. A host's ports are those of its HCAs, in order; a switch's ports are 0 ..
+/// port_count-1, so `first_port` is its management port.
 struct NodeRecord {
   Guid guid;  // NodeInfo NodeGUID of a switch; system image GUID of a host
   std::uint64_t forwarding_offset{};
@@ -102,26 +105,28 @@ struct NodeRecord {
   HcaIndex first_hca;
   std::uint32_t hca_count{};
   NodeKind kind{NodeKind::Host};
-  std::uint8_t removed{};  // not 0: its place is kept, so that indices stay; no cables, no LIDs
+  std::uint8_t
+      removed{};  // not 0: no cables, no LIDs; the entry remains so that indices stay valid
   std::array<std::uint8_t, 6> reserved{};
 
-  /// Bytes of one multicast port mask: bit n of the mask is port n.
+  /// Bytes of one multicast port mask, in which bit n is port n.
   [[nodiscard]] std::uint32_t mask_bytes() const { return (port_count + 7) / 8; }
   [[nodiscard]] bool is_removed() const { return removed != 0; }
 };
 
+/// An HCA, a node of the subnet in the sense of the specification.
 struct HcaRecord {
   Guid guid;               // NodeInfo NodeGUID
-  Guid system_image_guid;  // the same for all HCAs of a host
+  Guid system_image_guid;  // equal for all HCAs of a host
   NodeIndex node;
   std::uint32_t name_offset{};
   std::uint32_t name_bytes{};
-  PortIndex first_port;  // its port 1
+  PortIndex first_port;  // port 1
   std::uint32_t port_count{};
   std::uint32_t reserved{};
 };
 
-/// One rule of faults on one direction of a link, or of all links (fabric/faults.h).
+/// A fault rule on one direction of a link, or on all links (fabric/faults.h).
 struct FaultRecord {
   static constexpr Qpn kAnyQpn{0xFFFF'FFFF};
 
@@ -129,10 +134,10 @@ struct FaultRecord {
   std::uint64_t seed{};
   std::uint64_t after{};
   std::uint64_t every{1};
-  std::uint64_t count{};  // 0: without end
+  std::uint64_t count{};  // 0: no limit
   std::int64_t hold_ns{};
-  PortIndex egress{kNoPort};  // sends on the link; none: every link
-  std::uint32_t slot{};       // of the rule's counts, which its records share
+  PortIndex egress{kNoPort};  // the sending port; kNoPort: every link
+  std::uint32_t slot{};       // of the rule's counts, shared by its records
   std::uint32_t parts_per_million{FaultDescription::kAlways};
   Lid slid;  // 0: any
   Lid dlid;  // 0: any
@@ -146,14 +151,14 @@ struct FaultRecord {
   bool operator==(const FaultRecord&) const = default;
 };
 
-/// Rules that a fabric may have at a time, and records of them all; policy.
+/// Policy: most rules of a fabric, and most records of all its rules.
 inline constexpr std::uint32_t kMaxFaultRules = 256;
 inline constexpr std::size_t kMaxFaultRecords = 16'384;
 
-/// A checked view of an image; `bytes` must outlive it and not change (sealed memory).
+/// A validated view of an image; `bytes` must outlive it and not change (sealed memory).
 class TablesView {
  public:
-  /// Checks every offset, index and enumerator once, so that no accessor below can leave the
+  /// Validates every offset, index and enumerator once, so that no accessor below can leave the
   /// image. `bytes` must be aligned to 8, as mappings and vectors are.
   [[nodiscard]] static Result<TablesView> open(ByteSpan bytes);
 
@@ -165,35 +170,37 @@ class TablesView {
   [[nodiscard]] std::span<const PortRecord> ports() const { return ports_; }
   [[nodiscard]] std::span<const FaultRecord> faults() const { return faults_; }
 
-  /// The index must be one of this fabric (asserted); `peer` and the like may be followed blindly
-  /// once they are not the kNo... value.
+  /// `index` must be valid (asserted). Indices in records, like `peer`, are valid unless they have
+  /// the kNo... value.
   [[nodiscard]] const NodeRecord& node(NodeIndex index) const;
   [[nodiscard]] const HcaRecord& hca(HcaIndex index) const;
   [[nodiscard]] const PortRecord& port(PortIndex index) const;
 
   [[nodiscard]] std::string_view name(const NodeRecord& node) const;
   [[nodiscard]] std::string_view name(const HcaRecord& hca) const;
+  /// The GID table of a port, the default GID first.
   [[nodiscard]] std::span<const Gid> gids(const PortRecord& port) const;
+  /// The P_Key table of a port.
   [[nodiscard]] std::span<const PKey> pkeys(const PortRecord& port) const;
   [[nodiscard]] std::span<const HcaRecord> hcas_of(const NodeRecord& node) const;
   [[nodiscard]] std::span<const PortRecord> ports_of(const NodeRecord& node) const;
   [[nodiscard]] std::span<const PortRecord> ports_of(const HcaRecord& hca) const;
 
   [[nodiscard]] std::optional<NodeIndex> find_node(std::string_view name) const;
-  /// Port `number` of a switch, or of a host's `hca` (counted from 0 within the host).
+  /// Port `number` of a switch, or of HCA `hca` of a host, counted from 0.
   [[nodiscard]] std::optional<PortIndex> find_port(NodeIndex node, PortNumber number,
                                                    std::uint32_t hca = 0) const;
-  /// The port that owns `lid`, or kNoPort: what an omniscient observer knows, not a route.
+  /// The port that owns `lid`, or kNoPort. Global knowledge, not a route.
   [[nodiscard]] PortIndex owner_of(Lid lid) const;
-  /// The port in whose GID table `gid` stands, or kNoPort. Binary search.
+  /// The port whose GID table contains `gid`, or kNoPort. Binary search.
   [[nodiscard]] PortIndex owner_of(const Gid& gid) const;
 
-  /// Linear forwarding table of a switch; kNoRoute above LinearFDBTop.
+  /// An entry of a switch's linear forwarding table; kNoRoute above LinearFDBTop.
   [[nodiscard]] PortNumber forward(const NodeRecord& node, Lid dlid) const;
   [[nodiscard]] PortNumber forward(NodeIndex switch_node, Lid dlid) const {
     return forward(node(switch_node), dlid);
   }
-  /// Multicast forwarding of a switch.
+  /// True if the switch forwards `mlid` to `port`.
   [[nodiscard]] bool forwards_multicast(const NodeRecord& node, Lid mlid, PortNumber port) const;
   [[nodiscard]] bool forwards_multicast(NodeIndex switch_node, Lid mlid, PortNumber port) const {
     return forwards_multicast(node(switch_node), mlid, port);
@@ -209,8 +216,8 @@ class TablesView {
   std::span<const HcaRecord> hcas_;
   std::span<const PortRecord> ports_;
   std::span<const Gid> gids_;
-  std::span<const PortIndex> gid_owners_;     // port of each GID
-  std::span<const std::uint32_t> gid_order_;  // positions in gids_, sorted by GID
+  std::span<const PortIndex> gid_owners_;     // owner of each GID
+  std::span<const std::uint32_t> gid_order_;  // indices into gids_, sorted by GID
   std::span<const PKey> pkeys_;
   std::span<const PortIndex> lid_owners_;
   std::span<const char> names_;
@@ -219,30 +226,32 @@ class TablesView {
   std::span<const FaultRecord> faults_;
 };
 
-/// LIDs of a block of a linear forwarding table (IBTA vol 1 §14.2.5.10).
+/// LIDs per block of a linear forwarding table (IBTA vol 1 §14.2.5.10).
 inline constexpr std::size_t kForwardingBlock = 64;
 
-/// A link as trained, in PortInfo's encodings.
+/// Result of link training, in PortInfo's encodings.
 struct LinkSpeed {
-  std::uint32_t rate_mbps{};  // 0: as fast as memory
+  std::uint32_t rate_mbps{};  // 0: no limit
   std::uint8_t width{};
   std::uint8_t speed{};
   std::uint8_t extended{};
   bool operator==(const LinkSpeed&) const = default;
 };
 
-/// What the fabric's owner changes between generations: states, LIDs, forwarding, taps, faults.
+/// The mutable form of the tables, which the owner of the fabric changes between generations:
+/// states, LIDs, forwarding, captures, faults. Single-threaded.
 class TablesBuilder {
  public:
-  /// `topology` must be valid (fabric::validate). Every port starts Down, without LID and route.
+  /// `topology` must be valid (fabric::validate). All ports start Down, without LIDs and routes.
   explicit TablesBuilder(const Topology& topology);
 
-  /// `topology` has more hosts and switches than so far, each behind those that were there; they
-  /// come behind all nodes, so that indices stay. `links` are new, between free ports.
+  /// Adds nodes: `topology` has more hosts and switches than before, appended to each list. They
+  /// come after all existing nodes, so that indices stay valid. `links` are new, between free
+  /// ports.
   void grow(const Topology& topology, std::span<const LinkDescription> links);
-  /// Takes the node's cables, LIDs and routes; its index is not used again.
+  /// Removes the node's cables, LIDs and routes; its index is not reused.
   void remove_node(NodeIndex node);
-  /// Of nodes that are not removed.
+  /// Ignores removed nodes.
   [[nodiscard]] std::optional<NodeIndex> find_node(std::string_view name) const;
 
   [[nodiscard]] std::span<const NodeRecord> nodes() const { return nodes_; }
@@ -256,57 +265,62 @@ class TablesBuilder {
   [[nodiscard]] std::string_view name(const NodeRecord& node) const;
   [[nodiscard]] std::string_view name(const HcaRecord& hca) const;
 
+  /// Sets the state of one port; see set_link_state() for a link.
   void set_state(PortIndex port, PortState state);
-  /// Both ends of a cable at once; a port without a cable stays Down.
+  /// Sets both ends of a cable; a port without a cable stays Down.
   void set_link_state(PortIndex port, PortState state);
-  /// `lid` is a multiple of 2^lmc.
+  /// `lid` must be a multiple of 2^lmc.
   void set_lid(PortIndex port, Lid lid, std::uint8_t lmc);
-  /// Where the port's master subnet manager is.
+  /// Sets LID and SL of the port's master subnet manager.
   void set_subnet_manager(PortIndex port, Lid lid, ServiceLevel sl);
-  /// The subnet manager asks the port's clients to register again (IBTA vol 1 §14.4.11).
+  /// The subnet manager requests that the port's clients register again (IBTA vol 1 §14.4.11).
   void request_reregistration(PortIndex port);
-  void set_active_mtu(PortIndex port, wire::Mtu mtu);
+  void set_active_mtu(PortIndex port, verbs::Mtu mtu);
   void set_tapped(PortIndex port, bool tapped);
   void set_pkeys(PortIndex port, std::span<const PKey> pkeys);
   void set_gids(PortIndex port, std::span<const Gid> gids);
-  /// The link's rate (0: as fast as memory) and one-way delay, on both of its ports.
+  /// Sets rate (0: no limit) and one-way delay of the link, at both ports.
   void set_link(PortIndex port, std::uint32_t rate_mbps, Duration delay);
-  /// What the link's training came to, on both of its ports; the delay stays.
+  /// Sets the result of link training at both ports; the delay is unchanged.
   void set_link_speed(PortIndex port, const LinkSpeed& speed);
 
-  /// kNoRoute removes the entry. `switch_node` must be a switch, `port` one of it.
+  /// kNoRoute removes the entry. `switch_node` must be a switch and `port` one of its ports.
   void set_forwarding(NodeIndex switch_node, Lid lid, PortNumber port);
+  /// Removes all entries of the switch.
   void clear_forwarding(NodeIndex switch_node);
+  /// Adds `port` to, or removes it from, the forwarding mask of `mlid`.
   void set_multicast(NodeIndex switch_node, Lid mlid, PortNumber port, bool forward);
   void clear_multicast(NodeIndex switch_node, Lid mlid);
 
-  /// As subnet management programs them (tables_blocks.cc). What is beyond the top is kept and not
-  /// forwarded (SwitchInfo LinearFDBTop); at first there is no top.
+  /// Programming by subnet management (tables_blocks.cc). Entries above the top are kept but not
+  /// used (SwitchInfo LinearFDBTop); initially there is no top.
   void set_forwarding_top(NodeIndex switch_node, Lid top);
-  /// As a packet meets it.
+  /// The egress port for a packet, subject to the top.
   [[nodiscard]] PortNumber forward(NodeIndex switch_node, Lid dlid) const;
   [[nodiscard]] bool forwards_multicast(NodeIndex switch_node, Lid mlid, PortNumber port) const;
-  /// 64 LIDs from 64 times `block` on. A port that the switch lacks becomes kNoRoute; so do LIDs
-  /// that are not unicast. True: something changed.
+  /// Sets the 64 LIDs from 64 times `block` on. Ports that the switch lacks become kNoRoute, as do
+  /// LIDs that are not unicast. True if something changed.
   bool set_forwarding_block(NodeIndex switch_node, std::uint32_t block,
                             std::span<const std::byte, kForwardingBlock> ports);
+  /// Reads a block in the form of set_forwarding_block().
   void get_forwarding_block(NodeIndex switch_node, std::uint32_t block,
                             std::span<std::byte, kForwardingBlock> ports) const;
-  /// Bit n is port 16 times `position` + n; ports that the switch lacks stay 0.
+  /// Bit n is port 16 times `position` + n; bits of ports that the switch lacks are ignored.
   bool set_multicast_mask(NodeIndex switch_node, Lid mlid, std::uint32_t position,
                           std::uint16_t mask);
+  /// Reads a mask in the form of set_multicast_mask().
   [[nodiscard]] std::uint16_t multicast_mask(NodeIndex switch_node, Lid mlid,
                                              std::uint32_t position) const;
 
-  /// All rules of faults, instead of those before: at most kMaxFaultRecords, none of kind Down.
+  /// Replaces all fault rules: at most kMaxFaultRecords, none of kind Down.
   void set_faults(std::vector<FaultRecord> faults);
   [[nodiscard]] std::span<const FaultRecord> faults() const { return faults_; }
-  /// Grows with each change of a port.
+  /// Increases with each change of a port.
   [[nodiscard]] std::uint64_t port_changes() const { return port_changes_; }
-  /// Grows with each change of the rules.
+  /// Increases with each change of the fault rules.
   [[nodiscard]] std::uint64_t fault_changes() const { return fault_changes_; }
 
-  /// The image of the fabric as it stands now; the same state gives the same bytes.
+  /// The image of the current state; equal states give equal bytes.
   [[nodiscard]] std::vector<std::byte> build(std::uint64_t generation) const;
 
  private:
@@ -326,7 +340,7 @@ class TablesBuilder {
   std::vector<HcaRecord> hcas_;
   std::vector<PortRecord> ports_;
   std::vector<char> names_;
-  std::vector<std::vector<PKey>> pkeys_;               // by port; empty for switch ports but 0
+  std::vector<std::vector<PKey>> pkeys_;               // by port; empty for switch ports except 0
   std::vector<std::vector<Gid>> gids_;                 // by port; the default GID first
   std::vector<std::vector<std::uint8_t>> forwarding_;  // by node
   std::vector<std::uint32_t> forwarding_top_;          // by node
@@ -336,13 +350,14 @@ class TablesBuilder {
   std::uint64_t port_changes_{};
 };
 
-/// As `weft status` prints it: nodes, ports, states, LIDs and cables.
+/// The text of `weft status`: nodes, ports, states, LIDs and cables.
 [[nodiscard]] std::string show(const TablesView& view);
 
-/// `h1:1`, `h1/weft1:2`, `s1:36`.
+/// Text like `h1:1`, `h1/weft1:2`, `s1:36`.
 [[nodiscard]] std::string port_name(const TablesView& view, PortIndex port);
 
-/// PortState in the specification's spelling.
-[[nodiscard]] std::string_view name_of(PortState state);
+/// A port as its users see it; `gids` and `pkeys` are its tables.
+[[nodiscard]] verbs::PortAttributes attributes_of(const PortRecord& port, std::span<const Gid> gids,
+                                                  std::span<const PKey> pkeys);
 
 }  // namespace weft::fabric

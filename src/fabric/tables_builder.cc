@@ -9,12 +9,13 @@
 #include "base/assert.h"
 #include "fabric/tables.h"
 #include "fabric/tables_image.h"
+#include "verbs/mtu.h"
 
 namespace weft::fabric {
 namespace {
 
-/// What PortInfo says of a link that carries `rate_mbps`: the smallest standard width and speed
-/// that reach it, 4x EDR (100 Gb/s) if it has no limit.
+/// PortInfo's encoding of a link with `rate_mbps`: the smallest standard width and speed that reach
+/// it, 4x EDR (100 Gb/s) without a limit.
 struct LinkEncoding {
   std::uint32_t rate_mbps;
   std::uint8_t width;
@@ -78,7 +79,7 @@ class ImageWriter {
   std::vector<std::byte> bytes_;
 };
 
-/// P_Key tables: equal ones are stored once, since nearly all ports have the same.
+/// P_Key tables; equal ones are stored once, since nearly all ports have the same.
 class PKeyPool {
  public:
   std::uint32_t add(const std::vector<PKey>& table) {
@@ -128,7 +129,7 @@ std::vector<std::uint32_t> sorted_by_gid(std::span<const Gid> gids) {
   return order;
 }
 
-/// Pools the tables of all nodes and notes in each record where its own lies.
+/// Concatenates the tables of all nodes and stores in each record the offset of its own.
 std::vector<std::uint8_t> pool_tables(std::span<NodeRecord> nodes,
                                       std::span<const std::vector<std::uint8_t>> tables,
                                       std::uint64_t NodeRecord::* offset) {
@@ -273,7 +274,7 @@ void TablesBuilder::add_link(const LinkDescription& link) {
   const PortIndex b = port_of(link.b);
   mutable_port(a).peer = b;
   mutable_port(b).peer = a;
-  const wire::Mtu mtu = std::min(port(a).max_mtu, port(b).max_mtu);
+  const verbs::Mtu mtu = std::min(port(a).max_mtu, port(b).max_mtu);
   set_active_mtu(a, mtu);
   set_active_mtu(b, mtu);
   set_link(a, megabits(link.rate_gbps), link.delay);
@@ -333,7 +334,7 @@ void TablesBuilder::set_subnet_manager(PortIndex port, Lid lid, ServiceLevel sl)
 
 void TablesBuilder::request_reregistration(PortIndex port) { ++mutable_port(port).reregistrations; }
 
-void TablesBuilder::set_active_mtu(PortIndex port, wire::Mtu mtu) {
+void TablesBuilder::set_active_mtu(PortIndex port, verbs::Mtu mtu) {
   mutable_port(port).active_mtu = mtu;
 }
 

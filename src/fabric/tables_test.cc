@@ -62,6 +62,36 @@ TEST(Tables, FindPortsByNameLidAndGid) {
   EXPECT_EQ(view.owner_of(Gid{}), kNoPort);
 }
 
+TEST(Tables, AttributesOfAPortAreItsRecordAndItsTables) {
+  const std::vector gids = {
+      Gid{kDefaultGidPrefix, Guid{1}},
+      Gid{kDefaultGidPrefix, Guid{2}}
+  };
+  const std::vector pkeys = {PKey{0x8001}, kDefaultPKey};
+  PortRecord record;
+  record.lid = Lid{4};
+  record.lmc = 2;
+  record.state = PortState::Armed;
+  record.max_mtu = verbs::Mtu::Mtu2048;
+  record.active_mtu = verbs::Mtu::Mtu1024;
+  record.active_width = 2;
+  record.active_speed = 4;
+  record.sm_sl = ServiceLevel{3};
+  record.sm_lid = Lid{1};
+  const verbs::PortAttributes expected{.state = verbs::PortState::Armed,
+                                       .lid = Lid{4},
+                                       .lmc = 2,
+                                       .sm_lid = Lid{1},
+                                       .sm_sl = ServiceLevel{3},
+                                       .max_mtu = verbs::Mtu::Mtu2048,
+                                       .active_mtu = verbs::Mtu::Mtu1024,
+                                       .active_width = 2,
+                                       .active_speed = 4,
+                                       .gids = gids,
+                                       .pkeys = pkeys};
+  EXPECT_EQ(attributes_of(record, gids, pkeys), expected);
+}
+
 TEST(Tables, AreOpenedOnlyWhole) {
   const RunningFabric fabric{generate_pair()};
   const std::vector<std::byte> image = fabric.builder.build(1);
@@ -73,7 +103,7 @@ TEST(Tables, AreOpenedOnlyWhole) {
   EXPECT_FALSE(TablesView::open(zeros));
 }
 
-/// Everything a process does with tables it did not make.
+/// Everything that a process does with tables of another process.
 void use(const TablesView& view) {
   EXPECT_FALSE(show(view).empty());
   for (std::uint32_t i = 0; i < view.ports().size(); ++i) {

@@ -1,9 +1,8 @@
 #pragma once
 
-// The description of a fabric, as a person writes it: hosts with their HCAs, switches, cables. It
-// says what exists, not how it runs: LIDs, routes and port states live in fabric/tables.h.
-// Values without behaviour; no threading rule. Text goes in and out as strings: files are the
-// caller's.
+// The description of a fabric as a user writes it: hosts with their HCAs, switches, cables. It says
+// what exists, not its state: LIDs, routes and port states are in fabric/tables.h. Values without
+// behaviour or threading rule. Text goes in and out as strings; files are left to the caller.
 
 #include <cstdint>
 #include <optional>
@@ -18,14 +17,14 @@
 #include "base/time.h"
 #include "fabric/fault_description.h"
 #include "fabric/link_address.h"
-#include "wire/encodings.h"
+#include "verbs/mtu.h"
 
 namespace weft::fabric {
 
 enum class NodeKind : std::uint8_t { Host = 1, Switch = 2 };
 
-/// Limits, all policy, not from the specification, but the last two.
-inline constexpr std::uint32_t kMaxNodes = 0xF'FFFF;  // hosts and switches apart
+/// Limits. All but the last two are policy, not from the specification.
+inline constexpr std::uint32_t kMaxNodes = 0xF'FFFF;  // hosts and switches each
 inline constexpr std::uint32_t kMaxHcasPerHost = 254;
 inline constexpr std::uint32_t kMaxPortsPerHca = 2;
 inline constexpr std::uint32_t kMaxPKeysPerPort = 128;
@@ -36,7 +35,7 @@ inline constexpr std::uint8_t kMaxLmc = 7;                // IBTA vol 1 §4.1.3:
 
 struct HcaPortDescription {
   std::uint8_t lmc{};  // the port answers to 2^lmc LIDs
-  wire::Mtu max_mtu{wire::Mtu::Mtu4096};
+  verbs::Mtu max_mtu{verbs::Mtu::Mtu4096};
   std::vector<PKey> pkeys{kDefaultPKey};      // never empty
   std::optional<Guid> guid{};                 // nothing: see guid_of()
   std::vector<InterfaceAddress> addresses{};  // besides those by position (fabric/addresses.h)
@@ -46,26 +45,27 @@ struct HcaPortDescription {
 struct HcaDescription {
   std::string name;  // weft0, weft1, ... within its host
   std::vector<HcaPortDescription> ports;
-  std::optional<Guid> guid{};  // of the node that the HCA is; nothing: see guid_of()
+  std::optional<Guid> guid{};  // node GUID; nullopt: see guid_of()
   bool operator==(const HcaDescription&) const = default;
 };
 
 struct HostDescription {
   std::string name;
-  std::vector<InterfaceAddress> addresses;  // of the first port, as its own
+  std::vector<InterfaceAddress> addresses;  // of the first port, in addition to its own
   std::vector<HcaDescription> hcas;
   bool operator==(const HostDescription&) const = default;
 };
 
+/// A switch.
 struct SwitchDescription {
   std::string name;
-  std::uint8_t port_count{};   // external ports, 1..port_count; port 0 is always there
-  std::optional<Guid> guid{};  // nothing: see guid_of()
+  std::uint8_t port_count{};   // external ports, 1..port_count; port 0 always exists
+  std::optional<Guid> guid{};  // nullopt: see guid_of()
   bool operator==(const SwitchDescription&) const = default;
 };
 
-/// Where a cable ends: a position in Topology::hosts or Topology::switches. `hca` counts from 0
-/// and is 0 for a switch; `port` counts from 1.
+/// An end of a cable: an index into Topology::hosts or Topology::switches. `hca` counts from 0 and
+/// is 0 for a switch; `port` counts from 1.
 struct EndPoint {
   NodeKind kind{NodeKind::Host};
   std::uint32_t node{};
@@ -77,7 +77,7 @@ struct EndPoint {
 struct LinkDescription {
   EndPoint a;
   EndPoint b;
-  std::optional<double> rate_gbps;  // nothing: as fast as memory
+  std::optional<double> rate_gbps;  // nullopt: no limit
   Duration delay;                   // one way
   LinkType type{LinkType::InfiniBand};
   bool operator==(const LinkDescription&) const = default;
@@ -85,91 +85,92 @@ struct LinkDescription {
 
 struct Topology {
   std::uint64_t subnet_prefix{kDefaultGidPrefix};
-  TimeScale time_scale;  // of the specification's timeouts on this fabric, not of its links
+  TimeScale time_scale;  // applies to the specification's timeouts, not to links
   std::vector<HostDescription> hosts;
   std::vector<SwitchDescription> switches;
   std::vector<LinkDescription> links;
-  std::vector<FaultDescription> faults;  // from the beginning on; each has an end by time or none
+  std::vector<FaultDescription> faults;  // active from the start, until they expire if they do
   bool operator==(const Topology&) const = default;
 };
 
-/// A host with `hca_count` HCAs (weft0, weft1, ...) of `ports_per_hca` ports each.
+/// A host with `hca_count` HCAs (weft0, weft1, ...) with `ports_per_hca` ports each.
 [[nodiscard]] HostDescription make_host(std::string name, std::uint32_t hca_count = 1,
                                         std::uint32_t ports_per_hca = 1);
 
-/// Names unique and well-formed, every number within its limit, every port cabled at most once.
+/// Checks that names are unique and well-formed, numbers within limits, and ports cabled at most
+/// once.
 [[nodiscard]] Result<void> validate(const Topology& topology);
 
-/// The TOML form, described at the top of topology_toml.cc. `origin` names the text in
-/// errors, which say the line and what would work. What is read is valid.
+/// Parses the TOML form, which topology_toml.cc describes. `origin` names the text in errors, which
+/// give the line and a remedy. The result is valid.
 [[nodiscard]] Result<Topology> read_topology(std::string_view toml,
                                              std::string_view origin = "topology");
 
-/// TOML that read_topology() reads back to an equal value.
+/// TOML that read_topology() parses to an equal value.
 [[nodiscard]] std::string write_topology(const Topology& topology);
 
-/// Of what a person writes, as 0.1 for timeouts of a tenth.
+/// The scale for a factor given by a user, such as 0.1 for timeouts of a tenth.
 [[nodiscard]] Result<TimeScale> time_scale_of(double factor);
 
-/// What a person says of all links at once.
+/// Settings for all links that have none of their own.
 struct LinkDefaults {
   std::optional<double> rate_gbps;
   Duration delay;
 };
 
-/// For each link that says nothing itself. Refuses what validate() does.
+/// Applies `defaults`. Refuses what validate() refuses.
 [[nodiscard]] Result<void> apply(const LinkDefaults& defaults, Topology& topology);
 
-/// h1 and h2 back to back.
+/// h1 and h2 connected back to back.
 [[nodiscard]] Topology generate_pair();
 
 /// h1 .. hN on switch s1, 2 <= N <= 254; hN is on port N.
 [[nodiscard]] Result<Topology> generate_star(std::uint32_t hosts);
 
 /// k-ary fat tree, k even. Two levels: k leaves s1 .. sk with k/2 hosts each (ports 1 .. k/2), k/2
-/// spines with k ports; leaf L reaches spine S from its port k/2+S on the spine's port L. Three
-/// levels: k pods of k/2 leaves and k/2 aggregation switches, k^2/4 core switches, k^3/4 hosts.
-/// Switches are numbered leaves first, then aggregation by pod, then core; hosts by leaf.
+/// spines with k ports; port k/2+S of leaf L connects to port L of spine S. Three levels: k pods of
+/// k/2 leaves and k/2 aggregation switches, k^2/4 core switches, k^3/4 hosts. Switches are numbered
+/// leaves first, then aggregation by pod, then core; hosts by leaf.
 [[nodiscard]] Result<Topology> generate_fat_tree(std::uint32_t k, std::uint32_t levels = 2);
 
-/// Torus of one to five dimensions of `sizes` switches, `hosts` on each (ports 1 .. hosts).
-/// Switches are numbered with the first dimension fastest. In dimension d (from 0), port hosts+2d+1
-/// leads to the next switch and hosts+2d+2 to the one before; a dimension of 2 has one cable, not
-/// two.
+/// Torus of one to five dimensions of `sizes` switches, with `hosts` each (ports 1 .. hosts). The
+/// first dimension varies fastest in switch numbers. In dimension d (from 0), port hosts+2d+1
+/// connects to the next switch and hosts+2d+2 to the previous one; a dimension of size 2 has a
+/// single cable.
 [[nodiscard]] Result<Topology> generate_torus(const std::vector<std::uint32_t>& sizes,
                                               std::uint32_t hosts = 1);
 
-/// Dragonfly, with the letters of Kim, Dally, Scott and Abts (ISCA 2008): groups of `a` switches,
-/// fully connected, each with `p` hosts (ports 1 .. p), a-1 cables within its group and `h` to
-/// other groups. `groups` is 2 .. a*h+1, and as many as possible unless told; with fewer, each pair
-/// of groups has the same count of cables, as many as fit.
+/// Dragonfly, with the parameters of Kim, Dally, Scott and Abts (ISCA 2008): groups of `a`
+/// switches, fully connected, each with `p` hosts (ports 1 .. p), a-1 cables within its group and
+/// `h` to other groups. `groups` is 2 .. a*h+1, by default the maximum; with fewer, each pair of
+/// groups has the same number of cables, as many as fit.
 [[nodiscard]] Result<Topology> generate_dragonfly(std::uint32_t a, std::uint32_t p, std::uint32_t h,
                                                   std::optional<std::uint32_t> groups = {});
 
 inline constexpr std::string_view kGeneratorForms =
     "pair, star:N, fat-tree:K[:LEVELS], torus:AxBxC[:HOSTS] or dragonfly:A:P:H[:GROUPS]";
 
-/// One of kGeneratorForms, with spaces as good as colons: what a command line takes.
+/// Parses one of kGeneratorForms, with spaces or colons, as on a command line.
 [[nodiscard]] Result<Topology> generate(std::string_view description);
 
-/// True if generate() would recognise the kind, so that a caller can tell it from a file name.
+/// True if generate() recognises the kind, which distinguishes it from a file name.
 [[nodiscard]] bool names_a_generator(std::string_view description);
 
-/// The cabled ports that a person names: `h1:1`, `h1/weft1:2`, `s1:3` one, `h1` or `s1` all of the
-/// node. Never empty.
+/// The cabled ports that a name denotes: one for `h1:1`, `h1/weft1:2`, `s1:3`, all of the node for
+/// `h1` or `s1`. Never empty.
 [[nodiscard]] Result<std::vector<EndPoint>> cabled_ports(const Topology& topology,
                                                          std::string_view name);
 
-/// As `weft topology show` prints it: nodes, HCAs, ports, GUIDs and cables.
+/// The text of `weft topology show`: nodes, HCAs, ports, GUIDs and cables.
 [[nodiscard]] std::string show(const Topology& topology);
 
-/// `h1:1`, `h1/weft1:2`, `s1:36`: how files and messages write an end point. The HCA is left out
-/// when it is the host's first.
+/// An end point as files and messages write it: `h1:1`, `h1/weft1:2`, `s1:36`. The host's first HCA
+/// is omitted.
 [[nodiscard]] std::string to_string(const Topology& topology, const EndPoint& end_point);
 
-/// GUIDs follow from kind and position (policy, not from the specification): 24 bits of a locally
-/// administered prefix, 4 bits kind, 20 bits position counted from 1, 8 bits HCA, 8 bits port, of
-/// which 0 is the node itself. Stable as long as nodes are only appended.
+/// A GUID from kind and position (policy, not from the specification): 24 bits locally administered
+/// prefix, 4 bits kind, 20 bits position counted from 1, 8 bits HCA, 8 bits port, where 0 is the
+/// node itself. Stable as long as nodes are only appended.
 [[nodiscard]] constexpr Guid make_guid(NodeKind kind, std::uint32_t node, std::uint32_t hca,
                                        std::uint32_t port) {
   constexpr std::uint64_t kPrefix = 0x02'5746;
@@ -177,8 +178,8 @@ inline constexpr std::string_view kGeneratorForms =
               std::uint64_t{node + 1} << 16 | std::uint64_t{hca} << 8 | port};
 }
 
-/// Of a port; of the HCA or switch as a node if the port is 0. What the description says, or an
-/// HCA's own GUID and its port's number, or make_guid().
+/// The GUID of a port, or for port 0 that of the HCA or switch as a node: the one in the
+/// description, else an HCA's own GUID plus the port number, else make_guid().
 [[nodiscard]] Guid guid_of(const Topology& topology, const EndPoint& end_point);
 
 }  // namespace weft::fabric

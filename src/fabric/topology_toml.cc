@@ -1,4 +1,4 @@
-// Topology files. All of the format:
+// Topology files. The whole format:
 //
 //   subnet_prefix = "0xfe80000000000000"   # optional
 //   time_scale = 0.1                       # of the specification's timeouts, default 1
@@ -13,32 +13,32 @@
 //   [[host.hca]]
 //   name = "weft0"                         # default: weft and its number
 //   ports = 2                              # default 1; or one [[host.hca.port]] each
-//   guid = "0x0008f10403960984"            # of the HCA as a node; ports too; default: by position
+//   guid = "0x0008f10403960984"            # of the node; ports can have one; default: by position
 //   [[host.hca]]
 //   [[host.hca.port]]
 //   lmc = 1                                # 0..7, default 0
 //   mtu = 2048                             # 256 .. 4096, default 4096
 //   pkeys = [0xFFFF, 0x8001]               # default [0xFFFF]
-//   addresses = ["10.0.1.2", "fd00::2/64"] # of this port; the usual prefixes are /24 and /64
-//   link_layer = "InfiniBand"              # the only one yet
+//   addresses = ["10.0.1.2", "fd00::2/64"] # of this port; default prefixes are /24 and /64
+//   link_layer = "InfiniBand"              # the only one supported
 //
 //   [[switch]]
 //   name = "s1"
-//   ports = 36                             # 1..254; a guid is possible, as of an HCA
+//   ports = 36                             # 1..254; a guid is possible, as for an HCA
 //
 //   [[link]]
 //   a = "h1:1"                             # NODE:PORT or HOST/HCA:PORT
 //   b = "s1:1"
-//   rate_gbps = 100                        # default: as fast as memory
-//   type = "InfiniBand"                    # the only one yet; Ethernet and OmniPath are refused
+//   rate_gbps = 100                        # default: no limit
+//   type = "InfiniBand"                    # Ethernet and OmniPath are refused
 //   delay_ns = 500                         # default 0
 //
-// Unknown keys are refused, since a misspelt one would silently do nothing.
+// Unknown keys are refused, since a misspelt one would silently have no effect.
 
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
-// Version 3.3 asserts what it then checks and reports itself: "[&" would end the program.
+// Version 3.3 asserts what it then checks and reports itself; "[&" would abort the program.
 #define TOML_ASSERT(expr) static_assert(true)
 #include <fmt/format.h>
 #include <toml++/toml.h>
@@ -55,11 +55,12 @@
 
 #include "fabric/topology.h"
 #include "fabric/topology_check.h"
+#include "verbs/mtu.h"
 
 namespace weft::fabric {
 namespace {
 
-/// Steps of inserting, deleting or changing one letter.
+/// Edit distance: insertions, deletions and changes of one letter.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t column = 0; column <= b.size(); ++column) {
@@ -95,12 +96,12 @@ std::optional<std::uint64_t> read_integer(std::string_view text) {
   return failure == std::errc{} && stop == end ? std::optional{number} : std::nullopt;
 }
 
-/// The line of the first octet beyond ASCII outside strings and comments, where TOML 1.0 has none.
-/// Asked before toml++ parses, which takes some of them for bare keys and then ends the program.
+/// The line of the first non-ASCII octet outside strings and comments, which TOML 1.0 does not
+/// allow. Checked before toml++ parses, which accepts some of them in bare keys and then aborts.
 std::optional<std::size_t> line_of_foreign_octet(std::string_view text) {
   std::size_t line = 1;
-  char quote = 0;        // of the string that we are in
-  bool is_long = false;  // three quotes, or one
+  char quote = 0;        // of the current string
+  bool is_long = false;  // three quotes, not one
   bool in_comment = false;
   for (std::size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];
@@ -108,7 +109,7 @@ std::optional<std::size_t> line_of_foreign_octet(std::string_view text) {
     if (c == '\n') {
       ++line;
       in_comment = false;
-      quote = is_long ? quote : char{0};  // only a long string goes on
+      quote = is_long ? quote : char{0};  // only a long string continues
     } else if (in_comment) {
       continue;
     } else if (quote == '"' && c == '\\') {
@@ -155,7 +156,7 @@ class Reader {
   }
 
  private:
-  // Each of these says false after noting the first error.
+  // Each of these returns false after recording the first error.
   template <class... Arguments>
   bool refuse(const toml::node& at, fmt::format_string<Arguments...> format,
               Arguments&&... arguments) {
@@ -176,7 +177,7 @@ class Reader {
     return true;
   }
 
-  /// An integer of lowest..highest if the key is there.
+  /// Reads an integer in lowest..highest if the key is present.
   template <class T>
   bool read_number(const toml::table& table, std::string_view key, std::int64_t lowest,
                    std::int64_t highest, T& target) {
@@ -205,7 +206,7 @@ class Reader {
     return true;
   }
 
-  /// Calls `read(table)` for each table of an array of tables, if there is one.
+  /// Calls `read(table)` for each table of an array of tables, if present.
   template <class Read>
   bool read_each(const toml::table& parent, std::string_view key, Read read) {
     const toml::node* node = parent.get(key);
@@ -420,7 +421,7 @@ class Reader {
     if (!std::has_single_bit(mtu)) {
       return refuse(*table.get("mtu"), "'mtu' must be 256, 512, 1024, 2048 or 4096");
     }
-    port.max_mtu = static_cast<wire::Mtu>(std::countr_zero(mtu) - 7);
+    port.max_mtu = static_cast<verbs::Mtu>(std::countr_zero(mtu) - 7);
     return true;
   }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "fabric/testing/running_fabric.h"
+#include "verbs/mtu.h"
 
 namespace weft::fabric {
 namespace {
@@ -28,7 +29,7 @@ TEST(TopologyFile, RoundTripsEverythingThatCanBeSaid) {
   topology.hosts[0].hcas[1].ports[0].addresses = {*parse_interface_address("127.1.2.3/8")};
   topology.hosts[0].hcas[1].name = "storage";
   topology.hosts[0].hcas[1].ports[1].pkeys = {kDefaultPKey, PKey{0x8001}, PKey{0x0002}};
-  topology.hosts[1].hcas[0].ports[0].max_mtu = wire::Mtu::Mtu512;
+  topology.hosts[1].hcas[0].ports[0].max_mtu = verbs::Mtu::Mtu512;
   topology.links[0].rate_gbps = 12.5;
   topology.links[0].delay = Duration::nanoseconds(1500);
   topology.links[1].rate_gbps = 100;
@@ -66,7 +67,7 @@ TEST(TopologyFile, RefusesAMisspeltKeyWithItsLineAndTheNearestOne) {
   EXPECT_THAT(reason_of("[[hosts]]\nname = \"h1\"\n"), HasSubstr("did you mean 'host'?"));
 }
 
-/// toml++ would end the program for some of them; found by topology_fuzz.
+/// Nothing can send on links of other types yet.
 TEST(TopologyFile, RefusesLinksOfTypesThatNothingSendsOnYet) {
   const auto of_type = [](std::string_view type) {
     return fmt::format(R"(

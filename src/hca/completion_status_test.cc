@@ -9,9 +9,9 @@
 #include "hca/testing/loopback_pair.h"
 #include "hca/testing/work_requests.h"
 
-/// The table of completion statuses (ibv_poll_cq(3), IBTA vol 1 §11.6.2): a cause for each row that
-/// this service set has, a reason for each that it lacks. tests/verbs has those that programs can
-/// cause.
+/// The table of completion statuses (ibv_poll_cq(3), IBTA vol 1 §11.6.2): provokes each status that
+/// these transport services have, and gives the reason for each that they lack. tests/verbs covers
+/// those that programs can provoke.
 namespace weft::hca {
 namespace {
 
@@ -32,7 +32,7 @@ struct Cause {
   const char* how;
   At at;
   PairOptions options;
-  const char* reason;  // that WEFT_EXPLAIN=1 shows, in part
+  const char* reason;  // part of the reason that WEFT_EXPLAIN=1 shows
   void (*cause)(LoopbackPair&);
 };
 
@@ -57,7 +57,7 @@ void send_from_nowhere(LoopbackPair& pair) {
   };
   SendWr wr = signaled(WrOpcode::Send, sges);
   if (pair.a().qp->type() == QpType::Ud) {
-    AhAttributes address;
+    AddressVector address;
     address.dlid = Lid{2};
     address.port = PortNumber{1};
     wr.ah = *pair.a().hca.create_ah(*pair.a().pd, address);
@@ -65,7 +65,7 @@ void send_from_nowhere(LoopbackPair& pair) {
   testing::post(*pair.a().qp, wr);
 }
 
-/// Packets with this opcode arrive as if they had the other.
+/// Packets with opcode `is` arrive with opcode `becomes`.
 void pretend(LoopbackPair& pair, wire::Opcode is, wire::Opcode becomes) {
   pair.filter = [is, becomes](InFlightPacket& in_flight_packet) {
     if (in_flight_packet.header.opcode == is) {

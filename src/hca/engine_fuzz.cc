@@ -1,5 +1,5 @@
-// A peer that may send whatever decodes as a record to a QP of any type, in any state of its work:
-// the engines end, keep their invariants and stay inside registered memory.
+// A hostile peer sends any decodable record to a QP of any type in any state: every call must
+// return, invariants must hold, and memory outside of registered regions must not be accessed.
 
 #include <algorithm>
 #include <array>
@@ -18,6 +18,7 @@
 #include "hca/memory_window.h"
 #include "hca/packet_record.h"
 #include "hca/qp.h"
+#include "verbs/mtu.h"
 
 namespace weft::hca {
 namespace {
@@ -30,7 +31,7 @@ constexpr std::uint64_t kIova = 0x10000;
 constexpr std::size_t kMemoryBytes = 8'192;
 constexpr std::size_t kGuardBytes = 64;
 constexpr std::uint16_t kMtuBytes = 256;
-constexpr std::uint32_t kOthersSlot = 2;  // of the process that other SRQs are of
+constexpr std::uint32_t kOthersSlot = 2;  // process slot in which the other SRQs live
 constexpr std::uint32_t kOwnSlot = 1;
 constexpr std::uint32_t kDomainName = 7;
 
@@ -43,7 +44,7 @@ void require(bool holds) {
 class Nobody final : public HcaEvents {
  public:
   bool listens{};
-  std::optional<XrcProxyRequest> wanted;  // the newest
+  std::optional<XrcProxyRequest> wanted;  // the newest request
   void xrc_proxy_requested(const XrcProxyRequest& request) override { wanted = request; }
   void completion_event(CompletionQueue&) override {}
   void async_event(const AsyncEvent&) override {}
@@ -51,8 +52,8 @@ class Nobody final : public HcaEvents {
   void explain(std::string_view reason) override { require(!reason.empty()); }
 };
 
-/// A carrier that may have no room, and forgets what it takes but for the PSN that the newest
-/// answer leads to.
+/// A sink that may have no room. It keeps of the packets only the PSN that the next response should
+/// have.
 class Void final : public TransmitSink {
  public:
   Void(unsigned room, Psn& expected) : room_(room), expected_(expected) {}
@@ -82,7 +83,7 @@ class Void final : public TransmitSink {
   Psn& expected_;
 };
 
-/// The input, read from its front; zeros follow its end.
+/// The fuzzer's input, read from the front; zeros follow its end.
 class Script {
  public:
   explicit Script(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
@@ -127,7 +128,7 @@ struct Target {
                                   AccessFlags{Access::LocalWrite} | Access::RemoteWrite |
                                       Access::RemoteRead | Access::RemoteAtomic |
                                       Access::MemoryWindowBind);
-    AhAttributes to;
+    AddressVector to;
     to.dlid = kPeerLid;
     to.port = PortNumber{1};
     ah = *hca.create_ah(*pd, to);
@@ -163,7 +164,7 @@ void bring_up(Qp& qp) {
   to.port = PortNumber{1};
   to.access = AccessFlags{Access::RemoteWrite} | Access::RemoteRead | Access::RemoteAtomic;
   to.qkey = kQKey;
-  to.path_mtu = wire::Mtu::Mtu256;
+  to.path_mtu = verbs::Mtu::Mtu256;
   to.dest_qpn = Qpn{0x8001};
   to.rq_psn = to.sq_psn = kFirstPsn;
   to.max_dest_rd_atomic = to.max_rd_atomic = 2;
@@ -206,7 +207,7 @@ class Attack {
     QpInit init;
     const std::uint8_t choice = script_.next();
     init.type = kTypes[choice % kTypes.size()];
-    target.events.listens = choice >= 0xF0;  // words take most of the time
+    target.events.listens = choice >= 0xF0;  // formatting reasons takes most of the time
     init.pd = target.pd;
     init.send_cq = init.recv_cq = target.cq;
     init.xrcd = target.xrcd;
@@ -267,7 +268,7 @@ class Attack {
         poll();
         break;
       case 7:
-        if (!last_.empty()) {  // a repeated request is a duplicate, or what was held up before
+        if (!last_.empty()) {  // a repeated request is a duplicate, or retries one that was refused
           deliver(last_, false);
           break;
         }
@@ -278,7 +279,8 @@ class Attack {
     qp.check_invariants();
   }
 
-  /// What a driver tells an XRC target of proxies: there is one or none, or a process is gone.
+  /// Simulates a driver's notifications to an XRC target: a proxy was made, none can be made, or a
+  /// process is gone.
   void handle_proxy_event(Qp& qp, std::uint8_t what) {
     if ((what & 8) != 0) {
       qp.handle_owner_gone(kOthersSlot);
@@ -333,8 +335,8 @@ class Attack {
                                                      : qp.post_recv(wr));
   }
 
-  /// That of a peer who keeps count, and has heard the answers, one that it had before, or any of
-  /// the first few.
+  /// A PSN as a correct peer would use it, having received the last response or an earlier one, or
+  /// any of the first few.
   Psn psn(Qp& qp) {
     constexpr std::uint8_t kExpected = 0x80;
     constexpr std::uint8_t kBefore = 0xE0;
@@ -348,7 +350,7 @@ class Attack {
                               : expected_ - 1 - choice % 32;
   }
 
-  /// What the peer who keeps count asks next, after this.
+  /// Advances the PSN that a correct peer would use next.
   void count(const PacketHeader& header) {
     std::uint32_t packets = header.packet_count;
     if (wire::opcode_info(header.opcode)->operation == wire::Operation::RdmaReadRequest) {
@@ -360,7 +362,7 @@ class Attack {
     }
   }
 
-  /// Headers that a QP looks at twice, unless the script wants others.
+  /// Fills in the headers that a QP checks, unless the script wants arbitrary ones.
   void aim(Qp& qp, bool anything, PacketHeader& header) {
     const wire::ExtensionHeaders headers = wire::opcode_info(header.opcode)->headers;
     header.slid = anything ? Lid{script_.next()} : kPeerLid;
@@ -405,7 +407,7 @@ class Attack {
     }
   }
 
-  /// Of the QP's transport, unless the script wants any.
+  /// An opcode of the QP's transport, unless the script wants any.
   wire::Opcode opcode(const Qp& qp, bool anything) {
     const auto table = wire::opcode_table();
     const wire::Transport wanted = qp.type() == QpType::Rc   ? wire::Transport::Rc
@@ -442,7 +444,8 @@ class Attack {
                                                                   : script_.next() % kMtuBytes;
     const std::size_t payload =
         std::size_t{header.path_mtu_bytes} * (header.packet_count - 1U) + last;
-    // An answer to a target can only be a proxy's: from its process, over the port's own LID.
+    // A response to an XRC target can only come from a proxy: from its process, to and from the
+    // port's own LID.
     const bool is_for_proxy = qp.type() == QpType::XrcTarget &&
                               wire::is_response(wire::opcode_info(header.opcode)->operation) &&
                               !anything;
@@ -478,8 +481,8 @@ class Attack {
   Instant now_{Duration::milliseconds(1)};
 };
 
-/// A step of Attack as its script says it: a request that a good peer could send next, room for
-/// what comes in, an answer that goes out, a repetition.
+/// One step of Attack, encoded as script octets: a valid next request, room for transmitting, a
+/// response, or a repetition.
 void add_step(Random& random, fuzz::Octets& script) {
   const auto octet = [&](std::uint64_t bound) {
     return static_cast<std::uint8_t>(random.below(bound));
@@ -489,13 +492,13 @@ void add_step(Random& random, fuzz::Octets& script) {
   };
   switch (random.below(8)) {
     case 0:
-      return add({1, octet(64), octet(64)});  // a receive
+      return add({1, octet(64), octet(64)});  // post a receive
     case 1:
-      return add({2, 0xFF});  // transmits
+      return add({2, 0xFF});  // transmit
     case 2:
-      return add({7});  // the newest request again
+      return add({7});  // the last request again
     case 3:
-      return add({0, octet(10), octet(64), octet(32), octet(2)});  // a request of its own
+      return add({0, octet(10), octet(64), octet(32), octet(2)});  // a work request of its own
     default:
       break;
   }
@@ -514,7 +517,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return 0;
 }
 
-/// Now and then some steps behind what there is, or instead of it.
+/// Sometimes appends steps to the input or replaces it.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t most, unsigned seed) {
   constexpr std::uint64_t kSeldom = 8;

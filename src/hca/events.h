@@ -6,7 +6,7 @@
 #include "base/identifiers.h"
 #include "base/time.h"
 #include "hca/types.h"
-#include "wire/encodings.h"
+#include "verbs/mtu.h"
 
 namespace weft::hca {
 
@@ -14,8 +14,8 @@ class CompletionQueue;
 class SharedReceiveQueue;
 class Qp;
 
-/// An asynchronous event (IBTA vol 1 §11.6.3). At most one of the objects is set; port events name
-/// the port.
+/// An asynchronous event (IBTA vol 1 §11.6.3). At most one object pointer is set; port events set
+/// `port` instead.
 struct AsyncEvent {
   AsyncEventType type{};
   Qp* qp{};
@@ -24,8 +24,8 @@ struct AsyncEvent {
   PortNumber port;
 };
 
-/// A packet that a QP dropped for its P_Key or its Q_Key (IBTA vol 1 §9.6.1.1, §10.2.4, §10.9.4):
-/// what PortInfo counts of the port, and traps 257 and 258 tell of (§14.2.5.1).
+/// A packet that a QP dropped because of its P_Key or Q_Key (IBTA vol 1 §9.6.1.1, §10.2.4,
+/// §10.9.4). PortInfo counts these for the port, and traps 257 and 258 report them (§14.2.5.1).
 struct BadKey {
   enum class Kind : std::uint8_t { PKey, QKey };
 
@@ -34,60 +34,67 @@ struct BadKey {
   Lid source;
   Lid destination;
   ServiceLevel sl;
-  Qpn source_qp;  ///< 0: a connection's packet, which does not name it
+  Qpn source_qp;  ///< 0 for a connected QP's packet, which does not carry it
   Qpn destination_qp;
-  Gid source_gid;  ///< zero: the packet has no GRH
+  Gid source_gid;  ///< zero if the packet has no GRH
   std::uint32_t key{};
 };
 
-/// Of whom a proxy takes the place (hca/xrc_relay.h): what its completions name.
+/// The connection on whose behalf a proxy QP receives (hca/xrc_relay.h); its completions carry
+/// these numbers.
 struct XrcProxyFor {
   Qpn target;
-  Qpn source;  ///< the initiator
+  Qpn source;  ///< the XRC initiator QP
   Lid slid;
   ServiceLevel sl;
 };
 
-/// A target QP needs a proxy in the process `slot` of its host; Qp::handle_proxy answers, with
-/// `serial`. The proxy's connection begins with PSN 0.
+/// Request for a proxy QP in process `slot` of the target QP's host. The driver answers through
+/// Qp::handle_proxy with the same `serial`. The proxy's connection starts at PSN 0.
 struct XrcProxyRequest {
   std::uint32_t slot{};
   std::uint32_t serial{};
-  std::uint32_t domain{};  // its name
-  bool is_for_reads{};     // a target has one for them, and one for all else
+  std::uint32_t domain{};  // name of the XRC domain, XrcDomain::name
+  bool is_for_reads{};  // a target has one proxy per process for READs and one for everything else
   XrcProxyFor of;
   PortNumber port;
   std::uint16_t pkey_index{};
-  wire::Mtu path_mtu{};
+  verbs::Mtu path_mtu{};
   std::uint8_t min_rnr_timer{};
 };
 
-/// What an HCA tells its driver. Called with the lock of the object concerned held: record it and
-/// return; never call back.
+/// Notifications from an HCA to its driver. They arrive with the lock of the object concerned held,
+/// on whichever thread made the call that caused them: record the notification and return, and
+/// never call back into the HCA.
 class HcaEvents {
  public:
   virtual ~HcaEvents() = default;
 
-  /// An armed CQ received a completion that it was armed for (the arm is used up).
+  /// An armed CQ received a completion that satisfies its arm, which is now consumed.
   virtual void completion_event(CompletionQueue& cq) = 0;
 
-  /// An armed CQ holds its event back for more completions: CompletionQueue::end_period() is due
-  /// after that time. Later calls replace it. For drivers that moderate CQs.
+  /// An armed CQ delays its event to coalesce completions: the driver must call
+  /// CompletionQueue::end_period() after `period`. A later call replaces an earlier one. Only
+  /// drivers that offer CQ moderation need this.
   virtual void completion_event_held(CompletionQueue& /*cq*/, Duration /*period*/) {}
 
+  /// An asynchronous event occurred; see AsyncEventType.
   virtual void async_event(const AsyncEvent& event) = 0;
 
-  /// A packet with a wrong key was dropped: of any sender, as often as it likes.
+  /// A packet with an invalid key was dropped. Any sender can cause this at any rate, so a driver
+  /// must limit what it does about it.
   virtual void bad_key(const BadKey& /*bad*/) {}
 
-  /// For drivers whose processes share XRC domains (hca/xrc_relay.h). The second: none of the
-  /// target's proxies is needed any more.
+  /// For drivers whose processes share XRC domains (hca/xrc_relay.h): the target QP needs a proxy
+  /// in another process.
   virtual void xrc_proxy_requested(const XrcProxyRequest& /*request*/) {}
+  /// The target QP no longer needs any of its proxies.
   virtual void xrc_proxies_released(std::uint32_t /*domain*/, Qpn /*target*/) {}
 
-  /// Whether reasons of error completions are wanted (WEFT_EXPLAIN=1); asked before any text is
-  /// made.
+  /// True if the driver wants reasons for error completions (WEFT_EXPLAIN=1). Checked before a
+  /// reason is formatted.
   [[nodiscard]] virtual bool explains_errors() const = 0;
+  /// A reason for an error completion or event, for the user.
   virtual void explain(std::string_view reason) = 0;
 };
 

@@ -8,7 +8,7 @@
 namespace weft::hca {
 namespace {
 
-/// 1,200 Gb/s (ibv_rate; IBTA vol 1 §15.2.5.16, PathRecord Rate).
+/// Encoding of 1,200 Gb/s (ibv_rate; IBTA vol 1 §15.2.5.16, PathRecord Rate).
 constexpr std::uint8_t kLastStaticRate = 24;
 
 }  // namespace
@@ -30,7 +30,7 @@ const HcaConfiguration& Hca::configuration() const { return state_->configuratio
 void Hca::set_port(PortNumber port, const PortAttributes& attributes) {
   WEFT_DEBUG_ASSERT(port.value() >= 1 && port.value() <= state_->configuration.port_count,
                     "the port is one of this HCA's");
-  const std::lock_guard guard{state_->objects};  // no QP comes or goes meanwhile
+  const std::lock_guard guard{state_->objects};  // keeps QPs from being created or destroyed
   {
     const std::lock_guard ports_guard{state_->ports_lock};
     PortAttributes& known = state_->ports[port.value()];
@@ -57,7 +57,7 @@ Result<PKey> Hca::pkey_at(PortNumber port, std::uint16_t index) const {
   return attributes.pkey(index);
 }
 
-Result<PacketRoute> Hca::make_route(const AhAttributes& attributes) const {
+Result<PacketRoute> Hca::make_route(const AddressVector& attributes) const {
   if (attributes.port.value() == 0 || attributes.port.value() > state_->configuration.port_count) {
     return fail(ErrorCode::InvalidArgument, "port {} is not in 1..{}", attributes.port.value(),
                 state_->configuration.port_count);
@@ -71,7 +71,7 @@ Result<PacketRoute> Hca::make_route(const AhAttributes& attributes) const {
     return fail(ErrorCode::InvalidArgument, "static rate {} is not a rate: 0 (none) or 2..{}",
                 attributes.static_rate, kLastStaticRate);  // R-RVT-4
   }
-  // A GRH does not change that: a packet goes by its LRH within a subnet.
+  // True with a GRH as well: within a subnet a packet is forwarded by its LRH.
   if (attributes.dlid == Lid{}) {
     return fail(ErrorCode::InvalidArgument,
                 "DLID 0 is reserved, and no port has it (IBTA vol 1 §4.1.3): an address{} names "
@@ -130,12 +130,12 @@ Qp* Hca::handle_packet(PortNumber port, const Packet& packet, Instant now) {
   return qp;
 }
 
-/// R-RVT-21: to each QP that is attached on that port, once. The sender's own QP gets no copy of
-/// what it sent; who has its number on another HCA does.
+/// R-RVT-21: delivers one copy to each QP that is attached on that port. The sending QP gets no
+/// copy of its own packet, but a QP with the same number on another HCA does.
 void Hca::deliver_multicast(PortNumber port, const Packet& packet, Instant now) {
   if (!packet.header.has_grh) {
     state_->malformed.fetch_add(1,
-                                std::memory_order_relaxed);  // §9.x: a multicast packet has a GRH
+                                std::memory_order_relaxed);  // a multicast packet must have a GRH
     return;
   }
   const std::lock_guard guard{state_->objects};
@@ -153,7 +153,8 @@ void Hca::deliver_multicast(PortNumber port, const Packet& packet, Instant now) 
 }
 
 void Hca::visit_qps(void (*visit)(void*, Qp&), void* context) {
-  const std::lock_guard guard{state_->objects};  // no QP comes or goes meanwhile (R-RVT-19)
+  const std::lock_guard guard{
+      state_->objects};  // keeps QPs from being created or destroyed (R-RVT-19)
   state_->each_qp([&](Qp& qp) { visit(context, qp); });
 }
 

@@ -12,9 +12,10 @@
 #include "hca/address_handle.h"
 #include "hca/completion_queue.h"
 #include "hca/events.h"
+#include "hca/fast_region.h"
+#include "hca/held_objects.h"
 #include "hca/limits.h"
 #include "hca/memory_region.h"
-#include "hca/port.h"
 #include "hca/qp.h"
 #include "hca/receive_queue.h"
 #include "hca/types.h"
@@ -23,34 +24,35 @@
 
 namespace weft::hca {
 
-/// How the network under the engines behaves (docs/ARCHITECTURE.md, decision 7).
+/// How the network below the engines loses packets (docs/ARCHITECTURE.md, decision 7).
 enum class LossModel : std::uint8_t {
-  Lossy,     ///< may lose silently: every expiry of the retry timer counts
-  Reliable,  ///< says what it dropped: an expiry counts only after report_loss()
+  Lossy,     ///< may lose packets silently, so every expiry of the retry timer counts
+  Reliable,  ///< reports every loss, so an expiry counts only after Qp::report_loss()
 };
 
+/// Fixed properties of an Hca.
 struct HcaConfiguration {
   DeviceLimits limits;
   LockPolicy lock_policy{LockPolicy::None};
   LossModel loss_model{LossModel::Lossy};
-  std::uint64_t seed{};      ///< keys and whatever else must not be guessed
+  std::uint64_t seed{};      ///< seeds everything that must be unpredictable, such as keys
   Qpn first_qpn{Qpn{0x10}};  ///< QPNs of this process: [first_qpn, first_qpn + limits.max_qp)
   std::uint8_t port_count{1};
-  std::uint32_t max_train_bytes{16'384};  ///< policy; 0 for single packets
-  TimeScale time_scale{};                 ///< of the retry and RNR timers
-  UserMemory* user_memory{};              ///< outlives the HCA; null: every page is present
-  bool has_fast_path{true};               ///< false: the usual packet goes the general way, too
+  std::uint32_t max_train_bytes{16'384};  ///< policy; 0 disables trains
+  TimeScale time_scale{};                 ///< scales the retry and RNR timers
+  UserMemory* user_memory{};  ///< must outlive the HCA; null: all pages are always present
+  bool has_fast_path{true};   ///< false: engines never use TransmitSink::send_fast
 };
 
-/// How pages of on-demand regions are brought in ahead of their use.
+/// How to prefetch pages of on-demand regions (ibv_advise_mr).
 struct Prefetch {
   bool for_writing{};
-  bool fault{true};     ///< false: only what is present already counts, nothing is brought in
-  bool must_succeed{};  ///< the caller waits for the outcome; otherwise this is but advice
+  bool fault{true};     ///< false: check only which pages are present, bring none in
+  bool must_succeed{};  ///< the caller waits for the outcome; otherwise this is only advice
 };
 
-/// An XRC initiator has no `recv_cq` and no SRQ; a target has none of the next four, but an
-/// `xrcd`. What is there nevertheless is ignored, as rdma-core does.
+/// Arguments of create_qp. An XRC initiator has no `recv_cq` and no `srq`; an XRC target has only
+/// an `xrcd`. What does not apply is ignored, as rdma-core does.
 struct QpInit {
   QpType type{QpType::Rc};
   ProtectionDomain* pd{};
@@ -59,16 +61,18 @@ struct QpInit {
   SharedReceiveQueue* srq{};
   XrcDomain* xrcd{};
   bool signal_all{};
-  QpCapabilities capabilities;  ///< asked; the actual ones (at least as large) are in query()
-  std::optional<XrcProxyFor> proxy_for{};  ///< of a target QP that no program sees
+  QpCapabilities
+      capabilities;  ///< requested; query() returns the actual ones, which are at least as large
+  std::optional<XrcProxyFor> proxy_for{};  ///< set for a proxy QP, which no program sees
 };
 
-/// One HCA as one process has it open: the verbs objects and their rules. The driver owns time,
-/// threads and the network: it feeds `handle_packet` and timers, drains `Qp::transmit`, and says
-/// what ports look like. Object creation and destruction may come from any thread under
-/// LockPolicy::Spin; a destroyed object must not be in use elsewhere, as the verbs documentation
-/// demands. Packets for a QP may be under way when it goes, so the driver calls handle_packet and
-/// destroy_qp one after the other, never at the same time.
+/// A host channel adapter as one process has it open: the verbs objects and their rules. The driver
+/// owns time, threads and the network: it calls handle_packet() and the timeout functions, drains
+/// Qp::transmit(), and describes the ports by set_port().
+///
+/// Threads: under LockPolicy::Spin objects may be created and destroyed on any thread. As with
+/// verbs, an object must not be in use while it is destroyed. Packets for a QP may still be in
+/// flight at that time, so the driver must serialise handle_packet() with destroy_qp().
 class Hca {
  public:
   Hca(const HcaConfiguration& configuration, HcaEvents& events);
@@ -76,89 +80,111 @@ class Hca {
 
   [[nodiscard]] const HcaConfiguration& configuration() const;
 
-  /// Replaces what the subnet manager and the link say of a port. QPs follow at once, connected or
-  /// not: the P_Key at their index, the source LID with their path bits, a datagram's longest
-  /// payload. A QP whose P_Key is gone sends and takes nothing.
+  /// Replaces the attributes of a port. All QPs of the port follow at once, connected or not: the
+  /// P_Key at their index, their source LID, and a datagram's maximum payload. A QP whose P_Key was
+  /// removed neither sends nor receives.
   void set_port(PortNumber port, const PortAttributes& attributes);
   [[nodiscard]] PortAttributes port(PortNumber port) const;
 
-  // --- verbs: each refuses with a reason
-  // ---------------------------------------------------------------------------
+  // --- verbs; each refusal carries its reason
+  /// Allocates a protection domain; deallocation is refused while objects use it (R-PD-2).
   Result<ProtectionDomain*> allocate_pd();
   Result<void> deallocate_pd(ProtectionDomain& pd);
+  /// Registers `memory` under new keys (see MemoryTable::add). `iova` is the address by which work
+  /// requests and peers name its first byte.
   Result<MemoryRegion*> register_memory(ProtectionDomain& pd, std::uint64_t iova,
                                         std::span<std::byte> memory, AccessFlags access);
-  /// All of the program's address space at its own addresses, paged on demand (R-ODP-2).
+  /// Registers the program's whole address space, paged on demand (R-ODP-2).
   Result<MemoryRegion*> register_address_space(ProtectionDomain& pd, AccessFlags access);
-  /// The null region: local reads give zeros, local writes are discarded; peers have no access.
+  /// Registers the null region: local reads return zeros, local writes are discarded, peers have no
+  /// access.
   Result<MemoryRegion*> register_null(ProtectionDomain& pd);
-  /// Changes a region in place: its keys stay. Returns what stands for it from now on; on refusal
-  /// the region is as it was (IBTA vol 1 §11.2.8.8).
+  /// Changes a region in place and keeps its keys. Returns the region that replaces `region`; if
+  /// the call is refused, `region` is unchanged (IBTA vol 1 §11.2.8.8).
   Result<MemoryRegion*> reregister_memory(MemoryRegion& region, ProtectionDomain& pd,
                                           std::uint64_t iova, std::span<std::byte> memory,
                                           AccessFlags access);
+  /// Deregisters a region; returns when no QP uses it any more. Refused while windows are bound to
+  /// it.
   Result<void> deregister_memory(MemoryRegion& region);
-  /// A region of another process, under its key, in what stands for its PD here; `memory` is where
-  /// it is mapped, null where it is not: then it has its keys, and nobody's access.
+  /// Registers a region of another process under that process's key. `memory` is where it is mapped
+  /// here; null if it cannot be mapped: the key then exists, and every access through it fails.
   Result<MemoryRegion*> import_memory(ProtectionDomain& pd, RKey key, std::uint64_t iova,
                                       std::uint64_t length, std::byte* memory, AccessFlags access);
+  /// Removes a region from import_memory(); returns when no QP uses it any more.
   void remove_memory(MemoryRegion& region);
+  /// A region that REG_MR work requests register, of a list of at most so many pieces.
+  Result<FastRegion*> allocate_fast_region(ProtectionDomain& pd, std::uint32_t max_pieces);
+  /// Maps memory for the next REG_MR: its first byte is at `iova` then.
+  void map(FastRegion& region, std::uint64_t iova, PagedMemory memory);
+  void deallocate_fast_region(FastRegion& region);
+  /// Allocates an unbound memory window.
   Result<MemoryWindow*> allocate_window(ProtectionDomain& pd, WindowType type);
   void deallocate_window(MemoryWindow& window);  // bound or not
-  /// Makes pages of on-demand regions present before they are needed (T-ODP-5).
+  /// Makes pages of on-demand regions present ahead of their use (T-ODP-5).
   Result<void> prefetch(const ProtectionDomain& pd, std::span<const Sge> ranges, Prefetch how);
+  /// Creates a CQ for `capacity` completions; destruction is refused while QPs or WQs use it.
   Result<CompletionQueue*> create_cq(std::uint32_t capacity,
                                      const CompletionQueueOptions& options = {});
   Result<void> destroy_cq(CompletionQueue& cq);
+  /// Creates an SRQ; `limit` arms SrqLimitReached, 0 does not (R-RVT-15).
   Result<SharedReceiveQueue*> create_srq(ProtectionDomain& pd, std::uint32_t depth,
                                          std::uint32_t max_sge, std::uint32_t limit);
+  /// Changes what is given; see SharedReceiveQueue::modify.
   Result<void> modify_srq(SharedReceiveQueue& srq, std::optional<std::uint32_t> depth,
                           std::optional<std::uint32_t> limit);
   Result<void> destroy_srq(SharedReceiveQueue& srq);
-  /// With a name: one that other processes have open under it, too.
+  /// A non-zero `name` identifies a domain that other processes have open, too.
   Result<XrcDomain*> open_xrc_domain(std::uint32_t name = 0);
   Result<void> close_xrc_domain(XrcDomain& domain);
-  /// An SRQ for the target QPs of a domain; what it receives completes in `cq`.
+  /// Creates an SRQ for the target QPs of `domain`; its receives complete in `cq`.
   Result<SharedReceiveQueue*> create_xrc_srq(ProtectionDomain& pd, XrcDomain& domain,
                                              CompletionQueue& cq, std::uint32_t depth,
                                              std::uint32_t max_sge);
-  /// The proxy of another process's target QP, ready to receive (hca/xrc_relay.h).
+  /// Creates the proxy of another process's target QP, in a state that receives (hca/xrc_relay.h).
   Result<Qp*> create_proxy(XrcDomain& domain, const XrcProxyRequest& request);
+  /// Creates a receive work queue without a QP (ibv_create_wq).
   Result<WorkQueue*> create_wq(const WorkQueue::Init& init);
   Result<void> destroy_wq(WorkQueue& wq);
-  Result<AddressHandle*> create_ah(ProtectionDomain& pd, const AhAttributes& attributes);
+  Result<AddressHandle*> create_ah(ProtectionDomain& pd, const AddressVector& attributes);
   Result<void> destroy_ah(AddressHandle& ah);
+  /// Creates a QP in RESET. Refuses what exceeds the device's limits or does not fit the type; see
+  /// QpInit.
   Result<Qp*> create_qp(const QpInit& init);
+  /// Destroys a QP and removes its completions from its CQs.
   Result<void> destroy_qp(Qp& qp);
   Result<void> attach_multicast(Qp& qp, const Gid& mgid, Lid mlid);  // R-RVT-21
   Result<void> detach_multicast(Qp& qp, const Gid& mgid, Lid mlid);
 
   // --- driver
-  // ------------------------------------------------------------------------------------------------------
-  /// Delivers a packet that arrived at `port` to its QP (or to all QPs of that port that are
-  /// attached to its multicast group). A
-  /// packet without a QP is dropped and counted, as on hardware. Returns the QP that took it, or
-  /// null (dropped, or multicast).
+  /// Delivers a packet that arrived at `port` to its QP, or to all QPs of the port that are
+  /// attached to its multicast group. A packet without a QP is dropped and counted, as hardware
+  /// does. Returns the QP that received it; null if it was dropped or multicast.
   Qp* handle_packet(PortNumber port, const Packet& packet, Instant now);
 
-  /// All QPs, for a driver that has few (sim, tests). None comes or goes meanwhile: `visit` must
-  /// not create or destroy any, and other threads wait.
+  /// Calls `visit` for every QP; for drivers with few of them (sim, tests). Holds the lock of
+  /// object creation, so `visit` must not create or destroy a QP.
   template <class Visit>
   void for_each_qp(Visit visit) {
     visit_qps([](void* context, Qp& qp) { (*static_cast<Visit*>(context))(qp); }, &visit);
   }
 
+  /// What the program holds now. Any thread, but none that holds a QP's lock.
+  [[nodiscard]] HeldObjects held_objects();
+
+  /// Dropped packets, counted since creation.
   struct Counters {
-    std::uint64_t no_qp{};  // packets for a QPN that nobody has
+    std::uint64_t no_qp{};  // packets for a QPN without a QP
     std::uint64_t pkey_violations{};
     std::uint64_t qkey_violations{};
     std::uint64_t malformed{};
   };
+  /// A consistent copy is not guaranteed: each counter is exact, but they are read one by one.
   [[nodiscard]] Counters counters() const;
 
  private:
   friend class Qp;
-  [[nodiscard]] Result<PacketRoute> make_route(const AhAttributes& attributes) const;
+  [[nodiscard]] Result<PacketRoute> make_route(const AddressVector& attributes) const;
   [[nodiscard]] Result<PKey> pkey_at(PortNumber port, std::uint16_t index) const;
   void report_bad_key(const BadKey& bad);
   void deliver_multicast(PortNumber port, const Packet& packet, Instant now);

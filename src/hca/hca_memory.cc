@@ -63,7 +63,7 @@ Result<MemoryRegion*> Hca::reregister_memory(MemoryRegion& region, ProtectionDom
   if (!replaced) {
     return std::unexpected(replaced.error());
   }
-  fence_qps();  // and only now may what was before be freed
+  fence_qps();  // only now may the previous region be freed
   pd.uses.fetch_add(1, std::memory_order_relaxed);
   before->uses.fetch_sub(1, std::memory_order_release);
   return replaced->now;
@@ -128,10 +128,33 @@ void Hca::deallocate_window(MemoryWindow& window) {
   pd.uses.fetch_sub(1, std::memory_order_release);
 }
 
-/// Nobody is in the middle of using what was just taken out of a table.
+/// On return, no QP still uses what was removed from a table before the call.
 void Hca::fence_qps() {
-  const std::lock_guard guard{state_->objects};  // no QP goes meanwhile
+  const std::lock_guard guard{state_->objects};  // keeps QPs from being destroyed
   state_->each_qp([](Qp& qp) { qp.pass_through(); });
+}
+
+Result<FastRegion*> Hca::allocate_fast_region(ProtectionDomain& pd, std::uint32_t max_pieces) {
+  auto region = state_->memory.add_fast(pd, max_pieces);
+  if (region) {
+    pd.uses.fetch_add(1, std::memory_order_relaxed);
+  }
+  return region;
+}
+
+void Hca::map(FastRegion& region, std::uint64_t iova, PagedMemory memory) {
+  if (state_->memory.map(region, iova, std::move(memory))) {
+    const std::size_t count = state_->memory.retired(region);
+    fence_qps();  // nobody looks at those any more
+    state_->memory.free_retired(region, count);
+  }
+}
+
+void Hca::deallocate_fast_region(FastRegion& region) {
+  ProtectionDomain& pd = region.pd();
+  const std::unique_ptr<FastRegion> removed = state_->memory.remove_fast(region);
+  fence_qps();
+  pd.uses.fetch_sub(1, std::memory_order_release);
 }
 
 }  // namespace weft::hca

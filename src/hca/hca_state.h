@@ -12,30 +12,60 @@
 
 namespace weft::hca {
 
-/// Objects of one kind: handed out as raw pointers, freed at the latest with the HCA, as closing a
-/// device does.
+/// Owns all objects of one kind. They are handed out as raw pointers and freed with the HCA at the
+/// latest, as closing a device does. Each has a number, from 1 on, which is used again after it was
+/// freed. Not thread-safe: guarded by Hca::State::objects.
 template <class T>
 class ObjectPool {
  public:
   T* add(std::unique_ptr<T> object) {
     T* const raw = object.get();
-    objects_.emplace(raw, std::move(object));
+    std::uint32_t number = static_cast<std::uint32_t>(objects_.size()) + 1;
+    if (!free_numbers_.empty()) {
+      number = free_numbers_.back();
+      free_numbers_.pop_back();
+    }
+    objects_.emplace(raw, Numbered{.number = number, .object = std::move(object)});
     return raw;
   }
-  void free(T& object) { objects_.erase(&object); }
+  void free(T& object) {
+    const auto found = objects_.find(&object);
+    if (found != objects_.end()) {
+      free_numbers_.push_back(found->second.number);
+      objects_.erase(found);
+    }
+  }
   [[nodiscard]] std::size_t size() const { return objects_.size(); }
+  /// 0: it is none of these.
+  [[nodiscard]] std::uint32_t number_of(const T* object) const {
+    const auto found = objects_.find(const_cast<T*>(object));
+    return found == objects_.end() ? 0 : found->second.number;
+  }
+  /// Calls `visit(T&, number)` for each, in no order.
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (const auto& [raw, numbered] : objects_) {
+      visit(*raw, numbered.number);
+    }
+  }
 
  private:
-  std::unordered_map<T*, std::unique_ptr<T>> objects_;
+  struct Numbered {
+    std::uint32_t number{};
+    std::unique_ptr<T> object;
+  };
+  std::unordered_map<T*, Numbered> objects_;
+  std::vector<std::uint32_t> free_numbers_;
 };
 
-/// Numbers of work queues stand beside QPNs in completions. Those of a process slot are its QPs';
-/// of slot 0, a host's own, only QP0 and QP1 are taken (base/process_slot.h).
+/// Numbers of work queues appear in completions beside QPNs, and must differ from them. QPNs of a
+/// process contain its slot; in slot 0, the host's own, only QP0 and QP1 are used
+/// (base/process_slot.h).
 inline constexpr std::uint32_t kFirstWorkQueue = 0x2000;
 
-/// Objects by kind. `objects` guards creation, destruction and everything here but the ports and
-/// the data path's QP slots: a slot is read without a lock, since the driver keeps deliveries and
-/// destroy_qp apart. A QP's locks come after `objects` and before `ports_lock`.
+/// The objects of an Hca. `objects` guards creation, destruction and all members here except the
+/// ports and the QP slots: a slot is read without a lock, since the driver serialises deliveries
+/// with destroy_qp. Lock order: `objects`, then a QP's locks, then `ports_lock`.
 struct Hca::State {
   State(const HcaConfiguration& configuration_, HcaEvents& events_)
       : configuration(configuration_),
@@ -48,7 +78,7 @@ struct Hca::State {
         wqs(configuration_.limits.max_wq),
         xrc_srqs(configuration.first_qpn.value(), configuration_.limits.max_srq) {}
 
-  /// With `objects` held, so that no QP comes or goes meanwhile.
+  /// Caller must hold `objects`, which keeps QPs from being created or destroyed.
   template <class Visit>
   void each_qp(Visit visit) {
     for (auto& slot : qps) {
@@ -62,13 +92,13 @@ struct Hca::State {
   HcaEvents& events;
   mutable PolicyLock objects;
   MemoryTable memory;
-  mutable PolicyLock ports_lock;  // held for nothing else, so that a QP's lock may be held before
-  std::array<PortAttributes, 3> ports;  // by number; an HCA has one or two
+  mutable PolicyLock ports_lock;        // innermost lock: may be taken with a QP's lock held
+  std::array<PortAttributes, 3> ports;  // by port number; an HCA has one or two ports
 
-  std::vector<std::atomic<Qp*>> qps;  // by QPN - first_qpn
+  std::vector<std::atomic<Qp*>> qps;  // index: QPN - first_qpn
   std::uint32_t next_qp{};
   std::uint32_t qp_count{};
-  std::vector<std::unique_ptr<WorkQueue>> wqs;  // by number - kFirstWorkQueue
+  std::vector<std::unique_ptr<WorkQueue>> wqs;  // index: number - kFirstWorkQueue
   XrcSrqTable xrc_srqs;
   ObjectPool<XrcDomain> xrc_domains;
   ObjectPool<ProtectionDomain> pds;
@@ -76,6 +106,7 @@ struct Hca::State {
   ObjectPool<SharedReceiveQueue> srqs;
   ObjectPool<AddressHandle> ahs;
 
+  /// An attached multicast group (IBTA vol 1 §10.5).
   struct Group {
     Gid mgid;
     Lid mlid;

@@ -39,6 +39,10 @@ Result<void> refuse_if_used(const std::atomic<std::uint32_t>& uses, std::string_
       return make_uc_transport(core);
     case QpType::Ud:
       return make_ud_transport(core);
+    case QpType::Smi:
+    case QpType::Gsi:
+    case QpType::RawPacket:
+      break;  // refused by check_qp_init
   }
   return nullptr;
 }
@@ -179,7 +183,7 @@ Result<void> Hca::destroy_wq(WorkQueue& wq) {
   return {};
 }
 
-Result<AddressHandle*> Hca::create_ah(ProtectionDomain& pd, const AhAttributes& attributes) {
+Result<AddressHandle*> Hca::create_ah(ProtectionDomain& pd, const AddressVector& attributes) {
   auto route = make_route(attributes);  // T-AH-2: port, DLID, GID index
   if (!route) {
     return std::unexpected(route.error());
@@ -204,6 +208,9 @@ Result<void> Hca::destroy_ah(AddressHandle& ah) {
 Result<void> Hca::check_qp_init(const QpInit& init) const {
   const DeviceLimits& limits = state_->configuration.limits;
   const QpCapabilities& asked = init.capabilities;
+  if (init.type == QpType::Smi || init.type == QpType::Gsi || init.type == QpType::RawPacket) {
+    return fail(ErrorCode::NotSupported, "the engine has no {} QPs", verbs::name_of(init.type));
+  }
   if (init.type == QpType::XrcTarget) {
     return init.xrcd != nullptr
                ? Result<void>{}
@@ -234,8 +241,7 @@ Result<void> Hca::check_qp_init(const QpInit& init) const {
   return {};
 }
 
-/// Round robin, so that a number is not used again soon: late packets for a destroyed QP find
-/// nobody.
+/// Assigns numbers round-robin, so that late packets for a destroyed QP do not reach a new one.
 Result<Qpn> Hca::reserve_qpn() {
   State& state = *state_;
   const auto size = static_cast<std::uint32_t>(state.qps.size());
@@ -251,11 +257,11 @@ Result<Qpn> Hca::reserve_qpn() {
   return qpn;
 }
 
-/// As HCAs have them: address, L_Key and length.
+/// Size of a scatter/gather element in the WQEs of hardware: address, L_Key and length.
 constexpr std::uint32_t kSgeBytes = 16;
 
-/// Without what the type does not have; capabilities are the actual ones (R-QP-1: at least what was
-/// asked).
+/// Clears what the QP type does not have, and computes the granted capabilities (R-QP-1: at least
+/// those requested).
 Result<QpInit> Hca::actual_init(const QpInit& asked) const {
   if (auto checked = check_qp_init(asked); !checked) {
     return std::unexpected(checked.error());
@@ -264,7 +270,7 @@ Result<QpInit> Hca::actual_init(const QpInit& asked) const {
   QpCapabilities& actual = init.capabilities;
   actual.max_send_wr = std::max(actual.max_send_wr, 1U);
   actual.max_send_sge = std::max(actual.max_send_sge, 1U);
-  // What the list of SGEs has room for, too: programs rely on it and do not ask (rdma_xclient).
+  // At least the space that the SGEs take: programs rely on it without asking (rdma_xclient).
   actual.max_inline_data = std::max(
       actual.max_inline_data,
       std::min(state_->configuration.limits.max_inline_data, actual.max_send_sge * kSgeBytes));
@@ -338,7 +344,7 @@ Result<void> Hca::destroy_qp(Qp& qp) {
   return {};
 }
 
-/// R-RVT-21: a group is an MGID with one MLID; attaching twice changes nothing.
+/// R-RVT-21: a group is an MGID with one MLID; attaching twice has no effect.
 Result<void> Hca::attach_multicast(Qp& qp, const Gid& mgid, Lid mlid) {
   if (qp.type() != QpType::Ud) {
     return fail(ErrorCode::InvalidArgument, "only UD QPs can be attached to a multicast group");

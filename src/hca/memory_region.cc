@@ -1,5 +1,6 @@
 #include "hca/memory_region.h"
 #include "base/assert.h"
+#include "hca/fast_region.h"
 #include "hca/memory_window.h"
 #include "hca/planted_bug.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::size_t kWord = 8;
 
-/// What the null region reads as; a train is the most that is looked up at once. Never written.
+/// What reads of the null region return. A train is the longest single lookup. Never written.
 constinit std::array<std::byte, 65'536> zeros{};
 
 constexpr AccessFlags kWrites =
@@ -34,7 +35,7 @@ Result<void> check_region(std::uint64_t iova, std::size_t length, AccessFlags ac
   return {};
 }
 
-/// Windows show parts of a region: it must stay what it is (IBTA vol 1 §10.6.7.2.5).
+/// Windows expose parts of a region, which therefore must not change (IBTA vol 1 §10.6.7.2.5).
 Result<void> refuse_if_windowed(const MemoryRegion& region) {
   if (region.windows != 0) {
     return fail(ErrorCode::Busy,
@@ -58,7 +59,7 @@ MemoryTable::MemoryTable(std::uint32_t capacity, std::uint64_t seed, LockPolicy 
       slots_(std::size_t{capacity} + 1),
       windows_(window_capacity) {
   free_.reserve(capacity);
-  for (std::uint32_t index = capacity; index > 0; --index) {  // index 0 is no key
+  for (std::uint32_t index = capacity; index > 0; --index) {  // index 0 is not used
     free_.push_back(index);
   }
   free_windows_.reserve(window_capacity);
@@ -78,8 +79,8 @@ Result<MemoryRegion*> MemoryTable::add(ProtectionDomain& pd, std::uint64_t iova,
     return fail(ErrorCode::OutOfMemory, "the device's {} memory regions are all in use",
                 slots_.size() - 1);
   }
-  // Slots are reused last in, first out; the random low byte, never the one before, keeps a stale
-  // key from working.
+  // The most recently freed slot is reused first. The key part is random but never the previous
+  // one, so a stale key fails.
   const std::uint32_t index = free_.back();
   free_.pop_back();
   Slot& slot = slots_[index];
@@ -147,7 +148,9 @@ Result<std::unique_ptr<MemoryRegion>> MemoryTable::remove(MemoryRegion& region) 
 
 MemoryTable::~MemoryTable() {
   for (Slot& slot : slots_) {
-    delete slot.region.load(std::memory_order_relaxed);
+    if (slot.fast == nullptr) {
+      delete slot.region.load(std::memory_order_relaxed);
+    }
   }
   for (auto& import : imports_) {
     delete import.load(std::memory_order_relaxed);
@@ -195,9 +198,25 @@ MemoryTable::Found MemoryTable::within(const MemoryRegion& region, std::uint64_t
   if (region.access.has(Access::OnDemand) || region.backing != Backing::Range) [[unlikely]] {
     return on_demand(region, address, length, needed);
   }
+  if (region.pages != nullptr) [[unlikely]] {
+    return in_pages(region, address - region.iova, length, needed);
+  }
   return {
       .fault = KeyFault::None, .memory = {region.memory + (address - region.iova), length}
   };
+}
+
+/// In one piece if it is; an atomic must be.
+MemoryTable::Found MemoryTable::in_pages(const MemoryRegion& region, std::uint64_t offset,
+                                         std::uint64_t length, AccessFlags needed) {
+  const std::span<std::byte> first = region.pages->first_of(offset, length);
+  if (first.size() == length) {
+    return {.fault = KeyFault::None, .memory = first};
+  }
+  if (needed.has(Access::RemoteAtomic)) {
+    return {.fault = KeyFault::OutOfRange, .memory = {}};
+  }
+  return {.fault = KeyFault::None, .memory = {}, .pages = region.pages, .offset = offset};
 }
 
 MemoryTable::Found MemoryTable::on_demand(const MemoryRegion& region, std::uint64_t address,
@@ -276,7 +295,7 @@ void place_last_bytes_atomically(std::span<std::byte> to, ByteSpan from) {
   if (from.empty()) {
     return;
   }
-  const std::size_t body = from.size() - 1;  // an unaligned end: its last byte alone
+  const std::size_t body = from.size() - 1;  // unaligned end: only its last byte
   copy_bytes(to, from.first(body));
   void* const place = to.data() + body;
   std::atomic_ref<unsigned char>{*static_cast<unsigned char*>(place)}.store(

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -20,56 +21,60 @@
 
 namespace weft::hca {
 
+class FastRegion;
 class MemoryWindow;
+class PagedMemory;
 enum class WindowType : std::uint8_t;
 
-/// Where the index begins in a key; below it is the key part.
+/// A key consists of an index above this bit and a key part below it.
 inline constexpr unsigned kKeyIndexShift = 8;
 
-/// Protection domain: an identity that objects share (IBTA vol 1 §10.2.3).
+/// Protection domain: objects may be used together only if they share it (IBTA vol 1 §10.2.3).
 struct ProtectionDomain {
   std::atomic<std::uint32_t>
-      uses{};  ///< objects inside; deallocation is refused while not 0 (R-PD-2)
+      uses{};  ///< objects that belong to it; deallocation is refused while not 0 (R-PD-2)
 };
 
-/// What lies behind a region.
+/// The kind of memory behind a region.
 enum class Backing : std::uint8_t {
-  Range,            ///< memory of the program
-  AddressSpace,     ///< all of it, at the program's own addresses: the implicit region of R-ODP-2
-  Nothing,          ///< the null region: reads as zeros, discards what is written
-  ExporterPrivate,  ///< private memory of the process that the region was imported from
+  Range,            ///< a range of the program's memory
+  AddressSpace,     ///< the program's whole address space: the implicit region of R-ODP-2
+  Nothing,          ///< the null region: reads as zeros, discards writes
+  ExporterPrivate,  ///< private memory of the process from which the region was imported
 };
 
-/// A registered memory region. `iova` is the address that work requests and peers use; `memory` is
-/// where its first byte is mapped in this process. Which backing it has (private memory or a shared
-/// file) is the driver's knowledge: engines only copy through the functions of MemoryTable.
+/// A registered memory region (IBTA vol 1 §10.6). `iova` is the address by which work requests and
+/// peers name its first byte; `memory` is where that byte is mapped in this process. Only the
+/// driver knows whether the pages are private or those of a shared file: engines copy through
+/// MemoryTable only.
 struct MemoryRegion {
   ProtectionDomain* pd{};
   std::uint64_t iova{};
   std::uint64_t length{};
   std::byte* memory{};
+  const PagedMemory* pages{};  ///< in place of `memory`, where it is not in one piece
   AccessFlags access;
   LKey lkey{};
   RKey rkey{};
   Backing backing{Backing::Range};
   bool invalidated{};
-  std::uint32_t windows{};  ///< bound to it; under the table's lock
+  std::uint32_t windows{};  ///< memory windows bound to it; guarded by the table's lock
 };
 
-/// Why a key or a range was refused; each maps to one rule of IBTA vol 1 §10.6.3 / C9-88.
+/// Why an access through a key was refused. Each value is one rule of IBTA vol 1 §10.6.3 and C9-88.
 enum class KeyFault : std::uint8_t {
   None,
   NoSuchKey,
   OtherPd,
-  OtherQp,  ///< a window of type 2 that is bound to another one
+  OtherQp,  ///< a window of type 2 that is bound to another QP
   Invalidated,
-  OutOfRange,    ///< also: the program has no memory there (on-demand paging)
-  OtherProcess,  ///< an imported region whose memory this process cannot reach
+  OutOfRange,    ///< also: no such memory in the program (on-demand paging)
+  OtherProcess,  ///< an imported region that is not mapped in this process
   MissingAccess,
   CannotInvalidate,  ///< a window of type 1, or a region with windows bound to it
 };
 
-/// What a region, and the QP, must have been given for a FLUSH with these wire::kPlacement bits.
+/// The access rights that a region and the QP need for a FLUSH with these wire::kPlacement bits.
 [[nodiscard]] constexpr AccessFlags access_to_flush(std::uint32_t placement) {
   AccessFlags needed;
   if ((placement & wire::kPlacementGlobal) != 0) {
@@ -81,26 +86,29 @@ enum class KeyFault : std::uint8_t {
   return needed;
 }
 
-/// The keys of one HCA in one process, of its regions and its windows: the upper 24 bits index, the
-/// low 8 are a random part, so that stale and guessed keys fail. Look-ups are made under a QP's
-/// lock and stay valid until that lock is released: deregistration removes the slot and then passes
-/// through every QP's lock (Hca does), so the data path needs no reference counts.
+/// The keys of one HCA in one process, for memory regions and memory windows. The upper 24 bits of
+/// a key are an index; the low 8 are random, so that stale and guessed keys fail.
+///
+/// Threads: any. A lookup is made under a QP's lock and its result stays valid until that lock is
+/// released: deregistration first clears the slot and then passes through every QP's lock (see
+/// Hca), so the data path needs no reference counts.
 class MemoryTable {
  public:
-  /// Without `user_memory` every page is taken to be present.
+  /// Without `user_memory` all pages count as present.
   MemoryTable(std::uint32_t capacity, std::uint64_t seed, LockPolicy policy,
               UserMemory* user_memory = nullptr, std::uint32_t window_capacity = 0);
   ~MemoryTable();
   MemoryTable(const MemoryTable&) = delete;
   MemoryTable& operator=(const MemoryTable&) = delete;
 
-  /// Registers; refuses remote write or atomic without local write, a wrapping range, a full table.
+  /// Registers a region. Refuses remote write or atomic access without local write, a range that
+  /// wraps, and a full table.
   Result<MemoryRegion*> add(ProtectionDomain& pd, std::uint64_t iova, std::span<std::byte> memory,
                             AccessFlags access, Backing backing = Backing::Range);
 
-  /// Puts a region with other attributes in the place of one, under the same key; hands out the new
-  /// one and the old, which the caller frees after it fenced. Refuses what add() does, and while
-  /// windows are bound to it.
+  /// Replaces a region by one with other attributes under the same keys. Returns both; the caller
+  /// frees the old one once no QP uses it any more. Refuses what add() refuses, and a region with
+  /// windows bound to it.
   struct Replaced {
     MemoryRegion* now{};
     std::unique_ptr<MemoryRegion> before;
@@ -108,45 +116,49 @@ class MemoryTable {
   Result<Replaced> replace(MemoryRegion& region, ProtectionDomain& pd, std::uint64_t iova,
                            std::span<std::byte> memory, AccessFlags access);
 
-  /// Takes the region out of the table; the caller fences and then frees it. Refused while windows
-  /// are bound to it (IBTA vol 1 §10.6.7.2.5).
+  /// Removes a region from the table; the caller frees it once no QP uses it any more. Refused
+  /// while windows are bound to it (IBTA vol 1 §10.6.7.2.5).
   Result<std::unique_ptr<MemoryRegion>> remove(MemoryRegion& region);
 
-  /// A region of another process under its own key, and where its memory is mapped here; null: it
-  /// is not (memory_import.cc). Key and PD are what it is found by, after the table's own.
+  /// Adds a region of another process under its own key (memory_import.cc). `memory` is where it is
+  /// mapped here, or null if it is not. Imports are searched after this table's own keys, by key
+  /// and PD.
   Result<MemoryRegion*> import(ProtectionDomain& pd, RKey key, std::uint64_t iova,
                                std::uint64_t length, std::byte* memory, AccessFlags access);
-  /// Takes it out of the table; the caller fences and then frees it.
+  /// Removes an imported region; the caller frees it once no QP uses it any more.
   std::unique_ptr<MemoryRegion> remove_import(MemoryRegion& region);
 
-  /// Policy: regions of other processes.
+  /// Policy: most imported regions of a process.
   static constexpr std::size_t kMaxImports = 1'024;
 
-  /// A window that shows nothing yet.
+  /// Allocates an unbound window.
   Result<MemoryWindow*> add_window(ProtectionDomain& pd, WindowType type);
 
-  /// Takes the window, bound or not, out of the table; the caller fences and then frees it.
+  /// Removes a window, bound or not; the caller frees it once no QP uses it any more.
   std::unique_ptr<MemoryWindow> remove_window(MemoryWindow& window);
 
-  /// What a bind work request of QP `qpn` asks for. Empty when it is done, else why not.
+  /// Executes a bind work request of QP `qpn`. Returns the reason for a refusal, empty on success.
   [[nodiscard]] std::string_view bind(const ProtectionDomain& pd, Qpn qpn,
                                       const WindowBinding& binding);
 
-  /// Local access through an lkey, or remote access through an rkey: on success `memory` is the
-  /// bytes [address, address + length). A zero length is never checked (C9-88). A window of type 2
-  /// is found only by a request to the QP that it is bound to.
+  /// Result of a lookup: without a fault, `memory` is the bytes [address, address + length).
   struct Found {
     KeyFault fault{KeyFault::None};
     std::span<std::byte> memory;
     bool discards{};  // the null region: nothing may be written to `memory`, which holds zeros
+    const PagedMemory* pages{};  // in place of `memory`, where that is not in one piece
+    std::uint64_t offset{};      // in `pages`
   };
+  /// Looks up local access through an L_Key. A length of zero is not checked (C9-88).
   [[nodiscard]] Found find(const ProtectionDomain& pd, LKey lkey, std::uint64_t address,
                            std::uint64_t length, AccessFlags needed) const;
+  /// Looks up remote access through an R_Key, by a request to QP `qpn`. A length of zero is not
+  /// checked (C9-88). A window of type 2 is found only by requests to the QP that it is bound to.
   [[nodiscard]] Found find(const ProtectionDomain& pd, RKey rkey, std::uint64_t address,
                            std::uint64_t length, AccessFlags needed, Qpn qpn = {}) const;
 
-  /// What a FLUSH is about: a range, of which no length is too short to be looked at, or, without
-  /// one, all that the key shows. Pages are not brought in.
+  /// Looks up the range of a FLUSH, whose key is checked even if its length is zero; without a
+  /// range, everything that the key gives access to. Does not fault in pages.
   struct Range {
     std::uint64_t address{};
     std::uint64_t length{};
@@ -155,18 +167,45 @@ class MemoryTable {
                                     std::optional<Range> range, AccessFlags needed,
                                     Qpn qpn = {}) const;
 
-  /// Ends the validity of a key until it is registered or bound again (LOCAL_INV, SEND with
-  /// invalidate; R-RVT-8).
+  /// Invalidates a key until it is registered or bound again (LOCAL_INV, SEND with Invalidate;
+  /// R-RVT-8).
   [[nodiscard]] KeyFault invalidate(const ProtectionDomain& pd, RKey rkey, Qpn qpn = {});
+
+  // Regions that are registered by work requests (fast_region.cc).
+  Result<FastRegion*> add_fast(ProtectionDomain& pd, std::uint32_t max_pieces);
+  /// What the next REG_MR shows from `iova` on. True: retired() mappings have gathered, to be freed
+  /// after a fence.
+  [[nodiscard]] bool map(FastRegion& region, std::uint64_t iova, PagedMemory memory);
+  [[nodiscard]] std::size_t retired(const FastRegion& region);
+  void free_retired(FastRegion& region, std::size_t count);
+  /// What a REG_MR asks for. Empty when it is done, else why not.
+  [[nodiscard]] std::string_view register_fast(const ProtectionDomain& pd, RKey key,
+                                               AccessFlags access);
+  /// Takes the region, registered or not, out of the table; the caller fences and then frees it.
+  std::unique_ptr<FastRegion> remove_fast(FastRegion& region);
 
   /// What an lkey stands for at this moment, for verbs that hold no QP's lock.
   [[nodiscard]] std::optional<MemoryRegion> describe(LKey lkey);
 
+  /// Calls `visit(const MemoryRegion&)` for the own regions, with the table's lock.
+  template <class Visit>
+  void for_each(Visit visit) {
+    const std::lock_guard guard{lock_};
+    for (const Slot& slot : slots_) {
+      if (const MemoryRegion* const region = slot.region.load(std::memory_order_relaxed);
+          region != nullptr) {
+        visit(*region);
+      }
+    }
+  }
+
+  /// Makes the pages of `range` present (UserMemory::fault_in).
   [[nodiscard]] bool fault_in(std::span<std::byte> range, bool for_writing) const {
     return user_memory_ == nullptr || user_memory_->fault_in(range, for_writing);
   }
 
-  /// Without `user_memory` all memory outlives everything.
+  /// Makes `range` persistent (UserMemory::persist). Without `user_memory` all memory is
+  /// persistent.
   [[nodiscard]] bool persist(std::span<std::byte> range) const {
     return user_memory_ == nullptr || user_memory_->persist(range);
   }
@@ -174,7 +213,8 @@ class MemoryTable {
  private:
   struct Slot {
     std::atomic<MemoryRegion*> region{};
-    std::uint8_t key_part{};  // of the newest key
+    std::unique_ptr<FastRegion> fast;  // whose mapping `region` is, if there is one
+    std::uint8_t key_part{};           // of the newest key
   };
   [[nodiscard]] Found check(const ProtectionDomain& pd, std::uint32_t key, std::uint64_t address,
                             std::uint64_t length, AccessFlags needed) const;
@@ -183,6 +223,8 @@ class MemoryTable {
       std::uint64_t length, AccessFlags needed) const;
   [[nodiscard]] Found within(const MemoryRegion& region, std::uint64_t address,
                              std::uint64_t length, AccessFlags needed) const;
+  [[nodiscard]] static Found in_pages(const MemoryRegion& region, std::uint64_t offset,
+                                      std::uint64_t length, AccessFlags needed);
   [[nodiscard]] Found on_demand(const MemoryRegion& region, std::uint64_t address,
                                 std::uint64_t length, AccessFlags needed) const;
 
@@ -201,13 +243,17 @@ class MemoryTable {
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
   std::vector<std::atomic<MemoryWindow*>> windows_;  // their key indices follow those of slots_
-  std::vector<std::uint32_t> free_windows_;          // counted in windows_
+  std::vector<std::uint32_t> free_windows_;          // indices into windows_
   std::array<std::atomic<MemoryRegion*>, kMaxImports> imports_{};
-  std::atomic<std::size_t> imports_end_{};  // beyond it there were never any
+  std::atomic<std::size_t> imports_end_{};  // no import was ever stored at or beyond this index
 };
 
-/// Copies so that a poller of the last bytes sees everything before them: the body first, then the
-/// final up to 8 bytes with one release store (R-RVT-18, T-RVT-8).
+/// Copies `from` to `to` so that a program that polls the last bytes sees all the others when it
+/// sees those: the body first, then the final 1 to 8 bytes by one release store (R-RVT-18,
+/// T-RVT-8).
 void place_last_bytes_atomically(std::span<std::byte> to, ByteSpan from);
+
+/// The same to what a lookup of as many bytes has found.
+void place(const MemoryTable::Found& found, ByteSpan payload);
 
 }  // namespace weft::hca

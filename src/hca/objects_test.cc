@@ -14,6 +14,7 @@
 #include "hca/testing/loopback_pair.h"
 #include "hca/uc_transport.h"
 #include "hca/ud_transport.h"
+#include "verbs/mtu.h"
 
 namespace weft::hca {
 namespace {
@@ -68,11 +69,11 @@ TEST(Qp, KeepsItsAttributesWhenAModifyIsRefused) {  // R-QP-3
   pair.to_init(pair.a());
   QpAttributes attributes;
   attributes.state = QpState::Rtr;
-  attributes.path_mtu = wire::Mtu::Mtu1024;
+  attributes.path_mtu = verbs::Mtu::Mtu1024;
   EXPECT_FALSE(
       pair.a().qp->modify(attributes, QpAttributeMask{QpAttribute::State} | QpAttribute::PathMtu));
   EXPECT_EQ(pair.a().qp->query().state, QpState::Init);
-  EXPECT_EQ(pair.a().qp->query().path_mtu, wire::Mtu::Mtu256);
+  EXPECT_EQ(pair.a().qp->query().path_mtu, verbs::Mtu::Mtu256);
 }
 
 TEST(Qp, RefusesPostsThatItsStateOrLimitsForbid) {
@@ -226,7 +227,7 @@ TEST(CompletionQueue, FiresAtOnceForWhatCameAfterTheLastEvent) {
   CompletionQueue late{16, LockPolicy::None, events};
   late.arm(false);
   late.push({}, false);
-  late.push({}, false);  // after the event, before the next arm
+  late.push({}, false);  // after the event and before the next arm
   ASSERT_EQ(events.completions.size(), 2U);
   late.arm(true);
   EXPECT_EQ(events.completions.size(), 2U) << "none of them is solicited";
@@ -296,8 +297,8 @@ TEST(SharedReceiveQueue, RaisesItsLimitOnce) {
   EXPECT_FALSE(srq.take(wqe));
 }
 
-/// XRC: one target QP takes from SRQs of any width by turns. Each exchange of storage for smaller
-/// would have to be made good from the heap.
+/// An XRC target QP takes receive WQEs from SRQs of different widths in turn. If it were left with
+/// the smaller storage, the next wide WQE would need a heap allocation.
 TEST(SharedReceiveQueue, LeavesTheTakerItsLargerStorage) {
   RecordedEvents events;
   ProtectionDomain pd;
@@ -335,7 +336,7 @@ TEST(Hca, RefusesToDestroyWhatIsInUse) {  // T-PD-1
 
 TEST(Hca, RefusesAddressHandlesWithoutPortOrGid) {  // T-AH-2
   LoopbackPair pair;
-  AhAttributes attributes;
+  AddressVector attributes;
   EXPECT_FALSE(pair.a().hca.create_ah(*pair.a().pd, attributes));
   attributes.port = PortNumber{1};
   EXPECT_FALSE(pair.a().hca.create_ah(*pair.a().pd, attributes)) << "DLID 0 is reserved";
@@ -372,7 +373,7 @@ TEST(Ud, PutsFortyBytesBeforeThePayloadAndChecksTheQKey) {
   LoopbackPair pair{{.type = QpType::Ud}};
   pair.connect();
   pair.a().memory[0] = std::byte{0x77};
-  AhAttributes address;
+  AddressVector address;
   address.dlid = Lid{2};
   address.port = PortNumber{1};
   AddressHandle* ah = *pair.a().hca.create_ah(*pair.a().pd, address);
@@ -398,11 +399,11 @@ TEST(Ud, PutsFortyBytesBeforeThePayloadAndChecksTheQKey) {
   }
 }
 
-/// IBTA vol 1 §8.3.1: its PayLen counts immediate, padding and ICRC as it did on the wire.
+/// IBTA vol 1 §8.3.1: PayLen includes immediate data, padding and ICRC, as on the wire.
 TEST(Ud, PutsTheGrhBeforeThePayloadAsItWasOnTheWire) {
   LoopbackPair pair{{.type = QpType::Ud}};
   pair.connect();
-  AhAttributes address;
+  AddressVector address;
   address.dlid = Lid{2};
   address.port = PortNumber{1};
   address.is_global = true;

@@ -1,5 +1,5 @@
-// Automatic path migration (IBTA vol 1 §17.2.8): a connection has a second path loaded, and both
-// ends change over to it together. The MigReq bit of each packet says how far its sender is: set in
+// Automatic path migration (IBTA vol 1 §17.2.8): a connection has an alternate path loaded, and
+// both ends switch to it together. The MigReq bit of each packet carries its sender's state: set in
 // MIGRATED, clear in REARM and ARMED.
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace weft::hca {
 
 /// From the far end of a path, at the port where the path ends here.
-bool QpCore::arrives_on(const PacketRoute& path, const AhAttributes& address, PKey key,
+bool QpCore::arrives_on(const PacketRoute& path, const AddressVector& address, PKey key,
                         const PacketHeader& header) const {
   const PortSource& here = sources[path.source_port.value()];
   return header.slid == path.dlid &&
@@ -36,8 +36,8 @@ void QpCore::process_mig_req(const PacketHeader& header) {
     }
     return;
   }
-  // Where the two differ in nothing but path bits of this end, a late packet of a peer that was in
-  // MIGRATED before it rearmed must not pass for a request.
+  // If the two paths differ only in this end's path bits, a late packet that the peer sent in
+  // MIGRATED, before it rearmed, must not be mistaken for a migration request.
   if (by_alternate && (!by_primary || header.dlid == alternate_route.slid)) {
     migrate();
   } else if (!by_primary && attributes.migration == MigrationState::Armed) {

@@ -3,8 +3,9 @@
 #include <array>
 
 #include "hca/testing/loopback_pair.h"
+#include "verbs/mtu.h"
 
-/// What QPs make of a port whose LID or P_Key table changes while they are at work.
+/// The effect on QPs in use when a port's LID or P_Key table changes.
 namespace weft::hca {
 namespace {
 
@@ -48,9 +49,9 @@ void post(LoopbackPair& pair, const AddressHandle* ah = nullptr) {
 class PortChange : public ::testing::TestWithParam<QpType> {
  protected:
   static PairOptions options() { return {.type = GetParam(), .retry_count = 2}; }
-  /// To b from a, whose path bits are 3.
+  /// The address of b from a, with path bits 3.
   static AddressHandle* address_of_b(LoopbackPair& pair) {
-    AhAttributes address;
+    AddressVector address;
     address.dlid = Lid{2};
     address.port = kPort;
     address.source_path_bits = 3;
@@ -66,7 +67,8 @@ TEST_P(PortChange, PacketsLeaveWithTheNewSourceLidAndItsPathBits) {
   for (const std::uint8_t lmc : std::to_array<std::uint8_t>({0, 1, 2})) {
     LoopbackPair pair{asked};
     pair.connect();
-    post(pair, address_of_b(pair));  // before the change: a datagram knows its way already
+    post(pair,
+         address_of_b(pair));  // before the change: a datagram's route is fixed when it is posted
     set_lid(pair.a(), Lid{0x40}, lmc);
     pair.collect();
     ASSERT_EQ(pair.sent.size(), 1U);
@@ -115,7 +117,7 @@ TEST_P(PortChange, WithoutItsPKeyAQpTakesNothing) {
   for (const auto& pkeys : {std::vector<PKey>{}, std::vector{PKey{}}, std::vector{PKey{0x8000}}}) {
     set_pkeys(pair.b(), pkeys);
     Packet packet = pair.sent[0].packet();
-    packet.header.pkey = pkeys.empty() ? kDefaultPKey : pkeys[0];  // not even from its like
+    packet.header.pkey = pkeys.empty() ? kDefaultPKey : pkeys[0];  // not even with the same key
     pair.b().hca.handle_packet(kPort, packet, pair.now());
     EXPECT_TRUE(pair.poll(*pair.b().recv_cq).empty());
   }
@@ -127,7 +129,7 @@ TEST_P(PortChange, WithoutItsPKeyAQpTakesNothing) {
   EXPECT_EQ(pair.poll(*pair.b().recv_cq).size(), 1U);
 }
 
-/// The packet is lost as if on the wire: who was promised delivery hears of it.
+/// The packet is lost as on the wire; a service that guarantees delivery reports it.
 TEST_P(PortChange, WithoutItsPKeyAQpSendsNothing) {
   for (const LossModel loss_model : {LossModel::Lossy, LossModel::Reliable}) {
     PairOptions asked = options();
@@ -155,7 +157,7 @@ TEST_P(PortChange, AConnectionOutlivesAMomentWithoutItsPKey) {
   post(pair, address_of_b(pair));
   ASSERT_TRUE(pair.run());
   EXPECT_EQ(pair.poll(*pair.a().send_cq).size(), 2U);
-  // RC sends again what was lost; a UC message and a datagram stay lost.
+  // RC retransmits what was lost; a UC message or datagram stays lost.
   EXPECT_EQ(pair.poll(*pair.b().recv_cq).size(), GetParam() == QpType::Rc ? 2U : 1U);
 }
 
@@ -163,9 +165,9 @@ TEST(PortChangeOfUd, TheLongestDatagramFollowsThePortsMtu) {
   LoopbackPair pair{{.type = QpType::Ud}};
   pair.connect();
   PortAttributes port = port_of(pair.a());
-  port.active_mtu = wire::Mtu::Mtu512;
+  port.active_mtu = verbs::Mtu::Mtu512;
   pair.a().hca.set_port(kPort, port);
-  EXPECT_EQ(pair.a().qp->query().path_mtu, wire::Mtu::Mtu512);
+  EXPECT_EQ(pair.a().qp->query().path_mtu, verbs::Mtu::Mtu512);
 }
 
 TEST(PortChangeOfReset, AQpThatIsInResetStaysAsItIs) {

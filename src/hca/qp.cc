@@ -18,7 +18,7 @@ namespace {
   return length;
 }
 
-/// What a FLUSH asks for, which has no data of its own (annex A19).
+/// Checks the operands of a FLUSH, which carries no data (annex A19).
 Result<void> check_flush(const SendWr& wr) {
   constexpr std::uint8_t kKnown = wire::kPlacementGlobal | wire::kPlacementPersistent;
   if (!wr.sges.empty()) {
@@ -71,11 +71,12 @@ Result<void> check_lengths(const QpCore& core, const SendWr& wr, const DeviceLim
   return {};
 }
 
-// What of a send request is refused when it is posted, and what its completion tells. The man page
-// leaves it open; the specification has results of Post Send Request (IBTA vol 1 §11.4.1.1), which
-// are immediate, and statuses of completions (§11.6.2). tests/verbs/post_error_test.cc tries each.
+// Which mistakes in a send work request are refused when it is posted, and which its completion
+// reports. The man page leaves this open; the specification has immediate results of Post Send
+// Request (IBTA vol 1 §11.4.1.1) and completion statuses (§11.6.2). tests/verbs/post_error_test.cc
+// provokes each.
 //
-//   mistake                                       result                                told by
+//   mistake                                       result                                reported by
 //   an operation that the service type lacks      invalid operation type                EINVAL
 //   too many SGEs, a message above 2^31 bytes,
 //   an atomic whose SGEs are not 8 bytes          invalid scatter/gather list           EINVAL
@@ -91,13 +92,16 @@ Result<void> check_send(const QpCore& core, const SendWr& wr, const DeviceLimits
   const QpState state = core.state();
   if (state == QpState::Reset || state == QpState::Init || state == QpState::Rtr) {
     return fail(ErrorCode::InvalidArgument,
-                "a send cannot be posted in {}: move the QP to RTS first", name(state));
+                "a send cannot be posted in {}: move the QP to RTS first", name_of(state));
   }
   if (!is_offered(core.type, wr.opcode)) {
     return fail(ErrorCode::InvalidArgument, "a {} QP does not offer work request opcode {}",
-                name(core.type), static_cast<unsigned>(wr.opcode));
+                name_of(core.type), static_cast<unsigned>(wr.opcode));
   }
   if (core.type == QpType::Ud) {
+    if (wr.ah == nullptr && state == QpState::Err) {
+      return check_lengths(core, wr, limits);  // it is flushed at once: a marker
+    }
     if (wr.ah == nullptr) {
       return fail(ErrorCode::InvalidArgument, "a UD send needs an address handle");
     }
@@ -110,11 +114,14 @@ Result<void> check_send(const QpCore& core, const SendWr& wr, const DeviceLimits
     return fail(ErrorCode::InvalidArgument,
                 "a bind work request, and no other, says what its window shall show");
   }
+  if (wr.registers != (wr.opcode == WrOpcode::RegisterMemory)) {
+    return fail(ErrorCode::InvalidArgument, "programs register memory by calls, not by requests");
+  }
   return check_lengths(core, wr, limits);
 }
 
-/// The usual work request, by the rules of check_send() in fewer steps, with room for it. False: it
-/// is another one, or breaks one.
+/// Fast path of check_send() for the most frequent work requests, including room in the queue.
+/// False if the request is of another kind or breaks a rule.
 [[nodiscard]] bool is_basic(const QpCore& core, const SendWr& wr, const DeviceLimits& limits) {
   const SendQueue& queue = core.send_queue;
   const bool is_inline = wr.flags.has(Send::Inline);
@@ -126,8 +133,8 @@ Result<void> check_send(const QpCore& core, const SendWr& wr, const DeviceLimits
          (is_inline || wr.sges.size() <= queue.max_sge()) && length <= most && !queue.is_full();
 }
 
-/// Where the packets of a QP without a valid P_Key go: none may leave (IBTA vol 1 §10.9.2), and to
-/// its engine they are lost.
+/// Sink for a QP without a valid P_Key: no packet may leave (IBTA vol 1 §10.9.2), and to the engine
+/// they look lost.
 class Discard final : public TransmitSink {
  public:
   explicit Discard(const TransmitSink& instead_of)
@@ -146,8 +153,8 @@ class Discard final : public TransmitSink {
 
 }  // namespace
 
-/// The lock of one half, or of both where they do not stand apart. When it goes, a failure that the
-/// half found is carried out, with both.
+/// Holds the lock of one half, or both locks if the halves are not separate. On destruction it acts
+/// on a failure that the half found, with both locks.
 class Qp::Hold {
  public:
   [[gnu::always_inline]] Hold(Qp& qp, Half half) : qp_(qp), half_(half) {
@@ -238,7 +245,7 @@ Result<bool> Qp::post_and_transmit(const SendWr& wr, TransmitSink& sink, Instant
   return false;
 }
 
-/// What was posted in ERR or SQE completes at once, as flushed (IBTA vol 1 §10.3.1).
+/// Work requests posted in ERR or SQE complete at once as flushed (IBTA vol 1 §10.3.1).
 void Qp::flush_posted() {
   const std::scoped_lock guard{requester_lock_, responder_lock_};
   if (core_->state() == QpState::Err || core_->state() == QpState::Sqe) {
@@ -282,7 +289,7 @@ Result<void> Qp::post_recv(const RecvWr& wr) {
     if (is_xrc(core_->type)) {
       return fail(ErrorCode::InvalidArgument,
                   "an {} QP has no receive queue: post to the XRC SRQ that senders name",
-                  name(core_->type));
+                  name_of(core_->type));
     }
     if (core_->srq != nullptr) {
       return fail(ErrorCode::InvalidArgument, "the QP takes its receives from an SRQ: post there");
@@ -319,8 +326,9 @@ void Qp::handle_packet(const Packet& packet, Instant now) {
   }
 }
 
-/// A packet that says something of the path concerns both halves, and is then taken as it says. An
-/// answer to a target, which has no requester, is a proxy's and concerns the responder.
+/// Slow path of handle_packet: a packet that may change the migration state concerns both halves,
+/// and is handled again afterwards. A response to an XRC target, which has no requester, is a
+/// proxy's and concerns the responder.
 void Qp::take_otherwise(Taken taken, const Packet& packet, Instant now) {
   if (taken == Taken::ProcessMigReq) {
     process_mig_req(packet);
@@ -336,7 +344,7 @@ void Qp::take_otherwise(Taken taken, const Packet& packet, Instant now) {
   publish_responder(transport_->has_responses());
 }
 
-/// With the lock of a half held.
+/// Caller must hold the lock of a half.
 void Qp::report_bad_key(const PacketHeader& header, BadKey::Kind kind) {
   const bool is_datagram = core_->type == QpType::Ud;
   BadKey bad{.kind = kind,
@@ -354,7 +362,8 @@ void Qp::report_bad_key(const PacketHeader& header, BadKey::Kind kind) {
   hca_.report_bad_key(bad);
 }
 
-/// ProcessMigReq: nothing was done, since what its MigReq bit asks for comes first.
+/// Returns ProcessMigReq without having done anything if the packet's MigReq bit must be handled
+/// first.
 Qp::Taken Qp::take_packet(const Packet& packet, Instant now, bool checks_mig_req) {
   const wire::OpcodeInfo* info = wire::opcode_info(packet.header.opcode);
   const Half half =
@@ -364,20 +373,20 @@ Qp::Taken Qp::take_packet(const Packet& packet, Instant now, bool checks_mig_req
     return Taken::Done;
   }
   if (core_->type == (half == Half::Responder ? QpType::XrcInitiator : QpType::XrcTarget)) {
-    // annex A14: it has no such half
+    // annex A14: this type has no such half
     return half == Half::Requester ? Taken::ProxyResponse : Taken::Done;
   }
   if (core_->may_change_migration(packet.header) && !checks_mig_req) [[unlikely]] {
     return Taken::ProcessMigReq;
   }
-  // §9.6.1.1: P_Key, then for a connection the peer's address.
+  // §9.6.1.1: the P_Key, then for a connected QP the peer's address.
   const bool is_same_pkey = core_->pkey == packet.header.pkey && core_->pkey.is_full_member();
   if (!(is_same_pkey && core_->pkey.is_valid()) && !core_->pkey.matches(packet.header.pkey)) {
     report_bad_key(packet.header, BadKey::Kind::PKey);
     return Taken::Done;
   }
   if (core_->type != QpType::Ud) {
-    const AhAttributes& address = core_->attributes.address;
+    const AddressVector& address = core_->attributes.address;
     if (!is_of_peer(packet)) {
       return Taken::Done;
     }
@@ -467,7 +476,7 @@ void Qp::check_invariants() {
   transport_->check_invariants();
 }
 
-/// Others read hints all the time: written only when they change.
+/// Other threads read the hints constantly, so they are written only when they change.
 void Qp::publish_requester(bool needs_transmit) {
   if (needs_transmit_.load(std::memory_order_relaxed) != needs_transmit) {
     needs_transmit_.store(needs_transmit, std::memory_order_release);

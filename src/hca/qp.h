@@ -11,7 +11,6 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "hca/packet.h"
-#include "hca/port.h"
 #include "hca/qp_core.h"
 #include "hca/types.h"
 
@@ -19,9 +18,9 @@ namespace weft::hca {
 
 class Hca;
 
-/// Queue pair: the object that serialises (docs/ARCHITECTURE.md, decision 6). Every public member
-/// takes the lock of the half that it concerns, or both, the requester's first; the two engines and
-/// their shared core live inside. Created and destroyed by Hca.
+/// Queue pair (IBTA vol 1 §10.2.4): the unit of serialisation (docs/ARCHITECTURE.md, decision 6).
+/// Any thread may call any public member, which takes the lock of the half concerned, or both, the
+/// requester's first. Created and destroyed by Hca.
 class Qp {
  public:
   Qp(Hca& hca, LockPolicy policy, std::unique_ptr<QpCore> core,
@@ -30,38 +29,42 @@ class Qp {
 
   [[nodiscard]] Qpn number() const { return core_->number; }
   [[nodiscard]] QpType type() const { return core_->type; }
-  /// Of an XRC target, else null.
+  /// Null unless this is an XRC target.
   [[nodiscard]] const XrcDomain* xrc_domain() const { return core_->xrcd; }
 
   // --- verbs
-  // -------------------------------------------------------------------------------------------------------
+  /// Posts a send work request. Refused with the reason; nothing is posted then.
   Result<void> post_send(const SendWr& wr);
-  /// Several at once: all of them, or none when one is refused.
+  /// Posts several: all of them, or none if any is refused.
   Result<void> post_send(std::span<const SendWr> wrs);
-  /// post_send, then transmit, as one step. True when it could send more.
+  /// post_send() and transmit() under one acquisition of the lock. True if more could be sent at
+  /// once.
   Result<bool> post_and_transmit(const SendWr& wr, TransmitSink& sink, Instant now,
                                  unsigned budget);
+  /// Posts a receive work request to the QP's own receive queue.
   Result<void> post_recv(const RecvWr& wr);
+  /// Modify QP (hca/qp_state_table.h): `mask` says which attributes count. Refused as a whole.
   Result<void> modify(const QpAttributes& attributes, QpAttributeMask mask);
+  /// The attributes as Query QP returns them.
   [[nodiscard]] QpAttributes query();
-  /// Where its packets come and go; 0 in RESET.
+  /// The port that the QP uses; 0 in RESET.
   [[nodiscard]] PortNumber port() const {
     return PortNumber{port_.load(std::memory_order_acquire)};
   }
 
   // --- driver
-  // ------------------------------------------------------------------------------------------------------
-  /// A packet for this QP from the network; foreign data, everything is checked.
+  /// Handles a packet from the network. Its content is untrusted and fully checked.
   void handle_packet(const Packet& packet, Instant now);
+  /// Handles expired timers; to be called at deadline().
   void handle_timeout(Instant now);
 
-  /// Lets the QP send; false when it has nothing more to send now.
+  /// Transmits up to `budget` packets or trains; true if more could be sent at once.
   bool transmit(TransmitSink& sink, Instant now, unsigned budget);
-  /// The same for its answers alone, after packets came: touches nothing of the requester's.
+  /// The same for responses only, after packets were received: does not touch the requester's half.
   bool answer(TransmitSink& sink, unsigned budget);
 
-  /// Cheap hints, valid after each call above: whether transmit would do something, and when
-  /// handle_timeout is due.
+  /// Lock-free hints, up to date after each call above: whether responses wait, whether transmit()
+  /// would send something, and when handle_timeout() is due.
   [[nodiscard]] bool has_responses() const {
     return has_responses_.load(std::memory_order_acquire);
   }
@@ -72,24 +75,29 @@ class Qp {
     return Instant{Duration::nanoseconds(deadline_ns_.load(std::memory_order_relaxed))};
   }
 
+  /// The network dropped a packet of this QP or its answer, or the peer is gone: the next expiry of
+  /// the retry timer counts (LossModel::Reliable).
   void report_loss();
 
-  // Of an XRC target (hca/xrc_relay.h).
-  /// What HcaEvents::xrc_proxy_requested asked for with that serial; nothing: there is none.
+  // For XRC targets (hca/xrc_relay.h).
+  /// The driver's answer to HcaEvents::xrc_proxy_requested with that serial; nullopt if there is
+  /// none.
   void handle_proxy(std::uint32_t slot, std::uint32_t serial, std::optional<Qpn> proxy);
-  /// That process has the domain open no more.
+  /// Process `slot` has closed the XRC domain or died.
   void handle_owner_gone(std::uint32_t slot);
+  /// True if the target has a proxy, or has requested one, in process `slot`.
   [[nodiscard]] bool has_proxy_in(std::uint32_t slot);
 
-  /// The port's LID, P_Key table or link is not what it was.
+  /// The port's LID, P_Key table or link has changed.
   void take_port(PortNumber port, const PortAttributes& attributes);
 
-  /// Waits until no call that started before is inside (deregistration's fence).
+  /// Returns when every call that was inside at the time has left: the fence of deregistration.
   void pass_through() { const std::scoped_lock guard{requester_lock_, responder_lock_}; }
 
+  /// Aborts if an invariant is broken (hca/invariant.h).
   void check_invariants();
 
-  /// For its transport: a packet was dropped for its key.
+  /// For the transport: a packet was dropped because of its key.
   void report_bad_key(const PacketHeader& header, BadKey::Kind kind);
 
   void* user{};         ///< the C front end's object
@@ -105,7 +113,7 @@ class Qp {
   bool transmit_requests(TransmitSink& sink, Instant now, unsigned budget);
   bool transmit_answers(TransmitSink& sink, unsigned budget);
   class Hold;
-  /// Of the peer's host, but perhaps not of its process.
+  /// True if the packet may come from the peer's process; a slot of 0 means unknown.
   [[nodiscard]] bool is_of_peer(const Packet& packet) const {
     return packet.source_slot == 0 || packet.source_slot == slot_of(core_->attributes.dest_qpn);
   }
@@ -125,10 +133,10 @@ class Qp {
   std::unique_ptr<QpCore> core_;
   std::unique_ptr<Transport> transport_;
   const bool has_halves_;
-  std::atomic<std::uint8_t> port_{0};  // attributes.port, for those without a lock
-  // By who writes, on cache lines of their own.
+  std::atomic<std::uint8_t> port_{0};  // attributes.port, for readers without a lock
+  // Grouped by the half that writes them, on separate cache lines.
   alignas(64) PolicyLock requester_lock_;
-  bool flushes_{};  // what was posted last completes as flushed
+  bool flushes_{};  // work requests posted now complete as flushed
   std::atomic<bool> needs_transmit_{false};
   std::atomic<std::int64_t> deadline_ns_{Instant::never().since_start().nanoseconds()};
   alignas(64) PolicyLock responder_lock_;

@@ -1,4 +1,5 @@
 #include "hca/qp_core.h"
+#include "hca/fast_region.h"
 #include "hca/packet_record.h"
 #include "hca/planted_bug.h"
 #include "hca/qp_state_table.h"
@@ -28,6 +29,10 @@ namespace {
     case QpType::XrcInitiator:
     case QpType::XrcTarget:
       return wire::Transport::Xrc;
+    case QpType::Smi:
+    case QpType::Gsi:
+    case QpType::RawPacket:
+      break;  // Hca makes none
   }
   return wire::Transport::Rc;
 }
@@ -88,7 +93,7 @@ void QpCore::refresh_header() {
   prepared_ = {};
   if (has_fast_path && !route.has_grh && type != QpType::Ud) {
     PacketHeader header = headers_.front().header;
-    header.opcode = header.last_opcode = wire::Opcode::RcSendFirst;  // 0, and so are flags and PSN
+    header.opcode = header.last_opcode = wire::Opcode::RcSendFirst;  // 0, as are flags and PSN
     std::array<std::byte, kMaxRecordHeaderBytes> record;
     encode_record_header(header, record);
     std::array<std::uint64_t, 3> words;
@@ -123,6 +128,30 @@ MemoryTable::Found QpCore::find_to_flush(const ProtectionDomain& of,
   return memory.find_to_flush(of, reth.rkey, range, access_to_flush(feth.placement), number);
 }
 
+void Gather::add_pieces(const MemoryTable::Found& found, std::uint64_t length) {
+  const auto add_one = [&](ByteSpan piece) {
+    if (count_ + 1 >= kMaxPieces) {
+      copy_together();
+    }
+    add(piece);
+  };
+  if (found.pages == nullptr) {
+    add_one(found.memory);
+  } else {
+    found.pages->visit(found.offset, length, add_one);
+  }
+}
+
+void Gather::copy_together() {
+  std::vector<std::byte> all;
+  for (const ByteSpan piece : pieces()) {
+    all.insert(all.end(), piece.begin(), piece.end());
+  }
+  copied_ = std::move(all);
+  pieces_[0] = copied_;
+  count_ = 1;
+}
+
 WcStatus QpCore::gather(std::uint64_t index, std::uint64_t offset, std::uint32_t length) {
   gathered.clear();
   if (length == 0) {
@@ -145,7 +174,7 @@ WcStatus QpCore::gather(std::uint64_t index, std::uint64_t offset, std::uint32_t
     if (found.fault != KeyFault::None) {
       return no_access("access", sge.lkey, sge.address + skip, take);
     }
-    gathered.add(found.memory);
+    gathered.add(found, take);
     left -= take;
     skip = 0;
     if (left == 0) {
@@ -166,6 +195,18 @@ WcStatus QpCore::perform_locally(const SendWqe& wqe) {
                          invalidation_failure(fault));
     });
     return WcStatus::LocalProtectionError;
+  }
+  if (wqe.opcode == WrOpcode::RegisterMemory) {
+    const std::string_view refusal = memory.register_fast(
+        pd, wqe.rkey, AccessFlags::from_bits(static_cast<std::uint32_t>(wqe.swap)));
+    if (refusal.empty()) {
+      return WcStatus::Success;
+    }
+    explain([&] {
+      return fmt::format("QP {:#x} registers no memory under key {:#x}: {}", number.value(),
+                         wqe.rkey.value(), refusal);
+    });
+    return WcStatus::MemoryWindowBindError;  // a memory management operation error, §11.6.2
   }
   const std::string_view refusal = memory.bind(pd, number, wqe.binding());
   if (refusal.empty()) {
@@ -196,7 +237,7 @@ WcStatus QpCore::scatter(const ProtectionDomain& of, std::span<const Sge> sges,
       return no_access("write", sge.lkey, sge.address + skip, take);
     }
     if (!found.discards) {
-      place_last_bytes_atomically(found.memory, payload.first(take));
+      place(found, payload.first(take));
     }
     payload = payload.subspan(take);
     skip = 0;
@@ -254,7 +295,7 @@ void QpCore::complete_receive(const ReceiveWqe& wqe, Wc& wc, bool solicited) {
 
 void QpCore::fail_without_cq(Half half) {
   if (state() == QpState::Err || is_failing(half)) {
-    return;  // told already, or nothing is lost but flushes
+    return;  // reported already, or only flushes are lost
   }
   raise(AsyncEventType::QpFatal);
   fail(half, "its completion queue overran and takes no completions any more");
@@ -320,7 +361,7 @@ void QpCore::flush() {
 void QpCore::explain_flush() {
   explain([&] {
     return fmt::format("QP {:#x} is in {}: what is posted there completes as flushed",
-                       number.value(), name(state()));
+                       number.value(), name_of(state()));
   });
 }
 

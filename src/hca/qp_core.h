@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/time.h"
 #include "hca/completion_queue.h"
@@ -17,16 +18,17 @@
 #include "hca/send_queue.h"
 #include "hca/types.h"
 #include "hca/xrc.h"
+#include "verbs/mtu.h"
 
 namespace weft::hca {
 
-/// Pieces of registered memory (or inline data) that make up a stretch of a message, in order.
-/// Keep one: making it writes a kilobyte.
+/// The pieces of registered memory (or inline data) that make up part of a message, in order. Reuse
+/// one: constructing it writes a kilobyte.
 class Gather {
  public:
-  static constexpr std::size_t kMaxPieces = 64;  // max_sge of every device is below
+  static constexpr std::size_t kMaxPieces = 64;  // max_sge of every device is below this
   void clear() { count_ = 0; }
-  /// A piece that begins where the one before ends becomes part of it (R-RVT-5).
+  /// Merges a piece that starts where the previous one ends (R-RVT-5).
   void add(ByteSpan piece) {
     if (count_ != 0 && pieces_[count_ - 1].data() + pieces_[count_ - 1].size() == piece.data()) {
       ByteSpan& before = pieces_[count_ - 1];
@@ -35,22 +37,36 @@ class Gather {
       pieces_[count_++] = piece;
     }
   }
+  /// What a lookup of `length` bytes has found. More pieces than there is room for are copied
+  /// together.
+  void add(const MemoryTable::Found& found, std::uint64_t length) {
+    if (found.pages == nullptr && count_ + 1 < kMaxPieces) [[likely]] {
+      add(found.memory);
+    } else {
+      add_pieces(found, length);
+    }
+  }
   [[nodiscard]] std::span<const ByteSpan> pieces() const { return {pieces_.data(), count_}; }
 
  private:
+  void add_pieces(const MemoryTable::Found& found, std::uint64_t length);
+  void copy_together();
+
   std::array<ByteSpan, kMaxPieces> pieces_;
   std::size_t count_{};
+  std::vector<std::byte> copied_;  // what `pieces_` had no room for
 };
 
-/// The two halves of a QP (IBTA vol 1 §9.7): what executes the send queue and takes the answers,
-/// and what takes requests and answers them. Those of RC run at the same time, each under its own
-/// lock, since the thread that serves a one-sided request is seldom the one that posts.
+/// The two halves of a QP (IBTA vol 1 §9.7). The requester executes the send queue and handles
+/// responses; the responder executes requests and sends responses. The halves of an RC QP run
+/// concurrently, each under its own lock, since a one-sided request is usually served on a
+/// different thread than the one that posts.
 enum class Half : std::uint8_t { Requester, Responder };
 
-/// What every engine of one QP shares: identity, attributes, queues and the ways to complete, fail
-/// and flush. The send queue and what completes it belong to the requester, the receive queue and
-/// what completes it to the responder; attributes, route and state change with both locks held.
-/// Nothing here calls out but HcaEvents.
+/// State that the engines of one QP share: identity, attributes, queues, and how to complete, fail
+/// and flush. The requester's lock guards the send queue and its completions, the responder's lock
+/// the receive queue and its completions; attributes, route and state change only with both held.
+/// Nothing here calls out of the HCA except through HcaEvents.
 class QpCore {
  public:
   QpCore(QpType type, Qpn number, ProtectionDomain& pd, CompletionQueue* send_cq,
@@ -58,62 +74,64 @@ class QpCore {
          const QpCapabilities& capabilities, MemoryTable& memory, HcaEvents& events);
 
   const QpType type;
-  const wire::Transport wire_transport;  ///< what the opcodes of its packets say
+  const wire::Transport wire_transport;  ///< transport bits of its packets' opcodes
   const Qpn number;
   ProtectionDomain& pd;
-  CompletionQueue* const send_cq;  ///< null: an XRC target, which has no send queue
-  CompletionQueue* const recv_cq;  ///< null: XRC, which has no receive queue
+  CompletionQueue* const send_cq;  ///< null for an XRC target, which has no send queue
+  CompletionQueue* const recv_cq;  ///< null for XRC, which has no receive queue
   SharedReceiveQueue* const srq;
-  /// Whose memory receives may fill: with an SRQ its PD, which need not be the QP's, for it is the
-  /// SRQ that they were posted to (IBTA vol 1 §10.2.9). Of an XRC target each request says.
+  /// The PD whose memory receives may fill. With an SRQ this is the SRQ's PD, which may differ from
+  /// the QP's (IBTA vol 1 §10.2.9). For an XRC target each request determines it.
   const ProtectionDomain& receive_pd;
   const bool signal_all;
   MemoryTable& memory;
   HcaEvents& events;
-  class Qp* owner{};             ///< for events
-  class Transport* transport{};  ///< told of state changes
-  TimeScale time_scale;          ///< of the retry and RNR timers
+  class Qp* owner{};             ///< named in events
+  class Transport* transport{};  ///< notified of state changes
+  TimeScale time_scale;          ///< scales the retry and RNR timers
   bool has_fast_path{true};
-  XrcDomain* xrcd{};  ///< of an XRC target, else null
+  XrcDomain* xrcd{};  ///< null unless this is an XRC target
   const XrcSrqTable* xrc_srqs{};
-  std::optional<XrcProxyFor> proxy_for{};  ///< of a target's proxy
+  std::optional<XrcProxyFor> proxy_for{};  ///< set for a proxy QP
 
   QpAttributes attributes;      ///< attributes.state is the QP's state
-  PacketRoute route;            ///< connected QPs: made from attributes.address
-  PKey pkey;                    ///< the value at attributes.pkey_index; not valid: none any more
-  PacketRoute alternate_route;  ///< made from attributes.alternate_address; of port 0: none
-  PKey alternate_pkey;          ///< at attributes.alternate_pkey_index
+  PacketRoute route;            ///< connected QPs: derived from attributes.address
+  PKey pkey;                    ///< value at attributes.pkey_index; invalid if it was removed
+  PacketRoute alternate_route;  ///< derived from attributes.alternate_address; port 0: none
+  PKey alternate_pkey;          ///< value at attributes.alternate_pkey_index
+  /// What a port contributes to source LIDs.
   struct PortSource {
     Lid lid;
     std::uint8_t path_mask{};
   };
   std::array<PortSource, 3> sources;  ///< by port number
   SendQueue send_queue;
-  ReceiveWqe
-      current_receive;  ///< the receive WQE that a message is filling, with has_current_receive
+  ReceiveWqe current_receive;  ///< valid if has_current_receive: the receive WQE that the current
+                               ///< message fills
   bool has_current_receive{};
-  SharedReceiveQueue* current_xrc_srq{};  ///< that `current_receive` is of, and so stays
-  ReceiveQueue receive_queue;             ///< empty with an SRQ
+  SharedReceiveQueue*
+      current_xrc_srq{};       ///< the SRQ that current_receive came from, which is kept alive
+  ReceiveQueue receive_queue;  ///< empty if the QP uses an SRQ
 
   [[nodiscard]] QpState state() const { return attributes.state; }
-  [[nodiscard]] std::uint32_t mtu_bytes() const { return wire::bytes(attributes.path_mtu); }
+  [[nodiscard]] std::uint32_t mtu_bytes() const { return verbs::bytes(attributes.path_mtu); }
   [[nodiscard]] std::uint32_t packets(std::uint64_t message_bytes) const {
-    return wire::packets(message_bytes, attributes.path_mtu);
+    return verbs::packets(message_bytes, attributes.path_mtu);
   }
-  /// Whole packets of `bytes`, at least one.
+  /// Number of whole packets in `bytes`, at least one.
   [[nodiscard]] std::uint32_t train_packets(std::uint32_t bytes) const {
-    return std::max(1U, bytes >> wire::log2_bytes(attributes.path_mtu));
+    return std::max(1U, bytes >> verbs::log2_bytes(attributes.path_mtu));
   }
 
-  /// An opcode of RC as this QP sends it: the reliable transports differ in the upper three bits
-  /// only, which are 0 for RC (Table 38). Those of other engines stay as they are.
+  /// An RC opcode as this QP sends it: the reliable transports differ only in the upper three bits,
+  /// which are 0 for RC (IBTA vol 1 Table 38). Opcodes of UC and UD are returned unchanged.
   [[nodiscard]] wire::Opcode opcode(wire::Opcode rc) const {
     return static_cast<wire::Opcode>(static_cast<std::uint8_t>(rc) | transport_bits_);
   }
 
-  /// A header towards the connected peer: route, P_Key, destination QPN; one packet. It is the
-  /// half's own and kept from packet to packet, since most of it stays as it is; extensions, and
-  /// what a datagram changes, are the caller's.
+  /// The half's own header to the connected peer, for one packet: route, P_Key and destination QPN
+  /// are set. It is kept between packets, since most of it does not change; the caller sets
+  /// extensions, and for datagrams the destination.
   [[nodiscard]] PacketHeader& header(Half half, wire::Opcode opcode, Psn psn) {
     PacketHeader& header = headers_[static_cast<std::size_t>(half)].header;
     header.opcode = header.last_opcode = this->opcode(opcode);
@@ -123,9 +141,9 @@ class QpCore {
     return header;
   }
 
-  /// Whether packets towards the peer may take the fast path (TransmitSink::send_fast).
+  /// True if packets to the peer may use the fast path (TransmitSink::send_fast).
   [[nodiscard]] bool has_fast_path_header() const { return prepared_.has_fast_path_header; }
-  /// The same header as header() makes, in words: without a GRH. `flags` are of packet_record.h.
+  /// The header of header() as record words, without a GRH. `flags` are bits of packet_record.h.
   [[nodiscard]] SinglePacket single(wire::Opcode opcode, Psn psn, std::uint64_t flags) const {
     const std::uint64_t own = static_cast<std::uint8_t>(this->opcode(opcode));
     SinglePacket packet;
@@ -135,45 +153,47 @@ class QpCore {
     return packet;
   }
 
+  /// The source LID on a route, with its path bits as far as the port's LMC allows.
   [[nodiscard]] Lid source_lid(const PacketRoute& to) const {
     const PortSource& source = sources[to.source_port.value()];
     return Lid{source.lid.value() | (to.source_path_bits & source.path_mask)};
   }
 
-  /// The first of the LIDs of the port in use.
+  /// The base LID of the QP's port.
   [[nodiscard]] Lid own_lid() const { return sources[route.source_port.value()].lid; }
 
-  /// After a change of the route, the P_Key, the path MTU, the destination QPN or the migration
-  /// state.
+  /// To be called after the route, P_Key, path MTU, destination QPN or migration state changed.
   void refresh_header();
 
   // --- automatic path migration (IBTA vol 1 §17.2.8; path_migration.cc)
 
   [[nodiscard]] bool has_alternate_path() const { return alternate_route.source_port.value() != 0; }
-  /// The peer has said that it is ready, and there is somewhere to go.
+  /// The peer has armed migration, and the alternate path can be used.
   [[nodiscard]] bool may_migrate() const {
     return attributes.migration == MigrationState::Armed && alternate_pkey.is_valid();
   }
-  /// Whether the MigReq bit of a packet may say something new; it is process_mig_req() that knows.
+  /// Cheap filter: true if the packet's MigReq bit may change the migration state. If so,
+  /// process_mig_req() decides.
   [[nodiscard]] bool may_change_migration(const PacketHeader& header) const {
     return attributes.migration != MigrationState::Migrated &&
            (header.migrated || attributes.migration == MigrationState::Rearm);
   }
-  /// What a peer's packet says of the path, with both locks: it is armed, or has migrated.
+  /// Handles the MigReq bit of a received packet: the peer has armed migration, or has migrated
+  /// (IBTA vol 1 §17.2.8). Caller must hold both locks.
   void process_mig_req(const PacketHeader& header);
-  /// The alternate path becomes the primary one, and the other way round. With both locks.
+  /// Swaps primary and alternate path. Caller must hold both locks.
   void migrate();
-  /// The requester found the primary path dead: as fail(), but migrate() is what happens.
+  /// The requester found the primary path dead. Deferred like fail(), but leads to migrate().
   void request_migration() { fail(Half::Requester, kMigrates); }
 
-  Gather gathered;  ///< by the newest gather()
+  Gather gathered;  ///< by the newest gather(): the requester's
+  Gather answered;  ///< the responder's: what a READ takes from memory that is not in one piece
 
-  /// Bytes [offset, offset + length) of the message of send WQE `index`, through its lkeys.
-  /// LocalProtectionError names the SGE to the explanations.
+  /// Collects bytes [offset, offset + length) of the message of send WQE `index` through its
+  /// L_Keys. If the result is LocalProtectionError, the faulty SGE has been explained.
   [[nodiscard]] WcStatus gather(std::uint64_t index, std::uint64_t offset, std::uint32_t length);
 
-  /// The same of a whole message that lies in one piece; false if this one does not, or may not be
-  /// read.
+  /// Fast variant for a whole message in one piece; false if it has several or an access fault.
   [[nodiscard]] bool gather_one(std::uint64_t index, ByteSpan& payload) const {
     if (send_queue.is_inline(index)) {
       payload = send_queue.inline_data(index);
@@ -187,25 +207,25 @@ class QpCore {
     const MemoryTable::Found found =
         memory.find(pd, sge.lkey, sge.address, sge.length, AccessFlags{});
     payload = found.memory;
-    return found.fault == KeyFault::None;
+    return found.fault == KeyFault::None && found.pages == nullptr;
   }
 
-  /// Carries out a work request that sends nothing: LOCAL_INV or the binding of a window.
+  /// Executes a work request that sends no packet: LOCAL_INV or a memory window bind.
   [[nodiscard]] [[gnu::noinline]] WcStatus perform_locally(const SendWqe& wqe);
 
-  /// Memory that a request of the peer names.
+  /// Looks up memory that a request of the peer names.
   [[nodiscard]] MemoryTable::Found find_for_peer(RKey rkey, std::uint64_t address,
                                                  std::uint64_t length, AccessFlags needed) const {
     return find_for_peer(pd, rkey, address, length, needed);
   }
-  /// The same of another PD: an XRC SRQ's.
+  /// The same in the PD `of`, that of an XRC SRQ.
   [[nodiscard]] MemoryTable::Found find_for_peer(const ProtectionDomain& of, RKey rkey,
                                                  std::uint64_t address, std::uint64_t length,
                                                  AccessFlags needed) const {
     return memory.find(of, rkey, address, length, needed, number);
   }
 
-  /// Memory of `of` that a FLUSH is about.
+  /// Looks up the memory in `of` that the FLUSH request `flush` names.
   [[nodiscard]] MemoryTable::Found find_to_flush(const ProtectionDomain& of,
                                                  const PacketHeader& flush) const;
 
@@ -214,30 +234,31 @@ class QpCore {
                                  ByteSpan payload) {
     return scatter(pd, sges, offset, payload);
   }
-  /// The same for memory of another PD: that of receives.
+  /// The same for memory of the PD `of`, as of receives.
   [[nodiscard]] WcStatus scatter(const ProtectionDomain& of, std::span<const Sge> sges,
                                  std::uint64_t offset, ByteSpan payload);
 
-  /// Next receive WQE of the RQ or SRQ; false when there is none.
+  /// Takes the next receive WQE of the RQ or SRQ; false if there is none.
   [[nodiscard]] bool take_receive_wqe(ReceiveWqe& into);
-  /// The same into `current_receive`, of an XRC SRQ.
+  /// The same from an XRC SRQ into `current_receive`.
   [[nodiscard]] bool take_current_receive(SharedReceiveQueue& from);
-  /// Without a completion: nobody fills `current_receive` any more.
+  /// Drops `current_receive` without a completion.
   void discard_receive();
-  /// What is left of this QP in its CQs goes.
+  /// Removes this QP's completions from its CQs.
   void remove_completions();
-  /// Its PD, CQs, SRQ and XRC domain may not be destroyed (1); they may again (-1).
+  /// Adds `by` (1 or -1) to the use counts of its PD, CQs, SRQ and XRC domain, which forbid
+  /// destruction.
   void count_uses(int by);
 
-  // A half whose CQ takes no more completions fails: a local work queue catastrophic error (IBTA
-  // vol 1 §11.6.3.2), which QpFatal tells since no completion can.
+  // If a completion cannot be added to the CQ, the half fails: a local work queue catastrophic
+  // error (IBTA vol 1 §11.6.3.2), reported by the event QpFatal since no completion can.
 
-  /// Ends the oldest send WQE: pushes its completion if it is signaled or failed, and retires it.
+  /// Ends the oldest send WQE: adds a completion if it is signaled or failed, and retires it.
   void complete_head(WcStatus status, std::uint32_t byte_length = 0);
 
-  /// Pushes a receive completion; wr_id, qpn and pkey index are filled in here.
+  /// Adds a receive completion; wr_id, qpn and P_Key index are filled in here.
   void complete_receive(const ReceiveWqe& wqe, Wc& wc, bool solicited);
-  /// The same of `current_receive`, with success: `make(Wc&)` fills in the rest.
+  /// The same for `current_receive` with status Success: `make(Wc&)` fills in the rest.
   template <class Make>
   void complete_current_receive(bool solicited, Make make) {
     if (current_xrc_srq != nullptr) [[unlikely]] {
@@ -257,34 +278,35 @@ class QpCore {
     }
   }
 
-  /// One half found that the QP must go to the error state, which concerns the other, too: Qp calls
-  /// enter_error before long, with both locks. Until then this half does nothing more.
+  /// The half found that the QP must enter the error state, which also concerns the other half: Qp
+  /// calls enter_error_if_failing() soon with both locks. Until then this half does nothing more.
   void fail(Half half, std::string_view reason) {
     failures_[static_cast<std::size_t>(half)] = reason;
   }
   [[nodiscard]] bool is_failing(Half half) const {
     return !failures_[static_cast<std::size_t>(half)].empty();
   }
-  /// With both locks. Carries out request_migration() as well.
+  /// Acts on fail() and request_migration(). Caller must hold both locks.
   void enter_error_if_failing();
 
-  /// Moves the QP to the error state and flushes: every send WQE from the head and every receive
-  /// WQE of its own RQ completes with WorkRequestFlushed, in order; with an SRQ QpLastWqeReached is
-  /// raised (R-RVT-14). No effect when the QP is in error or reset already.
+  /// Enters the error state and flushes: all send WQEs and all receive WQEs of the own RQ complete
+  /// with WorkRequestFlushed, in order; with an SRQ, QpLastWqeReached is raised (R-RVT-14). No
+  /// effect in error or reset. Caller must hold both locks.
   void enter_error(std::string_view reason);
 
-  /// Completes all that waits with WorkRequestFlushed, sends first.
+  /// Completes all queued work requests with WorkRequestFlushed, sends first.
   void flush();
-  /// Why what is posted now does.
+  /// Explains why work requests that are posted now are flushed.
   void explain_flush();
 
-  /// UC and UD: a send completes in error, the QP goes to SQE, what follows on the SQ is flushed
-  /// (IBTA vol 1 §10.3.1.x).
+  /// UC and UD: a send completed in error. The QP enters SQE, and the rest of the send queue is
+  /// flushed (IBTA vol 1 §10.3.1).
   void enter_send_queue_error(std::string_view reason);
 
+  /// Reports an asynchronous event of this QP.
   void raise(AsyncEventType type);
 
-  /// fmt-style reason for WEFT_EXPLAIN; costs nothing unless wanted.
+  /// Reports a reason for WEFT_EXPLAIN; `make` runs only if reasons are wanted.
   template <class Make>
   void explain(Make make) {
     if (events.explains_errors()) {
@@ -295,7 +317,7 @@ class QpCore {
  private:
   [[gnu::cold, gnu::noinline]] void fail_without_cq(Half half);
   static constexpr std::string_view kMigrates = "the primary path is dead";
-  [[nodiscard]] bool arrives_on(const PacketRoute& path, const AhAttributes& address, PKey key,
+  [[nodiscard]] bool arrives_on(const PacketRoute& path, const AddressVector& address, PKey key,
                                 const PacketHeader& header) const;
   [[gnu::cold, gnu::noinline]] WcStatus no_access(std::string_view kind, LKey lkey,
                                                   std::uint64_t address, std::uint64_t bytes);
@@ -303,54 +325,58 @@ class QpCore {
   struct alignas(64) Kept {
     PacketHeader header;
   };
-  /// The words of a record's beginning, without what changes from packet to packet.
+  /// The fixed words of a record, without what differs between packets.
   struct Prepared {
     std::uint64_t first{};
     std::uint64_t addresses{};
     std::uint64_t third{};
     bool has_fast_path_header{};
   };
-  Prepared prepared_;                         // made by refresh_header()
-  const std::uint8_t transport_bits_;         // of XRC, else 0
+  Prepared prepared_;                         // set by refresh_header()
+  const std::uint8_t transport_bits_;         // for XRC, else 0
   std::array<Kept, 2> headers_;               // by half
-  std::array<std::string_view, 2> failures_;  // by half; empty: none
+  std::array<std::string_view, 2> failures_;  // by half; empty: not failing
 };
 
-/// One QP type's protocol. Requester side (drains the SQ) and responder side (answers the peer).
+/// The protocol of one QP type: a requester, which drains the send queue, and a responder, which
+/// answers the peer. Called by Qp with its locks held.
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  /// Whether the halves stand apart, each under its own lock; else every call holds both.
+  /// True if the halves run under separate locks; otherwise every call holds both.
   [[nodiscard]] virtual bool has_halves() const { return false; }
 
-  /// A packet or train whose destination QPN, transport, P_Key and (connected) source were checked
-  /// by Qp. With the lock of the half whose packet it is.
+  /// Handles a packet or train. Qp has checked destination QPN, transport, P_Key and, if connected,
+  /// the source. Caller holds the lock of the half that the packet is for.
   virtual void handle_packet(const Packet& packet, Instant now) = 0;
 
-  /// Emits what may go now, at most `budget` calls of sink.send; true if more could go at once
-  /// (budget or no room). Answers by the responder, requests by the requester.
+  /// The responder transmits responses, with at most `budget` calls of sink.send. True if more
+  /// could be sent at once (budget used up or no room).
   virtual bool transmit_answers(TransmitSink& /*sink*/, unsigned& /*budget*/) { return false; }
+  /// The same for the requester's requests.
   virtual bool transmit(TransmitSink& sink, Instant now, unsigned& budget) = 0;
 
   [[nodiscard]] virtual bool has_responses() const { return false; }
   [[nodiscard]] virtual bool needs_transmit() const = 0;
+  /// When handle_timeout() is due; never if no timer runs.
   [[nodiscard]] virtual Instant deadline() const = 0;
   virtual void handle_timeout(Instant now) = 0;
 
-  /// The state changed (attributes are already those of `to`).
+  /// The QP changed its state; the attributes are already those of `to`.
   virtual void on_state_change(QpState from, QpState to) = 0;
 
-  /// The carrier dropped a packet of this QP, or one that answered it, or its peer is gone: timers
-  /// count from now on (docs/ARCHITECTURE.md, decision 7). Drivers whose network loses silently
-  /// (sim) say so once by `Hca` configuration instead.
+  /// The driver reports that a packet of this QP or its answer was dropped, or that the peer is
+  /// gone: timers count from now on (docs/ARCHITECTURE.md, decision 7). Drivers with silent loss
+  /// (sim) configure LossModel::Lossy instead.
   virtual void on_loss() = 0;
 
-  /// The QP has another path from now on.
+  /// The QP uses another path from now on.
   virtual void on_migration() {}
 
-  // Of an XRC target whose domain other processes share (hca/xrc_relay.h), with the responder's
-  // lock: an answer of a proxy, that there is one or none, that a process has left the domain.
+  // For an XRC target whose domain other processes share (hca/xrc_relay.h), with the responder's
+  // lock held: a proxy's response, the outcome of a request for a proxy, and a process that left
+  // the domain.
   virtual void handle_proxy_response(const Packet& /*packet*/) {}
   virtual void handle_proxy(std::uint32_t /*slot*/, std::uint32_t /*serial*/,
                             std::optional<Qpn> /*proxy*/) {}

@@ -7,6 +7,7 @@
 #include "hca/hca.h"
 #include "hca/qp.h"
 #include "hca/qp_state_table.h"
+#include "verbs/mtu.h"
 
 namespace weft::hca {
 namespace {
@@ -42,7 +43,7 @@ Result<void> check_values(const QpAttributes& asked, QpAttributeMask mask, const
                 asked.min_rnr_timer);
   }
   if (mask.has(A::PathMtu) &&
-      (asked.path_mtu < wire::Mtu::Mtu256 || asked.path_mtu > wire::Mtu::Mtu4096)) {
+      (asked.path_mtu < verbs::Mtu::Mtu256 || asked.path_mtu > verbs::Mtu::Mtu4096)) {
     return fail(ErrorCode::InvalidArgument, "path MTU code {} is not in 1..5",
                 static_cast<unsigned>(asked.path_mtu));
   }
@@ -53,7 +54,7 @@ Result<void> check_values(const QpAttributes& asked, QpAttributeMask mask, const
   return {};
 }
 
-/// Copies the attributes that the mask names.
+/// Copies the attributes that `mask` names.
 void take(QpAttributes& into, const QpAttributes& asked, QpAttributeMask mask) {
   const auto copy = [&](A attribute, auto member) {
     if (mask.has(attribute)) {
@@ -83,7 +84,7 @@ void take(QpAttributes& into, const QpAttributes& asked, QpAttributeMask mask) {
   copy(A::DestQpn, &QpAttributes::dest_qpn);
 }
 
-/// Of the three states, ARMED is reached by packets alone (IBTA vol 1 §17.2.8.1).
+/// Of the three migration states, packets alone lead to ARMED (IBTA vol 1 §17.2.8.1).
 Result<void> check_migration(const QpAttributes& asked, QpAttributeMask mask, const QpCore& core) {
   const MigrationState from = core.attributes.migration;
   switch (asked.migration) {
@@ -106,12 +107,12 @@ Result<void> check_migration(const QpAttributes& asked, QpAttributeMask mask, co
               "peer has rearmed, too");
 }
 
-/// What is wrong already before anything is looked up.
+/// The checks that need no lookup in the HCA.
 Result<void> check_modify(const QpAttributes& asked, QpAttributeMask mask, QpState to,
                           const QpCore& core, const Hca& hca) {
   if (mask.has(A::CurrentState) && asked.current_state != core.state()) {
     return fail(ErrorCode::InvalidArgument, "the QP is in {}, not in {} as the modify says",
-                name(core.state()), name(asked.current_state));
+                name_of(core.state()), name_of(asked.current_state));
   }
   if (auto checked = check_qp_transition(core.type, core.state(), to, mask); !checked) {
     return checked;
@@ -124,7 +125,7 @@ Result<void> check_modify(const QpAttributes& asked, QpAttributeMask mask, QpSta
 
 }  // namespace
 
-/// The way and the P_Key of the second path, which keeps the first one's MTU.
+/// Resolves route and P_Key of the alternate path, which shares the primary path's MTU.
 Result<void> Qp::load_alternate_path(QpAttributes& next, PacketRoute& route, PKey& pkey) const {
   next.alternate_address.port = next.alternate_port;
   auto made = hca_.make_route(next.alternate_address);
@@ -138,14 +139,15 @@ Result<void> Qp::load_alternate_path(QpAttributes& next, PacketRoute& route, PKe
   if (next.path_mtu > hca_.port(next.alternate_port).active_mtu) {
     return fail(ErrorCode::InvalidArgument,
                 "path MTU {} exceeds the active MTU {} of the alternate path's port",
-                wire::bytes(next.path_mtu), wire::bytes(hca_.port(next.alternate_port).active_mtu));
+                verbs::bytes(next.path_mtu),
+                verbs::bytes(hca_.port(next.alternate_port).active_mtu));
   }
   route = *made;
   pkey = *found;
   return {};
 }
 
-/// All or nothing: a refused modify leaves every attribute as it was (R-QP-3).
+/// All or nothing: a refused modify leaves every attribute unchanged (R-QP-3).
 Result<void> Qp::modify(const QpAttributes& asked, QpAttributeMask mask) {
   const std::scoped_lock guard{requester_lock_, responder_lock_};
   core_->enter_error_if_failing();
@@ -157,12 +159,12 @@ Result<void> Qp::modify(const QpAttributes& asked, QpAttributeMask mask) {
   const bool was_armed = core_->attributes.migration == MigrationState::Armed;
   QpAttributes next = core_->attributes;
   if (to == QpState::Sqd && from != QpState::Sqd) {
-    next.enable_sqd_async_notify = false;  // asked for at each way there (T-QP-4)
+    next.enable_sqd_async_notify = false;  // must be requested for each transition (T-QP-4)
   }
   take(next, asked, mask);
   PacketRoute route = core_->route;
   if (mask.has(A::AddressVector)) {
-    AhAttributes address = next.address;
+    AddressVector address = next.address;
     if (address.port.value() == 0) {
       address.port = next.port;
     }
@@ -182,7 +184,7 @@ Result<void> Qp::modify(const QpAttributes& asked, QpAttributeMask mask) {
   }
   if (mask.has(A::PathMtu) && next.path_mtu > hca_.port(next.port).active_mtu) {
     return fail(ErrorCode::InvalidArgument, "path MTU {} exceeds the port's active MTU {}",
-                wire::bytes(next.path_mtu), wire::bytes(hca_.port(next.port).active_mtu));
+                verbs::bytes(next.path_mtu), verbs::bytes(hca_.port(next.port).active_mtu));
   }
   PacketRoute alternate_route = core_->alternate_route;
   PKey alternate_pkey = core_->alternate_pkey;
@@ -211,8 +213,7 @@ Result<void> Qp::modify(const QpAttributes& asked, QpAttributeMask mask) {
   return {};
 }
 
-/// A QP names its P_Key by index, so a change of the table is a change of the QP (IBTA vol 1
-/// §10.9.2). With both locks, as for a modify.
+/// A QP names its P_Key by index, so a change of the table changes the QP (IBTA vol 1 §10.9.2).
 void Qp::take_port(PortNumber port, const PortAttributes& now) {
   const std::scoped_lock guard{requester_lock_, responder_lock_};
   QpAttributes& attributes = core_->attributes;

@@ -9,8 +9,8 @@
 #include "hca/testing/loopback_pair.h"
 #include "hca/testing/work_requests.h"
 
-/// What modify QP accepts, against the table of transitions (R-QP-3), which is
-/// written down here once more: the engine's own table is not asked.
+/// What Modify QP accepts, compared with the table of transitions (R-QP-3), which is written down
+/// here a second time so as not to test the engine's table against itself.
 namespace weft::hca {
 namespace {
 
@@ -83,6 +83,10 @@ using MaybeAllowed = std::optional<Allowed>;
     case T::Rc:
       return uc | of(A::Port, A::Timeout, A::RetryCount, A::RnrRetry, A::MaxQpRdAtomic,
                      A::MaxDestRdAtomic, A::MinRnrTimer);
+    case T::Smi:
+    case T::Gsi:
+    case T::RawPacket:
+      break;
   }
   return {};
 }
@@ -133,7 +137,7 @@ using MaybeAllowed = std::optional<Allowed>;
   return attributes;
 }
 
-/// A QP of the type, in the state.
+/// A QP of the given type in the given state.
 class InState {
  public:
   InState(T type, S state)
@@ -152,7 +156,7 @@ class InState {
     }
     pair_.to_rts(side_);
     if (state == S::Sqe) {
-      AhAttributes address;
+      AddressVector address;
       address.dlid = Lid{2};
       address.port = PortNumber{1};
       const std::array sges{
@@ -186,8 +190,8 @@ class InState {
          x.alternate_port == y.alternate_port;
 }
 
-/// The masks that say most about a row: what it needs, all that it takes, each with one bit more or
-/// less.
+/// The masks that tell most about a row: the required attributes, all allowed ones, and each of
+/// these with one bit more or less.
 [[nodiscard]] std::vector<Mask> masks_for(const MaybeAllowed& row) {
   const Mask needed = (row ? row->required : Mask{}) | A::State;
   const Mask whole = needed | (row ? row->optional : Mask{});
@@ -208,7 +212,7 @@ TEST_P(QpModify, AcceptsWhatTheTableOfTransitionsHasAndNothingElse) {  // T-QP-1
   const T type = GetParam();
   for (const S from : kStates) {
     if (from == S::Sqe && type != T::Uc && type != T::Ud) {
-      continue;  // the reliable ones never come there
+      continue;  // RC QPs never enter this state
     }
     for (const S to : kStates) {
       const MaybeAllowed row = allowed(type, from, to);
@@ -222,13 +226,13 @@ TEST_P(QpModify, AcceptsWhatTheTableOfTransitionsHasAndNothingElse) {  // T-QP-1
         const QpAttributes before = subject.qp().query();
         const auto modified = subject.qp().modify(valid_values(from, to), mask);
         ASSERT_EQ(modified.has_value(), accepts)
-            << name(from) << " to " << name(to) << " mask " << std::hex << mask.bits() << ' '
+            << name_of(from) << " to " << name_of(to) << " mask " << std::hex << mask.bits() << ' '
             << (modified ? "" : modified.error().reason);
         const QpAttributes after = subject.qp().query();
         if (accepts) {
           EXPECT_EQ(after.state, to);
         } else {
-          EXPECT_TRUE(same(before, after)) << name(from) << " to " << name(to);
+          EXPECT_TRUE(same(before, after)) << name_of(from) << " to " << name_of(to);
         }
       }
     }
@@ -243,8 +247,8 @@ INSTANTIATE_TEST_SUITE_P(Types, QpModify,
                            return std::string{kNames[test.index]};
                          });
 
-/// LID 0 is reserved (IBTA vol 1 §4.1.3). No GRH makes it one that leads somewhere: a packet goes
-/// by its LRH within a subnet.
+/// LID 0 is reserved (IBTA vol 1 §4.1.3), with a GRH as well: within a subnet a packet is forwarded
+/// by its LRH.
 TEST(Qp, RefusesTheReservedDlidOfEitherPath) {
   for (const T type : {T::Rc, T::Uc, T::XrcInitiator, T::XrcTarget}) {
     InState subject{type, S::Init};
@@ -255,12 +259,12 @@ TEST(Qp, RefusesTheReservedDlidOfEitherPath) {
       asked.address.is_global = is_global;
       asked.address.dlid = Lid{};
       const auto primary = subject.qp().modify(asked, needed);
-      ASSERT_FALSE(primary) << name(type);
+      ASSERT_FALSE(primary) << name_of(type);
       EXPECT_TRUE(primary.error().reason.starts_with("DLID 0 is reserved"))
           << primary.error().reason;
       std::swap(asked.address, asked.alternate_address);
       const auto alternate = subject.qp().modify(asked, needed | A::AlternatePath);
-      ASSERT_FALSE(alternate) << name(type);
+      ASSERT_FALSE(alternate) << name_of(type);
       EXPECT_TRUE(alternate.error().reason.starts_with("DLID 0 is reserved"))
           << alternate.error().reason;
     }
@@ -269,7 +273,7 @@ TEST(Qp, RefusesTheReservedDlidOfEitherPath) {
   }
 }
 
-/// R-QP-1: what is asked for is there, and can all be used at once.
+/// R-QP-1: the requested capabilities are granted and can all be used at once.
 TEST(Qp, HasAtLeastTheCapabilitiesAskedForAndAllOfThemWork) {  // T-QP-2
   LoopbackPair pair;
   Side& a = pair.a();

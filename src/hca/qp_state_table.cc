@@ -52,8 +52,8 @@ constexpr auto kRows = std::to_array<Row>({
 });
 // clang-format on
 
-/// XRC where an initiator differs from UC, or a target from RC (annex A14; R-QP-3): each half has
-/// but the attributes of its own.
+/// XRC where an initiator differs from UC or a target from RC (annex A14; R-QP-3): each half has
+/// only its own attributes.
 struct XrcRow {
   QpState from;
   QpState to;
@@ -69,6 +69,28 @@ constexpr auto kXrcRows = std::to_array<XrcRow>({
     {S::Sqd, S::Sqd, {kNone, kSqdInitiator},   {kNone, kSqdTarget}         },
 });
 
+/// The special QPs, where SMI and GSI differ from UD, which have no port to choose; and all that
+/// raw packet QPs may set (R-QP-3).
+struct SpecialRow {
+  QpState from;
+  QpState to;
+  QpTransition management;
+  QpTransition raw;
+};
+constexpr Mask kInitManagement = set(A::PKeyIndex, A::QKey);
+constexpr Mask kRate = set(A::RateLimit);
+constexpr auto kSpecialRows = std::to_array<SpecialRow>({
+    {S::Reset, S::Init, {kInitManagement, kNone},               {set(A::Port), kNone}},
+    {S::Init,  S::Init, {kNone, kInitManagement},               {kNone, kNone}       },
+    {S::Init,  S::Rtr,  {kNone, kRtrDatagramOptional},          {kNone, kNone}       },
+    {S::Rtr,   S::Rts,  {set(A::SqPsn), kRtsUdOptional},        {kNone, kRate}       },
+    {S::Rts,   S::Rts,  {kNone, kRtsUdOptional},                {kNone, kRate}       },
+    {S::Rts,   S::Sqd,  {kNone, kSqdNotify},                    {kNone, kNone}       },
+    {S::Sqd,   S::Rts,  {kNone, kRtsUdOptional},                {kNone, kNone}       },
+    {S::Sqd,   S::Sqd,  {kNone, kRtrDatagramOptional},          {kNone, kNone}       },
+    {S::Sqe,   S::Rts,  {kNone, set(A::CurrentState, A::QKey)}, {kNone, kNone}       },
+});
+
 // SQE is left for RTS by UC and UD only; RC has no SQE.
 constexpr QpTransition kSqeUc{kNone, set(A::CurrentState, A::RemoteAccess)};
 constexpr QpTransition kSqeUd{kNone, set(A::CurrentState, A::QKey)};
@@ -80,7 +102,7 @@ constexpr QpTransition kNothing{};
     const auto attribute = static_cast<QpAttribute>(1U << bit);
     if (mask.has(attribute)) {
       text += text.empty() ? "" : ", ";
-      text += name(attribute);
+      text += name_of(attribute);
     }
   }
   return text;
@@ -91,6 +113,14 @@ constexpr QpTransition kNothing{};
 const QpTransition* qp_transition(QpType type, QpState from, QpState to) {
   if (to == S::Reset || (to == S::Err && from != S::Reset)) {
     return &kNothing;
+  }
+  if (type == QpType::Smi || type == QpType::Gsi || type == QpType::RawPacket) {
+    for (const SpecialRow& row : kSpecialRows) {
+      if (row.from == from && row.to == to) {
+        return type == QpType::RawPacket ? &row.raw : &row.management;
+      }
+    }
+    return nullptr;
   }
   if (from == S::Sqe && to == S::Rts) {
     return type == QpType::Uc ? &kSqeUc : type == QpType::Ud ? &kSqeUd : nullptr;
@@ -112,105 +142,19 @@ const QpTransition* qp_transition(QpType type, QpState from, QpState to) {
 Result<void> check_qp_transition(QpType type, QpState from, QpState to, QpAttributeMask mask) {
   const QpTransition* transition = qp_transition(type, from, to);
   if (transition == nullptr) {
-    return fail(ErrorCode::InvalidArgument, "a {} QP cannot go from {} to {}", name(type),
-                name(from), name(to));
+    return fail(ErrorCode::InvalidArgument, "a {} QP cannot go from {} to {}", name_of(type),
+                name_of(from), name_of(to));
   }
   if (const Mask missing = transition->required.without(mask); !missing.empty()) {
-    return fail(ErrorCode::InvalidArgument, "{} from {} to {} needs also: {}", name(type),
-                name(from), name(to), names(missing));
+    return fail(ErrorCode::InvalidArgument, "{} from {} to {} needs also: {}", name_of(type),
+                name_of(from), name_of(to), names(missing));
   }
   const Mask allowed = transition->required | transition->optional | Mask{A::State};
   if (const Mask extra = mask.without(allowed); !extra.empty()) {
-    return fail(ErrorCode::InvalidArgument, "{} from {} to {} does not allow: {}", name(type),
-                name(from), name(to), names(extra));
+    return fail(ErrorCode::InvalidArgument, "{} from {} to {} does not allow: {}", name_of(type),
+                name_of(from), name_of(to), names(extra));
   }
   return {};
-}
-
-std::string_view name(QpState state) {
-  switch (state) {
-    case S::Reset:
-      return "RESET";
-    case S::Init:
-      return "INIT";
-    case S::Rtr:
-      return "RTR";
-    case S::Rts:
-      return "RTS";
-    case S::Sqd:
-      return "SQD";
-    case S::Sqe:
-      return "SQE";
-    case S::Err:
-      return "ERR";
-  }
-  return "no state";
-}
-
-std::string_view name(QpType type) {
-  switch (type) {
-    case QpType::Rc:
-      return "RC";
-    case QpType::Uc:
-      return "UC";
-    case QpType::Ud:
-      return "UD";
-    case QpType::XrcInitiator:
-      return "XRC initiator";
-    case QpType::XrcTarget:
-      return "XRC target";
-  }
-  return "no type";
-}
-
-std::string_view name(QpAttribute attribute) {
-  switch (attribute) {
-    case A::State:
-      return "state";
-    case A::CurrentState:
-      return "current state";
-    case A::EnableSqdAsyncNotify:
-      return "SQD notification";
-    case A::RemoteAccess:
-      return "access flags";
-    case A::PKeyIndex:
-      return "P_Key index";
-    case A::Port:
-      return "port";
-    case A::QKey:
-      return "Q_Key";
-    case A::AddressVector:
-      return "address vector";
-    case A::PathMtu:
-      return "path MTU";
-    case A::Timeout:
-      return "timeout";
-    case A::RetryCount:
-      return "retry count";
-    case A::RnrRetry:
-      return "RNR retry count";
-    case A::RqPsn:
-      return "RQ PSN";
-    case A::MaxQpRdAtomic:
-      return "max_rd_atomic";
-    case A::AlternatePath:
-      return "alternate path";
-    case A::MinRnrTimer:
-      return "minimum RNR timer";
-    case A::SqPsn:
-      return "SQ PSN";
-    case A::MaxDestRdAtomic:
-      return "max_dest_rd_atomic";
-    case A::PathMigrationState:
-      return "path migration state";
-    case A::Capabilities:
-      return "capabilities";
-    case A::DestQpn:
-      return "destination QPN";
-    case A::RateLimit:
-      return "rate limit";
-  }
-  return "an unknown attribute";
 }
 
 }  // namespace weft::hca

@@ -26,8 +26,7 @@ class UcTransport final : public Transport {
  public:
   explicit UcTransport(QpCore& core) : core_(core) {}
 
-  // --- responder (§9.8.2.2)
-  // ------------------------------------------------------------------------------------------
+  // --- responder (IBTA vol 1 §9.8.2.2)
   void handle_packet(const Packet& packet, Instant /*now*/) override {
     const QpState state = core_.state();
     if (state == QpState::Reset || state == QpState::Init || state == QpState::Err) {
@@ -39,8 +38,7 @@ class UcTransport final : public Transport {
     }
   }
 
-  // --- requester (§9.8.2.1)
-  // ------------------------------------------------------------------------------------------
+  // --- requester (IBTA vol 1 §9.8.2.1)
   bool transmit(TransmitSink& sink, Instant /*now*/, unsigned& budget) override {
     while (needs_transmit()) {
       if (budget == 0 || !send_part(sink)) {
@@ -119,8 +117,8 @@ class UcTransport final : public Transport {
                      !(planted(PlantedBug::UcLostMiddleCompletes) && ends(*info));
     expected_ = packet.header.psn + 1;
     if (gap) {
-      drop_message();  // the rest of a message with a gap is dropped; the next First or Only
-                       // begins afresh
+      drop_message();  // the rest of a message with a gap is dropped; the next First or Only packet
+                       // starts a new one
     }
     const bool is_write = info->operation == Operation::RdmaWrite;
     if (starts(*info) ? false : !in_message_ || is_write != is_write_) {
@@ -157,7 +155,7 @@ class UcTransport final : public Transport {
     } else if (!core_.has_current_receive) {
       core_.has_current_receive = core_.take_receive_wqe(core_.current_receive);
       if (!core_.has_current_receive) {
-        return false;  // no receive WQE: the message is dropped in silence
+        return false;  // no receive WQE: the message is dropped silently
       }
     }
     in_message_ = true;
@@ -166,7 +164,7 @@ class UcTransport final : public Transport {
     return true;
   }
 
-  /// Bytes [offset, offset + length) of what a WRITE names, if its key allows writing them.
+  /// Looks up bytes [offset, offset + length) of an RDMA WRITE, with write access.
   [[nodiscard]] MemoryTable::Found writable(const wire::Reth& reth, std::uint64_t offset,
                                             std::uint64_t length) const {
     if (planted(PlantedBug::UcWritePastItsKey) && length != 0) {
@@ -216,7 +214,7 @@ class UcTransport final : public Transport {
       return false;
     }
     if (!packet.payload.empty()) {
-      place_last_bytes_atomically(found.memory, packet.payload);
+      place(found, packet.payload);
     }
     bytes_ = after;
     return true;
@@ -250,7 +248,7 @@ class UcTransport final : public Transport {
     }
   }
 
-  /// One packet or train of the oldest message; false when the sink has no room.
+  /// Sends one packet or train of the oldest message; false if the sink has no room.
   bool send_part(TransmitSink& sink) {
     const std::uint64_t index = core_.send_queue.head();
     const SendWqe& wqe = core_.send_queue.at(index);

@@ -9,7 +9,7 @@
 #include "hca/testing/work_requests.h"
 #include "hca/ud_transport.h"
 
-/// What a datagram says of where it comes from and how it goes (R-AH-1, R-QP-5 to R-QP-7).
+/// The addressing of datagrams: their source, and the route they take (R-AH-1, R-QP-5 to R-QP-7).
 namespace weft::hca {
 namespace {
 
@@ -18,7 +18,7 @@ using testing::receive;
 using testing::Side;
 
 /// From `from` through `address`, to a QPN.
-void send(Side& from, const AhAttributes& address, Qpn to, QKey qkey) {
+void send(Side& from, const AddressVector& address, Qpn to, QKey qkey) {
   const std::array sges{from.sge(0, 8)};
   SendWr wr = testing::signaled(WrOpcode::Send, sges);
   wr.ah = *from.hca.create_ah(*from.pd, address);
@@ -27,8 +27,8 @@ void send(Side& from, const AhAttributes& address, Qpn to, QKey qkey) {
   testing::post(*from.qp, wr);
 }
 
-[[nodiscard]] AhAttributes to_lid(Lid lid) {
-  AhAttributes address;
+[[nodiscard]] AddressVector to_lid(Lid lid) {
+  AddressVector address;
   address.dlid = lid;
   address.port = PortNumber{1};
   return address;
@@ -74,7 +74,7 @@ TEST(Ud, SendsTheQKeyOfTheRequestOrItsOwn) {  // R-QP-7
 TEST(AddressHandle, GivesTheDatagramItsWayAndClass) {  // T-AH-3
   LoopbackPair pair{{.type = QpType::Ud}};
   pair.connect();
-  AhAttributes address = to_lid(Lid{2});
+  AddressVector address = to_lid(Lid{2});
   address.sl = ServiceLevel{5};
   address.is_global = true;
   address.grh = {
@@ -107,22 +107,22 @@ TEST(AddressHandle, GivesTheDatagramItsWayAndClass) {  // T-AH-3
   EXPECT_TRUE(received[0].flags.has(Completion::Grh));
 }
 
-/// R-RVT-4: what is no port, no entry of the GID table, or no rate.
+/// R-RVT-4: no such port, no such GID table entry, no such rate.
 TEST(AddressHandle, IsRefusedWithAnAddressThatIsNone) {  // T-AH-2
   LoopbackPair pair;
   const auto is_refused = [&](auto change) {
-    AhAttributes address = to_lid(Lid{2});
+    AddressVector address = to_lid(Lid{2});
     address.is_global = true;
     change(address);
     return !pair.a().hca.create_ah(*pair.a().pd, address);
   };
-  EXPECT_FALSE(is_refused([](AhAttributes&) {}));
-  EXPECT_FALSE(is_refused([](AhAttributes& to) { to.static_rate = 24; }));
-  EXPECT_TRUE(is_refused([](AhAttributes& to) { to.port = PortNumber{0}; }));
-  EXPECT_TRUE(is_refused([](AhAttributes& to) { to.port = PortNumber{2}; }));
-  EXPECT_TRUE(is_refused([](AhAttributes& to) { to.grh.sgid_index = 1; }));
-  EXPECT_TRUE(is_refused([](AhAttributes& to) { to.static_rate = 1; }));
-  EXPECT_TRUE(is_refused([](AhAttributes& to) { to.static_rate = 25; }));
+  EXPECT_FALSE(is_refused([](AddressVector&) {}));
+  EXPECT_FALSE(is_refused([](AddressVector& to) { to.static_rate = 24; }));
+  EXPECT_TRUE(is_refused([](AddressVector& to) { to.port = PortNumber{0}; }));
+  EXPECT_TRUE(is_refused([](AddressVector& to) { to.port = PortNumber{2}; }));
+  EXPECT_TRUE(is_refused([](AddressVector& to) { to.grh.sgid_index = 1; }));
+  EXPECT_TRUE(is_refused([](AddressVector& to) { to.static_rate = 1; }));
+  EXPECT_TRUE(is_refused([](AddressVector& to) { to.static_rate = 25; }));
 }
 
 }  // namespace

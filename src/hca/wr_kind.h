@@ -9,23 +9,25 @@
 
 namespace weft::hca {
 
+/// Properties of a kind of work request that engines test for.
 enum class WrTrait : std::uint16_t {
-  OfferedByRc = 1U << 0,  // which QP types take it (IBTA vol 1 Table 84..); XRC's initiator as RC
+  OfferedByRc =
+      1U << 0,  // which QP types offer it (IBTA vol 1 Table 84); an XRC initiator counts as RC
   OfferedByUc = 1U << 1,
   OfferedByUd = 1U << 2,
   Write = 1U << 3,
   Atomic = 1U << 4,
-  TakesResponse = 1U << 5,  // completes by a READ or atomic response, not by an acknowledgement
-  NeedsCredit = 1U << 6,    // consumes a receive WQE of the peer: end-to-end credits count those
+  TakesResponse = 1U << 5,  // completed by a READ or atomic response, not by an acknowledgement
+  NeedsCredit = 1U << 6,    // consumes a receive WQE of the peer, so it needs an end-to-end credit
                             // (IBTA vol 1 §9.7.7.2)
   Immediate = 1U << 7,
-  Invalidate = 1U << 8,  // of a key of the peer's
-  Local = 1U << 9,       // sends nothing
-  Plain = 1U << 10,      // a SEND or WRITE without more to it than an immediate
+  Invalidate = 1U << 8,  // of one of the peer's keys
+  Local = 1U << 9,       // sends no packet
+  Plain = 1U << 10,      // a SEND or WRITE with no operand besides immediate data
 };
 using WrTraits = Flags<WrTrait>;
 
-/// What a kind of work request is, looked up for every one posted.
+/// Properties of one kind of work request, looked up for every one posted.
 struct WrKind {
   WrOpcode opcode{};
   WcOpcode completion{};
@@ -59,6 +61,11 @@ inline constexpr auto kWrKinds = [] {
       not_offered(13),
       {WrOpcode::Flush,                  WcOpcode::Flush,            kRc | TakesResponse                   },
       {WrOpcode::AtomicWrite,            WcOpcode::AtomicWrite,      kRc | TakesResponse                   },
+      not_offered(16), not_offered(17), not_offered(18), not_offered(19),
+      not_offered(20), not_offered(21), not_offered(22), not_offered(23),
+      not_offered(24), not_offered(25), not_offered(26), not_offered(27),
+      not_offered(28), not_offered(29), not_offered(30), not_offered(31),
+      {WrOpcode::RegisterMemory,         WcOpcode::RegisterMemory,   kRcUc | Local                         },
   });
   // clang-format on
 }();
@@ -75,7 +82,7 @@ static_assert(kRowsAreByOpcode);
 
 inline constexpr std::size_t kWrKindCount = internal::kWrKinds.size();
 
-/// Of an opcode that exists.
+/// `opcode` must exist.
 [[nodiscard]] constexpr const WrKind& kind_of(WrOpcode opcode) {
   return internal::kWrKinds[static_cast<std::size_t>(opcode)];
 }
@@ -84,16 +91,16 @@ inline constexpr std::size_t kWrKindCount = internal::kWrKinds.size();
   return kind_of(opcode).traits.has(trait);
 }
 
-/// Whether QPs of `type` take it; `opcode` may be any number.
+/// True if QPs of `type` offer `opcode`, which may be any number.
 [[nodiscard]] constexpr bool is_offered(QpType type, WrOpcode opcode) {
   constexpr unsigned kFirstType = static_cast<unsigned>(QpType::Rc);
   static_assert(static_cast<unsigned>(WrTrait::OfferedByRc) == 1 &&
                 static_cast<unsigned>(QpType::Ud) == kFirstType + 2);
   if (type == QpType::XrcTarget) {
-    return false;  // it has no send queue (annex A14)
+    return false;  // no send queue (annex A14)
   }
   if (type == QpType::XrcInitiator && opcode == WrOpcode::AtomicWrite) {
-    return false;  // only RC's is carried here
+    return false;  // not implemented for XRC
   }
   const QpType like = type == QpType::XrcInitiator ? QpType::Rc : type;
   return static_cast<std::size_t>(opcode) < kWrKindCount &&

@@ -25,13 +25,6 @@ Lane::Lane(std::uint32_t lane_number, std::uint32_t lane_index, uabi::ProcessAdd
       taps_(taps),
       links_(links) {}
 
-/// Neighbouring QPNs of one of the two, always the same one, lie on different lanes.
-std::uint32_t Lane::index_for(uabi::ProcessAddress self, Qpn own, uabi::ProcessAddress peer,
-                              Qpn other) {
-  const Qpn decides = self == peer ? std::min(own, other) : (self < peer ? own : other);
-  return decides.value() % kLanesPerPair;
-}
-
 void Lane::take_ends(const ring::LaneEnds& out, const ring::LaneEnds& in) {
   outs_[0].ring = out.request_out;
   outs_[1].ring = out.response_out;
@@ -42,14 +35,14 @@ void Lane::take_ends(const ring::LaneEnds& out, const ring::LaneEnds& in) {
 }
 
 void Lane::open(const PairMemory& memory, ring::LaneSide side) {
-  // Who waits for this lane looks at it already.
+  // Threads that wait for this lane poll it already.
   const std::scoped_lock guard{outs_[0].lock, outs_[1].lock, queue.lock(), ins_[0].owner,
                                ins_[1].owner};
   peer_attention_ = &memory.attention();
   own_side_.store(side == ring::LaneSide::A ? 0 : 1, std::memory_order_relaxed);
   LaneHead& head = lane_head(memory.lanes(), index);
   head.doorbell[own_side()].value.store(number, std::memory_order_seq_cst);  // before any sleep
-  head_.store(&head, std::memory_order_release);                             // after the side
+  head_.store(&head, std::memory_order_release);                             // after own_side_
   const auto ends = ring::lane_ends(lane_rings(memory.lanes(), index), kLaneShape, side);
   take_ends(ends, ends);
   state_.store(LaneState::Open, std::memory_order_release);
@@ -119,15 +112,16 @@ Route& Lane::find_route(Out& out, const hca::PacketHeader& header, fabric::Count
     open_losses(route, header.sl, page, page_lock);
     route.is_timed = takes_time(route);
     if (route.path.rate_mbps != 0) {
-      max_train_bytes_.store(std::min(max_train_bytes(), longest_train(route.path.rate_mbps)),
-                             std::memory_order_relaxed);
+      max_train_bytes_.store(
+          std::min(max_train_bytes(), station::longest_train(route.path.rate_mbps)),
+          std::memory_order_relaxed);
     }
   }
   return route;
 }
 
-/// A full ring holds a packet up to the head-of-queue lifetime (docs/ARCHITECTURE.md, decision 8).
-/// A reliable connection waits: its peer is alive and will read (decision 7).
+/// A full ring holds a packet for at most the head-of-queue lifetime (docs/ARCHITECTURE.md,
+/// decision 8). Reliable connections wait longer: the peer is alive and will read (decision 7).
 bool Lane::may_discard(Instant& full_since, wire::Opcode opcode) const {
   const Instant at = os::now();
   if (full_since == Instant::never()) {
@@ -139,7 +133,7 @@ bool Lane::may_discard(Instant& full_since, wire::Opcode opcode) const {
          at - full_since > links_.time_scale.apply(kHeadOfQueueLifetime);
 }
 
-/// The whole record, not committed yet; empty without room.
+/// Writes the whole record without committing it; empty if there is no room.
 inline MutableByteSpan Lane::write(ring::Producer<>& out, const hca::PacketHeader& header,
                                    std::span<const ByteSpan> gather, std::size_t payload_bytes) {
   const hca::RecordHeader head{header};
@@ -150,15 +144,15 @@ inline MutableByteSpan Lane::write(ring::Producer<>& out, const hca::PacketHeade
   return record;
 }
 
-/// A packet that does not reach its lane's ring: for want of a path, of a process there, or of the
-/// daemon's answer.
+/// Handles a packet that cannot enter its lane's ring: for lack of a path, of a peer process, or of
+/// the daemon's response.
 SendOutcome Lane::drop_unroutable(LaneState state, const Route& route,
                                   const hca::PacketHeader& header, std::size_t payload_bytes) {
   if (route.path.is_delivered() && state == LaneState::Opening) {
     return SendOutcome::NoSpace;
   }
-  // Without a process there is no such QP in the receiving HCA any more: the packet crosses the
-  // fabric and ends there.
+  // Without a process, the receiving HCA no longer has the QP: the packet crosses the fabric and is
+  // dropped there.
   route.counter->count(header.packet_count, hca::packet_length_words(header, payload_bytes));
   return SendOutcome::Lost;
 }
@@ -272,7 +266,7 @@ bool Lane::has_doorbell() const {
          head->attention[own_side()].sleeping.load(std::memory_order_relaxed) == 0;
 }
 
-/// False if these are the addresses of before, in the same tables: the answer is known.
+/// False if addresses and tables are the same as at the last check, whose result still holds.
 bool Lane::update_addresses(Addresses& known, const hca::PacketHeader& header) const {
   const std::uint64_t generation = map_.generation();
   if (known.slid == header.slid && known.dlid == header.dlid && known.generation == generation &&

@@ -1,12 +1,11 @@
 #pragma once
 
-// One lane as this process has it (docs/ARCHITECTURE.md, decision 3): where packets of some of the
-// QPs that are connected to one other process go out, and where that process's packets for them
-// come in.
+// One lane, from this process's side (docs/ARCHITECTURE.md, decision 3): the rings that carry
+// packets of some of its QPs to one other process, and that process's packets for them.
 //
-// Threading: each of the two outgoing rings has a lock, since requests and answers often come from
-// different threads; so has the queue of those who wait. Each of the two incoming rings has an
-// owner: one who takes from it, at a time.
+// Threads: each of the two outgoing rings has a lock, since requests and responses often come from
+// different threads; so has the wait queue. Each of the two incoming rings has an owner, the one
+// thread that takes from it.
 
 #include <atomic>
 #include <cstdint>
@@ -30,6 +29,8 @@
 #include "host/refusals.h"
 #include "host/tap_set.h"
 #include "ring/lane.h"
+#include "station/one_sided.h"
+#include "station/polling_turns.h"
 #include "station/wait_queue.h"
 #include "uabi/messages.h"
 #include "wire/opcode.h"
@@ -38,89 +39,86 @@ namespace weft::host {
 
 class Lane;
 
-/// What the driver keeps of a CQ; CompletionQueue::driver_data points to it. Who polls the CQ looks
-/// at the lanes that can complete something there, and says at each that it does.
+/// What the driver keeps of a CQ; CompletionQueue::driver_data points to it. A thread that polls
+/// the CQ looks at the lanes that can complete something there, and notes at each that it polls.
+/// Every member that changes is atomic.
 struct CqDriverState {
   ring::DoorbellBitmap lanes;          // of the connected QPs that complete there
   std::atomic<Lane*> only_lane{};      // of those, if there is just one
-  std::atomic<bool> takes_all{false};  // datagrams come by any lane, and what XRC SRQs receive
+  std::atomic<bool> takes_all{false};  // it takes datagrams or an XRC SRQ's messages: by any lane
   std::atomic<std::uint32_t> empty_polls{};  // polls since one found something
   std::atomic<std::uint32_t> polls{};        // a hint: two at a time may count as one
   hca::CompletionQueue* cq{};
-  std::atomic<std::int64_t> event_due_ns{};  // of one that is held back
-  std::atomic<bool> is_timed{};              // it stands in the heap of those
+  std::atomic<std::int64_t> event_due_ns{};  // of its held event (HeldEvents)
+  std::atomic<bool> is_timed{};              // it is in the heap of held events
 };
-
-/// What the responder answers without the application: WRITE, READ, atomics.
-[[nodiscard]] bool is_one_sided(wire::Opcode opcode);
 
 /// What the driver keeps of a QP; Qp::driver_data points to it.
 struct QpDriverState : station::Waiter {
   hca::Qp* qp{};
   std::uint32_t hca{};                            // counted from 0 within the host
-  std::array<CqDriverState*, 2> cqs{};            // where it completes
+  std::array<CqDriverState*, 2> cqs{};            // the CQs in which it completes
   std::atomic<Lane*> lane{};                      // of a connected QP, from RTR on
   std::atomic<std::int64_t> armed_ns{kNotArmed};  // its entry in the timer heap
 
-  // Of a UD QP, under the QP's lock: the lane of the newest destination.
+  // Of a UD QP, under the QP's lock: the lane of the last datagram's destination (LaneBinder).
   Lid newest_dlid;
   Qpn newest_qpn;
   std::uint64_t newest_generation{};
   Lane* newest_lane{};
 
-  std::uint32_t seen_lost_answers{};  // when a timer of it expired last; the maintenance's owner's
+  std::uint32_t seen_lost_answers{};  // when its timer last expired; under maintenance_owner
 
-  std::vector<Membership> memberships;  // of a UD QP; MulticastGroups changes them
+  std::vector<Membership> memberships;  // for a UD QP; changed by MulticastGroups
 
   static constexpr std::int64_t kNotArmed = Instant::never().since_start().nanoseconds();
 };
 
-/// Counters of what is lost or damaged on one hop of a path; none where no rule does that.
+/// Counters of packets lost or damaged on one hop of a path; null where no rule does that.
 struct HopLosses {
   fabric::PathEntry* lost{};
   fabric::PathEntry* damaged{};
 };
 
-/// A resolved path of this lane and its counter: one SLID, DLID and SL in one generation.
+/// The resolved path of one SLID, DLID and SL in one generation of the tables, and its counter.
 struct Route {
   std::uint64_t route_key{};  // hca::route_key_of
   std::uint64_t generation{};
   fabric::Path path;
   fabric::PathEntry* counter{};
-  bool is_timed{};     // its packets take time or meet faults, or such are under way still
-  LaneDelay* delay{};  // made with the first of them
-  LaneDelay* late{};   // of packets that a fault holds back, so that others overtake them
+  bool is_timed{};     // packets take time or meet rules of faults, or some still are under way
+  LaneDelay* delay{};  // made for the first of them
+  LaneDelay* late{};   // of packets that a rule holds back, so that others overtake them
   std::vector<HopLosses> losses;  // by hop, of a path with faults
 };
 
+/// State of a lane; see Lane::open() and close().
 enum class LaneState : std::uint8_t {
-  Opening,  // the daemon was asked; packets wait
+  Opening,  // the daemon was asked for it; packets wait
   Open,
-  Dead,  // no such process, or it is gone; packets are lost
+  Dead,  // the peer process does not exist or is gone; packets are lost
 };
 
-/// What became of a packet that was handed to a lane.
+/// The fate of a packet passed to a lane.
 enum class SendOutcome : std::uint8_t {
-  Sent,           // it lies in the ring
-  Delayed,        // it is under way, for as long as its path takes
-  PartlyDelayed,  // so are some packets of a train, or copies; others are lost
+  Sent,           // it is in the ring
+  Delayed,        // it is in flight, for the time that its path takes
+  PartlyDelayed,  // some packets of a train, or copies, are in flight; the others are lost
   Lost,
   NoSpace,
 };
 
+/// A lane; see above for its threading rules.
 class Lane {
  public:
   static constexpr Duration kHeadOfQueueLifetime = Duration::milliseconds(1'074);  // HOQLife 18
   static constexpr Duration kReopenAfter = Duration::milliseconds(100);            // policy
 
-  /// `index`: among the lanes of the pair. `waiting` counts who waits for room on any lane.
+  /// `index`: among the lanes of the pair. `waiting` counts the QPs in the wait queues of all
+  /// lanes.
   Lane(std::uint32_t number, std::uint32_t index, uabi::ProcessAddress self,
        uabi::ProcessAddress peer, const FabricMap& map, TapSet& taps, LiveLinks& links,
        std::atomic<std::uint32_t>& waiting);
-
-  /// Which of its pair's lanes a QP pair is bound to: both processes find the same.
-  [[nodiscard]] static std::uint32_t index_for(uabi::ProcessAddress self, Qpn own,
-                                               uabi::ProcessAddress peer, Qpn other);
 
   const std::uint32_t number;  // among the lanes of this process
   const std::uint32_t index;
@@ -131,101 +129,103 @@ class Lane {
 
   PolicyLock& out_lock(hca::Flow flow) { return out(flow).lock; }
 
-  station::WaitQueue queue;  // of QPs that found no room, and of those behind them
+  station::WaitQueue queue;  // of QPs that found no space, and of those behind them
 
   [[nodiscard]] LaneState state() const { return state_.load(std::memory_order_acquire); }
 
-  /// Puts a packet or train into the ring, or loses it as its path says. `page` opens counters.
-  /// With the flow's out_lock.
+  /// Puts a packet or train into the ring, or drops it as its path says. `page`, under `page_lock`,
+  /// opens counters. With the flow's out_lock held.
   [[nodiscard]] SendOutcome send(hca::Flow flow, const hca::PacketHeader& header,
                                  std::span<const ByteSpan> gather, fabric::CounterPage& page,
                                  PolicyLock& page_lock) {
     return send_on(out(flow), header, gather, page, page_lock);
   }
 
-  /// The same for a packet whose way is the newest one of send(), and has nothing to say
-  /// (hca::TransmitSink::send_fast). With the flow's out_lock.
+  /// Puts a packet into the ring if its route is the last one that send() found open. False: send()
+  /// must decide (hca::TransmitSink::send_fast). With the flow's out_lock held.
   [[nodiscard, gnu::always_inline]] bool send_fast(hca::Flow flow, const hca::SinglePacket& packet);
 
-  /// There was no room: true if the ring may grow from now on, and did not so far. With the flow's
-  /// out_lock.
+  /// Lets a ring without space grow to its full size; true if it was not permitted before. With the
+  /// flow's out_lock held.
   [[nodiscard]] bool allow_growth(hca::Flow flow) { return out(flow).ring.allow_growth(); }
 
-  /// A multicast copy: no path, no counter, no waiting. False: no room, or nobody there. With the
-  /// out_lock of requests.
+  /// Puts one copy of a multicast packet into the ring: no path, no counter, no waiting. False: no
+  /// space, or the lane is not open. With the out_lock of requests held.
   [[nodiscard]] bool send_copy(const hca::PacketHeader& header, std::span<const ByteSpan> gather);
 
-  /// The same, of a copy that takes time, and is held back for more of it.
+  /// The same for a copy that takes the time of `transit`, and is held back for longer by a rule.
   [[nodiscard]] bool delay_copy(const hca::PacketHeader& header, std::span<const ByteSpan> gather,
                                 const fabric::Transit& transit, Duration held_back);
 
-  /// Longest train that its paths should carry at once, as far as they are known.
+  /// The longest train that fits the rates of the paths used so far, in payload bytes.
   [[nodiscard]] std::uint32_t max_train_bytes() const {
     return max_train_bytes_.load(std::memory_order_relaxed);
   }
 
-  /// Moves what has arrived by `now` into the ring; true if anything was. `delay` is one of this
-  /// lane's and was taken from LiveLinks::due.
+  /// Moves the packets that have arrived by `now` into the ring; true if there were any. `delay`
+  /// belongs to this lane and was taken from LiveLinks::due.
   bool release(LaneDelay& delay, Instant now);
-  /// Tries again where there was no room.
+  /// Tries again what has arrived and found no space; true if any found some.
   bool release_blocked(Instant now);
 
-  /// After the last packet of a series, with the same hold of an out_lock: wakes the peer if it
-  /// does not look. `is_urgent`: a one-sided request was among them, which wakes one who naps, too.
+  /// Wakes the peer if it does not look at this lane. Call after the last packet of a series,
+  /// before the out_lock is released. `is_urgent`: a one-sided request was among them, for which a
+  /// napping thread is woken, too.
   void ring_doorbell(bool is_urgent);
 
   [[nodiscard]] bool is_to_self() const { return peer == self; }
 
-  /// Whether the peer has read and answered all that was sent to it; what is under way it has not.
-  /// A dead peer has.
+  /// True if the peer has read and answered all requests, none being under way, or is dead.
   [[nodiscard]] bool is_drained();
 
-  /// Whether a packet of this QP, or an answer to one, may be lost: all was read and nothing has
-  /// come, or answers on this lane were lost since it was asked last.
+  /// True if a packet of this QP, or an answer to one, may be lost: the peer has read everything,
+  /// or links have lost answers of this lane since the last call for this QP.
   [[nodiscard]] bool may_have_lost(QpDriverState& qp_state);
 
-  /// With the lock of the queue.
+  /// Asks the peer to wake us when there is space in its incoming rings. With the lock of the queue
+  /// held.
   void request_space();
 
-  // --- life
+  // --- life cycle
 
-  /// From now on packets flow, by memory that is joined and outlives this.
+  /// Opens the lane in memory that is joined with the peer and outlives this.
   void open(const PairMemory& memory, ring::LaneSide side);
-  /// A lane to this process itself, in memory that was not joined.
+  /// Opens a lane to this process itself, in memory that is not joined.
   void open_to_self(const PairMemory& memory);
-  /// Whoever calls owns both incoming rings and has drained them. What waited for room goes to
-  /// `heir`.
+  /// The peer is gone. The caller owns both incoming rings and has drained them. QPs that wait for
+  /// this lane wait for `replacement` from now on.
   void close(Lane& replacement);
+  /// Marks the lane dead without a replacement, as when the daemon is gone.
   void close_permanently() { state_.store(LaneState::Dead, std::memory_order_release); }
-  /// Dead for a while: true if the daemon should be asked again.
+  /// To Opening if the lane has been dead for a while: true if the daemon should be asked again.
   [[nodiscard]] bool try_reopen();
 
   // --- receiving
 
-  /// A ring that packets come in by, and whose it is. What lies here is the owner's, of a lane that
-  /// is open.
+  /// An incoming ring and its owner. The members are the owner's, but for has_record(); they have a
+  /// meaning while the lane is open.
   struct alignas(64) In {
     PolicyLock owner{LockPolicy::Spin};
     ring::Consumer<> ring;
-    hca::Packet packet;  // the one that is being delivered
+    hca::Packet packet;  // the packet being delivered
 
-    /// Whether something lies in the ring: for anybody, who then becomes the owner and looks again.
-    /// While the owner goes on, the word may belong to a body that is just written; the thread
-    /// sanitizer, who takes that for a race, looks away.
+    /// True if there may be a record, for any thread: it must become the owner and look again.
+    /// While the owner goes on, the word may be part of a body that is being written; the thread
+    /// sanitizer would take that for a race.
     [[nodiscard, gnu::no_sanitize_thread]] bool has_record() const {
       const void* const word = next_word_.load(std::memory_order_acquire);
       return word != nullptr && __atomic_load_n(static_cast<const std::uint32_t*>(word),
                                                 __ATOMIC_RELAXED) != ring::kNoRecord;
     }
-    /// The owner has taken something, or has made the ring: where the news will be from now on.
+    /// Call after the owner took records, or made the ring: the place of the next record.
     void publish_next_word() { next_word_.store(ring.next_word(), std::memory_order_release); }
 
    private:
-    std::atomic<const std::byte*> next_word_{};  // in memory that stays (PairMemory)
+    std::atomic<const std::byte*> next_word_{};  // in memory that is never unmapped (PairMemory)
   };
   [[nodiscard]] In& in(hca::Flow flow) { return ins_[index_of(flow)]; }
   [[nodiscard]] bool has_record() const { return ins_[0].has_record() || ins_[1].has_record(); }
-  /// The peer waits for room in one of these rings; a hint, for anybody.
+  /// True if the peer waits for space in one of these rings; a hint, for any thread.
   [[nodiscard]] bool space_is_wanted() const {
     const LaneHead* const head = this->head();
     return head != nullptr &&
@@ -233,39 +233,29 @@ class Lane {
   }
 
   /// Who takes what comes by this lane (docs/ARCHITECTURE.md, decision 4).
-  struct PollingTurns {
-    alignas(64) std::atomic<std::uint64_t> polls{0};  // of the application, for what comes by here
-    alignas(64) std::atomic<bool> thread_is_hot{false};
-    std::atomic<bool> sends_wait{false};  // the hot thread leaves a SEND to the application
-    // What the thread saw of `polls` when it looked last; its own.
-    std::uint64_t seen_polls{};
-    Instant polled_at{};
-    bool polls_now{};        // SENDs are the application's business
-    bool polled_recently{};  // so are answers
-  };
-  PollingTurns turns;
+  station::PollingTurns turns;
 
-  // What follows is for owners.
+  // What follows is for owners of the incoming rings.
 
-  /// After records were taken, or none were there: wakes a peer that waits for room.
+  /// Wakes a peer that waits for space. Call after records were taken, or if there were none.
   void signal_space();
+  /// Asks the peer to ring from now on.
   void announce_sleep(ring::Sleep sleep);
-  /// Whether this process looks at the lane, as the peer reads it; null for a lane to itself.
+  /// The word in which the peer reads whether this process sleeps; null for a lane to itself.
   [[nodiscard]] ring::Attention* own_attention() const;
-  /// Nobody here looks at this lane, and the peer has said since that somebody must.
+  /// True if the peer has rung, or no thread has asked it to.
   [[nodiscard]] bool has_doorbell() const;
 
-  /// The port at which a packet from this lane arrives, if its addresses are what the lane's owner
-  /// may use: SLID, SGID and P_Key of the peer's node, DLID of ours (docs/ARCHITECTURE.md, decision
-  /// 11).
+  /// The port at which a packet of the peer arrives, if it has addresses that the peer may use:
+  /// SLID, SGID and P_Key of its own node, DLID of ours (docs/ARCHITECTURE.md, decision 11). Else
+  /// null, and fault() has the reason.
   [[nodiscard]] const FabricMap::LocalPort* arrival(hca::Flow flow,
                                                     const hca::PacketHeader& header);
-  /// Why arrival() just said no.
   [[nodiscard]] uabi::RecordFault fault(hca::Flow flow) const {
     return arrivals_[index_of(flow)].fault;
   }
-  /// The ports at which a multicast packet from this lane arrives, with the ownership of requests;
-  /// nothing, and multicast_fault() says why, if its owner may not send it.
+  /// The ports at which a multicast packet of the peer arrives; null, and multicast_fault() has the
+  /// reason, if the peer may not send it. For the owner of the request ring.
   [[nodiscard]] const std::vector<FabricMap::MulticastArrival>* multicast_arrivals(
       const hca::PacketHeader& header);
   [[nodiscard]] uabi::RecordFault multicast_fault() const { return multicast_arrival_.fault; }
@@ -273,18 +263,18 @@ class Lane {
   Refusals refusals;
 
  private:
-  /// A way that packets may go without a look at it: the addresses and tables that it was seen
-  /// open with. send() says so of each packet that it put into the ring and that took no time, met
-  /// no capture and had not waited for room; whatever changes that but new tables, takes it back.
+  /// The route that send_fast() may use: the last one by which send() put a packet into the ring
+  /// that took no time, met no capture and had not waited for space. New tables end it by their
+  /// generation; whatever else changes one of these conditions clears it.
   struct FastPath {
-    static constexpr std::uint64_t kNone = ~std::uint64_t{0};  // more than LIDs and SL
+    static constexpr std::uint64_t kNone = ~std::uint64_t{0};  // not a valid key
     std::uint64_t route_key{kNone};
     std::uint64_t generation{};
     fabric::PathEntry* counter{};
   };
 
-  /// One outgoing ring. The routes and counters of its packets are its own, so that the senders of
-  /// the two share no cache line.
+  /// One outgoing ring. It has routes and counters of its own, so that the senders of requests and
+  /// of responses share no cache line.
   struct alignas(64) Out {
     PolicyLock lock{LockPolicy::Spin};
     ring::Producer<> ring;
@@ -294,9 +284,9 @@ class Lane {
     std::vector<std::unique_ptr<Route>> routes;
     std::vector<std::unique_ptr<LaneDelay>> delays;
     LaneDelay* copies{};                    // of multicast packets
-    LaneDelay* late_copies{};               // those that a fault holds back
+    LaneDelay* late_copies{};               // those that a rule holds back
     std::size_t delayed{};                  // packets in all of them
-    std::atomic<std::uint32_t> blocked{0};  // so many of them are; changed under the lock
+    std::atomic<std::uint32_t> blocked{0};  // delays without space; changed under the lock
   };
   [[nodiscard]] static constexpr std::size_t index_of(hca::Flow flow) {
     return flow == hca::Flow::Request ? 0 : 1;
@@ -344,7 +334,7 @@ class Lane {
       ring::Producer<>& out, const hca::PacketHeader& header, std::span<const ByteSpan> gather,
       std::size_t payload_bytes);
 
-  /// The words that both processes see, for anybody; null before the lane was open.
+  /// The words that both processes share, for any thread; null before the lane was open.
   [[nodiscard]] LaneHead* head() const { return head_.load(std::memory_order_acquire); }
   [[nodiscard]] std::size_t own_side() const { return own_side_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t peer_side() const { return 1 - own_side(); }
@@ -354,14 +344,14 @@ class Lane {
   LiveLinks& links_;
   std::atomic<std::uint32_t> max_train_bytes_{kMaxTrainBytes};
   std::atomic<LaneState> state_{LaneState::Opening};
-  std::atomic<LaneHead*> head_{};        // once open, for good; none to self
-  std::atomic<std::size_t> own_side_{};  // when it opens again, it may be the other one
+  std::atomic<LaneHead*> head_{};  // set when first opened, and kept; null for a lane to itself
+  std::atomic<std::size_t> own_side_{};  // may change when it is opened again
   AttentionPage* peer_attention_{};
   std::array<Out, 2> outs_;  // requests, responses
   std::array<In, 2> ins_;
   std::atomic<std::int64_t> died_at_ns_{};
 
-  /// What was found out about the newest addresses.
+  /// The addresses of the last packet, and what was found out about them.
   struct Addresses {
     Lid slid;
     Lid dlid;
@@ -381,7 +371,7 @@ class Lane {
       const hca::PacketHeader& header) const;
 
   std::array<Arrival, 2> arrivals_;
-  Arrivals multicast_arrival_;  // of requests
+  Arrivals multicast_arrival_;  // for requests
 };
 
 inline bool Lane::send_fast(hca::Flow flow, const hca::SinglePacket& packet) {

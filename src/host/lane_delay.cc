@@ -13,10 +13,10 @@
 namespace weft::host {
 namespace {
 
-/// Records before the peer's bell is rung and others have the lane; policy.
+/// Policy: records per doorbell, after which other threads may use the lane.
 constexpr unsigned kBatch = 32;
 
-/// The opcode is a record's first byte.
+/// The first byte of a record.
 [[nodiscard]] wire::Opcode opcode_of(ByteSpan record) {
   return static_cast<wire::Opcode>(std::to_integer<std::uint8_t>(record[0]));
 }
@@ -33,7 +33,7 @@ MutableByteSpan write_record(station::DelayLine& line, const hca::PacketHeader& 
   return record;
 }
 
-/// Otherwise packets may lie in the ring at once, as before the path took time.
+/// Without delayed packets, the path's packets go straight into the ring, as before it took time.
 bool Lane::takes_time(const Route& route) {
   const auto has_any = [](const LaneDelay* delay) {
     return delay != nullptr && !delay->line.is_empty();
@@ -56,8 +56,8 @@ void Lane::commit_delayed(Out& out, LaneDelay& delay, const station::DelayedPack
   }
 }
 
-/// The clock of each link crossed is asked for once the packet surely goes. What waits for its
-/// departure is bounded as by a full ring; acknowledgements, which are short, do not count.
+/// Link clocks are advanced only once the packet is certain to be sent. Packets that wait for
+/// departure are bounded as by a full ring, except for acknowledgements, which are short.
 SendOutcome Lane::delay_packet(Out& out, Route& route, const hca::PacketHeader& header,
                                std::span<const ByteSpan> gather) {
   const hca::Flow flow = &out == outs_.data() ? hca::Flow::Request : hca::Flow::Response;
@@ -69,8 +69,9 @@ SendOutcome Lane::delay_packet(Out& out, Route& route, const hca::PacketHeader& 
   const std::uint64_t bytes = hca::packet_length_words(header, total_bytes(gather)) * 4;
   const std::uint64_t ahead = line.bytes_to_depart(at);
   const bool is_short = flow == hca::Flow::Response && gather.empty();
-  const bool may_go = is_short || ahead == 0 || ahead + bytes <= max_ahead(route.path.rate_mbps);
-  Readiness& readiness = route.delay->readiness;
+  const bool may_go =
+      is_short || ahead == 0 || ahead + bytes <= station::max_ahead(route.path.rate_mbps);
+  station::Readiness& readiness = route.delay->readiness;
   if (!may_go) {
     readiness.must_wait(at);
   }
@@ -144,7 +145,7 @@ bool Lane::release_blocked(Instant now) {
   return has_released;
 }
 
-/// With the lock of `out`.
+/// Caller must hold the lock of `out`.
 bool Lane::release_arrived(Out& out, LaneDelay& delay, Instant now) {
   station::DelayLine& line = delay.line;
   const auto set_blocked = [&](bool is_blocked) {
@@ -169,7 +170,7 @@ bool Lane::release_arrived(Out& out, LaneDelay& delay, Instant now) {
       copy_bytes(room, record);
       out.ring.commit();
       has_released = true;
-      is_urgent = is_urgent || is_one_sided(opcode);
+      is_urgent = is_urgent || station::is_one_sided(opcode);
       if (packet.counter != nullptr) {
         packet.counter->count(packet.packets, words);
       }
@@ -195,7 +196,7 @@ bool Lane::release_arrived(Out& out, LaneDelay& delay, Instant now) {
   return has_released;
 }
 
-/// Of a lane that closes: what is under way arrives nowhere.
+/// Discards the packets in flight on a lane that closes.
 void Lane::drop_delayed(Out& out) {
   links_.delayed.fetch_sub(static_cast<std::uint32_t>(std::exchange(out.delayed, 0)),
                            std::memory_order_relaxed);

@@ -4,7 +4,7 @@
 
 namespace weft::host {
 
-/// With the lock held; null when there are too many.
+/// Caller must hold the lock; null if there are too many lanes.
 LaneTable::Pair* LaneTable::add_pair(uabi::ProcessAddress peer) {
   const std::size_t count = count_.load(std::memory_order_relaxed);
   if (count + kLanesPerPair > kMaxLanes) {
@@ -31,7 +31,8 @@ void LaneTable::open(uabi::ProcessAddress self, std::unique_ptr<PairMemory> own)
   for_each_lane(pair, [&](Lane& lane) { lane.open_to_self(*pair.memory); });
 }
 
-/// Dead for a while, and to be asked for again. They live and die together.
+/// True if the pair has been dead for a while, so that the daemon should be asked again. All lanes
+/// of a pair open and close together.
 bool LaneTable::reopen(const Pair& pair) const {
   bool any = false;
   for_each_lane(pair, [&](Lane& each) { any = each.try_reopen() || any; });
@@ -49,7 +50,7 @@ Lane& LaneTable::lane_to(uabi::ProcessAddress peer, Qpn own, Qpn other) {
   if (pair == nullptr) {
     return *nowhere_;
   }
-  Lane& lane = *lanes_[pair->first->number + Lane::index_for(self_, own, peer, other)];
+  Lane& lane = *lanes_[pair->first->number + station::lane_index_for(self_, own, peer, other)];
   if (is_new || (pair->first != nowhere_ && !has_ended_ && lane.state() == LaneState::Dead &&
                  reopen(*pair))) {
     daemon_.post(uabi::OpenLane{.peer = peer});
@@ -57,7 +58,7 @@ Lane& LaneTable::lane_to(uabi::ProcessAddress peer, Qpn own, Qpn other) {
   return lane;
 }
 
-/// With the lock held; null if they are not to be joined, or cannot.
+/// Caller must hold the lock; null if the processes should not or cannot be joined.
 LaneTable::Pair* LaneTable::join_memory(const uabi::Lane& message,
                                         const std::vector<os::UniqueFd>& descriptors) {
   if (message.side > 1 || message.peer == self_) {

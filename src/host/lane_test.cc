@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <memory>
-#include <set>
 #include <thread>
 
 #include "host/pair_memory.h"
@@ -14,24 +13,6 @@ namespace {
 
 constexpr uabi::ProcessAddress kA{.node = 0, .slot = 1};
 constexpr uabi::ProcessAddress kB{.node = 3, .slot = 1};
-
-TEST(LaneIndex, BothProcessesFindTheSame) {
-  for (std::uint32_t a = 0x4000; a < 0x4010; ++a) {
-    for (std::uint32_t b = 0x8000; b < 0x8010; ++b) {
-      EXPECT_EQ(Lane::index_for(kA, Qpn{a}, kB, Qpn{b}), Lane::index_for(kB, Qpn{b}, kA, Qpn{a}));
-      EXPECT_EQ(Lane::index_for(kA, Qpn{a}, kA, Qpn{b}), Lane::index_for(kA, Qpn{b}, kA, Qpn{a}))
-          << "within one process";
-    }
-  }
-}
-
-TEST(LaneIndex, NeighboursLieOnDifferentLanes) {
-  std::set<std::uint32_t> used;
-  for (std::uint32_t i = 0; i < kLanesPerPair; ++i) {
-    used.insert(Lane::index_for(kA, Qpn{0x4000 + i}, kB, Qpn{0x4000 + i}));
-  }
-  EXPECT_EQ(used.size(), kLanesPerPair);
-}
 
 /// The progress thread looks at lanes that wait for the daemon's answer, or that a new process
 /// opens again from the other side: for the thread sanitizer.

@@ -1,252 +1,190 @@
-// Multicast packets out: one copy for each process with members on a host that the tree reaches, or
-// on our own; it finds out at which of its ports it arrives. Unreliable: a process whose ring is
-// full misses it.
+#include "host/multicast_sender.h"
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "fabric/link_crossing.h"
 #include "hca/packet_record.h"
 #include "hca/wire_length.h"
-#include "host/process_impl.h"
 #include "os/clock.h"
 
 namespace weft::host {
 namespace {
 
-/// Policy: less than it takes to join a group and to tell of it.
+/// How often the daemon's socket is asked at most: less than it takes to join a group and to tell
+/// others of it. Policy.
 constexpr Duration kDaemonPollInterval = Duration::microseconds(10);
 
-/// Policy: more ways to cross a tree in part are counted together, without their ports.
+/// Further ways to cross a tree in part are counted together, without their ports; policy.
 constexpr std::size_t kMaxParts = 128;
-
-/// The tree as far as a packet came. Where an edge lost it, its egress port discards.
-[[nodiscard]] fabric::MulticastTree part_of(const MulticastRoute& route) {
-  fabric::MulticastTree part = route.tree;
-  part.edges.clear();
-  for (std::size_t i = 0; i < route.crossings.size(); ++i) {
-    const fabric::EdgeCrossing& crossing = route.crossings[i];
-    if (crossing.is_crossed()) {
-      part.edges.push_back(route.tree.edges[i]);
-    } else if (crossing.lost != 0) {
-      part.dropped_at.push_back(route.tree.edges[i].egress);
-    }
-  }
-  return part;
-}
-
-/// The way to the end of an edge.
-[[nodiscard]] fabric::Path path_to(const fabric::MulticastTree& tree, std::uint32_t edge) {
-  fabric::Path path;
-  path.outcome = fabric::PathUse::Delivered;
-  path.end = fabric::PathEnd::Delivered;
-  path.source = tree.source;
-  path.destination = tree.edges[edge].ingress;
-  for (std::uint32_t at = edge; at != fabric::kNoIndex; at = tree.timed[at].parent) {
-    path.hops.insert(path.hops.begin(), tree.edges[at]);
-  }
-  return path;
-}
 
 }  // namespace
 
-/// To the processes of the group, and by which edges. Under multicast_lock.
-void Process::Impl::find_copies(MulticastRoute& route, Lid mlid) {
-  route.copies.clear();
-  route.has_lanes = false;
-  route.groups_generation = groups.generation();
-  const std::vector<uabi::ProcessAddress> members = groups.members(mlid);
-  std::map<std::uint32_t, std::vector<std::uint32_t>> nodes;  // and the edges to their ports
-  map.ask([&](const fabric::TablesView& view) {
-    for (const fabric::PortIndex member : route.tree.members) {
-      const auto edge = std::ranges::find(route.tree.edges, member, &fabric::Hop::ingress);
-      if (edge != route.tree.edges.end()) {
-        nodes[view.port(member).node.value()].push_back(
-            static_cast<std::uint32_t>(edge - route.tree.edges.begin()));
-      }
-    }
-    return true;
-  });
-  nodes[self.node].clear();
-  for (const uabi::ProcessAddress& member : members) {
-    if (const auto node = nodes.find(member.node); node != nodes.end()) {
-      route.copies.push_back({.member = member, .edges = node->second});
-    }
+/// Whether the daemon has sent something that is not handled yet, of new members perhaps. Asked
+/// rarely, since it is a system call: a member that has just joined cannot have told us sooner.
+bool MulticastSender::has_daemon_messages(Instant at) {
+  if (at - daemon_checked_at_ < kDaemonPollInterval || parts_.daemon.is_gone()) {
+    return false;
   }
+  if (parts_.daemon.has_record()) {
+    return true;
+  }
+  daemon_checked_at_ = at;
+  return false;
 }
 
-MulticastRoute& Process::Impl::multicast_route(const hca::PacketHeader& header) {
-  MulticastRoute& route = multicast_routes[hca::route_key_of(header)];
-  const bool is_old = route.counter == nullptr || route.generation != map.generation();
+void MulticastSender::find_copies(Route& route, Lid mlid) {
+  route.has_lanes = false;
+  route.groups_generation = parts_.groups.generation();
+  const std::vector<uabi::ProcessAddress> members = parts_.groups.members(mlid);
+  parts_.map.ask([&](const fabric::TablesView& view) {
+    route.find_copies(view, members, parts_.daemon.self().node);
+  });
+}
+
+MulticastSender::Route& MulticastSender::route_of(const hca::PacketHeader& header) {
+  Route& route = routes_[hca::route_key_of(header)];
+  const bool is_old = route.counter == nullptr || route.generation != parts_.map.generation();
   if (is_old) {
-    route.tree = map.resolve_multicast(self.node, header.slid, header.dlid);
+    route.tree = parts_.map.resolve_multicast(parts_.daemon.self().node, header.slid, header.dlid);
     route.generation = route.tree.generation;
-    const std::lock_guard page_guard{counters_lock};
-    route.counter = &counters->open(route.tree, header.sl);
+    const std::lock_guard page_guard{parts_.counters.lock};
+    route.counter = &parts_.counters.page->open(route.tree, header.sl);
     route.parts.clear();
     route.damage.clear();
   }
-  if (is_old || route.groups_generation != groups.generation()) {
+  if (is_old || route.groups_generation != parts_.groups.generation()) {
     find_copies(route, header.dlid);
   }
   return route;
 }
 
-/// A packet with faults on its way: each edge is crossed by what came to its begin. What of the
-/// tree it came along is counted once, however many copies duplication made. Under multicast_lock.
-void Process::Impl::apply_faults(MulticastRoute& route, const hca::PacketHeader& header,
-                                 std::uint64_t words) {
+/// Applies the rules of faults to a packet: each edge is crossed by what came to its begin. The
+/// part of the tree that it crossed counts once, however many duplicates rules made.
+void MulticastSender::apply_faults(Route& route, const hca::PacketHeader& header,
+                                   std::uint64_t words) {
   const fabric::FaultSubject subject{.opcode = header.opcode,
                                      .slid = header.slid,
                                      .dlid = header.dlid,
                                      .dest_qp = header.dest_qp,
                                      .psn = header.psn};
-  const fabric::MulticastTree& tree = route.tree;
-  links.crossing().cross(tree, subject, route.crossings);
-  MulticastRoute::Shape shape;
-  for (const fabric::EdgeCrossing& crossing : route.crossings) {
-    shape.push_back(crossing.is_crossed());
-    shape.push_back(crossing.lost != 0);
-  }
-  const std::lock_guard page_guard{counters_lock};
+  parts_.links.crossing().cross(route.tree, subject, route.crossings);
+  Route::Shape shape = route.shape();
+  const std::lock_guard page_guard{parts_.counters.lock};
+  fabric::CounterPage& page = *parts_.counters.page;
   const auto known = route.parts.find(shape);
-  fabric::PathEntry* part = known != route.parts.end() ? known->second : &counters->overflow();
+  fabric::PathEntry* part = known != route.parts.end() ? known->second : &page.overflow();
   if (known == route.parts.end() && route.parts.size() < kMaxParts) {
-    part = &counters->open(part_of(route), header.sl);
+    part = &page.open(route.crossed_part(), header.sl);
     route.parts.emplace(std::move(shape), part);
   }
   part->count(1, words);
   for (std::uint32_t edge = 0; edge < route.crossings.size(); ++edge) {
     if (route.crossings[edge].damaged != 0) {
       fabric::PathEntry*& damage = route.damage[edge];
-      damage = damage == nullptr ? &counters->open(path_to(tree, edge), header.sl) : damage;
+      damage = damage == nullptr ? &page.open(route.path_to(edge), header.sl) : damage;
       damage->count_damaged(1);
     }
   }
 }
 
-/// To captures of the ports that the packet comes to; there is room. Under multicast_lock.
-void Process::Impl::capture_multicast(const MulticastRoute& route, const hca::PacketHeader& header,
-                                      std::span<const ByteSpan> gather) {
+/// To the captures of the ports that the packet passes; they have room.
+void MulticastSender::capture(const Route& route, const hca::PacketHeader& header,
+                              std::span<const ByteSpan> gather) {
   std::array<std::byte, hca::kMaxRecordHeaderBytes> encoded;
   const ByteSpan head = ByteSpan{encoded}.first(hca::encode_record_header(header, encoded));
-  if (route.tree.faults.empty()) {
-    taps.capture_now(route.tree.edges, head, gather);
-    return;
+  if (route.has_faults()) {
+    parts_.taps.capture_now(route.captured_hops(), head, gather);
+  } else {
+    parts_.taps.capture_now(route.tree.edges, head, gather);
   }
-  std::vector<fabric::Hop> crossed;
-  for (std::size_t i = 0; i < route.crossings.size(); ++i) {
-    const fabric::EdgeCrossing& crossing = route.crossings[i];
-    if (crossing.is_crossed() || crossing.lost != 0) {
-      crossed.push_back(route.tree.edges[i]);
-      crossed.back().ingress = crossing.arrived != 0 ? crossed.back().ingress : fabric::kNoPort;
-    }
-  }
-  taps.capture_now(crossed, head, gather);
 }
 
-/// When, and how often, it comes by the first of the edges to its node. Under multicast_lock.
-void Process::Impl::send_copy(const MulticastRoute& route, const MulticastRoute::Copy& copy,
-                              const hca::PacketHeader& header, std::span<const ByteSpan> gather) {
-  const bool is_timed = !route.tree.timed.empty() && !copy.edges.empty();
-  const fabric::Transit* transit = nullptr;
-  fabric::EdgeCrossing crossing{.arrived = 1, .held_back = {}};
-  for (const std::uint32_t edge : copy.edges) {
-    const bool is_lost = !route.tree.faults.empty() && route.crossings[edge].arrived == 0;
-    if (is_timed && !is_lost &&
-        (transit == nullptr || route.ends[edge].arrives < transit->arrives)) {
-      transit = &route.ends[edge];
-      crossing = route.tree.faults.empty() ? crossing : route.crossings[edge];
+/// False: a capture has no room, and the packet is lost rather than unseen.
+bool MulticastSender::count_and_capture(Route& route, const hca::PacketHeader& header,
+                                        std::span<const ByteSpan> gather, std::uint64_t words) {
+  const auto cross = [&] {
+    if (route.has_faults()) {
+      apply_faults(route, header, words);
+    } else {
+      route.counter->count(1, words);
     }
+  };
+  if (!route.tree.is_tapped) {
+    cross();
+    return true;
   }
-  if (is_timed && transit == nullptr) {
+  const std::size_t bytes = TapSet::bytes_for(hca::kMaxRecordHeaderBytes + total_bytes(gather));
+  const bool is_captured = parts_.taps.with_room(route.tree.edges, bytes, [&] {
+    cross();
+    capture(route, header, gather);
+  });
+  if (!is_captured) {
+    route.counter->count(1, words);
+  }
+  return is_captured;
+}
+
+void MulticastSender::send_copy(const Route& route, const station::MulticastCopy& copy,
+                                const hca::PacketHeader& header, std::span<const ByteSpan> gather) {
+  const auto delivery = route.delivery_of(copy);
+  if (!delivery) {
     return;
   }
-  Lane& lane = lanes.lane_to(copy.member, kMulticastQpn, kMulticastQpn);
+  Lane& lane = parts_.lanes.lane_to(copy.member, kMulticastQpn, kMulticastQpn);
   const std::lock_guard guard{lane.out_lock(hca::Flow::Request)};
-  if (transit != nullptr) {
-    for (std::uint32_t i = 0; i < crossing.arrived; ++i) {
-      static_cast<void>(lane.delay_copy(header, gather, *transit, crossing.held_back));
+  if (delivery->transit != nullptr) {
+    for (std::uint32_t i = 0; i < delivery->copies; ++i) {
+      static_cast<void>(lane.delay_copy(header, gather, *delivery->transit, delivery->held_back));
     }
   } else if (lane.send_copy(header, gather)) {
     lane.ring_doorbell(false);
     if (lane.is_to_self()) {
-      hand_over(lane);
+      parts_.sleeper.hand_over(lane.number);
     }
   }
 }
 
-/// A lane is made on first use: what is sent first waits for it, and is not lost. Under
-/// multicast_lock.
-bool Process::Impl::has_lanes(MulticastRoute& route) {
+/// A lane is opened on first use: what is sent first waits for that, and is not lost.
+bool MulticastSender::has_lanes(Route& route) {
   route.has_lanes =
-      route.has_lanes || std::ranges::none_of(route.copies, [&](const MulticastRoute::Copy& copy) {
-        return lanes.lane_to(copy.member, kMulticastQpn, kMulticastQpn).state() ==
+      route.has_lanes ||
+      std::ranges::none_of(route.copies, [&](const station::MulticastCopy& copy) {
+        return parts_.lanes.lane_to(copy.member, kMulticastQpn, kMulticastQpn).state() ==
                LaneState::Opening;
       });
   return route.has_lanes;
 }
 
-/// Whether something the daemon has sent, of members perhaps, is not heard yet. Asked once in a
-/// while: it is a system call, and who has just joined cannot have told us sooner. Under
-/// multicast_lock.
-bool Process::Impl::has_daemon_messages(Instant at) {
-  if (at - daemon_checked_at < kDaemonPollInterval || connection.is_gone()) {
-    return false;
-  }
-  if (connection.has_record()) {
-    return true;
-  }
-  daemon_checked_at = at;
-  return false;
-}
-
-/// False: the links are busy, lanes are being made, or there are news to hear first.
-bool Process::Impl::send_multicast(const hca::PacketHeader& header,
-                                   std::span<const ByteSpan> gather) {
+bool MulticastSender::send(const hca::PacketHeader& header, std::span<const ByteSpan> gather) {
   const std::uint64_t words = hca::packet_length_words(header, total_bytes(gather));
-  const std::lock_guard guard{multicast_lock};
+  const std::lock_guard guard{lock_};
   if (has_daemon_messages(os::now())) {
     return false;
   }
-  MulticastRoute& route = multicast_route(header);
-  const fabric::MulticastTree& tree = route.tree;
-  if (!tree.timed.empty() && multicast_departs > os::now() + kAheadOfLink) {
+  Route& route = route_of(header);
+  if (route.takes_time() && departs_ > os::now() + station::kAheadOfLink) {
     return false;
   }
   if (!has_lanes(route)) {
     return false;
   }
-  const auto cross = [&] {
-    if (tree.faults.empty()) {
-      route.counter->count(1, words);
-    } else {
-      apply_faults(route, header, words);
-    }
-  };
-  const std::size_t bytes = TapSet::bytes_for(hca::kMaxRecordHeaderBytes + total_bytes(gather));
-  if (!tree.is_tapped) {
-    cross();
-  } else if (!taps.with_room(tree.edges, bytes, [&] {
-               cross();
-               capture_multicast(route, header, gather);
-             })) {
-    route.counter->count(1, words);
-    return true;  // the packet is lost rather than unseen
+  if (!count_and_capture(route, header, gather, words)) {
+    return true;
   }
-  if (!tree.timed.empty()) {
-    links.clocks.reserve(os::now(), words * 4, tree, route.ends);
+  if (route.takes_time()) {
+    parts_.links.clocks.reserve(os::now(), words * 4, route.tree, route.ends);
     for (const fabric::Transit& end : route.ends) {
-      multicast_departs = std::max(multicast_departs, end.departs);
+      departs_ = std::max(departs_, end.departs);
     }
   }
-  for (const MulticastRoute::Copy& copy : route.copies) {
+  for (const station::MulticastCopy& copy : route.copies) {
     send_copy(route, copy, header, gather);
   }
-  if (!tree.timed.empty()) {
-    schedule_release();
+  if (route.takes_time()) {
+    parts_.delivery.schedule_release();
   }
   return true;
 }

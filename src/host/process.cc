@@ -1,19 +1,17 @@
 #include "host/process.h"
 
 #include <cstdlib>
-#include <mutex>
-#include <thread>
 #include <utility>
 
+#include "base/process_slot.h"
 #include "host/process_impl.h"
-#include "os/clock.h"
 #include "os/fork_boundary.h"
 #include "os/run_directory.h"
 
 namespace weft::host {
 namespace {
 
-/// Rank variables of launchers, for programs that run as one rank a host.
+/// The host of a program that a launcher runs as one rank a host, by the variables of launchers.
 [[nodiscard]] std::string host_of_rank() {
   for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
     if (const char* rank = std::getenv(variable); rank != nullptr && *rank != '\0') {
@@ -35,10 +33,13 @@ ProcessOptions options_of_environment() {
 
 Process::Process(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
+/// The child of a fork() has neither thread, and the parent's are not its own to stop.
 Process::~Process() {
   if (!os::is_child_of_fork()) {
-    impl_->finish_sending();
-    impl_->stop_threads();
+    impl_->delivery.finish();
+    impl_->thread.request_stop();
+    impl_->daemon.stop();
+    impl_->thread.stop();
   }
 }
 
@@ -56,181 +57,141 @@ Result<std::unique_ptr<Process>> Process::open(const ProcessOptions& options,
   return std::unique_ptr<Process>{new Process{std::move(impl)}};
 }
 
-uabi::ProcessAddress Process::address() const { return impl_->self; }
-std::span<const HostHca> Process::hcas() const { return impl_->hcas; }
+uabi::ProcessAddress Process::address() const { return impl_->daemon.self(); }
+std::span<const HostHca> Process::hcas() const { return impl_->hcas.descriptions(); }
+
+void Process::start_daemon_events() { impl_->daemon.start_daemon_events(); }
+
+void Process::report_if_fabric_gone() { impl_->daemon.tell_if_gone(); }
 
 fabric::PortRecord Process::port_record(std::uint32_t hca, PortNumber port) const {
-  impl_->connection.hear_pending();
+  impl_->daemon.hear_pending();
+  const fabric::NodeIndex own_node{address().node};
   return impl_->map.ask([&](const fabric::TablesView& view) {
-    const fabric::NodeRecord& node = view.node(fabric::NodeIndex{impl_->self.node});
-    const auto index = view.find_port(fabric::NodeIndex{impl_->self.node}, port, hca);
-    return view.port(index.value_or(node.first_port));
+    const auto index = view.find_port(own_node, port, hca);
+    return view.port(index.value_or(view.node(own_node).first_port));
   });
 }
 
+// --- CQs, QPs and SRQs
+
 Result<hca::CompletionQueue*> Process::create_cq(std::uint32_t hca, std::uint32_t capacity,
                                                  const hca::CompletionQueueOptions& options) {
-  auto cq = impl_->slots.at(hca)->engine->create_cq(capacity, options);
-  if (cq) {
-    impl_->qps.add_cq(**cq);
-  }
-  return cq;
+  return impl_->objects.create_cq(hca, capacity, options);
 }
 
 Result<void> Process::destroy_cq(std::uint32_t hca, hca::CompletionQueue& cq) {
-  const std::lock_guard owner{
-      impl_->progress.maintenance_owner};  // or the end of a period could be at it
-  auto& qp_state = *static_cast<CqDriverState*>(cq.driver_data);
-  if (auto destroyed = impl_->slots.at(hca)->engine->destroy_cq(cq); !destroyed) {
-    return destroyed;
-  }
-  impl_->held_events.remove(qp_state);
-  impl_->qps.remove_cq(cq);
-  return {};
+  return impl_->objects.destroy_cq(hca, cq);
 }
 
 Result<hca::SharedReceiveQueue*> Process::create_xrc_srq(
     std::uint32_t hca, hca::ProtectionDomain& pd, hca::XrcDomain& domain, hca::CompletionQueue& cq,
     std::uint32_t depth, std::uint32_t max_sge) {
-  auto srq = impl_->slots.at(hca)->engine->create_xrc_srq(pd, domain, cq, depth, max_sge);
-  if (srq) {
-    impl_->qps.add_xrc_srq(**srq, cq);
-  }
-  return srq;
+  return impl_->objects.create_xrc_srq(hca, pd, domain, cq, depth, max_sge);
 }
 
 Result<void> Process::destroy_xrc_srq(std::uint32_t hca, hca::SharedReceiveQueue& srq) {
-  const QuiesceGuard quiesced{*impl_};  // or fail_qps could be at it
-  if (auto destroyed = impl_->slots.at(hca)->engine->destroy_srq(srq); !destroyed) {
-    return destroyed;
-  }
-  impl_->qps.remove_xrc_srq(srq);
-  return {};
+  return impl_->objects.destroy_xrc_srq(hca, srq);
 }
 
 Result<hca::Qp*> Process::create_qp(std::uint32_t hca, const hca::QpInit& init) {
-  if (impl_->connection.is_gone()) {
-    return std::unexpected(impl_->connection.gone());
-  }
-  impl_->start_threads();
-  auto qp = impl_->slots.at(hca)->engine->create_qp(init);
-  if (!qp) {
-    return qp;
-  }
-  impl_->qps.add(**qp, hca, init);
-  impl_->shared_targets.note(hca, **qp);
-  return qp;
+  return impl_->objects.create_qp(hca, init);
 }
 
 Result<void> Process::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
-  return impl_->destroy_qp(hca, qp);
+  return impl_->objects.destroy_qp(hca, qp);
 }
-
-/// An HCA has sent what was posted long before its program destroys the QP, and waits for no lanes:
-/// programs that send datagrams do not ask for their completion (mckey). For a moment; policy.
-void Process::Impl::flush_datagrams(hca::Qp& qp) {
-  constexpr Duration kWaitLimit = Duration::seconds(1);
-  if (qp.type() != hca::QpType::Ud) {
-    return;
-  }
-  const Instant until = os::now() + kWaitLimit;
-  while (qp.needs_transmit() && os::now() < until) {
-    resume_waiting();
-    std::this_thread::yield();
-  }
-}
-
-Result<void> Process::Impl::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
-  flush_datagrams(qp);
-  // Nobody is in the middle of delivering to it, carrying for it or timing it.
-  const QuiesceGuard quiesced{*this};
-  auto* const qp_state = static_cast<QpDriverState*>(qp.driver_data);
-  send_pending_responses(*qp_state);
-  if (auto destroyed = slots.at(hca)->engine->destroy_qp(qp); !destroyed) {
-    return destroyed;
-  }
-  station::WaitQueue::leave(*qp_state);
-  timers.remove(*qp_state);
-  qps.remove(qp);
-  return {};
-}
-
-namespace {
-
-/// A connection migrates between paths of two HCAs: its lane, which stays, leads to one node
-/// (docs/ARCHITECTURE.md, decision 3).
-[[nodiscard]] Result<void> check_alternate_path(const FabricMap& map, const hca::QpAttributes& now,
-                                                const hca::QpAttributes& asked,
-                                                hca::QpAttributeMask mask) {
-  if (!mask.has(hca::QpAttribute::AlternatePath)) {
-    return {};
-  }
-  const Lid primary = (mask.has(hca::QpAttribute::AddressVector) ? asked : now).address.dlid;
-  const Lid alternate = asked.alternate_address.dlid;
-  const auto primary_node = map.node_of(primary);
-  const auto alternate_node = map.node_of(alternate);
-  return !primary_node || !alternate_node || primary_node == alternate_node
-             ? Result<void>{}
-             : fail(ErrorCode::InvalidArgument,
-                    "LID {} of the alternate path is another node's than LID {} of the primary one",
-                    alternate.value(), primary.value());
-}
-
-}  // namespace
 
 Result<void> Process::modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes,
                                 hca::QpAttributeMask mask) {
-  return impl_->modify_qp(qp, attributes, mask);
+  return impl_->objects.modify_qp(qp, attributes, mask);
 }
 
-Result<void> Process::Impl::modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes,
-                                      hca::QpAttributeMask mask) {
-  if (auto checked = check_alternate_path(map, qp.query(), attributes, mask); !checked) {
-    return checked;
-  }
-  if (auto modified = qp.modify(attributes, mask); !modified) {
-    return modified;
-  }
-  auto* const qp_state = static_cast<QpDriverState*>(qp.driver_data);
-  if (mask.has(hca::QpAttribute::DestQpn) || mask.has(hca::QpAttribute::AddressVector)) {
-    bind(*qp_state);
-  }
-  if (mask.has(hca::QpAttribute::Port)) {
-    move_memberships(*qp_state);
-  }
-  settle(*qp_state);
-  if (connection.is_gone()) {
-    hca::QpAttributes error;
-    error.state = hca::QpState::Err;
-    const bool was_usable = qp.query().state != hca::QpState::Err &&
-                            qp.modify(error, hca::QpAttribute::State).has_value();
-    if (was_usable) {
-      return std::unexpected(connection.gone());
-    }
-  }
-  return {};
+Result<void> Process::attach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid& mgid, Lid mlid) {
+  return impl_->objects.attach_multicast(hca, qp, mgid, mlid);
 }
 
-void Process::kick(hca::Qp& qp) { impl_->settle(*static_cast<QpDriverState*>(qp.driver_data)); }
+Result<void> Process::detach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid& mgid, Lid mlid) {
+  return impl_->objects.detach_multicast(hca, qp, mgid, mlid);
+}
+
+// --- the data path
 
 Result<void> Process::post_send(hca::Qp& qp, const hca::SendWr& wr) {
-  return impl_->post(*static_cast<QpDriverState*>(qp.driver_data), wr);
+  return impl_->sender.post(*static_cast<QpDriverState*>(qp.driver_data), wr);
 }
+
+void Process::kick(hca::Qp& qp) {
+  impl_->sender.settle(*static_cast<QpDriverState*>(qp.driver_data));
+}
+
+void Process::make_progress(hca::CompletionQueue& cq) {
+  impl_->poller.poll(*static_cast<CqDriverState*>(cq.driver_data));
+}
+
+void Process::before_application_waits() { impl_->progress.sleeper.end_lease(); }
 
 std::uint32_t Process::packets_under_way() const {
   return impl_->links.delayed.load(std::memory_order_relaxed);
 }
 
-void Process::start_daemon_events() { impl_->connection.start_daemon_events(); }
+void Process::finish_sending() { impl_->delivery.finish(); }
 
-void Process::report_if_fabric_gone() { impl_->connection.tell_if_gone(); }
+// --- objects that several processes share
 
-void Process::finish_sending() { impl_->finish_sending(); }
-
-void Process::make_progress(hca::CompletionQueue& cq) {
-  impl_->poll(*static_cast<CqDriverState*>(cq.driver_data));
+Result<hca::XrcDomain*> Process::open_xrc_domain(std::uint32_t hca, int fd, bool creates,
+                                                 bool is_exclusive) {
+  return impl_->xrc_domains.open(hca, fd, creates, is_exclusive);
 }
 
-void Process::before_application_waits() { impl_->progress.sleeper.end_lease(); }
+Result<void> Process::close_xrc_domain(std::uint32_t hca, hca::XrcDomain& domain) {
+  return impl_->xrc_domains.close(hca, domain);
+}
+
+Result<hca::Qp*> Process::open_target(const hca::XrcDomain& domain, Qpn target) {
+  if (domain.name == 0 || slot_of(target) == address().slot) {
+    return impl_->shared_targets.open_again(domain.name, target);
+  }
+  const auto opened = impl_->peer_targets.open(domain.name, target);
+  return opened ? Result<hca::Qp*>{nullptr} : std::unexpected(opened.error());
+}
+
+void Process::close_target(std::uint32_t domain, Qpn target) {
+  impl_->peer_targets.close(domain, target);
+}
+
+Result<void> Process::modify_target(std::uint32_t domain, Qpn target,
+                                    const hca::QpAttributes& attributes,
+                                    hca::QpAttributeMask mask) {
+  return impl_->peer_targets.modify(domain, target, attributes, mask);
+}
+
+Result<hca::QpAttributes> Process::query_target(std::uint32_t domain, Qpn target) {
+  return impl_->peer_targets.query(domain, target);
+}
+
+Result<void> Process::release_target(std::uint32_t hca, hca::Qp& target) {
+  return impl_->shared_targets.release(target) ? impl_->objects.destroy_qp(hca, target)
+                                               : Result<void>{};
+}
+
+void Process::share_device(std::uint32_t hca, int command) {
+  impl_->imports.share_device(hca, command);
+}
+
+void Process::unshare_device(std::uint32_t hca, int command) {
+  impl_->imports.unshare_device(hca, command);
+}
+
+Result<ImportedDevice> Process::import_device(int command) {
+  return impl_->imports.import_device(command);
+}
+
+void Process::leave_device(const ImportedDevice& device) { impl_->imports.leave_device(device); }
+
+Result<uabi::ObjectAnswer> Process::ask_for_object(const ImportedDevice& device,
+                                                   uabi::ImportVerb verb, std::uint32_t handle) {
+  return impl_->imports.ask_for_object(device, verb, handle);
+}
 
 }  // namespace weft::host

@@ -1,10 +1,10 @@
 #pragma once
 
 // The driver of one program: attaches it to a fabric as a process of one simulated host, runs an
-// hca::Hca for each HCA of that host, and carries packets between them and the lanes
-// (docs/ARCHITECTURE.md, decisions 3 to 5, 7, 9).
+// hca::Hca for each HCA of that host, and carries packets between these and the lanes to other
+// processes (docs/ARCHITECTURE.md, decisions 3 to 5, 7, 9).
 //
-// Any thread may call anything; objects of verbs follow the rules of verbs. A child of fork() must
+// Any thread may call anything; verbs objects follow the rules of verbs. A child of fork() must
 // call nothing (os/fork_boundary.h).
 
 #include <cstdint>
@@ -21,29 +21,35 @@
 
 namespace weft::host {
 
-/// What a process tells its owner; `hca` counts from 0 within the host. Called with locks of verbs
-/// objects held: record it and return. Port events come from the control thread.
+/// Notifications from a process to its owner; `hca` counts from 0 within the host. Called with
+/// locks of verbs objects held, unless noted: record the notification and return. Port events come
+/// from the control thread.
 class ProcessEvents {
  public:
   virtual ~ProcessEvents() = default;
+  /// An armed CQ has an event (HcaEvents::completion_event).
   virtual void completion_event(std::uint32_t hca, hca::CompletionQueue& cq) = 0;
+  /// See HcaEvents::async_event; also reports events of ports and of the device.
   virtual void async_event(std::uint32_t hca, const hca::AsyncEvent& event) = 0;
-  /// Of a target QP of another process that this one has open (Process::open_target). QpFatal is
-  /// also that its process is gone. From the control thread, without locks.
+  /// An event of another process's target QP that this process has open (Process::open_target).
+  /// QpFatal also means that its process is gone. On the control thread, without locks.
   virtual void target_event(std::uint32_t /*domain*/, Qpn /*target*/,
                             hca::AsyncEventType /*type*/) {}
-  /// Another process that has imported a device of this one asks for an object (uabi); and has it
-  /// no more, as the owner of an imported one, too. From the control thread, without locks.
+  /// Handles a request of another process that has imported a device of this one (uabi). On the
+  /// control thread, without locks.
   [[nodiscard]] virtual uabi::ObjectAnswer handle_object_request(
       const uabi::ObjectRequest& question);
+  /// Process `peer` has given up an imported device of this one, or was the owner of an imported
+  /// device and is gone. On the control thread, without locks.
   virtual void device_gone(std::uint32_t /*device*/, uabi::ProcessAddress /*peer*/) {}
-  /// The daemon has ended: every QP is about to fail, and nothing works any more but to destroy.
-  /// `reason` is for the person who runs the program. Called once, without locks.
+  /// The daemon has ended: every QP is about to fail, and only destruction works from now on.
+  /// `reason` is for the user. Called once, without locks.
   virtual void fabric_gone(std::string_view reason) = 0;
   [[nodiscard]] virtual bool explains_errors() const = 0;
   virtual void explain(std::string_view reason) = 0;
 };
 
+/// Arguments of Process::open().
 struct ProcessOptions {
   std::string run;     // run directory
   std::string fabric;  // name of the fabric
@@ -51,10 +57,11 @@ struct ProcessOptions {
   hca::DeviceLimits limits;
 };
 
-/// WEFT_RUN, WEFT_FABRIC and WEFT_HOST (else, under MPI and Slurm, the host of the rank; else h1).
+/// The options from WEFT_RUN, WEFT_FABRIC and WEFT_HOST. Without WEFT_HOST, the host is that of the
+/// rank under MPI or Slurm, else h1.
 [[nodiscard]] ProcessOptions options_of_environment();
 
-/// An HCA of this process's host, as the topology describes it.
+/// An HCA of this process's host, as in the topology.
 struct HostHca {
   std::string name;
   Guid node_guid;
@@ -66,64 +73,72 @@ struct HostHca {
 
 /// A device that another process has opened (ibv_import_device(3)).
 struct ImportedDevice {
-  std::uint32_t number{};  // by which the daemon knows it
+  std::uint32_t number{};  // at the daemon
   uabi::ProcessAddress owner;
   std::uint32_t hca{};
 };
 
+/// A program's attachment to a fabric. See above for its threading rule.
 class Process {
  public:
-  /// Attaches to the fabric's daemon. Starts no thread yet.
+  /// Attaches to the fabric's daemon. Does not start a thread yet.
   [[nodiscard]] static Result<std::unique_ptr<Process>> open(const ProcessOptions& options,
                                                              ProcessEvents& events);
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
+  /// This process's address: node and slot.
   [[nodiscard]] uabi::ProcessAddress address() const;
+  /// The HCAs of this process's host, in the order of the topology.
   [[nodiscard]] std::span<const HostHca> hcas() const;
 
-  /// From now on events of ports and of the device come, QPs or not: a thread hears the daemon.
+  /// Starts the control thread, so that events of ports and of the device come even without QPs.
   void start_daemon_events();
 
-  /// The port as its record in the tables has it, and its tables' contents.
+  /// The record of the port in the tables.
   [[nodiscard]] fabric::PortRecord port_record(std::uint32_t hca, PortNumber port) const;
 
-  // --- CQs and QPs: made and changed through the driver, so that it can carry for them
+  // --- CQs and QPs: made and changed through the driver, which carries their packets
 
+  /// Creates a CQ on an HCA, and its driver state.
   [[nodiscard]] Result<hca::CompletionQueue*> create_cq(
       std::uint32_t hca, std::uint32_t capacity, const hca::CompletionQueueOptions& options = {});
   [[nodiscard]] Result<void> destroy_cq(std::uint32_t hca, hca::CompletionQueue& cq);
 
-  /// XRC SRQs as well: what comes for them comes by the lanes of any target QP of their domain.
+  /// XRC SRQs as well: their messages come by the lane of any target QP of their domain.
   [[nodiscard]] Result<hca::SharedReceiveQueue*> create_xrc_srq(
       std::uint32_t hca, hca::ProtectionDomain& pd, hca::XrcDomain& domain,
       hca::CompletionQueue& cq, std::uint32_t depth, std::uint32_t max_sge);
   [[nodiscard]] Result<void> destroy_xrc_srq(std::uint32_t hca, hca::SharedReceiveQueue& srq);
 
-  /// The XRC domain of the file under the descriptor, which all processes of the host share that
-  /// open it (hca/xrc_relay.h; ibv_open_xrcd(3)). Once a process.
+  /// Opens the XRC domain of the file `fd`, which is shared by all processes of the host that open
+  /// it (hca/xrc_relay.h; ibv_open_xrcd(3)). Once per process and file.
   [[nodiscard]] Result<hca::XrcDomain*> open_xrc_domain(std::uint32_t hca, int fd, bool creates,
                                                         bool is_exclusive);
   [[nodiscard]] Result<void> close_xrc_domain(std::uint32_t hca, hca::XrcDomain& domain);
 
   // Target QPs of a shared XRC domain, by name, that several processes have open (ibv_open_qp(3)).
-  /// One more handle. Returns the QP if it is this process's; null: it is another's that has the
-  /// domain open, which the next three ask and wait for.
+  /// One more handle. Returns the QP if it is in this process. Null: it is in another process that
+  /// has the domain open; the next three functions ask that process, and wait.
   [[nodiscard]] Result<hca::Qp*> open_target(const hca::XrcDomain& domain, Qpn target);
+  /// Closes a handle of open_target() on another process's QP.
   void close_target(std::uint32_t domain, Qpn target);
   [[nodiscard]] Result<void> modify_target(std::uint32_t domain, Qpn target,
                                            const hca::QpAttributes& attributes,
                                            hca::QpAttributeMask mask);
   [[nodiscard]] Result<hca::QpAttributes> query_target(std::uint32_t domain, Qpn target);
-  /// Instead of destroy_qp for a target QP: others that have it open keep it.
+  /// Replaces destroy_qp for a target QP, which stays if other processes have it open.
   [[nodiscard]] Result<void> release_target(std::uint32_t hca, hca::Qp& target);
 
+  /// Creates a QP on an HCA, and its driver state.
   [[nodiscard]] Result<hca::Qp*> create_qp(std::uint32_t hca, const hca::QpInit& init);
+  /// Destroys a QP once nothing delivers to it or transmits for it.
   [[nodiscard]] Result<void> destroy_qp(std::uint32_t hca, hca::Qp& qp);
+  /// Modifies a QP; on the way to RTR binds it to its lane.
   [[nodiscard]] Result<void> modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes,
                                        hca::QpAttributeMask mask);
-  /// attach / detach: also joins the port to the group's tree while any QP is attached.
+  /// Attach also joins the port to the group's tree, and detach of the last QP leaves it.
   [[nodiscard]] Result<void> attach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid& mgid,
                                               Lid mlid);
   [[nodiscard]] Result<void> detach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid& mgid,
@@ -131,45 +146,47 @@ class Process {
 
   // --- devices of several processes (foreign/imports.h)
 
-  /// Others may import the open device that has this command descriptor; and not any more.
+  /// From share_device() to unshare_device(), other processes may import the open device that has
+  /// this command descriptor.
   void share_device(std::uint32_t hca, int command);
   void unshare_device(std::uint32_t hca, int command);
-  /// NotFound: no process of this host shares a device with that descriptor.
+  /// NotFound if no process of this host shares a device with that descriptor.
   [[nodiscard]] Result<ImportedDevice> import_device(int command);
+  /// Gives up an imported device.
   void leave_device(const ImportedDevice& device);
-  /// Asks its owner, and waits.
+  /// Asks the owner of the device, and waits.
   [[nodiscard]] Result<uabi::ObjectAnswer> ask_for_object(const ImportedDevice& device,
                                                           uabi::ImportVerb verb,
                                                           std::uint32_t handle);
 
   // --- the data path
 
-  /// Qp::post_send, and carries what may go.
+  /// Qp::post_send, and sends what may go.
   [[nodiscard]] Result<void> post_send(hca::Qp& qp, const hca::SendWr& wr);
 
-  /// After Qp::post_send: carries what may go.
+  /// Call after Qp::post_send: sends what may go.
   void kick(hca::Qp& qp);
 
-  /// The application polls a CQ that is empty: looks at the lanes that can complete something there
-  /// and serves what came.
+  /// The application polls a CQ that is empty: looks at the lanes that can complete something
+  /// there, and delivers what came.
   void make_progress(hca::CompletionQueue& cq);
 
-  /// Packets that were sent and have not arrived, on links that take time.
+  /// How many packets were sent and have not arrived, on links that take time.
   [[nodiscard]] std::uint32_t packets_under_way() const;
 
-  /// For a program that ends: waits, not for long, until what it has sent has arrived.
+  /// For a program that exits: waits for a short time until everything sent has arrived.
   void finish_sending();
 
-  /// For a program that ends: if the fabric went first and it was not told yet, it is now.
+  /// For a program that ends: reports to it that the fabric is gone, unless it is not or the
+  /// program was told already.
   void report_if_fabric_gone();
 
-  /// The application armed a CQ or is about to wait: the progress thread takes over at once.
+  /// The application has armed a CQ or is about to wait: the progress thread takes over at once.
   void before_application_waits();
 
   /// Policy (docs/ARCHITECTURE.md, decision 4).
   static constexpr Duration kNap = Duration::microseconds(50);
   static constexpr Duration kPollingLease = Duration::microseconds(200);
-  static constexpr Duration kFreshPoll = Duration::nanoseconds(500);
 
   struct Impl;
 

@@ -15,6 +15,7 @@
 #include "host/testing/tables_daemon.h"
 #include "os/clock.h"
 #include "os/shared_memory.h"
+#include "verbs/mtu.h"
 
 /// What a program makes of new tables from its daemon, which here is the test: the fabric is a pair
 /// whose ports change as no daemon changes them yet.
@@ -83,9 +84,9 @@ class TablesOfAProcess : public ::testing::Test {
   /// Another QP, on the same lane.
   hca::Qp& beside() {
     const auto lane_of = [&](const hca::Qp& qp) {
-      return Lane::index_for(process_->address(), qp.number(),
-                             {.node = kPeerNode.value(), .slot = kPeerSlot},
-                             first_qpn_of(kPeerSlot));
+      return station::lane_index_for(process_->address(), qp.number(),
+                                     {.node = kPeerNode.value(), .slot = kPeerSlot},
+                                     first_qpn_of(kPeerSlot));
     };
     do {
       qps_.push_back(*process_->create_qp(0, init_));
@@ -98,7 +99,7 @@ class TablesOfAProcess : public ::testing::Test {
     hca::QpAttributes to;
     to.address.sl = sl;
     to.port = PortNumber{1};
-    to.path_mtu = wire::Mtu::Mtu256;
+    to.path_mtu = verbs::Mtu::Mtu256;
     to.dest_qpn = first_qpn_of(kPeerSlot);
     to.address.dlid = kPeerLid;
     const auto modify = [&](hca::QpState state, QpAttributeMask mask) {
@@ -150,7 +151,7 @@ class TablesOfAProcess : public ::testing::Test {
         *os::map_shared(lane, os::Protection::ReadWrite, kPairMemoryBytes, kPairMemoryBytes));
     const uabi::ProcessAddress peer{.node = kPeerNode.value(), .slot = kPeerSlot};
     const std::uint32_t index =
-        Lane::index_for(process_->address(), qp_->number(), peer, first_qpn_of(kPeerSlot));
+        station::lane_index_for(process_->address(), qp_->number(), peer, first_qpn_of(kPeerSlot));
     auto ends = ring::lane_ends(lane_rings(lane_.bytes(), index), kLaneShape, ring::LaneSide::B);
     const std::array descriptors{lane.get(), daemon_.attention.get()};
     uabi::Lane message;

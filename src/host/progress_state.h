@@ -8,13 +8,17 @@
 
 namespace weft::host {
 
-/// Who looks at the rings of a process, who keeps up its wait queues and timers, and whether it has
-/// a CPU to spin on (docs/ARCHITECTURE.md, decision 4). Each member lies on lines of its own, since
-/// different threads write them.
+using ProcessSleeper = ring::Sleeper<os::KernelFutex>;
+
+/// What the threads of a process agree on: who looks at its rings, who serves its wait queues and
+/// timers, and whether there is a CPU to spin on (docs/ARCHITECTURE.md, decision 4). Each member
+/// has cache lines of its own, since different threads write them.
 struct ProgressState {
-  ring::Sleeper<os::KernelFutex> sleeper;
-  alignas(64) PolicyLock maintenance_owner{LockPolicy::Spin};  // of wait queues and timers
-  alignas(64) std::atomic<bool> shares_cpus{false};  // programs and their threads outnumber them
+  ProcessSleeper sleeper;
+  /// Held while wait queues are served and timers handled: one thread at a time.
+  alignas(64) PolicyLock maintenance_owner{LockPolicy::Spin};
+  /// The threads of programs outnumber the CPUs.
+  alignas(64) std::atomic<bool> shares_cpus{false};
 };
 
 }  // namespace weft::host

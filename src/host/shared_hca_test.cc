@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "hca/hca.h"
+#include "verbs/mtu.h"
 
-/// One HCA under several threads, which only a driver has.
+/// One HCA used by several threads, as only a driver does.
 namespace weft::host {
 namespace {
 
@@ -20,12 +21,13 @@ class NoEvents final : public hca::HcaEvents {
   void explain(std::string_view) override {}
 };
 
-/// A program that polls the last byte sees all that was written before it, whether that byte comes
-/// with the word that it ends or alone.
+/// A program that polls the last byte sees all bytes written before it, whether that byte is stored
+/// alone or with the word that it ends.
 TEST(SharedMemory, ShowsTheLastByteOfAWriteLast) {  // T-RVT-8, R-RVT-18
   constexpr std::size_t kSlots = 8;                 // one reader follows one writer through them
   constexpr std::uint32_t kRounds = 1'000'000 / kSlots;
-  constexpr std::size_t kSlotBytes = 8'192;  // takes longer to copy than a word to be seen
+  constexpr std::size_t kSlotBytes =
+      8'192;  // long enough that the copy takes longer than a word's visibility
   const auto bytes_of_slot = [](std::size_t slot) { return kSlotBytes - slot % 2; };
   std::vector<std::uint64_t> memory(kSlots * kSlotBytes / 8);
   const auto all = std::as_writable_bytes(std::span{memory});
@@ -56,7 +58,8 @@ TEST(SharedMemory, ShowsTheLastByteOfAWriteLast) {  // T-RVT-8, R-RVT-18
           std::this_thread::yield();
         }
       }
-      // What is copied last, first, and at another place each time; all would take too long.
+      // Checks the bytes copied last and first, and a different place each time; all bytes would
+      // take too long.
       for (const std::size_t at : {bytes - 9, std::size_t{0}, round * 61 % bytes}) {
         early += start[at] == value ? 0 : 1;
       }
@@ -67,8 +70,8 @@ TEST(SharedMemory, ShowsTheLastByteOfAWriteLast) {  // T-RVT-8, R-RVT-18
   EXPECT_EQ(early, 0U);
 }
 
-/// A change of a port reaches every QP, and whoever visits all QPs sees each that was there all the
-/// time once, and none that is gone.
+/// A change of a port reaches every QP, and a visit of all QPs sees each permanent one exactly
+/// once, and none that is destroyed.
 TEST(SharedHca, VisitsEveryQpWhileOthersComeAndGo) {  // T-RVT-9, R-RVT-19
   constexpr std::size_t kLasting = 10'000;
   constexpr int kRounds = 20;
@@ -113,26 +116,27 @@ TEST(SharedHca, VisitsEveryQpWhileOthersComeAndGo) {  // T-RVT-9, R-RVT-19
   std::uint64_t strangers = 0;
   for (int round = 0; round < kRounds; ++round) {
     const std::uint64_t before = passing;
-    port.active_mtu = round % 2 == 0 ? wire::Mtu::Mtu512 : wire::Mtu::Mtu1024;
+    port.active_mtu = round % 2 == 0 ? verbs::Mtu::Mtu512 : verbs::Mtu::Mtu1024;
     engine.set_port(PortNumber{1}, port);
     std::map<hca::Qp*, unsigned> visits;
     engine.for_each_qp([&](hca::Qp& qp) {
       ++visits[&qp];
-      strangers += qp.query().path_mtu == port.active_mtu ? 0 : 1;  // reads what must be alive
+      strangers +=
+          qp.query().path_mtu == port.active_mtu ? 0 : 1;  // reads memory that must be alive
     });
     for (hca::Qp* const qp : lasting) {
       ASSERT_EQ(visits[qp], 1U) << "round " << round;
       ASSERT_EQ(qp->query().path_mtu, port.active_mtu) << "round " << round;
     }
     while (passing == before) {
-      std::this_thread::yield();  // others came and went in each round
+      std::this_thread::yield();  // QPs were created and destroyed in each round
     }
   }
   stop = true;
   for (std::thread& thread : threads) {
     thread.join();
   }
-  EXPECT_LE(strangers, 4U * kRounds);  // that were made a moment ago, and are not in INIT yet
+  EXPECT_LE(strangers, 4U * kRounds);  // just created, and not in INIT yet
   std::size_t left = 0;
   engine.for_each_qp([&](hca::Qp&) { ++left; });
   EXPECT_EQ(left, kLasting);

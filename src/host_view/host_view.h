@@ -43,6 +43,7 @@ struct PortView {
   using Counters = std::vector<std::pair<std::string, std::uint64_t>>;
   Counters counters{};           ///< IBTA's (PortCounters, PortCountersExtended)
   Counters hardware_counters{};  ///< the device's own, as `rdma stat` shows them
+  bool operator==(const PortView&) const = default;
 };
 
 /// A QP (restrack's "qp").
@@ -56,12 +57,14 @@ struct QpView {
   std::uint8_t type{};   ///< IBV_QPT_*
   std::uint8_t state{};  ///< IBV_QPS_*
   std::uint32_t pd{};
+  bool operator==(const QpView&) const = default;
 };
 
 struct CqView {
   std::uint32_t number{};
   std::uint32_t entries{};
   std::uint64_t users{};  ///< QPs and SRQs that complete into it
+  bool operator==(const CqView&) const = default;
 };
 
 struct MrView {
@@ -70,11 +73,13 @@ struct MrView {
   std::uint32_t lkey{};
   std::uint64_t length{};  ///< bytes
   std::uint32_t pd{};
+  bool operator==(const MrView&) const = default;
 };
 
 struct PdView {
   std::uint32_t number{};
   std::uint64_t users{};
+  bool operator==(const PdView&) const = default;
 };
 
 struct SrqView {
@@ -82,6 +87,7 @@ struct SrqView {
   std::uint8_t type{};  ///< IBV_SRQT_*
   std::uint32_t pd{};
   std::optional<std::uint32_t> cq{};
+  bool operator==(const SrqView&) const = default;
 };
 
 /// An rdma_cm_id.
@@ -95,18 +101,20 @@ struct CmIdView {
   /// struct sockaddr, as many octets as its family has; empty if not known.
   std::vector<std::byte> source{};
   std::vector<std::byte> destination{};
+  bool operator==(const CmIdView&) const = default;
 };
 
-/// What one program holds on one device: one open context.
+/// What one program holds on one device, in one open context if it has one.
 struct ProgramView {
-  std::uint32_t pid{};  ///< in the caller's PID namespace
-  std::uint32_t context{};
+  std::uint32_t pid{};      ///< in the caller's PID namespace
+  std::uint32_t context{};  ///< 0: none is open
   std::vector<QpView> qps{};
   std::vector<CqView> cqs{};
   std::vector<MrView> mrs{};
   std::vector<PdView> pds{};
   std::vector<SrqView> srqs{};
   std::vector<CmIdView> cm_ids{};
+  bool operator==(const ProgramView&) const = default;
 };
 
 struct DeviceView {
@@ -123,6 +131,7 @@ struct DeviceView {
   std::string protocol{};  ///< "ib", "opa", "roce"
   std::vector<PortView> ports{};
   std::vector<ProgramView> programs{};
+  bool operator==(const DeviceView&) const = default;
 };
 
 /// A character device by which programs reach the host's RDMA devices.
@@ -133,11 +142,13 @@ struct CharacterDeviceView {
   std::uint64_t number{};  ///< dev_t
   std::optional<std::uint32_t> device{};
   std::optional<std::uint32_t> port{};
+  bool operator==(const CharacterDeviceView&) const = default;
 };
 
 struct HostView {
   std::vector<DeviceView> devices{};
   std::vector<CharacterDeviceView> character_devices{};
+  bool operator==(const HostView&) const = default;
 };
 
 }  // namespace weft::host_view

@@ -316,6 +316,10 @@ bool nldev_reads_resources(std::uint16_t command) {
          resource_kind(static_cast<NldevCommand>(command)) != nullptr;
 }
 
+bool nldev_reads_counters(std::uint16_t command) {
+  return static_cast<NldevCommand>(command) == NldevCommand::StatGet;
+}
+
 bool nldev_has(std::uint16_t command) { return operation_for(command) != nullptr; }
 
 int answer_nldev(const Message& request, std::uint16_t command, const HostView& host,

@@ -16,10 +16,16 @@ namespace weft::host_view {
 /// Who asks.
 struct Asker {
   bool may_administer{true};  ///< CAP_NET_ADMIN in the host: sees keys of memory regions
+  /// The address of its socket, which answers name; 0: what the request says.
+  std::uint32_t port{};
+  bool wants_capped_errors{};  ///< NETLINK_CAP_ACK: errors have the request's header alone
 };
 
 /// Whether a command reads what programs hold, so that the view must have been filled with it.
 [[nodiscard]] bool nldev_reads_resources(std::uint16_t command);
+
+/// Whether a command reads the counters of ports.
+[[nodiscard]] bool nldev_reads_counters(std::uint16_t command);
 
 /// Whether Linux has the command, in either form.
 [[nodiscard]] bool nldev_has(std::uint16_t command);

@@ -139,7 +139,7 @@ constexpr auto kKinds = std::to_array<ResourceKind>({
     {C::ResMrGet, A::ResMr, A::ResMrEntry, A::ResMrn, "mr",
      count_of<&ProgramView::mrs>, number_of<&ProgramView::mrs>, no_port, put_mr},
     {C::ResCtxGet, A::ResCtx, A::ResCtxEntry, A::ResCtxn, "ctx",
-     [](const ProgramView&) { return std::size_t{1}; },
+     [](const ProgramView& program) { return std::size_t{program.context != 0 ? 1U : 0U}; },
      [](const ProgramView& program, std::size_t) { return program.context; }, no_port, put_context},
     {C::ResSrqGet, A::ResSrq, A::ResSrqEntry, A::ResSrqn, "srq",
      count_of<&ProgramView::srqs>, number_of<&ProgramView::srqs>, no_port, put_srq},

@@ -440,6 +440,44 @@ TEST(NetlinkDispatch, AnswersEachMessageOfADatagram) {
   EXPECT_EQ(messages, 3U);
 }
 
+TEST(NetlinkDispatch, AcknowledgesInADatagramOfItsOwnAndNamesTheAsker) {
+  std::vector<std::byte> datagram;
+  MessageWriter writer{datagram};
+  writer.begin({.type = type_of(Client::Nldev, std::to_underlying(C::SysGet)),
+                .flags = wire::netlink::kFlagRequest | wire::netlink::kFlagAck});
+  writer.end();
+  const auto datagrams = answer(datagram, host(), {.port = 4'711}, nullptr);
+  ASSERT_EQ(datagrams.size(), 2U);
+  for (const auto& bytes : datagrams) {
+    ByteSpan rest = bytes;
+    EXPECT_EQ(wire::netlink::take_message(rest)->header.port, 4'711U);
+    EXPECT_TRUE(rest.empty());
+  }
+}
+
+TEST(NetlinkDispatch, CapsErrorsWhereThatIsWanted) {
+  std::vector<std::byte> datagram;
+  MessageWriter writer{datagram};
+  writer.begin({.type = type_of(Client::Nldev, std::to_underlying(C::Get)),
+                .flags = wire::netlink::kFlagRequest});
+  writer.put_text(1, "no number");
+  writer.end();
+  const auto whole = answer(datagram, host(), {}, nullptr);
+  const auto capped = answer(datagram, host(), {.wants_capped_errors = true}, nullptr);
+  EXPECT_EQ(whole.at(0).size(), wire::netlink::kHeaderBytes + 4 + datagram.size());
+  EXPECT_EQ(capped.at(0).size(), wire::netlink::kHeaderBytes + 4 + wire::netlink::kHeaderBytes);
+  ByteSpan rest = capped.at(0);
+  EXPECT_EQ(wire::netlink::take_message(rest)->header.flags, wire::netlink::kFlagCapped);
+}
+
+TEST(Nldev, AProgramWithoutAnOpenContextHasNone) {
+  HostView view = host();
+  view.devices.front().programs.front().context = 0;
+  const auto answered =
+      ask({.command = C::ResCtxGet, .numbers = {{A::DevIndex, 3}}, .is_dump = true, .view = view});
+  EXPECT_EQ(answered.messages.size(), 1U) << "the end alone";
+}
+
 TEST(NetlinkDispatch, KnowsWhatNeedsTheProgramsAnswers) {
   const auto datagram_of = [](C command) {
     std::vector<std::byte> datagram;
@@ -452,6 +490,8 @@ TEST(NetlinkDispatch, KnowsWhatNeedsTheProgramsAnswers) {
   EXPECT_TRUE(reads_resources(datagram_of(C::ResQpGet)));
   EXPECT_TRUE(reads_resources(datagram_of(C::ResGet)));
   EXPECT_FALSE(reads_resources(datagram_of(C::Get)));
+  EXPECT_TRUE(reads_counters(datagram_of(C::StatGet)));
+  EXPECT_FALSE(reads_counters(datagram_of(C::ResGet)));
 }
 
 }  // namespace

@@ -57,31 +57,47 @@ void append_datagrams(ByteSpan answers, std::vector<std::vector<std::byte>>& dat
 
 }  // namespace
 
-bool reads_resources(ByteSpan datagram) {
+namespace {
+
+/// Whether a request of NLDEV in the datagram is such a command.
+template <class Is>
+[[nodiscard]] bool has_request(ByteSpan datagram, Is is_such) {
   while (const auto message = wire::netlink::take_message(datagram)) {
     if (is_for_kernel(*message) &&
         static_cast<Client>(client_of(message->header.type)) == Client::Nldev &&
-        nldev_reads_resources(operation_of(message->header.type))) {
+        is_such(operation_of(message->header.type))) {
       return true;
     }
   }
   return false;
 }
 
+}  // namespace
+
+bool reads_resources(ByteSpan datagram) { return has_request(datagram, nldev_reads_resources); }
+
+bool reads_counters(ByteSpan datagram) { return has_request(datagram, nldev_reads_counters); }
+
 std::vector<std::vector<std::byte>> answer(ByteSpan datagram, const HostView& host,
                                            const Asker& asker, ServiceSink* services) {
   std::vector<std::vector<std::byte>> datagrams;
-  while (const auto message = wire::netlink::take_message(datagram)) {
+  while (auto message = wire::netlink::take_message(datagram)) {
+    if (asker.port != 0) {
+      message->header.port = asker.port;
+    }
     std::vector<std::byte> answers;
     const int error =
         is_for_kernel(*message) ? handle(*message, host, asker, services, answers) : 0;
-    if (error != 0) {
-      answers.clear();
+    const bool is_over = has_end(answers);
+    if (error == 0) {
+      append_datagrams(answers, datagrams);
     }
-    if (error != 0 || (message->header.wants_ack() && !has_end(answers))) {
-      wire::netlink::put_error(answers, *message, error);
+    if (error != 0 || (message->header.wants_ack() && !is_over)) {
+      // A datagram of its own: programs read one for the answer, and wait for the other.
+      std::vector<std::byte> acknowledgement;
+      wire::netlink::put_error(acknowledgement, *message, error, asker.wants_capped_errors);
+      datagrams.push_back(std::move(acknowledgement));
     }
-    append_datagrams(answers, datagrams);
   }
   return datagrams;
 }

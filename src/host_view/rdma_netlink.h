@@ -47,6 +47,9 @@ class ServiceSink {
 /// Whether the datagram holds a request that reads what programs hold.
 [[nodiscard]] bool reads_resources(ByteSpan datagram);
 
+/// Whether the datagram holds a request that reads the counters of ports.
+[[nodiscard]] bool reads_counters(ByteSpan datagram);
+
 /// The datagrams that go back for one that came, each of at most kDatagramBytes unless one message
 /// is larger. `services` may be null: then Ls and Iwcm are not there.
 inline constexpr std::size_t kDatagramBytes = 16'384;

@@ -76,7 +76,7 @@ struct ExchangeKey {
           .transaction_id = header.transaction_id,
           .mgmt_class = header.mgmt_class,
           .lid = source.global ? Lid{} : source.lid,
-          .gid = source.global ? source.global->gid : Gid{}};
+          .gid = source.global ? source.global->dgid : Gid{}};
 }
 
 /// State of one exchange, from the request until the response is complete.

@@ -209,7 +209,7 @@ class Game final : public MadHandler {
     MadAddress source{.lid = Lid{2U + flags % 2}};
     if ((flags & 32) != 0) {
       source.global = GlobalRoute{
-          .gid = Gid{kDefaultGidPrefix, Guid{script_.next()}}
+          .dgid = Gid{kDefaultGidPrefix, Guid{script_.next()}}
       };
     }
     const std::size_t size = (flags & 64) != 0 ? script_.next() : foreign.mad.size();

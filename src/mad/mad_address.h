@@ -7,20 +7,14 @@
 
 #include "base/identifiers.h"
 #include "base/keys.h"
+#include "verbs/address_vector.h"
 #include "wire/mad/mad.h"
 
 namespace weft::mad {
 
 using MadBytes = std::array<std::byte, wire::kMadBytes>;
 
-/// The global part of an address, from or for a GRH (IBTA vol 1 §8.3).
-struct GlobalRoute {
-  Gid gid{};
-  std::uint8_t hop_limit{};
-  std::uint8_t tclass{};
-  std::uint32_t flow_label{};
-  friend constexpr bool operator==(const GlobalRoute&, const GlobalRoute&) = default;
-};
+using verbs::GlobalRoute;
 
 /// The address of a MAD's remote side: its destination or its source.
 struct MadAddress {

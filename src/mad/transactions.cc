@@ -20,7 +20,7 @@ constexpr unsigned kHalf = 32;  // bits of a TID that contain the agent
                   .lid = {},
                   .gid = {}};
   if (to.global) {
-    key.gid = to.global->gid;
+    key.gid = to.global->dgid;
   } else if (header.mgmt_class != wire::ManagementClass::SubnDirectedRoute &&
              !to.lid.is_permissive()) {
     key.lid = to.lid;

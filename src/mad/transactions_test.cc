@@ -146,7 +146,7 @@ TEST_F(Transactions, TakeNoAnswerFromAnotherOrOfAnotherClass) {
   MadMessage answer{.mad = request.bytes};
   convert_to_response(answer);
   here.handle_mad({.lid = Lid{3}}, answer.mad, network.now);
-  here.handle_mad({.lid = kThere, .global = GlobalRoute{.gid = Gid{kDefaultGidPrefix, Guid{9}}}},
+  here.handle_mad({.lid = kThere, .global = GlobalRoute{.dgid = Gid{kDefaultGidPrefix, Guid{9}}}},
                   answer.mad, network.now);
   MadMessage other = answer;
   wire::MadHeader header = other.header();

@@ -38,7 +38,8 @@ struct HostNamespaces {
 /// How a host is to look.
 struct HostDescription {
   std::string name;
-  /// Of the interface that carries IP between the hosts, `127.77.0.1`; IPv6 ones too.
+  /// Of the interface that carries IP between the hosts, `127.77.0.1` or `10.0.0.1/16`; IPv6 ones
+  /// too.
   std::vector<std::string> addresses;
   /// Which port of the hub it takes; unique in the fabric.
   std::uint32_t index{};

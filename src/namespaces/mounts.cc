@@ -136,9 +136,12 @@ constexpr auto kOwnClasses =
 constexpr std::string_view kSharedClass = "misc";
 
 [[nodiscard]] Result<os::UniqueFd> mount_sys() {
+  // Who reads its limits there (MPI launchers, language runtimes) is in the same groups as outside.
+  const os::UniqueFd control_groups = hold("/sys/fs/cgroup");
   // The host's network namespace shows in a sysfs mounted from within it. Where that is forbidden
   // (parts of the machine's are hidden by a container), the machine's interfaces are seen.
   static_cast<void>(mount("weft", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr));
+  bind_held(control_groups, "/sys/fs/cgroup");
   const fs::path classes{"/sys/class"};
   std::vector<std::pair<fs::path, os::UniqueFd>> held;
   std::vector<std::pair<fs::path, fs::path>> links;

@@ -164,8 +164,8 @@ Result<void> connect_host(const os::UniqueFd& hub, std::uint32_t index,
     return up;
   }
   for (const std::string& address : addresses) {
-    // With the prefix in which all hosts' addresses lie: the kernel makes the route.
-    const char* const prefix = address.contains(':') ? "/64" : "/10";
+    // With a prefix in which other hosts' addresses lie: the kernel makes the route.
+    const char* const prefix = address.contains('/') ? "" : address.contains(':') ? "/64" : "/10";
     if (auto added = change_address(socket->get(), kInterface, address + prefix, true); !added) {
       return added;
     }

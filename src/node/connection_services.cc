@@ -8,15 +8,7 @@ namespace {
 [[nodiscard]] cm::PortKey key_of(fabric::PortIndex port) { return cm::PortKey{port.value()}; }
 
 [[nodiscard]] cm::PortAddress address_of(const ConnectionServices::Port& port) {
-  const sa::LocalPort& local = port.sa.port();
-  return {.number = port.number,
-          .lid = local.lid,
-          .lmc = local.lmc,
-          .gids = local.gids,
-          .pkeys = local.pkeys,
-          .ca_guid = port.ca_guid,
-          .mtu = local.mtu,
-          .ack_delay = 0};
+  return {{port.sa.port()}, port.number, port.ca_guid, 0};
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/identifiers.h"
+#include "base/ip_address.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "fabric/tables.h"
@@ -36,6 +37,13 @@ struct ProcessId {
   fabric::NodeIndex host;
   std::uint32_t slot{};
   auto operator<=>(const ProcessId&) const = default;
+};
+
+/// A host that is there, and the addresses of its ports (fabric/addresses.h), the main one first.
+struct HostAddresses {
+  fabric::NodeIndex host;
+  std::string name;
+  std::vector<InterfaceAddress> addresses;
 };
 
 /// What the owner must do after a process detached.
@@ -79,6 +87,8 @@ class Fabric {
   [[nodiscard]] std::optional<IpAddress> main_address_of(std::string_view host) const {
     return fabric::main_address_of(topology_, host);
   }
+  /// Of all hosts, in the topology's order.
+  [[nodiscard]] std::vector<HostAddresses> host_addresses() const;
   /// True if one of the fabric's own subnet managers runs at the port.
   [[nodiscard]] bool is_managed_from(fabric::PortIndex port) const {
     return std::ranges::find(managers_, port, &Manager::port) != managers_.end();

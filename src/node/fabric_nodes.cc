@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <utility>
 
+#include "fabric/addresses.h"
 #include "fabric/topology_check.h"
 #include "node/fabric.h"
 
@@ -33,6 +35,25 @@ template <class Nodes>
 }
 
 }  // namespace
+
+std::vector<HostAddresses> Fabric::host_addresses() const {
+  std::vector<HostAddresses> hosts;
+  for (std::uint32_t position = 0; position < topology_.hosts.size(); ++position) {
+    const EndPoint first{NodeKind::Host, position, 0, PortNumber{1}};
+    const fabric::NodeIndex index = builder_.port(builder_.port_of(first)).node;
+    const fabric::NodeRecord& node = builder_.node(index);
+    if (node.is_removed()) {
+      continue;
+    }
+    HostAddresses host{.host = index, .name = topology_.hosts[position].name, .addresses = {}};
+    for (std::uint32_t port = 0; port < node.port_count; ++port) {
+      std::ranges::copy(fabric::addresses_of(topology_, position, port),
+                        std::back_inserter(host.addresses));
+    }
+    hosts.push_back(std::move(host));
+  }
+  return hosts;
+}
 
 Result<void> Fabric::change_node(const NodeChange& change, Instant now) {
   auto changed =

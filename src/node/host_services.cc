@@ -16,16 +16,8 @@ namespace {
 
 [[nodiscard]] sa::LocalPort local_port_of(const fabric::TablesBuilder& tables, PortIndex index) {
   const PortRecord& record = tables.port(index);
-  sa::LocalPort port{.lid = record.lid,
-                     .lmc = record.lmc,
-                     .is_active = record.state == fabric::PortState::Active,
-                     .mtu = record.active_mtu,
-                     .sm_lid = record.sm_lid,
-                     .sm_sl = record.sm_sl,
-                     .reregistrations = record.reregistrations};
-  std::ranges::copy(tables.gids(index), std::back_inserter(port.gids));
-  std::ranges::copy(tables.pkeys(index), std::back_inserter(port.pkeys));
-  return port;
+  return {{fabric::attributes_of(record, tables.gids(index), tables.pkeys(index))},
+          record.reregistrations};
 }
 
 /// The partition of the port's interface: that of the first P_Key, as for ib0.
@@ -78,25 +70,15 @@ HostServices::Port& HostServices::at(PortIndex port) {
   return *found;
 }
 
-bool HostServices::has_changed(const Port& port) const {
-  const PortRecord& record = tables_.port(port.index);
-  const sa::LocalPort& known = port.sa->port();
-  return known.lid != record.lid || known.lmc != record.lmc ||
-         known.is_active != (record.state == fabric::PortState::Active) ||
-         known.mtu != record.active_mtu || known.sm_lid != record.sm_lid ||
-         known.sm_sl != record.sm_sl || known.reregistrations != record.reregistrations ||
-         !std::ranges::equal(known.gids, tables_.gids(port.index)) ||
-         !std::ranges::equal(known.pkeys, tables_.pkeys(port.index));
-}
-
 bool HostServices::update_ports(Instant now) {
   bool has_changes = false;
   for (Port& port : ports_) {
-    if (!has_changed(port)) {
+    const sa::LocalPort local = local_port_of(tables_, port.index);
+    if (local == port.sa->port()) {
       continue;
     }
     has_changes = true;
-    port.sa->set_port(local_port_of(tables_, port.index), now);
+    port.sa->set_port(local, now);
     set_up_interface(port, now);
     resolver_.port_changed(key_of(port.index), now);
     const PortRecord& record = tables_.port(port.index);

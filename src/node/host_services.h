@@ -91,7 +91,6 @@ class HostServices {
   };
 
   [[nodiscard]] Port& at(fabric::PortIndex port);
-  [[nodiscard]] bool has_changed(const Port& port) const;
   void set_up_interface(Port& port, Instant now);
 
   const fabric::TablesBuilder& tables_;

@@ -130,13 +130,14 @@ struct RdmaCmTest : testing::Test {
     EXPECT_EQ(first(request.parameters.private_data, 5), text("hello"));
     EXPECT_EQ(request.parameters.qpn, Qpn{0x111});
     const ConnectionParameters reply{.qpn = Qpn{0x222}, .private_data = text("welcome")};
-    const auto ready = rdma(to).qp_attributes(request.id, cm::QpState::Rtr);  // before it answers
+    const auto ready =
+        rdma(to).qp_attributes(request.id, verbs::QpState::Rtr);  // before it answers
     EXPECT_TRUE(rdma(to).accept(request.id, &reply, now));
     EXPECT_TRUE(rdma(to).set_context(request.id, 77));
     const RdmaCmEvent response = expect(client, ConnectResponse);
     EXPECT_EQ(response.parameters.qpn, Qpn{0x222});
     EXPECT_EQ(first(response.parameters.private_data, 7), text("welcome"));
-    EXPECT_EQ(rdma(from).qp_attributes(id, cm::QpState::Rts)->attributes.sq_psn,
+    EXPECT_EQ(rdma(from).qp_attributes(id, verbs::QpState::Rts)->attributes.sq_psn,
               ready->attributes.rq_psn);
     EXPECT_TRUE(rdma(from).accept(id, nullptr, now));
     EXPECT_EQ(expect(server, Established).context, 77U);
@@ -158,10 +159,10 @@ TEST_F(RdmaCmTest, ConnectsHostsByIpAddressAndEndsBothSides) {
   EXPECT_EQ(std::get<cm::IpEndpoint>(info->source), at(address_of(1)));
   EXPECT_EQ(std::get<cm::IpEndpoint>(info->destination).address, address_of(2));
   EXPECT_EQ(info->paths.size(), 1U);
-  const auto rtr = rdma(2).qp_attributes(ids.client, cm::QpState::Rtr);
+  const auto rtr = rdma(2).qp_attributes(ids.client, verbs::QpState::Rtr);
   ASSERT_TRUE(rtr);
   EXPECT_EQ(rtr->attributes.dest_qpn, Qpn{0x222});
-  const auto rts = rdma(1).qp_attributes(ids.server, cm::QpState::Rts);
+  const auto rts = rdma(1).qp_attributes(ids.server, verbs::QpState::Rts);
   ASSERT_TRUE(rts);
   EXPECT_EQ(rts->attributes.sq_psn, rtr->attributes.rq_psn);
 
@@ -229,9 +230,9 @@ TEST_F(RdmaCmTest, AListenersIdThatIsDestroyedTellsItsPeers) {
 TEST_F(RdmaCmTest, ResolvesADatagramService) {
   listen(1, at(address_of(1)), PortSpace::Udp, QpType::Ud);
   const RdmaCmId id = resolve(2, at(address_of(1)), PortSpace::Udp, QpType::Ud);
-  const auto init = rdma(2).qp_attributes(id, cm::QpState::Init);
+  const auto init = rdma(2).qp_attributes(id, verbs::QpState::Init);
   ASSERT_TRUE(init);
-  EXPECT_EQ(init->qkey, QKey{0x0123'4567});
+  EXPECT_EQ(init->attributes.qkey, QKey{0x0123'4567});
   EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{5}, .private_data = text("who")}, now));
   const RdmaCmEvent request = expect(server, ConnectRequest);
   EXPECT_EQ(first(request.parameters.private_data, 3), text("who"));
@@ -449,7 +450,7 @@ struct Redirection : RdmaCmTest {
     expect(client, ConnectResponse);
     EXPECT_TRUE(rdma(2).accept(id, nullptr, now));
     expect(server, Established);
-    EXPECT_EQ(rdma(2).qp_attributes(id, cm::QpState::Rtr)->attributes.address.dlid, lid(3));
+    EXPECT_EQ(rdma(2).qp_attributes(id, verbs::QpState::Rtr)->attributes.address.dlid, lid(3));
     EXPECT_EQ(rdma(2).info(id)->dgid, gid(3));
   }
 

@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "fabric/topology.h"
 #include "node/testing/managed_fabric.h"
+#include "verbs/mtu.h"
 
 namespace weft::node {
 namespace {
@@ -324,7 +325,7 @@ TEST(SubnetManager, PathsHaveTheFactsOfTheirLinks) {
   const auto path = manager.path(Lid{1}, Lid{8});
   ASSERT_TRUE(path.has_value());
   EXPECT_THAT(path->steps, SizeIs(8));
-  EXPECT_EQ(path->mtu, wire::Mtu::Mtu4096);
+  EXPECT_EQ(path->mtu, verbs::Mtu::Mtu4096);
   EXPECT_NE(path->rate, 0);
   EXPECT_EQ(manager.path(Lid{1}, Lid{1})->steps.size(), 0U);
   EXPECT_TRUE(manager.path(Lid{1}, Lid{9}).has_value());  // a switch

@@ -8,6 +8,7 @@
 #include "fabric/topology.h"
 #include "node/testing/managed_fabric.h"
 #include "node/testing/sa_client.h"
+#include "verbs/mtu.h"
 #include "wire/mad/path_record.h"
 
 namespace weft::node {
@@ -62,7 +63,7 @@ TEST(WholeFabric, OfThreeSwitchesComesUpWithinASecondAndGoesRoundACut) {
   EXPECT_THAT(fabric.unreachable(), IsEmpty());
 }
 
-class PathMtu : public ::testing::TestWithParam<wire::Mtu> {};
+class PathMtu : public ::testing::TestWithParam<verbs::Mtu> {};
 
 /// What the narrowest port of a path takes is what its cable is set to, and what the SA and the
 /// packets' own way say.
@@ -89,17 +90,18 @@ TEST_P(PathMtu, IsNegotiatedEndToEnd) {  // part of T-MI-8
     const auto path = *wire::parse<wire::PathRecord>(answer.data);
     const auto image = fabric.builder.build(1);
     const auto view = fabric::TablesView::open(image);
-    const auto told = static_cast<wire::Mtu>(path.mtu);
+    const auto told = static_cast<verbs::Mtu>(path.mtu);
     EXPECT_EQ(fabric::resolve(*view, fabric.port("h3", 1), path.dlid).mtu, told);
     return told;
   };
   EXPECT_EQ(mtu_to(h2), GetParam());
-  EXPECT_EQ(mtu_to(h4), wire::Mtu::Mtu4096);
+  EXPECT_EQ(mtu_to(h4), verbs::Mtu::Mtu4096);
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, PathMtu,
-                         ::testing::Values(wire::Mtu::Mtu256, wire::Mtu::Mtu512, wire::Mtu::Mtu1024,
-                                           wire::Mtu::Mtu2048, wire::Mtu::Mtu4096));
+                         ::testing::Values(verbs::Mtu::Mtu256, verbs::Mtu::Mtu512,
+                                           verbs::Mtu::Mtu1024, verbs::Mtu::Mtu2048,
+                                           verbs::Mtu::Mtu4096));
 
 }  // namespace
 }  // namespace weft::node

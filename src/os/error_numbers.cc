@@ -42,6 +42,18 @@ int error_number_of(ErrorCode code) {
       return EADDRNOTAVAIL;
     case ErrorCode::NetworkUnreachable:
       return ENETUNREACH;
+    case ErrorCode::NameTaken:
+      return ENFILE;
+    case ErrorCode::NotImplemented:
+      return ENOSYS;
+    case ErrorCode::NoBufferSpace:
+      return ENOBUFS;
+    case ErrorCode::Cancelled:
+      return ECANCELED;
+    case ErrorCode::Interrupted:
+      return EINTR;
+    case ErrorCode::ShutDown:
+      return ESHUTDOWN;
   }
   return EINVAL;
 }

@@ -18,7 +18,8 @@ namespace weft::os {
 namespace {
 
 /// Everything that a daemon and its programs put into a fabric's directory.
-constexpr std::array<std::string_view, 4> kFilesOfFabric{"control", "lock", "log", "sys"};
+constexpr std::array<std::string_view, 6> kFilesOfFabric{"control", "hosts",        "lock",
+                                                         "log",     "rdma-netlink", "sys"};
 
 /// A directory of ours whose daemon is dead: the lock dies with its holder. The directory of a
 /// daemon that is just starting has no file yet.

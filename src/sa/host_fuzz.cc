@@ -66,7 +66,7 @@ class Game {
  private:
   void set_port() {
     port_.lid = Lid{5};
-    port_.is_active = is_active_;
+    port_.state = is_active_ ? verbs::PortState::Active : verbs::PortState::Down;
     port_.sm_lid = kSaLid;
     port_.gids = {
         Gid{kDefaultGidPrefix, Guid{5}}
@@ -198,7 +198,7 @@ class Game {
     if (how % 2 == 0) {
       datagram.destination_qp = kMulticastQpn;
       datagram.destination_gid = wire::ipoib_broadcast_group(kDefaultPKey);
-      datagram.source.global = mad::GlobalRoute{.gid = hardware().gid};
+      datagram.source.global = mad::GlobalRoute{.dgid = hardware().gid};
     }
     resolver_.handle_datagram(kPort, datagram, now_);
   }

@@ -4,7 +4,7 @@
 #include <utility>
 #include <variant>
 
-#include "wire/encodings.h"
+#include "verbs/mtu.h"
 #include "wire/ipoib/mgid.h"
 #include "wire/mad/component_mask.h"
 
@@ -37,7 +37,7 @@ IpoibInterface::IpoibInterface(const InterfaceKey& key, Qpn qpn, SaClient& sa,
       limits_(limits),
       on_due_(std::move(on_due)),
       broadcast_(wire::ipoib_broadcast_group(key.pkey)),
-      was_active_(sa.port().is_active),
+      was_active_(sa.port().is_active()),
       neighbors_(limits.neighbors) {
   join(Form::Join, now);
 }
@@ -61,7 +61,7 @@ void IpoibInterface::join(Form form, Instant now) {
   if (form == Form::Make) {
     wanted.qkey = kUsualQKey;
     wanted.mtu_selector = wire::Selector::Exactly;
-    wanted.mtu = static_cast<std::uint8_t>(std::min(wire::Mtu::Mtu2048, sa_.port().mtu));
+    wanted.mtu = static_cast<std::uint8_t>(std::min(verbs::Mtu::Mtu2048, sa_.port().active_mtu));
     wanted.rate_selector = wire::Selector::Exactly;
     wanted.rate = kLowestRate;
     mask |= kToMake;
@@ -103,7 +103,7 @@ wire::IpoibHardwareAddress IpoibInterface::hardware() const {
 }
 
 void IpoibInterface::port_changed(Instant /*now*/) {
-  const bool is_active = sa_.port().is_active;
+  const bool is_active = sa_.port().is_active();
   if (std::exchange(was_active_, is_active) && !is_active) {
     neighbors_.forget();
   }
@@ -129,10 +129,10 @@ mad::MadAddress IpoibInterface::group_address() const {
       .qkey = group_->qkey,
       .pkey = key_.pkey,
       .path_bits = 0,
-      .global = mad::GlobalRoute{.gid = broadcast_,
+      .global = mad::GlobalRoute{.dgid = broadcast_,
+                                 .flow_label = group_->flow_label,
                                  .hop_limit = group_->hop_limit,
-                                 .tclass = group_->tclass,
-                                 .flow_label = group_->flow_label}
+                                 .traffic_class = group_->tclass}
   };
 }
 
@@ -262,7 +262,7 @@ void IpoibInterface::handle(const wire::NeighborMessage& message, const mad::Mad
 void IpoibInterface::take_answer(const IpAddress& address,
                                  const wire::IpoibHardwareAddress& hardware,
                                  const mad::MadAddress& source, Instant now) {
-  const bool is_of_sender = !source.global || source.global->gid == hardware.gid;
+  const bool is_of_sender = !source.global || source.global->dgid == hardware.gid;
   if (!is_of_sender || !neighbors_.take_answer(address, hardware, now)) {
     ++counters_.untrusted_answers;
     return;

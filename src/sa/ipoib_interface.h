@@ -69,7 +69,7 @@ class IpoibInterface {
   [[nodiscard]] std::span<const InterfaceAddress> addresses() const { return addresses_; }
   [[nodiscard]] bool has(const IpAddress& address) const;
   /// The port is Active and a member of the broadcast group, so datagrams can be exchanged.
-  [[nodiscard]] bool is_up() const { return group_ && sa_.port().is_active; }
+  [[nodiscard]] bool is_up() const { return group_ && sa_.port().is_active(); }
   /// The interface's own hardware address; its GID is zero until the port has one.
   [[nodiscard]] wire::IpoibHardwareAddress hardware() const;
   /// Record of the broadcast group, which defines Q_Key, MTU, rate and SL of the link.

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include "base/identifiers.h"
 #include "base/keys.h"
 #include "base/strong.h"
-#include "wire/encodings.h"
+#include "verbs/port_attributes.h"
 
 namespace weft::sa {
 
@@ -15,21 +14,14 @@ namespace weft::sa {
 /// tables).
 using PortKey = Ordered<struct PortKeyTag, std::uint32_t>;
 
-/// The attributes of a port that subnet management has set (IBTA vol 1 §14.2.5.6).
-struct LocalPort {
-  Lid lid{};
-  std::uint8_t lmc{};
-  bool is_active{};
-  wire::Mtu mtu{wire::Mtu::Mtu2048};
-  Lid sm_lid{};
-  ServiceLevel sm_sl{};
+/// A port of the host as subnet management has set it (IBTA vol 1 §14.2.5.6).
+struct LocalPort : verbs::PortAttributes {
   std::uint8_t reregistrations{};  ///< number of client reregistration requests, modulo 256
-  std::vector<Gid> gids{};         ///< the default GID first
-  std::vector<PKey> pkeys{};
   bool operator==(const LocalPort&) const = default;
 
+  [[nodiscard]] bool is_active() const { return state == verbs::PortState::Active; }
   /// SA can be queried: the port is Active and knows the SM's LID.
-  [[nodiscard]] bool can_query() const { return is_active && sm_lid != Lid{} && !gids.empty(); }
+  [[nodiscard]] bool can_query() const { return is_active() && sm_lid != Lid{} && !gids.empty(); }
 
   /// The P_Key of MADs to SA: that of the default partition, in which every managed port is at
   /// least a limited member (IBTA vol 1 §10.9.1.1); otherwise the first P_Key.

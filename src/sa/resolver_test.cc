@@ -208,7 +208,7 @@ TEST_F(ResolverTest, DoesNotBelieveWhoNamesAnothersGid) {
           .to = {.lid = h2.lid,
                            .qp = Qpn{0x102},
                            .qkey = testing::kLinkQKey,
-                           .global = mad::GlobalRoute{.gid = h2.gid}},
+                           .global = mad::GlobalRoute{.dgid = h2.gid}},
           .payload = to_payload(wire::ArpMessage{
                            .operation = wire::ArpOperation::Reply,
                            .sender_hardware = {.qpn = Qpn{0x101}, .gid = Gid{kDefaultGidPrefix, Guid{0x66}}},
@@ -252,7 +252,7 @@ TEST_F(ResolverTest, HearsOnlyItsOwnPartitionQueuePairGroupAndQKey) {
   changed = good;
   changed.to.qp = kMulticastQpn;
   changed.to.global = mad::GlobalRoute{
-      .gid = Gid{0xFF12'401B'FFFF'0000, Guid{1}}
+      .dgid = Gid{0xFF12'401B'FFFF'0000, Guid{1}}
   };
   EXPECT_FALSE(is_answered(changed));
   changed = good;

@@ -67,7 +67,7 @@ SaClient::~SaClient() {
 
 /// Fails if so many further queries cannot be started now.
 Result<void> SaClient::check_can_query(std::size_t queries) const {
-  if (!port_.is_active) {
+  if (!port_.is_active()) {
     return fail(ErrorCode::TryAgain,
                 "the port is not Active, so subnet administration cannot be "
                 "asked");

@@ -33,7 +33,7 @@ const Gid kGroup{0xFF12'401B'FFFF'0000, Guid{5}};
 [[nodiscard]] LocalPort active_port() {
   LocalPort port;
   port.lid = kOwnLid;
-  port.is_active = true;
+  port.state = verbs::PortState::Active;
   port.sm_lid = kSaLid;
   port.gids = {kOwn};
   port.pkeys = {kDefaultPKey};
@@ -246,7 +246,7 @@ TEST_F(SaClientTest, EndsQueriesWhenThePortGoesDown) {  // T-SA-4
   resolve(path_query, into(reported));
   run_for(Duration::milliseconds(5));
   LocalPort down = client.port();
-  down.is_active = false;
+  down.state = verbs::PortState::Down;
   client.set_port(down, network.now);
   run_for(Duration::milliseconds(5));
   ASSERT_EQ(reported.size(), 1U);
@@ -414,7 +414,7 @@ TEST_F(SaClientTest, JoinsAgainWhenAskedToAndTellsWhatHasChanged) {  // R-SA-5, 
 TEST_F(SaClientTest, AJoinWaitsForThePortAndForWhoAnswers) {
   answerer = [](mad::MadRequest&) { return nullptr; };
   LocalPort down = active_port();
-  down.is_active = false;
+  down.state = verbs::PortState::Down;
   client.set_port(down, network.now);
   std::vector<Answer<McMemberRecord>> reported;
   ASSERT_TRUE(client.join({.mgid = kGroup, .join_state = wire::JoinState::FullMember}, 0,

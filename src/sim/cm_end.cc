@@ -157,7 +157,8 @@ void CmDirectEnd::answer(Instant now) {
 }
 
 bool CmDirectEnd::take_transitions() {
-  for (const cm::QpState state : {cm::QpState::Init, cm::QpState::Rtr, cm::QpState::Rts}) {
+  for (const verbs::QpState state :
+       {verbs::QpState::Init, verbs::QpState::Rtr, verbs::QpState::Rts}) {
     const auto attributes = in_.manager.init_qp_attributes(id_, state);
     const auto modified =
         attributes ? qp_->modify(*attributes) : Result<void>{std::unexpected(attributes.error())};
@@ -320,8 +321,8 @@ void CmDirectEnd::on_apr(const cm::CmEvent& event, Instant now) {
 }
 
 void CmDirectEnd::load_path(Instant now) {
-  const auto attributes = in_.manager.init_qp_attributes(id_, cm::QpState::Rts);
-  if (!attributes || !attributes->mask.has(cm::QpAttribute::AlternatePath)) {
+  const auto attributes = in_.manager.init_qp_attributes(id_, verbs::QpState::Rts);
+  if (!attributes || !attributes->mask.has(verbs::QpAttribute::AlternatePath)) {
     return in_.verdict.fail("a path that was agreed upon is not in the QP's attributes");
   }
   if (qp_->state() != hca::QpState::Rts) {
@@ -352,7 +353,7 @@ void CmDirectEnd::migrate_if_armed(Instant now) {
 /// Swaps the manager's paths as well.
 void CmDirectEnd::path_migrated(Instant now) {
   // fails if the connection is ending
-  static_cast<void>(in_.manager.notify(id_, cm::QpEvent::PathMigrated, now));
+  static_cast<void>(in_.manager.notify(id_, verbs::AsyncEventType::PathMigrated, now));
 }
 
 void CmDirectEnd::close(Instant now) {

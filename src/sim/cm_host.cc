@@ -60,15 +60,13 @@ void CmHost::boot() {
   gsi_ = std::make_unique<mad::ManagementInterface>(mad::InterfaceKind::Gsi);
   manager_ = std::make_unique<cm::ConnectionManager>(
       cm::Options{.seed = seed_ * 31 + number_ * 7ULL + life_});
-  static_cast<void>(manager_
-                        ->add_port(kPort, *gsi_,
-                                   {.number = PortNumber{1},
-                                    .lid = lid(),
-                                    .lmc = 1,
-                                    .gids = {gid()},
-                                    .pkeys = {kDefaultPKey},
-                                    .ca_guid = Guid{0xCA00 + number_}})
-                        .value());
+  cm::PortAddress port;
+  port.lid = lid();
+  port.lmc = 1;
+  port.gids = {gid()};
+  port.pkeys = {kDefaultPKey};
+  port.ca_guid = Guid{0xCA00 + number_};
+  static_cast<void>(manager_->add_port(kPort, *gsi_, port).value());
   start_program();
 }
 

@@ -10,35 +10,6 @@ constexpr std::uint64_t kFirstAddress = 0x1000'0000;
 // flag in a work request's id; the low bits are the slot
 constexpr std::uint64_t kReceive = 1ULL << 32;
 
-[[nodiscard]] hca::AhAttributes address_of(const cm::QpAddress& from) {
-  hca::AhAttributes address;
-  address.dlid = from.dlid;
-  address.sl = from.sl;
-  address.source_path_bits = from.source_path_bits;
-  address.static_rate = from.static_rate;
-  address.port = from.port;
-  return address;
-}
-
-[[nodiscard]] hca::MigrationState migration_of(cm::MigrationState state) {
-  return state == cm::MigrationState::Rearm   ? hca::MigrationState::Rearm
-         : state == cm::MigrationState::Armed ? hca::MigrationState::Armed
-                                              : hca::MigrationState::Migrated;
-}
-
-[[nodiscard]] hca::QpState state_of(cm::QpState state) {
-  switch (state) {
-    case cm::QpState::Init:
-      return hca::QpState::Init;
-    case cm::QpState::Rtr:
-      return hca::QpState::Rtr;
-    case cm::QpState::Rts:
-      return hca::QpState::Rts;
-    default:
-      return hca::QpState::Reset;
-  }
-}
-
 }  // namespace
 
 Result<std::unique_ptr<CmQp>> CmQp::create(hca::Hca& hca, hca::ProtectionDomain& pd,
@@ -72,34 +43,12 @@ CmQp::~CmQp() {
   static_cast<void>(hca_.deregister_memory(*region_));
 }
 
-/// Both masks use the bits of the verbs API.
-Result<void> CmQp::modify(const cm::QpAttributes& from) {
-  hca::QpAttributes to;
-  to.state = state_of(from.state);
-  to.path_mtu = from.path_mtu;
-  to.rq_psn = from.rq_psn;
-  to.sq_psn = from.sq_psn;
-  to.dest_qpn = from.dest_qpn;
-  to.access = hca::AccessFlags::from_bits(from.access.bits());
-  to.address = address_of(from.address);
-  to.port = from.port;
-  to.pkey_index = from.pkey_index;
-  to.max_rd_atomic = from.max_rd_atomic;
-  to.max_dest_rd_atomic = from.max_dest_rd_atomic;
-  to.min_rnr_timer = from.min_rnr_timer;
-  to.timeout = TimeoutExponent{from.timeout};
-  to.retry_count = from.retry_count;
-  to.rnr_retry = from.rnr_retry;
-  to.migration = migration_of(from.migration);
-  to.alternate_address = address_of(from.alternate_address);
-  to.alternate_port = from.alternate_port;
-  to.alternate_pkey_index = from.alternate_pkey_index;
-  to.alternate_timeout = TimeoutExponent{from.alternate_timeout};
-  if (auto modified = qp_->modify(to, hca::QpAttributeMask::from_bits(from.mask.bits()));
-      !modified) {
+Result<void> CmQp::modify(const verbs::QpModification& to) {
+  if (auto modified = qp_->modify(to.attributes, to.mask); !modified) {
     return modified;
   }
-  const bool is_init = from.mask.has(cm::QpAttribute::State) && from.state == cm::QpState::Init;
+  const bool is_init =
+      to.mask.has(verbs::QpAttribute::State) && to.attributes.state == verbs::QpState::Init;
   for (std::size_t slot = 0; is_init && slot < kDepth; ++slot) {
     if (auto posted = post_receive(slot); !posted) {
       return posted;

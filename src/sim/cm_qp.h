@@ -8,8 +8,8 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
-#include "cm/qp_attributes.h"
 #include "hca/hca.h"
+#include "verbs/qp_attributes.h"
 
 namespace weft::sim {
 
@@ -36,7 +36,7 @@ class CmQp {
   [[nodiscard]] hca::MigrationState migration() { return qp_->query().migration; }
   /// Migrates to the alternate path; fails unless the QP is ARMED (IBTA vol 1 §17.2.8.1).
   [[nodiscard]] Result<void> migrate();
-  [[nodiscard]] Result<void> modify(const cm::QpAttributes& attributes);
+  [[nodiscard]] Result<void> modify(const verbs::QpModification& to);
   void enter_error();
 
   [[nodiscard]] bool has_room() const { return posted_ - completed_ < kDepth; }

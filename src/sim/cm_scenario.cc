@@ -14,6 +14,7 @@
 #include "sim/cm_lookup_end.h"
 #include "sim/cmrc_end.h"
 #include "sim/single_sink.h"
+#include "verbs/mtu.h"
 
 namespace weft::sim {
 namespace {
@@ -174,7 +175,7 @@ class World {
             .dgid = to.gid(),
             .slid = from.lid(),
             .dlid = to.lid(),
-            .mtu = wire::Mtu::Mtu256,
+            .mtu = verbs::Mtu::Mtu256,
             .packet_life_time = kPacketLifeTime};
   }
 

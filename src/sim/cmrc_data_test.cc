@@ -11,6 +11,7 @@
 #include "cm/testing/network.h"
 #include "hca/testing/loopback_pair.h"
 #include "sim/cm_qp.h"
+#include "verbs/mtu.h"
 
 namespace weft::sim {
 namespace {
@@ -37,7 +38,7 @@ class Talker final : public cm::CmrcQp, public cm::CmrcUser {
   [[nodiscard]] Qpn number() const override { return qp->number(); }
   [[nodiscard]] Psn starting_psn() const override { return qp->starting_psn(); }
   [[nodiscard]] std::size_t max_message_bytes() const override { return qp->max_bytes(); }
-  [[nodiscard]] Result<void> modify(const cm::QpAttributes& attributes) override {
+  [[nodiscard]] Result<void> modify(const verbs::QpModification& attributes) override {
     return qp->modify(attributes);
   }
   [[nodiscard]] Result<void> send(ByteSpan datagram) override { return qp->send(datagram); }
@@ -82,7 +83,7 @@ struct CmrcData : ::testing::Test {
       return cm::Handled::Keep;
     };
     cm::Path path = cm::TestCmNetwork::path(net.a(), net.b());
-    path.mtu = wire::Mtu::Mtu4096;
+    path.mtu = verbs::Mtu::Mtu4096;
     ASSERT_TRUE(client.connection.open(path, kService).has_value());
     ASSERT_TRUE(client.connection.write(pattern(8, 0), net.now).has_value());
     net.run_shortly();

@@ -32,7 +32,7 @@ class CmrcEnd final : public CmEnd, private cm::CmrcUser, private cm::CmrcQp {
   [[nodiscard]] Qpn number() const override { return qp_->number(); }
   [[nodiscard]] Psn starting_psn() const override { return qp_->starting_psn(); }
   [[nodiscard]] std::size_t max_message_bytes() const override { return CmLedger::kMaxBytes; }
-  [[nodiscard]] Result<void> modify(const cm::QpAttributes& attributes) override {
+  [[nodiscard]] Result<void> modify(const verbs::QpModification& attributes) override {
     return qp_->modify(attributes);
   }
   [[nodiscard]] Result<void> send(ByteSpan datagram) override { return qp_->send(datagram); }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "sim/outcome.h"
+#include "verbs/mtu.h"
 
 namespace weft::sim {
 namespace {
@@ -142,7 +143,7 @@ void RcEnd::bring_up(hca::Qp& qp, const hca::Qp& to) {
   };
   step(QpAttributeMask{QpAttribute::PKeyIndex} | QpAttribute::Port | QpAttribute::RemoteAccess);
   attributes.state = hca::QpState::Rtr;
-  attributes.path_mtu = wire::Mtu::Mtu256;
+  attributes.path_mtu = verbs::Mtu::Mtu256;
   attributes.dest_qpn = to.number();
   attributes.address.dlid = other_;
   attributes.rq_psn = Psn{static_cast<std::uint32_t>(peer_->seed_ * 77)};

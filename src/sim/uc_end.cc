@@ -1,4 +1,5 @@
 #include "sim/uc_end.h"
+#include "verbs/mtu.h"
 
 #include <fmt/format.h>
 
@@ -47,7 +48,7 @@ void UcEnd::connect() {
   to.access = hca::Access::RemoteWrite;
   move_to(to, hca::QpState::Init,
           QpAttributeMask{QpAttribute::PKeyIndex} | QpAttribute::Port | QpAttribute::RemoteAccess);
-  to.path_mtu = wire::Mtu::Mtu256;
+  to.path_mtu = verbs::Mtu::Mtu256;
   to.dest_qpn = peer_->qp().number();
   to.address.dlid = peer_->lid();
   move_to(to, hca::QpState::Rtr,

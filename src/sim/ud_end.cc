@@ -64,7 +64,7 @@ void UdEnd::post_message(std::uint64_t number) {
   wr.immediate = static_cast<std::uint32_t>(number);
   wr.remote_qpn = datagram.to->qp().number();
   choose_qkey(datagram, wr);
-  hca::AhAttributes address;
+  hca::AddressVector address;
   address.dlid = datagram.to->lid();
   address.port = PortNumber{1};
   address.is_global = datagram.has_grh;

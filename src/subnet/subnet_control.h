@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "subnet/subnet.h"
-#include "wire/encodings.h"
+#include "verbs/mtu.h"
 #include "wire/mad/notice.h"
 #include "wire/mad/sm_info.h"
 
@@ -31,9 +31,9 @@ struct PathFacts {
   PortId source{};
   PortId destination{};
   ServiceLevel sl{};
-  wire::Mtu mtu{wire::Mtu::Mtu4096};  ///< smallest along the route
-  std::uint8_t rate{};                ///< lowest along the route, in PathRecord encoding
-  std::uint8_t packet_life_time{};    ///< exponent, as TimeoutExponent
+  verbs::Mtu mtu{verbs::Mtu::Mtu4096};  ///< smallest along the route
+  std::uint8_t rate{};                  ///< lowest along the route, in PathRecord encoding
+  std::uint8_t packet_life_time{};      ///< exponent, as TimeoutExponent
   std::vector<RouteStep> steps{};
 };
 

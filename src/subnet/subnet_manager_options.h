@@ -13,7 +13,7 @@
 #include "base/keys.h"
 #include "base/time.h"
 #include "subnet/routing/routing.h"
-#include "wire/encodings.h"
+#include "verbs/mtu.h"
 
 namespace weft::subnet {
 
@@ -39,7 +39,7 @@ struct SubnetManagerOptions {
   // in order of preference
   std::vector<RoutingEngine> engines{RoutingEngine::FatTree, RoutingEngine::MinHop};
   std::uint8_t vl_limit{8};  // data VLs available to routing engines
-  wire::Mtu largest_mtu{wire::Mtu::Mtu4096};
+  verbs::Mtu largest_mtu{verbs::Mtu::Mtu4096};
   std::uint8_t subnet_timeout{18};    // PortInfo SubnetTimeOut: about a second
   std::uint8_t packet_life_time{18};  // of paths and of switch queues
   /// None: P_Key tables are left unchanged.

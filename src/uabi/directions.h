@@ -26,9 +26,10 @@ using FromClients = MessageList<
     // a program at its host
     Hello, OpenLane, JoinGroup, LeaveGroup, TapReady, ReportPeer, BadKeys, CommunicationEstablished,
     OpenXrcDomain, CloseXrcDomain, XrcRelay, XrcTargetRequest, XrcTargetAnswer, XrcTargetEvent,
-    ShareDevice, ImportDevice, LeaveDevice, ObjectRequest, ObjectAnswer,
+    ShareDevice, ImportDevice, LeaveDevice, ObjectRequest, ObjectAnswer, ObjectsHeld,
     // the command
-    Query, StartCapture, AddFault, ClearFaults, ChangePort, ChangeNode, Down,
+    Query, StartCapture, AddFault, ClearFaults, ChangePort, ChangeNode, Down, AskNamespaces,
+    KeepFabricNamespaces, KeepHostNamespaces,
     // a program at the MADs of a node
     ListUmadDevices, DescribeUmadDevice, FindIsSm, OpenUmad, RegisterUmadAgent, UnregisterUmadAgent,
     // a program at the connections of a host
@@ -43,8 +44,9 @@ using FromDaemon = MessageList<
     Welcome, InitialStateSent, Refused, Lane, NoSuchProcess, LaneClosed, TablesChanged,
     GroupMembers, GroupJoined, OpenTap, CloseTap, XrcDomainOpened, XrcRelay, XrcTargetRequest,
     XrcTargetAnswer, XrcTargetEvent, DeviceImported, DeviceGone, ObjectRequest, ObjectAnswer,
+    ListObjects,
     // to the command
-    Text, CaptureLive, CaptureSource,
+    Text, CaptureLive, CaptureSource, FabricWanted, HostWanted, HostKept,
     // to a program at the MADs of a node
     UmadDevices, UmadDevice, IsSm, UmadOpened, UmadAnswer,
     // to a program at the connections of a host

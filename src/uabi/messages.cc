@@ -1,14 +1,17 @@
 #include "uabi/messages.h"
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstring>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "base/assert.h"
 #include "base/process_slot.h"
 #include "uabi/rdma_cm_layout.h"
+#include "uabi/verbs_layout.h"
 
 namespace weft::uabi {
 namespace {
@@ -43,6 +46,15 @@ void describe(ClearFaults& m, auto& archive) { archive(m.version, m.number); }
 void describe(ChangePort& m, auto& archive) { archive(m.version, m.port, m.change); }
 void describe(ChangeNode& m, auto& archive) { archive(m.version, m.change); }
 void describe(Down& m, auto& archive) { archive(m.version); }
+void describe(AskNamespaces& m, auto& archive) { archive(m.version, m.host); }
+void describe(KeepFabricNamespaces& m, auto& archive) { archive(m.version, m.host); }
+void describe(KeepHostNamespaces& m, auto& archive) { archive(m.version, m.host); }
+void describe(HostPlan& m, auto& archive) {
+  archive(m.addresses, m.hub_port, m.hosts_file, m.fabric_id);
+}
+void describe(FabricWanted&, auto&) {}
+void describe(HostWanted& m, auto& archive) { archive(m.plan); }
+void describe(HostKept&, auto&) {}
 void describe(Text& m, auto& archive) { archive(m.is_last, m.text); }
 void describe(CaptureLive& m, auto& archive) { archive(m.port); }
 void describe(CaptureSource& m, auto& archive) { archive(m.process); }
@@ -85,7 +97,7 @@ void describe(XrcRelay& m, auto& archive) {
 }
 
 void describe(XrcTargetRequest& m, auto& archive) {
-  archive(m.peer, m.domain, m.serial, m.verb, m.target, m.current_state, m.attributes);
+  archive(m.peer, m.domain, m.serial, m.verb, m.target, m.modification);
 }
 void describe(XrcTargetAnswer& m, auto& archive) {
   archive(m.peer, m.domain, m.serial, m.error, m.reason, m.attributes);
@@ -106,13 +118,38 @@ void describe(ObjectAnswer& m, auto& archive) {
           m.is_shared, m.file_device, m.file_inode, m.file_offset);
 }
 
+void describe(HeldPd& m, auto& archive) { archive(m.number, m.uses); }
+void describe(HeldCq& m, auto& archive) { archive(m.number, m.capacity, m.uses); }
+void describe(HeldMr& m, auto& archive) { archive(m.number, m.lkey, m.rkey, m.length, m.pd); }
+void describe(HeldSrq& m, auto& archive) { archive(m.number, m.is_xrc, m.pd, m.cq); }
+void describe(HeldQp& m, auto& archive) {
+  archive(m.number, m.type, m.state, m.port, m.migration, m.dest, m.rq_psn, m.sq_psn, m.pd);
+}
+void describe(ListObjects& m, auto& archive) { archive(m.request); }
+void describe(ObjectsHeld& m, auto& archive) {
+  archive(m.request, m.hca, m.is_last, m.pds, m.cqs, m.mrs, m.srqs, m.qps);
+}
+
 template <class T>
 concept Number = std::integral<T> || std::is_enum_v<T>;
 
 /// A structure nested in messages, which has a `describe` as well.
 template <class T>
-concept Part = std::same_as<T, UmadHeader> || std::same_as<T, UmadPort> ||
-               std::same_as<T, RdmaCmQpAttributes> || kIsRdmaCmPart<T>;
+concept Part =
+    std::same_as<T, UmadHeader> || std::same_as<T, UmadPort> || std::same_as<T, HeldPd> ||
+    std::same_as<T, HeldCq> || std::same_as<T, HeldMr> || std::same_as<T, HeldSrq> ||
+    std::same_as<T, HeldQp> || std::same_as<T, HostPlan> || kIsRdmaCmPart<T>;
+
+/// The same for structures of src/verbs.
+template <class T>
+concept Noun = std::same_as<T, verbs::Ece> || std::same_as<T, verbs::ConnectionParameters> ||
+               std::same_as<T, verbs::GlobalRoute> || std::same_as<T, verbs::AddressVector> ||
+               std::same_as<T, verbs::Path> || std::same_as<T, verbs::QpCapabilities> ||
+               std::same_as<T, verbs::QpAttributes> || std::same_as<T, verbs::QpModification>;
+
+/// A noun of which not every value that it can hold is one that may be sent.
+template <class T>
+concept Bounded = requires(const T& noun) { is_in_range(noun); };
 
 /// Maximum number of list elements, by element type.
 template <class T>
@@ -120,15 +157,25 @@ inline constexpr std::size_t kMost = 0;
 template <>
 inline constexpr std::size_t kMost<ProcessAddress> = kMaxGroupMembers;
 template <>
-inline constexpr std::size_t kMost<std::string> = kMaxUmadDevices;
+inline constexpr std::size_t kMost<std::string> = std::max(kMaxUmadDevices, kMaxHostAddresses);
 template <>
 inline constexpr std::size_t kMost<UmadPort> = kMaxUmadPorts;
 template <>
 inline constexpr std::size_t kMost<PKey> = 128;  // per port
 template <>
-inline constexpr std::size_t kMost<RdmaCmPath> = kMaxRdmaCmPaths;
+inline constexpr std::size_t kMost<verbs::Path> = kMaxRdmaCmPaths;
 template <>
 inline constexpr std::size_t kMost<RdmaCmService> = kMaxRdmaCmServices;
+template <>
+inline constexpr std::size_t kMost<HeldPd> = kMaxHeldObjects;
+template <>
+inline constexpr std::size_t kMost<HeldCq> = kMaxHeldObjects;
+template <>
+inline constexpr std::size_t kMost<HeldMr> = kMaxHeldObjects;
+template <>
+inline constexpr std::size_t kMost<HeldSrq> = kMaxHeldObjects;
+template <>
+inline constexpr std::size_t kMost<HeldQp> = kMaxHeldObjects;
 template <>
 inline constexpr std::size_t kMost<std::byte> = kMaxMadBytesInMessage;
 
@@ -161,6 +208,12 @@ class Writer {
     put(number.value());
   }
   void put(PKey pkey) { put(pkey.value()); }
+  void put(Psn psn) { put(psn.value()); }
+  void put(TimeoutExponent exponent) { put(exponent.value()); }
+  template <class Flag>
+  void put(Flags<Flag> flags) {
+    put(flags.bits());
+  }
   void put(QKey qkey) { put(qkey.value()); }
   void put(const Gid& gid) { put(gid.octets()); }
   void put(const std::array<std::byte, 16>& octets) {
@@ -173,6 +226,14 @@ class Writer {
   }
   void put(const Part auto& part) {
     auto copy = part;
+    describe(copy, *this);
+  }
+  template <Noun T>
+  void put(const T& noun) {
+    if constexpr (Bounded<T>) {
+      WEFT_ASSERT(is_in_range(noun), "who makes a message keeps to its limits");
+    }
+    auto copy = noun;
     describe(copy, *this);
   }
   template <class T>
@@ -223,11 +284,29 @@ class Reader {
   void get(TargetVerb& value) { get_one_of(value, TargetVerb::Open, TargetVerb::Query); }
   void get(ImportVerb& value) { get_one_of(value, ImportVerb::Pd, ImportVerb::DeregisterRegion); }
   void get(RdmaCmFamily& value) { get_one_of(value, RdmaCmFamily::None, RdmaCmFamily::Ib); }
-  void get(RdmaCmOption& value) {
-    get_one_of(value, RdmaCmOption::TypeOfService, RdmaCmOption::AckTimeout);
+  void get(verbs::QpState& value) { get_by(verbs::qp_state_of, value); }
+  void get(verbs::MigrationState& value) { get_by(verbs::migration_state_of, value); }
+  void get(verbs::Mtu& value) { get_by(verbs::mtu_of, value); }
+  void get(verbs::AsyncEventType& value) { get_by(verbs::async_event_of, value); }
+  void get(verbs::RdmaCmOption& value) { get_by(verbs::rdma_cm_option_of, value); }
+  void get(verbs::RdmaCmEventType& value) { get_by(verbs::rdma_cm_event_of, value); }
+  void get(Psn& psn) {
+    std::uint32_t value{};
+    get(value);
+    failed_ = failed_ || value > Psn::kMask;
+    psn = Psn{value};
   }
-  void get(RdmaCmEventType& value) {
-    get_one_of(value, RdmaCmEventType::AddrResolved, RdmaCmEventType::User);
+  void get(TimeoutExponent& exponent) {
+    std::uint8_t value{};
+    get(value);
+    failed_ = failed_ || value > TimeoutExponent::kMax;
+    exponent = failed_ ? TimeoutExponent{} : TimeoutExponent{value};
+  }
+  template <class Flag>
+  void get(Flags<Flag>& flags) {
+    typename Flags<Flag>::bits_type bits{};
+    get(bits);
+    flags = Flags<Flag>::from_bits(bits);
   }
   void get(Qpn& qpn) {
     std::uint32_t value{};
@@ -296,6 +375,13 @@ class Reader {
     failed_ = failed_ || data.octets.size() > kMaxRdmaCmPrivateData;
   }
   void get(Part auto& part) { describe(part, *this); }
+  template <Noun T>
+  void get(T& noun) {
+    describe(noun, *this);
+    if constexpr (Bounded<T>) {
+      failed_ = failed_ || !is_in_range(noun);
+    }
+  }
   template <class T>
   void get(std::vector<T>& list) {
     std::uint32_t count{};
@@ -314,6 +400,16 @@ class Reader {
         get(each);
       }
     }
+  }
+
+  /// Reads an enumeration of one octet that has a checked conversion.
+  template <class Enumeration>
+  void get_by(std::optional<Enumeration> (*convert)(std::uint32_t), Enumeration& value) {
+    std::uint8_t octet{};
+    get(octet);
+    const auto read = convert(octet);
+    failed_ = failed_ || !read;
+    value = read.value_or(value);
   }
 
   /// Reads a one-octet enumeration without gaps.

@@ -9,7 +9,6 @@
 //
 // Neither side trusts the other: decode() validates lengths, counts, enumerators and text before a
 // message is used.
-// text before anybody looks at them.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,15 +22,18 @@
 #include "base/identifiers.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "uabi/held_object_messages.h"
+#include "uabi/namespace_messages.h"
 #include "uabi/process_address.h"
 #include "uabi/rdma_cm_messages.h"
 #include "uabi/shared_object_messages.h"
 #include "uabi/umad_messages.h"
+#include "verbs/mtu.h"
 
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 13;
+inline constexpr std::uint32_t kVersion = 14;
 
 /// Limits; policy, not from the specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
@@ -152,10 +154,10 @@ struct XrcRelay {
   // For RequestProxy: the initiator, and the target's attributes.
   Qpn source;
   Lid slid;
-  std::uint8_t sl{};
-  std::uint8_t port{};
+  ServiceLevel sl;
+  PortNumber port;
   std::uint16_t pkey_index{};
-  std::uint8_t path_mtu{};
+  verbs::Mtu path_mtu{verbs::Mtu::Mtu256};
   std::uint8_t min_rnr_timer{};
 };
 
@@ -302,7 +304,11 @@ using Message = std::variant<
     XrcTargetRequest, XrcTargetAnswer, XrcTargetEvent, ShareDevice, ImportDevice, DeviceImported,
     LeaveDevice, DeviceGone, ObjectRequest, ObjectAnswer, GroupJoined, InitialStateSent, BadKeys,
 
-    ResolveRdmaCmService, QueryRdmaCmServices, WriteRdmaCmEvent, RdmaCmServices>;
+    ResolveRdmaCmService, QueryRdmaCmServices, WriteRdmaCmEvent, RdmaCmServices,
+
+    ListObjects, ObjectsHeld,
+
+    AskNamespaces, KeepFabricNamespaces, KeepHostNamespaces, FabricWanted, HostWanted, HostKept>;
 
 /// How many descriptors come with a message; a receiver refuses any other number.
 template <class OneMessage>
@@ -329,6 +335,14 @@ template <>
 inline constexpr std::size_t kDescriptorsOf<ImportDevice> = 1;
 template <>
 inline constexpr std::size_t kDescriptorsOf<RdmaCmOpened> = 1;
+template <>
+inline constexpr std::size_t kDescriptorsOf<KeepFabricNamespaces> = 2;
+template <>
+inline constexpr std::size_t kDescriptorsOf<KeepHostNamespaces> = kKeepHostDescriptors;
+template <>
+inline constexpr std::size_t kDescriptorsOf<HostWanted> = kHostWantedDescriptors;
+template <>
+inline constexpr std::size_t kDescriptorsOf<HostKept> = kHostKeptDescriptors;
 
 [[nodiscard]] std::size_t descriptors_of(const Message& message);
 

@@ -52,78 +52,90 @@ RdmaCmAddress address_of_listener() {
   return address;
 }
 
-RdmaCmParameters parameters_of_connection() {
-  return {.qpn = Qpn{0x4001},
-          .qkey = QKey{0x0123'4567},
-          .has_srq = true,
-          .responder_resources = 1,
-          .initiator_depth = 2,
-          .flow_control = 1,
-          .retry_count = 7,
-          .rnr_retry_count = 6,
-          .private_data = {std::vector<std::byte>(56, std::byte{9})}};
+verbs::ConnectionParameters parameters_of_connection() {
+  return {
+      .qpn = Qpn{0x4001},
+      .qkey = QKey{0x0123'4567},
+      .has_srq = true,
+      .responder_resources = 1,
+      .initiator_depth = 2,
+      .flow_control = 1,
+      .retry_count = 7,
+      .rnr_retry_count = 6,
+      .ece = {.vendor_id = 0x1405, .options = 1},
+      .private_data = std::vector<std::byte>(56, std::byte{9}
+        )
+  };
 }
 
-RdmaCmAddressVector address_vector() {
+verbs::AddressVector address_vector() {
   return {
       .dlid = Lid{4},
       .sl = ServiceLevel{1},
       .source_path_bits = 1,
       .static_rate = 3,
-      .port = 1,
+      .port = PortNumber{1},
       .is_global = true,
-      .dgid = Gid{kDefaultGidPrefix, Guid{8}},
-      .flow_label = 0xFFFFF,
-      .sgid_index = 1,
-      .hop_limit = 64,
-      .traffic_class = 5
+      .grh = {.dgid = Gid{kDefaultGidPrefix, Guid{8}},
+                  .flow_label = 0xFFFFF,
+                  .sgid_index = 1,
+                  .hop_limit = 64,
+                  .traffic_class = 5}
   };
 }
 
-RdmaCmPath path_of_route() {
+verbs::Path path_of_route() {
   return {
-      .flags = 0x31,
-      .dgid = Gid{kDefaultGidPrefix, Guid{8}},
       .sgid = Gid{kDefaultGidPrefix, Guid{9}},
-      .dlid = Lid{4},
+      .dgid = Gid{kDefaultGidPrefix, Guid{8}},
       .slid = Lid{2},
-      .service_id = 0x106'1D2F,
-      .flow_label = 1,
-      .hop_limit = 2,
-      .traffic_class = 3,
-      .is_reversible = true,
-      .pkey = PKey{0xFFFF},
-      .qos_class = 4,
+      .dlid = Lid{4},
       .sl = ServiceLevel{5},
-      .mtu = 4,
+      .pkey = PKey{0xFFFF},
+      .mtu = verbs::Mtu::Mtu2048,
       .rate = 16,
-      .packet_life_time = 12
+      .packet_life_time = 12,
+      .traffic_class = 3,
+      .hop_limit = 2,
+      .flow_label = 1,
+      .is_reversible = false
   };
 }
 
-RdmaCmQpAttributes qp_attributes() {
-  return {.mask = 0x1FFFFF,
-          .state = 2,
-          .path_mtu = 4,
-          .path_mig_state = 1,
-          .qkey = QKey{5},
-          .rq_psn = 6,
-          .sq_psn = 7,
-          .destination = Qpn{8},
-          .access_flags = 9,
-          .path = address_vector(),
-          .alternate_path = {},
-          .pkey_index = 10,
-          .alternate_pkey_index = 11,
-          .port = 1,
-          .alternate_port = 2,
-          .max_rd_atomic = 16,
-          .max_dest_rd_atomic = 15,
-          .min_rnr_timer = 12,
-          .timeout = 18,
-          .alternate_timeout = 17,
-          .retry_count = 7,
-          .rnr_retry = 6};
+/// Each member has a value of its own.
+verbs::QpModification modification() {
+  return {
+      .mask = verbs::QpAttributeMask::from_bits(0x1F'FFFF),
+      .attributes = {.state = verbs::QpState::Rtr,
+                     .current_state = verbs::QpState::Init,
+                     .path_mtu = verbs::Mtu::Mtu2048,
+                     .migration = verbs::MigrationState::Rearm,
+                     .qkey = QKey{5},
+                     .rq_psn = Psn{0xAB'CDEF},
+                     .sq_psn = Psn{7},
+                     .dest_qpn = Qpn{8},
+                     .access = verbs::AccessFlags::from_bits(9),
+                     .capabilities = {.max_send_wr = 20,
+                                      .max_recv_wr = 21,
+                                      .max_send_sge = 22,
+                                      .max_recv_sge = 23,
+                                      .max_inline_data = 24},
+                     .address = address_vector(),
+                     .alternate_address = {.dlid = Lid{9}},
+                     .pkey_index = 10,
+                     .alternate_pkey_index = 11,
+                     .enable_sqd_async_notify = true,
+                     .sq_draining = true,
+                     .max_rd_atomic = 16,
+                     .max_dest_rd_atomic = 15,
+                     .min_rnr_timer = 12,
+                     .port = PortNumber{1},
+                     .timeout = TimeoutExponent{18},
+                     .retry_count = 7,
+                     .rnr_retry = 6,
+                     .alternate_port = PortNumber{2},
+                     .alternate_timeout = TimeoutExponent{17}}
+  };
 }
 
 void add_rdma_cm(std::vector<Message>& messages) {
@@ -136,14 +148,14 @@ void add_rdma_cm(std::vector<Message>& messages) {
       ResolveRdmaCmRoute{3, 2'000},
       QueryRdmaCmId{3},
       ListenRdmaCm{3, 128},
-      ConnectRdmaCm{3, parameters_of_connection(), {0x1405, 1}},
-      AcceptRdmaCm{4, 0xABCD, true, parameters_of_connection(), {0x1405, 1}},
+      ConnectRdmaCm{3, parameters_of_connection()},
+      AcceptRdmaCm{4, 0xABCD, true, parameters_of_connection()},
       RejectRdmaCm{4, 28, {std::vector<std::byte>(148)}},
       DisconnectRdmaCm{3},
       InitRdmaCmQp{3, 2},
-      SetRdmaCmOption{3, RdmaCmOption::AckTimeout, 18},
+      SetRdmaCmOption{3, verbs::RdmaCmOption::AckTimeout, 18},
       SetRdmaCmPaths{3, {path_of_route(), path_of_route()}},
-      NotifyRdmaCm{3, 4},
+      NotifyRdmaCm{3, verbs::AsyncEventType::CommunicationEstablished},
       JoinRdmaCmGroup{3, 0xABCE, true, address_of_listener()},
       LeaveRdmaCmGroup{1},
       MigrateRdmaCmId{1, 3},
@@ -151,15 +163,21 @@ void add_rdma_cm(std::vector<Message>& messages) {
       CommunicationEstablished{Qpn{0x4001}},
       RdmaCmOpened{1},
       RdmaCmAnswer{98, 0, "port 7471 is in use"},
-      RdmaCmIdState{"weft0", 1, PKey{0xFFFF}, {}, address_of_listener(), {}, {}, {path_of_route()}},
-      RdmaCmQpAttributes{qp_attributes()},
-      RdmaCmEvent{.type = RdmaCmEventType::Rejected,
+      RdmaCmIdState{"weft0",
+                 PortNumber{1},
+                 PKey{0xFFFF},
+                 {},
+                 address_of_listener(),
+                 {},
+                 {},
+                 {path_of_route()}},
+      RdmaCmQpAttributes{modification()},
+      RdmaCmEvent{.type = verbs::RdmaCmEventType::Rejected,
                  .uid = 0xABCD,
                  .id = 3,
                  .status = -110,
                  .parameters = parameters_of_connection(),
-                 .address_vector = address_vector(),
-                 .ece = {0x1405, 1}},
+                 .address_vector = address_vector()},
       NoRdmaCmEvent{}
   };
   messages.insert(messages.end(), of_channels.begin(), of_channels.end());
@@ -169,7 +187,7 @@ void add_resolutions(std::vector<Message>& messages) {
   const std::vector<Message> of_resolutions{
       ResolveRdmaCmService{3, 0x1234, "echo"},
       QueryRdmaCmServices{3},
-      WriteRdmaCmEvent{3, 0xABCD, RdmaCmEventType::User, -5, 0x1122'3344'5566'7788},
+      WriteRdmaCmEvent{3, 0xABCD, verbs::RdmaCmEventType::User, -5, 0x1122'3344'5566'7788},
       RdmaCmServices{{{0x1234, Gid{kDefaultGidPrefix, Guid{8}}, PKey{0xFFFF}}}}
   };
   messages.insert(messages.end(), of_resolutions.begin(), of_resolutions.end());
@@ -182,10 +200,9 @@ void add_shared_objects(std::vector<Message>& messages) {
                        .serial = 3,
                        .verb = TargetVerb::Modify,
                        .target = Qpn{0x8001},
-                       .current_state = 2,
-                       .attributes = qp_attributes()},
-      XrcTargetAnswer{{0, 2}, 7, 3, 1, "no such target", qp_attributes()},
-      XrcTargetEvent{{0, 2}, 7, Qpn{0x8001}, 4},
+                       .modification = modification()},
+      XrcTargetAnswer{{0, 2}, 7, 3, 1, "no such target", modification().attributes},
+      XrcTargetEvent{{0, 2}, 7, Qpn{0x8001}, verbs::AsyncEventType::PathMigrated},
       ShareDevice{1, false},
       ImportDevice{2},
       DeviceImported{2, 5, {0, 2}, 1, true, "nobody has it open"},
@@ -195,6 +212,29 @@ void add_shared_objects(std::vector<Message>& messages) {
       ObjectAnswer{{0, 2}, 5, 3, 0, "", 1, 0x1234, 7, 0x10000, 4'096, true, 1, 2, 8'192}
   };
   messages.insert(messages.end(), of_objects.begin(), of_objects.end());
+}
+
+/// So many of each kind.
+[[nodiscard]] ObjectsHeld held_objects(std::size_t count) {
+  ObjectsHeld held;
+  held.request = 3;
+  held.hca = 1;
+  held.is_last = true;
+  held.pds.assign(count, {.number = 1, .uses = 4});
+  held.cqs.assign(count, {.number = 2, .capacity = 64, .uses = 2});
+  held.mrs.assign(count,
+                  {.number = 3, .lkey = 0x300, .rkey = 0x301, .length = 1ULL << 40, .pd = 1});
+  held.srqs.assign(count, {.number = 4, .is_xrc = true, .pd = 1, .cq = 2});
+  held.qps.assign(count, {.number = Qpn{0x4001},
+                          .type = 2,
+                          .state = 3,
+                          .port = 1,
+                          .migration = 1,
+                          .dest = Qpn{0x8001},
+                          .rq_psn = 5,
+                          .sq_psn = 6,
+                          .pd = 1});
+  return held;
 }
 
 void add_bad_keys(std::vector<Message>& messages) {
@@ -210,6 +250,17 @@ void add_bad_keys(std::vector<Message>& messages) {
       .source_gid = Gid{1, Guid{2}},
       .key = 0x8000'0001
   });
+}
+
+void add_namespaces(std::vector<Message>& messages) {
+  messages.emplace_back(AskNamespaces{kVersion, "h1"});
+  messages.emplace_back(KeepFabricNamespaces{kVersion, "h2"});
+  messages.emplace_back(KeepHostNamespaces{kVersion, "h3"});
+  messages.emplace_back(FabricWanted{});
+  messages.emplace_back(HostWanted{
+      {{"127.77.0.1", "10.0.0.1/16"}, 7, "/run/weft/default/hosts", "/run/weft 12"}
+  });
+  messages.emplace_back(HostKept{});
 }
 
 std::vector<Message> one_of_each() {
@@ -262,10 +313,10 @@ std::vector<Message> one_of_each() {
             .proxy = {},
             .source = Qpn{0x8001},
             .slid = Lid{5},
-            .sl = 1,
-            .port = 1,
+            .sl = ServiceLevel{1},
+            .port = PortNumber{1},
             .pkey_index = 2,
-            .path_mtu = 5,
+            .path_mtu = verbs::Mtu::Mtu4096,
             .min_rnr_timer = 12},
       ChangeNode{.change = "add host h9 link=s1:7"}
   };
@@ -275,6 +326,9 @@ std::vector<Message> one_of_each() {
   messages.emplace_back(InitialStateSent{});
   add_bad_keys(messages);
   add_resolutions(messages);
+  messages.emplace_back(ListObjects{.request = 3});
+  messages.emplace_back(held_objects(2));
+  add_namespaces(messages);
   return messages;
 }
 
@@ -289,6 +343,12 @@ TEST(Messages, ComeBackAsTheyWere) {
     ASSERT_TRUE(decoded) << message.index() << ": " << decoded.error().reason;
     EXPECT_EQ(encode(*decoded), bytes);
   }
+}
+
+TEST(Messages, HoldAsManyObjectsAsTheyMay) {
+  const auto bytes = encode(held_objects(kMaxHeldObjects));
+  EXPECT_LE(bytes.size(), kMaxMessageBytes);
+  EXPECT_TRUE(decode(bytes));
 }
 
 TEST(Messages, RefuseEveryTruncationAndEveryTrailingByte) {
@@ -377,6 +437,84 @@ TEST(Messages, OfSharedObjectsRefuseWhatNoSenderMeans) {
   EXPECT_FALSE(decode(object));
 }
 
+TEST(Messages, KeepQpAttributesAsTheyWere) {
+  XrcTargetRequest request;
+  request.modification = modification();
+  const auto decoded = decode(encode(Message{request}));
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(std::get<XrcTargetRequest>(*decoded).modification, modification());
+}
+
+TEST(Messages, KeepPathsAndConnectionParametersAsTheyWere) {
+  const auto paths = decode(encode(Message{
+      SetRdmaCmPaths{3, {path_of_route(), {}}}
+  }));
+  ASSERT_TRUE(paths);
+  EXPECT_EQ(std::get<SetRdmaCmPaths>(*paths).paths, (std::vector{path_of_route(), verbs::Path{}}));
+  const auto event = decode(encode(Message{
+      RdmaCmEvent{.parameters = parameters_of_connection(), .address_vector = address_vector()}
+  }));
+  ASSERT_TRUE(event);
+  EXPECT_EQ(std::get<RdmaCmEvent>(*event).parameters, parameters_of_connection());
+  EXPECT_EQ(std::get<RdmaCmEvent>(*event).address_vector, address_vector());
+}
+
+TEST(Messages, OfQpsRefuseValuesThatDoNotExist) {
+  constexpr std::size_t kModification = 25;  // after type, peer, domain, serial, verb and target
+  constexpr std::size_t kState = kModification + 4;  // after the mask
+  struct Bad {
+    std::size_t at;
+    std::uint8_t octet;
+    const char* what;
+  };
+  const auto good = encode(Message{XrcTargetRequest{}});
+  ASSERT_TRUE(decode(good));
+  for (const Bad& bad : {
+           Bad{kState,          7,   "state"            },
+           Bad{kState + 1,      200, "current state"    },
+           Bad{kState + 2,      0,   "no MTU"           },
+           Bad{kState + 2,      6,   "too large an MTU" },
+           Bad{kState + 3,      3,   "migration state"  },
+           Bad{kState + 11,     1,   "RQ PSN of 25 bits"},
+           Bad{kState + 15,     1,   "SQ PSN of 25 bits"},
+           Bad{kState + 19,     1,   "QPN of 25 bits"   },
+           Bad{good.size() - 5, 32,  "timeout"          },
+           Bad{good.size() - 1, 255, "alternate timeout"}
+  }) {
+    auto wild = good;
+    wild[bad.at] = std::byte{bad.octet};
+    EXPECT_FALSE(decode(wild)) << bad.what;
+  }
+}
+
+TEST(Messages, OfPathsRefuseValuesThatDoNotExist) {
+  const auto good = encode(Message{
+      SetRdmaCmPaths{3, {verbs::Path{}}}
+  });
+  ASSERT_TRUE(decode(good));
+  const std::size_t end = good.size();
+  struct Bad {
+    std::size_t at;
+    std::uint8_t octet;
+    const char* what;
+  };
+  for (const Bad& bad : {
+           Bad{end - 1,  64,   "packet lifetime"      },
+           Bad{end - 2,  64,   "rate"                 },
+           Bad{end - 3,  0,    "no MTU"               },
+           Bad{end - 3,  6,    "too large an MTU"     },
+           Bad{end - 4,  16,   "SL"                   },
+           Bad{end - 7,  2,    "no bool"              },
+           Bad{end - 11, 0x10, "flow label of 21 bits"},
+           Bad{end - 15, 1,    "SLID of 17 bits"      },
+           Bad{end - 19, 1,    "DLID of 17 bits"      }
+  }) {
+    auto wild = good;
+    wild[bad.at] = std::byte{bad.octet};
+    EXPECT_FALSE(decode(wild)) << bad.what;
+  }
+}
+
 TEST(Messages, OfRdmaCmRefuseWhatNoSenderMeans) {
   auto bind = encode(Message{
       BindRdmaCmId{3, address_of_listener()}
@@ -385,18 +523,22 @@ TEST(Messages, OfRdmaCmRefuseWhatNoSenderMeans) {
   bind[8] = std::byte{4};  // no family
   EXPECT_FALSE(decode(bind));
   auto option = encode(Message{
-      SetRdmaCmOption{3, RdmaCmOption::AckTimeout, 18}
+      SetRdmaCmOption{3, verbs::RdmaCmOption::AckTimeout, 18}
   });
   EXPECT_TRUE(decode(option));
   option[8] = std::byte{5};  // no option
   EXPECT_FALSE(decode(option));
   option[8] = std::byte{0};
   EXPECT_FALSE(decode(option));
+  auto notify = encode(Message{NotifyRdmaCm{}});
+  EXPECT_TRUE(decode(notify));
+  notify.back() = std::byte{19};  // no event
+  EXPECT_FALSE(decode(notify));
   auto event = encode(Message{RdmaCmEvent{.status = -110}});
   const auto decoded = decode(event);
   ASSERT_TRUE(decoded);
   EXPECT_EQ(std::get<RdmaCmEvent>(*decoded).status, -110);
-  event[4] = static_cast<std::byte>(RdmaCmEventType::User);
+  event[4] = static_cast<std::byte>(verbs::RdmaCmEventType::User);
   EXPECT_TRUE(decode(event));
   event[4] = std::byte{19};  // no type of event
   EXPECT_FALSE(decode(event));
@@ -419,7 +561,7 @@ TEST(Messages, OfRdmaCmRefuseWhatNoSenderMeans) {
 }
 
 TEST(Messages, OfResolutionsRefuseWhatNoSenderMeans) {
-  auto event = encode(Message{WriteRdmaCmEvent{.type = RdmaCmEventType::User}});
+  auto event = encode(Message{WriteRdmaCmEvent{.type = verbs::RdmaCmEventType::User}});
   EXPECT_TRUE(decode(event));
   event[16] = std::byte{19};  // no type of event
   EXPECT_FALSE(decode(event));

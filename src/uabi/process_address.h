@@ -1,15 +1,9 @@
 #pragma once
 
-#include <compare>
-#include <cstdint>
+#include "base/process_address.h"
 
 namespace weft::uabi {
 
-/// Address of a process: node index of its host in the tables, and its slot there.
-struct ProcessAddress {
-  std::uint32_t node{};
-  std::uint32_t slot{};
-  auto operator<=>(const ProcessAddress&) const = default;
-};
+using weft::ProcessAddress;
 
 }  // namespace weft::uabi

@@ -14,7 +14,6 @@
 // Each request is answered at once and in order: by RdmaCmAnswer unless stated otherwise; a refused
 // request is always answered by RdmaCmAnswer. Asynchronous results are events. A request may name
 // any id on any channel of the same process; libraries use the channel of the id.
-// process: libraries ask on the channel that the id is on.
 
 #include <array>
 #include <cstddef>
@@ -24,6 +23,12 @@
 
 #include "base/identifiers.h"
 #include "base/keys.h"
+#include "verbs/address_vector.h"
+#include "verbs/async_event.h"
+#include "verbs/connection_parameters.h"
+#include "verbs/path.h"
+#include "verbs/qp_attributes.h"
+#include "verbs/rdma_cm.h"
 
 namespace weft::uabi {
 
@@ -57,87 +62,6 @@ struct RdmaCmAddress {
 struct RdmaCmPrivateData {
   std::vector<std::byte> octets{};  // up to kMaxRdmaCmPrivateData
   bool operator==(const RdmaCmPrivateData&) const = default;
-};
-
-/// Enhanced connection establishment (ECE): vendor options negotiated by both sides.
-struct RdmaCmEce {
-  std::uint32_t vendor_id{};
-  std::uint32_t options{};
-  bool operator==(const RdmaCmEce&) const = default;
-};
-
-/// Contents of an rdma_conn_param, with QPN and Q_Key.
-struct RdmaCmParameters {
-  Qpn qpn{};
-  QKey qkey{};  // UD only
-  bool has_srq{};
-  std::uint8_t responder_resources{};
-  std::uint8_t initiator_depth{};
-  std::uint8_t flow_control{};
-  std::uint8_t retry_count{};
-  std::uint8_t rnr_retry_count{};
-  RdmaCmPrivateData private_data{};
-  bool operator==(const RdmaCmParameters&) const = default;
-};
-
-/// Contents of an ibv_ah_attr.
-struct RdmaCmAddressVector {
-  Lid dlid{};
-  ServiceLevel sl{};
-  std::uint8_t source_path_bits{};
-  std::uint8_t static_rate{};
-  std::uint8_t port{};
-  bool is_global{};  // the fields below are valid
-  Gid dgid{};
-  std::uint32_t flow_label{};
-  std::uint8_t sgid_index{};
-  std::uint8_t hop_limit{};
-  std::uint8_t traffic_class{};
-  bool operator==(const RdmaCmAddressVector&) const = default;
-};
-
-/// A PathRecord with encoded MTU, rate and packet lifetime, without selectors.
-struct RdmaCmPath {
-  std::uint32_t flags{};  // IBV_PATH_FLAG_...: intended use
-  Gid dgid{};
-  Gid sgid{};
-  Lid dlid{};
-  Lid slid{};
-  std::uint64_t service_id{};
-  std::uint32_t flow_label{};
-  std::uint8_t hop_limit{};
-  std::uint8_t traffic_class{};
-  bool is_reversible{};
-  PKey pkey{};
-  std::uint16_t qos_class{};
-  ServiceLevel sl{};
-  std::uint8_t mtu{};
-  std::uint8_t rate{};
-  std::uint8_t packet_life_time{};
-  bool operator==(const RdmaCmPath&) const = default;
-};
-
-/// In the order and with the numbers of enum rdma_cm_event_type.
-enum class RdmaCmEventType : std::uint8_t {
-  AddrResolved = 0,
-  AddrError,
-  RouteResolved,
-  RouteError,
-  ConnectRequest,
-  ConnectResponse,
-  ConnectError,
-  Unreachable,
-  Rejected,
-  Established,
-  Disconnected,
-  DeviceRemoval,
-  MulticastJoin,
-  MulticastError,
-  AddrChange,
-  TimewaitExit,
-  AddrinfoResolved,  // this and those below: of rdma-core 61 and later
-  AddrinfoError,
-  User,
 };
 
 /// Where SA says that a service is (ServiceRecord, IBTA vol 1 §15.2.5.14).
@@ -178,7 +102,7 @@ struct BindRdmaCmId {
   RdmaCmAddress address{};
 };
 
-/// rdma_resolve_addr. Completes with AddrResolved or AddrError.
+/// rdma_resolve_addr. Completes with AddressResolved or AddressError.
 struct ResolveRdmaCmAddress {
   std::uint32_t id{};
   RdmaCmAddress source{};  // family None: selected by the daemon
@@ -207,8 +131,7 @@ struct ListenRdmaCm {
 /// AcceptRdmaCm; no Established follows), Established (UD), Rejected, Unreachable or ConnectError.
 struct ConnectRdmaCm {
   std::uint32_t id{};
-  RdmaCmParameters parameters{};
-  RdmaCmEce ece{};
+  verbs::ConnectionParameters parameters{};
 };
 
 /// rdma_accept. On the passive side, with parameters: answers a ConnectRequest. On the active side,
@@ -218,8 +141,7 @@ struct AcceptRdmaCm {
   std::uint32_t id{};
   std::uint64_t uid{};
   bool has_parameters{};
-  RdmaCmParameters parameters{};
-  RdmaCmEce ece{};
+  verbs::ConnectionParameters parameters{};
 };
 
 /// rdma_reject.
@@ -241,18 +163,10 @@ struct InitRdmaCmQp {
   std::uint32_t state{};  // IBV_QPS_INIT, RTR, RTS
 };
 
-/// Options of SetRdmaCmOption, with their range.
-enum class RdmaCmOption : std::uint8_t {
-  TypeOfService = 1,  // 0 to 255
-  ReuseAddress,       // 0 or 1
-  AfOnly,             // 0 or 1: IPv6 only
-  AckTimeout,         // 0 to 31: Local ACK Timeout of the QP, an exponent
-};
-
 /// rdma_set_option.
 struct SetRdmaCmOption {
   std::uint32_t id{};
-  RdmaCmOption option{RdmaCmOption::TypeOfService};
+  verbs::RdmaCmOption option{verbs::RdmaCmOption::TypeOfService};
   std::uint32_t value{};
 };
 
@@ -260,13 +174,14 @@ struct SetRdmaCmOption {
 /// would.
 struct SetRdmaCmPaths {
   std::uint32_t id{};
-  std::vector<RdmaCmPath> paths{};
+  std::vector<verbs::Path> paths{};
 };
 
-/// rdma_notify: an asynchronous event of the id's QP, IBV_EVENT_COMM_EST or IBV_EVENT_PATH_MIG.
+/// rdma_notify: an asynchronous event of the id's QP. CommunicationEstablished and PathMigrated
+/// concern a connection; others are refused.
 struct NotifyRdmaCm {
   std::uint32_t id{};
-  std::uint32_t event{};
+  verbs::AsyncEventType event{};
 };
 
 /// rdma_join_multicast. Answered by the number of the membership, from another number space than
@@ -315,7 +230,7 @@ struct QueryRdmaCmServices {
 struct WriteRdmaCmEvent {
   std::uint32_t id{};
   std::uint64_t uid{};
-  RdmaCmEventType type{RdmaCmEventType::AddrResolved};
+  verbs::RdmaCmEventType type{verbs::RdmaCmEventType::AddressResolved};
   std::int32_t status{};
   std::uint64_t argument{};
 };
@@ -343,13 +258,13 @@ struct RdmaCmAnswer {
 /// Snapshot of an id; unknown fields are zero or empty.
 struct RdmaCmIdState {
   std::string device{};  // verbs name; empty while the id is not bound to a device
-  std::uint8_t port{};
+  PortNumber port{};
   PKey pkey{};
   RdmaCmAddress source{};
   RdmaCmAddress destination{};
   Gid sgid{};
   Gid dgid{};
-  std::vector<RdmaCmPath> paths{};
+  std::vector<verbs::Path> paths{};  // the primary path first
 };
 
 /// What SA answered last to ResolveRdmaCmService; empty before.
@@ -357,43 +272,21 @@ struct RdmaCmServices {
   std::vector<RdmaCmService> services{};
 };
 
-/// Numbers of verbs (enum ibv_qp_state, ibv_mtu, ibv_qp_attr_mask ...).
+/// Answer to InitRdmaCmQp: what the QP's transition sets.
 struct RdmaCmQpAttributes {
-  std::uint32_t mask{};
-  std::uint32_t state{};
-  std::uint32_t path_mtu{};
-  std::uint32_t path_mig_state{};
-  QKey qkey{};
-  std::uint32_t rq_psn{};
-  std::uint32_t sq_psn{};
-  Qpn destination{};
-  std::uint32_t access_flags{};
-  RdmaCmAddressVector path{};
-  RdmaCmAddressVector alternate_path{};
-  std::uint16_t pkey_index{};
-  std::uint16_t alternate_pkey_index{};
-  std::uint8_t port{};
-  std::uint8_t alternate_port{};
-  std::uint8_t max_rd_atomic{};
-  std::uint8_t max_dest_rd_atomic{};
-  std::uint8_t min_rnr_timer{};
-  std::uint8_t timeout{};
-  std::uint8_t alternate_timeout{};
-  std::uint8_t retry_count{};
-  std::uint8_t rnr_retry{};
+  verbs::QpModification modification{};
 };
 
 struct RdmaCmEvent {
-  RdmaCmEventType type{RdmaCmEventType::AddrResolved};
+  verbs::RdmaCmEventType type{verbs::RdmaCmEventType::AddressResolved};
   std::uint64_t uid{};       // of the id; of a request the listener's, of a group the membership's
   std::uint32_t id{};        // of a request the new id
   std::int32_t status{};     // below 0 an errno; above what REJ or SIDR_REP said; of User any
   std::uint64_t argument{};  // of User
   /// Of connection events; of UD's requests and establishments and of groups QPN, Q_Key and
   /// private data.
-  RdmaCmParameters parameters{};
-  RdmaCmAddressVector address_vector{};  // UD and multicast: how to reach the destination
-  RdmaCmEce ece{};
+  verbs::ConnectionParameters parameters{};
+  verbs::AddressVector address_vector{};  // UD and multicast: how to reach the destination
 };
 
 /// The queue is empty: another thread fetched the event.

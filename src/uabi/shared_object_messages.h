@@ -11,7 +11,8 @@
 
 #include "base/identifiers.h"
 #include "uabi/process_address.h"
-#include "uabi/rdma_cm_messages.h"
+#include "verbs/async_event.h"
+#include "verbs/qp_attributes.h"
 
 namespace weft::uabi {
 
@@ -27,8 +28,7 @@ struct XrcTargetRequest {
   std::uint32_t serial{};
   TargetVerb verb{TargetVerb::Open};
   Qpn target;
-  std::uint8_t current_state{};
-  RdmaCmQpAttributes attributes;  // Modify: attributes with their mask
+  verbs::QpModification modification;  // of Modify
 };
 
 /// Answer to XrcTargetRequest. `error` is 0 for success, otherwise 1 + ErrorCode.
@@ -38,16 +38,15 @@ struct XrcTargetAnswer {
   std::uint32_t serial{};
   std::uint8_t error{};
   std::string reason;
-  RdmaCmQpAttributes attributes;  // of Query
+  verbs::QpAttributes attributes;  // of Query
 };
 
-/// An asynchronous event of the target (numbers of hca::AsyncEventType), for all processes that
-/// have it open.
+/// An asynchronous event of the target, for all processes that have it open.
 struct XrcTargetEvent {
   ProcessAddress peer;
   std::uint32_t domain{};
   Qpn target;
-  std::uint8_t event{};
+  verbs::AsyncEventType event{};
 };
 
 // --- imported devices, PDs and regions

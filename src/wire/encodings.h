@@ -7,21 +7,11 @@
 #include <cstdint>
 
 #include "base/time.h"
+#include "verbs/mtu.h"
 
 namespace weft::wire {
 
-/// Path MTU, encoded as in PortInfo and PathRecord (IBTA vol 1 §14.2.5.6).
-enum class Mtu : std::uint8_t { Mtu256 = 1, Mtu512 = 2, Mtu1024 = 3, Mtu2048 = 4, Mtu4096 = 5 };
-
-[[nodiscard]] constexpr unsigned log2_bytes(Mtu mtu) { return 7 + static_cast<unsigned>(mtu); }
-[[nodiscard]] constexpr std::uint32_t bytes(Mtu mtu) { return 1U << log2_bytes(mtu); }
-
-/// Number of packets of a message; an empty message has one. Shifts, because divisions are slow.
-[[nodiscard]] constexpr std::uint32_t packets(std::uint64_t message_bytes, Mtu mtu) {
-  return message_bytes == 0
-             ? 1
-             : static_cast<std::uint32_t>((message_bytes + bytes(mtu) - 1) >> log2_bytes(mtu));
-}
+using verbs::Mtu;
 
 /// Credit counts of AETH codes (IBTA vol 1 Table 45, R-RVT-9); code 31 means no limit.
 inline constexpr std::array<std::uint16_t, 31> kCreditTable = {

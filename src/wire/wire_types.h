@@ -23,6 +23,7 @@
 #include "wire/ipoib/neighbor_discovery.h"
 #include "wire/ipv4.h"
 #include "wire/ipv6.h"
+#include "wire/iwpm/peer_message.h"
 #include "wire/lrh.h"
 #include "wire/mad/class_port_info.h"
 #include "wire/mad/forwarding_tables.h"
@@ -90,6 +91,6 @@ using AllWireTypes = TypeList<
     PKeyTableRecord, PathRecord, VlArbitrationTableRecord, McMemberRecord, TraceRecord,
     MultiPathRecord, InformInfoRecord, Req, Mra, Rej, Rep, Rtu, Dreq, Drep, Lap, Apr, SidrReq,
     SidrRep, RdmaCmHeader, IpoibEncapsulation, IpoibHardwareAddress, IpoibArp, NeighborDiscovery,
-    IpoibLinkLayerOption>;
+    IpoibLinkLayerOption, IwpmMessage, IwpmRequest>;
 
 }  // namespace weft::wire

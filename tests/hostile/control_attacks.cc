@@ -198,8 +198,9 @@ void xrc_words(Liar& liar) {
         question.domain = domain;
         question.verb = static_cast<uabi::TargetVerb>(1 + liar.random.below(4));
         question.target = target;
-        question.attributes.mask = static_cast<std::uint32_t>(liar.random());
-        question.attributes.state = static_cast<std::uint32_t>(liar.random());
+        question.modification.mask =
+            verbs::QpAttributeMask::from_bits(static_cast<std::uint32_t>(liar.random()));
+        question.modification.attributes.state = static_cast<verbs::QpState>(liar.random.below(7));
         return uabi::Message{question};
       }
       case 2:
@@ -213,8 +214,10 @@ void xrc_words(Liar& liar) {
         };
       default:
         return uabi::Message{
-            uabi::XrcTargetEvent{
-                                 .peer = anybody(liar), .domain = domain, .target = target, .event = 1}
+            uabi::XrcTargetEvent{.peer = anybody(liar),
+                                 .domain = domain,
+                                 .target = target,
+                                 .event = verbs::AsyncEventType::QpFatal}
         };
     }
   });

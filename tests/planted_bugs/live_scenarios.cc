@@ -11,7 +11,8 @@
 #include <utility>
 
 #include "daemon/testing/live_program.h"
-#include "host/lane.h"
+#include "station/lane_choice.h"
+#include "verbs/mtu.h"
 
 namespace weft {
 namespace {
@@ -62,8 +63,8 @@ struct Two {
   [[nodiscard]] std::pair<hca::Qp*, hca::Qp*> on_the_same_lane(const hca::QpInit& of_a,
                                                                const hca::QpInit& of_b) {
     const auto lane_of = [&](const hca::Qp& qp_a, const hca::Qp& qp_b) {
-      return host::Lane::index_for(a.process->address(), qp_a.number(), b.process->address(),
-                                   qp_b.number());
+      return station::lane_index_for(a.process->address(), qp_a.number(), b.process->address(),
+                                     qp_b.number());
     };
     hca::Qp* const qp_b = *b.process->create_qp(0, of_b);
     while (true) {
@@ -117,7 +118,7 @@ struct UcPair {
     modify(to, hca::QpAttributeMask{QpAttribute::State} | QpAttribute::PKeyIndex |
                    QpAttribute::Port | QpAttribute::RemoteAccess);
     to.state = hca::QpState::Rtr;
-    to.path_mtu = wire::Mtu::Mtu4096;
+    to.path_mtu = verbs::Mtu::Mtu4096;
     to.dest_qpn = peer;
     to.address.dlid = peer_lid;
     to.address.port = PortNumber{1};

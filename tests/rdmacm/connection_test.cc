@@ -12,6 +12,7 @@
 namespace {
 
 namespace uabi = weft::uabi;
+namespace verbs = weft::verbs;
 using weft::Qpn;
 
 constexpr std::uint16_t kPort = 7'471;
@@ -150,8 +151,8 @@ TEST_F(Connected, ARejectionHasItsReasonAndData) {
 TEST_F(Connected, ARequestThatEndsBeforeItIsAcceptedIsNoEvent) {
   create_qp(active_);
   request();
-  daemon_->raise(daemon_->newest_id(), {.type = uabi::RdmaCmEventType::Disconnected});
-  daemon_->raise(daemon_->newest_id(), {.type = uabi::RdmaCmEventType::TimewaitExit});
+  daemon_->raise(daemon_->newest_id(), {.type = verbs::RdmaCmEventType::Disconnected});
+  daemon_->raise(daemon_->newest_id(), {.type = verbs::RdmaCmEventType::TimewaitExit});
   ASSERT_EQ(fcntl(channel_->fd, F_SETFL, O_NONBLOCK), 0);
   rdma_cm_event* event = nullptr;
   EXPECT_EQ(rdma_get_cm_event(channel_, &event), -1);
@@ -204,7 +205,7 @@ TEST_F(Connected, AnActiveSideThatCannotMoveItsQpSaysSoOnce) {
   EXPECT_EQ(state_of(active_->qp), IBV_QPS_ERR);
   ASSERT_EQ(rdma_disconnect(passive_), 0);
   pass(RDMA_CM_EVENT_DISCONNECTED);  // the passive side's alone
-  daemon_->raise(daemon_->newest_id(), {.type = uabi::RdmaCmEventType::TimewaitExit});
+  daemon_->raise(daemon_->newest_id(), {.type = verbs::RdmaCmEventType::TimewaitExit});
   pass(RDMA_CM_EVENT_TIMEWAIT_EXIT);
 }
 
@@ -403,9 +404,9 @@ TEST_F(RdmaCm, ASynchronousConnectThatIsRejectedHasItsErrno) {
   EXPECT_EQ(rdma_connect(id, &wish), -1);
   EXPECT_EQ(errno, ECONNREFUSED);
   const auto told = [&] { return daemon_->last<uabi::ConnectRdmaCm>()->parameters.private_data; };
-  EXPECT_EQ(told().octets.size(), 3U);  // what the address information says comes first, and once
+  EXPECT_EQ(told().size(), 3U);  // what the address information says comes first, and once
   EXPECT_EQ(rdma_connect(id, &wish), -1);
-  EXPECT_EQ(told().octets.size(), 1U);
+  EXPECT_EQ(told().size(), 1U);
   rdma_destroy_ep(id);
 }
 

@@ -15,6 +15,7 @@
 namespace {
 
 namespace uabi = weft::uabi;
+namespace verbs = weft::verbs;
 
 TEST_F(RdmaCm, ADescriptorIsReadableWhileAnEventWaits) {
   rdma_cm_id* id = nullptr;
@@ -23,7 +24,7 @@ TEST_F(RdmaCm, ADescriptorIsReadableWhileAnEventWaits) {
   EXPECT_EQ(poll(&readable, 1, 0), 0);
   const std::uint32_t number = number_of_last_id();
   for (int i = 0; i < 3; ++i) {
-    daemon_->raise(number, {.type = uabi::RdmaCmEventType::AddrChange});
+    daemon_->raise(number, {.type = verbs::RdmaCmEventType::AddressChange});
   }
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(poll(&readable, 1, 5'000), 1);
@@ -45,7 +46,7 @@ TEST_F(RdmaCm, AWaitingThreadGetsTheEventThatComes) {
   ASSERT_EQ(rdma_create_id(channel_, &id, nullptr, RDMA_PS_TCP), 0);
   std::thread waiter{[&] { pass(RDMA_CM_EVENT_DEVICE_REMOVAL); }};
   usleep(20'000);
-  daemon_->raise(number_of_last_id(), {.type = uabi::RdmaCmEventType::DeviceRemoval});
+  daemon_->raise(number_of_last_id(), {.type = verbs::RdmaCmEventType::DeviceRemoval});
   waiter.join();
   EXPECT_EQ(rdma_destroy_id(id), 0);
 }
@@ -55,7 +56,8 @@ TEST_F(RdmaCm, ManyEventsWaitAndThreadsShareThem) {
   rdma_cm_id* id = nullptr;
   ASSERT_EQ(rdma_create_id(channel_, &id, nullptr, RDMA_PS_TCP), 0);
   for (int i = 0; i < kEvents; ++i) {
-    daemon_->raise(number_of_last_id(), {.type = uabi::RdmaCmEventType::AddrChange, .status = i});
+    daemon_->raise(number_of_last_id(),
+                   {.type = verbs::RdmaCmEventType::AddressChange, .status = i});
   }
   const auto take_half = [&] {
     for (int i = 0; i < kEvents / 2; ++i) {

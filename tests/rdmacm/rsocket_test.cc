@@ -278,7 +278,7 @@ TEST_F(RSocket, APeerThatDiesIsTheEndOfTheStream) {
   ASSERT_EQ(rsend(client_, "last", 4, 0), 4);
   std::thread killer{[&] {
     usleep(30'000);
-    daemon_->raise(daemon_->newest_id(), {.type = weft::uabi::RdmaCmEventType::Disconnected});
+    daemon_->raise(daemon_->newest_id(), {.type = weft::verbs::RdmaCmEventType::Disconnected});
   }};
   std::array<char, 8> got{};
   EXPECT_EQ(rrecv(server_, got.data(), got.size(), MSG_WAITALL), 4);

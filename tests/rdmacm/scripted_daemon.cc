@@ -221,7 +221,7 @@ uabi::Message ScriptedDaemon::handle(Channel&, const uabi::BindRdmaCmId& request
   state.source.port = state.source.port == 0 ? ++last_port_ : state.source.port;
   if (!has_wildcard(request.address)) {
     state.device = "weft0";
-    state.port = 1;
+    state.port = PortNumber{1};
     state.pkey = PKey{0xFFFF};
     state.sgid = Gid{kDefaultGidPrefix, Guid{1}};
   }
@@ -235,27 +235,25 @@ uabi::Message ScriptedDaemon::handle(Channel& channel, const uabi::ResolveRdmaCm
   uabi::RdmaCmIdState& state = ids_[request.id].state;
   state.destination = request.destination;
   state.dgid = Gid{kDefaultGidPrefix, Guid{2}};
-  raise_locked(request.id, {.type = uabi::RdmaCmEventType::AddrResolved});
+  raise_locked(request.id, {.type = verbs::RdmaCmEventType::AddressResolved});
   return uabi::RdmaCmAnswer{};
 }
 
 uabi::Message ScriptedDaemon::handle(Channel& channel, const uabi::ResolveRdmaCmRoute& request) {
   const uabi::RdmaCmIdState& state = ids_[request.id].state;
-  const uabi::RdmaCmPath path{.dgid = state.dgid,
-                              .sgid = state.sgid,
-                              .dlid = lid_,
-                              .slid = lid_,
-                              .is_reversible = true,
-                              .pkey = PKey{0xFFFF},
-                              .mtu = IBV_MTU_2048,
-                              .rate = IBV_RATE_100_GBPS,
-                              .packet_life_time = 10};
+  const verbs::Path path{.sgid = state.sgid,
+                         .dgid = state.dgid,
+                         .slid = lid_,
+                         .dlid = lid_,
+                         .mtu = verbs::Mtu::Mtu2048,
+                         .rate = IBV_RATE_100_GBPS,
+                         .packet_life_time = 10};
   return handle(channel, uabi::SetRdmaCmPaths{.id = request.id, .paths = {path}});
 }
 
 uabi::Message ScriptedDaemon::handle(Channel&, const uabi::SetRdmaCmPaths& request) {
   ids_[request.id].state.paths = request.paths;
-  raise_locked(request.id, {.type = uabi::RdmaCmEventType::RouteResolved});
+  raise_locked(request.id, {.type = verbs::RdmaCmEventType::RouteResolved});
   return uabi::RdmaCmAnswer{};
 }
 
@@ -280,7 +278,7 @@ uabi::Message ScriptedDaemon::handle(Channel&, const uabi::ConnectRdmaCm& reques
     return each.second.listens && each.second.state.source.port == active.state.destination.port;
   });
   if (found == ids_.end()) {
-    raise_locked(request.id, {.type = uabi::RdmaCmEventType::Rejected, .status = 8});
+    raise_locked(request.id, {.type = verbs::RdmaCmEventType::Rejected, .status = 8});
     return uabi::RdmaCmAnswer{};
   }
   const auto& [listener_number, listener] = *found;
@@ -293,14 +291,13 @@ uabi::Message ScriptedDaemon::handle(Channel&, const uabi::ConnectRdmaCm& reques
   passive.state = active.state;
   std::swap(passive.state.source, passive.state.destination);
   std::swap(passive.state.sgid, passive.state.dgid);
-  uabi::RdmaCmParameters told = request.parameters;  // depths as the passive side sees them
+  verbs::ConnectionParameters told = request.parameters;  // depths as the passive side sees them
   std::swap(told.initiator_depth, told.responder_resources);
-  told.private_data.octets.resize(active.is_datagram ? 180 : 56);
-  raise_locked(listener_number, {.type = uabi::RdmaCmEventType::ConnectRequest,
+  told.private_data.resize(active.is_datagram ? 180 : 56);
+  raise_locked(listener_number, {.type = verbs::RdmaCmEventType::ConnectRequest,
                                  .uid = listener.uid,
                                  .id = number,
-                                 .parameters = told,
-                                 .ece = request.ece});
+                                 .parameters = told});
   return uabi::RdmaCmAnswer{};
 }
 
@@ -308,32 +305,32 @@ uabi::Message ScriptedDaemon::handle(Channel&, const uabi::AcceptRdmaCm& request
   Id& id = ids_[request.id];
   id.uid = request.uid;
   if (!request.has_parameters) {
-    raise_locked(id.peer, {.type = uabi::RdmaCmEventType::Established});
+    raise_locked(id.peer, {.type = verbs::RdmaCmEventType::Established});
     return uabi::RdmaCmAnswer{};
   }
   id.parameters = request.parameters;
-  uabi::RdmaCmParameters told = request.parameters;
+  verbs::ConnectionParameters told = request.parameters;
   told.qkey = QKey{kQKey};
   raise_locked(id.peer, {
-                            .type = id.is_datagram ? uabi::RdmaCmEventType::Established
-                                                   : uabi::RdmaCmEventType::ConnectResponse,
+                            .type = id.is_datagram ? verbs::RdmaCmEventType::Established
+                                                   : verbs::RdmaCmEventType::ConnectResponse,
                             .parameters = told,
-                            .address_vector = {.dlid = lid_, .port = 1},
-                            .ece = request.ece
+                            .address_vector = {.dlid = lid_, .port = PortNumber{1}}
   });
   return uabi::RdmaCmAnswer{};
 }
 
 uabi::Message ScriptedDaemon::handle(Channel&, const uabi::RejectRdmaCm& request) {
-  raise_locked(ids_[request.id].peer, {.type = uabi::RdmaCmEventType::Rejected,
-                                       .status = request.reason == 0 ? 28 : request.reason,
-                                       .parameters = {.private_data = request.private_data}});
+  raise_locked(ids_[request.id].peer,
+               {.type = verbs::RdmaCmEventType::Rejected,
+                .status = request.reason == 0 ? 28 : request.reason,
+                .parameters = {.private_data = request.private_data.octets}});
   return uabi::RdmaCmAnswer{};
 }
 
 uabi::Message ScriptedDaemon::handle(Channel&, const uabi::DisconnectRdmaCm& request) {
-  raise_locked(request.id, {.type = uabi::RdmaCmEventType::Disconnected});
-  raise_locked(ids_[request.id].peer, {.type = uabi::RdmaCmEventType::Disconnected});
+  raise_locked(request.id, {.type = verbs::RdmaCmEventType::Disconnected});
+  raise_locked(ids_[request.id].peer, {.type = verbs::RdmaCmEventType::Disconnected});
   return uabi::RdmaCmAnswer{};
 }
 
@@ -341,36 +338,38 @@ uabi::Message ScriptedDaemon::handle(Channel&, const uabi::InitRdmaCmQp& request
   const Id& id = ids_[request.id];
   const auto peer = ids_.find(id.peer);
   return uabi::RdmaCmQpAttributes{
-      .mask = mask_of(static_cast<ibv_qp_state>(request.state), id.is_datagram),
-      .state = request.state,
-      .path_mtu = IBV_MTU_2048,
-      .qkey = QKey{kQKey},
-      .rq_psn = id.peer,
-      .sq_psn = request.id,
-      .destination = peer == ids_.end() ? Qpn{}
-        : peer->second.parameters.qpn,
-      .access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
-      .path = {.dlid = lid_, .port = 1},
-      .port = 1,
-      .max_rd_atomic = 4,
-      .max_dest_rd_atomic = 4,
-      .min_rnr_timer = 1,
-      .timeout = 14,
-      .retry_count = 7,
-      .rnr_retry = 7
+      {.mask = verbs::QpAttributeMask::from_bits(
+           mask_of(static_cast<ibv_qp_state>(request.state), id.is_datagram)),
+       .attributes = {
+           .state = verbs::qp_state_of(request.state).value_or(verbs::QpState::Reset),
+           .path_mtu = verbs::Mtu::Mtu2048,
+           .qkey = QKey{kQKey},
+           .rq_psn = Psn{id.peer},
+           .sq_psn = Psn{request.id},
+           .dest_qpn = peer == ids_.end() ? Qpn{} : peer->second.parameters.qpn,
+           .access = verbs::AccessFlags{verbs::Access::RemoteWrite} | verbs::Access::RemoteRead,
+           .address = {.dlid = lid_, .port = PortNumber{1}},
+           .max_rd_atomic = 4,
+           .max_dest_rd_atomic = 4,
+           .min_rnr_timer = 1,
+           .port = PortNumber{1},
+           .timeout = TimeoutExponent{14},
+           .retry_count = 7,
+           .rnr_retry = 7}}
   };
 }
 
 uabi::Message ScriptedDaemon::handle(Channel&, const uabi::JoinRdmaCmGroup& request) {
   memberships_[++last_number_] = {.id = request.id, .uid = request.uid};
-  raise_locked(request.id, {
-                               .type = uabi::RdmaCmEventType::MulticastJoin,
-                               .uid = request.uid,
-                               .parameters = {.qpn = kMulticastQpn, .qkey = QKey{kQKey}},
-                               .address_vector = {.dlid = Lid{0xC001},
-                                              .port = 1,
-                                              .is_global = true,
-                                              .dgid = Gid{0xFF12'401B'FFFF'0000, Guid{1}}}
+  raise_locked(request.id,
+               {
+                   .type = verbs::RdmaCmEventType::MulticastJoin,
+                   .uid = request.uid,
+                   .parameters = {.qpn = kMulticastQpn, .qkey = QKey{kQKey}},
+                   .address_vector = {.dlid = Lid{0xC001},
+                                  .port = PortNumber{1},
+                                  .is_global = true,
+                                  .grh = {.dgid = Gid{0xFF12'401B'FFFF'0000, Guid{1}}}}
   });
   return uabi::RdmaCmAnswer{.error = 0, .value = last_number_, .reason = {}};
 }
@@ -409,8 +408,8 @@ uabi::Message ScriptedDaemon::handle(Channel&, const uabi::ResolveRdmaCmService&
       (request.name.empty() && std::ranges::any_of(services_, [&](const auto& each) {
          return each.service_id == request.service_id;
        }));
-  raise_locked(request.id, {.type = is_known ? uabi::RdmaCmEventType::AddrinfoResolved
-                                             : uabi::RdmaCmEventType::AddrinfoError,
+  raise_locked(request.id, {.type = is_known ? verbs::RdmaCmEventType::AddrinfoResolved
+                                             : verbs::RdmaCmEventType::AddrinfoError,
                             .status = is_known ? 0 : -ENOENT});
   return uabi::RdmaCmAnswer{};
 }

@@ -79,7 +79,7 @@ class ScriptedDaemon {
     bool is_datagram{};
     bool listens{};
     std::uint32_t peer{};  // 0: not connected
-    uabi::RdmaCmParameters parameters;
+    verbs::ConnectionParameters parameters;
     uabi::RdmaCmIdState state;
   };
   struct Membership {

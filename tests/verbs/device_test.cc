@@ -70,9 +70,9 @@ TEST_F(Verbs, ClosingADeviceGivesUpItsDescriptorsBeforeItReturns) {
   }};
 }
 
-TEST_F(Verbs, NoKernelHasAnIndexForADevice) {
+TEST_F(Verbs, NoDeviceHasAnIndexWhereNoNetlinkAnswers) {
   // ibv_get_device_index(3): -1 where the kernel does not tell it (rdma netlink,
-  // RDMA_NLDEV_CMD_GET).
+  // RDMA_NLDEV_CMD_GET), as in this program, which has not loaded libweft-netlink.so.
   EXPECT_EQ(ibv_get_device_index(list_[0]), -1);
 }
 

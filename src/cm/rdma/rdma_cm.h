@@ -45,8 +45,8 @@ struct RdmaCmLimits {
   std::size_t services_of_id{256};  ///< places of a service that an id keeps; policy
 };
 
-/// Converts a path record of SA.
-[[nodiscard]] Path path_of(const wire::PathRecord& record);
+/// Converts a path record of SA; none if its MTU is a reserved code.
+[[nodiscard]] std::optional<Path> path_of(const wire::PathRecord& record);
 
 /// Connection setup by IP address, for all programs of one host.
 class RdmaCm final : private CmObserver {
@@ -114,16 +114,12 @@ class RdmaCm final : private CmObserver {
   [[nodiscard]] Result<void> reject(RdmaCmId id, std::uint8_t reason, ByteSpan private_data,
                                     Instant now);
   [[nodiscard]] Result<void> disconnect(RdmaCmId id, Instant now);
-  [[nodiscard]] Result<void> notify(RdmaCmId id, QpEvent event, Instant now);
+  [[nodiscard]] Result<void> notify(RdmaCmId id, AsyncEventType event, Instant now);
   /// The QP received a packet before it was in RTS, which implies the RTU (R-RVT-16).
   void communication_established(Qpn qpn, Instant now);
 
-  /// Attributes for the QP's transition to `state`; the Q_Key for UD only.
-  struct QpTransition {
-    QpAttributes attributes{};
-    std::optional<QKey> qkey{};
-  };
-  [[nodiscard]] Result<QpTransition> qp_attributes(RdmaCmId id, QpState state) const;
+  /// What the QP's transition to `state` sets (R-CM-3).
+  [[nodiscard]] Result<QpModification> qp_attributes(RdmaCmId id, QpState state) const;
 
   // --- groups
   /// Completes with MulticastJoin or MulticastError, which carry `context`.

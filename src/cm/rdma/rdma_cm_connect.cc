@@ -273,7 +273,7 @@ Result<void> RdmaCm::disconnect(RdmaCmId id, Instant now) {
   return {};
 }
 
-Result<void> RdmaCm::notify(RdmaCmId id, QpEvent event, Instant now) {
+Result<void> RdmaCm::notify(RdmaCmId id, AsyncEventType event, Instant now) {
   const Id* const of = find(id);
   if (of == nullptr || !of->connection) {
     return fail(ErrorCode::InvalidArgument, "the id has no connection");
@@ -292,23 +292,20 @@ void RdmaCm::communication_established(Qpn qpn, Instant now) {
   }
 }
 
-Result<RdmaCm::QpTransition> RdmaCm::qp_attributes(RdmaCmId id, QpState state) const {
+Result<QpModification> RdmaCm::qp_attributes(RdmaCmId id, QpState state) const {
   const Id* const of = find(id);
   if (of == nullptr) {
     return fail(ErrorCode::NotFound, "there is no id {}", id.value());
   }
   if (of->connection && of->type != QpType::Ud && of->state != RdmaCmState::Listen) {
-    auto attributes = connections_.init_qp_attributes(*of->connection, state);
-    if (!attributes) {
-      return std::unexpected(attributes.error());
+    auto to = connections_.init_qp_attributes(*of->connection, state);
+    if (to && state == QpState::Rtr) {
+      to->attributes.rq_psn = of->starting_psn;  // sent to the peer later, in the REP
     }
-    if (state == QpState::Rtr) {
-      attributes->rq_psn = of->starting_psn;  // sent to the peer later, in the REP
+    if (to && of->ack_timeout && to->mask.has(QpAttribute::Timeout)) {
+      to->attributes.timeout = TimeoutExponent{*of->ack_timeout};
     }
-    if (of->ack_timeout && attributes->mask.has(QpAttribute::Timeout)) {
-      attributes->timeout = *of->ack_timeout;
-    }
-    return QpTransition{.attributes = *attributes, .qkey = std::nullopt};
+    return to;
   }
   const auto port = of->port ? ports_.find(*of->port) : ports_.end();
   if (port == ports_.end()) {
@@ -320,22 +317,19 @@ Result<RdmaCm::QpTransition> RdmaCm::qp_attributes(RdmaCmId id, QpState state) c
   if (found == pkeys.end()) {
     return fail(ErrorCode::InvalidArgument, "the port has P_Key {:#x} no more", of->pkey.value());
   }
-  QpTransition transition;
-  QpAttributes& attributes = transition.attributes;
-  attributes.state = state;
-  attributes.mask = QpAttribute::State;
+  QpModification to{.mask = QpAttribute::State, .attributes = {.state = state}};
   if (state == QpState::Init) {
-    attributes.mask |= QpAttribute::PKeyIndex;
-    attributes.mask |= QpAttribute::Port;
-    attributes.pkey_index = static_cast<std::uint16_t>(found - pkeys.begin());
-    attributes.port = port->second.number;
+    to.mask |= QpAttributeMask{QpAttribute::PKeyIndex} | QpAttribute::Port;
+    to.attributes.pkey_index = static_cast<std::uint16_t>(found - pkeys.begin());
+    to.attributes.port = port->second.number;
     if (of->type == QpType::Ud) {
-      transition.qkey = of->qkey;
+      to.mask |= QpAttribute::QKey;
+      to.attributes.qkey = of->qkey;
     } else {
-      attributes.mask |= QpAttribute::RemoteAccess;
+      to.mask |= QpAttribute::RemoteAccess;
     }
   }
-  return transition;
+  return to;
 }
 
 }  // namespace weft::cm

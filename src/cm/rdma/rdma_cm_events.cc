@@ -37,18 +37,20 @@ constexpr std::uint8_t kUsersTime = 24;
   return *header;
 }
 
-[[nodiscard]] QpAddress address_of(const Path& path, PortNumber port) {
-  return {.dlid = path.dlid,
-          .sl = path.sl,
-          .source_path_bits = static_cast<std::uint8_t>(path.slid.value() & 0x7F),
-          .static_rate = path.rate,
-          .port = port,
-          .is_global = path.is_global(),
-          .dgid = path.dgid,
-          .flow_label = path.flow_label,
-          .sgid_index = 0,
-          .hop_limit = path.hop_limit,
-          .traffic_class = path.traffic_class};
+[[nodiscard]] AddressVector address_of(const Path& path, PortNumber port) {
+  return {
+      .dlid = path.dlid,
+      .sl = path.sl,
+      .source_path_bits = static_cast<std::uint8_t>(path.slid.value() & 0x7F),
+      .static_rate = path.rate,
+      .port = port,
+      .is_global = path.is_global(),
+      .grh = {.dgid = path.dgid,
+              .flow_label = path.flow_label,
+              .sgid_index = 0,
+              .hop_limit = path.hop_limit,
+              .traffic_class = path.traffic_class}
+  };
 }
 
 }  // namespace

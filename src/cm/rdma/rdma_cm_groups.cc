@@ -112,17 +112,20 @@ void RdmaCm::membership_changed(GroupId number, const sa::Answer<wire::McMemberR
   if (record) {
     event.parameters.qpn = kMulticastQpn;
     event.parameters.qkey = record->qkey;
-    event.address = {.dlid = record->mlid,
-                     .sl = record->sl,
-                     .source_path_bits = 0,
-                     .static_rate = record->rate,
-                     .port = port == ports_.end() ? PortNumber{} : port->second.number,
-                     .is_global = true,
-                     .dgid = record->mgid,
-                     .flow_label = record->flow_label,
-                     .sgid_index = 0,
-                     .hop_limit = record->hop_limit,
-                     .traffic_class = record->tclass};
+    event.address = {
+        .dlid = record->mlid,
+        .sl = record->sl,
+        .source_path_bits = 0,
+        .static_rate = record->rate,
+        .port = port == ports_.end() ? PortNumber{}
+              : port->second.number,
+        .is_global = true,
+        .grh = {.dgid = record->mgid,
+                                                  .flow_label = record->flow_label,
+                                                  .sgid_index = 0,
+                                                  .hop_limit = record->hop_limit,
+                                                  .traffic_class = record->tclass}
+    };
   } else {
     event.failure = record.error().failure == sa::QueryFailure::TimedOut
                         ? RdmaCmFailure::TimedOut

@@ -60,8 +60,9 @@ bool RdmaCm::follow_redirection(RdmaCmId id, Id& of, const CmEvent& event, Insta
           return;
         }
         found->query.reset();
+        const auto usable = path ? path_of(*path) : std::nullopt;
         if (found->state == RdmaCmState::Connect &&
-            (!path || !request_again(*found, path_of(*path), to, at))) {
+            (!usable || !request_again(*found, *usable, to, at))) {
           report_rejected(id, *found, event);
         }
       },

@@ -44,27 +44,31 @@ namespace {
 
 }  // namespace
 
-Path path_of(const wire::PathRecord& record) {
-  return {.sgid = record.sgid,
-          .dgid = record.dgid,
-          .slid = record.slid,
-          .dlid = record.dlid,
-          .sl = record.sl,
-          .pkey = record.pkey,
-          .mtu = static_cast<wire::Mtu>(record.mtu),
-          .rate = record.rate,
-          .packet_life_time = record.packet_life_time,
-          .traffic_class = record.tclass,
-          .hop_limit = record.hop_limit,
-          .flow_label = record.flow_label,
-          .is_reversible = record.reversible};
+std::optional<Path> path_of(const wire::PathRecord& record) {
+  const auto mtu = verbs::mtu_of(record.mtu);
+  if (!mtu) {
+    return std::nullopt;
+  }
+  return Path{.sgid = record.sgid,
+              .dgid = record.dgid,
+              .slid = record.slid,
+              .dlid = record.dlid,
+              .sl = record.sl,
+              .pkey = record.pkey,
+              .mtu = *mtu,
+              .rate = record.rate,
+              .packet_life_time = record.packet_life_time,
+              .traffic_class = record.tclass,
+              .hop_limit = record.hop_limit,
+              .flow_label = record.flow_label,
+              .is_reversible = record.reversible};
 }
 
 Result<void> RdmaCm::resolve_ib(RdmaCmId id, Id& of, const IbEndpoint& destination) {
   if (!of.port) {
     const auto found = std::ranges::find_if(ports_, [&](const auto& port) {
       const sa::LocalPort& local = port.second.sa.port();
-      return local.is_active && !local.gids.empty() &&
+      return local.is_active() && !local.gids.empty() &&
              local.gids.front().prefix() == destination.gid.prefix();
     });
     if (found == ports_.end()) {
@@ -260,7 +264,12 @@ void RdmaCm::path_found(RdmaCmId id, const sa::Answer<wire::PathRecord>& path) {
     of->state = RdmaCmState::AddressResolved;
     return fail_with(id, *of, RdmaCmEventType::RouteError, failure_of(path.error()));
   }
-  of->paths = {path_of(*path)};
+  const auto usable = path_of(*path);
+  if (!usable) {
+    of->state = RdmaCmState::AddressResolved;
+    return fail_with(id, *of, RdmaCmEventType::RouteError, RdmaCmFailure::InvalidArgument);
+  }
+  of->paths = {*usable};
   of->state = RdmaCmState::RouteResolved;
   static_cast<void>(report_event(id, *of, {.type = RdmaCmEventType::RouteResolved}));
 }

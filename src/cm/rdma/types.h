@@ -11,9 +11,10 @@
 #include "base/bytes.h"
 #include "base/keys.h"
 #include "base/strong.h"
-#include "cm/qp_attributes.h"
 #include "cm/rdma/socket_address.h"
 #include "cm/types.h"
+#include "verbs/connection_parameters.h"
+#include "verbs/rdma_cm.h"
 
 namespace weft::cm {
 
@@ -38,42 +39,9 @@ enum class RdmaCmState : std::uint8_t {
 inline constexpr unsigned kRdmaCmStateCount = 10;
 [[nodiscard]] std::string_view name_of(RdmaCmState state);
 
-/// Event types, with the order and numbers of librdmacm's enum rdma_cm_event_type.
-enum class RdmaCmEventType : std::uint8_t {
-  AddressResolved,
-  AddressError,
-  RouteResolved,
-  RouteError,
-  ConnectRequest,
-  ConnectResponse,
-  ConnectError,
-  Unreachable,
-  Rejected,
-  Established,
-  Disconnected,
-  DeviceRemoval,
-  MulticastJoin,
-  MulticastError,
-  AddressChange,
-  TimewaitExit,
-  AddrinfoResolved,
-  AddrinfoError,
-  User,  ///< of the id's program itself
-};
-
-/// Parameters of a connection. For UD only QPN and Q_Key are meaningful.
-struct ConnectionParameters {
-  Qpn qpn{};
-  QKey qkey{};
-  bool has_srq{};
-  std::uint8_t responder_resources{};
-  std::uint8_t initiator_depth{};
-  std::uint8_t flow_control{};
-  std::uint8_t retry_count{};
-  std::uint8_t rnr_retry_count{};
-  Ece ece{};
-  std::vector<std::byte> private_data{};
-};
+using verbs::ConnectionParameters;
+using verbs::RdmaCmEventType;
+using verbs::RdmaCmOption;
 
 /// Reason for an error event, as reported to the user.
 enum class RdmaCmFailure : std::uint8_t {
@@ -102,7 +70,7 @@ struct RdmaCmEvent {
   std::int32_t status{};
   std::uint64_t argument{};  ///< of User
   ConnectionParameters parameters{};
-  QpAddress address{};  ///< for UD and multicast: how to reach the destination
+  AddressVector address{};  ///< for UD and multicast: how to reach the destination
 };
 
 /// Receives the events of ids. It must not call the manager.
@@ -117,9 +85,6 @@ class RdmaCmSink {
   /// may retry.
   [[nodiscard]] virtual bool take(const RdmaCmEvent& event) = 0;
 };
-
-/// Options of rdma_set_option that an id supports.
-enum class RdmaCmOption : std::uint8_t { TypeOfService, ReuseAddress, AfOnly, AckTimeout };
 
 /// A service as its users know it: its name or, without one, its ServiceID (ServiceRecord, IBTA vol
 /// 1 §15.2.5.14).

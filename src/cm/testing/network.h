@@ -39,13 +39,12 @@ class TestHost final : public CmObserver {
   /// Another one of the same port, for an alternate path.
   [[nodiscard]] Gid other_gid() const { return {kDefaultGidPrefix, Guid{0xBF00 + lid.value()}}; }
   [[nodiscard]] PortAddress address() const {
-    return {
-        .number = PortNumber{1},
-        .lid = lid,
-        .gids = {gid(), other_gid()},
-        .pkeys = {PKey{0x1234}, kDefaultPKey},
-        .ca_guid = ca()
-    };
+    PortAddress address;
+    address.lid = lid;
+    address.gids = {gid(), other_gid()};
+    address.pkeys = {PKey{0x1234}, kDefaultPKey};
+    address.ca_guid = ca();
+    return address;
   }
 
   Handled handle(CmId id, const CmEvent& event, Instant now) override {

@@ -1,5 +1,6 @@
-// Devices: listing, opening, and what they say of themselves.
+// Devices: listing, opening, and their attributes.
 
+#include <dlfcn.h>
 #include <endian.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -17,6 +18,7 @@
 #include "compat/ibverbs/interfaces.h"
 #include "compat/ibverbs/objects.h"
 #include "compat/ibverbs/sysfs.h"
+#include "hca/device_capabilities.h"
 
 namespace weft::compat {
 
@@ -25,8 +27,16 @@ void remove_context(Context& context);
 
 namespace {
 
-/// Our own vendor and part by default; others by environment, since perftest chooses its way of
-/// posting by the part alone.
+static_assert(hca::kDeviceCapabilities ==
+                  (IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_CURR_QP_STATE_MOD |
+                   IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+                   IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
+                   IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW |
+                   IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC),
+              "the numbers are those of verbs");
+
+/// Our own vendor and part by default. The environment can set others, since perftest chooses its
+/// method of posting by the part alone.
 constexpr std::uint32_t kVendorId = 0x5746;
 constexpr std::uint32_t kVendorPart = 1;
 constexpr const char* kFirmware = "1.0.0";
@@ -70,7 +80,7 @@ std::vector<Device*> list_devices() {
       copy_text(device->device.ibdev_path, sysfs_path() + "/class/infiniband/" + hca.name);
       device->hca = number++;
       device->guid = hca.node_guid;
-      device->driver_operations = &devices;  // nobody else's
+      device->driver_operations = &devices;  // an address that no driver has
       current.push_back(device.get());
       devices.push_back(std::move(device));
     }
@@ -94,11 +104,7 @@ std::vector<Device*> list_devices() {
   out.hw_ver = 1;
   out.max_qp = static_cast<int>(limits.max_qp);
   out.max_qp_wr = static_cast<int>(limits.max_qp_wr);
-  out.device_cap_flags = IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_CURR_QP_STATE_MOD |
-                         IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-                         IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
-                         IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW |
-                         IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC;
+  out.device_cap_flags = static_cast<unsigned>(hca::kDeviceCapabilities);
   out.max_sge = static_cast<int>(limits.max_sge);
   out.max_sge_rd = static_cast<int>(limits.max_sge);
   out.max_cq = static_cast<int>(limits.max_cq);
@@ -109,8 +115,8 @@ std::vector<Device*> list_devices() {
   out.max_qp_rd_atom = static_cast<int>(limits.max_qp_rd_atomic);
   out.max_res_rd_atom = static_cast<int>(limits.max_qp_rd_atomic * limits.max_qp);
   out.max_qp_init_rd_atom = static_cast<int>(limits.max_qp_rd_atomic);
-  // IBV_ATOMIC_GLOB would be true as well, but UCX 1.13 takes it for no atomics at all; that the
-  // CPU's own instructions see ours is in pci_atomic_caps, as adapters say it.
+  // IBV_ATOMIC_GLOB would be correct as well, but UCX 1.13 takes it for no support at all.
+  // pci_atomic_caps reports that atomics are coherent with the CPU's own, as adapters do.
   out.atomic_cap = IBV_ATOMIC_HCA;
   out.max_mcast_grp = static_cast<int>(limits.max_mcast_groups);
   out.max_mcast_qp_attach = static_cast<int>(limits.max_mcast_qps_per_group);
@@ -125,15 +131,11 @@ std::vector<Device*> list_devices() {
   return out;
 }
 
-// Of newer headers: IBV_ODP_SUPPORT_FLUSH, IBV_ODP_SUPPORT_ATOMIC_WRITE; and of the kernel's,
-// IB_UVERBS_DEVICE_FLUSH_GLOBAL, _FLUSH_PERSISTENT and _ATOMIC_WRITE.
+// From newer headers: IBV_ODP_SUPPORT_FLUSH, IBV_ODP_SUPPORT_ATOMIC_WRITE.
 constexpr std::uint32_t kOdpFlush = 1U << 6;
 constexpr std::uint32_t kOdpAtomicWrite = 1U << 7;
-constexpr std::uint64_t kDeviceFlushGlobal = 1ULL << 38;
-constexpr std::uint64_t kDeviceFlushPersistent = 1ULL << 39;
-constexpr std::uint64_t kDeviceAtomicWrite = 1ULL << 40;
 
-/// Every access goes through one table of regions, so that each may find a region paged on demand.
+/// Every access uses the same table of regions, so each may find a region that is paged on demand.
 [[nodiscard]] ibv_odp_caps odp_capabilities() {
   constexpr std::uint32_t kMessages =
       IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
@@ -150,19 +152,19 @@ int query_device_ex(ibv_context* c, const ibv_query_device_ex_input*,
                     ibv_device_attr_ex* attributes, std::size_t size) noexcept {
   ibv_device_attr_ex out{};
   out.orig_attr = device_attributes(context_of(c));
-  out.device_cap_flags_ex = out.orig_attr.device_cap_flags | kDeviceFlushGlobal |
-                            kDeviceFlushPersistent | kDeviceAtomicWrite;
+  out.device_cap_flags_ex = hca::kDeviceCapabilities | hca::kDeviceExtendedCapabilities;
   out.odp_caps = odp_capabilities();
-  // The same engine; but ATOMIC WRITE is offered on RC QPs only.
+  // The same engine, except that only RC QPs offer ATOMIC WRITE.
   out.xrc_odp_caps = out.odp_caps.per_transport_caps.rc_odp_caps & ~kOdpAtomicWrite;
   out.max_dm_size = kMaxDeviceMemory;
   out.max_wq_type_rq = context_of(c).engine->configuration().limits.max_wq;
   out.completion_timestamp_mask = ~std::uint64_t{0};
-  out.hca_core_clock = 1'000'000;  // kHz: stamps count nanoseconds
+  out.hca_core_clock = 1'000'000;  // kHz: time stamps are in nanoseconds
   out.phys_port_cnt_ex = out.orig_attr.phys_port_cnt;
   out.pci_atomic_caps.fetch_add = IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP;
   out.pci_atomic_caps.compare_swap = IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP;
-  out.cq_mod_caps = {.max_cq_count = 0xFFFF, .max_cq_period = 0xFFFF};  // all that the verb can say
+  out.cq_mod_caps = {.max_cq_count = 0xFFFF,
+                     .max_cq_period = 0xFFFF};  // the most that the verb can express
   copy_clamped(attributes, size, &out, sizeof out);
   return 0;
 }
@@ -261,9 +263,14 @@ WEFT_EXPORT __be64 ibv_get_device_guid(ibv_device* device) {
   return htobe64(object_of<Device>(device).guid.value());
 }
 
-/// An index names the device in the kernel's RDMA netlink, which knows none of ours: a program that
-/// was told one would ask there.
-WEFT_EXPORT int ibv_get_device_index(ibv_device*) { return -1; }
+/// An index names the device in RDMA netlink: a program that is told one asks there. So it is told
+/// only where our devices answer, in programs that have loaded libweft-netlink.so.
+WEFT_EXPORT int ibv_get_device_index(ibv_device* d) {
+  using IsServed = int();
+  auto* const is_served =
+      reinterpret_cast<IsServed*>(dlsym(RTLD_DEFAULT, "weft_netlink_is_served"));
+  return is_served != nullptr && is_served() != 0 ? static_cast<int>(object_of<Device>(d).hca) : -1;
+}
 
 WEFT_EXPORT ibv_context* ibv_open_device(ibv_device* d) {
   os::UniqueFd command{memfd_create("weft-device", MFD_CLOEXEC)};
@@ -284,7 +291,8 @@ WEFT_EXPORT int ibv_close_device(ibv_context* c) {
   Context& context = context_of(c);
   if (is_alive(context)) {
     remove_context(context);
-    // The last name of a device that this program has opened; others had it from the first.
+    // The last context of a device that this program has opened; other processes imported it from
+    // there.
     if (context.handles->foreign == nullptr && context.handles.use_count() == 1) {
       context.process->unshare_device(context.hca, context.command.get());
     }

@@ -1,4 +1,4 @@
-// This program's attachment to its fabric, and how it says no.
+// This program's attachment to its fabric, and error reporting.
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@
 namespace weft::compat {
 namespace {
 
-/// Hands the engine's events to the queues that programs wait on.
+/// Distributes the engine's events to the queues on which programs wait.
 class Events final : public host::ProcessEvents {
  public:
   void completion_event(std::uint32_t, hca::CompletionQueue& cq) override {
@@ -36,7 +36,7 @@ class Events final : public host::ProcessEvents {
     remove_importer(device, peer);
   }
 
-  /// Whoever runs the program must learn it: all that the program itself sees is an error.
+  /// The user must be told, since the program itself only sees errors.
   void fabric_gone(std::string_view reason) override {
     std::fprintf(stderr, "weft: %.*s\n", static_cast<int>(reason.size()), reason.data());
   }
@@ -48,12 +48,12 @@ class Events final : public host::ProcessEvents {
   std::vector<Context*> contexts;
 };
 
-Events& events = *new Events;  // never destroyed: threads of ours run until the program is gone
+Events& events = *new Events;  // never destroyed: our threads run until the program exits
 std::mutex attach_lock;
 std::atomic<host::Process*> attached{nullptr};
 
-/// A program may end before our thread has come to say what happened, if it saw an error, or while
-/// what it sent is under way.
+/// A program may exit before our thread has reported the end of the fabric: because it saw an
+/// error, or with data in transit.
 struct FinalReport {
   ~FinalReport() {
     if (host::Process* const program = attached.load(); program && !os::is_child_of_fork()) {
@@ -64,30 +64,15 @@ struct FinalReport {
 };
 const FinalReport final_report;
 
-/// In the order of hca::AsyncEventType.
-constexpr ibv_event_type kEventTypes[] = {IBV_EVENT_CQ_ERR,
-                                          IBV_EVENT_QP_FATAL,
-                                          IBV_EVENT_QP_REQ_ERR,
-                                          IBV_EVENT_QP_ACCESS_ERR,
-                                          IBV_EVENT_COMM_EST,
-                                          IBV_EVENT_SQ_DRAINED,
-                                          IBV_EVENT_PATH_MIG,
-                                          IBV_EVENT_PATH_MIG_ERR,
-                                          IBV_EVENT_DEVICE_FATAL,
-                                          IBV_EVENT_PORT_ACTIVE,
-                                          IBV_EVENT_PORT_ERR,
-                                          IBV_EVENT_LID_CHANGE,
-                                          IBV_EVENT_PKEY_CHANGE,
-                                          IBV_EVENT_SM_CHANGE,
-                                          IBV_EVENT_SRQ_ERR,
-                                          IBV_EVENT_SRQ_LIMIT_REACHED,
-                                          IBV_EVENT_QP_LAST_WQE_REACHED,
-                                          IBV_EVENT_CLIENT_REREGISTER,
-                                          IBV_EVENT_GID_CHANGE};
+// Events have the numbers of the verbs API (verbs/async_event.h).
+static_assert(static_cast<int>(hca::AsyncEventType::PathMigrated) == IBV_EVENT_PATH_MIG);
+static_assert(static_cast<int>(hca::AsyncEventType::SrqLimitReached) ==
+              IBV_EVENT_SRQ_LIMIT_REACHED);
+static_assert(static_cast<int>(hca::AsyncEventType::GidChange) == IBV_EVENT_GID_CHANGE);
 
 void Events::async_event(std::uint32_t hca, const hca::AsyncEvent& event) {
   AsyncEventRecord record{};
-  record.event.event_type = kEventTypes[static_cast<std::size_t>(event.type)];
+  record.event.event_type = static_cast<ibv_event_type>(event.type);
   Context* context = nullptr;
   if (event.qp != nullptr && event.qp->type() == hca::QpType::XrcTarget) {
     push_to_targets(*event.qp, record);
@@ -96,7 +81,7 @@ void Events::async_event(std::uint32_t hca, const hca::AsyncEvent& event) {
   if (event.qp != nullptr) {
     auto* const object = static_cast<QpObject*>(event.qp->user);
     if (object == nullptr) {
-      return;  // between creation and its first use nothing can happen to it
+      return;  // between creation and first use, no event can occur
     }
     record.event.element.qp = &object->qp.qp_base;
     context = object->context;
@@ -117,7 +102,7 @@ void Events::async_event(std::uint32_t hca, const hca::AsyncEvent& event) {
   }
   const std::lock_guard guard{contexts_lock};
   for (Context* const open : contexts) {
-    if (open->hca == hca && is_alive(*open)) {  // not those that a parent had before fork()
+    if (open->hca == hca && is_alive(*open)) {  // ignores those that a parent had before fork()
       open->async_events.push(record);
     }
   }
@@ -125,7 +110,7 @@ void Events::async_event(std::uint32_t hca, const hca::AsyncEvent& event) {
 
 void Events::target_event(std::uint32_t domain, Qpn target, hca::AsyncEventType type) {
   AsyncEventRecord record{};
-  record.event.event_type = kEventTypes[static_cast<std::size_t>(type)];
+  record.event.event_type = static_cast<ibv_event_type>(type);
   push_to_targets(PeerTarget{.domain = domain, .number = target}, record);
 }
 
@@ -172,7 +157,7 @@ Result<void> with_context_of(std::uint64_t inode,
 
 host::Process* process() {
   const std::lock_guard guard{attach_lock};
-  // A child of fork() attaches anew; what it inherited is its parent's and stays untouched.
+  // A child of fork() attaches anew; what it inherited belongs to its parent and stays untouched.
   if (attached.load() == nullptr || os::is_child_of_fork()) {
     auto opened = host::Process::open(host::options_of_environment(), events);
     if (!opened) {

@@ -1,4 +1,4 @@
-// Queue pairs: creating, changing, posting.
+// Queue pairs: creating, modifying, posting.
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -10,6 +10,7 @@
 
 #include "compat/ibverbs/objects.h"
 #include "compat/ibverbs/work_request.h"
+#include "verbs/mtu.h"
 
 namespace {
 
@@ -20,7 +21,7 @@ using namespace weft::compat;
                                                                ibv_qp_type type) {
   hca::SendWr out;
   out.wr_id = wr.wr_id;
-  out.opcode = static_cast<hca::WrOpcode>(wr.opcode);  // numbers are the same (hca/types.h)
+  out.opcode = static_cast<hca::WrOpcode>(wr.opcode);  // the numbers are equal (hca/types.h)
   out.flags = hca::SendFlags::from_bits(wr.send_flags & 0xF);
   out.sges = sges_of(wr.sg_list, wr.num_sge);
   if (type == IBV_QPT_UD) {
@@ -56,13 +57,13 @@ using namespace weft::compat;
   return out;
 }
 
-/// One work request of a list; the last sets all of it off.
+/// Posts one work request of a list; the last one starts transmission of all.
 [[nodiscard]] Result<void> post_one(QpObject& object, const hca::SendWr& request, bool is_last) {
   return is_last ? object.context->process->post_send(*object.engine, request)
                  : object.engine->post_send(request);
 }
 
-/// A bind, whose particulars other work requests do not have and need not make room for.
+/// Binds, whose operands other work requests do not have and need not make room for.
 [[nodiscard, gnu::noinline]] Result<void> post_bind(QpObject& object, const ibv_send_wr& wr) {
   const auto binding = compat::to_engine(*wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info);
   if (!binding) {
@@ -81,7 +82,7 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
     *bad_wr = wr;
     return refuse_in_child();
   }
-  if (qp->qp_type == IBV_QPT_XRC_RECV) [[unlikely]] {  // which may be another process's
+  if (qp->qp_type == IBV_QPT_XRC_RECV) [[unlikely]] {  // may belong to another process
     *bad_wr = wr;
     return refuse(EINVAL, "an XRC target QP has no send queue: it only answers");
   }
@@ -91,7 +92,7 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
                             : post_one(object, to_engine(*wr, qp->qp_type), wr->next == nullptr);
     if (!posted) {
       *bad_wr = wr;
-      object.context->process->kick(*object.engine);  // those before it
+      object.context->process->kick(*object.engine);  // starts transmission of those before it
       return refuse(posted.error());
     }
   }
@@ -108,23 +109,12 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
                    [&](const hca::RecvWr& one) { return object.engine->post_recv(one); });
 }
 
-[[nodiscard]] Result<hca::QpType> type_of(ibv_qp_type type) {
-  switch (type) {
-    case IBV_QPT_RC:
-      return hca::QpType::Rc;
-    case IBV_QPT_UC:
-      return hca::QpType::Uc;
-    case IBV_QPT_UD:
-      return hca::QpType::Ud;
-    case IBV_QPT_XRC_SEND:
-      return hca::QpType::XrcInitiator;
-    case IBV_QPT_XRC_RECV:
-      return hca::QpType::XrcTarget;
-    default:
-      return fail(ErrorCode::NotSupported,
-                  "QPs of type {} do not exist here; RC, UC, UD and XRC do",
-                  static_cast<int>(type));
-  }
+[[nodiscard]] Result<verbs::QpType> type_of(ibv_qp_type type) {
+  const auto known = verbs::qp_type_of(static_cast<std::uint32_t>(type));
+  return known ? Result<verbs::QpType>{*known}
+               : fail(ErrorCode::NotSupported,
+                      "QPs of type {} do not exist here; RC, UC, UD and XRC do",
+                      static_cast<int>(type));
 }
 
 [[nodiscard]] ibv_qp_cap from_engine(const hca::QpCapabilities& capabilities) {
@@ -135,7 +125,7 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
           .max_inline_data = capabilities.max_inline_data};
 }
 
-/// The engine's part of what a program asks for.
+/// The engine's form of a program's request.
 [[nodiscard]] Result<hca::QpInit> to_engine(const ibv_qp_init_attr_ex& attributes,
                                             hca::QpType type) {
   const auto cq_of = [](ibv_cq* cq) {
@@ -290,7 +280,7 @@ ibv_qp* create_qp_ex(ibv_context* c, ibv_qp_init_attr_ex* attributes) noexcept {
   when(IBV_QP_PORT, [&] { out.port = PortNumber{in.port_num}; });
   when(IBV_QP_QKEY, [&] { out.qkey = QKey{in.qkey}; });
   when(IBV_QP_AV, [&] { out.address = compat::to_engine(in.ah_attr); });
-  when(IBV_QP_PATH_MTU, [&] { out.path_mtu = static_cast<wire::Mtu>(in.path_mtu); });
+  when(IBV_QP_PATH_MTU, [&] { out.path_mtu = static_cast<verbs::Mtu>(in.path_mtu); });
   when(IBV_QP_TIMEOUT, [&] { out.timeout = TimeoutExponent{in.timeout}; });
   when(IBV_QP_RETRY_CNT, [&] { out.retry_count = in.retry_cnt; });
   when(IBV_QP_RNR_RETRY, [&] { out.rnr_retry = in.rnr_retry; });
@@ -311,8 +301,8 @@ ibv_qp* create_qp_ex(ibv_context* c, ibv_qp_init_attr_ex* attributes) noexcept {
   return out;
 }
 
-/// Programs give both QPs of an XRC pair one set of attributes. As in Linux's user verbs, those of
-/// the half that a QP does not have are left out; the engine is as strict as R-QP-3.
+/// Programs use one set of attributes for both QPs of an XRC pair. As in Linux's user verbs,
+/// attributes of the half that a QP lacks are removed; the engine is as strict as R-QP-3.
 [[nodiscard]] unsigned mask_for(ibv_qp_type type, unsigned mask) {
   constexpr unsigned kTargets = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   constexpr unsigned kInitiators = IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
@@ -445,7 +435,7 @@ WEFT_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
   const bool is_last = object.xrcd == nullptr || remove_target(object);
   if (is_alive(context)) {
     if (!is_last) {
-      // Another handle of the target QP keeps it.
+      // Another handle keeps the target QP.
     } else if (auto destroyed = object.xrcd != nullptr
                                     ? release_target_handle(object)
                                     : context.process->destroy_qp(context.hca, *object.engine);
@@ -469,12 +459,11 @@ WEFT_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
   return 0;
 }
 
-/// The engine places a message's last bytes last, and what comes before in no order that it
-/// promises.
+/// The engine places a message's last bytes last, but promises no order of the bytes before.
 WEFT_EXPORT int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t) { return 0; }
 
-// As of an adapter whose driver knows no enhanced connection establishment: programs take that for
-// an answer, but not an ECE without a vendor.
+// As an adapter whose driver has no enhanced connection establishment: programs accept this, but
+// not an ECE without a vendor.
 WEFT_EXPORT int ibv_query_ece(ibv_qp*, ibv_ece*) {
   return refuse(EOPNOTSUPP, "there are no vendor's enhancements");
 }

@@ -1,4 +1,4 @@
-// Values between the C interface and ours.
+// Conversion of values between the C interface and ours.
 
 #include <arpa/inet.h>
 
@@ -27,8 +27,8 @@ ibv_gid from_engine(const Gid& gid) {
   return out;
 }
 
-hca::AhAttributes to_engine(const ibv_ah_attr& attributes) {
-  hca::AhAttributes out;
+hca::AddressVector to_engine(const ibv_ah_attr& attributes) {
+  hca::AddressVector out;
   out.dlid = Lid{attributes.dlid};
   out.sl = ServiceLevel{attributes.sl};
   out.source_path_bits = attributes.src_path_bits;
@@ -45,7 +45,7 @@ hca::AhAttributes to_engine(const ibv_ah_attr& attributes) {
   return out;
 }
 
-ibv_ah_attr from_engine(const hca::AhAttributes& attributes) {
+ibv_ah_attr from_engine(const hca::AddressVector& attributes) {
   ibv_ah_attr out{};
   out.dlid = static_cast<std::uint16_t>(attributes.dlid.value());
   out.sl = attributes.sl.value();
@@ -63,7 +63,7 @@ ibv_ah_attr from_engine(const hca::AhAttributes& attributes) {
 
 void from_engine(const hca::Wc& wc, ibv_wc& out) {
   out.wr_id = wc.wr_id;
-  out.status = static_cast<ibv_wc_status>(wc.status);  // numbers are the same (hca/types.h)
+  out.status = static_cast<ibv_wc_status>(wc.status);  // the numbers are equal (hca/types.h)
   out.opcode = static_cast<ibv_wc_opcode>(wc.opcode);
   out.vendor_err = wc.vendor_error;
   out.byte_len = wc.byte_length;

@@ -1,5 +1,5 @@
-// rdma_resolve_addrinfo(3) and rdma_query_addrinfo(3): names, and services that SA knows, to
-// addresses while the program does something else.
+// rdma_resolve_addrinfo(3) and rdma_query_addrinfo(3): asynchronous resolution of names, and of
+// services that SA knows.
 
 #include <netdb.h>
 #include <pthread.h>
@@ -23,12 +23,12 @@
 namespace weft::compat {
 namespace {
 
-/// Octets of a ServiceName (IBTA vol 1 §15.2.5.14).
+/// Length of a ServiceName in octets (IBTA vol 1 §15.2.5.14).
 constexpr std::size_t kMostNameBytes = 64;
 
-// --- the question of an id
+// --- the request of an id
 
-/// 0, or -1 after refuse(): one at a time.
+/// Starts a request, of which an id has one at a time. Returns 0, or -1 after refuse().
 [[nodiscard]] int open_question(const Id& id) {
   const std::lock_guard guard{id.addresses->lock};
   if (id.addresses->is_open) {
@@ -41,7 +41,7 @@ constexpr std::size_t kMostNameBytes = 64;
 
 // --- names
 
-/// What a thread looks up.
+/// Work of a resolver thread.
 struct Lookup {
   std::shared_ptr<AddressQuestion> question;
   std::optional<std::string> node;
@@ -53,7 +53,7 @@ struct Lookup {
   return given ? given->c_str() : nullptr;
 }
 
-/// The errno that says what rdma_getaddrinfo() said.
+/// The errno for an error of rdma_getaddrinfo().
 [[nodiscard]] int error_number_of(int error) {
   switch (error) {
     case -1:
@@ -75,8 +75,8 @@ struct Lookup {
   }
 }
 
-/// In a thread of its own. The answer is told by an event of the id's own program, since whoever
-/// waits for events waits for the daemon.
+/// Runs on its own thread. The result is announced by an event from the daemon, since programs wait
+/// for events there.
 void look_up(const Lookup& lookup) {
   rdma_addrinfo* found = nullptr;
   const int error =
@@ -91,11 +91,11 @@ void look_up(const Lookup& lookup) {
   question.answer = std::move(answer);
   const uabi::WriteRdmaCmEvent event{.id = question.id->number,
                                      .uid = question.id->uid,
-                                     .type = number == 0 ? uabi::RdmaCmEventType::AddrinfoResolved
-                                                         : uabi::RdmaCmEventType::AddrinfoError,
+                                     .type = number == 0 ? verbs::RdmaCmEventType::AddrinfoResolved
+                                                         : verbs::RdmaCmEventType::AddrinfoError,
                                      .status = -number,
                                      .argument = 1};
-  // Without a daemon there are no events either, and the program hears of that.
+  // If the daemon is gone there are no events, and the program learns that otherwise.
   static_cast<void>(command(*question.id, event));
 }
 
@@ -105,7 +105,7 @@ void* run_look_up(void* own) {
   return nullptr;
 }
 
-/// Signals are for the program's own threads. 0, or -1 after refuse().
+/// Blocks signals, which are for the program's own threads. Returns 0, or -1 after refuse().
 [[nodiscard]] int start(std::unique_ptr<Lookup> lookup) {
   sigset_t all;
   sigset_t before;
@@ -118,7 +118,7 @@ void* run_look_up(void* own) {
     return refuse(error, "there is no thread to look the name up");
   }
   pthread_detach(thread);
-  static_cast<void>(lookup.release());  // the thread has it
+  static_cast<void>(lookup.release());  // owned by the thread
   return 0;
 }
 
@@ -146,7 +146,7 @@ void* run_look_up(void* own) {
 
 // --- services
 
-/// All of it is a number: then it is a ServiceID, and else a name.
+/// The ServiceID if all of the text is a number; else it is a name.
 [[nodiscard]] std::optional<std::uint64_t> as_service_id(const char* service) {
   const int before = std::exchange(errno, 0);
   char* end = nullptr;
@@ -169,7 +169,7 @@ void* run_look_up(void* own) {
                                                 .name = service_id ? "" : service});
 }
 
-/// As SA says it: a GID, a partition and a ServiceID. Null after refuse().
+/// The address in SA's record: GID, partition and ServiceID. Null after refuse().
 [[nodiscard]] Information address_of(const uabi::RdmaCmService& service) {
   Information made{static_cast<rdma_addrinfo*>(std::calloc(1, sizeof(rdma_addrinfo)))};
   auto* const address = static_cast<sockaddr_ib*>(std::calloc(1, sizeof(sockaddr_ib)));

@@ -1,4 +1,4 @@
-// Making connections and ending them.
+// Connection establishment and release.
 
 #include <algorithm>
 #include <cerrno>
@@ -9,12 +9,12 @@
 namespace weft::compat {
 namespace {
 
-/// What the other side may be told when a program says nothing (rdma_connect(3)).
+/// Defaults sent to the peer if the program specifies nothing (rdma_connect(3)).
 constexpr std::uint8_t kMaxRetries = 7;
-/// REJ: vendor option not supported (IBTA vol 1 §12.6.7.2).
+/// REJ reason: vendor option not supported (IBTA vol 1 §12.6.7.2).
 constexpr std::uint8_t kVendorOptionNotSupported = 35;
 
-/// The rules of rdma_connect(3) and rdma_accept(3).
+/// Checks the rules of rdma_connect(3) and rdma_accept(3).
 [[nodiscard]] int check(const Id& id, const rdma_conn_param* wish) {
   if (id.device == nullptr) {
     return refuse(EINVAL, "the id is bound to no device yet: resolve its address and route first");
@@ -40,26 +40,27 @@ constexpr std::uint8_t kVendorOptionNotSupported = 35;
 
 /// What a message says of the id's QP, else of the program's own, and of what the program wishes.
 /// Nothing after refuse().
-[[nodiscard]] std::optional<uabi::RdmaCmParameters> parameters(const Id& id,
-                                                               const rdma_conn_param* wish) {
-  uabi::RdmaCmParameters out{.qpn = {},
-                             .qkey = {},
-                             .has_srq = false,
-                             .responder_resources = id.responder_resources,
-                             .initiator_depth = id.initiator_depth,
-                             .flow_control = 0,
-                             .retry_count = kMaxRetries,
-                             .rnr_retry_count = kMaxRetries,
-                             .private_data = {id.private_data_header}};
+[[nodiscard]] std::optional<verbs::ConnectionParameters> parameters(const Id& id,
+                                                                    const rdma_conn_param* wish,
+                                                                    verbs::Ece ece) {
+  verbs::ConnectionParameters out{.qpn = {},
+                                  .qkey = {},
+                                  .has_srq = false,
+                                  .responder_resources = id.responder_resources,
+                                  .initiator_depth = id.initiator_depth,
+                                  .flow_control = 0,
+                                  .retry_count = kMaxRetries,
+                                  .rnr_retry_count = kMaxRetries,
+                                  .ece = ece,
+                                  .private_data = id.private_data_header};
   if (wish != nullptr) {
     out.flow_control = wish->flow_control;
     out.retry_count = wish->retry_count;
     out.rnr_retry_count = wish->rnr_retry_count;
     const auto more = private_data(wish->private_data, wish->private_data_len);
-    out.private_data.octets.insert(out.private_data.octets.end(), more.octets.begin(),
-                                   more.octets.end());
+    out.private_data.insert(out.private_data.end(), more.begin(), more.end());
   }
-  if (out.private_data.octets.size() > uabi::kMaxRdmaCmPrivateData) {
+  if (out.private_data.size() > uabi::kMaxRdmaCmPrivateData) {
     refuse(EINVAL, "with that of the address information there is too much private data");
     return std::nullopt;
   }
@@ -80,12 +81,12 @@ constexpr std::uint8_t kVendorOptionNotSupported = 35;
 }
 
 [[nodiscard]] int reject(const Id& id, const void* data, std::uint8_t bytes, std::uint8_t reason) {
-  return command(id,
-                 uabi::RejectRdmaCm{
-                     .id = id.number, .reason = reason, .private_data = private_data(data, bytes)});
+  return command(
+      id, uabi::RejectRdmaCm{
+              .id = id.number, .reason = reason, .private_data = {private_data(data, bytes)}});
 }
 
-/// The QP follows the error; errno stays.
+/// Moves the QP to the error state; preserves errno.
 int fail_with_qp(Id& id) {
   const int error = errno;
   static_cast<void>(move_to_error(id));
@@ -100,11 +101,11 @@ int establish(Id& id) {
     return fail_with_qp(id);
   }
   const uabi::AcceptRdmaCm ready{
-      .id = id.number, .uid = id.uid, .has_parameters = false, .parameters = {}, .ece = {}};
+      .id = id.number, .uid = id.uid, .has_parameters = false, .parameters = {}};
   return command(id, ready) == 0 ? 0 : fail_with_qp(id);
 }
 
-int establish(Id& id, const uabi::RdmaCmEce& answer) {
+int establish(Id& id, const verbs::Ece& answer) {
   id.remote_ece = {.vendor_id = answer.vendor_id, .options = answer.options, .comp_mask = 0};
   if (answer.vendor_id != 0 && answer.vendor_id != id.local_ece.vendor_id) {
     refuse(EINVAL, "the passive side answered for another vendor's adapter than this one");
@@ -139,14 +140,12 @@ WEFT_EXPORT int rdma_connect(rdma_cm_id* cm, rdma_conn_param* wish) {
   id.initiator_depth = leaves_depth ? id.device->initiator_depth : wish->initiator_depth;
   id.responder_resources =
       leaves_resources ? id.device->responder_resources : wish->responder_resources;
-  const auto told = parameters(id, wish);
+  const auto told =
+      parameters(id, wish, {.vendor_id = id.local_ece.vendor_id, .options = id.local_ece.options});
   if (!told) {
     return -1;
   }
-  const uabi::ConnectRdmaCm question{
-      .id = id.number, .parameters = *told, .ece = {id.local_ece.vendor_id, id.local_ece.options}
-  };
-  if (command(id, question) != 0) {
+  if (command(id, uabi::ConnectRdmaCm{.id = id.number, .parameters = *told}) != 0) {
     return -1;
   }
   id.private_data_header.clear();
@@ -158,7 +157,7 @@ WEFT_EXPORT int rdma_accept(rdma_cm_id* cm, rdma_conn_param* wish) {
   if (check(id, wish) != 0) {
     return -1;
   }
-  // What the request asked for is there already.
+  // The values that the request asked for are set already.
   const bool leaves_depth = wish == nullptr || wish->initiator_depth == RDMA_MAX_INIT_DEPTH;
   const bool leaves_resources = wish == nullptr || wish->responder_resources == RDMA_MAX_RESP_RES;
   id.initiator_depth = leaves_depth ? std::min(id.initiator_depth, id.device->initiator_depth)
@@ -166,7 +165,8 @@ WEFT_EXPORT int rdma_accept(rdma_cm_id* cm, rdma_conn_param* wish) {
   id.responder_resources = leaves_resources
                                ? std::min(id.responder_resources, id.device->responder_resources)
                                : wish->responder_resources;
-  const auto told = parameters(id, wish);
+  const auto told =
+      parameters(id, wish, {.vendor_id = id.remote_ece.vendor_id, .options = id.local_ece.options});
   if (!told) {
     return -1;
   }
@@ -178,7 +178,6 @@ WEFT_EXPORT int rdma_accept(rdma_cm_id* cm, rdma_conn_param* wish) {
       .uid = id.uid,
       .has_parameters = true,
       .parameters = *told,
-      .ece = {id.remote_ece.vendor_id, id.local_ece.options}
   };
   if (command(id, question) != 0) {
     return fail_with_qp(id);
@@ -187,7 +186,7 @@ WEFT_EXPORT int rdma_accept(rdma_cm_id* cm, rdma_conn_param* wish) {
     return complete(id);
   }
   if (id.is_synchronous) {
-    acknowledge_last(id);  // nothing more comes of it
+    acknowledge_last(id);  // nothing more follows
   }
   return 0;
 }
@@ -220,8 +219,11 @@ WEFT_EXPORT int rdma_disconnect(rdma_cm_id* cm) {
 
 WEFT_EXPORT int rdma_notify(rdma_cm_id* cm, ibv_event_type event) {
   const Id& id = id_of(cm);
-  return command(id,
-                 uabi::NotifyRdmaCm{.id = id.number, .event = static_cast<std::uint32_t>(event)});
+  const auto known = verbs::async_event_of(static_cast<std::uint32_t>(event));
+  if (!known) {
+    return refuse(EINVAL, "there is no such event; COMM_EST and PATH_MIG concern a connection");
+  }
+  return command(id, uabi::NotifyRdmaCm{.id = id.number, .event = *known});
 }
 
 WEFT_EXPORT int rdma_set_local_ece(rdma_cm_id* cm, ibv_ece* ece) {

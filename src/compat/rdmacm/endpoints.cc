@@ -1,4 +1,5 @@
-// Endpoints: ids that are made, bound or resolved, and given a QP in one call (rdma_create_ep(3)).
+// Endpoints: ids that are created, bound or resolved, and given a QP in one call
+// (rdma_create_ep(3)).
 
 #include <cerrno>
 #include <memory>
@@ -9,7 +10,7 @@
 namespace weft::compat {
 namespace {
 
-/// Policy of rdma-core, which programs are used to: how long an endpoint looks for its peer.
+/// Policy, the value of rdma-core: wait limit of each resolution step.
 constexpr int kResolveMs = 2'000;
 
 [[nodiscard]] int listen_there(Id& id, const rdma_addrinfo& where, ibv_pd* pd,
@@ -47,7 +48,7 @@ constexpr int kResolveMs = 2'000;
       return -1;
     }
   }
-  id.private_data_header = private_data(where.ai_connect, where.ai_connect_len).octets;
+  id.private_data_header = private_data(where.ai_connect, where.ai_connect_len);
   return 0;
 }
 
@@ -59,7 +60,7 @@ constexpr int kResolveMs = 2'000;
   return rdma_create_qp(&cm, listener.cm.pd, &attributes);
 }
 
-/// 0 if the event is a request, and its id has what it needs.
+/// Returns 0 if the event is a connection request, and its id is complete.
 [[nodiscard]] int accept_request(const Id& listener, const rdma_cm_event& event) {
   if (event.status != 0) {
     return refuse(event.status < 0 ? -event.status : event.status, "a connection request failed");
@@ -127,7 +128,7 @@ WEFT_EXPORT int rdma_get_request(rdma_cm_id* cm, rdma_cm_id** out) {
     return -1;
   }
   *out = event->id;
-  (*out)->event = event;  // the listener's, acknowledged with the new id's next one
+  (*out)->event = event;  // the listener's, acknowledged with the new id's next event
   return 0;
 }
 

@@ -1,5 +1,5 @@
-// Events: fetched from the daemon, followed by what is the library's to do (states of QPs, new
-// ids, groups), and handed to the program.
+// Events: fetched from the daemon, acted upon where that is the library's task (QP states, new ids,
+// groups), and delivered to the program.
 
 #include <array>
 #include <cerrno>
@@ -16,13 +16,13 @@ namespace {
 
 using Arrived = uabi::RdmaCmEvent;
 
-/// What becomes of an event.
+/// Whether the program gets an event.
 enum class FaultEffect : std::uint8_t {
   Deliver,
-  Keep,  // from the program, for whom it is no news; it counts as acknowledged
+  Keep,  // it tells the program nothing new; counts as acknowledged
 };
 
-/// An event failed on its way to the program, which sees another one and why.
+/// Replaces an event that could not be handled by another one, with errno as its status.
 void turn_into(Event& event, int type) {
   set_number(event.front.event, type);
   event.front.status = -errno;
@@ -30,7 +30,7 @@ void turn_into(Event& event, int type) {
 
 void keep_private_data(Event& event, const Arrived& arrived, const void*& data,
                        std::uint8_t& bytes) {
-  const auto& octets = arrived.parameters.private_data.octets;
+  const auto& octets = arrived.parameters.private_data;
   bytes = static_cast<std::uint8_t>(octets.size());
   data = octets.empty() ? nullptr : event.private_data;
   if (!octets.empty()) {
@@ -40,7 +40,7 @@ void keep_private_data(Event& event, const Arrived& arrived, const void*& data,
 
 void take_connection(Event& event, const Arrived& arrived) {
   rdma_conn_param& out = event.front.param.conn;
-  const uabi::RdmaCmParameters& in = arrived.parameters;
+  const verbs::ConnectionParameters& in = arrived.parameters;
   keep_private_data(event, arrived, out.private_data, out.private_data_len);
   out.responder_resources = in.responder_resources;
   out.initiator_depth = in.initiator_depth;
@@ -82,15 +82,16 @@ FaultEffect on_route_resolved(Event& event, const Arrived&) {
   return FaultEffect::Deliver;
 }
 
-/// An id for what asks to be connected; null when the program cannot have one.
+/// An id for a connection request; null if the program cannot have one.
 [[nodiscard]] std::unique_ptr<Id> id_of_request(const Id& listener, const Arrived& arrived) {
   const rdma_cm_id& model = listener.cm;
   auto id = new_id(model.channel, model.context, model.ps, model.qp_type);
   id->number = arrived.id;
   id->initiator_depth = arrived.parameters.initiator_depth;
   id->responder_resources = arrived.parameters.responder_resources;
-  id->remote_ece = {
-      .vendor_id = arrived.ece.vendor_id, .options = arrived.ece.options, .comp_mask = 0};
+  id->remote_ece = {.vendor_id = arrived.parameters.ece.vendor_id,
+                    .options = arrived.parameters.ece.options,
+                    .comp_mask = 0};
   if ((listener.is_synchronous && rdma_migrate_id(&id->cm, nullptr) != 0) ||
       refresh(*id, true) != 0) {
     static_cast<void>(command(*id, uabi::DestroyRdmaCmId{.id = id->number}));
@@ -110,17 +111,18 @@ FaultEffect on_request(Event& event, const Arrived& arrived) {
   return FaultEffect::Deliver;
 }
 
-/// A program with a QP of the id learns that it is connected; one with a QP of its own moves it
-/// itself and calls rdma_establish().
+/// An id with a QP reports that it is connected; a program with a QP of its own moves the QP itself
+/// and calls rdma_establish().
 FaultEffect on_response(Event& event, const Arrived& arrived) {
   take_connection(event, arrived);
   Id& id = *event.id;
   if (id.cm.qp == nullptr) {
-    id.remote_ece = {
-        .vendor_id = arrived.ece.vendor_id, .options = arrived.ece.options, .comp_mask = 0};
+    id.remote_ece = {.vendor_id = arrived.parameters.ece.vendor_id,
+                     .options = arrived.parameters.ece.options,
+                     .comp_mask = 0};
     return FaultEffect::Deliver;
   }
-  if (establish(id, arrived.ece) == 0) {
+  if (establish(id, arrived.parameters.ece) == 0) {
     event.front.event = RDMA_CM_EVENT_ESTABLISHED;
   } else {
     turn_into(event, RDMA_CM_EVENT_CONNECT_ERROR);
@@ -146,7 +148,7 @@ FaultEffect on_disconnected(Event& event, const Arrived& arrived) {
   return FaultEffect::Deliver;
 }
 
-/// Full members receive what is sent to the group; who joins to send only is no member of it.
+/// Attaches the QP for full members, which receive the group's packets; send-only members do not.
 [[nodiscard]] int attach(Membership& membership) {
   ibv_qp* const qp = membership.id->cm.qp;
   if (qp == nullptr || membership.is_send_only) {
@@ -161,7 +163,7 @@ FaultEffect on_group(Event& event, const Arrived& arrived) {
   take_datagram(event, arrived);
   Membership& membership = *event.membership;
   event.front.param.ud.private_data = membership.context;
-  if (arrived.type == uabi::RdmaCmEventType::MulticastJoin && arrived.status == 0) {
+  if (arrived.type == verbs::RdmaCmEventType::MulticastJoin && arrived.status == 0) {
     membership.mgid = event.front.param.ud.ah_attr.grh.dgid;
     membership.mlid = event.front.param.ud.ah_attr.dlid;
     if (attach(membership) != 0) {
@@ -183,14 +185,14 @@ FaultEffect on_no_addresses(Event& event, const Arrived&) {
   return FaultEffect::Deliver;
 }
 
-/// The program's own word is what newer headers call param.arg.
+/// The program's value, param.arg in newer headers.
 FaultEffect on_written(Event& event, const Arrived& arrived) {
   static_assert(sizeof event.front.param >= sizeof arrived.argument);
   std::memcpy(&event.front.param, &arrived.argument, sizeof arrived.argument);
   return FaultEffect::Deliver;
 }
 
-/// One row for each event, in the order of their numbers.
+/// One row per event, in the order of their numbers.
 struct Row {
   int type;
   const char* name;
@@ -226,15 +228,15 @@ consteval bool rows_are_in_order() {
       return false;
     }
   }
-  return kRows.size() == static_cast<std::size_t>(uabi::RdmaCmEventType::User) + 1;
+  return kRows.size() == static_cast<std::size_t>(verbs::RdmaCmEventType::User) + 1;
 }
 static_assert(rows_are_in_order());
 
-[[nodiscard]] const Row& row_of(uabi::RdmaCmEventType type) {
+[[nodiscard]] const Row& row_of(verbs::RdmaCmEventType type) {
   return kRows.at(static_cast<std::size_t>(type));
 }
 
-/// Whom an event is for; null when that is gone.
+/// Finds the recipient of an event; null if it no longer exists.
 [[nodiscard]] std::unique_ptr<Event> address(const Arrived& arrived) {
   auto event = std::make_unique<Event>();
   if (row_of(arrived.type).handle == on_group) {
@@ -252,8 +254,8 @@ static_assert(rows_are_in_order());
   return event;
 }
 
-/// Of an id that a request made and the program has not accepted: it learns of its end when it
-/// does. The daemon counted the event, so it counts here.
+/// Handles an event of an id that a request created and the program has not accepted: the program
+/// notices the end when it accepts. The daemon has counted the event, so it is counted here.
 void pass_over(const Arrived& arrived) {
   if (Id* const id = arrived.uid == 0 ? find_numbered_id(arrived.id) : nullptr) {
     id->acknowledged.add();
@@ -321,7 +323,7 @@ WEFT_EXPORT int rdma_write_cm_event(rdma_cm_id* cm, rdma_cm_event_type type, int
   const Id& id = id_of(cm);
   return command(id, uabi::WriteRdmaCmEvent{.id = id.number,
                                             .uid = id.uid,
-                                            .type = uabi::RdmaCmEventType::User,
+                                            .type = verbs::RdmaCmEventType::User,
                                             .status = status,
                                             .argument = argument});
 }

@@ -16,7 +16,8 @@ using Named = std::variant<Id*, Membership*>;
 
 std::mutex names_lock;
 std::uint64_t last_name = 0;
-auto& names = *new std::unordered_map<std::uint64_t, Named>;  // programs end with ids
+auto& names =
+    *new std::unordered_map<std::uint64_t, Named>;  // never destroyed: programs exit with ids
 
 [[nodiscard]] std::uint64_t add_name(Named what) {
   const std::lock_guard guard{names_lock};
@@ -35,7 +36,7 @@ template <class What>
   return what == nullptr ? nullptr : *what;
 }
 
-[[nodiscard]] int take_paths(Id& id, const std::vector<uabi::RdmaCmPath>& paths) {
+[[nodiscard]] int take_paths(Id& id, const std::vector<verbs::Path>& paths) {
   if (paths.empty()) {
     return 0;
   }
@@ -45,7 +46,7 @@ template <class What>
     return refuse(ENOMEM, "no memory for paths");
   }
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    records[i] = from_daemon(paths[i]);
+    records[i] = from_daemon(paths[i], i == 0);
   }
   std::free(id.cm.route.path_rec);
   id.cm.route.path_rec = records;
@@ -60,7 +61,7 @@ template <class What>
   }
   id.cm.verbs = id.device->verbs;
   id.cm.pd = id.device->pd;
-  id.cm.port_num = state.port;
+  id.cm.port_num = state.port.value();
   return 0;
 }
 
@@ -137,7 +138,7 @@ std::unique_ptr<Id> create_id(rdma_event_channel* channel, void* context,
 }
 
 void release_id(std::unique_ptr<Id> id) {
-  const int error = errno;  // of what made the id useless
+  const int error = errno;  // of the failure that makes the id useless
   {
     const std::lock_guard guard{id->addresses->lock};
     id->addresses->id = nullptr;
@@ -255,7 +256,8 @@ WEFT_EXPORT int rdma_migrate_id(rdma_cm_id* cm, rdma_event_channel* channel) {
   if (from == nullptr || to == nullptr) {
     return -1;
   }
-  std::unique_lock telling{id.addresses->lock};  // a look-up tells the channel that the id is on
+  std::unique_lock telling{
+      id.addresses->lock};  // a resolver thread posts to the id's channel under it
   const auto answer =
       to->ask<uabi::RdmaCmAnswer>(uabi::MigrateRdmaCmId{.from = from->number(), .id = id.number});
   if (!answer || answer->error != 0) {

@@ -1,5 +1,5 @@
-// QPs and SRQs of ids, and the states that they go through with a connection: the daemon says the
-// attributes, verbs change the QP.
+// QPs and SRQs of ids, and their state transitions along a connection: the daemon supplies the
+// attributes, verbs modify the QP.
 
 #include <cerrno>
 #include <climits>
@@ -11,7 +11,7 @@
 namespace weft::compat {
 namespace {
 
-/// What a QP of the id needs to come to a state.
+/// Attributes for moving a QP of the id to a state.
 struct Transition {
   ibv_qp_attr attributes{};
   int mask{};
@@ -23,7 +23,8 @@ struct Transition {
   if (!answer) {
     return std::nullopt;
   }
-  return Transition{.attributes = from_daemon(*answer), .mask = static_cast<int>(answer->mask)};
+  return Transition{.attributes = from_daemon(answer->modification.attributes),
+                    .mask = static_cast<int>(answer->modification.mask.bits())};
 }
 
 [[nodiscard]] int move(ibv_qp* qp, Transition& to) {
@@ -35,7 +36,7 @@ struct Transition {
   return to ? move(qp, *to) : -1;
 }
 
-/// UD has nobody to wait for: such a QP may send at once.
+/// UD needs no peer: the QP can be moved to RTS at once.
 [[nodiscard]] int prepare_datagrams(const Id& id, ibv_qp* qp) {
   Transition ready{.attributes = {}, .mask = IBV_QP_STATE};
   ready.attributes.qp_state = IBV_QPS_RTR;
@@ -47,11 +48,11 @@ struct Transition {
   return move(qp, sending);
 }
 
-/// True for an errno that a device without vendor's enhancements returns.
+/// True unless the errno is what a device without ECE support returns.
 [[nodiscard]] bool is_failure(int error) { return error != 0 && error != EOPNOTSUPP; }
 
-/// A QP that answers a request takes what the requester's adapter offered, if it is one of the
-/// same vendor.
+/// The QP of a passive side adopts the options that the active side's adapter offered, if both are
+/// of the same vendor.
 [[nodiscard]] int negotiate_ece(Id& id, ibv_qp* qp) {
   ibv_ece ece{};
   if (const int error = ibv_query_ece(qp, &ece); is_failure(error)) {
@@ -80,12 +81,12 @@ struct Transition {
   return is_failure(error) ? result_of_verb(error) : 0;
 }
 
-/// CQs and channels of the id's own; those of an XRC receiver live with its SRQ.
+/// Destroys the id's own CQs and channels; those of an XRC receiver live as long as its SRQ.
 void destroy_queues(rdma_cm_id& cm) {
   if (cm.qp_type == IBV_QPT_XRC_RECV && cm.srq != nullptr) {
     return;
   }
-  // Programs may have set one CQ or channel for both sides.
+  // Programs may have assigned one CQ or channel to both sides.
   if (cm.send_cq != nullptr && cm.send_cq != cm.recv_cq) {
     ibv_destroy_cq(cm.send_cq);
   }
@@ -115,7 +116,7 @@ void destroy_queues(rdma_cm_id& cm) {
   return cq == nullptr ? -1 : 0;
 }
 
-/// CQs for so many work requests; 0 for those that are there or not wanted.
+/// Creates CQs for this number of work requests; 0 if one exists or is not wanted.
 [[nodiscard]] int create_queues(rdma_cm_id& cm, std::uint32_t send, std::uint32_t receive) {
   if (create_queue(cm, receive, cm.recv_cq_channel, cm.recv_cq) == 0 &&
       create_queue(cm, send, cm.send_cq_channel, cm.send_cq) == 0) {
@@ -127,7 +128,7 @@ void destroy_queues(rdma_cm_id& cm) {
   return -1;
 }
 
-/// The rules of rdma_create_qp(3), before anything is made.
+/// The rules of rdma_create_qp(3), checked before anything is created.
 [[nodiscard]] int check(const rdma_cm_id& cm, const ibv_qp_init_attr_ex& attributes_wanted) {
   if (cm.verbs == nullptr) {
     return refuse(EINVAL, "the id is bound to no device yet: resolve or bind its address first");
@@ -179,7 +180,7 @@ void destroy_queues(rdma_cm_id& cm) {
   return 0;
 }
 
-/// Undoes what a failed call made; errno stays.
+/// Undoes what a failed call created; preserves errno.
 int give_up(rdma_cm_id& cm, ibv_qp* qp) {
   const int error = errno;
   if (qp != nullptr) {
@@ -199,7 +200,7 @@ int move_to_rts(Id& id, std::uint8_t responder_resources, std::uint8_t initiator
   if (qp == nullptr) {
     return 0;
   }
-  // Init again: what the connection says of access and port may differ from what was known first.
+  // Init again: access and port of the connection may differ from what was known before.
   if (move_to(id, qp, IBV_QPS_INIT) != 0) {
     return -1;
   }
@@ -263,7 +264,7 @@ WEFT_EXPORT int rdma_create_qp_ex(rdma_cm_id* cm, ibv_qp_init_attr_ex* attribute
 }
 
 WEFT_EXPORT int rdma_create_qp(rdma_cm_id* cm, ibv_pd* pd, ibv_qp_init_attr* attributes) {
-  ibv_qp_init_attr_ex extended{};  // begins with the same members
+  ibv_qp_init_attr_ex extended{};  // starts with the same members
   std::memcpy(&extended, attributes, sizeof *attributes);
   extended.comp_mask = IBV_QP_INIT_ATTR_PD;
   extended.pd = pd == nullptr ? cm->pd : pd;
@@ -272,7 +273,7 @@ WEFT_EXPORT int rdma_create_qp(rdma_cm_id* cm, ibv_pd* pd, ibv_qp_init_attr* att
   return result;
 }
 
-/// An id without a QP is left alone: Debian's qperf destroys that of its listener.
+/// No effect without a QP: Debian's qperf destroys that of its listener.
 WEFT_EXPORT void rdma_destroy_qp(rdma_cm_id* cm) {
   if (cm->qp == nullptr) {
     return;
@@ -319,7 +320,7 @@ WEFT_EXPORT int rdma_create_srq_ex(rdma_cm_id* cm, ibv_srq_init_attr_ex* attribu
 }
 
 WEFT_EXPORT int rdma_create_srq(rdma_cm_id* cm, ibv_pd* pd, ibv_srq_init_attr* attributes) {
-  ibv_srq_init_attr_ex extended{};  // begins with the same members
+  ibv_srq_init_attr_ex extended{};  // starts with the same members
   std::memcpy(&extended, attributes, sizeof *attributes);
   extended.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
   extended.srq_type = cm->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC;

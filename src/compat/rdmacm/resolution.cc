@@ -1,4 +1,4 @@
-// Where an id is and where it goes: addresses, routes, options.
+// Address and route resolution of ids, and their options.
 
 #include <cerrno>
 #include <cstring>
@@ -16,18 +16,18 @@ constexpr const char* kNoFamily = "an address is one of AF_INET, AF_INET6 or AF_
   return milliseconds < 0 ? 0 : static_cast<std::uint32_t>(milliseconds);
 }
 
-/// An option of the id itself: what its value must look like, and what the daemon calls it.
+/// An option of an id: the form of its value, and its name at the daemon.
 struct IdOption {
   int name;
   std::size_t bytes;
-  uabi::RdmaCmOption option;
+  verbs::RdmaCmOption option;
   bool is_switch;
 };
 constexpr IdOption kIdOptions[] = {
-    {RDMA_OPTION_ID_TOS,         sizeof(std::uint8_t), uabi::RdmaCmOption::TypeOfService, false},
-    {RDMA_OPTION_ID_REUSEADDR,   sizeof(int),          uabi::RdmaCmOption::ReuseAddress,  true },
-    {RDMA_OPTION_ID_AFONLY,      sizeof(int),          uabi::RdmaCmOption::AfOnly,        true },
-    {RDMA_OPTION_ID_ACK_TIMEOUT, sizeof(std::uint8_t), uabi::RdmaCmOption::AckTimeout,    false},
+    {RDMA_OPTION_ID_TOS,         sizeof(std::uint8_t), verbs::RdmaCmOption::TypeOfService, false},
+    {RDMA_OPTION_ID_REUSEADDR,   sizeof(int),          verbs::RdmaCmOption::ReuseAddress,  true },
+    {RDMA_OPTION_ID_AFONLY,      sizeof(int),          verbs::RdmaCmOption::AfOnly,        true },
+    {RDMA_OPTION_ID_ACK_TIMEOUT, sizeof(std::uint8_t), verbs::RdmaCmOption::AckTimeout,    false},
 };
 
 [[nodiscard]] int set_id_option(const Id& id, int name, const void* value, std::size_t bytes) {
@@ -56,7 +56,11 @@ constexpr IdOption kIdOptions[] = {
   std::memcpy(given.data(), value, bytes);
   uabi::SetRdmaCmPaths question{.id = id.number, .paths = {}};
   for (const ibv_path_data& each : given) {
-    question.paths.push_back(to_daemon(each));
+    const auto path = to_daemon(each);
+    if (!path) {
+      return refuse(EINVAL, "a path's MTU is 1 (256 bytes) to 5 (4096 bytes)");
+    }
+    question.paths.push_back(*path);
   }
   return command(id, question);
 }

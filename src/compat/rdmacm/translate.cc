@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kIp4Octets = 4;
 
-/// The address as the C structure of its family; programs' memory may be aligned for none.
+/// Copies the address into the C structure of its family; programs' memory may be unaligned.
 template <class Structure>
 [[nodiscard]] Structure read_as(const sockaddr* address) {
   Structure out{};
@@ -89,7 +89,7 @@ void write_as(const Structure& address, sockaddr_storage& out) {
   return Gid{octets};
 }
 
-/// A selector stands above the code in an octet of a PathRecord.
+/// The selector is above the code in an octet of a PathRecord.
 constexpr std::uint8_t kCodeBits = 0x3F;
 constexpr std::uint8_t kExactly = 2;
 
@@ -162,23 +162,23 @@ ibv_gid from_daemon(const Gid& gid) {
   return out;
 }
 
-ibv_ah_attr from_daemon(const uabi::RdmaCmAddressVector& vector) {
+ibv_ah_attr from_daemon(const verbs::AddressVector& vector) {
   ibv_ah_attr out{};
   out.dlid = static_cast<std::uint16_t>(vector.dlid.value());
   out.sl = vector.sl.value();
   out.src_path_bits = vector.source_path_bits;
   out.static_rate = vector.static_rate;
-  out.port_num = vector.port;
+  out.port_num = vector.port.value();
   out.is_global = vector.is_global ? 1 : 0;
-  out.grh.dgid = from_daemon(vector.dgid);
-  out.grh.flow_label = vector.flow_label;
-  out.grh.sgid_index = vector.sgid_index;
-  out.grh.hop_limit = vector.hop_limit;
-  out.grh.traffic_class = vector.traffic_class;
+  out.grh.dgid = from_daemon(vector.grh.dgid);
+  out.grh.flow_label = vector.grh.flow_label;
+  out.grh.sgid_index = vector.grh.sgid_index;
+  out.grh.hop_limit = vector.grh.hop_limit;
+  out.grh.traffic_class = vector.grh.traffic_class;
   return out;
 }
 
-ibv_sa_path_rec from_daemon(const uabi::RdmaCmPath& path) {
+ibv_sa_path_rec from_daemon(const verbs::Path& path, bool is_primary) {
   ibv_sa_path_rec out{};
   out.dgid = from_daemon(path.dgid);
   out.sgid = from_daemon(path.sgid);
@@ -192,69 +192,70 @@ ibv_sa_path_rec from_daemon(const uabi::RdmaCmPath& path) {
   out.pkey = htons(path.pkey.value());
   out.sl = path.sl.value();
   out.mtu_selector = kExactly;
-  out.mtu = path.mtu;
+  out.mtu = static_cast<std::uint8_t>(path.mtu);
   out.rate_selector = kExactly;
   out.rate = path.rate;
   out.packet_life_time_selector = kExactly;
   out.packet_life_time = path.packet_life_time;
-  out.preference = static_cast<std::uint8_t>(path.flags);
+  out.preference = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_OUTBOUND | IBV_PATH_FLAG_INBOUND_REVERSE |
+                   (is_primary ? IBV_PATH_FLAG_PRIMARY : IBV_PATH_FLAG_ALTERNATE);
   return out;
 }
 
-uabi::RdmaCmPath to_daemon(const ibv_path_data& data) {
+std::optional<verbs::Path> to_daemon(const ibv_path_data& data) {
   const ibv_path_record& path = data.path;
   const std::uint32_t flow_and_hops = ntohl(path.flowlabel_hoplimit);
-  const std::uint16_t class_and_sl = ntohs(path.qosclass_sl);
-  return {.flags = data.flags,
-          .dgid = gid_of(path.dgid),
-          .sgid = gid_of(path.sgid),
-          .dlid = Lid{ntohs(path.dlid)},
-          .slid = Lid{ntohs(path.slid)},
-          .service_id = be64toh(path.service_id),
-          .flow_label = flow_and_hops >> 8 & 0xF'FFFF,
-          .hop_limit = static_cast<std::uint8_t>(flow_and_hops),
-          .traffic_class = path.tclass,
-          .is_reversible = (path.reversible_numpath & IBV_PATH_RECORD_REVERSIBLE) != 0,
-          .pkey = PKey{ntohs(path.pkey)},
-          .qos_class = static_cast<std::uint16_t>(class_and_sl >> 4),
-          .sl = ServiceLevel{static_cast<std::uint8_t>(class_and_sl & 0xF)},
-          .mtu = static_cast<std::uint8_t>(path.mtu & kCodeBits),
-          .rate = static_cast<std::uint8_t>(path.rate & kCodeBits),
-          .packet_life_time = static_cast<std::uint8_t>(path.packetlifetime & kCodeBits)};
+  const auto mtu = verbs::mtu_of(path.mtu & kCodeBits);
+  if (!mtu) {
+    return std::nullopt;
+  }
+  return verbs::Path{.sgid = gid_of(path.sgid),
+                     .dgid = gid_of(path.dgid),
+                     .slid = Lid{ntohs(path.slid)},
+                     .dlid = Lid{ntohs(path.dlid)},
+                     .sl = ServiceLevel{static_cast<std::uint8_t>(ntohs(path.qosclass_sl) & 0xF)},
+                     .pkey = PKey{ntohs(path.pkey)},
+                     .mtu = *mtu,
+                     .rate = static_cast<std::uint8_t>(path.rate & kCodeBits),
+                     .packet_life_time = static_cast<std::uint8_t>(path.packetlifetime & kCodeBits),
+                     .traffic_class = path.tclass,
+                     .hop_limit = static_cast<std::uint8_t>(flow_and_hops),
+                     .flow_label = flow_and_hops >> 8 & 0xF'FFFF,
+                     .is_reversible = (path.reversible_numpath & IBV_PATH_RECORD_REVERSIBLE) != 0};
 }
 
-ibv_qp_attr from_daemon(const uabi::RdmaCmQpAttributes& attributes) {
+ibv_qp_attr from_daemon(const verbs::QpAttributes& attributes) {
   ibv_qp_attr out{};
   out.qp_state = static_cast<ibv_qp_state>(attributes.state);
   out.cur_qp_state = out.qp_state;
   out.path_mtu = static_cast<ibv_mtu>(attributes.path_mtu);
-  out.path_mig_state = static_cast<ibv_mig_state>(attributes.path_mig_state);
+  out.path_mig_state = static_cast<ibv_mig_state>(attributes.migration);
   out.qkey = attributes.qkey.value();
-  out.rq_psn = attributes.rq_psn;
-  out.sq_psn = attributes.sq_psn;
-  out.dest_qp_num = attributes.destination.value();
-  out.qp_access_flags = attributes.access_flags;
-  out.ah_attr = from_daemon(attributes.path);
-  out.alt_ah_attr = from_daemon(attributes.alternate_path);
+  out.rq_psn = attributes.rq_psn.value();
+  out.sq_psn = attributes.sq_psn.value();
+  out.dest_qp_num = attributes.dest_qpn.value();
+  out.qp_access_flags = attributes.access.bits();
+  out.ah_attr = from_daemon(attributes.address);
+  out.alt_ah_attr = from_daemon(attributes.alternate_address);
   out.pkey_index = attributes.pkey_index;
   out.alt_pkey_index = attributes.alternate_pkey_index;
-  out.port_num = attributes.port;
-  out.alt_port_num = attributes.alternate_port;
+  out.port_num = attributes.port.value();
+  out.alt_port_num = attributes.alternate_port.value();
   out.max_rd_atomic = attributes.max_rd_atomic;
   out.max_dest_rd_atomic = attributes.max_dest_rd_atomic;
   out.min_rnr_timer = attributes.min_rnr_timer;
-  out.timeout = attributes.timeout;
-  out.alt_timeout = attributes.alternate_timeout;
+  out.timeout = attributes.timeout.value();
+  out.alt_timeout = attributes.alternate_timeout.value();
   out.retry_cnt = attributes.retry_count;
   out.rnr_retry = attributes.rnr_retry;
   return out;
 }
 
-uabi::RdmaCmPrivateData private_data(const void* data, std::size_t bytes) {
-  uabi::RdmaCmPrivateData out;
+std::vector<std::byte> private_data(const void* data, std::size_t bytes) {
+  std::vector<std::byte> out;
   if (data != nullptr) {
     const auto* const octets = static_cast<const std::byte*>(data);
-    out.octets.assign(octets, octets + std::min(bytes, uabi::kMaxRdmaCmPrivateData));
+    out.assign(octets, octets + std::min(bytes, uabi::kMaxRdmaCmPrivateData));
   }
   return out;
 }

@@ -168,7 +168,7 @@ class Game {
 
   void apply(const uabi::CreateRdmaCmId& request) {
     const auto space = port_space_of(request.port_space);
-    const auto type = qp_type_of(request.qp_type);
+    const auto type = verbs::qp_type_of(request.qp_type);
     if (space && type && rdma_ids() < kMaxIds) {
       if (const auto id = rdma().create(*space, *type, *channel_, request.uid)) {
         channel_->add(*id);
@@ -215,14 +215,13 @@ class Game {
     on(request.id, [&](cm::RdmaCmId id) { return rdma().listen(id, request.backlog, world_.now); });
   }
   void apply(const uabi::ConnectRdmaCm& request) {
-    on(request.id, [&](cm::RdmaCmId id) {
-      return rdma().connect(id, parameters_of(request.parameters, request.ece), world_.now);
-    });
+    on(request.id,
+       [&](cm::RdmaCmId id) { return rdma().connect(id, request.parameters, world_.now); });
   }
   void apply(const uabi::AcceptRdmaCm& request) {
     on(request.id, [&](cm::RdmaCmId id) -> Result<void> {
-      const cm::ConnectionParameters parameters = parameters_of(request.parameters, request.ece);
-      auto accepted = rdma().accept(id, request.has_parameters ? &parameters : nullptr, world_.now);
+      auto accepted =
+          rdma().accept(id, request.has_parameters ? &request.parameters : nullptr, world_.now);
       return accepted && request.has_parameters ? rdma().set_context(id, request.uid) : accepted;
     });
   }
@@ -237,35 +236,24 @@ class Game {
   void apply(const uabi::InitRdmaCmQp& request) {
     on(request.id, [&](cm::RdmaCmId id) -> Result<void> {
       constexpr std::uint32_t kInit = 1;  // to RTS, 3: the range that the daemon accepts
-      const auto transition =
-          rdma().qp_attributes(id, static_cast<cm::QpState>(kInit + request.state % 3));
-      if (!transition) {
-        return std::unexpected(transition.error());
+      const auto modification =
+          rdma().qp_attributes(id, static_cast<verbs::QpState>(kInit + request.state % 3));
+      if (!modification) {
+        return std::unexpected(modification.error());
       }
-      const uabi::RdmaCmQpAttributes attributes = attributes_of(*transition);
-      require(attributes.mask != 0);
+      require(!modification->mask.empty());
       return {};
     });
   }
   void apply(const uabi::SetRdmaCmOption& request) {
-    on(request.id, [&](cm::RdmaCmId id) {
-      return rdma().set_option(
-          id, static_cast<cm::RdmaCmOption>(std::to_underlying(request.option) - 1), request.value);
-    });
+    on(request.id,
+       [&](cm::RdmaCmId id) { return rdma().set_option(id, request.option, request.value); });
   }
   void apply(const uabi::SetRdmaCmPaths& request) {
-    std::vector<cm::Path> paths;
-    std::ranges::transform(request.paths, std::back_inserter(paths),
-                           [](const uabi::RdmaCmPath& path) { return path_of(path); });
-    on(request.id, [&](cm::RdmaCmId id) { return rdma().set_paths(id, paths); });
+    on(request.id, [&](cm::RdmaCmId id) { return rdma().set_paths(id, request.paths); });
   }
   void apply(const uabi::NotifyRdmaCm& request) {
-    on(request.id, [&](cm::RdmaCmId id) {
-      return rdma().notify(id,
-                           request.event % 2 == 0 ? cm::QpEvent::CommunicationEstablished
-                                                  : cm::QpEvent::PathMigrated,
-                           world_.now);
-    });
+    on(request.id, [&](cm::RdmaCmId id) { return rdma().notify(id, request.event, world_.now); });
   }
   void apply(const uabi::JoinRdmaCmGroup& request) {
     on(request.id, [&](cm::RdmaCmId id) -> Result<void> {

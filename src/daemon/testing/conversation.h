@@ -193,7 +193,7 @@ class Conversation {
       kind.space = kTcp;
       kind.type = kRc;
       create(kServer, kind);
-      for (const auto option : {uabi::RdmaCmOption::ReuseAddress, uabi::RdmaCmOption::AfOnly}) {
+      for (const auto option : {verbs::RdmaCmOption::ReuseAddress, verbs::RdmaCmOption::AfOnly}) {
         if (random_.chance(1, 2)) {
           say(kServer, uabi::SetRdmaCmOption{.id = id, .option = option, .value = 1});
         }
@@ -205,7 +205,7 @@ class Conversation {
       if (random_.chance(1, 2)) {
         say(kServer, uabi::ListenRdmaCm{.id = id, .backlog = 3});
       } else {
-        const auto option = static_cast<uabi::RdmaCmOption>(1 + random_.below(4));
+        const auto option = static_cast<verbs::RdmaCmOption>(1 + random_.below(4));
         say(kServer, uabi::SetRdmaCmOption{
                          .id = id,
                          .option = option,

@@ -28,7 +28,7 @@ struct Member {
     to.state = hca::QpState::Rts;
     modify(to, hca::QpAttributeMask{hca::QpAttribute::State} | hca::QpAttribute::SqPsn);
     EXPECT_TRUE(program.process->attach_multicast(0, *qp, mgid, mlid));
-    const hca::AhAttributes attributes{
+    const hca::AddressVector attributes{
         .dlid = mlid, .sl = {}, .port = PortNumber{1}, .is_global = true, .grh = {.dgid = mgid}};
     ah = *program.engine.create_ah(*program.pd, attributes);
   }

@@ -19,6 +19,7 @@
 #include "hca/hca.h"
 #include "host/process.h"
 #include "os/clock.h"
+#include "verbs/mtu.h"
 
 namespace weft::daemon::testing {
 
@@ -111,7 +112,7 @@ struct Program {
     modify(to, hca::QpAttributeMask{hca::QpAttribute::State} | hca::QpAttribute::PKeyIndex |
                    hca::QpAttribute::Port | hca::QpAttribute::RemoteAccess);
     to.state = hca::QpState::Rtr;
-    to.path_mtu = wire::Mtu::Mtu4096;
+    to.path_mtu = verbs::Mtu::Mtu4096;
     to.dest_qpn = peer;
     to.max_dest_rd_atomic = 4;
     to.min_rnr_timer = 1;

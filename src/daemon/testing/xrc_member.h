@@ -13,6 +13,7 @@
 #include <string>
 
 #include "daemon/testing/live_program.h"
+#include "verbs/mtu.h"
 
 namespace weft::daemon::testing {
 
@@ -41,7 +42,7 @@ inline void connect(Program& program, hca::Qp& qp, Lid lid, Qpn peer) {
   modify(program, qp, to,
          hca::QpAttributeMask{A::State} | A::PKeyIndex | A::Port | A::RemoteAccess);
   to.state = hca::QpState::Rtr;
-  to.path_mtu = wire::Mtu::Mtu1024;
+  to.path_mtu = verbs::Mtu::Mtu1024;
   to.dest_qpn = peer;
   to.max_dest_rd_atomic = 4;
   to.min_rnr_timer = 1;

@@ -28,9 +28,9 @@ namespace {
           .pkey_index = received.envelope.pkey_index,
           .has_grh = from.global.has_value(),
           .hop_limit = global.hop_limit,
-          .traffic_class = global.tclass,
+          .traffic_class = global.traffic_class,
           .flow_label = global.flow_label,
-          .gid = global.gid};
+          .gid = global.dgid};
 }
 
 }  // namespace
@@ -47,10 +47,10 @@ node::UmadEnvelope envelope_of(const uabi::UmadHeader& header) {
   to.qp = Qpn{header.qpn.value() & 0xFF'FFFF};
   to.path_bits = header.path_bits & 0x7F;
   if (header.has_grh) {
-    to.global = mad::GlobalRoute{.gid = header.gid,
+    to.global = mad::GlobalRoute{.dgid = header.gid,
+                                 .flow_label = header.flow_label & 0xF'FFFF,
                                  .hop_limit = header.hop_limit,
-                                 .tclass = header.traffic_class,
-                                 .flow_label = header.flow_label & 0xF'FFFF};
+                                 .traffic_class = header.traffic_class};
   }
   return envelope;
 }

@@ -6,6 +6,7 @@
 #include "hca/planted_bug.h"
 #include "hca/rc/requester.h"
 #include "hca/wr_kind.h"
+#include "verbs/mtu.h"
 #include "wire/encodings.h"
 #include "wire/opcode.h"
 
@@ -35,8 +36,8 @@ void RcRequester::handle_response(const Packet& packet, Instant now) {
   if ((state != QpState::Rts && state != QpState::Sqd) || is_failing()) {
     return;
   }
-  // Only a PSN between the oldest unacknowledged and the newest sent says anything (§9.7.5.1.1:
-  // else a ghost, dropped).
+  // Only PSNs between the oldest unacknowledged and the newest sent are valid; others are ghost
+  // packets and dropped (IBTA vol 1 §9.7.5.1.1).
   const std::int32_t from_oldest = distance(unacknowledged_, packet.header.psn);
   if (from_oldest < 0 || static_cast<std::uint32_t>(from_oldest) >= outstanding_packets()) {
     return;
@@ -53,7 +54,7 @@ void RcRequester::handle_response(const Packet& packet, Instant now) {
       handle_read_response(packet, now);
       break;
     default:
-      break;  // a request: the transport gives those to the responder
+      break;  // a request: the transport passes those to the responder
   }
   notify_if_drained();
 }
@@ -69,9 +70,9 @@ SendWqe* RcRequester::wqe_of(Psn psn, std::uint64_t& index) {
   return nullptr;
 }
 
-/// Everything before `psn` arrived. False when a READ or atomic among it has no response: that was
-/// lost, and the requester asks again from there (§9.7.5.1.1: an acknowledgement beyond an
-/// outstanding READ implies a lost response).
+/// Acknowledges everything before `psn`. False if a READ or atomic before it has no response: the
+/// response was lost, since an acknowledgement beyond an outstanding READ implies it, and the
+/// requester requests it again from there (IBTA vol 1 §9.7.5.1.1).
 bool RcRequester::acknowledge_before(Psn psn) {
   for (std::uint64_t index = core_.send_queue.head(); index < next_new_; ++index) {
     SendWqe& wqe = core_.send_queue.at(index);
@@ -90,7 +91,7 @@ bool RcRequester::acknowledge_before(Psn psn) {
         continue;
       }
       if (!wqe.done) {
-        // Complete up to there all the same if that is where its responses end: a NAK for the next.
+        // Still complete up to there if its responses end exactly there: a NAK of the next request.
         return static_cast<std::uint32_t>(covered) < wqe.packet_count && unacknowledged_ == psn;
       }
       continue;
@@ -107,8 +108,8 @@ bool RcRequester::acknowledge_before(Psn psn) {
 
 namespace {
 
-/// What a WQE's own status says, which never met the peer; which key or memory it was about was
-/// told when it was found.
+/// The reason for a failure found locally. Details of the key or memory were explained when it was
+/// found.
 [[nodiscard]] std::string_view local_failure_reason(WcStatus status) {
   switch (status) {
     case WcStatus::LocalProtectionError:
@@ -137,7 +138,8 @@ void RcRequester::finish_in_order() {
     if (wqe.packet_count != 0 && distance(unacknowledged_, wqe.first_psn + wqe.packet_count) > 0) {
       unacknowledged_ = wqe.first_psn + wqe.packet_count;
     }
-    if (cursor_ == queue.head()) {  // a retry had gone back to it, and its answer came after all
+    if (cursor_ ==
+        queue.head()) {  // a retry had moved the cursor back to it, and then its answer arrived
       ++cursor_;
       cursor_packet_ = 0;
     }
@@ -145,14 +147,14 @@ void RcRequester::finish_in_order() {
   }
 }
 
-/// Something new was acknowledged: the retry counters start afresh, and so does the timer if more
-/// is outstanding.
+/// Something new was acknowledged: resets the retry counters, and restarts the timer if more is
+/// outstanding.
 void RcRequester::progressed(Instant now) {
   finish_in_order();
   if (is_failing()) {
     return;
   }
-  // What is acknowledged need not be sent again, even if a retry had gone back to it.
+  // What is acknowledged need not be sent again, even if a retry had moved the cursor back.
   if (cursor_ < next_new_) {
     const SendWqe& wqe = core_.send_queue.at(cursor_);
     const std::int32_t known = distance(wqe.first_psn + cursor_packet_, unacknowledged_);
@@ -171,7 +173,7 @@ void RcRequester::progressed(Instant now) {
   }
 }
 
-/// The usual acknowledgement: of the only message that is outstanding, and of all of it.
+/// Fast path for the acknowledgement of the only outstanding message, in full.
 inline bool RcRequester::finish_only_message(Psn psn) {
   SendQueue& queue = core_.send_queue;
   if (!core_.has_fast_path || queue.head() + 1 != next_new_ || cursor_ != next_new_) {
@@ -232,7 +234,7 @@ void RcRequester::handle_rnr(Psn psn, std::uint8_t timer_code, Instant now) {
       return;
     }
   }
-  if (core_.attributes.rnr_retry != 7) {  // 7: without end (§9.7.5.2.8)
+  if (core_.attributes.rnr_retry != 7) {  // 7: no limit (§9.7.5.2.8)
     if (rnr_retries_left_ == 0) {
       fail_head(WcStatus::RnrRetryExceeded,
                 "the peer had no receive WQE, and RNR retries are used up; post receives there "
@@ -241,8 +243,8 @@ void RcRequester::handle_rnr(Psn psn, std::uint8_t timer_code, Instant now) {
     }
     --rnr_retries_left_;
   }
-  // A READ or atomic response before it may have been lost as well: that is asked for again after
-  // the wait.
+  // A READ or atomic response before it may have been lost as well; it is requested again after the
+  // wait.
   rewind_to(complete ? psn : unacknowledged_);
   rnr_until_ = planted(PlantedBug::RnrTimerIgnored)
                    ? now
@@ -262,7 +264,7 @@ void RcRequester::handle_nak(Psn psn, wire::Syndrome syndrome, Instant now) {
   }
   if (code == wire::NakCode::PsnSequenceError || !complete) {
     if (rnr_until_ != Instant::never()) {
-      return;  // a sequence NAK behind an RNR NAK must not cut the wait short
+      return;  // a sequence NAK behind an RNR NAK must not shorten the wait
     }
     retry_from(unacknowledged_, now, "a packet was lost (NAK: PSN sequence error)");
     return;
@@ -292,10 +294,10 @@ void RcRequester::handle_read_response(const Packet& packet, Instant now) {
   }
   const std::uint32_t mtu = core_.mtu_bytes();
   const Psn expected =
-      wqe->first_psn + (wqe->bytes_done >> wire::log2_bytes(core_.attributes.path_mtu));
+      wqe->first_psn + (wqe->bytes_done >> verbs::log2_bytes(core_.attributes.path_mtu));
   const std::int32_t gap = distance(expected, packet.header.psn);
   if (gap < 0) {
-    return;  // seen already
+    return;  // a duplicate
   }
   if (gap > 0) {
     retry_from(expected, now, "a READ response packet was lost");

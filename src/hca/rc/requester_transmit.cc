@@ -8,17 +8,18 @@
 #include "hca/planted_bug.h"
 #include "hca/rc/requester.h"
 #include "hca/wr_kind.h"
+#include "verbs/mtu.h"
 #include "wire/opcode.h"
 
 namespace weft::hca {
 namespace {
 
-/// Half of the PSN space may be outstanding (IBTA vol 1 §9.7.1); one READ of 2^31 bytes at MTU 256
-/// takes all of it.
+/// At most half of the PSN space may be outstanding (IBTA vol 1 §9.7.1). One READ of 2^31 bytes at
+/// MTU 256 uses all of it.
 constexpr std::uint32_t kPsnWindow = 1U << 23;
 
-/// Long messages ask for an acknowledgement every so many packets, so that a retry need not start
-/// from their beginning. Policy, not from the specification.
+/// Long messages request an acknowledgement once per this number of packets, so that a retry need
+/// not start from the beginning. Policy, not from the specification.
 constexpr std::uint32_t kAckRequestInterval = 128;
 
 [[nodiscard]] wire::Opcode request_opcode(const WrKind& kind, bool first, bool last) {
@@ -31,7 +32,7 @@ constexpr std::uint32_t kAckRequestInterval = 128;
       last && kind.traits.has(WrTrait::Invalidate));
 }
 
-/// By work request, first or not, last or not: looked up for every packet.
+/// By work request, first or not, last or not; looked up for every packet.
 const auto kRequestOpcodes = [] {
   std::array<std::array<std::array<wire::Opcode, 2>, 2>, kWrKindCount> opcodes{};
   for (std::size_t row = 0; row < kWrKindCount; ++row) {
@@ -51,7 +52,7 @@ const auto kRequestOpcodes = [] {
 
 }  // namespace
 
-/// What stands at the cursor, which is somewhere in the queue.
+/// Decides for the WQE at the cursor, which is inside the queue.
 bool RcRequester::may_transmit() const {
   const QpState state = core_.state();
   if ((state != QpState::Rts && state != QpState::Sqd) || stalled_ || is_failing() ||
@@ -59,7 +60,7 @@ bool RcRequester::may_transmit() const {
     return false;
   }
   if (cursor_ < next_new_) {
-    return true;  // something to send again, or the rest of a message
+    return true;  // a retransmission, or the rest of a message
   }
   return state == QpState::Rts && may_start(core_.send_queue.at(cursor_));
 }
@@ -86,7 +87,7 @@ RcRequester::Step RcRequester::transmit_one(TransmitSink& sink, Instant now) {
   if (cursor_ == next_new_) {
     begin(wqe);
   }
-  if (wqe.done) {  // nothing of it is missing: a READ that a retry passed over, or a local
+  if (wqe.done) {  // nothing of it is missing: a READ that the retry passed over, or a local
                    // operation
     cursor_packet_ = wqe.packet_count;
     advance_cursor();
@@ -105,7 +106,7 @@ RcRequester::Step RcRequester::transmit_one(TransmitSink& sink, Instant now) {
   return send_message_part(sink, wqe, now);
 }
 
-/// Whether a WQE without PSNs may take its own now.
+/// True if a WQE without PSNs may be assigned its own now.
 bool RcRequester::may_start(const SendWqe& wqe) const {
   const WrTraits traits = kind_of(wqe.opcode).traits;
   if (wqe.flags.has(Send::Fence) && reads_outstanding_ > 0) {
@@ -125,7 +126,7 @@ bool RcRequester::may_start(const SendWqe& wqe) const {
   return !traits.has(WrTrait::NeedsCredit) || credits_.allow_next();
 }
 
-/// Gives a WQE its PSNs, and its message a sequence number.
+/// Assigns PSNs to a WQE, and a sequence number to its message.
 void RcRequester::begin(SendWqe& wqe) {
   WEFT_DEBUG_ASSERT(cursor_ == next_new_, "nothing new is sent before what has to be sent again");
   const WrTraits traits = kind_of(wqe.opcode).traits;
@@ -151,21 +152,22 @@ void RcRequester::advance_cursor() {
   }
 }
 
-/// Annex A14: every request of XRC has an XRCETH, those that take no receive WQE as well.
+/// Annex A14: every XRC request has an XRCETH, including those that consume no receive WQE.
 inline void RcRequester::set_srq(PacketHeader& header, const SendWqe& wqe) const {
   if (is_xrc(core_.type)) {
     header.xrc_srqn = wqe.xrc_srqn;
   }
 }
 
-/// `part` is known to the compiler where it is called for a message of one packet.
+/// Inlined where `part` is a constant, for messages of one packet.
 inline RcRequester::Step RcRequester::send_part(TransmitSink& sink, SendWqe& wqe, Instant now,
                                                 Part part) {
   const std::uint32_t packet = part.is_first ? 0 : cursor_packet_;
-  const std::uint64_t offset = std::uint64_t{packet} << wire::log2_bytes(core_.attributes.path_mtu);
+  const std::uint64_t offset = std::uint64_t{packet}
+                               << verbs::log2_bytes(core_.attributes.path_mtu);
   const std::uint32_t bytes = part.is_last
                                   ? static_cast<std::uint32_t>(wqe.length - offset)
-                                  : part.packets << wire::log2_bytes(core_.attributes.path_mtu);
+                                  : part.packets << verbs::log2_bytes(core_.attributes.path_mtu);
   if (const WcStatus status = core_.gather(cursor_, offset, bytes); status != WcStatus::Success) {
     return stall(wqe, status);
   }
@@ -205,7 +207,7 @@ inline RcRequester::Step RcRequester::send_part(TransmitSink& sink, SendWqe& wqe
   return Step::Sent;
 }
 
-/// A SEND or WRITE of one packet, if its way is open. False: nothing was done.
+/// Sends a SEND or WRITE of one packet on the fast path. False: nothing was done.
 inline bool RcRequester::send_fast(TransmitSink& sink, const SendWqe& wqe) {
   const WrTraits traits = kind_of(wqe.opcode).traits;
   if (!core_.has_fast_path_header() || is_xrc(core_.type) || traits.has(WrTrait::Invalidate))
@@ -246,10 +248,10 @@ RcRequester::Step RcRequester::send_message_part(TransmitSink& sink, SendWqe& wq
       {.packets = packets, .is_first = cursor_packet_ == 0, .is_last = packets == left});
 }
 
-/// A READ request is one packet whatever it asks for; a repeated one asks only for what has not
-/// arrived (C9-...: from its middle, at a packet boundary).
+/// A READ request is one packet whatever its length. A retry requests only what has not arrived,
+/// from a packet boundary on.
 RcRequester::Step RcRequester::send_read(TransmitSink& sink, SendWqe& wqe, Instant now) {
-  const std::uint32_t arrived = wqe.bytes_done >> wire::log2_bytes(core_.attributes.path_mtu);
+  const std::uint32_t arrived = wqe.bytes_done >> verbs::log2_bytes(core_.attributes.path_mtu);
   PacketHeader& header =
       core_.header(Half::Requester, wire::Opcode::RcRdmaReadRequest, wqe.first_psn + arrived);
   set_srq(header, wqe);
@@ -291,7 +293,7 @@ RcRequester::Step RcRequester::send_atomic(TransmitSink& sink, SendWqe& wqe, Ins
   return Step::Sent;
 }
 
-/// A WRITE in its packet, a READ in its answer, which is empty (IBTA vol 1 annex A19).
+/// A WRITE in its request, a READ in its response, which is empty (IBTA vol 1 annex A19).
 RcRequester::Step RcRequester::send_atomic_write(TransmitSink& sink, SendWqe& wqe, Instant now) {
   PacketHeader& header = core_.header(Half::Requester, wire::Opcode::RcAtomicWrite, wqe.first_psn);
   header.ack_request = true;
@@ -309,7 +311,8 @@ RcRequester::Step RcRequester::send_atomic_write(TransmitSink& sink, SendWqe& wq
   return Step::Sent;
 }
 
-/// Answered as an ATOMIC WRITE is. Of a whole region the RETH says but which (annex A19).
+/// Answered like an ATOMIC WRITE. For a whole region, the RETH only identifies the region (annex
+/// A19).
 RcRequester::Step RcRequester::send_flush(TransmitSink& sink, SendWqe& wqe, Instant now) {
   const FlushScope scope = wqe.flush();
   const bool is_range = scope.selectivity == wire::FlushSelectivity::Range;
@@ -334,7 +337,7 @@ RcRequester::Step RcRequester::send_flush(TransmitSink& sink, SendWqe& wqe, Inst
   return Step::Sent;
 }
 
-/// In the order of the send queue, so that what is posted after it finds it done.
+/// In send-queue order, so that work requests posted after it see its effect.
 RcRequester::Step RcRequester::perform_locally(SendWqe& wqe) {
   if (const WcStatus status = core_.perform_locally(wqe); status != WcStatus::Success) {
     return stall(wqe, status);
@@ -345,7 +348,7 @@ RcRequester::Step RcRequester::perform_locally(SendWqe& wqe) {
   return Step::Sent;
 }
 
-/// A local error: nothing more is sent. What went out before may still be acknowledged; the WQE
+/// A local error: nothing more is sent. What was sent before may still be acknowledged; the WQE
 /// fails once it is the oldest.
 RcRequester::Step RcRequester::stall(SendWqe& wqe, WcStatus status) {
   stalled_ = true;

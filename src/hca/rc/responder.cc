@@ -9,7 +9,7 @@
 #include "hca/invariant.h"
 #include "hca/planted_bug.h"
 #include "hca/train.h"
-#include "wire/encodings.h"
+#include "verbs/mtu.h"
 #include "wire/opcode.h"
 
 namespace weft::hca {
@@ -23,9 +23,9 @@ using wire::Position;
 }
 
 /// PSNs that a request takes: a READ one for each of its response packets (§9.7.3.1).
-[[nodiscard]] std::uint32_t psns_of(const Packet& packet, wire::Mtu mtu) {
+[[nodiscard]] std::uint32_t psns_of(const Packet& packet, verbs::Mtu mtu) {
   return wire::opcode_info(packet.header.opcode)->operation == Operation::RdmaReadRequest
-             ? wire::packets(packet.header.extension.reth.dma_length, mtu)
+             ? verbs::packets(packet.header.extension.reth.dma_length, mtu)
              : packet.header.packet_count;
 }
 
@@ -81,7 +81,7 @@ void RcResponder::enter_error() {
   core_.discard_receive();
 }
 
-/// The PSN check (§9.7.4.1.2, Figure 86..): expected, duplicate or gap.
+/// The PSN check (IBTA vol 1 §9.7.4.1.2): expected, duplicate or gap.
 void RcResponder::handle_request(const Packet& packet) {
   const QpState state = core_.state();
   if ((state != QpState::Rtr && state != QpState::Rts && state != QpState::Sqd) ||
@@ -154,7 +154,7 @@ void RcResponder::handle_checked(const Packet& packet) {
     execute(packet);
     return;
   }
-  if (packet.header.packet_count > 1) {  // the packets before the offending one count
+  if (packet.header.packet_count > 1) {  // the packets before the offending one are executed
     handle_singles_of(packet);
     return;
   }
@@ -168,7 +168,7 @@ void RcResponder::refuse(const Packet& packet, const Refusal& refusal) {
   });
   if (refusal.fault == RcFault::ReceiverNotReady) {
     gap_reported_ =
-        true;  // what follows the refused request is dropped in silence until it comes again
+        true;  // packets after the refused request are dropped silently until it is repeated
     schedule_nak(wire::Syndrome::rnr(core_.attributes.min_rnr_timer), expected_);
     return;
   }
@@ -189,7 +189,7 @@ void RcResponder::refuse(const Packet& packet, const Refusal& refusal) {
   core_.fail(Half::Responder, refusal.reason);
 }
 
-/// The key was good when the request was checked, and another thread took it away since.
+/// The key was valid when the request was checked, and another thread has invalidated it since.
 void RcResponder::refuse_invalidated_key(const Packet& packet) {
   message_ = {};
   refuse(packet, {RcFault::RKeyViolation, "the R_Key was invalidated"});
@@ -204,9 +204,9 @@ bool RcResponder::ensure_receive_wqe() {
   return core_.has_current_receive;
 }
 
-/// The usual request, by the rules of check() in fewer steps: a SEND or WRITE of one packet that
-/// breaks none of them. False: it is another one, or breaks one; at most a receive WQE was taken,
-/// which check() would have.
+/// Fast path of check() for the most frequent requests: a SEND or WRITE of one packet that breaks
+/// no rule. False if the request is of another kind or breaks a rule; at most a receive WQE was
+/// taken, which check() would also have taken.
 inline bool RcResponder::take_single(const Packet& packet, const wire::OpcodeInfo& info) {
   const PacketHeader& header = packet.header;
   const bool has_immediate = info.headers.has(wire::ExtensionHeader::Immediate);
@@ -247,7 +247,7 @@ inline bool RcResponder::place_send(const Packet& packet) {
   if (found.fault != KeyFault::None || found.discards) {
     return false;
   }
-  place_last_bytes_atomically(found.memory, packet.payload);
+  place(found, packet.payload);
   return true;
 }
 
@@ -263,7 +263,7 @@ inline bool RcResponder::place_write(const Packet& packet) {
     return false;
   }
   if (!planted(PlantedBug::UnplacedWriteAcknowledged)) {
-    place_last_bytes_atomically(found.memory, packet.payload);
+    place(found, packet.payload);
   }
   return true;
 }
@@ -305,7 +305,7 @@ void RcResponder::execute(const Packet& packet) {
   }
 }
 
-/// A SEND or WRITE, or a part of one, which is acknowledged if that is asked for.
+/// A SEND or WRITE packet or train was executed; schedules an acknowledgement if one is requested.
 inline void RcResponder::record_executed(const Packet& packet, std::uint32_t psns) {
   expected_ = expected_ + psns;
   if (packet.header.ack_request) {
@@ -353,7 +353,7 @@ void RcResponder::execute_write(const Packet& packet, const wire::OpcodeInfo& fi
       return;
     }
     if (!planted(PlantedBug::UnplacedWriteAcknowledged)) {
-      place_last_bytes_atomically(found.memory, packet.payload);
+      place(found, packet.payload);
     }
     message_.bytes += packet.payload.size();
   }
@@ -367,7 +367,7 @@ void RcResponder::execute_write(const Packet& packet, const wire::OpcodeInfo& fi
   }
 }
 
-/// Of a message of so many bytes, whose last packet this is.
+/// Completes the receive of a message of `bytes` bytes whose last packet this is.
 void RcResponder::complete_receive(const Packet& packet, const wire::OpcodeInfo& last,
                                    std::uint64_t bytes) {
   const bool has_key = last.headers.has(wire::ExtensionHeader::Ieth);
@@ -394,7 +394,7 @@ void RcResponder::complete_receive(const Packet& packet, const wire::OpcodeInfo&
       wc.invalidated_rkey = RKey{packet.header.immediate_or_rkey};
     }
   });
-  if (core_.is_failing(Half::Responder)) {  // its CQ is in error; a class A fault (§9.9.3)
+  if (core_.is_failing(Half::Responder)) {  // its CQ is in error: a class A fault (§9.9.3)
     schedule_nak(wire::Syndrome::nak(wire::NakCode::RemoteOperationalError), expected_);
     closing_ = true;
   }
@@ -414,8 +414,8 @@ void RcResponder::execute_read(const Packet& packet) {
                      .original = 0});
 }
 
-/// All eight bytes at once, behind what came before; its answer is that of a READ of nothing
-/// (IBTA vol 1 annex A19).
+/// Writes all eight bytes atomically, after the data of earlier requests; answered like a READ of
+/// zero length (IBTA vol 1 annex A19).
 void RcResponder::execute_atomic_write(const Packet& packet) {
   const wire::Reth reth = packet.header.extension.reth;
   const MemoryTable::Found found = core_.find_for_peer(*target_.pd, reth.rkey, reth.virtual_address,
@@ -424,12 +424,12 @@ void RcResponder::execute_atomic_write(const Packet& packet) {
     refuse_invalidated_key(packet);
     return;
   }
-  place_last_bytes_atomically(found.memory, packet.payload);
+  place(found, packet.payload);
   push_empty_read(packet.header.psn);
 }
 
-/// What came before is placed, and the fence lets every CPU of the host see it before the answer;
-/// what is to outlive the power, the driver brings to where it does (IBTA vol 1 annex A19).
+/// The data of earlier requests is placed already. The fence makes it visible to all CPUs of the
+/// host before the response; the driver makes it persistent if requested (IBTA vol 1 annex A19).
 void RcResponder::execute_flush(const Packet& packet) {
   const MemoryTable::Found found = core_.find_to_flush(*target_.pd, packet.header);
   if (found.fault != KeyFault::None) {
@@ -447,7 +447,7 @@ void RcResponder::execute_flush(const Packet& packet) {
   push_empty_read(packet.header.psn);
 }
 
-/// Executed: its answer is that of a READ of nothing.
+/// Schedules the response of an executed request, that of a READ of zero length.
 void RcResponder::push_empty_read(Psn psn) {
   msn_ = msn_ + 1;
   push_pending_back({.answer = Answer::Read,
@@ -460,8 +460,8 @@ void RcResponder::push_empty_read(Psn psn) {
                      .original = 0});
 }
 
-/// Executed once, under the CPU's own atomics, so that this process and others that map the memory
-/// see it whole; the result is kept for a repeated request (§9.7.5.1.. responder resources).
+/// Executes the operation with the CPU's own atomics, so that every process that maps the memory
+/// sees it as atomic. The result is kept for duplicates of the request.
 void RcResponder::execute_atomic(const Packet& packet, const wire::OpcodeInfo& info) {
   const wire::AtomicEth eth = packet.header.extension.atomic_eth;
   const MemoryTable::Found found =
@@ -481,7 +481,7 @@ void RcResponder::execute_atomic(const Packet& packet, const wire::OpcodeInfo& i
   record_atomic(packet.header, original);
 }
 
-/// Executed: its result is to be sent, and kept.
+/// Schedules the response of an executed atomic, and keeps its result.
 void RcResponder::record_atomic(const PacketHeader& request, std::uint64_t original) {
   msn_ = msn_ + 1;
   atomics_[next_atomic_] = {.psn = request.psn, .msn = msn_, .original = original, .valid = true};

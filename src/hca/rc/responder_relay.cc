@@ -1,4 +1,4 @@
-// What the responder of an XRC target does about SRQs of other processes (hca/xrc_relay.h).
+// The responder of an XRC target and SRQs of other processes (hca/xrc_relay.h).
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "base/process_slot.h"
 #include "hca/rc/responder.h"
-#include "wire/encodings.h"
+#include "verbs/mtu.h"
 #include "wire/opcode.h"
 
 namespace weft::hca {
@@ -30,7 +30,7 @@ using wire::Position;
   return operation == Operation::Send || operation == Operation::RdmaWrite;
 }
 
-/// The fault behind a proxy's NAK: the one that is answered in the same way.
+/// The fault that a proxy reports by this NAK code: the one with the same answer.
 [[nodiscard]] RcFault fault_of(wire::NakCode code) {
   switch (code) {
     case wire::NakCode::InvalidRequest:
@@ -44,12 +44,12 @@ using wire::Position;
     case wire::NakCode::PsnSequenceError:
       break;
   }
-  return RcFault::InvalidXrceth;  // no proxy of ours says that
+  return RcFault::InvalidXrceth;  // a proxy never sends this
 }
 
 }  // namespace
 
-/// A request for an SRQ of another process, or one that comes while a proxy is at work.
+/// A request for an SRQ of another process, or one that arrives while a proxy is busy.
 void RcResponder::relay_request(const Packet& packet) {
   if (relay_ == nullptr) {
     relay_ = std::make_unique<XrcRelay>();
@@ -75,7 +75,7 @@ void RcResponder::relay_request(const Packet& packet) {
   }
 }
 
-/// What does not depend on the SRQ; the proxy checks the rest.
+/// The checks that do not depend on the SRQ; the proxy does the rest.
 RcResponder::Refusal RcResponder::check_before_relaying(const Packet& packet) const {
   const wire::OpcodeInfo* const info = wire::opcode_info(packet.header.opcode);
   if (info == nullptr || info->operation == Operation::AtomicWrite) {
@@ -106,7 +106,7 @@ void RcResponder::relay_expected(const Packet& packet) {
     execute_read(packet);
     pending_at(pending_count_ - 1).answer = Answer::ProxyRead;
     expected_ = expected_ +
-                wire::packets(packet.header.extension.reth.dma_length, core_.attributes.path_mtu);
+                verbs::packets(packet.header.extension.reth.dma_length, core_.attributes.path_mtu);
     return;
   }
   if (packet.payload.size() > XrcRelay::kMaxCallBytes && packet.header.packet_count > 1) {
@@ -117,8 +117,8 @@ void RcResponder::relay_expected(const Packet& packet) {
   relay_->call.payload.assign(packet.payload.begin(), packet.payload.end());
 }
 
-/// Copies: the packet lies in a ring. A repetition of what the proxy has may mean that it, or its
-/// answer, did not arrive.
+/// Copies the packet, which lies in a ring. A repetition of the request that the proxy has may mean
+/// that the request or its response was lost.
 void RcResponder::hold(const Packet& packet) {
   XrcRelay& relay = *relay_;
   if (!relay.call.is_chunk && packet.header.psn == expected_) {
@@ -136,7 +136,7 @@ void RcResponder::hold(const Packet& packet) {
   relay.held_bytes += packet.payload.size();
 }
 
-/// Those that were held, until a proxy is at work again.
+/// Handles held requests until a proxy is busy again.
 void RcResponder::process_held() {
   XrcRelay& relay = *relay_;
   while (!relay.call.is_active && !relay.held.empty()) {
@@ -152,7 +152,7 @@ void RcResponder::process_held() {
   }
 }
 
-// --- a relay: one request to a proxy, and its answer
+// --- a relay: one request to a proxy and its response
 
 void RcResponder::begin_relay(const PacketHeader& request, std::uint32_t slot,
                               std::uint32_t packets, bool is_chunk) {
@@ -196,7 +196,7 @@ bool RcResponder::wants_relay() const {
   return owner != nullptr && owner->proxy.has_value();
 }
 
-/// Both processes are of one host: from the port's LID to itself.
+/// Both processes are on one host, so the packet goes from the port's LID to itself.
 bool RcResponder::transmit_call(TransmitSink& sink) {
   if (closing_ && pending_count_ == 0) {
     release_proxies();
@@ -228,7 +228,7 @@ void RcResponder::handle_proxy(std::uint32_t slot, std::uint32_t serial, std::op
   }
   const auto owner = std::ranges::find(relay_->owners, serial, &XrcRelay::Owner::serial);
   if (owner == relay_->owners.end() || owner->slot != slot || owner->proxy) {
-    return;  // the answer to an older question
+    return;  // the outcome of an outdated request
   }
   if (proxy && slot_of(*proxy) == slot) {
     owner->proxy = proxy;
@@ -255,7 +255,8 @@ bool RcResponder::has_proxy_in(std::uint32_t slot) {
          std::ranges::find(relay_->owners, slot, &XrcRelay::Owner::slot) != relay_->owners.end();
 }
 
-/// Foreign: only what answers the request that is out, from the process that has it, counts.
+/// Untrusted: only a response to the request in progress, from the process that has it, is
+/// accepted.
 void RcResponder::handle_proxy_response(const Packet& packet) {
   if (relay_ == nullptr || !relay_->call.is_active || !relay_->call.is_sent ||
       packet.source_slot != relay_->call.slot || packet.header.slid != core_.own_lid()) {
@@ -300,7 +301,7 @@ void RcResponder::handle_proxy_response(const Packet& packet) {
   process_held();
 }
 
-/// The proxy has executed so many packets of it, and will hear nothing more of it.
+/// The proxy has executed `executed` packets of the request, and the call ends.
 void RcResponder::end_call(std::uint32_t executed) {
   XrcRelay& relay = *relay_;
   relay.call.is_active = false;
@@ -309,7 +310,7 @@ void RcResponder::end_call(std::uint32_t executed) {
   }
 }
 
-/// All of a SEND or WRITE packet or train, or its first packets.
+/// Completes all of a SEND or WRITE packet or train, or its first packets.
 void RcResponder::end_message_call(std::uint32_t executed) {
   const PacketHeader& request = relay_->call.request;
   const wire::OpcodeInfo& first = *wire::opcode_info(request.opcode);
@@ -382,7 +383,7 @@ void RcResponder::take_chunk(const Packet& packet) {
   }
 }
 
-/// The next piece of a READ: asked of the proxy first, then passed on.
+/// The next piece of a READ: fetched from the proxy, then forwarded.
 RcResponder::Step RcResponder::transmit_proxy_read(TransmitSink& sink, Pending& pending) {
   using State = XrcRelay::Chunk::State;
   XrcRelay& relay = *relay_;
@@ -414,14 +415,14 @@ RcResponder::Step RcResponder::transmit_proxy_read(TransmitSink& sink, Pending& 
     chunk.state = State::None;
     schedule_nak(wire::Syndrome::nak(wire::NakCode::RemoteAccessError), pending.psn);
     closing_ = true;
-    pending_count_ = 1;  // nothing goes out after the NAK
+    pending_count_ = 1;  // nothing is sent after the NAK
     repeats_ = pending.is_repeat ? 1 : 0;
     core_.raise(AsyncEventType::QpAccessError);
     core_.fail(Half::Responder, "the process that has the XRC SRQ refuses a READ, or is gone");
     return Step::Failed;
   }
   const auto bytes = static_cast<std::uint32_t>(chunk.bytes.size());
-  if (bytes > pending.bytes_left) {  // of another READ that began at this PSN
+  if (bytes > pending.bytes_left) {  // left over from another READ that started at this PSN
     chunk.state = State::None;
     return transmit_proxy_read(sink, pending);
   }
@@ -439,7 +440,7 @@ RcResponder::Step RcResponder::transmit_proxy_read(TransmitSink& sink, Pending& 
 
 // --- the end
 
-/// The connection ends with a NAK: READs before it are answered still, nothing else is begun.
+/// The connection ends with a NAK: READs before it are still answered, nothing else is started.
 void RcResponder::fail_requests() {
   relay_->held.clear();
   relay_->held_bytes = 0;

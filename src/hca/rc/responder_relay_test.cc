@@ -9,9 +9,10 @@
 #include "base/random.h"
 #include "hca/testing/loopback_pair.h"
 #include "hca/xrc_relay.h"
+#include "verbs/mtu.h"
 
 /// An initiator (slot 1 of LID 1), a target at home in one process and an SRQ in another (slots 1
-/// and 2 of LID 2); this test is their network, and the daemon between the two.
+/// and 2 of LID 2). The test acts as their network, and as the daemon between the two processes.
 namespace weft::hca {
 namespace {
 
@@ -19,7 +20,7 @@ using testing::InFlightPacket;
 
 constexpr std::uint32_t kDomain = 7;
 
-/// Keeps what an HCA wants of its driver.
+/// Records an HCA's requests to its driver.
 class ProxyEvents final : public HcaEvents {
  public:
   void completion_event(CompletionQueue&) override {}
@@ -33,7 +34,7 @@ class ProxyEvents final : public HcaEvents {
   int dismissed{};
 };
 
-/// Counts what is made persistent.
+/// Counts calls that make memory persistent.
 class CountedMemory final : public UserMemory {
  public:
   bool fault_in(std::span<std::byte> /*range*/, bool /*for_writing*/) override { return true; }
@@ -49,7 +50,7 @@ class CountedMemory final : public UserMemory {
 constexpr AccessFlags kAccess = AccessFlags{Access::RemoteWrite} | Access::RemoteRead |
                                 Access::RemoteAtomic | Access::FlushPersistent;
 
-/// One process.
+/// One process of a host.
 struct Host {
   Host(Lid its_lid, std::uint32_t its_slot)
       : lid(its_lid),
@@ -118,7 +119,7 @@ class XrcRelayTest : public ::testing::Test {
     ASSERT_TRUE(
         qp.modify(to, QpAttributeMask{A::State} | A::PKeyIndex | A::Port | A::RemoteAccess));
     to.state = QpState::Rtr;
-    to.path_mtu = wire::Mtu::Mtu256;
+    to.path_mtu = verbs::Mtu::Mtu256;
     to.dest_qpn = peer;
     to.max_dest_rd_atomic = 4;
     to.min_rnr_timer = 1;
@@ -139,7 +140,7 @@ class XrcRelayTest : public ::testing::Test {
     }
   }
 
-  /// Puts what a QP of `from` sends onto the wire.
+  /// Puts the packets that a QP of `from` sends onto the wire.
   class Sink final : public TransmitSink {
    public:
     Sink(XrcRelayTest& test, const Host& from) : test_(test), from_(from) {}
@@ -150,7 +151,8 @@ class XrcRelayTest : public ::testing::Test {
       for (const ByteSpan piece : gather) {
         in_flight_packet.payload.insert(in_flight_packet.payload.end(), piece.begin(), piece.end());
       }
-      const bool is_far = header.slid != header.dlid;  // links lose, a host's own memory does not
+      const bool is_far =
+          header.slid != header.dlid;  // links lose packets, a host's own memory does not
       if (!is_far || test_.random_.below(100) >= test_.loss_percent_) {
         test_.wire_.emplace_back(from_.slot, std::move(in_flight_packet));
       }
@@ -168,7 +170,7 @@ class XrcRelayTest : public ::testing::Test {
                                                     : home_;
   }
 
-  /// What the daemon and the owner's driver do.
+  /// Acts as the daemon and the owner's driver.
   void make_proxies() {
     for (const XrcProxyRequest& request : std::exchange(home_.events.wanted, {})) {
       if (request.slot != owner_.slot || !owner_lives_) {
@@ -199,7 +201,7 @@ class XrcRelayTest : public ::testing::Test {
     host_of(in_flight_packet.header).hca.handle_packet(PortNumber{1}, packet, now_);
   }
 
-  /// Until nothing moves any more, or `packets` were delivered.
+  /// Runs until nothing is left to do, or `packets` were delivered.
   void run(std::size_t packets = 1'000'000) {
     while (packets != 0) {
       send_all();
@@ -264,8 +266,8 @@ class XrcRelayTest : public ::testing::Test {
   Qp* initiator_{};
 };
 
-/// Links lose a tenth of everything: each message is received once and in order, each FETCH ADD
-/// counts once, and so does each FLUSH.
+/// Links drop a tenth of all packets: each message is received once and in order, and each FETCH
+/// ADD and FLUSH is executed once.
 TEST_F(XrcRelayTest, ExecutesEachRequestOnceOverABadNetwork) {
   loss_percent_ = 10;
   constexpr std::uint64_t kRounds = 60;
@@ -299,7 +301,8 @@ TEST_F(XrcRelayTest, ExecutesEachRequestOnceOverABadNetwork) {
   EXPECT_EQ(home_.user_memory.flushes, 0U);
 }
 
-/// Only the process that was asked answers for it; a proxy listens to its home alone.
+/// A response is accepted only from the process that has the request; a proxy accepts requests only
+/// from its home.
 TEST_F(XrcRelayTest, BelievesNoOtherProcess) {
   receive(1);
   post(WrOpcode::Send, 1, 100);
@@ -338,7 +341,8 @@ TEST_F(XrcRelayTest, RefusesWhatIsUnderWayToAnOwnerThatGoes) {
   EXPECT_EQ(home_.events.dismissed, 0) << "there is nobody left to tell";
 }
 
-/// The NAK of a READ whose memory goes while it is answered names the PSN where it ends.
+/// If a READ's memory disappears during its response, the NAK names the PSN after the last packet
+/// sent.
 TEST_F(XrcRelayTest, RefusesAReadWhoseOwnerGoesInItsMiddle) {
   post(WrOpcode::RdmaRead, 1, 30'000);
   run(8);
@@ -349,8 +353,7 @@ TEST_F(XrcRelayTest, RefusesAReadWhoseOwnerGoesInItsMiddle) {
   EXPECT_EQ(poll(*sender_.cq).at(0).status, WcStatus::RemoteAccessError);
 }
 
-/// A target that goes to the error state has no use for proxies; theirs flush what they were
-/// filling.
+/// A target that enters the error state releases its proxies, which flush the receives in use.
 TEST_F(XrcRelayTest, ReleasesItsProxiesWithItsConnection) {
   receive(1);
   post(WrOpcode::Send, 1, 3'000);

@@ -16,12 +16,12 @@ void RcResponder::push_pending_back(const Pending& pending) {
   ++pending_count_;
 }
 
-/// A repeated answer goes before newer ones: the requester waits for it and ignores those. Without
-/// room it is dropped, and the requester asks once more.
+/// A repeated response goes before newer ones: the requester waits for it and would ignore those.
+/// Without room it is dropped, and the requester will retry.
 void RcResponder::push_repeat(const Pending& pending) {
   const auto size = static_cast<std::uint32_t>(pending_.size());
-  // Keep room for the requests that may legally come: the requester may have its answer by now, and
-  // then its next request follows this one.
+  // Keep room for requests that may legally arrive: the requester may have its response by now, and
+  // then its next request follows.
   if (pending_count_ + core_.attributes.max_dest_rd_atomic >= size) {
     return;
   }
@@ -41,7 +41,7 @@ void RcResponder::pop_pending() {
   --pending_count_;
 }
 
-/// Acknowledgements coalesce: the newest says all that the older ones said (§9.7.5.1.3).
+/// Acknowledgements coalesce: the newest implies all older ones (§9.7.5.1.3).
 void RcResponder::schedule_ack(Psn psn) {
   ack_due_ = true;
   ack_psn_ = psn;
@@ -54,7 +54,7 @@ void RcResponder::schedule_nak(wire::Syndrome syndrome, Psn psn) {
   ack_due_ = false;  // the NAK acknowledges everything before its PSN
 }
 
-/// R-RVT-9: credits from the free receive WQEs; with an SRQ there is no count to give.
+/// R-RVT-9: credits are the free receive WQEs; an SRQ has no count to grant.
 wire::Syndrome RcResponder::positive_syndrome() const {
   if (core_.srq != nullptr || core_.xrcd != nullptr) {
     return wire::Syndrome::ack(wire::kUnlimitedCredits);
@@ -130,7 +130,7 @@ RcResponder::Step RcResponder::transmit_atomic(TransmitSink& sink, const Pending
 }
 
 /// The next response packet or train of a READ. The memory is looked up each time: it may have been
-/// deregistered since the request came, and then the requester gets a NAK (§9.7.5.2.4..).
+/// deregistered since the request arrived, and then the requester gets a NAK.
 RcResponder::Step RcResponder::transmit_read(TransmitSink& sink, Pending& pending) {
   const std::uint32_t mtu = core_.mtu_bytes();
   const std::uint32_t train = core_.train_packets(sink.max_train_bytes()) * mtu;
@@ -145,16 +145,21 @@ RcResponder::Step RcResponder::transmit_read(TransmitSink& sink, Pending& pendin
   }
   const std::uint32_t count = core_.packets(bytes);
   PacketHeader& header = read_response(pending, count, bytes == pending.bytes_left);
-  const std::array<ByteSpan, 1> gather{ByteSpan{found.memory}};
-  if (!sink.send(Flow::Response, header,
-                 bytes == 0 ? std::span<const ByteSpan>{} : std::span<const ByteSpan>{gather})) {
+  const std::array<ByteSpan, 1> whole{ByteSpan{found.memory}};
+  std::span<const ByteSpan> gather{whole};
+  if (found.pages != nullptr) [[unlikely]] {
+    core_.answered.clear();
+    core_.answered.add(found, bytes);
+    gather = core_.answered.pieces();
+  }
+  if (!sink.send(Flow::Response, header, bytes == 0 ? std::span<const ByteSpan>{} : gather)) {
     return Step::NoSpace;
   }
   advance_read(pending, bytes, count);
   return Step::Sent;
 }
 
-/// The header of the next `count` response packets; `last`: they end the READ.
+/// The header of the next `count` response packets; `last`: they complete the READ.
 PacketHeader& RcResponder::read_response(const Pending& pending, std::uint32_t count, bool last) {
   const bool first = !pending.started;
   const auto opcode = [](bool starts, bool ends) {

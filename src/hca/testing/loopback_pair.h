@@ -10,11 +10,12 @@
 #include "base/random.h"
 #include "hca/hca.h"
 #include "hca/train.h"
+#include "verbs/mtu.h"
 
-/// Two HCAs joined by a wire in memory, with virtual time: what the engines' tests stand on.
+/// Two HCAs connected by an in-memory wire with virtual time, for the engines' tests.
 namespace weft::hca::testing {
 
-/// Writes down what an HCA tells its driver.
+/// Records an HCA's notifications to its driver.
 class RecordedEvents final : public HcaEvents {
  public:
   void completion_event(CompletionQueue& cq) override { completions.push_back(&cq); }
@@ -37,17 +38,17 @@ class RecordedEvents final : public HcaEvents {
   std::vector<std::string> reasons;
 };
 
-/// A packet under way, with payload of its own.
+/// A packet in flight, with a copy of its payload.
 struct InFlightPacket {
   int to{};
   Flow flow{};
   PacketHeader header;
   std::vector<std::byte> payload;
-  std::size_t pieces{};  // of memory that the sender had the payload in
+  std::size_t pieces{};  // pieces of memory that the payload was gathered from
   [[nodiscard]] Packet packet() const { return {.header = header, .payload = payload}; }
 };
 
-/// One side: an HCA with PD, CQs, one QP and registered memory.
+/// One end: an HCA with PD, CQs, one QP and registered memory.
 struct Side {
   explicit Side(const HcaConfiguration& configuration) : hca(configuration, events) {}
 
@@ -70,10 +71,11 @@ struct Side {
   }
 };
 
+/// Parameters of a LoopbackPair, the same for both ends unless noted.
 struct PairOptions {
-  QpType type{QpType::Rc};  // XrcInitiator: of side a; side b has a target QP and an XRC SRQ
+  QpType type{QpType::Rc};  // XrcInitiator: type of side a; side b has a target QP and an XRC SRQ
   LossModel loss_model{LossModel::Lossy};
-  wire::Mtu mtu{wire::Mtu::Mtu256};
+  verbs::Mtu mtu{verbs::Mtu::Mtu256};
   std::uint32_t train_bytes{0};
   std::uint32_t depth{64};
   std::uint32_t cq_depth{1024};
@@ -93,11 +95,11 @@ struct PairOptions {
   std::uint8_t source_path_bits{};
   TimeScale time_scale{};
   std::uint8_t port_count{1};
-  UserMemory* user_memory{};  // of both
-  bool has_fast_path{};       // the wire takes packets by it, too, and the engines have theirs
+  UserMemory* user_memory{};  // of both sides
+  bool has_fast_path{};       // the wire accepts fast-path packets, and the engines use them
 };
 
-/// The LID of a side's port: 1 and 2, of second ports 17 and 18.
+/// The LID of a side's port: 1 and 2 for first ports, 17 and 18 for second ports.
 [[nodiscard]] constexpr Lid lid_of(int side, std::uint8_t port = 1) {
   return Lid{static_cast<std::uint32_t>(side + 1 + (port - 1) * 16)};
 }
@@ -110,36 +112,35 @@ class LoopbackPair {
   Side& b() { return *sides_[1]; }
   Side& side(int index) { return *sides_[static_cast<std::size_t>(index)]; }
 
-  /// INIT, RTR and RTS on both sides with the options' attributes.
+  /// Takes both QPs through INIT, RTR and RTS with the options' attributes.
   void connect();
   void to_init(Side& side);
   void to_rtr(Side& side, const Side& peer);
   void to_rts(Side& side);
 
-  /// Lets both sides send into the wire; delivers what is in it, oldest first; fires timers when
-  /// nothing else moves. Ends when nothing is left to do or `until` virtual time passed. True when
-  /// it ended by itself.
+  /// Transmits on both sides, delivers packets in order, and fires timers when nothing else is left
+  /// to do. Ends when idle or after `until` of virtual time; true if idle.
   bool run(Duration until = Duration::seconds(100));
 
-  /// Only lets QPs send, without delivering.
+  /// Transmits on both sides, without delivering.
   void collect();
-  /// The same of one side, and no more than so many packets of a QP.
+  /// The same for one side, with at most `packets` packets per QP.
   void collect_from(int side, unsigned packets);
-  /// Posts to a side's QP as a driver does, and sends what may go.
+  /// Posts to a side's QP and transmits, as a driver does.
   [[nodiscard]] Result<bool> post_and_transmit(int side, const SendWr& wr);
-  /// Delivers the oldest packet in the wire; false when there is none.
+  /// Delivers the oldest packet on the wire; false if there is none.
   bool deliver_one();
-  /// Moves to the next timer and fires it; false when there is none.
+  /// Advances to the next timer and fires it; false if there is none.
   bool fire_next_timer();
 
   [[nodiscard]] Instant now() const { return now_; }
 
-  /// Looks at each packet as it enters the wire: false drops it. May change it.
+  /// Sees each packet as it enters the wire and may change it; false drops it.
   std::function<bool(InFlightPacket&)> filter;
-  /// Everything that ever entered the wire (before the filter), for tests that count packets.
+  /// All packets that ever entered the wire, before the filter.
   std::vector<InFlightPacket> sent;
   std::deque<InFlightPacket> wire;
-  std::size_t fast_path_count{};  // of `sent`, what came by the fast path
+  std::size_t fast_path_count{};  // how many of `sent` took the fast path
 
   std::vector<Wc> poll(CompletionQueue& cq);
 

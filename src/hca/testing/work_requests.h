@@ -8,7 +8,7 @@
 
 #include "hca/testing/loopback_pair.h"
 
-/// Work requests as most tests of the engines post them.
+/// Work requests in the form that most engine tests use.
 namespace weft::hca::testing {
 
 [[nodiscard]] inline SendWr signaled(WrOpcode opcode, std::span<const Sge> sges,
@@ -26,7 +26,7 @@ inline void post(Qp& qp, const SendWr& wr) {
   ASSERT_TRUE(posted) << posted.error().reason;
 }
 
-/// From side a to memory of side b; a datagram goes to b's QP. `length` of a's first bytes.
+/// A request from a's first `length` bytes to b's memory, or a datagram to b's QP.
 struct Request {
   WrOpcode opcode{WrOpcode::Send};
   std::uint32_t length{8};
@@ -42,7 +42,7 @@ inline void request(LoopbackPair& pair, const Request& what) {
   wr.flush = {.length = 8, .placement = wire::kPlacementGlobal};
   wr.rkey = RKey{pair.b().region->rkey.value() ^ what.rkey_change};
   if (a.qp->type() == QpType::Ud) {
-    AhAttributes address;
+    AddressVector address;
     address.dlid = Lid{2};
     address.port = PortNumber{1};
     wr.ah = *a.hca.create_ah(*a.pd, address);
@@ -55,7 +55,7 @@ inline void request(LoopbackPair& pair, const Request& what) {
   post(*a.qp, wr);
 }
 
-/// A receive of `length` bytes at `side`, in its SRQ if it has one.
+/// Posts a receive of `length` bytes on `side`, to its SRQ if it has one.
 inline void receive(Side& side, std::uint32_t length, std::uint64_t wr_id = 100) {
   const std::array sges{side.sge(0x2000, length)};
   const RecvWr wr{.wr_id = wr_id, .sges = sges};

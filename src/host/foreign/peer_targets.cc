@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "base/process_slot.h"
-#include "host/foreign/target_messages.h"
 
 namespace weft::host {
 namespace {
@@ -27,7 +26,8 @@ uabi::ProcessAddress ForeignTargets::home_of(Qpn target) const {
 Result<void> ForeignTargets::open(std::uint32_t domain, Qpn target) {
   {
     const std::lock_guard guard{lock_};
-    ++handles_[{domain, target.value()}];  // before it is open, so that nobody's closing ends it
+    ++handles_[{domain, target.value()}];  // before it is open, so that closing another handle does
+                                           // not end it
   }
   const auto answer = ask(question_of(domain, uabi::TargetVerb::Open, target));
   if (!answer) {
@@ -57,8 +57,7 @@ Result<void> ForeignTargets::modify(std::uint32_t domain, Qpn target,
                                     const hca::QpAttributes& attributes,
                                     hca::QpAttributeMask mask) {
   uabi::XrcTargetRequest question = question_of(domain, uabi::TargetVerb::Modify, target);
-  question.current_state = static_cast<std::uint8_t>(attributes.current_state);
-  question.attributes = to_words(attributes, mask.bits());
+  question.modification = {.mask = mask, .attributes = attributes};
   const auto answer = ask(question);
   return answer ? Result<void>{} : Result<void>{std::unexpected(answer.error())};
 }
@@ -73,7 +72,7 @@ Result<hca::QpAttributes> ForeignTargets::query(std::uint32_t domain, Qpn target
   if (!answer) {
     return std::unexpected(answer.error());
   }
-  return from_words(answer->attributes, static_cast<std::uint8_t>(answer->attributes.state));
+  return answer->attributes;
 }
 
 Result<uabi::XrcTargetAnswer> ForeignTargets::ask(uabi::XrcTargetRequest question) {
@@ -104,8 +103,7 @@ void ForeignTargets::handle(const uabi::XrcTargetAnswer& answer) {
 }
 
 void ForeignTargets::handle(const uabi::XrcTargetEvent& message) {
-  constexpr auto kLast = static_cast<std::uint8_t>(hca::AsyncEventType::GidChange);
-  if (message.peer != home_of(message.target) || message.event > kLast) {
+  if (message.peer != home_of(message.target)) {
     return;
   }
   {
@@ -114,8 +112,7 @@ void ForeignTargets::handle(const uabi::XrcTargetEvent& message) {
       return;
     }
   }
-  events_.target_event(message.domain, message.target,
-                       static_cast<hca::AsyncEventType>(message.event));
+  events_.target_event(message.domain, message.target, message.event);
 }
 
 void ForeignTargets::lose(uabi::ProcessAddress peer, std::uint32_t domain) {

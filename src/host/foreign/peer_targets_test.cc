@@ -28,7 +28,7 @@ class TargetsElsewhere : public ::testing::Test {
     return {.peer = peer,
             .domain = kDomain,
             .target = kTarget,
-            .event = static_cast<std::uint8_t>(hca::AsyncEventType::CommunicationEstablished)};
+            .event = verbs::AsyncEventType::CommunicationEstablished};
   }
 
   testing::FakeDaemon daemon_;
@@ -39,7 +39,7 @@ class TargetsElsewhere : public ::testing::Test {
         uabi::XrcTargetAnswer answer;
         answer.peer = asked.peer;
         answer.serial = asked.serial;
-        answer.attributes.path_mtu = 3;
+        answer.attributes.path_mtu = verbs::Mtu::Mtu1024;
         targets_.handle(answer);
       }};
 };

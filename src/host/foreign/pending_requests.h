@@ -1,6 +1,6 @@
 #pragma once
 
-// Questions to the daemon or to another process, and the threads that wait for the answers.
+// Requests to the daemon or to another process, and the threads that wait for the responses.
 
 #include <chrono>
 #include <condition_variable>
@@ -14,19 +14,19 @@
 
 namespace weft::host {
 
-/// How long a thread waits for the daemon or another process; policy.
+/// Policy: wait limit for the daemon or another process.
 inline constexpr std::chrono::milliseconds kAnswerPatience{10'000};
 
-/// Questions of one kind that are not answered yet, by serial number. `About` says whom or what
-/// each is about, so that an answer of somebody else counts for nothing. Owns its lock; any thread.
+/// Pending requests of one kind, by serial number. `About` describes what a request is about, so
+/// that a response from a process that was not asked is ignored. Any thread; it has its own lock.
 template <class Answer, class About>
 class Questions {
  public:
   explicit Questions(std::chrono::milliseconds wait_limit = kAnswerPatience)
       : patience_(wait_limit) {}
 
-  /// Asks by `send(serial)` and waits. Nothing: no answer came in time, or `is_over()` says that
-  /// none will, which is looked at whenever reconsider() is called.
+  /// Sends a request by `send(serial)` and waits for its response. Nullopt if none arrives in time,
+  /// or if `is_over()` says that none will; reconsider() makes waiting threads check it.
   template <class Send, class IsOver>
   [[nodiscard]] std::optional<Answer> ask(About about, Send send, IsOver is_over) {
     std::unique_lock guard{lock_};
@@ -38,7 +38,8 @@ class Questions {
     return std::move(open_.extract(serial).mapped().answer);
   }
 
-  /// Tells who waits for it, if `fits(about)`. False: nobody waits, or it does not fit.
+  /// Delivers the response of a request if `fits(about)`. False if no thread waits for it, or it
+  /// does not fit.
   template <class Fits>
   bool answer(std::uint32_t serial, Answer answer, Fits fits) {
     const std::lock_guard guard{lock_};
@@ -51,7 +52,7 @@ class Questions {
     return true;
   }
 
-  /// Answers all open questions that are `about` what `concerns(about)` says.
+  /// Delivers `answer` to all pending requests for which `concerns(about)` holds.
   template <class Concerns>
   void answer_all(const Answer& answer, Concerns concerns) {
     const std::lock_guard guard{lock_};
@@ -63,7 +64,7 @@ class Questions {
     answered_.notify_all();
   }
 
-  /// Who waits looks at once whether it is over.
+  /// Makes waiting threads check `is_over()`.
   void reconsider() {
     const std::lock_guard guard{lock_};
     answered_.notify_all();
@@ -78,11 +79,11 @@ class Questions {
   const std::chrono::milliseconds patience_;
   std::mutex lock_;
   std::condition_variable answered_;
-  std::map<std::uint32_t, Question> open_;  // a node of a map stays where it is
+  std::map<std::uint32_t, Question> open_;  // nodes of a map have stable addresses
   std::uint32_t newest_{};
 };
 
-/// How answers of other processes say that they failed: 1 + the ErrorCode, 0 if they did not, and
+/// Encodes an error in a response to another process: 1 + the ErrorCode, where 0 means success, and
 /// the reason.
 template <class Answer>
 void put_error(Answer& answer, const Error& error) {
@@ -90,11 +91,10 @@ void put_error(Answer& answer, const Error& error) {
   answer.reason = error.reason;
 }
 
-/// The failure in an answer that has one (`error` is not 0). Foreign: a code that does not exist
-/// counts as Io.
+/// Decodes the error of a response whose `error` is not 0. Untrusted: an unknown code becomes Io.
 template <class Answer>
 [[nodiscard]] Error error_in(const Answer& answer) {
-  constexpr unsigned kLast = static_cast<unsigned>(ErrorCode::NetworkUnreachable) + 1;
+  constexpr unsigned kLast = static_cast<unsigned>(ErrorCode::ShutDown) + 1;
   return {answer.error <= kLast ? static_cast<ErrorCode>(answer.error - 1) : ErrorCode::Io,
           answer.reason};
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "host/foreign/pending_requests.h"
-#include "host/foreign/target_messages.h"
 
 namespace weft::host {
 
@@ -26,7 +25,7 @@ bool SharedTargets::release(const hca::Qp& qp) {
     found->is_orphan = true;
     return false;
   }
-  targets_.erase(found);  // from now on nobody opens it
+  targets_.erase(found);  // from now on it cannot be opened
   return true;
 }
 
@@ -43,8 +42,8 @@ Result<hca::Qp*> SharedTargets::open_again(std::uint32_t domain, Qpn target) {
   return found->qp;
 }
 
-/// The target with that number; for one who opens it, or has it open, by now. It stays until that
-/// one closes it.
+/// The target with that number, on behalf of a process that opens it or has it open; it stays until
+/// that process closes it.
 Result<hca::Qp*> SharedTargets::target_for(const uabi::XrcTargetRequest& question) {
   const std::lock_guard guard{lock_};
   const auto found = std::ranges::find_if(targets_, [&](const Target& target) {
@@ -79,16 +78,13 @@ uabi::XrcTargetAnswer SharedTargets::answer(const uabi::XrcTargetRequest& questi
     return answer;
   }
   if (question.verb == uabi::TargetVerb::Modify) {
-    const auto to = from_words(question.attributes, question.current_state);
     const auto modified =
-        to ? objects_.modify_qp(**qp, *to,
-                                hca::QpAttributeMask::from_bits(question.attributes.mask))
-           : Result<void>{std::unexpected(to.error())};
+        objects_.modify_qp(**qp, question.modification.attributes, question.modification.mask);
     if (!modified) {
       put_error(answer, modified.error());
     }
   }
-  answer.attributes = to_words((*qp)->query(), 0);
+  answer.attributes = (*qp)->query();
   return answer;
 }
 
@@ -122,7 +118,7 @@ void SharedTargets::notify_openers(const hca::AsyncEvent& event) {
       messages.push_back({.peer = other,
                           .domain = found->domain,
                           .target = event.qp->number(),
-                          .event = static_cast<std::uint8_t>(event.type)});
+                          .event = event.type});
     }
   }
   for (const uabi::XrcTargetEvent& message : messages) {

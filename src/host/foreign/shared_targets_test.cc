@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "host/foreign/pending_requests.h"
-#include "host/foreign/target_messages.h"
 #include "host/testing/fake_process.h"
 
 namespace weft::host {
@@ -24,13 +23,11 @@ class TargetsOfThisProcess : public ::testing::Test {
     question.serial = 4;
     question.verb = verb;
     question.target = qp_.number();
-    hca::QpAttributes to;
-    to.state = hca::QpState::Init;
-    to.port = PortNumber{1};
-    question.attributes =
-        to_words(to, (hca::QpAttributeMask{hca::QpAttribute::State} | hca::QpAttribute::PKeyIndex |
-                      hca::QpAttribute::Port | hca::QpAttribute::RemoteAccess)
-                         .bits());
+    question.modification.mask = hca::QpAttributeMask{hca::QpAttribute::State} |
+                                 hca::QpAttribute::PKeyIndex | hca::QpAttribute::Port |
+                                 hca::QpAttribute::RemoteAccess;
+    question.modification.attributes.state = hca::QpState::Init;
+    question.modification.attributes.port = PortNumber{1};
     return targets_.answer(question);
   }
 
@@ -51,8 +48,7 @@ TEST_F(TargetsOfThisProcess, AreChangedAndReadByWhoHasThemOpenOnly) {
   EXPECT_EQ(opened.serial, 4U);
   EXPECT_EQ(ask(uabi::TargetVerb::Modify).error, 0U);
   EXPECT_EQ(qp_.query().state, hca::QpState::Init);
-  EXPECT_EQ(ask(uabi::TargetVerb::Query).attributes.state,
-            static_cast<std::uint8_t>(hca::QpState::Init));
+  EXPECT_EQ(ask(uabi::TargetVerb::Query).attributes.state, hca::QpState::Init);
 }
 
 TEST_F(TargetsOfThisProcess, HaveALimitOfOpeners) {

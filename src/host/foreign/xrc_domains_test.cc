@@ -41,8 +41,8 @@ class DomainsOfFiles : public ::testing::Test {
     message.action = word;
     message.target = Qpn{0x14'0001};
     message.slid = Lid{2};
-    message.port = 1;
-    message.path_mtu = 3;
+    message.port = PortNumber{1};
+    message.path_mtu = verbs::Mtu::Mtu1024;
     return message;
   }
 

@@ -16,20 +16,20 @@ uabi::XrcRelay XrcProxies::make(const uabi::XrcRelay& question, std::uint32_t se
   if (proxies_.size() >= most_) {
     return answer;
   }
-  const auto qp = objects_.engine(hca).create_proxy(
-      domain, {
-                  .slot = self,
-                  .serial = question.serial,
-                  .domain = question.domain,
-                  .is_for_reads = question.is_for_reads,
-                  .of = {.target = question.target,
-                         .source = question.source,
-                         .slid = question.slid,
-                         .sl = ServiceLevel{question.sl}},
-                  .port = PortNumber{question.port},
-                  .pkey_index = question.pkey_index,
-                  .path_mtu = static_cast<wire::Mtu>(question.path_mtu),
-                  .min_rnr_timer = question.min_rnr_timer
+  const auto qp =
+      objects_.engine(hca).create_proxy(domain, {
+                                                    .slot = self,
+                                                    .serial = question.serial,
+                                                    .domain = question.domain,
+                                                    .is_for_reads = question.is_for_reads,
+                                                    .of = {.target = question.target,
+                                                           .source = question.source,
+                                                           .slid = question.slid,
+                                                           .sl = question.sl},
+                                                    .port = question.port,
+                                                    .pkey_index = question.pkey_index,
+                                                    .path_mtu = question.path_mtu,
+                                                    .min_rnr_timer = question.min_rnr_timer
   });
   if (!qp) {
     return answer;
@@ -68,7 +68,7 @@ std::size_t XrcProxies::count(std::uint32_t domain) const {
   return static_cast<std::size_t>(std::ranges::count(proxies_, domain, &Proxy::domain));
 }
 
-/// The receive that a message was filling is flushed. With the lock.
+/// The receive in progress is flushed. Caller must hold the lock.
 template <class Which>
 void XrcProxies::end(Which which) {
   hca::QpAttributes error;

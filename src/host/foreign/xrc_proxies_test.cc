@@ -23,8 +23,8 @@ class ProxyQps : public ::testing::Test {
     message.is_for_reads = is_for_reads;
     message.source = Qpn{0x18'0001};
     message.slid = Lid{2};
-    message.port = 1;
-    message.path_mtu = 3;
+    message.port = PortNumber{1};
+    message.path_mtu = verbs::Mtu::Mtu1024;
     return message;
   }
   uabi::XrcRelay make(const uabi::XrcRelay& message) {
@@ -49,7 +49,7 @@ TEST_F(ProxyQps, AreOneForReadsAndOneForAllElseOfATarget) {
   const Qpn first = make(question()).proxy;
   make(question(kTarget, true));
   EXPECT_EQ(proxies_.count(9), 2U);
-  EXPECT_NE(make(question()).proxy, first);  // of its newest connection
+  EXPECT_NE(make(question()).proxy, first);  // for its newest connection
   EXPECT_EQ(proxies_.count(9), 2U);
   EXPECT_EQ(objects_.destroyed, 1);
 }
@@ -64,7 +64,7 @@ TEST_F(ProxyQps, AreRefusedBeyondTheirLimit) {
 
 TEST_F(ProxyQps, AreRefusedToWhoSaysWhatNoQpCanBe) {
   uabi::XrcRelay lie = question();
-  lie.port = 9;
+  lie.port = PortNumber{9};
   EXPECT_EQ(make(lie).action, uabi::XrcMessage::NoProxy);
   EXPECT_EQ(proxies_.count(9), 0U);
 }

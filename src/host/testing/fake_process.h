@@ -1,7 +1,7 @@
 #pragma once
 
-// What the classes of a process are tested with alone: a daemon that answers what a test says, an
-// HCA without a driver, a program that notes what it is told.
+// Surroundings for testing classes of a process on their own: a scripted daemon, an HCA without a
+// driver, and a program that records its events.
 
 #include <atomic>
 #include <deque>
@@ -20,8 +20,8 @@
 
 namespace weft::host::testing {
 
-/// Notes what is posted. `reply` is called for each message on a thread of its own, as the daemon's
-/// answers come. Any thread.
+/// Records the messages that are posted. Calls `reply` for each on a thread of its own, as
+/// responses of the daemon arrive. Any thread.
 class FakeDaemon final : public DaemonChannel {
  public:
   ~FakeDaemon() override { finish(); }
@@ -43,7 +43,7 @@ class FakeDaemon final : public DaemonChannel {
   [[nodiscard]] bool is_gone() const override { return is_over; }
   [[nodiscard]] Error gone() const override { return {ErrorCode::Io, "the fabric is gone"}; }
 
-  /// All replies were given.
+  /// Waits until all replies were given.
   void finish() {
     while (true) {
       std::vector<std::thread> threads;
@@ -59,7 +59,7 @@ class FakeDaemon final : public DaemonChannel {
       }
     }
   }
-  /// Takes the messages of one kind that were posted so far, and forgets the rest.
+  /// Removes all messages posted so far, and returns those of one kind.
   template <class Message>
   [[nodiscard]] std::vector<Message> take() {
     const std::lock_guard guard{lock_};
@@ -84,7 +84,7 @@ class FakeDaemon final : public DaemonChannel {
   bool has_descriptor_{};
 };
 
-/// An HCA with one port, and QPs that nobody carries for.
+/// An HCA with one port, whose QPs no driver serves.
 class FakeObjects final : public LocalObjects {
  public:
   FakeObjects() : adapter(configuration(), events_) {
@@ -139,7 +139,9 @@ class FakeObjects final : public LocalObjects {
 class FakeProgram final : public ProcessEvents {
  public:
   void completion_event(std::uint32_t, hca::CompletionQueue&) override {}
-  void async_event(std::uint32_t, const hca::AsyncEvent&) override {}
+  void async_event(std::uint32_t, const hca::AsyncEvent& event) override {
+    async_types.push_back(event.type);
+  }
   void target_event(std::uint32_t, Qpn target, hca::AsyncEventType type) override {
     target_events.emplace_back(target, type);
   }
@@ -153,6 +155,7 @@ class FakeProgram final : public ProcessEvents {
   [[nodiscard]] bool explains_errors() const override { return false; }
   void explain(std::string_view) override {}
 
+  std::vector<hca::AsyncEventType> async_types;
   std::vector<std::pair<Qpn, hca::AsyncEventType>> target_events;
   std::uint32_t gone_device{};
   std::vector<std::string> teardown_notices;

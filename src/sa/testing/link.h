@@ -43,7 +43,7 @@ struct Host {
   [[nodiscard]] LocalPort port(bool is_active = true) const {
     LocalPort port;
     port.lid = lid;
-    port.is_active = is_active;
+    port.state = is_active ? verbs::PortState::Active : verbs::PortState::Down;
     port.sm_lid = kSaLid;
     port.gids = {gid};
     port.pkeys = {kDefaultPKey};
@@ -139,9 +139,9 @@ class Link {
         .payload = datagram.payload
     };
     if (datagram.to.global) {
-      received.destination_gid = datagram.to.global->gid;
+      received.destination_gid = datagram.to.global->dgid;
       received.source.global = datagram.to.global;
-      received.source.global->gid = from.gid;
+      received.source.global->dgid = from.gid;
     }
     to.resolver.handle_datagram(PortKey{to.lid.value()}, received, network.now);
   }

@@ -20,6 +20,7 @@
 #include "subnet/sa/services.h"
 #include "subnet/sa/subscriptions.h"
 #include "subnet/subnet_control.h"
+#include "verbs/mtu.h"
 #include "wire/mad/notice.h"
 
 namespace weft::subnet {
@@ -36,7 +37,7 @@ struct SaOptions {
   /// Create the IPoIB broadcast group of the default partition (RFC 4391 §4) at start, with all HCA
   /// ports as members.
   bool makes_broadcast_group{true};
-  wire::Mtu broadcast_mtu{wire::Mtu::Mtu2048};
+  verbs::Mtu broadcast_mtu{verbs::Mtu::Mtu2048};
   std::uint8_t broadcast_rate{3};  ///< 10 Gb/s
   QKey broadcast_qkey{0x0B1B};
 

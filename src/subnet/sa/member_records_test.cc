@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "subnet/testing/sa_lab.h"
+#include "verbs/mtu.h"
 #include "wire/mad/mc_member_record.h"
 
 namespace weft::subnet {
@@ -190,9 +191,9 @@ TEST_F(SaMemberships, AreJoinedAsTheyAre) {  // o15-0.2.4
 
 TEST_F(SaMemberships, NeedPortsThatCanCarryThem) {
   ASSERT_EQ(set(SaLab::kH2, member(lab.h2), kCreate).status, 0);
-  lab.control.model.port(lab.h3).info.neighbor_mtu = wire::Mtu::Mtu1024;
+  lab.control.model.port(lab.h3).info.neighbor_mtu = verbs::Mtu::Mtu1024;
   EXPECT_EQ(set(SaLab::kH3, member(lab.h3), kJoin).status, code(SaStatus::RequestInvalid));
-  lab.control.model.port(lab.h3).info.neighbor_mtu = wire::Mtu::Mtu4096;
+  lab.control.model.port(lab.h3).info.neighbor_mtu = verbs::Mtu::Mtu4096;
   lab.control.model.port(lab.h3).info.link_speed_active = 1;
   EXPECT_EQ(set(SaLab::kH3, member(lab.h3), kJoin).status, code(SaStatus::RequestInvalid));
   Record fast = member(lab.h1);

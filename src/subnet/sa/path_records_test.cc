@@ -6,6 +6,7 @@
 
 #include "subnet/sa/path_query.h"
 #include "subnet/testing/sa_lab.h"
+#include "verbs/mtu.h"
 #include "wire/mad/multi_path_record.h"
 #include "wire/mad/path_record.h"
 
@@ -205,7 +206,7 @@ TEST_F(SaPaths, AreHiddenFromWhoIsInNeitherPartition) {
 
 TEST_F(SaPaths, MeetTheSelectorsOrAreNone) {
   SubnetPort& trunk = lab.control.model.node(lab.s1).ports[3];
-  trunk.info.neighbor_mtu = wire::Mtu::Mtu1024;
+  trunk.info.neighbor_mtu = verbs::Mtu::Mtu1024;
   trunk.info.link_speed_active = 1;  // 4x SDR: 10 Gb/s
   const auto ask = [&](PathRecord wanted, std::uint64_t mask) {
     wanted.sgid = g1;

@@ -16,6 +16,7 @@
 #include "mad/testing/script.h"
 #include "subnet/rate.h"
 #include "subnet/sa/administration.h"
+#include "verbs/mtu.h"
 
 namespace weft::subnet {
 
@@ -109,7 +110,7 @@ inline PortId add_host(Subnet& subnet, unsigned number, Lid lid, std::uint8_t lm
   const PortId id{node, PortNumber{1}};
   SubnetPort& port = subnet.port(id);
   port.info.port_state = wire::LinkState::Active;
-  port.info.neighbor_mtu = port.info.mtu_cap = wire::Mtu::Mtu4096;
+  port.info.neighbor_mtu = port.info.mtu_cap = verbs::Mtu::Mtu4096;
   port.info.link_width_active = 2;
   port.info.link_speed_active = 4;
   port.info.guid_cap = 16;
@@ -135,7 +136,7 @@ inline NodeId add_switch(Subnet& subnet, unsigned number, Lid lid, std::uint8_t 
                                        .partition_cap = 8});
   for (SubnetPort& port : subnet.node(node).ports) {
     port.info.port_state = wire::LinkState::Active;
-    port.info.neighbor_mtu = port.info.mtu_cap = wire::Mtu::Mtu4096;
+    port.info.neighbor_mtu = port.info.mtu_cap = verbs::Mtu::Mtu4096;
     port.info.link_width_active = 2;
     port.info.link_speed_active = 4;
   }

@@ -47,11 +47,12 @@ namespace weft::uabi::testing {
   return address;
 }
 
-[[nodiscard]] inline RdmaCmParameters sample_parameters(Random& random) {
-  RdmaCmParameters parameters{.qpn = Qpn{static_cast<std::uint32_t>(random.below(4))},
-                              .retry_count = static_cast<std::uint8_t>(random.below(9)),
-                              .rnr_retry_count = static_cast<std::uint8_t>(random.below(9))};
-  parameters.private_data.octets.resize(random.below(5) * 20);
+[[nodiscard]] inline verbs::ConnectionParameters sample_parameters(Random& random) {
+  verbs::ConnectionParameters parameters{
+      .qpn = Qpn{static_cast<std::uint32_t>(random.below(4))},
+      .retry_count = static_cast<std::uint8_t>(random.below(9)),
+      .rnr_retry_count = static_cast<std::uint8_t>(random.below(9))};
+  parameters.private_data.resize(random.below(5) * 20);
   return parameters;
 }
 
@@ -60,6 +61,8 @@ template <class Member>
 void put(Member& member, Random& random, std::initializer_list<const char*> words) {
   if constexpr (std::is_same_v<Member, std::string>) {
     member = any_of(random, words);
+  } else if constexpr (std::is_same_v<Member, PortNumber>) {
+    member = PortNumber{static_cast<std::uint8_t>(random.below(5))};
   } else {
     member = static_cast<Member>(random.below(5));
   }

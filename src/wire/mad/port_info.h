@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "base/flags.h"
 #include "base/identifiers.h"
+#include "verbs/port_state.h"
 #include "wire/encodings.h"
 #include "wire/layout.h"
 
@@ -60,6 +62,14 @@ using PortCapabilities2 = Flags<PortCapability2>;
 
 /// PortState (IBTA vol 1 §7.2, §14.2.5.6). 0 in a Set means no change.
 enum class LinkState : std::uint8_t { NoChange = 0, Down = 1, Init = 2, Armed = 3, Active = 4 };
+
+/// The port's state that a PortInfo tells or sets; none for NoChange and reserved values.
+[[nodiscard]] constexpr std::optional<verbs::PortState> port_state_of(LinkState state) {
+  return verbs::port_state_of(static_cast<std::uint32_t>(state));
+}
+[[nodiscard]] constexpr LinkState link_state_of(verbs::PortState state) {
+  return static_cast<LinkState>(state);
+}
 
 /// PortPhysicalState; the first three are also values of LinkDownDefaultState.
 enum class PhysicalState : std::uint8_t {

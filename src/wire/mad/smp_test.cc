@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "wire/mad/port_info.h"
+
 namespace weft::wire {
 namespace {
 
@@ -63,6 +65,16 @@ TEST(SmpAttribute, IsNamedAsInTheSpecification) {
   EXPECT_EQ(name_of(SmpAttribute::PKeyTable), "P_KeyTable");
   EXPECT_EQ(name_of(SmpAttribute::SlToVlMappingTable), "SLtoVLMappingTable");
   EXPECT_EQ(name_of(static_cast<SmpAttribute>(0x13)), "");
+}
+
+TEST(LinkState, IsAPortStateUnlessItMeansNoChange) {
+  EXPECT_FALSE(port_state_of(LinkState::NoChange).has_value());
+  EXPECT_FALSE(port_state_of(static_cast<LinkState>(5)).has_value());
+  for (const auto state : {verbs::PortState::Down, verbs::PortState::Initialize,
+                           verbs::PortState::Armed, verbs::PortState::Active}) {
+    EXPECT_EQ(port_state_of(link_state_of(state)), state);
+  }
+  EXPECT_EQ(link_state_of(verbs::PortState::Initialize), LinkState::Init);
 }
 
 }  // namespace

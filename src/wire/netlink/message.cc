@@ -139,14 +139,16 @@ void MessageWriter::pad() {
   out_.resize(begin_ + aligned(out_.size() - begin_));
 }
 
-void put_error(std::vector<std::byte>& datagram, const Message& request, int error) {
+void put_error(std::vector<std::byte>& datagram, const Message& request, int error,
+               bool is_capped) {
+  is_capped = is_capped || error == 0;
   MessageWriter writer{datagram};
   writer.begin({.type = kTypeError,
-                .flags = error == 0 ? kFlagCapped : std::uint16_t{0},
+                .flags = is_capped ? kFlagCapped : std::uint16_t{0},
                 .sequence = request.header.sequence,
                 .port = request.header.port});
   writer.put_raw(bytes_of(error));
-  writer.put_raw(error == 0 ? request.whole.first(kHeaderBytes) : request.whole);
+  writer.put_raw(is_capped ? request.whole.first(kHeaderBytes) : request.whole);
   writer.end();
 }
 

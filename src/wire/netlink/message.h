@@ -127,8 +127,9 @@ class MessageWriter {
 };
 
 /// Appends an NLMSG_ERROR for `request`: `error` is 0 for an acknowledgement, else a negative
-/// errno, and then the request follows whole.
-void put_error(std::vector<std::byte>& datagram, const Message& request, int error);
+/// errno, and then the request follows whole, unless `is_capped`: its header.
+void put_error(std::vector<std::byte>& datagram, const Message& request, int error,
+               bool is_capped = false);
 
 /// Appends the NLMSG_DONE that ends the dump asked for by `request`.
 void put_done(std::vector<std::byte>& datagram, const Header& request,

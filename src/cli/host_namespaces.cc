@@ -1,0 +1,134 @@
+#include "cli/host_namespaces.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <span>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "cli/fabric_client.h"
+#include "host/control_socket.h"
+#include "namespaces/host_namespaces.h"
+#include "os/namespace_fd.h"
+#include "os/run_directory.h"
+#include "uabi/messages.h"
+
+namespace weft::cli {
+namespace {
+
+/// The daemon's part in it, as one conversation (uabi/namespace_messages.h).
+class NamespaceRequest {
+ public:
+  NamespaceRequest(host::ControlSocket socket, std::string host)
+      : socket_(std::move(socket)), host_(std::move(host)) {}
+
+  /// Asks, makes what is missing, and enters.
+  [[nodiscard]] Result<void> run() {
+    if (auto asked = socket_.send(uabi::AskNamespaces{.version = uabi::kVersion, .host = host_});
+        !asked) {
+      return asked;
+    }
+    constexpr int kMostAnswers = 4;  // FabricWanted, HostWanted, HostKept
+    for (int answers = 0; answers < kMostAnswers; ++answers) {
+      auto received = socket_.receive(kWaitLimit);
+      if (!received) {
+        return std::unexpected(std::move(received.error()));
+      }
+      if (std::holds_alternative<uabi::HostKept>(received->message)) {
+        return enter_kept(std::move(received->descriptors));
+      }
+      if (auto made = make_wanted(std::move(*received)); !made) {
+        return made;
+      }
+    }
+    return fail(ErrorCode::Io, "the fabric's daemon does not keep the host's namespaces");
+  }
+
+ private:
+  [[nodiscard]] Result<void> make_wanted(host::Received received) {
+    if (const auto* refused = std::get_if<uabi::Refused>(&received.message)) {
+      return fail(ErrorCode::Refused, "{}", refused->reason);
+    }
+    if (std::holds_alternative<uabi::FabricWanted>(received.message)) {
+      return make_fabric();
+    }
+    if (const auto* wanted = std::get_if<uabi::HostWanted>(&received.message)) {
+      return make_host(wanted->plan, std::move(received.descriptors));
+    }
+    return fail(ErrorCode::Io, "the fabric's daemon answers something else");
+  }
+
+  [[nodiscard]] Result<void> make_fabric() {
+    const auto made = namespaces::make_fabric_namespaces();
+    if (!made) {
+      return std::unexpected(made.error());
+    }
+    return socket_.send(uabi::KeepFabricNamespaces{.version = uabi::kVersion, .host = host_},
+                        std::array{made->user.get(), made->hub.get()});
+  }
+
+  [[nodiscard]] Result<void> make_host(const uabi::HostPlan& plan,
+                                       std::vector<os::UniqueFd> descriptors) {
+    const namespaces::FabricNamespaces fabric{.user = std::move(descriptors.at(0)),
+                                              .hub = std::move(descriptors.at(1))};
+    const auto made =
+        namespaces::make_host_namespaces(fabric, {.name = host_,
+                                                  .addresses = plan.addresses,
+                                                  .index = plan.hub_port,
+                                                  .hosts_file = plan.hosts_file,
+                                                  .run_directory = os::run_directory_path(),
+                                                  .fabric_id = plan.fabric_id});
+    if (!made) {
+      return std::unexpected(made.error());
+    }
+    return socket_.send(uabi::KeepHostNamespaces{.version = uabi::kVersion, .host = host_},
+                        std::array{made->mount.get(), made->network.get(), made->uts.get(),
+                                   made->sys_class.get(), made->dev_infiniband.get()});
+  }
+
+  [[nodiscard]] static Result<void> enter_kept(std::vector<os::UniqueFd> descriptors) {
+    const os::UniqueFd user = std::move(descriptors.at(0));
+    const namespaces::HostNamespaces kept{.mount = std::move(descriptors.at(1)),
+                                          .network = std::move(descriptors.at(2)),
+                                          .uts = std::move(descriptors.at(3)),
+                                          .sys_class = {},
+                                          .dev_infiniband = {}};
+    return namespaces::enter(user, kept);
+  }
+
+  host::ControlSocket socket_;
+  std::string host_;
+};
+
+}  // namespace
+
+Result<void> enter_namespaces(const std::string& fabric, const std::string& host) {
+  auto socket = connect_to(fabric);
+  if (!socket) {
+    return std::unexpected(std::move(socket.error()));
+  }
+  return NamespaceRequest{std::move(*socket), host}.run();
+}
+
+void report_left_processes(const std::string& fabric) {
+  const std::string directory = os::fabric_directory(os::run_directory_path(), fabric);
+  std::string list;
+  for (const os::RunningProcess& left : os::processes_that_see("/run/weft-fabric", directory)) {
+    if (left.pid != getpid()) {
+      list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", left.pid, left.name);
+    }
+  }
+  if (!list.empty()) {
+    fmt::print(stderr,
+               "weft: an earlier fabric {}, whose daemon died, has left processes on its hosts, "
+               "which no longer reach one another's devices: {}\n",
+               fabric, list);
+  }
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,215 @@
+#include "daemon/netlink/connection.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "daemon/netlink/frames.h"
+#include "os/clock.h"
+
+namespace weft::daemon {
+
+using asio::posix::stream_descriptor;
+
+namespace {
+
+constexpr std::chrono::milliseconds kBudgetPause{20};  // policy
+constexpr std::int64_t kDatagramCost = 4;              // beyond a message; policy
+constexpr std::size_t kRoom = sizeof(uabi::NetlinkFrameHead) + uabi::kMaxNetlinkDatagram;
+
+}  // namespace
+
+NetlinkConnection::NetlinkConnection(asio::io_context& loop, os::PacketSocket socket,
+                                     std::shared_ptr<Requester> requester,
+                                     node::NetlinkSockets& sockets, Handlers handlers)
+    : sockets_(sockets),
+      readiness_(loop),
+      timer_(loop),
+      socket_(std::move(socket)),
+      requester_(std::move(requester)),
+      handlers_(std::move(handlers)),
+      room_(kRoom) {
+  ++requester_->connections;
+}
+
+NetlinkConnection::~NetlinkConnection() { --requester_->connections; }
+
+void NetlinkConnection::start() {
+  readiness_.assign(dup(socket_.fd()));
+  wait_for_frames();
+}
+
+void NetlinkConnection::wait_for_frames() {
+  if (ended_ || is_busy_ || waits_for_frames_) {
+    return;
+  }
+  waits_for_frames_ = true;
+  readiness_.async_wait(stream_descriptor::wait_read,
+                        [self = shared_from_this()](const std::error_code& error) {
+                          self->waits_for_frames_ = false;
+                          if (error || self->ended_) {
+                            return;
+                          }
+                          for (int turn = 0; turn < kBatch && self->receive_one(); ++turn) {
+                          }
+                          if (!self->ended_ && self->requester_->budget.is_empty(os::now())) {
+                            self->wait_for_budget();
+                          } else {
+                            self->wait_for_frames();
+                          }
+                        });
+}
+
+void NetlinkConnection::wait_for_budget() {
+  handlers_.on_offence(*requester_, "times more requests than a process may make");
+  timer_.expires_after(kBudgetPause);
+  timer_.async_wait([self = shared_from_this()](const std::error_code& error) {
+    if (!error) {
+      self->wait_for_frames();
+    }
+  });
+}
+
+/// False: there is none, or none may be read now.
+bool NetlinkConnection::receive_one() {
+  if (ended_ || is_busy_ || requester_->budget.is_empty(os::now())) {
+    return false;
+  }
+  auto received = socket_.receive(room_);
+  if (!received) {
+    if (received.error().code == ErrorCode::Refused) {
+      end();
+    } else if (received.error().code != ErrorCode::TryAgain) {
+      offend("malformed netlink frames");
+    }
+    return false;
+  }
+  requester_->budget.charge(RequestBudget::kMessage, os::now());
+  const auto frame = uabi::parse_netlink_frame(std::span{room_}.first(received->bytes));
+  if (!frame || received->descriptors.size() != 1 ||
+      id_.has_value() == (frame->head.kind == uabi::NetlinkFrameKind::Open)) {
+    offend("malformed netlink frames");
+    return false;
+  }
+  take(*frame, std::move(received->descriptors.front()));
+  return !ended_;
+}
+
+void NetlinkConnection::take(const uabi::NetlinkFrame& frame, os::UniqueFd answer_to) {
+  if (is_a_send(frame)) {
+    return send(frame, std::move(answer_to));
+  }
+  if (frame.head.kind != uabi::NetlinkFrameKind::Open) {
+    return answer(answer_to, change_socket(sockets_, *id_, frame));
+  }
+  const int error = open(frame);
+  answer(answer_to, error);
+  if (error != 0) {
+    end();
+  }
+}
+
+int NetlinkConnection::open(const uabi::NetlinkFrame& frame) {
+  std::string name(frame.payload.size(), '\0');
+  std::ranges::transform(frame.payload, name.begin(),
+                         [](std::byte each) { return static_cast<char>(each); });
+  if (frame.head.value != uabi::kNetlinkVersion) {
+    return -EPROTONOSUPPORT;
+  }
+  if (frame.head.port != SOCK_RAW && frame.head.port != SOCK_DGRAM) {
+    return -ESOCKTNOSUPPORT;
+  }
+  const auto host = handlers_.find_host(name);
+  if (!host) {
+    return -EPROTONOSUPPORT;
+  }
+  id_ = sockets_.open(*host, static_cast<std::uint32_t>(requester_->pid), frame.head.port);
+  if (!id_) {
+    return -ENOMEM;
+  }
+  handlers_.on_open(*this, *id_);
+  return 0;
+}
+
+void NetlinkConnection::send(const uabi::NetlinkFrame& frame, os::UniqueFd answer_to) {
+  requester_->budget.charge(kDatagramCost * RequestBudget::kMessage, os::now());
+  const auto sent = sockets_.send(*id_, destination_of(sockets_, *id_, frame), frame.payload);
+  handlers_.flush_news();
+  if (!sent.is_for_kernel) {
+    return answer(answer_to, sent.error);
+  }
+  is_busy_ = true;
+  auto shared = std::make_shared<const os::UniqueFd>(std::move(answer_to));
+  handlers_.on_request(*id_, {frame.payload.begin(), frame.payload.end()},
+                       [self = shared_from_this(), shared] {
+                         self->is_busy_ = false;
+                         if (!self->ended_) {
+                           self->handlers_.flush_news();  // the answers first
+                           self->answer(*shared, 0);
+                           self->wait_for_frames();
+                         }
+                       });
+}
+
+/// The descriptor is foreign: nothing is waited for there, and what goes wrong is its sender's
+/// loss.
+void NetlinkConnection::answer(const os::UniqueFd& to, int error) const {
+  const uabi::NetlinkAnswer answer =
+      id_ ? answer_of(sockets_, *id_, error) : uabi::NetlinkAnswer{.error = -error};
+  static_cast<void>(!::send(to.get(), &answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+void NetlinkConnection::flush() {
+  while (!ended_ && id_ && !waits_for_room_) {
+    const node::NetlinkDatagram* const next = sockets_.front(*id_);
+    if (next == nullptr) {
+      return;
+    }
+    const std::vector<std::byte> frame =
+        frame_of(*next, sockets_.has_option(*id_, node::NetlinkOption::PacketInfo));
+    const auto sent = socket_.send(frame, {});
+    if (!sent && sent.error().code == ErrorCode::TryAgain) {
+      return wait_for_room();
+    }
+    sockets_.pop(*id_);  // sent, or the program is gone, which reading reports
+  }
+}
+
+void NetlinkConnection::wait_for_room() {
+  waits_for_room_ = true;
+  readiness_.async_wait(stream_descriptor::wait_write,
+                        [self = shared_from_this()](const std::error_code& error) {
+                          self->waits_for_room_ = false;
+                          if (!error) {
+                            self->flush();
+                          }
+                        });
+}
+
+void NetlinkConnection::offend(std::string_view what) {
+  handlers_.on_offence(*requester_, what);
+  end();
+}
+
+void NetlinkConnection::end() {
+  if (ended_) {
+    return;
+  }
+  ended_ = true;
+  const auto self = shared_from_this();
+  std::error_code ignored;
+  readiness_.close(ignored);
+  timer_.cancel();
+  socket_.close();
+  if (id_) {
+    sockets_.close(*id_);
+  }
+  handlers_.on_end(*this);
+}
+
+}  // namespace weft::daemon

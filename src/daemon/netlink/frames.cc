@@ -1,0 +1,72 @@
+#include "daemon/netlink/frames.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weft::daemon {
+
+bool is_a_send(const uabi::NetlinkFrame& frame) {
+  return frame.head.kind == uabi::NetlinkFrameKind::Send ||
+         frame.head.kind == uabi::NetlinkFrameKind::SendTo;
+}
+
+node::NetlinkSockets::Destination destination_of(const node::NetlinkSockets& sockets,
+                                                 node::NetlinkSockets::Id socket,
+                                                 const uabi::NetlinkFrame& frame) {
+  return frame.head.kind == uabi::NetlinkFrameKind::Send
+             ? sockets.default_destination(socket)
+             : node::NetlinkSockets::destination(frame.head.port, frame.head.value);
+}
+
+int change_socket(node::NetlinkSockets& sockets, node::NetlinkSockets::Id socket,
+                  const uabi::NetlinkFrame& frame) {
+  const std::uint32_t value = frame.head.value;
+  switch (frame.head.kind) {
+    using enum uabi::NetlinkFrameKind;
+    case Bind:
+      return sockets.bind(socket, frame.head.port, value);
+    case Connect:
+      return sockets.connect(socket, frame.head.port, value);
+    case Disconnect:
+      sockets.disconnect(socket);
+      return 0;
+    case Join:
+      return sockets.join(socket, value);
+    case Leave:
+      return sockets.leave(socket, value);
+    case SetOption:
+      return sockets.set_option(socket, frame.head.port, value != 0);
+    case SetRoom:
+      sockets.set_room(socket, value);
+      return 0;
+    default:
+      return 0;  // Describe
+  }
+}
+
+uabi::NetlinkAnswer answer_of(const node::NetlinkSockets& sockets, node::NetlinkSockets::Id socket,
+                              int error) {
+  const node::NetlinkSocketState state = sockets.describe(socket);
+  return {.error = -error,
+          .type = state.type,
+          .port = state.port,
+          .groups = state.groups,
+          .peer_port = state.peer_port,
+          .peer_groups = state.peer_groups,
+          .options = state.options};
+}
+
+std::vector<std::byte> frame_of(const node::NetlinkDatagram& datagram, bool has_packet_info) {
+  using enum uabi::NetlinkFrameKind;
+  const uabi::NetlinkFrameHead head{
+      .kind = datagram.is_overrun ? Overrun : Datagram,
+      .value = datagram.group | (has_packet_info ? uabi::kHasPacketInfo : 0),
+      .port = datagram.port,
+      .pid = datagram.pid};
+  std::vector<std::byte> frame(sizeof head + datagram.bytes.size());
+  std::memcpy(frame.data(), &head, sizeof head);
+  std::ranges::copy(datagram.bytes, frame.begin() + sizeof head);
+  return frame;
+}
+
+}  // namespace weft::daemon

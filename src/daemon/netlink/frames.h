@@ -1,0 +1,31 @@
+#pragma once
+
+// What frames of a netlink socket do to it: the protocol (uabi/netlink_frames.h) joined to the
+// sockets (node/netlink_sockets.h). No I/O.
+
+#include "node/netlink_sockets.h"
+#include "uabi/netlink_frames.h"
+
+namespace weft::daemon {
+
+/// Whether the frame carries a datagram.
+[[nodiscard]] bool is_a_send(const uabi::NetlinkFrame& frame);
+
+/// Where its datagram goes.
+[[nodiscard]] node::NetlinkSockets::Destination destination_of(const node::NetlinkSockets& sockets,
+                                                               node::NetlinkSockets::Id socket,
+                                                               const uabi::NetlinkFrame& frame);
+
+/// Any other frame of an open socket; 0 or a negative errno.
+[[nodiscard]] int change_socket(node::NetlinkSockets& sockets, node::NetlinkSockets::Id socket,
+                                const uabi::NetlinkFrame& frame);
+
+/// What the program is told: the error, and what the socket is.
+[[nodiscard]] uabi::NetlinkAnswer answer_of(const node::NetlinkSockets& sockets,
+                                            node::NetlinkSockets::Id socket, int error);
+
+/// The oldest of what waits, as a frame.
+[[nodiscard]] std::vector<std::byte> frame_of(const node::NetlinkDatagram& datagram,
+                                              bool has_packet_info);
+
+}  // namespace weft::daemon

@@ -1,0 +1,97 @@
+#include "host/lane_sink.h"
+
+#include "hca/wire_length.h"
+
+namespace weft::host {
+
+bool LaneSink::send_multicast(const hca::PacketHeader& header, std::span<const ByteSpan> gather) {
+  release_lane();
+  return context_->multicast.send(header, gather);
+}
+
+Lane& LaneSink::lane_of_datagram(const hca::PacketHeader& header) {
+  if (!context_->binder.knows_lane(qp_state_, header)) {
+    release_lane();
+  }
+  return context_->binder.lane_of(qp_state_, header);
+}
+
+bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
+                    std::span<const ByteSpan> gather) {
+  Lane* lane = qp_state_.lane.load(std::memory_order_acquire);
+  if (!is_allowed(flow, !gather.empty())) {
+    if (flow == hca::Flow::Response && lane != nullptr) {
+      lane->queue.note_waiting_response();
+    }
+    return false;
+  }
+  if (header.dlid.is_multicast()) {
+    return send_multicast(header, gather);
+  }
+  if (lane == nullptr) {
+    lane = &lane_of_datagram(header);
+  }
+  return send_by(*lane, flow, header, gather);
+}
+
+/// Where this returns false, the engine calls send(), which has the reason.
+[[gnu::flatten]] bool LaneSink::send_fast(hca::Flow flow, const hca::SinglePacket& packet) {
+  Lane* const lane = qp_state_.lane.load(std::memory_order_acquire);
+  if (lane == nullptr || !is_allowed(flow, !packet.payload.empty())) [[unlikely]] {
+    return false;
+  }
+  hold(*lane, flow);
+  if (!lane->send_fast(flow, packet)) [[unlikely]] {
+    return false;
+  }
+  is_rung_ = false;
+  is_urgent_ =
+      is_urgent_ || (flow == hca::Flow::Request && station::is_one_sided(opcode_of(packet)));
+  has_sent_ = true;
+  return true;
+}
+
+bool LaneSink::send_to_proxy(const hca::PacketHeader& header, std::span<const ByteSpan> gather) {
+  return send_by(lane_of_datagram(header), hca::Flow::Request, header, gather);
+}
+
+inline bool LaneSink::send_by(Lane& lane, hca::Flow flow, const hca::PacketHeader& header,
+                              std::span<const ByteSpan> gather) {
+  hold(lane, flow);
+  const auto send = [&] {
+    return lane.send(flow, header, gather, *context_->counters.page, context_->counters.lock);
+  };
+  SendOutcome outcome = send();
+  if (outcome == SendOutcome::NoSpace &&
+      context_->progress.shares_cpus.load(std::memory_order_relaxed) && lane.allow_growth(flow)) {
+    outcome = send();
+  }
+  switch (outcome) {
+    case SendOutcome::Sent:
+      is_rung_ = false;
+      is_urgent_ = is_urgent_ || station::is_one_sided(header.opcode);
+      has_sent_ = true;
+      if (header.packet_count > 1) {
+        release_lane();  // copying took a while: others have their turn, and the peer may begin
+      }
+      return true;
+    case SendOutcome::Delayed:
+      has_sent_ = has_delayed_ = true;
+      return true;
+    case SendOutcome::PartlyDelayed:
+      has_sent_ = has_delayed_ = has_loss_ = true;
+      return true;
+    case SendOutcome::Lost:
+      has_loss_ = true;
+      return true;
+    case SendOutcome::NoSpace:
+      blocked_ = &lane;
+      if (flow == hca::Flow::Response) {
+        lane.queue.note_waiting_response();
+      }
+      return false;
+  }
+  return false;
+}
+
+}  // namespace weft::host

@@ -1,0 +1,206 @@
+#include "host/verbs_objects.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "host/quiesce_guard.h"
+
+namespace weft::host {
+namespace {
+
+[[nodiscard]] QpDriverState& state_of(const hca::Qp& qp) {
+  return *static_cast<QpDriverState*>(qp.driver_data);
+}
+
+/// A connection may migrate between HCAs of one node only: its lane, which stays, leads to that
+/// node (docs/ARCHITECTURE.md, decision 3).
+[[nodiscard]] Result<void> check_alternate_path(const FabricMap& map, const hca::QpAttributes& now,
+                                                const hca::QpAttributes& asked,
+                                                hca::QpAttributeMask mask) {
+  if (!mask.has(hca::QpAttribute::AlternatePath)) {
+    return {};
+  }
+  const Lid primary = (mask.has(hca::QpAttribute::AddressVector) ? asked : now).address.dlid;
+  const Lid alternate = asked.alternate_address.dlid;
+  const auto primary_node = map.node_of(primary);
+  const auto alternate_node = map.node_of(alternate);
+  return !primary_node || !alternate_node || primary_node == alternate_node
+             ? Result<void>{}
+             : fail(ErrorCode::InvalidArgument,
+                    "LID {} of the alternate path is another node's than LID {} of the primary one",
+                    alternate.value(), primary.value());
+}
+
+}  // namespace
+
+Result<hca::CompletionQueue*> VerbsObjects::create_cq(std::uint32_t hca, std::uint32_t capacity,
+                                                      const hca::CompletionQueueOptions& options) {
+  auto cq = engine(hca).create_cq(capacity, options);
+  if (cq) {
+    parts_.qps.add_cq(**cq);
+  }
+  return cq;
+}
+
+Result<void> VerbsObjects::destroy_cq(std::uint32_t hca, hca::CompletionQueue& cq) {
+  // Or the thread could be delivering its held event.
+  const std::lock_guard owner{parts_.progress.maintenance_owner};
+  auto& cq_state = *static_cast<CqDriverState*>(cq.driver_data);
+  if (auto destroyed = engine(hca).destroy_cq(cq); !destroyed) {
+    return destroyed;
+  }
+  parts_.held_events.remove(cq_state);
+  parts_.qps.remove_cq(cq);
+  return {};
+}
+
+Result<hca::SharedReceiveQueue*> VerbsObjects::create_xrc_srq(
+    std::uint32_t hca, hca::ProtectionDomain& pd, hca::XrcDomain& domain, hca::CompletionQueue& cq,
+    std::uint32_t depth, std::uint32_t max_sge) {
+  auto srq = engine(hca).create_xrc_srq(pd, domain, cq, depth, max_sge);
+  if (srq) {
+    parts_.qps.add_xrc_srq(**srq, cq);
+  }
+  return srq;
+}
+
+Result<void> VerbsObjects::destroy_xrc_srq(std::uint32_t hca, hca::SharedReceiveQueue& srq) {
+  const QuiesceGuard quiesced{parts_.lanes, parts_.progress};  // or fail_all() could be flushing it
+  if (auto destroyed = engine(hca).destroy_srq(srq); !destroyed) {
+    return destroyed;
+  }
+  parts_.qps.remove_xrc_srq(srq);
+  return {};
+}
+
+Result<hca::Qp*> VerbsObjects::create_qp(std::uint32_t hca, const hca::QpInit& init) {
+  if (parts_.daemon.is_gone()) {
+    return std::unexpected(parts_.daemon.gone());
+  }
+  start_serving();
+  auto qp = engine(hca).create_qp(init);
+  if (!qp) {
+    return qp;
+  }
+  parts_.qps.add(**qp, hca, init);
+  parts_.shared_targets.note(hca, **qp);
+  return qp;
+}
+
+Result<void> VerbsObjects::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
+  QpDriverState& qp_state = state_of(qp);
+  parts_.sender.flush_posted(qp_state);
+  // From here on nobody is delivering to it, sending for it or handling its timer.
+  const QuiesceGuard quiesced{parts_.lanes, parts_.progress};
+  parts_.sender.send_pending_responses(qp_state);
+  if (auto destroyed = engine(hca).destroy_qp(qp); !destroyed) {
+    return destroyed;
+  }
+  station::WaitQueue::leave(qp_state);
+  parts_.timers.remove(qp_state);
+  parts_.qps.remove(qp);
+  return {};
+}
+
+Result<void> VerbsObjects::modify_qp(hca::Qp& qp, const hca::QpAttributes& attributes,
+                                     hca::QpAttributeMask mask) {
+  if (auto checked = check_alternate_path(parts_.map, qp.query(), attributes, mask); !checked) {
+    return checked;
+  }
+  if (auto modified = qp.modify(attributes, mask); !modified) {
+    return modified;
+  }
+  QpDriverState& qp_state = state_of(qp);
+  if (mask.has(hca::QpAttribute::DestQpn) || mask.has(hca::QpAttribute::AddressVector)) {
+    parts_.binder.bind(qp_state);
+  }
+  if (mask.has(hca::QpAttribute::Port)) {
+    // A QP that was attached to groups before it had this port takes part by it from now on.
+    parts_.groups.move(qp_state.memberships, [&] { return port_index_of(qp_state); });
+  }
+  parts_.sender.settle(qp_state);
+  if (parts_.daemon.is_gone()) {
+    hca::QpAttributes error;
+    error.state = hca::QpState::Err;
+    const bool was_usable = qp.query().state != hca::QpState::Err &&
+                            qp.modify(error, hca::QpAttribute::State).has_value();
+    if (was_usable) {
+      return std::unexpected(parts_.daemon.gone());
+    }
+  }
+  return {};
+}
+
+/// The port by which a QP takes part in groups. Before INIT it has none, and the first of its HCA
+/// stands in.
+std::optional<fabric::PortIndex> VerbsObjects::port_index_of(const QpDriverState& qp_state) const {
+  const PortNumber port = std::max(qp_state.qp->port(), PortNumber{1});
+  return parts_.map.ask([&](const fabric::TablesView& view) {
+    return view.find_port(fabric::NodeIndex{parts_.daemon.self().node}, port, qp_state.hca);
+  });
+}
+
+Result<void> VerbsObjects::attach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid& mgid,
+                                            Lid mlid) {
+  if (auto attached = engine(hca).attach_multicast(qp, mgid, mlid); !attached) {
+    return attached;
+  }
+  QpDriverState& qp_state = state_of(qp);
+  const auto join =
+      parts_.groups.join(qp_state.memberships, mgid, mlid, [&] { return port_index_of(qp_state); });
+  if (join) {
+    parts_.daemon.start_daemon_events();
+    parts_.groups.wait_until_joined(*join);
+  }
+  return {};
+}
+
+Result<void> VerbsObjects::detach_multicast(std::uint32_t hca, hca::Qp& qp, const Gid& mgid,
+                                            Lid mlid) {
+  if (auto detached = engine(hca).detach_multicast(qp, mgid, mlid); !detached) {
+    return detached;
+  }
+  parts_.groups.leave(state_of(qp).memberships, mgid, mlid);
+  return {};
+}
+
+void VerbsObjects::start_serving() {
+  parts_.daemon.start_daemon_events();
+  parts_.thread.start();
+}
+
+void VerbsObjects::carry_for_proxy(std::uint32_t hca, hca::Qp& qp) {
+  hca::QpInit init;
+  init.type = hca::QpType::XrcTarget;
+  parts_.binder.bind(parts_.qps.add(qp, hca, init));
+}
+
+void VerbsObjects::for_each_qp_of(std::uint32_t domain,
+                                  const std::function<bool(hca::Qp&)>& visit) {
+  const QuiesceGuard quiesced{parts_.lanes, parts_.progress};
+  parts_.qps.for_each([&](hca::Qp& qp, QpDriverState& qp_state) {
+    const hca::XrcDomain* const its = qp.xrc_domain();
+    if (its != nullptr && its->name == domain && visit(qp)) {
+      parts_.sender.settle(qp_state);
+    }
+  });
+}
+
+/// Under a QuiesceGuard, so that no QP is destroyed meanwhile.
+void VerbsObjects::rebind_all() {
+  const QuiesceGuard quiesced{parts_.lanes, parts_.progress};
+  parts_.qps.for_each([this](hca::Qp& qp, QpDriverState& qp_state) {
+    const hca::QpState state = qp.query().state;
+    const bool is_connected = state != hca::QpState::Reset && state != hca::QpState::Init;
+    if (is_connected && parts_.binder.bind(qp_state)) {
+      parts_.sender.settle(qp_state);
+    }
+  });
+}
+
+void VerbsObjects::fail_all() {
+  const QuiesceGuard quiesced{parts_.lanes, parts_.progress};
+  parts_.qps.fail_all();
+}
+
+}  // namespace weft::host

@@ -1,0 +1,63 @@
+#pragma once
+
+// Messages about hosts as namespaces (namespaces/host_namespaces.h). The `weft` command makes them,
+// since it runs with the user's rights in the user's session; the daemon keeps their descriptors,
+// and with them the namespaces, while the fabric lives. Two commands may make the same at once:
+// what comes first is kept, and both are told of that.
+//
+//   AskNamespaces         -> FabricWanted, HostWanted or HostKept
+//   KeepFabricNamespaces  -> HostWanted or HostKept
+//   KeepHostNamespaces    -> HostKept
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace weft::uabi {
+
+/// Addresses of a host's interface; policy.
+inline constexpr std::size_t kMaxHostAddresses = 32;  // kMost<std::string> of messages.cc
+
+/// For a program on a host. Answered by what is kept, or by what is to be made.
+struct AskNamespaces {
+  std::uint32_t version{};
+  std::string host;
+};
+
+/// Descriptors: user namespace, network namespace with the hub.
+struct KeepFabricNamespaces {
+  std::uint32_t version{};
+  std::string host;  // which is wanted next
+};
+
+/// Descriptors: mount, network and UTS namespace, the folders that are /sys/class and
+/// /dev/infiniband there.
+struct KeepHostNamespaces {
+  std::uint32_t version{};
+  std::string host;
+};
+inline constexpr std::size_t kKeepHostDescriptors = 5;
+
+/// How the host is to look (namespaces::HostDescription).
+struct HostPlan {
+  std::vector<std::string> addresses;  // `127.77.0.1`, or with a prefix: `10.0.0.1/16`
+  std::uint32_t hub_port{};            // for this attempt only: numbers are not used twice
+  std::string hosts_file;
+  std::string fabric_id;
+};
+
+/// The fabric has no namespaces yet.
+struct FabricWanted {};
+
+/// The fabric has, the host has none yet. Descriptors: user namespace, hub.
+struct HostWanted {
+  HostPlan plan;
+};
+inline constexpr std::size_t kHostWantedDescriptors = 2;
+
+/// Descriptors: user, mount, network and UTS namespace of the host, to enter.
+struct HostKept {};
+inline constexpr std::size_t kHostKeptDescriptors = 4;
+
+}  // namespace weft::uabi
