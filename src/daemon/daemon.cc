@@ -318,6 +318,7 @@ void Daemon::Impl::handle_end(Client& client) {
   remove_program(client);
   close_umad(client);
   close_rdma_cm(client);
+  leave_host_makers(client);
   std::erase_if(clients_, [&](const auto& known) { return known.get() == &client; });
 }
 

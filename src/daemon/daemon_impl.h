@@ -16,6 +16,7 @@
 #include "daemon/ibsim/server.h"
 #include "daemon/log.h"
 #include "daemon/mad_capture.h"
+#include "daemon/namespaces/host_makers.h"
 #include "daemon/namespaces/kept_namespaces.h"
 #include "daemon/namespaces/process_ender.h"
 #include "daemon/netlink/census.h"
@@ -171,6 +172,7 @@ class Daemon::Impl {
                               std::array<os::UniqueFd, 2> descriptors);
   void keep_host_namespaces(Client& client, const uabi::KeepHostNamespaces& request,
                             std::array<os::UniqueFd, uabi::kKeepHostDescriptors> descriptors);
+  void leave_host_makers(const Client& client);
   [[nodiscard]] std::string hosts_file_path() const;
   void write_hosts_file();
   void follow_hosts();
@@ -250,6 +252,7 @@ class Daemon::Impl {
   std::uint32_t next_capture_{1};
   std::string fabric_id_;
   std::uint32_t last_hub_port_{};
+  HostMakers host_makers_;
   KeptNamespaces namespaces_;
   ProcessEnder ender_;
   bool is_stopping_{};

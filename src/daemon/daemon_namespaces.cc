@@ -87,6 +87,9 @@ void Daemon::Impl::send_namespaces(Client& client, fabric::NodeIndex host) {
   if (auto descriptors = namespaces_.host_descriptors(host); !descriptors.empty()) {
     return client.send(uabi::HostKept{}, std::move(descriptors));
   }
+  if (!host_makers_.take(host, client, os::now())) {
+    return;  // another command makes it: answered when it has
+  }
   if (last_hub_port_ == 0) {
     write_hosts_file();  // kept up to date from now on
   }
@@ -129,6 +132,16 @@ void Daemon::Impl::keep_host_namespaces(
     return client.refuse(kept.error().reason);
   }
   send_namespaces(client, *host);
+  while (Client* const waiting = host_makers_.finish(*host)) {
+    send_namespaces(*waiting, *host);
+  }
+}
+
+/// What the client was to make, another one makes.
+void Daemon::Impl::leave_host_makers(const Client& client) {
+  while (const auto turn = host_makers_.leave(client, os::now())) {
+    send_namespaces(*turn->maker, turn->host);
+  }
 }
 
 std::string Daemon::Impl::hosts_file_path() const { return directory_ + "/hosts"; }

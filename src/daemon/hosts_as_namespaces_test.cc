@@ -160,17 +160,33 @@ TEST_F(HostsAsNamespaces, AreMadeOnceAndGivenToWhoComesLater) {
   EXPECT_TRUE(std::holds_alternative<uabi::FabricWanted>(ask(first, "h1").message));
   EXPECT_TRUE(std::holds_alternative<uabi::FabricWanted>(ask(second, "h1").message));
   host::Received wanted = make_fabric(first, "h1");
-  host::Received late = make_fabric(second, "h1");
-  ASSERT_TRUE(std::holds_alternative<uabi::HostWanted>(late.message)) << refusal(late);
-  EXPECT_EQ(id_of(wanted, 0, os::NamespaceKind::User), id_of(late, 0, os::NamespaceKind::User))
-      << "the one that came first";
-  EXPECT_NE(std::get<uabi::HostWanted>(wanted.message).plan.hub_port,
-            std::get<uabi::HostWanted>(late.message).plan.hub_port);
+  ASSERT_TRUE(std::holds_alternative<uabi::HostWanted>(wanted.message)) << refusal(wanted);
+  // Two hosts with one address on the hub: ARP would keep whichever answered first.
+  ASSERT_TRUE(second.send(uabi::AskNamespaces{.version = uabi::kVersion, .host = "h1"}));
+  EXPECT_FALSE(second.receive(Duration::milliseconds(50))) << "it waits for the first";
+  const os::NamespaceId user = id_of(wanted, 0, os::NamespaceKind::User);
   const host::Received kept = make_host(first, "h1", std::move(wanted));
-  const host::Received also = make_host(second, "h1", std::move(late));
   ASSERT_TRUE(std::holds_alternative<uabi::HostKept>(kept.message)) << refusal(kept);
-  ASSERT_TRUE(std::holds_alternative<uabi::HostKept>(also.message)) << refusal(also);
-  EXPECT_EQ(id_of(kept, 1, os::NamespaceKind::Mount), id_of(also, 1, os::NamespaceKind::Mount));
+  const auto also = second.receive(kWaitLimit);
+  ASSERT_TRUE(also && std::holds_alternative<uabi::HostKept>(also->message));
+  EXPECT_EQ(id_of(*also, 0, os::NamespaceKind::User), user) << "of the one that came first";
+  EXPECT_EQ(id_of(kept, 1, os::NamespaceKind::Mount), id_of(*also, 1, os::NamespaceKind::Mount));
+}
+
+TEST_F(HostsAsNamespaces, AreMadeByTheNextIfTheirMakerDies) {
+  auto first = std::make_unique<host::ControlSocket>(connected());
+  const auto second = connected();
+  host::Received wanted = ask(*first, "h1");
+  wanted = make_fabric(*first, "h1");
+  const auto hub_port = std::get<uabi::HostWanted>(wanted.message).plan.hub_port;
+  ASSERT_TRUE(second.send(uabi::AskNamespaces{.version = uabi::kVersion, .host = "h1"}));
+  first.reset();
+  auto mine = second.receive(kWaitLimit);
+  ASSERT_TRUE(mine && std::holds_alternative<uabi::HostWanted>(mine->message));
+  EXPECT_NE(std::get<uabi::HostWanted>(mine->message).plan.hub_port, hub_port)
+      << "the first may have used it";
+  const host::Received kept = make_host(second, "h1", std::move(*mine));
+  EXPECT_TRUE(std::holds_alternative<uabi::HostKept>(kept.message)) << refusal(kept);
 }
 
 TEST_F(HostsAsNamespaces, RefusesSwitchesStrangersAndForeignDescriptors) {

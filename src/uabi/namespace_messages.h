@@ -2,8 +2,9 @@
 
 // Messages about hosts as namespaces (namespaces/host_namespaces.h). The `weft` command makes them,
 // since it runs with the user's rights in the user's session; the daemon keeps their descriptors,
-// and with them the namespaces, while the fabric lives. Two commands may make the same at once:
-// what comes first is kept, and both are told of that.
+// and with them the namespaces, while the fabric lives. Two commands may make the fabric's
+// at once: what comes first is kept. A host is made by one, and others wait until it is kept; if
+// one takes too long, another's is kept, and both are told of that.
 //
 //   AskNamespaces         -> FabricWanted, HostWanted or HostKept
 //   KeepFabricNamespaces  -> HostWanted or HostKept
