@@ -253,6 +253,26 @@ void device_words(Liar& liar) {
   });
 }
 
+/// Violations of keys that never were, at its own port and at others' or none.
+void bad_keys(Liar& liar) {
+  const std::uint32_t own = liar.view->node(fabric::NodeIndex{liar.self.node}).first_port.value();
+  burst(liar, [&] {
+    const auto any = static_cast<std::uint32_t>(liar.random());
+    uabi::BadKeys report;
+    report.port = liar.random.below(2) == 0 ? own : any % 16;
+    report.is_qkey = liar.random.below(2) == 0;
+    report.count = liar.random.below(2) == 0 ? any : 1;
+    report.source = Lid{static_cast<std::uint32_t>(liar.random())};
+    report.destination = Lid{static_cast<std::uint32_t>(liar.random())};
+    report.sl = static_cast<std::uint8_t>(any);
+    report.source_qp = Qpn{any};
+    report.destination_qp = Qpn{~any};
+    report.source_gid = Gid{liar.random(), Guid{liar.random()}};
+    report.key = any;
+    return uabi::Message{report};
+  });
+}
+
 /// Random numbers as counters.
 void counters(Liar& liar) {
   stay(liar);
@@ -283,6 +303,7 @@ constexpr std::array kAttacks{
     Attack{.name = "accusations", .act = accusations},
     Attack{.name = "xrc-words", .act_alone = xrc_words},
     Attack{.name = "device-words", .act_alone = device_words},
+    Attack{.name = "bad-keys", .act_alone = bad_keys},
     Attack{.name = "counters", .act_alone = counters},
 };
 

@@ -49,6 +49,7 @@ EXPECTED = {
     "accusations": "says ",
     "xrc-words": "messages about XRC domains that it does not have open",
     "device-words": "messages about devices that it does not have open",
+    "bad-keys": "reports of ports that it does not have",
     "counters": None,
 }
 ROUNDS = 10                  # of victims, at most, until the liar is named
