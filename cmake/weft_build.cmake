@@ -62,14 +62,16 @@ if(WEFT_MOLD AND NOT CMAKE_INTERPROCEDURAL_OPTIMIZATION)
 endif()
 
 include(weft_precompile)
+include(weft_join_sources)
 
 # weft_room(NAME [DEPS room...] [LIBS library...] [TEST_LIBS library...] [PRECOMPILE header...] [LIVE_TESTS suite...]
-#           [OPTIMIZED_TESTS])
+#           [OPTIMIZED_TESTS] [APART])
 # The library weft_NAME holds every .cc of this folder but the tests, fuzzers and benchmarks. DEPS are the rooms that it
 # may include, LIBS are libraries from outside. tests of the room become weft_NAME_test. LIVE_TESTS are the suites, as
 # patterns of --gtest_filter, that run threads, processes or a daemon. OPTIMIZED_TESTS: the tests themselves do long work.
+# APART: the sources cannot share one translation unit (weft_join_sources.cmake).
 function(weft_room name)
-  cmake_parse_arguments(ROOM "OPTIMIZED_TESTS" "" "DEPS;LIBS;TEST_LIBS;PRECOMPILE;LIVE_TESTS" ${ARGN})
+  cmake_parse_arguments(ROOM "OPTIMIZED_TESTS;APART" "" "DEPS;LIBS;TEST_LIBS;PRECOMPILE;LIVE_TESTS" ${ARGN})
   # A room's folders are its own, but for `testing`, which is another room.
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS *.h)
@@ -82,6 +84,10 @@ function(weft_room name)
   list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")
   list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cc$|/main\\.cc$")
   list(TRANSFORM ROOM_DEPS PREPEND weft_)
+  if(NOT ROOM_APART)
+    weft_join_sources(sources ${name})
+    weft_join_sources(tests ${name}_test)
+  endif()
   if(sources)
     add_library(weft_${name} STATIC ${sources} ${headers})
     target_link_libraries(weft_${name} PUBLIC weft_options ${ROOM_DEPS} ${ROOM_LIBS})

@@ -11,7 +11,7 @@
 namespace weft::daemon {
 namespace {
 
-class Logs : public testing::Test {
+class Logs : public ::testing::Test {
  protected:
   Logs() {
     char pattern[] = "/tmp/weft-test-XXXXXX";

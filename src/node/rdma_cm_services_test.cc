@@ -43,7 +43,7 @@ struct Events final : cm::RdmaCmSink {
   std::deque<RdmaCmEvent> waiting;
 };
 
-struct RdmaCmServices : testing::Test {
+struct RdmaCmServices : ::testing::Test {
   void SetUp() override {
     auto made = Fabric::create(*fabric::generate_star(2), now);
     ASSERT_TRUE(made) << made.error().reason;

@@ -56,7 +56,7 @@ struct Events final : cm::RdmaCmSink {
   return {data.begin(), data.begin() + static_cast<std::ptrdiff_t>(std::min(bytes, data.size()))};
 }
 
-struct RdmaCmTest : testing::Test {
+struct RdmaCmTest : ::testing::Test {
   void SetUp() override {
     auto made = Fabric::create(*fabric::generate_star(3), now);
     ASSERT_TRUE(made) << made.error().reason;

@@ -13,7 +13,7 @@ constexpr cm::RdmaCmId kListener{1};
 constexpr cm::RdmaCmId kChild{2};
 
 /// A channel and the end of its socket that a program polls.
-struct RdmaCmChannelTest : testing::Test {
+struct RdmaCmChannelTest : ::testing::Test {
   RdmaCmChannelTest() {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
     theirs = std::make_shared<const os::UniqueFd>(ends[1]);
