@@ -27,11 +27,39 @@ class NamespaceRequest {
   NamespaceRequest(host::ControlSocket socket, std::string host)
       : socket_(std::move(socket)), host_(std::move(host)) {}
 
-  /// Asks, makes what is missing, and enters.
+  /// Asks, makes what is missing, enters, and asks once more: a host that was removed meanwhile has
+  /// had its processes ended before this one was among them.
   [[nodiscard]] Result<void> run() {
+    auto kept = keep();
+    if (!kept) {
+      return std::unexpected(std::move(kept.error()));
+    }
+    const auto entered = os::identify_namespace(kept->at(kMount).get(), os::NamespaceKind::Mount);
+    if (auto done = enter_kept(std::move(*kept)); !done) {
+      return done;
+    }
+    kept = keep();
+    if (!kept) {
+      return std::unexpected(std::move(kept.error()));
+    }
+    const auto now = os::identify_namespace(kept->at(kMount).get(), os::NamespaceKind::Mount);
+    if (!entered || !now || *entered != *now) {
+      return fail(ErrorCode::Refused, "host {} was removed and made anew meanwhile", host_);
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::size_t kUser = 0;  // of the descriptors of HostKept
+  static constexpr std::size_t kMount = 1;
+  static constexpr std::size_t kNetwork = 2;
+  static constexpr std::size_t kUts = 3;
+
+  /// The host's namespaces as the daemon keeps them, kHostKeptDescriptors of them.
+  [[nodiscard]] Result<std::vector<os::UniqueFd>> keep() {
     if (auto asked = socket_.send(uabi::AskNamespaces{.version = uabi::kVersion, .host = host_});
         !asked) {
-      return asked;
+      return std::unexpected(std::move(asked.error()));
     }
     constexpr int kMostAnswers = 4;  // FabricWanted, HostWanted, HostKept
     for (int answers = 0; answers < kMostAnswers; ++answers) {
@@ -40,16 +68,15 @@ class NamespaceRequest {
         return std::unexpected(std::move(received.error()));
       }
       if (std::holds_alternative<uabi::HostKept>(received->message)) {
-        return enter_kept(std::move(received->descriptors));
+        return std::move(received->descriptors);
       }
       if (auto made = make_wanted(std::move(*received)); !made) {
-        return made;
+        return std::unexpected(std::move(made.error()));
       }
     }
     return fail(ErrorCode::Io, "the fabric's daemon does not keep the host's namespaces");
   }
 
- private:
   [[nodiscard]] Result<void> make_wanted(host::Received received) {
     if (const auto* refused = std::get_if<uabi::Refused>(&received.message)) {
       return fail(ErrorCode::Refused, "{}", refused->reason);
@@ -92,10 +119,10 @@ class NamespaceRequest {
   }
 
   [[nodiscard]] static Result<void> enter_kept(std::vector<os::UniqueFd> descriptors) {
-    const os::UniqueFd user = std::move(descriptors.at(0));
-    const namespaces::HostNamespaces kept{.mount = std::move(descriptors.at(1)),
-                                          .network = std::move(descriptors.at(2)),
-                                          .uts = std::move(descriptors.at(3)),
+    const os::UniqueFd user = std::move(descriptors.at(kUser));
+    const namespaces::HostNamespaces kept{.mount = std::move(descriptors.at(kMount)),
+                                          .network = std::move(descriptors.at(kNetwork)),
+                                          .uts = std::move(descriptors.at(kUts)),
                                           .sys_class = {},
                                           .dev_infiniband = {}};
     return namespaces::enter(user, kept);

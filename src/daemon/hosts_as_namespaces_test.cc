@@ -93,8 +93,9 @@ class HostsAsNamespaces : public ::testing::Test {
                    made->dev_infiniband.get()});
   }
 
-  /// A process on the host, which is made if it is missing.
-  [[nodiscard]] pid_t start(const std::string& host, const std::function<bool()>& work) const {
+  /// A process on the host, which is made if it is missing; it has entered when this returns.
+  [[nodiscard]] pid_t start(const std::string& host, const std::function<bool()>& work,
+                            sighandler_t on_sigterm = SIG_DFL) const {
     const auto socket = connected();
     host::Received kept = ask(socket, host);
     if (std::holds_alternative<uabi::FabricWanted>(kept.message)) {
@@ -107,16 +108,25 @@ class HostsAsNamespaces : public ::testing::Test {
     if (kept.descriptors.size() != uabi::kHostKeptDescriptors) {
       return -1;
     }
+    std::array<int, 2> entered{};
+    EXPECT_EQ(pipe(entered.data()), 0);
     const pid_t pid = fork();
     if (pid == 0) {
-      signal(SIGTERM, SIG_DFL);  // the daemon in this test has a handler
+      close(entered[0]);
+      signal(SIGTERM, on_sigterm);  // the daemon in this test has a handler
       const namespaces::HostNamespaces all{.mount = std::move(kept.descriptors[1]),
                                            .network = std::move(kept.descriptors[2]),
                                            .uts = std::move(kept.descriptors[3]),
                                            .sys_class = {},
                                            .dev_infiniband = {}};
-      _exit(namespaces::enter(kept.descriptors[0], all) && work() ? 0 : 1);
+      const bool has_entered = namespaces::enter(kept.descriptors[0], all).has_value();
+      close(entered[1]);
+      _exit(has_entered && work() ? 0 : 1);
     }
+    close(entered[1]);
+    char end{};
+    EXPECT_EQ(read(entered[0], &end, 1), 0) << "the end of the pipe, once it has entered";
+    close(entered[0]);
     return pid;
   }
   [[nodiscard]] static bool ended_well(pid_t pid) {
@@ -227,6 +237,16 @@ TEST_F(HostsAsNamespaces, FollowChangesOfPortsAndHosts) {
   EXPECT_EQ(read_on("h1", "/etc/hosts").find("h9"), std::string::npos);
 }
 
+TEST_F(HostsAsNamespaces, TellWhoEntersTooLateThatItsHostIsGone) {
+  ASSERT_EQ(command(uabi::ChangeNode{.version = uabi::kVersion, .change = "add host h9 link=s1:7"}),
+            "");
+  EXPECT_EQ(read_on("h9", "/proc/sys/kernel/hostname"), "h9\n");
+  const auto late = connected();
+  EXPECT_TRUE(std::holds_alternative<uabi::HostKept>(ask(late, "h9").message));
+  ASSERT_EQ(command(uabi::ChangeNode{.version = uabi::kVersion, .change = "remove h9"}), "");
+  EXPECT_THAT(refusal(ask(late, "h9")), HasSubstr("has no host or switch h9"));
+}
+
 TEST_F(HostsAsNamespaces, CountPacketsWhenTheyAreLookedAt) {
   const std::string counter = "/sys/class/infiniband/weft0/ports/1/counters/port_xmit_packets";
   const auto before = std::stoull(read_on("h1", counter));
@@ -243,11 +263,7 @@ TEST_F(HostsAsNamespaces, CountPacketsWhenTheyAreLookedAt) {
 
 TEST_F(HostsAsNamespaces, EndWithTheFabric) {
   const pid_t inside = start("h1", [] { return sleep(60) == 0; });
-  const pid_t stubborn = start("h2", [] {
-    signal(SIGTERM, SIG_IGN);
-    return sleep(60) == 0;
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds{200});
+  const pid_t stubborn = start("h2", [] { return sleep(60) == 0; }, SIG_IGN);
   const std::string directory = run() + "/test";
   auto socket = connected();
   ASSERT_TRUE(socket.send(uabi::Down{}));
