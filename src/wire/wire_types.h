@@ -23,6 +23,17 @@
 #include "wire/ipoib/neighbor_discovery.h"
 #include "wire/ipv4.h"
 #include "wire/ipv6.h"
+#include "wire/iscsi/async_message.h"
+#include "wire/iscsi/basic_header.h"
+#include "wire/iscsi/data.h"
+#include "wire/iscsi/login.h"
+#include "wire/iscsi/logout.h"
+#include "wire/iscsi/nop.h"
+#include "wire/iscsi/reject.h"
+#include "wire/iscsi/scsi_command.h"
+#include "wire/iscsi/snack.h"
+#include "wire/iscsi/task_management.h"
+#include "wire/iscsi/text.h"
 #include "wire/iwpm/peer_message.h"
 #include "wire/lrh.h"
 #include "wire/mad/class_port_info.h"
@@ -51,8 +62,19 @@
 #include "wire/mad/switch_info.h"
 #include "wire/mad/trace_record.h"
 #include "wire/mad/vendor_mad.h"
+#include "wire/opa/mac_messages.h"
+#include "wire/opa/vema_mad.h"
+#include "wire/opa/vesw_port_counters.h"
+#include "wire/opa/vesw_port_info.h"
 #include "wire/rdeth.h"
 #include "wire/reth.h"
+#include "wire/sriov/tunnel_headers.h"
+#include "wire/srp/boot_table.h"
+#include "wire/srp/descriptors.h"
+#include "wire/srp/device_management.h"
+#include "wire/srp/login.h"
+#include "wire/srp/requests.h"
+#include "wire/srp/responses.h"
 #include "wire/udp.h"
 #include "wire/vlan.h"
 #include "wire/xrceth.h"
@@ -91,6 +113,18 @@ using AllWireTypes = TypeList<
     PKeyTableRecord, PathRecord, VlArbitrationTableRecord, McMemberRecord, TraceRecord,
     MultiPathRecord, InformInfoRecord, Req, Mra, Rej, Rep, Rtu, Dreq, Drep, Lap, Apr, SidrReq,
     SidrRep, RdmaCmHeader, IpoibEncapsulation, IpoibHardwareAddress, IpoibArp, NeighborDiscovery,
-    IpoibLinkLayerOption, IwpmMessage, IwpmRequest>;
+    IpoibLinkLayerOption, IwpmMessage, IwpmRequest, VeswInfo, PerVeswPortInfo, VeswPortInfo,
+    MacTableHeader, MacTableEntry, MacListHeader, VeswPortSummaryCounters, VeswPortErrorCounters,
+    VemaMad, VeswPortTrap, VemaNotice, OpaClassPortInfo, TunnelAddressVector, TunnelSendHeader,
+    TunnelReceiveHeader, TunnelSend, TunnelReceive, SrpLoginReq, SrpLoginReqRdmaCm, SrpLoginRsp,
+    SrpLoginRej, SrpILogout, SrpTLogout, SrpTskMgmt, SrpCmd, SrpRsp, SrpResponseData, SrpCredReq,
+    SrpCredRsp, SrpAerReq, SrpAerRsp, SrpDirectDescriptor, SrpIndirectDescriptor,
+    SrpImmediateDescriptor, DevMgtMad, IoUnitInfo, IoControllerProfile, IocServiceEntry,
+    ServiceEntries, SrpBootTable, SrpBootScsiPart, SrpBootSrpPart, SrpBootIbPart,
+    iscsi::BasicHeader, iscsi::AdditionalHeader, iscsi::ScsiCommand, iscsi::ScsiResponse,
+    iscsi::TaskManagementRequest, iscsi::TaskManagementResponse, iscsi::DataOut, iscsi::DataIn,
+    iscsi::R2t, iscsi::AsyncMessage, iscsi::TextRequest, iscsi::TextResponse, iscsi::LoginRequest,
+    iscsi::LoginResponse, iscsi::LogoutRequest, iscsi::LogoutResponse, iscsi::SnackRequest,
+    iscsi::Reject, iscsi::NopOut, iscsi::NopIn>;
 
 }  // namespace weft::wire
