@@ -37,6 +37,17 @@ constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::SaHeader>;
                      fmt::format("subnet administration returned status {:#06x}", status), status);
 }
 
+/// Methods by which a single record is read, registered or deleted.
+Result<void> check_record_method(wire::MadMethod method, std::string_view record) {
+  if (method != wire::MadMethod::Get && method != wire::MadMethod::Set &&
+      method != wire::MadMethod::Delete) {
+    return fail(ErrorCode::InvalidArgument,
+                "method {:#x} of a {}; Get, Set and Delete are possible",
+                static_cast<unsigned>(method), record);
+  }
+  return {};
+}
+
 [[nodiscard]] wire::SaHeader header_of(const mad::MadMessage& message) {
   return wire::unpack<wire::SaHeader>(std::span{message.mad}.first<kHeaderBytes>());
 }
@@ -229,13 +240,22 @@ Result<QueryId> SaClient::get_services(Kind kind, const wire::ServiceRecord& wan
 Result<QueryId> SaClient::query_service(wire::MadMethod method, const wire::ServiceRecord& record,
                                         std::uint64_t mask, const QueryOptions& options,
                                         RecordsHandler<wire::ServiceRecord> handler, Instant now) {
-  if (method != wire::MadMethod::Get && method != wire::MadMethod::Set &&
-      method != wire::MadMethod::Delete) {
-    return fail(ErrorCode::InvalidArgument,
-                "method {:#x} of a ServiceRecord; Get, Set and Delete are possible",
-                static_cast<unsigned>(method));
+  if (auto checked = check_record_method(method, wire::ServiceRecord::kName); !checked) {
+    return std::unexpected(checked.error());
   }
   return query(method, wire::SaAttribute::ServiceRecord, record, mask, options, std::move(handler),
+               now);
+}
+
+Result<QueryId> SaClient::query_guid_info(wire::MadMethod method,
+                                          const wire::GuidInfoRecord& record, std::uint64_t mask,
+                                          const QueryOptions& options,
+                                          RecordsHandler<wire::GuidInfoRecord> handler,
+                                          Instant now) {
+  if (auto checked = check_record_method(method, wire::GuidInfoRecord::kName); !checked) {
+    return std::unexpected(checked.error());
+  }
+  return query(method, wire::SaAttribute::GuidInfoRecord, record, mask, options, std::move(handler),
                now);
 }
 

@@ -37,6 +37,7 @@
 #include "wire/mad/notice.h"
 #include "wire/mad/path_record.h"
 #include "wire/mad/sa_mad.h"
+#include "wire/mad/sa_table_records.h"
 #include "wire/mad/service_record.h"
 
 namespace weft::sa {
@@ -166,6 +167,14 @@ class SaClient final : private mad::MadHandler {
                                               const QueryOptions& options,
                                               RecordsHandler<wire::ServiceRecord> handler,
                                               Instant now);
+
+  /// Get, Set or Delete of the GUIDs of a port's alias block, as query_service (IBTA vol 1
+  /// §15.2.5.18).
+  [[nodiscard]] Result<QueryId> query_guid_info(wire::MadMethod method,
+                                                const wire::GuidInfoRecord& record,
+                                                std::uint64_t mask, const QueryOptions& options,
+                                                RecordsHandler<wire::GuidInfoRecord> handler,
+                                                Instant now);
 
   /// Completes the query with Cancelled; does nothing if it is complete or unknown (R-SA-3).
   void cancel(QueryId query, Instant now);
