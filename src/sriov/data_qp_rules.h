@@ -1,0 +1,23 @@
+#pragma once
+
+// What data QPs of virtual functions may not have: the well-known Q_Key of QP1 and VL15. Functions
+// without state.
+
+#include <optional>
+
+#include "base/identifiers.h"
+#include "base/keys.h"
+#include "base/result.h"
+#include "sriov/decision.h"
+#include "sriov/types.h"
+
+namespace weft::sriov {
+
+/// For modify QP. InvalidArgument (EINVAL): the Q_Key is the well-known one.
+[[nodiscard]] Result<void> check_data_qkey(FunctionId function, QKey qkey);
+
+/// For each datagram: the reason why it is dropped, if any. `lane` is what its SL maps to.
+[[nodiscard]] std::optional<Reason> check_data_send(FunctionId function, QKey qkey,
+                                                    VirtualLane lane);
+
+}  // namespace weft::sriov
