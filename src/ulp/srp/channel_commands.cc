@@ -1,0 +1,269 @@
+// Commands of a channel: data, execution, responses.
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "base/assert.h"
+#include "ulp/srp/channel.h"
+#include "ulp/srp/channel_slot.h"
+#include "ulp/srp/planted_bug.h"
+
+namespace weft::srp {
+namespace {
+
+[[nodiscard]] std::optional<scsi::TaskAttribute> attribute_of(wire::SrpTaskAttribute attribute) {
+  switch (attribute) {
+    case wire::SrpTaskAttribute::Simple:
+      return scsi::TaskAttribute::Simple;
+    case wire::SrpTaskAttribute::HeadOfQueue:
+      return scsi::TaskAttribute::HeadOfQueue;
+    case wire::SrpTaskAttribute::Ordered:
+      return scsi::TaskAttribute::Ordered;
+    case wire::SrpTaskAttribute::Aca:
+      return scsi::TaskAttribute::Aca;
+  }
+  return std::nullopt;
+}
+
+[[nodiscard]] scsi::Completion check_condition(scsi::SenseKey key, scsi::SenseCode code) {
+  return {
+      .status = scsi::Status::CheckCondition,
+      .sense = scsi::SenseData{{.key = key, .code = code}, scsi::SenseData::Format::Fixed}
+  };
+}
+
+/// Residuals belong to data-in if there is any, else to data-out.
+void set_residual(wire::SrpRsp& header, std::int64_t residual, bool has_data_in) {
+  if (residual == 0) {
+    return;
+  }
+  const auto count = static_cast<std::uint32_t>(residual > 0 ? residual : -residual);
+  using Flag = wire::SrpResponseFlag;
+  if (has_data_in) {
+    header.data_in_residual = count;
+    header.flags |= residual > 0 ? Flag::DataInUnder : Flag::DataInOver;
+  } else {
+    header.data_out_residual = count;
+    header.flags |= residual > 0 ? Flag::DataOutUnder : Flag::DataOutOver;
+  }
+}
+
+}  // namespace
+
+void Channel::handle_command(Slot& slot, ByteSpan unit) {
+  const auto header = wire::parse<wire::SrpCmd>(unit);
+  if (!header) {  // without a tag there is nobody to answer
+    finish(slot, CommandEvent::Drop);
+    protocol_violation();
+    return;
+  }
+  slot.tag = header->tag;
+  slot.lun = header->lun;
+  slot.plan = {};
+  slot.data_in.clear();
+  const auto attribute = attribute_of(header->attribute);
+  const auto command = wire::parse_srp_command(unit, options_.immediate_offset);
+  if (!command || !attribute) {
+    ++counters_.refused_descriptors;
+    refuse(slot, scsi::SenseKey::IllegalRequest,
+           scsi::SenseCode::InvalidFieldInCommandInformationUnit);
+    return;
+  }
+  auto plan = plan_transfer(*command, options_.max_transfer_bytes);
+  if (!plan) {
+    ++counters_.refused_descriptors;
+    refuse(slot, scsi::SenseKey::IllegalRequest,
+           scsi::SenseCode::InvalidFieldInCommandInformationUnit);
+    return;
+  }
+  slot.plan = *std::move(plan);
+  slot.cdb.assign(header->cdb.begin(), header->cdb.end());
+  slot.cdb.insert(slot.cdb.end(), command->additional_cdb.begin(), command->additional_cdb.end());
+  slot.data_out.assign(command->immediate_data.begin(), command->immediate_data.end());
+  slot.data_out.resize(static_cast<std::size_t>(slot.plan.out.bytes));
+  slot.data_in.assign(static_cast<std::size_t>(slot.plan.in.bytes), std::byte{});
+  slot.command = {.nexus = nexus_,
+                  .lun = slot.lun,
+                  .tag = slot.tag,
+                  .attribute = *attribute,
+                  .cdb = slot.cdb,
+                  .data_out = slot.data_out,
+                  .data_in = slot.data_in,
+                  .client = this};
+  fetch(slot);
+}
+
+/// Reads what the command needs before it is executed, one thing at a time: tables, then data-out.
+void Channel::fetch(Slot& slot) {
+  if (slot.plan.out.table) {
+    slot.reading = Slot::Reading::TableOut;
+  } else if (slot.plan.in.table) {
+    slot.reading = Slot::Reading::TableIn;
+  } else if (!slot.plan.out.segments.empty() && slot.plan.out.bytes > 0 &&
+             slot.reading != Slot::Reading::Data) {
+    slot.reading = Slot::Reading::Data;
+  } else {
+    slot.reading = Slot::Reading::Nothing;
+    if (slot.state == CommandState::NeedData) {
+      slot.state = transition(slot.state, CommandEvent::Arrived).next;
+    }
+    execute(slot);
+    return;
+  }
+  slot.state = transition(slot.state, CommandEvent::Fetch).next;
+  if (!post_next_read(slot)) {
+    abort(slot);
+    close();
+  }
+}
+
+bool Channel::post_next_read(Slot& slot) {
+  if (slot.reading == Slot::Reading::Data) {
+    return connection_.post_read(slot.index, slot.plan.out.segments, slot.data_out).has_value();
+  }
+  const Segment table =
+      slot.reading == Slot::Reading::TableOut ? *slot.plan.out.table : *slot.plan.in.table;
+  slot.table.assign(table.length, std::byte{});
+  return connection_.post_read(slot.index, {&table, 1}, slot.table).has_value();
+}
+
+/// srpt_rdma_read_done.
+void Channel::handle_read_done(std::size_t index, bool succeeded) {
+  WEFT_ASSERT(index < slots_.size(), "slots are this channel's");
+  Slot& slot = *slots_[index];
+  const auto waiters = std::exchange(slot.waiters, {});
+  const bool executes = !slot.is_aborted || planted(PlantedBug::AbortedWriteExecuted);
+  if (!succeeded) {
+    slot.reading = Slot::Reading::Nothing;
+    abort(slot);
+    close();
+  } else if (!executes) {
+    slot.reading = Slot::Reading::Nothing;
+    finish(slot, CommandEvent::Drop);
+  } else {
+    Transfer& read = slot.reading == Slot::Reading::TableIn ? slot.plan.in : slot.plan.out;
+    const bool is_table = slot.reading != Slot::Reading::Data;
+    if (is_table && !read.set_table(slot.table)) {
+      ++counters_.refused_descriptors;
+      slot.reading = Slot::Reading::Nothing;
+      slot.state = transition(slot.state, CommandEvent::Arrived).next;
+      refuse(slot, scsi::SenseKey::IllegalRequest,
+             scsi::SenseCode::InvalidFieldInCommandInformationUnit);
+    } else {
+      fetch(slot);
+    }
+  }
+  for (const auto& pending : waiters) {
+    if (--pending->waits_for == 0) {
+      respond_management(*pending->slot, pending->code);
+    }
+  }
+  process_waiting();
+  answer_credit_shortage();
+  release_if_quiet();
+}
+
+void Channel::execute(Slot& slot) {
+  if (!can_send()) {  // the nexus is closed, or closing
+    finish(slot, CommandEvent::Drop);
+    return;
+  }
+  target_.submit(slot.command);
+}
+
+void Channel::handle_completion(scsi::Command& command, const scsi::Completion& completion) {
+  const auto found =
+      std::ranges::find_if(slots_, [&](const auto& slot) { return &slot->command == &command; });
+  WEFT_ASSERT(found != slots_.end(), "commands are in slots");
+  Slot& slot = **found;
+  if (completion.has_status) {
+    respond(slot, completion);
+  } else {
+    finish(slot, CommandEvent::Drop);
+    answer_credit_shortage();
+  }
+  release_if_quiet();
+}
+
+/// srpt_build_cmd_rsp: sense data is cut to what the initiator can receive.
+void Channel::respond(Slot& slot, const scsi::Completion& completion) {
+  wire::SrpResponseUnit response;
+  response.header.tag = slot.tag;
+  response.header.status = std::to_underlying(completion.status);
+  set_residual(response.header, completion.residual, !slot.data_in.empty());
+  const std::size_t room = options_.max_target_iu - wire::kSizeOf<wire::SrpRsp>;
+  const ByteSpan sense = completion.sense.octets();
+  response.sense = sense.first(std::min(sense.size(), room));
+  post_response(slot, response, ByteSpan{slot.data_in}.first(completion.data_in_bytes));
+}
+
+void Channel::refuse(Slot& slot, scsi::SenseKey key, scsi::SenseCode code) {
+  respond(slot, check_condition(key, code));
+}
+
+/// srpt_queue_response: data and response in one chain.
+void Channel::post_response(Slot& slot, const wire::SrpResponseUnit& unit, ByteSpan data_in) {
+  if (!can_send()) {
+    finish(slot, CommandEvent::Drop);
+    return;
+  }
+  wire::SrpResponseUnit granted = unit;
+  limit_.end();
+  granted.header.request_limit_delta = limit_.grant();
+  slot.unit = wire::to_unit(granted);
+  slot.state = transition(slot.state, CommandEvent::Respond).next;
+  ++counters_.responses;
+  const auto posted = data_in.empty() ? connection_.post_send(slot.index, slot.unit)
+                                      : connection_.post_write_and_send(
+                                            slot.index, data_in, slot.plan.in.segments, slot.unit);
+  if (!posted) {
+    finish(slot, CommandEvent::Abort);
+    close();
+  }
+}
+
+/// srpt_abort_cmd: what the channel's failure means for a command, by its state.
+void Channel::abort(Slot& slot) {
+  const CommandTransition step = transition(slot.state, CommandEvent::Abort);
+  switch (step.action) {
+    case CommandAction::Fail:
+      slot.state = step.next;
+      refuse(slot, scsi::SenseKey::AbortedCommand, scsi::SenseCode::None);
+      break;
+    case CommandAction::Finish:
+      finish(slot, CommandEvent::Abort);
+      break;
+    case CommandAction::LeaveToCore:
+    case CommandAction::Ignore:
+    case CommandAction::Proceed:
+      break;
+  }
+}
+
+/// The slot is free again. A request that ends without a response gives its credit to a later one.
+void Channel::finish(Slot& slot, CommandEvent event) {
+  const CommandTransition step = transition(slot.state, event);
+  if (step.action != CommandAction::Finish) {
+    return;
+  }
+  slot.state = step.next;
+  if (event == CommandEvent::Drop && !planted(PlantedBug::CreditLostWithAbort)) {
+    limit_.end();
+  }
+}
+
+void Channel::answer_credit_shortage() {
+  if (state_ != ChannelState::Live || cred_req_tag_ || !limit_.wants_cred_req()) {
+    return;
+  }
+  const std::uint64_t tag = next_tag_++;
+  const wire::SrpCredReq request{.request_limit_delta = limit_.owed(), .tag = tag};
+  if (post_service(kCredReq, wire::to_unit(request))) {
+    std::ignore = limit_.grant();
+    cred_req_tag_ = tag;
+  }
+}
+
+}  // namespace weft::srp

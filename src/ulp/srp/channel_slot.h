@@ -1,0 +1,40 @@
+#pragma once
+
+// Parts of Channel that its sources share; for nobody else.
+
+#include <memory>
+#include <vector>
+
+#include "ulp/srp/channel.h"
+
+namespace weft::srp {
+
+/// Task management that waits for several things to end.
+struct Channel::Management {
+  std::size_t waits_for{};
+  wire::SrpResponseCode code{wire::SrpResponseCode::Complete};
+  Slot* slot{};
+};
+
+/// What the seed's send and receive contexts are: one request from its receipt until its response
+/// is sent.
+struct Channel::Slot {
+  enum class Reading : std::uint8_t { Nothing, TableOut, TableIn, Data };
+
+  std::size_t index{};
+  CommandState state{CommandState::Done};
+  std::uint64_t tag{};
+  std::uint64_t lun{};
+  Reading reading{Reading::Nothing};
+  bool is_aborted{};  // by task management, while its data was read
+  TransferPlan plan;
+  std::vector<std::byte> cdb;
+  std::vector<std::byte> table;  // octets of descriptors being read
+  std::vector<std::byte> data_out;
+  std::vector<std::byte> data_in;
+  std::vector<std::byte> unit;  // the response
+  scsi::Command command;
+  std::vector<std::shared_ptr<Management>> waiters;  // for the end of the READ
+};
+
+}  // namespace weft::srp

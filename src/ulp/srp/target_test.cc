@@ -1,0 +1,184 @@
+#include "ulp/srp/target.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ulp/srp/testing/bench_channel.h"
+
+namespace weft::srp {
+namespace {
+
+using scsi::testing::cdb10;
+using scsi::testing::pattern;
+using testing::Octets;
+using testing::TargetBench;
+using Reason = wire::SrpLoginRejReason;
+
+TEST(SrpLogin, AnswersInTheRep) {  // R-SRPT-6
+  TargetBench bench;
+  const auto login = bench.log_in();
+  ASSERT_FALSE(login.refused);
+  ASSERT_TRUE(login.connection->rep.has_value());
+  EXPECT_FALSE(login.connection->rej.has_value());
+  const auto response = wire::parse<wire::SrpLoginRsp>(*login.connection->rep);
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(response->tag, 77U);
+  EXPECT_EQ(response->request_limit_delta, 8);
+  EXPECT_TRUE(response->immediate_data);
+  EXPECT_EQ(response->multichannel, wire::SrpMultichannelResult::None);
+}
+
+TEST(SrpLogin, TakesTheFormOfRdmaCm) {
+  TargetBench bench;
+  const auto octets = wire::pack(wire::to_rdma_cm(TargetBench::login_req()));
+  auto connection = std::make_shared<testing::ManualConnection>(bench.memory);
+  const auto id = bench.target.log_in(
+      TargetBench::kPort, {.form = LoginForm::RdmaCm, .private_data = octets}, connection);
+  ASSERT_TRUE(id.has_value());
+  bench.connections.emplace_back(*id, connection);
+  EXPECT_TRUE(connection->rep.has_value());
+}
+
+/// The reason in the private data of the REJ.
+[[nodiscard]] std::uint32_t rejected(const TargetBench::Login& login) {
+  if (!login.connection->rej) {
+    return 0;
+  }
+  const auto judged = wire::srp_tables::decode_unit(*login.connection->rej);
+  EXPECT_TRUE(judged.faults.empty());
+  EXPECT_EQ(judged.numbers.at("TAG"), 77U);
+  EXPECT_FALSE(login.connection->rep.has_value());
+  EXPECT_TRUE(login.refused.has_value());
+  return static_cast<std::uint32_t>(judged.numbers.at("REASON"));
+}
+
+TEST(SrpLogin, EachReasonOfRefusalIsInTheRej) {  // T-SRPT-2
+  TargetBench bench{PortOptions{.max_channels = 1}};
+  auto req = TargetBench::login_req();
+  EXPECT_EQ(rejected(bench.log_in(req, ErrorCode::Io)), 0x0001'0000U);
+  EXPECT_EQ(rejected(bench.log_in(req, ErrorCode::OutOfMemory)), 0x0001'0001U);
+  std::ignore = bench.target.set_enabled(TargetBench::kPort, false);
+  EXPECT_EQ(rejected(bench.log_in(req)), 0x0001'0001U);
+  std::ignore = bench.target.set_enabled(TargetBench::kPort, true);
+  req.requested_iu_length = 63;
+  EXPECT_EQ(rejected(bench.log_in(req)), 0x0001'0002U);
+  req.requested_iu_length = 1U << 20;
+  EXPECT_EQ(rejected(bench.log_in(req)), 0x0001'0002U);
+  req = TargetBench::login_req();
+  req.target_port_id[0] = std::byte{1};
+  EXPECT_EQ(rejected(bench.log_in(req)), 0x0001'0003U);
+  req = TargetBench::login_req();
+  req.required_formats |= 0x10;
+  EXPECT_EQ(rejected(bench.log_in(req)), 0x0001'0004U);
+  req = TargetBench::login_req();
+  req.multichannel = static_cast<wire::SrpMultichannel>(2);
+  EXPECT_EQ(rejected(bench.log_in(req)), 0x0001'0005U);
+  std::ignore = bench.target.allow_anybody(TargetBench::kPort, false);
+  EXPECT_EQ(rejected(bench.log_in()), 0x0001'0006U);
+  std::ignore = bench.target.allow(TargetBench::kPort, testing::port_id(1));
+  EXPECT_EQ(rejected(bench.log_in()), 0U);
+  EXPECT_EQ(bench.target.channels(), 1U);
+  std::ignore = bench.target.allow(TargetBench::kPort, testing::port_id(2));
+  EXPECT_EQ(rejected(bench.log_in(TargetBench::login_req(2))), 0x0001'0006U);  // the limit
+}
+
+TEST(SrpLogin, ASecondLoginEndsTheFirstUnlessItIsMultichannel) {  // T-SRPT-7
+  TargetBench bench;
+  const auto first = bench.connect();
+  bench.disk.device.holds = true;
+  bench.request(first, TargetBench::command(5, cdb10(0x2A, 0, 0)));
+  auto busy = TargetBench::command(6, cdb10(0x28, 0, 1));
+  const Segment buffer = bench.memory.allocate(512);
+  busy.data_in = {.format = wire::SrpBufferFormat::Direct, .descriptors = {buffer}, .length = 512};
+  bench.request(first, busy);
+  ASSERT_EQ(bench.disk.device.waiting(), 1U);
+
+  auto req = TargetBench::login_req();
+  req.multichannel = wire::SrpMultichannel::Independent;
+  const auto second = bench.log_in(req);
+  EXPECT_EQ(wire::parse<wire::SrpLoginRsp>(*second.connection->rep)->multichannel,
+            wire::SrpMultichannelResult::Maintained);
+  EXPECT_EQ(bench.channel(first).state(), ChannelState::Live);
+
+  const auto third = bench.log_in();
+  EXPECT_TRUE(first.connection->has_failed);
+  EXPECT_TRUE(second.connection->has_failed);
+  EXPECT_FALSE(third.connection->rep.has_value());  // a task of the old nexus still runs
+  bench.disk.device.release();
+  ASSERT_TRUE(third.connection->rep.has_value());
+  EXPECT_EQ(wire::parse<wire::SrpLoginRsp>(*third.connection->rep)->multichannel,
+            wire::SrpMultichannelResult::Terminated);
+  bench.settle();
+  EXPECT_EQ(bench.target.channel(first.id), nullptr);
+  EXPECT_EQ(bench.target.channels(), 1U);
+}
+
+TEST(SrpTarget, TakingANameOffTheListEndsItsSessionFirst) {  // T-SRPT-8
+  TargetBench bench;
+  std::ignore = bench.target.allow(TargetBench::kPort, testing::port_id(1));
+  const auto login = bench.connect();
+  const auto other = bench.connect(TargetBench::login_req(2));
+  std::ignore = bench.target.allow(TargetBench::kPort, testing::port_id(2));
+  std::ignore = bench.target.allow_anybody(TargetBench::kPort, false);
+  bench.disk.device.holds = true;
+  auto read = TargetBench::command(6, cdb10(0x28, 0, 1));
+  const Segment buffer = bench.memory.allocate(512);
+  read.data_in = {.format = wire::SrpBufferFormat::Direct, .descriptors = {buffer}, .length = 512};
+  bench.request(login, read);
+  int done = 0;
+  ASSERT_TRUE(
+      bench.target.withdraw(TargetBench::kPort, testing::port_id(1), [&] { ++done; }).has_value());
+  bench.settle();
+  EXPECT_EQ(done, 0);  // the device still has its buffer
+  bench.disk.device.release();
+  bench.settle();
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(bench.target.channel(login.id), nullptr);
+  EXPECT_EQ(bench.channel(other).state(), ChannelState::Live);
+  EXPECT_EQ(bench.memory.bytes_written, 0U);
+  EXPECT_FALSE(bench.target.withdraw(TargetBench::kPort, testing::port_id(1), [] {}).has_value());
+}
+
+TEST(SrpTarget, AHundredBusySessionsEndTogether) {  // T-SRPT-10
+  TargetBench bench;
+  bench.disk.device.holds = true;
+  constexpr int kSessions = 100;
+  for (int i = 0; i < kSessions; ++i) {
+    const auto login = bench.log_in(TargetBench::login_req(static_cast<std::uint8_t>(i + 1)));
+    bench.channel(login).handle_rtu();
+    for (std::uint64_t tag = 0; tag < 8; ++tag) {
+      auto write = TargetBench::command(tag, cdb10(0x2A, tag, 1));
+      const Segment buffer = bench.memory.allocate(512);
+      write.data_out = {
+          .format = wire::SrpBufferFormat::Direct, .descriptors = {buffer}, .length = 512};
+      bench.request(login, write);
+    }
+  }
+  bool done = false;
+  ASSERT_TRUE(bench.target.release_port(TargetBench::kPort, [&] { done = true; }).has_value());
+  EXPECT_TRUE(bench.log_in().refused.has_value());
+  for (int round = 0; round < 10 && !done; ++round) {
+    bench.settle();
+    while (bench.disk.device.release()) {
+    }
+  }
+  EXPECT_TRUE(done);
+  bench.settle();
+  EXPECT_EQ(bench.target.channels(), 0U);
+  EXPECT_EQ(bench.disk.target.nexuses(), 0U);
+}
+
+TEST(SrpTarget, PortsAreFoundByNameAndCheckedFirst) {
+  TargetBench bench;
+  EXPECT_FALSE(bench.target.add_port({.name = TargetBench::kPort}).has_value());
+  EXPECT_FALSE(bench.target.add_port({.name = "few", .request_limit = 1}).has_value());
+  EXPECT_FALSE(bench.target.set_enabled("none", true).has_value());
+  EXPECT_TRUE(bench.target.add_port({.name = "second"}).has_value());
+  EXPECT_EQ(bench.target.channels_of("second"), 0U);
+}
+
+}  // namespace
+}  // namespace weft::srp
