@@ -1,0 +1,173 @@
+#pragma once
+
+// Connected mode (RFC 4755): connections to neighbours that offer it, with packets that wait for
+// them. A connection carries packets one way, from the end that made it, so that two ends that
+// connect at the same time have two, and nobody has to give way (RFC 4755 §3.3). The QPs and the
+// connection manager are its driver's. Pure, not thread-safe.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/flags.h"
+#include "base/identifiers.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "ulp/ipoib/too_big.h"
+#include "wire/ipoib/hardware_address.h"
+#include "wire/layout.h"
+
+namespace weft::ipoib {
+
+using Packet = std::vector<std::byte>;
+
+/// Private data of REQ and REP (RFC 4755 §6).
+struct ConnectionData {
+  static constexpr std::string_view kName = "IPoIB-CM private data";
+
+  Qpn qpn{};                    ///< of the interface's UD QP
+  std::uint32_t receive_mtu{};  ///< with the encapsulation header
+  bool operator==(const ConnectionData&) const = default;
+
+  // clang-format off
+  using Wire = wire::Layout<8,
+      wire::Reserved<8>,
+      wire::Field<"QPN", 24, &ConnectionData::qpn>,
+      wire::Field<"ReceiveMTU", 32, &ConnectionData::receive_mtu>>;
+  // clang-format on
+};
+
+/// The service ID that the interface with this UD QP listens on (RFC 4755 §3.5).
+[[nodiscard]] constexpr std::uint64_t service_id_of(Qpn qpn) {
+  constexpr std::uint64_t kIetf = 0x1000'0000'0000'0000;
+  return kIetf | qpn.value();
+}
+
+/// What the interface does beside datagrams.
+enum class ConnectedMode : std::uint8_t { None, Reliable, Unreliable };
+
+/// The flags of the interface's own link-layer address (RFC 4755 §3.1).
+[[nodiscard]] Flags<wire::IpoibFlag> flags_of(ConnectedMode mode);
+
+enum class ConnectionState : std::uint8_t { Connecting, Connected, Backoff };
+enum class ConnectionEvent : std::uint8_t { Established, Refused, Lost };
+
+struct ConnectionRow {
+  ConnectionState state;
+  ConnectionEvent event;
+  ConnectionState next;
+};
+/// What does not stand here changes nothing. A back-off ends by forgetting the connection.
+inline constexpr auto kConnectionRows = std::to_array<ConnectionRow>({
+    {ConnectionState::Connecting, ConnectionEvent::Established, ConnectionState::Connected},
+    {ConnectionState::Connecting, ConnectionEvent::Refused,     ConnectionState::Backoff  },
+    {ConnectionState::Connecting, ConnectionEvent::Lost,        ConnectionState::Backoff  },
+    {ConnectionState::Connected,  ConnectionEvent::Lost,        ConnectionState::Backoff  },
+});
+
+/// Policy, but for the MTU.
+struct ConnectionLimits {
+  std::size_t connections{1024};  ///< in each direction
+  std::size_t packets_of_connection{16};
+  Duration idle{Duration::seconds(300)};
+  Duration backoff{Duration::seconds(10)};
+  std::uint32_t mtu{kMaxConnectedMtu};
+};
+
+struct ConnectionCounters {
+  std::uint64_t connects{};
+  std::uint64_t accepted{};
+  std::uint64_t refused{};
+  std::uint64_t idle_ended{};
+  std::uint64_t dropped{};
+};
+
+using ConnectionId = std::uint64_t;
+
+/// What the driver is to do, in order.
+struct ConnectionAction {
+  enum class Kind : std::uint8_t { Connect, Disconnect, Send };
+  Kind kind{};
+  ConnectionId id{};
+  wire::IpoibHardwareAddress neighbor{};  ///< Connect
+  std::uint64_t service_id{};             ///< Connect
+  ConnectionData data{};                  ///< Connect
+  Packet packet{};                        ///< Send
+};
+
+class ConnectionTable {
+ public:
+  /// What became of a packet.
+  enum class Outcome : std::uint8_t {
+    Taken,     ///< sent, waits for the connection, or was dropped and counted
+    TooBig,    ///< for the connection: its MTU is mtu_to()
+    Datagram,  ///< there is no connection, and none to be had now
+  };
+
+  ConnectionTable(ConnectedMode mode, Qpn ud_qpn, const ConnectionLimits& limits = {})
+      : mode_(mode), ud_qpn_(ud_qpn), limits_(limits) {}
+
+  /// A packet with its encapsulation header.
+  [[nodiscard]] Outcome send(const wire::IpoibHardwareAddress& neighbor, Packet packet,
+                             Instant now);
+  /// The longest IP packet that a connection to there takes; none without one.
+  [[nodiscard]] std::optional<std::uint32_t> mtu_to(
+      const wire::IpoibHardwareAddress& neighbor) const;
+
+  // Connections of this end.
+  void established(ConnectionId id, ByteSpan private_data, Instant now);
+  void refused(ConnectionId id, Instant now);
+  void lost(ConnectionId id, Instant now);
+
+  /// A REQ: this end's private data if it is accepted, under the peer's id.
+  [[nodiscard]] Result<ConnectionData> accept(ConnectionId id, ByteSpan private_data);
+  void closed(ConnectionId id) { inbound_.erase(id); }
+
+  /// The link is down, or the neighbour has another address now.
+  void end_all();
+
+  void handle_timeout(Instant now);
+  [[nodiscard]] Instant deadline() const;
+  [[nodiscard]] std::optional<ConnectionAction> poll_action();
+
+  [[nodiscard]] std::size_t outbound() const { return outbound_.size(); }
+  [[nodiscard]] std::size_t inbound() const { return inbound_.size(); }
+  [[nodiscard]] const ConnectionCounters& counters() const { return counters_; }
+
+ private:
+  using Key = std::pair<Gid, Qpn>;
+  struct Connection {
+    ConnectionState state{ConnectionState::Connecting};
+    ConnectionId id{};
+    std::uint32_t peer_mtu{};  // with the encapsulation header
+    Instant due{Instant::never()};
+    std::deque<Packet> waiting;
+  };
+
+  [[nodiscard]] bool can_connect(const wire::IpoibHardwareAddress& neighbor) const;
+  [[nodiscard]] ConnectionData own_data() const {
+    return {.qpn = ud_qpn_, .receive_mtu = limits_.mtu + kHeaderBytes};
+  }
+  [[nodiscard]] Connection* find(ConnectionId id);
+  void step(Connection& connection, ConnectionEvent event, Instant now);
+  void queue(Connection& connection, Packet packet);
+
+  ConnectedMode mode_;
+  Qpn ud_qpn_;
+  ConnectionLimits limits_;
+  std::map<Key, Connection> outbound_;
+  std::set<ConnectionId> inbound_;
+  std::deque<ConnectionAction> actions_;
+  ConnectionId last_id_{};
+  ConnectionCounters counters_;
+};
+
+}  // namespace weft::ipoib

@@ -1,0 +1,205 @@
+#include "ulp/ipoib/interface.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "ulp/ipoib/testing_packets.h"
+#include "ulp/ipoib/too_big.h"
+#include "wire/address_text.h"
+#include "wire/ipoib/mgid.h"
+
+namespace weft::ipoib {
+namespace {
+
+using testing::ip;
+using testing::make_packet;
+
+constexpr QKey kLinkQKey{0xB1B};
+
+/// A link whose neighbours are what the test says.
+class FakeLink final : public Link {
+ public:
+  [[nodiscard]] std::optional<wire::McMemberRecord> group() const override {
+    return is_up ? std::optional{wire::McMemberRecord{.mgid = wire::ipoib_broadcast_group(kDefaultPKey),
+                                                      .qkey = kLinkQKey,
+                                                      .mlid = Lid{0xC000},
+                                                      .mtu = mtu,
+                                                      .pkey = kDefaultPKey}}
+                 : std::nullopt;
+  }
+  [[nodiscard]] std::optional<wire::IpoibHardwareAddress> find(const IpAddress& address,
+                                                               Instant /*now*/) const override {
+    const auto found = neighbors.find(address);
+    return found == neighbors.end() ? std::nullopt : std::optional{found->second};
+  }
+  bool solicit(const IpAddress& address, Instant /*until*/, Instant /*now*/) override {
+    ++solicited[address];
+    return true;
+  }
+  [[nodiscard]] std::optional<IpAddress> next_hop(const IpAddress& destination) const override {
+    return destination == ip("192.0.2.1") ? std::nullopt : std::optional{destination};
+  }
+  [[nodiscard]] bool is_broadcast(const IpAddress& destination) const override {
+    return destination.is_limited_broadcast() || destination == ip("10.0.0.255");
+  }
+
+  bool is_up{true};
+  std::uint8_t mtu{4};  // 2048
+  std::map<IpAddress, wire::IpoibHardwareAddress> neighbors;
+  std::map<IpAddress, unsigned> solicited;
+};
+
+wire::IpoibHardwareAddress hardware(std::uint32_t number, Flags<wire::IpoibFlag> flags = {}) {
+  return {
+      .flags = flags, .qpn = Qpn{number},
+           .gid = Gid{kDefaultGidPrefix, Guid{number}}
+  };
+}
+
+Instant at(std::int64_t seconds) { return Instant{Duration::seconds(seconds)}; }
+
+struct End {
+  explicit End(const InterfaceOptions& options = {}) : interface(link, options) {
+    interface.link_changed({});
+  }
+  FakeLink link;
+  Interface interface;
+};
+
+TEST(IpoibInterfaceData, SendsADatagramToAResolvedNeighbor) {  // R-IPOIB-3, R-IPOIB-10
+  End end;
+  const auto packet = make_packet(ip("10.0.0.1"), ip("10.0.0.2"), 5);
+  end.interface.transmit(packet, {});
+  end.interface.transmit(packet, {});
+  EXPECT_EQ(end.link.solicited[ip("10.0.0.2")], 1U);
+  EXPECT_FALSE(end.interface.paths().poll_query());
+  end.link.neighbors[ip("10.0.0.2")] = hardware(2);
+  end.interface.link_changed({});
+  const auto query = end.interface.paths().poll_query();
+  ASSERT_TRUE(query);
+  end.interface.paths().answered(query->id, {.dlid = Lid{9}}, {});
+  const auto sent = end.interface.paths().poll_send();
+  ASSERT_TRUE(sent);
+  EXPECT_EQ(sent->neighbor, hardware(2));
+  EXPECT_EQ(wire::hex_text(ByteSpan{sent->packet}.first(4)), "08000000");
+  EXPECT_TRUE(std::ranges::equal(ByteSpan{sent->packet}.subspan(4), packet));
+  EXPECT_TRUE(end.interface.paths().poll_send());
+  EXPECT_EQ(end.interface.counters().tx_packets, 2U);
+}
+
+TEST(IpoibInterfaceData, DropsWhatNobodyAnswersFor) {  // R-IPOIB-10
+  End end{{.packets_of_neighbor = 2}};
+  for (int i = 0; i < 3; ++i) {
+    end.interface.transmit(make_packet(ip("10.0.0.1"), ip("10.0.0.2")), at(0));
+  }
+  EXPECT_EQ(end.interface.counters().tx_unresolved, 1U);
+  EXPECT_EQ(end.interface.deadline(), at(3));
+  end.interface.handle_timeout(at(3));
+  EXPECT_EQ(end.interface.counters().tx_unresolved, 3U);
+  EXPECT_EQ(end.interface.deadline(), Instant::never());
+}
+
+TEST(IpoibInterfaceData, HasTheMtuOfItsModeAndOfItsParent) {  // R-IPOIB-2, R-IPOIB-19
+  EXPECT_EQ(End{}.interface.mtu(), 2044U);
+  EXPECT_EQ((End{{.mtu = 1500}}.interface.mtu()), 1500U);
+  EXPECT_EQ((End{{.mode = ConnectedMode::Reliable}}.interface.mtu()), 65'520U);
+  EXPECT_EQ((End{
+                {.mode = ConnectedMode::Reliable, .parent_mtu = 2044}
+  }
+                 .interface.mtu()),
+            2044U);
+  EXPECT_EQ((End{{.mtu = 9000}}.interface.mtu()), 2044U);
+}
+
+TEST(IpoibInterfaceData, DoesNotComeUpBelowTheLeastMtu) {  // R-IPOIB-2
+  End end;
+  end.link.mtu = 3;  // 1024
+  end.interface.link_changed({});
+  EXPECT_FALSE(end.interface.is_up());
+  end.interface.transmit(make_packet(ip("10.0.0.1"), ip("10.0.0.2")), {});
+  EXPECT_EQ(end.interface.counters().tx_link_down, 1U);
+}
+
+TEST(IpoibInterfaceData, TellsTheHostWhatIsTooBig) {  // R-IPOIB-13, R-IPOIB-16
+  End end{{.mode = ConnectedMode::Reliable}};
+  end.link.neighbors[ip("10.0.0.2")] = hardware(2);  // of datagrams
+  end.interface.transmit(make_packet(ip("10.0.0.1"), ip("10.0.0.2"), 1, 4000), {});
+  const auto answer = end.interface.poll_delivery();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(wire::hex_text(ByteSpan{*answer}.subspan(24, 4)), "000007fc");
+  EXPECT_EQ(end.interface.counters().tx_too_big, 1U);
+  end.link.neighbors[ip("10.0.0.3")] = hardware(3, wire::IpoibFlag::ReliableConnected);
+  end.interface.transmit(make_packet(ip("10.0.0.1"), ip("10.0.0.3"), 1, 4000), {});
+  EXPECT_FALSE(end.interface.poll_delivery());
+  EXPECT_TRUE(end.interface.connections().poll_action());
+}
+
+TEST(IpoibInterfaceData, SendsMulticastAsDatagrams) {  // R-IPOIB-14
+  End end{{.mode = ConnectedMode::Reliable}};
+  end.interface.transmit(make_packet(ip("10.0.0.1"), ip("224.1.2.3")), {});
+  EXPECT_EQ(end.interface.groups().poll_action()->kind, GroupAction::Kind::Join);
+  end.interface.transmit(make_packet(ip("10.0.0.1"), ip("10.0.0.255")), {});
+  const auto sent = end.interface.groups().poll_action();
+  EXPECT_EQ(sent->kind, GroupAction::Kind::Send);
+  EXPECT_EQ(sent->group.mlid, Lid{0xC000});
+  EXPECT_FALSE(end.interface.connections().poll_action());
+}
+
+TEST(IpoibInterfaceData, FollowsTheHostsOwnReports) {  // R-IPOIB-8
+  End end;
+  end.interface.transmit(testing::igmp("16000000e0010203"), {});
+  const auto join = end.interface.groups().poll_action();
+  ASSERT_TRUE(join);
+  EXPECT_EQ(join->join.record.join_state, Flags{wire::JoinState::FullMember});
+  EXPECT_EQ(wire::address_text(join->mgid.octets()), "ff12:401b:ffff::1:203");
+}
+
+TEST(IpoibInterfaceData, DeliversWhatIsForTheHost) {  // R-IPOIB-3, R-IPOIB-4
+  End end;
+  const auto packet = make_packet(ip("10.0.0.2"), ip("10.0.0.1"), 7);
+  Packet payload = testing::from_hex("08000000");
+  payload.insert(payload.end(), packet.begin(), packet.end());
+  const auto give = [&](const ReceivedPayload& received) {
+    end.interface.handle_payload(received, {});
+    return end.interface.poll_delivery().has_value();
+  };
+  const Gid mgid = wire::ipoib_group(ip("224.1.2.3"), kDefaultPKey);
+  EXPECT_TRUE(give({.payload = payload, .pkey = kDefaultPKey, .qkey = kLinkQKey}));
+  EXPECT_FALSE(give({.payload = payload, .pkey = kDefaultPKey, .qkey = QKey{1}}));
+  EXPECT_FALSE(give({.payload = payload, .pkey = PKey{0x8001}, .qkey = kLinkQKey}));
+  EXPECT_EQ(end.interface.counters().rx_wrong_key, 2U);
+  EXPECT_FALSE(give({.payload = payload, .pkey = kDefaultPKey, .qkey = kLinkQKey, .mgid = mgid}));
+  EXPECT_EQ(end.interface.counters().rx_unwanted, 1U);
+  ASSERT_TRUE(end.interface.groups().set_listening(ip("224.1.2.3"), true, {}));
+  EXPECT_TRUE(give({.payload = payload, .pkey = kDefaultPKey, .qkey = kLinkQKey, .mgid = mgid}));
+  payload[0] = std::byte{0x86};
+  payload[1] = std::byte{0xDD};  // says IPv6
+  EXPECT_FALSE(give({.payload = payload, .pkey = kDefaultPKey, .qkey = kLinkQKey}));
+  EXPECT_FALSE(
+      give({.payload = ByteSpan{payload}.first(3), .pkey = kDefaultPKey, .qkey = kLinkQKey}));
+  EXPECT_EQ(end.interface.counters().rx_malformed, 2U);
+}
+
+TEST(IpoibInterfaceData, CountsWhatItCannotSend) {
+  End end;
+  end.interface.transmit(testing::from_hex("00"), {});
+  end.interface.transmit(make_packet(ip("10.0.0.1"), ip("192.0.2.1")), {});
+  EXPECT_EQ(end.interface.counters().tx_errors, 1U);
+  EXPECT_EQ(end.interface.counters().tx_no_route, 1U);
+  end.interface.transmit(make_packet(ip("10.0.0.1"), ip("10.0.0.2")), {});
+  end.link.is_up = false;
+  end.interface.link_changed({});
+  EXPECT_EQ(end.interface.counters().tx_link_down, 1U);
+}
+
+TEST(DhcpOverIpoib, NamesTheClientByItsPort) {  // R-IPOIB-20
+  EXPECT_EQ(wire::hex_text(dhcp_client_identifier(Guid{0x0002'C903'0001'0203}, 0x11223344)),
+            "ff11223344000300200002c90300010203");
+}
+
+}  // namespace
+}  // namespace weft::ipoib
