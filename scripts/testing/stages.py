@@ -42,6 +42,7 @@ def stages(jobs, long=False):
         Stage("symbols", "the drop-in libraries have every symbol that Debian's have, and every client loads with them", client("drop_in_symbols"), built),
         Stage("newer", "tools of Debian 13, under its own dynamic linker and libc, on the drop-in libraries", client("newer_distribution"), built),
         Stage("command", "the weft command: output, refusals, exit statuses", client("command"), built),
+        Stage("iscsi", "weft iscsi target: every test of libiscsi's suite, its tools, CHAP, reloading, the commands of the guide", client("iscsi"), built),
         Stage("faults", "Debian's programs over links that lose, damage, double and reorder; the weft fault command", client("faults"), built),
         Stage("device-truth", "ibv_devinfo and ibv_asyncwatch print what is so", client("device_truth"), built),
         Stage("rdma-tool", "Debian's rdma shows hosts' devices, links, counters and what programs hold", client("rdma_tool"), built),

@@ -2,9 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/execute.h"
+#include "cli/program_name.h"
 
 namespace {
 
@@ -29,6 +32,11 @@ Unknown unknown_command(const CLI::App& app) {
   return rest.empty() || rest.front().starts_with('-')
              ? Unknown{}
              : Unknown{.word = rest.front(), .command = name};
+}
+
+bool has_subcommand(const CLI::App& app, const std::string& name) {
+  return !app.get_subcommands([&](const CLI::App* command) { return command->get_name() == name; })
+              .empty();
 }
 
 }  // namespace
@@ -57,6 +65,13 @@ int main(int count, char** arguments) {
   weft::cli::add_node(app, outcome);
   weft::cli::add_capture(app, outcome);
   weft::cli::add_decode(app, outcome);
+  if (const std::string name = count > 1 ? arguments[1] : ""; !has_subcommand(app, name)) {
+    if (const std::string program = weft::cli::program_for(name); !program.empty()) {
+      std::vector<std::string> command{program};
+      command.insert(command.end(), arguments + 2, arguments + count);
+      return weft::cli::execute(std::move(command));
+    }
+  }
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {

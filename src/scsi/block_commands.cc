@@ -142,7 +142,16 @@ Outcome<MediaCommand> begin(CommandContext& context, MediaKind kind, const Block
 
 // Data-out of as many blocks; then the command goes to the device.
 Outcome<void> run(CommandContext& context, MediaCommand media, std::uint64_t blocks_out) {
-  const auto data = context.parameters(blocks_out * media.transfer_block_bytes());
+  const std::size_t wanted = blocks_out * media.transfer_block_bytes();
+  const bool may_be_short =
+      media.kind == MediaKind::Write || media.kind == MediaKind::WriteAndVerify;
+  if (context.stores_short_data && may_be_short && context.data_out.size() < wanted) {
+    media.blocks = context.data_out.size() / media.transfer_block_bytes();
+    context.wanted_bytes = wanted;
+    context.media = std::move(media);
+    return {};
+  }
+  const auto data = context.parameters(wanted);
   if (!data) {
     return std::unexpected(data.error());
   }

@@ -58,6 +58,10 @@ struct Command {
       cdb{};  ///< CDB, and additional CDB behind it; trailing octets of a 16-octet field are fine
   ByteSpan data_out{};
   MutableByteSpan data_in{};
+  /// WRITE commands store the whole blocks that data-out has, if it is shorter than the CDB says,
+  /// and tell the rest as a residual, as iSCSI has it (RFC 7143 §11.4.5.1); else nothing is
+  /// written.
+  bool stores_short_data{};
   CommandClient* client{};
 };
 

@@ -188,7 +188,8 @@ void LogicalUnit::enable(Task& task, Work& work) {
                          .row = used,
                          .cdb = task.command->cdb.first(used.cdb_bytes),
                          .data_out = task.command->data_out,
-                         .data_in = task.command->data_in};
+                         .data_in = task.command->data_in,
+                         .stores_short_data = task.command->stores_short_data};
   const Outcome<void> outcome = prepare(task, context);
   task.wanted_bytes = context.wanted_bytes;
   task.given_bytes = context.given_bytes;

@@ -94,6 +94,7 @@ struct CommandContext {
   ByteSpan cdb;  ///< exactly the row's length
   ByteSpan data_out;
   MutableByteSpan data_in;
+  bool stores_short_data{};
 
   std::size_t wanted_bytes{};           ///< of the buffer of the row's direction, by the CDB
   std::size_t given_bytes{};            ///< put into data_in

@@ -1,0 +1,54 @@
+#pragma once
+
+// What carries PDUs and data for iSCSI, and what it tells (the Datamover Architecture, RFC 5047
+// §8): TCP, where everything is a PDU, or iSER, where the target moves data by RDMA. One datamover
+// is one connection.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/time.h"
+#include "iscsi/pdu.h"
+
+namespace weft::iscsi {
+
+/// The iSCSI layer of a connection, as its datamover sees it.
+class DatamoverClient {
+ public:
+  /// A PDU has come, in order. Over iSER: none but control-type PDUs, and unsolicited Data-Out.
+  virtual void handle_pdu(const ReceivedPdu& pdu, Instant now) = 0;
+  /// What get_data() asked for is there as a whole (RFC 5047 §8.2.3). Over TCP it comes as Data-Out
+  /// PDUs instead.
+  virtual void handle_data_fetched(std::uint32_t target_transfer_tag, Instant now) = 0;
+  /// Once, the last call: the connection is gone, and so will be the datamover.
+  virtual void handle_lost(std::string_view reason, Instant now) = 0;
+
+ protected:
+  ~DatamoverClient() = default;
+};
+
+/// Calls come from the thread of the iSCSI layer, and never call back into it.
+class Datamover {
+ public:
+  enum class Ending : std::uint8_t {
+    AfterOutput,  ///< when all that was given has been sent
+    AtOnce,
+  };
+
+  virtual ~Datamover() = default;
+  /// Sends a control-type PDU, in order (RFC 5047 §8.1.1).
+  virtual void send_control(OutgoingPdu pdu) = 0;
+  /// Puts a part of the data that a command reads; `data_in` is a Data-In PDU (RFC 5047 §8.1.2).
+  virtual void put_data(OutgoingPdu data_in) = 0;
+  /// Fetches a part of the data that a command writes; `r2t` is an R2T PDU, `into` is as long as
+  /// it says and stays until the data is there or the connection is gone (RFC 5047 §8.1.3).
+  virtual void get_data(OutgoingPdu r2t, MutableByteSpan into) = 0;
+  /// Login has ended: digests of all that follows, and the most data that a PDU to this end may
+  /// have (RFC 5047 §8.1.5, §8.1.7).
+  virtual void enable(bool header_digest, bool data_digest, std::size_t max_receive_bytes) = 0;
+  /// Ends the connection (RFC 5047 §8.1.6); handle_lost() follows.
+  virtual void terminate(Ending ending, std::string_view reason) = 0;
+};
+
+}  // namespace weft::iscsi

@@ -1,0 +1,231 @@
+#include "iscsi/negotiation.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "base/assert.h"
+
+namespace weft::iscsi {
+namespace {
+
+constexpr std::string_view kReject = "Reject";
+constexpr std::string_view kIrrelevant = "Irrelevant";
+constexpr std::string_view kNotUnderstood = "NotUnderstood";
+
+[[nodiscard]] std::optional<bool> parse_flag(std::string_view value) {
+  if (value == "Yes") {
+    return true;
+  }
+  return value == "No" ? std::optional{false} : std::nullopt;
+}
+
+[[nodiscard]] std::string flag_text(bool value) { return value ? "Yes" : "No"; }
+
+[[nodiscard]] std::optional<std::uint32_t> parse_in_range(const KeyRow& row,
+                                                          std::string_view value) {
+  const auto number = parse_number(value);
+  if (!number || *number < row.minimum || *number > row.maximum) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint32_t>(*number);
+}
+
+[[nodiscard]] std::string_view digests_of(DigestPolicy policy) {
+  switch (policy) {
+    case DigestPolicy::Either:
+      return "None,CRC32C";
+    case DigestPolicy::Never:
+      return "None";
+    case DigestPolicy::Always:
+      return "CRC32C";
+  }
+  return {};
+}
+
+[[nodiscard]] bool accepts(DigestPolicy policy, std::string_view digest) {
+  return std::ranges::count(split_list(digests_of(policy)), digest) != 0;
+}
+
+// RFC 7143 §13: who may send a key, and when.
+[[nodiscard]] bool may_come(const KeyRow& row, const NegotiationScene& scene) {
+  const KeySender own = scene.role == Role::Target ? KeySender::Target : KeySender::Initiator;
+  if (row.sender == own) {
+    return false;
+  }
+  switch (row.use) {
+    case KeyUse::Leading:
+      return scene.leading && !scene.full_feature;
+    case KeyUse::Initialize:
+      return !scene.full_feature;
+    case KeyUse::FullFeature:
+      return scene.full_feature;
+    case KeyUse::Any:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+DigestPolicy Negotiation::digest_policy(const KeyRow& row) const {
+  return row.flag == &Parameters::header_digest ? preferences_.header_digest
+                                                : preferences_.data_digest;
+}
+
+void Negotiation::offer(std::string_view name, TextWriter& text) {
+  const KeyRow* const row = find_key(name);
+  WEFT_ASSERT(row != nullptr, "offers are of keys of the table");
+  if (row->rule == KeyRule::Digest) {
+    text.add(name, digests_of(digest_policy(*row)));
+  } else if (row->number != nullptr) {
+    text.add(name, fmt::format("{}", preferences_.values.*row->number));
+  } else {
+    WEFT_ASSERT(row->flag != nullptr, "a key with text for its value is added by its owner");
+    text.add(name, flag_text(preferences_.values.*row->flag));
+  }
+  if (row->rule != KeyRule::Declared) {
+    offered_.emplace(name);
+  }
+}
+
+Result<void> Negotiation::take(const TextPair& pair, const NegotiationScene& scene,
+                               TextWriter& answers) {
+  if (!seen_.emplace(pair.key).second) {  // RFC 7143 §6.3
+    return fail(ErrorCode::InvalidArgument, "{} comes a second time", pair.key);
+  }
+  const KeyRow* const row = find_key(pair.key);
+  if (const auto offered = offered_.find(pair.key); offered != offered_.end()) {
+    offered_.erase(offered);
+    return take_answer(*row, pair.value);
+  }
+  if (pair.value == kReject || pair.value == kIrrelevant || pair.value == kNotUnderstood) {
+    return fail(ErrorCode::InvalidArgument, "{}={} answers no offer", pair.key, pair.value);
+  }
+  if (row == nullptr) {
+    answers.add(pair.key, kNotUnderstood);
+    return {};
+  }
+  if (row->rule == KeyRule::Security) {
+    return fail(ErrorCode::InvalidArgument, "{} belongs to the SecurityNegotiation stage",
+                pair.key);
+  }
+  if (!may_come(*row, scene)) {
+    answers.add(pair.key, kReject);
+    return {};
+  }
+  if (row->rule == KeyRule::Declared) {
+    return take_declaration(*row, pair.value);
+  }
+  answers.add(pair.key, scene.discovery && !row->in_discovery ? std::string{kIrrelevant}
+                                                              : answer(*row, pair.value));
+  return {};
+}
+
+Result<void> Negotiation::take_declaration(const KeyRow& row, std::string_view value) {
+  if (row.number == nullptr) {
+    return {};
+  }
+  const auto number = parse_in_range(row, value);
+  if (!number) {
+    return fail(ErrorCode::InvalidArgument, "{}={} is not in {}..{}", row.name, value, row.minimum,
+                row.maximum);
+  }
+  agreed_.*row.number = *number;
+  return {};
+}
+
+std::string Negotiation::answer(const KeyRow& row, std::string_view value) {
+  switch (row.rule) {
+    case KeyRule::Smaller:
+    case KeyRule::Larger:
+      return answer_number(row, value);
+    case KeyRule::And:
+    case KeyRule::Or:
+      return answer_flag(row, value);
+    case KeyRule::Digest:
+      return answer_digest(row, value);
+    case KeyRule::Reporting:
+      return std::ranges::count(split_list(value), std::string_view{"RFC3720"}) != 0
+                 ? "RFC3720"
+                 : std::string{kReject};
+    case KeyRule::Marker:
+      return flag_text(false);
+    case KeyRule::Declared:
+    case KeyRule::Security:
+    case KeyRule::Rejected:
+      break;
+  }
+  return std::string{kReject};
+}
+
+std::string Negotiation::answer_number(const KeyRow& row, std::string_view value) {
+  const auto theirs = parse_in_range(row, value);
+  if (!theirs) {
+    return std::string{kReject};
+  }
+  const std::uint32_t ours = preferences_.values.*row.number;
+  const std::uint32_t result =
+      row.rule == KeyRule::Smaller ? std::min(ours, *theirs) : std::max(ours, *theirs);
+  agreed_.*row.number = result;
+  return fmt::format("{}", result);
+}
+
+std::string Negotiation::answer_flag(const KeyRow& row, std::string_view value) {
+  const auto theirs = parse_flag(value);
+  if (!theirs) {
+    return std::string{kReject};
+  }
+  const bool ours = preferences_.values.*row.flag;
+  const bool result = row.rule == KeyRule::And ? ours && *theirs : ours || *theirs;
+  agreed_.*row.flag = result;
+  return flag_text(result);
+}
+
+std::string Negotiation::answer_digest(const KeyRow& row, std::string_view value) {
+  for (const std::string_view digest : split_list(value)) {
+    if (accepts(digest_policy(row), digest)) {
+      agreed_.*row.flag = digest == "CRC32C";
+      return std::string{digest};
+    }
+  }
+  return std::string{kReject};
+}
+
+Result<void> Negotiation::take_answer(const KeyRow& row, std::string_view value) {
+  if (value == kIrrelevant || value == kNotUnderstood) {
+    return {};  // the default holds
+  }
+  const auto illegal = [&] {
+    return fail(ErrorCode::InvalidArgument, "{}={} is no answer to what was offered", row.name,
+                value);
+  };
+  if (row.number != nullptr) {
+    const auto number = parse_in_range(row, value);
+    const std::uint32_t ours = preferences_.values.*row.number;
+    if (!number || (row.rule == KeyRule::Smaller ? *number > ours : *number < ours)) {
+      return illegal();
+    }
+    agreed_.*row.number = *number;
+    return {};
+  }
+  if (row.rule == KeyRule::Digest) {
+    if (!accepts(digest_policy(row), value)) {
+      return illegal();
+    }
+    agreed_.*row.flag = value == "CRC32C";
+    return {};
+  }
+  const auto flag = parse_flag(value);
+  if (!flag || row.flag == nullptr) {
+    return illegal();
+  }
+  const bool ours = preferences_.values.*row.flag;
+  if (row.rule == KeyRule::And ? *flag && !ours : !*flag && ours) {
+    return illegal();
+  }
+  agreed_.*row.flag = *flag;
+  return {};
+}
+
+}  // namespace weft::iscsi

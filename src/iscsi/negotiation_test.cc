@@ -1,0 +1,174 @@
+#include "iscsi/negotiation.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::iscsi {
+namespace {
+
+/// What a target with `preferences` answers to one key.
+[[nodiscard]] std::string answer(std::string_view key, std::string_view value,
+                                 const Preferences& preferences = {},
+                                 const NegotiationScene& scene = {}) {
+  Negotiation negotiation{preferences, {}};
+  TextWriter answers;
+  if (!negotiation.take({key, value}, scene, answers)) {
+    return "refused";
+  }
+  const std::string text = answers.text();
+  return text.empty() ? "" : text.substr(text.find('=') + 1, text.size() - text.find('=') - 2);
+}
+
+TEST(Negotiation, AnswersEachKeyByItsRule) {  // RFC 7143 §13
+  struct Case {
+    std::string_view key;
+    std::string_view value;
+    std::string_view answer;
+  };
+  for (const Case& row : std::vector<Case>{
+           {"HeaderDigest",             "CRC32C,None",           "CRC32C"       },
+           {"HeaderDigest",             "None",                  "None"         },
+           {"DataDigest",               "X-other,None,CRC32C",   "None"         },
+           {"DataDigest",               "X-other",               "Reject"       },
+           {"MaxConnections",           "1",                     "1"            },
+           {"MaxConnections",           "65535",                 "8"            },
+           {"MaxConnections",           "0",                     "Reject"       },
+           {"InitialR2T",               "No",                    "No"           },
+           {"InitialR2T",               "Yes",                   "Yes"          },
+           {"InitialR2T",               "Maybe",                 "Reject"       },
+           {"ImmediateData",            "No",                    "No"           },
+           {"ImmediateData",            "Yes",                   "Yes"          },
+           {"MaxBurstLength",           "0x1000",                "4096"         },
+           {"MaxBurstLength",           "16777216",              "Reject"       },
+           {"FirstBurstLength",         "511",                   "Reject"       },
+           {"DefaultTime2Wait",         "0",                     "2"            },
+           {"DefaultTime2Wait",         "60",                    "60"           },
+           {"DefaultTime2Retain",       "60",                    "20"           },
+           {"MaxOutstandingR2T",        "16",                    "8"            },
+           {"DataPDUInOrder",           "No",                    "Yes"          },
+           {"DataSequenceInOrder",      "No",                    "Yes"          },
+           {"ErrorRecoveryLevel",       "1",                     "1"            },
+           {"ErrorRecoveryLevel",       "3",                     "Reject"       },
+           {"TaskReporting",            "FastAbort,RFC3720",     "RFC3720"      },
+           {"TaskReporting",            "FastAbort",             "Reject"       },
+           {"iSCSIProtocolLevel",       "2",                     "2"            },
+           {"IFMarker",                 "Yes",                   "No"           },
+           {"OFMarker",                 "No",                    "No"           },
+           {"OFMarkInt",                "1~65535",               "Reject"       },
+           {"RDMAExtensions",           "Yes",                   "No"           },
+           {"X-com.example.color",      "blue",                  "NotUnderstood"},
+           {"MaxRecvDataSegmentLength", "4096",                  ""             },
+           {"MaxRecvDataSegmentLength", "1",                     "refused"      },
+           {"InitiatorAlias",           "me",                    ""             },
+           {"TargetAlias",              "an initiator has none", "Reject"       },
+           {"SendTargets",              "All",                   "Reject"       },
+           {"CHAP_A",                   "5",                     "refused"      },
+           {"MaxConnections",           "Irrelevant",            "refused"      },
+  }) {
+    EXPECT_EQ(answer(row.key, row.value), row.answer) << row.key << "=" << row.value;
+  }
+}
+
+TEST(Negotiation, FollowsThePreferences) {
+  Preferences preferences;
+  preferences.header_digest = DigestPolicy::Always;
+  preferences.values.immediate_data = false;
+  preferences.values.data_pdu_in_order = false;
+  preferences.data_digest = DigestPolicy::Never;
+  EXPECT_EQ(answer("HeaderDigest", "None,CRC32C", preferences), "CRC32C");
+  EXPECT_EQ(answer("HeaderDigest", "None", preferences), "Reject");
+  EXPECT_EQ(answer("DataDigest", "CRC32C,None", preferences), "None");
+  EXPECT_EQ(answer("ImmediateData", "Yes", preferences), "No");
+  EXPECT_EQ(answer("DataPDUInOrder", "No", preferences), "No");
+}
+
+TEST(Negotiation, TakesKeysOnlyWhereTheyMeanSomething) {
+  const NegotiationScene later{.leading = false};
+  EXPECT_EQ(answer("MaxConnections", "4", {}, later), "Reject");
+  EXPECT_EQ(answer("HeaderDigest", "CRC32C", {}, later), "CRC32C");
+  const NegotiationScene discovery{.discovery = true};
+  EXPECT_EQ(answer("MaxBurstLength", "4096", {}, discovery), "Irrelevant");
+  EXPECT_EQ(answer("DefaultTime2Wait", "4", {}, discovery), "4");
+  const NegotiationScene full{.full_feature = true};
+  EXPECT_EQ(answer("HeaderDigest", "CRC32C", {}, full), "Reject");
+  EXPECT_EQ(answer("MaxRecvDataSegmentLength", "1024", {}, full), "");
+}
+
+TEST(Negotiation, RefusesAKeyThatComesTwice) {  // RFC 7143 §6.3
+  const Preferences preferences;
+  Negotiation negotiation{preferences, {}};
+  TextWriter answers;
+  EXPECT_TRUE(negotiation.take({"InitialR2T", "No"}, {}, answers).has_value());
+  EXPECT_FALSE(negotiation.take({"InitialR2T", "No"}, {}, answers).has_value());
+}
+
+TEST(Negotiation, KeepsDefaultsOfWhatNobodyMentions) {
+  const Preferences preferences;
+  const Negotiation negotiation{preferences, {}};
+  EXPECT_EQ(negotiation.agreed(), Parameters{});
+}
+
+constexpr auto kOffered = std::to_array<std::string_view>(
+    {"HeaderDigest", "DataDigest", "MaxConnections", "InitialR2T", "ImmediateData",
+     "MaxBurstLength", "FirstBurstLength", "DefaultTime2Wait", "DefaultTime2Retain",
+     "MaxOutstandingR2T", "DataPDUInOrder", "DataSequenceInOrder", "ErrorRecoveryLevel"});
+
+TEST(Negotiation, BothEndsAgreeOnTheSame) {
+  Preferences initiator_wants;
+  initiator_wants.values.max_burst_length = 4096;
+  initiator_wants.values.initial_r2t = true;
+  initiator_wants.header_digest = DigestPolicy::Always;
+  const Preferences target_wants;
+  Negotiation initiator{initiator_wants, {}};
+  Negotiation target{target_wants, {}};
+  TextWriter offers;
+  for (const std::string_view key : kOffered) {
+    initiator.offer(key, offers);
+  }
+  TextWriter answers;
+  const auto offered = parse_text(offers.text());
+  ASSERT_TRUE(offered.has_value());
+  for (const TextPair& pair : *offered) {
+    ASSERT_TRUE(target.take(pair, {}, answers).has_value()) << pair.key;
+  }
+  TextWriter none;
+  const auto answered = parse_text(answers.text());
+  ASSERT_TRUE(answered.has_value());
+  for (const TextPair& pair : *answered) {
+    ASSERT_TRUE(initiator.take(pair, {.role = Role::Initiator}, none).has_value()) << pair.key;
+  }
+  EXPECT_TRUE(none.empty());
+  EXPECT_FALSE(initiator.awaits_answers());
+  EXPECT_EQ(initiator.agreed(), target.agreed());
+  EXPECT_EQ(target.agreed().max_burst_length, 4096U);
+  EXPECT_TRUE(target.agreed().header_digest);
+}
+
+TEST(Negotiation, RefusesAnswersThatTheOfferDoesNotAllow) {
+  Preferences wants;
+  wants.values.initial_r2t = true;
+  wants.values.immediate_data = false;
+  for (const TextPair& wrong : TextPairs{
+           {"MaxBurstLength",   "16777215"},
+           {"MaxBurstLength",   "many"    },
+           {"DefaultTime2Wait", "1"       },
+           {"InitialR2T",       "No"      },
+           {"ImmediateData",    "Yes"     },
+           {"HeaderDigest",     "X-own"   },
+           {"MaxBurstLength",   "Reject"  },
+  }) {
+    Negotiation negotiation{wants, {}};
+    TextWriter text;
+    negotiation.offer(wrong.key, text);
+    EXPECT_TRUE(negotiation.awaits_answers());
+    EXPECT_FALSE(negotiation.take(wrong, {.role = Role::Initiator}, text).has_value())
+        << wrong.key << "=" << wrong.value;
+  }
+}
+
+}  // namespace
+}  // namespace weft::iscsi

@@ -1,0 +1,244 @@
+#include "iscsi/target_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "iscsi/serial.h"
+#include "iscsi/target_connection.h"
+#include "iscsi/target_server.h"
+#include "wire/iscsi/opcode.h"
+
+namespace weft::iscsi {
+
+using wire::iscsi::TaskAttributeCode;
+
+TargetSession::TargetSession(TargetServer& server, const SessionIdentity& identity,
+                             const Parameters& agreed, std::uint32_t first_cmd_sn,
+                             std::uint32_t command_window)
+    : server_(server),
+      identity_(identity),
+      parameters_(agreed),
+      window_(first_cmd_sn, command_window) {}
+
+void TargetSession::attach(std::uint16_t cid, TargetConnection& connection) {
+  connections_[cid] = &connection;
+  retain_deadline_ = Instant::never();
+}
+
+void TargetSession::detach(std::uint16_t cid, bool recovers, Instant now) {
+  const auto found = connections_.find(cid);
+  if (found == connections_.end()) {
+    return;
+  }
+  TargetConnection* const gone = found->second;
+  connections_.erase(found);
+  const auto is_of_gone = [&](const HeldRequest& request) { return request.connection == gone; };
+  if (recovers) {
+    window_.drop_if(is_of_gone);  // the initiator sends it again, with its CmdSN
+  } else {
+    window_.replace_if(is_of_gone);  // later ones do not wait for it
+  }
+  std::vector<std::shared_ptr<TargetTask>> tasks;
+  for (const auto& [tag, task] : tasks_) {
+    if (task->connection == gone) {
+      tasks.push_back(task);
+    }
+  }
+  const Duration patience = Duration::seconds(parameters_.default_time2wait) +
+                            Duration::seconds(parameters_.default_time2retain);
+  for (const std::shared_ptr<TargetTask>& task : tasks) {
+    task->connection = nullptr;
+    task->data_deadline = Instant::never();
+    if (recovers && !task->in_turn) {
+      remove_task(task->tag());
+    } else if (!recovers) {
+      task->aborted = true;
+      if (task->state != TargetTask::State::Submitted) {
+        remove_task(task->tag());
+      } else {
+        identity_.scsi->manage(identity_.nexus, scsi::TaskManagement::AbortTask, task->lun(),
+                               task->tag(), [](scsi::TaskManagementResponse) {});
+      }
+    }
+  }
+  if (recovers) {
+    lost_[cid] = now + patience;
+    retain_deadline_ = std::min(retain_deadline_, now + patience);
+  }
+  if (connections_.empty()) {
+    retain_deadline_ = now + (recovers ? patience : Duration{});
+  }
+}
+
+void TargetSession::end_recovery(std::uint16_t cid) {
+  lost_.erase(cid);
+  if (lost_.empty()) {
+    retain_deadline_ = Instant::never();
+  }
+}
+
+void TargetSession::end_all_recovery() {
+  lost_.clear();
+  retain_deadline_ = Instant::never();
+}
+
+std::shared_ptr<TargetTask> TargetSession::find_task(std::uint32_t tag) const {
+  const auto found = tasks_.find(tag);
+  return found == tasks_.end() ? nullptr : found->second;
+}
+
+void TargetSession::add_task(const std::shared_ptr<TargetTask>& task) {
+  tasks_.emplace(task->tag(), task);
+}
+
+void TargetSession::take(std::uint32_t cmd_sn, HeldRequest request, Instant now) {
+  HeldRequest mine = request;
+  if (window_.take(cmd_sn, std::move(request)) != CommandWindow<HeldRequest>::Verdict::Next) {
+    return;
+  }
+  perform(mine, now);
+  while (std::optional<HeldRequest> next = window_.next()) {
+    perform(*next, now);
+  }
+  open_window();
+}
+
+void TargetSession::take_immediate(const std::shared_ptr<TargetTask>& task) {
+  task->in_turn = true;
+  undelivered_.push_back(task);
+  deliver();
+}
+
+void TargetSession::perform(HeldRequest& request, Instant now) {
+  if (request.task != nullptr) {
+    if (request.task->session == nullptr) {
+      return;  // aborted while it was held
+    }
+    request.task->in_turn = true;
+    undelivered_.push_back(std::move(request.task));
+    deliver();
+  } else if (request.connection != nullptr) {
+    request.connection->perform(request, now);
+  }
+}
+
+bool TargetSession::forget_command(std::uint32_t cmd_sn, std::uint32_t own_cmd_sn, Instant now) {
+  if (!window_.is_welcome(cmd_sn) || !serial_before(cmd_sn, own_cmd_sn)) {
+    return false;
+  }
+  take(cmd_sn, HeldRequest{}, now);
+  return true;
+}
+
+void TargetSession::deliver() {
+  std::vector<std::shared_ptr<TargetTask>> ready;
+  bool all_before = true;  // all that came before are delivered
+  bool stops = false;      // an ordered one waits
+  std::erase_if(undelivered_, [&](const std::shared_ptr<TargetTask>& task) {
+    if (task->aborted) {
+      return true;
+    }
+    const bool goes = task->has_data() && !stops && (all_before || !task->is_ordered());
+    if (goes) {
+      ready.push_back(task);
+    } else {
+      all_before = false;
+      stops = stops || task->is_ordered();
+    }
+    return goes;
+  });
+  for (const std::shared_ptr<TargetTask>& task : ready) {
+    if (task->session == nullptr) {
+      continue;
+    }
+    task->state = TargetTask::State::Submitted;
+    task->data_deadline = Instant::never();
+    task->command = {.nexus = identity_.nexus,
+                     .lun = task->lun(),
+                     .tag = task->tag(),
+                     .attribute = scsi::TaskAttribute::Simple,
+                     .cdb = task->cdb,
+                     .data_out = task->data_out.octets(),
+                     .data_in = task->data_in.octets(),
+                     .stores_short_data = true,
+                     .client = task.get()};
+    switch (task->header.attribute) {
+      case TaskAttributeCode::Ordered:
+        task->command.attribute = scsi::TaskAttribute::Ordered;
+        break;
+      case TaskAttributeCode::HeadOfQueue:
+        task->command.attribute = scsi::TaskAttribute::HeadOfQueue;
+        break;
+      case TaskAttributeCode::Aca:
+        task->command.attribute = scsi::TaskAttribute::Aca;
+        break;
+      case TaskAttributeCode::Untagged:
+      case TaskAttributeCode::Simple:
+        break;
+    }
+    task->self_ = task;
+    identity_.scsi->submit(task->command);
+  }
+}
+
+void TargetSession::remove_task(std::uint32_t tag) {
+  const auto found = tasks_.find(tag);
+  if (found == tasks_.end()) {
+    return;
+  }
+  const std::shared_ptr<TargetTask> task = std::move(found->second);
+  tasks_.erase(found);
+  task->session = nullptr;
+  task->connection = nullptr;
+  std::erase(undelivered_, task);
+  open_window();
+}
+
+void TargetSession::open_window() {
+  std::uint32_t busy = 0;
+  for (const auto& [tag, task] : tasks_) {
+    if (!task->header.immediate && task->in_turn && task->state != TargetTask::State::Answered) {
+      ++busy;
+    }
+  }
+  window_.open(busy);
+}
+
+void TargetSession::finish(const std::shared_ptr<TargetTask>& task, Instant now) {
+  if (task->aborted || !task->completion.has_status) {
+    remove_task(task->tag());
+    return;
+  }
+  task->state = TargetTask::State::Answered;
+  open_window();
+  if (task->connection != nullptr) {
+    task->connection->answer(task, now);
+  }  // else it waits for a new allegiance
+}
+
+void TargetSession::close() {
+  for (const auto& [tag, task] : tasks_) {
+    task->session = nullptr;
+    task->connection = nullptr;
+  }
+  tasks_.clear();
+  undelivered_.clear();
+  if (identity_.scsi != nullptr) {
+    identity_.scsi->close_nexus(identity_.nexus, [] {});
+  }
+}
+
+std::uint32_t TargetSession::next_transfer_tag() {
+  const std::uint32_t tag = next_transfer_tag_++;
+  return tag != wire::iscsi::kNoTag ? tag : next_transfer_tag();
+}
+
+std::size_t TargetSession::immediate_tasks() const {
+  std::size_t count = 0;
+  for (const auto& [tag, task] : tasks_) {
+    count += task->header.immediate ? 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace weft::iscsi
