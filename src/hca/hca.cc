@@ -120,8 +120,8 @@ Qp* Hca::handle_packet(PortNumber port, const Packet& packet, Instant now) {
   }
   const std::uint32_t index =
       packet.header.dest_qp.value() - state_->configuration.first_qpn.value();
-  Qp* qp =
-      index < state_->qps.size() ? state_->qps[index].load(std::memory_order_acquire) : nullptr;
+  Qp* qp = index < state_->qps.size() ? state_->qps[index].load(std::memory_order_acquire)
+                                      : state_->find_external(packet.header.dest_qp);
   if (qp == nullptr) {
     state_->no_qp.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
@@ -143,7 +143,7 @@ void Hca::deliver_multicast(PortNumber port, const Packet& packet, Instant now) 
     if (group.mgid == packet.header.grh.dgid && group.mlid == packet.header.dlid) {
       for (Qp* qp : group.members) {
         const bool is_sender =
-            packet.is_loopback && qp->number() == packet.header.extension.deth.src_qp;
+            packet.is_loopback && qp->external_number() == packet.header.extension.deth.src_qp;
         if (qp->port() == port && !is_sender) {
           qp->handle_packet(packet, now);
         }

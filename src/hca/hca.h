@@ -64,6 +64,9 @@ struct QpInit {
   QpCapabilities
       capabilities;  ///< requested; query() returns the actual ones, which are at least as large
   std::optional<XrcProxyFor> proxy_for{};  ///< set for a proxy QP, which no program sees
+  /// UD: the number in packets, in place of the QP's own (R-QP-6); QP1's, for one. Not of this
+  /// process's range, and of no other QP of the HCA.
+  std::optional<Qpn> external_number{};
 };
 
 /// A host channel adapter as one process has it open: the verbs objects and their rules. The driver

@@ -96,8 +96,29 @@ struct Hca::State {
   std::array<PortAttributes, 3> ports;  // by port number; an HCA has one or two ports
 
   std::vector<std::atomic<Qp*>> qps;  // index: QPN - first_qpn
+  /// QPs that packets call by another number than their own, from create to destroy.
+  struct ExternalNumber {
+    std::atomic<std::uint32_t> number{};  // not changed while there is a QP
+    std::atomic<Qp*> qp{};
+  };
+  std::array<ExternalNumber, 8> external_numbers;  // policy: QP0 and QP1 of each port, and some
   std::uint32_t next_qp{};
   std::uint32_t qp_count{};
+  /// A place for a QP with an external number; null for a QP without. Caller must hold `objects`.
+  /// InvalidArgument: it is no such number. Busy: it is another QP's. OutOfMemory: no place is
+  /// left.
+  [[nodiscard]] Result<ExternalNumber*> reserve_external(const QpInit& init);
+  /// Null: no QP has that number in packets.
+  [[nodiscard]] Qp* find_external(Qpn number) const {
+    for (const ExternalNumber& each : external_numbers) {
+      Qp* const qp = each.qp.load(std::memory_order_acquire);
+      if (qp != nullptr && each.number.load(std::memory_order_relaxed) == number.value()) {
+        return qp;
+      }
+    }
+    return nullptr;
+  }
+
   std::vector<std::unique_ptr<WorkQueue>> wqs;  // index: number - kFirstWorkQueue
   XrcSrqTable xrc_srqs;
   ObjectPool<XrcDomain> xrc_domains;

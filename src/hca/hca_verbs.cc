@@ -211,6 +211,11 @@ Result<void> Hca::check_qp_init(const QpInit& init) const {
   if (init.type == QpType::Smi || init.type == QpType::Gsi || init.type == QpType::RawPacket) {
     return fail(ErrorCode::NotSupported, "the engine has no {} QPs", verbs::name_of(init.type));
   }
+  if (init.external_number && init.type != QpType::Ud) {
+    return fail(ErrorCode::NotSupported,
+                "a {} QP goes by its own number; only a UD QP may go by another",
+                verbs::name_of(init.type));
+  }
   if (init.type == QpType::XrcTarget) {
     return init.xrcd != nullptr
                ? Result<void>{}
@@ -290,12 +295,41 @@ Result<QpInit> Hca::actual_init(const QpInit& asked) const {
   return init;
 }
 
+Result<Hca::State::ExternalNumber*> Hca::State::reserve_external(const QpInit& init) {
+  if (!init.external_number) {
+    return nullptr;
+  }
+  const Qpn number = *init.external_number;
+  const std::uint32_t index = number.value() - configuration.first_qpn.value();
+  if (number == kMulticastQpn || index < qps.size()) {
+    return fail(ErrorCode::InvalidArgument,
+                "{:#x} is no external number: it is {}; 0 and 1 are those of QP0 and QP1",
+                number.value(),
+                number == kMulticastQpn ? "that of multicast packets" : "one of the QPs' own");
+  }
+  if (find_external(number) != nullptr) {
+    return fail(ErrorCode::Busy, "another QP goes by the number {:#x}", number.value());
+  }
+  const auto free = std::ranges::find_if(external_numbers, [](const auto& each) {
+    return each.qp.load(std::memory_order_relaxed) == nullptr;
+  });
+  if (free == external_numbers.end()) {
+    return fail(ErrorCode::OutOfMemory, "{} QPs go by external numbers, as many as can",
+                external_numbers.size());
+  }
+  return &*free;
+}
+
 Result<Qp*> Hca::create_qp(const QpInit& asked) {
   const auto init = actual_init(asked);
   if (!init) {
     return std::unexpected(init.error());
   }
   const std::lock_guard guard{state_->objects};
+  const auto external = state_->reserve_external(*init);
+  if (!external) {
+    return std::unexpected(external.error());
+  }
   const auto qpn = reserve_qpn();
   if (!qpn) {
     return std::unexpected(qpn.error());
@@ -308,6 +342,7 @@ Result<Qp*> Hca::create_qp(const QpInit& asked) {
   core->xrcd = init->xrcd;
   core->xrc_srqs = &state_->xrc_srqs;
   core->proxy_for = init->proxy_for;
+  core->external_number = init->external_number.value_or(*qpn);
   auto transport = make_transport(*core, state_->configuration);
   core->count_uses(1);
   auto qp = std::make_unique<Qp>(*this, state_->configuration.lock_policy, std::move(core),
@@ -318,6 +353,10 @@ Result<Qp*> Hca::create_qp(const QpInit& asked) {
   Qp* const raw = qp.release();
   state_->qps[qpn->value() - state_->configuration.first_qpn.value()].store(
       raw, std::memory_order_release);
+  if (*external != nullptr) {
+    (*external)->number.store(init->external_number->value(), std::memory_order_relaxed);
+    (*external)->qp.store(raw, std::memory_order_release);
+  }
   return raw;
 }
 
@@ -334,6 +373,11 @@ Result<void> Hca::destroy_qp(Qp& qp) {
     }
     state_->qps[core.number.value() - state_->configuration.first_qpn.value()].store(
         nullptr, std::memory_order_release);
+    for (State::ExternalNumber& each : state_->external_numbers) {
+      if (each.qp.load(std::memory_order_relaxed) == &qp) {
+        each.qp.store(nullptr, std::memory_order_release);
+      }
+    }
     --state_->qp_count;
   }
   core.transport->on_destruction();

@@ -28,6 +28,8 @@ class Qp {
   ~Qp();
 
   [[nodiscard]] Qpn number() const { return core_->number; }
+  /// The number by which packets call it: its own, unless it was created with another (R-QP-6).
+  [[nodiscard]] Qpn external_number() const { return core_->external_number; }
   [[nodiscard]] QpType type() const { return core_->type; }
   /// Null unless this is an XRC target.
   [[nodiscard]] const XrcDomain* xrc_domain() const { return core_->xrcd; }

@@ -93,6 +93,7 @@ class QpCore {
   XrcDomain* xrcd{};  ///< null unless this is an XRC target
   const XrcSrqTable* xrc_srqs{};
   std::optional<XrcProxyFor> proxy_for{};  ///< set for a proxy QP
+  Qpn external_number{number};             ///< in packets: DETH.SrcQP and BTH.DestQP
 
   QpAttributes attributes;      ///< attributes.state is the QP's state
   PacketRoute route;            ///< connected QPs: derived from attributes.address

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "base/bytes.h"
 #include "hca/packet_wire.h"
@@ -53,6 +54,77 @@ TEST(Ud, NamesItsQpnSoThatAnAnswerComesBackToIt) {
   send(b, to_lid(received[0].slid), received[0].src_qpn, QKey{0x1111});
   ASSERT_TRUE(pair.run());
   EXPECT_EQ(pair.poll(*a.recv_cq).size(), 1U);
+}
+
+/// A QP of side b that packets call QP1, though the engine has its own number for it.
+void take_gsi_number(LoopbackPair& pair) {
+  Side& b = pair.b();
+  ASSERT_TRUE(b.hca.destroy_qp(*b.qp));
+  b.qp = *b.hca.create_qp({
+      .type = QpType::Ud,
+      .pd = b.pd,
+      .send_cq = b.send_cq,
+      .recv_cq = b.recv_cq,
+      .capabilities = {.max_send_wr = 4, .max_recv_wr = 4, .max_recv_sge = 1},
+      .external_number = Qpn{1}
+  });
+  pair.connect();
+}
+
+TEST(Ud, GoesByItsExternalNumberInPackets) {  // R-QP-6, T-QP-5
+  LoopbackPair pair{{.type = QpType::Ud}};
+  take_gsi_number(pair);
+  Side& a = pair.a();
+  Side& b = pair.b();
+  ASSERT_NE(b.qp->number(), Qpn{1});
+  receive(a, 64);
+  receive(b, 64);
+  receive(b, 64);
+  send(b, to_lid(Lid{1}), a.qp->number(), QKey{0x1111});
+  ASSERT_TRUE(pair.run());
+  EXPECT_EQ(pair.sent.front().header.extension.deth.src_qp, Qpn{1});
+  const auto received = pair.poll(*a.recv_cq);
+  ASSERT_EQ(received.size(), 1U);
+  EXPECT_EQ(received[0].src_qpn, Qpn{1});
+
+  send(a, to_lid(received[0].slid), received[0].src_qpn, QKey{0x1111});
+  ASSERT_TRUE(pair.run());
+  const auto answer = pair.poll(*b.recv_cq);
+  ASSERT_EQ(answer.size(), 1U);
+  EXPECT_EQ(answer[0].qpn, b.qp->number()) << "completions name the engine's number";
+}
+
+TEST(Ud, GivesItsExternalNumberBackWhenItEnds) {  // R-QP-6
+  LoopbackPair pair{{.type = QpType::Ud}};
+  take_gsi_number(pair);
+  Side& a = pair.a();
+  Side& b = pair.b();
+  ASSERT_TRUE(b.hca.destroy_qp(*b.qp));
+  send(a, to_lid(Lid{2}), Qpn{1}, QKey{0x1111});
+  b.qp = nullptr;
+  pair.collect_from(0, 1);
+  while (pair.deliver_one()) {
+  }
+  EXPECT_EQ(b.hca.counters().no_qp, 1U);
+}
+
+TEST(Ud, IsRefusedWithAnExternalNumberThatIsNone) {  // R-QP-6
+  LoopbackPair pair{{.type = QpType::Ud}};
+  Side& a = pair.a();
+  const auto created = [&](QpType type, std::uint32_t number) {
+    const auto qp = a.hca.create_qp({.type = type,
+                                     .pd = a.pd,
+                                     .send_cq = a.send_cq,
+                                     .recv_cq = a.recv_cq,
+                                     .capabilities = {},
+                                     .external_number = Qpn{number}});
+    return qp ? std::nullopt : std::optional{qp.error().code};
+  };
+  EXPECT_EQ(created(QpType::Rc, 1), ErrorCode::NotSupported);
+  EXPECT_EQ(created(QpType::Ud, 0xFFFFFF), ErrorCode::InvalidArgument);
+  EXPECT_EQ(created(QpType::Ud, a.qp->number().value() + 1), ErrorCode::InvalidArgument);
+  EXPECT_EQ(created(QpType::Ud, 1), std::nullopt);
+  EXPECT_EQ(created(QpType::Ud, 1), ErrorCode::Busy);
 }
 
 TEST(Ud, SendsTheQKeyOfTheRequestOrItsOwn) {  // R-QP-7

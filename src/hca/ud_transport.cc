@@ -173,7 +173,7 @@ class UdTransport final : public Transport {
     header.dest_qp = to.remote_qpn;
     header.solicited = wqe.flags.has(Send::Solicited);
     header.immediate_or_rkey = wqe.immediate;
-    header.extension.deth = wire::Deth{.qkey = to.remote_qkey, .src_qp = core_.number};
+    header.extension.deth = wire::Deth{.qkey = to.remote_qkey, .src_qp = core_.external_number};
     if (!sink.send(Flow::Request, header, core_.gathered.pieces())) {
       return false;
     }

@@ -22,15 +22,16 @@ Result<void> create_qp(Qp& qp, const QpInit& init) {
       .xrcd = init.xrcd != nullptr ? &engine_xrcd(*init.xrcd) : nullptr,
       .signal_all = init.signal_all,
       .capabilities = init.capabilities,
+      .external_number = init.external_number,
   });
   if (!made) {
     return std::unexpected(made.error());
   }
   (*made)->user = &qp;
   qp.driver_data = *made;
-  qp.set_number((*made)->number());
+  qp.set_number((*made)->external_number());
   qp.set_capabilities((*made)->query().capabilities);
-  EngineOperations::qp_slot(engine, qp.number()).store(&qp, std::memory_order_release);
+  EngineOperations::qp_slot(engine, (*made)->number()).store(&qp, std::memory_order_release);
   engine.carrier().wake(**made);
   return {};
 }
@@ -48,9 +49,10 @@ Result<verbs::QpAttributes> query_qp(Qp& qp, verbs::QpAttributeMask /*mask*/) {
 
 Result<void> destroy_qp(Qp& qp) {
   Engine& engine = engine_of(qp.device());
+  const Qpn own_number = engine_qp(qp).number();
   auto gone = engine.carrier().destroy(engine.hca(), engine_qp(qp));
   if (gone) {
-    EngineOperations::qp_slot(engine, qp.number()).store(nullptr, std::memory_order_release);
+    EngineOperations::qp_slot(engine, own_number).store(nullptr, std::memory_order_release);
     EngineOperations::forget(engine, &qp);
   }
   return gone;

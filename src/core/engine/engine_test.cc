@@ -149,6 +149,24 @@ TEST(EngineDriver, ReadsWritesAndCountsInThePeersMemory) {
   EXPECT_TRUE(deregister_mr(*mr));
 }
 
+TEST(EngineDriver, GivesAQpTheNumberThatPeersUse) {  // R-QP-6
+  EnginePair pair;
+  for (int times = 0; times < 2; ++times) {  // it is free again once the QP is destroyed
+    QpInit init{
+        .type = verbs::QpType::Ud,
+        .send_cq = pair.a.send_cq,
+        .recv_cq = pair.a.recv_cq,
+        .capabilities = {.max_send_wr = 1, .max_recv_wr = 1},
+        .external_number = Qpn{1}
+    };
+    const auto qp = create_qp(*pair.a.pd, init);
+    ASSERT_TRUE(qp) << qp.error().reason;
+    EXPECT_EQ((*qp)->number(), Qpn{1});
+    EXPECT_FALSE(create_qp(*pair.a.pd, init));
+    EXPECT_TRUE(destroy_qp(**qp));
+  }
+}
+
 // T-WQ-1
 TEST(EngineWorkQueues, TakeAllReceivesThatTheyWereMadeForAndSaySo) {
   EnginePair pair;
