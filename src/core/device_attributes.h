@@ -53,6 +53,8 @@ struct DeviceAttributes {
   std::uint32_t max_send_sge{};
   std::uint32_t max_recv_sge{};
   std::uint32_t max_sge_read{};  ///< elements of an RDMA READ
+  /// A READ into a list of more elements goes better by registration; 0: never (`max_sgl_rd`).
+  std::uint32_t max_efficient_read_entries{};
   std::uint32_t max_cq{};
   std::uint32_t max_cqe{};
   std::uint32_t max_mr{};
@@ -67,6 +69,7 @@ struct DeviceAttributes {
   std::uint32_t max_wq{};
   std::uint32_t max_indirection_table_log2{};
   std::uint32_t max_fast_registration_entries{};  ///< of a page list
+  std::uint32_t max_maps_per_fmr{};               ///< before it is to be unmapped; 0: not known
   std::uint32_t max_integrity_entries{};          ///< of each list of an integrity region
   std::uint32_t max_multicast_groups{};
   std::uint32_t max_multicast_qp_attach{};

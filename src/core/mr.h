@@ -7,6 +7,7 @@
 
 #include "base/keys.h"
 #include "base/result.h"
+#include "core/dma.h"
 #include "core/pd.h"
 #include "core/resource.h"
 #include "core/signature.h"
@@ -21,12 +22,6 @@ enum class MrType : std::uint8_t {
   User,                ///< a program's own range
   Dma,                 ///< all memory of the process
   Integrity,           ///< a list of data and one of protection information
-};
-
-/// An element of a scatter list as a device sees it: an address of this process and its length.
-struct ScatterEntry {
-  std::uint64_t address{};
-  std::uint32_t length{};  ///< bytes
 };
 
 /// Memory region. Mapping and registration of one region are its user's to serialise.

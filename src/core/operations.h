@@ -10,6 +10,8 @@
 #include "core/ah.h"
 #include "core/cq.h"
 #include "core/device_attributes.h"
+#include "core/dma.h"
+#include "core/fmr.h"
 #include "core/mr.h"
 #include "core/net_device.h"
 #include "core/pd.h"
@@ -89,6 +91,9 @@ struct DeviceOperations {
   Result<void> (*deallocate_xrcd)(Xrcd&){};
 
   // --- memory
+  /// Null, both: the device reaches all memory of the process.
+  Result<void> (*map_list)(Device&, std::span<const ScatterEntry>, DmaDirection){};
+  void (*unmap_list)(Device&, std::span<const ScatterEntry>, DmaDirection){};
   Result<void> (*get_dma_mr)(Mr&, verbs::AccessFlags){};
   Result<void> (*register_user_mr)(Mr&, const UserMemoryRange&, verbs::AccessFlags, UserData*){};
   Result<void> (*deregister_mr)(Mr&, UserData*){};
@@ -97,6 +102,11 @@ struct DeviceOperations {
   Result<std::uint32_t> (*map_mr_sg)(Mr&, std::span<const ScatterEntry>, std::uint32_t* offset){};
   Result<void> (*map_mr_sg_pi)(Mr&, const MappedList& data, const MappedList& meta){};
   Result<SignatureStatus> (*check_mr_status)(Mr&){};
+  /// Maps a region of the FMR anew, under new keys.
+  Result<void> (*map_phys_fmr)(Fmr&, std::span<const std::uint64_t> pages, std::uint64_t iova){};
+  Result<void> (*unmap_fmrs)(std::span<Fmr* const>){};
+  Result<void> (*allocate_fmr)(Fmr&){};
+  Result<void> (*deallocate_fmr)(Fmr&){};
   Result<void> (*allocate_mw)(Mw&){};
   Result<void> (*deallocate_mw)(Mw&){};
 

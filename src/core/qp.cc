@@ -7,6 +7,7 @@
 
 #include "core/device.h"
 #include "core/qp_access.h"
+#include "core/rdma_rw_sizing.h"
 #include "core/wq.h"
 
 namespace weft::core {
@@ -15,13 +16,6 @@ namespace {
 using verbs::QpType;
 
 [[nodiscard]] bool is_special(QpType type) { return type == QpType::Smi || type == QpType::Gsi; }
-
-/// Whether RDMA contexts of this QP use registered regions.
-[[nodiscard]] bool needs_registration(Device& device, const QpInit& init) {
-  return device.init().forces_registration ||
-         device.attributes().capabilities.has(DeviceCapability::ReadNeedsRegistration) ||
-         init.flags.has(QpCreateFlag::IntegrityEnabled);
-}
 
 Result<void> check_parts(Device& device, const QpInit& init) {
   const bool sends = init.type != QpType::XrcTarget;
@@ -69,34 +63,6 @@ Result<void> check_capabilities(Device& device, const verbs::QpCapabilities& ask
                 asked.max_recv_sge, limits.max_send_sge, limits.max_recv_sge);
   }
   return {};
-}
-
-/// A context needs a request, and where it registers one for that and one to end it. If the device
-/// has not as many, it has to do with those.
-void make_room_for_contexts(Device& device, QpInit& init) {
-  if (init.max_rdma_contexts == 0) {
-    return;
-  }
-  const std::uint64_t factor = needs_registration(device, init) ? 3 : 1;
-  const std::uint64_t wanted = init.capabilities.max_send_wr + factor * init.max_rdma_contexts;
-  init.capabilities.max_send_wr =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, device.attributes().max_qp_wr));
-}
-
-Result<void> fill_pools(Qp& qp) {
-  const std::uint32_t contexts = qp.init().max_rdma_contexts;
-  if (contexts == 0 || !needs_registration(qp.device(), qp.init())) {
-    return {};
-  }
-  constexpr std::uint32_t kMostPages = 256;  // policy: of a region of a context
-  const DeviceAttributes& limits = qp.device().attributes();
-  if (auto filled = qp.rdma_mrs.fill(*qp.pd(), contexts, MrType::MemoryRegistration,
-                                     std::min(kMostPages, limits.max_fast_registration_entries));
-      !filled || !qp.is_integrity_enabled()) {
-    return filled;
-  }
-  const std::uint32_t entries = std::min(kMostPages, limits.max_integrity_entries);
-  return qp.signature_mrs.fill(*qp.pd(), contexts, MrType::Integrity, entries, entries);
 }
 
 /// What a QP uses is held from its creation to its destruction.
@@ -185,7 +151,7 @@ Result<Qp*> QpAccess::create(Device& device, Pd* pd, QpInit& init) {
   for_each_part(*qp, [](auto& part) { part.hold(); });
   init.capabilities = qp->init_.capabilities;
   enter(*qp);
-  if (const auto filled = fill_pools(*qp); !filled) {
+  if (const auto filled = fill_context_pools(*qp); !filled) {
     static_cast<void>(destroy(*qp.release()));
     return std::unexpected(filled.error());
   }

@@ -43,8 +43,8 @@ struct QpInit {
   Xrcd* xrcd{};  ///< XRC targets
   /// Asked; the actual ones, at least as large, when the QP is there (R-QP-1).
   verbs::QpCapabilities capabilities{};
-  /// At least so many RDMA contexts (core/rdma_rw): a pool of regions where the device's transport
-  /// needs them, and more room in the send queue. 0: none.
+  /// At least so many RDMA contexts (core/rdma_rw.h): a pool of regions where the device's
+  /// transport needs them, and more room in the send queue. 0: none.
   std::uint32_t max_rdma_contexts{};
   /// UD: the number in packets, where it is to be another than the driver's (R-QP-6).
   std::optional<Qpn> external_number{};

@@ -28,6 +28,10 @@ struct UserData {
 
 static_assert(sizeof(void*) == sizeof(std::uint64_t), "a wr_id holds a pointer");
 
+/// An RDMA READ that ends the validity of the region it was for (`IB_WR_RDMA_READ_WITH_INV`): of
+/// iWARP ports alone, so that verbs, which are InfiniBand's, have no name for it.
+inline constexpr verbs::WrOpcode kRdmaReadWithInvalidate{11};
+
 /// A completion as the stack's users see it.
 struct Wc : verbs::Wc {
   Qp* qp{};
@@ -61,7 +65,7 @@ struct SendWr {
   verbs::SendFlags flags{};
   std::span<const verbs::Sge> sges{};
   std::uint32_t immediate{};       ///< as a number
-  RKey invalidate_rkey{};          ///< SendWithInvalidate, LocalInvalidate
+  RKey invalidate_rkey{};          ///< SendWithInvalidate, LocalInvalidate, and READ
   std::uint64_t remote_address{};  ///< RDMA, atomics
   RKey rkey{};                     ///< RDMA, atomics
   std::uint64_t compare_add{};

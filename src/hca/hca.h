@@ -120,6 +120,11 @@ class Hca {
   Result<FastRegion*> allocate_fast_region(ProtectionDomain& pd, std::uint32_t max_pieces);
   /// Maps memory for the next REG_MR: its first byte is at `iova` then.
   void map(FastRegion& region, std::uint64_t iova, PagedMemory memory);
+  /// Shows what was mapped under `key` at once, as REG_MR does in the order of a send queue.
+  Result<void> show(FastRegion& region, RKey key, AccessFlags access);
+  /// Invalidates what these keys of `pd` show; returns when no QP uses it any more. Keys that show
+  /// nothing are passed over.
+  void hide(const ProtectionDomain& pd, std::span<const RKey> keys);
   void deallocate_fast_region(FastRegion& region);
   /// Allocates an unbound memory window.
   Result<MemoryWindow*> allocate_window(ProtectionDomain& pd, WindowType type);

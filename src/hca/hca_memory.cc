@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/assert.h"
 #include "hca/hca.h"
 #include "hca/hca_state.h"
 #include "hca/memory_window.h"
@@ -147,6 +148,26 @@ void Hca::map(FastRegion& region, std::uint64_t iova, PagedMemory memory) {
     const std::size_t count = state_->memory.retired(region);
     fence_qps();  // nobody looks at those any more
     state_->memory.free_retired(region, count);
+  }
+}
+
+Result<void> Hca::show(FastRegion& region, RKey key, AccessFlags access) {
+  WEFT_ASSERT(key.value() >> kKeyIndexShift == region.key() >> kKeyIndexShift,
+              "the key is one of this region's");
+  const std::string_view refusal = state_->memory.register_fast(region.pd(), key, access);
+  if (!refusal.empty()) {
+    return fail(ErrorCode::InvalidArgument, "key {:#x} shows no memory: {}", key.value(), refusal);
+  }
+  return {};
+}
+
+void Hca::hide(const ProtectionDomain& pd, std::span<const RKey> keys) {
+  bool is_hidden = false;
+  for (const RKey key : keys) {
+    is_hidden |= state_->memory.invalidate(pd, key) == KeyFault::None;
+  }
+  if (is_hidden) {
+    fence_qps();
   }
 }
 

@@ -111,7 +111,7 @@ void Engine::bind(hca::Hca& hca) {
 }
 
 Result<void> Engine::register_device() {
-  device_ = registry_.allocate_device({.operations = engine_operations(),
+  device_ = registry_.allocate_device({.operations = init_.operations(),
                                        .driver_data = this,
                                        .node_guid = init_.node_guid,
                                        .node_description = init_.node_description,
@@ -262,6 +262,7 @@ DeviceOperations engine_operations() {
   EngineOperations::add_device(operations);
   EngineOperations::add_objects(operations);
   EngineOperations::add_memory(operations);
+  EngineOperations::add_fmrs(operations);
   EngineOperations::add_qps(operations);
   return operations;
 }

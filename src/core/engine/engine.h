@@ -34,6 +34,9 @@ class EngineCarrier {
 /// The driver id of engines (kUnknownDriver is none).
 inline constexpr std::uint32_t kEngineDriver = 1;
 
+/// The operations of every engine.
+[[nodiscard]] DeviceOperations engine_operations();
+
 struct EngineInit {
   std::string_view name{"weft%d"};
   Guid node_guid{};
@@ -41,6 +44,8 @@ struct EngineInit {
   unsigned completion_vectors{4};
   bool forces_registration{};
   const NetNamespace* net{};
+  /// The driver's table; another one is made of it, for a device that can less.
+  DeviceOperations (*operations)(){engine_operations};
 };
 
 /// The driver that makes a device of an hca::Hca: every verb of the core is the engine's own verb.
@@ -98,8 +103,6 @@ class Engine final : public hca::HcaEvents {
   Work teller_;
 };
 
-/// The operations of every engine.
-[[nodiscard]] DeviceOperations engine_operations();
 [[nodiscard]] Engine& engine_of(const Device& device);
 
 }  // namespace weft::core::engine

@@ -10,6 +10,7 @@ struct EngineOperations {
   static void add_device(DeviceOperations& operations);
   static void add_objects(DeviceOperations& operations);
   static void add_memory(DeviceOperations& operations);
+  static void add_fmrs(DeviceOperations& operations);
   static void add_qps(DeviceOperations& operations);
 
   static std::atomic<Qp*>& qp_slot(Engine& engine, Qpn qpn) { return *engine.qp_slot(qpn); }

@@ -40,6 +40,8 @@ struct EndOptions {
   PollContext poll_context{PollContext::WorkQueue};
   std::uint32_t depth{64};
   Srq* srq{};
+  std::uint32_t max_rdma_contexts{};
+  QpCreateFlags flags{};
 };
 
 /// One side of a pair of QPs: PD, CQs and a QP of one engine.
@@ -69,6 +71,8 @@ inline void open_end(End& end, Device& device, const EndOptions& options = {}) {
   init.send_cq = end.send_cq;
   init.recv_cq = end.recv_cq;
   init.srq = options.srq;
+  init.max_rdma_contexts = options.max_rdma_contexts;
+  init.flags = options.flags;
   init.capabilities = {.max_send_wr = options.depth,
                        .max_recv_wr = options.srq == nullptr ? options.depth : 0,
                        .max_send_sge = 4,
@@ -112,10 +116,10 @@ inline void connect_end(End& end, Lid lid, Qpn peer) {
 
 /// Two hosts with connected QPs, on one thread and a virtual clock.
 struct EnginePair {
-  explicit EnginePair(const EndOptions& options = {}) {
+  explicit EnginePair(const EndOptions& options = {}, const engine::EngineInit& init = {}) {
     environment.world = [this] { return network.step(); };
-    network.add_host(registry);
-    network.add_host(registry);
+    network.add_host(registry, init);
+    network.add_host(registry, init);
     open_end(a, network.host(0).device(), options);
     open_end(b, network.host(1).device(), options);
     connect_end(a, EngineNetwork::lid_of(1), b.qp->number());
