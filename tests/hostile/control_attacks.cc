@@ -265,8 +265,9 @@ void bad_keys(Liar& liar) {
     report.source = Lid{static_cast<std::uint32_t>(liar.random())};
     report.destination = Lid{static_cast<std::uint32_t>(liar.random())};
     report.sl = static_cast<std::uint8_t>(any);
-    report.source_qp = Qpn{any};
-    report.destination_qp = Qpn{~any};
+    constexpr std::uint32_t kQpns = 0xFF'FFFF;  // others are malformed, which is another attack
+    report.source_qp = Qpn{any & kQpns};
+    report.destination_qp = Qpn{~any & kQpns};
     report.source_gid = Gid{liar.random(), Guid{liar.random()}};
     report.key = any;
     return uabi::Message{report};
