@@ -4,6 +4,9 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <deque>
+#include <semaphore>
 #include <string_view>
 #include <thread>
 
@@ -119,6 +122,73 @@ TEST_F(Connected, QpsOfIdsAreReadyToSendWhenBothSidesAreEstablished) {
   expect_to_carry(active_, passive_);
   expect_to_carry(passive_, active_);
   EXPECT_EQ(daemon_->last<uabi::ConnectRdmaCm>()->parameters.qpn, Qpn{active_->qp->qp_num});
+}
+
+/// A listener with a channel and a thread of its own, whose handler of a request does not return.
+class BlockedHandler {
+ public:
+  explicit BlockedHandler(rdma_cm_id* listener) : listener_(listener) {
+    EXPECT_EQ(rdma_migrate_id(listener_, channel_), 0);
+  }
+  BlockedHandler(const BlockedHandler&) = delete;
+  BlockedHandler& operator=(const BlockedHandler&) = delete;
+  ~BlockedHandler() {
+    release();
+    rdma_destroy_event_channel(channel_);
+  }
+  [[nodiscard]] bool is_entered() { return entered_.try_acquire_for(std::chrono::seconds{20}); }
+  /// Lets it refuse the request and return.
+  void release() {
+    if (thread_.joinable()) {
+      left_.release();
+      thread_.join();
+      EXPECT_EQ(rdma_destroy_id(listener_), 0);
+    }
+  }
+
+ private:
+  void handle() {
+    rdma_cm_event* event = nullptr;
+    ASSERT_EQ(rdma_get_cm_event(channel_, &event), 0);
+    rdma_cm_id* const request = event->id;
+    entered_.release();
+    left_.acquire();
+    EXPECT_EQ(rdma_ack_cm_event(event), 0);
+    EXPECT_EQ(rdma_reject(request, nullptr, 0), 0);
+    EXPECT_EQ(rdma_destroy_id(request), 0);
+  }
+
+  rdma_cm_id* listener_;
+  rdma_event_channel* channel_{rdma_create_event_channel()};
+  std::binary_semaphore entered_{0};
+  std::binary_semaphore left_{0};
+  std::thread thread_{[this] { handle(); }};
+};
+
+// T-CM-13, with Listen.AsksEachListenerWhileRequestsToOthersAreUnanswered for the manager
+TEST_F(Connected, GoesOnWhileHandlersOfTwoOtherListenersAreBlocked) {
+  std::deque<BlockedHandler> blocked;
+  std::deque<rdma_cm_id*> waiting;
+  for (const std::uint16_t port : {std::uint16_t{7'472}, std::uint16_t{7'473}}) {
+    BlockedHandler& handler = blocked.emplace_back(listener(port));
+    waiting.push_back(resolved(port));
+    create_qp(waiting.back());
+    rdma_conn_param wish{};
+    ASSERT_EQ(rdma_connect(waiting.back(), &wish), 0);
+    ASSERT_TRUE(handler.is_entered());
+  }
+  connect();
+  expect_to_carry(active_, passive_);
+  for (BlockedHandler& handler : blocked) {
+    handler.release();
+    rdma_cm_event* const event = next(RDMA_CM_EVENT_REJECTED);
+    ASSERT_NE(event, nullptr);
+    EXPECT_EQ(rdma_ack_cm_event(event), 0);
+  }
+  for (rdma_cm_id* const id : waiting) {
+    rdma_destroy_qp(id);
+    EXPECT_EQ(rdma_destroy_id(id), 0);
+  }
 }
 
 TEST_F(Connected, ADisconnectMovesTheQpToErrorAndTellsBothSides) {
