@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace weft::programs::net {
+
+struct HostsOptions {
+  std::vector<std::string> hosts;
+  std::string fabric;  ///< empty: the usual one
+  std::vector<std::string> addresses;
+  std::uint32_t mtu{};
+};
+
+/// `weft net up`: starts a program on each host and waits until its interface is up. Exit status.
+[[nodiscard]] int up(const HostsOptions& options);
+/// `weft net down`: ends them.
+[[nodiscard]] int down(const HostsOptions& options);
+
+/// On the host, in its namespaces.
+[[nodiscard]] int run_interface(const HostsOptions& options);
+[[nodiscard]] int stop_interface();
+
+}  // namespace weft::programs::net

@@ -1,0 +1,107 @@
+#pragma once
+
+// A host's IPoIB interface, whole but for what carries it: neighbours (sa/ipoib_interface.h), IP
+// packets (ulp/ipoib/interface.h), and a client of SA for paths and groups (RFC 4391). Pure, not
+// thread-safe. The owner calls handle_timeout() after any other call, then takes what is to be sent
+// and delivered until there is nothing, and comes back at deadline().
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/flags.h"
+#include "base/identifiers.h"
+#include "base/ip_address.h"
+#include "base/keys.h"
+#include "base/time.h"
+#include "mad/datagram.h"
+#include "mad/management_interface.h"
+#include "sa/ipoib_interface.h"
+#include "sa/local_port.h"
+#include "sa/sa_client.h"
+#include "ulp/ipoib/interface.h"
+
+namespace weft::programs::net {
+
+struct IpoibStackOptions {
+  Qpn qpn{};  ///< of the UD QP
+  std::vector<InterfaceAddress> addresses;
+  std::uint32_t mtu{};  ///< wanted; 0: the link's
+};
+
+class IpoibStack {
+ public:
+  IpoibStack(const IpoibStackOptions& options, const sa::LocalPort& port, Instant now);
+
+  /// The port has changed, or SA asks to register anew (LocalPort::reregistrations).
+  void set_port(const sa::LocalPort& port, Instant now);
+  /// A MAD from SA. Not trusted.
+  void handle_mad(const mad::MadAddress& source, ByteSpan mad, Instant now);
+  /// A packet of the UD QP. Not trusted.
+  void handle_datagram(const mad::ReceivedDatagram& datagram, Instant now);
+  /// An IP packet of the host.
+  void transmit(ByteSpan packet, Instant now);
+  void handle_timeout(Instant now);
+  /// Leaves the groups, for whoever ends in order.
+  void stop(Instant now);
+
+  [[nodiscard]] Instant deadline() const;
+  [[nodiscard]] std::optional<mad::MadPacket> poll_mad(Instant now);
+  [[nodiscard]] std::optional<mad::Datagram> poll_datagram();
+  /// An IP packet for the host.
+  [[nodiscard]] std::optional<ipoib::Packet> poll_delivery();
+
+  /// The groups, with their MLIDs, that the UD QP has to be attached to.
+  [[nodiscard]] std::map<Gid, Lid> attachments() const;
+  /// None: not a member of the broadcast group yet.
+  [[nodiscard]] std::optional<QKey> qkey() const;
+  [[nodiscard]] bool is_up() const { return interface_.is_up(); }
+  [[nodiscard]] std::uint32_t mtu() const { return interface_.mtu(); }
+  [[nodiscard]] const ipoib::Counters& counters() const { return interface_.counters(); }
+
+ private:
+  /// How the interface sees the neighbours.
+  class NeighborLink final : public ipoib::Link {
+   public:
+    explicit NeighborLink(sa::IpoibInterface& neighbors) : neighbors_(neighbors) {}
+    [[nodiscard]] std::optional<wire::McMemberRecord> group() const override;
+    [[nodiscard]] std::optional<wire::IpoibHardwareAddress> find(const IpAddress& address,
+                                                                 Instant now) const override;
+    bool solicit(const IpAddress& address, Instant until, Instant now) override;
+    /// On the link by a prefix of the interface. A TUN says nothing of routers.
+    [[nodiscard]] std::optional<IpAddress> next_hop(const IpAddress& destination) const override;
+    [[nodiscard]] bool is_broadcast(const IpAddress& destination) const override;
+
+   private:
+    sa::IpoibInterface& neighbors_;
+  };
+  struct Membership {
+    sa::MembershipId id{};
+    Flags<wire::JoinState> join_state{};
+    std::optional<wire::McMemberRecord> record{};
+  };
+
+  void run_groups(Instant now);
+  void join(const ipoib::GroupJoin& wanted, Instant now);
+  void take_membership(const Gid& mgid, sa::MembershipId id,
+                       const sa::Answer<wire::McMemberRecord>& answer, Instant now);
+  void leave(const Gid& mgid, Instant now);
+  void run_paths(Instant now);
+  void ask_path(const ipoib::PathTable::Query& query, Instant now);
+  [[nodiscard]] mad::MadAddress group_address(const wire::McMemberRecord& group) const;
+  [[nodiscard]] mad::MadAddress neighbor_address(const ipoib::PathTable::Send& send) const;
+
+  mad::ManagementInterface gsi_;
+  sa::SaClient sa_;
+  sa::IpoibInterface neighbors_;
+  NeighborLink link_;
+  ipoib::Interface interface_;
+  Qpn qpn_;
+  std::map<Gid, Membership> memberships_;  // beside the broadcast group
+  std::deque<mad::Datagram> out_;
+};
+
+}  // namespace weft::programs::net

@@ -1,0 +1,273 @@
+#include "programs/net/ipoib_stack.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "mad/testing/network.h"
+#include "ulp/ipoib/testing_packets.h"
+#include "wire/ipoib/mgid.h"
+
+namespace weft::programs::net {
+namespace {
+
+using ipoib::testing::ip;
+using ipoib::testing::make_packet;
+
+constexpr Lid kSaLid{100};
+constexpr QKey kLinkQKey{0xB1B};
+
+struct End {
+  explicit End(std::uint32_t index)
+      : number(index),
+        stack(
+            {
+                .qpn = Qpn{0x100 + index},
+                .addresses = {{IpAddress::v4(0x0A4D'0000 + index), 16},
+                           {IpAddress::v6(0xFD77'001B'0000'0000, index), 64}},
+                .mtu = 0
+  },
+            port(), Instant{}) {}
+
+  [[nodiscard]] sa::LocalPort port(bool is_active = true) const {
+    sa::LocalPort port;
+    port.lid = Lid{number};
+    port.state = is_active ? verbs::PortState::Active : verbs::PortState::Down;
+    port.sm_lid = kSaLid;
+    port.gids = {
+        Gid{kDefaultGidPrefix, Guid{number}}
+    };
+    port.pkeys = {kDefaultPKey};
+    return port;
+  }
+
+  std::uint32_t number;
+  IpoibStack stack;
+  std::vector<ipoib::Packet> received;
+};
+
+/// Interfaces on one link, whose groups and paths an SA serves.
+class IpoibStackTest : public ::testing::Test {
+ protected:
+  IpoibStackTest() {
+    EXPECT_TRUE(sa_.register_agent(
+        mad::registration_of(wire::ManagementClass::SubnAdm,
+                             {wire::MadMethod::Get, wire::MadMethod::Set, wire::MadMethod::Delete}),
+        &server_));
+    for (const std::uint32_t number : {1U, 2U, 3U}) {
+      ends.push_back(std::make_unique<End>(number));
+    }
+    run(Duration::seconds(1));
+  }
+
+  void run(Duration span) {
+    for (const Instant until = now + span; now < until; now = now + Duration::milliseconds(5)) {
+      for (int turn = 0; turn < 8; ++turn) {
+        for (const auto& end : ends) {
+          carry(*end);
+        }
+      }
+    }
+  }
+
+  void carry(End& end) {
+    end.stack.handle_timeout(now);
+    while (const auto mad = end.stack.poll_mad(now)) {
+      EXPECT_EQ(mad->address.lid, kSaLid);
+      sa_.handle_mad({.lid = Lid{end.number}}, mad->bytes, now);
+    }
+    sa_.handle_timeout(now);
+    while (const auto mad = sa_.poll_transmit(now)) {
+      ends.at(mad->address.lid.value() - 1)->stack.handle_mad({.lid = kSaLid}, mad->bytes, now);
+    }
+    while (const auto datagram = end.stack.poll_datagram()) {
+      deliver(end, *datagram);
+    }
+    while (auto packet = end.stack.poll_delivery()) {
+      end.received.push_back(std::move(*packet));
+    }
+  }
+
+  /// As the fabric would: to all ports whose QP is attached, or to the owner of the LID.
+  void deliver(End& from, const mad::Datagram& datagram) {
+    const Gid dgid = datagram.to.global ? datagram.to.global->dgid : Gid{};
+    for (const auto& to : ends) {
+      const bool is_for_it = datagram.to.lid.is_multicast()
+                                 ? to.get() != &from && to->stack.attachments().contains(dgid)
+                                 : Lid{to->number} == datagram.to.lid;
+      if (!is_for_it) {
+        continue;
+      }
+      mad::ReceivedDatagram received{
+          .destination_qp = datagram.to.qp,
+          .destination_gid = dgid,
+          .source = {.lid = Lid{from.number},
+                     .qp = datagram.source_qp,
+                     .qkey = datagram.to.qkey,
+                     .pkey = datagram.to.pkey},
+          .payload = datagram.payload
+      };
+      if (datagram.to.global) {
+        received.source.global = datagram.to.global;
+        received.source.global->dgid = from.port().gids.front();
+      }
+      to->stack.handle_datagram(received, now);
+    }
+  }
+
+  const mad::MadMessage* serve(mad::MadRequest& request) {
+    constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::SaHeader>;
+    const ByteSpan record = ByteSpan{request.message.mad}.subspan(kHeaderBytes);
+    const auto answer = [&](const auto& packed) {
+      copy_bytes(std::span{request.message.mad}.subspan(kHeaderBytes), packed);
+      return &request.message;
+    };
+    if (request.message.header().method == wire::MadMethod::Get) {
+      auto path = *wire::parse<wire::PathRecord>(record);
+      path.dlid = Lid{static_cast<std::uint32_t>(path.dgid.interface_id().value())};
+      path.slid = request.source.lid;
+      return answer(wire::pack(path));
+    }
+    auto member = *wire::parse<wire::McMemberRecord>(record);
+    if (request.message.header().method == wire::MadMethod::Set) {
+      joins.emplace_back(member.mgid, member.join_state);
+    }
+    member.mlid = Lid{0xC000 + (std::to_integer<std::uint32_t>(member.mgid.octets()[15]) & 0xFF)};
+    member.qkey = kLinkQKey;
+    member.mtu = static_cast<std::uint8_t>(verbs::Mtu::Mtu2048);
+    return answer(wire::pack(member));
+  }
+
+  void expect_delivered(std::string_view from, std::string_view to) {
+    for (const auto& end : ends) {
+      end->received.clear();
+    }
+    const auto packet = make_packet(ip(from), ip(to), 77);
+    ends[0]->stack.transmit(packet, now);
+    run(Duration::milliseconds(100));
+    ASSERT_EQ(ends[1]->received.size(), 1U);
+    EXPECT_EQ(ends[1]->received.front(), packet);
+    EXPECT_TRUE(ends[0]->received.empty());
+    EXPECT_TRUE(ends[2]->received.empty());
+  }
+
+  Instant now;
+  mad::ManagementInterface sa_{mad::InterfaceKind::Gsi};
+  mad::TestAgent server_{[this](mad::MadRequest& request) { return serve(request); }};
+  std::vector<std::pair<Gid, Flags<wire::JoinState>>> joins;
+  std::vector<std::unique_ptr<End>> ends;
+};
+
+TEST_F(IpoibStackTest, IsUpAsAMemberOfTheBroadcastGroup) {  // R-IPOIB-22
+  for (const auto& end : ends) {
+    EXPECT_TRUE(end->stack.is_up());
+    EXPECT_EQ(end->stack.mtu(), 2044U);
+    EXPECT_EQ(end->stack.qkey(), kLinkQKey);
+    EXPECT_TRUE(end->stack.attachments().contains(wire::ipoib_broadcast_group(kDefaultPKey)));
+  }
+}
+
+TEST_F(IpoibStackTest, FindsNeighborsOfBothFamilies) {  // R-IPOIB-10
+  expect_delivered("10.77.0.1", "10.77.0.2");
+  expect_delivered("10.77.0.1", "10.77.0.2");
+  expect_delivered("fd77:1b::1", "fd77:1b::2");
+}
+
+TEST_F(IpoibStackTest, ReachesAllByTheBroadcastAndAllHostsGroups) {  // R-IPOIB-22
+  for (const char* const to : {"255.255.255.255", "10.77.255.255", "224.0.0.1"}) {
+    ends[0]->stack.transmit(make_packet(ip("10.77.0.1"), ip(to)), now);
+  }
+  ends[0]->stack.transmit(make_packet(ip("fd77:1b::1"), ip("ff02::1")), now);
+  run(Duration::milliseconds(100));
+  EXPECT_EQ(ends[1]->received.size(), 4U);
+  EXPECT_EQ(ends[2]->received.size(), 4U);
+  EXPECT_TRUE(ends[0]->received.empty());
+}
+
+TEST_F(IpoibStackTest, JoinsWhatItsHostListensTo) {  // R-IPOIB-7, R-IPOIB-8
+  const Gid mgid = wire::ipoib_group(ip("224.1.2.3"), kDefaultPKey);
+  const auto has = [&](const End& end) { return end.stack.attachments().contains(mgid); };
+  ends[1]->stack.transmit(ipoib::testing::igmp("16000000e0010203"), now);
+  run(Duration::milliseconds(100));
+  EXPECT_TRUE(has(*ends[1]));
+  joins.clear();
+  expect_delivered("10.77.0.1", "224.1.2.3");
+  EXPECT_FALSE(has(*ends[0]));  // who only sends is not attached
+  EXPECT_EQ(joins, (std::vector{
+                       std::pair{mgid, Flags{wire::JoinState::SendOnlyFullMember}}
+  }));
+  ends[1]->stack.transmit(ipoib::testing::igmp("17000000e0010203"), now);  // leaves
+  run(Duration::milliseconds(100));
+  EXPECT_FALSE(has(*ends[1]));
+}
+
+TEST_F(IpoibStackTest, GoesDownAndUpWithItsPort) {  // R-IPOIB-9
+  ends[0]->stack.set_port(ends[0]->port(false), now);
+  run(Duration::milliseconds(100));
+  EXPECT_FALSE(ends[0]->stack.is_up());
+  ends[0]->stack.set_port(ends[0]->port(), now);
+  run(Duration::seconds(1));
+  EXPECT_TRUE(ends[0]->stack.is_up());
+  expect_delivered("10.77.0.1", "10.77.0.2");
+}
+
+TEST_F(IpoibStackTest, JoinsAnewWhenSaAsks) {  // R-IPOIB-9
+  joins.clear();
+  auto port = ends[0]->port();
+  ++port.reregistrations;
+  ends[0]->stack.set_port(port, now);
+  run(Duration::seconds(1));
+  const Gid broadcast = wire::ipoib_broadcast_group(kDefaultPKey);
+  EXPECT_TRUE(
+      std::ranges::any_of(joins, [&](const auto& join) { return join.first == broadcast; }));
+  EXPECT_EQ(joins.size(), 3U);  // that, 224.0.0.1 and ff02::1
+}
+
+TEST_F(IpoibStackTest, SleepsWhileNothingHappens) {
+  run(Duration::seconds(200));  // what was only sent to is left after 120 s
+  for (const auto& end : ends) {
+    EXPECT_GT(end->stack.deadline(), now + Duration::seconds(1));
+  }
+}
+
+TEST_F(IpoibStackTest, TakesArbitraryPackets) {
+  Random random{7};
+  for (int i = 0; i < 3'000; ++i) {
+    std::vector<std::byte> payload(random.below(120));
+    for (std::byte& octet : payload) {
+      octet = static_cast<std::byte>(random.below(256));
+    }
+    const auto kinds = std::to_array<std::array<std::uint8_t, 2>>({
+        {0x08, 0x00},
+        {0x08, 0x06},
+        {0x86, 0xDD},
+        {0x00, 0x00}
+    });
+    const auto& kind = kinds.at(random.below(kinds.size()));
+    for (std::size_t at = 0; at < std::min<std::size_t>(2, payload.size()); ++at) {
+      payload[at] = std::byte{kind.at(at)};
+    }
+    ends[0]->stack.handle_datagram(
+        {
+            .destination_qp = Qpn{0x101},
+            .destination_gid = {},
+            .source = {.lid = Lid{2}, .qkey = kLinkQKey},
+            .payload = payload
+    },
+        now);
+    ends[0]->stack.transmit(payload, now);
+  }
+  run(Duration::seconds(5));
+  ends[0]->received.clear();
+  expect_delivered("10.77.0.1", "10.77.0.2");
+}
+
+}  // namespace
+}  // namespace weft::programs::net

@@ -1,0 +1,48 @@
+#include <CLI/CLI.hpp>
+
+#include "programs/net/commands.h"
+
+namespace {
+
+constexpr int kWrongUsage = 2;
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  namespace net = weft::programs::net;
+  CLI::App app{"Network interfaces of simulated hosts: IP over InfiniBand, without root."};
+  app.name("weft net");
+  app.require_subcommand(1);
+  app.footer("Try:  weft up star 4;  weft net up h1 h2;  weft exec --ns h1 -- ping -c 3 10.77.0.2");
+  net::HostsOptions options;
+  int status = 0;
+
+  auto* const up = app.add_subcommand("up", "Give hosts an interface ib0, and wait until it is up");
+  up->add_option("host", options.hosts, "Hosts, as h1 h2")->required();
+  up->add_option("--name", options.fabric, "Name of the fabric");
+  up->add_option("--address", options.addresses,
+                 "Address with prefix, as 10.0.0.1/24, instead of 10.77.x.y/16; for one host")
+      ->allow_extra_args(false);
+  up->add_option("--mtu", options.mtu, "Less than the link's, which is 2044 as a rule");
+  up->callback([&] { status = net::up(options); });
+
+  auto* const down = app.add_subcommand("down", "Take it away");
+  down->add_option("host", options.hosts, "Hosts, as h1 h2")->required();
+  down->add_option("--name", options.fabric, "Name of the fabric");
+  down->callback([&] { status = net::down(options); });
+
+  // What these run on the host; nobody else needs them.
+  auto* const run = app.add_subcommand("run", "")->group("");
+  run->add_option("--address", options.addresses)->allow_extra_args(false);
+  run->add_option("--mtu", options.mtu);
+  run->callback([&] { status = net::run_interface(options); });
+  auto* const stop = app.add_subcommand("stop", "")->group("");
+  stop->callback([&] { status = net::stop_interface(); });
+
+  try {
+    app.parse(count, arguments);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kWrongUsage;
+  }
+  return status;
+}

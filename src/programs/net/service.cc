@@ -1,0 +1,291 @@
+#include "programs/net/service.h"
+
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "os/clock.h"
+
+namespace weft::programs::net {
+namespace {
+
+// Policy.
+constexpr int kPacketsOfTurn = 64;
+constexpr int kMadsOfTurn = 16;
+constexpr Duration kComesUpWithin = Duration::seconds(15);
+constexpr Duration kLeavesWithin = Duration::milliseconds(500);
+constexpr Duration kStuckPause = Duration::milliseconds(1);
+constexpr std::size_t kLongestPacket = 65'536;
+
+}  // namespace
+
+Service::Service(ServiceOptions options, std::unique_ptr<UdPort> ud, SaPort sa, Tun tun,
+                 const sa::LocalPort& port)
+    : options_(std::move(options)),
+      ud_(std::move(ud)),
+      sa_(std::move(sa)),
+      tun_(std::move(tun)),
+      port_(port),
+      stack_({.qpn = ud_->qpn(), .addresses = options_.addresses, .mtu = options_.mtu}, port,
+             os::now()),
+      buffer_(kLongestPacket) {}
+
+Result<std::unique_ptr<Service>> Service::start(const ServiceOptions& options) {
+  // Before libibverbs makes threads, which inherit it.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  auto tun = Tun::make(options.name);
+  if (!tun) {
+    return std::unexpected(std::move(tun.error()));
+  }
+  auto ud = UdPort::open();
+  if (!ud) {
+    return std::unexpected(std::move(ud.error()));
+  }
+  auto sa = SaPort::open((*ud)->device(), (*ud)->port());
+  if (!sa) {
+    return std::unexpected(std::move(sa.error()));
+  }
+  const auto port = (*ud)->attributes();
+  if (!port) {
+    return std::unexpected(port.error());
+  }
+  std::unique_ptr<Service> service{
+      new Service(options, *std::move(ud), *std::move(sa), *std::move(tun), *port)};
+  service->signals_ = os::UniqueFd{signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
+  if (auto watched = service->watch(); !watched) {
+    return std::unexpected(std::move(watched.error()));
+  }
+  return service;
+}
+
+Result<void> Service::watch() {
+  poll_ = os::UniqueFd{epoll_create1(EPOLL_CLOEXEC)};
+  for (const int fd :
+       {signals_.get(), tun_.fd(), sa_.fd(), ud_->completions_fd(), ud_->events_fd()}) {
+    epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
+    if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+      return fail(ErrorCode::Io, "epoll: {}", std::strerror(errno));
+    }
+  }
+  return {};
+}
+
+Result<void> Service::run(const std::function<void(std::uint32_t mtu)>& on_up) {
+  on_up_ = on_up;
+  const Instant up_until = os::now() + kComesUpWithin;
+  while (true) {
+    const Instant now = os::now();
+    const auto has_more = work(now);
+    if (!has_more) {
+      return std::unexpected(has_more.error());
+    }
+    if (!is_made_ && up_until <= now) {
+      return fail(ErrorCode::TimedOut,
+                  "{} does not come up: the port is not active, or no subnet manager answers "
+                  "(weft status)",
+                  options_.name);
+    }
+    Instant until = *has_more ? now : stack_.deadline();
+    if (is_stuck_) {
+      until = std::max(until, now + kStuckPause);
+    }
+    until = is_made_ ? until : std::min(until, up_until);
+    const auto goes_on = wait(until);
+    if (!goes_on) {
+      return std::unexpected(goes_on.error());
+    }
+    if (!*goes_on) {
+      break;
+    }
+  }
+  // In order: groups are left, so that SA need not find out.
+  stack_.stop(os::now());
+  const Instant end = os::now() + kLeavesWithin;
+  for (int turn = 0; turn < kMadsOfTurn && os::now() < end; ++turn) {
+    stack_.handle_timeout(os::now());
+    static_cast<void>(send_all(os::now()));
+  }
+  return ud_->set_attachments({});
+}
+
+/// True: there is more to do at once.
+Result<bool> Service::work(Instant now) {
+  if (auto taken = take_events(now); !taken) {
+    return std::unexpected(std::move(taken.error()));
+  }
+  const auto more_mads = take_mads(now);
+  if (!more_mads) {
+    return more_mads;
+  }
+  const bool more_received = ud_->handle_completions(
+      std::exchange(ready_.completions, false),
+      [&](const mad::ReceivedDatagram& datagram) { stack_.handle_datagram(datagram, now); });
+  const bool more_packets = take_packets(now);
+  stack_.handle_timeout(now);
+  const bool is_stuck = send_all(now);
+  if (is_stuck != std::exchange(is_stuck_, is_stuck)) {
+    watch_tun(!is_stuck);
+  }
+  if (auto followed = follow_link(); !followed) {
+    return std::unexpected(std::move(followed.error()));
+  }
+  return !is_stuck && (*more_mads || more_received || more_packets);
+}
+
+Result<void> Service::take_events(Instant now) {
+  if (!std::exchange(ready_.events, false)) {
+    return {};
+  }
+  bool has_changed = false;
+  for (UdPort::Event event = ud_->take_event(); event != UdPort::Event::None;
+       event = ud_->take_event()) {
+    if (event == UdPort::Event::Gone) {
+      return fail(ErrorCode::NoSuchDevice, "the fabric or the device is gone");
+    }
+    if (event == UdPort::Event::Reregister) {
+      ++reregistrations_;
+    }
+    has_changed = true;
+  }
+  if (!has_changed) {
+    return {};
+  }
+  auto port = ud_->attributes();
+  if (!port) {
+    return std::unexpected(std::move(port.error()));
+  }
+  port->reregistrations = reregistrations_;
+  stack_.set_port(*port, now);
+  return {};
+}
+
+Result<bool> Service::take_mads(Instant now) {
+  if (!std::exchange(ready_.mads, false)) {
+    return false;
+  }
+  for (int turn = 0; turn < kMadsOfTurn; ++turn) {
+    const auto received = sa_.receive();
+    if (!received) {
+      return std::unexpected(received.error());
+    }
+    if (!*received) {
+      return false;
+    }
+    stack_.handle_mad((*received)->address, (*received)->bytes, now);
+  }
+  ready_.mads = true;
+  return true;
+}
+
+/// While the QP takes no more, packets wait in the TUN, whose queue is the host's.
+bool Service::take_packets(Instant now) {
+  for (int turn = 0; turn < kPacketsOfTurn; ++turn) {
+    const auto packet = ud_->has_room() ? tun_.read(buffer_) : std::nullopt;
+    if (!packet) {
+      return false;
+    }
+    stack_.transmit(*packet, now);
+    if (turn % 8 == 7) {  // so that what is sent does not wait for the whole turn
+      stack_.handle_timeout(now);
+      if (send_all(now)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+/// True: the QP takes no more now, and its next completion goes on.
+bool Service::send_all(Instant now) {
+  while (const auto mad = stack_.poll_mad(now)) {
+    sa_.send(*mad);
+  }
+  while (const auto packet = stack_.poll_delivery()) {
+    if (is_made_) {
+      tun_.write(*packet);  // a full queue drops, as any interface's
+    }
+  }
+  while (ud_->has_room()) {
+    const auto datagram = stack_.poll_datagram();
+    if (!datagram) {
+      return false;
+    }
+    ud_->send(*datagram);
+  }
+  return true;
+}
+
+Result<void> Service::follow_link() {
+  if (const auto qkey = stack_.qkey()) {
+    if (auto set = ud_->set_qkey(*qkey); !set) {
+      return set;
+    }
+  }
+  if (auto set = ud_->set_attachments(stack_.attachments()); !set) {
+    return set;
+  }
+  const bool is_up = stack_.is_up();
+  if (is_up && !std::exchange(is_made_, true)) {
+    mtu_ = stack_.mtu();
+    if (auto made = tun_.bring_up(mtu_, options_.addresses); !made) {
+      return made;
+    }
+    on_up_(mtu_);
+  }
+  if (is_up != was_up_ && is_made_) {
+    tun_.set_carrier(is_up);
+    if (is_up && stack_.mtu() != mtu_) {
+      mtu_ = stack_.mtu();
+      if (auto set = tun_.set_mtu(mtu_); !set) {
+        return set;
+      }
+    }
+  }
+  was_up_ = is_up;
+  return {};
+}
+
+/// A TUN that nobody reads would wake for nothing.
+void Service::watch_tun(bool is_watched) {
+  epoll_event event{.events = is_watched ? EPOLLIN : 0U, .data = {.fd = tun_.fd()}};
+  epoll_ctl(poll_.get(), EPOLL_CTL_MOD, tun_.fd(), &event);
+}
+
+/// False: a signal says to end.
+Result<bool> Service::wait(Instant until) {
+  int timeout_ms = -1;
+  if (until != Instant::never()) {
+    const std::int64_t ns = (until - os::now()).nanoseconds();
+    constexpr std::int64_t kMostMs = 3'600'000;
+    timeout_ms = static_cast<int>(std::clamp<std::int64_t>((ns + 999'999) / 1'000'000, 0, kMostMs));
+  }
+  std::array<epoll_event, 8> events{};
+  const int count =
+      epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
+  if (count < 0 && errno != EINTR) {
+    return fail(ErrorCode::Io, "epoll: {}", std::strerror(errno));
+  }
+  for (int i = 0; i < count; ++i) {
+    const int fd = events[static_cast<std::size_t>(i)].data.fd;
+    if (fd == signals_.get()) {
+      return false;
+    }
+    ready_.mads = ready_.mads || fd == sa_.fd();
+    ready_.events = ready_.events || fd == ud_->events_fd();
+    ready_.completions = ready_.completions || fd == ud_->completions_fd();
+  }
+  return true;
+}
+
+}  // namespace weft::programs::net

@@ -1,0 +1,75 @@
+#pragma once
+
+// ib0 of one host, until it is told to end: a TUN in the host's network namespace, a UD QP, SA, and
+// the stack between them. One thread, which sleeps while nothing happens.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/ip_address.h"
+#include "base/result.h"
+#include "os/unique_fd.h"
+#include "programs/net/ipoib_stack.h"
+#include "programs/net/sa_port.h"
+#include "programs/net/tun.h"
+#include "programs/net/ud_port.h"
+
+namespace weft::programs::net {
+
+struct ServiceOptions {
+  std::string name{"ib0"};
+  std::vector<InterfaceAddress> addresses;
+  std::uint32_t mtu{};  ///< wanted; 0: the link's
+};
+
+class Service {
+ public:
+  /// Blocks SIGTERM and SIGINT, which end run().
+  [[nodiscard]] static Result<std::unique_ptr<Service>> start(const ServiceOptions& options);
+
+  /// Calls `on_up` when the interface is up, with its MTU. Ends in order by a signal; or with the
+  /// reason: the link does not come up in time, the fabric has gone.
+  [[nodiscard]] Result<void> run(const std::function<void(std::uint32_t mtu)>& on_up);
+
+ private:
+  Service(ServiceOptions options, std::unique_ptr<UdPort> ud, SaPort sa, Tun tun,
+          const sa::LocalPort& port);
+  [[nodiscard]] Result<void> watch();
+  [[nodiscard]] Result<bool> work(Instant now);
+  [[nodiscard]] Result<bool> take_mads(Instant now);
+  [[nodiscard]] Result<void> take_events(Instant now);
+  [[nodiscard]] bool take_packets(Instant now);
+  [[nodiscard]] bool send_all(Instant now);
+  [[nodiscard]] Result<void> follow_link();
+  void watch_tun(bool is_watched);
+  [[nodiscard]] Result<bool> wait(Instant until);
+
+  /// What epoll has found since it was looked at.
+  struct Ready {
+    bool mads{true};
+    bool events{true};
+    bool completions{true};
+  };
+
+  ServiceOptions options_;
+  std::unique_ptr<UdPort> ud_;
+  SaPort sa_;
+  Tun tun_;
+  sa::LocalPort port_;
+  IpoibStack stack_;
+  os::UniqueFd signals_;
+  os::UniqueFd poll_;
+  std::vector<std::byte> buffer_;
+  std::function<void(std::uint32_t mtu)> on_up_;
+  Ready ready_;
+  bool is_stuck_{};  // the QP takes no more packets until it completes some
+  bool was_up_{};
+  bool is_made_{};       // the TUN has MTU and addresses
+  std::uint32_t mtu_{};  // as the TUN has it
+  std::uint8_t reregistrations_{};
+};
+
+}  // namespace weft::programs::net

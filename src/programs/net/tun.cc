@@ -1,0 +1,141 @@
+#include "programs/net/tun.h"
+
+#include <fcntl.h>
+#include <linux/if.h>
+#include <linux/if_tun.h>
+#include <linux/ipv6.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+namespace weft::programs::net {
+namespace {
+
+[[nodiscard]] ifreq request_for(const std::string& name) {
+  ifreq request{};
+  name.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  return request;
+}
+
+[[nodiscard]] std::unexpected<Error> refused(const std::string& what) {
+  const int error = errno;
+  if (error == EPERM || error == EACCES) {
+    return fail(ErrorCode::PermissionDenied,
+                "{}: {}; in a container, /dev/net/tun must be allowed (docker run --device "
+                "/dev/net/tun)",
+                what, std::strerror(error));
+  }
+  return fail(error == EEXIST || error == EBUSY ? ErrorCode::Exists : ErrorCode::Io, "{}: {}", what,
+              std::strerror(error));
+}
+
+/// Interfaces are set by ioctls of any socket of the family (netdevice(7)).
+[[nodiscard]] Result<void> set(int family, unsigned long what, void* request,
+                               const std::string& words) {
+  const os::UniqueFd socket{::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  if (!socket || ioctl(socket.get(), what, request) != 0) {
+    return refused(words);
+  }
+  return {};
+}
+
+[[nodiscard]] sockaddr address_of(std::uint32_t number) {
+  const sockaddr_in address{
+      .sin_family = AF_INET, .sin_port = 0, .sin_addr = {.s_addr = htonl(number)}, .sin_zero = {}};
+  sockaddr general{};
+  static_assert(sizeof general == sizeof address);
+  std::memcpy(&general, &address, sizeof general);
+  return general;
+}
+
+[[nodiscard]] Result<void> add_address(const std::string& name, const InterfaceAddress& address) {
+  const std::string words = name + ": " + to_string(address);
+  ifreq request = request_for(name);
+  if (address.address.is_v4()) {
+    request.ifr_addr = address_of(address.address.v4_number());
+    if (auto added = set(AF_INET, SIOCSIFADDR, &request, words); !added) {
+      return added;
+    }
+    request.ifr_netmask =
+        address_of(address.prefix_bits == 0 ? 0 : ~0U << (32 - address.prefix_bits));
+    return set(AF_INET, SIOCSIFNETMASK, &request, words);
+  }
+  if (auto known = set(AF_INET6, SIOCGIFINDEX, &request, words); !known) {
+    return known;
+  }
+  in6_ifreq request6{};
+  const auto octets = address.address.v6_octets();
+  std::memcpy(&request6.ifr6_addr, octets.data(), octets.size());
+  request6.ifr6_prefixlen = address.prefix_bits;
+  request6.ifr6_ifindex = request.ifr_ifindex;
+  return set(AF_INET6, SIOCSIFADDR, &request6, words);
+}
+
+}  // namespace
+
+Result<Tun> Tun::make(const std::string& name) {
+  os::UniqueFd fd{open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC)};
+  if (!fd) {
+    return refused("/dev/net/tun");
+  }
+  ifreq request = request_for(name);
+  request.ifr_flags = IFF_TUN | IFF_NO_PI;
+  if (ioctl(fd.get(), TUNSETIFF, &request) != 0) {
+    return refused("interface " + name);
+  }
+  return Tun{std::move(fd), name};
+}
+
+Result<void> Tun::bring_up(std::uint32_t mtu, std::span<const InterfaceAddress> addresses) {
+  // Its link-local address is among `addresses`: one that the kernel chose, neighbours could not
+  // ask for. 1 is IN6_ADDR_GEN_MODE_NONE.
+  std::ofstream{"/proc/sys/net/ipv6/conf/" + name_ + "/addr_gen_mode"} << 1;
+  if (auto done = set_mtu(mtu); !done) {
+    return done;
+  }
+  ifreq request = request_for(name_);
+  if (auto done = set(AF_INET, SIOCGIFFLAGS, &request, name_); !done) {
+    return done;
+  }
+  request.ifr_flags = static_cast<short>(request.ifr_flags | IFF_UP);
+  if (auto done = set(AF_INET, SIOCSIFFLAGS, &request, name_); !done) {
+    return done;
+  }
+  for (const InterfaceAddress& address : addresses) {
+    if (auto done = add_address(name_, address); !done) {
+      return done;
+    }
+  }
+  return {};
+}
+
+Result<void> Tun::set_mtu(std::uint32_t mtu) {
+  ifreq request = request_for(name_);
+  request.ifr_mtu = static_cast<int>(mtu);
+  return set(AF_INET, SIOCSIFMTU, &request, name_ + ": MTU " + std::to_string(mtu));
+}
+
+void Tun::set_carrier(bool is_on) {
+  int carrier = is_on ? 1 : 0;
+  ioctl(fd_.get(), TUNSETCARRIER, &carrier);  // older kernels have none: then it stays on
+}
+
+std::optional<ByteSpan> Tun::read(MutableByteSpan buffer) {
+  const ssize_t bytes = ::read(fd_.get(), buffer.data(), buffer.size());
+  if (bytes <= 0) {
+    return std::nullopt;
+  }
+  return buffer.first(static_cast<std::size_t>(bytes));
+}
+
+bool Tun::write(ByteSpan packet) {
+  return ::write(fd_.get(), packet.data(), packet.size()) == static_cast<ssize_t>(packet.size());
+}
+
+}  // namespace weft::programs::net

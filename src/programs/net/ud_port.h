@@ -1,0 +1,99 @@
+#pragma once
+
+// A UD QP of the host's HCA by libibverbs, which sends and receives the packets of an IPoIB
+// interface (RFC 4391 §5). Not thread-safe.
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/identifiers.h"
+#include "base/keys.h"
+#include "base/result.h"
+#include "mad/datagram.h"
+#include "sa/local_port.h"
+
+namespace weft::programs::net {
+
+class UdPort {
+ public:
+  /// Port 1 of the host's first device. NoSuchDevice: the program is on no host of a fabric.
+  [[nodiscard]] static Result<std::unique_ptr<UdPort>> open();
+  ~UdPort();
+  UdPort(const UdPort&) = delete;
+  UdPort& operator=(const UdPort&) = delete;
+
+  [[nodiscard]] std::string device() const { return ibv_get_device_name(context_->device); }
+  [[nodiscard]] std::uint8_t port() const { return kPort; }
+  [[nodiscard]] Qpn qpn() const { return Qpn{qp_->qp_num}; }
+  /// Readable when handle_completions() and take_event() have something to do.
+  [[nodiscard]] int completions_fd() const { return channel_->fd; }
+  [[nodiscard]] int events_fd() const { return context_->async_fd; }
+
+  /// As subnet management has set it now.
+  [[nodiscard]] Result<sa::LocalPort> attributes();
+  [[nodiscard]] Result<void> set_qkey(QKey qkey);
+  /// The QP is to be attached to these groups and no others.
+  [[nodiscard]] Result<void> set_attachments(const std::map<Gid, Lid>& wanted);
+
+  /// There is room for one more packet.
+  [[nodiscard]] bool has_room() const { return !free_.empty(); }
+  /// Needs room. What the QP refuses is lost, and counted.
+  void send(const mad::Datagram& datagram);
+
+  /// Takes completions, some at a time, and hands received packets on. True: there may be more.
+  /// `has_event`: completions_fd() was readable.
+  using Receiver = std::function<void(const mad::ReceivedDatagram&)>;
+  [[nodiscard]] bool handle_completions(bool has_event, const Receiver& receiver);
+
+  enum class Event : std::uint8_t {
+    None,
+    PortChanged,
+    Reregister,  ///< SA asks for it (IBTA vol 1 §14.4.11)
+    Gone,        ///< the device
+  };
+  [[nodiscard]] Event take_event();
+
+  struct Counters {
+    std::uint64_t refused{};  ///< packets that the QP did not take
+    std::uint64_t failed{};   ///< completions in error
+  };
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+ private:
+  static constexpr std::uint8_t kPort = 1;
+  using AddressKey = std::tuple<std::uint32_t, std::uint8_t, std::uint8_t, Gid, std::uint32_t,
+                                std::uint8_t, std::uint8_t>;
+
+  UdPort() = default;
+  [[nodiscard]] Result<void> set_up();
+  [[nodiscard]] Result<void> bring_up_qp();
+  [[nodiscard]] bool post_receive(std::uint32_t slot);
+  [[nodiscard]] ibv_ah* address_handle(const mad::MadAddress& to);
+  void receive(const ibv_wc& completion, const Receiver& receiver);
+  [[nodiscard]] std::byte* slot_at(std::uint32_t slot);
+
+  ibv_context* context_{};
+  ibv_pd* pd_{};
+  ibv_comp_channel* channel_{};
+  ibv_cq* cq_{};
+  ibv_mr* mr_{};
+  ibv_qp* qp_{};
+  Lid lid_{};  // as of the last attributes()
+  std::vector<PKey> pkeys_;
+  QKey qkey_{};
+  std::vector<std::byte> memory_;  // slots to receive into, then slots to send from
+  std::vector<std::uint32_t> free_;
+  std::map<Gid, Lid> attached_;
+  std::map<AddressKey, ibv_ah*> handles_;
+  Counters counters_;
+};
+
+}  // namespace weft::programs::net
