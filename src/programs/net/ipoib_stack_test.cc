@@ -191,7 +191,7 @@ TEST_F(IpoibStackTest, ReachesAllByTheBroadcastAndAllHostsGroups) {  // R-IPOIB-
   EXPECT_TRUE(ends[0]->received.empty());
 }
 
-TEST_F(IpoibStackTest, JoinsWhatItsHostListensTo) {  // R-IPOIB-7, R-IPOIB-8
+TEST_F(IpoibStackTest, JoinsWhatItsHostListensTo) {  // R-IPOIB-7, R-IPOIB-8, R-IPOIB-23
   const Gid mgid = wire::ipoib_group(ip("224.1.2.3"), kDefaultPKey);
   const auto has = [&](const End& end) { return end.stack.attachments().contains(mgid); };
   ends[1]->stack.transmit(ipoib::testing::igmp("16000000e0010203"), now);

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""IP over InfiniBand by `weft net`: ping, TCP, multicast, tcpdump and tshark on two hosts, as root and as an ordinary user; what is left when a
+process is killed; the commands of the guide.
+
+    net.py
+
+Nothing here leaves the namespaces of the fabric's hosts.
+"""
+import hashlib
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+import crc_check
+import namespaces
+import weft_clients
+
+GUIDE = weft_clients.ROOT / "docs" / "guide" / "net.md"
+TRANSFER_BYTES = 8 << 20         # policy
+PORT = "7000"                    # of the host's own
+IDLE_SECONDS = 3                 # policy
+IDLE_TICKS = 3                   # of 10 ms, of a process that should do nothing
+
+
+def ticks_of(pid):
+    """CPU time of a process, in ticks."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+class Net(namespaces.Account):
+    def net_up(self, *hosts, topology="pair"):
+        self.up(topology)
+        return self.weft("net", "up", *hosts).stdout
+
+    def pid_of(self, host):
+        return int(self.read(host, "/run/weft-net.pid"))
+
+    def ping(self, host, *arguments, check=True):
+        return self.on(host, "ping", "-q", "-W", "5", *arguments, check=check).stdout
+
+    def test_hosts_reach_each_other_by_ipv4_and_ipv6(self):
+        said = self.net_up("h1", "h2")
+        self.assertEqual(said, "h1: ib0 10.77.0.1/16 fd77:1b::1/64 fe80::1b00:0:0:1/64 mtu 2044\n"
+                               "h2: ib0 10.77.0.2/16 fd77:1b::2/64 fe80::1b00:0:0:2/64 mtu 2044\n")
+        for address in ("10.77.0.2", "fd77:1b::2", "fe80::1b00:0:0:2%ib0", "127.77.0.2"):
+            self.assertIn("3 received", self.ping("h1", "-c", "3", "-i", "0.2", address), address)
+        shown = self.on("h1", "ip", "-s", "link", "show", "dev", "ib0").stdout
+        self.assertIn("mtu 2044", shown)
+        received, sent = (int(row.split()[1]) for row in shown.splitlines() if re.fullmatch(r"\s+\d+(\s+\d+){5}\s*", row))
+        self.assertGreaterEqual(min(received, sent), 9)
+
+    def test_packets_of_the_whole_mtu_pass_and_longer_ones_in_fragments(self):
+        self.net_up("h1", "h2")
+        whole = str(2044 - 28)
+        self.assertIn("2 received", self.ping("h1", "-c", "2", "-i", "0.2", "-M", "do", "-s", whole, "10.77.0.2"))
+        self.assertIn("2 received", self.ping("h1", "-c", "2", "-i", "0.2", "-s", "9000", "10.77.0.2"))
+        self.assertIn("2 received", self.ping("h1", "-c", "2", "-i", "0.2", "-s", "9000", "fd77:1b::2"))
+
+    def transfer(self, listen, connect):
+        """Of a file, by socat."""
+        source, target = pathlib.Path(self.folder, "source"), pathlib.Path(self.folder, "target")
+        source.write_bytes(os.urandom(TRANSFER_BYTES))
+        source.chmod(0o644)
+        server = self.start("h2", "socat", "-u", f"{listen}:{PORT},reuseaddr", f"OPEN:{target},creat,trunc")
+        self.wait_until_listening("h2", int(PORT), server)
+        self.on("h1", "socat", "-u", f"OPEN:{source}", connect)
+        server.wait(namespaces.SECONDS)
+        self.assertEqual(hashlib.sha256(target.read_bytes()).digest(), hashlib.sha256(source.read_bytes()).digest())
+
+    def test_tcp_carries_a_file_whole(self):
+        self.net_up("h1", "h2")
+        self.transfer("TCP4-LISTEN", f"TCP4:10.77.0.2:{PORT}")
+        self.transfer("TCP6-LISTEN", f"TCP6:[fd77:1b::2]:{PORT}")
+
+    def test_tcp_carries_a_file_over_links_that_lose(self):
+        self.net_up("h1", "h2", topology="star:2")
+        self.weft("fault", "add", "drop p=0.01 link=h1:1")
+        self.transfer("TCP4-LISTEN", f"TCP4:10.77.0.2:{PORT}")
+
+    def test_iperf3_runs(self):
+        self.net_up("h1", "h2")
+        server = self.start("h2", "iperf3", "-s", "-1")
+        self.wait_until_listening("h2", 5201, server)
+        said = self.on("h1", "iperf3", "-c", "10.77.0.2", "-t", "2", "-f", "m").stdout
+        rate = float(re.search(r"([\d.]+) Mbits/sec\s+receiver", said)[1])
+        print(f"iperf3 over ib0: {rate:.0f} Mb/s")
+        self.assertGreater(rate, 10)
+
+    def test_groups_are_joined_as_the_host_listens(self):
+        self.net_up("h1", "h2", "h3", topology="star:3")
+        receivers = {host: self.start(host, "socat", "-u", f"UDP4-RECV:{PORT},ip-add-membership=239.1.2.3:{address}", "-")
+                     for host, address in (("h2", "10.77.0.2"), ("h3", "10.77.0.3"))}
+        for host in receivers:
+            self.assertTrue(namespaces.eventually(lambda host=host: "030201EF" in self.read(host, "/proc/net/igmp")))
+        sender = f"for i in 1 2 3 4 5 6 7 8; do echo hello; sleep 0.1; done | socat -u - UDP4-DATAGRAM:239.1.2.3:{PORT},ip-multicast-if=10.77.0.1"
+        self.on("h1", "sh", "-c", sender)
+        for host, receiver in receivers.items():
+            self.assertEqual(receiver.stdout.readline(), "hello\n", host)
+        groups = self.weft("exec", "h1", "--", "saquery", "-g").stdout
+        self.assertIn("ff12:401b:ffff::f01:203", groups)
+
+    def test_tcpdump_sees_ip_and_a_capture_sees_infiniband(self):
+        self.net_up("h1", "h2", topology="star:2")
+        dump = self.start("h1", "tcpdump", "-i", "ib0", "-n", "-l", "-c", "2", "icmp")
+        self.assertTrue(namespaces.eventually(lambda: "ib0" in self.read("h1", "/proc/net/packet") or "4 " in self.read("h1", "/proc/net/packet")))
+        path = pathlib.Path(self.folder, "ib.pcap")
+        capture = subprocess.Popen([*self.prefix, self.weft_path, "capture", "h1", "-o", str(path)], env=self.environment(), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        self.addCleanup(lambda: capture.poll() is None and weft_clients.end(capture))
+        self.assertTrue(namespaces.eventually(lambda: path.exists() and path.stat().st_size >= 24))
+        self.ping("h1", "-c", "3", "-i", "0.3", "10.77.0.2")
+        seen = dump.stdout.read()
+        self.assertRegex(seen, r"IP 10\.77\.0\.1 > 10\.77\.0\.2: ICMP echo request")
+        time.sleep(0.5)
+        capture.send_signal(signal.SIGINT)
+        capture.wait(namespaces.SECONDS)
+        checked = crc_check.check_file(path)
+        self.assertEqual(checked["wrong"], 0, checked["problems"])
+        told = subprocess.run(["tshark", "-n", "-r", str(path), "-T", "fields", "-e", "infiniband.deth.q_key", "-e", "frame.protocols"],
+                              capture_output=True, text=True, timeout=namespaces.SECONDS, check=True).stdout
+        datagrams = [line for line in told.splitlines() if re.search(r"b1b\b", line, re.IGNORECASE)]
+        self.assertGreaterEqual(len(datagrams), 6, told)
+        malformed = subprocess.run(["tshark", "-n", "-r", str(path), "-Y", "_ws.malformed"], capture_output=True, text=True,
+                                   timeout=namespaces.SECONDS, check=True).stdout
+        self.assertEqual(malformed, "")
+
+    def test_an_idle_interface_takes_no_cpu(self):
+        self.net_up("h1", "h2")
+        self.ping("h1", "-c", "1", "10.77.0.2")
+        time.sleep(1)
+        pid = self.pid_of("h1")
+        before = ticks_of(pid)
+        time.sleep(IDLE_SECONDS)
+        self.assertLessEqual(ticks_of(pid) - before, IDLE_TICKS)
+
+    def test_a_killed_process_leaves_nothing_and_another_takes_its_place(self):
+        self.net_up("h1", "h2")
+        os.kill(self.pid_of("h1"), signal.SIGKILL)
+        self.assertTrue(namespaces.eventually(lambda: "ib0" not in self.on("h1", "ip", "-br", "link").stdout))
+        self.weft("net", "up", "h1")
+        self.assertIn("2 received", self.ping("h1", "-c", "2", "-i", "0.2", "10.77.0.2"))
+
+    def test_an_interface_ends_with_the_fabric_that_is_killed(self):
+        daemon, _ = self.up("pair")
+        self.weft("net", "up", "h1", "h2")
+        pids = [self.pid_of("h1"), self.pid_of("h2")]
+        os.kill(daemon, signal.SIGKILL)
+        self.assertTrue(namespaces.eventually(lambda: not any(map(namespaces.is_running, pids))))
+
+    def test_a_link_that_goes_down_takes_the_carrier_and_gives_it_back(self):
+        self.net_up("h1", "h2", topology="star:2")
+        self.weft("link", "down", "h1")
+        self.assertTrue(namespaces.eventually(lambda: "NO-CARRIER" in self.on("h1", "ip", "-br", "link", "show", "dev", "ib0").stdout))
+        self.weft("link", "up", "h1")
+        self.assertTrue(namespaces.eventually(lambda: "1 received" in self.ping("h1", "-c", "1", "10.77.0.2", check=False)))
+
+    def test_what_cannot_be_is_refused_in_words(self):
+        self.net_up("h1")
+        for arguments, words in ((("up", "h1"), "ib0 is up already"), (("up", "h9"), "h9"), (("down", "h2"), "ib0 is not up"),
+                                 (("up", "h2", "--address", "nowhere"), "nowhere")):
+            done = self.weft("net", *arguments, check=False)
+            self.assertNotEqual(done.returncode, 0, arguments)
+            self.assertIn(words, done.stderr, arguments)
+        self.assertEqual(self.weft("net", check=False).returncode, 2)
+
+    def test_own_addresses_and_mtu(self):
+        self.up("pair")
+        self.weft("net", "up", "h1", "--address", "10.0.5.1/24", "--mtu", "1500")
+        self.assertIn("10.0.5.2/24 mtu 2044", self.weft("net", "up", "h2", "--address", "10.0.5.2/24").stdout)
+        self.assertIn("1 received", self.ping("h1", "-c", "1", "10.0.5.2"))
+        self.assertIn("mtu 1500", self.on("h1", "ip", "link", "show", "dev", "ib0").stdout)
+
+
+class AsThisUser(Net, unittest.TestCase):
+    def test_the_guide_shows_what_happens(self):
+        self.fabric = "default"
+        shown = 0
+        for block in re.findall(r"```console\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL):
+            for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+                command, _, wanted = part.partition("\n")
+                done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=namespaces.SECONDS, env=self.environment(), cwd="/")
+                pattern = ".*".join(map(re.escape, wanted.split("...")))
+                self.assertRegex(done.stdout + done.stderr, re.compile(rf"\A{pattern}", re.DOTALL), command)
+                shown += 1
+        self.assertGreater(shown, 9)
+
+
+class AsOrdinaryUser(Net, unittest.TestCase):
+    ordinary = True
+
+
+if __name__ == "__main__":
+    weft_clients.need_programs("ping", "ip", "socat", "iperf3", "tcpdump", "tshark", "saquery")
+    unittest.main(verbosity=2)
