@@ -47,6 +47,7 @@ def icrc(octets, with_grh):
     masked[0] |= 0xF0                            # VL
     bth = 8
     if with_grh:
+        masked[0:8] = b"\xff" * 8                # the whole LRH, which routers replace (IBTA vol 1 §7.8.1)
         masked[8] |= 0x0F                        # traffic class, with the next octet, and flow label
         masked[9:12] = b"\xff\xff\xff"
         masked[15] = 0xFF                        # hop limit
