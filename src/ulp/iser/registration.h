@@ -1,0 +1,89 @@
+#pragma once
+
+// How the memory of tasks becomes visible to the target (the seed's iser_reg_ops): as the device
+// can. One pool a connection.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "core/mr.h"
+#include "core/mr_pool.h"
+#include "core/pd.h"
+#include "core/work_request.h"
+
+namespace weft::iser {
+
+enum class RegistrationScheme : std::uint8_t {
+  Fast,       ///< by work requests, under a new key each time
+  Verb,       ///< by calls, kept for the next task with the same memory (what FMR pools were for)
+  GlobalKey,  ///< a key for all memory: the target is trusted with it
+};
+[[nodiscard]] std::string_view name_of(RegistrationScheme scheme);
+
+/// The best of what the device offers. `trusts_target`: a global key will do where the data is in
+/// one piece, and nothing has to be registered.
+[[nodiscard]] RegistrationScheme choose_scheme(const core::Device& device, bool trusts_target);
+
+/// Memory that the target may reach by `rkey` from `address` on, while it is registered.
+struct Registration {
+  RKey rkey{};
+  std::uint64_t address{};
+  core::Mr* mr{};      ///< null: the global key
+  bool needs_request{};  ///< visible only after a work request
+  bool is_visible{};     ///< to be invalidated before the memory is its owner's again
+};
+
+/// One thread.
+class RegistrationPool {
+ public:
+  struct Options {
+    RegistrationScheme scheme{};
+    std::uint32_t count{};      ///< registrations at a time: two a command
+    std::uint32_t max_bytes{};  ///< of one
+  };
+  static Result<std::unique_ptr<RegistrationPool>> create(core::Pd& pd, const Options& options);
+  ~RegistrationPool();
+  RegistrationPool(const RegistrationPool&) = delete;
+  RegistrationPool& operator=(const RegistrationPool&) = delete;
+
+  /// Of one list of memory of this process. `target_writes`: the target's RDMA WRITEs, else its
+  /// READs. InvalidArgument: a list that the scheme cannot show in one piece; OutOfMemory: more at a
+  /// time than the pool is for.
+  Result<Registration> map(std::span<const core::ScatterEntry> list, bool target_writes);
+  /// The work requests that show and hide what map() made; of Fast only.
+  [[nodiscard]] static core::SendWr show_request(const Registration& registration,
+                                                 bool target_writes);
+  [[nodiscard]] static core::SendWr hide_request(const Registration& registration);
+  /// Nobody reaches the memory by it any more.
+  void release(Registration& registration);
+
+  [[nodiscard]] RegistrationScheme scheme() const { return options_.scheme; }
+  [[nodiscard]] std::uint32_t taken() const { return taken_; }
+  [[nodiscard]] std::size_t free() const;
+
+ private:
+  struct Kept {
+    core::Mr* mr{};
+    std::uint64_t address{};
+    std::uint64_t length{};
+    bool target_writes{};
+    std::uint32_t users{};
+  };
+  RegistrationPool(core::Pd& pd, const Options& options);
+  Result<Registration> map_fast(std::span<const core::ScatterEntry> list, bool target_writes);
+  Result<Registration> map_by_verb(core::ScatterEntry range, bool target_writes);
+  void drop_unused();
+
+  core::Pd& pd_;
+  const Options options_;
+  core::MrPool mrs_;        // Fast
+  std::vector<Kept> kept_;  // Verb
+  std::uint32_t taken_{};
+};
+
+}  // namespace weft::iser

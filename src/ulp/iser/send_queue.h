@@ -1,0 +1,80 @@
+#pragma once
+
+// A QP's send queue as iSER uses it: requests keep what they send until they are retired, few of
+// them are signalled, and there is always room for what was admitted.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "core/qp.h"
+#include "core/work_request.h"
+#include "iscsi/pdu.h"
+
+namespace weft::iser {
+
+class SendQueue;
+
+/// One work request on its way. It and what it points to stay until it is retired, which is when a
+/// completion says so, of itself or of a later one: until then the HCA may send it again.
+struct SendRequest {
+  core::CompletionHandler handler;  // first: found by its address
+  core::SendWr wr{};                ///< all but next, wr_id, sges and Signaled
+  std::vector<verbs::Sge> sges;
+  std::vector<std::byte> octets;   ///< sent from here, if `sges` says so
+  iscsi::OutgoingPdu pdu;          ///< the same
+  bool must_signal{};              ///< somebody waits for its end
+  /// Called once when it is retired, in the order of posting.
+  std::function<void(verbs::WcStatus status)> done;
+
+  SendQueue* queue{};
+  std::uint64_t number{};
+};
+using SendRequests = std::vector<std::unique_ptr<SendRequest>>;
+
+/// One thread: that of the QP's completions.
+class SendQueue {
+ public:
+  struct Options {
+    std::uint32_t depth{};            ///< requests; the QP has one more, for a marker
+    std::uint32_t signal_interval{};  ///< every so manieth request is signalled (R-ISER-23)
+  };
+  /// `handle_end` is called after each completion, with a status that is none of the requests'
+  /// fault alone: what fails ends the QP.
+  SendQueue(core::Qp& qp, Options options, std::function<void(verbs::WcStatus)> handle_end);
+  SendQueue(const SendQueue&) = delete;
+  SendQueue& operator=(const SendQueue&) = delete;
+
+  [[nodiscard]] std::uint32_t room() const {
+    return options_.depth - static_cast<std::uint32_t>(posted_.size());
+  }
+  /// Posts them as one chain. TryAgain: there is no room now, and none was posted. Other refusals
+  /// are the driver's, and those before the refused one are on their way: the QP must end.
+  Result<void> post(SendRequests requests);
+
+  /// Behind everything; the QP is in ERR. `done` is called once all requests before are retired.
+  Result<void> post_marker(std::function<void()> done);
+
+  /// Requests that asked for a completion so far, and all.
+  [[nodiscard]] std::uint64_t signalled() const { return signalled_; }
+  [[nodiscard]] std::uint64_t total() const { return next_; }
+
+ private:
+  static void handle_completion(core::Cq& cq, const core::Wc& wc);
+  void retire(std::uint64_t number, verbs::WcStatus status);
+
+  core::Qp& qp_;
+  const Options options_;
+  std::function<void(verbs::WcStatus)> handle_end_;
+  std::deque<std::unique_ptr<SendRequest>> posted_;  // in order
+  std::uint64_t next_{};
+  std::uint64_t signalled_{};
+  std::uint32_t since_signal_{};
+};
+
+}  // namespace weft::iser
