@@ -53,6 +53,7 @@ class SendQueue {
   [[nodiscard]] std::uint32_t room() const {
     return options_.depth - static_cast<std::uint32_t>(posted_.size());
   }
+  [[nodiscard]] bool is_idle() const { return posted_.empty(); }
   /// Posts them as one chain. TryAgain: there is no room now, and none was posted. Other refusals
   /// are the driver's, and those before the refused one are on their way: the QP must end.
   Result<void> post(SendRequests requests);

@@ -1,0 +1,169 @@
+#pragma once
+
+// One connection of an initiator: RDMA-CM's events, the QP, and tasks with their data (R-ISER-1 to
+// 23). The iSCSI layer above sees PDUs only. One thread: that of the environment's work.
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/environment.h"
+#include "core/work.h"
+#include "iscsi/datamover.h"
+#include "ulp/iser/channel.h"
+#include "ulp/iser/connection_manager.h"
+#include "ulp/iser/connection_state.h"
+#include "ulp/iser/message.h"
+#include "ulp/iser/registration.h"
+#include "ulp/iser/unsolicited_plan.h"
+
+namespace weft::iser {
+
+struct ConnectionOptions {
+  std::uint32_t max_commands{128};            ///< at a time
+  std::uint32_t max_transfer_bytes{1 << 20};  ///< of a command, each way
+  std::uint32_t receive_data_bytes{512};      ///< of a PDU after login; whole sense data fits
+  std::uint32_t signal_interval{32};          // policy, as Linux
+  bool offers_remote_invalidation{true};
+  bool trusts_target{};  ///< with a key for all memory
+};
+
+/// A SCSI command with its memory, which is the connection's from send_command() until
+/// cleanup_task(), handle_lost() or the destructor.
+struct Task {
+  Task() = default;
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+
+  wire::iscsi::ScsiCommand command;  ///< F and the lengths are set when it is sent
+  std::vector<std::byte> additional_headers;
+  std::vector<core::ScatterEntry> data_out;
+  std::vector<core::ScatterEntry> data_in;
+
+  /// The header's place, and the most octets it may have (R-ISER-13).
+  [[nodiscard]] static constexpr std::size_t max_header_bytes() {
+    return wire::iscsi::kHeaderBytes + wire::iscsi::kMaxAdditionalHeaderBytes;
+  }
+
+  // --- the connection's own
+  std::array<std::optional<Registration>, 2> registrations;  // out, in
+  UnsolicitedPlan plan;
+  std::uint32_t sent_unsolicited{};
+  std::uint32_t data_sn{};
+  unsigned pending{};    // requests that use its memory
+  bool is_sent{};        // R-ISER-17: once
+  bool is_answered{};    // its response has come
+};
+
+class Connection final : public ChannelClient, public CmHandler {
+ public:
+  static constexpr std::size_t kLoginBytes = 8192;  // RFC 7143 §13.12: data until login ends
+  static constexpr Duration kResolveTimeout = Duration::milliseconds(1'000);
+
+  /// `cm` is made with this connection for its handler. `handle_down` is called once, from work of
+  /// its own, when no completion comes any more.
+  Connection(core::Environment& environment, const ConnectionOptions& options,
+             std::function<void()> handle_down);
+  ~Connection();
+
+  // --- life
+  Result<void> connect(std::unique_ptr<CmId> cm, std::string_view address);
+  /// True: this call began the end (R-ISER-8, without waiting).
+  bool begin_termination(std::string_view reason);
+  /// Waits until the connection is down.
+  void terminate(std::string_view reason);
+  /// The QP, once it is drained; with `destroy` the pool and the PD as well. Any number of times
+  /// (R-ISER-10).
+  void free_resources(bool destroy);
+  [[nodiscard]] ConnectionState state() const { return state_; }
+  /// Down, and everybody has been told.
+  [[nodiscard]] bool is_released() const {
+    return state_ == ConnectionState::Down && !handle_down_ && down_work_.is_idle();
+  }
+  [[nodiscard]] const std::string& reason() const { return reason_; }
+  /// Binds the iSCSI layer above; InvalidArgument unless the connection is up (R-ISER-4).
+  Result<void> bind(iscsi::DatamoverClient& client);
+  [[nodiscard]] bool is_bound() const { return client_ != nullptr; }
+  /// Without its iSCSI layer from now on.
+  void unbind() { client_ = nullptr; }
+  void set_transfer_parameters(const TransferParameters& agreed) { agreed_ = agreed; }
+
+  // --- tasks
+  /// NoSuchDevice: the connection is not up (R-ISER-14).
+  Result<void> initialise_task(Task& task) const;
+  /// The command once, then its unsolicited data as far as there is room (R-ISER-17). TryAgain:
+  /// call again after handle_room; any other error ends the task, not the connection.
+  Result<void> transmit(Task& task);
+  /// A control-type PDU without a task's data (R-ISER-16). TryAgain: later.
+  Result<void> send_control(const iscsi::OutgoingPdu& pdu);
+  /// The task's memory is the caller's again, and at the target nobody reaches it: at once after its
+  /// response or after handle_lost(). A task without response ends with the connection first:
+  /// Busy (R-ISER-19).
+  Result<void> cleanup_task(Task& task);
+
+  [[nodiscard]] bool uses_remote_invalidation() const { return remote_invalidation_; }
+  [[nodiscard]] RegistrationPool* registrations() { return pool_.get(); }
+  [[nodiscard]] Channel* channel() { return channel_.get(); }
+  std::function<void()> room_notice;  ///< transmit() and send_control() may go on
+
+  // --- CmHandler, ChannelClient
+  void handle_cm(const CmReport& report) override;
+  void handle_message(ReceiveBuffer& buffer, ByteSpan octets,
+                      std::optional<RKey> invalidated) override;
+  void handle_failure(verbs::WcStatus status) override;
+  void handle_room() override;
+  void handle_drained() override { apply(ConnectionEvent::Drained, {}); }
+
+ private:
+  /// A PDU for the iSCSI layer; those of tasks wait until their memory is out of reach.
+  struct Arrival {
+    ReceiveBuffer* buffer{};
+    ControlMessage message;
+    Task* task{};
+  };
+  void apply(ConnectionEvent event, std::string_view reason);
+  Result<void> send_request();
+  Result<void> open_resources(core::Device& device);
+  void come_down();
+  [[nodiscard]] Result<Registration> register_side(Task& task, bool target_writes,
+                                                   SendRequests& requests);
+  Result<void> send_command(Task& task);
+  Result<void> send_data_out(Task& task);
+  void release_registrations(Task& task);
+  void append_data(SendRequest& request, Task& task, std::uint32_t offset, std::uint32_t bytes);
+  [[nodiscard]] bool take_invalidation(Task* task, std::optional<RKey> invalidated);
+  void hide(Task& task);
+  /// Room in the send queue that commands under way may need to invalidate their keys.
+  [[nodiscard]] std::uint32_t reserved_sends() const {
+    return 2 * static_cast<std::uint32_t>(tasks_.size());
+  }
+  void deliver();
+
+  core::Environment& environment_;
+  const ConnectionOptions options_;
+  std::function<void()> handle_down_;
+  ConnectionState state_{ConnectionState::Init};
+  std::string reason_;
+  std::unique_ptr<CmId> cm_;
+  core::Pd* pd_{};
+  std::unique_ptr<RegistrationPool> pool_;
+  std::unique_ptr<Channel> channel_;
+  iscsi::DatamoverClient* client_{};
+  TransferParameters agreed_;
+  bool remote_invalidation_{};
+  bool destroys_{};
+  bool is_full_feature_{};
+  bool is_delivering_{};
+  std::unordered_map<std::uint32_t, Task*> tasks_;  // sent, by Initiator Task Tag
+  std::deque<Arrival> arrivals_;
+  core::Work down_work_;
+};
+
+}  // namespace weft::iser

@@ -1,0 +1,136 @@
+// Endpoints and sessions: how they come, and above all how they end.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "ulp/iser/testing/world.h"
+
+namespace weft::iser {
+namespace {
+
+using testing::PduLog;
+using testing::World;
+
+// T-ISER-2.
+TEST(IserEndpoint, PollTellsConnectedNotYetAndEnded) {
+  World world;
+  const auto live = world.initiator->connect_endpoint("1", {}, false);
+  ASSERT_TRUE(live);
+  EXPECT_EQ(world.initiator->poll_endpoint(*live, Duration::milliseconds(100)),
+            PollResult::Connected);
+  const auto nobody = world.initiator->connect_endpoint("nobody", {}, false);
+  ASSERT_TRUE(nobody);
+  const Instant before = world.environment.now();
+  EXPECT_EQ(world.initiator->poll_endpoint(*nobody, Duration::milliseconds(100)),
+            PollResult::NotYet);
+  EXPECT_EQ(world.environment.now() - before, Duration::milliseconds(100));
+  core::Work meanwhile{world.environment, core::WorkContext::UnboundWorkQueue, 0,
+                       [&] { world.initiator->disconnect_endpoint(*nobody); }};
+  meanwhile.queue(Duration::milliseconds(10));
+  EXPECT_EQ(world.initiator->poll_endpoint(*nobody, Duration::milliseconds(100)),
+            PollResult::Failed);
+  meanwhile.cancel_and_wait();
+}
+
+TEST(IserEndpoint, WhoWaitsLearnsThatNobodyAnswers) {
+  World world;
+  const auto nobody = world.initiator->connect_endpoint("nobody", {}, true);
+  ASSERT_FALSE(nobody);
+  EXPECT_EQ(nobody.error().code, ErrorCode::Io);
+  world.refuses = true;
+  EXPECT_FALSE(world.initiator->connect_endpoint("1", {}, true));
+  world.environment.advance(Duration::milliseconds(10));
+  EXPECT_EQ(world.initiator->connections(), 0U);
+}
+
+// T-ISER-3.
+TEST(IserEndpoint, BindingAfterTheEndBeganIsInvalid) {
+  World world;
+  PduLog log;
+  const auto endpoint = world.initiator->connect_endpoint("1", {}, true);
+  ASSERT_TRUE(endpoint);
+  Session* const session = world.initiator->create_session(*endpoint, {});
+  SessionConnection* const connection = world.initiator->create_connection(*session, 0);
+  ASSERT_NE(connection, nullptr);
+  EXPECT_EQ(world.initiator->create_connection(*session, 0), nullptr);
+  EXPECT_TRUE(world.initiator->find(*endpoint)->begin_termination("test"));
+  const auto bound = world.initiator->bind(*connection, *endpoint, true, log);
+  ASSERT_FALSE(bound);
+  EXPECT_EQ(bound.error().code, ErrorCode::InvalidArgument);
+  world.initiator->disconnect_endpoint(*endpoint);
+  const auto gone = world.initiator->bind(*connection, *endpoint, true, log);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, ErrorCode::InvalidArgument);
+  EXPECT_EQ(world.initiator->create_session(*endpoint, {}), nullptr);
+}
+
+TEST(IserEndpoint, WhatWasStartedWaitsForItsStop) {
+  World world;
+  PduLog log;
+  const EndpointId endpoint = world.connect(log);
+  world.login(log);
+  world.initiator->disconnect_endpoint(endpoint);
+  world.environment.advance(Duration::milliseconds(50));
+  EXPECT_EQ(log.losses, 1U);
+  EXPECT_EQ(world.initiator->connections(), 1U);
+  world.initiator->stop(*world.connection, StopFlag::Terminate);
+  world.environment.advance(Duration::milliseconds(1));
+  EXPECT_EQ(world.initiator->connections(), 0U);
+  world.initiator->stop(*world.connection, StopFlag::Terminate);
+  EXPECT_EQ(log.losses, 1U);
+}
+
+TEST(IserEndpoint, TerminatingTwiceDisconnectsOnce) {
+  World world;
+  PduLog log;
+  world.connect(log);
+  world.login(log);
+  Connection& link = world.link();
+  EXPECT_TRUE(link.begin_termination("first"));
+  EXPECT_FALSE(link.begin_termination("second"));
+  link.terminate("third");
+  EXPECT_EQ(link.state(), ConnectionState::Down);
+  EXPECT_EQ(link.reason(), "first");
+  EXPECT_EQ(log.losses, 1U);
+  world.initiator->stop(*world.connection, StopFlag::Recover);
+}
+
+// T-ISER-4.
+TEST(IserEndpoint, ADeviceThatGoesDuringIoLeavesNothing) {
+  World world;
+  PduLog log;
+  world.connect(log);
+  world.login(log);
+  Connection& link = world.link();
+  std::vector<std::vector<std::byte>> memory(8, std::vector<std::byte>(65'536));
+  std::vector<std::unique_ptr<Task>> tasks;
+  for (auto& octets : memory) {
+    tasks.push_back(std::make_unique<Task>());
+    world.set_up(*tasks.back(), true, 0, octets);
+    ASSERT_TRUE(link.transmit(*tasks.back()));
+  }
+  const auto busy = link.cleanup_task(*tasks.front());
+  ASSERT_FALSE(busy);
+  EXPECT_EQ(busy.error().code, ErrorCode::Busy);
+  world.cm->longest_step = Duration{};
+  world.cm->remove_device(0);
+  world.environment.wait_until([&] { return log.losses != 0; }, Instant::never());
+  EXPECT_EQ(link.state(), ConnectionState::Down);
+  link.free_resources(true);
+  link.free_resources(true);
+  for (const auto& task : tasks) {
+    EXPECT_TRUE(link.cleanup_task(*task));
+    EXPECT_FALSE(link.initialise_task(*task));
+    EXPECT_FALSE(link.transmit(*task));
+  }
+  const core::Device& device = world.network.host(0).device();
+  EXPECT_EQ(device.resource_count(core::ResourceKind::Qp), 0U);
+  EXPECT_EQ(device.resource_count(core::ResourceKind::Mr), 0U);
+  EXPECT_EQ(device.resource_count(core::ResourceKind::Pd), 0U);
+  world.initiator->stop(*world.connection, StopFlag::Terminate);
+}
+
+}  // namespace
+}  // namespace weft::iser

@@ -1,0 +1,340 @@
+#include "ulp/iser/target_datamover.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+#include <variant>
+
+#include "base/assert.h"
+#include "core/device.h"
+#include "wire/iscsi/data.h"
+#include "wire/iscsi/login.h"
+#include "wire/iser/private_data.h"
+
+namespace weft::iser {
+
+using wire::iscsi::Opcode;
+
+namespace {
+
+constexpr std::size_t kLoginBytes = 8192;  // RFC 7143 §13.12: data until login ends
+
+/// The whole response that a Data-In PDU with status stands for: over iSER there is no Data-In.
+[[nodiscard]] iscsi::OutgoingPdu response_of(const wire::iscsi::DataIn& data_in) {
+  wire::iscsi::ScsiResponse response;
+  response.initiator_task_tag = data_in.initiator_task_tag;
+  response.status = data_in.status;
+  response.overflow = data_in.overflow;
+  response.underflow = data_in.underflow;
+  response.residual = data_in.residual;
+  response.stat_sn = data_in.stat_sn;
+  response.exp_cmd_sn = data_in.exp_cmd_sn;
+  response.max_cmd_sn = data_in.max_cmd_sn;
+  return iscsi::OutgoingPdu{response};
+}
+
+}  // namespace
+
+TargetDatamover::TargetDatamover(core::Environment& environment, const TargetOptions& options,
+                                 std::function<void()> handle_gone)
+    : environment_(environment),
+      options_(options),
+      handle_gone_(std::move(handle_gone)),
+      gone_work_(environment, core::WorkContext::UnboundWorkQueue, 0, [this] { go(); }) {}
+
+TargetDatamover::~TargetDatamover() {
+  WEFT_ASSERT(channel_ == nullptr || is_ending_, "a datamover is terminated before it goes");
+  gone_work_.cancel_and_wait();
+  waiting_.clear();
+  channel_.reset();
+  if (pd_ != nullptr) {
+    const auto gone = core::deallocate_pd(*pd_);
+    WEFT_ASSERT(gone, "everything inside was this connection's");
+  }
+}
+
+Result<void> TargetDatamover::accept(std::unique_ptr<CmId> cm, ByteSpan private_data) {
+  WEFT_ASSERT(client_ != nullptr, "the client is set first");
+  cm_ = std::move(cm);
+  core::Device& device = *cm_->device();
+  const auto pd = core::allocate_pd(device, {}, "isert");
+  if (!pd) {
+    return std::unexpected(pd.error());
+  }
+  pd_ = *pd;
+  auto channel =
+      Channel::create(*pd_,
+                      {.send_depth = std::min(options_.send_depth,
+                                              device.attributes().max_qp_wr - 1),
+                       .receive_depth = options_.receives + 1,
+                       .signal_interval = 16,  // policy; what must be known is signalled anyway
+                       .caller = "isert"},
+                      *this);
+  if (!channel) {
+    return std::unexpected(channel.error());
+  }
+  channel_ = std::move(*channel);
+  if (auto set = cm_->set_qp(channel_->qp()); !set) {
+    return set;
+  }
+  if (auto posted = channel_->post_single(wire::iser::kAllHeaderBytes + kLoginBytes); !posted) {
+    return posted;
+  }
+  const auto peer = wire::parse<wire::iser::PrivateData>(private_data);
+  remote_invalidation_ =
+      options_.uses_remote_invalidation && peer && !peer->lacks_remote_invalidation;
+  const auto own =
+      wire::pack(wire::iser::PrivateData{.lacks_remote_invalidation = !remote_invalidation_});
+  verbs::ConnectionParameters parameters;
+  parameters.qpn = channel_->qp().number();
+  parameters.responder_resources = 1;
+  parameters.initiator_depth = options_.reads;
+  parameters.rnr_retry_count = 7;
+  parameters.private_data = {own.begin(), own.end()};
+  return cm_->accept(parameters);
+}
+
+void TargetDatamover::handle_cm(const CmReport& report) {
+  if (report.event != CmEvent::Established) {
+    end("the connection has ended");
+  }
+}
+
+void TargetDatamover::handle_failure(verbs::WcStatus status) {
+  end(fmt::format("a work request ended in status {}", std::to_underlying(status)));
+}
+
+void TargetDatamover::handle_message(ReceiveBuffer& buffer, ByteSpan octets,
+                                     std::optional<RKey> /*invalidated*/) {
+  if (is_ending_) {
+    return;
+  }
+  const auto message = parse_message(octets);
+  if (!message) {
+    end(message.error().reason);
+    return;
+  }
+  if (const auto* const hello = std::get_if<wire::iser::Hello>(&*message)) {
+    answer_hello(*hello);
+  } else if (const auto* const control = std::get_if<ControlMessage>(&*message)) {
+    const Opcode opcode = control->pdu.basic_header().opcode;
+    if (opcode == Opcode::ScsiCommand && !take_command(*control)) {
+      end("a command without the STag of its data");
+      return;
+    }
+    if (opcode == Opcode::LoginRequest && !is_ring_open_) {  // the next one's place
+      if (!channel_->post_single(wire::iser::kAllHeaderBytes + kLoginBytes)) {
+        end("no further receive");
+        return;
+      }
+    }
+    client_->handle_pdu(control->pdu, environment_.now());
+  } else {
+    end("a HelloReply to a target");
+    return;
+  }
+  channel_->give_back(buffer);
+}
+
+bool TargetDatamover::take_command(const ControlMessage& message) {
+  const auto command = message.pdu.as<wire::iscsi::ScsiCommand>();
+  const std::uint32_t bytes = command.expected_data_transfer_length;
+  TaskMemory memory{.header = message.header};
+  memory.write_bytes = command.write ? bytes : 0;
+  memory.read_bytes = command.read ? bytes : 0;
+  // Without the key of all that is not immediate there must be no more (RFC 7145 §7.3.1): the
+  // unsolicited rest is looked at when it is asked for.
+  if (memory.read_bytes != 0 && !message.header.has_read_stag) {
+    return false;
+  }
+  if (memory.write_bytes > message.pdu.data.size() && command.final &&
+      !message.header.has_write_stag) {
+    return false;
+  }
+  tasks_.insert_or_assign(command.initiator_task_tag, memory);
+  return true;
+}
+
+void TargetDatamover::answer_hello(const wire::iser::Hello& hello) {
+  using wire::iser::kVersion;
+  const bool fits = hello.min_version <= kVersion && kVersion <= hello.max_version;
+  const auto reply = wire::pack(wire::iser::HelloReply{
+      .rejected = !fits, .ord = std::min<std::uint16_t>(options_.reads, hello.ird)});
+  auto request = channel_->make_send({reply.begin(), reply.end()});
+  request->must_signal = true;
+  enqueue(std::move(request));
+  if (!fits) {
+    terminate(Ending::AfterOutput, "the initiator speaks no version of iSER that this end does");
+  }
+}
+
+void TargetDatamover::send_control(iscsi::OutgoingPdu pdu) {
+  if (is_ending_) {
+    return;
+  }
+  const Opcode opcode = pdu.basic_header().opcode;
+  if (opcode == Opcode::ScsiResponse) {
+    send_response(pdu);
+    return;
+  }
+  if (opcode == Opcode::LoginResponse && !is_ring_open_) {
+    const auto response = pdu.as<wire::iscsi::LoginResponse>();
+    if (response.transit && response.next_stage == wire::iscsi::LoginStage::FullFeature &&
+        response.status == wire::iscsi::LoginStatus::Success) {
+      is_ring_open_ = true;  // before the initiator learns that it may send
+      if (!channel_->open_ring(options_.receives,
+                               wire::iser::kAllHeaderBytes + options_.receive_data_bytes)) {
+        end("no receives");
+        return;
+      }
+    }
+  }
+  auto request = channel_->make_send(to_message({}, pdu));
+  request->must_signal = true;
+  enqueue(std::move(request));
+}
+
+void TargetDatamover::send_response(const iscsi::OutgoingPdu& pdu) {
+  auto response = pdu.as<wire::iscsi::ScsiResponse>();
+  response.exp_data_sn = 0;  // the initiator has seen neither Data-In nor R2T
+  iscsi::OutgoingPdu changed = pdu;
+  changed.set_header(response);
+  auto request = channel_->make_send(to_message({}, changed));
+  request->must_signal = true;
+  const auto found = tasks_.find(response.initiator_task_tag);
+  if (found != tasks_.end()) {
+    const wire::iser::ControlHeader& header = found->second.header;
+    if (remote_invalidation_ && (header.has_read_stag || header.has_write_stag)) {
+      request->wr.opcode = verbs::WrOpcode::SendWithInvalidate;
+      request->wr.invalidate_rkey =
+          RKey{header.has_read_stag ? header.read_stag : header.write_stag};
+    }
+    tasks_.erase(found);
+  }
+  enqueue(std::move(request));
+}
+
+void TargetDatamover::put_data(iscsi::OutgoingPdu data_in) {
+  if (is_ending_) {
+    return;
+  }
+  const auto header = data_in.as<wire::iscsi::DataIn>();
+  const auto found = tasks_.find(header.initiator_task_tag);
+  const std::size_t bytes = data_in.data().size();
+  if (found == tasks_.end() || header.buffer_offset > found->second.read_bytes ||
+      bytes > found->second.read_bytes - header.buffer_offset) {
+    end("data beyond what the command reads");
+    return;
+  }
+  auto request = std::make_unique<SendRequest>();
+  request->pdu = std::move(data_in);
+  request->sges.push_back(channel_->sge_of(request->pdu.data()));
+  request->wr.opcode = verbs::WrOpcode::RdmaWrite;
+  request->wr.remote_address = found->second.header.read_base_offset + header.buffer_offset;
+  request->wr.rkey = RKey{found->second.header.read_stag};
+  enqueue(std::move(request));
+  if (header.has_status) {
+    send_response(response_of(header));
+  }
+}
+
+void TargetDatamover::get_data(iscsi::OutgoingPdu r2t, MutableByteSpan into) {
+  if (is_ending_) {
+    return;
+  }
+  const auto header = r2t.as<wire::iscsi::R2t>();
+  const auto found = tasks_.find(header.initiator_task_tag);
+  if (found == tasks_.end() || !found->second.header.has_write_stag) {
+    end("a command announced unsolicited data only, and did not send it all");
+    return;
+  }
+  TaskMemory& memory = found->second;
+  // The first octet that is asked for is the first that was not announced as unsolicited.
+  const std::uint32_t begin = memory.write_begin.value_or(header.buffer_offset);
+  memory.write_begin = begin;
+  if (header.buffer_offset < begin || header.desired_length != into.size()) {
+    end("data was asked for that came unsolicited");
+    return;
+  }
+  auto request = std::make_unique<SendRequest>();
+  request->sges.push_back(channel_->sge_of(into));
+  request->wr.opcode = verbs::WrOpcode::RdmaRead;
+  request->wr.remote_address = memory.header.write_base_offset + (header.buffer_offset - begin);
+  request->wr.rkey = RKey{memory.header.write_stag};
+  request->must_signal = true;
+  request->done = [this, tag = header.target_transfer_tag](verbs::WcStatus status) {
+    if (status == verbs::WcStatus::Success && !is_ending_) {
+      client_->handle_data_fetched(tag, environment_.now());
+    }
+  };
+  enqueue(std::move(request));
+}
+
+void TargetDatamover::enable(bool header_digest, bool data_digest,
+                             std::size_t /*max_receive_bytes*/) {
+  if (header_digest || data_digest) {
+    end("digests were negotiated, which iSER has none of");
+  }
+}
+
+void TargetDatamover::terminate(Ending ending, std::string_view reason) {
+  if (ending == Ending::AfterOutput && !is_ending_ && channel_ != nullptr) {
+    if (!ends_after_output_) {
+      ends_after_output_ = true;
+      reason_ = reason;
+    }
+    if (!waiting_.empty() || !channel_->sends().is_idle()) {
+      return;  // handle_room() looks again
+    }
+  }
+  end(reason);
+}
+
+void TargetDatamover::enqueue(std::unique_ptr<SendRequest> request) {
+  waiting_.push_back(std::move(request));
+  flush();
+}
+
+void TargetDatamover::flush() {
+  while (!is_ending_ && !waiting_.empty() && channel_->sends().room() != 0) {
+    SendRequests one;
+    one.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+    if (const auto posted = channel_->sends().post(std::move(one)); !posted) {
+      end(posted.error().reason);
+    }
+  }
+}
+
+void TargetDatamover::handle_room() {
+  flush();
+  if (ends_after_output_ && waiting_.empty() && channel_->sends().is_idle()) {
+    end(reason_);
+  }
+}
+
+void TargetDatamover::end(std::string_view reason) {
+  if (std::exchange(is_ending_, true)) {
+    return;
+  }
+  if (reason_.empty()) {
+    reason_ = reason;
+  }
+  cm_->disconnect();
+  channel_->drain();
+}
+
+void TargetDatamover::go() {
+  waiting_.clear();
+  tasks_.clear();
+  channel_.reset();
+  if (iscsi::DatamoverClient* const client = std::exchange(client_, nullptr); client != nullptr) {
+    client->handle_lost(reason_, environment_.now());
+  }
+  if (auto handle = std::exchange(handle_gone_, {}); handle) {
+    handle();
+  }
+  environment_.notify();
+}
+
+}  // namespace weft::iser

@@ -1,0 +1,99 @@
+#pragma once
+
+// The target half of iSER: a datamover for src/iscsi that READs what commands write and WRITEs what
+// they read (RFC 7145 §7.3, RFC 5047 §8). One thread: that of its completions.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "core/environment.h"
+#include "core/work.h"
+#include "iscsi/datamover.h"
+#include "ulp/iser/channel.h"
+#include "ulp/iser/connection_manager.h"
+#include "ulp/iser/message.h"
+
+namespace weft::iser {
+
+struct TargetOptions {
+  std::uint32_t receives{128};              ///< posted after login; a power of two
+  std::uint32_t receive_data_bytes{8'192};  ///< of a PDU: MaxRecvDataSegmentLength of the target
+  std::uint32_t send_depth{1'024};          ///< work requests; what is beyond waits
+  std::uint8_t reads{16};                   ///< RDMA READs under way at once, at most
+  bool uses_remote_invalidation{true};
+};
+
+class TargetDatamover final : public iscsi::Datamover, public ChannelClient, public CmHandler {
+ public:
+  /// `handle_gone` is called once, from work of its own, after the client's handle_lost(): the
+  /// datamover may be freed when it has returned.
+  TargetDatamover(core::Environment& environment, const TargetOptions& options,
+                  std::function<void()> handle_gone);
+  ~TargetDatamover();
+
+  /// Must be called before accept(); outlives the datamover's handle_lost().
+  void set_client(iscsi::DatamoverClient& client) { client_ = &client; }
+  /// The answer to a request to connect; `cm` has this datamover for its handler. A refusal ends
+  /// nothing: the datamover was not used.
+  Result<void> accept(std::unique_ptr<CmId> cm, ByteSpan private_data);
+
+  // --- Datamover
+  void send_control(iscsi::OutgoingPdu pdu) override;
+  void put_data(iscsi::OutgoingPdu data_in) override;
+  void get_data(iscsi::OutgoingPdu r2t, MutableByteSpan into) override;
+  /// Digests are the transport's business (RFC 7145 §7.1).
+  void enable(bool header_digest, bool data_digest, std::size_t max_receive_bytes) override;
+  void terminate(Ending ending, std::string_view reason) override;
+
+  // --- ChannelClient, CmHandler
+  void handle_message(ReceiveBuffer& buffer, ByteSpan octets,
+                      std::optional<RKey> invalidated) override;
+  void handle_failure(verbs::WcStatus status) override;
+  void handle_room() override;
+  void handle_drained() override { gone_work_.queue(); }
+  void handle_cm(const CmReport& report) override;
+
+  [[nodiscard]] std::size_t tasks() const { return tasks_.size(); }
+  [[nodiscard]] const std::string& reason() const { return reason_; }
+
+ private:
+  /// Where the memory of a command is, from its PDU until its response.
+  struct TaskMemory {
+    wire::iser::ControlHeader header;
+    std::uint32_t write_bytes{};
+    std::uint32_t read_bytes{};
+    /// Offset in the command's data of the first octet at the Write Base Offset.
+    std::optional<std::uint32_t> write_begin;
+  };
+  [[nodiscard]] bool take_command(const ControlMessage& message);
+  void answer_hello(const wire::iser::Hello& hello);
+  void send_response(const iscsi::OutgoingPdu& pdu);
+  void enqueue(std::unique_ptr<SendRequest> request);
+  void flush();
+  void end(std::string_view reason);
+  void go();
+
+  core::Environment& environment_;
+  const TargetOptions options_;
+  std::function<void()> handle_gone_;
+  iscsi::DatamoverClient* client_{};
+  std::unique_ptr<CmId> cm_;
+  core::Pd* pd_{};
+  std::unique_ptr<Channel> channel_;
+  bool remote_invalidation_{};
+  bool is_ring_open_{};
+  bool is_ending_{};
+  bool ends_after_output_{};
+  std::string reason_;
+  std::unordered_map<std::uint32_t, TaskMemory> tasks_;  // by Initiator Task Tag
+  std::deque<std::unique_ptr<SendRequest>> waiting_;     // for room, in order
+  core::Work gone_work_;
+};
+
+}  // namespace weft::iser
