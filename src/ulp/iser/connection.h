@@ -23,6 +23,7 @@
 #include "ulp/iser/message.h"
 #include "ulp/iser/registration.h"
 #include "ulp/iser/unsolicited_plan.h"
+#include "wire/iscsi/scsi_command.h"
 
 namespace weft::iser {
 

@@ -9,6 +9,7 @@
 #include "core/device.h"
 #include "wire/iscsi/data.h"
 #include "wire/iscsi/login.h"
+#include "wire/iscsi/scsi_command.h"
 #include "wire/iser/private_data.h"
 
 namespace weft::iser {
@@ -139,7 +140,8 @@ void TargetDatamover::handle_message(ReceiveBuffer& buffer, ByteSpan octets,
 bool TargetDatamover::take_command(const ControlMessage& message) {
   const auto command = message.pdu.as<wire::iscsi::ScsiCommand>();
   const std::uint32_t bytes = command.expected_data_transfer_length;
-  TaskMemory memory{.header = message.header};
+  TaskMemory memory;
+  memory.header = message.header;
   memory.write_bytes = command.write ? bytes : 0;
   memory.read_bytes = command.read ? bytes : 0;
   // Without the key of all that is not immediate there must be no more (RFC 7145 §7.3.1): the
@@ -199,18 +201,25 @@ void TargetDatamover::send_response(const iscsi::OutgoingPdu& pdu) {
   response.exp_data_sn = 0;  // the initiator has seen neither Data-In nor R2T
   iscsi::OutgoingPdu changed = pdu;
   changed.set_header(response);
-  auto request = channel_->make_send(to_message({}, changed));
-  request->must_signal = true;
-  const auto found = tasks_.find(response.initiator_task_tag);
-  if (found != tasks_.end()) {
-    const wire::iser::ControlHeader& header = found->second.header;
-    if (remote_invalidation_ && (header.has_read_stag || header.has_write_stag)) {
-      request->wr.opcode = verbs::WrOpcode::SendWithInvalidate;
-      request->wr.invalidate_rkey =
-          RKey{header.has_read_stag ? header.read_stag : header.write_stag};
-    }
+  wire::iser::ControlHeader header;
+  if (const auto found = tasks_.find(response.initiator_task_tag); found != tasks_.end()) {
+    header = found->second.header;
     tasks_.erase(found);
   }
+  if (remote_invalidation_ && (header.has_read_stag || header.has_write_stag)) {
+    send_invalidating(changed, RKey{header.has_read_stag ? header.read_stag : header.write_stag});
+    return;
+  }
+  auto request = channel_->make_send(to_message({}, changed));
+  request->must_signal = true;
+  enqueue(std::move(request));
+}
+
+void TargetDatamover::send_invalidating(const iscsi::OutgoingPdu& pdu, RKey rkey) {
+  auto request = channel_->make_send(to_message({}, pdu));
+  request->must_signal = true;
+  request->wr.opcode = verbs::WrOpcode::SendWithInvalidate;
+  request->wr.invalidate_rkey = rkey;
   enqueue(std::move(request));
 }
 

@@ -51,6 +51,9 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   void enable(bool header_digest, bool data_digest, std::size_t max_receive_bytes) override;
   void terminate(Ending ending, std::string_view reason) override;
 
+  /// A PDU whose SEND invalidates this key of the peer's: send_control() chooses the task's.
+  void send_invalidating(const iscsi::OutgoingPdu& pdu, RKey rkey);
+
   // --- ChannelClient, CmHandler
   void handle_message(ReceiveBuffer& buffer, ByteSpan octets,
                       std::optional<RKey> invalidated) override;
