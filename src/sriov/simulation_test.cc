@@ -68,6 +68,13 @@ TEST(SriovSimulation, EveryMadReachesWhomItIsMeantFor) {
   }
 }
 
+/// Back at the first port, the function's IDs are still in time-wait there.
+TEST(SriovSimulation, AFunctionThatMovesAwayAndBackMayLoseItsConnections) {
+  for (const std::string& finding : run_one(114, kScenarios[1])) {
+    ADD_FAILURE() << finding;
+  }
+}
+
 TEST(SriovSimulation, SixtyFourFunctionsShareAPort) {
   const Scenario scenario{.functions = 64, .loss = 5, .has_failures = true, .moves = 600};
   for (const std::string& finding : run_one(1, scenario)) {

@@ -123,8 +123,7 @@ class World {
   void serve(std::size_t port, std::uint64_t receiver, bool must_arrive);
   void send_own(std::size_t port);
   void check_request(std::size_t port, const MadBytes& mad);
-  void check_id(std::size_t port, const MadBytes& mad);
-  [[nodiscard]] std::uint32_t wire_id_of(std::size_t port, std::uint64_t cookie) const;
+  void check_id(std::size_t port, const Life& life, const MadBytes& mad);
   void transmit(Packet packet);
   void arrive(const Packet& packet);
   void arrive_at_sa(const Packet& packet);
@@ -150,6 +149,8 @@ class World {
   std::uint64_t order_{};
   std::map<std::pair<Instant, std::uint64_t>, Packet> under_way_;
   std::map<std::pair<std::size_t, std::uint32_t>, std::uint64_t> cookie_of_id_;
+  /// The ID on the wire of a life's end of a connection, which moves with the function.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> wire_ids_;
   std::set<std::pair<std::size_t, std::uint64_t>> seen_requests_;
   std::map<Lid, Instant> last_own_;  ///< when the last request of a port to SA arrives
   Instant next_tick_;

@@ -130,7 +130,8 @@ void World::move_away(Life& life) {
     life.has_moved = true;
     life.join.reset();  // what it had asked for at the old port is not answered
     for (End& end : life.cm->ends) {
-      if (lost && std::ranges::find(*lost, wire_id_of(from, end.cookie)) != lost->end()) {
+      const auto id = wire_ids_.find({life.number, end.cookie});
+      if (lost && id != wire_ids_.end() && std::ranges::find(*lost, id->second) != lost->end()) {
         end.state = EndState::Closed;
         end.peer = 0;  // its number is not used again
       }

@@ -94,7 +94,7 @@ void World::serve(std::size_t port, std::uint64_t receiver, bool must_arrive) {
   const Life* const life = at(port, decision->function);
   if (decision->action() == Action::SendToWire) {
     const auto mad = mux(port).poll_wire(now_);
-    check_id(port, mad->bytes);
+    check_id(port, *life, mad->bytes);
     Packet packet{.sender = life->number, .receiver = receiver, .must_arrive = must_arrive};
     packet.to = mad->to.lid;
     packet.mad.slid = kLids[port];
@@ -141,7 +141,7 @@ void World::check_request(std::size_t port, const MadBytes& bytes) {
 }
 
 /// An ID on the wire stands for one connection for ever: the cycle is long.
-void World::check_id(std::size_t port, const MadBytes& mad) {
+void World::check_id(std::size_t port, const Life& life, const MadBytes& mad) {
   const wire::MadHeader header = header_of(mad);
   const auto attribute = static_cast<wire::CmAttribute>(header.attribute_id);
   const std::uint32_t local = communication_ids_of(mad).local;
@@ -149,22 +149,13 @@ void World::check_id(std::size_t port, const MadBytes& mad) {
       attribute == wire::CmAttribute::SidrRep) {
     return;
   }
+  wire_ids_[{life.number, cookie_of(mad)}] = local;
   const auto [known, is_new] = cookie_of_id_.try_emplace({port, local}, cookie_of(mad));
   expect(is_new || known->second == cookie_of(mad),
          "an ID stands for two connections: port " + std::to_string(port) + ", connections " +
              std::to_string(known->second) + " and " + std::to_string(cookie_of(mad)) + ", " +
              std::string{wire::attribute_name(header.mgmt_class, header.attribute_id)} + ", at " +
              std::to_string(now_.since_start().milliseconds()) + " ms");
-}
-
-/// The ID on the wire of a connection's end at a port; 0 if it has not sent anything from there.
-std::uint32_t World::wire_id_of(std::size_t port, std::uint64_t cookie) const {
-  for (const auto& [id, owner] : cookie_of_id_) {
-    if (id.first == port && owner == cookie) {
-      return id.second;
-    }
-  }
-  return 0;
 }
 
 void World::transmit(Packet packet) {
