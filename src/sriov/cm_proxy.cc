@@ -98,8 +98,12 @@ OrReason<void> CmProxy::translate_outbound(FunctionId function, MadBytes& mad, I
   }
   CommunicationId* id = is_request ? ids_.find(function, pair.local)
                                    : ids_.find_with_peer(function, pair.local, pair.remote);
-  if (is_request && id != nullptr && id->is_closing && !planted(PlantedBug::ClosingIdReused)) {
-    id = nullptr;  // its number may still be known to an earlier peer
+  // A request repeats itself, but not under the ID of an answer or of a connection that is over:
+  // an earlier peer may still know that one.
+  const bool may_repeat = id != nullptr && id->is_of_request &&
+                          (!id->is_closing || planted(PlantedBug::ClosingIdReused));
+  if (is_request && !may_repeat) {
+    id = nullptr;
   }
   if (id == nullptr) {
     if (row->outbound == OutboundId::Known) {
@@ -111,6 +115,7 @@ OrReason<void> CmProxy::translate_outbound(FunctionId function, MadBytes& mad, I
     }
     id = *created;
     id->peer = is_request ? 0 : pair.remote;
+    id->is_of_request = is_request;
   }
   if (row->attribute == CmAttribute::Rtu) {
     ids_.establish(*id);

@@ -100,6 +100,20 @@ TEST_F(SriovCm, ARequestGoesByTheGidInIt) {  // R-SRI-7
   EXPECT_EQ(refused, Reason::UnknownEmbeddedGid);
 }
 
+/// The peer gives up before it hears of the answer, so that nothing on the wire names its ID.
+TEST_F(SriovCm, ARequestHasAnotherIdThanAnAnswerThatWasGivenUp) {  // R-SRI-7
+  std::ignore = receive(CmAttribute::Req, req_to(0xA));
+  const auto rep =
+      send(kA, CmAttribute::Rep,
+           wire::Rep{.local_communication_id = kForced, .remote_communication_id = kPeersId});
+  EXPECT_EQ(receive(CmAttribute::Rej, wire::Rej{.local_communication_id = kPeersId,
+                                                .reason = wire::RejectReason::Timeout}),
+            (CmProxy::Owner{kA, Reason::PeerCommunicationId}));
+  const auto req = send(kA, CmAttribute::Req, wire::Req{.local_communication_id = kForced});
+  ASSERT_TRUE(rep && req);
+  EXPECT_NE(req->local, rep->local);
+}
+
 TEST_F(SriovCm, AnAnswerToARequestHasAnIdOfItsOwn) {
   std::ignore = receive(CmAttribute::Req, req_to(0xA));
   const auto mra = send(kA, CmAttribute::Mra, wire::Mra{kForced, kPeersId});

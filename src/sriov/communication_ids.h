@@ -29,6 +29,7 @@ struct CommunicationId {
   std::uint32_t local{};     ///< as the function knows it
   std::uint32_t physical{};  ///< on the wire
   std::uint32_t peer{};      ///< the peer's ID; 0 as long as it is unknown
+  bool is_of_request{};      ///< of a request of the function's own, which it may repeat
   bool is_established{};     ///< both sides have answered
   bool is_closing{};         ///< its release is scheduled
   bool is_orphan{};          ///< its function is gone

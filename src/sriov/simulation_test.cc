@@ -75,6 +75,15 @@ TEST(SriovSimulation, AFunctionThatMovesAwayAndBackMayLoseItsConnections) {
   }
 }
 
+/// A function answers a REQ whose sender has given up, and uses the number for a REQ of its own.
+TEST(SriovSimulation, ARequestAfterAnAnswerThatWasGivenUp) {
+  for (const std::uint64_t seed : {206U, 543U}) {
+    for (const std::string& finding : run_one(seed, kScenarios[1])) {
+      ADD_FAILURE() << finding;
+    }
+  }
+}
+
 TEST(SriovSimulation, SixtyFourFunctionsShareAPort) {
   const Scenario scenario{.functions = 64, .loss = 5, .has_failures = true, .moves = 600};
   for (const std::string& finding : run_one(1, scenario)) {
