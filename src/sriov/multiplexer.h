@@ -103,6 +103,10 @@ class Multiplexer {
   [[nodiscard]] std::optional<Gid> gid_of(FunctionId function) const {
     return gids_.gid_of(function);
   }
+  /// The P_Key table that the function reads.
+  [[nodiscard]] std::vector<PKey> pkeys_of(FunctionId function) const {
+    return pkeys_.table_of(function);
+  }
   [[nodiscard]] Qpn proxy_qpn(FunctionId function, SpecialQp qp) const {
     return numbers_.proxy(function, qp);
   }
