@@ -8,10 +8,15 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "wire/protection_tuple.h"
 
 namespace weft::scsi {
 
-inline constexpr std::size_t kTupleBytes = 8;
+using wire::crc_t10_dif;
+using wire::ip_checksum;
+using wire::ProtectionTuple;
+
+inline constexpr std::size_t kTupleBytes = wire::kSizeOf<ProtectionTuple>;
 
 /// How a medium is formatted; which tags mean what.
 enum class ProtectionType : std::uint8_t { None, Type1, Type2, Type3 };
@@ -20,19 +25,9 @@ enum class ProtectionType : std::uint8_t { None, Type1, Type2, Type3 };
 /// that have no instruction for the former.
 enum class GuardKind : std::uint8_t { Crc, IpChecksum };
 
-struct ProtectionTuple {
-  std::uint16_t guard{};
-  std::uint16_t application_tag{};
-  std::uint32_t reference_tag{};
-  bool operator==(const ProtectionTuple&) const = default;
-};
-
 [[nodiscard]] ProtectionTuple load_tuple(ByteSpan octets);
 void store_tuple(MutableByteSpan octets, const ProtectionTuple& tuple);
 
-/// CRC-16 with the polynomial 8BB7h (SBC-3 §4.22.4.2), continued from `seed`.
-[[nodiscard]] std::uint16_t crc_t10_dif(ByteSpan data, std::uint16_t seed = 0);
-[[nodiscard]] std::uint16_t ip_checksum(ByteSpan data);
 [[nodiscard]] std::uint16_t guard_of(GuardKind kind, ByteSpan data);
 
 /// What tuples of consecutive blocks have to be.

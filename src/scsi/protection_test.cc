@@ -3,15 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 namespace weft::scsi {
 namespace {
-
-ByteSpan text(std::string_view characters) {
-  return std::as_bytes(std::span{characters.data(), characters.size()});
-}
 
 std::vector<std::byte> blocks(std::size_t count) {
   std::vector<std::byte> data(count * 512);
@@ -19,25 +14,6 @@ std::vector<std::byte> blocks(std::size_t count) {
     data[i] = static_cast<std::byte>(i * 31 & 0xFF);
   }
   return data;
-}
-
-TEST(Protection, CrcHasTheValuesOfTheStandard) {  // SBC-3 §4.22.4.3, Table 27
-  EXPECT_EQ(crc_t10_dif(std::vector<std::byte>(32)), 0x0000);
-  EXPECT_EQ(crc_t10_dif(std::vector<std::byte>(32, std::byte{0xFF})), 0xA293);
-  std::vector<std::byte> counting(32);
-  for (unsigned i = 0; i < counting.size(); ++i) {
-    counting[i] = static_cast<std::byte>(i);
-  }
-  EXPECT_EQ(crc_t10_dif(counting), 0x0224);
-  EXPECT_EQ(crc_t10_dif(text("123456789")), 0xD0DB);  // the catalogue's check value
-  EXPECT_EQ(crc_t10_dif(text("6789"), crc_t10_dif(text("12345"))), 0xD0DB);
-}
-
-TEST(Protection, IpChecksumIsThatOfRfc1071) {
-  const std::vector<std::byte> data{std::byte{0x00}, std::byte{0x01}, std::byte{0xF2},
-                                    std::byte{0x03}, std::byte{0xF4}, std::byte{0xF5},
-                                    std::byte{0xF6}, std::byte{0xF7}};
-  EXPECT_EQ(ip_checksum(data), static_cast<std::uint16_t>(~0xDDF2u & 0xFFFFu));  // RFC 1071 §3
 }
 
 TEST(Protection, EachTagIsComparedInOrder) {

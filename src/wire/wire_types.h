@@ -66,6 +66,7 @@
 #include "wire/opa/vema_mad.h"
 #include "wire/opa/vesw_port_counters.h"
 #include "wire/opa/vesw_port_info.h"
+#include "wire/protection_tuple.h"
 #include "wire/rdeth.h"
 #include "wire/reth.h"
 #include "wire/sriov/tunnel_headers.h"
@@ -125,6 +126,6 @@ using AllWireTypes = TypeList<
     iscsi::TaskManagementRequest, iscsi::TaskManagementResponse, iscsi::DataOut, iscsi::DataIn,
     iscsi::R2t, iscsi::AsyncMessage, iscsi::TextRequest, iscsi::TextResponse, iscsi::LoginRequest,
     iscsi::LoginResponse, iscsi::LogoutRequest, iscsi::LogoutResponse, iscsi::SnackRequest,
-    iscsi::Reject, iscsi::NopOut, iscsi::NopIn>;
+    iscsi::Reject, iscsi::NopOut, iscsi::NopIn, ProtectionTuple>;
 
 }  // namespace weft::wire
