@@ -73,6 +73,7 @@ Result<Mr*> allocate_mr_integrity(Pd& pd, std::uint32_t max_data, std::uint32_t 
   }
   return create(pd, MrType::Integrity, caller, [&](Mr& mr) {
     mr.max_entries_ = max_data;
+    mr.max_metadata_entries_ = max_meta;
     mr.signature = std::make_unique<SignatureAttributes>();
     return device.operations().allocate_mr_integrity(mr, max_data, max_meta);
   });

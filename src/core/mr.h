@@ -38,6 +38,8 @@ class Mr final : public Resource {
   }
   /// Entries of the page or element list that it was made for.
   [[nodiscard]] std::uint32_t max_entries() const { return max_entries_; }
+  /// The same of an integrity region's list of protection information.
+  [[nodiscard]] std::uint32_t max_metadata_entries() const { return max_metadata_entries_; }
 
   // Set by the driver when it makes the region, then by mapping.
   LKey lkey{};
@@ -57,6 +59,7 @@ class Mr final : public Resource {
   Pd& pd_;
   const MrType type_;
   std::uint32_t max_entries_{};
+  std::uint32_t max_metadata_entries_{};
 };
 
 /// For registration by work requests (R-MR-1). InvalidArgument: Integrity, or more entries than the
@@ -98,7 +101,10 @@ void update_fast_registration_key(Mr& mr, std::uint8_t low_byte);
 Result<std::uint32_t> map_mr_sg(Mr& mr, std::span<const ScatterEntry> list, std::uint32_t* offset,
                                 std::uint32_t page_size);
 
-/// The same of an integrity region's two lists, each whole or not at all (R-MR-4).
+/// The same of an integrity region's two lists, each whole or not at all (R-MR-4). The region's
+/// `signature` is set before, since its length, which is the wire's, depends on it: `length` and
+/// the keys are those of the wire's form. InvalidArgument: also, lists that are not what the
+/// attributes ask for.
 struct MappedList {
   std::span<const ScatterEntry> list{};
   std::uint32_t* offset{};

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "core/device.h"
 #include "core/testing/engine_pair.h"
 #include "core/xrcd.h"
 
@@ -64,8 +65,18 @@ TEST(Qps, HoldTheirPdAndCqsAndTellTheirCapabilities) {
   EXPECT_EQ(pair.a.send_cq->uses(), 1U);
 }
 
+DeviceOperations operations_without_integrity() {
+  DeviceOperations operations = engine::engine_operations();
+  operations.query_device = [](Device& device) {
+    auto attributes = engine::engine_operations().query_device(device);
+    attributes->capabilities = attributes->capabilities.without(DeviceCapability::Integrity);
+    return attributes;
+  };
+  return operations;
+}
+
 TEST(Qps, AreRefusedWithPartsThatDoNotGoTogether) {
-  EnginePair pair;
+  EnginePair pair{{}, {.operations = operations_without_integrity}};
   const auto code_of = [&](QpInit init) { return create_qp(*pair.a.pd, init).error().code; };
   QpInit init = plain_init(pair.a);
   init.send_cq = nullptr;

@@ -1,51 +1,14 @@
 #pragma once
 
-#include <cstdint>
+#include "verbs/signature.h"
 
 namespace weft::core {
 
-/// Protection information in one domain, memory or wire (`struct ib_sig_domain`; T10 SBC-3 §4.22).
-struct T10DifDomain {
-  enum class Guard : std::uint8_t { Crc, IpChecksum };
-  Guard guard{Guard::Crc};
-  std::uint16_t protection_interval{512};  ///< bytes of data that one tuple protects
-  std::uint16_t guard_seed{};
-  std::uint16_t application_tag{};
-  std::uint32_t reference_tag{};
-  bool remaps_reference_tag{};  ///< it grows by one with each interval
-  bool application_escape{};    ///< an application tag of FFFF: the interval is not checked
-  bool reference_escape{};      ///< with a reference tag of FFFFFFFF besides
-  std::uint16_t application_check_mask{0xFFFF};
-};
-
-enum class SignatureType : std::uint8_t { None, T10Dif };
-
-struct SignatureDomain {
-  SignatureType type{SignatureType::None};
-  T10DifDomain dif;
-};
-
-/// What an integrity region does to data on its way (`struct ib_sig_attrs`): with protection
-/// information on the wire alone it is inserted, in memory alone stripped, in both passed.
-struct SignatureAttributes {
-  /// Bits of bytes of a tuple that are checked: C0 the guard, 30 the application tag, 0F the
-  /// reference tag.
-  std::uint8_t check_mask{};
-  SignatureDomain memory{};
-  SignatureDomain wire{};
-  std::uint64_t metadata_length{};  ///< bytes; as mapped
-};
-
-enum class SignatureError : std::uint8_t { BadGuard, BadReferenceTag, BadApplicationTag };
-
-/// What a check found (`struct ib_mr_status`).
-struct SignatureStatus {
-  bool failed{};
-  SignatureError error{};
-  std::uint32_t expected{};
-  std::uint32_t actual{};
-  std::uint64_t offset{};  ///< bytes on the wire; divided by interval + 8: the interval
-  std::uint32_t key{};
-};
+using verbs::SignatureAttributes;
+using verbs::SignatureDomain;
+using verbs::SignatureError;
+using verbs::SignatureStatus;
+using verbs::SignatureType;
+using verbs::T10DifDomain;
 
 }  // namespace weft::core

@@ -39,6 +39,44 @@ bool MemoryTable::map(FastRegion& region, std::uint64_t iova, PagedMemory memory
   return region.retired_.size() >= kMostRetired;
 }
 
+bool MemoryTable::map_signed(FastRegion& region, std::uint64_t iova, PagedMemory data,
+                             PagedMemory metadata) {
+  auto mapping = std::make_unique<FastRegion::Mapping>();
+  mapping->signed_memory =
+      std::make_unique<SignedMemory>(std::move(data), std::move(metadata), policy_);
+  mapping->pages.show(*mapping->signed_memory);
+  mapping->region.pd = &region.pd_;
+  mapping->region.iova = iova;
+  mapping->region.pages = &mapping->pages;
+  const std::lock_guard guard{lock_};
+  region.mapped_ = std::move(mapping);
+  return region.retired_.size() >= kMostRetired;
+}
+
+std::string_view MemoryTable::sign(FastRegion& region,
+                                   const verbs::SignatureAttributes& attributes) {
+  const std::lock_guard guard{lock_};
+  if (region.mapped_ == nullptr || region.mapped_->signed_memory == nullptr) {
+    return "no data and protection information have been mapped since it was registered last";
+  }
+  SignedMemory& memory = *region.mapped_->signed_memory;
+  const std::string_view refusal = memory.sign(attributes);
+  region.mapped_->region.length = refusal.empty() ? memory.length() : 0;
+  return refusal;
+}
+
+std::uint64_t MemoryTable::mapped_length(const FastRegion& region) {
+  const std::lock_guard guard{lock_};
+  return region.mapped_ != nullptr ? region.mapped_->region.length : 0;
+}
+
+verbs::SignatureStatus MemoryTable::take_signature_status(FastRegion& region) {
+  const std::lock_guard guard{lock_};
+  return region.shown_ != nullptr && region.shown_->signed_memory != nullptr
+             ? region.shown_->signed_memory->take_status()
+             : verbs::SignatureStatus{};
+}
+
 void MemoryTable::free_retired(FastRegion& region, std::size_t count) {
   const std::lock_guard guard{lock_};
   region.retired_.erase(region.retired_.begin(),
@@ -66,6 +104,9 @@ std::string_view MemoryTable::register_fast(const ProtectionDomain& pd, RKey key
   }
   if (region->mapped_ == nullptr) {
     return "no memory has been mapped since it was registered last";
+  }
+  if (region->mapped_->signed_memory != nullptr && region->mapped_->region.length == 0) {
+    return "its memory has not been signed: it was mapped for integrity";
   }
   if (region->shown_ != nullptr && !region->shown_->region.invalidated) {
     return "it is registered, and has not been invalidated";
@@ -102,6 +143,10 @@ std::unique_ptr<FastRegion> MemoryTable::remove_fast(FastRegion& region) {
 void place(const MemoryTable::Found& found, ByteSpan payload) {
   if (found.pages == nullptr) {
     place_last_bytes_atomically(found.memory, payload);
+    return;
+  }
+  if (SignedMemory* const memory = found.pages->signed_memory()) {
+    memory->place(found.offset, payload, place_last_bytes_atomically);
     return;
   }
   found.pages->visit(found.offset, payload.size(), [&](std::span<std::byte> piece) {

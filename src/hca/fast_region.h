@@ -6,6 +6,7 @@
 
 #include "hca/memory_region.h"
 #include "hca/paged_memory.h"
+#include "hca/signed_memory.h"
 
 namespace weft::hca {
 
@@ -29,6 +30,7 @@ class FastRegion {
   struct Mapping {
     MemoryRegion region;
     PagedMemory pages;
+    std::unique_ptr<SignedMemory> signed_memory;  // which `pages` shows, of an integrity region
   };
 
   ProtectionDomain& pd_;

@@ -120,6 +120,13 @@ class Hca {
   Result<FastRegion*> allocate_fast_region(ProtectionDomain& pd, std::uint32_t max_pieces);
   /// Maps memory for the next REG_MR: its first byte is at `iova` then.
   void map(FastRegion& region, std::uint64_t iova, PagedMemory memory);
+  /// The same of data and of its protection information, as sign() says.
+  void map_signed(FastRegion& region, std::uint64_t iova, PagedMemory data, PagedMemory metadata);
+  /// What the next REG_MR makes of what map_signed() mapped; how many bytes its key names then.
+  /// InvalidArgument: the memory has not that form.
+  Result<std::uint64_t> sign(FastRegion& region, const verbs::SignatureAttributes& attributes);
+  /// The first error that the checks of the newest registration have found since the last call.
+  [[nodiscard]] verbs::SignatureStatus take_signature_status(FastRegion& region);
   /// Shows what was mapped under `key` at once, as REG_MR does in the order of a send queue.
   Result<void> show(FastRegion& region, RKey key, AccessFlags access);
   /// Invalidates what these keys of `pd` show; returns when no QP uses it any more. Keys that show
@@ -201,6 +208,7 @@ class Hca {
                                        std::uint32_t max_sge, std::uint32_t limit, XrcSrqInit xrc);
   Result<void> withdraw_xrc_srq(SharedReceiveQueue& srq);
   void fence_qps();
+  void free_retired(FastRegion& region);
   [[nodiscard]] Result<void> check_size(std::uint64_t bytes) const;  // of a region
   [[nodiscard]] Result<void> check_qp_init(const QpInit& init) const;
   [[nodiscard]] Result<QpInit> actual_init(const QpInit& asked) const;

@@ -143,12 +143,34 @@ Result<FastRegion*> Hca::allocate_fast_region(ProtectionDomain& pd, std::uint32_
   return region;
 }
 
+void Hca::free_retired(FastRegion& region) {
+  const std::size_t count = state_->memory.retired(region);
+  fence_qps();  // nobody looks at those any more
+  state_->memory.free_retired(region, count);
+}
+
 void Hca::map(FastRegion& region, std::uint64_t iova, PagedMemory memory) {
   if (state_->memory.map(region, iova, std::move(memory))) {
-    const std::size_t count = state_->memory.retired(region);
-    fence_qps();  // nobody looks at those any more
-    state_->memory.free_retired(region, count);
+    free_retired(region);
   }
+}
+
+void Hca::map_signed(FastRegion& region, std::uint64_t iova, PagedMemory data,
+                     PagedMemory metadata) {
+  if (state_->memory.map_signed(region, iova, std::move(data), std::move(metadata))) {
+    free_retired(region);
+  }
+}
+
+Result<std::uint64_t> Hca::sign(FastRegion& region, const verbs::SignatureAttributes& attributes) {
+  if (const std::string_view refusal = state_->memory.sign(region, attributes); !refusal.empty()) {
+    return fail(ErrorCode::InvalidArgument, "the region cannot be signed so: {}", refusal);
+  }
+  return state_->memory.mapped_length(region);
+}
+
+verbs::SignatureStatus Hca::take_signature_status(FastRegion& region) {
+  return state_->memory.take_signature_status(region);
 }
 
 Result<void> Hca::show(FastRegion& region, RKey key, AccessFlags access) {

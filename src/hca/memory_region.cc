@@ -54,6 +54,7 @@ Result<void> refuse_if_windowed(const MemoryRegion& region) {
 MemoryTable::MemoryTable(std::uint32_t capacity, std::uint64_t seed, LockPolicy policy,
                          UserMemory* user_memory, std::uint32_t window_capacity)
     : user_memory_(user_memory),
+      policy_(policy),
       lock_(policy),
       random_(seed),
       slots_(std::size_t{capacity} + 1),
@@ -209,6 +210,12 @@ MemoryTable::Found MemoryTable::within(const MemoryRegion& region, std::uint64_t
 /// In one piece if it is; an atomic must be.
 MemoryTable::Found MemoryTable::in_pages(const MemoryRegion& region, std::uint64_t offset,
                                          std::uint64_t length, AccessFlags needed) {
+  if (region.pages->signed_memory() != nullptr) {
+    return {.fault = needed.has(Access::RemoteAtomic) ? KeyFault::MissingAccess : KeyFault::None,
+            .memory = {},
+            .pages = region.pages,
+            .offset = offset};
+  }
   const std::span<std::byte> first = region.pages->first_of(offset, length);
   if (first.size() == length) {
     return {.fault = KeyFault::None, .memory = first};

@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "hca/types.h"
 #include "hca/user_memory.h"
+#include "verbs/signature.h"
 
 namespace weft::hca {
 
@@ -176,6 +177,16 @@ class MemoryTable {
   /// What the next REG_MR shows from `iova` on. True: retired() mappings have gathered, to be freed
   /// after a fence.
   [[nodiscard]] bool map(FastRegion& region, std::uint64_t iova, PagedMemory memory);
+  /// The same with protection information, for sign() to say what becomes of that.
+  [[nodiscard]] bool map_signed(FastRegion& region, std::uint64_t iova, PagedMemory data,
+                                PagedMemory metadata);
+  /// Empty when what was mapped is what the attributes are for, else why not.
+  [[nodiscard]] std::string_view sign(FastRegion& region,
+                                      const verbs::SignatureAttributes& attributes);
+  /// Bytes of what the next REG_MR shows.
+  [[nodiscard]] std::uint64_t mapped_length(const FastRegion& region);
+  /// Of what was registered last, whether or not it was invalidated since.
+  [[nodiscard]] verbs::SignatureStatus take_signature_status(FastRegion& region);
   [[nodiscard]] std::size_t retired(const FastRegion& region);
   void free_retired(FastRegion& region, std::size_t count);
   /// What a REG_MR asks for. Empty when it is done, else why not.
@@ -238,6 +249,7 @@ class MemoryTable {
                                          AccessFlags needed) const;
 
   UserMemory* user_memory_;
+  const LockPolicy policy_;
   PolicyLock lock_;
   Random random_;
   std::vector<Slot> slots_;

@@ -9,6 +9,8 @@
 
 namespace weft::hca {
 
+class SignedMemory;
+
 /// Memory in pieces, in the order in which a region shows them. Neighbours become one piece, so
 /// that what happens to be contiguous is.
 class PagedMemory {
@@ -25,6 +27,11 @@ class PagedMemory {
     }
     length_ += memory.size();
   }
+
+  /// An integrity region's: it has no pieces of its own but shows what that makes of others.
+  void show(SignedMemory& memory) { signed_memory_ = &memory; }
+  /// Null for all others.
+  [[nodiscard]] SignedMemory* signed_memory() const { return signed_memory_; }
 
   [[nodiscard]] std::uint64_t length() const { return length_; }
   [[nodiscard]] std::size_t piece_count() const { return pieces_.size(); }
@@ -55,6 +62,7 @@ class PagedMemory {
   };
   std::vector<Piece> pieces_;
   std::uint64_t length_{};
+  SignedMemory* signed_memory_{};
 };
 
 }  // namespace weft::hca

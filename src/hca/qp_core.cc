@@ -137,6 +137,8 @@ void Gather::add_pieces(const MemoryTable::Found& found, std::uint64_t length) {
   };
   if (found.pages == nullptr) {
     add_one(found.memory);
+  } else if (SignedMemory* const memory = found.pages->signed_memory()) {
+    memory->visit(found.offset, length, add_one);
   } else {
     found.pages->visit(found.offset, length, add_one);
   }

@@ -20,10 +20,11 @@ Result<DeviceAttributes> query_device(Device& device) {
   attributes.system_image_guid = device.init().node_guid;
   attributes.max_mr_size = limits.max_mr_size;
   attributes.page_size_mask = kPageSizes;
-  attributes.capabilities =
-      DeviceCapabilities{BadPKeyCounter} | BadQKeyCounter | AutoPathMigration | ChangePhysicalPort |
-      CurrentQpStateModify | PortActiveEvent | RcRnrNakGeneration | MemoryWindow |
-      MemoryWindowType2B | Xrc | OnDemandPaging | MemoryManagementExtensions | SgGapsRegistration;
+  attributes.capabilities = DeviceCapabilities{BadPKeyCounter} | BadQKeyCounter |
+                            AutoPathMigration | ChangePhysicalPort | CurrentQpStateModify |
+                            PortActiveEvent | RcRnrNakGeneration | MemoryWindow |
+                            MemoryWindowType2B | Xrc | OnDemandPaging | MemoryManagementExtensions |
+                            SgGapsRegistration | Integrity;
   attributes.max_qp = limits.max_qp;
   attributes.max_qp_wr = limits.max_qp_wr;
   attributes.max_send_sge = limits.max_sge;
@@ -42,6 +43,7 @@ Result<DeviceAttributes> query_device(Device& device) {
   attributes.max_srq_sge = limits.max_srq_sge;
   attributes.max_wq = limits.max_wq;
   attributes.max_fast_registration_entries = kMostEntries;
+  attributes.max_integrity_entries = kMostEntries;
   attributes.max_multicast_groups = limits.max_mcast_groups;
   attributes.max_multicast_qp_attach = limits.max_mcast_qps_per_group;
   return attributes;
@@ -263,6 +265,7 @@ DeviceOperations engine_operations() {
   EngineOperations::add_objects(operations);
   EngineOperations::add_memory(operations);
   EngineOperations::add_fmrs(operations);
+  EngineOperations::add_integrity(operations);
   EngineOperations::add_qps(operations);
   return operations;
 }

@@ -134,7 +134,8 @@ TEST_F(EngineMemory, RefusesListsThatTheRegionIsNotFor) {
   EXPECT_EQ(code_of(allocate_mr(pd, MrType::MemoryRegistration, 0)), ErrorCode::InvalidArgument);
   EXPECT_EQ(code_of(allocate_mr(pd, MrType::MemoryRegistration, 1U << 20)),
             ErrorCode::InvalidArgument);
-  EXPECT_EQ(code_of(allocate_mr_integrity(pd, 1, 1)), ErrorCode::NotSupported);
+  EXPECT_EQ(code_of(allocate_mr_integrity(pd, 1, 0)), ErrorCode::InvalidArgument);
+  EXPECT_EQ(code_of(allocate_mr_integrity(pd, 1U << 20, 1)), ErrorCode::InvalidArgument);
   core::Mr* const mr = *allocate_mr(pd, MrType::MemoryRegistration, 1);
   const std::array list{entry(0, kPage)};
   EXPECT_EQ(code_of(map_mr_sg(*mr, list, nullptr, 3'000)), ErrorCode::InvalidArgument);

@@ -11,6 +11,7 @@ struct EngineOperations {
   static void add_objects(DeviceOperations& operations);
   static void add_memory(DeviceOperations& operations);
   static void add_fmrs(DeviceOperations& operations);
+  static void add_integrity(DeviceOperations& operations);
   static void add_qps(DeviceOperations& operations);
 
   static std::atomic<Qp*>& qp_slot(Engine& engine, Qpn qpn) { return *engine.qp_slot(qpn); }
@@ -18,6 +19,8 @@ struct EngineOperations {
     const std::atomic<Qp*>* const slot = engine.qp_slot(qpn);
     return slot != nullptr ? slot->load(std::memory_order_acquire) : nullptr;
   }
+  /// Before an integrity region is registered: its attributes count from now on.
+  static Result<void> sign(Mr& mr);
   static void forget(Engine& engine, const void* object) { engine.forget(object); }
   static Result<void> modify_port(Device& device, PortNumber port,
                                   const PortModification& modification);

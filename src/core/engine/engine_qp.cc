@@ -58,6 +58,18 @@ Result<void> destroy_qp(Qp& qp) {
   return gone;
 }
 
+[[nodiscard]] bool is_of_integrity(const SendWr& wr) {
+  return wr.opcode == verbs::WrOpcode::RegisterMemoryIntegrity;
+}
+
+/// Its attributes are those of the moment when it is posted.
+Result<void> sign(const SendWr& wr) {
+  if (wr.mr == nullptr || wr.mr->type() != MrType::Integrity) {
+    return fail(ErrorCode::InvalidArgument, "only an integrity region is registered by this");
+  }
+  return EngineOperations::sign(*wr.mr);
+}
+
 [[nodiscard]] hca::SendWr engine_wr(const SendWr& wr) {
   hca::SendWr to;
   to.wr_id = wr.wr_id;
@@ -72,7 +84,8 @@ Result<void> destroy_qp(Qp& qp) {
   to.xrc_srqn = wr.xrc_srqn;
   to.compare_add = wr.compare_add;
   to.swap = wr.swap;
-  if (wr.opcode == verbs::WrOpcode::RegisterMemory) {
+  if (wr.opcode == verbs::WrOpcode::RegisterMemory || is_of_integrity(wr)) {
+    to.opcode = verbs::WrOpcode::RegisterMemory;  // of which the engine has one kind
     to.registers = true;
     to.rkey = RKey{wr.key};
     to.swap = wr.access.bits();
@@ -88,7 +101,11 @@ Result<void> post_send(Qp& qp, const SendWr& first, const SendWr** bad) {
   Engine& engine = engine_of(qp.device());
   hca::Qp& made = engine_qp(qp);
   for (const SendWr* wr = &first; wr != nullptr; wr = wr->next) {
-    if (auto posted = engine.carrier().post(made, engine_wr(*wr)); !posted) {
+    auto posted = is_of_integrity(*wr) ? sign(*wr) : Result<void>{};
+    if (posted) {
+      posted = engine.carrier().post(made, engine_wr(*wr));
+    }
+    if (!posted) {
       *bad = wr;
       return posted;
     }
