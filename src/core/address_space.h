@@ -1,0 +1,87 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "base/lock.h"
+#include "base/result.h"
+
+namespace weft::core {
+
+class AddressSpace;
+
+/// Hears of changes of a range of an address space before they happen (`struct
+/// mmu_interval_notifier`). In an address space from its construction to its destruction, which
+/// waits for calls under way.
+class IntervalNotifier {
+ public:
+  /// The range [start, start + length).
+  IntervalNotifier(AddressSpace& space, std::uint64_t start, std::uint64_t length);
+  virtual ~IntervalNotifier();
+  IntervalNotifier(const IntervalNotifier&) = delete;
+  IntervalNotifier& operator=(const IntervalNotifier&) = delete;
+
+  [[nodiscard]] AddressSpace& space() const { return space_; }
+  [[nodiscard]] std::uint64_t start() const { return start_; }
+  [[nodiscard]] std::uint64_t end() const { return end_; }
+
+  /// Pages in [first, last), which is inside the range, are about to change: on return no device
+  /// reaches them as they are.
+  virtual void invalidate(std::uint64_t first, std::uint64_t last) = 0;
+
+ private:
+  AddressSpace& space_;
+  const std::uint64_t start_;
+  const std::uint64_t end_;
+};
+
+/// The memory of a process as its kernel sees it (`struct mm_struct`): what pinning needs of it. A
+/// driver of live programs asks the operating system, a test keeps pages of its own. Outlives all
+/// that was pinned in it. Any thread.
+class AddressSpace {
+ public:
+  explicit AddressSpace(LockPolicy policy) : policy_(policy), lock_(policy) {}
+  virtual ~AddressSpace() = default;
+  AddressSpace(const AddressSpace&) = delete;
+  AddressSpace& operator=(const AddressSpace&) = delete;
+
+  [[nodiscard]] LockPolicy lock_policy() const { return policy_; }
+
+  /// Bytes of a page, a power of two.
+  [[nodiscard]] virtual std::uint32_t page_size() const = 0;
+
+  /// Bytes that may be locked at once (RLIMIT_MEMLOCK); 0: none may.
+  [[nodiscard]] virtual std::uint64_t lock_limit() const = 0;
+
+  /// Makes `count` pages from `start` on present, keeps them where they are, and appends the
+  /// addresses by which a device reaches them, in order. BadAddress: one of them is not there, or
+  /// may not be written; then none is kept and nothing appended. May sleep.
+  virtual Result<void> pin(std::uint64_t start, std::uint64_t count, bool for_writing,
+                           std::vector<std::uint64_t>& pages) = 0;
+
+  /// Lets pages go; with `is_dirty` a device may have written to them.
+  virtual void unpin(std::uint64_t start, std::uint64_t count, bool is_dirty) = 0;
+
+  /// False: its process is exiting, and the memory is gone.
+  [[nodiscard]] virtual bool is_alive() const = 0;
+
+  /// For whoever changes mappings: tells notifiers before pages of [first, last) change. Not from
+  /// within one.
+  void invalidate(std::uint64_t first, std::uint64_t last);
+
+  /// Bytes that are locked now.
+  [[nodiscard]] std::uint64_t locked_bytes() const {
+    return locked_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  friend class Umem;
+  friend class IntervalNotifier;
+  std::atomic<std::uint64_t> locked_{};
+  const LockPolicy policy_;
+  PolicyLock lock_;  // of what follows
+  std::vector<IntervalNotifier*> notifiers_;
+};
+
+}  // namespace weft::core
