@@ -68,6 +68,11 @@ SaClient::SaClient(mad::ManagementInterface& gsi, const SaClientLimits& limits,
 }
 
 SaClient::~SaClient() {
+  for (const auto& [id, query] : queries_) {
+    if (query.question) {
+      path_source_->cancel(*query.question);
+    }
+  }
   queries_.clear();  // the interface still completes their transactions
   for (const auto& agent : {std::optional{agent_}, report_agent_}) {
     if (agent) {
@@ -114,12 +119,16 @@ Result<QueryId> SaClient::start(Request request, const QueryOptions& options, Ra
               .end = now + options.timeout,
               .transaction = {},
               .waits_for = {},
+              .question = {},
+              .asks_for = {},
               .handler = std::move(handler)};
-  if (auto asked = send_query(id, query, now); !asked) {
-    return std::unexpected(asked.error());
+  if (!ask_source(id, query, now)) {
+    if (auto asked = send_query(id, query, now); !asked) {
+      return std::unexpected(asked.error());
+    }
+    ends_.emplace(query.end, id);
   }
   ++counters_.queries;
-  ends_.emplace(query.end, id);
   queries_.emplace(id, std::move(query));
   return id;
 }
@@ -312,15 +321,20 @@ Result<QueryId> SaClient::resolve_path(const PathQuery& asked, const QueryOption
     if (!query) {
       return std::unexpected(query.error());
     }
+    queries_.at(*query).asks_for = path_query;
     question =
         path_queries_.emplace(path_query, PendingPathQuery{.query = *query, .users = {}}).first;
   } else {
     ++counters_.coalesced;
   }
   question->second.users.emplace(id, std::move(handler));
-  Query waiting{.end = now + options.timeout};
+  Query waiting{.options = options, .end = now + options.timeout};
   waiting.waits_for = path_query;
-  ends_.emplace(waiting.end, id);
+  if (is_asking_source(question->second.query)) {
+    waiting.end = Instant::never();  // until SA is asked
+  } else {
+    ends_.emplace(waiting.end, id);
+  }
   queries_.emplace(id, std::move(waiting));
   return id;
 }
@@ -345,7 +359,9 @@ void SaClient::take_path(QueryId query, const PathQuery& path_query,
     latest = std::max(latest, queries_.at(id).end);
   }
   if (!reported && reported.error().failure == QueryFailure::TimedOut && latest > now) {
-    if (const auto again = start_path_query(path_query, {.timeout = latest - now}, now)) {
+    if (const auto again =
+            start_path_query(path_query, {.timeout = latest - now, .asks_source = false}, now)) {
+      queries_.at(*again).asks_for = path_query;
       question->second.query = *again;
       return;
     }
@@ -381,6 +397,10 @@ void SaClient::cancel(QueryId id, Instant now) {
     static_cast<void>(gsi_.cancel(*found->second.transaction, now));
     return;
   }
+  if (found->second.question) {
+    end_question(id, {.failure = QueryFailure::Cancelled, .reason = "cancelled"});
+    return;
+  }
   if (!found->second.waits_for) {
     return;  // already answered; the handler call is pending
   }
@@ -397,10 +417,16 @@ void SaClient::cancel(QueryId id, Instant now) {
 
 void SaClient::fail_all(QueryFailure failure, std::string_view reason, Instant now) {
   std::vector<std::pair<QueryId, mad::TransactionId>> asked;
+  std::vector<QueryId> elsewhere;
   for (auto& [id, query] : queries_) {
     if (query.transaction) {
       asked.emplace_back(id, *query.transaction);
+    } else if (query.question) {
+      elsewhere.push_back(id);
     }
+  }
+  for (const QueryId id : elsewhere) {
+    end_question(id, {.failure = failure, .reason = std::string{reason}});
   }
   for (const auto& [id, transaction] : asked) {
     finish(id, query_error(failure, std::string{reason}));

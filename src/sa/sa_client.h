@@ -32,6 +32,7 @@
 #include "mad/management_interface.h"
 #include "sa/local_port.h"
 #include "sa/path_cache.h"
+#include "sa/path_source.h"
 #include "wire/mad/inform_info.h"
 #include "wire/mad/mc_member_record.h"
 #include "wire/mad/notice.h"
@@ -97,6 +98,7 @@ using NoticeHandler =
 struct QueryOptions {
   Duration timeout{Duration::seconds(4)};  ///< policy
   unsigned tries{10};
+  bool asks_source{true};  ///< of a path: the path source first, if there is one
 };
 
 /// Upper bounds (docs/ARCHITECTURE.md, decision 15); policy, not from the specification.
@@ -119,6 +121,7 @@ struct SaClientCounters {
   std::uint64_t refused{};
   std::uint64_t timed_out{};
   std::uint64_t cached{};     ///< paths served from the cache
+  std::uint64_t local{};      ///< paths that the path source told
   std::uint64_t coalesced{};  ///< path queries that joined one already in progress
   std::uint64_t notices{};
   std::uint64_t notices_dropped{};
@@ -138,6 +141,10 @@ class SaClient final : private mad::MadHandler {
   /// (R-SA-5). If the port goes down, pending queries fail with NotSent.
   void set_port(const LocalPort& port, Instant now);
   [[nodiscard]] const LocalPort& port() const { return port_; }
+
+  /// A source that is asked for single paths before SA is (R-SA-8); null: none. It must outlive the
+  /// client or be taken away before. While it is asked the query's own time does not run.
+  void set_path_source(PathSource* source, NamedPort name);
 
   /// --- queries. Fail with TryAgain while SA cannot be queried (R-SA-4).
 
@@ -239,6 +246,8 @@ class SaClient final : private mad::MadHandler {
     // none: waits for another query, or is answered
     std::optional<mad::TransactionId> transaction{};
     std::optional<PathQuery> waits_for{};
+    std::optional<PathSource::QuestionId> question{};  // asked of the path source instead
+    std::optional<PathQuery> asks_for{};               // on behalf of those that wait for it
     RawHandler handler{};
   };
   /// A path query in progress, and all callers that wait for it.
@@ -300,6 +309,12 @@ class SaClient final : private mad::MadHandler {
                  const Answer<std::vector<wire::PathRecord>>& paths, Instant now);
   void leave_path_query(QueryId id, const PathQuery& path_query, Instant now);
 
+  // sa_client_source.cc
+  [[nodiscard]] bool ask_source(QueryId id, Query& query, Instant now);
+  void take_from_source(QueryId id, const std::optional<wire::PathRecord>& path, Instant now);
+  void end_question(QueryId id, QueryError error);
+  [[nodiscard]] bool is_asking_source(QueryId id) const;
+
   // sa_client_registrations.cc
   void reregister_all(Instant now);
   void register_due(Instant now);
@@ -315,6 +330,8 @@ class SaClient final : private mad::MadHandler {
   SaClientLimits limits_;
   std::function<void()> on_due_;
   LocalPort port_;
+  PathSource* path_source_{};
+  NamedPort name_;
   mad::AgentId agent_{};
   std::optional<mad::AgentId> report_agent_;
   std::map<QueryId, Query> queries_;

@@ -1,0 +1,57 @@
+#include "resolver/path_table.h"
+
+namespace weft::resolver {
+
+void PathTable::erase(Entries::iterator entry) {
+  ends_.erase({entry->second.until, entry->first});
+  entries_.erase(entry);
+}
+
+void PathTable::set(const sa::PathQuery& asked, std::optional<wire::PathRecord> path,
+                    Instant until) {
+  if (const auto old = entries_.find(asked); old != entries_.end()) {
+    erase(old);
+  } else if (entries_.size() >= limits_.paths && !ends_.empty()) {
+    ++evictions_;
+    erase(entries_.find(ends_.begin()->second));
+  } else if (entries_.size() >= limits_.paths) {
+    return;  // all of them are preloaded
+  }
+  entries_.emplace(asked, Entry{.path = std::move(path), .until = until});
+  if (until != Instant::never()) {
+    ends_.emplace(until, asked);
+  }
+}
+
+void PathTable::put(const sa::PathQuery& asked, const wire::PathRecord& path, Instant now) {
+  set(asked, path, now + limits_.age);
+}
+
+void PathTable::put_negative(const sa::PathQuery& asked, Instant now) {
+  set(asked, std::nullopt, now + limits_.negative_age);
+}
+
+void PathTable::preload(const sa::PathQuery& asked, const wire::PathRecord& path) {
+  set(asked, path, Instant::never());
+}
+
+const PathTable::Entry* PathTable::find(const sa::PathQuery& asked, Instant now) {
+  const auto found = entries_.find(asked);
+  if (found == entries_.end()) {
+    return nullptr;
+  }
+  if (found->second.until <= now) {
+    erase(found);
+    return nullptr;
+  }
+  return &found->second;
+}
+
+void PathTable::invalidate() {
+  for (const auto& [until, asked] : ends_) {
+    entries_.erase(asked);
+  }
+  ends_.clear();
+}
+
+}  // namespace weft::resolver
