@@ -1,6 +1,7 @@
 #include "node/host_services.h"
 
 #include <algorithm>
+#include <string>
 #include <variant>
 
 #include "base/assert.h"
@@ -34,6 +35,7 @@ HostServices::HostServices(const fabric::TablesBuilder& tables, ManagementPlane&
       plane_(plane),
       topology_(topology),
       place_(place),
+      wake_(wake),
       resolver_({}, wake),
       connections_(resolver_, place.seed) {
   const fabric::NodeRecord& node = tables.node(place.node);
@@ -55,6 +57,22 @@ HostServices::~HostServices() {
   for (const Port& port : ports_) {
     port.gsi->remove_snooper(port.snooper);
     resolver_.remove_interface({.port = key_of(port.index), .pkey = port.pkey}, Instant{});
+  }
+}
+
+void HostServices::use_local_service(std::unique_ptr<sa::LocalServiceLink> link) {
+  for (const Port& port : ports_) {
+    port.sa->set_path_source(nullptr, {});
+  }
+  local_service_.reset();  // before the link that it uses
+  local_service_link_ = std::move(link);
+  local_service_ =
+      std::make_unique<sa::LocalService>(*local_service_link_, sa::LocalServiceOptions{}, wake_);
+  for (const Port& port : ports_) {
+    const PortRecord& record = tables_.port(port.index);
+    const fabric::HcaRecord& hca = tables_.hcas()[record.hca.value()];
+    port.sa->set_path_source(local_service_.get(), {.device = std::string{tables_.name(hca)},
+                                                    .number = record.number.value()});
   }
 }
 
@@ -115,6 +133,9 @@ void HostServices::handle_datagram(PortIndex port, const mad::ReceivedDatagram& 
 }
 
 void HostServices::handle_timeout(Instant now) {
+  if (local_service_) {
+    local_service_->handle_timeout(now);
+  }
   for (const Port& port : ports_) {
     if (port.sa->deadline() <= now) {
       port.sa->handle_timeout(now);
@@ -132,6 +153,9 @@ void HostServices::handle_timeout(Instant now) {
 
 Instant HostServices::deadline() const {
   Instant next = std::min(resolver_.deadline(), connections_.deadline());
+  if (local_service_) {
+    next = std::min(next, local_service_->deadline());
+  }
   for (const Port& port : ports_) {
     next = std::min(next, port.sa->deadline());
   }
@@ -170,9 +194,19 @@ HostServices& HostServicesTable::host(NodeIndex node, Instant now) {
                                         : Flags<wire::JoinState>{};
       });
     }
+    if (local_service_links_) {
+      place->use_local_service(local_service_links_(node));
+    }
   }
   wake(node);
   return *place;
+}
+
+void HostServicesTable::set_local_services(LocalServiceLinks links) {
+  local_service_links_ = std::move(links);
+  for (const auto& [node, host] : hosts_) {
+    host->use_local_service(local_service_links_(node));
+  }
 }
 
 bool HostServicesTable::holds_membership(PortIndex port, const Gid& mgid) const {

@@ -24,6 +24,7 @@
 #include "node/connection_services.h"
 #include "node/management_plane.h"
 #include "sa/local_port.h"
+#include "sa/local_service.h"
 #include "sa/resolver.h"
 #include "sa/sa_client.h"
 
@@ -71,6 +72,10 @@ class HostServices {
     return at(port).sa->port();
   }
   [[nodiscard]] sa::Resolver& resolver() { return resolver_; }
+  /// Resolvers on this host are asked for paths from now on, by `link`.
+  void use_local_service(std::unique_ptr<sa::LocalServiceLink> link);
+  /// Null: no resolver is ever asked.
+  [[nodiscard]] sa::LocalService* local_service() { return local_service_.get(); }
   [[nodiscard]] cm::RdmaCm& rdma_cm() { return connections_.rdma_cm(); }
   [[nodiscard]] cm::ConnectionManager& connections() { return connections_.connections(); }
 
@@ -97,6 +102,9 @@ class HostServices {
   ManagementPlane& plane_;
   const fabric::Topology& topology_;
   HostPosition place_;
+  std::function<void()> wake_;
+  std::unique_ptr<sa::LocalServiceLink> local_service_link_;
+  std::unique_ptr<sa::LocalService> local_service_;  // before the SA clients, which ask it
   std::vector<Port> ports_;
   sa::Resolver resolver_;  // after ports_: it must be destroyed before the SA clients
   ConnectionServices connections_;
@@ -114,6 +122,10 @@ class HostServicesTable final : private carriage::DatagramSink {
   /// leaves. Call it before the first host is created.
   using OtherOwner = std::function<bool(fabric::PortIndex port, const Gid& mgid)>;
   void set_other_owner(OtherOwner other) { other_owner_ = std::move(other); }
+  /// By what the services of each host, those that come as well, reach its resolvers.
+  using LocalServiceLinks =
+      std::function<std::unique_ptr<sa::LocalServiceLink>(fabric::NodeIndex host)>;
+  void set_local_services(LocalServiceLinks links);
   /// True if users of the port's SA client hold a full membership.
   [[nodiscard]] bool holds_membership(fabric::PortIndex port, const Gid& mgid) const;
 
@@ -143,6 +155,7 @@ class HostServicesTable final : private carriage::DatagramSink {
   const fabric::Topology& topology_;
   std::uint64_t seed_;
   OtherOwner other_owner_;
+  LocalServiceLinks local_service_links_;
   std::vector<std::uint32_t> positions_;  // by node, of hosts
   std::uint32_t hosts_counted_{};
   std::vector<fabric::NodeIndex> runnable_;
