@@ -140,6 +140,14 @@ Outcome<MediaCommand> begin(CommandContext& context, MediaKind kind, const Block
   return media;
 }
 
+// Of commands whose data-out is small and says much: a longer one is another than the CDB means.
+Outcome<ByteSpan> exact_parameters(CommandContext& context, std::size_t length) {
+  if (context.data_out.size() > length) {
+    return invalid_field_in_cdb(static_cast<std::uint16_t>(context.cdb.size() - 3), 7);
+  }
+  return context.parameters(length);
+}
+
 // Data-out of as many blocks; then the command goes to the device.
 Outcome<void> run(CommandContext& context, MediaCommand media, std::uint64_t blocks_out) {
   const std::size_t wanted = blocks_out * media.transfer_block_bytes();
@@ -218,14 +226,60 @@ Outcome<void> compare_and_write(CommandContext& context) {  // SBC-3 §5.2
   BlockFields fields = parse(context.cdb);
   fields.blocks = load8(context.cdb, 13);
   auto media = begin(context, MediaKind::CompareAndWrite, fields, {.writes = true});
-  return media ? run(context, *std::move(media), 2 * fields.blocks)
-               : std::unexpected(media.error());
+  if (!media) {
+    return std::unexpected(media.error());
+  }
+  if (const auto data =
+          exact_parameters(context, 2 * fields.blocks * media->transfer_block_bytes());
+      !data) {
+    return std::unexpected(data.error());
+  }
+  context.media = *std::move(media);
+  return {};
+}
+
+Outcome<void> or_write(CommandContext& context) {  // SBC-3 §5.7
+  const BlockFields fields = parse(context.cdb);
+  auto media = begin(context, MediaKind::OrWrite, fields, {.writes = true});
+  return media ? run(context, *std::move(media), fields.blocks) : std::unexpected(media.error());
+}
+
+Outcome<void> write_atomic(CommandContext& context) {  // SBC-4, WRITE ATOMIC (16)
+  BlockFields fields = parse(context.cdb);
+  fields.blocks = load16(context.cdb, 12);
+  const std::uint32_t most = context.unit.device->geometry().atomic_blocks;
+  if (most == 0) {
+    return illegal_request(SenseCode::InvalidCommandOperationCode);
+  }
+  if (load16(context.cdb, 10) != 0) {
+    return invalid_field_in_cdb(10, 7);  // ATOMIC BOUNDARY: MAXIMUM ATOMIC BOUNDARY SIZE is 0
+  }
+  auto media = begin(context, MediaKind::Write, fields, {.writes = true});
+  if (!media) {
+    return std::unexpected(media.error());
+  }
+  if (fields.blocks > most) {
+    return invalid_field_in_cdb(12, 7);
+  }
+  if (const auto data = context.parameters(fields.blocks * media->transfer_block_bytes()); !data) {
+    return std::unexpected(data.error());
+  }
+  context.media = *std::move(media);
+  return {};
+}
+
+// SBC-3 §5.9: there is no cache that could have room, so GOOD, and not CONDITION MET.
+Outcome<void> prefetch(CommandContext& context) {
+  return check_range(context.unit, parse(context.cdb));
 }
 
 Outcome<void> write_same(CommandContext& context) {  // SBC-3 §5.50 to §5.52
   BlockFields fields = parse(context.cdb);
   const bool unmaps = (fields.flags & 0x08) != 0;
   const bool no_data = context.cdb.size() > 10 && (fields.flags & 0x01) != 0;  // NDOB
+  if (const auto outcome = check_writable(context.unit); !outcome) {
+    return outcome;  // before what a read-only disk cannot do either, as UNMAP
+  }
   if ((fields.flags & 0x10) != 0) {
     return invalid_field_in_cdb(fields.flags_octet, 4);  // ANCHOR: ANC_SUP is 0
   }
@@ -246,7 +300,7 @@ Outcome<void> write_same(CommandContext& context) {  // SBC-3 §5.50 to §5.52
     return std::unexpected(media.error());
   }
   media->may_unmap = unmaps;
-  const auto data = context.parameters(no_data ? 0 : media->transfer_block_bytes());
+  const auto data = exact_parameters(context, no_data ? 0 : media->transfer_block_bytes());
   if (!data) {
     return std::unexpected(data.error());
   }

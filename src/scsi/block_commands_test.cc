@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "scsi/protection.h"
@@ -151,6 +152,83 @@ TEST(BlockCommands, CompareAndWriteWritesOnlyIfAllIsEqual) {  // SBC-3 §5.2
   EXPECT_EQ(bench.run(nexus, cdb10(0x28, 5, 2), {}, 1024).data, next);
 }
 
+TEST(BlockCommands, DataOutOfAnotherLengthThanTheCdbMeansIsRefused) {
+  Bench bench;
+  const NexusId nexus = bench.open(1);
+  Bytes compare(16);
+  store_number(compare, 0, 1, 0x89);
+  store_number(compare, 13, 1, 2);
+  constexpr std::uint32_t kTooShort =
+      testing::sense(SenseKey::IllegalRequest, SenseCode::InvalidFieldInCommandInformationUnit);
+  EXPECT_EQ(bench.run(nexus, compare, Bytes(3 * 512)).sense(), kTooShort);
+  EXPECT_EQ(bench.run(nexus, compare, Bytes(5 * 512)).sense(), kInvalidField);
+  store_number(compare, 13, 1, 0);  // as 256 blocks come to be
+  EXPECT_EQ(bench.run(nexus, compare, Bytes(512 * 512)).sense(), kInvalidField);
+  EXPECT_EQ(bench.run(nexus, cdb10(0x41, 0, 1, 0x08), Bytes(256)).sense(), kTooShort);
+  EXPECT_EQ(bench.run(nexus, cdb10(0x41, 0, 1, 0x08), Bytes(1024)).sense(), kInvalidField);
+  EXPECT_EQ(bench.run(nexus, cdb16(0x93, 0, 1, 0x08), Bytes(1024)).sense(), kInvalidField);
+}
+
+TEST(BlockCommands, OrWriteSetsBitsAndClearsNone) {  // SBC-3 §5.7
+  constexpr std::uint64_t kBlocks = 600;             // more than are copied at a time
+  for (const ProtectionType type : {ProtectionType::None, ProtectionType::Type1}) {
+    Bench bench({
+        .unit = {.serial = "SN01", .protection = type},
+          .keeps_protection = true
+    });
+    const NexusId nexus = bench.open(1);
+    const Bytes first = pattern(kBlocks * 512, 3);
+    const Bytes second = pattern(kBlocks * 512, 77);
+    ASSERT_TRUE(bench.run(nexus, cdb10(0x2A, 9, kBlocks), first).good());
+    ASSERT_TRUE(bench.run(nexus, cdb16(0x8B, 9, kBlocks), second).good());
+    Bytes both(first.size());
+    std::ranges::transform(first, second, both.begin(), std::bit_or<>{});
+    EXPECT_EQ(bench.run(nexus, cdb10(0x28, 9, kBlocks), {}, both.size()).data, both);
+    EXPECT_EQ(bench.run(nexus, cdb16(0x8B, 2048, 1), Bytes(512)).sense(), kLbaOutOfRange);
+  }
+}
+
+TEST(BlockCommands, WriteAtomicStoresWhatTheDeviceStoresAsAWhole) {  // SBC-4 WRITE ATOMIC (16)
+  Bench bench({.atomic_blocks = 16});
+  const NexusId nexus = bench.open(1);
+  const auto cdb = [](std::uint64_t lba, std::uint16_t blocks, std::uint16_t boundary = 0) {
+    Bytes octets = cdb16(0x9C, lba, 0);
+    store_number(octets, 10, 2, boundary);
+    store_number(octets, 12, 2, blocks);
+    return octets;
+  };
+  const Bytes data = pattern(16 * 512, 8);
+  EXPECT_TRUE(bench.run(nexus, cdb(3, 16), data).good());
+  EXPECT_EQ(bench.run(nexus, cdb10(0x28, 3, 16), {}, data.size()).data, data);
+  EXPECT_EQ(bench.run(nexus, cdb(3, 17), Bytes(17 * 512)).sense(), kInvalidField);
+  EXPECT_EQ(bench.run(nexus, cdb(3, 8, 8), Bytes(8 * 512)).sense(), kInvalidField);
+  EXPECT_EQ(bench.run(nexus, cdb(2048, 1), Bytes(512)).sense(), kLbaOutOfRange);
+  // Half of it is nothing: short data-out is not stored.
+  EXPECT_FALSE(bench.run(nexus, cdb(3, 16), Bytes(8 * 512)).good());
+  EXPECT_EQ(bench.run(nexus, cdb10(0x28, 3, 16), {}, data.size()).data, data);
+  Bench without;
+  EXPECT_EQ(without.run(without.open(1), cdb(0, 1), Bytes(512)).sense(),
+            testing::sense(SenseKey::IllegalRequest, SenseCode::InvalidCommandOperationCode));
+}
+
+TEST(BlockCommands, PrefetchChecksItsRange) {  // SBC-3 §5.9, §5.10
+  Bench bench;
+  const NexusId nexus = bench.open(1);
+  EXPECT_TRUE(bench.run(nexus, cdb10(0x34, 2047, 1)).good());
+  EXPECT_TRUE(bench.run(nexus, cdb16(0x90, 0, 2048, 0x02)).good());
+  EXPECT_EQ(bench.run(nexus, cdb10(0x34, 2047, 2)).sense(), kLbaOutOfRange);
+  EXPECT_EQ(bench.run(nexus, cdb16(0x90, 2049, 0)).sense(), kLbaOutOfRange);
+}
+
+TEST(BlockCommands, DefectListsAreEmpty) {  // SBC-3 §5.17, §5.18
+  Bench bench;
+  const NexusId nexus = bench.open(1);
+  EXPECT_EQ(bench.run(nexus, bytes({0x37, 0, 0x1D, 0, 0, 0, 0, 0, 32, 0}), {}, 32).data,
+            bytes({0, 0x1D, 0, 0}));
+  EXPECT_EQ(bench.run(nexus, bytes({0xB7, 0x18, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0}), {}, 32).data,
+            bytes({0, 0x18, 0, 0, 0, 0, 0, 0}));
+}
+
 TEST(BlockCommands, VerifyComparesAsByteCheckSays) {  // SBC-3 §5.31
   Bench bench;
   const NexusId nexus = bench.open(1);
@@ -217,6 +295,9 @@ TEST(BlockCommands, AReadOnlyUnitRefusesEveryWrite) {
   const std::uint32_t protect = testing::sense(SenseKey::DataProtect, SenseCode::WriteProtected);
   EXPECT_EQ(bench.run(nexus, cdb10(0x2A, 0, 1), Bytes(512)).sense(), protect);
   EXPECT_EQ(bench.run(nexus, cdb10(0x41, 0, 1), Bytes(512)).sense(), protect);
+  EXPECT_EQ(bench.run(nexus, cdb10(0x41, 0, 1, 0x08), Bytes(512)).sense(), protect);
+  EXPECT_EQ(bench.run(nexus, cdb10(0x41, 0, 1, 0x18)).sense(), protect);  // whatever else is wrong
+  EXPECT_EQ(bench.run(nexus, cdb16(0x8B, 0, 1), Bytes(512)).sense(), protect);
   EXPECT_EQ(bench.run(nexus, cdb10(0x42, 0, 0)).sense(), protect);
   EXPECT_EQ(bench.run(nexus, bytes({4, 0, 0, 0, 0, 0})).sense(), protect);
   EXPECT_TRUE(bench.run(nexus, cdb10(0x28, 0, 1), {}, 512).good());

@@ -17,6 +17,7 @@ struct BlockGeometry {
   std::uint64_t blocks{};            ///< logical blocks
   std::uint8_t physical_exponent{};  ///< a physical block has 2^n logical ones
   std::uint16_t lowest_aligned{};    ///< first LBA at which a physical block begins
+  std::uint32_t atomic_blocks{};     ///< a Write of as many is stored as a whole or not at all
   std::uint32_t optimal_blocks{};    ///< best length of a transfer; 0 unless known
   bool read_only{};
   bool can_discard{};      ///< Unmap frees space, and what it frees reads as zeroes

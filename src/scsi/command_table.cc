@@ -44,7 +44,9 @@ constexpr auto kCommands = std::to_array<CommandRow>({
     {0x2A, kAny, 10, Out,  R::Write,         A::Active,  true,  write_blocks,     usage("FE FF FF FF FF 3F FF FF 04")},
     {0x2E, kAny, 10, Out,  R::Write,         A::Active,  true,  write_and_verify, usage("F6 FF FF FF FF 3F FF FF 04")},
     {0x2F, kAny, 10, Out,  R::Read,          A::Active,  true,  verify,           usage("F6 FF FF FF FF 3F FF FF 04")},
+    {0x34, kAny, 10, None, R::Read,          A::Active,  true,  prefetch,         usage("02 FF FF FF FF 3F FF FF 04")},
     {0x35, kAny, 10, None, R::Write,         A::Active,  true,  synchronize_cache, usage("06 FF FF FF FF 3F FF FF 04")},
+    {0x37, kAny, 10, In,   R::Harmless,      A::Active,  true,  read_defect_data, usage("00 1F 00 00 00 00 FF FF 04")},
     {0x41, kAny, 10, Out,  R::Write,         A::Active,  true,  write_same,       usage("F8 FF FF FF FF 3F FF FF 04")},
     {0x42, kAny, 10, Out,  R::Write,         A::Active,  true,  unmap,            usage("01 00 00 00 00 3F FF FF 04")},
     {0x55, kAny, 10, Out,  R::Write,         A::Standby, false, mode_select,      usage("11 00 00 00 00 00 FF FF 04")},
@@ -71,10 +73,13 @@ constexpr auto kCommands = std::to_array<CommandRow>({
     {0x88, kAny, 16, In,   R::Read,          A::Active,  true,  read_blocks,      usage("FE FF FF FF FF FF FF FF FF FF FF FF FF 3F 04")},
     {0x89, kAny, 16, Out,  R::Write,         A::Active,  true,  compare_and_write, usage("FA FF FF FF FF FF FF FF FF 00 00 00 FF 3F 04")},
     {0x8A, kAny, 16, Out,  R::Write,         A::Active,  true,  write_blocks,     usage("FE FF FF FF FF FF FF FF FF FF FF FF FF 3F 04")},
+    {0x8B, kAny, 16, Out,  R::Write,         A::Active,  true,  or_write,         usage("FE FF FF FF FF FF FF FF FF FF FF FF FF 3F 04")},
     {0x8E, kAny, 16, Out,  R::Write,         A::Active,  true,  write_and_verify, usage("F6 FF FF FF FF FF FF FF FF FF FF FF FF 3F 04")},
     {0x8F, kAny, 16, Out,  R::Read,          A::Active,  true,  verify,           usage("F6 FF FF FF FF FF FF FF FF FF FF FF FF 3F 04")},
+    {0x90, kAny, 16, None, R::Read,          A::Active,  true,  prefetch,         usage("02 FF FF FF FF FF FF FF FF FF FF FF FF 3F 04")},
     {0x91, kAny, 16, None, R::Write,         A::Active,  true,  synchronize_cache, usage("06 FF FF FF FF FF FF FF FF FF FF FF FF 3F 04")},
     {0x93, kAny, 16, Out,  R::Write,         A::Active,  true,  write_same,       usage("F9 FF FF FF FF FF FF FF FF FF FF FF FF 3F 04")},
+    {0x9C, kAny, 16, Out,  R::Write,         A::Active,  true,  write_atomic,     usage("FE FF FF FF FF FF FF FF FF FF FF FF FF 3F 04")},
     {0x9E, 0x10, 16, In,   R::Harmless,      A::Active,  true,  read_capacity_16, usage("1F FF FF FF FF FF FF FF FF FF FF FF FF 01 04")},
     {0x9E, 0x12, 16, In,   R::Read,          A::Active,  true,  get_lba_status,   usage("1F FF FF FF FF FF FF FF FF FF FF FF FF 00 04")},
     {0xA0, kAny, 12, In,   R::Always,        A::Any,     false, report_luns,      usage("00 FF 00 00 00 FF FF FF FF 00 04")},
@@ -86,6 +91,7 @@ constexpr auto kCommands = std::to_array<CommandRow>({
     {0xAA, kAny, 12, Out,  R::Write,         A::Active,  true,  write_blocks,     usage("FE FF FF FF FF FF FF FF FF 3F 04")},
     {0xAE, kAny, 12, Out,  R::Write,         A::Active,  true,  write_and_verify, usage("F6 FF FF FF FF FF FF FF FF 3F 04")},
     {0xAF, kAny, 12, Out,  R::Read,          A::Active,  true,  verify,           usage("F6 FF FF FF FF FF FF FF FF 3F 04")},
+    {0xB7, kAny, 12, In,   R::Harmless,      A::Active,  true,  read_defect_data, usage("1F 00 00 00 00 FF FF FF FF 00 04")},
 });
 // clang-format on
 

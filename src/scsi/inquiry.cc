@@ -78,6 +78,7 @@ ParameterData block_limits(const CommandContext& context) {  // SBC-3 §6.5.3
   data.set(16, 4, discards ? std::numeric_limits<std::uint32_t>::max() : 0);
   data.set(20, 4, discards ? 256 : 0);  // MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT; policy
   data.set(24, 4, discards ? std::uint64_t{1} << geometry.physical_exponent : 0);
+  data.set(40, 4, std::min(geometry.atomic_blocks, most));  // MAXIMUM ATOMIC TRANSFER LENGTH
   return data;
 }
 

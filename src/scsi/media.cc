@@ -1,6 +1,7 @@
 #include "scsi/media.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/assert.h"
@@ -77,6 +78,7 @@ constinit const std::array<MediaRun::Plan, kMediaKinds> MediaRun::kPlans = [] {
   plan(MediaKind::VerifyData, {TakeData, Read, CheckMedium, Compare});
   plan(MediaKind::VerifyPattern, {TakePattern, Read, CheckMedium, ComparePattern});
   plan(MediaKind::CompareAndWrite, {TakeData, Read, CheckMedium, Compare, TakeSecond, Write});
+  plan(MediaKind::OrWrite, {TakeData, Read, CheckMedium, Combine, Write});
   plan(MediaKind::WritePattern, {TakePattern, WriteFilled});
   plan(MediaKind::WriteZeroes, {Zero});
   plan(MediaKind::Unmap, {Step::Unmap});
@@ -136,6 +138,7 @@ std::size_t MediaRun::chunk_blocks() const {
     case MediaKind::VerifyMedium:
     case MediaKind::VerifyData:
     case MediaKind::VerifyPattern:
+    case MediaKind::OrWrite:
     case MediaKind::WritePattern:
     case MediaKind::Unmap:
     case MediaKind::Flush:
@@ -198,6 +201,9 @@ bool MediaRun::begin(Step step) {
       return false;
     case Step::ComparePattern:
       compare(1);
+      return false;
+    case Step::Combine:
+      combine();
       return false;
     case Step::WriteFilled:
       fill_pattern();
@@ -340,6 +346,16 @@ void MediaRun::compare(std::size_t pattern_blocks) {
                  .information = before + offset});
       return;
     }
+  }
+}
+
+void MediaRun::combine() {  // SBC-3 §5.7
+  std::vector<std::byte> combined(medium_.size());
+  std::ranges::transform(medium_, source_, combined.begin(), std::bit_or<>{});
+  source_copy_ = std::move(combined);
+  source_ = source_copy_;
+  if (has_tuples()) {
+    generate_protection(check_at(done_), source_, source_tuples_);
   }
 }
 

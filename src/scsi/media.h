@@ -24,12 +24,13 @@ enum class MediaKind : std::uint8_t {
   VerifyData,       ///< BYTCHK 01b: against as much data-out
   VerifyPattern,    ///< BYTCHK 11b: each block against the one in data-out
   CompareAndWrite,  ///< data-out: what must be there, then what to write
+  OrWrite,          ///< what is there, OR data-out
   WritePattern,     ///< WRITE SAME with a block of data-out
   WriteZeroes,      ///< WRITE SAME of zeroes, with or without UNMAP; FORMAT UNIT
   Unmap,
   Flush,
 };
-inline constexpr std::size_t kMediaKinds = 11;
+inline constexpr std::size_t kMediaKinds = 12;
 
 struct MediaCommand {
   MediaKind kind{};
@@ -90,6 +91,7 @@ class MediaRun final : private BlockClient {
     Deliver,
     Compare,
     ComparePattern,
+    Combine,  // what was read, OR data-out, is what to write
     Write,
     WriteFilled,  // as Write, of blocks that repeat the pattern
     Zero,
@@ -115,6 +117,7 @@ class MediaRun final : private BlockClient {
   void check_medium();
   void deliver();
   void compare(std::size_t pattern_blocks);
+  void combine();
   void fail_check(const ProtectionError& error);
   void fail_device(const BlockResult& result);
   void fail_with(const Sense& sense) { failure_ = Failure{.sense = sense}; }

@@ -51,7 +51,7 @@ RamDevice::RamDevice(const RamOptions& options) : options_(options) {
 BlockGeometry RamDevice::geometry() const {
   return {.block_bytes = options_.block_bytes,
           .blocks = options_.bytes / options_.block_bytes,
-          .physical_exponent = static_cast<std::uint8_t>(options_.block_bytes == 512 ? 3 : 0),
+          .atomic_blocks = static_cast<std::uint32_t>(kAtomicBytes / options_.block_bytes),
           .read_only = options_.read_only,
           .can_discard = true,
           .keeps_protection = options_.keeps_protection};

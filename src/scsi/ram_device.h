@@ -29,6 +29,9 @@ class RamDevice final : public BlockDevice {
  public:
   static constexpr std::size_t kChunkBytes = 64 * 1024;  // policy: what is allocated at a time
 
+  /// A Write is memory alone, and goes with the power like all of the disk.
+  static constexpr std::size_t kAtomicBytes = 256 * 1024;  // policy
+
   /// InvalidArgument for a size that is no multiple of a block, or a block size but 512 and 4096.
   [[nodiscard]] static Result<std::unique_ptr<RamDevice>> create(const RamOptions& options);
 

@@ -97,6 +97,15 @@ Outcome<void> get_lba_status(CommandContext& context) {  // SBC-3 §5.5
   return {};
 }
 
+// SBC-3 §5.17, §5.18: lists that are empty, since a device in software has no defects.
+Outcome<void> read_defect_data(CommandContext& context) {
+  const bool ten = context.cdb.size() == 10;
+  ParameterData data(ten ? 4 : 8);
+  data.set(1, 1, load8(context.cdb, ten ? 2 : 1) & 0x1F);  // PLISTV, GLISTV, format, as asked for
+  context.respond(data, ten ? load16(context.cdb, 7) : load32(context.cdb, 6));
+  return {};
+}
+
 Outcome<void> mode_sense(CommandContext& context) {  // SPC-4 §6.11, §6.12
   const ByteSpan cdb = context.cdb;
   const bool ten = cdb.size() == 10;

@@ -21,6 +21,7 @@ namespace {
 constexpr std::uint8_t kProtocolIscsi = 5;             // SPC-4 Table 443
 constexpr std::chrono::milliseconds kTick{250};        // policy: how exact timeouts are
 constexpr std::uint64_t kNaa = 0x3A00'0000'0000'0000;  // locally assigned (SPC-4 §7.8.6.5.4)
+constexpr std::uint32_t kMaxTransferBytes = 32 << 20;  // policy: as ServerOptions has it
 constexpr int kShutdownTicks = 8;                      // policy: for what is still to be sent
 
 // A number that a target's name gives again at each start, so that initiators know its disks again.
@@ -77,7 +78,8 @@ Result<std::unique_ptr<Service::Node>> Service::create_node(const TargetConfigur
     }
     scsi::UnitOptions options{.lun = scsi::Lun{unit.lun},
                               .product = unit.path.empty() ? "MEMORY DISK" : "FILE DISK",
-                              .naa = naa_of(target.name, unit.lun)};
+                              .naa = naa_of(target.name, unit.lun),
+                              .max_transfer_bytes = kMaxTransferBytes};
     options.serial = fmt::format("{:016x}", options.naa);
     if (auto added = node->scsi->add_unit(options, *device); !added) {
       return std::unexpected(added.error());

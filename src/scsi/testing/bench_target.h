@@ -134,6 +134,7 @@ struct BenchOptions {
   bool keeps_protection{};
   bool has_write_cache{true};
   bool read_only{};
+  std::uint32_t atomic_blocks{};
 };
 
 [[nodiscard]] inline Bytes bytes(std::initializer_list<unsigned> values) {
@@ -205,6 +206,7 @@ class Bench {
     return {.block_bytes = options.block_bytes,
             .blocks = options.blocks,
             .physical_exponent = 3,
+            .atomic_blocks = options.atomic_blocks,
             .read_only = options.read_only,
             .can_discard = true,
             .has_write_cache = options.has_write_cache,
