@@ -1,0 +1,67 @@
+#pragma once
+
+// The login phase of an initiator (RFC 7143 §6.3, §11.12, §11.13): requests come out, responses go
+// in. Pure; one login each.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "iscsi/chap.h"
+#include "iscsi/initiator_options.h"
+#include "iscsi/negotiation.h"
+#include "iscsi/pdu.h"
+#include "wire/iscsi/login.h"
+
+namespace weft::iscsi {
+
+class InitiatorLogin {
+ public:
+  /// `options` and `library` must outlive it. `cmd_sn` is the session's first CmdSN.
+  InitiatorLogin(const InitiatorOptions& options, ChapLibrary& library, std::uint32_t cmd_sn);
+
+  /// The first request.
+  [[nodiscard]] OutgoingPdu begin();
+  /// Takes a response: the next request, or nothing when login is over, by is_done() or moved_to().
+  /// PermissionDenied for authentication that failed, on either side; Refused, NotFound or TryAgain
+  /// as the target says; InvalidArgument if it breaks the rules.
+  [[nodiscard]] Result<std::optional<OutgoingPdu>> take(const ReceivedPdu& pdu);
+
+  [[nodiscard]] bool is_done() const { return done_; }
+  [[nodiscard]] const Parameters& agreed() const { return negotiation_.agreed(); }
+  [[nodiscard]] std::uint16_t tsih() const { return tsih_; }
+  [[nodiscard]] std::uint32_t exp_stat_sn() const { return exp_stat_sn_; }
+  [[nodiscard]] const wire::iscsi::LoginResponse& last_response() const { return last_; }
+  /// HOST:PORT that the target redirects to (RFC 7143 §11.13.5, status class 1); empty: it does
+  /// not.
+  [[nodiscard]] const std::string& moved_to() const { return moved_to_; }
+
+ private:
+  static constexpr unsigned kMaxExchanges = 32;  // policy
+
+  [[nodiscard]] OutgoingPdu request(bool transit);
+  void offer_operational();
+  [[nodiscard]] Result<void> take_security(const TextPairs& pairs, bool transit);
+  [[nodiscard]] Result<void> take_operational(const TextPairs& pairs);
+  [[nodiscard]] Result<void> take_failure(const wire::iscsi::LoginResponse& response);
+  [[nodiscard]] bool is_secure() const { return !chap_ || chap_->is_done(); }
+
+  const InitiatorOptions& options_;
+  ChapLibrary& library_;
+  std::uint32_t cmd_sn_;
+  wire::iscsi::LoginStage stage_{};
+  Negotiation negotiation_;
+  std::optional<ChapInitiator> chap_;
+  bool method_chosen_{};
+  TextWriter text_;       // of the next request
+  std::string received_;  // of a response so far
+  wire::iscsi::LoginResponse last_;
+  std::uint32_t exp_stat_sn_{};
+  std::uint16_t tsih_{};
+  std::string moved_to_;
+  unsigned exchanges_{};
+  bool done_{};
+};
+
+}  // namespace weft::iscsi

@@ -1,0 +1,181 @@
+#pragma once
+
+// An initiator's session whose target is a test, which reads and writes PDUs one by one.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "iscsi/initiator_session.h"
+#include "iscsi/testing/fake_chap_library.h"
+#include "iscsi/testing/scripted_initiator.h"
+
+namespace weft::iscsi::testing {
+
+/// A command with what became of it.
+struct Submitted final : InitiatorClient {
+  void handle_outcome(InitiatorCommand& /*command*/, const InitiatorOutcome& ended,
+                      Instant /*now*/) override {
+    EXPECT_FALSE(outcome.has_value()) << "a command ends once";
+    outcome = ended;
+  }
+  [[nodiscard]] bool ended_as(InitiatorOutcome::Kind kind) const {
+    return outcome && outcome->kind == kind;
+  }
+  InitiatorCommand command;
+  std::optional<InitiatorOutcome> outcome;
+};
+
+[[nodiscard]] inline InitiatorOptions scripted_options() {
+  InitiatorOptions options;
+  options.name = kInitiatorName;
+  options.target = kTargetName;
+  options.address = "127.0.0.1:3260";
+  return options;
+}
+
+class ScriptedTarget final : public InitiatorEnvironment {
+ public:
+  explicit ScriptedTarget(const InitiatorOptions& options = scripted_options())
+      : session(options, *this) {}
+
+  void connect(std::string_view address) override { asked.emplace_back(address); }
+  void cancel_connect() override { ++cancelled; }
+  void handle_state(SessionState state, std::string_view /*reason*/) override {
+    states.push_back(state);
+  }
+  void handle_scsi_event(std::uint64_t /*lun*/, ByteSpan sense) override {
+    events.emplace_back(sense.begin(), sense.end());
+  }
+  [[nodiscard]] ChapLibrary& chap_library() override { return chap; }
+
+  template <class Header>
+  void send(const Header& header, std::vector<std::byte> data = {}, bool damaged = false) {
+    const OutgoingPdu pdu{header, std::move(data)};
+    session.handle_pdu({.header = pdu.header(),
+                        .additional_headers = {},
+                        .data = pdu.data(),
+                        .data_is_damaged = damaged},
+                       now);
+  }
+  /// With StatSN, and a window of `window` commands beyond what has come.
+  template <class Header>
+  void answer(Header header, std::vector<std::byte> data = {}) {
+    header.stat_sn = stat_sn++;
+    number(header);
+    send(header, std::move(data));
+  }
+  template <class Header>
+  void number(Header& header) const {
+    header.exp_cmd_sn = exp_cmd_sn;
+    header.max_cmd_sn = exp_cmd_sn + window - 1;
+  }
+  /// The next PDU of the initiator, which must be of this kind.
+  template <class Header>
+  [[nodiscard]] Header next(std::vector<std::byte>* data = nullptr) {
+    if (mover.sent.empty()) {
+      ADD_FAILURE() << "no " << Header::kName;
+      return {};
+    }
+    last = std::move(mover.sent.front());
+    mover.sent.pop_front();
+    const auto header = last.as<Header>();
+    EXPECT_EQ(header.opcode, Header{}.opcode) << "wanted " << Header::kName;
+    if (data != nullptr) {
+      data->assign(last.data().begin(), last.data().end());
+    }
+    return header;
+  }
+  [[nodiscard]] bool is_quiet() const { return mover.sent.empty(); }
+
+  void connected() {
+    mover = {};
+    session.handle_connected(mover, now);
+  }
+  /// A login in one step, with these answers beside the defaults.
+  void log_in(const TextPairs& answers = {}) {
+    connected();
+    const auto request = next<wire::iscsi::LoginRequest>();
+    EXPECT_TRUE(request.transit);
+    exp_cmd_sn = request.cmd_sn;
+    TextWriter text;
+    TextPairs all{
+        {"HeaderDigest",        "None"  },
+        {"DataDigest",          "None"  },
+        {"DefaultTime2Wait",    "2"     },
+        {"DefaultTime2Retain",  "0"     },
+        {"ErrorRecoveryLevel",  "0"     },
+        {"MaxConnections",      "1"     },
+        {"InitialR2T",          "Yes"   },
+        {"ImmediateData",       "No"    },
+        {"MaxBurstLength",      "262144"},
+        {"FirstBurstLength",    "65536" },
+        {"MaxOutstandingR2T",   "1"     },
+        {"DataPDUInOrder",      "Yes"   },
+        {"DataSequenceInOrder", "Yes"   }
+    };
+    for (TextPair& pair : all) {
+      pair.value = find_value(answers, pair.key).value_or(pair.value);
+      text.add(pair.key, pair.value);
+    }
+    if (const auto most = find_value(answers, "MaxRecvDataSegmentLength")) {
+      text.add("MaxRecvDataSegmentLength", *most);
+    }
+    respond(text, wire::iscsi::LoginStage::LoginOperationalNegotiation,
+            wire::iscsi::LoginStage::FullFeature);
+  }
+  void respond(TextWriter& text, wire::iscsi::LoginStage stage,
+               std::optional<wire::iscsi::LoginStage> next_stage) {
+    wire::iscsi::LoginResponse response;
+    response.transit = next_stage.has_value();
+    response.current_stage = stage;
+    response.next_stage = next_stage.value_or(stage);
+    response.tsih = 7;
+    response.stat_sn = stat_sn++;
+    number(response);
+    send(response, to_octets(text.take()));
+  }
+
+  /// READ (10) or WRITE (10) of whole blocks.
+  Submitted& submit(bool writes, std::uint16_t blocks, std::size_t cdb_bytes = 10) {
+    auto& submitted = *submissions.emplace_back(std::make_unique<Submitted>());
+    submitted.command.cdb.resize(cdb_bytes);
+    submitted.command.cdb[0] = std::byte{static_cast<unsigned char>(writes ? 0x2A : 0x28)};
+    submitted.command.client = &submitted;
+    SharedBuffer buffer{blocks * 512UL};
+    copy_bytes(buffer.octets(), pattern(buffer.size()));
+    (writes ? submitted.command.data_out : submitted.command.data_in) = buffer;
+    session.submit(submitted.command, now);
+    return submitted;
+  }
+  void pass(Duration time) {
+    now = now + time;
+    session.handle_timeout(now);
+    // What was ended by this side is closed by the driver.
+    if (mover.ended) {
+      mover.ended = false;
+      session.handle_lost("closed", now);
+    }
+  }
+  void lose() { session.handle_lost("reset", now); }
+
+  FakeChapLibrary chap;
+  RecordingDatamover mover;
+  OutgoingPdu last;
+  Instant now;
+  std::vector<std::string> asked;
+  std::vector<SessionState> states;
+  std::vector<std::vector<std::byte>> events;
+  std::vector<std::unique_ptr<Submitted>> submissions;
+  int cancelled{};
+  std::uint32_t stat_sn{50};
+  std::uint32_t exp_cmd_sn{};
+  std::uint32_t window{8};
+  InitiatorSession session;
+};
+
+}  // namespace weft::iscsi::testing
