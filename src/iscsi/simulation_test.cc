@@ -21,7 +21,7 @@ using testing::World;
 constexpr Scenario kCalm{.moves = 200};
 constexpr Scenario kSecret{.digests = true, .chap = true, .moves = 60};
 constexpr Scenario kBreaking{
-    .cuts = 8, .aborts = 10, .resets = 3, .goodbyes = 1, .chap = true, .moves = 250};
+    .cuts = 8, .aborts = 10, .resets = 3, .reconfigurations = 1, .chap = true, .moves = 250};
 constexpr Scenario kDamaging{.damages = 25, .digests = true, .moves = 200};
 
 // More on demand: WEFT_SIM_SEEDS=1000.

@@ -350,7 +350,7 @@ void World::fault() {
   if (spend(left_.resets)) {
     player.session.manage(wire::iscsi::TaskManagementFunction::LogicalUnitReset, 0, {}, now_);
   }
-  if (spend(left_.goodbyes)) {
+  if (spend(left_.reconfigurations)) {
     WEFT_ASSERT(server_.remove_node(node_.name, now_).has_value(), "it is there");
     WEFT_ASSERT(server_.add_node(node_).has_value(), "it was removed");
   }

@@ -29,8 +29,9 @@ struct Scenario {
   unsigned cuts{};     ///< connections whose ends learn of their loss at different times
   unsigned damages{};  ///< octets that change on their way, while digests are on
   unsigned aborts{};
-  unsigned resets{};    ///< of the logical unit, by any initiator
-  unsigned goodbyes{};  ///< the target asks all initiators to come back (it is reconfigured)
+  unsigned resets{};  ///< of the logical unit, by any initiator
+  unsigned
+      reconfigurations{};  ///< the target asks all initiators to come back (it is reconfigured)
   bool digests{};
   bool chap{};
   unsigned moves{300};  ///< commands
@@ -58,7 +59,7 @@ class World final : public ServerEnvironment {
   [[nodiscard]] ChapLibrary& chap_library() override { return chap_; }
   [[nodiscard]] bool has_faults() const {
     return scenario_.cuts + scenario_.damages + scenario_.aborts + scenario_.resets +
-               scenario_.goodbyes !=
+               scenario_.reconfigurations !=
            0;
   }
   void find(const std::string& what);
