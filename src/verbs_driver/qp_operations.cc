@@ -1,0 +1,194 @@
+// QPs, and what is posted to them.
+
+#include <endian.h>
+
+#include <cerrno>
+
+#include "core/device.h"
+#include "verbs_driver/translation.h"
+#include "verbs_driver/verbs_device.h"
+#include "verbs_driver/verbs_operations.h"
+
+namespace weft::verbs_driver {
+namespace {
+
+using core::Qp;
+
+/// Stands for the QP's own Q_Key in a request (IBTA vol 1 §10.2.5).
+constexpr std::uint32_t kOwnQKey = 0x8000'0000;
+
+Result<void> create_qp(Qp& qp, const core::QpInit& init) {
+  VerbsDevice& own = verbs_device_of(qp.device());
+  if (qp.pd() == nullptr || init.indirection_table != nullptr ||
+      (init.type != verbs::QpType::Rc && init.type != verbs::QpType::Uc &&
+       init.type != verbs::QpType::Ud)) {
+    return fail(ErrorCode::NotSupported, "a program has RC, UC and UD QPs, not {}",
+                verbs::name_of(init.type));
+  }
+  ibv_qp_init_attr asked{};
+  asked.qp_context = &qp;
+  asked.send_cq = verbs_cq(*init.send_cq).cq;
+  asked.recv_cq = verbs_cq(*init.recv_cq).cq;
+  asked.srq = init.srq != nullptr ? verbs_srq(*init.srq) : nullptr;
+  asked.cap = to_ibv(init.capabilities);
+  asked.qp_type = static_cast<ibv_qp_type>(init.type);
+  asked.sq_sig_all = init.signal_all ? 1 : 0;
+  ibv_qp* const made = own.library().create_qp(verbs_pd(*qp.pd()).pd, &asked);
+  if (made == nullptr) {
+    return std::unexpected(library_error(errno, "ibv_create_qp"));
+  }
+  qp.driver_data = made;
+  qp.set_number(Qpn{made->qp_num});
+  qp.set_capabilities(capabilities_of(asked.cap));
+  own.add_qp(qp);
+  return {};
+}
+
+Result<void> modify_qp(Qp& qp, const core::QpModify& modify) {
+  ibv_qp_attr asked = to_ibv(modify.attributes);
+  return check_call(verbs_device_of(qp.device())
+                        .library()
+                        .modify_qp(verbs_qp(qp), &asked, static_cast<int>(modify.mask.bits())),
+                    "ibv_modify_qp");
+}
+
+Result<verbs::QpAttributes> query_qp(Qp& qp, verbs::QpAttributeMask mask) {
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr init{};
+  if (const auto asked =
+          check_call(verbs_device_of(qp.device())
+                         .library()
+                         .query_qp(verbs_qp(qp), &attributes, static_cast<int>(mask.bits()), &init),
+                     "ibv_query_qp");
+      !asked) {
+    return std::unexpected(asked.error());
+  }
+  return attributes_of(attributes);
+}
+
+Result<void> destroy_qp(Qp& qp) {
+  VerbsDevice& own = verbs_device_of(qp.device());
+  own.remove_qp(qp);
+  // Waits until the thread of events has acknowledged what it took of this QP.
+  auto gone = check_call(own.library().destroy_qp(verbs_qp(qp)), "ibv_destroy_qp");
+  if (!gone) {
+    own.add_qp(qp);
+  }
+  return gone;
+}
+
+/// What depends on the opcode and on the type of the QP.
+Result<void> set_operation(const Qp& qp, const core::SendWr& wr, ibv_send_wr& to) {
+  using enum verbs::WrOpcode;
+  switch (wr.opcode) {
+    case Send:
+      break;
+    case SendWithImmediate:
+      to.imm_data = htobe32(wr.immediate);
+      break;
+    case SendWithInvalidate:
+      to.invalidate_rkey = wr.invalidate_rkey.value();
+      break;
+    case RdmaWriteWithImmediate:
+      to.imm_data = htobe32(wr.immediate);
+      [[fallthrough]];
+    case RdmaWrite:
+    case RdmaRead:
+      to.wr.rdma = {.remote_addr = wr.remote_address, .rkey = wr.rkey.value()};
+      break;
+    case CompareSwap:
+    case FetchAdd:
+      to.wr.atomic = {.remote_addr = wr.remote_address,
+                      .compare_add = wr.compare_add,
+                      .swap = wr.swap,
+                      .rkey = wr.rkey.value()};
+      break;
+    case LocalInvalidate:
+    case BindMemoryWindow:
+    case Flush:
+    case AtomicWrite:
+    case RegisterMemory:
+    case RegisterMemoryIntegrity:
+      return fail(ErrorCode::NotSupported,
+                  "a program's verbs have no such request; the device's capabilities say so");
+  }
+  to.opcode = static_cast<ibv_wr_opcode>(wr.opcode);
+  if (qp.type() == verbs::QpType::Ud) {
+    to.wr.ud = {
+        .ah = wr.ah != nullptr ? static_cast<ibv_ah*>(wr.ah->driver_data) : nullptr,
+        .remote_qpn = wr.remote_qpn.value(),
+        .remote_qkey = wr.remote_qkey == QKey{} ? kOwnQKey : wr.remote_qkey.value(),
+    };
+  }
+  return {};
+}
+
+Result<void> post_one(Qp& qp, const core::SendWr& wr) {
+  DeviceSges sges;
+  // What is copied at once needs no key.
+  const bool is_inline = wr.flags.has(verbs::Send::Inline);
+  if (auto translated = sges.translate(is_inline ? nullptr : &verbs_pd(*qp.pd()), wr.sges);
+      !translated) {
+    return translated;
+  }
+  ibv_send_wr to{};
+  to.wr_id = wr.wr_id;
+  to.sg_list = sges.list.data();
+  to.num_sge = static_cast<int>(sges.count);
+  to.send_flags = wr.flags.bits();
+  if (auto set = set_operation(qp, wr, to); !set) {
+    return set;
+  }
+  ibv_send_wr* refused = nullptr;
+  return check_call(ibv_post_send(verbs_qp(qp), &to, &refused), "ibv_post_send");
+}
+
+Result<void> post_send(Qp& qp, const core::SendWr& first, const core::SendWr** bad) {
+  for (const core::SendWr* wr = &first; wr != nullptr; wr = wr->next) {
+    if (auto posted = post_one(qp, *wr); !posted) {
+      *bad = wr;
+      return posted;
+    }
+  }
+  return {};
+}
+
+Result<void> post_recv(Qp& qp, const core::RecvWr& first, const core::RecvWr** bad) {
+  return post_receives(
+      &verbs_pd(*qp.pd()), first, bad, [&](ibv_recv_wr& wr, ibv_recv_wr** refused) {
+        return check_call(ibv_post_recv(verbs_qp(qp), &wr, refused), "ibv_post_recv");
+      });
+}
+
+Result<void> attach_multicast(Qp& qp, const Gid& gid, Lid lid) {
+  const ibv_gid group = to_ibv(gid);
+  return check_call(
+      verbs_device_of(qp.device())
+          .library()
+          .attach_mcast(verbs_qp(qp), &group, static_cast<std::uint16_t>(lid.value())),
+      "ibv_attach_mcast");
+}
+
+Result<void> detach_multicast(Qp& qp, const Gid& gid, Lid lid) {
+  const ibv_gid group = to_ibv(gid);
+  return check_call(
+      verbs_device_of(qp.device())
+          .library()
+          .detach_mcast(verbs_qp(qp), &group, static_cast<std::uint16_t>(lid.value())),
+      "ibv_detach_mcast");
+}
+
+}  // namespace
+
+void add_qp_operations(core::DeviceOperations& operations) {
+  operations.create_qp = create_qp;
+  operations.modify_qp = modify_qp;
+  operations.query_qp = query_qp;
+  operations.destroy_qp = destroy_qp;
+  operations.post_send = post_send;
+  operations.post_recv = post_recv;
+  operations.attach_multicast = attach_multicast;
+  operations.detach_multicast = detach_multicast;
+}
+
+}  // namespace weft::verbs_driver

@@ -1,0 +1,168 @@
+#include "verbs_driver/rdma_cm.h"
+
+#include <endian.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <array>
+#include <cerrno>
+#include <span>
+#include <utility>
+
+#include "base/assert.h"
+#include "verbs_driver/rdma_cm_id.h"
+
+namespace weft::verbs_driver {
+namespace {
+
+using verbs::RdmaCmEventType;
+
+/// What an event says, copied: it is acknowledged before it is handled, so that the handler may
+/// destroy its id.
+[[nodiscard]] core::RdmaCmEvent copy_of(const rdma_cm_event& event, RdmaCmEventType type) {
+  const rdma_conn_param& told = event.param.conn;
+  core::RdmaCmEvent made{.type = type, .status = event.status};
+  made.parameters.qpn = Qpn{told.qp_num};
+  made.parameters.has_srq = told.srq != 0;
+  made.parameters.responder_resources = told.responder_resources;
+  made.parameters.initiator_depth = told.initiator_depth;
+  made.parameters.flow_control = told.flow_control;
+  made.parameters.retry_count = told.retry_count;
+  made.parameters.rnr_retry_count = told.rnr_retry_count;
+  if (told.private_data != nullptr) {
+    const std::span octets{static_cast<const std::byte*>(told.private_data), told.private_data_len};
+    made.parameters.private_data.assign(octets.begin(), octets.end());
+  }
+  return made;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LiveRdmaCm>> LiveRdmaCm::start(std::vector<VerbsDevice*> devices) {
+  const auto library = load_rdmacm();
+  if (!library) {
+    return std::unexpected(library.error());
+  }
+  std::unique_ptr<LiveRdmaCm> made{new LiveRdmaCm(**library, std::move(devices))};
+  made->channel_ = (*library)->create_event_channel();
+  if (made->channel_ == nullptr) {
+    return std::unexpected(library_error(errno, "rdma_create_event_channel"));
+  }
+  const int flags = fcntl(made->channel_->fd, F_GETFL);
+  made->stop_.reset(eventfd(0, EFD_CLOEXEC));
+  if (flags < 0 || fcntl(made->channel_->fd, F_SETFL, flags | O_NONBLOCK) < 0 || !made->stop_) {
+    return std::unexpected(library_error(errno, "a channel that does not block"));
+  }
+  made->thread_ = std::thread{[cm = made.get()] { cm->serve_events(); }};
+  return made;
+}
+
+LiveRdmaCm::~LiveRdmaCm() {
+  if (thread_.joinable()) {
+    eventfd_write(stop_.get(), 1);
+    thread_.join();
+  }
+  WEFT_ASSERT(ids_.empty(), "the ids of a connection manager are destroyed before it");
+  if (channel_ != nullptr) {
+    library_.destroy_event_channel(channel_);
+  }
+}
+
+Result<std::unique_ptr<core::RdmaCmId>> LiveRdmaCm::create_id(core::RdmaCmHandler& handler) {
+  rdma_cm_id* id = nullptr;
+  if (const auto made =
+          check_call(library_.create_id(channel_, &id, nullptr, RDMA_PS_TCP), "rdma_create_id");
+      !made) {
+    return std::unexpected(made.error());
+  }
+  return std::make_unique<LiveRdmaCmId>(*this, id, handler);
+}
+
+VerbsDevice* LiveRdmaCm::find_device(ibv_context* context) const {
+  // librdmacm has opened the device for itself; its GUID says which it is.
+  for (VerbsDevice* const device : devices_) {
+    const std::uint64_t guid = be64toh(device->library().get_device_guid(context->device));
+    if (Guid{guid} == device->node_guid()) {
+      return device;
+    }
+  }
+  return nullptr;
+}
+
+void LiveRdmaCm::enter(LiveRdmaCmId& id) {
+  const std::lock_guard lock{mutex_};
+  ids_.emplace(id.id(), &id);
+}
+
+void LiveRdmaCm::leave(LiveRdmaCmId& id) {
+  std::unique_lock lock{mutex_};
+  ids_.erase(id.id());
+  if (std::this_thread::get_id() == thread_.get_id()) {
+    if (handled_ == &id) {
+      handled_ = nullptr;  // its handler goes on without it
+    }
+    return;
+  }
+  handled_changed_.wait(lock, [&] { return handled_ != &id; });
+}
+
+void LiveRdmaCm::serve_events() {
+  std::array<pollfd, 2> ready{
+      {{.fd = channel_->fd, .events = POLLIN, .revents = 0},
+       {.fd = stop_.get(), .events = POLLIN, .revents = 0}}
+  };
+  while (ready[1].revents == 0) {
+    if (poll(ready.data(), ready.size(), -1) < 0) {
+      WEFT_ASSERT(errno == EINTR, "a channel of events can be waited for");
+      continue;
+    }
+    if ((ready[0].revents & POLLIN) != 0) {
+      take_event();
+    } else if (ready[0].revents != 0) {
+      ready[0].fd = -1;  // whoever told of events is gone
+    }
+  }
+}
+
+void LiveRdmaCm::take_event() {
+  rdma_cm_event* event = nullptr;
+  if (library_.get_cm_event(channel_, &event) != 0) {
+    return;
+  }
+  const auto type = verbs::rdma_cm_event_of(static_cast<std::uint32_t>(event->event));
+  const bool is_request = type == RdmaCmEventType::ConnectRequest;
+  rdma_cm_id* const new_id = is_request ? event->id : nullptr;
+  rdma_cm_id* const of = is_request ? event->listen_id : event->id;
+  core::RdmaCmEvent told = copy_of(*event, type.value_or(RdmaCmEventType::User));
+  library_.ack_cm_event(event);
+  LiveRdmaCmId* id = nullptr;
+  {
+    const std::lock_guard lock{mutex_};
+    const auto found = ids_.find(of);
+    id = found != ids_.end() && type ? found->second : nullptr;
+    handled_ = id;
+  }
+  if (id == nullptr) {
+    if (new_id != nullptr) {
+      library_.destroy_id(new_id);  // the listener has gone meanwhile: rejects it
+    }
+    return;
+  }
+  std::unique_ptr<core::RdmaCmId> request;
+  if (new_id != nullptr) {
+    request = std::make_unique<LiveRdmaCmId>(*this, new_id, id->handler());
+  }
+  if (told.type == RdmaCmEventType::ConnectResponse) {
+    const auto established = id->establish();
+    told.type = established ? RdmaCmEventType::Established : RdmaCmEventType::ConnectError;
+  } else if (told.type == RdmaCmEventType::Disconnected) {
+    id->fail_qp();
+  }
+  id->handler().handle_cm_event(*id, told, std::move(request));
+  const std::lock_guard lock{mutex_};
+  handled_ = nullptr;
+  handled_changed_.notify_all();
+}
+
+}  // namespace weft::verbs_driver

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "core/cm/rdma_cm.h"
+#include "verbs_driver/rdma_cm.h"
+
+namespace weft::verbs_driver {
+
+/// An id of librdmacm.
+class LiveRdmaCmId final : public core::RdmaCmId {
+ public:
+  /// Takes the id over.
+  LiveRdmaCmId(LiveRdmaCm& cm, rdma_cm_id* id, core::RdmaCmHandler& handler)
+      : cm_(cm), id_(id), handler_(&handler) {
+    cm_.enter(*this);
+  }
+  ~LiveRdmaCmId() override;
+  LiveRdmaCmId(const LiveRdmaCmId&) = delete;
+  LiveRdmaCmId& operator=(const LiveRdmaCmId&) = delete;
+
+  [[nodiscard]] core::Device* device() const override;
+  [[nodiscard]] PortNumber port() const override { return PortNumber{id_->port_num}; }
+  [[nodiscard]] core::Qp* qp() const override { return qp_; }
+  void set_handler(core::RdmaCmHandler& handler) override { handler_ = &handler; }
+
+  Result<void> bind(const core::RdmaCmAddress& address) override;
+  Result<void> listen(int backlog) override;
+  [[nodiscard]] std::uint16_t source_port() const override;
+  Result<void> resolve_address(const core::RdmaCmAddress& destination, Duration timeout) override;
+  Result<void> resolve_route(Duration timeout) override;
+  Result<core::Qp*> create_qp(core::Pd& pd, core::QpInit& init) override;
+  void destroy_qp() override;
+  Result<void> connect(const verbs::ConnectionParameters& parameters) override;
+  Result<void> accept(const verbs::ConnectionParameters& parameters) override;
+  Result<void> reject(ByteSpan private_data) override;
+  Result<void> disconnect() override;
+  Result<void> notify(verbs::AsyncEventType event) override;
+
+  // --- for LiveRdmaCm, in its thread
+  [[nodiscard]] rdma_cm_id* id() const { return id_; }
+  [[nodiscard]] core::RdmaCmHandler& handler() const { return *handler_; }
+  /// REP has come: the QP goes to RTS, and RTU to the peer.
+  Result<void> establish();
+  /// To error, so that what is posted is flushed.
+  void fail_qp();
+
+ private:
+  Result<void> apply(verbs::QpState state);
+  Result<void> make_ready();
+
+  LiveRdmaCm& cm_;
+  rdma_cm_id* const id_;
+  std::atomic<core::RdmaCmHandler*> handler_;
+  core::Qp* qp_{};
+  std::uint8_t responder_resources_{RDMA_MAX_RESP_RES};  // as given to connect() or accept()
+  std::uint8_t initiator_depth_{RDMA_MAX_INIT_DEPTH};
+};
+
+}  // namespace weft::verbs_driver

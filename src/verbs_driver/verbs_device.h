@@ -1,0 +1,97 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "core/device.h"
+#include "core/registry.h"
+#include "os/unique_fd.h"
+#include "verbs_driver/arena.h"
+#include "verbs_driver/library.h"
+
+namespace weft::verbs_driver {
+
+/// The driver id of these devices (core::engine::kEngineDriver is 1).
+inline constexpr std::uint32_t kVerbsDriver = 2;
+
+struct VerbsDeviceInit {
+  std::string name{};  ///< as libibverbs has it; empty: the first that there is
+  unsigned completion_vectors{2};
+  /// All memory under one key where the device can do that (implicit on-demand paging); else, or
+  /// where this is off, an arena and registrations on use.
+  bool on_demand_paging{true};
+  std::size_t arena_bytes{64U << 20};  ///< policy
+};
+
+/// The driver that makes a device of core of one of libibverbs. One thread waits for completion and
+/// asynchronous events, and tells the core; CQs of PollContext::Direct are only polled. What verbs
+/// of programs cannot do, the device's capabilities say: no fast registration by work request, no
+/// FMR, no integrity, no XRC, no windows; and no SMI or GSI QP, so that ports have no MADs and no
+/// SA. Any thread.
+class VerbsDevice final {
+ public:
+  /// Opens and registers. NotFound: no libraries, or no such device.
+  [[nodiscard]] static Result<std::unique_ptr<VerbsDevice>> open(core::Registry& registry,
+                                                                 VerbsDeviceInit init = {});
+  /// Unregisters; all of its objects are gone.
+  ~VerbsDevice();
+  VerbsDevice(const VerbsDevice&) = delete;
+  VerbsDevice& operator=(const VerbsDevice&) = delete;
+
+  [[nodiscard]] core::Device& device() const { return *device_; }
+  [[nodiscard]] Guid node_guid() const { return node_guid_; }
+
+  /// Memory that every PD's keys reach, local and global ones (`dma_alloc_coherent`); zeroed.
+  [[nodiscard]] Result<MutableByteSpan> allocate_memory(std::size_t bytes);
+  void free_memory(MutableByteSpan memory);
+
+  // --- for the files of the driver
+  [[nodiscard]] const VerbsLibrary& library() const { return *library_; }
+  [[nodiscard]] ibv_context& context() const { return *context_; }
+  [[nodiscard]] ibv_comp_channel& channel() const { return *channel_; }
+  [[nodiscard]] Arena& arena() { return *arena_; }
+  [[nodiscard]] bool uses_on_demand_paging() const { return on_demand_paging_; }
+  void add_qp(core::Qp& qp);
+  void remove_qp(const core::Qp& qp);
+  /// Null: not, or no longer, there.
+  [[nodiscard]] core::Qp* find_qp(Qpn number) const;
+
+ private:
+  VerbsDevice(core::Registry& registry, const VerbsLibrary& library, VerbsDeviceInit init);
+  Result<void> open_context();
+  Result<void> register_device();
+  void serve_events();
+  void take_completion_event();
+  void take_async_event();
+
+  core::Registry& registry_;
+  const VerbsLibrary* library_;
+  VerbsDeviceInit init_;
+  ibv_context* context_{};
+  ibv_comp_channel* channel_{};
+  Guid node_guid_{};
+  std::uint8_t ports_{};
+  bool on_demand_paging_{};
+  std::unique_ptr<Arena> arena_;
+  core::Device* device_{};
+  bool is_registered_{};
+  mutable std::mutex qps_mutex_;
+  std::unordered_map<std::uint32_t, core::Qp*> qps_;  // by number
+  os::UniqueFd stop_;                                 // readable: the thread ends
+  std::thread thread_;
+};
+
+[[nodiscard]] VerbsDevice& verbs_device_of(const core::Device& device);
+
+/// The operations of every device of this driver.
+[[nodiscard]] core::DeviceOperations verbs_operations();
+
+}  // namespace weft::verbs_driver

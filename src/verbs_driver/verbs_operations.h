@@ -1,0 +1,90 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "core/cq.h"
+#include "core/operations.h"
+#include "core/pd.h"
+#include "core/qp.h"
+#include "core/srq.h"
+#include "verbs_driver/library.h"
+#include "verbs_driver/registrations.h"
+
+namespace weft::verbs_driver {
+
+/// What stands behind a PD of the core.
+struct VerbsPd {
+  ibv_pd* pd{};
+  /// Under this key requests name any local memory; they are posted with the key that the device
+  /// has for it, if it is not in `region`.
+  LKey local_key{};
+  ibv_mr* region{};  ///< of all memory, or of the arena; null: there is none yet
+  bool reaches_all{};
+  std::unique_ptr<Registrations> registrations;
+};
+
+/// A CQ, with completions that were found while it was armed.
+struct VerbsCq {
+  ibv_cq* cq{};
+  std::mutex mutex{};  // of polling
+  std::vector<core::Wc> found{};
+};
+
+[[nodiscard]] inline VerbsPd& verbs_pd(const core::Pd& pd) {
+  return *static_cast<VerbsPd*>(pd.driver_data);
+}
+[[nodiscard]] inline VerbsCq& verbs_cq(const core::Cq& cq) {
+  return *static_cast<VerbsCq*>(cq.driver_data);
+}
+[[nodiscard]] inline ibv_srq* verbs_srq(const core::Srq& srq) {
+  return static_cast<ibv_srq*>(srq.driver_data);
+}
+[[nodiscard]] inline ibv_qp* verbs_qp(const core::Qp& qp) {
+  return static_cast<ibv_qp*>(qp.driver_data);
+}
+
+/// The operations by what they are about; verbs_operations() puts them together.
+void add_device_operations(core::DeviceOperations& operations);
+void add_object_operations(core::DeviceOperations& operations);
+void add_memory_operations(core::DeviceOperations& operations);
+void add_qp_operations(core::DeviceOperations& operations);
+
+/// The elements of a request as libibverbs takes them, each under a key that the device has.
+struct DeviceSges {
+  static constexpr std::size_t kMost = 64;  // policy; devices have fewer
+  std::array<ibv_sge, kMost> list;          // of which `count` are set
+  std::size_t count{};
+
+  /// InvalidArgument: too many; else why memory cannot be registered. `pd` null: keys stay.
+  [[nodiscard]] Result<void> translate(VerbsPd* pd, std::span<const verbs::Sge> sges);
+};
+
+/// Posts each receive of a chain by `post(wr, &bad)`; `*bad` is the first that was refused.
+template <class Post>
+Result<void> post_receives(VerbsPd* pd, const core::RecvWr& first, const core::RecvWr** bad,
+                           Post post) {
+  DeviceSges sges;
+  for (const core::RecvWr* wr = &first; wr != nullptr; wr = wr->next) {
+    auto posted = sges.translate(pd, wr->sges);
+    if (posted) {
+      ibv_recv_wr to{.wr_id = wr->wr_id,
+                     .next = nullptr,
+                     .sg_list = sges.list.data(),
+                     .num_sge = static_cast<int>(sges.count)};
+      ibv_recv_wr* refused = nullptr;
+      posted = post(to, &refused);
+    }
+    if (!posted) {
+      *bad = wr;
+      return posted;
+    }
+  }
+  return {};
+}
+
+}  // namespace weft::verbs_driver
