@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""blockd++, a protocol written against the kernel side's API, between two hosts: its driver runs over the drop-in libibverbs and librdmacm.
+
+    blockd.py [--verbose]
+
+What the client writes by RDMA it reads back and compares, by memory that is paged on demand and by memory that is registered, under a key of one
+region and under one for all memory. Then what must not be: a request beyond the end, a port where nobody listens, a server that dies.
+"""
+import argparse
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import weft_clients
+
+PORT = 7770
+BYTES = 1 << 20                  # policy: of the block
+SECONDS = 60                     # policy: of one client
+READY_SECONDS = 20               # policy
+
+
+def program():
+    path = weft_clients.build_folder() / "examples" / "blockd++" / "blockd++"
+    if not path.exists():
+        sys.exit(f"{path} is not there: build the target blockd++ first")
+    return str(path)
+
+
+class Server:
+    """`blockd++ serve` on a host, until the end of a with block."""
+
+    def __init__(self, fabric, host, *options):
+        self.fabric, self.host, self.options = fabric, host, options
+
+    def __enter__(self):
+        self.child = self.fabric.start(self.host, [program(), "serve", "--port", str(PORT), "--bytes", str(BYTES), *self.options])
+        deadline = time.monotonic() + READY_SECONDS
+        while not self.fabric.has_id(self.host, PORT):
+            if self.child.poll() is not None or time.monotonic() > deadline:
+                weft_clients.end(self.child)
+                raise RuntimeError(f"blockd++ does not listen\n{self.child.stdout.read()}")
+            time.sleep(0.05)
+        return self
+
+    def stop(self):
+        """(exit status, output) of a server that is told to end; None as status when it had to be killed."""
+        self.child.send_signal(signal.SIGTERM)
+        output, in_time = weft_clients.communicate(self.child, time.monotonic() + READY_SECONDS)
+        return (self.child.returncode if in_time else None), output
+
+    def __exit__(self, *_):
+        if self.child.poll() is None:
+            weft_clients.end(self.child)
+        self.child.stdout.close()
+
+
+class Blockd(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.fabric = weft_clients.Fabric("pair", name=f"blockd-{time.monotonic_ns() % 1_000_000}")
+        cls.fabric.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.fabric.__exit__()
+
+    def start_check(self, *options):
+        return self.fabric.start("h2", [program(), "check", weft_clients.address_of("h1"), "--port", str(PORT), "--bytes", str(BYTES), *options])
+
+    def check(self, *options):
+        """(exit status, output) of a client; None as status when it did not end."""
+        child = self.start_check(*options)
+        output, in_time = weft_clients.communicate(child, time.monotonic() + SECONDS)
+        return (child.returncode if in_time else None), output
+
+    def verify(self, *options):
+        status, output = self.check(*options)
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, rf"verified {BYTES // 4096} blocks in \d+ rounds")
+
+    def test_what_is_written_is_read(self):
+        with Server(self.fabric, "h1") as server:
+            for options in ((), ("--global-key",), ("--no-paging",), ("--no-paging", "--global-key"), ("--blocks", "1", "--rounds", "1"), ("--blocks", "255")):
+                with self.subTest(options=options):
+                    self.verify(*options)
+            status, output = server.stop()
+        self.assertEqual(status, 0, output)
+        requests = int(re.search(r"served (\d+) requests", output)[1])
+        blocks = BYTES // 4096
+        # Two rounds of writes and reads, by 16 blocks four times, then one of single blocks, then two of 255.
+        self.assertEqual(requests, 4 * 4 * (blocks // 16) + 2 * blocks + 4 * -(-blocks // 255))
+
+    def test_a_server_without_on_demand_paging_serves_the_same(self):
+        with Server(self.fabric, "h1", "--no-paging"):
+            self.verify()
+            self.verify("--no-paging")
+
+    def test_several_clients_at_once(self):
+        with Server(self.fabric, "h1"):
+            # They write the same blocks, so what they read is each other's: but all of them are answered.
+            children = [self.start_check("--rounds", "1") for _ in range(4)]
+            ended = [weft_clients.communicate(child, time.monotonic() + SECONDS) for child in children]
+            for child, (output, in_time) in zip(children, ended):
+                self.assertTrue(in_time, output)
+                self.assertEqual(child.returncode, 0, output)  # the same bytes in each round: whoever wrote them
+            self.verify()
+
+    def test_a_request_beyond_the_end_is_refused(self):
+        with Server(self.fabric, "h1"):
+            status, output = self.check("--beyond")
+            self.assertEqual(status, 1, output)
+            self.assertIn("the server has no such blocks", output)
+            self.verify()
+
+    def test_nobody_listens(self):
+        status, output = self.check()
+        self.assertEqual(status, 1, output)
+        self.assertIn("rejected", output)
+
+    def test_a_killed_server_ends_its_client(self):
+        with Server(self.fabric, "h1") as server:
+            child = self.start_check("--rounds", "10000", "--blocks", "1")
+            time.sleep(1)
+            self.assertIsNone(child.poll())
+            server.child.send_signal(signal.SIGKILL)
+            output, in_time = weft_clients.communicate(child, time.monotonic() + SECONDS)
+            self.assertTrue(in_time, output)
+            self.assertEqual(child.returncode, 1, output)
+
+    def test_a_killed_client_leaves_nothing_at_the_server(self):
+        with Server(self.fabric, "h1") as server:
+            child = self.start_check("--rounds", "10000")
+            time.sleep(1)
+            self.assertIsNone(child.poll())
+            weft_clients.end(child)
+            child.stdout.close()
+            self.verify()
+            status, output = server.stop()
+            self.assertEqual(status, 0, output)
+            self.assertNotIn("is unregistered", output)
+
+    def test_without_a_device_it_says_so(self):
+        done = subprocess.run([program(), "--device", "none0", "check", "127.77.0.1"], capture_output=True, text=True, timeout=SECONDS, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "no RDMA device|cannot be loaded|ibv_get_device_list")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--verbose", action="store_true")
+    arguments = parser.parse_args()
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(Blockd)
+    sys.exit(not unittest.TextTestRunner(verbosity=2 if arguments.verbose else 1).run(suite).wasSuccessful())
+
+
+if __name__ == "__main__":
+    main()
