@@ -114,10 +114,9 @@ SimulatedCm::SimulatedCm(core::Environment& environment, core::testing::EngineNe
                          std::uint64_t seed)
     : environment_(environment),
       network_(network),
-      random_(seed),
-      tick_(environment, core::WorkContext::UnboundWorkQueue, 0, [this] { run(); }) {}
+      random_(seed) {}
 
-SimulatedCm::~SimulatedCm() { tick_.cancel_and_wait(); }
+SimulatedCm::~SimulatedCm() { environment_.revoke(tick_); }
 
 std::unique_ptr<SimulatedId> SimulatedCm::make_id(std::size_t host, CmHandler& handler) {
   auto id = std::make_unique<SimulatedId>(*this, host);
@@ -136,7 +135,7 @@ void SimulatedCm::remove_device(std::size_t host) {
 
 void SimulatedCm::after(SimulatedId& about, Duration delay, std::function<void()> happen) {
   steps_.push_back({environment_.now() + delay, &about, std::move(happen)});
-  tick_.queue();
+  reschedule();
 }
 
 void SimulatedCm::soon(SimulatedId& about, std::function<void()> happen) {
@@ -151,19 +150,22 @@ void SimulatedCm::report(SimulatedId& to, CmEvent event, std::vector<std::byte> 
   });
 }
 
+void SimulatedCm::reschedule() {
+  environment_.revoke(tick_);
+  if (const auto next = std::ranges::min_element(steps_, {}, &Step::at); next != steps_.end()) {
+    environment_.post(tick_, core::WorkContext::UnboundWorkQueue, 0,
+                      std::max(Duration{}, next->at - environment_.now()));
+  }
+}
+
 void SimulatedCm::run() {
   const auto next = std::ranges::min_element(steps_, {}, &Step::at);
-  if (next == steps_.end()) {
-    return;
+  if (next != steps_.end() && next->at <= environment_.now()) {
+    const std::function<void()> happen = std::move(next->happen);
+    steps_.erase(next);
+    happen();
   }
-  if (next->at > environment_.now()) {
-    tick_.queue(next->at - environment_.now());
-    return;
-  }
-  const std::function<void()> happen = std::move(next->happen);
-  steps_.erase(next);
-  happen();
-  tick_.queue();
+  reschedule();
 }
 
 }  // namespace weft::iser::testing

@@ -77,6 +77,13 @@ class SimulatedCm {
   void after(SimulatedId& about, Duration delay, std::function<void()> happen);
   void soon(SimulatedId& about, std::function<void()> happen);
   void report(SimulatedId& to, CmEvent event, std::vector<std::byte> private_data = {});
+  void reschedule();
+
+  struct Tick final : core::Task {
+    explicit Tick(SimulatedCm& owner) : cm(owner) {}
+    void run() override { cm.run(); }
+    SimulatedCm& cm;
+  };
   void run();
 
   core::Environment& environment_;
@@ -85,7 +92,7 @@ class SimulatedCm {
   std::map<std::size_t, Listener> listeners_;
   std::vector<SimulatedId*> ids_;
   std::list<Step> steps_;
-  core::Work tick_;
+  Tick tick_{*this};
 };
 
 }  // namespace weft::iser::testing
