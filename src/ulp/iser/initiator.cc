@@ -14,12 +14,12 @@ Initiator::Initiator(core::Environment& environment, MakeCmId make_cm_id)
       release_work_(environment, core::WorkContext::UnboundWorkQueue, 0, [this] { release(); }) {}
 
 Initiator::~Initiator() {
-  for (const auto& entry : entries_) {
+  const auto entries = std::exchange(entries_, {});  // release() leaves these alone
+  for (const auto& entry : entries) {
     entry->connection->unbind();
     entry->connection->terminate("the initiator ends");
   }
   release_work_.cancel_and_wait();
-  entries_.clear();
 }
 
 Result<EndpointId> Initiator::connect_endpoint(std::string_view address,

@@ -13,7 +13,7 @@ namespace {
 using testing::PduLog;
 using testing::World;
 
-// T-ISER-2.
+// part of T-ISER-2.
 TEST(IserEndpoint, PollTellsConnectedNotYetAndEnded) {
   World world;
   const auto live = world.initiator->connect_endpoint("1", {}, false);
