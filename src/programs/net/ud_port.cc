@@ -75,8 +75,8 @@ Result<void> UdPort::set_up() {
   cq_ = channel_ != nullptr ? ibv_create_cq(context_, kReceives + kSends, nullptr, channel_, 0)
                             : nullptr;
   memory_.resize((kReceives + kSends) * kSlotBytes);
-  mr_ = cq_ != nullptr ? ibv_reg_mr(pd_, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE)
-                       : nullptr;
+  constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE;  // the macro compares it with another enumeration
+  mr_ = cq_ != nullptr ? ibv_reg_mr(pd_, memory_.data(), memory_.size(), kAccess) : nullptr;
   if (mr_ == nullptr) {
     return refused("verbs objects", errno);
   }

@@ -14,7 +14,9 @@ constexpr std::uint32_t kMaxSges = 4;
 
 Result<std::unique_ptr<Channel>> Channel::create(core::Pd& pd, const ChannelOptions& options,
                                                  ChannelClient& client) {
-  std::unique_ptr<Channel> channel{new Channel{pd, client}};
+  std::unique_ptr<Channel> channel{
+      new Channel{pd, client}
+  };
   const core::CqInit cq{.entries = options.send_depth + options.receive_depth + 2,
                         .poll_context = core::PollContext::WorkQueue,
                         .caller = options.caller};
@@ -79,7 +81,9 @@ std::unique_ptr<SendRequest> Channel::make_send(std::vector<std::byte> octets) c
 
 core::RecvWr Channel::receive_of(ReceiveBuffer& buffer, verbs::Sge& sge) const {
   sge = sge_of(buffer.octets);
-  return {.wr_id = core::wr_id_of(buffer.handler), .sges = {&sge, 1}};
+  return {
+      .wr_id = core::wr_id_of(buffer.handler), .sges = {&sge, 1}
+  };
 }
 
 Result<void> Channel::post_single(std::size_t bytes) {

@@ -70,8 +70,7 @@ bool Connection::begin_termination(std::string_view reason) {
 void Connection::terminate(std::string_view reason) {
   begin_termination(reason);
   environment_.wait_until(
-      [this] { return state_ == ConnectionState::Down && down_work_.is_idle(); },
-      Instant::never());
+      [this] { return state_ == ConnectionState::Down && down_work_.is_idle(); }, Instant::never());
 }
 
 void Connection::free_resources(bool destroy) {
@@ -198,12 +197,11 @@ Result<void> Connection::open_resources(core::Device& device) {
   pool_ = std::move(*pool);
   // A command, two registrations and their ends each.
   const std::uint32_t sends = 5 * options_.max_commands + kControlSends;
-  auto channel = Channel::create(
-      *pd_,
-      {.send_depth = std::min(sends, device.attributes().max_qp_wr - 1),
-       .receive_depth = 2 * std::bit_ceil(options_.max_commands) + 1,
-       .signal_interval = options_.signal_interval},
-      *this);
+  auto channel = Channel::create(*pd_,
+                                 {.send_depth = std::min(sends, device.attributes().max_qp_wr - 1),
+                                  .receive_depth = 2 * std::bit_ceil(options_.max_commands) + 1,
+                                  .signal_interval = options_.signal_interval},
+                                 *this);
   if (!channel) {
     return std::unexpected(channel.error());
   }

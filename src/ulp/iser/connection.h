@@ -58,9 +58,9 @@ struct Task {
   UnsolicitedPlan plan;
   std::uint32_t sent_unsolicited{};
   std::uint32_t data_sn{};
-  unsigned pending{};    // requests that use its memory
-  bool is_sent{};        // R-ISER-17: once
-  bool is_answered{};    // its response has come
+  unsigned pending{};  // requests that use its memory
+  bool is_sent{};      // R-ISER-17: once
+  bool is_answered{};  // its response has come
 };
 
 class Connection final : public ChannelClient, public CmHandler {
@@ -104,8 +104,8 @@ class Connection final : public ChannelClient, public CmHandler {
   Result<void> transmit(Task& task);
   /// A control-type PDU without a task's data (R-ISER-16). TryAgain: later.
   Result<void> send_control(const iscsi::OutgoingPdu& pdu);
-  /// The task's memory is the caller's again, and at the target nobody reaches it: at once after its
-  /// response or after handle_lost(). A task without response ends with the connection first:
+  /// The task's memory is the caller's again, and at the target nobody reaches it: at once after
+  /// its response or after handle_lost(). A task without response ends with the connection first:
   /// Busy (R-ISER-19).
   Result<void> cleanup_task(Task& task);
 

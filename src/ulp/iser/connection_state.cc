@@ -103,8 +103,8 @@ ConnectionTransition transition(ConnectionState state, ConnectionEvent event) {
 }
 
 std::string_view name_of(ConnectionState state) {
-  static constexpr std::array<std::string_view, kConnectionStates> kNames{
-      "INIT", "PENDING", "UP", "TERMINATING", "DOWN"};
+  static constexpr std::array<std::string_view, kConnectionStates> kNames{"INIT", "PENDING", "UP",
+                                                                          "TERMINATING", "DOWN"};
   return kNames[std::to_underlying(state)];
 }
 

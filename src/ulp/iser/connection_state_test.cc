@@ -32,8 +32,7 @@ TEST(IserConnectionState, GoesThroughTheLifeOfAConnection) {
 
 TEST(IserConnectionState, EveryEventOfRdmaCmEndsAConnectionThatIsUpOrBecomesSo) {
   for (const State state : {State::Pending, State::Up}) {
-    for (const Event event :
-         {Event::ConnectFailed, Event::Disconnected, Event::DeviceRemoved}) {
+    for (const Event event : {Event::ConnectFailed, Event::Disconnected, Event::DeviceRemoved}) {
       const ConnectionTransition expected{State::Terminating, Action::Drain};
       EXPECT_EQ(transition(state, event), expected);
     }

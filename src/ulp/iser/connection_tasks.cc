@@ -158,8 +158,8 @@ Result<void> Connection::send_command(Task& task) {
 }
 
 Result<void> Connection::send_data_out(Task& task) {
-  const std::uint32_t bytes = std::min(task.plan.total() - task.sent_unsolicited,
-                                       agreed_.max_send_segment_bytes);
+  const std::uint32_t bytes =
+      std::min(task.plan.total() - task.sent_unsolicited, agreed_.max_send_segment_bytes);
   wire::iscsi::DataOut header;
   header.lun = task.command.lun;
   header.initiator_task_tag = task.command.initiator_task_tag;
@@ -225,7 +225,8 @@ void Connection::handle_message(ReceiveBuffer& buffer, ByteSpan octets,
     task = found != tasks_.end() ? found->second : nullptr;
   }
   if (!take_invalidation(task, invalidated)) {
-    apply(ConnectionEvent::Terminate, "the target has invalidated a key that is none of the task's");
+    apply(ConnectionEvent::Terminate,
+          "the target has invalidated a key that is none of the task's");
     return;
   }
   if (task != nullptr) {

@@ -57,8 +57,8 @@ struct Combination {
 };
 class IserUnsolicited : public ::testing::TestWithParam<Combination> {};
 
-// T-ISER-8: immediate and unsolicited octets by RFC 7143, and the rest by RDMA READ from the address
-// in the header.
+// T-ISER-8: immediate and unsolicited octets by RFC 7143, and the rest by RDMA READ from the
+// address in the header.
 TEST_P(IserUnsolicited, DataGoesAsNegotiated) {
   const Combination& param = GetParam();
   World world;
@@ -93,15 +93,12 @@ TEST_P(IserUnsolicited, DataGoesAsNegotiated) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, IserUnsolicited,
-                         ::testing::Values(Combination{true, true, 65'536},
-                                           Combination{true, false, 65'536},
-                                           Combination{false, true, 65'536},
-                                           Combination{false, false, 65'536},
-                                           Combination{false, true, 8'192},
-                                           Combination{false, false, 4'096},
-                                           Combination{true, true, 4'096},
-                                           Combination{false, true, 20'480}));
+INSTANTIATE_TEST_SUITE_P(
+    All, IserUnsolicited,
+    ::testing::Values(Combination{true, true, 65'536}, Combination{true, false, 65'536},
+                      Combination{false, true, 65'536}, Combination{false, false, 65'536},
+                      Combination{false, true, 8'192}, Combination{false, false, 4'096},
+                      Combination{true, true, 4'096}, Combination{false, true, 20'480}));
 
 TEST(IserKeys, AreInvalidatedByTheTargetOrHereBeforeTheResponseIsSeen) {
   for (const bool remote : {true, false}) {

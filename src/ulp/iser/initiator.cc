@@ -35,8 +35,8 @@ Result<EndpointId> Initiator::connect_endpoint(std::string_view address,
   }
   entries_.push_back(std::move(entry));
   if (waits) {
-    environment_.wait_until(
-        [&] { return connection.state() != ConnectionState::Pending; }, Instant::never());
+    environment_.wait_until([&] { return connection.state() != ConnectionState::Pending; },
+                            Instant::never());
     if (connection.state() != ConnectionState::Up) {
       const std::string reason = connection.reason();
       disconnect_endpoint(endpoint);
@@ -86,9 +86,8 @@ Session* Initiator::create_session(EndpointId endpoint, const SessionOptions& op
   }
   auto session = std::make_unique<Session>();
   session->options_ = options;
-  session->offers_protection_ =
-      connection->channel()->qp().device().attributes().capabilities.has(
-          core::DeviceCapability::Integrity);
+  session->offers_protection_ = connection->channel()->qp().device().attributes().capabilities.has(
+      core::DeviceCapability::Integrity);
   return sessions_.emplace_back(std::move(session)).get();
 }
 
@@ -103,8 +102,7 @@ SessionConnection* Initiator::create_connection(Session& session, std::uint32_t 
   if (index >= session.options_.max_connections || session.connections_.contains(index)) {
     return nullptr;
   }
-  return session.connections_
-      .emplace(index, std::make_unique<SessionConnection>(session, index))
+  return session.connections_.emplace(index, std::make_unique<SessionConnection>(session, index))
       .first->second.get();
 }
 
@@ -120,9 +118,10 @@ Result<void> Initiator::bind(SessionConnection& connection, EndpointId endpoint,
   connection.connection_ = found;
   connection.is_leading_ = is_leading;
   connection.is_started_ = false;
-  std::ranges::find_if(entries_, [&](const auto& entry) {
-    return entry->connection.get() == found;
-  })->get()->user = &connection;
+  std::ranges::find_if(entries_,
+                       [&](const auto& entry) { return entry->connection.get() == found; })
+      ->get()
+      ->user = &connection;
   return {};
 }
 

@@ -24,11 +24,11 @@ void run(ByteSpan octets) {
     return;
   }
   if (const auto* const message = std::get_if<ControlMessage>(&*parsed)) {
-    iscsi::OutgoingPdu pdu{message->pdu.basic_header(),
-                           std::vector<std::byte>(message->pdu.data.begin(),
-                                                  message->pdu.data.end())};
-    pdu.set_additional_headers({message->pdu.additional_headers.begin(),
-                                message->pdu.additional_headers.end()});
+    iscsi::OutgoingPdu pdu{
+        message->pdu.basic_header(),
+        std::vector<std::byte>(message->pdu.data.begin(), message->pdu.data.end())};
+    pdu.set_additional_headers(
+        {message->pdu.additional_headers.begin(), message->pdu.additional_headers.end()});
     const auto built = to_message(message->header, pdu);
     const auto again = parse_message(built);
     WEFT_ASSERT(again.has_value(), "what was built can be read");

@@ -57,13 +57,14 @@ RegistrationPool::RegistrationPool(core::Pd& pd, const Options& options)
 
 Result<std::unique_ptr<RegistrationPool>> RegistrationPool::create(core::Pd& pd,
                                                                    const Options& options) {
-  std::unique_ptr<RegistrationPool> pool{new RegistrationPool{pd, options}};
+  std::unique_ptr<RegistrationPool> pool{
+      new RegistrationPool{pd, options}
+  };
   if (options.scheme == RegistrationScheme::Fast) {
-    const bool takes_gaps = pd.device().attributes().capabilities.has(
-        core::DeviceCapability::SgGapsRegistration);
+    const bool takes_gaps =
+        pd.device().attributes().capabilities.has(core::DeviceCapability::SgGapsRegistration);
     const auto filled = pool->mrs_.fill(
-        pd, options.count,
-        takes_gaps ? core::MrType::SgGaps : core::MrType::MemoryRegistration,
+        pd, options.count, takes_gaps ? core::MrType::SgGaps : core::MrType::MemoryRegistration,
         options.max_bytes / kPageBytes + 1);
     if (!filled) {
       return std::unexpected(filled.error());

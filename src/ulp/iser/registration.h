@@ -33,7 +33,7 @@ enum class RegistrationScheme : std::uint8_t {
 struct Registration {
   RKey rkey{};
   std::uint64_t address{};
-  core::Mr* mr{};      ///< null: the global key
+  core::Mr* mr{};        ///< null: the global key
   bool needs_request{};  ///< visible only after a work request
   bool is_visible{};     ///< to be invalidated before the memory is its owner's again
 };
@@ -52,8 +52,8 @@ class RegistrationPool {
   RegistrationPool& operator=(const RegistrationPool&) = delete;
 
   /// Of one list of memory of this process. `target_writes`: the target's RDMA WRITEs, else its
-  /// READs. InvalidArgument: a list that the scheme cannot show in one piece; OutOfMemory: more at a
-  /// time than the pool is for.
+  /// READs. InvalidArgument: a list that the scheme cannot show in one piece; OutOfMemory: more at
+  /// a time than the pool is for.
   Result<Registration> map(std::span<const core::ScatterEntry> list, bool target_writes);
   /// The work requests that show and hide what map() made; of Fast only.
   [[nodiscard]] static core::SendWr show_request(const Registration& registration,

@@ -6,8 +6,7 @@
 
 namespace weft::iser {
 
-SendQueue::SendQueue(core::Qp& qp, Options options,
-                     std::function<void(verbs::WcStatus)> handle_end)
+SendQueue::SendQueue(core::Qp& qp, Options options, std::function<void(verbs::WcStatus)> handle_end)
     : qp_(qp), options_(options), handle_end_(std::move(handle_end)) {
   WEFT_ASSERT(options.signal_interval != 0 && options.signal_interval <= options.depth,
               "a full queue has a signalled request in it");
@@ -83,8 +82,7 @@ void SendQueue::retire(std::uint64_t number, verbs::WcStatus status) {
     const std::unique_ptr<SendRequest> request = std::move(posted_.front());
     posted_.pop_front();
     // An unsignalled request before a completion has succeeded (IBTA vol 1 §10.8.5.1).
-    const verbs::WcStatus own =
-        request->number == number ? status : verbs::WcStatus::Success;
+    const verbs::WcStatus own = request->number == number ? status : verbs::WcStatus::Success;
     if (request->done) {
       request->done(own);
     }

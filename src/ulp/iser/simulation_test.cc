@@ -19,7 +19,10 @@ using wire::iscsi::ScsiResponse;
 TEST(IserLoad, EachOf512CommandsOf256KibFindsItsRegistration) {
   iscsi::ServerOptions server;
   server.command_window = 600;
-  World world{1, {.receives = 1'024, .send_depth = 4'096}, server};
+  World world{
+      1, {.receives = 1'024, .send_depth = 4'096},
+       server
+  };
   PduLog log;
   world.connect(log, {.max_commands = 512});
   world.login(log);

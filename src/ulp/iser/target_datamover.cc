@@ -63,14 +63,13 @@ Result<void> TargetDatamover::accept(std::unique_ptr<CmId> cm, ByteSpan private_
     return std::unexpected(pd.error());
   }
   pd_ = *pd;
-  auto channel =
-      Channel::create(*pd_,
-                      {.send_depth = std::min(options_.send_depth,
-                                              device.attributes().max_qp_wr - 1),
-                       .receive_depth = options_.receives + 1,
-                       .signal_interval = 16,  // policy; what must be known is signalled anyway
-                       .caller = "isert"},
-                      *this);
+  auto channel = Channel::create(
+      *pd_,
+      {.send_depth = std::min(options_.send_depth, device.attributes().max_qp_wr - 1),
+       .receive_depth = options_.receives + 1,
+       .signal_interval = 16,  // policy; what must be known is signalled anyway
+       .caller = "isert"},
+      *this);
   if (!channel) {
     return std::unexpected(channel.error());
   }

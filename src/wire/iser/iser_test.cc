@@ -24,16 +24,16 @@ void expect_octets(const T& value, const std::array<std::uint8_t, kBytes>& octet
 }
 
 TEST(IserHeader, HasItsFieldsInPlace) {
-  expect_octets(ControlHeader{.has_write_stag = true,
-                              .has_read_stag = true,
-                              .write_stag = 0x0102'0304,
-                              .write_base_offset = 0x1112'1314'1516'1718,
-                              .read_stag = 0x2122'2324,
-                              .read_base_offset = 0x3132'3334'3536'3738},
-                std::array<std::uint8_t, 28>{0x1C, 0,    0,    0,    0x01, 0x02, 0x03,
-                                             0x04, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16,
-                                             0x17, 0x18, 0x21, 0x22, 0x23, 0x24, 0x31,
-                                             0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38});
+  expect_octets(
+      ControlHeader{.has_write_stag = true,
+                    .has_read_stag = true,
+                    .write_stag = 0x0102'0304,
+                    .write_base_offset = 0x1112'1314'1516'1718,
+                    .read_stag = 0x2122'2324,
+                    .read_base_offset = 0x3132'3334'3536'3738},
+      std::array<std::uint8_t, 28>{0x1C, 0,    0,    0,    0x01, 0x02, 0x03, 0x04, 0x11, 0x12,
+                                   0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22, 0x23, 0x24,
+                                   0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38});
   EXPECT_EQ(std::to_integer<int>(pack(ControlHeader{.has_write_stag = true})[0]), 0x18);
   EXPECT_EQ(std::to_integer<int>(pack(ControlHeader{.has_read_stag = true})[0]), 0x14);
   EXPECT_EQ(kAllHeaderBytes, 76U);
@@ -48,8 +48,7 @@ TEST(IserHello, HasItsFieldsInPlace) {
 
 TEST(IserPrivateData, FlagsSayWhatAnEndLacks) {
   expect_octets(PrivateData{}, std::array<std::uint8_t, 4>{0x80});
-  expect_octets(PrivateData{.lacks_remote_invalidation = true},
-                std::array<std::uint8_t, 4>{0xC0});
+  expect_octets(PrivateData{.lacks_remote_invalidation = true}, std::array<std::uint8_t, 4>{0xC0});
 }
 
 template <class T>

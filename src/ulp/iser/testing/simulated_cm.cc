@@ -112,9 +112,7 @@ void SimulatedId::disconnect() {
 
 SimulatedCm::SimulatedCm(core::Environment& environment, core::testing::EngineNetwork& network,
                          std::uint64_t seed)
-    : environment_(environment),
-      network_(network),
-      random_(seed) {}
+    : environment_(environment), network_(network), random_(seed) {}
 
 SimulatedCm::~SimulatedCm() { environment_.revoke(tick_); }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// A connection manager between the hosts of an EngineNetwork: every step takes a while that the seed
-// says. Addresses are host numbers; at any other nobody answers.
+// A connection manager between the hosts of an EngineNetwork: every step takes a while that the
+// seed says. Addresses are host numbers; at any other nobody answers.
 
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,7 @@
 #pragma once
 
-// An initiator on host 0 and an iSCSI target over iSER on host 1, on one thread and a virtual clock.
+// An initiator on host 0 and an iSCSI target over iSER on host 1, on one thread and a virtual
+// clock.
 
 #include <gtest/gtest.h>
 
@@ -31,7 +32,10 @@ class PduLog final : public iscsi::DatamoverClient {
     std::vector<std::byte> data;
   };
   void handle_pdu(const iscsi::ReceivedPdu& pdu, Instant /*now*/) override {
-    Pdu copy{.header = {}, .data = {pdu.data.begin(), pdu.data.end()}};
+    Pdu copy{
+        .header = {},
+          .data = {pdu.data.begin(), pdu.data.end()}
+    };
     std::ranges::copy(pdu.header, copy.header.begin());
     came.push_back(std::move(copy));
   }
@@ -56,9 +60,8 @@ class World {
     network.add_host(registry);
     cm = std::make_unique<SimulatedCm>(environment, network, seed);
     cm->listen(1, [this](std::unique_ptr<SimulatedId> id, ByteSpan data) {
-      auto mover = std::make_unique<TargetDatamover>(environment, target_options_, [this] {
-        ++targets_gone;
-      });
+      auto mover = std::make_unique<TargetDatamover>(environment, target_options_,
+                                                     [this] { ++targets_gone; });
       iscsi::DatamoverClient* const client = fixture.server.accept(*mover, environment.now());
       if (client == nullptr || refuses) {
         return;
@@ -69,9 +72,8 @@ class World {
       EXPECT_TRUE(accepted) << accepted.error().reason;
       movers.push_back(std::move(mover));
     });
-    initiator = std::make_unique<Initiator>(environment, [this](CmHandler& handler) {
-      return cm->make_id(0, handler);
-    });
+    initiator = std::make_unique<Initiator>(
+        environment, [this](CmHandler& handler) { return cm->make_id(0, handler); });
   }
   ~World() {
     initiator.reset();
