@@ -1,6 +1,7 @@
 #include "hca/signed_memory.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <mutex>
 
 namespace weft::hca {
@@ -120,7 +121,7 @@ void SignedMemory::finish_reading(std::uint64_t interval) {
   std::array<std::byte, kTupleBytes> octets{};
   std::size_t at = 0;
   metadata_.visit(interval * kTupleBytes, kTupleBytes, [&](ByteSpan piece) {
-    copy_bytes(MutableByteSpan{octets}.subspan(at), piece);
+    std::ranges::copy(piece, octets.begin() + static_cast<std::ptrdiff_t>(at));
     at += piece.size();
   });
   const auto tuple = wire::unpack<ProtectionTuple>(octets);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -66,7 +67,7 @@ class SignedMemory {
       ByteSpan from = payload.first(part.length);
       payload = payload.subspan(part.length);
       if (part.is_tuple) {
-        copy_bytes(MutableByteSpan{tuples_[part.interval]}.subspan(part.from), from);
+        std::ranges::copy(from, MutableByteSpan{tuples_[part.interval]}.subspan(part.from).begin());
       } else {
         data_.visit(part.interval * interval_bytes_ + part.from, part.length,
                     [&](std::span<std::byte> piece) {
