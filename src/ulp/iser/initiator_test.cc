@@ -13,7 +13,7 @@ namespace {
 using testing::PduLog;
 using testing::World;
 
-// part of T-ISER-2.
+// T-ISER-2.
 TEST(IserEndpoint, PollTellsConnectedNotYetAndEnded) {
   World world;
   const auto live = world.initiator->connect_endpoint("1", {}, false);
@@ -97,7 +97,7 @@ TEST(IserEndpoint, TerminatingTwiceDisconnectsOnce) {
   world.initiator->stop(*world.connection, StopFlag::Recover);
 }
 
-// T-ISER-4.
+// part of T-ISER-4.
 TEST(IserEndpoint, ADeviceThatGoesDuringIoLeavesNothing) {
   World world;
   PduLog log;

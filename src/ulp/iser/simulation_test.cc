@@ -15,7 +15,7 @@ using testing::PduLog;
 using testing::World;
 using wire::iscsi::ScsiResponse;
 
-// part of T-ISER-5.
+// T-ISER-5.
 TEST(IserLoad, EachOf512CommandsOf256KibFindsItsRegistration) {
   iscsi::ServerOptions server;
   server.command_window = 600;
