@@ -135,7 +135,6 @@ void LiveRdmaCm::take_event() {
   rdma_cm_id* const new_id = is_request ? event->id : nullptr;
   rdma_cm_id* const of = is_request ? event->listen_id : event->id;
   core::RdmaCmEvent told = copy_of(*event, type.value_or(RdmaCmEventType::User));
-  library_.ack_cm_event(event);
   LiveRdmaCmId* id = nullptr;
   {
     const std::lock_guard lock{mutex_};
@@ -143,6 +142,7 @@ void LiveRdmaCm::take_event() {
     id = found != ids_.end() && type ? found->second : nullptr;
     handled_ = id;
   }
+  library_.ack_cm_event(event);  // from here on another id may have the address of one that ended
   if (id == nullptr) {
     if (new_id != nullptr) {
       library_.destroy_id(new_id);  // the listener has gone meanwhile: rejects it

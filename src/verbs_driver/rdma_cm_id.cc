@@ -8,6 +8,8 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
+#include <utility>
 
 #include "core/qp.h"
 #include "verbs_driver/translation.h"
@@ -106,6 +108,7 @@ Result<void> LiveRdmaCmId::resolve_route(Duration timeout) {
 }
 
 Result<core::Qp*> LiveRdmaCmId::create_qp(core::Pd& pd, core::QpInit& init) {
+  const std::lock_guard lock{qp_mutex_};
   if (qp_ != nullptr || &pd.device() != device()) {
     return fail(ErrorCode::InvalidArgument, "{}",
                 qp_ != nullptr ? "the id has a QP" : "the PD is of another device than the id");
@@ -116,16 +119,25 @@ Result<core::Qp*> LiveRdmaCmId::create_qp(core::Pd& pd, core::QpInit& init) {
   }
   qp_ = *made;
   if (const auto applied = apply(verbs::QpState::Init); !applied) {
-    destroy_qp();
+    static_cast<void>(core::destroy_qp(*std::exchange(qp_, nullptr)));
     return std::unexpected(applied.error());
   }
   return qp_;
 }
 
+core::Qp* LiveRdmaCmId::qp() const {
+  const std::lock_guard lock{qp_mutex_};
+  return qp_;
+}
+
 void LiveRdmaCmId::destroy_qp() {
-  if (qp_ != nullptr) {
-    static_cast<void>(core::destroy_qp(*qp_));
-    qp_ = nullptr;
+  core::Qp* qp = nullptr;
+  {
+    const std::lock_guard lock{qp_mutex_};
+    qp = std::exchange(qp_, nullptr);
+  }
+  if (qp != nullptr) {  // not under the lock: a handler that is waited for may call us
+    static_cast<void>(core::destroy_qp(*qp));
   }
 }
 
@@ -162,6 +174,7 @@ Result<void> LiveRdmaCmId::make_ready() {
 }
 
 Result<void> LiveRdmaCmId::connect(const verbs::ConnectionParameters& parameters) {
+  const std::lock_guard lock{qp_mutex_};
   if (qp_ == nullptr) {
     return fail(ErrorCode::InvalidArgument, "an id connects with its QP: create_qp() comes first");
   }
@@ -175,6 +188,7 @@ Result<void> LiveRdmaCmId::connect(const verbs::ConnectionParameters& parameters
 }
 
 Result<void> LiveRdmaCmId::accept(const verbs::ConnectionParameters& parameters) {
+  const std::lock_guard lock{qp_mutex_};
   if (qp_ == nullptr) {
     return fail(ErrorCode::InvalidArgument, "an id accepts with its QP: create_qp() comes first");
   }
@@ -209,6 +223,10 @@ Result<void> LiveRdmaCmId::notify(verbs::AsyncEventType event) {
 }
 
 Result<void> LiveRdmaCmId::establish() {
+  const std::lock_guard lock{qp_mutex_};
+  if (qp_ == nullptr) {
+    return fail(ErrorCode::ShutDown, "the QP was destroyed before its connection was there");
+  }
   if (auto ready = make_ready(); !ready) {
     return ready;
   }
@@ -216,6 +234,7 @@ Result<void> LiveRdmaCmId::establish() {
 }
 
 void LiveRdmaCmId::fail_qp() {
+  const std::lock_guard lock{qp_mutex_};
   if (qp_ != nullptr) {
     core::QpModify modify;
     modify.mask = verbs::QpAttribute::State;

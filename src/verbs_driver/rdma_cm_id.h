@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 
 #include "core/cm/rdma_cm.h"
 #include "verbs_driver/rdma_cm.h"
@@ -22,7 +23,7 @@ class LiveRdmaCmId final : public core::RdmaCmId {
 
   [[nodiscard]] core::Device* device() const override;
   [[nodiscard]] PortNumber port() const override { return PortNumber{id_->port_num}; }
-  [[nodiscard]] core::Qp* qp() const override { return qp_; }
+  [[nodiscard]] core::Qp* qp() const override;
   void set_handler(core::RdmaCmHandler& handler) override { handler_ = &handler; }
 
   Result<void> bind(const core::RdmaCmAddress& address) override;
@@ -53,7 +54,9 @@ class LiveRdmaCmId final : public core::RdmaCmId {
   LiveRdmaCm& cm_;
   rdma_cm_id* const id_;
   std::atomic<core::RdmaCmHandler*> handler_;
-  core::Qp* qp_{};
+  /// The program may destroy the QP while the thread of events fails it or makes it ready.
+  mutable std::mutex qp_mutex_;
+  core::Qp* qp_{};  // under it, as is what is done with it here
   std::uint8_t responder_resources_{RDMA_MAX_RESP_RES};  // as given to connect() or accept()
   std::uint8_t initiator_depth_{RDMA_MAX_INIT_DEPTH};
 };

@@ -20,6 +20,7 @@ PORT = 7770
 BYTES = 1 << 20                  # policy: of the block
 SECONDS = 60                     # policy: of one client
 READY_SECONDS = 20               # policy
+CLIENTS = 40                     # policy
 
 
 def program():
@@ -92,6 +93,13 @@ class Blockd(unittest.TestCase):
         blocks = BYTES // 4096
         # Two rounds of writes and reads, by 16 blocks four times, then one of single blocks, then two of 255.
         self.assertEqual(requests, 4 * 4 * (blocks // 16) + 2 * blocks + 4 * -(-blocks // 255))
+
+    def test_each_of_many_clients_ends_in_peace(self):
+        with Server(self.fabric, "h1"):
+            # At the end a client destroys its QP while the connection manager's thread hears that the server has disconnected.
+            for _ in range(CLIENTS):
+                status, output = self.check("--rounds", "1")
+                self.assertEqual(status, 0, output)
 
     def test_a_server_without_on_demand_paging_serves_the_same(self):
         with Server(self.fabric, "h1", "--no-paging"):
