@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -11,8 +12,13 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <string_view>
+#include <thread>
+
+#include "base/time.h"
+#include "os/clock.h"
 
 namespace weft::programs::net {
 namespace {
@@ -20,6 +26,8 @@ namespace {
 /// /run is the host's own. Locked by who has the interface, so that its end, of whatever kind, ends
 /// this, too.
 constexpr const char* kLockFile = "/run/weft-net.pid";
+constexpr Duration kPatience = Duration::seconds(2);  // policy
+constexpr std::chrono::milliseconds kPause{10};       // policy
 
 [[nodiscard]] std::optional<IpAddress> address_in(const sockaddr* address) {
   if (address == nullptr) {
@@ -47,8 +55,13 @@ Result<os::UniqueFd> take_interface() {
   if (!file) {
     return fail(ErrorCode::Io, "{}: {}", kLockFile, std::strerror(errno));
   }
-  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    return fail(ErrorCode::Exists, "ib0 is up already");
+  // Who was killed loses the interface first, and the lock some time after.
+  const Instant patient_until = os::now() + kPatience;
+  while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (if_nametoindex("ib0") != 0 || os::now() >= patient_until) {
+      return fail(ErrorCode::Exists, "ib0 is up already");
+    }
+    std::this_thread::sleep_for(kPause);
   }
   const std::string text = fmt::format("{}\n", getpid());
   if (ftruncate(file.get(), 0) != 0 ||
