@@ -55,10 +55,12 @@ if(WEFT_COVERAGE)
   target_link_options(weft_options INTERFACE -fprofile-instr-generate)
 endif()
 
+include(weft_optimize_across)
+
 # Where ld.bfd takes seconds for each of many test programs; link-time optimisation keeps the compiler's own linker.
 find_program(WEFT_MOLD mold)
-if(WEFT_MOLD AND NOT CMAKE_INTERPROCEDURAL_OPTIMIZATION)
-  target_link_options(weft_options INTERFACE -fuse-ld=mold)
+if(WEFT_MOLD)
+  target_link_options(weft_options INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:WEFT_LINKED_ACROSS>>>:-fuse-ld=mold>)
 endif()
 
 include(weft_precompile)
@@ -91,6 +93,7 @@ function(weft_room name)
   if(sources)
     add_library(weft_${name} STATIC ${sources} ${headers})
     target_link_libraries(weft_${name} PUBLIC weft_options ${ROOM_DEPS} ${ROOM_LIBS})
+    weft_compile_across(weft_${name} ${name})
     weft_precompile(weft_${name} ${ROOM_PRECOMPILE})
   else()
     add_library(weft_${name} INTERFACE)
