@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/time.h"
+#include "iscsi/parameters.h"
 #include "iscsi/pdu.h"
 
 namespace weft::iscsi {
@@ -37,6 +38,8 @@ class Datamover {
   };
 
   virtual ~Datamover() = default;
+  /// Changes what is negotiated to what this transport can do, before login.
+  virtual void limit(Preferences& /*preferences*/) const {}
   /// Sends a control-type PDU, in order (RFC 5047 §8.1.1).
   virtual void send_control(OutgoingPdu pdu) = 0;
   /// Puts a part of the data that a command reads; `data_in` is a Data-In PDU (RFC 5047 §8.1.2).

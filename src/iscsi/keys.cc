@@ -45,7 +45,7 @@ constexpr auto kKeys = std::to_array<KeyRow>({
     {"TaskReporting",            Reporting, Leading,     Both,      false},
     {"iSCSIProtocolLevel",       Smaller,   Leading,     Both,      false, 0,   31,         &P::protocol_level},
     {"NodeArchitecture",         Declared,  Any,         Both,      true },
-    {"RDMAExtensions",           Marker,    Leading,     Both,      true },
+    {"RDMAExtensions",           And,       Leading,     Both,      true,  0,   0,          nullptr,                       &P::rdma_extensions       },
     {"IFMarker",                 Marker,    Initialize,  Both,      true },
     {"OFMarker",                 Marker,    Initialize,  Both,      true },
     {"IFMarkInt",                Rejected,  Initialize,  Both,      true },

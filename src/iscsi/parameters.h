@@ -23,6 +23,7 @@ struct Parameters {
   bool data_sequence_in_order{true};
   std::uint32_t error_recovery_level{0};
   std::uint32_t protocol_level{1};
+  bool rdma_extensions{};  ///< iSER, which the connection was made for (RFC 7145 §6.3)
   // Of the connection.
   bool header_digest{};
   bool data_digest{};

@@ -23,8 +23,10 @@ using wire::iscsi::RejectReason;
 TargetConnection::TargetConnection(TargetServer& server, Datamover& datamover, Instant now)
     : server_(server),
       datamover_(datamover),
+      preferences_(server.options_.preferences),
       last_heard_(now),
       login_deadline_(now + server.options_.login_timeout) {
+  datamover_.limit(preferences_);
   login_.emplace();
 }
 

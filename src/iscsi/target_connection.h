@@ -157,6 +157,7 @@ class TargetConnection final : public DatamoverClient {
 
   TargetServer& server_;
   Datamover& datamover_;
+  Preferences preferences_;
   Phase phase_{Phase::Login};
   TargetSession* session_{};
   std::uint16_t cid_{};

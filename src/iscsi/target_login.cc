@@ -78,7 +78,7 @@ void TargetConnection::handle_login(const ReceivedPdu& pdu, Instant now) {
   datamover_.send_control(text_pdu(response, answers.text()));
   if (phase_ == Phase::FullFeature) {
     datamover_.enable(parameters_.header_digest, parameters_.data_digest,
-                      server_.options_.preferences.values.max_recv_data_segment_length);
+                      preferences_.values.max_recv_data_segment_length);
     login_.reset();
   }
 }
@@ -210,7 +210,6 @@ LoginStatus TargetConnection::take_security(const TextPairs& pairs, TextWriter& 
 }
 
 LoginStatus TargetConnection::take_operational(const TextPairs& pairs, TextWriter& answers) {
-  const Preferences& preferences = server_.options_.preferences;
   const bool is_leading = login_->tsih == 0;
   if (!login_->negotiation) {
     const TargetSession* const session = server_.find_session(login_->tsih);
@@ -221,12 +220,12 @@ LoginStatus TargetConnection::take_operational(const TextPairs& pairs, TextWrite
       agreed.data_digest = false;
       agreed.max_recv_data_segment_length = Parameters{}.max_recv_data_segment_length;
     }
-    login_->negotiation.emplace(preferences, agreed);
+    login_->negotiation.emplace(preferences_, agreed);
     if (!std::exchange(login_->has_declared, true) && !login_->is_discovery) {
       answers.add("TargetPortalGroupTag", fmt::format("{}", server_.options_.portal_group_tag));
     }
     answers.add("MaxRecvDataSegmentLength",
-                fmt::format("{}", preferences.values.max_recv_data_segment_length));
+                fmt::format("{}", preferences_.values.max_recv_data_segment_length));
     const NodeOptions* const node = server_.find_node(login_->target);
     if (node != nullptr && !node->alias.empty()) {
       answers.add("TargetAlias", node->alias);

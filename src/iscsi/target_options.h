@@ -29,8 +29,9 @@ struct ServerOptions {
   Preferences preferences{};
   LockPolicy locks{LockPolicy::None};  ///< Spin if block devices answer on other threads
   std::uint16_t portal_group_tag{1};
-  std::vector<std::string> addresses{};  ///< of the portal group, as host:port
-  std::uint32_t command_window{128};     // policy, as all that follows
+  std::vector<std::string> addresses{};       ///< of the portal group by TCP, as host:port
+  std::vector<std::string> rdma_addresses{};  ///< and by iSER
+  std::uint32_t command_window{128};          // policy, as all that follows
   std::size_t max_connections{4096};
   std::size_t max_sessions{4096};
   std::size_t max_immediate_tasks{32};       ///< of a session, beyond the command window

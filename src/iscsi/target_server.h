@@ -39,9 +39,11 @@ class TargetServer {
   /// Ends the node's sessions; NotFound.
   Result<void> remove_node(std::string_view name, Instant now);
 
-  /// What SendTargets says where the portal group is, as HOST:PORT.
-  void set_addresses(std::vector<std::string> addresses) {
+  /// What SendTargets says where the portal group is, as HOST:PORT: to who asks by TCP, and to who
+  /// asks by iSER.
+  void set_addresses(std::vector<std::string> addresses, std::vector<std::string> rdma) {
     options_.addresses = std::move(addresses);
+    options_.rdma_addresses = std::move(rdma);
   }
 
   /// A connection has been made. The datamover's client until handle_lost(), after which it is

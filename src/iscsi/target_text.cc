@@ -20,6 +20,9 @@ bool TargetConnection::add_targets(std::string_view value, TextWriter& answers) 
     return false;
   }
   const std::string_view wanted = value.empty() ? std::string_view{identity.target} : value;
+  const ServerOptions& options = server_.options_;
+  const auto& addresses =
+      preferences_.values.rdma_extensions ? options.rdma_addresses : options.addresses;
   for (const NodeOptions& node : server_.nodes_) {
     const bool is_asked_for = value == "All" || node.name == wanted;
     const bool may_log_in =
@@ -29,9 +32,8 @@ bool TargetConnection::add_targets(std::string_view value, TextWriter& answers) 
       continue;
     }
     answers.add("TargetName", node.name);
-    for (const std::string& address : server_.options_.addresses) {
-      answers.add("TargetAddress",
-                  fmt::format("{},{}", address, server_.options_.portal_group_tag));
+    for (const std::string& address : addresses) {
+      answers.add("TargetAddress", fmt::format("{},{}", address, options.portal_group_tag));
     }
   }
   return true;
@@ -66,7 +68,7 @@ void TargetConnection::handle_text(const HeldRequest& held, Instant /*now*/) {
   const std::string whole = std::exchange(text_.request, {});
   const auto pairs = parse_text(whole);
   TextWriter answers;
-  Negotiation negotiation{server_.options_.preferences, parameters_};
+  Negotiation negotiation{preferences_, parameters_};
   const NegotiationScene scene{
       .role = Role::Target, .discovery = session_->identity().is_discovery, .full_feature = true};
   bool is_legal = pairs.has_value();

@@ -117,12 +117,30 @@ Result<core::Qp*> LiveRdmaCmId::create_qp(core::Pd& pd, core::QpInit& init) {
   if (!made) {
     return made;
   }
-  qp_ = *made;
-  if (const auto applied = apply(verbs::QpState::Init); !applied) {
-    static_cast<void>(core::destroy_qp(*std::exchange(qp_, nullptr)));
-    return std::unexpected(applied.error());
+  if (const auto adopted = adopt(**made); !adopted) {
+    static_cast<void>(core::destroy_qp(**made));
+    return std::unexpected(adopted.error());
   }
+  owns_qp_ = true;
   return qp_;
+}
+
+Result<void> LiveRdmaCmId::use_qp(core::Qp& qp) {
+  const std::lock_guard lock{qp_mutex_};
+  if (qp_ != nullptr || &qp.device() != device()) {
+    return fail(ErrorCode::InvalidArgument, "{}",
+                qp_ != nullptr ? "the id has a QP" : "the QP is of another device than the id");
+  }
+  return adopt(qp);
+}
+
+Result<void> LiveRdmaCmId::adopt(core::Qp& qp) {
+  qp_ = &qp;
+  auto applied = apply(verbs::QpState::Init);
+  if (!applied) {
+    qp_ = nullptr;
+  }
+  return applied;
 }
 
 core::Qp* LiveRdmaCmId::qp() const {
@@ -135,6 +153,9 @@ void LiveRdmaCmId::destroy_qp() {
   {
     const std::lock_guard lock{qp_mutex_};
     qp = std::exchange(qp_, nullptr);
+    if (!std::exchange(owns_qp_, false)) {
+      return;
+    }
   }
   if (qp != nullptr) {  // not under the lock: a handler that is waited for may call us
     static_cast<void>(core::destroy_qp(*qp));

@@ -32,6 +32,7 @@ class LiveRdmaCmId final : public core::RdmaCmId {
   Result<void> resolve_address(const core::RdmaCmAddress& destination, Duration timeout) override;
   Result<void> resolve_route(Duration timeout) override;
   Result<core::Qp*> create_qp(core::Pd& pd, core::QpInit& init) override;
+  Result<void> use_qp(core::Qp& qp) override;
   void destroy_qp() override;
   Result<void> connect(const verbs::ConnectionParameters& parameters) override;
   Result<void> accept(const verbs::ConnectionParameters& parameters) override;
@@ -48,6 +49,7 @@ class LiveRdmaCmId final : public core::RdmaCmId {
   void fail_qp();
 
  private:
+  Result<void> adopt(core::Qp& qp);
   Result<void> apply(verbs::QpState state);
   Result<void> make_ready();
 
@@ -57,6 +59,7 @@ class LiveRdmaCmId final : public core::RdmaCmId {
   /// The program may destroy the QP while the thread of events fails it or makes it ready.
   mutable std::mutex qp_mutex_;
   core::Qp* qp_{};  // under it, as is what is done with it here
+  bool owns_qp_{};
   std::uint8_t responder_resources_{RDMA_MAX_RESP_RES};  // as given to connect() or accept()
   std::uint8_t initiator_depth_{RDMA_MAX_INIT_DEPTH};
 };

@@ -53,7 +53,7 @@ class RdmaCmHandler {
 
 /// An id (`struct rdma_cm_id`), from which a connection is made; its destruction ends that
 /// (`rdma_destroy_id`), and afterwards no event of it is handled any more, unless it is destroyed
-/// inside its own handler. The QP belongs to it.
+/// inside its own handler. The QP belongs to it, unless it was given by use_qp().
 class RdmaCmId {
  public:
   virtual ~RdmaCmId() = default;
@@ -77,6 +77,9 @@ class RdmaCmId {
 
   /// A QP of the id's device, in INIT; the id makes the further transitions (`rdma_create_qp`).
   virtual Result<Qp*> create_qp(Pd& pd, QpInit& init) = 0;
+  /// The user's own QP, in RESET, of the id's device: to INIT now, and further with the connection.
+  /// It outlives the id, or destroy_qp(), which then destroys nothing.
+  virtual Result<void> use_qp(Qp& qp) = 0;
   /// The QP's requests have ended, or it is in error.
   virtual void destroy_qp() = 0;
 

@@ -65,7 +65,7 @@ class Fixture final : public ServerEnvironment {
     node.name = kTargetName;
     node.scsi = &scsi;
     EXPECT_TRUE(server.add_node(node).has_value());
-    server.set_addresses({"127.0.0.1:3260"});
+    server.set_addresses({"127.0.0.1:3260"}, {});
   }
 
   void wake() override { ++wakes; }

@@ -1,11 +1,11 @@
 #include "programs/iscsi/portal.h"
 
 #include <asio/buffer.hpp>
-#include <charconv>
 #include <system_error>
 #include <utility>
 
 #include "os/clock.h"
+#include "programs/iscsi/transport.h"
 
 namespace weft::programs::iscsi {
 
@@ -124,24 +124,17 @@ void TcpConnection::lose(const std::string& reason) {
 
 Result<std::unique_ptr<Portal>> Portal::listen(asio::io_context& loop, const std::string& address,
                                                Connections& connections) {
-  const std::size_t colon = address.rfind(':');
-  std::uint16_t port = 0;
-  const char* const end = address.data() + address.size();
-  if (colon == address.npos || std::from_chars(address.data() + colon + 1, end, port).ptr != end) {
-    return fail(ErrorCode::InvalidArgument, "'{}' is no portal: HOST:PORT, as 127.0.0.1:3260",
-                address);
-  }
-  std::string host = address.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) {
-    host = host.substr(1, host.size() - 2);
+  const auto parsed = parse_host_and_port(address);
+  if (!parsed) {
+    return std::unexpected(parsed.error());
   }
   std::error_code error;
-  const auto ip = asio::ip::make_address(host, error);
+  const auto ip = asio::ip::make_address(parsed->host, error);
   if (error) {
-    return fail(ErrorCode::InvalidArgument, "'{}' is no IP address", host);
+    return fail(ErrorCode::InvalidArgument, "'{}' is no IP address", parsed->host);
   }
   tcp::acceptor acceptor{loop};
-  const tcp::endpoint endpoint{ip, port};
+  const tcp::endpoint endpoint{ip, parsed->port};
   acceptor.open(endpoint.protocol(), error);
   if (!error) {
     acceptor.set_option(tcp::acceptor::reuse_address{true}, error);
@@ -153,8 +146,8 @@ Result<std::unique_ptr<Portal>> Portal::listen(asio::io_context& loop, const std
   if (error) {
     return fail(ErrorCode::AddressInUse, "{}: {}", address, error.message());
   }
-  const std::string bound =
-      fmt::format("{}:{}", address.substr(0, colon), acceptor.local_endpoint(error).port());
+  const std::string bound = fmt::format("{}:{}", address.substr(0, address.rfind(':')),
+                                        acceptor.local_endpoint(error).port());
   std::unique_ptr<Portal> portal{
       new Portal{std::move(acceptor), bound, connections}
   };

@@ -124,23 +124,47 @@ Result<void> Service::add(const TargetConfiguration& target) {
 }
 
 Result<void> Service::listen(const std::vector<std::string>& portals) {
-  for (const std::string& address : portals) {
-    auto portal = Portal::listen(loop_, address, *connections_);
+  // Of a portal at every address initiators know one: where they asked.
+  const auto tell = [](std::vector<std::string>& told, const std::string& address) {
+    if (!address.starts_with("0.0.0.0:") && !address.starts_with("[::]:")) {
+      told.push_back(address);
+    }
+  };
+  std::vector<std::string> tcp;
+  std::vector<std::string> rdma;
+  for (const std::string& text : portals) {
+    if (transport_ != nullptr && text.starts_with(transport_->prefix())) {
+      const std::string prefix{transport_->prefix()};
+      const auto listening = transport_->listen(text.substr(prefix.size()));
+      if (!listening) {
+        return std::unexpected(listening.error());
+      }
+      addresses_.push_back(prefix + *listening);
+      tell(rdma, *listening);
+      continue;
+    }
+    auto portal = Portal::listen(loop_, text, *connections_);
     if (!portal) {
       return std::unexpected(portal.error());
     }
     portals_.push_back(*std::move(portal));
+    addresses_.push_back(portals_.back()->address());
+    tell(tcp, portals_.back()->address());
   }
-  server_->set_addresses(addresses());
+  server_->set_addresses(std::move(tcp), std::move(rdma));
   return {};
 }
 
-Result<std::unique_ptr<Service>> Service::start(const Configuration& configuration, Reload reload) {
+Result<std::unique_ptr<Service>> Service::start(const Configuration& configuration, Reload reload,
+                                                const MakeTransport& make_transport) {
   std::unique_ptr<Service> service{new Service};
   service->reload_ = std::move(reload);
   service->server_ = std::make_unique<weft::iscsi::TargetServer>(
       weft::iscsi::ServerOptions{.locks = LockPolicy::Spin}, *service);
   service->connections_ = std::make_unique<Connections>(*service->server_);
+  if (make_transport) {
+    service->transport_ = make_transport(service->loop_, *service->server_);
+  }
   for (const TargetConfiguration& target : configuration.targets) {
     if (auto added = service->add(target); !added) {
       return std::unexpected(added.error());
@@ -152,14 +176,6 @@ Result<std::unique_ptr<Service>> Service::start(const Configuration& configurati
   service->await_signal();
   service->await_tick();
   return service;
-}
-
-std::vector<std::string> Service::addresses() const {
-  std::vector<std::string> addresses;
-  for (const auto& portal : portals_) {
-    addresses.push_back(portal->address());
-  }
-  return addresses;
 }
 
 void Service::run() { loop_.run(); }
@@ -238,13 +254,16 @@ void Service::shut_down() {
   for (const auto& portal : portals_) {
     portal->close();
   }
+  if (transport_ != nullptr) {
+    transport_->close();
+  }
   server_->shut_down(os::now());
   connections_->flush();
   tick_.cancel();
   // What is still to be sent to slow peers has a little time.
   const auto timer = std::make_shared<asio::steady_timer>(loop_, kTick * kShutdownTicks);
   timer->async_wait([this, timer](const std::error_code& /*error*/) { loop_.stop(); });
-  if (connections_->size() == 0) {
+  if (connections_->size() + (transport_ != nullptr ? transport_->connections() : 0) == 0) {
     loop_.stop();
   }
 }

@@ -17,6 +17,7 @@
 #include "programs/iscsi/file_device.h"
 #include "programs/iscsi/libcrypto_chap.h"
 #include "programs/iscsi/portal.h"
+#include "programs/iscsi/transport.h"
 #include "scsi/target.h"
 
 namespace weft::programs::iscsi {
@@ -27,12 +28,15 @@ class Service final : public weft::iscsi::ServerEnvironment {
   /// Reads the configuration anew, at SIGHUP.
   using Reload = std::function<Result<Configuration>()>;
 
-  /// Targets with their disks, and portals that listen; or the reason why not.
+  /// Targets with their disks, and portals that listen; or the reason why not. `make_transport` may
+  /// be empty: then there is TCP alone.
   [[nodiscard]] static Result<std::unique_ptr<Service>> start(const Configuration& configuration,
-                                                              Reload reload);
+                                                              Reload reload,
+                                                              const MakeTransport& make_transport);
   ~Service();
 
-  [[nodiscard]] std::vector<std::string> addresses() const;
+  /// As they were configured, with the ports that they have.
+  [[nodiscard]] const std::vector<std::string>& addresses() const { return addresses_; }
   /// Until SIGTERM or SIGINT; then initiators are told.
   void run();
 
@@ -68,6 +72,8 @@ class Service final : public weft::iscsi::ServerEnvironment {
   std::unique_ptr<weft::iscsi::TargetServer> server_;
   std::unique_ptr<Connections> connections_;
   std::vector<std::unique_ptr<Portal>> portals_;
+  std::vector<std::string> addresses_;
+  std::unique_ptr<Transport> transport_;
 };
 
 }  // namespace weft::programs::iscsi

@@ -78,6 +78,7 @@ void Connection::free_resources(bool destroy) {
     return;  // something is under way: it is freed when that has ended
   }
   arrivals_.clear();
+  cm_.reset();  // which may still look at the QP
   channel_.reset();
   for (const auto& [tag, task] : std::exchange(tasks_, {})) {
     release_registrations(*task);

@@ -41,12 +41,15 @@ TargetDatamover::TargetDatamover(core::Environment& environment, const TargetOpt
     : environment_(environment),
       options_(options),
       handle_gone_(std::move(handle_gone)),
+      linger_work_(environment, core::WorkContext::UnboundWorkQueue, 0, [this] { end(reason_); }),
       gone_work_(environment, core::WorkContext::UnboundWorkQueue, 0, [this] { go(); }) {}
 
 TargetDatamover::~TargetDatamover() {
   WEFT_ASSERT(channel_ == nullptr || is_ending_, "a datamover is terminated before it goes");
+  linger_work_.cancel_and_wait();
   gone_work_.cancel_and_wait();
   waiting_.clear();
+  cm_.reset();  // which may still look at the QP
   channel_.reset();
   if (pd_ != nullptr) {
     const auto gone = core::deallocate_pd(*pd_);
@@ -57,6 +60,15 @@ TargetDatamover::~TargetDatamover() {
 Result<void> TargetDatamover::accept(std::unique_ptr<CmId> cm, ByteSpan private_data) {
   WEFT_ASSERT(client_ != nullptr, "the client is set first");
   cm_ = std::move(cm);
+  auto accepted = open_and_accept(private_data);
+  if (!accepted) {
+    cm_.reset();
+    channel_.reset();  // it was never connected
+  }
+  return accepted;
+}
+
+Result<void> TargetDatamover::open_and_accept(ByteSpan private_data) {
   core::Device& device = *cm_->device();
   const auto pd = core::allocate_pd(device, {}, "isert");
   if (!pd) {
@@ -167,6 +179,15 @@ void TargetDatamover::answer_hello(const wire::iser::Hello& hello) {
   if (!fits) {
     terminate(Ending::AfterOutput, "the initiator speaks no version of iSER that this end does");
   }
+}
+
+void TargetDatamover::limit(iscsi::Preferences& preferences) const {
+  preferences.values.rdma_extensions = true;
+  preferences.values.initial_r2t |= !options_.takes_unsolicited_data;
+  preferences.values.max_recv_data_segment_length = options_.receive_data_bytes;
+  preferences.values.error_recovery_level = 0;  // policy: nothing is lost but with the connection
+  preferences.header_digest = iscsi::DigestPolicy::Never;
+  preferences.data_digest = iscsi::DigestPolicy::Never;
 }
 
 void TargetDatamover::send_control(iscsi::OutgoingPdu pdu) {
@@ -291,9 +312,8 @@ void TargetDatamover::terminate(Ending ending, std::string_view reason) {
       ends_after_output_ = true;
       reason_ = reason;
     }
-    if (!waiting_.empty() || !channel_->sends().is_idle()) {
-      return;  // handle_room() looks again
-    }
+    end_if_all_is_sent();
+    return;
   }
   end(reason);
 }
@@ -316,8 +336,12 @@ void TargetDatamover::flush() {
 
 void TargetDatamover::handle_room() {
   flush();
-  if (ends_after_output_ && waiting_.empty() && channel_->sends().is_idle()) {
-    end(reason_);
+  end_if_all_is_sent();
+}
+
+void TargetDatamover::end_if_all_is_sent() {
+  if (ends_after_output_ && !is_ending_ && waiting_.empty() && channel_->sends().is_idle()) {
+    linger_work_.queue(options_.linger);
   }
 }
 
@@ -333,8 +357,10 @@ void TargetDatamover::end(std::string_view reason) {
 }
 
 void TargetDatamover::go() {
+  linger_work_.cancel_and_wait();
   waiting_.clear();
   tasks_.clear();
+  cm_.reset();  // which may still look at the QP
   channel_.reset();
   if (iscsi::DatamoverClient* const client = std::exchange(client_, nullptr); client != nullptr) {
     client->handle_lost(reason_, environment_.now());

@@ -27,6 +27,13 @@ struct TargetOptions {
   std::uint32_t send_depth{1'024};          ///< work requests; what is beyond waits
   std::uint8_t reads{16};                   ///< RDMA READs under way at once, at most
   bool uses_remote_invalidation{true};
+  /// Whether initiators may send data that nobody asked for beside that of the command's PDU. Linux
+  /// allows it to none, and libiscsi cannot do what it then negotiates.
+  bool takes_unsolicited_data{true};
+  /// After a logout, or whatever ends once all is sent, the initiator is to disconnect; if it has
+  /// not by then, the target does. Initiators that expect it so, as libiscsi, do not bear the
+  /// other way.
+  Duration linger{Duration::seconds(1)};
 };
 
 class TargetDatamover final : public iscsi::Datamover, public ChannelClient, public CmHandler {
@@ -44,6 +51,7 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   Result<void> accept(std::unique_ptr<CmId> cm, ByteSpan private_data);
 
   // --- Datamover
+  void limit(iscsi::Preferences& preferences) const override;
   void send_control(iscsi::OutgoingPdu pdu) override;
   void put_data(iscsi::OutgoingPdu data_in) override;
   void get_data(iscsi::OutgoingPdu r2t, MutableByteSpan into) override;
@@ -74,11 +82,13 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
     /// Offset in the command's data of the first octet at the Write Base Offset.
     std::optional<std::uint32_t> write_begin;
   };
+  [[nodiscard]] Result<void> open_and_accept(ByteSpan private_data);
   [[nodiscard]] bool take_command(const ControlMessage& message);
   void answer_hello(const wire::iser::Hello& hello);
   void send_response(const iscsi::OutgoingPdu& pdu);
   void enqueue(std::unique_ptr<SendRequest> request);
   void flush();
+  void end_if_all_is_sent();
   void end(std::string_view reason);
   void go();
 
@@ -96,6 +106,7 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   std::string reason_;
   std::unordered_map<std::uint32_t, TaskMemory> tasks_;  // by Initiator Task Tag
   std::deque<std::unique_ptr<SendRequest>> waiting_;     // for room, in order
+  core::Work linger_work_;
   core::Work gone_work_;
 };
 

@@ -135,7 +135,7 @@ class World {
     request.transit = true;
     request.current_stage = wire::iscsi::LoginStage::LoginOperationalNegotiation;
     request.next_stage = wire::iscsi::LoginStage::FullFeature;
-    request.isid = 0x8000'0000'0001;
+    request.isid = isid;
     request.cid = 1;
     request.cmd_sn = cmd_sn;
     iscsi::TextWriter text;
@@ -192,6 +192,7 @@ class World {
   std::unique_ptr<Initiator> initiator;
   Session* session{};
   SessionConnection* connection{};
+  std::uint64_t isid{0x8000'0000'0001};
   std::uint32_t cmd_sn{100};
   std::uint32_t exp_stat_sn{};
   std::uint32_t next_tag{1};

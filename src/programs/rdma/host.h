@@ -1,0 +1,40 @@
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "core/registry.h"
+#include "programs/loop/loop_environment.h"
+#include "verbs_driver/rdma_cm.h"
+#include "verbs_driver/verbs_device.h"
+
+namespace weft::programs::rdma {
+
+/// What a program of the kernel's side has: an environment on its Asio loop, a device of the
+/// libibverbs that it finds at run time, and RDMA-CM of its librdmacm.
+class Host {
+ public:
+  /// `device` as libibverbs names it; empty: the first. NotFound: no libraries, or no such device.
+  /// NotSupported: a device that cannot reach all memory under one key. What is logged goes to
+  /// standard error, after `program`.
+  [[nodiscard]] static Result<std::unique_ptr<Host>> open(asio::io_context& loop,
+                                                          const std::string& device,
+                                                          const std::string& program);
+
+  [[nodiscard]] LoopEnvironment& environment() { return environment_; }
+  [[nodiscard]] core::Registry& registry() { return registry_; }
+  [[nodiscard]] core::Device& device() { return device_->device(); }
+  [[nodiscard]] core::RdmaCm& cm() { return *cm_; }
+
+ private:
+  Host(asio::io_context& loop, const std::string& program);
+
+  LoopEnvironment environment_;
+  core::Registry registry_{environment_};
+  std::unique_ptr<verbs_driver::VerbsDevice> device_;
+  std::unique_ptr<verbs_driver::LiveRdmaCm> cm_;
+};
+
+}  // namespace weft::programs::rdma
