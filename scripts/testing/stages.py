@@ -43,6 +43,8 @@ def stages(jobs, long=False):
         Stage("newer", "tools of Debian 13, under its own dynamic linker and libc, on the drop-in libraries", client("newer_distribution"), built),
         Stage("command", "the weft command: output, refusals, exit statuses", client("command"), built),
         Stage("iscsi", "weft iscsi target: every test of libiscsi's suite, its tools, CHAP, reloading, the commands of the guide", client("iscsi"), built),
+        Stage("iscsi-attach", "weft iscsi attach and discover: disks of our target and of Debian's tgt as NBD to nbdcopy, nbdinfo and QEMU; CHAP, killed ends",
+              client("iscsi_attach"), built),
         Stage("iser-target", "weft iser target on a host: libiscsi's suite and tools as over TCP, QEMU's iser:, killed ends, the commands of the guide",
               client("iser_target"), built),
         Stage("blockd", "a protocol over the kernel side's API serves memory between two hosts, by its driver over the drop-in libraries", client("blockd"), built),

@@ -204,7 +204,7 @@ Result<Configuration> read_configuration(const std::string& path) {
   return text ? parse_configuration(*text, path) : std::unexpected(text.error());
 }
 
-Result<ChapPolicy> parse_chap(std::string_view text) {
+Result<ChapPolicy> parse_chap(std::string_view text, ChapEnd end) {
   ChapPolicy policy;
   std::istringstream lines{std::string{text}};
   int number = 0;
@@ -230,7 +230,10 @@ Result<ChapPolicy> parse_chap(std::string_view text) {
       policy.peers.push_back(std::move(account));
     }
   }
-  if (!policy.is_required()) {
+  if (end == ChapEnd::Initiator && !policy.own) {
+    return fail(ErrorCode::InvalidArgument, "there is no account of this end: no line 'own'");
+  }
+  if (end == ChapEnd::Target && !policy.is_required()) {
     return fail(ErrorCode::InvalidArgument, "nobody may log in: there is no line 'peer'");
   }
   if (auto checked = weft::iscsi::check_chap_policy(policy); !checked) {
@@ -239,7 +242,7 @@ Result<ChapPolicy> parse_chap(std::string_view text) {
   return policy;
 }
 
-Result<ChapPolicy> read_chap_file(const std::string& path) {
+Result<ChapPolicy> read_chap_file(const std::string& path, ChapEnd end) {
   struct stat status{};
   if (stat(path.c_str(), &status) != 0) {
     return fail(ErrorCode::NotFound, "{}: {}", path, std::strerror(errno));
@@ -252,7 +255,7 @@ Result<ChapPolicy> read_chap_file(const std::string& path) {
   if (!text) {
     return std::unexpected(text.error());
   }
-  auto policy = parse_chap(*text);
+  auto policy = parse_chap(*text, end);
   if (!policy) {
     return fail(policy.error().code, "{}: {}", path, policy.error().reason);
   }

@@ -42,10 +42,15 @@ struct Configuration {
                                                         const std::string& name);
 [[nodiscard]] Result<Configuration> read_configuration(const std::string& path);
 
-/// Lines of "peer NAME SECRET" (who may log in) and at most one "own NAME SECRET" (as whom the
-/// target proves itself).
-[[nodiscard]] Result<weft::iscsi::ChapPolicy> parse_chap(std::string_view text);
+/// Whose secrets they are: a target needs accounts of peers, an initiator its own.
+enum class ChapEnd : std::uint8_t { Target, Initiator };
+
+/// Lines of "peer NAME SECRET" (who may log in; of an initiator: the target that proves itself) and
+/// at most one "own NAME SECRET" (as whom this end proves itself).
+[[nodiscard]] Result<weft::iscsi::ChapPolicy> parse_chap(std::string_view text,
+                                                         ChapEnd end = ChapEnd::Target);
 /// PermissionDenied if others than its owner may read or write the file.
-[[nodiscard]] Result<weft::iscsi::ChapPolicy> read_chap_file(const std::string& path);
+[[nodiscard]] Result<weft::iscsi::ChapPolicy> read_chap_file(const std::string& path,
+                                                             ChapEnd end = ChapEnd::Target);
 
 }  // namespace weft::programs::iscsi

@@ -1,6 +1,7 @@
 #include "programs/iscsi/transport.h"
 
 #include <charconv>
+#include <system_error>
 
 namespace weft::programs::iscsi {
 
@@ -8,8 +9,9 @@ Result<HostAndPort> parse_host_and_port(const std::string& text) {
   HostAndPort parsed;
   const std::size_t colon = text.rfind(':');
   const char* const end = text.data() + text.size();
-  if (colon == text.npos || colon + 1 == text.size() ||
-      std::from_chars(text.data() + colon + 1, end, parsed.port).ptr != end) {
+  const auto [stop, error] = std::from_chars(
+      text.data() + (colon == text.npos ? text.size() : colon + 1), end, parsed.port);
+  if (error != std::errc{} || stop != end) {
     return fail(ErrorCode::InvalidArgument, "'{}' is no portal: HOST:PORT, as 127.0.0.1:3260",
                 text);
   }

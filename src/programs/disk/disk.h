@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "programs/disk/disk_path.h"
+#include "scsi/disk_requests.h"
+
+namespace weft::programs::disk {
+
+/// A disk at the end of a path, as who reads and writes octets wants it. Commands that a lost
+/// connection, a unit attention or a busy disk ended are sent again, in bounds. Any thread, once it
+/// is open. Errors: InvalidArgument for what no block boundary fits, PermissionDenied for a disk
+/// that may not be written, NoSpace where a thin disk is full, Busy for one that another initiator
+/// has reserved, NotSupported, and Io for all else.
+class Disk {
+ public:
+  /// The path outlives it.
+  explicit Disk(DiskPath& path) : path_(path) {}
+
+  /// Learns what the disk is.
+  Result<void> open();
+  [[nodiscard]] const scsi::DiskProperties& properties() const { return properties_; }
+  /// Of one command.
+  [[nodiscard]] std::size_t max_transfer_bytes() const { return max_transfer_bytes_; }
+
+  Result<void> read(std::uint64_t offset, MutableByteSpan into);
+  /// `force_unit_access`: it is on the medium when this returns.
+  Result<void> write(std::uint64_t offset, ByteSpan from, bool force_unit_access);
+  /// All that was written is on the medium.
+  Result<void> flush();
+  /// The octets need not be kept; NotSupported if the disk cannot forget.
+  Result<void> trim(std::uint64_t offset, std::uint64_t bytes);
+  /// They read as zeroes, and need no room if `may_unmap` and the disk can.
+  Result<void> zero(std::uint64_t offset, std::uint64_t bytes, bool may_unmap,
+                    bool force_unit_access);
+
+ private:
+  /// Sends until it is answered for good; octets of data-in.
+  Result<std::size_t> execute(const DiskCommand& command, std::string_view what);
+  Result<void> learn(scsi::VitalPage page);
+  [[nodiscard]] Result<void> check_range(std::uint64_t offset, std::uint64_t bytes) const;
+  template <class Act>
+  Result<void> for_each_extent(std::uint64_t offset, std::uint64_t bytes, std::uint64_t most_blocks,
+                               Act act);
+  Result<void> write_zeroes(std::uint64_t offset, std::uint64_t bytes, bool force_unit_access);
+
+  DiskPath& path_;
+  scsi::DiskProperties properties_;
+  std::size_t max_transfer_bytes_{};
+};
+
+}  // namespace weft::programs::disk

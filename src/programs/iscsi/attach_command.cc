@@ -1,0 +1,200 @@
+#include "programs/iscsi/attach_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "programs/disk/disk.h"
+#include "programs/iscsi/configuration.h"
+#include "programs/iscsi/initiator_path.h"
+#include "programs/iscsi/libcrypto_chap.h"
+#include "programs/iscsi/target_command.h"
+#include "programs/iscsi/target_url.h"
+
+namespace weft::programs::iscsi {
+namespace {
+
+constexpr std::string_view kPlugin = "libweft-nbd.so";
+
+/// Names may have a to z, 0 to 9, '-', '.' and ':' (RFC 7143 §4.2.7.1).
+[[nodiscard]] std::string default_initiator() {
+  std::array<char, 128> host{};
+  gethostname(host.data(), host.size() - 1);
+  std::string name = "iqn.2026-01.org.weft:";
+  for (const char* next = host.data(); *next != '\0'; ++next) {
+    const bool is_letter = *next >= 'a' && *next <= 'z';
+    const bool is_digit = *next >= '0' && *next <= '9';
+    name += is_letter || is_digit || *next == '.' ? *next : '-';
+  }
+  return name;
+}
+
+/// Where it is in a tree of builds, or beside the programs.
+[[nodiscard]] std::string find_plugin() {
+  std::error_code error;
+  const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto here = own.parent_path();
+  for (const auto& candidate : {here / kPlugin, here.parent_path() / "nbd" / kPlugin,
+                                here.parent_path() / "lib" / "weft" / kPlugin}) {
+    if (access(candidate.c_str(), R_OK) == 0) {
+      return candidate.string();
+    }
+  }
+  return {};
+}
+
+void say(const std::string& reason) { fmt::print(stderr, "weft-iscsi: {}\n", reason); }
+
+/// Logs in, finds a disk, and logs out.
+[[nodiscard]] Result<void> look_at(const weft::iscsi::InitiatorOptions& options, scsi::Lun lun) {
+  InitiatorPath path{options, lun, [](const std::string&) {}};
+  if (auto opened = path.open(); !opened) {
+    return opened;
+  }
+  return disk::Disk{path}.open();
+}
+
+void add_session_options(CLI::App& command, SessionOptions& options) {
+  command.add_option("--initiator", options.initiator,
+                     "iSCSI Name of this end; default: made of the host's name");
+  command.add_option("--chap-file", options.chap_file,
+                     "Secrets: as whom to log in, and whom the target has to be");
+}
+
+}  // namespace
+
+Result<weft::iscsi::InitiatorOptions> initiator_options(const SessionOptions& options,
+                                                        const std::string& address,
+                                                        const std::string& target) {
+  weft::iscsi::InitiatorOptions made;
+  made.name = options.initiator.empty() ? default_initiator() : options.initiator;
+  if (auto checked = weft::iscsi::check_iscsi_name(made.name); !checked) {
+    return std::unexpected(checked.error());
+  }
+  made.address = address;
+  made.target = target;
+  made.fast_fail = Duration::seconds(options.fast_fail_seconds);
+  if (!options.chap_file.empty()) {
+    auto chap = read_chap_file(options.chap_file, ChapEnd::Initiator);
+    if (!chap) {
+      return std::unexpected(chap.error());
+    }
+    made.chap = *std::move(chap);
+  }
+  // Another session of the same initiator is not to be reinstated by this one (RFC 7143 §6.3.5).
+  std::array<std::byte, 5> qualifier{};
+  LibcryptoChap{}.fill_random(qualifier);
+  for (const std::byte octet : qualifier) {
+    made.isid = (made.isid & 0x00FF'FFFF'FFFF) << 8 | std::to_integer<std::uint64_t>(octet);
+  }
+  made.isid = 0x8000'0000'0000 | (made.isid & 0x00FF'FFFF'FFFF);
+  return made;
+}
+
+CLI::App& add_discover_command(CLI::App& app, AttachOptions& options) {
+  CLI::App& command = *app.add_subcommand("discover", "Asks a portal which targets there are");
+  command.add_option("portal", options.where, "HOST[:PORT]")->required();
+  add_session_options(command, options.session);
+  return command;
+}
+
+CLI::App& add_attach_command(CLI::App& app, AttachOptions& options) {
+  CLI::App& command = *app.add_subcommand(
+      "attach", "Offers a logical unit of a target as NBD on a socket, until it is told to end");
+  command.add_option("unit", options.where, "iscsi://HOST[:PORT]/IQN/LUN")->required();
+  command.add_option("--nbd", options.socket, "The socket's path, which must not be there yet")
+      ->required();
+  command.add_flag("--read-only", options.read_only, "Nothing is written");
+  command
+      .add_option("--fast-fail", options.session.fast_fail_seconds,
+                  "Seconds until requests fail, after a connection was lost")
+      ->default_val(30)
+      ->check(CLI::Range(1, 600));
+  add_session_options(command, options.session);
+  return command;
+}
+
+int run_discover(const AttachOptions& options) {
+  const auto made = initiator_options(options.session, with_port(options.where), {});
+  if (!made) {
+    say(made.error().reason);
+    return kWrongUsage;
+  }
+  InitiatorPath path{*made, scsi::Lun{0}, [](const std::string&) {}};
+  if (const auto opened = path.open(); !opened) {
+    say(opened.error().reason);
+    return kFailed;
+  }
+  const auto found = path.discover();
+  if (!found) {
+    say(found.error().reason);
+    return kFailed;
+  }
+  for (const FoundTarget& target : *found) {
+    fmt::print("{}\n", target.name);
+    for (const std::string& address : target.addresses) {
+      fmt::print("  {}\n", address);
+    }
+  }
+  return 0;
+}
+
+int run_attach(const AttachOptions& options) {
+  const auto url = parse_target_url(options.where);
+  if (!url) {
+    say(url.error().reason);
+    return kWrongUsage;
+  }
+  const auto made = initiator_options(options.session, url->address, url->target);
+  if (!made) {
+    say(made.error().reason);
+    return kWrongUsage;
+  }
+  if (std::error_code error; std::filesystem::exists(options.socket, error)) {
+    say(options.socket + " is there already: remove it, or name another socket");
+    return kFailed;
+  }
+  const std::string plugin = find_plugin();
+  if (plugin.empty()) {
+    say(fmt::format("there is no {}: build all of Weft, with nbdkit-plugin-dev installed",
+                    kPlugin));
+    return kFailed;
+  }
+  // nbdkit makes its socket before it looks at the disk, and leaves it behind if it then fails.
+  if (const auto looked = look_at(*made, scsi::Lun{url->lun}); !looked) {
+    say(fmt::format("{}: {}", options.where, looked.error().reason));
+    return kFailed;
+  }
+  std::vector<std::string> words{"nbdkit", "--foreground", "--unix", options.socket,
+                                 "--filter=blocksize"};
+  if (options.read_only) {
+    words.emplace_back("--readonly");
+  }
+  words.push_back(plugin);
+  words.push_back("url=" + options.where);
+  words.push_back(fmt::format("fast-fail={}", options.session.fast_fail_seconds));
+  if (!options.session.initiator.empty()) {
+    words.push_back("initiator=" + options.session.initiator);
+  }
+  if (!options.session.chap_file.empty()) {
+    words.push_back("chap-file=" + std::filesystem::absolute(options.session.chap_file).string());
+  }
+  std::vector<char*> arguments;
+  for (std::string& word : words) {
+    arguments.push_back(word.data());
+  }
+  arguments.push_back(nullptr);
+  execvp("nbdkit", arguments.data());
+  say(fmt::format("nbdkit cannot be run: {}; install it (Debian: apt-get install nbdkit)",
+                  std::strerror(errno)));
+  return kFailed;
+}
+
+}  // namespace weft::programs::iscsi

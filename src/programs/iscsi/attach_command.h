@@ -1,0 +1,40 @@
+#pragma once
+
+// The commands of the initiator: `discover`, and `attach`, which runs nbdkit with our plugin.
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "base/result.h"
+#include "iscsi/initiator_options.h"
+
+namespace weft::programs::iscsi {
+
+/// What a session is told on a command line, or among the parameters of the plugin.
+struct SessionOptions {
+  std::string initiator{};  ///< iSCSI Name; empty: made of the host's name
+  std::string chap_file{};
+  unsigned fast_fail_seconds{30};
+};
+
+/// For a discovery session: an empty `target`.
+[[nodiscard]] Result<weft::iscsi::InitiatorOptions> initiator_options(const SessionOptions& options,
+                                                                      const std::string& address,
+                                                                      const std::string& target);
+
+struct AttachOptions {
+  SessionOptions session{};
+  std::string where{};   ///< a URL, or a portal
+  std::string socket{};  ///< of NBD
+  bool read_only{};
+};
+
+/// Add the commands; the options outlive the parsing.
+CLI::App& add_discover_command(CLI::App& app, AttachOptions& options);
+CLI::App& add_attach_command(CLI::App& app, AttachOptions& options);
+
+/// Exit statuses. The second replaces this process by nbdkit.
+[[nodiscard]] int run_discover(const AttachOptions& options);
+[[nodiscard]] int run_attach(const AttachOptions& options);
+
+}  // namespace weft::programs::iscsi

@@ -1,0 +1,208 @@
+// The plugin of nbdkit that `weft iscsi attach` runs it with: a logical unit as an NBD export. The
+// header's structure wants C's own idioms here.
+#define NBDKIT_API_VERSION 2
+#define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
+
+#include <nbdkit-plugin.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "programs/disk/disk.h"
+#include "programs/iscsi/attach_command.h"
+#include "programs/iscsi/initiator_path.h"
+#include "programs/iscsi/target_url.h"
+
+namespace {
+
+namespace disk = weft::programs::disk;
+namespace iscsi = weft::programs::iscsi;
+using weft::ErrorCode;
+
+/// All connections of clients share the disk.
+struct Export {
+  iscsi::SessionOptions options;
+  std::string url;
+  std::unique_ptr<iscsi::InitiatorPath> path;
+  std::unique_ptr<disk::Disk> disk;
+};
+Export the_export;
+
+[[nodiscard]] int errno_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::InvalidArgument:
+      return EINVAL;
+    case ErrorCode::PermissionDenied:
+      return EPERM;
+    case ErrorCode::OutOfMemory:
+      return ENOSPC;
+    case ErrorCode::NotSupported:
+      return EOPNOTSUPP;
+    case ErrorCode::Busy:
+      return EBUSY;
+    default:
+      return EIO;
+  }
+}
+
+int answer(const weft::Result<void>& done) {
+  if (done) {
+    return 0;
+  }
+  nbdkit_error("%s", done.error().reason.c_str());
+  nbdkit_set_error(errno_of(done.error().code));
+  return -1;
+}
+
+int refuse(const std::string& reason) {
+  nbdkit_error("%s", reason.c_str());
+  return -1;
+}
+
+int configure(const char* key, const char* value) {
+  const std::string_view name{key};
+  const std::string_view text{value};
+  if (name == "url") {
+    the_export.url = text;
+  } else if (name == "initiator") {
+    the_export.options.initiator = text;
+  } else if (name == "chap-file") {
+    the_export.options.chap_file = text;
+  } else if (name == "fast-fail") {
+    unsigned seconds = 0;
+    const char* const end = text.data() + text.size();
+    if (std::from_chars(text.data(), end, seconds).ptr != end || seconds == 0) {
+      return refuse("fast-fail is a number of seconds");
+    }
+    the_export.options.fast_fail_seconds = seconds;
+  } else {
+    return refuse("unknown parameter '" + std::string{name} +
+                  "': url, initiator, chap-file, fast-fail");
+  }
+  return 0;
+}
+
+int configure_complete() {
+  return the_export.url.empty() ? refuse("url=iscsi://HOST[:PORT]/IQN/LUN is missing") : 0;
+}
+
+// After the fork, since there are threads from here on.
+int after_fork() {
+  const auto url = iscsi::parse_target_url(the_export.url);
+  if (!url) {
+    return refuse(url.error().reason);
+  }
+  const auto options = iscsi::initiator_options(the_export.options, url->address, url->target);
+  if (!options) {
+    return refuse(options.error().reason);
+  }
+  the_export.path = std::make_unique<iscsi::InitiatorPath>(
+      *options, weft::scsi::Lun{url->lun},
+      [](const std::string& text) { nbdkit_debug("%s", text.c_str()); });
+  if (const auto opened = the_export.path->open(); !opened) {
+    return refuse(the_export.url + ": " + opened.error().reason);
+  }
+  the_export.disk = std::make_unique<disk::Disk>(*the_export.path);
+  if (const auto opened = the_export.disk->open(); !opened) {
+    return refuse(the_export.url + ": " + opened.error().reason);
+  }
+  return 0;
+}
+
+void clean_up() {
+  the_export.disk.reset();
+  the_export.path.reset();
+}
+
+void* open_export(int /*readonly*/) { return the_export.disk.get(); }
+
+[[nodiscard]] disk::Disk& disk_of(void* handle) { return *static_cast<disk::Disk*>(handle); }
+
+std::int64_t size_of(void* handle) {
+  return static_cast<std::int64_t>(disk_of(handle).properties().bytes());
+}
+
+int block_size(void* handle, std::uint32_t* minimum, std::uint32_t* preferred,
+               std::uint32_t* maximum) {
+  constexpr std::uint32_t kPreferred = 4096;
+  const std::uint32_t block = disk_of(handle).properties().block_bytes;
+  *minimum = block;
+  *preferred = block > kPreferred ? block : kPreferred;
+  *maximum = 0xFFFF'FFFF;  // requests are cut here
+  return 0;
+}
+
+int can_write(void* handle) { return disk_of(handle).properties().write_protected ? 0 : 1; }
+int can_trim(void* handle) {
+  const auto& properties = disk_of(handle).properties();
+  return properties.has_unmap || properties.has_write_same ? 1 : 0;
+}
+int always(void* /*handle*/) { return 1; }
+int can_fua(void* /*handle*/) { return NBDKIT_FUA_NATIVE; }
+
+int read_octets(void* handle, void* buffer, std::uint32_t count, std::uint64_t offset,
+                std::uint32_t /*flags*/) {
+  return answer(disk_of(handle).read(offset, {static_cast<std::byte*>(buffer), count}));
+}
+
+int write_octets(void* handle, const void* buffer, std::uint32_t count, std::uint64_t offset,
+                 std::uint32_t flags) {
+  return answer(disk_of(handle).write(offset, {static_cast<const std::byte*>(buffer), count},
+                                      (flags & NBDKIT_FLAG_FUA) != 0));
+}
+
+int flush_all(void* handle, std::uint32_t /*flags*/) { return answer(disk_of(handle).flush()); }
+
+int trim_octets(void* handle, std::uint32_t count, std::uint64_t offset, std::uint32_t flags) {
+  if (const int done = answer(disk_of(handle).trim(offset, count));
+      done != 0 || (flags & NBDKIT_FLAG_FUA) == 0) {
+    return done;
+  }
+  return answer(disk_of(handle).flush());
+}
+
+int zero_octets(void* handle, std::uint32_t count, std::uint64_t offset, std::uint32_t flags) {
+  return answer(disk_of(handle).zero(offset, count, (flags & NBDKIT_FLAG_MAY_TRIM) != 0,
+                                     (flags & NBDKIT_FLAG_FUA) != 0));
+}
+
+[[nodiscard]] nbdkit_plugin make_plugin() {
+  nbdkit_plugin made{};
+  made.name = "weft";
+  made.longname = "a logical unit of an iSCSI target";
+  made.version = WEFT_VERSION;
+  made.config = configure;
+  made.config_complete = configure_complete;
+  made.config_help =
+      "url=iscsi://HOST[:PORT]/IQN/LUN  (required)\n"
+      "initiator=IQN  chap-file=FILE  fast-fail=SECONDS";
+  made.magic_config_key = "url";
+  made.after_fork = after_fork;
+  made.cleanup = clean_up;
+  made.open = open_export;
+  made.get_size = size_of;
+  made.block_size = block_size;
+  made.can_write = can_write;
+  made.can_flush = always;
+  made.can_fua = can_fua;
+  made.can_trim = can_trim;
+  made.can_zero = always;
+  made.can_multi_conn = always;
+  made.pread = read_octets;
+  made.pwrite = write_octets;
+  made.flush = flush_all;
+  made.trim = trim_octets;
+  made.zero = zero_octets;
+  made.errno_is_preserved = 0;
+  return made;
+}
+
+nbdkit_plugin plugin = make_plugin();
+
+}  // namespace
+
+NBDKIT_REGISTER_PLUGIN(plugin)
