@@ -208,8 +208,9 @@ class Attach(unittest.TestCase):
         with iscsi.Target("--lun", "ram:1M", "--chap-file", accepted) as our, Tgt(self.folder, empty_disk(self.folder), ours, theirs) as tgt:
             for url in (our.url(), tgt.url):
                 for good in (one_way, mutual):
-                    with Attached(self.folder, url, "--chap-file", good) as attached:
-                        self.assertEqual(attached.qemu_io("read 0 64k")[0], 0)
+                    for algorithm in ("md5",) if url == tgt.url else ("md5", "sha3-256"):
+                        with Attached(self.folder, url, "--chap-file", good, "--chap-algorithm", algorithm) as attached:
+                            self.assertEqual(attached.qemu_io("read 0 64k")[0], 0)
                 for bad in (["--chap-file", wrong], ["--chap-file", impostor], []):
                     output = self.refused(url, *bad)
                     self.assertNotRegex(output, "(another|secret)-(secret|of)")

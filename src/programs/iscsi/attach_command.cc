@@ -8,7 +8,9 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "programs/disk/disk.h"
@@ -50,6 +52,21 @@ constexpr std::string_view kPlugin = "libweft-nbd.so";
   return {};
 }
 
+[[nodiscard]] std::optional<weft::iscsi::ChapAlgorithm> algorithm_of(std::string_view name) {
+  using enum weft::iscsi::ChapAlgorithm;
+  for (const auto& [text, algorithm] : {
+           std::pair{"md5",      Md5        },
+           std::pair{"sha1",     Sha1       },
+           std::pair{"sha256",   Sha256     },
+           std::pair{"sha3-256", Sha3With256}
+  }) {
+    if (name == text) {
+      return algorithm;
+    }
+  }
+  return std::nullopt;
+}
+
 void say(const std::string& reason) { fmt::print(stderr, "weft-iscsi: {}\n", reason); }
 
 /// Logs in, finds a disk, and logs out.
@@ -66,6 +83,9 @@ void add_session_options(CLI::App& command, SessionOptions& options) {
                      "iSCSI Name of this end; default: made of the host's name");
   command.add_option("--chap-file", options.chap_file,
                      "Secrets: as whom to log in, and whom the target has to be");
+  command.add_option("--chap-algorithm", options.chap_algorithm, "md5, sha1, sha256 or sha3-256")
+      ->needs("--chap-file")
+      ->default_str(options.chap_algorithm);
 }
 
 }  // namespace
@@ -87,6 +107,13 @@ Result<weft::iscsi::InitiatorOptions> initiator_options(const SessionOptions& op
       return std::unexpected(chap.error());
     }
     made.chap = *std::move(chap);
+    const auto algorithm = algorithm_of(options.chap_algorithm);
+    if (!algorithm) {
+      return fail(ErrorCode::InvalidArgument,
+                  "'{}' is no algorithm of CHAP: md5, sha1, sha256, sha3-256",
+                  options.chap_algorithm);
+    }
+    made.chap.algorithms = {*algorithm};
   }
   // Another session of the same initiator is not to be reinstated by this one (RFC 7143 §6.3.5).
   std::array<std::byte, 5> qualifier{};
@@ -185,6 +212,7 @@ int run_attach(const AttachOptions& options) {
   }
   if (!options.session.chap_file.empty()) {
     words.push_back("chap-file=" + std::filesystem::absolute(options.session.chap_file).string());
+    words.push_back("chap-algorithm=" + options.session.chap_algorithm);
   }
   std::vector<char*> arguments;
   for (std::string& word : words) {

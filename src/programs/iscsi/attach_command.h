@@ -14,6 +14,9 @@ namespace weft::programs::iscsi {
 struct SessionOptions {
   std::string initiator{};  ///< iSCSI Name; empty: made of the host's name
   std::string chap_file{};
+  /// To offer for CHAP. The default is what every target has: Debian's tgt takes the
+  /// number of SHA-256 for SHA-1, and refuses who offers it.
+  std::string chap_algorithm{"md5"};
   unsigned fast_fail_seconds{30};
 };
 

@@ -72,6 +72,8 @@ int configure(const char* key, const char* value) {
     the_export.options.initiator = text;
   } else if (name == "chap-file") {
     the_export.options.chap_file = text;
+  } else if (name == "chap-algorithm") {
+    the_export.options.chap_algorithm = text;
   } else if (name == "fast-fail") {
     unsigned seconds = 0;
     const char* const end = text.data() + text.size();
@@ -81,7 +83,7 @@ int configure(const char* key, const char* value) {
     the_export.options.fast_fail_seconds = seconds;
   } else {
     return refuse("unknown parameter '" + std::string{name} +
-                  "': url, initiator, chap-file, fast-fail");
+                  "': url, initiator, chap-file, chap-algorithm, fast-fail");
   }
   return 0;
 }
@@ -179,7 +181,7 @@ int zero_octets(void* handle, std::uint32_t count, std::uint64_t offset, std::ui
   made.config_complete = configure_complete;
   made.config_help =
       "url=iscsi://HOST[:PORT]/IQN/LUN  (required)\n"
-      "initiator=IQN  chap-file=FILE  fast-fail=SECONDS";
+      "initiator=IQN  chap-file=FILE  chap-algorithm=NAME  fast-fail=SECONDS";
   made.magic_config_key = "url";
   made.after_fork = after_fork;
   made.cleanup = clean_up;
