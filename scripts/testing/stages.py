@@ -70,6 +70,8 @@ def stages(jobs, long=False):
         Stage("namespaces", "hosts as namespaces, as root and as an ordinary user: /sys beside ibv_devinfo and perfquery, services of one machine on two hosts, the end; Open MPI, UCX and PCP there",
               client("namespaces") + client("namespace_programs"), built),
         Stage("net", "weft net: ping, TCP, multicast, tcpdump and tshark over ib0 of two hosts, killed processes, the commands of the guide", client("net"), built),
+        Stage("resolver", "Debian's ibacm on a host answers its kernel side over netlink instead of SA, as a capture shows; killed, stopped, the guide's commands",
+              client("resolver"), built),
         Stage("fat-tree", "pingpong and perftest across a fat tree: counters add up, captures dissect, every CRC is right", some("fat_tree"), built),
         Stage("crash", "killed and stopped programs, a killed daemon, fork(), busy CPUs, many processes: a part of each", every("tests/crash", CRASHES), built),
         Stage("hostile", "a process that lies to programs and to the daemon hurts nobody, and is named in the log", every("tests/hostile", HOSTILE), built),

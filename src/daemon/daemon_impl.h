@@ -30,6 +30,7 @@
 #include "fabric/counters.h"
 #include "fabric/faults.h"
 #include "node/fabric.h"
+#include "node/local_services.h"
 #include "node/shared_devices.h"
 #include "node/xrc_domains.h"
 
@@ -240,6 +241,7 @@ class Daemon::Impl {
   std::uint32_t last_rdma_cm_channel_{};
   std::unique_ptr<IbsimServer> ibsim_;
   std::unique_ptr<NetlinkServer> netlink_;
+  std::optional<node::LocalServices> local_services_;  // over its sockets
   ObjectCensus census_{loop_};
   std::deque<std::pair<node::ProcessId, ProgramName>> recently_detached_;  // most recent last
   node::XrcDomains xrc_domains_;

@@ -61,6 +61,7 @@ void Daemon::Impl::start_netlink(os::UniqueFd listener) {
                 }
               },
       });
+  local_services_.emplace(netlink_->sockets(), fabric_->hosts(), [] { return os::now(); });
 }
 
 void Daemon::Impl::handle_netlink(NetlinkServer::Id socket, std::vector<std::byte> datagram,
@@ -68,6 +69,7 @@ void Daemon::Impl::handle_netlink(NetlinkServer::Id socket, std::vector<std::byt
   const node::NetlinkSender sender = netlink_->sockets().sender(socket);
   if (!host_view::reads_resources(datagram)) {
     answer_netlink(socket, sender, datagram, {});
+    run_management();  // a resolver may have answered, or be gone: hosts ask SA, or go on
     return done();
   }
   census_.take(

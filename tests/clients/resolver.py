@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Resolvers of paths over RDMA netlink (RDMA_NL_LS): Debian's unmodified ibacm on a simulated host, which the host's kernel side asks before SA.
+
+    resolver.py [--verbose]
+
+What goes to SA a capture of the host's port shows. ibacm asks SA itself for a path that it does not know yet, and answers from its cache afterwards.
+"""
+import argparse
+import os
+import pathlib
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import fat_tree
+import live_changes
+import weft_clients
+
+GUIDE = weft_clients.ROOT / "docs" / "guide" / "resolver.md"
+HOST = "h2"                      # SA is at h1, whose questions to it cross no port
+READY_SECONDS = 20               # policy
+SECONDS = 60                     # policy: of one client
+SA_CLASS, PATH_RECORD = "0x03", "0x0035"
+
+
+class Acm:
+    """ibacm on a host as a namespace, which has a /run of its own, until the end of a with block."""
+
+    def __init__(self, fabric, host):
+        self.fabric, self.host = fabric, host
+
+    def __enter__(self):
+        self.place = tempfile.TemporaryDirectory(prefix="weft-acm-")
+        folder = pathlib.Path(self.place.name)
+        self.log = folder / "log"
+        (folder / "addresses").write_text(f"{self.host} weft0 1 default\n{weft_clients.address_of(self.host)} weft0 1 default\n", encoding="utf-8")
+        (folder / "options").write_text(f"log_file {self.log}\nlog_level 2\nlock_file {folder}/lock\nsupport_ips_in_addr_cfg 1\naddr_prot acm\n"
+                                        "route_prot sa\nprovider ibacmp default\n", encoding="utf-8")
+        self.child = subprocess.Popen([self.fabric.weft, "exec", "--ns", self.host, "--", "ibacm", "--systemd", "-P", "-A", str(folder / "addresses"),
+                                       "-O", str(folder / "options")], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                      start_new_session=True, env=self.fabric.environment())
+        deadline = time.monotonic() + READY_SECONDS
+        while "join successful" not in self.text():
+            if self.child.poll() is not None or time.monotonic() > deadline:
+                text = self.text()
+                self.__exit__()
+                raise RuntimeError(f"ibacm is not ready\n{text}")
+            time.sleep(0.05)
+        return self
+
+    def kill(self):
+        os.killpg(self.child.pid, signal.SIGKILL)
+        self.child.wait(READY_SECONDS)
+
+    def __exit__(self, *_):
+        weft_clients.end(self.child)
+        self.place.cleanup()
+
+    def text(self):
+        return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+
+    def answers(self):
+        return self.text().count("acm_nl_send: acm status success")
+
+
+class Resolver(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.fabric = weft_clients.Fabric("star 8", name=f"resolver-{os.getpid()}")
+        cls.fabric.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.fabric.__exit__()
+
+    def gid(self, host):
+        return re.search(r"GID\[\s*0\]:\s*(\S+)", self.fabric.run("exec", host, "--", "ibv_devinfo", "-v"))[1].split(",")[0]
+
+    def connect(self, peer):
+        """rping to a host; how often this one asked SA for a path meanwhile. It keeps the paths that it has: each peer is asked for once."""
+        address = weft_clients.address_of(peer)
+        with tempfile.TemporaryDirectory(prefix="weft-resolver-") as folder:
+            with fat_tree.Capture(self.fabric, (HOST, 1), pathlib.Path(folder)) as capture:
+                server = self.fabric.start(peer, ["rping", "-s", "-a", address, "-C", "5"])
+                deadline = time.monotonic() + READY_SECONDS
+                while not self.fabric.has_id(peer, 7174):
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.02)
+                client = self.fabric.start(HOST, ["rping", "-c", "-a", address, "-C", "5"])
+                for child in (client, server):
+                    output, in_time = weft_clients.communicate(child, time.monotonic() + SECONDS)
+                    self.assertTrue(in_time, output)
+                    self.assertEqual(child.returncode, 0, output)
+            rows = live_changes.fields(capture.path, "infiniband.mad.mgmtclass", "infiniband.mad.attributeid", "infiniband.mad.method", "infiniband.lrh.slid")
+        own = next(port["lid"] for port in self.fabric.ports() if port["name"] == f"{HOST}:1")
+        return sum(1 for row in rows if row[0] == SA_CLASS and row[1] == PATH_RECORD and row[2] in ("0x01", "0x12") and int(row[3]) == own)
+
+    def test_ibacm_is_asked_before_sa_and_sa_when_it_is_gone(self):
+        self.assertGreater(self.connect("h3"), 0, "without a resolver a host asks SA")
+        with Acm(self.fabric, HOST) as acm:
+            taught = self.fabric.run("exec", "--ns", HOST, "--", "ib_acme", "-f", "g", "-s", self.gid(HOST), "-d", self.gid("h4"))
+            self.assertIn("return status 0x0", taught)
+            self.assertEqual(self.connect("h4"), 0, "what ibacm knows SA is not asked for")
+            self.assertEqual(acm.answers(), 1, acm.text())
+            self.assertEqual(self.connect("h5"), 1, "what ibacm does not know it asks SA for, and the host does not")
+            self.assertEqual(acm.answers(), 2, acm.text())
+            acm.kill()
+            self.assertGreater(self.connect("h6"), 0, "a host whose resolver was killed asks SA")
+
+    def test_a_stopped_ibacm_costs_its_deadline_and_no_more(self):
+        with Acm(self.fabric, HOST) as acm:
+            os.killpg(acm.child.pid, signal.SIGSTOP)
+            try:
+                self.assertGreater(self.connect("h7"), 0, "a host whose resolver is silent asks SA")
+            finally:
+                os.killpg(acm.child.pid, signal.SIGCONT)
+
+    def test_other_hosts_do_not_ask_it(self):
+        with Acm(self.fabric, "h3") as acm:
+            self.assertGreater(self.connect("h8"), 0)
+            self.assertEqual(acm.answers(), 0, acm.text())
+
+    def test_the_commands_of_the_guide_work(self):
+        """Its script is one shell session, in an empty folder."""
+        script = re.search(r"```sh\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL).group(1)
+        with tempfile.TemporaryDirectory() as folder:
+            shell = pathlib.Path(folder) / "weft"
+            shell.write_text(f'#!/bin/sh\nexec {shlex.quote(weft_clients.weft_command())} "$@"\n', encoding="utf-8")
+            shell.chmod(0o755)
+            done = subprocess.run(["bash", "-e", "-c", script], cwd=folder, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL,
+                                  env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "WEFT_FABRIC": f"guide-{os.getpid()}"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("acm_nl_send: acm status success", done.stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--verbose", action="store_true")
+    arguments, rest = parser.parse_known_args()
+    weft_clients.need_programs("ibacm", "rping", "tshark")
+    start = time.monotonic()
+    result = unittest.main(argv=[sys.argv[0], *rest], verbosity=2 if arguments.verbose else 1, exit=False).result
+    print(f"resolver: {time.monotonic() - start:.0f} s")
+    return 0 if result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
