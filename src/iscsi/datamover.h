@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "base/time.h"
 #include "iscsi/parameters.h"
@@ -40,6 +41,16 @@ class Datamover {
   virtual ~Datamover() = default;
   /// Changes what is negotiated to what this transport can do, before login.
   virtual void limit(Preferences& /*preferences*/) const {}
+  /// Whether it moves the data of an initiator's commands itself, as iSER does: then they come by
+  /// send_command() alone, and neither R2T nor Data-In is seen.
+  [[nodiscard]] virtual bool moves_data() const { return false; }
+  /// An initiator's command without data in its PDU; the buffers are its data, and stay as they are
+  /// until its response.
+  virtual void send_command(OutgoingPdu pdu, SharedBuffer /*data_out*/, SharedBuffer /*data_in*/) {
+    send_control(std::move(pdu));
+  }
+  /// What login agreed on, before enable().
+  virtual void agree(const Parameters& /*agreed*/) {}
   /// Sends a control-type PDU, in order (RFC 5047 §8.1.1).
   virtual void send_control(OutgoingPdu pdu) = 0;
   /// Puts a part of the data that a command reads; `data_in` is a Data-In PDU (RFC 5047 §8.1.2).

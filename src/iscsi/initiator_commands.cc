@@ -87,8 +87,10 @@ void InitiatorSession::send_command(InitiatorCommand& command, Instant now) {
   const std::size_t total = command.data_out.size();
   const std::size_t segment = agreed_.max_recv_data_segment_length;
   const std::size_t unsolicited = std::min<std::size_t>(total, agreed_.first_burst_length);
-  const std::size_t immediate = agreed_.immediate_data ? std::min(unsolicited, segment) : 0;
-  const std::size_t follows = agreed_.initial_r2t ? 0 : unsolicited - immediate;
+  const bool sends_data = !datamover_->moves_data();
+  const std::size_t immediate =
+      sends_data && agreed_.immediate_data ? std::min(unsolicited, segment) : 0;
+  const std::size_t follows = sends_data && !agreed_.initial_r2t ? unsolicited - immediate : 0;
 
   ScsiCommand header;
   header.final = follows == 0;
@@ -113,6 +115,10 @@ void InitiatorSession::send_command(InitiatorCommand& command, Instant now) {
       Task{.command = &command, .cmd_sn = cmd_sn_, .deadline = now + options_.command_timeout});
   WEFT_ASSERT(added, "tags are new");
   ++cmd_sn_;
+  if (!sends_data) {
+    datamover_->send_command(std::move(pdu), command.data_out, command.data_in);
+    return;
+  }
   datamover_->send_control(std::move(pdu));
   if (follows != 0) {
     send_data(task->second, tag, kNoTag, immediate, follows);
@@ -209,6 +215,13 @@ void InitiatorSession::handle_scsi_response(const ReceivedPdu& pdu) {
                                                  std::to_integer<unsigned>(pdu.data[1]));
     const ByteSpan sense = pdu.data.subspan(2, std::min(length, pdu.data.size() - 2));
     outcome.sense.assign(sense.begin(), sense.end());
+  }
+  if (const auto found = tasks_.find(header.initiator_task_tag);
+      found != tasks_.end() && datamover_->moves_data()) {
+    // What the residual leaves is there: it was placed before the response (RFC 7145 §7.3.6).
+    const auto left = static_cast<std::size_t>(std::max<std::int64_t>(outcome.residual, 0));
+    const std::size_t wanted = found->second.command->data_in.size();
+    found->second.received = wanted - std::min(left, wanted);
   }
   finish(header.initiator_task_tag, std::move(outcome));
 }

@@ -68,6 +68,13 @@ void InitiatorLogin::offer_operational() {
       negotiation_.offer(name, text_);
     }
   }
+  if (options_.preferences.values.rdma_extensions) {  // RFC 7145 §6.3
+    negotiation_.offer("RDMAExtensions", text_);
+    if (!options_.target.empty()) {
+      negotiation_.offer("TargetRecvDataSegmentLength", text_);
+      negotiation_.offer("InitiatorRecvDataSegmentLength", text_);
+    }
+  }
 }
 
 Result<std::optional<OutgoingPdu>> InitiatorLogin::take(const ReceivedPdu& pdu) {

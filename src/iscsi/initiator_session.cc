@@ -165,6 +165,7 @@ void InitiatorSession::handle_connected(Datamover& datamover, Instant now) {
   connecting_ = false;
   datamover_ = &datamover;
   last_heard_ = now;
+  datamover_->limit(options_.preferences);
   // A new session, whatever became of the last one: CmdSN and StatSN begin anew.
   login_.emplace(options_, environment_.chap_library(), cmd_sn_);
   datamover_->send_control(login_->begin());
@@ -243,6 +244,7 @@ void InitiatorSession::handle_login(const ReceivedPdu& pdu, Instant now) {
   redirections_ = 0;
   login_.reset();
   login_deadline_ = Instant::never();
+  datamover_->agree(agreed_);
   datamover_->enable(agreed_.header_digest, agreed_.data_digest,
                      options_.preferences.values.max_recv_data_segment_length);
   apply(SessionEvent::LoginDone, {}, now);

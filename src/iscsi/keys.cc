@@ -46,6 +46,8 @@ constexpr auto kKeys = std::to_array<KeyRow>({
     {"iSCSIProtocolLevel",       Smaller,   Leading,     Both,      false, 0,   31,         &P::protocol_level},
     {"NodeArchitecture",         Declared,  Any,         Both,      true },
     {"RDMAExtensions",           And,       Leading,     Both,      true,  0,   0,          nullptr,                       &P::rdma_extensions       },
+    {"TargetRecvDataSegmentLength",    Smaller, Initialize, Both, false, 512, kMaxLength, &P::target_recv_data_segment_length},
+    {"InitiatorRecvDataSegmentLength", Smaller, Initialize, Both, false, 512, kMaxLength, &P::initiator_recv_data_segment_length},
     {"IFMarker",                 Marker,    Initialize,  Both,      true },
     {"OFMarker",                 Marker,    Initialize,  Both,      true },
     {"IFMarkInt",                Rejected,  Initialize,  Both,      true },

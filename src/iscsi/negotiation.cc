@@ -91,7 +91,11 @@ void Negotiation::offer(std::string_view name, TextWriter& text) {
 
 Result<void> Negotiation::take(const TextPair& pair, const NegotiationScene& scene,
                                TextWriter& answers) {
-  if (!seen_.emplace(pair.key).second) {  // RFC 7143 §6.3
+  if (const auto [seen, is_new] = seen_.emplace(pair.key, pair.value); !is_new) {
+    // RFC 7143 §6.3 forbids it; Debian's tgt says over iSER what it said before once more.
+    if (scene.role == Role::Initiator && seen->second == pair.value) {
+      return {};
+    }
     return fail(ErrorCode::InvalidArgument, "{} comes a second time", pair.key);
   }
   const KeyRow* const row = find_key(pair.key);

@@ -3,6 +3,7 @@
 // Negotiation of operational keys, for either end (RFC 7143 §6.2, §13). Pure.
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -53,7 +54,7 @@ class Negotiation {
   const Preferences& preferences_;
   Parameters agreed_;
   std::set<std::string, std::less<>> offered_;
-  std::set<std::string, std::less<>> seen_;
+  std::map<std::string, std::string, std::less<>> seen_;  // with their values
 };
 
 }  // namespace weft::iscsi

@@ -30,44 +30,45 @@ TEST(Negotiation, AnswersEachKeyByItsRule) {  // RFC 7143 §13
     std::string_view answer;
   };
   for (const Case& row : std::vector<Case>{
-           {"HeaderDigest",             "CRC32C,None",           "CRC32C"       },
-           {"HeaderDigest",             "None",                  "None"         },
-           {"DataDigest",               "X-other,None,CRC32C",   "None"         },
-           {"DataDigest",               "X-other",               "Reject"       },
-           {"MaxConnections",           "1",                     "1"            },
-           {"MaxConnections",           "65535",                 "8"            },
-           {"MaxConnections",           "0",                     "Reject"       },
-           {"InitialR2T",               "No",                    "No"           },
-           {"InitialR2T",               "Yes",                   "Yes"          },
-           {"InitialR2T",               "Maybe",                 "Reject"       },
-           {"ImmediateData",            "No",                    "No"           },
-           {"ImmediateData",            "Yes",                   "Yes"          },
-           {"MaxBurstLength",           "0x1000",                "4096"         },
-           {"MaxBurstLength",           "16777216",              "Reject"       },
-           {"FirstBurstLength",         "511",                   "Reject"       },
-           {"DefaultTime2Wait",         "0",                     "2"            },
-           {"DefaultTime2Wait",         "60",                    "60"           },
-           {"DefaultTime2Retain",       "60",                    "20"           },
-           {"MaxOutstandingR2T",        "16",                    "8"            },
-           {"DataPDUInOrder",           "No",                    "Yes"          },
-           {"DataSequenceInOrder",      "No",                    "Yes"          },
-           {"ErrorRecoveryLevel",       "1",                     "1"            },
-           {"ErrorRecoveryLevel",       "3",                     "Reject"       },
-           {"TaskReporting",            "FastAbort,RFC3720",     "RFC3720"      },
-           {"TaskReporting",            "FastAbort",             "Reject"       },
-           {"iSCSIProtocolLevel",       "2",                     "2"            },
-           {"IFMarker",                 "Yes",                   "No"           },
-           {"OFMarker",                 "No",                    "No"           },
-           {"OFMarkInt",                "1~65535",               "Reject"       },
-           {"RDMAExtensions",           "Yes",                   "No"           },
-           {"X-com.example.color",      "blue",                  "NotUnderstood"},
-           {"MaxRecvDataSegmentLength", "4096",                  ""             },
-           {"MaxRecvDataSegmentLength", "1",                     "refused"      },
-           {"InitiatorAlias",           "me",                    ""             },
-           {"TargetAlias",              "an initiator has none", "Reject"       },
-           {"SendTargets",              "All",                   "Reject"       },
-           {"CHAP_A",                   "5",                     "refused"      },
-           {"MaxConnections",           "Irrelevant",            "refused"      },
+           {"HeaderDigest",                "CRC32C,None",           "CRC32C"       },
+           {"HeaderDigest",                "None",                  "None"         },
+           {"DataDigest",                  "X-other,None,CRC32C",   "None"         },
+           {"DataDigest",                  "X-other",               "Reject"       },
+           {"MaxConnections",              "1",                     "1"            },
+           {"MaxConnections",              "65535",                 "8"            },
+           {"MaxConnections",              "0",                     "Reject"       },
+           {"InitialR2T",                  "No",                    "No"           },
+           {"InitialR2T",                  "Yes",                   "Yes"          },
+           {"InitialR2T",                  "Maybe",                 "Reject"       },
+           {"ImmediateData",               "No",                    "No"           },
+           {"ImmediateData",               "Yes",                   "Yes"          },
+           {"MaxBurstLength",              "0x1000",                "4096"         },
+           {"MaxBurstLength",              "16777216",              "Reject"       },
+           {"FirstBurstLength",            "511",                   "Reject"       },
+           {"DefaultTime2Wait",            "0",                     "2"            },
+           {"DefaultTime2Wait",            "60",                    "60"           },
+           {"DefaultTime2Retain",          "60",                    "20"           },
+           {"MaxOutstandingR2T",           "16",                    "8"            },
+           {"DataPDUInOrder",              "No",                    "Yes"          },
+           {"DataSequenceInOrder",         "No",                    "Yes"          },
+           {"ErrorRecoveryLevel",          "1",                     "1"            },
+           {"ErrorRecoveryLevel",          "3",                     "Reject"       },
+           {"TaskReporting",               "FastAbort,RFC3720",     "RFC3720"      },
+           {"TaskReporting",               "FastAbort",             "Reject"       },
+           {"iSCSIProtocolLevel",          "2",                     "2"            },
+           {"TargetRecvDataSegmentLength", "8192",                  "8192"         },
+           {"IFMarker",                    "Yes",                   "No"           },
+           {"OFMarker",                    "No",                    "No"           },
+           {"OFMarkInt",                   "1~65535",               "Reject"       },
+           {"RDMAExtensions",              "Yes",                   "No"           },
+           {"X-com.example.color",         "blue",                  "NotUnderstood"},
+           {"MaxRecvDataSegmentLength",    "4096",                  ""             },
+           {"MaxRecvDataSegmentLength",    "1",                     "refused"      },
+           {"InitiatorAlias",              "me",                    ""             },
+           {"TargetAlias",                 "an initiator has none", "Reject"       },
+           {"SendTargets",                 "All",                   "Reject"       },
+           {"CHAP_A",                      "5",                     "refused"      },
+           {"MaxConnections",              "Irrelevant",            "refused"      },
   }) {
     EXPECT_EQ(answer(row.key, row.value), row.answer) << row.key << "=" << row.value;
   }
@@ -104,6 +105,18 @@ TEST(Negotiation, RefusesAKeyThatComesTwice) {  // RFC 7143 §6.3
   TextWriter answers;
   EXPECT_TRUE(negotiation.take({"InitialR2T", "No"}, {}, answers).has_value());
   EXPECT_FALSE(negotiation.take({"InitialR2T", "No"}, {}, answers).has_value());
+}
+
+TEST(Negotiation, AnInitiatorBearsThatATargetRepeatsItself) {
+  const Preferences preferences;
+  Negotiation negotiation{preferences, {}};
+  TextWriter answers;
+  const NegotiationScene scene{.role = Role::Initiator};
+  const TextPair said{"X-com.example.size", "8192"};
+  EXPECT_TRUE(negotiation.take(said, scene, answers).has_value());
+  EXPECT_TRUE(negotiation.take(said, scene, answers).has_value());
+  EXPECT_EQ(answers.text(), TextWriter{}.add(said.key, "NotUnderstood").text());  // once
+  EXPECT_FALSE(negotiation.take({said.key, "4096"}, scene, answers).has_value());
 }
 
 TEST(Negotiation, KeepsDefaultsOfWhatNobodyMentions) {

@@ -29,6 +29,9 @@ struct Parameters {
   bool data_digest{};
   /// What the peer takes in one PDU; as a preference, what this end takes.
   std::uint32_t max_recv_data_segment_length{8192};
+  /// Over iSER the same, each way, negotiated (RFC 7145 §6.4, §6.5).
+  std::uint32_t target_recv_data_segment_length{8192};
+  std::uint32_t initiator_recv_data_segment_length{8192};
 
   bool operator==(const Parameters&) const = default;
 };
@@ -52,6 +55,8 @@ struct Preferences {
       .error_recovery_level = 2,
       .protocol_level = 2,
       .max_recv_data_segment_length = 262144,
+      .target_recv_data_segment_length = 262144,
+      .initiator_recv_data_segment_length = 262144,
   };
   DigestPolicy header_digest{DigestPolicy::Either};
   DigestPolicy data_digest{DigestPolicy::Either};

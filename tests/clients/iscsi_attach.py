@@ -29,15 +29,16 @@ TGT_NAME = "iqn.2026-01.org.weft:tgt"
 
 
 class Attached:
-    """`weft iscsi attach` until the end of a with block."""
+    """`weft iscsi attach` until the end of a with block; `command` is what comes before "attach", `environment` more variables."""
 
-    def __init__(self, folder, url, *arguments):
+    def __init__(self, folder, url, *arguments, command=None, environment=None):
         self.socket, self.url, self.arguments = pathlib.Path(folder) / f"nbd-{time.monotonic_ns()}", url, arguments
+        self.command, self.environment = command or [weft_clients.weft_command(), "iscsi"], {**os.environ, **(environment or {})}
 
     def __enter__(self):
         self.log = tempfile.TemporaryFile("w+", encoding="utf-8")
-        self.child = subprocess.Popen([weft_clients.weft_command(), "iscsi", "attach", self.url, "--nbd", str(self.socket), *self.arguments],
-                                      stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
+        self.child = subprocess.Popen([*self.command, "attach", self.url, "--nbd", str(self.socket), *self.arguments],
+                                      stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT, env=self.environment)
         deadline = time.monotonic() + READY_SECONDS
         while not self.socket.exists():
             if self.child.poll() is not None or time.monotonic() > deadline:

@@ -19,6 +19,7 @@ import tempfile
 import time
 import unittest
 
+import iscsi_attach
 import iser
 import weft_clients
 
@@ -217,6 +218,58 @@ class IserTarget(unittest.TestCase):
                         status, output = run(self.fabric, "iscsi-inq", target.url(transport).replace("//", f"//{account}"))
                         self.assertNotEqual(status, 0, output)
                         self.assertIn("Login Failed", output)
+
+    def attached(self, folder, url, *arguments):
+        return iscsi_attach.Attached(folder, url, *arguments, command=[self.fabric.weft, "exec", CLIENT, "--", self.fabric.weft, "iser"],
+                                     environment=self.fabric.environment())
+
+    def copies(self, url, disk, folder, *arguments):
+        """nbdcopy writes an image and reads it back; it is in the disk's file, too."""
+        image, back = iscsi_attach.random_image(folder, disk.stat().st_size), pathlib.Path(folder) / "back"
+        with self.attached(folder, url, *arguments) as attached:
+            for source, destination in ((str(image), attached.nbd), (attached.nbd, str(back))):
+                done = subprocess.run(["nbdcopy", "--flush", source, destination], capture_output=True, text=True, timeout=TEST_SECONDS, check=False)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(back.read_bytes(), image.read_bytes())
+        self.assertEqual(disk.read_bytes(), image.read_bytes())
+
+    def test_our_initiator_copies_to_our_target_and_back(self):
+        with tempfile.TemporaryDirectory() as folder:
+            disk = iscsi_attach.empty_disk(folder)
+            with Target(self.fabric, "--lun", str(disk)) as target:
+                self.copies(target.url(), disk, folder)
+                status, output = run(self.fabric, self.fabric.weft, "iser", "discover", target.address)
+                self.assertEqual((status, output), (0, f"{NAME}\n  {target.address}:{PORT},1\n"))
+
+    def test_our_initiator_copies_to_tgt_and_back(self):
+        with tempfile.TemporaryDirectory() as folder, iser.Target(self.fabric, SERVER, weft_clients.Ports().take(), iscsi_attach.DISK_BYTES) as target:
+            self.copies(target.url("iser"), pathlib.Path(target.folder.name) / "iser", folder, "--initiator", iser.INITIATORS[0])
+
+    def test_our_initiator_waits_for_a_target_that_comes_again(self):
+        tcp_port = weft_clients.Ports().take()
+        with tempfile.TemporaryDirectory() as folder:
+            disk = iscsi_attach.empty_disk(folder)
+            with Target(self.fabric, "--lun", str(disk), tcp_port=tcp_port) as target, self.attached(folder, target.url()) as attached:
+                self.assertEqual(attached.qemu_io("write -P 1 0 1M", "flush")[0], 0)
+                os.killpg(target.child.pid, signal.SIGKILL)
+                target.child.wait(READY_SECONDS)
+                reader = subprocess.Popen(["qemu-io", "-f", "raw", "-c", "read -P 1 0 1M", attached.nbd], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                          stderr=subprocess.STDOUT, text=True)
+                with Target(self.fabric, "--lun", str(disk), tcp_port=tcp_port):
+                    output, in_time = weft_clients.communicate(reader, time.monotonic() + TEST_SECONDS)
+                    self.assertTrue(in_time, output)
+                    self.assertEqual(reader.returncode, 0, output)
+                    self.assertNotIn("verification failed", output)
+
+    def test_our_initiator_gives_errors_when_the_target_stays_away(self):
+        with tempfile.TemporaryDirectory() as folder, Target(self.fabric) as target:
+            with self.attached(folder, target.url(), "--fast-fail", "3") as attached:
+                self.assertEqual(attached.qemu_io("read 0 64k")[0], 0)
+                os.killpg(target.child.pid, signal.SIGKILL)
+                target.child.wait(READY_SECONDS)
+                status, output = attached.qemu_io("read 0 64k")
+                self.assertIsNotNone(status, "it waits for ever")
+                self.assertIn("Input/output error", output)
 
     def test_without_a_device_it_says_so(self):
         done = subprocess.run([self.fabric.weft, "iser", "target", "--target", NAME, "--lun", DISK, "--device", "none0"], capture_output=True, text=True,

@@ -67,11 +67,14 @@ constexpr std::string_view kPlugin = "libweft-nbd.so";
   return std::nullopt;
 }
 
-void say(const std::string& reason) { fmt::print(stderr, "weft-iscsi: {}\n", reason); }
+void say(const AttachOptions& options, const std::string& reason) {
+  fmt::print(stderr, "{}: {}\n", options.program, reason);
+}
 
 /// Logs in, finds a disk, and logs out.
-[[nodiscard]] Result<void> look_at(const weft::iscsi::InitiatorOptions& options, scsi::Lun lun) {
-  InitiatorPath path{options, lun, [](const std::string&) {}};
+[[nodiscard]] Result<void> look_at(const weft::iscsi::InitiatorOptions& options, scsi::Lun lun,
+                                   const MakeLink& make_link) {
+  InitiatorPath path{options, lun, [](const std::string&) {}, make_link};
   if (auto opened = path.open(); !opened) {
     return opened;
   }
@@ -135,7 +138,7 @@ CLI::App& add_discover_command(CLI::App& app, AttachOptions& options) {
 CLI::App& add_attach_command(CLI::App& app, AttachOptions& options) {
   CLI::App& command = *app.add_subcommand(
       "attach", "Offers a logical unit of a target as NBD on a socket, until it is told to end");
-  command.add_option("unit", options.where, "iscsi://HOST[:PORT]/IQN/LUN")->required();
+  command.add_option("unit", options.where, options.scheme + "://HOST[:PORT]/IQN/LUN")->required();
   command.add_option("--nbd", options.socket, "The socket's path, which must not be there yet")
       ->required();
   command.add_flag("--read-only", options.read_only, "Nothing is written");
@@ -151,17 +154,17 @@ CLI::App& add_attach_command(CLI::App& app, AttachOptions& options) {
 int run_discover(const AttachOptions& options) {
   const auto made = initiator_options(options.session, with_port(options.where), {});
   if (!made) {
-    say(made.error().reason);
+    say(options, made.error().reason);
     return kWrongUsage;
   }
-  InitiatorPath path{*made, scsi::Lun{0}, [](const std::string&) {}};
+  InitiatorPath path{*made, scsi::Lun{0}, [](const std::string&) {}, options.make_link};
   if (const auto opened = path.open(); !opened) {
-    say(opened.error().reason);
+    say(options, opened.error().reason);
     return kFailed;
   }
   const auto found = path.discover();
   if (!found) {
-    say(found.error().reason);
+    say(options, found.error().reason);
     return kFailed;
   }
   for (const FoundTarget& target : *found) {
@@ -176,27 +179,31 @@ int run_discover(const AttachOptions& options) {
 int run_attach(const AttachOptions& options) {
   const auto url = parse_target_url(options.where);
   if (!url) {
-    say(url.error().reason);
+    say(options, url.error().reason);
+    return kWrongUsage;
+  }
+  if (url->scheme != options.scheme) {
+    say(options, fmt::format("{}:// is for 'weft {} attach'", url->scheme, url->scheme));
     return kWrongUsage;
   }
   const auto made = initiator_options(options.session, url->address, url->target);
   if (!made) {
-    say(made.error().reason);
+    say(options, made.error().reason);
     return kWrongUsage;
   }
   if (std::error_code error; std::filesystem::exists(options.socket, error)) {
-    say(options.socket + " is there already: remove it, or name another socket");
+    say(options, options.socket + " is there already: remove it, or name another socket");
     return kFailed;
   }
   const std::string plugin = find_plugin();
   if (plugin.empty()) {
-    say(fmt::format("there is no {}: build all of Weft, with nbdkit-plugin-dev installed",
-                    kPlugin));
+    say(options, fmt::format("there is no {}: build all of Weft, with nbdkit-plugin-dev installed",
+                             kPlugin));
     return kFailed;
   }
   // nbdkit makes its socket before it looks at the disk, and leaves it behind if it then fails.
-  if (const auto looked = look_at(*made, scsi::Lun{url->lun}); !looked) {
-    say(fmt::format("{}: {}", options.where, looked.error().reason));
+  if (const auto looked = look_at(*made, scsi::Lun{url->lun}, options.make_link); !looked) {
+    say(options, fmt::format("{}: {}", options.where, looked.error().reason));
     return kFailed;
   }
   std::vector<std::string> words{"nbdkit", "--foreground", "--unix", options.socket,
@@ -220,8 +227,8 @@ int run_attach(const AttachOptions& options) {
   }
   arguments.push_back(nullptr);
   execvp("nbdkit", arguments.data());
-  say(fmt::format("nbdkit cannot be run: {}; install it (Debian: apt-get install nbdkit)",
-                  std::strerror(errno)));
+  say(options, fmt::format("nbdkit cannot be run: {}; install it (Debian: apt-get install nbdkit)",
+                           std::strerror(errno)));
   return kFailed;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "iscsi/initiator_options.h"
+#include "programs/iscsi/link.h"
 
 namespace weft::programs::iscsi {
 
@@ -26,6 +27,9 @@ struct SessionOptions {
                                                                       const std::string& target);
 
 struct AttachOptions {
+  std::string program{"weft-iscsi"};  ///< what errors begin with
+  std::string scheme{"iscsi"};        ///< of URLs
+  MakeLink make_link{make_tcp_link};
   SessionOptions session{};
   std::string where{};   ///< a URL, or a portal
   std::string socket{};  ///< of NBD

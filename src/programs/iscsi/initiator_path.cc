@@ -55,10 +55,12 @@ class InitiatorPath::Call final : public weft::iscsi::InitiatorClient {
   std::binary_semaphore ended_{0};
 };
 
-InitiatorPath::InitiatorPath(const weft::iscsi::InitiatorOptions& options, scsi::Lun lun, Log log)
+InitiatorPath::InitiatorPath(const weft::iscsi::InitiatorOptions& options, scsi::Lun lun, Log log,
+                             MakeLink make_link)
     : lun_(scsi::lun_address(lun)),
       log_(std::move(log)),
       patience_(options.login_timeout + options.logout_timeout),
+      make_link_(std::move(make_link)),
       session_(options, *this) {}
 
 InitiatorPath::~InitiatorPath() {
@@ -68,7 +70,10 @@ InitiatorPath::~InitiatorPath() {
   act([this](Instant now) { session_.stop(now); });
   static_cast<void>(
       wait_for_state([](SessionState state) { return state == SessionState::Idle; }, patience_));
-  loop_.stop();
+  asio::post(loop_, [this] {
+    link_.reset();  // in its own thread
+    loop_.stop();
+  });
   thread_.join();
 }
 
@@ -127,8 +132,9 @@ void InitiatorPath::settle() {
 }
 
 void InitiatorPath::connect(std::string_view address) {
-  // Never from inside of connect(), which resolves the address first.
-  link_ = std::make_shared<TcpLink>(loop_);
+  if (link_ == nullptr) {
+    link_ = make_link_(loop_);
+  }
   link_->connect(
       std::string{address}, session_,
       [this](weft::iscsi::Datamover* datamover, const std::string& reason) {
@@ -141,7 +147,7 @@ void InitiatorPath::connect(std::string_view address) {
       [this] { settle(); });
 }
 
-void InitiatorPath::cancel_connect() { std::exchange(link_, {})->abandon(); }
+void InitiatorPath::cancel_connect() { link_->abandon(); }
 
 void InitiatorPath::handle_state(SessionState state, std::string_view reason) {
   {

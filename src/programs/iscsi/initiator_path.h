@@ -18,7 +18,7 @@
 #include "iscsi/initiator_session.h"
 #include "programs/disk/disk_path.h"
 #include "programs/iscsi/libcrypto_chap.h"
-#include "programs/iscsi/tcp_link.h"
+#include "programs/iscsi/link.h"
 #include "scsi/lun.h"
 
 namespace weft::programs::iscsi {
@@ -33,7 +33,8 @@ class InitiatorPath final : public disk::DiskPath, private weft::iscsi::Initiato
  public:
   /// What is worth saying of the session goes to `log`, from its thread.
   using Log = std::function<void(const std::string&)>;
-  InitiatorPath(const weft::iscsi::InitiatorOptions& options, scsi::Lun lun, Log log);
+  InitiatorPath(const weft::iscsi::InitiatorOptions& options, scsi::Lun lun, Log log,
+                MakeLink make_link = make_tcp_link);
   /// Logs out, in bounds.
   ~InitiatorPath() override;
   InitiatorPath(const InitiatorPath&) = delete;
@@ -63,7 +64,8 @@ class InitiatorPath final : public disk::DiskPath, private weft::iscsi::Initiato
   asio::io_context loop_;
   asio::steady_timer timer_{loop_};
   LibcryptoChap chap_;
-  std::shared_ptr<TcpLink> link_;
+  const MakeLink make_link_;
+  std::unique_ptr<Link> link_;
   weft::iscsi::InitiatorSession session_;
   std::thread thread_;
   std::mutex mutex_;  // of what follows

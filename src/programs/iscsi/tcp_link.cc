@@ -12,8 +12,8 @@ namespace weft::programs::iscsi {
 
 using asio::ip::tcp;
 
-void TcpLink::connect(const std::string& address, weft::iscsi::DatamoverClient& client,
-                      Connected connected, std::function<void()> settled) {
+void TcpStream::connect(const std::string& address, weft::iscsi::DatamoverClient& client,
+                        Link::Connected connected, std::function<void()> settled) {
   client_ = &client;
   connected_ = std::move(connected);
   settled_ = std::move(settled);
@@ -36,8 +36,8 @@ void TcpLink::connect(const std::string& address, weft::iscsi::DatamoverClient& 
       });
 }
 
-void TcpLink::try_next(tcp::resolver::results_type::iterator next,
-                       tcp::resolver::results_type::iterator end, const std::string& reason) {
+void TcpStream::try_next(tcp::resolver::results_type::iterator next,
+                         tcp::resolver::results_type::iterator end, const std::string& reason) {
   if (next == end) {
     tell(nullptr, reason);
     return;
@@ -61,7 +61,7 @@ void TcpLink::try_next(tcp::resolver::results_type::iterator next,
       });
 }
 
-void TcpLink::begin() {
+void TcpStream::begin() {
   std::error_code error;
   socket_.set_option(tcp::no_delay{true}, error);
   socket_.non_blocking(true, error);
@@ -71,7 +71,7 @@ void TcpLink::begin() {
   flush();
 }
 
-void TcpLink::tell(weft::iscsi::Datamover* datamover, const std::string& reason) {
+void TcpStream::tell(weft::iscsi::Datamover* datamover, const std::string& reason) {
   if (client_ == nullptr) {
     return;
   }
@@ -84,7 +84,7 @@ void TcpLink::tell(weft::iscsi::Datamover* datamover, const std::string& reason)
   settled_();
 }
 
-void TcpLink::abandon() {
+void TcpStream::abandon() {
   client_ = nullptr;
   connected_ = {};
   resolver_.cancel();
@@ -92,7 +92,7 @@ void TcpLink::abandon() {
   socket_.close(error);
 }
 
-void TcpLink::read() {
+void TcpStream::read() {
   socket_.async_read_some(
       asio::buffer(input_),
       [self = shared_from_this()](const std::error_code& error, std::size_t count) {
@@ -111,7 +111,7 @@ void TcpLink::read() {
       });
 }
 
-void TcpLink::flush() {
+void TcpStream::flush() {
   if (client_ == nullptr || awaits_room_ || connected_) {
     return;
   }
@@ -144,13 +144,47 @@ void TcpLink::flush() {
   }
 }
 
-void TcpLink::lose(const std::string& reason) {
+void TcpStream::lose(const std::string& reason) {
   std::error_code error;
   socket_.shutdown(tcp::socket::shutdown_both, error);
   socket_.close(error);
   if (weft::iscsi::DatamoverClient* const client = std::exchange(client_, nullptr)) {
     client->handle_lost(reason, os::now());
   }
+}
+
+namespace {
+
+class TcpLink final : public Link {
+ public:
+  explicit TcpLink(asio::io_context& loop) : loop_(loop) {}
+  ~TcpLink() override {
+    if (stream_ != nullptr) {
+      stream_->abandon();
+    }
+  }
+
+  void connect(const std::string& address, weft::iscsi::DatamoverClient& client,
+               Connected connected, std::function<void()> settled) override {
+    stream_ = std::make_shared<TcpStream>(loop_);
+    stream_->connect(address, client, std::move(connected), std::move(settled));
+  }
+  void abandon() override { std::exchange(stream_, {})->abandon(); }
+  void flush() override {
+    if (stream_ != nullptr) {
+      stream_->flush();
+    }
+  }
+
+ private:
+  asio::io_context& loop_;
+  std::shared_ptr<TcpStream> stream_;
+};
+
+}  // namespace
+
+std::unique_ptr<Link> make_tcp_link(asio::io_context& loop) {
+  return std::make_unique<TcpLink>(loop);
 }
 
 }  // namespace weft::programs::iscsi

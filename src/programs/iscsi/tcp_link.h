@@ -11,23 +11,20 @@
 #include <vector>
 
 #include "iscsi/stream_datamover.h"
+#include "programs/iscsi/link.h"
 
 namespace weft::programs::iscsi {
 
-/// The loop's thread. Handlers are never called from inside a call of the link.
-class TcpLink final : public std::enable_shared_from_this<TcpLink> {
+/// A connection, as Link has it, from its making to its end.
+class TcpStream final : public std::enable_shared_from_this<TcpStream> {
  public:
-  /// With its client's set_client() still to come: with the datamover, or with why there is none.
-  using Connected = std::function<void(weft::iscsi::Datamover*, const std::string& reason)>;
+  explicit TcpStream(asio::io_context& loop)
+      : socket_(loop), resolver_(loop), input_(kInputBytes) {}
 
-  explicit TcpLink(asio::io_context& loop) : socket_(loop), resolver_(loop), input_(kInputBytes) {}
-
-  /// `address` is HOST:PORT, also a name. The client hears everything, handle_lost() as the last.
+  /// HOST may be a name.
   void connect(const std::string& address, weft::iscsi::DatamoverClient& client,
-               Connected connected, std::function<void()> settled);
-  /// Without a word to anybody.
+               Link::Connected connected, std::function<void()> settled);
   void abandon();
-  /// Sends what waits; after everything that may have given the datamover something to say.
   void flush();
 
  private:
@@ -45,7 +42,7 @@ class TcpLink final : public std::enable_shared_from_this<TcpLink> {
   asio::ip::tcp::resolver::results_type found_;
   weft::iscsi::StreamDatamover datamover_;
   weft::iscsi::DatamoverClient* client_{};
-  Connected connected_;
+  Link::Connected connected_;
   std::function<void()> settled_;  ///< an event has been handled: timers may have changed
   std::vector<std::byte> input_;
   bool awaits_room_{};

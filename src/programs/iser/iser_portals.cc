@@ -141,7 +141,7 @@ void IserPortals::accept(Request request) {
 
 void IserPortals::forget(std::uint64_t connection) {
   const auto found = connections_.find(connection);
-  host_->environment().log(core::LogLevel::Info,
+  host_->environment().log(core::LogLevel::Debug,
                            "a connection has ended: " + found->second->reason());
   gone_.push_back(std::move(found->second));
   connections_.erase(found);

@@ -2,17 +2,23 @@
 #include <memory>
 #include <string>
 
+#include "programs/iscsi/attach_command.h"
 #include "programs/iscsi/target_command.h"
+#include "programs/iser/iser_link.h"
 #include "programs/iser/iser_portals.h"
 
 int main(int count, char** arguments) {
   namespace program = weft::programs::iscsi;
   CLI::App app{
-      "iSCSI targets by iSER, over the RDMA devices of the host that it runs on, and by TCP."};
+      "iSER, both ends, over the RDMA devices of the host that it runs on; targets by TCP, too."};
   app.name("weft iser");
   app.set_version_flag("--version", std::string{"weft iser "} + WEFT_VERSION);
   app.require_subcommand(1);
   program::TargetOptions options{.program = "weft-iser", .default_portal = "iser:0.0.0.0:3260"};
+  program::AttachOptions attached{
+      .program = "weft-iser", .scheme = "iser", .make_link = weft::programs::iser::make_iser_link};
+  const CLI::App& discover = program::add_discover_command(app, attached);
+  const CLI::App& attach = program::add_attach_command(app, attached);
   std::string device;
   program::add_target_command(app, options)
       .add_option("--device", device, "The RDMA device; default: the first");
@@ -20,6 +26,12 @@ int main(int count, char** arguments) {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : program::kWrongUsage;
+  }
+  if (discover.parsed()) {
+    return program::run_discover(attached);
+  }
+  if (attach.parsed()) {
+    return program::run_attach(attached);
   }
   return program::run_target(
       options, [&device](asio::io_context& loop, weft::iscsi::TargetServer& server) {

@@ -16,6 +16,7 @@
 #include "programs/iscsi/attach_command.h"
 #include "programs/iscsi/initiator_path.h"
 #include "programs/iscsi/target_url.h"
+#include "programs/iser/iser_link.h"
 
 namespace {
 
@@ -104,7 +105,8 @@ int after_fork() {
   }
   the_export.path = std::make_unique<iscsi::InitiatorPath>(
       *options, weft::scsi::Lun{url->lun},
-      [](const std::string& text) { nbdkit_debug("%s", text.c_str()); });
+      [](const std::string& text) { nbdkit_debug("%s", text.c_str()); },
+      url->scheme == "iser" ? weft::programs::iser::make_iser_link : iscsi::make_tcp_link);
   if (const auto opened = the_export.path->open(); !opened) {
     return refuse(the_export.url + ": " + opened.error().reason);
   }

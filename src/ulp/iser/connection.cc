@@ -107,8 +107,7 @@ Result<void> Connection::bind(iscsi::DatamoverClient& client) {
 void Connection::handle_cm(const CmReport& report) {
   if (report.event == CmEvent::Established) {
     const auto data = wire::parse<wire::iser::PrivateData>(report.private_data);
-    remote_invalidation_ =
-        options_.offers_remote_invalidation && data && !data->lacks_remote_invalidation;
+    remote_invalidation_ = offers_remote_invalidation() && data && !data->lacks_remote_invalidation;
   }
   destroys_ = destroys_ || report.event == CmEvent::DeviceRemoval;
   apply(event_of(report.event), "the connection manager says so");
@@ -151,6 +150,9 @@ void Connection::apply(ConnectionEvent event, std::string_view reason) {
       down_work_.queue();  // not from inside the QP's completions
       break;
   }
+  if (event == ConnectionEvent::Established && state_ == ConnectionState::Up && up_notice) {
+    up_notice();
+  }
   environment_.notify();
 }
 
@@ -166,7 +168,7 @@ Result<void> Connection::send_request() {
     return set;
   }
   const auto data = wire::pack(
-      wire::iser::PrivateData{.lacks_remote_invalidation = !options_.offers_remote_invalidation});
+      wire::iser::PrivateData{.lacks_remote_invalidation = !offers_remote_invalidation()});
   verbs::ConnectionParameters parameters;
   parameters.qpn = channel_->qp().number();
   parameters.responder_resources = static_cast<std::uint8_t>(
@@ -176,6 +178,13 @@ Result<void> Connection::send_request() {
   parameters.rnr_retry_count = 6;
   parameters.private_data = {data.begin(), data.end()};
   return cm_->connect(parameters);
+}
+
+// Keys of regions that are registered for longer than a command, or of all memory, are not for the
+// target to end (R-ISER-22).
+bool Connection::offers_remote_invalidation() const {
+  return options_.offers_remote_invalidation && pool_ != nullptr &&
+         pool_->scheme() == RegistrationScheme::Fast;
 }
 
 Result<void> Connection::open_resources(core::Device& device) {

@@ -112,6 +112,7 @@ class Connection final : public ChannelClient, public CmHandler {
   [[nodiscard]] bool uses_remote_invalidation() const { return remote_invalidation_; }
   [[nodiscard]] RegistrationPool* registrations() { return pool_.get(); }
   [[nodiscard]] Channel* channel() { return channel_.get(); }
+  std::function<void()> up_notice;    ///< bind() may be called
   std::function<void()> room_notice;  ///< transmit() and send_control() may go on
 
   // --- CmHandler, ChannelClient
@@ -131,6 +132,7 @@ class Connection final : public ChannelClient, public CmHandler {
   };
   void apply(ConnectionEvent event, std::string_view reason);
   Result<void> send_request();
+  [[nodiscard]] bool offers_remote_invalidation() const;
   Result<void> open_resources(core::Device& device);
   void come_down();
   [[nodiscard]] Result<Registration> register_side(Task& task, bool target_writes,

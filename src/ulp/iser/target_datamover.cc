@@ -185,6 +185,7 @@ void TargetDatamover::limit(iscsi::Preferences& preferences) const {
   preferences.values.rdma_extensions = true;
   preferences.values.initial_r2t |= !options_.takes_unsolicited_data;
   preferences.values.max_recv_data_segment_length = options_.receive_data_bytes;
+  preferences.values.target_recv_data_segment_length = options_.receive_data_bytes;
   preferences.values.error_recovery_level = 0;  // policy: nothing is lost but with the connection
   preferences.header_digest = iscsi::DigestPolicy::Never;
   preferences.data_digest = iscsi::DigestPolicy::Never;

@@ -1,0 +1,203 @@
+// A whole session of src/iscsi over iSER, both ends, on a virtual clock.
+
+#include "ulp/iser/initiator_datamover.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "iscsi/initiator_session.h"
+#include "iscsi/testing/fake_chap_library.h"
+#include "ulp/iser/testing/world.h"
+
+namespace weft::iser {
+namespace {
+
+using iscsi::InitiatorCommand;
+using iscsi::InitiatorOutcome;
+using iscsi::SessionState;
+using iscsi::SharedBuffer;
+using testing::World;
+
+/// An initiator's session on host 0 of a world, which has a timer, as its driver would.
+class Driver final : public iscsi::InitiatorEnvironment, public iscsi::InitiatorClient {
+ public:
+  explicit Driver(World& of, const ConnectionOptions& connection = {})
+      : world(of), connection_options(connection), session(options(), *this) {}
+  ~Driver() {
+    session.stop(world.environment.now());
+    EXPECT_TRUE(wait([this] { return session.state() == SessionState::Idle; }));
+    EXPECT_TRUE(wait([this] { return movers == gone; }));
+    mover.reset();
+  }
+
+  static iscsi::InitiatorOptions options() {
+    iscsi::InitiatorOptions made;
+    made.name = iscsi::testing::kInitiatorName;
+    made.target = iscsi::testing::kTargetName;
+    made.address = "1";
+    return made;
+  }
+
+  bool wait(const std::function<bool()>& condition, Duration span = Duration::seconds(60)) {
+    const Instant end = world.environment.now() + span;
+    while (!condition()) {
+      const Instant next =
+          std::min({session.deadline(), world.environment.now() + Duration::milliseconds(10), end});
+      world.environment.wait_until(condition, next);
+      if (world.environment.now() >= session.deadline()) {
+        session.handle_timeout(world.environment.now());
+      }
+      if (world.environment.now() >= end) {
+        return condition();
+      }
+    }
+    return true;
+  }
+
+  void connect(std::string_view address) override {
+    ++movers;
+    mover = std::make_unique<InitiatorDatamover>(world.environment, connection_options,
+                                                 [this] { ++gone; });
+    mover->set_client(session);
+    const auto begun = mover->connect(
+        world.cm->make_id(0, mover->cm_handler()), address, [this](const std::string& reason) {
+          if (reason.empty()) {
+            session.handle_connected(*mover, world.environment.now());
+          } else {
+            session.handle_connect_failed(reason, world.environment.now());
+          }
+        });
+    EXPECT_TRUE(begun);
+  }
+  void cancel_connect() override { mover->abandon(); }
+  void handle_state(SessionState state, std::string_view /*reason*/) override {
+    states.push_back(state);
+  }
+  void handle_scsi_event(std::uint64_t /*lun*/, ByteSpan /*sense*/) override {}
+  iscsi::ChapLibrary& chap_library() override { return chap; }
+  void handle_outcome(InitiatorCommand& /*command*/, const InitiatorOutcome& outcome,
+                      Instant /*now*/) override {
+    outcomes.push_back(outcome);
+  }
+
+  /// READ (10) or WRITE (10).
+  InitiatorOutcome run(bool writes, std::uint32_t lba, const SharedBuffer& data) {
+    InitiatorCommand command;
+    command.cdb.resize(10);
+    command.cdb[0] = std::byte{static_cast<unsigned char>(writes ? 0x2A : 0x28)};
+    command.cdb[5] = static_cast<std::byte>(lba);
+    command.cdb[7] = static_cast<std::byte>(data.size() / 512 >> 8);
+    command.cdb[8] = static_cast<std::byte>(data.size() / 512 & 0xFF);
+    (writes ? command.data_out : command.data_in) = data;
+    return run(command);
+  }
+  InitiatorOutcome run(InitiatorCommand& command) {
+    command.client = this;
+    const std::size_t before = outcomes.size();
+    session.submit(command, world.environment.now());
+    EXPECT_TRUE(wait([&] { return outcomes.size() > before; }));
+    return outcomes.size() > before ? outcomes.back() : InitiatorOutcome{};
+  }
+  void log_in() {
+    session.start(world.environment.now());
+    ASSERT_TRUE(wait([this] { return session.state() == SessionState::Live; })) << session.reason();
+    InitiatorCommand ready;  // takes the unit attention of a new nexus
+    ready.cdb.resize(6);
+    static_cast<void>(run(ready));
+  }
+
+  World& world;
+  ConnectionOptions connection_options;
+  iscsi::testing::FakeChapLibrary chap;
+  iscsi::InitiatorSession session;
+  std::unique_ptr<InitiatorDatamover> mover;
+  unsigned movers{};
+  unsigned gone{};
+  std::vector<SessionState> states;
+  std::vector<InitiatorOutcome> outcomes;
+};
+
+SharedBuffer pattern(std::size_t bytes, unsigned seed) {
+  SharedBuffer made{bytes};
+  for (std::size_t i = 0; i < bytes; ++i) {
+    made.octets()[i] = static_cast<std::byte>(i * seed >> 4);
+  }
+  return made;
+}
+
+TEST(IserSession, MovesDataBothWaysByRdma) {
+  World world;
+  Driver driver{world, {.receive_data_bytes = 8'192}};
+  driver.log_in();
+  EXPECT_TRUE(driver.session.agreed().rdma_extensions);
+  for (const std::size_t bytes : {512UL, 8'192UL, 65'536UL, 524'288UL}) {
+    const SharedBuffer written = pattern(bytes, 37);
+    EXPECT_TRUE(driver.run(true, 3, written).is_good()) << bytes;
+    const SharedBuffer read{bytes};
+    std::ranges::fill(read.octets(), std::byte{});
+    const InitiatorOutcome outcome = driver.run(false, 3, read);
+    EXPECT_TRUE(outcome.is_good()) << bytes;
+    EXPECT_EQ(outcome.data_in_bytes, bytes);
+    EXPECT_TRUE(std::ranges::equal(read.octets(), written.octets())) << bytes;
+    EXPECT_EQ(driver.mover->tasks(), 0U);
+  }
+}
+
+// A key of all memory is not the target's to invalidate, and so is that of an ordinary region.
+TEST(IserSession, OffersNoKeyToBeInvalidatedThatOutlivesTheCommand) {
+  World world;
+  Driver driver{
+      world, {.receive_data_bytes = 8'192, .trusts_target = true}
+  };
+  driver.log_in();
+  EXPECT_TRUE(driver.run(true, 3, pattern(4'096, 37)).is_good());
+  EXPECT_TRUE(driver.run(true, 3, pattern(4'096, 11)).is_good());
+  EXPECT_EQ(driver.movers, 1U);
+}
+
+TEST(IserSession, SaysHowMuchCame) {
+  World world;
+  Driver driver{world, {.receive_data_bytes = 8'192}};
+  driver.log_in();
+  InitiatorCommand inquiry;
+  inquiry.cdb = std::vector<std::byte>(6);
+  inquiry.cdb[0] = std::byte{0x12};
+  inquiry.cdb[4] = std::byte{0xFF};
+  inquiry.data_in = SharedBuffer{255};
+  const InitiatorOutcome outcome = driver.run(inquiry);
+  EXPECT_TRUE(outcome.is_good());
+  EXPECT_GE(outcome.data_in_bytes, 36U);
+  EXPECT_LT(outcome.data_in_bytes, 255U);
+  EXPECT_EQ(outcome.residual, static_cast<std::int64_t>(255 - outcome.data_in_bytes));
+}
+
+TEST(IserSession, IsMadeAgainAfterTheTargetEndedIt) {
+  World world;
+  Driver driver{world, {.receive_data_bytes = 8'192}};
+  driver.log_in();
+  world.movers.front()->terminate(iscsi::Datamover::Ending::AtOnce, "the target ends it");
+  ASSERT_TRUE(driver.wait([&] { return driver.session.state() == SessionState::Blocked; }));
+  ASSERT_TRUE(driver.wait([&] { return driver.session.state() == SessionState::Live; }));
+  InitiatorCommand ready;
+  ready.cdb.resize(6);
+  static_cast<void>(driver.run(ready));
+  EXPECT_TRUE(driver.run(true, 0, pattern(4'096, 5)).is_good());
+  EXPECT_EQ(driver.gone, 1U);
+}
+
+TEST(IserSession, SaysWhyThereIsNoConnection) {
+  World world;
+  world.refuses = true;
+  Driver driver{world};
+  driver.session.start(world.environment.now());
+  EXPECT_TRUE(driver.wait([&] { return driver.session.state() != SessionState::Connecting; }));
+  EXPECT_EQ(driver.session.state(), SessionState::Idle);
+  EXPECT_FALSE(driver.session.reason().empty());
+}
+
+}  // namespace
+}  // namespace weft::iser
