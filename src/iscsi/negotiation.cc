@@ -106,7 +106,11 @@ Result<void> Negotiation::take(const TextPair& pair, const NegotiationScene& sce
   if (pair.value == kReject || pair.value == kIrrelevant || pair.value == kNotUnderstood) {
     return fail(ErrorCode::InvalidArgument, "{}={} answers no offer", pair.key, pair.value);
   }
-  if (row == nullptr) {
+  // Numbers of a target alone are those of iSER's PDUs (RFC 7145 §6.4, §6.5). As a target we leave
+  // them to MaxRecvDataSegmentLength: libiscsi waits for ever once they are answered.
+  const bool is_left_out = row != nullptr && scene.role == Role::Target &&
+                           row->rule == KeyRule::Smaller && row->sender == KeySender::Target;
+  if (row == nullptr || is_left_out) {
     answers.add(pair.key, kNotUnderstood);
     return {};
   }

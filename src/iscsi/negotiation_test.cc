@@ -56,7 +56,7 @@ TEST(Negotiation, AnswersEachKeyByItsRule) {  // RFC 7143 §13
            {"TaskReporting",               "FastAbort,RFC3720",     "RFC3720"      },
            {"TaskReporting",               "FastAbort",             "Reject"       },
            {"iSCSIProtocolLevel",          "2",                     "2"            },
-           {"TargetRecvDataSegmentLength", "8192",                  "8192"         },
+           {"TargetRecvDataSegmentLength", "8192",                  "NotUnderstood"},
            {"IFMarker",                    "Yes",                   "No"           },
            {"OFMarker",                    "No",                    "No"           },
            {"OFMarkInt",                   "1~65535",               "Reject"       },

@@ -19,6 +19,7 @@ import tempfile
 import time
 import unittest
 
+import iscsi
 import iscsi_attach
 import iser
 import weft_clients
@@ -34,6 +35,8 @@ SERVER, CLIENT = "h1", "h2"
 # Every suite of SCSI commands that a Linux initiator uses; the whole list takes minutes and is `--match ""`.
 SUITES = ("SCSI.Inquiry.", "SCSI.Read10.", "SCSI.Read16.", "SCSI.Write10.", "SCSI.Write16.", "SCSI.ReadCapacity16.", "SCSI.TestUnitReady.", "SCSI.Verify16.",
           "SCSI.CompareAndWrite.", "SCSI.Unmap.", "SCSI.WriteSame16.", "SCSI.ModeSense6.", "SCSI.ReportSupportedOpcodes.", "iSCSI.iSCSIcmdsn.", "iSCSI.iSCSINop.")
+# Their room is larger than the disk, which is as small as libiscsi's iSER wants it; iscsi.py has them on a larger one.
+TOO_LARGE = ("SCSI.Read10.Async", "SCSI.Write10.Async")
 # Of iser.DIFFERENCES what is tgt's, not libiscsi's.
 OF_TGT = "tgt's "
 
@@ -128,9 +131,10 @@ class IserTarget(unittest.TestCase):
                 said = [self.run_test(test, target.url(transport)) for transport in iser.TRANSPORTS]
                 verdicts = tuple(verdict for verdict, _ in said)
                 counts[verdicts[0]] = counts.get(verdicts[0], 0) + 1
-                # What libiscsi's faults do over iSER is the same at every target; what it says by TCP is this target's own business.
-                right = verdicts[0] == wanted[0] if wanted else verdicts[0] == verdicts[1]
-                if not right:
+                # By TCP as iscsi.py wants it, unless the disk is too small for the test; by iSER the same, where libiscsi's own faults let it:
+                # with these a test fails or dies, by chance.
+                right = verdicts[0] in ("failed", "died") if wanted else verdicts[0] == verdicts[1]
+                if not right or not (verdicts[1] in ("skipped", *iscsi.wanted_of(test)) or test in TOO_LARGE):
                     wrong.append(f"{test}: {verdicts[0]}, over TCP {verdicts[1]}\n{said[0][1]}")
                 if target.child.poll() is not None:
                     self.fail(f"{test}: the target has ended\n{target.child.stdout.read()}")
