@@ -117,18 +117,17 @@ void LiveRdmaCm::serve_events() {
       WEFT_ASSERT(errno == EINTR, "a channel of events can be waited for");
       continue;
     }
-    if ((ready[0].revents & POLLIN) != 0) {
-      take_event();
-    } else if (ready[0].revents != 0) {
-      ready[0].fd = -1;  // whoever told of events is gone
+    const bool is_gone = (ready[0].revents & POLLIN) != 0 ? !take_event() : ready[0].revents != 0;
+    if (is_gone) {
+      ready[0].fd = -1;  // nobody tells of events any more, and it stays readable
     }
   }
 }
 
-void LiveRdmaCm::take_event() {
+bool LiveRdmaCm::take_event() {
   rdma_cm_event* event = nullptr;
   if (library_.get_cm_event(channel_, &event) != 0) {
-    return;
+    return errno == EAGAIN || errno == EINTR;
   }
   const auto type = verbs::rdma_cm_event_of(static_cast<std::uint32_t>(event->event));
   const bool is_request = type == RdmaCmEventType::ConnectRequest;
@@ -147,7 +146,7 @@ void LiveRdmaCm::take_event() {
     if (new_id != nullptr) {
       library_.destroy_id(new_id);  // the listener has gone meanwhile: rejects it
     }
-    return;
+    return true;
   }
   std::unique_ptr<core::RdmaCmId> request;
   if (new_id != nullptr) {
@@ -163,6 +162,7 @@ void LiveRdmaCm::take_event() {
   const std::lock_guard lock{mutex_};
   handled_ = nullptr;
   handled_changed_.notify_all();
+  return true;
 }
 
 }  // namespace weft::verbs_driver

@@ -35,7 +35,8 @@ class LiveRdmaCm final : public core::RdmaCm {
       : library_(library), devices_(std::move(devices)) {}
 
   void serve_events();
-  void take_event();
+  /// False: no event will come any more.
+  [[nodiscard]] bool take_event();
   [[nodiscard]] VerbsDevice* find_device(ibv_context* context) const;
   void enter(LiveRdmaCmId& id);
   /// On return no event of the id is handled, unless by the calling thread.

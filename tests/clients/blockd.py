@@ -7,6 +7,8 @@ What the client writes by RDMA it reads back and compares, by memory that is pag
 region and under one for all memory. Then what must not be: a request beyond the end, a port where nobody listens, a server that dies.
 """
 import argparse
+import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -28,6 +30,12 @@ def program():
     if not path.exists():
         sys.exit(f"{path} is not there: build the target blockd++ first")
     return str(path)
+
+
+def cpu_seconds(pid):
+    """Of all threads of a process."""
+    words = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Server:
@@ -82,6 +90,10 @@ class Blockd(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertRegex(output, rf"verified {BYTES // 4096} blocks in \d+ rounds")
 
+    def assert_runs(self, child):
+        if child.poll() is not None:
+            self.fail(f"the client has ended: {child.stdout.read()}")
+
     def test_what_is_written_is_read(self):
         with Server(self.fabric, "h1") as server:
             for options in ((), ("--global-key",), ("--no-paging",), ("--no-paging", "--global-key"), ("--blocks", "1", "--rounds", "1"), ("--blocks", "255")):
@@ -132,7 +144,7 @@ class Blockd(unittest.TestCase):
         with Server(self.fabric, "h1") as server:
             child = self.start_check("--rounds", "10000", "--blocks", "1")
             time.sleep(1)
-            self.assertIsNone(child.poll())
+            self.assert_runs(child)
             server.child.send_signal(signal.SIGKILL)
             output, in_time = weft_clients.communicate(child, time.monotonic() + SECONDS)
             self.assertTrue(in_time, output)
@@ -142,13 +154,23 @@ class Blockd(unittest.TestCase):
         with Server(self.fabric, "h1") as server:
             child = self.start_check("--rounds", "10000")
             time.sleep(1)
-            self.assertIsNone(child.poll())
+            self.assert_runs(child)
             weft_clients.end(child)
             child.stdout.close()
             self.verify()
             status, output = server.stop()
             self.assertEqual(status, 0, output)
             self.assertNotIn("is unregistered", output)
+
+    def test_a_fabric_that_goes_away_leaves_a_server_that_rests_and_ends(self):
+        with weft_clients.Fabric("pair", name=f"blockd-gone-{time.monotonic_ns() % 1_000_000}") as fabric, Server(fabric, "h1") as server:
+            fabric.run("down", "--name", fabric.name)
+            time.sleep(0.5)
+            before = cpu_seconds(server.child.pid)
+            time.sleep(2)
+            self.assertLess(cpu_seconds(server.child.pid) - before, 1, "it spins")
+            status, output = server.stop()
+            self.assertIsNotNone(status, output)
 
     def test_without_a_device_it_says_so(self):
         done = subprocess.run([program(), "--device", "none0", "check", "127.77.0.1"], capture_output=True, text=True, timeout=SECONDS, check=False)
