@@ -61,7 +61,7 @@ include(weft_optimize_across)
 find_program(WEFT_MOLD mold)
 if(WEFT_MOLD)
   target_link_options(weft_options INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:WEFT_LINKED_ACROSS>>>:-fuse-ld=mold>)
-  set_property(GLOBAL PROPERTY RULE_LAUNCH_LINK ${PROJECT_SOURCE_DIR}/cmake/link.sh)
+  set_property(GLOBAL PROPERTY RULE_LAUNCH_LINK "\"${PROJECT_SOURCE_DIR}/cmake/link.sh\"")
 endif()
 
 include(weft_precompile)
