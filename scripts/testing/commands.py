@@ -36,6 +36,7 @@ class Stage:
     needs: tuple = ()
     quick: bool = False
     long: bool = False    # runs only with --long
+    beside: bool = False  # may run at the same time as its neighbours in the list that may, too
 
 
 def build(preset, *targets):

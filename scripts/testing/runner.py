@@ -1,9 +1,12 @@
 """Runs the stages of scripts/test: no-progress limits, second chances of live tests, the table. Standard library only.
 
 Unit tests and simulation get no second chance. A live test that fails is run twice more, alone: if it passes both times it is
-unsteady, which the table and the closing line say and its log shows, and does not fail the run.
+unsteady, which the table and the closing line say and its log shows, and does not fail the run. Stages of live programs that wait
+more than they compute run a few at a time; what fails there is run again when they have ended, so that alone means alone.
 """
+import concurrent.futures
 import dataclasses
+import itertools
 import json
 import os
 import re
@@ -18,6 +21,7 @@ SKIPPED = 77            # exit status of a check that cannot run here and says w
 QUIET_SECONDS = 600     # policy: a command that has printed nothing for so long is stuck; no compiler or test takes half of it
 LONGEST_SECONDS = 3600  # policy: nor does one that prints go on for ever
 RETRIES = 2
+LANES = 3               # policy: stages at a time that wait more than they compute
 
 
 class Ended(Exception):
@@ -122,25 +126,68 @@ def unsteady_of(command, report, log):
     return tuple(retried)
 
 
+class StageRun:
+    """A stage under way. Beside others it goes until a live test fails: that waits until nothing else runs, and is then run again, alone."""
+
+    def __init__(self, stage):
+        self.stage, self.next, self.failed_status = stage, 0, 0
+        self.path, self.report = LOGS / f"{stage.name}.log", LOGS / f"{stage.name}.xml"
+        self.path.write_text("", encoding="utf-8")
+        self.row = {"stage": stage.name, "verdict": "ok", "build_seconds": 0.0, "test_seconds": 0.0, "unsteady": []}
+
+    def run(self, alone):
+        """The row of the table, or nothing if the rest is to be run alone."""
+        with open(self.path, "a", encoding="utf-8") as log:
+            while self.next < len(self.stage.commands):
+                command = self.stage.commands[self.next]
+                if not self.run_one(command, log, alone):
+                    return self.row if "detail" in self.row else None
+                self.next += 1
+        verdict = {"verdict": "unsteady", "detail": f"{', '.join(self.row['unsteady'])}; see {self.path.relative_to(ROOT)}"} if self.row["unsteady"] else {
+            "detail": last_line(self.path)}
+        return {**self.row, **verdict}
+
+    def run_one(self, command, log, alone):
+        """Whether to go on."""
+        start = time.monotonic()
+        if not self.failed_status:
+            self.failed_status = run_command(with_report(command, self.report) if command.ctest else command, log)
+        retried = self.failed_status not in (0, SKIPPED) and (command.live or command.ctest)
+        unsteady = unsteady_of(command, self.report, log) if retried and alone else ()
+        self.row["build_seconds" if command.builds else "test_seconds"] += time.monotonic() - start
+        if retried and not alone:
+            return False
+        status, self.failed_status = self.failed_status, 0
+        self.row["unsteady"] += unsteady
+        if status == SKIPPED:
+            self.row.update(verdict="skipped", detail=last_line(self.path))
+        elif status != 0 and not unsteady:
+            self.row.update(verdict="FAILED", detail=f"{' '.join(command.argv[-3:])}: exit status {status}; see {self.path.relative_to(ROOT)}")
+        return "detail" not in self.row
+
+
 def run_stage(stage):
     """A row of the table; the stage's output goes to its log."""
-    path = LOGS / f"{stage.name}.log"
-    row = {"stage": stage.name, "verdict": "ok", "build_seconds": 0.0, "test_seconds": 0.0, "unsteady": []}
-    with open(path, "w", encoding="utf-8") as log:
-        for command in stage.commands:
-            report = LOGS / f"{stage.name}.xml"
-            start = time.monotonic()
-            status = run_command(with_report(command, report) if command.ctest else command, log)
-            unsteady = unsteady_of(command, report, log) if status not in (0, SKIPPED) else ()
-            row["build_seconds" if command.builds else "test_seconds"] += time.monotonic() - start
-            row["unsteady"] += unsteady
-            if status == SKIPPED:
-                return {**row, "verdict": "skipped", "detail": last_line(path)}
-            if status != 0 and not unsteady:
-                return {**row, "verdict": "FAILED", "detail": f"{' '.join(command.argv[-3:])}: exit status {status}; see {path.relative_to(ROOT)}"}
-    if row["unsteady"]:
-        return {**row, "verdict": "unsteady", "detail": f"{', '.join(row['unsteady'])}; see {path.relative_to(ROOT)}"}
-    return {**row, "detail": last_line(path)}
+    return StageRun(stage).run(alone=True)
+
+
+def run_beside(chosen, lanes, report):
+    """Rows of stages that wait more than they compute, `lanes` at a time; what fails beside others has its second chance when they have ended."""
+    runs = [StageRun(stage) for stage in chosen]
+
+    def one(run):
+        row = run.run(alone=len(runs) == 1)
+        if row:
+            report(row)
+        return row
+
+    with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
+        rows = list(pool.map(one, runs))
+    for place, run in enumerate(runs):
+        if rows[place] is None:
+            rows[place] = run.run(alone=True)
+            report(rows[place])
+    return rows
 
 
 def last_line(path):
@@ -165,28 +212,41 @@ def with_needs(chosen, every):
     return [stage for stage in every if stage.name in wanted]
 
 
-def run_all(chosen, verbose):
+def groups_of(chosen):
+    """The stages in order; neighbours that may run beside each other are one group."""
+    return [list(group) for _, group in itertools.groupby(chosen, lambda stage: "beside" if stage.beside else stage.name)]
+
+
+def run_all(chosen, verbose, lanes=LANES):
     LOGS.mkdir(parents=True, exist_ok=True)
     for old in LOGS.glob("*.xml"):
         old.unlink()
+    what = {stage.name: stage.what for stage in chosen}
     results = []
-    for stage in chosen:
-        blocked = [row["stage"] for row in results if row["stage"] in stage.needs and row["verdict"] in ("FAILED", "blocked")]
-        print(f"{stage.name:12} {stage.what} ...", flush=True)
-        row = ({"stage": stage.name, "verdict": "blocked", "build_seconds": 0.0, "test_seconds": 0.0, "unsteady": [], "detail": "needs " + ", ".join(blocked)}
-               if blocked else run_stage(stage))
-        results.append(row)
-        print(f"{'':12} {row['verdict']} after {row['build_seconds']:.0f} s of building and {row['test_seconds']:.0f} s of testing"
+
+    def report(row):
+        print(f"{row['stage']:12} {what[row['stage']]}\n{'':12} {row['verdict']} after {row['build_seconds']:.0f} s of building and {row['test_seconds']:.0f} s of testing"
               + (f": {row['detail']}" if row["verdict"] != "ok" else ""), flush=True)
         if row["verdict"] in ("FAILED", "unsteady") or verbose:
-            lines = (LOGS / f"{stage.name}.log").read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = (LOGS / f"{row['stage']}.log").read_text(encoding="utf-8", errors="replace").splitlines()
             print("\n".join("    | " + line for line in telling(lines)[-60:]), flush=True)
+
+    for group in groups_of(chosen):
+        print(f"{'':12} {', '.join(stage.name for stage in group)} ...", flush=True)
+        blocked = {}
+        for stage in group:
+            missing = [row["stage"] for row in results if row["stage"] in stage.needs and row["verdict"] in ("FAILED", "blocked")]
+            if missing:
+                blocked[stage.name] = {"stage": stage.name, "verdict": "blocked", "build_seconds": 0.0, "test_seconds": 0.0, "unsteady": [],
+                                       "detail": "needs " + ", ".join(missing)}
+                report(blocked[stage.name])
+        results += [*blocked.values(), *run_beside([stage for stage in group if stage.name not in blocked], lanes, report)]
     (LOGS / "summary.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return results
 
 
-def print_table(results):
-    """The table; the exit status of the run."""
+def print_table(results, elapsed=0.0):
+    """The table; the exit status of the run, which took `elapsed` seconds."""
     print(f"\n{'stage':12} {'verdict':8} {'build':>7} {'test':>7}  last words")
     for row in results:
         print(f"{row['stage']:12} {row['verdict']:8} {row['build_seconds']:5.0f} s {row['test_seconds']:5.0f} s  {row['detail']}")
@@ -194,6 +254,6 @@ def print_table(results):
     skipped = [row for row in results if row["verdict"] == "skipped"]
     unsteady = sum(len(row["unsteady"]) for row in results)
     building, testing = (sum(row[key] for row in results) for key in ("build_seconds", "test_seconds"))
-    print(f"{'all':12} {'FAILED' if bad else 'ok':8} {building:5.0f} s {testing:5.0f} s  {len(results)} stages, {len(bad)} bad, {len(skipped)} skipped, {unsteady} unsteady tests")
+    print(f"{'all':12} {'FAILED' if bad else 'ok':8} {building:5.0f} s {testing:5.0f} s  {len(results)} stages, {len(bad)} bad, {len(skipped)} skipped, {unsteady} unsteady tests, {elapsed:.0f} s in all")
     print(f"stages: {len(results) - len(bad) - len(skipped)} passed, {len(bad)} failed, {len(skipped)} skipped")
     return 1 if bad else 0

@@ -22,7 +22,9 @@ def python(text, **options):
     return commands.Command((sys.executable, "-c", text), **options)
 
 
-class Runner(unittest.TestCase):
+class Logs(unittest.TestCase):
+    """A folder for the logs of one test."""
+
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
@@ -35,6 +37,8 @@ class Runner(unittest.TestCase):
     def log(self):
         return open(self.path / "log", "w+", encoding="utf-8")
 
+
+class Runner(Logs):
     def stage(self, *chosen):
         return runner.run_stage(commands.Stage("some", "what it is", chosen))
 
@@ -113,7 +117,57 @@ class Runner(unittest.TestCase):
         self.assertEqual((row["verdict"], row["detail"]), ("skipped", "no such device"))
 
 
+class Beside(Logs):
+    """Stages that may run at the same time as their neighbours."""
+
+    def run_all(self, *chosen, **options):
+        with unittest.mock.patch("sys.stdout", io.StringIO()) as shown:
+            results = runner.run_all(chosen, False, **options)
+        self.shown = shown.getvalue()
+        return {row["stage"]: row for row in results}
+
+    def beside(self, name, *chosen, **options):
+        return commands.Stage(name, "what it is", chosen, beside=True, **options)
+
+    def waits_for(self, mine, others):
+        """Leaves a mark, and waits for another's."""
+        return python(f"import os, time\nopen({str(self.path / mine)!r}, 'w')\nend = time.monotonic() + 20\n"
+                      f"while not os.path.exists({str(self.path / others)!r}) and time.monotonic() < end: time.sleep(0.02)\n"
+                      f"print('met' if time.monotonic() < end else 'alone')")
+
+    def test_neighbours_run_at_the_same_time(self):
+        rows = self.run_all(self.beside("a", self.waits_for("1", "2")), self.beside("b", self.waits_for("2", "1")), lanes=2)
+        self.assertEqual([rows[name]["detail"] for name in "ab"], ["met", "met"])
+
+    def test_others_wait_until_they_have_ended(self):
+        late = python(f"import os, time; time.sleep(0.5); open({str(self.path / 'late')!r}, 'w')")
+        looks = python(f"import os; print(os.path.exists({str(self.path / 'late')!r}))")
+        rows = self.run_all(self.beside("a", late), self.beside("b", late), commands.Stage("c", "what it is", (looks,)), lanes=2)
+        self.assertEqual(rows["c"]["detail"], "True")
+
+    def test_what_fails_beside_others_is_run_again_alone_and_then_goes_on(self):
+        gone = python(f"import os, time; time.sleep(1); open({str(self.path / 'gone')!r}, 'w')")
+        # Fails while the other stage runs.
+        meets = python(f"import os, sys; there = os.path.exists({str(self.path / 'gone')!r}); print('there', there); sys.exit(not there)", live=True)
+        rows = self.run_all(self.beside("a", meets, python("print('the end')")), self.beside("b", gone), lanes=2)
+        self.assertEqual((rows["a"]["verdict"], len(rows["a"]["unsteady"])), ("unsteady", 1))
+        self.assertIn("the end", (self.path / "a.log").read_text())
+
+    def test_what_fails_alone_too_has_failed(self):
+        rows = self.run_all(self.beside("a", python("raise SystemExit(3)", live=True)), self.beside("b", python("print('well')")), lanes=2)
+        self.assertEqual((rows["a"]["verdict"], rows["b"]["verdict"]), ("FAILED", "ok"))
+
+    def test_what_needs_a_failed_stage_is_blocked_and_its_neighbours_are_not(self):
+        fails = commands.Stage("first", "what it is", (python("raise SystemExit(3)"),))
+        rows = self.run_all(fails, self.beside("a", python("print(1)"), needs=("first",)), self.beside("b", python("print(2)")))
+        self.assertEqual({name: row["verdict"] for name, row in rows.items()}, {"first": "FAILED", "a": "blocked", "b": "ok"})
+
+
 class Stages(unittest.TestCase):
+    def test_neighbours_do_not_need_each_other(self):
+        for group in runner.groups_of(stages.stages(2)):
+            self.assertFalse({stage.name for stage in group} & {need for stage in group for need in stage.needs})
+
     def test_needs_are_stages_before_their_users(self):
         for long in (False, True):
             seen = set()
