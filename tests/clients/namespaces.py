@@ -144,7 +144,13 @@ class Account:
             self.assertTrue(weft_clients.wait_until_listening(ours, int(port), time.monotonic() + SECONDS))
         theirs = self.start(client, "ib_write_bw", "-p", port, *options, server if ns else weft_clients.address_of(server), ns=ns)
         output = theirs.communicate(timeout=SECONDS)[0]
-        self.assertEqual((theirs.returncode, ours.wait(SECONDS)), (0, 0), output)
+        self.assertEqual(theirs.returncode, 0, output)
+        try:
+            ours.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            weft_clients.end(ours)
+            self.fail(f"the server did not end\n{ours.stdout.read()}\nafter a client that said\n{output}")
+        self.assertEqual(ours.returncode, 0, output)
         return output
 
 
