@@ -9,7 +9,7 @@ void HeldRequests::on_listener_closed(std::uint64_t service_id, Instant now) {
     return;
   }
   std::erase_if(closed_listeners_, [&](const ClosedListener& gone) {
-    return gone.service_id == service_id || gone.at + grace_ <= now;
+    return gone.service_id == service_id || is_forgotten(gone, now);
   });
   if (closed_listeners_.size() == kMost) {
     closed_listeners_.pop_front();
@@ -29,10 +29,10 @@ void HeldRequests::on_listener_added(std::uint64_t service_id) {
 
 bool HeldRequests::keep(std::uint64_t service_id, const Request& request, Instant now) {
   const auto gone = std::ranges::find(closed_listeners_, service_id, &ClosedListener::service_id);
-  if (gone == closed_listeners_.end() || gone->at + grace_ <= now || requests_.size() == kMost) {
+  if (gone == closed_listeners_.end() || is_forgotten(*gone, now) || requests_.size() == kMost) {
     return false;
   }
-  requests_.push_back({.service_id = service_id, .until = gone->at + grace_, .request = request});
+  requests_.push_back({.service_id = service_id, .until = now + grace_, .request = request});
   return true;
 }
 
@@ -42,6 +42,9 @@ std::vector<HeldRequests::Request> HeldRequests::take_due(Instant now) {
     if (kept.until > now) {
       return false;
     }
+    // Nobody came: neither this request nor the next one is held again.
+    std::erase_if(closed_listeners_,
+                  [&](const ClosedListener& gone) { return gone.service_id == kept.service_id; });
     due.push_back(kept.request);
     return true;
   });

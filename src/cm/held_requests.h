@@ -4,7 +4,8 @@
 // connection (perftest -R), which leaves gaps in which a peer must not be told that no such service
 // exists; others announce their port before they listen (qperf -cm1). A request is held for a grace
 // period (policy, not from the specification) until a listener appears, and is rejected if none
-// does.
+// does. perftest sleeps for a second between its listeners, and its client connects at the moment
+// when its server listens again: who had a listener is remembered for longer than a request waits.
 //
 // Bounded in both tables. Not thread-safe: use from the owning manager's thread.
 
@@ -29,16 +30,18 @@ class HeldRequests {
   };
   /// entries in each table; policy, not from the specification
   static constexpr std::size_t kMost = 256;
+  /// for so many grace periods after its listener closed, a service's requests are held; policy
+  static constexpr std::int64_t kRememberedGraces = 4;
 
-  /// A grace period of zero disables holding.
+  /// `grace`: how long a request is held. Zero disables holding.
   explicit HeldRequests(Duration grace) : grace_(grace) {}
 
-  /// Starts the grace period of `service_id`.
+  /// From now on requests for `service_id` are held.
   void on_listener_closed(std::uint64_t service_id, Instant now);
   /// A listener for `service_id` exists again: requests held for it become due.
   void on_listener_added(std::uint64_t service_id);
-  /// Holds `request`. Returns false if no listener of the service closed within the grace period,
-  /// or if the table is full.
+  /// Holds `request` for a grace period. Returns false if no listener of the service closed lately,
+  /// if a request for it has been held in vain since then, or if the table is full.
   [[nodiscard]] bool keep(std::uint64_t service_id, const Request& request, Instant now);
   /// Removes and returns the requests to process again: those whose listener appeared, and those
   /// whose grace period ended.
@@ -57,6 +60,10 @@ class HeldRequests {
     Instant until{};
     Request request{};
   };
+
+  [[nodiscard]] bool is_forgotten(const ClosedListener& gone, Instant now) const {
+    return gone.at + grace_ * kRememberedGraces <= now;
+  }
 
   Duration grace_;
   std::deque<ClosedListener> closed_listeners_;

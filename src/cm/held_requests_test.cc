@@ -29,7 +29,17 @@ TEST(HeldRequests, KeepsNothingOfServicesThatWereNotThereLately) {
   EXPECT_FALSE(absent.keep(kService, {}, kStart));
   absent.on_listener_closed(kService, kStart);
   EXPECT_FALSE(absent.keep(kService + 1, {}, kStart));
-  EXPECT_FALSE(absent.keep(kService, {}, kStart + kGrace));
+  EXPECT_FALSE(absent.keep(kService, {}, kStart + kGrace * HeldRequests::kRememberedGraces));
+}
+
+TEST(HeldRequests, GivesARequestItsGraceWheneverItComes) {
+  HeldRequests absent{kGrace};
+  absent.on_listener_closed(kService, kStart);
+  const Instant later = kStart + kGrace * 3;
+  EXPECT_TRUE(absent.keep(kService, {}, later)) << "perftest listens again after a second";
+  EXPECT_EQ(absent.deadline(), later + kGrace);
+  EXPECT_THAT(absent.take_due(later + kGrace), SizeIs(1));
+  EXPECT_FALSE(absent.keep(kService, {}, later + kGrace)) << "a request is not held for ever";
 }
 
 TEST(HeldRequests, LetsARequestGoWhenTheGraceIsOver) {

@@ -18,7 +18,7 @@ ConnectionServices::ConnectionServices(sa::Resolver& resolver, std::uint64_t see
     // Linux (R-CM-11).
     : connections_({.seed = Random{seed}(),
                     .holds_time_wait = false,
-                    .listener_grace = Duration::milliseconds(500)}),
+                    .listener_grace = Duration::seconds(2)}),
       rdma_cm_(connections_, resolver, Random{~seed}()) {}
 
 void ConnectionServices::set_port(const Port& port) {
