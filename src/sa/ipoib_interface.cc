@@ -99,7 +99,7 @@ bool IpoibInterface::has(const IpAddress& address) const {
 
 wire::IpoibHardwareAddress IpoibInterface::hardware() const {
   const LocalPort& port = sa_.port();
-  return {.qpn = qpn_, .gid = port.gids.empty() ? Gid{} : port.gids.front()};
+  return {.flags = flags_, .qpn = qpn_, .gid = port.gids.empty() ? Gid{} : port.gids.front()};
 }
 
 void IpoibInterface::port_changed(Instant /*now*/) {

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "base/flags.h"
 #include "base/identifiers.h"
 #include "base/ip_address.h"
 #include "base/keys.h"
@@ -20,6 +21,7 @@
 #include "sa/local_port.h"
 #include "sa/neighbors.h"
 #include "sa/sa_client.h"
+#include "wire/ipoib/hardware_address.h"
 #include "wire/ipoib/message.h"
 #include "wire/mad/mc_member_record.h"
 
@@ -70,6 +72,8 @@ class IpoibInterface {
   [[nodiscard]] bool has(const IpAddress& address) const;
   /// The port is Active and a member of the broadcast group, so datagrams can be exchanged.
   [[nodiscard]] bool is_up() const { return group_ && sa_.port().is_active(); }
+  /// Of the own hardware address: what the interface does beside datagrams (RFC 4755 §3.1).
+  void set_flags(Flags<wire::IpoibFlag> flags) { flags_ = flags; }
   /// The interface's own hardware address; its GID is zero until the port has one.
   [[nodiscard]] wire::IpoibHardwareAddress hardware() const;
   /// Record of the broadcast group, which defines Q_Key, MTU, rate and SL of the link.
@@ -116,6 +120,7 @@ class IpoibInterface {
 
   InterfaceKey key_;
   Qpn qpn_;
+  Flags<wire::IpoibFlag> flags_{};
   SaClient& sa_;
   std::vector<InterfaceAddress> addresses_;
   InterfaceLimits limits_;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""IP over InfiniBand by `weft net`: ping, TCP, multicast, tcpdump and tshark on two hosts, as root and as an ordinary user; what is left when a
+"""IP over InfiniBand by `weft net`: ping, TCP, multicast, tcpdump and tshark on two hosts, as root and as an ordinary user; connected mode; what is left when a
 process is killed; the commands of the guide.
 
     net.py
@@ -33,9 +33,9 @@ def ticks_of(pid):
 
 
 class Net(namespaces.Account):
-    def net_up(self, *hosts, topology="pair"):
+    def net_up(self, *hosts, topology="pair", mode="datagram"):
         self.up(topology)
-        return self.weft("net", "up", *hosts).stdout
+        return self.weft("net", "up", *hosts, "--mode", mode).stdout
 
     def pid_of(self, host):
         return int(self.read(host, "/run/weft-net.pid"))
@@ -84,12 +84,39 @@ class Net(namespaces.Account):
 
     def test_iperf3_runs(self):
         self.net_up("h1", "h2")
+        self.iperf3("datagram mode")
+
+    def iperf3(self, mode, seconds="2"):
         server = self.start("h2", "iperf3", "-s", "-1")
         self.wait_until_listening("h2", 5201, server)
-        said = self.on("h1", "iperf3", "-c", "10.77.0.2", "-t", "2", "-f", "m").stdout
+        said = self.on("h1", "iperf3", "-c", "10.77.0.2", "-t", seconds, "-f", "m").stdout
         rate = float(re.search(r"([\d.]+) Mbits/sec\s+receiver", said)[1])
-        print(f"iperf3 over ib0: {rate:.0f} Mb/s")
+        again = re.search(r"Mbits/sec\s+(\d+)\s+sender", said)[1]
+        print(f"iperf3 over ib0 in {mode}: {rate:.0f} Mb/s, {again} retransmissions")
         self.assertGreater(rate, 10)
+        server.wait(namespaces.SECONDS)
+
+    def test_connected_mode_carries_packets_of_65520_octets(self):
+        said = self.net_up("h1", "h2", mode="connected")
+        self.assertEqual(said.count(" mtu 65520\n"), 2, said)
+        for address, header in (("10.77.0.2", 28), ("fd77:1b::2", 48)):
+            self.assertIn("2 received", self.ping("h1", "-c", "2", "-i", "0.2", "-M", "do", "-s", str(65520 - header), address), address)
+        self.transfer("TCP4-LISTEN", f"TCP4:10.77.0.2:{PORT}")
+        self.transfer("TCP6-LISTEN", f"TCP6:[fd77:1b::2]:{PORT}")
+        self.iperf3("connected mode", seconds="1")
+
+    def test_connected_mode_reaches_datagram_mode_by_datagrams(self):
+        self.net_up("h1", mode="connected")
+        self.weft("net", "up", "h2")
+        refused = self.on("h1", "ping", "-c", "1", "-W", "1", "-M", "do", "-s", "9000", "10.77.0.2", check=False)
+        self.assertIn("mtu = 2044", refused.stdout + refused.stderr)
+        self.assertIn("2 received", self.ping("h1", "-c", "2", "-i", "0.2", "-s", "9000", "10.77.0.2"))
+        self.transfer("TCP4-LISTEN", f"TCP4:10.77.0.2:{PORT}")
+
+    def test_connected_mode_carries_a_file_over_links_that_lose(self):
+        self.net_up("h1", "h2", topology="star:2", mode="connected")
+        self.weft("fault", "add", "drop p=0.01 link=h1:1")
+        self.transfer("TCP4-LISTEN", f"TCP4:10.77.0.2:{PORT}")
 
     def test_groups_are_joined_as_the_host_listens(self):
         self.net_up("h1", "h2", "h3", topology="star:3")

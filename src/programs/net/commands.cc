@@ -131,6 +131,7 @@ int up(const HostsOptions& options) {
   if (options.mtu != 0) {
     arguments.insert(arguments.end(), {"--mtu", std::to_string(options.mtu)});
   }
+  arguments.insert(arguments.end(), {"--mode", options.mode});
   int status = 0;
   std::vector<std::pair<std::string, std::pair<pid_t, os::UniqueFd>>> started;
   for (const std::string& host : options.hosts) {
@@ -177,7 +178,9 @@ int run_interface(const HostsOptions& options) {
   if (!lock) {
     return print_error(lock.error());
   }
-  const auto service = Service::start({.addresses = *addresses, .mtu = options.mtu});
+  const auto mode =
+      options.mode == "connected" ? ipoib::ConnectedMode::Reliable : ipoib::ConnectedMode::None;
+  const auto service = Service::start({.addresses = *addresses, .mtu = options.mtu, .mode = mode});
   if (!service) {
     return print_error(service.error());
   }

@@ -11,6 +11,7 @@ struct HostsOptions {
   std::string fabric;  ///< empty: the usual one
   std::vector<std::string> addresses;
   std::uint32_t mtu{};
+  std::string mode{"datagram"};
 };
 
 /// `weft net up`: starts a program on each host and waits until its interface is up. Exit status.

@@ -75,10 +75,11 @@ IpoibStack::IpoibStack(const IpoibStackOptions& options, const sa::LocalPort& po
           {.port = sa::PortKey{1}, .pkey = partition_of(port)}, options.qpn, sa_, options.addresses,
           {}, [] {}, now),
       link_(neighbors_),
-      interface_(link_, {.qpn = options.qpn, .mtu = options.mtu}),
+      interface_(link_, {.mode = options.mode, .qpn = options.qpn, .mtu = options.mtu}),
       qpn_(options.qpn) {
   // SA knows members by port only (IBTA vol 1 §15.2.5.17), and other programs of the host may be in
   // the same groups. The fabric's daemon counts attached QPs, and leaves after the last.
+  neighbors_.set_flags(ipoib::flags_of(options.mode));
   sa_.set_other_owner([](const Gid&) { return Flags{wire::JoinState::FullMember}; });
   set_port(port, now);
   // No host reports these (RFC 3376 §6, RFC 3810 §6), and every host listens to them.
@@ -302,6 +303,8 @@ std::map<Gid, Lid> IpoibStack::attachments() const {
   }
   return groups;
 }
+
+PKey IpoibStack::pkey() const { return partition_of(sa_.port()); }
 
 std::optional<QKey> IpoibStack::qkey() const {
   const auto& broadcast = neighbors_.group();

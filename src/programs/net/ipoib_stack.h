@@ -30,6 +30,7 @@ struct IpoibStackOptions {
   Qpn qpn{};  ///< of the UD QP
   std::vector<InterfaceAddress> addresses;
   std::uint32_t mtu{};  ///< wanted; 0: the link's
+  ipoib::ConnectedMode mode{ipoib::ConnectedMode::None};
 };
 
 class IpoibStack {
@@ -42,6 +43,8 @@ class IpoibStack {
   void handle_mad(const mad::MadAddress& source, ByteSpan mad, Instant now);
   /// A packet of the UD QP. Not trusted.
   void handle_datagram(const mad::ReceivedDatagram& datagram, Instant now);
+  /// What came over a connection of connected mode (RFC 4755). Not trusted.
+  void handle_connected(ByteSpan payload) { interface_.handle_connected(payload); }
   /// An IP packet of the host.
   void transmit(ByteSpan packet, Instant now);
   void handle_timeout(Instant now);
@@ -54,10 +57,14 @@ class IpoibStack {
   /// An IP packet for the host.
   [[nodiscard]] std::optional<ipoib::Packet> poll_delivery();
 
+  /// What the driver of connections is to do, and what it tells.
+  [[nodiscard]] ipoib::ConnectionTable& connections() { return interface_.connections(); }
+
   /// The groups, with their MLIDs, that the UD QP has to be attached to.
   [[nodiscard]] std::map<Gid, Lid> attachments() const;
   /// None: not a member of the broadcast group yet.
   [[nodiscard]] std::optional<QKey> qkey() const;
+  [[nodiscard]] PKey pkey() const;
   [[nodiscard]] bool is_up() const { return interface_.is_up(); }
   [[nodiscard]] std::uint32_t mtu() const { return interface_.mtu(); }
   [[nodiscard]] const ipoib::Counters& counters() const { return interface_.counters(); }

@@ -23,7 +23,10 @@ int main(int count, char** arguments) {
   up->add_option("--address", options.addresses,
                  "Address with prefix, as 10.0.0.1/24, instead of 10.77.x.y/16; for one host")
       ->allow_extra_args(false);
-  up->add_option("--mtu", options.mtu, "Less than the link's, which is 2044 as a rule");
+  up->add_option("--mtu", options.mtu,
+                 "Less than the link's, which is 2044 as a rule, or 65520 in connected mode");
+  up->add_option("--mode", options.mode, "datagram, or connected (RFC 4755)")
+      ->check(CLI::IsMember({"datagram", "connected"}));
   up->callback([&] { status = net::up(options); });
 
   auto* const down = app.add_subcommand("down", "Take it away");
@@ -35,6 +38,7 @@ int main(int count, char** arguments) {
   auto* const run = app.add_subcommand("run", "")->group("");
   run->add_option("--address", options.addresses)->allow_extra_args(false);
   run->add_option("--mtu", options.mtu);
+  run->add_option("--mode", options.mode);
   run->callback([&] { status = net::run_interface(options); });
   auto* const stop = app.add_subcommand("stop", "")->group("");
   stop->callback([&] { status = net::stop_interface(); });

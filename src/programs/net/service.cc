@@ -33,8 +33,11 @@ Service::Service(ServiceOptions options, std::unique_ptr<UdPort> ud, SaPort sa, 
       sa_(std::move(sa)),
       tun_(std::move(tun)),
       port_(port),
-      stack_({.qpn = ud_->qpn(), .addresses = options_.addresses, .mtu = options_.mtu}, port,
-             os::now()),
+      stack_({.qpn = ud_->qpn(),
+              .addresses = options_.addresses,
+              .mtu = options_.mtu,
+              .mode = options_.mode},
+             port, os::now()),
       buffer_(kLongestPacket) {}
 
 Result<std::unique_ptr<Service>> Service::start(const ServiceOptions& options) {
@@ -63,16 +66,43 @@ Result<std::unique_ptr<Service>> Service::start(const ServiceOptions& options) {
   std::unique_ptr<Service> service{
       new Service(options, *std::move(ud), *std::move(sa), *std::move(tun), *port)};
   service->signals_ = os::UniqueFd{signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
+  if (options.mode != ipoib::ConnectedMode::None) {
+    if (auto opened = service->open_connected(); !opened) {
+      return std::unexpected(std::move(opened.error()));
+    }
+  }
   if (auto watched = service->watch(); !watched) {
     return std::unexpected(std::move(watched.error()));
   }
   return service;
 }
 
+Result<void> Service::open_connected() {
+  ipoib::ConnectionTable& table = stack_.connections();
+  auto opened = ConnectedPort::open(
+      ud_->device(), ud_->qpn(),
+      {.established = [&](ipoib::ConnectionId id,
+                          ByteSpan data) { table.established(id, data, os::now()); },
+       .refused = [&](ipoib::ConnectionId id) { table.refused(id, os::now()); },
+       .lost = [&](ipoib::ConnectionId id) { table.lost(id, os::now()); },
+       .accept = [&](ipoib::ConnectionId id, ByteSpan data) { return table.accept(id, data); },
+       .closed = [&](ipoib::ConnectionId id) { table.closed(id); },
+       .receive = [&](ByteSpan payload) { stack_.handle_connected(payload); }});
+  if (!opened) {
+    return std::unexpected(std::move(opened.error()));
+  }
+  connected_ = *std::move(opened);
+  return {};
+}
+
 Result<void> Service::watch() {
   poll_ = os::UniqueFd{epoll_create1(EPOLL_CLOEXEC)};
-  for (const int fd :
-       {signals_.get(), tun_.fd(), sa_.fd(), ud_->completions_fd(), ud_->events_fd()}) {
+  std::vector<int> all{signals_.get(), tun_.fd(), sa_.fd(), ud_->completions_fd(),
+                       ud_->events_fd()};
+  if (connected_) {
+    all.insert(all.end(), {connected_->events_fd(), connected_->completions_fd()});
+  }
+  for (const int fd : all) {
     epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
     if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
       return fail(ErrorCode::Io, "epoll: {}", std::strerror(errno));
@@ -128,9 +158,16 @@ Result<bool> Service::work(Instant now) {
   if (!more_mads) {
     return more_mads;
   }
-  const bool more_received = ud_->handle_completions(
+  bool more_received = ud_->handle_completions(
       std::exchange(ready_.completions, false),
       [&](const mad::ReceivedDatagram& datagram) { stack_.handle_datagram(datagram, now); });
+  if (connected_) {
+    if (std::exchange(ready_.connections, false)) {
+      connected_->take_events();
+    }
+    more_received |=
+        connected_->handle_completions(std::exchange(ready_.connected_completions, false));
+  }
   const bool more_packets = take_packets(now);
   stack_.handle_timeout(now);
   const bool is_stuck = send_all(now);
@@ -188,10 +225,14 @@ Result<bool> Service::take_mads(Instant now) {
   return true;
 }
 
-/// While the QP takes no more, packets wait in the TUN, whose queue is the host's.
+bool Service::has_room() const {
+  return ud_->has_room() && (!connected_ || connected_->has_room());
+}
+
+/// While a QP takes no more, packets wait in the TUN, whose queue is the host's.
 bool Service::take_packets(Instant now) {
   for (int turn = 0; turn < kPacketsOfTurn; ++turn) {
-    const auto packet = ud_->has_room() ? tun_.read(buffer_) : std::nullopt;
+    const auto packet = has_room() ? tun_.read(buffer_) : std::nullopt;
     if (!packet) {
       return false;
     }
@@ -216,10 +257,17 @@ bool Service::send_all(Instant now) {
       tun_.write(*packet);  // a full queue drops, as any interface's
     }
   }
+  while (connected_ && connected_->has_room()) {
+    auto action = stack_.connections().poll_action();
+    if (!action) {
+      break;
+    }
+    connected_->perform(std::move(*action), stack_.pkey());
+  }
   while (ud_->has_room()) {
     const auto datagram = stack_.poll_datagram();
     if (!datagram) {
-      return false;
+      return !has_room();
     }
     ud_->send(*datagram);
   }
@@ -284,6 +332,11 @@ Result<bool> Service::wait(Instant until) {
     ready_.mads = ready_.mads || fd == sa_.fd();
     ready_.events = ready_.events || fd == ud_->events_fd();
     ready_.completions = ready_.completions || fd == ud_->completions_fd();
+    if (connected_) {
+      ready_.connections = ready_.connections || fd == connected_->events_fd();
+      ready_.connected_completions =
+          ready_.connected_completions || fd == connected_->completions_fd();
+    }
   }
   return true;
 }

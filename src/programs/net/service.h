@@ -12,6 +12,7 @@
 #include "base/ip_address.h"
 #include "base/result.h"
 #include "os/unique_fd.h"
+#include "programs/net/connected_port.h"
 #include "programs/net/ipoib_stack.h"
 #include "programs/net/sa_port.h"
 #include "programs/net/tun.h"
@@ -23,6 +24,7 @@ struct ServiceOptions {
   std::string name{"ib0"};
   std::vector<InterfaceAddress> addresses;
   std::uint32_t mtu{};  ///< wanted; 0: the link's
+  ipoib::ConnectedMode mode{ipoib::ConnectedMode::None};
 };
 
 class Service {
@@ -37,10 +39,12 @@ class Service {
  private:
   Service(ServiceOptions options, std::unique_ptr<UdPort> ud, SaPort sa, Tun tun,
           const sa::LocalPort& port);
+  [[nodiscard]] Result<void> open_connected();
   [[nodiscard]] Result<void> watch();
   [[nodiscard]] Result<bool> work(Instant now);
   [[nodiscard]] Result<bool> take_mads(Instant now);
   [[nodiscard]] Result<void> take_events(Instant now);
+  [[nodiscard]] bool has_room() const;
   [[nodiscard]] bool take_packets(Instant now);
   [[nodiscard]] bool send_all(Instant now);
   [[nodiscard]] Result<void> follow_link();
@@ -52,6 +56,8 @@ class Service {
     bool mads{true};
     bool events{true};
     bool completions{true};
+    bool connections{true};
+    bool connected_completions{true};
   };
 
   ServiceOptions options_;
@@ -60,6 +66,7 @@ class Service {
   Tun tun_;
   sa::LocalPort port_;
   IpoibStack stack_;
+  std::unique_ptr<ConnectedPort> connected_;  // in connected mode
   os::UniqueFd signals_;
   os::UniqueFd poll_;
   std::vector<std::byte> buffer_;

@@ -1,9 +1,10 @@
 #include "programs/net/tun.h"
 
 #include <fcntl.h>
-#include <linux/if.h>
 #include <linux/if_tun.h>
 #include <linux/ipv6.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -16,6 +17,11 @@
 
 namespace weft::programs::net {
 namespace {
+
+/// Policy: packets that the host has sent and nobody has read. A TUN drops what is beyond, and does
+/// not hold the host's TCP back as other interfaces do, since it forgets whose a packet is when it
+/// takes it; so a TCP window has to fit, and Linux's 500 do not hold that.
+constexpr std::uint32_t kQueue = 4'096;
 
 [[nodiscard]] ifreq request_for(const std::string& name) {
   ifreq request{};
@@ -43,6 +49,33 @@ namespace {
     return refused(words);
   }
   return {};
+}
+
+/// By rtnetlink, since the ioctl of this wants root of the machine (rtnetlink(7)).
+[[nodiscard]] Result<void> set_queue(const std::string& name) {
+  struct {
+    nlmsghdr header;
+    ifinfomsg interface;
+    rtattr attribute;
+    std::uint32_t length;
+  } request{};
+  request.header.nlmsg_len = sizeof request;
+  request.header.nlmsg_type = RTM_NEWLINK;
+  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+  request.interface.ifi_index = static_cast<int>(if_nametoindex(name.c_str()));
+  request.attribute = {.rta_len = RTA_LENGTH(sizeof request.length), .rta_type = IFLA_TXQLEN};
+  request.length = kQueue;
+  struct {
+    nlmsghdr header;
+    nlmsgerr error;
+  } answer{};
+  const os::UniqueFd socket{::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE)};
+  if (!socket || send(socket.get(), &request, sizeof request, 0) < 0 ||
+      recv(socket.get(), &answer, sizeof answer, 0) < static_cast<ssize_t>(sizeof answer)) {
+    return refused(name + ": transmit queue");
+  }
+  errno = -answer.error.error;
+  return errno == 0 ? Result<void>{} : refused(name + ": transmit queue");
 }
 
 [[nodiscard]] sockaddr address_of(std::uint32_t number) {
@@ -88,6 +121,9 @@ Result<Tun> Tun::make(const std::string& name) {
   request.ifr_flags = IFF_TUN | IFF_NO_PI;
   if (ioctl(fd.get(), TUNSETIFF, &request) != 0) {
     return refused("interface " + name);
+  }
+  if (auto done = set_queue(name); !done) {
+    return std::unexpected(std::move(done.error()));
   }
   return Tun{std::move(fd), name};
 }

@@ -1,0 +1,120 @@
+#pragma once
+
+// Connected mode's QPs (RFC 4755): RC connections of one host's adapter by librdmacm, with AF_IB
+// addresses. Those name a service ID and add nothing to the private data, so REQ and REP are what
+// RFC 4755 §3.5 and §6 say. A connection carries packets from the end that made it. Not
+// thread-safe.
+
+#include <rdma/rdma_cma.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/identifiers.h"
+#include "base/keys.h"
+#include "base/result.h"
+#include "ulp/ipoib/connection_table.h"
+
+namespace weft::programs::net {
+
+class ConnectedPort {
+ public:
+  /// Who wants to know: of connections that this end makes by the id of their Connect, of a peer's
+  /// by another number.
+  struct Sink {
+    std::function<void(ipoib::ConnectionId, ByteSpan private_data)> established;
+    std::function<void(ipoib::ConnectionId)> refused;
+    std::function<void(ipoib::ConnectionId)> lost;
+    std::function<Result<ipoib::ConnectionData>(ipoib::ConnectionId, ByteSpan)> accept;
+    std::function<void(ipoib::ConnectionId)> closed;
+    std::function<void(ByteSpan payload)> receive;
+  };
+
+  /// Listens for the interface with this UD QP.
+  [[nodiscard]] static Result<std::unique_ptr<ConnectedPort>> open(const std::string& device,
+                                                                   Qpn ud_qpn, Sink sink);
+  ~ConnectedPort();
+  ConnectedPort(const ConnectedPort&) = delete;
+  ConnectedPort& operator=(const ConnectedPort&) = delete;
+
+  /// Readable when take_events() has something to do.
+  [[nodiscard]] int events_fd() const { return channel_->fd; }
+  /// Readable when handle_completions() has something to do.
+  [[nodiscard]] int completions_fd() const { return completions_->fd; }
+
+  /// There is room for one more packet.
+  [[nodiscard]] bool has_room() const { return !free_.empty(); }
+  /// A Send needs room, unless its connection has many under way. The P_Key is of the path.
+  void perform(ipoib::ConnectionAction action, PKey pkey);
+  void take_events();
+  /// Some at a time. True: there may be more. `has_event`: completions_fd() was readable.
+  [[nodiscard]] bool handle_completions(bool has_event);
+
+  struct Counters {
+    std::uint64_t dropped{};  ///< too many waited for their connection, or it ended
+    std::uint64_t failed{};   ///< completions in error
+  };
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+ private:
+  struct Connection {
+    ipoib::ConnectionId number{};
+    bool is_own{};  // this end made it, and sends
+    bool is_established{};
+    bool is_ending{};
+    rdma_cm_id* id{};
+    ipoib::ConnectionData data{};  // this end's own, or the peer's
+    std::size_t under_way{};
+    std::deque<ipoib::Packet> waiting;
+  };
+  /// What rdma_get_cm_event said, copied.
+  struct Event {
+    rdma_cm_event_type type{};
+    rdma_cm_id* id{};
+    std::vector<std::byte> private_data;
+  };
+
+  explicit ConnectedPort(Sink sink) : sink_(std::move(sink)) {}
+  [[nodiscard]] Result<void> set_up(const std::string& device);
+  [[nodiscard]] Result<void> listen(Qpn ud_qpn);
+  [[nodiscard]] bool post_receive(std::uint32_t slot);
+  [[nodiscard]] std::byte* slot_at(std::uint32_t slot) const;
+  [[nodiscard]] bool make_qp(rdma_cm_id* id);
+  [[nodiscard]] bool connect(const ipoib::ConnectionAction& action, PKey pkey);
+  [[nodiscard]] bool go_on(Connection& connection, rdma_cm_event_type after);
+  void handle(const Event& event);
+  void take_request(const Event& event);
+  void end_earlier(const ibv_gid& peer, Qpn ud_qpn);
+  void send(Connection& connection, ipoib::Packet packet);
+  void post(Connection& connection, const ipoib::Packet& packet);
+  void sent(const ibv_wc& completion);
+  void end(Connection& connection, bool is_told);
+  void destroy_ended();
+
+  Sink sink_;
+  rdma_event_channel* channel_{};
+  ibv_context* device_{};  // librdmacm's, which closes it
+  ibv_pd* pd_{};
+  ibv_comp_channel* completions_{};
+  ibv_cq* cq_{};
+  ibv_srq* srq_{};
+  ibv_mr* mr_{};
+  rdma_cm_id* listener_{};
+  std::byte* memory_{};  // slots to receive into, then slots to send from
+  std::vector<std::uint32_t> free_;
+  std::map<std::uint32_t, Connection*> using_;  // slots under way
+  std::map<rdma_cm_id*, std::unique_ptr<Connection>> connections_;
+  std::map<ipoib::ConnectionId, Connection*> own_;
+  ipoib::ConnectionId last_of_peers_{};
+  bool has_ended_{};
+  Counters counters_;
+};
+
+}  // namespace weft::programs::net
