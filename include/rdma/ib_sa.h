@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef WEFT_RDMA_IB_SA_H
+#define WEFT_RDMA_IB_SA_H
+
+/* Subnet administration: path, service and multicast records. */
+
+#include <rdma/ib_mad.h>
+#include <rdma/ib_verbs.h>
+
+WEFT_RDMA_BEGIN
+
+enum {
+	IB_SA_METHOD_GET_TABLE = 0x12,
+	IB_SA_METHOD_GET_TABLE_RESP = 0x92,
+	IB_SA_METHOD_DELETE = 0x15,
+	IB_SA_METHOD_DELETE_RESP = 0x95
+};
+
+typedef __u64 ib_sa_comp_mask;
+#define IB_SA_COMP_MASK(n) ((ib_sa_comp_mask)1 << (n))
+
+/* Which fields of a path record an asker has set (IBTA vol 1 Table 208). */
+#define IB_SA_PATH_REC_SERVICE_ID (IB_SA_COMP_MASK(0) | IB_SA_COMP_MASK(1))
+#define IB_SA_PATH_REC_DGID IB_SA_COMP_MASK(2)
+#define IB_SA_PATH_REC_SGID IB_SA_COMP_MASK(3)
+#define IB_SA_PATH_REC_DLID IB_SA_COMP_MASK(4)
+#define IB_SA_PATH_REC_SLID IB_SA_COMP_MASK(5)
+#define IB_SA_PATH_REC_RAW_TRAFFIC IB_SA_COMP_MASK(6)
+#define IB_SA_PATH_REC_FLOW_LABEL IB_SA_COMP_MASK(8)
+#define IB_SA_PATH_REC_HOP_LIMIT IB_SA_COMP_MASK(9)
+#define IB_SA_PATH_REC_TRAFFIC_CLASS IB_SA_COMP_MASK(10)
+#define IB_SA_PATH_REC_REVERSIBLE IB_SA_COMP_MASK(11)
+#define IB_SA_PATH_REC_NUMB_PATH IB_SA_COMP_MASK(12)
+#define IB_SA_PATH_REC_PKEY IB_SA_COMP_MASK(13)
+#define IB_SA_PATH_REC_QOS_CLASS IB_SA_COMP_MASK(14)
+#define IB_SA_PATH_REC_SL IB_SA_COMP_MASK(15)
+#define IB_SA_PATH_REC_MTU_SELECTOR IB_SA_COMP_MASK(16)
+#define IB_SA_PATH_REC_MTU IB_SA_COMP_MASK(17)
+#define IB_SA_PATH_REC_RATE_SELECTOR IB_SA_COMP_MASK(18)
+#define IB_SA_PATH_REC_RATE IB_SA_COMP_MASK(19)
+#define IB_SA_PATH_REC_PACKET_LIFE_TIME_SELECTOR IB_SA_COMP_MASK(20)
+#define IB_SA_PATH_REC_PACKET_LIFE_TIME IB_SA_COMP_MASK(21)
+#define IB_SA_PATH_REC_PREFERENCE IB_SA_COMP_MASK(22)
+
+enum sa_path_rec_type {
+	SA_PATH_REC_TYPE_IB,
+	SA_PATH_REC_TYPE_ROCE_V1,
+	SA_PATH_REC_TYPE_ROCE_V2,
+	SA_PATH_REC_TYPE_OPA
+};
+
+struct sa_path_rec_ib {
+	__be16 dlid;
+	__be16 slid;
+	__u8 raw_traffic;
+};
+
+struct sa_path_rec_roce {
+	bool route_resolved;
+	__u8 dmac[6];
+};
+
+/**
+ * struct sa_path_rec - A path (IBTA vol 1 15.2.5.16)
+ */
+struct sa_path_rec {
+	union ib_gid dgid;
+	union ib_gid sgid;
+	__be64 service_id;
+	__be32 flow_label;
+	__u8 hop_limit;
+	__u8 traffic_class;
+	__u8 reversible;
+	__u8 numb_path;
+	__be16 pkey;
+	__be16 qos_class;
+	__u8 sl;
+	__u8 mtu_selector;
+	__u8 mtu;
+	__u8 rate_selector;
+	__u8 rate;
+	__u8 packet_life_time_selector;
+	__u8 packet_life_time;
+	__u8 preference;
+	union {
+		struct sa_path_rec_ib ib;
+		struct sa_path_rec_roce roce;
+	};
+	enum sa_path_rec_type rec_type;
+	__u32 flags;
+};
+
+/* The name that the 2004 interface of connections has for it. */
+#define ib_path_record sa_path_rec
+
+/* Which fields of a service record an asker has set (IBTA vol 1 Table 205). */
+#define IB_SA_SERVICE_REC_SERVICE_ID IB_SA_COMP_MASK(0)
+#define IB_SA_SERVICE_REC_SERVICE_GID IB_SA_COMP_MASK(1)
+#define IB_SA_SERVICE_REC_SERVICE_PKEY IB_SA_COMP_MASK(2)
+#define IB_SA_SERVICE_REC_SERVICE_LEASE IB_SA_COMP_MASK(4)
+#define IB_SA_SERVICE_REC_SERVICE_KEY IB_SA_COMP_MASK(5)
+#define IB_SA_SERVICE_REC_SERVICE_NAME IB_SA_COMP_MASK(6)
+
+struct ib_sa_service_rec {
+	__u64 id;
+	union ib_gid gid;
+	__be16 pkey;
+	__u32 lease;
+	__u8 key[16];
+	__u8 name[64];
+	__u8 data8[16];
+	__u16 data16[8];
+	__u32 data32[4];
+	__u64 data64[2];
+};
+
+struct ib_sa_query;
+
+/**
+ * struct ib_sa_client - A user of subnet administration
+ */
+struct ib_sa_client {
+	void *weft;
+};
+
+/** ib_sa_register_client - Begin to be a user */
+void ib_sa_register_client(struct ib_sa_client *client);
+/** ib_sa_unregister_client - A fence: waits until all of its queries are done */
+void ib_sa_unregister_client(struct ib_sa_client *client);
+
+/**
+ * ib_sa_path_rec_get - Ask for a path
+ * @client: who asks
+ * @device: device
+ * @port_num: its port
+ * @rec: what is known of the path
+ * @comp_mask: which of its fields
+ * @timeout_ms: for all tries together
+ * @gfp_mask: as of Linux
+ * @callback: called once: status 0 with the record; -EINTR: cancelled; -ETIMEDOUT; -EIO: not sent; -EINVAL: refused
+ * @context: for @callback
+ * @query: where the query goes, for ib_sa_cancel_query()
+ *
+ * A number for ib_sa_cancel_query(), or a negative errno, and @callback is not called then.
+ */
+int ib_sa_path_rec_get(struct ib_sa_client *client, struct ib_device *device, __u8 port_num,
+		       struct sa_path_rec *rec, ib_sa_comp_mask comp_mask,
+		       unsigned long timeout_ms, unsigned int gfp_mask,
+		       void (*callback)(int status, struct sa_path_rec *resp, void *context),
+		       void *context, struct ib_sa_query **query);
+
+/** ib_sa_service_rec_query - Get, set or delete (@method) a service record; else as ib_sa_path_rec_get() */
+int ib_sa_service_rec_query(struct ib_sa_client *client, struct ib_device *device, __u8 port_num,
+			    __u8 method, struct ib_sa_service_rec *rec, ib_sa_comp_mask comp_mask,
+			    unsigned long timeout_ms, unsigned int gfp_mask,
+			    void (*callback)(int status, struct ib_sa_service_rec *resp,
+					     void *context),
+			    void *context, struct ib_sa_query **query);
+
+/**
+ * ib_sa_cancel_query - End a query
+ * @id: its number
+ * @query: the query
+ *
+ * Its callback is called with -EINTR; of one that is done, or another one, nothing happens.
+ */
+void ib_sa_cancel_query(int id, struct ib_sa_query *query);
+
+/**
+ * ib_init_ah_attr_from_path - Attributes of an address handle for a path
+ * @device: device
+ * @port_num: its port
+ * @rec: path
+ * @ah_attr: to be filled; rdma_destroy_ah_attr() gives up the source GID that it holds then
+ * @sgid_attr: source GID; null: the one that @rec names
+ */
+int ib_init_ah_attr_from_path(struct ib_device *device, __u8 port_num, struct sa_path_rec *rec,
+			      struct rdma_ah_attr *ah_attr, const struct ib_gid_attr *sgid_attr);
+
+WEFT_RDMA_END
+
+#endif
