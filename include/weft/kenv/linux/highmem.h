@@ -1,0 +1,4 @@
+#pragma once
+
+#include <linux/gfp.h>
+#include <linux/mm_types.h>

@@ -1,0 +1,4 @@
+#pragma once
+
+#include <linux/ktime.h>
+#include <linux/timex.h>

@@ -1,0 +1,4 @@
+#pragma once
+
+#include <linux/in.h>
+#include <linux/netdevice.h>
