@@ -60,10 +60,11 @@
 #define smp_store_release(p, value) __atomic_store_n((p), (value), __ATOMIC_RELEASE)
 #define smp_store_mb(x, value) __atomic_store_n(&(x), (value), __ATOMIC_SEQ_CST)
 
+/* Around what the environment's library exports. */
 #ifdef __cplusplus
-#define WEFT_KENV_BEGIN extern "C" {
-#define WEFT_KENV_END }
+#define WEFT_KENV_BEGIN _Pragma("GCC visibility push(default)") extern "C" {
+#define WEFT_KENV_END } _Pragma("GCC visibility pop")
 #else
-#define WEFT_KENV_BEGIN
-#define WEFT_KENV_END
+#define WEFT_KENV_BEGIN _Pragma("GCC visibility push(default)")
+#define WEFT_KENV_END _Pragma("GCC visibility pop")
 #endif

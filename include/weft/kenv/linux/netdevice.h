@@ -10,7 +10,7 @@
 struct net_device {
 	char name[IFNAMSIZ_KENV];
 	int ifindex;
-	unsigned int mtu;
+	int references; /* of the environment: besides the first */
 };
 
 WEFT_KENV_BEGIN

@@ -13,6 +13,9 @@ struct match_token {
 	const char *pattern;
 };
 
+#ifdef __cplusplus
+typedef struct match_token match_token_row; /* the name is a function's, too */
+#endif
 typedef struct match_token match_table_t[];
 
 typedef struct {

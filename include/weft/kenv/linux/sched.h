@@ -14,13 +14,12 @@
 #define TASK_COMM_LEN 16
 #define MAX_SCHEDULE_TIMEOUT ((long)(~0UL >> 1))
 
+struct weft_kenv_thread;
+
 struct task_struct {
 	char comm[TASK_COMM_LEN];
 	pid_t pid;
-	unsigned int state; /* of the environment, as what follows */
-	bool is_signalled;
-	struct weft_kenv_mutex lock;
-	struct weft_kenv_rwlock wakes;
+	bool is_signalled; /* of the environment, as what follows */
 	struct weft_kenv_thread *thread;
 };
 
@@ -35,7 +34,8 @@ void schedule(void);
 long schedule_timeout(long timeout);
 /* Marks a task, and wakes it if it sleeps interruptibly. */
 void weft_kenv_signal(struct task_struct *task);
-bool weft_kenv_take_signal(void);
+/* Of the caller: wakes only if its state is one of these. */
+int weft_kenv_wake(struct task_struct *task, unsigned int states);
 void cond_resched(void);
 WEFT_KENV_END
 
