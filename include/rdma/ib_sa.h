@@ -114,58 +114,6 @@ struct ib_sa_service_rec {
 	__u64 data64[2];
 };
 
-struct ib_sa_query;
-
-/**
- * struct ib_sa_client - A user of subnet administration
- */
-struct ib_sa_client {
-	void *weft;
-};
-
-/** ib_sa_register_client - Begin to be a user */
-void ib_sa_register_client(struct ib_sa_client *client);
-/** ib_sa_unregister_client - A fence: waits until all of its queries are done */
-void ib_sa_unregister_client(struct ib_sa_client *client);
-
-/**
- * ib_sa_path_rec_get - Ask for a path
- * @client: who asks
- * @device: device
- * @port_num: its port
- * @rec: what is known of the path
- * @comp_mask: which of its fields
- * @timeout_ms: for all tries together
- * @gfp_mask: as of Linux
- * @callback: called once: status 0 with the record; -EINTR: cancelled; -ETIMEDOUT; -EIO: not sent; -EINVAL: refused
- * @context: for @callback
- * @query: where the query goes, for ib_sa_cancel_query()
- *
- * A number for ib_sa_cancel_query(), or a negative errno, and @callback is not called then.
- */
-int ib_sa_path_rec_get(struct ib_sa_client *client, struct ib_device *device, __u8 port_num,
-		       struct sa_path_rec *rec, ib_sa_comp_mask comp_mask,
-		       unsigned long timeout_ms, unsigned int gfp_mask,
-		       void (*callback)(int status, struct sa_path_rec *resp, void *context),
-		       void *context, struct ib_sa_query **query);
-
-/** ib_sa_service_rec_query - Get, set or delete (@method) a service record; else as ib_sa_path_rec_get() */
-int ib_sa_service_rec_query(struct ib_sa_client *client, struct ib_device *device, __u8 port_num,
-			    __u8 method, struct ib_sa_service_rec *rec, ib_sa_comp_mask comp_mask,
-			    unsigned long timeout_ms, unsigned int gfp_mask,
-			    void (*callback)(int status, struct ib_sa_service_rec *resp,
-					     void *context),
-			    void *context, struct ib_sa_query **query);
-
-/**
- * ib_sa_cancel_query - End a query
- * @id: its number
- * @query: the query
- *
- * Its callback is called with -EINTR; of one that is done, or another one, nothing happens.
- */
-void ib_sa_cancel_query(int id, struct ib_sa_query *query);
-
 /**
  * ib_init_ah_attr_from_path - Attributes of an address handle for a path
  * @device: device

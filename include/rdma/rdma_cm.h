@@ -182,8 +182,6 @@ int rdma_notify(struct rdma_cm_id *id, enum ib_event_type event);
 
 /** rdma_set_service_type - Type of service of the connection, before its route is resolved */
 void rdma_set_service_type(struct rdma_cm_id *id, int tos);
-/** rdma_set_reuseaddr - Several ids may have one address */
-int rdma_set_reuseaddr(struct rdma_cm_id *id, int reuse);
 
 /** rdma_reject_msg - A REJ's reason in words */
 const char *rdma_reject_msg(struct rdma_cm_id *id, int reason);

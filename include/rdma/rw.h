@@ -4,13 +4,10 @@
 
 /* One logical RDMA READ or WRITE of a scatter list, done in the way that suits the device. */
 
+#include <linux/dma-direction.h>
 #include <rdma/ib_verbs.h>
 
 WEFT_RDMA_BEGIN
-
-#ifdef __cplusplus
-enum dma_data_direction : int;
-#endif
 
 /**
  * struct rdma_rw_ctx - State of one transfer

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/device.h"
+#include "core/drain.h"
 #include "core/work.h"
 
 namespace weft::core {
@@ -69,6 +70,7 @@ struct CqAccess {
     }
     auto cq = std::make_unique<Cq>(device, init.caller, init.vector);
     cq->context_ = init.context;
+    cq->on_completion_ = init.on_completion;
     cq->is_managed_ = true;
     cq->poll_context_ = init.poll_context;
     if (polling != nullptr) {
@@ -169,7 +171,11 @@ int Cq::process(int budget, std::span<Wc> batch) {
                                          wc.qpn.value(), caller()));
         continue;
       }
-      handler->done(*this, wc);
+      if (on_completion_ != nullptr && !is_drain_marker(*handler)) {
+        on_completion_(*this, wc);
+      } else {
+        handler->done(*this, wc);
+      }
     }
     completed += static_cast<int>(count);
     if (count < room) {

@@ -85,6 +85,7 @@ class Cq final : public Resource {
   bool is_managed_{};
   PollContext poll_context_{PollContext::Direct};
   void (*completion_handler_)(Cq& cq, void* context){};
+  void (*on_completion_)(Cq& cq, const Wc& wc){};
   ObjectEventHandler event_handler_{};
   std::atomic<std::uint32_t> uses_{};
   std::unique_ptr<Wc[]> batch_;  // of the context
@@ -103,6 +104,9 @@ struct CqInit {
   void* context{};
   const char* caller{"core"};
   UserData* user_data{};
+  /// Called in place of the handlers that work requests name, for an interface whose handlers are
+  /// of another kind (src/kernel); those of the core's own requests are called as ever.
+  void (*on_completion)(Cq& cq, const Wc& wc){};
 };
 Result<Cq*> allocate_cq(Device& device, const CqInit& init);
 

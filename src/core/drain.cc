@@ -88,6 +88,8 @@ Result<void> drain_rq_by_marker(Qp& qp) {
 
 }  // namespace
 
+bool is_drain_marker(const CompletionHandler& handler) { return handler.done == marker_done; }
+
 Result<void> drain_sq(Qp& qp) {
   const auto own = qp.device().operations().drain_sq;
   return own != nullptr ? own(qp) : drain_sq_by_marker(qp);

@@ -15,4 +15,7 @@ Result<void> drain_rq(Qp& qp);
 /// Both; with an SRQ the send queue alone.
 Result<void> drain_qp(Qp& qp);
 
+/// Whether a completion's handler is that of a drain's own request.
+[[nodiscard]] bool is_drain_marker(const CompletionHandler& handler);
+
 }  // namespace weft::core

@@ -115,6 +115,7 @@ struct LoadedRdmaCm {
     loader.take(library.get_cm_event, "rdma_get_cm_event");
     loader.take(library.ack_cm_event, "rdma_ack_cm_event");
     loader.take(library.get_src_port, "rdma_get_src_port");
+    loader.take(library.set_option, "rdma_set_option");
     problem = loader.problem();
   }
 };

@@ -73,6 +73,7 @@ struct RdmaCmLibrary {
   decltype(&::rdma_get_cm_event) get_cm_event{};
   decltype(&::rdma_ack_cm_event) ack_cm_event{};
   decltype(&::rdma_get_src_port) get_src_port{};
+  decltype(&::rdma_set_option) set_option{};
 };
 
 /// Found once, and kept for the life of the process: threads of the libraries run in them.

@@ -107,6 +107,12 @@ Result<void> LiveRdmaCmId::resolve_route(Duration timeout) {
                     "rdma_resolve_route");
 }
 
+Result<void> LiveRdmaCmId::set_type_of_service(std::uint8_t type) {
+  return check_call(
+      cm_.library_.set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &type, sizeof type),
+      "rdma_set_option");
+}
+
 Result<core::Qp*> LiveRdmaCmId::create_qp(core::Pd& pd, core::QpInit& init) {
   const std::lock_guard lock{qp_mutex_};
   if (qp_ != nullptr || &pd.device() != device()) {

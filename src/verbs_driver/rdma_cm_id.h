@@ -31,6 +31,7 @@ class LiveRdmaCmId final : public core::RdmaCmId {
   [[nodiscard]] std::uint16_t source_port() const override;
   Result<void> resolve_address(const core::RdmaCmAddress& destination, Duration timeout) override;
   Result<void> resolve_route(Duration timeout) override;
+  Result<void> set_type_of_service(std::uint8_t type) override;
   Result<core::Qp*> create_qp(core::Pd& pd, core::QpInit& init) override;
   Result<void> use_qp(core::Qp& qp) override;
   void destroy_qp() override;

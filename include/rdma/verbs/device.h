@@ -199,6 +199,28 @@ struct ib_device *ib_device_get_by_netdev(struct net_device *ndev, enum rdma_dri
 void ib_device_put(struct ib_device *device);
 
 /**
+ * ib_unregister_device - End a device
+ * @ib_dev: registered; once only
+ *
+ * Every client's remove is called, in the reverse order of registration; on return nobody has the device.
+ */
+void ib_unregister_device(struct ib_device *ib_dev);
+
+/** ib_unregister_device_and_put - The same by whoever holds it, by any number of threads at once */
+void ib_unregister_device_and_put(struct ib_device *ib_dev);
+
+/** ib_unregister_device_queued - The same later, on a work queue; locks may be held */
+void ib_unregister_device_queued(struct ib_device *ib_dev);
+
+/**
+ * ib_unregister_driver - End all devices of a driver
+ * @driver_id: whose
+ *
+ * A fence: on return every unregistration of them has ended, whoever began it. New ones are not prevented.
+ */
+void ib_unregister_driver(enum rdma_driver_id driver_id);
+
+/**
  * ib_device_set_netdev - Say which net device a port has
  * @ib_dev: device
  * @ndev: its net device; null: none any more

@@ -27,7 +27,8 @@ enum ib_sig_type { IB_SIGNAL_ALL_WR, IB_SIGNAL_REQ_WR };
 
 enum ib_qp_create_flags {
 	IB_QP_CREATE_NETDEV_USE = 1 << 1,
-	IB_QP_CREATE_INTEGRITY_EN = 1 << 2
+	IB_QP_CREATE_INTEGRITY_EN = 1 << 2,
+	IB_QP_CREATE_SOURCE_QPN = 1 << 10
 };
 
 /**
@@ -80,6 +81,7 @@ struct ib_qp {
 	bool integrity_en;
 	__u8 port;
 	void *weft;
+	struct rdma_cm_id *weft_id;
 };
 
 enum ib_qp_attr_mask {
@@ -186,14 +188,6 @@ int ib_destroy_qp_user(struct ib_qp *qp, struct ib_udata *udata);
 static inline int ib_destroy_qp(struct ib_qp *qp) {
 	return ib_destroy_qp_user(qp, NULL);
 }
-
-/** ib_open_qp - Another handle of the XRC target QP with that number */
-struct ib_qp_open_attr {
-	void (*event_handler)(struct ib_event *event, void *qp_context);
-	void *qp_context;
-	__u32 qp_num;
-	enum ib_qp_type qp_type;
-};
 
 int ib_attach_mcast(struct ib_qp *qp, union ib_gid *gid, __u16 lid);
 int ib_detach_mcast(struct ib_qp *qp, union ib_gid *gid, __u16 lid);

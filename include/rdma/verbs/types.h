@@ -25,12 +25,15 @@
 #include <net/net_namespace.h>
 #endif
 
+/* Between these stands what the library exports. */
 #ifdef __cplusplus
-#define WEFT_RDMA_BEGIN extern "C" {
-#define WEFT_RDMA_END }
+#define WEFT_RDMA_BEGIN _Pragma("GCC visibility push(default)") extern "C" {
+#define WEFT_RDMA_END      \
+	}                  \
+	_Pragma("GCC visibility pop")
 #else
-#define WEFT_RDMA_BEGIN
-#define WEFT_RDMA_END
+#define WEFT_RDMA_BEGIN _Pragma("GCC visibility push(default)")
+#define WEFT_RDMA_END _Pragma("GCC visibility pop")
 #endif
 
 #ifndef KBUILD_MODNAME
@@ -63,6 +66,7 @@ struct ib_wc;
 struct ib_wq;
 struct ib_xrcd;
 struct rdma_ah_attr;
+struct rdma_cm_id;
 
 #define IB_DEVICE_NAME_MAX 64
 #define IB_DEVICE_NODE_DESC_MAX 64

@@ -83,6 +83,12 @@ class RdmaCmId {
   /// The QP's requests have ended, or it is in error.
   virtual void destroy_qp() = 0;
 
+  /// Of the packets of its connection, before its route is resolved. NotSupported: none may be
+  /// said.
+  virtual Result<void> set_type_of_service(std::uint8_t /*type*/) {
+    return fail(ErrorCode::NotSupported, "ids have no type of service here");
+  }
+
   /// Ends with Established, Rejected, Unreachable or ConnectError. Sizes of `parameters` that the
   /// QP knows are its own.
   virtual Result<void> connect(const verbs::ConnectionParameters& parameters) = 0;
