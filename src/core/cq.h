@@ -85,7 +85,6 @@ class Cq final : public Resource {
   bool is_managed_{};
   PollContext poll_context_{PollContext::Direct};
   void (*completion_handler_)(Cq& cq, void* context){};
-  void (*on_completion_)(Cq& cq, const Wc& wc){};
   ObjectEventHandler event_handler_{};
   std::atomic<std::uint32_t> uses_{};
   std::unique_ptr<Wc[]> batch_;  // of the context
@@ -94,6 +93,7 @@ class Cq final : public Resource {
   std::atomic<std::uint64_t> batches_{};
   std::atomic<std::uint64_t> rounds_{};
   std::atomic<std::uint64_t> missed_events_{};
+  void (*on_completion_)(Cq& cq, const Wc& wc){};
 };
 
 /// A managed CQ (`__ib_alloc_cq_user`).
