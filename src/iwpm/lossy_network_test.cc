@@ -438,12 +438,13 @@ std::vector<std::string> World::run() {
   return findings;
 }
 
-const std::array<Scenario, 4> kScenarios{
+const std::array<Scenario, 5> kScenarios{
     {
      {.network_loss = 0, .netlink_loss = 0, .loses_each_first = false, .restarts = 0},
      {.network_loss = 20, .netlink_loss = 0, .loses_each_first = false, .restarts = 0},
      {.network_loss = 0, .netlink_loss = 0, .loses_each_first = true, .restarts = 0},
      {.network_loss = 10, .netlink_loss = 0, .loses_each_first = false, .restarts = 4},
+     {.network_loss = 5, .netlink_loss = 5, .loses_each_first = false, .restarts = 0},
      }
 };
 

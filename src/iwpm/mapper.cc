@@ -45,8 +45,7 @@ void Mapper::handle_timeout(Instant now) {
       release_held(client, now);
     }
     if (now >= clients_[client].replay_due) {
-      --clients_[client].replays_left;
-      begin_replay(client, now);
+      take_replay_due(client, now);
     }
   }
   for (const Exchanges::Due& due : exchanges_.take_due(now)) {

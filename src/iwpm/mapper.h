@@ -63,6 +63,8 @@ struct MapperOptions {
   unsigned replays{3};                      ///< policy: when records and their number differ
   Duration holding{Duration::seconds(1)};   ///< policy: new mappings, for a replay after a loss
   Duration settling{Duration::seconds(1)};  ///< policy: see Mapper::end_replay
+  /// Policy, less than `holding`: the kernel answers a replay from inside of the call that asks.
+  Duration replay_wait{Duration::milliseconds(300)};
   ExchangeOptions exchanges{};
 };
 
@@ -95,13 +97,15 @@ class Mapper {
  private:
   struct Client {
     bool is_registered{};
-    bool is_replaying{};
+    bool is_replaying{};      ///< from the request to the number of records
+    bool is_stale{};          ///< what comes is of a replay before messages were lost
     std::uint32_t records{};  ///< taken or known already, of this replay
     unsigned replays_left{};
     Instant asked_at;
-    Instant replay_due{Instant::never()};  ///< the last one came too soon after new users
-    std::uint32_t sequence{};              ///< of the next message to it
-    bool is_holding{};                     ///< new mappings wait in `held` for a replay
+    /// Its number was lost, or the last one came too soon after new users.
+    Instant replay_due{Instant::never()};
+    std::uint32_t sequence{};  ///< of the next message to it
+    bool is_holding{};         ///< new mappings wait in `held` for a replay
     Instant holds_until{Instant::never()};
     std::vector<std::vector<std::byte>> held;  ///< netlink datagrams, in order
   };
@@ -128,6 +132,8 @@ class Mapper {
   void send_hello(Instant now);
   void agree_on(std::uint16_t abi, Instant now);
   void begin_replay(std::uint8_t client, Instant now);
+  void repeat_replay(std::uint8_t client, Instant now);
+  void take_replay_due(std::uint8_t client, Instant now);
   void hold(std::uint8_t client, Instant now);
   void release_held(std::uint8_t client, Instant now);
   [[nodiscard]] bool holds_back(const wire::netlink::Message& message, std::uint8_t client,

@@ -144,12 +144,19 @@ bool Mapper::holds_back(const Message& message, std::uint8_t client, const Socke
   return true;
 }
 
+// Records do not say of which replay they are, so that there is one at a time: two would count each
+// user twice.
 void Mapper::begin_replay(std::uint8_t client, Instant now) {
   Client& state = clients_[client];
+  if (state.is_replaying) {
+    state.is_stale = true;
+    return;
+  }
   state.is_replaying = true;
+  state.is_stale = false;
   state.records = 0;
   state.asked_at = now;
-  state.replay_due = Instant::never();
+  state.replay_due = now + options_.replay_wait;
   ports_.for_each([&](MappedPort& port) {
     if (port.client == client) {
       port.replayed = 0;
@@ -161,11 +168,40 @@ void Mapper::begin_replay(std::uint8_t client, Instant now) {
                                           .library_version = spoken_abi()});
 }
 
+/// The last one has missed something; as often as there is patience.
+void Mapper::repeat_replay(std::uint8_t client, Instant now) {
+  Client& state = clients_[client];
+  state.is_replaying = false;
+  state.replay_due = Instant::never();
+  if (!state.is_stale) {
+    if (state.replays_left == 0) {
+      release_held(client, now);
+      return;
+    }
+    --state.replays_left;
+  }
+  if (state.is_holding) {
+    hold(client, now);
+  }
+  begin_replay(client, now);
+}
+
+void Mapper::take_replay_due(std::uint8_t client, Instant now) {
+  if (clients_[client].is_replaying) {
+    repeat_replay(client, now);  // the number of records was lost
+  } else {
+    begin_replay(client, now);
+  }
+}
+
 void Mapper::take_mapinfo(const Message& message, std::uint8_t client, Instant /*now*/) {
   const auto record = wire::iwpm::parse<wire::iwpm::Mapinfo>(message.payload, spoken_abi());
   if (!record) {
     send_error(client, message.header.sequence, DaemonError::InvalidMessage);
     return;
+  }
+  if (!clients_[client].is_replaying) {
+    return;  // of a replay that was given up
   }
   MappedPort* port = ports_.find(record->local);
   if (port == nullptr) {
@@ -203,25 +239,24 @@ void Mapper::take_mapinfo_count(const Message& message, std::uint8_t client, Ins
   if (!state.is_replaying) {
     return;
   }
-  if (count->sent == state.records) {
-    end_replay(client, now);
-    release_held(client, now);
-  } else if (state.replays_left != 0) {
-    --state.replays_left;
-    hold(client, now);
-    begin_replay(client, now);
-  } else {
-    state.is_replaying = false;
-    release_held(client, now);
+  if (state.is_stale || count->sent != state.records) {
+    if (state.replays_left != 0) {
+      hold(client, now);
+    }
+    repeat_replay(client, now);
+    return;
   }
+  end_replay(client, now);
+  release_held(client, now);
 }
 
 // The kernel's records are all that it uses, and users that came since it was asked. A user that
 // came just before may be one whose record the kernel had not yet made; for `settling` its mapping
-// only gains users.
+// only gains users, and the kernel is asked again after that, however often users come.
 void Mapper::end_replay(std::uint8_t client, Instant now) {
   Client& state = clients_[client];
   state.is_replaying = false;
+  state.replay_due = Instant::never();
   const Instant settled = state.asked_at - options_.settling;
   std::vector<MappedPort*> unused;
   ports_.for_each([&](MappedPort& port) {
@@ -230,7 +265,7 @@ void Mapper::end_replay(std::uint8_t client, Instant now) {
     }
     const unsigned users = port.replayed + port.added_since;
     if (port.last_added > settled) {
-      if (users != port.references && state.replays_left != 0) {
+      if (users != port.references) {
         state.replay_due = now + options_.settling;
       }
       return;

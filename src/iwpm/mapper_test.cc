@@ -66,6 +66,7 @@ class IwpmMapper : public ::testing::Test {
     EXPECT_EQ(last<wire::iwpm::Hello>()->abi, 4);
     say(wire::iwpm::Hello{4});
     EXPECT_EQ(last<wire::iwpm::MapinfoRequest>()->library_version, 4);
+    say(wire::iwpm::MapinfoCount{0, 0});
     say(wire::iwpm::RegisterPid{0, "eth0", "siw0", std::string{wire::iwpm::kLibraryName}});
     EXPECT_EQ(last<wire::iwpm::RegisterPidAnswer>()->device_name, "siw0");
   }
@@ -285,6 +286,7 @@ TEST_F(IwpmMapper, OffersUntilItIsAcknowledgedAndTellsTheKernelOnce) {
 
 TEST_F(IwpmMapper, ReopensWhatTheKernelHasMapped) {
   const wire::iwpm::Mapinfo record{.local = kLocal, .mapped = kLocal.with_port(12'345), .flags = 0};
+  mapper_.handle_overflow(now_);
   say(record);
   say(record);
   say(wire::iwpm::MapinfoCount{0, 2});
@@ -297,13 +299,40 @@ TEST_F(IwpmMapper, ReopensWhatTheKernelHasMapped) {
   say(wire::iwpm::MapinfoCount{0, 0});
   EXPECT_TRUE(mapper_.mappings().empty());
   // A count that does not fit the records: it asks again, and believes neither.
-  say(record);
   const std::size_t told = services_.kernel.size();
   mapper_.handle_overflow(now_);
+  say(record);
   say(wire::iwpm::MapinfoCount{0, 3});
   EXPECT_EQ(services_.kernel.size(), told + 3);
   EXPECT_TRUE(last<wire::iwpm::MapinfoRequest>().has_value());
   EXPECT_EQ(users(kLocal), 1U);
+}
+
+TEST_F(IwpmMapper, CountsEachUserOnceWhenMessagesAreLostDuringAReplay) {
+  const wire::iwpm::Mapinfo record{.local = kLocal, .mapped = kLocal.with_port(12'345), .flags = 0};
+  mapper_.handle_overflow(now_);
+  say(record);
+  mapper_.handle_overflow(now_);  // what follows is still of the first replay
+  say(record);
+  say(wire::iwpm::MapinfoCount{0, 2});
+  ASSERT_TRUE(last<wire::iwpm::MapinfoRequest>().has_value());
+  say(record);
+  say(record);
+  say(wire::iwpm::MapinfoCount{0, 2});
+  EXPECT_EQ(users(kLocal), 2U);
+  say(record);  // not asked for
+  EXPECT_EQ(users(kLocal), 2U);
+}
+
+TEST_F(IwpmMapper, AsksAgainWhenTheNumberOfMappingsIsLost) {
+  mapper_.handle_overflow(now_);
+  const std::size_t told = services_.kernel.size();
+  pass(Duration::milliseconds(300));
+  EXPECT_EQ(services_.kernel.size(), told + 1);
+  EXPECT_TRUE(last<wire::iwpm::MapinfoRequest>().has_value());
+  say(wire::iwpm::MapinfoCount{0, 0});
+  pass(Duration::seconds(1));
+  EXPECT_EQ(services_.kernel.size(), told + 2);
 }
 
 TEST(IwpmMapperStart, TakesAKernelThatDoesNotAnswerForVersion3) {
@@ -318,6 +347,12 @@ TEST(IwpmMapperStart, TakesAKernelThatDoesNotAnswerForVersion3) {
   }
   EXPECT_EQ(mapper.abi().value_or(0), 3);
   EXPECT_EQ(services.kernel.size(), 3U + 2U);  // hellos, and both clients are asked for mappings
+  // Linux says nothing when it has no mappings: the mapper asks some times, and rests.
+  for (int turn = 0; turn < 4; ++turn) {
+    now = now + Duration::milliseconds(300);
+    mapper.handle_timeout(now);
+  }
+  EXPECT_EQ(services.kernel.size(), 3U + 2U * 4U);
   EXPECT_EQ(mapper.poll_deadline(), Instant::never());
 }
 
