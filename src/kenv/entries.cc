@@ -1,5 +1,6 @@
 // Entries of a module: those of proc_fs, and attributes of devices.
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <condition_variable>
@@ -169,10 +170,13 @@ class OpenFile {
   if (count < 0 || static_cast<std::size_t>(count) > page.size()) {
     return {.status = count < 0 ? count : -EIO, .text = {}};
   }
-  return {.status = count, .text = {page.data(), static_cast<std::size_t>(count)}};
+  return {
+      .status = count, .text = {page.data(), static_cast<std::size_t>(count)}
+  };
 }
 
-void collect(const proc_dir_entry& folder, const std::string& before, std::vector<std::string>& to) {
+void collect(const proc_dir_entry& folder, const std::string& before,
+             std::vector<std::string>& to) {
   for (const auto& [name, entry] : folder.entries) {
     if (entry->is_folder) {
       collect(*entry, before + name + "/", to);

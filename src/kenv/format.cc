@@ -83,10 +83,11 @@ bool print_pointer(std::string& to, const char*& at, const void* pointer, int wi
   };
   constexpr int kMacBytes = 6;
   if (begins("e")) {
-    to += IS_ERR(pointer) ? strerrorname_np(static_cast<int>(-PTR_ERR(pointer))) == nullptr
-                                ? fmt::format("{}", PTR_ERR(pointer))
-                                : fmt::format("-{}", strerrorname_np(static_cast<int>(-PTR_ERR(pointer))))
-                          : fmt::format("{}", pointer);
+    to += IS_ERR(pointer)
+              ? strerrorname_np(static_cast<int>(-PTR_ERR(pointer))) == nullptr
+                    ? fmt::format("{}", PTR_ERR(pointer))
+                    : fmt::format("-{}", strerrorname_np(static_cast<int>(-PTR_ERR(pointer))))
+              : fmt::format("{}", pointer);
   } else if (IS_ERR_OR_NULL(pointer)) {
     return false;
   } else if (begins("I4") || begins("i4")) {

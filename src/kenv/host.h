@@ -26,10 +26,10 @@ WEFT_KENV_HOST std::vector<ParameterDescription> parameters();
 /// value of its type.
 WEFT_KENV_HOST Result<void> set_parameter(std::string_view name, std::string_view value);
 
-/// Loads the shared object, whose constructors say what it has, and names the module after the file.
-/// Io: it cannot be loaded, or has no module_init.
+/// Loads the shared object, whose constructors say what it has, and names the module after the
+/// file. Io: it cannot be loaded, or has no module_init.
 WEFT_KENV_HOST Result<void> load_module(const std::string& path);
-[[nodiscard]] WEFT_KENV_HOST std::string module_name();
+[[nodiscard]] WEFT_KENV_HOST std::string name_of_module();
 /// What its module_init returned: 0, or a negative error number.
 [[nodiscard]] WEFT_KENV_HOST int start_module();
 /// Busy: it has users. Else runs module_exit. NotSupported: it has none, and stays.

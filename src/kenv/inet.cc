@@ -18,7 +18,7 @@
 #include <linux/netdevice.h>
 #include <linux/random.h>
 
-struct net init_net {};
+struct net init_net{};
 
 namespace {
 

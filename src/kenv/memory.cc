@@ -63,8 +63,9 @@ void* kmalloc(size_t size, gfp_t flags) {
   if (size == 0) {
     return ZERO_SIZE_PTR;
   }
-  const std::size_t align =
-      std::has_single_bit(size) ? std::clamp<std::size_t>(size, ARCH_KMALLOC_MINALIGN, PAGE_SIZE) : ARCH_KMALLOC_MINALIGN;
+  const std::size_t align = std::has_single_bit(size)
+                                ? std::clamp<std::size_t>(size, ARCH_KMALLOC_MINALIGN, PAGE_SIZE)
+                                : ARCH_KMALLOC_MINALIGN;
   return allocate(size, align, flags);
 }
 
@@ -104,8 +105,10 @@ struct kmem_cache* kmem_cache_create(const char* name, unsigned size, unsigned a
 void kmem_cache_destroy(struct kmem_cache* cache) {
   const std::unique_ptr<kmem_cache> ends{cache};
   if (cache != nullptr) {
-    WARN(cache->objects != 0, "kmem_cache %s: %ld objects are left", cache->name.c_str(),
-         cache->objects.load());
+    if (const long left = cache->objects; left != 0) {
+      weft_kenv_warn(__FILE__, __LINE__, "kmem_cache %s: %ld objects are left", cache->name.c_str(),
+                     left);
+    }
   }
 }
 

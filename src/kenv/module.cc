@@ -12,6 +12,8 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include <linux/module.h>
@@ -19,7 +21,7 @@
 
 #include "kenv/host.h"
 
-struct module weft_kenv_module {};
+decltype(weft_kenv_module) weft_kenv_module{};
 
 namespace weft::kenv {
 namespace {
@@ -59,8 +61,7 @@ template <class Number>
 int store_signed(const char* text, std::byte* to) {
   long number = 0;
   const int error = kstrtol(text, 0, &number);
-  return error == 0 && (number < std::numeric_limits<Number>::min() ||
-                        number > std::numeric_limits<Number>::max())
+  return error == 0 && !std::in_range<Number>(number)
              ? -ERANGE
              : store(error, static_cast<Number>(number), to);
 }
@@ -69,7 +70,7 @@ template <class Number>
 int store_unsigned(const char* text, std::byte* to) {
   unsigned long long number = 0;
   const int error = kstrtoull(text, 0, &number);
-  return error == 0 && number > std::numeric_limits<Number>::max()
+  return error == 0 && !std::in_range<Number>(number)
              ? -ERANGE
              : store(error, static_cast<Number>(number), to);
 }
@@ -92,17 +93,17 @@ struct Type {
   std::string_view what;
 };
 constexpr auto kTypes = std::to_array<Type>({
-    {"byte",    store_unsigned<unsigned char>,      "a number from 0 to 255"             },
-    {"short",   store_signed<short>,                "a number of 16 bits"                },
-    {"ushort",  store_unsigned<unsigned short>,     "a number from 0 to 65535"           },
-    {"int",     store_signed<int>,                  "a number of 32 bits"                },
-    {"uint",    store_unsigned<unsigned>,           "a number of 32 bits without a sign" },
-    {"long",    store_signed<long>,                 "a number of 64 bits"                },
-    {"ulong",   store_unsigned<unsigned long>,      "a number of 64 bits without a sign" },
-    {"ullong",  store_unsigned<unsigned long long>, "a number of 64 bits without a sign" },
-    {"bool",    store_bool<false>,                  "y or n"                             },
-    {"invbool", store_bool<true>,                   "y or n"                             },
-    {"charp",   store_text,                         "a text"                             },
+    {"byte",    store_unsigned<unsigned char>,      "a number from 0 to 255"            },
+    {"short",   store_signed<short>,                "a number of 16 bits"               },
+    {"ushort",  store_unsigned<unsigned short>,     "a number from 0 to 65535"          },
+    {"int",     store_signed<int>,                  "a number of 32 bits"               },
+    {"uint",    store_unsigned<unsigned>,           "a number of 32 bits without a sign"},
+    {"long",    store_signed<long>,                 "a number of 64 bits"               },
+    {"ulong",   store_unsigned<unsigned long>,      "a number of 64 bits without a sign"},
+    {"ullong",  store_unsigned<unsigned long long>, "a number of 64 bits without a sign"},
+    {"bool",    store_bool<false>,                  "y or n"                            },
+    {"invbool", store_bool<true>,                   "y or n"                            },
+    {"charp",   store_text,                         "a text"                            },
 });
 
 [[nodiscard]] const Type* find_type(std::string_view name) {
@@ -163,7 +164,7 @@ std::vector<ParameterDescription> parameters() {
 Result<void> set_parameter(std::string_view name, std::string_view value) {
   const auto found = the_module().parameters.find(name);
   if (found == the_module().parameters.end()) {
-    return fail(ErrorCode::NotFound, "{} has no parameter {}: {}", module_name(), name,
+    return fail(ErrorCode::NotFound, "{} has no parameter {}: {}", name_of_module(), name,
                 known_parameters());
   }
   const Parameter& parameter = found->second;
@@ -196,7 +197,8 @@ Result<void> load_module(const std::string& path) {
   strscpy(&weft_kenv_module.name[0], file.stem().c_str(), sizeof weft_kenv_module.name);
   if (dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
     const char* const why = dlerror();
-    return fail(ErrorCode::Io, "{} cannot be loaded: {}", path, why != nullptr ? why : "no reason given");
+    return fail(ErrorCode::Io, "{} cannot be loaded: {}", path,
+                why != nullptr ? why : "no reason given");
   }
   if (the_module().init == nullptr) {
     return fail(ErrorCode::Io, "{} is no module: it has no module_init()", path);
@@ -204,20 +206,21 @@ Result<void> load_module(const std::string& path) {
   return {};
 }
 
-std::string module_name() { return &weft_kenv_module.name[0]; }
+std::string name_of_module() { return &weft_kenv_module.name[0]; }
 
 int start_module() { return the_module().init(); }
 
 Result<void> stop_module() {
   if (the_module().exit == nullptr) {
-    return fail(ErrorCode::NotSupported, "{} has no module_exit(), so that it stays", module_name());
+    return fail(ErrorCode::NotSupported, "{} has no module_exit(), so that it stays",
+                name_of_module());
   }
   int unused = 0;
   constexpr int kGone = -1;
   if (!__atomic_compare_exchange_n(&weft_kenv_module.uses.counter, &unused, kGone, false,
                                    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-    return fail(ErrorCode::Busy, "{} is in use: {} calls or objects of it are there", module_name(),
-                unused);
+    return fail(ErrorCode::Busy, "{} is in use: {} calls or objects of it are there",
+                name_of_module(), unused);
   }
   the_module().exit();
   return {};

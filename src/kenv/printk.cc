@@ -9,12 +9,14 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include <linux/bug.h>
+#include <linux/jiffies.h>
 #include <linux/kernel.h>
+#include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
-#include <linux/slab.h>
 
 #include "kenv/format.h"
 #include "kenv/host.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -25,9 +26,7 @@ struct Text {
   int (*show)(seq_file*, void*){};  // of single_open()
 };
 
-[[nodiscard]] Text& text_of(seq_file* seq) {
-  return *static_cast<Text*>(static_cast<void*>(seq));
-}
+[[nodiscard]] Text& text_of(seq_file* seq) { return *static_cast<Text*>(static_cast<void*>(seq)); }
 
 int open_text(file* file, const seq_operations* op, int (*show)(seq_file*, void*), void* data) {
   auto made = std::make_unique<Text>();

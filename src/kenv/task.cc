@@ -4,11 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
+#include <cstdarg>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -19,8 +18,6 @@
 #include <linux/kernel.h>
 #include <linux/kthread.h>
 #include <linux/sched.h>
-
-#include "os/clock.h"
 
 struct weft_kenv_thread {
   std::mutex mutex;  // of what follows
@@ -56,9 +53,7 @@ thread_local task_struct* the_current = nullptr;
   return state == TASK_RUNNING || ((state & TASK_INTERRUPTIBLE) != 0 && has_signal(task));
 }
 
-void name_thread(const task_struct& task) {
-  pthread_setname_np(pthread_self(), &task.comm[0]);
-}
+void name_thread(const task_struct& task) { pthread_setname_np(pthread_self(), &task.comm[0]); }
 
 void serve_kthread(task_struct* task) {
   the_current = task;

@@ -94,7 +94,9 @@ int kstrtouint(const char* text, unsigned base, unsigned* to) {
 }
 int kstrtou16(const char* text, unsigned base, u16* to) { return parse_unsigned(text, base, to); }
 int kstrtou8(const char* text, unsigned base, u8* to) { return parse_unsigned(text, base, to); }
-int kstrtoll(const char* text, unsigned base, long long* to) { return parse_signed(text, base, to); }
+int kstrtoll(const char* text, unsigned base, long long* to) {
+  return parse_signed(text, base, to);
+}
 int kstrtol(const char* text, unsigned base, long* to) { return parse_signed(text, base, to); }
 int kstrtoint(const char* text, unsigned base, int* to) { return parse_signed(text, base, to); }
 
@@ -151,8 +153,8 @@ bool sysfs_streq(const char* a, const char* b) {
 void* memchr_inv(const void* from, int c, size_t size) {
   const auto* const bytes = static_cast<const unsigned char*>(from);
   const auto* const end = bytes + size;
-  const auto* const found =
-      std::find_if(bytes, end, [&](unsigned char byte) { return byte != static_cast<unsigned char>(c); });
+  const auto* const found = std::find_if(
+      bytes, end, [&](unsigned char byte) { return byte != static_cast<unsigned char>(c); });
   return found == end ? nullptr : const_cast<unsigned char*>(found);
 }
 
@@ -174,7 +176,8 @@ void* kmemdup(const void* from, size_t size, gfp_t flags) {
 }
 
 char* kstrdup(const char* text, gfp_t flags) {
-  return text == nullptr ? nullptr : static_cast<char*>(kmemdup(text, std::strlen(text) + 1, flags));
+  return text == nullptr ? nullptr
+                         : static_cast<char*>(kmemdup(text, std::strlen(text) + 1, flags));
 }
 
 char* kstrndup(const char* text, size_t most, gfp_t flags) {

@@ -128,7 +128,8 @@ void udelay(unsigned long us) {
   }
 }
 
-void timer_setup(struct timer_list* timer, void (*function)(struct timer_list*), unsigned /*flags*/) {
+void timer_setup(struct timer_list* timer, void (*function)(struct timer_list*),
+                 unsigned /*flags*/) {
   *timer = timer_list{.expires = 0, .function = function, .is_pending = false};
 }
 

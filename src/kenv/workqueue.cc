@@ -63,7 +63,8 @@ namespace {
 
 /// The first that does not run already; end: none.
 [[nodiscard]] auto next_item(workqueue_struct& queue) {
-  return std::ranges::find_if(queue.items, [&](const Item& item) { return !runs(queue, item.work); });
+  return std::ranges::find_if(queue.items,
+                              [&](const Item& item) { return !runs(queue, item.work); });
 }
 
 void serve(workqueue_struct* queue) {
@@ -97,7 +98,8 @@ void serve(workqueue_struct* queue) {
 void enqueue(workqueue_struct& queue, work_struct& work) {
   work.queue = &queue;
   queue.items.push_back({.work = &work, .sequence = ++state().last});
-  if (queue.idle == 0 && queue.threads < queue.most_threads) {
+  // Each has a thread where there may be one: works may wait for each other.
+  if (queue.items.size() > queue.idle && queue.threads < queue.most_threads) {
     try {
       std::thread{serve, &queue}.detach();
       ++queue.threads;
@@ -188,7 +190,9 @@ struct workqueue_struct* alloc_workqueue(const char* format, unsigned flags, int
   vscnprintf(name.data(), name.size(), format, arguments);
   va_end(arguments);
   const bool is_ordered = (flags & WEFT_KENV_WQ_ORDERED) != 0;
-  const int most = is_ordered ? 1 : max_active > 0 ? std::min<int>(max_active, WQ_MAX_ACTIVE) : WQ_DFL_ACTIVE;
+  const int most = is_ordered       ? 1
+                   : max_active > 0 ? std::min<int>(max_active, WQ_MAX_ACTIVE)
+                                    : WQ_DFL_ACTIVE;
   return make_queue(name.data(), static_cast<std::size_t>(most));
 }
 

@@ -15,10 +15,8 @@
 #include "os/run_directory.h"
 #include "programs/module/service.h"
 
-namespace weft::programs::module {
+namespace weft::programs::modules {
 namespace {
-
-constexpr int kFailed = 1;
 
 /// The weft command beside this program: installed in one folder, in a tree of builds in two.
 [[nodiscard]] std::string weft_command() {
@@ -32,11 +30,6 @@ constexpr int kFailed = 1;
   return "weft";
 }
 
-[[nodiscard]] int print_error(const Error& error) {
-  fmt::print(stderr, "weft module: {}\n", error.reason);
-  return kFailed;
-}
-
 [[nodiscard]] std::string fabric_of(const std::string& asked) {
   return asked.empty() ? os::fabric_of_environment() : asked;
 }
@@ -44,18 +37,18 @@ constexpr int kFailed = 1;
 [[nodiscard]] Result<Place> find(const Target& target) {
   std::vector<Place> places = find_places(fabric_of(target.fabric));
   std::erase_if(places, [&](const Place& place) {
-    return place.module != target.module || (!target.host.empty() && place.host != target.host);
+    return place.name != target.name || (!target.host.empty() && place.host != target.host);
   });
   if (places.empty()) {
     return fail(ErrorCode::NotFound, "{} is not loaded{}; `weft module list` says what is",
-                target.module, target.host.empty() ? "" : " on " + target.host);
+                target.name, target.host.empty() ? "" : " on " + target.host);
   }
   if (places.size() > 1) {
     std::string hosts;
     for (const Place& place : places) {
       hosts += (hosts.empty() ? "" : ", ") + place.host;
     }
-    return fail(ErrorCode::InvalidArgument, "{} is loaded on {}: say --host", target.module, hosts);
+    return fail(ErrorCode::InvalidArgument, "{} is loaded on {}: say --host", target.name, hosts);
   }
   return places.front();
 }
@@ -84,9 +77,9 @@ int run(const RunOptions& options) {
   if (!options.fabric.empty()) {
     command.insert(command.end(), {"--name", options.fabric});
   }
-  command.insert(command.end(),
-                 {options.host, "--",
-                  std::filesystem::read_symlink("/proc/self/exe", error).string(), "run"});
+  command.insert(
+      command.end(),
+      {options.host, "--", std::filesystem::read_symlink("/proc/self/exe", error).string(), "run"});
   if (options.shows_debug) {
     command.emplace_back("--debug");
   }
@@ -104,14 +97,15 @@ int run(const RunOptions& options) {
 
 int list(const std::string& fabric) {
   std::vector<Place> places = find_places(fabric_of(fabric));
-  std::ranges::sort(places, {}, [](const Place& place) { return std::pair{place.host, place.module}; });
+  std::ranges::sort(places, {},
+                    [](const Place& place) { return std::pair{place.host, place.name}; });
   for (const Place& place : places) {
     const auto socket = connect_to(place);
-    const auto answer = socket ? exchange(socket->get(), {.operation = Operation::Describe,
-                                                          .entry = {},
-                                                          .text = {}})
-                               : std::unexpected(socket.error());
-    fmt::print("{} {} pid {} entries: {}\n", place.host, place.module,
+    const auto answer =
+        socket
+            ? exchange(socket->get(), {.operation = Operation::Describe, .entry = {}, .text = {}})
+            : std::unexpected(socket.error());
+    fmt::print("{} {} pid {} entries: {}\n", place.host, place.name,
                socket ? peer_of(socket->get()) : 0,
                answer ? answer->text : "(" + answer.error().reason + ")");
   }
@@ -138,4 +132,4 @@ int ask(const Target& target, const Request& request) {
   return 0;
 }
 
-}  // namespace weft::programs::module
+}  // namespace weft::programs::modules

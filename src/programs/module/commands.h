@@ -5,7 +5,7 @@
 
 #include "programs/module/control.h"
 
-namespace weft::programs::module {
+namespace weft::programs::modules {
 
 struct RunOptions {
   std::string file;
@@ -22,10 +22,10 @@ struct RunOptions {
 struct Target {
   std::string fabric;
   std::string host;
-  std::string module;
+  std::string name;
 };
 [[nodiscard]] int list(const std::string& fabric);
 /// Asks the module's process, and prints what it answers.
 [[nodiscard]] int ask(const Target& target, const Request& request);
 
-}  // namespace weft::programs::module
+}  // namespace weft::programs::modules

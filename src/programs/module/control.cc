@@ -15,7 +15,7 @@
 
 #include "os/run_directory.h"
 
-namespace weft::programs::module {
+namespace weft::programs::modules {
 namespace {
 
 constexpr std::string_view kPrefix = "weft-module/";
@@ -105,7 +105,7 @@ Result<Answer> decode_answer(std::string_view bytes) {
 }
 
 std::string socket_name(const Place& place) {
-  return fmt::format("{}{}/{}/{}", prefix(), place.fabric, place.host, place.module);
+  return fmt::format("{}{}/{}/{}", prefix(), place.fabric, place.host, place.name);
 }
 
 Result<Place> place_of(std::string_view socket_name) {
@@ -121,7 +121,7 @@ Result<Place> place_of(std::string_view socket_name) {
   }
   return Place{.fabric = std::string{rest.substr(0, host)},
                .host = std::string{rest.substr(host + 1, name - host - 1)},
-               .module = std::string{rest.substr(name + 1)}};
+               .name = std::string{rest.substr(name + 1)}};
 }
 
 Result<os::UniqueFd> listen_at(const Place& place) {
@@ -137,8 +137,8 @@ Result<os::UniqueFd> listen_at(const Place& place) {
   if (bind(made->get(), generic(*address), address->size) != 0) {
     if (errno == EADDRINUSE) {
       return fail(ErrorCode::NameTaken,
-                  "{} is loaded on {} already; `weft module remove {}` takes it away", place.module,
-                  place.host, place.module);
+                  "{} is loaded on {} already; `weft module remove {}` takes it away", place.name,
+                  place.host, place.name);
     }
     return std::unexpected(system_error("bind"));
   }
@@ -179,11 +179,10 @@ Result<os::UniqueFd> connect_to(const Place& place) {
     return made;
   }
   if (connect(made->get(), generic(*address), address->size) != 0) {
-    return fail(ErrorCode::NotFound, "{} is not loaded on {}", place.module, place.host);
+    return fail(ErrorCode::NotFound, "{} is not loaded on {}", place.name, place.host);
   }
   if (!is_own_user(made->get())) {
-    return fail(ErrorCode::PermissionDenied, "{} on {} is another user's", place.module,
-                place.host);
+    return fail(ErrorCode::PermissionDenied, "{} on {} is another user's", place.name, place.host);
   }
   return made;
 }
@@ -197,7 +196,8 @@ Result<void> send_message(int socket, std::string_view bytes) {
     return fail(ErrorCode::InvalidArgument, "{} bytes; a message has {} at most", bytes.size(),
                 kMostBytes);
   }
-  if (send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(bytes.size())) {
+  if (send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(bytes.size())) {
     return std::unexpected(system_error("send"));
   }
   return {};
@@ -216,4 +216,4 @@ Result<std::string> receive_message(int socket) {
   return bytes;
 }
 
-}  // namespace weft::programs::module
+}  // namespace weft::programs::modules

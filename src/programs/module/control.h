@@ -16,13 +16,13 @@
 #include "base/result.h"
 #include "os/unique_fd.h"
 
-namespace weft::programs::module {
+namespace weft::programs::modules {
 
 /// Where a module is loaded.
 struct Place {
   std::string fabric;
   std::string host;
-  std::string module;
+  std::string name;
   bool operator==(const Place&) const = default;
 };
 
@@ -48,8 +48,8 @@ inline constexpr std::size_t kMostBytes = 128U << 10;  ///< policy: of a message
 [[nodiscard]] std::string encode(const Answer& answer);
 [[nodiscard]] Result<Answer> decode_answer(std::string_view bytes);
 
-/// The name of a place's socket, without the zero that begins it; and back. The run directory's path
-/// is in it as a number, so that fabrics of others do not meet.
+/// The name of a place's socket, without the zero that begins it; and back. The run directory's
+/// path is in it as a number, so that fabrics of others do not meet.
 [[nodiscard]] std::string socket_name(const Place& place);
 /// NotFound: the name is none of this run directory's.
 [[nodiscard]] Result<Place> place_of(std::string_view socket_name);
@@ -69,4 +69,4 @@ inline constexpr std::size_t kMostBytes = 128U << 10;  ///< policy: of a message
 /// Io: the other end is gone.
 [[nodiscard]] Result<std::string> receive_message(int socket);
 
-}  // namespace weft::programs::module
+}  // namespace weft::programs::modules

@@ -5,16 +5,17 @@
 
 #include <string>
 
-namespace weft::programs::module {
+namespace weft::programs::modules {
 namespace {
 
 [[nodiscard]] Place place_of_test(const std::string& module) {
-  return {.fabric = fmt::format("control-test-{}", getpid()), .host = "h1", .module = module};
+  return {.fabric = fmt::format("control-test-{}", getpid()), .host = "h1", .name = module};
 }
 
 TEST(ModuleControl, RequestsComeOutAsTheyWentIn) {
-  const auto request = decode_request(encode(
-      Request{.operation = Operation::Write, .entry = "krping", .text = std::string{"a\0b\n", 4}}));
+  const auto request = decode_request(encode(Request{
+      .operation = Operation::Write, .entry = "krping", .text = std::string{"a\0b\n", 4}
+  }));
   ASSERT_TRUE(request);
   EXPECT_EQ(request->operation, Operation::Write);
   EXPECT_EQ(request->entry, "krping");
@@ -64,4 +65,4 @@ TEST(ModuleControl, NamesThatAreTooLongAreRefusedInWords) {
 }
 
 }  // namespace
-}  // namespace weft::programs::module
+}  // namespace weft::programs::modules

@@ -7,10 +7,10 @@ namespace {
 
 constexpr int kWrongUsage = 2;
 
-namespace module_ = weft::programs::module;
+namespace module_ = weft::programs::modules;
 
 void add_target(CLI::App& command, module_::Target& target) {
-  command.add_option("module", target.module, "The module, as `weft module list` names it")
+  command.add_option("module", target.name, "The module, as `weft module list` names it")
       ->required();
   command.add_option("--host", target.host, "Its host, where it is loaded on several");
   command.add_option("--name", target.fabric, "Name of the fabric");
@@ -23,12 +23,14 @@ int main(int count, char** arguments) {
       "Upper-layer protocols written for a kernel's RDMA API, as ordinary programs of hosts."};
   app.name("weft module");
   app.require_subcommand(1);
-  app.footer("Try:  weft up pair;  weft module run ./libblockd.so --host h1 bytes=1048576");
+  app.footer(
+      "Try:  weft up pair;  weft module run ./thing.so --host h1 depth=4;  weft module list");
   int status = 0;
 
   module_::RunOptions options;
   auto* const run = app.add_subcommand("run", "Load a module into a process, this one, of a host");
-  run->add_option("file", options.file, "A shared object, built as docs/ULP.md says")->required();
+  run->add_option("file", options.file, "A shared object, built as docs/guide/module.md says")
+      ->required();
   run->add_option("parameters", options.parameters, "As name=value");
   run->add_option("--host", options.host, "Default: the one that `weft exec` has put this on");
   run->add_option("--name", options.fabric, "Name of the fabric");

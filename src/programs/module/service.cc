@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <linux/errno.h>
 #include <linux/sched.h>
 
 #include <algorithm>
@@ -27,15 +28,10 @@
 #include "os/unique_fd.h"
 #include "programs/module/control.h"
 
-namespace weft::programs::module {
+namespace weft::programs::modules {
 namespace {
 
 constexpr int kFailed = 1;
-
-[[nodiscard]] int print_error(const Error& error) {
-  fmt::print(stderr, "weft module: {}\n", error.reason);
-  return kFailed;
-}
 
 [[nodiscard]] std::string name_of_error(long status) {
   const int number = static_cast<int>(-status);
@@ -109,7 +105,8 @@ class Service {
         call.thread.join();
       }
     }
-    std::erase_if(calls_, [](const Call& call) { return call.has_ended && !call.thread.joinable(); });
+    std::erase_if(calls_,
+                  [](const Call& call) { return call.has_ended && !call.thread.joinable(); });
     if (waits[0].revents != 0 && !is_removed_) {
       take();
     }
@@ -135,8 +132,8 @@ class Service {
     call.task = weft_kenv_current();
     if (const auto bytes = receive_message(call.socket.get())) {
       const auto request = decode_request(*bytes);
-      const Answer said = request ? run(call, *request)
-                                  : Answer{.is_done = false, .text = request.error().reason};
+      const Answer said =
+          request ? run(call, *request) : Answer{.is_done = false, .text = request.error().reason};
       if (!send_message(call.socket.get(), encode(said))) {
         static_cast<void>(send_message(
             call.socket.get(), encode(Answer{.is_done = false, .text = "the answer is too long"})));
@@ -174,12 +171,12 @@ class Service {
     if (result.status == -ENOENT) {
       const auto names = kenv::entries();
       return {.is_done = false,
-              .text = fmt::format("{} has no entry {}: it has {}", kenv::module_name(),
-                                  request.entry,
-                                  names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")))};
+              .text = fmt::format(
+                  "{} has no entry {}: it has {}", kenv::name_of_module(), request.entry,
+                  names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")))};
     }
     return {.is_done = false,
-            .text = fmt::format("{}: {}: {}", kenv::module_name(), request.entry,
+            .text = fmt::format("{}: {}: {}", kenv::name_of_module(), request.entry,
                                 name_of_error(result.status))};
   }
 
@@ -188,7 +185,7 @@ class Service {
       return {.is_done = false,
               .text = fmt::format("{} is in use: {} calls of its entries are under way; end those, "
                                   "or its process by SIGTERM",
-                                  kenv::module_name(), calls)};
+                                  kenv::name_of_module(), calls)};
     }
     const auto stopped = kenv::stop_module();
     if (!stopped) {
@@ -259,6 +256,11 @@ class Service {
 
 }  // namespace
 
+int print_error(const Error& error) {
+  fmt::print(stderr, "weft module: {}\n", error.reason);
+  return kFailed;
+}
+
 int serve(const ServeOptions& options) {
   sigset_t ends;  // blocked before there are threads, which inherit it
   sigemptyset(&ends);
@@ -268,8 +270,9 @@ int serve(const ServeOptions& options) {
   kenv::show_debug_messages(options.shows_debug);
   const char* const host = std::getenv("WEFT_HOST");
   if (host == nullptr || *host == '\0') {
-    return print_error({ErrorCode::InvalidArgument,
-                        "a module runs on a host of a fabric: say --host, or run it by `weft exec`"});
+    return print_error(
+        {ErrorCode::InvalidArgument,
+         "a module runs on a host of a fabric: say --host, or run it by `weft exec`"});
   }
   if (const auto loaded = kenv::load_module(options.file); !loaded) {
     return print_error(loaded.error());
@@ -277,20 +280,19 @@ int serve(const ServeOptions& options) {
   if (const auto set = set_parameters(options.parameters); !set) {
     return print_error(set.error());
   }
-  auto listener = listen_at({.fabric = os::fabric_of_environment(),
-                             .host = host,
-                             .module = kenv::module_name()});
+  auto listener = listen_at(
+      {.fabric = os::fabric_of_environment(), .host = host, .name = kenv::name_of_module()});
   if (!listener) {
     return print_error(listener.error());
   }
   if (const int status = kenv::start_module(); status != 0) {
     kenv::end_line();
-    return print_error({ErrorCode::Io, fmt::format("{} does not begin: {}", kenv::module_name(),
+    return print_error({ErrorCode::Io, fmt::format("{} does not begin: {}", kenv::name_of_module(),
                                                    name_of_error(status))});
   }
-  fmt::print("{} is loaded on {}\n", kenv::module_name(), host);
+  fmt::print("{} is loaded on {}\n", kenv::name_of_module(), host);
   std::fflush(stdout);
   return Service{*std::move(listener)}.run();
 }
 
-}  // namespace weft::programs::module
+}  // namespace weft::programs::modules

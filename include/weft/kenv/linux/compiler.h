@@ -3,6 +3,14 @@
 /* Annotations of kernel sources. Those that would break headers of C++ are C's alone. */
 
 #define __user
+#define __must_check __attribute__((__warn_unused_result__))
+#define __printf(format, first) __attribute__((__format__(__printf__, format, first)))
+
+#ifndef __always_inline
+#define __always_inline inline __attribute__((__always_inline__))
+#endif
+
+#ifndef __cplusplus
 #define __kernel
 #define __iomem
 #define __force
@@ -21,20 +29,13 @@
 #define __randomize_layout
 #define __cold
 #define asmlinkage
-#define __must_check __attribute__((__warn_unused_result__))
 #define __maybe_unused __attribute__((__unused__))
 #define __always_unused __attribute__((__unused__))
 #define __packed __attribute__((__packed__))
 #define __aligned(x) __attribute__((__aligned__(x)))
 #define ____cacheline_aligned __attribute__((__aligned__(64)))
 #define ____cacheline_aligned_in_smp ____cacheline_aligned
-#define __printf(format, first) __attribute__((__format__(__printf__, format, first)))
-
-#ifndef __always_inline
-#define __always_inline inline __attribute__((__always_inline__))
-#endif
-
-#ifndef __cplusplus
+#define barrier() __asm__ __volatile__("" ::: "memory")
 #define noinline __attribute__((__noinline__))
 #define fallthrough __attribute__((__fallthrough__))
 #define likely(x) __builtin_expect(!!(x), 1)
@@ -45,7 +46,6 @@
 #define READ_ONCE(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define WRITE_ONCE(x, value) __atomic_store_n(&(x), (value), __ATOMIC_RELAXED)
 
-#define barrier() __asm__ __volatile__("" ::: "memory")
 #define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define smp_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #define smp_wmb() __atomic_thread_fence(__ATOMIC_RELEASE)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <linux/types.h>
+#include <linux/uaccess.h>
 
 struct inode {
 	void *i_private;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <linux/bits.h>
+#include <linux/bitops.h>
 #include <linux/bug.h>
 #include <linux/container_of.h>
 #include <linux/errno.h>

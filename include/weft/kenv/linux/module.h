@@ -10,19 +10,19 @@
 #include <linux/moduleparam.h>
 #include <linux/types.h>
 
-struct module {
+WEFT_KENV_BEGIN
+extern struct module {
 	char name[64];
 	atomic_t uses; /* while there are some it is not removed */
-};
+} weft_kenv_module;
 
-WEFT_KENV_BEGIN
-extern struct module weft_kenv_module;
 bool try_module_get(struct module *module);
 void __module_get(struct module *module);
 void module_put(struct module *module);
 WEFT_KENV_END
 
 #define THIS_MODULE (&weft_kenv_module)
+#undef KBUILD_MODNAME
 #define KBUILD_MODNAME (weft_kenv_module.name)
 #define module_name(module) ((module)->name)
 

@@ -41,10 +41,10 @@ WEFT_KENV_END
 
 #ifndef __cplusplus
 #define current (weft_kenv_current())
+#define yield() cond_resched()
 #endif
 #define set_current_state(state) weft_kenv_set_state(state)
 #define __set_current_state(state) weft_kenv_set_state(state)
-#define yield() cond_resched()
 
 static inline int signal_pending(struct task_struct *task)
 {
