@@ -74,6 +74,9 @@ Outcome<void> write_same(CommandContext&);
 Outcome<void> unmap(CommandContext&);
 Outcome<void> synchronize_cache(CommandContext&);
 Outcome<void> format_unit(CommandContext&);
+Outcome<void> sanitize(CommandContext&);       // sanitize.cc
+Outcome<void> extended_copy(CommandContext&);  // copy_commands.cc
+Outcome<void> receive_copy_results(CommandContext&);
 Outcome<void> persistent_reserve_in(CommandContext&);  // access_commands.cc
 Outcome<void> persistent_reserve_out(CommandContext&);
 Outcome<void> reserve(CommandContext&);

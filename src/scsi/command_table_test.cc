@@ -35,8 +35,8 @@ TEST(CommandTable, UnknownCodesActionsAndLengthsAreRefused) {
   EXPECT_EQ(code({}), SenseCode::InvalidCommandOperationCode);
   EXPECT_EQ(code(Bytes(6)), SenseCode::None);
   EXPECT_EQ(code(Bytes(5)), SenseCode::InvalidFieldInCdb);
-  EXPECT_EQ(code(bytes({0x83, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})),
-            SenseCode::InvalidCommandOperationCode);  // EXTENDED COPY
+  EXPECT_EQ(code(bytes({0x86, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})),
+            SenseCode::InvalidCommandOperationCode);  // ACCESS CONTROL IN
   EXPECT_EQ(code(bytes({0x5E, 9, 0, 0, 0, 0, 0, 0, 0, 0})), SenseCode::InvalidFieldInCdb);
   Bytes variable(32);
   store_number(variable, 0, 1, 0x7F);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "scsi/command_table.h"
+#include "scsi/third_party_copy.h"
 
 namespace weft::scsi {
 namespace {
@@ -19,7 +20,7 @@ ParameterData standard(const CommandContext& context) {
   ParameterData data;
   data.add(2, 0).add(1, 0x06);              // direct access block device, SPC-4
   data.add(1, 0x32).add(1, 96 - 5);         // NORMACA, HISUP, response data format 2
-  data.add(1, 0x30 | (protects ? 1u : 0));  // TPGS: implicit and explicit; PROTECT
+  data.add(1, 0x38 | (protects ? 1u : 0));  // TPGS: implicit and explicit; 3PC; PROTECT
   data.add(1, unit.ports.size() > 1 ? 0x10 : 0).add(1, 0x02);  // MULTIP; CMDQUE
   data.add_text(unit.options.vendor, 8).add_text(unit.options.product, 16);
   data.add_text(unit.options.revision, 4).add_zeroes(22);
@@ -84,7 +85,9 @@ ParameterData block_limits(const CommandContext& context) {  // SBC-3 §6.5.3
 
 ParameterData characteristics(const CommandContext& context) {  // SBC-3 §6.5.2
   ParameterData data(60);
-  data.set(0, 2, context.unit.device->geometry().rotates ? 7200 : 1);  // 1: does not rotate
+  const BlockGeometry geometry = context.unit.device->geometry();
+  data.set(0, 2, geometry.rotates ? 7200 : 1);      // 1: does not rotate
+  data.set(3, 1, geometry.can_discard ? 0x40 : 0);  // WABEREQ: erased blocks can be read
   return data;
 }
 
@@ -112,6 +115,7 @@ constexpr auto kVpdPages = std::to_array<VpdPage>({
     {0x80, serial               },
     {0x83, device_identification},
     {0x86, extended_inquiry     },
+    {0x8F, third_party_copy     },
     {0xB0, block_limits         },
     {0xB1, characteristics      },
     {0xB2, provisioning         },

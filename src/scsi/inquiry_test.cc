@@ -32,7 +32,7 @@ TEST(Inquiry, StandardDataSaysWhatTheUnitIs) {  // SPC-4 §6.6.2
   EXPECT_EQ(answer.completion.residual, 255 - 96);
   EXPECT_EQ(load32(answer.data, 0), 0x0000'0632u);
   EXPECT_EQ(load8(answer.data, 4), 91);
-  EXPECT_EQ(load8(answer.data, 5), 0x30);
+  EXPECT_EQ(load8(answer.data, 5), 0x38);
   EXPECT_EQ(load8(answer.data, 6), 0x10);  // two ports
   EXPECT_EQ(load8(answer.data, 7), 0x02);
   std::string text;
@@ -63,7 +63,7 @@ TEST(Inquiry, EveryListedPageIsThereAndNoOther) {  // SPC-4 §7.8.13
   Bench bench;
   const NexusId nexus = bench.open(1);
   const Answer list = inquire(bench, nexus, 0);
-  const std::vector<int> expected{0, 0x80, 0x83, 0x86, 0xB0, 0xB1, 0xB2};
+  const std::vector<int> expected{0, 0x80, 0x83, 0x86, 0x8F, 0xB0, 0xB1, 0xB2};
   ASSERT_EQ(list.data.size(), 4 + expected.size());
   for (int page = 0, found = 0; page < 256; ++page) {
     const Answer answer = inquire(bench, nexus, page);
@@ -110,7 +110,7 @@ TEST(Inquiry, LimitsAndProvisioningFollowTheDevice) {  // SBC-3 §6.5
   EXPECT_EQ(load8(thin.data, 6), 2);
   EXPECT_EQ(load16(inquire(bench, nexus, 0xB1).data, 4), 1);
   EXPECT_EQ(load8(inquire(bench, nexus, 0x86).data, 4), 0x3F);
-  EXPECT_EQ(load8(inquire(bench, nexus).data, 5), 0x31);
+  EXPECT_EQ(load8(inquire(bench, nexus).data, 5), 0x39);
 }
 
 }  // namespace

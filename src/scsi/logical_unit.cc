@@ -224,6 +224,9 @@ Outcome<void> LogicalUnit::prepare(Task& task, CommandContext& context) {
   if (state_.reservations.conflicts(context.nexus, reservation)) {
     return end_with(Status::ReservationConflict);
   }
+  if (const auto outcome = check_sanitize(context); !outcome) {
+    return outcome;
+  }
   if (const auto outcome = check_access_state(context); !outcome) {
     return outcome;
   }
@@ -261,7 +264,10 @@ Outcome<void> LogicalUnit::check_access_state(const CommandContext& context) con
 void LogicalUnit::start(Task& task, CommandContext& context, Work& work) {
   if (!context.aborts.empty() || context.saves.has_value()) {
     defer(task, context, work);
+  } else if (context.sanitize.has_value()) {
+    start_sanitize(task, *std::move(context.sanitize), work);
   } else if (context.media.has_value()) {
+    task.copy_list = context.copy_list;
     start_media(task, *std::move(context.media), work);
   } else {
     finish(task, work);
@@ -305,6 +311,11 @@ void LogicalUnit::defer(Task& task, CommandContext& context, Work& work) {
 }
 
 void LogicalUnit::end_media(Task& task, Work& work) {
+  if (task.command == nullptr) {
+    end_sanitize_pass(work);
+    return;
+  }
+  keep_copy_result(task);
   task.failure = task.media->failure();
   if (task.row->direction == DataDirection::In) {
     task.given_bytes = task.media->bytes_delivered();

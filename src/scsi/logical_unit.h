@@ -65,6 +65,7 @@ class LogicalUnit final : public std::enable_shared_from_this<LogicalUnit> {
 
  private:
   struct Task;
+  struct Sanitize;
   struct Work;
   struct Save {
     std::uint64_t number{};
@@ -86,6 +87,11 @@ class LogicalUnit final : public std::enable_shared_from_this<LogicalUnit> {
   void start_media(Task& task, MediaCommand media, Work& work);
   void defer(Task& task, CommandContext& context, Work& work);
   void end_media(Task& task, Work& work);
+  void keep_copy_result(const Task& task);
+  [[nodiscard]] Outcome<void> check_sanitize(const CommandContext& context) const;
+  void start_sanitize(Task& task, SanitizeOrder order, Work& work);
+  void begin_sanitize_pass();
+  void end_sanitize_pass(Work& work);
   void finish(Task& task, Work& work);
   void apply_check_condition(const Task& task, Work& work);
   void clear_aca(Work& work);
@@ -111,6 +117,7 @@ class LogicalUnit final : public std::enable_shared_from_this<LogicalUnit> {
   std::optional<NexusId> aca_;  // the faulted nexus
   RangeLocks<Task> ranges_;
   std::uint64_t saves_{};
+  std::unique_ptr<Sanitize> sanitize_;  // while one runs
 };
 
 }  // namespace weft::scsi

@@ -160,6 +160,7 @@ void LogicalUnit::reset(SenseCode code, const PendingPtr& pending, Work& work) {
   state_.stopped = false;
   for (auto& [id, nexus] : state_.nexuses) {
     nexus.attentions.establish(code);
+    nexus.copies.clear();
   }
 }
 
@@ -171,6 +172,12 @@ void LogicalUnit::abort_all(const PendingPtr& pending) {
     aca_.reset();
     abort_if([](const Task&) { return true; }, AbortedBy::Itself, pending, work);
     state_.nexuses.clear();
+    if (sanitize_ != nullptr) {
+      pending->add();
+      sanitize_->run.waiters.push_back(pending);
+      sanitize_->run.media->stop();
+      sanitize_->order.passes = 0;
+    }
   }
   perform(work);
 }

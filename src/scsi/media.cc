@@ -51,14 +51,21 @@ BlockRange MediaCommand::range() const {
   }
   const bool reads = kind == MediaKind::Read || kind == MediaKind::VerifyMedium ||
                      kind == MediaKind::VerifyData || kind == MediaKind::VerifyPattern;
-  if (kind != MediaKind::Unmap) {
+  if (kind != MediaKind::Unmap && kind != MediaKind::Copy) {
     return {.lba = lba, .blocks = blocks, .writes = !reads};
   }
   BlockRange all{.writes = true};
   std::uint64_t end = 0;
+  const auto include = [&](std::uint64_t first, std::uint64_t count) {
+    all.lba = end == 0 ? first : std::min(all.lba, first);
+    end = std::max(end, first + count);
+  };
   for (const BlockRange& extent : extents) {
-    all.lba = end == 0 ? extent.lba : std::min(all.lba, extent.lba);
-    end = std::max(end, extent.lba + extent.blocks);
+    include(extent.lba, extent.blocks);
+  }
+  for (const CopySegment& segment : segments) {
+    include(segment.source, segment.blocks);
+    include(segment.destination, segment.blocks);
   }
   all.blocks = end - all.lba;
   return all;
@@ -83,6 +90,7 @@ constinit const std::array<MediaRun::Plan, kMediaKinds> MediaRun::kPlans = [] {
   plan(MediaKind::WriteZeroes, {Zero});
   plan(MediaKind::Unmap, {Step::Unmap});
   plan(MediaKind::Flush, {Step::Flush});
+  plan(MediaKind::Copy, {Read, CheckMedium, TakeMedium, Write});
   return plans;
 }();
 
@@ -142,6 +150,7 @@ std::size_t MediaRun::chunk_blocks() const {
     case MediaKind::WritePattern:
     case MediaKind::Unmap:
     case MediaKind::Flush:
+    case MediaKind::Copy:
       break;
   }
   return kChunkBytes / command_.check.block_bytes;
@@ -154,10 +163,30 @@ bool MediaRun::begin_chunk() {
     chunk_ = done_ < command_.extents.size() ? 1 : 0;
   } else if (command_.kind == MediaKind::Flush) {
     chunk_ = done_ == 0 ? 1 : 0;
+  } else if (command_.kind == MediaKind::Copy) {
+    copy_ = next_copy();
+    chunk_ = copy_.blocks;
   } else {
     chunk_ = std::min<std::uint64_t>(command_.blocks - done_, chunk_blocks());
   }
   return chunk_ != 0;
+}
+
+// A segment whose blocks go up is copied from its end, so that none is overwritten before it is
+// read.
+CopySegment MediaRun::next_copy() const {
+  std::uint64_t before = done_;
+  for (const CopySegment& segment : command_.segments) {
+    if (before >= segment.blocks) {
+      before -= segment.blocks;
+      continue;
+    }
+    const std::uint64_t count = std::min<std::uint64_t>(segment.blocks - before, chunk_blocks());
+    const std::uint64_t first =
+        segment.destination > segment.source ? segment.blocks - before - count : before;
+    return {segment.source + first, segment.destination + first, count};
+  }
+  return {};
 }
 
 bool MediaRun::is_direct() const {
@@ -167,6 +196,10 @@ bool MediaRun::is_direct() const {
 
 ProtectionCheck MediaRun::check_at(std::uint64_t blocks) const {
   ProtectionCheck check = command_.check;
+  if (command_.kind == MediaKind::Copy) {
+    check.expected_reference = static_cast<std::uint32_t>(copy_.source);
+    return check;
+  }
   check.expected_reference = static_cast<std::uint32_t>(check.expected_reference + blocks);
   return check;
 }
@@ -204,6 +237,9 @@ bool MediaRun::begin(Step step) {
       return false;
     case Step::Combine:
       combine();
+      return false;
+    case Step::TakeMedium:
+      take_medium();
       return false;
     case Step::WriteFilled:
       fill_pattern();
@@ -276,6 +312,9 @@ void MediaRun::fill_pattern() {
 void MediaRun::prepare_read() {
   const std::size_t bytes = chunk_ * command_.check.block_bytes;
   request_.operation = BlockOperation::Read;
+  if (command_.kind == MediaKind::Copy) {
+    request_.lba = copy_.source;
+  }
   if (command_.kind == MediaKind::Read && is_direct()) {
     request_.read_into = buffers_.data_in.first(bytes);
     return;
@@ -290,6 +329,9 @@ void MediaRun::prepare_read() {
 
 void MediaRun::prepare_write() {
   request_.operation = BlockOperation::Write;
+  if (command_.kind == MediaKind::Copy) {
+    request_.lba = copy_.destination;
+  }
   request_.write_from = source_;
   request_.tuples_from = has_tuples() ? ByteSpan{source_tuples_} : ByteSpan{};
 }
@@ -356,6 +398,33 @@ void MediaRun::combine() {  // SBC-3 §5.7
   source_ = source_copy_;
   if (has_tuples()) {
     generate_protection(check_at(done_), source_, source_tuples_);
+  }
+}
+
+// Application tags go along; guards and reference tags are those of the destination.
+void MediaRun::take_medium() {
+  source_ = medium_;
+  if (!has_tuples()) {
+    return;
+  }
+  ProtectionCheck check = command_.check;
+  check.expected_reference = static_cast<std::uint32_t>(copy_.destination);
+  source_tuples_.resize(chunk_ * kTupleBytes);
+  generate_protection(check, source_, source_tuples_);
+  for (std::size_t i = 0; i < chunk_; ++i) {
+    const MutableByteSpan octets = MutableByteSpan{source_tuples_}.subspan(i * kTupleBytes);
+    ProtectionTuple tuple = load_tuple(octets);
+    tuple.application_tag =
+        load_tuple(ByteSpan{medium_tuples_}.subspan(i * kTupleBytes)).application_tag;
+    store_tuple(octets, tuple);
+  }
+}
+
+// What a copy manager meets on the way is a failure of a copy target (SPC-4 §5.17.7.4).
+void MediaRun::fail_with(const Sense& sense) {
+  failure_ = Failure{.sense = sense};
+  if (command_.kind == MediaKind::Copy) {
+    failure_->sense = {.key = SenseKey::CopyAborted, .code = SenseCode::ThirdPartyDeviceFailure};
   }
 }
 

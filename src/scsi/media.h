@@ -29,8 +29,16 @@ enum class MediaKind : std::uint8_t {
   WriteZeroes,      ///< WRITE SAME of zeroes, with or without UNMAP; FORMAT UNIT
   Unmap,
   Flush,
+  Copy,  ///< EXTENDED COPY: segment after segment
 };
-inline constexpr std::size_t kMediaKinds = 12;
+inline constexpr std::size_t kMediaKinds = 13;
+
+/// Blocks of a unit that go elsewhere on it. May overlap: it ends with what was at the source.
+struct CopySegment {
+  std::uint64_t source{};
+  std::uint64_t destination{};
+  std::uint64_t blocks{};
+};
 
 struct MediaCommand {
   MediaKind kind{};
@@ -38,10 +46,11 @@ struct MediaCommand {
   std::uint64_t blocks{};
   bool force_unit_access{};
   bool may_unmap{};
-  bool transfers_tuples{};            ///< blocks in the buffers have their tuples behind them
-  bool check_medium{};                ///< compare tuples of the medium with `check`
-  ProtectionCheck check{};            ///< type None: the medium has no tuples
-  std::vector<BlockRange> extents{};  ///< Unmap: instead of lba and blocks
+  bool transfers_tuples{};              ///< blocks in the buffers have their tuples behind them
+  bool check_medium{};                  ///< compare tuples of the medium with `check`
+  ProtectionCheck check{};              ///< type None: the medium has no tuples
+  std::vector<BlockRange> extents{};    ///< Unmap: instead of lba and blocks
+  std::vector<CopySegment> segments{};  ///< Copy: their sum is `blocks`, `lba` is not used
 
   /// Blocks that no other command may write, or even read, meanwhile.
   [[nodiscard]] BlockRange range() const;
@@ -79,6 +88,8 @@ class MediaRun final : private BlockClient {
 
   [[nodiscard]] const std::optional<Failure>& failure() const { return failure_; }
   [[nodiscard]] std::size_t bytes_delivered() const { return delivered_; }
+  /// Blocks, or extents, of the chunks that are done.
+  [[nodiscard]] std::uint64_t done() const { return done_; }
 
  private:
   enum class Step : std::uint8_t {
@@ -91,7 +102,8 @@ class MediaRun final : private BlockClient {
     Deliver,
     Compare,
     ComparePattern,
-    Combine,  // what was read, OR data-out, is what to write
+    Combine,     // what was read, OR data-out, is what to write
+    TakeMedium,  // what was read is what to write
     Write,
     WriteFilled,  // as Write, of blocks that repeat the pattern
     Zero,
@@ -105,6 +117,7 @@ class MediaRun final : private BlockClient {
   void handle_block_result(BlockRequest& request, const BlockResult& result) override;
   [[nodiscard]] bool begin_chunk();
   [[nodiscard]] std::size_t chunk_blocks() const;
+  [[nodiscard]] CopySegment next_copy() const;
   [[nodiscard]] bool has_tuples() const { return command_.check.type != ProtectionType::None; }
   [[nodiscard]] bool is_direct() const;
   [[nodiscard]] ProtectionCheck check_at(std::uint64_t blocks) const;
@@ -118,9 +131,10 @@ class MediaRun final : private BlockClient {
   void deliver();
   void compare(std::size_t pattern_blocks);
   void combine();
+  void take_medium();
   void fail_check(const ProtectionError& error);
   void fail_device(const BlockResult& result);
-  void fail_with(const Sense& sense) { failure_ = Failure{.sense = sense}; }
+  void fail_with(const Sense& sense);
 
   BlockDevice& device_;
   MediaCommand command_;
@@ -136,6 +150,7 @@ class MediaRun final : private BlockClient {
   std::size_t step_{};
   std::uint64_t done_{};   // blocks of former chunks, or extents
   std::uint64_t chunk_{};  // blocks of this one
+  CopySegment copy_{};     // Copy: the same
   std::size_t delivered_{};
   std::optional<Failure> failure_;
 

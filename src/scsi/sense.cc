@@ -24,6 +24,15 @@ std::uint64_t key_specific(const FieldPointer& field) {
   return flags << 16 | field.octet;
 }
 
+// Or progress indication sense key specific data (SPC-4 §4.5.2.4.4).
+std::uint64_t key_specific(const Sense& sense) {
+  return sense.field.has_value() ? key_specific(*sense.field) : kSksv << 16 | *sense.progress;
+}
+
+bool has_key_specific(const Sense& sense) {
+  return sense.field.has_value() || sense.progress.has_value();
+}
+
 // SPC-4 §4.5.3. An INFORMATION that does not fit into 32 bits is left out, as VALID = 0 says.
 std::size_t put_fixed(MutableByteSpan out, const Sense& sense) {
   const bool valid = sense.information.has_value() &&
@@ -33,8 +42,8 @@ std::size_t put_fixed(MutableByteSpan out, const Sense& sense) {
   store_number(out, 3, 4, valid ? *sense.information : 0);
   store_number(out, 7, 1, kFixedBytes - 8);
   store_number(out, 12, 2, std::to_underlying(sense.code));
-  if (sense.field.has_value()) {
-    store_number(out, 15, 3, key_specific(*sense.field));
+  if (has_key_specific(sense)) {
+    store_number(out, 15, 3, key_specific(sense));
   }
   return kFixedBytes;
 }
@@ -50,9 +59,9 @@ std::size_t put_descriptors(MutableByteSpan out, const Sense& sense) {
     store_number(out, at + 4, 8, *sense.information);
     at += kInformationBytes;
   }
-  if (sense.field.has_value()) {
+  if (has_key_specific(sense)) {
     store_number(out, at, 2, 0x02'06);  // sense key specific descriptor
-    store_number(out, at + 4, 3, key_specific(*sense.field));
+    store_number(out, at + 4, 3, key_specific(sense));
     at += kKeySpecificBytes;
   }
   store_number(out, 7, 1, at - kHeaderBytes);

@@ -31,6 +31,7 @@ enum class SenseKey : std::uint8_t {
   IllegalRequest = 0x5,
   UnitAttention = 0x6,
   DataProtect = 0x7,
+  CopyAborted = 0xA,
   AbortedCommand = 0xB,
   Miscompare = 0xE,
 };
@@ -38,11 +39,17 @@ enum class SenseKey : std::uint8_t {
 /// ADDITIONAL SENSE CODE in the upper octet, its QUALIFIER in the lower (SPC-4 Annex F.2).
 enum class SenseCode : std::uint16_t {
   None = 0x0000,
+  OperationInProgress = 0x0016,
   TransitioningAccessState = 0x040A,
   StandbyAccessState = 0x040B,
   UnavailableAccessState = 0x040C,
   InitializingCommandRequired = 0x0402,
+  SanitizeInProgress = 0x041B,
+  UnreachableCopyTarget = 0x0804,
   WriteError = 0x0C00,
+  ThirdPartyDeviceFailure = 0x0D01,
+  CopyTargetDeviceNotReachable = 0x0D02,
+  IncorrectCopyTargetDeviceType = 0x0D03,
   InvalidFieldInCommandInformationUnit = 0x0E03,
   GuardCheckFailed = 0x1001,
   ApplicationTagCheckFailed = 0x1002,
@@ -56,6 +63,10 @@ enum class SenseCode : std::uint16_t {
   LogicalUnitNotSupported = 0x2500,
   InvalidFieldInParameterList = 0x2600,
   InvalidReleaseOfPersistentReservation = 0x2604,
+  TooManyTargetDescriptors = 0x2606,
+  UnsupportedTargetDescriptorTypeCode = 0x2607,
+  TooManySegmentDescriptors = 0x2608,
+  UnsupportedSegmentDescriptorTypeCode = 0x2609,
   WriteProtected = 0x2700,
   SpaceAllocationFailed = 0x2707,
   PowerOnOccurred = 0x2900,
@@ -69,6 +80,7 @@ enum class SenseCode : std::uint16_t {
   AccessStateChanged = 0x2A06,
   CapacityDataChanged = 0x2A09,
   CommandsClearedByAnotherInitiator = 0x2F00,
+  SanitizeCommandFailed = 0x3103,
   SavingParametersNotSupported = 0x3900,
   MediumNotPresent = 0x3A00,
   ReportedLunsDataChanged = 0x3F0E,
@@ -94,6 +106,7 @@ struct Sense {
   SenseCode code{};
   std::optional<std::uint64_t> information{};  ///< an LBA, or an offset for MISCOMPARE
   std::optional<FieldPointer> field{};
+  std::optional<std::uint16_t> progress{};  ///< in 65536ths, instead of `field`
   bool operator==(const Sense&) const = default;
 };
 

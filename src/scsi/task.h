@@ -23,7 +23,7 @@ struct LogicalUnit::Task final : MediaRun::Owner {
 
   void resume_media() override { unit->resume(*this); }
 
-  Command* command{};
+  Command* command{};  // none: of a SANITIZE, which outlives its command
   std::shared_ptr<LogicalUnit> unit;
   State state{State::Dormant};
   AbortedBy aborted_by{AbortedBy::Nobody};
@@ -36,7 +36,16 @@ struct LogicalUnit::Task final : MediaRun::Owner {
   std::size_t given_bytes{};
   std::vector<PendingPtr> waiters;  // for the end of this task
   PendingPtr deferred;              // what this task waits for, beside the device
+  std::optional<std::uint8_t> copy_list;
   SenseData::Format sense_format{SenseData::Format::Fixed};
+};
+
+// A SANITIZE that runs: it ends by itself, whatever becomes of the command (SBC-3 §4.11.2).
+struct LogicalUnit::Sanitize {
+  SanitizeOrder order;
+  Task run;        // its passes over the medium, in no task set
+  Task* waiter{};  // the command, if its status waits and it is not aborted
+  unsigned passes_done{};
 };
 
 struct LogicalUnit::Work {
@@ -80,6 +89,9 @@ void LogicalUnit::abort_if(Predicate matches, AbortedBy by, const PendingPtr& pe
       case Task::State::Running:
         if (task->media.has_value()) {
           task->media->stop();
+        } else if (sanitize_ != nullptr && sanitize_->waiter == task) {
+          sanitize_->waiter = nullptr;
+          finish(*task, work);
         }
         break;
       case Task::State::Dormant:

@@ -14,6 +14,11 @@ Outcome<void> test_unit_ready(CommandContext& /*context*/) { return {}; }
 Outcome<void> request_sense(CommandContext& context) {
   const bool descriptors = (load8(context.cdb, 1) & 0x01) != 0;
   Sense sense{.key = SenseKey::NoSense, .code = SenseCode::None};
+  if (context.unit.sanitize == SanitizeState::Running) {  // SBC-3 §4.11.2
+    sense = {.key = SenseKey::NotReady,
+             .code = SenseCode::SanitizeInProgress,
+             .progress = context.unit.sanitize_progress};
+  }
   if (const auto code = context.unit.nexuses.at(context.nexus_id).attentions.take()) {
     sense = {.key = SenseKey::UnitAttention, .code = *code};
   }

@@ -56,9 +56,30 @@ struct PortOptions {
   std::vector<std::byte> designator{};  ///< SRP: EUI-64 based, 16 octets; iSCSI: name as text
 };
 
+/// How an EXTENDED COPY went whose list identifier its nexus may ask for.
+struct CopyResult {
+  enum class Status : std::uint8_t { InProgress, Completed, Failed };  // as COPY STATUS has it
+  Status status{};
+  std::uint16_t segments{};      ///< processed
+  std::uint64_t bytes_copied{};  ///< written to copy targets
+};
+
+/// What a SANITIZE asks for.
+struct SanitizeOrder {
+  MediaCommand media{};
+  std::vector<std::byte> pattern{};  ///< OVERWRITE: a block
+  unsigned passes{1};
+  bool inverts{};    ///< OVERWRITE: the pattern, from pass to pass
+  bool immediate{};  ///< IMMED: the status does not wait for the end
+  bool may_exit{};   ///< AUSE: EXIT FAILURE MODE works after a failure
+};
+
+enum class SanitizeState : std::uint8_t { None, Running, Failed };
+
 struct UnitNexus {
   NexusName name;
   UnitAttentions attentions;
+  std::map<std::uint8_t, CopyResult> copies;  ///< by list identifier
   std::size_t tasks{};
 };
 
@@ -72,6 +93,9 @@ struct UnitState {
   std::vector<Lun> luns;
   std::map<NexusId, UnitNexus> nexuses;
   bool stopped{};  ///< by START STOP UNIT
+  SanitizeState sanitize{};
+  bool sanitize_may_exit{};
+  std::uint16_t sanitize_progress{};
 
   [[nodiscard]] ModeFacts mode_facts() const;
   [[nodiscard]] Reservations::Facts reservation_facts() const;
@@ -96,10 +120,12 @@ struct CommandContext {
   MutableByteSpan data_in;
   bool stores_short_data{};
 
-  std::size_t wanted_bytes{};           ///< of the buffer of the row's direction, by the CDB
-  std::size_t given_bytes{};            ///< put into data_in
-  std::optional<MediaCommand> media{};  ///< to be run
-  std::vector<NexusName> aborts{};      ///< whose commands are to be aborted
+  std::size_t wanted_bytes{};               ///< of the buffer of the row's direction, by the CDB
+  std::size_t given_bytes{};                ///< put into data_in
+  std::optional<MediaCommand> media{};      ///< to be run
+  std::optional<SanitizeOrder> sanitize{};  ///< to be begun
+  std::optional<std::uint8_t> copy_list{};  ///< whose result is to be kept
+  std::vector<NexusName> aborts{};          ///< whose commands are to be aborted
   std::optional<std::vector<std::byte>> saves{};  ///< an image that is to be durable
 
   /// Parameter data, truncated to the ALLOCATION LENGTH and to the buffer (SPC-4 §4.3.5.6).
