@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "ulp/iser/connection.h"
+#include "ulp/iser/planted_bug.h"
 #include "wire/iscsi/data.h"
 #include "wire/iscsi/login.h"
 
@@ -120,7 +121,8 @@ Result<void> Connection::send_command(Task& task) {
     header.has_write_stag = true;
     header.write_stag = made->rkey.value();
     // Past what goes unsolicited, as Linux: the target adds nothing.
-    header.write_base_offset = made->address + task.plan.total();
+    header.write_base_offset =
+        made->address + (planted(PlantedBug::UnsolicitedNotPassed) ? 0 : task.plan.total());
   }
   if (read_bytes != 0) {
     const auto made = register_side(task, true, requests);
@@ -171,7 +173,8 @@ Result<void> Connection::send_data_out(Task& task) {
   header.data_segment_length = bytes;
   pdu.set_header(header);
   auto request = channel_->make_send(to_message({}, pdu));
-  append_data(*request, task, task.sent_unsolicited, bytes);
+  append_data(*request, task,
+              planted(PlantedBug::UnsolicitedOffsetIgnored) ? 0 : task.sent_unsolicited, bytes);
   request->must_signal = true;
   if (channel_->sends().room() <= reserved_sends()) {
     return fail(ErrorCode::TryAgain, "no room for Data-Out in the send queue");

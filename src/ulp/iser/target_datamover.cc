@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "core/device.h"
+#include "ulp/iser/planted_bug.h"
 #include "wire/iscsi/data.h"
 #include "wire/iscsi/login.h"
 #include "wire/iscsi/scsi_command.h"
@@ -260,7 +261,8 @@ void TargetDatamover::put_data(iscsi::OutgoingPdu data_in) {
   request->pdu = std::move(data_in);
   request->sges.push_back(channel_->sge_of(request->pdu.data()));
   request->wr.opcode = verbs::WrOpcode::RdmaWrite;
-  request->wr.remote_address = found->second.header.read_base_offset + header.buffer_offset;
+  request->wr.remote_address = found->second.header.read_base_offset +
+                               (planted(PlantedBug::DataInAtStart) ? 0 : header.buffer_offset);
   request->wr.rkey = RKey{found->second.header.read_stag};
   enqueue(std::move(request));
   if (header.has_status) {
