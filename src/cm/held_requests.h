@@ -41,7 +41,7 @@ class HeldRequests {
   /// A listener for `service_id` exists again: requests held for it become due.
   void on_listener_added(std::uint64_t service_id);
   /// Holds `request` for a grace period. Returns false if no listener of the service closed lately,
-  /// if a request for it has been held in vain since then, or if the table is full.
+  /// if a request for it has been held for nothing since then, or if the table is full.
   [[nodiscard]] bool keep(std::uint64_t service_id, const Request& request, Instant now);
   /// Removes and returns the requests to process again: those whose listener appeared, and those
   /// whose grace period ended.

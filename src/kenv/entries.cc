@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,7 +18,7 @@
 #include <linux/errno.h>
 #include <linux/proc_fs.h>
 
-#include "kenv/host.h"
+#include <weft/module_host.h>
 
 struct proc_dir_entry {
   std::string name;

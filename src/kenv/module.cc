@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <list>
 #include <map>
 #include <string>
@@ -19,7 +20,7 @@
 #include <linux/module.h>
 #include <linux/string.h>
 
-#include "kenv/host.h"
+#include <weft/module_host.h>
 
 decltype(weft_kenv_module) weft_kenv_module{};
 

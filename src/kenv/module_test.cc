@@ -15,7 +15,7 @@
 #include <linux/proc_fs.h>
 #include <linux/string.h>
 
-#include "kenv/host.h"
+#include <weft/module_host.h>
 
 namespace {
 
@@ -102,7 +102,8 @@ ssize_t keep_written(file* /*file*/, const char* from, size_t count, loff_t* /*p
   return the_written == "no\n" ? -EPERM : static_cast<ssize_t>(count);
 }
 
-const proc_ops kOps{.proc_open = open_twice,
+const proc_ops kOps{.proc_flags = 0,
+                    .proc_open = open_twice,
                     .proc_read = seq_read,
                     .proc_write = keep_written,
                     .proc_lseek = seq_lseek,
@@ -139,8 +140,12 @@ int count_show(seq_file* seq, void* at) {
 const seq_operations kCount{
     .start = count_start, .stop = count_stop, .next = count_next, .show = count_show};
 int open_count(inode* /*node*/, file* file) { return seq_open(file, &kCount); }
-const proc_ops kCountOps{
-    .proc_open = open_count, .proc_read = seq_read, .proc_release = seq_release};
+const proc_ops kCountOps{.proc_flags = 0,
+                         .proc_open = open_count,
+                         .proc_read = seq_read,
+                         .proc_write = nullptr,
+                         .proc_lseek = nullptr,
+                         .proc_release = seq_release};
 
 TEST(KenvEntries, OfRecordsShowEachOnce) {
   proc_create("count", 0444, nullptr, &kCountOps);

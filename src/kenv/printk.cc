@@ -18,8 +18,8 @@
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
+#include <weft/module_host.h>
 #include "kenv/format.h"
-#include "kenv/host.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 namespace weft::scsi {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 std::vector<int> numbers(const SenseData& data) {
   std::vector<int> values;

@@ -22,7 +22,7 @@
 #include <thread>
 #include <utility>
 
-#include "kenv/host.h"
+#include <weft/module_host.h>
 #include "os/clock.h"
 #include "os/run_directory.h"
 #include "os/unique_fd.h"

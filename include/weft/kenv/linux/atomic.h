@@ -91,7 +91,7 @@ WEFT_KENV_ATOMIC(atomic_long, atomic_long_t, long)
 
 #define xchg(pointer, to) __atomic_exchange_n(pointer, to, __ATOMIC_SEQ_CST)
 #define cmpxchg(pointer, from, to)                                                                     \
-	({                                                                                             \
+	__extension__ ({                                                                                             \
 		__typeof__(*(pointer)) weft_seen = (from);                                             \
 		__atomic_compare_exchange_n(pointer, &weft_seen, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
 		weft_seen;                                                                             \

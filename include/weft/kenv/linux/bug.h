@@ -17,7 +17,7 @@ WEFT_KENV_END
 			weft_kenv_bug(__FILE__, __LINE__, "BUG_ON(" #x ")"); \
 	} while (0)
 #define WARN(x, ...)                                                                     \
-	({                                                                               \
+	__extension__ ({                                                                               \
 		bool weft_met = !!(x);                                                   \
 		if (__builtin_expect(weft_met, 0))                                       \
 			weft_kenv_warn(__FILE__, __LINE__, __VA_ARGS__);                 \
@@ -25,7 +25,7 @@ WEFT_KENV_END
 	})
 #define WARN_ON(x) WARN(x, "WARN_ON(" #x ")")
 #define WARN_ONCE(x, ...)                                                                \
-	({                                                                               \
+	__extension__ ({                                                                               \
 		static bool weft_warned;                                                 \
 		bool weft_once = !!(x);                                                  \
 		if (__builtin_expect(weft_once && !__atomic_exchange_n(&weft_warned, true, __ATOMIC_RELAXED), 0)) \

@@ -33,13 +33,13 @@
 
 #ifndef __cplusplus
 #define min(a, b)                              \
-	({                                     \
+	__extension__ ({                                     \
 		__typeof__(a) weft_a = (a);    \
 		__typeof__(b) weft_b = (b);    \
 		weft_a < weft_b ? weft_a : weft_b; \
 	})
 #define max(a, b)                              \
-	({                                     \
+	__extension__ ({                                     \
 		__typeof__(a) weft_a = (a);    \
 		__typeof__(b) weft_b = (b);    \
 		weft_a > weft_b ? weft_a : weft_b; \

@@ -19,7 +19,7 @@ WEFT_KENV_END
 #define kthread_create(function, data, ...) weft_kenv_kthread(function, data, __VA_ARGS__)
 #define kthread_create_on_node(function, data, node, ...) weft_kenv_kthread(function, data, __VA_ARGS__)
 #define kthread_run(function, data, ...)                                                       \
-	({                                                                                     \
+	__extension__ ({                                                                                     \
 		struct task_struct *weft_task = weft_kenv_kthread(function, data, __VA_ARGS__); \
 		if (!IS_ERR(weft_task))                                                        \
 			wake_up_process(weft_task);                                            \

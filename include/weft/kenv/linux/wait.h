@@ -51,7 +51,7 @@ WEFT_KENV_END
 
 /* `left`: jiffies to wait at most, of which the rest is kept. 0, or -ERESTARTSYS. */
 #define weft_kenv_wait(queue, condition, task_state, left)                                      \
-	({                                                                                      \
+	__extension__ ({                                                                                      \
 		int weft_result = 0;                                                            \
 		DEFINE_WAIT(weft_entry);                                                        \
 		for (;;) {                                                                      \
@@ -77,14 +77,14 @@ WEFT_KENV_END
 			(void)weft_kenv_wait(queue, condition, TASK_UNINTERRUPTIBLE, weft_left); \
 	} while (0)
 #define wait_event_interruptible(queue, condition)                                              \
-	({                                                                                      \
+	__extension__ ({                                                                                      \
 		long weft_left = MAX_SCHEDULE_TIMEOUT;                                          \
 		(condition) ? 0 : weft_kenv_wait(queue, condition, TASK_INTERRUPTIBLE, weft_left); \
 	})
 #define wait_event_killable(queue, condition) wait_event_interruptible(queue, condition)
 /* 0: the time passed and it does not hold; else the jiffies that were left, at least 1. */
 #define weft_kenv_wait_timeout(queue, condition, task_state, timeout)                           \
-	({                                                                                      \
+	__extension__ ({                                                                                      \
 		long weft_left = (timeout);                                                     \
 		bool weft_met = false;                                                          \
 		int weft_error = weft_kenv_wait(queue, (weft_met = !!(condition)), task_state, weft_left); \
