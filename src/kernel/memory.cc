@@ -146,7 +146,7 @@ int ib_map_mr_sg_pi(ib_mr* mr, scatterlist* data_sg, int data_sg_nents, unsigned
 }
 
 int ib_sg_to_pages(ib_mr* mr, scatterlist* sgl, int sg_nents, unsigned* sg_offset_p,
-                   int (*set_page)(ib_mr*, std::uint64_t)) {
+                   int (*set_page)(ib_mr*, __u64)) {
   weft::core::Mr& made = core_of(*mr);
   made.page_size = mr->page_size;
   const auto entries =

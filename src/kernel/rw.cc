@@ -106,7 +106,7 @@ void make_chain(Transfer& transfer, const core::SendWr& first, const core::SendW
 using weft::kernel::core_of;
 
 int rdma_rw_ctx_init(rdma_rw_ctx* ctx, ib_qp* qp, std::uint8_t port_num, scatterlist* sg,
-                     std::uint32_t sg_cnt, std::uint32_t sg_offset, std::uint64_t remote_addr,
+                     std::uint32_t sg_cnt, std::uint32_t sg_offset, __u64 remote_addr,
                      std::uint32_t rkey, dma_data_direction dir) {
   auto transfer = std::make_unique<weft::kernel::Transfer>();
   weft::kernel::map_list(sg, sg_cnt);
@@ -123,8 +123,7 @@ int rdma_rw_ctx_init(rdma_rw_ctx* ctx, ib_qp* qp, std::uint8_t port_num, scatter
 int rdma_rw_ctx_signature_init(rdma_rw_ctx* ctx, ib_qp* qp, std::uint8_t port_num, scatterlist* sg,
                                std::uint32_t sg_cnt, scatterlist* prot_sg,
                                std::uint32_t prot_sg_cnt, ib_sig_attrs* sig_attrs,
-                               std::uint64_t remote_addr, std::uint32_t rkey,
-                               dma_data_direction dir) {
+                               __u64 remote_addr, std::uint32_t rkey, dma_data_direction dir) {
   auto transfer = std::make_unique<weft::kernel::Transfer>();
   weft::kernel::map_list(sg, sg_cnt);
   weft::kernel::map_list(prot_sg, prot_sg_cnt);

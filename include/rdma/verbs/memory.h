@@ -4,6 +4,7 @@
 
 /* Memory regions, and the mapping of memory for devices, which reach what the process reaches: a DMA address is the address. */
 
+#include <linux/dma-direction.h>
 #include <rdma/signature.h>
 #include <rdma/verbs/address.h>
 #include <rdma/verbs/types.h>
@@ -174,12 +175,13 @@ static inline void ib_dma_sync_single_for_device(struct ib_device *dev, u64 addr
 	(void)size;
 	(void)dir;
 }
+#endif
+
 /** ib_dma_map_sg - Set the DMA addresses of a list; how many elements it has then, 0 on failure */
 int ib_dma_map_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
 		  enum dma_data_direction direction);
 void ib_dma_unmap_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
 		     enum dma_data_direction direction);
-#endif
 
 WEFT_RDMA_END
 
