@@ -185,7 +185,7 @@ Result<void> ChapInitiator::respond(const TextPairs& pairs, TextWriter& answers)
   const auto chosen = find_value(pairs, "CHAP_A");
   const auto number = chosen ? parse_number(*chosen) : std::nullopt;
   const auto offered = std::ranges::find_if(policy_.algorithms, [&](ChapAlgorithm algorithm) {
-    return number == static_cast<std::uint64_t>(algorithm);
+    return number == static_cast<std::uint64_t>(algorithm) && !library_.hash(algorithm, {}).empty();
   });
   if (offered == policy_.algorithms.end()) {
     return lacks("CHAP_A");

@@ -106,6 +106,83 @@ TEST(Chap, RefusesAReflectedChallenge) {  // RFC 7143 §9.2.1
   EXPECT_TRUE(answers.empty());
 }
 
+// Who has heard a whole authentication knows no answer to the next challenge.
+TEST(Chap, AResponseThatWasHeardProvesNothingLater) {
+  testing::FakeChapLibrary library;
+  const ChapPolicy policy{.peers = {kInitiator}, .own = {}};
+  const ChapPolicy own{.peers = {}, .own = kInitiator};
+  std::string heard;
+  for (const bool replays : {false, true}) {
+    ChapTarget target{policy, library};
+    ChapInitiator initiator{own, library};
+    TextWriter offer;
+    initiator.start(offer);
+    TextWriter challenge;
+    const std::string offered = offer.take();
+    ASSERT_TRUE(target.take(*parse_text(offered), challenge).has_value());
+    if (!replays) {
+      TextWriter proof;
+      const std::string challenged = challenge.take();
+      ASSERT_TRUE(initiator.take(*parse_text(challenged), proof).has_value());
+      heard = proof.take();
+    }
+    TextWriter answers;
+    const auto taken = target.take(*parse_text(heard), answers);
+    EXPECT_EQ(taken.has_value(), !replays);
+    EXPECT_EQ(target.is_done(), !replays);
+    if (replays) {
+      EXPECT_EQ(taken.error().code, ErrorCode::PermissionDenied);
+      // Nor does it begin anew.
+      EXPECT_FALSE(target.take(*parse_text(offered), answers).has_value());
+    }
+  }
+}
+
+/// As a library in FIPS mode.
+class WithoutMd5 final : public ChapLibrary {
+ public:
+  [[nodiscard]] std::vector<std::byte> hash(ChapAlgorithm algorithm,
+                                            std::span<const ByteSpan> pieces) override {
+    return algorithm == ChapAlgorithm::Md5 ? std::vector<std::byte>{}
+                                           : library_.hash(algorithm, pieces);
+  }
+  void fill_random(MutableByteSpan octets) override { library_.fill_random(octets); }
+
+ private:
+  testing::FakeChapLibrary library_;
+};
+
+// Nobody in between makes an end take an algorithm that it does not have, or does not want.
+TEST(Chap, RefusesADowngrade) {
+  WithoutMd5 library;
+  const ChapPolicy all{.peers = {}, .own = kInitiator};
+  ChapPolicy strong = all;
+  strong.algorithms = {ChapAlgorithm::Sha256};
+  for (const ChapPolicy& policy : {all, strong}) {
+    ChapInitiator initiator{policy, library};
+    TextWriter offer;
+    initiator.start(offer);
+    EXPECT_EQ(offer.text().find('5'), std::string::npos);
+    TextWriter answers;
+    const TextPairs weaker{
+        {"CHAP_A", "5"     },
+        {"CHAP_I", "1"     },
+        {"CHAP_C", "0x0102"}
+    };
+    EXPECT_FALSE(initiator.take(weaker, answers).has_value());
+    EXPECT_TRUE(answers.empty());
+    EXPECT_FALSE(initiator.is_done());
+  }
+  ChapPolicy accepts{.peers = {kInitiator}, .own = {}};
+  accepts.algorithms = {ChapAlgorithm::Sha256};
+  ChapTarget target{accepts, library};
+  TextWriter answers;
+  const TextPairs stripped{
+      {"CHAP_A", "5,6"}
+  };
+  EXPECT_EQ(target.take(stripped, answers).error().code, ErrorCode::PermissionDenied);
+}
+
 TEST(Chap, ChallengesAreNeverTheSame) {
   testing::FakeChapLibrary library;
   const ChapPolicy policy{.peers = {kInitiator}, .own = {}};
