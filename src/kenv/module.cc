@@ -1,6 +1,7 @@
 // The module of this process: parameters, init and exit, users.
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
