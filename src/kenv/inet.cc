@@ -45,7 +45,7 @@ int parse(int family, const char* text, int length, u8* to, int delimiter, const
 
 [[nodiscard]] net_device* make_device(const char* name, unsigned index) {
   auto made = std::make_unique<net_device>();
-  std::strncpy(&made->name[0], name, IFNAMSIZ_KENV - 1);
+  std::string_view{name}.copy(&made->name[0], IFNAMSIZ_KENV - 1);
   made->ifindex = static_cast<int>(index);
   return made.release();
 }
