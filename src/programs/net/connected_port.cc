@@ -343,7 +343,26 @@ void ConnectedPort::send(Connection& connection, ipoib::Packet packet) {
     ++counters_.dropped;
     return;
   }
+  lacks_room_ = lacks_room_ || !has_room();
   connection.waiting.push_back(std::move(packet));
+}
+
+void ConnectedPort::post_waiting(Connection& connection) {
+  while (!connection.waiting.empty() && has_room() && connection.under_way < kSendsOfConnection) {
+    post(connection, connection.waiting.front());
+    connection.waiting.pop_front();
+  }
+}
+
+/// A connection that found no slot may have none under way, whose completion would be its turn.
+void ConnectedPort::post_what_lacked_room() {
+  if (!lacks_room_ || !has_room()) {
+    return;
+  }
+  for (const auto& [id, connection] : connections_) {
+    post_waiting(*connection);
+  }
+  lacks_room_ = !has_room();
 }
 
 void ConnectedPort::post(Connection& connection, const ipoib::Packet& packet) {
@@ -396,6 +415,7 @@ bool ConnectedPort::handle_completions(bool has_event) {
   if (count < kBatch) {
     destroy_ended();
   }
+  post_what_lacked_room();
   return count == kBatch;
 }
 
@@ -413,10 +433,7 @@ void ConnectedPort::sent(const ibv_wc& completion) {
     ++counters_.failed;
     return end(connection, true);
   }
-  while (!connection.waiting.empty() && has_room() && connection.under_way < kSendsOfConnection) {
-    post(connection, connection.waiting.front());
-    connection.waiting.pop_front();
-  }
+  post_waiting(connection);
 }
 
 /// The QP goes to error; its id is destroyed when what that flushes is taken, so that no slot is

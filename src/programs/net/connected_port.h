@@ -95,6 +95,8 @@ class ConnectedPort {
   void send(Connection& connection, ipoib::Packet packet);
   void post(Connection& connection, const ipoib::Packet& packet);
   void sent(const ibv_wc& completion);
+  void post_waiting(Connection& connection);
+  void post_what_lacked_room();
   void end(Connection& connection, bool is_told);
   void destroy_ended();
 
@@ -114,6 +116,7 @@ class ConnectedPort {
   std::map<ipoib::ConnectionId, Connection*> own_;
   ipoib::ConnectionId last_of_peers_{};
   bool has_ended_{};
+  bool lacks_room_{};  // a packet waits for a slot of another connection
   Counters counters_;
 };
 
