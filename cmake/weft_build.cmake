@@ -114,7 +114,8 @@ function(weft_room name)
 endfunction()
 
 # weft_discover_tests(TARGET PREFIX [LIVE pattern...]): every test of the program becomes PREFIX.Suite.Case; those that match a
-# pattern of --gtest_filter get the label `live`, and scripts/test says what that means when one fails.
+# pattern of --gtest_filter get the label `live`, and scripts/test says what that means when one fails; the others get `unit`, and
+# scripts/testing/unit_tests.py runs many of them in one process.
 function(weft_discover_tests target prefix)
   cmake_parse_arguments(TESTS "" "" "LIVE" ${ARGN})
   string(JOIN ":" live ${TESTS_LIVE})
@@ -124,7 +125,7 @@ function(weft_discover_tests target prefix)
     if(live)
       set(filter "*-${live}")
     endif()
-    gtest_discover_tests(${target} ${common} TEST_FILTER ${filter} TEST_LIST ${target}_PURE PROPERTIES TIMEOUT 300)
+    gtest_discover_tests(${target} ${common} TEST_FILTER ${filter} TEST_LIST ${target}_PURE PROPERTIES TIMEOUT 300 LABELS unit)
   endif()
   if(live)
     gtest_discover_tests(${target} ${common} TEST_FILTER ${live} TEST_LIST ${target}_LIVE PROPERTIES TIMEOUT 300 LABELS live)

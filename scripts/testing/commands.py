@@ -46,10 +46,14 @@ def build(preset, *targets):
             Command(("cmake", "--build", "--preset", preset, *chosen), builds=True))
 
 
-def ctest(preset, jobs, seeds, options=(), environment=()):
-    """Unit tests, simulation and live tests of a preset; the house rules are a stage of their own."""
-    return (Command(("ctest", "--preset", preset, "-LE", "house", "-j", str(jobs), *options),
-                    (("WEFT_SIM_SEEDS", str(seeds)), *environment), ctest=preset),)
+def ctest(preset, jobs, seeds, only=None, without=None, environment=()):
+    """Unit tests, simulation and live tests of a preset whose names have `only` and not `without`; the house rules are a stage of their
+    own. What has the label `unit` runs many tests to a process; the rest gets a process for each."""
+    variables = (("WEFT_SIM_SEEDS", str(seeds)), *environment)
+    some = tuple(word for option, value in (("--only", only), ("--except", without)) if value for word in (option, value))
+    some_of_ctest = tuple(word for option, value in (("-R", only), ("-E", without)) if value for word in (option, value))
+    return (Command((*PYTHON, "scripts/testing/unit_tests.py", preset, "--jobs", str(jobs), "--report", str(LOGS / f"{preset}-unit.xml"), *some), variables),
+            Command(("ctest", "--preset", preset, "-LE", "house|unit", "-j", str(jobs), *some_of_ctest), variables, ctest=preset))
 
 
 def script(path, *arguments):

@@ -93,7 +93,7 @@ class Runner(Logs):
         report = self.path / "report.xml"
         report.write_text(REPORT)
         self.assertEqual(runner.failed_tests(report), ["host.SharedHca.Shares"])
-        command = commands.ctest("dev", 2, 60)[0]
+        command = commands.ctest("dev", 2, 60)[-1]
         for labelled, expected in ((set(), ()), ({"host.SharedHca.Shares"}, ("host.SharedHca.Shares",))):
             with self.log() as log, unittest.mock.patch.object(runner, "live_tests", return_value=labelled), \
                     unittest.mock.patch.object(runner, "run_command", return_value=0) as again:
@@ -101,14 +101,14 @@ class Runner(Logs):
                 self.assertEqual(again.call_count, 2 * len(expected))
 
     def test_one_test_alone_keeps_nothing_of_the_choice_before(self):
-        command = runner.with_report(commands.ctest("tsan", 2, 60, ("-R", "^host[.]", "-E", "Explorer"))[0], "some.xml")
+        command = runner.with_report(commands.ctest("tsan", 2, 60, "^host[.]", "Explorer")[-1], "some.xml")
         argv = runner.alone(command, "host.A/1").argv
         self.assertEqual(argv[-4:], ("-R", "^host\\.A/1$", "-j", "1"))
         self.assertNotIn("--output-junit", argv)
         self.assertNotIn("Explorer", argv)
 
     def test_no_report_is_no_excuse(self):
-        command = commands.ctest("dev", 2, 60)[0]
+        command = commands.ctest("dev", 2, 60)[-1]
         with self.log() as log:
             self.assertEqual(runner.unsteady_of(command, self.path / "absent.xml", log), ())
 
