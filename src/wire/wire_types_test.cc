@@ -26,8 +26,8 @@ struct StructureName {
   static std::string GetName(int) {
     std::string name{T::kName};
     std::ranges::replace(name, ' ', '_');
-    std::ranges::replace(name, '-',
-                         '_');  // which a filter of tests takes for the begin of what it leaves out
+    // A filter of tests takes '-' for the begin of what it leaves out.
+    std::ranges::replace(name, '-', '_');
     return name;
   }
 };
