@@ -55,7 +55,7 @@ def stages(jobs, long=False):
         Stage("iser-target", "weft iser target on a host: libiscsi's suite and tools as over TCP, QEMU's iser:, killed ends, the commands of the guide",
               client("iser_target"), built, beside=True),
         Stage("net", "weft net: ping, TCP, multicast, tcpdump and tshark over ib0 of two hosts, killed processes, the commands of the guide", client("net"), built, beside=True),
-        Stage("resolver", "Debian's ibacm on a host answers its kernel side over netlink instead of SA, as a capture shows; killed, stopped, the guide's commands",
+        Stage("resolver", "Debian's ibacm and weft resolver answer a host's kernel side over netlink instead of SA, as a capture shows; killed and odd ones, the guide",
               client("resolver"), built, beside=True),
         Stage("fat-tree", "pingpong and perftest across a fat tree: counters add up, captures dissect, every CRC is right", some("fat_tree"), built, beside=True),
         Stage("storage", "tgt over iSER with libiscsi beside TCP, QEMU's migration over rdma:, uDAPL, ibacm: a part of each", some("storage"), built, beside=True),

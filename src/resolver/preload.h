@@ -3,11 +3,11 @@
 // What a resolver knows before it asks anybody: a file of lines (R-NL-8).
 //
 //   # comment
-//   127.77.0.2   fe80::22          an IPv4 or IPv6 address, and whose GID it is; so ibacm's hosts
-//   file storage-7    fe80::22          a host's name path sgid=fe80::11 dgid=fe80::22 dlid=7
-//   slid=1 [pkey=0xffff] [sl=0] [mtu=4] [rate=7]
-//        [lifetime=18] [service=0x...] [tclass=0] [qos=0]        on one line
+//   127.77.0.2  fe80::22   (an IPv4 or IPv6 address, and whose GID it is; so ibacm's hosts file)
+//   storage-7   fe80::22   (a host's name)
+//   path sgid=fe80::11 dgid=fe80::22 dlid=7 slid=1 [pkey=0xffff] [sl=0] [mtu=4] [rate=7] ...
 //
+// A path may also have lifetime=18, service=0x..., tclass=0 and qos=0, all on one line.
 // MTU, rate and lifetime are IBTA's codes (vol 1 §15.2.5.16).
 
 #include <cstddef>

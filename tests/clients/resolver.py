@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Resolvers of paths over RDMA netlink (RDMA_NL_LS): Debian's unmodified ibacm on a simulated host, which the host's kernel side asks before SA.
+"""Resolvers of paths over RDMA netlink (RDMA_NL_LS), which a host's kernel side asks before SA: Debian's unmodified ibacm, weft-resolver, and such
+as hang, lie or answer what nobody asked.
 
     resolver.py [--verbose]
 
 What goes to SA a capture of the host's port shows. ibacm asks SA itself for a path that it does not know yet, and answers from its cache afterwards.
 """
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -23,6 +25,7 @@ import weft_clients
 
 GUIDE = weft_clients.ROOT / "docs" / "guide" / "resolver.md"
 HOST = "h2"                      # SA is at h1, whose questions to it cross no port
+HOST_OF_OURS, HOST_OF_ODD = "h9", "h10"  # a host keeps the paths that it has
 READY_SECONDS = 20               # policy
 SECONDS = 60                     # policy: of one client
 SA_CLASS, PATH_RECORD = "0x03", "0x0035"
@@ -68,10 +71,57 @@ class Acm:
         return self.text().count("acm_nl_send: acm status success")
 
 
+def check_guide(test, guide, folder):
+    """Each command of the guide's console blocks, in an empty folder, on the fabric that has no name; how many there are."""
+    weft = weft_clients.weft_command()
+    environment = {**os.environ, "WEFT_FABRIC": f"guide-{os.getpid()}", "PATH": f"{pathlib.Path(weft).parent}:{os.environ['PATH']}"}
+    test.addCleanup(subprocess.run, [weft, "down"], env=environment, capture_output=True)
+    shown = 0
+    for block in re.findall(r"```console\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, wanted = part.partition("\n")
+            with open(folder / "said", "w+", encoding="utf-8") as said:  # a file: what stays in the background keeps it
+                subprocess.run(["sh", "-c", command], stdout=said, stderr=said, stdin=subprocess.DEVNULL, timeout=SECONDS, env=environment, cwd=folder)
+                said.seek(0)
+                pattern = ".*".join(map(re.escape, wanted.split("...")))
+                test.assertRegex(said.read(), re.compile(rf"\A{pattern}", re.DOTALL), command)
+            shown += 1
+    return shown
+
+
+class Ours:
+    """weft-resolver on a host, until the end of a with block."""
+
+    def __init__(self, fabric, host, *options):
+        self.fabric, self.host, self.options = fabric, host, options
+
+    def __enter__(self):
+        program = weft_clients.build_folder() / "src" / "programs" / "resolver" / "weft-resolver"
+        self.child = run_until_it_listens(self.fabric, self.host, [str(program), *self.options])
+        return self
+
+    def __exit__(self, *_):
+        weft_clients.end(self.child)
+        self.child.stdout.close()
+
+    def counters(self):
+        return json.loads(self.fabric.run("resolver", "status", "--json", "--host", self.host))
+
+
+def run_until_it_listens(fabric, host, command):
+    child = subprocess.Popen([fabric.weft, "exec", "--ns", host, "--", *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             text=True, errors="replace", env=fabric.environment(), start_new_session=True)
+    line = child.stdout.readline()
+    if "listens" not in line:
+        weft_clients.end(child)
+        raise RuntimeError(f"{command}: {line}{child.stdout.read()}")
+    return child
+
+
 class Resolver(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.fabric = weft_clients.Fabric("star 8", name=f"resolver-{os.getpid()}")
+        cls.fabric = weft_clients.Fabric("star 10", name=f"resolver-{os.getpid()}")
         cls.fabric.__enter__()
 
     @classmethod
@@ -81,23 +131,23 @@ class Resolver(unittest.TestCase):
     def gid(self, host):
         return re.search(r"GID\[\s*0\]:\s*(\S+)", self.fabric.run("exec", host, "--", "ibv_devinfo", "-v"))[1].split(",")[0]
 
-    def connect(self, peer):
+    def connect(self, peer, client=HOST):
         """rping to a host; how often this one asked SA for a path meanwhile. It keeps the paths that it has: each peer is asked for once."""
         address = weft_clients.address_of(peer)
         with tempfile.TemporaryDirectory(prefix="weft-resolver-") as folder:
-            with fat_tree.Capture(self.fabric, (HOST, 1), pathlib.Path(folder)) as capture:
+            with fat_tree.Capture(self.fabric, (client, 1), pathlib.Path(folder)) as capture:
                 server = self.fabric.start(peer, ["rping", "-s", "-a", address, "-C", "5"])
                 deadline = time.monotonic() + READY_SECONDS
                 while not self.fabric.has_id(peer, 7174):
                     self.assertLess(time.monotonic(), deadline)
                     time.sleep(0.02)
-                client = self.fabric.start(HOST, ["rping", "-c", "-a", address, "-C", "5"])
-                for child in (client, server):
+                ours = self.fabric.start(client, ["rping", "-c", "-a", address, "-C", "5"])
+                for child in (ours, server):
                     output, in_time = weft_clients.communicate(child, time.monotonic() + SECONDS)
                     self.assertTrue(in_time, output)
                     self.assertEqual(child.returncode, 0, output)
             rows = live_changes.fields(capture.path, "infiniband.mad.mgmtclass", "infiniband.mad.attributeid", "infiniband.mad.method", "infiniband.lrh.slid")
-        own = next(port["lid"] for port in self.fabric.ports() if port["name"] == f"{HOST}:1")
+        own = next(port["lid"] for port in self.fabric.ports() if port["name"] == f"{client}:1")
         return sum(1 for row in rows if row[0] == SA_CLASS and row[1] == PATH_RECORD and row[2] in ("0x01", "0x12") and int(row[3]) == own)
 
     def test_ibacm_is_asked_before_sa_and_sa_when_it_is_gone(self):
@@ -124,6 +174,72 @@ class Resolver(unittest.TestCase):
         with Acm(self.fabric, "h3") as acm:
             self.assertGreater(self.connect("h8"), 0)
             self.assertEqual(acm.answers(), 0, acm.text())
+
+    def sa(self, *words, host=HOST_OF_OURS):
+        return self.fabric.run("sa", *words, "--host", host)
+
+    def test_ours_answers_the_kernel_from_what_it_knows(self):
+        """Part of T-NL-1, live: no PathRecord query leaves a host whose resolver knows the path."""
+        gid = self.gid("h3")
+        with Ours(self.fabric, HOST_OF_OURS) as resolver:
+            self.assertIn("from SA, which the resolver asked", self.sa("path", gid))
+            said = self.sa("path", gid)
+            self.assertIn("from the resolver's cache", said)
+            self.assertEqual(*(text.rpartition("from ")[0] for text in (said, self.sa("path", gid, "--no-resolver"))))
+            before = resolver.counters()
+            self.assertEqual(self.connect("h3", client=HOST_OF_OURS), 0)
+            after = resolver.counters()
+            self.assertEqual(after["asked_of_sa"], before["asked_of_sa"])
+            self.assertGreater(after["hits"], before["hits"])
+
+    def test_names_and_addresses_of_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "hosts"
+            file.write_text(f"storage-7 {self.gid('h3')}\n10.1.2.3 {self.gid('h3')}\n", encoding="utf-8")
+            with Ours(self.fabric, HOST_OF_OURS, "--preload", str(file)):
+                by_gid = self.sa("path", self.gid("h3"), "--no-resolver")
+                for name in ("storage-7", "10.1.2.3"):
+                    self.assertEqual(self.sa("path", name).rpartition("from ")[0], by_gid.rpartition("from ")[0])
+
+    def test_watchers_hear_of_paths_and_changes(self):
+        with Ours(self.fabric, HOST_OF_OURS):
+            watching = subprocess.Popen([self.fabric.weft, "resolver", "watch", "--host", HOST_OF_OURS], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                                        env=self.fabric.environment(), start_new_session=True)
+            try:
+                deadline = time.monotonic() + READY_SECONDS
+                while json.loads(self.fabric.run("resolver", "status", "--json", "--host", HOST_OF_OURS))["watchers"] == 0:
+                    self.assertLess(time.monotonic(), deadline)
+                self.sa("path", self.gid("h5"))
+                heard = json.loads(watching.stdout.readline())
+                self.assertEqual((heard["event"], heard["found"]), ("path", True))
+            finally:
+                weft_clients.end(watching)
+                watching.stdout.close()
+
+    def test_sa_by_hand(self):
+        self.assertIn("MCMemberRecord ", self.sa("mcast"))
+        refused = subprocess.run([self.fabric.weft, "sa", "path", "nowhere", "--host", HOST_OF_OURS], capture_output=True, text=True, timeout=SECONDS,
+                                 env=self.fabric.environment())
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("'nowhere' is no GID", refused.stderr)
+
+    def test_odd_resolvers_change_nothing_but_the_time(self):
+        """Whatever they say, the path is SA's: the connection is made, and SA was asked."""
+        peers = iter(("h3", "h4", "h5", "h6", "h7"))
+        script = str(pathlib.Path(__file__).with_name("odd_resolver.py"))
+        for mode in ("hangs", "lies", "refuses-twice", "answers-others", "garbage"):
+            with self.subTest(mode):
+                child = run_until_it_listens(self.fabric, HOST_OF_ODD, [sys.executable, script, mode])
+                try:
+                    self.assertGreater(self.connect(next(peers), client=HOST_OF_ODD), 0)
+                    self.assertEqual(child.stdout.readline(), "asked\n")
+                finally:
+                    weft_clients.end(child)
+                    child.stdout.close()
+
+    def test_the_guide_shows_what_happens(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertGreater(check_guide(self, GUIDE, pathlib.Path(folder)), 6)
 
     def test_the_commands_of_the_guide_work(self):
         """Its script is one shell session, in an empty folder."""

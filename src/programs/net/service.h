@@ -14,7 +14,7 @@
 #include "os/unique_fd.h"
 #include "programs/net/connected_port.h"
 #include "programs/net/ipoib_stack.h"
-#include "programs/net/sa_port.h"
+#include "programs/host/sa_port.h"
 #include "programs/net/tun.h"
 #include "programs/net/ud_port.h"
 

@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <poll.h>
 
 #include <algorithm>
 #include <array>
@@ -14,7 +13,6 @@
 #include <utility>
 
 #include "verbs/mtu.h"
-#include "verbs/port_state.h"
 #include "wire/grh.h"
 
 namespace weft::programs::net {
@@ -40,12 +38,6 @@ constexpr QKey kUsualQKey{0x0B1B};
   ibv_gid out{};
   std::memcpy(out.raw, gid.octets().data(), Gid::kSize);
   return out;
-}
-
-[[nodiscard]] Gid gid_of(const ibv_gid& gid) {
-  std::array<std::byte, Gid::kSize> octets{};
-  std::memcpy(octets.data(), gid.raw, Gid::kSize);
-  return Gid{octets};
 }
 
 }  // namespace
@@ -168,31 +160,11 @@ bool UdPort::post_receive(std::uint32_t slot) {
 }
 
 Result<sa::LocalPort> UdPort::attributes() {
-  ibv_port_attr known{};
-  if (const int error = ibv_query_port(context_, kPort, &known)) {
-    return refused("ibv_query_port", error);
+  auto port = port_attributes(*context_, kPort);
+  if (port) {
+    lid_ = port->lid;
+    pkeys_ = port->pkeys;
   }
-  sa::LocalPort port;
-  port.state = verbs::port_state_of(static_cast<std::uint32_t>(known.state))
-                   .value_or(verbs::PortState::Down);
-  port.lid = Lid{known.lid};
-  port.lmc = known.lmc;
-  port.sm_lid = Lid{known.sm_lid};
-  port.sm_sl = ServiceLevel{known.sm_sl};
-  port.max_mtu = verbs::mtu_of(known.max_mtu).value_or(port.max_mtu);
-  port.active_mtu = verbs::mtu_of(known.active_mtu).value_or(port.active_mtu);
-  port.active_width = known.active_width;
-  port.active_speed = known.active_speed;
-  ibv_gid gid{};
-  if (ibv_query_gid(context_, kPort, 0, &gid) == 0 && !gid_of(gid).is_zero()) {
-    port.gids = {gid_of(gid)};
-  }
-  __be16 pkey{};
-  if (ibv_query_pkey(context_, kPort, 0, &pkey) == 0) {
-    port.pkeys = {PKey{ntohs(pkey)}};
-  }
-  lid_ = port.lid;
-  pkeys_ = port.pkeys;
   return port;
 }
 
@@ -360,23 +332,6 @@ void UdPort::receive(const ibv_wc& completion, const Receiver& receiver) {
   receiver(received);
 }
 
-UdPort::Event UdPort::take_event() {
-  pollfd wait{.fd = context_->async_fd, .events = POLLIN, .revents = 0};
-  ibv_async_event event{};
-  if (::poll(&wait, 1, 0) != 1 || ibv_get_async_event(context_, &event) != 0) {
-    return (wait.revents & (POLLERR | POLLHUP)) != 0 ? Event::Gone : Event::None;
-  }
-  ibv_ack_async_event(&event);
-  switch (event.event_type) {
-    case IBV_EVENT_CLIENT_REREGISTER:
-      return Event::Reregister;
-    case IBV_EVENT_DEVICE_FATAL:
-    case IBV_EVENT_QP_FATAL:
-    case IBV_EVENT_CQ_ERR:
-      return Event::Gone;
-    default:
-      return Event::PortChanged;
-  }
-}
+UdPort::Event UdPort::take_event() { return take_port_event(*context_); }
 
 }  // namespace weft::programs::net

@@ -18,6 +18,7 @@
 #include "base/keys.h"
 #include "base/result.h"
 #include "mad/datagram.h"
+#include "programs/host/port.h"
 #include "sa/local_port.h"
 
 namespace weft::programs::net {
@@ -53,12 +54,7 @@ class UdPort {
   using Receiver = std::function<void(const mad::ReceivedDatagram&)>;
   [[nodiscard]] bool handle_completions(bool has_event, const Receiver& receiver);
 
-  enum class Event : std::uint8_t {
-    None,
-    PortChanged,
-    Reregister,  ///< SA asks for it (IBTA vol 1 §14.4.11)
-    Gone,        ///< the device
-  };
+  using Event = PortEvent;
   [[nodiscard]] Event take_event();
 
   struct Counters {

@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "mad/mad_address.h"
 
-namespace weft::programs::net {
+namespace weft::programs {
 
 class SaPort {
  public:
@@ -37,4 +37,4 @@ class SaPort {
   std::vector<std::byte> buffer_;
 };
 
-}  // namespace weft::programs::net
+}  // namespace weft::programs

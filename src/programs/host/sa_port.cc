@@ -1,4 +1,4 @@
-#include "programs/net/sa_port.h"
+#include "programs/host/sa_port.h"
 
 #include <arpa/inet.h>
 #include <infiniband/umad.h>
@@ -13,7 +13,7 @@
 #include "wire/mad/mad.h"
 #include "wire/mad/sa_mad.h"
 
-namespace weft::programs::net {
+namespace weft::programs {
 namespace {
 
 // Policy: how long the port waits for an answer, beyond which the management interface asks again;
@@ -109,4 +109,4 @@ Result<std::optional<mad::MadPacket>> SaPort::receive() {
   return packet;
 }
 
-}  // namespace weft::programs::net
+}  // namespace weft::programs
