@@ -12,9 +12,9 @@
 #include "base/ip_address.h"
 #include "base/result.h"
 #include "os/unique_fd.h"
+#include "programs/host/sa_port.h"
 #include "programs/net/connected_port.h"
 #include "programs/net/ipoib_stack.h"
-#include "programs/host/sa_port.h"
 #include "programs/net/tun.h"
 #include "programs/net/ud_port.h"
 

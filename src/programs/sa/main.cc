@@ -37,8 +37,7 @@ int main(int count, char** arguments) {
   paths->add_flag("--no-resolver", skips_resolver, "SA only");
   auto* const services = add("service", "Services that are registered");
   services->add_option("service", wanted, "Name of the service");
-  add("mcast", "Members of multicast groups")
-      ->add_option("group", wanted, "MGID");
+  add("mcast", "Members of multicast groups")->add_option("group", wanted, "MGID");
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
