@@ -57,6 +57,8 @@ def stages(jobs, long=False):
         Stage("net", "weft net: ping, TCP, multicast, tcpdump and tshark over ib0 of two hosts, killed processes, the commands of the guide", client("net"), built, beside=True),
         Stage("resolver", "Debian's ibacm and weft resolver answer a host's kernel side over netlink instead of SA, as a capture shows; killed and odd ones, the guide",
               client("resolver"), built, beside=True),
+        Stage("iwpm", "Debian's iwpmd and weft iwpm map ports for drivers on hosts, each with the other, as captures show; killed daemons and drivers, the guide",
+              client("iwpm"), built, beside=True),
         Stage("fat-tree", "pingpong and perftest across a fat tree: counters add up, captures dissect, every CRC is right", some("fat_tree"), built, beside=True),
         Stage("storage", "tgt over iSER with libiscsi beside TCP, QEMU's migration over rdma:, uDAPL, ibacm: a part of each", some("storage"), built, beside=True),
         Stage("rdmacm", "rping and its like, perftest -R, rsockets and fio connect hosts by IP address", some("rdmacm"), built, beside=True),

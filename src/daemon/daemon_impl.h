@@ -31,6 +31,7 @@
 #include "fabric/faults.h"
 #include "node/fabric.h"
 #include "node/local_services.h"
+#include "node/port_mappers.h"
 #include "node/shared_devices.h"
 #include "node/xrc_domains.h"
 
@@ -129,6 +130,7 @@ class Daemon::Impl {
 
   // --- RDMA netlink (daemon_netlink.cc)
   void start_netlink(os::UniqueFd listener);
+  void wait_for_port_mappers();
   void handle_netlink(NetlinkServer::Id socket, std::vector<std::byte> datagram,
                       const std::function<void()>& done);
   void answer_netlink(NetlinkServer::Id socket, const node::NetlinkSender& sender,
@@ -242,6 +244,8 @@ class Daemon::Impl {
   std::unique_ptr<IbsimServer> ibsim_;
   std::unique_ptr<NetlinkServer> netlink_;
   std::optional<node::LocalServices> local_services_;  // over its sockets
+  std::optional<node::PortMappers> port_mappers_;      // the same
+  asio::steady_timer port_mapper_timer_{loop_};
   ObjectCensus census_{loop_};
   std::deque<std::pair<node::ProcessId, ProgramName>> recently_detached_;  // most recent last
   node::XrcDomains xrc_domains_;

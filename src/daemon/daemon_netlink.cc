@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "daemon/daemon_impl.h"
@@ -62,6 +63,26 @@ void Daemon::Impl::start_netlink(os::UniqueFd listener) {
               },
       });
   local_services_.emplace(netlink_->sockets(), fabric_->hosts(), [] { return os::now(); });
+  port_mappers_.emplace(
+      netlink_->sockets(), [] { return os::now(); },
+      [this](const std::string& line) { log_.write(line); });
+}
+
+/// Requests to a port mapper that does not answer end by time.
+void Daemon::Impl::wait_for_port_mappers() {
+  const Instant deadline = port_mappers_->deadline();
+  if (deadline == Instant::never()) {
+    port_mapper_timer_.cancel();
+    return;
+  }
+  const Duration wait = std::max(deadline - os::now(), Duration{});
+  port_mapper_timer_.expires_after(std::chrono::nanoseconds{wait.nanoseconds()});
+  port_mapper_timer_.async_wait([this](const std::error_code& error) {
+    if (!error) {
+      port_mappers_->handle_timeout(os::now());
+      wait_for_port_mappers();
+    }
+  });
 }
 
 void Daemon::Impl::handle_netlink(NetlinkServer::Id socket, std::vector<std::byte> datagram,
@@ -70,6 +91,7 @@ void Daemon::Impl::handle_netlink(NetlinkServer::Id socket, std::vector<std::byt
   if (!host_view::reads_resources(datagram)) {
     answer_netlink(socket, sender, datagram, {});
     run_management();  // a resolver may have answered, or be gone: hosts ask SA, or go on
+    wait_for_port_mappers();
     return done();
   }
   census_.take(

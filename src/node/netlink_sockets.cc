@@ -54,10 +54,18 @@ void NetlinkSockets::close(Id socket) {
   if (found == sockets_.end()) {
     return;
   }
-  if (found->second.port != 0) {
-    ports_.erase({found->second.host, found->second.port});
+  const NetlinkSender gone = sender(socket);
+  if (gone.port != 0) {
+    ports_.erase({gone.host, gone.port});
   }
   sockets_.erase(found);
+  if (gone.port != 0) {
+    for (const auto& [client, service] : services_) {
+      if (service != nullptr) {
+        service->closed(gone);
+      }
+    }
+  }
 }
 
 std::vector<NetlinkSockets::Id> NetlinkSockets::sockets_of(fabric::NodeIndex host) const {

@@ -64,6 +64,8 @@ class NetlinkService {
   /// operation that it does not know.
   virtual int receive(const NetlinkSender& sender, std::uint16_t operation,
                       const wire::netlink::Message& message) = 0;
+  /// The sender's socket is closed, and its address free.
+  virtual void closed(const NetlinkSender& /*sender*/) {}
 };
 
 /// What waits for a reader.

@@ -20,6 +20,7 @@ import time
 import unittest
 
 import fat_tree
+import guide
 import live_changes
 import weft_clients
 
@@ -69,24 +70,6 @@ class Acm:
 
     def answers(self):
         return self.text().count("acm_nl_send: acm status success")
-
-
-def check_guide(test, guide, folder):
-    """Each command of the guide's console blocks, in an empty folder, on the fabric that has no name; how many there are."""
-    weft = weft_clients.weft_command()
-    environment = {**os.environ, "WEFT_FABRIC": f"guide-{os.getpid()}", "PATH": f"{pathlib.Path(weft).parent}:{os.environ['PATH']}"}
-    test.addCleanup(subprocess.run, [weft, "down"], env=environment, capture_output=True)
-    shown = 0
-    for block in re.findall(r"```console\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, wanted = part.partition("\n")
-            with open(folder / "said", "w+", encoding="utf-8") as said:  # a file: what stays in the background keeps it
-                subprocess.run(["sh", "-c", command], stdout=said, stderr=said, stdin=subprocess.DEVNULL, timeout=SECONDS, env=environment, cwd=folder)
-                said.seek(0)
-                pattern = ".*".join(map(re.escape, wanted.split("...")))
-                test.assertRegex(said.read(), re.compile(rf"\A{pattern}", re.DOTALL), command)
-            shown += 1
-    return shown
 
 
 class Ours:
@@ -240,7 +223,7 @@ class Resolver(unittest.TestCase):
 
     def test_the_guide_shows_what_happens(self):
         with tempfile.TemporaryDirectory() as folder:
-            self.assertGreater(check_guide(self, GUIDE, pathlib.Path(folder)), 6)
+            self.assertGreater(guide.check(self, GUIDE, pathlib.Path(folder)), 6)
 
     def test_the_commands_of_the_guide_work(self):
         """Its script is one shell session, in an empty folder."""

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""The iWARP port mapper: Debian's unmodified iwpmd, and weft-iwpm, on hosts as namespaces. A driver (`weft iwpm map`) asks each host's kernel
+side, which asks the daemon; the daemons ask each other over UDP, as a capture shows.
+
+    iwpm.py [--verbose]
+
+Where both daemons are ours, the driver's connection is a real one: from the mapped port of one host to that of the other.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import guide
+import weft_clients
+
+GUIDE = weft_clients.ROOT / "docs" / "guide" / "iwpm.md"
+SECONDS = 60                     # policy: of one command
+READY_SECONDS = 20               # policy
+LISTENER, CONNECTING = 5000, 6000
+UDP_PORT = 3935
+MAPPED = re.compile(r"\S+ mapped to \S+:(\d+)(?:, \S+ to \S+:(\d+))?")
+FORM = ["64", "48", "48"]        # octets of request, accept and acknowledgement (../interop's captures of siw with iwpmd)
+
+
+def address(host, port):
+    return f"{weft_clients.address_of(host)}:{port}"
+
+
+def eventually(condition, what):
+    deadline = time.monotonic() + READY_SECONDS
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise RuntimeError(what)
+        time.sleep(0.05)
+    return value
+
+
+class PortMapper(unittest.TestCase):
+    def setUp(self):
+        self.fabric = weft_clients.Fabric("star 3", name=f"iwpm-{os.getpid()}")
+        self.fabric.__enter__()
+        self.addCleanup(self.fabric.__exit__)
+        place = tempfile.TemporaryDirectory(prefix="weft-iwpm-")
+        self.addCleanup(place.cleanup)
+        self.folder = pathlib.Path(place.name)
+
+    def start(self, host, *command, stdin=subprocess.DEVNULL):
+        child = subprocess.Popen([self.fabric.weft, "exec", "--ns", host, "--", *command], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                 text=True, errors="replace", env=self.fabric.environment(), start_new_session=True)
+        self.addCleanup(self.finish, child)
+        return child
+
+    @staticmethod
+    def finish(child):
+        if child.poll() is None:
+            weft_clients.end(child)
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def program(self):
+        return str(weft_clients.build_folder() / "src" / "programs" / "iwpm" / "weft-iwpm")
+
+    def daemon(self, host, which):
+        """Ours, or Debian's: it has begun when it has its UDP port, and says hello at once."""
+        child = self.start(host, *([self.program()] if which == "weft" else ["iwpmd", "-s"]))
+        wanted = f":{UDP_PORT:04X} "
+        eventually(lambda: wanted in self.fabric.run("exec", "--ns", host, "--", "cat", "/proc/net/udp"), f"{which} does not begin")
+        time.sleep(0.2)
+        return child
+
+    def map(self, host, port, *more):
+        return self.fabric.run("iwpm", "map", "--host", host, address(host, port), *more)
+
+    def hold(self, host, port):
+        """A mapping that stays, and its port."""
+        child = self.start(host, self.program(), "map", "--hold", address(host, port), stdin=subprocess.PIPE)
+        line = child.stdout.readline()
+        self.assertRegex(line, MAPPED)
+        return child, int(MAPPED.search(line)[1])
+
+    def capture(self, host):
+        file = self.folder / "udp.pcap"
+        child = self.start(host, "tcpdump", "-U", "-i", "eth0", "-w", str(file), "udp", "port", str(UDP_PORT))
+        eventually(lambda: "listening on" in child.stdout.readline() or child.poll() is not None, "tcpdump does not begin")
+        return child, file
+
+    def lengths(self, captured, wanted):
+        """Octets of the messages, in the order in which they crossed."""
+        child, file = captured
+
+        def read():
+            done = subprocess.run(["tshark", "-r", str(file), "-T", "fields", "-e", "udp.length"], capture_output=True, text=True, timeout=SECONDS)
+            found = [str(int(line) - 8) for line in done.stdout.split()]
+            return found if len(found) >= wanted else None
+        found = eventually(read, "the capture lacks messages")
+        weft_clients.end(child)
+        return found
+
+    def check_mapping(self, first, second):
+        self.daemon("h1", first)
+        self.daemon("h2", second)
+        captured = self.capture("h1")
+        _, port = self.hold("h2", LISTENER)
+        self.assertNotEqual(port, LISTENER)
+        said = self.map("h1", CONNECTING, "--remote", address("h2", LISTENER))
+        mapped = MAPPED.search(said)
+        self.assertNotEqual(int(mapped[1]), CONNECTING, said)
+        self.assertEqual(int(mapped[2]), port, said)
+        self.assertEqual(self.lengths(captured, len(FORM)), FORM)
+
+    def test_debians_iwpmd_on_both_hosts(self):
+        self.check_mapping("debian", "debian")
+
+    def test_ours_asks_debians(self):
+        self.check_mapping("weft", "debian")
+
+    def test_debians_asks_ours(self):
+        self.check_mapping("debian", "weft")
+
+    def test_a_connection_goes_from_mapped_port_to_mapped_port(self):
+        self.daemon("h1", "weft")
+        self.daemon("h2", "weft")
+        captured = self.capture("h1")
+        listener = self.start("h2", self.program(), "listen", address("h2", LISTENER))
+        port = int(MAPPED.search(listener.stdout.readline())[1])
+        self.assertNotEqual(port, LISTENER)
+        said = self.fabric.run("iwpm", "connect", "--host", "h1", address("h1", CONNECTING), address("h2", LISTENER))
+        self.assertIn("connected", said)
+        mapped = MAPPED.search(said)
+        rest, in_time = weft_clients.communicate(listener, time.monotonic() + SECONDS)
+        self.assertTrue(in_time, rest)
+        self.assertIn(f"a connection of {address('h1', CONNECTING)} from {address('h1', mapped[1])}", rest)
+        self.assertEqual(self.lengths(captured, len(FORM)), FORM)
+
+    def test_without_a_daemon_a_driver_goes_unmapped_at_once(self):
+        start = time.monotonic()
+        said = self.map("h3", LISTENER)
+        self.assertIn(f"{address('h3', LISTENER)} mapped to {address('h3', LISTENER)}", said)
+        self.assertLess(time.monotonic() - start, READY_SECONDS)
+
+    def mappings(self, host):
+        return json.loads(self.fabric.run("iwpm", "status", "--json", "--host", host))["mappings"]
+
+    def test_a_killed_daemon_is_told_all_mappings_and_a_killed_driver_keeps_none(self):
+        first = self.daemon("h1", "weft")
+        drivers = [self.hold("h1", port) for port in (LISTENER, LISTENER + 1)]
+        os.killpg(first.pid, signal.SIGKILL)
+        first.wait(SECONDS)
+        self.daemon("h1", "weft")
+        eventually(lambda: len(self.mappings("h1")) == len(drivers), "the mappings are not told again")
+        self.assertEqual({int(entry["mapped"].rpartition(":")[2]) for entry in self.mappings("h1")}, {port for _, port in drivers})
+        for child, _ in drivers:
+            os.killpg(child.pid, signal.SIGKILL)
+        eventually(lambda: not self.mappings("h1"), "a killed driver keeps its mappings")
+
+    def test_the_guide_shows_what_happens(self):
+        self.assertGreater(guide.check(self, GUIDE, self.folder), 4)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--verbose", action="store_true")
+    arguments, rest = parser.parse_known_args()
+    weft_clients.need_programs("iwpmd", "tcpdump", "tshark")
+    start = time.monotonic()
+    result = unittest.main(argv=[sys.argv[0], *rest], verbosity=2 if arguments.verbose else 1, exit=False).result
+    print(f"iwpm: {time.monotonic() - start:.0f} s")
+    return 0 if result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
