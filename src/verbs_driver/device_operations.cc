@@ -27,7 +27,13 @@ Result<core::DeviceAttributes> query_device(core::Device& device) {
       !asked) {
     return std::unexpected(asked.error());
   }
-  return attributes_of(attributes, own.uses_on_demand_paging());
+  core::DeviceAttributes made = attributes_of(attributes, own.uses_on_demand_paging());
+  if (own.registers_by_windows()) {
+    constexpr std::uint32_t kMostPages = 512;  // policy: 2 MiB in a piece
+    made.capabilities |= core::DeviceCapability::MemoryManagementExtensions;
+    made.max_fast_registration_entries = kMostPages;
+  }
+  return made;
 }
 
 /// What verbs.h calls ibv_query_port: by the context where it can, since the function of that name
@@ -132,6 +138,7 @@ core::DeviceOperations verbs_operations() {
   add_object_operations(operations);
   add_memory_operations(operations);
   add_qp_operations(operations);
+  add_window_operations(operations);
   return operations;
 }
 

@@ -58,6 +58,9 @@ Result<void> register_user_mr(core::Mr& mr, const core::UserMemoryRange& range,
 }
 
 Result<void> deregister_mr(core::Mr& mr, core::UserData* /*user_data*/) {
+  if (mr.is_fast_registration()) {
+    return deallocate_window(mr);
+  }
   VerbsPd& pd = verbs_pd(mr.pd());
   auto* const there = static_cast<ibv_mr*>(mr.driver_data);
   auto gone = check_call(verbs_device_of(mr.device()).library().dereg_mr(there), "ibv_dereg_mr");
@@ -77,6 +80,9 @@ Result<void> DeviceSges::translate(VerbsPd* pd, std::span<const verbs::Sge> sges
   count = 0;
   for (const verbs::Sge& sge : sges) {
     LKey key = sge.lkey;
+    if (pd != nullptr && pd->is_of_window(key)) {
+      key = LKey{pd->windowed->lkey};
+    }
     const bool is_local = pd != nullptr && pd->region != nullptr && key == pd->local_key;
     if (is_local && !pd->reaches_all && sge.length != 0) {
       const auto begin = std::bit_cast<std::uint64_t>(pd->region->addr);

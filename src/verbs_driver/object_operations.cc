@@ -52,6 +52,10 @@ Result<void> allocate_pd(core::Pd& pd, core::UserData* /*user_data*/) {
 Result<void> deallocate_pd(core::Pd& pd, core::UserData* /*user_data*/) {
   std::unique_ptr<VerbsPd> there{&verbs_pd(pd)};
   there->registrations.reset();
+  if (there->windowed != nullptr &&
+      verbs_device_of(pd.device()).library().dereg_mr(there->windowed) == 0) {
+    there->windowed = nullptr;
+  }
   auto gone =
       check_call(verbs_device_of(pd.device()).library().dealloc_pd(there->pd), "ibv_dealloc_pd");
   if (!gone) {

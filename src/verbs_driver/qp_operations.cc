@@ -104,10 +104,13 @@ Result<void> set_operation(const Qp& qp, const core::SendWr& wr, ibv_send_wr& to
                       .rkey = wr.rkey.value()};
       break;
     case LocalInvalidate:
+      to.invalidate_rkey = wr.invalidate_rkey.value();
+      break;
+    case RegisterMemory:
+      return bind_window(wr, to);
     case BindMemoryWindow:
     case Flush:
     case AtomicWrite:
-    case RegisterMemory:
     case RegisterMemoryIntegrity:
       return fail(ErrorCode::NotSupported,
                   "a program's verbs have no such request; the device's capabilities say so");

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <utility>
 
 #include "base/assert.h"
@@ -104,6 +105,9 @@ Result<void> VerbsDevice::open_context() {
   }
   ports_ = attributes.phys_port_cnt;
   on_demand_paging_ = init_.on_demand_paging && has_on_demand_paging(context_);
+  registers_by_windows_ =
+      (init_.fast_registration || std::getenv("WEFT_FAST_REGISTRATION") != nullptr) &&
+      on_demand_paging_ && (attributes.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B) != 0;
   auto arena = Arena::reserve(init_.arena_bytes);
   if (!arena) {
     return std::unexpected(arena.error());

@@ -28,14 +28,17 @@ struct VerbsDeviceInit {
   /// All memory under one key where the device can do that (implicit on-demand paging); else, or
   /// where this is off, an arena and registrations on use.
   bool on_demand_paging{true};
+  /// Fast registration by windows of type 2, where the device has them and pages on demand: of what
+  /// lies in one piece (window_operations.cc). $WEFT_FAST_REGISTRATION asks for it, too.
+  bool fast_registration{};
   std::size_t arena_bytes{64U << 20};  ///< policy
 };
 
 /// The driver that makes a device of core of one of libibverbs. One thread waits for completion and
 /// asynchronous events, and tells the core; CQs of PollContext::Direct are only polled. What verbs
-/// of programs cannot do, the device's capabilities say: no fast registration by work request, no
-/// FMR, no integrity, no XRC, no windows; and no SMI or GSI QP, so that ports have no MADs and no
-/// SA. Any thread.
+/// of programs cannot do, the device's capabilities say: no fast registration by work request but
+/// what windows can do, no FMR, no integrity, no XRC, no windows; and no SMI or GSI QP, so that
+/// ports have no MADs and no SA. Any thread.
 class VerbsDevice final {
  public:
   /// Opens and registers. NotFound: no libraries, or no such device.
@@ -59,6 +62,7 @@ class VerbsDevice final {
   [[nodiscard]] ibv_comp_channel& channel() const { return *channel_; }
   [[nodiscard]] Arena& arena() { return *arena_; }
   [[nodiscard]] bool uses_on_demand_paging() const { return on_demand_paging_; }
+  [[nodiscard]] bool registers_by_windows() const { return registers_by_windows_; }
   void add_qp(core::Qp& qp);
   void remove_qp(const core::Qp& qp);
   /// Null: not, or no longer, there.
@@ -80,6 +84,7 @@ class VerbsDevice final {
   Guid node_guid_{};
   std::uint8_t ports_{};
   bool on_demand_paging_{};
+  bool registers_by_windows_{};
   std::unique_ptr<Arena> arena_;
   core::Device* device_{};
   bool is_registered_{};

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "core/cq.h"
@@ -26,6 +29,13 @@ struct VerbsPd {
   ibv_mr* region{};  ///< of all memory, or of the arena; null: there is none yet
   bool reaches_all{};
   std::unique_ptr<Registrations> registrations;
+
+  /// Whether a key is that of a region that windows stand for, which have none for local memory.
+  [[nodiscard]] bool is_of_window(LKey key);
+  std::atomic<unsigned> window_count{};
+  std::mutex windows_mutex{};                       // of what follows
+  ibv_mr* windowed{};                               ///< all memory, with the right to bind windows
+  std::unordered_set<std::uint32_t> window_keys{};  // without the low byte, which is the user's
 };
 
 /// A CQ, with completions that were found while it was armed.
@@ -53,6 +63,12 @@ void add_device_operations(core::DeviceOperations& operations);
 void add_object_operations(core::DeviceOperations& operations);
 void add_memory_operations(core::DeviceOperations& operations);
 void add_qp_operations(core::DeviceOperations& operations);
+void add_window_operations(core::DeviceOperations& operations);
+
+/// Ends a region of add_window_operations().
+Result<void> deallocate_window(core::Mr& mr);
+/// Makes the request that registers the memory that such a region shows now.
+Result<void> bind_window(const core::SendWr& wr, ibv_send_wr& to);
 
 /// The elements of a request as libibverbs takes them, each under a key that the device has.
 struct DeviceSges {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""blockd++, a protocol written against the kernel side's API, between two hosts: its driver runs over the drop-in libibverbs and librdmacm.
+"""blockd, a protocol written against the kernel side's API, between two hosts, its driver over the drop-in libibverbs and librdmacm. Its server
+is a program in C++ (blockd++) and a module in the kernel's C (blockd.so, by `weft module run`); the client is the former's.
 
     blockd.py [--verbose]
 
@@ -10,14 +11,17 @@ import argparse
 import os
 import pathlib
 import re
+import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
 import weft_clients
 
+GUIDE = weft_clients.ROOT / "docs" / "guide" / "module.md"
 PORT = 7770
 BYTES = 1 << 20                  # policy: of the block
 SECONDS = 60                     # policy: of one client
@@ -25,11 +29,19 @@ READY_SECONDS = 20               # policy
 CLIENTS = 40                     # policy
 
 
-def program():
-    path = weft_clients.build_folder() / "examples" / "blockd++" / "blockd++"
+def built(target, name):
+    path = weft_clients.build_folder() / "examples" / target / name
     if not path.exists():
-        sys.exit(f"{path} is not there: build the target blockd++ first")
+        sys.exit(f"{path} is not there: build the target {target} first")
     return str(path)
+
+
+def program():
+    return built("blockd++", "blockd++")
+
+
+def module():
+    return built("blockd", "blockd.so")
 
 
 def cpu_seconds(pid):
@@ -39,18 +51,21 @@ def cpu_seconds(pid):
 
 
 class Server:
-    """`blockd++ serve` on a host, until the end of a with block."""
+    """A server on a host, until the end of a with block."""
 
     def __init__(self, fabric, host, *options):
         self.fabric, self.host, self.options = fabric, host, options
 
+    def command(self):
+        return [program(), "serve", "--port", str(PORT), "--bytes", str(BYTES), *self.options]
+
     def __enter__(self):
-        self.child = self.fabric.start(self.host, [program(), "serve", "--port", str(PORT), "--bytes", str(BYTES), *self.options])
+        self.child = self.fabric.start(self.host, self.command())
         deadline = time.monotonic() + READY_SECONDS
         while not self.fabric.has_id(self.host, PORT):
             if self.child.poll() is not None or time.monotonic() > deadline:
                 weft_clients.end(self.child)
-                raise RuntimeError(f"blockd++ does not listen\n{self.child.stdout.read()}")
+                raise RuntimeError(f"blockd does not listen\n{self.child.stdout.read()}")
             time.sleep(0.05)
         return self
 
@@ -66,7 +81,17 @@ class Server:
         self.child.stdout.close()
 
 
-class Blockd(unittest.TestCase):
+class Module(Server):
+    """The same of `weft module run blockd.so`."""
+
+    def command(self):
+        return [weft_clients.weft_command(), "module", "run", module(), f"port={PORT}", f"bytes={BYTES}", *self.options]
+
+
+class EitherForm:
+    """What both forms of the server do."""
+    server = None
+
     @classmethod
     def setUpClass(cls):
         cls.fabric = weft_clients.Fabric("pair", name=f"blockd-{time.monotonic_ns() % 1_000_000}")
@@ -95,7 +120,7 @@ class Blockd(unittest.TestCase):
             self.fail(f"the client has ended: {child.stdout.read()}")
 
     def test_what_is_written_is_read(self):
-        with Server(self.fabric, "h1") as server:
+        with self.server(self.fabric, "h1") as server:
             for options in ((), ("--global-key",), ("--no-paging",), ("--no-paging", "--global-key"), ("--blocks", "1", "--rounds", "1"), ("--blocks", "255")):
                 with self.subTest(options=options):
                     self.verify(*options)
@@ -107,19 +132,14 @@ class Blockd(unittest.TestCase):
         self.assertEqual(requests, 4 * 4 * (blocks // 16) + 2 * blocks + 4 * -(-blocks // 255))
 
     def test_each_of_many_clients_ends_in_peace(self):
-        with Server(self.fabric, "h1"):
+        with self.server(self.fabric, "h1"):
             # At the end a client destroys its QP while the connection manager's thread hears that the server has disconnected.
             for _ in range(CLIENTS):
                 status, output = self.check("--rounds", "1")
                 self.assertEqual(status, 0, output)
 
-    def test_a_server_without_on_demand_paging_serves_the_same(self):
-        with Server(self.fabric, "h1", "--no-paging"):
-            self.verify()
-            self.verify("--no-paging")
-
     def test_several_clients_at_once(self):
-        with Server(self.fabric, "h1"):
+        with self.server(self.fabric, "h1"):
             # They write the same blocks, so what they read is each other's: but all of them are answered.
             children = [self.start_check("--rounds", "1") for _ in range(4)]
             ended = [weft_clients.communicate(child, time.monotonic() + SECONDS) for child in children]
@@ -129,7 +149,7 @@ class Blockd(unittest.TestCase):
             self.verify()
 
     def test_a_request_beyond_the_end_is_refused(self):
-        with Server(self.fabric, "h1"):
+        with self.server(self.fabric, "h1"):
             status, output = self.check("--beyond")
             self.assertEqual(status, 1, output)
             self.assertIn("the server has no such blocks", output)
@@ -141,7 +161,7 @@ class Blockd(unittest.TestCase):
         self.assertIn("rejected", output)
 
     def test_a_killed_server_ends_its_client(self):
-        with Server(self.fabric, "h1") as server:
+        with self.server(self.fabric, "h1") as server:
             child = self.start_check("--rounds", "10000", "--blocks", "1")
             time.sleep(1)
             self.assert_runs(child)
@@ -151,7 +171,7 @@ class Blockd(unittest.TestCase):
             self.assertEqual(child.returncode, 1, output)
 
     def test_a_killed_client_leaves_nothing_at_the_server(self):
-        with Server(self.fabric, "h1") as server:
+        with self.server(self.fabric, "h1") as server:
             child = self.start_check("--rounds", "10000")
             time.sleep(1)
             self.assert_runs(child)
@@ -163,7 +183,7 @@ class Blockd(unittest.TestCase):
             self.assertNotIn("is unregistered", output)
 
     def test_a_fabric_that_goes_away_leaves_a_server_that_rests_and_ends(self):
-        with weft_clients.Fabric("pair", name=f"blockd-gone-{time.monotonic_ns() % 1_000_000}") as fabric, Server(fabric, "h1") as server:
+        with weft_clients.Fabric("pair", name=f"blockd-gone-{time.monotonic_ns() % 1_000_000}") as fabric, self.server(fabric, "h1") as server:
             fabric.run("down", "--name", fabric.name)
             time.sleep(0.5)
             before = cpu_seconds(server.child.pid)
@@ -172,17 +192,106 @@ class Blockd(unittest.TestCase):
             status, output = server.stop()
             self.assertIsNotNone(status, output)
 
+
+class InCpp(EitherForm, unittest.TestCase):
+    server = Server
+
+    def test_a_server_without_on_demand_paging_serves_the_same(self):
+        with Server(self.fabric, "h1", "--no-paging"):
+            self.verify()
+            self.verify("--no-paging")
+
     def test_without_a_device_it_says_so(self):
         done = subprocess.run([program(), "--device", "none0", "check", "127.77.0.1"], capture_output=True, text=True, timeout=SECONDS, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, "no RDMA device|cannot be loaded|ibv_get_device_list")
 
 
+class AsModule(EitherForm, unittest.TestCase):
+    server = Module
+
+    def module(self, *arguments):
+        """(exit status, output) of `weft module`."""
+        done = subprocess.run([weft_clients.weft_command(), "module", *arguments], capture_output=True, text=True, timeout=SECONDS, check=False,
+                              env={**os.environ, "WEFT_FABRIC": self.fabric.name})
+        return done.returncode, done.stdout + done.stderr
+
+    def test_it_is_listed_read_and_removed(self):
+        with Module(self.fabric, "h1") as server:
+            status, output = self.module("list")
+            self.assertEqual(status, 0, output)
+            self.assertRegex(output, rf"^h1 blockd pid {server.child.pid} entries: blockd$")
+            self.verify("--rounds", "1")
+            self.assertRegex(self.module("read", "blockd", "blockd")[1], rf"^{BYTES} bytes, \d sessions, {2 * BYTES // 4096 // 16} requests$")
+            status, output = self.module("read", "blockd", "other")
+            self.assertEqual(status, 1)
+            self.assertIn("blockd has no entry other: it has blockd", output)
+            status, output = self.module("write", "blockd", "blockd", "x")
+            self.assertEqual(status, 1)
+            self.assertIn("(EIO)", output)
+            status, output = self.fabric_module_again()
+            self.assertEqual(status, 1, output)
+            self.assertIn("is loaded on h1 already", output)
+            self.assertEqual(self.module("remove", "blockd"), (0, ""))
+            self.assertEqual(server.child.wait(READY_SECONDS), 0)
+        self.assertEqual(self.module("list"), (0, ""))
+        self.assertIn("blockd is not loaded", self.module("remove", "blockd")[1])
+
+    def run_module(self, *arguments):
+        """(exit status, output) of a `weft module run` that ends by itself."""
+        child = self.fabric.start("h1", [weft_clients.weft_command(), "module", "run", *arguments], {"LC_ALL": "C"})
+        output, in_time = weft_clients.communicate(child, time.monotonic() + SECONDS)
+        return (child.returncode if in_time else None), output
+
+    def fabric_module_again(self):
+        return self.run_module(module(), f"port={PORT + 1}")
+
+    def test_bad_parameters_are_refused_in_words(self):
+        for parameter, words in (("bytes=x", "bytes (ulong) is a number"), ("port=65536", "port (ushort) is a number"), ("depth=1", "blockd has no parameter depth: it has")):
+            with self.subTest(parameter):
+                status, output = self.run_module(module(), parameter)
+                self.assertEqual(status, 1, output)
+                self.assertIn(words, output)
+        status, output = self.run_module(module(), "bytes=1")
+        self.assertEqual(status, 1, output)
+        self.assertIn("blockd does not begin: Invalid argument (EINVAL)", output)
+
+    def test_what_is_no_module_is_refused_in_words(self):
+        self.assertIn("is no file", self.run_module("nowhere.so")[1])
+        self.assertIn("cannot be loaded", self.run_module(__file__)[1])
+        done = subprocess.run([weft_clients.weft_command(), "module", "run", module()], capture_output=True, text=True, timeout=SECONDS, check=False,
+                              env={name: value for name, value in os.environ.items() if name != "WEFT_HOST"})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("say --host", done.stderr)
+
+    def test_the_commands_of_the_guide_work(self):
+        """Its script is one shell session, in a folder with the two programs."""
+        script = re.search(r"```sh\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL).group(1)
+        with tempfile.TemporaryDirectory() as folder:
+            for command, path in (("weft", weft_clients.weft_command()), ("blockd++", program())):
+                shell = pathlib.Path(folder) / command
+                shell.write_text(f'#!/bin/sh\nexec {shlex.quote(path)} "$@"\n', encoding="utf-8")
+                shell.chmod(0o755)
+            (pathlib.Path(folder) / "blockd.so").symlink_to(module())
+            done = subprocess.run(["bash", "-e", "-c", script], cwd=folder, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL, check=False,
+                                  env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "WEFT_FABRIC": f"guide-{os.getpid()}"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("verified 256 blocks", done.stdout)
+
+    def test_a_killed_one_leaves_nothing(self):
+        with Module(self.fabric, "h1") as server:
+            server.child.kill()
+            server.child.wait(READY_SECONDS)
+            self.assertEqual(self.module("list"), (0, ""))
+        with Module(self.fabric, "h1"):
+            self.verify("--rounds", "1")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--verbose", action="store_true")
     arguments = parser.parse_args()
-    suite = unittest.defaultTestLoader.loadTestsFromTestCase(Blockd)
+    suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromTestCase(case) for case in (InCpp, AsModule))
     sys.exit(not unittest.TextTestRunner(verbosity=2 if arguments.verbose else 1).run(suite).wasSuccessful())
 
 

@@ -67,6 +67,9 @@ namespace {
 }  // namespace
 
 int run(const RunOptions& options) {
+  if (options.registers_fast) {
+    setenv("WEFT_FAST_REGISTRATION", "1", 1);  // for libweft-rdma.so, which opens the device
+  }
   if (options.host.empty()) {
     return serve({.file = options.file,
                   .parameters = options.parameters,

@@ -13,6 +13,7 @@ struct RunOptions {
   std::string fabric;  ///< empty: the usual one
   std::vector<std::string> parameters;
   bool shows_debug{};
+  bool registers_fast{};
 };
 
 /// `weft module run`: becomes the process that has the module, on the host. Exit status.

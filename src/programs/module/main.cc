@@ -34,6 +34,8 @@ int main(int count, char** arguments) {
   run->add_option("parameters", options.parameters, "As name=value");
   run->add_option("--host", options.host, "Default: the one that `weft exec` has put this on");
   run->add_option("--name", options.fabric, "Name of the fabric");
+  run->add_flag("--fast-registration", options.registers_fast,
+                "A device with registration by work requests, of what lies in one piece");
   run->add_flag("--debug", options.shows_debug, "Show what it says by pr_debug(), too");
   run->callback([&] { status = module_::run(options); });
 
