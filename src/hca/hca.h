@@ -142,6 +142,8 @@ class Hca {
   Result<CompletionQueue*> create_cq(std::uint32_t capacity,
                                      const CompletionQueueOptions& options = {});
   Result<void> destroy_cq(CompletionQueue& cq);
+  /// Whether destroy_cq() would be refused, and why.
+  [[nodiscard]] static Result<void> check_unused(const CompletionQueue& cq);
   /// Creates an SRQ; `limit` arms SrqLimitReached, 0 does not (R-RVT-15).
   Result<SharedReceiveQueue*> create_srq(ProtectionDomain& pd, std::uint32_t depth,
                                          std::uint32_t max_sge, std::uint32_t limit);

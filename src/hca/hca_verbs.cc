@@ -85,9 +85,13 @@ Result<CompletionQueue*> Hca::create_cq(std::uint32_t capacity,
       capacity, state_->configuration.lock_policy, state_->events, options));
 }
 
+Result<void> Hca::check_unused(const CompletionQueue& cq) {
+  return refuse_if_used(cq.uses, "completion queue", "QPs");
+}
+
 Result<void> Hca::destroy_cq(CompletionQueue& cq) {
-  if (auto free = refuse_if_used(cq.uses, "completion queue", "QPs"); !free) {
-    return free;
+  if (auto unused = check_unused(cq); !unused) {
+    return unused;
   }
   const std::lock_guard guard{state_->objects};
   state_->cqs.free(cq);

@@ -80,6 +80,8 @@ Result<hca::CompletionQueue*> Process::create_cq(std::uint32_t hca, std::uint32_
   return impl_->objects.create_cq(hca, capacity, options);
 }
 
+Result<void> Process::retire_cq(hca::CompletionQueue& cq) { return impl_->objects.retire_cq(cq); }
+
 Result<void> Process::destroy_cq(std::uint32_t hca, hca::CompletionQueue& cq) {
   return impl_->objects.destroy_cq(hca, cq);
 }

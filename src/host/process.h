@@ -104,6 +104,9 @@ class Process {
   /// Creates a CQ on an HCA, and its driver state.
   [[nodiscard]] Result<hca::CompletionQueue*> create_cq(
       std::uint32_t hca, std::uint32_t capacity, const hca::CompletionQueueOptions& options = {});
+  /// The first half of destroy_cq(): refused while QPs or WQs use the CQ; after it no event of the
+  /// CQ comes, but the CQ may still be polled by who handles one that came.
+  [[nodiscard]] Result<void> retire_cq(hca::CompletionQueue& cq);
   [[nodiscard]] Result<void> destroy_cq(std::uint32_t hca, hca::CompletionQueue& cq);
 
   /// XRC SRQs as well: their messages come by the lane of any target QP of their domain.

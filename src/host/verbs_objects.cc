@@ -42,6 +42,15 @@ Result<hca::CompletionQueue*> VerbsObjects::create_cq(std::uint32_t hca, std::ui
   return cq;
 }
 
+Result<void> VerbsObjects::retire_cq(hca::CompletionQueue& cq) {
+  const std::lock_guard owner{parts_.progress.maintenance_owner};
+  if (auto unused = hca::Hca::check_unused(cq); !unused) {
+    return unused;
+  }
+  parts_.held_events.remove(*static_cast<CqDriverState*>(cq.driver_data));
+  return {};
+}
+
 Result<void> VerbsObjects::destroy_cq(std::uint32_t hca, hca::CompletionQueue& cq) {
   // Or the thread could be delivering its held event.
   const std::lock_guard owner{parts_.progress.maintenance_owner};

@@ -51,6 +51,7 @@ class VerbsObjects final : public LocalObjects {
 
   [[nodiscard]] Result<hca::CompletionQueue*> create_cq(std::uint32_t hca, std::uint32_t capacity,
                                                         const hca::CompletionQueueOptions& options);
+  [[nodiscard]] Result<void> retire_cq(hca::CompletionQueue& cq);
   [[nodiscard]] Result<void> destroy_cq(std::uint32_t hca, hca::CompletionQueue& cq);
   [[nodiscard]] Result<hca::SharedReceiveQueue*> create_xrc_srq(
       std::uint32_t hca, hca::ProtectionDomain& pd, hca::XrcDomain& domain,

@@ -278,6 +278,41 @@ TEST_F(Verbs, DeliverCompletionEventsOnceAnArmed) {
   EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
 }
 
+/// ibv_get_cq_event(3): destruction waits for the acknowledgement, so whoever handles an event may
+/// poll the CQ until then.
+TEST_F(Verbs, KeepACqUntilItsEventIsAcknowledged) {
+  ibv_comp_channel* const channel = ibv_create_comp_channel(context_);
+  ibv_cq* const cq = ibv_create_cq(context_, 16, nullptr, channel, 0);
+  auto attributes = qp_attributes(cq);
+  ibv_qp* const qp = ibv_create_qp(pd_, &attributes);
+  connect_to_itself(qp);
+  ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(qp, &wr, &bad), 0);
+  ibv_cq* event_cq = nullptr;
+  void* event_context = nullptr;
+  ASSERT_EQ(ibv_get_cq_event(channel, &event_cq, &event_context), 0);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  std::atomic<bool> is_gone{false};
+  std::thread other{[&] {
+    EXPECT_EQ(ibv_destroy_cq(cq), 0);
+    is_gone = true;
+  }};
+  for (int i = 0; i < 100; ++i) {  // beside the other thread, until it waits
+    ibv_wc wc{};
+    EXPECT_GE(ibv_poll_cq(event_cq, 1, &wc), 0);
+    EXPECT_EQ(ibv_req_notify_cq(event_cq, 0), 0);
+    usleep(500);
+  }
+  EXPECT_FALSE(is_gone);
+  ibv_ack_cq_events(event_cq, 1);
+  other.join();
+  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
+}
+
 /// A QP for each of several threads; one CQ, which all of them poll, and one SRQ, which all refill.
 TEST_F(Verbs, LetThreadsShareACqAndAnSrq) {
   constexpr std::size_t kThreads = 4;

@@ -143,8 +143,8 @@ WEFT_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
   auto& object = cq_of(cq);
   Context& context = *object.context;
   if (is_alive(context)) {
-    if (auto destroyed = context.process->destroy_cq(context.hca, *object.engine); !destroyed) {
-      return refuse(destroyed.error());
+    if (auto retired = context.process->retire_cq(*object.engine); !retired) {
+      return refuse(retired.error());
     }
     if (cq->channel != nullptr) {
       object_of<CompletionChannel>(cq->channel).events.purge([&](CompletionQueueObject* event) {
@@ -155,13 +155,17 @@ WEFT_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
       return event_source(record.event.event_type) == EventSource::CompletionQueue &&
              record.event.element.cq == cq;
     });
-    // As documented, waits until every delivered event has been acknowledged.
+    // As documented, waits until every delivered event has been acknowledged: until then a thread
+    // that handles one may poll the CQ.
     pthread_mutex_lock(&cq->mutex);
     while (cq->comp_events_completed != object.completion_events ||
            cq->async_events_completed != object.asynchronous_events) {
       pthread_cond_wait(&cq->cond, &cq->mutex);
     }
     pthread_mutex_unlock(&cq->mutex);
+    if (auto destroyed = context.process->destroy_cq(context.hca, *object.engine); !destroyed) {
+      return refuse(destroyed.error());  // a QP was made meanwhile
+    }
   }
   if (cq->channel != nullptr) {
     pthread_mutex_lock(&context.verbs.context.mutex);
