@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -147,6 +148,22 @@ TEST(KenvScatterList, CopiesFromTheMiddleOfAList) {
   EXPECT_EQ(sg_copy_from_buffer(table.sgl, 2, "1234567890", 10), 7U) << "the list ends there";
   EXPECT_EQ(a + b, "1234567");
   sg_free_table(&table);
+}
+
+// As a module may have it on its stack: a single entry that nothing marks as the last.
+TEST(KenvScatterList, IsReadNoFurtherThanItsCount) {
+  const auto entry = std::make_unique<scatterlist>();
+  std::string text = "abc";
+  entry->page_link = 0;
+  sg_set_buf(entry.get(), text.data(), 3);
+  scatterlist* sg = nullptr;
+  unsigned i = 0;
+  unsigned bytes = 0;
+  for_each_sg(entry.get(), sg, 1U, i) { bytes += sg->length; }
+  EXPECT_EQ(bytes, 3U);
+  std::string to(3, '.');
+  EXPECT_EQ(sg_copy_to_buffer(entry.get(), 1, to.data(), 8), 3U);
+  EXPECT_EQ(to, "abc");
 }
 
 TEST(KenvSlab, AlignsPowersOfTwoAndZeroesOnRequest) {

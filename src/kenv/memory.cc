@@ -43,8 +43,12 @@ namespace {
 std::size_t for_pieces(scatterlist* list, unsigned count, std::size_t length, std::size_t skip,
                        const std::function<void(void*, std::size_t, std::size_t)>& move) {
   std::size_t done = 0;
-  scatterlist* sg = list;
-  for (unsigned i = 0; i < count && sg != nullptr && done < length; ++i, sg = sg_next(sg)) {
+  scatterlist* sg = nullptr;
+  unsigned i = 0;
+  for_each_sg(list, sg, count, i) {
+    if (sg == nullptr || done == length) {
+      break;
+    }
     if (skip >= sg->length) {
       skip -= sg->length;
       continue;

@@ -63,18 +63,26 @@ void copy_to_face(ib_mr& face, const core::Mr& mr) {
 std::vector<core::ScatterEntry> entries_of(scatterlist* list, std::uint32_t count) {
   std::vector<core::ScatterEntry> entries;
   entries.reserve(count);
-  for (scatterlist* sg = list; sg != nullptr && entries.size() < count; sg = sg_next(sg)) {
+  scatterlist* sg = nullptr;
+  std::uint32_t i = 0;
+  for_each_sg(list, sg, count, i) {
+    if (sg == nullptr) {
+      break;
+    }
     entries.push_back({.address = sg_dma_address(sg), .length = sg_dma_len(sg)});
   }
   return entries;
 }
 
 std::uint32_t map_list(scatterlist* list, std::uint32_t count) {
+  scatterlist* sg = nullptr;
   std::uint32_t mapped = 0;
-  for (scatterlist* sg = list; sg != nullptr && mapped < count; sg = sg_next(sg)) {
+  for_each_sg(list, sg, count, mapped) {
+    if (sg == nullptr) {
+      break;
+    }
     sg_dma_address(sg) = sg_phys(sg);
     sg_dma_len(sg) = sg->length;
-    ++mapped;
   }
   return mapped;
 }

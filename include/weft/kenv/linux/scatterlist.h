@@ -102,7 +102,9 @@ static inline struct scatterlist *sg_next(struct scatterlist *sg)
 	return sg_is_chain(sg) ? sg_chain_ptr(sg) : sg;
 }
 
-#define for_each_sg(list, sg, count, i) for ((i) = 0, (sg) = (list); (i) < (count); (i)++, (sg) = sg_next(sg))
+/* Looks at no entry beyond `count`, so that one on the stack needs no mark of its end. */
+#define for_each_sg(list, sg, count, i) \
+	for ((i) = 0, (sg) = (list); (i) < (count); (i)++, (sg) = (i) < (count) ? sg_next(sg) : NULL)
 #define for_each_sgtable_sg(table, sg, i) for_each_sg((table)->sgl, sg, (table)->orig_nents, i)
 #define for_each_sgtable_dma_sg(table, sg, i) for_each_sg((table)->sgl, sg, (table)->nents, i)
 
