@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""IP over InfiniBand by `weft net`: ping, TCP, multicast, tcpdump and tshark on two hosts, as root and as an ordinary user; connected mode; what is left when a
-process is killed; the commands of the guide.
+"""IP over InfiniBand by `weft net`: ping, TCP, UDP, curl, multicast, tcpdump and tshark on two hosts, as root and as an ordinary user; connected mode;
+what is left when a process is killed; the commands of the guide.
 
     net.py
 
@@ -118,6 +118,28 @@ class Net(namespaces.Account):
         self.weft("fault", "add", "drop p=0.01 link=h1:1")
         self.transfer("TCP4-LISTEN", f"TCP4:10.77.0.2:{PORT}")
 
+    def test_udp_of_iperf3_arrives(self):
+        self.net_up("h1", "h2")
+        server = self.start("h2", "iperf3", "-s", "-1")
+        self.wait_until_listening("h2", 5201, server)
+        said = self.on("h1", "iperf3", "-u", "-b", "4M", "-l", "1400", "-c", "fd77:1b::2", "-t", "1").stdout
+        lost, all_sent = map(int, re.search(r"(\d+)/(\d+) \([\d.e+-]+%\)\s+receiver", said).groups())
+        self.assertGreater(all_sent, 50)
+        self.assertLess(lost, all_sent // 10, said)  # a busy machine may lose some
+
+    def test_curl_fetches_from_a_small_server(self):
+        self.net_up("h1", "h2")
+        folder = pathlib.Path(self.folder, "served")
+        folder.mkdir(mode=0o755)
+        os.chmod(self.folder, 0o755)
+        (folder / "file").write_bytes(os.urandom(1 << 20))
+        (folder / "file").chmod(0o644)
+        server = self.start("h2", namespaces.PYTHON, "-m", "http.server", "--bind", "::", "--directory", str(folder), "8080")
+        self.wait_until_listening("h2", 8080, server)
+        for url in ("http://10.77.0.2:8080/file", "http://[fd77:1b::2]:8080/file"):
+            sha = self.on("h1", "sh", "-c", f"curl -sf --max-time 30 '{url}' | sha256sum").stdout.split()[0]
+            self.assertEqual(sha, hashlib.sha256((folder / "file").read_bytes()).hexdigest(), url)
+
     def test_groups_are_joined_as_the_host_listens(self):
         self.net_up("h1", "h2", "h3", topology="star:3")
         receivers = {host: self.start(host, "socat", "-u", f"UDP4-RECV:{PORT},ip-add-membership=239.1.2.3:{address}", "-")
@@ -229,5 +251,5 @@ class AsOrdinaryUser(Net, unittest.TestCase):
 
 
 if __name__ == "__main__":
-    weft_clients.need_programs("ping", "ip", "socat", "iperf3", "tcpdump", "tshark", "saquery")
+    weft_clients.need_programs("ping", "ip", "socat", "iperf3", "curl", "tcpdump", "tshark", "saquery")
     unittest.main(verbosity=2)

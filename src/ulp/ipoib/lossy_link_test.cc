@@ -1,6 +1,7 @@
 // Ends on one link with an SA that answers late, or not at all, forgets memberships, and moves
-// LIDs. No packet may come twice, or to anybody but its addressee or those who listen; in the end
-// SA and the ends agree on all groups, and everybody is reached. The bugs of planted_bug.h are each
+// LIDs; all but one have connections, which are refused and lost. No packet may come twice, or to
+// anybody but its addressee or those who listen; in the end SA and the ends agree on all groups,
+// the ends on their connections, and everybody is reached. The bugs of planted_bug.h are each
 // found.
 
 #include <gtest/gtest.h>
@@ -28,6 +29,10 @@ namespace {
 constexpr std::size_t kEnds = 4;
 constexpr QKey kLinkQKey{0xB1B};
 
+ConnectedMode mode_of(std::size_t end) {
+  return end == 0 ? ConnectedMode::None : ConnectedMode::Reliable;
+}
+
 IpAddress address_of(std::size_t end) {
   return IpAddress::v4(0x0A00'0001U + static_cast<std::uint32_t>(end));
 }
@@ -39,7 +44,9 @@ class World final : public Link {
  public:
   explicit World(std::uint64_t seed) : random_(seed) {
     for (std::size_t i = 0; i < kEnds; ++i) {
-      ends_.push_back(std::make_unique<Interface>(*this, InterfaceOptions{}));
+      const auto number = static_cast<std::uint32_t>(i);
+      ends_.push_back(std::make_unique<Interface>(
+          *this, InterfaceOptions{.mode = mode_of(i), .qpn = Qpn{number + 1}}));
       lids_.push_back(static_cast<std::uint32_t>(10 + i));
       ends_.back()->link_changed(now_);
     }
@@ -63,6 +70,12 @@ class World final : public Link {
     IpAddress to{};
     std::set<std::size_t> deliveries{};
   };
+  struct Connection {
+    std::size_t from{};
+    ConnectionId number{};
+    std::size_t to{};
+    ConnectionId number_of_peer{};
+  };
 
   // The link: everybody is known.
   [[nodiscard]] std::optional<wire::McMemberRecord> group() const override {
@@ -76,8 +89,9 @@ class World final : public Link {
                                                                Instant /*now*/) const override {
     const std::uint32_t end = address.v4_number() - address_of(0).v4_number();
     return wire::IpoibHardwareAddress{
+        .flags = flags_of(mode_of(end)),
         .qpn = Qpn{end + 1},
-          .gid = Gid{kDefaultGidPrefix, Guid{end}}
+        .gid = Gid{kDefaultGidPrefix, Guid{end}}
     };
   }
   bool solicit(const IpAddress& /*address*/, Instant /*until*/, Instant /*now*/) override {
@@ -98,7 +112,7 @@ class World final : public Link {
 
   void move() {
     const std::size_t end = random_.below(kEnds);
-    switch (random_.below(8)) {
+    switch (random_.below(9)) {
       case 0: {  // another subnet manager: other LIDs, no memberships
         std::ranges::rotate(lids_, lids_.begin() + 1);
         members_.clear();
@@ -120,6 +134,8 @@ class World final : public Link {
       case 3:
       case 4:
         return send(end, group_of(random_.below(3)));
+      case 5:
+        return lose_connection();
       default:
         return send(end, address_of(random_.below(kEnds)));
     }
@@ -145,10 +161,58 @@ class World final : public Link {
       while (const auto action = ends_[i]->groups().poll_action()) {
         perform(i, *action);
       }
+      while (const auto action = ends_[i]->connections().poll_action()) {
+        perform(i, *action);
+      }
       while (const auto packet = ends_[i]->poll_delivery()) {
         deliver(i, *packet);
       }
     }
+  }
+
+  void perform(std::size_t end, const ConnectionAction& action) {
+    using Kind = ConnectionAction::Kind;
+    if (action.kind == Kind::Connect) {
+      after([this, end, action, lost = random_.chance(loss_, 100)] {
+        lost ? ends_[end]->connections().refused(action.id, now_) : connect(end, action);
+      });
+      return;
+    }
+    const auto found = std::ranges::find_if(connections_, [&](const Connection& one) {
+      return one.from == end && one.number == action.id;
+    });
+    if (found == connections_.end()) {
+      return;  // what is sent on a connection that is lost arrives nowhere
+    }
+    if (action.kind == Kind::Send) {
+      return after(
+          [this, to = found->to, packet = action.packet] { ends_[to]->handle_connected(packet); });
+    }
+    ends_[found->to]->connections().closed(found->number_of_peer);
+    connections_.erase(found);
+  }
+
+  void connect(std::size_t from, const ConnectionAction& action) {
+    const std::size_t to = action.neighbor.gid.interface_id().value();
+    const ConnectionId of_peer = ++order_;
+    const auto answer = ends_[to]->connections().accept(of_peer, wire::pack(action.data));
+    if (!answer) {
+      return ends_[from]->connections().refused(action.id, now_);
+    }
+    connections_.push_back(
+        {.from = from, .number = action.id, .to = to, .number_of_peer = of_peer});
+    ends_[from]->connections().established(action.id, wire::pack(*answer), now_);
+  }
+
+  void lose_connection() {
+    if (connections_.empty()) {
+      return;
+    }
+    const auto at = static_cast<std::ptrdiff_t>(random_.below(connections_.size()));
+    const Connection lost = connections_[static_cast<std::size_t>(at)];
+    connections_.erase(connections_.begin() + at);
+    ends_[lost.to]->connections().closed(lost.number_of_peer);
+    ends_[lost.from]->connections().lost(lost.number, now_);
   }
 
   void carry(Lid lid, const Packet& packet) {
@@ -237,6 +301,13 @@ class World final : public Link {
         }
       }
     }
+    for (std::size_t end = 0; end < kEnds; ++end) {
+      const auto of_peers =
+          static_cast<std::size_t>(std::ranges::count(connections_, end, &Connection::to));
+      if (ends_[end]->connections().inbound() != of_peers) {
+        findings_.emplace_back("a connection that ended is kept, or one that is there is not");
+      }
+    }
     const std::uint32_t first = number_ + 1;
     for (std::size_t from = 0; from < kEnds; ++from) {
       for (std::size_t to = 0; to < kEnds; ++to) {
@@ -260,6 +331,7 @@ class World final : public Link {
   std::uint32_t number_{0x5000'0000};
   std::vector<std::unique_ptr<Interface>> ends_;
   std::vector<std::uint32_t> lids_;
+  std::vector<Connection> connections_;
   std::map<std::pair<Gid, std::size_t>, Flags<wire::JoinState>> members_;
   std::map<std::size_t, std::map<std::uint64_t, bool>> listening_;
   std::map<std::uint32_t, Sent> sent_;

@@ -9,14 +9,15 @@ namespace weft::ipoib {
 /// Identifies a deliberate bug.
 enum class PlantedBug : std::uint8_t {
   None,
-  LeaveForgotten,     ///< a group that nobody listens to any more is not left
-  ReregisterIgnored,  ///< memberships that SA has lost are not joined anew
-  OldPathKept,        ///< another subnet manager, and packets go where the old one sent them
-  QueueSentTwice,     ///< packets that waited for a path are kept when they are sent
-  AnyGroupDelivered,  ///< packets of groups that nobody listens to are delivered
+  LeaveForgotten,      ///< a group that nobody listens to any more is not left
+  ReregisterIgnored,   ///< memberships that SA has lost are not joined anew
+  OldPathKept,         ///< another subnet manager, and packets go where the old one sent them
+  QueueSentTwice,      ///< packets that waited for a path are kept when they are sent
+  AnyGroupDelivered,   ///< packets of groups that nobody listens to are delivered
+  LostConnectionKept,  ///< packets go on to a connection that is lost
 };
 
-inline constexpr PlantedBug kLastBug = PlantedBug::AnyGroupDelivered;
+inline constexpr PlantedBug kLastBug = PlantedBug::LostConnectionKept;
 
 #ifdef WEFT_PLANTED_BUGS
 extern constinit thread_local PlantedBug planted_bug;
