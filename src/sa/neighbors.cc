@@ -58,6 +58,17 @@ bool NeighborTable::solicit(const IpAddress& address, Instant until, Instant now
   return true;
 }
 
+std::vector<NeighborTable::Entry> NeighborTable::entries(Instant now) const {
+  std::vector<Entry> all;
+  for (const auto& [address, neighbor] : neighbors_) {
+    if (now < neighbor.until) {
+      all.push_back(
+          {.address = address, .hardware = neighbor.hardware, .left = neighbor.until - now});
+    }
+  }
+  return all;
+}
+
 void NeighborTable::stop_soliciting(const IpAddress& address) {
   const auto found = neighbors_.find(address);
   if (found != neighbors_.end() && !found->second.hardware) {

@@ -27,6 +27,12 @@ struct NeighborLimits {
 /// entry expires; this is the protection against spoofed answers. Pure, not thread-safe.
 class NeighborTable {
  public:
+  struct Entry {
+    IpAddress address{};
+    std::optional<wire::IpoibHardwareAddress> hardware{};  ///< none: it is being solicited
+    Duration left{};  ///< until the entry, or its solicitation, ends
+  };
+
   explicit NeighborTable(const NeighborLimits& limits = {}) : limits_(limits) {}
 
   /// None if the address must be solicited first.
@@ -51,6 +57,8 @@ class NeighborTable {
   /// The link went down: drops all entries and restarts pending solicitations.
   void forget();
 
+  /// By address; without those that ended.
+  [[nodiscard]] std::vector<Entry> entries(Instant now) const;
   [[nodiscard]] std::size_t size() const { return neighbors_.size(); }
   [[nodiscard]] std::size_t soliciting() const { return solicitations_.size(); }
   /// Aborts if internal tables contradict each other.

@@ -72,6 +72,21 @@ TEST(NeighborTable, AsksForAsLongAsTheLastOneWants) {
   EXPECT_EQ(table.deadline(), Instant::never());
 }
 
+TEST(NeighborTable, ListsWhatIsKnownAndWhatIsAskedFor) {
+  NeighborTable table;
+  ASSERT_TRUE(table.solicit(kA, after(1'000), kNow));
+  ASSERT_TRUE(table.solicit(kB, after(2'000), kNow));
+  ASSERT_TRUE(table.take_answer(kB, hardware(7), after(500)));
+  const auto entries = table.entries(after(600));
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(entries[0].address, kA);
+  EXPECT_EQ(entries[0].hardware, std::nullopt);
+  EXPECT_EQ(entries[0].left, Duration::milliseconds(400));
+  EXPECT_EQ(entries[1].hardware, hardware(7));
+  EXPECT_EQ(entries[1].left, NeighborLimits{}.reachable - Duration::milliseconds(100));
+  EXPECT_EQ(table.entries(after(1'000)).size(), 1U) << "what has ended is not shown";
+}
+
 TEST(NeighborTable, MakesRoomByWhatItHasKnownLongest) {
   NeighborTable table{{.neighbors = 2}};
   ASSERT_TRUE(table.solicit(kA, after(5'000), kNow));

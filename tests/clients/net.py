@@ -7,6 +7,7 @@ what is left when a process is killed; the commands of the guide.
 Nothing here leaves the namespaces of the fabric's hosts.
 """
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -152,6 +153,27 @@ class Net(namespaces.Account):
             self.assertEqual(receiver.stdout.readline(), "hello\n", host)
         groups = self.weft("exec", "h1", "--", "saquery", "-g").stdout
         self.assertIn("ff12:401b:ffff::f01:203", groups)
+
+    def shown(self, what, host):
+        return json.loads(self.weft("net", what, host, "--json").stdout)
+
+    def test_addresses_neighbors_and_counters_are_shown(self):
+        self.net_up("h1", "h2")
+        before = self.shown("stats", "h1")
+        self.ping("h1", "-c", "3", "-i", "0.2", "10.77.0.2")
+        after = self.shown("stats", "h1")
+        for name in ("tx_packets", "rx_packets"):
+            self.assertGreaterEqual(after[name] - before[name], 3, name)
+        peer = self.shown("addr", "h2")
+        self.assertEqual((peer["up"], peer["mtu"], peer["mode"]), (True, 2044, "datagram"))
+        self.assertIn("10.77.0.2/16", peer["addresses"])
+        self.assertEqual({row["address"]: row["link_address"] for row in self.shown("neigh", "h1")}["10.77.0.2"], peer["link_address"])
+        gid = self.weft("exec", "h2", "--", "ibv_devinfo", "-v").stdout
+        self.assertIn(peer["link_address"].replace(":", "")[8:], re.search(r"GID\[\s*0\]:\s*(\S+)", gid)[1].rstrip(",").replace(":", ""))
+        self.weft("net", "down", "h1")
+        said = self.weft("net", "stats", "h1", check=False)
+        self.assertEqual(said.returncode, 1)
+        self.assertIn("ib0 is not up: weft net up HOST", said.stderr)
 
     def test_tcpdump_sees_ip_and_a_capture_sees_infiniband(self):
         self.net_up("h1", "h2", topology="star:2")

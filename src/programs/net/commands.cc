@@ -17,6 +17,8 @@
 #include <utility>
 
 #include "os/unique_fd.h"
+#include "programs/host/control.h"
+#include "programs/host/on_host.h"
 #include "programs/net/addresses.h"
 #include "programs/net/host_interface.h"
 #include "programs/net/service.h"
@@ -25,7 +27,8 @@ namespace weft::programs::net {
 namespace {
 
 constexpr int kFailed = 1;
-constexpr int kEndWaitMs = 5'000;  // policy
+constexpr int kEndWaitMs = 5'000;                      // policy
+constexpr Duration kAskWithin = Duration::seconds(5);  // policy
 
 /// The weft command beside this program: installed in one folder, in a tree of builds in two.
 [[nodiscard]] std::string weft_command() {
@@ -194,6 +197,24 @@ int run_interface(const HostsOptions& options) {
     leave_caller();
   });
   return ended ? 0 : print_error(ended.error());
+}
+
+int show(const ShowOptions& options) {
+  if (!options.host.empty()) {
+    std::vector<std::string> words{options.what};
+    if (options.is_json) {
+      words.emplace_back("--json");
+    }
+    return run_on_host(options.host, options.fabric, words);
+  }
+  const auto said = ask(kServiceName, options.what + (options.is_json ? " json" : ""), kAskWithin);
+  if (!said) {
+    return print_error(said.error().code == ErrorCode::NotFound
+                           ? Error{ErrorCode::NotFound, "ib0 is not up: weft net up HOST"}
+                           : said.error());
+  }
+  fmt::print("{}", *said);
+  return 0;
 }
 
 int stop_interface() {

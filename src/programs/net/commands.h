@@ -19,6 +19,16 @@ struct HostsOptions {
 /// `weft net down`: ends them.
 [[nodiscard]] int down(const HostsOptions& options);
 
+struct ShowOptions {
+  std::string what;  ///< addr, neigh or stats
+  std::string host;  ///< empty: this one
+  std::string fabric;
+  bool is_json{};
+};
+
+/// `weft net addr`, `neigh` and `stats`.
+[[nodiscard]] int show(const ShowOptions& options);
+
 /// On the host, in its namespaces.
 [[nodiscard]] int run_interface(const HostsOptions& options);
 [[nodiscard]] int stop_interface();

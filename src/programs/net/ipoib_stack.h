@@ -67,7 +67,9 @@ class IpoibStack {
   [[nodiscard]] PKey pkey() const;
   [[nodiscard]] bool is_up() const { return interface_.is_up(); }
   [[nodiscard]] std::uint32_t mtu() const { return interface_.mtu(); }
-  [[nodiscard]] const ipoib::Counters& counters() const { return interface_.counters(); }
+  /// For who shows them.
+  [[nodiscard]] const sa::IpoibInterface& neighbors() const { return neighbors_; }
+  [[nodiscard]] const ipoib::Interface& interface() const { return interface_; }
 
  private:
   /// How the interface sees the neighbours.

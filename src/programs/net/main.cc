@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <utility>
 
 #include "programs/net/commands.h"
 
@@ -33,6 +34,22 @@ int main(int count, char** arguments) {
   down->add_option("host", options.hosts, "Hosts, as h1 h2")->required();
   down->add_option("--name", options.fabric, "Name of the fabric");
   down->callback([&] { status = net::down(options); });
+
+  net::ShowOptions shown;
+  for (const auto& [what, help] : {
+           std::pair{"addr",  "The link address of 20 octets, group and addresses of ib0"},
+           std::pair{"neigh", "Neighbours, with their link addresses"                    },
+           std::pair{"stats", "Counters of the interface"                                }
+  }) {
+    auto* const show = app.add_subcommand(what, help);
+    show->add_option("host", shown.host, "Host, as h1; otherwise the one that this runs on");
+    show->add_option("--name", shown.fabric, "Name of the fabric");
+    show->add_flag("--json", shown.is_json, "As JSON");
+    show->callback([&shown, &status, what] {
+      shown.what = what;
+      status = net::show(shown);
+    });
+  }
 
   // What these run on the host; nobody else needs them.
   auto* const run = app.add_subcommand("run", "")->group("");

@@ -27,7 +27,7 @@ constexpr std::size_t kLongestPacket = 65'536;
 }  // namespace
 
 Service::Service(ServiceOptions options, std::unique_ptr<UdPort> ud, SaPort sa, Tun tun,
-                 const sa::LocalPort& port)
+                 const sa::LocalPort& port, Control control)
     : options_(std::move(options)),
       ud_(std::move(ud)),
       sa_(std::move(sa)),
@@ -38,6 +38,7 @@ Service::Service(ServiceOptions options, std::unique_ptr<UdPort> ud, SaPort sa, 
               .mtu = options_.mtu,
               .mode = options_.mode},
              port, os::now()),
+      control_(std::move(control)),
       buffer_(kLongestPacket) {}
 
 Result<std::unique_ptr<Service>> Service::start(const ServiceOptions& options) {
@@ -63,8 +64,12 @@ Result<std::unique_ptr<Service>> Service::start(const ServiceOptions& options) {
   if (!port) {
     return std::unexpected(port.error());
   }
-  std::unique_ptr<Service> service{
-      new Service(options, *std::move(ud), *std::move(sa), *std::move(tun), *port)};
+  auto control = Control::listen(kServiceName);
+  if (!control) {
+    return std::unexpected(std::move(control.error()));
+  }
+  std::unique_ptr<Service> service{new Service(options, *std::move(ud), *std::move(sa),
+                                               *std::move(tun), *port, *std::move(control))};
   service->signals_ = os::UniqueFd{signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
   if (options.mode != ipoib::ConnectedMode::None) {
     if (auto opened = service->open_connected(); !opened) {
@@ -105,6 +110,17 @@ Result<void> Service::watch() {
   for (const int fd : all) {
     epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
     if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+      return fail(ErrorCode::Io, "epoll: {}", std::strerror(errno));
+    }
+  }
+  return watch_control();
+}
+
+/// The listener, and whoever has connected since; a descriptor that is closed is no longer watched.
+Result<void> Service::watch_control() {
+  for (const int fd : control_.descriptors()) {
+    epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
+    if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event) != 0 && errno != EEXIST) {
       return fail(ErrorCode::Io, "epoll: {}", std::strerror(errno));
     }
   }
@@ -176,6 +192,12 @@ Result<bool> Service::work(Instant now) {
   }
   if (auto followed = follow_link(); !followed) {
     return std::unexpected(std::move(followed.error()));
+  }
+  if (std::exchange(ready_.questions, false)) {
+    control_.handle([this](std::string_view line) { return answer(line); });
+    if (auto watched = watch_control(); !watched) {
+      return std::unexpected(std::move(watched.error()));
+    }
   }
   return !is_stuck && (*more_mads || more_received || more_packets);
 }
@@ -337,6 +359,12 @@ Result<bool> Service::wait(Instant until) {
       ready_.connected_completions =
           ready_.connected_completions || fd == connected_->completions_fd();
     }
+    // The rest is the control socket's.
+    const std::array own{tun_.fd(), sa_.fd(), ud_->events_fd(), ud_->completions_fd()};
+    const bool is_of_connections =
+        connected_ && (fd == connected_->events_fd() || fd == connected_->completions_fd());
+    ready_.questions =
+        ready_.questions || (std::ranges::find(own, fd) == own.end() && !is_of_connections);
   }
   return true;
 }

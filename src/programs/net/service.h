@@ -7,11 +7,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/ip_address.h"
 #include "base/result.h"
 #include "os/unique_fd.h"
+#include "programs/host/control.h"
 #include "programs/host/sa_port.h"
 #include "programs/net/connected_port.h"
 #include "programs/net/ipoib_stack.h"
@@ -19,6 +21,9 @@
 #include "programs/net/ud_port.h"
 
 namespace weft::programs::net {
+
+/// Of its control socket (programs/host/control.h).
+inline constexpr std::string_view kServiceName = "net";
 
 struct ServiceOptions {
   std::string name{"ib0"};
@@ -38,7 +43,7 @@ class Service {
 
  private:
   Service(ServiceOptions options, std::unique_ptr<UdPort> ud, SaPort sa, Tun tun,
-          const sa::LocalPort& port);
+          const sa::LocalPort& port, Control control);
   [[nodiscard]] Result<void> open_connected();
   [[nodiscard]] Result<void> watch();
   [[nodiscard]] Result<bool> work(Instant now);
@@ -49,6 +54,8 @@ class Service {
   [[nodiscard]] bool send_all(Instant now);
   [[nodiscard]] Result<void> follow_link();
   void watch_tun(bool is_watched);
+  [[nodiscard]] Result<void> watch_control();
+  [[nodiscard]] std::string answer(std::string_view line) const;
   [[nodiscard]] Result<bool> wait(Instant until);
 
   /// What epoll has found since it was looked at.
@@ -58,6 +65,7 @@ class Service {
     bool completions{true};
     bool connections{true};
     bool connected_completions{true};
+    bool questions{true};
   };
 
   ServiceOptions options_;
@@ -66,6 +74,7 @@ class Service {
   Tun tun_;
   sa::LocalPort port_;
   IpoibStack stack_;
+  Control control_;
   std::unique_ptr<ConnectedPort> connected_;  // in connected mode
   os::UniqueFd signals_;
   os::UniqueFd poll_;

@@ -110,6 +110,9 @@ class Interface {
   [[nodiscard]] GroupTable& groups() { return groups_; }
   [[nodiscard]] PathTable& paths() { return paths_; }
   [[nodiscard]] ConnectionTable& connections() { return connections_; }
+  [[nodiscard]] const GroupTable& groups() const { return groups_; }
+  [[nodiscard]] const PathTable& paths() const { return paths_; }
+  [[nodiscard]] const ConnectionTable& connections() const { return connections_; }
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
